@@ -1,0 +1,142 @@
+/* What the importers fill and the graph builder reads: the facts of an architecture, and where each weight lies.
+ * Nothing after the importers knows which format or family a model came from. */
+#ifndef DOPPLER_COMPILER_ARCH_H
+#define DOPPLER_COMPILER_ARCH_H
+
+#include "ir/arena.h"
+#include "ir/types.h"
+#include "runtime/base.h"
+
+typedef enum dop_norm_kind { DOP_NORM_RMS, DOP_NORM_LAYER } dop_norm_kind;
+typedef enum dop_act_kind {
+    DOP_ACT_SILU,
+    DOP_ACT_GELU,      /* by the error function */
+    DOP_ACT_GELU_TANH, /* gelu_new, gelu_pytorch_tanh */
+    DOP_ACT_RELU,
+    DOP_ACT_RELU2
+} dop_act_kind;
+typedef enum dop_qk_norm { DOP_QK_NORM_NONE, DOP_QK_NORM_HEAD, DOP_QK_NORM_ROW /* over all heads: OLMo2 */ } dop_qk_norm;
+
+typedef enum dop_rope_scaling {
+    DOP_ROPE_PLAIN,
+    DOP_ROPE_LINEAR,
+    DOP_ROPE_LLAMA3,
+    DOP_ROPE_YARN,
+    DOP_ROPE_LONGROPE,
+    DOP_ROPE_PROPORTIONAL
+} dop_rope_scaling;
+
+/* A rotary embedding; several layers share one.  The builder turns it into a table of cosines and sines. */
+typedef struct dop_rope {
+    double theta;
+    uint32_t dims;    /* rotated values of each head, even, at most the head dim */
+    bool interleaved; /* pairs (2i, 2i+1) instead of (i, i + dims/2) */
+    dop_rope_scaling scaling;
+    double factor;
+    double low_freq_factor, high_freq_factor; /* llama3 */
+    double beta_fast, beta_slow;              /* yarn */
+    bool truncate;                            /* yarn: round the correction range to whole dims */
+    double attention_factor;                  /* multiplies cosines and sines; 0: the scaling's own default */
+    double mscale, mscale_all_dim;            /* yarn, DeepSeek */
+    uint32_t original_ctx;                    /* positions before scaling */
+    uint32_t n_factors;                       /* longrope: dims / 2, or explicit frequency divisors of a GGUF file */
+    const double *short_factors, *long_factors;
+} dop_rope;
+
+typedef enum dop_layer_kind { DOP_LAYER_ATTENTION, DOP_LAYER_CONV, DOP_LAYER_DELTA, DOP_LAYER_MLA } dop_layer_kind;
+
+typedef struct dop_layer {
+    dop_layer_kind kind;
+    uint32_t n_heads, n_kv_heads, head_dim;
+    uint32_t window; /* positions a query sees, itself included; 0: all before it */
+    int32_t rope;    /* index into dop_arch.ropes; -1: no rotation */
+    uint32_t ffn;    /* hidden width of the feed-forward part */
+    bool moe;
+} dop_layer;
+
+enum { DOP_MAX_ROPES = 4, DOP_MAX_END_IDS = 16, DOP_MAX_LAYERS = 1024 };
+
+typedef struct dop_arch {
+    char family[32]; /* for messages and the model card only */
+    uint32_t n_layers, hidden, vocab;
+    uint32_t ctx_train; /* positions the model was trained for */
+    dop_layer *layers;  /* [n_layers] */
+    uint32_t n_ropes;
+    dop_rope ropes[DOP_MAX_ROPES];
+
+    dop_norm_kind norm;
+    double norm_eps;
+    double norm_add;                                       /* added to norm weights: 1 for Gemma as published, else 0 */
+    bool norm_pre_attn, norm_post_attn, norm_pre_ffn, norm_post_ffn; /* placement */
+    dop_qk_norm qk_norm;
+
+    bool bias_q, bias_k, bias_v, bias_o, bias_ffn;
+    bool sinks;
+    double attn_scale; /* factor on q.k, resolved (1/sqrt(head dim) and its variants) */
+    double attn_softcap, logit_softcap; /* 0: none */
+
+    dop_act_kind act;
+    bool gated; /* act(gate) * up; else act(up) alone */
+
+    bool learned_positions;
+    double embed_scale;    /* multipliers; 1 is none */
+    double residual_scale;
+    double logit_scale;    /* logits are multiplied by it */
+    bool tied;             /* the output matrix is the embedding */
+
+    int64_t bos_id; /* -1: none */
+    uint32_t n_end_ids;
+    int64_t end_ids[DOP_MAX_END_IDS];
+} dop_arch;
+
+/* A weight: a matrix or vector somewhere in a mapped file. */
+typedef struct dop_weight {
+    const char *name; /* canonical, see below; in the arena */
+    dop_type type;
+    uint32_t rank;    /* 1 or 2 */
+    uint32_t rows;    /* 1 for a vector */
+    uint32_t cols;    /* along which a matmul sums; the length of a vector */
+    const uint8_t *data;
+    uint64_t row_stride; /* bytes from row to row */
+    uint64_t col_stride; /* bytes from value to value, 0: dense (the only choice for block types); Conv1D is transposed */
+    const char *source;  /* the tensor's name in the model, for messages */
+} dop_weight;
+
+/* Canonical names.  Global: embed, pos_embed, final_norm, final_norm_bias, lm_head (absent when tied).
+ * Per layer, "L<i>.": attn_norm, attn_norm_bias, q, k, v, o, q_bias, k_bias, v_bias, o_bias, q_norm, k_norm, sinks,
+ * post_attn_norm, ffn_norm, ffn_norm_bias, gate, up, down, gate_bias, up_bias, down_bias, post_ffn_norm.
+ * Matrices are [output rows, input cols]. */
+typedef struct dop_weights {
+    uint32_t n, cap;
+    dop_weight *items; /* sorted by name after dop_weights_seal() */
+    dop_map *maps;     /* files that data points into */
+    uint32_t n_maps, cap_maps;
+} dop_weights;
+
+typedef struct dop_model {
+    dop_arena *arena;
+    dop_arch arch;
+    dop_weights weights;
+    /* Text side, as found; NULL / empty when absent.  Paths are for messages. */
+    char *tokenizer_json_path;
+    char *chat_template;
+    char *name;                /* base name of the model's directory or file, for the card: no directories */
+    double temperature, top_p, min_p; /* the model's own sampling defaults; temperature < 0: not stated (greedy) */
+    uint32_t top_k;
+} dop_model;
+
+/* Loads MODEL (directory or file; format detected by content).  Tensors stay mapped until dop_model_finish().
+ * Errors name the file and, where there is one, the field or tensor. */
+dop_status dop_model_load(const char *path, dop_arena *arena, dop_diag *diag, dop_model *out_model);
+void dop_model_finish(dop_model *m); /* accepts a zeroed one */
+
+dop_status dop_weights_add(dop_weights *w, const dop_weight *item, dop_arena *arena, dop_diag *diag);
+dop_status dop_weights_seal(dop_weights *w, dop_diag *diag); /* sorts; error on a duplicate name */
+const dop_weight *dop_weights_find(const dop_weights *w, const char *name);
+
+/* Sanity of the facts alone (zero heads, absurd sizes, hidden not divisible, ...), for every importer. */
+dop_status dop_arch_check(const dop_arch *a, const char *path, dop_diag *diag);
+/* Every weight the facts call for is there with the right shape, and no float tensor lies past its file. */
+dop_status dop_arch_check_weights(const dop_arch *a, const dop_weights *w, const char *path, dop_diag *diag);
+
+#endif

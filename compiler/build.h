@@ -1,0 +1,33 @@
+/* The graph builder: one graph from the facts of an architecture, for a phase. */
+#ifndef DOPPLER_COMPILER_BUILD_H
+#define DOPPLER_COMPILER_BUILD_H
+
+#include "compiler/arch.h"
+#include "ir/graph.h"
+
+typedef enum dop_phase {
+    DOP_PHASE_DECODE,  /* T = 1; output: logits [1,V] and their arg-max */
+    DOP_PHASE_PREFILL, /* T <= chunk; output: logits of the last valid token and their arg-max */
+    DOP_PHASE_SCORE    /* T <= chunk; output: logits [T,V] */
+} dop_phase;
+
+typedef struct dop_build_options {
+    dop_phase phase;
+    uint32_t max_t; /* chunk size; 1 for decode */
+    uint32_t max_s; /* cache length */
+    dop_type kv_type;  /* f16 or f32 */
+    dop_type act_type; /* f32 or f16: storage of activations between regions */
+} dop_build_options;
+
+/* Leaves: input "tokens" u32[T], input "positions" u32[T], weight NAME with the type it is stored with, weight
+ * "rope.<i>" f32 [S, dims] (made by dop_rope_table), state "L<i>.k" and "L<i>.v" [S, KV heads, head dim].
+ * Labels: "embed", "L<i>/qkv", "L<i>/attn", "L<i>/o", "L<i>/ffn_up", "L<i>/ffn_down", "head".
+ * Outputs in order: logits, and for decode and prefill the arg-max id; every final cache is an output too. */
+dop_status dop_build_graph(const dop_model *m, const dop_build_options *opt, dop_arena *arena, dop_diag *diag,
+                           dop_graph *out_graph);
+
+/* table [n_pos, dims]: cos of dims/2 frequencies, then sin, computed in double.  Sources of the scalings are named in
+ * build_rope.c. */
+dop_status dop_rope_table(const dop_rope *r, uint32_t n_pos, float *out_table, dop_diag *diag);
+
+#endif

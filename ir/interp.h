@@ -1,0 +1,36 @@
+/* Reference interpreter: plain C, f32 values with f64 accumulation, one node at a time; the oracle for kernels. */
+#ifndef DOPPLER_IR_INTERP_H
+#define DOPPLER_IR_INTERP_H
+
+#include "ir/graph.h"
+
+/* A dense value: rows x cols of f32, or of u32 ids. */
+typedef struct dop_tensor {
+    dop_shape shape; /* all axes concrete */
+    uint64_t count;
+    float *f;    /* for float types */
+    uint32_t *u; /* for u32 */
+} dop_tensor;
+
+/* Gives the value of a leaf (input, weight, state) as f32 or u32; the provider owns it and it must live until the
+ * interpreter is finished.  For a state, f is written to by kv_write. */
+typedef struct dop_leaf_provider {
+    void *user;
+    dop_status (*get)(void *user, const dop_graph *g, dop_node_id leaf, uint32_t t, dop_tensor *out, dop_diag *diag);
+} dop_leaf_provider;
+
+typedef struct dop_interp dop_interp;
+
+/* t: the number of tokens of this step, at most g->max_t. */
+dop_status dop_interp_create(const dop_graph *g, uint32_t t, const dop_leaf_provider *leaves, dop_diag *diag,
+                             dop_interp **out);
+void dop_interp_destroy(dop_interp *it);
+/* Evaluates `id` and what it needs (memoized).  round_storage: round each value to its node's storage type (f16 ...). */
+dop_status dop_interp_eval(dop_interp *it, dop_node_id id, dop_diag *diag, const dop_tensor **out);
+/* Overrides a node's value (used to check one region on random inputs). */
+dop_status dop_interp_set(dop_interp *it, dop_node_id id, const float *values, dop_diag *diag);
+
+/* Decodes n values of one row of storage type t to f32; src holds whole blocks. */
+void dop_decode_row(dop_type t, const void *src, uint64_t n, float *out);
+
+#endif

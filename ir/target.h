@@ -1,0 +1,43 @@
+/* A target profile: what the device offers and roughly what things cost there.  Passes and kernels read it; the
+ * compiler fills it from a built-in row, a YAML file or the device itself. */
+#ifndef DOPPLER_IR_TARGET_H
+#define DOPPLER_IR_TARGET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Capabilities a kernel may need; also the bits in a plan's kernel rows.  CAP(bit, name, what it is in Vulkan) */
+#define DOP_CAPS(CAP)                                                                         \
+    CAP(0, f16_storage, "16-bit storage buffers")                                             \
+    CAP(1, f16_math, "16-bit float arithmetic")                                               \
+    CAP(2, i8_storage, "8-bit storage buffers")                                               \
+    CAP(3, subgroup, "subgroup basic, vote, ballot, shuffle and arithmetic operations")       \
+    CAP(4, int_dot, "packed 4x8 integer dot products")                                        \
+    CAP(5, coop_nv, "cooperative matrix (NV)")                                                \
+    CAP(6, coop_khr, "cooperative matrix (KHR)")                                              \
+    CAP(7, int64, "64-bit integers")
+
+enum {
+#define CAP(bit, name, what) DOP_CAP_##name = 1 << bit,
+    DOP_CAPS(CAP)
+#undef CAP
+};
+
+typedef struct dop_target {
+    char name[32];
+    uint32_t caps;             /* DOP_CAP_* */
+    uint32_t subgroup;         /* invocations per subgroup; 1 when caps lacks subgroup */
+    uint32_t max_workgroup;    /* invocations */
+    uint32_t shared_bytes;     /* per workgroup */
+    uint32_t push_bytes;
+    uint32_t registers;        /* 32-bit registers per invocation before spilling hurts */
+    uint32_t cores;            /* multiprocessors, or CPU cores */
+    uint64_t max_alloc;        /* bytes of one device allocation */
+    double bandwidth;          /* bytes per second, read */
+    double dispatch_us;        /* one empty dispatch */
+    double barrier_us;         /* one dependent dispatch on top of that */
+    double workgroup_us;       /* one empty workgroup (what counts on CPUs) */
+    bool cpu;                  /* a software device: few large workgroups, wide loads */
+} dop_target;
+
+#endif

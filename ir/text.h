@@ -1,0 +1,31 @@
+/* Golden text of a graph: what `--emit=ir` prints and the parser reads back (DESIGN section 3).
+ *
+ *   graph decode(T=1, S<=4096) {
+ *     %tok:u32[T]          = input "tokens"
+ *     %emb:f16[32000,2048] = weight "embed"
+ *     %x0:f32[T,2048]      = gather %emb, %tok
+ *     %x1:f32[T,2048]      = scale %x0 by=0x1.6a09e6p+5
+ *     return %x1
+ *   }
+ *   ---
+ *   region @1 elementwise writes %x1 { %x0 %x1 }
+ *
+ * Floats are hexadecimal so that the text is exact.  A symbolic axis prints as T, S, 4T.  A label prints as `; L3/qkv`
+ * at the end of the line and is read back.  A bound variant prints as `using NAME`. */
+#ifndef DOPPLER_IR_TEXT_H
+#define DOPPLER_IR_TEXT_H
+
+#include "ir/graph.h"
+
+void dop_graph_print(const dop_graph *g, dop_buf *out_text);
+/* Parses text of `size` bytes; `path` is for messages (file:line:column).  Several graphs may follow each other;
+ * *out_end is where this one ended.  The result passed the verifier. */
+dop_status dop_graph_parse(const char *path, const char *text, size_t size, dop_arena *arena, dop_diag *diag,
+                           dop_graph *out_graph, size_t *out_end);
+
+/* Checks every invariant: handles in range and before use, arity, types, shapes recomputed, attributes finite, names
+ * unique, state threaded linearly, regions cover each computed node, list nodes topologically, and write what others
+ * read.  `when` names the pass in the message. */
+dop_status dop_graph_verify(const dop_graph *g, const char *when, dop_diag *diag);
+
+#endif

@@ -1,0 +1,269 @@
+#include "runtime/base.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+dop_status
+dop_fail(dop_diag *diag, const char *src_file, int src_line, dop_status code, const char *path, long line, long column,
+         const char *fmt, ...)
+{
+    if (!diag || diag->code != DOP_OK)
+        return code;
+    diag->code = code;
+    diag->src_file = src_file;
+    diag->src_line = src_line;
+    diag->line = line;
+    diag->column = column;
+    snprintf(diag->path, sizeof diag->path, "%s", path ? path : "");
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(diag->message, sizeof diag->message, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+void
+dop_diag_print(const dop_diag *diag, const char *program, bool verbose)
+{
+    fprintf(stderr, "%s: ", program);
+    if (diag->path[0]) {
+        fprintf(stderr, "%s:", diag->path);
+        if (diag->line > 0)
+            fprintf(stderr, "%ld:", diag->line);
+        if (diag->column > 0)
+            fprintf(stderr, "%ld:", diag->column);
+        fputc(' ', stderr);
+    }
+    fprintf(stderr, "error: %s%s\n", diag->message,
+            diag->code == DOP_E_INTERNAL ? " (this is a bug in Doppler, please report it)" : "");
+    if (verbose && diag->src_file)
+        fprintf(stderr, "  raised at %s:%d\n", diag->src_file, diag->src_line);
+}
+
+int
+dop_status_exit(dop_status code)
+{
+    switch (code) {
+    case DOP_OK:
+        return 0;
+    case DOP_E_USAGE:
+        return 2;
+    default:
+        return 1;
+    }
+}
+
+dop_status
+dop_map_open(const char *path, dop_diag *diag, dop_map *out_map)
+{
+    dop_status st = DOP_OK;
+    memset(out_map, 0, sizeof *out_map);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot open: %s", strerror(errno));
+    struct stat sb;
+    if (fstat(fd, &sb) != 0) {
+        st = DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot stat: %s", strerror(errno));
+        goto error;
+    }
+    if (!S_ISREG(sb.st_mode)) {
+        st = DOP_FAIL_IN(diag, DOP_E_IO, path, "not a regular file");
+        goto error;
+    }
+    if (sb.st_size > 0) {
+        void *p = mmap(NULL, (size_t)sb.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (p == MAP_FAILED) {
+            st = DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot map: %s", strerror(errno));
+            goto error;
+        }
+        out_map->data = p;
+        out_map->size = (uint64_t)sb.st_size;
+    }
+error:
+    close(fd);
+    return st;
+}
+
+void
+dop_map_close(dop_map *map)
+{
+    if (map->data)
+        munmap((void *)(uintptr_t)map->data, (size_t)map->size);
+    memset(map, 0, sizeof *map);
+}
+
+static bool
+buf_reserve(dop_buf *b, size_t extra)
+{
+    if (b->failed)
+        return false;
+    if (extra > SIZE_MAX / 4 - b->size) {
+        b->failed = true;
+        return false;
+    }
+    size_t need = b->size + extra + 1;
+    if (need <= b->cap)
+        return true;
+    size_t cap = b->cap ? b->cap : 256;
+    while (cap < need)
+        cap *= 2;
+    char *p = realloc(b->data, cap);
+    if (!p) {
+        b->failed = true;
+        return false;
+    }
+    b->data = p;
+    b->cap = cap;
+    return true;
+}
+
+void
+dop_buf_append(dop_buf *b, const void *bytes, size_t n)
+{
+    if (!buf_reserve(b, n))
+        return;
+    if (n)
+        memcpy(b->data + b->size, bytes, n);
+    b->size += n;
+    b->data[b->size] = 0;
+}
+
+void
+dop_buf_puts(dop_buf *b, const char *s)
+{
+    dop_buf_append(b, s, strlen(s));
+}
+
+void
+dop_buf_vprintf(dop_buf *b, const char *fmt, va_list ap)
+{
+    va_list again;
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    if (n >= 0 && buf_reserve(b, (size_t)n)) {
+        vsnprintf(b->data + b->size, (size_t)n + 1, fmt, again);
+        b->size += (size_t)n;
+    }
+    va_end(again);
+}
+
+void
+dop_buf_printf(dop_buf *b, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    dop_buf_vprintf(b, fmt, ap);
+    va_end(ap);
+}
+
+void
+dop_buf_zeros(dop_buf *b, size_t n)
+{
+    if (!buf_reserve(b, n))
+        return;
+    memset(b->data + b->size, 0, n + 1);
+    b->size += n;
+}
+
+void
+dop_buf_align(dop_buf *b, size_t align)
+{
+    dop_buf_zeros(b, (size_t)(dop_align_u64(b->size, align) - b->size));
+}
+
+void
+dop_buf_finish(dop_buf *b)
+{
+    free(b->data);
+    memset(b, 0, sizeof *b);
+}
+
+dop_status
+dop_write_file(const char *path, const void *data, size_t size, dop_diag *diag)
+{
+    dop_status st = DOP_OK;
+    FILE *f = NULL;
+    dop_buf tmp = {0};
+    dop_buf_printf(&tmp, "%s.tmp.%ld", path, (long)getpid());
+    if (tmp.failed)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    f = fopen(tmp.data, "wbe");
+    if (!f) {
+        st = DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot write: %s", strerror(errno));
+        goto error;
+    }
+    bool ok = size == 0 || fwrite(data, 1, size, f) == size;
+    ok = fclose(f) == 0 && ok;
+    if (!ok || rename(tmp.data, path) != 0) {
+        st = DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot write: %s", strerror(errno));
+        unlink(tmp.data);
+    }
+error:
+    dop_buf_finish(&tmp);
+    return st;
+}
+
+float
+dop_bf16_to_f32(uint16_t h)
+{
+    uint32_t u = (uint32_t)h << 16;
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+uint16_t
+dop_f32_to_bf16(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    if ((u & 0x7fffffffu) > 0x7f800000u) /* NaN stays NaN */
+        return (uint16_t)((u >> 16) | 0x40u);
+    return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+}
+
+float
+dop_f16_to_f32(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exp = (h >> 10) & 31u, man = h & 1023u, u;
+    if (exp == 31) {
+        u = sign | 0x7f800000u | (man << 13);
+    } else if (exp == 0) {
+        float v = (float)man * 0x1p-24f; /* subnormal: exact in f32 */
+        return sign ? -v : v;
+    } else {
+        u = sign | ((exp + 112u) << 23) | (man << 13);
+    }
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+uint16_t
+dop_f32_to_f16(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    uint32_t sign = (u >> 16) & 0x8000u;
+    uint32_t a = u & 0x7fffffffu;
+    if (a > 0x7f800000u)
+        return (uint16_t)(sign | 0x7e00u);
+    if (a >= 0x477ff000u) /* rounds to infinity */
+        return (uint16_t)(sign | 0x7c00u);
+    if (a < 0x38800000u) { /* subnormal or zero: let the FPU round at 2^-24 */
+        float v;
+        memcpy(&v, &a, sizeof v);
+        v += 0.5f; /* ulp of [0.5, 1) is 2^-24, the f16 subnormal step */
+        uint32_t r;
+        memcpy(&r, &v, sizeof r);
+        return (uint16_t)(sign | (r - 0x3f000000u));
+    }
+    a += 0xfffu + ((a >> 13) & 1u);
+    return (uint16_t)(sign | ((a - 0x38000000u) >> 13));
+}

@@ -1,0 +1,113 @@
+/* What every room shares: status and diagnostics, overflow-safe arithmetic, mapped files, growable buffers.
+ *
+ * This is the one header that both programs include.  It lives with the runtime because the runtime may include
+ * nothing from the compiler's rooms, and one status type is better than two. */
+#ifndef DOPPLER_RUNTIME_BASE_H
+#define DOPPLER_RUNTIME_BASE_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Release number of both programs; the plan format has its own (plan_format.h). */
+#define DOP_VERSION "0.1.0"
+
+/* Result of every fallible function.  Anything but DOP_OK leaves one message in the dop_diag it was given. */
+typedef enum dop_status {
+    DOP_OK = 0,
+    DOP_E_INPUT,    /* outside data is missing, damaged or not supported: exit status 1 */
+    DOP_E_DEVICE,   /* the device cannot do it, was lost, or is out of memory: exit status 1 */
+    DOP_E_IO,       /* the operating system refused: exit status 1 */
+    DOP_E_NOMEM,    /* host memory: exit status 1 */
+    DOP_E_USAGE,    /* wrong command line: exit status 2 */
+    DOP_E_INTERNAL, /* a broken invariant of ours: exit status 1, asks for a report */
+} dop_status;
+
+/* One diagnostic: the first cause.  Zero-initialize; owned by the caller, no heap. */
+typedef struct dop_diag {
+    dop_status code;
+    char path[512];      /* file the message is about, "" if none */
+    long line;           /* 1-based line in that file, 0 if none */
+    long column;         /* 1-based column, 0 if none */
+    char message[1024];  /* one sentence: what, and what to do */
+    const char *src_file; /* where in our source it was raised, printed with -v */
+    int src_line;
+} dop_diag;
+
+/* Records a failure (the first one wins) and returns its code, so that `return DOP_FAIL(...)` reads well.
+ * diag may be NULL. */
+dop_status dop_fail(dop_diag *diag, const char *src_file, int src_line, dop_status code, const char *path, long line,
+                    long column, const char *fmt, ...) __attribute__((format(printf, 8, 9)));
+#define DOP_FAIL(diag, code, ...) dop_fail((diag), __FILE__, __LINE__, (code), NULL, 0, 0, __VA_ARGS__)
+#define DOP_FAIL_IN(diag, code, path, ...) dop_fail((diag), __FILE__, __LINE__, (code), (path), 0, 0, __VA_ARGS__)
+#define DOP_FAIL_AT(diag, code, path, line, col, ...) \
+    dop_fail((diag), __FILE__, __LINE__, (code), (path), (line), (col), __VA_ARGS__)
+
+/* Prints `PROGRAM: FILE:LINE: error: MESSAGE` to stderr. */
+void dop_diag_print(const dop_diag *diag, const char *program, bool verbose);
+/* Exit status that CLI.md fixes for a code. */
+int dop_status_exit(dop_status code);
+
+/* Overflow-safe arithmetic on outside numbers: false when the result does not fit; *out is then unspecified. */
+static inline bool
+dop_add_u64(uint64_t a, uint64_t b, uint64_t *out)
+{
+    return !__builtin_add_overflow(a, b, out);
+}
+
+static inline bool
+dop_mul_u64(uint64_t a, uint64_t b, uint64_t *out)
+{
+    return !__builtin_mul_overflow(a, b, out);
+}
+
+/* Rounds up to a power-of-two alignment; the caller knows it does not overflow. */
+static inline uint64_t
+dop_align_u64(uint64_t v, uint64_t align)
+{
+    return (v + align - 1) & ~(align - 1);
+}
+
+static inline uint32_t
+dop_div_up_u32(uint32_t a, uint32_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* A file mapped read-only.  An empty file has data == NULL and size 0. */
+typedef struct dop_map {
+    const uint8_t *data;
+    uint64_t size; /* bytes */
+} dop_map;
+
+dop_status dop_map_open(const char *path, dop_diag *diag, dop_map *out_map);
+void dop_map_close(dop_map *map); /* accepts a zeroed one */
+
+/* A growable byte buffer that doubles as a string builder: data is always 0-terminated once anything was appended.
+ * An allocation failure sets `failed` and later appends do nothing; check once at the end. */
+typedef struct dop_buf {
+    char *data;
+    size_t size; /* bytes, without the terminator */
+    size_t cap;
+    bool failed;
+} dop_buf;
+
+void dop_buf_append(dop_buf *b, const void *bytes, size_t n);
+void dop_buf_puts(dop_buf *b, const char *s);
+void dop_buf_printf(dop_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void dop_buf_vprintf(dop_buf *b, const char *fmt, va_list ap);
+void dop_buf_zeros(dop_buf *b, size_t n);
+void dop_buf_align(dop_buf *b, size_t align); /* pads with zeros to a multiple of a power of two */
+void dop_buf_finish(dop_buf *b);              /* frees; accepts a zeroed one */
+
+/* Writes a whole file: to PATH.tmp-like name in the same directory, then renames; nothing half-written is left. */
+dop_status dop_write_file(const char *path, const void *data, size_t size, dop_diag *diag);
+
+/* IEEE half precision and bfloat16, round to nearest even. */
+float dop_f16_to_f32(uint16_t h);
+uint16_t dop_f32_to_f16(float f);
+float dop_bf16_to_f32(uint16_t h);
+uint16_t dop_f32_to_bf16(float f);
+
+#endif

@@ -1,0 +1,186 @@
+/* plan.bin: the interface between dopplerc and doppler-exec.
+ *
+ * Little-endian, fixed-width rows, mapped and never parsed into copies.  Layout:
+ *   dop_plan_header, dop_plan_section[n_sections], then the sections, each aligned to 16 bytes and DOP_SEC_WEIGHTS to
+ *   4096.  Every offset below is in bytes from the start of its section unless it says otherwise.  Strings are offsets
+ *   into DOP_SEC_STRINGS, each 0-terminated; offset 0 is "".
+ * A reader checks: magic, version, sizes, that sections lie inside the file and do not overlap, each section's digest
+ * (XXH3, 64 bits), then every index, offset and count in the rows.  The header's digest covers the header (with the
+ * digest field zero) and the section table.
+ * Nothing in the file depends on time, paths, the environment or the number of threads: equal inputs, equal bytes. */
+#ifndef DOPPLER_RUNTIME_PLAN_FORMAT_H
+#define DOPPLER_RUNTIME_PLAN_FORMAT_H
+
+#include <stdint.h>
+
+#define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
+#define DOP_PLAN_VERSION 1u
+
+/* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
+#define DOP_PLAN_SECTIONS(SECTION)                                                                     \
+    SECTION(1, STRINGS, char, "0-terminated strings")                                                  \
+    SECTION(2, MODEL, dop_plan_model, "one row: facts the runtime needs")                              \
+    SECTION(3, CARD, char, "model card and compilation facts, JSON text")                              \
+    SECTION(4, IR, char, "the graphs after all passes, golden text")                                   \
+    SECTION(5, PROFILES, dop_plan_profile, "device profiles this plan has schedules for")              \
+    SECTION(6, KERNELS, dop_plan_kernel, "compiled kernels")                                           \
+    SECTION(7, SPIRV, uint32_t, "SPIR-V words of all kernels")                                         \
+    SECTION(8, SLOTS, dop_plan_slot, "device buffers")                                                 \
+    SECTION(9, SCHEDULES, dop_plan_schedule, "dispatch lists")                                         \
+    SECTION(10, DISPATCHES, dop_plan_dispatch, "dispatches in order")                                  \
+    SECTION(11, ARGS, dop_plan_arg, "kernel arguments")                                                \
+    SECTION(12, TENSORS, dop_plan_tensor, "directory of the weights")                                  \
+    SECTION(13, TOKENIZER, uint8_t, "tokenizer blob (runtime/text/tokenizer.h)")                       \
+    SECTION(14, TEMPLATE, char, "chat template text")                                                  \
+    SECTION(15, WEIGHTS, uint8_t, "packed weights, page aligned")                                      \
+    SECTION(16, FILES, dop_plan_file, "files of external weights")
+
+enum {
+#define SECTION(number, name, type, what) DOP_SEC_##name = number,
+    DOP_PLAN_SECTIONS(SECTION)
+#undef SECTION
+    DOP_SEC_LIMIT = 32
+};
+
+typedef struct dop_plan_header {
+    char magic[8];
+    uint32_t version;
+    uint32_t n_sections;
+    uint64_t file_size; /* bytes */
+    uint64_t digest;    /* of this header with digest = 0, then the section table */
+} dop_plan_header;
+
+typedef struct dop_plan_section {
+    uint32_t kind;      /* DOP_SEC_* */
+    uint32_t row_bytes; /* size of one row as the writer knew it; must equal the reader's */
+    uint64_t offset;    /* from the start of the file */
+    uint64_t size;      /* bytes, a multiple of row_bytes */
+    uint64_t digest;    /* XXH3 of the section's bytes */
+} dop_plan_section;
+
+typedef struct dop_plan_model {
+    uint32_t vocab;
+    uint32_t ctx;        /* cache length S: positions 0 .. ctx - 1 */
+    uint32_t ctx_train;
+    uint32_t n_layers;
+    int32_t bos_id;      /* -1: none */
+    uint32_t n_end_ids;
+    uint32_t end_ids[16];
+    float temperature;   /* the model's own sampling defaults; < 0: not stated, greedy */
+    float top_p, min_p;
+    uint32_t top_k;
+    uint32_t name;       /* string */
+    uint32_t family;     /* string */
+    uint32_t quant;      /* string: storage of the weights in words */
+    uint32_t kernel_path; /* string: which path made it, "" for the default */
+} dop_plan_model;
+
+typedef struct dop_plan_profile {
+    uint32_t name;           /* string */
+    uint32_t caps;           /* capabilities that any kernel of this profile needs, DOP_CAP_* bits of ir/target.h */
+    uint32_t subgroup;       /* size the kernels were compiled for; 0: any */
+    uint32_t shared_bytes;   /* largest use */
+    uint32_t max_workgroup;  /* largest use, invocations */
+    uint32_t flags;          /* 0 */
+} dop_plan_profile;
+
+typedef struct dop_plan_kernel {
+    uint32_t name;        /* string: variant and shape, for people */
+    uint32_t variant;     /* string: row of kernels.def */
+    uint32_t spirv_first; /* first word in DOP_SEC_SPIRV */
+    uint32_t spirv_words;
+    uint32_t caps;        /* DOP_CAP_* bits */
+    uint32_t subgroup;    /* required subgroup size; 0: any */
+    uint32_t local[3];    /* workgroup size */
+    uint32_t shared_bytes;
+    uint32_t push_bytes;  /* size of the push-constant block: 8 per argument */
+} dop_plan_kernel;
+
+/* Device buffers.  Slots of one kind may share an allocation. */
+enum {
+    DOP_SLOT_WEIGHTS = 1, /* filled from DOP_SEC_WEIGHTS [file_offset, +size) at load; at most 2 GiB each */
+    DOP_SLOT_STATE,       /* KV caches: zeroed at load, kept between steps */
+    DOP_SLOT_SCRATCH,     /* activations: lifetimes already folded into argument offsets */
+    DOP_SLOT_STEP,        /* dop_step, host visible */
+    DOP_SLOT_RESULT       /* what the host reads after a step: logits; host visible and cached */
+};
+
+typedef struct dop_plan_slot {
+    uint32_t kind;
+    uint32_t name;        /* string */
+    uint64_t size;        /* bytes */
+    uint64_t file_offset; /* WEIGHTS: from the start of DOP_SEC_WEIGHTS (or of file `file` when external) */
+    uint32_t file;        /* external weights: row of DOP_SEC_FILES; 0xffffffff: embedded */
+    uint32_t reserved;
+} dop_plan_slot;
+
+enum { DOP_SCHED_DECODE = 1, DOP_SCHED_PREFILL, DOP_SCHED_SCORE };
+
+typedef struct dop_plan_schedule {
+    uint32_t kind;           /* DOP_SCHED_* */
+    uint32_t profile;        /* row of DOP_SEC_PROFILES */
+    uint32_t max_tokens;     /* most tokens one replay takes: 1 for decode */
+    uint32_t first_dispatch;
+    uint32_t n_dispatches;
+    uint32_t n_body;         /* the first n_body need not be followed by the rest (the LM head) unless logits are
+                                wanted; n_body == n_dispatches when there is no such split */
+    uint32_t logits_slot;    /* slot of the logits, f32 [1 or max_tokens, vocab] */
+    uint32_t greedy;         /* 1: the last dispatch picks the arg-max and advances the step record */
+    uint64_t logits_offset;  /* bytes into that slot */
+} dop_plan_schedule;
+
+enum {
+    DOP_DISPATCH_BARRIER = 1, /* a memory barrier stands before this dispatch */
+};
+
+typedef struct dop_plan_dispatch {
+    uint32_t kernel;    /* row of DOP_SEC_KERNELS */
+    uint32_t grid[3];   /* workgroups */
+    uint32_t first_arg; /* row of DOP_SEC_ARGS */
+    uint32_t n_args;    /* at most 16: one device address each, in push-constant order */
+    uint32_t flags;     /* DOP_DISPATCH_* */
+    uint32_t label;     /* string: "L3/qkv" */
+    uint32_t ops;       /* string: the region's ops, for people */
+    uint32_t region;    /* region number in the schedule's graph in DOP_SEC_IR */
+    uint64_t bytes_read, bytes_written; /* per replay at max_tokens, cache traffic at ctx excluded */
+} dop_plan_dispatch;
+
+typedef struct dop_plan_arg {
+    uint32_t slot;     /* row of DOP_SEC_SLOTS */
+    uint32_t value;    /* string: the IR value there, "" for the step record */
+    uint64_t offset;   /* bytes into the slot */
+    uint64_t size;     /* bytes the kernel may touch from there */
+} dop_plan_arg;
+
+typedef struct dop_plan_tensor {
+    uint32_t name;   /* string: canonical weight name */
+    uint32_t type;   /* row of ir/types.def */
+    uint32_t rows, cols;
+    uint32_t slot;   /* row of DOP_SEC_SLOTS */
+    uint32_t layout; /* 0: rows of whole blocks */
+    uint64_t offset; /* bytes into the slot */
+    uint64_t size;
+} dop_plan_tensor;
+
+typedef struct dop_plan_file {
+    uint32_t name;   /* string: file name relative to the plan's directory */
+    uint32_t reserved;
+    uint64_t size;   /* bytes */
+    uint64_t digest; /* XXH3 */
+} dop_plan_file;
+
+/* The step record: the only thing that changes from token to token.  Kernels read it through its device address; the
+ * sampling kernel advances it, so that a greedy step needs nothing from the host.  GLSL sees the same layout (std430).
+ * Before a step the host (or the previous step) has set pos, n_tokens and tokens[0 .. n_tokens). */
+enum { DOP_STEP_MAX_TOKENS = 4096, DOP_STEP_RING = 4096 };
+typedef struct dop_step {
+    uint32_t pos;      /* position of tokens[0] */
+    uint32_t n_tokens; /* valid rows of this step: 1 .. max_tokens */
+    uint32_t n_out;    /* ids picked so far; ids[n_out % DOP_STEP_RING] is written next */
+    uint32_t flags;    /* 0 */
+    uint32_t reserved[12];
+    uint32_t tokens[DOP_STEP_MAX_TOKENS];
+    uint32_t ids[DOP_STEP_RING];
+} dop_step;
+
+#endif
