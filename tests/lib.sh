@@ -1,0 +1,89 @@
+# Sourced by every script test:   . "$(dirname "$0")/../lib.sh"
+#
+# ctest runs a script as   bash SCRIPT DOPPLERC DOPPLER_EXEC TOOLS WORK   (tests/CMakeLists.txt), so that a test
+# depends on no environment variable.  This file gives it
+#   $DOPPLERC $EXEC   the two programs             $TOOLS   folder of the programs made from tests/tools/*.c
+#   $SRC              the root of the sources      $SHARED  data beside the project, may be absent
+#   $WORK             an empty folder of its own, which is also the current directory
+# and the functions below.  A script ends with `finish`, which prints the counts that tests/run.sh adds up; one that
+# ends without it has failed.
+set -u
+
+if [ $# -ne 4 ]; then
+    echo "usage: $0 DOPPLERC DOPPLER_EXEC TOOLS WORK" >&2
+    exit 2
+fi
+DOPPLERC=$1 EXEC=$2 TOOLS=$3 WORK=$4
+SRC=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+SHARED=$SRC/../shared
+rm -rf "$WORK"
+mkdir -p "$WORK"
+WORK=$(cd "$WORK" && pwd)
+cd "$WORK" || exit 2
+
+PASSED=0 FAILED=0 SKIPPED=0
+
+pass() { # NAME
+    PASSED=$((PASSED + 1))
+    echo "ok      $1"
+}
+
+fail() { # NAME [WHY]
+    FAILED=$((FAILED + 1))
+    echo "FAILED  $1${2:+: $2}"
+}
+
+skip() { # NAME WHY
+    SKIPPED=$((SKIPPED + 1))
+    echo "skipped $1: $2"
+}
+
+# check NAME COMMAND...: passes when the command succeeds; shows what it printed when it does not.
+check() {
+    local name=$1 status=0
+    shift
+    "$@" >"$WORK/.out" 2>&1 || status=$?
+    if [ "$status" -eq 0 ]; then
+        pass "$name"
+    else
+        fail "$name" "status $status from: $*"
+        sed 's/^/    | /' "$WORK/.out" | tail -n 40
+        return 1
+    fi
+}
+
+# check_fails NAME STATUS TEXT COMMAND...: passes when the command exits with exactly STATUS, prints nothing to stdout
+# and exactly one line to stderr, which contains TEXT.
+check_fails() {
+    local name=$1 want=$2 text=$3 status=0
+    shift 3
+    "$@" >"$WORK/.out" 2>"$WORK/.err" || status=$?
+    if [ "$status" -ne "$want" ]; then
+        fail "$name" "status $status instead of $want from: $*"
+    elif [ -s "$WORK/.out" ]; then
+        fail "$name" "printed to stdout"
+    elif [ "$(wc -l <"$WORK/.err")" -ne 1 ]; then
+        fail "$name" "$(wc -l <"$WORK/.err") lines on stderr instead of one"
+    elif ! grep -qF -e "$text" "$WORK/.err"; then
+        fail "$name" "the message does not say: $text"
+    else
+        pass "$name"
+        return 0
+    fi
+    sed 's/^/    | /' "$WORK/.out" "$WORK/.err" | tail -n 40
+    return 1
+}
+
+# finish: prints the counts and exits with 1 on a failure, 77 (ctest's "skipped") when everything was skipped, else 0.
+finish() {
+    trap - EXIT
+    echo "# $PASSED passed, $FAILED failed, $SKIPPED skipped"
+    [ "$FAILED" -eq 0 ] || exit 1
+    [ "$PASSED" -gt 0 ] || [ "$SKIPPED" -eq 0 ] || exit 77
+    if [ "$PASSED" -eq 0 ]; then
+        echo "a script that checks nothing proves nothing"
+        exit 1
+    fi
+    exit 0
+}
+trap 'echo "the script ended early"; exit 1' EXIT

@@ -1,0 +1,227 @@
+#!/usr/bin/env bash
+# Installs what is needed (Debian 12), builds, and runs every test.  The last line counts them all; the exit status is 0
+# only when nothing failed.  Tests run on lavapipe, so that a machine with a GPU gives the same answers as one without.
+#
+#   format       clang-format 14 has nothing to change
+#   release      gcc build, every test
+#   sanitize     clang build with AddressSanitizer and UndefinedBehaviorSanitizer, every test
+#   validation   the release build's tests that use a device, under the Vulkan validation layers
+set -u
+
+usage() {
+    cat <<'USAGE'
+usage: tests/run.sh [options]
+  --quick           format and release only
+  --filter REGEX    only tests whose ctest name matches (names: ctest --test-dir build-test/release -N)
+  --gpu             use the machine's Vulkan driver instead of lavapipe
+  --no-install      do not install packages
+  --build-dir DIR   where to build (default: build-test)
+  -j N              parallel jobs (default: number of processors)
+USAGE
+}
+
+quick=0 filter=. gpu=0 install=1 build=build-test jobs=$(nproc)
+while [ $# -gt 0 ]; do
+    case $1 in
+    --quick) quick=1 ;;
+    --gpu) gpu=1 ;;
+    --no-install) install=0 ;;
+    --filter | --build-dir | -j)
+        [ $# -ge 2 ] || { usage >&2; exit 2; }
+        case $1 in
+        --filter) filter=$2 ;;
+        --build-dir) build=$2 ;;
+        -j) jobs=$2 ;;
+        esac
+        shift
+        ;;
+    -h | --help) usage; exit 0 ;;
+    *) echo "tests/run.sh: unknown option $1" >&2; usage >&2; exit 2 ;;
+    esac
+    shift
+done
+
+cd "$(dirname "$0")/.." || exit 1
+root=$PWD
+export LC_ALL=C.UTF-8
+mkdir -p "$build" || exit 1
+build=$(cd "$build" && pwd)
+
+# ---- installing -----------------------------------------------------------------------------------------------------
+. tests/lib_packages.sh
+if [ "$install" -eq 1 ]; then
+    install_packages build driver test || exit 1
+fi
+if [ "$gpu" -eq 0 ]; then
+    lavapipe=$(compgen -G '/usr/share/vulkan/icd.d/lvp_icd.*.json' | head -n 1)
+    if [ -z "$lavapipe" ]; then
+        echo "error: lavapipe is not installed (mesa-vulkan-drivers); --gpu uses the machine's own driver" >&2
+        exit 1
+    fi
+    export VK_ICD_FILENAMES=$lavapipe VK_DRIVER_FILES=$lavapipe
+fi
+
+# ---- counting -------------------------------------------------------------------------------------------------------
+passed=0 failed=0 skipped=0 table=''
+
+count() { # PHASE PASSED FAILED SKIPPED
+    passed=$((passed + $2)) failed=$((failed + $3)) skipped=$((skipped + $4))
+    table+=$(printf '%-12s %7d %7d %7d' "$@")$'\n'
+}
+
+heading() {
+    printf '\n== %s\n' "$*"
+}
+
+# ---- phases ---------------------------------------------------------------------------------------------------------
+# build_tree NAME CC CMAKE_OPTION...: configures and builds $build/NAME.
+build_tree() {
+    local tree=$build/$1 log=$build/$1.log
+    shift
+    if cmake -S "$root" -B "$tree" -G Ninja -DCMAKE_C_COMPILER="$1" "${@:2}" >"$log" 2>&1 &&
+        cmake --build "$tree" -j "$jobs" >>"$log" 2>&1; then
+        echo "built $tree"
+        return 0
+    fi
+    grep -nE 'error|warning|FAILED' "$log" | head -n 40
+    tail -n 20 "$log"
+    echo "error: the build failed; its log is $log"
+    return 1
+}
+
+# run_ctest PHASE TREE CTEST_OPTION...: runs the tests of $build/TREE and leaves the counts in $counts.
+run_ctest() {
+    local phase=$1 tree=$build/$2 junit=$build/$1.xml
+    shift 2
+    rm -f "$junit"
+    ctest --test-dir "$tree" -j "$jobs" -R "$filter" "$@" --output-on-failure --output-junit "$junit" \
+        --test-output-size-passed 100000000 --test-output-size-failed 100000000 2>&1 | grep -v '^Internal ctest'
+    if [ -s "$junit" ]; then
+        counts=$(awk -f tests/count.awk "$junit")
+    else
+        counts="0 0 0" # ctest itself failed
+    fi
+    if [ "$counts" = "0 0 0" ] && [ "$filter" = . ]; then
+        echo "error: no test ran"
+        counts="0 1 0"
+    fi
+}
+
+phase_format() {
+    heading "format"
+    if find compiler runtime ir kernels passes tests -name '*.[ch]' -print0 |
+        xargs -0 clang-format --dry-run -Werror >"$build/format.log" 2>&1; then
+        count format 1 0 0
+    else
+        grep -o '^[^ ]*: error' "$build/format.log" | cut -d: -f1 | sort | uniq -c
+        echo "error: clang-format 14 would change these files (clang-format -i FILE)"
+        count format 0 1 0
+    fi
+}
+
+phase_release() {
+    heading "release: gcc, every test on $([ "$gpu" -eq 0 ] && echo lavapipe || echo "the GPU")"
+    if build_tree release gcc; then
+        run_ctest release release
+        count release $counts
+    else
+        count release 0 1 0
+    fi
+}
+
+# Every process writes its reports to files of its own, wherever a test sends its output; status 86 is not one that a
+# must-fail test expects.  clang, because gcc 12 cannot send UndefinedBehaviorSanitizer's reports to a file, and because
+# a second compiler with its own warnings is worth having.
+phase_sanitize() {
+    heading "sanitize: clang, AddressSanitizer and UndefinedBehaviorSanitizer, every test"
+    if ! build_tree sanitize clang -DDOPPLER_SANITIZE=ON; then
+        count sanitize 0 1 0
+        return
+    fi
+    local reports=$build/reports mistakes=0 what
+    rm -rf "$reports"
+    mkdir -p "$reports"
+    local common="log_path=$reports/report:exitcode=86"
+    export ASAN_OPTIONS="$common:detect_stack_use_after_return=1:strict_string_checks=1"
+    export UBSAN_OPTIONS="$common:print_stacktrace=1"
+    export LSAN_OPTIONS="suppressions=$root/tests/lsan.supp:print_suppressions=0"
+    for what in leak overflow undefined; do
+        "$build/sanitize/tests/tools/mistake" "$what" >/dev/null 2>&1
+        [ $? -eq 86 ] && compgen -G "$reports/report.*" >/dev/null && mistakes=$((mistakes + 1))
+        rm -f "$reports"/report.*
+    done
+    run_ctest sanitize sanitize
+    set -- $counts
+    if [ "$mistakes" -ne 3 ]; then
+        echo "error: a deliberate leak, overflow or undefined shift was not reported: this phase proves nothing"
+        set -- "$1" $(($2 + 1)) "$3"
+    fi
+    local n
+    n=$(find "$reports" -name 'report.*' | wc -l)
+    if [ "$n" -gt 0 ]; then
+        find "$reports" -name 'report.*' | sort | head -n 3 | xargs head -n 60
+        echo "error: $n processes reported something; all reports are in $reports"
+        [ "$2" -gt 0 ] || set -- "$1" "$n" "$3"
+    fi
+    count sanitize "$@"
+    unset ASAN_OPTIONS UBSAN_OPTIONS LSAN_OPTIONS
+}
+
+# The layers write to a named pipe, which collects from every process whatever a test does with its output.
+phase_validation() {
+    heading "validation: the tests that use a device, under the Vulkan validation layers"
+    if [ ! -x "$build/release/tests/tools/mistake" ]; then
+        echo "error: needs the release build"
+        count validation 0 1 0
+        return
+    fi
+    local pipe=$build/validation.pipe log=$build/validation.log reader
+    rm -f "$pipe" "$log"
+    mkfifo "$pipe"
+    exec 9<>"$pipe"
+    cat <&9 >"$log" &
+    reader=$!
+    cat >"$build/vk_layer_settings.txt" <<SETTINGS
+khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG
+khronos_validation.report_flags = error,warn
+khronos_validation.log_filename = $pipe
+khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT
+SETTINGS
+    export VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation VK_LAYER_SETTINGS_PATH=$build/vk_layer_settings.txt
+    "$build/release/tests/tools/mistake" vulkan >/dev/null 2>&1
+    sleep 1
+    local seen=0
+    grep -q 'VUID-VkBufferCreateInfo-size-00912' "$log" && seen=1
+    local before
+    before=$(wc -l <"$log")
+    run_ctest validation release -L 'golden|device'
+    unset VK_INSTANCE_LAYERS VK_LAYER_SETTINGS_PATH
+    sleep 1
+    kill "$reader"
+    exec 9>&-
+    rm -f "$pipe"
+    set -- $counts
+    if [ "$seen" -eq 0 ]; then
+        echo "error: a deliberate mistake was not reported: the validation layers are not active"
+        set -- "$1" $(($2 + 1)) "$3"
+    fi
+    local n
+    n=$(tail -n "+$((before + 1))" "$log" | grep -cE '^ *Validation (Error|Warning|Performance)|VUID-')
+    if [ "$n" -gt 0 ]; then
+        tail -n "+$((before + 1))" "$log" | cut -c1-600 | head -n 20
+        echo "error: the validation layers had something to say; all of it is in $log"
+        set -- "$1" $(($2 + 1)) "$3"
+    fi
+    count validation "$@"
+}
+
+phase_format
+phase_release
+if [ "$quick" -eq 0 ]; then
+    phase_sanitize
+    phase_validation
+fi
+
+printf '\n%-12s %7s %7s %7s\n%s' phase passed failed skipped "$table"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
