@@ -124,6 +124,7 @@ typedef struct dop_graph {
     uint32_t n_regions, cap_regions;
     dop_node_id *outs; /* results of the graph, kept alive */
     uint32_t n_outs, cap_outs;
+    uint64_t next_name; /* number of the next made-up name, x<number> */
 } dop_graph;
 
 /* Everything is allocated in `arena`, which outlives the graph. */
@@ -132,7 +133,8 @@ dop_status dop_graph_init(dop_graph *g, dop_arena *arena, const char *name, uint
 
 /* Appends a node; computes type and shape by the op's shape rule.  Leaves, casts, reshapes and slices take the shape or
  * type from *want (others: want may be NULL, and want->type other than none sets the storage type).  attrs: values in
- * the order of the op's row.  name NULL makes one up.  Errors: wrong arity, shapes that do not fit. */
+ * the order of the op's row.  name NULL makes one up (x<number>).  Strings are copied.  Errors: wrong arity,
+ * shapes that do not fit.  Two nodes of one name, and state not threaded linearly, are left to dop_graph_verify(). */
 typedef struct dop_want {
     dop_type type;
     dop_shape shape;
@@ -157,7 +159,8 @@ bool dop_node_has(const dop_graph *g, dop_node_id id, dop_attr_id a);
 /* The op's reach, refined by shape: ROW over one head of [T,H,D] is HEAD. */
 dop_reach dop_node_reach(const dop_graph *g, dop_node_id id);
 
-/* Follows views to the node that owns the bytes.  *out_start: first value on the last axis (slices), may be NULL. */
+/* Follows views to the node that owns the bytes.  *out_start: first value on the last axis (slices), may be NULL; the
+ * axis is the owner's unless a slice follows a reshape that changed it. */
 dop_node_id dop_node_base(const dop_graph *g, dop_node_id id, uint32_t *out_start);
 
 /* A value as a matrix [rows, cols]: rows is axis 0 (1 for a rank-1 weight vector that broadcasts), cols the product of
@@ -172,7 +175,8 @@ dop_status dop_graph_use_counts(dop_graph *g, dop_diag *diag, uint32_t **out_cou
 
 /* A digest of the whole graph, regions included: equal text, equal digest. */
 uint64_t dop_graph_hash(const dop_graph *g);
-/* Drops dead regions and unreachable nodes, keeping order. */
+/* Drops dead regions and unreachable nodes, keeping order.  A node whose sources were replaced by later nodes moves
+ * behind them, so a pass may rewrite freely and compact afterwards; ids change.  Error: a cycle. */
 dop_status dop_graph_compact(dop_graph *g, dop_diag *diag);
 
 #endif

@@ -3,6 +3,7 @@
 #define DOPPLER_IR_TYPES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef enum dop_type {

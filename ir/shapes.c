@@ -1,0 +1,514 @@
+/* One rule per op, under the op's name.  Only axis 0 may be symbolic (T or S). */
+#include "ir/shapes.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Values of one tensor: far above any real one, low enough that byte counts never overflow. */
+#define MAX_VALUES ((uint64_t)1 << 40)
+
+typedef struct rule_ctx {
+    const dop_graph *g;
+    const dop_op_info *info;
+    dop_op op;
+    const char *name;
+    const dop_node *src[DOP_MAX_SRCS];
+    const dop_attr *attrs;
+    const dop_want *want; /* never NULL */
+    dop_diag *diag;
+} rule_ctx;
+
+#define BAD(c, ...) bad((c), __LINE__, __VA_ARGS__)
+
+static dop_status bad(const rule_ctx *c, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+static dop_status
+bad(const rule_ctx *c, int line, const char *fmt, ...)
+{
+    char text[600];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return dop_fail(c->diag, __FILE__, line, DOP_E_INTERNAL, NULL, 0, 0, "%%%s: %s %s", c->name, c->info->name, text);
+}
+
+const char *
+dop_shape_text(const dop_shape *s, char out_text[DOP_SHAPE_TEXT])
+{
+    size_t n = 0;
+    out_text[n++] = '[';
+    for (uint32_t i = 0; i < s->rank && i < DOP_MAX_RANK; i++) {
+        dop_dim d = s->dim[i];
+        const char *sym = d.sym == DOP_SYM_T ? "T" : d.sym == DOP_SYM_S ? "S" : "";
+        const char *comma = i ? "," : "";
+        int k = d.mul == 1 && *sym ? snprintf(out_text + n, DOP_SHAPE_TEXT - n, "%s%s", comma, sym)
+                                   : snprintf(out_text + n, DOP_SHAPE_TEXT - n, "%s%u%s", comma, d.mul, sym);
+        n += (size_t)k;
+    }
+    out_text[n++] = ']';
+    out_text[n] = 0;
+    return out_text;
+}
+
+bool
+dop_name_ok(const char *s)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-/";
+    size_t n = strspn(s, allowed);
+    return n >= 1 && n <= 200 && s[n] == 0;
+}
+
+static bool
+dim_equal(dop_dim a, dop_dim b)
+{
+    return a.mul == b.mul && a.sym == b.sym;
+}
+
+static bool
+dim_is_one(dop_dim d)
+{
+    return d.mul == 1 && d.sym == DOP_SYM_1;
+}
+
+static dop_dim
+last_dim(const dop_node *n)
+{
+    return n->shape.dim[n->shape.rank - 1];
+}
+
+static int64_t
+attr_i(const rule_ctx *c, dop_attr_id a)
+{
+    for (uint8_t k = 0; k < c->info->n_attrs; k++) {
+        if (c->info->attrs[k] == a)
+            return c->attrs[k].i;
+    }
+    return 0;
+}
+
+/* Product of the multipliers; the caller has checked every factor against MAX_VALUES, ranks are small. */
+static uint64_t
+shape_product(const dop_shape *s, uint32_t n_sym[3])
+{
+    uint64_t p = 1;
+    memset(n_sym, 0, 3 * sizeof n_sym[0]);
+    for (uint32_t i = 0; i < s->rank; i++) {
+        p *= s->dim[i].mul;
+        n_sym[s->dim[i].sym]++;
+    }
+    return p;
+}
+
+static dop_status
+check_shape(const rule_ctx *c, const dop_shape *s)
+{
+    if (s->rank < 1 || s->rank > DOP_MAX_RANK)
+        return BAD(c, "has rank %u; 1 to %d are possible", s->rank, DOP_MAX_RANK);
+    uint64_t cols = 1, values;
+    for (uint32_t i = 0; i < s->rank; i++) {
+        dop_dim d = s->dim[i];
+        if (d.mul == 0 || (unsigned)d.sym > DOP_SYM_S)
+            return BAD(c, "axis %u is empty", i);
+        if (i == 0)
+            continue;
+        if (d.sym != DOP_SYM_1)
+            return BAD(c, "axis %u depends on T or S; only axis 0 may", i);
+        if (!dop_mul_u64(cols, d.mul, &cols) || cols > UINT32_MAX)
+            return BAD(c, "a row has more than 2^32-1 values");
+    }
+    uint32_t t = c->g->max_t;
+    if (!dop_mul_u64(cols, dop_dim_value(c->g, s->dim[0], t), &values) || values > MAX_VALUES ||
+        dop_dim_value(c->g, s->dim[0], t) > UINT32_MAX)
+        return BAD(c, "is too large");
+    return DOP_OK;
+}
+
+static dop_status
+need_rank(const rule_ctx *c, uint32_t i, uint32_t rank)
+{
+    char text[DOP_SHAPE_TEXT];
+    if (c->src[i]->shape.rank != rank)
+        return BAD(c, "needs rank %u for source %u, %%%s is %s", rank, i, c->src[i]->name,
+                   dop_shape_text(&c->src[i]->shape, text));
+    return DOP_OK;
+}
+
+/* Sources that index rows: [n] u32 with n the first axis of `rows`. */
+static dop_status
+need_ids(const rule_ctx *c, uint32_t i, const dop_node *rows)
+{
+    char a[DOP_SHAPE_TEXT], b[DOP_SHAPE_TEXT];
+    const dop_node *ids = c->src[i];
+    if (ids->type != DOP_TYPE_u32 || ids->shape.rank != 1)
+        return BAD(c, "needs u32 ids of rank 1 for source %u, %%%s is %s%s", i, ids->name, dop_type_of(ids->type)->name,
+                   dop_shape_text(&ids->shape, a));
+    if (rows && !dim_equal(ids->shape.dim[0], rows->shape.dim[0]))
+        return BAD(c, "%%%s %s and %%%s %s differ on axis 0", ids->name, dop_shape_text(&ids->shape, a), rows->name,
+                   dop_shape_text(&rows->shape, b));
+    return DOP_OK;
+}
+
+static dop_status
+mismatch(const rule_ctx *c, uint32_t i, uint32_t j)
+{
+    char a[DOP_SHAPE_TEXT], b[DOP_SHAPE_TEXT];
+    return BAD(c, "%%%s %s and %%%s %s do not fit", c->src[i]->name, dop_shape_text(&c->src[i]->shape, a),
+               c->src[j]->name, dop_shape_text(&c->src[j]->shape, b));
+}
+
+/* A vector as long as the last axis of source 0. */
+static dop_status
+need_vector(const rule_ctx *c, uint32_t i)
+{
+    if (c->src[i]->shape.rank != 1 || !dim_equal(last_dim(c->src[i]), last_dim(c->src[0])))
+        return mismatch(c, 0, i);
+    return DOP_OK;
+}
+
+/* Numpy: last axes align; equal, or one of them is 1. */
+static dop_status
+rule_broadcast(const rule_ctx *c, dop_shape *out)
+{
+    const dop_shape *a = &c->src[0]->shape, *b = &c->src[1]->shape;
+    const dop_shape *hi = a->rank >= b->rank ? a : b, *lo = hi == a ? b : a;
+    uint32_t skip = hi->rank - lo->rank;
+    *out = *hi;
+    for (uint32_t i = 0; i < lo->rank; i++) {
+        dop_dim x = hi->dim[skip + i], y = lo->dim[i];
+        if (dim_equal(x, y) || dim_is_one(y))
+            continue;
+        if (!dim_is_one(x))
+            return mismatch(c, 0, 1);
+        out->dim[skip + i] = y;
+    }
+    return DOP_OK;
+}
+
+static dop_status
+rule_leaf(const rule_ctx *c, dop_want *out)
+{
+    if (c->want->type == DOP_TYPE_none || (unsigned)c->want->type >= DOP_TYPE_COUNT)
+        return BAD(c, "has no type");
+    dop_type_kind kind = dop_type_of(c->want->type)->kind;
+    if (c->op == DOP_OP_input && kind == DOP_KIND_QUANT)
+        return BAD(c, "cannot have the block type %s", dop_type_of(c->want->type)->name);
+    if (c->op == DOP_OP_state && kind != DOP_KIND_FLOAT)
+        return BAD(c, "must have a float type, not %s", dop_type_of(c->want->type)->name);
+    *out = *c->want;
+    return DOP_OK;
+}
+
+static dop_status
+rule_reshape(const rule_ctx *c, dop_want *out)
+{
+    char a[DOP_SHAPE_TEXT], b[DOP_SHAPE_TEXT];
+    const dop_shape *s = &c->src[0]->shape, *w = &c->want->shape;
+    dop_status st = check_shape(c, w);
+    if (st != DOP_OK)
+        return st;
+    uint32_t sa[3], sw[3];
+    uint64_t pa = shape_product(s, sa), pw = shape_product(w, sw);
+    if (pa != pw || sa[DOP_SYM_T] != sw[DOP_SYM_T] || sa[DOP_SYM_S] != sw[DOP_SYM_S])
+        return BAD(c, "cannot view %%%s %s as %s", c->src[0]->name, dop_shape_text(s, a), dop_shape_text(w, b));
+    out->shape = *w;
+    if (dop_type_of(out->type)->kind == DOP_KIND_QUANT && !dim_equal(w->dim[w->rank - 1], last_dim(c->src[0])))
+        return BAD(c, "cannot change the last axis of %%%s, whose type %s comes in blocks along it", c->src[0]->name,
+                   dop_type_of(out->type)->name);
+    return DOP_OK;
+}
+
+static dop_status
+rule_slice(const rule_ctx *c, dop_want *out)
+{
+    char a[DOP_SHAPE_TEXT], b[DOP_SHAPE_TEXT];
+    const dop_shape *s = &c->src[0]->shape, *w = &c->want->shape;
+    dop_status st = check_shape(c, w);
+    if (st != DOP_OK)
+        return st;
+    bool fits = w->rank == s->rank && last_dim(c->src[0]).sym == DOP_SYM_1 && w->dim[w->rank - 1].sym == DOP_SYM_1;
+    for (uint32_t i = 0; fits && i + 1 < s->rank; i++)
+        fits = dim_equal(s->dim[i], w->dim[i]);
+    int64_t start = attr_i(c, DOP_A_start);
+    if (!fits || start < 0 || start > (int64_t)UINT32_MAX ||
+        start + (int64_t)w->dim[w->rank - 1].mul > (int64_t)last_dim(c->src[0]).mul)
+        return BAD(c, "cannot take %s at %lld of %%%s %s", dop_shape_text(w, b), (long long)start, c->src[0]->name,
+                   dop_shape_text(s, a));
+    if (start % dop_type_of(out->type)->block != 0)
+        return BAD(c, "start %lld is not a multiple of the %u values in a block of %s", (long long)start,
+                   dop_type_of(out->type)->block, dop_type_of(out->type)->name);
+    out->shape = *w;
+    return DOP_OK;
+}
+
+static dop_status
+rule_rope(const rule_ctx *c, dop_want *out)
+{
+    dop_status st;
+    int64_t dims = attr_i(c, DOP_A_dims);
+    if ((st = need_rank(c, 0, 3)) != DOP_OK || (st = need_ids(c, 1, c->src[0])) != DOP_OK ||
+        (st = need_rank(c, 2, 2)) != DOP_OK)
+        return st;
+    if (dims < 2 || dims % 2 || dims > (int64_t)last_dim(c->src[0]).mul)
+        return BAD(c, "dims=%lld must be even and at most the %u values of a head", (long long)dims,
+                   last_dim(c->src[0]).mul);
+    if (last_dim(c->src[2]).mul != (uint64_t)dims)
+        return BAD(c, "the table %%%s has rows of %u, not dims=%lld", c->src[2]->name, last_dim(c->src[2]).mul,
+                   (long long)dims);
+    out->shape = c->src[0]->shape;
+    return DOP_OK;
+}
+
+static dop_status
+rule_last_axis(const rule_ctx *c, dop_want *out)
+{
+    dop_status st = DOP_OK;
+    out->shape = c->src[0]->shape;
+    switch (c->op) {
+    case DOP_OP_row_rms:
+    case DOP_OP_row_mean:
+    case DOP_OP_row_istd:
+        out->shape.dim[out->shape.rank - 1] = dop_dim_n(1);
+        break;
+    case DOP_OP_layernorm:
+        st = need_vector(c, 2);
+        if (st != DOP_OK)
+            break;
+        /* fallthrough */
+    case DOP_OP_rmsnorm:
+        st = need_vector(c, 1);
+        break;
+    case DOP_OP_argmax:
+        if (out->shape.rank < 2)
+            return BAD(c, "needs rank 2 or more");
+        out->shape.rank--;
+        out->shape.dim[out->shape.rank] = (dop_dim){0, DOP_SYM_1};
+        out->type = DOP_TYPE_u32;
+        break;
+    default:
+        break;
+    }
+    if (st == DOP_OK && last_dim(c->src[0]).sym != DOP_SYM_1)
+        return BAD(c, "works along the last axis, which must be constant");
+    return st;
+}
+
+static dop_status
+rule_rows(const rule_ctx *c, dop_want *out)
+{
+    dop_status st;
+    const dop_node *x = c->src[0];
+    switch (c->op) {
+    case DOP_OP_gather:
+        if ((st = need_rank(c, 0, 2)) != DOP_OK || (st = need_ids(c, 1, NULL)) != DOP_OK)
+            return st;
+        out->shape = (dop_shape){2, {c->src[1]->shape.dim[0], last_dim(x)}};
+        return DOP_OK;
+    case DOP_OP_last_row:
+        if (x->shape.rank < 2)
+            return BAD(c, "needs rank 2 or more");
+        out->shape = x->shape;
+        out->shape.dim[0] = dop_dim_n(1);
+        return DOP_OK;
+    default: /* matmul */
+        if ((st = need_rank(c, 0, 2)) != DOP_OK || (st = need_rank(c, 1, 2)) != DOP_OK)
+            return st;
+        if (!dim_equal(last_dim(x), last_dim(c->src[1])))
+            return mismatch(c, 0, 1);
+        out->shape = (dop_shape){2, {x->shape.dim[0], c->src[1]->shape.dim[0]}};
+        return DOP_OK;
+    }
+}
+
+static dop_status
+rule_kv_write(const rule_ctx *c, dop_want *out)
+{
+    dop_status st;
+    const dop_node *cache = c->src[0], *x = c->src[1];
+    if ((st = need_rank(c, 0, 3)) != DOP_OK || (st = need_rank(c, 1, 3)) != DOP_OK ||
+        (st = need_ids(c, 2, x)) != DOP_OK)
+        return st;
+    if (!dim_equal(cache->shape.dim[1], x->shape.dim[1]) || !dim_equal(last_dim(cache), last_dim(x)))
+        return mismatch(c, 0, 1);
+    out->shape = cache->shape;
+    out->type = cache->type;
+    return DOP_OK;
+}
+
+static dop_status
+rule_attention(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
+{
+    dop_status st;
+    const dop_node *q = c->src[0], *k = c->src[1], *v = c->src[2];
+    for (uint32_t i = 0; i < 3; i++) {
+        if ((st = need_rank(c, i, 3)) != DOP_OK)
+            return st;
+    }
+    if ((st = need_ids(c, 3, q)) != DOP_OK)
+        return st;
+    if (!dop_shape_equal(&k->shape, &v->shape))
+        return mismatch(c, 1, 2);
+    if (!dim_equal(last_dim(q), last_dim(k)) || q->shape.dim[1].mul % k->shape.dim[1].mul != 0)
+        return mismatch(c, 0, 1);
+    if (n_srcs == 5 && (c->src[4]->shape.rank != 1 || !dim_equal(c->src[4]->shape.dim[0], q->shape.dim[1])))
+        return mismatch(c, 0, 4);
+    out->shape = q->shape;
+    if (c->op == DOP_OP_attn_split) {
+        uint64_t rows = (uint64_t)q->shape.dim[1].mul * (uint64_t)attr_i(c, DOP_A_splits);
+        if (rows > UINT32_MAX || last_dim(q).mul > UINT32_MAX - 2)
+            return BAD(c, "is too large");
+        out->shape.dim[1].mul = (uint32_t)rows;
+        out->shape.dim[2].mul += 2;
+    }
+    return DOP_OK;
+}
+
+static dop_status
+rule_attn_combine(const rule_ctx *c, dop_want *out)
+{
+    dop_status st = need_rank(c, 0, 3);
+    if (st != DOP_OK)
+        return st;
+    const dop_shape *s = &c->src[0]->shape;
+    uint32_t splits = (uint32_t)attr_i(c, DOP_A_splits);
+    if (s->dim[1].mul % splits != 0 || s->dim[2].mul < 3)
+        return BAD(c, "%%%s is not the result of attn_split with splits=%u", c->src[0]->name, splits);
+    out->shape = *s;
+    out->shape.dim[1].mul /= splits;
+    out->shape.dim[2].mul -= 2;
+    return DOP_OK;
+}
+
+static dop_status
+check_attr(const rule_ctx *c, dop_attr_id a, dop_attr v)
+{
+    const char *name = dop_attr_name(a);
+    switch (dop_attr_kind_of(a)) {
+    case DOP_ATTR_F: {
+        bool negative_ok = a == DOP_A_by || a == DOP_A_add || a == DOP_A_scale;
+        if (!isfinite(v.f))
+            return BAD(c, "attribute %s is not finite", name);
+        if ((!negative_ok && v.f < 0) || (c->op == DOP_OP_softcap && v.f <= 0))
+            return BAD(c, "attribute %s must be positive", name);
+        return DOP_OK;
+    }
+    case DOP_ATTR_I: {
+        int64_t lo = a == DOP_A_splits ? 1 : 0, hi = a == DOP_A_interleaved ? 1 : UINT32_MAX;
+        if (v.i < lo || v.i > hi)
+            return BAD(c, "attribute %s=%lld is not in %lld to %lld", name, (long long)v.i, (long long)lo,
+                       (long long)hi);
+        return DOP_OK;
+    }
+    default:
+        if (!v.s || !v.s[0] || strlen(v.s) > 1000)
+            return BAD(c, "attribute %s is empty or longer than 1000 bytes", name);
+        return DOP_OK;
+    }
+}
+
+/* Types of the sources: ids only where an op reads ids, block types only where rows of weights are decoded. */
+static dop_status
+check_src_types(const rule_ctx *c, uint32_t n_srcs)
+{
+    if (c->info->traits & DOP_VIEW)
+        return DOP_OK;
+    for (uint32_t i = 0; i < n_srcs; i++) {
+        bool ids = (c->op == DOP_OP_rope && i == 1) || (c->op == DOP_OP_gather && i == 1) ||
+                   (c->op == DOP_OP_kv_write && i == 2) ||
+                   ((c->op == DOP_OP_attention || c->op == DOP_OP_attn_split) && i == 3);
+        bool blocks = (c->op == DOP_OP_gather && i == 0) || (c->op == DOP_OP_matmul && i == 1) || c->op == DOP_OP_cast;
+        dop_type_kind kind = dop_type_of(c->src[i]->type)->kind;
+        if (!ids && kind != DOP_KIND_FLOAT && !(blocks && kind == DOP_KIND_QUANT))
+            return BAD(c, "cannot read type %s of %%%s", dop_type_of(c->src[i]->type)->name, c->src[i]->name);
+    }
+    return DOP_OK;
+}
+
+/* Storage type of the result: the op's own, unless the caller asks for another float type. */
+static dop_status
+settle_type(const rule_ctx *c, dop_want *out)
+{
+    dop_type want = c->want->type;
+    if (c->op == DOP_OP_cast && want == DOP_TYPE_none)
+        return BAD(c, "has no type");
+    if (want == DOP_TYPE_none || want == out->type)
+        return DOP_OK;
+    bool free_type = (c->info->traits & DOP_PURE) && c->op != DOP_OP_argmax;
+    if ((unsigned)want >= DOP_TYPE_COUNT || !free_type || dop_type_of(want)->kind != DOP_KIND_FLOAT)
+        return BAD(c, "cannot give type %s", dop_type_of(want)->name);
+    out->type = want;
+    return DOP_OK;
+}
+
+static dop_status
+apply_rule(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
+{
+    switch (c->op) {
+    case DOP_OP_input:
+    case DOP_OP_weight:
+    case DOP_OP_state:
+        return rule_leaf(c, out);
+    case DOP_OP_reshape:
+        return rule_reshape(c, out);
+    case DOP_OP_slice:
+        return rule_slice(c, out);
+    case DOP_OP_add:
+    case DOP_OP_sub:
+    case DOP_OP_mul:
+    case DOP_OP_div:
+        return rule_broadcast(c, &out->shape);
+    case DOP_OP_rope:
+        return rule_rope(c, out);
+    case DOP_OP_row_rms:
+    case DOP_OP_row_mean:
+    case DOP_OP_row_istd:
+    case DOP_OP_rmsnorm:
+    case DOP_OP_layernorm:
+    case DOP_OP_softmax:
+    case DOP_OP_argmax:
+        return rule_last_axis(c, out);
+    case DOP_OP_gather:
+    case DOP_OP_last_row:
+    case DOP_OP_matmul:
+        return rule_rows(c, out);
+    case DOP_OP_kv_write:
+        return rule_kv_write(c, out);
+    case DOP_OP_attention:
+    case DOP_OP_attn_split:
+        return rule_attention(c, n_srcs, out);
+    case DOP_OP_attn_combine:
+        return rule_attn_combine(c, out);
+    default: /* one source, same shape */
+        out->shape = c->src[0]->shape;
+        return DOP_OK;
+    }
+}
+
+dop_status
+dop_shape_infer(const dop_graph *g, dop_op op, const char *name, const dop_node_id *srcs, uint32_t n_srcs,
+                const dop_attr *attrs, const dop_want *want, dop_diag *diag, dop_want *out)
+{
+    static const dop_want none;
+    rule_ctx c = {.g = g, .info = dop_op_of(op), .op = op, .name = name, .attrs = attrs, .want = want ? want : &none,
+                  .diag = diag};
+    dop_status st;
+    if (op == DOP_OP_none || (unsigned)op >= DOP_OP_COUNT)
+        return BAD(&c, "is not an op");
+    if (n_srcs < c.info->src_min || n_srcs > c.info->src_max)
+        return BAD(&c, "takes %u to %u sources, not %u", c.info->src_min, c.info->src_max, n_srcs);
+    for (uint32_t i = 0; i < n_srcs; i++)
+        c.src[i] = dop_node_at(g, srcs[i]);
+    if (c.info->n_attrs && !attrs)
+        return BAD(&c, "needs its attributes");
+    for (uint8_t k = 0; k < c.info->n_attrs; k++) {
+        if ((st = check_attr(&c, c.info->attrs[k], attrs[k])) != DOP_OK)
+            return st;
+    }
+    if ((st = check_src_types(&c, n_srcs)) != DOP_OK)
+        return st;
+    *out = (dop_want){(c.info->traits & DOP_VIEW) ? c.src[0]->type : DOP_TYPE_f32, {0}};
+    if ((st = apply_rule(&c, n_srcs, out)) != DOP_OK || (st = settle_type(&c, out)) != DOP_OK)
+        return st;
+    return check_shape(&c, &out->shape);
+}
