@@ -26,7 +26,9 @@ fi
 
 step "2. Build"
 mkdir -p build
-if ! cmake -S . -B build -G Ninja -DBUILD_TESTING=OFF >build/quickstart.log 2>&1 ||
+configure=(cmake -S . -B build)
+[ -f build/CMakeCache.txt ] || configure+=(-G Ninja -DBUILD_TESTING=OFF)
+if ! "${configure[@]}" >build/quickstart.log 2>&1 ||
     ! cmake --build build -j "$(nproc)" --target dopplerc doppler-exec >>build/quickstart.log 2>&1; then
     tail -n 30 build/quickstart.log >&2
     echo "error: the build failed; all of its output is in build/quickstart.log" >&2
