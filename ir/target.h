@@ -3,25 +3,7 @@
 #ifndef DOPPLER_IR_TARGET_H
 #define DOPPLER_IR_TARGET_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-/* Capabilities a kernel may need; also the bits in a plan's kernel rows.  CAP(bit, name, what it is in Vulkan) */
-#define DOP_CAPS(CAP)                                                                         \
-    CAP(0, f16_storage, "16-bit storage buffers")                                             \
-    CAP(1, f16_math, "16-bit float arithmetic")                                               \
-    CAP(2, i8_storage, "8-bit storage buffers")                                               \
-    CAP(3, subgroup, "subgroup basic, vote, ballot, shuffle and arithmetic operations")       \
-    CAP(4, int_dot, "packed 4x8 integer dot products")                                        \
-    CAP(5, coop_nv, "cooperative matrix (NV)")                                                \
-    CAP(6, coop_khr, "cooperative matrix (KHR)")                                              \
-    CAP(7, int64, "64-bit integers")
-
-enum {
-#define CAP(bit, name, what) DOP_CAP_##name = 1 << bit,
-    DOP_CAPS(CAP)
-#undef CAP
-};
+#include "runtime/caps.h"
 
 typedef struct dop_target {
     char name[32];

@@ -1,0 +1,40 @@
+#include "runtime/plan.h"
+
+static const char *const kind_names[] = {"?", "decode", "prefill", "score"};
+
+static void
+disasm_dispatch(const dop_plan *plan, const dop_plan_dispatch *d, uint32_t index, dop_buf *out)
+{
+    const dop_plan_kernel *k = &plan->kernels[d->kernel];
+    dop_buf_printf(out, "  %4u %c %-16s %-40s grid %u,%u,%u local %u,%u,%u", index,
+                   d->flags & DOP_DISPATCH_BARRIER ? '|' : ' ', dop_plan_string(plan, d->label),
+                   dop_plan_string(plan, k->name), d->grid[0], d->grid[1], d->grid[2], k->local[0], k->local[1],
+                   k->local[2]);
+    dop_buf_printf(out, " read %llu write %llu { %s }\n", (unsigned long long)d->bytes_read,
+                   (unsigned long long)d->bytes_written, dop_plan_string(plan, d->ops));
+    dop_buf_puts(out, "        ");
+    for (uint32_t i = 0; i < d->n_args; i++) {
+        const dop_plan_arg *a = &plan->args[d->first_arg + i];
+        const char *value = dop_plan_string(plan, a->value);
+        dop_buf_printf(out, " %s=%s+%llu:%llu", value[0] ? value : "step",
+                       dop_plan_string(plan, plan->slots[a->slot].name), (unsigned long long)a->offset,
+                       (unsigned long long)a->size);
+    }
+    dop_buf_puts(out, "\n");
+}
+
+void
+dop_plan_disasm(const dop_plan *plan, dop_buf *out)
+{
+    for (uint32_t i = 0; i < plan->n_schedules; i++) {
+        const dop_plan_schedule *s = &plan->schedules[i];
+        uint32_t barriers = 0;
+        for (uint32_t j = 0; j < s->n_dispatches; j++)
+            barriers += plan->dispatches[s->first_dispatch + j].flags & DOP_DISPATCH_BARRIER;
+        dop_buf_printf(out, "schedule %u %s profile %s tokens %u dispatches %u (body %u) barriers %u%s\n", i,
+                       kind_names[s->kind], dop_plan_string(plan, plan->profiles[s->profile].name), s->max_tokens,
+                       s->n_dispatches, s->n_body, barriers, s->greedy ? " greedy" : "");
+        for (uint32_t j = 0; j < s->n_dispatches; j++)
+            disasm_dispatch(plan, &plan->dispatches[s->first_dispatch + j], j, out);
+    }
+}

@@ -1,0 +1,392 @@
+#include "runtime/plan.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum { MAX_SECTIONS = 64 };
+
+const char *
+dop_plan_section_name(uint32_t kind)
+{
+    switch (kind) {
+#define SECTION(number, name, type, what) \
+    case number:                          \
+        return #name;
+        DOP_PLAN_SECTIONS(SECTION)
+#undef SECTION
+    default:
+        return NULL;
+    }
+}
+
+/* Size of a row of a known section, 0 for an unknown kind. */
+static uint32_t
+section_row_bytes(uint32_t kind)
+{
+    switch (kind) {
+#define SECTION(number, name, type, what) \
+    case number:                          \
+        return (uint32_t)sizeof(type);
+        DOP_PLAN_SECTIONS(SECTION)
+#undef SECTION
+    default:
+        return 0;
+    }
+}
+
+uint64_t
+dop_plan_digest(const void *bytes, uint64_t size)
+{
+    return XXH3_64bits(bytes, (size_t)size);
+}
+
+uint64_t
+dop_plan_header_digest(const dop_plan_header *header, const dop_plan_section *sections, uint32_t n_sections)
+{
+    dop_plan_header h = *header;
+    h.digest = 0;
+    uint8_t buf[sizeof h + MAX_SECTIONS * sizeof *sections];
+    if (n_sections > MAX_SECTIONS)
+        return 0;
+    memcpy(buf, &h, sizeof h);
+    memcpy(buf + sizeof h, sections, n_sections * sizeof *sections);
+    return XXH3_64bits(buf, sizeof h + n_sections * sizeof *sections);
+}
+
+const char *
+dop_plan_string(const dop_plan *plan, uint32_t offset)
+{
+    return plan->strings + offset;
+}
+
+static const char *
+path_or_null(const dop_plan *plan)
+{
+    return plan->path[0] ? plan->path : NULL;
+}
+
+static dop_status
+check_header(const dop_plan *plan, dop_diag *diag, const dop_plan_section **out_sections)
+{
+    const char *path = path_or_null(plan);
+    const dop_plan_header *h = (const dop_plan_header *)(const void *)plan->data;
+    if (plan->size < sizeof h->magic || memcmp(plan->data, DOP_PLAN_MAGIC, sizeof h->magic) != 0)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                           "not a Doppler plan (its first bytes are not the magic); make one with dopplerc");
+    if (plan->size < 12)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the plan is truncated: %llu bytes",
+                           (unsigned long long)plan->size);
+    if (h->version != DOP_PLAN_VERSION)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                           "the plan has format version %u and this program reads version %u: compile it again with "
+                           "the dopplerc of this release",
+                           h->version, DOP_PLAN_VERSION);
+    if (plan->size < sizeof *h)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the plan is truncated: %llu bytes",
+                           (unsigned long long)plan->size);
+    if (plan->size < h->file_size)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the plan is truncated: %llu of %llu bytes",
+                           (unsigned long long)plan->size, (unsigned long long)h->file_size);
+    if (plan->size > h->file_size)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the plan is damaged: %llu bytes where its header says %llu",
+                           (unsigned long long)plan->size, (unsigned long long)h->file_size);
+    if (h->n_sections > MAX_SECTIONS || sizeof *h + h->n_sections * sizeof(dop_plan_section) > plan->size)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the plan is damaged: its section table does not fit (%u sections)",
+                           h->n_sections);
+    const dop_plan_section *sections = (const dop_plan_section *)(const void *)(plan->data + sizeof *h);
+    if (dop_plan_header_digest(h, sections, h->n_sections) != h->digest)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the plan is damaged: the digest of its header does not match");
+    *out_sections = sections;
+    return DOP_OK;
+}
+
+/* Sections lie in the file in table order, behind the table, aligned, apart, with only zeros between them: so that
+ * every byte of the file is covered by a digest or known. */
+static dop_status
+check_sections(const dop_plan *plan, const dop_plan_section *s, uint32_t n, dop_diag *diag)
+{
+    const char *path = path_or_null(plan);
+    uint64_t at = sizeof(dop_plan_header) + n * sizeof *s;
+    uint64_t seen = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const char *name = dop_plan_section_name(s[i].kind);
+        if (!name)
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the plan is damaged: section kind %u is not known", s[i].kind);
+        if (seen >> s[i].kind & 1)
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the plan is damaged: section %s appears twice", name);
+        seen |= (uint64_t)1 << s[i].kind;
+        uint32_t row = section_row_bytes(s[i].kind);
+        if (s[i].row_bytes != row || s[i].size % row != 0)
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                               "the plan is damaged: section %s has rows of %u bytes and %llu bytes in all, expected "
+                               "rows of %u",
+                               name, s[i].row_bytes, (unsigned long long)s[i].size, row);
+        uint64_t end, align = s[i].kind == DOP_SEC_WEIGHTS ? 4096 : 16;
+        if (s[i].offset < at || s[i].offset % align != 0 || !dop_add_u64(s[i].offset, s[i].size, &end) ||
+            end > plan->size)
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                               "the plan is damaged: section %s (offset %llu, %llu bytes) is misaligned, overlaps its "
+                               "neighbour or leaves the file",
+                               name, (unsigned long long)s[i].offset, (unsigned long long)s[i].size);
+        for (; at < s[i].offset; at++)
+            if (plan->data[at] != 0)
+                return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the plan is damaged: padding before section %s is not 0",
+                                   name);
+        at = end;
+    }
+    for (; at < plan->size; at++)
+        if (plan->data[at] != 0)
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the plan is damaged: padding at its end is not 0");
+    return DOP_OK;
+}
+
+static dop_status
+check_digests(const dop_plan *plan, const dop_plan_section *s, uint32_t n, dop_diag *diag)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (s[i].kind != DOP_SEC_WEIGHTS && dop_plan_digest(plan->data + s[i].offset, s[i].size) != s[i].digest)
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, path_or_null(plan),
+                               "the plan is damaged: the digest of section %s does not match",
+                               dop_plan_section_name(s[i].kind));
+    return DOP_OK;
+}
+
+/* Sets one pointer and count; more than 2^31 rows cannot be indexed by the format. */
+static dop_status
+bind_rows(const dop_plan *plan, const dop_plan_section *s, const void **out_rows, uint32_t *out_n, dop_diag *diag)
+{
+    uint64_t n = s->size / s->row_bytes;
+    if (n > INT32_MAX)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path_or_null(plan), "the plan is damaged: section %s has %llu rows",
+                           dop_plan_section_name(s->kind), (unsigned long long)n);
+    *out_rows = plan->data + s->offset;
+    *out_n = (uint32_t)n;
+    return DOP_OK;
+}
+
+static dop_status
+bind_section(dop_plan *plan, const dop_plan_section *s, uint32_t *io_n_models, dop_diag *diag)
+{
+    const uint8_t *bytes = plan->data + s->offset;
+    const void *rows = NULL;
+    dop_status st = DOP_OK;
+    switch (s->kind) {
+#define ROWS(kind, field, count)                              \
+    case DOP_SEC_##kind:                                      \
+        st = bind_rows(plan, s, &rows, &plan->count, diag);   \
+        plan->field = rows;                                   \
+        return st
+        ROWS(PROFILES, profiles, n_profiles);
+        ROWS(KERNELS, kernels, n_kernels);
+        ROWS(SLOTS, slots, n_slots);
+        ROWS(SCHEDULES, schedules, n_schedules);
+        ROWS(DISPATCHES, dispatches, n_dispatches);
+        ROWS(ARGS, args, n_args);
+        ROWS(TENSORS, tensors, n_tensors);
+        ROWS(FILES, files, n_files);
+#undef ROWS
+    case DOP_SEC_MODEL:
+        st = bind_rows(plan, s, &rows, io_n_models, diag);
+        plan->model = rows;
+        return st;
+    case DOP_SEC_SPIRV:
+        plan->spirv = (const uint32_t *)(const void *)bytes;
+        plan->n_spirv = s->size / 4;
+        return DOP_OK;
+#define BYTES(kind, field, type)                          \
+    case DOP_SEC_##kind:                                  \
+        plan->field = (const type *)(const void *)bytes;  \
+        plan->field##_size = s->size;                     \
+        return DOP_OK
+        BYTES(STRINGS, strings, char);
+        BYTES(CARD, card, char);
+        BYTES(IR, ir, char);
+        BYTES(TOKENIZER, tokenizer, uint8_t);
+#undef BYTES
+    case DOP_SEC_TEMPLATE:
+        plan->chat_template = (const char *)bytes;
+        plan->template_size = s->size;
+        return DOP_OK;
+    case DOP_SEC_WEIGHTS:
+        plan->weights = bytes;
+        plan->weights_size = s->size;
+        plan->weights_digest = s->digest;
+        return DOP_OK;
+    default:
+        return DOP_OK;
+    }
+}
+
+static dop_status
+bind_sections(dop_plan *plan, const dop_plan_section *s, uint32_t n, dop_diag *diag)
+{
+    uint32_t n_models = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        dop_status st = bind_section(plan, &s[i], &n_models, diag);
+        if (st != DOP_OK)
+            return st;
+    }
+    const char *missing = !plan->strings ? "STRINGS" : n_models != 1 ? "MODEL" : !plan->n_profiles ? "PROFILES"
+                          : !plan->n_kernels   ? "KERNELS"
+                          : !plan->n_spirv     ? "SPIRV"
+                          : !plan->n_slots     ? "SLOTS"
+                          : !plan->n_schedules ? "SCHEDULES"
+                                               : NULL;
+    if (missing)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path_or_null(plan), "the plan is damaged: section %s is missing or empty",
+                           missing);
+    return DOP_OK;
+}
+
+static dop_status
+open_bytes(dop_plan *plan, dop_diag *diag)
+{
+    const dop_plan_section *sections = NULL;
+    dop_status st = check_header(plan, diag, &sections);
+    if (st != DOP_OK)
+        return st;
+    const dop_plan_header *h = (const dop_plan_header *)(const void *)plan->data;
+    plan->digest = h->digest;
+    if ((st = check_sections(plan, sections, h->n_sections, diag)) != DOP_OK ||
+        (st = check_digests(plan, sections, h->n_sections, diag)) != DOP_OK ||
+        (st = bind_sections(plan, sections, h->n_sections, diag)) != DOP_OK)
+        return st;
+    return dop_plan_check_rows(plan, diag);
+}
+
+dop_status
+dop_plan_open_memory(const void *data, uint64_t size, dop_diag *diag, dop_plan *out_plan)
+{
+    memset(out_plan, 0, sizeof *out_plan);
+    if ((uintptr_t)data % 16 != 0)
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "a plan in memory must be aligned to 16 bytes");
+    out_plan->data = data;
+    out_plan->size = size;
+    dop_status st = open_bytes(out_plan, diag);
+    if (st == DOP_OK && out_plan->n_files > 0)
+        st = DOP_FAIL(diag, DOP_E_INPUT, "the plan has external weights and was opened from memory");
+    if (st != DOP_OK)
+        memset(out_plan, 0, sizeof *out_plan);
+    return st;
+}
+
+/* Names are relative to the directory of the plan; dop_plan_check_rows has refused any that leaves it. */
+static dop_status
+open_files(dop_plan *plan, dop_diag *diag)
+{
+    dop_status st = DOP_OK;
+    dop_buf path = {0};
+    plan->file_maps = calloc(plan->n_files, sizeof *plan->file_maps);
+    if (!plan->file_maps)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    const char *slash = strrchr(plan->path, '/');
+    for (uint32_t i = 0; i < plan->n_files && st == DOP_OK; i++) {
+        path.size = 0;
+        if (slash)
+            dop_buf_append(&path, plan->path, (size_t)(slash - plan->path) + 1);
+        dop_buf_puts(&path, dop_plan_string(plan, plan->files[i].name));
+        if (path.failed)
+            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        else
+            st = dop_map_open(path.data, diag, &plan->file_maps[i]);
+        if (st == DOP_OK && plan->file_maps[i].size != plan->files[i].size)
+            st = DOP_FAIL_IN(diag, DOP_E_INPUT, path.data,
+                             "external weights of %s: %llu bytes where the plan expects %llu; compile the plan again",
+                             plan->path, (unsigned long long)plan->file_maps[i].size,
+                             (unsigned long long)plan->files[i].size);
+    }
+    dop_buf_finish(&path);
+    return st;
+}
+
+dop_status
+dop_plan_open(const char *path, dop_diag *diag, dop_plan *out_plan)
+{
+    memset(out_plan, 0, sizeof *out_plan);
+    dop_status st = dop_map_open(path, diag, &out_plan->map);
+    if (st != DOP_OK)
+        return st;
+    snprintf(out_plan->path, sizeof out_plan->path, "%s", path);
+    out_plan->data = out_plan->map.data;
+    out_plan->size = out_plan->map.size;
+    st = open_bytes(out_plan, diag);
+    if (st == DOP_OK && out_plan->n_files > 0)
+        st = open_files(out_plan, diag);
+    if (st != DOP_OK)
+        dop_plan_close(out_plan);
+    return st;
+}
+
+void
+dop_plan_close(dop_plan *plan)
+{
+    if (plan->file_maps)
+        for (uint32_t i = 0; i < plan->n_files; i++)
+            dop_map_close(&plan->file_maps[i]);
+    free(plan->file_maps);
+    dop_map_close(&plan->map);
+    memset(plan, 0, sizeof *plan);
+}
+
+const uint8_t *
+dop_plan_slot_bytes(const dop_plan *plan, uint32_t slot)
+{
+    const dop_plan_slot *s = &plan->slots[slot];
+    const uint8_t *base = s->file == UINT32_MAX ? plan->weights : plan->file_maps[s->file].data;
+    return base + s->file_offset;
+}
+
+typedef struct verify_job {
+    const void *data;
+    uint64_t size;
+    uint64_t digest;
+} verify_job;
+
+static void *
+verify_main(void *arg)
+{
+    verify_job *job = arg;
+    job->digest = dop_plan_digest(job->data, job->size);
+    return NULL;
+}
+
+dop_status
+dop_plan_verify_weights(const dop_plan *plan, dop_diag *diag)
+{
+    dop_status st = DOP_OK;
+    uint32_t n = plan->n_files + 1;
+    verify_job *jobs = calloc(n, sizeof *jobs);
+    pthread_t *threads = calloc(n, sizeof *threads);
+    bool *started = calloc(n, sizeof *started);
+    if (!jobs || !threads || !started) {
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        goto error;
+    }
+    jobs[0] = (verify_job){plan->weights, plan->weights_size, 0};
+    for (uint32_t i = 1; i < n; i++)
+        jobs[i] = (verify_job){plan->file_maps[i - 1].data, plan->file_maps[i - 1].size, 0};
+    for (uint32_t i = 1; i < n; i++)
+        started[i] = pthread_create(&threads[i], NULL, verify_main, &jobs[i]) == 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (!started[i])
+            verify_main(&jobs[i]);
+    for (uint32_t i = 1; i < n; i++)
+        if (started[i])
+            pthread_join(threads[i], NULL);
+    if (plan->weights && jobs[0].digest != plan->weights_digest)
+        st = DOP_FAIL_IN(diag, DOP_E_INPUT, path_or_null(plan),
+                         "the plan is damaged: the digest of section WEIGHTS does not match");
+    for (uint32_t i = 1; i < n; i++)
+        if (jobs[i].digest != plan->files[i - 1].digest)
+            st = DOP_FAIL_IN(diag, DOP_E_INPUT, path_or_null(plan),
+                             "the digest of the external weights %s does not match: compile the plan again",
+                             dop_plan_string(plan, plan->files[i - 1].name));
+error:
+    free(jobs);
+    free(threads);
+    free(started);
+    return st;
+}

@@ -1,0 +1,73 @@
+/* A plan file, mapped and checked.
+ *
+ * The rows are used in place (plan_format.h).  Opening checks magic, version, sizes, the digests of everything but the
+ * weights, and every index, offset and count of every row, so that code behind a dop_plan indexes without checks.  The
+ * weights are most of the file: their digests are checked by dop_plan_verify_weights, which a loader runs beside the
+ * upload. */
+#ifndef DOPPLER_RUNTIME_PLAN_H
+#define DOPPLER_RUNTIME_PLAN_H
+
+#include "runtime/base.h"
+#include "runtime/plan_format.h"
+
+typedef struct dop_plan {
+    char path[512];       /* for messages; "" when opened from memory */
+    const uint8_t *data;
+    uint64_t size;        /* bytes */
+    uint64_t digest;      /* the header's digest: names this plan (it covers the digests of all sections) */
+
+    const dop_plan_model *model;
+    const char *strings;
+    const dop_plan_profile *profiles;
+    const dop_plan_kernel *kernels;
+    const uint32_t *spirv;
+    const dop_plan_slot *slots;
+    const dop_plan_schedule *schedules;
+    const dop_plan_dispatch *dispatches;
+    const dop_plan_arg *args;
+    const dop_plan_tensor *tensors;
+    const dop_plan_file *files;
+    const char *card;           /* the four texts and blobs are not 0-terminated; NULL when absent */
+    const char *ir;
+    const char *chat_template;
+    const uint8_t *tokenizer;
+    const uint8_t *weights;
+    uint64_t strings_size, card_size, ir_size, template_size, tokenizer_size, weights_size; /* bytes */
+    uint64_t weights_digest;    /* XXH3, as the section table says */
+    uint32_t n_profiles, n_kernels, n_slots, n_schedules, n_dispatches, n_args, n_tensors, n_files;
+    uint64_t n_spirv;           /* words */
+    uint32_t step_slot;         /* the one slot of kind DOP_SLOT_STEP */
+
+    dop_map map;                /* owned; zeroed when opened from memory */
+    dop_map *file_maps;         /* owned, n_files: external weights, mapped */
+} dop_plan;
+
+/* Maps and checks a plan and the sizes of its external weight files. */
+dop_status dop_plan_open(const char *path, dop_diag *diag, dop_plan *out_plan);
+/* Same from memory, which must stay and be aligned to 16 bytes; external weights are not supported. */
+dop_status dop_plan_open_memory(const void *data, uint64_t size, dop_diag *diag, dop_plan *out_plan);
+void dop_plan_close(dop_plan *plan); /* accepts a zeroed one */
+
+/* A string of the plan; every offset in a row of an open plan is valid. */
+const char *dop_plan_string(const dop_plan *plan, uint32_t offset);
+
+/* First byte of a WEIGHTS slot in the map, and its readable size. */
+const uint8_t *dop_plan_slot_bytes(const dop_plan *plan, uint32_t slot);
+
+/* Checks the digests of the weights, embedded and external: one thread per file.  Reads all of them. */
+dop_status dop_plan_verify_weights(const dop_plan *plan, dop_diag *diag);
+
+/* The digest of a header (its digest field is taken as zero) and its section table, as the header stores it. */
+uint64_t dop_plan_header_digest(const dop_plan_header *header, const dop_plan_section *sections, uint32_t n_sections);
+/* XXH3, 64 bits: the digest of a section's bytes. */
+uint64_t dop_plan_digest(const void *bytes, uint64_t size);
+
+/* plan_check.c: every row of a plan whose section pointers are set. */
+dop_status dop_plan_check_rows(dop_plan *plan, dop_diag *diag);
+/* Name of a section, "section N" for an unknown one is left to the caller: NULL. */
+const char *dop_plan_section_name(uint32_t kind);
+
+/* disasm.c: the schedules of a plan as text, one line per dispatch; the compiler prints the same. */
+void dop_plan_disasm(const dop_plan *plan, dop_buf *out);
+
+#endif

@@ -1,0 +1,284 @@
+/* Every index, offset and count in the rows of a plan.  The digests only say that the file is as its writer left it;
+ * these checks say that using it stays inside the file and inside the slots. */
+#include "runtime/plan.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Limits far above anything a device takes; they keep products of outside numbers inside 64 bits. */
+enum {
+    MAX_VOCAB = 1 << 24,
+    MAX_CTX = 1 << 28,
+    MAX_ARGS = 16,
+    MAX_INVOCATIONS = 4096,
+};
+static const uint64_t max_slot = (uint64_t)1 << 42;
+static const uint64_t max_weight_slot = (uint64_t)1 << 31;
+
+#define DAMAGED(...) \
+    DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path[0] ? plan->path : NULL, "the plan is damaged: " __VA_ARGS__)
+
+static bool
+string_ok(const dop_plan *plan, uint32_t offset)
+{
+    return offset < plan->strings_size;
+}
+
+/* [first, first + n) lies in [0, limit) */
+static bool
+range_ok(uint64_t first, uint64_t n, uint64_t limit)
+{
+    uint64_t end;
+    return dop_add_u64(first, n, &end) && end <= limit;
+}
+
+static dop_status
+check_strings(const dop_plan *plan, dop_diag *diag)
+{
+    if (plan->strings_size == 0 || plan->strings[0] != 0 || plan->strings[plan->strings_size - 1] != 0)
+        return DAMAGED("section STRINGS does not start and end with a 0 byte");
+    return DOP_OK;
+}
+
+static dop_status
+check_model(const dop_plan *plan, dop_diag *diag)
+{
+    const dop_plan_model *m = plan->model;
+    if (m->vocab == 0 || m->vocab > MAX_VOCAB)
+        return DAMAGED("vocabulary of %u tokens", m->vocab);
+    if (m->ctx == 0 || m->ctx > MAX_CTX)
+        return DAMAGED("context of %u positions", m->ctx);
+    if (m->bos_id < -1 || m->bos_id >= (int32_t)m->vocab)
+        return DAMAGED("BOS id %d of %u tokens", m->bos_id, m->vocab);
+    if (m->n_end_ids > sizeof m->end_ids / sizeof m->end_ids[0])
+        return DAMAGED("%u end ids", m->n_end_ids);
+    for (uint32_t i = 0; i < m->n_end_ids; i++)
+        if (m->end_ids[i] >= m->vocab)
+            return DAMAGED("end id %u of %u tokens", m->end_ids[i], m->vocab);
+    if (!isfinite(m->temperature) || !isfinite(m->top_p) || !isfinite(m->min_p))
+        return DAMAGED("sampling defaults are not numbers");
+    if (!string_ok(plan, m->name) || !string_ok(plan, m->family) || !string_ok(plan, m->quant) ||
+        !string_ok(plan, m->kernel_path))
+        return DAMAGED("a string of the model row is outside section STRINGS");
+    return DOP_OK;
+}
+
+static bool
+subgroup_ok(uint32_t size)
+{
+    return size <= 128 && (size & (size - 1)) == 0;
+}
+
+static dop_status
+check_profiles(const dop_plan *plan, dop_diag *diag)
+{
+    for (uint32_t i = 0; i < plan->n_profiles; i++) {
+        const dop_plan_profile *p = &plan->profiles[i];
+        if (!string_ok(plan, p->name))
+            return DAMAGED("the name of profile %u is outside section STRINGS", i);
+        if (!subgroup_ok(p->subgroup))
+            return DAMAGED("profile %u has a subgroup size of %u", i, p->subgroup);
+    }
+    return DOP_OK;
+}
+
+/* What a walk over a SPIR-V module finds (SPIR-V specification 1.6, section 2.3: physical layout). */
+typedef struct spirv_facts {
+    uint32_t entry_points;
+    bool compute_main;
+    bool has_local;
+    uint32_t local[3];
+} spirv_facts;
+
+static bool
+spirv_walk(const uint32_t *w, uint32_t n, spirv_facts *out)
+{
+    enum { OP_ENTRY_POINT = 15, OP_EXECUTION_MODE = 16, MODEL_GL_COMPUTE = 5, MODE_LOCAL_SIZE = 17 };
+    memset(out, 0, sizeof *out);
+    if (n < 5 || w[0] != 0x07230203u)
+        return false;
+    for (uint32_t at = 5; at < n;) {
+        uint32_t len = w[at] >> 16, op = w[at] & 0xffffu;
+        if (len == 0 || len > n - at)
+            return false;
+        if (op == OP_ENTRY_POINT) {
+            out->entry_points++;
+            /* "main" and its terminator: two words, little-endian */
+            out->compute_main = len >= 5 && w[at + 1] == MODEL_GL_COMPUTE && w[at + 3] == 0x6e69616du && w[at + 4] == 0;
+        } else if (op == OP_EXECUTION_MODE && len == 6 && w[at + 2] == MODE_LOCAL_SIZE) {
+            out->has_local = true;
+            memcpy(out->local, &w[at + 3], sizeof out->local);
+        }
+        at += len;
+    }
+    return true;
+}
+
+static dop_status
+check_kernel(const dop_plan *plan, uint32_t i, dop_diag *diag)
+{
+    const dop_plan_kernel *k = &plan->kernels[i];
+    if (!string_ok(plan, k->name) || !string_ok(plan, k->variant))
+        return DAMAGED("a string of kernel %u is outside section STRINGS", i);
+    const char *name = dop_plan_string(plan, k->name);
+    if (!range_ok(k->spirv_first, k->spirv_words, plan->n_spirv))
+        return DAMAGED("kernel %s: words %u..+%u lie outside section SPIRV (%llu words)", name, k->spirv_first,
+                       k->spirv_words, (unsigned long long)plan->n_spirv);
+    uint64_t n = 1;
+    for (int d = 0; d < 3; d++) {
+        if (k->local[d] == 0 || k->local[d] > MAX_INVOCATIONS)
+            return DAMAGED("kernel %s: workgroup of %u x %u x %u", name, k->local[0], k->local[1], k->local[2]);
+        n *= k->local[d];
+    }
+    if (n > MAX_INVOCATIONS || !subgroup_ok(k->subgroup) || k->push_bytes % 8 != 0 || k->push_bytes > 8 * MAX_ARGS)
+        return DAMAGED("kernel %s: %llu invocations, subgroup size %u, %u bytes of push constants", name,
+                       (unsigned long long)n, k->subgroup, k->push_bytes);
+    spirv_facts f;
+    if (!spirv_walk(plan->spirv + k->spirv_first, k->spirv_words, &f))
+        return DAMAGED("kernel %s is not a SPIR-V module", name);
+    if (f.entry_points != 1 || !f.compute_main)
+        return DAMAGED("kernel %s is not a module with one compute entry point \"main\"", name);
+    if (f.has_local && memcmp(f.local, k->local, sizeof f.local) != 0)
+        return DAMAGED("kernel %s: its module has workgroups of %u x %u x %u, its row says %u x %u x %u", name,
+                       f.local[0], f.local[1], f.local[2], k->local[0], k->local[1], k->local[2]);
+    return DOP_OK;
+}
+
+static dop_status
+check_files(const dop_plan *plan, dop_diag *diag)
+{
+    for (uint32_t i = 0; i < plan->n_files; i++) {
+        if (!string_ok(plan, plan->files[i].name))
+            return DAMAGED("the name of file %u is outside section STRINGS", i);
+        const char *name = dop_plan_string(plan, plan->files[i].name);
+        if (!name[0] || name[0] == '/' || strstr(name, ".."))
+            return DAMAGED("external weights \"%s\": not a name inside the plan's directory", name);
+    }
+    return DOP_OK;
+}
+
+static dop_status
+check_slots(dop_plan *plan, dop_diag *diag)
+{
+    plan->step_slot = UINT32_MAX;
+    for (uint32_t i = 0; i < plan->n_slots; i++) {
+        const dop_plan_slot *s = &plan->slots[i];
+        if (s->kind < DOP_SLOT_WEIGHTS || s->kind > DOP_SLOT_RESULT)
+            return DAMAGED("slot %u has kind %u", i, s->kind);
+        if (!string_ok(plan, s->name))
+            return DAMAGED("the name of slot %u is outside section STRINGS", i);
+        if (s->size == 0 || s->size > (s->kind == DOP_SLOT_WEIGHTS ? max_weight_slot : max_slot))
+            return DAMAGED("slot %u has %llu bytes", i, (unsigned long long)s->size);
+        if (s->kind == DOP_SLOT_STEP) {
+            if (plan->step_slot != UINT32_MAX)
+                return DAMAGED("more than one step record");
+            if (s->size < sizeof(dop_step))
+                return DAMAGED("the step record has %llu bytes, expected %zu", (unsigned long long)s->size,
+                               sizeof(dop_step));
+            plan->step_slot = i;
+        }
+        if (s->kind != DOP_SLOT_WEIGHTS)
+            continue;
+        if (s->file != UINT32_MAX && s->file >= plan->n_files)
+            return DAMAGED("slot %u is in external file %u of %u", i, s->file, plan->n_files);
+        uint64_t limit = s->file == UINT32_MAX ? plan->weights_size : plan->files[s->file].size;
+        if (!range_ok(s->file_offset, s->size, limit))
+            return DAMAGED("slot %u reads past the end of the weights (offset %llu, %llu bytes, %llu there)", i,
+                           (unsigned long long)s->file_offset, (unsigned long long)s->size, (unsigned long long)limit);
+    }
+    if (plan->step_slot == UINT32_MAX)
+        return DAMAGED("no step record");
+    return DOP_OK;
+}
+
+static dop_status
+check_args(const dop_plan *plan, dop_diag *diag)
+{
+    for (uint32_t i = 0; i < plan->n_args; i++) {
+        const dop_plan_arg *a = &plan->args[i];
+        if (a->slot >= plan->n_slots)
+            return DAMAGED("argument %u is in slot %u of %u", i, a->slot, plan->n_slots);
+        if (!string_ok(plan, a->value))
+            return DAMAGED("the name of argument %u is outside section STRINGS", i);
+        if (!range_ok(a->offset, a->size, plan->slots[a->slot].size))
+            return DAMAGED("argument %u (%s) leaves its slot (offset %llu, %llu bytes, %llu there)", i,
+                           dop_plan_string(plan, a->value), (unsigned long long)a->offset, (unsigned long long)a->size,
+                           (unsigned long long)plan->slots[a->slot].size);
+    }
+    return DOP_OK;
+}
+
+static dop_status
+check_dispatches(const dop_plan *plan, dop_diag *diag)
+{
+    for (uint32_t i = 0; i < plan->n_dispatches; i++) {
+        const dop_plan_dispatch *d = &plan->dispatches[i];
+        if (d->kernel >= plan->n_kernels)
+            return DAMAGED("dispatch %u runs kernel %u of %u", i, d->kernel, plan->n_kernels);
+        if (!string_ok(plan, d->label) || !string_ok(plan, d->ops))
+            return DAMAGED("a string of dispatch %u is outside section STRINGS", i);
+        if (d->grid[0] == 0 || d->grid[1] == 0 || d->grid[2] == 0)
+            return DAMAGED("dispatch %u has a grid of %u x %u x %u", i, d->grid[0], d->grid[1], d->grid[2]);
+        if (d->n_args > MAX_ARGS || !range_ok(d->first_arg, d->n_args, plan->n_args))
+            return DAMAGED("dispatch %u has arguments %u..+%u of %u", i, d->first_arg, d->n_args, plan->n_args);
+        if (d->n_args * 8 != plan->kernels[d->kernel].push_bytes)
+            return DAMAGED("dispatch %u passes %u arguments to kernel %s, which takes %u", i, d->n_args,
+                           dop_plan_string(plan, plan->kernels[d->kernel].name),
+                           plan->kernels[d->kernel].push_bytes / 8);
+    }
+    return DOP_OK;
+}
+
+static dop_status
+check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
+{
+    const dop_plan_schedule *s = &plan->schedules[i];
+    if (s->kind < DOP_SCHED_DECODE || s->kind > DOP_SCHED_SCORE || s->profile >= plan->n_profiles || s->greedy > 1)
+        return DAMAGED("schedule %u has kind %u, profile %u, greedy %u", i, s->kind, s->profile, s->greedy);
+    if (s->max_tokens == 0 || s->max_tokens > DOP_STEP_MAX_TOKENS ||
+        (s->kind == DOP_SCHED_DECODE && s->max_tokens != 1))
+        return DAMAGED("schedule %u takes %u tokens", i, s->max_tokens);
+    if (s->n_dispatches == 0 || !range_ok(s->first_dispatch, s->n_dispatches, plan->n_dispatches) ||
+        s->n_body > s->n_dispatches)
+        return DAMAGED("schedule %u has dispatches %u..+%u of %u, %u without the head", i, s->first_dispatch,
+                       s->n_dispatches, plan->n_dispatches, s->n_body);
+    if (s->logits_slot >= plan->n_slots || plan->slots[s->logits_slot].kind != DOP_SLOT_RESULT)
+        return DAMAGED("schedule %u has its logits in slot %u, which is none for results", i, s->logits_slot);
+    uint64_t rows = s->kind == DOP_SCHED_SCORE ? s->max_tokens : 1;
+    if (s->logits_offset % 4 != 0 ||
+        !range_ok(s->logits_offset, rows * plan->model->vocab * 4, plan->slots[s->logits_slot].size))
+        return DAMAGED("the logits of schedule %u leave their slot", i);
+    return DOP_OK;
+}
+
+static dop_status
+check_tensors(const dop_plan *plan, dop_diag *diag)
+{
+    for (uint32_t i = 0; i < plan->n_tensors; i++) {
+        const dop_plan_tensor *t = &plan->tensors[i];
+        if (!string_ok(plan, t->name))
+            return DAMAGED("the name of tensor %u is outside section STRINGS", i);
+        if (t->slot >= plan->n_slots || !range_ok(t->offset, t->size, plan->slots[t->slot].size))
+            return DAMAGED("tensor %s leaves its slot", dop_plan_string(plan, t->name));
+    }
+    return DOP_OK;
+}
+
+dop_status
+dop_plan_check_rows(dop_plan *plan, dop_diag *diag)
+{
+    dop_status st;
+    if ((st = check_strings(plan, diag)) != DOP_OK || (st = check_model(plan, diag)) != DOP_OK ||
+        (st = check_profiles(plan, diag)) != DOP_OK || (st = check_files(plan, diag)) != DOP_OK)
+        return st;
+    for (uint32_t i = 0; i < plan->n_kernels; i++)
+        if ((st = check_kernel(plan, i, diag)) != DOP_OK)
+            return st;
+    if ((st = check_slots(plan, diag)) != DOP_OK || (st = check_args(plan, diag)) != DOP_OK ||
+        (st = check_dispatches(plan, diag)) != DOP_OK || (st = check_tensors(plan, diag)) != DOP_OK)
+        return st;
+    for (uint32_t i = 0; i < plan->n_schedules; i++)
+        if ((st = check_schedule(plan, i, diag)) != DOP_OK)
+            return st;
+    return DOP_OK;
+}
