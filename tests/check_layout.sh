@@ -38,7 +38,8 @@ may_include() {
     includes "$1" | grep -vE ":[ ]*($2)" | none "$1/ includes only its own rooms"
 }
 
-base='runtime/base\.h$'
+# What both halves share: status and buffers, and the facts of a device that a compiler needs too.
+base='runtime/(base|caps)\.h$'
 may_include ir "ir/|$base"
 may_include passes "passes/|ir/|$base"
 may_include kernels "kernels/|ir/|$base"

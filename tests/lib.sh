@@ -1,7 +1,7 @@
 # Sourced by every script test:   . "$(dirname "$0")/../lib.sh"
 #
-# ctest runs a script as   bash SCRIPT DOPPLERC DOPPLER_EXEC TOOLS WORK   (tests/CMakeLists.txt), so that a test
-# depends on no environment variable.  This file gives it
+# ctest runs a script as   bash SCRIPT DOPPLERC DOPPLER_EXEC TOOLS WORK [ARGUMENT...]   (tests/CMakeLists.txt), so that
+# a test depends on no environment variable.  This file leaves "$@" as the further arguments and gives it
 #   $DOPPLERC $EXEC   the two programs             $TOOLS   folder of the programs made from tests/tools/*.c
 #   $SRC              the root of the sources      $SHARED  data beside the project, may be absent
 #   $WORK             an empty folder of its own, which is also the current directory
@@ -9,11 +9,12 @@
 # ends without it has failed.
 set -u
 
-if [ $# -ne 4 ]; then
-    echo "usage: $0 DOPPLERC DOPPLER_EXEC TOOLS WORK" >&2
+if [ $# -lt 4 ]; then
+    echo "usage: $0 DOPPLERC DOPPLER_EXEC TOOLS WORK [ARGUMENT...]" >&2
     exit 2
 fi
 DOPPLERC=$1 EXEC=$2 TOOLS=$3 WORK=$4
+shift 4
 SRC=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 SHARED=$SRC/../shared
 rm -rf "$WORK"

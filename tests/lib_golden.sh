@@ -1,0 +1,39 @@
+# One golden model (a folder with expected.json and logits.f32) against its reference, compiled and replayed in every
+# way that must not change the answer.  Run by ctest with the model's folder as argument.
+. "$(dirname "$0")/lib.sh"
+model=$1
+expected=$model/expected.json
+
+ids() { # NAME PLAN: the greedy ids of the prompt
+    "$EXEC" "$2" --quiet --tokens-file prompt --temp 0 --ignore-eos --print-ids \
+        -n "$("$TOOLS/expect" count "$expected" .)" >"$1.ids"
+}
+
+logits() { # NAME PLAN PROMPT: the logits of every position
+    "$EXEC" "$2" --quiet --tokens-file "$3" -n 0 --logits "$1.f32"
+}
+
+# agree NAME BOUND MARGIN [OPTION...]: compiles with the options; logits, teacher-forced steps and generated ids agree
+# with the reference.
+agree() {
+    local name=$1 bound=$2 margin=$3
+    shift 3
+    check "$name: compiles" "$DOPPLERC" "$model" -o "$name.plan" --quiet "$@" || return
+    check "$name: runs" logits "$name" "$name.plan" prompt &&
+        check "$name: logits" "$TOOLS/expect" logits "$expected" . "$model/logits.f32" "$name.f32" "$bound"
+    check "$name: runs on the whole text" logits "$name.forced" "$name.plan" forced &&
+        check "$name: best id of every step" "$TOOLS/expect" argmax "$expected" . "$name.forced.f32" "$margin"
+    check "$name: generates" ids "$name" "$name.plan" &&
+        check "$name: generated ids" "$TOOLS/expect" ids "$expected" . "$name.ids" "$margin"
+}
+
+"$TOOLS/expect" tokens "$expected" . >prompt
+"$TOOLS/expect" forced "$expected" . >forced
+
+agree f32 5e-4 0.01 --kv f32
+agree f32-unfused 5e-4 0.01 --kv f32 --no-fuse
+agree f32-chunks-of-7 5e-4 0.01 --kv f32 --chunks 7
+agree f32-token-by-token 5e-4 0.01 --kv f32 --chunks 1
+agree default 2e-2 0.1
+agree default-unfused 2e-2 0.1 --no-fuse
+finish
