@@ -3,6 +3,7 @@
  *   expect tokens FILE CASE               prints the prompt's ids for --tokens
  *   expect forced FILE CASE               the same with all greedy ids but the last behind them (teacher forcing)
  *   expect count  FILE CASE               prints the number of greedy ids
+ *   expect print  FILE PATH               prints one string or number
  *   expect logits FILE CASE REF GOT BOUND every logit of GOT within BOUND x logits_std of REF (both f32 [prompt, vocab])
  *   expect argmax FILE CASE GOT MARGIN    GOT are the logits of `forced`: at every step whose greedy_margin is at least
  *                                         MARGIN the largest logit is the greedy id
@@ -76,6 +77,18 @@ print_ids(const json_t *ids, size_t n, bool first)
 {
     for (size_t i = 0; i < n; i++)
         printf("%s%" JSON_INTEGER_FORMAT, first && i == 0 ? "" : " ", json_integer_value(json_array_get(ids, i)));
+}
+
+static int
+print_value(const json_t *value)
+{
+    if (json_is_string(value))
+        puts(json_string_value(value));
+    else if (json_is_number(value))
+        printf("%.17g\n", json_number_value(value));
+    else
+        return UNUSABLE;
+    return 0;
 }
 
 /* Maps a file of exactly rows x vocab floats. */
@@ -166,7 +179,7 @@ int
 main(int argc, char **argv)
 {
     if (argc < 4) {
-        fprintf(stderr, "usage: expect tokens|forced|count|logits|argmax|ids FILE CASE ...\n");
+        fprintf(stderr, "usage: expect tokens|forced|count|print|logits|argmax|ids FILE CASE ...\n");
         return UNUSABLE;
     }
     const char *what = argv[1], *file = argv[2];
@@ -174,8 +187,13 @@ main(int argc, char **argv)
     json_t *doc = json_load_file(file, 0, &error);
     if (!doc)
         unusable(file, error.text);
-    expected e = read_case(doc, file, argv[3]);
     int status = UNUSABLE;
+    if (strcmp(what, "print") == 0) {
+        status = print_value(walk(doc, argv[3]));
+        json_decref(doc);
+        return status;
+    }
+    expected e = read_case(doc, file, argv[3]);
     if (strcmp(what, "tokens") == 0 || strcmp(what, "forced") == 0) {
         print_ids(e.prompt, json_array_size(e.prompt), true);
         if (*what == 'f')

@@ -1,0 +1,25 @@
+# The same inputs give the same bytes: from any folder, under any name, with any number of threads.
+. "$(dirname "$0")/lib.sh"
+
+for model in tests/golden/llama tests/golden/gemma3 examples/shakespeare-gemma3; do
+    name=$(basename "$model")
+    rm -rf a b
+    mkdir -p a "b/a long folder name"
+    cp -r "$SRC/$model" "a/$name"
+    cp -r "$SRC/$model" "b/a long folder name/copy"
+    touch -d '2001-02-03' b/*/copy/*
+    check "$name: compiles" "$DOPPLERC" "a/$name" -o a/plan --quiet -j 1
+    check "$name: compiles elsewhere" \
+        sh -c 'cd "b/a long folder name" && HOME=/nonexistent TZ=Asia/Tokyo LC_ALL=C "$0" copy -o plan --quiet -j 4' \
+        "$DOPPLERC"
+    check "$name: same plan" cmp a/plan "b/a long folder name/plan"
+    check "$name: same report" sh -c '"$1" "$2" -o "$3/p" --quiet -j 3 --report="$3/r1.txt" &&
+        "$1" "$3/$4" -o "$3/p" --quiet -j 1 --report="$3/r2.txt" && cmp "$3/r1.txt" "$3/r2.txt"' \
+        sh "$DOPPLERC" "$SRC/$model" "$WORK/a" "$name"
+    if grep -qaF -e "$WORK" -e "$SRC" a/plan; then
+        fail "$name: no paths in the plan"
+    else
+        pass "$name: no paths in the plan"
+    fi
+done
+finish

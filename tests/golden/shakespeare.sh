@@ -1,0 +1,38 @@
+# The demo model: greedy ids and text of its prompts, and the perplexity of text it was not trained on.
+. "$(dirname "$0")/../lib.sh"
+model=$SRC/examples/shakespeare-gemma3
+expected=$model/expected.json
+
+ids() { # NAME PLAN CASE
+    "$TOOLS/expect" tokens "$expected" "$3" >prompt
+    "$EXEC" "$2" --quiet --tokens-file prompt --temp 0 --ignore-eos --print-ids \
+        -n "$("$TOOLS/expect" count "$expected" "$3")" >"$1"
+}
+
+text() { # PLAN CASE: the same from text to text
+    "$EXEC" "$1" --quiet -p "$("$TOOLS/expect" print "$expected" "$2.prompt")" --no-display-prompt --temp 0 \
+        --ignore-eos -n "$("$TOOLS/expect" count "$expected" "$2")" >text &&
+        [ "$(cat text)" = "$("$TOOLS/expect" print "$expected" "$2.text")" ]
+}
+
+near() { # VALUE REFERENCE RELATIVE
+    awk -v v="$1" -v r="$2" -v b="$3" 'BEGIN { d = v - r; if (d < 0) d = -d; print v, "against", r; exit !(d <= b * r) }'
+}
+
+perplexity() { # PLAN
+    "$EXEC" "$1" --quiet --ppl "$model/heldout.txt" --ppl-ctx 256 >ppl.json &&
+        near "$("$TOOLS/expect" print ppl.json perplexity)" \
+            "$("$TOOLS/expect" print "$expected" heldout_perplexity)" 0.005
+}
+
+check "f32: compiles" "$DOPPLERC" "$model" -o f32.plan --quiet --kv f32
+check "default: compiles" "$DOPPLERC" "$model" -o default.plan --quiet
+for prompt in greedy.0 greedy.1 greedy.2 greedy.3 long_prompt; do
+    check "f32: generates $prompt" ids f32.ids f32.plan $prompt &&
+        check "f32: every id of $prompt" "$TOOLS/expect" ids "$expected" $prompt f32.ids 0
+    check "f32: text of $prompt" text f32.plan $prompt
+    check "default: generates $prompt" ids default.ids default.plan $prompt &&
+        check "default: ids of $prompt" "$TOOLS/expect" ids "$expected" $prompt default.ids 0.05
+done
+check "default: perplexity of held-out text" perplexity default.plan
+finish
