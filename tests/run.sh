@@ -61,6 +61,16 @@ if [ "$gpu" -eq 0 ]; then
     export VK_ICD_FILENAMES=$lavapipe VK_DRIVER_FILES=$lavapipe
 fi
 
+# A bare chroot may lack /proc, which the sanitizers and the installed compiler (it looks for its templates beside
+# itself) read.
+if [ ! -e /proc/self/maps ] && [ "$(id -u)" -eq 0 ]; then
+    mount -t proc proc /proc 2>/dev/null
+fi
+if [ ! -e /proc/self/maps ]; then
+    echo "error: /proc is not mounted" >&2
+    exit 1
+fi
+
 # ---- counting -------------------------------------------------------------------------------------------------------
 passed=0 failed=0 skipped=0 table=''
 
