@@ -1,0 +1,32 @@
+/* The legality rule (DESIGN section 3), shared by the passes that move nodes between regions. */
+#ifndef DOPPLER_PASSES_FUSE_H
+#define DOPPLER_PASSES_FUSE_H
+
+#include "passes/region.h"
+
+/* The unit of a row region: the vector one workgroup walks over. */
+typedef struct dop_unit {
+    uint32_t len;   /* values: a row, or one head */
+    uint32_t units; /* per token: 1, or the number of heads */
+} dop_unit;
+
+/* The unit of one node: heads for [T,H,D] and [T,H,1], else the row. */
+dop_unit dop_node_unit(const dop_graph *g, dop_node_id id);
+/* The unit of a row region, taken from its reductions and rotations.  False when it has none. */
+bool dop_region_unit(const dop_graph *g, const dop_region *r, dop_unit *out_unit);
+
+/* May `consumer` become the store phase of `producer`?  none: yes. */
+dop_status dop_fuse_may_epilogue(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer,
+                                 dop_reason *out_reason, dop_template *out_tpl);
+/* May `producer` (element-wise) be recomputed in the load phase of `consumer`?  none: yes. */
+dop_reason dop_fuse_may_prologue(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer,
+                                 dop_region_id consumer);
+/* May the row program `producer` run in the load phase of `consumer`? */
+dop_status dop_fuse_may_stage(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer,
+                              dop_reason *out_reason);
+
+/* Logs a decision about the value that `consumer` reads of `producer`. */
+dop_status dop_fuse_log(dop_pass_ctx *cx, const dop_graph *g, dop_region_id producer, dop_region_id consumer,
+                        const char *pass, dop_reason reason);
+
+#endif

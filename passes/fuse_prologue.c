@@ -1,0 +1,127 @@
+/* fuse-prologue: pull an element-wise producer into the load phase of every region that reads it, when recomputing it
+ * there moves fewer bytes than a round trip through memory.  Runs before fuse-epilogue and leaves to it what can be
+ * computed from a value while that is still in a register. */
+#include "passes/fuse.h"
+
+/* Some source of the region is made by a heavy region, is read by nothing else, and may be finished there: it would
+ * otherwise have to be stored. */
+static dop_status
+prefers_epilogue(dop_pass_ctx *cx, const dop_flow *f, dop_region_id r, bool *out_yes)
+{
+    const dop_graph *g = f->g;
+    const dop_region *reg = &g->regions[r];
+    *out_yes = false;
+    for (uint32_t i = 0; i < reg->n_nodes; i++) {
+        const dop_node *n = dop_node_at(g, reg->nodes[i]);
+        for (uint32_t k = 0; k < n->n_srcs; k++) {
+            dop_node_id b = dop_node_base(g, n->src[k], NULL);
+            dop_region_id p = f->owner[b];
+            if (!p || p == r || dop_flow_n_readers(f, b) != 1 || g->regions[p].tpl == DOP_TPL_elementwise)
+                continue;
+            dop_reason why;
+            dop_template tpl;
+            dop_status st = dop_fuse_may_epilogue(cx, f, p, r, &why, &tpl);
+            if (st != DOP_OK)
+                return st;
+            if (why == DOP_REASON_none) {
+                *out_yes = true;
+                return DOP_OK;
+            }
+        }
+    }
+    return DOP_OK;
+}
+
+typedef struct cost {
+    const dop_graph *g;
+    uint64_t bytes;
+} cost;
+
+static void
+add_read(void *user, dop_node_id base)
+{
+    cost *c = user;
+    const dop_node *n = dop_node_at(c->g, base);
+    /* Of a table only the gathered rows are read; those equal the output in size. */
+    if (n->op == DOP_OP_weight && n->shape.rank > 1)
+        return;
+    if (n->op == DOP_OP_input)
+        return;
+    c->bytes += dop_node_bytes(c->g, base);
+}
+
+/* Bytes moved when the readers recompute the region, against storing and loading its value. */
+static bool
+recompute_pays(const dop_graph *g, const dop_region *reg, uint32_t readers)
+{
+    cost in = {g, 0};
+    uint64_t out = 0;
+    dop_region_reads(g, reg, add_read, &in);
+    for (uint32_t i = 0; i < reg->n_nodes; i++)
+        if (dop_node_at(g, reg->nodes[i])->op == DOP_OP_gather)
+            in.bytes += dop_node_bytes(g, reg->nodes[i]);
+    for (uint32_t i = 0; i < reg->n_outs; i++)
+        out += dop_node_bytes(g, reg->outs[i]);
+    return readers * in.bytes <= in.bytes + out + readers * out;
+}
+
+/* The distinct regions that read any output of r. */
+static uint32_t
+reader_regions(const dop_flow *f, const dop_region *reg, dop_region_id *out, uint32_t cap)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < reg->n_outs; i++)
+        for (uint32_t k = f->first_reader[reg->outs[i]]; k < f->first_reader[reg->outs[i] + 1]; k++) {
+            bool seen = false;
+            for (uint32_t j = 0; j < n; j++)
+                seen = seen || out[j] == f->readers[k];
+            if (!seen && n < cap)
+                out[n++] = f->readers[k];
+        }
+    return n;
+}
+
+static dop_status
+try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, bool *changed)
+{
+    dop_region *reg = &g->regions[r];
+    dop_region_id readers[64];
+    bool later = false;
+    uint32_t n = reader_regions(f, reg, readers, 64);
+    if (n == 0 || n == 64)
+        return DOP_OK;
+    for (uint32_t i = 0; i < g->n_outs; i++)
+        if (dop_region_has(reg, dop_node_base(g, g->outs[i], NULL)))
+            return DOP_OK; /* a result of the graph has to be stored */
+    dop_reason why = DOP_REASON_none;
+    for (uint32_t i = 0; i < n && why == DOP_REASON_none; i++)
+        why = dop_fuse_may_prologue(cx, f, r, readers[i]);
+    dop_status st = DOP_OK;
+    if (why == DOP_REASON_none) {
+        st = prefers_epilogue(cx, f, r, &later);
+        if (st != DOP_OK || later)
+            return st;
+        if (n > 1 && !recompute_pays(g, reg, n))
+            why = DOP_REASON_multiple_readers;
+    }
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++)
+        st = dop_fuse_log(cx, g, r, readers[i], "fuse-prologue", why);
+    if (why != DOP_REASON_none)
+        return st;
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++)
+        st = dop_region_absorb(g, readers[i], r, g->regions[readers[i]].tpl, i + 1 < n, cx->diag);
+    *changed = true;
+    return st == DOP_OK ? dop_flow_update(g, cx->diag, f) : st;
+}
+
+dop_status
+dop_pass_fuse_prologue(dop_pass_ctx *cx, dop_graph *g, bool *changed)
+{
+    dop_flow f = {0};
+    dop_status st = dop_flow_update(g, cx->diag, &f);
+    for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)
+        if (!g->regions[r].dead && g->regions[r].tpl == DOP_TPL_elementwise)
+            st = try_region(cx, g, &f, r, changed);
+    dop_flow_finish(&f);
+    return st;
+}

@@ -1,0 +1,41 @@
+/* hoist-row-scale: matmul(y * s, W) = matmul(y, W) * s when s is one scalar per row.  After split-norms s is the row
+ * statistic of a norm; behind the matmul it is an epilogue scalar that a GEMV accumulates beside its dot product, so
+ * the norm needs no pass of its own over the row. */
+#include "passes/rewrite.h"
+
+/* mul(y, s) with s [T,1]; gives y and s. */
+static bool
+is_row_scaled(const dop_graph *g, dop_node_id id, dop_node_id *out_y, dop_node_id *out_s)
+{
+    const dop_node *n = dop_node_at(g, id);
+    if (n->op != DOP_OP_mul || n->shape.rank != 2)
+        return false;
+    const dop_node *s = dop_node_at(g, n->src[1]);
+    if (s->shape.rank != 2 || s->shape.dim[1].sym != DOP_SYM_1 || s->shape.dim[1].mul != 1)
+        return false;
+    *out_y = n->src[0];
+    *out_s = n->src[1];
+    return true;
+}
+
+static dop_status
+visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
+{
+    const dop_node *o = dop_node_at(rw->from, old);
+    dop_node_id y, s, m;
+    if (o->op != DOP_OP_matmul || !is_row_scaled(rw->from, o->src[0], &y, &s))
+        return DOP_OK;
+    dop_node_id srcs[2] = {rw->map[y], rw->map[o->src[1]]};
+    dop_want want = {o->type, o->shape};
+    dop_status st = dop_rewrite_add(rw, old, "dot", DOP_OP_matmul, srcs, 2, NULL, &want, &m);
+    if (st != DOP_OK)
+        return st;
+    rw->changed = true;
+    return dop_rewrite_add(rw, old, NULL, DOP_OP_mul, (dop_node_id[]){m, rw->map[s]}, 2, NULL, &want, out_id);
+}
+
+dop_status
+dop_pass_hoist_scale(dop_pass_ctx *cx, dop_graph *g, bool *changed)
+{
+    return dop_rewrite_graph(cx, g, visit, changed);
+}

@@ -1,0 +1,46 @@
+/* merge-rows: row programs over vectors of one length that do not depend on each other (rotation of q, rotation and
+ * cache write of k) share a dispatch; the grid is partitioned by unit.  Runs after fuse-rows took what it could. */
+#include "passes/fuse.h"
+
+static bool
+may_merge(const dop_graph *g, const dop_region *a, const dop_region *b)
+{
+    dop_unit ua, ub;
+    return b->tpl == DOP_TPL_row && dop_region_unit(g, a, &ua) && dop_region_unit(g, b, &ub) && ua.len == ub.len &&
+           dop_node_per_token(g, a->nodes[0]) == dop_node_per_token(g, b->nodes[0]);
+}
+
+dop_status
+dop_pass_merge_rows(dop_pass_ctx *cx, dop_graph *g, bool *changed)
+{
+    dop_flow f = {0};
+    dop_status st = dop_flow_update(g, cx->diag, &f);
+    for (dop_region_id a = 1; st == DOP_OK && a < g->n_regions; a++) {
+        if (g->regions[a].dead || g->regions[a].tpl != DOP_TPL_row)
+            continue;
+        /* Siblings are near each other: looking further would only lengthen lifetimes. */
+        for (dop_region_id b = a + 1; st == DOP_OK && b < g->n_regions && b < a + 16; b++) {
+            if (g->regions[b].dead || !may_merge(g, &g->regions[a], &g->regions[b]))
+                continue;
+            bool ab = false, ba = false, direct = false;
+            st = dop_flow_path_around(&f, a, b, cx->diag, &ab);
+            if (st == DOP_OK)
+                st = dop_flow_path_around(&f, b, a, cx->diag, &ba);
+            for (uint32_t i = 0; i < g->regions[a].n_outs; i++)
+                for (uint32_t k = f.first_reader[g->regions[a].outs[i]];
+                     k < f.first_reader[g->regions[a].outs[i] + 1]; k++)
+                    direct = direct || f.readers[k] == b;
+            if (st != DOP_OK || ab || ba || direct)
+                continue;
+            dop_fusion_event e = {g->regions[a].outs[0], g->regions[b].outs[0], "merge-rows", DOP_REASON_none, 0};
+            st = dop_fusion_log_add(cx->log, &e, cx->diag);
+            if (st == DOP_OK)
+                st = dop_region_absorb(g, a, b, DOP_TPL_row, false, cx->diag);
+            if (st == DOP_OK)
+                st = dop_flow_update(g, cx->diag, &f);
+            *changed = true;
+        }
+    }
+    dop_flow_finish(&f);
+    return st;
+}

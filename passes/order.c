@@ -1,0 +1,78 @@
+/* order: sort regions by their depth in the data flow, so that independent dispatches stand next to each other and one
+ * barrier serves a whole level; within a level the order of the graph stays.  Dead regions go. */
+#include "passes/region.h"
+
+#include <stdlib.h>
+
+typedef struct item {
+    uint32_t depth;
+    dop_region_id id;
+} item;
+
+static int
+compare(const void *a, const void *b)
+{
+    const item *x = a, *y = b;
+    if (x->depth != y->depth)
+        return x->depth < y->depth ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Longest path from the inputs.  Regions form no cycles, so relaxing until nothing changes ends. */
+static void
+compute_depths(const dop_flow *f, item *items)
+{
+    const dop_graph *g = f->g;
+    for (bool again = true; again;) {
+        again = false;
+        for (dop_region_id r = 1; r < g->n_regions; r++) {
+            const dop_region *reg = &g->regions[r];
+            if (reg->dead)
+                continue;
+            for (uint32_t i = 0; i < reg->n_outs; i++)
+                for (uint32_t k = f->first_reader[reg->outs[i]]; k < f->first_reader[reg->outs[i] + 1]; k++) {
+                    item *to = &items[f->readers[k]];
+                    if (to->depth < items[r].depth + 1) {
+                        to->depth = items[r].depth + 1;
+                        again = true;
+                    }
+                }
+        }
+    }
+}
+
+dop_status
+dop_pass_order(dop_pass_ctx *cx, dop_graph *g, bool *changed)
+{
+    dop_flow f = {0};
+    item *items = NULL;
+    dop_region *sorted = NULL;
+    dop_status st = dop_flow_update(g, cx->diag, &f);
+    if (st != DOP_OK)
+        goto error;
+    items = calloc(g->n_regions, sizeof *items);
+    sorted = dop_arena_alloc(g->arena, g->n_regions * sizeof *sorted);
+    if (!items || !sorted) {
+        st = DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
+        goto error;
+    }
+    for (dop_region_id r = 0; r < g->n_regions; r++)
+        items[r].id = r;
+    compute_depths(&f, items);
+    qsort(items + 1, g->n_regions - 1, sizeof *items, compare);
+    uint32_t n = 1;
+    for (uint32_t i = 1; i < g->n_regions; i++) {
+        if (g->regions[items[i].id].dead)
+            continue;
+        if (items[i].id != n)
+            *changed = true;
+        sorted[n++] = g->regions[items[i].id];
+    }
+    g->regions = sorted;
+    g->n_regions = n;
+    g->cap_regions = n;
+error:
+    free(items);
+    dop_flow_finish(&f);
+    return st;
+}

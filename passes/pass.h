@@ -1,0 +1,67 @@
+/* Passes: the table, the driver, and what every pass is given. */
+#ifndef DOPPLER_PASSES_PASS_H
+#define DOPPLER_PASSES_PASS_H
+
+#include "ir/graph.h"
+#include "ir/target.h"
+#include "passes/reasons.h"
+
+enum { PF_REGIONS = 1, PF_PLACED = 2 };
+
+typedef enum dop_pass_id {
+#define PASS(name, ...) DOP_PASS_##name,
+#include "passes/passes.def"
+#undef PASS
+    DOP_PASS_COUNT
+} dop_pass_id;
+
+typedef struct dop_pass_info {
+    const char *name; /* as in --skip NAME */
+    char letter;      /* as in -d LETTERS */
+    uint32_t needs, breaks;
+    const char *what;
+} dop_pass_info;
+
+const dop_pass_info *dop_pass_of(dop_pass_id p);
+bool dop_pass_parse(const char *name, dop_pass_id *out_pass);
+
+/* Where a stored value lies, and what orders a region; made by `place`. */
+typedef struct dop_place {
+    uint64_t offset; /* bytes into the scratch slot */
+    uint64_t size;   /* bytes; 0: not in scratch (a leaf, a state, or never stored) */
+} dop_place;
+
+typedef struct dop_placement {
+    dop_place *values;    /* [n_nodes of the graph] */
+    uint64_t scratch;     /* bytes of the scratch slot */
+    uint64_t unshared;    /* bytes without lifetime sharing, for the report */
+    bool *barrier;        /* [n_regions]: a barrier stands before it */
+    uint32_t n_barriers;
+} dop_placement;
+
+typedef struct dop_pass_ctx {
+    dop_arena *arena;
+    dop_diag *diag;
+    const dop_target *target;
+    dop_fusion_log *log;     /* may be NULL */
+    dop_placement placement; /* of the graph that ran last */
+    uint32_t facts;          /* PF_* that hold now */
+} dop_pass_ctx;
+
+#define PASS(name, ...) dop_status dop_pass_##name(dop_pass_ctx *cx, dop_graph *g, bool *changed);
+#include "passes/passes.def"
+#undef PASS
+
+typedef struct dop_pass_options {
+    bool skip[DOP_PASS_COUNT];
+    int stop_after; /* dop_pass_id, or -1 */
+    bool check;     /* print, parse and compare after each pass */
+    /* Called after each pass that ran, for dumps; may be NULL. */
+    void (*dump)(void *user, dop_pass_id pass, const dop_graph *g, bool changed);
+    void *user;
+} dop_pass_options;
+
+/* Runs the pipeline: verifies after every pass, aborts when `changed` lied. */
+dop_status dop_passes_run(dop_pass_ctx *cx, const dop_pass_options *opt, dop_graph *g);
+
+#endif

@@ -1,0 +1,126 @@
+/* place: barriers from data flow, and offsets for stored values from their lifetimes.
+ *
+ * A barrier stands before a region that reads what a region after the last barrier wrote; nothing else needs one.
+ * Lifetimes are counted in groups (the regions between two barriers), and two values share memory only when their
+ * groups are disjoint, so that reuse never asks for another barrier.  Placement is greedy by size. */
+#include "passes/region.h"
+
+#include <stdlib.h>
+
+enum { ALIGN = 256 };
+
+typedef struct life {
+    dop_node_id id;
+    uint32_t first, last; /* groups */
+    uint64_t size, offset;
+} life;
+
+static int
+by_size(const void *a, const void *b)
+{
+    const life *x = a, *y = b;
+    if (x->size != y->size)
+        return x->size > y->size ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Values of a state live in the state's own buffer; results of the graph get slots of their own. */
+static bool
+in_scratch(const dop_graph *g, dop_node_id id)
+{
+    if (dop_node_at(g, id)->op == DOP_OP_kv_write)
+        return false;
+    for (uint32_t i = 0; i < g->n_outs; i++)
+        if (dop_node_base(g, g->outs[i], NULL) == id)
+            return false;
+    return true;
+}
+
+static void
+compute_groups(dop_pass_ctx *cx, const dop_graph *g, const dop_flow *f, uint32_t *group)
+{
+    dop_placement *p = &cx->placement;
+    uint32_t now = 0;
+    uint8_t *reads_group = calloc(g->n_regions, 1); /* 1: reads something of the current group */
+    for (dop_region_id r = 1; reads_group && r < g->n_regions; r++) {
+        if (reads_group[r]) {
+            now++;
+            p->barrier[r] = true;
+            p->n_barriers++;
+            for (dop_region_id k = 1; k < g->n_regions; k++)
+                reads_group[k] = 0;
+        }
+        group[r] = now;
+        const dop_region *reg = &g->regions[r];
+        for (uint32_t i = 0; i < reg->n_outs; i++)
+            for (uint32_t k = f->first_reader[reg->outs[i]]; k < f->first_reader[reg->outs[i] + 1]; k++)
+                reads_group[f->readers[k]] = 1;
+    }
+    free(reads_group);
+}
+
+static void
+assign_offsets(life *lives, uint32_t n, dop_placement *p)
+{
+    qsort(lives, n, sizeof *lives, by_size);
+    for (uint32_t i = 0; i < n; i++) {
+        life *a = &lives[i];
+        /* Lowest offset free of everything placed that lives at the same time: raise it past each conflict until
+         * none is left. */
+        for (bool moved = true; moved;) {
+            moved = false;
+            for (uint32_t j = 0; j < i; j++) {
+                const life *b = &lives[j];
+                bool meet = a->first <= b->last && b->first <= a->last;
+                if (meet && a->offset < b->offset + b->size && b->offset < a->offset + a->size) {
+                    a->offset = b->offset + b->size;
+                    moved = true;
+                }
+            }
+        }
+        p->values[a->id] = (dop_place){a->offset, a->size};
+        if (a->offset + a->size > p->scratch)
+            p->scratch = a->offset + a->size;
+        p->unshared += a->size;
+    }
+}
+
+dop_status
+dop_pass_place(dop_pass_ctx *cx, dop_graph *g, bool *changed)
+{
+    (void)changed; /* the graph stays; the placement is the result */
+    dop_flow f = {0};
+    uint32_t *group = NULL, n = 0;
+    life *lives = NULL;
+    dop_placement *p = &cx->placement;
+    *p = (dop_placement){0};
+    dop_status st = dop_flow_update(g, cx->diag, &f);
+    if (st != DOP_OK)
+        goto error;
+    p->values = dop_arena_alloc(cx->arena, g->n_nodes * sizeof *p->values);
+    p->barrier = dop_arena_alloc(cx->arena, g->n_regions * sizeof *p->barrier);
+    group = calloc(g->n_regions, sizeof *group);
+    lives = calloc(g->n_nodes, sizeof *lives);
+    if (!p->values || !p->barrier || !group || !lives) {
+        st = DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
+        goto error;
+    }
+    compute_groups(cx, g, &f, group);
+    for (dop_region_id r = 1; r < g->n_regions; r++)
+        for (uint32_t i = 0; i < g->regions[r].n_outs; i++) {
+            dop_node_id id = g->regions[r].outs[i];
+            if (!in_scratch(g, id))
+                continue;
+            life l = {id, group[r], group[r], dop_align_u64(dop_node_bytes(g, id), ALIGN), 0};
+            for (uint32_t k = f.first_reader[id]; k < f.first_reader[id + 1]; k++)
+                if (group[f.readers[k]] > l.last)
+                    l.last = group[f.readers[k]];
+            lives[n++] = l;
+        }
+    assign_offsets(lives, n, p);
+error:
+    free(group);
+    free(lives);
+    dop_flow_finish(&f);
+    return st;
+}

@@ -1,0 +1,162 @@
+/* The pass driver and the tables' lookups. */
+#include "ir/text.h"
+#include "passes/pass.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef dop_status (*pass_fn)(dop_pass_ctx *, dop_graph *, bool *);
+
+static const dop_pass_info infos[] = {
+#define PASS(id, name, letter, needs, breaks, what) {name, letter, needs, breaks, what},
+#include "passes/passes.def"
+#undef PASS
+};
+
+static const pass_fn functions[] = {
+#define PASS(id, ...) dop_pass_##id,
+#include "passes/passes.def"
+#undef PASS
+};
+
+const dop_pass_info *
+dop_pass_of(dop_pass_id p)
+{
+    return &infos[p];
+}
+
+bool
+dop_pass_parse(const char *name, dop_pass_id *out_pass)
+{
+    for (int i = 0; i < DOP_PASS_COUNT; i++)
+        if (strcmp(infos[i].name, name) == 0) {
+            *out_pass = (dop_pass_id)i;
+            return true;
+        }
+    return false;
+}
+
+static const struct {
+    const char *code, *text;
+} reasons[] = {
+    {"", ""},
+#define REASON(id, code, text) {code, text},
+#include "passes/reasons.def"
+#undef REASON
+};
+
+const char *
+dop_reason_code(dop_reason r)
+{
+    return reasons[r].code;
+}
+
+const char *
+dop_reason_text(dop_reason r)
+{
+    return reasons[r].text;
+}
+
+void
+dop_fusion_log_init(dop_fusion_log *log)
+{
+    memset(log, 0, sizeof *log);
+}
+
+void
+dop_fusion_log_finish(dop_fusion_log *log)
+{
+    free(log->items);
+    memset(log, 0, sizeof *log);
+}
+
+dop_status
+dop_fusion_log_add(dop_fusion_log *log, const dop_fusion_event *e, dop_diag *diag)
+{
+    if (!log)
+        return DOP_OK;
+    /* Recent events are the likely ones to be replaced: search backwards, and not far. */
+    uint32_t stop = log->n > 4096 ? log->n - 4096 : 0;
+    for (uint32_t i = log->n; i-- > stop;) {
+        dop_fusion_event *o = &log->items[i];
+        if (o->producer == e->producer && o->consumer == e->consumer && o->reason != DOP_REASON_none) {
+            *o = *e;
+            return DOP_OK;
+        }
+    }
+    if (log->n == log->cap) {
+        uint32_t cap = log->cap ? log->cap * 2 : 64;
+        dop_fusion_event *p = realloc(log->items, cap * sizeof *p);
+        if (!p)
+            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        log->items = p;
+        log->cap = cap;
+    }
+    log->items[log->n++] = *e;
+    return DOP_OK;
+}
+
+/* Print, parse, compare: what --check asks for after every pass. */
+static dop_status
+check_text(dop_pass_ctx *cx, const dop_graph *g, const char *pass)
+{
+    dop_status st = DOP_OK;
+    dop_buf a = {0}, b = {0};
+    dop_arena arena;
+    dop_graph back;
+    size_t end = 0;
+    dop_arena_init(&arena);
+    dop_graph_print(g, &a);
+    if (a.failed) {
+        st = DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
+        goto error;
+    }
+    st = dop_graph_parse("(printed graph)", a.data, a.size, &arena, cx->diag, &back, &end);
+    if (st != DOP_OK)
+        goto error;
+    dop_graph_print(&back, &b);
+    if (a.size != b.size || memcmp(a.data, b.data, a.size) != 0)
+        st = DOP_FAIL(cx->diag, DOP_E_INTERNAL, "after pass %s the printed graph does not read back to itself", pass);
+error:
+    dop_arena_finish(&arena);
+    dop_buf_finish(&a);
+    dop_buf_finish(&b);
+    return st;
+}
+
+dop_status
+dop_passes_run(dop_pass_ctx *cx, const dop_pass_options *opt, dop_graph *g)
+{
+    cx->facts = 0;
+    for (int i = 0; i < DOP_PASS_COUNT; i++) {
+        const dop_pass_info *p = &infos[i];
+        if (opt->skip[i])
+            continue;
+        if ((cx->facts & p->needs) != p->needs)
+            return DOP_FAIL(cx->diag, DOP_E_USAGE, "pass %s needs regions: do not skip the pass `regions`", p->name);
+        uint64_t before = dop_graph_hash(g);
+        bool changed = false;
+        dop_status st = functions[i](cx, g, &changed);
+        if (st != DOP_OK)
+            return st;
+        if ((dop_graph_hash(g) != before) != changed)
+            return DOP_FAIL(cx->diag, DOP_E_INTERNAL, "pass %s said changed=%d, but the graph %s", p->name, changed,
+                            changed ? "is the same" : "is another");
+        if (changed)
+            cx->facts &= ~p->breaks;
+        if (i == DOP_PASS_form_regions)
+            cx->facts |= PF_REGIONS;
+        if (i == DOP_PASS_place)
+            cx->facts |= PF_PLACED;
+        st = dop_graph_verify(g, p->name, cx->diag);
+        if (st == DOP_OK && opt->check)
+            st = check_text(cx, g, p->name);
+        if (st != DOP_OK)
+            return st;
+        if (opt->dump)
+            opt->dump(opt->user, (dop_pass_id)i, g, changed);
+        if (opt->stop_after == i)
+            break;
+    }
+    return DOP_OK;
+}

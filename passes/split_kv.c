@@ -1,0 +1,43 @@
+/* split-kv: attention of a single token has only as many workgroups as KV heads; splitting the cache fills the device.
+ * The merge of the splits is a separate node that the output projection takes as its prologue.  Only for decode, and
+ * not where workgroups are dear and cores few (software devices). */
+#include "passes/rewrite.h"
+
+enum { MAX_SPLITS = 16 }; /* the merge reads every split in every workgroup of the reader */
+
+static dop_status
+visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
+{
+    const dop_graph *g = rw->from;
+    const dop_node *o = dop_node_at(g, old);
+    if (o->op != DOP_OP_attention)
+        return DOP_OK;
+    uint32_t kv_heads = dop_node_at(g, o->src[1])->shape.dim[1].mul;
+    uint32_t splits = rw->cx->target->cores / kv_heads;
+    if (splits > MAX_SPLITS)
+        splits = MAX_SPLITS;
+    if (splits < 2)
+        return DOP_OK;
+    dop_node_id srcs[DOP_MAX_SRCS], part;
+    for (uint32_t i = 0; i < o->n_srcs; i++)
+        srcs[i] = rw->map[o->src[i]];
+    dop_attr attrs[4] = {{.f = dop_node_f(g, old, DOP_A_scale)},
+                         {.i = dop_node_i(g, old, DOP_A_window)},
+                         {.f = dop_node_f(g, old, DOP_A_cap)},
+                         {.i = splits}};
+    dop_status st = dop_rewrite_add(rw, old, "part", DOP_OP_attn_split, srcs, o->n_srcs, attrs, NULL, &part);
+    if (st != DOP_OK)
+        return st;
+    rw->changed = true;
+    dop_attr n_splits = {.i = splits};
+    dop_want want = {o->type, o->shape};
+    return dop_rewrite_add(rw, old, NULL, DOP_OP_attn_combine, &part, 1, &n_splits, &want, out_id);
+}
+
+dop_status
+dop_pass_split_kv(dop_pass_ctx *cx, dop_graph *g, bool *changed)
+{
+    if (g->max_t != 1 || cx->target->cpu)
+        return DOP_OK;
+    return dop_rewrite_graph(cx, g, visit, changed);
+}

@@ -1,0 +1,60 @@
+/* split-norms: rewrite a norm as what it is made of, a row statistic and element-wise arithmetic, so that fusion can put
+ * each part where it costs nothing: the weight into the reader's load phase, the statistic beside the reader's sum, the
+ * scale after it.  Runs before hoist-row-scale, which moves the scale. */
+#include "passes/rewrite.h"
+
+static dop_status
+split_rmsnorm(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
+{
+    const dop_node *o = dop_node_at(rw->from, old);
+    dop_node_id x = rw->map[o->src[0]], w = rw->map[o->src[1]], stat, m;
+    double add = dop_node_f(rw->from, old, DOP_A_add);
+    dop_attr eps = {.f = dop_node_f(rw->from, old, DOP_A_eps)}, by = {.f = add};
+    dop_want want = {o->type, o->shape};
+    dop_status st = dop_rewrite_add(rw, old, "rms", DOP_OP_row_rms, &x, 1, &eps, NULL, &stat);
+    if (st == DOP_OK && add != 0.0)
+        st = dop_rewrite_add(rw, old, "w", DOP_OP_offset, &w, 1, &by, NULL, &w);
+    if (st == DOP_OK)
+        st = dop_rewrite_add(rw, old, "xw", DOP_OP_mul, (dop_node_id[]){x, w}, 2, NULL, &want, &m);
+    /* The statistic comes last: that is the form whose scale moves past a matmul. */
+    if (st == DOP_OK)
+        st = dop_rewrite_add(rw, old, NULL, DOP_OP_mul, (dop_node_id[]){m, stat}, 2, NULL, &want, out_id);
+    return st;
+}
+
+static dop_status
+split_layernorm(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
+{
+    const dop_node *o = dop_node_at(rw->from, old);
+    dop_node_id x = rw->map[o->src[0]], w = rw->map[o->src[1]], b = rw->map[o->src[2]], mean, istd, v;
+    dop_attr eps = {.f = dop_node_f(rw->from, old, DOP_A_eps)};
+    dop_want want = {o->type, o->shape};
+    dop_status st = dop_rewrite_add(rw, old, "mean", DOP_OP_row_mean, &x, 1, NULL, NULL, &mean);
+    if (st == DOP_OK)
+        st = dop_rewrite_add(rw, old, "istd", DOP_OP_row_istd, &x, 1, &eps, NULL, &istd);
+    if (st == DOP_OK)
+        st = dop_rewrite_add(rw, old, "c", DOP_OP_sub, (dop_node_id[]){x, mean}, 2, NULL, &want, &v);
+    if (st == DOP_OK)
+        st = dop_rewrite_add(rw, old, "n", DOP_OP_mul, (dop_node_id[]){v, istd}, 2, NULL, &want, &v);
+    if (st == DOP_OK)
+        st = dop_rewrite_add(rw, old, "nw", DOP_OP_mul, (dop_node_id[]){v, w}, 2, NULL, &want, &v);
+    if (st == DOP_OK)
+        st = dop_rewrite_add(rw, old, NULL, DOP_OP_add, (dop_node_id[]){v, b}, 2, NULL, &want, out_id);
+    return st;
+}
+
+static dop_status
+visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
+{
+    dop_op op = dop_node_at(rw->from, old)->op;
+    if (op != DOP_OP_rmsnorm && op != DOP_OP_layernorm)
+        return DOP_OK;
+    rw->changed = true;
+    return op == DOP_OP_rmsnorm ? split_rmsnorm(rw, old, out_id) : split_layernorm(rw, old, out_id);
+}
+
+dop_status
+dop_pass_split_norms(dop_pass_ctx *cx, dop_graph *g, bool *changed)
+{
+    return dop_rewrite_graph(cx, g, visit, changed);
+}
