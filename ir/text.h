@@ -11,7 +11,9 @@
  *   region @1 elementwise writes %x1 { %x0 %x1 }
  *
  * Floats are hexadecimal so that the text is exact.  A symbolic axis prints as T, S, 4T.  A label prints as `; L3/qkv`
- * at the end of the line and is read back.  A bound variant prints as `using NAME`. */
+ * at the end of the line and is read back.  A bound variant prints as `using NAME` behind the template.  Regions are
+ * numbered without the dead ones.  `#` starts a comment, numbers may be decimal, attributes come in any order; a text
+ * that was printed is the same bytes after parsing and printing. */
 #ifndef DOPPLER_IR_TEXT_H
 #define DOPPLER_IR_TEXT_H
 
@@ -19,13 +21,15 @@
 
 void dop_graph_print(const dop_graph *g, dop_buf *out_text);
 /* Parses text of `size` bytes; `path` is for messages (file:line:column).  Several graphs may follow each other;
- * *out_end is where this one ended.  The result passed the verifier. */
+ * *out_end is where this one ended, white space after it skipped; a `---` that no region follows is left there.  The
+ * result passed the verifier.  Errors are DOP_E_INPUT, and the message ends with the source line and a caret. */
 dop_status dop_graph_parse(const char *path, const char *text, size_t size, dop_arena *arena, dop_diag *diag,
                            dop_graph *out_graph, size_t *out_end);
 
 /* Checks every invariant: handles in range and before use, arity, types, shapes recomputed, attributes finite, names
- * unique, state threaded linearly, regions cover each computed node, list nodes topologically, and write what others
- * read.  `when` names the pass in the message. */
+ * unique, state threaded linearly (a cache that kv_write replaces has no other reader), regions cover each computed node
+ * that the outputs need, list nodes topologically, write what others read, and can be put in an order (their array need
+ * not be in it).  Nothing about regions is checked while there are none.  `when` names the pass in the message. */
 dop_status dop_graph_verify(const dop_graph *g, const char *when, dop_diag *diag);
 
 #endif

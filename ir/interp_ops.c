@@ -1,0 +1,446 @@
+/* Every op in plain C: f32 in, f64 inside, f32 out.  Written to be checked by reading, not to be fast; only matmul is
+ * careful, since a model is made of it. */
+#include "ir/interp_ops.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t
+last_axis(const dop_tensor *v)
+{
+    return v->shape.dim[v->shape.rank - 1].mul;
+}
+
+static double
+attr_f(const dop_interp_node *n, dop_attr_id a)
+{
+    return dop_node_f(n->g, n->id, a);
+}
+
+float
+dop_interp_round(dop_type t, float v)
+{
+    switch (t) {
+    case DOP_TYPE_f16:
+        return dop_f16_to_f32(dop_f32_to_f16(v));
+    case DOP_TYPE_bf16:
+        return dop_bf16_to_f32(dop_f32_to_bf16(v));
+    default:
+        return v;
+    }
+}
+
+static dop_status
+check_ids(const dop_interp_node *n, uint32_t src, uint32_t limit)
+{
+    const dop_node *node = &n->g->nodes[n->id];
+    const dop_tensor *ids = n->src[src];
+    for (uint64_t i = 0; i < ids->count; i++) {
+        if (ids->u[i] >= limit)
+            return DOP_FAIL(n->diag, DOP_E_INPUT, "%%%s: %%%s holds %u but %s has %u rows", node->name,
+                            n->g->nodes[node->src[src]].name, ids->u[i], dop_op_of(node->op)->name, limit);
+    }
+    return DOP_OK;
+}
+
+/* ---- element by element ---- */
+
+static double
+binary(dop_op op, double a, double b)
+{
+    switch (op) {
+    case DOP_OP_add:
+        return a + b;
+    case DOP_OP_sub:
+        return a - b;
+    case DOP_OP_mul:
+        return a * b;
+    default:
+        return a / b;
+    }
+}
+
+/* attr: `by` or `cap`. */
+static double
+unary(dop_op op, double x, double attr)
+{
+    switch (op) {
+    case DOP_OP_scale:
+        return x * attr;
+    case DOP_OP_offset:
+        return x + attr;
+    case DOP_OP_silu:
+        return x / (1.0 + exp(-x));
+    case DOP_OP_gelu:
+        return 0.5 * x * (1.0 + erf(x * 0.70710678118654752440));
+    case DOP_OP_gelu_tanh:
+        return 0.5 * x * (1.0 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+    case DOP_OP_relu:
+        return x > 0.0 ? x : 0.0;
+    case DOP_OP_relu2:
+        return x > 0.0 ? x * x : 0.0;
+    case DOP_OP_sigmoid:
+        return 1.0 / (1.0 + exp(-x));
+    case DOP_OP_tanh:
+        return tanh(x);
+    case DOP_OP_exp:
+        return exp(x);
+    case DOP_OP_softplus:
+        return x > 0.0 ? x + log1p(exp(-x)) : log1p(exp(x));
+    case DOP_OP_softcap:
+        return attr * tanh(x / attr);
+    default: /* cast */
+        return x;
+    }
+}
+
+/* Steps in `v` for each axis of the result: 0 where it broadcasts. */
+static void
+broadcast_steps(const dop_tensor *v, const dop_shape *out, uint64_t step[DOP_MAX_RANK])
+{
+    uint64_t stride = 1;
+    uint32_t skip = out->rank - v->shape.rank;
+    memset(step, 0, DOP_MAX_RANK * sizeof *step);
+    for (uint32_t i = v->shape.rank; i-- > 0;) {
+        step[skip + i] = v->shape.dim[i].mul == 1 ? 0 : stride;
+        stride *= v->shape.dim[i].mul;
+    }
+}
+
+static void
+compute_binary(const dop_interp_node *n, dop_op op)
+{
+    const dop_shape *s = &n->out.shape;
+    uint64_t sa[DOP_MAX_RANK], sb[DOP_MAX_RANK], a = 0, b = 0;
+    uint32_t at[DOP_MAX_RANK] = {0};
+    broadcast_steps(n->src[0], s, sa);
+    broadcast_steps(n->src[1], s, sb);
+    for (uint64_t i = 0; i < n->out.count; i++) {
+        n->out.f[i] = (float)binary(op, (double)n->src[0]->f[a], (double)n->src[1]->f[b]);
+        for (uint32_t k = s->rank; k-- > 0;) { /* next index, as on an odometer */
+            a += sa[k];
+            b += sb[k];
+            if (++at[k] < s->dim[k].mul)
+                break;
+            a -= sa[k] * at[k];
+            b -= sb[k] * at[k];
+            at[k] = 0;
+        }
+    }
+}
+
+static void
+compute_unary(const dop_interp_node *n, dop_op op)
+{
+    double attr = op == DOP_OP_softcap ? attr_f(n, DOP_A_cap) : attr_f(n, DOP_A_by);
+    for (uint64_t i = 0; i < n->out.count; i++)
+        n->out.f[i] = (float)unary(op, (double)n->src[0]->f[i], attr);
+}
+
+static void
+compute_slice(const dop_interp_node *n)
+{
+    uint64_t start = (uint64_t)dop_node_i(n->g, n->id, DOP_A_start);
+    uint64_t width = last_axis(&n->out), from = last_axis(n->src[0]), rows = n->out.count / width;
+    for (uint64_t r = 0; r < rows; r++) {
+        if (n->out.u)
+            memcpy(n->out.u + r * width, n->src[0]->u + r * from + start, width * sizeof(uint32_t));
+        else
+            memcpy(n->out.f + r * width, n->src[0]->f + r * from + start, width * sizeof(float));
+    }
+}
+
+static dop_status
+compute_rope(const dop_interp_node *n)
+{
+    const dop_tensor *x = n->src[0], *table = n->src[2];
+    dop_status st = check_ids(n, 1, table->shape.dim[0].mul);
+    if (st != DOP_OK)
+        return st;
+    uint64_t heads = x->shape.dim[1].mul, dim = last_axis(x), dims = last_axis(table), half = dims / 2;
+    bool interleaved = dop_node_i(n->g, n->id, DOP_A_interleaved) != 0;
+    for (uint64_t r = 0; r < x->count / dim; r++) { /* one head of one token */
+        const float *in = x->f + r * dim;
+        const float *tab = table->f + n->src[1]->u[r / heads] * dims;
+        float *out = n->out.f + r * dim;
+        memcpy(out, in, dim * sizeof *out);
+        for (uint64_t i = 0; i < half; i++) {
+            uint64_t ia = interleaved ? 2 * i : i, ib = interleaved ? 2 * i + 1 : i + half;
+            double c = (double)tab[i], s = (double)tab[half + i], a = (double)in[ia], b = (double)in[ib];
+            out[ia] = (float)(a * c - b * s);
+            out[ib] = (float)(b * c + a * s);
+        }
+    }
+    return DOP_OK;
+}
+
+/* ---- along the last axis ---- */
+
+static double
+mean_of(const float *x, uint64_t n)
+{
+    double sum = 0;
+    for (uint64_t i = 0; i < n; i++)
+        sum += (double)x[i];
+    return sum / (double)n;
+}
+
+static double
+inv_rms(const float *x, uint64_t n, double eps)
+{
+    double sum = 0;
+    for (uint64_t i = 0; i < n; i++)
+        sum += (double)x[i] * (double)x[i];
+    return 1.0 / sqrt(sum / (double)n + eps);
+}
+
+static double
+inv_std(const float *x, uint64_t n, double eps)
+{
+    double mean = mean_of(x, n), sum = 0;
+    for (uint64_t i = 0; i < n; i++)
+        sum += ((double)x[i] - mean) * ((double)x[i] - mean);
+    return 1.0 / sqrt(sum / (double)n + eps);
+}
+
+static void
+softmax_row(const float *x, uint64_t n, float *out)
+{
+    double max = (double)x[0], sum = 0;
+    for (uint64_t i = 1; i < n; i++)
+        max = (double)x[i] > max ? (double)x[i] : max;
+    for (uint64_t i = 0; i < n; i++)
+        sum += exp((double)x[i] - max);
+    for (uint64_t i = 0; i < n; i++)
+        out[i] = (float)(exp((double)x[i] - max) / sum);
+}
+
+static void
+compute_rows(const dop_interp_node *n, dop_op op)
+{
+    uint64_t w = last_axis(n->src[0]), rows = n->src[0]->count / w;
+    double eps = attr_f(n, DOP_A_eps), add = attr_f(n, DOP_A_add);
+    for (uint64_t r = 0; r < rows; r++) {
+        const float *x = n->src[0]->f + r * w;
+        float *out = n->out.f;
+        if (op == DOP_OP_row_rms) {
+            out[r] = (float)inv_rms(x, w, eps);
+        } else if (op == DOP_OP_row_mean) {
+            out[r] = (float)mean_of(x, w);
+        } else if (op == DOP_OP_row_istd) {
+            out[r] = (float)inv_std(x, w, eps);
+        } else if (op == DOP_OP_softmax) {
+            softmax_row(x, w, out + r * w);
+        } else if (op == DOP_OP_rmsnorm) {
+            double k = inv_rms(x, w, eps);
+            for (uint64_t i = 0; i < w; i++)
+                out[r * w + i] = (float)((double)x[i] * k * ((double)n->src[1]->f[i] + add));
+        } else if (op == DOP_OP_layernorm) {
+            double mean = mean_of(x, w), k = inv_std(x, w, eps);
+            for (uint64_t i = 0; i < w; i++)
+                out[r * w + i] = (float)(((double)x[i] - mean) * k * (double)n->src[1]->f[i] + (double)n->src[2]->f[i]);
+        } else { /* argmax */
+            uint64_t best = 0;
+            for (uint64_t i = 1; i < w; i++)
+                best = x[i] > x[best] ? i : best;
+            n->out.u[r] = (uint32_t)best;
+        }
+    }
+}
+
+/* ---- rows of something large ---- */
+
+static dop_status
+compute_gather(const dop_interp_node *n)
+{
+    const dop_tensor *table = n->src[0], *ids = n->src[1];
+    dop_status st = check_ids(n, 1, table->shape.dim[0].mul);
+    if (st != DOP_OK)
+        return st;
+    uint64_t w = last_axis(table);
+    for (uint64_t i = 0; i < ids->count; i++)
+        memcpy(n->out.f + i * w, table->f + ids->u[i] * w, w * sizeof(float));
+    return DOP_OK;
+}
+
+static double
+dot(const float *a, const float *b, uint64_t n)
+{
+    double s[8] = {0}; /* independent sums, so that the processor can overlap them */
+    uint64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        for (int k = 0; k < 8; k++)
+            s[k] += (double)a[i + (uint64_t)k] * (double)b[i + (uint64_t)k];
+    }
+    for (; i < n; i++)
+        s[0] += (double)a[i] * (double)b[i];
+    return ((s[0] + s[4]) + (s[1] + s[5])) + ((s[2] + s[6]) + (s[3] + s[7]));
+}
+
+static void
+compute_matmul(const dop_interp_node *n)
+{
+    uint64_t rows = n->src[0]->shape.dim[0].mul, depth = last_axis(n->src[0]), cols = n->src[1]->shape.dim[0].mul;
+    for (uint64_t j = 0; j < cols; j++) { /* a row of the weight stays in the cache for all tokens */
+        for (uint64_t t = 0; t < rows; t++)
+            n->out.f[t * cols + j] = (float)dot(n->src[0]->f + t * depth, n->src[1]->f + j * depth, depth);
+    }
+}
+
+static dop_status
+compute_kv_write(const dop_interp_node *n)
+{
+    const dop_tensor *cache = n->src[0], *x = n->src[1], *pos = n->src[2];
+    dop_status st = check_ids(n, 2, cache->shape.dim[0].mul);
+    if (st != DOP_OK)
+        return st;
+    dop_type type = n->round ? n->g->nodes[n->id].type : DOP_TYPE_f32;
+    uint64_t w = x->count / x->shape.dim[0].mul;
+    for (uint64_t t = 0; t < pos->count; t++) {
+        for (uint64_t i = 0; i < w; i++)
+            n->out.f[pos->u[t] * w + i] = dop_interp_round(type, x->f[t * w + i]);
+    }
+    return DOP_OK;
+}
+
+/* ---- attention ---- */
+
+typedef struct head_sum {
+    double max; /* of the scores; -1e30 when there are none */
+    double sum; /* of exp(score - max) */
+} head_sum;
+
+/* Accumulates sum exp(s - max) * v into acc[dim] over cache rows lo..hi-1 of one kv head.  scores: scratch for all. */
+static head_sum
+attend(const dop_interp_node *n, const float *q, uint64_t kv_head, uint64_t lo, uint64_t hi, const float *sink,
+       double *scores, double *acc)
+{
+    uint64_t dim = last_axis(n->src[0]), row = n->src[1]->shape.dim[1].mul * dim;
+    double scale = attr_f(n, DOP_A_scale), cap = attr_f(n, DOP_A_cap);
+    head_sum r = {sink ? (double)*sink : -1e30, 0};
+    memset(acc, 0, dim * sizeof *acc);
+    for (uint64_t p = lo; p < hi; p++) {
+        double s = scale * dot(q, n->src[1]->f + p * row + kv_head * dim, dim);
+        scores[p - lo] = cap > 0 ? cap * tanh(s / cap) : s;
+        r.max = scores[p - lo] > r.max ? scores[p - lo] : r.max;
+    }
+    r.max = (double)(float)r.max; /* attn_split stores it as f32; the sums refer to what is stored */
+    r.sum = sink ? exp((double)*sink - r.max) : 0;
+    for (uint64_t p = lo; p < hi; p++) {
+        double e = exp(scores[p - lo] - r.max);
+        const float *v = n->src[2]->f + p * row + kv_head * dim;
+        r.sum += e;
+        for (uint64_t i = 0; i < dim; i++)
+            acc[i] += e * (double)v[i];
+    }
+    return r;
+}
+
+static uint64_t
+min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static dop_status
+compute_attention(const dop_interp_node *n, bool split)
+{
+    const dop_tensor *q = n->src[0], *k = n->src[1], *pos = n->src[3], *sinks = n->src[4];
+    dop_status st = check_ids(n, 3, k->shape.dim[0].mul);
+    if (st != DOP_OK)
+        return st;
+    uint64_t heads = q->shape.dim[1].mul, dim = last_axis(q), group = heads / k->shape.dim[1].mul;
+    uint64_t max_s = k->shape.dim[0].mul, window = (uint64_t)dop_node_i(n->g, n->id, DOP_A_window);
+    uint64_t splits = split ? (uint64_t)dop_node_i(n->g, n->id, DOP_A_splits) : 1;
+    uint64_t span = (max_s + splits - 1) / splits, out_dim = split ? dim + 2 : dim;
+    double *scores = calloc(max_s + dim, sizeof *scores), *acc = scores + max_s;
+    if (!scores)
+        return DOP_FAIL(n->diag, DOP_E_NOMEM, "out of memory");
+    for (uint64_t r = 0; r < n->out.count / out_dim; r++) { /* token, head, split */
+        uint64_t i = r % splits, h = r / splits % heads, t = r / splits / heads;
+        uint64_t end = (uint64_t)pos->u[t] + 1, begin = window && end > window ? end - window : 0;
+        uint64_t hi = min_u64(end, (i + 1) * span), lo = min_u64(begin > i * span ? begin : i * span, hi);
+        const float *sink = sinks && i == 0 ? sinks->f + h : NULL;
+        head_sum m = attend(n, q->f + (t * heads + h) * dim, h / group, lo, hi, sink, scores, acc);
+        float *out = n->out.f + r * out_dim;
+        for (uint64_t d = 0; d < dim; d++)
+            out[d] = (float)(split ? acc[d] : acc[d] / m.sum);
+        if (split) {
+            out[dim] = (float)m.max;
+            out[dim + 1] = (float)m.sum;
+        }
+    }
+    free(scores);
+    return DOP_OK;
+}
+
+static void
+compute_attn_combine(const dop_interp_node *n)
+{
+    uint64_t splits = (uint64_t)dop_node_i(n->g, n->id, DOP_A_splits);
+    uint64_t dim = last_axis(&n->out), in_dim = dim + 2;
+    for (uint64_t r = 0; r < n->out.count / dim; r++) { /* token, head */
+        const float *in = n->src[0]->f + r * splits * in_dim;
+        double max = -1e30, sum = 0;
+        for (uint64_t i = 0; i < splits; i++)
+            max = (double)in[i * in_dim + dim] > max ? (double)in[i * in_dim + dim] : max;
+        for (uint64_t i = 0; i < splits; i++)
+            sum += (double)in[i * in_dim + dim + 1] * exp((double)in[i * in_dim + dim] - max);
+        for (uint64_t d = 0; d < dim; d++) {
+            double acc = 0;
+            for (uint64_t i = 0; i < splits; i++)
+                acc += (double)in[i * in_dim + d] * exp((double)in[i * in_dim + dim] - max);
+            n->out.f[r * dim + d] = (float)(acc / sum);
+        }
+    }
+}
+
+dop_status
+dop_interp_compute(const dop_interp_node *n)
+{
+    dop_op op = n->g->nodes[n->id].op;
+    switch (op) {
+    case DOP_OP_reshape: /* shares the memory of its source */
+        return DOP_OK;
+    case DOP_OP_slice:
+        compute_slice(n);
+        return DOP_OK;
+    case DOP_OP_add:
+    case DOP_OP_sub:
+    case DOP_OP_mul:
+    case DOP_OP_div:
+        compute_binary(n, op);
+        return DOP_OK;
+    case DOP_OP_rope:
+        return compute_rope(n);
+    case DOP_OP_row_rms:
+    case DOP_OP_row_mean:
+    case DOP_OP_row_istd:
+    case DOP_OP_rmsnorm:
+    case DOP_OP_layernorm:
+    case DOP_OP_softmax:
+    case DOP_OP_argmax:
+        compute_rows(n, op);
+        return DOP_OK;
+    case DOP_OP_gather:
+        return compute_gather(n);
+    case DOP_OP_last_row:
+        memcpy(n->out.f, n->src[0]->f + (n->src[0]->count - n->out.count), n->out.count * sizeof(float));
+        return DOP_OK;
+    case DOP_OP_matmul:
+        compute_matmul(n);
+        return DOP_OK;
+    case DOP_OP_kv_write:
+        return compute_kv_write(n);
+    case DOP_OP_attention:
+    case DOP_OP_attn_split:
+        return compute_attention(n, op == DOP_OP_attn_split);
+    case DOP_OP_attn_combine:
+        compute_attn_combine(n);
+        return DOP_OK;
+    default:
+        compute_unary(n, op);
+        return DOP_OK;
+    }
+}
