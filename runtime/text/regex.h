@@ -1,0 +1,28 @@
+/* Regular expressions of tokenizer definitions, on PCRE2.
+ *
+ * The definitions are written for Oniguruma (Hugging Face tokenizers) or for llama.cpp's own splitter.  The few
+ * places where PCRE2 means something else are rewritten before compiling:
+ *   \s \S   the White_Space property (PCRE2 adds U+180E)
+ *   \w \W   Alphabetic, M, Nd, Pc    (PCRE2 10.42 has letters, all numbers and '_')
+ * Character class intersection (`&&`) has no PCRE2 form and is refused. */
+#ifndef DOPPLER_RUNTIME_TEXT_REGEX_H
+#define DOPPLER_RUNTIME_TEXT_REGEX_H
+
+#include "runtime/base.h"
+
+typedef struct dop_regex dop_regex;               /* compiled, immutable, may be shared by threads */
+typedef struct dop_regex_scratch dop_regex_scratch; /* what one matching thread needs */
+
+/* Pattern of n bytes, valid UTF-8 or not (then an error). */
+dop_status dop_regex_create(const char *pattern, size_t n, dop_diag *diag, dop_regex **out_re);
+void dop_regex_destroy(dop_regex *re);
+
+/* NULL when out of memory. */
+dop_regex_scratch *dop_regex_scratch_create(void);
+void dop_regex_scratch_destroy(dop_regex_scratch *scratch);
+
+/* First match at or after `from` in a subject of n bytes of valid UTF-8.  *out_found false: none. */
+dop_status dop_regex_find(const dop_regex *re, dop_regex_scratch *scratch, const char *subject, size_t n, size_t from,
+                          dop_diag *diag, bool *out_found, size_t *out_start, size_t *out_end);
+
+#endif

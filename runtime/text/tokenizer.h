@@ -1,0 +1,113 @@
+/* Text to token ids and back: BPE tokenizers of the byte-level and of the SentencePiece kind.
+ *
+ * A tokenizer is made from a Hugging Face tokenizer.json, from GGUF metadata, or from the binary form that plans
+ * carry.  The binary form is also the form in memory: importers write it, the loader checks it and uses it in place.
+ * A dop_tokenizer is immutable; any number of threads may use one.
+ *
+ * References: Hugging Face `tokenizers` (format and behaviour of tokenizer.json), the GGUF specification
+ * (tokenizer.ggml.* keys) and llama.cpp (behaviour of vocabularies stored in GGUF). */
+#ifndef DOPPLER_RUNTIME_TEXT_TOKENIZER_H
+#define DOPPLER_RUNTIME_TEXT_TOKENIZER_H
+
+#include "runtime/base.h"
+
+struct dop_gguf;
+
+typedef struct dop_tokenizer dop_tokenizer;
+
+#define DOP_NO_TOKEN UINT32_MAX
+
+/* Facts about a model's tokens that do not stand in tokenizer.json.  dop_tokenizer_facts_init sets "unknown"
+ * everywhere; nothing is owned, all pointers must live until the tokenizer is made. */
+typedef struct dop_tokenizer_facts {
+    int add_bos;                 /* 1, 0, or -1: what the post-processor of tokenizer.json says */
+    int add_eos;                 /* same */
+    int64_t bos_id;              /* -1: unknown */
+    const int64_t *eos_ids;      /* every id that ends generation; the first one is "the" EOS */
+    size_t eos_count;
+    const char *bos_token;       /* by text, used when the id is unknown; NULL: unknown */
+    const char *eos_token;
+    const char *chat_template;   /* Jinja text; NULL: none */
+} dop_tokenizer_facts;
+
+void dop_tokenizer_facts_init(dop_tokenizer_facts *facts);
+
+/* Parses tokenizer.json (UTF-8 JSON text).  path is for messages only; facts may be NULL.  Anything that would change
+ * ids and is not implemented is an error that names the component. */
+dop_status dop_tokenizer_from_json(const char *path, const void *bytes, size_t size, const dop_tokenizer_facts *facts,
+                                   dop_diag *diag, dop_tokenizer **out_tok);
+/* Same from a model directory: tokenizer.json and, where present, tokenizer_config.json, generation_config.json,
+ * config.json and chat_template.jinja for the facts. */
+dop_status dop_tokenizer_from_hf_dir(const char *dir, dop_diag *diag, dop_tokenizer **out_tok);
+/* From the tokenizer.ggml.* metadata of an open GGUF file. */
+dop_status dop_tokenizer_from_gguf(const struct dop_gguf *gguf, dop_diag *diag, dop_tokenizer **out_tok);
+void dop_tokenizer_destroy(dop_tokenizer *tok);
+
+/* Binary form (tokenizer_format.h).  Serializing appends it to out, deterministically. */
+dop_status dop_tokenizer_serialize(const dop_tokenizer *tok, dop_buf *out);
+/* The bytes must outlive the tokenizer and are used in place when 8-byte aligned, otherwise copied. */
+dop_status dop_tokenizer_from_blob(const void *bytes, size_t size, dop_diag *diag, dop_tokenizer **out_tok);
+
+/* A growable list of ids; zero-initialize, finish to free. */
+typedef struct dop_ids {
+    uint32_t *data;
+    size_t count;
+    size_t cap;
+    bool failed; /* an allocation failed; later pushes do nothing */
+} dop_ids;
+
+void dop_ids_push(dop_ids *ids, uint32_t id);
+void dop_ids_finish(dop_ids *ids);
+
+enum {
+    DOP_ENCODE_ADD_SPECIAL = 1,   /* add what the definition adds around a text (BOS, EOS) */
+    DOP_ENCODE_PARSE_SPECIAL = 2, /* special tokens written in the text become that token, not plain text */
+};
+
+/* Appends the ids of a text of len bytes (any bytes, NUL included).  Text that is not valid UTF-8 is DOP_E_INPUT
+ * naming the byte offset.  On failure out_ids holds what it held before. */
+dop_status dop_tokenizer_encode(const dop_tokenizer *tok, const char *text, size_t len, unsigned flags, dop_diag *diag,
+                                dop_ids *out_ids);
+
+enum {
+    DOP_DECODE_SKIP_SPECIAL = 1, /* special tokens give no text */
+    DOP_DECODE_CONTINUE = 2,     /* the ids go on after earlier text: the space that SentencePiece vocabularies put
+                                    in front of a text is kept */
+};
+
+/* Decodes token by token and hands out complete characters only; bytes that cannot become valid UTF-8 come out as
+ * U+FFFD, one per maximal ill-formed part.  Plain data, nothing to free; the tokenizer must outlive it. */
+typedef struct dop_text_stream {
+    const dop_tokenizer *tok;
+    unsigned flags;
+    uint32_t strip;     /* leading spaces still to be dropped */
+    uint32_t held;      /* bytes in hold: the start of a character */
+    char hold[4];
+} dop_text_stream;
+
+void dop_text_stream_init(dop_text_stream *s, const dop_tokenizer *tok, unsigned flags);
+/* Appends to out what became complete.  An id outside the vocabulary is DOP_E_INPUT. */
+dop_status dop_text_stream_push(dop_text_stream *s, uint32_t id, dop_diag *diag, dop_buf *out);
+/* End of text: what is still held becomes U+FFFD. */
+void dop_text_stream_flush(dop_text_stream *s, dop_buf *out);
+
+/* Appends the text of count ids. */
+dop_status dop_tokenizer_decode(const dop_tokenizer *tok, const uint32_t *ids, size_t count, unsigned flags,
+                                dop_diag *diag, dop_buf *out);
+
+uint32_t dop_tokenizer_vocab_size(const dop_tokenizer *tok); /* largest id + 1 */
+/* Bytes a token contributes to a text (may be part of a character); not 0-terminated.  NULL for an unknown id. */
+const char *dop_tokenizer_piece(const dop_tokenizer *tok, uint32_t id, size_t *out_len);
+/* The token whose written form is this text (added tokens first, then vocabulary pieces); DOP_NO_TOKEN if none. */
+uint32_t dop_tokenizer_find(const dop_tokenizer *tok, const char *text, size_t len);
+bool dop_tokenizer_is_special(const dop_tokenizer *tok, uint32_t id);
+bool dop_tokenizer_is_end(const dop_tokenizer *tok, uint32_t id); /* one of the end-of-generation ids */
+uint32_t dop_tokenizer_bos(const dop_tokenizer *tok);             /* DOP_NO_TOKEN if there is none */
+uint32_t dop_tokenizer_eos(const dop_tokenizer *tok);
+bool dop_tokenizer_adds_bos(const dop_tokenizer *tok);            /* add_special puts BOS in front */
+/* All end-of-generation ids, ascending; owned by the tokenizer. */
+const uint32_t *dop_tokenizer_end_ids(const dop_tokenizer *tok, size_t *out_count);
+/* Text of the model's chat template, not 0-terminated; NULL if the model has none. */
+const char *dop_tokenizer_chat_template(const dop_tokenizer *tok, size_t *out_len);
+
+#endif

@@ -1,0 +1,388 @@
+/* Byte pair encoding of one word.
+ *
+ * Both kinds of vocabulary repeat one step: of all neighbours that may be joined, join those with the lowest rank,
+ * the leftmost first.  With a merge table the rank belongs to the pair; with scores (SentencePiece in GGUF) it
+ * belongs to the token that the joined text is.  Short words scan an array, long ones use a heap. */
+#include <stdlib.h>
+
+#include "runtime/text/tokenizer_internal.h"
+#include "runtime/text/utf8.h"
+
+/* A symbol: bytes [start, start + len) of the word.  id is DOP_TOK_NONE for a character that no token has. */
+typedef struct symbol {
+    uint32_t id, start, len;
+    uint32_t prev, next; /* indices, DOP_TOK_NONE at the ends; used by the heap only */
+} symbol;
+
+/* A candidate: join `left` with its neighbour; stale when the two no longer have `len` bytes together. */
+typedef struct candidate {
+    uint32_t rank, left, right, len, id;
+} candidate;
+
+enum { scan_max = 48, cache_key = 30, cache_ids = 7, cache_slots = 8192 };
+
+typedef struct cached {
+    uint8_t len; /* 0: empty */
+    uint8_t count;
+    char key[cache_key];
+    uint32_t ids[cache_ids];
+} cached;
+
+struct dop_tok_bpe {
+    const dop_tokenizer *t;
+    const char *s; /* the word */
+    symbol *sym;
+    size_t count, cap;
+    candidate *heap;
+    size_t heap_count, heap_cap;
+    cached *cache;
+};
+
+dop_tok_bpe *
+dop_tok_bpe_create(const dop_tokenizer *t, bool with_cache)
+{
+    dop_tok_bpe *b = calloc(1, sizeof *b);
+    if (!b)
+        return NULL;
+    b->t = t;
+    if (with_cache)
+        b->cache = calloc(cache_slots, sizeof *b->cache); /* without it everything is only slower */
+    return b;
+}
+
+void
+dop_tok_bpe_destroy(dop_tok_bpe *b)
+{
+    if (!b)
+        return;
+    free(b->sym);
+    free(b->heap);
+    free(b->cache);
+    free(b);
+}
+
+static bool
+reserve_symbols(dop_tok_bpe *b, size_t n)
+{
+    if (n <= b->cap)
+        return true;
+    size_t cap = n + n / 2 + 64;
+    symbol *p = cap <= SIZE_MAX / sizeof *p ? realloc(b->sym, cap * sizeof *p) : NULL;
+    if (!p)
+        return false;
+    b->sym = p;
+    b->cap = cap;
+    return true;
+}
+
+static void
+add_symbol(dop_tok_bpe *b, uint32_t id, size_t start, size_t len)
+{
+    b->sym[b->count++] = (symbol){.id = id, .start = (uint32_t)start, .len = (uint32_t)len};
+}
+
+/* All bytes of a character have a token. */
+static bool
+has_byte_tokens(const dop_tokenizer *t, const char *s, size_t n)
+{
+    if (!(t->head->flags & DOP_TOK_F_BYTE_FALLBACK))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (t->byte_ids[(uint8_t)s[i]] == DOP_TOK_NONE)
+            return false;
+    return true;
+}
+
+/* First symbols of a word, one per character.  Characters without a token become byte tokens or the unknown token
+ * (consecutive ones fused if so defined), or are dropped when there is neither. */
+static void
+symbols_from_chars(dop_tok_bpe *b, size_t n)
+{
+    const dop_tokenizer *t = b->t;
+    bool by_score = (t->head->flags & DOP_TOK_F_BY_SCORE) != 0, pending = false;
+    size_t unk_start = 0, unk_len = 0;
+    for (size_t i = 0, len; i < n; i += len) {
+        uint8_t c = (uint8_t)b->s[i];
+        len = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+        uint32_t id = c < 0x80 ? t->ascii_ids[c] : dop_tok_lookup(t, b->s + i, len);
+        if (id != DOP_TOK_NONE || by_score) { /* by score, a character that is no token can still be part of one */
+            if (pending)
+                add_symbol(b, t->head->unk, unk_start, unk_len);
+            pending = false;
+            add_symbol(b, id, i, len);
+        } else if (has_byte_tokens(t, b->s + i, len)) {
+            for (size_t k = 0; k < len; k++)
+                add_symbol(b, t->byte_ids[(uint8_t)b->s[i + k]], i + k, 1);
+        } else if (t->head->unk != DOP_TOK_NONE) {
+            if (pending && (t->head->flags & DOP_TOK_F_FUSE_UNK)) {
+                unk_len += len;
+            } else {
+                if (pending)
+                    add_symbol(b, t->head->unk, unk_start, unk_len);
+                pending = true;
+                unk_start = i;
+                unk_len = len;
+            }
+        }
+    }
+    if (pending)
+        add_symbol(b, t->head->unk, unk_start, unk_len);
+}
+
+static void
+symbols_from_bytes(dop_tok_bpe *b, size_t n)
+{
+    const dop_tokenizer *t = b->t;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t id = t->byte_ids[(uint8_t)b->s[i]];
+        if (id != DOP_TOK_NONE)
+            add_symbol(b, id, i, 1);
+        else if (t->head->unk != DOP_TOK_NONE)
+            add_symbol(b, t->head->unk, i, 1);
+    }
+}
+
+/* Rank of joining two neighbours and what they become; DOP_TOK_NONE if they do not join. */
+static uint32_t
+pair_rank(const dop_tok_bpe *b, const symbol *l, const symbol *r, uint32_t *out_id)
+{
+    const dop_tokenizer *t = b->t;
+    if (t->head->flags & DOP_TOK_F_BY_SCORE) {
+        uint32_t len = l->len + r->len;
+        if (len > t->longest_piece)
+            return DOP_TOK_NONE;
+        uint32_t id = dop_tok_lookup(t, b->s + l->start, len);
+        if (id == DOP_TOK_NONE)
+            return DOP_TOK_NONE;
+        *out_id = id;
+        return t->ranks[id];
+    }
+    const dop_tok_merge *m = dop_tok_find_merge(t, l->id, r->id);
+    if (!m)
+        return DOP_TOK_NONE;
+    *out_id = m->id;
+    return m->rank;
+}
+
+/* Repeatedly joins the best pair by scanning; quadratic, for short words. */
+static void
+merge_by_scan(dop_tok_bpe *b)
+{
+    uint32_t rank[scan_max], id[scan_max];
+    symbol *s = b->sym;
+    size_t n = b->count;
+    for (size_t i = 0; i + 1 < n; i++)
+        rank[i] = pair_rank(b, &s[i], &s[i + 1], &id[i]);
+    while (n > 1) {
+        size_t best = 0;
+        for (size_t i = 1; i + 1 < n; i++)
+            if (rank[i] < rank[best])
+                best = i;
+        if (rank[best] == DOP_TOK_NONE)
+            break;
+        s[best].id = id[best];
+        s[best].len += s[best + 1].len;
+        n--;
+        for (size_t i = best + 1; i < n; i++) {
+            s[i] = s[i + 1];
+            rank[i - 1] = rank[i]; /* pair i-1 is recomputed below when i-1 == best */
+            id[i - 1] = id[i];
+        }
+        if (best + 1 < n)
+            rank[best] = pair_rank(b, &s[best], &s[best + 1], &id[best]);
+        if (best > 0)
+            rank[best - 1] = pair_rank(b, &s[best - 1], &s[best], &id[best - 1]);
+    }
+    b->count = n;
+}
+
+static bool
+before(const candidate *x, const candidate *y)
+{
+    return x->rank != y->rank ? x->rank < y->rank : x->left < y->left;
+}
+
+static bool
+heap_push(dop_tok_bpe *b, candidate c)
+{
+    if (b->heap_count == b->heap_cap) {
+        size_t cap = b->heap_cap ? b->heap_cap * 2 : 256;
+        candidate *p = cap <= SIZE_MAX / sizeof *p ? realloc(b->heap, cap * sizeof *p) : NULL;
+        if (!p)
+            return false;
+        b->heap = p;
+        b->heap_cap = cap;
+    }
+    size_t i = b->heap_count++;
+    while (i > 0 && before(&c, &b->heap[(i - 1) / 2])) {
+        b->heap[i] = b->heap[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    b->heap[i] = c;
+    return true;
+}
+
+static candidate
+heap_pop(dop_tok_bpe *b)
+{
+    candidate top = b->heap[0], c = b->heap[--b->heap_count];
+    size_t n = b->heap_count, i = 0;
+    for (size_t k = 1; k < n; k = 2 * i + 1) {
+        if (k + 1 < n && before(&b->heap[k + 1], &b->heap[k]))
+            k++;
+        if (!before(&b->heap[k], &c))
+            break;
+        b->heap[i] = b->heap[k];
+        i = k;
+    }
+    b->heap[i] = c;
+    return top;
+}
+
+static bool
+consider(dop_tok_bpe *b, uint32_t left, uint32_t right)
+{
+    candidate c = {.left = left, .right = right};
+    if (left == DOP_TOK_NONE || right == DOP_TOK_NONE)
+        return true;
+    c.rank = pair_rank(b, &b->sym[left], &b->sym[right], &c.id);
+    if (c.rank == DOP_TOK_NONE)
+        return true;
+    c.len = b->sym[left].len + b->sym[right].len;
+    return heap_push(b, c);
+}
+
+/* The same with a linked list and a heap, for long words. */
+static bool
+merge_by_heap(dop_tok_bpe *b)
+{
+    symbol *s = b->sym;
+    uint32_t n = (uint32_t)b->count;
+    b->heap_count = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        s[i].prev = i ? i - 1 : DOP_TOK_NONE;
+        s[i].next = i + 1 < n ? i + 1 : DOP_TOK_NONE;
+    }
+    for (uint32_t i = 0; i + 1 < n; i++)
+        if (!consider(b, i, i + 1))
+            return false;
+    while (b->heap_count) {
+        candidate c = heap_pop(b);
+        symbol *l = &s[c.left], *r = &s[c.right];
+        /* Lengths only grow and a joined symbol has none, so this is "both are still what they were". */
+        if (!l->len || !r->len || l->len + r->len != c.len || l->next != c.right)
+            continue;
+        l->id = c.id;
+        l->len = c.len;
+        l->next = r->next;
+        r->len = 0;
+        if (l->next != DOP_TOK_NONE)
+            s[l->next].prev = c.left;
+        if (!consider(b, l->prev, c.left) || !consider(b, c.left, l->next))
+            return false;
+    }
+    size_t kept = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (s[i].len)
+            s[kept++] = s[i];
+    b->count = kept;
+    return true;
+}
+
+static void
+emit(const dop_tok_bpe *b, dop_ids *out)
+{
+    const dop_tokenizer *t = b->t;
+    for (size_t i = 0; i < b->count; i++) {
+        const symbol *s = &b->sym[i];
+        if (s->id != DOP_TOK_NONE) {
+            dop_ids_push(out, s->id);
+            continue;
+        }
+        for (uint32_t k = 0; k < s->len; k++) { /* by score only: a character that found no partner */
+            uint32_t id = t->byte_ids[(uint8_t)b->s[s->start + k]];
+            if (id == DOP_TOK_NONE)
+                id = t->head->unk;
+            if (id != DOP_TOK_NONE)
+                dop_ids_push(out, id);
+        }
+    }
+}
+
+static dop_status
+encode_word(dop_tok_bpe *b, const char *s, size_t n, dop_diag *diag, dop_ids *out)
+{
+    const dop_tokenizer *t = b->t;
+    if ((t->head->flags & DOP_TOK_F_IGNORE_MERGES) && n <= t->longest_piece) {
+        uint32_t id = dop_tok_lookup(t, s, n);
+        if (id != DOP_TOK_NONE) {
+            dop_ids_push(out, id);
+            return DOP_OK;
+        }
+    }
+    if (n > UINT32_MAX / 4)
+        return DOP_FAIL(diag, DOP_E_INPUT, "the text is too long to tokenize (%zu bytes in one word)", n);
+    b->s = s;
+    b->count = 0;
+    if (!reserve_symbols(b, n))
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (t->head->flags & DOP_TOK_F_BYTE_LEVEL)
+        symbols_from_bytes(b, n);
+    else
+        symbols_from_chars(b, n);
+    if (b->count <= scan_max)
+        merge_by_scan(b);
+    else if (!merge_by_heap(b))
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    emit(b, out);
+    return DOP_OK;
+}
+
+static dop_status
+encode_cached(dop_tok_bpe *b, const char *s, size_t n, dop_diag *diag, dop_ids *out)
+{
+    if (!b->cache || n > cache_key)
+        return encode_word(b, s, n, diag, out);
+    cached *c = &b->cache[dop_tok_slot(dop_tok_hash_bytes(s, n), cache_slots)];
+    if (c->len == n && memcmp(c->key, s, n) == 0) {
+        for (uint32_t i = 0; i < c->count; i++)
+            dop_ids_push(out, c->ids[i]);
+        return DOP_OK;
+    }
+    size_t before_count = out->count;
+    dop_status st = encode_word(b, s, n, diag, out);
+    size_t made = out->count - before_count;
+    if (st != DOP_OK || out->failed || made > cache_ids)
+        return st;
+    c->len = (uint8_t)n;
+    c->count = (uint8_t)made;
+    memcpy(c->key, s, n);
+    memcpy(c->ids, out->data + before_count, made * sizeof *c->ids);
+    return DOP_OK;
+}
+
+dop_status
+dop_tok_bpe_word(dop_tok_bpe *b, const char *s, size_t n, dop_diag *diag, dop_ids *out)
+{
+    const dop_tok_header *h = b->t->head;
+    /* No merge crosses these cuts, so the parts can be encoded apart: same ids, and the cache sees words. */
+    while ((h->flags & DOP_TOK_F_SEAMS) && n > DOP_TOK_SPACE_LEN) {
+        size_t cut = 1;
+        const char *p;
+        while ((p = memmem(s + cut, n - cut, DOP_TOK_SPACE, DOP_TOK_SPACE_LEN)) != NULL) {
+            uint8_t last = (uint8_t)p[-1];
+            cut = (size_t)(p - s);
+            if (!(h->seam[last >> 3] & (1u << (last & 7u))))
+                break;
+            cut += DOP_TOK_SPACE_LEN;
+        }
+        if (!p)
+            break;
+        dop_status st = encode_cached(b, s, cut, diag, out);
+        if (st != DOP_OK)
+            return st;
+        s += cut;
+        n -= cut;
+    }
+    return n ? encode_cached(b, s, n, diag, out) : DOP_OK;
+}

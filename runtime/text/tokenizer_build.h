@@ -1,0 +1,54 @@
+/* What importers fill in; dop_tok_build_finish turns it into the binary form and a tokenizer. */
+#ifndef DOPPLER_RUNTIME_TEXT_TOKENIZER_BUILD_H
+#define DOPPLER_RUNTIME_TEXT_TOKENIZER_BUILD_H
+
+#include "runtime/text/tokenizer_internal.h"
+
+typedef struct dop_tok_build_added {
+    uint32_t id, flags; /* DOP_ADDED_* */
+    bool normalized;    /* matched in normalized text; its text is normalized when the tokenizer is finished */
+    dop_tok_str text;
+} dop_tok_build_added;
+
+/* Zero-initialize, then dop_tok_build_init.  Strings are copied into `strings`. */
+typedef struct dop_tok_build {
+    const char *path; /* for messages */
+    uint32_t tokens;
+    uint32_t flags; /* DOP_TOK_F_* */
+    uint32_t bos, eos, unk, strip;
+    uint32_t byte_ids[256];
+    dop_tok_str *piece, *text; /* [tokens] in strings */
+    uint8_t *token_flags;      /* [tokens] */
+    uint32_t *ranks;           /* [tokens] or NULL */
+    dop_tok_merge *merges;     /* rank order, later rows with the same pair win; NULL when merging by score */
+    size_t merge_count;
+    dop_tok_build_added *added;
+    size_t added_count, added_cap;
+    dop_tok_op ops[64];
+    uint32_t norm_ops, op_count;
+    dop_ids prefix, suffix, end_ids;
+    dop_buf strings;
+    const char *chat; /* NULL: none */
+    size_t chat_len;
+} dop_tok_build;
+
+dop_status dop_tok_build_init(dop_tok_build *b, const char *path, uint32_t tokens, dop_diag *diag);
+void dop_tok_build_free(dop_tok_build *b);
+dop_tok_str dop_tok_build_string(dop_tok_build *b, const char *s, size_t n);
+dop_status dop_tok_build_op(dop_tok_build *b, dop_tok_op_kind kind, uint32_t flags, const char *a, size_t an,
+                            const char *c, size_t cn, dop_diag *diag);
+dop_status dop_tok_build_add(dop_tok_build *b, uint32_t id, uint32_t flags, bool normalized, const char *s, size_t n,
+                             dop_diag *diag);
+/* Makes the tokenizer; the build is used up but still to be freed. */
+dop_status dop_tok_build_finish(dop_tok_build *b, dop_diag *diag, dop_tokenizer **out_tok);
+
+/* GPT-2's alphabet for bytes: printable bytes stand for themselves, the others are U+0100 and up.  Appends the bytes
+ * that a piece in this alphabet spells and returns true; false when some character is not of the alphabet. */
+bool dop_tok_bytes_of_piece(const char *s, size_t n, dop_buf *out);
+/* Number in "<0xNN>", or -1. */
+int dop_tok_byte_token(const char *s, size_t n);
+
+/* The split pattern of GPT-2, which ByteLevel uses unless told otherwise. */
+extern const char dop_tok_gpt2_pattern[];
+
+#endif

@@ -1,0 +1,249 @@
+/* Text to ids: added tokens are cut out, the rest is normalized, split and encoded word by word. */
+#include <stdlib.h>
+
+#include "runtime/text/tokenizer_internal.h"
+#include "runtime/text/utf8.h"
+#include <utf8proc.h>
+
+enum { cache_from = 2048 }; /* bytes of text from which a word cache pays for itself */
+
+typedef struct encoder {
+    const dop_tokenizer *t;
+    unsigned flags;
+    dop_diag *diag;
+    dop_ids *out;
+    dop_tok_bpe *bpe;
+    dop_tok_work work;
+    dop_buf normal; /* a stretch of text after the normalizer */
+} encoder;
+
+void
+dop_ids_push(dop_ids *ids, uint32_t id)
+{
+    if (ids->failed)
+        return;
+    if (ids->count == ids->cap) {
+        size_t cap = ids->cap ? ids->cap * 2 : 64;
+        uint32_t *p = cap <= SIZE_MAX / sizeof *p ? realloc(ids->data, cap * sizeof *p) : NULL;
+        if (!p) {
+            ids->failed = true;
+            return;
+        }
+        ids->data = p;
+        ids->cap = cap;
+    }
+    ids->data[ids->count++] = id;
+}
+
+void
+dop_ids_finish(dop_ids *ids)
+{
+    free(ids->data);
+    memset(ids, 0, sizeof *ids);
+}
+
+/* Word character as Hugging Face's single_word means it. */
+static bool
+is_word(uint32_t cp)
+{
+    utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
+    return (c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_ND) || c == UTF8PROC_CATEGORY_PC ||
+           c == UTF8PROC_CATEGORY_NL;
+}
+
+static bool
+allowed(const encoder *e, const dop_tok_added *a)
+{
+    return !(a->flags & DOP_ADDED_SPECIAL) || (e->flags & DOP_ENCODE_PARSE_SPECIAL);
+}
+
+/* Longest added token of a group that stands at s[0..n); NULL if none.  The group is sorted bytewise, so every byte
+ * narrows a range. */
+static const dop_tok_added *
+match_at(const encoder *e, int group, const char *s, size_t n)
+{
+    const dop_tokenizer *t = e->t;
+    const dop_tok_added *best = NULL;
+    bool hide = !(t->head->flags & DOP_TOK_F_SKIP_SPECIAL_MATCH);
+    uint32_t lo = t->added_first[group][(uint8_t)s[0]], hi = t->added_first[group][(uint8_t)s[0] + 1];
+    for (size_t depth = 1; lo < hi; depth++) {
+        const dop_tok_added *a = &t->added[lo];
+        if (a->text.bytes == depth && (hide || allowed(e, a)))
+            best = a;
+        if (a->text.bytes == depth)
+            lo++; /* the shortest of a range comes first; the others are longer */
+        if (depth >= n)
+            break;
+        uint8_t c = (uint8_t)s[depth];
+        uint32_t x = lo, y = hi; /* first entry whose byte at depth is >= c */
+        while (x < y) {
+            uint32_t mid = x + (y - x) / 2;
+            if ((uint8_t)t->strings[t->added[mid].text.offset + depth] < c)
+                x = mid + 1;
+            else
+                y = mid;
+        }
+        lo = x;
+        for (y = hi; x < y;) { /* first entry whose byte is > c */
+            uint32_t mid = x + (y - x) / 2;
+            if ((uint8_t)t->strings[t->added[mid].text.offset + depth] <= c)
+                x = mid + 1;
+            else
+                y = mid;
+        }
+        hi = x;
+    }
+    return best;
+}
+
+static bool
+stands_alone(const char *s, size_t n, size_t a, size_t b)
+{
+    if (a > 0) {
+        size_t p = dop_utf8_prev(s, a);
+        if (is_word(dop_utf8_next(s + p, a - p).cp))
+            return false;
+    }
+    return b >= n || !is_word(dop_utf8_next(s + b, n - b).cp);
+}
+
+static size_t
+spaces_before(const char *s, size_t a, size_t floor)
+{
+    while (a > floor) {
+        size_t p = dop_utf8_prev(s, a);
+        if (p < floor || !dop_utf8_is_space(dop_utf8_next(s + p, a - p).cp))
+            break;
+        a = p;
+    }
+    return a;
+}
+
+static size_t
+spaces_after(const char *s, size_t n, size_t b)
+{
+    while (b < n) {
+        dop_utf8_char c = dop_utf8_next(s + b, n - b);
+        if (!dop_utf8_is_space(c.cp))
+            break;
+        b += c.len;
+    }
+    return b;
+}
+
+typedef dop_status plain_fn(encoder *e, const char *s, size_t n, bool first);
+
+/* Hands the stretches between added tokens of a group to `plain`, and pushes the ids of the tokens. */
+static dop_status
+cut_added(encoder *e, int group, const char *s, size_t n, bool first, plain_fn *plain)
+{
+    const uint32_t *index = e->t->added_first[group];
+    size_t done = 0;
+    dop_status st = DOP_OK;
+    for (size_t i = 0; i < n && st == DOP_OK;) {
+        if (index[(uint8_t)s[i]] == index[(uint8_t)s[i] + 1]) {
+            i++;
+            continue;
+        }
+        const dop_tok_added *m = match_at(e, group, s + i, n - i);
+        if (!m) {
+            i++;
+            continue;
+        }
+        size_t a = i, b = i + m->text.bytes;
+        i = b;
+        if (!allowed(e, m) || ((m->flags & DOP_ADDED_SINGLE_WORD) && !stands_alone(s, n, a, b)))
+            continue;
+        if (m->flags & DOP_ADDED_LSTRIP)
+            a = spaces_before(s, a, done);
+        if (m->flags & DOP_ADDED_RSTRIP)
+            b = spaces_after(s, n, b);
+        if (a > done)
+            st = plain(e, s + done, a - done, first && done == 0);
+        dop_ids_push(e->out, m->id);
+        done = i = b;
+    }
+    if (st == DOP_OK && done < n)
+        st = plain(e, s + done, n - done, first && done == 0);
+    return st;
+}
+
+/* Normalized text without added tokens: pre-tokenize and encode. */
+static dop_status
+encode_words(encoder *e, const char *s, size_t n, bool first)
+{
+    dop_tok_work *w = &e->work;
+    const dop_tokenizer *t = e->t;
+    w->text.size = 0;
+    dop_buf_append(&w->text, s, n);
+    w->spans.count = 0;
+    dop_tok_spans_push(&w->spans, (dop_tok_span){0, n, first});
+    if (w->text.failed || w->spans.failed)
+        return DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = dop_tok_apply_ops(t, t->head->norm_ops, t->ops_count, w, e->diag);
+    for (size_t i = 0; i < w->spans.count && st == DOP_OK; i++)
+        st = dop_tok_bpe_word(e->bpe, w->text.data + w->spans.data[i].start, w->spans.data[i].len, e->diag, e->out);
+    return st;
+}
+
+/* Raw text without (unnormalized) added tokens. */
+static dop_status
+encode_raw(encoder *e, const char *s, size_t n, bool first)
+{
+    const dop_tokenizer *t = e->t;
+    bool more = t->head->added_raw < t->added_count;
+    if (!t->head->norm_ops)
+        return more ? cut_added(e, 1, s, n, first, encode_words) : encode_words(e, s, n, first);
+    dop_tok_work *w = &e->work;
+    w->text.size = 0;
+    dop_buf_append(&w->text, s, n);
+    w->spans.count = 0;
+    dop_tok_spans_push(&w->spans, (dop_tok_span){0, n, first});
+    if (w->text.failed || w->spans.failed)
+        return DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = dop_tok_apply_ops(t, 0, t->head->norm_ops, w, e->diag);
+    if (st != DOP_OK || w->spans.count == 0)
+        return st;
+    /* The normalizer makes one span of one; its text moves out because encode_words needs the work area. */
+    dop_buf text = e->normal;
+    e->normal = w->text;
+    w->text = text;
+    return more ? cut_added(e, 1, e->normal.data, e->normal.size, first, encode_words)
+                : encode_words(e, e->normal.data, e->normal.size, first);
+}
+
+dop_status
+dop_tokenizer_encode(const dop_tokenizer *tok, const char *text, size_t len, unsigned flags, dop_diag *diag,
+                     dop_ids *out_ids)
+{
+    dop_status st = DOP_OK;
+    size_t before = out_ids->count;
+    encoder e = {.t = tok, .flags = flags, .diag = diag, .out = out_ids};
+    size_t bad = dop_utf8_check(text, len);
+    if (bad != len)
+        return DOP_FAIL(diag, DOP_E_INPUT, "the text is not valid UTF-8: byte 0x%02x at offset %zu", (uint8_t)text[bad],
+                        bad);
+    e.bpe = dop_tok_bpe_create(tok, len >= cache_from);
+    e.work.regex = dop_regex_scratch_create();
+    if (!e.bpe || !e.work.regex) {
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        goto error;
+    }
+    if (flags & DOP_ENCODE_ADD_SPECIAL)
+        for (uint32_t i = 0; i < tok->prefix_count; i++)
+            dop_ids_push(out_ids, tok->prefix[i]);
+    if (len)
+        st = cut_added(&e, 0, text, len, true, encode_raw);
+    if (st == DOP_OK && (flags & DOP_ENCODE_ADD_SPECIAL))
+        for (uint32_t i = 0; i < tok->suffix_count; i++)
+            dop_ids_push(out_ids, tok->suffix[i]);
+    if (st == DOP_OK && out_ids->failed)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+error:
+    if (st != DOP_OK)
+        out_ids->count = before;
+    dop_tok_bpe_destroy(e.bpe);
+    dop_tok_work_finish(&e.work);
+    dop_buf_finish(&e.normal);
+    return st;
+}

@@ -1,0 +1,157 @@
+/* A Hugging Face model directory: tokenizer.json and the small files around it. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "runtime/text/tokenizer_json.h"
+
+enum { max_end_ids = 64 };
+
+typedef struct side_files {
+    json_t *config, *generation, *tokenizer; /* NULL where absent */
+    char *chat; /* chat_template.jinja */
+    int64_t eos_ids[max_end_ids];
+} side_files;
+
+static dop_status
+join_path(const char *dir, const char *name, dop_diag *diag, dop_buf *out)
+{
+    out->size = 0;
+    dop_buf_printf(out, "%s/%s", dir, name);
+    return out->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+}
+
+/* Reads an optional JSON object. */
+static dop_status
+read_object(const char *dir, const char *name, dop_diag *diag, json_t **out)
+{
+    dop_buf path = {0};
+    dop_map map = {0};
+    json_error_t error;
+    dop_status st = join_path(dir, name, diag, &path);
+    if (st != DOP_OK || access(path.data, F_OK) != 0)
+        goto error;
+    if ((st = dop_map_open(path.data, diag, &map)) != DOP_OK)
+        goto error;
+    *out = json_loadb(map.data ? (const char *)map.data : "", (size_t)map.size, JSON_ALLOW_NUL, &error);
+    if (!*out)
+        st = DOP_FAIL_AT(diag, DOP_E_INPUT, path.data, error.line, error.column, "not valid JSON: %s", error.text);
+    else if (!json_is_object(*out))
+        st = DOP_FAIL_IN(diag, DOP_E_INPUT, path.data, "not a JSON object");
+error:
+    dop_map_close(&map);
+    dop_buf_finish(&path);
+    return st;
+}
+
+static dop_status
+read_chat_file(const char *dir, dop_diag *diag, char **out)
+{
+    dop_buf path = {0};
+    dop_map map = {0};
+    dop_status st = join_path(dir, "chat_template.jinja", diag, &path);
+    if (st != DOP_OK || access(path.data, F_OK) != 0)
+        goto error;
+    if ((st = dop_map_open(path.data, diag, &map)) != DOP_OK)
+        goto error;
+    if (map.size && memchr(map.data, 0, (size_t)map.size)) {
+        st = DOP_FAIL_IN(diag, DOP_E_INPUT, path.data, "the chat template holds a NUL byte");
+        goto error;
+    }
+    *out = strndup(map.data ? (const char *)map.data : "", (size_t)map.size);
+    if (!*out)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+error:
+    dop_map_close(&map);
+    dop_buf_finish(&path);
+    return st;
+}
+
+/* "text" or {"content": "text"}. */
+static const char *
+token_text(const json_t *o, const char *key)
+{
+    const json_t *v = json_object_get(o, key);
+    return json_string_value(json_is_object(v) ? json_object_get(v, "content") : v);
+}
+
+static int
+tri_state(const json_t *o, const char *key)
+{
+    const json_t *v = json_object_get(o, key);
+    return json_is_boolean(v) ? json_is_true(v) : -1;
+}
+
+/* A template, or the one named "default" of a list of {"name", "template"}. */
+static const char *
+chat_of(const json_t *v)
+{
+    if (json_is_string(v))
+        return json_string_value(v);
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        const json_t *o = json_array_get(v, i);
+        const char *name = json_string_value(json_object_get(o, "name"));
+        if (name && strcmp(name, "default") == 0)
+            return json_string_value(json_object_get(o, "template"));
+    }
+    return NULL;
+}
+
+static void
+take_eos(side_files *s, const json_t *v, dop_tokenizer_facts *f)
+{
+    f->eos_ids = s->eos_ids;
+    if (json_is_integer(v))
+        s->eos_ids[f->eos_count++] = json_integer_value(v);
+    for (size_t i = 0; i < json_array_size(v) && f->eos_count < max_end_ids; i++)
+        if (json_is_integer(json_array_get(v, i)))
+            s->eos_ids[f->eos_count++] = json_integer_value(json_array_get(v, i));
+}
+
+static void
+gather(side_files *s, dop_tokenizer_facts *f)
+{
+    dop_tokenizer_facts_init(f);
+    f->add_bos = tri_state(s->tokenizer, "add_bos_token");
+    f->add_eos = tri_state(s->tokenizer, "add_eos_token");
+    f->bos_token = token_text(s->tokenizer, "bos_token");
+    f->eos_token = token_text(s->tokenizer, "eos_token");
+    f->chat_template = s->chat ? s->chat : chat_of(json_object_get(s->tokenizer, "chat_template"));
+    take_eos(s, json_object_get(s->generation, "eos_token_id"), f);
+    if (f->eos_count == 0)
+        take_eos(s, json_object_get(s->config, "eos_token_id"), f);
+    /* The text names the token that the tokenizer adds; ids are for files without a tokenizer_config.json. */
+    const json_t *bos = json_object_get(s->generation, "bos_token_id");
+    if (!json_is_integer(bos))
+        bos = json_object_get(s->config, "bos_token_id");
+    if (!f->bos_token && json_is_integer(bos))
+        f->bos_id = json_integer_value(bos);
+}
+
+dop_status
+dop_tokenizer_from_hf_dir(const char *dir, dop_diag *diag, dop_tokenizer **out_tok)
+{
+    side_files s = {0};
+    dop_tokenizer_facts facts;
+    dop_buf path = {0};
+    dop_map map = {0};
+    dop_status st;
+    *out_tok = NULL;
+    if ((st = read_object(dir, "config.json", diag, &s.config)) != DOP_OK ||
+        (st = read_object(dir, "generation_config.json", diag, &s.generation)) != DOP_OK ||
+        (st = read_object(dir, "tokenizer_config.json", diag, &s.tokenizer)) != DOP_OK ||
+        (st = read_chat_file(dir, diag, &s.chat)) != DOP_OK ||
+        (st = join_path(dir, "tokenizer.json", diag, &path)) != DOP_OK ||
+        (st = dop_map_open(path.data, diag, &map)) != DOP_OK)
+        goto error;
+    gather(&s, &facts);
+    st = dop_tokenizer_from_json(path.data, map.data ? (const void *)map.data : "", (size_t)map.size, &facts, diag,
+                                 out_tok);
+error:
+    dop_map_close(&map);
+    dop_buf_finish(&path);
+    json_decref(s.config);
+    json_decref(s.generation);
+    json_decref(s.tokenizer);
+    free(s.chat);
+    return st;
+}

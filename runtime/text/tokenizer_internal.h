@@ -1,0 +1,102 @@
+/* What the files of the tokenizer share among themselves. */
+#ifndef DOPPLER_RUNTIME_TEXT_TOKENIZER_INTERNAL_H
+#define DOPPLER_RUNTIME_TEXT_TOKENIZER_INTERNAL_H
+
+#include "runtime/text/regex.h"
+#include "runtime/text/tokenizer.h"
+#include "runtime/text/tokenizer_format.h"
+
+/* U+2581, which stands for a space in SentencePiece vocabularies. */
+#define DOP_TOK_SPACE "\xe2\x96\x81"
+#define DOP_TOK_SPACE_LEN 3
+
+struct dop_tokenizer {
+    void *owned; /* the blob when this object owns it */
+    const char *blob;
+    size_t blob_size;
+    const dop_tok_header *head;
+    /* One pointer and element count per section. */
+#define X(name, type)    \
+    const type *name;    \
+    uint32_t name##_count;
+    DOP_TOK_SECTIONS(X)
+#undef X
+    dop_regex **regex; /* [ops_count], NULL where an op has none */
+    uint32_t ascii_ids[128]; /* token of a one-byte character (character mode) */
+    /* Added tokens by first byte: [group][byte] is the first index, [group][byte + 1] the end. */
+    uint32_t added_first[2][257];
+    uint32_t longest_piece; /* bytes: a longer word cannot be one token */
+};
+
+/* Takes over the blob (malloc'ed) whether it succeeds or not. */
+dop_status dop_tokenizer_adopt(void *blob, size_t size, dop_diag *diag, dop_tokenizer **out_tok);
+
+static inline const char *
+dop_tok_piece(const dop_tokenizer *t, uint32_t id, size_t *out_len)
+{
+    *out_len = t->piece_off[id + 1] - t->piece_off[id];
+    return t->piece_bytes + t->piece_off[id];
+}
+
+/* Token of the model's vocabulary with exactly this piece. */
+static inline uint32_t
+dop_tok_lookup(const dop_tokenizer *t, const char *s, size_t n)
+{
+    uint32_t slots = t->vocab_hash_count;
+    for (uint32_t i = dop_tok_slot(dop_tok_hash_bytes(s, n), slots);; i = i + 1 == slots ? 0 : i + 1) {
+        uint32_t id = t->vocab_hash[i];
+        if (id == DOP_TOK_NONE)
+            return id;
+        size_t len;
+        const char *p = dop_tok_piece(t, id, &len);
+        if (len == n && memcmp(p, s, n) == 0)
+            return id;
+    }
+}
+
+static inline const dop_tok_merge *
+dop_tok_find_merge(const dop_tokenizer *t, uint32_t a, uint32_t b)
+{
+    uint32_t slots = t->merges_count;
+    for (uint32_t i = dop_tok_slot(dop_tok_hash_pair(a, b), slots);; i = i + 1 == slots ? 0 : i + 1) {
+        const dop_tok_merge *m = &t->merges[i];
+        if (m->a == DOP_TOK_NONE)
+            return NULL;
+        if (m->a == a && m->b == b)
+            return m;
+    }
+}
+
+/* Pieces of a text on their way through normalizer and pre-tokenizer. */
+typedef struct dop_tok_span {
+    size_t start, len; /* bytes in the current text */
+    bool first;        /* begins where the whole input begins */
+} dop_tok_span;
+
+typedef struct dop_tok_spans {
+    dop_tok_span *data;
+    size_t count, cap;
+    bool failed;
+} dop_tok_spans;
+
+void dop_tok_spans_push(dop_tok_spans *spans, dop_tok_span span);
+
+/* Current text with its spans, and room for the next step. */
+typedef struct dop_tok_work {
+    dop_buf text, text_next;
+    dop_tok_spans spans, spans_next;
+    dop_regex_scratch *regex;
+} dop_tok_work;
+
+void dop_tok_work_finish(dop_tok_work *w);
+/* Applies ops [from, to) to the spans in w. */
+dop_status dop_tok_apply_ops(const dop_tokenizer *t, uint32_t from, uint32_t to, dop_tok_work *w, dop_diag *diag);
+
+/* BPE of one word; keeps its own buffers and a cache of short words. */
+typedef struct dop_tok_bpe dop_tok_bpe;
+
+dop_tok_bpe *dop_tok_bpe_create(const dop_tokenizer *t, bool with_cache);
+void dop_tok_bpe_destroy(dop_tok_bpe *b);
+dop_status dop_tok_bpe_word(dop_tok_bpe *b, const char *s, size_t n, dop_diag *diag, dop_ids *out_ids);
+
+#endif

@@ -1,0 +1,290 @@
+/* Normalizer and pre-tokenizer steps.  Each takes the text and its spans to new ones. */
+#include <stdlib.h>
+#include <utf8proc.h>
+
+#include "runtime/text/tokenizer_internal.h"
+#include "runtime/text/utf8.h"
+
+void
+dop_tok_spans_push(dop_tok_spans *s, dop_tok_span span)
+{
+    if (s->failed)
+        return;
+    if (s->count == s->cap) {
+        size_t cap = s->cap ? s->cap * 2 : 64;
+        dop_tok_span *p = cap <= SIZE_MAX / sizeof *p ? realloc(s->data, cap * sizeof *p) : NULL;
+        if (!p) {
+            s->failed = true;
+            return;
+        }
+        s->data = p;
+        s->cap = cap;
+    }
+    s->data[s->count++] = span;
+}
+
+void
+dop_tok_work_finish(dop_tok_work *w)
+{
+    dop_buf_finish(&w->text);
+    dop_buf_finish(&w->text_next);
+    free(w->spans.data);
+    free(w->spans_next.data);
+    dop_regex_scratch_destroy(w->regex);
+    memset(w, 0, sizeof *w);
+}
+
+static const char *
+op_string(const dop_tokenizer *t, dop_tok_str s)
+{
+    return s.bytes ? t->strings + s.offset : "";
+}
+
+static bool
+is_ascii(const char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if ((uint8_t)s[i] >= 0x80)
+            return false;
+    return true;
+}
+
+static dop_status
+normal_form(dop_tok_op_kind kind, const char *s, size_t n, dop_diag *diag, dop_buf *out)
+{
+    if (is_ascii(s, n)) { /* every normal form of ASCII is itself */
+        dop_buf_append(out, s, n);
+        return DOP_OK;
+    }
+    unsigned options = UTF8PROC_STABLE;
+    options |= kind == DOP_OP_NFC || kind == DOP_OP_NFKC ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
+    if (kind == DOP_OP_NFKC || kind == DOP_OP_NFKD)
+        options |= UTF8PROC_COMPAT;
+    utf8proc_uint8_t *r = NULL;
+    utf8proc_ssize_t len = utf8proc_map((const utf8proc_uint8_t *)s, (utf8proc_ssize_t)n, &r,
+                                        (utf8proc_option_t)options);
+    if (len < 0)
+        return DOP_FAIL(diag, len == UTF8PROC_ERROR_NOMEM ? DOP_E_NOMEM : DOP_E_INPUT,
+                        "Unicode normalization failed: %s", utf8proc_errmsg(len));
+    dop_buf_append(out, r, (size_t)len);
+    free(r);
+    return DOP_OK;
+}
+
+/* Per character: lower case, or nothing for a nonspacing mark. */
+static void
+map_chars(dop_tok_op_kind kind, const char *s, size_t n, dop_buf *out)
+{
+    for (size_t i = 0; i < n;) {
+        dop_utf8_char c = dop_utf8_next(s + i, n - i);
+        i += c.len;
+        char bytes[4];
+        if (kind == DOP_OP_STRIP_ACCENTS) {
+            if (utf8proc_category((utf8proc_int32_t)c.cp) == UTF8PROC_CATEGORY_MN)
+                continue;
+        } else if (c.cp == 0x130) {
+            dop_buf_puts(out, "i\xcc\x87"); /* the only lower case of two characters */
+            continue;
+        } else {
+            c.cp = (uint32_t)utf8proc_tolower((utf8proc_int32_t)c.cp);
+        }
+        dop_buf_append(out, bytes, dop_utf8_put(c.cp, bytes));
+    }
+}
+
+static void
+strip(unsigned sides, const char *s, size_t n, dop_buf *out)
+{
+    size_t a = 0;
+    while ((sides & 1u) && a < n) {
+        dop_utf8_char c = dop_utf8_next(s + a, n - a);
+        if (!dop_utf8_is_space(c.cp))
+            break;
+        a += c.len;
+    }
+    while ((sides & 2u) && n > a) {
+        size_t p = dop_utf8_prev(s, n);
+        if (!dop_utf8_is_space(dop_utf8_next(s + p, n - p).cp))
+            break;
+        n = p;
+    }
+    dop_buf_append(out, s + a, n - a);
+}
+
+/* One match of an op's pattern, literal or regular expression, at or after `from`. */
+static dop_status
+find(const dop_tokenizer *t, uint32_t op, dop_tok_work *w, const char *s, size_t n, size_t from, dop_diag *diag,
+     bool *found, size_t *a, size_t *b)
+{
+    if (t->regex[op])
+        return dop_regex_find(t->regex[op], w->regex, s, n, from, diag, found, a, b);
+    dop_tok_str pat = t->ops[op].a;
+    const char *p = pat.bytes && from < n ? memmem(s + from, n - from, op_string(t, pat), pat.bytes) : NULL;
+    *found = p != NULL;
+    if (p) {
+        *a = (size_t)(p - s);
+        *b = *a + pat.bytes;
+    }
+    return DOP_OK;
+}
+
+static dop_status
+replace(const dop_tokenizer *t, uint32_t op, dop_tok_work *w, const char *s, size_t n, dop_diag *diag, dop_buf *out)
+{
+    dop_tok_str by = t->ops[op].b;
+    size_t done = 0, from = 0;
+    while (from <= n) {
+        bool found;
+        size_t a, b;
+        dop_status st = find(t, op, w, s, n, from, diag, &found, &a, &b);
+        if (st != DOP_OK)
+            return st;
+        if (!found)
+            break;
+        dop_buf_append(out, s + done, a - done);
+        dop_buf_append(out, op_string(t, by), by.bytes);
+        done = b;
+        from = b;
+        if (a == b) /* an empty match: step over one character */
+            from += b < n ? dop_utf8_next(s + b, n - b).len : 1;
+    }
+    dop_buf_append(out, s + done, n - done);
+    return DOP_OK;
+}
+
+/* Adds one piece of a split; previous and next merging look at what was pushed since `base`. */
+static void
+split_piece(dop_tok_split how, bool match, bool prev_match, size_t base, dop_tok_span span, dop_tok_spans *out)
+{
+    dop_tok_span *last = out->count > base ? &out->data[out->count - 1] : NULL;
+    bool join = false;
+    switch (how) {
+    case DOP_SPLIT_REMOVED:
+        if (match)
+            return;
+        break;
+    case DOP_SPLIT_MERGED_WITH_PREVIOUS:
+        join = last && match && !prev_match;
+        break;
+    case DOP_SPLIT_MERGED_WITH_NEXT: /* runs of matches: only the last one joins what follows */
+        join = last && !match && prev_match;
+        break;
+    case DOP_SPLIT_CONTIGUOUS:
+        join = last && match == prev_match;
+        break;
+    default:
+        break;
+    }
+    if (join)
+        last->len += span.len;
+    else if (span.len)
+        dop_tok_spans_push(out, span);
+}
+
+static dop_status
+split(const dop_tokenizer *t, uint32_t op, dop_tok_work *w, dop_tok_span in, dop_diag *diag, dop_tok_spans *out)
+{
+    const char *s = w->text.data + in.start;
+    dop_tok_split how = (dop_tok_split)(t->ops[op].flags & 15u);
+    bool invert = (t->ops[op].flags & DOP_SPLIT_INVERT) != 0, prev = false;
+    size_t base = out->count, done = 0, from = 0;
+    while (from <= in.len) {
+        bool found;
+        size_t a, b;
+        dop_status st = find(t, op, w, s, in.len, from, diag, &found, &a, &b);
+        if (st != DOP_OK)
+            return st;
+        if (!found)
+            break;
+        if (a > done) {
+            split_piece(how, invert, prev, base,
+                        (dop_tok_span){in.start + done, a - done, in.first && done == 0}, out);
+            prev = invert;
+        }
+        if (b > a) {
+            split_piece(how, !invert, prev, base, (dop_tok_span){in.start + a, b - a, in.first && a == 0}, out);
+            prev = !invert;
+        }
+        done = b;
+        from = b;
+        if (a == b)
+            from += b < in.len ? dop_utf8_next(s + b, in.len - b).len : 1;
+    }
+    if (in.len > done)
+        split_piece(how, invert, prev, base,
+                    (dop_tok_span){in.start + done, in.len - done, in.first && done == 0}, out);
+    return DOP_OK;
+}
+
+/* Rewrites one span's text into out. */
+static dop_status
+rewrite(const dop_tokenizer *t, uint32_t i, dop_tok_work *w, dop_tok_span in, dop_diag *diag, dop_buf *out)
+{
+    const dop_tok_op *op = &t->ops[i];
+    const char *s = w->text.data + in.start;
+    size_t n = in.len;
+    switch ((dop_tok_op_kind)op->kind) {
+    case DOP_OP_NFC:
+    case DOP_OP_NFD:
+    case DOP_OP_NFKC:
+    case DOP_OP_NFKD:
+        return normal_form((dop_tok_op_kind)op->kind, s, n, diag, out);
+    case DOP_OP_LOWERCASE:
+    case DOP_OP_STRIP_ACCENTS:
+        map_chars((dop_tok_op_kind)op->kind, s, n, out);
+        return DOP_OK;
+    case DOP_OP_STRIP:
+        strip(op->flags, s, n, out);
+        return DOP_OK;
+    case DOP_OP_REPLACE:
+    case DOP_OP_REPLACE_REGEX:
+        return replace(t, i, w, s, n, diag, out);
+    case DOP_OP_PREPEND: {
+        const char *a = op_string(t, op->a);
+        bool has = n >= op->a.bytes && memcmp(s, a, op->a.bytes) == 0;
+        if (n && !((op->flags & DOP_PREPEND_MISSING) && has) && !((op->flags & DOP_PREPEND_FIRST) && !in.first))
+            dop_buf_append(out, a, op->a.bytes);
+        dop_buf_append(out, s, n);
+        return DOP_OK;
+    }
+    default:
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "tokenizer step %u does not rewrite text", op->kind);
+    }
+}
+
+dop_status
+dop_tok_apply_ops(const dop_tokenizer *t, uint32_t from, uint32_t to, dop_tok_work *w, dop_diag *diag)
+{
+    for (uint32_t i = from; i < to; i++) {
+        dop_tok_op_kind kind = (dop_tok_op_kind)t->ops[i].kind;
+        bool is_split = kind == DOP_OP_SPLIT || kind == DOP_OP_SPLIT_REGEX;
+        w->spans_next.count = 0;
+        w->text_next.size = 0;
+        for (size_t k = 0; k < w->spans.count; k++) {
+            dop_tok_span in = w->spans.data[k];
+            dop_status st;
+            if (is_split) {
+                st = split(t, i, w, in, diag, &w->spans_next);
+            } else {
+                size_t start = w->text_next.size;
+                st = rewrite(t, i, w, in, diag, &w->text_next);
+                if (w->text_next.size > start)
+                    dop_tok_spans_push(&w->spans_next,
+                                       (dop_tok_span){start, w->text_next.size - start, in.first});
+            }
+            if (st != DOP_OK)
+                return st;
+        }
+        if (w->text_next.failed || w->spans_next.failed)
+            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        dop_tok_spans spans = w->spans;
+        w->spans = w->spans_next;
+        w->spans_next = spans;
+        if (!is_split) {
+            dop_buf text = w->text;
+            w->text = w->text_next;
+            w->text_next = text;
+        }
+    }
+    return DOP_OK;
+}
