@@ -1,0 +1,12 @@
+/* Where the library says what it decides (-v).  Lines come without a newline; a NULL log or function drops them. */
+#ifndef DOPPLER_RUNTIME_LOG_H
+#define DOPPLER_RUNTIME_LOG_H
+
+typedef struct dop_log {
+    void (*line)(void *user, const char *text);
+    void *user;
+} dop_log;
+
+void dop_log_printf(const dop_log *log, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,352 @@
+#include "runtime/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Every slot starts at a multiple of this: the largest alignment any Vulkan device asks of buffers, and of cache
+ * lines and pages of small GPUs' address translation it is a multiple too. */
+enum { SLOT_ALIGN = 256 };
+
+typedef enum pool {
+    POOL_WEIGHTS,
+    POOL_WORK, /* state and scratch */
+    POOL_STEP,
+    POOL_RESULT,
+    POOL_MIRROR,
+} pool;
+
+static const double mib = 1024.0 * 1024.0;
+
+static pool
+pool_of(uint32_t kind)
+{
+    switch (kind) {
+    case DOP_SLOT_WEIGHTS:
+        return POOL_WEIGHTS;
+    case DOP_SLOT_STEP:
+        return POOL_STEP;
+    case DOP_SLOT_RESULT:
+        return POOL_RESULT;
+    default:
+        return POOL_WORK;
+    }
+}
+
+static uint32_t
+pick_type(const VkPhysicalDeviceMemoryProperties *m, uint32_t allowed, VkMemoryPropertyFlags required,
+          VkMemoryPropertyFlags prefer, VkMemoryPropertyFlags avoid)
+{
+    uint32_t best = UINT32_MAX;
+    int best_score = 0;
+    for (uint32_t i = 0; i < m->memoryTypeCount; i++) {
+        VkMemoryPropertyFlags f = m->memoryTypes[i].propertyFlags;
+        if (!(allowed >> i & 1) || (f & required) != required)
+            continue;
+        int score = 2 * __builtin_popcount(f & prefer) - __builtin_popcount(f & avoid);
+        if (best == UINT32_MAX || score > best_score) {
+            best = i;
+            best_score = score;
+        }
+    }
+    return best;
+}
+
+dop_status
+dop_block_create(dop_device *device, uint64_t size, VkMemoryPropertyFlags required, VkMemoryPropertyFlags prefer,
+                 VkMemoryPropertyFlags avoid, dop_diag *diag, dop_block *out_block)
+{
+    dop_status st = DOP_OK;
+    dop_block *b = out_block;
+    memset(b, 0, sizeof *b);
+    b->size = size;
+    const uint32_t families[2] = {device->info.queue_family, device->info.transfer_family};
+    bool shared = families[0] != families[1];
+    VkBufferCreateInfo buffer = {
+        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+        .size = size,
+        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                 VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT,
+        .sharingMode = shared ? VK_SHARING_MODE_CONCURRENT : VK_SHARING_MODE_EXCLUSIVE,
+        .queueFamilyIndexCount = shared ? 2 : 0,
+        .pQueueFamilyIndices = families,
+    };
+    VkResult r = vkCreateBuffer(device->handle, &buffer, NULL, &b->buffer);
+    if (r != VK_SUCCESS)
+        return DOP_VK_FAIL(diag, r, "vkCreateBuffer");
+    VkMemoryRequirements need;
+    vkGetBufferMemoryRequirements(device->handle, b->buffer, &need);
+    uint32_t type = pick_type(&device->info.memory, need.memoryTypeBits, required, prefer, avoid);
+    if (type == UINT32_MAX) {
+        st = DOP_FAIL(diag, DOP_E_DEVICE, "device %s has no memory of the kind that is needed (flags 0x%x)",
+                      device->info.caps.name, required);
+        goto error;
+    }
+    VkMemoryAllocateFlagsInfo flags = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
+        .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT,
+    };
+    VkMemoryAllocateInfo allocate = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+        .pNext = &flags,
+        .allocationSize = need.size,
+        .memoryTypeIndex = type,
+    };
+    r = vkAllocateMemory(device->handle, &allocate, NULL, &b->memory);
+    device->allocations++;
+    if (r == VK_SUCCESS)
+        r = vkBindBufferMemory(device->handle, b->buffer, b->memory, 0);
+    VkMemoryPropertyFlags has = device->info.memory.memoryTypes[type].propertyFlags;
+    const VkMemoryPropertyFlags visible = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    if (r == VK_SUCCESS && (has & visible) == visible) {
+        void *p = NULL;
+        r = vkMapMemory(device->handle, b->memory, 0, VK_WHOLE_SIZE, 0, &p);
+        b->mapped = p;
+    }
+    if (r != VK_SUCCESS) {
+        st = DOP_VK_FAIL(diag, r, "allocating device memory");
+        goto error;
+    }
+    VkBufferDeviceAddressInfo address = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, .buffer = b->buffer};
+    b->address = vkGetBufferDeviceAddress(device->handle, &address);
+error:
+    if (st != DOP_OK)
+        dop_block_destroy(device, b);
+    return st;
+}
+
+void
+dop_block_destroy(dop_device *device, dop_block *block)
+{
+    if (device->handle && !device->lost) {
+        vkDestroyBuffer(device->handle, block->buffer, NULL);
+        vkFreeMemory(device->handle, block->memory, NULL);
+    }
+    memset(block, 0, sizeof *block);
+}
+
+/* Bytes of device memory that are free now, as far as the driver or the system says. */
+static uint64_t
+free_bytes(const dop_device *device)
+{
+    const dop_device_info *info = &device->info;
+    if (info->caps.cpu) {
+        unsigned long long kib = 0;
+        char line[128];
+        FILE *f = fopen("/proc/meminfo", "re");
+        while (f && fgets(line, sizeof line, f))
+            if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
+                break;
+        if (f)
+            fclose(f);
+        return kib ? kib * 1024 : info->caps.memory;
+    }
+    if (!info->has_budget)
+        return info->caps.memory;
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+    VkPhysicalDeviceMemoryProperties2 props = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2,
+                                               .pNext = &budget};
+    vkGetPhysicalDeviceMemoryProperties2(info->physical, &props);
+    uint64_t best = 0;
+    for (uint32_t i = 0; i < props.memoryProperties.memoryHeapCount; i++) {
+        uint64_t used = budget.heapUsage[i], limit = budget.heapBudget[i];
+        if ((props.memoryProperties.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) && limit > used &&
+            limit - used > best)
+            best = limit - used;
+    }
+    return best;
+}
+
+/* Logits live in device memory with a copy in the host's, unless one memory is good for both. */
+static bool
+needs_mirror(const dop_device_info *info)
+{
+    const VkMemoryPropertyFlags both = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+                                       VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+    return pick_type(&info->memory, UINT32_MAX, both, 0, 0) == UINT32_MAX;
+}
+
+static bool
+direct_upload(const dop_device_info *info, dop_upload_mode mode)
+{
+    if (mode == DOP_UPLOAD_AUTO)
+        return info->type == VK_PHYSICAL_DEVICE_TYPE_CPU || info->type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
+    return mode == DOP_UPLOAD_DIRECT;
+}
+
+static uint32_t
+add_block(dop_memory *m, uint32_t pool_index)
+{
+    if (m->n_blocks == m->cap_blocks) {
+        uint32_t cap = m->cap_blocks ? m->cap_blocks * 2 : 8;
+        dop_block *p = realloc(m->blocks, cap * sizeof *p);
+        if (!p)
+            return UINT32_MAX;
+        m->blocks = p;
+        m->cap_blocks = cap;
+    }
+    memset(&m->blocks[m->n_blocks], 0, sizeof *m->blocks);
+    m->blocks[m->n_blocks].pool = pool_index;
+    return m->n_blocks++;
+}
+
+/* First block of the pool with room; sizes only, nothing is allocated yet. */
+static dop_status
+place(dop_memory *m, uint64_t limit, uint32_t pool_index, const char *name, uint64_t size, uint32_t *out_block,
+      uint64_t *out_offset, dop_diag *diag)
+{
+    uint64_t room = dop_align_u64(size, SLOT_ALIGN);
+    if (room > limit)
+        return DOP_FAIL(diag, DOP_E_DEVICE,
+                        "slot %s needs %.1f MiB in one piece and %s allows %.1f MiB in one allocation: compile for "
+                        "this device (--target auto) or with a smaller --ctx",
+                        name, (double)size / mib, m->device->info.caps.name, (double)limit / mib);
+    uint32_t i = 0;
+    while (i < m->n_blocks && (m->blocks[i].pool != pool_index || m->blocks[i].size > limit - room))
+        i++;
+    if (i == m->n_blocks && (i = add_block(m, pool_index)) == UINT32_MAX)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    *out_block = i;
+    *out_offset = m->blocks[i].size;
+    m->blocks[i].size += room;
+    if (pool_index != POOL_MIRROR)
+        m->total += room;
+    return DOP_OK;
+}
+
+static dop_status
+place_slots(dop_memory *m, const dop_plan *plan, const bool *used, dop_diag *diag)
+{
+    const dop_device_info *info = &m->device->info;
+    uint64_t limit = info->caps.max_alloc < info->max_buffer ? info->caps.max_alloc : info->max_buffer;
+    bool mirror = needs_mirror(info);
+    limit &= ~(uint64_t)(SLOT_ALIGN - 1);
+    for (uint32_t i = 0; i < plan->n_slots; i++) {
+        const dop_plan_slot *s = &plan->slots[i];
+        dop_place *p = &m->places[i];
+        p->block = p->mirror = UINT32_MAX;
+        if (!used[i])
+            continue;
+        const char *name = dop_plan_string(plan, s->name);
+        dop_status st = place(m, limit, pool_of(s->kind), name, s->size, &p->block, &p->offset, diag);
+        if (st == DOP_OK && s->kind == DOP_SLOT_RESULT && mirror)
+            st = place(m, limit, POOL_MIRROR, name, s->size, &p->mirror, &p->mirror_offset, diag);
+        if (st != DOP_OK)
+            return st;
+        m->bytes[s->kind] += s->size;
+    }
+    return DOP_OK;
+}
+
+static dop_status
+check_fit(const dop_memory *m, const dop_plan *plan, const dop_log *log, dop_diag *diag)
+{
+    const char *name = m->device->info.caps.name;
+    uint64_t available = free_bytes(m->device);
+    char sizes[256];
+    snprintf(sizes, sizeof sizes, "weights %.1f MiB, cache %.1f MiB for %u positions, activations %.1f MiB, results %.1f MiB",
+             (double)m->bytes[DOP_SLOT_WEIGHTS] / mib, (double)m->bytes[DOP_SLOT_STATE] / mib, plan->model->ctx,
+             (double)m->bytes[DOP_SLOT_SCRATCH] / mib,
+             (double)(m->bytes[DOP_SLOT_RESULT] + m->bytes[DOP_SLOT_STEP]) / mib);
+    dop_log_printf(log, "memory: %s; %.1f MiB in all, %.1f MiB free on %s", sizes, (double)m->total / mib,
+                   (double)available / mib, name);
+    if (m->total > available) {
+        bool cache = m->bytes[DOP_SLOT_STATE] > m->bytes[DOP_SLOT_WEIGHTS];
+        return DOP_FAIL(diag, DOP_E_DEVICE,
+                        "the plan needs %.1f MiB of device memory (%s) and %s has %.1f MiB free: compile with a "
+                        "smaller %s, or choose another --device",
+                        (double)m->total / mib, sizes, name, (double)available / mib,
+                        cache ? "--ctx" : "--quant or --ctx");
+    }
+    dop_log_printf(log, "memory: everything goes to the device, in %u allocations", m->n_blocks);
+    return DOP_OK;
+}
+
+static dop_status
+allocate_block(dop_memory *m, dop_block *b, bool direct, dop_diag *diag)
+{
+    const VkMemoryPropertyFlags device = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT,
+                                visible = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT,
+                                coherent = VK_MEMORY_PROPERTY_HOST_COHERENT_BIT,
+                                cached = VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+    VkMemoryPropertyFlags required = device, prefer = 0, avoid = 0;
+    uint32_t pool_index = b->pool;
+    switch ((pool)pool_index) {
+    case POOL_WEIGHTS:
+        prefer = direct ? visible | coherent : 0;
+        avoid = direct ? 0 : visible;
+        break;
+    case POOL_WORK:
+        avoid = visible;
+        break;
+    case POOL_STEP:
+        required = visible | coherent;
+        prefer = device;
+        break;
+    case POOL_RESULT:
+        required = needs_mirror(&m->device->info) ? device : device | visible | coherent;
+        prefer = cached;
+        break;
+    case POOL_MIRROR:
+        required = visible | coherent;
+        prefer = cached;
+        avoid = device;
+        break;
+    }
+    dop_status st = dop_block_create(m->device, b->size, required, prefer, avoid, diag, b);
+    b->pool = pool_index;
+    return st;
+}
+
+dop_status
+dop_memory_create(dop_device *device, const dop_plan *plan, const bool *used, dop_upload_mode mode,
+                  const dop_log *log, dop_diag *diag, dop_memory *out_memory)
+{
+    dop_memory *m = out_memory;
+    memset(m, 0, sizeof *m);
+    m->device = device;
+    m->n_places = plan->n_slots;
+    m->places = calloc(plan->n_slots, sizeof *m->places);
+    if (!m->places)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    bool direct = direct_upload(&device->info, mode);
+    dop_status st = place_slots(m, plan, used, diag);
+    if (st == DOP_OK)
+        st = check_fit(m, plan, log, diag);
+    for (uint32_t i = 0; i < m->n_blocks && st == DOP_OK; i++)
+        st = allocate_block(m, &m->blocks[i], direct, diag);
+    /* The whole record is defined from the start: the host clears what kernels may read. */
+    if (st == DOP_OK)
+        memset(dop_memory_host(m, plan->step_slot), 0, plan->slots[plan->step_slot].size);
+    if (st != DOP_OK)
+        dop_memory_destroy(m);
+    return st;
+}
+
+void
+dop_memory_destroy(dop_memory *memory)
+{
+    for (uint32_t i = 0; i < memory->n_blocks; i++)
+        dop_block_destroy(memory->device, &memory->blocks[i]);
+    free(memory->blocks);
+    free(memory->places);
+    memset(memory, 0, sizeof *memory);
+}
+
+VkDeviceAddress
+dop_memory_address(const dop_memory *memory, uint32_t slot, uint64_t offset)
+{
+    const dop_place *p = &memory->places[slot];
+    return memory->blocks[p->block].address + p->offset + offset;
+}
+
+void *
+dop_memory_host(const dop_memory *memory, uint32_t slot)
+{
+    const dop_place *p = &memory->places[slot];
+    if (p->mirror != UINT32_MAX)
+        return memory->blocks[p->mirror].mapped + p->mirror_offset;
+    uint8_t *mapped = memory->blocks[p->block].mapped;
+    return mapped ? mapped + p->offset : NULL;
+}

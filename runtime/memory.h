@@ -1,0 +1,65 @@
+/* Device memory of a plan: every slot placed in as few allocations as the device allows.
+ *
+ * Slots of the same use share one buffer with its own allocation until the device's limit for one allocation is
+ * reached; a slot never crosses one.  What the host writes (the step record) is mapped; logits are mapped where that
+ * is as fast for the device, and otherwise have a mirror in host memory that a replay copies to on request. */
+#ifndef DOPPLER_RUNTIME_MEMORY_H
+#define DOPPLER_RUNTIME_MEMORY_H
+
+#include "runtime/device.h"
+#include "runtime/log.h"
+#include "runtime/plan.h"
+
+typedef struct dop_block {
+    VkDeviceMemory memory;
+    VkBuffer buffer;
+    VkDeviceAddress address;
+    uint64_t size;     /* bytes */
+    uint8_t *mapped;   /* NULL when the host does not see it */
+    uint32_t pool;
+} dop_block;
+
+typedef struct dop_place {
+    uint32_t block;    /* UINT32_MAX: the slot is not used by the chosen schedules */
+    uint32_t mirror;   /* block of the host's copy of a RESULT slot; UINT32_MAX: read it in place */
+    uint64_t offset;   /* bytes into the block */
+    uint64_t mirror_offset;
+} dop_place;
+
+typedef enum dop_upload_mode {
+    DOP_UPLOAD_AUTO,    /* direct where device memory is the host's memory, staged otherwise */
+    DOP_UPLOAD_DIRECT,  /* weights in memory that the host sees, written by it; staged where there is none */
+    DOP_UPLOAD_STAGED   /* through staging buffers and the copy queue */
+} dop_upload_mode;
+
+typedef struct dop_memory {
+    dop_device *device;
+    dop_block *blocks;
+    uint32_t n_blocks, cap_blocks;
+    dop_place *places;      /* one per slot of the plan */
+    uint32_t n_places;
+    uint64_t bytes[6];      /* by DOP_SLOT_*, of the slots in use */
+    uint64_t total;         /* bytes of all device allocations */
+} dop_memory;
+
+/* used[slot]: the slots to place.  Says sizes and decision in log before it allocates; fails with the same numbers when
+ * they do not fit. */
+dop_status dop_memory_create(dop_device *device, const dop_plan *plan, const bool *used, dop_upload_mode mode,
+                             const dop_log *log, dop_diag *diag, dop_memory *out_memory);
+void dop_memory_destroy(dop_memory *memory); /* accepts a zeroed one */
+
+VkDeviceAddress dop_memory_address(const dop_memory *memory, uint32_t slot, uint64_t offset);
+/* Where the host reads or writes a STEP or RESULT slot (the mirror if there is one); NULL for others. */
+void *dop_memory_host(const dop_memory *memory, uint32_t slot);
+
+/* Writes the weights of all used slots; blocks until they are on the device.  May run beside pipeline creation. */
+dop_status dop_upload_weights(dop_device *device, const dop_plan *plan, const dop_memory *memory, uint32_t n_threads,
+                              dop_diag *diag);
+
+/* One buffer with its own allocation; prefer and avoid weigh memory types that have all required flags. */
+dop_status dop_block_create(dop_device *device, uint64_t size, VkMemoryPropertyFlags required,
+                            VkMemoryPropertyFlags prefer, VkMemoryPropertyFlags avoid, dop_diag *diag,
+                            dop_block *out_block);
+void dop_block_destroy(dop_device *device, dop_block *block); /* accepts a zeroed one */
+
+#endif

@@ -1,0 +1,276 @@
+#include "runtime/replay.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_ARGS = 16 };
+
+static void
+barrier(VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags wrote, VkPipelineStageFlags to,
+        VkAccessFlags touches)
+{
+    VkMemoryBarrier b = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = wrote,
+        .dstAccessMask = touches,
+    };
+    vkCmdPipelineBarrier(commands, from, to, 0, 1, &b, 0, NULL, 0, NULL);
+}
+
+static void
+record_dispatch(const dop_replay *r, const dop_plan_dispatch *d, VkPipeline *io_bound, VkCommandBuffer commands)
+{
+    const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
+    if (d->flags & DOP_DISPATCH_BARRIER)
+        barrier(commands, compute, VK_ACCESS_SHADER_WRITE_BIT, compute,
+                VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+    VkPipeline pipeline = r->pipelines->rows[d->kernel];
+    if (pipeline != *io_bound)
+        vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+    *io_bound = pipeline;
+    VkDeviceAddress args[MAX_ARGS];
+    for (uint32_t i = 0; i < d->n_args; i++) {
+        const dop_plan_arg *a = &r->plan->args[d->first_arg + i];
+        args[i] = dop_memory_address(r->memory, a->slot, a->offset);
+    }
+    if (d->n_args > 0)
+        vkCmdPushConstants(commands, r->pipelines->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                           d->n_args * (uint32_t)sizeof args[0], args);
+    vkCmdDispatch(commands, d->grid[0], d->grid[1], d->grid[2]);
+}
+
+/* Logits whose memory the host does not read well go to their mirror. */
+static void
+record_mirror(const dop_replay *r, const dop_plan_schedule *s, VkCommandBuffer commands)
+{
+    const dop_place *p = &r->memory->places[s->logits_slot];
+    uint64_t rows = s->kind == DOP_SCHED_SCORE ? s->max_tokens : 1;
+    VkBufferCopy copy = {
+        .srcOffset = p->offset + s->logits_offset,
+        .dstOffset = p->mirror_offset + s->logits_offset,
+        .size = rows * r->plan->model->vocab * 4,
+    };
+    barrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT,
+            VK_ACCESS_TRANSFER_READ_BIT);
+    vkCmdCopyBuffer(commands, r->memory->blocks[p->block].buffer, r->memory->blocks[p->mirror].buffer, 1, &copy);
+}
+
+dop_status
+dop_replay_record(const dop_replay *replay, uint32_t schedule, dop_form form, VkQueryPool timestamps,
+                  uint32_t first_query, VkCommandBuffer commands, dop_diag *diag)
+{
+    const dop_plan_schedule *s = &replay->plan->schedules[schedule];
+    /* The same buffer may be under way several times: steps are submitted ahead. */
+    VkCommandBufferBeginInfo begin = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+        .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
+    };
+    replay->device->recordings++;
+    VkResult r = vkBeginCommandBuffer(commands, &begin);
+    if (r != VK_SUCCESS)
+        return DOP_VK_FAIL(diag, r, "vkBeginCommandBuffer");
+    uint32_t n = form == DOP_FORM_BODY ? s->n_body : s->n_dispatches;
+    VkPipeline bound = VK_NULL_HANDLE;
+    if (timestamps) {
+        vkCmdResetQueryPool(commands, timestamps, first_query, n + 1);
+        vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, timestamps, first_query);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        record_dispatch(replay, &replay->plan->dispatches[s->first_dispatch + i], &bound, commands);
+        if (timestamps)
+            vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, timestamps, first_query + 1 + i);
+    }
+    if (form == DOP_FORM_READ && replay->memory->places[s->logits_slot].mirror != UINT32_MAX)
+        record_mirror(replay, s, commands);
+    /* For the host, and for whatever is submitted next. */
+    barrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+            VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+            VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_HOST_BIT,
+            VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
+                VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
+    r = vkEndCommandBuffer(commands);
+    return r == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, r, "vkEndCommandBuffer");
+}
+
+/* Zeroes state and scratch, after making what the copy queue uploaded visible to the compute queue. */
+static dop_status
+record_clear(dop_replay *r, dop_diag *diag)
+{
+    VkCommandBufferBeginInfo begin = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+        .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
+    };
+    r->device->recordings++;
+    VkResult res = vkBeginCommandBuffer(r->clear, &begin);
+    if (res != VK_SUCCESS)
+        return DOP_VK_FAIL(diag, res, "vkBeginCommandBuffer");
+    barrier(r->clear, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
+            VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
+    for (uint32_t i = 0; i < r->plan->n_slots; i++) {
+        const dop_plan_slot *s = &r->plan->slots[i];
+        const dop_place *p = &r->memory->places[i];
+        if ((s->kind != DOP_SLOT_STATE && s->kind != DOP_SLOT_SCRATCH) || p->block == UINT32_MAX)
+            continue;
+        vkCmdFillBuffer(r->clear, r->memory->blocks[p->block].buffer, p->offset, dop_align_u64(s->size, 4), 0);
+    }
+    barrier(r->clear, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+            VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+    res = vkEndCommandBuffer(r->clear);
+    return res == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, res, "vkEndCommandBuffer");
+}
+
+static dop_status
+check_grids(const dop_replay *r, uint32_t schedule, dop_diag *diag)
+{
+    const dop_plan_schedule *s = &r->plan->schedules[schedule];
+    const uint32_t *max = r->device->info.max_grid;
+    for (uint32_t i = 0; i < s->n_dispatches; i++) {
+        const dop_plan_dispatch *d = &r->plan->dispatches[s->first_dispatch + i];
+        if (d->grid[0] > max[0] || d->grid[1] > max[1] || d->grid[2] > max[2])
+            return DOP_FAIL(diag, DOP_E_DEVICE,
+                            "dispatch %s wants %u x %u x %u workgroups and %s allows %u x %u x %u: compile for this "
+                            "device with --target auto",
+                            dop_plan_string(r->plan, d->label), d->grid[0], d->grid[1], d->grid[2],
+                            r->device->info.caps.name, max[0], max[1], max[2]);
+    }
+    return DOP_OK;
+}
+
+static dop_status
+record_all(dop_replay *r, const bool *used, dop_diag *diag)
+{
+    dop_status st = record_clear(r, diag);
+    for (uint32_t i = 0; i < r->plan->n_schedules && st == DOP_OK; i++) {
+        if (!used[i])
+            continue;
+        st = check_grids(r, i, diag);
+        for (uint32_t f = 0; f < DOP_N_FORMS && st == DOP_OK; f++)
+            st = dop_replay_record(r, i, (dop_form)f, VK_NULL_HANDLE, 0, r->commands[i * DOP_N_FORMS + f], diag);
+    }
+    return st;
+}
+
+dop_status
+dop_replay_create(dop_device *device, const dop_plan *plan, const dop_memory *memory, const dop_pipelines *pipelines,
+                  const bool *used, dop_diag *diag, dop_replay *out_replay)
+{
+    dop_status st = DOP_OK;
+    dop_replay *r = out_replay;
+    memset(r, 0, sizeof *r);
+    r->device = device;
+    r->plan = plan;
+    r->memory = memory;
+    r->pipelines = pipelines;
+    uint32_t n = plan->n_schedules * DOP_N_FORMS;
+    r->commands = calloc(n, sizeof(VkCommandBuffer));
+    if (!r->commands)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    VkCommandPoolCreateInfo pool = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+        .queueFamilyIndex = device->info.queue_family,
+    };
+    VkResult res = vkCreateCommandPool(device->handle, &pool, NULL, &r->pool);
+    if (res != VK_SUCCESS) {
+        st = DOP_VK_FAIL(diag, res, "vkCreateCommandPool");
+        goto error;
+    }
+    VkCommandBufferAllocateInfo allocate = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = r->pool,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+        .commandBufferCount = n,
+    };
+    res = vkAllocateCommandBuffers(device->handle, &allocate, r->commands);
+    allocate.commandBufferCount = 1;
+    if (res == VK_SUCCESS)
+        res = vkAllocateCommandBuffers(device->handle, &allocate, &r->clear);
+    if (res != VK_SUCCESS) {
+        st = DOP_VK_FAIL(diag, res, "vkAllocateCommandBuffers");
+        goto error;
+    }
+    if ((st = dop_device_timeline(device, diag, &r->timeline)) == DOP_OK)
+        st = record_all(r, used, diag);
+error:
+    if (st != DOP_OK)
+        dop_replay_destroy(r);
+    return st;
+}
+
+void
+dop_replay_destroy(dop_replay *replay)
+{
+    dop_device *d = replay->device;
+    if (d && d->handle && !d->lost) {
+        if (replay->submitted > 0)
+            (void)dop_device_wait(d, replay->timeline, replay->submitted, NULL);
+        if (!d->lost) {
+            vkDestroySemaphore(d->handle, replay->timeline, NULL);
+            vkDestroyCommandPool(d->handle, replay->pool, NULL);
+        }
+    }
+    free(replay->commands);
+    memset(replay, 0, sizeof *replay);
+}
+
+static dop_status
+submit(dop_replay *r, const VkCommandBuffer *commands, uint32_t n, dop_diag *diag, uint64_t *out_ticket)
+{
+    uint64_t value = r->submitted + 1;
+    VkTimelineSemaphoreSubmitInfo values = {
+        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+        .signalSemaphoreValueCount = 1,
+        .pSignalSemaphoreValues = &value,
+    };
+    VkSubmitInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+        .pNext = &values,
+        .commandBufferCount = n,
+        .pCommandBuffers = commands,
+        .signalSemaphoreCount = 1,
+        .pSignalSemaphores = &r->timeline,
+    };
+    dop_status st = dop_device_submit(r->device, r->device->queue, &info, diag);
+    if (st != DOP_OK)
+        return st;
+    r->submitted = value;
+    *out_ticket = value;
+    return DOP_OK;
+}
+
+dop_status
+dop_replay_submit(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
+                  uint64_t *out_ticket)
+{
+    VkCommandBuffer commands[DOP_REPLAY_MAX_TIMES];
+    if (times == 0 || times > DOP_REPLAY_MAX_TIMES)
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "%u steps in one submission", times);
+    for (uint32_t i = 0; i < times; i++)
+        commands[i] = replay->commands[schedule * DOP_N_FORMS + form];
+    return submit(replay, commands, times, diag, out_ticket);
+}
+
+dop_status
+dop_replay_clear(dop_replay *replay, dop_diag *diag, uint64_t *out_ticket)
+{
+    return submit(replay, &replay->clear, 1, diag, out_ticket);
+}
+
+dop_status
+dop_replay_wait(dop_replay *replay, uint64_t ticket, dop_diag *diag)
+{
+    return dop_device_wait(replay->device, replay->timeline, ticket, diag);
+}
+
+const float *
+dop_replay_logits(const dop_replay *replay, uint32_t schedule)
+{
+    const dop_plan_schedule *s = &replay->plan->schedules[schedule];
+    const uint8_t *host = dop_memory_host(replay->memory, s->logits_slot);
+    return (const float *)(const void *)(host + s->logits_offset);
+}
+
+volatile dop_step *
+dop_replay_step(const dop_replay *replay)
+{
+    return dop_memory_host(replay->memory, replay->plan->step_slot);
+}

@@ -1,0 +1,54 @@
+/* Replay: one recorded command buffer per schedule and form, submitted as often as needed.
+ *
+ * Everything is recorded when the plan is loaded.  A submission names a schedule and a form; each one signals the next
+ * value of one timeline semaphore.  Submissions run in order, and each sees what the one before wrote. */
+#ifndef DOPPLER_RUNTIME_REPLAY_H
+#define DOPPLER_RUNTIME_REPLAY_H
+
+#include "runtime/memory.h"
+#include "runtime/pipelines.h"
+
+typedef enum dop_form {
+    DOP_FORM_BODY, /* without the head: no logits, the step record stays as it is (when the schedule has a split) */
+    DOP_FORM_FULL, /* with the head; greedy schedules advance the step record */
+    DOP_FORM_READ, /* the same, and the host can read the logits afterwards */
+    DOP_N_FORMS
+} dop_form;
+
+typedef struct dop_replay {
+    dop_device *device;
+    const dop_plan *plan;
+    const dop_memory *memory;
+    const dop_pipelines *pipelines;
+    VkCommandPool pool;
+    VkCommandBuffer *commands; /* [schedule][form]; VK_NULL_HANDLE for schedules of other profiles */
+    VkCommandBuffer clear;     /* zeroes the state */
+    VkSemaphore timeline;
+    uint64_t submitted;        /* last value that was asked for */
+} dop_replay;
+
+/* used[schedule]: which ones to record. */
+dop_status dop_replay_create(dop_device *device, const dop_plan *plan, const dop_memory *memory,
+                             const dop_pipelines *pipelines, const bool *used, dop_diag *diag, dop_replay *out_replay);
+/* Waits for what is under way unless the device is lost; accepts a zeroed one. */
+void dop_replay_destroy(dop_replay *replay);
+
+/* Submits a schedule `times` in a row (1 .. DOP_REPLAY_MAX_TIMES) as one submission.  out_ticket: what to wait for. */
+enum { DOP_REPLAY_MAX_TIMES = 256 };
+dop_status dop_replay_submit(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
+                             uint64_t *out_ticket);
+/* Zeroes the state slots. */
+dop_status dop_replay_clear(dop_replay *replay, dop_diag *diag, uint64_t *out_ticket);
+dop_status dop_replay_wait(dop_replay *replay, uint64_t ticket, dop_diag *diag);
+
+/* Host pointer to the logits of a schedule, f32; valid after waiting for a DOP_FORM_READ submission. */
+const float *dop_replay_logits(const dop_replay *replay, uint32_t schedule);
+/* The step record; the host may touch it only while nothing is under way, except for reading ids of finished steps. */
+volatile dop_step *dop_replay_step(const dop_replay *replay);
+
+/* Records a schedule into a command buffer of the caller's; with a query pool, a timestamp before the first dispatch
+ * and one after each: n_dispatches + 1 from first_query on. */
+dop_status dop_replay_record(const dop_replay *replay, uint32_t schedule, dop_form form, VkQueryPool timestamps,
+                             uint32_t first_query, VkCommandBuffer commands, dop_diag *diag);
+
+#endif
