@@ -15,7 +15,11 @@ typedef enum dop_act_kind {
     DOP_ACT_RELU,
     DOP_ACT_RELU2
 } dop_act_kind;
-typedef enum dop_qk_norm { DOP_QK_NORM_NONE, DOP_QK_NORM_HEAD, DOP_QK_NORM_ROW /* over all heads: OLMo2 */ } dop_qk_norm;
+typedef enum dop_qk_norm {
+    DOP_QK_NORM_NONE,
+    DOP_QK_NORM_HEAD,
+    DOP_QK_NORM_ROW /* over all heads: OLMo2 */
+} dop_qk_norm;
 
 typedef enum dop_rope_scaling {
     DOP_ROPE_PLAIN,
@@ -30,6 +34,7 @@ typedef enum dop_rope_scaling {
 typedef struct dop_rope {
     double theta;
     uint32_t dims;    /* rotated values of each head, even, at most the head dim */
+    uint32_t rotated; /* proportional: how many of dims turn, even; the others have frequency 0 */
     bool interleaved; /* pairs (2i, 2i+1) instead of (i, i + dims/2) */
     dop_rope_scaling scaling;
     double factor;
@@ -54,7 +59,17 @@ typedef struct dop_layer {
     bool moe;
 } dop_layer;
 
-enum { DOP_MAX_ROPES = 4, DOP_MAX_END_IDS = 16, DOP_MAX_LAYERS = 1024 };
+/* Limits far above any published model; within them no product of two sizes leaves 64 bits. */
+enum {
+    DOP_MAX_ROPES = 4,
+    DOP_MAX_END_IDS = 16,
+    DOP_MAX_LAYERS = 1024,
+    DOP_MAX_WIDTH = 1 << 20,
+    DOP_MAX_VOCAB = 1 << 24,
+    DOP_MAX_CTX = 1 << 30,
+    DOP_MAX_HEADS = 4096,
+    DOP_MAX_HEAD_DIM = 4096
+};
 
 typedef struct dop_arch {
     char family[32]; /* for messages and the model card only */
@@ -66,23 +81,23 @@ typedef struct dop_arch {
 
     dop_norm_kind norm;
     double norm_eps;
-    double norm_add;                                       /* added to norm weights: 1 for Gemma as published, else 0 */
+    double norm_add; /* added to norm weights: 1 for Gemma as published, else 0 */
     bool norm_pre_attn, norm_post_attn, norm_pre_ffn, norm_post_ffn; /* placement */
     dop_qk_norm qk_norm;
 
     bool bias_q, bias_k, bias_v, bias_o, bias_ffn;
     bool sinks;
-    double attn_scale; /* factor on q.k, resolved (1/sqrt(head dim) and its variants) */
+    double attn_scale;                  /* factor on q.k, resolved (1/sqrt(head dim) and its variants) */
     double attn_softcap, logit_softcap; /* 0: none */
 
     dop_act_kind act;
     bool gated; /* act(gate) * up; else act(up) alone */
 
     bool learned_positions;
-    double embed_scale;    /* multipliers; 1 is none */
+    double embed_scale; /* multipliers; 1 is none */
     double residual_scale;
-    double logit_scale;    /* logits are multiplied by it */
-    bool tied;             /* the output matrix is the embedding */
+    double logit_scale; /* logits are multiplied by it */
+    bool tied;          /* the output matrix is the embedding */
 
     int64_t bos_id; /* -1: none */
     uint32_t n_end_ids;
@@ -93,12 +108,12 @@ typedef struct dop_arch {
 typedef struct dop_weight {
     const char *name; /* canonical, see below; in the arena */
     dop_type type;
-    uint32_t rank;    /* 1 or 2 */
-    uint32_t rows;    /* 1 for a vector */
-    uint32_t cols;    /* along which a matmul sums; the length of a vector */
+    uint32_t rank; /* 1 or 2 */
+    uint32_t rows; /* 1 for a vector */
+    uint32_t cols; /* along which a matmul sums; the length of a vector */
     const uint8_t *data;
     uint64_t row_stride; /* bytes from row to row */
-    uint64_t col_stride; /* bytes from value to value, 0: dense (the only choice for block types); Conv1D is transposed */
+    uint64_t col_stride; /* bytes from value to value (Conv1D is transposed); 0: dense, the only choice for blocks */
     const char *source;  /* the tensor's name in the model, for messages */
 } dop_weight;
 
@@ -120,7 +135,7 @@ typedef struct dop_model {
     /* Text side, as found; NULL / empty when absent.  Paths are for messages. */
     char *tokenizer_json_path;
     char *chat_template;
-    char *name;                /* base name of the model's directory or file, for the card: no directories */
+    char *name;                       /* base name of the model's directory or file, for the card: no directories */
     double temperature, top_p, min_p; /* the model's own sampling defaults; temperature < 0: not stated (greedy) */
     uint32_t top_k;
 } dop_model;
@@ -133,6 +148,19 @@ void dop_model_finish(dop_model *m); /* accepts a zeroed one */
 dop_status dop_weights_add(dop_weights *w, const dop_weight *item, dop_arena *arena, dop_diag *diag);
 dop_status dop_weights_seal(dop_weights *w, dop_diag *diag); /* sorts; error on a duplicate name */
 const dop_weight *dop_weights_find(const dop_weights *w, const char *name);
+
+/* A weight the facts call for. */
+typedef struct dop_weight_need {
+    const char *name;          /* canonical: "embed", "L3.q" */
+    const char *role;          /* the same without the layer: "q" */
+    int32_t layer;             /* -1: none */
+    uint32_t rank, rows, cols; /* as in dop_weight */
+} dop_weight_need;
+
+/* Calls fn for every weight the facts call for, in the order of the computation; stops at the first failure.  The
+ * strings live during the call only. */
+typedef dop_status dop_weight_need_fn(void *user, const dop_weight_need *need);
+dop_status dop_arch_each_weight(const dop_arch *a, dop_weight_need_fn *fn, void *user);
 
 /* Sanity of the facts alone (zero heads, absurd sizes, hidden not divisible, ...), for every importer. */
 dop_status dop_arch_check(const dop_arch *a, const char *path, dop_diag *diag);

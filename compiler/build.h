@@ -13,8 +13,8 @@ typedef enum dop_phase {
 
 typedef struct dop_build_options {
     dop_phase phase;
-    uint32_t max_t; /* chunk size; 1 for decode */
-    uint32_t max_s; /* cache length */
+    uint32_t max_t;    /* chunk size; 1 for decode */
+    uint32_t max_s;    /* cache length */
     dop_type kv_type;  /* f16 or f32 */
     dop_type act_type; /* f32 or f16: storage of activations between regions */
 } dop_build_options;

@@ -1,0 +1,92 @@
+/* What the importers share: the table of families (import_families.c) and the entry of each format.
+ *
+ * A family is a row: how its files spell things, and which facts hold for all of its models.  The rest are facts that
+ * the file states.  Nothing after the importers looks at a family. */
+#ifndef DOPPLER_COMPILER_IMPORT_H
+#define DOPPLER_COMPILER_IMPORT_H
+
+#include "compiler/arch.h"
+
+/* Facts of a family, or which optional fields of config.json it has. */
+enum {
+    DOP_FAM_PRE_NORM = 1 << 0,      /* norms before attention and feed-forward */
+    DOP_FAM_POST_NORM = 1 << 1,     /* norms after them, before the residual add */
+    DOP_FAM_LAYER_NORM = 1 << 2,    /* LayerNorm with bias instead of RMSNorm */
+    DOP_FAM_NORM_ADD_1 = 1 << 3,    /* Hugging Face checkpoints store norm weights minus 1 */
+    DOP_FAM_NOT_GATED = 1 << 4,     /* act(up) instead of act(gate) * up */
+    DOP_FAM_LEARNED_POS = 1 << 5,   /* a position embedding instead of rotary */
+    DOP_FAM_QKV_BIAS = 1 << 6,      /* q, k, v always have a bias */
+    DOP_FAM_ALL_BIAS = 1 << 7,      /* every matrix of a layer always has one */
+    DOP_FAM_ATTN_BIAS = 1 << 8,     /* field attention_bias: q, k, v, o */
+    DOP_FAM_MLP_BIAS = 1 << 9,      /* field mlp_bias: gate, up, down */
+    DOP_FAM_QK_NORM = 1 << 10,      /* norm of every q and k head */
+    DOP_FAM_QK_NORM_ROW = 1 << 11,  /* norm over all heads of q, and of k */
+    DOP_FAM_EMBED_SQRT = 1 << 12,   /* embedding times sqrt(hidden) */
+    DOP_FAM_QUERY_SCALAR = 1 << 13, /* field query_pre_attn_scalar */
+    DOP_FAM_SOFTCAPS = 1 << 14,     /* fields attn_logit_softcapping, final_logit_softcapping */
+    DOP_FAM_MULTIPLIERS = 1 << 15,  /* Granite's four multipliers */
+    DOP_FAM_LOCAL_ROPE = 1 << 16,   /* sliding layers rotate with their own base */
+    DOP_FAM_NOPE = 1 << 17,         /* field no_rope_layers */
+    DOP_FAM_TIED = 1 << 18          /* tie_word_embeddings is true where config.json does not say */
+};
+
+/* Which layers slide when config.json has no layer_types. */
+typedef enum dop_window_rule {
+    DOP_WINDOW_NONE,    /* the family has no sliding window */
+    DOP_WINDOW_ALL,     /* every layer, when sliding_window is set */
+    DOP_WINDOW_QWEN,    /* use_sliding_window: layers from max_window_layers on */
+    DOP_WINDOW_PATTERN, /* all but every n-th layer; n is sliding_window_pattern, or the family's period */
+    DOP_WINDOW_NOPE     /* use_sliding_window: layers without rotary embedding */
+} dop_window_rule;
+
+/* Which rows of a fused tensor a weight is. */
+typedef enum dop_part { DOP_PART_ALL, DOP_PART_Q, DOP_PART_K, DOP_PART_V, DOP_PART_GATE, DOP_PART_UP } dop_part;
+
+/* Name of a weight in Hugging Face checkpoints, below "model." and below the layer. */
+typedef struct dop_hf_name {
+    const char *role; /* as dop_weight_need.role; NULL ends the list */
+    const char *source;
+    dop_part part;
+    bool transposed; /* stored [input, output] (Conv1D) */
+} dop_hf_name;
+
+/* Fields of config.json that families spell differently. */
+typedef struct dop_hf_keys {
+    const char *hidden, *layers, *heads, *ctx, *ffn, *act, *eps;
+} dop_hf_keys;
+
+typedef struct dop_family {
+    const char *name;
+    const char *archs[3];       /* config.json architectures; the first is the one to list in messages */
+    const char *model_types[3]; /* config.json model_type */
+    uint32_t flags;             /* DOP_FAM_* */
+    dop_window_rule window_rule;
+    const dop_hf_keys *keys;
+    const dop_hf_name *names;
+    const dop_hf_name *more_names; /* looked at first; NULL: none */
+    const char *prefix;            /* usual prefix of tensor names */
+    const char *layer_prefix;      /* "layers." */
+    /* The values that the family's configuration class has where config.json says nothing; 0 or NULL: must be said. */
+    uint32_t kv_heads, heads, head_dim, vocab, ctx, window, period;
+    const char *act;
+    double eps, theta;
+} dop_family;
+
+extern const dop_family dop_families[];
+extern const uint32_t dop_n_families;
+
+const dop_family *dop_family_by_arch(const char *arch);
+const dop_family *dop_family_by_model_type(const char *model_type);
+/* "LlamaForCausalLM, MistralForCausalLM, ..." */
+void dop_family_list(dop_buf *out);
+/* The facts that the family's row alone decides. */
+void dop_family_facts(const dop_family *f, dop_arch *a);
+/* Neutral facts: no multipliers, no caps, no ids. */
+void dop_arch_defaults(dop_arch *a);
+/* Activation by the name that config files use; false when unknown. */
+bool dop_act_by_name(const char *name, dop_act_kind *out);
+
+/* Formats.  `m` has its arena set and is finished by the caller, also after an error. */
+dop_status dop_import_hf(const char *dir, dop_diag *diag, dop_model *m);
+
+#endif

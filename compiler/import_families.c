@@ -1,0 +1,305 @@
+/* The families, as rows.  What a field means and its value where config.json is silent were taken from the
+ * configuration classes of Hugging Face transformers (configuration_<model>.py, releases 4.40 to 5.x). */
+#include "compiler/import.h"
+
+#include <string.h>
+
+static const dop_hf_keys keys_common = {
+    .hidden = "hidden_size",
+    .layers = "num_hidden_layers",
+    .heads = "num_attention_heads",
+    .ctx = "max_position_embeddings",
+    .ffn = "intermediate_size",
+    .act = "hidden_act",
+    .eps = "rms_norm_eps",
+};
+static const dop_hf_keys keys_gemma = {
+    .hidden = "hidden_size",
+    .layers = "num_hidden_layers",
+    .heads = "num_attention_heads",
+    .ctx = "max_position_embeddings",
+    .ffn = "intermediate_size",
+    .act = "hidden_activation", /* hidden_act says "gelu" in early Gemma files, and the model never heeded it */
+    .eps = "rms_norm_eps",
+};
+static const dop_hf_keys keys_gpt2 = {
+    .hidden = "n_embd",
+    .layers = "n_layer",
+    .heads = "n_head",
+    .ctx = "n_positions",
+    .ffn = "n_inner",
+    .act = "activation_function",
+    .eps = "layer_norm_epsilon",
+};
+
+static const dop_hf_name names_common[] = {
+    {"embed", "embed_tokens.weight", DOP_PART_ALL, false},
+    {"final_norm", "norm.weight", DOP_PART_ALL, false},
+    {"lm_head", "lm_head.weight", DOP_PART_ALL, false},
+    {"attn_norm", "input_layernorm.weight", DOP_PART_ALL, false},
+    {"q", "self_attn.q_proj.weight", DOP_PART_ALL, false},
+    {"k", "self_attn.k_proj.weight", DOP_PART_ALL, false},
+    {"v", "self_attn.v_proj.weight", DOP_PART_ALL, false},
+    {"o", "self_attn.o_proj.weight", DOP_PART_ALL, false},
+    {"q_bias", "self_attn.q_proj.bias", DOP_PART_ALL, false},
+    {"k_bias", "self_attn.k_proj.bias", DOP_PART_ALL, false},
+    {"v_bias", "self_attn.v_proj.bias", DOP_PART_ALL, false},
+    {"o_bias", "self_attn.o_proj.bias", DOP_PART_ALL, false},
+    {"q_norm", "self_attn.q_norm.weight", DOP_PART_ALL, false},
+    {"k_norm", "self_attn.k_norm.weight", DOP_PART_ALL, false},
+    {"ffn_norm", "post_attention_layernorm.weight", DOP_PART_ALL, false},
+    {"gate", "mlp.gate_proj.weight", DOP_PART_ALL, false},
+    {"up", "mlp.up_proj.weight", DOP_PART_ALL, false},
+    {"down", "mlp.down_proj.weight", DOP_PART_ALL, false},
+    {"gate_bias", "mlp.gate_proj.bias", DOP_PART_ALL, false},
+    {"up_bias", "mlp.up_proj.bias", DOP_PART_ALL, false},
+    {"down_bias", "mlp.down_proj.bias", DOP_PART_ALL, false},
+    {0},
+};
+/* With norms on both sides, post_attention_layernorm is what its name says. */
+static const dop_hf_name names_sandwich[] = {
+    {"post_attn_norm", "post_attention_layernorm.weight", DOP_PART_ALL, false},
+    {"ffn_norm", "pre_feedforward_layernorm.weight", DOP_PART_ALL, false},
+    {"post_ffn_norm", "post_feedforward_layernorm.weight", DOP_PART_ALL, false},
+    {0},
+};
+static const dop_hf_name names_phi3[] = {
+    {"q", "self_attn.qkv_proj.weight", DOP_PART_Q, false}, {"k", "self_attn.qkv_proj.weight", DOP_PART_K, false},
+    {"v", "self_attn.qkv_proj.weight", DOP_PART_V, false}, {"gate", "mlp.gate_up_proj.weight", DOP_PART_GATE, false},
+    {"up", "mlp.gate_up_proj.weight", DOP_PART_UP, false}, {0},
+};
+static const dop_hf_name names_gpt2[] = {
+    {"embed", "wte.weight", DOP_PART_ALL, false},          {"pos_embed", "wpe.weight", DOP_PART_ALL, false},
+    {"final_norm", "ln_f.weight", DOP_PART_ALL, false},    {"final_norm_bias", "ln_f.bias", DOP_PART_ALL, false},
+    {"lm_head", "lm_head.weight", DOP_PART_ALL, false},    {"attn_norm", "ln_1.weight", DOP_PART_ALL, false},
+    {"attn_norm_bias", "ln_1.bias", DOP_PART_ALL, false},  {"q", "attn.c_attn.weight", DOP_PART_Q, true},
+    {"k", "attn.c_attn.weight", DOP_PART_K, true},         {"v", "attn.c_attn.weight", DOP_PART_V, true},
+    {"q_bias", "attn.c_attn.bias", DOP_PART_Q, false},     {"k_bias", "attn.c_attn.bias", DOP_PART_K, false},
+    {"v_bias", "attn.c_attn.bias", DOP_PART_V, false},     {"o", "attn.c_proj.weight", DOP_PART_ALL, true},
+    {"o_bias", "attn.c_proj.bias", DOP_PART_ALL, false},   {"ffn_norm", "ln_2.weight", DOP_PART_ALL, false},
+    {"ffn_norm_bias", "ln_2.bias", DOP_PART_ALL, false},   {"up", "mlp.c_fc.weight", DOP_PART_ALL, true},
+    {"up_bias", "mlp.c_fc.bias", DOP_PART_ALL, false},     {"down", "mlp.c_proj.weight", DOP_PART_ALL, true},
+    {"down_bias", "mlp.c_proj.bias", DOP_PART_ALL, false}, {0},
+};
+
+#define COMMON .keys = &keys_common, .names = names_common, .prefix = "model.", .layer_prefix = "layers."
+#define GEMMA                                                                                  \
+    .keys = &keys_gemma, .names = names_common, .prefix = "model.", .layer_prefix = "layers.", \
+    .act = "gelu_pytorch_tanh", .eps = 1e-6, .head_dim = 256
+
+const dop_family dop_families[] = {
+    {.name = "llama",
+     .archs = {"LlamaForCausalLM"},
+     .model_types = {"llama"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_ATTN_BIAS | DOP_FAM_MLP_BIAS,
+     COMMON,
+     .act = "silu",
+     .eps = 1e-6,
+     .theta = 1e4,
+     .ctx = 2048},
+    {.name = "mistral",
+     .archs = {"MistralForCausalLM", "Mistral3ForConditionalGeneration"},
+     .model_types = {"mistral"},
+     .flags = DOP_FAM_PRE_NORM,
+     .window_rule = DOP_WINDOW_ALL,
+     COMMON,
+     .act = "silu",
+     .eps = 1e-6,
+     .theta = 1e4,
+     .kv_heads = 8,
+     .window = 4096},
+    {.name = "qwen2",
+     .archs = {"Qwen2ForCausalLM"},
+     .model_types = {"qwen2"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_QKV_BIAS,
+     .window_rule = DOP_WINDOW_QWEN,
+     COMMON,
+     .act = "silu",
+     .eps = 1e-6,
+     .theta = 1e4,
+     .kv_heads = 32,
+     .window = 4096},
+    {.name = "qwen3",
+     .archs = {"Qwen3ForCausalLM"},
+     .model_types = {"qwen3"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_QK_NORM | DOP_FAM_ATTN_BIAS,
+     .window_rule = DOP_WINDOW_QWEN,
+     COMMON,
+     .act = "silu",
+     .eps = 1e-6,
+     .theta = 1e4,
+     .kv_heads = 32,
+     .head_dim = 128,
+     .window = 4096},
+    {.name = "gemma",
+     .archs = {"GemmaForCausalLM"},
+     .model_types = {"gemma"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_NORM_ADD_1 | DOP_FAM_EMBED_SQRT | DOP_FAM_ATTN_BIAS | DOP_FAM_TIED,
+     GEMMA,
+     .theta = 1e4,
+     .kv_heads = 16,
+     .ctx = 8192},
+    {.name = "gemma2",
+     .archs = {"Gemma2ForCausalLM"},
+     .model_types = {"gemma2"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_POST_NORM | DOP_FAM_NORM_ADD_1 | DOP_FAM_EMBED_SQRT | DOP_FAM_ATTN_BIAS |
+              DOP_FAM_QUERY_SCALAR | DOP_FAM_SOFTCAPS | DOP_FAM_TIED,
+     .window_rule = DOP_WINDOW_PATTERN,
+     .more_names = names_sandwich,
+     GEMMA,
+     .theta = 1e4,
+     .kv_heads = 4,
+     .window = 4096,
+     .period = 2,
+     .ctx = 8192},
+    {.name = "gemma3",
+     .archs = {"Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"},
+     .model_types = {"gemma3_text", "gemma3"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_POST_NORM | DOP_FAM_NORM_ADD_1 | DOP_FAM_EMBED_SQRT | DOP_FAM_ATTN_BIAS |
+              DOP_FAM_QK_NORM | DOP_FAM_QUERY_SCALAR | DOP_FAM_SOFTCAPS | DOP_FAM_LOCAL_ROPE | DOP_FAM_TIED,
+     .window_rule = DOP_WINDOW_PATTERN,
+     .more_names = names_sandwich,
+     GEMMA,
+     .theta = 1e6,
+     .heads = 8,
+     .kv_heads = 4,
+     .window = 4096,
+     .period = 6,
+     .vocab = 262208,
+     .ctx = 131072},
+    {.name = "phi3",
+     .archs = {"Phi3ForCausalLM"},
+     .model_types = {"phi3"},
+     .flags = DOP_FAM_PRE_NORM,
+     .window_rule = DOP_WINDOW_ALL,
+     .more_names = names_phi3,
+     COMMON,
+     .act = "silu",
+     .eps = 1e-5,
+     .theta = 1e4},
+    {.name = "gpt2",
+     .archs = {"GPT2LMHeadModel"},
+     .model_types = {"gpt2"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_LAYER_NORM | DOP_FAM_NOT_GATED | DOP_FAM_LEARNED_POS | DOP_FAM_ALL_BIAS |
+              DOP_FAM_TIED,
+     .keys = &keys_gpt2,
+     .names = names_gpt2,
+     .prefix = "transformer.",
+     .layer_prefix = "h.",
+     .act = "gelu_new",
+     .eps = 1e-5,
+     .ctx = 1024},
+    {.name = "granite",
+     .archs = {"GraniteForCausalLM"},
+     .model_types = {"granite"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_ATTN_BIAS | DOP_FAM_MLP_BIAS | DOP_FAM_MULTIPLIERS,
+     COMMON,
+     .act = "silu",
+     .eps = 1e-6,
+     .theta = 1e4,
+     .ctx = 2048},
+    {.name = "olmo2",
+     .archs = {"Olmo2ForCausalLM"},
+     .model_types = {"olmo2"},
+     .flags = DOP_FAM_POST_NORM | DOP_FAM_QK_NORM_ROW | DOP_FAM_ATTN_BIAS,
+     .more_names = names_sandwich,
+     COMMON,
+     .act = "silu",
+     .eps = 1e-5,
+     .theta = 1e4,
+     .ctx = 2048},
+    {.name = "smollm3",
+     .archs = {"SmolLM3ForCausalLM"},
+     .model_types = {"smollm3"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_ATTN_BIAS | DOP_FAM_MLP_BIAS | DOP_FAM_NOPE | DOP_FAM_TIED,
+     .window_rule = DOP_WINDOW_NOPE,
+     COMMON,
+     .act = "silu",
+     .eps = 1e-6,
+     .theta = 2e6,
+     .kv_heads = 4},
+};
+const uint32_t dop_n_families = sizeof dop_families / sizeof *dop_families;
+
+static bool
+listed(const char *const list[3], const char *s)
+{
+    for (unsigned i = 0; i < 3 && list[i]; i++)
+        if (strcmp(list[i], s) == 0)
+            return true;
+    return false;
+}
+
+const dop_family *
+dop_family_by_arch(const char *arch)
+{
+    for (uint32_t i = 0; i < dop_n_families; i++)
+        if (listed(dop_families[i].archs, arch))
+            return &dop_families[i];
+    return NULL;
+}
+
+const dop_family *
+dop_family_by_model_type(const char *model_type)
+{
+    for (uint32_t i = 0; i < dop_n_families; i++)
+        if (listed(dop_families[i].model_types, model_type))
+            return &dop_families[i];
+    return NULL;
+}
+
+void
+dop_family_list(dop_buf *out)
+{
+    for (uint32_t i = 0; i < dop_n_families; i++)
+        dop_buf_printf(out, "%s%s", i ? ", " : "", dop_families[i].archs[0]);
+}
+
+void
+dop_arch_defaults(dop_arch *a)
+{
+    a->embed_scale = a->residual_scale = a->logit_scale = 1;
+    a->gated = true;
+    a->bos_id = -1;
+}
+
+void
+dop_family_facts(const dop_family *f, dop_arch *a)
+{
+    const uint32_t has = f->flags;
+    const bool all = has & DOP_FAM_ALL_BIAS, qkv = all || (has & DOP_FAM_QKV_BIAS);
+    a->norm = has & DOP_FAM_LAYER_NORM ? DOP_NORM_LAYER : DOP_NORM_RMS;
+    a->norm_pre_attn = a->norm_pre_ffn = has & DOP_FAM_PRE_NORM;
+    a->norm_post_attn = a->norm_post_ffn = has & DOP_FAM_POST_NORM;
+    a->qk_norm = has & DOP_FAM_QK_NORM       ? DOP_QK_NORM_HEAD
+                 : has & DOP_FAM_QK_NORM_ROW ? DOP_QK_NORM_ROW
+                                             : DOP_QK_NORM_NONE;
+    a->gated = !(has & DOP_FAM_NOT_GATED);
+    a->learned_positions = has & DOP_FAM_LEARNED_POS;
+    a->bias_q = a->bias_k = a->bias_v = qkv;
+    a->bias_o = a->bias_ffn = all;
+}
+
+bool
+dop_act_by_name(const char *name, dop_act_kind *out)
+{
+    static const struct {
+        const char *name;
+        dop_act_kind kind;
+    } acts[] = {
+        {"silu", DOP_ACT_SILU},
+        {"swish", DOP_ACT_SILU},
+        {"gelu", DOP_ACT_GELU},
+        {"gelu_new", DOP_ACT_GELU_TANH},
+        {"gelu_pytorch_tanh", DOP_ACT_GELU_TANH},
+        {"gelu_fast", DOP_ACT_GELU_TANH},
+        {"relu", DOP_ACT_RELU},
+        {"relu2", DOP_ACT_RELU2},
+    };
+    for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
+        if (strcmp(acts[i].name, name) == 0) {
+            *out = acts[i].kind;
+            return true;
+        }
+    return false;
+}

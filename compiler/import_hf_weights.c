@@ -1,0 +1,169 @@
+/* Tensors of a Hugging Face directory to canonical weights: names by the family's table, fused tensors as row ranges,
+ * Conv1D tensors by strides.  Nothing is copied. */
+#include "compiler/import_hf.h"
+#include "compiler/safetensors.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct filler {
+    dop_hf *hf;
+    dop_st_set set;
+    const char *prefix; /* of everything but lm_head */
+} filler;
+
+/* Where the text part's tensors begin: by what comes before the embedding's name. */
+static const char *
+find_prefix(const filler *f, const char *embed)
+{
+    static const char *const prefixes[] = {"model.", "language_model.model.", "model.language_model.", "transformer.",
+                                           ""};
+    char name[256];
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        snprintf(name, sizeof name, "%s%s", prefixes[i], embed);
+        if (dop_st_find(&f->set, name))
+            return prefixes[i];
+    }
+    return f->hf->family->prefix;
+}
+
+static const dop_hf_name *
+find_name(const dop_family *fam, const char *role)
+{
+    const dop_hf_name *lists[] = {fam->more_names, fam->names};
+    for (unsigned k = 0; k < 2; k++)
+        for (const dop_hf_name *n = lists[k]; n && n->role; n++)
+            if (strcmp(n->role, role) == 0)
+                return n;
+    return NULL;
+}
+
+/* First row of a part and the number of rows of the whole tensor. */
+static void
+part_rows(const dop_layer *l, dop_part part, uint32_t rows, uint64_t *out_start, uint64_t *out_total)
+{
+    const uint64_t q = l ? (uint64_t)l->n_heads * l->head_dim : 0, kv = l ? (uint64_t)l->n_kv_heads * l->head_dim : 0;
+    *out_start = 0;
+    *out_total = rows;
+    switch (part) {
+    case DOP_PART_ALL:
+        return;
+    case DOP_PART_Q:
+    case DOP_PART_K:
+    case DOP_PART_V:
+        *out_start = part == DOP_PART_Q ? 0 : part == DOP_PART_K ? q : q + kv;
+        *out_total = q + 2 * kv;
+        return;
+    case DOP_PART_GATE:
+    case DOP_PART_UP:
+        *out_start = part == DOP_PART_UP ? l->ffn : 0;
+        *out_total = 2 * (uint64_t)l->ffn;
+        return;
+    }
+}
+
+static dop_status
+check_tensor(const filler *f, const dop_st_tensor *t, uint32_t rank, uint64_t d0, uint64_t d1)
+{
+    dop_diag *diag = f->hf->diag;
+    const bool fits = t->rank == rank && t->shape[0] == d0 && (rank == 1 || t->shape[1] == d1);
+    if (!fits) {
+        char got[192], want[64];
+        dop_st_shape_text(t, got, sizeof got);
+        if (rank == 1)
+            snprintf(want, sizeof want, "[%llu]", (unsigned long long)d0);
+        else
+            snprintf(want, sizeof want, "[%llu, %llu]", (unsigned long long)d0, (unsigned long long)d1);
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, t->file, "tensor %s: shape %s, expected %s by config.json", t->name, got,
+                           want);
+    }
+    if (t->type != DOP_TYPE_f32 && t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, t->file, "tensor %s: dtype %s is not supported; known: F32, F16, BF16",
+                           t->name, t->dtype);
+    return DOP_OK;
+}
+
+static dop_status
+fill(void *user, const dop_weight_need *need)
+{
+    filler *f = user;
+    dop_hf *hf = f->hf;
+    const dop_hf_name *n = find_name(hf->family, need->role);
+    if (!n)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INTERNAL, hf->path, "no tensor name for %s in family %s", need->role,
+                           hf->family->name);
+    char name[256];
+    if (need->layer >= 0)
+        snprintf(name, sizeof name, "%s%s%d.%s", f->prefix, hf->family->layer_prefix, (int)need->layer, n->source);
+    else if (strcmp(need->role, "lm_head") == 0)
+        snprintf(name, sizeof name, "%s%s", strncmp(f->prefix, "language_model.", 15) == 0 ? "language_model." : "",
+                 n->source);
+    else
+        snprintf(name, sizeof name, "%s%s", f->prefix, n->source);
+    const dop_st_tensor *t = dop_st_find(&f->set, name);
+    if (!t)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
+
+    const uint32_t own = need->rank == 1 ? need->cols : need->rows; /* along the axis that fusing concatenates */
+    uint64_t start = 0, total = 0;
+    part_rows(need->layer >= 0 ? &hf->model->arch.layers[need->layer] : NULL, n->part, own, &start, &total);
+    dop_status st = need->rank == 1 ? check_tensor(f, t, 1, total, 0)
+                    : n->transposed ? check_tensor(f, t, 2, need->cols, total)
+                                    : check_tensor(f, t, 2, total, need->cols);
+    if (st != DOP_OK)
+        return st;
+    const uint64_t value = dop_type_of(t->type)->bytes;
+    dop_weight w = {.name = need->name,
+                    .type = t->type,
+                    .rank = need->rank,
+                    .rows = need->rows,
+                    .cols = need->cols,
+                    .source = t->name};
+    if (need->rank == 2 && n->transposed) {
+        w.row_stride = value;
+        w.col_stride = total * value;
+    } else {
+        w.row_stride = need->cols * value;
+    }
+    w.data = t->data + start * (need->rank == 1 ? value : w.row_stride);
+    return dop_weights_add(&hf->model->weights, &w, hf->arena, hf->diag);
+}
+
+/* Gemma multiplies embeddings by sqrt(hidden) rounded to the embedding's own type: the models were trained so, and
+ * transformers keeps the rounding (modeling_gemma3.py, Gemma3TextScaledWordEmbedding). */
+static void
+scale_embedding(dop_hf *hf)
+{
+    dop_arch *a = &hf->model->arch;
+    const dop_weight *embed = dop_weights_find(&hf->model->weights, "embed");
+    float s = sqrtf((float)a->hidden);
+    if (!(hf->family->flags & DOP_FAM_EMBED_SQRT) || !embed)
+        return;
+    if (embed->type == DOP_TYPE_bf16)
+        s = dop_bf16_to_f32(dop_f32_to_bf16(s));
+    else if (embed->type == DOP_TYPE_f16)
+        s = dop_f16_to_f32(dop_f32_to_f16(s));
+    a->embed_scale = (double)s;
+}
+
+dop_status
+dop_hf_weights(dop_hf *hf)
+{
+    filler f = {.hf = hf};
+    dop_weights *w = &hf->model->weights;
+    dop_status st = dop_st_open_dir(hf->dir, hf->arena, hf->diag, &f.set, &w->maps, &w->n_maps);
+    w->cap_maps = w->n_maps;
+    if (st != DOP_OK)
+        return st;
+    const dop_hf_name *embed = find_name(hf->family, "embed");
+    f.prefix = find_prefix(&f, embed ? embed->source : "");
+    st = dop_arch_each_weight(&hf->model->arch, fill, &f);
+    if (st == DOP_OK)
+        st = dop_weights_seal(w, hf->diag);
+    if (st == DOP_OK)
+        st = dop_arch_check_weights(&hf->model->arch, w, f.set.path, hf->diag);
+    if (st == DOP_OK)
+        scale_embedding(hf);
+    return st;
+}

@@ -1,0 +1,213 @@
+#include "compiler/json_util.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+dop_status
+dop_json_parse(const char *path, const void *data, size_t size, dop_diag *diag, json_t **out_root)
+{
+    *out_root = NULL;
+    if (size == 0)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "invalid JSON: the file is empty");
+    json_error_t err;
+    json_t *root = json_loadb(data, size, JSON_REJECT_DUPLICATES, &err);
+    if (!root) {
+        /* The text may quote bytes of the file: keep the message to one printable line. */
+        for (char *p = err.text; *p; p++)
+            if ((unsigned char)*p < 0x20 || *p == 0x7f)
+                *p = ' ';
+        return DOP_FAIL_AT(diag, DOP_E_INPUT, path, err.line, err.column, "invalid JSON: %s", err.text);
+    }
+    *out_root = root;
+    return DOP_OK;
+}
+
+dop_status
+dop_json_read(const char *path, dop_diag *diag, json_t **out_root)
+{
+    dop_map map;
+    *out_root = NULL;
+    dop_status st = dop_map_open(path, diag, &map);
+    if (st == DOP_OK)
+        st = dop_json_parse(path, map.data, (size_t)map.size, diag, out_root);
+    dop_map_close(&map);
+    return st;
+}
+
+const char *
+dop_json_kind(const json_t *v)
+{
+    if (!v)
+        return "nothing";
+    switch (json_typeof(v)) {
+    case JSON_OBJECT:
+        return "an object";
+    case JSON_ARRAY:
+        return "a list";
+    case JSON_STRING:
+        return "a string";
+    case JSON_INTEGER:
+        return "an integer";
+    case JSON_REAL:
+        return "a number";
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return "true or false";
+    default:
+        return "null";
+    }
+}
+
+dop_status
+dop_json_root(const json_t *root, const char *path, dop_diag *diag, dop_json *out)
+{
+    *out = (dop_json){.object = root, .path = path, .diag = diag};
+    if (!json_is_object(root))
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the file holds %s, expected an object", dop_json_kind(root));
+    return DOP_OK;
+}
+
+bool
+dop_json_has(const dop_json *j, const char *key)
+{
+    return dop_json_get(j, key) != NULL;
+}
+
+const json_t *
+dop_json_get(const dop_json *j, const char *key)
+{
+    const json_t *v = j->object ? json_object_get(j->object, key) : NULL;
+    return json_is_null(v) ? NULL : v;
+}
+
+static dop_status
+wrong_kind(const dop_json *j, const char *key, const json_t *v, const char *expected)
+{
+    return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s is %s, expected %s", j->where, key, dop_json_kind(v),
+                       expected);
+}
+
+dop_status
+dop_json_sub(const dop_json *j, const char *key, dop_json *out)
+{
+    const json_t *v = dop_json_get(j, key);
+    *out = (dop_json){.object = v, .path = j->path, .diag = j->diag};
+    snprintf(out->where, sizeof out->where, "%.40s%.40s.", j->where, key);
+    if (v && !json_is_object(v)) {
+        out->object = NULL;
+        return wrong_kind(j, key, v, "an object");
+    }
+    return DOP_OK;
+}
+
+dop_status
+dop_json_missing(const dop_json *j, const char *key)
+{
+    return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s is missing", j->where, key);
+}
+
+dop_status
+dop_json_u32_or(const dop_json *j, const char *key, uint32_t min, uint32_t max, uint32_t otherwise, uint32_t *out)
+{
+    const json_t *v = dop_json_get(j, key);
+    *out = otherwise;
+    if (!v)
+        return DOP_OK;
+    if (!json_is_integer(v))
+        return wrong_kind(j, key, v, "an integer");
+    json_int_t n = json_integer_value(v);
+    if (n < (json_int_t)min || n > (json_int_t)max)
+        return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s is %lld, expected %u to %u", j->where, key,
+                           (long long)n, min, max);
+    *out = (uint32_t)n;
+    return DOP_OK;
+}
+
+dop_status
+dop_json_u32(const dop_json *j, const char *key, uint32_t min, uint32_t max, uint32_t *out)
+{
+    return dop_json_has(j, key) ? dop_json_u32_or(j, key, min, max, 0, out) : dop_json_missing(j, key);
+}
+
+static dop_status
+number_in(const dop_json *j, const char *key, const json_t *v, double min, double max, double *out)
+{
+    if (!json_is_number(v))
+        return wrong_kind(j, key, v, "a number");
+    double f = json_number_value(v);
+    if (!(f >= min && f <= max))
+        return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s is %g, expected %g to %g", j->where, key, f, min, max);
+    *out = f;
+    return DOP_OK;
+}
+
+dop_status
+dop_json_f64_or(const dop_json *j, const char *key, double min, double max, double otherwise, double *out)
+{
+    const json_t *v = dop_json_get(j, key);
+    *out = otherwise;
+    return v ? number_in(j, key, v, min, max, out) : DOP_OK;
+}
+
+dop_status
+dop_json_f64(const dop_json *j, const char *key, double min, double max, double *out)
+{
+    return dop_json_has(j, key) ? dop_json_f64_or(j, key, min, max, 0, out) : dop_json_missing(j, key);
+}
+
+dop_status
+dop_json_bool_or(const dop_json *j, const char *key, bool otherwise, bool *out)
+{
+    const json_t *v = dop_json_get(j, key);
+    *out = otherwise;
+    if (!v)
+        return DOP_OK;
+    if (!json_is_boolean(v))
+        return wrong_kind(j, key, v, "true or false");
+    *out = json_is_true(v);
+    return DOP_OK;
+}
+
+dop_status
+dop_json_str_or(const dop_json *j, const char *key, const char *otherwise, const char **out)
+{
+    const json_t *v = dop_json_get(j, key);
+    *out = otherwise;
+    if (!v)
+        return DOP_OK;
+    if (!json_is_string(v))
+        return wrong_kind(j, key, v, "a string");
+    *out = json_string_value(v);
+    return DOP_OK;
+}
+
+dop_status
+dop_json_f64_list(const dop_json *j, const char *key, double min, double max, dop_arena *arena, const double **out,
+                  uint32_t *out_n)
+{
+    const json_t *v = dop_json_get(j, key);
+    *out = NULL;
+    *out_n = 0;
+    if (!v)
+        return DOP_OK;
+    if (!json_is_array(v))
+        return wrong_kind(j, key, v, "a list of numbers");
+    size_t n = json_array_size(v);
+    if (n > 65536)
+        return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s has %zu entries, expected at most 65536", j->where, key,
+                           n);
+    double *list = dop_arena_alloc(arena, (n ? n : 1) * sizeof *list);
+    if (!list)
+        return DOP_FAIL(j->diag, DOP_E_NOMEM, "out of host memory");
+    for (size_t i = 0; i < n; i++) {
+        char item[96];
+        snprintf(item, sizeof item, "%.64s[%zu]", key, i);
+        dop_status st = number_in(j, item, json_array_get(v, i), min, max, &list[i]);
+        if (st != DOP_OK)
+            return st;
+    }
+    *out = list;
+    *out_n = (uint32_t)n;
+    return DOP_OK;
+}
