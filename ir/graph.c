@@ -189,8 +189,8 @@ dop_node_reach(const dop_graph *g, dop_node_id id)
 {
     const dop_node *n = &g->nodes[id];
     dop_reach r = dop_op_of(n->op)->reach;
-    if (r == DOP_REACH_ROW && n->n_srcs && g->nodes[n->src[0]].shape.rank >= 3)
-        return DOP_REACH_HEAD;
+    if (r == DOP_REACH_ROW && n->op != DOP_OP_argmax_merge && g->nodes[n->src[0]].shape.rank >= 3)
+        return DOP_REACH_HEAD; /* argmax_merge reads all parts of a row */
     return r;
 }
 

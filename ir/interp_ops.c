@@ -249,6 +249,37 @@ compute_rows(const dop_interp_node *n, dop_op op)
     }
 }
 
+/* argmax_part: columns in equal spans; the index is exact up to 2^24. */
+static void
+compute_argmax_part(const dop_interp_node *n)
+{
+    uint64_t w = last_axis(n->src[0]), parts = n->out.shape.dim[1].mul, span = (w + parts - 1) / parts;
+    for (uint64_t r = 0; r < n->out.count / 2; r++) { /* row, part */
+        const float *x = n->src[0]->f + r / parts * w;
+        uint64_t lo = r % parts * span, hi = lo + span < w ? lo + span : w, best = lo;
+        for (uint64_t i = lo; i < hi; i++)
+            best = x[i] > x[best] ? i : best;
+        n->out.f[2 * r] = lo < w ? x[best] : -INFINITY;
+        n->out.f[2 * r + 1] = lo < w ? (float)best : 0;
+    }
+}
+
+/* argmax_merge: the largest value; the lowest index among equals, in whatever order the parts are. */
+static void
+compute_argmax_merge(const dop_interp_node *n)
+{
+    uint64_t parts = n->src[0]->shape.dim[1].mul;
+    for (uint64_t r = 0; r < n->out.count; r++) {
+        const float *x = n->src[0]->f + r * parts * 2, *best = x;
+        for (uint64_t i = 1; i < parts; i++) {
+            const float *p = x + 2 * i;
+            if (p[0] > best[0] || (p[0] == best[0] && p[1] < best[1]))
+                best = p;
+        }
+        n->out.u[r] = (uint32_t)best[1];
+    }
+}
+
 /* ---- rows of something large ---- */
 
 static dop_status
@@ -337,6 +368,8 @@ attend(const dop_interp_node *n, const float *q, uint64_t kv_head, uint64_t lo, 
     return r;
 }
 
+enum { MIN_SPLIT = 64 }; /* cache rows of a split, unless the cache holds fewer (ops.def) */
+
 static uint64_t
 min_u64(uint64_t a, uint64_t b)
 {
@@ -351,16 +384,18 @@ compute_attention(const dop_interp_node *n, bool split)
     if (st != DOP_OK)
         return st;
     uint64_t heads = q->shape.dim[1].mul, dim = last_axis(q), group = heads / k->shape.dim[1].mul;
-    uint64_t max_s = k->shape.dim[0].mul, window = (uint64_t)dop_node_i(n->g, n->id, DOP_A_window);
-    uint64_t splits = split ? (uint64_t)dop_node_i(n->g, n->id, DOP_A_splits) : 1;
-    uint64_t span = (max_s + splits - 1) / splits, out_dim = split ? dim + 2 : dim;
-    double *scores = calloc(max_s + dim, sizeof *scores), *acc = scores + max_s;
+    uint64_t window = (uint64_t)dop_node_i(n->g, n->id, DOP_A_window), max_s = k->shape.dim[0].mul;
+    uint64_t splits = split ? (uint64_t)dop_node_i(n->g, n->id, DOP_A_splits) : 1, out_dim = split ? dim + 2 : dim;
+    double *scores = calloc(max_s + dim, sizeof *scores), *acc;
     if (!scores)
         return DOP_FAIL(n->diag, DOP_E_NOMEM, "out of memory");
+    acc = scores + max_s;
     for (uint64_t r = 0; r < n->out.count / out_dim; r++) { /* token, head, split */
         uint64_t i = r % splits, h = r / splits % heads, t = r / splits / heads;
         uint64_t end = (uint64_t)pos->u[t] + 1, begin = window && end > window ? end - window : 0;
-        uint64_t hi = min_u64(end, (i + 1) * span), lo = min_u64(begin > i * span ? begin : i * span, hi);
+        uint64_t span = (end - begin + splits - 1) / splits;
+        span = split && span < MIN_SPLIT ? MIN_SPLIT : span;
+        uint64_t lo = min_u64(begin + i * span, end), hi = min_u64(lo + span, end);
         const float *sink = sinks && i == 0 ? sinks->f + h : NULL;
         head_sum m = attend(n, q->f + (t * heads + h) * dim, h / group, lo, hi, sink, scores, acc);
         float *out = n->out.f + r * out_dim;
@@ -422,6 +457,12 @@ dop_interp_compute(const dop_interp_node *n)
     case DOP_OP_softmax:
     case DOP_OP_argmax:
         compute_rows(n, op);
+        return DOP_OK;
+    case DOP_OP_argmax_part:
+        compute_argmax_part(n);
+        return DOP_OK;
+    case DOP_OP_argmax_merge:
+        compute_argmax_merge(n);
         return DOP_OK;
     case DOP_OP_gather:
         return compute_gather(n);

@@ -294,6 +294,26 @@ rule_last_axis(const rule_ctx *c, dop_want *out)
     return st;
 }
 
+/* argmax_part [T,V] -> [T,parts,2], argmax_merge [T,parts,2] -> [T] u32 */
+static dop_status
+rule_argmax_step(const rule_ctx *c, dop_want *out)
+{
+    const dop_shape *s = &c->src[0]->shape;
+    bool part = c->op == DOP_OP_argmax_part;
+    dop_status st = need_rank(c, 0, part ? 2 : 3);
+    if (st != DOP_OK)
+        return st;
+    if (part) {
+        out->shape = (dop_shape){3, {s->dim[0], dop_dim_n((uint32_t)attr_i(c, DOP_A_parts)), dop_dim_n(2)}};
+        return DOP_OK;
+    }
+    if (s->dim[2].mul != 2)
+        return BAD(c, "%%%s is not the result of argmax_part", c->src[0]->name);
+    out->shape = (dop_shape){1, {s->dim[0]}};
+    out->type = DOP_TYPE_u32;
+    return DOP_OK;
+}
+
 static dop_status
 rule_rows(const rule_ctx *c, dop_want *out)
 {
@@ -394,7 +414,7 @@ check_attr(const rule_ctx *c, dop_attr_id a, dop_attr v)
         return DOP_OK;
     }
     case DOP_ATTR_I: {
-        int64_t lo = a == DOP_A_splits ? 1 : 0, hi = a == DOP_A_interleaved ? 1 : UINT32_MAX;
+        int64_t lo = a == DOP_A_splits || a == DOP_A_parts ? 1 : 0, hi = a == DOP_A_interleaved ? 1 : UINT32_MAX;
         if (v.i < lo || v.i > hi)
             return BAD(c, "attribute %s=%lld is not in %lld to %lld", name, (long long)v.i, (long long)lo,
                        (long long)hi);
@@ -434,7 +454,7 @@ settle_type(const rule_ctx *c, dop_want *out)
         return BAD(c, "has no type");
     if (want == DOP_TYPE_none || want == out->type)
         return DOP_OK;
-    bool free_type = (c->info->traits & DOP_PURE) && c->op != DOP_OP_argmax;
+    bool free_type = (c->info->traits & DOP_PURE) && out->type != DOP_TYPE_u32;
     if ((unsigned)want >= DOP_TYPE_COUNT || !free_type || dop_type_of(want)->kind != DOP_KIND_FLOAT)
         return BAD(c, "cannot give type %s", dop_type_of(want)->name);
     out->type = want;
@@ -468,6 +488,9 @@ apply_rule(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
     case DOP_OP_softmax:
     case DOP_OP_argmax:
         return rule_last_axis(c, out);
+    case DOP_OP_argmax_part:
+    case DOP_OP_argmax_merge:
+        return rule_argmax_step(c, out);
     case DOP_OP_gather:
     case DOP_OP_last_row:
     case DOP_OP_matmul:

@@ -1,0 +1,122 @@
+/* Shared by the test_ir_*.c files: a text with everything in it, deterministic numbers, small conveniences. */
+#ifndef DOPPLER_TEST_IR_UTIL_H
+#define DOPPLER_TEST_IR_UTIL_H
+
+#include "ir/interp.h"
+#include "ir/text.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* splitmix64 */
+static inline uint64_t
+test_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+/* In [-2, 2), with few enough bits that sums of products stay exact in double. */
+static inline float
+test_value(uint64_t *state)
+{
+    return (float)((int)(test_random(state) % 4096) - 2048) / 1024.0f;
+}
+
+/* Every op, attribute, template and kind of region; as the printer writes it but for the alignment. */
+static const char *const test_all_ops =
+    "graph all.ops-1(T<=5, S<=12) {\n"
+    "%tok:u32[T] = input \"tokens\"\n"
+    "%pos:u32[T] = input \"positions\" ; inputs\n"
+    "%emb:q4_0[40,64] = weight \"emb \\\"quoted\\\" \\\\ \\x01\\xff\"\n"
+    "%w:f16[64] = weight \"w\"\n"
+    "%b:bf16[64] = weight \"b\"\n"
+    "%wq:q6_k[64,64] = weight \"wq\"\n"
+    "%wk:mxfp4[32,64] = weight \"wk\"\n"
+    "%rope:f32[S,8] = weight \"rope.0\"\n"
+    "%sinks:f32[4] = weight \"sinks\"\n"
+    "%kc:f16[S,2,16] = state \"L0.k\"\n"
+    "%vc:f16[S,2,16] = state \"L0.v\"\n"
+    "%x0:f32[T,64] = gather %emb, %tok ; embed\n"
+    "%x1:f32[T,64] = scale %x0 by=0x1.6a09e667f3bcdp+5\n"
+    "%n1:f32[T,64] = rmsnorm %x1, %w eps=0x1p-20 add=0x1p+0 ; L0/qkv\n"
+    "%n2:f16[T,64] = layernorm %n1, %w, %b eps=0x1.4f8b588e368f1p-17\n"
+    "%q:f32[T,64] = matmul %n2, %wq\n"
+    "%k:f32[T,32] = matmul %n2, %wk\n"
+    "%q3:f32[T,4,16] = reshape %q\n"
+    "%k3:f32[T,2,16] = reshape %k\n"
+    "%qr:f32[T,4,16] = rope %q3, %pos, %rope dims=8 interleaved=0\n"
+    "%kr:f32[T,2,16] = rope %k3, %pos, %rope dims=8 interleaved=1\n"
+    "%kr16:f16[T,2,16] = cast %kr\n"
+    "%kc1:f16[S,2,16] = kv_write %kc, %kr16, %pos\n"
+    "%vc1:f16[S,2,16] = kv_write %vc, %k3, %pos\n"
+    "%a:f32[T,4,16] = attention %qr, %kc1, %vc1, %pos, %sinks scale=0x1p-2 window=7 cap=0x1.9p+5\n"
+    "%s:f32[T,12,18] = attn_split %qr, %kc1, %vc1, %pos scale=-0x1p-2 window=0 cap=0x0p+0 splits=3\n"
+    "%a2:f32[T,4,16] = attn_combine %s splits=3\n"
+    "%sum:f32[T,4,16] = add %a, %a2\n"
+    "%flat:f32[T,64] = reshape %sum\n"
+    "%part:f32[T,32] = slice %flat start=32\n"
+    "%rms:f32[T,1] = row_rms %part eps=0x0.0000000000001p-1022\n"
+    "%mean:f32[T,1] = row_mean %part\n"
+    "%istd:f32[T,1] = row_istd %part eps=0x1p+1023\n"
+    "%c0:f32[T,32] = sub %part, %mean\n"
+    "%c1:f32[T,32] = mul %c0, %istd\n"
+    "%c2:f32[T,32] = div %c1, %rms\n"
+    "%e0:f32[T,32] = offset %c2 by=-0x1.8p+1\n"
+    "%e1:f32[T,32] = silu %e0\n"
+    "%e2:f32[T,32] = gelu %e1\n"
+    "%e3:f32[T,32] = gelu_tanh %e2\n"
+    "%e4:f32[T,32] = relu %e3\n"
+    "%e5:f32[T,32] = relu2 %e4\n"
+    "%e6:f32[T,32] = sigmoid %e5\n"
+    "%e7:f32[T,32] = tanh %e6\n"
+    "%e8:f32[T,32] = exp %e7\n"
+    "%e9:bf16[T,32] = softplus %e8\n"
+    "%e10:f32[T,32] = softcap %e9 cap=0x1.ep+4 ; head\n"
+    "%last:f32[1,32] = last_row %e10\n"
+    "%p:f32[1,32] = softmax %last\n"
+    "%id:u32[1] = argmax %p\n"
+    "%ap:f32[1,7,2] = argmax_part %last parts=7\n"
+    "%am:u32[1] = argmax_merge %ap\n"
+    "return %p, %id, %am, %kc1, %vc1, %p\n"
+    "}\n"
+    "---\n"
+    "region @1 elementwise writes %x1 { %x0 %x1 }\n"
+    "region @2 row using rows_f32 writes %n1 %n2 { %n1 %n2 }\n"
+    "region @3 gemv writes %q %k { %q %k }\n"
+    "region @4 attention using attn/decode.f16-a writes %kc1 %vc1 %a { %q3 %k3 %qr %kr %kr16 %kc1 %vc1 %a }\n"
+    "region @5 attention writes %s { %k3 %qr %kr %kr16 %kc1 %vc1 %s }\n"
+    "region @6 matmul writes %e10 { %a2 %sum %flat %part %rms %mean %istd %c0 %c1 %c2 %e0 %e1 %e2 %e3 %e4 %e5 %e6 %e7 "
+    "%e8 %e9 %e10 }\n"
+    "region @7 argmax writes %p %id %am { %last %p %id %ap %am }\n";
+
+static inline dop_status
+test_parse(const char *text, dop_arena *arena, dop_diag *diag, dop_graph *out)
+{
+    size_t end;
+    return dop_graph_parse("test.dir", text, strlen(text), arena, diag, out, &end);
+}
+
+static inline void
+test_must_parse(const char *text, dop_arena *arena, dop_graph *out)
+{
+    dop_diag diag = {0};
+    cr_assert(test_parse(text, arena, &diag, out) == DOP_OK, "line %ld: %s", diag.line, diag.message);
+}
+
+static inline dop_node_id
+test_find(const dop_graph *g, const char *name)
+{
+    for (dop_node_id id = 1; id < g->n_nodes; id++) {
+        if (strcmp(g->nodes[id].name, name) == 0)
+            return id;
+    }
+    cr_assert_fail("no node %%%s", name);
+    return 0;
+}
+
+#endif
