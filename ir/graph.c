@@ -68,28 +68,29 @@ dop_graph_add(dop_graph *g, dop_op op, const char *name, const dop_node_id *srcs
               const dop_attr *attrs, const dop_want *want, dop_diag *diag, dop_node_id *out_id)
 {
     const dop_op_info *info = dop_op_of(op);
+    dop_node n = {.op = op, .n_srcs = n_srcs, .label = ""};
+    for (uint32_t i = 0; i < n_srcs && i < DOP_MAX_SRCS; i++) /* before *out_id, which may be one of them */
+        n.src[i] = srcs[i];
     *out_id = 0;
     if (g->n_nodes >= MAX_NODES)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "graph %s: more than %d nodes", g->name, MAX_NODES);
     if (name && !dop_name_ok(name))
         return DOP_FAIL(diag, DOP_E_INTERNAL, "a node cannot be named '%.100s'", name);
     for (uint32_t i = 0; i < n_srcs && i < DOP_MAX_SRCS; i++) {
-        if (srcs[i] == 0 || srcs[i] >= g->n_nodes)
+        if (n.src[i] == 0 || n.src[i] >= g->n_nodes)
             return DOP_FAIL(diag, DOP_E_INTERNAL, "%%%s: %s source %u is not a node", name ? name : "?", info->name, i);
     }
     char *own = name ? dop_arena_strdup(g->arena, name)
                      : dop_arena_printf(g->arena, "x%llu", (unsigned long long)g->next_name);
     if (!own)
         return no_memory(diag);
-    dop_node n = {.op = op, .n_srcs = n_srcs, .name = own, .label = ""};
+    n.name = own;
     dop_want got;
-    dop_status st = dop_shape_infer(g, op, own, srcs, n_srcs, attrs, want, diag, &got);
+    dop_status st = dop_shape_infer(g, op, own, n.src, n_srcs, attrs, want, diag, &got);
     if (st != DOP_OK)
         return st;
     n.type = got.type;
     n.shape = got.shape;
-    for (uint32_t i = 0; i < n_srcs; i++)
-        n.src[i] = srcs[i];
     for (uint8_t k = 0; k < info->n_attrs; k++) {
         n.attr[k] = attrs[k];
         if (dop_attr_kind_of(info->attrs[k]) == DOP_ATTR_S && !(n.attr[k].s = dop_arena_strdup(g->arena, attrs[k].s)))

@@ -151,6 +151,16 @@ dop_node_at(const dop_graph *g, dop_node_id id)
     return &g->nodes[id];
 }
 
+/* Does the region make (or recompute) the node? */
+static inline bool
+dop_region_has(const dop_region *r, dop_node_id id)
+{
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        if (r->nodes[i] == id)
+            return true;
+    return false;
+}
+
 double dop_node_f(const dop_graph *g, dop_node_id id, dop_attr_id a);
 int64_t dop_node_i(const dop_graph *g, dop_node_id id, dop_attr_id a);
 const char *dop_node_s(const dop_graph *g, dop_node_id id, dop_attr_id a);
