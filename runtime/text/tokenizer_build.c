@@ -186,7 +186,8 @@ put_merges(const dop_tok_build *b, dop_diag *diag, dop_buf *out)
         uint32_t k = dop_tok_slot(dop_tok_hash_pair(m->a, m->b), slots);
         while (table[k].a != DOP_TOK_NONE && (table[k].a != m->a || table[k].b != m->b))
             k = k + 1 == slots ? 0 : k + 1;
-        table[k] = *m;
+        if (table[k].a == DOP_TOK_NONE || !b->first_merge_wins)
+            table[k] = *m;
     }
     dop_buf_append(out, table, slots * sizeof *table);
     free(table);

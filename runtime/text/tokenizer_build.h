@@ -20,8 +20,9 @@ typedef struct dop_tok_build {
     dop_tok_str *piece, *text; /* [tokens] in strings */
     uint8_t *token_flags;      /* [tokens] */
     uint32_t *ranks;           /* [tokens] or NULL */
-    dop_tok_merge *merges;     /* rank order, later rows with the same pair win; NULL when merging by score */
+    dop_tok_merge *merges;     /* rank order; NULL when merging by score */
     size_t merge_count;
+    bool first_merge_wins; /* of several rows with one pair the first counts, otherwise the last */
     dop_tok_build_added *added;
     size_t added_count, added_cap;
     dop_tok_op ops[64];

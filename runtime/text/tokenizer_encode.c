@@ -64,7 +64,7 @@ match_at(const encoder *e, int group, const char *s, size_t n)
 {
     const dop_tokenizer *t = e->t;
     const dop_tok_added *best = NULL;
-    bool hide = !(t->head->flags & DOP_TOK_F_SKIP_SPECIAL_MATCH);
+    bool hide = !(t->head->flags & DOP_TOK_F_GGUF_MATCH);
     uint32_t lo = t->added_first[group][(uint8_t)s[0]], hi = t->added_first[group][(uint8_t)s[0] + 1];
     for (size_t depth = 1; lo < hi; depth++) {
         const dop_tok_added *a = &t->added[lo];
@@ -107,12 +107,18 @@ stands_alone(const char *s, size_t n, size_t a, size_t b)
     return b >= n || !is_word(dop_utf8_next(s + b, n - b).cp);
 }
 
+static bool
+strips(const dop_tokenizer *t, uint32_t cp)
+{
+    return dop_utf8_is_space(cp) && (cp < 0x80 || !(t->head->flags & DOP_TOK_F_GGUF_MATCH));
+}
+
 static size_t
-spaces_before(const char *s, size_t a, size_t floor)
+spaces_before(const dop_tokenizer *t, const char *s, size_t a, size_t floor)
 {
     while (a > floor) {
         size_t p = dop_utf8_prev(s, a);
-        if (p < floor || !dop_utf8_is_space(dop_utf8_next(s + p, a - p).cp))
+        if (p < floor || !strips(t, dop_utf8_next(s + p, a - p).cp))
             break;
         a = p;
     }
@@ -120,11 +126,11 @@ spaces_before(const char *s, size_t a, size_t floor)
 }
 
 static size_t
-spaces_after(const char *s, size_t n, size_t b)
+spaces_after(const dop_tokenizer *t, const char *s, size_t n, size_t b)
 {
     while (b < n) {
         dop_utf8_char c = dop_utf8_next(s + b, n - b);
-        if (!dop_utf8_is_space(c.cp))
+        if (!strips(t, c.cp))
             break;
         b += c.len;
     }
@@ -155,9 +161,9 @@ cut_added(encoder *e, int group, const char *s, size_t n, bool first, plain_fn *
         if (!allowed(e, m) || ((m->flags & DOP_ADDED_SINGLE_WORD) && !stands_alone(s, n, a, b)))
             continue;
         if (m->flags & DOP_ADDED_LSTRIP)
-            a = spaces_before(s, a, done);
+            a = spaces_before(e->t, s, a, done);
         if (m->flags & DOP_ADDED_RSTRIP)
-            b = spaces_after(s, n, b);
+            b = spaces_after(e->t, s, n, b);
         if (a > done)
             st = plain(e, s + done, a - done, first && done == 0);
         dop_ids_push(e->out, m->id);

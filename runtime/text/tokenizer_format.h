@@ -70,7 +70,8 @@ enum {
     DOP_TOK_F_IGNORE_MERGES = 8, /* a word that is a token is that token */
     DOP_TOK_F_BY_SCORE = 16,     /* merge by score of the result (SentencePiece), not by pair table */
     DOP_TOK_F_SEAMS = 32,        /* words may be cut before U+2581 where seam allows */
-    DOP_TOK_F_SKIP_SPECIAL_MATCH = 64, /* special tokens that may not be parsed do not hide other tokens (llama.cpp) */
+    DOP_TOK_F_GGUF_MATCH = 64, /* added tokens as llama.cpp finds them: special ones that may not be parsed do not
+                                  hide others, and only ASCII white space is stripped */
     DOP_TOK_F_HAS_CHAT = 128,
     DOP_TOK_F_ALL = 255,
 };

@@ -1,0 +1,489 @@
+/* Tokenizers stored in GGUF metadata (tokenizer.ggml.*).
+ *
+ * GGUF keeps vocabulary, merges or scores, and a name for the way text is split ("pre").  What that name means is
+ * a convention of llama.cpp; the table below has it as the regular expressions of the models' own tokenizer.json. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "runtime/gguf.h"
+#include "runtime/text/tokenizer_build.h"
+
+#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+#define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LEAD "[^\\r\\n\\p{L}\\p{N}]?"
+#define TAIL "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+#define LLAMA3 CONTRACTIONS "|" LEAD "\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" TAIL
+#define QWEN2 CONTRACTIONS "|" LEAD "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" TAIL
+#define QWEN35 CONTRACTIONS "|" LEAD "[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*" TAIL
+#define O200K                                                                                    \
+    LEAD UPPER "*" LOWER "+" CONTRACTIONS "?|" LEAD UPPER "+" LOWER "*" CONTRACTIONS             \
+         "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" TAIL
+#define TEKKEN LEAD UPPER "*" LOWER "+|" LEAD UPPER "+" LOWER "*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" TAIL
+#define DEEPSEEK_WORDS                                                                           \
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"   \
+    "| ?[\\p{P}\\p{S}]+[\\r\\n]*" TAIL
+#define SEED CONTRACTIONS "|" LEAD "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}\\r\\n]+" TAIL
+#define BAILING "'(?i:[sdmt]|ll|ve|re)|" LEAD "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
+
+enum { ignore_merges = 1, adds_bos = 2, nfc = 4 };
+
+/* names (space separated), flags, patterns applied one after the other */
+typedef struct pre_type {
+    const char *names;
+    unsigned flags;
+    const char *pattern[4];
+} pre_type;
+
+static const pre_type pre_types[] = {
+    {"default", 0, {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}},
+    {"gpt-2 phi-2 mpt olmo jais trillion granite-docling exaone4 jina-es jina-de jina-v2-es jina-v2-de jina-v2-code "
+     "gigachat a.x-4.0 mellum modern-bert roberta-bpe", 0, {GPT2}},
+    {"llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2", ignore_merges | adds_bos, {LLAMA3}},
+    {"dbrx smaug-bpe glm4 chatglm-bpe", 0, {LLAMA3}},
+    {"qwen2", nfc, {QWEN2}},
+    {"deepseek-r1-qwen kormo stablelm2 hunyuan megrez grok-2 solar-open", 0, {QWEN2}},
+    {"qwen35", nfc, {QWEN35}},
+    {"gpt-4o llama4 kanana2", 0, {O200K}},
+    {"tekken", ignore_merges | adds_bos, {TEKKEN}},
+    {"starcoder refact command-r smollm codeshell exaone minerva-7b mellum2", 0, {"\\p{N}", GPT2}},
+    {"falcon", 0, {"[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2, "[0-9][0-9][0-9]"}},
+    {"deepseek-coder", 0, {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", "[\\x{4e00}-\\x{9fa5}\\x{800}-\\x{4e00}\\x{ac00}-\\x{d7ff}]+|\\p{N}"}},
+    {"deepseek-v3 hunyuan-dense joyai-llm", 0,
+     {"\\p{N}{1,3}", "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{309f}\\x{30a0}-\\x{30ff}]+", DEEPSEEK_WORDS}},
+    {"seed-coder", 0, {SEED}},
+    {"bailingmoe bailingmoe2 llada-moe", 0, {BAILING}},
+};
+
+/* tokenizer.ggml.token_type */
+enum { type_normal = 1, type_unknown = 2, type_control = 3, type_user = 4, type_unused = 5, type_byte = 6 };
+
+/* Texts of tokens that end generation wherever they are in a vocabulary. */
+static const char *const end_texts[] = {
+    "<|eot_id|>", "<|im_end|>",  "<|end|>",  "<end_of_turn>", "<|endoftext|>",        "<|end_of_text|>",
+    "<|eom_id|>", "<|return|>", "<|call|>", "<EOT>",         "<end_of_utterance>", "<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>",
+};
+
+typedef struct importer {
+    const dop_gguf *g;
+    dop_tok_build b;
+    dop_diag *diag;
+    const dop_gguf_kv *tokens, *types;
+    bool byte_level, add_bos, add_eos, space_prefix;
+} importer;
+
+#define BAD(im, ...) DOP_FAIL_IN((im)->diag, DOP_E_INPUT, (im)->g->path, __VA_ARGS__)
+
+static bool
+text_is(dop_gguf_str s, const char *t)
+{
+    return s.len == strlen(t) && memcmp(s.data, t, s.len) == 0;
+}
+
+static int64_t
+type_of(const importer *im, uint32_t id)
+{
+    int64_t t = type_normal;
+    return dop_gguf_i64(im->types, id, &t) ? t : type_normal;
+}
+
+static bool
+has_name(const char *names, dop_gguf_str name)
+{
+    for (const char *p = names; *p;) {
+        size_t n = strcspn(p, " ");
+        if (n == name.len && memcmp(p, name.data, n) == 0)
+            return true;
+        p += n + (p[n] == ' ');
+    }
+    return false;
+}
+
+static dop_status
+read_pre(importer *im)
+{
+    dop_gguf_str name = {"default", 7};
+    dop_gguf_string(dop_gguf_find(im->g, "tokenizer.ggml.pre"), &name);
+    const pre_type *pre = NULL;
+    for (size_t i = 0; i < sizeof pre_types / sizeof *pre_types && !pre; i++)
+        if (has_name(pre_types[i].names, name))
+            pre = &pre_types[i];
+    if (!pre) {
+        dop_buf known = {0};
+        for (size_t i = 0; i < sizeof pre_types / sizeof *pre_types; i++)
+            dop_buf_printf(&known, " %s", pre_types[i].names);
+        dop_status st = BAD(im, "tokenizer.ggml.pre \"%.*s\" is not supported; known are:%s",
+                            name.len > 40 ? 40 : (int)name.len, name.data, known.data ? known.data : "");
+        dop_buf_finish(&known);
+        return st;
+    }
+    im->add_bos = (pre->flags & adds_bos) != 0;
+    im->b.flags |= (pre->flags & ignore_merges) ? DOP_TOK_F_IGNORE_MERGES : 0u;
+    dop_status st = DOP_OK;
+    if (pre->flags & nfc)
+        st = dop_tok_build_op(&im->b, DOP_OP_NFC, 0, "", 0, "", 0, im->diag);
+    im->b.norm_ops = im->b.op_count;
+    for (size_t i = 0; i < 4 && pre->pattern[i] && st == DOP_OK; i++)
+        st = dop_tok_build_op(&im->b, DOP_OP_SPLIT_REGEX, DOP_SPLIT_ISOLATED, pre->pattern[i], strlen(pre->pattern[i]),
+                              "", 0, im->diag);
+    return st;
+}
+
+static dop_status
+read_model(importer *im)
+{
+    dop_gguf_str model;
+    if (!dop_gguf_string(dop_gguf_find(im->g, "tokenizer.ggml.model"), &model))
+        return BAD(im, "the file has no tokenizer (tokenizer.ggml.model)");
+    im->byte_level = text_is(model, "gpt2");
+    if (!im->byte_level && !text_is(model, "llama"))
+        return BAD(im, "tokenizer.ggml.model \"%.*s\" is not supported (\"gpt2\" and \"llama\" are)",
+                   model.len > 40 ? 40 : (int)model.len, model.data);
+    im->tokens = dop_gguf_find(im->g, "tokenizer.ggml.tokens");
+    im->types = dop_gguf_find(im->g, "tokenizer.ggml.token_type");
+    if (!im->tokens || im->tokens->type != DOP_GGUF_ARRAY || im->tokens->elem != DOP_GGUF_STRING)
+        return BAD(im, "tokenizer.ggml.tokens is missing or no list of strings");
+    if (im->tokens->count > DOP_TOK_MAX_TOKENS)
+        return BAD(im, "tokenizer.ggml.tokens has %llu entries, too many", (unsigned long long)im->tokens->count);
+    if (im->types && im->types->count < im->tokens->count)
+        return BAD(im, "tokenizer.ggml.token_type is shorter than the vocabulary");
+    return DOP_OK;
+}
+
+/* Text that a token decodes to. */
+static dop_tok_str
+decoded(importer *im, dop_gguf_str s, int64_t type, dop_buf *scratch)
+{
+    dop_tok_build *b = &im->b;
+    scratch->size = 0;
+    if (type == type_control || type == type_user || type == type_unknown)
+        return dop_tok_build_string(b, s.data, (size_t)s.len);
+    if (im->byte_level) {
+        if (dop_tok_bytes_of_piece(s.data, (size_t)s.len, scratch))
+            return dop_tok_build_string(b, scratch->data, scratch->size);
+        return dop_tok_build_string(b, s.data, (size_t)s.len);
+    }
+    int byte = type == type_byte ? dop_tok_byte_token(s.data, (size_t)s.len) : -1;
+    if (byte >= 0) {
+        char c = (char)byte;
+        return dop_tok_build_string(b, &c, 1);
+    }
+    for (size_t i = 0; i < s.len;) {
+        bool mark = s.len - i >= DOP_TOK_SPACE_LEN && memcmp(s.data + i, DOP_TOK_SPACE, DOP_TOK_SPACE_LEN) == 0;
+        dop_buf_append(scratch, mark ? " " : s.data + i, 1);
+        i += mark ? DOP_TOK_SPACE_LEN : 1;
+    }
+    return dop_tok_build_string(b, scratch->data, scratch->size);
+}
+
+static dop_status
+read_tokens(importer *im)
+{
+    dop_tok_build *b = &im->b;
+    dop_buf scratch = {0};
+    uint64_t at = 0;
+    dop_gguf_str s;
+    for (uint32_t id = 0; dop_gguf_next_string(im->tokens, &at, &s); id++) {
+        int64_t type = type_of(im, id);
+        b->token_flags[id] = DOP_TOKEN_USED;
+        if (type == type_control || type == type_unknown)
+            b->token_flags[id] |= DOP_TOKEN_SPECIAL;
+        if (s.len == 0 || s.len > UINT32_MAX / 4)
+            continue;
+        b->text[id] = decoded(im, s, type, &scratch);
+        int byte = -1;
+        scratch.size = 0;
+        if (!im->byte_level) {
+            b->piece[id] = dop_tok_build_string(b, s.data, (size_t)s.len);
+            b->token_flags[id] |= DOP_TOKEN_MODEL;
+            byte = type == type_byte ? dop_tok_byte_token(s.data, (size_t)s.len) : -1;
+        } else if (dop_tok_bytes_of_piece(s.data, (size_t)s.len, &scratch)) {
+            b->piece[id] = dop_tok_build_string(b, scratch.data, scratch.size);
+            b->token_flags[id] |= DOP_TOKEN_MODEL;
+            byte = scratch.size == 1 ? (uint8_t)scratch.data[0] : -1;
+        }
+        if (byte >= 0)
+            b->byte_ids[byte] = id;
+    }
+    bool failed = scratch.failed || b->strings.failed;
+    dop_buf_finish(&scratch);
+    return failed ? DOP_FAIL(im->diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+}
+
+typedef struct scored {
+    double score;
+    uint32_t id;
+} scored;
+
+static int
+compare_scores(const void *x, const void *y)
+{
+    const scored *a = x, *b = y;
+    if (a->score != b->score)
+        return a->score > b->score ? -1 : 1;
+    return a->id < b->id ? -1 : 1;
+}
+
+/* Scores become ranks: equal scores, equal rank; the best score is rank 0. */
+static dop_status
+read_scores(importer *im)
+{
+    dop_tok_build *b = &im->b;
+    const dop_gguf_kv *scores = dop_gguf_find(im->g, "tokenizer.ggml.scores");
+    dop_status st = DOP_OK;
+    scored *rows = calloc(b->tokens, sizeof *rows);
+    b->ranks = calloc(b->tokens, sizeof *b->ranks);
+    if (!rows || !b->ranks) {
+        st = DOP_FAIL(im->diag, DOP_E_NOMEM, "out of memory");
+        goto error;
+    }
+    for (uint32_t i = 0; i < b->tokens; i++) {
+        rows[i].id = i;
+        if (scores && (!dop_gguf_f64(scores, i, &rows[i].score) || isnan(rows[i].score))) {
+            st = BAD(im, "tokenizer.ggml.scores is too short or has no number for token %u", i);
+            goto error;
+        }
+    }
+    qsort(rows, b->tokens, sizeof *rows, compare_scores);
+    uint32_t rank = 0;
+    for (uint32_t i = 0; i < b->tokens; i++) {
+        if (i && rows[i].score < rows[i - 1].score)
+            rank++;
+        b->ranks[rows[i].id] = rank;
+    }
+    b->flags |= DOP_TOK_F_BY_SCORE | DOP_TOK_F_BYTE_FALLBACK;
+error:
+    free(rows);
+    return st;
+}
+
+/* Finds ids by piece while merges are read. */
+typedef struct piece_index {
+    uint32_t *slot;
+    uint64_t slots;
+} piece_index;
+
+static bool
+index_pieces(const dop_tok_build *b, piece_index *ix)
+{
+    ix->slots = (uint64_t)b->tokens * 2 + 8;
+    ix->slot = malloc(ix->slots * sizeof *ix->slot);
+    if (!ix->slot)
+        return false;
+    memset(ix->slot, 0xff, ix->slots * sizeof *ix->slot);
+    for (uint32_t id = 0; id < b->tokens; id++) {
+        if (!(b->token_flags[id] & DOP_TOKEN_MODEL))
+            continue;
+        uint64_t k = dop_tok_slot(dop_tok_hash_bytes(b->strings.data + b->piece[id].offset, b->piece[id].bytes), ix->slots);
+        while (ix->slot[k] != DOP_TOK_NONE)
+            k = k + 1 == ix->slots ? 0 : k + 1;
+        ix->slot[k] = id;
+    }
+    return true;
+}
+
+static uint32_t
+find_piece(const dop_tok_build *b, const piece_index *ix, const char *s, size_t n)
+{
+    uint64_t k = dop_tok_slot(dop_tok_hash_bytes(s, n), ix->slots);
+    for (; ix->slot[k] != DOP_TOK_NONE; k = k + 1 == ix->slots ? 0 : k + 1) {
+        const dop_tok_str *p = &b->piece[ix->slot[k]];
+        if (p->bytes == n && memcmp(b->strings.data + p->offset, s, n) == 0)
+            return ix->slot[k];
+    }
+    return DOP_TOK_NONE;
+}
+
+/* One merge "left right", in GPT-2's alphabet. */
+static bool
+read_merge(const dop_tok_build *b, const piece_index *ix, dop_gguf_str s, dop_buf *bytes, dop_tok_merge *m)
+{
+    const char *space = s.len > 1 ? memchr(s.data + 1, ' ', (size_t)s.len - 1) : NULL;
+    bytes->size = 0;
+    if (!space || !dop_tok_bytes_of_piece(s.data, (size_t)(space - s.data), bytes))
+        return false;
+    size_t left = bytes->size;
+    if (!dop_tok_bytes_of_piece(space + 1, (size_t)(s.data + s.len - space - 1), bytes) || bytes->failed)
+        return false;
+    m->a = find_piece(b, ix, bytes->data, left);
+    m->b = find_piece(b, ix, bytes->data + left, bytes->size - left);
+    m->id = find_piece(b, ix, bytes->data, bytes->size);
+    return m->a != DOP_TOK_NONE && m->b != DOP_TOK_NONE && m->id != DOP_TOK_NONE;
+}
+
+static dop_status
+read_merges(importer *im)
+{
+    dop_tok_build *b = &im->b;
+    const dop_gguf_kv *kv = dop_gguf_find(im->g, "tokenizer.ggml.merges");
+    dop_buf bytes = {0};
+    piece_index ix = {0};
+    dop_status st = DOP_OK;
+    uint64_t at = 0;
+    dop_gguf_str s;
+    if (!kv || kv->type != DOP_GGUF_ARRAY || kv->elem != DOP_GGUF_STRING || kv->count > (uint64_t)DOP_TOK_MAX_TOKENS * 4)
+        return BAD(im, "tokenizer.ggml.merges is missing or no list of strings");
+    b->merges = calloc((size_t)kv->count + 1, sizeof *b->merges);
+    if (!b->merges || !index_pieces(b, &ix)) {
+        st = DOP_FAIL(im->diag, DOP_E_NOMEM, "out of memory");
+        goto error;
+    }
+    for (uint32_t i = 0; dop_gguf_next_string(kv, &at, &s); i++) {
+        dop_tok_merge *m = &b->merges[b->merge_count];
+        if (!read_merge(b, &ix, s, &bytes, m)) {
+            st = BAD(im, "tokenizer.ggml.merges: entry %u \"%.*s\" is not made of tokens of the vocabulary", i,
+                     s.len > 80 ? 80 : (int)s.len, s.data);
+            goto error;
+        }
+        m->rank = i;
+        b->merge_count++;
+    }
+    b->first_merge_wins = true;
+error:
+    free(ix.slot);
+    dop_buf_finish(&bytes);
+    return st;
+}
+
+static uint32_t
+id_key(const importer *im, const char *key, uint32_t fallback)
+{
+    uint64_t v;
+    if (!dop_gguf_u64(dop_gguf_find(im->g, key), 0, &v) || v >= im->b.tokens)
+        return fallback < im->b.tokens ? fallback : DOP_TOK_NONE;
+    return (uint32_t)v;
+}
+
+static uint32_t
+token_of_text(const importer *im, const char *text)
+{
+    uint64_t at = 0;
+    dop_gguf_str s;
+    for (uint32_t id = 0; dop_gguf_next_string(im->tokens, &at, &s); id++)
+        if (text_is(s, text))
+            return id;
+    return DOP_TOK_NONE;
+}
+
+static void
+read_ends(importer *im)
+{
+    static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                       "tokenizer.ggml.eom_token_id"};
+    dop_tok_build *b = &im->b;
+    /* In the harmony format of gpt-oss <|end|> ends a message, not the answer. */
+    bool harmony = token_of_text(im, "<|return|>") != DOP_TOK_NONE && token_of_text(im, "<|call|>") != DOP_TOK_NONE;
+    b->eos = id_key(im, keys[0], im->byte_level ? 11 : 2);
+    for (size_t i = 0; i < 3; i++) {
+        uint32_t id = i ? id_key(im, keys[i], DOP_TOK_NONE) : b->eos;
+        if (id != DOP_TOK_NONE)
+            dop_ids_push(&b->end_ids, id);
+    }
+    for (size_t i = 0; i < sizeof end_texts / sizeof *end_texts; i++) {
+        uint32_t id = token_of_text(im, end_texts[i]);
+        if (id == DOP_TOK_NONE || (harmony && strcmp(end_texts[i], "<|end|>") == 0))
+            continue;
+        dop_ids_push(&b->end_ids, id);
+        b->token_flags[id] |= DOP_TOKEN_SPECIAL;
+    }
+}
+
+static void
+read_special(importer *im)
+{
+    dop_tok_build *b = &im->b;
+    dop_gguf_str chat;
+    b->bos = id_key(im, "tokenizer.ggml.bos_token_id", im->byte_level ? 11 : 1);
+    b->unk = id_key(im, "tokenizer.ggml.unknown_token_id", im->byte_level ? DOP_TOK_NONE : 0);
+    read_ends(im);
+    if (!im->byte_level)
+        im->add_bos = true;
+    dop_gguf_bool(dop_gguf_find(im->g, "tokenizer.ggml.add_bos_token"), 0, &im->add_bos);
+    dop_gguf_bool(dop_gguf_find(im->g, "tokenizer.ggml.add_eos_token"), 0, &im->add_eos);
+    im->space_prefix = !im->byte_level;
+    dop_gguf_bool(dop_gguf_find(im->g, "tokenizer.ggml.add_space_prefix"), 0, &im->space_prefix);
+    if (im->add_bos && b->bos != DOP_TOK_NONE)
+        dop_ids_push(&b->prefix, b->bos);
+    if (im->add_eos && b->eos != DOP_TOK_NONE)
+        dop_ids_push(&b->suffix, b->eos);
+    if (dop_gguf_string(dop_gguf_find(im->g, "tokenizer.chat_template"), &chat) && chat.len < (1u << 24)) {
+        b->chat = chat.data;
+        b->chat_len = (size_t)chat.len;
+    }
+}
+
+/* Files do not say which tokens swallow the white space behind them; Phi-3's do. */
+static bool
+swallows_space(const importer *im, dop_gguf_str token)
+{
+    static const char *const no[] = {"<unk>", "<s>", "<|endoftext|>"};
+    dop_gguf_str name;
+    char lower[128] = "";
+    if (!dop_gguf_string(dop_gguf_find(im->g, "general.name"), &name))
+        return false;
+    for (size_t i = 0; i < name.len && i + 1 < sizeof lower; i++)
+        lower[i] = (char)(name.data[i] >= 'A' && name.data[i] <= 'Z' ? name.data[i] + 32 : name.data[i]);
+    if (!strstr(lower, "phi-3") && !strstr(lower, "phi3"))
+        return false;
+    for (size_t i = 0; i < 3; i++)
+        if (text_is(token, no[i]))
+            return false;
+    return true;
+}
+
+static dop_status
+read_added(importer *im)
+{
+    dop_tok_build *b = &im->b;
+    uint64_t at = 0;
+    dop_gguf_str s;
+    for (uint32_t id = 0; dop_gguf_next_string(im->tokens, &at, &s); id++) {
+        int64_t type = type_of(im, id);
+        bool special = (b->token_flags[id] & DOP_TOKEN_SPECIAL) != 0;
+        if ((!special && type != type_user) || s.len == 0)
+            continue;
+        uint32_t flags = (special ? DOP_ADDED_SPECIAL : 0u) | (swallows_space(im, s) ? DOP_ADDED_RSTRIP : 0u);
+        dop_status st = dop_tok_build_add(b, id, flags, false, s.data, (size_t)s.len, im->diag);
+        if (st != DOP_OK)
+            return st;
+    }
+    return DOP_OK;
+}
+
+/* SentencePiece: a space in front, every space U+2581, no words. */
+static dop_status
+sentencepiece_ops(importer *im)
+{
+    dop_status st = DOP_OK;
+    dop_tok_build *b = &im->b;
+    if (im->space_prefix)
+        st = dop_tok_build_op(b, DOP_OP_PREPEND, 0, " ", 1, "", 0, im->diag);
+    if (st == DOP_OK)
+        st = dop_tok_build_op(b, DOP_OP_REPLACE, 0, " ", 1, DOP_TOK_SPACE, DOP_TOK_SPACE_LEN, im->diag);
+    b->norm_ops = b->op_count;
+    b->strip = im->space_prefix ? 1 : 0;
+    return st;
+}
+
+dop_status
+dop_tokenizer_from_gguf(const dop_gguf *gguf, dop_diag *diag, dop_tokenizer **out_tok)
+{
+    importer im = {.g = gguf, .diag = diag};
+    dop_status st;
+    *out_tok = NULL;
+    if ((st = read_model(&im)) != DOP_OK ||
+        (st = dop_tok_build_init(&im.b, gguf->path, (uint32_t)im.tokens->count, diag)) != DOP_OK)
+        goto error;
+    im.b.flags = DOP_TOK_F_GGUF_MATCH | (im.byte_level ? DOP_TOK_F_BYTE_LEVEL : 0u);
+    if ((st = read_tokens(&im)) != DOP_OK || (im.byte_level && (st = read_pre(&im)) != DOP_OK))
+        goto error;
+    read_special(&im);
+    if ((st = im.byte_level ? read_merges(&im) : read_scores(&im)) != DOP_OK ||
+        (!im.byte_level && (st = sentencepiece_ops(&im)) != DOP_OK) || (st = read_added(&im)) != DOP_OK)
+        goto error;
+    st = dop_tok_build_finish(&im.b, diag, out_tok);
+error:
+    dop_tok_build_free(&im.b);
+    return st;
+}
