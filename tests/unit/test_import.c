@@ -1,0 +1,388 @@
+/* What importers make of models that load: facts, weights, the text side. */
+#include "tests/unit/import_util.h"
+
+#include <math.h>
+
+typedef struct loaded {
+    dop_arena arena;
+    dop_model m;
+} loaded;
+
+static void
+load_dir(loaded *l, const char *dir)
+{
+    dop_diag diag = {0};
+    dop_arena_init(&l->arena);
+    dop_status st = dop_model_load(dir, &l->arena, &diag, &l->m);
+    cr_assert_eq(st, DOP_OK, "%s: %s: %s", dir, diag.path, diag.message);
+}
+
+static void
+unload(loaded *l)
+{
+    dop_model_finish(&l->m);
+    dop_arena_finish(&l->arena);
+}
+
+/* A golden model with a patched config.json. */
+static void
+load_patched(loaded *l, const char *model, const char *patch)
+{
+    scratch s = scratch_make();
+    scratch_config(&s, model, patch);
+    scratch_tensors(&s, model, "{}");
+    load_dir(l, s.dir);
+    scratch_remove(&s); /* the maps stay valid */
+}
+
+static void
+same_ropes(const dop_arch *a, const dop_arch *b)
+{
+    cr_assert_eq(a->n_ropes, b->n_ropes);
+    for (uint32_t i = 0; i < a->n_ropes; i++) {
+        const dop_rope *x = &a->ropes[i], *y = &b->ropes[i];
+        cr_expect(x->theta == y->theta && x->dims == y->dims && x->scaling == y->scaling && x->factor == y->factor &&
+                      x->low_freq_factor == y->low_freq_factor && x->high_freq_factor == y->high_freq_factor &&
+                      x->original_ctx == y->original_ctx && x->n_factors == y->n_factors &&
+                      x->attention_factor == y->attention_factor,
+                  "rotary embedding %u differs", i);
+        for (uint32_t k = 0; k < x->n_factors; k++)
+            cr_expect(x->short_factors[k] == y->short_factors[k] && x->long_factors[k] == y->long_factors[k]);
+    }
+}
+
+static void
+same_facts(const dop_arch *a, const dop_arch *b)
+{
+    cr_assert_eq(a->n_layers, b->n_layers);
+    cr_expect(a->hidden == b->hidden && a->vocab == b->vocab && a->ctx_train == b->ctx_train);
+    cr_expect(a->norm_eps == b->norm_eps && a->norm_add == b->norm_add && a->tied == b->tied && a->act == b->act);
+    cr_expect(a->attn_scale == b->attn_scale && a->attn_softcap == b->attn_softcap &&
+              a->logit_softcap == b->logit_softcap && a->embed_scale == b->embed_scale);
+    for (uint32_t i = 0; i < a->n_layers; i++) {
+        const dop_layer *x = &a->layers[i], *y = &b->layers[i];
+        cr_expect(x->n_heads == y->n_heads && x->n_kv_heads == y->n_kv_heads && x->head_dim == y->head_dim &&
+                      x->window == y->window && x->rope == y->rope && x->ffn == y->ffn,
+                  "layer %u differs", i);
+    }
+    same_ropes(a, b);
+}
+
+/* The same model in both styles of config.json. */
+Test(import, old_and_new_style)
+{
+    static const struct {
+        const char *model, *patch;
+    } cases[] = {
+        {"llama", "{\"dtype\": \"<delete>\", \"torch_dtype\": \"bfloat16\", \"rope_parameters\": \"<delete>\","
+                  " \"rope_theta\": 10000.0, \"rope_scaling\": null, \"head_dim\": \"<delete>\"}"},
+        {"llama3_rope_tied", "{\"rope_scaling\": \"<delete>\", \"rope_theta\": \"<delete>\", \"rope_parameters\": "
+                             "{\"rope_theta\": 500000.0,"
+                             " \"factor\": 8.0, \"high_freq_factor\": 4.0, \"low_freq_factor\": 1.0,"
+                             " \"original_max_position_embeddings\": 64, \"rope_type\": \"llama3\"}}"},
+        {"llama_attnbias_linear", "{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 4}}"},
+        {"gemma", "{\"rope_parameters\": null, \"hidden_activation\": null, \"hidden_act\": \"gelu\","
+                  " \"tie_word_embeddings\": \"<delete>\", \"rope_theta\": \"<delete>\"}"},
+        {"gemma2",
+         "{\"layer_types\": \"<delete>\", \"rope_parameters\": null, \"final_logit_softcapping\": \"<delete>\","
+         " \"attn_logit_softcapping\": \"<delete>\"}"},
+        {"gemma3",
+         "{\"layer_types\": \"<delete>\", \"rope_parameters\": null, \"_sliding_window_pattern\": \"<delete>\","
+         " \"sliding_window_pattern\": 6, \"rope_theta\": 1000000, \"rope_local_base_freq\": 10000}"},
+        {"gemma3",
+         "{\"layer_types\": \"<delete>\", \"rope_parameters\": null, \"_sliding_window_pattern\": \"<delete>\"}"},
+        {"qwen3", "{\"layer_types\": null, \"rope_parameters\": null, \"rope_theta\": 1000000.0}"},
+        {"smollm3_nope", "{\"layer_types\": null, \"no_rope_layers\": null, \"tie_word_embeddings\": \"<delete>\"}"},
+        {"phi4_mini_longrope",
+         "{\"rope_scaling\": null, \"rope_theta\": null, \"partial_rotary_factor\": null, \"rope_parameters\": {"
+         "\"rope_theta\": 10000.0, \"rope_type\": \"longrope\", \"partial_rotary_factor\": 0.75,"
+         " \"original_max_position_embeddings\": 32, \"long_factor\": [1.0, 1.6, 2.2, 2.8, 3.4, 4.0],"
+         " \"short_factor\": [1.0, 1.05, 1.1, 1.15, 1.2, 1.25]}}"},
+        {"phi4_mini_longrope", "{\"rope_scaling\": {\"<merge>\": 1, \"rope_type\": \"<delete>\", \"type\": \"su\","
+                               " \"original_max_position_embeddings\": \"<delete>\"}}"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        loaded a, b;
+        load_patched(&a, cases[i].model, "{}");
+        load_patched(&b, cases[i].model, cases[i].patch);
+        same_facts(&a.m.arch, &b.m.arch);
+        unload(&a);
+        unload(&b);
+    }
+}
+
+Test(import, sliding_windows)
+{
+    static const struct {
+        const char *model, *patch;
+        uint32_t window[4]; /* of the first layers; ~0 ends */
+    } cases[] = {
+        {"mistral_window", "{}", {12, 12, ~0u}},
+        {"mistral_window", "{\"sliding_window\": null}", {0, 0, ~0u}},
+        {"mistral_window", "{\"sliding_window\": \"<delete>\"}", {4096, 4096, ~0u}},
+        {"qwen2", "{\"sliding_window\": 16}", {0, 0, ~0u}},
+        {"qwen2",
+         "{\"sliding_window\": 16, \"use_sliding_window\": true, \"max_window_layers\": 1, \"layer_types\": null}",
+         {0, 16, ~0u}},
+        {"qwen2",
+         "{\"sliding_window\": 16, \"use_sliding_window\": true, \"layer_types\": [\"sliding_attention\","
+         " \"full_attention\"]}",
+         {16, 0, ~0u}},
+        {"gemma2", "{}", {10, 0, 10, 0}},
+        {"gemma3", "{}", {10, 10, 10, 10}},
+        {"gemma3", "{\"layer_types\": null, \"sliding_window_pattern\": 2}", {10, 0, 10, 0}},
+        {"phi3", "{\"sliding_window\": 9}", {9, 9, ~0u}},
+        {"smollm3_nope", "{\"sliding_window\": 8, \"use_sliding_window\": true, \"layer_types\": null}", {0, 0, 0, 8}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        loaded l;
+        load_patched(&l, cases[i].model, cases[i].patch);
+        for (uint32_t k = 0; k < 4 && cases[i].window[k] != ~0u; k++)
+            cr_expect_eq(l.m.arch.layers[k].window, cases[i].window[k], "case %zu, layer %u: window %u", i, k,
+                         l.m.arch.layers[k].window);
+        unload(&l);
+    }
+}
+
+/* A model of several parts: text_config below, tensors with a longer prefix. */
+Test(import, nested_text_config)
+{
+    static const char *const prefixes[][2] = {{"language_model.model.", "language_model."},
+                                              {"model.language_model.", ""}};
+    loaded plain;
+    load_patched(&plain, "gemma3", "{}");
+    for (size_t p = 0; p < 2; p++) {
+        scratch s = scratch_make();
+        dop_buf b = golden_file("gemma3", "config.json"), t = golden_file("gemma3", "model.safetensors");
+        json_t *text = json_of(b.data), *top = json_object();
+        json_object_del(text, "architectures");
+        json_object_del(text, "eos_token_id");
+        json_object_set_new(top, "architectures", json_pack("[s]", "Gemma3ForConditionalGeneration"));
+        json_object_set_new(top, "model_type", json_string("gemma3"));
+        json_object_set_new(top, "eos_token_id", json_pack("[i,i]", 1, 106));
+        json_object_set_new(top, "text_config", text);
+        scratch_json(&s, "config.json", top);
+        json_t *header = json_loadb(t.data + 8, (size_t)st_header_size(&t), 0, NULL), *renamed = json_object(), *v;
+        const char *key;
+        json_object_foreach(header, key, v)
+        {
+            char name[256];
+            snprintf(name, sizeof name, "%s%s", strncmp(key, "model.", 6) == 0 ? prefixes[p][0] : "",
+                     strncmp(key, "model.", 6) == 0 ? key + 6 : key);
+            json_object_set(renamed, name, v);
+        }
+        char *dump = json_dumps(renamed, JSON_COMPACT);
+        dop_buf out = st_bytes(dump, strlen(dump), strlen(dump), t.data + 8 + st_header_size(&t),
+                               t.size - 8 - (size_t)st_header_size(&t));
+        scratch_write(&s, "model.safetensors", out.data, out.size);
+        loaded l;
+        load_dir(&l, s.dir);
+        same_facts(&plain.m.arch, &l.m.arch);
+        cr_expect_eq(l.m.weights.n, plain.m.weights.n);
+        cr_expect(l.m.arch.n_end_ids == 2 && l.m.arch.end_ids[0] == 1 && l.m.arch.end_ids[1] == 106);
+        unload(&l);
+        scratch_remove(&s);
+        free(dump);
+        json_decref(header);
+        json_decref(renamed);
+        json_decref(top);
+        dop_buf_finish(&b);
+        dop_buf_finish(&t);
+        dop_buf_finish(&out);
+    }
+    unload(&plain);
+}
+
+static void
+same_weights(const dop_weights *a, const dop_weights *b)
+{
+    cr_assert_eq(a->n, b->n);
+    for (uint32_t i = 0; i < a->n; i++) {
+        const dop_weight *x = &a->items[i], *y = &b->items[i];
+        cr_expect_str_eq(x->name, y->name);
+        cr_assert(x->type == y->type && x->rows == y->rows && x->cols == y->cols && x->col_stride == 0);
+        for (uint32_t r = 0; r < x->rows; r++)
+            cr_assert_arr_eq(x->data + r * x->row_stride, y->data + r * y->row_stride,
+                             x->cols * dop_type_of(x->type)->bytes, "%s row %u", x->name, r);
+    }
+}
+
+/* The tensors of one file in two shards give the same weights. */
+Test(import, shards)
+{
+    dop_buf b = golden_file("llama", "model.safetensors");
+    const size_t n = (size_t)st_header_size(&b);
+    json_t *header = json_loadb(b.data + 8, n, 0, NULL), *v, *map = json_object();
+    scratch s = scratch_make();
+    scratch_config(&s, "llama", "{}");
+    for (unsigned part = 0; part < 2; part++) {
+        json_t *own = json_object();
+        dop_buf data = {0};
+        char file[64];
+        const char *key;
+        unsigned i = 0;
+        snprintf(file, sizeof file, "model-0000%u-of-00002.safetensors", part + 1);
+        json_object_foreach(header, key, v)
+        {
+            if (strcmp(key, "__metadata__") == 0 || i++ % 2 != part)
+                continue;
+            size_t begin = (size_t)json_integer_value(json_array_get(json_object_get(v, "data_offsets"), 0));
+            size_t end = (size_t)json_integer_value(json_array_get(json_object_get(v, "data_offsets"), 1));
+            json_t *copy = json_copy(v);
+            json_object_set_new(copy, "data_offsets",
+                                json_pack("[I,I]", (json_int_t)data.size, (json_int_t)(data.size + end - begin)));
+            json_object_set_new(own, key, copy);
+            json_object_set_new(map, key, json_string(file));
+            dop_buf_append(&data, b.data + 8 + n + begin, end - begin);
+        }
+        char *text = json_dumps(own, JSON_COMPACT);
+        dop_buf out = st_bytes(text, strlen(text), strlen(text), data.data, data.size);
+        scratch_write(&s, file, out.data, out.size);
+        free(text);
+        json_decref(own);
+        dop_buf_finish(&data);
+        dop_buf_finish(&out);
+    }
+    json_t *index = json_object();
+    json_object_set_new(index, "weight_map", map);
+    scratch_json(&s, "model.safetensors.index.json", index);
+    loaded sharded, single;
+    load_dir(&sharded, s.dir);
+    load_patched(&single, "llama", "{}");
+    cr_expect_eq(sharded.m.weights.n_maps, 2);
+    same_weights(&single.m.weights, &sharded.m.weights);
+    unload(&sharded);
+    unload(&single);
+    scratch_remove(&s);
+    json_decref(index);
+    json_decref(header);
+    dop_buf_finish(&b);
+}
+
+/* Weights point into the mapped file, also as parts of fused and transposed tensors. */
+Test(import, nothing_is_copied)
+{
+    static const char *const models[] = {"llama", "phi3", "gpt2", "gemma3"};
+    for (size_t i = 0; i < 4; i++) {
+        loaded l;
+        load_patched(&l, models[i], "{}");
+        const dop_map *map = &l.m.weights.maps[0];
+        cr_assert_eq(l.m.weights.n_maps, 1);
+        for (uint32_t k = 0; k < l.m.weights.n; k++)
+            cr_expect(l.m.weights.items[k].data >= map->data && l.m.weights.items[k].data < map->data + map->size);
+        unload(&l);
+    }
+    loaded l;
+    load_patched(&l, "gpt2", "{}");
+    const dop_weight *q = dop_weights_find(&l.m.weights, "L1.q"), *k = dop_weights_find(&l.m.weights, "L1.k");
+    cr_assert(q && k);
+    cr_expect(q->rows == 64 && q->cols == 64 && q->row_stride == 4 && q->col_stride == 192 * 4 &&
+              k->data == q->data + 256);
+    unload(&l);
+}
+
+Test(import, ids_and_sampling)
+{
+    static const struct {
+        const char *config, *generation;
+        uint32_t n_end, top_k;
+        int64_t end[2], bos;
+        double temperature, top_p, min_p;
+    } cases[] = {
+        {"{}", NULL, 1, 0, {2}, 1, -1, 1, 0},
+        {"{\"eos_token_id\": [2, 7]}", NULL, 2, 0, {2, 7}, 1, -1, 1, 0},
+        {"{\"eos_token_id\": [2, 320]}", NULL, 1, 0, {2}, 1, -1, 1, 0}, /* 320 is past the vocabulary */
+        {"{\"eos_token_id\": null, \"bos_token_id\": null}", NULL, 0, 0, {0}, -1, -1, 1, 0},
+        {"{}", "{\"eos_token_id\": [5, 6], \"bos_token_id\": 3}", 2, 0, {5, 6}, 3, -1, 1, 0},
+        {"{}", "{\"temperature\": 0.7, \"top_p\": 0.5}", 1, 0, {2}, 1, -1, 1, 0}, /* does not sample */
+        {"{}", "{\"do_sample\": true}", 1, 50, {2}, 1, 1, 1, 0},
+        {"{}",
+         "{\"do_sample\": true, \"temperature\": 0.6, \"top_k\": 20, \"top_p\": 0.95, \"min_p\": 0.1}",
+         1,
+         20,
+         {2},
+         1,
+         0.6,
+         0.95,
+         0.1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        scratch s = scratch_make();
+        loaded l;
+        scratch_config(&s, "llama", cases[i].config);
+        scratch_tensors(&s, "llama", "{}");
+        if (cases[i].generation)
+            scratch_text(&s, "generation_config.json", cases[i].generation);
+        load_dir(&l, s.dir);
+        cr_assert_eq(l.m.arch.n_end_ids, cases[i].n_end, "case %zu: %u end ids", i, l.m.arch.n_end_ids);
+        for (uint32_t k = 0; k < cases[i].n_end; k++)
+            cr_expect_eq(l.m.arch.end_ids[k], cases[i].end[k], "case %zu", i);
+        cr_expect_eq(l.m.arch.bos_id, cases[i].bos, "case %zu", i);
+        cr_expect(l.m.temperature == cases[i].temperature && l.m.top_p == cases[i].top_p &&
+                      l.m.min_p == cases[i].min_p && l.m.top_k == cases[i].top_k,
+                  "case %zu", i);
+        unload(&l);
+        scratch_remove(&s);
+    }
+}
+
+Test(import, chat_template_and_tokenizer)
+{
+    static const struct {
+        const char *tokenizer_config, *json, *jinja, *expected;
+    } cases[] = {
+        {NULL, NULL, NULL, NULL},
+        {"{\"chat_template\": \"one\"}", NULL, NULL, "one"},
+        {"{\"chat_template\": null}", NULL, NULL, NULL},
+        {"{\"chat_template\": [{\"name\": \"tool_use\", \"template\": \"no\"}, {\"name\": \"default\", \"template\": "
+         "\"yes\"}]}",
+         NULL, NULL, "yes"},
+        {"{\"chat_template\": \"one\"}", "{\"chat_template\": \"two\"}", NULL, "two"},
+        {"{\"chat_template\": \"one\"}", "{\"chat_template\": \"two\"}", "three", "three"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        scratch s = scratch_make();
+        loaded l;
+        scratch_config(&s, "llama", "{}");
+        scratch_tensors(&s, "llama", "{}");
+        scratch_text(&s, "tokenizer.json", "{}");
+        if (cases[i].tokenizer_config)
+            scratch_text(&s, "tokenizer_config.json", cases[i].tokenizer_config);
+        if (cases[i].json)
+            scratch_text(&s, "chat_template.json", cases[i].json);
+        if (cases[i].jinja)
+            scratch_text(&s, "chat_template.jinja", cases[i].jinja);
+        load_dir(&l, s.dir);
+        cr_expect((!cases[i].expected && !l.m.chat_template) ||
+                      (l.m.chat_template && cases[i].expected && strcmp(l.m.chat_template, cases[i].expected) == 0),
+                  "case %zu: \"%s\"", i, l.m.chat_template ? l.m.chat_template : "none");
+        cr_expect_str_eq(l.m.tokenizer_json_path, scratch_path(&s, "tokenizer.json"));
+        cr_expect_str_eq(l.m.name, s.dir + 5);
+        unload(&l);
+        scratch_remove(&s);
+    }
+}
+
+/* The name is that of the directory, however it is spelled. */
+Test(import, name)
+{
+    loaded l;
+    load_dir(&l, GOLDEN "/gpt2/../llama/");
+    cr_expect_str_eq(l.m.name, "llama");
+    unload(&l);
+    cr_assert_eq(chdir(GOLDEN "/qwen2"), 0);
+    load_dir(&l, ".");
+    cr_expect_str_eq(l.m.name, "qwen2");
+    unload(&l);
+}
+
+/* sqrt(hidden) in the embedding's own precision. */
+Test(import, gemma_embedding_scale)
+{
+    loaded l;
+    load_dir(&l, DOP_SOURCE_DIR "/examples/shakespeare-gemma3");
+    cr_expect_eq(l.m.arch.embed_scale, 16.0);
+    cr_expect_eq(l.m.arch.norm_add, 1.0);
+    cr_expect_eq(l.m.arch.attn_scale, 0.125);
+    unload(&l);
+}
