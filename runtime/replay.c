@@ -92,30 +92,31 @@ dop_replay_record(const dop_replay *replay, uint32_t schedule, dop_form form, Vk
     return r == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, r, "vkEndCommandBuffer");
 }
 
-/* Zeroes state and scratch, after making what the copy queue uploaded visible to the compute queue. */
+/* Zeroes state or state and scratch, after making what the copy queue uploaded visible to the compute queue. */
 static dop_status
-record_clear(dop_replay *r, dop_diag *diag)
+record_clear(dop_replay *r, bool all, dop_diag *diag)
 {
+    VkCommandBuffer commands = r->clear[all];
     VkCommandBufferBeginInfo begin = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
         .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
     };
     r->device->recordings++;
-    VkResult res = vkBeginCommandBuffer(r->clear, &begin);
+    VkResult res = vkBeginCommandBuffer(commands, &begin);
     if (res != VK_SUCCESS)
         return DOP_VK_FAIL(diag, res, "vkBeginCommandBuffer");
-    barrier(r->clear, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
+    barrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
             VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
     for (uint32_t i = 0; i < r->plan->n_slots; i++) {
         const dop_plan_slot *s = &r->plan->slots[i];
         const dop_place *p = &r->memory->places[i];
-        if ((s->kind != DOP_SLOT_STATE && s->kind != DOP_SLOT_SCRATCH) || p->block == UINT32_MAX)
+        if (p->block == UINT32_MAX || (s->kind != DOP_SLOT_STATE && !(all && s->kind == DOP_SLOT_SCRATCH)))
             continue;
-        vkCmdFillBuffer(r->clear, r->memory->blocks[p->block].buffer, p->offset, dop_align_u64(s->size, 4), 0);
+        vkCmdFillBuffer(commands, r->memory->blocks[p->block].buffer, p->offset, dop_align_u64(s->size, 4), 0);
     }
-    barrier(r->clear, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
+    barrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
             VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
-    res = vkEndCommandBuffer(r->clear);
+    res = vkEndCommandBuffer(commands);
     return res == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, res, "vkEndCommandBuffer");
 }
 
@@ -139,7 +140,9 @@ check_grids(const dop_replay *r, uint32_t schedule, dop_diag *diag)
 static dop_status
 record_all(dop_replay *r, const bool *used, dop_diag *diag)
 {
-    dop_status st = record_clear(r, diag);
+    dop_status st = record_clear(r, false, diag);
+    if (st == DOP_OK)
+        st = record_clear(r, true, diag);
     for (uint32_t i = 0; i < r->plan->n_schedules && st == DOP_OK; i++) {
         if (!used[i])
             continue;
@@ -181,9 +184,9 @@ dop_replay_create(dop_device *device, const dop_plan *plan, const dop_memory *me
         .commandBufferCount = n,
     };
     res = vkAllocateCommandBuffers(device->handle, &allocate, r->commands);
-    allocate.commandBufferCount = 1;
+    allocate.commandBufferCount = 2;
     if (res == VK_SUCCESS)
-        res = vkAllocateCommandBuffers(device->handle, &allocate, &r->clear);
+        res = vkAllocateCommandBuffers(device->handle, &allocate, r->clear);
     if (res != VK_SUCCESS) {
         st = DOP_VK_FAIL(diag, res, "vkAllocateCommandBuffers");
         goto error;
@@ -250,9 +253,9 @@ dop_replay_submit(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t
 }
 
 dop_status
-dop_replay_clear(dop_replay *replay, dop_diag *diag, uint64_t *out_ticket)
+dop_replay_clear(dop_replay *replay, bool all, dop_diag *diag, uint64_t *out_ticket)
 {
-    return submit(replay, &replay->clear, 1, diag, out_ticket);
+    return submit(replay, &replay->clear[all], 1, diag, out_ticket);
 }
 
 dop_status

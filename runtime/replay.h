@@ -22,7 +22,7 @@ typedef struct dop_replay {
     const dop_pipelines *pipelines;
     VkCommandPool pool;
     VkCommandBuffer *commands; /* [schedule][form]; VK_NULL_HANDLE for schedules of other profiles */
-    VkCommandBuffer clear;     /* zeroes the state */
+    VkCommandBuffer clear[2];  /* zeroes the state; zeroes state and scratch */
     VkSemaphore timeline;
     uint64_t submitted;        /* last value that was asked for */
 } dop_replay;
@@ -37,8 +37,8 @@ void dop_replay_destroy(dop_replay *replay);
 enum { DOP_REPLAY_MAX_TIMES = 256 };
 dop_status dop_replay_submit(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
                              uint64_t *out_ticket);
-/* Zeroes the state slots. */
-dop_status dop_replay_clear(dop_replay *replay, dop_diag *diag, uint64_t *out_ticket);
+/* Zeroes the state slots, and with `all` (once, after loading) the scratch slots too. */
+dop_status dop_replay_clear(dop_replay *replay, bool all, dop_diag *diag, uint64_t *out_ticket);
 dop_status dop_replay_wait(dop_replay *replay, uint64_t ticket, dop_diag *diag);
 
 /* Host pointer to the logits of a schedule, f32; valid after waiting for a DOP_FORM_READ submission. */

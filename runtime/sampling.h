@@ -1,0 +1,57 @@
+/* Picking the next token from logits on the host.
+ *
+ * The order is that of llama.cpp: repetition penalty, top-k, top-p, min-p, temperature, draw.  Equal logits, history,
+ * parameters and seed give equal ids on every machine with the same C library. */
+#ifndef DOPPLER_RUNTIME_SAMPLING_H
+#define DOPPLER_RUNTIME_SAMPLING_H
+
+#include "runtime/base.h"
+
+typedef struct dop_sampling {
+    float temperature;       /* <= 0: the largest logit, no draw */
+    uint32_t top_k;          /* keep the k largest; 0: all */
+    float top_p;             /* keep the smallest set with at least this probability; outside (0, 1): all */
+    float min_p;             /* keep what has at least this share of the largest probability; <= 0: all */
+    float repeat_penalty;    /* divides positive and multiplies negative logits of recent tokens; 1: none */
+    uint32_t repeat_last_n;  /* how many recent tokens count; 0: none */
+    uint64_t seed;
+} dop_sampling;
+
+/* True when the pick is the plain arg-max of the logits, which the device does by itself. */
+bool dop_sampling_is_greedy(const dop_sampling *params);
+
+/* xoshiro256** 1.0 (Blackman and Vigna, public domain description), seeded with splitmix64. */
+typedef struct dop_rng {
+    uint64_t s[4];
+} dop_rng;
+
+void dop_rng_seed(dop_rng *rng, uint64_t seed);
+uint64_t dop_rng_next(dop_rng *rng);
+double dop_rng_unit(dop_rng *rng); /* uniform in [0, 1), 53 bits */
+
+typedef struct dop_candidate {
+    float logit;
+    uint32_t id;
+} dop_candidate;
+
+typedef struct dop_sampler {
+    dop_sampling params;
+    dop_rng rng;
+    uint32_t vocab;
+    dop_candidate *candidates; /* owned, vocab */
+    float *logits;             /* owned, vocab: after the penalty */
+    uint32_t *stamp;           /* owned, vocab: pick in which a token was penalized */
+    uint32_t n_picks;
+} dop_sampler;
+
+dop_status dop_sampler_init(dop_sampler *sampler, uint32_t vocab, dop_diag *diag);
+void dop_sampler_finish(dop_sampler *sampler); /* accepts a zeroed one */
+/* Takes new parameters and starts the random numbers again. */
+void dop_sampler_set(dop_sampler *sampler, const dop_sampling *params);
+/* logits: f32 [vocab]; history: the tokens so far, ids below vocab.  No allocation.  A NaN counts as -infinity. */
+uint32_t dop_sampler_pick(dop_sampler *sampler, const float *logits, const uint32_t *history, size_t n_history);
+
+/* The first of the largest logits; 0 when all are NaN. */
+uint32_t dop_argmax(const float *logits, uint32_t n);
+
+#endif

@@ -1,0 +1,275 @@
+/* Opening a session: everything that happens before the first token. */
+#include "runtime/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+double
+dop_now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+/* What the chosen profile uses: rows of schedules, kernels and slots.  One allocation behind three pointers. */
+typedef struct used_rows {
+    bool *schedules, *kernels, *slots;
+} used_rows;
+
+static dop_status
+mark_used(const dop_plan *plan, uint32_t profile, used_rows *out, dop_diag *diag)
+{
+    free(out->schedules);
+    out->schedules = calloc((size_t)plan->n_schedules + plan->n_kernels + plan->n_slots, sizeof(bool));
+    if (!out->schedules)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    out->kernels = out->schedules + plan->n_schedules;
+    out->slots = out->kernels + plan->n_kernels;
+    out->slots[plan->step_slot] = true;
+    for (uint32_t i = 0; i < plan->n_schedules; i++) {
+        const dop_plan_schedule *s = &plan->schedules[i];
+        if (s->profile != profile)
+            continue;
+        out->schedules[i] = true;
+        out->slots[s->logits_slot] = true;
+        for (uint32_t j = 0; j < s->n_dispatches; j++) {
+            const dop_plan_dispatch *d = &plan->dispatches[s->first_dispatch + j];
+            out->kernels[d->kernel] = true;
+            for (uint32_t k = 0; k < d->n_args; k++)
+                out->slots[plan->args[d->first_arg + k].slot] = true;
+        }
+    }
+    return DOP_OK;
+}
+
+/* The first profile that the device can run; the error speaks of the last one, the least demanding by habit. */
+static dop_status
+choose_profile(dop_session *s, const dop_device_info *info, used_rows *out, dop_diag *diag)
+{
+    const dop_plan *plan = &s->plan;
+    dop_diag why = {0};
+    for (uint32_t p = 0; p < plan->n_profiles; p++) {
+        memset(&why, 0, sizeof why);
+        s->info.decode = UINT32_MAX;
+        for (uint32_t i = 0; i < plan->n_schedules && s->info.decode == UINT32_MAX; i++)
+            if (plan->schedules[i].profile == p && plan->schedules[i].kind == DOP_SCHED_DECODE)
+                s->info.decode = i;
+        dop_status st = mark_used(plan, p, out, &why);
+        if (st == DOP_OK)
+            st = dop_pipelines_check(info, plan, out->kernels, &why);
+        if (st == DOP_OK && s->info.decode == UINT32_MAX)
+            st = DOP_FAIL_IN(&why, DOP_E_INPUT, plan->path, "the plan is damaged: no decode schedule for profile %s",
+                             dop_plan_string(plan, plan->profiles[p].name));
+        if (st == DOP_OK) {
+            s->info.profile = p;
+            dop_log_printf(&s->log, "profile: %s", dop_plan_string(plan, plan->profiles[p].name));
+            return DOP_OK;
+        }
+        dop_log_printf(&s->log, "profile %s not taken: %s", dop_plan_string(plan, plan->profiles[p].name), why.message);
+    }
+    if (diag)
+        *diag = why;
+    return why.code;
+}
+
+typedef struct load_job {
+    dop_session *s;
+    uint32_t threads;
+    double ms;
+    dop_status st;
+    dop_diag diag;
+    pthread_t thread;
+    bool started;
+} load_job;
+
+static void *
+upload_main(void *arg)
+{
+    load_job *job = arg;
+    double start = dop_now_ms();
+    job->st = dop_upload_weights(&job->s->device, &job->s->plan, &job->s->memory, job->threads, &job->diag);
+    job->ms = dop_now_ms() - start;
+    return NULL;
+}
+
+static void *
+verify_main(void *arg)
+{
+    load_job *job = arg;
+    double start = dop_now_ms();
+    job->st = dop_plan_verify_weights(&job->s->plan, &job->diag);
+    job->ms = dop_now_ms() - start;
+    return NULL;
+}
+
+/* Upload and verification beside the creation of pipelines. */
+static dop_status
+load(dop_session *s, const used_rows *used, uint32_t threads, const char *cache_dir, dop_diag *diag)
+{
+    load_job upload = {.s = s, .threads = threads}, verify = {.s = s};
+    load_job *const jobs[] = {&verify, &upload}; /* damage explains whatever else went wrong: it is reported first */
+    upload.started = pthread_create(&upload.thread, NULL, upload_main, &upload) == 0;
+    verify.started = pthread_create(&verify.thread, NULL, verify_main, &verify) == 0;
+    dop_diag mine = {0};
+    double start = dop_now_ms();
+    dop_status st = dop_pipelines_create(&s->device, &s->plan, used->kernels, threads, cache_dir, &s->log, &mine,
+                                         &s->pipelines);
+    s->info.pipelines_ms = dop_now_ms() - start;
+    if (!upload.started)
+        upload_main(&upload);
+    if (!verify.started)
+        verify_main(&verify);
+    for (int i = 0; i < 2; i++)
+        if (jobs[i]->started)
+            pthread_join(jobs[i]->thread, NULL);
+    for (int i = 0; i < 2; i++)
+        if (jobs[i]->st != DOP_OK) {
+            if (diag)
+                *diag = jobs[i]->diag;
+            return jobs[i]->st;
+        }
+    s->info.upload_ms = upload.ms;
+    s->info.verify_ms = verify.ms;
+    if (st != DOP_OK && diag)
+        *diag = mine;
+    return st;
+}
+
+static dop_status
+open_device(dop_session *s, const dop_open_options *o, used_rows *out_used, dop_diag *diag)
+{
+    uint32_t index = 0;
+    dop_status st;
+    if ((st = dop_instance_create(diag, &s->instance)) != DOP_OK ||
+        (st = dop_instance_choose(&s->instance, o->device, diag, &index)) != DOP_OK)
+        return st;
+    const dop_device_info *info = &s->instance.devices[index];
+    dop_log_printf(&s->log, "device: %s, %s", info->caps.name, info->caps.driver);
+    if ((st = choose_profile(s, info, out_used, diag)) != DOP_OK)
+        return st;
+    uint32_t caps = 0;
+    for (uint32_t i = 0; i < s->plan.n_kernels; i++)
+        caps |= out_used->kernels[i] ? s->plan.kernels[i].caps : 0;
+    st = dop_device_create(&s->instance, index, caps, diag, &s->device);
+    if (st == DOP_OK && o->timeout_s > 0)
+        s->device.timeout_s = o->timeout_s;
+    return st;
+}
+
+static dop_status
+open_host(dop_session *s, const dop_open_options *o, dop_diag *diag)
+{
+    s->max_chunk = o->max_chunk;
+    s->steps_per_submit = o->steps_per_submit ? o->steps_per_submit : 1;
+    if (s->steps_per_submit > DOP_REPLAY_MAX_TIMES)
+        return DOP_FAIL(diag, DOP_E_USAGE, "%u steps in one submission; at most %d", s->steps_per_submit,
+                        DOP_REPLAY_MAX_TIMES);
+    s->steps_ahead = o->steps_ahead ? o->steps_ahead : s->device.info.caps.cpu ? 2 : 4;
+    if (s->steps_ahead > DOP_MAX_AHEAD)
+        s->steps_ahead = DOP_MAX_AHEAD;
+    s->wanted = UINT32_MAX;
+    s->tokens = calloc((size_t)s->plan.model->ctx + 1, sizeof *s->tokens);
+    if (!s->tokens)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return dop_sampler_init(&s->sampler, s->plan.model->vocab, diag);
+}
+
+dop_status
+dop_session_open(const char *plan_path, const dop_open_options *options, dop_diag *diag, dop_session **out_session)
+{
+    static const dop_open_options defaults;
+    const dop_open_options *o = options ? options : &defaults;
+    double start = dop_now_ms();
+    used_rows used = {0};
+    dop_status st;
+    *out_session = NULL;
+    dop_session *s = calloc(1, sizeof *s);
+    if (!s)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    s->log = o->log;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t threads = o->threads ? o->threads : cores > 0 ? (uint32_t)cores : 1;
+    if ((st = dop_plan_open(plan_path, diag, &s->plan)) != DOP_OK ||
+        (st = open_device(s, o, &used, diag)) != DOP_OK || (st = open_host(s, o, diag)) != DOP_OK ||
+        (st = dop_memory_create(&s->device, &s->plan, used.slots,
+                                o->stage_weights ? DOP_UPLOAD_STAGED : DOP_UPLOAD_AUTO, &s->log, diag, &s->memory)) !=
+            DOP_OK ||
+        (st = load(s, &used, threads, o->cache_dir, diag)) != DOP_OK ||
+        (st = dop_replay_create(&s->device, &s->plan, &s->memory, &s->pipelines, used.schedules, diag, &s->replay)) !=
+            DOP_OK)
+        goto error;
+    uint64_t ticket;
+    if ((st = dop_replay_clear(&s->replay, true, diag, &ticket)) != DOP_OK ||
+        (st = dop_replay_wait(&s->replay, ticket, diag)) != DOP_OK)
+        goto error;
+    s->base_allocations = s->device.allocations;
+    s->base_recordings = s->device.recordings;
+    s->base_submissions = s->replay.submitted;
+    s->info.plan = &s->plan;
+    s->info.device = &s->device.info.caps;
+    s->info.device_bytes = s->memory.total;
+    s->info.load_ms = dop_now_ms() - start;
+    dop_log_printf(&s->log, "load: %.1f ms; pipelines %.1f ms, upload %.1f ms, digests %.1f ms", s->info.load_ms,
+                   s->info.pipelines_ms, s->info.upload_ms, s->info.verify_ms);
+    *out_session = s;
+error:
+    free(used.schedules);
+    if (st != DOP_OK)
+        dop_session_close(s);
+    return st;
+}
+
+void
+dop_session_close(dop_session *session)
+{
+    if (!session)
+        return;
+    dop_replay_destroy(&session->replay);
+    dop_pipelines_destroy(&session->pipelines);
+    dop_memory_destroy(&session->memory);
+    bool lost = session->device.lost;
+    dop_device_destroy(&session->device);
+    if (lost)
+        memset(&session->instance.handle, 0, sizeof session->instance.handle); /* its device still exists */
+    dop_instance_destroy(&session->instance);
+    dop_sampler_finish(&session->sampler);
+    free(session->tokens);
+    dop_plan_close(&session->plan);
+    free(session);
+}
+
+void
+dop_session_describe(const dop_session *session, dop_session_info *out_info)
+{
+    *out_info = session->info;
+}
+
+dop_counters
+dop_session_counters(const dop_session *session)
+{
+    return (dop_counters){
+        .allocations = session->device.allocations - session->base_allocations,
+        .recordings = session->device.recordings - session->base_recordings,
+        .descriptor_updates = 0,
+        .submissions = session->replay.submitted - session->base_submissions,
+    };
+}
+
+dop_status
+dop_device_probe(const char *device, dop_diag *diag, dop_device_caps *out_caps)
+{
+    dop_instance instance;
+    uint32_t index = 0;
+    dop_status st = dop_instance_create(diag, &instance);
+    if (st != DOP_OK)
+        return st;
+    st = dop_instance_choose(&instance, device, diag, &index);
+    if (st == DOP_OK)
+        *out_caps = instance.devices[index].caps;
+    dop_instance_destroy(&instance);
+    return st;
+}

@@ -1,0 +1,289 @@
+#include "tests/unit/plan_builder.h"
+
+#include "runtime/caps.h"
+
+#include <criterion/criterion.h>
+#include <shaderc/shaderc.h>
+#include <string.h>
+
+void
+plan_builder_init(plan_builder *b)
+{
+    memset(b, 0, sizeof *b);
+    dop_buf_append(&b->sections[DOP_SEC_STRINGS], "", 1);
+}
+
+void
+plan_builder_finish(plan_builder *b)
+{
+    for (size_t i = 0; i < DOP_SEC_LIMIT; i++)
+        dop_buf_finish(&b->sections[i]);
+}
+
+uint32_t
+pb_string(plan_builder *b, const char *s)
+{
+    dop_buf *buf = &b->sections[DOP_SEC_STRINGS];
+    uint32_t at = (uint32_t)buf->size;
+    dop_buf_append(buf, s, strlen(s) + 1);
+    return at;
+}
+
+uint32_t
+pb_row(plan_builder *b, uint32_t section, const void *row, size_t row_bytes)
+{
+    dop_buf *buf = &b->sections[section];
+    uint32_t index = (uint32_t)(buf->size / row_bytes);
+    dop_buf_append(buf, row, row_bytes);
+    return index;
+}
+
+void *
+pb_at(plan_builder *b, uint32_t section, uint32_t row, size_t row_bytes)
+{
+    cr_assert_lt((row + 1) * row_bytes, b->sections[section].size + 1);
+    return b->sections[section].data + row * row_bytes;
+}
+
+uint32_t
+pb_kernel(plan_builder *b, const char *name, const char *glsl, uint32_t local_x, uint32_t n_args)
+{
+    shaderc_compiler_t compiler = shaderc_compiler_initialize();
+    shaderc_compile_options_t options = shaderc_compile_options_initialize();
+    shaderc_compile_options_set_target_env(options, shaderc_target_env_vulkan, shaderc_env_version_vulkan_1_2);
+    shaderc_compilation_result_t result =
+        shaderc_compile_into_spv(compiler, glsl, strlen(glsl), shaderc_compute_shader, name, "main", options);
+    cr_assert_eq(shaderc_result_get_compilation_status(result), shaderc_compilation_status_success, "%s: %s", name,
+                 shaderc_result_get_error_message(result));
+    dop_buf *spirv = &b->sections[DOP_SEC_SPIRV];
+    dop_plan_kernel k = {
+        .name = pb_string(b, name),
+        .variant = pb_string(b, "toy"),
+        .spirv_first = (uint32_t)(spirv->size / 4),
+        .spirv_words = (uint32_t)(shaderc_result_get_length(result) / 4),
+        .local = {local_x, 1, 1},
+        .push_bytes = 8 * n_args,
+    };
+    dop_buf_append(spirv, shaderc_result_get_bytes(result), shaderc_result_get_length(result));
+    shaderc_result_release(result);
+    shaderc_compile_options_release(options);
+    shaderc_compiler_release(compiler);
+    return PB_ROW(b, KERNELS, k);
+}
+
+uint32_t
+pb_slot(plan_builder *b, uint32_t kind, const char *name, uint64_t size)
+{
+    dop_plan_slot s = {.kind = kind, .name = pb_string(b, name), .size = size, .file = UINT32_MAX};
+    if (kind == DOP_SLOT_WEIGHTS)
+        s.file_offset = 0;
+    return PB_ROW(b, SLOTS, s);
+}
+
+uint32_t
+pb_arg(plan_builder *b, uint32_t slot, uint64_t offset, uint64_t size)
+{
+    dop_plan_arg a = {.slot = slot, .offset = offset, .size = size};
+    return PB_ROW(b, ARGS, a);
+}
+
+static uint32_t
+row_bytes_of(uint32_t kind)
+{
+    switch (kind) {
+#define SECTION(number, name, type, what) \
+    case number:                          \
+        return (uint32_t)sizeof(type);
+        DOP_PLAN_SECTIONS(SECTION)
+#undef SECTION
+    default:
+        return 1;
+    }
+}
+
+void
+pb_redigest(uint8_t *file)
+{
+    dop_plan_header *h = (dop_plan_header *)(void *)file;
+    dop_plan_section *s = (dop_plan_section *)(void *)(file + sizeof *h);
+    for (uint32_t i = 0; i < h->n_sections; i++)
+        s[i].digest = dop_plan_digest(file + s[i].offset, s[i].size);
+    h->digest = dop_plan_header_digest(h, s, h->n_sections);
+}
+
+void
+pb_build(plan_builder *b, dop_buf *out)
+{
+    dop_plan_header h = {.version = DOP_PLAN_VERSION};
+    dop_plan_section table[DOP_SEC_LIMIT];
+    memcpy(h.magic, DOP_PLAN_MAGIC, sizeof h.magic);
+    for (uint32_t kind = 0; kind < DOP_SEC_LIMIT; kind++)
+        if (b->sections[kind].size > 0)
+            table[h.n_sections++] = (dop_plan_section){.kind = kind, .row_bytes = row_bytes_of(kind)};
+    memset(out, 0, sizeof *out);
+    dop_buf_zeros(out, sizeof h + h.n_sections * sizeof *table);
+    for (uint32_t i = 0; i < h.n_sections; i++) {
+        const dop_buf *s = &b->sections[table[i].kind];
+        dop_buf_align(out, table[i].kind == DOP_SEC_WEIGHTS ? 4096 : 16);
+        table[i].offset = out->size;
+        table[i].size = s->size;
+        dop_buf_append(out, s->data, s->size);
+    }
+    h.file_size = out->size;
+    cr_assert(!out->failed);
+    memcpy(out->data, &h, sizeof h);
+    memcpy(out->data + sizeof h, table, h.n_sections * sizeof *table);
+    pb_redigest((uint8_t *)out->data);
+}
+
+/* ---- the toy model -------------------------------------------------------------------------------------------------*/
+
+#define TOY_HEAD                                                                                            \
+    "#version 460\n"                                                                                        \
+    "#extension GL_EXT_buffer_reference : require\n"                                                        \
+    "layout(local_size_x = 64) in;\n"                                                                       \
+    "layout(buffer_reference, std430) buffer Step { uint pos, n_tokens, n_out, flags, reserved[12];\n"      \
+    "    uint tokens[4096]; uint ids[4096]; };\n"                                                           \
+    "layout(buffer_reference, std430) buffer U32 { uint at[]; };\n"                                         \
+    "layout(buffer_reference, std430) buffer F32 { float at[]; };\n"
+
+static const char toy_write[] = TOY_HEAD "layout(push_constant) uniform P { Step step; U32 state; };\n"
+                                         "void main() {\n"
+                                         "    for (uint t = gl_LocalInvocationID.x; t < step.n_tokens; t += 64)\n"
+                                         "        state.at[step.pos + t] = step.tokens[t];\n"
+                                         "}\n";
+/* Workgroup t of `rows` makes row t, or the last valid row when there is one row only. */
+static const char toy_rows[] =
+    TOY_HEAD "layout(push_constant) uniform P { Step step; U32 state; F32 w; F32 logits; };\n"
+             "void main() {\n"
+             "    uint t = gl_WorkGroupID.x, v = gl_LocalInvocationID.x;\n"
+             "    if (t >= step.n_tokens) return;\n"
+             "    uint last = gl_NumWorkGroups.x == 1 ? step.pos + step.n_tokens - 1 : step.pos + t, h = 0;\n"
+             "    for (uint p = 0; p <= last; p++) h += (p + 1) * state.at[p];\n"
+             "    logits.at[t * 64 + v] = w.at[(h % 64) * 64 + v];\n"
+             "}\n";
+static const char toy_pick[] = TOY_HEAD
+    "layout(push_constant) uniform P { Step step; F32 logits; };\n"
+    "void main() {\n"
+    "    if (gl_LocalInvocationID.x != 0) return;\n"
+    "    uint best = 0;\n"
+    "    for (uint v = 1; v < 64; v++) if (logits.at[v] > logits.at[best]) best = v;\n"
+    "    step.ids[step.n_out % 4096] = best;\n"
+    "    step.n_out = step.n_out + 1;\n"
+    "    step.pos = step.pos + step.n_tokens;\n"
+    "    step.tokens[0] = best;\n"
+    "    step.n_tokens = 1;\n"
+    "}\n";
+
+float
+toy_weight(uint32_t h, uint32_t v)
+{
+    uint32_t x = (h * 64 + v + 1) * 2654435761u;
+    x ^= x >> 15;
+    x *= 2246822519u;
+    x ^= x >> 13;
+    return (float)(x % 100000) / 10000.0f - 5.0f;
+}
+
+void
+toy_logits(const uint32_t *tokens, size_t n, float *out)
+{
+    uint32_t h = 0;
+    for (size_t p = 0; p < n; p++)
+        h += ((uint32_t)p + 1) * tokens[p];
+    for (uint32_t v = 0; v < TOY_VOCAB; v++)
+        out[v] = toy_weight(h % 64, v);
+}
+
+uint32_t
+toy_argmax(const uint32_t *tokens, size_t n)
+{
+    float logits[TOY_VOCAB];
+    toy_logits(tokens, n, logits);
+    uint32_t best = 0;
+    for (uint32_t v = 1; v < TOY_VOCAB; v++)
+        if (logits[v] > logits[best])
+            best = v;
+    return best;
+}
+
+typedef struct toy_parts {
+    uint32_t write, rows, pick;              /* kernels */
+    uint32_t weights, state, step, result;   /* slots */
+} toy_parts;
+
+static void
+toy_schedule(plan_builder *b, const toy_parts *t, uint32_t kind, uint32_t max_tokens)
+{
+    uint32_t rows = kind == DOP_SCHED_SCORE ? max_tokens : 1;
+    uint64_t logits = (uint64_t)rows * TOY_VOCAB * 4;
+    uint32_t first = (uint32_t)(b->sections[DOP_SEC_DISPATCHES].size / sizeof(dop_plan_dispatch));
+    bool greedy = kind != DOP_SCHED_SCORE;
+    dop_plan_dispatch write = {.kernel = t->write, .grid = {1, 1, 1}, .n_args = 2, .label = pb_string(b, "write")};
+    write.first_arg = pb_arg(b, t->step, 0, sizeof(dop_step));
+    pb_arg(b, t->state, 0, TOY_CTX * 4);
+    PB_ROW(b, DISPATCHES, write);
+    dop_plan_dispatch head = {.kernel = t->rows, .grid = {rows, 1, 1}, .n_args = 4, .flags = DOP_DISPATCH_BARRIER,
+                              .label = pb_string(b, "head")};
+    head.first_arg = pb_arg(b, t->step, 0, sizeof(dop_step));
+    pb_arg(b, t->state, 0, TOY_CTX * 4);
+    pb_arg(b, t->weights, 0, 64 * 64 * 4);
+    pb_arg(b, t->result, 0, logits);
+    PB_ROW(b, DISPATCHES, head);
+    if (greedy) {
+        dop_plan_dispatch pick = {.kernel = t->pick, .grid = {1, 1, 1}, .n_args = 2, .flags = DOP_DISPATCH_BARRIER,
+                                  .label = pb_string(b, "pick")};
+        pick.first_arg = pb_arg(b, t->step, 0, sizeof(dop_step));
+        pb_arg(b, t->result, 0, logits);
+        PB_ROW(b, DISPATCHES, pick);
+    }
+    dop_plan_schedule s = {.kind = kind, .max_tokens = max_tokens, .first_dispatch = first,
+                           .n_dispatches = greedy ? 3 : 2, .n_body = 1, .logits_slot = t->result,
+                           .greedy = greedy};
+    PB_ROW(b, SCHEDULES, s);
+}
+
+void
+pb_toy(plan_builder *b)
+{
+    plan_builder_init(b);
+    dop_plan_model m = {
+        .vocab = TOY_VOCAB,
+        .ctx = TOY_CTX,
+        .ctx_train = TOY_CTX,
+        .n_layers = 1,
+        .bos_id = 1,
+        .n_end_ids = 1,
+        .end_ids = {2},
+        .temperature = -1,
+        .name = pb_string(b, "toy"),
+        .family = pb_string(b, "toy"),
+        .quant = pb_string(b, "f32"),
+    };
+    PB_ROW(b, MODEL, m);
+    dop_buf_puts(&b->sections[DOP_SEC_CARD], "{}");
+    dop_buf_puts(&b->sections[DOP_SEC_IR], "graph toy() {\n}\n");
+    dop_plan_profile profile = {.name = pb_string(b, "any"), .max_workgroup = 64};
+    PB_ROW(b, PROFILES, profile);
+    toy_parts t = {
+        .write = pb_kernel(b, "toy_write", toy_write, 64, 2),
+        .rows = pb_kernel(b, "toy_rows", toy_rows, 64, 4),
+        .pick = pb_kernel(b, "toy_pick", toy_pick, 64, 2),
+        .weights = pb_slot(b, DOP_SLOT_WEIGHTS, "weights", 64 * 64 * 4),
+        .state = pb_slot(b, DOP_SLOT_STATE, "state", TOY_CTX * 4),
+        .step = pb_slot(b, DOP_SLOT_STEP, "step", sizeof(dop_step)),
+        .result = pb_slot(b, DOP_SLOT_RESULT, "logits", 8 * TOY_VOCAB * 4),
+    };
+    for (uint32_t h = 0; h < 64; h++)
+        for (uint32_t v = 0; v < 64; v++) {
+            float w = toy_weight(h, v);
+            dop_buf_append(&b->sections[DOP_SEC_WEIGHTS], &w, sizeof w);
+        }
+    toy_schedule(b, &t, DOP_SCHED_DECODE, 1);
+    toy_schedule(b, &t, DOP_SCHED_PREFILL, 8);
+    toy_schedule(b, &t, DOP_SCHED_PREFILL, 32);
+    toy_schedule(b, &t, DOP_SCHED_SCORE, 8);
+    dop_plan_tensor tensor = {.name = pb_string(b, "head"), .rows = 64, .cols = 64, .slot = t.weights,
+                              .size = 64 * 64 * 4};
+    PB_ROW(b, TENSORS, tensor);
+}

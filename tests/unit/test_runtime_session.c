@@ -1,0 +1,454 @@
+/* A hand-made plan on a real device: feeding, picking, scoring, and what may not happen after loading.
+ * Needs runtime/device.h's Vulkan device. */
+#include "runtime/doppler.h"
+#include "tests/unit/plan_builder.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Writes the plan and opens it; the file is gone afterwards, the map stays. */
+static dop_session *
+open_plan(plan_builder *b, const dop_open_options *o, dop_diag *diag)
+{
+    char path[] = "/tmp/doppler-test-XXXXXX";
+    int fd = mkstemp(path);
+    cr_assert(fd >= 0);
+    dop_buf file;
+    pb_build(b, &file);
+    cr_assert_eq(write(fd, file.data, file.size), (ssize_t)file.size);
+    close(fd);
+    dop_buf_finish(&file);
+    dop_session *s = NULL;
+    dop_open_options none = {0};
+    dop_status st = dop_session_open(path, o ? o : &none, diag, &s);
+    cr_assert_eq(st == DOP_OK, s != NULL);
+    cr_assert_eq(st, diag->code);
+    unlink(path);
+    return s;
+}
+
+static dop_session *
+open_toy(const dop_open_options *o)
+{
+    plan_builder b;
+    dop_diag diag = {0};
+    pb_toy(&b);
+    dop_session *s = open_plan(&b, o, &diag);
+    cr_assert(s, "%s", diag.message);
+    plan_builder_finish(&b);
+    return s;
+}
+
+static void
+fill_prompt(uint32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        ids[i] = (uint32_t)(i * 7 + 3) % TOY_VOCAB;
+}
+
+/* The prompt, then n greedy tokens, against the model in C. */
+static void
+check_greedy(dop_session *s, size_t n_prompt, size_t n)
+{
+    uint32_t all[TOY_CTX + 1];
+    dop_diag diag = {0};
+    fill_prompt(all, n_prompt);
+    cr_assert_eq(dop_session_reset(s, &diag), DOP_OK, "%s", diag.message);
+    dop_session_expect(s, (uint32_t)n);
+    cr_assert_eq(dop_session_feed(s, all, n_prompt, &diag), DOP_OK, "%s", diag.message);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t id = UINT32_MAX, want = toy_argmax(all, n_prompt + i);
+        cr_assert_eq(dop_session_next(s, &diag, &id), DOP_OK, "token %zu: %s", i, diag.message);
+        cr_assert_eq(id, want, "prompt of %zu, token %zu: %u instead of %u", n_prompt, i, id, want);
+        all[n_prompt + i] = id;
+    }
+    size_t n_all;
+    const uint32_t *tokens = dop_session_tokens(s, &n_all);
+    cr_assert_eq(n_all, n_prompt + n);
+    cr_assert_arr_eq(tokens, all, n_all * sizeof *all);
+}
+
+Test(session, greedy_for_every_prompt_length)
+{
+    dop_session *s = open_toy(NULL);
+    for (size_t n = 1; n <= 50; n += n < 12 ? 1 : 5)
+        check_greedy(s, n, 20);
+    check_greedy(s, 100, 28); /* up to the last position */
+    dop_session_close(s);
+}
+
+Test(session, greedy_with_other_steps_ahead_and_chunks)
+{
+    const dop_open_options variants[] = {
+        {.steps_ahead = 1},
+        {.steps_ahead = 16, .steps_per_submit = 3},
+        {.steps_per_submit = 256},
+        {.max_chunk = 1},
+        {.max_chunk = 7},
+        {.stage_weights = true, .threads = 3},
+    };
+    for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
+        dop_session *s = open_toy(&variants[i]);
+        check_greedy(s, 1, 40);
+        check_greedy(s, 45, 60);
+        dop_session_close(s);
+    }
+}
+
+Test(session, takes_more_than_it_expected)
+{
+    dop_session *s = open_toy(NULL);
+    dop_diag diag = {0};
+    uint32_t all[64], n = 3;
+    fill_prompt(all, n);
+    dop_session_expect(s, 2);
+    cr_assert_eq(dop_session_feed(s, all, n, &diag), DOP_OK);
+    for (; n < 20; n++) {
+        cr_assert_eq(dop_session_next(s, &diag, &all[n]), DOP_OK, "%s", diag.message);
+        cr_assert_eq(all[n], toy_argmax(all, n));
+    }
+    dop_session_close(s);
+}
+
+Test(session, feeding_after_picking_continues_the_sequence)
+{
+    dop_session *s = open_toy(NULL);
+    dop_diag diag = {0};
+    uint32_t all[TOY_CTX], n = 0, more[9];
+    fill_prompt(more, 9);
+    for (uint32_t round = 0; round < 6; round++) {
+        uint32_t n_more = round + 1, n_take = round * 2;
+        cr_assert_eq(dop_session_feed(s, more, n_more, &diag), DOP_OK, "%s", diag.message);
+        memcpy(all + n, more, n_more * sizeof *more);
+        n += n_more;
+        for (uint32_t i = 0; i < n_take; i++, n++) {
+            cr_assert_eq(dop_session_next(s, &diag, &all[n]), DOP_OK, "%s", diag.message);
+            cr_assert_eq(all[n], toy_argmax(all, n), "round %u, token %u", round, i);
+        }
+    }
+    dop_session_close(s);
+}
+
+Test(session, sampling_on_the_host_and_back)
+{
+    dop_session *s = open_toy(NULL);
+    dop_diag diag = {0};
+    uint32_t all[TOY_CTX], n = 10;
+    fill_prompt(all, n);
+    /* top-k 1 through the host gives the arg-max and so checks logits and positions. */
+    dop_sampling top1 = {.temperature = 1, .top_k = 1, .repeat_penalty = 1}, greedy = {.repeat_penalty = 1};
+    cr_assert_eq(dop_session_feed(s, all, n, &diag), DOP_OK);
+    for (uint32_t i = 0; i < 40; i++, n++) {
+        if (i % 5 == 0)
+            dop_session_set_sampling(s, i % 10 ? &greedy : &top1);
+        cr_assert_eq(dop_session_next(s, &diag, &all[n]), DOP_OK, "%s", diag.message);
+        cr_assert_eq(all[n], toy_argmax(all, n), "token %u", i);
+    }
+    dop_session_close(s);
+}
+
+Test(session, same_seed_same_tokens)
+{
+    uint32_t ids[3][30], prompt[4];
+    dop_diag diag = {0};
+    fill_prompt(prompt, 4);
+    dop_session *s = open_toy(NULL);
+    for (int run = 0; run < 3; run++) {
+        dop_sampling p = {.temperature = 1.5f, .repeat_penalty = 1, .seed = run == 2 ? 8 : 7};
+        cr_assert_eq(dop_session_reset(s, &diag), DOP_OK);
+        dop_session_set_sampling(s, &p);
+        cr_assert_eq(dop_session_feed(s, prompt, 4, &diag), DOP_OK);
+        for (int i = 0; i < 30; i++)
+            cr_assert_eq(dop_session_next(s, &diag, &ids[run][i]), DOP_OK);
+    }
+    cr_assert_arr_eq(ids[0], ids[1], sizeof ids[0]);
+    cr_assert(memcmp(ids[0], ids[2], sizeof ids[0]) != 0);
+    dop_session_close(s);
+}
+
+typedef struct score_state {
+    const uint32_t *tokens;
+    size_t base, next; /* tokens before the first scored one; next expected row */
+} score_state;
+
+static dop_status
+check_rows(void *user, size_t first, size_t n_rows, const float *rows, dop_diag *diag)
+{
+    score_state *st = user;
+    (void)diag;
+    cr_assert_eq(first, st->next);
+    for (size_t r = 0; r < n_rows; r++) {
+        float want[TOY_VOCAB];
+        toy_logits(st->tokens, st->base + first + r + 1, want);
+        cr_assert_arr_eq(rows + r * TOY_VOCAB, want, sizeof want, "row %zu", first + r);
+    }
+    st->next = first + n_rows;
+    return DOP_OK;
+}
+
+static void
+check_score(dop_session *s)
+{
+    dop_diag diag = {0};
+    uint32_t all[TOY_CTX], n = 45;
+    fill_prompt(all, n);
+    score_state st = {all, 0, 0};
+    cr_assert_eq(dop_session_score(s, all, n, check_rows, &st, &diag), DOP_OK, "%s", diag.message);
+    cr_assert_eq(st.next, n);
+    /* Picking goes on from the last scored position, and scoring after picking from the last pick. */
+    for (uint32_t i = 0; i < 7; i++, n++) {
+        cr_assert_eq(dop_session_next(s, &diag, &all[n]), DOP_OK, "%s", diag.message);
+        cr_assert_eq(all[n], toy_argmax(all, n));
+    }
+    fill_prompt(all + n, 3);
+    st = (score_state){all, n, 0};
+    cr_assert_eq(dop_session_score(s, all + n, 3, check_rows, &st, &diag), DOP_OK, "%s", diag.message);
+    cr_assert_eq(st.next, 3);
+}
+
+Test(session, score)
+{
+    dop_session *s = open_toy(NULL);
+    check_score(s);
+    dop_session_close(s);
+}
+
+Test(session, score_without_a_schedule_for_it)
+{
+    plan_builder b;
+    dop_diag diag = {0};
+    pb_toy(&b);
+    b.sections[DOP_SEC_SCHEDULES].size -= sizeof(dop_plan_schedule);
+    dop_session *s = open_plan(&b, NULL, &diag);
+    cr_assert(s, "%s", diag.message);
+    check_score(s);
+    dop_session_close(s);
+    plan_builder_finish(&b);
+}
+
+Test(session, schedules_that_do_not_pick)
+{
+    plan_builder b;
+    dop_diag diag = {0};
+    pb_toy(&b);
+    for (uint32_t i = 0; i < 3; i++) {
+        dop_plan_schedule *sched = PB_AT(&b, SCHEDULES, dop_plan_schedule, i);
+        sched->greedy = 0;
+        sched->n_dispatches = 2;
+    }
+    dop_session *s = open_plan(&b, NULL, &diag);
+    cr_assert(s, "%s", diag.message);
+    check_greedy(s, 1, 10);
+    check_greedy(s, 45, 10);
+    dop_session_close(s);
+    plan_builder_finish(&b);
+}
+
+Test(session, schedules_without_a_split)
+{
+    plan_builder b;
+    dop_diag diag = {0};
+    pb_toy(&b);
+    for (uint32_t i = 0; i < 3; i++)
+        PB_AT(&b, SCHEDULES, dop_plan_schedule, i)->n_body = 3;
+    dop_session *s = open_plan(&b, NULL, &diag);
+    cr_assert(s, "%s", diag.message);
+    check_greedy(s, 1, 10);
+    check_greedy(s, 99, 10);
+    dop_session_close(s);
+    plan_builder_finish(&b);
+}
+
+Test(session, nothing_is_made_after_loading)
+{
+    dop_session *s = open_toy(NULL);
+    dop_counters c = dop_session_counters(s);
+    cr_assert_eq(c.submissions, 0);
+    check_greedy(s, 40, 50);
+    check_greedy(s, 3, 50);
+    c = dop_session_counters(s);
+    cr_assert_eq(c.allocations, 0);
+    cr_assert_eq(c.recordings, 0);
+    cr_assert_eq(c.descriptor_updates, 0);
+    /* Two resets, 32 + 8 tokens of prompt, 3 tokens, and one submission per further token. */
+    cr_assert_eq(c.submissions, 2 + 2 + 1 + 49 + 49, "%llu", (unsigned long long)c.submissions);
+    dop_session_close(s);
+}
+
+Test(session, limits_have_clear_errors)
+{
+    dop_session *s = open_toy(NULL);
+    uint32_t ids[TOY_CTX + 1] = {0}, id;
+    dop_diag diag = {0};
+    cr_assert_eq(dop_session_next(s, &diag, &id), DOP_E_INPUT);
+    cr_assert(strstr(diag.message, "no tokens"), "%s", diag.message);
+    memset(&diag, 0, sizeof diag);
+    cr_assert_eq(dop_session_feed(s, ids, TOY_CTX + 1, &diag), DOP_E_INPUT);
+    cr_assert(strstr(diag.message, "context of 128"), "%s", diag.message);
+    memset(&diag, 0, sizeof diag);
+    ids[1] = TOY_VOCAB;
+    cr_assert_eq(dop_session_feed(s, ids, 2, &diag), DOP_E_INPUT);
+    cr_assert(strstr(diag.message, "token id 64 is outside the vocabulary of 64"), "%s", diag.message);
+    memset(&diag, 0, sizeof diag);
+    /* A refused feed leaves the session usable; the context can be filled to the last position. */
+    fill_prompt(ids, TOY_CTX);
+    cr_assert_eq(dop_session_feed(s, ids, TOY_CTX, &diag), DOP_OK, "%s", diag.message);
+    cr_assert_eq(dop_session_next(s, &diag, &id), DOP_OK, "%s", diag.message);
+    cr_assert_eq(id, toy_argmax(ids, TOY_CTX));
+    cr_assert_eq(dop_session_next(s, &diag, &id), DOP_E_INPUT);
+    cr_assert(strstr(diag.message, "context of 128 tokens is full"), "%s", diag.message);
+    dop_session_close(s);
+}
+
+/* Opens a changed toy and returns the message. */
+static void
+expect_refusal(plan_builder *b, dop_status want, const char *part)
+{
+    dop_diag diag = {0};
+    dop_session *s = open_plan(b, NULL, &diag);
+    cr_assert_null(s, "accepted, expected: %s", part);
+    cr_assert_eq(diag.code, want, "%s", diag.message);
+    cr_assert(strstr(diag.message, part), "\"%s\" does not say \"%s\"", diag.message, part);
+    cr_assert_null(strchr(diag.message, '\n'));
+}
+
+Test(session, what_the_device_lacks_is_named)
+{
+    plan_builder b;
+    pb_toy(&b);
+    dop_plan_kernel *k = PB_AT(&b, KERNELS, dop_plan_kernel, 1), was = *k;
+    k->caps = 1u << 20;
+    expect_refusal(&b, DOP_E_DEVICE, "capability 20");
+    *k = was;
+    k->shared_bytes = 1u << 30;
+    expect_refusal(&b, DOP_E_DEVICE, "1073741824 bytes of shared memory");
+    expect_refusal(&b, DOP_E_DEVICE, "kernel toy_rows");
+    *k = was;
+    k->subgroup = 128;
+    expect_refusal(&b, DOP_E_DEVICE, "subgroups of 128 invocations");
+    *k = was;
+    PB_AT(&b, DISPATCHES, dop_plan_dispatch, 0)->grid[1] = UINT32_MAX;
+    expect_refusal(&b, DOP_E_DEVICE, "workgroups");
+    plan_builder_finish(&b);
+}
+
+Test(session, plan_that_does_not_fit)
+{
+    plan_builder b;
+    pb_toy(&b);
+    PB_AT(&b, SLOTS, dop_plan_slot, 1)->size = (uint64_t)1 << 41;
+    expect_refusal(&b, DOP_E_DEVICE, "--ctx");
+    plan_builder_finish(&b);
+    /* Many slots that fit one by one and not together. */
+    pb_toy(&b);
+    for (uint32_t i = 0; i < 600; i++) {
+        uint32_t slot = pb_slot(&b, DOP_SLOT_STATE, "more", (uint64_t)1 << 30);
+        dop_plan_arg *a = PB_AT(&b, ARGS, dop_plan_arg, 0);
+        (void)a;
+        dop_plan_dispatch *d = PB_AT(&b, DISPATCHES, dop_plan_dispatch, 0);
+        dop_plan_dispatch more = *d;
+        more.first_arg = pb_arg(&b, 2, 0, sizeof(dop_step));
+        pb_arg(&b, slot, 0, 4);
+        PB_ROW(&b, DISPATCHES, more);
+    }
+    dop_plan_schedule *s = PB_AT(&b, SCHEDULES, dop_plan_schedule, 0);
+    s->n_dispatches = (uint32_t)(b.sections[DOP_SEC_DISPATCHES].size / sizeof(dop_plan_dispatch));
+    expect_refusal(&b, DOP_E_DEVICE, "compile with a smaller --ctx, or choose another --device");
+    plan_builder_finish(&b);
+}
+
+Test(session, a_later_profile_is_taken_when_the_first_needs_more)
+{
+    plan_builder b;
+    dop_diag diag = {0};
+    pb_toy(&b);
+    /* Profile 0: a decode schedule whose kernel the device cannot run; profile 1: the toy. */
+    dop_plan_profile p = {.name = pb_string(&b, "modest"), .max_workgroup = 64};
+    PB_ROW(&b, PROFILES, p);
+    for (uint32_t i = 0; i < 4; i++)
+        PB_AT(&b, SCHEDULES, dop_plan_schedule, i)->profile = 1;
+    dop_plan_kernel k = *PB_AT(&b, KERNELS, dop_plan_kernel, 0);
+    k.caps = 1u << 20;
+    dop_plan_dispatch d = *PB_AT(&b, DISPATCHES, dop_plan_dispatch, 0);
+    d.kernel = PB_ROW(&b, KERNELS, k);
+    dop_plan_schedule sched = *PB_AT(&b, SCHEDULES, dop_plan_schedule, 0);
+    sched.profile = 0;
+    sched.first_dispatch = PB_ROW(&b, DISPATCHES, d);
+    sched.n_dispatches = sched.n_body = 1;
+    PB_ROW(&b, SCHEDULES, sched);
+    dop_session *s = open_plan(&b, NULL, &diag);
+    cr_assert(s, "%s", diag.message);
+    dop_session_info info;
+    dop_session_describe(s, &info);
+    cr_assert_eq(info.profile, 1);
+    check_greedy(s, 9, 9);
+    dop_session_close(s);
+    plan_builder_finish(&b);
+}
+
+Test(session, unknown_device)
+{
+    plan_builder b;
+    dop_diag diag = {0};
+    pb_toy(&b);
+    dop_session *s = open_plan(&b, &(dop_open_options){.device = "no such device"}, &diag);
+    cr_assert_null(s);
+    cr_assert(strstr(diag.message, "--list-devices"), "%s", diag.message);
+    memset(&diag, 0, sizeof diag);
+    s = open_plan(&b, &(dop_open_options){.device = "99"}, &diag);
+    cr_assert_null(s);
+    cr_assert(strstr(diag.message, "no device \"99\""), "%s", diag.message);
+    plan_builder_finish(&b);
+}
+
+Test(session, no_vulkan_driver)
+{
+    plan_builder b;
+    dop_diag diag = {0};
+    pb_toy(&b);
+    setenv("VK_ICD_FILENAMES", "/nonexistent.json", 1);
+    setenv("VK_DRIVER_FILES", "/nonexistent.json", 1);
+    dop_session *s = open_plan(&b, NULL, &diag);
+    cr_assert_null(s);
+    cr_assert_eq(diag.code, DOP_E_DEVICE);
+    cr_assert(strstr(diag.message, "no Vulkan driver was found: install one"), "%s", diag.message);
+    plan_builder_finish(&b);
+}
+
+Test(session, pipeline_cache_is_kept_and_a_damaged_one_ignored)
+{
+    char dir[] = "/tmp/doppler-test-XXXXXX", command[256], path[512] = "";
+    cr_assert(mkdtemp(dir));
+    char sub[64];
+    snprintf(sub, sizeof sub, "%s/a/b", dir);
+    dop_open_options o = {.cache_dir = sub};
+    dop_session *s = open_toy(&o);
+    dop_session_close(s);
+    snprintf(command, sizeof command, "ls %s/pipelines-*.bin", sub);
+    FILE *f = popen(command, "r");
+    cr_assert(fgets(path, sizeof path, f), "no cache was written");
+    pclose(f);
+    path[strcspn(path, "\n")] = 0;
+    for (int damage = 0; damage < 3; damage++) {
+        f = fopen(path, "r+b");
+        if (damage == 0)
+            fputs("garbage", f);
+        else if (damage == 1)
+            cr_assert_eq(ftruncate(fileno(f), 5), 0);
+        else
+            fseek(f, 60, SEEK_SET), fputc(0x55, f);
+        fclose(f);
+        s = open_toy(&o);
+        check_greedy(s, 5, 5);
+        dop_session_close(s);
+    }
+    /* An unusable place is no error. */
+    o.cache_dir = "/proc/none";
+    s = open_toy(&o);
+    dop_session_close(s);
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    cr_assert_eq(system(command), 0);
+}
