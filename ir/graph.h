@@ -84,7 +84,7 @@ typedef struct dop_shape {
 
 typedef struct dop_node {
     dop_op op;
-    dop_type type;    /* storage type when the value is in memory; arithmetic is f32 (u32 for ids) */
+    dop_type type; /* storage type when the value is in memory; arithmetic is f32 (u32 for ids) */
     dop_shape shape;
     uint32_t n_srcs;
     dop_node_id src[DOP_MAX_SRCS];
@@ -115,10 +115,10 @@ typedef struct dop_region {
 
 typedef struct dop_graph {
     dop_arena *arena;
-    const char *name;  /* "decode", "prefill", "score" */
-    uint32_t max_t;    /* T is at most this; 1 in decode */
-    uint32_t max_s;    /* cache length S */
-    dop_node *nodes;   /* [0] is unused */
+    const char *name;            /* "decode", "prefill", "score" */
+    uint32_t max_t;              /* T is at most this; 1 in decode */
+    uint32_t max_s;              /* cache length S */
+    dop_node *nodes;             /* [0] is unused */
     uint32_t n_nodes, cap_nodes; /* n_nodes counts [0] */
     dop_region *regions;         /* [0] is unused; n_regions <= 1: no regions formed yet */
     uint32_t n_regions, cap_regions;
@@ -179,6 +179,15 @@ uint64_t dop_dim_value(const dop_graph *g, dop_dim d, uint32_t t);
 uint32_t dop_node_cols(const dop_graph *g, dop_node_id id);
 bool dop_node_per_token(const dop_graph *g, dop_node_id id); /* axis 0 is T */
 bool dop_shape_equal(const dop_shape *a, const dop_shape *b);
+
+/* The vector that a row program walks over: a row, or one head of it. */
+typedef struct dop_unit {
+    uint32_t len;   /* values */
+    uint32_t units; /* vectors per token: 1, or the number of heads */
+} dop_unit;
+/* The unit of one node: heads for [T,H,D], else the row; a statistic has the unit of what it is over, a cache write that
+ * of what it writes. */
+dop_unit dop_node_unit(const dop_graph *g, dop_node_id id);
 
 /* Uses of each node by other nodes and as a graph output: counts[n_nodes], in the arena. */
 dop_status dop_graph_use_counts(dop_graph *g, dop_diag *diag, uint32_t **out_counts);

@@ -4,14 +4,6 @@
 
 #include "passes/region.h"
 
-/* The unit of a row region: the vector one workgroup walks over. */
-typedef struct dop_unit {
-    uint32_t len;   /* values: a row, or one head */
-    uint32_t units; /* per token: 1, or the number of heads */
-} dop_unit;
-
-/* The unit of one node: heads for [T,H,D] and [T,H,1], else the row. */
-dop_unit dop_node_unit(const dop_graph *g, dop_node_id id);
 /* The unit of a row region, taken from its reductions and rotations.  False when it has none. */
 bool dop_region_unit(const dop_graph *g, const dop_region *r, dop_unit *out_unit);
 

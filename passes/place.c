@@ -43,6 +43,8 @@ compute_groups(dop_pass_ctx *cx, const dop_graph *g, const dop_flow *f, uint32_t
     uint32_t now = 0;
     uint8_t *reads_group = calloc(g->n_regions, 1); /* 1: reads something of the current group */
     for (dop_region_id r = 1; reads_group && r < g->n_regions; r++) {
+        if (g->regions[r].dead)
+            continue;
         if (reads_group[r]) {
             now++;
             p->barrier[r] = true;
@@ -107,7 +109,7 @@ dop_pass_place(dop_pass_ctx *cx, dop_graph *g, bool *changed)
     }
     compute_groups(cx, g, &f, group);
     for (dop_region_id r = 1; r < g->n_regions; r++)
-        for (uint32_t i = 0; i < g->regions[r].n_outs; i++) {
+        for (uint32_t i = 0; !g->regions[r].dead && i < g->regions[r].n_outs; i++) {
             dop_node_id id = g->regions[r].outs[i];
             if (!in_scratch(g, id))
                 continue;

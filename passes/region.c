@@ -9,15 +9,6 @@ dop_node_computed(const dop_graph *g, dop_node_id id)
     return !(dop_op_of(dop_node_at(g, id)->op)->traits & (DOP_LEAF | DOP_VIEW));
 }
 
-bool
-dop_region_has(const dop_region *r, dop_node_id id)
-{
-    for (uint32_t i = 0; i < r->n_nodes; i++)
-        if (r->nodes[i] == id)
-            return true;
-    return false;
-}
-
 dop_node_id
 dop_region_root(const dop_graph *g, const dop_region *r)
 {

@@ -1,0 +1,140 @@
+/* GLSL to SPIR-V by shaderc, and what SPIRV-Cross reads back from the module against what the plan will say. */
+#include "kernels/kernel.h"
+
+#include <shaderc/shaderc.h>
+#include <spirv_cross/spirv_cross_c.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Shared memory is a variable of storage class Workgroup; SPIRV-Cross has no list of those, so sum them here.  The
+ * module is our own compiler's output: only the few instructions needed are understood. */
+typedef struct type_sizes {
+    uint32_t bound;
+    uint32_t *size;     /* bytes of a type id, 0: not a data type */
+    uint32_t *pointee;  /* of a pointer type to Workgroup memory */
+    uint32_t *constant; /* value of an integer constant id */
+} type_sizes;
+
+enum {
+    SPV_TYPE_BOOL = 20,
+    SPV_TYPE_INT = 21,
+    SPV_TYPE_FLOAT = 22,
+    SPV_TYPE_VECTOR = 23,
+    SPV_TYPE_ARRAY = 28,
+    SPV_TYPE_STRUCT = 30,
+    SPV_TYPE_POINTER = 32,
+    SPV_CONSTANT = 43,
+    SPV_VARIABLE = 59,
+    SPV_WORKGROUP = 4
+};
+
+static uint32_t
+shared_bytes(const uint32_t *words, size_t n, dop_arena *arena)
+{
+    uint32_t total = 0, bound = n > 3 ? words[3] : 0;
+    type_sizes t = {bound, dop_arena_alloc(arena, bound * 4u), dop_arena_alloc(arena, bound * 4u),
+                    dop_arena_alloc(arena, bound * 4u)};
+    if (!t.size || !t.pointee || !t.constant)
+        return UINT32_MAX;
+    for (size_t i = 5; i < n;) {
+        uint32_t op = words[i] & 0xffff, len = words[i] >> 16;
+        const uint32_t *w = words + i;
+        if (len == 0 || i + len > n)
+            break;
+        if (op == SPV_TYPE_BOOL)
+            t.size[w[1]] = 4;
+        else if (op == SPV_TYPE_INT || op == SPV_TYPE_FLOAT)
+            t.size[w[1]] = w[2] / 8;
+        else if (op == SPV_TYPE_VECTOR)
+            t.size[w[1]] = t.size[w[2]] * w[3];
+        else if (op == SPV_CONSTANT)
+            t.constant[w[2]] = w[3];
+        else if (op == SPV_TYPE_ARRAY)
+            t.size[w[1]] = t.size[w[2]] * t.constant[w[3]];
+        else if (op == SPV_TYPE_STRUCT)
+            for (uint32_t k = 2; k < len; k++)
+                t.size[w[1]] += t.size[w[k]];
+        else if (op == SPV_TYPE_POINTER && w[2] == SPV_WORKGROUP)
+            t.pointee[w[1]] = t.size[w[3]];
+        else if (op == SPV_VARIABLE && w[3] == SPV_WORKGROUP)
+            total += t.pointee[w[1]];
+        i += len;
+    }
+    return total;
+}
+
+static dop_status
+reflect(const char *name, const dop_kernel *k, const dop_buf *spirv, dop_diag *diag)
+{
+    spvc_context ctx = NULL;
+    spvc_parsed_ir ir;
+    spvc_compiler comp;
+    spvc_resources res;
+    const spvc_reflected_resource *list;
+    size_t n = 0, push = 0;
+    dop_status st = DOP_OK;
+    if (spvc_context_create(&ctx) != SPVC_SUCCESS)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (spvc_context_parse_spirv(ctx, (const SpvId *)(const void *)spirv->data, spirv->size / 4, &ir) != SPVC_SUCCESS ||
+        spvc_context_create_compiler(ctx, SPVC_BACKEND_NONE, ir, SPVC_CAPTURE_MODE_TAKE_OWNERSHIP, &comp) !=
+            SPVC_SUCCESS ||
+        spvc_compiler_create_shader_resources(comp, &res) != SPVC_SUCCESS ||
+        spvc_resources_get_resource_list_for_type(res, SPVC_RESOURCE_TYPE_PUSH_CONSTANT, &list, &n) != SPVC_SUCCESS) {
+        st = DOP_FAIL(diag, DOP_E_INTERNAL, "kernel %s: reflection failed: %s", name, spvc_context_get_last_error_string(ctx));
+        goto error;
+    }
+    if (n == 1)
+        spvc_compiler_get_declared_struct_size(comp, spvc_compiler_get_type_handle(comp, list[0].base_type_id), &push);
+    uint32_t local = spvc_compiler_get_execution_mode_argument_by_index(comp, SpvExecutionModeLocalSize, 0);
+    if (push != 8u * k->n_args)
+        st = DOP_FAIL(diag, DOP_E_INTERNAL, "kernel %s: push constants are %zu bytes, not %u", name, push, 8 * k->n_args);
+    else if (local != k->local)
+        st = DOP_FAIL(diag, DOP_E_INTERNAL, "kernel %s: workgroup size is %u, not %u", name, local, k->local);
+error:
+    spvc_context_destroy(ctx);
+    return st;
+}
+
+dop_status
+dop_kernel_compile(const char *name, const dop_kernel *k, const dop_target *target, dop_diag *diag, dop_buf *out_spirv,
+                   uint32_t *out_shared_bytes)
+{
+    dop_status st = DOP_OK;
+    dop_arena arena;
+    dop_arena_init(&arena);
+    shaderc_compilation_result_t result = NULL;
+    shaderc_compiler_t compiler = shaderc_compiler_initialize();
+    shaderc_compile_options_t options = shaderc_compile_options_initialize();
+    if (!compiler || !options) {
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        goto error;
+    }
+    shaderc_compile_options_set_target_env(options, shaderc_target_env_vulkan, shaderc_env_version_vulkan_1_2);
+    shaderc_compile_options_set_optimization_level(options, shaderc_optimization_level_performance);
+    result = shaderc_compile_into_spv(compiler, k->glsl, strlen(k->glsl), shaderc_compute_shader, name, "main", options);
+    if (!result || shaderc_result_get_compilation_status(result) != shaderc_compilation_status_success) {
+        st = DOP_FAIL(diag, DOP_E_INTERNAL, "kernel %s does not compile: %.600s", name,
+                      result ? shaderc_result_get_error_message(result) : "no result");
+        goto error;
+    }
+    dop_buf_append(out_spirv, shaderc_result_get_bytes(result), shaderc_result_get_length(result));
+    if (out_spirv->failed) {
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        goto error;
+    }
+    st = reflect(name, k, out_spirv, diag);
+    *out_shared_bytes = shared_bytes((const uint32_t *)(const void *)out_spirv->data, out_spirv->size / 4, &arena);
+    /* A kernel past the limit loses the device instead of failing to compile: refuse it here. */
+    if (st == DOP_OK && *out_shared_bytes > target->shared_bytes)
+        st = DOP_FAIL(diag, DOP_E_INPUT, "kernel %s needs %u bytes of shared memory, target %s has %u", name,
+                      *out_shared_bytes, target->name, target->shared_bytes);
+error:
+    if (result)
+        shaderc_result_release(result);
+    if (options)
+        shaderc_compile_options_release(options);
+    if (compiler)
+        shaderc_compiler_release(compiler);
+    dop_arena_finish(&arena);
+    return st;
+}

@@ -1,0 +1,459 @@
+#include "kernels/emit.h"
+
+#include "kernels/weight_types.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+void
+dop_emit_init(dop_emit *e, const dop_graph *g, const dop_region *r, const dop_target *target, dop_diag *diag)
+{
+    memset(e, 0, sizeof *e);
+    e->g = g;
+    e->r = r;
+    e->target = target;
+    e->diag = diag;
+    e->indent = "    ";
+}
+
+void
+dop_emit_scope(dop_emit *e, dop_buf *out, const char *indent)
+{
+    e->out = out;
+    e->indent = indent;
+    e->n_memo = 0;
+}
+
+static const char *
+fail(dop_emit *e, dop_status st, const char *what, dop_node_id node)
+{
+    if (e->status == DOP_OK)
+        e->status = DOP_FAIL(e->diag, st, "cannot generate code for %%%s (%s): %s", dop_node_at(e->g, node)->name,
+                             dop_op_of(dop_node_at(e->g, node)->op)->name, what);
+    return "0.0";
+}
+
+void
+dop_emit_bind(dop_emit *e, dop_node_id node, const char *name, bool indexed, const char *base)
+{
+    if (e->n_binds == DOP_MAX_BINDS) {
+        fail(e, DOP_E_INTERNAL, "too many bound values", node);
+        return;
+    }
+    e->binds[e->n_binds++] = (dop_bind){node, name, indexed, base};
+}
+
+const char *
+dop_emit_str(dop_emit *e, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    const char *s = dop_arena_strdup(e->g->arena, text);
+    if (!s && e->status == DOP_OK)
+        e->status = DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
+    return s ? s : "0";
+}
+
+void
+dop_emit_line(dop_emit *e, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    dop_buf_puts(e->out, e->indent);
+    dop_buf_vprintf(e->out, fmt, ap);
+    dop_buf_puts(e->out, "\n");
+    va_end(ap);
+}
+
+dop_node_id
+dop_storage_node(const dop_graph *g, dop_node_id id)
+{
+    id = dop_node_base(g, id, NULL);
+    while (dop_node_at(g, id)->op == DOP_OP_kv_write)
+        id = dop_node_base(g, dop_node_at(g, id)->src[0], NULL);
+    return id;
+}
+
+uint32_t
+dop_row_values(const dop_graph *g, dop_node_id id)
+{
+    const dop_node *n = dop_node_at(g, id);
+    uint32_t cols = dop_node_cols(g, id);
+    return n->op == DOP_OP_weight && n->shape.rank > 1 ? dop_packed_row_values(n->type, cols) : cols;
+}
+
+static const char *
+add_arg(dop_emit *e, dop_node_id storage, bool written)
+{
+    uint32_t i = 0;
+    while (i < e->n_args && e->args[i].value != storage)
+        i++;
+    if (i == e->n_args) {
+        if (i == DOP_MAX_ARGS)
+            return fail(e, DOP_E_INTERNAL, "too many buffers for one dispatch", storage ? storage : 1);
+        e->args[e->n_args++] = (dop_kernel_arg){.value = storage};
+    }
+    e->args[i].written = e->args[i].written || written;
+    e->args[i].read = e->args[i].read || !written;
+    return dop_emit_str(e, "a%u", i);
+}
+
+const char *
+dop_emit_arg(dop_emit *e, dop_node_id node, bool written)
+{
+    return add_arg(e, dop_storage_node(e->g, node), written);
+}
+
+const char *
+dop_emit_step(dop_emit *e)
+{
+    return add_arg(e, 0, false);
+}
+
+const char *
+dop_emit_n_tokens(dop_emit *e)
+{
+    return e->g->max_t == 1 ? "1u" : dop_emit_str(e, "%s.n_tokens", dop_emit_step(e));
+}
+
+/* A value that does not depend on the token is a row vector; t is then dropped. */
+static bool
+has_rows(const dop_graph *g, dop_node_id id)
+{
+    const dop_node *n = dop_node_at(g, id);
+    return n->shape.rank > 1 && !(n->shape.dim[0].sym == DOP_SYM_1 && n->shape.dim[0].mul == 1);
+}
+
+static bool
+is_constant(const char *s)
+{
+    for (; *s; s++)
+        if (!isdigit((unsigned char)*s) && *s != 'u')
+            return false;
+    return true;
+}
+
+/* t * row + c + start, shortened where a part is zero. */
+static const char *
+flat_index(dop_emit *e, dop_index ix, bool rows, uint32_t row_values, uint32_t start)
+{
+    const char *c = start ? dop_emit_str(e, "(%s + %uu)", ix.c, start) : ix.c;
+    if (!rows || strcmp(ix.t, "0u") == 0)
+        return c;
+    if (is_constant(c) && c[0] == '0')
+        return dop_emit_str(e, "(%s * %uu)", ix.t, row_values);
+    return dop_emit_str(e, "(%s * %uu + %s)", ix.t, row_values, c);
+}
+
+static const char *
+temp(dop_emit *e, uint32_t width, const char *expr)
+{
+    const char *name = dop_emit_str(e, "v%u", e->n_temps++);
+    if (width == 4)
+        dop_emit_line(e, "vec4 %s = vec4(%s);", name, expr);
+    else
+        dop_emit_line(e, "float %s = %s;", name, expr);
+    return name;
+}
+
+static const char *
+load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start)
+{
+    const dop_graph *g = e->g;
+    const dop_node *n = dop_node_at(g, node);
+    uint32_t cols = dop_node_cols(g, node);
+    if (n->op == DOP_OP_input)
+        return dop_emit_str(e, strcmp(dop_node_s(g, node, DOP_A_name), "tokens") == 0 ? "%s.tokens[%s]" : "(%s.pos + %s)",
+                            dop_emit_step(e), ix.t);
+    const dop_weight_type *wt = dop_weight_type_of(n->type);
+    if (n->type != DOP_TYPE_u32 && !wt)
+        return fail(e, DOP_E_INPUT, "no kernel reads this storage type", node);
+    if (n->type != DOP_TYPE_u32)
+        e->types_used |= 1u << n->type;
+    const char *at = flat_index(e, ix, has_rows(g, node), dop_row_values(g, node), start);
+    uint32_t w = width == 4 && cols > 1 ? 4 : 1; /* a statistic is one value for all four columns */
+    return temp(e, width,
+                dop_emit_str(e, "dop_ld%u_%s(%s, %s)", w, dop_type_of(n->type)->name, dop_emit_arg(e, node, false), at));
+}
+
+/* The column of a source that is narrower than the result: one value per head, or a vector repeated for each head. */
+static dop_index
+broadcast(dop_emit *e, dop_node_id node, dop_node_id src, dop_index ix, uint32_t *width)
+{
+    const dop_graph *g = e->g;
+    uint32_t n = dop_node_cols(g, node), s = dop_node_cols(g, src);
+    const dop_shape *shape = &dop_node_at(g, src)->shape;
+    if (s == n)
+        return ix;
+    if (s == 1) {
+        *width = 1;
+        return (dop_index){ix.t, "0u"};
+    }
+    if (shape->rank > 1 && shape->dim[shape->rank - 1].mul == 1 && shape->dim[shape->rank - 1].sym == DOP_SYM_1) {
+        *width = 1;
+        return (dop_index){ix.t, dop_emit_str(e, "(%s / %uu)", ix.c, n / s)};
+    }
+    return (dop_index){ix.t, dop_emit_str(e, "(%s %% %uu)", ix.c, s)};
+}
+
+static const char *
+constant(dop_emit *e, double v)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%.9g", v);
+    return dop_emit_str(e, v < 0 ? "(%s%s)" : "%s%s", text, strpbrk(text, ".e") ? "" : ".0");
+}
+
+/* Expands the op's expression: $0..$9 are sources, $attr an attribute. */
+static const char *
+expand(dop_emit *e, dop_node_id node, const char *const *srcs)
+{
+    const dop_op_info *info = dop_op_of(dop_node_at(e->g, node)->op);
+    dop_buf b = {0};
+    for (const char *p = info->expr; *p; p++) {
+        if (*p != '$') {
+            dop_buf_append(&b, p, 1);
+        } else if (isdigit((unsigned char)p[1])) {
+            dop_buf_puts(&b, srcs[p[1] - '0']);
+            p++;
+        } else {
+            size_t len = 0;
+            while (isalpha((unsigned char)p[1 + len]))
+                len++;
+            for (uint32_t i = 0; i < info->n_attrs; i++)
+                if (strlen(dop_attr_name(info->attrs[i])) == len &&
+                    strncmp(dop_attr_name(info->attrs[i]), p + 1, len) == 0)
+                    dop_buf_puts(&b, constant(e, dop_node_f(e->g, node, info->attrs[i])));
+            p += len;
+        }
+    }
+    const char *s = b.failed ? NULL : dop_arena_strdup(e->g->arena, b.data);
+    dop_buf_finish(&b);
+    return s ? s : fail(e, DOP_E_NOMEM, "out of memory", node);
+}
+
+static const char *
+emit_elementwise(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
+{
+    const dop_node *n = dop_node_at(e->g, node);
+    const char *srcs[DOP_MAX_SRCS];
+    for (uint32_t i = 0; i < n->n_srcs; i++) {
+        uint32_t w = width;
+        dop_index at = broadcast(e, node, n->src[i], ix, &w);
+        srcs[i] = dop_emit_value(e, n->src[i], at, w);
+        /* A scalar operand of a vector expression: GLSL functions want equal types. */
+        if (w != width)
+            srcs[i] = dop_emit_str(e, "vec4(%s)", srcs[i]);
+    }
+    return temp(e, width, expand(e, node, srcs));
+}
+
+/* x of the partner in a rotary pair and its sign; ops.def and ir/interp.c have the formula. */
+static const char *
+emit_rope(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
+{
+    const dop_graph *g = e->g;
+    const dop_node *n = dop_node_at(g, node);
+    uint32_t head = n->shape.dim[2].mul, dims = (uint32_t)dop_node_i(g, node, DOP_A_dims), half = dims / 2;
+    bool inter = dop_node_i(g, node, DOP_A_interleaved) != 0;
+    const char *T = width == 4 ? "vec4" : "float", *out = dop_emit_str(e, "v%u", e->n_temps++);
+    const char *i = dop_emit_str(e, "i%u", e->n_temps++);
+    const char *pos = dop_emit_value(e, n->src[1], (dop_index){ix.t, "0u"}, 1);
+    const char *x = dop_emit_value(e, n->src[0], ix, width);
+    dop_emit_line(e, "uint %s = %s %% %uu;", i, ix.c, head);
+    dop_emit_line(e, "%s %s = %s;", T, out, x);
+    if (dims < head)
+        dop_emit_line(e, "if (%s < %uu) {", i, dims);
+    else
+        dop_emit_line(e, "{");
+    const char *indent = e->indent;
+    uint32_t n_memo = e->n_memo; /* what is computed inside the block is not visible after it */
+    e->indent = dop_emit_str(e, "%s    ", indent);
+    dop_index row = {pos, NULL};
+    const char *cs, *sn, *y;
+    if (inter && width == 4) {
+        /* pairs lie side by side: (x0 x1)(x2 x3) turn by two angles */
+        row.c = dop_emit_str(e, "(%s / 2u)", i);
+        const char *c0 = dop_emit_value(e, n->src[2], row, 1);
+        row.c = dop_emit_str(e, "(%s / 2u + 1u)", i);
+        const char *c1 = dop_emit_value(e, n->src[2], row, 1);
+        row.c = dop_emit_str(e, "(%s / 2u + %uu)", i, half);
+        const char *s0 = dop_emit_value(e, n->src[2], row, 1);
+        row.c = dop_emit_str(e, "(%s / 2u + %uu)", i, half + 1);
+        const char *s1 = dop_emit_value(e, n->src[2], row, 1);
+        dop_emit_line(e, "%s = %s * vec4(%s, %s, %s, %s) + vec4(-%s.y, %s.x, -%s.w, %s.z) * vec4(%s, %s, %s, %s);", out,
+                      x, c0, c0, c1, c1, x, x, x, x, s0, s0, s1, s1);
+    } else {
+        const char *k = inter ? dop_emit_str(e, "(%s / 2u)", i) : dop_emit_str(e, "(%s %% %uu)", i, half);
+        row.c = k;
+        cs = dop_emit_value(e, n->src[2], row, width);
+        row.c = dop_emit_str(e, "(%s + %uu)", k, half);
+        sn = dop_emit_value(e, n->src[2], row, width);
+        const char *first = inter ? dop_emit_str(e, "%s %% 2u == 0u", i) : dop_emit_str(e, "%s < %uu", i, half);
+        const char *d = dop_emit_str(e, "c%u", e->n_temps++);
+        uint32_t step = inter ? 1 : half;
+        dop_emit_line(e, "uint %s = %s ? %s + %uu : %s - %uu;", d, first, ix.c, step, ix.c, step);
+        y = dop_emit_value(e, n->src[0], (dop_index){ix.t, d}, width);
+        dop_emit_line(e, "%s = %s * %s + (%s ? -%s : %s) * %s;", out, x, cs, first, y, y, sn);
+    }
+    e->n_memo = n_memo;
+    e->indent = indent;
+    dop_emit_line(e, "}");
+    return out;
+}
+
+/* Merges the partial results of a cache split; only splits that cover rows were written. */
+static const char *
+emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
+{
+    const dop_graph *g = e->g;
+    const dop_node *n = dop_node_at(g, node);
+    uint32_t head = n->shape.dim[2].mul, splits = (uint32_t)dop_node_i(g, node, DOP_A_splits);
+    dop_node_id part = dop_node_base(g, n->src[0], NULL);
+    int64_t window = dop_node_at(g, part)->op == DOP_OP_attn_split ? dop_node_i(g, part, DOP_A_window) : 0;
+    const char *a = dop_emit_arg(e, part, false), *step = dop_emit_step(e);
+    const char *out = dop_emit_str(e, "v%u", e->n_temps++), *s = dop_emit_str(e, "s%u", e->n_temps++);
+    dop_emit_line(e, "%s %s;", width == 4 ? "vec4" : "float", out);
+    dop_emit_line(e, "{");
+    dop_emit_line(e, "    uint n = %s.pos + %s + 1u;", step, ix.t);
+    if (window > 0)
+        dop_emit_line(e, "    n = min(n, %uu);", (uint32_t)window);
+    dop_emit_line(e, "    uint len = max(64u, (n + %uu) / %uu), used = (n + len - 1u) / len;", splits - 1, splits);
+    dop_emit_line(e, "    uint h = %s / %uu, d = %s %% %uu, row = (%s * %uu + h * %uu) * %uu;", ix.c, head, ix.c, head,
+                  ix.t, dop_node_cols(g, node) / head * splits, splits, head + 2);
+    dop_emit_line(e, "    float m = -1e30, l = 0.0;");
+    dop_emit_line(e, "    for (uint %s = 0u; %s < used; %s++)", s, s, s);
+    dop_emit_line(e, "        m = max(m, dop_ld1_f32(%s, row + %s * %uu + %uu));", a, s, head + 2, head);
+    dop_emit_line(e, "    %s = %s(0.0);", out, width == 4 ? "vec4" : "float");
+    dop_emit_line(e, "    for (uint %s = 0u; %s < used; %s++) {", s, s, s);
+    dop_emit_line(e, "        uint at = row + %s * %uu;", s, head + 2);
+    dop_emit_line(e, "        float w = exp(dop_ld1_f32(%s, at + %uu) - m);", a, head);
+    dop_emit_line(e, "        l += w * dop_ld1_f32(%s, at + %uu);", a, head + 1);
+    if (width == 4)
+        dop_emit_line(e,
+                      "        %s += w * vec4(dop_ld1_f32(%s, at + d), dop_ld1_f32(%s, at + d + 1u), "
+                      "dop_ld1_f32(%s, at + d + 2u), dop_ld1_f32(%s, at + d + 3u));",
+                      out, a, a, a, a);
+    else
+        dop_emit_line(e, "        %s += w * dop_ld1_f32(%s, at + d);", out, a);
+    dop_emit_line(e, "    }");
+    dop_emit_line(e, "    %s /= l;", out);
+    dop_emit_line(e, "}");
+    return out;
+}
+
+static const char *
+emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
+{
+    const dop_graph *g = e->g;
+    const dop_node *n = dop_node_at(g, node);
+    switch (n->op) {
+    case DOP_OP_rope:
+        return emit_rope(e, node, ix, width);
+    case DOP_OP_attn_combine:
+        return emit_combine(e, node, ix, width);
+    case DOP_OP_gather: {
+        const char *id = dop_emit_value(e, n->src[1], (dop_index){ix.t, "0u"}, 1);
+        return dop_emit_value(e, n->src[0], (dop_index){id, ix.c}, width);
+    }
+    case DOP_OP_last_row: {
+        const char *t = g->max_t == 1 ? "0u" : dop_emit_str(e, "(%s - 1u)", dop_emit_n_tokens(e));
+        return dop_emit_value(e, n->src[0], (dop_index){t, ix.c}, width);
+    }
+    case DOP_OP_kv_write:
+        return dop_emit_value(e, n->src[1], ix, width);
+    default:
+        if (dop_op_of(n->op)->expr[0])
+            return emit_elementwise(e, node, ix, width);
+        return fail(e, DOP_E_INTERNAL, "the template does not compute it", node);
+    }
+}
+
+const char *
+dop_emit_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
+{
+    if (e->status != DOP_OK)
+        return "0.0";
+    uint32_t start = 0;
+    const dop_graph *g = e->g;
+    node = dop_node_base(g, node, &start);
+    if (start)
+        ix.c = dop_emit_str(e, "(%s + %uu)", ix.c, start);
+    for (uint32_t i = e->n_binds; i-- > 0;) {
+        const dop_bind *b = &e->binds[i];
+        if (b->node != node)
+            continue;
+        if (!b->indexed)
+            return b->name;
+        const char *c = b->base ? dop_emit_str(e, "(%s - %s)", ix.c, b->base) : ix.c;
+        if (width == 4)
+            return dop_emit_str(e, "vec4(%s[%s], %s[%s + 1u], %s[%s + 2u], %s[%s + 3u])", b->name, c, b->name, c,
+                                b->name, c, b->name, c);
+        return dop_emit_str(e, "%s[%s]", b->name, c);
+    }
+    if (!has_rows(g, node) && dop_node_at(g, node)->op != DOP_OP_input)
+        ix.t = "0u";
+    for (uint32_t i = 0; i < e->n_memo; i++) {
+        const dop_memo *m = &e->memo[i];
+        if (m->node == node && m->width == width && strcmp(m->t, ix.t) == 0 && strcmp(m->c, ix.c) == 0)
+            return m->name;
+    }
+    const char *name = dop_region_has(e->r, node) ? emit_computed(e, node, ix, width) : load(e, node, ix, width, 0);
+    if (e->n_memo < DOP_MAX_MEMO)
+        e->memo[e->n_memo++] = (dop_memo){node, ix.t, ix.c, width, name};
+    return name;
+}
+
+void
+dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value)
+{
+    const dop_graph *g = e->g;
+    const dop_node *n = dop_node_at(g, node);
+    const char *at;
+    if (e->status != DOP_OK)
+        return;
+    if (n->op == DOP_OP_kv_write) {
+        const char *pos = dop_emit_value(e, n->src[2], (dop_index){ix.t, "0u"}, 1);
+        at = dop_emit_str(e, "(%s * %uu + %s)", pos, dop_node_cols(g, node), ix.c);
+    } else {
+        at = flat_index(e, ix, has_rows(g, node), dop_node_cols(g, node), 0);
+    }
+    if (n->type != DOP_TYPE_f32 && n->type != DOP_TYPE_f16) {
+        fail(e, DOP_E_INTERNAL, "values are stored as f32 or f16", node);
+        return;
+    }
+    if (n->type == DOP_TYPE_f16 && width == 1)
+        e->caps |= DOP_CAP_f16_storage;
+    dop_emit_line(e, "dop_st%u_%s(%s, %s, %s);", width, dop_type_of(n->type)->name, dop_emit_arg(e, node, true), at,
+                  value);
+}
+
+bool
+dop_emit_wide(const dop_emit *e, dop_node_id node)
+{
+    const dop_graph *g = e->g;
+    uint32_t start = 0;
+    node = dop_node_base(g, node, &start);
+    const dop_node *n = dop_node_at(g, node);
+    uint32_t cols = dop_node_cols(g, node);
+    uint32_t last = n->shape.dim[n->shape.rank - 1].mul;
+    if (n->op == DOP_OP_input || cols == 1 || (n->shape.rank > 1 && last == 1))
+        return true;
+    if (cols % 4 != 0 || last % 4 != 0 || start % 4 != 0)
+        return false;
+    if (n->op == DOP_OP_rope) {
+        uint32_t dims = (uint32_t)dop_node_i(g, node, DOP_A_dims);
+        if (dims % 8 != 0)
+            return false;
+    }
+    if (!dop_region_has(e->r, node))
+        return true;
+    for (uint32_t i = 0; i < n->n_srcs; i++)
+        if (n->op != DOP_OP_matmul && n->op != DOP_OP_attention && !dop_emit_wide(e, n->src[i]))
+            return false;
+    return true;
+}

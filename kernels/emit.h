@@ -1,0 +1,86 @@
+/* Code generation from IR expressions: the value of a node at an index, with everything the region makes inlined.
+ *
+ * Every value is a matrix [tokens, cols]; an index is a pair of GLSL expressions (t, c).  Element-wise nodes of the region
+ * expand recursively, values outside it are loads, and what a template computes itself (a product, a statistic, a staged
+ * row) is bound to a name.  Width 4 evaluates columns c .. c+3 at once, c a multiple of 4. */
+#ifndef DOPPLER_KERNELS_EMIT_H
+#define DOPPLER_KERNELS_EMIT_H
+
+#include "ir/graph.h"
+#include "ir/target.h"
+
+enum { DOP_MAX_ARGS = 15, DOP_MAX_BINDS = 32, DOP_MAX_MEMO = 256 };
+
+/* An argument: a device address in the push-constant block. */
+typedef struct dop_kernel_arg {
+    dop_node_id value; /* node that owns the memory: a leaf, or a stored value; 0: the step record */
+    bool read, written;
+} dop_kernel_arg;
+
+typedef struct dop_bind {
+    dop_node_id node;
+    const char *name;
+    bool indexed; /* name[c] (a staged row of floats), else name alone */
+    const char *base; /* indexed: subtracted from c; NULL: 0 */
+} dop_bind;
+
+typedef struct dop_memo {
+    dop_node_id node;
+    const char *t, *c;
+    uint32_t width;
+    const char *name;
+} dop_memo;
+
+typedef struct dop_emit {
+    const dop_graph *g;
+    const dop_region *r;
+    const dop_target *target;
+    dop_diag *diag;
+    dop_status status; /* first failure; later calls do nothing */
+    dop_buf *out;      /* statements go here */
+    const char *indent;
+    uint32_t n_temps;
+    uint32_t n_args;
+    dop_kernel_arg args[DOP_MAX_ARGS];
+    uint32_t types_used; /* bits 1 << dop_type of weights decoded, for the type files to include */
+    uint32_t caps;       /* DOP_CAP_* that the emitted code needs */
+    uint32_t n_binds;
+    dop_bind binds[DOP_MAX_BINDS];
+    uint32_t n_memo;
+    dop_memo memo[DOP_MAX_MEMO];
+} dop_emit;
+
+typedef struct dop_index {
+    const char *t, *c; /* GLSL expressions of type uint: an identifier or a constant */
+} dop_index;
+
+void dop_emit_init(dop_emit *e, const dop_graph *g, const dop_region *r, const dop_target *target, dop_diag *diag);
+
+/* Forgets the values computed so far: a new block of code begins.  Bindings stay until unbound by count. */
+void dop_emit_scope(dop_emit *e, dop_buf *out, const char *indent);
+void dop_emit_bind(dop_emit *e, dop_node_id node, const char *name, bool indexed, const char *base);
+
+/* printf into the arena, for names and index expressions that outlive a call. */
+const char *dop_emit_str(dop_emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void dop_emit_line(dop_emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Argument number of the memory that holds the node ("a3"); 0 is the step record. */
+const char *dop_emit_arg(dop_emit *e, dop_node_id node, bool written);
+const char *dop_emit_step(dop_emit *e);
+/* "step.n_tokens", or "1u" when the graph has one token. */
+const char *dop_emit_n_tokens(dop_emit *e);
+
+/* Name of the node's value at the index: statements are appended as needed. */
+const char *dop_emit_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width);
+/* Statement that stores a value (a name from dop_emit_value) to the node's memory: scratch, result, or, for kv_write,
+ * the row of the cache at this token's position. */
+void dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value);
+/* Can the node be evaluated 4 columns at a time?  (Every width on the way is a multiple of 4 or 1.) */
+bool dop_emit_wide(const dop_emit *e, dop_node_id node);
+
+/* The node that owns a value's memory: states for cache writes, the base behind views. */
+dop_node_id dop_storage_node(const dop_graph *g, dop_node_id id);
+/* Values from one row to the next of a stored node: weights are padded for vector loads. */
+uint32_t dop_row_values(const dop_graph *g, dop_node_id id);
+
+#endif

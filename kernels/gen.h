@@ -1,0 +1,84 @@
+/* Inside the kernel generators: one per template, sharing the emitter, the row program and the template filler. */
+#ifndef DOPPLER_KERNELS_GEN_H
+#define DOPPLER_KERNELS_GEN_H
+
+#include "kernels/kernel.h"
+
+typedef struct dop_gen {
+    const dop_templates *templates;
+    const dop_choice *choice;
+    dop_emit e;
+    dop_buf main;  /* the filled template */
+    uint32_t grid[3];
+    uint32_t shared; /* bytes declared by generated code, for the budget check before the driver sees it */
+} dop_gen;
+
+typedef struct dop_keys {
+    uint32_t n;
+    struct {
+        const char *key, *value;
+    } items[48];
+} dop_keys;
+
+void dop_keys_set(dop_keys *k, const char *key, const char *value);
+void dop_keys_num(dop_gen *gen, dop_keys *k, const char *key, uint32_t value);
+dop_status dop_template_fill(dop_gen *gen, const char *name, const dop_keys *keys, dop_buf *out);
+
+/* A row program: the region's nodes over one vector (a row, or one head), walked by the whole workgroup in as few passes
+ * as its reductions allow.  Values are recomputed from memory in each pass; what rotation reads across invocations goes
+ * through shared memory. */
+typedef struct dop_rowprog {
+    const dop_node_id *nodes; /* members, in topological order */
+    uint32_t n_nodes;
+    uint32_t len;         /* values of the vector */
+    const char *t;        /* token */
+    const char *unit;     /* unit number, "0u" for whole rows */
+    const char *store_if; /* condition on storing region outputs, NULL: always */
+    /* Results kept for the code after it: a vector staged in a shared array declared by the caller as
+     * `vec4 stage_name[]`, its first value at stage_base, and statistics, which become variables bound in the emitter. */
+    dop_node_id staged;   /* 0: none.  Any node readable from the program's nodes (an expression) */
+    const char *stage_name, *stage_base;
+    uint32_t serial;      /* distinguishes the names of several programs in one kernel */
+} dop_rowprog;
+
+/* Appends statements to `body` and shared declarations to `decls`.  Statistics stay bound in gen->e. */
+void dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *decls, dop_buf *body);
+bool dop_is_statistic(dop_op op);
+bool dop_region_is_out(const dop_region *r, dop_node_id id);
+
+dop_status dop_gen_elementwise(dop_gen *gen);
+dop_status dop_gen_row(dop_gen *gen);
+dop_status dop_gen_gemv(dop_gen *gen);
+dop_status dop_gen_matmul(dop_gen *gen);
+dop_status dop_gen_attention(dop_gen *gen);
+dop_status dop_gen_argmax(dop_gen *gen);
+
+/* Parts of a matmul region: matmuls whose products meet in one epilogue, with the outputs they reach. */
+enum { DOP_MAX_PARTS = 8, DOP_MAX_MATS = 4 };
+typedef struct dop_part {
+    uint32_t n_mats;
+    dop_node_id mats[DOP_MAX_MATS];
+    uint32_t rows; /* of each matrix */
+    uint32_t unit; /* values per step: the largest unit of its weight types */
+    uint32_t n_outs;
+    dop_node_id outs[8];
+    dop_node_id argmax; /* argmax_part over its output, 0: none */
+} dop_part;
+
+typedef struct dop_parts {
+    uint32_t n;
+    dop_part part[DOP_MAX_PARTS];
+    dop_node_id act;  /* activation: source 0 of every matmul */
+    uint32_t k;
+    bool staged;      /* the activation needs a row program first */
+    uint32_t n_stats; /* statistics of the activation row, wanted after the sum only */
+    dop_node_id stats[4];
+    uint32_t n_prog;  /* nodes of the row program when staged */
+    dop_node_id prog[64];
+} dop_parts;
+
+dop_status dop_gen_find_parts(dop_gen *gen, dop_parts *out);
+/* Does the region compute `id` from `from` (within the region)? */
+bool dop_depends_on(const dop_graph *g, const dop_region *r, dop_node_id id, dop_node_id from);
+
+#endif

@@ -1,0 +1,69 @@
+/* Arg-max of the logits: alone, as partial results, or merging partial results; the last step of a greedy token also
+ * advances the step record. */
+#include "kernels/gen.h"
+
+static void
+scan_row(dop_gen *gen, dop_node_id x, const char *first, const char *end, dop_buf *scan)
+{
+    dop_emit *e = &gen->e;
+    bool tokens = dop_node_per_token(e->g, x) && e->g->max_t > 1;
+    dop_buf_printf(scan, "    for (uint c = %s + gl_LocalInvocationIndex; c < %s; c += WG) {\n", first, end);
+    dop_emit_scope(e, scan, "        ");
+    const char *v = dop_emit_value(e, x, (dop_index){tokens ? "t" : "0u", "c"}, 1);
+    dop_emit_line(e, "if (%s > best) {", v);
+    dop_emit_line(e, "    best = %s;", v);
+    dop_emit_line(e, "    at = c;");
+    dop_emit_line(e, "}");
+    dop_buf_puts(scan, "    }\n");
+}
+
+dop_status
+dop_gen_argmax(dop_gen *gen)
+{
+    dop_emit *e = &gen->e;
+    const dop_graph *g = e->g;
+    dop_node_id id = e->r->outs[e->r->n_outs - 1];
+    const dop_node *n = dop_node_at(g, id);
+    dop_keys keys = {0};
+    dop_buf scan = {0}, store = {0};
+    uint32_t cols = dop_node_cols(g, n->src[0]);
+    gen->grid[0] = gen->grid[1] = gen->grid[2] = 1;
+    gen->shared += gen->choice->tile.wg * 8;
+    if (n->op == DOP_OP_argmax_merge) {
+        const char *a = dop_emit_arg(e, n->src[0], false);
+        dop_buf_printf(&scan,
+                       "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG) {\n"
+                       "        float v = dop_ld1_f32(%s, i * 2u);\n"
+                       "        uint w = uint(dop_ld1_f32(%s, i * 2u + 1u));\n"
+                       "        if (v > best || (v == best && w < at)) {\n"
+                       "            best = v;\n"
+                       "            at = w;\n"
+                       "        }\n"
+                       "    }\n",
+                       cols / 2, a, a);
+    } else if (n->op == DOP_OP_argmax_part) {
+        uint32_t parts = (uint32_t)dop_node_i(g, id, DOP_A_parts), chunk = dop_div_up_u32(cols, parts);
+        gen->grid[0] = parts;
+        scan_row(gen, n->src[0], dop_emit_str(e, "part * %uu", chunk),
+                 dop_emit_str(e, "min((part + 1u) * %uu, %uu)", chunk, cols), &scan);
+    } else {
+        scan_row(gen, n->src[0], "0u", dop_emit_str(e, "%uu", cols), &scan);
+    }
+    if (n->op == DOP_OP_argmax_part) {
+        const char *a = dop_emit_arg(e, id, true);
+        dop_buf_printf(&store, "        dop_st1_f32(%s, part * 2u, best);\n"
+                               "        dop_st1_f32(%s, part * 2u + 1u, float(at));\n", a, a);
+    } else {
+        const char *s = dop_emit_step(e);
+        dop_buf_printf(&store, "        %s.ids[%s.n_out %% 4096u] = at;\n        %s.n_out += 1u;\n"
+                               "        %s.tokens[0] = at;\n        %s.pos += %s.n_tokens;\n        %s.n_tokens = 1u;\n",
+                       s, s, s, s, s, s, s);
+    }
+    dop_keys_set(&keys, "DECLS", "");
+    dop_keys_set(&keys, "SCAN", scan.data ? scan.data : "");
+    dop_keys_set(&keys, "STORE", store.data ? store.data : "");
+    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "argmax.glsl", &keys, &gen->main) : e->status;
+    dop_buf_finish(&scan);
+    dop_buf_finish(&store);
+    return st;
+}

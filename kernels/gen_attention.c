@@ -1,0 +1,211 @@
+/* Attention regions: the query side and, for one token, the key side of this step are computed in the load phase. */
+#include "kernels/gen.h"
+
+#include <string.h>
+
+typedef struct attn {
+    dop_node_id id;
+    const dop_node *n;
+    uint32_t dim, heads, kv, group, rows, splits;
+} attn;
+
+/* Nodes of the region that `id` is computed from, itself included; not those behind another cache write. */
+static uint32_t
+cone(const dop_gen *gen, dop_node_id id, dop_node_id *out, uint32_t cap)
+{
+    const dop_region *r = gen->e.r;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->n_nodes && n < cap; i++)
+        if (dop_depends_on(gen->e.g, r, id, r->nodes[i]))
+            out[n++] = r->nodes[i];
+    return n;
+}
+
+/* A row program is needed when the cone sums over the head, or rotates something it computes itself. */
+static bool
+needs_program(const dop_gen *gen, const dop_node_id *nodes, uint32_t n)
+{
+    const dop_graph *g = gen->e.g;
+    for (uint32_t i = 0; i < n; i++) {
+        const dop_node *x = dop_node_at(g, nodes[i]);
+        if (dop_is_statistic(x->op))
+            return true;
+        if (x->op == DOP_OP_rope && dop_region_has(gen->e.r, dop_node_base(g, x->src[0], NULL)))
+            return true;
+    }
+    return false;
+}
+
+static void
+load_queries(dop_gen *gen, const attn *a, dop_buf *decls, dop_buf *body)
+{
+    dop_emit *e = &gen->e;
+    dop_node_id nodes[64];
+    uint32_t n = cone(gen, a->n->src[0], nodes, 64), n_binds = e->n_binds;
+    if (n && needs_program(gen, nodes, n)) {
+        dop_buf_puts(body, "    for (uint j = 0u; j < R; j++) {\n    uint qh = kvh * G + j;\n");
+        dop_rowprog p = {.nodes = nodes, .n_nodes = n, .len = a->dim, .t = "0u", .unit = "qh",
+                         .staged = a->n->src[0], .stage_name = "dop_q", .stage_base = "j * D", .serial = 0};
+        dop_gen_rowprog(gen, &p, decls, body);
+        dop_buf_puts(body, "    }\n");
+    } else {
+        dop_buf inner = {0};
+        dop_emit_scope(e, &inner, "        ");
+        const char *q = dop_emit_value(e, a->n->src[0], (dop_index){e->g->max_t == 1 ? "0u" : "t", "c"}, 4);
+        dop_emit_line(e, "dop_q[i >> 2] = %s;", q);
+        dop_buf_printf(body,
+                       "    for (uint i = gl_LocalInvocationIndex * 4u; i < R * D; i += WG * 4u) {\n"
+                       "        uint j = i / D, t = min(t0 + j / G, n_tokens - 1u), c = (kvh * G + j %% G) * D + i %% D;\n"
+                       "%s    }\n",
+                       inner.data ? inner.data : "");
+        dop_buf_finish(&inner);
+    }
+    e->n_binds = n_binds;
+}
+
+/* Cache writes of this step that joined the region: by the workgroup whose split holds the position. */
+static void
+write_caches(dop_gen *gen, const attn *a, dop_buf *decls, dop_buf *body)
+{
+    dop_emit *e = &gen->e;
+    bool any = false;
+    for (uint32_t s = 1; s <= 2; s++) {
+        dop_node_id w = dop_node_base(e->g, a->n->src[s], NULL), nodes[64];
+        if (dop_node_at(e->g, w)->op != DOP_OP_kv_write || !dop_region_has(e->r, w))
+            continue;
+        uint32_t n = cone(gen, w, nodes, 64), n_binds = e->n_binds;
+        if (!any)
+            dop_buf_puts(body, "    if (hi == pos0 + 1u) {\n");
+        any = true;
+        dop_rowprog p = {.nodes = nodes, .n_nodes = n, .len = a->dim, .t = "0u", .unit = "kvh", .serial = s};
+        dop_gen_rowprog(gen, &p, decls, body);
+        e->n_binds = n_binds;
+    }
+    /* The rows written are read again below by this workgroup alone. */
+    if (any)
+        dop_buf_puts(body, "    memoryBarrierBuffer();\n    barrier();\n    }\n");
+}
+
+static void
+store_rows(dop_gen *gen, const attn *a, dop_buf *store)
+{
+    dop_emit *e = &gen->e;
+    const char *t = e->g->max_t == 1 ? "0u" : "t";
+    if (a->n->op == DOP_OP_attn_split) {
+        const char *out = dop_emit_arg(e, a->id, true);
+        dop_buf_printf(store,
+                       "    uint at = ((%s * %uu + h) * %uu + split) * (D + 2u);\n"
+                       "    for (uint i = 0u; i < 4u; i++)\n"
+                       "        dop_st1_f32(%s, at + d + i, o[i]);\n"
+                       "    if (d == 0u) {\n"
+                       "        dop_st1_f32(%s, at + D, m);\n"
+                       "        dop_st1_f32(%s, at + D + 1u, l);\n"
+                       "    }\n",
+                       t, a->heads, a->splits, out, out, out);
+        return;
+    }
+    uint32_t n_binds = e->n_binds;
+    dop_buf_puts(store, "    o /= l;\n    uint c = h * D + d;\n");
+    dop_emit_bind(e, a->id, "o", false, NULL);
+    dop_emit_scope(e, store, "    ");
+    dop_index ix = {t, "c"};
+    for (uint32_t i = 0; i < e->r->n_outs; i++) {
+        dop_node_id out = e->r->outs[i];
+        if (!dop_depends_on(e->g, e->r, out, a->id))
+            continue;
+        uint32_t width = 4;
+        if (!dop_emit_wide(e, out)) {
+            e->status = DOP_FAIL(e->diag, DOP_E_INTERNAL, "attention output %%%s is not a multiple of 4 wide",
+                                 dop_node_at(e->g, out)->name);
+            break;
+        }
+        dop_emit_store(e, out, ix, width, dop_emit_value(e, out, ix, width));
+    }
+    e->n_binds = n_binds;
+}
+
+static const char *
+sink_code(dop_gen *gen, const attn *a)
+{
+    dop_emit *e = &gen->e;
+    if (a->n->n_srcs < 5)
+        return "";
+    dop_buf b = {0};
+    if (a->splits > 1)
+        dop_buf_puts(&b, "        if (split == 0u) {\n");
+    else
+        dop_buf_puts(&b, "        {\n");
+    dop_emit_scope(e, &b, "            ");
+    const char *s = dop_emit_value(e, a->n->src[4], (dop_index){"0u", "h"}, 1);
+    dop_emit_line(e, "float top = max(m, %s), fix = exp(m - top);", s);
+    dop_emit_line(e, "sum = sum * fix + exp(%s - top);", s);
+    dop_emit_line(e, "acc[j] *= fix;");
+    dop_emit_line(e, "m = top;");
+    dop_buf_puts(&b, "        }\n");
+    const char *text = b.failed ? "" : dop_emit_str(e, "%s", b.data);
+    dop_buf_finish(&b);
+    return text;
+}
+
+static const char *
+score_code(dop_gen *gen, const attn *a)
+{
+    dop_emit *e = &gen->e;
+    double scale = dop_node_f(e->g, a->id, DOP_A_scale), cap = dop_node_f(e->g, a->id, DOP_A_cap);
+    if (cap > 0)
+        return dop_emit_str(e, "%.9g * dop_tanh(s[j] * %.9g)", cap, scale / cap);
+    return dop_emit_str(e, "s[j] * %.9g", scale);
+}
+
+dop_status
+dop_gen_attention(dop_gen *gen)
+{
+    dop_emit *e = &gen->e;
+    const dop_graph *g = e->g;
+    attn a = {.splits = 1};
+    for (uint32_t i = 0; i < e->r->n_nodes; i++) {
+        dop_op op = dop_node_at(g, e->r->nodes[i])->op;
+        if (op == DOP_OP_attention || op == DOP_OP_attn_split)
+            a.id = e->r->nodes[i];
+    }
+    a.n = dop_node_at(g, a.id);
+    const dop_node *q = dop_node_at(g, a.n->src[0]), *k = dop_node_at(g, a.n->src[1]);
+    a.heads = q->shape.dim[1].mul;
+    a.dim = q->shape.dim[2].mul;
+    a.kv = k->shape.dim[1].mul;
+    a.group = a.heads / a.kv;
+    if (a.n->op == DOP_OP_attn_split)
+        a.splits = (uint32_t)dop_node_i(g, a.id, DOP_A_splits);
+    const dop_tile *tile = &gen->choice->tile;
+    dop_keys keys = {0};
+    dop_buf decls = {0}, prologue = {0}, store = {0};
+    dop_buf_printf(&decls, "#define SPLITS %u\n", a.splits);
+    load_queries(gen, &a, &decls, &prologue);
+    write_caches(gen, &a, &decls, &prologue);
+    store_rows(gen, &a, &store);
+    const char *kt = dop_type_of(k->type)->name, *vt = dop_type_of(dop_node_at(g, a.n->src[2])->type)->name;
+    uint32_t rows = a.group * tile->bq;
+    gen->shared += (rows * a.dim + rows * tile->wg + 2 * rows + tile->wg * 4) * 4;
+    dop_keys_num(gen, &keys, "D", a.dim);
+    dop_keys_num(gen, &keys, "G", a.group);
+    dop_keys_num(gen, &keys, "BQ", tile->bq);
+    dop_keys_num(gen, &keys, "KV", a.kv);
+    dop_keys_num(gen, &keys, "WINDOW", (uint32_t)dop_node_i(g, a.id, DOP_A_window));
+    dop_keys_set(&keys, "POS", dop_emit_str(e, "%s.pos", dop_emit_step(e)));
+    dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
+    dop_keys_set(&keys, "LOAD_K", dop_emit_str(e, "dop_ld4_%s(%s, at + d)", kt, dop_emit_arg(e, a.n->src[1], false)));
+    dop_keys_set(&keys, "LOAD_V", dop_emit_str(e, "dop_ld4_%s(%s, at)", vt, dop_emit_arg(e, a.n->src[2], false)));
+    dop_keys_set(&keys, "SCORE", score_code(gen, &a));
+    dop_keys_set(&keys, "SINK", sink_code(gen, &a));
+    dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
+    dop_keys_set(&keys, "PROLOGUE", prologue.data ? prologue.data : "");
+    dop_keys_set(&keys, "STORE", store.data ? store.data : "");
+    gen->grid[0] = a.kv;
+    gen->grid[1] = dop_div_up_u32(g->max_t, tile->bq);
+    gen->grid[2] = a.splits;
+    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "attention.glsl", &keys, &gen->main) : e->status;
+    dop_buf_finish(&decls);
+    dop_buf_finish(&prologue);
+    dop_buf_finish(&store);
+    return st;
+}

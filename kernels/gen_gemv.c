@@ -1,0 +1,378 @@
+/* Matmul regions of one token, and what they share with tiles: finding the parts. */
+#include "kernels/gen.h"
+
+#include "kernels/weight_types.h"
+
+#include <string.h>
+
+bool
+dop_depends_on(const dop_graph *g, const dop_region *r, dop_node_id id, dop_node_id from)
+{
+    id = dop_node_base(g, id, NULL);
+    if (id == from)
+        return true;
+    if (!dop_region_has(r, id) || id < from) /* sources have smaller handles */
+        return false;
+    const dop_node *n = dop_node_at(g, id);
+    for (uint32_t i = 0; i < n->n_srcs; i++)
+        if (dop_depends_on(g, r, n->src[i], from))
+            return true;
+    return false;
+}
+
+static bool
+on_any_matmul(const dop_gen *gen, const dop_parts *p, dop_node_id id)
+{
+    for (uint32_t i = 0; i < p->n; i++)
+        for (uint32_t m = 0; m < p->part[i].n_mats; m++)
+            if (dop_depends_on(gen->e.g, gen->e.r, id, p->part[i].mats[m]))
+                return true;
+    return false;
+}
+
+/* Joins part b into a: their products meet in an output. */
+static dop_status
+join_parts(dop_gen *gen, dop_parts *p, uint32_t a, uint32_t b)
+{
+    dop_part *x = &p->part[a], *y = &p->part[b];
+    if (x->rows != y->rows || x->n_mats + y->n_mats > DOP_MAX_MATS)
+        return DOP_FAIL(gen->e.diag, DOP_E_INTERNAL, "products of different shape meet in one epilogue");
+    for (uint32_t m = 0; m < y->n_mats; m++)
+        x->mats[x->n_mats++] = y->mats[m];
+    x->unit = x->unit > y->unit ? x->unit : y->unit;
+    p->part[b] = p->part[--p->n];
+    return DOP_OK;
+}
+
+static dop_status
+collect_matmuls(dop_gen *gen, dop_parts *p)
+{
+    const dop_graph *g = gen->e.g;
+    const dop_region *r = gen->e.r;
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
+        const dop_node *n = dop_node_at(g, r->nodes[i]);
+        if (n->op != DOP_OP_matmul)
+            continue;
+        const dop_node *w = dop_node_at(g, n->src[1]);
+        const dop_weight_type *wt = dop_weight_type_of(w->type);
+        if (w->op != DOP_OP_weight || !wt)
+            return DOP_FAIL(gen->e.diag, DOP_E_INPUT, "matmul %%%s: no kernel reads weights of type %s", n->name,
+                            dop_type_of(w->type)->name);
+        if (p->n == DOP_MAX_PARTS)
+            return DOP_FAIL(gen->e.diag, DOP_E_INTERNAL, "too many matmuls in one region");
+        p->part[p->n++] = (dop_part){.n_mats = 1, .mats = {r->nodes[i]}, .rows = dop_node_cols(g, r->nodes[i]),
+                                     .unit = wt->unit};
+        p->act = n->src[0];
+        p->k = dop_node_cols(g, n->src[0]);
+    }
+    return DOP_OK;
+}
+
+dop_status
+dop_gen_find_parts(dop_gen *gen, dop_parts *out)
+{
+    const dop_graph *g = gen->e.g;
+    const dop_region *r = gen->e.r;
+    dop_parts *p = out;
+    memset(p, 0, sizeof *p);
+    dop_status st = collect_matmuls(gen, p);
+    for (uint32_t i = 0; st == DOP_OK && i < r->n_nodes; i++) {
+        int first = -1;
+        for (uint32_t a = 0; st == DOP_OK && a < p->n; a++) {
+            if (!dop_depends_on(g, r, r->nodes[i], p->part[a].mats[0]))
+                continue;
+            if (first < 0)
+                first = (int)a;
+            else if ((st = join_parts(gen, p, (uint32_t)first, a)) == DOP_OK)
+                a--;
+        }
+    }
+    for (uint32_t i = 0; st == DOP_OK && i < r->n_nodes; i++) {
+        dop_node_id id = r->nodes[i];
+        const dop_node *n = dop_node_at(g, id);
+        bool product = on_any_matmul(gen, p, id), out_here = dop_region_is_out(r, id);
+        for (uint32_t a = 0; a < p->n && product; a++) {
+            dop_part *part = &p->part[a];
+            bool mine = false;
+            for (uint32_t m = 0; m < part->n_mats; m++)
+                mine = mine || dop_depends_on(g, r, id, part->mats[m]);
+            if (mine && n->op == DOP_OP_argmax_part)
+                part->argmax = id;
+            else if (mine && out_here && part->n_outs < 8)
+                part->outs[part->n_outs++] = id;
+        }
+        if (product)
+            continue;
+        bool feeds = dop_depends_on(g, r, p->act, id);
+        bool stat = dop_is_statistic(n->op);
+        if ((feeds && (stat || n->op == DOP_OP_attn_combine)) || (stat && n->op != DOP_OP_row_rms) ||
+            (stat && !dop_emit_wide(&gen->e, n->src[0])) || out_here)
+            p->staged = true;
+        if (stat && p->n_stats < 4)
+            p->stats[p->n_stats++] = id;
+    }
+    /* The row program: whatever the activation, a statistic or a stored row is made of. */
+    for (uint32_t i = 0; st == DOP_OK && i < r->n_nodes; i++) {
+        dop_node_id id = r->nodes[i];
+        bool member = !on_any_matmul(gen, p, id) && dop_depends_on(g, r, p->act, id);
+        for (uint32_t k = i; k < r->n_nodes && !member; k++)
+            if (!on_any_matmul(gen, p, r->nodes[k]) && dop_depends_on(g, r, r->nodes[k], id))
+                member = dop_is_statistic(dop_node_at(g, r->nodes[k])->op) || dop_region_is_out(r, r->nodes[k]);
+        if (member && !on_any_matmul(gen, p, id) && p->n_prog < 64)
+            p->prog[p->n_prog++] = id;
+    }
+    return st;
+}
+
+/* Row program into dop_x; statistics become the globals dop_stat<i>. */
+static void
+stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, dop_buf *decls, dop_buf *body)
+{
+    dop_emit *e = &gen->e;
+    dop_buf_printf(decls, "shared vec4 dop_x[%u];\n", k_pad / 4);
+    gen->shared += k_pad * 4;
+    if (k_pad > p->k)
+        dop_buf_printf(body, "    for (uint i = %uu + gl_LocalInvocationIndex; i < %uu; i += WG)\n"
+                             "        dop_x[i >> 2][i & 3u] = 0.0;\n",
+                       p->k, k_pad);
+    dop_rowprog prog = {.nodes = p->prog, .n_nodes = p->n_prog, .len = p->k, .t = "0u", .unit = "0u",
+                        .store_if = "gl_WorkGroupID.x == 0u", .staged = p->act, .stage_name = "dop_x",
+                        .stage_base = "0u"};
+    uint32_t n_binds = e->n_binds;
+    dop_gen_rowprog(gen, &prog, decls, body);
+    for (uint32_t i = 0; i < p->n_stats; i++)
+        dop_buf_printf(body, "    dop_stat%u = %s;\n", i, dop_emit_value(e, p->stats[i], (dop_index){"0u", "0u"}, 1));
+    e->n_binds = n_binds;
+}
+
+/* x[] of one step: from shared memory, or computed on the spot beside the statistics. */
+static void
+load_activation(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *load)
+{
+    dop_emit *e = &gen->e;
+    const char *in = "            ";
+    if (p->staged) {
+        dop_buf_printf(load, "%sfor (uint q = 0u; q < %uu; q++)\n%s    x[q] = dop_x[u * %uu + q];\n", in, part->unit / 4,
+                       in, part->unit / 4);
+        return;
+    }
+    bool wide = dop_emit_wide(e, p->act);
+    dop_buf inner = {0};
+    dop_buf_printf(load, "%sfor (uint q = 0u; q < %uu; q++) {\n", in, part->unit / 4);
+    dop_buf_printf(load, "%s    uint c = u * %uu + q * 4u;\n", in, part->unit);
+    if (p->k % part->unit)
+        dop_buf_printf(load, "%s    x[q] = vec4(0.0);\n", in);
+    if (wide) {
+        dop_emit_scope(e, &inner, "                    ");
+        dop_emit_line(e, "x[q] = %s;", dop_emit_value(e, p->act, (dop_index){"0u", "c"}, 4));
+        for (uint32_t i = 0; i < p->n_stats; i++)
+            dop_emit_line(e, "dop_stat%u += dop_sumsq(%s);", i,
+                          dop_emit_value(e, dop_node_at(e->g, p->stats[i])->src[0], (dop_index){"0u", "c"}, 4));
+        dop_buf_printf(load, "%s    if (c < %uu) {\n%s%s    }\n", in, p->k, inner.data ? inner.data : "", in);
+    } else {
+        dop_emit_scope(e, &inner, "                        ");
+        dop_emit_line(e, "x[q][j] = %s;", dop_emit_value(e, p->act, (dop_index){"0u", "(c + j)"}, 1));
+        dop_buf_printf(load, "%s    for (uint j = 0u; j < 4u; j++)\n%s        if (c + j < %uu) {\n%s%s        }\n", in,
+                       in, p->k, inner.data ? inner.data : "", in);
+    }
+    dop_buf_printf(load, "%s}\n", in);
+    dop_buf_finish(&inner);
+}
+
+static void
+emit_dots(dop_gen *gen, const dop_part *part, dop_buf *dots)
+{
+    dop_emit *e = &gen->e;
+    const dop_graph *g = e->g;
+    uint32_t rows = gen->choice->tile.rows;
+    for (uint32_t m = 0; m < part->n_mats; m++) {
+        dop_node_id w = dop_node_at(g, part->mats[m])->src[1];
+        dop_type type = dop_node_at(g, w)->type;
+        const dop_weight_type *wt = dop_weight_type_of(type);
+        uint32_t steps = part->unit / wt->unit, per_row = dop_row_values(g, w) / wt->unit;
+        e->types_used |= 1u << type;
+        const char *a = dop_emit_arg(e, w, false);
+        dop_buf_printf(dots, "            for (uint r = 0u; r < %uu; r++) {\n", rows);
+        dop_buf_printf(dots, "                uint at = min(row + r, %uu) * %uu + u * %uu;\n", part->rows - 1, per_row,
+                       steps);
+        for (uint32_t s = 0; s < steps; s++) {
+            dop_buf_printf(dots, "                ");
+            if (steps > 1 && per_row % steps)
+                dop_buf_printf(dots, "if (u * %uu + %uu < %uu) ", steps, s, per_row);
+            dop_buf_printf(dots, "acc[%u + r] += dop_dot_%s(%s, at + %uu, ", m * rows, dop_type_of(type)->name, a, s);
+            if (steps == 1) {
+                dop_buf_puts(dots, "x);\n");
+                continue;
+            }
+            dop_buf_printf(dots, "vec4[%u](", wt->unit / 4);
+            for (uint32_t q = 0; q < wt->unit / 4; q++)
+                dop_buf_printf(dots, "%sx[%u]", q ? ", " : "", s * wt->unit / 4 + q);
+            dop_buf_puts(dots, "));\n");
+        }
+        dop_buf_puts(dots, "            }\n");
+    }
+}
+
+static void
+emit_store(dop_gen *gen, const dop_part *part, dop_buf *store)
+{
+    dop_emit *e = &gen->e;
+    dop_index ix = {"0u", "c"};
+    uint32_t n_binds = e->n_binds;
+    for (uint32_t m = 0; m < part->n_mats; m++)
+        dop_emit_bind(e, part->mats[m], dop_emit_str(e, "acc[%u + r]", m * gen->choice->tile.rows), false, NULL);
+    dop_emit_scope(e, store, "                ");
+    for (uint32_t i = 0; i < part->n_outs; i++)
+        dop_emit_store(e, part->outs[i], ix, 1, dop_emit_value(e, part->outs[i], ix, 1));
+    if (part->argmax) {
+        const char *y = dop_emit_value(e, dop_node_at(e->g, part->argmax)->src[0], ix, 1);
+        dop_emit_line(e, "if (%s > best || (%s == best && c < where)) {", y, y);
+        dop_emit_line(e, "    best = %s;", y);
+        dop_emit_line(e, "    where = c;");
+        dop_emit_line(e, "}");
+    }
+    e->n_binds = n_binds;
+}
+
+/* Partial arg-max of the rows this workgroup made: (value, index) pairs. */
+static void
+emit_argmax(dop_gen *gen, const dop_part *part, dop_keys *keys, dop_buf *decls, dop_buf *end)
+{
+    dop_emit *e = &gen->e;
+    dop_buf_puts(decls, "shared float dop_best[WG];\nshared uint dop_where[WG];\n");
+    gen->shared += gen->choice->tile.wg * 8;
+    dop_keys_set(keys, "PART_BEGIN", "    float best = -3.4e38;\n    uint where = 0xffffffffu;\n");
+    dop_buf_puts(end, "    dop_best[gl_LocalInvocationIndex] = best;\n"
+                      "    dop_where[gl_LocalInvocationIndex] = where;\n"
+                      "    for (uint n = WG / 2u; n > 0u; n /= 2u) {\n"
+                      "        barrier();\n"
+                      "        if (gl_LocalInvocationIndex < n) {\n"
+                      "            float b = dop_best[gl_LocalInvocationIndex + n];\n"
+                      "            uint w = dop_where[gl_LocalInvocationIndex + n];\n"
+                      "            if (b > best || (b == best && w < where)) {\n"
+                      "                best = b;\n"
+                      "                where = w;\n"
+                      "                dop_best[gl_LocalInvocationIndex] = b;\n"
+                      "                dop_where[gl_LocalInvocationIndex] = w;\n"
+                      "            }\n"
+                      "        }\n"
+                      "    }\n"
+                      "    if (gl_LocalInvocationIndex == 0u) {\n");
+    const char *a = dop_emit_arg(e, part->argmax, true);
+    dop_buf_printf(end, "        dop_st1_f32(%s, wg * 2u, best);\n        dop_st1_f32(%s, wg * 2u + 1u, float(where));\n    }\n",
+                   a, a);
+}
+
+static dop_status
+emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_buf *decls, dop_buf *out)
+{
+    dop_emit *e = &gen->e;
+    const dop_part *part = &p->part[index];
+    const dop_tile *tile = &gen->choice->tile;
+    uint32_t per_wg = tile->wg / tile->lanes * tile->rows, n_binds = e->n_binds;
+    dop_keys keys = {0};
+    dop_buf load = {0}, dots = {0}, store = {0}, end = {0}, init = {0}, done = {0};
+    for (uint32_t i = 0; i < p->n_stats; i++)
+        dop_emit_bind(e, p->stats[i], dop_emit_str(e, "dop_stat%u", i), false, NULL);
+    for (uint32_t i = 0; i < p->n_stats && !p->staged; i++) {
+        dop_buf_printf(&init, "        dop_stat%u = 0.0;\n", i);
+        dop_buf_printf(&done, "        dop_stat%u = inversesqrt(dop_team_sum(dop_stat%u) / %u.0 + %.9g);\n", i, i, p->k,
+                       dop_node_f(e->g, p->stats[i], DOP_A_eps));
+    }
+    dop_keys_num(gen, &keys, "P", index);
+    dop_keys_num(gen, &keys, "M", part->n_mats);
+    dop_keys_num(gen, &keys, "N", part->rows);
+    dop_keys_num(gen, &keys, "U", part->unit);
+    dop_keys_num(gen, &keys, "ROWS", tile->rows);
+    dop_keys_num(gen, &keys, "UNITS", dop_div_up_u32(p->k, part->unit));
+    if (part->argmax) {
+        uint32_t chunk = dop_div_up_u32(part->rows, n_wg);
+        emit_argmax(gen, part, &keys, decls, &end);
+        dop_keys_set(&keys, "FIRST", dop_emit_str(e, "wg * %uu", chunk));
+        dop_keys_set(&keys, "END", dop_emit_str(e, "min((wg + 1u) * %uu, %uu)", chunk, part->rows));
+        dop_keys_set(&keys, "ROW_LIMIT", dop_emit_str(e, "min((wg + 1u) * %uu, %uu)", chunk, part->rows));
+        dop_keys_set(&keys, "STRIDE", dop_emit_str(e, "%uu", per_wg));
+    } else {
+        dop_keys_set(&keys, "PART_BEGIN", "");
+        dop_keys_set(&keys, "FIRST", dop_emit_str(e, "wg * %uu", per_wg));
+        dop_keys_set(&keys, "END", dop_emit_str(e, "%uu", part->rows));
+        dop_keys_set(&keys, "ROW_LIMIT", dop_emit_str(e, "%uu", part->rows));
+        dop_keys_set(&keys, "STRIDE", dop_emit_str(e, "%uu", n_wg * per_wg));
+    }
+    load_activation(gen, p, part, &load);
+    emit_dots(gen, part, &dots);
+    emit_store(gen, part, &store);
+    dop_keys_set(&keys, "STATS_INIT", init.data ? init.data : "");
+    dop_keys_set(&keys, "STATS_DONE", done.data ? done.data : "");
+    dop_keys_set(&keys, "LOAD", load.data ? load.data : "");
+    dop_keys_set(&keys, "DOTS", dots.data ? dots.data : "");
+    dop_keys_set(&keys, "STORE", store.data ? store.data : "");
+    dop_keys_set(&keys, "PART_END", end.data ? end.data : "");
+    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "gemv_part.glsl", &keys, out) : e->status;
+    e->n_binds = n_binds;
+    dop_buf_finish(&load);
+    dop_buf_finish(&dots);
+    dop_buf_finish(&store);
+    dop_buf_finish(&end);
+    dop_buf_finish(&init);
+    dop_buf_finish(&done);
+    return st;
+}
+
+static uint32_t
+log2_of(uint32_t n)
+{
+    uint32_t l = 0;
+    while ((1u << l) < n)
+        l++;
+    return l;
+}
+
+dop_status
+dop_gen_gemv(dop_gen *gen)
+{
+    dop_emit *e = &gen->e;
+    const dop_tile *tile = &gen->choice->tile;
+    dop_parts p;
+    dop_keys keys = {0};
+    dop_buf decls = {0}, prologue = {0}, parts = {0}, calls = {0};
+    dop_status st = dop_gen_find_parts(gen, &p);
+    if (st != DOP_OK)
+        return st;
+    uint32_t unit = 8, first = 0, per_wg = tile->wg / tile->lanes * tile->rows;
+    for (uint32_t i = 0; i < p.n; i++)
+        unit = p.part[i].unit > unit ? p.part[i].unit : unit;
+    for (uint32_t i = 0; i < p.n_stats; i++)
+        dop_buf_printf(&decls, "float dop_stat%u;\n", i);
+    if (p.staged)
+        stage_activation(gen, &p, (p.k + unit - 1) / unit * unit, &decls, &prologue);
+    for (uint32_t i = 0; st == DOP_OK && i < p.n; i++) {
+        const dop_part *part = &p.part[i];
+        uint32_t n_wg = part->argmax ? (uint32_t)dop_node_i(e->g, part->argmax, DOP_A_parts)
+                                     : dop_div_up_u32(part->rows, per_wg * (tile->loops ? tile->loops : 1));
+        st = emit_part(gen, &p, i, n_wg, &decls, &parts);
+        if (i + 1 < p.n)
+            dop_buf_printf(&calls, "    if (wg < %uu) {\n        dop_part%u(wg - %uu);\n        return;\n    }\n",
+                           first + n_wg, i, first);
+        else
+            dop_buf_printf(&calls, "    dop_part%u(wg - %uu);\n", i, first);
+        first += n_wg;
+    }
+    gen->grid[0] = first;
+    gen->grid[1] = gen->grid[2] = 1;
+    dop_keys_num(gen, &keys, "LANES", tile->lanes);
+    dop_buf all = {0};
+    dop_buf_printf(&all, "#define LANES_LOG2 %u\n%s", log2_of(tile->lanes), decls.data ? decls.data : "");
+    dop_keys_set(&keys, "DECLS", all.data ? all.data : "");
+    dop_keys_set(&keys, "PROLOGUE", prologue.data ? prologue.data : "");
+    dop_keys_set(&keys, "PARTS", parts.data ? parts.data : "");
+    dop_keys_set(&keys, "CALLS", calls.data ? calls.data : "");
+    if (st == DOP_OK)
+        st = e->status == DOP_OK ? dop_template_fill(gen, "gemv.glsl", &keys, &gen->main) : e->status;
+    dop_buf_finish(&all);
+    dop_buf_finish(&decls);
+    dop_buf_finish(&prologue);
+    dop_buf_finish(&parts);
+    dop_buf_finish(&calls);
+    return st;
+}

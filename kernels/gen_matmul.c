@@ -1,0 +1,156 @@
+/* Matmul regions of several tokens: tiles through shared memory. */
+#include "kernels/gen.h"
+
+#include "kernels/weight_types.h"
+
+/* x of one (token t, column c .. c+3), and its squares for the row statistic. */
+static void
+load_tile(dop_gen *gen, const dop_parts *p, dop_buf *load)
+{
+    dop_emit *e = &gen->e;
+    const char *in = "                ";
+    if (dop_emit_wide(e, p->act)) {
+        dop_emit_scope(e, load, in);
+        dop_emit_line(e, "x = %s;", dop_emit_value(e, p->act, (dop_index){"t", "c"}, 4));
+        for (uint32_t i = 0; i < p->n_stats; i++)
+            dop_emit_line(e, "stat%u[i / WG] += dop_sumsq(%s);", i,
+                          dop_emit_value(e, dop_node_at(e->g, p->stats[i])->src[0], (dop_index){"t", "c"}, 4));
+        return;
+    }
+    dop_buf_printf(load, "%sfor (uint j = 0u; j < 4u; j++)\n%s    if (c + j < %uu) {\n", in, in, p->k);
+    dop_emit_scope(e, load, "                        ");
+    dop_emit_line(e, "x[j] = %s;", dop_emit_value(e, p->act, (dop_index){"t", "(c + j)"}, 1));
+    for (uint32_t i = 0; i < p->n_stats; i++)
+        dop_emit_line(e, "stat%u[i / WG] += dop_sumsq(%s);", i,
+                      dop_emit_value(e, dop_node_at(e->g, p->stats[i])->src[0], (dop_index){"t", "(c + j)"}, 1));
+    dop_buf_printf(load, "%s    }\n", in);
+}
+
+static void
+load_weights(dop_gen *gen, const dop_part *part, dop_buf *out)
+{
+    dop_emit *e = &gen->e;
+    for (uint32_t m = 0; m < part->n_mats; m++) {
+        dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
+        uint32_t stride = dop_row_values(e->g, w);
+        const char *a = dop_emit_arg(e, w, false), *type = dop_type_of(dop_node_at(e->g, w)->type)->name;
+        e->types_used |= 1u << dop_node_at(e->g, w)->type;
+        dop_buf_printf(out,
+                       "        for (uint i = gl_LocalInvocationIndex; i < BN * BK / 4u; i += WG) {\n"
+                       "            uint n = i / (BK / 4u), k = (i %% (BK / 4u)) * 4u, c = k0 + k;\n"
+                       "            vec4 w = vec4(0.0);\n"
+                       "            if (c < %uu)\n"
+                       "                w = dop_ld4_%s(%s, min(n0 + n, %uu) * %uu + c);\n"
+                       "            for (uint j = 0u; j < 4u; j++)\n"
+                       "                dop_b[(%uu * BK + k + j) * (BN + 1u) + n] = w[j];\n"
+                       "        }\n",
+                       stride, type, a, part->rows - 1, stride, m);
+    }
+}
+
+static dop_status
+emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
+{
+    dop_emit *e = &gen->e;
+    const dop_part *part = &p->part[index];
+    const dop_tile *tile = &gen->choice->tile;
+    dop_keys keys = {0};
+    dop_buf load = {0}, load_b = {0}, store = {0}, init = {0}, done = {0}, row = {0};
+    uint32_t n_binds = e->n_binds, passes = dop_div_up_u32(tile->bm * tile->bk / 4, tile->wg);
+    load_tile(gen, p, &load);
+    load_weights(gen, part, &load_b);
+    for (uint32_t i = 0; i < p->n_stats; i++) {
+        dop_buf_printf(&init, "    float stat%u[%u];\n    for (uint i = 0u; i < %uu; i++)\n        stat%u[i] = 0.0;\n", i,
+                       passes, passes, i);
+        dop_buf_printf(&done,
+                       "    for (uint i = 0u; i < %uu; i++)\n"
+                       "        if (i * WG + gl_LocalInvocationIndex < BM * BK / 4u)\n"
+                       "            dop_rs%u[i * WG + gl_LocalInvocationIndex] = stat%u[i];\n"
+                       "    barrier();\n",
+                       passes, i, i);
+        dop_buf_printf(&row,
+                       "        float rs%u = 0.0;\n"
+                       "        for (uint q = 0u; q < BK / 4u; q++)\n"
+                       "            rs%u += dop_rs%u[(ty * TM + i) * (BK / 4u) + q];\n"
+                       "        rs%u = inversesqrt(rs%u / %u.0 + %.9g);\n",
+                       i, i, i, i, i, p->k, dop_node_f(e->g, p->stats[i], DOP_A_eps));
+        dop_emit_bind(e, p->stats[i], dop_emit_str(e, "rs%u", i), false, NULL);
+    }
+    for (uint32_t m = 0; m < part->n_mats; m++)
+        dop_emit_bind(e, part->mats[m], dop_emit_str(e, "acc[(%uu * TM + i) * TN + j]", m), false, NULL);
+    dop_emit_scope(e, &store, "                ");
+    dop_index ix = {"t", "c"};
+    for (uint32_t i = 0; i < part->n_outs; i++)
+        dop_emit_store(e, part->outs[i], ix, 1, dop_emit_value(e, part->outs[i], ix, 1));
+    dop_keys_num(gen, &keys, "P", index);
+    dop_keys_num(gen, &keys, "M", part->n_mats);
+    dop_keys_num(gen, &keys, "N", part->rows);
+    dop_keys_num(gen, &keys, "K", p->k);
+    dop_keys_num(gen, &keys, "TM", tile->tm);
+    dop_keys_num(gen, &keys, "TN", tile->tn);
+    dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
+    dop_keys_set(&keys, "STATS_INIT", init.data ? init.data : "");
+    dop_keys_set(&keys, "STATS_DONE", done.data ? done.data : "");
+    dop_keys_set(&keys, "STATS_ROW", row.data ? row.data : "");
+    dop_keys_set(&keys, "LOAD", load.data ? load.data : "");
+    dop_keys_set(&keys, "LOAD_B", load_b.data ? load_b.data : "");
+    dop_keys_set(&keys, "STORE", store.data ? store.data : "");
+    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "matmul_part.glsl", &keys, out) : e->status;
+    e->n_binds = n_binds;
+    dop_buf_finish(&load);
+    dop_buf_finish(&load_b);
+    dop_buf_finish(&store);
+    dop_buf_finish(&init);
+    dop_buf_finish(&done);
+    dop_buf_finish(&row);
+    return st;
+}
+
+dop_status
+dop_gen_matmul(dop_gen *gen)
+{
+    dop_emit *e = &gen->e;
+    const dop_tile *tile = &gen->choice->tile;
+    dop_parts p;
+    dop_keys keys = {0};
+    dop_buf decls = {0}, parts = {0}, calls = {0};
+    dop_status st = dop_gen_find_parts(gen, &p);
+    if (st != DOP_OK)
+        return st;
+    uint32_t first = 0, mats = 1;
+    for (uint32_t i = 0; i < p.n_stats; i++) {
+        dop_buf_printf(&decls, "shared float dop_rs%u[%u];\n", i, tile->bm * tile->bk / 4);
+        gen->shared += tile->bm * tile->bk;
+    }
+    for (uint32_t i = 0; st == DOP_OK && i < p.n; i++) {
+        uint32_t n_wg = dop_div_up_u32(p.part[i].rows, tile->bn);
+        mats = p.part[i].n_mats > mats ? p.part[i].n_mats : mats;
+        st = emit_part(gen, &p, i, &parts);
+        if (i + 1 < p.n)
+            dop_buf_printf(&calls, "    if (wg < %uu) {\n        dop_part%u(wg - %uu, t0);\n        return;\n    }\n",
+                           first + n_wg, i, first);
+        else
+            dop_buf_printf(&calls, "    dop_part%u(wg - %uu, t0);\n", i, first);
+        first += n_wg;
+    }
+    gen->shared += (tile->bm + 1) * tile->bk * 4 + mats * (tile->bn + 1) * tile->bk * 4;
+    gen->grid[0] = first;
+    gen->grid[1] = dop_div_up_u32(e->g->max_t, tile->bm);
+    gen->grid[2] = 1;
+    dop_keys_num(gen, &keys, "BM", tile->bm);
+    dop_keys_num(gen, &keys, "BN", tile->bn);
+    dop_keys_num(gen, &keys, "BK", tile->bk);
+    dop_keys_num(gen, &keys, "TM", tile->tm);
+    dop_keys_num(gen, &keys, "TN", tile->tn);
+    dop_keys_num(gen, &keys, "M_MAX", mats);
+    dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
+    dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
+    dop_keys_set(&keys, "PARTS", parts.data ? parts.data : "");
+    dop_keys_set(&keys, "CALLS", calls.data ? calls.data : "");
+    if (st == DOP_OK)
+        st = e->status == DOP_OK ? dop_template_fill(gen, "matmul.glsl", &keys, &gen->main) : e->status;
+    dop_buf_finish(&decls);
+    dop_buf_finish(&parts);
+    dop_buf_finish(&calls);
+    return st;
+}

@@ -1,0 +1,389 @@
+/* Row programs, and the elementwise and row templates built on them. */
+#include "kernels/gen.h"
+
+#include <string.h>
+
+enum { MAX_PROG = 64 };
+
+bool
+dop_is_statistic(dop_op op)
+{
+    return op == DOP_OP_row_rms || op == DOP_OP_row_mean || op == DOP_OP_row_istd;
+}
+
+bool
+dop_region_is_out(const dop_region *r, dop_node_id id)
+{
+    for (uint32_t i = 0; i < r->n_outs; i++)
+        if (r->outs[i] == id)
+            return true;
+    return false;
+}
+
+static int
+index_of(const dop_rowprog *p, dop_node_id id)
+{
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (p->nodes[i] == id)
+            return (int)i;
+    return -1;
+}
+
+/* Pass in which an expression can be evaluated: after every statistic it reads, and after the rows that rotation reads
+ * across invocations were written to shared memory. */
+static uint32_t
+level_of(const dop_gen *gen, const dop_rowprog *p, const uint32_t *level, dop_node_id id)
+{
+    const dop_graph *g = gen->e.g;
+    id = dop_node_base(g, id, NULL);
+    int at = index_of(p, id);
+    return at < 0 ? 0 : level[at];
+}
+
+static bool
+needs_shared(const dop_gen *gen, const dop_rowprog *p, dop_node_id rope)
+{
+    dop_node_id x = dop_node_base(gen->e.g, dop_node_at(gen->e.g, rope)->src[0], NULL);
+    return index_of(p, x) >= 0;
+}
+
+/* Level of each member; norms that were not split count as a statistic and a product. */
+static uint32_t
+assign_levels(const dop_gen *gen, const dop_rowprog *p, uint32_t *level)
+{
+    const dop_graph *g = gen->e.g;
+    uint32_t top = 0;
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const dop_node *n = dop_node_at(g, p->nodes[i]);
+        uint32_t l = 0;
+        for (uint32_t k = 0; k < n->n_srcs; k++) {
+            dop_node_id b = dop_node_base(g, n->src[k], NULL);
+            uint32_t x = level_of(gen, p, level, b);
+            if (index_of(p, b) >= 0 && dop_is_statistic(dop_node_at(g, b)->op))
+                x++;
+            l = x > l ? x : l;
+        }
+        if (n->op == DOP_OP_rmsnorm || n->op == DOP_OP_layernorm || n->op == DOP_OP_softmax ||
+            (n->op == DOP_OP_rope && needs_shared(gen, p, p->nodes[i])))
+            l++;
+        level[i] = l;
+        top = l > top ? l : top;
+    }
+    return top;
+}
+
+typedef struct pass {
+    dop_gen *gen;
+    const dop_rowprog *p;
+    uint32_t level, width, serial;
+    dop_buf *decls, *before, *loop, *after;
+    dop_index ix;
+} pass;
+
+/* Sums one source row into a statistic: declared before the loop, added in it, finished after it. */
+static void
+statistic(pass *s, dop_op op, dop_node_id x, const char *name, double eps)
+{
+    dop_emit *e = &s->gen->e;
+    const char *v = dop_emit_value(e, x, s->ix, s->width);
+    bool sq = op == DOP_OP_row_rms || op == DOP_OP_row_istd;
+    if (op == DOP_OP_row_istd) {
+        /* Squares of differences to the row's first value: no cancellation when the mean is far from zero. */
+        dop_buf_printf(s->before, "    float %s_a = 0.0, %s_b = 0.0;\n", name, name);
+        dop_buf out = {0};
+        dop_buf *loop = e->out;
+        uint32_t n_memo = e->n_memo;
+        const char *indent = e->indent;
+        dop_emit_scope(e, &out, "    ");
+        const char *c0 = dop_emit_str(e, "(%s * %uu)", s->p->unit, s->p->len);
+        const char *first = dop_emit_value(e, x, (dop_index){s->p->t, strcmp(s->p->unit, "0u") ? c0 : "0u"}, 1);
+        dop_buf_printf(s->before, "%s    float %s_0 = %s;\n", out.data ? out.data : "", name, first);
+        dop_buf_finish(&out);
+        e->out = loop;
+        e->indent = indent;
+        e->n_memo = 0;
+        (void)n_memo;
+        dop_emit_line(e, "%s_a += dop_sum(%s - %s_0);", name, v, name);
+        dop_emit_line(e, "%s_b += dop_sumsq(%s - %s_0);", name, v, name);
+        dop_buf_printf(s->after,
+                       "    %s_a = dop_wg_sum(%s_a) / %u.0;\n"
+                       "    float %s = inversesqrt(max(dop_wg_sum(%s_b) / %u.0 - %s_a * %s_a, 0.0) + %.9g);\n",
+                       name, name, s->p->len, name, name, s->p->len, name, name, eps);
+        return;
+    }
+    dop_buf_printf(s->before, "    float %s_a = 0.0;\n", name);
+    dop_emit_line(e, "%s_a += %s(%s);", name, sq ? "dop_sumsq" : "dop_sum", v);
+    if (sq)
+        dop_buf_printf(s->after, "    float %s = inversesqrt(dop_wg_sum(%s_a) / %u.0 + %.9g);\n", name, name, s->p->len,
+                       eps);
+    else
+        dop_buf_printf(s->after, "    float %s = dop_wg_sum(%s_a) / %u.0;\n", name, name, s->p->len);
+}
+
+static const char *
+component(uint32_t width, uint32_t k)
+{
+    static const char *const names[] = {".x", ".y", ".z", ".w"};
+    return width == 4 ? names[k] : "";
+}
+
+static const char *
+stat_name(pass *s, dop_node_id id, const char *suffix)
+{
+    return dop_emit_str(&s->gen->e, "st%u_%d%s", s->serial, index_of(s->p, id), suffix);
+}
+
+/* What pass `level` does for member i: statistics of its level, first halves of unsplit norms, rows for rotation. */
+static void
+visit_member(pass *s, uint32_t i, const uint32_t *level)
+{
+    dop_emit *e = &s->gen->e;
+    const dop_graph *g = e->g;
+    dop_node_id id = s->p->nodes[i];
+    const dop_node *n = dop_node_at(g, id);
+    if (dop_is_statistic(n->op) && level[i] == s->level)
+        statistic(s, n->op, n->src[0], stat_name(s, id, ""), dop_node_has(g, id, DOP_A_eps) ? dop_node_f(g, id, DOP_A_eps) : 0);
+    if (n->op == DOP_OP_rmsnorm && level[i] == s->level + 1)
+        statistic(s, DOP_OP_row_rms, n->src[0], stat_name(s, id, ""), dop_node_f(g, id, DOP_A_eps));
+    if (n->op == DOP_OP_layernorm && level[i] == s->level + 1) {
+        statistic(s, DOP_OP_row_mean, n->src[0], stat_name(s, id, "m"), 0);
+        statistic(s, DOP_OP_row_istd, n->src[0], stat_name(s, id, ""), dop_node_f(g, id, DOP_A_eps));
+    }
+    if (n->op == DOP_OP_rope && level[i] == s->level + 1 && needs_shared(s->gen, s->p, id)) {
+        dop_node_id x = dop_node_base(g, n->src[0], NULL);
+        const char *v = dop_emit_value(e, x, s->ix, s->width), *name = stat_name(s, x, "sh");
+        dop_buf_printf(s->decls, "shared float %s[%u];\n", name, s->p->len);
+        s->gen->shared += s->p->len * 4;
+        for (uint32_t k = 0; k < s->width; k++)
+            dop_emit_line(e, "%s[i + %uu] = %s%s;", name, k, v, component(s->width, k));
+    }
+}
+
+/* Unsplit norms at their own level: an expression over their statistic. */
+static const char *
+norm_value(pass *s, dop_node_id id)
+{
+    dop_emit *e = &s->gen->e;
+    const dop_graph *g = e->g;
+    const dop_node *n = dop_node_at(g, id);
+    const char *T = s->width == 4 ? "vec4" : "float", *out = dop_emit_str(e, "v%u", e->n_temps++);
+    const char *x = dop_emit_value(e, n->src[0], s->ix, s->width), *st = stat_name(s, id, "");
+    uint32_t wl = dop_node_cols(g, n->src[1]);
+    dop_index wi = {"0u", wl == dop_node_cols(g, id) ? s->ix.c : "i"};
+    const char *w = dop_emit_value(e, n->src[1], wi, s->width);
+    if (n->op == DOP_OP_rmsnorm) {
+        dop_emit_line(e, "%s %s = %s * %s * (%s + %.9g);", T, out, x, st, w, dop_node_f(g, id, DOP_A_add));
+    } else {
+        const char *b = dop_emit_value(e, n->src[2], wi, s->width);
+        dop_emit_line(e, "%s %s = (%s - %s) * %s * %s + %s;", T, out, x, stat_name(s, id, "m"), st, w, b);
+    }
+    return out;
+}
+
+static void
+emit_pass(pass *s, const uint32_t *level, uint32_t top)
+{
+    dop_emit *e = &s->gen->e;
+    const dop_graph *g = e->g;
+    const dop_rowprog *p = s->p;
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        dop_op op = dop_node_at(g, p->nodes[i])->op;
+        if ((op == DOP_OP_rmsnorm || op == DOP_OP_layernorm) && level[i] <= s->level)
+            dop_emit_bind(e, p->nodes[i], norm_value(s, p->nodes[i]), false, NULL);
+        visit_member(s, i, level);
+    }
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        dop_node_id id = p->nodes[i];
+        if (level[i] != s->level || !dop_region_is_out(e->r, id) || dop_is_statistic(dop_node_at(g, id)->op))
+            continue;
+        const char *v = dop_emit_value(e, id, s->ix, s->width);
+        const char *indent = e->indent;
+        if (p->store_if) {
+            dop_emit_line(e, "if (%s) {", p->store_if);
+            e->indent = "            ";
+        }
+        dop_emit_store(e, id, s->ix, s->width, v);
+        e->indent = indent;
+        if (p->store_if)
+            dop_emit_line(e, "}");
+    }
+    if (p->staged && s->level == top) {
+        const char *v = dop_emit_value(e, p->staged, s->ix, s->width);
+        if (s->width == 4)
+            dop_emit_line(e, "%s[(%s + i) >> 2] = %s;", p->stage_name, p->stage_base, v);
+        else
+            dop_emit_line(e, "%s[(%s + i) >> 2][(%s + i) & 3u] = %s;", p->stage_name, p->stage_base, p->stage_base, v);
+    }
+}
+
+/* Statistics that the region stores (their readers are elsewhere). */
+static void
+store_statistics(pass *s, const uint32_t *level, dop_buf *body)
+{
+    dop_emit *e = &s->gen->e;
+    for (uint32_t i = 0; i < s->p->n_nodes; i++) {
+        dop_node_id id = s->p->nodes[i];
+        if (level[i] != s->level || !dop_is_statistic(dop_node_at(e->g, id)->op))
+            continue;
+        dop_emit_bind(e, id, stat_name(s, id, ""), false, NULL);
+        if (!dop_region_is_out(e->r, id))
+            continue;
+        dop_buf_printf(body, "    if (gl_LocalInvocationIndex == 0u%s%s) {\n", s->p->store_if ? " && " : "",
+                       s->p->store_if ? s->p->store_if : "");
+        dop_emit_scope(e, body, "        ");
+        dop_emit_store(e, id, (dop_index){s->p->t, s->p->unit}, 1, stat_name(s, id, ""));
+        dop_buf_puts(body, "    }\n");
+    }
+}
+
+static bool
+whole_program_wide(const dop_gen *gen, const dop_rowprog *p)
+{
+    if (p->len % 4 != 0 || (p->staged && !dop_emit_wide(&gen->e, p->staged)))
+        return false;
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const dop_node *n = dop_node_at(gen->e.g, p->nodes[i]);
+        if (dop_is_statistic(n->op) ? !dop_emit_wide(&gen->e, n->src[0]) : !dop_emit_wide(&gen->e, p->nodes[i]))
+            return false;
+    }
+    return true;
+}
+
+void
+dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *decls, dop_buf *body)
+{
+    dop_emit *e = &gen->e;
+    uint32_t level[MAX_PROG] = {0};
+    if (p->n_nodes > MAX_PROG) {
+        e->status = DOP_FAIL(e->diag, DOP_E_INTERNAL, "row program with %u nodes", p->n_nodes);
+        return;
+    }
+    uint32_t top = assign_levels(gen, p, level), width = whole_program_wide(gen, p) ? 4 : 1;
+    if (p->staged) {
+        uint32_t l = level_of(gen, p, level, p->staged);
+        dop_node_id b = dop_node_base(e->g, p->staged, NULL);
+        if (dop_is_statistic(dop_node_at(e->g, b)->op))
+            l++;
+        top = l > top ? l : top;
+    }
+    for (uint32_t l = 0; l <= top && e->status == DOP_OK; l++) {
+        dop_buf before = {0}, loop = {0}, after = {0};
+        uint32_t n_binds = e->n_binds;
+        pass s = {gen, p, l, width, p->serial, decls, &before, &loop, &after, {p->t, NULL}};
+        s.ix.c = strcmp(p->unit, "0u") == 0 ? "i" : dop_emit_str(e, "(%s * %uu + i)", p->unit, p->len);
+        /* Rows that rotation reads in this pass were staged by the one before. */
+        for (uint32_t i = 0; i < p->n_nodes; i++) {
+            const dop_node *n = dop_node_at(e->g, p->nodes[i]);
+            if (n->op == DOP_OP_rope && level[i] == l && needs_shared(gen, p, p->nodes[i])) {
+                dop_node_id x = dop_node_base(e->g, n->src[0], NULL);
+                dop_emit_bind(e, x, stat_name(&s, x, "sh"), true,
+                              strcmp(p->unit, "0u") == 0 ? NULL : dop_emit_str(e, "%s * %uu", p->unit, p->len));
+            }
+        }
+        dop_emit_scope(e, &loop, "        ");
+        emit_pass(&s, level, top);
+        if (before.data)
+            dop_buf_puts(body, before.data);
+        if (loop.data) {
+            dop_buf_printf(body, "    for (uint i = gl_LocalInvocationIndex * %uu; i < %uu; i += WG * %uu) {\n%s    }\n",
+                           width, p->len, width, loop.data);
+            if (after.data)
+                dop_buf_puts(body, after.data);
+            dop_buf_puts(body, "    barrier();\n");
+        }
+        e->n_binds = n_binds;
+        store_statistics(&s, level, body);
+        dop_buf_finish(&before);
+        dop_buf_finish(&loop);
+        dop_buf_finish(&after);
+    }
+}
+
+dop_status
+dop_gen_row(dop_gen *gen)
+{
+    dop_emit *e = &gen->e;
+    const dop_graph *g = e->g;
+    const dop_region *r = e->r;
+    dop_buf decls = {0}, body = {0};
+    dop_keys keys = {0};
+    uint32_t first_unit = 0;
+    bool done[MAX_PROG] = {false};
+    bool tokens = dop_node_per_token(g, dop_node_at(g, r->outs[0])->op == DOP_OP_kv_write
+                                            ? dop_node_at(g, r->outs[0])->src[1]
+                                            : r->outs[0]);
+    if (r->n_nodes > MAX_PROG)
+        return DOP_FAIL(e->diag, DOP_E_INTERNAL, "row region with %u nodes", r->n_nodes);
+    dop_buf_puts(&body, "");
+    /* Components: nodes with the same number of units walk together; others have their own part of the grid. */
+    for (uint32_t i = 0, serial = 0; i < r->n_nodes; i++) {
+        uint32_t n = 0;
+        dop_node_id nodes[MAX_PROG];
+        if (done[i])
+            continue;
+        dop_unit unit_of = dop_node_unit(g, r->nodes[i]);
+        uint32_t len = unit_of.len, units = unit_of.units;
+        for (uint32_t k = i; k < r->n_nodes; k++) {
+            dop_unit u = dop_node_unit(g, r->nodes[k]);
+            if (!done[k] && ((u.len == len && u.units == units) || (u.len == 1 && u.units == 1))) {
+                done[k] = true;
+                nodes[n++] = r->nodes[k];
+            }
+        }
+        const char *unit = units == 1 && first_unit == 0 ? "0u" : dop_emit_str(e, "unit%u", serial);
+        dop_buf_printf(&body, "    if (unit >= %uu && unit < %uu) {\n    uint unit%u = unit - %uu;\n", first_unit,
+                       first_unit + units, serial, first_unit);
+        dop_rowprog p = {.nodes = nodes, .n_nodes = n, .len = len, .t = tokens ? "t" : "0u", .unit = unit,
+                         .serial = serial++};
+        uint32_t n_binds = e->n_binds;
+        dop_gen_rowprog(gen, &p, &decls, &body);
+        e->n_binds = n_binds;
+        dop_buf_puts(&body, "    }\n");
+        first_unit += units;
+    }
+    gen->grid[0] = first_unit;
+    gen->grid[1] = tokens ? g->max_t : 1;
+    gen->grid[2] = 1;
+    dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
+    dop_keys_set(&keys, "N_TOKENS", tokens ? dop_emit_n_tokens(e) : "1u");
+    dop_keys_set(&keys, "BODY", body.data);
+    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "row.glsl", &keys, &gen->main) : e->status;
+    dop_buf_finish(&decls);
+    dop_buf_finish(&body);
+    return st;
+}
+
+dop_status
+dop_gen_elementwise(dop_gen *gen)
+{
+    dop_emit *e = &gen->e;
+    const dop_graph *g = e->g;
+    const dop_region *r = e->r;
+    dop_buf body = {0};
+    dop_keys keys = {0};
+    dop_node_id first = r->outs[0];
+    if (dop_node_at(g, first)->op == DOP_OP_kv_write)
+        first = dop_node_at(g, first)->src[1];
+    uint32_t cols = dop_node_cols(g, first), width = cols % 4 == 0 ? 4 : 1;
+    for (uint32_t i = 0; i < r->n_outs; i++)
+        if (!dop_emit_wide(e, r->outs[i]))
+            width = 1;
+    uint32_t rows = dop_node_per_token(g, first) ? g->max_t : (uint32_t)dop_dim_value(g, dop_node_at(g, first)->shape.dim[0], 1);
+    if (dop_node_at(g, first)->shape.rank == 1 && !dop_node_per_token(g, first))
+        rows = 1;
+    dop_buf_puts(&body, "");
+    dop_emit_scope(e, &body, "    ");
+    dop_index ix = {rows == 1 ? "0u" : "t", "c"};
+    for (uint32_t i = 0; i < r->n_outs; i++)
+        dop_emit_store(e, r->outs[i], ix, width, dop_emit_value(e, r->outs[i], ix, width));
+    gen->grid[0] = dop_div_up_u32(rows * (cols / width), gen->choice->tile.wg);
+    gen->grid[1] = gen->grid[2] = 1;
+    dop_keys_num(gen, &keys, "W", width);
+    dop_keys_num(gen, &keys, "COLS_W", cols / width);
+    dop_keys_set(&keys, "N_TOKENS",
+                 dop_node_per_token(g, first) ? dop_emit_n_tokens(e) : dop_emit_str(e, "%uu", rows));
+    dop_keys_set(&keys, "BODY", body.data);
+    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "elementwise.glsl", &keys, &gen->main) : e->status;
+    dop_buf_finish(&body);
+    return st;
+}

@@ -1,0 +1,125 @@
+/* A region's kernel as GLSL text: header, functions by storage type, arguments, the filled template.  The text names
+ * nothing of the graph, so that equal kernels of different layers are equal texts and are compiled once. */
+#include "kernels/gen.h"
+
+#include "kernels/weight_types.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef dop_status (*gen_fn)(dop_gen *);
+
+static gen_fn
+generator(dop_template t)
+{
+    switch (t) {
+    case DOP_TPL_elementwise:
+        return dop_gen_elementwise;
+    case DOP_TPL_row:
+        return dop_gen_row;
+    case DOP_TPL_gemv:
+        return dop_gen_gemv;
+    case DOP_TPL_matmul:
+        return dop_gen_matmul;
+    case DOP_TPL_attention:
+        return dop_gen_attention;
+    case DOP_TPL_argmax:
+        return dop_gen_argmax;
+    default:
+        return NULL;
+    }
+}
+
+static void
+put_header(dop_gen *gen, dop_buf *b)
+{
+    const dop_tile *tile = &gen->choice->tile;
+    dop_buf_puts(b, "#version 460\n"
+                    "#extension GL_EXT_buffer_reference : require\n"
+                    "#extension GL_EXT_control_flow_attributes : require\n");
+    if (gen->e.caps & DOP_CAP_f16_storage)
+        dop_buf_puts(b, "#extension GL_EXT_shader_16bit_storage : require\n#define DOP_F16_STORAGE\n");
+    if (tile->subgroup)
+        dop_buf_puts(b, "#extension GL_KHR_shader_subgroup_arithmetic : require\n"
+                        "#extension GL_KHR_shader_subgroup_shuffle : require\n");
+    dop_buf_printf(b, "#define WG %u\n#define SG %u\nlayout(local_size_x = %u) in;\n", tile->wg,
+                   tile->subgroup ? gen->e.target->subgroup : 1, tile->wg);
+}
+
+static dop_status
+put_types(dop_gen *gen, dop_buf *b)
+{
+    const char *done[DOP_TYPE_COUNT];
+    uint32_t n = 0;
+    for (int t = 0; t < DOP_TYPE_COUNT; t++) {
+        const dop_weight_type *w = dop_weight_type_of((dop_type)t);
+        if (!w || !w->file || !(gen->e.types_used & (1u << t)))
+            continue;
+        bool seen = false;
+        for (uint32_t i = 0; i < n; i++)
+            seen = seen || strcmp(done[i], w->file) == 0;
+        if (seen)
+            continue;
+        const char *text = dop_templates_get(gen->templates, w->file);
+        if (!text)
+            return DOP_FAIL(gen->e.diag, DOP_E_IO, "kernel template %s is missing in %s: reinstall Doppler", w->file,
+                            gen->templates->dir);
+        dop_buf_puts(b, text);
+        done[n++] = w->file;
+    }
+    return DOP_OK;
+}
+
+dop_status
+dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region *r, const dop_target *target,
+                    const dop_choice *choice, dop_diag *diag, dop_kernel *out_kernel)
+{
+    dop_gen gen = {.templates = t, .choice = choice};
+    dop_buf text = {0};
+    dop_kernel *k = out_kernel;
+    memset(k, 0, sizeof *k);
+    dop_emit_init(&gen.e, g, r, target, diag);
+    gen_fn fn = generator(r->tpl);
+    dop_status st = fn ? fn(&gen) : DOP_FAIL(diag, DOP_E_INTERNAL, "no generator for this template");
+    if (st != DOP_OK)
+        goto error;
+    if (gen.e.caps & ~target->caps) {
+        st = DOP_FAIL(diag, DOP_E_INPUT,
+                      "target %s has no 16-bit storage, which f16 values here need: use --kv f32 and --act f32",
+                      target->name);
+        goto error;
+    }
+    gen.shared += choice->tile.subgroup ? choice->tile.wg / target->subgroup * 4 : choice->tile.wg * 4;
+    if (gen.shared > target->shared_bytes) {
+        st = DOP_FAIL(diag, DOP_E_INPUT, "the %s kernel at %s needs %u bytes of shared memory, target %s has %u",
+                      dop_template_name(r->tpl), dop_node_at(g, r->outs[0])->name, gen.shared, target->name,
+                      target->shared_bytes);
+        goto error;
+    }
+    const char *common = dop_templates_get(t, "common.glsl");
+    put_header(&gen, &text);
+    dop_buf_puts(&text, common ? common : "");
+    st = put_types(&gen, &text);
+    if (st != DOP_OK)
+        goto error;
+    dop_buf_puts(&text, "layout(push_constant, std430) uniform Push {\n");
+    for (uint32_t i = 0; i < gen.e.n_args; i++)
+        dop_buf_printf(&text, "    %s a%u;\n", gen.e.args[i].value ? "U32" : "Step", i);
+    dop_buf_puts(&text, "};\n");
+    dop_buf_puts(&text, gen.main.data ? gen.main.data : "");
+    k->glsl = text.failed ? NULL : dop_arena_strdup(g->arena, text.data);
+    if (!k->glsl) {
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        goto error;
+    }
+    k->n_args = gen.e.n_args;
+    memcpy(k->args, gen.e.args, sizeof k->args);
+    memcpy(k->grid, gen.grid, sizeof k->grid);
+    k->local = choice->tile.wg;
+    k->caps = gen.e.caps | dop_variant_of(choice->variant)->caps;
+    k->subgroup = choice->tile.subgroup ? target->subgroup : 0;
+error:
+    dop_buf_finish(&gen.main);
+    dop_buf_finish(&text);
+    return st;
+}

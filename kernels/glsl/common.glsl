@@ -1,0 +1,127 @@
+// What every kernel starts with: buffer references, loads and stores by storage type, element-wise functions, workgroup
+// reductions.  The generator puts #version, extensions and the constants WG (invocations) and SG (subgroup size, 1 when
+// subgroup operations are not used) before this file, and the push-constant block after it.
+
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer U32 { uint v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer U32x2 { uvec2 v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer U32x4 { uvec4 v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer F32 { float v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer F32x4 { vec4 v[]; };
+#ifdef DOP_F16_STORAGE
+layout(buffer_reference, std430, buffer_reference_align = 2) buffer F16 { float16_t v[]; };
+#endif
+// dop_step of runtime/plan_format.h.
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer Step {
+    uint pos;
+    uint n_tokens;
+    uint n_out;
+    uint flags;
+    uint reserved[12];
+    uint tokens[4096];
+    uint ids[4096];
+};
+
+// --- loads: value i, and values i .. i+3 with i a multiple of 4 --------------------------------------------------
+float dop_ld1_f32(U32 p, uint i) { return F32(p).v[i]; }
+vec4 dop_ld4_f32(U32 p, uint i) { return F32x4(p).v[i >> 2]; }
+uint dop_ld1_u32(U32 p, uint i) { return p.v[i]; }
+float dop_ld1_f16(U32 p, uint i)
+{
+    vec2 h = unpackHalf2x16(p.v[i >> 1]);
+    return (i & 1u) != 0u ? h.y : h.x;
+}
+vec4 dop_f16x4(uvec2 w) { return vec4(unpackHalf2x16(w.x), unpackHalf2x16(w.y)); }
+vec4 dop_ld4_f16(U32 p, uint i) { return dop_f16x4(U32x2(p).v[i >> 2]); }
+float dop_ld1_bf16(U32 p, uint i)
+{
+    uint w = p.v[i >> 1];
+    return uintBitsToFloat((i & 1u) != 0u ? w & 0xffff0000u : w << 16);
+}
+// bfloat16 is the upper half of an f32: exact by a shift
+vec4 dop_bf16x4(uvec2 w)
+{
+    return uintBitsToFloat(uvec4(w.x << 16, w.x & 0xffff0000u, w.y << 16, w.y & 0xffff0000u));
+}
+vec4 dop_ld4_bf16(U32 p, uint i) { return dop_bf16x4(U32x2(p).v[i >> 2]); }
+
+// --- stores ---------------------------------------------------------------------------------------------------------
+void dop_st1_f32(U32 p, uint i, float x) { F32(p).v[i] = x; }
+void dop_st4_f32(U32 p, uint i, vec4 x) { F32x4(p).v[i >> 2] = x; }
+#ifdef DOP_F16_STORAGE
+void dop_st1_f16(U32 p, uint i, float x) { F16(p).v[i] = float16_t(x); }
+#endif
+void dop_st4_f16(U32 p, uint i, vec4 x)
+{
+    U32x2(p).v[i >> 2] = uvec2(packHalf2x16(x.xy), packHalf2x16(x.zw));
+}
+
+// --- element-wise functions of ir/ops.def, for float and vec4 -------------------------------------------------------
+// exp overflows to infinity for x < -88, and x / infinity is the right zero.
+#define DOP_ELEMENTWISE(T)                                                                                  \
+    T dop_sigmoid(T x) { return 1.0 / (1.0 + exp(-x)); }                                                    \
+    T dop_silu(T x) { return x / (1.0 + exp(-x)); }                                                         \
+    T dop_tanh(T x) { return 1.0 - 2.0 / (exp(2.0 * clamp(x, T(-20.0), T(20.0))) + 1.0); }                  \
+    T dop_gelu_tanh(T x)                                                                                    \
+    {                                                                                                       \
+        return 0.5 * x * (1.0 + dop_tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));                 \
+    }                                                                                                       \
+    T dop_relu2(T x) { return max(x, T(0.0)) * max(x, T(0.0)); }                                            \
+    T dop_softplus(T x) { return max(x, T(0.0)) + log(1.0 + exp(-abs(x))); }                                \
+    /* erf by Abramowitz and Stegun 7.1.26 improved with a rational start: |error| < 1.2e-7 (W. J. Cody's   \
+       bound for the complementary form in Numerical Recipes 6.2) */                                        \
+    T dop_erf(T x)                                                                                          \
+    {                                                                                                       \
+        T z = abs(x), t = 1.0 / (1.0 + 0.5 * z);                                                            \
+        T p = -1.26551223 + t * (1.00002368 + t * (0.37409196 + t * (0.09678418 + t * (-0.18628806 + t *     \
+              (0.27886807 + t * (-1.13520398 + t * (1.48851587 + t * (-0.82215223 + t * 0.17087277))))))));  \
+        T r = 1.0 - t * exp(-z * z + p);                                                                    \
+        return sign(x) * r;                                                                                 \
+    }                                                                                                       \
+    T dop_gelu_erf(T x) { return 0.5 * x * (1.0 + dop_erf(x * 0.7071067811865476)); }
+DOP_ELEMENTWISE(float)
+DOP_ELEMENTWISE(vec4)
+
+// --- sums of what a load phase gathers ---------------------------------------------------------------------------
+float dop_sum(float x) { return x; }
+float dop_sum(vec4 x) { return (x.x + x.y) + (x.z + x.w); }
+float dop_sumsq(float x) { return x * x; }
+float dop_sumsq(vec4 x) { return dot(x, x); }
+
+// --- workgroup reductions: every invocation must call, every one gets the result ---------------------------------
+#if SG > 1
+shared float dop_red[WG / SG];
+#define DOP_WG_REDUCE(name, op, sgop)                                                                       \
+    float name(float x)                                                                                     \
+    {                                                                                                       \
+        x = sgop(x);                                                                                        \
+        if (WG == SG)                                                                                       \
+            return x;                                                                                       \
+        barrier();                                                                                          \
+        if (gl_LocalInvocationIndex % SG == 0u)                                                             \
+            dop_red[gl_LocalInvocationIndex / SG] = x;                                                      \
+        barrier();                                                                                          \
+        x = dop_red[0];                                                                                     \
+        for (uint i = 1u; i < WG / SG; i++)                                                                 \
+            x = op(x, dop_red[i]);                                                                          \
+        return x;                                                                                           \
+    }
+#else
+shared float dop_red[WG];
+#define DOP_WG_REDUCE(name, op, sgop)                                                                       \
+    float name(float x)                                                                                     \
+    {                                                                                                       \
+        barrier();                                                                                          \
+        dop_red[gl_LocalInvocationIndex] = x;                                                               \
+        barrier();                                                                                          \
+        for (uint n = WG / 2u; n > 0u; n /= 2u) {                                                           \
+            if (gl_LocalInvocationIndex < n)                                                                \
+                dop_red[gl_LocalInvocationIndex] =                                                          \
+                    op(dop_red[gl_LocalInvocationIndex], dop_red[gl_LocalInvocationIndex + n]);             \
+            barrier();                                                                                      \
+        }                                                                                                   \
+        return dop_red[0];                                                                                  \
+    }
+#endif
+float dop_plus(float a, float b) { return a + b; }
+DOP_WG_REDUCE(dop_wg_sum, dop_plus, subgroupAdd)
+DOP_WG_REDUCE(dop_wg_max, max, subgroupMax)

@@ -1,0 +1,79 @@
+/* From a region to SPIR-V: selection of a variant and tile, generation of GLSL, compilation, reflection. */
+#ifndef DOPPLER_KERNELS_KERNEL_H
+#define DOPPLER_KERNELS_KERNEL_H
+
+#include "kernels/emit.h"
+
+/* The GLSL templates, read once per compilation. */
+typedef struct dop_templates {
+    char dir[1024];
+    uint32_t n;
+    struct {
+        char name[64];
+        char *text;
+    } files[32];
+} dop_templates;
+
+/* Finds and reads the template folder: the installed one beside the program (exe_path), else the source tree's. */
+dop_status dop_templates_load(const char *exe_path, dop_templates *out, dop_diag *diag);
+void dop_templates_finish(dop_templates *t);
+const char *dop_templates_get(const dop_templates *t, const char *name); /* NULL: no such file */
+
+/* The shape of a workgroup; which fields count depends on the template. */
+typedef struct dop_tile {
+    uint32_t wg;           /* invocations */
+    uint32_t lanes, rows;  /* gemv: invocations per row, rows per team */
+    uint32_t loops;        /* gemv: row sets a workgroup walks over, 0: one */
+    uint32_t bm, bn, bk, tm, tn; /* matmul: tokens, rows, depth; per invocation */
+    uint32_t bq;           /* attention: tokens */
+    bool subgroup;         /* reduce with subgroup operations */
+} dop_tile;
+
+typedef enum dop_variant_id {
+    DOP_VARIANT_none,
+#define KERNEL(name, ...) DOP_VARIANT_##name,
+#include "kernels/kernels.def"
+#undef KERNEL
+    DOP_VARIANT_COUNT
+} dop_variant_id;
+
+typedef struct dop_variant {
+    const char *name;
+    dop_template tpl;
+    uint32_t caps; /* DOP_CAP_* needed */
+    const char *when;
+} dop_variant;
+const dop_variant *dop_variant_of(dop_variant_id v);
+bool dop_variant_parse(const char *name, dop_variant_id *out);
+
+/* One choice, with what was rejected and why, for --explain and the report. */
+typedef struct dop_choice {
+    dop_variant_id variant;
+    dop_tile tile;
+    char why[512]; /* "gemv_subgroup: one token; rejected gemv: ..." */
+} dop_choice;
+
+/* forced: a variant name, or NULL.  Errors: the forced variant cannot do it (the message lists those that can). */
+dop_status dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *target, const char *forced,
+                             dop_diag *diag, dop_choice *out_choice);
+
+/* A generated kernel.  Strings and args live in the graph's arena. */
+typedef struct dop_kernel {
+    const char *glsl;
+    uint32_t n_args;
+    dop_kernel_arg args[DOP_MAX_ARGS];
+    uint32_t grid[3];
+    uint32_t local; /* invocations, one-dimensional */
+    uint32_t caps;
+    uint32_t subgroup; /* required size; 0: any */
+} dop_kernel;
+
+dop_status dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region *r, const dop_target *target,
+                               const dop_choice *choice, dop_diag *diag, dop_kernel *out_kernel);
+
+/* Compiles GLSL to SPIR-V 1.3+ for Vulkan 1.2 with shaderc, and checks the module through SPIRV-Cross: push-constant
+ * size 8 * n_args, workgroup size, shared memory within the target's.  name is for messages. */
+dop_status dop_kernel_compile(const char *name, const dop_kernel *k, const dop_target *target, dop_diag *diag,
+                              dop_buf *out_spirv, uint32_t *out_shared_bytes);
+
+#endif

@@ -1,0 +1,188 @@
+/* Choosing a variant and a tile for a region.  The table is kernels.def; here are the conditions beyond capabilities
+ * and the tile sizes, each with its reason. */
+#include "kernels/gen.h"
+
+#include "kernels/weight_types.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const dop_variant variants[] = {
+    {"", DOP_TPL_none, 0, ""},
+#define KERNEL(name, tpl, caps, when) {#name, DOP_TPL_##tpl, caps, when},
+#include "kernels/kernels.def"
+#undef KERNEL
+};
+
+const dop_variant *
+dop_variant_of(dop_variant_id v)
+{
+    return &variants[v];
+}
+
+bool
+dop_variant_parse(const char *name, dop_variant_id *out)
+{
+    for (int i = 1; i < DOP_VARIANT_COUNT; i++)
+        if (strcmp(variants[i].name, name) == 0) {
+            *out = (dop_variant_id)i;
+            return true;
+        }
+    return false;
+}
+
+static const char *
+condition(dop_variant_id v, const dop_target *t)
+{
+    const dop_variant *x = &variants[v];
+    if (x->caps & ~t->caps)
+        return "the target lacks a capability it needs";
+    if (v == DOP_VARIANT_gemv_rows && !t->cpu)
+        return "meant for CPU devices";
+    if (v == DOP_VARIANT_gemv_subgroup && t->cpu)
+        return "sums across lanes are slow on CPU devices";
+    return NULL;
+}
+
+static uint32_t
+pow2_floor(uint32_t v)
+{
+    uint32_t p = 1;
+    while (p * 2 <= v)
+        p *= 2;
+    return p;
+}
+
+/* The first matmul of the region. */
+static const dop_node *
+first_matmul(const dop_graph *g, const dop_region *r, uint32_t *out_rows)
+{
+    const dop_node *first = NULL;
+    *out_rows = 0;
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
+        const dop_node *n = dop_node_at(g, r->nodes[i]);
+        if (n->op != DOP_OP_matmul)
+            continue;
+        *out_rows += dop_node_cols(g, r->nodes[i]);
+        first = first ? first : n;
+    }
+    return first;
+}
+
+static void
+tile_gemv(const dop_graph *g, const dop_region *r, const dop_target *t, dop_variant_id v, dop_tile *tile)
+{
+    uint32_t rows, k;
+    const dop_node *mm = first_matmul(g, r, &rows);
+    k = dop_node_cols(g, mm->src[0]);
+    if (v == DOP_VARIANT_gemv_rows) {
+        /* Few, large workgroups; an invocation owns four rows so that activations are loaded once for all four. */
+        tile->lanes = 1;
+        tile->rows = 4;
+        tile->wg = 64;
+        while (tile->wg > 8 && rows < tile->wg * tile->rows * t->cores * 2)
+            tile->wg /= 2;
+        return;
+    }
+    uint32_t sg = t->subgroup > 1 ? t->subgroup : 32;
+    uint32_t units = k / 8; /* 16-byte loads of f16 along a row */
+    tile->wg = 256 <= t->max_workgroup ? 256 : pow2_floor(t->max_workgroup);
+    tile->lanes = v == DOP_VARIANT_gemv_subgroup ? sg : 32;
+    while (tile->lanes > 4 && tile->lanes > units)
+        tile->lanes /= 2;
+    tile->rows = rows >= 16384 ? 2 : 1;
+}
+
+static void
+tile_matmul(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile *tile)
+{
+    uint32_t rows;
+    (void)first_matmul(g, r, &rows);
+    tile->bm = g->max_t >= 64 ? 64 : g->max_t >= 32 ? 32 : g->max_t >= 16 ? 16 : 8;
+    tile->bn = 64;
+    tile->bk = 32;
+    tile->tm = tile->bm >= 32 ? 4 : 2;
+    tile->tn = 4;
+    tile->wg = tile->bm / tile->tm * (tile->bn / tile->tn);
+    while (tile->wg > t->max_workgroup) {
+        tile->tm *= 2;
+        tile->wg /= 2;
+    }
+}
+
+static void
+tile_attention(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile *tile)
+{
+    const dop_node *a = NULL;
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
+        const dop_node *n = dop_node_at(g, r->nodes[i]);
+        if (n->op == DOP_OP_attention || n->op == DOP_OP_attn_split)
+            a = n;
+    }
+    const dop_node *q = dop_node_at(g, a->src[0]), *k = dop_node_at(g, a->src[1]);
+    uint32_t dim = q->shape.dim[2].mul, group = q->shape.dim[1].mul / k->shape.dim[1].mul;
+    tile->wg = 128;
+    while (tile->wg < dim / 4 && tile->wg < t->max_workgroup)
+        tile->wg *= 2;
+    tile->bq = group >= 16 ? 1 : 16 / group;
+    if (tile->bq > g->max_t)
+        tile->bq = g->max_t;
+    /* queries, scores and the final sums share the workgroup's memory */
+    while (tile->bq > 1 && (group * tile->bq * (dim + tile->wg + 2) + tile->wg * 5) * 4 > t->shared_bytes)
+        tile->bq /= 2;
+}
+
+dop_status
+dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *target, const char *forced, dop_diag *diag,
+                  dop_choice *out_choice)
+{
+    dop_choice *c = out_choice;
+    size_t used = 0;
+    memset(c, 0, sizeof *c);
+    char possible[256] = "", rejected[256] = "";
+    for (int i = 1; i < DOP_VARIANT_COUNT; i++) {
+        dop_variant_id v = (dop_variant_id)i;
+        if (variants[i].tpl != r->tpl)
+            continue;
+        const char *no = condition(v, target);
+        bool named = forced && strcmp(forced, variants[i].name) == 0;
+        if (!(variants[i].caps & ~target->caps))
+            snprintf(possible + strlen(possible), sizeof possible - strlen(possible), "%s%s", *possible ? ", " : "",
+                     variants[i].name);
+        if (no && used < sizeof rejected)
+            used += (size_t)snprintf(rejected + used, sizeof rejected - used, "; not %s: %s", variants[i].name, no);
+        if (!c->variant && (forced ? named && !(variants[i].caps & ~target->caps) : !no))
+            c->variant = v;
+    }
+    if (!c->variant)
+        return DOP_FAIL(diag, DOP_E_INPUT, "no kernel %s%sfor %s on target %s; possible: %s", forced ? forced : "",
+                        forced ? " " : "", dop_template_name(r->tpl), target->name, *possible ? possible : "none");
+    snprintf(c->why, sizeof c->why, "%s%s%s", forced ? "asked for" : variants[c->variant].when, "", rejected);
+    c->tile.wg = 256 <= target->max_workgroup ? 256 : pow2_floor(target->max_workgroup);
+    c->tile.subgroup = (variants[c->variant].caps & DOP_CAP_subgroup) != 0;
+    switch (r->tpl) {
+    case DOP_TPL_gemv:
+        tile_gemv(g, r, target, c->variant, &c->tile);
+        break;
+    case DOP_TPL_matmul:
+        tile_matmul(g, r, target, &c->tile);
+        break;
+    case DOP_TPL_attention:
+        tile_attention(g, r, target, &c->tile);
+        break;
+    case DOP_TPL_row: {
+        dop_unit u = dop_node_unit(g, dop_node_at(g, r->outs[0])->op == DOP_OP_kv_write
+                                          ? dop_node_at(g, r->outs[0])->src[1]
+                                          : r->outs[0]);
+        while (c->tile.wg > 32 && c->tile.wg * 4 > u.len)
+            c->tile.wg /= 2;
+        break;
+    }
+    case DOP_TPL_elementwise:
+        c->tile.wg = 64;
+        break;
+    default:
+        break;
+    }
+    return DOP_OK;
+}

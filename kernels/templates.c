@@ -1,0 +1,131 @@
+/* Finding, reading and filling the GLSL templates. */
+#include "kernels/gen.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static dop_status
+read_one(dop_templates *t, const char *name, dop_diag *diag)
+{
+    char path[1200];
+    dop_map map;
+    if (t->n == sizeof t->files / sizeof *t->files)
+        return DOP_FAIL_IN(diag, DOP_E_INTERNAL, t->dir, "more template files than expected");
+    snprintf(path, sizeof path, "%s/%s", t->dir, name);
+    dop_status st = dop_map_open(path, diag, &map);
+    if (st != DOP_OK)
+        return st;
+    char *text = malloc((size_t)map.size + 1);
+    if (!text) {
+        dop_map_close(&map);
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    }
+    if (map.size)
+        memcpy(text, map.data, (size_t)map.size);
+    text[map.size] = 0;
+    snprintf(t->files[t->n].name, sizeof t->files[t->n].name, "%s", name);
+    t->files[t->n++].text = text;
+    dop_map_close(&map);
+    return DOP_OK;
+}
+
+static dop_status
+read_folder(dop_templates *t, const char *sub, dop_diag *diag)
+{
+    char path[1200];
+    dop_status st = DOP_OK;
+    snprintf(path, sizeof path, "%s/%s", t->dir, sub);
+    DIR *d = opendir(path);
+    if (!d)
+        return DOP_FAIL_IN(diag, DOP_E_IO, path, "the kernel templates are missing: reinstall Doppler");
+    for (struct dirent *e; st == DOP_OK && (e = readdir(d));) {
+        size_t len = strlen(e->d_name);
+        char name[300];
+        if (len < 6 || strcmp(e->d_name + len - 5, ".glsl") != 0)
+            continue;
+        snprintf(name, sizeof name, "%s%s%s", sub, *sub ? "/" : "", e->d_name);
+        st = read_one(t, name, diag);
+    }
+    closedir(d);
+    return st;
+}
+
+dop_status
+dop_templates_load(const char *exe_path, dop_templates *out, dop_diag *diag)
+{
+    memset(out, 0, sizeof *out);
+    char exe[900] = "";
+    const char *slash = exe_path ? strrchr(exe_path, '/') : NULL;
+    if (slash && (size_t)(slash - exe_path) < sizeof exe)
+        memcpy(exe, exe_path, (size_t)(slash - exe_path));
+    snprintf(out->dir, sizeof out->dir, "%s/%s", exe, DOP_GLSL_INSTALL_REL);
+    if (!*exe || access(out->dir, R_OK) != 0)
+        snprintf(out->dir, sizeof out->dir, "%s", DOP_GLSL_SOURCE_DIR);
+    dop_status st = read_folder(out, "", diag);
+    if (st == DOP_OK)
+        st = read_folder(out, "types", diag);
+    if (st != DOP_OK)
+        dop_templates_finish(out);
+    return st;
+}
+
+void
+dop_templates_finish(dop_templates *t)
+{
+    for (uint32_t i = 0; i < t->n; i++)
+        free(t->files[i].text);
+    memset(t, 0, sizeof *t);
+}
+
+const char *
+dop_templates_get(const dop_templates *t, const char *name)
+{
+    for (uint32_t i = 0; i < t->n; i++)
+        if (strcmp(t->files[i].name, name) == 0)
+            return t->files[i].text;
+    return NULL;
+}
+
+void
+dop_keys_set(dop_keys *k, const char *key, const char *value)
+{
+    k->items[k->n].key = key;
+    k->items[k->n++].value = value;
+}
+
+void
+dop_keys_num(dop_gen *gen, dop_keys *k, const char *key, uint32_t value)
+{
+    dop_keys_set(k, key, dop_emit_str(&gen->e, "%u", value));
+}
+
+/* ${KEY} becomes its value; an unknown key is a bug in the template or its generator. */
+dop_status
+dop_template_fill(dop_gen *gen, const char *name, const dop_keys *keys, dop_buf *out)
+{
+    const char *text = dop_templates_get(gen->templates, name);
+    if (!text)
+        return DOP_FAIL(gen->e.diag, DOP_E_IO, "kernel template %s is missing in %s: reinstall Doppler", name,
+                        gen->templates->dir);
+    while (*text) {
+        const char *hole = strstr(text, "${");
+        if (!hole) {
+            dop_buf_puts(out, text);
+            break;
+        }
+        dop_buf_append(out, text, (size_t)(hole - text));
+        const char *end = strchr(hole, '}'), *value = NULL;
+        size_t len = end ? (size_t)(end - hole - 2) : 0;
+        for (uint32_t i = 0; i < keys->n; i++)
+            if (strlen(keys->items[i].key) == len && strncmp(keys->items[i].key, hole + 2, len) == 0)
+                value = keys->items[i].value;
+        if (!end || !value)
+            return DOP_FAIL(gen->e.diag, DOP_E_INTERNAL, "template %s: no value for ${%.*s}", name, (int)len, hole + 2);
+        dop_buf_puts(out, value);
+        text = end + 1;
+    }
+    return out->failed ? DOP_FAIL(gen->e.diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+}
