@@ -80,8 +80,8 @@ dop_graph_add(dop_graph *g, dop_op op, const char *name, const dop_node_id *srcs
         if (n.src[i] == 0 || n.src[i] >= g->n_nodes)
             return DOP_FAIL(diag, DOP_E_INTERNAL, "%%%s: %s source %u is not a node", name ? name : "?", info->name, i);
     }
-    char *own = name ? dop_arena_strdup(g->arena, name)
-                     : dop_arena_printf(g->arena, "x%llu", (unsigned long long)g->next_name);
+    char *own =
+        name ? dop_arena_strdup(g->arena, name) : dop_arena_printf(g->arena, "x%llu", (unsigned long long)g->next_name);
     if (!own)
         return no_memory(diag);
     n.name = own;
@@ -401,7 +401,7 @@ remap_regions(dop_graph *g, const dop_node_id *map)
             continue;
         rg.n_nodes = remap_ids(rg.nodes, rg.n_nodes, map);
         rg.n_outs = remap_ids(rg.outs, rg.n_outs, map);
-        if (rg.n_nodes)
+        if (rg.n_nodes && rg.n_outs) /* nobody needs a region that writes nothing */
             g->regions[n_regions++] = rg;
     }
     g->n_regions = n_regions;

@@ -25,15 +25,15 @@ typedef struct dop_interp dop_interp;
 dop_status dop_interp_create(const dop_graph *g, uint32_t t, const dop_leaf_provider *leaves, dop_diag *diag,
                              dop_interp **out);
 void dop_interp_destroy(dop_interp *it);
-/* round_storage: round each computed value to its node's storage type (f16, bf16), KV caches when written; off at first.
- * Leaves are left as the provider gave them.  Call before the first evaluation. */
+/* round_storage: round each computed value to its node's storage type (f16, bf16), KV caches when written; off at
+ * first.  Leaves are left as the provider gave them.  Call before the first evaluation. */
 void dop_interp_round_storage(dop_interp *it, bool on);
 /* Evaluates `id` and what it needs (memoized); *out lives until the interpreter is destroyed or a node before `id` is
  * set.  kv_write writes into the memory of its state; evaluating it twice writes the same.  Errors: what the provider
  * reports, and ids or positions outside the table they index (DOP_E_INPUT). */
 dop_status dop_interp_eval(dop_interp *it, dop_node_id id, dop_diag *diag, const dop_tensor **out);
-/* Overrides a node's value with a copy of `values`, as many as the node has at this t (used to check one region on random
- * inputs); u32 ids are given as floats too.  Results computed before are forgotten. */
+/* Overrides a node's value with a copy of `values`, as many as the node has at this t (used to check one region on
+ * random inputs); u32 ids are given as floats too.  Results computed before are forgotten. */
 dop_status dop_interp_set(dop_interp *it, dop_node_id id, const float *values, dop_diag *diag);
 
 /* Decodes n values of one row of storage type t to f32; src holds whole blocks and need not be aligned. */

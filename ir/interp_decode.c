@@ -1,6 +1,6 @@
 /* Rows of stored values to f32.  The block layouts are those of the GGUF specification and of ggml's quantization
- * formats: scales in f16 (E8M0 for mxfp4), low nibbles hold the first half of what a group of bytes covers, high nibbles
- * the second; the k formats have blocks of 256 values in sub-blocks with small integer scales. */
+ * formats: scales in f16 (E8M0 for mxfp4), low nibbles hold the first half of what a group of bytes covers, high
+ * nibbles the second; the k formats have blocks of 256 values in sub-blocks with small integer scales. */
 #include "ir/interp.h"
 
 #include <math.h>
@@ -119,8 +119,8 @@ block_q3_k(const uint8_t *b, float *out)
     }
 }
 
-/* Eight pairs of six-bit scale and minimum in 12 bytes (q4_k, q5_k): the first four plain in bytes 0..3 and 4..7, the last
- * four with their low nibbles in bytes 8..11 and their upper bits on top of the first four. */
+/* Eight pairs of six-bit scale and minimum in 12 bytes (q4_k, q5_k): the first four plain in bytes 0..3 and 4..7, the
+ * last four with their low nibbles in bytes 8..11 and their upper bits on top of the first four. */
 static void
 scale_min(const uint8_t *s, int j, int *out_scale, int *out_min)
 {
@@ -133,8 +133,8 @@ scale_min(const uint8_t *s, int j, int *out_scale, int *out_min)
     }
 }
 
-/* d, dmin f16, 12 bytes of scales, (q5_k: 32 bytes of fifth bits,) 128 bytes of nibbles: sub-blocks of 32; each 32 bytes
- * hold two of them. */
+/* d, dmin f16, 12 bytes of scales, (q5_k: 32 bytes of fifth bits,) 128 bytes of nibbles: sub-blocks of 32; each 32
+ * bytes hold two of them. */
 static void
 block_q4_or_q5_k(const uint8_t *b, bool five, float *out)
 {
@@ -154,8 +154,8 @@ block_q4_or_q5_k(const uint8_t *b, bool five, float *out)
     }
 }
 
-/* 128 bytes of nibbles, 64 bytes of upper two bits, 16 int8 scales, d f16: d * scale * (q - 32).  Each half of 128 values
- * has 64 bytes of nibbles (low ones first) and 32 bytes of upper bits. */
+/* 128 bytes of nibbles, 64 bytes of upper two bits, 16 int8 scales, d f16: d * scale * (q - 32).  Each half of 128
+ * values has 64 bytes of nibbles (low ones first) and 32 bytes of upper bits. */
 static void
 block_q6_k(const uint8_t *b, float *out)
 {

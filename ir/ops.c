@@ -2,6 +2,7 @@
 #include "ir/graph.h"
 
 /* ATTRS(a, b) becomes the two initializers `2, {DOP_A_a, DOP_A_b}`. */
+/* clang-format off */
 #define ATTRS_1(a) 1, {DOP_A_##a}
 #define ATTRS_2(a, b) 2, {DOP_A_##a, DOP_A_##b}
 #define ATTRS_3(a, b, c) 3, {DOP_A_##a, DOP_A_##b, DOP_A_##c}
@@ -9,6 +10,7 @@
 #define ATTRS_PICK(a, b, c, d, pick, ...) pick
 #define ATTRS(...) ATTRS_PICK(__VA_ARGS__, ATTRS_4, ATTRS_3, ATTRS_2, ATTRS_1, 0)(__VA_ARGS__)
 #define ATTRS_NONE 0, {DOP_A_COUNT}
+/* clang-format on */
 
 static const dop_op_info ops[DOP_OP_COUNT] = {
     {"none", 0, 0, 0, DOP_REACH_NONE, ATTRS_NONE, ""},

@@ -513,7 +513,12 @@ dop_shape_infer(const dop_graph *g, dop_op op, const char *name, const dop_node_
                 const dop_attr *attrs, const dop_want *want, dop_diag *diag, dop_want *out)
 {
     static const dop_want none;
-    rule_ctx c = {.g = g, .info = dop_op_of(op), .op = op, .name = name, .attrs = attrs, .want = want ? want : &none,
+    rule_ctx c = {.g = g,
+                  .info = dop_op_of(op),
+                  .op = op,
+                  .name = name,
+                  .attrs = attrs,
+                  .want = want ? want : &none,
                   .diag = diag};
     dop_status st;
     if (op == DOP_OP_none || (unsigned)op >= DOP_OP_COUNT)

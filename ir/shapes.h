@@ -11,7 +11,7 @@ const char *dop_shape_text(const dop_shape *s, char out_text[DOP_SHAPE_TEXT]);
 
 /* What the op gives for these sources: type and shape of the new node.  srcs are valid ids.  `want` as for
  * dop_graph_add().  `name` is for messages.  Errors: wrong arity, attributes out of range, types or shapes that do not
- * fit; all DOP_E_INTERNAL, since a well-built compiler does not ask for them (the parser turns them into DOP_E_INPUT). */
+ * fit; all DOP_E_INTERNAL, since a well-built compiler does not ask for them (the parser makes them DOP_E_INPUT). */
 dop_status dop_shape_infer(const dop_graph *g, dop_op op, const char *name, const dop_node_id *srcs, uint32_t n_srcs,
                            const dop_attr *attrs, const dop_want *want, dop_diag *diag, dop_want *out);
 

@@ -7,19 +7,19 @@
 
 typedef struct dop_target {
     char name[32];
-    uint32_t caps;             /* DOP_CAP_* */
-    uint32_t subgroup;         /* invocations per subgroup; 1 when caps lacks subgroup */
-    uint32_t max_workgroup;    /* invocations */
-    uint32_t shared_bytes;     /* per workgroup */
+    uint32_t caps;          /* DOP_CAP_* */
+    uint32_t subgroup;      /* invocations per subgroup; 1 when caps lacks subgroup */
+    uint32_t max_workgroup; /* invocations */
+    uint32_t shared_bytes;  /* per workgroup */
     uint32_t push_bytes;
-    uint32_t registers;        /* 32-bit registers per invocation before spilling hurts */
-    uint32_t cores;            /* multiprocessors, or CPU cores */
-    uint64_t max_alloc;        /* bytes of one device allocation */
-    double bandwidth;          /* bytes per second, read */
-    double dispatch_us;        /* one empty dispatch */
-    double barrier_us;         /* one dependent dispatch on top of that */
-    double workgroup_us;       /* one empty workgroup (what counts on CPUs) */
-    bool cpu;                  /* a software device: few large workgroups, wide loads */
+    uint32_t registers;  /* 32-bit registers per invocation before spilling hurts */
+    uint32_t cores;      /* multiprocessors, or CPU cores */
+    uint64_t max_alloc;  /* bytes of one device allocation */
+    double bandwidth;    /* bytes per second, read */
+    double dispatch_us;  /* one empty dispatch */
+    double barrier_us;   /* one dependent dispatch on top of that */
+    double workgroup_us; /* one empty workgroup (what counts on CPUs) */
+    bool cpu;            /* a software device: few large workgroups, wide loads */
 } dop_target;
 
 #endif

@@ -661,8 +661,8 @@ read_graph(parser *p, dop_arena *arena)
 }
 
 dop_status
-dop_graph_parse(const char *path, const char *text, size_t size, dop_arena *arena, dop_diag *diag,
-                dop_graph *out_graph, size_t *out_end)
+dop_graph_parse(const char *path, const char *text, size_t size, dop_arena *arena, dop_diag *diag, dop_graph *out_graph,
+                size_t *out_end)
 {
     parser p = {.path = path, .text = text, .size = size, .diag = diag, .g = out_graph};
     memset(out_graph, 0, sizeof *out_graph);

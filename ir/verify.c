@@ -9,13 +9,13 @@ typedef struct verify_ctx {
     const dop_graph *g;
     const char *when;
     dop_diag *diag;
-    uint32_t *uses;      /* [n_nodes] by other nodes and as outputs */
-    uint32_t *owner;     /* [n_nodes] region that writes the bytes of a base node, 0: none */
-    uint32_t *listed;    /* [n_nodes] region that was checked last and lists the node, 0: none yet */
-    uint32_t *place;     /* [n_nodes] 1 + position in that region */
-    uint8_t *needed;     /* [n_nodes] the outputs depend on it */
-    uint8_t *taken;      /* [n_regions] everything it reads comes from regions taken before */
-    const char **names;  /* [n_nodes] scratch for sorting */
+    uint32_t *uses;     /* [n_nodes] by other nodes and as outputs */
+    uint32_t *owner;    /* [n_nodes] region that writes the bytes of a base node, 0: none */
+    uint32_t *listed;   /* [n_nodes] region that was checked last and lists the node, 0: none yet */
+    uint32_t *place;    /* [n_nodes] 1 + position in that region */
+    uint8_t *needed;    /* [n_nodes] the outputs depend on it */
+    uint8_t *taken;     /* [n_regions] everything it reads comes from regions taken before */
+    const char **names; /* [n_nodes] scratch for sorting */
 } verify_ctx;
 
 #define BAD(v, fmt, ...) DOP_FAIL((v)->diag, DOP_E_INTERNAL, "%s: " fmt, (v)->when, __VA_ARGS__)
@@ -96,8 +96,8 @@ verify_node(verify_ctx *v, dop_node_id id)
         return BAD(v, "%%%s is marked %s but %s gives %s", n->name, dop_shape_text(&n->shape, a),
                    dop_op_of(n->op)->name, dop_shape_text(&got.shape, b));
     if (n->type != got.type)
-        return BAD(v, "%%%s is marked %s but %s gives %s", n->name, dop_type_of(n->type)->name,
-                   dop_op_of(n->op)->name, dop_type_of(got.type)->name);
+        return BAD(v, "%%%s is marked %s but %s gives %s", n->name, dop_type_of(n->type)->name, dop_op_of(n->op)->name,
+                   dop_type_of(got.type)->name);
     return DOP_OK;
 }
 
@@ -138,7 +138,8 @@ verify_state(verify_ctx *v)
         dop_node_id c = n->src[0];
         for (;;) {
             if (v->uses[c] > 1)
-                return BAD(v, "%%%s overwrites %%%s, which has %u more readers", n->name, name_of(v, c), v->uses[c] - 1);
+                return BAD(v, "%%%s overwrites %%%s, which has %u more readers", n->name, name_of(v, c),
+                           v->uses[c] - 1);
             if (!has_trait(v, c, DOP_VIEW))
                 break;
             c = g->nodes[c].src[0];

@@ -216,12 +216,12 @@ Test(ir_graph, hash_sees_everything)
     test_must_parse(test_all_ops, &arena, &g);
     uint64_t h = dop_graph_hash(&g);
     dop_node *n = dop_node_at(&g, test_find(&g, "n1"));
-#define CHANGES(field, value)                                        \
-    do {                                                             \
-        __typeof__(field) old = field;                               \
-        field = value;                                               \
-        cr_expect(dop_graph_hash(&g) != h, #field " = " #value);     \
-        field = old;                                                 \
+#define CHANGES(field, value)                                          \
+    do {                                                               \
+        __typeof__(field) old = field;                                 \
+        field = value;                                                 \
+        cr_expect(dop_graph_hash(&g) != h, #field " = " #value);       \
+        field = old;                                                   \
         cr_expect(dop_graph_hash(&g) == h, #field " is not restored"); \
     } while (0)
     CHANGES(n->name, "other");

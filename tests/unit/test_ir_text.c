@@ -95,8 +95,8 @@ Test(ir_text, floats_are_exact)
 {
     uint64_t state = 1;
     for (int i = 0; i < 3000; i++) {
-        static const double edges[] = {0.0,    -0.0,    1.0,         -1.0,        0x1p-1074, 0x1p-1022, 0x1.fffffffffffffp+1023,
-                                       0x1p52, 0x1.8p0, 1.0 / 3.0,   0.1};
+        static const double edges[] = {0.0,    -0.0,    1.0,       -1.0, 0x1p-1074, 0x1p-1022, 0x1.fffffffffffffp+1023,
+                                       0x1p52, 0x1.8p0, 1.0 / 3.0, 0.1};
         uint64_t bits = test_random(&state);
         double v;
         memcpy(&v, &bits, sizeof v);
@@ -109,7 +109,8 @@ Test(ir_text, floats_are_exact)
         dop_buf out = {0};
         char want[64];
         dop_arena_init(&arena);
-        test_must_parse("graph g(T=1, S<=1) { %a:f32[T,2] = input \"a\" %b:f32[T,2] = scale %a by=1 return %b }", &arena, &g);
+        test_must_parse("graph g(T=1, S<=1) { %a:f32[T,2] = input \"a\" %b:f32[T,2] = scale %a by=1 return %b }",
+                        &arena, &g);
         g.nodes[2].attr[0].f = v;
         print(&g, &out);
         snprintf(want, sizeof want, "by=%a\n", v);
@@ -153,9 +154,10 @@ Test(ir_text, dead_regions_are_not_printed)
     dop_graph g;
     dop_buf out = {0};
     dop_arena_init(&arena);
-    test_must_parse("graph g(T<=2, S<=1) { %a:f32[T,2] = input \"a\" %b:f32[T,2] = exp %a %c:f32[T,2] = exp %b return %c }\n"
-                    "--- region @1 elementwise writes %b { %b } region @2 elementwise writes %c { %c }\n",
-                    &arena, &g);
+    test_must_parse(
+        "graph g(T<=2, S<=1) { %a:f32[T,2] = input \"a\" %b:f32[T,2] = exp %a %c:f32[T,2] = exp %b return %c }\n"
+        "--- region @1 elementwise writes %b { %b } region @2 elementwise writes %c { %c }\n",
+        &arena, &g);
     dop_node_id both[] = {2, 3}, last[] = {3};
     dop_region_id id;
     uint64_t before = dop_graph_hash(&g);
@@ -173,7 +175,7 @@ Test(ir_text, dead_regions_are_not_printed)
     dop_arena_finish(&arena);
 }
 
-/* ---- what must be refused -------------------------------------------------------------------------------------------- */
+/* ---- what must be refused ---- */
 
 typedef struct refusal {
     const char *text;
@@ -254,8 +256,8 @@ Test(ir_text, refusals)
             *newline = 0;
         cr_expect_str_eq(diag.message, r->message);
         cr_expect_str_eq(diag.path, "test.dir");
-        cr_expect(diag.line == r->line && diag.column == r->column, "%s: at %ld:%ld, not %ld:%ld", r->message, diag.line,
-                  diag.column, r->line, r->column);
+        cr_expect(diag.line == r->line && diag.column == r->column, "%s: at %ld:%ld, not %ld:%ld", r->message,
+                  diag.line, diag.column, r->line, r->column);
         dop_arena_finish(&arena);
     }
 }
@@ -274,8 +276,9 @@ Test(ir_text, excerpt_and_caret)
 /* Damaged texts: never a crash, always either a graph that prints and reads back or an error with its place. */
 Test(ir_text, mutations)
 {
-    static const char *const pieces[] = {"%",  "[",   "T",  "S",      "4294967295", "-1", "0x1p+1023", "=",  ",", "}", "{",
-                                         "\"", "\\x", "; ", "region", "@1",         "---", "return",    "%x0", "%kc1", "\n", " "};
+    static const char *const pieces[] = {"%",   "[",      "T",   "S",    "4294967295", "-1", "0x1p+1023", "=",
+                                         ",",   "}",      "{",   "\"",   "\\x",        "; ", "region",    "@1",
+                                         "---", "return", "%x0", "%kc1", "\n",         " "};
     uint64_t state = 42;
     size_t size = strlen(test_all_ops), accepted = 0, refused = 0;
     char *text = malloc(2 * size);

@@ -4,28 +4,27 @@
 #include <math.h>
 
 /* Damages a good graph, then the verifier must say `message`. */
-static const char *const good =
-    "graph g(T<=4, S<=8) {\n"
-    "%pos:u32[T] = input \"positions\"\n"
-    "%x:f32[T,8] = input \"x\"\n"
-    "%w:f32[8] = weight \"w\"\n"
-    "%wk:f32[8,8] = weight \"wk\"\n"
-    "%kc:f32[S,2,4] = state \"L0.k\"\n"
-    "%n:f32[T,8] = rmsnorm %x, %w eps=0x1p-20 add=0x0p+0\n"
-    "%k:f32[T,8] = matmul %n, %wk\n"
-    "%k3:f32[T,2,4] = reshape %k\n"
-    "%kc1:f32[S,2,4] = kv_write %kc, %k3, %pos\n"
-    "%a:f32[T,2,4] = attention %k3, %kc1, %kc1, %pos scale=0x1p+0 window=0 cap=0x0p+0\n"
-    "%flat:f32[T,8] = reshape %a\n"
-    "%y:f32[T,8] = add %flat, %x\n"
-    "%z:f32[T,8] = silu %y\n"
-    "return %z, %kc1\n"
-    "}\n"
-    "---\n"
-    "region @1 row writes %n { %n }\n"
-    "region @2 matmul writes %k { %k }\n"
-    "region @3 attention writes %kc1 %a { %k3 %kc1 %a }\n"
-    "region @4 elementwise writes %z { %flat %y %z }\n";
+static const char *const good = "graph g(T<=4, S<=8) {\n"
+                                "%pos:u32[T] = input \"positions\"\n"
+                                "%x:f32[T,8] = input \"x\"\n"
+                                "%w:f32[8] = weight \"w\"\n"
+                                "%wk:f32[8,8] = weight \"wk\"\n"
+                                "%kc:f32[S,2,4] = state \"L0.k\"\n"
+                                "%n:f32[T,8] = rmsnorm %x, %w eps=0x1p-20 add=0x0p+0\n"
+                                "%k:f32[T,8] = matmul %n, %wk\n"
+                                "%k3:f32[T,2,4] = reshape %k\n"
+                                "%kc1:f32[S,2,4] = kv_write %kc, %k3, %pos\n"
+                                "%a:f32[T,2,4] = attention %k3, %kc1, %kc1, %pos scale=0x1p+0 window=0 cap=0x0p+0\n"
+                                "%flat:f32[T,8] = reshape %a\n"
+                                "%y:f32[T,8] = add %flat, %x\n"
+                                "%z:f32[T,8] = silu %y\n"
+                                "return %z, %kc1\n"
+                                "}\n"
+                                "---\n"
+                                "region @1 row writes %n { %n }\n"
+                                "region @2 matmul writes %k { %k }\n"
+                                "region @3 attention writes %kc1 %a { %k3 %kc1 %a }\n"
+                                "region @4 elementwise writes %z { %flat %y %z }\n";
 
 typedef void damage_fn(dop_graph *g);
 
@@ -85,7 +84,10 @@ static void d_leaf_empty(dop_graph *g) { node(g, "x")->shape.dim[1].mul = 0; }
 static void d_leaf_sym(dop_graph *g) { node(g, "x")->shape.dim[1].sym = DOP_SYM_S; }
 static void d_leaf_rank(dop_graph *g) { node(g, "x")->shape.rank = 5; }
 static void d_leaf_type(dop_graph *g) { node(g, "x")->type = DOP_TYPE_none; }
-static void d_leaf_size(dop_graph *g) { node(g, "x")->shape = (dop_shape){3, {{1, DOP_SYM_T}, {65536, 0}, {65536, 0}}}; }
+static void d_leaf_size(dop_graph *g)
+{
+    node(g, "x")->shape = (dop_shape){3, {{1, DOP_SYM_T}, {1 << 16, 0}, {1 << 16, 0}}};
+}
 static void d_leaf_large(dop_graph *g) { node(g, "wk")->shape = (dop_shape){2, {{1u << 31, 0}, {1u << 31, 0}}}; }
 static void d_state_type(dop_graph *g) { node(g, "kc")->type = DOP_TYPE_q8_0; }
 static void d_type(dop_graph *g) { node(g, "y")->type = DOP_TYPE_u32; }
