@@ -134,6 +134,7 @@ typedef struct dop_model {
     dop_weights weights;
     /* Text side, as found; NULL / empty when absent.  Paths are for messages. */
     char *tokenizer_json_path;
+    char *tokenizer_gguf_path; /* a GGUF file with its vocabulary inside (dop_tokenizer_from_gguf) */
     char *chat_template;
     char *name;                       /* base name of the model's directory or file, for the card: no directories */
     double temperature, top_p, min_p; /* the model's own sampling defaults; temperature < 0: not stated (greedy) */

@@ -42,13 +42,13 @@ typedef enum dop_window_rule {
 /* Which rows of a fused tensor a weight is. */
 typedef enum dop_part { DOP_PART_ALL, DOP_PART_Q, DOP_PART_K, DOP_PART_V, DOP_PART_GATE, DOP_PART_UP } dop_part;
 
-/* Name of a weight in Hugging Face checkpoints, below "model." and below the layer. */
-typedef struct dop_hf_name {
+/* Name of a weight in a format: Hugging Face below "model." and below the layer, GGUF below "blk.<i>.". */
+typedef struct dop_tensor_name {
     const char *role; /* as dop_weight_need.role; NULL ends the list */
     const char *source;
     dop_part part;
     bool transposed; /* stored [input, output] (Conv1D) */
-} dop_hf_name;
+} dop_tensor_name;
 
 /* Fields of config.json that families spell differently. */
 typedef struct dop_hf_keys {
@@ -62,10 +62,16 @@ typedef struct dop_family {
     uint32_t flags;             /* DOP_FAM_* */
     dop_window_rule window_rule;
     const dop_hf_keys *keys;
-    const dop_hf_name *names;
-    const dop_hf_name *more_names; /* looked at first; NULL: none */
-    const char *prefix;            /* usual prefix of tensor names */
-    const char *layer_prefix;      /* "layers." */
+    const dop_tensor_name *names;
+    const dop_tensor_name *more_names; /* looked at first; NULL: none */
+    const char *prefix;                /* usual prefix of tensor names */
+    const char *layer_prefix;          /* "layers." */
+    /* GGUF: general.architecture, names that differ from the common ones (gguf_names), whether rotary pairs lie side by
+     * side, and the number of layers of the one size whose query scale is 1/sqrt(hidden / heads). */
+    const char *gguf;
+    const dop_tensor_name *more_gguf_names;
+    bool gguf_interleaved;
+    uint32_t gguf_wide_layers;
     /* The values that the family's configuration class has where config.json says nothing; 0 or NULL: must be said. */
     uint32_t kv_heads, heads, head_dim, vocab, ctx, window, period;
     const char *act;
@@ -86,7 +92,20 @@ void dop_arch_defaults(dop_arch *a);
 /* Activation by the name that config files use; false when unknown. */
 bool dop_act_by_name(const char *name, dop_act_kind *out);
 
+const dop_family *dop_family_by_gguf(const char *arch, size_t len);
+/* "llama, qwen2, ..." */
+void dop_family_list_gguf(dop_buf *out);
+extern const dop_tensor_name dop_gguf_names[];
+
+/* The name of a role: in `more` (may be NULL), else in `names`; NULL when neither has it. */
+const dop_tensor_name *dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names,
+                                            const char *role);
+/* First row of a part and the number of rows of the whole tensor; `rows`: those of the part itself.  l is NULL outside
+ * the layers. */
+void dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows, uint64_t *out_start, uint64_t *out_total);
+
 /* Formats.  `m` has its arena set and is finished by the caller, also after an error. */
 dop_status dop_import_hf(const char *dir, dop_diag *diag, dop_model *m);
+dop_status dop_import_gguf(const char *path, dop_diag *diag, dop_model *m);
 
 #endif

@@ -32,7 +32,7 @@ static const dop_hf_keys keys_gpt2 = {
     .eps = "layer_norm_epsilon",
 };
 
-static const dop_hf_name names_common[] = {
+static const dop_tensor_name names_common[] = {
     {"embed", "embed_tokens.weight", DOP_PART_ALL, false},
     {"final_norm", "norm.weight", DOP_PART_ALL, false},
     {"lm_head", "lm_head.weight", DOP_PART_ALL, false},
@@ -57,18 +57,18 @@ static const dop_hf_name names_common[] = {
     {0},
 };
 /* With norms on both sides, post_attention_layernorm is what its name says. */
-static const dop_hf_name names_sandwich[] = {
+static const dop_tensor_name names_sandwich[] = {
     {"post_attn_norm", "post_attention_layernorm.weight", DOP_PART_ALL, false},
     {"ffn_norm", "pre_feedforward_layernorm.weight", DOP_PART_ALL, false},
     {"post_ffn_norm", "post_feedforward_layernorm.weight", DOP_PART_ALL, false},
     {0},
 };
-static const dop_hf_name names_phi3[] = {
+static const dop_tensor_name names_phi3[] = {
     {"q", "self_attn.qkv_proj.weight", DOP_PART_Q, false}, {"k", "self_attn.qkv_proj.weight", DOP_PART_K, false},
     {"v", "self_attn.qkv_proj.weight", DOP_PART_V, false}, {"gate", "mlp.gate_up_proj.weight", DOP_PART_GATE, false},
     {"up", "mlp.gate_up_proj.weight", DOP_PART_UP, false}, {0},
 };
-static const dop_hf_name names_gpt2[] = {
+static const dop_tensor_name names_gpt2[] = {
     {"embed", "wte.weight", DOP_PART_ALL, false},          {"pos_embed", "wpe.weight", DOP_PART_ALL, false},
     {"final_norm", "ln_f.weight", DOP_PART_ALL, false},    {"final_norm_bias", "ln_f.bias", DOP_PART_ALL, false},
     {"lm_head", "lm_head.weight", DOP_PART_ALL, false},    {"attn_norm", "ln_1.weight", DOP_PART_ALL, false},
@@ -82,6 +82,21 @@ static const dop_hf_name names_gpt2[] = {
     {"down_bias", "mlp.c_proj.bias", DOP_PART_ALL, false}, {0},
 };
 
+static const dop_tensor_name gguf_names_phi3[] = {
+    {"q", "attn_qkv.weight", DOP_PART_Q, false}, {"k", "attn_qkv.weight", DOP_PART_K, false},
+    {"v", "attn_qkv.weight", DOP_PART_V, false}, {"gate", "ffn_up.weight", DOP_PART_GATE, false},
+    {"up", "ffn_up.weight", DOP_PART_UP, false}, {0},
+};
+static const dop_tensor_name gguf_names_gpt2[] = {
+    {"q", "attn_qkv.weight", DOP_PART_Q, false},
+    {"k", "attn_qkv.weight", DOP_PART_K, false},
+    {"v", "attn_qkv.weight", DOP_PART_V, false},
+    {"q_bias", "attn_qkv.bias", DOP_PART_Q, false},
+    {"k_bias", "attn_qkv.bias", DOP_PART_K, false},
+    {"v_bias", "attn_qkv.bias", DOP_PART_V, false},
+    {0},
+};
+
 #define COMMON .keys = &keys_common, .names = names_common, .prefix = "model.", .layer_prefix = "layers."
 #define GEMMA                                                                                  \
     .keys = &keys_gemma, .names = names_common, .prefix = "model.", .layer_prefix = "layers.", \
@@ -91,6 +106,8 @@ const dop_family dop_families[] = {
     {.name = "llama",
      .archs = {"LlamaForCausalLM"},
      .model_types = {"llama"},
+     .gguf = "llama",
+     .gguf_interleaved = true,
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_ATTN_BIAS | DOP_FAM_MLP_BIAS,
      COMMON,
      .act = "silu",
@@ -111,6 +128,7 @@ const dop_family dop_families[] = {
     {.name = "qwen2",
      .archs = {"Qwen2ForCausalLM"},
      .model_types = {"qwen2"},
+     .gguf = "qwen2",
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_QKV_BIAS,
      .window_rule = DOP_WINDOW_QWEN,
      COMMON,
@@ -122,6 +140,7 @@ const dop_family dop_families[] = {
     {.name = "qwen3",
      .archs = {"Qwen3ForCausalLM"},
      .model_types = {"qwen3"},
+     .gguf = "qwen3",
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_QK_NORM | DOP_FAM_ATTN_BIAS,
      .window_rule = DOP_WINDOW_QWEN,
      COMMON,
@@ -134,6 +153,7 @@ const dop_family dop_families[] = {
     {.name = "gemma",
      .archs = {"GemmaForCausalLM"},
      .model_types = {"gemma"},
+     .gguf = "gemma",
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_NORM_ADD_1 | DOP_FAM_EMBED_SQRT | DOP_FAM_ATTN_BIAS | DOP_FAM_TIED,
      GEMMA,
      .theta = 1e4,
@@ -142,6 +162,8 @@ const dop_family dop_families[] = {
     {.name = "gemma2",
      .archs = {"Gemma2ForCausalLM"},
      .model_types = {"gemma2"},
+     .gguf = "gemma2",
+     .gguf_wide_layers = 46,
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_POST_NORM | DOP_FAM_NORM_ADD_1 | DOP_FAM_EMBED_SQRT | DOP_FAM_ATTN_BIAS |
               DOP_FAM_QUERY_SCALAR | DOP_FAM_SOFTCAPS | DOP_FAM_TIED,
      .window_rule = DOP_WINDOW_PATTERN,
@@ -155,6 +177,8 @@ const dop_family dop_families[] = {
     {.name = "gemma3",
      .archs = {"Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"},
      .model_types = {"gemma3_text", "gemma3"},
+     .gguf = "gemma3",
+     .gguf_wide_layers = 62,
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_POST_NORM | DOP_FAM_NORM_ADD_1 | DOP_FAM_EMBED_SQRT | DOP_FAM_ATTN_BIAS |
               DOP_FAM_QK_NORM | DOP_FAM_QUERY_SCALAR | DOP_FAM_SOFTCAPS | DOP_FAM_LOCAL_ROPE | DOP_FAM_TIED,
      .window_rule = DOP_WINDOW_PATTERN,
@@ -170,6 +194,8 @@ const dop_family dop_families[] = {
     {.name = "phi3",
      .archs = {"Phi3ForCausalLM"},
      .model_types = {"phi3"},
+     .gguf = "phi3",
+     .more_gguf_names = gguf_names_phi3,
      .flags = DOP_FAM_PRE_NORM,
      .window_rule = DOP_WINDOW_ALL,
      .more_names = names_phi3,
@@ -180,6 +206,8 @@ const dop_family dop_families[] = {
     {.name = "gpt2",
      .archs = {"GPT2LMHeadModel"},
      .model_types = {"gpt2"},
+     .gguf = "gpt2",
+     .more_gguf_names = gguf_names_gpt2,
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_LAYER_NORM | DOP_FAM_NOT_GATED | DOP_FAM_LEARNED_POS | DOP_FAM_ALL_BIAS |
               DOP_FAM_TIED,
      .keys = &keys_gpt2,
@@ -246,6 +274,25 @@ dop_family_by_model_type(const char *model_type)
         if (listed(dop_families[i].model_types, model_type))
             return &dop_families[i];
     return NULL;
+}
+
+const dop_family *
+dop_family_by_gguf(const char *arch, size_t len)
+{
+    for (uint32_t i = 0; i < dop_n_families; i++) {
+        const char *name = dop_families[i].gguf;
+        if (name && strlen(name) == len && memcmp(name, arch, len) == 0)
+            return &dop_families[i];
+    }
+    return NULL;
+}
+
+void
+dop_family_list_gguf(dop_buf *out)
+{
+    for (uint32_t i = 0; i < dop_n_families; i++)
+        if (dop_families[i].gguf)
+            dop_buf_printf(out, "%s%s", out->size ? ", " : "", dop_families[i].gguf);
 }
 
 void

@@ -28,41 +28,6 @@ find_prefix(const filler *f, const char *embed)
     return f->hf->family->prefix;
 }
 
-static const dop_hf_name *
-find_name(const dop_family *fam, const char *role)
-{
-    const dop_hf_name *lists[] = {fam->more_names, fam->names};
-    for (unsigned k = 0; k < 2; k++)
-        for (const dop_hf_name *n = lists[k]; n && n->role; n++)
-            if (strcmp(n->role, role) == 0)
-                return n;
-    return NULL;
-}
-
-/* First row of a part and the number of rows of the whole tensor. */
-static void
-part_rows(const dop_layer *l, dop_part part, uint32_t rows, uint64_t *out_start, uint64_t *out_total)
-{
-    const uint64_t q = l ? (uint64_t)l->n_heads * l->head_dim : 0, kv = l ? (uint64_t)l->n_kv_heads * l->head_dim : 0;
-    *out_start = 0;
-    *out_total = rows;
-    switch (part) {
-    case DOP_PART_ALL:
-        return;
-    case DOP_PART_Q:
-    case DOP_PART_K:
-    case DOP_PART_V:
-        *out_start = part == DOP_PART_Q ? 0 : part == DOP_PART_K ? q : q + kv;
-        *out_total = q + 2 * kv;
-        return;
-    case DOP_PART_GATE:
-    case DOP_PART_UP:
-        *out_start = part == DOP_PART_UP ? l->ffn : 0;
-        *out_total = 2 * (uint64_t)l->ffn;
-        return;
-    }
-}
-
 static dop_status
 check_tensor(const filler *f, const dop_st_tensor *t, uint32_t rank, uint64_t d0, uint64_t d1)
 {
@@ -89,7 +54,7 @@ fill(void *user, const dop_weight_need *need)
 {
     filler *f = user;
     dop_hf *hf = f->hf;
-    const dop_hf_name *n = find_name(hf->family, need->role);
+    const dop_tensor_name *n = dop_find_tensor_name(hf->family->more_names, hf->family->names, need->role);
     if (!n)
         return DOP_FAIL_IN(hf->diag, DOP_E_INTERNAL, hf->path, "no tensor name for %s in family %s", need->role,
                            hf->family->name);
@@ -107,7 +72,7 @@ fill(void *user, const dop_weight_need *need)
 
     const uint32_t own = need->rank == 1 ? need->cols : need->rows; /* along the axis that fusing concatenates */
     uint64_t start = 0, total = 0;
-    part_rows(need->layer >= 0 ? &hf->model->arch.layers[need->layer] : NULL, n->part, own, &start, &total);
+    dop_part_rows(need->layer >= 0 ? &hf->model->arch.layers[need->layer] : NULL, n->part, own, &start, &total);
     dop_status st = need->rank == 1 ? check_tensor(f, t, 1, total, 0)
                     : n->transposed ? check_tensor(f, t, 2, need->cols, total)
                                     : check_tensor(f, t, 2, total, need->cols);
@@ -156,7 +121,7 @@ dop_hf_weights(dop_hf *hf)
     w->cap_maps = w->n_maps;
     if (st != DOP_OK)
         return st;
-    const dop_hf_name *embed = find_name(hf->family, "embed");
+    const dop_tensor_name *embed = dop_find_tensor_name(hf->family->more_names, hf->family->names, "embed");
     f.prefix = find_prefix(&f, embed ? embed->source : "");
     st = dop_arch_each_weight(&hf->model->arch, fill, &f);
     if (st == DOP_OK)

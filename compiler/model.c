@@ -34,6 +34,21 @@ load_directory(const char *path, dop_diag *diag, dop_model *m)
     return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "not a model: no config.json here");
 }
 
+/* Four bytes tell a GGUF file from everything else. */
+static dop_status
+load_file(const char *path, dop_diag *diag, dop_model *m)
+{
+    dop_map map;
+    dop_status st = dop_map_open(path, diag, &map);
+    const bool gguf = map.size >= 4 && memcmp(map.data, "GGUF", 4) == 0;
+    dop_map_close(&map);
+    if (st == DOP_OK && gguf)
+        return dop_import_gguf(path, diag, m);
+    return st == DOP_OK ? DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                                      "not a model: expected a GGUF file or a directory with config.json")
+                        : st;
+}
+
 dop_status
 dop_model_load(const char *path, dop_arena *arena, dop_diag *diag, dop_model *out_model)
 {
@@ -45,7 +60,7 @@ dop_model_load(const char *path, dop_arena *arena, dop_diag *diag, dop_model *ou
     if (st == DOP_OK && S_ISDIR(sb.st_mode))
         st = load_directory(path, diag, out_model);
     else if (st == DOP_OK)
-        st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "not a model: expected a directory with config.json");
+        st = load_file(path, diag, out_model);
     if (st != DOP_OK)
         dop_model_finish(out_model);
     return st;

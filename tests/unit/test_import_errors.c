@@ -370,7 +370,7 @@ Test(import_errors, paths)
     scratch_text(&s, "notes.txt", "hello");
     char file[128];
     snprintf(file, sizeof file, "%s/notes.txt", s.dir);
-    expect_failure(file, "", "not a model: expected a directory with config.json", 0, 0);
+    expect_failure(file, "", "not a model: expected a GGUF file or a directory with config.json", 0, 0);
     scratch_remove(&s);
 }
 

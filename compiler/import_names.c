@@ -1,0 +1,71 @@
+/* Tensor names of GGUF files, and what importers do with names. */
+#include "compiler/import.h"
+
+#include <string.h>
+
+/* Names below "blk.<i>." and without it: the GGUF specification, section "Standardized tensor names". */
+const dop_tensor_name dop_gguf_names[] = {
+    {"embed", "token_embd.weight", DOP_PART_ALL, false},
+    {"pos_embed", "position_embd.weight", DOP_PART_ALL, false},
+    {"final_norm", "output_norm.weight", DOP_PART_ALL, false},
+    {"final_norm_bias", "output_norm.bias", DOP_PART_ALL, false},
+    {"lm_head", "output.weight", DOP_PART_ALL, false},
+    {"attn_norm", "attn_norm.weight", DOP_PART_ALL, false},
+    {"attn_norm_bias", "attn_norm.bias", DOP_PART_ALL, false},
+    {"q", "attn_q.weight", DOP_PART_ALL, false},
+    {"k", "attn_k.weight", DOP_PART_ALL, false},
+    {"v", "attn_v.weight", DOP_PART_ALL, false},
+    {"o", "attn_output.weight", DOP_PART_ALL, false},
+    {"q_bias", "attn_q.bias", DOP_PART_ALL, false},
+    {"k_bias", "attn_k.bias", DOP_PART_ALL, false},
+    {"v_bias", "attn_v.bias", DOP_PART_ALL, false},
+    {"o_bias", "attn_output.bias", DOP_PART_ALL, false},
+    {"q_norm", "attn_q_norm.weight", DOP_PART_ALL, false},
+    {"k_norm", "attn_k_norm.weight", DOP_PART_ALL, false},
+    {"post_attn_norm", "post_attention_norm.weight", DOP_PART_ALL, false},
+    {"ffn_norm", "ffn_norm.weight", DOP_PART_ALL, false},
+    {"ffn_norm_bias", "ffn_norm.bias", DOP_PART_ALL, false},
+    {"gate", "ffn_gate.weight", DOP_PART_ALL, false},
+    {"up", "ffn_up.weight", DOP_PART_ALL, false},
+    {"down", "ffn_down.weight", DOP_PART_ALL, false},
+    {"gate_bias", "ffn_gate.bias", DOP_PART_ALL, false},
+    {"up_bias", "ffn_up.bias", DOP_PART_ALL, false},
+    {"down_bias", "ffn_down.bias", DOP_PART_ALL, false},
+    {"post_ffn_norm", "post_ffw_norm.weight", DOP_PART_ALL, false},
+    {0},
+};
+
+const dop_tensor_name *
+dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names, const char *role)
+{
+    const dop_tensor_name *lists[] = {more, names};
+    for (unsigned k = 0; k < 2; k++)
+        for (const dop_tensor_name *n = lists[k]; n && n->role; n++)
+            if (strcmp(n->role, role) == 0)
+                return n;
+    return NULL;
+}
+
+void
+dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows, uint64_t *out_start, uint64_t *out_total)
+{
+    const uint64_t q = l ? (uint64_t)l->n_heads * l->head_dim : 0, kv = l ? (uint64_t)l->n_kv_heads * l->head_dim : 0;
+    const uint64_t ffn = l ? l->ffn : 0;
+    *out_start = 0;
+    *out_total = rows;
+    switch (part) {
+    case DOP_PART_ALL:
+        return;
+    case DOP_PART_Q:
+    case DOP_PART_K:
+    case DOP_PART_V:
+        *out_start = part == DOP_PART_Q ? 0 : part == DOP_PART_K ? q : q + kv;
+        *out_total = q + 2 * kv;
+        return;
+    case DOP_PART_GATE:
+    case DOP_PART_UP:
+        *out_start = part == DOP_PART_UP ? ffn : 0;
+        *out_total = 2 * ffn;
+        return;
+    }
+}
