@@ -1,0 +1,82 @@
+/* doppler-exec: its options and its modes, one file each (cli_*.c). */
+#ifndef DOPPLER_RUNTIME_CLI_H
+#define DOPPLER_RUNTIME_CLI_H
+
+#include "runtime/doppler.h"
+#include "runtime/options.h"
+#include "runtime/text/tokenizer.h"
+
+#include <stdio.h>
+
+/* Values of the options; what was not given keeps the value that dop_cli_init set. */
+typedef struct dop_cli {
+    /* prompt */
+    const char *prompt, *file, *tokens, *tokens_file;
+    /* generation */
+    uint32_t n_predict;          /* DOP_CLI_UNSET: 128, as far as the context goes */
+    double temperature, top_p, min_p, repeat_penalty; /* NaN: the model's own */
+    uint32_t top_k, repeat_last_n; /* DOP_CLI_UNSET: the model's own */
+    const char *seed;
+    bool ignore_eos, no_display_prompt, print_ids, chat, interactive;
+    dop_texts stop;
+    /* scoring */
+    const char *logits, *ppl;
+    uint32_t ppl_ctx;
+    /* device */
+    const char *device;
+    uint32_t gpu_loop, chunk, threads;
+    bool list_devices;
+    /* text without a device */
+    const char *tokenizer, *tokenize, *detokenize, *render_chat;
+    /* about */
+    bool info, disasm, json, quiet, verbose, help, version;
+
+    dop_texts plans;
+    const char *cache_dir;       /* owned by main: the one thing that comes from the environment */
+    double start_ms;             /* of the process, dop_now_ms */
+} dop_cli;
+
+#define DOP_CLI_UNSET UINT32_MAX
+
+typedef dop_status dop_mode_fn(dop_cli *cli, dop_diag *diag);
+
+dop_mode_fn dop_mode_run;          /* cli_run.c: generate */
+dop_mode_fn dop_mode_score;        /* cli_score.c: --ppl */
+dop_mode_fn dop_mode_list_devices; /* cli_info.c */
+dop_mode_fn dop_mode_info;
+dop_mode_fn dop_mode_disasm;
+dop_mode_fn dop_mode_tokenize;     /* cli_text.c */
+dop_mode_fn dop_mode_detokenize;
+
+/* cli_common.c */
+/* The one plan of the command line. */
+dop_status dop_cli_plan(const dop_cli *cli, dop_diag *diag, const char **out_path);
+dop_status dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_session **out_session);
+/* The plan's tokenizer; *out_tok is NULL when it has none, and then `needed_for` (an option) is an error unless NULL. */
+dop_status dop_cli_tokenizer(const dop_plan *plan, const char *needed_for, dop_diag *diag, dop_tokenizer **out_tok);
+/* A whole file, or standard input for "-". */
+dop_status dop_cli_read(const char *path, dop_diag *diag, dop_buf *out);
+/* Ids separated by white space or commas. */
+dop_status dop_cli_parse_ids(const char *what, const char *text, size_t len, dop_diag *diag, dop_ids *out_ids);
+/* The prompt's ids by -p, -f, --tokens or --tokens-file; out_text gets the text of the first two. */
+dop_status dop_cli_prompt(const dop_cli *cli, const dop_tokenizer *tok, dop_diag *diag, dop_ids *out_ids,
+                          dop_buf *out_text);
+/* The model's sampling with the command line's on top. */
+dop_status dop_cli_sampling(const dop_cli *cli, const dop_plan *plan, dop_diag *diag, dop_sampling *out_sampling);
+/* Writes to stdout and says when that fails (a full disk, a closed pipe). */
+dop_status dop_cli_print(const char *text, size_t len, dop_diag *diag);
+double dop_now_ms(void);
+
+/* cli_logits.c: raw logits of every token fed, streamed to a file that appears when it is complete. */
+typedef struct dop_logits_file {
+    FILE *f;
+    dop_buf temporary;
+    const char *path;
+    uint32_t vocab;
+} dop_logits_file;
+
+dop_status dop_logits_file_open(const char *path, uint32_t vocab, dop_diag *diag, dop_logits_file *out_file);
+dop_logits_fn dop_logits_file_write; /* user: dop_logits_file */
+dop_status dop_logits_file_close(dop_logits_file *file, bool complete, dop_diag *diag);
+
+#endif

@@ -1,0 +1,183 @@
+#include "runtime/cli.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+static void
+print_log_line(void *user, const char *text)
+{
+    (void)user;
+    fprintf(stderr, "doppler-exec: %s\n", text);
+}
+
+dop_status
+dop_cli_plan(const dop_cli *cli, dop_diag *diag, const char **out_path)
+{
+    if (cli->plans.count == 0)
+        return DOP_FAIL(diag, DOP_E_USAGE, "no plan given: doppler-exec PLAN [options]; see --help");
+    if (cli->plans.count > 1)
+        return DOP_FAIL(diag, DOP_E_USAGE, "one plan at a time, and there is also \"%s\"", cli->plans.items[1]);
+    *out_path = cli->plans.items[0];
+    return DOP_OK;
+}
+
+dop_status
+dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_session **out_session)
+{
+    const char *path;
+    dop_status st = dop_cli_plan(cli, diag, &path);
+    if (st != DOP_OK)
+        return st;
+    dop_open_options o = {
+        .device = cli->device,
+        .cache_dir = cli->cache_dir,
+        .threads = cli->threads,
+        .max_chunk = cli->chunk,
+        .steps_per_submit = cli->gpu_loop,
+    };
+    if (cli->verbose)
+        o.log.line = print_log_line;
+    return dop_session_open(path, &o, diag, out_session);
+}
+
+dop_status
+dop_cli_tokenizer(const dop_plan *plan, const char *needed_for, dop_diag *diag, dop_tokenizer **out_tok)
+{
+    *out_tok = NULL;
+    if (plan->tokenizer_size > 0)
+        return dop_tokenizer_from_blob(plan->tokenizer, plan->tokenizer_size, diag, out_tok);
+    if (needed_for)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path,
+                           "the plan has no tokenizer (the model came without one), which %s needs: give ids with "
+                           "--tokens",
+                           needed_for);
+    return DOP_OK;
+}
+
+dop_status
+dop_cli_read(const char *path, dop_diag *diag, dop_buf *out)
+{
+    char chunk[65536];
+    bool is_stdin = strcmp(path, "-") == 0;
+    FILE *f = is_stdin ? stdin : fopen(path, "rbe");
+    if (!f)
+        return DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot open: %s", strerror(errno));
+    errno = 0;
+    for (size_t n; (n = fread(chunk, 1, sizeof chunk, f)) > 0;)
+        dop_buf_append(out, chunk, n);
+    dop_status st = DOP_OK;
+    if (ferror(f))
+        st = DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot read: %s", strerror(errno));
+    else if (out->failed)
+        st = DOP_FAIL_IN(diag, DOP_E_NOMEM, path, "out of memory");
+    if (!is_stdin)
+        fclose(f);
+    return st;
+}
+
+dop_status
+dop_cli_parse_ids(const char *what, const char *text, size_t len, dop_diag *diag, dop_ids *out_ids)
+{
+    for (size_t i = 0; i < len;) {
+        char c = text[i];
+        if (isspace((unsigned char)c) || c == ',') {
+            i++;
+            continue;
+        }
+        uint64_t id = 0;
+        size_t first = i;
+        for (; i < len && isdigit((unsigned char)text[i]) && id <= UINT32_MAX; i++)
+            id = id * 10 + (uint64_t)(text[i] - '0');
+        bool ends = i == len || isspace((unsigned char)text[i]) || text[i] == ',';
+        if (i == first || !ends || id >= UINT32_MAX)
+            return DOP_FAIL(diag, DOP_E_INPUT, "%s: token ids are whole numbers, not \"%.*s\"", what,
+                            (int)(len - first < 20 ? len - first : 20), text + first);
+        dop_ids_push(out_ids, (uint32_t)id);
+    }
+    return out_ids->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+}
+
+dop_status
+dop_cli_prompt(const dop_cli *cli, const dop_tokenizer *tok, dop_diag *diag, dop_ids *out_ids, dop_buf *out_text)
+{
+    int sources = (cli->prompt != NULL) + (cli->file != NULL) + (cli->tokens != NULL) + (cli->tokens_file != NULL);
+    dop_status st = DOP_OK;
+    if (sources > 1)
+        return DOP_FAIL(diag, DOP_E_USAGE, "-p, -f, --tokens and --tokens-file exclude one another");
+    if (cli->tokens)
+        return dop_cli_parse_ids("--tokens", cli->tokens, strlen(cli->tokens), diag, out_ids);
+    if (cli->tokens_file) {
+        dop_buf file = {0};
+        st = dop_cli_read(cli->tokens_file, diag, &file);
+        if (st == DOP_OK && file.size > 0)
+            st = dop_cli_parse_ids(cli->tokens_file, file.data, file.size, diag, out_ids);
+        dop_buf_finish(&file);
+        return st;
+    }
+    if (cli->file)
+        st = dop_cli_read(cli->file, diag, out_text);
+    else
+        dop_buf_puts(out_text, cli->prompt ? cli->prompt : "");
+    if (st != DOP_OK || !tok)
+        return st;
+    return dop_tokenizer_encode(tok, out_text->data ? out_text->data : "", out_text->size, DOP_ENCODE_ADD_SPECIAL, diag,
+                                out_ids);
+}
+
+static dop_status
+parse_seed(const char *text, uint64_t *out, dop_diag *diag)
+{
+    char *end;
+    errno = 0;
+    *out = strtoull(text, &end, 10);
+    if (strcmp(text, "-1") == 0) {
+        if (getrandom(out, sizeof *out, 0) != (ssize_t)sizeof *out)
+            return DOP_FAIL(diag, DOP_E_IO, "the system gives no random numbers: set --seed");
+        return DOP_OK;
+    }
+    if (!isdigit((unsigned char)text[0]) || *end || errno)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--seed needs a whole number, or -1 for a random one, not \"%s\"", text);
+    return DOP_OK;
+}
+
+dop_status
+dop_cli_sampling(const dop_cli *cli, const dop_plan *plan, dop_diag *diag, dop_sampling *out_sampling)
+{
+    const dop_plan_model *m = plan->model;
+    dop_sampling *s = out_sampling;
+    *s = (dop_sampling){
+        .temperature = m->temperature,
+        .top_k = m->top_k,
+        .top_p = m->top_p,
+        .min_p = m->min_p,
+        .repeat_penalty = 1,
+        .repeat_last_n = 64,
+    };
+    if (!isnan(cli->temperature))
+        s->temperature = (float)cli->temperature;
+    if (!isnan(cli->top_p))
+        s->top_p = (float)cli->top_p;
+    if (!isnan(cli->min_p))
+        s->min_p = (float)cli->min_p;
+    if (!isnan(cli->repeat_penalty))
+        s->repeat_penalty = (float)cli->repeat_penalty;
+    if (cli->top_k != DOP_CLI_UNSET)
+        s->top_k = cli->top_k;
+    if (cli->repeat_last_n != DOP_CLI_UNSET)
+        s->repeat_last_n = cli->repeat_last_n;
+    return cli->seed ? parse_seed(cli->seed, &s->seed, diag) : DOP_OK;
+}
+
+dop_status
+dop_cli_print(const char *text, size_t len, dop_diag *diag)
+{
+    if (len == 0)
+        return DOP_OK;
+    if (fwrite(text, 1, len, stdout) != len || fflush(stdout) != 0)
+        return DOP_FAIL(diag, DOP_E_IO, "cannot write to standard output: %s", strerror(errno));
+    return DOP_OK;
+}

@@ -1,0 +1,223 @@
+/* What a plan and the machine are: --info, --disasm, --list-devices. */
+#include "runtime/cli.h"
+#include "runtime/device.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+dop_status
+dop_mode_list_devices(dop_cli *cli, dop_diag *diag)
+{
+    (void)cli;
+    dop_instance instance;
+    dop_buf text = {0};
+    dop_status st = dop_instance_create(diag, &instance);
+    if (st != DOP_OK)
+        return st;
+    for (uint32_t i = 0; i < instance.n_devices; i++)
+        dop_device_describe(&instance.devices[i], &text);
+    st = text.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(text.data, text.size, diag);
+    dop_buf_finish(&text);
+    dop_instance_destroy(&instance);
+    return st;
+}
+
+dop_status
+dop_mode_disasm(dop_cli *cli, dop_diag *diag)
+{
+    const char *path;
+    dop_plan plan;
+    dop_buf text = {0};
+    dop_status st = dop_cli_plan(cli, diag, &path);
+    if (st != DOP_OK || (st = dop_plan_open(path, diag, &plan)) != DOP_OK)
+        return st;
+    dop_plan_disasm(&plan, &text);
+    st = text.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(text.data, text.size, diag);
+    dop_buf_finish(&text);
+    dop_plan_close(&plan);
+    return st;
+}
+
+/* Counts of one schedule.  A label "L3/qkv" belongs to layer 3. */
+typedef struct schedule_facts {
+    uint32_t barriers, outside;
+    uint32_t layer_min, layer_max; /* dispatches in the layer with the fewest and the most */
+    uint32_t layers;
+    uint64_t bytes_read, bytes_written;
+} schedule_facts;
+
+static bool
+layer_of(const char *label, uint32_t *out)
+{
+    char *end;
+    if (label[0] != 'L' || label[1] < '0' || label[1] > '9')
+        return false;
+    *out = (uint32_t)strtoul(label + 1, &end, 10);
+    return *end == '/';
+}
+
+static bool
+count_schedule(const dop_plan *plan, const dop_plan_schedule *s, schedule_facts *out)
+{
+    uint32_t n_layers = plan->model->n_layers < 65536 ? plan->model->n_layers : 65536;
+    uint32_t *layers = calloc((size_t)n_layers + 1, sizeof *layers);
+    if (!layers)
+        return false;
+    memset(out, 0, sizeof *out);
+    for (uint32_t i = 0; i < s->n_dispatches; i++) {
+        const dop_plan_dispatch *d = &plan->dispatches[s->first_dispatch + i];
+        uint32_t layer;
+        out->barriers += d->flags & DOP_DISPATCH_BARRIER;
+        out->bytes_read += d->bytes_read;
+        out->bytes_written += d->bytes_written;
+        if (layer_of(dop_plan_string(plan, d->label), &layer) && layer < n_layers)
+            layers[layer]++;
+        else
+            out->outside++;
+    }
+    for (uint32_t i = 0; i < n_layers; i++) {
+        if (layers[i] == 0)
+            continue;
+        if (out->layers++ == 0 || layers[i] < out->layer_min)
+            out->layer_min = layers[i];
+        if (layers[i] > out->layer_max)
+            out->layer_max = layers[i];
+    }
+    free(layers);
+    return true;
+}
+
+static const char *const schedule_names[] = {"?", "decode", "prefill", "score"};
+static const char *const slot_names[] = {"?", "weights", "cache", "activations", "step record", "results"};
+
+static void
+info_schedules(const dop_plan *plan, dop_buf *out)
+{
+    for (uint32_t i = 0; i < plan->n_schedules; i++) {
+        const dop_plan_schedule *s = &plan->schedules[i];
+        schedule_facts f;
+        if (!count_schedule(plan, s, &f)) {
+            out->failed = true;
+            return;
+        }
+        dop_buf_printf(out, "%-11s %s, %u token%s: %u dispatches, %u barriers", i ? "" : "schedules",
+                       schedule_names[s->kind], s->max_tokens, s->max_tokens == 1 ? "" : "s at most", s->n_dispatches,
+                       f.barriers);
+        if (f.layers > 0 && f.layer_min == f.layer_max)
+            dop_buf_printf(out, "; %u in each of %u layers, %u outside", f.layer_max, f.layers, f.outside);
+        else if (f.layers > 0)
+            dop_buf_printf(out, "; %u to %u in each of %u layers, %u outside", f.layer_min, f.layer_max, f.layers,
+                           f.outside);
+        dop_buf_printf(out, "; reads %.2f MiB, writes %.2f MiB", (double)f.bytes_read / (1 << 20),
+                       (double)f.bytes_written / (1 << 20));
+        if (plan->n_profiles > 1)
+            dop_buf_printf(out, " (%s)", dop_plan_string(plan, plan->profiles[s->profile].name));
+        dop_buf_puts(out, "\n");
+    }
+}
+
+static void
+slot_bytes(const dop_plan *plan, uint64_t out[6])
+{
+    memset(out, 0, 6 * sizeof *out);
+    for (uint32_t i = 0; i < plan->n_slots; i++)
+        out[plan->slots[i].kind] += plan->slots[i].size;
+}
+
+static void
+info_text(const dop_plan *plan, dop_buf *out)
+{
+    const dop_plan_model *m = plan->model;
+    uint64_t bytes[6];
+    const char *path = dop_plan_string(plan, m->kernel_path);
+    dop_buf_printf(out, "%-11s %s: %s, %u layers, vocabulary %u, trained for %u positions\n", "model",
+                   dop_plan_string(plan, m->name), dop_plan_string(plan, m->family), m->n_layers, m->vocab, m->ctx_train);
+    dop_buf_printf(out, "%-11s %s\n", "weights", dop_plan_string(plan, m->quant));
+    dop_buf_printf(out, "%-11s %u positions\n", "context", m->ctx);
+    dop_buf_printf(out, "%-11s format %u, %llu bytes, digest %016llx\n", "plan", DOP_PLAN_VERSION,
+                   (unsigned long long)plan->size, (unsigned long long)plan->digest);
+    if (path[0])
+        dop_buf_printf(out, "%-11s %s\n", "kernel path", path);
+    for (uint32_t i = 0; i < plan->n_profiles; i++) {
+        const dop_plan_profile *p = &plan->profiles[i];
+        dop_buf_printf(out, "%-11s %s: subgroup %u, workgroups of at most %u, %u bytes of shared memory; needs ",
+                       i ? "" : "target", dop_plan_string(plan, p->name), p->subgroup, p->max_workgroup,
+                       p->shared_bytes);
+        dop_buf_puts(out, p->caps ? "" : "nothing special");
+        dop_caps_names(p->caps, out);
+        dop_buf_puts(out, "\n");
+    }
+    info_schedules(plan, out);
+    slot_bytes(plan, bytes);
+    dop_buf_printf(out, "%-11s %u in all\n", "kernels", plan->n_kernels);
+    dop_buf_printf(out, "%-11s", "memory");
+    for (uint32_t kind = DOP_SLOT_WEIGHTS; kind <= DOP_SLOT_RESULT; kind++)
+        dop_buf_printf(out, "%s %s %.2f MiB", kind > 1 ? "," : "", slot_names[kind], (double)bytes[kind] / (1 << 20));
+    dop_buf_printf(out, "\n%-11s %s; chat template: %s\n", "tokenizer", plan->tokenizer_size ? "yes" : "none, ids only",
+                   plan->template_size ? "yes" : "none");
+}
+
+static json_t *
+info_json(const dop_plan *plan)
+{
+    const dop_plan_model *m = plan->model;
+    char digest[17];
+    uint64_t bytes[6];
+    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)plan->digest);
+    slot_bytes(plan, bytes);
+    json_t *memory = json_object(), *schedules = json_array(), *root;
+    for (uint32_t kind = DOP_SLOT_WEIGHTS; kind <= DOP_SLOT_RESULT; kind++)
+        json_object_set_new(memory, slot_names[kind], json_integer((json_int_t)bytes[kind]));
+    for (uint32_t i = 0; i < plan->n_schedules; i++) {
+        const dop_plan_schedule *s = &plan->schedules[i];
+        schedule_facts f = {0};
+        count_schedule(plan, s, &f);
+        json_array_append_new(
+            schedules,
+            json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "kind", schedule_names[s->kind],
+                      "profile", dop_plan_string(plan, plan->profiles[s->profile].name), "maxTokens",
+                      (json_int_t)s->max_tokens, "dispatches", (json_int_t)s->n_dispatches, "barriers",
+                      (json_int_t)f.barriers, "layers", (json_int_t)f.layers, "layerDispatchesMin",
+                      (json_int_t)f.layer_min, "layerDispatchesMax", (json_int_t)f.layer_max, "outsideLayers",
+                      (json_int_t)f.outside, "bytesRead", (json_int_t)f.bytes_read, "bytesWritten",
+                      (json_int_t)f.bytes_written));
+    }
+    root = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:s, s:I, s:o, s:o}", "model", dop_plan_string(plan, m->name),
+                     "family", dop_plan_string(plan, m->family), "weights", dop_plan_string(plan, m->quant), "layers",
+                     (json_int_t)m->n_layers, "vocabulary", (json_int_t)m->vocab, "context", (json_int_t)m->ctx,
+                     "planBytes", (json_int_t)plan->size, "digest", digest, "kernels", (json_int_t)plan->n_kernels,
+                     "memory", memory, "schedules", schedules);
+    json_t *card = plan->card ? json_loadb(plan->card, (size_t)plan->card_size, 0, NULL) : NULL;
+    if (root && card)
+        json_object_set(root, "card", card);
+    json_decref(card);
+    return root;
+}
+
+dop_status
+dop_mode_info(dop_cli *cli, dop_diag *diag)
+{
+    const char *path;
+    dop_plan plan;
+    dop_buf text = {0};
+    dop_status st = dop_cli_plan(cli, diag, &path);
+    if (st != DOP_OK || (st = dop_plan_open(path, diag, &plan)) != DOP_OK)
+        return st;
+    if (cli->json) {
+        json_t *root = info_json(&plan);
+        char *dump = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
+        if (dump)
+            dop_buf_printf(&text, "%s\n", dump);
+        else
+            text.failed = true;
+        free(dump);
+        json_decref(root);
+    } else {
+        info_text(&plan, &text);
+    }
+    st = text.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(text.data, text.size, diag);
+    dop_buf_finish(&text);
+    dop_plan_close(&plan);
+    return st;
+}

@@ -1,0 +1,131 @@
+/* doppler-exec: options, the choice of what to do, and how it ends. */
+#include "runtime/cli.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPT(letter, name, kind, field, arg, help) {letter, name, DOP_OPT_##kind, offsetof(dop_cli, field), arg, help, 0, 0}
+#define NUM(letter, name, kind, field, arg, help, min, max) \
+    {letter, name, DOP_OPT_##kind, offsetof(dop_cli, field), arg, help, min, max}
+#define HEADING(text) {0, NULL, DOP_OPT_FLAG, 0, NULL, text, 0, 0}
+
+static const dop_option options[] = {
+    HEADING("Prompt"),
+    OPT('p', "prompt", TEXT, prompt, "TEXT", "text to continue"),
+    OPT('f', "file", TEXT, file, "FILE", "the same from a file (- for standard input), byte for byte"),
+    OPT(0, "tokens", TEXT, tokens, "IDS", "ids to continue, as \"1 2 3\"; nothing is added to them"),
+    OPT(0, "tokens-file", TEXT, tokens_file, "FILE", "the same from a file"),
+    HEADING("Generation"),
+    NUM('n', "predict", COUNT, n_predict, "N", "tokens to generate (default 128)", 0, UINT32_MAX - 1),
+    NUM(0, "temp", REAL, temperature, "X", "temperature; 0 is greedy (default: the model's own)", 0, 1000),
+    NUM(0, "top-k", COUNT, top_k, "N", "draw from the N best; 0: all", 0, UINT32_MAX - 1),
+    NUM(0, "top-p", REAL, top_p, "X", "draw from the best that make up this probability; 1: all", 0, 1),
+    NUM(0, "min-p", REAL, min_p, "X", "draw from what has this share of the best one's probability", 0, 1),
+    NUM(0, "repeat-penalty", REAL, repeat_penalty, "X", "divide the logits of recent tokens; 1: off", 0.01, 1000),
+    NUM(0, "repeat-last-n", COUNT, repeat_last_n, "N", "how many tokens are recent (default 64)", 0, UINT32_MAX - 1),
+    OPT('s', "seed", TEXT, seed, "N", "of the random numbers (default 0; -1: a random one)"),
+    OPT(0, "ignore-eos", FLAG, ignore_eos, NULL, "go on after the model's end token"),
+    OPT(0, "stop", LIST, stop, "TEXT", "end before this text; repeatable"),
+    OPT(0, "chat", FLAG, chat, NULL, "put the prompt into the model's chat template"),
+    OPT('i', "interactive", FLAG, interactive, NULL, "converse"),
+    HEADING("Output"),
+    OPT(0, "no-display-prompt", FLAG, no_display_prompt, NULL, "print only what is generated"),
+    OPT(0, "print-ids", FLAG, print_ids, NULL, "print the generated ids on one line instead of text"),
+    OPT(0, "logits", TEXT, logits, "FILE", "write the prompt's logits, raw f32 [tokens, vocabulary]"),
+    OPT(0, "json", FLAG, json, NULL, "print one JSON object"),
+    OPT(0, "quiet", FLAG, quiet, NULL, "no timing summary"),
+    OPT('v', "verbose", FLAG, verbose, NULL, "say what is decided, and where errors come from"),
+    HEADING("Device"),
+    OPT(0, "device", TEXT, device, "N|NAME", "which device (default: the best one)"),
+    OPT(0, "list-devices", FLAG, list_devices, NULL, "one line per device"),
+    NUM(0, "gpu-loop", COUNT, gpu_loop, "N", "greedy tokens per read-back (default 1)", 1, 256),
+    NUM(0, "chunk", COUNT, chunk, "N", "feed the prompt in pieces of at most N tokens; 1: token by token", 1, 4096),
+    NUM('j', "threads", COUNT, threads, "N", "threads while loading (default: one per core)", 1, 256),
+    HEADING("Instead of generating"),
+    OPT(0, "ppl", TEXT, ppl, "FILE", "perplexity of a text, one JSON line"),
+    NUM(0, "ppl-ctx", COUNT, ppl_ctx, "N", "window of --ppl in tokens (default: the context)", 2, UINT32_MAX - 1),
+    OPT(0, "info", FLAG, info, NULL, "what the plan holds and needs"),
+    OPT(0, "disasm", FLAG, disasm, NULL, "the plan's dispatches as text"),
+    OPT(0, "tokenize", TEXT, tokenize, "FILE", "lines of {\"text\", \"add_special\", \"parse_special\"} to arrays of ids"),
+    OPT(0, "detokenize", TEXT, detokenize, "FILE", "the inverse: arrays of ids to {\"text\"}"),
+    OPT(0, "tokenizer", TEXT, tokenizer, "FILE", "tokenizer.json, its folder, or a .gguf, instead of a plan"),
+    OPT(0, "help", FLAG, help, NULL, "this text"),
+    OPT(0, "version", FLAG, version, NULL, "the release"),
+};
+enum { N_OPTIONS = sizeof options / sizeof options[0] };
+
+static void
+cli_init(dop_cli *cli)
+{
+    memset(cli, 0, sizeof *cli);
+    cli->start_ms = dop_now_ms();
+    cli->n_predict = cli->top_k = cli->repeat_last_n = cli->ppl_ctx = DOP_CLI_UNSET;
+    cli->temperature = cli->top_p = cli->min_p = cli->repeat_penalty = (double)NAN;
+}
+
+static dop_status
+print_help(dop_diag *diag)
+{
+    dop_buf text = {0};
+    dop_buf_puts(&text, "usage: doppler-exec PLAN [options]\n\n"
+                        "Runs a plan made by dopplerc on a Vulkan device and prints what the model writes.\n");
+    dop_options_help(options, N_OPTIONS, &text);
+    dop_status st = text.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(text.data, text.size, diag);
+    dop_buf_finish(&text);
+    return st;
+}
+
+/* Pipeline caches live where the user's caches live; nothing else comes from the environment. */
+static void
+find_cache_dir(dop_buf *out)
+{
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (xdg && xdg[0] == '/')
+        dop_buf_printf(out, "%s/doppler", xdg);
+    else if (home && home[0] == '/')
+        dop_buf_printf(out, "%s/.cache/doppler", home);
+}
+
+static dop_mode_fn *
+choose_mode(const dop_cli *cli)
+{
+    if (cli->list_devices)
+        return dop_mode_list_devices;
+    if (cli->info)
+        return dop_mode_info;
+    if (cli->disasm)
+        return dop_mode_disasm;
+    if (cli->tokenize)
+        return dop_mode_tokenize;
+    if (cli->detokenize)
+        return dop_mode_detokenize;
+    if (cli->ppl)
+        return dop_mode_score;
+    return dop_mode_run;
+}
+
+int
+main(int argc, char **argv)
+{
+    dop_cli cli;
+    dop_diag diag = {0};
+    dop_buf cache_dir = {0};
+    cli_init(&cli);
+    dop_status st = dop_options_parse(options, N_OPTIONS, argc, argv, &diag, &cli, &cli.plans);
+    if (st == DOP_OK && cli.help) {
+        st = print_help(&diag);
+    } else if (st == DOP_OK && cli.version) {
+        st = dop_cli_print("doppler-exec " DOP_VERSION "\n", strlen("doppler-exec " DOP_VERSION "\n"), &diag);
+    } else if (st == DOP_OK) {
+        find_cache_dir(&cache_dir);
+        cli.cache_dir = cache_dir.size ? cache_dir.data : NULL;
+        st = choose_mode(&cli)(&cli, &diag);
+    }
+    if (st != DOP_OK)
+        dop_diag_print(&diag, "doppler-exec", cli.verbose);
+    dop_texts_finish(&cli.plans);
+    dop_texts_finish(&cli.stop);
+    dop_buf_finish(&cache_dir);
+    return dop_status_exit(st);
+}

@@ -1,0 +1,44 @@
+/* Command lines from a table: parsing, checking, and the text of --help.  Shared by both programs. */
+#ifndef DOPPLER_RUNTIME_OPTIONS_H
+#define DOPPLER_RUNTIME_OPTIONS_H
+
+#include "runtime/base.h"
+
+/* Kinds and the type of the field that `offset` names. */
+typedef enum dop_option_kind {
+    DOP_OPT_FLAG,     /* bool: no value */
+    DOP_OPT_TEXT,     /* const char * */
+    DOP_OPT_OPTIONAL, /* const char *: a value only as --name=VALUE; "" without */
+    DOP_OPT_COUNT,    /* uint32_t, min .. max */
+    DOP_OPT_REAL,     /* double, min .. max */
+    DOP_OPT_LIST,     /* dop_texts: may be given several times */
+} dop_option_kind;
+
+/* Texts in order; they point into argv. */
+typedef struct dop_texts {
+    const char **items; /* owned */
+    size_t count;
+} dop_texts;
+
+void dop_texts_finish(dop_texts *texts); /* accepts a zeroed one */
+
+typedef struct dop_option {
+    char letter;       /* -x; 0: none */
+    const char *name;  /* --name; NULL: none; starting a row with neither: a heading, its text in `help` */
+    dop_option_kind kind;
+    size_t offset;     /* of the field in the structure of values */
+    const char *arg;   /* what --help calls the value */
+    const char *help;
+    double min, max;   /* COUNT and REAL */
+} dop_option;
+
+/* Fills values (fields of options that are not given keep what they hold) and the other arguments.  Accepts --name VALUE,
+ * --name=VALUE, -x VALUE, -xVALUE and -- .  Everything wrong is DOP_E_USAGE; an unknown option names the nearest one.
+ * Lists in values must be finished by the caller, also after a failure. */
+dop_status dop_options_parse(const dop_option *table, size_t n, int argc, char **argv, dop_diag *diag, void *values,
+                             dop_texts *out_rest);
+
+/* One line per option, aligned. */
+void dop_options_help(const dop_option *table, size_t n, dop_buf *out);
+
+#endif
