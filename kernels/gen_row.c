@@ -319,13 +319,13 @@ dop_gen_row(dop_gen *gen)
     for (uint32_t i = 0, serial = 0; i < r->n_nodes; i++) {
         uint32_t n = 0;
         dop_node_id nodes[MAX_PROG];
-        if (done[i])
+        if (done[i] || dop_node_at(g, r->nodes[i])->shape.rank == 1) /* a weight vector's arithmetic is inlined */
             continue;
         dop_unit unit_of = dop_node_unit(g, r->nodes[i]);
         uint32_t len = unit_of.len, units = unit_of.units;
         for (uint32_t k = i; k < r->n_nodes; k++) {
             dop_unit u = dop_node_unit(g, r->nodes[k]);
-            if (!done[k] && ((u.len == len && u.units == units) || (u.len == 1 && u.units == 1))) {
+            if (!done[k] && dop_node_at(g, r->nodes[k])->shape.rank > 1 && ((u.len == len && u.units == units) || (u.len == 1 && u.units == 1))) {
                 done[k] = true;
                 nodes[n++] = r->nodes[k];
             }

@@ -10,7 +10,7 @@
 static dop_status
 read_one(dop_templates *t, const char *name, dop_diag *diag)
 {
-    char path[1200];
+    char path[1400];
     dop_map map;
     if (t->n == sizeof t->files / sizeof *t->files)
         return DOP_FAIL_IN(diag, DOP_E_INTERNAL, t->dir, "more template files than expected");
@@ -26,7 +26,12 @@ read_one(dop_templates *t, const char *name, dop_diag *diag)
     if (map.size)
         memcpy(text, map.data, (size_t)map.size);
     text[map.size] = 0;
-    snprintf(t->files[t->n].name, sizeof t->files[t->n].name, "%s", name);
+    if (strlen(name) >= sizeof t->files[0].name) {
+        free(text);
+        dop_map_close(&map);
+        return DOP_FAIL_IN(diag, DOP_E_INTERNAL, t->dir, "template name too long: %s", name);
+    }
+    memcpy(t->files[t->n].name, name, strlen(name) + 1);
     t->files[t->n++].text = text;
     dop_map_close(&map);
     return DOP_OK;

@@ -97,6 +97,8 @@ join_row(const dop_graph *g, const dop_flow *f, dop_region_id p, const dop_regio
         dop_unit u = dop_node_unit(g, n);
         if (dop_op_of(op)->reach == DOP_REACH_ELEM && u.len == 1 && u.units == 1)
             continue; /* arithmetic on a statistic */
+        if (dop_node_at(g, n)->shape.rank == 1)
+            continue; /* arithmetic on a weight vector: the same for every unit */
         if (!same_unit(u, unit)) {
             bool wider = dop_node_reach(g, n) == DOP_REACH_ROW && unit.units > 1;
             return wider ? DOP_REASON_reduction_barrier : DOP_REASON_tile_mismatch;

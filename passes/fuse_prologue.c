@@ -4,9 +4,9 @@
 #include "passes/fuse.h"
 
 /* Some source of the region is made by a heavy region, is read by nothing else, and may be finished there: it would
- * otherwise have to be stored. */
+ * otherwise have to be stored.  Or it is made by a region that waits for the same (`later`). */
 static dop_status
-prefers_epilogue(dop_pass_ctx *cx, const dop_flow *f, dop_region_id r, bool *out_yes)
+prefers_epilogue(dop_pass_ctx *cx, const dop_flow *f, const bool *later, dop_region_id r, bool *out_yes)
 {
     const dop_graph *g = f->g;
     const dop_region *reg = &g->regions[r];
@@ -16,7 +16,8 @@ prefers_epilogue(dop_pass_ctx *cx, const dop_flow *f, dop_region_id r, bool *out
         for (uint32_t k = 0; k < n->n_srcs; k++) {
             dop_node_id b = dop_node_base(g, n->src[k], NULL);
             dop_region_id p = f->owner[b];
-            if (!p || p == r || dop_flow_n_readers(f, b) != 1 || g->regions[p].tpl == DOP_TPL_elementwise)
+            if (!p || p == r || dop_flow_n_readers(f, b) != 1 ||
+                (g->regions[p].tpl == DOP_TPL_elementwise && !later[p]))
                 continue;
             dop_reason why;
             dop_template tpl;
@@ -34,6 +35,7 @@ prefers_epilogue(dop_pass_ctx *cx, const dop_flow *f, dop_region_id r, bool *out
 
 typedef struct cost {
     const dop_graph *g;
+    const dop_region *reg;
     uint64_t bytes;
 } cost;
 
@@ -42,11 +44,16 @@ add_read(void *user, dop_node_id base)
 {
     cost *c = user;
     const dop_node *n = dop_node_at(c->g, base);
-    /* Of a table only the gathered rows are read; those equal the output in size. */
-    if (n->op == DOP_OP_weight && n->shape.rank > 1)
-        return;
     if (n->op == DOP_OP_input)
         return;
+    /* Of a gathered table, or a sequence whose last row is taken, only the rows that come out are read. */
+    for (uint32_t i = 0; i < c->reg->n_nodes; i++) {
+        const dop_node *x = dop_node_at(c->g, c->reg->nodes[i]);
+        if ((x->op == DOP_OP_gather || x->op == DOP_OP_last_row) && dop_node_base(c->g, x->src[0], NULL) == base) {
+            c->bytes += dop_node_bytes(c->g, c->reg->nodes[i]);
+            return;
+        }
+    }
     c->bytes += dop_node_bytes(c->g, base);
 }
 
@@ -54,12 +61,9 @@ add_read(void *user, dop_node_id base)
 static bool
 recompute_pays(const dop_graph *g, const dop_region *reg, uint32_t readers)
 {
-    cost in = {g, 0};
+    cost in = {g, reg, 0};
     uint64_t out = 0;
     dop_region_reads(g, reg, add_read, &in);
-    for (uint32_t i = 0; i < reg->n_nodes; i++)
-        if (dop_node_at(g, reg->nodes[i])->op == DOP_OP_gather)
-            in.bytes += dop_node_bytes(g, reg->nodes[i]);
     for (uint32_t i = 0; i < reg->n_outs; i++)
         out += dop_node_bytes(g, reg->outs[i]);
     return readers * in.bytes <= in.bytes + out + readers * out;
@@ -82,11 +86,10 @@ reader_regions(const dop_flow *f, const dop_region *reg, dop_region_id *out, uin
 }
 
 static dop_status
-try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, bool *changed)
+try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, bool *later, dop_region_id r, bool *changed)
 {
     dop_region *reg = &g->regions[r];
     dop_region_id readers[64];
-    bool later = false;
     uint32_t n = reader_regions(f, reg, readers, 64);
     if (n == 0 || n == 64)
         return DOP_OK;
@@ -98,8 +101,8 @@ try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, bool *c
         why = dop_fuse_may_prologue(cx, f, r, readers[i]);
     dop_status st = DOP_OK;
     if (why == DOP_REASON_none) {
-        st = prefers_epilogue(cx, f, r, &later);
-        if (st != DOP_OK || later)
+        st = prefers_epilogue(cx, f, later, r, &later[r]);
+        if (st != DOP_OK || later[r])
             return st;
         if (n > 1 && !recompute_pays(g, reg, n))
             why = DOP_REASON_multiple_readers;
@@ -118,10 +121,13 @@ dop_status
 dop_pass_fuse_prologue(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
     dop_flow f = {0};
+    bool *later = dop_arena_alloc(cx->arena, g->n_regions * sizeof *later); /* left for fuse-epilogue */
+    if (!later)
+        return DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
     dop_status st = dop_flow_update(g, cx->diag, &f);
     for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)
         if (!g->regions[r].dead && g->regions[r].tpl == DOP_TPL_elementwise)
-            st = try_region(cx, g, &f, r, changed);
+            st = try_region(cx, g, &f, later, r, changed);
     dop_flow_finish(&f);
     return st;
 }

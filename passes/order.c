@@ -61,11 +61,12 @@ dop_pass_order(dop_pass_ctx *cx, dop_graph *g, bool *changed)
     compute_depths(&f, items);
     qsort(items + 1, g->n_regions - 1, sizeof *items, compare);
     uint32_t n = 1;
+    dop_region_id last = 0;
     for (uint32_t i = 1; i < g->n_regions; i++) {
         if (g->regions[items[i].id].dead)
             continue;
-        if (items[i].id != n)
-            *changed = true;
+        *changed = *changed || items[i].id < last; /* dropping dead ones is no change: they are not part of the graph */
+        last = items[i].id;
         sorted[n++] = g->regions[items[i].id];
     }
     g->regions = sorted;

@@ -1,0 +1,372 @@
+#include "compiler/compile.h"
+
+#include "compiler/target.h"
+#include "passes/region.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *
+dop_schedule_name(const dop_schedule *s)
+{
+    return s->g.name;
+}
+
+const char *
+dop_region_label(const dop_graph *g, const dop_region *r)
+{
+    dop_node_id root = dop_region_root(g, r);
+    /* What stands at the region's heart names it; a row program alone is named by what it stores. */
+    const char *label = dop_node_at(g, root)->label;
+    return label && *label ? label : dop_node_at(g, r->outs[0])->label;
+}
+
+void
+dop_region_ops(const dop_graph *g, const dop_region *r, dop_buf *out)
+{
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        dop_buf_printf(out, "%s%s", i ? " " : "", dop_op_of(dop_node_at(g, r->nodes[i])->op)->name);
+}
+
+typedef struct traffic {
+    const dop_graph *g;
+    const dop_region *r;
+    uint32_t depth;
+    uint64_t bytes;
+} traffic;
+
+static void
+count_read(void *user, dop_node_id base)
+{
+    traffic *t = user;
+    const dop_node *n = dop_node_at(t->g, base);
+    if (n->op == DOP_OP_input)
+        return;
+    if (n->op == DOP_OP_state || n->op == DOP_OP_kv_write) {
+        /* A cache is read as deep as the sequence is long, and not at all by a write. */
+        for (uint32_t i = 0; i < t->r->n_nodes; i++) {
+            const dop_node *x = dop_node_at(t->g, t->r->nodes[i]);
+            for (uint32_t k = 1; k < x->n_srcs && k < 3; k++)
+                if ((x->op == DOP_OP_attention || x->op == DOP_OP_attn_split) &&
+                    dop_node_base(t->g, x->src[k], NULL) == base)
+                    t->bytes += dop_node_bytes(t->g, base) / t->g->max_s * t->depth;
+        }
+        return;
+    }
+    /* Of a table only the gathered or rotated rows are read. */
+    bool table = false;
+    for (uint32_t i = 0; i < t->r->n_nodes; i++) {
+        const dop_node *x = dop_node_at(t->g, t->r->nodes[i]);
+        table = table || (x->op == DOP_OP_gather && x->src[0] == base) || (x->op == DOP_OP_rope && x->src[2] == base);
+    }
+    uint64_t bytes = dop_node_bytes(t->g, base);
+    if (table)
+        bytes = bytes / dop_dim_value(t->g, n->shape.dim[0], 1) * t->g->max_t;
+    t->bytes += bytes;
+}
+
+void
+dop_region_traffic(const dop_graph *g, const dop_region *r, uint32_t depth, uint64_t *out_read, uint64_t *out_written)
+{
+    traffic t = {g, r, depth, 0};
+    dop_region_reads(g, r, count_read, &t);
+    *out_read = t.bytes;
+    *out_written = 0;
+    for (uint32_t i = 0; i < r->n_outs; i++) {
+        const dop_node *n = dop_node_at(g, r->outs[i]);
+        *out_written += n->op == DOP_OP_kv_write ? dop_node_bytes(g, n->src[1]) : dop_node_bytes(g, r->outs[i]);
+    }
+}
+
+/* --- quantization: only conversions between float types so far ---------------------------------------------------- */
+
+static dop_status
+choose_types(dop_compilation *c, dop_diag *diag)
+{
+    const char *q = c->options.quant;
+    dop_weights *w = &c->model.weights;
+    dop_type to = DOP_TYPE_none;
+    c->packed_types = dop_arena_alloc(&c->arena, (w->n + 1) * sizeof *c->packed_types);
+    if (!c->packed_types)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (q && strcmp(q, "keep") != 0) {
+        if (!dop_type_parse(q, strlen(q), &to) || (to != DOP_TYPE_f32 && to != DOP_TYPE_f16 && to != DOP_TYPE_bf16))
+            return DOP_FAIL(diag, DOP_E_USAGE, "--quant %s: known are keep, f32, f16 and bf16", q);
+    }
+    for (uint32_t i = 0; i < w->n; i++)
+        c->packed_types[i] = to != DOP_TYPE_none && w->items[i].rank > 1 ? to : w->items[i].type;
+    return DOP_OK;
+}
+
+/* --- kernels --------------------------------------------------------------------------------------------------------- */
+
+static dop_status
+intern_kernel(dop_compilation *c, const dop_kernel *k, const dop_choice *choice, const dop_graph *g, const dop_region *r,
+              dop_diag *diag, uint32_t *out_index)
+{
+    for (uint32_t i = 0; i < c->n_kernels; i++)
+        if (strcmp(c->kernels[i].k.glsl, k->glsl) == 0) {
+            *out_index = i;
+            return DOP_OK;
+        }
+    if (c->n_kernels == c->cap_kernels) {
+        uint32_t cap = c->cap_kernels ? c->cap_kernels * 2 : 32;
+        dop_built_kernel *p = realloc(c->kernels, cap * sizeof *p);
+        if (!p)
+            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        c->kernels = p;
+        c->cap_kernels = cap;
+    }
+    dop_built_kernel *b = &c->kernels[c->n_kernels];
+    memset(b, 0, sizeof *b);
+    b->k = *k;
+    b->variant = choice->variant;
+    b->tpl = r->tpl;
+    b->label = dop_region_label(g, r);
+    *out_index = c->n_kernels++;
+    return DOP_OK;
+}
+
+/* The variant that --force asks for at this region, NULL if none. */
+static const char *
+forced_variant(const dop_compilation *c, const dop_graph *g, const dop_region *r)
+{
+    const char *label = dop_region_label(g, r), *slash = strrchr(label, '/');
+    const char *part = slash ? slash + 1 : label, *found = NULL;
+    for (uint32_t i = 0; i < c->options.n_forces; i++)
+        if (strcmp(c->options.forces[i].op, dop_template_name(r->tpl)) == 0 ||
+            strcmp(c->options.forces[i].op, part) == 0)
+            found = c->options.forces[i].variant;
+    return found;
+}
+
+static dop_status
+generate_kernels(dop_compilation *c, dop_schedule *s, dop_diag *diag)
+{
+    const dop_graph *g = &s->g;
+    s->regions = dop_arena_alloc(&c->arena, g->n_regions * sizeof *s->regions);
+    if (!s->regions)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (dop_region_id i = 1; i < g->n_regions; i++) {
+        const dop_region *r = &g->regions[i];
+        dop_built_region *b = &s->regions[i];
+        dop_kernel k;
+        if (r->dead)
+            continue;
+        dop_status st = dop_kernel_select(g, r, &c->target, forced_variant(c, g, r), diag, &b->choice);
+        if (st == DOP_OK)
+            st = dop_kernel_generate(&c->templates, g, r, &c->target, &b->choice, diag, &k);
+        if (st == DOP_OK)
+            st = intern_kernel(c, &k, &b->choice, g, r, diag, &b->kernel);
+        if (st != DOP_OK)
+            return st;
+        memcpy(b->grid, k.grid, sizeof b->grid);
+        memcpy(b->args, k.args, sizeof b->args);
+        b->n_args = k.n_args;
+    }
+    return DOP_OK;
+}
+
+typedef struct job {
+    dop_compilation *c;
+    pthread_mutex_t lock;
+    uint32_t next, done;
+    dop_diag diag; /* of the first failing kernel in table order, so that messages do not depend on timing */
+    uint32_t failed;
+} job;
+
+static void *
+compile_thread(void *user)
+{
+    job *j = user;
+    for (;;) {
+        pthread_mutex_lock(&j->lock);
+        uint32_t i = j->next++;
+        pthread_mutex_unlock(&j->lock);
+        if (i >= j->c->n_kernels)
+            return NULL;
+        dop_built_kernel *k = &j->c->kernels[i];
+        dop_diag diag = {0};
+        char name[128];
+        snprintf(name, sizeof name, "%s@%s", dop_variant_of(k->variant)->name, k->label);
+        dop_status st = dop_kernel_compile(name, &k->k, &j->c->target, &diag, &k->spirv, &k->shared_bytes);
+        pthread_mutex_lock(&j->lock);
+        if (st != DOP_OK && i < j->failed) {
+            j->failed = i;
+            j->diag = diag;
+        }
+        j->done++;
+        if (j->c->options.progress)
+            j->c->options.progress(j->c->options.user, "kernels", (double)j->done / j->c->n_kernels);
+        pthread_mutex_unlock(&j->lock);
+    }
+}
+
+static dop_status
+compile_kernels(dop_compilation *c, dop_diag *diag)
+{
+    job j = {.c = c, .failed = UINT32_MAX};
+    pthread_t threads[64];
+    uint32_t n = c->options.threads, started = 0;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (n == 0)
+        n = cores > 0 ? (uint32_t)cores : 1;
+    if (n > 64)
+        n = 64;
+    pthread_mutex_init(&j.lock, NULL);
+    while (started + 1 < n && pthread_create(&threads[started], NULL, compile_thread, &j) == 0)
+        started++;
+    compile_thread(&j);
+    for (uint32_t i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    pthread_mutex_destroy(&j.lock);
+    if (j.failed == UINT32_MAX)
+        return DOP_OK;
+    *diag = j.diag;
+    return j.diag.code;
+}
+
+/* --- schedules ------------------------------------------------------------------------------------------------------- */
+
+static uint32_t
+count_body(const dop_graph *g)
+{
+    uint32_t body = 0;
+    bool head = false;
+    for (dop_region_id r = 1; r < g->n_regions; r++) {
+        bool is_head = strcmp(dop_region_label(g, &g->regions[r]), "head") == 0;
+        if (!is_head && head)
+            return g->n_regions - 1; /* not separable */
+        head = head || is_head;
+        body += !is_head;
+    }
+    return body;
+}
+
+static dop_status
+add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag)
+{
+    dop_schedule *s = &c->schedules[c->n_schedules++];
+    dop_build_options build = {phase, max_t, c->ctx, c->options.kv_type, c->options.act_type};
+    dop_pass_ctx cx = {.arena = &c->arena, .diag = diag, .target = &c->target, .log = &s->log};
+    dop_weights *w = &c->model.weights;
+    s->phase = phase;
+    dop_fusion_log_init(&s->log);
+    /* The builder sees the types that weights are packed with. */
+    dop_type *stored = dop_arena_alloc(&c->arena, (w->n + 1) * sizeof *stored);
+    if (!stored)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < w->n; i++) {
+        stored[i] = w->items[i].type;
+        w->items[i].type = c->packed_types[i];
+    }
+    dop_status st = dop_build_graph(&c->model, &build, &c->arena, diag, &s->g);
+    for (uint32_t i = 0; i < w->n; i++)
+        w->items[i].type = stored[i];
+    if (st != DOP_OK)
+        return st;
+    if (phase != DOP_PHASE_DECODE)
+        s->g.name = dop_arena_printf(&c->arena, "%s%u", phase == DOP_PHASE_PREFILL ? "prefill" : "score", max_t);
+    for (dop_node_id id = 1; id < s->g.n_nodes; id++)
+        s->n_ops += dop_node_computed(&s->g, id);
+    st = dop_passes_run(&cx, &c->options.passes, &s->g);
+    if (st != DOP_OK)
+        return st;
+    s->placement = cx.placement;
+    if (s->g.n_regions <= 1 || c->options.passes.stop_after >= 0)
+        return DOP_OK;
+    s->n_body = count_body(&s->g);
+    st = generate_kernels(c, s, diag);
+    return st == DOP_OK ? dop_pack_add_graph(&c->pack, &s->g, diag) : st;
+}
+
+static dop_status
+check_options(dop_compilation *c, const char *path, dop_diag *diag)
+{
+    const dop_arch *a = &c->model.arch;
+    c->ctx = c->options.ctx;
+    if (c->ctx == 0)
+        c->ctx = a->ctx_train < 4096 ? a->ctx_train : 4096;
+    if (a->learned_positions && c->ctx > a->ctx_train)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "--ctx %u is more than the %u positions the model learned", c->ctx,
+                           a->ctx_train);
+    if (c->options.n_chunks == 0) {
+        /* Large chunks amortize weights on GPUs; a software device is bound by arithmetic at any size. */
+        static const uint32_t gpu[] = {16, 64, 512}, cpu[] = {8, 64};
+        c->options.n_chunks = c->target.cpu ? 2 : 3;
+        memcpy(c->options.chunks, c->target.cpu ? cpu : gpu, c->options.n_chunks * sizeof *gpu);
+    }
+    for (uint32_t i = 0; i < c->options.n_chunks; i++)
+        if (c->options.chunks[i] > c->ctx)
+            c->options.chunks[i] = c->ctx;
+    /* ascending, each once */
+    for (uint32_t i = 0; i < c->options.n_chunks; i++)
+        for (uint32_t k = i + 1; k < c->options.n_chunks;) {
+            uint32_t x = c->options.chunks[i], y = c->options.chunks[k];
+            if (x == y) {
+                c->options.chunks[k] = c->options.chunks[--c->options.n_chunks];
+                continue;
+            }
+            if (x > y) {
+                c->options.chunks[i] = y;
+                c->options.chunks[k] = x;
+            }
+            k++;
+        }
+    return DOP_OK;
+}
+
+dop_status
+dop_compile(const char *model_path, const dop_compile_options *options, dop_diag *diag, dop_compilation *out)
+{
+    dop_compilation *c = out;
+    memset(c, 0, sizeof *c);
+    c->options = *options;
+    dop_arena_init(&c->arena);
+    dop_status st = dop_target_resolve(options->target ? options->target : "auto", diag, &c->target);
+    if (st == DOP_OK)
+        st = dop_model_load(model_path, &c->arena, diag, &c->model);
+    if (st == DOP_OK)
+        st = check_options(c, model_path, diag);
+    if (st == DOP_OK)
+        st = choose_types(c, diag);
+    if (st == DOP_OK)
+        st = dop_templates_load(options->exe_path, &c->templates, diag);
+    if (st != DOP_OK)
+        goto error;
+    dop_pack_init(&c->pack, &c->model, c->ctx);
+    st = add_schedule(c, DOP_PHASE_DECODE, 1, diag);
+    for (uint32_t i = 0; i < c->options.n_chunks && st == DOP_OK; i++)
+        if (c->options.chunks[i] > 1)
+            st = add_schedule(c, DOP_PHASE_PREFILL, c->options.chunks[i], diag);
+    /* Logits of every position: the middle size, since [T, vocab] is large. */
+    uint32_t score = c->options.chunks[c->options.n_chunks > 1 ? 1 : 0];
+    if (st == DOP_OK)
+        st = add_schedule(c, DOP_PHASE_SCORE, score, diag);
+    if (st == DOP_OK)
+        st = dop_pack_layout(&c->pack, c->target.max_alloc < (1ull << 31) ? c->target.max_alloc : 1ull << 31, diag);
+    if (st == DOP_OK && !options->no_spirv && options->passes.stop_after < 0)
+        st = compile_kernels(c, diag);
+error:
+    if (st != DOP_OK)
+        dop_compilation_finish(c);
+    return st;
+}
+
+void
+dop_compilation_finish(dop_compilation *c)
+{
+    for (uint32_t i = 0; i < c->n_kernels; i++)
+        dop_buf_finish(&c->kernels[i].spirv);
+    free(c->kernels);
+    for (uint32_t i = 0; i < c->n_schedules; i++)
+        dop_fusion_log_finish(&c->schedules[i].log);
+    dop_pack_finish(&c->pack);
+    dop_templates_finish(&c->templates);
+    dop_model_finish(&c->model);
+    dop_arena_finish(&c->arena);
+    memset(c, 0, sizeof *c);
+}

@@ -1,0 +1,92 @@
+/* One compilation: a model and options in, schedules and kernels out; plan_write.h makes the file. */
+#ifndef DOPPLER_COMPILER_COMPILE_H
+#define DOPPLER_COMPILER_COMPILE_H
+
+#include "compiler/build.h"
+#include "compiler/pack.h"
+#include "kernels/kernel.h"
+#include "passes/pass.h"
+
+enum { DOP_MAX_SCHEDULES = 10, DOP_MAX_CHUNKS = 4, DOP_MAX_FORCES = 32 };
+
+/* --force OP=VARIANT: OP is a template's name or a label's last part ("qkv", "attn", "head"). */
+typedef struct dop_force {
+    const char *op, *variant;
+} dop_force;
+
+typedef struct dop_compile_options {
+    const char *target;
+    const char *exe_path; /* of the running program, to find the templates */
+    uint32_t ctx;         /* 0: the model's, at most 4096 */
+    uint32_t n_chunks;    /* 0: the target's default */
+    uint32_t chunks[DOP_MAX_CHUNKS];
+    dop_type kv_type, act_type;
+    const char *quant;    /* "keep", a storage type */
+    dop_pass_options passes;
+    uint32_t n_forces;
+    dop_force forces[DOP_MAX_FORCES];
+    uint32_t threads;     /* 0: one per core */
+    bool no_spirv;        /* stop after GLSL: for --emit of earlier stages */
+    /* Progress of the long parts, 0..1; may be NULL. */
+    void (*progress)(void *user, const char *what, double done);
+    void *user;
+} dop_compile_options;
+
+/* A distinct kernel: equal GLSL text is one kernel. */
+typedef struct dop_built_kernel {
+    dop_kernel k;
+    dop_variant_id variant;
+    dop_template tpl;
+    const char *label; /* of its first use, for people */
+    dop_buf spirv;
+    uint32_t shared_bytes;
+} dop_built_kernel;
+
+typedef struct dop_built_region {
+    uint32_t kernel; /* index into kernels */
+    uint32_t grid[3];
+    uint32_t n_args;
+    dop_kernel_arg args[DOP_MAX_ARGS];
+    dop_choice choice;
+} dop_built_region;
+
+typedef struct dop_schedule {
+    dop_phase phase;
+    dop_graph g;
+    uint32_t n_ops;             /* computed nodes before the passes: dispatches without fusion */
+    dop_placement placement;
+    dop_fusion_log log;
+    dop_built_region *regions;  /* [g.n_regions] */
+    uint32_t n_body;            /* regions before the LM head */
+} dop_schedule;
+
+typedef struct dop_compilation {
+    dop_arena arena;
+    dop_model model; /* weights carry the types they are packed with; see sources */
+    dop_compile_options options;
+    dop_target target;
+    uint32_t ctx;
+    dop_templates templates;
+    uint32_t n_schedules;
+    dop_schedule schedules[DOP_MAX_SCHEDULES];
+    uint32_t n_kernels, cap_kernels;
+    dop_built_kernel *kernels;
+    dop_pack pack;
+    dop_type *packed_types; /* [model.weights.n] */
+} dop_compilation;
+
+dop_status dop_compile(const char *model_path, const dop_compile_options *options, dop_diag *diag,
+                       dop_compilation *out_compilation);
+void dop_compilation_finish(dop_compilation *c); /* accepts a zeroed or half-built one */
+
+/* "decode", "prefill64", ... */
+const char *dop_schedule_name(const dop_schedule *s);
+/* Where a region belongs: its root's label. */
+const char *dop_region_label(const dop_graph *g, const dop_region *r);
+/* Its ops in order, separated by spaces. */
+void dop_region_ops(const dop_graph *g, const dop_region *r, dop_buf *out);
+/* Bytes it reads and writes per replay at the largest T; cache traffic is counted at `depth` positions. */
+void dop_region_traffic(const dop_graph *g, const dop_region *r, uint32_t depth, uint64_t *out_read,
+                        uint64_t *out_written);
+
+#endif

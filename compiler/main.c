@@ -1,0 +1,373 @@
+/* dopplerc: options, and what to print of a compilation. */
+#include "compiler/compile.h"
+#include "compiler/plan_write.h"
+#include "compiler/report.h"
+#include "ir/text.h"
+#include "runtime/options.h"
+#include "runtime/plan.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct cli {
+    const char *output, *target, *quant, *chunks, *kv, *act, *stop_after, *emit, *dump_dir, *dumps, *report, *weights,
+        *explain;
+    uint32_t ctx, threads;
+    dop_texts skip, force;
+    bool no_fuse, check, quiet, verbose, help, version;
+} cli;
+
+#define OPT(letter, name, kind, field, arg, help) {letter, name, DOP_OPT_##kind, offsetof(cli, field), arg, help, 0, 0}
+#define NUM(letter, name, kind, field, arg, help, min, max) \
+    {letter, name, DOP_OPT_##kind, offsetof(cli, field), arg, help, min, max}
+#define HEADING(text) {0, NULL, DOP_OPT_FLAG, 0, NULL, text, 0, 0}
+
+static const dop_option options[] = {
+    HEADING("Output"),
+    OPT('o', "output", TEXT, output, "FILE", "the plan"),
+    OPT(0, "report", OPTIONAL, report, "FILE", "fusion report, on stdout or to FILE"),
+    OPT(0, "explain", TEXT, explain, "OP", "why each instance of OP got its kernel"),
+    OPT(0, "emit", TEXT, emit, "STAGE", "print ir, regions, glsl, spirv or plan"),
+    OPT(0, "dump-dir", TEXT, dump_dir, "DIR", "write every stage as numbered files"),
+    OPT('d', "dump", TEXT, dumps, "LETTERS", "print the graph after these passes"),
+    HEADING("Model"),
+    OPT(0, "target", TEXT, target, "NAME|FILE", "device profile: auto (default), tier1, tier2, tier3, lavapipe, ..."),
+    OPT(0, "quant", TEXT, quant, "SPEC", "storage of the weights: keep (default), f32, f16, bf16"),
+    NUM(0, "ctx", COUNT, ctx, "N", "cache length (default: the model's, at most 4096)", 1, 1u << 24),
+    OPT(0, "chunks", TEXT, chunks, "LIST", "prefill chunk sizes, as 8,64,512"),
+    OPT(0, "kv", TEXT, kv, "TYPE", "storage of the cache: f16 (default) or f32"),
+    OPT(0, "act", TEXT, act, "TYPE", "storage of activations: f32 (default) or f16"),
+    OPT(0, "weights", TEXT, weights, "HOW", "embed (default)"),
+    HEADING("Compilation"),
+    OPT(0, "no-fuse", FLAG, no_fuse, NULL, "one dispatch per op"),
+    OPT(0, "skip", LIST, skip, "PASS", "leave a pass out; repeatable"),
+    OPT(0, "stop-after", TEXT, stop_after, "PASS", "stop the passes there; for --emit ir"),
+    OPT(0, "force", LIST, force, "OP=VARIANT", "choose a kernel; repeatable"),
+    OPT(0, "check", FLAG, check, NULL, "print, parse and compare the graph after every pass"),
+    NUM('j', "threads", COUNT, threads, "N", "threads (default: one per core)", 1, 256),
+    OPT(0, "quiet", FLAG, quiet, NULL, "no progress"),
+    OPT('v', "verbose", FLAG, verbose, NULL, "say where errors come from"),
+    OPT(0, "help", FLAG, help, NULL, "this text"),
+    OPT(0, "version", FLAG, version, NULL, "the release"),
+};
+enum { N_OPTIONS = sizeof options / sizeof options[0] };
+
+static dop_status
+parse_chunks(const char *list, dop_compile_options *o, dop_diag *diag)
+{
+    const char *p = list;
+    while (*p) {
+        char *end = NULL;
+        unsigned long v = strtoul(p, &end, 10);
+        if (end == p || v < 1 || v > 4096 || (*end && *end != ','))
+            return DOP_FAIL(diag, DOP_E_USAGE, "--chunks %s: expected sizes from 1 to 4096, separated by commas", list);
+        if (o->n_chunks == DOP_MAX_CHUNKS)
+            return DOP_FAIL(diag, DOP_E_USAGE, "--chunks %s: at most %d sizes", list, DOP_MAX_CHUNKS);
+        o->chunks[o->n_chunks++] = (uint32_t)v;
+        p = *end ? end + 1 : end;
+    }
+    return o->n_chunks ? DOP_OK : DOP_FAIL(diag, DOP_E_USAGE, "--chunks needs at least one size");
+}
+
+static dop_status
+parse_storage(const char *option, const char *text, dop_type def, dop_type *out, dop_diag *diag)
+{
+    *out = def;
+    if (!text)
+        return DOP_OK;
+    if (strcmp(text, "f16") == 0)
+        *out = DOP_TYPE_f16;
+    else if (strcmp(text, "f32") == 0)
+        *out = DOP_TYPE_f32;
+    else
+        return DOP_FAIL(diag, DOP_E_USAGE, "--%s %s: known are f16 and f32", option, text);
+    return DOP_OK;
+}
+
+static dop_status
+unknown_pass(const char *name, dop_diag *diag)
+{
+    dop_buf list = {0};
+    for (int i = 0; i < DOP_PASS_COUNT; i++)
+        dop_buf_printf(&list, " %s", dop_pass_of((dop_pass_id)i)->name);
+    dop_status st = DOP_FAIL(diag, DOP_E_USAGE, "unknown pass %s; known:%s", name, list.data ? list.data : "");
+    dop_buf_finish(&list);
+    return st;
+}
+
+static dop_status
+parse_passes(const cli *c, dop_compile_options *o, dop_diag *diag)
+{
+    dop_pass_id p;
+    o->passes.stop_after = -1;
+    o->passes.check = c->check;
+    for (size_t i = 0; i < c->skip.count; i++) {
+        if (!dop_pass_parse(c->skip.items[i], &p))
+            return unknown_pass(c->skip.items[i], diag);
+        o->passes.skip[p] = true;
+    }
+    if (c->stop_after) {
+        if (!dop_pass_parse(c->stop_after, &p))
+            return unknown_pass(c->stop_after, diag);
+        o->passes.stop_after = (int)p;
+    }
+    if (c->no_fuse) {
+        static const dop_pass_id fusing[] = {DOP_PASS_split_norms,   DOP_PASS_hoist_scale,  DOP_PASS_split_kv,
+                                             DOP_PASS_split_argmax,  DOP_PASS_merge_siblings, DOP_PASS_fuse_prologue,
+                                             DOP_PASS_fuse_epilogue, DOP_PASS_fuse_rows,    DOP_PASS_merge_rows};
+        for (size_t i = 0; i < sizeof fusing / sizeof *fusing; i++)
+            o->passes.skip[fusing[i]] = true;
+    }
+    for (size_t i = 0; i < c->force.count; i++) {
+        char *eq = strchr(c->force.items[i], '=');
+        if (!eq || o->n_forces == DOP_MAX_FORCES)
+            return DOP_FAIL(diag, DOP_E_USAGE, "--force %s: expected OP=VARIANT", c->force.items[i]);
+        *eq = 0; /* argv is ours to cut */
+        dop_variant_id v;
+        if (!dop_variant_parse(eq + 1, &v)) {
+            dop_buf list = {0};
+            for (int k = 1; k < DOP_VARIANT_COUNT; k++)
+                dop_buf_printf(&list, " %s", dop_variant_of((dop_variant_id)k)->name);
+            dop_status st = DOP_FAIL(diag, DOP_E_USAGE, "--force %s=%s: no such kernel; known:%s", c->force.items[i],
+                                     eq + 1, list.data ? list.data : "");
+            dop_buf_finish(&list);
+            return st;
+        }
+        o->forces[o->n_forces++] = (dop_force){c->force.items[i], eq + 1};
+    }
+    return DOP_OK;
+}
+
+/* --- dumps ----------------------------------------------------------------------------------------------------------- */
+
+typedef struct dumper {
+    const cli *c;
+    uint32_t serial;
+    dop_diag *diag;
+    dop_status status;
+} dumper;
+
+static void
+dump_pass(void *user, dop_pass_id pass, const dop_graph *g, bool changed)
+{
+    dumper *d = user;
+    const dop_pass_info *info = dop_pass_of(pass);
+    dop_buf text = {0};
+    bool print = d->c->dumps && strchr(d->c->dumps, info->letter);
+    if (!print && !d->c->dump_dir)
+        return;
+    dop_buf_printf(&text, "; after %s%s\n", info->name, changed ? "" : " (unchanged)");
+    dop_graph_print(g, &text);
+    if (print && text.data)
+        fputs(text.data, stdout);
+    if (d->c->dump_dir && d->status == DOP_OK) {
+        char path[1200];
+        snprintf(path, sizeof path, "%s/%03u-%s-%s.ir", d->c->dump_dir, d->serial++, g->name, info->name);
+        d->status = dop_write_file(path, text.data, text.size, d->diag);
+    }
+    dop_buf_finish(&text);
+}
+
+static dop_status
+dump_kernels(dumper *d, const dop_compilation *c)
+{
+    for (uint32_t i = 0; i < c->n_kernels && d->status == DOP_OK; i++) {
+        const dop_built_kernel *k = &c->kernels[i];
+        char path[1200], name[100];
+        snprintf(name, sizeof name, "%s-%s", dop_variant_of(k->variant)->name, k->label);
+        for (char *p = name; *p; p++)
+            if (*p == '/')
+                *p = '.';
+        snprintf(path, sizeof path, "%s/%03u-%s.comp", d->c->dump_dir, d->serial, name);
+        d->status = dop_write_file(path, k->k.glsl, strlen(k->k.glsl), d->diag);
+        snprintf(path, sizeof path, "%s/%03u-%s.spv", d->c->dump_dir, d->serial++, name);
+        if (d->status == DOP_OK && k->spirv.size)
+            d->status = dop_write_file(path, k->spirv.data, k->spirv.size, d->diag);
+    }
+    return d->status;
+}
+
+/* --- output ---------------------------------------------------------------------------------------------------------- */
+
+static dop_status
+emit_plan(const dop_compilation *c, dop_diag *diag, dop_buf *out)
+{
+    char path[64];
+    dop_plan plan = {0};
+    snprintf(path, sizeof path, "/tmp/dopplerc-%ld.plan", (long)getpid());
+    dop_status st = dop_plan_write(c, path, diag);
+    if (st == DOP_OK)
+        st = dop_plan_open(path, diag, &plan);
+    if (st == DOP_OK)
+        dop_plan_disasm(&plan, out);
+    dop_plan_close(&plan);
+    unlink(path);
+    return st;
+}
+
+static dop_status
+emit_stage(const cli *o, const dop_compilation *c, dop_diag *diag, dop_buf *out)
+{
+    bool ir = strcmp(o->emit, "ir") == 0, regions = strcmp(o->emit, "regions") == 0;
+    bool glsl = strcmp(o->emit, "glsl") == 0, spirv = strcmp(o->emit, "spirv") == 0;
+    if (strcmp(o->emit, "plan") == 0)
+        return emit_plan(c, diag, out);
+    if (!ir && !regions && !glsl && !spirv)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--emit %s: known are ir, regions, glsl, spirv and plan", o->emit);
+    for (uint32_t i = 0; i < c->n_schedules && (ir || regions); i++) {
+        dop_buf text = {0};
+        dop_graph_print(&c->schedules[i].g, &text);
+        const char *from = text.data;
+        if (from && regions) {
+            dop_buf_printf(out, "%s\n", dop_schedule_name(&c->schedules[i]));
+            from = strstr(from, "\nregion ");
+            from = from ? from + 1 : "";
+        }
+        dop_buf_puts(out, from ? from : "");
+        dop_buf_finish(&text);
+    }
+    for (uint32_t i = 0; i < c->n_kernels && glsl; i++)
+        dop_buf_printf(out, "// kernel %u: %s, first used by %s\n%s", i, dop_variant_of(c->kernels[i].variant)->name,
+                       c->kernels[i].label, c->kernels[i].k.glsl);
+    /* Modules one after the other, each with its magic number. */
+    for (uint32_t i = 0; i < c->n_kernels && spirv; i++)
+        dop_buf_append(out, c->kernels[i].spirv.data, c->kernels[i].spirv.size);
+    return DOP_OK;
+}
+
+static dop_status
+put(const char *path, const dop_buf *text, dop_diag *diag)
+{
+    if (text->failed)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (path)
+        return dop_write_file(path, text->data ? text->data : "", text->size, diag);
+    if (text->size && fwrite(text->data, 1, text->size, stdout) != text->size)
+        return DOP_FAIL(diag, DOP_E_IO, "cannot write to stdout: %s", strerror(errno));
+    return DOP_OK;
+}
+
+static dop_status
+write_outputs(const cli *o, const dop_compilation *c, dumper *d, dop_diag *diag)
+{
+    dop_buf text = {0};
+    dop_status st = d->status;
+    if (st == DOP_OK && o->dump_dir)
+        st = dump_kernels(d, c);
+    if (st == DOP_OK && o->emit) {
+        st = emit_stage(o, c, diag, &text);
+        st = st == DOP_OK ? put(NULL, &text, diag) : st;
+        dop_buf_finish(&text);
+    }
+    if (st == DOP_OK && o->explain) {
+        st = dop_report_explain(c, o->explain, diag, &text);
+        st = st == DOP_OK ? put(NULL, &text, diag) : st;
+        dop_buf_finish(&text);
+    }
+    if (st == DOP_OK && o->report) {
+        dop_report_text(c, &text);
+        st = put(*o->report ? o->report : NULL, &text, diag);
+        dop_buf_finish(&text);
+    }
+    if (st == DOP_OK && o->output)
+        st = dop_plan_write(c, o->output, diag);
+    return st;
+}
+
+static void
+show_progress(void *user, const char *what, double done)
+{
+    const cli *o = user;
+    if (o->quiet || !isatty(2))
+        return;
+    fprintf(stderr, "\r%-8s %3.0f%%%s", what, done * 100, done >= 1 ? "\r              \r" : "");
+}
+
+static dop_status
+compile(const cli *o, const char *model, dop_diag *diag)
+{
+    dumper d = {o, 0, diag, DOP_OK};
+    dop_compile_options opt = {.target = o->target, .ctx = o->ctx, .quant = o->quant, .threads = o->threads,
+                               .progress = show_progress, .user = (void *)(uintptr_t)o};
+    char exe[1024];
+    ssize_t len = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    exe[len > 0 ? len : 0] = 0;
+    opt.exe_path = exe;
+    opt.no_spirv = !o->output && o->emit && (strcmp(o->emit, "ir") == 0 || strcmp(o->emit, "regions") == 0 ||
+                                             strcmp(o->emit, "glsl") == 0);
+    dop_status st = parse_passes(o, &opt, diag);
+    if (st == DOP_OK && o->chunks)
+        st = parse_chunks(o->chunks, &opt, diag);
+    if (st == DOP_OK)
+        st = parse_storage("kv", o->kv, DOP_TYPE_f16, &opt.kv_type, diag);
+    if (st == DOP_OK)
+        st = parse_storage("act", o->act, DOP_TYPE_f32, &opt.act_type, diag);
+    if (st == DOP_OK && o->weights && strcmp(o->weights, "embed") != 0)
+        st = DOP_FAIL(diag, DOP_E_USAGE, "--weights %s: known is embed", o->weights);
+    if (st == DOP_OK && !o->output && !o->emit && !o->report && !o->explain && !o->dump_dir && !o->dumps)
+        st = DOP_FAIL(diag, DOP_E_USAGE, "nothing to do: name the plan with -o FILE, or ask for --emit or --report");
+    if (st == DOP_OK && o->stop_after && (o->output || o->report || o->explain))
+        st = DOP_FAIL(diag, DOP_E_USAGE, "--stop-after leaves no plan: use it with --emit ir or --dump-dir");
+    if (st == DOP_OK && o->dump_dir && mkdir(o->dump_dir, 0777) != 0 && errno != EEXIST)
+        st = DOP_FAIL_IN(diag, DOP_E_IO, o->dump_dir, "cannot make the folder: %s", strerror(errno));
+    if (st != DOP_OK)
+        return st;
+    if (o->dump_dir || o->dumps) {
+        opt.passes.dump = dump_pass;
+        opt.passes.user = &d;
+    }
+    dop_compilation c;
+    st = dop_compile(model, &opt, diag, &c);
+    if (st != DOP_OK)
+        return st;
+    st = write_outputs(o, &c, &d, diag);
+    dop_compilation_finish(&c);
+    return st;
+}
+
+static void
+print_help(void)
+{
+    dop_buf text = {0};
+    dop_buf_puts(&text, "usage: dopplerc MODEL -o PLAN [options]\n\n"
+                        "Compiles a language model ahead of time into a plan for doppler-exec.  MODEL is a Hugging Face\n"
+                        "directory, an RDRR directory or a .gguf file.\n");
+    dop_options_help(options, N_OPTIONS, &text);
+    dop_buf_puts(&text, "\nPasses (for --skip, --stop-after, -d)\n");
+    for (int i = 0; i < DOP_PASS_COUNT; i++) {
+        const dop_pass_info *p = dop_pass_of((dop_pass_id)i);
+        dop_buf_printf(&text, "  %c  %-16s %s\n", p->letter, p->name, p->what);
+    }
+    fputs(text.data ? text.data : "", stdout);
+    dop_buf_finish(&text);
+}
+
+int
+main(int argc, char **argv)
+{
+    cli o;
+    dop_diag diag = {0};
+    dop_texts rest = {0};
+    memset(&o, 0, sizeof o);
+    dop_status st = dop_options_parse(options, N_OPTIONS, argc, argv, &diag, &o, &rest);
+    if (st == DOP_OK && o.help)
+        print_help();
+    else if (st == DOP_OK && o.version)
+        puts("dopplerc " DOP_VERSION);
+    else if (st == DOP_OK && rest.count != 1)
+        st = DOP_FAIL(&diag, DOP_E_USAGE, rest.count ? "more than one model" : "no model: dopplerc MODEL -o PLAN (see --help)");
+    else if (st == DOP_OK)
+        st = compile(&o, rest.items[0], &diag);
+    if (st == DOP_OK && fflush(stdout) != 0)
+        st = DOP_FAIL(&diag, DOP_E_IO, "cannot write to stdout: %s", strerror(errno));
+    if (st != DOP_OK)
+        dop_diag_print(&diag, "dopplerc", o.verbose);
+    dop_texts_finish(&o.skip);
+    dop_texts_finish(&o.force);
+    dop_texts_finish(&rest);
+    return dop_status_exit(st);
+}

@@ -1,0 +1,159 @@
+#include "compiler/pack.h"
+
+#include "compiler/build.h"
+#include "ir/interp.h"
+#include "kernels/weight_types.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 256, TAIL = 16 /* vector loads of the last value may reach past a tensor */ };
+
+void
+dop_pack_init(dop_pack *p, const dop_model *model, uint32_t ctx)
+{
+    memset(p, 0, sizeof *p);
+    p->model = model;
+    p->ctx = ctx;
+}
+
+void
+dop_pack_finish(dop_pack *p)
+{
+    free(p->items);
+    memset(p, 0, sizeof *p);
+}
+
+const dop_packed *
+dop_pack_find(const dop_pack *p, const char *name)
+{
+    for (uint32_t i = 0; i < p->n; i++)
+        if (strcmp(p->items[i].name, name) == 0)
+            return &p->items[i];
+    return NULL;
+}
+
+static dop_status
+add_leaf(dop_pack *p, const dop_graph *g, dop_node_id id, dop_diag *diag)
+{
+    const dop_node *n = dop_node_at(g, id);
+    const char *name = dop_node_s(g, id, DOP_A_name);
+    dop_packed item = {.name = name, .type = n->type, .source = dop_weights_find(&p->model->weights, name)};
+    if (dop_pack_find(p, name))
+        return DOP_OK;
+    if (item.source) {
+        item.rows = item.source->rows;
+        item.cols = item.source->cols;
+    } else if (strncmp(name, "rope.", 5) == 0) {
+        item.rope = (uint32_t)strtoul(name + 5, NULL, 10);
+        item.rows = p->ctx;
+        item.cols = dop_node_cols(g, id);
+    } else {
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "the graph reads weight %s, which the model does not have", name);
+    }
+    bool matrix = item.source && item.source->rank > 1;
+    if (matrix)
+        item.row_bytes = dop_packed_row_bytes(item.type, item.cols);
+    else if (!dop_type_row_bytes(item.type, item.cols, &item.row_bytes))
+        return DOP_FAIL(diag, DOP_E_INPUT, "weight %s is too large", name);
+    if (!dop_mul_u64(item.row_bytes, item.rows, &item.size))
+        return DOP_FAIL(diag, DOP_E_INPUT, "weight %s is too large", name);
+    if (p->n == p->cap) {
+        uint32_t cap = p->cap ? p->cap * 2 : 64;
+        dop_packed *items = realloc(p->items, cap * sizeof *items);
+        if (!items)
+            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        p->items = items;
+        p->cap = cap;
+    }
+    p->items[p->n++] = item;
+    return DOP_OK;
+}
+
+dop_status
+dop_pack_add_graph(dop_pack *p, const dop_graph *g, dop_diag *diag)
+{
+    for (dop_node_id id = 1; id < g->n_nodes; id++) {
+        dop_status st = dop_node_at(g, id)->op == DOP_OP_weight ? add_leaf(p, g, id, diag) : DOP_OK;
+        if (st != DOP_OK)
+            return st;
+    }
+    return DOP_OK;
+}
+
+dop_status
+dop_pack_layout(dop_pack *p, uint64_t max_segment, dop_diag *diag)
+{
+    p->n_segments = 0;
+    for (uint32_t i = 0; i < p->n; i++) {
+        dop_packed *x = &p->items[i];
+        uint64_t room = dop_align_u64(x->size + TAIL, ALIGN);
+        if (room > max_segment)
+            return DOP_FAIL(diag, DOP_E_INPUT,
+                            "weight %s takes %llu bytes, more than one allocation of the target (%llu): quantize it "
+                            "(--quant embed=q8_0)",
+                            x->name, (unsigned long long)room, (unsigned long long)max_segment);
+        if (p->n_segments == 0 || p->segment_size[p->n_segments - 1] + room > max_segment) {
+            if (p->n_segments == 64)
+                return DOP_FAIL(diag, DOP_E_INPUT, "the weights need more than 64 allocations on this target");
+            p->segment_size[p->n_segments++] = 0;
+        }
+        x->segment = p->n_segments - 1;
+        x->offset = p->segment_size[x->segment];
+        p->segment_size[x->segment] += room;
+    }
+    return DOP_OK;
+}
+
+/* One source row as f32, whatever its strides. */
+static void
+decode_row(const dop_weight *w, uint32_t row, float *out)
+{
+    const uint8_t *src = w->data + (uint64_t)row * w->row_stride;
+    if (w->col_stride == 0) {
+        dop_decode_row(w->type, src, w->cols, out);
+        return;
+    }
+    for (uint32_t c = 0; c < w->cols; c++)
+        dop_decode_row(w->type, src + (uint64_t)c * w->col_stride, 1, &out[c]);
+}
+
+static void
+encode_row(dop_type t, const float *in, uint32_t n, uint8_t *out)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint16_t h = t == DOP_TYPE_f16 ? dop_f32_to_f16(in[i]) : dop_f32_to_bf16(in[i]);
+        if (t == DOP_TYPE_f32)
+            memcpy(out + i * 4u, &in[i], 4);
+        else
+            memcpy(out + i * 2u, &h, 2);
+    }
+}
+
+dop_status
+dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag)
+{
+    const dop_weight *w = item->source;
+    if (!w)
+        return dop_rope_table(&p->model->arch.ropes[item->rope], item->rows, (float *)(void *)out, diag);
+    uint64_t bytes = 0;
+    memset(out, 0, item->size);
+    (void)dop_type_row_bytes(item->type, item->cols, &bytes);
+    if (w->type == item->type && w->col_stride == 0) {
+        for (uint32_t r = 0; r < item->rows; r++)
+            memcpy(out + r * item->row_bytes, w->data + r * w->row_stride, bytes);
+        return DOP_OK;
+    }
+    if (item->type != DOP_TYPE_f32 && item->type != DOP_TYPE_f16 && item->type != DOP_TYPE_bf16)
+        return DOP_FAIL(diag, DOP_E_INPUT, "weight %s cannot be converted from %s to %s", item->name,
+                        dop_type_of(w->type)->name, dop_type_of(item->type)->name);
+    float *row = malloc(((size_t)item->cols + 256) * sizeof *row);
+    if (!row)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t r = 0; r < item->rows; r++) {
+        decode_row(w, r, row);
+        encode_row(item->type, row, item->cols, out + r * item->row_bytes);
+    }
+    free(row);
+    return DOP_OK;
+}

@@ -1,0 +1,40 @@
+/* Weights in the layout that kernels want: which tensors a set of graphs needs, converted, padded, and laid out in
+ * segments that fit one device allocation. */
+#ifndef DOPPLER_COMPILER_PACK_H
+#define DOPPLER_COMPILER_PACK_H
+
+#include "compiler/arch.h"
+#include "ir/graph.h"
+
+typedef struct dop_packed {
+    const char *name;      /* canonical weight name, or "rope.<i>" */
+    dop_type type;         /* as packed */
+    uint32_t rows, cols;
+    uint64_t row_bytes;    /* with padding */
+    uint32_t segment;
+    uint64_t offset;       /* bytes into the segment, aligned to 256 */
+    uint64_t size;         /* bytes */
+    const dop_weight *source; /* NULL: a rotary table */
+    uint32_t rope;         /* its number */
+} dop_packed;
+
+typedef struct dop_pack {
+    const dop_model *model;
+    uint32_t ctx;          /* rows of rotary tables */
+    uint32_t n, cap;
+    dop_packed *items;     /* in order of first use by the graphs */
+    uint32_t n_segments;
+    uint64_t segment_size[64];
+} dop_pack;
+
+void dop_pack_init(dop_pack *p, const dop_model *model, uint32_t ctx);
+void dop_pack_finish(dop_pack *p);
+/* Adds every weight leaf of the graph that is not there yet. */
+dop_status dop_pack_add_graph(dop_pack *p, const dop_graph *g, dop_diag *diag);
+/* Assigns segments and offsets; no tensor crosses a segment. */
+dop_status dop_pack_layout(dop_pack *p, uint64_t max_segment, dop_diag *diag);
+const dop_packed *dop_pack_find(const dop_pack *p, const char *name);
+/* Bytes of one packed tensor, into out[size]. */
+dop_status dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag);
+
+#endif

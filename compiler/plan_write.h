@@ -1,0 +1,10 @@
+/* Writes a compilation as plan.bin (runtime/plan_format.h). */
+#ifndef DOPPLER_COMPILER_PLAN_WRITE_H
+#define DOPPLER_COMPILER_PLAN_WRITE_H
+
+#include "compiler/compile.h"
+
+/* Written to a temporary name beside `path` and renamed when complete; nothing is left after a failure. */
+dop_status dop_plan_write(const dop_compilation *c, const char *path, dop_diag *diag);
+
+#endif

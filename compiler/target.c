@@ -1,0 +1,209 @@
+#include "compiler/target.h"
+
+#include "runtime/doppler.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+enum {
+    CAPS_TIER2 = DOP_CAP_f16_storage | DOP_CAP_f16_math | DOP_CAP_i8_storage,
+    CAPS_TIER1 = CAPS_TIER2 | DOP_CAP_subgroup
+};
+
+/* Tiers: 1 has f16 and subgroups, 2 f16 only, 3 neither.  Their costs are those of a middling desktop GPU. */
+static const dop_target builtin[] = {
+    {"tier1", CAPS_TIER1, 32, 256, 32768, 128, 128, 32, 2147483648u, 400e9, 1, 5, 0.01, false},
+    {"tier2", CAPS_TIER2, 1, 256, 32768, 128, 128, 32, 2147483648u, 400e9, 1, 5, 0.01, false},
+    {"tier3", 0, 1, 128, 16384, 128, 64, 16, 1073741824u, 50e9, 2, 10, 0.01, false},
+    {"lavapipe", CAPS_TIER1, 8, 1024, 32768, 128, 64, 2, 2147483648u, 5e9, 20, 5, 1, true},
+    {"nvidia-hopper", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop_nv | DOP_CAP_int64, 32, 1024, 49152, 128, 168, 132,
+     4294967296u, 4.6e12, 0.15, 1.3, 0.001, false},
+};
+
+static dop_status
+from_device(dop_target *out, dop_diag *diag)
+{
+    dop_device_caps caps;
+    dop_diag ignored = {0};
+    if (dop_device_probe(NULL, &ignored, &caps) != DOP_OK) {
+        /* No device here: compile for the software device that every user can install. */
+        return dop_target_resolve("lavapipe", diag, out);
+    }
+    const char *like = caps.cpu ? "lavapipe" : strstr(caps.name, "NVIDIA") ? "nvidia-hopper" : "tier1";
+    dop_status st = dop_target_resolve(like, diag, out);
+    if (st != DOP_OK)
+        return st;
+    out->caps = caps.caps;
+    out->subgroup = caps.caps & DOP_CAP_subgroup ? caps.subgroup : 1;
+    out->max_workgroup = caps.max_workgroup;
+    out->shared_bytes = caps.shared_bytes;
+    if (caps.cores)
+        out->cores = caps.cores;
+    /* A plan must not depend on how many cores the machine at hand has when they only run software. */
+    if (caps.cpu)
+        out->cores = 2;
+    return DOP_OK;
+}
+
+typedef struct field {
+    const char *name;
+    size_t offset;
+    enum { U32, U64, F64, BOOL } kind;
+} field;
+
+static const field fields[] = {
+    {"subgroup", offsetof(dop_target, subgroup), U32},
+    {"max_workgroup", offsetof(dop_target, max_workgroup), U32},
+    {"shared_bytes", offsetof(dop_target, shared_bytes), U32},
+    {"push_bytes", offsetof(dop_target, push_bytes), U32},
+    {"registers", offsetof(dop_target, registers), U32},
+    {"cores", offsetof(dop_target, cores), U32},
+    {"max_alloc", offsetof(dop_target, max_alloc), U64},
+    {"bandwidth", offsetof(dop_target, bandwidth), F64},
+    {"dispatch_us", offsetof(dop_target, dispatch_us), F64},
+    {"barrier_us", offsetof(dop_target, barrier_us), F64},
+    {"workgroup_us", offsetof(dop_target, workgroup_us), F64},
+    {"cpu", offsetof(dop_target, cpu), BOOL},
+};
+
+static bool
+parse_cap(const char *name, uint32_t *caps)
+{
+#define CAP(bit, id, what)         \
+    if (strcmp(name, #id) == 0) {  \
+        *caps |= DOP_CAP_##id;     \
+        return true;               \
+    }
+    DOP_CAPS(CAP)
+#undef CAP
+    return false;
+}
+
+static dop_status
+set_field(dop_target *t, const char *path, const yaml_node_t *key, const yaml_node_t *value, yaml_document_t *doc,
+          dop_diag *diag)
+{
+    const char *k = (const char *)key->data.scalar.value;
+    long line = (long)key->start_mark.line + 1;
+    if (strcmp(k, "caps") == 0 && value->type == YAML_SEQUENCE_NODE) {
+        t->caps = 0;
+        for (yaml_node_item_t *i = value->data.sequence.items.start; i < value->data.sequence.items.top; i++) {
+            const yaml_node_t *n = yaml_document_get_node(doc, *i);
+            if (n->type != YAML_SCALAR_NODE || !parse_cap((const char *)n->data.scalar.value, &t->caps))
+                return DOP_FAIL_AT(diag, DOP_E_INPUT, path, (long)n->start_mark.line + 1, 0,
+                                   "unknown capability; known: f16_storage f16_math i8_storage subgroup int_dot coop_nv "
+                                   "coop_khr int64");
+        }
+        return DOP_OK;
+    }
+    if (value->type != YAML_SCALAR_NODE)
+        return DOP_FAIL_AT(diag, DOP_E_INPUT, path, line, 0, "%s: expected a value", k);
+    const char *v = (const char *)value->data.scalar.value;
+    char *end = NULL;
+    double num = strtod(v, &end);
+    if (strcmp(k, "name") == 0) {
+        snprintf(t->name, sizeof t->name, "%s", v);
+        return DOP_OK;
+    }
+    if (strcmp(k, "base") == 0) /* handled before */
+        return DOP_OK;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        if (strcmp(fields[i].name, k) != 0)
+            continue;
+        char *at = (char *)t + fields[i].offset;
+        bool number = end != v && *end == 0 && num >= 0;
+        if (fields[i].kind == BOOL) {
+            *(bool *)(void *)at = strcmp(v, "true") == 0;
+            return DOP_OK;
+        }
+        if (!number || (fields[i].kind == U32 && num > 4294967295.0))
+            return DOP_FAIL_AT(diag, DOP_E_INPUT, path, line, 0, "%s: not a number in range: %s", k, v);
+        if (fields[i].kind == U32)
+            *(uint32_t *)(void *)at = (uint32_t)num;
+        else if (fields[i].kind == U64)
+            *(uint64_t *)(void *)at = (uint64_t)num;
+        else
+            *(double *)(void *)at = num;
+        return DOP_OK;
+    }
+    return DOP_FAIL_AT(diag, DOP_E_INPUT, path, line, 0, "unknown field %s", k);
+}
+
+static dop_status
+check_target(const dop_target *t, const char *path, dop_diag *diag)
+{
+    bool pow2 = t->subgroup && (t->subgroup & (t->subgroup - 1)) == 0;
+    if (!pow2 || t->subgroup > 128)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "subgroup must be a power of two up to 128");
+    if (t->max_workgroup < 64)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "max_workgroup must be at least 64");
+    if (t->shared_bytes < 8192 || t->push_bytes < 128)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "shared_bytes must be at least 8192 and push_bytes 128");
+    if (t->cores == 0 || t->max_alloc < (1u << 20))
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "cores must be at least 1 and max_alloc 1 MiB");
+    return DOP_OK;
+}
+
+static dop_status
+from_yaml(const char *path, dop_target *out, dop_diag *diag)
+{
+    dop_map map;
+    yaml_parser_t parser;
+    yaml_document_t doc;
+    dop_status st = dop_map_open(path, diag, &map);
+    if (st != DOP_OK)
+        return st;
+    yaml_parser_initialize(&parser);
+    yaml_parser_set_input_string(&parser, map.data, (size_t)map.size);
+    if (!yaml_parser_load(&parser, &doc)) {
+        st = DOP_FAIL_AT(diag, DOP_E_INPUT, path, (long)parser.problem_mark.line + 1,
+                         (long)parser.problem_mark.column + 1, "not YAML: %s", parser.problem ? parser.problem : "?");
+        goto error;
+    }
+    const yaml_node_t *root = yaml_document_get_root_node(&doc);
+    if (!root || root->type != YAML_MAPPING_NODE) {
+        st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "a target file is a mapping of fields");
+    } else {
+        *out = builtin[0];
+        for (int pass = 0; pass < 2 && st == DOP_OK; pass++)
+            for (yaml_node_pair_t *p = root->data.mapping.pairs.start; p < root->data.mapping.pairs.top && st == DOP_OK;
+                 p++) {
+                const yaml_node_t *k = yaml_document_get_node(&doc, p->key), *v = yaml_document_get_node(&doc, p->value);
+                if (k->type != YAML_SCALAR_NODE)
+                    continue;
+                bool base = strcmp((const char *)k->data.scalar.value, "base") == 0;
+                if (pass == 0 && base && v->type == YAML_SCALAR_NODE)
+                    st = dop_target_resolve((const char *)v->data.scalar.value, diag, out);
+                else if (pass == 1)
+                    st = set_field(out, path, k, v, &doc, diag);
+            }
+        if (st == DOP_OK)
+            st = check_target(out, path, diag);
+    }
+    yaml_document_delete(&doc);
+error:
+    yaml_parser_delete(&parser);
+    dop_map_close(&map);
+    return st;
+}
+
+dop_status
+dop_target_resolve(const char *name, dop_diag *diag, dop_target *out_target)
+{
+    size_t len = strlen(name);
+    memset(out_target, 0, sizeof *out_target);
+    if (strcmp(name, "auto") == 0)
+        return from_device(out_target, diag);
+    for (size_t i = 0; i < sizeof builtin / sizeof *builtin; i++)
+        if (strcmp(builtin[i].name, name) == 0) {
+            *out_target = builtin[i];
+            return DOP_OK;
+        }
+    if (len > 5 && strcmp(name + len - 5, ".yaml") == 0)
+        return from_yaml(name, out_target, diag);
+    return DOP_FAIL(diag, DOP_E_USAGE,
+                    "unknown target %s; known: auto tier1 tier2 tier3 lavapipe nvidia-hopper, or a file ending in .yaml",
+                    name);
+}

@@ -1,0 +1,12 @@
+/* Target profiles: built-in rows, YAML files, the device at hand. */
+#ifndef DOPPLER_COMPILER_TARGET_H
+#define DOPPLER_COMPILER_TARGET_H
+
+#include "ir/target.h"
+#include "runtime/base.h"
+
+/* name: "auto" (the device doppler-exec would pick; without one, lavapipe's row), a built-in name, or a YAML file whose
+ * fields are those of dop_target.  Errors list the built-in names. */
+dop_status dop_target_resolve(const char *name, dop_diag *diag, dop_target *out_target);
+
+#endif
