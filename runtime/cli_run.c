@@ -247,7 +247,7 @@ print_json(const run *r, dop_diag *diag)
                         json_pack("{s:I, s:I, s:I, s:I}", "deviceAllocations", (json_int_t)c.allocations,
                                   "commandBufferRecordings", (json_int_t)c.recordings, "descriptorUpdates",
                                   (json_int_t)c.descriptor_updates, "submissions", (json_int_t)c.submissions));
-    char *text = json_dumps(root, JSON_COMPACT);
+    char *text = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(7));
     json_decref(root);
     if (!text)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");

@@ -37,6 +37,12 @@ check_strings(const dop_plan *plan, dop_diag *diag)
 {
     if (plan->strings_size == 0 || plan->strings[0] != 0 || plan->strings[plan->strings_size - 1] != 0)
         return DAMAGED("section STRINGS does not start and end with a 0 byte");
+    /* Names go into messages and listings: one line each, and nothing that a terminal obeys. */
+    for (uint64_t i = 0; i < plan->strings_size; i++) {
+        unsigned char c = (unsigned char)plan->strings[i];
+        if ((c > 0 && c < 0x20) || c == 0x7f)
+            return DAMAGED("section STRINGS holds control character 0x%02x", c);
+    }
     return DOP_OK;
 }
 

@@ -1,0 +1,486 @@
+/* The plan loader: a good plan, a damaged one, a hostile one whose digests are right, and external weights. */
+#include "tests/unit/plan_builder.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A copy whose alignment open_memory accepts, and that sanitizers see the end of. */
+static uint8_t *
+copy_of(const void *bytes, size_t size)
+{
+    uint8_t *p = aligned_alloc(16, dop_align_u64(size ? size : 1, 16));
+    cr_assert(p);
+    if (size)
+        memcpy(p, bytes, size);
+    return p;
+}
+
+static void
+toy_file(dop_buf *out)
+{
+    plan_builder b;
+    pb_toy(&b);
+    pb_build(&b, out);
+    plan_builder_finish(&b);
+}
+
+Test(plan, opens_and_gives_its_rows)
+{
+    dop_buf file;
+    dop_plan plan;
+    dop_diag diag = {0};
+    toy_file(&file);
+    cr_assert_eq(dop_plan_open_memory(file.data, file.size, &diag, &plan), DOP_OK, "%s", diag.message);
+    cr_assert_eq(plan.n_kernels, 3);
+    cr_assert_eq(plan.n_slots, 4);
+    cr_assert_eq(plan.n_schedules, 4);
+    cr_assert_eq(plan.n_dispatches, 11);
+    cr_assert_eq(plan.step_slot, 2);
+    cr_assert_eq(plan.model->vocab, TOY_VOCAB);
+    cr_assert_eq(plan.card_size, 2);
+    cr_assert_str_eq(dop_plan_string(&plan, plan.model->name), "toy");
+    cr_assert_str_eq(dop_plan_string(&plan, plan.tensors[0].name), "head");
+    float w;
+    memcpy(&w, dop_plan_slot_bytes(&plan, 0) + 4 * 65, sizeof w);
+    cr_assert_float_eq(w, toy_weight(1, 1), 0);
+    cr_assert_eq(dop_plan_verify_weights(&plan, &diag), DOP_OK);
+    dop_plan_close(&plan);
+    dop_buf_finish(&file);
+}
+
+Test(plan, disassembly)
+{
+    dop_buf file, text = {0};
+    dop_plan plan;
+    toy_file(&file);
+    cr_assert_eq(dop_plan_open_memory(file.data, file.size, NULL, &plan), DOP_OK);
+    dop_plan_disasm(&plan, &text);
+    cr_assert(strstr(text.data, "schedule 0 decode profile any tokens 1 dispatches 3 (body 1) barriers 2 greedy\n"),
+              "%s", text.data);
+    cr_assert(strstr(text.data, "| pick             toy_pick "), "%s", text.data);
+    cr_assert(strstr(text.data, "step+0:32832"), "%s", text.data);
+    dop_buf_finish(&text);
+    dop_plan_close(&plan);
+    dop_buf_finish(&file);
+}
+
+/* No byte of the file is outside of some check. */
+Test(plan, every_changed_byte_is_noticed)
+{
+    dop_buf file;
+    toy_file(&file);
+    uint8_t *bytes = copy_of(file.data, file.size);
+    size_t by_weights = 0;
+    for (size_t i = 0; i < file.size; i++) {
+        dop_plan plan;
+        dop_diag diag = {0};
+        bytes[i] ^= (uint8_t)(1u << (i % 8));
+        dop_status st = dop_plan_open_memory(bytes, file.size, &diag, &plan);
+        if (st == DOP_OK) {
+            st = dop_plan_verify_weights(&plan, &diag);
+            by_weights++;
+            dop_plan_close(&plan);
+        }
+        cr_assert_eq(st, DOP_E_INPUT, "byte %zu changed and nobody noticed", i);
+        cr_assert(diag.message[0] && !strchr(diag.message, '\n'));
+        bytes[i] ^= (uint8_t)(1u << (i % 8));
+    }
+    cr_assert_eq(by_weights, 64 * 64 * 4);
+    free(bytes);
+    dop_buf_finish(&file);
+}
+
+Test(plan, every_truncation_is_noticed)
+{
+    dop_buf file;
+    toy_file(&file);
+    for (size_t n = 0; n < file.size; n += n < 1024 ? 1 : 97) {
+        uint8_t *bytes = copy_of(file.data, n);
+        dop_plan plan;
+        dop_diag diag = {0};
+        cr_assert_eq(dop_plan_open_memory(bytes, n, &diag, &plan), DOP_E_INPUT, "%zu bytes", n);
+        cr_assert(strstr(diag.message, n < 8 ? "not a Doppler plan" : "truncated"), "%zu bytes: %s", n, diag.message);
+        free(bytes);
+    }
+    dop_buf_finish(&file);
+}
+
+/* Opens changed bytes and expects one message. */
+static void
+expect_bytes(const uint8_t *bytes, size_t size, const char *want)
+{
+    dop_plan plan;
+    dop_diag diag = {0};
+    cr_assert_eq(dop_plan_open_memory(bytes, size, &diag, &plan), DOP_E_INPUT, "accepted; expected: %s", want);
+    cr_assert(strstr(diag.message, want), "\"%s\" does not say \"%s\"", diag.message, want);
+}
+
+Test(plan, header_errors_have_their_own_message)
+{
+    dop_buf file;
+    toy_file(&file);
+    uint8_t *b = copy_of(file.data, file.size);
+    dop_plan_header *h = (dop_plan_header *)(void *)b;
+    dop_plan_section *s = (dop_plan_section *)(void *)(b + sizeof *h);
+
+    h->magic[3] = 'x';
+    expect_bytes(b, file.size, "not a Doppler plan");
+    h->magic[3] = 'P';
+    h->version = 7;
+    expect_bytes(b, file.size, "format version 7 and this program reads version 1: compile it again");
+    h->version = DOP_PLAN_VERSION;
+    h->file_size--;
+    expect_bytes(b, file.size, "where its header says");
+    h->file_size += 2;
+    expect_bytes(b, file.size, "truncated: ");
+    h->file_size--;
+    h->digest++;
+    expect_bytes(b, file.size, "the digest of its header does not match");
+    h->digest--;
+    h->n_sections = 1000000;
+    expect_bytes(b, file.size, "its section table does not fit (1000000 sections)");
+    h->n_sections = 0;
+    h->digest = dop_plan_header_digest(h, s, 0);
+    expect_bytes(b, file.size, "padding at its end is not 0"); /* what was the table belongs to nobody */
+    free(b);
+    dop_buf_finish(&file);
+}
+
+/* Changes the section table (digests follow) and expects one message. */
+#define EXPECT_TABLE(change, want)                                              \
+    do {                                                                        \
+        uint8_t *b = copy_of(file.data, file.size);                             \
+        dop_plan_header *h = (dop_plan_header *)(void *)b;                      \
+        dop_plan_section *s = (dop_plan_section *)(void *)(b + sizeof *h);      \
+        change;                                                                 \
+        h->digest = dop_plan_header_digest(h, s, h->n_sections);                \
+        expect_bytes(b, file.size, want);                                       \
+        free(b);                                                                \
+    } while (0)
+
+Test(plan, section_table_errors)
+{
+    dop_buf file;
+    toy_file(&file);
+    EXPECT_TABLE(s[1].kind = 30, "section kind 30 is not known");
+    EXPECT_TABLE(s[1].kind = UINT32_MAX, "section kind 4294967295 is not known");
+    EXPECT_TABLE(s[2].kind = DOP_SEC_STRINGS, "section STRINGS"); /* row size 1 fits: twice */
+    EXPECT_TABLE(s[4].row_bytes = 20, "section PROFILES has rows of 20 bytes");
+    EXPECT_TABLE(s[4].row_bytes = 0, "section PROFILES has rows of 0 bytes");
+    EXPECT_TABLE(s[5].size -= 4, "section KERNELS has rows of");
+    EXPECT_TABLE(s[3].offset = UINT64_MAX - 15, "leaves the file");
+    EXPECT_TABLE(s[3].size = UINT64_MAX - 15, "leaves the file");
+    EXPECT_TABLE(s[3].size = file.size, "leaves the file");
+    EXPECT_TABLE(s[3].offset += 1, "is misaligned");
+    EXPECT_TABLE(s[3].offset = s[2].offset, "overlaps");
+    EXPECT_TABLE(s[0].digest++, "the digest of section STRINGS does not match");
+    EXPECT_TABLE(s[6].digest++, "the digest of section SPIRV does not match");
+    dop_buf_finish(&file);
+}
+
+/* Builds a changed toy and expects a message, or NULL for acceptance. */
+static void
+expect_rows(plan_builder *b, const char *want)
+{
+    dop_buf file;
+    dop_plan plan;
+    dop_diag diag = {0};
+    pb_build(b, &file);
+    dop_status st = dop_plan_open_memory(file.data, file.size, &diag, &plan);
+    cr_assert_eq(st, want ? DOP_E_INPUT : DOP_OK, "expected \"%s\", got \"%s\"", want ? want : "acceptance",
+                 diag.message);
+    if (want)
+        cr_assert(strstr(diag.message, want), "\"%s\" does not say \"%s\"", diag.message, want);
+    else
+        dop_plan_close(&plan);
+    dop_buf_finish(&file);
+}
+
+#define EXPECT_ROW(name, type, row, field, value, want) \
+    do {                                                \
+        type *r = PB_AT(&b, name, type, row);           \
+        type was = *r;                                  \
+        r->field = (value);                             \
+        expect_rows(&b, want);                          \
+        *r = was;                                       \
+    } while (0)
+
+Test(plan, model_and_profile_rows)
+{
+    plan_builder b;
+    pb_toy(&b);
+    expect_rows(&b, NULL);
+    EXPECT_ROW(MODEL, dop_plan_model, 0, vocab, 0, "vocabulary of 0 tokens");
+    EXPECT_ROW(MODEL, dop_plan_model, 0, vocab, UINT32_MAX, "vocabulary of 4294967295 tokens");
+    EXPECT_ROW(MODEL, dop_plan_model, 0, ctx, 0, "context of 0 positions");
+    EXPECT_ROW(MODEL, dop_plan_model, 0, ctx, UINT32_MAX, "context of");
+    EXPECT_ROW(MODEL, dop_plan_model, 0, bos_id, -2, "BOS id -2");
+    EXPECT_ROW(MODEL, dop_plan_model, 0, bos_id, 64, "BOS id 64");
+    EXPECT_ROW(MODEL, dop_plan_model, 0, n_end_ids, 17, "17 end ids");
+    EXPECT_ROW(MODEL, dop_plan_model, 0, end_ids[0], 64, "end id 64");
+    EXPECT_ROW(MODEL, dop_plan_model, 0, name, 1u << 30, "a string of the model row");
+    EXPECT_ROW(MODEL, dop_plan_model, 0, kernel_path, UINT32_MAX, "a string of the model row");
+    EXPECT_ROW(MODEL, dop_plan_model, 0, temperature, (float)(0.0 / 0.0 * 0), "sampling defaults are not numbers");
+    EXPECT_ROW(PROFILES, dop_plan_profile, 0, name, UINT32_MAX, "the name of profile 0");
+    EXPECT_ROW(PROFILES, dop_plan_profile, 0, subgroup, 12, "subgroup size of 12");
+    plan_builder_finish(&b);
+}
+
+Test(plan, kernel_rows)
+{
+    plan_builder b;
+    pb_toy(&b);
+    EXPECT_ROW(KERNELS, dop_plan_kernel, 0, name, UINT32_MAX, "a string of kernel 0");
+    EXPECT_ROW(KERNELS, dop_plan_kernel, 1, spirv_first, UINT32_MAX, "lie outside section SPIRV");
+    EXPECT_ROW(KERNELS, dop_plan_kernel, 1, spirv_words, UINT32_MAX, "lie outside section SPIRV");
+    EXPECT_ROW(KERNELS, dop_plan_kernel, 1, spirv_words, 0, "kernel toy_rows is not a SPIR-V module");
+    EXPECT_ROW(KERNELS, dop_plan_kernel, 1, spirv_first, 1, "kernel toy_rows is not a SPIR-V module");
+    EXPECT_ROW(KERNELS, dop_plan_kernel, 0, spirv_words, 40, "kernel toy_write is not a");
+    EXPECT_ROW(KERNELS, dop_plan_kernel, 0, local[0], 32, "its module has workgroups of 64 x 1 x 1, its row says 32");
+    EXPECT_ROW(KERNELS, dop_plan_kernel, 0, local[1], 0, "workgroup of 64 x 0 x 1");
+    EXPECT_ROW(KERNELS, dop_plan_kernel, 0, local[2], 4096, "262144 invocations");
+    EXPECT_ROW(KERNELS, dop_plan_kernel, 0, subgroup, 3, "subgroup size 3");
+    EXPECT_ROW(KERNELS, dop_plan_kernel, 0, push_bytes, 12, "12 bytes of push constants");
+    EXPECT_ROW(KERNELS, dop_plan_kernel, 0, push_bytes, 256, "256 bytes of push constants");
+    EXPECT_ROW(KERNELS, dop_plan_kernel, 0, push_bytes, 24, "passes 2 arguments to kernel toy_write, which takes 3");
+    plan_builder_finish(&b);
+}
+
+Test(plan, slot_and_argument_rows)
+{
+    plan_builder b;
+    pb_toy(&b);
+    EXPECT_ROW(SLOTS, dop_plan_slot, 0, kind, 0, "slot 0 has kind 0");
+    EXPECT_ROW(SLOTS, dop_plan_slot, 0, kind, 6, "slot 0 has kind 6");
+    EXPECT_ROW(SLOTS, dop_plan_slot, 0, name, UINT32_MAX, "the name of slot 0");
+    EXPECT_ROW(SLOTS, dop_plan_slot, 0, size, 0, "slot 0 has 0 bytes");
+    EXPECT_ROW(SLOTS, dop_plan_slot, 0, size, UINT64_MAX, "slot 0 has 18446744073709551615 bytes");
+    EXPECT_ROW(SLOTS, dop_plan_slot, 0, size, 64 * 64 * 4 + 1, "slot 0 reads past the end of the weights");
+    EXPECT_ROW(SLOTS, dop_plan_slot, 0, file_offset, UINT64_MAX, "slot 0 reads past the end of the weights");
+    EXPECT_ROW(SLOTS, dop_plan_slot, 0, file_offset, 1, "slot 0 reads past the end of the weights");
+    EXPECT_ROW(SLOTS, dop_plan_slot, 0, file, 0, "slot 0 is in external file 0 of 0");
+    EXPECT_ROW(SLOTS, dop_plan_slot, 1, kind, DOP_SLOT_STEP, "the step record has 512 bytes");
+    EXPECT_ROW(SLOTS, dop_plan_slot, 2, size, sizeof(dop_step) - 1, "the step record has 32831 bytes");
+    EXPECT_ROW(SLOTS, dop_plan_slot, 2, kind, DOP_SLOT_STATE, "no step record");
+    EXPECT_ROW(ARGS, dop_plan_arg, 3, slot, 4, "argument 3 is in slot 4 of 4");
+    EXPECT_ROW(ARGS, dop_plan_arg, 3, value, UINT32_MAX, "the name of argument 3");
+    EXPECT_ROW(ARGS, dop_plan_arg, 3, size, 513, "argument 3 () leaves its slot");
+    EXPECT_ROW(ARGS, dop_plan_arg, 3, offset, UINT64_MAX - 511, "argument 3 () leaves its slot");
+    uint32_t second = pb_slot(&b, DOP_SLOT_STEP, "step again", sizeof(dop_step));
+    expect_rows(&b, "more than one step record");
+    PB_AT(&b, SLOTS, dop_plan_slot, second)->kind = DOP_SLOT_SCRATCH;
+    expect_rows(&b, NULL);
+    plan_builder_finish(&b);
+}
+
+Test(plan, dispatch_schedule_and_tensor_rows)
+{
+    plan_builder b;
+    pb_toy(&b);
+    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, kernel, 3, "dispatch 1 runs kernel 3 of 3");
+    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, label, UINT32_MAX, "a string of dispatch 1");
+    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, grid[2], 0, "dispatch 1 has a grid of 1 x 1 x 0");
+    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, n_args, 17, "dispatch 1 has arguments");
+    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, first_arg, UINT32_MAX - 1, "dispatch 1 has arguments");
+    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, n_args, 3, "passes 3 arguments to kernel toy_rows, which takes 4");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, kind, 0, "schedule 1 has kind 0");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, kind, 4, "schedule 1 has kind 4");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, profile, 1, "profile 1");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, greedy, 2, "greedy 2");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, max_tokens, 2, "schedule 0 takes 2 tokens");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, max_tokens, 0, "schedule 1 takes 0 tokens");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, max_tokens, 4097, "schedule 1 takes 4097 tokens");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, n_dispatches, 0, "schedule 1 has dispatches");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, first_dispatch, UINT32_MAX, "schedule 1 has dispatches");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, n_body, 4, "schedule 1 has dispatches");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, logits_slot, 0, "which is none for results");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, logits_slot, 9, "schedule 1 has its logits in slot 9");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, logits_offset, 8 * 256 - 252, "the logits of schedule 1 leave");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, logits_offset, 2, "the logits of schedule 1 leave");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, logits_offset, UINT64_MAX - 3, "the logits of schedule 1 leave");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 3, max_tokens, 9, "the logits of schedule 3 leave");
+    EXPECT_ROW(TENSORS, dop_plan_tensor, 0, name, UINT32_MAX, "the name of tensor 0");
+    EXPECT_ROW(TENSORS, dop_plan_tensor, 0, slot, 4, "tensor head leaves its slot");
+    EXPECT_ROW(TENSORS, dop_plan_tensor, 0, offset, UINT64_MAX, "tensor head leaves its slot");
+    plan_builder_finish(&b);
+}
+
+Test(plan, missing_sections)
+{
+    static const struct {
+        uint32_t section;
+        const char *want;
+    } cases[] = {
+        {DOP_SEC_STRINGS, "section STRINGS is missing"},     {DOP_SEC_MODEL, "section MODEL is missing"},
+        {DOP_SEC_PROFILES, "section PROFILES is missing"},   {DOP_SEC_KERNELS, "section KERNELS is missing"},
+        {DOP_SEC_SPIRV, "section SPIRV is missing"},         {DOP_SEC_SLOTS, "section SLOTS is missing"},
+        {DOP_SEC_SCHEDULES, "section SCHEDULES is missing"}, {DOP_SEC_DISPATCHES, "dispatches 0..+3 of 0"},
+        {DOP_SEC_ARGS, "arguments 0..+2 of 0"},              {DOP_SEC_WEIGHTS, "reads past the end of the weights"},
+        {DOP_SEC_CARD, NULL},                                {DOP_SEC_IR, NULL},
+        {DOP_SEC_TENSORS, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        plan_builder b;
+        pb_toy(&b);
+        dop_buf_finish(&b.sections[cases[i].section]);
+        expect_rows(&b, cases[i].want);
+        plan_builder_finish(&b);
+    }
+    plan_builder b;
+    pb_toy(&b);
+    dop_buf_append(&b.sections[DOP_SEC_STRINGS], "x", 1);
+    expect_rows(&b, "section STRINGS does not start and end with a 0 byte");
+    dop_buf_append(&b.sections[DOP_SEC_STRINGS], "\033[2J", 5);
+    expect_rows(&b, "section STRINGS holds control character 0x1b");
+    plan_builder_finish(&b);
+}
+
+/* Any row bytes behind right digests: refused, or good enough to be walked. */
+Test(plan, random_rows_do_no_harm)
+{
+    dop_buf file;
+    toy_file(&file);
+    uint8_t *b = copy_of(file.data, file.size);
+    uint64_t seed = 1;
+    size_t accepted = 0;
+    const dop_plan_section *s = (const dop_plan_section *)(const void *)(b + sizeof(dop_plan_header));
+    for (int i = 0; i < 4000; i++) {
+        memcpy(b, file.data, file.size);
+        uint32_t n_changes = 1 + (uint32_t)(i % 4);
+        for (uint32_t c = 0; c < n_changes; c++) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            const dop_plan_section *in = &s[(seed >> 33) % ((const dop_plan_header *)(const void *)b)->n_sections];
+            uint64_t at = in->offset + (seed >> 20) % in->size;
+            b[at] = (uint8_t)(seed >> 56);
+        }
+        pb_redigest(b);
+        dop_plan plan;
+        dop_diag diag = {0};
+        if (dop_plan_open_memory(b, file.size, &diag, &plan) == DOP_OK) {
+            dop_buf text = {0};
+            dop_plan_disasm(&plan, &text);
+            cr_assert_eq(dop_plan_verify_weights(&plan, &diag), DOP_OK);
+            dop_buf_finish(&text);
+            dop_plan_close(&plan);
+            accepted++;
+        }
+    }
+    cr_assert(accepted > 100 && accepted < 4000, "%zu accepted", accepted);
+    free(b);
+    dop_buf_finish(&file);
+}
+
+/* ---- external weights ----------------------------------------------------------------------------------------------*/
+
+typedef struct folder {
+    char dir[32], plan[64], weights[64];
+} folder;
+
+static void
+write_bytes(const char *path, const void *bytes, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+    cr_assert(f, "%s", path);
+    cr_assert_eq(fwrite(bytes, 1, size, f), size);
+    cr_assert_eq(fclose(f), 0);
+}
+
+/* A toy whose weights are a file beside it, with `name` in its row. */
+static void
+external_toy(folder *f, const char *name)
+{
+    plan_builder b;
+    dop_buf file;
+    strcpy(f->dir, "/tmp/doppler-test-XXXXXX");
+    cr_assert(mkdtemp(f->dir));
+    snprintf(f->plan, sizeof f->plan, "%s/toy.plan", f->dir);
+    snprintf(f->weights, sizeof f->weights, "%s/toy.weights", f->dir);
+    pb_toy(&b);
+    dop_buf *w = &b.sections[DOP_SEC_WEIGHTS];
+    dop_plan_file row = {.name = pb_string(&b, name), .size = w->size, .digest = dop_plan_digest(w->data, w->size)};
+    PB_ROW(&b, FILES, row);
+    write_bytes(f->weights, w->data, w->size);
+    dop_buf_finish(w);
+    PB_AT(&b, SLOTS, dop_plan_slot, 0)->file = 0;
+    pb_build(&b, &file);
+    write_bytes(f->plan, file.data, file.size);
+    dop_buf_finish(&file);
+    plan_builder_finish(&b);
+}
+
+static void
+remove_folder(folder *f)
+{
+    unlink(f->plan);
+    unlink(f->weights);
+    cr_assert_eq(rmdir(f->dir), 0);
+}
+
+static void
+expect_external(const folder *f, const char *want)
+{
+    dop_plan plan;
+    dop_diag diag = {0};
+    dop_status st = dop_plan_open(f->plan, &diag, &plan);
+    if (st == DOP_OK) {
+        st = dop_plan_verify_weights(&plan, &diag);
+        dop_plan_close(&plan);
+    }
+    cr_assert_eq(st == DOP_OK, want == NULL, "%s", diag.message);
+    if (want) {
+        char all[2048];
+        snprintf(all, sizeof all, "%s: %s", diag.path, diag.message);
+        cr_assert(strstr(all, want), "\"%s\" does not say \"%s\"", all, want);
+    }
+}
+
+Test(plan, external_weights)
+{
+    folder f;
+    external_toy(&f, "toy.weights");
+    expect_external(&f, NULL);
+    dop_map map;
+    cr_assert_eq(dop_map_open(f.weights, NULL, &map), DOP_OK);
+    uint8_t *bytes = copy_of(map.data, map.size);
+    size_t size = map.size;
+    dop_map_close(&map);
+    bytes[100] ^= 1;
+    write_bytes(f.weights, bytes, size);
+    expect_external(&f, "the digest of the external weights toy.weights does not match");
+    write_bytes(f.weights, bytes, size - 1);
+    expect_external(&f, "16383 bytes where the plan expects 16384");
+    unlink(f.weights);
+    expect_external(&f, "toy.weights: cannot open");
+    free(bytes);
+    remove_folder(&f);
+}
+
+Test(plan, external_weights_stay_in_the_folder)
+{
+    static const char *const names[] = {"/etc/passwd", "../toy.weights", "", "a/../../b"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        folder f;
+        external_toy(&f, names[i]);
+        expect_external(&f, "not a name inside the plan's directory");
+        remove_folder(&f);
+    }
+}
+
+Test(plan, files_that_are_no_plans)
+{
+    dop_plan plan;
+    dop_diag diag = {0};
+    cr_assert_eq(dop_plan_open("/nonexistent.plan", &diag, &plan), DOP_E_IO);
+    cr_assert(strstr(diag.message, "cannot open"));
+    memset(&diag, 0, sizeof diag);
+    cr_assert_eq(dop_plan_open("/tmp", &diag, &plan), DOP_E_IO);
+    cr_assert(strstr(diag.message, "not a regular file"));
+    memset(&diag, 0, sizeof diag);
+    cr_assert_eq(dop_plan_open(DOP_SOURCE_DIR "/CMakeLists.txt", &diag, &plan), DOP_E_INPUT);
+    cr_assert(strstr(diag.message, "not a Doppler plan"));
+    dop_plan_close(&plan);
+}

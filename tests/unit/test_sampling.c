@@ -1,0 +1,251 @@
+/* The order of the filters, their limits, and the distribution that comes out. */
+#include "runtime/sampling.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { VOCAB = 1000 };
+
+/* Logits with a clear order: 500, 501, 499, ... are the largest. */
+static void
+fill_logits(float *logits)
+{
+    for (int i = 0; i < VOCAB; i++)
+        logits[i] = -0.05f * fabsf((float)i - 500.1f);
+}
+
+static void
+make(dop_sampler *s, dop_sampling p)
+{
+    cr_assert_eq(dop_sampler_init(s, VOCAB, NULL), DOP_OK);
+    dop_sampler_set(s, &p);
+}
+
+/* Draws n times; counts[id]. */
+static void
+draw(dop_sampling p, const float *logits, size_t n, unsigned *counts)
+{
+    dop_sampler s;
+    make(&s, p);
+    memset(counts, 0, VOCAB * sizeof *counts);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t id = dop_sampler_pick(&s, logits, NULL, 0);
+        cr_assert_lt(id, VOCAB);
+        counts[id]++;
+    }
+    dop_sampler_finish(&s);
+}
+
+static unsigned
+n_drawn(const unsigned *counts)
+{
+    unsigned n = 0;
+    for (int i = 0; i < VOCAB; i++)
+        n += counts[i] > 0;
+    return n;
+}
+
+Test(sampling, reference_numbers_of_the_generator)
+{
+    /* xoshiro256** from the state that splitmix64 makes of seed 0; computed with the published C code. */
+    dop_rng r;
+    dop_rng_seed(&r, 0);
+    cr_assert_eq(r.s[0], 0xe220a8397b1dcdafu);
+    cr_assert_eq(r.s[1], 0x6e789e6aa1b965f4u);
+    cr_assert_eq(r.s[2], 0x06c45d188009454fu);
+    cr_assert_eq(r.s[3], 0xf88bb8a8724c81ecu);
+    cr_assert_eq(dop_rng_next(&r), 0x99ec5f36cb75f2b4u);
+    cr_assert_eq(dop_rng_next(&r), 0xbf6e1f784956452au);
+}
+
+Test(sampling, greedy)
+{
+    float logits[VOCAB];
+    dop_sampler s;
+    fill_logits(logits);
+    make(&s, (dop_sampling){.repeat_penalty = 1});
+    cr_assert_eq(dop_sampler_pick(&s, logits, NULL, 0), 500);
+    logits[7] = logits[500];
+    cr_assert_eq(dop_sampler_pick(&s, logits, NULL, 0), 7, "the first of equals");
+    logits[7] = NAN;
+    cr_assert_eq(dop_sampler_pick(&s, logits, NULL, 0), 500);
+    logits[9] = INFINITY;
+    cr_assert_eq(dop_sampler_pick(&s, logits, NULL, 0), 9);
+    for (int i = 0; i < VOCAB; i++)
+        logits[i] = NAN;
+    cr_assert_eq(dop_sampler_pick(&s, logits, NULL, 0), 0);
+    s.params.temperature = 1;
+    cr_assert_eq(dop_sampler_pick(&s, logits, NULL, 0), 0);
+    dop_sampler_finish(&s);
+    cr_assert(dop_sampling_is_greedy(&(dop_sampling){.repeat_penalty = 1}));
+    cr_assert(dop_sampling_is_greedy(&(dop_sampling){.temperature = -1, .repeat_penalty = 2}));
+    cr_assert(!dop_sampling_is_greedy(&(dop_sampling){.repeat_penalty = 2, .repeat_last_n = 3}));
+    cr_assert(!dop_sampling_is_greedy(&(dop_sampling){.temperature = 0.1f, .repeat_penalty = 1}));
+}
+
+Test(sampling, frequencies_follow_the_softmax)
+{
+    float logits[VOCAB];
+    unsigned counts[VOCAB];
+    enum { N = 200000 };
+    const double temperature = 0.8;
+    fill_logits(logits);
+    draw((dop_sampling){.temperature = (float)temperature, .repeat_penalty = 1, .seed = 3}, logits, N, counts);
+    double total = 0;
+    for (int i = 0; i < VOCAB; i++)
+        total += exp((double)logits[i] / temperature);
+    double chi2 = 0, cells = 0;
+    for (int i = 0; i < VOCAB; i++) {
+        double want = exp((double)logits[i] / temperature) / total * N;
+        if (want < 20)
+            continue;
+        chi2 += ((double)counts[i] - want) * ((double)counts[i] - want) / want;
+        cells++;
+    }
+    cr_assert_gt(cells, 50);
+    cr_assert_lt(chi2, cells + 6 * sqrt(2 * cells), "chi square %g over %g cells", chi2, cells);
+}
+
+Test(sampling, top_k_keeps_exactly_k)
+{
+    float logits[VOCAB];
+    unsigned counts[VOCAB];
+    fill_logits(logits);
+    for (uint32_t k = 1; k < 12; k++) {
+        draw((dop_sampling){.temperature = 5, .top_k = k, .repeat_penalty = 1}, logits, 4000, counts);
+        cr_assert_eq(n_drawn(counts), k);
+        /* 500, 501, 499, 502, 498, ... */
+        for (uint32_t i = 0; i < k; i++)
+            cr_assert_gt(counts[i % 2 ? 500 + (i + 1) / 2 : 500 - i / 2], 0, "k %u, rank %u", k, i);
+    }
+    /* Equal logits: the lower ids stay. */
+    for (int i = 0; i < VOCAB; i++)
+        logits[i] = 1;
+    draw((dop_sampling){.temperature = 1, .top_k = 3, .repeat_penalty = 1}, logits, 1000, counts);
+    cr_assert_eq(n_drawn(counts), 3);
+    cr_assert(counts[0] && counts[1] && counts[2]);
+}
+
+/* How many tokens the smallest set of probability p has, by definition. */
+static unsigned
+nucleus(const float *logits, double p, double temperature)
+{
+    double total = 0, sum = 0;
+    for (int i = 0; i < VOCAB; i++)
+        total += exp((double)logits[i] / temperature);
+    for (unsigned k = 0; k < VOCAB; k++) {
+        unsigned id = k % 2 ? 500 + (k + 1) / 2 : 500 - k / 2;
+        sum += exp((double)logits[id] / temperature);
+        if (sum >= p * total)
+            return k + 1;
+    }
+    return VOCAB;
+}
+
+Test(sampling, top_p_keeps_the_smallest_set_before_the_temperature)
+{
+    float logits[VOCAB];
+    unsigned counts[VOCAB];
+    fill_logits(logits);
+    const float ps[] = {0.01f, 0.1f, 0.5f, 0.9f};
+    for (size_t i = 0; i < sizeof ps / sizeof ps[0]; i++) {
+        draw((dop_sampling){.temperature = 50, .top_p = ps[i], .repeat_penalty = 1}, logits, 50000, counts);
+        cr_assert_eq(n_drawn(counts), nucleus(logits, (double)ps[i], 1), "p %g: %u", (double)ps[i], n_drawn(counts));
+    }
+    /* With top-k in front, probabilities are those among the k. */
+    draw((dop_sampling){.temperature = 50, .top_k = 4, .top_p = 0.5f, .repeat_penalty = 1}, logits, 5000, counts);
+    cr_assert_eq(n_drawn(counts), 2);
+    /* 1 and 0 mean all. */
+    draw((dop_sampling){.temperature = 1000, .top_p = 1, .repeat_penalty = 1}, logits, 50000, counts);
+    cr_assert_eq(n_drawn(counts), VOCAB);
+}
+
+Test(sampling, min_p)
+{
+    float logits[VOCAB];
+    unsigned counts[VOCAB];
+    fill_logits(logits);
+    draw((dop_sampling){.temperature = 100, .min_p = 0.5f, .repeat_penalty = 1}, logits, 20000, counts);
+    for (int i = 0; i < VOCAB; i++)
+        cr_assert_eq(counts[i] > 0, exp((double)(logits[i] - logits[500])) >= 0.5, "token %d", i);
+    draw((dop_sampling){.temperature = 100, .min_p = 1, .repeat_penalty = 1}, logits, 100, counts);
+    cr_assert_eq(counts[500], 100);
+}
+
+Test(sampling, repetition_penalty)
+{
+    float logits[VOCAB];
+    for (int i = 0; i < VOCAB; i++)
+        logits[i] = (float)-i;
+    logits[1] = 4;
+    logits[2] = 3;
+    dop_sampler s;
+    make(&s, (dop_sampling){.repeat_penalty = 2, .repeat_last_n = 2});
+    const uint32_t history[] = {1, 1, 5};
+    cr_assert_eq(dop_sampler_pick(&s, logits, history, 1), 2, "4 / 2 is less than 3");
+    cr_assert_eq(dop_sampler_pick(&s, logits, history, 2), 2, "twice in the history is penalized once");
+    cr_assert_eq(dop_sampler_pick(&s, logits, history + 2, 1), 1);
+    const uint32_t old[] = {1, 5, 5};
+    cr_assert_eq(dop_sampler_pick(&s, logits, old, 3), 1, "outside of the last two");
+    for (int i = 0; i < VOCAB; i++)
+        logits[i] = -10;
+    logits[1] = -4;
+    logits[2] = -6;
+    cr_assert_eq(dop_sampler_pick(&s, logits, history, 1), 2, "-4 * 2 is less than -6");
+    const uint32_t foreign[] = {VOCAB, UINT32_MAX};
+    cr_assert_eq(dop_sampler_pick(&s, logits, foreign, 2), 1);
+    dop_sampler_finish(&s);
+}
+
+Test(sampling, same_seed_same_draws)
+{
+    float logits[VOCAB];
+    uint32_t a[100], b[100];
+    fill_logits(logits);
+    dop_sampler s;
+    dop_sampling p = {.temperature = 1, .top_k = 40, .top_p = 0.95f, .min_p = 0.01f, .repeat_penalty = 1.1f,
+                      .repeat_last_n = 64, .seed = 42};
+    make(&s, p);
+    for (uint32_t i = 0; i < 100; i++)
+        a[i] = dop_sampler_pick(&s, logits, a, i);
+    dop_sampler_set(&s, &p);
+    for (uint32_t i = 0; i < 100; i++)
+        b[i] = dop_sampler_pick(&s, logits, b, i);
+    cr_assert_arr_eq(a, b, sizeof a);
+    dop_sampler_finish(&s);
+}
+
+/* The fast selection of top-p against a plain sort, on flat and on steep logits. */
+Test(sampling, top_p_on_random_logits)
+{
+    float logits[VOCAB];
+    dop_rng r;
+    dop_rng_seed(&r, 9);
+    for (int round = 0; round < 60; round++) {
+        double spread = pow(2, round % 8 - 1);
+        for (int i = 0; i < VOCAB; i++)
+            logits[i] = (float)(dop_rng_unit(&r) * spread * 4);
+        double p = 0.05 + 0.94 * dop_rng_unit(&r), total = 0, sum = 0;
+        for (int i = 0; i < VOCAB; i++)
+            total += exp((double)logits[i]);
+        /* The least likely token that is kept, by taking the largest one again and again. */
+        float left[VOCAB], lowest = INFINITY;
+        memcpy(left, logits, sizeof left);
+        while (sum < p * total) {
+            uint32_t best = dop_argmax(left, VOCAB);
+            lowest = left[best];
+            sum += exp((double)lowest);
+            left[best] = -INFINITY;
+        }
+        unsigned counts[VOCAB], kept = 0;
+        draw((dop_sampling){.temperature = 1000, .top_p = (float)p, .repeat_penalty = 1}, logits, 3000, counts);
+        for (int i = 0; i < VOCAB; i++) {
+            cr_assert(!counts[i] || logits[i] >= lowest - 1e-4f, "round %d: token %d is outside", round, i);
+            kept += logits[i] >= lowest;
+        }
+        cr_assert_geq(n_drawn(counts), (kept < 300 ? kept : 300) * 8 / 10, "round %d: %u of %u", round, n_drawn(counts),
+                      kept);
+    }
+}
