@@ -5,9 +5,9 @@
 #include <string.h>
 
 enum {
-    max_nesting = 4,       /* arrays in arrays */
-    max_name = 65535,      /* bytes of a key or tensor name */
-    min_kv = 8 + 4 + 1,    /* bytes in the file: key length, type, smallest value */
+    max_nesting = 4,    /* arrays in arrays */
+    max_name = 65535,   /* bytes of a key or tensor name */
+    min_kv = 8 + 4 + 1, /* bytes in the file: key length, type, smallest value */
     min_tensor = 8 + 4 + 4 + 8,
 };
 
@@ -16,14 +16,14 @@ static const struct {
     uint32_t type;
     dop_gguf_tensor_info info;
 } tensor_types[] = {
-    {0, {"F32", 1, 4}},        {1, {"F16", 1, 2}},        {2, {"Q4_0", 32, 18}},     {3, {"Q4_1", 32, 20}},
-    {6, {"Q5_0", 32, 22}},     {7, {"Q5_1", 32, 24}},     {8, {"Q8_0", 32, 34}},     {9, {"Q8_1", 32, 36}},
-    {10, {"Q2_K", 256, 84}},   {11, {"Q3_K", 256, 110}},  {12, {"Q4_K", 256, 144}},  {13, {"Q5_K", 256, 176}},
-    {14, {"Q6_K", 256, 210}},  {15, {"Q8_K", 256, 292}},  {16, {"IQ2_XXS", 256, 66}}, {17, {"IQ2_XS", 256, 74}},
-    {18, {"IQ3_XXS", 256, 98}}, {19, {"IQ1_S", 256, 50}}, {20, {"IQ4_NL", 32, 18}},  {21, {"IQ3_S", 256, 110}},
-    {22, {"IQ2_S", 256, 82}},  {23, {"IQ4_XS", 256, 136}}, {24, {"I8", 1, 1}},       {25, {"I16", 1, 2}},
-    {26, {"I32", 1, 4}},       {27, {"I64", 1, 8}},       {28, {"F64", 1, 8}},       {29, {"IQ1_M", 256, 56}},
-    {30, {"BF16", 1, 2}},      {34, {"TQ1_0", 256, 54}},  {35, {"TQ2_0", 256, 66}},  {39, {"MXFP4", 32, 17}},
+    {0, {"F32", 1, 4}},         {1, {"F16", 1, 2}},         {2, {"Q4_0", 32, 18}},      {3, {"Q4_1", 32, 20}},
+    {6, {"Q5_0", 32, 22}},      {7, {"Q5_1", 32, 24}},      {8, {"Q8_0", 32, 34}},      {9, {"Q8_1", 32, 36}},
+    {10, {"Q2_K", 256, 84}},    {11, {"Q3_K", 256, 110}},   {12, {"Q4_K", 256, 144}},   {13, {"Q5_K", 256, 176}},
+    {14, {"Q6_K", 256, 210}},   {15, {"Q8_K", 256, 292}},   {16, {"IQ2_XXS", 256, 66}}, {17, {"IQ2_XS", 256, 74}},
+    {18, {"IQ3_XXS", 256, 98}}, {19, {"IQ1_S", 256, 50}},   {20, {"IQ4_NL", 32, 18}},   {21, {"IQ3_S", 256, 110}},
+    {22, {"IQ2_S", 256, 82}},   {23, {"IQ4_XS", 256, 136}}, {24, {"I8", 1, 1}},         {25, {"I16", 1, 2}},
+    {26, {"I32", 1, 4}},        {27, {"I64", 1, 8}},        {28, {"F64", 1, 8}},        {29, {"IQ1_M", 256, 56}},
+    {30, {"BF16", 1, 2}},       {34, {"TQ1_0", 256, 54}},   {35, {"TQ2_0", 256, 66}},   {39, {"MXFP4", 32, 17}},
 };
 
 bool
@@ -57,8 +57,8 @@ typedef struct cursor {
 static dop_status
 truncated(const cursor *c, const char *what)
 {
-    return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "the GGUF file ends inside %s (at byte %" PRIu64 "); it is damaged or incomplete",
-                       what, c->at);
+    return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path,
+                       "the GGUF file ends inside %s (at byte %" PRIu64 "); it is damaged or incomplete", what, c->at);
 }
 
 static dop_status
@@ -112,7 +112,8 @@ skip_values(cursor *c, uint32_t type, uint64_t count, uint32_t depth)
         return DOP_OK;
     }
     if (type != DOP_GGUF_STRING && type != DOP_GGUF_ARRAY)
-        return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "unknown metadata type %" PRIu32 " at byte %" PRIu64, type, c->at);
+        return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "unknown metadata type %" PRIu32 " at byte %" PRIu64, type,
+                           c->at);
     if (depth >= max_nesting)
         return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "metadata arrays are nested more than %d deep", max_nesting);
     for (uint64_t i = 0; i < count; i++) { /* every turn takes at least 8 bytes of the file */
@@ -164,15 +165,16 @@ tensor_size(const cursor *c, dop_gguf_tensor *t)
     dop_gguf_tensor_info info;
     uint64_t n = 1;
     if (!dop_gguf_tensor_type(t->type, &info))
-        return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor \"%.*s\" has the unknown type %" PRIu32, shown(t->name),
-                           t->name.data, t->type);
+        return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor \"%.*s\" has the unknown type %" PRIu32,
+                           shown(t->name), t->name.data, t->type);
     for (uint32_t i = 0; i < DOP_GGUF_MAX_DIMS; i++)
         if (t->dims[i] == 0 || !dop_mul_u64(n, t->dims[i], &n))
             return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor \"%.*s\" has an impossible shape", shown(t->name),
                                t->name.data);
     if (t->dims[0] % info.block)
         return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path,
-                           "tensor \"%.*s\" has rows of %" PRIu64 " elements, not a multiple of the %" PRIu32 " of a %s block",
+                           "tensor \"%.*s\" has rows of %" PRIu64 " elements, not a multiple of the %" PRIu32
+                           " of a %s block",
                            shown(t->name), t->name.data, t->dims[0], info.block, info.name);
     if (!dop_mul_u64(n / info.block, info.bytes, &t->bytes))
         return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor \"%.*s\" has an impossible shape", shown(t->name),
@@ -215,7 +217,8 @@ place_tensors(const cursor *c, dop_gguf *g)
                                shown(t->name), t->name.data, t->offset, g->alignment);
         if (!dop_add_u64(g->data_offset, t->offset, &start) || !dop_add_u64(start, t->bytes, &end) || end > c->size)
             return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path,
-                               "tensor \"%.*s\" (%" PRIu64 " bytes) reaches beyond the end of the file; it is damaged or incomplete",
+                               "tensor \"%.*s\" (%" PRIu64
+                               " bytes) reaches beyond the end of the file; it is damaged or incomplete",
                                shown(t->name), t->name.data, t->bytes);
         t->offset = start;
     }
@@ -261,12 +264,15 @@ read_header(cursor *c, dop_gguf *g, uint64_t *tensors, uint64_t *kvs)
     if (g->version == 0x02000000u || g->version == 0x03000000u)
         return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "big-endian GGUF files are not supported");
     if (g->version != 2 && g->version != 3)
-        return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "GGUF version %" PRIu32 " is not supported (2 and 3 are)", g->version);
+        return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "GGUF version %" PRIu32 " is not supported (2 and 3 are)",
+                           g->version);
     if ((st = read_u64(c, "its header", tensors)) != DOP_OK || (st = read_u64(c, "its header", kvs)) != DOP_OK)
         return st;
     if (*kvs > (c->size - c->at) / min_kv || *tensors > (c->size - c->at) / min_tensor)
         return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path,
-                           "the GGUF header promises %" PRIu64 " keys and %" PRIu64 " tensors, more than fit in the file", *kvs, *tensors);
+                           "the GGUF header promises %" PRIu64 " keys and %" PRIu64
+                           " tensors, more than fit in the file",
+                           *kvs, *tensors);
     return DOP_OK;
 }
 
@@ -367,13 +373,14 @@ static bool
 integer(const dop_gguf_kv *kv, uint64_t index, bool *negative, uint64_t *magnitude)
 {
     uint32_t size = kv ? fixed_size(kv->elem) : 0;
-    if (!size || index >= kv->count || kv->elem == DOP_GGUF_F32 || kv->elem == DOP_GGUF_F64 || kv->elem == DOP_GGUF_BOOL)
+    if (!size || index >= kv->count || kv->elem == DOP_GGUF_F32 || kv->elem == DOP_GGUF_F64 ||
+        kv->elem == DOP_GGUF_BOOL)
         return false;
     const uint8_t *p = kv->data + index * size;
     uint64_t v = 0;
     memcpy(&v, p, size); /* the file and this machine are little-endian */
-    bool is_signed = kv->elem == DOP_GGUF_I8 || kv->elem == DOP_GGUF_I16 || kv->elem == DOP_GGUF_I32 ||
-                     kv->elem == DOP_GGUF_I64;
+    bool is_signed =
+        kv->elem == DOP_GGUF_I8 || kv->elem == DOP_GGUF_I16 || kv->elem == DOP_GGUF_I32 || kv->elem == DOP_GGUF_I64;
     *negative = is_signed && (p[size - 1] & 0x80u);
     if (*negative && size < 8)
         v |= UINT64_MAX << (8 * size);

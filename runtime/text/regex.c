@@ -112,7 +112,8 @@ dop_regex_create(const char *pattern, size_t n, dop_diag *diag, dop_regex **out_
     if (!re->code) {
         char why[128];
         pcre2_get_error_message(error, (PCRE2_UCHAR *)why, sizeof why);
-        st = DOP_FAIL(diag, DOP_E_INPUT, "regular expression \"%.*s\" is not supported: %s at offset %zu of its PCRE2 form",
+        st = DOP_FAIL(diag, DOP_E_INPUT,
+                      "regular expression \"%.*s\" is not supported: %s at offset %zu of its PCRE2 form",
                       n > 80 ? 80 : (int)n, pattern, why, (size_t)at);
         goto error;
     }

@@ -10,7 +10,7 @@
 
 #include "runtime/base.h"
 
-typedef struct dop_regex dop_regex;               /* compiled, immutable, may be shared by threads */
+typedef struct dop_regex dop_regex;                 /* compiled, immutable, may be shared by threads */
 typedef struct dop_regex_scratch dop_regex_scratch; /* what one matching thread needs */
 
 /* Pattern of n bytes, valid UTF-8 or not (then an error). */

@@ -20,14 +20,14 @@ typedef struct dop_tokenizer dop_tokenizer;
 /* Facts about a model's tokens that do not stand in tokenizer.json.  dop_tokenizer_facts_init sets "unknown"
  * everywhere; nothing is owned, all pointers must live until the tokenizer is made. */
 typedef struct dop_tokenizer_facts {
-    int add_bos;                 /* 1, 0, or -1: what the post-processor of tokenizer.json says */
-    int add_eos;                 /* same */
-    int64_t bos_id;              /* -1: unknown */
-    const int64_t *eos_ids;      /* every id that ends generation; the first one is "the" EOS */
+    int add_bos;            /* 1, 0, or -1: what the post-processor of tokenizer.json says */
+    int add_eos;            /* same */
+    int64_t bos_id;         /* -1: unknown */
+    const int64_t *eos_ids; /* every id that ends generation; the first one is "the" EOS */
     size_t eos_count;
-    const char *bos_token;       /* by text, used when the id is unknown; NULL: unknown */
+    const char *bos_token; /* by text, used when the id is unknown; NULL: unknown */
     const char *eos_token;
-    const char *chat_template;   /* Jinja text; NULL: none */
+    const char *chat_template; /* Jinja text; NULL: none */
 } dop_tokenizer_facts;
 
 void dop_tokenizer_facts_init(dop_tokenizer_facts *facts);
@@ -80,8 +80,8 @@ enum {
 typedef struct dop_text_stream {
     const dop_tokenizer *tok;
     unsigned flags;
-    uint32_t strip;     /* leading spaces still to be dropped */
-    uint32_t held;      /* bytes in hold: the start of a character */
+    uint32_t strip; /* leading spaces still to be dropped */
+    uint32_t held;  /* bytes in hold: the start of a character */
     char hold[4];
 } dop_text_stream;
 
@@ -104,7 +104,7 @@ bool dop_tokenizer_is_special(const dop_tokenizer *tok, uint32_t id);
 bool dop_tokenizer_is_end(const dop_tokenizer *tok, uint32_t id); /* one of the end-of-generation ids */
 uint32_t dop_tokenizer_bos(const dop_tokenizer *tok);             /* DOP_NO_TOKEN if there is none */
 uint32_t dop_tokenizer_eos(const dop_tokenizer *tok);
-bool dop_tokenizer_adds_bos(const dop_tokenizer *tok);            /* add_special puts BOS in front */
+bool dop_tokenizer_adds_bos(const dop_tokenizer *tok); /* add_special puts BOS in front */
 /* All end-of-generation ids, ascending; owned by the tokenizer. */
 const uint32_t *dop_tokenizer_end_ids(const dop_tokenizer *tok, size_t *out_count);
 /* Text of the model's chat template, not 0-terminated; NULL if the model has none. */

@@ -33,7 +33,7 @@ map_sections(dop_tokenizer *t, dop_diag *diag)
         data[i] = t->blob + offset;
         count[i] = (uint32_t)(bytes / section_elem[i]);
     }
-#define X(sec, type)                                     \
+#define X(sec, type)                                            \
     t->sec = (const type *)(const void *)data[DOP_TOK_S_##sec]; \
     t->sec##_count = count[DOP_TOK_S_##sec];
     DOP_TOK_SECTIONS(X)
@@ -137,7 +137,7 @@ index_added(dop_tokenizer *t, dop_diag *diag)
             if (a->id >= t->head->tokens || !string_ok(t, a->text) || a->text.bytes == 0)
                 return DAMAGED(diag, "added");
             if (p && compare_strings(t->strings + p->text.offset, p->text.bytes, t->strings + a->text.offset,
-                                            a->text.bytes) >= 0)
+                                     a->text.bytes) >= 0)
                 return DAMAGED(diag, "order of added");
         }
         for (uint32_t c = 0; c <= 256; c++) {
@@ -185,7 +185,8 @@ load(dop_tokenizer *t, dop_diag *diag)
     if (t->blob_size < sizeof *t->head || memcmp(t->head->magic, DOP_TOK_MAGIC, 8) != 0)
         return DAMAGED(diag, "no tokenizer header");
     if (t->head->version != DOP_TOK_VERSION)
-        return DOP_FAIL(diag, DOP_E_INPUT, "the tokenizer data has version %u, this program reads %u; compile the plan again",
+        return DOP_FAIL(diag, DOP_E_INPUT,
+                        "the tokenizer data has version %u, this program reads %u; compile the plan again",
                         t->head->version, DOP_TOK_VERSION);
     if (t->head->size != t->blob_size)
         return DAMAGED(diag, "size");

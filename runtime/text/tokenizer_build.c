@@ -5,7 +5,8 @@
 
 #include "runtime/text/utf8.h"
 
-const char dop_tok_gpt2_pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+const char dop_tok_gpt2_pattern[] =
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 dop_status
 dop_tok_build_init(dop_tok_build *b, const char *path, uint32_t tokens, dop_diag *diag)
@@ -59,10 +60,11 @@ dop_tok_build_op(dop_tok_build *b, dop_tok_op_kind kind, uint32_t flags, const c
                  size_t cn, dop_diag *diag)
 {
     if (b->op_count >= sizeof b->ops / sizeof *b->ops)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, b->path, "the tokenizer has more than %zu normalizer and pre-tokenizer steps",
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, b->path,
+                           "the tokenizer has more than %zu normalizer and pre-tokenizer steps",
                            sizeof b->ops / sizeof *b->ops);
-    b->ops[b->op_count++] = (dop_tok_op){(uint32_t)kind, flags, dop_tok_build_string(b, a, an),
-                                         dop_tok_build_string(b, c, cn)};
+    b->ops[b->op_count++] =
+        (dop_tok_op){(uint32_t)kind, flags, dop_tok_build_string(b, a, an), dop_tok_build_string(b, c, cn)};
     return DOP_OK;
 }
 
@@ -283,8 +285,8 @@ put_added(const dop_tok_build *b, dop_diag *diag, layout *l)
     for (size_t i = 0; i < b->added_count; i++) {
         const dop_tok_build_added *a = &b->added[i];
         if (a->text.bytes)
-            rows[n++] = (sortable){b->strings.data + a->text.offset, a->text.bytes, a->normalized, a->id, a->flags,
-                                   (uint32_t)i};
+            rows[n++] = (sortable){
+                b->strings.data + a->text.offset, a->text.bytes, a->normalized, a->id, a->flags, (uint32_t)i};
     }
     qsort(rows, n, sizeof *rows, compare_added);
     for (size_t i = 0; i < n; i++) {

@@ -19,30 +19,30 @@
 #define DOP_TOK_NONE UINT32_MAX
 
 /* Sections, in file order: name, element type. */
-#define DOP_TOK_SECTIONS(X)                                                                                          \
-    X(piece_off, uint32_t)      /* [tokens + 1] offsets into piece_bytes */                                         \
-    X(piece_bytes, char)        /* what BPE matches: raw bytes (byte-level) or UTF-8 with U+2581 for a space */     \
-    X(text_off, uint32_t)       /* [tokens + 1] offsets into text_bytes */                                          \
-    X(text_bytes, char)         /* what a token decodes to */                                                       \
-    X(token_flags, uint8_t)     /* [tokens] DOP_TOKEN_* */                                                          \
-    X(vocab_hash, uint32_t)     /* piece -> id, linear probing, at least one slot empty */                          \
-    X(merges, dop_tok_merge)    /* pair -> rank and result, linear probing, at least one slot empty */              \
-    X(ranks, uint32_t)          /* [tokens] for merging by score: 0 is the best score; empty otherwise */           \
-    X(byte_ids, uint32_t)       /* [256] token of a byte, DOP_TOK_NONE if none */                                   \
-    X(added, dop_tok_added)     /* added tokens: matched in raw text first, then those in normalized text, each     \
-                                   group in bytewise order */                                                       \
-    X(ops, dop_tok_op)          /* normalizer, then pre-tokenizer */                                                \
-    X(strings, char)            /* what added and ops point at */                                                   \
-    X(prefix, uint32_t)         /* ids that add_special puts in front */                                            \
-    X(suffix, uint32_t)         /* ... and behind */                                                                \
-    X(end_ids, uint32_t)        /* ids that end generation, ascending */                                            \
-    X(chat, char)               /* chat template */
+#define DOP_TOK_SECTIONS(X)                                                                                        \
+    X(piece_off, uint32_t)   /* [tokens + 1] offsets into piece_bytes */                                           \
+    X(piece_bytes, char)     /* what BPE matches: raw bytes (byte-level) or UTF-8 with U+2581 for a space */       \
+    X(text_off, uint32_t)    /* [tokens + 1] offsets into text_bytes */                                            \
+    X(text_bytes, char)      /* what a token decodes to */                                                         \
+    X(token_flags, uint8_t)  /* [tokens] DOP_TOKEN_* */                                                            \
+    X(vocab_hash, uint32_t)  /* piece -> id, linear probing, at least one slot empty */                            \
+    X(merges, dop_tok_merge) /* pair -> rank and result, linear probing, at least one slot empty */                \
+    X(ranks, uint32_t)       /* [tokens] for merging by score: 0 is the best score; empty otherwise */             \
+    X(byte_ids, uint32_t)    /* [256] token of a byte, DOP_TOK_NONE if none */                                     \
+    X(added, dop_tok_added)  /* added tokens: matched in raw text first, then those in normalized text, each     \
+                                   group in bytewise order */ \
+    X(ops, dop_tok_op)       /* normalizer, then pre-tokenizer */                                                  \
+    X(strings, char)         /* what added and ops point at */                                                     \
+    X(prefix, uint32_t)      /* ids that add_special puts in front */                                              \
+    X(suffix, uint32_t)      /* ... and behind */                                                                  \
+    X(end_ids, uint32_t)     /* ids that end generation, ascending */                                              \
+    X(chat, char)            /* chat template */
 
 typedef enum dop_tok_section {
 #define X(name, type) DOP_TOK_S_##name,
     DOP_TOK_SECTIONS(X)
 #undef X
-    DOP_TOK_S_COUNT
+        DOP_TOK_S_COUNT
 } dop_tok_section;
 
 typedef struct dop_tok_header {
@@ -51,10 +51,10 @@ typedef struct dop_tok_header {
     uint32_t flags; /* DOP_TOK_F_* */
     uint64_t size;  /* of the whole blob, bytes */
     uint32_t tokens;
-    uint32_t added_raw;  /* of the added tokens, how many are matched before normalization */
-    uint32_t norm_ops;   /* of the ops, how many belong to the normalizer */
+    uint32_t added_raw; /* of the added tokens, how many are matched before normalization */
+    uint32_t norm_ops;  /* of the ops, how many belong to the normalizer */
     uint32_t bos, eos, unk;
-    uint32_t strip;      /* leading spaces that decoding drops */
+    uint32_t strip; /* leading spaces that decoding drops */
     uint32_t reserved;
     uint8_t seam[32]; /* with DOP_TOK_F_SEAMS: bit b is set when some merge joins byte b to a following U+2581 */
     struct {
@@ -70,7 +70,7 @@ enum {
     DOP_TOK_F_IGNORE_MERGES = 8, /* a word that is a token is that token */
     DOP_TOK_F_BY_SCORE = 16,     /* merge by score of the result (SentencePiece), not by pair table */
     DOP_TOK_F_SEAMS = 32,        /* words may be cut before U+2581 where seam allows */
-    DOP_TOK_F_GGUF_MATCH = 64, /* added tokens as llama.cpp finds them: special ones that may not be parsed do not
+    DOP_TOK_F_GGUF_MATCH = 64,   /* added tokens as llama.cpp finds them: special ones that may not be parsed do not
                                   hide others, and only ASCII white space is stripped */
     DOP_TOK_F_HAS_CHAT = 128,
     DOP_TOK_F_ALL = 255,
@@ -119,13 +119,13 @@ typedef enum dop_tok_op_kind {
     DOP_OP_NFKC,
     DOP_OP_NFKD,
     DOP_OP_LOWERCASE,
-    DOP_OP_STRIP_ACCENTS,   /* drops nonspacing marks */
-    DOP_OP_STRIP,           /* flags: 1 left, 2 right */
-    DOP_OP_REPLACE,         /* literal a by b */
-    DOP_OP_REPLACE_REGEX,   /* matches of a by literal b */
-    DOP_OP_PREPEND,         /* a, unless the text is empty or (flag 1) starts with it; flag 2: only at offset 0 */
-    DOP_OP_SPLIT,           /* at literal a; flags: dop_tok_split, 16 = inverted */
-    DOP_OP_SPLIT_REGEX,     /* at matches of a; same flags */
+    DOP_OP_STRIP_ACCENTS, /* drops nonspacing marks */
+    DOP_OP_STRIP,         /* flags: 1 left, 2 right */
+    DOP_OP_REPLACE,       /* literal a by b */
+    DOP_OP_REPLACE_REGEX, /* matches of a by literal b */
+    DOP_OP_PREPEND,       /* a, unless the text is empty or (flag 1) starts with it; flag 2: only at offset 0 */
+    DOP_OP_SPLIT,         /* at literal a; flags: dop_tok_split, 16 = inverted */
+    DOP_OP_SPLIT_REGEX,   /* at matches of a; same flags */
     DOP_OP_COUNT,
 } dop_tok_op_kind;
 

@@ -17,15 +17,16 @@
 #define LLAMA3 CONTRACTIONS "|" LEAD "\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" TAIL
 #define QWEN2 CONTRACTIONS "|" LEAD "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" TAIL
 #define QWEN35 CONTRACTIONS "|" LEAD "[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*" TAIL
-#define O200K                                                                                    \
-    LEAD UPPER "*" LOWER "+" CONTRACTIONS "?|" LEAD UPPER "+" LOWER "*" CONTRACTIONS             \
-         "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" TAIL
+#define O200K                                                                        \
+    LEAD UPPER "*" LOWER "+" CONTRACTIONS "?|" LEAD UPPER "+" LOWER "*" CONTRACTIONS \
+               "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" TAIL
 #define TEKKEN LEAD UPPER "*" LOWER "+|" LEAD UPPER "+" LOWER "*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" TAIL
-#define DEEPSEEK_WORDS                                                                           \
-    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"   \
+#define DEEPSEEK_WORDS                                                                                  \
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+" \
     "| ?[\\p{P}\\p{S}]+[\\r\\n]*" TAIL
 #define SEED CONTRACTIONS "|" LEAD "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}\\r\\n]+" TAIL
-#define BAILING "'(?i:[sdmt]|ll|ve|re)|" LEAD "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
+#define BAILING \
+    "'(?i:[sdmt]|ll|ve|re)|" LEAD "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
 
 enum { ignore_merges = 1, adds_bos = 2, nfc = 4 };
 
@@ -39,7 +40,9 @@ typedef struct pre_type {
 static const pre_type pre_types[] = {
     {"default", 0, {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}},
     {"gpt-2 phi-2 mpt olmo jais trillion granite-docling exaone4 jina-es jina-de jina-v2-es jina-v2-de jina-v2-code "
-     "gigachat a.x-4.0 mellum modern-bert roberta-bpe", 0, {GPT2}},
+     "gigachat a.x-4.0 mellum modern-bert roberta-bpe",
+     0,
+     {GPT2}},
     {"llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2", ignore_merges | adds_bos, {LLAMA3}},
     {"dbrx smaug-bpe glm4 chatglm-bpe", 0, {LLAMA3}},
     {"qwen2", nfc, {QWEN2}},
@@ -49,8 +52,11 @@ static const pre_type pre_types[] = {
     {"tekken", ignore_merges | adds_bos, {TEKKEN}},
     {"starcoder refact command-r smollm codeshell exaone minerva-7b mellum2", 0, {"\\p{N}", GPT2}},
     {"falcon", 0, {"[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2, "[0-9][0-9][0-9]"}},
-    {"deepseek-coder", 0, {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", "[\\x{4e00}-\\x{9fa5}\\x{800}-\\x{4e00}\\x{ac00}-\\x{d7ff}]+|\\p{N}"}},
-    {"deepseek-v3 hunyuan-dense joyai-llm", 0,
+    {"deepseek-coder",
+     0,
+     {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", "[\\x{4e00}-\\x{9fa5}\\x{800}-\\x{4e00}\\x{ac00}-\\x{d7ff}]+|\\p{N}"}},
+    {"deepseek-v3 hunyuan-dense joyai-llm",
+     0,
      {"\\p{N}{1,3}", "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{309f}\\x{30a0}-\\x{30ff}]+", DEEPSEEK_WORDS}},
     {"seed-coder", 0, {SEED}},
     {"bailingmoe bailingmoe2 llada-moe", 0, {BAILING}},
@@ -59,10 +65,15 @@ static const pre_type pre_types[] = {
 /* tokenizer.ggml.token_type */
 enum { type_normal = 1, type_unknown = 2, type_control = 3, type_user = 4, type_unused = 5, type_byte = 6 };
 
+/* What DeepSeek's tokenizers call the end, with full-width bars. */
+#define DEEPSEEK_END \
+    "<\xef\xbd\x9c"  \
+    "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"
+
 /* Texts of tokens that end generation wherever they are in a vocabulary. */
 static const char *const end_texts[] = {
-    "<|eot_id|>", "<|im_end|>",  "<|end|>",  "<end_of_turn>", "<|endoftext|>",        "<|end_of_text|>",
-    "<|eom_id|>", "<|return|>", "<|call|>", "<EOT>",         "<end_of_utterance>", "<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>",
+    "<|eot_id|>", "<|im_end|>", "<|end|>",  "<end_of_turn>", "<|endoftext|>",      "<|end_of_text|>",
+    "<|eom_id|>", "<|return|>", "<|call|>", "<EOT>",         "<end_of_utterance>", DEEPSEEK_END,
 };
 
 typedef struct importer {
@@ -275,7 +286,8 @@ index_pieces(const dop_tok_build *b, piece_index *ix)
     for (uint32_t id = 0; id < b->tokens; id++) {
         if (!(b->token_flags[id] & DOP_TOKEN_MODEL))
             continue;
-        uint64_t k = dop_tok_slot(dop_tok_hash_bytes(b->strings.data + b->piece[id].offset, b->piece[id].bytes), ix->slots);
+        uint64_t k =
+            dop_tok_slot(dop_tok_hash_bytes(b->strings.data + b->piece[id].offset, b->piece[id].bytes), ix->slots);
         while (ix->slot[k] != DOP_TOK_NONE)
             k = k + 1 == ix->slots ? 0 : k + 1;
         ix->slot[k] = id;
@@ -322,7 +334,8 @@ read_merges(importer *im)
     dop_status st = DOP_OK;
     uint64_t at = 0;
     dop_gguf_str s;
-    if (!kv || kv->type != DOP_GGUF_ARRAY || kv->elem != DOP_GGUF_STRING || kv->count > (uint64_t)DOP_TOK_MAX_TOKENS * 4)
+    if (!kv || kv->type != DOP_GGUF_ARRAY || kv->elem != DOP_GGUF_STRING ||
+        kv->count > (uint64_t)DOP_TOK_MAX_TOKENS * 4)
         return BAD(im, "tokenizer.ggml.merges is missing or no list of strings");
     b->merges = calloc((size_t)kv->count + 1, sizeof *b->merges);
     if (!b->merges || !index_pieces(b, &ix)) {

@@ -8,7 +8,7 @@ enum { max_end_ids = 64 };
 
 typedef struct side_files {
     json_t *config, *generation, *tokenizer; /* NULL where absent */
-    char *chat; /* chat_template.jinja */
+    char *chat;                              /* chat_template.jinja */
     int64_t eos_ids[max_end_ids];
 } side_files;
 

@@ -16,12 +16,12 @@ struct dop_tokenizer {
     size_t blob_size;
     const dop_tok_header *head;
     /* One pointer and element count per section. */
-#define X(name, type)    \
-    const type *name;    \
+#define X(name, type) \
+    const type *name; \
     uint32_t name##_count;
     DOP_TOK_SECTIONS(X)
 #undef X
-    dop_regex **regex; /* [ops_count], NULL where an op has none */
+    dop_regex **regex;       /* [ops_count], NULL where an op has none */
     uint32_t ascii_ids[128]; /* token of a one-byte character (character mode) */
     /* Added tokens by first byte: [group][byte] is the first index, [group][byte + 1] the end. */
     uint32_t added_first[2][257];

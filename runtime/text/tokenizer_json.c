@@ -322,7 +322,8 @@ read_root(reader *r, const char *path, const dop_tokenizer_facts *facts, dop_tok
                            json_string_value(type));
     if (!json_is_object(r->vocab))
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, path, "the model has no object \"vocab\"");
-    if ((st = count_tokens(r, path, &tokens)) != DOP_OK || (st = dop_tok_build_init(b, path, tokens, r->diag)) != DOP_OK)
+    if ((st = count_tokens(r, path, &tokens)) != DOP_OK ||
+        (st = dop_tok_build_init(b, path, tokens, r->diag)) != DOP_OK)
         return st;
     if (!facts) {
         dop_tokenizer_facts_init(&none);

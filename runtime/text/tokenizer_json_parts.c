@@ -196,8 +196,8 @@ pre_split(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
         (st = behavior_of(b, o, NULL, diag, &flags)) != DOP_OK ||
         (st = dop_tok_json_bool(o, "invert", false, b->path, diag, &invert)) != DOP_OK)
         return st;
-    return dop_tok_build_op(b, regex ? DOP_OP_SPLIT_REGEX : DOP_OP_SPLIT, flags | (invert ? DOP_SPLIT_INVERT : 0), s,
-                            n, "", 0, diag);
+    return dop_tok_build_op(b, regex ? DOP_OP_SPLIT_REGEX : DOP_OP_SPLIT, flags | (invert ? DOP_SPLIT_INVERT : 0), s, n,
+                            "", 0, diag);
 }
 
 static dop_status
@@ -396,10 +396,8 @@ post_cls_sep(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
 
 static const part post_processors[] = {
     {"ByteLevel", post_nothing, 0}, /* offsets only */
-    {"TemplateProcessing", post_template, 0},
-    {"BertProcessing", post_cls_sep, 0},
-    {"RobertaProcessing", post_cls_sep, 0},
-    {NULL, NULL, 0},
+    {"TemplateProcessing", post_template, 0}, {"BertProcessing", post_cls_sep, 0},
+    {"RobertaProcessing", post_cls_sep, 0},   {NULL, NULL, 0},
 };
 
 static bool

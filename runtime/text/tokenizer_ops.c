@@ -61,8 +61,8 @@ normal_form(dop_tok_op_kind kind, const char *s, size_t n, dop_diag *diag, dop_b
     if (kind == DOP_OP_NFKC || kind == DOP_OP_NFKD)
         options |= UTF8PROC_COMPAT;
     utf8proc_uint8_t *r = NULL;
-    utf8proc_ssize_t len = utf8proc_map((const utf8proc_uint8_t *)s, (utf8proc_ssize_t)n, &r,
-                                        (utf8proc_option_t)options);
+    utf8proc_ssize_t len =
+        utf8proc_map((const utf8proc_uint8_t *)s, (utf8proc_ssize_t)n, &r, (utf8proc_option_t)options);
     if (len < 0)
         return DOP_FAIL(diag, len == UTF8PROC_ERROR_NOMEM ? DOP_E_NOMEM : DOP_E_INPUT,
                         "Unicode normalization failed: %s", utf8proc_errmsg(len));
@@ -197,8 +197,7 @@ split(const dop_tokenizer *t, uint32_t op, dop_tok_work *w, dop_tok_span in, dop
         if (!found)
             break;
         if (a > done) {
-            split_piece(how, invert, prev, base,
-                        (dop_tok_span){in.start + done, a - done, in.first && done == 0}, out);
+            split_piece(how, invert, prev, base, (dop_tok_span){in.start + done, a - done, in.first && done == 0}, out);
             prev = invert;
         }
         if (b > a) {
@@ -211,8 +210,8 @@ split(const dop_tokenizer *t, uint32_t op, dop_tok_work *w, dop_tok_span in, dop
             from += b < in.len ? dop_utf8_next(s + b, in.len - b).len : 1;
     }
     if (in.len > done)
-        split_piece(how, invert, prev, base,
-                    (dop_tok_span){in.start + done, in.len - done, in.first && done == 0}, out);
+        split_piece(how, invert, prev, base, (dop_tok_span){in.start + done, in.len - done, in.first && done == 0},
+                    out);
     return DOP_OK;
 }
 
@@ -269,8 +268,7 @@ dop_tok_apply_ops(const dop_tokenizer *t, uint32_t from, uint32_t to, dop_tok_wo
                 size_t start = w->text_next.size;
                 st = rewrite(t, i, w, in, diag, &w->text_next);
                 if (w->text_next.size > start)
-                    dop_tok_spans_push(&w->spans_next,
-                                       (dop_tok_span){start, w->text_next.size - start, in.first});
+                    dop_tok_spans_push(&w->spans_next, (dop_tok_span){start, w->text_next.size - start, in.first});
             }
             if (st != DOP_OK)
                 return st;

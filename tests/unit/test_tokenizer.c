@@ -20,10 +20,10 @@ check_family(const char *name)
     json_decref(vectors);
 }
 
-#define FAMILY(id, name)      \
-    Test(tokenizer, id)       \
-    {                         \
-        check_family(name);   \
+#define FAMILY(id, name)    \
+    Test(tokenizer, id)     \
+    {                       \
+        check_family(name); \
     }
 
 FAMILY(llama_2, "llama-2")

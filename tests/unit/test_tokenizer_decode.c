@@ -116,11 +116,19 @@ Test(tokenizer_decode, ill_formed_bytes)
 {
     dop_tokenizer *t = util_tokenizer(DEMO "/tokenizer.json");
     check_bytes(t, "\xe2\x80\x94", "\xe2\x80\x94");
-    check_bytes(t, "\xe2\x80", "\xef\xbf\xbd");                          /* cut at the end: one maximal part */
-    check_bytes(t, "\xe2\x80" "A", "\xef\xbf\xbd" "A");
-    check_bytes(t, "\xff" "A\x80", "\xef\xbf\xbd" "A\xef\xbf\xbd");
-    check_bytes(t, "\xe2\x80\xe2\x80\x94", "\xef\xbf\xbd\xe2\x80\x94"); /* resynchronizes at once */
-    check_bytes(t, "\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd");             /* overlong */
+    check_bytes(t, "\xe2\x80", "\xef\xbf\xbd"); /* cut at the end: one maximal part */
+    check_bytes(t,
+                "\xe2\x80"
+                "A",
+                "\xef\xbf\xbd"
+                "A");
+    check_bytes(t,
+                "\xff"
+                "A\x80",
+                "\xef\xbf\xbd"
+                "A\xef\xbf\xbd");
+    check_bytes(t, "\xe2\x80\xe2\x80\x94", "\xef\xbf\xbd\xe2\x80\x94");     /* resynchronizes at once */
+    check_bytes(t, "\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd");                 /* overlong */
     check_bytes(t, "\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"); /* surrogate */
     check_bytes(t, "\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80");
     check_bytes(t, "\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");

@@ -54,7 +54,8 @@ Test(tokenizer_gguf, shakespeare)
     json_t *j = util_json(DOP_SHARED_DIR "/models/shakespeare-gemma3-gguf/tokenizer_vectors.json");
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char path[1024];
-        snprintf(path, sizeof path, "%s/models/shakespeare-gemma3-gguf/shakespeare-gemma3-%s.gguf", DOP_SHARED_DIR, files[i]);
+        snprintf(path, sizeof path, "%s/models/shakespeare-gemma3-gguf/shakespeare-gemma3-%s.gguf", DOP_SHARED_DIR,
+                 files[i]);
         dop_tokenizer *t = open_tokenizer(path);
         cr_expect_eq(util_check_vectors(t, json_object_get(j, "vectors"), path, DOP_ENCODE_PARSE_SPECIAL), 0);
         cr_expect(dop_tokenizer_bos(t) == 2 && dop_tokenizer_eos(t) == 1 && dop_tokenizer_adds_bos(t));

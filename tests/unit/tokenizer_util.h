@@ -85,8 +85,8 @@ util_check_vectors(const dop_tokenizer *t, const json_t *list, const char *name,
             (got.count && memcmp(got.data, want.data, got.count * sizeof *got.data) != 0)) {
             if (bad++ < 5) {
                 dop_buf msg = {0};
-                dop_buf_printf(&msg, "%s vector %zu flags %u: \"%.100s\" %s\n", name, i, flags,
-                               json_string_value(text), diag.message);
+                dop_buf_printf(&msg, "%s vector %zu flags %u: \"%.100s\" %s\n", name, i, flags, json_string_value(text),
+                               diag.message);
                 util_print_ids("  want", want.data, want.count, &msg);
                 util_print_ids("  got ", got.data, got.count, &msg);
                 fputs(msg.data, stderr);

@@ -1,0 +1,54 @@
+/* Chat templates: a conversation to the text that a model was trained on.
+ *
+ * A model ships its format as a Jinja template.  The template itself is executed (jinja_internal.h), so every variant of a
+ * format, with tools or without, comes out as its authors wrote it.  What the text does not say, which format this is
+ * and which strings end an answer, is a table of known formats; a template that matches no row is refused. */
+#ifndef DOPPLER_RUNTIME_TEXT_CHAT_H
+#define DOPPLER_RUNTIME_TEXT_CHAT_H
+
+#include <jansson.h>
+#include <time.h>
+
+#include "runtime/base.h"
+#include "runtime/text/tokenizer.h"
+
+typedef struct dop_chat dop_chat;
+
+enum {
+    DOP_CHAT_ANY = 1, /* take templates of unknown formats too: family "unknown", no stop strings */
+};
+
+/* Copies the text.  A template that is not recognized is DOP_E_INPUT naming the nearest known format. */
+dop_status dop_chat_create(const char *text, size_t len, unsigned flags, dop_diag *diag, dop_chat **out_chat);
+/* A format by name, for models without a template: chatml, gemma, llama2, llama2-sys, llama3, mistral, mistral-v1,
+ * mistral-v3, mistral-v3-tekken, mistral-v7.  An unknown name is DOP_E_INPUT with the list. */
+dop_status dop_chat_create_builtin(const char *name, dop_diag *diag, dop_chat **out_chat);
+/* The template of a tokenizer; DOP_E_INPUT if it has none. */
+dop_status dop_chat_create_from_tokenizer(const dop_tokenizer *tok, unsigned flags, dop_diag *diag,
+                                          dop_chat **out_chat);
+void dop_chat_destroy(dop_chat *chat);
+
+/* Name of the recognized format. */
+const char *dop_chat_family(const dop_chat *chat);
+/* Strings that end an answer, beside the tokenizer's end-of-generation ids; NULL-terminated list. */
+const char *const *dop_chat_stops(const dop_chat *chat);
+
+typedef struct dop_chat_input {
+    const json_t *messages; /* [{"role", "content", ...}, ...] */
+    const json_t *tools;    /* list of tool descriptions or NULL */
+    bool add_generation_prompt;
+    const char *bos_token, *eos_token; /* texts; NULL: of `tokenizer`, "" without one */
+    const dop_tokenizer *tokenizer;    /* may be NULL */
+    const struct tm *now;              /* date for templates that write one; NULL: now, local time */
+    const json_t *extra;               /* object with more variables for the template (enable_thinking, ...) or NULL */
+} dop_chat_input;
+
+/* Appends the text of a conversation.  Encode it with DOP_ENCODE_PARSE_SPECIAL; most templates write BOS themselves, so
+ * add DOP_ENCODE_ADD_SPECIAL only if the text does not start with it.  A template that refuses the conversation
+ * (roles that must alternate, ...) is DOP_E_INPUT with the template's own words. */
+dop_status dop_chat_render(const dop_chat *chat, const dop_chat_input *in, dop_diag *diag, dop_buf *out);
+/* Appends only what the last message adds to the conversation before it (with a line break in front where the
+ * conversation before ends with one that generation left out). */
+dop_status dop_chat_render_added(const dop_chat *chat, const dop_chat_input *in, dop_diag *diag, dop_buf *out);
+
+#endif

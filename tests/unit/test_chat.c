@@ -1,0 +1,329 @@
+/* Chat templates against renderings made by Jinja2 and llama.cpp. */
+#include "runtime/text/chat.h"
+#include "tests/unit/tokenizer_util.h"
+
+static const struct tm golden_day = {.tm_year = 124, .tm_mon = 6, .tm_mday = 26};
+
+static const char *
+text_of(const json_t *o, const char *key)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+    return s ? s : "";
+}
+
+static dop_chat_input
+input_of(const json_t *c)
+{
+    const json_t *tools = json_object_get(c, "tools");
+    return (dop_chat_input){.messages = json_object_get(c, "messages"),
+                            .tools = json_is_array(tools) ? tools : NULL,
+                            .add_generation_prompt = json_is_true(json_object_get(c, "add_generation_prompt")),
+                            .bos_token = text_of(c, "bos_token"),
+                            .eos_token = text_of(c, "eos_token"),
+                            .now = &golden_day};
+}
+
+/* Whether a template makes of a case what is expected: a text, or a refusal with these words. */
+static bool
+check_case(const dop_chat *chat, const json_t *c, const char *what, const json_t *expected, const json_t *error)
+{
+    dop_buf out = {0};
+    dop_diag diag = {0};
+    dop_chat_input in = input_of(c);
+    dop_status st = dop_chat_render(chat, &in, &diag, &out);
+    bool ok;
+    if (json_is_string(error))
+        ok = st == DOP_E_INPUT && strstr(diag.message, json_string_value(error));
+    else
+        ok = st == DOP_OK && out.size == json_string_length(expected) &&
+             memcmp(out.data ? out.data : "", json_string_value(expected), out.size) == 0;
+    if (!ok)
+        fprintf(stderr, "%s %s: %s\n--- want\n%s\n--- got\n%s\n---\n", what, text_of(c, "name"), diag.message,
+                json_is_string(error) ? json_string_value(error) : json_string_value(expected),
+                out.data ? out.data : "");
+    dop_buf_finish(&out);
+    return ok;
+}
+
+Test(chat, renderings_of_jinja2)
+{
+    if (access(DOP_SHARED_DIR "/golden/chat_templates/renders.json", R_OK) != 0)
+        cr_skip_test("no shared data");
+    json_t *list = util_json(DOP_SHARED_DIR "/golden/chat_templates/renders.json");
+    size_t bad = 0;
+    cr_assert(json_array_size(list) > 200);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *c = json_array_get(list, i);
+        char path[1024];
+        dop_buf text = {0};
+        dop_diag diag = {0};
+        dop_chat *chat = NULL;
+        snprintf(path, sizeof path, "%s/golden/chat_templates/%s.jinja", DOP_SHARED_DIR, text_of(c, "template"));
+        cr_assert(util_read(path, &text));
+        cr_assert_eq(dop_chat_create(text.data, text.size, 0, &diag, &chat), DOP_OK, "%s: %s", path, diag.message);
+        bad +=
+            !check_case(chat, c, text_of(c, "template"), json_object_get(c, "expected"), json_object_get(c, "error"));
+        dop_chat_destroy(chat);
+        dop_buf_finish(&text);
+    }
+    cr_expect_eq(bad, 0, "%zu renderings differ", bad);
+    json_decref(list);
+}
+
+Test(chat, cases_of_llama_cpp)
+{
+    if (access(DOP_SHARED_DIR "/golden/chat_templates/llama_cpp_cases.json", R_OK) != 0)
+        cr_skip_test("no shared data");
+    json_t *list = util_json(DOP_SHARED_DIR "/golden/chat_templates/llama_cpp_cases.json");
+    size_t bad = 0;
+    cr_assert(json_array_size(list) == 17);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *c = json_array_get(list, i), *template = json_object_get(c, "template");
+        dop_diag diag = {0};
+        dop_chat *chat = NULL;
+        bool known = strcmp(text_of(c, "family"), "deepseek") != 0 && strcmp(text_of(c, "family"), "granite") != 0;
+        dop_status st = dop_chat_create(json_string_value(template), json_string_length(template), 0, &diag, &chat);
+        cr_expect_eq(st, known ? DOP_OK : DOP_E_INPUT, "%s: %s", text_of(c, "name"), diag.message);
+        if (!known) {
+            cr_expect(strstr(diag.message, "the nearest is "), "%s", diag.message);
+            diag = (dop_diag){0};
+            cr_assert_eq(
+                dop_chat_create(json_string_value(template), json_string_length(template), DOP_CHAT_ANY, &diag, &chat),
+                DOP_OK);
+            cr_expect_str_eq(dop_chat_family(chat), "unknown");
+        }
+        bad += !check_case(chat, c, "llama.cpp", json_object_get(c, "jinja2"), json_object_get(c, "jinja2_error"));
+        dop_chat_destroy(chat);
+    }
+    cr_expect_eq(bad, 0, "%zu cases differ", bad);
+    json_decref(list);
+}
+
+Test(chat, one_more_message)
+{
+    if (access(DOP_SHARED_DIR "/golden/chat_templates/llama_cpp_format_single.json", R_OK) != 0)
+        cr_skip_test("no shared data");
+    json_t *list = util_json(DOP_SHARED_DIR "/golden/chat_templates/llama_cpp_format_single.json");
+    cr_assert(json_array_size(list) == 19);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *c = json_array_get(list, i);
+        dop_diag diag = {0};
+        dop_chat *chat = NULL;
+        dop_buf out = {0};
+        json_t *messages = json_deep_copy(json_object_get(c, "before"));
+        json_array_append(messages, json_object_get(c, "message"));
+        dop_chat_input in = {.messages = messages,
+                             .add_generation_prompt = json_is_true(json_object_get(c, "add_generation_prompt"))};
+        cr_assert_eq(dop_chat_create_builtin(text_of(c, "format"), &diag, &chat), DOP_OK, "%s", diag.message);
+        cr_assert_eq(dop_chat_render_added(chat, &in, &diag, &out), DOP_OK, "%s", diag.message);
+        cr_expect_str_eq(out.data ? out.data : "", text_of(c, "expected_added_text"), "%s", text_of(c, "format"));
+        dop_buf_finish(&out);
+        dop_chat_destroy(chat);
+        json_decref(messages);
+    }
+    json_decref(list);
+}
+
+Test(chat, recognized_formats)
+{
+    static const struct {
+        const char *file, *family, *stop;
+    } rows[] = {{"gemma-2", "gemma", "<end_of_turn>"},       {"gemma-3", "gemma", "<end_of_turn>"},
+                {"gpt-oss", "gpt-oss", "<|return|>"},        {"llama-3.1", "llama3", "<|eot_id|>"},
+                {"llama-3.2", "llama3", "<|eot_id|>"},       {"mistral-nemo", "mistral-v3", NULL},
+                {"phi-3-medium", "phi-3", "<|end|>"},        {"phi-3-mini", "phi-3", "<|end|>"},
+                {"phi-3.5-mini", "phi-3", "<|end|>"},        {"phi-4-mini", "phi-3", "<|end|>"},
+                {"qwen2.5", "qwen2.5", "<|im_end|>"},        {"qwen3", "qwen3", "<|im_end|>"},
+                {"phi-4-mini-reasoning", "phi-3", "<|end|>"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char path[1024];
+        dop_buf text = {0};
+        dop_diag diag = {0};
+        dop_chat *chat = NULL;
+        snprintf(path, sizeof path, "%s/golden/chat_templates/%s.jinja", DOP_SHARED_DIR, rows[i].file);
+        if (access(path, R_OK) != 0)
+            cr_skip_test("no shared data");
+        cr_assert(util_read(path, &text));
+        cr_assert_eq(dop_chat_create(text.data, text.size, 0, &diag, &chat), DOP_OK, "%s", diag.message);
+        cr_expect_str_eq(dop_chat_family(chat), rows[i].family, "%s", rows[i].file);
+        const char *stop = dop_chat_stops(chat)[0];
+        cr_expect(rows[i].stop ? stop && strcmp(stop, rows[i].stop) == 0 : !stop, "%s", rows[i].file);
+        dop_chat_destroy(chat);
+        dop_buf_finish(&text);
+    }
+}
+
+/* Renders a template over {"a": ..., ...}; the caller frees. */
+static dop_status
+render(const char *template, const char *extra, dop_diag *diag, dop_buf *out)
+{
+    dop_chat *chat = NULL;
+    json_t *messages = json_array(), *more = json_loads(extra, 0, NULL);
+    dop_chat_input in = {.messages = messages, .now = &golden_day, .extra = more};
+    dop_status st = dop_chat_create(template, strlen(template), DOP_CHAT_ANY, diag, &chat);
+    if (st == DOP_OK)
+        st = dop_chat_render(chat, &in, diag, out);
+    dop_chat_destroy(chat);
+    json_decref(messages);
+    json_decref(more);
+    return st;
+}
+
+Test(chat, language)
+{
+    static const struct {
+        const char *template, *extra, *want;
+    } rows[] = {
+        {"{{ 1 + 2 * 3 }} {{ 7 // 2 }} {{ -7 // 2 }} {{ -7 % 3 }} {{ 7 / 2 }} {{ 2 ** 10 }}", "{}",
+         "7 3 -4 2 3.5 1024"},
+        {"{{ 'a' ~ 1 ~ none ~ true }}", "{}", "a1NoneTrue"},
+        {"{{ x | trim + 'z' }}", "{\"x\": \" q \"}", "qz"},
+        {"{{ x[1:] }}|{{ x[:-1] }}|{{ x[::-1] }}|{{ x[-1] }}", "{\"x\": \"abc\"}", "bc|ab|cba|c"},
+        {"{{ x }}", "{\"x\": [1, \"it's\", null, {\"k\": 2.5}]}", "[1, \"it's\", None, {'k': 2.5}]"},
+        {"{{ x | tojson }}", "{\"x\": {\"a\": [1, \"\\u00fc\\n\"], \"b\": 1e20}}",
+         "{\"a\": [1, \"\xc3\xbc\\n\"], \"b\": 1e+20}"},
+        {"{{ x | tojson(indent=2) }}", "{\"x\": {\"a\": [], \"b\": [1]}}",
+         "{\n  \"a\": [],\n  \"b\": [\n    1\n  ]\n}"},
+        {"{% for k, v in x.items() if k != 'b' %}{{ loop.index }}{{ k }}{{ v }}{% if not loop.last %},{% endif %}{% "
+         "endfor %}",
+         "{\"x\": {\"a\": 1, \"b\": 2, \"c\": 3}}", "1a1,2c3"},
+        {"{% for i in range(5) %}{% if i == 1 %}{% continue %}{% endif %}{% if i == 3 %}{% break %}{% endif %}{{ i "
+         "}}{% endfor %}",
+         "{}", "02"},
+        {"{% for i in [] %}x{% else %}none{% endfor %}", "{}", "none"},
+        {"{% set n = namespace(v=0) %}{% for i in range(4) %}{% set n.v = n.v + i %}{% set y = i %}{% endfor %}{{ n.v "
+         "}}{{ y }}",
+         "{}", "6"},
+        {"{% macro m(a, b='x') %}[{{ a }}{{ b }}]{% endmacro %}{{ m(1) }}{{ m(1, b=2) }}", "{}", "[1x][12]"},
+        {"{% set t %}a{{ 1 }}{% endset %}{{ t | upper }}{% filter trim %}  q {% endfilter %}", "{}", "A1q"},
+        {"a\n  {% if true %}\nb\n  {% endif %}\nc\n", "{}", "a\nb\nc"},
+        {"a  {%- if true -%}  b  {%- endif +%}  \nc", "{}", "ab  \nc"},
+        {"  {%+ if true %}x{% endif %}{# gone #}\ny", "{}", "  xy"},
+        {"{% raw %}{{ x }}{% endraw %}", "{}", "{{ x }}"},
+        {"{{ '}}' }}{{ {'a': {'b': 1}}['a'].b }}", "{}", "}}1"},
+        {"{{ (x is defined) and (y is not defined) }} {{ x is string }} {{ z is none }} {{ 3 is odd }}",
+         "{\"x\": \"s\", \"z\": null}", "True True True True"},
+        {"{{ x | selectattr('r', 'equalto', 'u') | map(attribute='c') | join('-') }}",
+         "{\"x\": [{\"r\": \"u\", \"c\": 1}, {\"r\": \"a\", \"c\": 2}, {\"r\": \"u\", \"c\": 3}]}", "1-3"},
+        {"{{ 'a,b,,c'.split(',') }} {{ ' a  b '.split() }} {{ 'xaxbx'.strip('x') }} {{ 'ab'.startswith('a') }}", "{}",
+         "['a', 'b', '', 'c'] ['a', 'b'] axb True"},
+        {"{{ u | default('d') }} {{ '' | default('e', true) }} {{ x.get('q', 5) }}", "{\"x\": {}}", "d e 5"},
+        {"{{ 'b' in 'abc' }} {{ 1 not in [1] }} {{ 1 < 2 < 3 }} {{ 'x' if false else 'y' }}", "{}",
+         "True False True y"},
+        {"{{ strftime_now('%d %b %Y') }}", "{}", "26 Jul 2024"},
+        {"{{ \"\\u00fc\\x41\\t\" }}{{ 'it''s' }}", "{}",
+         "\xc3\xbc"
+         "A\tits"},
+        {"{{ 0.1 }} {{ 1e5 }} {{ 100.0 }} {{ x }}", "{\"x\": 1.5e-7}", "0.1 100000.0 100.0 1.5e-07"},
+        {"{{ x | length }} {{ x | first }} {{ x | last }} {{ x | reverse | list }}", "{\"x\": [3, 4, 5]}",
+         "3 3 5 [5, 4, 3]"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        dop_buf out = {0};
+        dop_diag diag = {0};
+        cr_expect_eq(render(rows[i].template, rows[i].extra, &diag, &out), DOP_OK, "%s: %s", rows[i].template,
+                     diag.message);
+        cr_expect_str_eq(out.data ? out.data : "", rows[i].want, "%s", rows[i].template);
+        dop_buf_finish(&out);
+    }
+}
+
+Test(chat, refusals)
+{
+    static const struct {
+        const char *template, *message;
+    } rows[] = {
+        {"{{ x.y }}", "line 1: 'x' is undefined"},
+        {"\n{{ 'a' + 1 }}", "line 2: cannot compute string + integer"},
+        {"{{ raise_exception('no way') }}", "refuses this conversation: no way"},
+        {"{% if x %}", "\"elif\" is missing"},
+        {"{{ x", "a tag has no end"},
+        {"{{ 'x }}", "a string has no end"},
+        {"{% include 'x' %}", "block tag \"include\" is not known"},
+        {"{{ x | nonsense }}", "filter \"nonsense\" is not known"},
+        {"{{ x is nonsense }}", "test \"nonsense\" is not known"},
+        {"{{ nonsense() }}", "there is no function \"nonsense\""},
+        {"{{ 'a'.nonsense() }}", "a string has no method \"nonsense\""},
+        {"{{ 1 / 0 }}", "division by zero"},
+        {"{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "too deeply"},
+        {"{% set r = range(10000) %}{% for a in r %}{% for b in r %}{{ 1 }}{% endfor %}{% endfor %}",
+         "does not come to an end"},
+        {"{{ 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa' * 100000000 }}", "needs more than"},
+        {"{{ range(99999999) }}", "out of range"},
+        {"{{ 1 2 }}", "unexpected text"},
+        {"{{ }}", "expected an expression"},
+        {"{% endif %}", "block tag \"endif\" is not known here"},
+        {"{% break %}", "outside of a loop"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        dop_buf out = {0};
+        dop_diag diag = {0};
+        cr_expect_eq(render(rows[i].template, "{}", &diag, &out), DOP_E_INPUT, "%s", rows[i].template);
+        cr_expect(strstr(diag.message, rows[i].message), "%s: \"%s\" does not say \"%s\"", rows[i].template,
+                  diag.message, rows[i].message);
+        cr_expect_eq(out.size, 0);
+        dop_buf_finish(&out);
+    }
+    dop_buf deep = {0}, out = {0};
+    dop_diag diag = {0};
+    dop_buf_puts(&deep, "{{ ");
+    for (int i = 0; i < 100000; i++)
+        dop_buf_puts(&deep, "(");
+    cr_expect_eq(render(deep.data, "{}", &diag, &out), DOP_E_INPUT);
+    deep.size = 0;
+    dop_buf_puts(&deep, "{{ 1");
+    for (int i = 0; i < 100000; i++)
+        dop_buf_puts(&deep, "+1");
+    dop_buf_puts(&deep, " }}");
+    cr_expect_eq(render(deep.data, "{}", &diag, &out), DOP_E_INPUT);
+    dop_buf_finish(&deep);
+    dop_buf_finish(&out);
+}
+
+Test(chat, truncated_templates)
+{
+    static const char *const files[] = {"gpt-oss", "llama-3.1", "qwen3", "mistral-nemo"};
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+        char path[1024];
+        dop_buf text = {0};
+        snprintf(path, sizeof path, "%s/golden/chat_templates/%s.jinja", DOP_SHARED_DIR, files[f]);
+        if (access(path, R_OK) != 0)
+            cr_skip_test("no shared data");
+        cr_assert(util_read(path, &text));
+        size_t refused = 0, tries = 0;
+        for (size_t n = 0; n < text.size; n += 7, tries++) {
+            dop_diag diag = {0};
+            dop_chat *chat = NULL;
+            refused += dop_chat_create(text.data, n, DOP_CHAT_ANY, &diag, &chat) != DOP_OK;
+            dop_chat_destroy(chat);
+        }
+        cr_expect(refused > tries / 2);
+        dop_buf_finish(&text);
+    }
+}
+
+Test(chat, wrong_input)
+{
+    dop_diag diag = {0};
+    dop_chat *chat = NULL;
+    dop_buf out = {0};
+    cr_expect_eq(dop_chat_create_builtin("nonsense", &diag, &chat), DOP_E_INPUT);
+    cr_expect(strstr(diag.message, "chatml, gemma"), "%s", diag.message);
+    diag = (dop_diag){0};
+    cr_expect_eq(dop_chat_create("\xff", 1, DOP_CHAT_ANY, &diag, &chat), DOP_E_INPUT);
+    diag = (dop_diag){0};
+    cr_expect_eq(dop_chat_create("{{ '<|user|>' + x + '<|assistant|>' }}", 38, 0, &diag, &chat), DOP_E_INPUT);
+    cr_expect(strstr(diag.message, "the nearest is phi-3"), "%s", diag.message);
+    diag = (dop_diag){0};
+    cr_assert_eq(dop_chat_create_builtin("chatml", &diag, &chat), DOP_OK);
+    dop_chat_input in = {0};
+    cr_expect_eq(dop_chat_render(chat, &in, &diag, &out), DOP_E_INPUT);
+    diag = (dop_diag){0};
+    json_t *messages = json_pack("[{s:s}]", "content", "x");
+    in.messages = messages;
+    cr_expect_eq(dop_chat_render(chat, &in, &diag, &out), DOP_E_INPUT);
+    cr_expect(strstr(diag.message, "message 1"), "%s", diag.message);
+    json_decref(messages);
+    dop_chat_destroy(chat);
+    dop_buf_finish(&out);
+}
