@@ -128,6 +128,13 @@ typedef struct dop_weights {
     uint32_t n_maps, cap_maps;
 } dop_weights;
 
+/* One dispatch of the kernel path that an RDRR manifest states. */
+typedef struct dop_path_step {
+    const char *phase;               /* "decode", "prefill", "both" */
+    int32_t layer;                   /* -1: every layer, or outside of them */
+    const char *op, *kernel, *entry; /* as the manifest spells them: "q_proj", "matmul_gemv_subgroup.wgsl", "main" */
+} dop_path_step;
+
 typedef struct dop_model {
     dop_arena *arena;
     dop_arch arch;
@@ -136,9 +143,16 @@ typedef struct dop_model {
     char *tokenizer_json_path;
     char *tokenizer_gguf_path; /* a GGUF file with its vocabulary inside (dop_tokenizer_from_gguf) */
     char *chat_template;
-    char *name;                       /* base name of the model's directory or file, for the card: no directories */
+    char *chat_type; /* RDRR names the template instead of giving it: "gemma", "llama3", "chatml", "qwen", ... */
+    char *name;      /* base name of the model's directory or file, for the card: no directories */
     double temperature, top_p, min_p; /* the model's own sampling defaults; temperature < 0: not stated (greedy) */
     uint32_t top_k;
+    char *note; /* one line that the user should see ("not verified: ..."); NULL: none */
+    /* The kernel path of an RDRR manifest: storage types (none: not stated), a name, or dispatches one by one. */
+    dop_type path_act, path_kv;
+    char *path_name;
+    dop_path_step *path;
+    uint32_t n_path;
 } dop_model;
 
 /* Loads MODEL (directory or file; format detected by content).  Tensors stay mapped until dop_model_finish().

@@ -100,12 +100,22 @@ extern const dop_tensor_name dop_gguf_names[];
 /* The name of a role: in `more` (may be NULL), else in `names`; NULL when neither has it. */
 const dop_tensor_name *dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names,
                                             const char *role);
+/* Names of checkpoints laid out like Llama's, and what differs with norms on both sides of a block. */
+extern const dop_tensor_name dop_hf_names_common[], dop_hf_names_sandwich[];
+/* Where the text part's tensors begin ("model."): the prefix with which has() knows the embedding's name; `otherwise`
+ * when it knows none. */
+const char *dop_hf_prefix(bool (*has)(void *user, const char *name), void *user, const char *embed,
+                          const char *otherwise);
+/* The whole name of a weight's tensor. */
+void dop_hf_full_name(const char *prefix, const char *layer_prefix, const dop_weight_need *need, const char *source,
+                      char *out, size_t size);
 /* First row of a part and the number of rows of the whole tensor; `rows`: those of the part itself.  l is NULL outside
  * the layers. */
 void dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows, uint64_t *out_start, uint64_t *out_total);
 
 /* Formats.  `m` has its arena set and is finished by the caller, also after an error. */
 dop_status dop_import_hf(const char *dir, dop_diag *diag, dop_model *m);
+dop_status dop_import_rdrr(const char *dir, dop_diag *diag, dop_model *m);
 dop_status dop_import_gguf(const char *path, dop_diag *diag, dop_model *m);
 
 #endif

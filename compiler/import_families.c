@@ -32,7 +32,7 @@ static const dop_hf_keys keys_gpt2 = {
     .eps = "layer_norm_epsilon",
 };
 
-static const dop_tensor_name names_common[] = {
+const dop_tensor_name dop_hf_names_common[] = {
     {"embed", "embed_tokens.weight", DOP_PART_ALL, false},
     {"final_norm", "norm.weight", DOP_PART_ALL, false},
     {"lm_head", "lm_head.weight", DOP_PART_ALL, false},
@@ -57,7 +57,7 @@ static const dop_tensor_name names_common[] = {
     {0},
 };
 /* With norms on both sides, post_attention_layernorm is what its name says. */
-static const dop_tensor_name names_sandwich[] = {
+const dop_tensor_name dop_hf_names_sandwich[] = {
     {"post_attn_norm", "post_attention_layernorm.weight", DOP_PART_ALL, false},
     {"ffn_norm", "pre_feedforward_layernorm.weight", DOP_PART_ALL, false},
     {"post_ffn_norm", "post_feedforward_layernorm.weight", DOP_PART_ALL, false},
@@ -97,9 +97,9 @@ static const dop_tensor_name gguf_names_gpt2[] = {
     {0},
 };
 
-#define COMMON .keys = &keys_common, .names = names_common, .prefix = "model.", .layer_prefix = "layers."
-#define GEMMA                                                                                  \
-    .keys = &keys_gemma, .names = names_common, .prefix = "model.", .layer_prefix = "layers.", \
+#define COMMON .keys = &keys_common, .names = dop_hf_names_common, .prefix = "model.", .layer_prefix = "layers."
+#define GEMMA                                                                                         \
+    .keys = &keys_gemma, .names = dop_hf_names_common, .prefix = "model.", .layer_prefix = "layers.", \
     .act = "gelu_pytorch_tanh", .eps = 1e-6, .head_dim = 256
 
 const dop_family dop_families[] = {
@@ -167,7 +167,7 @@ const dop_family dop_families[] = {
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_POST_NORM | DOP_FAM_NORM_ADD_1 | DOP_FAM_EMBED_SQRT | DOP_FAM_ATTN_BIAS |
               DOP_FAM_QUERY_SCALAR | DOP_FAM_SOFTCAPS | DOP_FAM_TIED,
      .window_rule = DOP_WINDOW_PATTERN,
-     .more_names = names_sandwich,
+     .more_names = dop_hf_names_sandwich,
      GEMMA,
      .theta = 1e4,
      .kv_heads = 4,
@@ -182,7 +182,7 @@ const dop_family dop_families[] = {
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_POST_NORM | DOP_FAM_NORM_ADD_1 | DOP_FAM_EMBED_SQRT | DOP_FAM_ATTN_BIAS |
               DOP_FAM_QK_NORM | DOP_FAM_QUERY_SCALAR | DOP_FAM_SOFTCAPS | DOP_FAM_LOCAL_ROPE | DOP_FAM_TIED,
      .window_rule = DOP_WINDOW_PATTERN,
-     .more_names = names_sandwich,
+     .more_names = dop_hf_names_sandwich,
      GEMMA,
      .theta = 1e6,
      .heads = 8,
@@ -230,7 +230,7 @@ const dop_family dop_families[] = {
      .archs = {"Olmo2ForCausalLM"},
      .model_types = {"olmo2"},
      .flags = DOP_FAM_POST_NORM | DOP_FAM_QK_NORM_ROW | DOP_FAM_ATTN_BIAS,
-     .more_names = names_sandwich,
+     .more_names = dop_hf_names_sandwich,
      COMMON,
      .act = "silu",
      .eps = 1e-5,

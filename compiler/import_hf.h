@@ -24,6 +24,8 @@ dop_status dop_hf_config(dop_hf *hf);
 dop_status dop_hf_ropes(dop_hf *hf, const bool *sliding);
 /* End ids, sampling defaults, tokenizer, chat template. */
 dop_status dop_hf_text(dop_hf *hf);
+/* The chat template alone: needs dir, arena, diag and model. */
+dop_status dop_hf_chat_template(dop_hf *hf);
 /* Maps the tensors and fills model->weights with those that the facts call for. */
 dop_status dop_hf_weights(dop_hf *hf);
 

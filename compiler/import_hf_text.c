@@ -5,33 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* An id or a list of ids; ids past the vocabulary can never come up and are dropped. */
-static dop_status
-read_ids(const dop_hf *hf, const dop_json *j, const char *key, uint32_t max, int64_t *ids, uint32_t *out_n)
-{
-    const json_t *v = dop_json_get(j, key);
-    const bool list = json_is_array(v);
-    size_t n = !v ? 0 : list ? json_array_size(v) : 1;
-    *out_n = 0;
-    if (n > DOP_MAX_END_IDS)
-        return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s has %zu ids, at most %d are supported", j->where, key,
-                           n, DOP_MAX_END_IDS);
-    for (size_t i = 0; i < n; i++) {
-        const json_t *e = list ? json_array_get(v, i) : v;
-        if (!json_is_integer(e) || json_integer_value(e) < 0)
-            return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s is not a token id or a list of token ids", j->where,
-                               key);
-        if (json_integer_value(e) < (json_int_t)hf->model->arch.vocab && *out_n < max)
-            ids[(*out_n)++] = json_integer_value(e);
-    }
-    return DOP_OK;
-}
-
 /* ids from config.json: the file itself before its text part. */
 static dop_status
 config_ids(const dop_hf *hf, const char *key, uint32_t max, int64_t *ids, uint32_t *out_n)
 {
-    return read_ids(hf, dop_json_has(&hf->top, key) ? &hf->top : &hf->cfg, key, max, ids, out_n);
+    return dop_json_ids(dop_json_has(&hf->top, key) ? &hf->top : &hf->cfg, key, hf->model->arch.vocab, max, ids, out_n);
 }
 
 /* transformers samples only when do_sample says so, and then with these defaults. */
@@ -70,9 +48,9 @@ read_generation(dop_hf *hf)
         if (st == DOP_OK)
             st = dop_json_root(root, path, hf->diag, &gen);
         if (st == DOP_OK && dop_json_has(&gen, "eos_token_id"))
-            st = read_ids(hf, &gen, "eos_token_id", DOP_MAX_END_IDS, a->end_ids, &a->n_end_ids);
+            st = dop_json_ids(&gen, "eos_token_id", a->vocab, DOP_MAX_END_IDS, a->end_ids, &a->n_end_ids);
         if (st == DOP_OK && dop_json_has(&gen, "bos_token_id"))
-            st = read_ids(hf, &gen, "bos_token_id", 1, &bos, &n_bos);
+            st = dop_json_ids(&gen, "bos_token_id", a->vocab, 1, &bos, &n_bos);
         if (st == DOP_OK)
             st = read_sampling(hf, &gen);
     }
@@ -110,8 +88,8 @@ template_of(dop_hf *hf, const char *file)
 }
 
 /* A file of its own wins over the field of tokenizer_config.json. */
-static dop_status
-read_chat_template(dop_hf *hf)
+dop_status
+dop_hf_chat_template(dop_hf *hf)
 {
     dop_map map;
     const char *path = dop_arena_printf(hf->arena, "%s/chat_template.jinja", hf->dir);
@@ -142,7 +120,7 @@ dop_hf_text(dop_hf *hf)
 {
     dop_status st = read_generation(hf);
     if (st == DOP_OK)
-        st = read_chat_template(hf);
+        st = dop_hf_chat_template(hf);
     char *path = dop_arena_printf(hf->arena, "%s/tokenizer.json", hf->dir);
     if (st == DOP_OK && !path)
         st = DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");

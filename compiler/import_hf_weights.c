@@ -13,19 +13,11 @@ typedef struct filler {
     const char *prefix; /* of everything but lm_head */
 } filler;
 
-/* Where the text part's tensors begin: by what comes before the embedding's name. */
-static const char *
-find_prefix(const filler *f, const char *embed)
+static bool
+has_tensor(void *user, const char *name)
 {
-    static const char *const prefixes[] = {"model.", "language_model.model.", "model.language_model.", "transformer.",
-                                           ""};
-    char name[256];
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
-        snprintf(name, sizeof name, "%s%s", prefixes[i], embed);
-        if (dop_st_find(&f->set, name))
-            return prefixes[i];
-    }
-    return f->hf->family->prefix;
+    const filler *f = user;
+    return dop_st_find(&f->set, name) != NULL;
 }
 
 static dop_status
@@ -59,13 +51,7 @@ fill(void *user, const dop_weight_need *need)
         return DOP_FAIL_IN(hf->diag, DOP_E_INTERNAL, hf->path, "no tensor name for %s in family %s", need->role,
                            hf->family->name);
     char name[256];
-    if (need->layer >= 0)
-        snprintf(name, sizeof name, "%s%s%d.%s", f->prefix, hf->family->layer_prefix, (int)need->layer, n->source);
-    else if (strcmp(need->role, "lm_head") == 0)
-        snprintf(name, sizeof name, "%s%s", strncmp(f->prefix, "language_model.", 15) == 0 ? "language_model." : "",
-                 n->source);
-    else
-        snprintf(name, sizeof name, "%s%s", f->prefix, n->source);
+    dop_hf_full_name(f->prefix, hf->family->layer_prefix, need, n->source, name, sizeof name);
     const dop_st_tensor *t = dop_st_find(&f->set, name);
     if (!t)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
@@ -122,7 +108,7 @@ dop_hf_weights(dop_hf *hf)
     if (st != DOP_OK)
         return st;
     const dop_tensor_name *embed = dop_find_tensor_name(hf->family->more_names, hf->family->names, "embed");
-    f.prefix = find_prefix(&f, embed ? embed->source : "");
+    f.prefix = dop_hf_prefix(has_tensor, &f, embed ? embed->source : "", hf->family->prefix);
     st = dop_arch_each_weight(&hf->model->arch, fill, &f);
     if (st == DOP_OK)
         st = dop_weights_seal(w, hf->diag);

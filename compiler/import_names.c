@@ -1,6 +1,7 @@
 /* Tensor names of GGUF files, and what importers do with names. */
 #include "compiler/import.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Names below "blk.<i>." and without it: the GGUF specification, section "Standardized tensor names". */
@@ -44,6 +45,32 @@ dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names, 
             if (strcmp(n->role, role) == 0)
                 return n;
     return NULL;
+}
+
+const char *
+dop_hf_prefix(bool (*has)(void *user, const char *name), void *user, const char *embed, const char *otherwise)
+{
+    static const char *const prefixes[] = {"model.", "language_model.model.", "model.language_model.", "transformer.",
+                                           ""};
+    char name[256];
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        snprintf(name, sizeof name, "%s%s", prefixes[i], embed);
+        if (has(user, name))
+            return prefixes[i];
+    }
+    return otherwise;
+}
+
+void
+dop_hf_full_name(const char *prefix, const char *layer_prefix, const dop_weight_need *need, const char *source,
+                 char *out, size_t size)
+{
+    if (need->layer >= 0)
+        snprintf(out, size, "%s%s%d.%s", prefix, layer_prefix, (int)need->layer, source);
+    else if (strcmp(need->role, "lm_head") == 0) /* beside the text part, not inside */
+        snprintf(out, size, "%s%s", strncmp(prefix, "language_model.", 15) == 0 ? "language_model." : "", source);
+    else
+        snprintf(out, size, "%s%s", prefix, source);
 }
 
 void

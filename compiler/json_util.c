@@ -130,6 +130,44 @@ dop_json_u32(const dop_json *j, const char *key, uint32_t min, uint32_t max, uin
     return dop_json_has(j, key) ? dop_json_u32_or(j, key, min, max, 0, out) : dop_json_missing(j, key);
 }
 
+dop_status
+dop_json_u64(const dop_json *j, const char *key, uint64_t min, uint64_t max, uint64_t *out)
+{
+    const json_t *v = dop_json_get(j, key);
+    *out = 0;
+    if (!v)
+        return dop_json_missing(j, key);
+    if (!json_is_integer(v))
+        return wrong_kind(j, key, v, "an integer");
+    json_int_t n = json_integer_value(v);
+    if (n < 0 || (uint64_t)n < min || (uint64_t)n > max)
+        return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s is %lld, expected %llu to %llu", j->where, key,
+                           (long long)n, (unsigned long long)min, (unsigned long long)max);
+    *out = (uint64_t)n;
+    return DOP_OK;
+}
+
+dop_status
+dop_json_ids(const dop_json *j, const char *key, uint32_t vocab, uint32_t max_ids, int64_t *ids, uint32_t *out_n)
+{
+    const json_t *v = dop_json_get(j, key);
+    const bool list = json_is_array(v);
+    size_t n = !v ? 0 : list ? json_array_size(v) : 1;
+    *out_n = 0;
+    if (n > max_ids)
+        return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s has %zu ids, at most %u are supported", j->where, key,
+                           n, max_ids);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *e = list ? json_array_get(v, i) : v;
+        if (!json_is_integer(e) || json_integer_value(e) < 0)
+            return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s is not a token id or a list of token ids", j->where,
+                               key);
+        if (json_integer_value(e) < (json_int_t)vocab)
+            ids[(*out_n)++] = json_integer_value(e);
+    }
+    return DOP_OK;
+}
+
 static dop_status
 number_in(const dop_json *j, const char *key, const json_t *v, double min, double max, double *out)
 {

@@ -35,6 +35,10 @@ dop_status dop_json_missing(const dop_json *j, const char *key);
 dop_status dop_json_u32(const dop_json *j, const char *key, uint32_t min, uint32_t max, uint32_t *out);
 dop_status dop_json_u32_or(const dop_json *j, const char *key, uint32_t min, uint32_t max, uint32_t otherwise,
                            uint32_t *out);
+dop_status dop_json_u64(const dop_json *j, const char *key, uint64_t min, uint64_t max, uint64_t *out);
+/* A token id or a list of up to max_ids; ids from `vocab` on can never come up and are dropped. */
+dop_status dop_json_ids(const dop_json *j, const char *key, uint32_t vocab, uint32_t max_ids, int64_t *ids,
+                        uint32_t *out_n);
 /* Number (integers too) in [min, max]. */
 dop_status dop_json_f64_or(const dop_json *j, const char *key, double min, double max, double otherwise, double *out);
 dop_status dop_json_f64(const dop_json *j, const char *key, double min, double max, double *out);

@@ -29,9 +29,14 @@ has_file(dop_arena *arena, const char *dir, const char *file)
 static dop_status
 load_directory(const char *path, dop_diag *diag, dop_model *m)
 {
+    /* A converted model may keep its config.json, but not its safetensors. */
+    const bool safetensors =
+        has_file(m->arena, path, "model.safetensors") || has_file(m->arena, path, "model.safetensors.index.json");
+    if (!safetensors && has_file(m->arena, path, "manifest.json"))
+        return dop_import_rdrr(path, diag, m);
     if (has_file(m->arena, path, "config.json"))
         return dop_import_hf(path, diag, m);
-    return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "not a model: no config.json here");
+    return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "not a model: no config.json and no manifest.json here");
 }
 
 /* Four bytes tell a GGUF file from everything else. */

@@ -360,7 +360,7 @@ Test(import_errors, index_file)
 Test(import_errors, paths)
 {
     scratch s = scratch_make();
-    expect_failure(s.dir, "", "not a model: no config.json here", 0, 0);
+    expect_failure(s.dir, "", "not a model: no config.json and no manifest.json here", 0, 0);
     expect_failure("/no/such/model", "", "cannot open: No such file or directory", 0, 0);
     scratch_config(&s, "llama", "{}");
     expect_failure(s.dir, "",
