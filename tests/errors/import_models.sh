@@ -1,0 +1,68 @@
+# Models that dopplerc cannot read: one line that says what and where, exit status 1, and no plan left behind.  Every
+# message of the importers has its unit test (tests/unit/test_import*.c); this is what a user sees of them.
+. "$(dirname "$0")/../lib.sh"
+
+# fails NAME TEXT MODEL
+fails() {
+    check_fails "$1" 1 "$2" "$DOPPLERC" "$3" -o "$1.plan" && check "$1: nothing is left" no_plan "$1.plan"
+}
+
+no_plan() {
+    [ -z "$(find . -maxdepth 1 -name "$1*")" ]
+}
+
+# copy NAME: a golden model to damage
+copy() {
+    rm -rf "$1"
+    cp -r "$SRC/tests/golden/llama" "$1"
+    chmod -R u+w "$1"
+}
+
+# config NAME EXPRESSION: a model whose config.json went through sed
+config() {
+    copy "$1"
+    sed -i "$2" "$1/config.json"
+}
+
+fails no-such-model "nowhere: error: cannot open: No such file or directory" nowhere
+mkdir -p empty
+fails empty-directory "empty: error: not a model: no config.json and no manifest.json here" empty
+echo hello >text
+fails not-a-model "text: error: not a model: expected a GGUF file or a directory with config.json" text
+
+config zero-heads 's/"num_attention_heads": 4/"num_attention_heads": 0/'
+fails zero-heads "zero-heads/config.json: error: num_attention_heads is 0, expected 1 to 4096" zero-heads
+config many-layers 's/"num_hidden_layers": 2/"num_hidden_layers": 1000000000/'
+fails many-layers "num_hidden_layers is 1000000000, expected 1 to 1024" many-layers
+config negative 's/"hidden_size": 64/"hidden_size": -64/'
+fails negative "hidden_size is -64, expected 1 to 1048576" negative
+config indivisible 's/"hidden_size": 64/"hidden_size": 66/; /"head_dim"/d'
+fails indivisible "hidden_size 66 is not divisible by num_attention_heads 4" indivisible
+config unknown 's/LlamaForCausalLM/MambaForCausalLM/'
+fails unknown 'architecture "MambaForCausalLM" is not supported; known: LlamaForCausalLM, MistralForCausalLM' unknown
+config no-comma '/"attention_bias"/s/,$//'
+fails no-comma "no-comma/config.json:6:" no-comma
+
+copy truncated
+head -c 200000 truncated/model.safetensors >part && mv part truncated/model.safetensors
+fails truncated "(truncated download?)" truncated
+copy short-header
+head -c 100 short-header/model.safetensors >part && mv part short-header/model.safetensors
+fails short-header "truncated: the header takes" short-header
+copy absurd-header
+printf '\377\377\377\377\377\377\377\177' | dd of=absurd-header/model.safetensors conv=notrunc status=none
+fails absurd-header "header length 9223372036854775807, at most 100000000 is allowed" absurd-header
+copy no-tensors
+rm no-tensors/model.safetensors
+fails no-tensors "no model.safetensors and no model.safetensors.index.json here" no-tensors
+copy no-shard
+rm no-shard/model.safetensors
+echo '{"weight_map": {"lm_head.weight": "part-1.safetensors"}}' >no-shard/model.safetensors.index.json
+fails no-shard "no-shard/part-1.safetensors: error: cannot open: No such file or directory" no-shard
+
+printf 'GGUF\003\000\000\000' >cut.gguf
+fails cut-gguf "cut.gguf: error: the GGUF file ends inside its header" cut.gguf
+mkdir -p manifest
+echo '{"version": 2}' >manifest/manifest.json
+fails manifest "manifest/manifest.json: error: version is not 1" manifest
+finish
