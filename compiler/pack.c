@@ -51,7 +51,7 @@ add_leaf(dop_pack *p, const dop_graph *g, dop_node_id id, dop_diag *diag)
     } else {
         return DOP_FAIL(diag, DOP_E_INTERNAL, "the graph reads weight %s, which the model does not have", name);
     }
-    bool matrix = item.source && item.source->rank > 1;
+    bool matrix = !item.source || item.source->rank > 1;
     if (matrix)
         item.row_bytes = dop_packed_row_bytes(item.type, item.cols);
     else if (!dop_type_row_bytes(item.type, item.cols, &item.row_bytes))
@@ -130,13 +130,27 @@ encode_row(dop_type t, const float *in, uint32_t n, uint8_t *out)
     }
 }
 
+static dop_status
+write_rope(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag)
+{
+    float *table = calloc((size_t)item->rows * item->cols, sizeof *table);
+    if (!table)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = dop_rope_table(&p->model->arch.ropes[item->rope], item->rows, table, diag);
+    memset(out, 0, item->size);
+    for (uint32_t r = 0; r < item->rows && st == DOP_OK; r++)
+        memcpy(out + r * item->row_bytes, table + (size_t)r * item->cols, item->cols * sizeof *table);
+    free(table);
+    return st;
+}
+
 dop_status
 dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag)
 {
     const dop_weight *w = item->source;
-    if (!w)
-        return dop_rope_table(&p->model->arch.ropes[item->rope], item->rows, (float *)(void *)out, diag);
     uint64_t bytes = 0;
+    if (!w)
+        return write_rope(p, item, out, diag);
     memset(out, 0, item->size);
     (void)dop_type_row_bytes(item->type, item->cols, &bytes);
     if (w->type == item->type && w->col_stride == 0) {

@@ -51,13 +51,14 @@ load_queries(dop_gen *gen, const attn *a, dop_buf *decls, dop_buf *body)
     } else {
         dop_buf inner = {0};
         dop_emit_scope(e, &inner, "        ");
-        const char *q = dop_emit_value(e, a->n->src[0], (dop_index){e->g->max_t == 1 ? "0u" : "t", "c"}, 4);
-        dop_emit_line(e, "dop_q[i >> 2] = %s;", q);
+        uint32_t width = dop_emit_wide(e, a->n->src[0]) ? 4 : 1;
+        const char *q = dop_emit_value(e, a->n->src[0], (dop_index){e->g->max_t == 1 ? "0u" : "t", "c"}, width);
+        dop_emit_line(e, width == 4 ? "dop_q[i >> 2] = %s;" : "dop_q[i >> 2][i & 3u] = %s;", q);
         dop_buf_printf(body,
-                       "    for (uint i = gl_LocalInvocationIndex * 4u; i < R * D; i += WG * 4u) {\n"
+                       "    for (uint i = gl_LocalInvocationIndex * %uu; i < R * D; i += WG * %uu) {\n"
                        "        uint j = i / D, t = min(t0 + j / G, n_tokens - 1u), c = (kvh * G + j %% G) * D + i %% D;\n"
                        "%s    }\n",
-                       inner.data ? inner.data : "");
+                       width, width, inner.data ? inner.data : "");
         dop_buf_finish(&inner);
     }
     e->n_binds = n_binds;
