@@ -3,6 +3,7 @@
 #define DOPPLER_RUNTIME_CLI_H
 
 #include "runtime/doppler.h"
+#include "runtime/gguf.h"
 #include "runtime/options.h"
 #include "runtime/text/tokenizer.h"
 
@@ -47,6 +48,8 @@ dop_mode_fn dop_mode_info;
 dop_mode_fn dop_mode_disasm;
 dop_mode_fn dop_mode_tokenize;     /* cli_text.c */
 dop_mode_fn dop_mode_detokenize;
+dop_mode_fn dop_mode_render_chat;  /* cli_chat.c */
+dop_mode_fn dop_mode_converse;     /* cli_converse.c: -i */
 
 /* cli_common.c */
 /* The one plan of the command line. */
@@ -54,6 +57,16 @@ dop_status dop_cli_plan(const dop_cli *cli, dop_diag *diag, const char **out_pat
 dop_status dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_session **out_session);
 /* The plan's tokenizer; *out_tok is NULL when it has none, and then `needed_for` (an option) is an error unless NULL. */
 dop_status dop_cli_tokenizer(const dop_plan *plan, const char *needed_for, dop_diag *diag, dop_tokenizer **out_tok);
+/* Where a tokenizer comes from (--tokenizer or the plan), and what must stay open as long as it is used. */
+typedef struct dop_text_source {
+    dop_tokenizer *tok;
+    dop_plan plan;
+    dop_gguf gguf;
+} dop_text_source;
+
+dop_status dop_text_source_open(const dop_cli *cli, const char *needed_for, dop_diag *diag,
+                                dop_text_source *out_source);
+void dop_text_source_close(dop_text_source *source); /* also after a failure */
 /* A whole file, or standard input for "-". */
 dop_status dop_cli_read(const char *path, dop_diag *diag, dop_buf *out);
 /* Ids separated by white space or commas. */

@@ -1,6 +1,5 @@
 /* Generation: prompt in, text or ids out, timings at the end. */
-#include "runtime/cli.h"
-#include "runtime/cli_output.h"
+#include "runtime/cli_generate.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -8,25 +7,19 @@
 
 typedef struct run {
     dop_cli *cli;
-    dop_session *session;
-    dop_session_info info;
-    dop_tokenizer *tok;      /* NULL: the plan has none */
-    dop_sampling sampling;
-    dop_ids prompt, ids;     /* ids: generated, with the end id when one was picked */
+    dop_generation gen;
+    dop_ids prompt;
     dop_buf prompt_text;     /* as given; empty for ids */
-    dop_output output;
     bool as_ids;             /* ids instead of text */
     uint32_t n;              /* tokens to generate */
-    const char *stop_reason; /* "length", "end", "text" */
     double feed_ms;          /* when feeding began, dop_now_ms */
-    double *times;           /* when each generated token was known; n entries */
 } run;
 
 /* -n against what is left of the context. */
 static dop_status
 choose_length(run *r, dop_diag *diag)
 {
-    uint32_t ctx = r->info.plan->model->ctx;
+    uint32_t ctx = r->gen.info.plan->model->ctx;
     size_t n_prompt = r->prompt.count;
     if (n_prompt == 0)
         return DOP_FAIL(diag, DOP_E_INPUT, "the prompt has no tokens: give one with -p, -f or --tokens");
@@ -51,40 +44,38 @@ prepare(run *r, dop_diag *diag)
 {
     dop_cli *cli = r->cli;
     dop_status st;
-    if (cli->interactive || cli->chat)
-        return DOP_FAIL(diag, DOP_E_USAGE, "--chat and -i are not part of this release yet");
-    if ((st = dop_cli_open(cli, diag, &r->session)) != DOP_OK)
+    const char *needed = cli->chat         ? "--chat"
+                         : cli->prompt     ? "-p"
+                         : cli->file       ? "-f"
+                         : cli->stop.count ? "--stop"
+                                           : NULL;
+    if ((st = dop_generation_open(cli, needed, diag, &r->gen)) != DOP_OK)
         return st;
-    dop_session_describe(r->session, &r->info);
-    const dop_plan *plan = r->info.plan;
-    const char *needed = cli->prompt ? "-p" : cli->file ? "-f" : cli->stop.count ? "--stop" : NULL;
-    if ((st = dop_cli_tokenizer(plan, needed, diag, &r->tok)) != DOP_OK ||
-        (st = dop_cli_prompt(cli, r->tok, diag, &r->prompt, &r->prompt_text)) != DOP_OK ||
-        (st = dop_cli_sampling(cli, plan, diag, &r->sampling)) != DOP_OK)
+    const dop_plan *plan = r->gen.info.plan;
+    const dop_tokenizer *tok = r->gen.tok;
+    if ((st = dop_cli_prompt(cli, cli->chat ? NULL : tok, diag, &r->prompt, &r->prompt_text)) != DOP_OK)
+        return st;
+    if (cli->chat && (st = dop_chat_prompt(cli, &r->gen, &r->prompt_text, diag, &r->prompt)) != DOP_OK)
         return st;
     /* Nothing said at all: start from nothing, as the model knows it. */
-    if (!r->tok && !cli->tokens && !cli->tokens_file && plan->model->bos_id >= 0)
+    if (!tok && !cli->tokens && !cli->tokens_file && plan->model->bos_id >= 0)
         dop_ids_push(&r->prompt, (uint32_t)plan->model->bos_id);
     if (r->prompt.failed)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    r->as_ids = cli->print_ids || !r->tok;
-    if (r->tok)
-        dop_output_init(&r->output, r->tok, &cli->stop);
-    if ((st = choose_length(r, diag)) != DOP_OK)
-        return st;
-    r->times = calloc((size_t)r->n + 1, sizeof *r->times);
-    return r->times ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    r->as_ids = cli->print_ids || !tok;
+    r->gen.streams = !r->as_ids && !cli->json;
+    return choose_length(r, diag);
 }
 
 static dop_status
 show_prompt(run *r, dop_diag *diag)
 {
-    if (r->cli->no_display_prompt || r->as_ids || r->cli->json || r->n == 0)
+    if (r->cli->no_display_prompt || r->cli->chat || r->as_ids || r->cli->json || r->n == 0)
         return DOP_OK;
     if (r->prompt_text.size > 0)
         return dop_cli_print(r->prompt_text.data, r->prompt_text.size, diag);
     dop_buf text = {0};
-    dop_status st = dop_tokenizer_decode(r->tok, r->prompt.data, r->prompt.count, DOP_DECODE_SKIP_SPECIAL, diag, &text);
+    dop_status st = dop_tokenizer_decode(r->gen.tok, r->prompt.data, r->prompt.count, DOP_DECODE_SKIP_SPECIAL, diag, &text);
     if (st == DOP_OK)
         st = dop_cli_print(text.data, text.size, diag);
     dop_buf_finish(&text);
@@ -94,75 +85,28 @@ show_prompt(run *r, dop_diag *diag)
 static dop_status
 feed_prompt(run *r, dop_diag *diag)
 {
-    dop_session_set_sampling(r->session, &r->sampling);
-    dop_session_expect(r->session, r->n);
+    dop_session_expect(r->gen.session, r->n);
     r->feed_ms = dop_now_ms();
     if (!r->cli->logits) {
         if (r->n == 0)
             return DOP_OK;
-        return dop_session_feed(r->session, r->prompt.data, r->prompt.count, diag);
+        return dop_session_feed(r->gen.session, r->prompt.data, r->prompt.count, diag);
     }
     dop_logits_file file;
-    dop_status st = dop_logits_file_open(r->cli->logits, r->info.plan->model->vocab, diag, &file);
+    dop_status st = dop_logits_file_open(r->cli->logits, r->gen.info.plan->model->vocab, diag, &file);
     if (st != DOP_OK)
         return st;
-    st = dop_session_score(r->session, r->prompt.data, r->prompt.count, dop_logits_file_write, &file, diag);
+    st = dop_session_score(r->gen.session, r->prompt.data, r->prompt.count, dop_logits_file_write, &file, diag);
     dop_status closed = dop_logits_file_close(&file, st == DOP_OK, diag);
     return st != DOP_OK ? st : closed;
-}
-
-static bool
-is_end(const run *r, uint32_t id)
-{
-    const dop_plan_model *m = r->info.plan->model;
-    for (uint32_t i = 0; i < m->n_end_ids; i++)
-        if (m->end_ids[i] == id)
-            return true;
-    return false;
-}
-
-static dop_status
-release_text(run *r, size_t from, dop_diag *diag)
-{
-    if (r->as_ids || r->cli->json)
-        return DOP_OK;
-    return dop_cli_print(r->output.text.data + from, r->output.text.size - from, diag);
-}
-
-static dop_status
-generate(run *r, dop_diag *diag)
-{
-    dop_status st = DOP_OK;
-    size_t from = 0;
-    r->stop_reason = "length";
-    for (uint32_t i = 0; i < r->n && st == DOP_OK && !r->output.stopped; i++) {
-        uint32_t id;
-        if ((st = dop_session_next(r->session, diag, &id)) != DOP_OK)
-            break;
-        r->times[r->ids.count] = dop_now_ms();
-        dop_ids_push(&r->ids, id);
-        if (!r->cli->ignore_eos && is_end(r, id)) {
-            r->stop_reason = "end";
-            break;
-        }
-        if (r->tok && (st = dop_output_push(&r->output, id, diag, &from)) == DOP_OK)
-            st = release_text(r, from, diag);
-    }
-    if (st == DOP_OK && r->tok && (st = dop_output_end(&r->output, diag, &from)) == DOP_OK)
-        st = release_text(r, from, diag);
-    if (r->output.stopped)
-        r->stop_reason = "text";
-    if (st == DOP_OK && r->ids.failed)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    return st;
 }
 
 static dop_status
 print_ids(const run *r, dop_diag *diag)
 {
     dop_buf line = {0};
-    for (size_t i = 0; i < r->ids.count; i++)
-        dop_buf_printf(&line, "%s%u", i ? " " : "", r->ids.data[i]);
+    for (size_t i = 0; i < r->gen.ids.count; i++)
+        dop_buf_printf(&line, "%s%u", i ? " " : "", r->gen.ids.data[i]);
     dop_buf_puts(&line, "\n");
     dop_status st = line.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
                                 : dop_cli_print(line.data, line.size, diag);
@@ -173,14 +117,14 @@ print_ids(const run *r, dop_diag *diag)
 static double
 prefill_rate(const run *r)
 {
-    return r->ids.count ? (double)r->prompt.count * 1e3 / (r->times[0] - r->feed_ms) : 0;
+    return r->gen.ids.count ? (double)r->prompt.count * 1e3 / (r->gen.times[0] - r->feed_ms) : 0;
 }
 
 static double
 decode_rate(const run *r)
 {
-    size_t n = r->ids.count;
-    return n > 1 ? (double)(n - 1) * 1e3 / (r->times[n - 1] - r->times[0]) : 0;
+    size_t n = r->gen.ids.count;
+    return n > 1 ? (double)(n - 1) * 1e3 / (r->gen.times[n - 1] - r->gen.times[0]) : 0;
 }
 
 static int
@@ -194,10 +138,10 @@ compare_doubles(const void *a, const void *b)
 static void
 percentiles(const run *r, const double *shares, size_t n_shares, double *out)
 {
-    size_t n = r->ids.count > 1 ? r->ids.count - 1 : 0;
+    size_t n = r->gen.ids.count > 1 ? r->gen.ids.count - 1 : 0;
     double *steps = n ? calloc(n, sizeof *steps) : NULL;
     for (size_t i = 0; i < n && steps; i++)
-        steps[i] = r->times[i + 1] - r->times[i];
+        steps[i] = r->gen.times[i + 1] - r->gen.times[i];
     if (steps)
         qsort(steps, n, sizeof *steps, compare_doubles);
     for (size_t i = 0; i < n_shares; i++) {
@@ -213,8 +157,8 @@ timings_json(const run *r)
     static const double shares[3] = {0.50, 0.95, 0.99};
     double p[3];
     percentiles(r, shares, 3, p);
-    double first = r->ids.count ? r->times[0] : r->feed_ms;
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:{s:f, s:f, s:f}}", "modelLoadMs", r->info.load_ms, "firstTokenMs",
+    double first = r->gen.ids.count ? r->gen.times[0] : r->feed_ms;
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:{s:f, s:f, s:f}}", "modelLoadMs", r->gen.info.load_ms, "firstTokenMs",
                      first - r->feed_ms, "startToFirstTokenMs", first - r->cli->start_ms, "prefillTokensPerSec",
                      prefill_rate(r), "decodeTokensPerSec", decode_rate(r), "decodeMsPerToken", "p50", p[0], "p95", p[1],
                      "p99", p[2]);
@@ -223,24 +167,24 @@ timings_json(const run *r)
 static dop_status
 print_json(const run *r, dop_diag *diag)
 {
-    const dop_plan *plan = r->info.plan;
-    dop_counters c = dop_session_counters(r->session);
+    const dop_plan *plan = r->gen.info.plan;
+    dop_counters c = dop_session_counters(r->gen.session);
     char digest[17];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)plan->digest);
     json_t *ids = json_array();
-    for (size_t i = 0; i < r->ids.count; i++)
-        json_array_append_new(ids, json_integer(r->ids.data[i]));
+    for (size_t i = 0; i < r->gen.ids.count; i++)
+        json_array_append_new(ids, json_integer(r->gen.ids.data[i]));
     json_t *root = json_object();
-    if (r->tok)
-        json_object_set_new(root, "text", json_stringn(r->output.text.data ? r->output.text.data : "",
-                                                       r->output.text.size));
+    if (r->gen.tok)
+        json_object_set_new(root, "text", json_stringn(r->gen.output.text.data ? r->gen.output.text.data : "",
+                                                       r->gen.output.text.size));
     json_object_set_new(root, "ids", ids);
     json_object_set_new(root, "promptTokens", json_integer((json_int_t)r->prompt.count));
-    json_object_set_new(root, "stop", json_string(r->stop_reason));
-    json_object_set_new(root, "seed", json_integer((json_int_t)r->sampling.seed));
+    json_object_set_new(root, "stop", json_string(r->gen.stop_reason));
+    json_object_set_new(root, "seed", json_integer((json_int_t)r->gen.sampling.seed));
     json_object_set_new(root, "timings", timings_json(r));
-    json_object_set_new(root, "device", json_pack("{s:s, s:s, s:I}", "name", r->info.device->name, "driver",
-                                                  r->info.device->driver, "bytes", (json_int_t)r->info.device_bytes));
+    json_object_set_new(root, "device", json_pack("{s:s, s:s, s:I}", "name", r->gen.info.device->name, "driver",
+                                                  r->gen.info.device->driver, "bytes", (json_int_t)r->gen.info.device_bytes));
     json_object_set_new(root, "plan", json_pack("{s:s, s:s}", "digest", digest, "model",
                                                 dop_plan_string(plan, plan->model->name)));
     json_object_set_new(root, "afterLoad",
@@ -261,13 +205,13 @@ print_summary(const run *r)
 {
     if (r->cli->quiet)
         return;
-    fprintf(stderr, "load %.0f ms", r->info.load_ms);
-    if (r->ids.count > 0)
+    fprintf(stderr, "load %.0f ms", r->gen.info.load_ms);
+    if (r->gen.ids.count > 0)
         fprintf(stderr, "; prefill %zu tokens, %.1f tok/s; first token after %.0f ms", r->prompt.count,
-                prefill_rate(r), r->times[0] - r->cli->start_ms);
-    if (r->ids.count > 1)
-        fprintf(stderr, "; decode %zu tokens, %.1f tok/s", r->ids.count - 1, decode_rate(r));
-    fprintf(stderr, "; on %s\n", r->info.device->name);
+                prefill_rate(r), r->gen.times[0] - r->cli->start_ms);
+    if (r->gen.ids.count > 1)
+        fprintf(stderr, "; decode %zu tokens, %.1f tok/s", r->gen.ids.count - 1, decode_rate(r));
+    fprintf(stderr, "; on %s\n", r->gen.info.device->name);
 }
 
 dop_status
@@ -276,7 +220,7 @@ dop_mode_run(dop_cli *cli, dop_diag *diag)
     run r = {.cli = cli};
     dop_status st;
     if ((st = prepare(&r, diag)) != DOP_OK || (st = show_prompt(&r, diag)) != DOP_OK ||
-        (st = feed_prompt(&r, diag)) != DOP_OK || (st = generate(&r, diag)) != DOP_OK)
+        (st = feed_prompt(&r, diag)) != DOP_OK || (st = dop_generate(&r.gen, r.n, diag)) != DOP_OK)
         goto error;
     if (cli->json)
         st = print_json(&r, diag);
@@ -287,12 +231,8 @@ dop_mode_run(dop_cli *cli, dop_diag *diag)
     if (st == DOP_OK)
         print_summary(&r);
 error:
-    dop_tokenizer_destroy(r.tok); /* it uses the plan's bytes */
-    dop_session_close(r.session);
-    dop_output_finish(&r.output);
+    dop_generation_finish(&r.gen);
     dop_ids_finish(&r.prompt);
-    dop_ids_finish(&r.ids);
     dop_buf_finish(&r.prompt_text);
-    free(r.times);
     return st;
 }

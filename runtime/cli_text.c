@@ -1,29 +1,22 @@
 /* Text without a device: --tokenize and --detokenize, one JSON value a line. */
 #include "runtime/cli.h"
-#include "runtime/gguf.h"
 
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-/* Where the tokenizer comes from, and what must stay open as long as it is used. */
-typedef struct source {
-    dop_tokenizer *tok;
-    dop_plan plan;
-    dop_gguf gguf;
-} source;
-
-static dop_status
-open_source(const dop_cli *cli, dop_diag *diag, source *out)
+dop_status
+dop_text_source_open(const dop_cli *cli, const char *needed_for, dop_diag *diag, dop_text_source *out_source)
 {
+    dop_text_source *out = out_source;
     memset(out, 0, sizeof *out);
     const char *path = cli->tokenizer;
     dop_status st;
     if (!path) {
         if ((st = dop_cli_plan(cli, diag, &path)) != DOP_OK || (st = dop_plan_open(path, diag, &out->plan)) != DOP_OK)
             return st;
-        return dop_cli_tokenizer(&out->plan, "--tokenize", diag, &out->tok);
+        return dop_cli_tokenizer(&out->plan, needed_for, diag, &out->tok);
     }
     struct stat sb;
     if (stat(path, &sb) == 0 && S_ISDIR(sb.st_mode))
@@ -42,12 +35,12 @@ open_source(const dop_cli *cli, dop_diag *diag, source *out)
     return st;
 }
 
-static void
-close_source(source *s)
+void
+dop_text_source_close(dop_text_source *source)
 {
-    dop_tokenizer_destroy(s->tok);
-    dop_gguf_close(&s->gguf);
-    dop_plan_close(&s->plan);
+    dop_tokenizer_destroy(source->tok);
+    dop_gguf_close(&source->gguf);
+    dop_plan_close(&source->plan);
 }
 
 /* One line in, one line appended to out. */
@@ -111,10 +104,10 @@ detokenize_line(const dop_tokenizer *tok, json_t *value, const char *path, long 
 static dop_status
 each_line(const dop_cli *cli, const char *path, line_fn *fn, dop_diag *diag)
 {
-    source src;
+    dop_text_source src;
     dop_buf in = {0}, out = {0};
     dop_status st;
-    if ((st = open_source(cli, diag, &src)) != DOP_OK || (st = dop_cli_read(path, diag, &in)) != DOP_OK)
+    if ((st = dop_text_source_open(cli, "--tokenize", diag, &src)) != DOP_OK || (st = dop_cli_read(path, diag, &in)) != DOP_OK)
         goto error;
     long line = 0;
     for (size_t at = 0; at < in.size && st == DOP_OK;) {
@@ -139,7 +132,7 @@ each_line(const dop_cli *cli, const char *path, line_fn *fn, dop_diag *diag)
     if (st == DOP_OK)
         st = out.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(out.data, out.size, diag);
 error:
-    close_source(&src);
+    dop_text_source_close(&src);
     dop_buf_finish(&in);
     dop_buf_finish(&out);
     return st;

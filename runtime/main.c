@@ -49,6 +49,7 @@ static const dop_option options[] = {
     OPT(0, "disasm", FLAG, disasm, NULL, "the plan's dispatches as text"),
     OPT(0, "tokenize", TEXT, tokenize, "FILE", "lines of {\"text\", \"add_special\", \"parse_special\"} to arrays of ids"),
     OPT(0, "detokenize", TEXT, detokenize, "FILE", "the inverse: arrays of ids to {\"text\"}"),
+    OPT(0, "render-chat", TEXT, render_chat, "FILE", "the text that the chat template makes of [{\"role\", \"content\"}, ...]"),
     OPT(0, "tokenizer", TEXT, tokenizer, "FILE", "tokenizer.json, its folder, or a .gguf, instead of a plan"),
     OPT(0, "help", FLAG, help, NULL, "this text"),
     OPT(0, "version", FLAG, version, NULL, "the release"),
@@ -100,8 +101,12 @@ choose_mode(const dop_cli *cli)
         return dop_mode_tokenize;
     if (cli->detokenize)
         return dop_mode_detokenize;
+    if (cli->render_chat)
+        return dop_mode_render_chat;
     if (cli->ppl)
         return dop_mode_score;
+    if (cli->interactive)
+        return dop_mode_converse;
     return dop_mode_run;
 }
 

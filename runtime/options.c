@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static dop_status
-push_text(dop_texts *t, const char *text, dop_diag *diag)
+dop_status
+dop_texts_push(dop_texts *t, const char *text, dop_diag *diag)
 {
     const char **items = realloc(t->items, (t->count + 1) * sizeof *items);
     if (!items)
@@ -67,7 +67,7 @@ store(const dop_option *o, const char *shown, const char *value, void *values, d
             memcpy(field, &v, sizeof v);
         break;
     case DOP_OPT_LIST:
-        st = push_text((dop_texts *)(void *)field, value, diag);
+        st = dop_texts_push((dop_texts *)(void *)field, value, diag);
         break;
     }
     return st;
@@ -175,7 +175,7 @@ dop_options_parse(const dop_option *table, size_t n, int argc, char **argv, dop_
     for (int i = 1; i < argc; i++) {
         dop_status st = DOP_OK;
         if (only_rest || argv[i][0] != '-' || !argv[i][1])
-            st = push_text(out_rest, argv[i], diag);
+            st = dop_texts_push(out_rest, argv[i], diag);
         else if (strcmp(argv[i], "--") == 0)
             only_rest = true;
         else

@@ -14,12 +14,13 @@ typedef enum dop_option_kind {
     DOP_OPT_LIST,     /* dop_texts: may be given several times */
 } dop_option_kind;
 
-/* Texts in order; they point into argv. */
+/* Texts in order; the texts themselves are not owned (they point into argv). */
 typedef struct dop_texts {
     const char **items; /* owned */
     size_t count;
 } dop_texts;
 
+dop_status dop_texts_push(dop_texts *texts, const char *text, dop_diag *diag);
 void dop_texts_finish(dop_texts *texts); /* accepts a zeroed one */
 
 typedef struct dop_option {

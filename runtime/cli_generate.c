@@ -1,0 +1,93 @@
+#include "runtime/cli_generate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+dop_status
+dop_generation_open(dop_cli *cli, const char *needed_for, dop_diag *diag, dop_generation *out_gen)
+{
+    dop_generation *g = out_gen;
+    memset(g, 0, sizeof *g);
+    g->ignore_eos = cli->ignore_eos;
+    dop_status st = DOP_OK;
+    for (size_t i = 0; i < cli->stop.count && st == DOP_OK; i++)
+        st = dop_texts_push(&g->stops, cli->stop.items[i], diag);
+    if (st != DOP_OK || (st = dop_cli_open(cli, diag, &g->session)) != DOP_OK)
+        goto error;
+    dop_session_describe(g->session, &g->info);
+    if ((st = dop_cli_tokenizer(g->info.plan, needed_for, diag, &g->tok)) != DOP_OK ||
+        (st = dop_cli_sampling(cli, g->info.plan, diag, &g->sampling)) != DOP_OK)
+        goto error;
+    dop_session_set_sampling(g->session, &g->sampling);
+error:
+    if (st != DOP_OK)
+        dop_generation_finish(g);
+    return st;
+}
+
+void
+dop_generation_finish(dop_generation *gen)
+{
+    dop_tokenizer_destroy(gen->tok); /* it uses the plan's bytes */
+    dop_session_close(gen->session);
+    dop_texts_finish(&gen->stops);
+    dop_output_finish(&gen->output);
+    dop_ids_finish(&gen->ids);
+    free(gen->times);
+    memset(gen, 0, sizeof *gen);
+}
+
+static bool
+is_end(const dop_generation *g, uint32_t id)
+{
+    const dop_plan_model *m = g->info.plan->model;
+    for (uint32_t i = 0; i < m->n_end_ids; i++)
+        if (m->end_ids[i] == id)
+            return true;
+    return false;
+}
+
+static dop_status
+release_text(const dop_generation *g, size_t from, dop_diag *diag)
+{
+    if (!g->streams || from == g->output.text.size)
+        return DOP_OK;
+    return dop_cli_print(g->output.text.data + from, g->output.text.size - from, diag);
+}
+
+dop_status
+dop_generate(dop_generation *gen, uint32_t n, dop_diag *diag)
+{
+    dop_generation *g = gen;
+    dop_status st = DOP_OK;
+    size_t from = 0;
+    g->ids.count = 0;
+    g->stop_reason = "length";
+    free(g->times);
+    g->times = calloc((size_t)n + 1, sizeof *g->times);
+    if (!g->times)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_output_finish(&g->output);
+    if (g->tok)
+        dop_output_init(&g->output, g->tok, &g->stops);
+    for (uint32_t i = 0; i < n && st == DOP_OK && !g->output.stopped; i++) {
+        uint32_t id;
+        if ((st = dop_session_next(g->session, diag, &id)) != DOP_OK)
+            break;
+        g->times[g->ids.count] = dop_now_ms();
+        dop_ids_push(&g->ids, id);
+        if (!g->ignore_eos && is_end(g, id)) {
+            g->stop_reason = "end";
+            break;
+        }
+        if (g->tok && (st = dop_output_push(&g->output, id, diag, &from)) == DOP_OK)
+            st = release_text(g, from, diag);
+    }
+    if (st == DOP_OK && g->tok && (st = dop_output_end(&g->output, diag, &from)) == DOP_OK)
+        st = release_text(g, from, diag);
+    if (g->output.stopped)
+        g->stop_reason = "text";
+    if (st == DOP_OK && g->ids.failed)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return st;
+}

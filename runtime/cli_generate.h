@@ -1,0 +1,34 @@
+/* The generating part that plain runs and conversations share: tokens from a session to text or ids. */
+#ifndef DOPPLER_RUNTIME_CLI_GENERATE_H
+#define DOPPLER_RUNTIME_CLI_GENERATE_H
+
+#include "runtime/cli.h"
+#include "runtime/cli_output.h"
+
+typedef struct dop_generation {
+    dop_session *session;    /* owned */
+    dop_session_info info;
+    dop_tokenizer *tok;      /* owned; NULL: the plan has none */
+    dop_sampling sampling;
+    dop_texts stops;         /* owned list: --stop and those of the chat format */
+    bool ignore_eos;
+    bool streams;            /* text goes to stdout as it comes */
+
+    /* of the last dop_generate */
+    dop_output output;
+    dop_ids ids;             /* with the end id when one was picked */
+    double *times;           /* dop_now_ms when each id was known */
+    const char *stop_reason; /* "length", "end", "text" */
+} dop_generation;
+
+/* Opens session and tokenizer; needed_for as in dop_cli_tokenizer. */
+dop_status dop_generation_open(dop_cli *cli, const char *needed_for, dop_diag *diag, dop_generation *out_gen);
+void dop_generation_finish(dop_generation *gen); /* accepts a zeroed one */
+/* Takes up to n tokens after what was fed. */
+dop_status dop_generate(dop_generation *gen, uint32_t n, dop_diag *diag);
+
+/* cli_chat.c: the conversation of one user message, as the model's format wants it; adds the format's stop texts. */
+dop_status dop_chat_prompt(const dop_cli *cli, dop_generation *gen, const dop_buf *message, dop_diag *diag,
+                           dop_ids *out_ids);
+
+#endif
