@@ -52,12 +52,10 @@ add_leaf(dop_pack *p, const dop_graph *g, dop_node_id id, dop_diag *diag)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "the graph reads weight %s, which the model does not have", name);
     }
     bool matrix = !item.source || item.source->rank > 1;
-    if (matrix)
-        item.row_bytes = dop_packed_row_bytes(item.type, item.cols);
-    else if (!dop_type_row_bytes(item.type, item.cols, &item.row_bytes))
+    uint32_t values = matrix ? dop_packed_row_values(item.type, item.cols) : item.cols;
+    if (!dop_type_row_bytes(item.type, values, &item.row_bytes))
         return DOP_FAIL(diag, DOP_E_INPUT, "weight %s is too large", name);
-    if (!dop_mul_u64(item.row_bytes, item.rows, &item.size))
-        return DOP_FAIL(diag, DOP_E_INPUT, "weight %s is too large", name);
+    item.size = matrix ? dop_packed_bytes(item.type, item.rows, item.cols) : item.row_bytes;
     if (p->n == p->cap) {
         uint32_t cap = p->cap ? p->cap * 2 : 64;
         dop_packed *items = realloc(p->items, cap * sizeof *items);

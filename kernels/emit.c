@@ -160,6 +160,21 @@ temp(dop_emit *e, uint32_t width, const char *expr)
     return name;
 }
 
+const char *
+dop_emit_weight(dop_emit *e, dop_node_id node)
+{
+    const dop_node *n = dop_node_at(e->g, node);
+    const dop_weight_type *wt = dop_weight_type_of(n->type);
+    if (!wt)
+        return fail(e, DOP_E_INPUT, "no kernel reads this storage type", node);
+    e->types_used |= 1u << n->type;
+    if (wt->aux_bytes == 0)
+        return "0u";
+    uint64_t rows = dop_dim_value(e->g, n->shape.dim[0], 1);
+    return dop_emit_str(e, "%uu",
+                        (uint32_t)(dop_packed_plane_bytes(n->type, (uint32_t)rows, dop_node_cols(e->g, node)) / 16));
+}
+
 static const char *
 load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start)
 {
@@ -172,10 +187,11 @@ load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start
     const dop_weight_type *wt = dop_weight_type_of(n->type);
     if (n->type != DOP_TYPE_u32 && !wt)
         return fail(e, DOP_E_INPUT, "no kernel reads this storage type", node);
-    if (n->type != DOP_TYPE_u32)
-        e->types_used |= 1u << n->type;
     const char *at = flat_index(e, ix, has_rows(g, node), dop_row_values(g, node), start);
     uint32_t w = width == 4 && cols > 1 ? 4 : 1; /* a statistic is one value for all four columns */
+    if (n->op == DOP_OP_weight && n->shape.rank > 1)
+        return temp(e, width, dop_emit_str(e, "dop_w%u_%s(%s, %s, %s)", w, dop_type_of(n->type)->name,
+                                           dop_emit_arg(e, node, false), at, dop_emit_weight(e, node)));
     return temp(e, width,
                 dop_emit_str(e, "dop_ld%u_%s(%s, %s)", w, dop_type_of(n->type)->name, dop_emit_arg(e, node, false), at));
 }

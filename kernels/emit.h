@@ -70,6 +70,9 @@ const char *dop_emit_step(dop_emit *e);
 /* "step.n_tokens", or "1u" when the graph has one token. */
 const char *dop_emit_n_tokens(dop_emit *e);
 
+/* The `aux` argument of a weight matrix's load functions (weight_types.h); notes that the type's file is needed. */
+const char *dop_emit_weight(dop_emit *e, dop_node_id node);
+
 /* Name of the node's value at the index: statements are appended as needed. */
 const char *dop_emit_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width);
 /* Statement that stores a value (a name from dop_emit_value) to the node's memory: scratch, result, or, for kv_write,

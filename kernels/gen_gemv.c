@@ -150,25 +150,28 @@ static void
 load_activation(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *load)
 {
     dop_emit *e = &gen->e;
-    const char *in = "            ";
+    const char *in = "                ";
     if (p->staged) {
-        dop_buf_printf(load, "%sfor (uint q = 0u; q < %uu; q++)\n%s    x[q] = dop_x[u * %uu + q];\n", in, part->unit / 4,
+        dop_buf_printf(load, "%s[[unroll]] for (uint q = 0u; q < %uu; q++)\n%s    x[q] = dop_x[v * %uu + q];\n", in, part->unit / 4,
                        in, part->unit / 4);
         return;
     }
     bool wide = dop_emit_wide(e, p->act);
     dop_buf inner = {0};
-    dop_buf_printf(load, "%sfor (uint q = 0u; q < %uu; q++) {\n", in, part->unit / 4);
-    dop_buf_printf(load, "%s    uint c = u * %uu + q * 4u;\n", in, part->unit);
+    dop_buf_printf(load, "%s[[unroll]] for (uint q = 0u; q < %uu; q++) {\n", in, part->unit / 4);
+    dop_buf_printf(load, "%s    uint c = v * %uu + q * 4u;\n", in, part->unit);
     if (p->k % part->unit)
         dop_buf_printf(load, "%s    x[q] = vec4(0.0);\n", in);
     if (wide) {
-        dop_emit_scope(e, &inner, "                    ");
+        dop_emit_scope(e, &inner, "                        ");
         dop_emit_line(e, "x[q] = %s;", dop_emit_value(e, p->act, (dop_index){"0u", "c"}, 4));
         for (uint32_t i = 0; i < p->n_stats; i++)
             dop_emit_line(e, "dop_stat%u += dop_sumsq(%s);", i,
                           dop_emit_value(e, dop_node_at(e->g, p->stats[i])->src[0], (dop_index){"0u", "c"}, 4));
-        dop_buf_printf(load, "%s    if (c < %uu) {\n%s%s    }\n", in, p->k, inner.data ? inner.data : "", in);
+        if (p->k % part->unit)
+            dop_buf_printf(load, "%s    if (c < %uu) {\n%s%s    }\n", in, p->k, inner.data ? inner.data : "", in);
+        else
+            dop_buf_printf(load, "%s    {\n%s%s    }\n", in, inner.data ? inner.data : "", in);
     } else {
         dop_emit_scope(e, &inner, "                        ");
         dop_emit_line(e, "x[q][j] = %s;", dop_emit_value(e, p->act, (dop_index){"0u", "(c + j)"}, 1));
@@ -179,37 +182,54 @@ load_activation(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf 
     dop_buf_finish(&inner);
 }
 
+/* Loads of UNROLL steps for every row and matrix, all issued before the first product. */
 static void
-emit_dots(dop_gen *gen, const dop_part *part, dop_buf *dots)
+emit_loads(dop_gen *gen, const dop_part *part, uint32_t units, dop_buf *out)
 {
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
-    uint32_t rows = gen->choice->tile.rows;
+    const dop_tile *tile = &gen->choice->tile;
     for (uint32_t m = 0; m < part->n_mats; m++) {
         dop_node_id w = dop_node_at(g, part->mats[m])->src[1];
         dop_type type = dop_node_at(g, w)->type;
         const dop_weight_type *wt = dop_weight_type_of(type);
         uint32_t steps = part->unit / wt->unit, per_row = dop_row_values(g, w) / wt->unit;
-        e->types_used |= 1u << type;
-        const char *a = dop_emit_arg(e, w, false);
-        dop_buf_printf(dots, "            for (uint r = 0u; r < %uu; r++) {\n", rows);
-        dop_buf_printf(dots, "                uint at = min(row + r, %uu) * %uu + u * %uu;\n", part->rows - 1, per_row,
-                       steps);
+        const char *a = dop_emit_arg(e, w, false), *aux = dop_emit_weight(e, w), *name = dop_type_of(type)->name;
+        dop_buf_printf(out, "            dop_raw_%s q%u[%u];\n", name, m, tile->unroll * tile->rows * steps);
+        dop_buf_printf(out, "            [[unroll]] for (uint i = 0u; i < %uu; i++) {\n", tile->unroll * tile->rows);
+        dop_buf_printf(out, "                uint v = min(u + i / %uu * LANES, %uu);\n", tile->rows, units - 1);
+        for (uint32_t s = 0; s < steps; s++)
+            dop_buf_printf(out,
+                           "                q%u[i * %uu + %uu] = dop_wload_%s(%s, min(row + i %% %uu, %uu) * %uu + "
+                           "min(v * %uu + %uu, %uu), %s);\n",
+                           m, steps, s, name, a, tile->rows, part->rows - 1, per_row, steps, s, per_row - 1, aux);
+        dop_buf_puts(out, "            }\n");
+    }
+}
+
+/* Products of step j's activations with what was loaded for it. */
+static void
+emit_dots(dop_gen *gen, const dop_part *part, dop_buf *dots)
+{
+    const dop_graph *g = gen->e.g;
+    uint32_t rows = gen->choice->tile.rows;
+    for (uint32_t m = 0; m < part->n_mats; m++) {
+        dop_type type = dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type;
+        uint32_t unit = dop_weight_type_of(type)->unit, steps = part->unit / unit;
+        dop_buf_printf(dots, "                [[unroll]] for (uint r = 0u; r < %uu; r++) {\n", rows);
         for (uint32_t s = 0; s < steps; s++) {
-            dop_buf_printf(dots, "                ");
-            if (steps > 1 && per_row % steps)
-                dop_buf_printf(dots, "if (u * %uu + %uu < %uu) ", steps, s, per_row);
-            dop_buf_printf(dots, "acc[%u + r] += dop_dot_%s(%s, at + %uu, ", m * rows, dop_type_of(type)->name, a, s);
+            dop_buf_printf(dots, "                    acc[%u + r] += dop_wdot_%s(q%u[(j * %uu + r) * %uu + %uu], ",
+                           m * rows, dop_type_of(type)->name, m, rows, steps, s);
             if (steps == 1) {
                 dop_buf_puts(dots, "x);\n");
                 continue;
             }
-            dop_buf_printf(dots, "vec4[%u](", wt->unit / 4);
-            for (uint32_t q = 0; q < wt->unit / 4; q++)
-                dop_buf_printf(dots, "%sx[%u]", q ? ", " : "", s * wt->unit / 4 + q);
+            dop_buf_printf(dots, "vec4[%u](", unit / 4);
+            for (uint32_t q = 0; q < unit / 4; q++)
+                dop_buf_printf(dots, "%sx[%u]", q ? ", " : "", s * unit / 4 + q);
             dop_buf_puts(dots, "));\n");
         }
-        dop_buf_puts(dots, "            }\n");
+        dop_buf_puts(dots, "                }\n");
     }
 }
 
@@ -271,7 +291,7 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
     const dop_tile *tile = &gen->choice->tile;
     uint32_t per_wg = tile->wg / tile->lanes * tile->rows, n_binds = e->n_binds;
     dop_keys keys = {0};
-    dop_buf load = {0}, dots = {0}, store = {0}, end = {0}, init = {0}, done = {0};
+    dop_buf load = {0}, loads = {0}, dots = {0}, store = {0}, end = {0}, init = {0}, done = {0};
     for (uint32_t i = 0; i < p->n_stats; i++)
         dop_emit_bind(e, p->stats[i], dop_emit_str(e, "dop_stat%u", i), false, NULL);
     for (uint32_t i = 0; i < p->n_stats && !p->staged; i++) {
@@ -300,17 +320,21 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
         dop_keys_set(&keys, "STRIDE", dop_emit_str(e, "%uu", n_wg * per_wg));
     }
     load_activation(gen, p, part, &load);
+    emit_loads(gen, part, dop_div_up_u32(p->k, part->unit), &loads);
     emit_dots(gen, part, &dots);
     emit_store(gen, part, &store);
     dop_keys_set(&keys, "STATS_INIT", init.data ? init.data : "");
     dop_keys_set(&keys, "STATS_DONE", done.data ? done.data : "");
     dop_keys_set(&keys, "LOAD", load.data ? load.data : "");
+    dop_keys_set(&keys, "LOADS", loads.data ? loads.data : "");
+    dop_keys_num(gen, &keys, "UNROLL", tile->unroll);
     dop_keys_set(&keys, "DOTS", dots.data ? dots.data : "");
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");
     dop_keys_set(&keys, "PART_END", end.data ? end.data : "");
     dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "gemv_part.glsl", &keys, out) : e->status;
     e->n_binds = n_binds;
     dop_buf_finish(&load);
+    dop_buf_finish(&loads);
     dop_buf_finish(&dots);
     dop_buf_finish(&store);
     dop_buf_finish(&end);

@@ -34,17 +34,17 @@ load_weights(dop_gen *gen, const dop_part *part, dop_buf *out)
         dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
         uint32_t stride = dop_row_values(e->g, w);
         const char *a = dop_emit_arg(e, w, false), *type = dop_type_of(dop_node_at(e->g, w)->type)->name;
-        e->types_used |= 1u << dop_node_at(e->g, w)->type;
+        const char *aux = dop_emit_weight(e, w);
         dop_buf_printf(out,
                        "        for (uint i = gl_LocalInvocationIndex; i < BN * BK / 4u; i += WG) {\n"
                        "            uint n = i / (BK / 4u), k = (i %% (BK / 4u)) * 4u, c = k0 + k;\n"
                        "            vec4 w = vec4(0.0);\n"
                        "            if (c < %uu)\n"
-                       "                w = dop_ld4_%s(%s, min(n0 + n, %uu) * %uu + c);\n"
+                       "                w = dop_w4_%s(%s, min(n0 + n, %uu) * %uu + c, %s);\n"
                        "            for (uint j = 0u; j < 4u; j++)\n"
                        "                dop_b[(%uu * BK + k + j) * (BN + 1u) + n] = w[j];\n"
                        "        }\n",
-                       stride, type, a, part->rows - 1, stride, m);
+                       stride, type, a, part->rows - 1, stride, aux, m);
     }
 }
 

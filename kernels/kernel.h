@@ -24,6 +24,7 @@ typedef struct dop_tile {
     uint32_t wg;           /* invocations */
     uint32_t lanes, rows;  /* gemv: invocations per row, rows per team */
     uint32_t loops;        /* gemv: row sets a workgroup walks over, 0: one */
+    uint32_t unroll;       /* gemv: steps whose weights are in flight at once */
     uint32_t bm, bn, bk, tm, tn; /* matmul: tokens, rows, depth; per invocation */
     uint32_t bq;           /* attention: tokens */
     bool subgroup;         /* reduce with subgroup operations */

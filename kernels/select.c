@@ -78,6 +78,7 @@ tile_gemv(const dop_graph *g, const dop_region *r, const dop_target *t, dop_vari
     if (v == DOP_VARIANT_gemv_rows) {
         /* Few, large workgroups; an invocation owns four rows so that activations are loaded once for all four. */
         tile->lanes = 1;
+        tile->unroll = 1;
         tile->rows = 4;
         tile->wg = 64;
         while (tile->wg > 8 && rows < tile->wg * tile->rows * t->cores * 2)
@@ -91,6 +92,10 @@ tile_gemv(const dop_graph *g, const dop_region *r, const dop_target *t, dop_vari
     while (tile->lanes > 4 && tile->lanes > units)
         tile->lanes /= 2;
     tile->rows = rows >= 16384 ? 2 : 1;
+    /* Four loads in flight per lane hide their latency; eight cost registers. */
+    tile->unroll = 4 / tile->rows;
+    while (tile->unroll > 1 && tile->lanes * (tile->unroll / 2) >= units)
+        tile->unroll /= 2;
 }
 
 static void

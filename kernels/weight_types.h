@@ -4,17 +4,31 @@
 
 #include "ir/types.h"
 
+/* A packed matrix is one or two planes, each 16-byte aligned: plane 0 holds what a unit's values are made of, plane 1 (at
+ * `aux` 16-byte words from the start) what several values share, such as scales.  Rows follow each other without gaps in
+ * both.  Types with one plane have aux 0.
+ *
+ * The file defines, for a type T, weights at p:
+ *   float dop_w1_T(U32 p, uint i, uint aux)     value i, counted over packed rows
+ *   vec4 dop_w4_T(U32 p, uint i, uint aux)      values i .. i+3, i a multiple of 4
+ *   dop_raw_T                                   what one invocation loads of a unit (a type or a macro for one)
+ *   dop_raw_T dop_wload_T(U32 p, uint u, uint aux)   loads unit u, counted over packed rows; no arithmetic, so that
+ *                                               several can be in flight
+ *   float dop_wdot_T(dop_raw_T q, vec4 x[unit / 4])  product with the unit's activations */
 typedef struct dop_weight_type {
     dop_type type;
-    uint32_t unit;    /* values that one invocation loads and multiplies at once */
-    uint32_t pad;     /* rows are padded with zeros to a multiple of this many values */
-    const char *file; /* GLSL with its functions, relative to the template folder; NULL: common.glsl has them */
+    uint32_t unit;       /* values that one invocation loads and multiplies at once; rows are padded to it with zeros */
+    uint32_t unit_bytes; /* bytes of a unit in plane 0 */
+    uint32_t aux_bytes;  /* bytes of a unit in plane 1, times 256 / unit: per 256 values */
+    const char *file;    /* GLSL with its functions, relative to the template folder */
 } dop_weight_type;
 
 /* NULL when kernels cannot read the type. */
 const dop_weight_type *dop_weight_type_of(dop_type t);
-/* Values and bytes of a packed row of n values: what the plan's weights hold. */
+/* Values of a packed row of n values. */
 uint32_t dop_packed_row_values(dop_type t, uint32_t n);
-uint64_t dop_packed_row_bytes(dop_type t, uint32_t n);
+/* Bytes of plane 0 and of the whole packed matrix. */
+uint64_t dop_packed_plane_bytes(dop_type t, uint32_t rows, uint32_t cols);
+uint64_t dop_packed_bytes(dop_type t, uint32_t rows, uint32_t cols);
 
 #endif

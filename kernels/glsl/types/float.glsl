@@ -1,17 +1,21 @@
-// Products of one unit of weights with activations: dop_dot_TYPE(weights, unit, activations of that unit).
-// A unit is what one invocation loads at once; DOP_UNIT of kernels/weight_types.c gives its values.
-float dop_dot_f32(U32 p, uint u, vec4 x[2])
+// Float weights: one plane, a unit is 8 values.
+struct dop_raw_f32 { vec4 a, b; };
+float dop_w1_f32(U32 p, uint i, uint aux) { return dop_ld1_f32(p, i); }
+vec4 dop_w4_f32(U32 p, uint i, uint aux) { return dop_ld4_f32(p, i); }
+dop_raw_f32 dop_wload_f32(U32 p, uint u, uint aux)
 {
-    F32x4 w = F32x4(p);
-    return dot(w.v[2u * u], x[0]) + dot(w.v[2u * u + 1u], x[1]);
+    return dop_raw_f32(F32x4(p).v[2u * u], F32x4(p).v[2u * u + 1u]);
 }
-float dop_dot_f16(U32 p, uint u, vec4 x[2])
-{
-    uvec4 q = U32x4(p).v[u];
-    return dot(dop_f16x4(q.xy), x[0]) + dot(dop_f16x4(q.zw), x[1]);
-}
-float dop_dot_bf16(U32 p, uint u, vec4 x[2])
-{
-    uvec4 q = U32x4(p).v[u];
-    return dot(dop_bf16x4(q.xy), x[0]) + dot(dop_bf16x4(q.zw), x[1]);
-}
+float dop_wdot_f32(dop_raw_f32 q, vec4 x[2]) { return dot(q.a, x[0]) + dot(q.b, x[1]); }
+
+#define dop_raw_f16 uvec4
+float dop_w1_f16(U32 p, uint i, uint aux) { return dop_ld1_f16(p, i); }
+vec4 dop_w4_f16(U32 p, uint i, uint aux) { return dop_ld4_f16(p, i); }
+uvec4 dop_wload_f16(U32 p, uint u, uint aux) { return U32x4(p).v[u]; }
+float dop_wdot_f16(uvec4 q, vec4 x[2]) { return dot(dop_f16x4(q.xy), x[0]) + dot(dop_f16x4(q.zw), x[1]); }
+
+#define dop_raw_bf16 uvec4
+float dop_w1_bf16(U32 p, uint i, uint aux) { return dop_ld1_bf16(p, i); }
+vec4 dop_w4_bf16(U32 p, uint i, uint aux) { return dop_ld4_bf16(p, i); }
+uvec4 dop_wload_bf16(U32 p, uint u, uint aux) { return U32x4(p).v[u]; }
+float dop_wdot_bf16(uvec4 q, vec4 x[2]) { return dot(dop_bf16x4(q.xy), x[0]) + dot(dop_bf16x4(q.zw), x[1]); }
