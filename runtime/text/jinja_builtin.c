@@ -60,6 +60,8 @@ j_test(j_ctx *cx, j_str name, j_val v, const j_args *a)
             return order_test(cx, order_tests[i].op[0], v, a);
     if (j_eq_lit(name, "true") || j_eq_lit(name, "false"))
         return v.kind == J_BOOL && v.u.b == j_eq_lit(name, "true");
+    if (v.kind == J_BOOL && (j_eq_lit(name, "odd") || j_eq_lit(name, "even")))
+        return v.u.b == j_eq_lit(name, "odd");
     if (j_eq_lit(name, "odd") || j_eq_lit(name, "even"))
         return v.kind == J_INT && (v.u.i % 2 != 0) == j_eq_lit(name, "odd");
     if (j_eq_lit(name, "divisibleby"))

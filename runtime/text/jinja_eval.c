@@ -93,7 +93,9 @@ slice_of(j_ctx *cx, const j_node *e, j_val v)
     const j_list *items = v.kind == J_LIST || v.kind == J_STR ? j_items(cx, v) : NULL;
     if (cx->status != DOP_OK)
         return (j_val){.kind = J_UNDEF};
-    if (!items || step == 0 || step < -INT32_MAX || step > INT32_MAX)
+    if (!items)
+        return j_undef((j_str){"slice", 5});
+    if (step == 0 || step < -INT32_MAX || step > INT32_MAX)
         return j_fail(cx, e->line, DOP_E_INPUT, "cannot slice a %s that way", j_kind_name(v.kind));
     int64_t n = (int64_t)items->n;
     int64_t from = slice_bound(part[0], n, step > 0 ? 0 : n - 1, step > 0 ? 0 : -1, step > 0 ? n : n - 1);
@@ -170,8 +172,12 @@ binary(j_ctx *cx, const j_node *e)
             j_push(cx, l.u.list, i < x.u.list->n ? x.u.list->items[i] : y.u.list->items[i - x.u.list->n]);
         return l;
     }
-    if (j_eq_lit(e->s, "*") && x.kind == J_STR && y.kind == J_INT)
-        return repeat(cx, x.u.str, y.u.i);
+    if (x.kind == J_BOOL) /* numbers in Python */
+        x = j_int(x.u.b);
+    if (y.kind == J_BOOL)
+        y = j_int(y.u.b);
+    if (j_eq_lit(e->s, "*") && ((x.kind == J_STR && y.kind == J_INT) || (x.kind == J_INT && y.kind == J_STR)))
+        return x.kind == J_STR ? repeat(cx, x.u.str, y.u.i) : repeat(cx, y.u.str, x.u.i);
     if (x.kind == J_INT && y.kind == J_INT) {
         j_val r = integer_op(e->s, x.u.i, y.u.i, &ok);
         if (ok)
@@ -214,6 +220,7 @@ contains(j_ctx *cx, j_val in, j_val what, long line)
         j_fail(cx, line, DOP_E_INPUT, "nothing can be in a %s", j_kind_name(in.kind));
         return false;
     }
+    cx->steps += items->n / 16;
     for (size_t i = 0; i < items->n; i++)
         if (j_equal(items->items[i], what, 0))
             return true;

@@ -357,17 +357,34 @@ f_abs(j_ctx *cx, j_val v, const j_args *a)
     return v.kind == J_FLOAT ? (j_val){.kind = J_FLOAT, .u.f = fabs(v.u.f)} : j_wrong(cx, a, "abs", v);
 }
 
+/* Order of two items; strings without regard to (ASCII) case unless `exact`, as Jinja sorts. */
+static int
+order_items(j_val a, j_val b, bool exact, bool *ok)
+{
+    if (exact || a.kind != J_STR || b.kind != J_STR)
+        return j_order(a, b, ok);
+    *ok = true;
+    for (size_t i = 0; i < a.u.str.n && i < b.u.str.n; i++) {
+        int x = tolower((unsigned char)a.u.str.s[i]), y = tolower((unsigned char)b.u.str.s[i]);
+        if (x != y)
+            return x < y ? -1 : 1;
+    }
+    return a.u.str.n < b.u.str.n ? -1 : a.u.str.n > b.u.str.n;
+}
+
+enum { max_sort = 4096 }; /* items that sort and unique take: both are quadratic */
+
 /* Merge sort would be stable for free; lists here are short, so insertion sort. */
 static j_val
 f_sort(j_ctx *cx, j_val v, const j_args *a)
 {
     const j_val *attr = j_arg(a, 2, "attribute");
-    bool down = j_int_arg(a, 0, "reverse", 0) != 0, ok;
+    bool down = j_int_arg(a, 0, "reverse", 0) != 0, exact = j_int_arg(a, 1, "case_sensitive", 0) != 0, ok;
     j_val r = f_list(cx, v, a);
     if (cx->status != DOP_OK)
         return r;
-    if (r.u.list->n > 4096)
-        return j_fail(cx, a->line, DOP_E_INPUT, "sort: more than 4096 items");
+    if (r.u.list->n > max_sort)
+        return j_fail(cx, a->line, DOP_E_INPUT, "sort: more than %d items", max_sort);
     for (size_t i = 1; i < r.u.list->n; i++) {
         j_val x = r.u.list->items[i];
         size_t k = i;
@@ -377,7 +394,7 @@ f_sort(j_ctx *cx, j_val v, const j_args *a)
                 xa = deep_attribute(cx, x, attr->u.str, a->line);
                 ya = deep_attribute(cx, y, attr->u.str, a->line);
             }
-            int c = j_order(xa, ya, &ok);
+            int c = order_items(xa, ya, exact, &ok);
             if (!ok)
                 return j_wrong(cx, a, "sort", xa);
             if (down ? c <= 0 : c >= 0)
@@ -393,14 +410,15 @@ static j_val
 f_unique(j_ctx *cx, j_val v, const j_args *a)
 {
     const j_list *l = j_items(cx, v);
+    bool exact = j_int_arg(a, 0, "case_sensitive", 0) != 0, ok;
     j_val r = j_new_list(cx);
-    if (!l)
+    if (!l || l->n > max_sort)
         return j_wrong(cx, a, "unique", v);
     for (size_t i = 0; i < l->n && cx->status == DOP_OK; i++) {
         bool seen = false;
         for (size_t k = 0; k < r.u.list->n && !seen; k++)
-            seen = j_equal(r.u.list->items[k], l->items[i], 0);
-        cx->steps += r.u.list->n;
+            seen = j_equal(r.u.list->items[k], l->items[i], 0) ||
+                   (order_items(r.u.list->items[k], l->items[i], exact, &ok) == 0 && ok);
         if (!seen)
             j_push(cx, r.u.list, l->items[i]);
     }
@@ -411,7 +429,7 @@ f_unique(j_ctx *cx, j_val v, const j_args *a)
 static j_val
 pick(j_ctx *cx, j_val v, const j_args *a, bool by_attr, bool keep)
 {
-    const j_list *l = j_items(cx, v);
+    const j_list *l = j_items(cx, j_truth(v) ? v : j_undef((j_str){"", 0})); /* nothing is an empty list */
     size_t skip = by_attr ? 1 : 0;
     j_val r = j_new_list(cx);
     if (!l || (by_attr && (a->n < 1 || a->pos[0].kind != J_STR)) || (a->n > skip && a->pos[skip].kind != J_STR))
@@ -457,7 +475,7 @@ f_rejectattr(j_ctx *cx, j_val v, const j_args *a)
 static j_val
 f_map(j_ctx *cx, j_val v, const j_args *a)
 {
-    const j_list *l = j_items(cx, v);
+    const j_list *l = j_items(cx, j_truth(v) ? v : j_undef((j_str){"", 0}));
     const j_val *attr = j_arg(a, SIZE_MAX, "attribute"), *other = j_arg(a, SIZE_MAX, "default");
     j_val r = j_new_list(cx);
     j_args rest = {.line = a->line};
@@ -493,7 +511,7 @@ f_dictsort(j_ctx *cx, j_val v, const j_args *a)
         j_val x = l.u.list->items[i];
         size_t k = i;
         bool ok;
-        for (; k > 0 && j_order(x.u.list->items[0], l.u.list->items[k - 1].u.list->items[0], &ok) < 0; k--)
+        for (; k > 0 && order_items(x.u.list->items[0], l.u.list->items[k - 1].u.list->items[0], false, &ok) < 0; k--)
             l.u.list->items[k] = l.u.list->items[k - 1];
         l.u.list->items[k] = x;
     }

@@ -341,6 +341,9 @@ j_repr(j_ctx *cx, j_out *o, j_val v, unsigned depth)
         return;
     }
     switch (v.kind) {
+    case J_UNDEF:
+        j_puts(cx, o, "Undefined");
+        break;
     case J_STR:
         repr_str(cx, o, v.u.str);
         break;

@@ -1,0 +1,291 @@
+/* The components of tokenizer.json one by one, on a small vocabulary; what is refused and how it is named. */
+#include "tests/unit/tokenizer_util.h"
+
+/* A tokenizer of characters: every ASCII letter and some marks are tokens, "ab" and "abc" and "\u2581a" are merged. */
+static dop_status
+make(const char *normalizer, const char *pre, const char *decoder, const char *added, dop_diag *diag,
+     dop_tokenizer **out)
+{
+    dop_buf b = {0};
+    dop_buf_printf(&b,
+                   "{\"added_tokens\": [%s], \"normalizer\": %s, \"pre_tokenizer\": %s, \"post_processor\": null,"
+                   " \"decoder\": %s, \"model\": {\"type\": \"BPE\", \"unk_token\": \"?\", \"fuse_unk\": false,"
+                   " \"vocab\": {\"?\": 0, \"\xe2\x96\x81\": 1, \"ab\": 2, \"abc\": 3, \"\xe2\x96\x81"
+                   "a\": 4, \"\xc3\xa9\": 5,"
+                   " \"-\": 6, \" \": 7, \"1\": 8, \"2\": 9, \".\": 10",
+                   added, normalizer, pre, decoder);
+    for (int c = 'a'; c <= 'z'; c++)
+        dop_buf_printf(&b, ", \"%c\": %d", c, 100 + c - 'a');
+    dop_buf_puts(&b, "}, \"merges\": [\"a b\", [\"ab\", \"c\"], \"\xe2\x96\x81 a\"]}}");
+    dop_status st = dop_tokenizer_from_json("t.json", b.data, b.size, NULL, diag, out);
+    dop_buf_finish(&b);
+    return st;
+}
+
+/* Ids of a text as a string "1 2 3". */
+static void
+ids_of(const dop_tokenizer *t, const char *text, unsigned flags, dop_buf *out)
+{
+    dop_ids ids = {0};
+    dop_diag diag = {0};
+    cr_assert_eq(dop_tokenizer_encode(t, text, strlen(text), flags, &diag, &ids), DOP_OK, "%s", diag.message);
+    out->size = 0;
+    dop_buf_puts(out, "");
+    for (size_t i = 0; i < ids.count; i++)
+        dop_buf_printf(out, "%s%u", i ? " " : "", ids.data[i]);
+    dop_ids_finish(&ids);
+}
+
+Test(tokenizer_json, normalizers_and_pre_tokenizers)
+{
+    static const struct {
+        const char *normalizer, *pre, *text, *ids;
+    } rows[] = {
+        {"null", "null", "abcab", "3 2"},
+        {"null", "null", "abXc", "2 0 102"},
+        {"{\"type\": \"Lowercase\"}", "null", "ABC", "3"},
+        {"{\"type\": \"NFC\"}", "null", "e\xcc\x81", "5"},
+        {"{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"NFD\"}, {\"type\": \"StripAccents\"}]}", "null",
+         "\xc3\xa9", "104"},
+        {"{\"type\": \"NFKC\"}", "null", "\xef\xbd\x81", "100"},
+        {"{\"type\": \"Strip\"}", "null", "  a \n", "100"},
+        {"{\"type\": \"Strip\", \"strip_left\": false}", "null", " a ", "7 100"},
+        {"{\"type\": \"Prepend\", \"prepend\": \"x\"}", "null", "ab", "123 2"},
+        {"{\"type\": \"Replace\", \"pattern\": {\"String\": \"q\"}, \"content\": \"ab\"}", "null", "qqc", "2 3"},
+        {"{\"type\": \"Replace\", \"pattern\": {\"Regex\": \"[0-9]+\"}, \"content\": \"a\"}", "null", "12b", "2"},
+        {"null", "{\"type\": \"Digits\", \"individual_digits\": true}", "ab12", "2 8 9"},
+        {"null", "{\"type\": \"Punctuation\"}", "ab.c", "2 10 102"},
+        {"null", "{\"type\": \"Whitespace\"}", " ab c ", "2 102"},
+        {"null", "{\"type\": \"WhitespaceSplit\"}", "ab. c", "2 10 102"},
+        {"null", "{\"type\": \"BertPreTokenizer\"}", "ab. c", "2 10 102"},
+        {"null", "{\"type\": \"CharDelimiterSplit\", \"delimiter\": \"-\"}", "ab-c", "2 102"},
+        {"null", "{\"type\": \"Metaspace\", \"replacement\": \"\xe2\x96\x81\", \"prepend_scheme\": \"always\"}", "ab a",
+         "1 2 4"},
+        {"null", "{\"type\": \"Metaspace\", \"replacement\": \"\xe2\x96\x81\", \"prepend_scheme\": \"never\"}", "ab a",
+         "2 4"},
+        {"null", "{\"type\": \"Metaspace\", \"replacement\": \"\xe2\x96\x81\", \"add_prefix_space\": true}", "a", "4"},
+        {"null", "{\"type\": \"Split\", \"pattern\": {\"String\": \"b\"}, \"behavior\": \"Isolated\"}", "abc",
+         "100 101 102"},
+        {"null", "{\"type\": \"Split\", \"pattern\": {\"String\": \"b\"}, \"behavior\": \"Removed\"}", "abc",
+         "100 102"},
+        {"null", "{\"type\": \"Split\", \"pattern\": {\"String\": \"b\"}, \"behavior\": \"MergedWithPrevious\"}", "abc",
+         "2 102"},
+        {"null", "{\"type\": \"Split\", \"pattern\": {\"String\": \"a\"}, \"behavior\": \"MergedWithNext\"}", "xabaa",
+         "123 2 100 100"},
+        {"null", "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"[ab]\"}, \"behavior\": \"Contiguous\"}", "abc",
+         "2 102"},
+        {"null",
+         "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"[ab]+\"}, \"behavior\": \"Removed\", \"invert\": true}",
+         "xab-ab", "2 2"},
+        {"null", "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"(?=b)\"}, \"behavior\": \"Isolated\"}", "abc",
+         "100 101 102"},
+    };
+    dop_buf got = {0};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        dop_diag diag = {0};
+        dop_tokenizer *t = NULL;
+        cr_assert_eq(make(rows[i].normalizer, rows[i].pre, "null", "", &diag, &t), DOP_OK, "row %zu: %s", i,
+                     diag.message);
+        ids_of(t, rows[i].text, 0, &got);
+        cr_expect_str_eq(got.data, rows[i].ids, "%s %s: %s", rows[i].normalizer, rows[i].pre, rows[i].text);
+        dop_tokenizer_destroy(t);
+    }
+    dop_buf_finish(&got);
+}
+
+Test(tokenizer_json, added_tokens)
+{
+    static const struct {
+        const char *options, *text, *ids;
+        unsigned flags;
+    } rows[] = {
+        {"", "ab<x>c", "2 200 102", 0},
+        {", \"special\": true", "b<x>", "101 200", DOP_ENCODE_PARSE_SPECIAL},
+        {", \"special\": true", "b<x>", "101 0 123 0", 0},
+        {", \"lstrip\": true", "a \t<x> a", "100 200 7 100", 0},
+        {", \"rstrip\": true",
+         "a <x> \xc2\xa0"
+         "a",
+         "100 7 200 100", 0},
+        {", \"single_word\": true", "a<x>", "100 0 123 0", 0},
+        {", \"single_word\": true", "<x> <x>", "200 7 200", 0},
+        {", \"normalized\": true", "A<X>", "100 200", 0}, /* found after lower-casing */
+        {", \"normalized\": false", "A<X>", "100 0 123 0", 0},
+    };
+    dop_buf got = {0};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char added[300];
+        dop_diag diag = {0};
+        dop_tokenizer *t = NULL;
+        snprintf(added, sizeof added, "{\"id\": 200, \"content\": \"<x>\"%s}", rows[i].options);
+        cr_assert_eq(make("{\"type\": \"Lowercase\"}", "null", "null", added, &diag, &t), DOP_OK, "%s", diag.message);
+        ids_of(t, rows[i].text, rows[i].flags, &got);
+        cr_expect_str_eq(got.data, rows[i].ids, "%s: %s", rows[i].options, rows[i].text);
+        cr_expect_eq(dop_tokenizer_vocab_size(t), 201);
+        cr_expect_eq(dop_tokenizer_find(t, "<x>", 3), 200);
+        dop_tokenizer_destroy(t);
+    }
+    dop_buf_finish(&got);
+}
+
+Test(tokenizer_json, longest_added_token_wins)
+{
+    dop_diag diag = {0};
+    dop_tokenizer *t = NULL;
+    dop_buf got = {0};
+    cr_assert_eq(make("null", "null", "null",
+                      "{\"id\": 200, \"content\": \"<x\"}, {\"id\": 201, \"content\": \"<xy>\"}, {\"id\": 202, "
+                      "\"content\": \"\\n\"}",
+                      &diag, &t),
+                 DOP_OK, "%s", diag.message);
+    ids_of(t, "<xy<xy><x\n\n", 0, &got);
+    cr_expect_str_eq(got.data, "200 124 201 200 202 202");
+    dop_buf_finish(&got);
+    dop_tokenizer_destroy(t);
+}
+
+Test(tokenizer_json, refused)
+{
+    static const struct {
+        const char *normalizer, *pre, *decoder, *added, *message;
+    } rows[] = {
+        {"{\"type\": \"Precompiled\"}", "null", "null", "", "normalizer \"Precompiled\" is not supported"},
+        {"{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Nmt\"}]}", "null", "null", "", "normalizer \"Nmt\""},
+        {"{\"type\": \"Sequence\"}", "null", "null", "", "no list \"normalizers\""},
+        {"{}", "null", "null", "", "normalizer \"(no type)\""},
+        {"null", "{\"type\": \"UnicodeScripts\"}", "null", "", "pre-tokenizer \"UnicodeScripts\" is not supported"},
+        {"null", "{\"type\": \"Split\", \"behavior\": \"Isolated\"}", "null", "", "has no pattern"},
+        {"null", "{\"type\": \"Split\", \"pattern\": {\"String\": \"a\"}, \"behavior\": \"Sideways\"}", "null", "",
+         "\"Sideways\""},
+        {"null", "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"(\"}, \"behavior\": \"Isolated\"}", "null", "",
+         "regular expression"},
+        {"null", "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"[a&&b]\"}, \"behavior\": \"Isolated\"}", "null", "",
+         "intersects"},
+        {"null", "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"ByteLevel\"}, {\"type\": \"Digits\"}]}",
+         "null", "", "\"Digits\" after \"ByteLevel\""},
+        {"null", "null", "{\"type\": \"WordPiece\"}", "", "decoder \"WordPiece\" is not supported"},
+        {"null", "null", "{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Fuse\"}, {\"type\": \"ByteFallback\"}]}",
+         "", "after \"Fuse\""},
+        {"null", "null", "null", "{\"id\": -1, \"content\": \"x\"}", "added token 0 has no id"},
+        {"null", "null", "null", "{\"id\": 99999999, \"content\": \"x\"}", "added token 0 has no id"},
+        {"null", "null", "null", "{\"id\": 5}", "\"content\" is missing"},
+        {"null", "null", "null", "{\"id\": 5, \"content\": \"x\", \"special\": 3}", "\"special\" is not true or false"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        dop_diag diag = {0};
+        dop_tokenizer *t = NULL;
+        cr_expect_eq(make(rows[i].normalizer, rows[i].pre, rows[i].decoder, rows[i].added, &diag, &t), DOP_E_INPUT,
+                     "row %zu", i);
+        cr_expect(strstr(diag.message, rows[i].message), "\"%s\" does not say \"%s\"", diag.message, rows[i].message);
+        cr_expect_null(t);
+    }
+}
+
+Test(tokenizer_json, damaged_files)
+{
+    static const struct {
+        const char *text, *message;
+        long line;
+    } rows[] = {
+        {"", "not valid JSON", 1},
+        {"{\n \"model\": {,\n}", "not valid JSON", 2},
+        {"[]", "no object \"model\"", 0},
+        {"{\"model\": {\"type\": \"Unigram\"}}", "\"Unigram\" is not supported", 0},
+        {"{\"model\": {\"type\": \"BPE\"}}", "no object \"vocab\"", 0},
+        {"{\"model\": {\"vocab\": {}}}", "0 tokens", 0},
+        {"{\"model\": {\"vocab\": {\"a\": 0}}}", "no list \"merges\"", 0},
+        {"{\"model\": {\"vocab\": {\"a\": \"0\"}, \"merges\": []}}", "\"a\" has no id", 0},
+        {"{\"model\": {\"vocab\": {\"a\": 0, \"b\": 0}, \"merges\": []}}", "two tokens have the id 0", 0},
+        {"{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [\"ab\"]}}", "merge 0 is not a pair", 0},
+        {"{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [\"a b\"]}}", "\"b\" is not in the vocabulary", 0},
+        {"{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [\"a a\"]}}", "result \"aa\"", 0},
+        {"{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [], \"unk_token\": \"u\"}}", "unk_token \"u\"", 0},
+        {"{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [], \"end_of_word_suffix\": \"</w>\"}}", "end_of_word_suffix",
+         0},
+        {"{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}, \"post_processor\": {\"type\": \"TemplateProcessing\","
+         "\"single\": [{\"SpecialToken\": {\"id\": \"<s>\"}}, {\"Sequence\": {}}], \"special_tokens\": {}}}",
+         "\"<s>\" is not defined", 0},
+        {"{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}, \"post_processor\": {\"type\": \"TemplateProcessing\","
+         "\"single\": [{\"SpecialToken\": {\"id\": \"s\"}}, {\"Sequence\": {}}], \"special_tokens\": {\"s\": {\"ids\": "
+         "[7]}}}}",
+         "outside the vocabulary", 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        dop_diag diag = {0};
+        dop_tokenizer *t = NULL;
+        cr_expect_eq(dop_tokenizer_from_json("t.json", rows[i].text, strlen(rows[i].text), NULL, &diag, &t),
+                     DOP_E_INPUT);
+        cr_expect(strstr(diag.message, rows[i].message), "%s: \"%s\"", rows[i].text, diag.message);
+        cr_expect_str_eq(diag.path, "t.json");
+        cr_expect(rows[i].line == 0 || diag.line == rows[i].line, "%s: line %ld", rows[i].text, diag.line);
+    }
+    /* Every cut of a real file. */
+    dop_buf b = {0};
+    cr_assert(util_read(DOP_SOURCE_DIR "/examples/shakespeare-gemma3/tokenizer.json", &b));
+    for (size_t n = 0; n < b.size - 4; n += 997) {
+        dop_diag diag = {0};
+        dop_tokenizer *t = NULL;
+        cr_expect_eq(dop_tokenizer_from_json("t.json", b.data, n, NULL, &diag, &t), DOP_E_INPUT);
+        cr_expect(diag.line > 0);
+    }
+    dop_buf_finish(&b);
+}
+
+Test(tokenizer_json, facts_decide_about_bos_and_eos)
+{
+    static const char text[] =
+        "{\"model\": {\"vocab\": {\"a\": 0, \"<s>\": 1, \"</s>\": 2}, \"merges\": []},"
+        "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\":"
+        "{\"id\": \"<s>\"}}, {\"Sequence\": {}}], \"special_tokens\": {\"<s>\": {\"ids\": [1]}}}}";
+    static const struct {
+        int add_bos, add_eos;
+        const char *ids;
+    } rows[] = {{-1, -1, "1 0"}, {0, -1, "0"}, {1, -1, "1 0"}, {1, 1, "1 0 2"}, {0, 1, "0 2"}};
+    static const int64_t ends[] = {2, 0, 77};
+    dop_buf got = {0};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        dop_tokenizer_facts f;
+        dop_diag diag = {0};
+        dop_tokenizer *t = NULL;
+        size_t n;
+        dop_tokenizer_facts_init(&f);
+        f.add_bos = rows[i].add_bos;
+        f.add_eos = rows[i].add_eos;
+        f.bos_token = "<s>";
+        f.eos_ids = ends;
+        f.eos_count = 3; /* the one outside the vocabulary is left out */
+        f.chat_template = "{{ x }}";
+        cr_assert_eq(dop_tokenizer_from_json("t.json", text, strlen(text), &f, &diag, &t), DOP_OK, "%s", diag.message);
+        ids_of(t, "a", DOP_ENCODE_ADD_SPECIAL, &got);
+        cr_expect_str_eq(got.data, rows[i].ids);
+        const uint32_t *end = dop_tokenizer_end_ids(t, &n);
+        cr_expect(n == 2 && end[0] == 0 && end[1] == 2 && dop_tokenizer_eos(t) == 2 && dop_tokenizer_bos(t) == 1);
+        const char *chat = dop_tokenizer_chat_template(t, &n);
+        cr_expect(chat && n == 7 && memcmp(chat, "{{ x }}", 7) == 0);
+        dop_tokenizer_destroy(t);
+    }
+    dop_buf_finish(&got);
+}
+
+/* Long words without a break: quadratic behaviour would show as a test that does not end. */
+Test(tokenizer_json, long_words)
+{
+    dop_tokenizer *t = util_tokenizer(DOP_SOURCE_DIR "/examples/shakespeare-gemma3/tokenizer.json");
+    static const char *const units[] = {"a", " ", "the", "\n", "\xe2\x96\x81", "\xf0\x9f\x98\x80"};
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        dop_buf text = {0}, back = {0};
+        dop_ids ids = {0};
+        dop_diag diag = {0};
+        while (text.size < 1000000)
+            dop_buf_puts(&text, units[i]);
+        cr_assert_eq(dop_tokenizer_encode(t, text.data, text.size, 0, &diag, &ids), DOP_OK);
+        cr_expect(ids.count > 1000);
+        dop_tokenizer_decode(t, ids.data, ids.count, 0, &diag, &back);
+        if (i != 4) /* U+2581 comes back as a space, as with every such vocabulary */
+            cr_expect(back.size == text.size && memcmp(back.data, text.data, text.size) == 0);
+        dop_ids_finish(&ids);
+        dop_buf_finish(&text);
+        dop_buf_finish(&back);
+    }
+    dop_tokenizer_destroy(t);
+}
