@@ -157,6 +157,11 @@ generate_kernels(dop_compilation *c, dop_schedule *s, dop_diag *diag)
         if (r->dead)
             continue;
         dop_status st = dop_kernel_select(g, r, &c->target, forced_variant(c, g, r), diag, &b->choice);
+        if (st == DOP_OK) {
+            static const char *const phases[] = {"decode", "prefill", "score"};
+            dop_tuning_apply(&c->tuning, phases[s->phase], dop_template_name(r->tpl), dop_region_label(g, r),
+                             &b->choice.tile);
+        }
         if (st == DOP_OK)
             st = dop_kernel_generate(&c->templates, g, r, &c->target, &b->choice, diag, &k);
         if (st == DOP_OK)
@@ -333,6 +338,8 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
         st = check_options(c, model_path, diag);
     if (st == DOP_OK)
         st = choose_types(c, diag);
+    if (st == DOP_OK && options->tuning)
+        st = dop_tuning_load(options->tuning, &c->tuning, diag);
     if (st == DOP_OK)
         st = dop_templates_load(options->exe_path, &c->templates, diag);
     if (st != DOP_OK)

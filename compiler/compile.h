@@ -4,6 +4,7 @@
 
 #include "compiler/build.h"
 #include "compiler/pack.h"
+#include "compiler/tuning.h"
 #include "kernels/kernel.h"
 #include "passes/pass.h"
 
@@ -25,6 +26,7 @@ typedef struct dop_compile_options {
     dop_pass_options passes;
     uint32_t n_forces;
     dop_force forces[DOP_MAX_FORCES];
+    const char *tuning;   /* file of measured tiles, or NULL */
     uint32_t threads;     /* 0: one per core */
     bool no_spirv;        /* stop after GLSL: for --emit of earlier stages */
     /* Progress of the long parts, 0..1; may be NULL. */
@@ -67,6 +69,7 @@ typedef struct dop_compilation {
     dop_target target;
     uint32_t ctx;
     dop_templates templates;
+    dop_tuning tuning;
     uint32_t n_schedules;
     dop_schedule schedules[DOP_MAX_SCHEDULES];
     uint32_t n_kernels, cap_kernels;

@@ -15,7 +15,7 @@
 
 typedef struct cli {
     const char *output, *target, *quant, *chunks, *kv, *act, *stop_after, *emit, *dump_dir, *dumps, *report, *weights,
-        *explain;
+        *explain, *tuning;
     uint32_t ctx, threads;
     dop_texts skip, force;
     bool no_fuse, check, quiet, verbose, help, version;
@@ -47,6 +47,7 @@ static const dop_option options[] = {
     OPT(0, "skip", LIST, skip, "PASS", "leave a pass out; repeatable"),
     OPT(0, "stop-after", TEXT, stop_after, "PASS", "stop the passes there; for --emit ir"),
     OPT(0, "force", LIST, force, "OP=VARIANT", "choose a kernel; repeatable"),
+    OPT(0, "tuning", TEXT, tuning, "FILE", "measured tiles (compiler/tuning.h has the form)"),
     OPT(0, "check", FLAG, check, NULL, "print, parse and compare the graph after every pass"),
     NUM('j', "threads", COUNT, threads, "N", "threads (default: one per core)", 1, 256),
     OPT(0, "quiet", FLAG, quiet, NULL, "no progress"),
@@ -291,7 +292,7 @@ static dop_status
 compile(const cli *o, const char *model, dop_diag *diag)
 {
     dumper d = {o, 0, diag, DOP_OK};
-    dop_compile_options opt = {.target = o->target, .ctx = o->ctx, .quant = o->quant, .threads = o->threads,
+    dop_compile_options opt = {.target = o->target, .ctx = o->ctx, .quant = o->quant, .threads = o->threads, .tuning = o->tuning,
                                .progress = show_progress, .user = (void *)(uintptr_t)o};
     char exe[1024];
     ssize_t len = readlink("/proc/self/exe", exe, sizeof exe - 1);
