@@ -391,7 +391,7 @@ dop_device_wait(dop_device *device, VkSemaphore timeline, uint64_t value, dop_di
     device->lost = true;
     if (r == VK_TIMEOUT)
         return DOP_FAIL(diag, DOP_E_DEVICE,
-                        "the device did not finish within %.0f seconds: it hangs or is far too slow for this plan; try "
+                        "the device did not finish within %.3g seconds: it hangs or is far too slow for this plan; try "
                         "smaller prefill chunks (--chunk 8), another --device, or doppler-exec --check",
                         device->timeout_s);
     return DOP_VK_FAIL(diag, r, "vkWaitSemaphores");

@@ -4,11 +4,20 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#define OPT(letter, name, kind, field, arg, help) {letter, name, DOP_OPT_##kind, offsetof(dop_cli, field), arg, help, 0, 0}
-#define NUM(letter, name, kind, field, arg, help, min, max) \
-    {letter, name, DOP_OPT_##kind, offsetof(dop_cli, field), arg, help, min, max}
-#define HEADING(text) {0, NULL, DOP_OPT_FLAG, 0, NULL, text, 0, 0}
+#define OPT(letter, name, kind, field, arg, help)                               \
+    {                                                                           \
+        letter, name, DOP_OPT_##kind, offsetof(dop_cli, field), arg, help, 0, 0 \
+    }
+#define NUM(letter, name, kind, field, arg, help, min, max)                         \
+    {                                                                               \
+        letter, name, DOP_OPT_##kind, offsetof(dop_cli, field), arg, help, min, max \
+    }
+#define HEADING(text)                              \
+    {                                              \
+        0, NULL, DOP_OPT_FLAG, 0, NULL, text, 0, 0 \
+    }
 
 static const dop_option options[] = {
     HEADING("Prompt"),
@@ -47,9 +56,11 @@ static const dop_option options[] = {
     NUM(0, "ppl-ctx", COUNT, ppl_ctx, "N", "window of --ppl in tokens (default: the context)", 2, UINT32_MAX - 1),
     OPT(0, "info", FLAG, info, NULL, "what the plan holds and needs"),
     OPT(0, "disasm", FLAG, disasm, NULL, "the plan's dispatches as text"),
-    OPT(0, "tokenize", TEXT, tokenize, "FILE", "lines of {\"text\", \"add_special\", \"parse_special\"} to arrays of ids"),
+    OPT(0, "tokenize", TEXT, tokenize, "FILE",
+        "lines of {\"text\", \"add_special\", \"parse_special\"} to arrays of ids"),
     OPT(0, "detokenize", TEXT, detokenize, "FILE", "the inverse: arrays of ids to {\"text\"}"),
-    OPT(0, "render-chat", TEXT, render_chat, "FILE", "the text that the chat template makes of [{\"role\", \"content\"}, ...]"),
+    OPT(0, "render-chat", TEXT, render_chat, "FILE",
+        "the text that the chat template makes of [{\"role\", \"content\"}, ...]"),
     OPT(0, "tokenizer", TEXT, tokenizer, "FILE", "tokenizer.json, its folder, or a .gguf, instead of a plan"),
     OPT(0, "help", FLAG, help, NULL, "this text"),
     OPT(0, "version", FLAG, version, NULL, "the release"),
@@ -72,7 +83,8 @@ print_help(dop_diag *diag)
     dop_buf_puts(&text, "usage: doppler-exec PLAN [options]\n\n"
                         "Runs a plan made by dopplerc on a Vulkan device and prints what the model writes.\n");
     dop_options_help(options, N_OPTIONS, &text);
-    dop_status st = text.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(text.data, text.size, diag);
+    dop_status st =
+        text.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(text.data, text.size, diag);
     dop_buf_finish(&text);
     return st;
 }
@@ -132,5 +144,10 @@ main(int argc, char **argv)
     dop_texts_finish(&cli.plans);
     dop_texts_finish(&cli.stop);
     dop_buf_finish(&cache_dir);
+    /* A device that hangs or was lost may keep the driver's exit handlers waiting for it. */
+    if (st == DOP_E_DEVICE) {
+        fflush(NULL);
+        _exit(dop_status_exit(st));
+    }
     return dop_status_exit(st);
 }

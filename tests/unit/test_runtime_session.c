@@ -83,12 +83,8 @@ Test(session, greedy_for_every_prompt_length)
 Test(session, greedy_with_other_steps_ahead_and_chunks)
 {
     const dop_open_options variants[] = {
-        {.steps_ahead = 1},
-        {.steps_ahead = 16, .steps_per_submit = 3},
-        {.steps_per_submit = 256},
-        {.max_chunk = 1},
-        {.max_chunk = 7},
-        {.stage_weights = true, .threads = 3},
+        {.steps_ahead = 1}, {.steps_ahead = 16, .steps_per_submit = 3}, {.steps_per_submit = 256}, {.max_chunk = 1},
+        {.max_chunk = 7},   {.stage_weights = true, .threads = 3},
     };
     for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
         dop_session *s = open_toy(&variants[i]);
@@ -385,6 +381,35 @@ Test(session, a_later_profile_is_taken_when_the_first_needs_more)
     dop_session_describe(s, &info);
     cr_assert_eq(info.profile, 1);
     check_greedy(s, 9, 9);
+    dop_session_close(s);
+    plan_builder_finish(&b);
+}
+
+/* About a second of work for a step and a tenth of it as the limit: an error in time, and closing does not wait. */
+Test(session, a_device_that_does_not_finish)
+{
+    static const char slow[] =
+        "#version 460\n"
+        "#extension GL_EXT_buffer_reference : require\n"
+        "layout(local_size_x = 64) in;\n"
+        "layout(buffer_reference, std430) buffer U32 { uint at[]; };\n"
+        "layout(push_constant) uniform P { U32 step; U32 state; };\n"
+        "void main() { uint x = state.at[0];\n"
+        "    for (uint i = 0; i < 20000u; i++) /* llvmpipe ends any single loop after 65535 rounds */\n"
+        "        for (uint j = 0; j < 20000u; j++) x = x * 1664525u + state.at[x & 63u];\n"
+        "    state.at[64 + gl_LocalInvocationID.x] = x; }\n";
+    plan_builder b;
+    dop_diag diag = {0};
+    uint32_t ids[3] = {1, 2, 3}, id;
+    pb_toy(&b);
+    PB_AT(&b, DISPATCHES, dop_plan_dispatch, 0)->kernel = pb_kernel(&b, "slow", slow, 64, 2);
+    dop_session *s = open_plan(&b, &(dop_open_options){.timeout_s = 0.1, .max_chunk = 1}, &diag);
+    cr_assert(s, "%s", diag.message);
+    dop_status st = dop_session_feed(s, ids, 3, &diag);
+    if (st == DOP_OK)
+        st = dop_session_next(s, &diag, &id);
+    cr_assert_eq(st, DOP_E_DEVICE);
+    cr_assert(strstr(diag.message, "did not finish within 0.1 seconds"), "%s", diag.message);
     dop_session_close(s);
     plan_builder_finish(&b);
 }
