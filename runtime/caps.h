@@ -7,14 +7,14 @@
 #include <stdint.h>
 
 /* CAP(bit, name, what it is in Vulkan).  Bits are part of the plan format: never renumber. */
-#define DOP_CAPS(CAP)                                                                         \
-    CAP(0, f16_storage, "16-bit storage buffers")                                             \
-    CAP(1, f16_math, "16-bit float arithmetic")                                               \
-    CAP(2, i8_storage, "8-bit storage buffers")                                               \
-    CAP(3, subgroup, "subgroup basic, vote, ballot, shuffle and arithmetic operations")       \
-    CAP(4, int_dot, "packed 4x8 integer dot products")                                        \
-    CAP(5, coop_nv, "cooperative matrix (NV)")                                                \
-    CAP(6, coop_khr, "cooperative matrix (KHR)")                                              \
+#define DOP_CAPS(CAP)                                                                   \
+    CAP(0, f16_storage, "16-bit storage buffers")                                       \
+    CAP(1, f16_math, "16-bit float arithmetic")                                         \
+    CAP(2, i8_storage, "8-bit storage buffers")                                         \
+    CAP(3, subgroup, "subgroup basic, vote, ballot, shuffle and arithmetic operations") \
+    CAP(4, int_dot, "packed 4x8 integer dot products")                                  \
+    CAP(5, coop_nv, "cooperative matrix (NV)")                                          \
+    CAP(6, coop_khr, "cooperative matrix (KHR)")                                        \
     CAP(7, int64, "64-bit integers")
 
 enum {
@@ -26,16 +26,16 @@ enum {
 /* What one device offers, for a compiler that targets the device at hand (dop_device_probe in doppler.h). */
 typedef struct dop_device_caps {
     char name[256];
-    char driver[512];      /* name and version in words */
-    uint32_t caps;         /* DOP_CAP_* */
-    uint32_t subgroup;     /* invocations per subgroup; 1 when caps lacks subgroup */
+    char driver[512];       /* name and version in words */
+    uint32_t caps;          /* DOP_CAP_* */
+    uint32_t subgroup;      /* invocations per subgroup; 1 when caps lacks subgroup */
     uint32_t max_workgroup; /* invocations */
-    uint32_t shared_bytes; /* per workgroup */
+    uint32_t shared_bytes;  /* per workgroup */
     uint32_t push_bytes;
-    uint32_t cores;        /* multiprocessors or CPU cores; 0: the driver does not say */
-    uint64_t max_alloc;    /* bytes of one device allocation */
-    uint64_t memory;       /* bytes of device-local memory */
-    bool cpu;              /* a software device */
+    uint32_t cores;     /* multiprocessors or CPU cores; 0: the driver does not say */
+    uint64_t max_alloc; /* bytes of one device allocation */
+    uint64_t memory;    /* bytes of device-local memory */
+    bool cpu;           /* a software device */
 } dop_device_caps;
 
 #endif

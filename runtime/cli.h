@@ -14,9 +14,9 @@ typedef struct dop_cli {
     /* prompt */
     const char *prompt, *file, *tokens, *tokens_file;
     /* generation */
-    uint32_t n_predict;          /* DOP_CLI_UNSET: 128, as far as the context goes */
+    uint32_t n_predict;                               /* DOP_CLI_UNSET: 128, as far as the context goes */
     double temperature, top_p, min_p, repeat_penalty; /* NaN: the model's own */
-    uint32_t top_k, repeat_last_n; /* DOP_CLI_UNSET: the model's own */
+    uint32_t top_k, repeat_last_n;                    /* DOP_CLI_UNSET: the model's own */
     const char *seed;
     bool ignore_eos, no_display_prompt, print_ids, chat, interactive;
     dop_texts stop;
@@ -33,8 +33,8 @@ typedef struct dop_cli {
     bool info, disasm, json, quiet, verbose, help, version;
 
     dop_texts plans;
-    const char *cache_dir;       /* owned by main: the one thing that comes from the environment */
-    double start_ms;             /* of the process, dop_now_ms */
+    const char *cache_dir; /* owned by main: the one thing that comes from the environment */
+    double start_ms;       /* of the process, dop_now_ms */
 } dop_cli;
 
 #define DOP_CLI_UNSET UINT32_MAX
@@ -46,10 +46,10 @@ dop_mode_fn dop_mode_score;        /* cli_score.c: --ppl */
 dop_mode_fn dop_mode_list_devices; /* cli_info.c */
 dop_mode_fn dop_mode_info;
 dop_mode_fn dop_mode_disasm;
-dop_mode_fn dop_mode_tokenize;     /* cli_text.c */
+dop_mode_fn dop_mode_tokenize; /* cli_text.c */
 dop_mode_fn dop_mode_detokenize;
-dop_mode_fn dop_mode_render_chat;  /* cli_chat.c */
-dop_mode_fn dop_mode_converse;     /* cli_converse.c: -i */
+dop_mode_fn dop_mode_render_chat; /* cli_chat.c */
+dop_mode_fn dop_mode_converse;    /* cli_converse.c: -i */
 
 /* cli_common.c */
 /* The one plan of the command line. */

@@ -11,9 +11,9 @@
 typedef struct talk {
     dop_cli *cli;
     dop_generation gen;
-    dop_chat *chat;     /* NULL: plain text */
+    dop_chat *chat; /* NULL: plain text */
     json_t *messages;
-    bool prompts;       /* standard input is a terminal: show where to type */
+    bool prompts; /* standard input is a terminal: show where to type */
 } talk;
 
 static dop_status

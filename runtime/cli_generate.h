@@ -6,13 +6,13 @@
 #include "runtime/cli_output.h"
 
 typedef struct dop_generation {
-    dop_session *session;    /* owned */
+    dop_session *session; /* owned */
     dop_session_info info;
-    dop_tokenizer *tok;      /* owned; NULL: the plan has none */
+    dop_tokenizer *tok; /* owned; NULL: the plan has none */
     dop_sampling sampling;
-    dop_texts stops;         /* owned list: --stop and those of the chat format */
+    dop_texts stops; /* owned list: --stop and those of the chat format */
     bool ignore_eos;
-    bool streams;            /* text goes to stdout as it comes */
+    bool streams; /* text goes to stdout as it comes */
 
     /* of the last dop_generate */
     dop_output output;

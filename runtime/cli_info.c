@@ -132,7 +132,8 @@ info_text(const dop_plan *plan, dop_buf *out)
     uint64_t bytes[6];
     const char *path = dop_plan_string(plan, m->kernel_path);
     dop_buf_printf(out, "%-11s %s: %s, %u layers, vocabulary %u, trained for %u positions\n", "model",
-                   dop_plan_string(plan, m->name), dop_plan_string(plan, m->family), m->n_layers, m->vocab, m->ctx_train);
+                   dop_plan_string(plan, m->name), dop_plan_string(plan, m->family), m->n_layers, m->vocab,
+                   m->ctx_train);
     dop_buf_printf(out, "%-11s %s\n", "weights", dop_plan_string(plan, m->quant));
     dop_buf_printf(out, "%-11s %u positions\n", "context", m->ctx);
     dop_buf_printf(out, "%-11s format %u, %llu bytes, digest %016llx\n", "plan", DOP_PLAN_VERSION,
@@ -173,15 +174,15 @@ info_json(const dop_plan *plan)
         const dop_plan_schedule *s = &plan->schedules[i];
         schedule_facts f = {0};
         count_schedule(plan, s, &f);
-        json_array_append_new(
-            schedules,
-            json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "kind", schedule_names[s->kind],
-                      "profile", dop_plan_string(plan, plan->profiles[s->profile].name), "maxTokens",
-                      (json_int_t)s->max_tokens, "dispatches", (json_int_t)s->n_dispatches, "barriers",
-                      (json_int_t)f.barriers, "layers", (json_int_t)f.layers, "layerDispatchesMin",
-                      (json_int_t)f.layer_min, "layerDispatchesMax", (json_int_t)f.layer_max, "outsideLayers",
-                      (json_int_t)f.outside, "bytesRead", (json_int_t)f.bytes_read, "bytesWritten",
-                      (json_int_t)f.bytes_written));
+        json_array_append_new(schedules,
+                              json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "kind",
+                                        schedule_names[s->kind], "profile",
+                                        dop_plan_string(plan, plan->profiles[s->profile].name), "maxTokens",
+                                        (json_int_t)s->max_tokens, "dispatches", (json_int_t)s->n_dispatches,
+                                        "barriers", (json_int_t)f.barriers, "layers", (json_int_t)f.layers,
+                                        "layerDispatchesMin", (json_int_t)f.layer_min, "layerDispatchesMax",
+                                        (json_int_t)f.layer_max, "outsideLayers", (json_int_t)f.outside, "bytesRead",
+                                        (json_int_t)f.bytes_read, "bytesWritten", (json_int_t)f.bytes_written));
     }
     root = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:s, s:I, s:o, s:o}", "model", dop_plan_string(plan, m->name),
                      "family", dop_plan_string(plan, m->family), "weights", dop_plan_string(plan, m->quant), "layers",

@@ -8,9 +8,9 @@
 typedef struct dop_output {
     dop_text_stream stream;
     const dop_texts *stops;
-    dop_buf held;   /* text that may be the start of a stop text */
-    dop_buf text;   /* everything released so far */
-    bool stopped;   /* a stop text was seen; nothing is released any more */
+    dop_buf held; /* text that may be the start of a stop text */
+    dop_buf text; /* everything released so far */
+    bool stopped; /* a stop text was seen; nothing is released any more */
 } dop_output;
 
 /* The generated text follows earlier text.  The tokenizer and the stop texts must outlive it. */

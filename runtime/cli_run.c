@@ -9,10 +9,10 @@ typedef struct run {
     dop_cli *cli;
     dop_generation gen;
     dop_ids prompt;
-    dop_buf prompt_text;     /* as given; empty for ids */
-    bool as_ids;             /* ids instead of text */
-    uint32_t n;              /* tokens to generate */
-    double feed_ms;          /* when feeding began, dop_now_ms */
+    dop_buf prompt_text; /* as given; empty for ids */
+    bool as_ids;         /* ids instead of text */
+    uint32_t n;          /* tokens to generate */
+    double feed_ms;      /* when feeding began, dop_now_ms */
 } run;
 
 /* -n against what is left of the context. */
@@ -24,9 +24,10 @@ choose_length(run *r, dop_diag *diag)
     if (n_prompt == 0)
         return DOP_FAIL(diag, DOP_E_INPUT, "the prompt has no tokens: give one with -p, -f or --tokens");
     if (n_prompt > ctx)
-        return DOP_FAIL(diag, DOP_E_INPUT,
-                        "the prompt has %zu tokens and the plan's context %u: shorten it or compile with a larger --ctx",
-                        n_prompt, ctx);
+        return DOP_FAIL(
+            diag, DOP_E_INPUT,
+            "the prompt has %zu tokens and the plan's context %u: shorten it or compile with a larger --ctx", n_prompt,
+            ctx);
     uint32_t room = ctx - (uint32_t)n_prompt;
     r->n = r->cli->n_predict;
     if (r->n == DOP_CLI_UNSET)
@@ -75,7 +76,8 @@ show_prompt(run *r, dop_diag *diag)
     if (r->prompt_text.size > 0)
         return dop_cli_print(r->prompt_text.data, r->prompt_text.size, diag);
     dop_buf text = {0};
-    dop_status st = dop_tokenizer_decode(r->gen.tok, r->prompt.data, r->prompt.count, DOP_DECODE_SKIP_SPECIAL, diag, &text);
+    dop_status st =
+        dop_tokenizer_decode(r->gen.tok, r->prompt.data, r->prompt.count, DOP_DECODE_SKIP_SPECIAL, diag, &text);
     if (st == DOP_OK)
         st = dop_cli_print(text.data, text.size, diag);
     dop_buf_finish(&text);
@@ -108,8 +110,8 @@ print_ids(const run *r, dop_diag *diag)
     for (size_t i = 0; i < r->gen.ids.count; i++)
         dop_buf_printf(&line, "%s%u", i ? " " : "", r->gen.ids.data[i]);
     dop_buf_puts(&line, "\n");
-    dop_status st = line.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
-                                : dop_cli_print(line.data, line.size, diag);
+    dop_status st =
+        line.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(line.data, line.size, diag);
     dop_buf_finish(&line);
     return st;
 }
@@ -160,8 +162,8 @@ timings_json(const run *r)
     double first = r->gen.ids.count ? r->gen.times[0] : r->feed_ms;
     return json_pack("{s:f, s:f, s:f, s:f, s:f, s:{s:f, s:f, s:f}}", "modelLoadMs", r->gen.info.load_ms, "firstTokenMs",
                      first - r->feed_ms, "startToFirstTokenMs", first - r->cli->start_ms, "prefillTokensPerSec",
-                     prefill_rate(r), "decodeTokensPerSec", decode_rate(r), "decodeMsPerToken", "p50", p[0], "p95", p[1],
-                     "p99", p[2]);
+                     prefill_rate(r), "decodeTokensPerSec", decode_rate(r), "decodeMsPerToken", "p50", p[0], "p95",
+                     p[1], "p99", p[2]);
 }
 
 static dop_status
@@ -176,17 +178,19 @@ print_json(const run *r, dop_diag *diag)
         json_array_append_new(ids, json_integer(r->gen.ids.data[i]));
     json_t *root = json_object();
     if (r->gen.tok)
-        json_object_set_new(root, "text", json_stringn(r->gen.output.text.data ? r->gen.output.text.data : "",
-                                                       r->gen.output.text.size));
+        json_object_set_new(
+            root, "text",
+            json_stringn(r->gen.output.text.data ? r->gen.output.text.data : "", r->gen.output.text.size));
     json_object_set_new(root, "ids", ids);
     json_object_set_new(root, "promptTokens", json_integer((json_int_t)r->prompt.count));
     json_object_set_new(root, "stop", json_string(r->gen.stop_reason));
     json_object_set_new(root, "seed", json_integer((json_int_t)r->gen.sampling.seed));
     json_object_set_new(root, "timings", timings_json(r));
-    json_object_set_new(root, "device", json_pack("{s:s, s:s, s:I}", "name", r->gen.info.device->name, "driver",
-                                                  r->gen.info.device->driver, "bytes", (json_int_t)r->gen.info.device_bytes));
-    json_object_set_new(root, "plan", json_pack("{s:s, s:s}", "digest", digest, "model",
-                                                dop_plan_string(plan, plan->model->name)));
+    json_object_set_new(root, "device",
+                        json_pack("{s:s, s:s, s:I}", "name", r->gen.info.device->name, "driver",
+                                  r->gen.info.device->driver, "bytes", (json_int_t)r->gen.info.device_bytes));
+    json_object_set_new(root, "plan",
+                        json_pack("{s:s, s:s}", "digest", digest, "model", dop_plan_string(plan, plan->model->name)));
     json_object_set_new(root, "afterLoad",
                         json_pack("{s:I, s:I, s:I, s:I}", "deviceAllocations", (json_int_t)c.allocations,
                                   "commandBufferRecordings", (json_int_t)c.recordings, "descriptorUpdates",
@@ -207,8 +211,8 @@ print_summary(const run *r)
         return;
     fprintf(stderr, "load %.0f ms", r->gen.info.load_ms);
     if (r->gen.ids.count > 0)
-        fprintf(stderr, "; prefill %zu tokens, %.1f tok/s; first token after %.0f ms", r->prompt.count,
-                prefill_rate(r), r->gen.times[0] - r->cli->start_ms);
+        fprintf(stderr, "; prefill %zu tokens, %.1f tok/s; first token after %.0f ms", r->prompt.count, prefill_rate(r),
+                r->gen.times[0] - r->cli->start_ms);
     if (r->gen.ids.count > 1)
         fprintf(stderr, "; decode %zu tokens, %.1f tok/s", r->gen.ids.count - 1, decode_rate(r));
     fprintf(stderr, "; on %s\n", r->gen.info.device->name);

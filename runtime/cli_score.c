@@ -10,8 +10,8 @@ typedef struct scorer {
     const uint32_t *targets; /* of the window: target i is predicted by row i */
     size_t n_targets;
     uint32_t vocab;
-    double nll;              /* sum over all windows, natural logarithm */
-    size_t n;                /* tokens predicted */
+    double nll; /* sum over all windows, natural logarithm */
+    size_t n;   /* tokens predicted */
 } scorer;
 
 /* -log softmax(row)[id], in double. */

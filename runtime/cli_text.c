@@ -107,7 +107,8 @@ each_line(const dop_cli *cli, const char *path, line_fn *fn, dop_diag *diag)
     dop_text_source src;
     dop_buf in = {0}, out = {0};
     dop_status st;
-    if ((st = dop_text_source_open(cli, "--tokenize", diag, &src)) != DOP_OK || (st = dop_cli_read(path, diag, &in)) != DOP_OK)
+    if ((st = dop_text_source_open(cli, "--tokenize", diag, &src)) != DOP_OK ||
+        (st = dop_cli_read(path, diag, &in)) != DOP_OK)
         goto error;
     long line = 0;
     for (size_t at = 0; at < in.size && st == DOP_OK;) {

@@ -14,30 +14,30 @@
 /* One physical device as its driver describes it. */
 typedef struct dop_device_info {
     VkPhysicalDevice physical;
-    uint32_t index;              /* in the order of vkEnumeratePhysicalDevices: what --device N names */
+    uint32_t index; /* in the order of vkEnumeratePhysicalDevices: what --device N names */
     VkPhysicalDeviceType type;
     uint32_t api_version;
     uint32_t vendor_id, device_id, driver_version;
     uint8_t driver_uuid[VK_UUID_SIZE], device_uuid[VK_UUID_SIZE];
     dop_device_caps caps;
-    char missing[128];           /* why it cannot be used at all; "" when it can */
-    char matrix[96];             /* matrix units in words: "NV 16x16x16 f16->f32"; "none" */
+    char missing[128]; /* why it cannot be used at all; "" when it can */
+    char matrix[96];   /* matrix units in words: "NV 16x16x16 f16->f32"; "none" */
 
     uint32_t subgroup_min, subgroup_max; /* sizes that a kernel may require */
-    uint32_t max_subgroups;      /* per workgroup when a size is required */
-    bool subgroup_control;       /* a kernel may require a size */
+    uint32_t max_subgroups;              /* per workgroup when a size is required */
+    bool subgroup_control;               /* a kernel may require a size */
     bool full_subgroups;
     uint32_t max_local[3], max_grid[3];
-    uint64_t max_buffer;         /* bytes of one buffer */
+    uint64_t max_buffer; /* bytes of one buffer */
     VkPhysicalDeviceMemoryProperties memory;
-    bool has_budget;             /* VK_EXT_memory_budget */
-    bool has_calibration;        /* VK_EXT_calibrated_timestamps with CLOCK_MONOTONIC */
-    bool has_portability;        /* VK_KHR_portability_subset must be enabled */
+    bool has_budget;      /* VK_EXT_memory_budget */
+    bool has_calibration; /* VK_EXT_calibrated_timestamps with CLOCK_MONOTONIC */
+    bool has_portability; /* VK_KHR_portability_subset must be enabled */
 
-    uint32_t queue_family;       /* compute */
-    uint32_t transfer_family;    /* copies only, beside it; equal to queue_family when there is none */
-    uint32_t timestamp_bits;     /* valid bits of timestamps on the compute queue; 0: no timestamps */
-    float timestamp_period;      /* nanoseconds per tick */
+    uint32_t queue_family;    /* compute */
+    uint32_t transfer_family; /* copies only, beside it; equal to queue_family when there is none */
+    uint32_t timestamp_bits;  /* valid bits of timestamps on the compute queue; 0: no timestamps */
+    float timestamp_period;   /* nanoseconds per tick */
 } dop_device_info;
 
 typedef struct dop_instance {
@@ -66,14 +66,14 @@ void dop_caps_names(uint32_t caps, dop_buf *out);
 typedef struct dop_device {
     VkDevice handle;
     dop_device_info info;
-    VkQueue queue;           /* compute; submit through dop_device_submit */
-    VkQueue transfer;        /* may be the same as queue */
-    pthread_mutex_t lock;    /* around submissions: a queue may be shared with the upload threads */
+    VkQueue queue;        /* compute; submit through dop_device_submit */
+    VkQueue transfer;     /* may be the same as queue */
+    pthread_mutex_t lock; /* around submissions: a queue may be shared with the upload threads */
     bool lock_made;
-    _Atomic bool lost;       /* lost or hung: nothing may wait for it any more */
-    double timeout_s;        /* longest wait for one submission */
-    _Atomic uint64_t allocations; /* of device memory since creation */
-    _Atomic uint64_t recordings;  /* of command buffers */
+    _Atomic bool lost;                               /* lost or hung: nothing may wait for it any more */
+    double timeout_s;                                /* longest wait for one submission */
+    _Atomic uint64_t allocations;                    /* of device memory since creation */
+    _Atomic uint64_t recordings;                     /* of command buffers */
     PFN_vkGetCalibratedTimestampsEXT get_calibrated; /* NULL when the device has none */
 } dop_device;
 

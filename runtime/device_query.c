@@ -33,7 +33,8 @@ list_extensions(VkPhysicalDevice physical, dop_diag *diag, extension_list *out_l
         r = vkEnumerateDeviceExtensionProperties(physical, NULL, &n, out_list->rows);
         out_list->n = n;
     }
-    return r == VK_SUCCESS || r == VK_INCOMPLETE ? DOP_OK : DOP_VK_FAIL(diag, r, "vkEnumerateDeviceExtensionProperties");
+    return r == VK_SUCCESS || r == VK_INCOMPLETE ? DOP_OK
+                                                 : DOP_VK_FAIL(diag, r, "vkEnumerateDeviceExtensionProperties");
 }
 
 /* Everything asked in one go.  The structs are chained as the device's version and extensions allow. */
@@ -61,11 +62,11 @@ ask(VkPhysicalDevice physical, uint32_t api_version, const extension_list *ext, 
     a->props.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
     a->features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
     void **p = &a->props.pNext, **f = &a->features.pNext;
-#define CHAIN(tail, field, type)          \
-    do {                                  \
-        a->field.sType = (type);          \
-        *tail = &a->field;                \
-        tail = (void **)&a->field.pNext;  \
+#define CHAIN(tail, field, type)         \
+    do {                                 \
+        a->field.sType = (type);         \
+        *tail = &a->field;               \
+        tail = (void **)&a->field.pNext; \
     } while (0)
     CHAIN(p, props11, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES);
     CHAIN(p, props12, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES);
@@ -258,13 +259,13 @@ dop_device_query(VkInstance instance, VkPhysicalDevice physical, uint32_t index,
     describe_matrix(instance, info);
     info->has_budget = has_extension(&ext, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     info->has_portability = has_extension(&ext, "VK_KHR_portability_subset");
-    info->has_calibration = has_extension(&ext, VK_EXT_CALIBRATED_TIMESTAMPS_EXTENSION_NAME) &&
-                            calibrates_monotonic(instance, physical);
+    info->has_calibration =
+        has_extension(&ext, VK_EXT_CALIBRATED_TIMESTAMPS_EXTENSION_NAME) && calibrates_monotonic(instance, physical);
     bool queues = find_queues(info);
-    const char *missing = !queues                        ? "a compute queue"
+    const char *missing = !queues                      ? "a compute queue"
                           : !a.f12.bufferDeviceAddress ? "buffer device addresses"
                           : !a.f12.timelineSemaphore   ? "timeline semaphores"
-                                                         : "";
+                                                       : "";
     snprintf(info->missing, sizeof info->missing, "%s", missing);
 error:
     free(ext.rows);

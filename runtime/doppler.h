@@ -15,25 +15,25 @@
 typedef struct dop_session dop_session;
 
 typedef struct dop_open_options {
-    const char *device;     /* number or part of a name; NULL: the best one */
-    const char *cache_dir;  /* where pipeline caches are kept; NULL: nowhere */
-    uint32_t threads;       /* for pipelines and upload; 0: one per core */
-    uint32_t max_chunk;     /* most prompt tokens in one replay; 1: token by token; 0: what the plan has */
-    uint32_t steps_ahead;   /* greedy submissions under way before the host waits for the first; 0: by device */
+    const char *device;        /* number or part of a name; NULL: the best one */
+    const char *cache_dir;     /* where pipeline caches are kept; NULL: nowhere */
+    uint32_t threads;          /* for pipelines and upload; 0: one per core */
+    uint32_t max_chunk;        /* most prompt tokens in one replay; 1: token by token; 0: what the plan has */
+    uint32_t steps_ahead;      /* greedy submissions under way before the host waits for the first; 0: by device */
     uint32_t steps_per_submit; /* greedy steps in one submission, 1 .. 256; 0: 1 */
-    bool stage_weights;     /* upload through staging buffers even where the host sees device memory */
-    double timeout_s;       /* longest wait for one submission; 0: by device */
-    dop_log log;            /* decisions and sizes, for -v */
+    bool stage_weights;        /* upload through staging buffers even where the host sees device memory */
+    double timeout_s;          /* longest wait for one submission; 0: by device */
+    dop_log log;               /* decisions and sizes, for -v */
 } dop_open_options;
 
 typedef struct dop_session_info {
     const dop_plan *plan;
     const dop_device_caps *device;
-    uint32_t profile;       /* row of the plan's profiles */
-    uint32_t decode;        /* row of the plan's schedules: one token */
-    double load_ms;         /* all of dop_session_open */
+    uint32_t profile;                          /* row of the plan's profiles */
+    uint32_t decode;                           /* row of the plan's schedules: one token */
+    double load_ms;                            /* all of dop_session_open */
     double pipelines_ms, upload_ms, verify_ms; /* its parts, which overlap */
-    uint64_t device_bytes;  /* of all device allocations */
+    uint64_t device_bytes;                     /* of all device allocations */
 } dop_session_info;
 
 /* Maps and checks the plan, chooses a device and the first of the plan's profiles that it can run, creates pipelines,

@@ -245,7 +245,8 @@ check_fit(const dop_memory *m, const dop_plan *plan, const dop_log *log, dop_dia
     const char *name = m->device->info.caps.name;
     uint64_t available = free_bytes(m->device);
     char sizes[256];
-    snprintf(sizes, sizeof sizes, "weights %.1f MiB, cache %.1f MiB for %u positions, activations %.1f MiB, results %.1f MiB",
+    snprintf(sizes, sizeof sizes,
+             "weights %.1f MiB, cache %.1f MiB for %u positions, activations %.1f MiB, results %.1f MiB",
              (double)m->bytes[DOP_SLOT_WEIGHTS] / mib, (double)m->bytes[DOP_SLOT_STATE] / mib, plan->model->ctx,
              (double)m->bytes[DOP_SLOT_SCRATCH] / mib,
              (double)(m->bytes[DOP_SLOT_RESULT] + m->bytes[DOP_SLOT_STEP]) / mib);
@@ -300,8 +301,8 @@ allocate_block(dop_memory *m, dop_block *b, bool direct, dop_diag *diag)
 }
 
 dop_status
-dop_memory_create(dop_device *device, const dop_plan *plan, const bool *used, dop_upload_mode mode,
-                  const dop_log *log, dop_diag *diag, dop_memory *out_memory)
+dop_memory_create(dop_device *device, const dop_plan *plan, const bool *used, dop_upload_mode mode, const dop_log *log,
+                  dop_diag *diag, dop_memory *out_memory)
 {
     dop_memory *m = out_memory;
     memset(m, 0, sizeof *m);

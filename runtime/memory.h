@@ -14,32 +14,32 @@ typedef struct dop_block {
     VkDeviceMemory memory;
     VkBuffer buffer;
     VkDeviceAddress address;
-    uint64_t size;     /* bytes */
-    uint8_t *mapped;   /* NULL when the host does not see it */
+    uint64_t size;   /* bytes */
+    uint8_t *mapped; /* NULL when the host does not see it */
     uint32_t pool;
 } dop_block;
 
 typedef struct dop_place {
-    uint32_t block;    /* UINT32_MAX: the slot is not used by the chosen schedules */
-    uint32_t mirror;   /* block of the host's copy of a RESULT slot; UINT32_MAX: read it in place */
-    uint64_t offset;   /* bytes into the block */
+    uint32_t block;  /* UINT32_MAX: the slot is not used by the chosen schedules */
+    uint32_t mirror; /* block of the host's copy of a RESULT slot; UINT32_MAX: read it in place */
+    uint64_t offset; /* bytes into the block */
     uint64_t mirror_offset;
 } dop_place;
 
 typedef enum dop_upload_mode {
-    DOP_UPLOAD_AUTO,    /* direct where device memory is the host's memory, staged otherwise */
-    DOP_UPLOAD_DIRECT,  /* weights in memory that the host sees, written by it; staged where there is none */
-    DOP_UPLOAD_STAGED   /* through staging buffers and the copy queue */
+    DOP_UPLOAD_AUTO,   /* direct where device memory is the host's memory, staged otherwise */
+    DOP_UPLOAD_DIRECT, /* weights in memory that the host sees, written by it; staged where there is none */
+    DOP_UPLOAD_STAGED  /* through staging buffers and the copy queue */
 } dop_upload_mode;
 
 typedef struct dop_memory {
     dop_device *device;
     dop_block *blocks;
     uint32_t n_blocks, cap_blocks;
-    dop_place *places;      /* one per slot of the plan */
+    dop_place *places; /* one per slot of the plan */
     uint32_t n_places;
-    uint64_t bytes[6];      /* by DOP_SLOT_*, of the slots in use */
-    uint64_t total;         /* bytes of all device allocations */
+    uint64_t bytes[6]; /* by DOP_SLOT_*, of the slots in use */
+    uint64_t total;    /* bytes of all device allocations */
 } dop_memory;
 
 /* used[slot]: the slots to place.  Says sizes and decision in log before it allocates; fails with the same numbers when

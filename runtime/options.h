@@ -24,13 +24,13 @@ dop_status dop_texts_push(dop_texts *texts, const char *text, dop_diag *diag);
 void dop_texts_finish(dop_texts *texts); /* accepts a zeroed one */
 
 typedef struct dop_option {
-    char letter;       /* -x; 0: none */
-    const char *name;  /* --name; NULL: none; starting a row with neither: a heading, its text in `help` */
+    char letter;      /* -x; 0: none */
+    const char *name; /* --name; NULL: none; starting a row with neither: a heading, its text in `help` */
     dop_option_kind kind;
-    size_t offset;     /* of the field in the structure of values */
-    const char *arg;   /* what --help calls the value */
+    size_t offset;   /* of the field in the structure of values */
+    const char *arg; /* what --help calls the value */
     const char *help;
-    double min, max;   /* COUNT and REAL */
+    double min, max; /* COUNT and REAL */
 } dop_option;
 
 /* Fills values (fields of options that are not given keep what they hold) and the other arguments.  Accepts --name VALUE,

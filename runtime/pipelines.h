@@ -11,7 +11,7 @@
 typedef struct dop_pipelines {
     dop_device *device;
     VkPipelineLayout layout;
-    VkPipeline *rows;     /* one per kernel of the plan; VK_NULL_HANDLE when not used */
+    VkPipeline *rows; /* one per kernel of the plan; VK_NULL_HANDLE when not used */
     uint32_t n_rows;
 } dop_pipelines;
 
@@ -29,8 +29,8 @@ void dop_pipelines_destroy(dop_pipelines *pipelines); /* accepts a zeroed one */
 /* pipeline_cache.c.  The file is named by device, driver and cache UUID; its bytes carry a digest. */
 typedef struct dop_pipeline_cache {
     VkPipelineCache handle;
-    char path[768];      /* "": not kept */
-    uint64_t loaded;     /* bytes that came from the file; a cache that has not grown is not written again */
+    char path[768];  /* "": not kept */
+    uint64_t loaded; /* bytes that came from the file; a cache that has not grown is not written again */
 } dop_pipeline_cache;
 
 dop_status dop_pipeline_cache_load(dop_device *device, const char *cache_dir, const dop_log *log, dop_diag *diag,

@@ -174,10 +174,10 @@ bind_section(dop_plan *plan, const dop_plan_section *s, uint32_t *io_n_models, d
     const void *rows = NULL;
     dop_status st = DOP_OK;
     switch (s->kind) {
-#define ROWS(kind, field, count)                              \
-    case DOP_SEC_##kind:                                      \
-        st = bind_rows(plan, s, &rows, &plan->count, diag);   \
-        plan->field = rows;                                   \
+#define ROWS(kind, field, count)                            \
+    case DOP_SEC_##kind:                                    \
+        st = bind_rows(plan, s, &rows, &plan->count, diag); \
+        plan->field = rows;                                 \
         return st
         ROWS(PROFILES, profiles, n_profiles);
         ROWS(KERNELS, kernels, n_kernels);
@@ -196,10 +196,10 @@ bind_section(dop_plan *plan, const dop_plan_section *s, uint32_t *io_n_models, d
         plan->spirv = (const uint32_t *)(const void *)bytes;
         plan->n_spirv = s->size / 4;
         return DOP_OK;
-#define BYTES(kind, field, type)                          \
-    case DOP_SEC_##kind:                                  \
-        plan->field = (const type *)(const void *)bytes;  \
-        plan->field##_size = s->size;                     \
+#define BYTES(kind, field, type)                         \
+    case DOP_SEC_##kind:                                 \
+        plan->field = (const type *)(const void *)bytes; \
+        plan->field##_size = s->size;                    \
         return DOP_OK
         BYTES(STRINGS, strings, char);
         BYTES(CARD, card, char);
@@ -229,7 +229,9 @@ bind_sections(dop_plan *plan, const dop_plan_section *s, uint32_t n, dop_diag *d
         if (st != DOP_OK)
             return st;
     }
-    const char *missing = !plan->strings ? "STRINGS" : n_models != 1 ? "MODEL" : !plan->n_profiles ? "PROFILES"
+    const char *missing = !plan->strings       ? "STRINGS"
+                          : n_models != 1      ? "MODEL"
+                          : !plan->n_profiles  ? "PROFILES"
                           : !plan->n_kernels   ? "KERNELS"
                           : !plan->n_spirv     ? "SPIRV"
                           : !plan->n_slots     ? "SLOTS"

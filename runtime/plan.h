@@ -11,10 +11,10 @@
 #include "runtime/plan_format.h"
 
 typedef struct dop_plan {
-    char path[512];       /* for messages; "" when opened from memory */
+    char path[512]; /* for messages; "" when opened from memory */
     const uint8_t *data;
-    uint64_t size;        /* bytes */
-    uint64_t digest;      /* the header's digest: names this plan (it covers the digests of all sections) */
+    uint64_t size;   /* bytes */
+    uint64_t digest; /* the header's digest: names this plan (it covers the digests of all sections) */
 
     const dop_plan_model *model;
     const char *strings;
@@ -27,19 +27,19 @@ typedef struct dop_plan {
     const dop_plan_arg *args;
     const dop_plan_tensor *tensors;
     const dop_plan_file *files;
-    const char *card;           /* the four texts and blobs are not 0-terminated; NULL when absent */
+    const char *card; /* the four texts and blobs are not 0-terminated; NULL when absent */
     const char *ir;
     const char *chat_template;
     const uint8_t *tokenizer;
     const uint8_t *weights;
     uint64_t strings_size, card_size, ir_size, template_size, tokenizer_size, weights_size; /* bytes */
-    uint64_t weights_digest;    /* XXH3, as the section table says */
+    uint64_t weights_digest; /* XXH3, as the section table says */
     uint32_t n_profiles, n_kernels, n_slots, n_schedules, n_dispatches, n_args, n_tensors, n_files;
-    uint64_t n_spirv;           /* words */
-    uint32_t step_slot;         /* the one slot of kind DOP_SLOT_STEP */
+    uint64_t n_spirv;   /* words */
+    uint32_t step_slot; /* the one slot of kind DOP_SLOT_STEP */
 
-    dop_map map;                /* owned; zeroed when opened from memory */
-    dop_map *file_maps;         /* owned, n_files: external weights, mapped */
+    dop_map map;        /* owned; zeroed when opened from memory */
+    dop_map *file_maps; /* owned, n_files: external weights, mapped */
 } dop_plan;
 
 /* Maps and checks a plan and the sizes of its external weight files. */

@@ -24,7 +24,7 @@ typedef struct dop_replay {
     VkCommandBuffer *commands; /* [schedule][form]; VK_NULL_HANDLE for schedules of other profiles */
     VkCommandBuffer clear[2];  /* zeroes the state; zeroes state and scratch */
     VkSemaphore timeline;
-    uint64_t submitted;        /* last value that was asked for */
+    uint64_t submitted; /* last value that was asked for */
 } dop_replay;
 
 /* used[schedule]: which ones to record. */

@@ -8,12 +8,12 @@
 #include "runtime/base.h"
 
 typedef struct dop_sampling {
-    float temperature;       /* <= 0: the largest logit, no draw */
-    uint32_t top_k;          /* keep the k largest; 0: all */
-    float top_p;             /* keep the smallest set with at least this probability; outside (0, 1): all */
-    float min_p;             /* keep what has at least this share of the largest probability; <= 0: all */
-    float repeat_penalty;    /* divides positive and multiplies negative logits of recent tokens; 1: none */
-    uint32_t repeat_last_n;  /* how many recent tokens count; 0: none */
+    float temperature;      /* <= 0: the largest logit, no draw */
+    uint32_t top_k;         /* keep the k largest; 0: all */
+    float top_p;            /* keep the smallest set with at least this probability; outside (0, 1): all */
+    float min_p;            /* keep what has at least this share of the largest probability; <= 0: all */
+    float repeat_penalty;   /* divides positive and multiplies negative logits of recent tokens; 1: none */
+    uint32_t repeat_last_n; /* how many recent tokens count; 0: none */
     uint64_t seed;
 } dop_sampling;
 

@@ -28,9 +28,8 @@ dop_session_chunk(const dop_session *session, uint32_t kind, size_t n, uint32_t 
         /* Among equals after the limit on chunks, the smaller schedule does less work. */
         if (cap >= n && (fits == UINT32_MAX || s->max_tokens < plan->schedules[fits].max_tokens))
             fits = i;
-        if (cap <= n && (cap > schedule_cap(session, filled) ||
-                         (cap == schedule_cap(session, filled) && cap > 1 &&
-                          s->max_tokens < plan->schedules[filled].max_tokens)))
+        if (cap <= n && (cap > schedule_cap(session, filled) || (cap == schedule_cap(session, filled) && cap > 1 &&
+                                                                 s->max_tokens < plan->schedules[filled].max_tokens)))
             filled = i;
     }
     bool split = fits == UINT32_MAX;

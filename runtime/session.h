@@ -22,9 +22,9 @@ struct dop_session {
     uint64_t base_allocations, base_recordings, base_submissions;
 
     /* The sequence.  tokens[0 .. n_fed) are in the cache; at most one more, the last pick, is not yet. */
-    uint32_t *tokens;    /* owned, ctx + 1 */
+    uint32_t *tokens; /* owned, ctx + 1 */
     uint32_t n_tokens, n_fed;
-    uint32_t wanted;     /* tokens that dop_session_next will still be asked for */
+    uint32_t wanted; /* tokens that dop_session_next will still be asked for */
 
     /* Logits of the last fed token that the host can read; NULL: none. */
     const float *logits;
@@ -38,7 +38,7 @@ struct dop_session {
         uint64_t ticket;
         uint32_t end; /* number of the first pick that is not part of it */
     } ahead[DOP_MAX_AHEAD];
-    uint32_t n_ahead;    /* submissions not waited for, oldest first */
+    uint32_t n_ahead; /* submissions not waited for, oldest first */
 };
 
 /* The schedule to feed n tokens with next and how many of them it takes. */

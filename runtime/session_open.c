@@ -116,8 +116,8 @@ load(dop_session *s, const used_rows *used, uint32_t threads, const char *cache_
     verify.started = pthread_create(&verify.thread, NULL, verify_main, &verify) == 0;
     dop_diag mine = {0};
     double start = dop_now_ms();
-    dop_status st = dop_pipelines_create(&s->device, &s->plan, used->kernels, threads, cache_dir, &s->log, &mine,
-                                         &s->pipelines);
+    dop_status st =
+        dop_pipelines_create(&s->device, &s->plan, used->kernels, threads, cache_dir, &s->log, &mine, &s->pipelines);
     s->info.pipelines_ms = dop_now_ms() - start;
     if (!upload.started)
         upload_main(&upload);
@@ -193,8 +193,8 @@ dop_session_open(const char *plan_path, const dop_open_options *options, dop_dia
     s->log = o->log;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     uint32_t threads = o->threads ? o->threads : cores > 0 ? (uint32_t)cores : 1;
-    if ((st = dop_plan_open(plan_path, diag, &s->plan)) != DOP_OK ||
-        (st = open_device(s, o, &used, diag)) != DOP_OK || (st = open_host(s, o, diag)) != DOP_OK ||
+    if ((st = dop_plan_open(plan_path, diag, &s->plan)) != DOP_OK || (st = open_device(s, o, &used, diag)) != DOP_OK ||
+        (st = open_host(s, o, diag)) != DOP_OK ||
         (st = dop_memory_create(&s->device, &s->plan, used.slots,
                                 o->stage_weights ? DOP_UPLOAD_STAGED : DOP_UPLOAD_AUTO, &s->log, diag, &s->memory)) !=
             DOP_OK ||

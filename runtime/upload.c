@@ -87,10 +87,9 @@ worker_init(worker *w, dop_diag *diag)
         return DOP_VK_FAIL(diag, r, "vkAllocateCommandBuffers");
     dop_status st = dop_device_timeline(d, diag, &w->timeline);
     for (int i = 0; i < BUFFERS && st == DOP_OK; i++)
-        st = dop_block_create(d, PIECE_BYTES,
-                              VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT, 0,
-                              VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, diag,
-                              &w->staging[i]);
+        st = dop_block_create(
+            d, PIECE_BYTES, VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT, 0,
+            VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, diag, &w->staging[i]);
     return st;
 }
 
@@ -191,8 +190,8 @@ cut_pieces(const dop_plan *plan, const dop_memory *memory, upload *up, dop_diag 
         const uint8_t *src = dop_plan_slot_bytes(plan, i);
         for (uint64_t at = 0; at < s->size; at += PIECE_BYTES) {
             uint64_t left = s->size - at;
-            up->pieces[up->n_pieces++] = (piece){src + at, left < PIECE_BYTES ? left : PIECE_BYTES, pl->offset + at,
-                                                 pl->block};
+            up->pieces[up->n_pieces++] =
+                (piece){src + at, left < PIECE_BYTES ? left : PIECE_BYTES, pl->offset + at, pl->block};
         }
     }
     return DOP_OK;

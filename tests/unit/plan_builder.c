@@ -138,13 +138,13 @@ pb_build(plan_builder *b, dop_buf *out)
 
 /* ---- the toy model -------------------------------------------------------------------------------------------------*/
 
-#define TOY_HEAD                                                                                            \
-    "#version 460\n"                                                                                        \
-    "#extension GL_EXT_buffer_reference : require\n"                                                        \
-    "layout(local_size_x = 64) in;\n"                                                                       \
-    "layout(buffer_reference, std430) buffer Step { uint pos, n_tokens, n_out, flags, reserved[12];\n"      \
-    "    uint tokens[4096]; uint ids[4096]; };\n"                                                           \
-    "layout(buffer_reference, std430) buffer U32 { uint at[]; };\n"                                         \
+#define TOY_HEAD                                                                                       \
+    "#version 460\n"                                                                                   \
+    "#extension GL_EXT_buffer_reference : require\n"                                                   \
+    "layout(local_size_x = 64) in;\n"                                                                  \
+    "layout(buffer_reference, std430) buffer Step { uint pos, n_tokens, n_out, flags, reserved[12];\n" \
+    "    uint tokens[4096]; uint ids[4096]; };\n"                                                      \
+    "layout(buffer_reference, std430) buffer U32 { uint at[]; };\n"                                    \
     "layout(buffer_reference, std430) buffer F32 { float at[]; };\n"
 
 static const char toy_write[] = TOY_HEAD "layout(push_constant) uniform P { Step step; U32 state; };\n"
@@ -162,18 +162,18 @@ static const char toy_rows[] =
              "    for (uint p = 0; p <= last; p++) h += (p + 1) * state.at[p];\n"
              "    logits.at[t * 64 + v] = w.at[(h % 64) * 64 + v];\n"
              "}\n";
-static const char toy_pick[] = TOY_HEAD
-    "layout(push_constant) uniform P { Step step; F32 logits; };\n"
-    "void main() {\n"
-    "    if (gl_LocalInvocationID.x != 0) return;\n"
-    "    uint best = 0;\n"
-    "    for (uint v = 1; v < 64; v++) if (logits.at[v] > logits.at[best]) best = v;\n"
-    "    step.ids[step.n_out % 4096] = best;\n"
-    "    step.n_out = step.n_out + 1;\n"
-    "    step.pos = step.pos + step.n_tokens;\n"
-    "    step.tokens[0] = best;\n"
-    "    step.n_tokens = 1;\n"
-    "}\n";
+static const char toy_pick[] =
+    TOY_HEAD "layout(push_constant) uniform P { Step step; F32 logits; };\n"
+             "void main() {\n"
+             "    if (gl_LocalInvocationID.x != 0) return;\n"
+             "    uint best = 0;\n"
+             "    for (uint v = 1; v < 64; v++) if (logits.at[v] > logits.at[best]) best = v;\n"
+             "    step.ids[step.n_out % 4096] = best;\n"
+             "    step.n_out = step.n_out + 1;\n"
+             "    step.pos = step.pos + step.n_tokens;\n"
+             "    step.tokens[0] = best;\n"
+             "    step.n_tokens = 1;\n"
+             "}\n";
 
 float
 toy_weight(uint32_t h, uint32_t v)
@@ -208,8 +208,8 @@ toy_argmax(const uint32_t *tokens, size_t n)
 }
 
 typedef struct toy_parts {
-    uint32_t write, rows, pick;              /* kernels */
-    uint32_t weights, state, step, result;   /* slots */
+    uint32_t write, rows, pick;            /* kernels */
+    uint32_t weights, state, step, result; /* slots */
 } toy_parts;
 
 static void
@@ -223,7 +223,10 @@ toy_schedule(plan_builder *b, const toy_parts *t, uint32_t kind, uint32_t max_to
     write.first_arg = pb_arg(b, t->step, 0, sizeof(dop_step));
     pb_arg(b, t->state, 0, TOY_CTX * 4);
     PB_ROW(b, DISPATCHES, write);
-    dop_plan_dispatch head = {.kernel = t->rows, .grid = {rows, 1, 1}, .n_args = 4, .flags = DOP_DISPATCH_BARRIER,
+    dop_plan_dispatch head = {.kernel = t->rows,
+                              .grid = {rows, 1, 1},
+                              .n_args = 4,
+                              .flags = DOP_DISPATCH_BARRIER,
                               .label = pb_string(b, "head")};
     head.first_arg = pb_arg(b, t->step, 0, sizeof(dop_step));
     pb_arg(b, t->state, 0, TOY_CTX * 4);
@@ -231,14 +234,21 @@ toy_schedule(plan_builder *b, const toy_parts *t, uint32_t kind, uint32_t max_to
     pb_arg(b, t->result, 0, logits);
     PB_ROW(b, DISPATCHES, head);
     if (greedy) {
-        dop_plan_dispatch pick = {.kernel = t->pick, .grid = {1, 1, 1}, .n_args = 2, .flags = DOP_DISPATCH_BARRIER,
+        dop_plan_dispatch pick = {.kernel = t->pick,
+                                  .grid = {1, 1, 1},
+                                  .n_args = 2,
+                                  .flags = DOP_DISPATCH_BARRIER,
                                   .label = pb_string(b, "pick")};
         pick.first_arg = pb_arg(b, t->step, 0, sizeof(dop_step));
         pb_arg(b, t->result, 0, logits);
         PB_ROW(b, DISPATCHES, pick);
     }
-    dop_plan_schedule s = {.kind = kind, .max_tokens = max_tokens, .first_dispatch = first,
-                           .n_dispatches = greedy ? 3 : 2, .n_body = 1, .logits_slot = t->result,
+    dop_plan_schedule s = {.kind = kind,
+                           .max_tokens = max_tokens,
+                           .first_dispatch = first,
+                           .n_dispatches = greedy ? 3 : 2,
+                           .n_body = 1,
+                           .logits_slot = t->result,
                            .greedy = greedy};
     PB_ROW(b, SCHEDULES, s);
 }
@@ -283,7 +293,7 @@ pb_toy(plan_builder *b)
     toy_schedule(b, &t, DOP_SCHED_PREFILL, 8);
     toy_schedule(b, &t, DOP_SCHED_PREFILL, 32);
     toy_schedule(b, &t, DOP_SCHED_SCORE, 8);
-    dop_plan_tensor tensor = {.name = pb_string(b, "head"), .rows = 64, .cols = 64, .slot = t.weights,
-                              .size = 64 * 64 * 4};
+    dop_plan_tensor tensor = {
+        .name = pb_string(b, "head"), .rows = 64, .cols = 64, .slot = t.weights, .size = 64 * 64 * 4};
     PB_ROW(b, TENSORS, tensor);
 }

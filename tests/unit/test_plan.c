@@ -151,15 +151,15 @@ Test(plan, header_errors_have_their_own_message)
 }
 
 /* Changes the section table (digests follow) and expects one message. */
-#define EXPECT_TABLE(change, want)                                              \
-    do {                                                                        \
-        uint8_t *b = copy_of(file.data, file.size);                             \
-        dop_plan_header *h = (dop_plan_header *)(void *)b;                      \
-        dop_plan_section *s = (dop_plan_section *)(void *)(b + sizeof *h);      \
-        change;                                                                 \
-        h->digest = dop_plan_header_digest(h, s, h->n_sections);                \
-        expect_bytes(b, file.size, want);                                       \
-        free(b);                                                                \
+#define EXPECT_TABLE(change, want)                                         \
+    do {                                                                   \
+        uint8_t *b = copy_of(file.data, file.size);                        \
+        dop_plan_header *h = (dop_plan_header *)(void *)b;                 \
+        dop_plan_section *s = (dop_plan_section *)(void *)(b + sizeof *h); \
+        change;                                                            \
+        h->digest = dop_plan_header_digest(h, s, h->n_sections);           \
+        expect_bytes(b, file.size, want);                                  \
+        free(b);                                                           \
     } while (0)
 
 Test(plan, section_table_errors)
@@ -315,12 +315,18 @@ Test(plan, missing_sections)
         uint32_t section;
         const char *want;
     } cases[] = {
-        {DOP_SEC_STRINGS, "section STRINGS is missing"},     {DOP_SEC_MODEL, "section MODEL is missing"},
-        {DOP_SEC_PROFILES, "section PROFILES is missing"},   {DOP_SEC_KERNELS, "section KERNELS is missing"},
-        {DOP_SEC_SPIRV, "section SPIRV is missing"},         {DOP_SEC_SLOTS, "section SLOTS is missing"},
-        {DOP_SEC_SCHEDULES, "section SCHEDULES is missing"}, {DOP_SEC_DISPATCHES, "dispatches 0..+3 of 0"},
-        {DOP_SEC_ARGS, "arguments 0..+2 of 0"},              {DOP_SEC_WEIGHTS, "reads past the end of the weights"},
-        {DOP_SEC_CARD, NULL},                                {DOP_SEC_IR, NULL},
+        {DOP_SEC_STRINGS, "section STRINGS is missing"},
+        {DOP_SEC_MODEL, "section MODEL is missing"},
+        {DOP_SEC_PROFILES, "section PROFILES is missing"},
+        {DOP_SEC_KERNELS, "section KERNELS is missing"},
+        {DOP_SEC_SPIRV, "section SPIRV is missing"},
+        {DOP_SEC_SLOTS, "section SLOTS is missing"},
+        {DOP_SEC_SCHEDULES, "section SCHEDULES is missing"},
+        {DOP_SEC_DISPATCHES, "dispatches 0..+3 of 0"},
+        {DOP_SEC_ARGS, "arguments 0..+2 of 0"},
+        {DOP_SEC_WEIGHTS, "reads past the end of the weights"},
+        {DOP_SEC_CARD, NULL},
+        {DOP_SEC_IR, NULL},
         {DOP_SEC_TENSORS, NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

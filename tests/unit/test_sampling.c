@@ -205,8 +205,13 @@ Test(sampling, same_seed_same_draws)
     uint32_t a[100], b[100];
     fill_logits(logits);
     dop_sampler s;
-    dop_sampling p = {.temperature = 1, .top_k = 40, .top_p = 0.95f, .min_p = 0.01f, .repeat_penalty = 1.1f,
-                      .repeat_last_n = 64, .seed = 42};
+    dop_sampling p = {.temperature = 1,
+                      .top_k = 40,
+                      .top_p = 0.95f,
+                      .min_p = 0.01f,
+                      .repeat_penalty = 1.1f,
+                      .repeat_last_n = 64,
+                      .seed = 42};
     make(&s, p);
     for (uint32_t i = 0; i < 100; i++)
         a[i] = dop_sampler_pick(&s, logits, a, i);
