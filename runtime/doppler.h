@@ -21,7 +21,7 @@ typedef struct dop_open_options {
     uint32_t max_chunk;        /* most prompt tokens in one replay; 1: token by token; 0: what the plan has */
     uint32_t steps_ahead;      /* greedy submissions under way before the host waits for the first; 0: by device */
     uint32_t steps_per_submit; /* greedy steps in one submission, 1 .. 256; 0: 1 */
-    bool stage_weights;        /* upload through staging buffers even where the host sees device memory */
+    bool separate_memory;      /* use staging buffers and mirrors even where host and device share memory */
     double timeout_s;          /* longest wait for one submission; 0: by device */
     dop_log log;               /* decisions and sizes, for -v */
 } dop_open_options;

@@ -54,7 +54,7 @@ pick_type(const VkPhysicalDeviceMemoryProperties *m, uint32_t allowed, VkMemoryP
 
 dop_status
 dop_block_create(dop_device *device, uint64_t size, VkMemoryPropertyFlags required, VkMemoryPropertyFlags prefer,
-                 VkMemoryPropertyFlags avoid, dop_diag *diag, dop_block *out_block)
+                 VkMemoryPropertyFlags avoid, bool map, dop_diag *diag, dop_block *out_block)
 {
     dop_status st = DOP_OK;
     dop_block *b = out_block;
@@ -98,7 +98,7 @@ dop_block_create(dop_device *device, uint64_t size, VkMemoryPropertyFlags requir
         r = vkBindBufferMemory(device->handle, b->buffer, b->memory, 0);
     VkMemoryPropertyFlags has = device->info.memory.memoryTypes[type].propertyFlags;
     const VkMemoryPropertyFlags visible = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-    if (r == VK_SUCCESS && (has & visible) == visible) {
+    if (r == VK_SUCCESS && map && (has & visible) == visible) {
         void *p = NULL;
         r = vkMapMemory(device->handle, b->memory, 0, VK_WHOLE_SIZE, 0, &p);
         b->mapped = p;
@@ -158,21 +158,23 @@ free_bytes(const dop_device *device)
     return best;
 }
 
-/* Logits live in device memory with a copy in the host's, unless one memory is good for both. */
-static bool
-needs_mirror(const dop_device_info *info)
-{
-    const VkMemoryPropertyFlags both = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
-                                       VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
-    return pick_type(&info->memory, UINT32_MAX, both, 0, 0) == UINT32_MAX;
-}
+/* Memory that is good for the device and for the host's reads and writes. */
+static const VkMemoryPropertyFlags good_for_both =
+    VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT |
+    VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
 
 static bool
-direct_upload(const dop_device_info *info, dop_upload_mode mode)
+is_shared(const dop_device_info *info, dop_sharing sharing)
 {
-    if (mode == DOP_UPLOAD_AUTO)
-        return info->type == VK_PHYSICAL_DEVICE_TYPE_CPU || info->type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
-    return mode == DOP_UPLOAD_DIRECT;
+    bool one_memory = info->type == VK_PHYSICAL_DEVICE_TYPE_CPU || info->type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
+    return sharing == DOP_SHARING_ON || (sharing == DOP_SHARING_AUTO && one_memory);
+}
+
+/* Logits live in device memory with a copy in the host's, unless one memory is good for both. */
+static bool
+needs_mirror(const dop_memory *m)
+{
+    return !m->shared || pick_type(&m->device->info.memory, UINT32_MAX, good_for_both, 0, 0) == UINT32_MAX;
 }
 
 static uint32_t
@@ -220,7 +222,7 @@ place_slots(dop_memory *m, const dop_plan *plan, const bool *used, dop_diag *dia
 {
     const dop_device_info *info = &m->device->info;
     uint64_t limit = info->caps.max_alloc < info->max_buffer ? info->caps.max_alloc : info->max_buffer;
-    bool mirror = needs_mirror(info);
+    bool mirror = needs_mirror(m);
     limit &= ~(uint64_t)(SLOT_ALIGN - 1);
     for (uint32_t i = 0; i < plan->n_slots; i++) {
         const dop_plan_slot *s = &plan->slots[i];
@@ -265,43 +267,45 @@ check_fit(const dop_memory *m, const dop_plan *plan, const dop_log *log, dop_dia
 }
 
 static dop_status
-allocate_block(dop_memory *m, dop_block *b, bool direct, dop_diag *diag)
+allocate_block(dop_memory *m, dop_block *b, dop_diag *diag)
 {
     const VkMemoryPropertyFlags device = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT,
-                                visible = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT,
-                                coherent = VK_MEMORY_PROPERTY_HOST_COHERENT_BIT,
+                                visible = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT,
                                 cached = VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
     VkMemoryPropertyFlags required = device, prefer = 0, avoid = 0;
+    bool map = true;
     uint32_t pool_index = b->pool;
     switch ((pool)pool_index) {
     case POOL_WEIGHTS:
-        prefer = direct ? visible | coherent : 0;
-        avoid = direct ? 0 : visible;
+        map = m->shared;
+        prefer = m->shared ? visible : 0;
+        avoid = m->shared ? 0 : visible;
         break;
     case POOL_WORK:
+        map = false;
         avoid = visible;
         break;
     case POOL_STEP:
-        required = visible | coherent;
+        required = visible;
         prefer = device;
         break;
     case POOL_RESULT:
-        required = needs_mirror(&m->device->info) ? device : device | visible | coherent;
-        prefer = cached;
+        map = !needs_mirror(m);
+        required = map ? good_for_both : device;
         break;
     case POOL_MIRROR:
-        required = visible | coherent;
+        required = visible;
         prefer = cached;
         avoid = device;
         break;
     }
-    dop_status st = dop_block_create(m->device, b->size, required, prefer, avoid, diag, b);
+    dop_status st = dop_block_create(m->device, b->size, required, prefer, avoid, map, diag, b);
     b->pool = pool_index;
     return st;
 }
 
 dop_status
-dop_memory_create(dop_device *device, const dop_plan *plan, const bool *used, dop_upload_mode mode, const dop_log *log,
+dop_memory_create(dop_device *device, const dop_plan *plan, const bool *used, dop_sharing sharing, const dop_log *log,
                   dop_diag *diag, dop_memory *out_memory)
 {
     dop_memory *m = out_memory;
@@ -311,12 +315,12 @@ dop_memory_create(dop_device *device, const dop_plan *plan, const bool *used, do
     m->places = calloc(plan->n_slots, sizeof *m->places);
     if (!m->places)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    bool direct = direct_upload(&device->info, mode);
+    m->shared = is_shared(&device->info, sharing);
     dop_status st = place_slots(m, plan, used, diag);
     if (st == DOP_OK)
         st = check_fit(m, plan, log, diag);
     for (uint32_t i = 0; i < m->n_blocks && st == DOP_OK; i++)
-        st = allocate_block(m, &m->blocks[i], direct, diag);
+        st = allocate_block(m, &m->blocks[i], diag);
     /* The whole record is defined from the start: the host clears what kernels may read. */
     if (st == DOP_OK)
         memset(dop_memory_host(m, plan->step_slot), 0, plan->slots[plan->step_slot].size);

@@ -26,14 +26,16 @@ typedef struct dop_place {
     uint64_t mirror_offset;
 } dop_place;
 
-typedef enum dop_upload_mode {
-    DOP_UPLOAD_AUTO,   /* direct where device memory is the host's memory, staged otherwise */
-    DOP_UPLOAD_DIRECT, /* weights in memory that the host sees, written by it; staged where there is none */
-    DOP_UPLOAD_STAGED  /* through staging buffers and the copy queue */
-} dop_upload_mode;
+/* Whether the host writes weights straight into device memory and reads logits there. */
+typedef enum dop_sharing {
+    DOP_SHARING_AUTO, /* where device memory is the host's memory */
+    DOP_SHARING_ON,   /* wherever the host can see device memory */
+    DOP_SHARING_OFF   /* staging buffers and mirrors, as on a discrete GPU */
+} dop_sharing;
 
 typedef struct dop_memory {
     dop_device *device;
+    bool shared; /* the host uses device memory itself: no staging, no mirrors */
     dop_block *blocks;
     uint32_t n_blocks, cap_blocks;
     dop_place *places; /* one per slot of the plan */
@@ -44,7 +46,7 @@ typedef struct dop_memory {
 
 /* used[slot]: the slots to place.  Says sizes and decision in log before it allocates; fails with the same numbers when
  * they do not fit. */
-dop_status dop_memory_create(dop_device *device, const dop_plan *plan, const bool *used, dop_upload_mode mode,
+dop_status dop_memory_create(dop_device *device, const dop_plan *plan, const bool *used, dop_sharing sharing,
                              const dop_log *log, dop_diag *diag, dop_memory *out_memory);
 void dop_memory_destroy(dop_memory *memory); /* accepts a zeroed one */
 
@@ -56,9 +58,9 @@ void *dop_memory_host(const dop_memory *memory, uint32_t slot);
 dop_status dop_upload_weights(dop_device *device, const dop_plan *plan, const dop_memory *memory, uint32_t n_threads,
                               dop_diag *diag);
 
-/* One buffer with its own allocation; prefer and avoid weigh memory types that have all required flags. */
+/* One buffer with its own allocation, mapped if asked and possible; prefer and avoid weigh memory types that have all required flags. */
 dop_status dop_block_create(dop_device *device, uint64_t size, VkMemoryPropertyFlags required,
-                            VkMemoryPropertyFlags prefer, VkMemoryPropertyFlags avoid, dop_diag *diag,
+                            VkMemoryPropertyFlags prefer, VkMemoryPropertyFlags avoid, bool map, dop_diag *diag,
                             dop_block *out_block);
 void dop_block_destroy(dop_device *device, dop_block *block); /* accepts a zeroed one */
 

@@ -196,7 +196,7 @@ dop_session_open(const char *plan_path, const dop_open_options *options, dop_dia
     if ((st = dop_plan_open(plan_path, diag, &s->plan)) != DOP_OK || (st = open_device(s, o, &used, diag)) != DOP_OK ||
         (st = open_host(s, o, diag)) != DOP_OK ||
         (st = dop_memory_create(&s->device, &s->plan, used.slots,
-                                o->stage_weights ? DOP_UPLOAD_STAGED : DOP_UPLOAD_AUTO, &s->log, diag, &s->memory)) !=
+                                o->separate_memory ? DOP_SHARING_OFF : DOP_SHARING_AUTO, &s->log, diag, &s->memory)) !=
             DOP_OK ||
         (st = load(s, &used, threads, o->cache_dir, diag)) != DOP_OK ||
         (st = dop_replay_create(&s->device, &s->plan, &s->memory, &s->pipelines, used.schedules, diag, &s->replay)) !=

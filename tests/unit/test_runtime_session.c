@@ -84,7 +84,7 @@ Test(session, greedy_with_other_steps_ahead_and_chunks)
 {
     const dop_open_options variants[] = {
         {.steps_ahead = 1}, {.steps_ahead = 16, .steps_per_submit = 3}, {.steps_per_submit = 256}, {.max_chunk = 1},
-        {.max_chunk = 7},   {.stage_weights = true, .threads = 3},
+        {.max_chunk = 7},   {.separate_memory = true, .threads = 3},
     };
     for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
         dop_session *s = open_toy(&variants[i]);
@@ -210,6 +210,33 @@ Test(session, score)
     dop_session *s = open_toy(NULL);
     check_score(s);
     dop_session_close(s);
+}
+
+/* What a discrete GPU does: weights through staging buffers, logits through a mirror; more pieces than threads. */
+Test(session, separate_memory)
+{
+    plan_builder b;
+    dop_diag diag = {0};
+    pb_toy(&b);
+    dop_buf *w = &b.sections[DOP_SEC_WEIGHTS];
+    uint64_t padding = (uint64_t)100 << 20;
+    dop_buf weights = {0};
+    dop_buf_zeros(&weights, padding);
+    dop_buf_append(&weights, w->data, w->size);
+    dop_buf_finish(w);
+    *w = weights;
+    PB_AT(&b, SLOTS, dop_plan_slot, 0)->size = w->size;
+    for (uint32_t i = 0; i < b.sections[DOP_SEC_ARGS].size / sizeof(dop_plan_arg); i++) {
+        dop_plan_arg *a = PB_AT(&b, ARGS, dop_plan_arg, i);
+        if (a->slot == 0)
+            a->offset = padding;
+    }
+    dop_session *s = open_plan(&b, &(dop_open_options){.separate_memory = true, .threads = 2}, &diag);
+    cr_assert(s, "%s", diag.message);
+    check_score(s);
+    check_greedy(s, 20, 20);
+    dop_session_close(s);
+    plan_builder_finish(&b);
 }
 
 Test(session, score_without_a_schedule_for_it)
@@ -385,7 +412,7 @@ Test(session, a_later_profile_is_taken_when_the_first_needs_more)
     plan_builder_finish(&b);
 }
 
-/* About a second of work for a step and a tenth of it as the limit: an error in time, and closing does not wait. */
+/* Seconds of work for a step and a tenth of it as the limit: an error in time, and closing does not wait. */
 Test(session, a_device_that_does_not_finish)
 {
     static const char slow[] =
@@ -395,14 +422,15 @@ Test(session, a_device_that_does_not_finish)
         "layout(buffer_reference, std430) buffer U32 { uint at[]; };\n"
         "layout(push_constant) uniform P { U32 step; U32 state; };\n"
         "void main() { uint x = state.at[0];\n"
-        "    for (uint i = 0; i < 20000u; i++) /* llvmpipe ends any single loop after 65535 rounds */\n"
-        "        for (uint j = 0; j < 20000u; j++) x = x * 1664525u + state.at[x & 63u];\n"
+        "    for (uint i = 0; i < 20000u; i++) x = x * 1664525u + state.at[x & 63u];\n"
         "    state.at[64 + gl_LocalInvocationID.x] = x; }\n";
     plan_builder b;
     dop_diag diag = {0};
     uint32_t ids[3] = {1, 2, 3}, id;
     pb_toy(&b);
+    /* llvmpipe ends a loop after 65535 rounds: many workgroups are what takes time. */
     PB_AT(&b, DISPATCHES, dop_plan_dispatch, 0)->kernel = pb_kernel(&b, "slow", slow, 64, 2);
+    PB_AT(&b, DISPATCHES, dop_plan_dispatch, 0)->grid[0] = 6000;
     dop_session *s = open_plan(&b, &(dop_open_options){.timeout_s = 0.1, .max_chunk = 1}, &diag);
     cr_assert(s, "%s", diag.message);
     dop_status st = dop_session_feed(s, ids, 3, &diag);
