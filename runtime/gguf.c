@@ -64,6 +64,7 @@ truncated(const cursor *c, const char *what)
 static dop_status
 read_u32(cursor *c, const char *what, uint32_t *out)
 {
+    *out = 0;
     if (c->size - c->at < 4)
         return truncated(c, what);
     memcpy(out, c->data + c->at, 4);
@@ -74,6 +75,7 @@ read_u32(cursor *c, const char *what, uint32_t *out)
 static dop_status
 read_u64(cursor *c, const char *what, uint64_t *out)
 {
+    *out = 0;
     if (c->size - c->at < 8)
         return truncated(c, what);
     memcpy(out, c->data + c->at, 8);
@@ -84,6 +86,7 @@ read_u64(cursor *c, const char *what, uint64_t *out)
 static dop_status
 read_str(cursor *c, const char *what, dop_gguf_str *out)
 {
+    *out = (dop_gguf_str){"", 0};
     dop_status st = read_u64(c, what, &out->len);
     if (st != DOP_OK)
         return st;

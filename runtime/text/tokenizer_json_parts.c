@@ -22,6 +22,8 @@ dop_tok_json_string(const json_t *o, const char *key, const char *path, dop_diag
                     size_t *out_len)
 {
     const json_t *v = json_object_get(o, key);
+    *out = "";
+    *out_len = 0;
     if (!json_is_string(v))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "\"%s\" is missing or not a string", key);
     *out = json_string_value(v);
@@ -50,6 +52,8 @@ static dop_status
 pattern_of(const dop_tok_build *b, const json_t *o, dop_diag *diag, bool *regex, const char **s, size_t *n)
 {
     const json_t *p = json_object_get(o, "pattern");
+    *s = "";
+    *n = 0;
     *regex = json_object_get(p, "Regex") != NULL;
     if (!*regex && !json_object_get(p, "String"))
         return BAD(b, diag, "%s has no pattern of the form {\"String\": ...} or {\"Regex\": ...}", type_of(o));
