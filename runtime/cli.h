@@ -27,10 +27,14 @@ typedef struct dop_cli {
     const char *device;
     uint32_t gpu_loop, chunk, threads;
     bool list_devices;
+    /* --bench, whose -p and -n are lists */
+    const char *bench_prompts, *bench_gens, *bench_depths, *bench_output;
+    uint32_t bench_rounds; /* 0: 5 */
+    double bench_floor;
     /* text without a device */
     const char *tokenizer, *tokenize, *detokenize, *render_chat;
     /* about */
-    bool info, disasm, json, quiet, verbose, help, version;
+    bool bench, info, disasm, json, quiet, verbose, help, version;
 
     dop_texts plans;
     const char *cache_dir; /* owned by main: the one thing that comes from the environment */
@@ -50,10 +54,12 @@ dop_mode_fn dop_mode_tokenize; /* cli_text.c */
 dop_mode_fn dop_mode_detokenize;
 dop_mode_fn dop_mode_render_chat; /* cli_chat.c */
 dop_mode_fn dop_mode_converse;    /* cli_converse.c: -i */
+dop_mode_fn dop_mode_bench;       /* cli_bench.c */
 
 /* cli_common.c */
 /* The one plan of the command line. */
 dop_status dop_cli_plan(const dop_cli *cli, dop_diag *diag, const char **out_path);
+void dop_cli_open_options(const dop_cli *cli, dop_open_options *out_options);
 dop_status dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_session **out_session);
 /* The plan's tokenizer; *out_tok is NULL when it has none, and then `needed_for` (an option) is an error unless NULL. */
 dop_status dop_cli_tokenizer(const dop_plan *plan, const char *needed_for, dop_diag *diag, dop_tokenizer **out_tok);
@@ -79,6 +85,10 @@ dop_status dop_cli_sampling(const dop_cli *cli, const dop_plan *plan, dop_diag *
 /* Writes to stdout and says when that fails (a full disk, a closed pipe). */
 dop_status dop_cli_print(const char *text, size_t len, dop_diag *diag);
 double dop_now_ms(void);
+
+/* cli_bench.c: --bench has options of its own. */
+const dop_option *dop_cli_bench_options(size_t *out_n);
+bool dop_cli_wants_bench(int argc, char **argv);
 
 /* cli_logits.c: raw logits of every token fed, streamed to a file that appears when it is complete. */
 typedef struct dop_logits_file {

@@ -25,14 +25,10 @@ dop_cli_plan(const dop_cli *cli, dop_diag *diag, const char **out_path)
     return DOP_OK;
 }
 
-dop_status
-dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_session **out_session)
+void
+dop_cli_open_options(const dop_cli *cli, dop_open_options *out_options)
 {
-    const char *path;
-    dop_status st = dop_cli_plan(cli, diag, &path);
-    if (st != DOP_OK)
-        return st;
-    dop_open_options o = {
+    *out_options = (dop_open_options){
         .device = cli->device,
         .cache_dir = cli->cache_dir,
         .threads = cli->threads,
@@ -40,7 +36,18 @@ dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_session **out_session)
         .steps_per_submit = cli->gpu_loop,
     };
     if (cli->verbose)
-        o.log.line = print_log_line;
+        out_options->log.line = print_log_line;
+}
+
+dop_status
+dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_session **out_session)
+{
+    const char *path = NULL;
+    dop_open_options o;
+    dop_status st = dop_cli_plan(cli, diag, &path);
+    if (st != DOP_OK)
+        return st;
+    dop_cli_open_options(cli, &o);
     return dop_session_open(path, &o, diag, out_session);
 }
 

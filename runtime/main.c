@@ -54,6 +54,7 @@ static const dop_option options[] = {
     HEADING("Instead of generating"),
     OPT(0, "ppl", TEXT, ppl, "FILE", "perplexity of a text, one JSON line"),
     NUM(0, "ppl-ctx", COUNT, ppl_ctx, "N", "window of --ppl in tokens (default: the context)", 2, UINT32_MAX - 1),
+    OPT(0, "bench", FLAG, bench, NULL, "speed of one or several plans; -p and -n are lists then: see below"),
     OPT(0, "info", FLAG, info, NULL, "what the plan holds and needs"),
     OPT(0, "disasm", FLAG, disasm, NULL, "the plan's dispatches as text"),
     OPT(0, "tokenize", TEXT, tokenize, "FILE",
@@ -82,7 +83,10 @@ print_help(dop_diag *diag)
     dop_buf text = {0};
     dop_buf_puts(&text, "usage: doppler-exec PLAN [options]\n\n"
                         "Runs a plan made by dopplerc on a Vulkan device and prints what the model writes.\n");
+    size_t n_bench;
+    const dop_option *bench = dop_cli_bench_options(&n_bench);
     dop_options_help(options, N_OPTIONS, &text);
+    dop_options_help(bench, n_bench, &text);
     dop_status st =
         text.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(text.data, text.size, diag);
     dop_buf_finish(&text);
@@ -105,6 +109,8 @@ choose_mode(const dop_cli *cli)
 {
     if (cli->list_devices)
         return dop_mode_list_devices;
+    if (cli->bench)
+        return dop_mode_bench;
     if (cli->info)
         return dop_mode_info;
     if (cli->disasm)
@@ -129,7 +135,9 @@ main(int argc, char **argv)
     dop_diag diag = {0};
     dop_buf cache_dir = {0};
     cli_init(&cli);
-    dop_status st = dop_options_parse(options, N_OPTIONS, argc, argv, &diag, &cli, &cli.plans);
+    size_t n_rows = N_OPTIONS;
+    const dop_option *rows = dop_cli_wants_bench(argc, argv) ? dop_cli_bench_options(&n_rows) : options;
+    dop_status st = dop_options_parse(rows, n_rows, argc, argv, &diag, &cli, &cli.plans);
     if (st == DOP_OK && cli.help) {
         st = print_help(&diag);
     } else if (st == DOP_OK && cli.version) {

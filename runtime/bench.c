@@ -1,0 +1,285 @@
+#include "runtime/bench.h"
+#include "runtime/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a newcomer's first question weighs: the prompt whose first token is timed after opening. */
+enum { FIRST_PROMPT = 16 };
+/* The round that is not counted may end early: it only has to wake the device up. */
+static const double warm_up_ms = 1000;
+
+/* Tokens need not mean anything; the same ones every time (xorshift). */
+static void
+random_tokens(uint32_t seed, uint32_t vocab, uint32_t *out, size_t n)
+{
+    uint32_t x = seed * 2654435761u + 1;
+    for (size_t i = 0; i < n; i++) {
+        x ^= x << 13;
+        x ^= x >> 17;
+        x ^= x << 5;
+        out[i] = x % vocab;
+    }
+}
+
+/* Forgets everything after the first n tokens.  The values of a recurrent state are then wrong, but not its speed. */
+static dop_status
+rewind_to(dop_session *s, uint32_t n, dop_diag *diag)
+{
+    dop_status st = DOP_OK;
+    if (s->n_ahead > 0)
+        st = dop_replay_wait(&s->replay, s->ahead[s->n_ahead - 1].ticket, diag);
+    s->n_ahead = 0;
+    s->picks_taken = s->picks_asked;
+    s->running = false;
+    s->n_tokens = s->n_fed = n;
+    s->logits = NULL;
+    return st;
+}
+
+static dop_status
+feed_and_pick(dop_session *s, const uint32_t *ids, size_t n, dop_diag *diag)
+{
+    uint32_t id;
+    dop_session_expect(s, 1);
+    dop_status st = dop_session_feed(s, ids, n, diag);
+    return st == DOP_OK ? dop_session_next(s, diag, &id) : st;
+}
+
+/* Brings the cache to a depth. */
+static dop_status
+fill(dop_session *s, const uint32_t *ids, uint32_t depth, dop_diag *diag)
+{
+    dop_status st = dop_session_reset(s, diag);
+    if (st == DOP_OK && depth > 0)
+        st = feed_and_pick(s, ids, depth, diag);
+    return st == DOP_OK ? rewind_to(s, depth, diag) : st;
+}
+
+/* One run of a test; limit_ms: no more steps of tgN after that long. */
+static dop_status
+measure(dop_session *s, const dop_bench_test *t, const uint32_t *ids, double limit_ms, dop_diag *diag, double *out_ms)
+{
+    dop_status st = rewind_to(s, t->depth, diag);
+    double start = dop_now_ms();
+    if (st == DOP_OK && t->n_prompt > 0) {
+        st = feed_and_pick(s, ids, t->n_prompt, diag);
+    } else if (st == DOP_OK) {
+        dop_session_expect(s, t->n_gen);
+        st = dop_session_feed(s, ids, 1, diag);
+        for (uint32_t i = 0; i < t->n_gen && st == DOP_OK; i++) {
+            uint32_t id;
+            st = dop_session_next(s, diag, &id);
+            if (limit_ms > 0 && dop_now_ms() - start > limit_ms)
+                break;
+        }
+    }
+    *out_ms = dop_now_ms() - start;
+    return st;
+}
+
+static void
+add_test(dop_bench *b, uint32_t n_prompt, uint32_t n_gen, uint32_t depth)
+{
+    dop_bench_test *t = &b->tests[b->n_tests++];
+    t->n_prompt = n_prompt;
+    t->n_gen = n_gen;
+    t->depth = depth;
+    int at = snprintf(t->name, sizeof t->name, "%s%u", n_prompt ? "pp" : "tg", n_prompt ? n_prompt : n_gen);
+    if (depth > 0)
+        snprintf(t->name + at, sizeof t->name - (size_t)at, "@d%u", depth);
+}
+
+/* All tests of one depth stand together: the cache is filled once for them. */
+static dop_status
+list_tests(dop_bench *b, const dop_bench_options *o, dop_diag *diag)
+{
+    b->tests = calloc(o->n_depths * (o->n_prompts + o->n_gens) + 1, sizeof *b->tests);
+    if (!b->tests)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (size_t d = 0; d < o->n_depths; d++) {
+        for (size_t i = 0; i < o->n_prompts; i++)
+            if (o->prompts[i] > 0)
+                add_test(b, o->prompts[i], 0, o->depths[d]);
+        for (size_t i = 0; i < o->n_gens; i++)
+            if (o->gens[i] > 0)
+                add_test(b, 0, o->gens[i], o->depths[d]);
+    }
+    if (b->n_tests == 0)
+        return DOP_FAIL(diag, DOP_E_USAGE, "nothing to measure: -p and -n are both 0");
+    return DOP_OK;
+}
+
+static dop_status
+check_context(const dop_bench *b, const dop_bench_plan *p, dop_diag *diag)
+{
+    uint32_t ctx = p->info.plan->model->ctx;
+    for (size_t i = 0; i < b->n_tests; i++) {
+        const dop_bench_test *t = &b->tests[i];
+        uint64_t need = (uint64_t)t->depth + t->n_prompt + t->n_gen;
+        if (need > ctx)
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, p->path,
+                               "%s needs %llu positions and the plan's context is %u: compile with --ctx %llu", t->name,
+                               (unsigned long long)need, ctx, (unsigned long long)need);
+    }
+    return DOP_OK;
+}
+
+static dop_status
+open_plan(const dop_bench *b, const dop_bench_options *o, bool is_first, dop_bench_plan *p, dop_diag *diag)
+{
+    uint32_t ids[FIRST_PROMPT];
+    dop_status st = dop_session_open(p->path, &o->open, diag, &p->session);
+    if (st != DOP_OK)
+        return st;
+    dop_session_describe(p->session, &p->info);
+    if ((st = check_context(b, p, diag)) != DOP_OK)
+        return st;
+    const dop_plan_model *m = p->info.plan->model;
+    p->weights_bytes = p->session->memory.bytes[DOP_SLOT_WEIGHTS];
+    p->bytes_per_token = dop_bench_weights_read(p->info.plan, p->info.decode);
+    p->floor_gbps = o->floor_gbps > 0 ? o->floor_gbps : dop_bench_known_floor(p->info.device->name);
+    p->first_token_prompt = FIRST_PROMPT < m->ctx ? FIRST_PROMPT : m->ctx;
+    random_tokens(3, m->vocab, ids, p->first_token_prompt);
+    double start = dop_now_ms();
+    st = feed_and_pick(p->session, ids, p->first_token_prompt, diag);
+    p->first_token_ms = dop_now_ms() - start;
+    if (is_first)
+        p->start_to_first_token_ms = dop_now_ms() - o->start_ms;
+    return st;
+}
+
+/* Rates and their spread; plan 0's rows are summed up first. */
+static dop_status
+sum_up(dop_bench *b, size_t plan, size_t test, dop_diag *diag)
+{
+    dop_bench_row *r = &b->rows[plan * b->n_tests + test];
+    const dop_bench_row *first = &b->rows[test];
+    const dop_bench_plan *p = &b->plans[plan];
+    const dop_bench_test *t = &b->tests[test];
+    double *rates = calloc(b->rounds, sizeof *rates);
+    if (!rates)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_stats s;
+    for (uint32_t i = 0; i < b->rounds; i++)
+        rates[i] = (double)(t->n_prompt + t->n_gen) * 1e3 / r->ms[i];
+    dop_status st = dop_stats_of(rates, b->rounds, diag, &s);
+    free(rates);
+    if (st != DOP_OK)
+        return st;
+    r->mean = s.mean;
+    r->stddev = s.stddev;
+    r->median = s.median;
+    r->ratio = r->median / first->median;
+    for (uint32_t i = 0; i < b->rounds; i++) {
+        double ratio = first->ms[i] / r->ms[i];
+        r->ratio_min = i == 0 || ratio < r->ratio_min ? ratio : r->ratio_min;
+        r->ratio_max = i == 0 || ratio > r->ratio_max ? ratio : r->ratio_max;
+    }
+    if (t->n_gen > 0) {
+        r->gbps = (double)p->bytes_per_token * r->median * 1e-9;
+        r->floor_share = p->floor_gbps > 0 ? r->gbps / p->floor_gbps : 0;
+    }
+    return DOP_OK;
+}
+
+/* All rounds of one test, the plans in turn. */
+static dop_status
+run_test(dop_bench *b, size_t test, const uint32_t *ids, bool progress, dop_diag *diag)
+{
+    const dop_bench_test *t = &b->tests[test];
+    dop_status st = DOP_OK;
+    double ms;
+    for (size_t p = 0; p < b->n_plans && st == DOP_OK; p++)
+        st = measure(b->plans[p].session, t, ids, warm_up_ms, diag, &ms);
+    for (uint32_t round = 0; round < b->rounds && st == DOP_OK; round++)
+        for (size_t p = 0; p < b->n_plans && st == DOP_OK; p++) {
+            dop_bench_row *row = &b->rows[p * b->n_tests + test];
+            st = measure(b->plans[p].session, t, ids, 0, diag, &row->ms[round]);
+            if (progress && st == DOP_OK)
+                fprintf(stderr, "%s: %s, round %u of %u: %.2f tok/s\n", b->plans[p].path, t->name, round + 1, b->rounds,
+                        (double)(t->n_prompt + t->n_gen) * 1e3 / row->ms[round]);
+        }
+    for (size_t p = 0; p < b->n_plans && st == DOP_OK; p++)
+        st = sum_up(b, p, test, diag);
+    return st;
+}
+
+static dop_status
+run_tests(dop_bench *b, bool progress, dop_diag *diag)
+{
+    uint32_t vocab = UINT32_MAX;
+    uint32_t most = 1;
+    for (size_t p = 0; p < b->n_plans; p++)
+        if (b->plans[p].info.plan->model->vocab < vocab)
+            vocab = b->plans[p].info.plan->model->vocab;
+    for (size_t i = 0; i < b->n_tests; i++) {
+        const dop_bench_test *t = &b->tests[i];
+        uint32_t longest = t->n_prompt > t->depth ? t->n_prompt : t->depth;
+        most = longest > most ? longest : most;
+    }
+    uint32_t *ids = calloc(most, sizeof *ids);
+    if (!ids)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    random_tokens(7, vocab, ids, most);
+    dop_status st = DOP_OK;
+    for (size_t i = 0; i < b->n_tests && st == DOP_OK; i++) {
+        for (size_t p = 0; p < b->n_plans && st == DOP_OK; p++)
+            if (i == 0 || b->tests[i].depth != b->tests[i - 1].depth)
+                st = fill(b->plans[p].session, ids, b->tests[i].depth, diag);
+        if (st == DOP_OK)
+            st = run_test(b, i, ids, progress, diag);
+    }
+    free(ids);
+    return st;
+}
+
+dop_status
+dop_bench_run(const char *const *paths, size_t n_paths, const dop_bench_options *options, dop_diag *diag,
+              dop_bench *out_bench)
+{
+    dop_bench *b = out_bench;
+    memset(b, 0, sizeof *b);
+    b->rounds = options->rounds ? options->rounds : 1;
+    dop_status st = list_tests(b, options, diag);
+    if (st != DOP_OK)
+        goto error;
+    b->plans = calloc(n_paths, sizeof *b->plans);
+    b->rows = b->plans ? calloc(n_paths * b->n_tests, sizeof *b->rows) : NULL;
+    if (!b->rows) {
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        goto error;
+    }
+    for (size_t i = 0; i < n_paths * b->n_tests; i++)
+        if (!(b->rows[i].ms = calloc(b->rounds, sizeof(double)))) {
+            b->n_plans = n_paths;
+            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+            goto error;
+        }
+    b->n_plans = n_paths;
+    for (size_t i = 0; i < n_paths; i++)
+        b->plans[i].path = paths[i];
+    for (size_t i = 0; i < n_paths && st == DOP_OK; i++)
+        st = open_plan(b, options, i == 0, &b->plans[i], diag);
+    if (st == DOP_OK)
+        st = run_tests(b, options->progress, diag);
+error:
+    if (st != DOP_OK)
+        dop_bench_finish(b);
+    return st;
+}
+
+void
+dop_bench_finish(dop_bench *bench)
+{
+    dop_bench *b = bench;
+    for (size_t i = 0; b->rows && i < b->n_plans * b->n_tests; i++)
+        free(b->rows[i].ms);
+    for (size_t i = 0; b->plans && i < b->n_plans; i++)
+        dop_session_close(b->plans[i].session);
+    free(b->plans);
+    free(b->tests);
+    free(b->rows);
+    memset(b, 0, sizeof *b);
+}
