@@ -52,9 +52,9 @@ pick_type(const VkPhysicalDeviceMemoryProperties *m, uint32_t allowed, VkMemoryP
     return best;
 }
 
-dop_status
-dop_block_create(dop_device *device, uint64_t size, VkMemoryPropertyFlags required, VkMemoryPropertyFlags prefer,
-                 VkMemoryPropertyFlags avoid, bool map, dop_diag *diag, dop_block *out_block)
+static dop_status
+create_block(dop_device *device, uint64_t size, VkMemoryPropertyFlags required, VkMemoryPropertyFlags prefer,
+             VkMemoryPropertyFlags avoid, bool map, dop_diag *diag, dop_block *out_block)
 {
     dop_status st = DOP_OK;
     dop_block *b = out_block;
@@ -113,6 +113,13 @@ error:
     if (st != DOP_OK)
         dop_block_destroy(device, b);
     return st;
+}
+
+dop_status
+dop_block_create(dop_device *device, uint64_t size, VkMemoryPropertyFlags required, VkMemoryPropertyFlags prefer,
+                 VkMemoryPropertyFlags avoid, dop_diag *diag, dop_block *out_block)
+{
+    return create_block(device, size, required, prefer, avoid, true, diag, out_block);
 }
 
 void
@@ -299,7 +306,7 @@ allocate_block(dop_memory *m, dop_block *b, dop_diag *diag)
         avoid = device;
         break;
     }
-    dop_status st = dop_block_create(m->device, b->size, required, prefer, avoid, map, diag, b);
+    dop_status st = create_block(m->device, b->size, required, prefer, avoid, map, diag, b);
     b->pool = pool_index;
     return st;
 }

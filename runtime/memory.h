@@ -58,9 +58,9 @@ void *dop_memory_host(const dop_memory *memory, uint32_t slot);
 dop_status dop_upload_weights(dop_device *device, const dop_plan *plan, const dop_memory *memory, uint32_t n_threads,
                               dop_diag *diag);
 
-/* One buffer with its own allocation, mapped if asked and possible; prefer and avoid weigh memory types that have all required flags. */
+/* One buffer with its own allocation, mapped if it can be; prefer and avoid weigh memory types that have all required flags. */
 dop_status dop_block_create(dop_device *device, uint64_t size, VkMemoryPropertyFlags required,
-                            VkMemoryPropertyFlags prefer, VkMemoryPropertyFlags avoid, bool map, dop_diag *diag,
+                            VkMemoryPropertyFlags prefer, VkMemoryPropertyFlags avoid, dop_diag *diag,
                             dop_block *out_block);
 void dop_block_destroy(dop_device *device, dop_block *block); /* accepts a zeroed one */
 

@@ -89,7 +89,7 @@ worker_init(worker *w, dop_diag *diag)
     for (int i = 0; i < BUFFERS && st == DOP_OK; i++)
         st = dop_block_create(
             d, PIECE_BYTES, VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT, 0,
-            VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, true, diag, &w->staging[i]);
+            VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, diag, &w->staging[i]);
     return st;
 }
 
