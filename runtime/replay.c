@@ -264,6 +264,14 @@ dop_replay_wait(dop_replay *replay, uint64_t ticket, dop_diag *diag)
     return dop_device_wait(replay->device, replay->timeline, ticket, diag);
 }
 
+bool
+dop_replay_is_idle(const dop_replay *replay)
+{
+    uint64_t value = 0;
+    return vkGetSemaphoreCounterValue(replay->device->handle, replay->timeline, &value) == VK_SUCCESS &&
+           value >= replay->submitted;
+}
+
 const float *
 dop_replay_logits(const dop_replay *replay, uint32_t schedule)
 {

@@ -41,6 +41,9 @@ dop_status dop_replay_submit(dop_replay *replay, uint32_t schedule, dop_form for
 dop_status dop_replay_clear(dop_replay *replay, bool all, dop_diag *diag, uint64_t *out_ticket);
 dop_status dop_replay_wait(dop_replay *replay, uint64_t ticket, dop_diag *diag);
 
+/* True when everything submitted is done by now; asks without waiting. */
+bool dop_replay_is_idle(const dop_replay *replay);
+
 /* Host pointer to the logits of a schedule, f32; valid after waiting for a DOP_FORM_READ submission. */
 const float *dop_replay_logits(const dop_replay *replay, uint32_t schedule);
 /* The step record; the host may touch it only while nothing is under way, except for reading ids of finished steps. */

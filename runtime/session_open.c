@@ -228,6 +228,9 @@ dop_session_close(dop_session *session)
 {
     if (!session)
         return;
+    /* A device that was only slow has finished meanwhile, and then everything can be given back. */
+    if (session->device.lost && session->replay.timeline && dop_replay_is_idle(&session->replay))
+        session->device.lost = false;
     dop_replay_destroy(&session->replay);
     dop_pipelines_destroy(&session->pipelines);
     dop_memory_destroy(&session->memory);
