@@ -34,7 +34,7 @@ typedef struct dop_cli {
     /* text without a device */
     const char *tokenizer, *tokenize, *detokenize, *render_chat;
     /* about */
-    bool bench, info, disasm, json, quiet, verbose, help, version;
+    bool bench, check, info, disasm, json, quiet, verbose, help, version;
 
     dop_texts plans;
     const char *cache_dir; /* owned by main: the one thing that comes from the environment */
@@ -54,6 +54,7 @@ dop_mode_fn dop_mode_tokenize; /* cli_text.c */
 dop_mode_fn dop_mode_detokenize;
 dop_mode_fn dop_mode_render_chat; /* cli_chat.c */
 dop_mode_fn dop_mode_converse;    /* cli_converse.c: -i */
+dop_mode_fn dop_mode_check;       /* check.c */
 dop_mode_fn dop_mode_bench;       /* cli_bench.c */
 
 /* cli_common.c */

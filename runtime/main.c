@@ -57,6 +57,7 @@ static const dop_option options[] = {
     OPT(0, "bench", FLAG, bench, NULL, "speed of one or several plans; -p and -n are lists then: see below"),
     OPT(0, "info", FLAG, info, NULL, "what the plan holds and needs"),
     OPT(0, "disasm", FLAG, disasm, NULL, "the plan's dispatches as text"),
+    OPT(0, "check", FLAG, check, NULL, "every kernel on random inputs against the reference, on this device"),
     OPT(0, "tokenize", TEXT, tokenize, "FILE",
         "lines of {\"text\", \"add_special\", \"parse_special\"} to arrays of ids"),
     OPT(0, "detokenize", TEXT, detokenize, "FILE", "the inverse: arrays of ids to {\"text\"}"),
@@ -115,6 +116,8 @@ choose_mode(const dop_cli *cli)
         return dop_mode_info;
     if (cli->disasm)
         return dop_mode_disasm;
+    if (cli->check)
+        return dop_mode_check;
     if (cli->tokenize)
         return dop_mode_tokenize;
     if (cli->detokenize)

@@ -1,0 +1,196 @@
+/* The mode --check: which dispatches, positions and token counts; one line per kernel. */
+#include "runtime/check.h"
+
+#include "ir/text.h"
+#include "runtime/cli.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* f32 sums of up to some 10^4 products, exponentials and divisions as Vulkan allows them (a few units in the last
+ * place), in standard deviations of the output. */
+static const double error_bound = 1e-4;
+/* Positions beyond this cost the host more than they tell. */
+enum { MAX_POSITION = 32768, MAX_CASES = 12 };
+
+typedef struct checker {
+    dop_check_device device;
+    dop_session *session;
+    const dop_plan *plan;
+    dop_arena arena;
+    dop_graph *graphs; /* one per schedule */
+    dop_check_result *results; /* one per kernel */
+    bool *seen;                /* one per dispatch: an equal one was checked */
+    const char **labels;       /* of the first dispatch of each kernel */
+} checker;
+
+/* Graphs stand in the order of the schedules. */
+static dop_status
+read_graphs(checker *k, dop_diag *diag)
+{
+    const dop_plan *p = k->plan;
+    uint64_t at = 0;
+    k->graphs = calloc(p->n_schedules, sizeof *k->graphs);
+    if (!k->graphs)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (!p->ir)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, p->path, "the plan carries no graphs to check against");
+    for (uint32_t i = 0; i < p->n_schedules; i++) {
+        const dop_plan_schedule *s = &p->schedules[i];
+        dop_graph *g = &k->graphs[i];
+        size_t end = 0;
+        dop_status st = dop_graph_parse(p->path, p->ir + at, (size_t)(p->ir_size - at), &k->arena, diag, g, &end);
+        if (st != DOP_OK)
+            return st;
+        at += end;
+        if (g->max_t != s->max_tokens || g->max_s < p->model->ctx)
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, p->path, "the plan is damaged: graph %u is not that of schedule %u", i,
+                               i);
+        for (uint32_t d = 0; d < s->n_dispatches; d++)
+            if (p->dispatches[s->first_dispatch + d].region == 0 ||
+                p->dispatches[s->first_dispatch + d].region >= g->n_regions)
+                return DOP_FAIL_IN(diag, DOP_E_INPUT, p->path, "the plan is damaged: dispatch %u of schedule %u has no "
+                                   "region", d, i);
+    }
+    return DOP_OK;
+}
+
+typedef struct point {
+    uint32_t pos, n_tokens;
+} point;
+
+static void
+add_point(point *list, uint32_t *n, uint32_t pos, uint32_t n_tokens, uint32_t limit)
+{
+    for (uint32_t i = 0; i < *n; i++)
+        if (list[i].pos == pos && list[i].n_tokens == n_tokens)
+            return;
+    if (*n < MAX_CASES && n_tokens > 0 && n_tokens <= limit && pos <= limit - n_tokens)
+        list[(*n)++] = (point){pos, n_tokens};
+}
+
+static uint32_t
+choose_points(const checker *k, const dop_graph *g, const dop_region *r, point *list)
+{
+    uint32_t n = 0, t = g->max_t, limit = k->plan->model->ctx < MAX_POSITION ? k->plan->model->ctx : MAX_POSITION;
+    bool moves = dop_check_uses_position(g, r);
+    if (t == 1) {
+        /* Around the ends of cache splits too (ir/ops.def: 64 rows at least). */
+        static const uint32_t decode[] = {0, 1, 63, 64, 130};
+        for (uint32_t i = 0; i < sizeof decode / sizeof *decode && moves; i++)
+            add_point(list, &n, decode[i], 1, limit);
+        add_point(list, &n, limit / 2, 1, limit);
+        if (moves)
+            add_point(list, &n, limit - 1, 1, limit);
+        return n;
+    }
+    add_point(list, &n, 0, t, limit);
+    add_point(list, &n, limit / 2, t / 2 + 1, limit);
+    add_point(list, &n, 3, 1, limit);
+    if (moves && limit >= t)
+        add_point(list, &n, limit - t, t, limit);
+    return n;
+}
+
+static dop_status
+check_dispatch(checker *k, uint32_t schedule, const dop_plan_dispatch *d, dop_diag *diag)
+{
+    point points[MAX_CASES];
+    dop_graph *g = &k->graphs[schedule];
+    uint32_t n = choose_points(k, g, &g->regions[d->region], points);
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
+        dop_check_case c = {&k->device, k->plan, g, d, points[i].pos, points[i].n_tokens,
+                            d->kernel * 1000003ull + points[i].pos * 31ull + points[i].n_tokens};
+        st = dop_check_run_case(&c, diag, &k->results[d->kernel]);
+    }
+    return st;
+}
+
+/* Dispatches of one kernel and grid do the same work. */
+static bool
+seen_before(const checker *k, const dop_plan_dispatch *d)
+{
+    for (const dop_plan_dispatch *e = k->plan->dispatches; e < d; e++)
+        if (k->seen[e - k->plan->dispatches] && e->kernel == d->kernel && memcmp(e->grid, d->grid, sizeof d->grid) == 0)
+            return true;
+    return false;
+}
+
+static dop_status
+print_kernel(const checker *k, uint32_t kernel, dop_diag *diag)
+{
+    const dop_check_result *r = &k->results[kernel];
+    dop_buf line = {0};
+    dop_buf_printf(&line, "%-4s  %-36s %-16s error %.2e  bound %.0e  %llu values\n", r->miss ? "MISS" : "ok",
+                   dop_plan_string(k->plan, k->plan->kernels[kernel].name), k->labels[kernel], r->error, r->bound,
+                   (unsigned long long)r->values);
+    if (r->miss)
+        dop_buf_printf(&line, "      %s\n", r->where);
+    dop_status st = line.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(line.data, line.size, diag);
+    dop_buf_finish(&line);
+    return st;
+}
+
+static dop_status
+check_all(checker *k, dop_diag *diag)
+{
+    const dop_plan *p = k->plan;
+    uint32_t n = 0, misses = 0;
+    dop_status st = DOP_OK;
+    for (uint32_t kernel = 0; kernel < p->n_kernels && st == DOP_OK; kernel++) {
+        for (uint32_t i = 0; i < p->n_schedules; i++) {
+            const dop_plan_schedule *s = &p->schedules[i];
+            for (uint32_t j = 0; j < s->n_dispatches && s->profile == k->session->info.profile && st == DOP_OK; j++) {
+                const dop_plan_dispatch *d = &p->dispatches[s->first_dispatch + j];
+                if (d->kernel != kernel || seen_before(k, d))
+                    continue;
+                k->seen[d - p->dispatches] = true;
+                if (!k->labels[kernel])
+                    k->labels[kernel] = dop_plan_string(p, d->label);
+                st = check_dispatch(k, i, d, diag);
+            }
+        }
+        if (st != DOP_OK || !k->labels[kernel])
+            continue;
+        n++;
+        misses += k->results[kernel].miss;
+        st = print_kernel(k, kernel, diag);
+    }
+    if (st == DOP_OK && misses > 0)
+        st = DOP_FAIL(diag, DOP_E_DEVICE, "%u of %u kernels miss the bound on %s: its driver or this program is "
+                      "wrong; please report it with the lines above", misses, n, k->session->device.info.caps.name);
+    return st;
+}
+
+dop_status
+dop_mode_check(dop_cli *cli, dop_diag *diag)
+{
+    checker k = {0};
+    dop_arena_init(&k.arena);
+    dop_status st = dop_cli_open(cli, diag, &k.session);
+    if (st != DOP_OK)
+        goto error;
+    k.plan = &k.session->plan;
+    k.results = calloc(k.plan->n_kernels, sizeof *k.results);
+    k.labels = calloc(k.plan->n_kernels, sizeof *k.labels);
+    k.seen = calloc(k.plan->n_dispatches, sizeof *k.seen);
+    if (!k.results || !k.labels || !k.seen) {
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        goto error;
+    }
+    for (uint32_t i = 0; i < k.plan->n_kernels; i++)
+        k.results[i].bound = error_bound;
+    if ((st = read_graphs(&k, diag)) == DOP_OK && (st = dop_check_device_create(k.session, diag, &k.device)) == DOP_OK)
+        st = check_all(&k, diag);
+error:
+    dop_check_device_destroy(&k.device);
+    free(k.graphs);
+    free(k.results);
+    free(k.labels);
+    free(k.seen);
+    dop_session_close(k.session);
+    dop_arena_finish(&k.arena);
+    return st;
+}

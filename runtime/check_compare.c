@@ -1,0 +1,253 @@
+/* Outputs of a case against the reference. */
+#include "runtime/check_region.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* One step between neighbouring f16 values, relative: the two sides may round to different ones. */
+static const double f16_step = 1.0 / 1024, f16_tiny = 1.0 / 16777216;
+
+static void
+note(dop_check_run *run, double error, dop_node_id id, uint32_t token, uint32_t col, double got, double want)
+{
+    dop_check_result *res = run->result;
+    bool worse = !(error <= res->error); /* also when it is not a number */
+    res->values++;
+    if (!worse)
+        return;
+    res->error = isnan(error) ? INFINITY : error;
+    res->miss = res->miss || !(error <= res->bound);
+    snprintf(res->where, sizeof res->where, "%%%s token %u of %u at position %u column %u: %.9g instead of %.9g",
+             dop_node_at(run->g, id)->name, token, run->c->n_tokens, run->c->pos + token, col, got, want);
+}
+
+static void
+wrong(dop_check_run *run, const char *what, double got, double want)
+{
+    dop_check_result *res = run->result;
+    res->values++;
+    res->miss = true;
+    res->error = INFINITY;
+    snprintf(res->where, sizeof res->where, "%s: %.9g instead of %.9g", what, got, want);
+}
+
+/* Standard deviation of what was computed, not below a hundredth of its size. */
+static double
+spread(const float *x, uint64_t n)
+{
+    double sum = 0, squares = 0, count = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        if (!isfinite(x[i]))
+            continue;
+        sum += (double)x[i];
+        squares += (double)x[i] * (double)x[i];
+        count++;
+    }
+    if (count == 0)
+        return 1;
+    double rms = sqrt(squares / count), var = squares / count - sum / count * (sum / count);
+    double s = var > 0 ? sqrt(var) : 0;
+    s = s < rms / 100 ? rms / 100 : s;
+    return s > 1e-30 ? s : 1e-30;
+}
+
+/* Difference beyond one rounding step of the storage type. */
+static double
+difference(const dop_check_run *run, dop_type type, double got, double want)
+{
+    double d = fabs(got - want), allowed = run->slack * fabs(want);
+    if (type == DOP_TYPE_f16)
+        allowed += f16_step * fabs(want) + f16_tiny;
+    if (isnan(d))
+        return INFINITY;
+    return d > allowed ? d - allowed : 0;
+}
+
+static dop_status
+compare_values(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, const dop_tensor *ref)
+{
+    bool tokens = dop_node_per_token(run->g, id);
+    uint64_t rows = ref->count / b->cols;
+    double scale = spread(ref->f, ref->count);
+    for (uint32_t i = 0; i < rows; i++) {
+        uint32_t t = tokens ? run->sample[i] : i;
+        for (uint32_t c = 0; c < b->cols; c++) {
+            double want = (double)ref->f[(uint64_t)i * b->cols + c], got = (double)b->got[(uint64_t)t * b->cols + c];
+            if (isfinite(want))
+                note(run, difference(run, b->type, got, want) / scale, id, t, c, got, want);
+        }
+    }
+    return DOP_OK;
+}
+
+/* Rows that this step writes, and that no other row changed. */
+static dop_status
+compare_cache(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, const dop_tensor *ref)
+{
+    double scale = 0;
+    for (uint32_t i = 0; i < run->n_samples; i++)
+        scale += spread(ref->f + (uint64_t)run->step_positions[i] * b->cols, b->cols) / run->n_samples;
+    for (uint32_t p = 0; p < b->rows; p++) {
+        uint32_t i = 0;
+        while (i < run->n_samples && run->step_positions[i] != p)
+            i++;
+        bool inside = p >= run->c->pos && p < run->c->pos + run->c->n_tokens;
+        if (inside && i == run->n_samples)
+            continue;
+        for (uint32_t c = 0; c < b->cols; c++) {
+            uint64_t at = (uint64_t)p * b->cols + c;
+            double got = (double)b->got[at], want = (double)(inside ? ref->f[at] : b->sent[at]);
+            if (inside && isfinite(want))
+                note(run, difference(run, b->type, got, want) / scale, id, p - run->c->pos, c, got, want);
+            else if (!inside && b->got[at] != b->sent[at])
+                wrong(run, "a cache row of another position was changed", got, want);
+        }
+    }
+    return DOP_OK;
+}
+
+/* A part of a split cache: what it would give alone, and the logarithm of its weight. */
+static dop_status
+compare_splits(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, const dop_tensor *ref)
+{
+    uint32_t size = dop_node_at(run->g, id)->shape.dim[2].mul, dim = size - 2;
+    double squares = 0, count = 0;
+    for (uint64_t i = 0; i < ref->count; i += size)
+        for (uint32_t d = 0; d < dim && ref->f[i + dim + 1] > 0; d++, count++)
+            squares += pow((double)ref->f[i + d] / (double)ref->f[i + dim + 1], 2);
+    double scale = count > 0 && squares > 0 ? sqrt(squares / count) : 1;
+    for (uint32_t i = 0; i < ref->count / b->cols; i++) {
+        for (uint32_t p = 0; p < b->cols; p += size) {
+            const float *want = ref->f + (uint64_t)i * b->cols + p;
+            const float *got = b->got + (uint64_t)run->sample[i] * b->cols + p;
+            if (!(want[dim + 1] > 0))
+                continue;
+            double sw = (double)want[dim + 1], sg = (double)got[dim + 1];
+            double lw = (double)want[dim] + log(sw), lg = (double)got[dim] + log(sg);
+            note(run, difference(run, b->type, lg, lw), id, run->sample[i], p + dim, lg, lw);
+            for (uint32_t d = 0; d < dim; d++) {
+                double vw = (double)want[d] / sw, vg = (double)got[d] / sg;
+                note(run, difference(run, b->type, vg, vw) / scale, id, run->sample[i], p + d, vg, vw);
+            }
+        }
+    }
+    return DOP_OK;
+}
+
+/* Which columns a part covers is the kernel's choice: each pair must be a value of the row, and the best of them the
+ * row's largest, the first of equals where the values themselves are not computed here. */
+static dop_status
+compare_argmax_parts(dop_check_run *run, dop_node_id id, const dop_check_buffer *b)
+{
+    const dop_tensor *x;
+    dop_node_id src = dop_node_at(run->g, id)->src[0];
+    dop_status st = dop_interp_eval(run->it, src, run->diag, &x);
+    if (st != DOP_OK)
+        return st;
+    uint32_t cols = dop_node_cols(run->g, src);
+    bool exact = !dop_region_has(run->r, dop_node_base(run->g, src, NULL));
+    double scale = spread(x->f, x->count);
+    for (uint32_t i = 0; i < x->count / cols; i++) {
+        const float *row = x->f + (uint64_t)i * cols;
+        uint32_t t = dop_node_per_token(run->g, id) ? run->sample[i] : i, best = 0, picked = UINT32_MAX;
+        const float *pairs = b->got + (uint64_t)t * b->cols;
+        double top = -INFINITY;
+        for (uint32_t c = 1; c < cols; c++)
+            best = row[c] > row[best] ? c : best;
+        for (uint32_t p = 0; p < b->cols; p += 2) {
+            double v = (double)pairs[p], at = (double)pairs[p + 1];
+            if (v < -3e38) /* unused */
+                continue;
+            if (!(at >= 0 && at < cols)) {
+                wrong(run, "a partial arg-max names a column that does not exist", at, cols - 1);
+                continue;
+            }
+            uint32_t c = (uint32_t)at;
+            note(run, fabs(v - (double)row[c]) / scale, id, t, c, v, (double)row[c]);
+            if (v > top || (v == top && c < picked)) {
+                top = v;
+                picked = c;
+            }
+        }
+        if (picked == UINT32_MAX || (exact && picked != best))
+            wrong(run, "partial arg-max: column of the largest value", picked, best);
+        else
+            note(run, ((double)row[best] - (double)row[picked]) / scale, id, t, picked, (double)row[picked],
+                 (double)row[best]);
+    }
+    return DOP_OK;
+}
+
+/* What the step record must be afterwards: as before, or one pick further. */
+static dop_status
+compare_step(dop_check_run *run)
+{
+    const dop_step *b = &run->before, *a = &run->after;
+    dop_step want = *b;
+    for (uint32_t i = 0; i < run->r->n_nodes; i++) {
+        dop_op op = dop_node_at(run->g, run->r->nodes[i])->op;
+        if (op != DOP_OP_argmax && op != DOP_OP_argmax_merge)
+            continue;
+        const dop_tensor *id;
+        dop_status st = dop_interp_eval(run->it, run->r->nodes[i], run->diag, &id);
+        if (st != DOP_OK)
+            return st;
+        if (run->g->max_t != 1 && id->count != 1)
+            continue;
+        want.ids[b->n_out % DOP_STEP_RING] = want.tokens[0] = id->u[0];
+        want.n_out++;
+        want.pos += b->n_tokens;
+        want.n_tokens = 1;
+    }
+    if (a->tokens[0] != want.tokens[0])
+        wrong(run, "step record: id picked", a->tokens[0], want.tokens[0]);
+    else if (a->pos != want.pos)
+        wrong(run, "step record: position", a->pos, want.pos);
+    else if (a->n_tokens != want.n_tokens)
+        wrong(run, "step record: tokens", a->n_tokens, want.n_tokens);
+    else if (a->n_out != want.n_out)
+        wrong(run, "step record: ids picked", a->n_out, want.n_out);
+    else if (memcmp(a, &want, sizeof want) != 0)
+        wrong(run, "step record: bytes that should be as they were", 1, 0);
+    else if (want.n_out != b->n_out)
+        run->result->values++;
+    return DOP_OK;
+}
+
+dop_status
+dop_check_compare(dop_check_run *run)
+{
+    const dop_graph *g = run->g;
+    uint64_t before = run->result->values;
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; i < run->r->n_outs && st == DOP_OK; i++) {
+        dop_node_id id = run->r->outs[i];
+        const dop_check_buffer *b = dop_check_buffer_of(run, id);
+        dop_op op = dop_node_at(g, id)->op;
+        const dop_tensor *ref = NULL;
+        if (op == DOP_OP_argmax || op == DOP_OP_argmax_merge) /* they live in the step record */
+            continue;
+        if (!b || !b->got)
+            return DOP_FAIL_IN(run->diag, DOP_E_INPUT, run->plan->path,
+                               "the plan is damaged: dispatch %s makes %%%s and has no argument for it",
+                               dop_plan_string(run->plan, run->c->dispatch->label), dop_node_at(g, id)->name);
+        if (op == DOP_OP_argmax_part) {
+            st = compare_argmax_parts(run, id, b);
+            continue;
+        }
+        if ((st = dop_interp_eval(run->it, id, run->diag, &ref)) != DOP_OK)
+            break;
+        if (op == DOP_OP_kv_write)
+            st = compare_cache(run, id, b, ref);
+        else if (op == DOP_OP_attn_split)
+            st = compare_splits(run, id, b, ref);
+        else
+            st = compare_values(run, id, b, ref);
+    }
+    if (st == DOP_OK)
+        st = compare_step(run);
+    if (st == DOP_OK && run->result->values == before)
+        wrong(run, "nothing of this kernel could be compared", 0, 0);
+    return st;
+}

@@ -1,0 +1,475 @@
+/* One case: values to the device, the dispatch, and the reference for the same values. */
+#include "runtime/check_region.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double max_products = 1e8; /* multiplications of one case that the host does */
+
+dop_node_id
+dop_check_storage(const dop_graph *g, dop_node_id id)
+{
+    id = dop_node_base(g, id, NULL);
+    while (dop_node_at(g, id)->op == DOP_OP_kv_write)
+        id = dop_node_base(g, dop_node_at(g, id)->src[0], NULL);
+    return id;
+}
+
+dop_check_buffer *
+dop_check_buffer_of(dop_check_run *run, dop_node_id id)
+{
+    id = dop_check_storage(run->g, id);
+    for (uint32_t i = 0; i < run->n_buffers; i++)
+        if (run->buffers[i].node == id)
+            return &run->buffers[i];
+    return NULL;
+}
+
+bool
+dop_check_uses_position(const dop_graph *g, const dop_region *r)
+{
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
+        const dop_node *n = dop_node_at(g, r->nodes[i]);
+        if (n->op == DOP_OP_attn_combine)
+            return true;
+        for (uint32_t k = 0; k < n->n_srcs; k++) {
+            dop_node_id b = dop_node_base(g, n->src[k], NULL);
+            if (dop_node_at(g, b)->op == DOP_OP_input && strcmp(dop_node_s(g, b, DOP_A_name), "positions") == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool
+is_attention(dop_op op)
+{
+    return op == DOP_OP_attention || op == DOP_OP_attn_split;
+}
+
+/* A matrix of the plan that the node multiplies with or gathers from. */
+static bool
+reads_matrix(const dop_graph *g, dop_node_id id)
+{
+    const dop_node *n = dop_node_at(g, id);
+    uint32_t k = n->op == DOP_OP_matmul ? 1 : 0;
+    return (n->op == DOP_OP_matmul || n->op == DOP_OP_gather) && dop_node_at(g, n->src[k])->op == DOP_OP_weight;
+}
+
+/* --- which tokens and columns ---------------------------------------------------------------------------------------- */
+
+static void
+choose_samples(dop_check_run *run)
+{
+    const dop_graph *g = run->g;
+    uint32_t t = run->c->n_tokens, n = t < DOP_CHECK_SAMPLES ? t : DOP_CHECK_SAMPLES;
+    bool attends = false, writes = false;
+    for (uint32_t i = 0; i < run->r->n_nodes; i++) {
+        const dop_node *x = dop_node_at(g, run->r->nodes[i]);
+        writes = writes || x->op == DOP_OP_kv_write;
+        if (!is_attention(x->op))
+            continue;
+        attends = true;
+        double each = 3.0 * dop_node_cols(g, x->src[0]) * (run->c->pos + t);
+        while (n > 2 && each * n > max_products)
+            n--;
+    }
+    if (attends && writes) /* every token of the step is read by the others */
+        n = t;
+    run->n_samples = n;
+    for (uint32_t i = 0; i < n; i++)
+        run->sample[i] = n == 1 ? t - 1 : (uint32_t)((uint64_t)i * (t - 1) / (n - 1));
+    for (uint32_t i = 0; i < n; i++) {
+        run->step_positions[i] = run->c->pos + run->sample[i];
+        run->step_ids[i] = run->before.tokens[run->sample[i]];
+    }
+}
+
+/* Columns are compared in blocks, so that heads and rotary pairs stay whole; 0: an output needs whole rows. */
+static uint32_t
+column_block(const dop_check_run *run)
+{
+    const dop_graph *g = run->g;
+    const dop_region *r = run->r;
+    uint32_t block = 64;
+    bool *behind = calloc(g->n_nodes, sizeof *behind); /* depends on a product */
+    for (uint32_t i = 0; behind && i < r->n_nodes; i++) {
+        dop_node_id id = r->nodes[i];
+        const dop_node *n = dop_node_at(g, id);
+        bool product = n->op == DOP_OP_matmul && reads_matrix(g, id);
+        for (uint32_t k = 0; k < n->n_srcs; k++)
+            behind[id] = behind[id] || behind[dop_node_base(g, n->src[k], NULL)];
+        dop_reach reach = dop_node_reach(g, id);
+        if (behind[id] && (product || reach == DOP_REACH_ROW || (reach == DOP_REACH_ALL && n->op != DOP_OP_last_row)))
+            block = 0;
+        behind[id] = behind[id] || product;
+        uint32_t head = n->shape.rank == 3 ? n->shape.dim[2].mul : 1;
+        if (block > 0 && behind[id] && head > 1)
+            block = block == 64 || block == head ? head : 0;
+    }
+    for (dop_node_id id = 1; behind && id < g->n_nodes; id++)
+        if (dop_node_at(g, id)->op == DOP_OP_slice && behind[dop_node_base(g, id, NULL)])
+            block = 0;
+    free(behind);
+    return block;
+}
+
+static void
+choose_columns(const dop_check_run *run, const dop_plan_tensor *w, bool *want)
+{
+    uint32_t block = column_block(run), n = w->rows;
+    double affordable = max_products / ((double)run->n_samples * w->cols);
+    memset(want, block == 0 || affordable >= n, n);
+    if (want[0])
+        return;
+    uint32_t blocks = dop_div_up_u32(n, block), some = (uint32_t)(affordable / block);
+    some = some < 2 ? 2 : some > blocks ? blocks : some;
+    for (uint32_t i = 0; i < some; i++) {
+        uint32_t b = some == 1 ? 0 : (uint32_t)((uint64_t)i * (blocks - 1) / (some - 1));
+        for (uint32_t c = b * block; c < n && c < (b + 1) * block; c++)
+            want[c] = true;
+    }
+}
+
+/* --- the reference ------------------------------------------------------------------------------------------------- */
+
+static float *
+take_leaf(dop_check_run *run, uint64_t n, dop_diag *diag)
+{
+    float *p = run->n_leaves < DOP_CHECK_LEAVES && n <= SIZE_MAX / sizeof *p ? calloc((size_t)n, sizeof *p) : NULL;
+    if (!p)
+        (void)DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    else
+        run->leaves[run->n_leaves++] = p;
+    return p;
+}
+
+static dop_status
+leaf_value(void *user, const dop_graph *g, dop_node_id leaf, uint32_t t, dop_tensor *out, dop_diag *diag)
+{
+    dop_check_run *run = user;
+    const dop_node *n = dop_node_at(g, leaf);
+    const char *name = dop_node_s(g, leaf, DOP_A_name);
+    (void)t;
+    if (n->op == DOP_OP_input) {
+        out->u = strcmp(name, "tokens") == 0 ? run->step_ids : run->step_positions;
+        return DOP_OK;
+    }
+    float *f = take_leaf(run, out->count, diag);
+    if (!f)
+        return DOP_E_NOMEM;
+    out->f = f;
+    if (n->op == DOP_OP_state) {
+        const dop_check_buffer *b = dop_check_buffer_of(run, leaf);
+        if (b)
+            memcpy(f, b->sent, (size_t)b->rows * b->cols * sizeof *f);
+        return DOP_OK;
+    }
+    const dop_plan_tensor *w = dop_check_find_weight(run->plan, name);
+    if (!w || (uint64_t)w->rows * w->cols != out->count)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, run->plan->path, "the plan is damaged: no weight %s of %llu values", name,
+                           (unsigned long long)out->count);
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; i < w->rows && st == DOP_OK; i++)
+        st = dop_check_weight_row(run->plan, w, i, f + (uint64_t)i * w->cols, diag);
+    return st;
+}
+
+/* Values of the samples of an outside node. */
+static dop_status
+set_outside(dop_check_run *run, dop_node_id id)
+{
+    const dop_graph *g = run->g;
+    const dop_check_buffer *b = dop_check_buffer_of(run, id);
+    if (!b)
+        return DOP_FAIL_IN(run->diag, DOP_E_INPUT, run->plan->path,
+                           "the plan is damaged: dispatch %s reads %%%s and has no argument for it",
+                           dop_plan_string(run->plan, run->c->dispatch->label), dop_node_at(g, id)->name);
+    bool tokens = dop_node_per_token(g, id);
+    bool cache = dop_node_at(g, id)->op == DOP_OP_kv_write;
+    uint64_t rows = tokens ? run->n_samples : cache ? g->max_s : b->rows;
+    float *values = calloc((size_t)(rows * b->cols), sizeof *values);
+    if (!values)
+        return DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < (cache ? b->rows : rows); i++)
+        memcpy(values + (uint64_t)i * b->cols, b->sent + (uint64_t)(tokens ? run->sample[i] : i) * b->cols,
+               b->cols * sizeof *values);
+    dop_status st = dop_interp_set(run->it, id, values, run->diag);
+    free(values);
+    return st;
+}
+
+/* Products and gathered rows, for which the interpreter would decode whole matrices. */
+static dop_status
+set_matrix_node(dop_check_run *run, dop_node_id id)
+{
+    const dop_graph *g = run->g;
+    const dop_node *n = dop_node_at(g, id);
+    bool product = n->op == DOP_OP_matmul;
+    const dop_plan_tensor *w = dop_check_find_weight(run->plan, dop_node_s(g, n->src[product ? 1 : 0], DOP_A_name));
+    const dop_tensor *x;
+    dop_status st = dop_interp_eval(run->it, n->src[product ? 0 : 1], run->diag, &x);
+    if (st != DOP_OK)
+        return st;
+    uint64_t rows = product ? x->count / (w ? w->cols : 1) : x->count, cols = dop_node_cols(g, id);
+    if (!w || w->cols != (product ? dop_node_cols(g, n->src[0]) : cols) || (product && w->rows != cols))
+        return DOP_FAIL_IN(run->diag, DOP_E_INPUT, run->plan->path, "the plan is damaged: the matrix of %%%s", n->name);
+    float *out = malloc((size_t)(rows * cols) * sizeof *out);
+    bool *want = product ? calloc(w->rows, sizeof *want) : NULL;
+    if (!out || (product && !want)) {
+        st = DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
+        goto error;
+    }
+    for (uint64_t i = 0; i < rows * cols; i++)
+        out[i] = NAN; /* not computed: nothing that is made of it is compared */
+    if (product) {
+        choose_columns(run, w, want);
+        st = dop_check_matmul(run->plan, w, x->f, (uint32_t)rows, want, out, run->diag);
+    }
+    for (uint64_t i = 0; i < rows && st == DOP_OK && !product; i++)
+        st = dop_check_weight_row(run->plan, w, x->u[i], out + i * cols, run->diag);
+    if (st == DOP_OK)
+        st = dop_interp_set(run->it, id, out, run->diag);
+error:
+    free(out);
+    free(want);
+    return st;
+}
+
+dop_status
+dop_check_reference(dop_check_run *run)
+{
+    const dop_region *r = run->r;
+    dop_graph *g = run->g;
+    dop_leaf_provider leaves = {run, leaf_value};
+    dop_status st = dop_interp_create(g, run->n_samples, &leaves, run->diag, &run->it);
+    if (st != DOP_OK)
+        return st;
+    dop_interp_round_storage(run->it, true); /* of what cache writes store; other types inside are f32 now */
+    for (uint32_t i = 0; i < r->n_nodes && st == DOP_OK; i++) {
+        const dop_node *n = dop_node_at(g, r->nodes[i]);
+        for (uint32_t k = 0; k < n->n_srcs && st == DOP_OK; k++) {
+            dop_node_id b = dop_node_base(g, n->src[k], NULL);
+            if (!dop_region_has(r, b) && !(dop_op_of(dop_node_at(g, b)->op)->traits & DOP_LEAF))
+                st = set_outside(run, b);
+        }
+    }
+    for (uint32_t i = 0; i < r->n_nodes && st == DOP_OK; i++)
+        if (reads_matrix(g, r->nodes[i]))
+            st = set_matrix_node(run, r->nodes[i]);
+    return st;
+}
+
+/* --- the device ------------------------------------------------------------------------------------------------------ */
+
+static bool
+is_out(const dop_check_run *run, dop_node_id node)
+{
+    for (uint32_t i = 0; i < run->r->n_outs; i++)
+        if (dop_check_storage(run->g, run->r->outs[i]) == node)
+            return true;
+    return false;
+}
+
+/* Are ids picked from this outside value? */
+static bool
+feeds_argmax(const dop_check_run *run, dop_node_id node)
+{
+    for (uint32_t i = 0; i < run->r->n_nodes; i++) {
+        const dop_node *n = dop_node_at(run->g, run->r->nodes[i]);
+        if ((n->op == DOP_OP_argmax || n->op == DOP_OP_argmax_part) && dop_node_base(run->g, n->src[0], NULL) == node)
+            return true;
+    }
+    return false;
+}
+
+static void
+fill_buffer(dop_check_run *run, dop_check_buffer *b)
+{
+    const dop_graph *g = run->g;
+    uint64_t n = (uint64_t)b->rows * b->cols;
+    dop_check_fill fill = {g, b->node, b->rows, run->c->pos, feeds_argmax(run, b->node)};
+    if (dop_node_at(g, b->node)->op == DOP_OP_state) {
+        uint32_t end = run->c->pos + run->c->n_tokens;
+        for (uint64_t i = 0; i < n; i++)
+            b->sent[i] = (i < (uint64_t)end * b->cols ? 1.0f : 100.0f) * dop_check_normal(&run->random);
+    } else if (!is_out(run, b->node)) {
+        dop_check_fill_values(&run->random, &fill, b->sent);
+    } else {
+        bool split = dop_node_at(g, b->node)->op == DOP_OP_attn_split;
+        for (uint64_t i = 0; i < n; i++)
+            b->sent[i] = !split ? NAN : i % b->cols % dop_node_at(g, b->node)->shape.dim[2].mul ==
+                                            dop_node_at(g, b->node)->shape.dim[2].mul - 2 ? -1e30f : 0.0f;
+    }
+}
+
+static dop_status
+send_buffer(dop_check_run *run, dop_check_buffer *b)
+{
+    const dop_graph *g = run->g;
+    uint64_t n = (uint64_t)b->rows * b->cols, bytes = 0;
+    bool poison = dop_node_at(g, b->node)->op == DOP_OP_attn_split && !is_out(run, b->node);
+    (void)dop_type_row_bytes(b->type, n, &bytes);
+    float *values = malloc((size_t)n * sizeof *values);
+    void *raw = malloc((size_t)bytes);
+    dop_status st = DOP_OK;
+    if (!values || !raw) {
+        st = DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
+        goto error;
+    }
+    dop_check_encode(b->type, b->sent, n, raw);
+    if (poison) {
+        memcpy(values, b->sent, (size_t)n * sizeof *values);
+        dop_check_poison_splits(&(dop_check_fill){g, b->node, b->rows, run->c->pos, false}, values);
+        dop_check_encode(b->type, values, n, raw);
+    }
+    st = dop_check_write(run->c->device, b->arg->slot, b->arg->offset, raw, bytes, run->diag);
+error:
+    free(values);
+    free(raw);
+    return st;
+}
+
+static dop_status
+receive_buffer(dop_check_run *run, dop_check_buffer *b)
+{
+    uint64_t n = (uint64_t)b->rows * b->cols, bytes = 0;
+    (void)dop_type_row_bytes(b->type, n, &bytes);
+    void *raw = malloc((size_t)bytes);
+    b->got = malloc((size_t)n * sizeof *b->got);
+    dop_status st = raw && b->got ? DOP_OK : DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK)
+        st = dop_check_read(run->c->device, b->arg->slot, b->arg->offset, raw, bytes, run->diag);
+    if (st == DOP_OK)
+        dop_check_decode(b->type, raw, n, b->got);
+    free(raw);
+    return st;
+}
+
+/* Arguments by the names of their values: weights stay as they are, everything else gets values. */
+static dop_status
+prepare_buffers(dop_check_run *run)
+{
+    const dop_graph *g = run->g;
+    const dop_plan_dispatch *d = run->c->dispatch;
+    for (uint32_t i = 0; i < d->n_args; i++) {
+        const dop_plan_arg *a = &run->plan->args[d->first_arg + i];
+        const char *name = dop_plan_string(run->plan, a->value);
+        dop_node_id id = 1;
+        if (a->slot == run->plan->step_slot)
+            continue;
+        while (id < g->n_nodes && strcmp(dop_node_at(g, id)->name, name) != 0)
+            id++;
+        if (id == g->n_nodes)
+            return DOP_FAIL_IN(run->diag, DOP_E_INPUT, run->plan->path,
+                               "the plan is damaged: dispatch %s has an argument %%%s that its graph does not have",
+                               dop_plan_string(run->plan, d->label), name);
+        const dop_node *n = dop_node_at(g, id);
+        if (n->op == DOP_OP_weight)
+            continue;
+        dop_check_buffer *b = &run->buffers[run->n_buffers++];
+        uint64_t rows = dop_dim_value(g, n->shape.dim[0], g->max_t), bytes = 0;
+        if (n->shape.rank == 1 && n->shape.dim[0].sym == DOP_SYM_1)
+            rows = 1;
+        uint64_t end = (uint64_t)run->c->pos + run->c->n_tokens + 16;
+        if (n->op == DOP_OP_state && rows > end)
+            rows = end;
+        *b = (dop_check_buffer){id, a, (uint32_t)rows, dop_node_cols(g, id), run->types[id], NULL, NULL};
+        if ((b->type != DOP_TYPE_f32 && b->type != DOP_TYPE_f16) || !dop_type_row_bytes(b->type, rows * b->cols, &bytes) ||
+            bytes > a->size)
+            return DOP_FAIL_IN(run->diag, DOP_E_INPUT, run->plan->path, "the plan is damaged: argument %%%s has no room",
+                               name);
+        b->sent = malloc((size_t)(rows * b->cols) * sizeof *b->sent);
+        if (!b->sent)
+            return DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
+        fill_buffer(run, b);
+        dop_status st = send_buffer(run, b);
+        if (st != DOP_OK)
+            return st;
+    }
+    return DOP_OK;
+}
+
+/* Picks are counted across the end of the ring. */
+static void
+prepare_step(dop_check_run *run)
+{
+    dop_step *s = &run->before;
+    s->pos = run->c->pos;
+    s->n_tokens = run->c->n_tokens;
+    s->n_out = 3 * DOP_STEP_RING - 1;
+    for (uint32_t i = 0; i < DOP_STEP_MAX_TOKENS; i++)
+        s->tokens[i] = dop_check_u32(&run->random) % run->plan->model->vocab;
+    for (uint32_t i = 0; i < DOP_STEP_RING; i++)
+        s->ids[i] = 0xfffffff0u;
+}
+
+/* Values inside the region are f32 whatever they would be stored as; what cache writes store is read back. */
+static void
+widen_types(dop_check_run *run)
+{
+    bool attends = false, narrow = false;
+    for (uint32_t i = 0; i < run->r->n_nodes; i++) {
+        dop_node *n = dop_node_at(run->g, run->r->nodes[i]);
+        attends = attends || is_attention(n->op);
+        narrow = narrow || (n->op == DOP_OP_kv_write && n->type == DOP_TYPE_f16);
+        if (n->op != DOP_OP_kv_write && n->type == DOP_TYPE_f16)
+            n->type = DOP_TYPE_f32;
+    }
+    run->slack = attends && narrow ? 1.0 / 1024 : 0;
+}
+
+dop_status
+dop_check_run_case(const dop_check_case *c, dop_diag *diag, dop_check_result *result)
+{
+    dop_status st = DOP_OK;
+    dop_check_run *run = calloc(1, sizeof *run);
+    dop_type *types = calloc(c->g->n_nodes, sizeof *types);
+    if (!run || !types) {
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        goto error;
+    }
+    run->c = c;
+    run->plan = c->plan;
+    run->g = c->g;
+    run->r = &c->g->regions[c->dispatch->region];
+    run->diag = diag;
+    run->result = result;
+    run->random.state = c->seed;
+    run->types = types;
+    for (dop_node_id id = 1; id < c->g->n_nodes; id++)
+        types[id] = dop_node_at(c->g, id)->type;
+    widen_types(run);
+    prepare_step(run);
+    choose_samples(run);
+    if ((st = prepare_buffers(run)) != DOP_OK)
+        goto error;
+    volatile dop_step *step = dop_replay_step(&c->device->session->replay);
+    memcpy((void *)(uintptr_t)step, &run->before, sizeof run->before);
+    if ((st = dop_check_dispatch(c->device, c->dispatch, diag)) != DOP_OK)
+        goto error;
+    memcpy(&run->after, (const void *)(uintptr_t)step, sizeof run->after);
+    for (uint32_t i = 0; i < run->n_buffers && st == DOP_OK; i++)
+        if (is_out(run, run->buffers[i].node))
+            st = receive_buffer(run, &run->buffers[i]);
+    if (st == DOP_OK)
+        st = dop_check_reference(run);
+    if (st == DOP_OK)
+        st = dop_check_compare(run);
+error:
+    for (dop_node_id id = 1; types && run && run->g && id < c->g->n_nodes; id++)
+        dop_node_at(c->g, id)->type = types[id];
+    for (uint32_t i = 0; run && i < run->n_buffers; i++) {
+        free(run->buffers[i].sent);
+        free(run->buffers[i].got);
+    }
+    if (run) {
+        dop_interp_destroy(run->it);
+        for (uint32_t i = 0; i < run->n_leaves; i++)
+            free(run->leaves[i]);
+    }
+    free(run);
+    free(types);
+    return st;
+}

@@ -1,0 +1,47 @@
+/* Inside of one case of --check (check.h): what its two files share. */
+#ifndef DOPPLER_RUNTIME_CHECK_REGION_H
+#define DOPPLER_RUNTIME_CHECK_REGION_H
+
+#include "runtime/check.h"
+
+enum { DOP_CHECK_SAMPLES = 8, DOP_CHECK_LEAVES = 64, DOP_CHECK_ARGS = 16 };
+
+/* An argument of the dispatch with what the host knows of it. */
+typedef struct dop_check_buffer {
+    dop_node_id node; /* that owns the memory: a state, or a computed node */
+    const dop_plan_arg *arg;
+    uint32_t rows, cols; /* of both images; a cache has rows up to a few after the last position */
+    dop_type type;
+    float *sent; /* values written to the device before */
+    float *got;  /* and what they were afterwards; NULL: not read back */
+} dop_check_buffer;
+
+typedef struct dop_check_run {
+    const dop_check_case *c;
+    const dop_plan *plan;
+    dop_graph *g;
+    const dop_region *r;
+    dop_diag *diag;
+    dop_check_result *result;
+    dop_check_random random;
+    uint32_t n_samples, sample[DOP_STEP_MAX_TOKENS]; /* tokens of the step that are compared */
+    double slack; /* relative, on top of the bound: f16 cache rows that the region itself writes and reads */
+    uint32_t n_buffers, n_leaves;
+    dop_check_buffer buffers[DOP_CHECK_ARGS];
+    float *leaves[DOP_CHECK_LEAVES];
+    dop_type *types; /* [n_nodes] as the graph had them */
+    dop_interp *it;
+    dop_step before, after;
+    uint32_t step_ids[DOP_STEP_MAX_TOKENS], step_positions[DOP_STEP_MAX_TOKENS]; /* of the samples */
+} dop_check_run;
+
+/* The node that owns a value's memory: behind views, and the state behind cache writes. */
+dop_node_id dop_check_storage(const dop_graph *g, dop_node_id id);
+dop_check_buffer *dop_check_buffer_of(dop_check_run *run, dop_node_id id);
+
+/* check_region.c: the interpreter with every outside value set and products done by hand. */
+dop_status dop_check_reference(dop_check_run *run);
+/* check_compare.c: all outputs of the region, and the step record. */
+dop_status dop_check_compare(dop_check_run *run);
+
+#endif

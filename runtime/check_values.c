@@ -1,0 +1,144 @@
+#include "runtime/check.h"
+
+#include <math.h>
+#include <string.h>
+
+/* splitmix64 (public domain, S. Vigna). */
+static uint64_t
+next(dop_check_random *r)
+{
+    uint64_t z = r->state += 0x9e3779b97f4a7c15ull;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+}
+
+uint32_t
+dop_check_u32(dop_check_random *r)
+{
+    return (uint32_t)(next(r) >> 32);
+}
+
+float
+dop_check_uniform(dop_check_random *r)
+{
+    return (float)(next(r) >> 40) / 16777216.0f;
+}
+
+float
+dop_check_normal(dop_check_random *r)
+{
+    /* Four uniform values of 16 bits: each has variance 1/12. */
+    uint64_t x = next(r);
+    uint32_t sum = (uint32_t)(x & 0xffff) + (uint32_t)(x >> 16 & 0xffff) + (uint32_t)(x >> 32 & 0xffff) +
+                   (uint32_t)(x >> 48);
+    return ((float)sum / 65536.0f - 2.0f) * 1.7320508f;
+}
+
+/* Splits that cover rows for the query at `pos` (ops.def). */
+static uint32_t
+used_splits(const dop_graph *g, dop_node_id split, uint32_t pos)
+{
+    uint32_t splits = (uint32_t)dop_node_i(g, split, DOP_A_splits);
+    uint32_t window = (uint32_t)dop_node_i(g, split, DOP_A_window);
+    uint32_t n = pos + 1;
+    if (window > 0 && n > window)
+        n = window;
+    uint32_t len = dop_div_up_u32(n, splits) < 64 ? 64 : dop_div_up_u32(n, splits);
+    return dop_div_up_u32(n, len);
+}
+
+typedef void split_fn(void *user, float *part, uint32_t dim, bool used);
+
+static void
+each_split(const dop_check_fill *f, float *values, split_fn *fn, void *user)
+{
+    const dop_node *n = dop_node_at(f->g, f->id);
+    uint32_t splits = (uint32_t)dop_node_i(f->g, f->id, DOP_A_splits);
+    uint32_t parts = n->shape.dim[1].mul, size = n->shape.dim[2].mul;
+    for (uint32_t t = 0; t < f->rows; t++) {
+        uint32_t used = used_splits(f->g, f->id, f->first_pos + t);
+        for (uint32_t i = 0; i < parts; i++)
+            fn(user, values + ((uint64_t)t * parts + i) * size, size - 2, i % splits < used);
+    }
+}
+
+static void
+fill_split(void *user, float *part, uint32_t dim, bool used)
+{
+    dop_check_random *r = user;
+    float sum = used ? 1.0f + 63.0f * dop_check_uniform(r) : 0.0f;
+    for (uint32_t i = 0; i < dim; i++)
+        part[i] = used ? sum * dop_check_normal(r) : 0.0f;
+    part[dim] = used ? 2.0f * dop_check_normal(r) : -1e30f;
+    part[dim + 1] = sum;
+}
+
+static void
+poison_split(void *user, float *part, uint32_t dim, bool used)
+{
+    (void)user;
+    for (uint32_t i = 0; i < dim + 2 && !used; i++)
+        part[i] = NAN;
+}
+
+void
+dop_check_poison_splits(const dop_check_fill *fill, float *values)
+{
+    each_split(fill, values, poison_split, NULL);
+}
+
+/* Pairs (largest value, its index) with ties between parts; the last of several parts is unused. */
+static void
+fill_argmax_parts(dop_check_random *r, const dop_check_fill *f, float *out)
+{
+    uint32_t parts = dop_node_at(f->g, f->id)->shape.dim[1].mul;
+    for (uint32_t i = 0; i < f->rows * parts; i++) {
+        bool unused = parts > 1 && i % parts == parts - 1;
+        out[2 * i] = unused ? -INFINITY : roundf(2 * dop_check_normal(r)) / 2;
+        out[2 * i + 1] = unused ? 0 : (float)(i % parts * 64 + dop_check_u32(r) % 64);
+    }
+}
+
+void
+dop_check_fill_values(dop_check_random *r, const dop_check_fill *fill, float *out)
+{
+    dop_op op = dop_node_at(fill->g, fill->id)->op;
+    uint64_t n = (uint64_t)fill->rows * dop_node_cols(fill->g, fill->id);
+    if (op == DOP_OP_attn_split) {
+        each_split(fill, out, fill_split, r);
+        return;
+    }
+    if (op == DOP_OP_argmax_part) {
+        fill_argmax_parts(r, fill, out);
+        return;
+    }
+    bool positive = op == DOP_OP_row_rms || op == DOP_OP_row_istd || op == DOP_OP_exp;
+    for (uint64_t i = 0; i < n; i++) {
+        float x = positive ? 0.5f + dop_check_uniform(r) : dop_check_normal(r);
+        out[i] = fill->ties ? roundf(2 * x) / 2 : x;
+    }
+}
+
+void
+dop_check_encode(dop_type type, float *values, uint64_t n, void *out)
+{
+    if (type != DOP_TYPE_f16) {
+        memcpy(out, values, n * sizeof *values);
+        return;
+    }
+    uint16_t *h = out;
+    for (uint64_t i = 0; i < n; i++) {
+        h[i] = dop_f32_to_f16(values[i]);
+        values[i] = dop_f16_to_f32(h[i]);
+    }
+}
+
+void
+dop_check_decode(dop_type type, const void *bytes, uint64_t n, float *out)
+{
+    if (type == DOP_TYPE_f16)
+        dop_decode_row(type, bytes, n, out);
+    else
+        memcpy(out, bytes, n * sizeof *out);
+}

@@ -1,0 +1,98 @@
+#include "runtime/check.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const dop_plan_tensor *
+dop_check_find_weight(const dop_plan *plan, const char *name)
+{
+    for (uint32_t i = 0; i < plan->n_tensors; i++)
+        if (strcmp(dop_plan_string(plan, plan->tensors[i].name), name) == 0)
+            return &plan->tensors[i];
+    return NULL;
+}
+
+dop_status
+dop_check_weight_row(const dop_plan *plan, const dop_plan_tensor *weight, uint32_t row, float *out, dop_diag *diag)
+{
+    uint64_t stride = weight->rows ? weight->size / weight->rows : 0, need = 0;
+    const dop_plan_slot *slot = &plan->slots[weight->slot];
+    if (weight->type >= DOP_TYPE_COUNT || slot->kind != DOP_SLOT_WEIGHTS || row >= weight->rows ||
+        !dop_type_row_bytes((dop_type)weight->type, weight->cols, &need) || need > stride)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path, "the plan is damaged: weight %s is smaller than its rows",
+                           dop_plan_string(plan, weight->name));
+    const dop_type_info *type = dop_type_of((dop_type)weight->type);
+    if (type->kind != DOP_KIND_FLOAT)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path, "weight %s is stored as %s, which --check cannot decode",
+                           dop_plan_string(plan, weight->name), type->name);
+    dop_decode_row((dop_type)weight->type, dop_plan_slot_bytes(plan, weight->slot) + weight->offset + row * stride,
+                   weight->cols, out);
+    return DOP_OK;
+}
+
+typedef struct job {
+    const dop_plan *plan;
+    const dop_plan_tensor *weight;
+    const float *x;
+    uint32_t n_tokens, first, step;
+    const bool *want;
+    float *out;
+    dop_status status;
+    dop_diag diag;
+} job;
+
+static void *
+multiply(void *user)
+{
+    job *j = user;
+    uint64_t k = j->weight->cols, n = j->weight->rows;
+    float *row = malloc((size_t)k * sizeof *row);
+    if (!row)
+        j->status = DOP_FAIL(&j->diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t r = j->first; r < n && j->status == DOP_OK; r += j->step) {
+        if (!j->want[r])
+            continue;
+        j->status = dop_check_weight_row(j->plan, j->weight, r, row, &j->diag);
+        for (uint32_t t = 0; t < j->n_tokens && j->status == DOP_OK; t++) {
+            const float *x = j->x + t * k;
+            double sum[4] = {0};
+            for (uint64_t i = 0; i < k; i++)
+                sum[i & 3] += (double)x[i] * (double)row[i];
+            j->out[t * n + r] = (float)((sum[0] + sum[1]) + (sum[2] + sum[3]));
+        }
+    }
+    free(row);
+    return NULL;
+}
+
+dop_status
+dop_check_matmul(const dop_plan *plan, const dop_plan_tensor *weight, const float *x, uint32_t n_tokens,
+                 const bool *want, float *out, dop_diag *diag)
+{
+    enum { MAX_THREADS = 32 };
+    job jobs[MAX_THREADS];
+    pthread_t threads[MAX_THREADS];
+    bool started[MAX_THREADS] = {false};
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t n = cores < 1 ? 1 : cores > MAX_THREADS ? MAX_THREADS : (uint32_t)cores;
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; i < n; i++) {
+        jobs[i] = (job){.plan = plan, .weight = weight, .x = x, .n_tokens = n_tokens, .first = i, .step = n,
+                        .want = want, .out = out};
+        started[i] = i > 0 && pthread_create(&threads[i], NULL, multiply, &jobs[i]) == 0;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (started[i])
+            pthread_join(threads[i], NULL);
+        else
+            multiply(&jobs[i]);
+        if (jobs[i].status != DOP_OK && st == DOP_OK) {
+            st = jobs[i].status;
+            if (diag && diag->code == DOP_OK)
+                *diag = jobs[i].diag;
+        }
+    }
+    return st;
+}
