@@ -1,6 +1,7 @@
 #include "compiler/pack.h"
 
 #include "compiler/build.h"
+#include "compiler/repack.h"
 #include "ir/interp.h"
 #include "kernels/weight_types.h"
 
@@ -142,6 +143,20 @@ write_rope(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *di
     return st;
 }
 
+/* Rows of a quantized type, from blocks of the same type. */
+static dop_status
+write_quantized(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag)
+{
+    const dop_weight *w = item->source;
+    (void)p;
+    if (w->type != item->type)
+        return DOP_FAIL(diag, DOP_E_INPUT, "weight %s cannot be converted from %s to %s", item->name,
+                        dop_type_of(w->type)->name, dop_type_of(item->type)->name);
+    for (uint32_t r = 0; r < item->rows; r++)
+        dop_repack_row(item->type, w->data + r * w->row_stride, r, item->rows, item->cols, out);
+    return DOP_OK;
+}
+
 dop_status
 dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag)
 {
@@ -151,6 +166,8 @@ dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag
         return write_rope(p, item, out, diag);
     memset(out, 0, item->size);
     (void)dop_type_row_bytes(item->type, item->cols, &bytes);
+    if (dop_type_of(item->type)->kind == DOP_KIND_QUANT)
+        return write_quantized(p, item, out, diag);
     if (w->type == item->type && w->col_stride == 0) {
         for (uint32_t r = 0; r < item->rows; r++)
             memcpy(out + r * item->row_bytes, w->data + r * w->row_stride, bytes);

@@ -193,6 +193,17 @@ block_mxfp4(const uint8_t *b, float *out)
     }
 }
 
+/* Nibbles of n values, 32 at a time as in q4_0, then d, z f16: d * (q - z) */
+static void
+block_int4(const uint8_t *b, uint32_t n, float *out)
+{
+    float d = f16_at(b + n / 2), z = f16_at(b + n / 2 + 2);
+    for (uint32_t i = 0; i < n; i++) {
+        uint8_t two = b[i / 32 * 16 + i % 16];
+        out[i] = d * ((float)(i % 32 < 16 ? two & 15 : two >> 4) - z);
+    }
+}
+
 static void
 decode_block(dop_type t, const uint8_t *b, float *out)
 {
@@ -249,6 +260,11 @@ decode_block(dop_type t, const uint8_t *b, float *out)
         break;
     case DOP_TYPE_mxfp4:
         block_mxfp4(b, out);
+        break;
+    case DOP_TYPE_int4_g128:
+    case DOP_TYPE_int4_g64:
+    case DOP_TYPE_int4_g32:
+        block_int4(b, dop_type_of(t)->block, out);
         break;
     case DOP_TYPE_none: /* nothing is stored */
     case DOP_TYPE_COUNT:

@@ -39,6 +39,8 @@ put_header(dop_gen *gen, dop_buf *b)
                     "#extension GL_EXT_control_flow_attributes : require\n");
     if (gen->e.caps & DOP_CAP_f16_storage)
         dop_buf_puts(b, "#extension GL_EXT_shader_16bit_storage : require\n#define DOP_F16_STORAGE\n");
+    if (gen->e.target->cpu)
+        dop_buf_puts(b, "#define DOP_CPU\n");
     if (tile->subgroup)
         dop_buf_puts(b, "#extension GL_KHR_shader_subgroup_arithmetic : require\n"
                         "#extension GL_KHR_shader_subgroup_shuffle : require\n");

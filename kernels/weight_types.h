@@ -6,7 +6,7 @@
 
 /* A packed matrix is one or two planes, each 16-byte aligned: plane 0 holds what a unit's values are made of, plane 1 (at
  * `aux` 16-byte words from the start) what several values share, such as scales.  Rows follow each other without gaps in
- * both.  Types with one plane have aux 0.
+ * both.  Types with one plane have aux 0.  Padding decodes to finite values: readers multiply it by zero.
  *
  * The file defines, for a type T, weights at p:
  *   float dop_w1_T(U32 p, uint i, uint aux)     value i, counted over packed rows
@@ -15,11 +15,14 @@
  *   dop_raw_T dop_wload_T(U32 p, uint u, uint aux)   loads unit u, counted over packed rows; no arithmetic, so that
  *                                               several can be in flight
  *   float dop_wdot_T(dop_raw_T q, vec4 x[unit / 4])  product with the unit's activations */
+enum { DOP_AUX_UNITS = 32 };
+
 typedef struct dop_weight_type {
     dop_type type;
-    uint32_t unit;       /* values that one invocation loads and multiplies at once; rows are padded to it with zeros */
+    uint32_t unit;       /* values that one invocation loads and multiplies at once */
     uint32_t unit_bytes; /* bytes of a unit in plane 0 */
-    uint32_t aux_bytes;  /* bytes of a unit in plane 1, times 256 / unit: per 256 values */
+    uint32_t pad;        /* rows are padded to a multiple of it: the unit, or what shares scales */
+    uint32_t aux_bytes;  /* bytes of plane 1 per group: DOP_AUX_UNITS units, counted over packed rows */
     const char *file;    /* GLSL with its functions, relative to the template folder */
 } dop_weight_type;
 

@@ -1,0 +1,366 @@
+// Quantized weights in units of 32 values.  Plane 0 holds each unit's low bits, plane 1 (groups of 32 units) what is
+// left: scales, minimums, high bits; compiler/repack.c writes both and describes every field.
+//
+// Values are kept in two 16-bit lanes of a word: the four values 4j .. 4j+3 of a unit ("quad" j) lie at lane offset 0 of
+// the low and the high half, then at the next offset of both.  One mask isolates two values, and both become floats at
+// once by being the low mantissa bits of f16 1024.
+
+// Two values below 1024, one in each half of a.
+vec2 dop_u2(uint a)
+{
+#ifdef DOP_CPU
+    return vec2(ivec2(a & 0xffffu, a >> 16)); // signed: SIMD instruction sets convert that in one step
+#else
+    return unpackHalf2x16(a | 0x64006400u) - 1024.0;
+#endif
+}
+// Four nibbles: bits 0..3 and 4..7 of both halves.
+vec4 dop_nib4(uint w) { return vec4(dop_u2(w & 0x000f000fu), dop_u2((w >> 4) & 0x000f000fu)); }
+// ... with a fifth bit each from h, bits 0 and 4 of both halves.
+vec4 dop_five4(uint w, uint h)
+{
+    return vec4(dop_u2((w & 0x000f000fu) | ((h << 4) & 0x00100010u)), dop_u2(((w >> 4) & 0x000f000fu) | (h & 0x00100010u)));
+}
+// ... with two more bits each from h, bits 0..1 and 4..5 of both halves.
+vec4 dop_six4(uint w, uint h)
+{
+    return vec4(dop_u2((w & 0x000f000fu) | ((h << 4) & 0x00300030u)), dop_u2(((w >> 4) & 0x000f000fu) | (h & 0x00300030u)));
+}
+// Two bits each, bits 0..1 and 4..5 of both halves.
+vec4 dop_two4(uint w) { return vec4(dop_u2(w & 0x00030003u), dop_u2((w >> 4) & 0x00030003u)); }
+// ... with a third bit each from h, bits 0 and 4 of both halves.
+vec4 dop_three4(uint w, uint h)
+{
+    return vec4(dop_u2((w & 0x00030003u) | ((h << 2) & 0x00040004u)),
+                dop_u2(((w >> 4) & 0x00030003u) | ((h >> 2) & 0x00040004u)));
+}
+vec4 dop_byte4(uint w) { return vec4(dop_u2(w & 0x00ff00ffu), dop_u2((w >> 8) & 0x00ff00ffu)); }
+
+// Where quad j of a unit lies: the shift inside a word of nibbles, of high bits (one each), of two bits each.
+uint dop_nib_shift(uint j) { return (j & 1u) * 8u; }
+uint dop_one_shift(uint j) { return (j & 3u) + (j >> 2) * 8u; }
+uint dop_two_shift(uint j) { return (j & 1u) * 2u + ((j >> 1) & 1u) * 8u; }
+
+float dop_sum8(vec4 x[8])
+{
+    vec4 s = ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
+    return dop_sum(s);
+}
+float dop_dot_nib(uvec4 q, vec4 x[8])
+{
+    return ((dot(dop_nib4(q.x), x[0]) + dot(dop_nib4(q.x >> 8), x[1])) +
+            (dot(dop_nib4(q.y), x[2]) + dot(dop_nib4(q.y >> 8), x[3]))) +
+           ((dot(dop_nib4(q.z), x[4]) + dot(dop_nib4(q.z >> 8), x[5])) +
+            (dot(dop_nib4(q.w), x[6]) + dot(dop_nib4(q.w >> 8), x[7])));
+}
+float dop_dot_five(uvec4 q, uint h, vec4 x[8])
+{
+    float s = 0.0;
+    [[unroll]] for (uint j = 0u; j < 8u; j++)
+        s += dot(dop_five4(q[j >> 1] >> dop_nib_shift(j), h >> dop_one_shift(j)), x[j]);
+    return s;
+}
+// The f16 in half `odd` of w.
+float dop_half(uint w, uint odd) { return unpackHalf2x16(w >> (odd * 16u)).x; }
+
+// --- one f16 scale per unit: q4_0, q8_0 ----------------------------------------------------------------------
+struct dop_raw_q4_0 { uvec4 q; uint d, u; };
+dop_raw_q4_0 dop_wload_q4_0(U32 p, uint u, uint aux)
+{
+    return dop_raw_q4_0(U32x4(p).v[u], p.v[aux * 4u + (u >> 1)], u);
+}
+float dop_wdot_q4_0(dop_raw_q4_0 r, vec4 x[8])
+{
+    return dop_half(r.d, r.u & 1u) * (dop_dot_nib(r.q, x) - 8.0 * dop_sum8(x));
+}
+vec4 dop_w4_q4_0(U32 p, uint i, uint aux)
+{
+    uint u = i >> 5, w = p.v[i >> 3] >> dop_nib_shift(i >> 2);
+    return dop_half(p.v[aux * 4u + (u >> 1)], u & 1u) * (dop_nib4(w) - 8.0);
+}
+
+struct dop_raw_q8_0 { uvec4 a, b; uint d, u; };
+dop_raw_q8_0 dop_wload_q8_0(U32 p, uint u, uint aux)
+{
+    return dop_raw_q8_0(U32x4(p).v[2u * u], U32x4(p).v[2u * u + 1u], p.v[aux * 4u + (u >> 1)], u);
+}
+float dop_wdot_q8_0(dop_raw_q8_0 r, vec4 x[8])
+{
+    float s = ((dot(dop_byte4(r.a.x), x[0]) + dot(dop_byte4(r.a.y), x[1])) +
+               (dot(dop_byte4(r.a.z), x[2]) + dot(dop_byte4(r.a.w), x[3]))) +
+              ((dot(dop_byte4(r.b.x), x[4]) + dot(dop_byte4(r.b.y), x[5])) +
+               (dot(dop_byte4(r.b.z), x[6]) + dot(dop_byte4(r.b.w), x[7])));
+    return dop_half(r.d, r.u & 1u) * (s - 128.0 * dop_sum8(x)); // stored with 128 added
+}
+vec4 dop_w4_q8_0(U32 p, uint i, uint aux)
+{
+    uint u = i >> 5;
+    return dop_half(p.v[aux * 4u + (u >> 1)], u & 1u) * (dop_byte4(p.v[i >> 2]) - 128.0);
+}
+
+// --- a scale and an offset per unit: q4_1, q5_1, and q5_0 -------------------------------------------------------------
+struct dop_raw_q4_1 { uvec4 q; uint dm; };
+dop_raw_q4_1 dop_wload_q4_1(U32 p, uint u, uint aux) { return dop_raw_q4_1(U32x4(p).v[u], p.v[aux * 4u + u]); }
+float dop_wdot_q4_1(dop_raw_q4_1 r, vec4 x[8])
+{
+    vec2 dm = unpackHalf2x16(r.dm);
+    return dm.x * dop_dot_nib(r.q, x) + dm.y * dop_sum8(x);
+}
+vec4 dop_w4_q4_1(U32 p, uint i, uint aux)
+{
+    vec2 dm = unpackHalf2x16(p.v[aux * 4u + (i >> 5)]);
+    return dm.x * dop_nib4(p.v[i >> 3] >> dop_nib_shift(i >> 2)) + dm.y;
+}
+
+struct dop_raw_q5_1 { uvec4 q; uvec2 a; };
+dop_raw_q5_1 dop_wload_q5_1(U32 p, uint u, uint aux) { return dop_raw_q5_1(U32x4(p).v[u], U32x2(p).v[aux * 2u + u]); }
+float dop_wdot_q5_1(dop_raw_q5_1 r, vec4 x[8])
+{
+    vec2 dm = unpackHalf2x16(r.a.y);
+    return dm.x * dop_dot_five(r.q, r.a.x, x) + dm.y * dop_sum8(x);
+}
+vec4 dop_w4_q5_1(U32 p, uint i, uint aux)
+{
+    uvec2 a = U32x2(p).v[aux * 2u + (i >> 5)];
+    vec2 dm = unpackHalf2x16(a.y);
+    uint j = (i >> 2) & 7u;
+    return dm.x * dop_five4(p.v[i >> 3] >> dop_nib_shift(j), a.x >> dop_one_shift(j)) + dm.y;
+}
+
+struct dop_raw_q5_0 { uvec4 q; uint h, d, u; };
+dop_raw_q5_0 dop_wload_q5_0(U32 p, uint u, uint aux)
+{
+    uint g = aux * 4u + (u >> 5) * 48u, k = u & 31u;
+    return dop_raw_q5_0(U32x4(p).v[u], p.v[g + k], p.v[g + 32u + (k >> 1)], u);
+}
+float dop_wdot_q5_0(dop_raw_q5_0 r, vec4 x[8])
+{
+    return dop_half(r.d, r.u & 1u) * (dop_dot_five(r.q, r.h, x) - 16.0 * dop_sum8(x));
+}
+vec4 dop_w4_q5_0(U32 p, uint i, uint aux)
+{
+    uint u = i >> 5, g = aux * 4u + (u >> 5) * 48u, k = u & 31u, j = (i >> 2) & 7u;
+    vec4 v = dop_five4(p.v[i >> 3] >> dop_nib_shift(j), p.v[g + k] >> dop_one_shift(j));
+    return dop_half(p.v[g + 32u + (k >> 1)], u & 1u) * (v - 16.0);
+}
+
+// --- blocks of 256 with six-bit scales: q4_k, q5_k ---------------------------------------------------------------------
+// The block's word s: d and minimum's d (f16); nibble k of the others belongs to unit k: low bits of the scale, low bits
+// of the minimum, upper two bits of the scale and of the minimum.
+vec2 dop_scale_min(uvec4 s, uint u)
+{
+    uvec3 n = s.yzw >> ((u & 7u) * 4u);
+    ivec2 q = ivec2((n.x & 15u) | ((n.z << 4) & 0x30u), (n.y & 15u) | ((n.z << 2) & 0x30u));
+    return unpackHalf2x16(s.x) * vec2(q);
+}
+struct dop_raw_q4_k { uvec4 q, s; uint u; };
+dop_raw_q4_k dop_wload_q4_k(U32 p, uint u, uint aux)
+{
+    return dop_raw_q4_k(U32x4(p).v[u], U32x4(p).v[aux + (u >> 3)], u);
+}
+float dop_wdot_q4_k(dop_raw_q4_k r, vec4 x[8])
+{
+    vec2 dm = dop_scale_min(r.s, r.u);
+    return dm.x * dop_dot_nib(r.q, x) - dm.y * dop_sum8(x);
+}
+vec4 dop_w4_q4_k(U32 p, uint i, uint aux)
+{
+    vec2 dm = dop_scale_min(U32x4(p).v[aux + (i >> 8)], i >> 5);
+    return dm.x * dop_nib4(p.v[i >> 3] >> dop_nib_shift(i >> 2)) - dm.y;
+}
+
+struct dop_raw_q5_k { uvec4 q, s; uint h, u; };
+dop_raw_q5_k dop_wload_q5_k(U32 p, uint u, uint aux)
+{
+    uint g = aux + (u >> 5) * 12u;
+    return dop_raw_q5_k(U32x4(p).v[u], U32x4(p).v[g + ((u >> 3) & 3u)], p.v[g * 4u + 16u + (u & 31u)], u);
+}
+float dop_wdot_q5_k(dop_raw_q5_k r, vec4 x[8])
+{
+    vec2 dm = dop_scale_min(r.s, r.u);
+    return dm.x * dop_dot_five(r.q, r.h, x) - dm.y * dop_sum8(x);
+}
+vec4 dop_w4_q5_k(U32 p, uint i, uint aux)
+{
+    uint u = i >> 5, g = aux + (u >> 5) * 12u, j = (i >> 2) & 7u;
+    vec2 dm = dop_scale_min(U32x4(p).v[g + ((u >> 3) & 3u)], u);
+    return dm.x * dop_five4(p.v[i >> 3] >> dop_nib_shift(j), p.v[g * 4u + 16u + (u & 31u)] >> dop_one_shift(j)) - dm.y;
+}
+
+// --- blocks of 256 with scales of 16 values: q6_k, q3_k, q2_k ----------------------------------------------------------
+// Signed byte k of w.
+float dop_s8(uint w, uint k) { return float(bitfieldExtract(int(w), int(k * 8u), 8)); }
+float dop_sum4(vec4 a, vec4 b, vec4 c, vec4 d) { return dop_sum((a + b) + (c + d)); }
+
+struct dop_raw_q6_k { uvec4 q; uvec2 h; uint s, d, u; };
+dop_raw_q6_k dop_wload_q6_k(U32 p, uint u, uint aux)
+{
+    uint g = aux * 4u + (u >> 5) * 82u, k = u & 31u;
+    return dop_raw_q6_k(U32x4(p).v[u], U32x2(p).v[(g >> 1) + k], p.v[g + 64u + (k >> 1)], p.v[g + 80u + (k >> 4)], u);
+}
+float dop_wdot_q6_k(dop_raw_q6_k r, vec4 x[8])
+{
+    float a = (dot(dop_six4(r.q.x, r.h.x), x[0]) + dot(dop_six4(r.q.x >> 8, r.h.x >> 2), x[1])) +
+              (dot(dop_six4(r.q.y, r.h.x >> 8), x[2]) + dot(dop_six4(r.q.y >> 8, r.h.x >> 10), x[3]));
+    float b = (dot(dop_six4(r.q.z, r.h.y), x[4]) + dot(dop_six4(r.q.z >> 8, r.h.y >> 2), x[5])) +
+              (dot(dop_six4(r.q.w, r.h.y >> 8), x[6]) + dot(dop_six4(r.q.w >> 8, r.h.y >> 10), x[7]));
+    a -= 32.0 * dop_sum4(x[0], x[1], x[2], x[3]);
+    b -= 32.0 * dop_sum4(x[4], x[5], x[6], x[7]);
+    uint s = r.s >> ((r.u & 1u) * 16u);
+    return dop_half(r.d, (r.u >> 3) & 1u) * (dop_s8(s, 0u) * a + dop_s8(s, 1u) * b);
+}
+vec4 dop_w4_q6_k(U32 p, uint i, uint aux)
+{
+    uint u = i >> 5, g = aux * 4u + (u >> 5) * 82u, k = u & 31u, j = (i >> 2) & 7u;
+    vec4 v = dop_six4(p.v[i >> 3] >> dop_nib_shift(j), p.v[g + k * 2u + (j >> 2)] >> dop_two_shift(j));
+    float s = dop_half(p.v[g + 80u + (k >> 4)], (k >> 3) & 1u) * dop_s8(p.v[g + 64u + (k >> 1)], (k & 1u) * 2u + (j >> 2));
+    return s * (v - 32.0);
+}
+
+struct dop_raw_q3_k { uvec2 q; uint h, s, d, u; };
+dop_raw_q3_k dop_wload_q3_k(U32 p, uint u, uint aux)
+{
+    uint g = aux * 4u + (u >> 5) * 50u, k = u & 31u;
+    return dop_raw_q3_k(U32x2(p).v[u], p.v[g + k], p.v[g + 32u + (k >> 1)], p.v[g + 48u + (k >> 4)], u);
+}
+float dop_wdot_q3_k(dop_raw_q3_k r, vec4 x[8])
+{
+    vec2 s = vec2(0.0);
+    [[unroll]] for (uint j = 0u; j < 8u; j++)
+        s[j >> 2] += dot(dop_three4(r.q[j >> 2] >> dop_two_shift(j), r.h >> dop_one_shift(j)), x[j]);
+    s -= 4.0 * vec2(dop_sum4(x[0], x[1], x[2], x[3]), dop_sum4(x[4], x[5], x[6], x[7]));
+    uint sc = r.s >> ((r.u & 1u) * 16u);
+    return dop_half(r.d, (r.u >> 3) & 1u) * dot(vec2(dop_s8(sc, 0u), dop_s8(sc, 1u)), s);
+}
+vec4 dop_w4_q3_k(U32 p, uint i, uint aux)
+{
+    uint u = i >> 5, g = aux * 4u + (u >> 5) * 50u, k = u & 31u, j = (i >> 2) & 7u;
+    vec4 v = dop_three4(p.v[u * 2u + (j >> 2)] >> dop_two_shift(j), p.v[g + k] >> dop_one_shift(j));
+    float s = dop_half(p.v[g + 48u + (k >> 4)], (k >> 3) & 1u) * dop_s8(p.v[g + 32u + (k >> 1)], (k & 1u) * 2u + (j >> 2));
+    return s * (v - 4.0);
+}
+
+struct dop_raw_q2_k { uvec2 q; uint s, d, u; };
+dop_raw_q2_k dop_wload_q2_k(U32 p, uint u, uint aux)
+{
+    uint g = aux * 4u + (u >> 5) * 20u, k = u & 31u;
+    return dop_raw_q2_k(U32x2(p).v[u], p.v[g + (k >> 1)], p.v[g + 16u + (k >> 3)], u);
+}
+// Scale and minimum of half h of a unit: nibbles of byte h.
+vec2 dop_scale_min_q2_k(uint s, uint d, uint h)
+{
+    return unpackHalf2x16(d) * vec2(ivec2(uvec2(s >> (h * 8u), s >> (h * 8u + 4u)) & 15u));
+}
+float dop_wdot_q2_k(dop_raw_q2_k r, vec4 x[8])
+{
+    vec2 s = vec2(0.0);
+    [[unroll]] for (uint j = 0u; j < 8u; j++)
+        s[j >> 2] += dot(dop_two4(r.q[j >> 2] >> dop_two_shift(j)), x[j]);
+    uint sc = r.s >> ((r.u & 1u) * 16u);
+    vec2 a = dop_scale_min_q2_k(sc, r.d, 0u), b = dop_scale_min_q2_k(sc, r.d, 1u);
+    return (a.x * s.x + b.x * s.y) -
+           (a.y * dop_sum4(x[0], x[1], x[2], x[3]) + b.y * dop_sum4(x[4], x[5], x[6], x[7]));
+}
+vec4 dop_w4_q2_k(U32 p, uint i, uint aux)
+{
+    uint u = i >> 5, g = aux * 4u + (u >> 5) * 20u, k = u & 31u, j = (i >> 2) & 7u;
+    vec2 s = dop_scale_min_q2_k(p.v[g + (k >> 1)] >> ((k & 1u) * 16u), p.v[g + 16u + (k >> 3)], j >> 2);
+    return s.x * dop_two4(p.v[u * 2u + (j >> 2)] >> dop_two_shift(j)) - s.y;
+}
+
+// --- tables of sixteen levels: iq4_nl, mxfp4 -----------------------------------------------------------------------------
+// Level n of four words of signed bytes.
+float dop_level(uint n, uint a, uint b, uint c, uint d)
+{
+    return dop_s8(n < 8u ? (n < 4u ? a : b) : (n < 12u ? c : d), n & 3u);
+}
+vec4 dop_levels4(uint w, uint a, uint b, uint c, uint d)
+{
+    return vec4(dop_level(w & 15u, a, b, c, d), dop_level((w >> 16) & 15u, a, b, c, d), dop_level((w >> 4) & 15u, a, b, c, d),
+                dop_level((w >> 20) & 15u, a, b, c, d));
+}
+#define DOP_IQ4(w) dop_levels4(w, 0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u)
+#define DOP_E2M1(w) dop_levels4(w, 0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu) // doubled
+
+#define dop_raw_iq4_nl dop_raw_q4_0
+dop_raw_q4_0 dop_wload_iq4_nl(U32 p, uint u, uint aux) { return dop_wload_q4_0(p, u, aux); }
+float dop_wdot_iq4_nl(dop_raw_q4_0 r, vec4 x[8])
+{
+    float s = 0.0;
+    [[unroll]] for (uint j = 0u; j < 8u; j++)
+        s += dot(DOP_IQ4(r.q[j >> 1] >> dop_nib_shift(j)), x[j]);
+    return dop_half(r.d, r.u & 1u) * s;
+}
+vec4 dop_w4_iq4_nl(U32 p, uint i, uint aux)
+{
+    uint u = i >> 5;
+    return dop_half(p.v[aux * 4u + (u >> 1)], u & 1u) * DOP_IQ4(p.v[i >> 3] >> dop_nib_shift(i >> 2));
+}
+
+// 2^(e - 128): half of the exponent that byte u & 3 of w holds, since the levels are doubled.  Exponents 0 and 1 would be
+// subnormal and become 0.
+float dop_e8m0(uint w, uint u)
+{
+    uint e = (w >> ((u & 3u) * 8u)) & 0xffu;
+    return e < 2u ? 0.0 : uintBitsToFloat((e - 1u) << 23);
+}
+struct dop_raw_mxfp4 { uvec4 q; uint e, u; };
+dop_raw_mxfp4 dop_wload_mxfp4(U32 p, uint u, uint aux)
+{
+    return dop_raw_mxfp4(U32x4(p).v[u], p.v[aux * 4u + (u >> 2)], u);
+}
+float dop_wdot_mxfp4(dop_raw_mxfp4 r, vec4 x[8])
+{
+    float s = 0.0;
+    [[unroll]] for (uint j = 0u; j < 8u; j++)
+        s += dot(DOP_E2M1(r.q[j >> 1] >> dop_nib_shift(j)), x[j]);
+    return dop_e8m0(r.e, r.u) * s;
+}
+vec4 dop_w4_mxfp4(U32 p, uint i, uint aux)
+{
+    uint u = i >> 5;
+    return dop_e8m0(p.v[aux * 4u + (u >> 2)], u) * DOP_E2M1(p.v[i >> 3] >> dop_nib_shift(i >> 2));
+}
+
+// --- groups with an f16 scale and zero point: int4_g128, int4_g64, int4_g32 ----------------------------------------------
+struct dop_raw_int4 { uvec4 q; uint dz; };
+float dop_wdot_int4(dop_raw_int4 r, vec4 x[8])
+{
+    vec2 dz = unpackHalf2x16(r.dz);
+    return dz.x * (dop_dot_nib(r.q, x) - dz.y * dop_sum8(x));
+}
+#define DOP_INT4(T, UNITS_LOG2)                                                                              \
+    dop_raw_int4 dop_wload_##T(U32 p, uint u, uint aux)                                                      \
+    {                                                                                                       \
+        return dop_raw_int4(U32x4(p).v[u], p.v[aux * 4u + (u >> UNITS_LOG2)]);                               \
+    }                                                                                                       \
+    float dop_wdot_##T(dop_raw_int4 r, vec4 x[8]) { return dop_wdot_int4(r, x); }                            \
+    vec4 dop_w4_##T(U32 p, uint i, uint aux)                                                                 \
+    {                                                                                                       \
+        vec2 dz = unpackHalf2x16(p.v[aux * 4u + (i >> (5 + UNITS_LOG2))]);                                   \
+        return dz.x * (dop_nib4(p.v[i >> 3] >> dop_nib_shift(i >> 2)) - dz.y);                               \
+    }
+DOP_INT4(int4_g128, 2)
+DOP_INT4(int4_g64, 1)
+DOP_INT4(int4_g32, 0)
+#define dop_raw_int4_g128 dop_raw_int4
+#define dop_raw_int4_g64 dop_raw_int4
+#define dop_raw_int4_g32 dop_raw_int4
+
+// --- single values: matrices are read so only where rows are odd ---------------------------------------------------------
+#define DOP_W1(T) float dop_w1_##T(U32 p, uint i, uint aux) { return dop_w4_##T(p, i & ~3u, aux)[i & 3u]; }
+DOP_W1(q4_0)
+DOP_W1(q4_1)
+DOP_W1(q5_0)
+DOP_W1(q5_1)
+DOP_W1(q8_0)
+DOP_W1(q2_k)
+DOP_W1(q3_k)
+DOP_W1(q4_k)
+DOP_W1(q5_k)
+DOP_W1(q6_k)
+DOP_W1(iq4_nl)
+DOP_W1(mxfp4)
+DOP_W1(int4_g128)
+DOP_W1(int4_g64)
+DOP_W1(int4_g32)
