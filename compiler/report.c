@@ -12,25 +12,62 @@ is_norm_part(dop_op op)
     return op == DOP_OP_row_rms || op == DOP_OP_rmsnorm || op == DOP_OP_row_istd || op == DOP_OP_layernorm;
 }
 
+static bool
+is_attention(dop_op op)
+{
+    return op == DOP_OP_attention || op == DOP_OP_attn_split;
+}
+
+/* By kind of the ops when no combination of them has a name. */
+static const char *
+rule_of_kinds(const dop_graph *g, const dop_fusion_event *e)
+{
+    dop_op p = dop_node_at(g, e->producer)->op, c = dop_node_at(g, e->consumer)->op;
+    dop_reach pr = dop_node_reach(g, e->producer), cr = dop_node_reach(g, e->consumer);
+    bool p_elem = pr == DOP_REACH_ELEM || p == DOP_OP_gather || p == DOP_OP_last_row;
+    bool c_elem = cr == DOP_REACH_ELEM || c == DOP_OP_gather || c == DOP_OP_last_row;
+    bool p_row = pr == DOP_REACH_ROW || pr == DOP_REACH_HEAD || pr == DOP_REACH_DIMS;
+    bool c_row = cr == DOP_REACH_ROW || cr == DOP_REACH_HEAD || cr == DOP_REACH_DIMS;
+    if (is_attention(c))
+        return "prologue+attention";
+    if (is_attention(p) && c_elem)
+        return "attention+element";
+    if (c == DOP_OP_matmul)
+        return p_elem ? "element+matmul" : "row+matmul";
+    if (p == DOP_OP_matmul)
+        return "matmul+element";
+    if (p_elem && c_elem)
+        return "element+element";
+    if (p_elem && c_row)
+        return "element+reduction";
+    if (p_row && c_elem)
+        return "reduction+element";
+    return p_row && c_row ? "reduction+reduction" : e->pass;
+}
+
 const char *
 dop_fusion_rule(const dop_graph *g, const dop_fusion_event *e)
 {
-    dop_op p = dop_node_at(g, e->producer)->op, c = dop_node_at(g, e->consumer)->op;
-    bool act = p == DOP_OP_silu || p == DOP_OP_gelu || p == DOP_OP_gelu_tanh;
+    const dop_node *consumer = dop_node_at(g, e->consumer);
+    dop_op p = dop_node_at(g, e->producer)->op, c = consumer->op;
+    if (strncmp(e->pass, "merge-", 6) == 0)
+        return p == DOP_OP_matmul ? "siblings" : "sibling-rows";
     if (p == DOP_OP_gather && c == DOP_OP_scale)
         return "gather+scale";
     if (p == DOP_OP_silu && c == DOP_OP_mul)
         return "silu+gate";
-    if (act && c == DOP_OP_mul)
+    if ((p == DOP_OP_gelu || p == DOP_OP_gelu_tanh) && c == DOP_OP_mul)
         return "gelu+gate";
     if (p == DOP_OP_add && is_norm_part(c))
         return "residual+rmsnorm";
     if (is_norm_part(p) && c == DOP_OP_mul)
         return "row-statistic";
     if (p == DOP_OP_matmul && c == DOP_OP_add)
+        for (uint32_t i = 0; i < consumer->n_srcs; i++)
+            if (dop_node_at(g, consumer->src[i])->op == DOP_OP_weight)
+                return "matmul+bias";
+    if (p == DOP_OP_matmul && c == DOP_OP_add)
         return "matmul+residual";
-    if (p == DOP_OP_matmul && c == DOP_OP_matmul)
-        return "siblings";
     if (p == DOP_OP_rope && c == DOP_OP_kv_write)
         return "rope+kv-write";
     if (c == DOP_OP_kv_write)
@@ -41,7 +78,7 @@ dop_fusion_rule(const dop_graph *g, const dop_fusion_event *e)
         return "split-kv-combine";
     if (c == DOP_OP_argmax_part)
         return "lm-head+argmax";
-    return e->pass;
+    return rule_of_kinds(g, e);
 }
 
 /* "L12/qkv" becomes "L*qkv" with its slash: the same region of every layer is one row. */
@@ -127,7 +164,8 @@ put_events(const dop_schedule *s, bool fused, dop_buf *out)
                  dop_op_of(dop_node_at(&s->g, e->consumer)->op)->name);
         add_row(&t, key, e->bytes, 0);
     }
-    dop_buf_printf(out, fused ? "  fused: count, bytes of traffic saved, rule\n" : "  refused: count, bytes that a fusion would save, reason\n");
+    dop_buf_printf(out, fused ? "  fused: count, bytes of traffic saved, rule\n"
+                              : "  refused: count, bytes that a fusion would save, reason\n");
     for (uint32_t i = 0; i < t.n; i++)
         dop_buf_printf(out, "    %4u %12llu  %s\n", t.items[i].count, (unsigned long long)t.items[i].a, t.items[i].key);
     free(t.items);
@@ -171,9 +209,9 @@ dop_report_text(const dop_compilation *c, dop_buf *out)
         dop_buf_printf(out,
                        "\n%s: %u ops in %u dispatches and %u barriers, %u dispatches per layer\n"
                        "  bytes per replay: %.2f MiB read, %.3f MiB written; activations %.1f KiB (%.1f unshared)\n",
-                       dop_schedule_name(s), s->n_ops, n, s->placement.n_barriers,
-                       per_layer(s, c->model.arch.n_layers), (double)rd / 1048576, (double)wr / 1048576,
-                       (double)s->placement.scratch / 1024, (double)s->placement.unshared / 1024);
+                       dop_schedule_name(s), s->n_ops, n, s->placement.n_barriers, per_layer(s, c->model.arch.n_layers),
+                       (double)rd / 1048576, (double)wr / 1048576, (double)s->placement.scratch / 1024,
+                       (double)s->placement.unshared / 1024);
         put_regions(s, out);
         put_events(s, true, out);
         put_events(s, false, out);

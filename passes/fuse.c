@@ -159,6 +159,9 @@ dop_fuse_may_epilogue(dop_pass_ctx *cx, const dop_flow *f, dop_region_id produce
     const dop_graph *g = f->g;
     const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
     *out_tpl = p->tpl;
+    *out_reason = DOP_REASON_disabled;
+    if (dop_fuse_disabled(cx, g, producer, consumer))
+        return DOP_OK;
     *out_reason = DOP_REASON_template_limit;
     bool partial = c->tpl == DOP_TPL_argmax && dop_node_at(g, c->nodes[c->n_nodes - 1])->op == DOP_OP_argmax_part;
     if (c->tpl != DOP_TPL_elementwise && c->tpl != DOP_TPL_row && !partial) {
@@ -185,6 +188,11 @@ dop_fuse_may_epilogue(dop_pass_ctx *cx, const dop_flow *f, dop_region_id produce
     default:
         break;
     }
+    if (*out_reason == DOP_REASON_none && p->tpl != DOP_TPL_row &&
+        dop_fuse_registers(g, p, c, p->tpl) > cx->target->registers)
+        *out_reason = DOP_REASON_registers;
+    if (*out_reason == DOP_REASON_none && dop_fuse_too_many_buffers(cx, f, producer, consumer, false))
+        *out_reason = DOP_REASON_arguments;
     if (*out_reason != DOP_REASON_none)
         return DOP_OK;
     bool around = false;
@@ -203,8 +211,7 @@ fits_shared(const dop_target *t, uint32_t len)
 
 /* Is `value` used by region c as the activation side of a matmul, or as an element-wise operand? */
 static dop_reason
-matmul_hole(const dop_pass_ctx *cx, const dop_flow *f, const dop_region *p, dop_region_id producer,
-            const dop_region *c)
+matmul_hole(const dop_pass_ctx *cx, const dop_flow *f, const dop_region *p, dop_region_id producer, const dop_region *c)
 {
     const dop_graph *g = f->g;
     bool combines = false;
@@ -227,8 +234,8 @@ matmul_hole(const dop_pass_ctx *cx, const dop_flow *f, const dop_region *p, dop_
     return DOP_REASON_none;
 }
 
-dop_reason
-dop_fuse_may_prologue(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer)
+static dop_reason
+check_prologue(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer)
 {
     const dop_graph *g = f->g;
     const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
@@ -261,6 +268,21 @@ dop_fuse_may_prologue(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id p
     default:
         return DOP_REASON_template_limit;
     }
+}
+
+dop_reason
+dop_fuse_may_prologue(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer)
+{
+    const dop_graph *g = f->g;
+    const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
+    if (dop_fuse_disabled(cx, g, producer, consumer))
+        return DOP_REASON_disabled;
+    dop_reason why = check_prologue(cx, f, producer, consumer);
+    if (why == DOP_REASON_none && dop_fuse_registers(g, p, c, c->tpl) > cx->target->registers)
+        why = DOP_REASON_registers;
+    if (why == DOP_REASON_none && dop_fuse_too_many_buffers(cx, f, producer, consumer, true))
+        why = DOP_REASON_arguments;
+    return why;
 }
 
 /* Is the value (a statistic) read by anything that the activation of c's matmuls is made of? */
@@ -330,14 +352,31 @@ stage_into_attention(const dop_flow *f, dop_region_id producer, dop_region_id co
     return DOP_REASON_none;
 }
 
+/* Load phases have statistics and rotations; the norms in one piece (without split-norms) and softmax have a template of
+ * their own only. */
+static bool
+can_stage(const dop_graph *g, const dop_region *r)
+{
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
+        dop_op op = dop_node_at(g, r->nodes[i])->op;
+        if (op == DOP_OP_rmsnorm || op == DOP_OP_layernorm || op == DOP_OP_softmax)
+            return false;
+    }
+    return true;
+}
+
 dop_status
 dop_fuse_may_stage(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer,
                    dop_reason *out_reason)
 {
     const dop_graph *g = f->g;
     dop_unit unit;
+    *out_reason = DOP_REASON_disabled;
+    if (dop_fuse_disabled(cx, g, producer, consumer))
+        return DOP_OK;
     *out_reason = DOP_REASON_template_limit;
-    if (g->regions[producer].tpl != DOP_TPL_row || !dop_region_unit(g, &g->regions[producer], &unit))
+    if (g->regions[producer].tpl != DOP_TPL_row || !dop_region_unit(g, &g->regions[producer], &unit) ||
+        !can_stage(g, &g->regions[producer]))
         return DOP_OK;
     switch (g->regions[consumer].tpl) {
     case DOP_TPL_gemv:
@@ -350,6 +389,8 @@ dop_fuse_may_stage(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, 
     default:
         break;
     }
+    if (*out_reason == DOP_REASON_none && dop_fuse_too_many_buffers(cx, f, producer, consumer, false))
+        *out_reason = DOP_REASON_arguments;
     if (*out_reason != DOP_REASON_none)
         return DOP_OK;
     bool around = false;
@@ -361,7 +402,7 @@ dop_fuse_may_stage(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, 
 
 dop_status
 dop_fuse_log(dop_pass_ctx *cx, const dop_graph *g, dop_region_id producer, dop_region_id consumer, const char *pass,
-             dop_reason reason)
+             dop_reason reason, uint32_t dispatches)
 {
     const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
     for (uint32_t i = 0; i < c->n_nodes; i++) {
@@ -370,9 +411,9 @@ dop_fuse_log(dop_pass_ctx *cx, const dop_graph *g, dop_region_id producer, dop_r
             continue;
         for (uint32_t k = 0; k < n->n_srcs; k++) {
             dop_node_id b = dop_node_base(g, n->src[k], NULL);
-            if (!dop_region_has(p, b))
+            if (!dop_region_has(p, b) || dop_region_has(c, b)) /* what c makes itself is no edge between the two */
                 continue;
-            dop_fusion_event e = {b, c->nodes[i], pass, reason, 2 * dop_node_bytes(g, b)};
+            dop_fusion_event e = {b, c->nodes[i], pass, reason, 2 * dop_node_bytes(g, b), dispatches};
             if (n->op == DOP_OP_kv_write || is_statistic(dop_node_at(g, b)->op))
                 e.bytes = dop_node_bytes(g, b);
             if (dop_node_at(g, b)->op == DOP_OP_kv_write)
@@ -380,6 +421,7 @@ dop_fuse_log(dop_pass_ctx *cx, const dop_graph *g, dop_region_id producer, dop_r
             dop_status st = dop_fusion_log_add(cx->log, &e, cx->diag);
             if (st != DOP_OK)
                 return st;
+            dispatches = 0;
         }
     }
     return DOP_OK;

@@ -17,8 +17,17 @@ dop_reason dop_fuse_may_prologue(const dop_pass_ctx *cx, const dop_flow *f, dop_
 dop_status dop_fuse_may_stage(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer,
                               dop_reason *out_reason);
 
-/* Logs a decision about the value that `consumer` reads of `producer`. */
+/* Did a kernel path switch fusion of these two off? */
+bool dop_fuse_disabled(const dop_pass_ctx *cx, const dop_graph *g, dop_region_id a, dop_region_id b);
+/* An estimate of the 32-bit registers that an invocation needs for both regions' code in one, four elements wide. */
+uint32_t dop_fuse_registers(const dop_graph *g, const dop_region *a, const dop_region *b, dop_template tpl);
+
+/* Would one dispatch of both use more buffers than push constants can point at?  prologue: what a makes is not stored. */
+bool dop_fuse_too_many_buffers(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id a, dop_region_id b,
+                               bool prologue);
+
+/* Logs a decision about every value that `consumer` reads of `producer`.  dispatches: that the decision saves. */
 dop_status dop_fuse_log(dop_pass_ctx *cx, const dop_graph *g, dop_region_id producer, dop_region_id consumer,
-                        const char *pass, dop_reason reason);
+                        const char *pass, dop_reason reason, uint32_t dispatches);
 
 #endif

@@ -50,7 +50,7 @@ try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, bool *c
         dop_template tpl;
         dop_status st = dop_fuse_may_epilogue(cx, f, producers[i], r, &why, &tpl);
         if (st == DOP_OK && why != DOP_REASON_none)
-            st = dop_fuse_log(cx, g, producers[i], r, "fuse-epilogue", why);
+            st = dop_fuse_log(cx, g, producers[i], r, "fuse-epilogue", why, 0);
         if (st != DOP_OK)
             return st;
         if (why != DOP_REASON_none)
@@ -63,7 +63,7 @@ try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, bool *c
     }
     if (!best)
         return DOP_OK;
-    dop_status st = dop_fuse_log(cx, g, best, r, "fuse-epilogue", DOP_REASON_none);
+    dop_status st = dop_fuse_log(cx, g, best, r, "fuse-epilogue", DOP_REASON_none, 1);
     if (st == DOP_OK)
         st = dop_region_absorb(g, best, r, best_tpl, false, cx->diag);
     *changed = true;

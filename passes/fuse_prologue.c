@@ -96,9 +96,12 @@ try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, bool *later, dop_region_
     for (uint32_t i = 0; i < g->n_outs; i++)
         if (dop_region_has(reg, dop_node_base(g, g->outs[i], NULL)))
             return DOP_OK; /* a result of the graph has to be stored */
-    dop_reason why = DOP_REASON_none;
-    for (uint32_t i = 0; i < n && why == DOP_REASON_none; i++)
-        why = dop_fuse_may_prologue(cx, f, r, readers[i]);
+    dop_reason why = DOP_REASON_none, each[64];
+    for (uint32_t i = 0; i < n; i++) {
+        each[i] = dop_fuse_may_prologue(cx, f, r, readers[i]);
+        if (why == DOP_REASON_none)
+            why = each[i];
+    }
     dop_status st = DOP_OK;
     if (why == DOP_REASON_none) {
         st = prefers_epilogue(cx, f, later, r, &later[r]);
@@ -107,8 +110,11 @@ try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, bool *later, dop_region_
         if (n > 1 && !recompute_pays(g, reg, n))
             why = DOP_REASON_multiple_readers;
     }
+    /* One reader that cannot take it has it stored for all of them. */
     for (uint32_t i = 0; i < n && st == DOP_OK; i++)
-        st = dop_fuse_log(cx, g, r, readers[i], "fuse-prologue", why);
+        st = dop_fuse_log(cx, g, r, readers[i], "fuse-prologue",
+                          why != DOP_REASON_none && each[i] == DOP_REASON_none ? DOP_REASON_multiple_readers : each[i],
+                          why == DOP_REASON_none && i == 0);
     if (why != DOP_REASON_none)
         return st;
     for (uint32_t i = 0; i < n && st == DOP_OK; i++)

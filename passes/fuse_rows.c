@@ -15,7 +15,7 @@ try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, bool *c
             dop_status st = dop_fuse_may_stage(cx, f, r, c, &why);
             if (st == DOP_OK && (g->regions[c].tpl == DOP_TPL_gemv || g->regions[c].tpl == DOP_TPL_matmul ||
                                  g->regions[c].tpl == DOP_TPL_attention))
-                st = dop_fuse_log(cx, g, r, c, "fuse-rows", why);
+                st = dop_fuse_log(cx, g, r, c, "fuse-rows", why, why == DOP_REASON_none);
             if (st != DOP_OK)
                 return st;
             if (why != DOP_REASON_none)

@@ -27,13 +27,22 @@ dop_pass_merge_rows(dop_pass_ctx *cx, dop_graph *g, bool *changed)
             if (st == DOP_OK)
                 st = dop_flow_path_around(&f, b, a, cx->diag, &ba);
             for (uint32_t i = 0; i < g->regions[a].n_outs; i++)
-                for (uint32_t k = f.first_reader[g->regions[a].outs[i]];
-                     k < f.first_reader[g->regions[a].outs[i] + 1]; k++)
+                for (uint32_t k = f.first_reader[g->regions[a].outs[i]]; k < f.first_reader[g->regions[a].outs[i] + 1];
+                     k++)
                     direct = direct || f.readers[k] == b;
             if (st != DOP_OK || ab || ba || direct)
                 continue;
-            dop_fusion_event e = {g->regions[a].outs[0], g->regions[b].outs[0], "merge-rows", DOP_REASON_none, 0};
+            dop_fusion_event e = {g->regions[a].outs[0], g->regions[b].outs[0], "merge-rows", DOP_REASON_none, 0, 1};
+            if (dop_fuse_disabled(cx, g, a, b)) {
+                e.reason = DOP_REASON_disabled;
+                e.dispatches = 0;
+            } else if (dop_fuse_too_many_buffers(cx, &f, a, b, false)) {
+                e.reason = DOP_REASON_arguments;
+                e.dispatches = 0;
+            }
             st = dop_fusion_log_add(cx->log, &e, cx->diag);
+            if (st == DOP_OK && e.reason != DOP_REASON_none)
+                continue;
             if (st == DOP_OK)
                 st = dop_region_absorb(g, a, b, DOP_TPL_row, false, cx->diag);
             if (st == DOP_OK)

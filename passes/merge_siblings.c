@@ -30,9 +30,22 @@ dop_pass_merge_siblings(dop_pass_ctx *cx, dop_graph *g, bool *changed)
                 st = dop_flow_path_around(&f, b, a, cx->diag, &ba);
             if (st != DOP_OK || ab || ba)
                 continue;
-            dop_fusion_event e = {g->regions[a].nodes[0], g->regions[b].nodes[0], "merge-siblings", DOP_REASON_none,
-                                  dop_node_bytes(g, activation(g, &g->regions[a]))};
+            dop_fusion_event e = {g->regions[a].nodes[0],
+                                  g->regions[b].nodes[0],
+                                  "merge-siblings",
+                                  DOP_REASON_none,
+                                  dop_node_bytes(g, activation(g, &g->regions[a])),
+                                  1};
+            if (dop_fuse_disabled(cx, g, a, b)) {
+                e.reason = DOP_REASON_disabled;
+                e.dispatches = 0;
+            } else if (dop_fuse_too_many_buffers(cx, &f, a, b, false)) {
+                e.reason = DOP_REASON_arguments;
+                e.dispatches = 0;
+            }
             st = dop_fusion_log_add(cx->log, &e, cx->diag);
+            if (st == DOP_OK && e.reason != DOP_REASON_none)
+                continue;
             if (st == DOP_OK)
                 st = dop_region_absorb(g, a, b, g->regions[a].tpl, false, cx->diag);
             if (st == DOP_OK)

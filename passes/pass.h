@@ -32,10 +32,10 @@ typedef struct dop_place {
 } dop_place;
 
 typedef struct dop_placement {
-    dop_place *values;    /* [n_nodes of the graph] */
-    uint64_t scratch;     /* bytes of the scratch slot */
-    uint64_t unshared;    /* bytes without lifetime sharing, for the report */
-    bool *barrier;        /* [n_regions]: a barrier stands before it */
+    dop_place *values; /* [n_nodes of the graph] */
+    uint64_t scratch;  /* bytes of the scratch slot */
+    uint64_t unshared; /* bytes without lifetime sharing, for the report */
+    bool *barrier;     /* [n_regions]: a barrier stands before it */
     uint32_t n_barriers;
 } dop_placement;
 
@@ -46,6 +46,9 @@ typedef struct dop_pass_ctx {
     dop_fusion_log *log;     /* may be NULL */
     dop_placement placement; /* of the graph that ran last */
     uint32_t facts;          /* PF_* that hold now */
+    /* A kernel path may switch fusion off: true means that the two regions stay apart.  NULL: nothing is switched off. */
+    bool (*keep_apart)(void *user, const dop_graph *g, const dop_region *a, const dop_region *b);
+    void *user;
 } dop_pass_ctx;
 
 #define PASS(name, ...) dop_status dop_pass_##name(dop_pass_ctx *cx, dop_graph *g, bool *changed);

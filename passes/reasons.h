@@ -20,7 +20,8 @@ typedef struct dop_fusion_event {
     dop_node_id producer, consumer; /* nodes of the final graph; node ids stay valid while regions move */
     const char *pass;               /* option name of the pass that decided */
     dop_reason reason;              /* none: fused */
-    uint64_t bytes;                 /* of memory traffic per step saved by it */
+    uint64_t bytes;                 /* of memory traffic per step that it saves, or would save */
+    uint32_t dispatches;            /* that it saves; several edges of one fusion: counted at the first */
 } dop_fusion_event;
 
 typedef struct dop_fusion_log {
@@ -30,7 +31,8 @@ typedef struct dop_fusion_log {
 
 void dop_fusion_log_init(dop_fusion_log *log);
 void dop_fusion_log_finish(dop_fusion_log *log);
-/* A later event about the same edge replaces an earlier refusal.  log may be NULL. */
+/* A fusion replaces every refusal of its edge, a refusal the earlier one of the same pass: what is left of an edge is
+ * one fusion, or what each pass that tried had against it.  log may be NULL. */
 dop_status dop_fusion_log_add(dop_fusion_log *log, const dop_fusion_event *e, dop_diag *diag);
 
 #endif

@@ -77,13 +77,27 @@ dop_fusion_log_add(dop_fusion_log *log, const dop_fusion_event *e, dop_diag *dia
         return DOP_OK;
     /* Recent events are the likely ones to be replaced: search backwards, and not far. */
     uint32_t stop = log->n > 4096 ? log->n - 4096 : 0;
+    bool placed = false;
     for (uint32_t i = log->n; i-- > stop;) {
         dop_fusion_event *o = &log->items[i];
-        if (o->producer == e->producer && o->consumer == e->consumer && o->reason != DOP_REASON_none) {
-            *o = *e;
+        if (o->producer != e->producer || o->consumer != e->consumer)
+            continue;
+        if (o->reason == DOP_REASON_none) { /* fused for good: another copy of it changes only what it saves */
+            o->dispatches += e->reason == DOP_REASON_none ? e->dispatches : 0;
             return DOP_OK;
         }
+        if (placed) {
+            memmove(o, o + 1, (log->n - i - 1) * sizeof *o);
+            log->n--;
+        } else if (e->reason == DOP_REASON_none || strcmp(o->pass, e->pass) == 0) {
+            *o = *e;
+            placed = true;
+            if (e->reason != DOP_REASON_none)
+                return DOP_OK;
+        }
     }
+    if (placed)
+        return DOP_OK;
     if (log->n == log->cap) {
         uint32_t cap = log->cap ? log->cap * 2 : 64;
         dop_fusion_event *p = realloc(log->items, cap * sizeof *p);

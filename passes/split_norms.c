@@ -27,13 +27,15 @@ split_layernorm(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 {
     const dop_node *o = dop_node_at(rw->from, old);
     dop_node_id x = rw->map[o->src[0]], w = rw->map[o->src[1]], b = rw->map[o->src[2]], mean, istd, v;
+    dop_want centered = {DOP_TYPE_f32, o->shape}; /* rounding before the second statistic would be an error of it */
     dop_attr eps = {.f = dop_node_f(rw->from, old, DOP_A_eps)};
     dop_want want = {o->type, o->shape};
     dop_status st = dop_rewrite_add(rw, old, "mean", DOP_OP_row_mean, &x, 1, NULL, NULL, &mean);
     if (st == DOP_OK)
-        st = dop_rewrite_add(rw, old, "istd", DOP_OP_row_istd, &x, 1, &eps, NULL, &istd);
+        st = dop_rewrite_add(rw, old, "c", DOP_OP_sub, (dop_node_id[]){x, mean}, 2, NULL, &centered, &v);
+    /* The deviation is the root mean square of what is left without the mean: one chain, hence one row program. */
     if (st == DOP_OK)
-        st = dop_rewrite_add(rw, old, "c", DOP_OP_sub, (dop_node_id[]){x, mean}, 2, NULL, &want, &v);
+        st = dop_rewrite_add(rw, old, "istd", DOP_OP_row_rms, &v, 1, &eps, NULL, &istd);
     if (st == DOP_OK)
         st = dop_rewrite_add(rw, old, "n", DOP_OP_mul, (dop_node_id[]){v, istd}, 2, NULL, &want, &v);
     if (st == DOP_OK)
