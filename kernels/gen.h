@@ -24,15 +24,17 @@ void dop_keys_set(dop_keys *k, const char *key, const char *value);
 void dop_keys_num(dop_gen *gen, dop_keys *k, const char *key, uint32_t value);
 dop_status dop_template_fill(dop_gen *gen, const char *name, const dop_keys *keys, dop_buf *out);
 
-/* A row program: the region's nodes over one vector (a row, or one head), walked by the whole workgroup in as few passes
- * as its reductions allow.  Values are recomputed from memory in each pass; what rotation reads across invocations goes
- * through shared memory. */
+/* A row program: the region's nodes over one vector (a row, or one head), walked by a team of invocations (the whole
+ * workgroup, or one subgroup) in as few passes as its reductions allow.  Values are recomputed from memory in each pass,
+ * a rotary partner's too, so that nothing but sums crosses invocations. */
 typedef struct dop_rowprog {
     const dop_node_id *nodes; /* members, in topological order */
     uint32_t n_nodes;
     uint32_t len;         /* values of the vector */
     const char *t;        /* token */
     const char *unit;     /* unit number, "0u" for whole rows */
+    uint32_t lanes;       /* of the team; 0: the workgroup */
+    const char *lane;     /* number in the team */
     const char *store_if; /* condition on storing region outputs, NULL: always */
     /* Results kept for the code after it: a vector staged in a shared array declared by the caller as
      * `vec4 stage_name[]`, its first value at stage_base, and statistics, which become variables bound in the emitter. */
@@ -41,8 +43,9 @@ typedef struct dop_rowprog {
     uint32_t serial;      /* distinguishes the names of several programs in one kernel */
 } dop_rowprog;
 
-/* Appends statements to `body` and shared declarations to `decls`.  Statistics stay bound in gen->e. */
-void dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *decls, dop_buf *body);
+/* Appends statements to `body`.  Statistics stay bound in gen->e.  A barrier is needed before others read what was
+ * staged or stored. */
+void dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body);
 bool dop_is_statistic(dop_op op);
 bool dop_region_is_out(const dop_region *r, dop_node_id id);
 

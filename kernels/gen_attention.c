@@ -36,55 +36,87 @@ needs_program(const dop_gen *gen, const dop_node_id *nodes, uint32_t n)
     return false;
 }
 
-static void
-load_queries(dop_gen *gen, const attn *a, dop_buf *decls, dop_buf *body)
+/* Cache writes of this step that joined the region; at most k and v. */
+static uint32_t
+find_writes(const dop_gen *gen, const attn *a, dop_node_id *out)
 {
-    dop_emit *e = &gen->e;
-    dop_node_id nodes[64];
-    uint32_t n = cone(gen, a->n->src[0], nodes, 64), n_binds = e->n_binds;
-    if (n && needs_program(gen, nodes, n)) {
-        dop_buf_puts(body, "    for (uint j = 0u; j < R; j++) {\n    uint qh = kvh * G + j;\n");
-        dop_rowprog p = {.nodes = nodes, .n_nodes = n, .len = a->dim, .t = "0u", .unit = "qh",
-                         .staged = a->n->src[0], .stage_name = "dop_q", .stage_base = "j * D", .serial = 0};
-        dop_gen_rowprog(gen, &p, decls, body);
-        dop_buf_puts(body, "    }\n");
-    } else {
-        dop_buf inner = {0};
-        dop_emit_scope(e, &inner, "        ");
-        uint32_t width = dop_emit_wide(e, a->n->src[0]) ? 4 : 1;
-        const char *q = dop_emit_value(e, a->n->src[0], (dop_index){e->g->max_t == 1 ? "0u" : "t", "c"}, width);
-        dop_emit_line(e, width == 4 ? "dop_q[i >> 2] = %s;" : "dop_q[i >> 2][i & 3u] = %s;", q);
-        dop_buf_printf(body,
-                       "    for (uint i = gl_LocalInvocationIndex * %uu; i < R * D; i += WG * %uu) {\n"
-                       "        uint j = i / D, t = min(t0 + j / G, n_tokens - 1u), c = (kvh * G + j %% G) * D + i %% D;\n"
-                       "%s    }\n",
-                       width, width, inner.data ? inner.data : "");
-        dop_buf_finish(&inner);
+    uint32_t n = 0;
+    for (uint32_t s = 1; s <= 2; s++) {
+        dop_node_id w = dop_node_base(gen->e.g, a->n->src[s], NULL);
+        if (dop_node_at(gen->e.g, w)->op == DOP_OP_kv_write && dop_region_has(gen->e.r, w))
+            out[n++] = w;
     }
-    e->n_binds = n_binds;
+    return n;
 }
 
-/* Cache writes of this step that joined the region: by the workgroup whose split holds the position. */
+/* Queries without sums over the head: every invocation makes some values. */
 static void
-write_caches(dop_gen *gen, const attn *a, dop_buf *decls, dop_buf *body)
+load_queries(dop_gen *gen, const attn *a, dop_buf *body)
 {
     dop_emit *e = &gen->e;
-    bool any = false;
-    for (uint32_t s = 1; s <= 2; s++) {
-        dop_node_id w = dop_node_base(e->g, a->n->src[s], NULL), nodes[64];
-        if (dop_node_at(e->g, w)->op != DOP_OP_kv_write || !dop_region_has(e->r, w))
-            continue;
-        uint32_t n = cone(gen, w, nodes, 64), n_binds = e->n_binds;
-        if (!any)
-            dop_buf_puts(body, "    if (hi == pos0 + 1u) {\n");
-        any = true;
-        dop_rowprog p = {.nodes = nodes, .n_nodes = n, .len = a->dim, .t = "0u", .unit = "kvh", .serial = s};
-        dop_gen_rowprog(gen, &p, decls, body);
+    dop_buf inner = {0};
+    dop_emit_scope(e, &inner, "        ");
+    uint32_t width = dop_emit_wide(e, a->n->src[0]) ? 4 : 1;
+    const char *q = dop_emit_value(e, a->n->src[0], (dop_index){e->g->max_t == 1 ? "0u" : "t", "c"}, width);
+    dop_emit_line(e, width == 4 ? "dop_q[i >> 2] = %s;" : "dop_q[i >> 2][i & 3u] = %s;", q);
+    dop_buf_printf(body,
+                   "    for (uint i = gl_LocalInvocationIndex * %uu; i < R * D; i += WG * %uu) {\n"
+                   "        uint j = i / D, t = min(t0 + j / G, n_tokens - 1u), c = (kvh * G + j %% G) * D + i %% D;\n"
+                   "%s    }\n",
+                   width, width, inner.data ? inner.data : "");
+    dop_buf_finish(&inner);
+}
+
+/* Query heads and cache writes as row programs, one subgroup each where there are subgroups.  The workgroup whose split
+ * holds the position writes the caches and reads the rows back itself. */
+static void
+run_programs(dop_gen *gen, const attn *a, dop_buf *body)
+{
+    dop_emit *e = &gen->e;
+    dop_node_id nodes[64], writes[2];
+    bool teams = gen->choice->tile.subgroup;
+    uint32_t n_writes = find_writes(gen, a, writes), n_binds = e->n_binds;
+    uint32_t n = cone(gen, a->n->src[0], nodes, 64);
+    bool queries = n && needs_program(gen, nodes, n);
+    if (!queries)
+        load_queries(gen, a, body);
+    if (!queries && !n_writes)
+        return;
+    dop_rowprog p = {.len = a->dim, .t = "0u", .lanes = teams ? e->target->subgroup : 0, .lane = "lane"};
+    uint32_t first = queries ? a->rows : 0;
+    dop_buf_printf(body, "    uint jobs = %uu%s;\n", first,
+                   n_writes ? dop_emit_str(e, " + (hi == pos0 + 1u ? %uu : 0u)", n_writes) : "");
+    if (teams)
+        dop_buf_puts(body, "    uint lane = gl_LocalInvocationIndex % SG;\n"
+                           "    for (uint j = gl_LocalInvocationIndex / SG; j < jobs; j += TEAMS) {\n");
+    else
+        dop_buf_puts(body, "    for (uint j = 0u; j < jobs; j++) {\n");
+    if (queries) {
+        dop_buf_puts(body, "    if (j < R) {\n    uint unit = kvh * G + j;\n");
+        p.nodes = nodes;
+        p.n_nodes = n;
+        p.unit = "unit";
+        p.staged = a->n->src[0];
+        p.stage_name = "dop_q";
+        p.stage_base = "j * D";
+        dop_gen_rowprog(gen, &p, body);
         e->n_binds = n_binds;
+        dop_buf_puts(body, "    }\n");
     }
-    /* The rows written are read again below by this workgroup alone. */
-    if (any)
-        dop_buf_puts(body, "    memoryBarrierBuffer();\n    barrier();\n    }\n");
+    for (uint32_t w = 0; w < n_writes; w++) {
+        dop_buf_printf(body, "    if (j == %uu) {\n", first + w);
+        p.nodes = nodes;
+        p.n_nodes = cone(gen, writes[w], nodes, 64);
+        p.unit = "kvh";
+        p.staged = 0;
+        p.serial = w + 1;
+        dop_gen_rowprog(gen, &p, body);
+        e->n_binds = n_binds;
+        dop_buf_puts(body, "    }\n");
+    }
+    dop_buf_puts(body, "    }\n");
+    if (n_writes)
+        dop_buf_puts(body, "    memoryBarrierBuffer();\n");
 }
 
 static void
@@ -133,16 +165,16 @@ sink_code(dop_gen *gen, const attn *a)
         return "";
     dop_buf b = {0};
     if (a->splits > 1)
-        dop_buf_puts(&b, "        if (split == 0u) {\n");
+        dop_buf_puts(&b, "                if (split == 0u) {\n");
     else
-        dop_buf_puts(&b, "        {\n");
-    dop_emit_scope(e, &b, "            ");
+        dop_buf_puts(&b, "                {\n");
+    dop_emit_scope(e, &b, "                    ");
     const char *s = dop_emit_value(e, a->n->src[4], (dop_index){"0u", "h"}, 1);
-    dop_emit_line(e, "float top = max(m, %s), fix = exp(m - top);", s);
-    dop_emit_line(e, "sum = sum * fix + exp(%s - top);", s);
-    dop_emit_line(e, "acc[j] *= fix;");
-    dop_emit_line(e, "m = top;");
-    dop_buf_puts(&b, "        }\n");
+    dop_emit_line(e, "float with = max(top, %s), fix = exp(top - with);", s);
+    dop_emit_line(e, "sum = sum * fix + exp(%s - with);", s);
+    dop_emit_line(e, "o *= fix;");
+    dop_emit_line(e, "top = with;");
+    dop_buf_puts(&b, "                }\n");
     const char *text = b.failed ? "" : dop_emit_str(e, "%s", b.data);
     dop_buf_finish(&b);
     return text;
@@ -156,6 +188,28 @@ score_code(dop_gen *gen, const attn *a)
     if (cap > 0)
         return dop_emit_str(e, "%.9g * dop_tanh(s[j] * %.9g)", cap, scale / cap);
     return dop_emit_str(e, "s[j] * %.9g", scale);
+}
+
+/* Products of the loaded part of a K row with all query rows. */
+static const char *
+dot_code(dop_gen *gen, const attn *a, uint32_t step)
+{
+    dop_emit *e = &gen->e;
+    const char *k = dop_emit_arg(e, a->n->src[1], false);
+    dop_type type = dop_node_at(e->g, a->n->src[1])->type;
+    const char *in = "                ";
+    if (step == 8)
+        return dop_emit_str(e,
+                            "%suvec4 kw = U32x4(%s).v[(at + d) >> 3];\n"
+                            "%svec4 k0 = dop_f16x4(kw.xy), k1 = dop_f16x4(kw.zw);\n"
+                            "%sfor (uint j = 0u; j < R; j++)\n"
+                            "%s    s[j] += dot(k0, dop_q[(j * D + d) >> 2]) + dot(k1, dop_q[((j * D + d) >> 2) + 1u]);\n",
+                            in, k, in, in, in);
+    return dop_emit_str(e,
+                        "%svec4 k = dop_ld4_%s(%s, at + d);\n"
+                        "%sfor (uint j = 0u; j < R; j++)\n"
+                        "%s    s[j] += dot(k, dop_q[(j * D + d) >> 2]);\n",
+                        in, dop_type_of(type)->name, k, in, in);
 }
 
 dop_status
@@ -181,12 +235,15 @@ dop_gen_attention(dop_gen *gen)
     dop_keys keys = {0};
     dop_buf decls = {0}, prologue = {0}, store = {0};
     dop_buf_printf(&decls, "#define SPLITS %u\n", a.splits);
-    load_queries(gen, &a, &decls, &prologue);
-    write_caches(gen, &a, &decls, &prologue);
+    a.rows = a.group * tile->bq;
+    run_programs(gen, &a, &prologue);
     store_rows(gen, &a, &store);
-    const char *kt = dop_type_of(k->type)->name, *vt = dop_type_of(dop_node_at(g, a.n->src[2])->type)->name;
-    uint32_t rows = a.group * tile->bq;
-    gen->shared += (rows * a.dim + rows * tile->wg + 2 * rows + tile->wg * 4) * 4;
+    const char *vt = dop_type_of(dop_node_at(g, a.n->src[2])->type)->name;
+    uint32_t step = k->type == DOP_TYPE_f16 && a.dim % 8 == 0 ? 8 : 4;
+    /* Rows whose sums meet at once: as many as a quarter of the shared memory takes. */
+    uint32_t batch = e->target->shared_bytes / 4 / (tile->wg * 16);
+    batch = batch < 1 ? 1 : batch > a.rows ? a.rows : batch;
+    gen->shared += (a.rows * a.dim + a.rows * tile->wg + batch * tile->wg * 4 + a.rows * tile->wg / 8) * 4;
     dop_keys_num(gen, &keys, "D", a.dim);
     dop_keys_num(gen, &keys, "G", a.group);
     dop_keys_num(gen, &keys, "BQ", tile->bq);
@@ -194,7 +251,9 @@ dop_gen_attention(dop_gen *gen)
     dop_keys_num(gen, &keys, "WINDOW", (uint32_t)dop_node_i(g, a.id, DOP_A_window));
     dop_keys_set(&keys, "POS", dop_emit_str(e, "%s.pos", dop_emit_step(e)));
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
-    dop_keys_set(&keys, "LOAD_K", dop_emit_str(e, "dop_ld4_%s(%s, at + d)", kt, dop_emit_arg(e, a.n->src[1], false)));
+    dop_keys_num(gen, &keys, "BATCH", batch);
+    dop_keys_num(gen, &keys, "STEP", step);
+    dop_keys_set(&keys, "DOT_K", dot_code(gen, &a, step));
     dop_keys_set(&keys, "LOAD_V", dop_emit_str(e, "dop_ld4_%s(%s, at)", vt, dop_emit_arg(e, a.n->src[2], false)));
     dop_keys_set(&keys, "SCORE", score_code(gen, &a));
     dop_keys_set(&keys, "SINK", sink_code(gen, &a));

@@ -139,7 +139,8 @@ stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, dop_buf *decl
                         .store_if = "gl_WorkGroupID.x == 0u", .staged = p->act, .stage_name = "dop_x",
                         .stage_base = "0u"};
     uint32_t n_binds = e->n_binds;
-    dop_gen_rowprog(gen, &prog, decls, body);
+    dop_gen_rowprog(gen, &prog, body);
+    dop_buf_puts(body, "    barrier();\n");
     for (uint32_t i = 0; i < p->n_stats; i++)
         dop_buf_printf(body, "    dop_stat%u = %s;\n", i, dop_emit_value(e, p->stats[i], (dop_index){"0u", "0u"}, 1));
     e->n_binds = n_binds;
@@ -182,29 +183,51 @@ load_activation(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf 
     dop_buf_finish(&inner);
 }
 
-/* Loads of UNROLL steps for every row and matrix, all issued before the first product. */
+/* The function that loads UNROLL steps for every row and matrix, and the arrays it fills. */
 static void
-emit_loads(dop_gen *gen, const dop_part *part, uint32_t units, dop_buf *out)
+emit_fetch(dop_gen *gen, const dop_part *part, uint32_t index, uint32_t units, dop_buf *fetch, dop_buf *raw)
 {
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
     const dop_tile *tile = &gen->choice->tile;
+    dop_buf body = {0};
+    dop_buf_printf(fetch, "void dop_fetch%u(uint row, uint u", index);
     for (uint32_t m = 0; m < part->n_mats; m++) {
         dop_node_id w = dop_node_at(g, part->mats[m])->src[1];
         dop_type type = dop_node_at(g, w)->type;
         const dop_weight_type *wt = dop_weight_type_of(type);
         uint32_t steps = part->unit / wt->unit, per_row = dop_row_values(g, w) / wt->unit;
+        uint32_t count = tile->unroll * tile->rows * steps;
         const char *a = dop_emit_arg(e, w, false), *aux = dop_emit_weight(e, w), *name = dop_type_of(type)->name;
-        dop_buf_printf(out, "            dop_raw_%s q%u[%u];\n", name, m, tile->unroll * tile->rows * steps);
-        dop_buf_printf(out, "            [[unroll]] for (uint i = 0u; i < %uu; i++) {\n", tile->unroll * tile->rows);
-        dop_buf_printf(out, "                uint v = min(u + i / %uu * LANES, %uu);\n", tile->rows, units - 1);
+        dop_buf_printf(fetch, ", out dop_raw_%s q%u[%u]", name, m, count);
+        dop_buf_printf(raw, "        dop_raw_%s q%u[%u], n%u[%u];\n", name, m, count, m, count);
         for (uint32_t s = 0; s < steps; s++)
-            dop_buf_printf(out,
-                           "                q%u[i * %uu + %uu] = dop_wload_%s(%s, min(row + i %% %uu, %uu) * %uu + "
+            dop_buf_printf(&body,
+                           "        q%u[i * %uu + %uu] = dop_wload_%s(%s, min(row + i %% %uu, %uu) * %uu + "
                            "min(v * %uu + %uu, %uu), %s);\n",
                            m, steps, s, name, a, tile->rows, part->rows - 1, per_row, steps, s, per_row - 1, aux);
-        dop_buf_puts(out, "            }\n");
     }
+    dop_buf_printf(fetch,
+                   ")\n{\n    [[unroll]] for (uint i = 0u; i < %uu; i++) {\n"
+                   "        uint v = min(u + i / %uu * LANES, %uu);\n%s    }\n}\n",
+                   tile->unroll * tile->rows, tile->rows, units - 1, body.data ? body.data : "");
+    dop_buf_finish(&body);
+}
+
+/* ", q0, q1" or ", n0, n1": the arrays as arguments; "q0 = n0; ..." as statements. */
+static const char *
+raw_list(dop_gen *gen, const dop_part *part, const char *format)
+{
+    dop_buf b = {0};
+    for (uint32_t m = 0; m < part->n_mats; m++)
+        for (const char *p = format; *p; p++)
+            if (*p == '#')
+                dop_buf_printf(&b, "%u", m);
+            else
+                dop_buf_append(&b, p, 1);
+    const char *text = dop_emit_str(&gen->e, "%s", b.data ? b.data : "");
+    dop_buf_finish(&b);
+    return text;
 }
 
 /* Products of step j's activations with what was loaded for it. */
@@ -291,7 +314,7 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
     const dop_tile *tile = &gen->choice->tile;
     uint32_t per_wg = tile->wg / tile->lanes * tile->rows, n_binds = e->n_binds;
     dop_keys keys = {0};
-    dop_buf load = {0}, loads = {0}, dots = {0}, store = {0}, end = {0}, init = {0}, done = {0};
+    dop_buf load = {0}, fetch = {0}, raw = {0}, dots = {0}, store = {0}, end = {0}, init = {0}, done = {0};
     for (uint32_t i = 0; i < p->n_stats; i++)
         dop_emit_bind(e, p->stats[i], dop_emit_str(e, "dop_stat%u", i), false, NULL);
     for (uint32_t i = 0; i < p->n_stats && !p->staged; i++) {
@@ -320,13 +343,17 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
         dop_keys_set(&keys, "STRIDE", dop_emit_str(e, "%uu", n_wg * per_wg));
     }
     load_activation(gen, p, part, &load);
-    emit_loads(gen, part, dop_div_up_u32(p->k, part->unit), &loads);
+    emit_fetch(gen, part, index, dop_div_up_u32(p->k, part->unit), &fetch, &raw);
     emit_dots(gen, part, &dots);
     emit_store(gen, part, &store);
     dop_keys_set(&keys, "STATS_INIT", init.data ? init.data : "");
     dop_keys_set(&keys, "STATS_DONE", done.data ? done.data : "");
     dop_keys_set(&keys, "LOAD", load.data ? load.data : "");
-    dop_keys_set(&keys, "LOADS", loads.data ? loads.data : "");
+    dop_keys_set(&keys, "FETCH", fetch.data ? fetch.data : "");
+    dop_keys_set(&keys, "RAW", raw.data ? raw.data : "");
+    dop_keys_set(&keys, "Q", raw_list(gen, part, ", q#"));
+    dop_keys_set(&keys, "NEXT", raw_list(gen, part, ", n#"));
+    dop_keys_set(&keys, "SHIFT", raw_list(gen, part, " q# = n#;"));
     dop_keys_num(gen, &keys, "UNROLL", tile->unroll);
     dop_keys_set(&keys, "DOTS", dots.data ? dots.data : "");
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");
@@ -334,7 +361,8 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
     dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "gemv_part.glsl", &keys, out) : e->status;
     e->n_binds = n_binds;
     dop_buf_finish(&load);
-    dop_buf_finish(&loads);
+    dop_buf_finish(&fetch);
+    dop_buf_finish(&raw);
     dop_buf_finish(&dots);
     dop_buf_finish(&store);
     dop_buf_finish(&end);

@@ -29,8 +29,7 @@ index_of(const dop_rowprog *p, dop_node_id id)
     return -1;
 }
 
-/* Pass in which an expression can be evaluated: after every statistic it reads, and after the rows that rotation reads
- * across invocations were written to shared memory. */
+/* Pass in which an expression can be evaluated: after every statistic it reads. */
 static uint32_t
 level_of(const dop_gen *gen, const dop_rowprog *p, const uint32_t *level, dop_node_id id)
 {
@@ -38,13 +37,6 @@ level_of(const dop_gen *gen, const dop_rowprog *p, const uint32_t *level, dop_no
     id = dop_node_base(g, id, NULL);
     int at = index_of(p, id);
     return at < 0 ? 0 : level[at];
-}
-
-static bool
-needs_shared(const dop_gen *gen, const dop_rowprog *p, dop_node_id rope)
-{
-    dop_node_id x = dop_node_base(gen->e.g, dop_node_at(gen->e.g, rope)->src[0], NULL);
-    return index_of(p, x) >= 0;
 }
 
 /* Level of each member; norms that were not split count as a statistic and a product. */
@@ -63,8 +55,7 @@ assign_levels(const dop_gen *gen, const dop_rowprog *p, uint32_t *level)
                 x++;
             l = x > l ? x : l;
         }
-        if (n->op == DOP_OP_rmsnorm || n->op == DOP_OP_layernorm || n->op == DOP_OP_softmax ||
-            (n->op == DOP_OP_rope && needs_shared(gen, p, p->nodes[i])))
+        if (n->op == DOP_OP_rmsnorm || n->op == DOP_OP_layernorm || n->op == DOP_OP_softmax)
             l++;
         level[i] = l;
         top = l > top ? l : top;
@@ -76,7 +67,8 @@ typedef struct pass {
     dop_gen *gen;
     const dop_rowprog *p;
     uint32_t level, width, serial;
-    dop_buf *decls, *before, *loop, *after;
+    const char *sum; /* function that sums over the team */
+    dop_buf *before, *loop, *after;
     dop_index ix;
 } pass;
 
@@ -106,25 +98,18 @@ statistic(pass *s, dop_op op, dop_node_id x, const char *name, double eps)
         dop_emit_line(e, "%s_a += dop_sum(%s - %s_0);", name, v, name);
         dop_emit_line(e, "%s_b += dop_sumsq(%s - %s_0);", name, v, name);
         dop_buf_printf(s->after,
-                       "    %s_a = dop_wg_sum(%s_a) / %u.0;\n"
-                       "    float %s = inversesqrt(max(dop_wg_sum(%s_b) / %u.0 - %s_a * %s_a, 0.0) + %.9g);\n",
-                       name, name, s->p->len, name, name, s->p->len, name, name, eps);
+                       "    %s_a = %s(%s_a) / %u.0;\n"
+                       "    float %s = inversesqrt(max(%s(%s_b) / %u.0 - %s_a * %s_a, 0.0) + %.9g);\n",
+                       name, s->sum, name, s->p->len, name, s->sum, name, s->p->len, name, name, eps);
         return;
     }
     dop_buf_printf(s->before, "    float %s_a = 0.0;\n", name);
     dop_emit_line(e, "%s_a += %s(%s);", name, sq ? "dop_sumsq" : "dop_sum", v);
     if (sq)
-        dop_buf_printf(s->after, "    float %s = inversesqrt(dop_wg_sum(%s_a) / %u.0 + %.9g);\n", name, name, s->p->len,
-                       eps);
+        dop_buf_printf(s->after, "    float %s = inversesqrt(%s(%s_a) / %u.0 + %.9g);\n", name, s->sum, name,
+                       s->p->len, eps);
     else
-        dop_buf_printf(s->after, "    float %s = dop_wg_sum(%s_a) / %u.0;\n", name, name, s->p->len);
-}
-
-static const char *
-component(uint32_t width, uint32_t k)
-{
-    static const char *const names[] = {".x", ".y", ".z", ".w"};
-    return width == 4 ? names[k] : "";
+        dop_buf_printf(s->after, "    float %s = %s(%s_a) / %u.0;\n", name, s->sum, name, s->p->len);
 }
 
 static const char *
@@ -148,14 +133,6 @@ visit_member(pass *s, uint32_t i, const uint32_t *level)
     if (n->op == DOP_OP_layernorm && level[i] == s->level + 1) {
         statistic(s, DOP_OP_row_mean, n->src[0], stat_name(s, id, "m"), 0);
         statistic(s, DOP_OP_row_istd, n->src[0], stat_name(s, id, ""), dop_node_f(g, id, DOP_A_eps));
-    }
-    if (n->op == DOP_OP_rope && level[i] == s->level + 1 && needs_shared(s->gen, s->p, id)) {
-        dop_node_id x = dop_node_base(g, n->src[0], NULL);
-        const char *v = dop_emit_value(e, x, s->ix, s->width), *name = stat_name(s, x, "sh");
-        dop_buf_printf(s->decls, "shared float %s[%u];\n", name, s->p->len);
-        s->gen->shared += s->p->len * 4;
-        for (uint32_t k = 0; k < s->width; k++)
-            dop_emit_line(e, "%s[i + %uu] = %s%s;", name, k, v, component(s->width, k));
     }
 }
 
@@ -228,7 +205,7 @@ store_statistics(pass *s, const uint32_t *level, dop_buf *body)
         dop_emit_bind(e, id, stat_name(s, id, ""), false, NULL);
         if (!dop_region_is_out(e->r, id))
             continue;
-        dop_buf_printf(body, "    if (gl_LocalInvocationIndex == 0u%s%s) {\n", s->p->store_if ? " && " : "",
+        dop_buf_printf(body, "    if (%s == 0u%s%s) {\n", s->p->lanes ? s->p->lane : "gl_LocalInvocationIndex", s->p->store_if ? " && " : "",
                        s->p->store_if ? s->p->store_if : "");
         dop_emit_scope(e, body, "        ");
         dop_emit_store(e, id, (dop_index){s->p->t, s->p->unit}, 1, stat_name(s, id, ""));
@@ -250,7 +227,7 @@ whole_program_wide(const dop_gen *gen, const dop_rowprog *p)
 }
 
 void
-dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *decls, dop_buf *body)
+dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body)
 {
     dop_emit *e = &gen->e;
     uint32_t level[MAX_PROG] = {0};
@@ -269,27 +246,19 @@ dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *decls, dop_buf *bod
     for (uint32_t l = 0; l <= top && e->status == DOP_OK; l++) {
         dop_buf before = {0}, loop = {0}, after = {0};
         uint32_t n_binds = e->n_binds;
-        pass s = {gen, p, l, width, p->serial, decls, &before, &loop, &after, {p->t, NULL}};
+        pass s = {gen, p, l, width, p->serial, p->lanes ? "subgroupAdd" : "dop_wg_sum", &before, &loop, &after,
+                  {p->t, NULL}};
         s.ix.c = strcmp(p->unit, "0u") == 0 ? "i" : dop_emit_str(e, "(%s * %uu + i)", p->unit, p->len);
-        /* Rows that rotation reads in this pass were staged by the one before. */
-        for (uint32_t i = 0; i < p->n_nodes; i++) {
-            const dop_node *n = dop_node_at(e->g, p->nodes[i]);
-            if (n->op == DOP_OP_rope && level[i] == l && needs_shared(gen, p, p->nodes[i])) {
-                dop_node_id x = dop_node_base(e->g, n->src[0], NULL);
-                dop_emit_bind(e, x, stat_name(&s, x, "sh"), true,
-                              strcmp(p->unit, "0u") == 0 ? NULL : dop_emit_str(e, "%s * %uu", p->unit, p->len));
-            }
-        }
         dop_emit_scope(e, &loop, "        ");
         emit_pass(&s, level, top);
         if (before.data)
             dop_buf_puts(body, before.data);
         if (loop.data) {
-            dop_buf_printf(body, "    for (uint i = gl_LocalInvocationIndex * %uu; i < %uu; i += WG * %uu) {\n%s    }\n",
-                           width, p->len, width, loop.data);
+            dop_buf_printf(body, "    for (uint i = %s * %uu; i < %uu; i += %s * %uu) {\n%s    }\n",
+                           p->lanes ? p->lane : "gl_LocalInvocationIndex", width, p->len,
+                           p->lanes ? dop_emit_str(e, "%uu", p->lanes) : "WG", width, loop.data);
             if (after.data)
                 dop_buf_puts(body, after.data);
-            dop_buf_puts(body, "    barrier();\n");
         }
         e->n_binds = n_binds;
         store_statistics(&s, level, body);
@@ -305,7 +274,7 @@ dop_gen_row(dop_gen *gen)
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
     const dop_region *r = e->r;
-    dop_buf decls = {0}, body = {0};
+    dop_buf body = {0};
     dop_keys keys = {0};
     uint32_t first_unit = 0;
     bool done[MAX_PROG] = {false};
@@ -336,7 +305,7 @@ dop_gen_row(dop_gen *gen)
         dop_rowprog p = {.nodes = nodes, .n_nodes = n, .len = len, .t = tokens ? "t" : "0u", .unit = unit,
                          .serial = serial++};
         uint32_t n_binds = e->n_binds;
-        dop_gen_rowprog(gen, &p, &decls, &body);
+        dop_gen_rowprog(gen, &p, &body);
         e->n_binds = n_binds;
         dop_buf_puts(&body, "    }\n");
         first_unit += units;
@@ -344,11 +313,9 @@ dop_gen_row(dop_gen *gen)
     gen->grid[0] = first_unit;
     gen->grid[1] = tokens ? g->max_t : 1;
     gen->grid[2] = 1;
-    dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
     dop_keys_set(&keys, "N_TOKENS", tokens ? dop_emit_n_tokens(e) : "1u");
     dop_keys_set(&keys, "BODY", body.data);
     dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "row.glsl", &keys, &gen->main) : e->status;
-    dop_buf_finish(&decls);
     dop_buf_finish(&body);
     return st;
 }

@@ -133,7 +133,7 @@ tile_attention(const dop_graph *g, const dop_region *r, const dop_target *t, dop
     if (tile->bq > g->max_t)
         tile->bq = g->max_t;
     /* queries, scores and the final sums share the workgroup's memory */
-    while (tile->bq > 1 && (group * tile->bq * (dim + tile->wg + 2) + tile->wg * 5) * 4 > t->shared_bytes)
+    while (tile->bq > 1 && (group * tile->bq * (dim + tile->wg + tile->wg / 8) + tile->wg * 6) * 4 > t->shared_bytes / 4 * 3)
         tile->bq /= 2;
 }
 

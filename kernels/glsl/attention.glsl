@@ -8,12 +8,49 @@
 #define KV ${KV}u
 #define LANES_D (D / 4u)
 #define SHARES (WG / LANES_D)
+#define TEAMS (WG / SG)
+#define BATCH ${BATCH}u // rows whose sums meet in shared memory at once
 shared vec4 dop_q[R * D / 4u];
 shared float dop_s[R * WG];
-shared float dop_m[R];
-shared float dop_l[R];
-shared vec4 dop_acc[SHARES * LANES_D];
+shared vec4 dop_acc[BATCH * SHARES * LANES_D];
+#if SG > 1
+shared float dop_part[R * TEAMS];
+#endif
 ${DECLS}
+// Largest of s[j] over the workgroup, for all rows at once.
+void dop_rows_max(inout float s[R])
+{
+#if SG > 1
+    for (uint j = 0u; j < R; j++)
+        s[j] = subgroupMax(s[j]);
+    if (TEAMS > 1u) {
+        barrier();
+        if (gl_LocalInvocationIndex % SG == 0u)
+            for (uint j = 0u; j < R; j++)
+                dop_part[j * TEAMS + gl_LocalInvocationIndex / SG] = s[j];
+        barrier();
+        for (uint j = 0u; j < R; j++)
+            for (uint i = 0u; i < TEAMS; i++)
+                s[j] = max(s[j], dop_part[j * TEAMS + i]);
+    }
+#else
+    barrier();
+    for (uint j = 0u; j < R; j++)
+        dop_s[j * WG + gl_LocalInvocationIndex] = s[j];
+    for (uint n = WG / 2u; n > 0u; n /= 2u) {
+        barrier();
+        if (gl_LocalInvocationIndex < n)
+            for (uint j = 0u; j < R; j++)
+                dop_s[j * WG + gl_LocalInvocationIndex] =
+                    max(dop_s[j * WG + gl_LocalInvocationIndex], dop_s[j * WG + gl_LocalInvocationIndex + n]);
+    }
+    barrier();
+    for (uint j = 0u; j < R; j++)
+        s[j] = dop_s[j * WG];
+    barrier();
+#endif
+}
+
 void dop_store_row(uint t, uint h, uint d, vec4 o, float m, float l, uint split)
 {
 ${STORE}}
@@ -35,46 +72,41 @@ void main()
     if (lo >= hi)
         return;
 #endif
-${PROLOGUE}    for (uint j = gl_LocalInvocationIndex; j < R; j += WG) {
-        dop_m[j] = -1e30;
-        dop_l[j] = 0.0;
-    }
-    vec4 acc[R];
-    float l[R];
+${PROLOGUE}    vec4 acc[R];
+    float l[R], m[R];
     for (uint j = 0u; j < R; j++) {
         acc[j] = vec4(0.0);
         l[j] = 0.0;
+        m[j] = -1e30;
     }
     uint d4 = gl_LocalInvocationIndex % LANES_D, share = gl_LocalInvocationIndex / LANES_D;
     barrier();
     for (uint base = lo; base < hi; base += WG) {
         uint p = base + gl_LocalInvocationIndex;
-        float s[R];
+        float s[R], top[R];
         for (uint j = 0u; j < R; j++)
             s[j] = 0.0;
         if (p < hi) {
             uint at = (p * KV + kvh) * D;
-            for (uint d = 0u; d < D; d += 4u) {
-                vec4 k = ${LOAD_K};
-                for (uint j = 0u; j < R; j++)
-                    s[j] += dot(k, dop_q[(j * D + d) >> 2]);
-            }
+            for (uint d = 0u; d < D; d += ${STEP}u) {
+${DOT_K}            }
         }
         for (uint j = 0u; j < R; j++) {
             uint pq = pos0 + j / G; // this row's own position
             float x = ${SCORE};
             bool seen = p < hi && p <= pq && (${WINDOW}u == 0u || p + ${WINDOW}u > pq);
             s[j] = seen ? x : -1e30;
-            float m_old = dop_m[j];
-            float m = max(m_old, dop_wg_max(s[j]));
-            float e = seen ? exp(s[j] - m) : 0.0;
-            float fix = exp(m_old - m);
+            top[j] = s[j];
+        }
+        dop_rows_max(top);
+        for (uint j = 0u; j < R; j++) {
+            float t = max(m[j], top[j]), fix = exp(m[j] - t);
+            // A row that sees nothing here has only -1e30: its weights are zero, not exp(0).
+            float e = s[j] > -1e29 ? exp(s[j] - t) : 0.0;
             dop_s[j * WG + gl_LocalInvocationIndex] = e;
             l[j] = l[j] * fix + e;
             acc[j] *= fix;
-            barrier();
-            if (gl_LocalInvocationIndex == 0u)
-                dop_m[j] = m;
+            m[j] = t;
         }
         barrier();
         if (share < SHARES) {
@@ -88,19 +120,29 @@ ${PROLOGUE}    for (uint j = gl_LocalInvocationIndex; j < R; j += WG) {
         }
         barrier();
     }
-    for (uint j = 0u; j < R; j++) {
-        uint t = t0 + j / G, h = kvh * G + j % G;
-        float sum = dop_wg_sum(l[j]);
-        float m = dop_m[j];
-${SINK}        barrier();
+    // Sums of the weights: through the memory of the scores, which nobody reads any more.
+    for (uint j = 0u; j < R; j++)
+        dop_s[j * WG + gl_LocalInvocationIndex] = l[j];
+    for (uint j0 = 0u; j0 < R; j0 += BATCH) {
         if (share < SHARES)
-            dop_acc[share * LANES_D + d4] = acc[j];
+            for (uint j = 0u; j < min(BATCH, R - j0); j++)
+                dop_acc[(j * SHARES + share) * LANES_D + d4] = acc[j0 + j];
         barrier();
-        if (share == 0u && t < n_tokens) {
-            vec4 o = dop_acc[d4];
-            for (uint i = 1u; i < SHARES; i++)
-                o += dop_acc[i * LANES_D + d4];
-            dop_store_row(t, h, d4 * 4u, o, m, sum, split);
+        for (uint i = gl_LocalInvocationIndex; i < min(BATCH, R - j0) * LANES_D; i += WG) {
+            uint j = j0 + i / LANES_D, d = i % LANES_D;
+            uint t = t0 + j / G, h = kvh * G + j % G;
+            if (t < n_tokens) {
+                float sum = 0.0, top = m[0];
+                for (uint k = 1u; k < R; k++)
+                    top = k == j ? m[k] : top;
+                for (uint k = 0u; k < WG; k++)
+                    sum += dop_s[j * WG + k];
+                vec4 o = vec4(0.0);
+                for (uint k = 0u; k < SHARES; k++)
+                    o += dop_acc[((j - j0) * SHARES + k) * LANES_D + d];
+${SINK}                dop_store_row(t, h, d * 4u, o, top, sum, split);
+            }
         }
+        barrier();
     }
 }

@@ -39,8 +39,11 @@ float dop_team_sum(float x)
 #else
 float dop_team_sum(float x) { return x; }
 #endif
+void dop_prologue()
+{
+${PROLOGUE}}
 ${PARTS}
 void main()
 {
-${PROLOGUE}    uint wg = gl_WorkGroupID.x;
+    uint wg = gl_WorkGroupID.x;
 ${CALLS}}

@@ -1,5 +1,4 @@
 // One workgroup walks over one unit (a row, or one head of a row) of one token.
-${DECLS}
 void main()
 {
     uint t = gl_WorkGroupID.y, unit = gl_WorkGroupID.x;
