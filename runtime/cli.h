@@ -31,10 +31,11 @@ typedef struct dop_cli {
     const char *bench_prompts, *bench_gens, *bench_depths, *bench_output;
     uint32_t bench_rounds; /* 0: 5 */
     double bench_floor;
+    const char *profile;
     /* text without a device */
     const char *tokenizer, *tokenize, *detokenize, *render_chat;
     /* about */
-    bool bench, check, info, disasm, json, quiet, verbose, help, version;
+    bool bench, trace_kernels, check, info, disasm, json, quiet, verbose, help, version;
 
     dop_texts plans;
     const char *cache_dir; /* owned by main: the one thing that comes from the environment */
@@ -56,6 +57,8 @@ dop_mode_fn dop_mode_render_chat; /* cli_chat.c */
 dop_mode_fn dop_mode_converse;    /* cli_converse.c: -i */
 dop_mode_fn dop_mode_check;       /* check.c */
 dop_mode_fn dop_mode_bench;       /* cli_bench.c */
+dop_mode_fn dop_mode_profile;     /* cli_profile.c */
+dop_mode_fn dop_mode_trace;
 
 /* cli_common.c */
 /* The one plan of the command line. */

@@ -55,6 +55,9 @@ static const dop_option options[] = {
     OPT(0, "ppl", TEXT, ppl, "FILE", "perplexity of a text, one JSON line"),
     NUM(0, "ppl-ctx", COUNT, ppl_ctx, "N", "window of --ppl in tokens (default: the context)", 2, UINT32_MAX - 1),
     OPT(0, "bench", FLAG, bench, NULL, "speed of one or several plans; -p and -n are lists then: see below"),
+    OPT(0, "profile", TEXT, profile, "FILE",
+        "time of every dispatch: table, and a timeline as FILE.html or trace events as FILE.json"),
+    OPT(0, "trace-kernels", FLAG, trace_kernels, NULL, "one line per dispatch: op, layer, shape, variant, why"),
     OPT(0, "info", FLAG, info, NULL, "what the plan holds and needs"),
     OPT(0, "disasm", FLAG, disasm, NULL, "the plan's dispatches as text"),
     OPT(0, "check", FLAG, check, NULL, "every kernel on random inputs against the reference, on this device"),
@@ -112,6 +115,10 @@ choose_mode(const dop_cli *cli)
         return dop_mode_list_devices;
     if (cli->bench)
         return dop_mode_bench;
+    if (cli->profile)
+        return dop_mode_profile;
+    if (cli->trace_kernels)
+        return dop_mode_trace;
     if (cli->info)
         return dop_mode_info;
     if (cli->disasm)

@@ -247,9 +247,19 @@ dop_replay_submit(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t
     VkCommandBuffer commands[DOP_REPLAY_MAX_TIMES];
     if (times == 0 || times > DOP_REPLAY_MAX_TIMES)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "%u steps in one submission", times);
-    for (uint32_t i = 0; i < times; i++)
+    const dop_replay_observer *o = replay->observer;
+    for (uint32_t i = 0; i < times; i++) {
         commands[i] = replay->commands[schedule * DOP_N_FORMS + form];
-    return submit(replay, commands, times, diag, out_ticket);
+        dop_status st = o ? o->commands(o->user, schedule, form, replay->submitted + 1, diag, &commands[i]) : DOP_OK;
+        if (st != DOP_OK)
+            return st;
+    }
+    if (o)
+        o->begin(o->user, "submit");
+    dop_status st = submit(replay, commands, times, diag, out_ticket);
+    if (o)
+        o->end(o->user);
+    return st;
 }
 
 dop_status
@@ -261,7 +271,13 @@ dop_replay_clear(dop_replay *replay, bool all, dop_diag *diag, uint64_t *out_tic
 dop_status
 dop_replay_wait(dop_replay *replay, uint64_t ticket, dop_diag *diag)
 {
-    return dop_device_wait(replay->device, replay->timeline, ticket, diag);
+    const dop_replay_observer *o = replay->observer;
+    if (o)
+        o->begin(o->user, "wait");
+    dop_status st = dop_device_wait(replay->device, replay->timeline, ticket, diag);
+    if (o)
+        o->end(o->user);
+    return st;
 }
 
 bool

@@ -15,6 +15,17 @@ typedef enum dop_form {
     DOP_N_FORMS
 } dop_form;
 
+/* Watches a replay, for the profiler. */
+typedef struct dop_replay_observer {
+    void *user;
+    /* What to submit instead of the recorded command buffer; it must do the same. */
+    dop_status (*commands)(void *user, uint32_t schedule, dop_form form, uint64_t ticket, dop_diag *diag,
+                           VkCommandBuffer *out_commands);
+    /* Around what the host does: "submit", "wait". */
+    void (*begin)(void *user, const char *name);
+    void (*end)(void *user);
+} dop_replay_observer;
+
 typedef struct dop_replay {
     dop_device *device;
     const dop_plan *plan;
@@ -24,7 +35,8 @@ typedef struct dop_replay {
     VkCommandBuffer *commands; /* [schedule][form]; VK_NULL_HANDLE for schedules of other profiles */
     VkCommandBuffer clear[2];  /* zeroes the state; zeroes state and scratch */
     VkSemaphore timeline;
-    uint64_t submitted; /* last value that was asked for */
+    uint64_t submitted;                  /* last value that was asked for */
+    const dop_replay_observer *observer; /* not owned; NULL: nobody watches */
 } dop_replay;
 
 /* used[schedule]: which ones to record. */

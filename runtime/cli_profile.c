@@ -1,0 +1,137 @@
+/* --profile: a prompt and a few tokens with every dispatch timed.  --trace-kernels: the dispatches in words. */
+#include "runtime/cli.h"
+#include "runtime/profile.h"
+#include "runtime/trace.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PROMPT = 64, TOKENS = 32 };
+
+/* The prompt of the command line, or any ids at all: speed does not depend on them. */
+static dop_status
+choose_prompt(const dop_cli *cli, const dop_plan *plan, dop_diag *diag, dop_ids *out_ids)
+{
+    const char *needed = cli->prompt ? "-p" : cli->file ? "-f" : NULL;
+    dop_status st = DOP_OK;
+    if (!needed && !cli->tokens && !cli->tokens_file) {
+        uint32_t n = plan->model->ctx / 2 < PROMPT ? (plan->model->ctx + 1) / 2 : PROMPT;
+        for (uint32_t i = 0; i < n; i++)
+            dop_ids_push(out_ids, (i * 2654435761u >> 8) % plan->model->vocab);
+    } else {
+        dop_tokenizer *tok = NULL;
+        dop_buf text = {0};
+        st = needed ? dop_cli_tokenizer(plan, needed, diag, &tok) : DOP_OK;
+        if (st == DOP_OK)
+            st = dop_cli_prompt(cli, tok, diag, out_ids, &text);
+        dop_buf_finish(&text);
+        dop_tokenizer_destroy(tok);
+    }
+    if (st == DOP_OK && out_ids->failed)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK && out_ids->count == 0)
+        st = DOP_FAIL(diag, DOP_E_INPUT, "the prompt has no tokens");
+    return st;
+}
+
+static dop_status
+run(dop_session *s, dop_profile *p, const dop_ids *prompt, uint32_t n, dop_diag *diag)
+{
+    dop_profile_begin(p, "reset", 0);
+    dop_status st = dop_session_reset(s, diag);
+    dop_profile_end(p);
+    dop_session_expect(s, n);
+    dop_profile_begin(p, "prompt", 0);
+    if (st == DOP_OK)
+        st = dop_session_feed(s, prompt->data, prompt->count, diag);
+    dop_profile_end(p);
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
+        uint32_t id;
+        dop_profile_begin(p, "token", i);
+        st = dop_session_next(s, diag, &id);
+        dop_profile_end(p);
+    }
+    return st;
+}
+
+static dop_status
+profile(const dop_cli *cli, dop_session *s, dop_profile *p, dop_diag *diag)
+{
+    dop_session_info info;
+    dop_sampling sampling;
+    dop_ids prompt = {0};
+    dop_session_describe(s, &info);
+    dop_status st = choose_prompt(cli, info.plan, diag, &prompt);
+    if (st != DOP_OK)
+        goto error;
+    uint32_t ctx = info.plan->model->ctx, n = cli->n_predict == DOP_CLI_UNSET ? TOKENS : cli->n_predict;
+    uint32_t room = prompt.count < ctx ? ctx - (uint32_t)prompt.count : 0;
+    if (n > room && cli->n_predict == DOP_CLI_UNSET)
+        n = room;
+    if (prompt.count > ctx || n > room) {
+        st = DOP_FAIL(diag, DOP_E_INPUT, "%zu and %u tokens do not fit the plan's context of %u", prompt.count, n, ctx);
+        goto error;
+    }
+    if ((st = dop_cli_sampling(cli, info.plan, diag, &sampling)) != DOP_OK)
+        goto error;
+    /* Greedy, which the device does alone, unless the command line says otherwise. */
+    if (isnan(cli->temperature))
+        sampling.temperature = 0;
+    dop_session_set_sampling(s, &sampling);
+    if ((st = dop_profile_attach(s, diag, p)) != DOP_OK)
+        goto error;
+    /* Once to record and to wake the device up, once for the profile. */
+    if ((st = run(s, p, &prompt, n < DOP_PROFILE_RING ? n : DOP_PROFILE_RING, diag)) == DOP_OK &&
+        (st = dop_profile_start(p, diag)) == DOP_OK && (st = run(s, p, &prompt, n, diag)) == DOP_OK)
+        st = dop_profile_stop(p, diag);
+error:
+    dop_ids_finish(&prompt);
+    return st;
+}
+
+dop_status
+dop_mode_profile(dop_cli *cli, dop_diag *diag)
+{
+    dop_session *session = NULL;
+    dop_profile p = {0};
+    dop_buf text = {0}, file = {0};
+    const char *dot = strrchr(cli->profile, '.');
+    bool html = dot && strcmp(dot, ".html") == 0, json = dot && strcmp(dot, ".json") == 0;
+    if (!html && !json)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--profile writes FILE.html or FILE.json, not \"%s\"", cli->profile);
+    dop_status st = dop_cli_open(cli, diag, &session);
+    if (st != DOP_OK || (st = profile(cli, session, &p, diag)) != DOP_OK)
+        goto error;
+    dop_profile_table(&p, &text);
+    if (html)
+        dop_profile_html(&p, &file);
+    else
+        dop_profile_trace_json(&p, &file);
+    if (text.failed || file.failed)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    else if ((st = dop_write_file(cli->profile, file.data, file.size, diag)) == DOP_OK)
+        st = dop_cli_print(text.data, text.size, diag);
+error:
+    dop_buf_finish(&text);
+    dop_buf_finish(&file);
+    dop_profile_finish(&p);
+    dop_session_close(session);
+    return st;
+}
+
+dop_status
+dop_mode_trace(dop_cli *cli, dop_diag *diag)
+{
+    const char *path = NULL;
+    dop_plan plan;
+    dop_buf text = {0};
+    dop_status st = dop_cli_plan(cli, diag, &path);
+    if (st != DOP_OK || (st = dop_plan_open(path, diag, &plan)) != DOP_OK)
+        return st;
+    dop_trace_kernels(&plan, &text);
+    st = text.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(text.data, text.size, diag);
+    dop_buf_finish(&text);
+    dop_plan_close(&plan);
+    return st;
+}

@@ -1,0 +1,98 @@
+/* Profiler: time of every dispatch on the device and of what the host does meanwhile, on one clock.
+ *
+ * While a profile is attached to a session, its submissions take command buffers with a timestamp after each dispatch;
+ * the ones that replay without it are as they were.  A timestamp waits for everything before it, so dispatches that
+ * would overlap do so less than usual: compare the time per step with --bench. */
+#ifndef DOPPLER_RUNTIME_PROFILE_H
+#define DOPPLER_RUNTIME_PROFILE_H
+
+#include "runtime/doppler.h"
+
+/* As many replays of each kind are recorded at most; a run before the one that counts, of this many steps or as many as
+ * that one has, leaves nothing to record in it. */
+enum { DOP_PROFILE_RING = 64 };
+
+/* Something that the host did; spans of a greater depth lie inside the one before them of a lesser one. */
+typedef struct dop_profile_span {
+    const char *name; /* static */
+    uint32_t number;  /* of a step, for names that repeat */
+    uint32_t depth;
+    double start_ms, end_ms; /* dop_now_ms */
+} dop_profile_span;
+
+/* One replay of a schedule on the device. */
+typedef struct dop_profile_step {
+    uint32_t schedule;
+    uint32_t n_dispatches; /* of it: fewer without the head */
+    size_t first_time;     /* row of times: n_dispatches + 1 of them */
+} dop_profile_step;
+
+/* Dispatches that have their label up to the layer, and their kernel's variant, in common. */
+typedef struct dop_profile_group {
+    char name[96];       /* "L*" in place of the layer */
+    const char *variant; /* of the plan's strings */
+    uint32_t schedule;
+    uint32_t n_layers; /* dispatches of the group in one replay */
+    uint64_t count;    /* in all */
+    uint64_t bytes;    /* read and written in all, without what attention reads of the cache */
+    double total_ms;
+} dop_profile_group;
+
+/* All replays of one schedule. */
+typedef struct dop_profile_total {
+    uint32_t schedule;
+    uint64_t steps, tokens;
+    double dispatch_ms; /* sum over dispatches */
+    double gap_ms;      /* device time between a replay and the one before it, and how many such pairs */
+    uint64_t n_gaps;
+} dop_profile_total;
+
+typedef struct dop_profile_collector dop_profile_collector;
+
+typedef struct dop_profile {
+    const dop_session *session;
+    dop_session_info info;
+    char date[32];           /* UTC */
+    double floor_gbps;       /* read bandwidth of the device, 1e9 bytes per second; 0: unknown */
+    bool calibrated;         /* device times lie on the host's clock; false: placed by guess, lengths are exact */
+    double origin_ms;        /* dop_now_ms when it began */
+    dop_profile_span *spans; /* owned, by start */
+    size_t n_spans;
+    dop_profile_step *steps; /* owned, in order */
+    size_t n_steps;
+    double *times; /* owned: ms on the clock of dop_now_ms */
+    size_t n_times;
+    dop_profile_group *groups; /* owned, by schedule and then by time */
+    size_t n_groups;
+    dop_profile_total *totals; /* owned: schedules in order of first use */
+    size_t n_totals;
+    dop_profile_collector *collector; /* owned while it is attached */
+} dop_profile;
+
+/* Watches the session until dop_profile_stop; the profile must stay where it is.  Fails where the device has no
+ * timestamps. */
+dop_status dop_profile_attach(dop_session *session, dop_diag *diag, dop_profile *out_profile);
+/* Forgets what was seen so far and starts the clock: everything before was warming up. */
+dop_status dop_profile_start(dop_profile *profile, dop_diag *diag);
+/* Around what the caller does. */
+void dop_profile_begin(dop_profile *profile, const char *name, uint32_t number);
+void dop_profile_end(dop_profile *profile);
+/* Waits for the device, detaches from the session and sums up. */
+dop_status dop_profile_stop(dop_profile *profile, dop_diag *diag);
+void dop_profile_finish(dop_profile *profile); /* accepts a zeroed one; before the session is closed */
+
+/* profile_table.c */
+/* The label with a star for the number of its layer, if it has one: all layers together. */
+void dop_profile_group_name(const char *label, char *out, size_t size);
+/* Fills groups and totals from steps and times. */
+dop_status dop_profile_sum_up(dop_profile *profile, dop_diag *diag);
+void dop_profile_table(const dop_profile *profile, dop_buf *out);
+
+/* profile_trace.c: trace-event format, as chrome://tracing and Perfetto read it. */
+void dop_profile_trace_json(const dop_profile *profile, dop_buf *out);
+/* profile_html.c: one page without any outside parts. */
+void dop_profile_html(const dop_profile *profile, dop_buf *out);
+/* A JSON string with its quotes. */
+void dop_json_string(const char *text, dop_buf *out);
+
+#endif

@@ -1,0 +1,56 @@
+#include "runtime/trace.h"
+
+#include <ctype.h>
+#include <jansson.h>
+#include <string.h>
+
+static const char *const kind_names[] = {"?", "decode", "prefill", "score"};
+
+/* "L12/qkv": the layer's digits; others belong to none. */
+static void
+put_layer(const char *label, dop_buf *out)
+{
+    size_t n = 0;
+    while (label[0] == 'L' && isdigit((unsigned char)label[1 + n]))
+        n++;
+    if (n > 0 && label[1 + n] == '/')
+        dop_buf_printf(out, " layer=%.*s op=%s", (int)n, label + 1, label + n + 2);
+    else
+        dop_buf_printf(out, " layer=- op=%s", label);
+}
+
+static void
+put_dispatch(const dop_plan *plan, const dop_plan_dispatch *d, const json_t *choices, dop_buf *out)
+{
+    const dop_plan_kernel *k = &plan->kernels[d->kernel];
+    const char *name = dop_plan_string(plan, k->name);
+    const char *why = json_string_value(json_object_get(choices, name));
+    put_layer(dop_plan_string(plan, d->label), out);
+    dop_buf_printf(out, " ops={%s} shape=", dop_plan_string(plan, d->ops));
+    for (uint32_t i = 0; i < d->n_args; i++) {
+        const dop_plan_arg *a = &plan->args[d->first_arg + i];
+        const char *value = dop_plan_string(plan, a->value);
+        dop_buf_printf(out, "%s%s:%llu", i ? "," : "", value[0] ? value : "step", (unsigned long long)a->size);
+    }
+    dop_buf_printf(out, " grid=%ux%ux%u local=%ux%ux%u barrier=%s variant=%s kernel=%s why=\"%s\"\n", d->grid[0],
+                   d->grid[1], d->grid[2], k->local[0], k->local[1], k->local[2],
+                   d->flags & DOP_DISPATCH_BARRIER ? "yes" : "no", dop_plan_string(plan, k->variant), name,
+                   why ? why : "-");
+}
+
+void
+dop_trace_kernels(const dop_plan *plan, dop_buf *out)
+{
+    json_t *card = plan->card ? json_loadb(plan->card, (size_t)plan->card_size, 0, NULL) : NULL;
+    const json_t *choices = json_object_get(card, "choices");
+    for (uint32_t i = 0; i < plan->n_schedules; i++) {
+        const dop_plan_schedule *s = &plan->schedules[i];
+        for (uint32_t j = 0; j < s->n_dispatches; j++) {
+            dop_buf_printf(out, "%s/%u", kind_names[s->kind], s->max_tokens);
+            if (plan->n_profiles > 1)
+                dop_buf_printf(out, " target=%s", dop_plan_string(plan, plan->profiles[s->profile].name));
+            put_dispatch(plan, &plan->dispatches[s->first_dispatch + j], choices, out);
+        }
+    }
+    json_decref(card);
+}
