@@ -144,7 +144,7 @@ typedef struct dop_model {
     char *tokenizer_gguf_path; /* a GGUF file with its vocabulary inside (dop_tokenizer_from_gguf) */
     char *chat_template;
     char *chat_type; /* RDRR names the template instead of giving it: "gemma", "llama3", "chatml", "qwen", ... */
-    char *name;      /* base name of the model's directory or file, for the card: no directories */
+    char *name; /* for the card: what the model calls itself, else family and size; never a path or a part of one */
     double temperature, top_p, min_p; /* the model's own sampling defaults; temperature < 0: not stated (greedy) */
     uint32_t top_k;
     char *note; /* one line that the user should see ("not verified: ..."); NULL: none */

@@ -386,6 +386,8 @@ read_text(dop_gi *gi)
     if (dop_gguf_string(dop_gguf_find(g, "tokenizer.chat_template"), &text))
         m->chat_template =
             dop_arena_printf(m->arena, "%.*s", (int)(text.len < 1 << 20 ? text.len : 1 << 20), text.data);
+    if (dop_gguf_string(dop_gguf_find(g, "general.name"), &text) && text.len < 1000)
+        m->name = dop_arena_printf(m->arena, "%.*s", (int)text.len, text.data);
     if (dop_gguf_find(g, "tokenizer.ggml.tokens"))
         m->tokenizer_gguf_path = dop_arena_strdup(m->arena, gi->path);
     return DOP_OK;

@@ -69,6 +69,19 @@ refuse_quantized(dop_hf *hf)
     return st;
 }
 
+/* What the model was published as, "org/name" or "name"; a path of its author's disk is not a name. */
+static dop_status
+read_name(dop_hf *hf)
+{
+    const char *name = NULL;
+    dop_status st = dop_json_str_or(&hf->top, "_name_or_path", NULL, &name);
+    const char *slash = name ? strchr(name, '/') : NULL;
+    if (st != DOP_OK || !name || *name == '/' || *name == '.' || (slash && strchr(slash + 1, '/')))
+        return st;
+    hf->model->name = dop_arena_strdup(hf->arena, slash ? slash + 1 : name);
+    return hf->model->name ? DOP_OK : DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+}
+
 dop_status
 dop_import_hf(const char *dir, dop_diag *diag, dop_model *m)
 {
@@ -85,6 +98,8 @@ dop_import_hf(const char *dir, dop_diag *diag, dop_model *m)
         st = dop_hf_config(&hf);
     if (st == DOP_OK)
         st = dop_hf_text(&hf);
+    if (st == DOP_OK)
+        st = read_name(&hf);
     if (st == DOP_OK)
         st = dop_arch_check(&m->arch, hf.path, diag);
     if (st == DOP_OK)

@@ -1,4 +1,5 @@
 #include "compiler/import.h"
+#include "runtime/text/utf8.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -6,17 +7,49 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The last part of the path; "." and a trailing slash are resolved first, so the same directory has one name. */
+enum { MAX_NAME = 96 }; /* bytes */
+
+/* Parameters counted from the shapes the facts call for, so that a repacked or quantized file says the same. */
 static dop_status
-base_name(const char *path, dop_arena *arena, dop_diag *diag, char **out)
+count_weight(void *user, const dop_weight_need *need)
 {
-    char *full = realpath(path, NULL);
-    if (!full)
-        return DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot open: %s", strerror(errno));
-    const char *slash = strrchr(full, '/');
-    *out = dop_arena_strdup(arena, slash ? slash + 1 : full);
-    free(full);
-    return *out ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+    uint64_t *n = user;
+    *n += (uint64_t)need->rows * (need->rank > 1 ? need->cols : 1);
+    return DOP_OK;
+}
+
+static bool
+printable(const char *name)
+{
+    const size_t n = strlen(name);
+    size_t i = 0;
+    while (i < n && (unsigned char)name[i] >= 0x20 && name[i] != 0x7f)
+        i++;
+    return i == n && n > 0 && n <= MAX_NAME && dop_utf8_check(name, n) == n;
+}
+
+/* A model that does not say its name is called by its family and size: "gemma3-5M".  Never by its path, because plans
+ * do not depend on where a model lies. */
+static dop_status
+name_model(dop_model *m)
+{
+    if (m->name && printable(m->name))
+        return DOP_OK;
+    uint64_t n = 0;
+    dop_status st = dop_arch_each_weight(&m->arch, count_weight, &n);
+    if (st != DOP_OK)
+        return st;
+    static const struct {
+        double unit;
+        char letter;
+    } units[] = {{1e9, 'B'}, {1e6, 'M'}, {1e3, 'K'}};
+    size_t u = 0;
+    while (u < 2 && (double)n < 0.9995 * units[u].unit)
+        u++;
+    const double size = (double)n / units[u].unit;
+    m->name = dop_arena_printf(m->arena, "%s-%.*f%c", m->arch.family, size < 10 && units[u].letter != 'K', size,
+                               units[u].letter);
+    return m->name ? DOP_OK : DOP_E_NOMEM;
 }
 
 static bool
@@ -61,11 +94,9 @@ dop_model_load(const char *path, dop_arena *arena, dop_diag *diag, dop_model *ou
     *out_model = (dop_model){.arena = arena, .temperature = -1, .top_p = 1};
     if (stat(path, &sb) != 0)
         return DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot open: %s", strerror(errno));
-    dop_status st = base_name(path, arena, diag, &out_model->name);
-    if (st == DOP_OK && S_ISDIR(sb.st_mode))
-        st = load_directory(path, diag, out_model);
-    else if (st == DOP_OK)
-        st = load_file(path, diag, out_model);
+    dop_status st = S_ISDIR(sb.st_mode) ? load_directory(path, diag, out_model) : load_file(path, diag, out_model);
+    if (st == DOP_OK && (st = name_model(out_model)) == DOP_E_NOMEM)
+        DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
     if (st != DOP_OK)
         dop_model_finish(out_model);
     return st;

@@ -64,7 +64,7 @@ dop_map_open(const char *path, dop_diag *diag, dop_map *out_map)
 {
     dop_status st = DOP_OK;
     memset(out_map, 0, sizeof *out_map);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused, not waited for */
     if (fd < 0)
         return DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot open: %s", strerror(errno));
     struct stat sb;

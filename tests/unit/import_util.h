@@ -1,6 +1,6 @@
 /* Shared by the importer tests: models made of the golden ones with something changed, in a directory of their own. */
-#ifndef DOPPLER_TESTS_IMPORT_UTIL_H
-#define DOPPLER_TESTS_IMPORT_UTIL_H
+#ifndef DOPPLER_TESTS_UNIT_IMPORT_UTIL_H
+#define DOPPLER_TESTS_UNIT_IMPORT_UTIL_H
 
 #include <criterion/criterion.h>
 #include <dirent.h>

@@ -1,7 +1,7 @@
 /* Shared by the tests of importers and builder: a model and its expected.json, steps through the reference
  * interpreter. */
-#ifndef DOPPLER_TESTS_MODEL_UTIL_H
-#define DOPPLER_TESTS_MODEL_UTIL_H
+#ifndef DOPPLER_TESTS_UNIT_MODEL_UTIL_H
+#define DOPPLER_TESTS_UNIT_MODEL_UTIL_H
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Assembles small plans by hand, for tests of the runtime that need no compiler: sections as growable buffers, kernels
  * from GLSL, digests at the end. */
-#ifndef DOPPLER_TESTS_PLAN_BUILDER_H
-#define DOPPLER_TESTS_PLAN_BUILDER_H
+#ifndef DOPPLER_TESTS_UNIT_PLAN_BUILDER_H
+#define DOPPLER_TESTS_UNIT_PLAN_BUILDER_H
 
 #include "runtime/plan.h"
 

@@ -411,5 +411,12 @@ Test(base, map_refuses, .init = make_dir, .fini = remove_dir)
     diag = (dop_diag){0};
     cr_assert_eq(dop_map_open("/dev/zero", &diag, &map), DOP_E_IO);
     cr_assert_str_eq(diag.message, "not a regular file");
+    diag = (dop_diag){0};
+    cr_assert_eq(mkfifo(in_dir("pipe"), 0600), 0);
+    alarm(10); /* nobody will ever write to it */
+    cr_assert_eq(dop_map_open(in_dir("pipe"), &diag, &map), DOP_E_IO);
+    alarm(0);
+    cr_assert_str_eq(diag.message, "not a regular file");
+    cr_assert_str_eq(diag.message, "not a regular file");
     cr_assert_eq(dop_map_open(in_dir("nothing"), NULL, &map), DOP_E_IO);
 }

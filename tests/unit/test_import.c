@@ -357,23 +357,34 @@ Test(import, chat_template_and_tokenizer)
                       (l.m.chat_template && cases[i].expected && strcmp(l.m.chat_template, cases[i].expected) == 0),
                   "case %zu: \"%s\"", i, l.m.chat_template ? l.m.chat_template : "none");
         cr_expect_str_eq(l.m.tokenizer_json_path, scratch_path(&s, "tokenizer.json"));
-        cr_expect_str_eq(l.m.name, s.dir + 5);
         unload(&l);
         scratch_remove(&s);
     }
 }
 
-/* The name is that of the directory, however it is spelled. */
+/* The name is what the model says, else family and size; never anything of the path. */
 Test(import, name)
 {
-    loaded l;
-    load_dir(&l, GOLDEN "/gpt2/../llama/");
-    cr_expect_str_eq(l.m.name, "llama");
-    unload(&l);
-    cr_assert_eq(chdir(GOLDEN "/qwen2"), 0);
-    load_dir(&l, ".");
-    cr_expect_str_eq(l.m.name, "qwen2");
-    unload(&l);
+    static const struct {
+        const char *config, *expected;
+    } cases[] = {{"{}", "llama-127K"},
+                 {"{\"_name_or_path\": \"\"}", "llama-127K"},
+                 {"{\"_name_or_path\": \"TinyTalk\"}", "TinyTalk"},
+                 {"{\"_name_or_path\": \"someone/TinyTalk-2\"}", "TinyTalk-2"},
+                 {"{\"_name_or_path\": \"/home/someone/checkpoint\"}", "llama-127K"},
+                 {"{\"_name_or_path\": \"out/runs/checkpoint\"}", "llama-127K"},
+                 {"{\"_name_or_path\": \"./checkpoint\"}", "llama-127K"},
+                 {"{\"_name_or_path\": \"two\\nlines\"}", "llama-127K"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        scratch s = scratch_make();
+        loaded l;
+        scratch_config(&s, "llama", cases[i].config);
+        scratch_tensors(&s, "llama", "{}");
+        load_dir(&l, s.dir);
+        cr_expect_str_eq(l.m.name, cases[i].expected, "case %zu: %s", i, l.m.name);
+        unload(&l);
+        scratch_remove(&s);
+    }
 }
 
 /* sqrt(hidden) in the embedding's own precision. */

@@ -239,6 +239,7 @@ convert_metadata(writer *w, const dop_arch *a)
 {
     const dop_layer *l = &a->layers[0];
     kv_str(w, "general.architecture", w->arch);
+    kv_str(w, "general.name", "Tiny Talk");
     kv_u32(w, "%.block_count", a->n_layers);
     kv_u32(w, "%.embedding_length", a->hidden);
     kv_u32(w, "%.context_length", a->ctx_train);
@@ -374,7 +375,7 @@ Test(import_gguf, golden_logits)
         cr_expect(worst < 5e-4, "%s: worst logit differs by %.3g standard deviations", cases[i][0], worst);
         cr_expect(u.m.arch.n_end_ids == 1 && u.m.arch.end_ids[0] == 2 && u.m.arch.bos_id == 1);
         cr_expect_eq(u.m.arch.norm_add, 0.0);
-        cr_expect_str_eq(u.m.name, "model.gguf");
+        cr_expect_str_eq(u.m.name, "Tiny Talk");
         util_model_close(&u);
         scratch_remove(&s);
         json_decref(root);

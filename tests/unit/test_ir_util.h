@@ -1,6 +1,6 @@
 /* Shared by the test_ir_*.c files: a text with everything in it, deterministic numbers, small conveniences. */
-#ifndef DOPPLER_TEST_IR_UTIL_H
-#define DOPPLER_TEST_IR_UTIL_H
+#ifndef DOPPLER_TESTS_UNIT_TEST_IR_UTIL_H
+#define DOPPLER_TESTS_UNIT_TEST_IR_UTIL_H
 
 #include "ir/interp.h"
 #include "ir/text.h"

@@ -1,6 +1,6 @@
 /* Shared by the tokenizer and chat tests: reading test data. */
-#ifndef DOPPLER_TESTS_TOKENIZER_UTIL_H
-#define DOPPLER_TESTS_TOKENIZER_UTIL_H
+#ifndef DOPPLER_TESTS_UNIT_TOKENIZER_UTIL_H
+#define DOPPLER_TESTS_UNIT_TOKENIZER_UTIL_H
 
 #include <criterion/criterion.h>
 #include <jansson.h>
