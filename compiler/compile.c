@@ -277,6 +277,7 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag
         s->g.name = dop_arena_printf(&c->arena, "%s%u", phase == DOP_PHASE_PREFILL ? "prefill" : "score", max_t);
     for (dop_node_id id = 1; id < s->g.n_nodes; id++)
         s->n_ops += dop_node_computed(&s->g, id);
+    s->before = s->g;
     st = dop_passes_run(&cx, &c->options.passes, &s->g);
     if (st != DOP_OK)
         return st;

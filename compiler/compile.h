@@ -55,6 +55,7 @@ typedef struct dop_built_region {
 typedef struct dop_schedule {
     dop_phase phase;
     dop_graph g;
+    dop_graph before;           /* as the builder made it, for the report */
     uint32_t n_ops;             /* computed nodes before the passes: dispatches without fusion */
     dop_placement placement;
     dop_fusion_log log;
@@ -68,6 +69,7 @@ typedef struct dop_compilation {
     dop_compile_options options;
     dop_target target;
     uint32_t ctx;
+    const char *path_name; /* of the kernel path that made it; NULL: the default choices */
     dop_templates templates;
     dop_tuning tuning;
     uint32_t n_schedules;

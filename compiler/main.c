@@ -29,7 +29,7 @@ typedef struct cli {
 static const dop_option options[] = {
     HEADING("Output"),
     OPT('o', "output", TEXT, output, "FILE", "the plan"),
-    OPT(0, "report", OPTIONAL, report, "FILE", "fusion report, on stdout or to FILE"),
+    OPT(0, "report", OPTIONAL, report, "FILE", "fusion report: text on stdout, or by name FILE.txt, .json, .html"),
     OPT(0, "explain", TEXT, explain, "OP", "why each instance of OP got its kernel"),
     OPT(0, "emit", TEXT, emit, "STAGE", "print ir, regions, glsl, spirv or plan"),
     OPT(0, "dump-dir", TEXT, dump_dir, "DIR", "write every stage as numbered files"),
@@ -252,6 +252,25 @@ put(const char *path, const dop_buf *text, dop_diag *diag)
     return DOP_OK;
 }
 
+/* The form follows from the file's name. */
+static dop_status
+make_report(const char *file, const dop_compilation *c, dop_diag *diag, dop_buf *out)
+{
+    const char *dot = strrchr(file, '.');
+    dop_report report;
+    dop_status st = dop_report_make(c, diag, &report);
+    if (st != DOP_OK)
+        return st;
+    if (dot && strcmp(dot, ".json") == 0)
+        st = dop_report_json(&report, diag, out);
+    else if (dot && strcmp(dot, ".html") == 0)
+        st = dop_report_html(&report, diag, out);
+    else
+        dop_report_text(&report, out);
+    dop_report_finish(&report);
+    return st;
+}
+
 static dop_status
 write_outputs(const cli *o, const dop_compilation *c, dumper *d, dop_diag *diag)
 {
@@ -270,8 +289,8 @@ write_outputs(const cli *o, const dop_compilation *c, dumper *d, dop_diag *diag)
         dop_buf_finish(&text);
     }
     if (st == DOP_OK && o->report) {
-        dop_report_text(c, &text);
-        st = put(*o->report ? o->report : NULL, &text, diag);
+        st = make_report(o->report, c, diag, &text);
+        st = st == DOP_OK ? put(*o->report ? o->report : NULL, &text, diag) : st;
         dop_buf_finish(&text);
     }
     if (st == DOP_OK && o->output)

@@ -1,87 +1,50 @@
+/* Gathering the report: grouped regions, fusions, refused pairs, the viability matrix, totals before and after. */
 #include "compiler/report.h"
 
 #include "passes/region.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-static bool
-is_norm_part(dop_op op)
+typedef struct maker {
+    dop_report *r;
+    dop_report_schedule *out;
+    const dop_schedule *s;
+    dop_diag *diag;
+    dop_status status; /* the first failure; every later call does nothing */
+} maker;
+
+static void *
+alloc(maker *m, size_t n, size_t size)
 {
-    return op == DOP_OP_row_rms || op == DOP_OP_rmsnorm || op == DOP_OP_row_istd || op == DOP_OP_layernorm;
+    void *p = m->status == DOP_OK ? dop_arena_alloc(&m->r->arena, (n ? n : 1) * size) : NULL;
+    if (!p && m->status == DOP_OK)
+        m->status = DOP_FAIL(m->diag, DOP_E_NOMEM, "out of memory");
+    return p;
 }
 
-static bool
-is_attention(dop_op op)
-{
-    return op == DOP_OP_attention || op == DOP_OP_attn_split;
-}
-
-/* By kind of the ops when no combination of them has a name. */
 static const char *
-rule_of_kinds(const dop_graph *g, const dop_fusion_event *e)
+keep(maker *m, const char *text)
 {
-    dop_op p = dop_node_at(g, e->producer)->op, c = dop_node_at(g, e->consumer)->op;
-    dop_reach pr = dop_node_reach(g, e->producer), cr = dop_node_reach(g, e->consumer);
-    bool p_elem = pr == DOP_REACH_ELEM || p == DOP_OP_gather || p == DOP_OP_last_row;
-    bool c_elem = cr == DOP_REACH_ELEM || c == DOP_OP_gather || c == DOP_OP_last_row;
-    bool p_row = pr == DOP_REACH_ROW || pr == DOP_REACH_HEAD || pr == DOP_REACH_DIMS;
-    bool c_row = cr == DOP_REACH_ROW || cr == DOP_REACH_HEAD || cr == DOP_REACH_DIMS;
-    if (is_attention(c))
-        return "prologue+attention";
-    if (is_attention(p) && c_elem)
-        return "attention+element";
-    if (c == DOP_OP_matmul)
-        return p_elem ? "element+matmul" : "row+matmul";
-    if (p == DOP_OP_matmul)
-        return "matmul+element";
-    if (p_elem && c_elem)
-        return "element+element";
-    if (p_elem && c_row)
-        return "element+reduction";
-    if (p_row && c_elem)
-        return "reduction+element";
-    return p_row && c_row ? "reduction+reduction" : e->pass;
+    char *p = m->status == DOP_OK ? dop_arena_strdup(&m->r->arena, text) : NULL;
+    if (!p && m->status == DOP_OK)
+        m->status = DOP_FAIL(m->diag, DOP_E_NOMEM, "out of memory");
+    return p ? p : "";
 }
 
-const char *
-dop_fusion_rule(const dop_graph *g, const dop_fusion_event *e)
+static bool
+same(const char *a, const char *b)
 {
-    const dop_node *consumer = dop_node_at(g, e->consumer);
-    dop_op p = dop_node_at(g, e->producer)->op, c = consumer->op;
-    if (strncmp(e->pass, "merge-", 6) == 0)
-        return p == DOP_OP_matmul ? "siblings" : "sibling-rows";
-    if (p == DOP_OP_gather && c == DOP_OP_scale)
-        return "gather+scale";
-    if (p == DOP_OP_silu && c == DOP_OP_mul)
-        return "silu+gate";
-    if ((p == DOP_OP_gelu || p == DOP_OP_gelu_tanh) && c == DOP_OP_mul)
-        return "gelu+gate";
-    if (p == DOP_OP_add && is_norm_part(c))
-        return "residual+rmsnorm";
-    if (is_norm_part(p) && c == DOP_OP_mul)
-        return "row-statistic";
-    if (p == DOP_OP_matmul && c == DOP_OP_add)
-        for (uint32_t i = 0; i < consumer->n_srcs; i++)
-            if (dop_node_at(g, consumer->src[i])->op == DOP_OP_weight)
-                return "matmul+bias";
-    if (p == DOP_OP_matmul && c == DOP_OP_add)
-        return "matmul+residual";
-    if (p == DOP_OP_rope && c == DOP_OP_kv_write)
-        return "rope+kv-write";
-    if (c == DOP_OP_kv_write)
-        return "kv-write";
-    if (c == DOP_OP_rope)
-        return "head-rope";
-    if (p == DOP_OP_attn_combine)
-        return "split-kv-combine";
-    if (c == DOP_OP_argmax_part)
-        return "lm-head+argmax";
-    return rule_of_kinds(g, e);
+    return strcmp(a, b) == 0;
 }
 
-/* "L12/qkv" becomes "L*qkv" with its slash: the same region of every layer is one row. */
+static const char *
+op_name(const dop_graph *g, dop_node_id id)
+{
+    return dop_op_of(dop_node_at(g, id)->op)->name;
+}
+
+/* "L12/qkv" becomes "L*" and "/qkv": the same region of every layer is one row. */
 static void
 layer_free(const char *label, char *out, size_t cap)
 {
@@ -91,166 +54,385 @@ layer_free(const char *label, char *out, size_t cap)
         snprintf(out, cap, "%s", label);
 }
 
-typedef struct row {
-    char key[256];
-    uint32_t count;
-    uint64_t a, b;
-} row;
-
-typedef struct rows {
-    row *items;
-    uint32_t n, cap;
-} rows;
+/* --- regions ---------------------------------------------------------------------------------------------------------- */
 
 static void
-add_row(rows *t, const char *key, uint64_t a, uint64_t b)
+add_region(maker *m, dop_region_id id)
 {
-    for (uint32_t i = 0; i < t->n; i++)
-        if (strcmp(t->items[i].key, key) == 0) {
-            t->items[i].count++;
-            t->items[i].a += a;
-            t->items[i].b += b;
-            return;
-        }
-    if (t->n == t->cap) {
-        uint32_t cap = t->cap ? t->cap * 2 : 64;
-        row *p = realloc(t->items, cap * sizeof *p);
-        if (!p)
-            return;
-        t->items = p;
-        t->cap = cap;
+    const dop_schedule *s = m->s;
+    const dop_region *reg = &s->g.regions[id];
+    const dop_built_region *b = &s->regions[id];
+    char label[64];
+    uint64_t rd, wr;
+    dop_buf ops = {0};
+    layer_free(dop_region_label(&s->g, reg), label, sizeof label);
+    dop_region_ops(&s->g, reg, &ops);
+    dop_region_traffic(&s->g, reg, DOP_REPORT_DEPTH, &rd, &wr);
+    const char *text = ops.data ? ops.data : "", *variant = dop_variant_of(b->choice.variant)->name;
+    uint32_t groups = b->grid[0] * b->grid[1] * b->grid[2];
+    dop_report_row *row = NULL;
+    for (uint32_t i = 0; i < m->out->n_rows && !row; i++) {
+        dop_report_row *x = &m->out->rows[i];
+        if (same(x->label, label) && same(x->ops, text) && same(x->variant, variant) && x->workgroups == groups)
+            row = x;
     }
-    row *r = &t->items[t->n++];
-    snprintf(r->key, sizeof r->key, "%s", key);
-    r->count = 1;
-    r->a = a;
-    r->b = b;
+    if (!row) {
+        row = &m->out->rows[m->out->n_rows++];
+        *row = (dop_report_row){.label = keep(m, label),
+                                .tpl = dop_template_name(reg->tpl),
+                                .variant = variant,
+                                .why = b->choice.why,
+                                .ops = keep(m, text),
+                                .workgroups = groups,
+                                .kernel = b->kernel,
+                                .first = id};
+    }
+    row->count++;
+    row->read += (double)rd / m->out->tokens;
+    row->written += (double)wr / m->out->tokens;
+    row->floor_us += (double)(rd + wr) / m->out->tokens / m->r->c->target.bandwidth * 1e6;
+    dop_buf_finish(&ops);
 }
 
-static void
-put_regions(const dop_schedule *s, dop_buf *out)
-{
-    rows t = {0};
-    for (dop_region_id r = 1; r < s->g.n_regions; r++) {
-        const dop_region *reg = &s->g.regions[r];
-        char label[64], key[256];
-        uint64_t rd, wr;
-        dop_buf ops = {0};
-        layer_free(dop_region_label(&s->g, reg), label, sizeof label);
-        dop_region_ops(&s->g, reg, &ops);
-        snprintf(key, sizeof key, "%-14s %-11s %s", label, dop_template_name(reg->tpl), ops.data ? ops.data : "");
-        dop_region_traffic(&s->g, reg, 512, &rd, &wr);
-        add_row(&t, key, rd, wr);
-        dop_buf_finish(&ops);
-    }
-    dop_buf_printf(out, "  regions (dispatches): count, bytes read, bytes written (all of them, cache at 512)\n");
-    for (uint32_t i = 0; i < t.n; i++)
-        dop_buf_printf(out, "    %4u %12llu %10llu  %s\n", t.items[i].count, (unsigned long long)t.items[i].a,
-                       (unsigned long long)t.items[i].b, t.items[i].key);
-    free(t.items);
-}
-
-static void
-put_events(const dop_schedule *s, bool fused, dop_buf *out)
-{
-    rows t = {0};
-    for (uint32_t i = 0; i < s->log.n; i++) {
-        const dop_fusion_event *e = &s->log.items[i];
-        if ((e->reason == DOP_REASON_none) != fused)
-            continue;
-        char key[256];
-        snprintf(key, sizeof key, "%-20s %s -> %s", fused ? dop_fusion_rule(&s->g, e) : dop_reason_code(e->reason),
-                 dop_op_of(dop_node_at(&s->g, e->producer)->op)->name,
-                 dop_op_of(dop_node_at(&s->g, e->consumer)->op)->name);
-        add_row(&t, key, e->bytes, 0);
-    }
-    dop_buf_printf(out, fused ? "  fused: count, bytes of traffic saved, rule\n"
-                              : "  refused: count, bytes that a fusion would save, reason\n");
-    for (uint32_t i = 0; i < t.n; i++)
-        dop_buf_printf(out, "    %4u %12llu  %s\n", t.items[i].count, (unsigned long long)t.items[i].a, t.items[i].key);
-    free(t.items);
-}
-
-/* The most dispatches that any one layer takes. */
 static uint32_t
-per_layer(const dop_schedule *s, uint32_t n_layers)
+layer_of(const char *label)
 {
-    uint32_t most = 0;
-    for (uint32_t l = 0; l < n_layers; l++) {
-        char prefix[16];
-        uint32_t n = 0;
-        int len = snprintf(prefix, sizeof prefix, "L%u/", l);
-        for (dop_region_id r = 1; r < s->g.n_regions; r++)
-            n += strncmp(dop_region_label(&s->g, &s->g.regions[r]), prefix, (size_t)len) == 0;
-        most = n > most ? n : most;
-    }
-    return most;
+    unsigned n = 0;
+    return label[0] == 'L' && strchr(label, '/') && sscanf(label + 1, "%u", &n) == 1 ? n : UINT32_MAX;
 }
 
-void
-dop_report_text(const dop_compilation *c, dop_buf *out)
+static void
+count_dispatches(maker *m)
 {
-    uint64_t weights = 0;
-    for (uint32_t i = 0; i < c->pack.n_segments; i++)
-        weights += c->pack.segment_size[i];
-    dop_buf_printf(out, "%s (%s), target %s, context %u, %u distinct kernels, weights %.1f MiB\n",
-                   c->model.name ? c->model.name : "model", c->model.arch.family, c->target.name, c->ctx, c->n_kernels,
-                   (double)weights / 1048576);
-    for (uint32_t i = 0; i < c->n_schedules; i++) {
-        const dop_schedule *s = &c->schedules[i];
-        uint64_t rd = 0, wr = 0;
-        for (dop_region_id r = 1; r < s->g.n_regions; r++) {
-            uint64_t a, b;
-            dop_region_traffic(&s->g, &s->g.regions[r], 512, &a, &b);
-            rd += a;
-            wr += b;
+    const dop_graph *g = &m->s->g;
+    uint32_t n_layers = m->r->c->model.arch.n_layers;
+    uint32_t *layers = alloc(m, n_layers, sizeof *layers);
+    bool *kernels = alloc(m, m->r->c->n_kernels, sizeof *kernels);
+    if (m->status != DOP_OK)
+        return;
+    for (dop_region_id r = 1; r < g->n_regions; r++) {
+        uint32_t l = layer_of(dop_region_label(g, &g->regions[r]));
+        if (l >= n_layers)
+            m->out->outside++;
+        else if (++layers[l] > m->out->per_layer)
+            m->out->per_layer = layers[l];
+        m->out->kernels += !kernels[m->s->regions[r].kernel];
+        kernels[m->s->regions[r].kernel] = true;
+    }
+}
+
+/* --- the matrix -------------------------------------------------------------------------------------------------------- */
+
+typedef enum kind { ELEMENT, REDUCTION, TILED } kind;
+static const char *const kind_names[] = {"element", "reduction", "tiled"};
+
+static kind
+kind_of(const dop_graph *g, dop_node_id id)
+{
+    switch (dop_node_at(g, id)->op) {
+    case DOP_OP_matmul:
+    case DOP_OP_attention:
+    case DOP_OP_attn_split:
+        return TILED;
+    case DOP_OP_gather:
+    case DOP_OP_last_row:
+    case DOP_OP_attn_combine: /* a few values per element */
+        return ELEMENT;
+    default:
+        return dop_node_reach(g, id) > DOP_REACH_ELEM ? REDUCTION : ELEMENT;
+    }
+}
+
+/* The first design's verdict where it had one, and what this compiler does. */
+static const struct {
+    const char *verdict, *why;
+} cells[3][3] = {
+    {{"yes", "expressions are inlined, chains of any length and fan-in, until registers or arguments run out"},
+     {"partial",
+      "chains run in the load phase of a row program; recomputed for several readers while that moves fewer bytes"},
+     {"-", "chains run in the load phase of a matmul or attention; not on the side of the weights"}},
+    {{"no", "done: the workgroup that sums a row finishes it, and a matmul takes a norm's statistic as a scalar after "
+            "its sum"},
+     {"no",
+      "done where both walk the same rows or heads: sandwich norms, qk-norm with rotation; not from heads to rows"},
+     {"-",
+      "one token: the row is staged by every workgroup, or its statistic summed beside the product; several tokens: "
+      "the statistic only"}},
+    {{"-", "done where one workgroup makes the element: bias, residual, activation, gate, soft cap, cache write, cast"},
+     {"-", "arg-max as a partial result; others need a row or head that several workgroups make"},
+     {"rarely",
+      "siblings with one input share a dispatch; a product of a product needs rows that all workgroups make"}},
+};
+
+static void
+init_classes(dop_report_schedule *out)
+{
+    for (int p = 0; p < 3; p++)
+        for (int c = 0; c < 3; c++)
+            out->classes[3 * p + c] = (dop_report_class){.producer = kind_names[p],
+                                                         .consumer = kind_names[c],
+                                                         .verdict = cells[p][c].verdict,
+                                                         .why = cells[p][c].why};
+}
+
+static dop_report_class *
+class_of(maker *m, dop_node_id producer, dop_node_id consumer)
+{
+    return &m->out->classes[3 * kind_of(&m->s->g, producer) + kind_of(&m->s->g, consumer)];
+}
+
+/* --- fusions ------------------------------------------------------------------------------------------------------------ */
+
+static void
+add_fusion(maker *m, const dop_fusion_event *e)
+{
+    const dop_graph *g = &m->s->g;
+    const char *rule = dop_fusion_rule(g, e), *p = op_name(g, e->producer), *c = op_name(g, e->consumer);
+    dop_report_fusion *f = NULL;
+    for (uint32_t i = 0; i < m->out->n_fusions && !f; i++) {
+        dop_report_fusion *x = &m->out->fusions[i];
+        if (same(x->rule, rule) && same(x->pass, e->pass) && same(x->producer, p) && same(x->consumer, c))
+            f = x;
+    }
+    if (!f) {
+        f = &m->out->fusions[m->out->n_fusions++];
+        *f = (dop_report_fusion){.rule = rule, .pass = e->pass, .producer = p, .consumer = c};
+    }
+    f->count++;
+    f->dispatches += e->dispatches;
+    f->bytes += (double)e->bytes / m->out->tokens;
+    class_of(m, e->producer, e->consumer)->fused++;
+}
+
+/* --- refused pairs ------------------------------------------------------------------------------------------------------ */
+
+/* Of several reasons the one that decided: the pass that could have joined the two if only ...; "the consumer's kind
+ * cannot be an epilogue" says less than "its row does not fit". */
+static int
+weight_of(dop_reason r)
+{
+    switch (r) {
+    case DOP_REASON_none:
+        return 0;
+    case DOP_REASON_template_limit:
+        return 1;
+    case DOP_REASON_cycle: /* only what follows of another reader of the same value */
+        return 2;
+    case DOP_REASON_reduction_barrier:
+        return 3;
+    case DOP_REASON_tile_mismatch:
+    case DOP_REASON_cross_workgroup:
+        return 4;
+    case DOP_REASON_disabled:
+        return 6;
+    default:
+        return 5;
+    }
+}
+
+typedef struct edge {
+    maker *m;
+    dop_region_id consumer;
+} edge;
+
+static void
+put_refusal(maker *m, dop_node_id producer, dop_node_id consumer, const char *reasons, dop_reason reason,
+            uint64_t bytes)
+{
+    const char *p = op_name(&m->s->g, producer), *c = op_name(&m->s->g, consumer);
+    dop_report_refusal *f = NULL;
+    for (uint32_t i = 0; i < m->out->n_refusals && !f; i++) {
+        dop_report_refusal *x = &m->out->refusals[i];
+        if (same(x->producer, p) && same(x->consumer, c) && same(x->reasons, reasons))
+            f = x;
+    }
+    if (!f) {
+        f = &m->out->refusals[m->out->n_refusals++];
+        *f = (dop_report_refusal){.producer = p, .consumer = c, .reasons = keep(m, reasons), .reason = reason};
+    }
+    f->count++;
+    f->bytes += (double)bytes / m->out->tokens;
+    dop_report_class *cell = class_of(m, producer, consumer);
+    cell->refused++;
+    cell->reasons[reason]++;
+}
+
+dop_reason
+dop_report_why(const dop_schedule *s, dop_region_id consumer, dop_node_id base, char *out_reasons, size_t cap,
+               dop_node_id *out_reader)
+{
+    const dop_region *reg = &s->g.regions[consumer];
+    dop_reason reason = DOP_REASON_none;
+    size_t used = 0;
+    out_reasons[0] = 0;
+    *out_reader = 0;
+    for (uint32_t i = 0; i < s->log.n; i++) {
+        const dop_fusion_event *x = &s->log.items[i];
+        char one[64];
+        if (x->reason == DOP_REASON_none || x->producer != base || !dop_region_has(reg, x->consumer))
+            continue;
+        snprintf(one, sizeof one, "%s %s", x->pass, dop_reason_code(x->reason));
+        if (!strstr(out_reasons, one) && used + strlen(one) + 3 < cap)
+            used += (size_t)snprintf(out_reasons + used, cap - used, "%s%s", used ? ", " : "", one);
+        if (weight_of(x->reason) > weight_of(reason)) {
+            reason = x->reason;
+            *out_reader = x->consumer;
         }
-        uint32_t n = s->g.n_regions - 1;
-        dop_buf_printf(out,
-                       "\n%s: %u ops in %u dispatches and %u barriers, %u dispatches per layer\n"
-                       "  bytes per replay: %.2f MiB read, %.3f MiB written; activations %.1f KiB (%.1f unshared)\n",
-                       dop_schedule_name(s), s->n_ops, n, s->placement.n_barriers, per_layer(s, c->model.arch.n_layers),
-                       (double)rd / 1048576, (double)wr / 1048576, (double)s->placement.scratch / 1024,
-                       (double)s->placement.unshared / 1024);
-        put_regions(s, out);
-        put_events(s, true, out);
-        put_events(s, false, out);
     }
-    dop_buf_puts(out, "\nreasons\n");
-    for (int r = 1; r < DOP_REASON_COUNT; r++)
-        dop_buf_printf(out, "  %-18s %s\n", dop_reason_code((dop_reason)r), dop_reason_text((dop_reason)r));
+    for (uint32_t i = 0; i < reg->n_nodes && !*out_reader; i++)
+        for (uint32_t k = 0; k < dop_node_at(&s->g, reg->nodes[i])->n_srcs && !*out_reader; k++)
+            if (dop_node_base(&s->g, dop_node_at(&s->g, reg->nodes[i])->src[k], NULL) == base)
+                *out_reader = reg->nodes[i];
+    if (reason == DOP_REASON_none)
+        snprintf(out_reasons, cap, "no pass that could join them ran");
+    return reason;
 }
 
-static bool
-region_matches(const dop_graph *g, const dop_region *r, const char *op)
+static void
+explain_read(void *user, dop_node_id base)
 {
-    const char *label = dop_region_label(g, r), *slash = strrchr(label, '/');
-    if (strcmp(dop_template_name(r->tpl), op) == 0 || strcmp(label, op) == 0 || (slash && strcmp(slash + 1, op) == 0))
-        return true;
-    for (uint32_t i = 0; i < r->n_nodes; i++)
-        if (strcmp(dop_op_of(dop_node_at(g, r->nodes[i])->op)->name, op) == 0)
-            return true;
-    return false;
+    edge *e = user;
+    maker *m = e->m;
+    const dop_graph *g = &m->s->g;
+    char reasons[256];
+    dop_node_id reader;
+    if (m->status != DOP_OK || !dop_node_computed(g, base))
+        return;
+    dop_reason reason = dop_report_why(m->s, e->consumer, base, reasons, sizeof reasons, &reader);
+    /* Written once and read once; of a cache only what this step writes. */
+    uint64_t bytes = dop_node_at(g, base)->op == DOP_OP_kv_write ? dop_node_bytes(g, dop_node_at(g, base)->src[1])
+                                                                 : dop_node_bytes(g, base);
+    m->out->n_unexplained += reason == DOP_REASON_none;
+    put_refusal(m, base, reader, reasons, reason, 2 * bytes);
+}
+
+static void
+gather_refusals(maker *m)
+{
+    const dop_graph *g = &m->s->g;
+    dop_report_refusal *list = m->out->refusals;
+    for (dop_region_id r = 1; r < g->n_regions; r++)
+        dop_region_reads(g, &g->regions[r], explain_read, &(edge){m, r});
+    /* The most traffic first. */
+    for (uint32_t i = 1; i < m->out->n_refusals; i++)
+        for (uint32_t k = i; k > 0 && list[k].bytes > list[k - 1].bytes; k--) {
+            dop_report_refusal t = list[k];
+            list[k] = list[k - 1];
+            list[k - 1] = t;
+        }
+}
+
+/* --- totals ------------------------------------------------------------------------------------------------------------- */
+
+static dop_report_totals
+totals_of(maker *m, const dop_graph *g, const dop_placement *p)
+{
+    dop_report_totals t = {.dispatches = 0, .barriers = p->n_barriers, .activations = p->scratch};
+    for (dop_region_id r = 1; r < g->n_regions; r++) {
+        uint64_t rd, wr;
+        if (g->regions[r].dead)
+            continue;
+        t.dispatches++;
+        dop_region_traffic(g, &g->regions[r], DOP_REPORT_DEPTH, &rd, &wr);
+        t.read += (double)rd / m->out->tokens;
+        t.written += (double)wr / m->out->tokens;
+    }
+    return t;
+}
+
+/* The graph as the builder made it, one dispatch per op. */
+static void
+measure_unfused(maker *m)
+{
+    dop_graph *g = &m->out->unfused;
+    dop_pass_ctx cx = {.arena = &m->r->arena, .diag = m->diag, .target = &m->r->c->target};
+    dop_pass_options opt = {.stop_after = -1};
+    if (m->status != DOP_OK)
+        return;
+    *g = m->s->before;
+    g->arena = &m->r->arena;
+    g->regions = alloc(m, 1, sizeof *g->regions); /* the unused first one */
+    g->n_regions = g->cap_regions = 1;
+    if (m->status != DOP_OK)
+        return;
+    for (int i = 0; i < DOP_PASS_COUNT; i++)
+        opt.skip[i] = i != DOP_PASS_form_regions && i != DOP_PASS_order && i != DOP_PASS_place;
+    m->status = dop_passes_run(&cx, &opt, g);
+    if (m->status == DOP_OK)
+        m->out->before = totals_of(m, g, &cx.placement);
+}
+
+static void
+make_schedule(maker *m)
+{
+    const dop_graph *g = &m->s->g;
+    m->out->s = m->s;
+    m->out->tokens = g->max_t;
+    init_classes(m->out);
+    m->out->rows = alloc(m, g->n_regions, sizeof *m->out->rows);
+    m->out->fusions = alloc(m, m->s->log.n, sizeof *m->out->fusions);
+    uint32_t n_reads = 0;
+    for (dop_region_id r = 1; r < g->n_regions; r++)
+        for (uint32_t i = 0; i < g->regions[r].n_nodes; i++)
+            n_reads += dop_node_at(g, g->regions[r].nodes[i])->n_srcs;
+    m->out->refusals = alloc(m, n_reads, sizeof *m->out->refusals);
+    if (m->status != DOP_OK)
+        return;
+    for (dop_region_id r = 1; r < g->n_regions && m->status == DOP_OK; r++)
+        add_region(m, r);
+    for (uint32_t i = 0; i < m->s->log.n; i++)
+        if (m->s->log.items[i].reason == DOP_REASON_none)
+            add_fusion(m, &m->s->log.items[i]);
+    count_dispatches(m);
+    gather_refusals(m);
+    m->out->after = totals_of(m, g, &m->s->placement);
+    measure_unfused(m);
+}
+
+static uint64_t
+bytes_of_states(const dop_graph *g)
+{
+    uint64_t n = 0;
+    for (dop_node_id id = 1; id < g->n_nodes; id++)
+        if (dop_node_at(g, id)->op == DOP_OP_state)
+            n += dop_node_bytes(g, id);
+    return n;
 }
 
 dop_status
-dop_report_explain(const dop_compilation *c, const char *op, dop_diag *diag, dop_buf *out)
+dop_report_make(const dop_compilation *c, dop_diag *diag, dop_report *out_report)
 {
-    uint32_t found = 0;
-    for (uint32_t i = 0; i < c->n_schedules; i++) {
+    dop_report *r = out_report;
+    dop_status st = DOP_OK;
+    memset(r, 0, sizeof *r);
+    r->c = c;
+    dop_arena_init(&r->arena);
+    for (uint32_t i = 0; i < c->pack.n_segments; i++)
+        r->weights += c->pack.segment_size[i];
+    for (uint32_t i = 0; i < c->n_kernels; i++)
+        r->kernels += c->kernels[i].spirv.size;
+    for (uint32_t i = 0; i < c->n_schedules && st == DOP_OK; i++) {
         const dop_schedule *s = &c->schedules[i];
-        for (dop_region_id r = 1; r < s->g.n_regions; r++) {
-            const dop_region *reg = &s->g.regions[r];
-            const dop_built_region *b = &s->regions[r];
-            if (!region_matches(&s->g, reg, op))
-                continue;
-            found++;
-            dop_buf_printf(out, "%s @%u %s: %s (%s), grid %ux%ux%u of %u\n", dop_schedule_name(s), r,
-                           dop_region_label(&s->g, reg), dop_variant_of(b->choice.variant)->name, b->choice.why,
-                           b->grid[0], b->grid[1], b->grid[2], b->choice.tile.wg);
-        }
+        maker m = {.r = r, .out = &r->schedules[i], .s = s, .diag = diag};
+        make_schedule(&m);
+        st = m.status;
+        if (i == 0)
+            r->caches = bytes_of_states(&s->g);
+        if (s->placement.scratch > r->activations)
+            r->activations = s->placement.scratch;
+        uint64_t result = s->g.n_outs ? dop_node_bytes(&s->g, s->g.outs[0]) : 0;
+        if (result > r->results)
+            r->results = result;
+        r->n_schedules++;
     }
-    if (!found)
-        return DOP_FAIL(diag, DOP_E_USAGE, "--explain %s: no region has that op, template or label", op);
-    return DOP_OK;
+    if (st != DOP_OK)
+        dop_report_finish(r);
+    return st;
+}
+
+void
+dop_report_finish(dop_report *r)
+{
+    dop_arena_finish(&r->arena);
+    memset(r, 0, sizeof *r);
 }

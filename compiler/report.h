@@ -1,12 +1,114 @@
-/* The fusion report: what each dispatch does, what was fused by which rule, what was not and why. */
+/* The fusion report: what each dispatch does and costs, what was fused by which rule, what was not and why.
+ *
+ * dop_report_make() gathers everything once; the writers (text, JSON, one HTML page) only print it. */
 #ifndef DOPPLER_COMPILER_REPORT_H
 #define DOPPLER_COMPILER_REPORT_H
 
 #include "compiler/compile.h"
 
+/* Cache positions at which traffic is counted. */
+enum { DOP_REPORT_DEPTH = 512 };
+
+/* The regions of several layers that do the same, in one row.  Bytes and time are those of all `count` of them, for one
+ * token; a schedule of T tokens divides by T. */
+typedef struct dop_report_row {
+    const char *label; /* "L*.qkv" with a slash: every layer's qkv; "head" */
+    const char *tpl, *variant, *why;
+    const char *ops; /* separated by spaces, in order */
+    uint32_t count;
+    double read, written; /* bytes */
+    double floor_us;      /* bytes over the profile's bandwidth */
+    uint32_t workgroups;  /* of one of them */
+    uint32_t kernel;      /* number of its kernel */
+    dop_region_id first;  /* the first such region */
+} dop_report_row;
+
+typedef struct dop_report_fusion {
+    const char *rule, *pass, *producer, *consumer; /* ops */
+    uint32_t count, dispatches;                    /* edges; dispatches saved */
+    double bytes;                                  /* of traffic saved per token */
+} dop_report_fusion;
+
+/* A pair of dispatches next to each other in the data flow, and what each pass that tried had against joining them. */
+typedef struct dop_report_refusal {
+    const char *producer, *consumer; /* ops */
+    const char *reasons;             /* "fuse-prologue cost, fuse-epilogue reduction-barrier" */
+    dop_reason reason;               /* the one that decided: of the pass that came closest */
+    uint32_t count;
+    double bytes; /* that a fusion would save per token */
+} dop_report_refusal;
+
+/* A cell of the viability matrix. */
+typedef struct dop_report_class {
+    const char *producer, *consumer,
+        *verdict;    /* "element", "reduction", "tiled"; what the first design expected, or "-" */
+    const char *why; /* what this compiler does */
+    uint32_t fused, refused;
+    uint32_t reasons[DOP_REASON_COUNT];
+} dop_report_class;
+enum { DOP_REPORT_CLASSES = 9 };
+
+typedef struct dop_report_totals {
+    uint32_t dispatches, barriers;
+    double read, written; /* bytes per token */
+    uint64_t activations; /* bytes of memory */
+} dop_report_totals;
+
+typedef struct dop_report_schedule {
+    const dop_schedule *s;
+    uint32_t tokens;
+    uint32_t per_layer, outside; /* dispatches: the most that a layer takes; those that belong to none */
+    uint32_t kernels;            /* distinct ones */
+    dop_report_totals before, after;
+    uint32_t n_rows, n_fusions, n_refusals, n_unexplained;
+    dop_report_row *rows;
+    dop_report_fusion *fusions;
+    dop_report_refusal *refusals;
+    dop_report_class classes[DOP_REPORT_CLASSES];
+    /* Of the graph before the passes, one region per op, for drawing. */
+    dop_graph unfused;
+} dop_report_schedule;
+
+typedef struct dop_report {
+    const dop_compilation *c;
+    dop_arena arena;
+    uint64_t weights, caches, activations, results, kernels; /* bytes of device memory, and of SPIR-V */
+    uint32_t n_schedules;
+    dop_report_schedule schedules[DOP_MAX_SCHEDULES];
+} dop_report;
+
+dop_status dop_report_make(const dop_compilation *c, dop_diag *diag, dop_report *out_report);
+void dop_report_finish(dop_report *r); /* accepts a zeroed one */
+
+void dop_report_text(const dop_report *r, dop_buf *out);
+
+/* One object, keys in this order; bytes are per token unless said otherwise, counts are integers.
+ *   format              "doppler-report 1"
+ *   model               {name, family, context}
+ *   target              {name, bandwidth (bytes/s), capabilities [..]}
+ *   kernel_path         name, or null
+ *   distinct_kernels    of the whole plan
+ *   memory              {weights, caches, activations, results, kernels}: bytes
+ *   schedules           [{name, tokens, dispatches_per_layer, dispatches_outside, distinct_kernels,
+ *                         before, after: {dispatches, barriers, bytes_read, bytes_written, activation_bytes},
+ *                         regions: [{label, template, variant, why, ops [..], count, bytes_read, bytes_written,
+ *                                    floor_us, workgroups, kernel}],
+ *                         fusions: [{rule, pass, producer, consumer, count, bytes, dispatches}],
+ *                         refusals: [{producer, consumer, reason, reasons, count, bytes}],
+ *                         viability: [{producer, consumer, first_design, why, fused, refused, reasons {code: count}}]}]
+ *   reasons             {code: text} */
+dop_status dop_report_json(const dop_report *r, dop_diag *diag, dop_buf *out);
+
+/* One page without external resources: totals, a layer drawn before and after, the tables of the text. */
+dop_status dop_report_html(const dop_report *r, dop_diag *diag, dop_buf *out);
+
+/* Why region `consumer` reads `base` from memory instead of making it: every refusal of the pair, and the one that
+ * decided; none when no pass tried.  out_reader: the node that reads it. */
+dop_reason dop_report_why(const dop_schedule *s, dop_region_id consumer, dop_node_id base, char *out_reasons,
+                          size_t cap, dop_node_id *out_reader);
+
 /* Name of a fusion by the ops it joins, for people who know the hand-written combinations: "residual+rmsnorm". */
 const char *dop_fusion_rule(const dop_graph *g, const dop_fusion_event *e);
-void dop_report_text(const dop_compilation *c, dop_buf *out);
 /* --explain OP: why each region with that op, template or label part got its kernel. */
 dop_status dop_report_explain(const dop_compilation *c, const char *op, dop_diag *diag, dop_buf *out);
 

@@ -1,0 +1,533 @@
+/* The report as one HTML page: style, tables, a layer drawn before and after.  Nothing is loaded from elsewhere. */
+#include "compiler/report.h"
+#include "compiler/report_draw.h"
+#include "passes/region.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char style[] =
+    "<style>\n"
+    ":root{--bg:#fbfbfa;--fg:#22252a;--mut:#6b7078;--line:#dcdee2;--card:#fff;--acc:#2f6db5;--bl:94%;--bs:55%;--sl:42%}"
+    "\n"
+    "@media(prefers-color-scheme:dark){:root{--bg:#16181c;--fg:#e4e6ea;--mut:#989da6;--line:#33373f;--card:#1e2126;"
+    "--acc:#7db2ee;--bl:19%;--bs:30%;--sl:58%}}\n"
+    "body{margin:0 auto;max-width:1240px;padding:24px 28px 60px;background:var(--bg);color:var(--fg);"
+    "font:14px/1.45 system-ui,'DejaVu Sans',sans-serif}\n"
+    "h1{font-size:22px;margin:0 0 2px}h2{font-size:18px;margin:36px 0 8px;padding-top:14px;border-top:1px solid "
+    "var(--line)}"
+    "h3{font-size:14px;margin:22px 0 6px}p{margin:4px 0;color:var(--mut)}\n"
+    "table{border-collapse:collapse;width:100%;background:var(--card);border:1px solid var(--line)}"
+    "th,td{padding:3px 9px;text-align:left;border-bottom:1px solid var(--line);vertical-align:top}"
+    "th{font-weight:600;color:var(--mut);font-size:12px}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;"
+    "white-space:nowrap}\n"
+    "code,.ops{font-family:ui-monospace,'DejaVu Sans "
+    "Mono',monospace;font-size:12px}td.o{color:var(--mut);font-size:12px}\n"
+    ".cards{display:flex;gap:12px;flex-wrap:wrap;margin:10px 0}.card{background:var(--card);border:1px solid "
+    "var(--line);"
+    "border-radius:6px;padding:8px 14px;min-width:120px}.card b{display:block;font-size:19px}"
+    ".card span{color:var(--mut);font-size:12px}\n"
+    ".pair{display:flex;gap:16px;align-items:flex-start;overflow-x:auto}.pair figure{margin:0;background:var(--card);"
+    "border:1px solid var(--line);border-radius:6px;padding:8px}figcaption{color:var(--mut);padding:2px 6px 6px}\n"
+    "svg text{font-size:11.5px;fill:var(--fg)}svg text.ops{font-size:9.5px;fill:var(--mut)}"
+    "svg text.note{font-size:10px;fill:var(--mut);stroke:var(--card);stroke-width:4px;paint-order:stroke}.box "
+    "rect{stroke-width:1.2}.edge path{fill:none;stroke:var(--mut);"
+    "stroke-width:1.2;opacity:.6}.edge:hover path{stroke:var(--acc);stroke-width:2.4;opacity:1}"
+    ".barrier{stroke:var(--mut);stroke-width:2;stroke-dasharray:5 4}.box{cursor:default}"
+    ".dim{opacity:.22}.c99 rect{fill:var(--bg);stroke:var(--line);stroke-dasharray:3 3}\n"
+    "#tip{position:fixed;display:none;max-width:520px;white-space:pre-wrap;background:var(--fg);color:var(--bg);"
+    "padding:7px 10px;border-radius:5px;font:12px/1.4 ui-monospace,'DejaVu Sans Mono',monospace;pointer-events:none;"
+    "z-index:9}\n";
+
+static const char script[] =
+    "<script>\n"
+    "var tip=document.getElementById('tip');\n"
+    "document.querySelectorAll('[data-tip]').forEach(function(g){\n"
+    " g.addEventListener('mousemove',function(e){tip.textContent=g.dataset.tip;tip.style.display='block';\n"
+    "  var w=tip.offsetWidth,h=tip.offsetHeight;\n"
+    "  tip.style.left=Math.min(e.clientX+14,innerWidth-w-8)+'px';\n"
+    "  tip.style.top=(e.clientY+18+h>innerHeight?e.clientY-h-12:e.clientY+18)+'px'});\n"
+    " g.addEventListener('mouseleave',function(){tip.style.display='none'});\n"
+    " if(g.dataset.c>=0){g.addEventListener('mouseenter',function(){\n"
+    "  "
+    "g.closest('.pair').querySelectorAll('.box').forEach(function(b){b.classList.toggle('dim',b.dataset.c!=g.dataset.c)"
+    "})});\n"
+    " g.addEventListener('mouseleave',function(){\n"
+    "  g.closest('.pair').querySelectorAll('.box').forEach(function(b){b.classList.remove('dim')})})}\n"
+    "});\n"
+    "</script>\n";
+
+static const char *
+bytes(double n, char *buf, size_t cap)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    int u = 0;
+    while (n >= 1024 && u < 4) {
+        n /= 1024;
+        u++;
+    }
+    snprintf(buf, cap, u == 0 ? "%.0f %s" : n < 10 ? "%.2f %s" : "%.1f %s", n, units[u]);
+    return buf;
+}
+
+static void
+put_text(dop_buf *out, const char *before, const char *text, const char *after)
+{
+    dop_buf_puts(out, before);
+    dop_draw_escape(out, text);
+    dop_buf_puts(out, after);
+}
+
+/* --- the drawings ------------------------------------------------------------------------------------------------------- */
+
+typedef struct picture {
+    const dop_report_schedule *s;
+    const dop_schedule *sched;
+    dop_arena arena;
+    char prefix[16]; /* "L1/" */
+    int *colour;     /* [n_regions of the fused graph] -1: not of this layer */
+    dop_draw_box *boxes;
+    dop_draw_edge *edges;
+    uint32_t n_boxes, n_edges;
+    uint32_t *box_of; /* node or region -> box + 1 */
+} picture;
+
+static bool
+in_layer(const picture *p, const char *label)
+{
+    return label && strncmp(label, p->prefix, strlen(p->prefix)) == 0;
+}
+
+static const char *
+keep(picture *p, dop_buf *text)
+{
+    char *s = dop_arena_strdup(&p->arena, text->data ? text->data : "");
+    dop_buf_finish(text);
+    return s ? s : "";
+}
+
+static void
+put_shape(const dop_graph *g, dop_node_id id, dop_buf *out)
+{
+    const dop_node *n = dop_node_at(g, id);
+    char b[32];
+    dop_buf_printf(out, "%%%s  %s", n->name, dop_type_of(n->type)->name);
+    for (uint32_t i = 0; i < n->shape.rank; i++)
+        dop_buf_printf(out, "%s%llu", i ? "x" : " ", (unsigned long long)dop_dim_value(g, n->shape.dim[i], g->max_t));
+    dop_buf_printf(out, "  %s\n", bytes((double)dop_node_bytes(g, id), b, sizeof b));
+}
+
+/* The region that makes the node of this name after the passes, or the first part of it ("n.rms" of "n") when it was
+ * taken apart; 0: it was folded away. */
+static dop_region_id
+region_of_name(const dop_graph *g, const char *name)
+{
+    size_t len = strlen(name);
+    dop_region_id part = 0;
+    for (dop_region_id r = 1; r < g->n_regions; r++)
+        for (uint32_t i = 0; i < g->regions[r].n_nodes; i++) {
+            const char *x = dop_node_at(g, g->regions[r].nodes[i])->name;
+            if (strcmp(x, name) == 0)
+                return r;
+            if (!part && strncmp(x, name, len) == 0 && x[len] == '.')
+                part = r;
+        }
+    return part;
+}
+
+static uint32_t
+add_box(picture *p, const dop_draw_box *box)
+{
+    p->boxes[p->n_boxes] = *box;
+    return ++p->n_boxes; /* box + 1 */
+}
+
+static void
+add_edge(picture *p, uint32_t from, uint32_t to, const char *tip, const char *note)
+{
+    for (uint32_t i = 0; i < p->n_edges; i++) {
+        dop_draw_edge *e = &p->edges[i];
+        if (e->from == from && e->to == to) {
+            dop_buf both = {0};
+            dop_buf_printf(&both, "%s%s", e->tip, tip);
+            e->tip = keep(p, &both);
+            if (!*e->note)
+                e->note = note;
+            return;
+        }
+    }
+    p->edges[p->n_edges++] = (dop_draw_edge){from, to, tip, note};
+}
+
+static void
+picture_unfused(picture *p)
+{
+    const dop_graph *g = &p->s->unfused, *fused = &p->sched->g;
+    for (dop_node_id id = 1; id < g->n_nodes; id++) {
+        const dop_node *n = dop_node_at(g, id);
+        if (!dop_node_computed(g, id) || !in_layer(p, n->label))
+            continue;
+        dop_region_id r = region_of_name(fused, n->name);
+        dop_buf tip = {0};
+        /* What it reads from outside of the layer comes first, so that edges go forward. */
+        for (uint32_t k = 0; k < n->n_srcs; k++) {
+            dop_node_id b = dop_node_base(g, n->src[k], NULL);
+            if (dop_node_computed(g, b) && !p->box_of[b]) {
+                dop_buf text = {0};
+                put_shape(g, b, &text);
+                p->box_of[b] = add_box(p, &(dop_draw_box){.title = dop_node_at(g, b)->name,
+                                                          .text = "",
+                                                          .tip = keep(p, &text),
+                                                          .colour = -1,
+                                                          .width = 92});
+            }
+        }
+        dop_buf_printf(&tip, "%s\n", dop_op_of(n->op)->name);
+        put_shape(g, id, &tip);
+        for (uint32_t k = 0; k < n->n_srcs; k++) {
+            dop_buf_puts(&tip, "reads ");
+            put_shape(g, n->src[k], &tip);
+        }
+        if (r)
+            dop_buf_printf(&tip, "after the passes in @%u", r);
+        p->box_of[id] = add_box(p, &(dop_draw_box){.title = dop_op_of(n->op)->name,
+                                                   .text = "",
+                                                   .tip = keep(p, &tip),
+                                                   .colour = r ? p->colour[r] : -1,
+                                                   .width = 92});
+        for (uint32_t k = 0; k < n->n_srcs; k++) {
+            dop_node_id b = dop_node_base(g, n->src[k], NULL);
+            dop_buf text = {0};
+            if (!dop_node_computed(g, b))
+                continue;
+            put_shape(g, b, &text);
+            add_edge(p, p->box_of[b] - 1, p->box_of[id] - 1, keep(p, &text), "");
+        }
+    }
+}
+
+typedef struct reading {
+    picture *p;
+    const dop_flow *flow;
+    dop_region_id region;
+    bool edges; /* else boxes of what stands outside */
+} reading;
+
+static void
+on_read(void *user, dop_node_id base)
+{
+    reading *x = user;
+    picture *p = x->p;
+    const dop_graph *g = &p->sched->g;
+    dop_region_id from = x->flow->owner[base];
+    dop_buf text = {0};
+    if (!dop_node_computed(g, base) || !from)
+        return;
+    if (!x->edges) {
+        if (!p->box_of[from]) {
+            put_shape(g, base, &text);
+            p->box_of[from] = add_box(
+                p,
+                &(dop_draw_box){
+                    .title = dop_node_at(g, base)->name, .text = "", .tip = keep(p, &text), .colour = -1, .width = 92});
+        }
+        return;
+    }
+    char reasons[256], note[64] = "";
+    dop_node_id reader;
+    dop_reason why = dop_report_why(p->sched, x->region, base, reasons, sizeof reasons, &reader);
+    put_shape(g, base, &text);
+    dop_buf_printf(&text, "  %s\n  %s\n", reasons, why ? dop_reason_text(why) : "");
+    if (p->boxes[p->box_of[from] - 1].colour >= 0)
+        snprintf(note, sizeof note, "%s", why ? dop_reason_code(why) : "");
+    const char *kept = dop_arena_strdup(&p->arena, note);
+    add_edge(p, p->box_of[from] - 1, p->box_of[x->region] - 1, keep(p, &text), kept ? kept : "");
+}
+
+static void
+put_region_tip(const picture *p, dop_region_id r, dop_buf *tip)
+{
+    const dop_graph *g = &p->sched->g;
+    const dop_region *reg = &g->regions[r];
+    const dop_built_region *b = &p->sched->regions[r];
+    uint64_t rd, wr;
+    char x[32], y[32];
+    dop_region_traffic(g, reg, DOP_REPORT_DEPTH, &rd, &wr);
+    dop_buf_printf(tip, "@%u %s: %s, %u x %u x %u workgroups of %u\nreads %s, writes %s\n%s\n", r,
+                   dop_region_label(g, reg), dop_variant_of(b->choice.variant)->name, b->grid[0], b->grid[1],
+                   b->grid[2], b->choice.tile.wg, bytes((double)rd, x, sizeof x), bytes((double)wr, y, sizeof y),
+                   b->choice.why);
+    dop_buf_puts(tip, "stores\n");
+    for (uint32_t i = 0; i < reg->n_outs; i++) {
+        dop_buf_puts(tip, "  ");
+        put_shape(g, reg->outs[i], tip);
+    }
+    dop_buf_puts(tip, "computes");
+    for (uint32_t i = 0; i < reg->n_nodes; i++)
+        dop_buf_printf(tip, "%s%%%s=%s", i % 4 ? "  " : "\n  ", dop_node_at(g, reg->nodes[i])->name,
+                       dop_op_of(dop_node_at(g, reg->nodes[i])->op)->name);
+}
+
+static dop_status
+picture_fused(picture *p, dop_diag *diag)
+{
+    const dop_graph *g = &p->sched->g;
+    dop_flow flow;
+    dop_status st = dop_flow_init(g, diag, &flow);
+    if (st != DOP_OK)
+        return st;
+    for (dop_region_id r = 1; r < g->n_regions; r++) {
+        dop_buf ops = {0}, tip = {0}, title = {0};
+        if (p->colour[r] < 0)
+            continue;
+        dop_region_reads(g, &g->regions[r], on_read, &(reading){p, &flow, r, false});
+        put_region_tip(p, r, &tip);
+        dop_region_ops(g, &g->regions[r], &ops);
+        dop_buf_printf(&title, "%s \xc2\xb7 %s", dop_region_label(g, &g->regions[r]),
+                       dop_variant_of(p->sched->regions[r].choice.variant)->name);
+        p->box_of[r] = add_box(p, &(dop_draw_box){.title = keep(p, &title),
+                                                  .text = keep(p, &ops),
+                                                  .tip = keep(p, &tip),
+                                                  .colour = p->colour[r],
+                                                  .width = 300,
+                                                  .barrier = p->sched->placement.barrier[r]});
+        dop_region_reads(g, &g->regions[r], on_read, &(reading){p, &flow, r, true});
+    }
+    dop_flow_finish(&flow);
+    return DOP_OK;
+}
+
+/* The regions that make something of the layer, in the order of the schedule, get colours. */
+static void
+colour_regions(picture *p)
+{
+    const dop_graph *g = &p->sched->g;
+    int n = 0;
+    for (dop_region_id r = 1; r < g->n_regions; r++) {
+        p->colour[r] = -1;
+        for (uint32_t i = 0; i < g->regions[r].n_nodes && p->colour[r] < 0; i++)
+            if (in_layer(p, dop_node_at(g, g->regions[r].nodes[i])->label))
+                p->colour[r] = n++;
+    }
+}
+
+static dop_status
+reset(picture *p, uint32_t n_ids, uint32_t n_reads, dop_diag *diag)
+{
+    p->n_boxes = p->n_edges = 0;
+    p->box_of = dop_arena_alloc(&p->arena, n_ids * sizeof *p->box_of);
+    p->boxes = dop_arena_alloc(&p->arena, ((size_t)n_ids + n_reads) * sizeof *p->boxes);
+    p->edges = dop_arena_alloc(&p->arena, ((size_t)n_reads + 1) * sizeof *p->edges);
+    return p->box_of && p->boxes && p->edges ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+}
+
+static uint32_t
+reads_in(const dop_graph *g)
+{
+    uint32_t n = 0;
+    for (dop_region_id r = 1; r < g->n_regions; r++)
+        for (uint32_t i = 0; i < g->regions[r].n_nodes; i++)
+            n += dop_node_at(g, g->regions[r].nodes[i])->n_srcs;
+    return n;
+}
+
+static dop_status
+put_pictures(const dop_report *r, const dop_report_schedule *s, dop_diag *diag, dop_buf *out)
+{
+    picture p = {.s = s, .sched = s->s};
+    uint32_t n_layers = r->c->model.arch.n_layers, layer = n_layers > 1 ? n_layers / 2 : 0;
+    dop_status st;
+    dop_arena_init(&p.arena);
+    snprintf(p.prefix, sizeof p.prefix, "L%u/", layer);
+    p.colour = dop_arena_alloc(&p.arena, s->s->g.n_regions * sizeof *p.colour);
+    if (!p.colour) {
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        goto error;
+    }
+    colour_regions(&p);
+    st = reset(&p, s->unfused.n_nodes, reads_in(&s->unfused), diag);
+    if (st != DOP_OK)
+        goto error;
+    picture_unfused(&p);
+    dop_buf_printf(
+        out,
+        "<h3>Layer %u</h3><p>Each colour is one dispatch; a dashed line is a barrier; the note on an edge says "
+        "why it is not fused. Point at anything for its values, bytes and reasons.</p>\n"
+        "<div class=\"pair\"><figure><figcaption>Before: one dispatch per op</figcaption>\n",
+        layer);
+    st = dop_draw(p.boxes, p.n_boxes, p.edges, p.n_edges, &p.arena, diag, out);
+    if (st == DOP_OK)
+        st = reset(&p, s->s->g.n_regions, reads_in(&s->s->g), diag);
+    if (st == DOP_OK)
+        st = picture_fused(&p, diag);
+    if (st != DOP_OK)
+        goto error;
+    dop_buf_puts(out, "</figure><figure><figcaption>After: what makes something of this layer</figcaption>\n");
+    st = dop_draw(p.boxes, p.n_boxes, p.edges, p.n_edges, &p.arena, diag, out);
+    dop_buf_puts(out, "</figure></div>\n");
+error:
+    dop_arena_finish(&p.arena);
+    return st;
+}
+
+/* --- tables ------------------------------------------------------------------------------------------------------------- */
+
+static void
+put_totals(const dop_report_schedule *s, dop_buf *out)
+{
+    const dop_report_totals *t[2] = {&s->before, &s->after};
+    dop_buf_puts(out, "<table><tr><th></th><th class=n>dispatches</th><th class=n>barriers</th><th class=n>read per "
+                      "token</th><th class=n>written per token</th><th class=n>activation memory</th></tr>\n");
+    for (int i = 0; i < 2; i++) {
+        char a[32], b[32], c[32];
+        dop_buf_printf(out,
+                       "<tr><td>%s</td><td class=n>%u</td><td class=n>%u</td><td class=n>%s</td><td class=n>%s</td>"
+                       "<td class=n>%s</td></tr>\n",
+                       i ? "fused" : "one dispatch per op", t[i]->dispatches, t[i]->barriers,
+                       bytes(t[i]->read, a, sizeof a), bytes(t[i]->written, b, sizeof b),
+                       bytes((double)t[i]->activations, c, sizeof c));
+    }
+    dop_buf_puts(out, "</table>\n");
+}
+
+static void
+put_rows(const dop_report_schedule *s, dop_buf *out)
+{
+    dop_buf_puts(out,
+                 "<h3>Regions</h3><table><tr><th class=n>count</th><th>label</th><th>kernel</th><th class=n>read</th>"
+                 "<th class=n>written</th><th class=n>floor, us</th><th class=n>workgroups</th><th>ops</th></tr>\n");
+    for (uint32_t i = 0; i < s->n_rows; i++) {
+        const dop_report_row *r = &s->rows[i];
+        char a[32], b[32];
+        dop_buf_printf(out, "<tr><td class=n>%u</td><td>%s</td><td><code data-tip=\"", r->count, r->label);
+        dop_draw_escape(out, r->why);
+        dop_buf_printf(out,
+                       "\">%s</code></td><td class=n>%s</td><td class=n>%s</td><td class=n>%.3f</td>"
+                       "<td class=n>%u</td><td class=o>%s</td></tr>\n",
+                       r->variant, bytes(r->read, a, sizeof a), bytes(r->written, b, sizeof b), r->floor_us,
+                       r->workgroups, r->ops);
+    }
+    dop_buf_puts(out, "</table>\n");
+}
+
+static void
+put_decisions(const dop_report_schedule *s, dop_buf *out)
+{
+    char a[32];
+    dop_buf_puts(out, "<h3>Not fused</h3><table><tr><th class=n>pairs</th><th class=n>would save</th><th>pair</th>"
+                      "<th>reason</th><th>every pass that tried</th></tr>\n");
+    for (uint32_t i = 0; i < s->n_refusals; i++) {
+        const dop_report_refusal *f = &s->refusals[i];
+        dop_buf_printf(out,
+                       "<tr><td class=n>%u</td><td class=n>%s</td><td><code>%s &rarr; %s</code></td><td data-tip=\"",
+                       f->count, bytes(f->bytes, a, sizeof a), f->producer, f->consumer);
+        dop_draw_escape(out, f->reason ? dop_reason_text(f->reason) : f->reasons);
+        dop_buf_printf(out, "\">%s</td><td class=o>%s</td></tr>\n",
+                       f->reason ? dop_reason_code(f->reason) : "not-tried", f->reasons);
+    }
+    dop_buf_puts(out, "</table>\n<details><summary><h3 style=\"display:inline-block\">Fused</h3></summary><table><tr>"
+                      "<th class=n>edges</th><th class=n>dispatches saved</th><th class=n>bytes saved</th><th>rule</th>"
+                      "<th>pass</th><th>pair</th></tr>\n");
+    for (uint32_t i = 0; i < s->n_fusions; i++) {
+        const dop_report_fusion *f = &s->fusions[i];
+        dop_buf_printf(out,
+                       "<tr><td class=n>%u</td><td class=n>%u</td><td class=n>%s</td><td>%s</td><td>%s</td>"
+                       "<td><code>%s &rarr; %s</code></td></tr>\n",
+                       f->count, f->dispatches, bytes(f->bytes, a, sizeof a), f->rule, f->pass, f->producer,
+                       f->consumer);
+    }
+    dop_buf_puts(out, "</table></details>\n");
+}
+
+static void
+put_classes(const dop_report_schedule *s, bool open, dop_buf *out)
+{
+    dop_buf_puts(out, open ? "<details open>" : "<details>");
+    dop_buf_puts(out,
+                 "<summary><h3 style=\"display:inline-block\">Viability</h3></summary><table><tr><th>producer "
+                 "/ consumer</th><th>first design</th><th class=n>fused</th><th class=n>refused</th><th>reasons</th>"
+                 "<th>what this compiler does</th></tr>\n");
+    for (int i = 0; i < DOP_REPORT_CLASSES; i++) {
+        const dop_report_class *c = &s->classes[i];
+        const char *sep = "";
+        dop_buf_printf(out, "<tr><td>%s / %s</td><td>%s</td><td class=n>%u</td><td class=n>%u</td><td>", c->producer,
+                       c->consumer, c->verdict, c->fused, c->refused);
+        for (int r = 1; r < DOP_REASON_COUNT; r++)
+            if (c->reasons[r]) {
+                dop_buf_printf(out, "%s%s&nbsp;%u", sep, dop_reason_code((dop_reason)r), c->reasons[r]);
+                sep = ", ";
+            }
+        put_text(out, "</td><td class=o>", c->why, "</td></tr>\n");
+    }
+    dop_buf_puts(out, "</table></details>\n");
+}
+
+static void
+put_card(dop_buf *out, const char *value, const char *what)
+{
+    put_text(out, "<div class=card><b>", value, "</b><span>");
+    put_text(out, "", what, "</span></div>\n");
+}
+
+static void
+put_head(const dop_report *r, dop_buf *out)
+{
+    const dop_compilation *c = r->c;
+    const dop_report_schedule *d = &r->schedules[0];
+    char a[32];
+    dop_buf_puts(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+                      "<meta name=\"viewport\" content=\"width=device-width\">\n<title>Fusion report: ");
+    dop_draw_escape(out, c->model.name ? c->model.name : "model");
+    dop_buf_puts(out, "</title>\n");
+    dop_buf_puts(out, style);
+    for (int i = 0; i < 12; i++) /* hues far apart for neighbours */
+        dop_buf_printf(out, ".c%d rect{fill:hsl(%d var(--bs) var(--bl));stroke:hsl(%d 45%% var(--sl))}\n", i,
+                       (i * 137 + 210) % 360, (i * 137 + 210) % 360);
+    dop_buf_puts(out, "</style></head><body>\n");
+    put_text(out, "<h1>", c->model.name ? c->model.name : "model", "</h1>\n");
+    dop_buf_printf(out,
+                   "<p>%s, target %s, context %u, kernel path %s; traffic counted with %u cached positions, floors at "
+                   "%.4g GB/s</p>\n<div class=cards>\n",
+                   c->model.arch.family, c->target.name, c->ctx, c->path_name ? c->path_name : "default",
+                   DOP_REPORT_DEPTH, c->target.bandwidth / 1e9);
+    snprintf(a, sizeof a, "%u \xe2\x86\x92 %u", d->before.dispatches, d->after.dispatches);
+    put_card(out, a, "dispatches per decoded token");
+    snprintf(a, sizeof a, "%u", d->per_layer);
+    put_card(out, a, "dispatches per layer");
+    snprintf(a, sizeof a, "%.1f us", (d->after.read + d->after.written) / c->target.bandwidth * 1e6);
+    put_card(out, a, "floor per decoded token");
+    snprintf(a, sizeof a, "%u", c->n_kernels);
+    put_card(out, a, "distinct kernels");
+    put_card(out, bytes((double)r->weights, a, sizeof a), "weights");
+    put_card(out, bytes((double)r->caches, a, sizeof a), "caches");
+    put_card(out, bytes((double)r->activations, a, sizeof a), "activations");
+    put_card(out, bytes((double)r->results, a, sizeof a), "logits");
+    dop_buf_puts(out, "</div>\n");
+}
+
+dop_status
+dop_report_html(const dop_report *r, dop_diag *diag, dop_buf *out)
+{
+    dop_status st = DOP_OK;
+    put_head(r, out);
+    for (uint32_t i = 0; i < r->n_schedules && st == DOP_OK; i++) {
+        const dop_report_schedule *s = &r->schedules[i];
+        dop_buf_printf(
+            out, "<h2>%s</h2><p>%u token%s a replay, %u dispatches per layer and %u outside, %u distinct kernels</p>\n",
+            dop_schedule_name(s->s), s->tokens, s->tokens == 1 ? "" : "s", s->per_layer, s->outside, s->kernels);
+        put_totals(s, out);
+        st = put_pictures(r, s, diag, out);
+        put_rows(s, out);
+        put_decisions(s, out);
+        put_classes(s, i == 0, out);
+    }
+    dop_buf_puts(out, "<h2>Reasons</h2><table>\n");
+    for (int x = 1; x < DOP_REASON_COUNT; x++) {
+        dop_buf_printf(out, "<tr><td>%s</td>", dop_reason_code((dop_reason)x));
+        put_text(out, "<td>", dop_reason_text((dop_reason)x), "</td></tr>\n");
+    }
+    dop_buf_puts(out, "</table>\n<div id=\"tip\"></div>\n");
+    dop_buf_puts(out, script);
+    dop_buf_puts(out, "</body></html>\n");
+    return st;
+}

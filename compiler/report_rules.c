@@ -1,0 +1,115 @@
+/* Names of fusions, and --explain. */
+#include "compiler/report.h"
+#include "passes/region.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool
+is_norm_part(dop_op op)
+{
+    return op == DOP_OP_row_rms || op == DOP_OP_rmsnorm || op == DOP_OP_row_istd || op == DOP_OP_layernorm;
+}
+
+static bool
+is_attention(dop_op op)
+{
+    return op == DOP_OP_attention || op == DOP_OP_attn_split;
+}
+
+/* By kind of the ops when no combination of them has a name. */
+static const char *
+rule_of_kinds(const dop_graph *g, const dop_fusion_event *e)
+{
+    dop_op p = dop_node_at(g, e->producer)->op, c = dop_node_at(g, e->consumer)->op;
+    dop_reach pr = dop_node_reach(g, e->producer), cr = dop_node_reach(g, e->consumer);
+    bool p_elem = pr == DOP_REACH_ELEM || p == DOP_OP_gather || p == DOP_OP_last_row;
+    bool c_elem = cr == DOP_REACH_ELEM || c == DOP_OP_gather || c == DOP_OP_last_row;
+    bool p_row = pr == DOP_REACH_ROW || pr == DOP_REACH_HEAD || pr == DOP_REACH_DIMS;
+    bool c_row = cr == DOP_REACH_ROW || cr == DOP_REACH_HEAD || cr == DOP_REACH_DIMS;
+    if (is_attention(c))
+        return "prologue+attention";
+    if (is_attention(p) && c_elem)
+        return "attention+element";
+    if (c == DOP_OP_matmul)
+        return p_elem ? "element+matmul" : "row+matmul";
+    if (p == DOP_OP_matmul)
+        return "matmul+element";
+    if (p_elem && c_elem)
+        return "element+element";
+    if (p_elem && c_row)
+        return "element+reduction";
+    if (p_row && c_elem)
+        return "reduction+element";
+    return p_row && c_row ? "reduction+reduction" : e->pass;
+}
+
+const char *
+dop_fusion_rule(const dop_graph *g, const dop_fusion_event *e)
+{
+    const dop_node *consumer = dop_node_at(g, e->consumer);
+    dop_op p = dop_node_at(g, e->producer)->op, c = consumer->op;
+    if (strncmp(e->pass, "merge-", 6) == 0)
+        return p == DOP_OP_matmul ? "siblings" : "sibling-rows";
+    if (p == DOP_OP_gather && c == DOP_OP_scale)
+        return "gather+scale";
+    if (p == DOP_OP_silu && c == DOP_OP_mul)
+        return "silu+gate";
+    if ((p == DOP_OP_gelu || p == DOP_OP_gelu_tanh) && c == DOP_OP_mul)
+        return "gelu+gate";
+    if (p == DOP_OP_add && is_norm_part(c))
+        return "residual+rmsnorm";
+    if (is_norm_part(p) && c == DOP_OP_mul)
+        return "row-statistic";
+    if (p == DOP_OP_matmul && c == DOP_OP_add)
+        for (uint32_t i = 0; i < consumer->n_srcs; i++)
+            if (dop_node_at(g, consumer->src[i])->op == DOP_OP_weight)
+                return "matmul+bias";
+    if (p == DOP_OP_matmul && c == DOP_OP_add)
+        return "matmul+residual";
+    if (p == DOP_OP_rope && c == DOP_OP_kv_write)
+        return "rope+kv-write";
+    if (c == DOP_OP_kv_write)
+        return "kv-write";
+    if (c == DOP_OP_rope)
+        return "head-rope";
+    if (p == DOP_OP_attn_combine)
+        return "split-kv-combine";
+    if (c == DOP_OP_argmax_part)
+        return "lm-head+argmax";
+    return rule_of_kinds(g, e);
+}
+
+static bool
+region_matches(const dop_graph *g, const dop_region *r, const char *op)
+{
+    const char *label = dop_region_label(g, r), *slash = strrchr(label, '/');
+    if (strcmp(dop_template_name(r->tpl), op) == 0 || strcmp(label, op) == 0 || (slash && strcmp(slash + 1, op) == 0))
+        return true;
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        if (strcmp(dop_op_of(dop_node_at(g, r->nodes[i])->op)->name, op) == 0)
+            return true;
+    return false;
+}
+
+dop_status
+dop_report_explain(const dop_compilation *c, const char *op, dop_diag *diag, dop_buf *out)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < c->n_schedules; i++) {
+        const dop_schedule *s = &c->schedules[i];
+        for (dop_region_id r = 1; r < s->g.n_regions; r++) {
+            const dop_region *reg = &s->g.regions[r];
+            const dop_built_region *b = &s->regions[r];
+            if (!region_matches(&s->g, reg, op))
+                continue;
+            found++;
+            dop_buf_printf(out, "%s @%u %s: %s (%s), grid %ux%ux%u of %u\n", dop_schedule_name(s), r,
+                           dop_region_label(&s->g, reg), dop_variant_of(b->choice.variant)->name, b->choice.why,
+                           b->grid[0], b->grid[1], b->grid[2], b->choice.tile.wg);
+        }
+    }
+    if (!found)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--explain %s: no region has that op, template or label", op);
+    return DOP_OK;
+}
