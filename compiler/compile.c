@@ -333,6 +333,9 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
     c->options = *options;
     dop_arena_init(&c->arena);
     dop_status st = dop_target_resolve(options->target ? options->target : "auto", diag, &c->target);
+    /* An f32 cache asks for the arithmetic of the reference: no f16 inputs to matrix units. */
+    if (options->kv_type == DOP_TYPE_f32)
+        c->target.caps &= ~(uint32_t)(DOP_CAP_coop_nv | DOP_CAP_coop_khr);
     if (st == DOP_OK)
         st = dop_model_load(model_path, &c->arena, diag, &c->model);
     if (st == DOP_OK)

@@ -4,6 +4,7 @@
 #include <shaderc/shaderc.h>
 #include <spirv_cross/spirv_cross_c.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Shared memory is a variable of storage class Workgroup; SPIRV-Cross has no list of those, so sum them here.  The
@@ -25,6 +26,15 @@ enum {
     SPV_TYPE_POINTER = 32,
     SPV_CONSTANT = 43,
     SPV_VARIABLE = 59,
+    SPV_ENTRY_POINT = 15,
+    SPV_TYPE_VOID = 19,
+    SPV_TYPE_FUNCTION = 33,
+    SPV_CONSTANT_TRUE = 41,
+    SPV_FUNCTION = 54,
+    SPV_FUNCTION_END = 56,
+    SPV_LABEL = 248,
+    SPV_RETURN = 253,
+    SPV_TYPE_COOPERATIVE_MATRIX_NV = 5358,
     SPV_WORKGROUP = 4
 };
 
@@ -63,6 +73,59 @@ shared_bytes(const uint32_t *words, size_t n, dop_arena *arena)
     return total;
 }
 
+/* The module's interface alone: types, constants and variables, with an empty entry point.  SPIRV-Cross of 2022 stops at
+ * cooperative-matrix types, and needs no code to tell the interface. */
+static bool
+interface_only(const dop_buf *spirv, dop_buf *out)
+{
+    const uint32_t *w = (const uint32_t *)(const void *)spirv->data;
+    size_t n = spirv->size / 4;
+    uint32_t entry = 0, bound = n > 3 ? w[3] : 0;
+    uint8_t *unknown = calloc(bound ? bound : 1, 1); /* ids that hang on a type that is left out */
+    if (!unknown)
+        return false;
+    dop_buf_append(out, w, 20);
+    for (size_t i = 5; i < n;) {
+        uint32_t op = w[i] & 0xffff, len = w[i] >> 16, result = 0;
+        if (len == 0 || i + len > n)
+            break;
+        if (op == SPV_FUNCTION) {
+            if (w[i + 2] == entry) {
+                dop_buf_append(out, w + i, len * 4u);
+                while (i < n && (w[i] & 0xffff) != SPV_LABEL)
+                    i += w[i] >> 16;
+                const uint32_t rest[] = {2u << 16 | SPV_LABEL, w[i + 1], 1u << 16 | SPV_RETURN, 1u << 16 | SPV_FUNCTION_END};
+                dop_buf_append(out, rest, sizeof rest);
+                break;
+            }
+            while (i < n && (w[i] & 0xffff) != SPV_FUNCTION_END)
+                i += w[i] >> 16;
+            i++;
+            continue;
+        }
+        if (op == SPV_ENTRY_POINT)
+            entry = w[i + 2];
+        bool type = op >= SPV_TYPE_VOID && op <= SPV_TYPE_FUNCTION, value = op >= SPV_CONSTANT_TRUE && op <= SPV_VARIABLE;
+        bool skip = op == SPV_TYPE_COOPERATIVE_MATRIX_NV;
+        if (type || skip)
+            result = w[i + 1];
+        else if (value)
+            result = w[i + 2];
+        for (uint32_t k = 1; k < len && (type || value); k++)
+            skip = skip || (k != (type ? 1u : 2u) && w[i + k] < bound && unknown[w[i + k]] &&
+                            !(op == SPV_CONSTANT && k > 2) && !(op == SPV_TYPE_INT || op == SPV_TYPE_FLOAT) &&
+                            !(op == SPV_TYPE_VECTOR && k > 2) && !(op == SPV_TYPE_POINTER && k == 2) &&
+                            !(op == SPV_VARIABLE && k == 3));
+        if (skip && result < bound)
+            unknown[result] = 1;
+        else
+            dop_buf_append(out, w + i, len * 4u);
+        i += len;
+    }
+    free(unknown);
+    return !out->failed;
+}
+
 static dop_status
 reflect(const char *name, const dop_kernel *k, const dop_buf *spirv, dop_diag *diag)
 {
@@ -73,9 +136,16 @@ reflect(const char *name, const dop_kernel *k, const dop_buf *spirv, dop_diag *d
     const spvc_reflected_resource *list;
     size_t n = 0, push = 0;
     dop_status st = DOP_OK;
-    if (spvc_context_create(&ctx) != SPVC_SUCCESS)
+    dop_buf face = {0};
+    if (!interface_only(spirv, &face)) {
+        dop_buf_finish(&face);
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (spvc_context_parse_spirv(ctx, (const SpvId *)(const void *)spirv->data, spirv->size / 4, &ir) != SPVC_SUCCESS ||
+    }
+    if (spvc_context_create(&ctx) != SPVC_SUCCESS) {
+        dop_buf_finish(&face);
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    }
+    if (spvc_context_parse_spirv(ctx, (const SpvId *)(const void *)face.data, face.size / 4, &ir) != SPVC_SUCCESS ||
         spvc_context_create_compiler(ctx, SPVC_BACKEND_NONE, ir, SPVC_CAPTURE_MODE_TAKE_OWNERSHIP, &comp) !=
             SPVC_SUCCESS ||
         spvc_compiler_create_shader_resources(comp, &res) != SPVC_SUCCESS ||
@@ -92,6 +162,7 @@ reflect(const char *name, const dop_kernel *k, const dop_buf *spirv, dop_diag *d
         st = DOP_FAIL(diag, DOP_E_INTERNAL, "kernel %s: workgroup size is %u, not %u", name, local, k->local);
 error:
     spvc_context_destroy(ctx);
+    dop_buf_finish(&face);
     return st;
 }
 

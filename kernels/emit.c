@@ -332,30 +332,35 @@ emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     dop_node_id part = dop_node_base(g, n->src[0], NULL);
     int64_t window = dop_node_at(g, part)->op == DOP_OP_attn_split ? dop_node_i(g, part, DOP_A_window) : 0;
     const char *a = dop_emit_arg(e, part, false), *step = dop_emit_step(e);
-    const char *out = dop_emit_str(e, "v%u", e->n_temps++), *s = dop_emit_str(e, "s%u", e->n_temps++);
-    dop_emit_line(e, "%s %s;", width == 4 ? "vec4" : "float", out);
+    const char *out = dop_emit_str(e, "v%u", e->n_temps++), *T = width == 4 ? "vec4" : "float";
+    uint32_t heads = dop_node_cols(g, node) / head, row = head + 2;
+    dop_emit_line(e, "%s %s = %s(0.0);", T, out, T);
     dop_emit_line(e, "{");
     dop_emit_line(e, "    uint n = %s.pos + %s + 1u;", step, ix.t);
     if (window > 0)
         dop_emit_line(e, "    n = min(n, %uu);", (uint32_t)window);
     dop_emit_line(e, "    uint len = max(64u, (n + %uu) / %uu), used = (n + len - 1u) / len;", splits - 1, splits);
     dop_emit_line(e, "    uint h = %s / %uu, d = %s %% %uu, row = (%s * %uu + h * %uu) * %uu;", ix.c, head, ix.c, head,
-                  ix.t, dop_node_cols(g, node) / head * splits, splits, head + 2);
-    dop_emit_line(e, "    float m = -1e30, l = 0.0;");
-    dop_emit_line(e, "    for (uint %s = 0u; %s < used; %s++)", s, s, s);
-    dop_emit_line(e, "        m = max(m, dop_ld1_f32(%s, row + %s * %uu + %uu));", a, s, head + 2, head);
-    dop_emit_line(e, "    %s = %s(0.0);", out, width == 4 ? "vec4" : "float");
-    dop_emit_line(e, "    for (uint %s = 0u; %s < used; %s++) {", s, s, s);
-    dop_emit_line(e, "        uint at = row + %s * %uu;", s, head + 2);
-    dop_emit_line(e, "        float w = exp(dop_ld1_f32(%s, at + %uu) - m);", a, head);
-    dop_emit_line(e, "        l += w * dop_ld1_f32(%s, at + %uu);", a, head + 1);
+                  ix.t, heads * splits, splits, row);
+    /* All loads of all splits at once: one round trip to memory instead of one per split. */
+    dop_emit_line(e, "    float ms[%u], ls[%u], m = -1e30, l = 0.0;", splits, splits);
+    dop_emit_line(e, "    %s xs[%u];", T, splits);
+    dop_emit_line(e, "    [[unroll]] for (uint s = 0u; s < %uu; s++) {", splits);
+    dop_emit_line(e, "        uint at = row + min(s, used - 1u) * %uu;", row);
+    dop_emit_line(e, "        vec2 ml = dop_ld2_f32(%s, at + %uu);", a, head);
+    dop_emit_line(e, "        ms[s] = s < used ? ml.x : -1e30;");
+    dop_emit_line(e, "        ls[s] = ml.y;");
     if (width == 4)
-        dop_emit_line(e,
-                      "        %s += w * vec4(dop_ld1_f32(%s, at + d), dop_ld1_f32(%s, at + d + 1u), "
-                      "dop_ld1_f32(%s, at + d + 2u), dop_ld1_f32(%s, at + d + 3u));",
-                      out, a, a, a, a);
+        dop_emit_line(e, "        xs[s] = vec4(dop_ld2_f32(%s, at + d), dop_ld2_f32(%s, at + d + 2u));", a, a);
     else
-        dop_emit_line(e, "        %s += w * dop_ld1_f32(%s, at + d);", out, a);
+        dop_emit_line(e, "        xs[s] = dop_ld1_f32(%s, at + d);", a);
+    dop_emit_line(e, "    }");
+    dop_emit_line(e, "    [[unroll]] for (uint s = 0u; s < %uu; s++)", splits);
+    dop_emit_line(e, "        m = max(m, ms[s]);");
+    dop_emit_line(e, "    [[unroll]] for (uint s = 0u; s < %uu; s++) {", splits);
+    dop_emit_line(e, "        float w = s < used ? exp(ms[s] - m) : 0.0;");
+    dop_emit_line(e, "        l += w * ls[s];");
+    dop_emit_line(e, "        %s += w * xs[s];", out);
     dop_emit_line(e, "    }");
     dop_emit_line(e, "    %s /= l;", out);
     dop_emit_line(e, "}");

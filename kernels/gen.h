@@ -53,6 +53,7 @@ dop_status dop_gen_elementwise(dop_gen *gen);
 dop_status dop_gen_row(dop_gen *gen);
 dop_status dop_gen_gemv(dop_gen *gen);
 dop_status dop_gen_matmul(dop_gen *gen);
+dop_status dop_gen_matmul_coop(dop_gen *gen);
 dop_status dop_gen_attention(dop_gen *gen);
 dop_status dop_gen_argmax(dop_gen *gen);
 

@@ -10,8 +10,10 @@
 typedef dop_status (*gen_fn)(dop_gen *);
 
 static gen_fn
-generator(dop_template t)
+generator(dop_template t, dop_variant_id v)
 {
+    if (v == DOP_VARIANT_matmul_coop)
+        return dop_gen_matmul_coop;
     switch (t) {
     case DOP_TPL_elementwise:
         return dop_gen_elementwise;
@@ -41,6 +43,11 @@ put_header(dop_gen *gen, dop_buf *b)
         dop_buf_puts(b, "#extension GL_EXT_shader_16bit_storage : require\n#define DOP_F16_STORAGE\n");
     if (gen->e.target->cpu)
         dop_buf_puts(b, "#define DOP_CPU\n");
+    if (gen->choice->variant == DOP_VARIANT_matmul_coop)
+        dop_buf_puts(b, "#extension GL_NV_cooperative_matrix : require\n"
+                        "#extension GL_KHR_memory_scope_semantics : require\n"
+                        "#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n"
+                        "#pragma use_vulkan_memory_model\n");
     if (tile->subgroup)
         dop_buf_puts(b, "#extension GL_KHR_shader_subgroup_arithmetic : require\n"
                         "#extension GL_KHR_shader_subgroup_shuffle : require\n");
@@ -81,7 +88,7 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
     dop_kernel *k = out_kernel;
     memset(k, 0, sizeof *k);
     dop_emit_init(&gen.e, g, r, target, diag);
-    gen_fn fn = generator(r->tpl);
+    gen_fn fn = generator(r->tpl, choice->variant);
     dop_status st = fn ? fn(&gen) : DOP_FAIL(diag, DOP_E_INTERNAL, "no generator for this template");
     if (st != DOP_OK)
         goto error;

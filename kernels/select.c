@@ -31,28 +31,6 @@ dop_variant_parse(const char *name, dop_variant_id *out)
     return false;
 }
 
-static const char *
-condition(dop_variant_id v, const dop_target *t)
-{
-    const dop_variant *x = &variants[v];
-    if (x->caps & ~t->caps)
-        return "the target lacks a capability it needs";
-    if (v == DOP_VARIANT_gemv_rows && !t->cpu)
-        return "meant for CPU devices";
-    if (v == DOP_VARIANT_gemv_subgroup && t->cpu)
-        return "sums across lanes are slow on CPU devices";
-    return NULL;
-}
-
-static uint32_t
-pow2_floor(uint32_t v)
-{
-    uint32_t p = 1;
-    while (p * 2 <= v)
-        p *= 2;
-    return p;
-}
-
 /* The first matmul of the region. */
 static const dop_node *
 first_matmul(const dop_graph *g, const dop_region *r, uint32_t *out_rows)
@@ -67,6 +45,35 @@ first_matmul(const dop_graph *g, const dop_region *r, uint32_t *out_rows)
         first = first ? first : n;
     }
     return first;
+}
+
+static const char *
+condition(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_target *t)
+{
+    const dop_variant *x = &variants[v];
+    if (x->caps & ~t->caps)
+        return "the target lacks a capability it needs";
+    if (v == DOP_VARIANT_gemv_rows && !t->cpu)
+        return "meant for CPU devices";
+    if (v == DOP_VARIANT_gemv_subgroup && t->cpu)
+        return "sums across lanes are slow on CPU devices";
+    if (v == DOP_VARIANT_matmul_coop) {
+        uint32_t rows;
+        if (dop_node_cols(g, first_matmul(g, r, &rows)->src[0]) % 8)
+            return "rows are not a multiple of 8 values";
+        if (g->max_t < 16)
+            return "fewer than 16 tokens";
+    }
+    return NULL;
+}
+
+static uint32_t
+pow2_floor(uint32_t v)
+{
+    uint32_t p = 1;
+    while (p * 2 <= v)
+        p *= 2;
+    return p;
 }
 
 static void
@@ -96,6 +103,36 @@ tile_gemv(const dop_graph *g, const dop_region *r, const dop_target *t, dop_vari
     tile->unroll = 4 / tile->rows;
     while (tile->unroll > 1 && tile->lanes * (tile->unroll / 2) >= units)
         tile->unroll /= 2;
+}
+
+/* Matrix units: the largest tile that still gives every multiprocessor work, several matrices per part counted. */
+static void
+tile_coop(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile *tile)
+{
+    static const struct {
+        uint32_t bm, bn, wm, wn;
+    } shapes[] = {{128, 128, 64, 32}, {128, 64, 32, 32}, {64, 64, 32, 32}, {64, 32, 16, 32}, {32, 32, 16, 16}, {16, 64, 16, 16}};
+    uint32_t rows, mats = 0;
+    (void)first_matmul(g, r, &rows);
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        mats += dop_node_at(g, r->nodes[i])->op == DOP_OP_matmul;
+    for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        bool last = i + 1 == sizeof shapes / sizeof *shapes;
+        /* Paired matrices (gate and up) double the weights' share of shared memory and registers. */
+        uint32_t bn = shapes[i].bn;
+        if ((g->max_t < shapes[i].bm && !last) || (mats == 2 && bn == 128))
+            continue;
+        uint32_t tiles = dop_div_up_u32(g->max_t, shapes[i].bm) * dop_div_up_u32(rows / (mats == 2 ? 2 : 1), bn);
+        if (tiles < t->cores && !last)
+            continue;
+        tile->bm = shapes[i].bm;
+        tile->bn = bn;
+        tile->bk = 32;
+        tile->tm = shapes[i].wm;
+        tile->tn = shapes[i].wn;
+        tile->wg = tile->bm / tile->tm * (tile->bn / tile->tn) * t->subgroup;
+        return;
+    }
 }
 
 static void
@@ -149,7 +186,7 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
         dop_variant_id v = (dop_variant_id)i;
         if (variants[i].tpl != r->tpl)
             continue;
-        const char *no = condition(v, target);
+        const char *no = condition(v, g, r, target);
         bool named = forced && strcmp(forced, variants[i].name) == 0;
         if (!(variants[i].caps & ~target->caps))
             snprintf(possible + strlen(possible), sizeof possible - strlen(possible), "%s%s", *possible ? ", " : "",
@@ -170,7 +207,10 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
         tile_gemv(g, r, target, c->variant, &c->tile);
         break;
     case DOP_TPL_matmul:
-        tile_matmul(g, r, target, &c->tile);
+        if (c->variant == DOP_VARIANT_matmul_coop)
+            tile_coop(g, r, target, &c->tile);
+        else
+            tile_matmul(g, r, target, &c->tile);
         break;
     case DOP_TPL_attention:
         tile_attention(g, r, target, &c->tile);

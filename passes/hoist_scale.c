@@ -37,5 +37,8 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 dop_status
 dop_pass_hoist_scale(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
+    /* Matrix units take f16: an activation that is not scaled yet may not fit its range. */
+    if (g->max_t > 1 && (cx->target->caps & (DOP_CAP_coop_nv | DOP_CAP_coop_khr)))
+        return DOP_OK;
     return dop_rewrite_graph(cx, g, visit, changed);
 }

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 1u
+#define DOP_PLAN_VERSION 2u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                                     \
@@ -102,7 +102,8 @@ enum {
     DOP_SLOT_STATE,       /* KV caches: zeroed at load, kept between steps */
     DOP_SLOT_SCRATCH,     /* activations: lifetimes already folded into argument offsets */
     DOP_SLOT_STEP,        /* dop_step, host visible */
-    DOP_SLOT_RESULT       /* what the host reads after a step: logits; host visible and cached */
+    DOP_SLOT_RESULT,      /* what the host reads after a step: logits; host visible and cached */
+    DOP_SLOT_SYNC         /* completion counters: zeroed at load, never by the host afterwards */
 };
 
 typedef struct dop_plan_slot {
@@ -116,6 +117,13 @@ typedef struct dop_plan_slot {
 
 enum { DOP_SCHED_DECODE = 1, DOP_SCHED_PREFILL, DOP_SCHED_SCORE };
 
+/* How the dispatches of a schedule are ordered.  Counters: no barriers inside; a workgroup loads weights first, then waits
+ * until its producers' counters show that every workgroup of theirs is done, for this run of the schedule (dop_step.epoch,
+ * which the last dispatch advances).  Relies on dispatches of a queue starting in order, so it is used only where a probe
+ * shows that it makes progress, and a wait that lasts too long sets DOP_STEP_STALLED and goes on: that step's results are
+ * garbage, and it must be run again with barriers. */
+enum { DOP_ORDER_BARRIERS = 0, DOP_ORDER_COUNTERS = 1 };
+
 typedef struct dop_plan_schedule {
     uint32_t kind;           /* DOP_SCHED_* */
     uint32_t profile;        /* row of DOP_SEC_PROFILES */
@@ -127,6 +135,8 @@ typedef struct dop_plan_schedule {
     uint32_t logits_slot;    /* slot of the logits, f32 [1 or max_tokens, vocab] */
     uint32_t greedy;         /* 1: the last dispatch picks the arg-max and advances the step record */
     uint64_t logits_offset;  /* bytes into that slot */
+    uint32_t ordering;       /* DOP_ORDER_*; of schedules that differ in it alone the runtime takes the faster */
+    uint32_t reserved;       /* 0 */
 } dop_plan_schedule;
 
 enum {
@@ -173,12 +183,14 @@ typedef struct dop_plan_file {
  * sampling kernel advances it, so that a greedy step needs nothing from the host.  GLSL sees the same layout (std430).
  * Before a step the host (or the previous step) has set pos, n_tokens and tokens[0 .. n_tokens). */
 enum { DOP_STEP_MAX_TOKENS = 4096, DOP_STEP_RING = 4096 };
+enum { DOP_STEP_STALLED = 1 /* a wait for a counter ran out: see DOP_ORDER_COUNTERS */ };
 typedef struct dop_step {
     uint32_t pos;      /* position of tokens[0] */
     uint32_t n_tokens; /* valid rows of this step: 1 .. max_tokens */
     uint32_t n_out;    /* ids picked so far; ids[n_out % DOP_STEP_RING] is written next */
-    uint32_t flags;    /* 0 */
-    uint32_t reserved[12];
+    uint32_t flags;    /* DOP_STEP_* */
+    uint32_t epoch;    /* finished runs of schedules ordered by counters; the host never changes it */
+    uint32_t reserved[11];
     uint32_t tokens[DOP_STEP_MAX_TOKENS];
     uint32_t ids[DOP_STEP_RING];
 } dop_step;

@@ -6,6 +6,7 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer U32 { uint 
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer U32x2 { uvec2 v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer U32x4 { uvec4 v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer F32 { float v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer F32x2 { vec2 v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer F32x4 { vec4 v[]; };
 #ifdef DOP_F16_STORAGE
 layout(buffer_reference, std430, buffer_reference_align = 2) buffer F16 { float16_t v[]; };
@@ -16,7 +17,8 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer Step {
     uint n_tokens;
     uint n_out;
     uint flags;
-    uint reserved[12];
+    uint epoch;
+    uint reserved[11];
     uint tokens[4096];
     uint ids[4096];
 };
@@ -24,6 +26,7 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer Step {
 // --- loads: value i, and values i .. i+3 with i a multiple of 4 --------------------------------------------------
 float dop_ld1_f32(U32 p, uint i) { return F32(p).v[i]; }
 vec4 dop_ld4_f32(U32 p, uint i) { return F32x4(p).v[i >> 2]; }
+vec2 dop_ld2_f32(U32 p, uint i) { return F32x2(p).v[i >> 1]; }
 uint dop_ld1_u32(U32 p, uint i) { return p.v[i]; }
 float dop_ld1_f16(U32 p, uint i)
 {

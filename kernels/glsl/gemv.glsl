@@ -19,6 +19,21 @@ float dop_team_sum(float x)
     return x;
 #endif
 }
+#elif SG > 1
+// Several whole subgroups per row.
+shared float dop_team[WG / SG];
+float dop_team_sum(float x)
+{
+    x = subgroupAdd(x);
+    barrier();
+    if (gl_LocalInvocationIndex % SG == 0u)
+        dop_team[gl_LocalInvocationIndex / SG] = x;
+    barrier();
+    x = 0.0;
+    for (uint i = 0u; i < LANES / SG; i++)
+        x += dop_team[TEAM * (LANES / SG) + i];
+    return x;
+}
 #else
 shared float dop_team[WG];
 float dop_team_sum(float x)

@@ -1,0 +1,75 @@
+uvec4 dop_load_a${P}(uint t0, uint i, uint k0)
+{
+    uint t = t0 + i / (BK / 8u), c = k0 + i % (BK / 8u) * 8u;
+    if (i >= BM * (BK / 8u) || t >= ${N_TOKENS} || c >= ${K}u)
+        return uvec4(0u);
+${LOAD_A}}
+uvec4 dop_load_b${P}(uint n0, uint i, uint k0)
+{
+    uint m = i / (BN * (BK / 8u)), n = min(n0 + i / (BK / 8u) % BN, ${N}u - 1u), c = k0 + i % (BK / 8u) * 8u;
+    if (m >= ${M}u || c >= ${K}u)
+        return uvec4(0u);
+${LOAD_B}}
+void dop_part${P}(uint wg, uint t0)
+{
+    const uint A = BM * BK / 8u, B = ${M}u * BN * BK / 8u, NA = (A + WG - 1u) / WG, NB = (B + WG - 1u) / WG;
+    uint n0 = wg * BN, lane = gl_LocalInvocationIndex;
+    uint sg = lane / SG, wm = sg / (BN / WN), wn = sg % (BN / WN);
+    FRAG acc[${M} * ${FM} * ${FN}];
+    [[unroll]] for (uint i = 0u; i < ${M}u * FM * FN; i++)
+        acc[i] = FRAG(0.0);
+    uvec4 ra[NA], rb[NB];
+    [[unroll]] for (uint i = 0u; i < NA; i++)
+        ra[i] = dop_load_a${P}(t0, lane + i * WG, 0u);
+    [[unroll]] for (uint i = 0u; i < NB; i++)
+        rb[i] = dop_load_b${P}(n0, lane + i * WG, 0u);
+    uint cur = 0u;
+    for (uint k0 = 0u; k0 < ${K}u; k0 += BK) {
+        [[unroll]] for (uint i = 0u; i < NA; i++) {
+            uint e = lane + i * WG;
+            if (e < A)
+                dop_a[cur * SIZE_A + e / (BK / 8u) * LD + e % (BK / 8u)] = ra[i];
+        }
+        [[unroll]] for (uint i = 0u; i < NB; i++) {
+            uint e = lane + i * WG;
+            if (e < B)
+                dop_b[cur * SIZE_B + e / (BK / 8u) * LD + e % (BK / 8u)] = rb[i];
+        }
+        barrier();
+        if (k0 + BK < ${K}u) {
+            [[unroll]] for (uint i = 0u; i < NA; i++)
+                ra[i] = dop_load_a${P}(t0, lane + i * WG, k0 + BK);
+            [[unroll]] for (uint i = 0u; i < NB; i++)
+                rb[i] = dop_load_b${P}(n0, lane + i * WG, k0 + BK);
+        }
+        [[unroll]] for (uint kk = 0u; kk < BK; kk += 16u) {
+            FRAG_IN a[FM], b[FN];
+            [[unroll]] for (uint i = 0u; i < FM; i++)
+                coopMatLoadNV(a[i], dop_a, cur * SIZE_A + (wm * WM + i * 16u) * LD + kk / 8u, LD, false);
+            [[unroll]] for (uint m = 0u; m < ${M}u; m++) {
+                [[unroll]] for (uint j = 0u; j < FN; j++)
+                    coopMatLoadNV(b[j], dop_b, cur * SIZE_B + (m * BN + wn * WN + j * 16u) * LD + kk / 8u, LD, true);
+                [[unroll]] for (uint i = 0u; i < FM; i++)
+                    [[unroll]] for (uint j = 0u; j < FN; j++)
+                        acc[(m * FM + i) * FN + j] = coopMatMulAddNV(a[i], b[j], acc[(m * FM + i) * FN + j]);
+            }
+        }
+        cur ^= 1u;
+    }
+    barrier();
+    // Epilogue by fragment: through the subgroup's own piece of shared memory, a lane then has 8 values of one token.
+    [[unroll]] for (uint i = 0u; i < FM; i++)
+        [[unroll]] for (uint j = 0u; j < FN; j++) {
+            [[unroll]] for (uint m = 0u; m < ${M}u; m++)
+                coopMatStoreNV(acc[(m * FM + i) * FN + j], dop_b, (m * (WG / SG) + sg) * 64u, 4u, false);
+            barrier();
+            uint t = t0 + wm * WM + i * 16u + lane % SG / 2u;
+            for (uint q = 0u; q < 8u; q += ${W}u) {
+                uint e = lane % SG / 2u * 16u + lane % 2u * 8u + q;
+                uint c = n0 + wn * WN + j * 16u + lane % 2u * 8u + q;
+                if (t < ${N_TOKENS} && c < ${N}u) {
+${STORE}                }
+            }
+            barrier();
+        }
+}
