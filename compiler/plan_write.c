@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 enum { STATE_SEGMENT = 1 << 30, STATE_ALIGN = 256 };
@@ -53,8 +52,8 @@ string(writer *w, const char *s)
 static uint32_t
 add_slot(writer *w, uint32_t kind, const char *name, uint64_t size, uint64_t file_offset)
 {
-    dop_plan_slot s = {.kind = kind, .name = string(w, name), .size = size, .file_offset = file_offset,
-                       .file = 0xffffffffu};
+    dop_plan_slot s = {
+        .kind = kind, .name = string(w, name), .size = size, .file_offset = file_offset, .file = 0xffffffffu};
     dop_buf_append(&w->sec[DOP_SEC_SLOTS], &s, sizeof s);
     return w->n_slots++;
 }
@@ -72,8 +71,13 @@ write_weights_slots(writer *w)
     w->weights_size = at;
     for (uint32_t i = 0; i < p->n; i++) {
         const dop_packed *x = &p->items[i];
-        dop_plan_tensor t = {.name = string(w, x->name), .type = x->type, .rows = x->rows, .cols = x->cols,
-                             .slot = first + x->segment, .offset = x->offset, .size = x->size};
+        dop_plan_tensor t = {.name = string(w, x->name),
+                             .type = x->type,
+                             .rows = x->rows,
+                             .cols = x->cols,
+                             .slot = first + x->segment,
+                             .offset = x->offset,
+                             .size = x->size};
         dop_buf_append(&w->sec[DOP_SEC_TENSORS], &t, sizeof t);
     }
 }
@@ -169,10 +173,13 @@ write_dispatch(writer *w, const dop_schedule *s, dop_region_id r)
     const dop_built_region *b = &s->regions[r];
     dop_buf ops = {0};
     dop_region_ops(&s->g, reg, &ops);
-    dop_plan_dispatch d = {.kernel = b->kernel, .grid = {b->grid[0], b->grid[1], b->grid[2]},
+    dop_plan_dispatch d = {.kernel = b->kernel,
+                           .grid = {b->grid[0], b->grid[1], b->grid[2]},
                            .first_arg = (uint32_t)(w->sec[DOP_SEC_ARGS].size / sizeof(dop_plan_arg)),
-                           .n_args = b->n_args, .flags = s->placement.barrier[r] ? DOP_DISPATCH_BARRIER : 0u,
-                           .label = string(w, dop_region_label(&s->g, reg)), .ops = string(w, ops.data ? ops.data : ""),
+                           .n_args = b->n_args,
+                           .flags = s->placement.barrier[r] ? DOP_DISPATCH_BARRIER : 0u,
+                           .label = string(w, dop_region_label(&s->g, reg)),
+                           .ops = string(w, ops.data ? ops.data : ""),
                            .region = r};
     dop_region_traffic(&s->g, reg, 0, &d.bytes_read, &d.bytes_written);
     for (uint32_t i = 0; i < b->n_args; i++) {
@@ -189,17 +196,44 @@ write_schedules(writer *w)
     static const uint32_t kinds[] = {DOP_SCHED_DECODE, DOP_SCHED_PREFILL, DOP_SCHED_SCORE};
     for (uint32_t i = 0; i < w->c->n_schedules && w->status == DOP_OK; i++) {
         const dop_schedule *s = &w->c->schedules[i];
-        dop_plan_schedule row = {.kind = kinds[s->phase], .profile = 0, .max_tokens = s->g.max_t,
+        dop_plan_schedule row = {.kind = kinds[s->phase],
+                                 .profile = 0,
+                                 .max_tokens = s->g.max_t,
                                  .first_dispatch =
                                      (uint32_t)(w->sec[DOP_SEC_DISPATCHES].size / sizeof(dop_plan_dispatch)),
-                                 .n_dispatches = s->g.n_regions - 1, .n_body = s->n_body,
-                                 .logits_slot = w->slot_result, .greedy = s->phase != DOP_PHASE_SCORE,
+                                 .n_dispatches = s->g.n_regions - 1,
+                                 .n_body = s->n_body,
+                                 .logits_slot = w->slot_result,
+                                 .greedy = s->phase != DOP_PHASE_SCORE,
                                  .logits_offset = 0};
         for (dop_region_id r = 1; r < s->g.n_regions; r++)
             write_dispatch(w, s, r);
         dop_buf_append(&w->sec[DOP_SEC_SCHEDULES], &row, sizeof row);
         dop_graph_print(&s->g, &w->sec[DOP_SEC_IR]);
     }
+}
+
+static void
+kernel_name(const dop_compilation *c, uint32_t kernel, char *out, size_t size)
+{
+    const dop_built_kernel *k = &c->kernels[kernel];
+    snprintf(out, size, "%s/%s#%u", dop_variant_of(k->variant)->name, k->label, kernel);
+}
+
+/* Why each kernel was taken, by its name: the reason of the first region that uses it.  For --trace-kernels. */
+static json_t *
+choices_json(const dop_compilation *c)
+{
+    json_t *choices = json_object();
+    for (uint32_t i = 0; i < c->n_schedules; i++)
+        for (dop_region_id r = 1; r < c->schedules[i].g.n_regions; r++) {
+            const dop_built_region *b = &c->schedules[i].regions[r];
+            char name[160];
+            kernel_name(c, b->kernel, name, sizeof name);
+            if (!json_object_get(choices, name))
+                json_object_set_new(choices, name, json_string(b->choice.why));
+        }
+    return choices;
 }
 
 static void
@@ -210,12 +244,16 @@ write_kernels(writer *w)
     for (uint32_t i = 0; i < c->n_kernels; i++) {
         const dop_built_kernel *k = &c->kernels[i];
         char name[160];
-        snprintf(name, sizeof name, "%s/%s#%u", dop_variant_of(k->variant)->name, k->label, i);
-        dop_plan_kernel row = {.name = string(w, name), .variant = string(w, dop_variant_of(k->variant)->name),
+        kernel_name(c, i, name, sizeof name);
+        dop_plan_kernel row = {.name = string(w, name),
+                               .variant = string(w, dop_variant_of(k->variant)->name),
                                .spirv_first = (uint32_t)(w->sec[DOP_SEC_SPIRV].size / 4),
-                               .spirv_words = (uint32_t)(k->spirv.size / 4), .caps = k->k.caps,
-                               .subgroup = k->k.subgroup, .local = {k->k.local, 1, 1},
-                               .shared_bytes = k->shared_bytes, .push_bytes = 8 * k->k.n_args};
+                               .spirv_words = (uint32_t)(k->spirv.size / 4),
+                               .caps = k->k.caps,
+                               .subgroup = k->k.subgroup,
+                               .local = {k->k.local, 1, 1},
+                               .shared_bytes = k->shared_bytes,
+                               .push_bytes = 8 * k->k.n_args};
         dop_buf_append(&w->sec[DOP_SEC_KERNELS], &row, sizeof row);
         dop_buf_append(&w->sec[DOP_SEC_SPIRV], k->spirv.data, k->spirv.size);
         profile.caps |= k->k.caps;
@@ -231,22 +269,30 @@ write_model(writer *w)
 {
     const dop_compilation *c = w->c;
     const dop_arch *a = &c->model.arch;
-    dop_plan_model m = {.vocab = a->vocab, .ctx = c->ctx, .ctx_train = a->ctx_train, .n_layers = a->n_layers,
-                        .bos_id = (int32_t)a->bos_id, .n_end_ids = a->n_end_ids,
-                        .temperature = (float)c->model.temperature, .top_p = (float)c->model.top_p,
-                        .min_p = (float)c->model.min_p, .top_k = c->model.top_k,
-                        .name = string(w, c->model.name ? c->model.name : ""), .family = string(w, a->family),
-                        .quant = string(w, c->options.quant ? c->options.quant : "keep"), .kernel_path = 0};
+    dop_plan_model m = {.vocab = a->vocab,
+                        .ctx = c->ctx,
+                        .ctx_train = a->ctx_train,
+                        .n_layers = a->n_layers,
+                        .bos_id = (int32_t)a->bos_id,
+                        .n_end_ids = a->n_end_ids,
+                        .temperature = (float)c->model.temperature,
+                        .top_p = (float)c->model.top_p,
+                        .min_p = (float)c->model.min_p,
+                        .top_k = c->model.top_k,
+                        .name = string(w, c->model.name ? c->model.name : ""),
+                        .family = string(w, a->family),
+                        .quant = string(w, c->options.quant ? c->options.quant : "keep"),
+                        .kernel_path = c->path_name ? string(w, c->path_name) : 0};
     for (uint32_t i = 0; i < a->n_end_ids && i < 16; i++)
         m.end_ids[i] = (uint32_t)a->end_ids[i];
     dop_buf_append(&w->sec[DOP_SEC_MODEL], &m, sizeof m);
     const dop_schedule *d = &c->schedules[0];
-    json_t *card = json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:s, s:i, s:i, s:i}", "name",
-                             c->model.name ? c->model.name : "", "family", a->family, "layers", (int)a->n_layers, "hidden",
-                             (int)a->hidden, "vocab", (int)a->vocab, "context", (int)c->ctx, "target", c->target.name,
-                             "kvType", dop_type_of(c->options.kv_type)->name, "activationType",
-                             dop_type_of(c->options.act_type)->name, "decodeDispatches", (int)(d->g.n_regions - 1),
-                             "decodeOps", (int)d->n_ops, "decodeBarriers", (int)d->placement.n_barriers);
+    json_t *card = json_pack(
+        "{s:s, s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:s, s:i, s:i, s:i, s:o}", "name", c->model.name ? c->model.name : "",
+        "family", a->family, "layers", (int)a->n_layers, "hidden", (int)a->hidden, "vocab", (int)a->vocab, "context",
+        (int)c->ctx, "target", c->target.name, "kvType", dop_type_of(c->options.kv_type)->name, "activationType",
+        dop_type_of(c->options.act_type)->name, "decodeDispatches", (int)(d->g.n_regions - 1), "decodeOps",
+        (int)d->n_ops, "decodeBarriers", (int)d->placement.n_barriers, "choices", choices_json(c));
     char *text = card ? json_dumps(card, JSON_SORT_KEYS | JSON_INDENT(2)) : NULL;
     if (text)
         dop_buf_puts(&w->sec[DOP_SEC_CARD], text);
@@ -376,7 +422,9 @@ put_file(writer *w, FILE *f)
         if (w->sec[k].failed)
             return DOP_FAIL(w->diag, DOP_E_NOMEM, "out of memory");
         else if (w->sec[k].size > 0 && k != DOP_SEC_WEIGHTS)
-            table[n++] = (dop_plan_section){.kind = k, .row_bytes = row_sizes[k], .size = w->sec[k].size,
+            table[n++] = (dop_plan_section){.kind = k,
+                                            .row_bytes = row_sizes[k],
+                                            .size = w->sec[k].size,
                                             .digest = XXH3_64bits(w->sec[k].data, w->sec[k].size)};
     if (w->weights_size > 0)
         table[n++] = (dop_plan_section){.kind = DOP_SEC_WEIGHTS, .row_bytes = 1, .size = w->weights_size};
@@ -423,7 +471,6 @@ dop_status
 dop_plan_write(const dop_compilation *c, const char *path, dop_diag *diag)
 {
     writer w = {.c = c, .diag = diag};
-    dop_buf tmp = {0};
     string(&w, "");
     write_slots(&w);
     write_schedules(&w);
@@ -431,25 +478,16 @@ dop_plan_write(const dop_compilation *c, const char *path, dop_diag *diag)
     write_model(&w);
     if (w.status == DOP_OK)
         write_text(&w);
-    FILE *f = NULL;
-    if (w.status != DOP_OK)
-        goto error;
-    dop_buf_printf(&tmp, "%s.tmp.%ld", path, (long)getpid());
-    f = tmp.failed ? NULL : fopen(tmp.data, "wbe");
-    if (!f) {
-        w.status = DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot write: %s", strerror(errno));
-        goto error;
-    }
-    w.status = put_file(&w, f);
-    bool closed = fclose(f) == 0;
-    if (w.status == DOP_OK && (!closed || rename(tmp.data, path) != 0))
-        w.status = DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot write: %s", strerror(errno));
-    if (w.status != DOP_OK)
-        unlink(tmp.data);
-error:
+    dop_output out = {0};
+    if (w.status == DOP_OK)
+        w.status = dop_output_open(path, diag, &out);
+    if (w.status == DOP_OK)
+        w.status = put_file(&w, out.f);
+    dop_status closed = dop_output_close(&out, w.status == DOP_OK, diag);
+    if (w.status == DOP_OK)
+        w.status = closed;
     for (uint32_t i = 0; i < DOP_SEC_LIMIT; i++)
         dop_buf_finish(&w.sec[i]);
     free(w.states);
-    dop_buf_finish(&tmp);
     return w.status;
 }
