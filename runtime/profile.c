@@ -189,7 +189,8 @@ on_commands(void *user, uint32_t schedule, dop_form form, uint64_t ticket, dop_d
         dop_profile_end(c->profile);
     } else if (st == DOP_OK && !free_row) {
         if (oldest == ticket)
-            return DOP_FAIL(diag, DOP_E_USAGE, "--profile takes at most %d steps in one submission", MAX_RING);
+            return DOP_FAIL(diag, DOP_E_USAGE,
+                            "--profile takes at most %d steps in one submission: use a smaller --gpu-loop", MAX_RING);
         dop_profile_begin(c->profile, "read times", 0);
         if (vkGetSemaphoreCounterValue(c->session->device.handle, c->session->replay.timeline, &done) != VK_SUCCESS)
             done = 0;
