@@ -130,19 +130,6 @@ intern_kernel(dop_compilation *c, const dop_kernel *k, const dop_choice *choice,
     return DOP_OK;
 }
 
-/* The variant that --force asks for at this region, NULL if none. */
-static const char *
-forced_variant(const dop_compilation *c, const dop_graph *g, const dop_region *r)
-{
-    const char *label = dop_region_label(g, r), *slash = strrchr(label, '/');
-    const char *part = slash ? slash + 1 : label, *found = NULL;
-    for (uint32_t i = 0; i < c->options.n_forces; i++)
-        if (strcmp(c->options.forces[i].op, dop_template_name(r->tpl)) == 0 ||
-            strcmp(c->options.forces[i].op, part) == 0)
-            found = c->options.forces[i].variant;
-    return found;
-}
-
 static dop_status
 generate_kernels(dop_compilation *c, dop_schedule *s, dop_diag *diag)
 {
@@ -156,7 +143,10 @@ generate_kernels(dop_compilation *c, dop_schedule *s, dop_diag *diag)
         dop_kernel k;
         if (r->dead)
             continue;
-        dop_status st = dop_kernel_select(g, r, &c->target, forced_variant(c, g, r), diag, &b->choice);
+        const char *variant = NULL;
+        dop_status st = dop_kernel_path_choose(&c->path, s->phase, g, r, &c->target, diag, &variant);
+        if (st == DOP_OK)
+            st = dop_kernel_select(g, r, &c->target, variant, diag, &b->choice);
         if (st == DOP_OK) {
             static const char *const phases[] = {"decode", "prefill", "score"};
             dop_tuning_apply(&c->tuning, phases[s->phase], dop_template_name(r->tpl), dop_region_label(g, r),
@@ -251,12 +241,40 @@ count_body(const dop_graph *g)
     return body;
 }
 
+void
+dop_passes_skip_fusion(dop_pass_options *o)
+{
+    static const dop_pass_id fusing[] = {DOP_PASS_split_norms,    DOP_PASS_hoist_scale,   DOP_PASS_split_kv,
+                                         DOP_PASS_split_argmax,   DOP_PASS_merge_siblings, DOP_PASS_fuse_prologue,
+                                         DOP_PASS_fuse_epilogue,  DOP_PASS_fuse_rows,     DOP_PASS_merge_rows};
+    for (size_t i = 0; i < sizeof fusing / sizeof *fusing; i++)
+        o->skip[fusing[i]] = true;
+}
+
+typedef struct apart {
+    const dop_kernel_path *path;
+    dop_phase phase;
+} apart;
+
+static bool
+keep_apart(void *user, const dop_graph *g, const dop_region *a, const dop_region *b)
+{
+    const apart *x = user;
+    return dop_kernel_path_apart(x->path, x->phase, g, a, b);
+}
+
 static dop_status
 add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag)
 {
     dop_schedule *s = &c->schedules[c->n_schedules++];
     dop_build_options build = {phase, max_t, c->ctx, c->options.kv_type, c->options.act_type};
     dop_pass_ctx cx = {.arena = &c->arena, .diag = diag, .target = &c->target, .log = &s->log};
+    dop_pass_options passes = c->options.passes;
+    if (dop_kernel_path_unfused(&c->path, phase))
+        dop_passes_skip_fusion(&passes);
+    else if (dop_kernel_path_has_apart(&c->path, phase))
+        cx.keep_apart = keep_apart;
+    cx.user = &(apart){&c->path, phase};
     dop_weights *w = &c->model.weights;
     s->phase = phase;
     dop_fusion_log_init(&s->log);
@@ -278,7 +296,7 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag
     for (dop_node_id id = 1; id < s->g.n_nodes; id++)
         s->n_ops += dop_node_computed(&s->g, id);
     s->before = s->g;
-    st = dop_passes_run(&cx, &c->options.passes, &s->g);
+    st = dop_passes_run(&cx, &passes, &s->g);
     if (st != DOP_OK)
         return st;
     s->placement = cx.placement;
@@ -325,6 +343,37 @@ check_options(dop_compilation *c, const char *path, dop_diag *diag)
     return DOP_OK;
 }
 
+/* The kernel path, and the storage types that options, path and target leave. */
+static dop_status
+choose_path(dop_compilation *c, dop_diag *diag)
+{
+    dop_compile_options *o = &c->options;
+    bool f16 = (c->target.caps & DOP_CAP_f16_storage) != 0;
+    dop_status st;
+    if (o->kernel_path) {
+        st = dop_kernel_path_load(o->kernel_path, c->templates.dir, c->model.arch.n_layers, &c->arena, diag, &c->path);
+    } else {
+        st = dop_kernel_path_of_model(&c->model, &c->arena, diag, &c->path);
+        if (!f16) /* the model's own types are a wish */
+            c->path.act = c->path.kv = DOP_TYPE_none;
+    }
+    if (st != DOP_OK)
+        return st;
+    c->path_name = c->path.name;
+    if (o->kv_type == DOP_TYPE_none)
+        o->kv_type = c->path.kv != DOP_TYPE_none ? c->path.kv : f16 ? DOP_TYPE_f16 : DOP_TYPE_f32;
+    if (o->act_type == DOP_TYPE_none)
+        o->act_type = c->path.act != DOP_TYPE_none ? c->path.act : DOP_TYPE_f32;
+    if (!o->quant)
+        o->quant = c->path.weights;
+    if (!f16 && (o->kv_type == DOP_TYPE_f16 || o->act_type == DOP_TYPE_f16))
+        return DOP_FAIL(diag, DOP_E_INPUT, "target %s lacks f16_storage (16-bit storage buffers), which an f16 %s needs; "
+                        "possible: f32", c->target.name, o->kv_type == DOP_TYPE_f16 ? "cache" : "activation");
+    for (uint32_t i = 0; i < o->n_forces && st == DOP_OK; i++)
+        st = dop_kernel_path_force(&c->path, o->forces[i].op, o->forces[i].variant, &c->arena, diag);
+    return st;
+}
+
 dop_status
 dop_compile(const char *model_path, const dop_compile_options *options, dop_diag *diag, dop_compilation *out)
 {
@@ -341,11 +390,13 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
     if (st == DOP_OK)
         st = check_options(c, model_path, diag);
     if (st == DOP_OK)
+        st = dop_templates_load(options->exe_path, &c->templates, diag);
+    if (st == DOP_OK)
+        st = choose_path(c, diag);
+    if (st == DOP_OK)
         st = choose_types(c, diag);
     if (st == DOP_OK && options->tuning)
         st = dop_tuning_load(options->tuning, &c->tuning, diag);
-    if (st == DOP_OK)
-        st = dop_templates_load(options->exe_path, &c->templates, diag);
     if (st != DOP_OK)
         goto error;
     dop_pack_init(&c->pack, &c->model, c->ctx);
@@ -357,6 +408,8 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
     uint32_t score = c->options.chunks[c->options.n_chunks > 1 ? 1 : 0];
     if (st == DOP_OK)
         st = add_schedule(c, DOP_PHASE_SCORE, score, diag);
+    if (st == DOP_OK && options->passes.stop_after < 0)
+        st = dop_kernel_path_check(&c->path, diag);
     if (st == DOP_OK)
         st = dop_pack_layout(&c->pack, c->target.max_alloc < (1ull << 31) ? c->target.max_alloc : 1ull << 31, diag);
     if (st == DOP_OK && !options->no_spirv && options->passes.stop_after < 0)

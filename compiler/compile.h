@@ -3,6 +3,7 @@
 #define DOPPLER_COMPILER_COMPILE_H
 
 #include "compiler/build.h"
+#include "compiler/kernel_path.h"
 #include "compiler/pack.h"
 #include "compiler/tuning.h"
 #include "kernels/kernel.h"
@@ -10,7 +11,7 @@
 
 enum { DOP_MAX_SCHEDULES = 10, DOP_MAX_CHUNKS = 4, DOP_MAX_FORCES = 32 };
 
-/* --force OP=VARIANT: OP is a template's name or a label's last part ("qkv", "attn", "head"). */
+/* --force OP=VARIANT: OP as in a rule of a kernel path. */
 typedef struct dop_force {
     const char *op, *variant;
 } dop_force;
@@ -21,7 +22,8 @@ typedef struct dop_compile_options {
     uint32_t ctx;         /* 0: the model's, at most 4096 */
     uint32_t n_chunks;    /* 0: the target's default */
     uint32_t chunks[DOP_MAX_CHUNKS];
-    dop_type kv_type, act_type;
+    dop_type kv_type, act_type; /* none: what the kernel path says, else f16 (f32 where the target lacks it) and f32 */
+    const char *kernel_path;    /* name or file; NULL: what the model states */
     const char *quant;    /* "keep", a storage type */
     dop_pass_options passes;
     uint32_t n_forces;
@@ -69,6 +71,7 @@ typedef struct dop_compilation {
     dop_compile_options options;
     dop_target target;
     uint32_t ctx;
+    dop_kernel_path path;
     const char *path_name; /* of the kernel path that made it; NULL: the default choices */
     dop_templates templates;
     dop_tuning tuning;
@@ -84,6 +87,8 @@ dop_status dop_compile(const char *model_path, const dop_compile_options *option
                        dop_compilation *out_compilation);
 void dop_compilation_finish(dop_compilation *c); /* accepts a zeroed or half-built one */
 
+/* Skips every pass that joins ops or takes them apart for it: --no-fuse. */
+void dop_passes_skip_fusion(dop_pass_options *o);
 /* "decode", "prefill64", ... */
 const char *dop_schedule_name(const dop_schedule *s);
 /* Where a region belongs: its root's label. */

@@ -15,16 +15,24 @@
 
 typedef struct cli {
     const char *output, *target, *quant, *chunks, *kv, *act, *stop_after, *emit, *dump_dir, *dumps, *report, *weights,
-        *explain, *tuning;
+        *explain, *tuning, *kernel_path;
     uint32_t ctx, threads;
     dop_texts skip, force;
     bool no_fuse, check, quiet, verbose, help, version;
 } cli;
 
-#define OPT(letter, name, kind, field, arg, help) {letter, name, DOP_OPT_##kind, offsetof(cli, field), arg, help, 0, 0}
-#define NUM(letter, name, kind, field, arg, help, min, max) \
-    {letter, name, DOP_OPT_##kind, offsetof(cli, field), arg, help, min, max}
-#define HEADING(text) {0, NULL, DOP_OPT_FLAG, 0, NULL, text, 0, 0}
+#define OPT(letter, name, kind, field, arg, help)                           \
+    {                                                                       \
+        letter, name, DOP_OPT_##kind, offsetof(cli, field), arg, help, 0, 0 \
+    }
+#define NUM(letter, name, kind, field, arg, help, min, max)                     \
+    {                                                                           \
+        letter, name, DOP_OPT_##kind, offsetof(cli, field), arg, help, min, max \
+    }
+#define HEADING(text)                              \
+    {                                              \
+        0, NULL, DOP_OPT_FLAG, 0, NULL, text, 0, 0 \
+    }
 
 static const dop_option options[] = {
     HEADING("Output"),
@@ -36,7 +44,9 @@ static const dop_option options[] = {
     OPT('d', "dump", TEXT, dumps, "LETTERS", "print the graph after these passes"),
     HEADING("Model"),
     OPT(0, "target", TEXT, target, "NAME|FILE", "device profile: auto (default), tier1, tier2, tier3, lavapipe, ..."),
-    OPT(0, "quant", TEXT, quant, "SPEC", "storage of the weights: keep (default), f32, f16, bf16"),
+    OPT(0, "quant", TEXT, quant, "SPEC",
+        "storage of the weights: keep (default), f16, q8_0, q6_k, q4_k, q4_0, mxfp4, int4_g128, ...; by class as "
+        "attn=q8_0,ffn=q4_k,embed=q6_k; or a .yaml of name patterns"),
     NUM(0, "ctx", COUNT, ctx, "N", "cache length (default: the model's, at most 4096)", 1, 1u << 24),
     OPT(0, "chunks", TEXT, chunks, "LIST", "prefill chunk sizes, as 8,64,512"),
     OPT(0, "kv", TEXT, kv, "TYPE", "storage of the cache: f16 (default) or f32"),
@@ -46,6 +56,7 @@ static const dop_option options[] = {
     OPT(0, "no-fuse", FLAG, no_fuse, NULL, "one dispatch per op"),
     OPT(0, "skip", LIST, skip, "PASS", "leave a pass out; repeatable"),
     OPT(0, "stop-after", TEXT, stop_after, "PASS", "stop the passes there; for --emit ir"),
+    OPT(0, "kernel-path", TEXT, kernel_path, "NAME|FILE", "which kernel each op uses, and what is fused"),
     OPT(0, "force", LIST, force, "OP=VARIANT", "choose a kernel; repeatable"),
     OPT(0, "tuning", TEXT, tuning, "FILE", "measured tiles (compiler/tuning.h has the form)"),
     OPT(0, "check", FLAG, check, NULL, "print, parse and compare the graph after every pass"),
@@ -75,9 +86,9 @@ parse_chunks(const char *list, dop_compile_options *o, dop_diag *diag)
 }
 
 static dop_status
-parse_storage(const char *option, const char *text, dop_type def, dop_type *out, dop_diag *diag)
+parse_storage(const char *option, const char *text, dop_type *out, dop_diag *diag)
 {
-    *out = def;
+    *out = DOP_TYPE_none;
     if (!text)
         return DOP_OK;
     if (strcmp(text, "f16") == 0)
@@ -116,28 +127,13 @@ parse_passes(const cli *c, dop_compile_options *o, dop_diag *diag)
             return unknown_pass(c->stop_after, diag);
         o->passes.stop_after = (int)p;
     }
-    if (c->no_fuse) {
-        static const dop_pass_id fusing[] = {DOP_PASS_split_norms,   DOP_PASS_hoist_scale,  DOP_PASS_split_kv,
-                                             DOP_PASS_split_argmax,  DOP_PASS_merge_siblings, DOP_PASS_fuse_prologue,
-                                             DOP_PASS_fuse_epilogue, DOP_PASS_fuse_rows,    DOP_PASS_merge_rows};
-        for (size_t i = 0; i < sizeof fusing / sizeof *fusing; i++)
-            o->passes.skip[fusing[i]] = true;
-    }
+    if (c->no_fuse)
+        dop_passes_skip_fusion(&o->passes);
     for (size_t i = 0; i < c->force.count; i++) {
         char *eq = strchr(c->force.items[i], '=');
         if (!eq || o->n_forces == DOP_MAX_FORCES)
             return DOP_FAIL(diag, DOP_E_USAGE, "--force %s: expected OP=VARIANT", c->force.items[i]);
         *eq = 0; /* argv is ours to cut */
-        dop_variant_id v;
-        if (!dop_variant_parse(eq + 1, &v)) {
-            dop_buf list = {0};
-            for (int k = 1; k < DOP_VARIANT_COUNT; k++)
-                dop_buf_printf(&list, " %s", dop_variant_of((dop_variant_id)k)->name);
-            dop_status st = DOP_FAIL(diag, DOP_E_USAGE, "--force %s=%s: no such kernel; known:%s", c->force.items[i],
-                                     eq + 1, list.data ? list.data : "");
-            dop_buf_finish(&list);
-            return st;
-        }
         o->forces[o->n_forces++] = (dop_force){c->force.items[i], eq + 1};
     }
     return DOP_OK;
@@ -311,21 +307,27 @@ static dop_status
 compile(const cli *o, const char *model, dop_diag *diag)
 {
     dumper d = {o, 0, diag, DOP_OK};
-    dop_compile_options opt = {.target = o->target, .ctx = o->ctx, .quant = o->quant, .threads = o->threads, .tuning = o->tuning,
-                               .progress = show_progress, .user = (void *)(uintptr_t)o};
+    dop_compile_options opt = {.target = o->target,
+                               .ctx = o->ctx,
+                               .quant = o->quant,
+                               .threads = o->threads,
+                               .tuning = o->tuning,
+                               .kernel_path = o->kernel_path,
+                               .progress = show_progress,
+                               .user = (void *)(uintptr_t)o};
     char exe[1024];
     ssize_t len = readlink("/proc/self/exe", exe, sizeof exe - 1);
     exe[len > 0 ? len : 0] = 0;
     opt.exe_path = exe;
-    opt.no_spirv = !o->output && o->emit && (strcmp(o->emit, "ir") == 0 || strcmp(o->emit, "regions") == 0 ||
-                                             strcmp(o->emit, "glsl") == 0);
+    opt.no_spirv = !o->output && o->emit &&
+                   (strcmp(o->emit, "ir") == 0 || strcmp(o->emit, "regions") == 0 || strcmp(o->emit, "glsl") == 0);
     dop_status st = parse_passes(o, &opt, diag);
     if (st == DOP_OK && o->chunks)
         st = parse_chunks(o->chunks, &opt, diag);
     if (st == DOP_OK)
-        st = parse_storage("kv", o->kv, DOP_TYPE_f16, &opt.kv_type, diag);
+        st = parse_storage("kv", o->kv, &opt.kv_type, diag);
     if (st == DOP_OK)
-        st = parse_storage("act", o->act, DOP_TYPE_f32, &opt.act_type, diag);
+        st = parse_storage("act", o->act, &opt.act_type, diag);
     if (st == DOP_OK && o->weights && strcmp(o->weights, "embed") != 0)
         st = DOP_FAIL(diag, DOP_E_USAGE, "--weights %s: known is embed", o->weights);
     if (st == DOP_OK && !o->output && !o->emit && !o->report && !o->explain && !o->dump_dir && !o->dumps)
@@ -353,9 +355,10 @@ static void
 print_help(void)
 {
     dop_buf text = {0};
-    dop_buf_puts(&text, "usage: dopplerc MODEL -o PLAN [options]\n\n"
-                        "Compiles a language model ahead of time into a plan for doppler-exec.  MODEL is a Hugging Face\n"
-                        "directory, an RDRR directory or a .gguf file.\n");
+    dop_buf_puts(&text,
+                 "usage: dopplerc MODEL -o PLAN [options]\n\n"
+                 "Compiles a language model ahead of time into a plan for doppler-exec.  MODEL is a Hugging Face\n"
+                 "directory, an RDRR directory or a .gguf file.\n");
     dop_options_help(options, N_OPTIONS, &text);
     dop_buf_puts(&text, "\nPasses (for --skip, --stop-after, -d)\n");
     for (int i = 0; i < DOP_PASS_COUNT; i++) {
@@ -379,7 +382,8 @@ main(int argc, char **argv)
     else if (st == DOP_OK && o.version)
         puts("dopplerc " DOP_VERSION);
     else if (st == DOP_OK && rest.count != 1)
-        st = DOP_FAIL(&diag, DOP_E_USAGE, rest.count ? "more than one model" : "no model: dopplerc MODEL -o PLAN (see --help)");
+        st = DOP_FAIL(&diag, DOP_E_USAGE,
+                      rest.count ? "more than one model" : "no model: dopplerc MODEL -o PLAN (see --help)");
     else if (st == DOP_OK)
         st = compile(&o, rest.items[0], &diag);
     if (st == DOP_OK && fflush(stdout) != 0)

@@ -143,6 +143,13 @@ tile_matmul(const dop_graph *g, const dop_region *r, const dop_target *t, dop_ti
     tile->bm = g->max_t >= 64 ? 64 : g->max_t >= 32 ? 32 : g->max_t >= 16 ? 16 : 8;
     tile->bn = 64;
     tile->bk = 32;
+    /* Activations, two weight tiles (gate and up), and a quarter more for statistics and sums. */
+    while ((tile->bm + 2 * tile->bn + 3) * tile->bk * 4 > t->shared_bytes / 5 * 4 && tile->bm > 8) {
+        if (tile->bn > 32)
+            tile->bn /= 2;
+        else
+            tile->bm /= 2;
+    }
     tile->tm = tile->bm >= 32 ? 4 : 2;
     tile->tn = 4;
     tile->wg = tile->bm / tile->tm * (tile->bn / tile->tn);

@@ -1,0 +1,172 @@
+/* Following a kernel path: which rule holds for a region, and what to say when it cannot. */
+#include "compiler/kernel_path.h"
+
+#include "compiler/compile.h"
+#include "passes/region.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool
+in_phase(const dop_path_rule *r, dop_phase phase)
+{
+    return phase == DOP_PHASE_DECODE ? r->decode : r->prefill;
+}
+
+static bool
+in_layers(const dop_path_rule *r, const char *label)
+{
+    char *end = NULL;
+    if (r->n_layers == 0)
+        return true;
+    if (label[0] != 'L')
+        return false;
+    unsigned long layer = strtoul(label + 1, &end, 10);
+    if (end == label + 1 || *end != '/')
+        return false;
+    for (uint32_t i = 0; i < r->n_layers; i++)
+        if (layer >= r->layers[i].first && layer <= r->layers[i].last)
+            return true;
+    return false;
+}
+
+static bool
+is_about(const dop_path_rule *rule, dop_phase phase, const dop_graph *g, const dop_region *r)
+{
+    const char *label = dop_region_label(g, r), *slash = strrchr(label, '/');
+    if (!in_phase(rule, phase) || !in_layers(rule, label))
+        return false;
+    if (!rule->op || strcmp(rule->op, dop_template_name(r->tpl)) == 0 ||
+        strcmp(rule->op, slash ? slash + 1 : label) == 0)
+        return true;
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        if (strcmp(dop_op_of(dop_node_at(g, r->nodes[i])->op)->name, rule->op) == 0)
+            return true;
+    return false;
+}
+
+bool
+dop_kernel_path_unfused(const dop_kernel_path *p, dop_phase phase)
+{
+    bool unfused = p->unfused;
+    for (uint32_t i = 0; i < p->n_rules; i++) {
+        const dop_path_rule *r = &p->rules[i];
+        if (in_phase(r, phase) && r->n_layers == 0 && !r->op)
+            unfused = r->unfused || (unfused && !r->fused);
+    }
+    return unfused;
+}
+
+bool
+dop_kernel_path_has_apart(const dop_kernel_path *p, dop_phase phase)
+{
+    for (uint32_t i = 0; i < p->n_rules; i++)
+        if (in_phase(&p->rules[i], phase) && p->rules[i].unfused)
+            return true;
+    return false;
+}
+
+static bool
+stands_apart(const dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *r)
+{
+    bool apart = false;
+    for (uint32_t i = 0; i < p->n_rules; i++)
+        if ((p->rules[i].unfused || p->rules[i].fused) && is_about(&p->rules[i], phase, g, r))
+            apart = p->rules[i].unfused;
+    return apart;
+}
+
+bool
+dop_kernel_path_apart(const dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *a,
+                      const dop_region *b)
+{
+    return stands_apart(p, phase, g, a) || stands_apart(p, phase, g, b);
+}
+
+/* Is `name` one of the words of "gemv_rows, gemv"? */
+static bool
+lists(const char *list, const char *name)
+{
+    size_t len = strlen(name);
+    for (const char *p = list; *p;) {
+        size_t n = strcspn(p, ",");
+        if (n == len && memcmp(p, name, len) == 0)
+            return true;
+        p += n;
+        p += strspn(p, ", ");
+    }
+    return false;
+}
+
+/* Adds the variants of a template that the target has the capabilities for. */
+static void
+put_possible(dop_template tpl, const dop_target *t, char *out, size_t cap)
+{
+    for (int v = 1; v < DOP_VARIANT_COUNT; v++) {
+        const dop_variant *x = dop_variant_of((dop_variant_id)v);
+        size_t used = strlen(out);
+        if (x->tpl == tpl && !(x->caps & ~t->caps) && !lists(out, x->name) && used + strlen(x->name) + 3 < cap)
+            snprintf(out + used, cap - used, "%s%s", used ? ", " : "", x->name);
+    }
+}
+
+static void
+put_missing(uint32_t caps, char *out, size_t cap)
+{
+    size_t used = 0;
+    out[0] = 0;
+#define CAP(bit, name, what)                   \
+    if ((caps & DOP_CAP_##name) && used < cap) \
+        used += (size_t)snprintf(out + used, cap - used, "%s%s (%s)", used ? " and " : "", #name, what);
+    DOP_CAPS(CAP)
+#undef CAP
+}
+
+dop_status
+dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *r,
+                       const dop_target *t, dop_diag *diag, const char **out_variant)
+{
+    *out_variant = NULL;
+    for (uint32_t i = 0; i < p->n_rules; i++) {
+        dop_path_rule *rule = &p->rules[i];
+        if (rule->variant == DOP_VARIANT_none || !is_about(rule, phase, g, r))
+            continue;
+        const dop_variant *v = dop_variant_of(rule->variant);
+        uint32_t missing = v->caps & ~t->caps;
+        /* A hint made for GPUs is none for a software device. */
+        if (rule->hint && (missing || t->cpu))
+            continue;
+        put_possible(r->tpl, t, rule->possible, sizeof rule->possible);
+        if (v->tpl != r->tpl)
+            continue;
+        if (missing) {
+            char names[256];
+            put_missing(missing, names, sizeof names);
+            return DOP_FAIL(diag, DOP_E_INPUT, "%s: %s at %s needs %s, which target %s lacks; possible: %s",
+                            rule->source, v->name, dop_region_label(g, r), names, t->name, rule->possible);
+        }
+        rule->used++;
+        *out_variant = v->name;
+    }
+    return DOP_OK;
+}
+
+dop_status
+dop_kernel_path_check(const dop_kernel_path *p, dop_diag *diag)
+{
+    for (uint32_t i = 0; i < p->n_rules; i++) {
+        const dop_path_rule *r = &p->rules[i];
+        if (r->variant == DOP_VARIANT_none || r->used || r->hint)
+            continue;
+        const dop_variant *v = dop_variant_of(r->variant);
+        if (!*r->possible)
+            return DOP_FAIL(diag, DOP_E_INPUT,
+                            "%s: no region here is %s; an op is a template, a label's last part (qkv, attn, o, ffn_up, "
+                            "ffn_down, head) or an op of the IR",
+                            r->source, r->op ? r->op : "of these layers");
+        return DOP_FAIL(diag, DOP_E_INPUT, "%s: %s is a kernel for %s regions, which none of these is; possible: %s",
+                        r->source, v->name, dop_template_name(v->tpl), r->possible);
+    }
+    return DOP_OK;
+}

@@ -1,0 +1,77 @@
+/* Kernel paths: which variant each op uses per phase and layer, with which storage types, fused or not.
+ *
+ * A YAML file (examples/kernel-paths has those that --kernel-path knows by name):
+ *
+ *   name: gemma3-f16-fused-f32a        the file's own name when absent
+ *   about: one line for people
+ *   activation: f32                    f32 or f16; --act wins
+ *   kv: f16                            f16 or f32; --kv wins
+ *   weights: f16                       as --quant, which wins
+ *   fuse: on                           off: one dispatch per op
+ *   rules:                             later rules win over earlier ones
+ *     - phase: decode                  decode, prefill (with score) or both, which is also the default
+ *       layers: 0-17                   N, N-M, or a list of those; absent: everywhere
+ *       op: qkv                        a template (gemv), a label's last part (qkv, attn, o, ffn_up, ffn_down, head) or an
+ *                                      op (matmul); absent: everything
+ *       variant: gemv_subgroup         a row of kernels.def
+ *       fuse: off                      leave these regions apart from all others
+ *
+ * Or the manifest.json of an RDRR directory: its storage types, and those of its kernels that have a counterpart here.
+ * A rule that cannot be followed anywhere is an error that says what is possible there and what is missing. */
+#ifndef DOPPLER_COMPILER_KERNEL_PATH_H
+#define DOPPLER_COMPILER_KERNEL_PATH_H
+
+#include "compiler/build.h"
+#include "kernels/kernel.h"
+
+typedef struct dop_layer_range {
+    uint32_t first, last;
+} dop_layer_range;
+
+enum { DOP_MAX_RANGES = 16 };
+
+typedef struct dop_path_rule {
+    const char *source; /* "--force qkv=gemv", "file.yaml:7", for messages */
+    bool decode, prefill;
+    uint32_t n_layers; /* 0: everywhere, also outside of layers */
+    dop_layer_range layers[DOP_MAX_RANGES];
+    const char *op;         /* NULL: everything */
+    dop_variant_id variant; /* none: not stated */
+    bool unfused, fused;    /* at most one */
+    bool hint;              /* of a manifest made for another engine: followed where it can be */
+    uint32_t used;          /* regions that it chose for */
+    char possible[256];     /* variants that regions with its op could have had */
+} dop_path_rule;
+
+typedef struct dop_kernel_path {
+    const char *name; /* NULL: none */
+    dop_type act, kv; /* none: not stated */
+    const char *weights;
+    bool unfused;
+    uint32_t n_rules, cap_rules;
+    dop_path_rule *rules; /* in the arena */
+} dop_kernel_path;
+
+/* spec: a name, or a file (with a slash, or ending in .yaml or .json).  glsl_dir: where the templates were found, beside
+ * which the known paths lie.  n_layers: of the model.  Errors list the known names. */
+dop_status dop_kernel_path_load(const char *spec, const char *glsl_dir, uint32_t n_layers, dop_arena *arena,
+                                dop_diag *diag, dop_kernel_path *out);
+/* The path that the model itself states, as hints; out->name is NULL when it states none. */
+dop_status dop_kernel_path_of_model(const dop_model *m, dop_arena *arena, dop_diag *diag, dop_kernel_path *out);
+/* --force OP=VARIANT, after all rules. */
+dop_status dop_kernel_path_force(dop_kernel_path *p, const char *op, const char *variant, dop_arena *arena,
+                                 dop_diag *diag);
+
+/* Is everything of this phase unfused? */
+bool dop_kernel_path_unfused(const dop_kernel_path *p, dop_phase phase);
+/* Has the path rules that keep some regions of this phase apart?  And these two? */
+bool dop_kernel_path_has_apart(const dop_kernel_path *p, dop_phase phase);
+bool dop_kernel_path_apart(const dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *a,
+                           const dop_region *b);
+/* The variant asked for at a region (NULL: none), checked against the target. */
+dop_status dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *r,
+                                  const dop_target *t, dop_diag *diag, const char **out_variant);
+/* After all schedules: a rule for a variant that chose nowhere is an error. */
+dop_status dop_kernel_path_check(const dop_kernel_path *p, dop_diag *diag);
+
+#endif
