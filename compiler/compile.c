@@ -131,6 +131,16 @@ intern_kernel(dop_compilation *c, const dop_kernel *k, const dop_choice *choice,
 }
 
 static dop_status
+take_kernel(dop_compilation *c, const dop_graph *g, const dop_region *r, const dop_kernel *k, dop_built_region *b,
+            dop_diag *diag)
+{
+    memcpy(b->grid, k->grid, sizeof b->grid);
+    memcpy(b->args, k->args, sizeof b->args);
+    b->n_args = k->n_args;
+    return intern_kernel(c, k, &b->choice, g, r, diag, &b->kernel);
+}
+
+static dop_status
 generate_kernels(dop_compilation *c, dop_schedule *s, dop_diag *diag)
 {
     const dop_graph *g = &s->g;
@@ -153,15 +163,47 @@ generate_kernels(dop_compilation *c, dop_schedule *s, dop_diag *diag)
                              &b->choice.tile);
         }
         if (st == DOP_OK)
-            st = dop_kernel_generate(&c->templates, g, r, &c->target, &b->choice, diag, &k);
+            st = dop_kernel_generate(&c->templates, g, r, &c->target, &b->choice, NULL, diag, &k);
         if (st == DOP_OK)
-            st = intern_kernel(c, &k, &b->choice, g, r, diag, &b->kernel);
+            st = take_kernel(c, g, r, &k, b, diag);
         if (st != DOP_OK)
             return st;
-        memcpy(b->grid, k.grid, sizeof b->grid);
-        memcpy(b->args, k.args, sizeof b->args);
-        b->n_args = k.n_args;
     }
+    return DOP_OK;
+}
+
+/* The same kernels ordered by completion counters: each waits for every dispatch of the group before its own (what stands
+ * between two barriers), which is what makes reuse of scratch memory safe. */
+static dop_status
+generate_counted(dop_compilation *c, dop_schedule *s, dop_diag *diag)
+{
+    const dop_graph *g = &s->g;
+    dop_built_region *counted = dop_arena_alloc(&c->arena, g->n_regions * sizeof *counted);
+    dop_region_id first = 1, before = 1; /* first regions of this group and of the one before */
+    if (!counted)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (dop_region_id i = 1; i < g->n_regions; i++) {
+        dop_sync sync = {.last = i + 1 == g->n_regions};
+        dop_kernel k;
+        if (s->placement.barrier[i]) {
+            before = first;
+            first = i;
+        }
+        if (first - before > DOP_MAX_WAITS || s->regions[i].n_args + 1 + (first - before) + 1 > DOP_MAX_ARGS)
+            return DOP_OK; /* barriers only */
+        counted[i] = s->regions[i];
+        for (dop_region_id p = before; p < first; p++) {
+            const uint32_t *grid = s->regions[p].grid;
+            counted[i].waits[sync.n_waits] = p;
+            sync.workgroups[sync.n_waits++] = grid[0] * grid[1] * grid[2];
+        }
+        dop_status st = dop_kernel_generate(&c->templates, g, &g->regions[i], &c->target, &counted[i].choice, &sync, diag, &k);
+        if (st == DOP_OK)
+            st = take_kernel(c, g, &g->regions[i], &k, &counted[i], diag);
+        if (st != DOP_OK)
+            return st;
+    }
+    s->counted = counted;
     return DOP_OK;
 }
 
@@ -304,6 +346,8 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag
         return DOP_OK;
     s->n_body = count_body(&s->g);
     st = generate_kernels(c, s, diag);
+    if (st == DOP_OK && phase == DOP_PHASE_DECODE && c->target.counters)
+        st = generate_counted(c, s, diag);
     return st == DOP_OK ? dop_pack_add_graph(&c->pack, &s->g, diag) : st;
 }
 

@@ -52,6 +52,7 @@ typedef struct dop_built_region {
     uint32_t n_args;
     dop_kernel_arg args[DOP_MAX_ARGS];
     dop_choice choice;
+    dop_region_id waits[DOP_MAX_WAITS]; /* regions whose counters args with counter 2, 3, ... point to */
 } dop_built_region;
 
 typedef struct dop_schedule {
@@ -62,6 +63,7 @@ typedef struct dop_schedule {
     dop_placement placement;
     dop_fusion_log log;
     dop_built_region *regions;  /* [g.n_regions] */
+    dop_built_region *counted;  /* the same kernels ordered by completion counters; NULL: not for this schedule */
     uint32_t n_body;            /* regions before the LM head */
 } dop_schedule;
 

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+enum { COUNTER_STRIDE = 128 /* a counter has a cache line of its own */ };
 enum { STATE_SEGMENT = 1 << 30, STATE_ALIGN = 256 };
 
 typedef struct state_place {
@@ -27,7 +28,7 @@ typedef struct writer {
     dop_diag *diag;
     dop_status status;
     dop_buf sec[DOP_SEC_LIMIT];
-    uint32_t n_slots, slot_step, slot_scratch, slot_result;
+    uint32_t n_slots, slot_step, slot_scratch, slot_result, slot_sync;
     state_place *states;
     uint32_t n_states;
     uint64_t weights_size; /* of DOP_SEC_WEIGHTS */
@@ -128,14 +129,21 @@ write_slots(writer *w)
     w->slot_step = add_slot(w, DOP_SLOT_STEP, "step", sizeof(dop_step), 0);
     w->slot_result = add_slot(w, DOP_SLOT_RESULT, "logits", result, 0);
     w->slot_scratch = add_slot(w, DOP_SLOT_SCRATCH, "activations", scratch + 256, 0);
+    for (uint32_t i = 0; i < w->c->n_schedules; i++)
+        if (w->c->schedules[i].counted)
+            w->slot_sync = add_slot(w, DOP_SLOT_SYNC, "counters", w->c->schedules[i].g.n_regions * COUNTER_STRIDE, 0);
     write_state_slots(w);
     write_weights_slots(w);
 }
 
 static dop_plan_arg
-arg_of(writer *w, const dop_schedule *s, const dop_kernel_arg *a)
+arg_of(writer *w, const dop_schedule *s, dop_region_id r, const dop_built_region *b, const dop_kernel_arg *a)
 {
     const dop_graph *g = &s->g;
+    if (a->counter) {
+        dop_region_id of = a->counter == 1 ? r : b->waits[a->counter - 2];
+        return (dop_plan_arg){.slot = w->slot_sync, .offset = of * COUNTER_STRIDE, .size = 4};
+    }
     if (a->value == 0)
         return (dop_plan_arg){.slot = w->slot_step, .value = 0, .offset = 0, .size = sizeof(dop_step)};
     const dop_node *n = dop_node_at(g, a->value);
@@ -167,23 +175,20 @@ arg_of(writer *w, const dop_schedule *s, const dop_kernel_arg *a)
 }
 
 static void
-write_dispatch(writer *w, const dop_schedule *s, dop_region_id r)
+write_dispatch(writer *w, const dop_schedule *s, dop_region_id r, const dop_built_region *b, uint32_t flags)
 {
     const dop_region *reg = &s->g.regions[r];
-    const dop_built_region *b = &s->regions[r];
     dop_buf ops = {0};
     dop_region_ops(&s->g, reg, &ops);
     dop_plan_dispatch d = {.kernel = b->kernel,
                            .grid = {b->grid[0], b->grid[1], b->grid[2]},
                            .first_arg = (uint32_t)(w->sec[DOP_SEC_ARGS].size / sizeof(dop_plan_arg)),
-                           .n_args = b->n_args,
-                           .flags = s->placement.barrier[r] ? DOP_DISPATCH_BARRIER : 0u,
-                           .label = string(w, dop_region_label(&s->g, reg)),
-                           .ops = string(w, ops.data ? ops.data : ""),
+                           .n_args = b->n_args, .flags = flags,
+                           .label = string(w, dop_region_label(&s->g, reg)), .ops = string(w, ops.data ? ops.data : ""),
                            .region = r};
     dop_region_traffic(&s->g, reg, 0, &d.bytes_read, &d.bytes_written);
     for (uint32_t i = 0; i < b->n_args; i++) {
-        dop_plan_arg a = arg_of(w, s, &b->args[i]);
+        dop_plan_arg a = arg_of(w, s, r, b, &b->args[i]);
         dop_buf_append(&w->sec[DOP_SEC_ARGS], &a, sizeof a);
     }
     dop_buf_append(&w->sec[DOP_SEC_DISPATCHES], &d, sizeof d);
@@ -191,25 +196,31 @@ write_dispatch(writer *w, const dop_schedule *s, dop_region_id r)
 }
 
 static void
-write_schedules(writer *w)
+write_schedule(writer *w, const dop_schedule *s, uint32_t ordering)
 {
     static const uint32_t kinds[] = {DOP_SCHED_DECODE, DOP_SCHED_PREFILL, DOP_SCHED_SCORE};
+    const dop_built_region *regions = ordering == DOP_ORDER_COUNTERS ? s->counted : s->regions;
+    dop_plan_schedule row = {.kind = kinds[s->phase], .profile = 0, .max_tokens = s->g.max_t,
+                             .first_dispatch =
+                                 (uint32_t)(w->sec[DOP_SEC_DISPATCHES].size / sizeof(dop_plan_dispatch)),
+                             .n_dispatches = s->g.n_regions - 1, .n_body = s->n_body,
+                             .logits_slot = w->slot_result, .greedy = s->phase != DOP_PHASE_SCORE,
+                             .logits_offset = 0, .ordering = ordering};
+    for (dop_region_id r = 1; r < s->g.n_regions; r++) {
+        bool barrier = ordering == DOP_ORDER_BARRIERS && s->placement.barrier[r];
+        write_dispatch(w, s, r, &regions[r], barrier ? DOP_DISPATCH_BARRIER : 0u);
+    }
+    dop_buf_append(&w->sec[DOP_SEC_SCHEDULES], &row, sizeof row);
+    dop_graph_print(&s->g, &w->sec[DOP_SEC_IR]); /* one graph per schedule, also where only the ordering differs */
+}
+
+static void
+write_schedules(writer *w)
+{
     for (uint32_t i = 0; i < w->c->n_schedules && w->status == DOP_OK; i++) {
-        const dop_schedule *s = &w->c->schedules[i];
-        dop_plan_schedule row = {.kind = kinds[s->phase],
-                                 .profile = 0,
-                                 .max_tokens = s->g.max_t,
-                                 .first_dispatch =
-                                     (uint32_t)(w->sec[DOP_SEC_DISPATCHES].size / sizeof(dop_plan_dispatch)),
-                                 .n_dispatches = s->g.n_regions - 1,
-                                 .n_body = s->n_body,
-                                 .logits_slot = w->slot_result,
-                                 .greedy = s->phase != DOP_PHASE_SCORE,
-                                 .logits_offset = 0};
-        for (dop_region_id r = 1; r < s->g.n_regions; r++)
-            write_dispatch(w, s, r);
-        dop_buf_append(&w->sec[DOP_SEC_SCHEDULES], &row, sizeof row);
-        dop_graph_print(&s->g, &w->sec[DOP_SEC_IR]);
+        write_schedule(w, &w->c->schedules[i], DOP_ORDER_BARRIERS);
+        if (w->c->schedules[i].counted)
+            write_schedule(w, &w->c->schedules[i], DOP_ORDER_COUNTERS);
     }
 }
 

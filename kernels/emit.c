@@ -87,15 +87,15 @@ dop_row_values(const dop_graph *g, dop_node_id id)
 }
 
 static const char *
-add_arg(dop_emit *e, dop_node_id storage, bool written)
+add_arg(dop_emit *e, dop_node_id storage, uint32_t counter, bool written)
 {
     uint32_t i = 0;
-    while (i < e->n_args && e->args[i].value != storage)
+    while (i < e->n_args && (e->args[i].value != storage || e->args[i].counter != counter))
         i++;
     if (i == e->n_args) {
         if (i == DOP_MAX_ARGS)
             return fail(e, DOP_E_INTERNAL, "too many buffers for one dispatch", storage ? storage : 1);
-        e->args[e->n_args++] = (dop_kernel_arg){.value = storage};
+        e->args[e->n_args++] = (dop_kernel_arg){.value = storage, .counter = counter};
     }
     e->args[i].written = e->args[i].written || written;
     e->args[i].read = e->args[i].read || !written;
@@ -105,13 +105,19 @@ add_arg(dop_emit *e, dop_node_id storage, bool written)
 const char *
 dop_emit_arg(dop_emit *e, dop_node_id node, bool written)
 {
-    return add_arg(e, dop_storage_node(e->g, node), written);
+    return add_arg(e, dop_storage_node(e->g, node), 0, written);
 }
 
 const char *
 dop_emit_step(dop_emit *e)
 {
-    return add_arg(e, 0, false);
+    return add_arg(e, 0, 0, false);
+}
+
+const char *
+dop_emit_counter(dop_emit *e, uint32_t counter)
+{
+    return add_arg(e, 0, counter, counter == 1);
 }
 
 const char *

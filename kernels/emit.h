@@ -9,11 +9,12 @@
 #include "ir/graph.h"
 #include "ir/target.h"
 
-enum { DOP_MAX_ARGS = 15, DOP_MAX_BINDS = 32, DOP_MAX_MEMO = 256 };
+enum { DOP_MAX_ARGS = 16, DOP_MAX_BINDS = 32, DOP_MAX_MEMO = 256 };
 
 /* An argument: a device address in the push-constant block. */
 typedef struct dop_kernel_arg {
-    dop_node_id value; /* node that owns the memory: a leaf, or a stored value; 0: the step record */
+    dop_node_id value; /* node that owns the memory: a leaf, or a stored value; 0: the step record or a counter */
+    uint32_t counter;  /* completion counters: 1 is the kernel's own, 2 .. those it waits for; 0: no counter */
     bool read, written;
 } dop_kernel_arg;
 
@@ -67,6 +68,7 @@ void dop_emit_line(dop_emit *e, const char *fmt, ...) __attribute__((format(prin
 /* Argument number of the memory that holds the node ("a3"); 0 is the step record. */
 const char *dop_emit_arg(dop_emit *e, dop_node_id node, bool written);
 const char *dop_emit_step(dop_emit *e);
+const char *dop_emit_counter(dop_emit *e, uint32_t counter);
 /* "step.n_tokens", or "1u" when the graph has one token. */
 const char *dop_emit_n_tokens(dop_emit *e);
 

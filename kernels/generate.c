@@ -33,7 +33,7 @@ generator(dop_template t, dop_variant_id v)
 }
 
 static void
-put_header(dop_gen *gen, dop_buf *b)
+put_header(dop_gen *gen, bool sync, dop_buf *b)
 {
     const dop_tile *tile = &gen->choice->tile;
     dop_buf_puts(b, "#version 460\n"
@@ -45,9 +45,11 @@ put_header(dop_gen *gen, dop_buf *b)
         dop_buf_puts(b, "#define DOP_CPU\n");
     if (gen->choice->variant == DOP_VARIANT_matmul_coop)
         dop_buf_puts(b, "#extension GL_NV_cooperative_matrix : require\n"
-                        "#extension GL_KHR_memory_scope_semantics : require\n"
-                        "#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n"
-                        "#pragma use_vulkan_memory_model\n");
+                        "#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n");
+    if (sync || gen->choice->variant == DOP_VARIANT_matmul_coop)
+        dop_buf_puts(b, "#extension GL_KHR_memory_scope_semantics : require\n#pragma use_vulkan_memory_model\n");
+    if (sync)
+        dop_buf_puts(b, "#define DOP_SYNC\n");
     if (tile->subgroup)
         dop_buf_puts(b, "#extension GL_KHR_shader_subgroup_arithmetic : require\n"
                         "#extension GL_KHR_shader_subgroup_shuffle : require\n");
@@ -79,9 +81,30 @@ put_types(dop_gen *gen, dop_buf *b)
     return DOP_OK;
 }
 
+/* dop_wait() before the first value of another dispatch is read, dop_done() when all stores are. */
+static void
+put_sync(dop_gen *gen, const dop_sync *sync, dop_buf *b)
+{
+    dop_emit *e = &gen->e;
+    if (!sync) {
+        dop_buf_puts(b, "void dop_wait() {}\n");
+        return;
+    }
+    const char *step = dop_emit_step(e);
+    dop_buf_puts(b, "void dop_wait()\n{\n    if (gl_LocalInvocationIndex == 0u) {\n");
+    for (uint32_t i = 0; i < sync->n_waits; i++)
+        dop_buf_printf(b, "        dop_wait_for(%s, %s, %uu);\n", dop_emit_counter(e, 2 + i), step, sync->workgroups[i]);
+    dop_buf_printf(b,
+                   "    }\n    barrier();\n}\n"
+                   "void dop_done()\n{\n    barrier();\n    if (gl_LocalInvocationIndex == 0u) {\n%s"
+                   "        atomicAdd(Counter(%s).n, 1u, gl_ScopeDevice, gl_StorageSemanticsBuffer, "
+                   "gl_SemanticsRelease);\n    }\n}\n#define main dop_main\n",
+                   sync->last ? dop_emit_str(e, "        %s.epoch += 1u;\n", step) : "", dop_emit_counter(e, 1));
+}
+
 dop_status
 dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region *r, const dop_target *target,
-                    const dop_choice *choice, dop_diag *diag, dop_kernel *out_kernel)
+                    const dop_choice *choice, const dop_sync *sync, dop_diag *diag, dop_kernel *out_kernel)
 {
     dop_gen gen = {.templates = t, .choice = choice};
     dop_buf text = {0};
@@ -106,16 +129,26 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
         goto error;
     }
     const char *common = dop_templates_get(t, "common.glsl");
-    put_header(&gen, &text);
+    dop_buf sync_text = {0};
+    put_sync(&gen, sync, &sync_text);
+    put_header(&gen, sync != NULL, &text);
     dop_buf_puts(&text, common ? common : "");
     st = put_types(&gen, &text);
     if (st != DOP_OK)
         goto error;
     dop_buf_puts(&text, "layout(push_constant, std430) uniform Push {\n");
     for (uint32_t i = 0; i < gen.e.n_args; i++)
-        dop_buf_printf(&text, "    %s a%u;\n", gen.e.args[i].value ? "U32" : "Step", i);
+        dop_buf_printf(&text, "    %s a%u;\n", gen.e.args[i].value || gen.e.args[i].counter ? "U32" : "Step", i);
     dop_buf_puts(&text, "};\n");
+    dop_buf_puts(&text, sync_text.data ? sync_text.data : "");
+    dop_buf_finish(&sync_text);
     dop_buf_puts(&text, gen.main.data ? gen.main.data : "");
+    if (sync)
+        dop_buf_puts(&text, "#undef main\nvoid main()\n{\n    dop_main();\n    dop_done();\n}\n");
+    if (st == DOP_OK && gen.e.status != DOP_OK) {
+        st = gen.e.status;
+        goto error;
+    }
     k->glsl = text.failed ? NULL : dop_arena_strdup(g->arena, text.data);
     if (!k->glsl) {
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");

@@ -69,8 +69,17 @@ typedef struct dop_kernel {
     uint32_t subgroup; /* required size; 0: any */
 } dop_kernel;
 
+/* Ordering by completion counters (DOP_ORDER_COUNTERS in runtime/plan_format.h): whom a kernel waits for. */
+enum { DOP_MAX_WAITS = 3 };
+typedef struct dop_sync {
+    uint32_t n_waits;
+    uint32_t workgroups[DOP_MAX_WAITS]; /* of each producer */
+    bool last;                          /* of the schedule: advances the step's epoch */
+} dop_sync;
+
+/* sync NULL: ordered by barriers, which are not the kernel's business. */
 dop_status dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region *r, const dop_target *target,
-                               const dop_choice *choice, dop_diag *diag, dop_kernel *out_kernel);
+                               const dop_choice *choice, const dop_sync *sync, dop_diag *diag, dop_kernel *out_kernel);
 
 /* Compiles GLSL to SPIR-V 1.3+ for Vulkan 1.2 with shaderc, and checks the module through SPIRV-Cross: push-constant
  * size 8 * n_args, workgroup size, shared memory within the target's.  name is for messages. */

@@ -72,6 +72,7 @@ void main()
     if (lo >= hi)
         return;
 #endif
+    dop_wait();
 ${PROLOGUE}    vec4 acc[R];
     float l[R], m[R];
     for (uint j = 0u; j < R; j++) {

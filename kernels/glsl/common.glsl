@@ -2,26 +2,46 @@
 // reductions.  The generator puts #version, extensions and the constants WG (invocations) and SG (subgroup size, 1 when
 // subgroup operations are not used) before this file, and the push-constant block after it.
 
-layout(buffer_reference, std430, buffer_reference_align = 16) buffer U32 { uint v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 8) buffer U32x2 { uvec2 v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 16) buffer U32x4 { uvec4 v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) buffer F32 { float v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 8) buffer F32x2 { vec2 v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 16) buffer F32x4 { vec4 v[]; };
+// Values that other workgroups wrote while this one ran (completion counters) take part in its acquire.
+#ifdef DOP_SYNC
+#define SHARED nonprivate
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer Counter { uint n; };
+#else
+#define SHARED
+#endif
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer U32 { SHARED uint v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer U32x2 { SHARED uvec2 v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer U32x4 { SHARED uvec4 v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer F32 { SHARED float v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer F32x2 { SHARED vec2 v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer F32x4 { SHARED vec4 v[]; };
 #ifdef DOP_F16_STORAGE
-layout(buffer_reference, std430, buffer_reference_align = 2) buffer F16 { float16_t v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 2) buffer F16 { SHARED float16_t v[]; };
 #endif
 // dop_step of runtime/plan_format.h.
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer Step {
-    uint pos;
-    uint n_tokens;
-    uint n_out;
-    uint flags;
-    uint epoch;
-    uint reserved[11];
-    uint tokens[4096];
-    uint ids[4096];
+    SHARED uint pos;
+    SHARED uint n_tokens;
+    SHARED uint n_out;
+    SHARED uint flags;
+    SHARED uint epoch;
+    SHARED uint reserved[11];
+    SHARED uint tokens[4096];
+    SHARED uint ids[4096];
 };
+
+#ifdef DOP_SYNC
+// Until the counter shows `workgroups` for every finished run and for this one; a bound keeps a device that does not start
+// dispatches in order from hanging.
+void dop_wait_for(U32 counter, Step step, uint workgroups)
+{
+    uint want = workgroups * (step.epoch + 1u);
+    for (uint i = 0u; i < 1000000u; i++)
+        if (int(atomicLoad(Counter(counter).n, gl_ScopeDevice, gl_StorageSemanticsBuffer, gl_SemanticsAcquire) - want) >= 0)
+            return;
+    step.flags |= 1u;
+}
+#endif
 
 // --- loads: value i, and values i .. i+3 with i a multiple of 4 --------------------------------------------------
 float dop_ld1_f32(U32 p, uint i) { return F32(p).v[i]; }
