@@ -184,29 +184,75 @@ dop_buf_finish(dop_buf *b)
     memset(b, 0, sizeof *b);
 }
 
+/* A file without a name, in the folder of path; -1 where the file system has no such files or nothing could name them
+ * later (that goes through /proc). */
+static int
+open_nameless(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    int fd = folder && access("/proc/self/fd", X_OK) == 0 ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666) : -1;
+    free(folder);
+    return fd;
+}
+
+dop_status
+dop_output_open(const char *path, dop_diag *diag, dop_output *out_output)
+{
+    struct stat sb;
+    dop_output o = {.path = path};
+    memset(out_output, 0, sizeof *out_output);
+    if (stat(path, &sb) == 0 && !S_ISREG(sb.st_mode)) {
+        o.f = fopen(path, "wbe");
+    } else {
+        if (asprintf(&o.tmp, "%s.tmp.%ld", path, (long)getpid()) < 0)
+            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        int fd = open_nameless(path);
+        o.f = fd >= 0 ? fdopen(fd, "wb") : fopen(o.tmp, "wbe");
+        o.has_name = fd < 0;
+        if (!o.f && fd >= 0)
+            close(fd);
+    }
+    if (!o.f) {
+        free(o.tmp);
+        return DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot write: %s", strerror(errno));
+    }
+    *out_output = o;
+    return DOP_OK;
+}
+
+dop_status
+dop_output_close(dop_output *o, bool ok, dop_diag *diag)
+{
+    dop_status st = DOP_OK;
+    if (!o->f)
+        return DOP_OK;
+    bool done = fflush(o->f) == 0 && !ferror(o->f);
+    if (ok && done && o->tmp && !o->has_name) {
+        char name[64];
+        snprintf(name, sizeof name, "/proc/self/fd/%d", fileno(o->f));
+        unlink(o->tmp); /* of an earlier process with our number */
+        done = o->has_name = linkat(AT_FDCWD, name, AT_FDCWD, o->tmp, AT_SYMLINK_FOLLOW) == 0;
+    }
+    done = fclose(o->f) == 0 && done;
+    if (ok && (!done || (o->tmp && rename(o->tmp, o->path) != 0)))
+        st = DOP_FAIL_IN(diag, DOP_E_IO, o->path, "cannot write: %s", strerror(errno));
+    if (o->tmp && o->has_name && (!ok || st != DOP_OK))
+        unlink(o->tmp);
+    free(o->tmp);
+    memset(o, 0, sizeof *o);
+    return st;
+}
+
 dop_status
 dop_write_file(const char *path, const void *data, size_t size, dop_diag *diag)
 {
-    dop_status st = DOP_OK;
-    FILE *f = NULL;
-    dop_buf tmp = {0};
-    dop_buf_printf(&tmp, "%s.tmp.%ld", path, (long)getpid());
-    if (tmp.failed)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    f = fopen(tmp.data, "wbe");
-    if (!f) {
+    dop_output o;
+    dop_status st = dop_output_open(path, diag, &o);
+    if (st == DOP_OK && size && fwrite(data, 1, size, o.f) != size)
         st = DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot write: %s", strerror(errno));
-        goto error;
-    }
-    bool ok = size == 0 || fwrite(data, 1, size, f) == size;
-    ok = fclose(f) == 0 && ok;
-    if (!ok || rename(tmp.data, path) != 0) {
-        st = DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot write: %s", strerror(errno));
-        unlink(tmp.data);
-    }
-error:
-    dop_buf_finish(&tmp);
-    return st;
+    dop_status closed = dop_output_close(&o, st == DOP_OK, diag);
+    return st == DOP_OK ? closed : st;
 }
 
 float

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* Release number of both programs; the plan format has its own (plan_format.h). */
 #define DOP_VERSION "0.1.0"
@@ -27,10 +28,10 @@ typedef enum dop_status {
 /* One diagnostic: the first cause.  Zero-initialize; owned by the caller, no heap. */
 typedef struct dop_diag {
     dop_status code;
-    char path[512];      /* file the message is about, "" if none */
-    long line;           /* 1-based line in that file, 0 if none */
-    long column;         /* 1-based column, 0 if none */
-    char message[1024];  /* one sentence: what, and what to do */
+    char path[512];       /* file the message is about, "" if none */
+    long line;            /* 1-based line in that file, 0 if none */
+    long column;          /* 1-based column, 0 if none */
+    char message[1024];   /* one sentence: what, and what to do */
     const char *src_file; /* where in our source it was raised, printed with -v */
     int src_line;
 } dop_diag;
@@ -101,7 +102,21 @@ void dop_buf_zeros(dop_buf *b, size_t n);
 void dop_buf_align(dop_buf *b, size_t align); /* pads with zeros to a multiple of a power of two */
 void dop_buf_finish(dop_buf *b);              /* frees; accepts a zeroed one */
 
-/* Writes a whole file: to PATH.tmp-like name in the same directory, then renames; nothing half-written is left. */
+/* A file that appears under its name when it is complete, replacing what was there, and not at all otherwise: it is
+ * written without a name where the file system can do that (a process that is killed leaves nothing), else under
+ * PATH.tmp.PID.  What exists and is no regular file (/dev/stdout, a named pipe) is written to directly. */
+typedef struct dop_output {
+    FILE *f; /* to write to */
+    const char *path;
+    char *tmp; /* name on the way to PATH; NULL: written to directly */
+    bool has_name;
+} dop_output;
+
+dop_status dop_output_open(const char *path, dop_diag *diag, dop_output *out_output); /* path is not copied */
+/* Closes; with ok the file gets its name, otherwise it vanishes.  Does nothing with a zeroed one. */
+dop_status dop_output_close(dop_output *output, bool ok, dop_diag *diag);
+
+/* The same in one go. */
 dop_status dop_write_file(const char *path, const void *data, size_t size, dop_diag *diag);
 
 /* IEEE half precision and bfloat16, round to nearest even. */

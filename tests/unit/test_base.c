@@ -396,6 +396,43 @@ Test(base, write_leaves_nothing_when_the_name_is_taken, .init = make_dir, .fini 
     cr_assert(strstr(diag.message, strerror(ENOENT)), "%s", diag.message);
 }
 
+/* Devices and pipes are written to, not replaced by a file of their name. */
+Test(base, write_to_what_is_no_file, .init = make_dir, .fini = remove_dir)
+{
+    dop_diag diag = {0};
+    struct stat sb;
+    cr_assert_eq(dop_write_file("/dev/null", "x", 1, &diag), DOP_OK, "%s", diag.message);
+    cr_assert(stat("/dev/null", &sb) == 0 && S_ISCHR(sb.st_mode));
+    cr_assert_eq(dop_write_file("/dev/full", "x", 1, &diag), DOP_E_IO);
+    cr_assert(strstr(diag.message, strerror(ENOSPC)), "%s", diag.message);
+    cr_assert(stat("/dev/full", &sb) == 0 && S_ISCHR(sb.st_mode));
+    cr_assert_eq(dop_write_file(dir, "x", 1, &diag), DOP_E_IO);
+}
+
+/* Nothing is there before the end, nothing is there without one, and what was there stays until then. */
+Test(base, output_appears_when_complete, .init = make_dir, .fini = remove_dir)
+{
+    dop_diag diag = {0};
+    dop_output o;
+    dop_map map;
+    cr_assert_eq(dop_write_file(in_dir("file"), "old", 3, &diag), DOP_OK);
+    for (int ok = 0; ok < 2; ok++) {
+        char path[128];
+        snprintf(path, sizeof path, "%s", in_dir("file"));
+        cr_assert_eq(dop_output_open(path, &diag, &o), DOP_OK, "%s", diag.message);
+        cr_assert_eq(fwrite("new", 1, 3, o.f), 3);
+        cr_assert_eq(dop_map_open(path, &diag, &map), DOP_OK);
+        cr_assert_arr_eq(map.data, "old", 3);
+        dop_map_close(&map);
+        cr_assert_eq(dop_output_close(&o, ok, &diag), DOP_OK);
+        cr_assert_eq(dop_output_close(&o, ok, &diag), DOP_OK);
+        cr_assert_eq(dop_map_open(path, &diag, &map), DOP_OK);
+        cr_assert_arr_eq(map.data, ok ? "new" : "old", 3);
+        dop_map_close(&map);
+        cr_assert_eq(count_entries(), 1);
+    }
+}
+
 Test(base, map_refuses, .init = make_dir, .fini = remove_dir)
 {
     dop_diag diag = {0};
