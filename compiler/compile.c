@@ -1,5 +1,6 @@
 #include "compiler/compile.h"
 
+#include "compiler/quant.h"
 #include "compiler/target.h"
 #include "passes/region.h"
 
@@ -79,26 +80,6 @@ dop_region_traffic(const dop_graph *g, const dop_region *r, uint32_t depth, uint
         const dop_node *n = dop_node_at(g, r->outs[i]);
         *out_written += n->op == DOP_OP_kv_write ? dop_node_bytes(g, n->src[1]) : dop_node_bytes(g, r->outs[i]);
     }
-}
-
-/* --- quantization: only conversions between float types so far ---------------------------------------------------- */
-
-static dop_status
-choose_types(dop_compilation *c, dop_diag *diag)
-{
-    const char *q = c->options.quant;
-    dop_weights *w = &c->model.weights;
-    dop_type to = DOP_TYPE_none;
-    c->packed_types = dop_arena_alloc(&c->arena, (w->n + 1) * sizeof *c->packed_types);
-    if (!c->packed_types)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (q && strcmp(q, "keep") != 0) {
-        if (!dop_type_parse(q, strlen(q), &to) || (to != DOP_TYPE_f32 && to != DOP_TYPE_f16 && to != DOP_TYPE_bf16))
-            return DOP_FAIL(diag, DOP_E_USAGE, "--quant %s: known are keep, f32, f16 and bf16", q);
-    }
-    for (uint32_t i = 0; i < w->n; i++)
-        c->packed_types[i] = to != DOP_TYPE_none && w->items[i].rank > 1 ? to : w->items[i].type;
-    return DOP_OK;
 }
 
 /* --- kernels --------------------------------------------------------------------------------------------------------- */
@@ -437,8 +418,11 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
         st = dop_templates_load(options->exe_path, &c->templates, diag);
     if (st == DOP_OK)
         st = choose_path(c, diag);
-    if (st == DOP_OK)
-        st = choose_types(c, diag);
+    if (st == DOP_OK) {
+        c->packed_types = dop_arena_alloc(&c->arena, (c->model.weights.n + 1) * sizeof *c->packed_types);
+        st = c->packed_types ? dop_quant_choose(options->quant, &c->model.weights, diag, c->packed_types)
+                             : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    }
     if (st == DOP_OK && options->tuning)
         st = dop_tuning_load(options->tuning, &c->tuning, diag);
     if (st != DOP_OK)

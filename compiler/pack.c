@@ -1,12 +1,16 @@
 #include "compiler/pack.h"
 
 #include "compiler/build.h"
+#include "compiler/quant.h"
 #include "compiler/repack.h"
 #include "ir/interp.h"
 #include "kernels/weight_types.h"
 
+#include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { ALIGN = 256, TAIL = 16 /* vector loads of the last value may reach past a tensor */ };
 
@@ -143,17 +147,90 @@ write_rope(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *di
     return st;
 }
 
-/* Rows of a quantized type, from blocks of the same type. */
-static dop_status
-write_quantized(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag)
+/* Threads take rows in turn; every row's bytes are its own. */
+typedef struct quant_job {
+    const dop_packed *item;
+    uint8_t *out;
+    pthread_mutex_t lock;
+    uint32_t next;
+    uint32_t bad_row; /* the lowest that holds something not finite, UINT32_MAX if none */
+    bool no_memory;
+} quant_job;
+
+enum { ROWS_AT_ONCE = 16, MAX_THREADS = 64 };
+
+static bool
+all_finite(const float *x, uint32_t n)
 {
+    for (uint32_t i = 0; i < n; i++)
+        if (!isfinite(x[i]))
+            return false;
+    return true;
+}
+
+static void *
+quantize_rows(void *user)
+{
+    quant_job *j = user;
+    const dop_packed *item = j->item;
     const dop_weight *w = item->source;
-    (void)p;
-    if (w->type != item->type)
-        return DOP_FAIL(diag, DOP_E_INPUT, "weight %s cannot be converted from %s to %s", item->name,
-                        dop_type_of(w->type)->name, dop_type_of(item->type)->name);
-    for (uint32_t r = 0; r < item->rows; r++)
-        dop_repack_row(item->type, w->data + r * w->row_stride, r, item->rows, item->cols, out);
+    const bool convert = w->type != item->type;
+    uint64_t bytes = 0;
+    (void)dop_type_row_bytes(item->type, item->cols, &bytes);
+    float *row = malloc(((size_t)item->cols + 256) * sizeof *row);
+    uint8_t *blocks = malloc((size_t)bytes + 1);
+    for (;;) {
+        pthread_mutex_lock(&j->lock);
+        uint32_t first = j->next;
+        j->next = first < item->rows ? first + ROWS_AT_ONCE : first;
+        j->no_memory = j->no_memory || !row || !blocks;
+        bool stop = j->no_memory || j->bad_row != UINT32_MAX;
+        pthread_mutex_unlock(&j->lock);
+        if (first >= item->rows || stop)
+            break;
+        for (uint32_t r = first; r < first + ROWS_AT_ONCE && r < item->rows; r++) {
+            const uint8_t *src = w->data + (uint64_t)r * w->row_stride;
+            if (convert) {
+                decode_row(w, r, row);
+                if (!all_finite(row, item->cols)) {
+                    pthread_mutex_lock(&j->lock);
+                    j->bad_row = r < j->bad_row ? r : j->bad_row;
+                    pthread_mutex_unlock(&j->lock);
+                    break;
+                }
+                dop_quantize_row(item->type, row, item->cols, blocks);
+                src = blocks;
+            }
+            dop_repack_row(item->type, src, r, item->rows, item->cols, j->out);
+        }
+    }
+    free(row);
+    free(blocks);
+    return NULL;
+}
+
+/* A matrix of a quantized type: blocks as they are in the source, or made from its values. */
+static dop_status
+write_quantized(const dop_packed *item, uint8_t *out, dop_diag *diag)
+{
+    quant_job j = {.item = item, .out = out, .bad_row = UINT32_MAX};
+    pthread_t threads[MAX_THREADS];
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t n = cores > MAX_THREADS ? MAX_THREADS : cores > 0 ? (uint32_t)cores : 1, started = 0;
+    if ((uint64_t)item->rows * item->cols < 65536) /* not worth a thread */
+        n = 1;
+    pthread_mutex_init(&j.lock, NULL);
+    while (started + 1 < n && pthread_create(&threads[started], NULL, quantize_rows, &j) == 0)
+        started++;
+    quantize_rows(&j);
+    for (uint32_t i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    pthread_mutex_destroy(&j.lock);
+    if (j.no_memory)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (j.bad_row != UINT32_MAX)
+        return DOP_FAIL(diag, DOP_E_INPUT, "tensor %s holds infinities or NaN (row %u): it cannot be quantized",
+                        item->source->source, j.bad_row);
     return DOP_OK;
 }
 
@@ -167,15 +244,12 @@ dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag
     memset(out, 0, item->size);
     (void)dop_type_row_bytes(item->type, item->cols, &bytes);
     if (dop_type_of(item->type)->kind == DOP_KIND_QUANT)
-        return write_quantized(p, item, out, diag);
+        return write_quantized(item, out, diag);
     if (w->type == item->type && w->col_stride == 0) {
         for (uint32_t r = 0; r < item->rows; r++)
             memcpy(out + r * item->row_bytes, w->data + r * w->row_stride, bytes);
         return DOP_OK;
     }
-    if (item->type != DOP_TYPE_f32 && item->type != DOP_TYPE_f16 && item->type != DOP_TYPE_bf16)
-        return DOP_FAIL(diag, DOP_E_INPUT, "weight %s cannot be converted from %s to %s", item->name,
-                        dop_type_of(w->type)->name, dop_type_of(item->type)->name);
     float *row = malloc(((size_t)item->cols + 256) * sizeof *row);
     if (!row)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");

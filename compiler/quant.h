@@ -1,0 +1,24 @@
+/* Quantization at compile time: which storage type each weight gets, and floats to blocks. */
+#ifndef DOPPLER_COMPILER_QUANT_H
+#define DOPPLER_COMPILER_QUANT_H
+
+#include "compiler/arch.h"
+
+/* True when dop_quantize_row can make type t (floats are conversions, not quantization: false for them). */
+bool dop_quantizable(dop_type t);
+/* n finite values to whole blocks of type t in the layout that dop_decode_row reads; a last block that n does not fill
+ * is filled with zeros.  Every block's scales are searched for the least squared error. */
+void dop_quantize_row(dop_type t, const float *in, uint32_t n, uint8_t *out);
+
+/* Reads SPEC and fills types[w->n], one per weight; vectors keep what they have.  SPEC is
+ *   keep                        (also NULL) as stored
+ *   TYPE                        every matrix
+ *   CLASS=TYPE,CLASS=TYPE,...   classes attn, ffn, embed, head, or one role (q k v o gate up down pos_embed), or all;
+ *                               the last one that holds for a weight counts, weights without one keep their type
+ *   FILE.yaml                   a mapping of patterns (* ? []) to types or keep; a pattern stands for the names of this
+ *                               compiler (L3.q, embed) and those in the model; the first one that fits counts
+ * Errors (DOP_E_USAGE, DOP_E_INPUT with file and line): unknown type or class, a type without quantizer, a pattern or
+ * class that fits no weight. */
+dop_status dop_quant_choose(const char *spec, const dop_weights *w, dop_diag *diag, dop_type *types);
+
+#endif
