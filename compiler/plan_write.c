@@ -183,8 +183,10 @@ write_dispatch(writer *w, const dop_schedule *s, dop_region_id r, const dop_buil
     dop_plan_dispatch d = {.kernel = b->kernel,
                            .grid = {b->grid[0], b->grid[1], b->grid[2]},
                            .first_arg = (uint32_t)(w->sec[DOP_SEC_ARGS].size / sizeof(dop_plan_arg)),
-                           .n_args = b->n_args, .flags = flags,
-                           .label = string(w, dop_region_label(&s->g, reg)), .ops = string(w, ops.data ? ops.data : ""),
+                           .n_args = b->n_args,
+                           .flags = flags,
+                           .label = string(w, dop_region_label(&s->g, reg)),
+                           .ops = string(w, ops.data ? ops.data : ""),
                            .region = r};
     dop_region_traffic(&s->g, reg, 0, &d.bytes_read, &d.bytes_written);
     for (uint32_t i = 0; i < b->n_args; i++) {
@@ -200,12 +202,16 @@ write_schedule(writer *w, const dop_schedule *s, uint32_t ordering)
 {
     static const uint32_t kinds[] = {DOP_SCHED_DECODE, DOP_SCHED_PREFILL, DOP_SCHED_SCORE};
     const dop_built_region *regions = ordering == DOP_ORDER_COUNTERS ? s->counted : s->regions;
-    dop_plan_schedule row = {.kind = kinds[s->phase], .profile = 0, .max_tokens = s->g.max_t,
-                             .first_dispatch =
-                                 (uint32_t)(w->sec[DOP_SEC_DISPATCHES].size / sizeof(dop_plan_dispatch)),
-                             .n_dispatches = s->g.n_regions - 1, .n_body = s->n_body,
-                             .logits_slot = w->slot_result, .greedy = s->phase != DOP_PHASE_SCORE,
-                             .logits_offset = 0, .ordering = ordering};
+    dop_plan_schedule row = {.kind = kinds[s->phase],
+                             .profile = 0,
+                             .max_tokens = s->g.max_t,
+                             .first_dispatch = (uint32_t)(w->sec[DOP_SEC_DISPATCHES].size / sizeof(dop_plan_dispatch)),
+                             .n_dispatches = s->g.n_regions - 1,
+                             .n_body = s->n_body,
+                             .logits_slot = w->slot_result,
+                             .greedy = s->phase != DOP_PHASE_SCORE,
+                             .logits_offset = 0,
+                             .ordering = ordering};
     for (dop_region_id r = 1; r < s->g.n_regions; r++) {
         bool barrier = ordering == DOP_ORDER_BARRIERS && s->placement.barrier[r];
         write_dispatch(w, s, r, &regions[r], barrier ? DOP_DISPATCH_BARRIER : 0u);
@@ -489,12 +495,12 @@ dop_plan_write(const dop_compilation *c, const char *path, dop_diag *diag)
     write_model(&w);
     if (w.status == DOP_OK)
         write_text(&w);
-    dop_output out = {0};
+    dop_out_file out = {0};
     if (w.status == DOP_OK)
-        w.status = dop_output_open(path, diag, &out);
+        w.status = dop_out_file_open(path, diag, &out);
     if (w.status == DOP_OK)
         w.status = put_file(&w, out.f);
-    dop_status closed = dop_output_close(&out, w.status == DOP_OK, diag);
+    dop_status closed = dop_out_file_close(&out, w.status == DOP_OK, diag);
     if (w.status == DOP_OK)
         w.status = closed;
     for (uint32_t i = 0; i < DOP_SEC_LIMIT; i++)

@@ -197,10 +197,10 @@ open_nameless(const char *path)
 }
 
 dop_status
-dop_output_open(const char *path, dop_diag *diag, dop_output *out_output)
+dop_out_file_open(const char *path, dop_diag *diag, dop_out_file *out_output)
 {
     struct stat sb;
-    dop_output o = {.path = path};
+    dop_out_file o = {.path = path};
     memset(out_output, 0, sizeof *out_output);
     if (stat(path, &sb) == 0 && !S_ISREG(sb.st_mode)) {
         o.f = fopen(path, "wbe");
@@ -222,7 +222,7 @@ dop_output_open(const char *path, dop_diag *diag, dop_output *out_output)
 }
 
 dop_status
-dop_output_close(dop_output *o, bool ok, dop_diag *diag)
+dop_out_file_close(dop_out_file *o, bool ok, dop_diag *diag)
 {
     dop_status st = DOP_OK;
     if (!o->f)
@@ -247,11 +247,11 @@ dop_output_close(dop_output *o, bool ok, dop_diag *diag)
 dop_status
 dop_write_file(const char *path, const void *data, size_t size, dop_diag *diag)
 {
-    dop_output o;
-    dop_status st = dop_output_open(path, diag, &o);
+    dop_out_file o;
+    dop_status st = dop_out_file_open(path, diag, &o);
     if (st == DOP_OK && size && fwrite(data, 1, size, o.f) != size)
         st = DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot write: %s", strerror(errno));
-    dop_status closed = dop_output_close(&o, st == DOP_OK, diag);
+    dop_status closed = dop_out_file_close(&o, st == DOP_OK, diag);
     return st == DOP_OK ? closed : st;
 }
 

@@ -105,16 +105,16 @@ void dop_buf_finish(dop_buf *b);              /* frees; accepts a zeroed one */
 /* A file that appears under its name when it is complete, replacing what was there, and not at all otherwise: it is
  * written without a name where the file system can do that (a process that is killed leaves nothing), else under
  * PATH.tmp.PID.  What exists and is no regular file (/dev/stdout, a named pipe) is written to directly. */
-typedef struct dop_output {
+typedef struct dop_out_file {
     FILE *f; /* to write to */
     const char *path;
     char *tmp; /* name on the way to PATH; NULL: written to directly */
     bool has_name;
-} dop_output;
+} dop_out_file;
 
-dop_status dop_output_open(const char *path, dop_diag *diag, dop_output *out_output); /* path is not copied */
+dop_status dop_out_file_open(const char *path, dop_diag *diag, dop_out_file *out_output); /* path is not copied */
 /* Closes; with ok the file gets its name, otherwise it vanishes.  Does nothing with a zeroed one. */
-dop_status dop_output_close(dop_output *output, bool ok, dop_diag *diag);
+dop_status dop_out_file_close(dop_out_file *output, bool ok, dop_diag *diag);
 
 /* The same in one go. */
 dop_status dop_write_file(const char *path, const void *data, size_t size, dop_diag *diag);

@@ -96,9 +96,7 @@ bool dop_cli_wants_bench(int argc, char **argv);
 
 /* cli_logits.c: raw logits of every token fed, streamed to a file that appears when it is complete. */
 typedef struct dop_logits_file {
-    FILE *f;
-    dop_buf temporary;
-    const char *path;
+    dop_out_file out;
     uint32_t vocab;
 } dop_logits_file;
 

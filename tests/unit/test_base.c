@@ -413,19 +413,19 @@ Test(base, write_to_what_is_no_file, .init = make_dir, .fini = remove_dir)
 Test(base, output_appears_when_complete, .init = make_dir, .fini = remove_dir)
 {
     dop_diag diag = {0};
-    dop_output o;
+    dop_out_file o;
     dop_map map;
     cr_assert_eq(dop_write_file(in_dir("file"), "old", 3, &diag), DOP_OK);
     for (int ok = 0; ok < 2; ok++) {
         char path[128];
         snprintf(path, sizeof path, "%s", in_dir("file"));
-        cr_assert_eq(dop_output_open(path, &diag, &o), DOP_OK, "%s", diag.message);
+        cr_assert_eq(dop_out_file_open(path, &diag, &o), DOP_OK, "%s", diag.message);
         cr_assert_eq(fwrite("new", 1, 3, o.f), 3);
         cr_assert_eq(dop_map_open(path, &diag, &map), DOP_OK);
         cr_assert_arr_eq(map.data, "old", 3);
         dop_map_close(&map);
-        cr_assert_eq(dop_output_close(&o, ok, &diag), DOP_OK);
-        cr_assert_eq(dop_output_close(&o, ok, &diag), DOP_OK);
+        cr_assert_eq(dop_out_file_close(&o, ok, &diag), DOP_OK);
+        cr_assert_eq(dop_out_file_close(&o, ok, &diag), DOP_OK);
         cr_assert_eq(dop_map_open(path, &diag, &map), DOP_OK);
         cr_assert_arr_eq(map.data, ok ? "new" : "old", 3);
         dop_map_close(&map);
