@@ -98,10 +98,12 @@ check_dispatch(checker *k, uint32_t schedule, const dop_plan_dispatch *d, dop_di
 {
     point points[MAX_CASES];
     dop_graph *g = &k->graphs[schedule];
+    const dop_plan_schedule *s = &k->plan->schedules[schedule];
+    bool last = d == &k->plan->dispatches[s->first_dispatch + s->n_dispatches - 1];
     uint32_t n = choose_points(k, g, &g->regions[d->region], points);
     dop_status st = DOP_OK;
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
-        dop_check_case c = {&k->device, k->plan, g, d, points[i].pos, points[i].n_tokens,
+        dop_check_case c = {&k->device, k->plan, g, d, last, points[i].pos, points[i].n_tokens,
                             d->kernel * 1000003ull + points[i].pos * 31ull + points[i].n_tokens};
         st = dop_check_run_case(&c, diag, &k->results[d->kernel]);
     }

@@ -41,6 +41,9 @@ const dop_plan_tensor *dop_check_find_weight(const dop_plan *plan, const char *n
 /* One row as f32.  Errors: storage types without a decoder, tensors that are smaller than their rows. */
 dop_status dop_check_weight_row(const dop_plan *plan, const dop_plan_tensor *weight, uint32_t row, float *out,
                                 dop_diag *diag);
+/* check_unpack.c: one row of a packed quantized matrix.  False: no such type, or not enough bytes. */
+bool dop_check_unpack_row(dop_type type, const uint8_t *data, uint64_t size, uint32_t rows, uint32_t cols, uint32_t row,
+                          float *out);
 /* out[t * weight->rows + r] = x[t] . row r, for every r with want[r]; the others stay as they are.  x is
  * [n_tokens, weight->cols].  Several threads. */
 dop_status dop_check_matmul(const dop_plan *plan, const dop_plan_tensor *weight, const float *x, uint32_t n_tokens,
@@ -88,6 +91,7 @@ typedef struct dop_check_case {
     const dop_plan *plan;
     dop_graph *g; /* of the dispatch's schedule; storage types are changed and restored */
     const dop_plan_dispatch *dispatch;
+    bool last; /* of its schedule */
     uint32_t pos, n_tokens;
     uint64_t seed;
 } dop_check_case;

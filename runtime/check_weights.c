@@ -17,18 +17,23 @@ dop_check_find_weight(const dop_plan *plan, const char *name)
 dop_status
 dop_check_weight_row(const dop_plan *plan, const dop_plan_tensor *weight, uint32_t row, float *out, dop_diag *diag)
 {
-    uint64_t stride = weight->rows ? weight->size / weight->rows : 0, need = 0;
     const dop_plan_slot *slot = &plan->slots[weight->slot];
-    if (weight->type >= DOP_TYPE_COUNT || slot->kind != DOP_SLOT_WEIGHTS || row >= weight->rows ||
-        !dop_type_row_bytes((dop_type)weight->type, weight->cols, &need) || need > stride)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path, "the plan is damaged: weight %s is smaller than its rows",
-                           dop_plan_string(plan, weight->name));
-    const dop_type_info *type = dop_type_of((dop_type)weight->type);
-    if (type->kind != DOP_KIND_FLOAT)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path, "weight %s is stored as %s, which --check cannot decode",
-                           dop_plan_string(plan, weight->name), type->name);
-    dop_decode_row((dop_type)weight->type, dop_plan_slot_bytes(plan, weight->slot) + weight->offset + row * stride,
-                   weight->cols, out);
+    dop_type type = weight->type < DOP_TYPE_COUNT ? (dop_type)weight->type : DOP_TYPE_none;
+    const uint8_t *data = slot->kind == DOP_SLOT_WEIGHTS ? dop_plan_slot_bytes(plan, weight->slot) + weight->offset : NULL;
+    uint64_t stride = weight->rows ? weight->size / weight->rows : 0, need = 0;
+    bool ok = data && row < weight->rows;
+    if (ok && dop_type_of(type)->kind == DOP_KIND_FLOAT) {
+        ok = dop_type_row_bytes(type, weight->cols, &need) && need <= stride;
+        if (ok)
+            dop_decode_row(type, data + row * stride, weight->cols, out);
+    } else {
+        ok = ok && dop_check_unpack_row(type, data, weight->size, weight->rows, weight->cols, row, out);
+    }
+    if (!ok)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path,
+                           "weight %s: %u rows of %u values of type %s in %llu bytes are not what --check can decode",
+                           dop_plan_string(plan, weight->name), weight->rows, weight->cols, dop_type_of(type)->name,
+                           (unsigned long long)weight->size);
     return DOP_OK;
 }
 
