@@ -28,7 +28,7 @@ check "every template" diff -r "$SRC/kernels/glsl" "$WORK/moved/share/doppler/gl
 check "compiles from the build tree" "$DOPPLERC" "$model" -o build.plan --quiet
 check "compiles when installed" "$installed" "$model" -o installed.plan --quiet
 check "and makes the same plan" cmp build.plan installed.plan
-for template in "$WORK"/moved/share/doppler/glsl/*; do
+find moved/share/doppler/glsl -type f | while read -r template; do
     echo '#error "a template of the installation"' >"$template"
 done
 if "$installed" "$model" -o broken.plan --quiet >broken.log 2>&1; then

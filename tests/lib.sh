@@ -21,6 +21,9 @@ rm -rf "$WORK"
 mkdir -p "$WORK"
 WORK=$(cd "$WORK" && pwd)
 cd "$WORK" || exit 2
+# Pipelines that an earlier run compiled prove nothing.  What Mesa makes of them (machine code, slowly) may be shared.
+export MESA_SHADER_CACHE_DIR=${MESA_SHADER_CACHE_DIR:-${XDG_CACHE_HOME:-${HOME:-$WORK}/.cache}}
+export XDG_CACHE_HOME=$WORK/cache
 
 PASSED=0 FAILED=0 SKIPPED=0
 

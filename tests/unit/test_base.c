@@ -417,7 +417,7 @@ Test(base, output_appears_when_complete, .init = make_dir, .fini = remove_dir)
     dop_map map;
     cr_assert_eq(dop_write_file(in_dir("file"), "old", 3, &diag), DOP_OK);
     for (int ok = 0; ok < 2; ok++) {
-        char path[128];
+        char path[512];
         snprintf(path, sizeof path, "%s", in_dir("file"));
         cr_assert_eq(dop_out_file_open(path, &diag, &o), DOP_OK, "%s", diag.message);
         cr_assert_eq(fwrite("new", 1, 3, o.f), 3);

@@ -1,0 +1,40 @@
+# A short run of one fuzzer (tests/fuzz) over seeds made from what the programs really read.  Run by ctest with the
+# fuzzer as argument.  The same seed of random numbers every time: a failure can be repeated.
+. "$(dirname "$0")/lib.sh"
+fuzzer=$1
+mkdir seeds
+"$DOPPLERC" "$SRC/tests/golden/llama" -o llama.plan --quiet --chunks 8 --ctx 64 || exit 1
+
+# kind LETTER FILE: a seed whose first byte says what the rest is
+kind() {
+    { printf %s "$1" && cat "$2"; } >"seeds/$1$(basename "$2")"
+}
+
+case $(basename "$fuzzer") in
+fuzz_ir)
+    "$DOPPLERC" "$SRC/tests/golden/llama" -o unused.plan --quiet --emit ir >ir || exit 1
+    csplit -s -z -f seeds/ir- ir '/^graph /' '{*}'
+    ;;
+fuzz_plan)
+    cp llama.plan seeds/
+    ;;
+fuzz_tokenizer)
+    kind J "$SRC/examples/shakespeare-gemma3/tokenizer.json"
+    cat >template <<'T'
+{{ bos_token }}{% for m in messages %}<|{{ m["role"] }}|>
+{{ m.content | trim }}{% if loop.last %}.{% endif %}{% endfor %}
+T
+    kind C template
+    cat >macro <<'T'
+{% macro f(a, b=[1, 2]) -%}{{ a ~ b[0] }}{%- endmacro %}{% set x = namespace(n=0) %}{{ f(x.n) }}
+T
+    kind C macro
+    for gguf in "$SHARED"/models/*gguf/*.gguf; do
+        [ -e "$gguf" ] && head -c 200000 "$gguf" >"$(basename "$gguf")" && kind G "$(basename "$gguf")"
+    done
+    ;;
+esac
+check "$(basename "$fuzzer"): survives" "$fuzzer" seeds -runs=20000 -max_total_time=20 -seed=1 -rss_limit_mb=4096 \
+    -timeout=20 -print_final_stats=1
+grep -h 'stat::number_of_executed_units' .out
+finish
