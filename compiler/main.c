@@ -157,7 +157,7 @@ dump_pass(void *user, dop_pass_id pass, const dop_graph *g, bool changed)
     bool print = d->c->dumps && strchr(d->c->dumps, info->letter);
     if (!print && !d->c->dump_dir)
         return;
-    dop_buf_printf(&text, "; after %s%s\n", info->name, changed ? "" : " (unchanged)");
+    dop_buf_printf(&text, "# after %s%s\n", info->name, changed ? "" : " (unchanged)");
     dop_graph_print(g, &text);
     if (print && text.data)
         fputs(text.data, stdout);

@@ -1,4 +1,5 @@
 /* Golden pass tests: pass_golden check|update|kernels FILE.dir...
+ *                    pass_golden parse FILE.ir...     printed graphs read back to themselves
  *
  * A file is text of the IR (ir/text.h), in which `#` starts a comment:
  *
@@ -167,7 +168,7 @@ make_kernels(const dop_graph *g, const dop_target *target, dop_diag *diag)
             continue;
         st = dop_kernel_select(g, &g->regions[r], target, NULL, diag, &choice);
         if (st == DOP_OK)
-            st = dop_kernel_generate(&templates, g, &g->regions[r], target, &choice, diag, &k);
+            st = dop_kernel_generate(&templates, g, &g->regions[r], target, &choice, NULL, diag, &k);
         if (st == DOP_OK)
             st = dop_kernel_compile(g->name, &k, target, diag, &spirv, &shared);
         dop_buf_finish(&spirv);
@@ -280,11 +281,52 @@ done:
     return result;
 }
 
+/* A dump of dopplerc: graphs behind each other; a comment may stand before each. */
+static int
+parse_back(const char *path)
+{
+    dop_diag diag = {0};
+    dop_arena arena;
+    dop_buf out = {0};
+    int result = 1;
+    dop_arena_init(&arena);
+    char *text = read_text(path, &diag);
+    size_t size = text ? strlen(text) : 0, at = 0, end = 0;
+    while (text && at < size) {
+        dop_graph g;
+        if (dop_graph_parse(path, text + at, size - at, &arena, &diag, &g, &end) != DOP_OK)
+            goto done;
+        while (text[at] == '#')
+            at += strcspn(text + at, "\n") + 1;
+        size_t from = out.size;
+        dop_graph_print(&g, &out);
+        if (out.failed || out.size - from > size - at || memcmp(out.data + from, text + at, out.size - from) != 0) {
+            printf("%s: does not print as it was read\n", path);
+            goto done;
+        }
+        at += out.size - from;
+    }
+    result = !text || size == 0;
+done:
+    if (diag.code != DOP_OK)
+        dop_diag_print(&diag, "pass_golden", false);
+    free(text);
+    dop_buf_finish(&out);
+    dop_arena_finish(&arena);
+    return result;
+}
+
 int
 main(int argc, char **argv)
 {
     bool update = argc > 1 && strcmp(argv[1], "update") == 0;
     bool kernels = argc > 1 && strcmp(argv[1], "kernels") == 0;
+    if (argc > 2 && strcmp(argv[1], "parse") == 0) {
+        int bad = 0;
+        for (int i = 2; i < argc; i++)
+            bad += parse_back(argv[i]);
+        return bad != 0;
+    }
     if (argc < 3 || (!update && !kernels && strcmp(argv[1], "check") != 0)) {
         fprintf(stderr, "usage: pass_golden check|update|kernels FILE.dir...\n");
         return 2;

@@ -1,0 +1,98 @@
+# Kernel paths: every known one compiles and is recorded in the plan, several give the reference's results, rules do what
+# they say, and what cannot be done is refused with what can.
+. "$(dirname "$0")/lib.sh"
+golden=$SRC/tests/golden
+
+recorded() { # NAME MODEL
+    "$DOPPLERC" "$golden/$2" --target tier1 --chunks 8 --kernel-path "$1" -o p.plan --quiet && "$EXEC" p.plan --info >info && grep -q "$1" info
+}
+
+agrees() { # PATH MODEL BOUND MARGIN
+    "$TOOLS/expect" tokens "$golden/$2/expected.json" . >prompt &&
+        "$DOPPLERC" "$golden/$2" --target lavapipe --chunks 8 --kernel-path "$1" -o p.plan --quiet &&
+        "$EXEC" p.plan --quiet --tokens-file prompt -n 0 --logits p.f32 &&
+        "$TOOLS/expect" logits "$golden/$2/expected.json" . "$golden/$2/logits.f32" p.f32 "$3" &&
+        "$EXEC" p.plan --quiet --tokens-file prompt --temp 0 --ignore-eos --print-ids \
+            -n "$("$TOOLS/expect" count "$golden/$2/expected.json" .)" >p.ids &&
+        "$TOOLS/expect" ids "$golden/$2/expected.json" . p.ids "$4"
+}
+
+# explained PATTERN OPTION...: some region of llama was explained so
+explained() {
+    local pattern=$1
+    shift
+    "$DOPPLERC" "$golden/llama" --quiet --chunks 8 "$@" >explained && grep -qE "$pattern" explained
+}
+
+for file in "$SRC"/examples/kernel-paths/*.yaml; do
+    name=$(basename "$file" .yaml)
+    case $name in
+    llama-*) model=llama ;;
+    qwen3-*) model=qwen3 ;;
+    *) model=gemma3 ;;
+    esac
+    check "$name: compiles and is recorded" recorded "$name" $model
+done
+# Storage of 16 bits loses a little; everything in f32 loses nothing.
+check "f32-unfused-f32a: as the reference" agrees f32-unfused-f32a gemma3 5e-4 0.01
+check "f16-portable-f32a: as the reference" agrees f16-portable-f32a gemma3 2e-2 0.1
+check "f16-separate-norms-f32a: as the reference" agrees f16-separate-norms-f32a gemma3 2e-2 0.1
+check "gemma3-f16-fused-f32a: as the reference" agrees gemma3-f16-fused-f32a gemma3 2e-2 0.1
+check "llama-f16-fused-f32a: as the reference" agrees llama-f16-fused-f32a llama 2e-2 0.1
+check "gemma3-f16-fused-f16a: as the reference" agrees gemma3-f16-fused-f16a gemma3 4e-2 0.2
+
+cat >rules.yaml <<'YAML'
+kv: f32
+rules:
+  - {phase: decode, layers: 0, op: qkv, variant: gemv}
+  - {phase: prefill, fuse: off}
+  - {phase: decode, layers: [1, 1-1], op: ffn_up, fuse: off}
+YAML
+check "one layer, one phase" explained 'decode @[0-9]+ L0/qkv: gemv \(asked for' --target tier1 --kernel-path rules.yaml --explain qkv
+check "not the other layer" explained 'decode @[0-9]+ L1/qkv: gemv_subgroup' --target tier1 --kernel-path rules.yaml --explain qkv
+check "prefill unfused" explained '^ +[0-9]+ .* rmsnorm *$' --target tier1 --kernel-path rules.yaml --report
+check "apart: disabled" explained 'disabled' --target tier1 --kernel-path rules.yaml --report
+check "named by its file" explained 'kernel path rules' --target tier1 --kernel-path ./rules.yaml --report
+check "--force wins" explained 'L0/qkv: gemv_subgroup \(asked for' --target tier1 --kernel-path rules.yaml \
+    --force qkv=gemv_subgroup --explain qkv
+
+refused() { # NAME STATUS TEXT OPTION...
+    local name=$1 status=$2 text=$3
+    shift 3
+    check_fails "$name" "$status" "$text" "$DOPPLERC" "$golden/llama" --quiet -o x.plan "$@"
+}
+bad() { # NAME TEXT LINE...
+    local name=$1 text=$2
+    shift 2
+    printf '%s\n' "$@" >"$name.yaml"
+    refused "$name" 1 "$text" --target tier1 --kernel-path "$name.yaml"
+}
+refused "missing capability" 1 "needs subgroup (subgroup basic, vote, ballot, shuffle and arithmetic operations), which target \
+tier2 lacks; possible: " --target tier2 --force qkv=gemv_subgroup
+refused "wrong template" 1 "gemv is a kernel for gemv regions, which none of these is; possible: attention_subgroup, attention" \
+    --target tier1 --force attn=gemv
+refused "no such op" 1 "--force zzz=gemv: no region here is zzz" --target tier1 --force zzz=gemv
+refused "no such kernel" 1 "no kernel zzz; known: elementwise" --target tier1 --force qkv=zzz
+refused "no such path" 2 "unknown kernel path zzz; known: f16-portable-f32a" --target tier1 --kernel-path zzz
+bad layer "layer.yaml:1: error: layers: 0-9, but the model has layers 0-1" "rules: [{layers: 0-9, op: qkv, variant: gemv}]"
+bad range "layers: 3-1 is neither a number nor FIRST-LAST" "rules: [{layers: 3-1, op: qkv, variant: gemv}]"
+bad field "vrnt is no field of a rule; known: phase, layers, op, variant, fuse" "rules:" "  - {op: qkv, vrnt: gemv}"
+bad top "fusee is no field of a kernel path" "fusee: off"
+bad empty-rule "a rule says variant or fuse" "rules: [{op: qkv}]"
+bad phase "phase: train is not known; known: decode, prefill, both" "rules: [{phase: train, fuse: off}]"
+bad switch "fuse: maybe is neither on nor off" "fuse: maybe"
+bad type "kv: q4 is not known; known: f16, f32" "kv: q4"
+bad list "rules: expected a list" "rules: gemv"
+bad scalar "a kernel path is a mapping of fields" "gemv"
+bad yaml "not YAML" "rules: [{"
+
+if [ -d "$SHARED/models/shakespeare-gemma3-rdrr" ]; then
+    manifest() {
+        "$DOPPLERC" "$SRC/examples/shakespeare-gemma3" --target tier1 --chunks 8 --quiet --report \
+            --kernel-path "$SHARED/models/shakespeare-gemma3-rdrr/manifest.json" >out && grep -q "kernel path manifest" out
+    }
+    check "an RDRR manifest" manifest
+else
+    skip "an RDRR manifest" "no data beside the project"
+fi
+finish

@@ -1,0 +1,64 @@
+# What dopplerc shows of its stages: dumps that read back, modules that are valid, a plan that says the same from both
+# programs, reports in three forms.
+. "$(dirname "$0")/lib.sh"
+
+same_listing() { # MODEL TARGET
+    "$DOPPLERC" "$1" --target "$2" --chunks 16 -o p.plan --quiet && "$DOPPLERC" "$1" --target "$2" --chunks 16 --emit plan --quiet >emitted &&
+        "$EXEC" p.plan --disasm >listed && [ -s listed ] && cmp emitted listed
+}
+
+dumps() { # MODEL TARGET
+    rm -rf dump
+    "$DOPPLERC" "$1" --target "$2" --chunks 16 --dump-dir dump --check --quiet && [ -s dump/000-decode-canon.ir ] &&
+        "$TOOLS/../pass_golden" parse dump/*.ir
+}
+
+valid() { # FILE.spv...
+    [ -e "$1" ] && for f; do spirv-val --target-env vulkan1.2 "$f" || return; done
+}
+
+single_passes() { # MODEL
+    "$DOPPLERC" "$1" --target tier1 -d PE --chunks 8 --quiet >printed && [ "$(grep -c '^# after fuse-prologue' printed)" -eq 3 ] &&
+        [ "$(grep -c '^# after' printed)" -eq 6 ] && "$TOOLS/../pass_golden" parse printed
+}
+
+emitted() { # MODEL STAGE PATTERN
+    "$DOPPLERC" "$1" --target tier1 --emit "$2" --quiet >emitted && grep -qa -e "$3" emitted
+}
+
+report() { # MODEL
+    "$DOPPLERC" "$1" --target tier1 --quiet --report >report.txt && grep -q 'dispatches per layer' report.txt &&
+        "$DOPPLERC" "$1" --target tier1 --quiet --report=report.json && "$DOPPLERC" "$1" --target tier1 --quiet --report=report.html &&
+        [ "$("$TOOLS/expect" print report.json format)" = "doppler-report 1" ] &&
+        [ "$("$TOOLS/expect" print report.json schedules.0.dispatches_per_layer)" -le 6 ] &&
+        grep -q '<svg' report.html && ! grep -qE 'https?://|<link|src=' report.html
+}
+
+# Few chunk sizes: each is another schedule of the same regions.
+for pair in llama:lavapipe llama:tier1 llama:tier3 llama:nvidia-hopper gemma3:lavapipe gemma3:tier2 gpt2:tier1 qwen3:tier2; do
+    model=${pair%:*} target=${pair#*:} path=$SRC/tests/golden/${pair%:*}
+    check "$model $target: --emit plan is --disasm" same_listing "$path" $target
+    check "$model $target: dumps read back" dumps "$path" $target
+    if command -v spirv-val >/dev/null; then
+        check "$model $target: modules are valid" valid dump/*.spv
+    else
+        skip "$model $target: modules are valid" "no spirv-val (package spirv-tools)"
+    fi
+done
+check "unfused: compiles" "$DOPPLERC" "$SRC/tests/golden/gemma3" --target tier1 --no-fuse --chunks 16 --dump-dir dump0 --quiet &&
+    command -v spirv-val >/dev/null && check "unfused: modules are valid" valid dump0/*.spv
+check "-d prints single passes" single_passes "$SRC/tests/golden/llama"
+check "--emit ir" emitted "$SRC/tests/golden/llama" ir '^graph decode(T=1'
+check "--emit regions" emitted "$SRC/tests/golden/llama" regions '^region @1 gemv'
+check "--emit glsl" emitted "$SRC/tests/golden/llama" glsl '^#version 460'
+check "--emit spirv" emitted "$SRC/tests/golden/llama" spirv 'GLSL.std.450'
+check "--report in three forms" report "$SRC/tests/golden/gemma3"
+check "--explain by op" "$DOPPLERC" "$SRC/tests/golden/llama" --target tier1 --explain attn
+check_fails "--explain of nothing" 2 "no region has that op" "$DOPPLERC" "$SRC/tests/golden/llama" --target tier1 --explain zzz
+check_fails "--emit of nothing" 2 "known are ir, regions, glsl, spirv and plan" "$DOPPLERC" "$SRC/tests/golden/llama" --emit zzz
+# Every pass but the one that makes regions can be left out, and the code is still code.
+for pass in canon split-norms hoist-row-scale split-kv split-argmax merge-siblings fuse-prologue fuse-epilogue fuse-rows \
+    merge-rows order; do
+    check "without $pass" "$DOPPLERC" "$SRC/tests/golden/gemma3" --target tier1 --chunks 16 --skip $pass --emit glsl --quiet
+done
+finish

@@ -1,0 +1,71 @@
+# Target profiles: files equal the built-in rows, plans use nothing that their tier lacks, and tiers 2 and 3 (which need
+# no subgroups, so that they run on lavapipe) compute what the reference computes.
+. "$(dirname "$0")/lib.sh"
+models="llama gemma3 qwen3"
+
+equal() { # TARGET
+    "$DOPPLERC" "$SRC/tests/golden/llama" --target "$1" --chunks 8 -o built-in.plan --quiet &&
+        "$DOPPLERC" "$SRC/tests/golden/llama" --target "$SRC/examples/targets/$1.yaml" --chunks 8 -o file.plan --quiet &&
+        cmp built-in.plan file.plan
+}
+
+capabilities() { # DIR: of all modules in it, one a line
+    for f in "$1"/*.spv; do spirv-dis --raw-id "$f" || return; done | sed -n 's/^ *OpCapability //p' | sort -u
+}
+
+lacks() { # DIR PATTERN
+    capabilities "$1" >found && [ -s found ] && ! grep -E "$2" found
+}
+
+has() { # DIR PATTERN
+    capabilities "$1" >found && grep -qE "$2" found
+}
+
+logits() { # MODEL TARGET BOUND MARGIN
+    local golden=$SRC/tests/golden/$1
+    "$TOOLS/expect" tokens "$golden/expected.json" . >prompt && "$TOOLS/expect" forced "$golden/expected.json" . >forced &&
+        "$DOPPLERC" "$golden" --target "$2" --chunks 8,32 -o run.plan --quiet &&
+        "$EXEC" run.plan --quiet --tokens-file prompt -n 0 --logits run.f32 &&
+        "$TOOLS/expect" logits "$golden/expected.json" . "$golden/logits.f32" run.f32 "$3" &&
+        "$EXEC" run.plan --quiet --tokens-file prompt --temp 0 --ignore-eos --print-ids \
+            -n "$("$TOOLS/expect" count "$golden/expected.json" .)" >run.ids &&
+        "$TOOLS/expect" ids "$golden/expected.json" . run.ids "$4"
+}
+
+for target in tier1 tier2 tier3 lavapipe nvidia-hopper; do
+    check "$target.yaml is the built-in row" equal $target
+done
+for model in $models; do
+    for target in tier1 tier2 tier3; do
+        check "$model $target: compiles" "$DOPPLERC" "$SRC/tests/golden/$model" --target $target --chunks 8,32 --dump-dir $model-$target --quiet
+        if ! command -v spirv-dis >/dev/null; then
+            skip "$model $target: capabilities" "no spirv-dis (package spirv-tools)"
+            continue
+        fi
+        case $target in
+        tier1) check "$model tier1: uses subgroups" has $model-tier1 '^GroupNonUniformArithmetic$' ;;
+        tier2) check "$model tier2: no subgroups" lacks $model-tier2 '^(GroupNonUniform|CooperativeMatrix)' ;;
+        tier3) check "$model tier3: no subgroups, no 16 or 8 bits" lacks $model-tier3 \
+            '^(GroupNonUniform|CooperativeMatrix|Float16|Int16|Int8|Int64|StorageBuffer(8|16)|StorageUniform16|UniformAndStorage|DotProduct)' ;;
+        esac
+    done
+    check "$model tier2: as the reference" logits $model tier2 2e-2 0.1
+    check "$model tier3: as the reference" logits $model tier3 5e-4 0.01
+done
+
+bad() { # NAME TEXT LINE...
+    local name=$1 text=$2
+    shift 2
+    printf '%s\n' "$@" >"$name.yaml"
+    check_fails "$name" 1 "$text" "$DOPPLERC" "$SRC/tests/golden/llama" --target "$name.yaml" -o x.plan --quiet
+}
+bad no-field "no-field.yaml:2: error: unknown field cors" "base: tier1" "cors: 3"
+bad no-cap "no-cap.yaml:1: error: unknown capability" "caps: [subgroup, warp]"
+bad no-number "no-number.yaml:1: error: cores: not a number in range: many" "cores: many"
+bad subgroup "subgroup must be a power of two" "subgroup: 12"
+bad no-yaml "not YAML" "caps: [subgroup"
+check_fails "no such target" 2 "known: auto tier1 tier2 tier3 lavapipe nvidia-hopper" \
+    "$DOPPLERC" "$SRC/tests/golden/llama" --target tier9 -o x.plan --quiet
+check_fails "f16 cache on tier 3" 1 "lacks f16_storage (16-bit storage buffers), which an f16 cache needs; possible: f32" \
+    "$DOPPLERC" "$SRC/tests/golden/llama" --target tier3 --kv f16 -o x.plan --quiet
+finish
