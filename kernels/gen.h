@@ -53,9 +53,27 @@ dop_status dop_gen_elementwise(dop_gen *gen);
 dop_status dop_gen_row(dop_gen *gen);
 dop_status dop_gen_gemv(dop_gen *gen);
 dop_status dop_gen_matmul(dop_gen *gen);
+dop_status dop_gen_rows(dop_gen *gen);
 dop_status dop_gen_matmul_coop(dop_gen *gen);
 dop_status dop_gen_attention(dop_gen *gen);
+dop_status dop_gen_attention_rows(dop_gen *gen);
 dop_status dop_gen_argmax(dop_gen *gen);
+
+/* An attention region: its node (attention or attn_split) and shape.  Templates define DOP_T(j) and DOP_H(j), token and
+ * query head of row j of `rows`, the constants D, R and TEAMS, the shared array dop_q, and the variables that the pieces
+ * below name. */
+typedef struct dop_attn {
+    dop_node_id id;
+    const dop_node *n;
+    uint32_t dim, heads, kv, group, rows, splits;
+} dop_attn;
+dop_attn dop_attn_find(const dop_gen *gen); /* rows is left to the template */
+/* Query rows into dop_q; cache writes of this step. */
+void dop_attn_prologue(dop_gen *gen, const dop_attn *a, dop_buf *body);
+/* The body of dop_store_row(t, h, d, o, m, l, split): four values from column d of head h. */
+void dop_attn_store(dop_gen *gen, const dop_attn *a, dop_buf *store);
+const char *dop_attn_sink(dop_gen *gen, const dop_attn *a);                  /* head h's sink into o, top, sum */
+const char *dop_attn_score(dop_gen *gen, const dop_attn *a, const char *x);  /* from a product of query and key */
 
 /* Parts of a matmul region: matmuls whose products meet in one epilogue, with the outputs they reach. */
 enum { DOP_MAX_PARTS = 8, DOP_MAX_MATS = 4 };

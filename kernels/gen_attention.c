@@ -3,11 +3,7 @@
 
 #include <string.h>
 
-typedef struct attn {
-    dop_node_id id;
-    const dop_node *n;
-    uint32_t dim, heads, kv, group, rows, splits;
-} attn;
+typedef dop_attn attn;
 
 /* Nodes of the region that `id` is computed from, itself included; not those behind another cache write. */
 static uint32_t
@@ -61,7 +57,7 @@ load_queries(dop_gen *gen, const attn *a, dop_buf *body)
     dop_emit_line(e, width == 4 ? "dop_q[i >> 2] = %s;" : "dop_q[i >> 2][i & 3u] = %s;", q);
     dop_buf_printf(body,
                    "    for (uint i = gl_LocalInvocationIndex * %uu; i < R * D; i += WG * %uu) {\n"
-                   "        uint j = i / D, t = min(t0 + j / G, n_tokens - 1u), c = (kvh * G + j %% G) * D + i %% D;\n"
+                   "        uint j = i / D, t = DOP_T(j), c = DOP_H(j) * D + i %% D;\n"
                    "%s    }\n",
                    width, width, inner.data ? inner.data : "");
     dop_buf_finish(&inner);
@@ -69,8 +65,8 @@ load_queries(dop_gen *gen, const attn *a, dop_buf *body)
 
 /* Query heads and cache writes as row programs, one subgroup each where there are subgroups.  The workgroup whose split
  * holds the position writes the caches and reads the rows back itself. */
-static void
-run_programs(dop_gen *gen, const attn *a, dop_buf *body)
+void
+dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
 {
     dop_emit *e = &gen->e;
     dop_node_id nodes[64], writes[2];
@@ -92,7 +88,7 @@ run_programs(dop_gen *gen, const attn *a, dop_buf *body)
     else
         dop_buf_puts(body, "    for (uint j = 0u; j < jobs; j++) {\n");
     if (queries) {
-        dop_buf_puts(body, "    if (j < R) {\n    uint unit = kvh * G + j;\n");
+        dop_buf_puts(body, "    if (j < R) {\n    uint unit = DOP_H(j);\n");
         p.nodes = nodes;
         p.n_nodes = n;
         p.unit = "unit";
@@ -119,8 +115,8 @@ run_programs(dop_gen *gen, const attn *a, dop_buf *body)
         dop_buf_puts(body, "    memoryBarrierBuffer();\n");
 }
 
-static void
-store_rows(dop_gen *gen, const attn *a, dop_buf *store)
+void
+dop_attn_store(dop_gen *gen, const attn *a, dop_buf *store)
 {
     dop_emit *e = &gen->e;
     const char *t = e->g->max_t == 1 ? "0u" : "t";
@@ -157,8 +153,8 @@ store_rows(dop_gen *gen, const attn *a, dop_buf *store)
     e->n_binds = n_binds;
 }
 
-static const char *
-sink_code(dop_gen *gen, const attn *a)
+const char *
+dop_attn_sink(dop_gen *gen, const attn *a)
 {
     dop_emit *e = &gen->e;
     if (a->n->n_srcs < 5)
@@ -180,14 +176,14 @@ sink_code(dop_gen *gen, const attn *a)
     return text;
 }
 
-static const char *
-score_code(dop_gen *gen, const attn *a)
+const char *
+dop_attn_score(dop_gen *gen, const attn *a, const char *x)
 {
     dop_emit *e = &gen->e;
     double scale = dop_node_f(e->g, a->id, DOP_A_scale), cap = dop_node_f(e->g, a->id, DOP_A_cap);
     if (cap > 0)
-        return dop_emit_str(e, "%.9g * dop_tanh(s[j] * %.9g)", cap, scale / cap);
-    return dop_emit_str(e, "s[j] * %.9g", scale);
+        return dop_emit_str(e, "%.9g * dop_tanh(%s * %.9g)", cap, x, scale / cap);
+    return dop_emit_str(e, "%s * %.9g", x, scale);
 }
 
 /* Products of the loaded part of a K row with all query rows. */
@@ -212,10 +208,10 @@ dot_code(dop_gen *gen, const attn *a, uint32_t step)
                         in, dop_type_of(type)->name, k, in, in);
 }
 
-dop_status
-dop_gen_attention(dop_gen *gen)
+attn
+dop_attn_find(const dop_gen *gen)
 {
-    dop_emit *e = &gen->e;
+    const dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
     attn a = {.splits = 1};
     for (uint32_t i = 0; i < e->r->n_nodes; i++) {
@@ -231,13 +227,23 @@ dop_gen_attention(dop_gen *gen)
     a.group = a.heads / a.kv;
     if (a.n->op == DOP_OP_attn_split)
         a.splits = (uint32_t)dop_node_i(g, a.id, DOP_A_splits);
+    return a;
+}
+
+dop_status
+dop_gen_attention(dop_gen *gen)
+{
+    dop_emit *e = &gen->e;
+    const dop_graph *g = e->g;
+    attn a = dop_attn_find(gen);
+    const dop_node *k = dop_node_at(g, a.n->src[1]);
     const dop_tile *tile = &gen->choice->tile;
     dop_keys keys = {0};
     dop_buf decls = {0}, prologue = {0}, store = {0};
     dop_buf_printf(&decls, "#define SPLITS %u\n", a.splits);
     a.rows = a.group * tile->bq;
-    run_programs(gen, &a, &prologue);
-    store_rows(gen, &a, &store);
+    dop_attn_prologue(gen, &a, &prologue);
+    dop_attn_store(gen, &a, &store);
     const char *vt = dop_type_of(dop_node_at(g, a.n->src[2])->type)->name;
     uint32_t step = k->type == DOP_TYPE_f16 && a.dim % 8 == 0 ? 8 : 4;
     /* Rows whose sums meet at once: as many as a quarter of the shared memory takes. */
@@ -255,8 +261,8 @@ dop_gen_attention(dop_gen *gen)
     dop_keys_num(gen, &keys, "STEP", step);
     dop_keys_set(&keys, "DOT_K", dot_code(gen, &a, step));
     dop_keys_set(&keys, "LOAD_V", dop_emit_str(e, "dop_ld4_%s(%s, at)", vt, dop_emit_arg(e, a.n->src[2], false)));
-    dop_keys_set(&keys, "SCORE", score_code(gen, &a));
-    dop_keys_set(&keys, "SINK", sink_code(gen, &a));
+    dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "s[j]"));
+    dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
     dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
     dop_keys_set(&keys, "PROLOGUE", prologue.data ? prologue.data : "");
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");

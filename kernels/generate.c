@@ -14,6 +14,10 @@ generator(dop_template t, dop_variant_id v)
 {
     if (v == DOP_VARIANT_matmul_coop)
         return dop_gen_matmul_coop;
+    if (v == DOP_VARIANT_gemv_rows || v == DOP_VARIANT_matmul_rows)
+        return dop_gen_rows;
+    if (v == DOP_VARIANT_attention_rows)
+        return dop_gen_attention_rows;
     switch (t) {
     case DOP_TPL_elementwise:
         return dop_gen_elementwise;
@@ -43,6 +47,8 @@ put_header(dop_gen *gen, bool sync, dop_buf *b)
         dop_buf_puts(b, "#extension GL_EXT_shader_16bit_storage : require\n#define DOP_F16_STORAGE\n");
     if (gen->e.target->cpu)
         dop_buf_puts(b, "#define DOP_CPU\n");
+    if (gen->e.caps & DOP_CAP_int64)
+        dop_buf_puts(b, "#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require\n#define DOP_INT64\n");
     if (gen->choice->variant == DOP_VARIANT_matmul_coop)
         dop_buf_puts(b, "#extension GL_NV_cooperative_matrix : require\n"
                         "#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n");
@@ -111,6 +117,9 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
     dop_kernel *k = out_kernel;
     memset(k, 0, sizeof *k);
     dop_emit_init(&gen.e, g, r, target, diag);
+    /* A load is a loop over the lanes for each component there: fewer and wider ones. */
+    if (target->cpu)
+        gen.e.caps |= target->caps & DOP_CAP_int64;
     gen_fn fn = generator(r->tpl, choice->variant);
     dop_status st = fn ? fn(&gen) : DOP_FAIL(diag, DOP_E_INTERNAL, "no generator for this template");
     if (st != DOP_OK)

@@ -53,7 +53,7 @@ condition(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_t
     const dop_variant *x = &variants[v];
     if (x->caps & ~t->caps)
         return "the target lacks a capability it needs";
-    if (v == DOP_VARIANT_gemv_rows && !t->cpu)
+    if ((v == DOP_VARIANT_gemv_rows || v == DOP_VARIANT_matmul_rows || v == DOP_VARIANT_attention_rows) && !t->cpu)
         return "meant for CPU devices";
     if (v == DOP_VARIANT_gemv_subgroup && t->cpu)
         return "sums across lanes are slow on CPU devices";
@@ -76,22 +76,35 @@ pow2_floor(uint32_t v)
     return p;
 }
 
+/* CPU devices: one subgroup is a workgroup; blocks of rows by tokens as large as the code they unroll into may be. */
+static void
+tile_rows(const dop_graph *g, const dop_region *r, const dop_target *t, bool gemv, dop_tile *tile)
+{
+    uint32_t rows, unit = 8, k = dop_node_cols(g, first_matmul(g, r, &rows)->src[0]);
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
+        const dop_node *n = dop_node_at(g, r->nodes[i]);
+        const dop_weight_type *w = n->op == DOP_OP_matmul ? dop_weight_type_of(dop_node_at(g, n->src[1])->type) : NULL;
+        unit = w && w->unit > unit ? w->unit : unit;
+    }
+    tile->wg = t->subgroup;
+    tile->rows = 4;
+    tile->bm = gemv ? 1 : unit > 8 ? 4 : 8;
+    while (tile->bm / 2 >= g->max_t)
+        tile->bm /= 2;
+    /* A token's activation is staged in shared memory when that does not take all tokens but a few. */
+    if (tile->bm == 8 && tile->bm * k * 4 > t->shared_bytes / 4 * 3 && tile->bm * k * 2 <= t->shared_bytes / 4 * 3)
+        tile->bm = 4;
+    /* A workgroup should have a quarter of a million products to do, and every core one workgroup. */
+    uint64_t loops = (uint64_t)rows * k >> 18;
+    tile->loops = loops < t->cores ? t->cores : loops > t->cores * 8 ? t->cores * 8 : (uint32_t)loops;
+}
+
 static void
 tile_gemv(const dop_graph *g, const dop_region *r, const dop_target *t, dop_variant_id v, dop_tile *tile)
 {
     uint32_t rows, k;
     const dop_node *mm = first_matmul(g, r, &rows);
     k = dop_node_cols(g, mm->src[0]);
-    if (v == DOP_VARIANT_gemv_rows) {
-        /* Few, large workgroups; an invocation owns four rows so that activations are loaded once for all four. */
-        tile->lanes = 1;
-        tile->unroll = 1;
-        tile->rows = 4;
-        tile->wg = 64;
-        while (tile->wg > 8 && rows < tile->wg * tile->rows * t->cores * 2)
-            tile->wg /= 2;
-        return;
-    }
     uint32_t sg = t->subgroup > 1 ? t->subgroup : 32;
     uint32_t units = k / 8; /* 16-byte loads of f16 along a row */
     tile->wg = 256 <= t->max_workgroup ? 256 : pow2_floor(t->max_workgroup);
@@ -211,16 +224,23 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
     c->tile.subgroup = (variants[c->variant].caps & DOP_CAP_subgroup) != 0;
     switch (r->tpl) {
     case DOP_TPL_gemv:
-        tile_gemv(g, r, target, c->variant, &c->tile);
+        if (c->variant == DOP_VARIANT_gemv_rows)
+            tile_rows(g, r, target, true, &c->tile);
+        else
+            tile_gemv(g, r, target, c->variant, &c->tile);
         break;
     case DOP_TPL_matmul:
         if (c->variant == DOP_VARIANT_matmul_coop)
             tile_coop(g, r, target, &c->tile);
+        else if (c->variant == DOP_VARIANT_matmul_rows)
+            tile_rows(g, r, target, false, &c->tile);
         else
             tile_matmul(g, r, target, &c->tile);
         break;
     case DOP_TPL_attention:
         tile_attention(g, r, target, &c->tile);
+        if (c->variant == DOP_VARIANT_attention_rows)
+            c->tile.wg = target->subgroup;
         break;
     case DOP_TPL_row: {
         dop_unit u = dop_node_unit(g, dop_node_at(g, r->outs[0])->op == DOP_OP_kv_write
@@ -228,6 +248,9 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
                                           : r->outs[0]);
         while (c->tile.wg > 32 && c->tile.wg * 4 > u.len)
             c->tile.wg /= 2;
+        /* Sums over a single subgroup need no barriers, which are dear on CPU devices. */
+        if (target->cpu && c->tile.subgroup)
+            c->tile.wg = target->subgroup;
         break;
     }
     case DOP_TPL_elementwise:

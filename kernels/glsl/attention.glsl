@@ -9,6 +9,8 @@
 #define LANES_D (D / 4u)
 #define SHARES (WG / LANES_D)
 #define TEAMS (WG / SG)
+#define DOP_T(j) min(t0 + (j) / G, n_tokens - 1u)
+#define DOP_H(j) (kvh * G + (j) % G)
 #define BATCH ${BATCH}u // rows whose sums meet in shared memory at once
 shared vec4 dop_q[R * D / 4u];
 shared float dop_s[R * WG];

@@ -18,6 +18,10 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer F32x4 { SHA
 #ifdef DOP_F16_STORAGE
 layout(buffer_reference, std430, buffer_reference_align = 2) buffer F16 { SHARED float16_t v[]; };
 #endif
+#ifdef DOP_INT64
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer U64 { SHARED uint64_t v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer U64x2 { SHARED u64vec2 v[]; };
+#endif
 // dop_step of runtime/plan_format.h.
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer Step {
     SHARED uint pos;
@@ -43,10 +47,27 @@ void dop_wait_for(U32 counter, Step step, uint workgroups)
 }
 #endif
 
+// --- two and four words at once: CPU devices load component by component, so 64 bits each there ------------------
+#ifdef DOP_INT64
+uvec2 dop_ldw2(U32 p, uint i) { return unpack32(U64(p).v[i]); }
+uvec4 dop_ldw4(U32 p, uint i)
+{
+    u64vec2 w = U64x2(p).v[i];
+    return uvec4(unpack32(w.x), unpack32(w.y));
+}
+void dop_stw2(U32 p, uint i, uvec2 w) { U64(p).v[i] = pack64(w); }
+void dop_stw4(U32 p, uint i, uvec4 w) { U64x2(p).v[i] = u64vec2(pack64(w.xy), pack64(w.zw)); }
+#else
+uvec2 dop_ldw2(U32 p, uint i) { return U32x2(p).v[i]; }
+uvec4 dop_ldw4(U32 p, uint i) { return U32x4(p).v[i]; }
+void dop_stw2(U32 p, uint i, uvec2 w) { U32x2(p).v[i] = w; }
+void dop_stw4(U32 p, uint i, uvec4 w) { U32x4(p).v[i] = w; }
+#endif
+
 // --- loads: value i, and values i .. i+3 with i a multiple of 4 --------------------------------------------------
 float dop_ld1_f32(U32 p, uint i) { return F32(p).v[i]; }
-vec4 dop_ld4_f32(U32 p, uint i) { return F32x4(p).v[i >> 2]; }
-vec2 dop_ld2_f32(U32 p, uint i) { return F32x2(p).v[i >> 1]; }
+vec4 dop_ld4_f32(U32 p, uint i) { return uintBitsToFloat(dop_ldw4(p, i >> 2)); }
+vec2 dop_ld2_f32(U32 p, uint i) { return uintBitsToFloat(dop_ldw2(p, i >> 1)); }
 uint dop_ld1_u32(U32 p, uint i) { return p.v[i]; }
 float dop_ld1_f16(U32 p, uint i)
 {
@@ -54,7 +75,7 @@ float dop_ld1_f16(U32 p, uint i)
     return (i & 1u) != 0u ? h.y : h.x;
 }
 vec4 dop_f16x4(uvec2 w) { return vec4(unpackHalf2x16(w.x), unpackHalf2x16(w.y)); }
-vec4 dop_ld4_f16(U32 p, uint i) { return dop_f16x4(U32x2(p).v[i >> 2]); }
+vec4 dop_ld4_f16(U32 p, uint i) { return dop_f16x4(dop_ldw2(p, i >> 2)); }
 float dop_ld1_bf16(U32 p, uint i)
 {
     uint w = p.v[i >> 1];
@@ -65,17 +86,17 @@ vec4 dop_bf16x4(uvec2 w)
 {
     return uintBitsToFloat(uvec4(w.x << 16, w.x & 0xffff0000u, w.y << 16, w.y & 0xffff0000u));
 }
-vec4 dop_ld4_bf16(U32 p, uint i) { return dop_bf16x4(U32x2(p).v[i >> 2]); }
+vec4 dop_ld4_bf16(U32 p, uint i) { return dop_bf16x4(dop_ldw2(p, i >> 2)); }
 
 // --- stores ---------------------------------------------------------------------------------------------------------
 void dop_st1_f32(U32 p, uint i, float x) { F32(p).v[i] = x; }
-void dop_st4_f32(U32 p, uint i, vec4 x) { F32x4(p).v[i >> 2] = x; }
+void dop_st4_f32(U32 p, uint i, vec4 x) { dop_stw4(p, i >> 2, floatBitsToUint(x)); }
 #ifdef DOP_F16_STORAGE
 void dop_st1_f16(U32 p, uint i, float x) { F16(p).v[i] = float16_t(x); }
 #endif
 void dop_st4_f16(U32 p, uint i, vec4 x)
 {
-    U32x2(p).v[i >> 2] = uvec2(packHalf2x16(x.xy), packHalf2x16(x.zw));
+    dop_stw2(p, i >> 2, uvec2(packHalf2x16(x.xy), packHalf2x16(x.zw)));
 }
 
 // --- element-wise functions of ir/ops.def, for float and vec4 -------------------------------------------------------

@@ -1,0 +1,83 @@
+/* Attention regions on CPU devices: attention_rows.glsl. */
+#include "kernels/gen.h"
+
+/* One step's values of K or V at `at + d` as vec4 variables x0, x1. */
+static void
+load_step(dop_gen *gen, dop_node_id cache, uint32_t step, const char *in, dop_buf *out)
+{
+    dop_emit *e = &gen->e;
+    const char *a = dop_emit_arg(e, cache, false);
+    dop_type type = dop_node_at(e->g, cache)->type;
+    if (step == 8 && type == DOP_TYPE_f16) {
+        dop_buf_printf(out, "%suvec4 w = dop_ldw4(%s, (at + d) >> 3);\n", in, a);
+        dop_buf_printf(out, "%svec4 x0 = dop_f16x4(w.xy), x1 = dop_f16x4(w.zw);\n", in);
+        return;
+    }
+    for (uint32_t i = 0; i < step / 4; i++)
+        dop_buf_printf(out, "%svec4 x%u = dop_ld4_%s(%s, at + d + %uu);\n", in, i, dop_type_of(type)->name, a, i * 4);
+}
+
+static void
+dot_k(dop_gen *gen, const dop_attn *a, uint32_t step, dop_buf *out)
+{
+    const char *in = "                        ";
+    load_step(gen, a->n->src[1], step, in, out);
+    dop_buf_printf(out, "%s[[unroll]] for (uint j = 0u; j < R; j++)\n%s    x[j] += ", in, in);
+    for (uint32_t i = 0; i < step / 4; i++)
+        dop_buf_printf(out, "%sdot(x%u, q[j][s * (STEP / 4u) + %uu])", i ? " + " : "", i, i);
+    dop_buf_puts(out, ";\n");
+}
+
+static void
+add_v(dop_gen *gen, const dop_attn *a, uint32_t step, dop_buf *out)
+{
+    const char *in = "                    ";
+    load_step(gen, a->n->src[2], step, in, out);
+    dop_buf_printf(out, "%s[[unroll]] for (uint j = 0u; j < R; j++) {\n", in);
+    for (uint32_t i = 0; i < step / 4; i++)
+        dop_buf_printf(out, "%s    acc[j][s * (STEP / 4u) + %uu] += e[j] * x%u;\n", in, i, i);
+    dop_buf_printf(out, "%s}\n", in);
+}
+
+dop_status
+dop_gen_attention_rows(dop_gen *gen)
+{
+    dop_emit *e = &gen->e;
+    const dop_graph *g = e->g;
+    dop_attn a = dop_attn_find(gen);
+    dop_keys keys = {0};
+    dop_buf decls = {0}, prologue = {0}, store = {0}, dot = {0}, add = {0};
+    uint32_t step = dop_node_at(g, a.n->src[1])->type == DOP_TYPE_f16 && a.dim % 8 == 0 ? 8 : 4;
+    uint32_t wg = gen->choice->tile.wg;
+    a.rows = 4;
+    dop_buf_printf(&decls, "#define SPLITS %u\n", a.splits);
+    dop_attn_prologue(gen, &a, &prologue);
+    dop_attn_store(gen, &a, &store);
+    dot_k(gen, &a, step, &dot);
+    add_v(gen, &a, step, &add);
+    gen->shared += (a.rows * a.dim + wg * wg * 4 + 64 * 4) * 4;
+    dop_keys_num(gen, &keys, "D", a.dim);
+    dop_keys_num(gen, &keys, "G", a.group);
+    dop_keys_num(gen, &keys, "KV", a.kv);
+    dop_keys_num(gen, &keys, "STEP", step);
+    dop_keys_num(gen, &keys, "WINDOW", (uint32_t)dop_node_i(g, a.id, DOP_A_window));
+    dop_keys_set(&keys, "POS", dop_emit_str(e, "%s.pos", dop_emit_step(e)));
+    dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
+    dop_keys_set(&keys, "DOT_K", dot.data ? dot.data : "");
+    dop_keys_set(&keys, "ADD_V", add.data ? add.data : "");
+    dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "x"));
+    dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
+    dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
+    dop_keys_set(&keys, "PROLOGUE", prologue.data ? prologue.data : "");
+    dop_keys_set(&keys, "STORE", store.data ? store.data : "");
+    gen->grid[0] = a.kv;
+    gen->grid[1] = dop_div_up_u32(g->max_t * a.group, a.rows);
+    gen->grid[2] = a.splits;
+    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "attention_rows.glsl", &keys, &gen->main) : e->status;
+    dop_buf_finish(&decls);
+    dop_buf_finish(&prologue);
+    dop_buf_finish(&store);
+    dop_buf_finish(&dot);
+    dop_buf_finish(&add);
+    return st;
+}

@@ -1,0 +1,315 @@
+/* Matmul regions on CPU devices, one token or several: rows.glsl.  Matrices of equal storage share their code, whatever
+ * part they belong to; only the epilogues differ. */
+#include "kernels/gen.h"
+
+#include "kernels/weight_types.h"
+
+typedef struct rows_gen {
+    dop_gen *gen;
+    dop_parts p;
+    uint32_t tb, rows, n_wg;
+    uint32_t k_pad;  /* values of a staged row */
+    bool staged;     /* the activation lies in dop_x */
+} rows_gen;
+
+static const dop_weight_type *
+weight_type(const rows_gen *s, dop_node_id matmul)
+{
+    return dop_weight_type_of(dop_node_at(s->gen->e.g, dop_node_at(s->gen->e.g, matmul)->src[1])->type);
+}
+
+/* Row programs of the tokens, one after the other: the activation into dop_x when it fits, statistics into dop_st. */
+static void
+emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
+{
+    dop_emit *e = &s->gen->e;
+    const dop_parts *p = &s->p;
+    bool many = s->tb > 1;
+    if (s->staged)
+        dop_buf_printf(decls, "shared vec4 dop_x[TB * %uu];\n", s->k_pad / 4);
+    if (p->n_stats)
+        dop_buf_printf(decls, "shared float dop_st[TB * %uu];\n", p->n_stats);
+    s->gen->shared += (s->staged ? s->tb * s->k_pad * 4 : 0) + s->tb * p->n_stats * 4;
+    if (!s->staged && !p->n_stats)
+        return;
+    dop_buf_puts(body, "    [[dont_unroll]] for (uint j = 0u; j < min(TB, n_tokens - t0); j++) {\n    uint t = t0 + j;\n");
+    if (s->staged && s->k_pad > p->k)
+        dop_buf_printf(body,
+                       "    for (uint i = %uu + LANE; i < %uu; i += WG)\n"
+                       "        dop_x[(j * %uu + i) >> 2][i & 3u] = 0.0;\n",
+                       p->k, s->k_pad, s->k_pad);
+    dop_rowprog prog = {.nodes = p->prog, .n_nodes = p->n_prog, .len = p->k, .t = many ? "t" : "0u", .unit = "0u",
+                        .lanes = s->gen->choice->tile.wg, .lane = "LANE", .store_if = "gl_WorkGroupID.x == 0u",
+                        .staged = s->staged ? p->act : 0, .stage_name = "dop_x",
+                        .stage_base = dop_emit_str(e, "j * %uu", s->k_pad)};
+    uint32_t n_binds = e->n_binds;
+    dop_gen_rowprog(s->gen, &prog, body);
+    dop_emit_scope(e, body, "    ");
+    for (uint32_t i = 0; i < p->n_stats; i++)
+        dop_emit_line(e, "dop_st[j * %uu + %uu] = %s;", p->n_stats, i,
+                      dop_emit_value(e, p->stats[i], (dop_index){many ? "t" : "0u", "0u"}, 1));
+    e->n_binds = n_binds;
+    dop_buf_puts(body, "    }\n");
+}
+
+/* x[][] of step v: from shared memory, or computed on the spot. */
+static void
+emit_load(rows_gen *s, const dop_part *part, dop_buf *load)
+{
+    dop_emit *e = &s->gen->e;
+    const dop_parts *p = &s->p;
+    const char *in = "            ";
+    if (s->staged) {
+        dop_buf_printf(load,
+                       "%s[[unroll]] for (uint j = 0u; j < TB; j++)\n"
+                       "%s    [[unroll]] for (uint q = 0u; q < %uu; q++)\n"
+                       "%s        x[j][q] = dop_x[j * %uu + v * %uu + q];\n",
+                       in, in, part->unit / 4, in, s->k_pad / 4, part->unit / 4);
+        return;
+    }
+    bool wide = dop_emit_wide(e, p->act), whole = p->k % part->unit == 0;
+    dop_buf inner = {0};
+    uint32_t n_binds = e->n_binds;
+    for (uint32_t i = 0; i < p->n_stats; i++)
+        dop_emit_bind(e, p->stats[i], dop_emit_str(e, "dop_st[j * %uu + %uu]", p->n_stats, i), false, NULL);
+    dop_emit_scope(e, &inner, dop_emit_str(e, "%s            ", in));
+    dop_index ix = {s->tb > 1 ? "t" : "0u", wide ? "c" : "(c + k)"};
+    dop_emit_line(e, wide ? "x[j][q] = %s;" : "x[j][q][k] = %s;", dop_emit_value(e, p->act, ix, wide ? 4 : 1));
+    dop_buf_printf(load,
+                   "%s[[unroll]] for (uint j = 0u; j < TB; j++) {\n"
+                   "%s    uint t = min(t0 + j, n_tokens - 1u);\n"
+                   "%s    [[unroll]] for (uint q = 0u; q < %uu; q++) {\n"
+                   "%s        uint c = v * %uu + q * 4u;\n",
+                   in, in, in, part->unit / 4, in, part->unit);
+    if (!wide || !whole)
+        dop_buf_printf(load, "%s        x[j][q] = vec4(0.0);\n", in);
+    if (wide)
+        dop_buf_printf(load, "%s        if (c < %uu) {\n%s%s        }\n", in, whole ? 0xffffffffu : p->k,
+                       inner.data ? inner.data : "", in);
+    else
+        dop_buf_printf(load, "%s        for (uint k = 0u; k < 4u; k++)\n%s            if (c + k < %uu) {\n%s%s            }\n",
+                       in, in, p->k, inner.data ? inner.data : "", in);
+    dop_buf_printf(load, "%s    }\n%s}\n", in, in);
+    e->n_binds = n_binds;
+    dop_buf_finish(&inner);
+}
+
+/* Products of row r of every matrix with the activations of step v. */
+static void
+emit_dots(rows_gen *s, const dop_part *part, dop_buf *dots)
+{
+    dop_emit *e = &s->gen->e;
+    const char *in = "                ";
+    for (uint32_t m = 0; m < part->n_mats; m++) {
+        const dop_weight_type *wt = weight_type(s, part->mats[m]);
+        const char *name = dop_type_of(wt->type)->name;
+        uint32_t steps = part->unit / wt->unit;
+        uint32_t per_row = dop_row_values(e->g, dop_node_at(e->g, part->mats[m])->src[1]) / wt->unit;
+        dop_emit_weight(e, dop_node_at(e->g, part->mats[m])->src[1]);
+        for (uint32_t k = 0; k < steps; k++) {
+            dop_buf_printf(dots, "%sdop_raw_%s q%u_%u = dop_wload_%s(w%u, min(row + r, rows - 1u) * %uu + ", in, name, m, k,
+                           name, m, per_row);
+            if (steps == 1)
+                dop_buf_printf(dots, "v, aux%u);\n", m);
+            else
+                dop_buf_printf(dots, "min(v * %uu + %uu, %uu), aux%u);\n", steps, k, per_row - 1, m);
+            dop_buf_printf(dots,
+                           "%s[[unroll]] for (uint j = 0u; j < TB; j++)\n"
+                           "%s    acc[(j * %uu + %uu) * ROWS + r] += dop_wdot_%s(q%u_%u, ",
+                           in, in, part->n_mats, m, name, m, k);
+            if (steps == 1) {
+                dop_buf_puts(dots, "x[j]);\n");
+                continue;
+            }
+            dop_buf_printf(dots, "vec4[%u](", wt->unit / 4);
+            for (uint32_t q = 0; q < wt->unit / 4; q++)
+                dop_buf_printf(dots, "%sx[j][%u]", q ? ", " : "", k * wt->unit / 4 + q);
+            dop_buf_puts(dots, "));\n");
+        }
+    }
+}
+
+static void
+emit_store(rows_gen *s, const dop_part *part, dop_buf *store)
+{
+    dop_emit *e = &s->gen->e;
+    dop_index ix = {s->tb > 1 ? "t" : "0u", "c"};
+    uint32_t n_binds = e->n_binds;
+    for (uint32_t m = 0; m < part->n_mats; m++)
+        dop_emit_bind(e, part->mats[m], dop_emit_str(e, "y[%u]", m), false, NULL);
+    dop_emit_scope(e, store, "                    ");
+    for (uint32_t i = 0; i < s->p.n_stats; i++) {
+        dop_emit_line(e, "float st%u = dop_st[j * %uu + %uu];", i, s->p.n_stats, i);
+        dop_emit_bind(e, s->p.stats[i], dop_emit_str(e, "st%u", i), false, NULL);
+    }
+    for (uint32_t i = 0; i < part->n_outs; i++)
+        dop_emit_store(e, part->outs[i], ix, 1, dop_emit_value(e, part->outs[i], ix, 1));
+    if (part->argmax) {
+        const char *y = dop_emit_value(e, dop_node_at(e->g, part->argmax)->src[0], ix, 1);
+        dop_emit_line(e, "if (%s > best) {", y);
+        dop_emit_line(e, "    best = %s;", y);
+        dop_emit_line(e, "    where = c;");
+        dop_emit_line(e, "}");
+    }
+    e->n_binds = n_binds;
+}
+
+/* Do two parts share their code? */
+static bool
+alike(const rows_gen *s, const dop_part *a, const dop_part *b)
+{
+    if (a->n_mats != b->n_mats || a->argmax || b->argmax)
+        return false;
+    for (uint32_t m = 0; m < a->n_mats; m++)
+        if (weight_type(s, a->mats[m]) != weight_type(s, b->mats[m]))
+            return false;
+    return true;
+}
+
+/* Where part `index` of a group begins among its blocks, and what its matrices are. */
+static void
+emit_select(rows_gen *s, const dop_part *part, uint32_t index, uint32_t base, dop_buf *out)
+{
+    dop_emit *e = &s->gen->e;
+    const char *in = index ? "            " : "        ";
+    if (index)
+        dop_buf_printf(out, "        if (b >= %uu) {\n", base);
+    dop_buf_printf(out, "%s%sbase = %uu%s rows = %uu;\n", in, index ? "" : "uint ", base, index ? ";" : ",", part->rows);
+    if (index || s->p.n > 1)
+        dop_buf_printf(out, "%s%spart = %uu;\n", in, index ? "" : "uint ", index);
+    for (uint32_t m = 0; m < part->n_mats; m++) {
+        dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
+        dop_buf_printf(out, "%s%sw%u = %s;\n", in, index ? "" : "U32 ", m, dop_emit_arg(e, w, false));
+        dop_buf_printf(out, "%s%saux%u = %s;\n", in, index ? "" : "uint ", m, dop_emit_weight(e, w));
+    }
+    if (index)
+        dop_buf_puts(out, "        }\n");
+}
+
+/* Ranges of rows, each with its largest value, are what an arg-max part is made of. */
+static void
+argmax_keys(rows_gen *s, const dop_part *part, dop_keys *keys)
+{
+    dop_emit *e = &s->gen->e;
+    uint32_t parts = (uint32_t)dop_node_i(e->g, part->argmax, DOP_A_parts), span = dop_div_up_u32(part->rows, parts);
+    dop_keys_set(keys, "BEGIN",
+                 dop_emit_str(e,
+                              "    [[dont_unroll]] for (uint a = gl_WorkGroupID.x; a < %uu; a += gl_NumWorkGroups.x) {\n"
+                              "    float best = -3.4e38;\n"
+                              "    uint where = 0xffffffffu, last = min((a + 1u) * %uu, %uu);\n",
+                              parts, span, part->rows));
+    dop_keys_set(keys, "FIRST", "0u");
+    dop_keys_set(keys, "ROW", dop_emit_str(e, "a * %uu + b * ROWS", span));
+    dop_keys_set(keys, "END", dop_emit_str(e, "%uu", dop_div_up_u32(span, s->rows)));
+    dop_keys_set(keys, "STRIDE", "1u");
+    const char *out = dop_emit_arg(e, part->argmax, true);
+    dop_keys_set(keys, "DONE",
+                 dop_emit_str(e,
+                              "    float top = subgroupMax(best);\n"
+                              "    where = subgroupMin(best == top ? where : 0xffffffffu);\n"
+                              "    if (LANE == 0u) {\n"
+                              "        dop_st1_f32(%s, a * 2u, top);\n"
+                              "        dop_st1_f32(%s, a * 2u + 1u, float(where));\n"
+                              "    }\n"
+                              "    }\n",
+                              out, out));
+}
+
+static dop_status
+emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
+{
+    dop_emit *e = &s->gen->e;
+    dop_keys keys = {0};
+    dop_buf select = {0}, load = {0}, dots = {0}, store = {0};
+    uint32_t blocks = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        emit_select(s, parts[i], i, blocks, &select);
+        blocks += dop_div_up_u32(parts[i]->rows, s->rows);
+    }
+    emit_load(s, parts[0], &load);
+    emit_dots(s, parts[0], &dots);
+    for (uint32_t i = 0; i < n; i++) {
+        if (n > 1)
+            dop_buf_printf(&store, "                if (part == %uu) {\n", i);
+        emit_store(s, parts[i], &store);
+        if (n > 1)
+            dop_buf_puts(&store, "                }\n");
+    }
+    if (parts[0]->argmax) {
+        argmax_keys(s, parts[0], &keys);
+        dop_buf_puts(&select, "        rows = last;\n");
+    } else {
+        dop_keys_set(&keys, "BEGIN", "    {\n");
+        dop_keys_set(&keys, "ROW", "(b - base) * ROWS");
+        dop_keys_set(&keys, "FIRST", "gl_WorkGroupID.x");
+        dop_keys_set(&keys, "END", dop_emit_str(e, "%uu", blocks));
+        dop_keys_set(&keys, "STRIDE", "gl_NumWorkGroups.x");
+        dop_keys_set(&keys, "DONE", "    }\n");
+    }
+    dop_keys_num(s->gen, &keys, "M", parts[0]->n_mats);
+    dop_keys_num(s->gen, &keys, "U", parts[0]->unit);
+    dop_keys_num(s->gen, &keys, "UNITS", dop_div_up_u32(s->p.k, parts[0]->unit));
+    dop_keys_set(&keys, "SELECT", select.data ? select.data : "");
+    dop_keys_set(&keys, "LOAD", load.data ? load.data : "");
+    dop_keys_set(&keys, "DOTS", dots.data ? dots.data : "");
+    dop_keys_set(&keys, "STORE", store.data ? store.data : "");
+    dop_status st = e->status == DOP_OK ? dop_template_fill(s->gen, "rows_group.glsl", &keys, out) : e->status;
+    dop_buf_finish(&select);
+    dop_buf_finish(&load);
+    dop_buf_finish(&dots);
+    dop_buf_finish(&store);
+    return st;
+}
+
+dop_status
+dop_gen_rows(dop_gen *gen)
+{
+    dop_emit *e = &gen->e;
+    const dop_tile *tile = &gen->choice->tile;
+    rows_gen s = {.gen = gen, .tb = tile->bm, .rows = tile->rows};
+    dop_keys keys = {0};
+    dop_buf decls = {0}, prologue = {0}, groups = {0};
+    dop_status st = dop_gen_find_parts(gen, &s.p);
+    if (st != DOP_OK)
+        return st;
+    uint32_t unit = 8, mats = 1;
+    for (uint32_t i = 0; i < s.p.n; i++) {
+        unit = s.p.part[i].unit > unit ? s.p.part[i].unit : unit;
+        mats = s.p.part[i].n_mats > mats ? s.p.part[i].n_mats : mats;
+    }
+    s.k_pad = (s.p.k + unit - 1) / unit * unit;
+    gen->shared += tile->wg * s.tb * mats * s.rows * 4;
+    /* Other uses of shared memory are small; a program that has to run first was admitted by its size. */
+    s.staged = (s.p.staged && s.tb == 1) || gen->shared + s.tb * (s.k_pad + 16) * 4 <= e->target->shared_bytes;
+    emit_prologue(&s, &decls, &prologue);
+    bool done[DOP_MAX_PARTS] = {false};
+    for (uint32_t i = 0; st == DOP_OK && i < s.p.n; i++) {
+        const dop_part *members[DOP_MAX_PARTS];
+        uint32_t n = 0;
+        if (done[i])
+            continue;
+        members[n++] = &s.p.part[i];
+        for (uint32_t k = i + 1; k < s.p.n; k++)
+            if (!done[k] && alike(&s, &s.p.part[i], &s.p.part[k])) {
+                done[k] = true;
+                members[n++] = &s.p.part[k];
+            }
+        st = emit_group(&s, members, n, &groups);
+    }
+    gen->grid[0] = tile->loops;
+    gen->grid[1] = dop_div_up_u32(s.tb > 1 ? e->g->max_t : 1, s.tb);
+    gen->grid[2] = 1;
+    dop_keys_num(gen, &keys, "ROWS", s.rows);
+    dop_keys_num(gen, &keys, "TB", s.tb);
+    dop_keys_num(gen, &keys, "SUMS", s.tb * mats * s.rows);
+    dop_keys_set(&keys, "N_TOKENS", s.tb > 1 ? dop_emit_n_tokens(e) : "1u");
+    dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
+    dop_keys_set(&keys, "PROLOGUE", prologue.data ? prologue.data : "");
+    dop_keys_set(&keys, "GROUPS", groups.data ? groups.data : "");
+    if (st == DOP_OK)
+        st = e->status == DOP_OK ? dop_template_fill(gen, "rows.glsl", &keys, &gen->main) : e->status;
+    dop_buf_finish(&decls);
+    dop_buf_finish(&prologue);
+    dop_buf_finish(&groups);
+    return st;
+}

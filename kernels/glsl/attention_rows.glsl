@@ -1,0 +1,122 @@
+// Attention on CPU devices: four query rows (tokens by the query heads of one KV head) over one split of the cache, by
+// online softmax.  A workgroup is one subgroup whose lanes split the head; its sums go through shared memory without
+// barriers, and four rows are the components of a vector, so that there is one copy of everything.
+#define D ${D}u
+#define G ${G}u
+#define R 4u
+#define KV ${KV}u
+#define TEAMS 1u
+#define TILE 64u // positions between two rescalings
+#define STEP ${STEP}u
+#define STEPS ((D / STEP + WG - 1u) / WG)
+#define LANE gl_LocalInvocationIndex
+// Lanes of a subgroup run in step: what one wrote to shared memory the others see.
+#ifdef DOP_CPU
+#define DOP_STEP() memoryBarrierShared()
+#else
+#define DOP_STEP() barrier()
+#endif
+#define DOP_T(j) (min(r0 + (j), n_rows - 1u) / G)
+#define DOP_H(j) (kvh * G + min(r0 + (j), n_rows - 1u) % G)
+shared vec4 dop_q[R * D / 4u];
+shared vec4 dop_part[WG * WG];
+shared vec4 dop_s[TILE];
+${DECLS}
+void dop_store_row(uint t, uint h, uint d, vec4 o, float m, float l, uint split)
+{
+${STORE}}
+
+void main()
+{
+    dop_wait();
+    uint kvh = gl_WorkGroupID.x, r0 = gl_WorkGroupID.y * R, split = gl_WorkGroupID.z;
+    uint n_tokens = ${N_TOKENS}, n_rows = n_tokens * G;
+    if (r0 >= n_rows)
+        return;
+    uint pos0 = ${POS} + DOP_T(0u), last = ${POS} + DOP_T(R - 1u);
+    uvec4 pq = uvec4(pos0, ${POS} + DOP_T(1u), ${POS} + DOP_T(2u), last); // the rows' own positions
+    uint lo = ${WINDOW}u > 0u && pos0 + 1u > ${WINDOW}u ? pos0 + 1u - ${WINDOW}u : 0u;
+    uint hi = last + 1u;
+#if SPLITS > 1
+    uint len = max(64u, (hi - lo + SPLITS - 1u) / SPLITS);
+    lo += split * len;
+    hi = min(lo + len, hi);
+    if (lo >= hi)
+        return;
+#endif
+${PROLOGUE}    DOP_STEP();
+    vec4 q[R][STEPS * STEP / 4u], acc[R][STEPS * STEP / 4u];
+    [[unroll]] for (uint j = 0u; j < R; j++)
+        [[unroll]] for (uint s = 0u; s < STEPS * STEP / 4u; s++) {
+            uint d = (s / (STEP / 4u) * WG + LANE) * STEP + s % (STEP / 4u) * 4u;
+            q[j][s] = d < D ? dop_q[(j * D + d) >> 2] : vec4(0.0);
+            acc[j][s] = vec4(0.0);
+        }
+    DOP_STEP();
+    vec4 m = vec4(-1e30), l = vec4(0.0);
+    [[dont_unroll]] for (uint base = lo; base < hi; base += TILE) {
+        uint n = min(hi - base, TILE);
+        vec4 top = m;
+        [[dont_unroll]] for (uint b = 0u; b < n; b += WG) {
+            [[dont_unroll]] for (uint i = 0u; i < min(WG, n - b); i++) {
+                uint at = ((base + b + i) * KV + kvh) * D;
+                vec4 x = vec4(0.0);
+                [[unroll]] for (uint s = 0u; s < STEPS; s++) {
+                    uint d = (s * WG + LANE) * STEP;
+                    if (d < D) {
+${DOT_K}                    }
+                }
+                dop_part[i * WG + LANE] = x;
+            }
+            DOP_STEP();
+            uint p = base + b + LANE;
+            vec4 x = vec4(0.0);
+            [[dont_unroll]] for (uint i = 0u; i < WG; i++)
+                x += dop_part[LANE * WG + i];
+            x = ${SCORE};
+            [[unroll]] for (uint j = 0u; j < R; j++)
+                x[j] = p < hi && p <= pq[j] && (${WINDOW}u == 0u || p + ${WINDOW}u > pq[j]) ? x[j] : -1e30;
+            dop_s[b + LANE] = x;
+            top = max(top, x);
+            DOP_STEP();
+        }
+        top = subgroupMax(top);
+        vec4 fix = exp(m - top);
+        m = top;
+        l *= fix;
+        [[unroll]] for (uint j = 0u; j < R; j++)
+            [[unroll]] for (uint s = 0u; s < STEPS * STEP / 4u; s++)
+                acc[j][s] *= fix[j];
+        [[dont_unroll]] for (uint b = LANE; b < (n + WG - 1u) / WG * WG; b += WG) {
+            // A row that sees nothing here has only -1e30: its weights are zero, not exp(0).
+            vec4 x = dop_s[b], e = exp(x - m) * vec4(greaterThan(x, vec4(-1e29)));
+            dop_s[b] = e;
+            l += e;
+        }
+        DOP_STEP();
+        [[dont_unroll]] for (uint i = 0u; i < n; i++) {
+            vec4 e = dop_s[i];
+            uint at = ((base + i) * KV + kvh) * D;
+            [[unroll]] for (uint s = 0u; s < STEPS; s++) {
+                uint d = (s * WG + LANE) * STEP;
+                if (d < D) {
+${ADD_V}                }
+            }
+        }
+        DOP_STEP();
+    }
+    l = subgroupAdd(l);
+    [[unroll]] for (uint j = 0u; j < R; j++)
+        [[unroll]] for (uint s = 0u; s < STEPS * STEP / 4u; s++) {
+            uint d = (s / (STEP / 4u) * WG + LANE) * STEP + s % (STEP / 4u) * 4u;
+            if (d < D)
+                dop_q[(j * D + d) >> 2] = acc[j][s];
+        }
+    DOP_STEP();
+    [[dont_unroll]] for (uint i = LANE; i < min(R, n_rows - r0) * (D / 4u); i += WG) {
+        uint j = i / (D / 4u), d = i % (D / 4u) * 4u, t = DOP_T(j), h = DOP_H(j);
+        float sum = l[j], top = m[j];
+        vec4 o = dop_q[i];
+${SINK}        dop_store_row(t, h, d, o, top, sum, split);
+    }
+}
