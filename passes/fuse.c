@@ -1,5 +1,7 @@
 #include "passes/fuse.h"
 
+#include <stdlib.h>
+
 static bool
 same_unit(dop_unit a, dop_unit b)
 {
@@ -54,15 +56,49 @@ reads_of(const dop_graph *g, const dop_flow *f, dop_node_id n, dop_region_id p, 
     return false;
 }
 
+/* Nodes that region p makes, and those of region c that are made from them: what an epilogue must find in its own
+ * workgroup.  NULL: out of memory. */
+static bool *
+values_behind(const dop_graph *g, const dop_flow *f, dop_region_id p, const dop_region *c)
+{
+    bool *made = calloc(g->n_nodes, sizeof *made);
+    for (uint32_t i = 0; made && i < g->regions[p].n_nodes; i++)
+        made[g->regions[p].nodes[i]] = f->owner[g->regions[p].nodes[i]] == p;
+    for (uint32_t i = 0; made && i < c->n_nodes; i++) {
+        const dop_node *n = dop_node_at(g, c->nodes[i]);
+        for (uint32_t k = 0; k < n->n_srcs; k++)
+            made[c->nodes[i]] = made[c->nodes[i]] || made[dop_node_base(g, n->src[k], NULL)];
+    }
+    return made;
+}
+
+/* The nth of those that node n reads, and whether it comes through a slice. */
+static bool
+reads_made(const dop_graph *g, const bool *made, dop_node_id n, uint32_t nth, dop_node_id *out_value, uint32_t *out_src,
+           bool *out_sliced)
+{
+    const dop_node *x = dop_node_at(g, n);
+    for (uint32_t i = 0; i < x->n_srcs; i++) {
+        dop_node_id b = dop_node_base(g, x->src[i], NULL);
+        if (!made[b] || nth-- > 0)
+            continue;
+        *out_value = b;
+        *out_src = i;
+        *out_sliced = dop_node_cols(g, x->src[i]) != dop_node_cols(g, b);
+        return true;
+    }
+    return false;
+}
+
 /* Same index space as the producer's value: one row and column of it make one element. */
 static dop_reason
-check_elementwise_reader(const dop_graph *g, const dop_flow *f, dop_node_id n, dop_region_id p)
+check_elementwise_reader(const dop_graph *g, const bool *made, dop_node_id n)
 {
     dop_node_id value;
     uint32_t src;
     bool sliced;
     dop_op op = dop_node_at(g, n)->op;
-    for (uint32_t i = 0; reads_of(g, f, n, p, i, &value, &src, &sliced); i++) {
+    for (uint32_t i = 0; reads_made(g, made, n, i, &value, &src, &sliced); i++) {
         dop_node_id shape_of = op == DOP_OP_kv_write ? dop_node_at(g, n)->src[1] : n;
         if (is_load(op))
             return DOP_REASON_cross_workgroup;
@@ -76,7 +112,7 @@ check_elementwise_reader(const dop_graph *g, const dop_flow *f, dop_node_id n, d
 }
 
 static dop_reason
-join_row(const dop_graph *g, const dop_flow *f, dop_region_id p, const dop_region *c)
+join_row(const dop_graph *g, const bool *made, dop_region_id p, const dop_region *c)
 {
     dop_unit unit;
     if (!dop_region_unit(g, &g->regions[p], &unit))
@@ -86,7 +122,7 @@ join_row(const dop_graph *g, const dop_flow *f, dop_region_id p, const dop_regio
         uint32_t src;
         bool sliced;
         dop_op op = dop_node_at(g, n)->op;
-        for (uint32_t k = 0; reads_of(g, f, n, p, k, &value, &src, &sliced); k++) {
+        for (uint32_t k = 0; reads_made(g, made, n, k, &value, &src, &sliced); k++) {
             if (is_load(op))
                 return DOP_REASON_cross_workgroup;
             if (op == DOP_OP_kv_write && src != 1)
@@ -108,7 +144,7 @@ join_row(const dop_graph *g, const dop_flow *f, dop_region_id p, const dop_regio
 }
 
 static dop_reason
-join_matmul(const dop_graph *g, const dop_flow *f, dop_region_id p, const dop_region *c)
+join_matmul(const dop_graph *g, const bool *made, dop_region_id p, const dop_region *c)
 {
     const dop_region *reg = &g->regions[p];
     uint32_t matmuls = 0;
@@ -124,7 +160,7 @@ join_matmul(const dop_graph *g, const dop_flow *f, dop_region_id p, const dop_re
             return DOP_REASON_reduction_barrier;
         if (reach == DOP_REACH_DIMS || reach == DOP_REACH_HEAD)
             return DOP_REASON_tile_mismatch;
-        dop_reason r = check_elementwise_reader(g, f, n, p);
+        dop_reason r = check_elementwise_reader(g, made, n);
         if (r != DOP_REASON_none)
             return r;
         /* Sources that the region does not make are read at the same index too: no wider than the product. */
@@ -135,7 +171,7 @@ join_matmul(const dop_graph *g, const dop_flow *f, dop_region_id p, const dop_re
 }
 
 static dop_reason
-join_elementwise(const dop_graph *g, const dop_flow *f, dop_region_id p, const dop_region *c)
+join_elementwise(const dop_graph *g, const bool *made, dop_region_id p, const dop_region *c)
 {
     dop_node_id first = g->regions[p].nodes[0];
     if (dop_node_at(g, first)->op == DOP_OP_kv_write)
@@ -143,7 +179,7 @@ join_elementwise(const dop_graph *g, const dop_flow *f, dop_region_id p, const d
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         dop_node_id n = c->nodes[i];
         dop_node_id shape_of = dop_node_at(g, n)->op == DOP_OP_kv_write ? dop_node_at(g, n)->src[1] : n;
-        dop_reason r = check_elementwise_reader(g, f, n, p);
+        dop_reason r = check_elementwise_reader(g, made, n);
         if (r != DOP_REASON_none)
             return r;
         if (dop_node_cols(g, shape_of) != dop_node_cols(g, first))
@@ -169,25 +205,29 @@ dop_fuse_may_epilogue(dop_pass_ctx *cx, const dop_flow *f, dop_region_id produce
             *out_reason = DOP_REASON_reduction_barrier;
         return DOP_OK;
     }
+    bool *made = values_behind(g, f, producer, c);
+    if (!made)
+        return DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
     switch (p->tpl) {
     case DOP_TPL_row:
-        *out_reason = join_row(g, f, producer, c);
+        *out_reason = join_row(g, made, producer, c);
         break;
     case DOP_TPL_gemv:
     case DOP_TPL_matmul:
-        *out_reason = join_matmul(g, f, producer, c);
+        *out_reason = join_matmul(g, made, producer, c);
         break;
     case DOP_TPL_elementwise:
         if (c->tpl == DOP_TPL_elementwise)
-            *out_reason = join_elementwise(g, f, producer, c);
+            *out_reason = join_elementwise(g, made, producer, c);
         break;
     case DOP_TPL_attention:
         if (c->tpl == DOP_TPL_elementwise && dop_node_at(g, dop_region_root(g, p))->op == DOP_OP_attention)
-            *out_reason = join_elementwise(g, f, producer, c);
+            *out_reason = join_elementwise(g, made, producer, c);
         break;
     default:
         break;
     }
+    free(made);
     if (*out_reason == DOP_REASON_none && p->tpl != DOP_TPL_row &&
         dop_fuse_registers(g, p, c, p->tpl) > cx->target->registers)
         *out_reason = DOP_REASON_registers;
@@ -321,6 +361,9 @@ stage_into_matmul(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id produ
         dop_op op = dop_node_at(g, p->outs[i])->op;
         if (op == DOP_OP_kv_write)
             return DOP_REASON_state_order;
+        /* The load phase makes the rows that the product reads, no others: not all of them for the last one. */
+        if (g->max_t > 1 && dop_node_per_token(g, p->outs[i]) != dop_node_per_token(g, mm))
+            return DOP_REASON_tile_mismatch;
         scalar = scalar && op == DOP_OP_row_rms && p->n_outs == 1 && !feeds_activation(g, c, p->outs[i], act);
     }
     if (c->tpl == DOP_TPL_matmul)
