@@ -157,7 +157,8 @@ tile_matmul(const dop_graph *g, const dop_region *r, const dop_target *t, dop_ti
     tile->bn = 64;
     tile->bk = 32;
     /* Activations, two weight tiles (gate and up), and a quarter more for statistics and sums. */
-    while ((tile->bm + 2 * tile->bn + 3) * tile->bk * 4 > t->shared_bytes / 5 * 4 && tile->bm > 8) {
+    while ((tile->bm + 2 * tile->bn + 3) * tile->bk * 4 > t->shared_bytes / 5 * 4 &&
+           (tile->bn > 32 || tile->bm > 8)) {
         if (tile->bn > 32)
             tile->bn /= 2;
         else
