@@ -101,6 +101,19 @@ parse_storage(const char *option, const char *text, dop_type *out, dop_diag *dia
 }
 
 static dop_status
+check_letters(const char *letters, dop_diag *diag)
+{
+    for (; *letters; letters++) {
+        int i = 0;
+        while (i < DOP_PASS_COUNT && dop_pass_of((dop_pass_id)i)->letter != *letters)
+            i++;
+        if (i == DOP_PASS_COUNT)
+            return DOP_FAIL(diag, DOP_E_USAGE, "-d: no pass has the letter %c; see --help", *letters);
+    }
+    return DOP_OK;
+}
+
+static dop_status
 unknown_pass(const char *name, dop_diag *diag)
 {
     dop_buf list = {0};
@@ -193,9 +206,12 @@ dump_kernels(dumper *d, const dop_compilation *c)
 static dop_status
 emit_plan(const dop_compilation *c, dop_diag *diag, dop_buf *out)
 {
-    char path[64];
+    char path[] = "/tmp/dopplerc-XXXXXX";
     dop_plan plan = {0};
-    snprintf(path, sizeof path, "/tmp/dopplerc-%ld.plan", (long)getpid());
+    int fd = mkstemp(path);
+    if (fd < 0)
+        return DOP_FAIL_IN(diag, DOP_E_IO, "/tmp", "cannot write: %s", strerror(errno));
+    close(fd);
     dop_status st = dop_plan_write(c, path, diag);
     if (st == DOP_OK)
         st = dop_plan_open(path, diag, &plan);
@@ -330,6 +346,8 @@ compile(const cli *o, const char *model, dop_diag *diag)
         st = parse_storage("act", o->act, &opt.act_type, diag);
     if (st == DOP_OK && o->weights && strcmp(o->weights, "embed") != 0)
         st = DOP_FAIL(diag, DOP_E_USAGE, "--weights %s: known is embed", o->weights);
+    if (st == DOP_OK && o->dumps)
+        st = check_letters(o->dumps, diag);
     if (st == DOP_OK && !o->output && !o->emit && !o->report && !o->explain && !o->dump_dir && !o->dumps)
         st = DOP_FAIL(diag, DOP_E_USAGE, "nothing to do: name the plan with -o FILE, or ask for --emit or --report");
     if (st == DOP_OK && o->stop_after && (o->output || o->report || o->explain))

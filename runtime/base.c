@@ -9,6 +9,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* One line, and nothing that a terminal obeys: names and texts of outside files end up in messages. */
+static void
+make_line(char *s)
+{
+    size_t n = strlen(s);
+    while (n > 0 && (s[n - 1] == '\n' || s[n - 1] == ' '))
+        s[--n] = 0;
+    for (; *s; s++)
+        if ((unsigned char)*s < 0x20 || *s == 0x7f)
+            *s = *s == '\n' || *s == '\t' ? ' ' : '?';
+}
+
 dop_status
 dop_fail(dop_diag *diag, const char *src_file, int src_line, dop_status code, const char *path, long line, long column,
          const char *fmt, ...)
@@ -25,6 +37,8 @@ dop_fail(dop_diag *diag, const char *src_file, int src_line, dop_status code, co
     va_start(ap, fmt);
     vsnprintf(diag->message, sizeof diag->message, fmt, ap);
     va_end(ap);
+    make_line(diag->path);
+    make_line(diag->message);
     return code;
 }
 

@@ -241,6 +241,15 @@ Test(base, print_without_place, .init = cr_redirect_stderr)
     cr_assert_stderr_eq_str("doppler-exec: error: no Vulkan device\n");
 }
 
+/* Texts of outside files cannot make a message into several lines or talk to the terminal. */
+Test(base, messages_are_one_line)
+{
+    dop_diag diag = {0};
+    DOP_FAIL_IN(&diag, DOP_E_INPUT, "a\033[2Jb", "the compiler says:\n\tline\r1\n\n");
+    cr_assert_str_eq(diag.message, "the compiler says:  line?1");
+    cr_assert_str_eq(diag.path, "a?[2Jb");
+}
+
 Test(base, exit_statuses)
 {
     cr_assert_eq(dop_status_exit(DOP_OK), 0);

@@ -1,0 +1,54 @@
+# What doppler-exec must refuse although plan and device are fine: prompts, numbers, files.
+. "$(dirname "$0")/../lib.sh"
+"$DOPPLERC" "$SRC/tests/golden/llama" -o ids.plan --quiet --chunks 8 || exit 1
+"$DOPPLERC" "$SRC/examples/shakespeare-gemma3" -o text.plan --quiet --chunks 8 || exit 1
+
+# refuses STATUS TEXT ARGUMENT...: named after its arguments
+refuses() {
+    check_fails "$(echo "${*:3}" | tr -cd ' -~' | cut -c1-60)" "$1" "$2" "$EXEC" "${@:3}"
+}
+
+# ---- usage: status 2 ------------------------------------------------------------------------------------------------
+refuses 2 "no plan given"
+refuses 2 "unknown option --bogus; see --help" ids.plan --bogus
+refuses 2 "-n needs a value: N" ids.plan -n
+refuses 2 '-n needs a whole number, not "x"' ids.plan -n x
+refuses 2 "-n must lie between 0 and" ids.plan -n -1
+refuses 2 "-n must lie between 0 and" ids.plan -n 99999999999999999999
+refuses 2 "--temp" ids.plan --temp -1
+refuses 2 "--temp" ids.plan --temp hot
+refuses 2 "--top-p" ids.plan --top-p 2
+refuses 2 "--top-k" ids.plan --top-k 1.5
+refuses 2 "" ids.plan other.plan --tokens 1
+
+# ---- prompts --------------------------------------------------------------------------------------------------------
+refuses 1 "the plan has no tokenizer (the model came without one), which -p needs: give ids with --tokens" ids.plan -p x
+check "ids need no tokenizer" "$EXEC" ids.plan --quiet --tokens "1 2 3" -n 2 --print-ids
+refuses 1 "the prompt has no tokens" ids.plan --tokens ""
+refuses 1 'token ids are whole numbers, not "x"' ids.plan --tokens "1 x"
+refuses 1 "token id 320 is outside the vocabulary of 320" ids.plan --tokens "1 320"
+refuses 1 "the text is not valid UTF-8: byte 0xff at offset 1" text.plan -p "$(printf 'a\377b')"
+printf 'abc\360\237\230' >cut-utf8
+refuses 1 "the text is not valid UTF-8: byte 0xf0 at offset 3" text.plan -f cut-utf8
+refuses 1 "nowhere: error: cannot open: No such file or directory" text.plan -f nowhere
+refuses 1 "nowhere: error: cannot open: No such file or directory" ids.plan --tokens-file nowhere
+seq -s ' ' 1 600 | sed 's/[0-9]*/1/g' >long
+refuses 1 "the prompt has 600 tokens and the plan's context 512: shorten it or compile with a larger --ctx" \
+    ids.plan --tokens-file long
+refuses 1 "-n 512 after a prompt of 2 tokens does not fit the plan's context of 512: use -n 510 or less" \
+    ids.plan --tokens "1 2" -n 512
+check "-n up to the context" "$EXEC" ids.plan --quiet --tokens "1 2" -n 510 --ignore-eos --print-ids
+
+# ---- files ----------------------------------------------------------------------------------------------------------
+refuses 1 "/nonexistent/x: error: cannot write: No such file or directory" ids.plan --tokens 1 -n 0 --logits /nonexistent/x
+refuses 1 "/dev/full: error: cannot write: No space left on device" ids.plan --tokens 1 -n 0 --logits /dev/full
+[ -c /dev/full ] && pass "/dev/full is still a device" || fail "/dev/full is still a device"
+refuses 1 "nowhere: error: cannot open: No such file or directory" text.plan --ppl nowhere
+# The disk fills up: what was there before stays, nothing half-written is left.
+echo old >logits
+seq -s ' ' 1 400 | sed 's/[0-9]*/1/g' >prompt400
+check_fails "a file that outgrows the disk" 1 "logits: error: cannot write: File too large" \
+    bash -c 'trap "" XFSZ && ulimit -f 8 && exec "$0" ids.plan --quiet --tokens-file prompt400 -n 0 --logits logits' "$EXEC"
+[ "$(cat logits)" = old ] && pass "the old file stays" || fail "the old file stays"
+[ -z "$(find . -name 'logits?*')" ] && pass "nothing half-written is left" || fail "nothing half-written is left"
+finish
