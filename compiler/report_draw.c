@@ -316,9 +316,11 @@ put_note(const layout *l, uint32_t e, dop_buf *out)
 {
     const dop_draw_edge *d = &l->edges[e];
     if (*d->note) {
-        const item *x = &l->items[l->path[l->first[e + 1] - 1]];
-        dop_buf_printf(out, "<text class=\"note\" x=\"%.0f\" y=\"%.0f\">", x->x + x->width / 2 + 5,
-                       l->y[x->level] - 11);
+        /* At its end, or half-way down a long edge, where no other ends. */
+        uint32_t a = l->first[e], b = l->first[e + 1] - 1;
+        const item *x = &l->items[l->path[b - a > 1 ? (a + b) / 2 : b]];
+        double y = b - a > 1 ? l->y[x->level] + LINE : l->y[x->level] - 11;
+        dop_buf_printf(out, "<text class=\"note\" x=\"%.0f\" y=\"%.0f\">", x->x + x->width / 2 + 5, y);
         dop_draw_escape(out, d->note);
         dop_buf_puts(out, "</text>\n");
     }
