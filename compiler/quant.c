@@ -173,7 +173,10 @@ solve(const sums *s, double n, double x, double xx, bool free_off)
         scale = (n * s->xq - x * s->q) / det;
         off = (s->qq * x - s->q * s->xq) / det;
     }
-    if (det <= 0 || (off > 0 && !free_off)) {
+    if (s->q <= 0) { /* all at the low end: only the offset counts, and a zero point needs some scale */
+        off = x / n;
+        scale = free_off ? -off : 0;
+    } else if (det <= 0 || (off > 0 && !free_off)) {
         off = 0;
         scale = s->qq > 0 ? s->xq / s->qq : 0;
     }
@@ -200,7 +203,7 @@ fit_affine(const float *x, uint32_t n, float hi, bool free_off)
         float inverse = (hi + (float)step * 0.5f) / (highest - lowest);
         sums s = sum_rounded(x, n, inverse, lowest, 0, hi);
         fit f = solve(&s, n, sx, sxx, free_off);
-        if (f.scale > 0 && f.error < best.error)
+        if (f.scale >= 0 && f.error < best.error)
             best = f;
     }
     /* Both ends of the range may move: fit again from where the best landed. */

@@ -1,0 +1,303 @@
+/* Every storage type through gather and every matmul variant on the first device, against the scalar decoder: odd
+ * shapes, with the profiles of a CPU and of GPUs with and without subgroups and 16-bit storage. */
+#include "compiler/repack.h"
+#include "compiler/target.h"
+#include "ir/interp.h"
+#include "ir/text.h"
+#include "kernels/kernel.h"
+#include "kernels/weight_types.h"
+#include "passes/pass.h"
+#include "passes/region.h"
+#include "tests/unit/dispatch_util.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct bench {
+    test_device device;
+    dop_templates templates;
+    dop_arena arena;
+    dop_diag diag;
+} bench;
+
+#define OK(b, call) cr_assert_eq((call), DOP_OK, "%s", (b)->diag.message)
+
+static void
+bench_open(bench *b)
+{
+    memset(b, 0, sizeof *b);
+    if (!test_device_open(&b->device))
+        cr_skip_test("no Vulkan device here");
+    dop_arena_init(&b->arena);
+    OK(b, dop_templates_load(NULL, &b->templates, &b->diag));
+}
+
+static void
+bench_close(bench *b)
+{
+    test_device_close(&b->device);
+    dop_templates_finish(&b->templates);
+    dop_arena_finish(&b->arena);
+}
+
+/* --- random weights --------------------------------------------------------------------------------------------------- */
+
+typedef struct matrix {
+    dop_type type;
+    uint32_t rows, cols;
+    float *values;   /* as the scalar decoder sees them */
+    uint8_t *packed; /* size bytes */
+    uint64_t size;
+} matrix;
+
+static uint32_t
+next(uint64_t *s)
+{
+    *s = *s * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*s >> 33);
+}
+
+static void
+put_half(uint8_t *p, uint64_t *s, float from, float to)
+{
+    uint16_t h = dop_f32_to_f16(from + (to - from) * (float)(next(s) % 4096) / 4096);
+    memcpy(p, &h, 2);
+}
+
+/* A block of random bits with factors of sane size. */
+static void
+random_block(dop_type t, uint64_t *s, uint8_t *b)
+{
+    const dop_type_info *ti = dop_type_of(t);
+    for (uint32_t i = 0; i < ti->bytes; i++)
+        b[i] = (uint8_t)(next(s) & 255);
+    switch (t) {
+    case DOP_TYPE_f16:
+        put_half(b, s, -1, 1);
+        return;
+    case DOP_TYPE_bf16:
+    case DOP_TYPE_f32: {
+        float v = (float)(next(s) % 8192) / 4096 - 1;
+        uint16_t h = dop_f32_to_bf16(v);
+        memcpy(b, t == DOP_TYPE_f32 ? (void *)&v : (void *)&h, ti->bytes);
+        return;
+    }
+    case DOP_TYPE_q2_k:
+        put_half(b + 80, s, 0.001f, 0.1f);
+        put_half(b + 82, s, 0.001f, 0.1f);
+        return;
+    case DOP_TYPE_q3_k:
+        put_half(b + 108, s, -0.02f, 0.02f);
+        return;
+    case DOP_TYPE_q6_k:
+        put_half(b + 208, s, -0.001f, 0.001f);
+        return;
+    case DOP_TYPE_mxfp4:
+        b[0] = (uint8_t)(118 + next(s) % 10);
+        return;
+    case DOP_TYPE_int4_g128:
+    case DOP_TYPE_int4_g64:
+    case DOP_TYPE_int4_g32:
+        put_half(b + ti->bytes - 4, s, 0.01f, 0.2f);
+        put_half(b + ti->bytes - 2, s, 0, 15);
+        return;
+    default:
+        put_half(b, s, -0.05f, 0.1f);
+        if (t == DOP_TYPE_q4_1 || t == DOP_TYPE_q5_1 || t == DOP_TYPE_q4_k || t == DOP_TYPE_q5_k)
+            put_half(b + 2, s, -0.5f, 0.5f);
+        return;
+    }
+}
+
+static matrix
+random_matrix(dop_type t, uint32_t rows, uint32_t cols, uint64_t seed)
+{
+    const dop_type_info *ti = dop_type_of(t);
+    uint32_t blocks = (cols + ti->block - 1) / ti->block, padded = dop_packed_row_values(t, cols);
+    matrix m = {t, rows, cols, calloc((size_t)rows * cols, 4), NULL, dop_packed_bytes(t, rows, cols)};
+    uint8_t *row = malloc((size_t)blocks * ti->bytes);
+    m.packed = calloc(1, m.size + 16);
+    for (uint32_t r = 0; r < rows; r++) {
+        for (uint32_t i = 0; i < blocks; i++)
+            random_block(t, &seed, row + (size_t)i * ti->bytes);
+        dop_decode_row(t, row, cols, m.values + (size_t)r * cols);
+        if (ti->kind == DOP_KIND_QUANT)
+            dop_repack_row(t, row, r, rows, cols, m.packed);
+        else
+            memcpy(m.packed + (size_t)r * padded * ti->bytes, row, (size_t)cols * ti->bytes);
+    }
+    free(row);
+    return m;
+}
+
+static void
+matrix_free(matrix *m)
+{
+    free(m->values);
+    free(m->packed);
+}
+
+/* --- cases -------------------------------------------------------------------------------------------------------------- */
+
+typedef struct shape {
+    uint32_t tokens, vocab, k, n;
+} shape;
+
+typedef struct setting {
+    const char *name, *forced; /* forced: the variant of matmul regions, NULL: the target's own choice */
+    uint32_t caps;
+    bool cpu;
+} setting;
+
+/* x = rows of emb; y = x w^T, both stored. */
+static void
+run_case(bench *b, const setting *how, dop_type t, shape s)
+{
+    dop_target target;
+    char text[1024];
+    OK(b, dop_target_resolve("lavapipe", &b->diag, &target));
+    target.cpu = how->cpu;
+    target.caps = how->caps & b->device.device.info.caps.caps;
+    target.subgroup = target.caps & DOP_CAP_subgroup ? b->device.device.info.caps.subgroup : 1;
+    target.max_workgroup = 256;
+    const char *type = dop_type_of(t)->name;
+    int len = snprintf(text, sizeof text,
+                       "graph test(T%s%u, S<=16) {\n  %%tok:u32[T] = input \"tokens\"\n  %%emb:%s[%u,%u] = weight \"emb\"\n"
+                       "  %%w:%s[%u,%u] = weight \"w\"\n  %%x:f32[T,%u] = gather %%emb, %%tok\n"
+                       "  %%y:f32[T,%u] = matmul %%x, %%w\n  return %%x, %%y\n}\n",
+                       s.tokens > 1 ? "<=" : "=", s.tokens, type, s.vocab, s.k, type, s.n, s.k, s.k, s.n);
+    dop_graph g;
+    size_t end;
+    OK(b, dop_graph_parse("test", text, (size_t)len, &b->arena, &b->diag, &g, &end));
+    dop_pass_ctx cx = {.arena = &b->arena, .diag = &b->diag, .target = &target};
+    dop_pass_options opt = {.stop_after = -1};
+    OK(b, dop_passes_run(&cx, &opt, &g));
+    matrix emb = random_matrix(t, s.vocab, s.k, 7), w = random_matrix(t, s.n, s.k, 11);
+    test_buffer *blocks = calloc(g.n_nodes, sizeof *blocks);
+    uint32_t tokens[64];
+    for (dop_node_id id = 0; id < g.n_nodes; id++) { /* 0 is the step record */
+        const dop_node *n = id ? dop_node_at(&g, id) : NULL;
+        const matrix *m = n && n->op == DOP_OP_weight ? strcmp(dop_node_s(&g, id, DOP_A_name), "w") == 0 ? &w : &emb : NULL;
+        uint64_t size = m ? m->size + 16 : n ? (uint64_t)s.tokens * dop_node_cols(&g, id) * 4 + 64 : 65536;
+        blocks[id] = test_buffer_create(&b->device, size);
+        memset(blocks[id].mapped, m || !n ? 0 : 255, size);
+        if (m)
+            memcpy(blocks[id].mapped, m->packed, m->size);
+    }
+    uint32_t *step = (uint32_t *)(void *)blocks[0].mapped;
+    step[1] = s.tokens;
+    for (uint32_t i = 0; i < s.tokens; i++)
+        step[16 + i] = tokens[i] = (i * 5 + s.vocab - 1) % s.vocab;
+    for (dop_region_id r = 1; r < g.n_regions; r++) {
+        const dop_region *reg = &g.regions[r];
+        dop_choice choice;
+        dop_kernel k;
+        dop_buf spirv = {0};
+        uint32_t shared;
+        uint64_t args[DOP_MAX_ARGS];
+        if (reg->dead)
+            continue;
+        bool product = reg->tpl == DOP_TPL_gemv || reg->tpl == DOP_TPL_matmul;
+        OK(b, dop_kernel_select(&g, reg, &target, product ? how->forced : NULL, &b->diag, &choice));
+        OK(b, dop_kernel_generate(&b->templates, &g, reg, &target, &choice, &b->diag, &k));
+        OK(b, dop_kernel_compile("test", &k, &target, &b->diag, &spirv, &shared));
+        for (uint32_t i = 0; i < k.n_args; i++)
+            args[i] = blocks[k.args[i].value].address;
+        test_dispatch(&b->device, spirv.data, spirv.size, k.subgroup, k.n_args, args, k.grid);
+        dop_buf_finish(&spirv);
+    }
+    const float *x = (const float *)(const void *)blocks[dop_node_base(&g, g.outs[0], NULL)].mapped;
+    const float *y = (const float *)(const void *)blocks[dop_node_base(&g, g.outs[1], NULL)].mapped;
+    for (uint32_t i = 0; i < s.tokens; i++) {
+        const float *row = emb.values + (size_t)tokens[i] * s.k;
+        for (uint32_t c = 0; c < s.k; c++)
+            cr_assert(fabsf(x[i * s.k + c] - row[c]) <= 2e-6f * (fabsf(row[c]) + 1),
+                      "%s, %s: gathered value %u of row %u is %g instead of %g", how->name, type, c, tokens[i],
+                      (double)x[i * s.k + c], (double)row[c]);
+        for (uint32_t n = 0; n < s.n; n++) {
+            double sum = 0, size = 0;
+            for (uint32_t c = 0; c < s.k; c++) {
+                double p = (double)row[c] * (double)w.values[(size_t)n * s.k + c];
+                sum += p;
+                size += fabs(p);
+            }
+            cr_assert(fabs((double)y[i * s.n + n] - sum) <= 2e-5 * size + 1e-6,
+                      "%s, %s [%u,%u]: product %u of token %u is %g instead of %g", how->name, type, s.n, s.k, n, i,
+                      (double)y[i * s.n + n], sum);
+        }
+    }
+    for (dop_node_id id = 0; id < g.n_nodes; id++)
+        test_buffer_destroy(&b->device, &blocks[id]);
+    free(blocks);
+    matrix_free(&emb);
+    matrix_free(&w);
+}
+
+enum { ALL = DOP_CAP_f16_storage | DOP_CAP_f16_math | DOP_CAP_i8_storage | DOP_CAP_subgroup };
+
+/* The variant is forced on matmul regions; shapes: K not a multiple of a block or of 4, one row, odd rows. */
+static void
+every_type(const setting *how, uint32_t tokens)
+{
+    static const shape shapes[] = {{0, 3, 300, 7}, {0, 5, 33, 1}, {0, 2, 512, 65}};
+    bench b;
+    bench_open(&b);
+    for (int t = 0; t < DOP_TYPE_COUNT; t++)
+        for (size_t i = 0; dop_weight_type_of((dop_type)t) && i < sizeof shapes / sizeof *shapes; i++) {
+            shape s = shapes[i];
+            s.tokens = tokens;
+            run_case(&b, how, (dop_type)t, s);
+        }
+    bench_close(&b);
+}
+
+Test(weight_types, gemv_rows)
+{
+    every_type(&(setting){"cpu", "gemv_rows", ALL, true}, 1);
+}
+
+Test(weight_types, gemv_subgroup)
+{
+    every_type(&(setting){"tier 1", "gemv_subgroup", ALL, false}, 1);
+}
+
+Test(weight_types, gemv)
+{
+    every_type(&(setting){"tier 2", "gemv", ALL & ~DOP_CAP_subgroup, false}, 1);
+}
+
+Test(weight_types, gemv_without_16_bit)
+{
+    every_type(&(setting){"tier 3", "gemv", 0, false}, 1);
+}
+
+Test(weight_types, matmul_tiled_cpu)
+{
+    every_type(&(setting){"cpu", "matmul_tiled", ALL, true}, 5);
+}
+
+Test(weight_types, matmul_tiled)
+{
+    every_type(&(setting){"tier 1", "matmul_tiled", ALL, false}, 5);
+}
+
+Test(weight_types, matmul_tiled_without_16_bit)
+{
+    every_type(&(setting){"tier 3", "matmul_tiled", 0, false}, 17);
+}
+
+/* --- the packed sizes --------------------------------------------------------------------------------------------------- */
+
+Test(weight_types, packing_costs_little)
+{
+    for (int t = 0; t < DOP_TYPE_COUNT; t++) {
+        const dop_type_info *ti = dop_type_of((dop_type)t);
+        if (!dop_weight_type_of((dop_type)t))
+            continue;
+        double stored = 1024.0 * 1024 / ti->block * ti->bytes, packed = (double)dop_packed_bytes((dop_type)t, 1024, 1024);
+        cr_assert(packed <= stored * 1.04, "%s: %g bytes packed, %g stored", ti->name, packed, stored);
+    }
+}
