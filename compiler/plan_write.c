@@ -116,6 +116,23 @@ write_state_slots(writer *w)
     w->n_states = n;
 }
 
+/* Regions of the largest schedule that uses completion counters or merges splits; 0: none does. */
+static uint32_t
+count_counters(const dop_compilation *c)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < c->n_schedules; i++) {
+        const dop_schedule *s = &c->schedules[i];
+        bool used = s->counted != NULL;
+        for (dop_region_id r = 1; r < s->g.n_regions && !used; r++)
+            for (uint32_t k = 0; k < s->regions[r].n_args; k++)
+                used = used || s->regions[r].args[k].counter;
+        if (used && s->g.n_regions > most)
+            most = s->g.n_regions;
+    }
+    return most;
+}
+
 static void
 write_slots(writer *w)
 {
@@ -129,9 +146,9 @@ write_slots(writer *w)
     w->slot_step = add_slot(w, DOP_SLOT_STEP, "step", sizeof(dop_step), 0);
     w->slot_result = add_slot(w, DOP_SLOT_RESULT, "logits", result, 0);
     w->slot_scratch = add_slot(w, DOP_SLOT_SCRATCH, "activations", scratch + 256, 0);
-    for (uint32_t i = 0; i < w->c->n_schedules; i++)
-        if (w->c->schedules[i].counted)
-            w->slot_sync = add_slot(w, DOP_SLOT_SYNC, "counters", w->c->schedules[i].g.n_regions * COUNTER_STRIDE, 0);
+    uint32_t counters = count_counters(w->c);
+    if (counters)
+        w->slot_sync = add_slot(w, DOP_SLOT_SYNC, "counters", (uint64_t)counters * COUNTER_STRIDE, 0);
     write_state_slots(w);
     write_weights_slots(w);
 }
@@ -142,7 +159,7 @@ arg_of(writer *w, const dop_schedule *s, dop_region_id r, const dop_built_region
     const dop_graph *g = &s->g;
     if (a->counter) {
         dop_region_id of = a->counter == 1 ? r : b->waits[a->counter - 2];
-        return (dop_plan_arg){.slot = w->slot_sync, .offset = of * COUNTER_STRIDE, .size = 4};
+        return (dop_plan_arg){.slot = w->slot_sync, .offset = of * COUNTER_STRIDE, .size = COUNTER_STRIDE};
     }
     if (a->value == 0)
         return (dop_plan_arg){.slot = w->slot_step, .value = 0, .offset = 0, .size = sizeof(dop_step)};

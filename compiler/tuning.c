@@ -12,7 +12,8 @@ static const struct {
     {"wg", offsetof(dop_tile, wg)},         {"lanes", offsetof(dop_tile, lanes)}, {"rows", offsetof(dop_tile, rows)},
     {"loops", offsetof(dop_tile, loops)},   {"unroll", offsetof(dop_tile, unroll)}, {"bm", offsetof(dop_tile, bm)},
     {"bn", offsetof(dop_tile, bn)},         {"bk", offsetof(dop_tile, bk)},       {"tm", offsetof(dop_tile, tm)},
-    {"bq", offsetof(dop_tile, bq)},
+    {"bq", offsetof(dop_tile, bq)},         {"ds", offsetof(dop_tile, ds)},       {"tn", offsetof(dop_tile, tn)},
+    {"stage", offsetof(dop_tile, stage)},
 };
 
 static const char *
@@ -39,7 +40,7 @@ read_entry(yaml_document_t *doc, const yaml_node_t *map, const char *path, dop_t
         }
         unsigned long x = strtoul(v, &end, 10);
         for (int i = 0; i < DOP_TILE_FIELDS; i++)
-            if (strcmp(fields[i].name, k) == 0 && end != v && *end == 0 && x > 0 && x <= 4096) {
+            if (strcmp(fields[i].name, k) == 0 && end != v && *end == 0 && x <= 4096) {
                 e->value[i] = (uint32_t)x;
                 known = true;
             }

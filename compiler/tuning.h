@@ -9,7 +9,7 @@
 
 #include "kernels/kernel.h"
 
-enum { DOP_MAX_TUNING = 64, DOP_TILE_FIELDS = 10 };
+enum { DOP_MAX_TUNING = 64, DOP_TILE_FIELDS = 13 };
 
 typedef struct dop_tuning_entry {
     char op[32], phase[16];

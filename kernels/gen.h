@@ -10,6 +10,7 @@ typedef struct dop_gen {
     dop_emit e;
     dop_buf main;  /* the filled template */
     uint32_t grid[3];
+    bool merges;     /* attention merges its splits: needs counters and the memory model */
     uint32_t shared; /* bytes declared by generated code, for the budget check before the driver sees it */
 } dop_gen;
 
@@ -36,10 +37,10 @@ typedef struct dop_rowprog {
     uint32_t lanes;       /* of the team; 0: the workgroup */
     const char *lane;     /* number in the team */
     const char *store_if; /* condition on storing region outputs, NULL: always */
-    /* Results kept for the code after it: a vector staged in a shared array declared by the caller as
-     * `vec4 stage_name[]`, its first value at stage_base, and statistics, which become variables bound in the emitter. */
+    /* Results kept for the code after it: a vector handed to the caller's macros stage_PUT(i, vec4), i counted in fours, or
+     * stage_PUT1(i, float), its first value at stage_base; and statistics, which become variables bound in the emitter. */
     dop_node_id staged;   /* 0: none.  Any node readable from the program's nodes (an expression) */
-    const char *stage_name, *stage_base;
+    const char *stage, *stage_base;
     uint32_t serial;      /* distinguishes the names of several programs in one kernel */
 } dop_rowprog;
 

@@ -124,20 +124,40 @@ dop_gen_find_parts(dop_gen *gen, dop_parts *out)
     return st;
 }
 
+/* How the activation lies in shared memory: a vec4 at (step, quarter), so that neighbouring invocations, which take
+ * neighbouring steps, read neighbouring words; a software device, which has no banks, keeps its order.  Long rows are
+ * kept as halves. */
+static void
+declare_stage(dop_gen *gen, uint32_t k_pad, uint32_t unit, bool half, dop_buf *decls)
+{
+    uint32_t quarters = unit / 4, steps = k_pad / unit;
+    gen->shared += k_pad * (half ? 2 : 4);
+    dop_buf_printf(decls, "shared %s dop_x[%u];\n", half ? "uvec2" : "vec4", k_pad / 4);
+    if (gen->e.target->cpu)
+        dop_buf_printf(decls, "#define DOP_X_AT(i) (i)\n#define DOP_X_GET(v, q) dop_x[(v) * %uu + (q)]\n", quarters);
+    else
+        dop_buf_printf(decls, "#define DOP_X_AT(i) ((i) %% %uu * %uu + (i) / %uu)\n#define DOP_X_GET(v, q) %s(dop_x[(q) * %uu + (v)])\n",
+                       quarters, steps, quarters, half ? "dop_f16x4" : "", steps);
+    if (half)
+        dop_buf_puts(decls, "#define DOP_X_PUT(i, x) dop_x[DOP_X_AT(i)] = uvec2(packHalf2x16((x).xy), packHalf2x16((x).zw))\n");
+    else
+        dop_buf_puts(decls, "#define DOP_X_PUT(i, x) dop_x[DOP_X_AT(i)] = x\n"
+                            "#define DOP_X_PUT1(i, x) dop_x[DOP_X_AT((i) >> 2)][(i) & 3u] = x\n");
+}
+
 /* Row program into dop_x; statistics become the globals dop_stat<i>. */
 static void
-stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, dop_buf *decls, dop_buf *body)
+stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, uint32_t unit, bool half, dop_buf *decls, dop_buf *body)
 {
     dop_emit *e = &gen->e;
-    dop_buf_printf(decls, "shared vec4 dop_x[%u];\n", k_pad / 4);
-    gen->shared += k_pad * 4;
+    declare_stage(gen, k_pad, unit, half, decls);
     if (k_pad > p->k)
-        dop_buf_printf(body, "    for (uint i = %uu + gl_LocalInvocationIndex; i < %uu; i += WG)\n"
-                             "        dop_x[i >> 2][i & 3u] = 0.0;\n",
+        dop_buf_printf(body,
+                       "    for (uint i = %uu + gl_LocalInvocationIndex; i < %uu; i += WG)\n"
+                       "        DOP_X_PUT1(i, 0.0);\n",
                        p->k, k_pad);
     dop_rowprog prog = {.nodes = p->prog, .n_nodes = p->n_prog, .len = p->k, .t = "0u", .unit = "0u",
-                        .store_if = "gl_WorkGroupID.x == 0u", .staged = p->act, .stage_name = "dop_x",
-                        .stage_base = "0u"};
+                        .store_if = "gl_WorkGroupID.x == 0u", .staged = p->act, .stage = "DOP_X", .stage_base = "0u"};
     uint32_t n_binds = e->n_binds;
     dop_gen_rowprog(gen, &prog, body);
     dop_buf_puts(body, "    barrier();\n");
@@ -153,8 +173,8 @@ load_activation(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf 
     dop_emit *e = &gen->e;
     const char *in = "                ";
     if (p->staged) {
-        dop_buf_printf(load, "%s[[unroll]] for (uint q = 0u; q < %uu; q++)\n%s    x[q] = dop_x[v * %uu + q];\n", in, part->unit / 4,
-                       in, part->unit / 4);
+        dop_buf_printf(load, "%s[[unroll]] for (uint q = 0u; q < %uu; q++)\n%s    x[q] = DOP_X_GET(v, q);\n", in,
+                       part->unit / 4, in);
         return;
     }
     bool wide = dop_emit_wide(e, p->act);
@@ -396,8 +416,17 @@ dop_gen_gemv(dop_gen *gen)
         unit = p.part[i].unit > unit ? p.part[i].unit : unit;
     for (uint32_t i = 0; i < p.n_stats; i++)
         dop_buf_printf(&decls, "float dop_stat%u;\n", i);
+    for (uint32_t i = 0; i < p.n; i++)
+        p.part[i].unit = unit; /* one activation in shared memory serves all parts */
+    uint32_t k_pad = (p.k + unit - 1) / unit * unit, room = e->target->shared_bytes / 4 * 3;
+    bool half = false;
+    /* On GPUs the row is staged whenever it fits: rows share it, and lanes read it without conflicts. */
+    if (!p.staged && tile->stage && k_pad * 4 <= room)
+        p.staged = true;
+    else if (!p.staged && tile->stage && k_pad * 2 <= room && k_pad == p.k && dop_emit_wide(e, p.act))
+        p.staged = half = true;
     if (p.staged)
-        stage_activation(gen, &p, (p.k + unit - 1) / unit * unit, &decls, &prologue);
+        stage_activation(gen, &p, k_pad, unit, half, &decls, &prologue);
     for (uint32_t i = 0; st == DOP_OK && i < p.n; i++) {
         const dop_part *part = &p.part[i];
         uint32_t n_wg = part->argmax ? (uint32_t)dop_node_i(e->g, part->argmax, DOP_A_parts)

@@ -187,9 +187,9 @@ emit_pass(pass *s, const uint32_t *level, uint32_t top)
     if (p->staged && s->level == top) {
         const char *v = dop_emit_value(e, p->staged, s->ix, s->width);
         if (s->width == 4)
-            dop_emit_line(e, "%s[(%s + i) >> 2] = %s;", p->stage_name, p->stage_base, v);
+            dop_emit_line(e, "%s_PUT((%s + i) >> 2, %s);", p->stage, p->stage_base, v);
         else
-            dop_emit_line(e, "%s[(%s + i) >> 2][(%s + i) & 3u] = %s;", p->stage_name, p->stage_base, p->stage_base, v);
+            dop_emit_line(e, "%s_PUT1(%s + i, %s);", p->stage, p->stage_base, v);
     }
 }
 

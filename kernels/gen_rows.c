@@ -26,7 +26,11 @@ emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
     const dop_parts *p = &s->p;
     bool many = s->tb > 1;
     if (s->staged)
-        dop_buf_printf(decls, "shared vec4 dop_x[TB * %uu];\n", s->k_pad / 4);
+        dop_buf_printf(decls,
+                       "shared vec4 dop_x[TB * %uu];\n"
+                       "#define DOP_X_PUT(i, x) dop_x[i] = x\n"
+                       "#define DOP_X_PUT1(i, x) dop_x[(i) >> 2][(i) & 3u] = x\n",
+                       s->k_pad / 4);
     if (p->n_stats)
         dop_buf_printf(decls, "shared float dop_st[TB * %uu];\n", p->n_stats);
     s->gen->shared += (s->staged ? s->tb * s->k_pad * 4 : 0) + s->tb * p->n_stats * 4;
@@ -40,7 +44,7 @@ emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
                        p->k, s->k_pad, s->k_pad);
     dop_rowprog prog = {.nodes = p->prog, .n_nodes = p->n_prog, .len = p->k, .t = many ? "t" : "0u", .unit = "0u",
                         .lanes = s->gen->choice->tile.wg, .lane = "LANE", .store_if = "gl_WorkGroupID.x == 0u",
-                        .staged = s->staged ? p->act : 0, .stage_name = "dop_x",
+                        .staged = s->staged ? p->act : 0, .stage = "DOP_X",
                         .stage_base = dop_emit_str(e, "j * %uu", s->k_pad)};
     uint32_t n_binds = e->n_binds;
     dop_gen_rowprog(s->gen, &prog, body);

@@ -52,7 +52,7 @@ put_header(dop_gen *gen, bool sync, dop_buf *b)
     if (gen->choice->variant == DOP_VARIANT_matmul_coop)
         dop_buf_puts(b, "#extension GL_NV_cooperative_matrix : require\n"
                         "#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n");
-    if (sync || gen->choice->variant == DOP_VARIANT_matmul_coop)
+    if (gen->choice->variant == DOP_VARIANT_matmul_coop)
         dop_buf_puts(b, "#extension GL_KHR_memory_scope_semantics : require\n#pragma use_vulkan_memory_model\n");
     if (sync)
         dop_buf_puts(b, "#define DOP_SYNC\n");
@@ -101,10 +101,9 @@ put_sync(dop_gen *gen, const dop_sync *sync, dop_buf *b)
     for (uint32_t i = 0; i < sync->n_waits; i++)
         dop_buf_printf(b, "        dop_wait_for(%s, %s, %uu);\n", dop_emit_counter(e, 2 + i), step, sync->workgroups[i]);
     dop_buf_printf(b,
-                   "    }\n    barrier();\n}\n"
-                   "void dop_done()\n{\n    barrier();\n    if (gl_LocalInvocationIndex == 0u) {\n%s"
-                   "        atomicAdd(Counter(%s).n, 1u, gl_ScopeDevice, gl_StorageSemanticsBuffer, "
-                   "gl_SemanticsRelease);\n    }\n}\n#define main dop_main\n",
+                   "        memoryBarrierBuffer();\n    }\n    barrier();\n    memoryBarrierBuffer();\n}\n"
+                   "void dop_done()\n{\n    memoryBarrierBuffer();\n    barrier();\n    if (gl_LocalInvocationIndex == 0u) {\n%s"
+                   "        atomicAdd(Counter(%s).n[0], 1u);\n    }\n}\n#define main dop_main\n",
                    sync->last ? dop_emit_str(e, "        %s.epoch += 1u;\n", step) : "", dop_emit_counter(e, 1));
 }
 
@@ -140,7 +139,7 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
     const char *common = dop_templates_get(t, "common.glsl");
     dop_buf sync_text = {0};
     put_sync(&gen, sync, &sync_text);
-    put_header(&gen, sync != NULL, &text);
+    put_header(&gen, sync != NULL || gen.merges, &text);
     dop_buf_puts(&text, common ? common : "");
     st = put_types(&gen, &text);
     if (st != DOP_OK)

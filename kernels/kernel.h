@@ -26,7 +26,8 @@ typedef struct dop_tile {
     uint32_t loops;        /* gemv: row sets a workgroup walks over, 0: one */
     uint32_t unroll;       /* gemv: steps whose weights are in flight at once */
     uint32_t bm, bn, bk, tm, tn; /* matmul: tokens, rows, depth; per invocation */
-    uint32_t bq;           /* attention: tokens */
+    uint32_t bq, ds;       /* attention: tokens; invocations that share a position's K row, 0: 1 */
+    uint32_t stage;        /* gemv: stage the activation in shared memory where it fits */
     bool subgroup;         /* reduce with subgroup operations */
 } dop_tile;
 

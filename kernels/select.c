@@ -111,9 +111,16 @@ tile_gemv(const dop_graph *g, const dop_region *r, const dop_target *t, dop_vari
     tile->lanes = v == DOP_VARIANT_gemv_subgroup ? sg : 32;
     while (tile->lanes > 4 && tile->lanes > units)
         tile->lanes /= 2;
-    tile->rows = rows >= 16384 ? 2 : 1;
+    tile->stage = 1;
+    /* Rows that share a load of the activation: the smaller a weight, the more of its time goes into that. */
+    bool small = dop_type_of(dop_node_at(g, mm->src[1])->type)->kind == DOP_KIND_QUANT;
+    uint32_t teams = tile->wg / tile->lanes;
+    tile->rows = small ? 4 : 2;
+    while (tile->rows > 1 && rows / (tile->rows * teams) < t->cores)
+        tile->rows /= 2;
     /* Four loads in flight per lane hide their latency; eight cost registers. */
-    tile->unroll = 4 / tile->rows;
+    tile->unroll = tile->rows >= 2 ? 2 / (tile->rows / 2) : 2;
+    tile->unroll = tile->unroll ? tile->unroll : 1;
     while (tile->unroll > 1 && tile->lanes * (tile->unroll / 2) >= units)
         tile->unroll /= 2;
 }
@@ -187,6 +194,13 @@ tile_attention(const dop_graph *g, const dop_region *r, const dop_target *t, dop
     tile->wg = 128;
     while (tile->wg < dim / 4 && tile->wg < t->max_workgroup)
         tile->wg *= 2;
+    /* One token: 64 positions at once, which is the shortest split, by as many invocations as fit. */
+    if (g->max_t == 1 && tile->subgroup && !t->cpu) {
+        tile->wg = dim <= 64 ? 128 : 256;
+        while (tile->wg > t->max_workgroup)
+            tile->wg /= 2;
+        tile->ds = tile->wg / 64;
+    }
     tile->bq = group >= 16 ? 1 : 16 / group;
     if (tile->bq > g->max_t)
         tile->bq = g->max_t;

@@ -188,6 +188,20 @@ join_elementwise(const dop_graph *g, const bool *made, dop_region_id p, const do
     return DOP_REASON_none;
 }
 
+/* The merge of cache splits: by the last workgroup of a KV head to finish, where workgroups may tell each other so. */
+static dop_reason
+join_splits(const dop_pass_ctx *cx, const dop_graph *g, dop_region_id p, const dop_region *c)
+{
+    dop_node_id split = dop_region_root(g, &g->regions[p]);
+    if (c->n_nodes != 1 || dop_node_at(g, c->nodes[0])->op != DOP_OP_attn_combine)
+        return DOP_REASON_template_limit;
+    uint32_t kv_heads = dop_node_at(g, dop_node_at(g, split)->src[1])->shape.dim[1].mul;
+    if (dop_node_base(g, dop_node_at(g, c->nodes[0])->src[0], NULL) != split || !cx->target->counters ||
+        kv_heads > DOP_MAX_MERGES)
+        return DOP_REASON_cross_workgroup;
+    return DOP_REASON_none;
+}
+
 dop_status
 dop_fuse_may_epilogue(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer,
                       dop_reason *out_reason, dop_template *out_tpl)
@@ -223,6 +237,8 @@ dop_fuse_may_epilogue(dop_pass_ctx *cx, const dop_flow *f, dop_region_id produce
     case DOP_TPL_attention:
         if (c->tpl == DOP_TPL_elementwise && dop_node_at(g, dop_region_root(g, p))->op == DOP_OP_attention)
             *out_reason = join_elementwise(g, made, producer, c);
+        else if (c->tpl == DOP_TPL_elementwise)
+            *out_reason = join_splits(cx, g, producer, c);
         break;
     default:
         break;

@@ -19,6 +19,8 @@
 #define DOP_T(j) (min(r0 + (j), n_rows - 1u) / G)
 #define DOP_H(j) (kvh * G + min(r0 + (j), n_rows - 1u) % G)
 shared vec4 dop_q[R * D / 4u];
+#define DOP_Q_PUT(i, x) dop_q[i] = x
+#define DOP_Q_PUT1(i, x) dop_q[(i) >> 2][(i) & 3u] = x
 shared vec4 dop_part[WG * WG];
 shared vec4 dop_s[TILE];
 ${DECLS}

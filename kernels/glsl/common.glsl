@@ -2,16 +2,17 @@
 // reductions.  The generator puts #version, extensions and the constants WG (invocations) and SG (subgroup size, 1 when
 // subgroup operations are not used) before this file, and the push-constant block after it.
 
-// Values that other workgroups wrote while this one ran (completion counters) take part in its acquire.
+// What other workgroups wrote while this one ran (completion counters, merged splits) is read and written coherently;
+// weights go through U32x4, which need not be.
 #ifdef DOP_SYNC
-#define SHARED nonprivate
-layout(buffer_reference, std430, buffer_reference_align = 4) buffer Counter { uint n; };
+#define SHARED coherent
+layout(buffer_reference, std430, buffer_reference_align = 4) coherent volatile buffer Counter { uint n[]; };
 #else
 #define SHARED
 #endif
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer U32 { SHARED uint v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer U32x2 { SHARED uvec2 v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 16) buffer U32x4 { SHARED uvec4 v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer U32x4 { uvec4 v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer F32 { SHARED float v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer F32x2 { SHARED vec2 v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer F32x4 { SHARED vec4 v[]; };
@@ -41,7 +42,7 @@ void dop_wait_for(U32 counter, Step step, uint workgroups)
 {
     uint want = workgroups * (step.epoch + 1u);
     for (uint i = 0u; i < 1000000u; i++)
-        if (int(atomicLoad(Counter(counter).n, gl_ScopeDevice, gl_StorageSemanticsBuffer, gl_SemanticsAcquire) - want) >= 0)
+        if (int(Counter(counter).n[0] - want) >= 0)
             return;
     step.flags |= 1u;
 }
