@@ -6,9 +6,10 @@ install_packages() {
     local list missing=() sudo=() group package
     list=$(dirname "${BASH_SOURCE[0]}")/packages.txt
     for group in "$@"; do
-        while read -r package; do
+        # No process substitution: a bare chroot has no /dev/fd.
+        for package in $(awk -v group="$group" '$1 == group { print $2 }' "$list"); do
             dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
-        done < <(awk -v group="$group" '$1 == group { print $2 }' "$list")
+        done
     done
     [ "${#missing[@]}" -eq 0 ] && return 0
 

@@ -1,4 +1,4 @@
-# The demo model: greedy ids and text of its prompts, and the perplexity of text it was not trained on.
+# The demo model: greedy ids and text of its prompts, its tokenizer, and the perplexity of text it was not trained on.
 . "$(dirname "$0")/../lib.sh"
 model=$SRC/examples/shakespeare-gemma3
 expected=$model/expected.json
@@ -25,6 +25,28 @@ perplexity() { # PLAN
             "$("$TOOLS/expect" print "$expected" heldout_perplexity)" 0.005
 }
 
+# Every text of tokenizer_vectors.json becomes the ids beside it, through the plan and without one.
+vectors() { # PLAN
+    local vectors=$model/tokenizer_vectors.json n
+    n=$("$TOOLS/expect" vectors "$vectors" texts.jsonl ids.jsonl) && [ "$n" -eq 7 ] &&
+        "$EXEC" "$1" --quiet --tokenize texts.jsonl >got-ids.jsonl && cmp got-ids.jsonl ids.jsonl &&
+        "$EXEC" --quiet --tokenizer "$model/tokenizer.json" --tokenize texts.jsonl >got-ids.jsonl && cmp got-ids.jsonl ids.jsonl
+}
+
+# What must not happen per token is counted, not assumed.
+nothing_per_token() { # PLAN
+    "$EXEC" "$1" --quiet -p ROMEO: -n 20 --ignore-eos --json >run.json &&
+        [ "$("$TOOLS/expect" print run.json afterLoad.deviceAllocations)" = 0 ] &&
+        [ "$("$TOOLS/expect" print run.json afterLoad.commandBufferRecordings)" = 0 ] &&
+        [ "$("$TOOLS/expect" print run.json afterLoad.descriptorUpdates)" = 0 ] &&
+        [ "$("$TOOLS/expect" print run.json afterLoad.submissions)" -le 21 ]
+}
+
+# At most 6 dispatches for a layer of Gemma-3 when decoding; --info says so.
+dispatches() { # PLAN
+    "$EXEC" "$1" --info | tee info | grep -qE '^schedules +decode, 1 token: [0-9]+ dispatches, .* [1-6] in each of'
+}
+
 check "f32: compiles" "$DOPPLERC" "$model" -o f32.plan --quiet --kv f32
 check "default: compiles" "$DOPPLERC" "$model" -o default.plan --quiet
 for prompt in greedy.0 greedy.1 greedy.2 greedy.3 long_prompt; do
@@ -34,5 +56,8 @@ for prompt in greedy.0 greedy.1 greedy.2 greedy.3 long_prompt; do
     check "default: generates $prompt" ids default.ids default.plan $prompt &&
         check "default: ids of $prompt" "$TOOLS/expect" ids "$expected" $prompt default.ids 0.05
 done
+check "default: tokenizer vectors" vectors default.plan
+check "default: no allocation, recording or descriptor update per token, one submit" nothing_per_token default.plan
+check "default: at most 6 dispatches per layer" dispatches default.plan
 check "default: perplexity of held-out text" perplexity default.plan
 finish

@@ -4,6 +4,9 @@
  *   expect forced FILE CASE               the same with all greedy ids but the last behind them (teacher forcing)
  *   expect count  FILE CASE               prints the number of greedy ids
  *   expect print  FILE PATH               prints one string or number
+ *   expect vectors FILE TEXTS IDS         {"vectors": [{"text", "ids"}]} to the input and the expected output of
+ *                                         doppler-exec --tokenize (nothing added, special
+ *                                         tokens read as such); prints how many
  *   expect logits FILE CASE REF GOT BOUND every logit of GOT within BOUND x logits_std of REF (both f32 [prompt, vocab])
  *   expect argmax FILE CASE GOT MARGIN    GOT are the logits of `forced`: at every step whose greedy_margin is at least
  *                                         MARGIN the largest logit is the greedy id
@@ -175,11 +178,30 @@ compare_ids(const expected *e, const char *path, double margin)
     return 0;
 }
 
+static int
+write_vectors(const json_t *list, const char *texts, const char *ids)
+{
+    FILE *t = fopen(texts, "w"), *i = fopen(ids, "w");
+    bool ok = t && i;
+    for (size_t k = 0; ok && k < json_array_size(list); k++) {
+        const json_t *v = json_array_get(list, k);
+        json_t *line =
+            json_pack("{s:O, s:b, s:b}", "text", json_object_get(v, "text"), "add_special", 0, "parse_special", 1);
+        ok = line && json_dumpf(line, t, JSON_COMPACT) == 0 && fputc('\n', t) != EOF &&
+             json_dumpf(json_object_get(v, "ids"), i, JSON_COMPACT) == 0 && fputc('\n', i) != EOF;
+        json_decref(line);
+    }
+    ok = t && fclose(t) == 0 && ok;
+    ok = i && fclose(i) == 0 && ok;
+    printf("%zu\n", json_array_size(list));
+    return ok ? 0 : UNUSABLE;
+}
+
 int
 main(int argc, char **argv)
 {
     if (argc < 4) {
-        fprintf(stderr, "usage: expect tokens|forced|count|print|logits|argmax|ids FILE CASE ...\n");
+        fprintf(stderr, "usage: expect tokens|forced|count|print|vectors|logits|argmax|ids FILE CASE ...\n");
         return UNUSABLE;
     }
     const char *what = argv[1], *file = argv[2];
@@ -190,6 +212,11 @@ main(int argc, char **argv)
     int status = UNUSABLE;
     if (strcmp(what, "print") == 0) {
         status = print_value(walk(doc, argv[3]));
+        json_decref(doc);
+        return status;
+    }
+    if (strcmp(what, "vectors") == 0 && argc == 5) {
+        status = write_vectors(walk(doc, "vectors"), argv[3], argv[4]);
         json_decref(doc);
         return status;
     }
