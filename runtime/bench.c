@@ -264,6 +264,9 @@ dop_bench_run(const char *const *paths, size_t n_paths, const dop_bench_options 
         st = open_plan(b, options, i == 0, &b->plans[i], diag);
     if (st == DOP_OK)
         st = run_tests(b, options->progress, diag);
+    /* Once more: a stall changes the ordering. */
+    for (size_t i = 0; i < n_paths && st == DOP_OK; i++)
+        dop_session_describe(b->plans[i].session, &b->plans[i].info);
 error:
     if (st != DOP_OK)
         dop_bench_finish(b);

@@ -96,7 +96,7 @@ choose_points(const checker *k, const dop_graph *g, const dop_region *r, point *
 static dop_status
 check_dispatch(checker *k, uint32_t schedule, const dop_plan_dispatch *d, dop_diag *diag)
 {
-    point points[MAX_CASES];
+    point points[MAX_CASES] = {{0, 0}};
     dop_graph *g = &k->graphs[schedule];
     const dop_plan_schedule *s = &k->plan->schedules[schedule];
     bool last = d == &k->plan->dispatches[s->first_dispatch + s->n_dispatches - 1];
@@ -144,7 +144,9 @@ check_all(checker *k, dop_diag *diag)
     for (uint32_t kernel = 0; kernel < p->n_kernels && st == DOP_OK; kernel++) {
         for (uint32_t i = 0; i < p->n_schedules; i++) {
             const dop_plan_schedule *s = &p->schedules[i];
-            for (uint32_t j = 0; j < s->n_dispatches && s->profile == k->session->info.profile && st == DOP_OK; j++) {
+            bool used = s->profile == k->session->info.profile &&
+                        (s->ordering == DOP_ORDER_BARRIERS || i == k->session->decode[DOP_ORDER_COUNTERS]);
+            for (uint32_t j = 0; j < s->n_dispatches && used && st == DOP_OK; j++) {
                 const dop_plan_dispatch *d = &p->dispatches[s->first_dispatch + j];
                 if (d->kernel != kernel || seen_before(k, d))
                     continue;

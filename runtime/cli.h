@@ -24,7 +24,7 @@ typedef struct dop_cli {
     const char *logits, *ppl;
     uint32_t ppl_ctx;
     /* device */
-    const char *device;
+    const char *device, *ordering;
     uint32_t gpu_loop, chunk, threads;
     bool list_devices;
     /* --bench, whose -p and -n are lists */
@@ -63,7 +63,7 @@ dop_mode_fn dop_mode_trace;
 /* cli_common.c */
 /* The one plan of the command line. */
 dop_status dop_cli_plan(const dop_cli *cli, dop_diag *diag, const char **out_path);
-void dop_cli_open_options(const dop_cli *cli, dop_open_options *out_options);
+dop_status dop_cli_open_options(const dop_cli *cli, dop_diag *diag, dop_open_options *out_options);
 dop_status dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_session **out_session);
 /* The plan's tokenizer; *out_tok is NULL when it has none, and then `needed_for` (an option) is an error unless NULL. */
 dop_status dop_cli_tokenizer(const dop_plan *plan, const char *needed_for, dop_diag *diag, dop_tokenizer **out_tok);

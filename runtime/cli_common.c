@@ -25,8 +25,21 @@ dop_cli_plan(const dop_cli *cli, dop_diag *diag, const char **out_path)
     return DOP_OK;
 }
 
-void
-dop_cli_open_options(const dop_cli *cli, dop_open_options *out_options)
+static dop_status
+parse_ordering(const char *text, dop_ordering *out, dop_diag *diag)
+{
+    static const char *const names[] = {
+        [DOP_ORDERING_AUTO] = "auto", [DOP_ORDERING_BARRIERS] = "barriers", [DOP_ORDERING_COUNTERS] = "counters"};
+    for (int i = DOP_ORDERING_AUTO; i <= DOP_ORDERING_COUNTERS; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *out = (dop_ordering)i;
+            return DOP_OK;
+        }
+    return DOP_FAIL(diag, DOP_E_USAGE, "--ordering takes auto, barriers or counters, not \"%s\"", text);
+}
+
+dop_status
+dop_cli_open_options(const dop_cli *cli, dop_diag *diag, dop_open_options *out_options)
 {
     *out_options = (dop_open_options){
         .device = cli->device,
@@ -37,6 +50,7 @@ dop_cli_open_options(const dop_cli *cli, dop_open_options *out_options)
     };
     if (cli->verbose)
         out_options->log.line = print_log_line;
+    return cli->ordering ? parse_ordering(cli->ordering, &out_options->ordering, diag) : DOP_OK;
 }
 
 dop_status
@@ -45,9 +59,8 @@ dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_session **out_session)
     const char *path = NULL;
     dop_open_options o;
     dop_status st = dop_cli_plan(cli, diag, &path);
-    if (st != DOP_OK)
+    if (st != DOP_OK || (st = dop_cli_open_options(cli, diag, &o)) != DOP_OK)
         return st;
-    dop_cli_open_options(cli, &o);
     return dop_session_open(path, &o, diag, out_session);
 }
 

@@ -89,7 +89,9 @@ count_schedule(const dop_plan *plan, const dop_plan_schedule *s, schedule_facts 
 }
 
 static const char *const schedule_names[] = {"?", "decode", "prefill", "score"};
-static const char *const slot_names[] = {"?", "weights", "cache", "activations", "step record", "results"};
+enum { N_SLOT_KINDS = DOP_SLOT_SYNC + 1 };
+static const char *const slot_names[] = {"?", "weights", "cache", "activations", "step record", "results",
+                                         "counters"};
 
 static void
 info_schedules(const dop_plan *plan, dop_buf *out)
@@ -101,9 +103,12 @@ info_schedules(const dop_plan *plan, dop_buf *out)
             out->failed = true;
             return;
         }
-        dop_buf_printf(out, "%-11s %s, %u token%s: %u dispatches, %u barriers", i ? "" : "schedules",
-                       schedule_names[s->kind], s->max_tokens, s->max_tokens == 1 ? "" : "s at most", s->n_dispatches,
-                       f.barriers);
+        dop_buf_printf(out, "%-11s %s, %u token%s: %u dispatches, ", i ? "" : "schedules", schedule_names[s->kind],
+                       s->max_tokens, s->max_tokens == 1 ? "" : "s at most", s->n_dispatches);
+        if (s->ordering == DOP_ORDER_COUNTERS)
+            dop_buf_puts(out, "ordered by counters");
+        else
+            dop_buf_printf(out, "%u barriers", f.barriers);
         if (f.layers > 0 && f.layer_min == f.layer_max)
             dop_buf_printf(out, "; %u in each of %u layers, %u outside", f.layer_max, f.layers, f.outside);
         else if (f.layers > 0)
@@ -118,9 +123,9 @@ info_schedules(const dop_plan *plan, dop_buf *out)
 }
 
 static void
-slot_bytes(const dop_plan *plan, uint64_t out[6])
+slot_bytes(const dop_plan *plan, uint64_t out[N_SLOT_KINDS])
 {
-    memset(out, 0, 6 * sizeof *out);
+    memset(out, 0, N_SLOT_KINDS * sizeof *out);
     for (uint32_t i = 0; i < plan->n_slots; i++)
         out[plan->slots[i].kind] += plan->slots[i].size;
 }
@@ -129,7 +134,7 @@ static void
 info_text(const dop_plan *plan, dop_buf *out)
 {
     const dop_plan_model *m = plan->model;
-    uint64_t bytes[6];
+    uint64_t bytes[N_SLOT_KINDS];
     const char *path = dop_plan_string(plan, m->kernel_path);
     dop_buf_printf(out, "%-11s %s: %s, %u layers, vocabulary %u, trained for %u positions\n", "model",
                    dop_plan_string(plan, m->name), dop_plan_string(plan, m->family), m->n_layers, m->vocab,
@@ -153,7 +158,7 @@ info_text(const dop_plan *plan, dop_buf *out)
     slot_bytes(plan, bytes);
     dop_buf_printf(out, "%-11s %u in all\n", "kernels", plan->n_kernels);
     dop_buf_printf(out, "%-11s", "memory");
-    for (uint32_t kind = DOP_SLOT_WEIGHTS; kind <= DOP_SLOT_RESULT; kind++)
+    for (uint32_t kind = DOP_SLOT_WEIGHTS; kind < N_SLOT_KINDS; kind++)
         dop_buf_printf(out, "%s %s %.2f MiB", kind > 1 ? "," : "", slot_names[kind], (double)bytes[kind] / (1 << 20));
     dop_buf_printf(out, "\n%-11s %s; chat template: %s\n", "tokenizer", plan->tokenizer_size ? "yes" : "none, ids only",
                    plan->template_size ? "yes" : "none");
@@ -164,19 +169,20 @@ info_json(const dop_plan *plan)
 {
     const dop_plan_model *m = plan->model;
     char digest[17];
-    uint64_t bytes[6];
+    uint64_t bytes[N_SLOT_KINDS];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)plan->digest);
     slot_bytes(plan, bytes);
     json_t *memory = json_object(), *schedules = json_array(), *root;
-    for (uint32_t kind = DOP_SLOT_WEIGHTS; kind <= DOP_SLOT_RESULT; kind++)
+    for (uint32_t kind = DOP_SLOT_WEIGHTS; kind < N_SLOT_KINDS; kind++)
         json_object_set_new(memory, slot_names[kind], json_integer((json_int_t)bytes[kind]));
     for (uint32_t i = 0; i < plan->n_schedules; i++) {
         const dop_plan_schedule *s = &plan->schedules[i];
         schedule_facts f = {0};
         count_schedule(plan, s, &f);
         json_array_append_new(schedules,
-                              json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "kind",
-                                        schedule_names[s->kind], "profile",
+                              json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "kind",
+                                        schedule_names[s->kind], "ordering",
+                                        dop_plan_ordering_name(s->ordering), "profile",
                                         dop_plan_string(plan, plan->profiles[s->profile].name), "maxTokens",
                                         (json_int_t)s->max_tokens, "dispatches", (json_int_t)s->n_dispatches,
                                         "barriers", (json_int_t)f.barriers, "layers", (json_int_t)f.layers,

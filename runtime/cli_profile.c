@@ -100,6 +100,9 @@ dop_mode_profile(dop_cli *cli, dop_diag *diag)
     bool html = dot && strcmp(dot, ".html") == 0, json = dot && strcmp(dot, ".json") == 0;
     if (!html && !json)
         return DOP_FAIL(diag, DOP_E_USAGE, "--profile writes FILE.html or FILE.json, not \"%s\"", cli->profile);
+    /* Times of single dispatches say most where these follow one another, whatever runs take. */
+    if (!cli->ordering)
+        cli->ordering = "barriers";
     dop_status st = dop_cli_open(cli, diag, &session);
     if (st != DOP_OK || (st = profile(cli, session, &p, diag)) != DOP_OK)
         goto error;

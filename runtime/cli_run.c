@@ -189,6 +189,9 @@ print_json(const run *r, dop_diag *diag)
     json_object_set_new(root, "device",
                         json_pack("{s:s, s:s, s:I}", "name", r->gen.info.device->name, "driver",
                                   r->gen.info.device->driver, "bytes", (json_int_t)r->gen.info.device_bytes));
+    dop_session_info info; /* not the one from opening: a stall changes the ordering */
+    dop_session_describe(r->gen.session, &info);
+    json_object_set_new(root, "ordering", json_string(dop_plan_ordering_name(info.ordering)));
     json_object_set_new(root, "plan",
                         json_pack("{s:s, s:s}", "digest", digest, "model", dop_plan_string(plan, plan->model->name)));
     json_object_set_new(root, "afterLoad",

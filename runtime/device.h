@@ -30,6 +30,7 @@ typedef struct dop_device_info {
     uint32_t max_local[3], max_grid[3];
     uint64_t max_buffer; /* bytes of one buffer */
     VkPhysicalDeviceMemoryProperties memory;
+    bool memory_model;    /* the Vulkan memory model with device scope: what kernels with completion counters need */
     bool has_budget;      /* VK_EXT_memory_budget */
     bool has_calibration; /* VK_EXT_calibrated_timestamps with CLOCK_MONOTONIC */
     bool has_portability; /* VK_KHR_portability_subset must be enabled */

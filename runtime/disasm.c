@@ -2,6 +2,12 @@
 
 static const char *const kind_names[] = {"?", "decode", "prefill", "score"};
 
+const char *
+dop_plan_ordering_name(uint32_t ordering)
+{
+    return ordering == DOP_ORDER_COUNTERS ? "counters" : "barriers";
+}
+
 static void
 disasm_dispatch(const dop_plan *plan, const dop_plan_dispatch *d, uint32_t index, dop_buf *out)
 {
@@ -31,9 +37,14 @@ dop_plan_disasm(const dop_plan *plan, dop_buf *out)
         uint32_t barriers = 0;
         for (uint32_t j = 0; j < s->n_dispatches; j++)
             barriers += plan->dispatches[s->first_dispatch + j].flags & DOP_DISPATCH_BARRIER;
-        dop_buf_printf(out, "schedule %u %s profile %s tokens %u dispatches %u (body %u) barriers %u%s\n", i,
-                       kind_names[s->kind], dop_plan_string(plan, plan->profiles[s->profile].name), s->max_tokens,
-                       s->n_dispatches, s->n_body, barriers, s->greedy ? " greedy" : "");
+        dop_buf_printf(out, "schedule %u %s profile %s tokens %u dispatches %u (body %u) ", i, kind_names[s->kind],
+                       dop_plan_string(plan, plan->profiles[s->profile].name), s->max_tokens, s->n_dispatches,
+                       s->n_body);
+        if (s->ordering == DOP_ORDER_COUNTERS)
+            dop_buf_puts(out, "counters");
+        else
+            dop_buf_printf(out, "barriers %u", barriers);
+        dop_buf_puts(out, s->greedy ? " greedy\n" : "\n");
         for (uint32_t j = 0; j < s->n_dispatches; j++)
             disasm_dispatch(plan, &plan->dispatches[s->first_dispatch + j], j, out);
     }

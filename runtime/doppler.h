@@ -14,6 +14,14 @@
 
 typedef struct dop_session dop_session;
 
+/* Which decode schedule: ordered by barriers, or by completion counters where the plan has such a one (DOP_ORDER_* in
+ * plan_format.h). */
+typedef enum dop_ordering {
+    DOP_ORDERING_AUTO,     /* on a GPU the faster one by a short probe, on software devices barriers */
+    DOP_ORDERING_BARRIERS, /* without a probe */
+    DOP_ORDERING_COUNTERS  /* the same; an error when the plan has none */
+} dop_ordering;
+
 typedef struct dop_open_options {
     const char *device;        /* number or part of a name; NULL: the best one */
     const char *cache_dir;     /* where pipeline caches are kept; NULL: nowhere */
@@ -22,6 +30,7 @@ typedef struct dop_open_options {
     uint32_t steps_ahead;      /* greedy submissions under way before the host waits for the first; 0: by device */
     uint32_t steps_per_submit; /* greedy steps in one submission, 1 .. 256; 0: 1 */
     bool separate_memory;      /* use staging buffers and mirrors even where host and device share memory */
+    dop_ordering ordering;     /* of greedy and sampled steps */
     double timeout_s;          /* longest wait for one submission; 0: by device */
     dop_log log;               /* decisions and sizes, for -v */
 } dop_open_options;
@@ -31,6 +40,9 @@ typedef struct dop_session_info {
     const dop_device_caps *device;
     uint32_t profile;                          /* row of the plan's profiles */
     uint32_t decode;                           /* row of the plan's schedules: one token */
+    uint32_t ordering;                         /* DOP_ORDER_*, of decode; barriers after a stall */
+    bool stalled;                              /* a wait for a counter ran out; steps were run again with barriers */
+    double probe_ms;                           /* what choosing the ordering took, part of load_ms; 0: no probe */
     double load_ms;                            /* all of dop_session_open */
     double pipelines_ms, upload_ms, verify_ms; /* its parts, which overlap */
     uint64_t device_bytes;                     /* of all device allocations */

@@ -10,7 +10,7 @@ enum { SLOT_ALIGN = 256 };
 
 typedef enum pool {
     POOL_WEIGHTS,
-    POOL_WORK, /* state and scratch */
+    POOL_WORK, /* state, scratch and counters */
     POOL_STEP,
     POOL_RESULT,
     POOL_MIRROR,

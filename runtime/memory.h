@@ -40,7 +40,7 @@ typedef struct dop_memory {
     uint32_t n_blocks, cap_blocks;
     dop_place *places; /* one per slot of the plan */
     uint32_t n_places;
-    uint64_t bytes[6]; /* by DOP_SLOT_*, of the slots in use */
+    uint64_t bytes[DOP_SLOT_SYNC + 1]; /* by DOP_SLOT_*, of the slots in use */
     uint64_t total;    /* bytes of all device allocations */
 } dop_memory;
 

@@ -169,7 +169,7 @@ check_slots(dop_plan *plan, dop_diag *diag)
     plan->step_slot = UINT32_MAX;
     for (uint32_t i = 0; i < plan->n_slots; i++) {
         const dop_plan_slot *s = &plan->slots[i];
-        if (s->kind < DOP_SLOT_WEIGHTS || s->kind > DOP_SLOT_RESULT)
+        if (s->kind < DOP_SLOT_WEIGHTS || s->kind > DOP_SLOT_SYNC)
             return DAMAGED("slot %u has kind %u", i, s->kind);
         if (!string_ok(plan, s->name))
             return DAMAGED("the name of slot %u is outside section STRINGS", i);
@@ -241,6 +241,13 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
     const dop_plan_schedule *s = &plan->schedules[i];
     if (s->kind < DOP_SCHED_DECODE || s->kind > DOP_SCHED_SCORE || s->profile >= plan->n_profiles || s->greedy > 1)
         return DAMAGED("schedule %u has kind %u, profile %u, greedy %u", i, s->kind, s->profile, s->greedy);
+    if (s->ordering > DOP_ORDER_COUNTERS)
+        return DAMAGED("schedule %u has ordering %u", i, s->ordering);
+    /* Nothing else advances the epoch, and only the arg-max of a decode schedule does. */
+    if (s->ordering == DOP_ORDER_COUNTERS && (s->kind != DOP_SCHED_DECODE || !s->greedy))
+        return DAMAGED("schedule %u is ordered by counters and no greedy decode", i);
+    if (s->reserved != 0)
+        return DAMAGED("schedule %u has %u in a reserved field", i, s->reserved);
     if (s->max_tokens == 0 || s->max_tokens > DOP_STEP_MAX_TOKENS ||
         (s->kind == DOP_SCHED_DECODE && s->max_tokens != 1))
         return DAMAGED("schedule %u takes %u tokens", i, s->max_tokens);

@@ -92,11 +92,19 @@ dop_replay_record(const dop_replay *replay, uint32_t schedule, dop_form form, Vk
     return r == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, r, "vkEndCommandBuffer");
 }
 
-/* Zeroes state or state and scratch, after making what the copy queue uploaded visible to the compute queue. */
-static dop_status
-record_clear(dop_replay *r, bool all, dop_diag *diag)
+static bool
+is_cleared(dop_clear what, uint32_t slot_kind)
 {
-    VkCommandBuffer commands = r->clear[all];
+    return (slot_kind == DOP_SLOT_STATE && what != DOP_CLEAR_SYNC) ||
+           (slot_kind == DOP_SLOT_SYNC && what != DOP_CLEAR_STATE) ||
+           (slot_kind == DOP_SLOT_SCRATCH && what == DOP_CLEAR_ALL);
+}
+
+/* Zeroes slots, after making what the copy queue uploaded visible to the compute queue. */
+static dop_status
+record_clear(dop_replay *r, dop_clear what, dop_diag *diag)
+{
+    VkCommandBuffer commands = r->clear[what];
     VkCommandBufferBeginInfo begin = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
         .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
@@ -110,7 +118,7 @@ record_clear(dop_replay *r, bool all, dop_diag *diag)
     for (uint32_t i = 0; i < r->plan->n_slots; i++) {
         const dop_plan_slot *s = &r->plan->slots[i];
         const dop_place *p = &r->memory->places[i];
-        if (p->block == UINT32_MAX || (s->kind != DOP_SLOT_STATE && !(all && s->kind == DOP_SLOT_SCRATCH)))
+        if (p->block == UINT32_MAX || !is_cleared(what, s->kind))
             continue;
         vkCmdFillBuffer(commands, r->memory->blocks[p->block].buffer, p->offset, dop_align_u64(s->size, 4), 0);
     }
@@ -140,15 +148,16 @@ check_grids(const dop_replay *r, uint32_t schedule, dop_diag *diag)
 static dop_status
 record_all(dop_replay *r, const bool *used, dop_diag *diag)
 {
-    dop_status st = record_clear(r, false, diag);
-    if (st == DOP_OK)
-        st = record_clear(r, true, diag);
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; i < DOP_N_CLEARS && st == DOP_OK; i++)
+        st = record_clear(r, (dop_clear)i, diag);
     for (uint32_t i = 0; i < r->plan->n_schedules && st == DOP_OK; i++) {
         if (!used[i])
             continue;
         st = check_grids(r, i, diag);
         for (uint32_t f = 0; f < DOP_N_FORMS && st == DOP_OK; f++)
-            st = dop_replay_record(r, i, (dop_form)f, VK_NULL_HANDLE, 0, r->commands[i * DOP_N_FORMS + f], diag);
+            if (f != DOP_FORM_BODY || r->plan->schedules[i].ordering != DOP_ORDER_COUNTERS)
+                st = dop_replay_record(r, i, (dop_form)f, VK_NULL_HANDLE, 0, r->commands[i * DOP_N_FORMS + f], diag);
     }
     return st;
 }
@@ -184,7 +193,7 @@ dop_replay_create(dop_device *device, const dop_plan *plan, const dop_memory *me
         .commandBufferCount = n,
     };
     res = vkAllocateCommandBuffers(device->handle, &allocate, r->commands);
-    allocate.commandBufferCount = 2;
+    allocate.commandBufferCount = DOP_N_CLEARS;
     if (res == VK_SUCCESS)
         res = vkAllocateCommandBuffers(device->handle, &allocate, r->clear);
     if (res != VK_SUCCESS) {
@@ -247,6 +256,8 @@ dop_replay_submit(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t
     VkCommandBuffer commands[DOP_REPLAY_MAX_TIMES];
     if (times == 0 || times > DOP_REPLAY_MAX_TIMES)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "%u steps in one submission", times);
+    if (form == DOP_FORM_BODY && replay->plan->schedules[schedule].ordering == DOP_ORDER_COUNTERS)
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "a part of a schedule that is ordered by counters");
     const dop_replay_observer *o = replay->observer;
     for (uint32_t i = 0; i < times; i++) {
         commands[i] = replay->commands[schedule * DOP_N_FORMS + form];
@@ -263,9 +274,9 @@ dop_replay_submit(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t
 }
 
 dop_status
-dop_replay_clear(dop_replay *replay, bool all, dop_diag *diag, uint64_t *out_ticket)
+dop_replay_clear(dop_replay *replay, dop_clear what, dop_diag *diag, uint64_t *out_ticket)
 {
-    return submit(replay, &replay->clear[all], 1, diag, out_ticket);
+    return submit(replay, &replay->clear[what], 1, diag, out_ticket);
 }
 
 dop_status

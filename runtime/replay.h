@@ -1,5 +1,8 @@
 /* Replay: one recorded command buffer per schedule and form, submitted as often as needed.
  *
+ * Barriers stand where the plan has them, which is nowhere in a schedule ordered by counters, and at the end of every
+ * command buffer: steps are always in order, only what is inside one may be left to counters.
+ *
  * Everything is recorded when the plan is loaded.  A submission names a schedule and a form; each one signals the next
  * value of one timeline semaphore.  Submissions run in order, and each sees what the one before wrote. */
 #ifndef DOPPLER_RUNTIME_REPLAY_H
@@ -9,11 +12,20 @@
 #include "runtime/pipelines.h"
 
 typedef enum dop_form {
-    DOP_FORM_BODY, /* without the head: no logits, the step record stays as it is (when the schedule has a split) */
+    DOP_FORM_BODY, /* without the head: no logits, the step record stays as it is (when the schedule has a split).  Not
+                      for schedules ordered by counters, whose last dispatch belongs to every run */
     DOP_FORM_FULL, /* with the head; greedy schedules advance the step record */
     DOP_FORM_READ, /* the same, and the host can read the logits afterwards */
     DOP_N_FORMS
 } dop_form;
+
+/* What to fill with zeros. */
+typedef enum dop_clear {
+    DOP_CLEAR_STATE, /* caches, for a new sequence */
+    DOP_CLEAR_SYNC,  /* completion counters; dop_step.epoch must be 0 for the next step then */
+    DOP_CLEAR_ALL,   /* both and the scratch slots: once, after loading */
+    DOP_N_CLEARS
+} dop_clear;
 
 /* Watches a replay, for the profiler. */
 typedef struct dop_replay_observer {
@@ -33,7 +45,7 @@ typedef struct dop_replay {
     const dop_pipelines *pipelines;
     VkCommandPool pool;
     VkCommandBuffer *commands; /* [schedule][form]; VK_NULL_HANDLE for schedules of other profiles */
-    VkCommandBuffer clear[2];  /* zeroes the state; zeroes state and scratch */
+    VkCommandBuffer clear[DOP_N_CLEARS];
     VkSemaphore timeline;
     uint64_t submitted;                  /* last value that was asked for */
     const dop_replay_observer *observer; /* not owned; NULL: nobody watches */
@@ -49,8 +61,7 @@ void dop_replay_destroy(dop_replay *replay);
 enum { DOP_REPLAY_MAX_TIMES = 256 };
 dop_status dop_replay_submit(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
                              uint64_t *out_ticket);
-/* Zeroes the state slots, and with `all` (once, after loading) the scratch slots too. */
-dop_status dop_replay_clear(dop_replay *replay, bool all, dop_diag *diag, uint64_t *out_ticket);
+dop_status dop_replay_clear(dop_replay *replay, dop_clear what, dop_diag *diag, uint64_t *out_ticket);
 dop_status dop_replay_wait(dop_replay *replay, uint64_t ticket, dop_diag *diag);
 
 /* True when everything submitted is done by now; asks without waiting. */

@@ -12,17 +12,26 @@ schedule_cap(const dop_session *s, uint32_t schedule)
     return s->max_chunk && s->max_chunk < cap ? s->max_chunk : cap;
 }
 
+/* Whether a schedule is for feeding or scoring as `kind`: decode stands in for one token of every kind. */
+static bool
+takes(const dop_session *s, uint32_t schedule, uint32_t kind, size_t n)
+{
+    const dop_plan_schedule *row = &s->plan.schedules[schedule];
+    if (schedule == s->decode[DOP_ORDER_BARRIERS])
+        return n <= 1;
+    return row->profile == s->info.profile && row->kind == kind && row->ordering == DOP_ORDER_BARRIERS;
+}
+
 /* Fewest padded tokens: either the smallest schedule that takes all n, or the largest one that n fills and then the
  * rest.  Decode is the schedule for one token of every kind. */
 void
 dop_session_chunk(const dop_session *session, uint32_t kind, size_t n, uint32_t *out_schedule, uint32_t *out_take)
 {
     const dop_plan *plan = &session->plan;
-    uint32_t fits = UINT32_MAX, filled = session->info.decode;
+    uint32_t fits = UINT32_MAX, filled = session->decode[DOP_ORDER_BARRIERS];
     for (uint32_t i = 0; i < plan->n_schedules; i++) {
         const dop_plan_schedule *s = &plan->schedules[i];
-        bool single = i == session->info.decode;
-        if (s->profile != session->info.profile || (s->kind != kind && !single) || (single && n > 1))
+        if (!takes(session, i, kind, n))
             continue;
         uint32_t cap = schedule_cap(session, i);
         /* Among equals after the limit on chunks, the smaller schedule does less work. */
@@ -61,7 +70,8 @@ dop_session_write_step(dop_session *session, const uint32_t *ids, uint32_t n, ui
         step->tokens[i] = ids[i];
 }
 
-/* Everything submitted is done and its picks are dropped; the last token may be missing from the cache then. */
+/* Everything submitted is done and its picks are dropped; the last token may be missing from the cache then.  A stall
+ * has spoilt only positions that were not fed for certain. */
 static dop_status
 drain(dop_session *s, dop_diag *diag)
 {
@@ -71,13 +81,14 @@ drain(dop_session *s, dop_diag *diag)
     s->n_ahead = 0;
     s->picks_taken = s->picks_asked;
     s->running = false;
-    return st;
+    return st == DOP_OK && dop_session_stalled(s, s->picks_asked) ? dop_session_fall_back(s, diag) : st;
 }
 
-/* Submits and keeps count of the device's own picks. */
-static dop_status
-submit(dop_session *s, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag, uint64_t *out_ticket)
+dop_status
+dop_session_submit(dop_session *session, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
+                   uint64_t *out_ticket)
 {
+    dop_session *s = session;
     const dop_plan_schedule *sched = &s->plan.schedules[schedule];
     dop_status st = dop_replay_submit(&s->replay, schedule, form, times, diag, out_ticket);
     /* A schedule without a split picks even when only its body is wanted. */
@@ -90,7 +101,7 @@ static dop_status
 run_and_wait(dop_session *s, uint32_t schedule, dop_form form, dop_diag *diag)
 {
     uint64_t ticket;
-    dop_status st = submit(s, schedule, form, 1, diag, &ticket);
+    dop_status st = dop_session_submit(s, schedule, form, 1, diag, &ticket);
     return st == DOP_OK ? dop_replay_wait(&s->replay, ticket, diag) : st;
 }
 
@@ -102,7 +113,7 @@ dop_session_reset(dop_session *session, dop_diag *diag)
     session->n_tokens = session->n_fed = 0;
     session->logits = NULL;
     if (st == DOP_OK)
-        st = dop_replay_clear(&session->replay, false, diag, &ticket);
+        st = dop_replay_clear(&session->replay, DOP_CLEAR_STATE, diag, &ticket);
     return st == DOP_OK ? dop_replay_wait(&session->replay, ticket, diag) : st;
 }
 
@@ -168,7 +179,7 @@ feed_chunk(dop_session *s, dop_diag *diag)
         /* The host goes on at once: the pick and the steps after it are waited for in dop_session_next. */
         s->picks_taken = s->picks_asked;
         uint64_t ticket;
-        st = submit(s, schedule, form, 1, diag, &ticket);
+        st = dop_session_submit(s, schedule, form, 1, diag, &ticket);
         if (st != DOP_OK)
             return st;
         s->ahead[0].ticket = ticket;
@@ -224,6 +235,14 @@ dop_session_score(dop_session *session, const uint32_t *ids, size_t n, dop_logit
     return st;
 }
 
+/* The decode schedule for n steps from pos on.  In a step that stalls, late kernels may see the position after it; the
+ * last one of the context has none after it that would be theirs to write. */
+static uint32_t
+decode_at(const dop_session *s, uint32_t pos, uint32_t n)
+{
+    return s->plan.model->ctx - pos > n ? s->info.decode : s->decode[DOP_ORDER_BARRIERS];
+}
+
 /* Keeps steps_ahead submissions under way, no more than wanted and none past the context. */
 static dop_status
 submit_ahead(dop_session *s, dop_diag *diag)
@@ -238,7 +257,8 @@ submit_ahead(dop_session *s, dop_diag *diag)
         if (times > room)
             times = room;
         uint64_t ticket;
-        dop_status st = submit(s, s->info.decode, DOP_FORM_FULL, times, diag, &ticket);
+        uint32_t schedule = decode_at(s, s->dev_pos, times);
+        dop_status st = dop_session_submit(s, schedule, DOP_FORM_FULL, times, diag, &ticket);
         if (st != DOP_OK)
             return st;
         s->dev_pos += times;
@@ -264,8 +284,9 @@ unfed(const dop_session *s)
     return s->n_fed < s->n_tokens ? s->n_fed : s->n_fed - 1;
 }
 
+/* Steps up to the next pick are submitted, and that one is done. */
 static dop_status
-next_on_device(dop_session *s, dop_diag *diag, uint32_t *out_id)
+finish_pick(dop_session *s, dop_diag *diag)
 {
     dop_status st;
     if (!s->running) {
@@ -280,7 +301,17 @@ next_on_device(dop_session *s, dop_diag *diag, uint32_t *out_id)
         return st;
     if (s->picks_asked == s->picks_taken)
         return context_full(s, diag);
-    if ((st = dop_replay_wait(&s->replay, s->ahead[0].ticket, diag)) != DOP_OK)
+    return dop_replay_wait(&s->replay, s->ahead[0].ticket, diag);
+}
+
+static dop_status
+next_on_device(dop_session *s, dop_diag *diag, uint32_t *out_id)
+{
+    dop_status st = finish_pick(s, diag);
+    /* Once at most: afterwards nothing waits for counters any more. */
+    if (st == DOP_OK && dop_session_stalled(s, s->ahead[0].end) && (st = dop_session_fall_back(s, diag)) == DOP_OK)
+        st = finish_pick(s, diag);
+    if (st != DOP_OK)
         return st;
     uint32_t id = dop_replay_step(&s->replay)->ids[s->picks_taken % DOP_STEP_RING];
     if (id >= s->plan.model->vocab)
@@ -296,6 +327,26 @@ next_on_device(dop_session *s, dop_diag *diag, uint32_t *out_id)
     return DOP_OK;
 }
 
+/* Feeds one token with the decode schedule; its logits are for the host. */
+static dop_status
+decode_on_host(dop_session *s, uint32_t at, dop_diag *diag)
+{
+    uint32_t schedule = decode_at(s, at, 1);
+    dop_session_write_step(s, s->tokens + at, 1, at);
+    dop_status st = run_and_wait(s, schedule, DOP_FORM_READ, diag);
+    if (st == DOP_OK && dop_session_stalled(s, s->picks_asked) && (st = dop_session_fall_back(s, diag)) == DOP_OK) {
+        schedule = s->info.decode;
+        dop_session_write_step(s, s->tokens + at, 1, at);
+        st = run_and_wait(s, schedule, DOP_FORM_READ, diag);
+    }
+    if (st != DOP_OK)
+        return st;
+    s->picks_taken = s->picks_asked;
+    s->logits = dop_replay_logits(&s->replay, schedule);
+    s->n_fed = at + 1;
+    return DOP_OK;
+}
+
 static dop_status
 next_on_host(dop_session *s, dop_diag *diag, uint32_t *out_id)
 {
@@ -306,12 +357,8 @@ next_on_host(dop_session *s, dop_diag *diag, uint32_t *out_id)
         uint32_t at = unfed(s);
         if (at == s->plan.model->ctx)
             return context_full(s, diag);
-        dop_session_write_step(s, s->tokens + at, 1, at);
-        if ((st = run_and_wait(s, s->info.decode, DOP_FORM_READ, diag)) != DOP_OK)
+        if ((st = decode_on_host(s, at, diag)) != DOP_OK)
             return st;
-        s->picks_taken = s->picks_asked;
-        s->logits = dop_replay_logits(&s->replay, s->info.decode);
-        s->n_fed = at + 1;
     }
     *out_id = dop_sampler_pick(&s->sampler, s->logits, s->tokens, s->n_tokens);
     s->logits = NULL;

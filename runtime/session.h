@@ -21,6 +21,10 @@ struct dop_session {
     uint32_t max_chunk, steps_ahead, steps_per_submit;
     uint64_t base_allocations, base_recordings, base_submissions;
 
+    /* Decode schedules by DOP_ORDER_*, UINT32_MAX: none that may be used; info.decode is one of them.  Feeding and
+     * scoring take barriers always. */
+    uint32_t decode[2];
+
     /* The sequence.  tokens[0 .. n_fed) are in the cache; at most one more, the last pick, is not yet. */
     uint32_t *tokens; /* owned, ctx + 1 */
     uint32_t n_tokens, n_fed;
@@ -45,6 +49,24 @@ struct dop_session {
 void dop_session_chunk(const dop_session *session, uint32_t kind, size_t n, uint32_t *out_schedule, uint32_t *out_take);
 /* Writes the step record: n tokens from position pos on.  Nothing may be under way. */
 void dop_session_write_step(dop_session *session, const uint32_t *ids, uint32_t n, uint32_t pos);
+/* Submits and keeps count of the device's own picks. */
+dop_status dop_session_submit(dop_session *session, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
+                              uint64_t *out_ticket);
+
+/* ordering.c */
+/* Takes the decode schedule with this DOP_ORDER_* from now on; does nothing when there is none.  May be called between
+ * any two calls: whatever is under way is as it was. */
+void dop_session_use_ordering(dop_session *session, uint32_t ordering);
+/* After loading: takes what the options ask for. */
+dop_status dop_session_choose_ordering(dop_session *session, dop_ordering wanted, dop_diag *diag);
+/* A few steps of each ordering, then the faster one.  Needs both, and an empty sequence, which it leaves behind. */
+dop_status dop_session_probe_ordering(dop_session *session, dop_diag *diag);
+/* What is finished by now was not all ordered, or a step that should have made the last of n_picks is finished and did
+ * not: none of the picks that were not taken yet is worth anything. */
+bool dop_session_stalled(const dop_session *session, uint32_t n_picks);
+/* Back to barriers for good.  Drops every pick that was not taken, and starts counters and epoch from 0. */
+dop_status dop_session_fall_back(dop_session *session, dop_diag *diag);
+
 double dop_now_ms(void); /* CLOCK_MONOTONIC */
 
 #endif

@@ -20,8 +20,9 @@ typedef struct used_rows {
     bool *schedules, *kernels, *slots;
 } used_rows;
 
+/* counters: with schedules that are ordered by counters. */
 static dop_status
-mark_used(const dop_plan *plan, uint32_t profile, used_rows *out, dop_diag *diag)
+mark_used(const dop_plan *plan, uint32_t profile, bool counters, used_rows *out, dop_diag *diag)
 {
     free(out->schedules);
     out->schedules = calloc((size_t)plan->n_schedules + plan->n_kernels + plan->n_slots, sizeof(bool));
@@ -32,7 +33,7 @@ mark_used(const dop_plan *plan, uint32_t profile, used_rows *out, dop_diag *diag
     out->slots[plan->step_slot] = true;
     for (uint32_t i = 0; i < plan->n_schedules; i++) {
         const dop_plan_schedule *s = &plan->schedules[i];
-        if (s->profile != profile)
+        if (s->profile != profile || (s->ordering == DOP_ORDER_COUNTERS && !counters))
             continue;
         out->schedules[i] = true;
         out->slots[s->logits_slot] = true;
@@ -46,26 +47,56 @@ mark_used(const dop_plan *plan, uint32_t profile, used_rows *out, dop_diag *diag
     return DOP_OK;
 }
 
-/* The first profile that the device can run; the error speaks of the last one, the least demanding by habit. */
+/* The decode schedules of a profile by ordering; the first one of each. */
+static void
+find_decode(const dop_plan *plan, uint32_t profile, const bool *used, uint32_t out[2])
+{
+    out[DOP_ORDER_BARRIERS] = out[DOP_ORDER_COUNTERS] = UINT32_MAX;
+    for (uint32_t i = 0; i < plan->n_schedules; i++) {
+        const dop_plan_schedule *s = &plan->schedules[i];
+        if (used[i] && s->profile == profile && s->kind == DOP_SCHED_DECODE && out[s->ordering] == UINT32_MAX)
+            out[s->ordering] = i;
+    }
+}
+
+/* What a profile needs, and whether the device has it. */
 static dop_status
-choose_profile(dop_session *s, const dop_device_info *info, used_rows *out, dop_diag *diag)
+try_profile(dop_session *s, const dop_device_info *info, uint32_t profile, bool counters, used_rows *out,
+            dop_diag *diag)
+{
+    const dop_plan *plan = &s->plan;
+    dop_status st = mark_used(plan, profile, counters, out, diag);
+    if (st != DOP_OK)
+        return st;
+    find_decode(plan, profile, out->schedules, s->decode);
+    if ((st = dop_pipelines_check(info, plan, out->kernels, diag)) == DOP_OK &&
+        s->decode[DOP_ORDER_BARRIERS] == UINT32_MAX)
+        st = DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path, "the plan is damaged: no decode schedule for profile %s",
+                         dop_plan_string(plan, plan->profiles[profile].name));
+    return st;
+}
+
+/* The first profile that the device can run; the error speaks of the last one, the least demanding by habit.  Kernels
+ * with counters are not even made where they are not going to be used. */
+static dop_status
+choose_profile(dop_session *s, const dop_device_info *info, dop_ordering ordering, used_rows *out, dop_diag *diag)
 {
     const dop_plan *plan = &s->plan;
     dop_diag why = {0};
+    bool counters = info->memory_model && ordering != DOP_ORDERING_BARRIERS &&
+                    (!info->caps.cpu || ordering == DOP_ORDERING_COUNTERS);
     for (uint32_t p = 0; p < plan->n_profiles; p++) {
         memset(&why, 0, sizeof why);
-        s->info.decode = UINT32_MAX;
-        for (uint32_t i = 0; i < plan->n_schedules && s->info.decode == UINT32_MAX; i++)
-            if (plan->schedules[i].profile == p && plan->schedules[i].kind == DOP_SCHED_DECODE)
-                s->info.decode = i;
-        dop_status st = mark_used(plan, p, out, &why);
-        if (st == DOP_OK)
-            st = dop_pipelines_check(info, plan, out->kernels, &why);
-        if (st == DOP_OK && s->info.decode == UINT32_MAX)
-            st = DOP_FAIL_IN(&why, DOP_E_INPUT, plan->path, "the plan is damaged: no decode schedule for profile %s",
-                             dop_plan_string(plan, plan->profiles[p].name));
+        dop_status st = try_profile(s, info, p, counters, out, &why);
+        if (st != DOP_OK && counters && ordering == DOP_ORDERING_AUTO) {
+            dop_diag without = {0};
+            st = try_profile(s, info, p, false, out, &without);
+            if (st == DOP_OK)
+                dop_log_printf(&s->log, "ordering: no counters: %s", why.message);
+        }
         if (st == DOP_OK) {
             s->info.profile = p;
+            s->info.decode = s->decode[DOP_ORDER_BARRIERS];
             dop_log_printf(&s->log, "profile: %s", dop_plan_string(plan, plan->profiles[p].name));
             return DOP_OK;
         }
@@ -149,7 +180,7 @@ open_device(dop_session *s, const dop_open_options *o, used_rows *out_used, dop_
         return st;
     const dop_device_info *info = &s->instance.devices[index];
     dop_log_printf(&s->log, "device: %s, %s", info->caps.name, info->caps.driver);
-    if ((st = choose_profile(s, info, out_used, diag)) != DOP_OK)
+    if ((st = choose_profile(s, info, o->ordering, out_used, diag)) != DOP_OK)
         return st;
     uint32_t caps = 0;
     for (uint32_t i = 0; i < s->plan.n_kernels; i++)
@@ -203,8 +234,9 @@ dop_session_open(const char *plan_path, const dop_open_options *options, dop_dia
             DOP_OK)
         goto error;
     uint64_t ticket;
-    if ((st = dop_replay_clear(&s->replay, true, diag, &ticket)) != DOP_OK ||
-        (st = dop_replay_wait(&s->replay, ticket, diag)) != DOP_OK)
+    if ((st = dop_replay_clear(&s->replay, DOP_CLEAR_ALL, diag, &ticket)) != DOP_OK ||
+        (st = dop_replay_wait(&s->replay, ticket, diag)) != DOP_OK ||
+        (st = dop_session_choose_ordering(s, o->ordering, diag)) != DOP_OK)
         goto error;
     s->base_allocations = s->device.allocations;
     s->base_recordings = s->device.recordings;

@@ -207,6 +207,52 @@ toy_argmax(const uint32_t *tokens, size_t n)
     return best;
 }
 
+/* The same three kernels, one workgroup each, and a counter for each. */
+#define TOY_COUNTED                                                                                 \
+    "#version 460\n"                                                                                \
+    "#extension GL_EXT_buffer_reference : require\n"                                                \
+    "layout(local_size_x = 64) in;\n"                                                               \
+    "layout(buffer_reference, std430) buffer Step { uint pos, n_tokens, n_out, flags, epoch;\n"     \
+    "    uint reserved[11]; uint tokens[4096]; uint ids[4096]; };\n"                                \
+    "layout(buffer_reference, std430) buffer U32 { uint at[]; };\n"                                 \
+    "layout(buffer_reference, std430) buffer F32 { float at[]; };\n"                                \
+    "void wait_for(Step step, U32 counters, uint which) {\n"                                        \
+    "    if (counters.at[which] != step.epoch + 1u || step.epoch >= STALL_AT) step.flags |= 1u;\n"  \
+    "}\n"
+
+static const char toy_counted_write[] =
+    TOY_COUNTED "layout(push_constant) uniform P { Step step; U32 state; U32 counters; };\n"
+                "void main() {\n"
+                "    if (gl_LocalInvocationID.x != 0) return;\n"
+                "    state.at[step.pos] = step.tokens[0];\n"
+                "    counters.at[0] += 1u;\n"
+                "}\n";
+static const char toy_counted_row[] =
+    TOY_COUNTED "layout(push_constant) uniform P { Step step; U32 state; F32 w; F32 logits; U32 counters; };\n"
+                "void main() {\n"
+                "    uint v = gl_LocalInvocationID.x, h = 0;\n"
+                "    if (v == 0) wait_for(step, counters, 0);\n"
+                "    for (uint p = 0; p <= step.pos; p++) h += (p + 1) * state.at[p];\n"
+                "    if (step.epoch >= STALL_AT) h++;\n"
+                "    logits.at[v] = w.at[(h % 64) * 64 + v];\n"
+                "    if (v == 0) counters.at[1] += 1u;\n"
+                "}\n";
+static const char toy_counted_pick[] =
+    TOY_COUNTED "layout(push_constant) uniform P { Step step; F32 logits; U32 counters; };\n"
+                "void main() {\n"
+                "    if (gl_LocalInvocationID.x != 0) return;\n"
+                "    wait_for(step, counters, 1);\n"
+                "    uint best = 0;\n"
+                "    for (uint v = 1; v < 64; v++) if (logits.at[v] > logits.at[best]) best = v;\n"
+                "    step.ids[step.n_out % 4096] = best;\n"
+                "    step.n_out = step.n_out + 1;\n"
+                "    step.pos = step.pos + step.n_tokens;\n"
+                "    step.tokens[0] = best;\n"
+                "    step.n_tokens = 1;\n"
+                "    counters.at[2] += 1u;\n"
+                "    step.epoch += 1u;\n"
+                "}\n";
+
 typedef struct toy_parts {
     uint32_t write, rows, pick;            /* kernels */
     uint32_t weights, state, step, result; /* slots */
@@ -296,4 +342,47 @@ pb_toy(plan_builder *b)
     dop_plan_tensor tensor = {
         .name = pb_string(b, "head"), .rows = 64, .cols = 64, .slot = t.weights, .size = 64 * 64 * 4};
     PB_ROW(b, TENSORS, tensor);
+}
+
+/* The kernel with a value for STALL_AT. */
+static uint32_t
+counted_kernel(plan_builder *b, const char *name, const char *glsl, uint32_t stall_at, uint32_t n_args)
+{
+    static const char version[] = "#version 460\n";
+    dop_buf text = {0};
+    dop_buf_printf(&text, "%s#define STALL_AT %uu\n%s", version, stall_at, glsl + sizeof version - 1);
+    cr_assert(!text.failed);
+    uint32_t kernel = pb_kernel(b, name, text.data, 64, n_args);
+    dop_buf_finish(&text);
+    return kernel;
+}
+
+void
+pb_toy_counters(plan_builder *b, uint32_t stall_at)
+{
+    enum { STATE = 1, STEP = 2, RESULT = 3 }; /* slots of pb_toy in its order, after the weights */
+    uint32_t sync = pb_slot(b, DOP_SLOT_SYNC, "counters", 12);
+    const uint32_t kernels[3] = {
+        counted_kernel(b, "toy_counted_write", toy_counted_write, stall_at, 3),
+        counted_kernel(b, "toy_counted_row", toy_counted_row, stall_at, 5),
+        counted_kernel(b, "toy_counted_pick", toy_counted_pick, stall_at, 3),
+    };
+    static const char *const labels[3] = {"write", "head", "pick"};
+    dop_plan_schedule s = *PB_AT(b, SCHEDULES, dop_plan_schedule, 0);
+    s.first_dispatch = (uint32_t)(b->sections[DOP_SEC_DISPATCHES].size / sizeof(dop_plan_dispatch));
+    s.ordering = DOP_ORDER_COUNTERS;
+    for (int i = 0; i < 3; i++) {
+        dop_plan_dispatch d = {.kernel = kernels[i], .grid = {1, 1, 1}, .label = pb_string(b, labels[i])};
+        d.first_arg = pb_arg(b, STEP, 0, sizeof(dop_step));
+        d.n_args = i == 1 ? 5 : 3;
+        if (i < 2)
+            pb_arg(b, STATE, 0, TOY_CTX * 4);
+        if (i == 1)
+            pb_arg(b, 0, 0, 64 * 64 * 4);
+        if (i > 0)
+            pb_arg(b, RESULT, 0, TOY_VOCAB * 4);
+        pb_arg(b, sync, 0, 12);
+        PB_ROW(b, DISPATCHES, d);
+    }
+    PB_ROW(b, SCHEDULES, s);
 }

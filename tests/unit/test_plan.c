@@ -131,7 +131,7 @@ Test(plan, header_errors_have_their_own_message)
     expect_bytes(b, file.size, "not a Doppler plan");
     h->magic[3] = 'P';
     h->version = 7;
-    expect_bytes(b, file.size, "format version 7 and this program reads version 1: compile it again");
+    expect_bytes(b, file.size, "format version 7 and this program reads version 2: compile it again");
     h->version = DOP_PLAN_VERSION;
     h->file_size--;
     expect_bytes(b, file.size, "where its header says");
@@ -255,7 +255,7 @@ Test(plan, slot_and_argument_rows)
     plan_builder b;
     pb_toy(&b);
     EXPECT_ROW(SLOTS, dop_plan_slot, 0, kind, 0, "slot 0 has kind 0");
-    EXPECT_ROW(SLOTS, dop_plan_slot, 0, kind, 6, "slot 0 has kind 6");
+    EXPECT_ROW(SLOTS, dop_plan_slot, 0, kind, 7, "slot 0 has kind 7");
     EXPECT_ROW(SLOTS, dop_plan_slot, 0, name, UINT32_MAX, "the name of slot 0");
     EXPECT_ROW(SLOTS, dop_plan_slot, 0, size, 0, "slot 0 has 0 bytes");
     EXPECT_ROW(SLOTS, dop_plan_slot, 0, size, UINT64_MAX, "slot 0 has 18446744073709551615 bytes");
@@ -287,6 +287,9 @@ Test(plan, dispatch_schedule_and_tensor_rows)
     EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, n_args, 17, "dispatch 1 has arguments");
     EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, first_arg, UINT32_MAX - 1, "dispatch 1 has arguments");
     EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, n_args, 3, "passes 3 arguments to kernel toy_rows, which takes 4");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, ordering, 2, "schedule 0 has ordering 2");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, ordering, 1, "schedule 1 is ordered by counters and no greedy decode");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, reserved, 1, "schedule 0 has 1 in a reserved field");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, kind, 0, "schedule 1 has kind 0");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, kind, 4, "schedule 1 has kind 4");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, profile, 1, "profile 1");
