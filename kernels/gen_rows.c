@@ -7,9 +7,10 @@
 typedef struct rows_gen {
     dop_gen *gen;
     dop_parts p;
-    uint32_t tb, rows, n_wg;
+    uint32_t tb, rows;
+    uint32_t unit;   /* the largest of the parts' */
     uint32_t k_pad;  /* values of a staged row */
-    bool staged;     /* the activation lies in dop_x */
+    bool staged;     /* the whole activation lies in dop_x */
 } rows_gen;
 
 static const dop_weight_type *
@@ -25,15 +26,15 @@ emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
     dop_emit *e = &s->gen->e;
     const dop_parts *p = &s->p;
     bool many = s->tb > 1;
+    uint32_t values = s->staged ? s->tb * s->k_pad : many ? s->tb * s->gen->choice->tile.wg * s->unit : 0;
+    if (values)
+        dop_buf_printf(decls, "shared vec4 dop_x[%u];\n", values / 4);
     if (s->staged)
-        dop_buf_printf(decls,
-                       "shared vec4 dop_x[TB * %uu];\n"
-                       "#define DOP_X_PUT(i, x) dop_x[i] = x\n"
-                       "#define DOP_X_PUT1(i, x) dop_x[(i) >> 2][(i) & 3u] = x\n",
-                       s->k_pad / 4);
+        dop_buf_puts(decls, "#define DOP_X_PUT(i, x) dop_x[i] = x\n"
+                            "#define DOP_X_PUT1(i, x) dop_x[(i) >> 2][(i) & 3u] = x\n");
     if (p->n_stats)
         dop_buf_printf(decls, "shared float dop_st[TB * %uu];\n", p->n_stats);
-    s->gen->shared += (s->staged ? s->tb * s->k_pad * 4 : 0) + s->tb * p->n_stats * 4;
+    s->gen->shared += values * 4 + s->tb * p->n_stats * 4;
     if (!s->staged && !p->n_stats)
         return;
     dop_buf_puts(body, "    [[dont_unroll]] for (uint j = 0u; j < min(TB, n_tokens - t0); j++) {\n    uint t = t0 + j;\n");
@@ -56,46 +57,57 @@ emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
     dop_buf_puts(body, "    }\n");
 }
 
-/* x[][] of step v: from shared memory, or computed on the spot. */
+/* x of one token at column c .. c+3 into `to`, which is zero. */
 static void
-emit_load(rows_gen *s, const dop_part *part, dop_buf *load)
+emit_columns(rows_gen *s, const char *to, const char *in, dop_buf *out)
 {
     dop_emit *e = &s->gen->e;
     const dop_parts *p = &s->p;
-    const char *in = "            ";
-    if (s->staged) {
-        dop_buf_printf(load,
-                       "%s[[unroll]] for (uint j = 0u; j < TB; j++)\n"
-                       "%s    [[unroll]] for (uint q = 0u; q < %uu; q++)\n"
-                       "%s        x[j][q] = dop_x[j * %uu + v * %uu + q];\n",
-                       in, in, part->unit / 4, in, s->k_pad / 4, part->unit / 4);
-        return;
-    }
-    bool wide = dop_emit_wide(e, p->act), whole = p->k % part->unit == 0;
+    bool wide = dop_emit_wide(e, p->act);
     dop_buf inner = {0};
     uint32_t n_binds = e->n_binds;
     for (uint32_t i = 0; i < p->n_stats; i++)
         dop_emit_bind(e, p->stats[i], dop_emit_str(e, "dop_st[j * %uu + %uu]", p->n_stats, i), false, NULL);
-    dop_emit_scope(e, &inner, dop_emit_str(e, "%s            ", in));
+    dop_emit_scope(e, &inner, dop_emit_str(e, "%s        ", in));
     dop_index ix = {s->tb > 1 ? "t" : "0u", wide ? "c" : "(c + k)"};
-    dop_emit_line(e, wide ? "x[j][q] = %s;" : "x[j][q][k] = %s;", dop_emit_value(e, p->act, ix, wide ? 4 : 1));
-    dop_buf_printf(load,
-                   "%s[[unroll]] for (uint j = 0u; j < TB; j++) {\n"
-                   "%s    uint t = min(t0 + j, n_tokens - 1u);\n"
-                   "%s    [[unroll]] for (uint q = 0u; q < %uu; q++) {\n"
-                   "%s        uint c = v * %uu + q * 4u;\n",
-                   in, in, in, part->unit / 4, in, part->unit);
-    if (!wide || !whole)
-        dop_buf_printf(load, "%s        x[j][q] = vec4(0.0);\n", in);
+    dop_emit_line(e, wide ? "%s = %s;" : "%s[k] = %s;", to, dop_emit_value(e, p->act, ix, wide ? 4 : 1));
     if (wide)
-        dop_buf_printf(load, "%s        if (c < %uu) {\n%s%s        }\n", in, whole ? 0xffffffffu : p->k,
-                       inner.data ? inner.data : "", in);
+        dop_buf_printf(out, "%sif (c < %uu) {\n%s%s}\n", in, p->k, inner.data ? inner.data : "", in);
     else
-        dop_buf_printf(load, "%s        for (uint k = 0u; k < 4u; k++)\n%s            if (c + k < %uu) {\n%s%s            }\n",
-                       in, in, p->k, inner.data ? inner.data : "", in);
-    dop_buf_printf(load, "%s    }\n%s}\n", in, in);
+        dop_buf_printf(out, "%sfor (uint k = 0u; k < 4u; k++)\n%s    if (c + k < %uu) {\n%s%s    }\n", in, in, p->k,
+                       inner.data ? inner.data : "", in);
     e->n_binds = n_binds;
     dop_buf_finish(&inner);
+}
+
+/* x[0][] of step v for one token: from shared memory, or computed on the spot. */
+static void
+emit_load(rows_gen *s, const dop_part *part, dop_buf *load)
+{
+    const char *in = "            ";
+    dop_buf_printf(load, "%s[[unroll]] for (uint q = 0u; q < %uu; q++)%s\n", in, part->unit / 4, s->staged ? "" : " {");
+    if (s->staged) {
+        dop_buf_printf(load, "%s    x[0][q] = dop_x[v * %uu + q];\n", in, part->unit / 4);
+        return;
+    }
+    dop_buf_printf(load, "%s    uint j = 0u, c = v * %uu + q * 4u;\n%s    x[0][q] = vec4(0.0);\n", in, part->unit, in);
+    emit_columns(s, "x[0][q]", "                ", load);
+    dop_buf_printf(load, "%s}\n", in);
+}
+
+/* For several tokens: dop_x holds what the lanes need in one step. */
+static void
+emit_stage(rows_gen *s, const dop_part *part, dop_buf *stage)
+{
+    const char *in = "            ";
+    uint32_t span = s->gen->choice->tile.wg * part->unit / 4;
+    dop_buf_printf(stage,
+                   "%sDOP_STEP();\n%s[[dont_unroll]] for (uint i = LANE; i < TB * %uu; i += WG) {\n"
+                   "%s    uint j = i / %uu, c = v0 * %uu + i %% %uu * 4u, t = min(t0 + j, n_tokens - 1u);\n"
+                   "%s    vec4 x = vec4(0.0);\n",
+                   in, in, span, in, span, part->unit, span, in);
+    emit_columns(s, "x", "                ", stage);
+    dop_buf_printf(stage, "%s    dop_x[i] = x;\n%s}\n%sDOP_STEP();\n", in, in, in);
 }
 
 /* Products of row r of every matrix with the activations of step v. */
@@ -119,8 +131,8 @@ emit_dots(rows_gen *s, const dop_part *part, dop_buf *dots)
                 dop_buf_printf(dots, "min(v * %uu + %uu, %uu), aux%u);\n", steps, k, per_row - 1, m);
             dop_buf_printf(dots,
                            "%s[[unroll]] for (uint j = 0u; j < TB; j++)\n"
-                           "%s    acc[(j * %uu + %uu) * ROWS + r] += dop_wdot_%s(q%u_%u, ",
-                           in, in, part->n_mats, m, name, m, k);
+                           "%s    acc[%uu * %s + %s] += dop_wdot_%s(q%u_%u, ",
+                           in, in, m, s->tb > 1 ? "TB" : "ROWS", s->tb > 1 ? "j" : "r", name, m, k);
             if (steps == 1) {
                 dop_buf_puts(dots, "x[j]);\n");
                 continue;
@@ -230,7 +242,10 @@ emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
         emit_select(s, parts[i], i, blocks, &select);
         blocks += dop_div_up_u32(parts[i]->rows, s->rows);
     }
-    emit_load(s, parts[0], &load);
+    if (s->tb == 1)
+        emit_load(s, parts[0], &load);
+    else if (!s->staged)
+        emit_stage(s, parts[0], &load);
     emit_dots(s, parts[0], &dots);
     for (uint32_t i = 0; i < n; i++) {
         if (n > 1)
@@ -254,10 +269,14 @@ emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
     dop_keys_num(s->gen, &keys, "U", parts[0]->unit);
     dop_keys_num(s->gen, &keys, "UNITS", dop_div_up_u32(s->p.k, parts[0]->unit));
     dop_keys_set(&keys, "SELECT", select.data ? select.data : "");
-    dop_keys_set(&keys, "LOAD", load.data ? load.data : "");
+    dop_keys_num(s->gen, &keys, "BLOCKS", blocks);
+    dop_keys_set(&keys, s->tb == 1 ? "LOAD" : "STAGE", load.data ? load.data : "");
+    dop_keys_set(&keys, "X",
+                 s->staged ? dop_emit_str(e, "j * %uu + v * %uu + q", s->k_pad / 4, parts[0]->unit / 4)
+                           : dop_emit_str(e, "(j * WG + LANE) * %uu + q", parts[0]->unit / 4));
     dop_keys_set(&keys, "DOTS", dots.data ? dots.data : "");
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");
-    dop_status st = e->status == DOP_OK ? dop_template_fill(s->gen, "rows_group.glsl", &keys, out) : e->status;
+    dop_status st = e->status == DOP_OK ? dop_template_fill(s->gen, s->tb == 1 ? "rows_group.glsl" : "rows_group_many.glsl", &keys, out) : e->status;
     dop_buf_finish(&select);
     dop_buf_finish(&load);
     dop_buf_finish(&dots);
@@ -276,13 +295,20 @@ dop_gen_rows(dop_gen *gen)
     dop_status st = dop_gen_find_parts(gen, &s.p);
     if (st != DOP_OK)
         return st;
-    uint32_t unit = 8, mats = 1;
+    uint32_t mats = 1, wg = tile->wg;
+    s.unit = 8;
     for (uint32_t i = 0; i < s.p.n; i++) {
-        unit = s.p.part[i].unit > unit ? s.p.part[i].unit : unit;
-        mats = s.p.part[i].n_mats > mats ? s.p.part[i].n_mats : mats;
+        dop_part *part = &s.p.part[i];
+        if (s.tb > 1 && part->unit < tile->bk)
+            part->unit = tile->bk;
+        s.unit = part->unit > s.unit ? part->unit : s.unit;
+        mats = part->n_mats > mats ? part->n_mats : mats;
     }
-    s.k_pad = (s.p.k + unit - 1) / unit * unit;
-    gen->shared += tile->wg * s.tb * mats * s.rows * 4;
+    s.k_pad = (s.p.k + s.unit - 1) / s.unit * s.unit;
+    if (s.tb > 1) {
+        dop_buf_printf(&decls, "shared vec4 dop_part[%u];\n", wg * s.tb * mats * s.rows / 4);
+        gen->shared += wg * s.tb * mats * s.rows * 4;
+    }
     /* Other uses of shared memory are small; a program that has to run first was admitted by its size. */
     s.staged = (s.p.staged && s.tb == 1) || gen->shared + s.tb * (s.k_pad + 16) * 4 <= e->target->shared_bytes;
     emit_prologue(&s, &decls, &prologue);
@@ -305,7 +331,6 @@ dop_gen_rows(dop_gen *gen)
     gen->grid[2] = 1;
     dop_keys_num(gen, &keys, "ROWS", s.rows);
     dop_keys_num(gen, &keys, "TB", s.tb);
-    dop_keys_num(gen, &keys, "SUMS", s.tb * mats * s.rows);
     dop_keys_set(&keys, "N_TOKENS", s.tb > 1 ? dop_emit_n_tokens(e) : "1u");
     dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
     dop_keys_set(&keys, "PROLOGUE", prologue.data ? prologue.data : "");

@@ -76,26 +76,50 @@ pow2_floor(uint32_t v)
     return p;
 }
 
+/* Most products that one output of the region is made of. */
+static uint32_t
+most_products(const dop_graph *g, const dop_region *r)
+{
+    uint32_t most = 1;
+    for (uint32_t i = 0; i < r->n_outs; i++) {
+        uint32_t n = 0;
+        for (uint32_t k = 0; k < r->n_nodes; k++)
+            n += dop_node_at(g, r->nodes[k])->op == DOP_OP_matmul && dop_depends_on(g, r, r->outs[i], r->nodes[k]);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
 /* CPU devices: one subgroup is a workgroup; blocks of rows by tokens as large as the code they unroll into may be. */
 static void
 tile_rows(const dop_graph *g, const dop_region *r, const dop_target *t, bool gemv, dop_tile *tile)
 {
-    uint32_t rows, unit = 8, k = dop_node_cols(g, first_matmul(g, r, &rows)->src[0]);
+    uint32_t rows, unit = 8, mats = most_products(g, r), k = dop_node_cols(g, first_matmul(g, r, &rows)->src[0]);
     for (uint32_t i = 0; i < r->n_nodes; i++) {
         const dop_node *n = dop_node_at(g, r->nodes[i]);
         const dop_weight_type *w = n->op == DOP_OP_matmul ? dop_weight_type_of(dop_node_at(g, n->src[1])->type) : NULL;
         unit = w && w->unit > unit ? w->unit : unit;
     }
+    uint64_t products = (uint64_t)rows * k;
+    bool small = products < (1 << 20); /* compiling takes longer than running: less code */
     tile->wg = t->subgroup;
-    tile->rows = 4;
-    tile->bm = gemv ? 1 : unit > 8 ? 4 : 8;
-    while (tile->bm / 2 >= g->max_t)
-        tile->bm /= 2;
-    /* A token's activation is staged in shared memory when that does not take all tokens but a few. */
-    if (tile->bm == 8 && tile->bm * k * 4 > t->shared_bytes / 4 * 3 && tile->bm * k * 2 <= t->shared_bytes / 4 * 3)
-        tile->bm = 4;
+    tile->bm = 1;
+    if (gemv) {
+        tile->rows = mats > 1 ? (small ? 2 : 4) : small ? 4 : 8;
+    } else {
+        tile->bm = small || g->max_t <= 4 ? 4 : 8;
+        tile->bk = unit > 8 ? 32 : small ? 16 : 32;
+        /* Sums and the staged activations share the memory; many rows share what it costs to load the activations. */
+        uint32_t staged = tile->bm * (k + tile->bk) * 4;
+        bool fits = staged + mats * 16 * tile->bm * tile->wg * 4 <= t->shared_bytes / 8 * 7;
+        uint32_t left = t->shared_bytes / 8 * 7 - (fits ? staged : tile->bm * tile->wg * tile->bk * 4);
+        tile->rows = 64;
+        while (tile->rows > 8 && (mats * tile->rows * tile->bm * tile->wg * 4 > left || tile->rows * t->cores * 4 > rows))
+            tile->rows /= 2;
+        products *= 8;
+    }
     /* A workgroup should have a quarter of a million products to do, and every core one workgroup. */
-    uint64_t loops = (uint64_t)rows * k >> 18;
+    uint64_t loops = products >> 18;
     tile->loops = loops < t->cores ? t->cores : loops > t->cores * 8 ? t->cores * 8 : (uint32_t)loops;
 }
 

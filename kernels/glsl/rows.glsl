@@ -10,7 +10,6 @@
 #else
 #define DOP_STEP() barrier()
 #endif
-shared vec4 dop_part[WG * ${SUMS} / 4u];
 ${DECLS}
 void main()
 {
