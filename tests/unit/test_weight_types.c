@@ -202,7 +202,7 @@ run_case(bench *b, const setting *how, dop_type t, shape s)
             continue;
         bool product = reg->tpl == DOP_TPL_gemv || reg->tpl == DOP_TPL_matmul;
         OK(b, dop_kernel_select(&g, reg, &target, product ? how->forced : NULL, &b->diag, &choice));
-        OK(b, dop_kernel_generate(&b->templates, &g, reg, &target, &choice, &b->diag, &k));
+        OK(b, dop_kernel_generate(&b->templates, &g, reg, &target, &choice, NULL, &b->diag, &k));
         OK(b, dop_kernel_compile("test", &k, &target, &b->diag, &spirv, &shared));
         for (uint32_t i = 0; i < k.n_args; i++)
             args[i] = blocks[k.args[i].value].address;

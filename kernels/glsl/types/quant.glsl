@@ -5,27 +5,41 @@
 // the low and the high half, then at the next offset of both.  One mask isolates two values, and both become floats at
 // once by being the low mantissa bits of f16 1024.
 
-// Two values below 1024, one in each half of a.
-vec2 dop_u2(uint a)
+// Two values below 1024, one in each half of a, less z (a constant: it joins the subtraction that is there anyway).
+vec2 dop_u2z(uint a, float z)
 {
 #ifdef DOP_CPU
-    return vec2(ivec2(a & 0xffffu, a >> 16)); // signed: SIMD instruction sets convert that in one step
+    return vec2(ivec2(a & 0xffffu, a >> 16)) - z; // signed: SIMD instruction sets convert that in one step
 #else
-    return unpackHalf2x16(a | 0x64006400u) - 1024.0;
+    return unpackHalf2x16(a | 0x64006400u) - (1024.0 + z);
 #endif
 }
+vec2 dop_u2(uint a) { return dop_u2z(a, 0.0); }
 // Four nibbles: bits 0..3 and 4..7 of both halves.
+#ifdef DOP_CPU
 vec4 dop_nib4(uint w) { return vec4(dop_u2(w & 0x000f000fu), dop_u2((w >> 4) & 0x000f000fu)); }
+#else
+// The second pair needs no shift: its lowest bit counts 1 in f16 64.
+#define DOP_NIB_BIAS vec4(1024.0, 1024.0, 64.0, 64.0)
+vec4 dop_nib4_biased(uint w)
+{
+    return vec4(unpackHalf2x16((w & 0x000f000fu) | 0x64006400u), unpackHalf2x16((w & 0x00f000f0u) | 0x54005400u));
+}
+vec4 dop_nib4(uint w) { return dop_nib4_biased(w) - DOP_NIB_BIAS; }
+#define DOP_NIB4_8(w) (dop_nib4_biased(w) - (DOP_NIB_BIAS + 8.0))
+#endif
 // ... with a fifth bit each from h, bits 0 and 4 of both halves.
 vec4 dop_five4(uint w, uint h)
 {
     return vec4(dop_u2((w & 0x000f000fu) | ((h << 4) & 0x00100010u)), dop_u2(((w >> 4) & 0x000f000fu) | (h & 0x00100010u)));
 }
 // ... with two more bits each from h, bits 0..1 and 4..5 of both halves.
-vec4 dop_six4(uint w, uint h)
+vec4 dop_six4z(uint w, uint h, float z)
 {
-    return vec4(dop_u2((w & 0x000f000fu) | ((h << 4) & 0x00300030u)), dop_u2(((w >> 4) & 0x000f000fu) | (h & 0x00300030u)));
+    return vec4(dop_u2z((w & 0x000f000fu) | ((h << 4) & 0x00300030u), z),
+                dop_u2z(((w >> 4) & 0x000f000fu) | (h & 0x00300030u), z));
 }
+vec4 dop_six4(uint w, uint h) { return dop_six4z(w, h, 0.0); }
 // Two bits each, bits 0..1 and 4..5 of both halves.
 vec4 dop_two4(uint w) { return vec4(dop_u2(w & 0x00030003u), dop_u2((w >> 4) & 0x00030003u)); }
 // ... with a third bit each from h, bits 0 and 4 of both halves.
@@ -34,7 +48,8 @@ vec4 dop_three4(uint w, uint h)
     return vec4(dop_u2((w & 0x00030003u) | ((h << 2) & 0x00040004u)),
                 dop_u2(((w >> 4) & 0x00030003u) | ((h >> 2) & 0x00040004u)));
 }
-vec4 dop_byte4(uint w) { return vec4(dop_u2(w & 0x00ff00ffu), dop_u2((w >> 8) & 0x00ff00ffu)); }
+vec4 dop_byte4z(uint w, float z) { return vec4(dop_u2z(w & 0x00ff00ffu, z), dop_u2z((w >> 8) & 0x00ff00ffu, z)); }
+vec4 dop_byte4(uint w) { return dop_byte4z(w, 0.0); }
 
 // Where quad j of a unit lies: the shift inside a word of nibbles, of high bits (one each), of two bits each.
 uint dop_nib_shift(uint j) { return (j & 1u) * 8u; }
@@ -46,13 +61,27 @@ float dop_sum8(vec4 x[8])
     vec4 s = ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
     return dop_sum(s);
 }
+// Products with offsets: rows that share x share its sums on a CPU, where several belong to one invocation; elsewhere the
+// offset is part of the conversion.
+#define DOP_DOT8(F, q, x)                                                                                   \
+    (((dot(F(q.x), x[0]) + dot(F(q.x >> 8), x[1])) + (dot(F(q.y), x[2]) + dot(F(q.y >> 8), x[3]))) +           \
+     ((dot(F(q.z), x[4]) + dot(F(q.z >> 8), x[5])) + (dot(F(q.w), x[6]) + dot(F(q.w >> 8), x[7]))))
+#ifdef DOP_CPU
+#define DOP_OFFSET(z) 0.0
+#define DOP_LESS(z, sum) (z * sum)
+float dop_dot_nib(uvec4 q, vec4 x[8]) { return DOP_DOT8(dop_nib4, q, x); }
+float dop_dot_nib_8(uvec4 q, vec4 x[8]) { return dop_dot_nib(q, x) - 8.0 * dop_sum8(x); }
+#else
+#define DOP_OFFSET(z) z
+#define DOP_LESS(z, sum) 0.0
+// Used beside dop_sum8: the bias leaves with the same sums.
 float dop_dot_nib(uvec4 q, vec4 x[8])
 {
-    return ((dot(dop_nib4(q.x), x[0]) + dot(dop_nib4(q.x >> 8), x[1])) +
-            (dot(dop_nib4(q.y), x[2]) + dot(dop_nib4(q.y >> 8), x[3]))) +
-           ((dot(dop_nib4(q.z), x[4]) + dot(dop_nib4(q.z >> 8), x[5])) +
-            (dot(dop_nib4(q.w), x[6]) + dot(dop_nib4(q.w >> 8), x[7])));
+    vec4 s = ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
+    return DOP_DOT8(dop_nib4_biased, q, x) - dot(s, DOP_NIB_BIAS);
 }
+float dop_dot_nib_8(uvec4 q, vec4 x[8]) { return DOP_DOT8(DOP_NIB4_8, q, x); }
+#endif
 float dop_dot_five(uvec4 q, uint h, vec4 x[8])
 {
     float s = 0.0;
@@ -71,7 +100,7 @@ dop_raw_q4_0 dop_wload_q4_0(U32 p, uint u, uint aux)
 }
 float dop_wdot_q4_0(dop_raw_q4_0 r, vec4 x[8])
 {
-    return dop_half(r.d, r.u & 1u) * (dop_dot_nib(r.q, x) - 8.0 * dop_sum8(x));
+    return dop_half(r.d, r.u & 1u) * dop_dot_nib_8(r.q, x);
 }
 vec4 dop_w4_q4_0(U32 p, uint i, uint aux)
 {
@@ -84,13 +113,14 @@ dop_raw_q8_0 dop_wload_q8_0(U32 p, uint u, uint aux)
 {
     return dop_raw_q8_0(dop_ldw4(p, 2u * u), dop_ldw4(p, 2u * u + 1u), p.v[aux * 4u + (u >> 1)], u);
 }
+#define DOP_BYTE4(w) dop_byte4z(w, DOP_OFFSET(128.0)) // stored with 128 added
 float dop_wdot_q8_0(dop_raw_q8_0 r, vec4 x[8])
 {
-    float s = ((dot(dop_byte4(r.a.x), x[0]) + dot(dop_byte4(r.a.y), x[1])) +
-               (dot(dop_byte4(r.a.z), x[2]) + dot(dop_byte4(r.a.w), x[3]))) +
-              ((dot(dop_byte4(r.b.x), x[4]) + dot(dop_byte4(r.b.y), x[5])) +
-               (dot(dop_byte4(r.b.z), x[6]) + dot(dop_byte4(r.b.w), x[7])));
-    return dop_half(r.d, r.u & 1u) * (s - 128.0 * dop_sum8(x)); // stored with 128 added
+    float s = ((dot(DOP_BYTE4(r.a.x), x[0]) + dot(DOP_BYTE4(r.a.y), x[1])) +
+               (dot(DOP_BYTE4(r.a.z), x[2]) + dot(DOP_BYTE4(r.a.w), x[3]))) +
+              ((dot(DOP_BYTE4(r.b.x), x[4]) + dot(DOP_BYTE4(r.b.y), x[5])) +
+               (dot(DOP_BYTE4(r.b.z), x[6]) + dot(DOP_BYTE4(r.b.w), x[7])));
+    return dop_half(r.d, r.u & 1u) * (s - DOP_LESS(128.0, dop_sum8(x)));
 }
 vec4 dop_w4_q8_0(U32 p, uint i, uint aux)
 {
@@ -198,14 +228,15 @@ dop_raw_q6_k dop_wload_q6_k(U32 p, uint u, uint aux)
     uint g = aux * 4u + (u >> 5) * 82u, k = u & 31u;
     return dop_raw_q6_k(dop_ldw4(p, u), dop_ldw2(p, (g >> 1) + k), p.v[g + 64u + (k >> 1)], p.v[g + 80u + (k >> 4)], u);
 }
+#define DOP_SIX4(w, h) dop_six4z(w, h, DOP_OFFSET(32.0))
 float dop_wdot_q6_k(dop_raw_q6_k r, vec4 x[8])
 {
-    float a = (dot(dop_six4(r.q.x, r.h.x), x[0]) + dot(dop_six4(r.q.x >> 8, r.h.x >> 2), x[1])) +
-              (dot(dop_six4(r.q.y, r.h.x >> 8), x[2]) + dot(dop_six4(r.q.y >> 8, r.h.x >> 10), x[3]));
-    float b = (dot(dop_six4(r.q.z, r.h.y), x[4]) + dot(dop_six4(r.q.z >> 8, r.h.y >> 2), x[5])) +
-              (dot(dop_six4(r.q.w, r.h.y >> 8), x[6]) + dot(dop_six4(r.q.w >> 8, r.h.y >> 10), x[7]));
-    a -= 32.0 * dop_sum4(x[0], x[1], x[2], x[3]);
-    b -= 32.0 * dop_sum4(x[4], x[5], x[6], x[7]);
+    float a = (dot(DOP_SIX4(r.q.x, r.h.x), x[0]) + dot(DOP_SIX4(r.q.x >> 8, r.h.x >> 2), x[1])) +
+              (dot(DOP_SIX4(r.q.y, r.h.x >> 8), x[2]) + dot(DOP_SIX4(r.q.y >> 8, r.h.x >> 10), x[3]));
+    float b = (dot(DOP_SIX4(r.q.z, r.h.y), x[4]) + dot(DOP_SIX4(r.q.z >> 8, r.h.y >> 2), x[5])) +
+              (dot(DOP_SIX4(r.q.w, r.h.y >> 8), x[6]) + dot(DOP_SIX4(r.q.w >> 8, r.h.y >> 10), x[7]));
+    a -= DOP_LESS(32.0, dop_sum4(x[0], x[1], x[2], x[3]));
+    b -= DOP_LESS(32.0, dop_sum4(x[4], x[5], x[6], x[7]));
     uint s = r.s >> ((r.u & 1u) * 16u);
     return dop_half(r.d, (r.u >> 3) & 1u) * (dop_s8(s, 0u) * a + dop_s8(s, 1u) * b);
 }

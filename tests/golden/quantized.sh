@@ -1,0 +1,56 @@
+# Files of other tools with quantized weights, and weights quantized here, against their expected ids and logits.
+. "$(dirname "$0")/../lib.sh"
+models=$SHARED/models
+
+compile() { # NAME MODEL [OPTION...]
+    local name=$1 model=$2
+    shift 2
+    check "$name: compiles" "$DOPPLERC" "$model" -o "$name.plan" --quiet --ctx 256 --chunks 8 "$@"
+}
+
+# greedy NAME FILE CASE MARGIN: generated ids of one case, equal up to the first step with a smaller margin.
+greedy() {
+    "$TOOLS/expect" tokens "$2" "$3" >prompt
+    "$EXEC" "$1.plan" --quiet --tokens-file prompt --temp 0 --ignore-eos --print-ids \
+        -n "$("$TOOLS/expect" count "$2" "$3")" >ids || true
+    check "$1: ids of $3" "$TOOLS/expect" ids "$2" "$3" ids "$4"
+}
+
+for kind in q8_0 q6_k q4_k_m q4_0; do
+    file=$models/shakespeare-gemma3-gguf/shakespeare-gemma3-$kind
+    if [ ! -e "$file.gguf" ]; then
+        skip "gguf-$kind" "no $file.gguf"
+        continue
+    fi
+    compile "gguf-$kind" "$file.gguf" || continue
+    # The expected ids come from kernels that also round the activations to 8 bits.
+    for case in greedy.0 greedy.1 long_prompt; do
+        greedy "gguf-$kind" "$file.expected_greedy.json" "$case" 0.1
+    done
+done
+
+file=$models/stories260k-gguf/stories260k-q8_0
+if [ -e "$file.gguf" ]; then
+    compile stories "$file.gguf" && greedy stories "$file.expected_greedy.json" greedy.0 0.1
+else
+    skip stories "no $file.gguf"
+fi
+
+rdrr=$models/shakespeare-gemma3-rdrr
+if [ -e "$rdrr/expected.json" ]; then
+    compile rdrr "$rdrr" && greedy rdrr "$rdrr/expected.json" . 0.1
+else
+    skip rdrr "no $rdrr"
+fi
+
+# Quantized here: same text where the model is sure of itself.
+demo=$SRC/examples/shakespeare-gemma3
+compile mixed "$demo" --quant attn=q8_0,ffn=q6_k,embed=q8_0 && greedy mixed "$demo/expected.json" greedy.0 0.3
+cat >types.yaml <<'YAML'
+L0.*: q8_0
+"*.down_proj.weight": q6_k
+"*": f16
+YAML
+compile patterns "$demo" --quant types.yaml && greedy patterns "$demo/expected.json" greedy.0 0.3
+check_fails "unknown type" 2 "unknown type q9" "$DOPPLERC" "$demo" -o x.plan --quant q9
+finish
