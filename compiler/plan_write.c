@@ -15,7 +15,7 @@
 #include <xxhash.h>
 
 enum { COUNTER_STRIDE = 128 /* a counter has a cache line of its own */ };
-enum { STATE_SEGMENT = 1 << 30, STATE_ALIGN = 256 };
+enum { STATE_SEGMENT = 1 << 30, STATE_ALIGN = 256, STATE_TAIL = 32 /* rows */ };
 
 typedef struct state_place {
     const char *name;
@@ -98,7 +98,8 @@ write_state_slots(writer *w)
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
         if (dop_node_at(g, id)->op != DOP_OP_state)
             continue;
-        uint64_t size = dop_align_u64(dop_node_bytes(g, id), STATE_ALIGN);
+        /* Kernels read caches in tiles: what lies past the last row must be memory, and zero. */
+        uint64_t bytes = dop_node_bytes(g, id), size = dop_align_u64(bytes + bytes / g->max_s * STATE_TAIL, STATE_ALIGN);
         if (used > 0 && used + size > STATE_SEGMENT) {
             uint32_t slot = add_slot(w, DOP_SLOT_STATE, "cache", used, 0);
             for (; from < n; from++)

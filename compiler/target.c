@@ -14,12 +14,12 @@ enum {
 
 /* Tiers: 1 has f16 and subgroups, 2 f16 only, 3 neither.  Their costs are those of a middling desktop GPU. */
 static const dop_target builtin[] = {
-    {"tier1", CAPS_TIER1, 32, 256, 32768, 128, 128, 32, 2147483648u, 400e9, 1, 5, 0.01, false, false},
-    {"tier2", CAPS_TIER2, 1, 256, 32768, 128, 128, 32, 2147483648u, 400e9, 1, 5, 0.01, false, false},
-    {"tier3", 0, 1, 128, 16384, 128, 64, 16, 1073741824u, 50e9, 2, 10, 0.01, false, false},
-    {"lavapipe", CAPS_TIER1 | DOP_CAP_int64, 8, 1024, 32768, 128, 64, 2, 2147483648u, 5e9, 20, 5, 1, false, true},
+    {"tier1", CAPS_TIER1, 32, 256, 32768, 128, 128, 32, 2147483648u, 400e9, 1, 5, 0.01, false, false, false},
+    {"tier2", CAPS_TIER2, 1, 256, 32768, 128, 128, 32, 2147483648u, 400e9, 1, 5, 0.01, false, false, false},
+    {"tier3", 0, 1, 128, 16384, 128, 64, 16, 1073741824u, 50e9, 2, 10, 0.01, false, false, false},
+    {"lavapipe", CAPS_TIER1 | DOP_CAP_int64, 8, 1024, 32768, 128, 64, 2, 2147483648u, 5e9, 20, 5, 1, false, false, true},
     {"nvidia-hopper", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop_nv | DOP_CAP_int64, 32, 1024, 49152, 128, 168, 132,
-     4294967296u, 4.6e12, 0.15, 1.3, 0.001, true, false},
+     4294967296u, 4.6e12, 0.15, 1.3, 0.001, true, false, false},
 };
 
 static dop_status
@@ -65,6 +65,7 @@ static const field fields[] = {
     {"dispatch_us", offsetof(dop_target, dispatch_us), F64},
     {"barrier_us", offsetof(dop_target, barrier_us), F64},
     {"workgroup_us", offsetof(dop_target, workgroup_us), F64},
+    {"merges", offsetof(dop_target, merges), BOOL},
     {"counters", offsetof(dop_target, counters), BOOL},
     {"cpu", offsetof(dop_target, cpu), BOOL},
 };

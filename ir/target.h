@@ -19,6 +19,7 @@ typedef struct dop_target {
     double dispatch_us;  /* one empty dispatch */
     double barrier_us;   /* one dependent dispatch on top of that */
     double workgroup_us; /* one empty workgroup (what counts on CPUs) */
+    bool merges;         /* workgroups of a dispatch may tell each other by atomics: the last one merges cache splits */
     bool counters;       /* starts the dispatches of a queue in order: completion counters may replace barriers */
     bool cpu;            /* a software device: few large workgroups, wide loads */
 } dop_target;

@@ -57,6 +57,7 @@ dop_status dop_gen_matmul(dop_gen *gen);
 dop_status dop_gen_rows(dop_gen *gen);
 dop_status dop_gen_matmul_coop(dop_gen *gen);
 dop_status dop_gen_attention(dop_gen *gen);
+dop_status dop_gen_attention_coop(dop_gen *gen);
 dop_status dop_gen_attention_rows(dop_gen *gen);
 dop_status dop_gen_argmax(dop_gen *gen);
 

@@ -420,10 +420,12 @@ dop_gen_gemv(dop_gen *gen)
         p.part[i].unit = unit; /* one activation in shared memory serves all parts */
     uint32_t k_pad = (p.k + unit - 1) / unit * unit, room = e->target->shared_bytes / 4 * 3;
     bool half = false;
-    /* On GPUs the row is staged whenever it fits: rows share it, and lanes read it without conflicts. */
-    if (!p.staged && tile->stage && k_pad * 4 <= room)
+    /* On GPUs the row is staged when it costs something to make, or when a lane reads much of it at once, which would
+     * conflict, or when many rows share it: else a plain f32 row is as well read where it lies. */
+    bool worth = unit > 8 || p.n_prog > 0 || per_wg >= 16;
+    if (!p.staged && worth && tile->stage && k_pad * 4 <= room)
         p.staged = true;
-    else if (!p.staged && tile->stage && k_pad * 2 <= room && k_pad == p.k && dop_emit_wide(e, p.act))
+    else if (!p.staged && worth && tile->stage && k_pad * 2 <= room && k_pad == p.k && dop_emit_wide(e, p.act))
         p.staged = half = true;
     if (p.staged)
         stage_activation(gen, &p, k_pad, unit, half, &decls, &prologue);

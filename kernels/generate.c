@@ -16,6 +16,8 @@ generator(dop_template t, dop_variant_id v)
         return dop_gen_matmul_coop;
     if (v == DOP_VARIANT_gemv_rows || v == DOP_VARIANT_matmul_rows)
         return dop_gen_rows;
+    if (v == DOP_VARIANT_attention_coop)
+        return dop_gen_attention_coop;
     if (v == DOP_VARIANT_attention_rows)
         return dop_gen_attention_rows;
     switch (t) {
@@ -49,15 +51,17 @@ put_header(dop_gen *gen, bool sync, dop_buf *b)
         dop_buf_puts(b, "#define DOP_CPU\n");
     if (gen->e.caps & DOP_CAP_int64)
         dop_buf_puts(b, "#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require\n#define DOP_INT64\n");
-    if (gen->choice->variant == DOP_VARIANT_matmul_coop)
+    bool coop = (dop_variant_of(gen->choice->variant)->caps & DOP_CAP_coop_nv) != 0;
+    if (coop)
         dop_buf_puts(b, "#extension GL_NV_cooperative_matrix : require\n"
                         "#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n");
-    if (gen->choice->variant == DOP_VARIANT_matmul_coop)
+    if (coop)
         dop_buf_puts(b, "#extension GL_KHR_memory_scope_semantics : require\n#pragma use_vulkan_memory_model\n");
     if (sync)
         dop_buf_puts(b, "#define DOP_SYNC\n");
     if (tile->subgroup)
-        dop_buf_puts(b, "#extension GL_KHR_shader_subgroup_arithmetic : require\n"
+        dop_buf_puts(b, "#extension GL_KHR_shader_subgroup_basic : require\n"
+                        "#extension GL_KHR_shader_subgroup_arithmetic : require\n"
                         "#extension GL_KHR_shader_subgroup_shuffle : require\n");
     dop_buf_printf(b, "#define WG %u\n#define SG %u\nlayout(local_size_x = %u) in;\n", tile->wg,
                    tile->subgroup ? gen->e.target->subgroup : 1, tile->wg);

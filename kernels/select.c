@@ -47,6 +47,17 @@ first_matmul(const dop_graph *g, const dop_region *r, uint32_t *out_rows)
     return first;
 }
 
+static dop_node_id
+dop_attention_of(const dop_graph *g, const dop_region *r)
+{
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
+        dop_op op = dop_node_at(g, r->nodes[i])->op;
+        if (op == DOP_OP_attention || op == DOP_OP_attn_split)
+            return r->nodes[i];
+    }
+    return 0;
+}
+
 static const char *
 condition(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_target *t)
 {
@@ -57,6 +68,17 @@ condition(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_t
         return "meant for CPU devices";
     if (v == DOP_VARIANT_gemv_subgroup && t->cpu)
         return "sums across lanes are slow on CPU devices";
+    if (v == DOP_VARIANT_attention_coop) {
+        const dop_node *a = dop_node_at(g, dop_attention_of(g, r));
+        if (g->max_t < 16 || a->op != DOP_OP_attention)
+            return "fewer than 16 tokens";
+        if (dop_node_at(g, a->src[1])->type != DOP_TYPE_f16 || dop_node_at(g, a->src[2])->type != DOP_TYPE_f16)
+            return "the cache is not f16";
+        if (dop_node_at(g, a->src[0])->shape.dim[2].mul % 16 || dop_node_at(g, a->src[0])->shape.dim[2].mul > 256)
+            return "the head is no multiple of 16 values, or longer than 256";
+        if (dop_node_at(g, a->src[0])->shape.dim[1].mul / dop_node_at(g, a->src[1])->shape.dim[1].mul > 16)
+            return "more than 16 query heads share a KV head";
+    }
     if (v == DOP_VARIANT_matmul_coop) {
         uint32_t rows;
         if (dop_node_cols(g, first_matmul(g, r, &rows)->src[0]) % 8)
@@ -130,7 +152,8 @@ tile_gemv(const dop_graph *g, const dop_region *r, const dop_target *t, dop_vari
     const dop_node *mm = first_matmul(g, r, &rows);
     k = dop_node_cols(g, mm->src[0]);
     uint32_t sg = t->subgroup > 1 ? t->subgroup : 32;
-    uint32_t units = k / 8; /* 16-byte loads of f16 along a row */
+    const dop_weight_type *wt = dop_weight_type_of(dop_node_at(g, mm->src[1])->type);
+    uint32_t units = k / (wt ? wt->unit : 8); /* loads along a row */
     tile->wg = 256 <= t->max_workgroup ? 256 : pow2_floor(t->max_workgroup);
     tile->lanes = v == DOP_VARIANT_gemv_subgroup ? sg : 32;
     while (tile->lanes > 4 && tile->lanes > units)
@@ -139,12 +162,16 @@ tile_gemv(const dop_graph *g, const dop_region *r, const dop_target *t, dop_vari
     /* Rows that share a load of the activation: the smaller a weight, the more of its time goes into that. */
     bool small = dop_type_of(dop_node_at(g, mm->src[1])->type)->kind == DOP_KIND_QUANT;
     uint32_t teams = tile->wg / tile->lanes;
-    tile->rows = small ? 4 : 2;
+    tile->rows = small ? 2 : 1;
     while (tile->rows > 1 && rows / (tile->rows * teams) < t->cores)
         tile->rows /= 2;
-    /* Four loads in flight per lane hide their latency; eight cost registers. */
-    tile->unroll = tile->rows >= 2 ? 2 / (tile->rows / 2) : 2;
-    tile->unroll = tile->unroll ? tile->unroll : 1;
+    /* Larger workgroups stage the activation less often, as long as every multiprocessor has one. */
+    while (tile->wg < 512 && tile->wg * 2 <= t->max_workgroup && rows / (tile->rows * teams * 2) >= t->cores * 7 / 8) {
+        tile->wg *= 2;
+        teams *= 2;
+    }
+    /* Four loads of 16 bytes in flight per lane hide their latency; eight cost registers. */
+    tile->unroll = small ? 1 : 4;
     while (tile->unroll > 1 && tile->lanes * (tile->unroll / 2) >= units)
         tile->unroll /= 2;
 }
@@ -155,7 +182,7 @@ tile_coop(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile
 {
     static const struct {
         uint32_t bm, bn, wm, wn;
-    } shapes[] = {{128, 128, 64, 32}, {128, 64, 32, 32}, {64, 64, 32, 32}, {64, 32, 16, 32}, {32, 32, 16, 16}, {16, 64, 16, 16}};
+    } shapes[] = {{128, 128, 64, 32}, {128, 64, 32, 32}, {64, 64, 32, 16}, {64, 32, 16, 32}, {32, 32, 16, 16}, {16, 64, 16, 16}};
     uint32_t rows, mats = 0;
     (void)first_matmul(g, r, &rows);
     for (uint32_t i = 0; i < r->n_nodes; i++)
@@ -202,6 +229,23 @@ tile_matmul(const dop_graph *g, const dop_region *r, const dop_target *t, dop_ti
         tile->tm *= 2;
         tile->wg /= 2;
     }
+}
+
+/* Sixteen rows for each subgroup, as many subgroups as the queries leave room for. */
+static void
+tile_attention_coop(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile *tile)
+{
+    const dop_node *a = dop_node_at(g, dop_attention_of(g, r));
+    const dop_shape *q = &dop_node_at(g, a->src[0])->shape;
+    uint32_t dim = q->dim[2].mul, group = q->dim[1].mul / dop_node_at(g, a->src[1])->shape.dim[1].mul;
+    uint32_t teams = dim <= 128 ? 4 : 2;
+    /* Small models: more, smaller workgroups. */
+    while (teams > 1 && dop_div_up_u32(g->max_t * q->dim[1].mul, teams * 16) < 2 * t->cores)
+        teams /= 2;
+    tile->wg = teams * t->subgroup;
+    tile->bq = teams * 16 / group;
+    if (tile->bq == 0)
+        tile->bq = 1;
 }
 
 static void
@@ -277,7 +321,10 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
             tile_matmul(g, r, target, &c->tile);
         break;
     case DOP_TPL_attention:
-        tile_attention(g, r, target, &c->tile);
+        if (c->variant == DOP_VARIANT_attention_coop)
+            tile_attention_coop(g, r, target, &c->tile);
+        else
+            tile_attention(g, r, target, &c->tile);
         if (c->variant == DOP_VARIANT_attention_rows)
             c->tile.wg = target->subgroup;
         break;

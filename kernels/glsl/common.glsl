@@ -13,6 +13,7 @@ layout(buffer_reference, std430, buffer_reference_align = 4) coherent volatile b
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer U32 { SHARED uint v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer U32x2 { SHARED uvec2 v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer U32x4 { uvec4 v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer C32x4 { SHARED uvec4 v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer F32 { SHARED float v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer F32x2 { SHARED vec2 v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer F32x4 { SHARED vec4 v[]; };

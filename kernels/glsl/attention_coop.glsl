@@ -1,0 +1,126 @@
+// Prefill attention on matrix units (GL_NV_cooperative_matrix, 16x16x16).  Every subgroup works alone on 16 query rows
+// (tokens by the G query heads of one KV head): a first walk over the cache finds each row's largest score, a second
+// one adds up exp(score - largest) times V, so that no sum has to be scaled again.  Scores pass through the subgroup's
+// own piece of shared memory, where lane pairs own rows.
+#define D ${D}u
+#define G ${G}u
+#define BQ ${BQ}u
+#define R (G * BQ)
+#define KV ${KV}u
+#define FD (D / 16u)
+#define CP 32u // positions at once
+#define ROWS (WG / SG * 16u)
+#define DOP_T(j) min(t0 + (j) / G, n_tokens - 1u)
+#define DOP_H(j) (kvh * G + (j) % G)
+#define FRAG fcoopmatNV<32, gl_ScopeSubgroup, 16, 16>
+#define FRAG_IN fcoopmatNV<16, gl_ScopeSubgroup, 16, 16>
+shared uvec4 dop_qh[ROWS * D / 8u];
+shared uvec4 dop_sf[ROWS * CP / 4u];
+shared uvec2 dop_ph[ROWS * CP / 4u];
+#define DOP_Q_PUT(i, x) dop_qh[(i) >> 1][((i) & 1u) * 2u] = packHalf2x16((x).xy), dop_qh[(i) >> 1][((i) & 1u) * 2u + 1u] = packHalf2x16((x).zw)
+${DECLS}
+void dop_store_row(uint t, uint h, uint d, vec4 o, float l)
+{
+${STORE}}
+
+float dop_score(float x)
+{
+    return ${SCORE};
+}
+
+// Scores of this subgroup's rows against positions base .. base + CP, into its piece of shared memory.
+void dop_scores(uint base, uint kvh, uint sg)
+{
+    FRAG s[2];
+    s[0] = FRAG(0.0);
+    s[1] = FRAG(0.0);
+    [[unroll]] for (uint i = 0u; i < FD; i++) {
+        FRAG_IN q, k;
+        coopMatLoadNV(q, dop_qh, sg * 16u * D / 8u + i * 2u, D / 8u, false);
+        [[unroll]] for (uint j = 0u; j < 2u; j++) {
+            coopMatLoadNV(k, U32x4(${K}).v, ((base + j * 16u) * KV + kvh) * (D / 8u) + i * 2u, KV * (D / 8u), true);
+            s[j] = coopMatMulAddNV(q, k, s[j]);
+        }
+    }
+    coopMatStoreNV(s[0], dop_sf, sg * 16u * CP / 4u, CP / 4u, false);
+    coopMatStoreNV(s[1], dop_sf, sg * 16u * CP / 4u + 4u, CP / 4u, false);
+    subgroupMemoryBarrierShared();
+    subgroupBarrier();
+}
+
+void main()
+{
+    uint kvh = gl_WorkGroupID.x, t0 = gl_WorkGroupID.y * BQ, n_tokens = ${N_TOKENS};
+    if (t0 >= n_tokens)
+        return;
+    dop_wait();
+    for (uint i = gl_LocalInvocationIndex * 4u; i < ROWS * D; i += WG * 4u) {
+        uint j = i / D, t = DOP_T(j), c = DOP_H(j) * D + i % D;
+        vec4 q = vec4(0.0);
+        if (j < R) {
+${LOAD_Q}        }
+        DOP_Q_PUT(i >> 2, q);
+    }
+    barrier();
+    uint sg = gl_LocalInvocationIndex / SG, lane = gl_LocalInvocationIndex % SG;
+    uint first = sg * 16u, row = first + lane / 2u, side = lane % 2u * (CP / 2u);
+    if (first >= R)
+        return;
+    uint pq = ${POS} + DOP_T(row); // position of this lane's row
+    uint pos0 = ${POS} + t0 + first / G, last = ${POS} + min(t0 + (first + 15u) / G, n_tokens - 1u);
+    uint lo = ${WINDOW}u > 0u && pos0 + 1u > ${WINDOW}u ? (pos0 + 1u - ${WINDOW}u) / CP * CP : 0u, hi = last + 1u;
+    float m = -1e30, l = 0.0;
+    for (uint base = lo; base < hi; base += CP) {
+        dop_scores(base, kvh, sg);
+        for (uint i = 0u; i < CP / 2u; i += 4u) {
+            vec4 x = uintBitsToFloat(dop_sf[(row * CP + side + i) / 4u]);
+            [[unroll]] for (uint k = 0u; k < 4u; k++) {
+                uint p = base + side + i + k;
+                bool seen = p <= pq && (${WINDOW}u == 0u || p + ${WINDOW}u > pq);
+                m = seen ? max(m, dop_score(x[k])) : m;
+            }
+        }
+        subgroupBarrier();
+    }
+    m = max(m, subgroupShuffleXor(m, 1u));
+    FRAG acc[${FD}];
+    [[unroll]] for (uint i = 0u; i < FD; i++)
+        acc[i] = FRAG(0.0);
+    for (uint base = lo; base < hi; base += CP) {
+        dop_scores(base, kvh, sg);
+        for (uint i = 0u; i < CP / 2u; i += 4u) {
+            vec4 x = uintBitsToFloat(dop_sf[(row * CP + side + i) / 4u]), e;
+            [[unroll]] for (uint k = 0u; k < 4u; k++) {
+                uint p = base + side + i + k;
+                bool seen = p <= pq && (${WINDOW}u == 0u || p + ${WINDOW}u > pq);
+                e[k] = seen ? exp(dop_score(x[k]) - m) : 0.0;
+            }
+            l += (e.x + e.y) + (e.z + e.w);
+            dop_ph[(row * CP + side + i) / 4u] = uvec2(packHalf2x16(e.xy), packHalf2x16(e.zw));
+        }
+        subgroupMemoryBarrierShared();
+        subgroupBarrier();
+        [[unroll]] for (uint j = 0u; j < 2u; j++) {
+            FRAG_IN p, v;
+            coopMatLoadNV(p, dop_ph, (first * CP + j * 16u) / 4u, CP / 4u, false);
+            [[unroll]] for (uint i = 0u; i < FD; i++) {
+                coopMatLoadNV(v, U32x4(${V}).v, ((base + j * 16u) * KV + kvh) * (D / 8u) + i * 2u, KV * (D / 8u), false);
+                acc[i] = coopMatMulAddNV(p, v, acc[i]);
+            }
+        }
+        subgroupBarrier();
+    }
+    l += subgroupShuffleXor(l, 1u);
+    uint t = t0 + row / G, h = DOP_H(row);
+${SINK}    [[unroll]] for (uint i = 0u; i < FD; i++) {
+        coopMatStoreNV(acc[i], dop_sf, first * CP / 4u, CP / 4u, false);
+        subgroupMemoryBarrierShared();
+        subgroupBarrier();
+        if (row < R && t < n_tokens)
+            for (uint q = 0u; q < 8u; q += 4u) {
+                uint d = lane % 2u * 8u + q;
+                dop_store_row(t, h, i * 16u + d, uintBitsToFloat(dop_sf[(row * CP + d) / 4u]), l);
+            }
+        subgroupBarrier();
+    }
+}
