@@ -9,9 +9,10 @@ ids() { # NAME PLAN CASE
         -n "$("$TOOLS/expect" count "$expected" "$3")" >"$1"
 }
 
-text() { # PLAN CASE: the same from text to text
-    "$EXEC" "$1" --quiet -p "$("$TOOLS/expect" print "$expected" "$2.prompt")" --no-display-prompt --temp 0 \
-        --ignore-eos -n "$("$TOOLS/expect" count "$expected" "$2")" >text &&
+text() { # PLAN CASE: the same from text to text; the prompt through a file, which keeps its last newline
+    "$TOOLS/expect" print "$expected" "$2.prompt" | head -c -1 >prompt.txt
+    "$EXEC" "$1" --quiet -f prompt.txt --no-display-prompt --temp 0 --ignore-eos \
+        -n "$("$TOOLS/expect" count "$expected" "$2")" >text &&
         [ "$(cat text)" = "$("$TOOLS/expect" print "$expected" "$2.text")" ]
 }
 
