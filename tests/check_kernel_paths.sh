@@ -69,7 +69,7 @@ bad() { # NAME TEXT LINE...
 }
 refused "missing capability" 1 "needs subgroup (subgroup basic, vote, ballot, shuffle and arithmetic operations), which target \
 tier2 lacks; possible: " --target tier2 --force qkv=gemv_subgroup
-refused "wrong template" 1 "gemv is a kernel for gemv regions, which none of these is; possible: attention_subgroup, attention" \
+refused "wrong template" 1 "gemv is a kernel for gemv regions, which none of these is; possible: attention_rows, attention_subgroup, attention" \
     --target tier1 --force attn=gemv
 refused "no such op" 1 "--force zzz=gemv: no region here is zzz" --target tier1 --force zzz=gemv
 refused "no such kernel" 1 "no kernel zzz; known: elementwise" --target tier1 --force qkv=zzz

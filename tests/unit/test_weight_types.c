@@ -259,6 +259,11 @@ Test(weight_types, gemv_rows)
     every_type(&(setting){"cpu", "gemv_rows", ALL, true}, 1);
 }
 
+Test(weight_types, gemv_rows_in_64_bits)
+{
+    every_type(&(setting){"cpu", "gemv_rows", ALL | DOP_CAP_int64, true}, 1);
+}
+
 Test(weight_types, gemv_subgroup)
 {
     every_type(&(setting){"tier 1", "gemv_subgroup", ALL, false}, 1);
@@ -272,6 +277,16 @@ Test(weight_types, gemv)
 Test(weight_types, gemv_without_16_bit)
 {
     every_type(&(setting){"tier 3", "gemv", 0, false}, 1);
+}
+
+Test(weight_types, matmul_rows)
+{
+    every_type(&(setting){"cpu", "matmul_rows", ALL, true}, 3);
+}
+
+Test(weight_types, matmul_rows_in_64_bits)
+{
+    every_type(&(setting){"cpu", "matmul_rows", ALL | DOP_CAP_int64, true}, 13);
 }
 
 Test(weight_types, matmul_tiled_cpu)
