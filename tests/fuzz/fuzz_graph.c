@@ -1,0 +1,86 @@
+/* Random graphs against the interpreter, for as long as wanted; not part of the test suite, which runs the first some
+ * hundred (tests/unit/test_kernels_random.c).  With the libraries of a build folder B, from the repository root:
+ *
+ *   cc -std=c11 -g -D_GNU_SOURCE -I. -o fuzz_graph tests/fuzz/fuzz_graph.c tests/unit/kernels_util.c \
+ *      tests/unit/kernels_device.c tests/unit/kernels_random.c B/libdop_compiler.a B/libdop_kernels.a B/libdop_passes.a B/libdop_ir.a B/libdop_runtime.a B/libdop_base.a \
+ *      -lvulkan -lspirv-cross-c-shared -lyaml $(pkg-config --libs libxxhash jansson) -lshaderc_combined -lglslang \
+ *      -lMachineIndependent -lGenericCodeGen -lOSDependent -lOGLCompiler -lSPIRV -lSPIRV-Tools-opt -lSPIRV-Tools \
+ *      -lstdc++ -lpthread -lm
+ *
+ *   fuzz_graph FIRST COUNT   seeds; a failing graph is printed as text, with the reason as a comment
+ *   fuzz_graph FILE...       such texts again, each for all targets */
+#include "tests/unit/kernels_util.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Prints the text of a graph that fails. */
+static bool
+check(kernel_lab *lab, const char *name, const dop_buf *text, uint32_t target)
+{
+    dop_buf why = {0};
+    bool ok = kernel_lab_check(lab, text->data, text->size, kernel_lab_target(target), &why);
+    if (!ok)
+        printf("# %s: %s\n%s\n", name, why.data ? why.data : "?", text->data);
+    fflush(stdout);
+    dop_buf_finish(&why);
+    return ok;
+}
+
+static bool
+check_file(kernel_lab *lab, const char *path)
+{
+    dop_map map;
+    dop_diag diag = {0};
+    dop_buf text = {0};
+    bool ok = true;
+    if (dop_map_open(path, &diag, &map) != DOP_OK) {
+        dop_diag_print(&diag, "fuzz_graph", false);
+        return false;
+    }
+    dop_buf_append(&text, map.data, map.size);
+    for (uint32_t t = 0; t < KERNEL_LAB_TARGETS; t++)
+        ok = check(lab, path, &text, t) && ok;
+    dop_buf_finish(&text);
+    dop_map_close(&map);
+    return ok;
+}
+
+int
+main(int argc, char **argv)
+{
+    kernel_lab *lab;
+    dop_buf why = {0};
+    int failures = 0;
+    char *end = NULL;
+    if (argc < 2) {
+        fprintf(stderr, "usage: fuzz_graph FIRST COUNT | fuzz_graph FILE...\n");
+        return 2;
+    }
+    if (!kernel_lab_open(&lab, &why)) {
+        fprintf(stderr, "fuzz_graph: %s\n", why.data ? why.data : "no device");
+        dop_buf_finish(&why);
+        return 1;
+    }
+    unsigned long long first = strtoull(argv[1], &end, 10), count = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    if (*end) {
+        for (int i = 1; i < argc; i++)
+            failures += !check_file(lab, argv[i]);
+    } else {
+        for (unsigned long long seed = first; seed < first + count; seed++) {
+            dop_buf text = {0};
+            char name[32];
+            snprintf(name, sizeof name, "seed %llu", seed);
+            kernel_random_graph(seed, &text);
+            failures += !check(lab, name, &text, (uint32_t)(seed % KERNEL_LAB_TARGETS));
+            dop_buf_finish(&text);
+        }
+    }
+    kernel_lab_counts n = kernel_lab_count(lab);
+    fprintf(stderr, "%llu graphs, %llu runs, %llu regions, %llu kernels; worst %.3f of what is allowed; %d failures\n",
+            (unsigned long long)n.graphs, (unsigned long long)n.runs, (unsigned long long)n.regions,
+            (unsigned long long)n.kernels, n.worst, failures);
+    kernel_lab_close(lab);
+    return failures > 0;
+}

@@ -1,0 +1,58 @@
+/* edit_plan IN OUT OLD NEW: a plan with OLD replaced by NEW, of the same length, wherever its graphs say it; digests are
+ * put right, so that only the contradiction is left. */
+#include "runtime/plan_format.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+static int
+fail(const char *what)
+{
+    fprintf(stderr, "edit_plan: %s\n", what);
+    return 1;
+}
+
+int
+main(int argc, char **argv)
+{
+    if (argc != 5 || strlen(argv[3]) != strlen(argv[4]))
+        return fail("usage: edit_plan IN OUT OLD NEW, OLD and NEW of one length");
+    FILE *in = fopen(argv[1], "rb");
+    if (!in || fseek(in, 0, SEEK_END) != 0)
+        return fail("cannot read");
+    long size = ftell(in);
+    rewind(in);
+    uint8_t *file = size > 0 ? malloc((size_t)size) : NULL;
+    if (!file || fread(file, 1, (size_t)size, in) != (size_t)size)
+        return fail("cannot read");
+    fclose(in);
+    dop_plan_header *h = (dop_plan_header *)(void *)file;
+    dop_plan_section *s = (dop_plan_section *)(void *)(file + sizeof *h);
+    unsigned changed = 0;
+    for (uint32_t i = 0; i < h->n_sections; i++) {
+        if (s[i].kind != DOP_SEC_IR)
+            continue;
+        size_t len = strlen(argv[3]);
+        for (uint8_t *p = file + s[i].offset, *end = p + s[i].size; p + len <= end; p++)
+            if (memcmp(p, argv[3], len) == 0) {
+                memcpy(p, argv[4], len);
+                changed++;
+            }
+        s[i].digest = XXH3_64bits(file + s[i].offset, s[i].size);
+    }
+    h->digest = 0;
+    XXH3_state_t *x = XXH3_createState();
+    XXH3_64bits_reset(x);
+    XXH3_64bits_update(x, h, sizeof *h);
+    XXH3_64bits_update(x, s, h->n_sections * sizeof *s);
+    h->digest = XXH3_64bits_digest(x);
+    XXH3_freeState(x);
+    FILE *out = fopen(argv[2], "wb");
+    if (!out || fwrite(file, 1, (size_t)size, out) != (size_t)size || fclose(out) != 0)
+        return fail("cannot write");
+    free(file);
+    return changed ? 0 : fail("the plan does not say it");
+}

@@ -1,0 +1,29 @@
+/* Inside of kernels_util.c: what it needs of a Vulkan device. */
+#ifndef DOPPLER_TESTS_UNIT_KERNELS_DEVICE_H
+#define DOPPLER_TESTS_UNIT_KERNELS_DEVICE_H
+
+#include "runtime/base.h"
+
+enum { LAB_HEAP = 64 << 20 }; /* bytes */
+
+typedef struct lab_device lab_device;
+
+typedef struct lab_dispatch {
+    uint32_t kernel, grid[3], n_args;
+    uint64_t args[16];
+    bool barrier; /* before it */
+} lab_dispatch;
+
+/* The first software device; *out_device must be closed also after a failure. */
+dop_status lab_device_open(uint32_t caps, dop_diag *diag, lab_device **out_device);
+void lab_device_close(lab_device *device); /* accepts NULL */
+/* LAB_HEAP bytes that kernels reach through addresses. */
+uint8_t *lab_device_heap(const lab_device *device, uint64_t *out_address);
+/* Kernels are kept and known by their text. */
+bool lab_device_find(const lab_device *device, const char *glsl, uint32_t *out_kernel);
+dop_status lab_device_add(lab_device *device, const char *glsl, const dop_buf *spirv, uint32_t subgroup, dop_diag *diag,
+                          uint32_t *out_kernel);
+/* Runs them in order and waits. */
+dop_status lab_device_run(lab_device *device, const lab_dispatch *list, uint32_t n, dop_diag *diag);
+
+#endif

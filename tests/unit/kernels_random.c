@@ -1,0 +1,374 @@
+/* Random graphs for test_kernels_random.c.  Shapes come from small lists, so that many graphs share kernels: compiling
+ * them is what the time goes to.  Values stay near 1, so that a difference is a fault and not lost precision. */
+#include "ir/text.h"
+#include "tests/unit/kernels_util.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_VALUES = 48, VOCAB = 24, POSITIONS = 200 };
+
+typedef struct value {
+    dop_node_id id;
+    uint32_t cols; /* of [T, cols] */
+    uint32_t uses;
+} value;
+
+typedef struct maker {
+    dop_graph *g;
+    uint64_t state;
+    dop_node_id tok, pos;
+    uint32_t n, n_leaves, n_caches;
+    value v[MAX_VALUES]; /* all of rank 2, one row per token */
+    bool failed;
+} maker;
+
+static uint32_t
+pick(maker *m, uint32_t n)
+{
+    uint64_t z = m->state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (uint32_t)((z ^ (z >> 31)) >> 33) % n;
+}
+
+static dop_node_id
+add(maker *m, dop_op op, const dop_node_id *srcs, uint32_t n, const dop_attr *attrs, const dop_want *want)
+{
+    dop_node_id id = 0;
+    dop_diag diag = {0};
+    if (m->failed || dop_graph_add(m->g, op, NULL, srcs, n, attrs, want, &diag, &id) != DOP_OK)
+        m->failed = true;
+    return id;
+}
+
+static dop_node_id
+op1(maker *m, dop_op op, dop_node_id a, dop_attr attr)
+{
+    return add(m, op, &a, 1, (dop_attr[2]){attr, {.f = 0}}, NULL);
+}
+
+static dop_node_id
+op2(maker *m, dop_op op, dop_node_id a, dop_node_id b)
+{
+    return add(m, op, (dop_node_id[2]){a, b}, 2, (dop_attr[2]){{.f = 1e-5}, {.f = 0}}, NULL);
+}
+
+static dop_node_id
+weight(maker *m, const char *kind, dop_type type, uint32_t rank, uint32_t a, uint32_t b)
+{
+    char name[32];
+    dop_attr attr = {.s = name};
+    dop_want want = {type, {rank, {dop_dim_n(a), dop_dim_n(b)}}};
+    int k = 0;
+    for (; kind[k]; k++)
+        name[k] = kind[k];
+    name[k] = 0;
+    uint32_t number = m->n_leaves++;
+    for (char digits[2] = {(char)('0' + number / 10 % 10), (char)('0' + number % 10)}, *d = digits; d < digits + 2; d++)
+        name[k++] = *d;
+    name[k] = 0;
+    return add(m, DOP_OP_weight, NULL, 0, &attr, &want);
+}
+
+static value *
+any(maker *m)
+{
+    /* Mostly late ones, so that graphs grow long; sometimes any, so that they have diamonds. */
+    value *v = &m->v[pick(m, 3) ? m->n - 1 - pick(m, m->n < 3 ? m->n : 3) : pick(m, m->n)];
+    v->uses++;
+    return v;
+}
+
+static value *
+like(maker *m, uint32_t cols)
+{
+    for (uint32_t tries = 0; tries < 8; tries++) {
+        value *v = &m->v[pick(m, m->n)];
+        if (v->cols == cols) {
+            v->uses++;
+            return v;
+        }
+    }
+    return NULL;
+}
+
+static void
+keep(maker *m, dop_node_id id, uint32_t cols)
+{
+    if (m->n < MAX_VALUES)
+        m->v[m->n++] = (value){id, cols, 0};
+}
+
+static dop_type
+float_type(maker *m)
+{
+    static const dop_type types[] = {DOP_TYPE_f32, DOP_TYPE_f16, DOP_TYPE_bf16};
+    return types[pick(m, 3)];
+}
+
+static dop_node_id
+reshape(maker *m, dop_node_id id, uint32_t heads, uint32_t dim)
+{
+    dop_want want = {DOP_TYPE_none, {heads ? 3 : 2, {{1, DOP_SYM_T}, dop_dim_n(heads ? heads : dim), dop_dim_n(dim)}}};
+    return add(m, DOP_OP_reshape, &id, 1, NULL, &want);
+}
+
+/* --- steps ------------------------------------------------------------------------------------------------------------ */
+
+static void
+unary(maker *m)
+{
+    static const dop_op ops[] = {DOP_OP_silu, DOP_OP_gelu, DOP_OP_gelu_tanh, DOP_OP_relu, DOP_OP_relu2, DOP_OP_sigmoid,
+                                 DOP_OP_tanh, DOP_OP_softplus, DOP_OP_softcap, DOP_OP_scale, DOP_OP_offset, DOP_OP_exp};
+    const value *v = any(m);
+    uint32_t cols = v->cols;
+    dop_node_id x = v->id;
+    dop_op op = ops[pick(m, sizeof ops / sizeof *ops)];
+    dop_attr attr = {.f = op == DOP_OP_softcap ? 4 : op == DOP_OP_scale ? -0.75 : 0.5};
+    if (op == DOP_OP_exp || op == DOP_OP_relu2)
+        x = op1(m, DOP_OP_tanh, x, (dop_attr){.f = 0});
+    keep(m, op1(m, op, x, attr), cols);
+}
+
+static void
+binary(maker *m)
+{
+    static const dop_op ops[] = {DOP_OP_add, DOP_OP_sub, DOP_OP_mul, DOP_OP_add, DOP_OP_div};
+    const value *a = any(m), *b = like(m, a->cols);
+    dop_op op = ops[pick(m, 5)];
+    if (!b)
+        return;
+    dop_node_id x = a->id, y = b->id;
+    uint32_t cols = a->cols;
+    if (op == DOP_OP_mul || op == DOP_OP_div)
+        y = op1(m, DOP_OP_sigmoid, y, (dop_attr){.f = 0});
+    if (op == DOP_OP_div)
+        y = op1(m, DOP_OP_offset, y, (dop_attr){.f = 0.5});
+    keep(m, op2(m, op, x, y), cols);
+}
+
+static void
+broadcast(maker *m)
+{
+    const value *v = any(m);
+    uint32_t cols = v->cols;
+    dop_node_id w = weight(m, "v", float_type(m), 1, cols, 1), id = v->id;
+    if (pick(m, 3) == 0)
+        w = op1(m, DOP_OP_offset, w, (dop_attr){.f = 1});
+    keep(m, op2(m, pick(m, 2) ? DOP_OP_mul : DOP_OP_add, id, w), cols);
+}
+
+static void
+norm(maker *m)
+{
+    const value *v = any(m);
+    uint32_t cols = v->cols, kind = pick(m, 5);
+    dop_node_id x = v->id;
+    dop_attr eps = {.f = 1e-3};
+    if (kind < 2) {
+        dop_node_id w = weight(m, "v", float_type(m), 1, cols, 1);
+        dop_attr attrs[2] = {eps, {.f = kind}};
+        keep(m, add(m, DOP_OP_rmsnorm, (dop_node_id[2]){x, w}, 2, attrs, NULL), cols);
+    } else if (kind == 2) {
+        dop_node_id w = weight(m, "v", DOP_TYPE_f32, 1, cols, 1), b = weight(m, "v", DOP_TYPE_f32, 1, cols, 1);
+        keep(m, add(m, DOP_OP_layernorm, (dop_node_id[3]){x, w, b}, 3, &eps, NULL), cols);
+    } else if (kind == 3) {
+        keep(m, op2(m, DOP_OP_mul, x, op1(m, DOP_OP_row_rms, x, eps)), cols);
+    } else {
+        dop_node_id mean = op1(m, DOP_OP_row_mean, x, eps), istd = op1(m, DOP_OP_row_istd, x, eps);
+        keep(m, op2(m, DOP_OP_mul, op2(m, DOP_OP_sub, x, mean), istd), cols);
+    }
+}
+
+static uint32_t
+width(maker *m)
+{
+    static const uint32_t widths[] = {32, 32, 32, 32, 33, 7};
+    return widths[pick(m, sizeof widths / sizeof *widths)];
+}
+
+static void
+matmul(maker *m)
+{
+    const value *v = any(m);
+    uint32_t cols = v->cols, out = width(m);
+    dop_node_id x = v->id;
+    keep(m, op2(m, DOP_OP_matmul, x, weight(m, "w", float_type(m), 2, out, cols)), out);
+}
+
+/* Siblings: q, k, v of different widths, or a gate and its partner. */
+static void
+siblings(maker *m)
+{
+    const value *v = any(m);
+    uint32_t cols = v->cols, out = width(m);
+    dop_node_id x = v->id, a = op2(m, DOP_OP_matmul, x, weight(m, "w", DOP_TYPE_f16, 2, out, cols));
+    if (pick(m, 2)) {
+        dop_node_id b = op2(m, DOP_OP_matmul, x, weight(m, "w", DOP_TYPE_f16, 2, out, cols));
+        keep(m, op2(m, DOP_OP_mul, op1(m, pick(m, 2) ? DOP_OP_silu : DOP_OP_gelu_tanh, a, (dop_attr){.f = 0}), b), out);
+        return;
+    }
+    uint32_t other = width(m);
+    keep(m, a, out);
+    keep(m, op2(m, DOP_OP_matmul, x, weight(m, "w", float_type(m), 2, other, cols)), other);
+}
+
+static void
+slice(maker *m)
+{
+    const value *v = any(m);
+    uint32_t start = pick(m, 2) ? 8 : 3, cols = pick(m, 2) ? 16 : 7;
+    if (start + cols > v->cols)
+        return;
+    dop_want want = {DOP_TYPE_none, {2, {{1, DOP_SYM_T}, dop_dim_n(cols)}}};
+    dop_node_id id = v->id;
+    id = add(m, DOP_OP_slice, &id, 1, &(dop_attr){.i = start}, &want);
+    keep(m, op1(m, DOP_OP_scale, id, (dop_attr){.f = 2}), cols);
+}
+
+static dop_node_id
+rope(maker *m, dop_node_id x, uint32_t dims)
+{
+    dop_want want = {DOP_TYPE_f32, {2, {{1, DOP_SYM_S}, dop_dim_n(dims)}}};
+    dop_node_id table = add(m, DOP_OP_weight, NULL, 0, &(dop_attr){.s = dims == 8 ? "t.rope8" : "t.rope16"}, &want);
+    dop_attr attrs[2] = {{.i = dims}, {.i = pick(m, 2)}};
+    return add(m, DOP_OP_rope, (dop_node_id[3]){x, m->pos, table}, 3, attrs, NULL);
+}
+
+static dop_node_id
+head_norm(maker *m, dop_node_id x, uint32_t dim)
+{
+    dop_attr attrs[2] = {{.f = 1e-3}, {.f = 0}};
+    return add(m, DOP_OP_rmsnorm, (dop_node_id[2]){x, weight(m, "v", DOP_TYPE_f32, 1, dim, 1)}, 2, attrs, NULL);
+}
+
+/* Something by heads: a norm, a rotation, or both. */
+static void
+by_heads(maker *m)
+{
+    const value *v = any(m);
+    uint32_t cols = v->cols;
+    if (cols % 16)
+        return;
+    dop_node_id x = reshape(m, v->id, cols / 16, 16);
+    if (pick(m, 2))
+        x = head_norm(m, x, 16);
+    if (pick(m, 3))
+        x = rope(m, x, pick(m, 2) ? 8 : 16);
+    keep(m, reshape(m, op1(m, DOP_OP_scale, x, (dop_attr){.f = 1.25}), 0, cols), cols);
+}
+
+static dop_node_id
+cached(maker *m, dop_node_id x, dop_type type, uint32_t heads)
+{
+    char name[4] = {'c', (char)('a' + m->n_caches++), 0, 0};
+    dop_want want = {type, {3, {{1, DOP_SYM_S}, dop_dim_n(heads), dop_dim_n(16)}}};
+    dop_node_id cache = add(m, DOP_OP_state, NULL, 0, &(dop_attr){.s = name}, &want);
+    return add(m, DOP_OP_kv_write, (dop_node_id[3]){cache, x, m->pos}, 3, NULL, NULL);
+}
+
+static void
+attention(maker *m)
+{
+    const value *v = any(m);
+    uint32_t cols = v->cols, kv = 1 + pick(m, 2), heads = kv * (1 + pick(m, 2));
+    dop_node_id x = v->id, part[3];
+    bool normed = pick(m, 2), rotated = pick(m, 3);
+    dop_type type = pick(m, 2) ? DOP_TYPE_f16 : DOP_TYPE_f32;
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t h = i == 0 ? heads : kv;
+        part[i] = op2(m, DOP_OP_matmul, x, weight(m, "w", DOP_TYPE_f16, 2, h * 16, cols));
+        part[i] = reshape(m, part[i], h, 16);
+        if (normed && i < 2)
+            part[i] = head_norm(m, part[i], 16);
+        if (rotated && i < 2)
+            part[i] = rope(m, part[i], 16);
+        if (i > 0)
+            part[i] = cached(m, part[i], type, kv);
+    }
+    dop_node_id srcs[5] = {part[0], part[1], part[2], m->pos, 0};
+    uint32_t n = 4;
+    if (pick(m, 4) == 0)
+        srcs[n++] = weight(m, "v", DOP_TYPE_f32, 1, heads, 1);
+    dop_attr attrs[3] = {{.f = 0.25}, {.i = pick(m, 2) ? 0 : 9}, {.f = pick(m, 3) ? 0 : 8}};
+    dop_node_id a = add(m, DOP_OP_attention, srcs, n, attrs, NULL);
+    keep(m, reshape(m, a, 0, heads * 16), heads * 16);
+}
+
+/* The end of a step: one row, logits, an id.  Picking an id advances the step record, so that nothing may be left to
+ * compute: the graph has no other outputs. */
+static void
+head(maker *m)
+{
+    dop_diag diag = {0};
+    uint32_t cols = m->v[m->n - 1].cols;
+    dop_node_id x = m->v[m->n - 1].id;
+    x = op1(m, DOP_OP_last_row, x, (dop_attr){.f = 0});
+    x = op2(m, DOP_OP_matmul, x, weight(m, "w", float_type(m), 2, pick(m, 2) ? 150 : 40, cols));
+    if (pick(m, 2))
+        x = op1(m, DOP_OP_softcap, x, (dop_attr){.f = 4});
+    dop_node_id id = op1(m, DOP_OP_argmax, x, (dop_attr){.f = 0});
+    m->failed = m->failed || dop_graph_output(m->g, x, &diag) != DOP_OK || dop_graph_output(m->g, id, &diag) != DOP_OK;
+}
+
+static void
+begin(maker *m)
+{
+    dop_want ids = {DOP_TYPE_u32, {1, {{1, DOP_SYM_T}}}};
+    m->tok = add(m, DOP_OP_input, NULL, 0, &(dop_attr){.s = "tokens"}, &ids);
+    m->pos = add(m, DOP_OP_input, NULL, 0, &(dop_attr){.s = "positions"}, &ids);
+    for (uint32_t i = 0, n = 1 + pick(m, 2); i < n; i++) {
+        uint32_t cols = i ? width(m) : 32;
+        dop_node_id table = weight(m, "t", float_type(m), 2, VOCAB, cols);
+        dop_node_id x = add(m, DOP_OP_gather, (dop_node_id[2]){table, m->tok}, 2, NULL, NULL);
+        if (pick(m, 2))
+            x = op1(m, DOP_OP_scale, x, (dop_attr){.f = 1.5});
+        keep(m, x, cols);
+    }
+}
+
+static void
+finish(maker *m)
+{
+    dop_diag diag = {0};
+    uint32_t outs = 0;
+    if (pick(m, 5) == 0) {
+        head(m);
+        return;
+    }
+    /* Everything that nothing reads, and sometimes what something does. */
+    for (uint32_t i = m->n; i-- > 0 && outs < 4;) {
+        dop_node_id id = m->v[i].id;
+        if (m->v[i].uses > 0 && pick(m, 8) != 0 && !(i == m->n - 1 && outs == 0))
+            continue;
+        if (dop_op_of(dop_node_at(m->g, id)->op)->traits & DOP_VIEW)
+            id = op1(m, DOP_OP_scale, id, (dop_attr){.f = 1.125});
+        m->failed = m->failed || dop_graph_output(m->g, id, &diag) != DOP_OK;
+        outs++;
+    }
+}
+
+void
+kernel_random_graph(uint64_t seed, dop_buf *out_text)
+{
+    typedef void step(maker *);
+    static step *const steps[] = {unary, unary, unary, binary, binary, binary, broadcast, broadcast, norm, norm, matmul,
+                                  matmul, siblings, slice, by_heads, by_heads, attention};
+    static const uint32_t tokens[] = {1, 1, 5, 5, 7, 9};
+    dop_arena arena;
+    dop_graph g;
+    dop_diag diag = {0};
+    maker m = {.g = &g, .state = seed * 0x2545f4914f6cdd1du + 1};
+    dop_arena_init(&arena);
+    m.failed = dop_graph_init(&g, &arena, "random", tokens[pick(&m, 6)], POSITIONS, &diag) != DOP_OK;
+    begin(&m);
+    for (uint32_t i = 0, n = 1 + pick(&m, seed % 8 == 0 ? 9 : 4); i < n && !m.failed; i++)
+        steps[pick(&m, sizeof steps / sizeof *steps)](&m);
+    finish(&m);
+    if (m.failed || dop_graph_compact(&g, &diag) != DOP_OK || dop_graph_verify(&g, "random", &diag) != DOP_OK)
+        dop_buf_printf(out_text, "# seed %llu gives no graph: %s\n", (unsigned long long)seed, diag.message);
+    else
+        dop_graph_print(&g, out_text);
+    dop_arena_finish(&arena);
+}

@@ -1,0 +1,537 @@
+#include "tests/unit/kernels_util.h"
+
+#include "compiler/compile.h"
+#include "ir/interp.h"
+#include "ir/text.h"
+#include "passes/region.h"
+#include "runtime/plan_format.h"
+#include "tests/unit/kernels_device.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 256, MAX_KEPT = 64 };
+
+struct kernel_lab {
+    lab_device *device;
+    uint8_t *heap;
+    uint64_t address; /* of the heap */
+    uint64_t used;    /* bytes of it */
+    dop_templates templates;
+    kernel_lab_counts counts;
+};
+
+/* --- the device ------------------------------------------------------------------------------------------------------ */
+
+const dop_target *
+kernel_lab_target(uint32_t which)
+{
+    enum { f16 = DOP_CAP_f16_storage | DOP_CAP_f16_math };
+    static const dop_target targets[KERNEL_LAB_TARGETS] = {
+        {.name = "cpu", .caps = f16 | DOP_CAP_subgroup, .subgroup = 8, .max_workgroup = 256, .shared_bytes = 32768,
+         .push_bytes = 128, .registers = 64, .cores = 2, .max_alloc = 1u << 30, .bandwidth = 5e9, .dispatch_us = 20,
+         .barrier_us = 5, .workgroup_us = 1, .cpu = true},
+        {.name = "gpu", .caps = f16 | DOP_CAP_subgroup, .subgroup = 8, .max_workgroup = 64, .shared_bytes = 32768,
+         .push_bytes = 128, .registers = 128, .cores = 8, .max_alloc = 1u << 30, .bandwidth = 4e11, .dispatch_us = 1,
+         .barrier_us = 5, .workgroup_us = 0.01},
+        {.name = "no-subgroups", .caps = f16, .subgroup = 1, .max_workgroup = 64, .shared_bytes = 32768,
+         .push_bytes = 128, .registers = 128, .cores = 8, .max_alloc = 1u << 30, .bandwidth = 4e11, .dispatch_us = 1,
+         .barrier_us = 5, .workgroup_us = 0.01},
+        {.name = "nothing", .caps = 0, .subgroup = 1, .max_workgroup = 64, .shared_bytes = 16384, .push_bytes = 128,
+         .registers = 64, .cores = 4, .max_alloc = 1u << 30, .bandwidth = 5e10, .dispatch_us = 2, .barrier_us = 10,
+         .workgroup_us = 0.01},
+    };
+    return &targets[which % KERNEL_LAB_TARGETS];
+}
+
+bool
+kernel_lab_open(kernel_lab **out_lab, dop_buf *why)
+{
+    dop_diag diag = {0};
+    kernel_lab *l = calloc(1, sizeof *l);
+    *out_lab = l;
+    dop_status st = l ? dop_templates_load(NULL, &l->templates, &diag) : DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK)
+        st = lab_device_open(kernel_lab_target(0)->caps, &diag, &l->device);
+    if (st == DOP_OK) {
+        l->heap = lab_device_heap(l->device, &l->address);
+        return true;
+    }
+    dop_buf_puts(why, diag.message);
+    kernel_lab_close(l);
+    *out_lab = NULL;
+    return false;
+}
+
+void
+kernel_lab_close(kernel_lab *lab)
+{
+    if (!lab)
+        return;
+    lab_device_close(lab->device);
+    dop_templates_finish(&lab->templates);
+    free(lab);
+}
+
+kernel_lab_counts
+kernel_lab_count(const kernel_lab *lab)
+{
+    return lab->counts;
+}
+
+static uint64_t
+hash(const char *s)
+{
+    uint64_t h = 1469598103934665603u; /* FNV-1a */
+    for (; *s; s++)
+        h = (h ^ (unsigned char)*s) * 1099511628211u;
+    return h;
+}
+
+/* Equal text is one kernel, also of different graphs. */
+static dop_status
+find_kernel(kernel_lab *l, const dop_kernel *k, const dop_target *target, dop_diag *diag, uint32_t *out)
+{
+    dop_buf spirv = {0};
+    uint32_t shared;
+    if (lab_device_find(l->device, k->glsl, out))
+        return DOP_OK;
+    dop_status st = dop_kernel_compile("kernel", k, target, diag, &spirv, &shared);
+    if (st == DOP_OK)
+        st = lab_device_add(l->device, k->glsl, &spirv, k->subgroup, diag, out);
+    l->counts.kernels += st == DOP_OK;
+    dop_buf_finish(&spirv);
+    return st;
+}
+
+/* --- values of leaves ------------------------------------------------------------------------------------------------ */
+
+static uint64_t
+next(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+static double
+normal(uint64_t *state)
+{
+    uint64_t x = next(state);
+    double sum = (double)(x & 0xffff) + (double)(x >> 16 & 0xffff) + (double)(x >> 32 & 0xffff) + (double)(x >> 48);
+    return (sum / 65536 - 2) * 1.7320508;
+}
+
+/* Vectors lie around 1, matrices keep the size of what they multiply, tables ("t...") and caches are normal. */
+static void
+leaf_values(const dop_graph *g, dop_node_id id, double shake, float *out)
+{
+    const dop_node *n = dop_node_at(g, id);
+    const char *name = dop_node_s(g, id, DOP_A_name);
+    uint64_t count = 1, state = hash(name), other = hash(name) ^ 0x5555;
+    for (uint32_t i = 0; i < n->shape.rank; i++)
+        count *= dop_dim_value(g, n->shape.dim[i], 1);
+    double size = n->op == DOP_OP_weight && n->shape.rank == 2 && name[0] != 't' ? 1 / sqrt(dop_node_cols(g, id)) : 1;
+    for (uint64_t i = 0; i < count; i++) {
+        double x = n->shape.rank == 1 ? 1 + 0.25 * normal(&state) : size * normal(&state);
+        float f = (float)x;
+        if (n->type == DOP_TYPE_f16)
+            f = dop_f16_to_f32(dop_f32_to_f16(f));
+        else if (n->type == DOP_TYPE_bf16)
+            f = dop_bf16_to_f32(dop_f32_to_bf16(f));
+        out[i] = (float)((double)f * (1 + shake * normal(&other)));
+    }
+}
+
+static void
+encode(dop_type type, const float *in, uint64_t n, uint8_t *out)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        uint16_t h = type == DOP_TYPE_f16 ? dop_f32_to_f16(in[i]) : dop_f32_to_bf16(in[i]);
+        if (type == DOP_TYPE_f32)
+            memcpy(out + 4 * i, &in[i], 4);
+        else
+            memcpy(out + 2 * i, &h, 2);
+    }
+}
+
+static uint32_t
+token_id(uint32_t i)
+{
+    return i * 2654435761u >> 8;
+}
+
+/* --- one compiled graph ---------------------------------------------------------------------------------------------- */
+
+typedef struct built {
+    kernel_lab *l;
+    const dop_target *target;
+    dop_diag *diag;
+    dop_arena arena;
+    dop_graph g;
+    dop_pass_ctx cx;
+    dop_kernel *kernels;  /* [n_regions] */
+    lab_dispatch *dispatches;
+    uint32_t n_dispatches;
+    uint64_t *at;         /* [n_nodes] bytes into the heap of each storage node; 0: none */
+    uint64_t step, scratch;
+} built;
+
+static void
+built_finish(built *b)
+{
+    free(b->kernels);
+    free(b->dispatches);
+    free(b->at);
+    dop_arena_finish(&b->arena);
+}
+
+static uint64_t
+take(built *b, uint64_t bytes)
+{
+    uint64_t at = b->l->used;
+    uint64_t need = dop_align_u64(bytes + ALIGN, ALIGN);
+    if (need > LAB_HEAP - at) {
+        (void)DOP_FAIL(b->diag, DOP_E_NOMEM, "the graph does not fit the laboratory");
+        return 0;
+    }
+    b->l->used += need;
+    return at;
+}
+
+static dop_status
+place_weight(built *b, dop_node_id id)
+{
+    const dop_graph *g = &b->g;
+    const dop_node *n = dop_node_at(g, id);
+    uint32_t cols = dop_node_cols(g, id), row_values = dop_row_values(g, id);
+    uint64_t rows = n->shape.rank == 1 ? 1 : dop_dim_value(g, n->shape.dim[0], 1), row_bytes = 0;
+    float *f = malloc((size_t)(rows * cols) * sizeof *f);
+    if (!f || !dop_type_row_bytes(n->type, row_values, &row_bytes) || !(b->at[id] = take(b, rows * row_bytes))) {
+        free(f);
+        return DOP_FAIL(b->diag, DOP_E_NOMEM, "out of memory");
+    }
+    leaf_values(g, id, 0, f);
+    uint8_t *p = b->l->heap + b->at[id];
+    memset(p, 0, (size_t)(rows * row_bytes));
+    for (uint64_t r = 0; r < rows; r++)
+        encode(n->type, f + r * cols, cols, p + r * row_bytes);
+    free(f);
+    return DOP_OK;
+}
+
+/* Memory for everything that a kernel may point at. */
+static dop_status
+place_all(built *b)
+{
+    const dop_graph *g = &b->g;
+    b->l->used = ALIGN;
+    b->at = calloc(g->n_nodes, sizeof *b->at);
+    b->step = take(b, sizeof(dop_step));
+    b->scratch = take(b, b->cx.placement.scratch + ALIGN);
+    if (!b->at || !b->step || !b->scratch)
+        return DOP_FAIL(b->diag, DOP_E_NOMEM, "out of memory");
+    for (dop_node_id id = 1; id < g->n_nodes; id++) {
+        const dop_node *n = dop_node_at(g, id);
+        dop_status st = DOP_OK;
+        if (n->op == DOP_OP_weight)
+            st = place_weight(b, id);
+        else if (n->op == DOP_OP_state && !(b->at[id] = take(b, dop_node_bytes(g, id))))
+            st = DOP_E_NOMEM;
+        else if (b->cx.placement.values[id].size > 0)
+            b->at[id] = b->scratch + b->cx.placement.values[id].offset;
+        if (st != DOP_OK)
+            return st;
+    }
+    for (uint32_t i = 0; i < g->n_outs; i++) {
+        dop_node_id id = dop_storage_node(g, g->outs[i]);
+        if (!b->at[id] && !(b->at[id] = take(b, dop_node_bytes(g, id))))
+            return DOP_E_NOMEM;
+    }
+    return DOP_OK;
+}
+
+static dop_status
+build(built *b, const char *text, size_t size, bool fuse)
+{
+    size_t end;
+    dop_pass_options opt = {.stop_after = -1, .check = true};
+    dop_arena_init(&b->arena);
+    dop_status st = dop_graph_parse("graph", text, size, &b->arena, b->diag, &b->g, &end);
+    if (st != DOP_OK)
+        return st;
+    b->cx = (dop_pass_ctx){.arena = &b->arena, .diag = b->diag, .target = b->target};
+    if (!fuse)
+        dop_passes_skip_fusion(&opt);
+    if ((st = dop_passes_run(&b->cx, &opt, &b->g)) != DOP_OK)
+        return st;
+    b->kernels = calloc(b->g.n_regions, sizeof *b->kernels);
+    b->dispatches = calloc(b->g.n_regions, sizeof *b->dispatches);
+    if (!b->kernels || !b->dispatches)
+        return DOP_FAIL(b->diag, DOP_E_NOMEM, "out of memory");
+    for (dop_region_id r = 1; r < b->g.n_regions && st == DOP_OK; r++) {
+        const dop_region *region = &b->g.regions[r];
+        dop_choice choice;
+        if (region->dead)
+            continue;
+        b->l->counts.regions++;
+        st = dop_kernel_select(&b->g, region, b->target, NULL, b->diag, &choice);
+        if (st == DOP_OK)
+            st = dop_kernel_generate(&b->l->templates, &b->g, region, b->target, &choice, NULL, b->diag, &b->kernels[r]);
+        if (st == DOP_OK)
+            st = find_kernel(b->l, &b->kernels[r], b->target, b->diag, &b->dispatches[r].kernel);
+    }
+    return st == DOP_OK ? place_all(b) : st;
+}
+
+static dop_status
+list_dispatches(built *b)
+{
+    for (dop_region_id i = 1; i < b->g.n_regions; i++) {
+        const dop_kernel *k = &b->kernels[i];
+        if (b->g.regions[i].dead)
+            continue;
+        lab_dispatch d = {b->dispatches[i].kernel, {k->grid[0], k->grid[1], k->grid[2]}, k->n_args, {0},
+                          b->cx.placement.barrier[i]};
+        for (uint32_t a = 0; a < k->n_args; a++) {
+            uint64_t at = k->args[a].value ? b->at[k->args[a].value] : b->step;
+            if (at == 0)
+                return DOP_FAIL(b->diag, DOP_E_INTERNAL, "%%%s has no memory", dop_node_at(&b->g, k->args[a].value)->name);
+            d.args[a] = b->l->address + at;
+        }
+        b->dispatches[b->n_dispatches++] = d; /* never behind i */
+    }
+    return DOP_OK;
+}
+
+/* Fills states, step record and, with NaN, everything that is written; runs. */
+static dop_status
+run(built *b, uint32_t pos, uint32_t t)
+{
+    const dop_graph *g = &b->g;
+    kernel_lab *l = b->l;
+    dop_step *step = (dop_step *)(void *)(l->heap + b->step);
+    memset(step, 0, sizeof *step);
+    step->pos = pos;
+    step->n_tokens = t;
+    step->n_out = DOP_STEP_RING - 1;
+    for (uint32_t i = 0; i < DOP_STEP_MAX_TOKENS; i++)
+        step->tokens[i] = token_id(i) % 16;
+    memset(l->heap + b->scratch, 0xff, (size_t)b->cx.placement.scratch);
+    for (uint32_t i = 0; i < g->n_outs; i++) {
+        dop_node_id id = dop_storage_node(g, g->outs[i]);
+        memset(l->heap + b->at[id], 0xff, (size_t)dop_node_bytes(g, id));
+    }
+    for (dop_node_id id = 1; id < g->n_nodes; id++) {
+        const dop_node *n = dop_node_at(g, id);
+        if (n->op != DOP_OP_state)
+            continue;
+        uint64_t count = dop_dim_value(g, n->shape.dim[0], 1) * dop_node_cols(g, id);
+        float *f = malloc((size_t)count * sizeof *f);
+        if (!f)
+            return DOP_FAIL(b->diag, DOP_E_NOMEM, "out of memory");
+        leaf_values(g, id, 0, f);
+        encode(n->type, f, count, l->heap + b->at[id]);
+        free(f);
+    }
+    l->counts.runs++;
+    return lab_device_run(l->device, b->dispatches, b->n_dispatches, b->diag);
+}
+
+/* --- the reference --------------------------------------------------------------------------------------------------- */
+
+typedef struct reference {
+    uint32_t pos;
+    double shake; /* relative noise on every leaf */
+    uint32_t n_kept;
+    void *kept[MAX_KEPT];
+    dop_interp *it;
+} reference;
+
+static dop_status
+give_leaf(void *user, const dop_graph *g, dop_node_id leaf, uint32_t t, dop_tensor *out, dop_diag *diag)
+{
+    reference *r = user;
+    const dop_node *n = dop_node_at(g, leaf);
+    if (r->n_kept == MAX_KEPT || !(r->kept[r->n_kept] = calloc((size_t)out->count + 1, 4)))
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    void *p = r->kept[r->n_kept++];
+    if (n->op == DOP_OP_input) {
+        out->u = p;
+        bool tokens = strcmp(dop_node_s(g, leaf, DOP_A_name), "tokens") == 0;
+        for (uint32_t i = 0; i < t; i++)
+            out->u[i] = tokens ? token_id(i) % 16 : r->pos + i;
+        return DOP_OK;
+    }
+    out->f = p;
+    leaf_values(g, leaf, r->shake, out->f);
+    return DOP_OK;
+}
+
+static void
+reference_finish(reference *r)
+{
+    dop_interp_destroy(r->it);
+    for (uint32_t i = 0; i < r->n_kept; i++)
+        free(r->kept[i]);
+}
+
+typedef struct comparison {
+    built *b;
+    const dop_graph *plain; /* before the passes */
+    reference *exact, *shaken;
+    uint32_t pos, t;
+    bool fused;
+    dop_buf *why;
+} comparison;
+
+static bool
+differs(const comparison *c, dop_node_id id, uint64_t at, double got, double want, double allowed)
+{
+    dop_buf_printf(c->why, "%s, target %s, position %u, %u tokens: %%%s value %llu is %.9g instead of %.9g (allowed %.2g)",
+                   c->fused ? "fused" : "unfused", c->b->target->name, c->pos, c->t, dop_node_at(c->plain, id)->name,
+                   (unsigned long long)at, got, want, allowed);
+    return false;
+}
+
+/* Rows of f16 caches that the graph writes itself may be rounded to neighbouring values. */
+static bool
+rounds_inside(const dop_graph *g)
+{
+    for (dop_node_id id = 1; id < g->n_nodes; id++)
+        if (dop_node_at(g, id)->op == DOP_OP_kv_write && dop_node_at(g, id)->type == DOP_TYPE_f16)
+            return true;
+    return false;
+}
+
+/* An id that was picked: it may be another one only where the values are equal within rounding. */
+static bool
+same_pick(const comparison *c, dop_node_id id, const dop_tensor *ref)
+{
+    const dop_step *step = (const dop_step *)(const void *)(c->b->l->heap + c->b->step);
+    uint32_t got = step->ids[DOP_STEP_RING - 1];
+    const dop_tensor *x;
+    dop_diag diag = {0};
+    if (got == ref->u[0])
+        return step->pos == c->pos + c->t && step->n_tokens == 1 && step->tokens[0] == got
+                   ? true
+                   : differs(c, id, 0, step->pos, c->pos + c->t, 0);
+    if (dop_interp_eval(c->exact->it, dop_node_at(c->plain, id)->src[0], &diag, &x) != DOP_OK || got >= x->count)
+        return differs(c, id, 0, got, ref->u[0], 0);
+    double gap = (double)x->f[ref->u[0]] - (double)x->f[got];
+    return gap <= 1e-5 * fabs((double)x->f[ref->u[0]]) ? true : differs(c, id, 0, got, ref->u[0], gap);
+}
+
+static bool
+same_output(const comparison *c, uint32_t out)
+{
+    const dop_graph *g = &c->b->g;
+    dop_node_id plain = c->plain->outs[out], id = g->outs[out];
+    const dop_tensor *ref, *other;
+    dop_diag diag = {0};
+    if (dop_interp_eval(c->exact->it, plain, &diag, &ref) != DOP_OK ||
+        dop_interp_eval(c->shaken->it, plain, &diag, &other) != DOP_OK) {
+        dop_buf_puts(c->why, diag.message);
+        return false;
+    }
+    if (ref->u)
+        return same_pick(c, plain, ref);
+    /* How much rounding matters to this output is what noise on every leaf shows. */
+    double squares = 0, noise = 0;
+    for (uint64_t i = 0; i < ref->count; i++) {
+        squares += (double)ref->f[i] * (double)ref->f[i];
+        noise = fmax(noise, fabs((double)ref->f[i] - (double)other->f[i]));
+    }
+    dop_node_id memory = dop_storage_node(g, id);
+    dop_type type = dop_node_at(g, memory)->type;
+    double size = sqrt(squares / (double)ref->count), allowed = 2e-5 * size + 16 * noise + 1e-30;
+    if (rounds_inside(c->plain))
+        allowed += size / 2048;
+    float *got = malloc((size_t)ref->count * sizeof *got);
+    dop_decode_row(type, c->b->l->heap + c->b->at[memory], ref->count, got);
+    bool ok = true;
+    for (uint64_t i = 0; i < ref->count && ok; i++) {
+        double want = (double)ref->f[i], d = fabs((double)got[i] - want);
+        double all = allowed + (type == DOP_TYPE_f16 ? fabs(want) / 1024 + 1e-7 : 0);
+        if (d / all > c->b->l->counts.worst)
+            c->b->l->counts.worst = d / all;
+        if (!(d <= all))
+            ok = differs(c, plain, i, (double)got[i], want, all);
+    }
+    free(got);
+    return ok;
+}
+
+static bool
+check_case(built *b, const dop_graph *plain, bool fused, uint32_t pos, uint32_t t, dop_buf *why)
+{
+    dop_diag diag = {0};
+    reference exact = {.pos = pos}, shaken = {.pos = pos, .shake = 3e-7};
+    comparison c = {b, plain, &exact, &shaken, pos, t, fused, why};
+    bool ok = dop_interp_create(plain, t, &(dop_leaf_provider){&exact, give_leaf}, &diag, &exact.it) == DOP_OK &&
+              dop_interp_create(plain, t, &(dop_leaf_provider){&shaken, give_leaf}, &diag, &shaken.it) == DOP_OK;
+    if (ok) {
+        dop_interp_round_storage(exact.it, true);
+        dop_interp_round_storage(shaken.it, true);
+        b->diag = &diag;
+        ok = run(b, pos, t) == DOP_OK;
+    }
+    if (!ok)
+        dop_buf_puts(why, diag.message);
+    for (uint32_t i = 0; i < plain->n_outs && ok; i++)
+        ok = same_output(&c, i);
+    reference_finish(&exact);
+    reference_finish(&shaken);
+    return ok;
+}
+
+static bool
+check_built(kernel_lab *lab, const char *text, size_t size, const dop_target *target, bool fuse, const dop_graph *plain,
+            dop_buf *why)
+{
+    dop_diag diag = {0};
+    built b = {.l = lab, .target = target, .diag = &diag};
+    bool ok = build(&b, text, size, fuse) == DOP_OK && list_dispatches(&b) == DOP_OK;
+    if (!ok)
+        dop_buf_printf(why, "%s, target %s: %s", fuse ? "fused" : "unfused", target->name, diag.message);
+    uint32_t s = plain->max_s, t = plain->max_t;
+    uint32_t cases[4][2] = {{0, t}, {s - t, t}, {s / 3, t / 2 + 1}, {1, 1}};
+    for (uint32_t i = 0; i < 4 && ok; i++)
+        if (cases[i][1] <= t && cases[i][0] + cases[i][1] <= s)
+            ok = check_case(&b, plain, fuse, cases[i][0], cases[i][1], why);
+    built_finish(&b);
+    return ok;
+}
+
+/* Caches of f16 are not for targets without 16-bit storage. */
+static void
+widen_caches(dop_buf *text)
+{
+    for (char *p = text->data; (p = strstr(p, ":f16[S,")) != NULL; p++)
+        memcpy(p, ":f32[S,", 7);
+}
+
+bool
+kernel_lab_check(kernel_lab *lab, const char *text, size_t size, const dop_target *target, dop_buf *why)
+{
+    dop_arena arena;
+    dop_graph plain;
+    dop_diag diag = {0};
+    size_t end;
+    dop_buf own = {0};
+    dop_buf_append(&own, text, size);
+    if (!own.failed && !(target->caps & DOP_CAP_f16_storage))
+        widen_caches(&own);
+    dop_arena_init(&arena);
+    bool ok = !own.failed && dop_graph_parse("graph", own.data, own.size, &arena, &diag, &plain, &end) == DOP_OK;
+    if (!ok)
+        dop_buf_printf(why, "line %ld: %s", diag.line, diag.message);
+    ok = ok && check_built(lab, own.data, own.size, target, true, &plain, why) &&
+         check_built(lab, own.data, own.size, target, false, &plain, why);
+    lab->counts.graphs++;
+    dop_buf_finish(&own);
+    dop_arena_finish(&arena);
+    return ok;
+}

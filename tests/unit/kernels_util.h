@@ -1,0 +1,33 @@
+/* Compiles a graph with the real passes and kernels, runs it on a device and compares it with the interpreter on the
+ * graph as it was before any pass.  Every leaf's values follow from its name and shape, so a graph's text is all that
+ * it takes to see a failure again. */
+#ifndef DOPPLER_TESTS_UNIT_KERNELS_UTIL_H
+#define DOPPLER_TESTS_UNIT_KERNELS_UTIL_H
+
+#include "ir/graph.h"
+#include "ir/target.h"
+
+typedef struct kernel_lab kernel_lab;
+
+typedef struct kernel_lab_counts {
+    uint64_t graphs, runs, regions, kernels; /* kernels: distinct, each made once for all graphs */
+    double worst;                            /* of all comparisons, as a share of what was allowed */
+} kernel_lab_counts;
+
+/* Takes a software device.  False when there is none. */
+bool kernel_lab_open(kernel_lab **out_lab, dop_buf *why);
+void kernel_lab_close(kernel_lab *lab); /* accepts NULL */
+kernel_lab_counts kernel_lab_count(const kernel_lab *lab);
+
+/* Target profiles that a software device can run: a CPU, a GPU with subgroups, one without, one with nothing. */
+enum { KERNEL_LAB_TARGETS = 4 };
+const dop_target *kernel_lab_target(uint32_t which);
+
+/* Runs a graph fused and unfused for one target, at several positions and token counts.  False: it does not compile, or
+ * an output is not what the interpreter says; why has one line. */
+bool kernel_lab_check(kernel_lab *lab, const char *text, size_t size, const dop_target *target, dop_buf *why);
+
+/* A random well-typed graph as text; the same seed, the same text. */
+void kernel_random_graph(uint64_t seed, dop_buf *out_text);
+
+#endif

@@ -1,0 +1,182 @@
+/* Graphs compiled fused and unfused by the real passes and kernels, run on a software device, against the interpreter.
+ * A failing graph is printed as text; `fuzz_graph FILE` (tests/fuzz) runs it again. */
+#include "tests/unit/kernels_util.h"
+
+#include "runtime/base.h"
+#include "runtime/device.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { GRAPHS = 520, MAX_WORKERS = 8 };
+
+static kernel_lab *
+open_lab(void)
+{
+    kernel_lab *lab;
+    dop_buf why = {0};
+    if (!kernel_lab_open(&lab, &why))
+        cr_skip_test("%s", why.data ? why.data : "no device");
+    dop_buf_finish(&why);
+    return lab;
+}
+
+/* Seeds first, first + step, ...: true when all agree.  Runs in a process of its own. */
+static bool
+check_seeds(uint32_t first, uint32_t step)
+{
+    kernel_lab *lab;
+    dop_buf why = {0};
+    bool ok = kernel_lab_open(&lab, &why);
+    if (!ok)
+        fprintf(stderr, "%s\n", why.data ? why.data : "no device");
+    for (uint32_t seed = first; lab && seed < GRAPHS; seed += step) {
+        dop_buf text = {0}, wrong = {0};
+        kernel_random_graph(seed, &text);
+        /* Every target sees every kind of graph: seeds of one worker are `step` apart. */
+        if (!kernel_lab_check(lab, text.data, text.size, kernel_lab_target(seed / step), &wrong)) {
+            fprintf(stderr, "# seed %u: %s\n%s\n", seed, wrong.data ? wrong.data : "?", text.data);
+            ok = false;
+        }
+        dop_buf_finish(&text);
+        dop_buf_finish(&wrong);
+    }
+    kernel_lab_close(lab);
+    dop_buf_finish(&why);
+    return ok;
+}
+
+/* Most of the time goes to the driver's compiler, which uses one thread: one process per core. */
+Test(kernels, random_graphs_agree_with_the_interpreter, .timeout = 850)
+{
+    kernel_lab_close(open_lab()); /* skips without a device */
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t n = cores < 1 ? 1 : cores > MAX_WORKERS ? MAX_WORKERS : (uint32_t)cores;
+    pid_t workers[MAX_WORKERS];
+    for (uint32_t i = 0; i < n; i++) {
+        workers[i] = fork();
+        cr_assert(workers[i] >= 0);
+        if (workers[i] == 0) {
+            bool ok = check_seeds(i, n);
+            fflush(stderr);
+            _exit(ok ? 0 : 1);
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        int status = -1;
+        cr_assert(waitpid(workers[i], &status, 0) == workers[i]);
+        cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "worker %u: graphs that differ are printed above", i);
+    }
+}
+
+Test(kernels, random_graphs_are_well_typed_and_repeatable)
+{
+    uint32_t ops[64] = {0}, longest = 0;
+    static const char *const wanted[] = {" attention ", " matmul ", " rope ", " row_istd ", " layernorm ", " slice ",
+                                         " kv_write ", " argmax ", " div ", " gather "};
+    for (uint32_t seed = 0; seed < GRAPHS; seed++) {
+        dop_buf a = {0}, b = {0};
+        kernel_random_graph(seed, &a);
+        kernel_random_graph(seed, &b);
+        cr_assert(strncmp(a.data, "graph random", 12) == 0, "%s", a.data);
+        cr_assert(a.size == b.size && memcmp(a.data, b.data, a.size) == 0);
+        uint32_t lines = 0;
+        for (const char *p = a.data; (p = strchr(p, '\n')) != NULL; p++)
+            lines++;
+        longest = lines > longest ? lines : longest;
+        for (uint32_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+            ops[i] += strstr(a.data, wanted[i]) != NULL;
+        dop_buf_finish(&a);
+        dop_buf_finish(&b);
+    }
+    cr_expect(longest > 40);
+    for (uint32_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        cr_expect(ops[i] >= 20, "%s in %u graphs only", wanted[i], ops[i]);
+}
+
+/* What random graphs found, made small. */
+static const struct {
+    const char *what, *text;
+} found[] = {
+    {"a cache that the graph does not return is written",
+     "graph cache(T=1, S<=100) {\n"
+     "  %tok:u32[T] = input \"tokens\"\n"
+     "  %pos:u32[T] = input \"positions\"\n"
+     "  %t:f16[24,32] = weight \"t0\"\n"
+     "  %x:f32[T,32] = gather %t, %tok\n"
+     "  %wq:f16[64,32] = weight \"w1\"\n"
+     "  %wk:f16[32,32] = weight \"w2\"\n"
+     "  %wv:f16[32,32] = weight \"w3\"\n"
+     "  %rope:f32[S,16] = weight \"t.rope16\"\n"
+     "  %kc:f16[S,2,16] = state \"ca\"\n"
+     "  %vc:f16[S,2,16] = state \"cb\"\n"
+     "  %q:f32[T,64] = matmul %x, %wq\n"
+     "  %k:f32[T,32] = matmul %x, %wk\n"
+     "  %v:f32[T,32] = matmul %x, %wv\n"
+     "  %q3:f32[T,4,16] = reshape %q\n"
+     "  %k3:f32[T,2,16] = reshape %k\n"
+     "  %v3:f32[T,2,16] = reshape %v\n"
+     "  %kr:f32[T,2,16] = rope %k3, %pos, %rope dims=16 interleaved=0\n"
+     "  %kc1:f16[S,2,16] = kv_write %kc, %kr, %pos\n"
+     "  %vc1:f16[S,2,16] = kv_write %vc, %v3, %pos\n"
+     "  %a:f32[T,4,16] = attention %q3, %kc1, %vc1, %pos scale=0.25 window=0 cap=0\n"
+     "  %y:f32[T,4,16] = scale %a by=1.5\n"
+     "  return %y\n"
+     "}\n"},
+    {"a slice of what an epilogue makes is not the product's own column",
+     "graph slice(T=1, S<=100) {\n"
+     "  %tok:u32[T] = input \"tokens\"\n"
+     "  %t:f16[24,32] = weight \"t0\"\n"
+     "  %x:f32[T,32] = gather %t, %tok\n"
+     "  %w:f32[64,32] = weight \"w1\"\n"
+     "  %y:f32[T,64] = matmul %x, %w\n"
+     "  %a:f32[T,64] = softplus %y\n"
+     "  %s:f32[T,7] = slice %a start=3\n"
+     "  %b:f32[T,7] = scale %s by=2\n"
+     "  return %b, %y\n"
+     "}\n"},
+    {"a row program whose rows are wanted is not made for the last row only",
+     "graph last(T<=5, S<=100) {\n"
+     "  %tok:u32[T] = input \"tokens\"\n"
+     "  %t:bf16[24,32] = weight \"t0\"\n"
+     "  %x:f32[T,32] = gather %t, %tok\n"
+     "  %m:f32[T,1] = row_mean %x\n"
+     "  %i:f32[T,1] = row_istd %x eps=0.001\n"
+     "  %d:f32[T,32] = sub %x, %m\n"
+     "  %n:f32[T,32] = mul %d, %i\n"
+     "  %l:f32[1,32] = last_row %n\n"
+     "  %w:f32[150,32] = weight \"w1\"\n"
+     "  %y:f32[1,150] = matmul %l, %w\n"
+     "  return %n, %y\n"
+     "}\n"},
+    {"two matrices of a few tokens fit a small shared memory",
+     "graph pair(T<=5, S<=100) {\n"
+     "  %tok:u32[T] = input \"tokens\"\n"
+     "  %t:f16[24,32] = weight \"t0\"\n"
+     "  %x:f32[T,32] = gather %t, %tok\n"
+     "  %wg:f16[33,32] = weight \"w1\"\n"
+     "  %wu:f16[33,32] = weight \"w2\"\n"
+     "  %g:f32[T,33] = matmul %x, %wg\n"
+     "  %u:f32[T,33] = matmul %x, %wu\n"
+     "  %a:f32[T,33] = silu %g\n"
+     "  %y:f32[T,33] = mul %a, %u\n"
+     "  return %y\n"
+     "}\n"},
+};
+
+Test(kernels, graphs_that_once_failed, .timeout = 300)
+{
+    kernel_lab *lab = open_lab();
+    for (size_t i = 0; i < sizeof found / sizeof *found; i++)
+        for (uint32_t t = 0; t < KERNEL_LAB_TARGETS; t++) {
+            dop_buf why = {0};
+            bool ok = kernel_lab_check(lab, found[i].text, strlen(found[i].text), kernel_lab_target(t), &why);
+            cr_expect(ok, "%s: %s", found[i].what, why.data ? why.data : "?");
+            dop_buf_finish(&why);
+        }
+    kernel_lab_close(lab);
+}
+
