@@ -40,6 +40,6 @@ if [ ! "$plan" -nt build/dopplerc ] || [ -n "$(find "$model" -newer "$plan" -typ
     build/dopplerc "$model" -o "$plan"
 fi
 
-step "4. Run it:  doppler-exec $plan -p '$prompt' -n 200"
-build/doppler-exec "$plan" -p "$prompt" -n 200
+step "4. Run it:  doppler-exec $plan -p '$prompt' -n 200 --temp 0.8 --top-p 0.9 -s 2"
+build/doppler-exec "$plan" -p "$prompt" -n 200 --temp 0.8 --top-p 0.9 -s 2
 echo

@@ -31,10 +31,21 @@ agree() {
 "$TOOLS/expect" tokens "$expected" . >prompt
 "$TOOLS/expect" forced "$expected" . >forced
 
+most=5
+case $(basename "$model") in
+olmo2) most=7 ;; # norms after q, k and after both blocks, over whole rows
+esac
+
+layers() { # PLAN: what --info says of decoding
+    "$EXEC" "$1" --info | grep -oE '^schedules +decode, 1 token: .* in each of' | grep -oE '[0-9]+ in each' >layers &&
+        [ "$(cut -d ' ' -f 1 layers)" -le $most ]
+}
+
 case $2 in
 plain)
     agree f32 5e-4 0.01 --kv f32
     agree default 2e-2 0.1
+    check "default: at most $most dispatches per layer" layers default.plan
     ;;
 again)
     agree f32-unfused 5e-4 0.01 --kv f32 --no-fuse
