@@ -9,15 +9,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* One line, and nothing that a terminal obeys: names and texts of outside files end up in messages. */
+/* Names and texts of outside files end up in messages: they get no line of their own and nothing that a terminal obeys.
+ * A format with lines of its own (source text with a caret under it) keeps them. */
 static void
-make_line(char *s)
+make_harmless(char *s, bool lines)
 {
     size_t n = strlen(s);
     while (n > 0 && (s[n - 1] == '\n' || s[n - 1] == ' '))
         s[--n] = 0;
     for (; *s; s++)
-        if ((unsigned char)*s < 0x20 || *s == 0x7f)
+        if (((unsigned char)*s < 0x20 && !(lines && *s == '\n')) || *s == 0x7f)
             *s = *s == '\n' || *s == '\t' ? ' ' : '?';
 }
 
@@ -37,8 +38,8 @@ dop_fail(dop_diag *diag, const char *src_file, int src_line, dop_status code, co
     va_start(ap, fmt);
     vsnprintf(diag->message, sizeof diag->message, fmt, ap);
     va_end(ap);
-    make_line(diag->path);
-    make_line(diag->message);
+    make_harmless(diag->path, false);
+    make_harmless(diag->message, strchr(fmt, '\n') != NULL);
     return code;
 }
 

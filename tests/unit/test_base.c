@@ -245,9 +245,12 @@ Test(base, print_without_place, .init = cr_redirect_stderr)
 Test(base, messages_are_one_line)
 {
     dop_diag diag = {0};
-    DOP_FAIL_IN(&diag, DOP_E_INPUT, "a\033[2Jb", "the compiler says:\n\tline\r1\n\n");
-    cr_assert_str_eq(diag.message, "the compiler says:  line?1");
+    DOP_FAIL_IN(&diag, DOP_E_INPUT, "a\033[2Jb", "the compiler says: %s", "one\n\ttwo\r3\n\n");
+    cr_assert_str_eq(diag.message, "the compiler says: one  two?3");
     cr_assert_str_eq(diag.path, "a?[2Jb");
+    diag = (dop_diag){0};
+    DOP_FAIL(&diag, DOP_E_INPUT, "here:\n  %s\n  ^", "a\033[2Jb");
+    cr_assert_str_eq(diag.message, "here:\n  a?[2Jb\n  ^");
 }
 
 Test(base, exit_statuses)

@@ -164,6 +164,22 @@ pack_large(dop_type t, const quant *r, uint8_t *b)
     }
 }
 
+static bool
+is_int4(dop_type t)
+{
+    return t == DOP_TYPE_int4_g128 || t == DOP_TYPE_int4_g64 || t == DOP_TYPE_int4_g32;
+}
+
+/* Nibbles as in q4_0, 32 values at a time; scale and zero point behind them. */
+static void
+pack_int4(int n, const quant *r, uint8_t *b)
+{
+    for (int i = 0; i < n; i += 32)
+        pack_nibbles32(b + i / 2, r->q + i);
+    put_f16(b + n / 2, r->d);
+    put_f16(b + n / 2 + 2, r->m);
+}
+
 static double
 meaning(dop_type t, const quant *r, int i)
 {
@@ -192,6 +208,10 @@ meaning(dop_type t, const quant *r, int i)
     case DOP_TYPE_q4_k:
     case DOP_TYPE_q5_k:
         return d * r->scale[sub32] * q - m * r->min[sub32];
+    case DOP_TYPE_int4_g128:
+    case DOP_TYPE_int4_g64:
+    case DOP_TYPE_int4_g32:
+        return d * (q - m);
     default: /* q6_k */
         return d * (double)(int8_t)r->scale[sub16] * (q - 32);
     }
@@ -203,9 +223,10 @@ Test(ir_decode, blocks)
         dop_type t;
         int levels, scales;
     } cases[] = {
-        {DOP_TYPE_q4_0, 16, 1},  {DOP_TYPE_q4_1, 16, 1},   {DOP_TYPE_q5_0, 32, 1},   {DOP_TYPE_q5_1, 32, 1},
-        {DOP_TYPE_q8_0, 256, 1}, {DOP_TYPE_iq4_nl, 16, 1}, {DOP_TYPE_mxfp4, 16, 50}, {DOP_TYPE_q2_k, 4, 16},
-        {DOP_TYPE_q3_k, 8, 64},  {DOP_TYPE_q4_k, 16, 64},  {DOP_TYPE_q5_k, 32, 64},  {DOP_TYPE_q6_k, 64, 256},
+        {DOP_TYPE_q4_0, 16, 1},      {DOP_TYPE_q4_1, 16, 1},     {DOP_TYPE_q5_0, 32, 1},     {DOP_TYPE_q5_1, 32, 1},
+        {DOP_TYPE_q8_0, 256, 1},     {DOP_TYPE_iq4_nl, 16, 1},   {DOP_TYPE_mxfp4, 16, 50},   {DOP_TYPE_q2_k, 4, 16},
+        {DOP_TYPE_q3_k, 8, 64},      {DOP_TYPE_q4_k, 16, 64},    {DOP_TYPE_q5_k, 32, 64},    {DOP_TYPE_q6_k, 64, 256},
+        {DOP_TYPE_int4_g128, 16, 1}, {DOP_TYPE_int4_g64, 16, 1}, {DOP_TYPE_int4_g32, 16, 1},
     };
     uint64_t state = 3;
     int quants = 0;
@@ -223,7 +244,9 @@ Test(ir_decode, blocks)
             float out[513];
             int n = 2 * block - round % 5; /* a row may end inside its last block */
             for (int k = 0; k < 2; k++) {
-                if (block == 32)
+                if (is_int4(t))
+                    pack_int4(block, &r[k], odd + (size_t)k * bytes);
+                else if (block == 32)
                     pack_small(t, &r[k], odd + (size_t)k * bytes);
                 else
                     pack_large(t, &r[k], odd + (size_t)k * bytes);

@@ -143,7 +143,7 @@ static const struct {
     {d_name, "pass: node 12 has the name 'a b', which would not read back"},
     {d_no_name, "pass: node 12 has the name '', which would not read back"},
     {d_twice, "pass: two nodes are named %n"},
-    {d_label, "pass: %y has the label 'a\nb', which would not read back"},
+    {d_label, "pass: %y has the label 'a b', which would not read back"},
     {d_label_blank, "pass: %y has the label ' a', which would not read back"},
     {d_label_null, "pass: %y has the label '', which would not read back"},
     {d_graph_name, "pass: the graph's name 'a b', T or S cannot be printed"},
