@@ -85,8 +85,8 @@ dop_region_traffic(const dop_graph *g, const dop_region *r, uint32_t depth, uint
 /* --- kernels --------------------------------------------------------------------------------------------------------- */
 
 static dop_status
-intern_kernel(dop_compilation *c, const dop_kernel *k, const dop_choice *choice, const dop_graph *g, const dop_region *r,
-              dop_diag *diag, uint32_t *out_index)
+intern_kernel(dop_compilation *c, const dop_kernel *k, const dop_choice *choice, const dop_graph *g,
+              const dop_region *r, dop_diag *diag, uint32_t *out_index)
 {
     for (uint32_t i = 0; i < c->n_kernels; i++)
         if (strcmp(c->kernels[i].k.glsl, k->glsl) == 0) {
@@ -178,7 +178,8 @@ generate_counted(dop_compilation *c, dop_schedule *s, dop_diag *diag)
             counted[i].waits[sync.n_waits] = p;
             sync.workgroups[sync.n_waits++] = grid[0] * grid[1] * grid[2];
         }
-        dop_status st = dop_kernel_generate(&c->templates, g, &g->regions[i], &c->target, &counted[i].choice, &sync, diag, &k);
+        dop_status st =
+            dop_kernel_generate(&c->templates, g, &g->regions[i], &c->target, &counted[i].choice, &sync, diag, &k);
         if (st == DOP_OK)
             st = take_kernel(c, g, &g->regions[i], &k, &counted[i], diag);
         if (st != DOP_OK)
@@ -267,9 +268,9 @@ count_body(const dop_graph *g)
 void
 dop_passes_skip_fusion(dop_pass_options *o)
 {
-    static const dop_pass_id fusing[] = {DOP_PASS_split_norms,    DOP_PASS_hoist_scale,   DOP_PASS_split_kv,
-                                         DOP_PASS_split_argmax,   DOP_PASS_merge_siblings, DOP_PASS_fuse_prologue,
-                                         DOP_PASS_fuse_epilogue,  DOP_PASS_fuse_rows,     DOP_PASS_merge_rows};
+    static const dop_pass_id fusing[] = {DOP_PASS_split_norms,   DOP_PASS_hoist_scale,    DOP_PASS_split_kv,
+                                         DOP_PASS_split_argmax,  DOP_PASS_merge_siblings, DOP_PASS_fuse_prologue,
+                                         DOP_PASS_fuse_epilogue, DOP_PASS_fuse_rows,      DOP_PASS_merge_rows};
     for (size_t i = 0; i < sizeof fusing / sizeof *fusing; i++)
         o->skip[fusing[i]] = true;
 }
@@ -392,8 +393,10 @@ choose_path(dop_compilation *c, dop_diag *diag)
     if (!o->quant)
         o->quant = c->path.weights;
     if (!f16 && (o->kv_type == DOP_TYPE_f16 || o->act_type == DOP_TYPE_f16))
-        return DOP_FAIL(diag, DOP_E_INPUT, "target %s lacks f16_storage (16-bit storage buffers), which an f16 %s needs; "
-                        "possible: f32", c->target.name, o->kv_type == DOP_TYPE_f16 ? "cache" : "activation");
+        return DOP_FAIL(diag, DOP_E_INPUT,
+                        "target %s lacks f16_storage (16-bit storage buffers), which an f16 %s needs; "
+                        "possible: f32",
+                        c->target.name, o->kv_type == DOP_TYPE_f16 ? "cache" : "activation");
     for (uint32_t i = 0; i < o->n_forces && st == DOP_OK; i++)
         st = dop_kernel_path_force(&c->path, o->forces[i].op, o->forces[i].variant, &c->arena, diag);
     return st;

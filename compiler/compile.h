@@ -24,13 +24,13 @@ typedef struct dop_compile_options {
     uint32_t chunks[DOP_MAX_CHUNKS];
     dop_type kv_type, act_type; /* none: what the kernel path says, else f16 (f32 where the target lacks it) and f32 */
     const char *kernel_path;    /* name or file; NULL: what the model states */
-    const char *quant;    /* "keep", a storage type */
+    const char *quant;          /* "keep", a storage type */
     dop_pass_options passes;
     uint32_t n_forces;
     dop_force forces[DOP_MAX_FORCES];
-    const char *tuning;   /* file of measured tiles, or NULL */
-    uint32_t threads;     /* 0: one per core */
-    bool no_spirv;        /* stop after GLSL: for --emit of earlier stages */
+    const char *tuning; /* file of measured tiles, or NULL */
+    uint32_t threads;   /* 0: one per core */
+    bool no_spirv;      /* stop after GLSL: for --emit of earlier stages */
     /* Progress of the long parts, 0..1; may be NULL. */
     void (*progress)(void *user, const char *what, double done);
     void *user;
@@ -58,13 +58,13 @@ typedef struct dop_built_region {
 typedef struct dop_schedule {
     dop_phase phase;
     dop_graph g;
-    dop_graph before;           /* as the builder made it, for the report */
-    uint32_t n_ops;             /* computed nodes before the passes: dispatches without fusion */
+    dop_graph before; /* as the builder made it, for the report */
+    uint32_t n_ops;   /* computed nodes before the passes: dispatches without fusion */
     dop_placement placement;
     dop_fusion_log log;
-    dop_built_region *regions;  /* [g.n_regions] */
-    dop_built_region *counted;  /* the same kernels ordered by completion counters; NULL: not for this schedule */
-    uint32_t n_body;            /* regions before the LM head */
+    dop_built_region *regions; /* [g.n_regions] */
+    dop_built_region *counted; /* the same kernels ordered by completion counters; NULL: not for this schedule */
+    uint32_t n_body;           /* regions before the LM head */
 } dop_schedule;
 
 typedef struct dop_compilation {

@@ -7,22 +7,22 @@
 #include "ir/graph.h"
 
 typedef struct dop_packed {
-    const char *name;      /* canonical weight name, or "rope.<i>" */
-    dop_type type;         /* as packed */
+    const char *name; /* canonical weight name, or "rope.<i>" */
+    dop_type type;    /* as packed */
     uint32_t rows, cols;
-    uint64_t row_bytes;    /* with padding */
+    uint64_t row_bytes; /* with padding */
     uint32_t segment;
-    uint64_t offset;       /* bytes into the segment, aligned to 256 */
-    uint64_t size;         /* bytes */
+    uint64_t offset;          /* bytes into the segment, aligned to 256 */
+    uint64_t size;            /* bytes */
     const dop_weight *source; /* NULL: a rotary table */
-    uint32_t rope;         /* its number */
+    uint32_t rope;            /* its number */
 } dop_packed;
 
 typedef struct dop_pack {
     const dop_model *model;
-    uint32_t ctx;          /* rows of rotary tables */
+    uint32_t ctx; /* rows of rotary tables */
     uint32_t n, cap;
-    dop_packed *items;     /* in order of first use by the graphs */
+    dop_packed *items; /* in order of first use by the graphs */
     uint32_t n_segments;
     uint64_t segment_size[64];
 } dop_pack;

@@ -99,7 +99,8 @@ write_state_slots(writer *w)
         if (dop_node_at(g, id)->op != DOP_OP_state)
             continue;
         /* Kernels read caches in tiles: what lies past the last row must be memory, and zero. */
-        uint64_t bytes = dop_node_bytes(g, id), size = dop_align_u64(bytes + bytes / g->max_s * STATE_TAIL, STATE_ALIGN);
+        uint64_t bytes = dop_node_bytes(g, id),
+                 size = dop_align_u64(bytes + bytes / g->max_s * STATE_TAIL, STATE_ALIGN);
         if (used > 0 && used + size > STATE_SEGMENT) {
             uint32_t slot = add_slot(w, DOP_SLOT_STATE, "cache", used, 0);
             for (; from < n; from++)

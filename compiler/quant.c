@@ -57,7 +57,7 @@ load(const float *p)
 static inline four
 clamp4(four v, four lo, four hi)
 {
-    four_bits low = v < lo, high = v > hi;
+    four_bits low = v<lo, high = v> hi;
     four_bits r = (low & (four_bits)lo) | (high & (four_bits)hi) | (~(low | high) & (four_bits)v);
     return (four)r;
 }
@@ -296,7 +296,8 @@ make_int4(const float *x, uint32_t n, uint8_t *out)
 {
     uint8_t q[MAX_N];
     fit f = fit_affine(x, n, 15, true);
-    float d = to_f16(f.scale, out + n / 2), z = d > 0 ? to_f16(-f.off / d, out + n / 2 + 2) : to_f16(0, out + n / 2 + 2);
+    float d = to_f16(f.scale, out + n / 2),
+          z = d > 0 ? to_f16(-f.off / d, out + n / 2 + 2) : to_f16(0, out + n / 2 + 2);
     for (uint32_t i = 0; i < n; i++)
         q[i] = rounded(x[i], d, -d * z, 0, 15);
     put_nibbles(out, q, n);

@@ -68,7 +68,8 @@ choose_by_class(const char *spec, const dop_weights *w, dop_diag *diag, dop_type
         size_t len = strcspn(p, ","), class = strcspn(p, "=,");
         dop_type to;
         if (class == len || class == 0)
-            return DOP_FAIL(diag, DOP_E_USAGE, "--quant %s: expected CLASS=TYPE instead of \"%.*s\"", spec, (int)len, p);
+            return DOP_FAIL(diag, DOP_E_USAGE, "--quant %s: expected CLASS=TYPE instead of \"%.*s\"", spec, (int)len,
+                            p);
         dop_status st = parse_type("--quant", p + class + 1, len - class - 1, diag, &to);
         if (st != DOP_OK)
             return st;
@@ -79,10 +80,11 @@ choose_by_class(const char *spec, const dop_weights *w, dop_diag *diag, dop_type
                 found = true;
             }
         if (!found)
-            return DOP_FAIL(diag, DOP_E_USAGE,
-                            "--quant %s: the model has no matrix of class %.*s; classes are attn, ffn, embed, head%s, all, "
-                            "or one role such as q, down",
-                            spec, (int)class, p, dop_weights_find(w, "lm_head") ? "" : " (here embed is also the output)");
+            return DOP_FAIL(
+                diag, DOP_E_USAGE,
+                "--quant %s: the model has no matrix of class %.*s; classes are attn, ffn, embed, head%s, all, "
+                "or one role such as q, down",
+                spec, (int)class, p, dop_weights_find(w, "lm_head") ? "" : " (here embed is also the output)");
         p += len + (p[len] == ',');
     }
     return DOP_OK;
@@ -112,7 +114,8 @@ apply_pattern(const char *path, const yaml_node_t *key, const yaml_node_t *value
         taken[i] = true;
     }
     return fits ? DOP_OK
-                : DOP_FAIL_AT(diag, DOP_E_INPUT, path, line, column, "the pattern %s fits no matrix of the model", pattern);
+                : DOP_FAIL_AT(diag, DOP_E_INPUT, path, line, column, "the pattern %s fits no matrix of the model",
+                              pattern);
 }
 
 static dop_status
@@ -138,9 +141,10 @@ choose_by_file(const char *path, const dop_weights *w, dop_diag *diag, dop_type 
     if (!root || root->type != YAML_MAPPING_NODE) {
         st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "expected a mapping of tensor name patterns to types");
     } else {
-        for (yaml_node_pair_t *p = root->data.mapping.pairs.start; p < root->data.mapping.pairs.top && st == DOP_OK; p++)
-            st = apply_pattern(path, yaml_document_get_node(&doc, p->key), yaml_document_get_node(&doc, p->value), w, taken,
-                               diag, types);
+        for (yaml_node_pair_t *p = root->data.mapping.pairs.start; p < root->data.mapping.pairs.top && st == DOP_OK;
+             p++)
+            st = apply_pattern(path, yaml_document_get_node(&doc, p->key), yaml_document_get_node(&doc, p->value), w,
+                               taken, diag, types);
     }
     yaml_document_delete(&doc);
 error:

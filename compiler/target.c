@@ -17,7 +17,8 @@ static const dop_target builtin[] = {
     {"tier1", CAPS_TIER1, 32, 256, 32768, 128, 128, 32, 2147483648u, 400e9, 1, 5, 0.01, false, false, false},
     {"tier2", CAPS_TIER2, 1, 256, 32768, 128, 128, 32, 2147483648u, 400e9, 1, 5, 0.01, false, false, false},
     {"tier3", 0, 1, 128, 16384, 128, 64, 16, 1073741824u, 50e9, 2, 10, 0.01, false, false, false},
-    {"lavapipe", CAPS_TIER1 | DOP_CAP_int64, 8, 1024, 32768, 128, 64, 2, 2147483648u, 5e9, 20, 5, 1, false, false, true},
+    {"lavapipe", CAPS_TIER1 | DOP_CAP_int64, 8, 1024, 32768, 128, 64, 2, 2147483648u, 5e9, 20, 5, 1, false, false,
+     true},
     {"nvidia-hopper", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop_nv | DOP_CAP_int64, 32, 1024, 49152, 128, 168, 132,
      4294967296u, 4.6e12, 0.15, 1.3, 0.001, true, false, false},
 };
@@ -73,10 +74,10 @@ static const field fields[] = {
 static bool
 parse_cap(const char *name, uint32_t *caps)
 {
-#define CAP(bit, id, what)         \
-    if (strcmp(name, #id) == 0) {  \
-        *caps |= DOP_CAP_##id;     \
-        return true;               \
+#define CAP(bit, id, what)        \
+    if (strcmp(name, #id) == 0) { \
+        *caps |= DOP_CAP_##id;    \
+        return true;              \
     }
     DOP_CAPS(CAP)
 #undef CAP
@@ -94,9 +95,10 @@ set_field(dop_target *t, const char *path, const yaml_node_t *key, const yaml_no
         for (yaml_node_item_t *i = value->data.sequence.items.start; i < value->data.sequence.items.top; i++) {
             const yaml_node_t *n = yaml_document_get_node(doc, *i);
             if (n->type != YAML_SCALAR_NODE || !parse_cap((const char *)n->data.scalar.value, &t->caps))
-                return DOP_FAIL_AT(diag, DOP_E_INPUT, path, (long)n->start_mark.line + 1, 0,
-                                   "unknown capability; known: f16_storage f16_math i8_storage subgroup int_dot coop_nv "
-                                   "coop_khr int64");
+                return DOP_FAIL_AT(
+                    diag, DOP_E_INPUT, path, (long)n->start_mark.line + 1, 0,
+                    "unknown capability; known: f16_storage f16_math i8_storage subgroup int_dot coop_nv "
+                    "coop_khr int64");
         }
         return DOP_OK;
     }
@@ -172,7 +174,8 @@ from_yaml(const char *path, dop_target *out, dop_diag *diag)
         for (int pass = 0; pass < 2 && st == DOP_OK; pass++)
             for (yaml_node_pair_t *p = root->data.mapping.pairs.start; p < root->data.mapping.pairs.top && st == DOP_OK;
                  p++) {
-                const yaml_node_t *k = yaml_document_get_node(&doc, p->key), *v = yaml_document_get_node(&doc, p->value);
+                const yaml_node_t *k = yaml_document_get_node(&doc, p->key),
+                                  *v = yaml_document_get_node(&doc, p->value);
                 if (k->type != YAML_SCALAR_NODE)
                     continue;
                 bool base = strcmp((const char *)k->data.scalar.value, "base") == 0;
@@ -205,7 +208,7 @@ dop_target_resolve(const char *name, dop_diag *diag, dop_target *out_target)
         }
     if (len > 5 && strcmp(name + len - 5, ".yaml") == 0)
         return from_yaml(name, out_target, diag);
-    return DOP_FAIL(diag, DOP_E_USAGE,
-                    "unknown target %s; known: auto tier1 tier2 tier3 lavapipe nvidia-hopper, or a file ending in .yaml",
-                    name);
+    return DOP_FAIL(
+        diag, DOP_E_USAGE,
+        "unknown target %s; known: auto tier1 tier2 tier3 lavapipe nvidia-hopper, or a file ending in .yaml", name);
 }

@@ -9,10 +9,10 @@ static const struct {
     const char *name;
     size_t offset;
 } fields[DOP_TILE_FIELDS] = {
-    {"wg", offsetof(dop_tile, wg)},         {"lanes", offsetof(dop_tile, lanes)}, {"rows", offsetof(dop_tile, rows)},
-    {"loops", offsetof(dop_tile, loops)},   {"unroll", offsetof(dop_tile, unroll)}, {"bm", offsetof(dop_tile, bm)},
-    {"bn", offsetof(dop_tile, bn)},         {"bk", offsetof(dop_tile, bk)},       {"tm", offsetof(dop_tile, tm)},
-    {"bq", offsetof(dop_tile, bq)},         {"ds", offsetof(dop_tile, ds)},       {"tn", offsetof(dop_tile, tn)},
+    {"wg", offsetof(dop_tile, wg)},       {"lanes", offsetof(dop_tile, lanes)},   {"rows", offsetof(dop_tile, rows)},
+    {"loops", offsetof(dop_tile, loops)}, {"unroll", offsetof(dop_tile, unroll)}, {"bm", offsetof(dop_tile, bm)},
+    {"bn", offsetof(dop_tile, bn)},       {"bk", offsetof(dop_tile, bk)},         {"tm", offsetof(dop_tile, tm)},
+    {"bq", offsetof(dop_tile, bq)},       {"ds", offsetof(dop_tile, ds)},         {"tn", offsetof(dop_tile, tn)},
     {"stage", offsetof(dop_tile, stage)},
 };
 
@@ -45,7 +45,8 @@ read_entry(yaml_document_t *doc, const yaml_node_t *map, const char *path, dop_t
                 known = true;
             }
         if (!known)
-            return DOP_FAIL_AT(diag, DOP_E_INPUT, path, line, 0, "%s: %s is no tile field with a value from 1 to 4096", k, v);
+            return DOP_FAIL_AT(diag, DOP_E_INPUT, path, line, 0, "%s: %s is no tile field with a value from 1 to 4096",
+                               k, v);
     }
     return *e->op ? DOP_OK : DOP_FAIL_AT(diag, DOP_E_INPUT, path, line, 0, "an entry needs `op`");
 }

@@ -94,7 +94,8 @@ interface_only(const dop_buf *spirv, dop_buf *out)
                 dop_buf_append(out, w + i, len * 4u);
                 while (i < n && (w[i] & 0xffff) != SPV_LABEL)
                     i += w[i] >> 16;
-                const uint32_t rest[] = {2u << 16 | SPV_LABEL, w[i + 1], 1u << 16 | SPV_RETURN, 1u << 16 | SPV_FUNCTION_END};
+                const uint32_t rest[] = {2u << 16 | SPV_LABEL, w[i + 1], 1u << 16 | SPV_RETURN,
+                                         1u << 16 | SPV_FUNCTION_END};
                 dop_buf_append(out, rest, sizeof rest);
                 break;
             }
@@ -105,17 +106,18 @@ interface_only(const dop_buf *spirv, dop_buf *out)
         }
         if (op == SPV_ENTRY_POINT)
             entry = w[i + 2];
-        bool type = op >= SPV_TYPE_VOID && op <= SPV_TYPE_FUNCTION, value = op >= SPV_CONSTANT_TRUE && op <= SPV_VARIABLE;
+        bool type = op >= SPV_TYPE_VOID && op <= SPV_TYPE_FUNCTION,
+             value = op >= SPV_CONSTANT_TRUE && op <= SPV_VARIABLE;
         bool skip = op == SPV_TYPE_COOPERATIVE_MATRIX_NV;
         if (type || skip)
             result = w[i + 1];
         else if (value)
             result = w[i + 2];
         for (uint32_t k = 1; k < len && (type || value); k++)
-            skip = skip || (k != (type ? 1u : 2u) && w[i + k] < bound && unknown[w[i + k]] &&
-                            !(op == SPV_CONSTANT && k > 2) && !(op == SPV_TYPE_INT || op == SPV_TYPE_FLOAT) &&
-                            !(op == SPV_TYPE_VECTOR && k > 2) && !(op == SPV_TYPE_POINTER && k == 2) &&
-                            !(op == SPV_VARIABLE && k == 3));
+            skip = skip ||
+                   (k != (type ? 1u : 2u) && w[i + k] < bound && unknown[w[i + k]] && !(op == SPV_CONSTANT && k > 2) &&
+                    !(op == SPV_TYPE_INT || op == SPV_TYPE_FLOAT) && !(op == SPV_TYPE_VECTOR && k > 2) &&
+                    !(op == SPV_TYPE_POINTER && k == 2) && !(op == SPV_VARIABLE && k == 3));
         if (skip && result < bound)
             unknown[result] = 1;
         else
@@ -150,14 +152,16 @@ reflect(const char *name, const dop_kernel *k, const dop_buf *spirv, dop_diag *d
             SPVC_SUCCESS ||
         spvc_compiler_create_shader_resources(comp, &res) != SPVC_SUCCESS ||
         spvc_resources_get_resource_list_for_type(res, SPVC_RESOURCE_TYPE_PUSH_CONSTANT, &list, &n) != SPVC_SUCCESS) {
-        st = DOP_FAIL(diag, DOP_E_INTERNAL, "kernel %s: reflection failed: %s", name, spvc_context_get_last_error_string(ctx));
+        st = DOP_FAIL(diag, DOP_E_INTERNAL, "kernel %s: reflection failed: %s", name,
+                      spvc_context_get_last_error_string(ctx));
         goto error;
     }
     if (n == 1)
         spvc_compiler_get_declared_struct_size(comp, spvc_compiler_get_type_handle(comp, list[0].base_type_id), &push);
     uint32_t local = spvc_compiler_get_execution_mode_argument_by_index(comp, SpvExecutionModeLocalSize, 0);
     if (push != 8u * k->n_args)
-        st = DOP_FAIL(diag, DOP_E_INTERNAL, "kernel %s: push constants are %zu bytes, not %u", name, push, 8 * k->n_args);
+        st = DOP_FAIL(diag, DOP_E_INTERNAL, "kernel %s: push constants are %zu bytes, not %u", name, push,
+                      8 * k->n_args);
     else if (local != k->local)
         st = DOP_FAIL(diag, DOP_E_INTERNAL, "kernel %s: workgroup size is %u, not %u", name, local, k->local);
 error:
@@ -182,7 +186,8 @@ dop_kernel_compile(const char *name, const dop_kernel *k, const dop_target *targ
     }
     shaderc_compile_options_set_target_env(options, shaderc_target_env_vulkan, shaderc_env_version_vulkan_1_2);
     shaderc_compile_options_set_optimization_level(options, shaderc_optimization_level_performance);
-    result = shaderc_compile_into_spv(compiler, k->glsl, strlen(k->glsl), shaderc_compute_shader, name, "main", options);
+    result =
+        shaderc_compile_into_spv(compiler, k->glsl, strlen(k->glsl), shaderc_compute_shader, name, "main", options);
     if (!result || shaderc_result_get_compilation_status(result) != shaderc_compilation_status_success) {
         st = DOP_FAIL(diag, DOP_E_INTERNAL, "kernel %s does not compile: %.600s", name,
                       result ? shaderc_result_get_error_message(result) : "no result");

@@ -188,7 +188,8 @@ load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start
     const dop_node *n = dop_node_at(g, node);
     uint32_t cols = dop_node_cols(g, node);
     if (n->op == DOP_OP_input)
-        return dop_emit_str(e, strcmp(dop_node_s(g, node, DOP_A_name), "tokens") == 0 ? "%s.tokens[%s]" : "(%s.pos + %s)",
+        return dop_emit_str(e,
+                            strcmp(dop_node_s(g, node, DOP_A_name), "tokens") == 0 ? "%s.tokens[%s]" : "(%s.pos + %s)",
                             dop_emit_step(e), ix.t);
     const dop_weight_type *wt = dop_weight_type_of(n->type);
     if (n->type != DOP_TYPE_u32 && !wt)
@@ -196,10 +197,12 @@ load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start
     const char *at = flat_index(e, ix, has_rows(g, node), dop_row_values(g, node), start);
     uint32_t w = width == 4 && cols > 1 ? 4 : 1; /* a statistic is one value for all four columns */
     if (n->op == DOP_OP_weight && n->shape.rank > 1)
-        return temp(e, width, dop_emit_str(e, "dop_w%u_%s(%s, %s, %s)", w, dop_type_of(n->type)->name,
-                                           dop_emit_arg(e, node, false), at, dop_emit_weight(e, node)));
-    return temp(e, width,
-                dop_emit_str(e, "dop_ld%u_%s(%s, %s)", w, dop_type_of(n->type)->name, dop_emit_arg(e, node, false), at));
+        return temp(e, width,
+                    dop_emit_str(e, "dop_w%u_%s(%s, %s, %s)", w, dop_type_of(n->type)->name,
+                                 dop_emit_arg(e, node, false), at, dop_emit_weight(e, node)));
+    return temp(
+        e, width,
+        dop_emit_str(e, "dop_ld%u_%s(%s, %s)", w, dop_type_of(n->type)->name, dop_emit_arg(e, node, false), at));
 }
 
 /* The column of a source that is narrower than the result: one value per head, or a vector repeated for each head. */

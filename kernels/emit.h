@@ -21,7 +21,7 @@ typedef struct dop_kernel_arg {
 typedef struct dop_bind {
     dop_node_id node;
     const char *name;
-    bool indexed; /* name[c] (a staged row of floats), else name alone */
+    bool indexed;     /* name[c] (a staged row of floats), else name alone */
     const char *base; /* indexed: subtracted from c; NULL: 0 */
 } dop_bind;
 

@@ -8,7 +8,7 @@ typedef struct dop_gen {
     const dop_templates *templates;
     const dop_choice *choice;
     dop_emit e;
-    dop_buf main;  /* the filled template */
+    dop_buf main; /* the filled template */
     uint32_t grid[3];
     bool merges;     /* attention merges its splits: needs counters and the memory model */
     uint32_t shared; /* bytes declared by generated code, for the budget check before the driver sees it */
@@ -39,9 +39,9 @@ typedef struct dop_rowprog {
     const char *store_if; /* condition on storing region outputs, NULL: always */
     /* Results kept for the code after it: a vector handed to the caller's macros stage_PUT(i, vec4), i counted in fours, or
      * stage_PUT1(i, float), its first value at stage_base; and statistics, which become variables bound in the emitter. */
-    dop_node_id staged;   /* 0: none.  Any node readable from the program's nodes (an expression) */
+    dop_node_id staged; /* 0: none.  Any node readable from the program's nodes (an expression) */
     const char *stage, *stage_base;
-    uint32_t serial;      /* distinguishes the names of several programs in one kernel */
+    uint32_t serial; /* distinguishes the names of several programs in one kernel */
 } dop_rowprog;
 
 /* Appends statements to `body`.  Statistics stay bound in gen->e.  A barrier is needed before others read what was
@@ -74,8 +74,8 @@ dop_attn dop_attn_find(const dop_gen *gen); /* rows is left to the template */
 void dop_attn_prologue(dop_gen *gen, const dop_attn *a, dop_buf *body);
 /* The body of dop_store_row(t, h, d, o, m, l, split): four values from column d of head h. */
 void dop_attn_store(dop_gen *gen, const dop_attn *a, dop_buf *store);
-const char *dop_attn_sink(dop_gen *gen, const dop_attn *a);                  /* head h's sink into o, top, sum */
-const char *dop_attn_score(dop_gen *gen, const dop_attn *a, const char *x);  /* from a product of query and key */
+const char *dop_attn_sink(dop_gen *gen, const dop_attn *a);                 /* head h's sink into o, top, sum */
+const char *dop_attn_score(dop_gen *gen, const dop_attn *a, const char *x); /* from a product of query and key */
 
 /* Parts of a matmul region: matmuls whose products meet in one epilogue, with the outputs they reach. */
 enum { DOP_MAX_PARTS = 8, DOP_MAX_MATS = 4 };
@@ -92,12 +92,12 @@ typedef struct dop_part {
 typedef struct dop_parts {
     uint32_t n;
     dop_part part[DOP_MAX_PARTS];
-    dop_node_id act;  /* activation: source 0 of every matmul */
+    dop_node_id act; /* activation: source 0 of every matmul */
     uint32_t k;
     bool staged;      /* the activation needs a row program first */
     uint32_t n_stats; /* statistics of the activation row, wanted after the sum only */
     dop_node_id stats[4];
-    uint32_t n_prog;  /* nodes of the row program when staged */
+    uint32_t n_prog; /* nodes of the row program when staged */
     dop_node_id prog[64];
 } dop_parts;
 

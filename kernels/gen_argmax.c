@@ -51,12 +51,15 @@ dop_gen_argmax(dop_gen *gen)
     }
     if (n->op == DOP_OP_argmax_part) {
         const char *a = dop_emit_arg(e, id, true);
-        dop_buf_printf(&store, "        dop_st1_f32(%s, part * 2u, best);\n"
-                               "        dop_st1_f32(%s, part * 2u + 1u, float(at));\n", a, a);
+        dop_buf_printf(&store,
+                       "        dop_st1_f32(%s, part * 2u, best);\n"
+                       "        dop_st1_f32(%s, part * 2u + 1u, float(at));\n",
+                       a, a);
     } else {
         const char *s = dop_emit_step(e);
-        dop_buf_printf(&store, "        %s.ids[%s.n_out %% 4096u] = at;\n        %s.n_out += 1u;\n"
-                               "        %s.tokens[0] = at;\n        %s.pos += %s.n_tokens;\n        %s.n_tokens = 1u;\n",
+        dop_buf_printf(&store,
+                       "        %s.ids[%s.n_out %% 4096u] = at;\n        %s.n_out += 1u;\n"
+                       "        %s.tokens[0] = at;\n        %s.pos += %s.n_tokens;\n        %s.n_tokens = 1u;\n",
                        s, s, s, s, s, s, s);
     }
     dop_keys_set(&keys, "DECLS", "");

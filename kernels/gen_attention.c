@@ -195,12 +195,13 @@ dot_code(dop_gen *gen, const attn *a, uint32_t step)
     dop_type type = dop_node_at(e->g, a->n->src[1])->type;
     const char *in = "                ";
     if (step == 8)
-        return dop_emit_str(e,
-                            "%suvec4 kw = C32x4(%s).v[(at + d) >> 3];\n"
-                            "%svec4 k0 = dop_f16x4(kw.xy), k1 = dop_f16x4(kw.zw);\n"
-                            "%sfor (uint j = 0u; j < R; j++)\n"
-                            "%s    s[j] += dot(k0, dop_q[(j * D + d) >> 2]) + dot(k1, dop_q[((j * D + d) >> 2) + 1u]);\n",
-                            in, k, in, in, in);
+        return dop_emit_str(
+            e,
+            "%suvec4 kw = C32x4(%s).v[(at + d) >> 3];\n"
+            "%svec4 k0 = dop_f16x4(kw.xy), k1 = dop_f16x4(kw.zw);\n"
+            "%sfor (uint j = 0u; j < R; j++)\n"
+            "%s    s[j] += dot(k0, dop_q[(j * D + d) >> 2]) + dot(k1, dop_q[((j * D + d) >> 2) + 1u]);\n",
+            in, k, in, in, in);
     return dop_emit_str(e,
                         "%svec4 k = dop_ld4_%s(%s, at + d);\n"
                         "%sfor (uint j = 0u; j < R; j++)\n"
@@ -288,7 +289,9 @@ dop_gen_attention(dop_gen *gen)
                 tile->wg % lanes_d == 0 && cp * lanes_d % tile->wg == 0 && cp * lanes_d / tile->wg <= 16;
     dop_keys_num(gen, &keys, "HOLD", hold);
     dop_keys_num(gen, &keys, "DS", ds);
-    dop_keys_set(&keys, "HOLD_K", dop_emit_str(e, "C32x4(%s).v[((p * KV + kvh) * D + (gl_LocalInvocationIndex %% DS) * (D / DS)) / 8u + i]", ka));
+    dop_keys_set(
+        &keys, "HOLD_K",
+        dop_emit_str(e, "C32x4(%s).v[((p * KV + kvh) * D + (gl_LocalInvocationIndex %% DS) * (D / DS)) / 8u + i]", ka));
     dop_keys_set(&keys, "HOLD_V", dop_emit_str(e, "U32x2(%s).v[((v * KV + kvh) * D) / 4u + d4]", va));
     dop_keys_num(gen, &keys, "BATCH", batch);
     dop_keys_num(gen, &keys, "STEP", step);

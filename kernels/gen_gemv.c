@@ -60,8 +60,8 @@ collect_matmuls(dop_gen *gen, dop_parts *p)
                             dop_type_of(w->type)->name);
         if (p->n == DOP_MAX_PARTS)
             return DOP_FAIL(gen->e.diag, DOP_E_INTERNAL, "too many matmuls in one region");
-        p->part[p->n++] = (dop_part){.n_mats = 1, .mats = {r->nodes[i]}, .rows = dop_node_cols(g, r->nodes[i]),
-                                     .unit = wt->unit};
+        p->part[p->n++] =
+            (dop_part){.n_mats = 1, .mats = {r->nodes[i]}, .rows = dop_node_cols(g, r->nodes[i]), .unit = wt->unit};
         p->act = n->src[0];
         p->k = dop_node_cols(g, n->src[0]);
     }
@@ -136,10 +136,13 @@ declare_stage(dop_gen *gen, uint32_t k_pad, uint32_t unit, bool half, dop_buf *d
     if (gen->e.target->cpu)
         dop_buf_printf(decls, "#define DOP_X_AT(i) (i)\n#define DOP_X_GET(v, q) dop_x[(v) * %uu + (q)]\n", quarters);
     else
-        dop_buf_printf(decls, "#define DOP_X_AT(i) ((i) %% %uu * %uu + (i) / %uu)\n#define DOP_X_GET(v, q) %s(dop_x[(q) * %uu + (v)])\n",
-                       quarters, steps, quarters, half ? "dop_f16x4" : "", steps);
+        dop_buf_printf(
+            decls,
+            "#define DOP_X_AT(i) ((i) %% %uu * %uu + (i) / %uu)\n#define DOP_X_GET(v, q) %s(dop_x[(q) * %uu + (v)])\n",
+            quarters, steps, quarters, half ? "dop_f16x4" : "", steps);
     if (half)
-        dop_buf_puts(decls, "#define DOP_X_PUT(i, x) dop_x[DOP_X_AT(i)] = uvec2(packHalf2x16((x).xy), packHalf2x16((x).zw))\n");
+        dop_buf_puts(
+            decls, "#define DOP_X_PUT(i, x) dop_x[DOP_X_AT(i)] = uvec2(packHalf2x16((x).xy), packHalf2x16((x).zw))\n");
     else
         dop_buf_puts(decls, "#define DOP_X_PUT(i, x) dop_x[DOP_X_AT(i)] = x\n"
                             "#define DOP_X_PUT1(i, x) dop_x[DOP_X_AT((i) >> 2)][(i) & 3u] = x\n");
@@ -147,7 +150,8 @@ declare_stage(dop_gen *gen, uint32_t k_pad, uint32_t unit, bool half, dop_buf *d
 
 /* Row program into dop_x; statistics become the globals dop_stat<i>. */
 static void
-stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, uint32_t unit, bool half, dop_buf *decls, dop_buf *body)
+stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, uint32_t unit, bool half, dop_buf *decls,
+                 dop_buf *body)
 {
     dop_emit *e = &gen->e;
     declare_stage(gen, k_pad, unit, half, decls);
@@ -156,8 +160,15 @@ stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, uint32_t unit
                        "    for (uint i = %uu + gl_LocalInvocationIndex; i < %uu; i += WG)\n"
                        "        DOP_X_PUT1(i, 0.0);\n",
                        p->k, k_pad);
-    dop_rowprog prog = {.nodes = p->prog, .n_nodes = p->n_prog, .len = p->k, .t = "0u", .unit = "0u",
-                        .store_if = "gl_WorkGroupID.x == 0u", .staged = p->act, .stage = "DOP_X", .stage_base = "0u"};
+    dop_rowprog prog = {.nodes = p->prog,
+                        .n_nodes = p->n_prog,
+                        .len = p->k,
+                        .t = "0u",
+                        .unit = "0u",
+                        .store_if = "gl_WorkGroupID.x == 0u",
+                        .staged = p->act,
+                        .stage = "DOP_X",
+                        .stage_base = "0u"};
     uint32_t n_binds = e->n_binds;
     dop_gen_rowprog(gen, &prog, body);
     dop_buf_puts(body, "    barrier();\n");
@@ -322,8 +333,9 @@ emit_argmax(dop_gen *gen, const dop_part *part, dop_keys *keys, dop_buf *decls, 
                       "    }\n"
                       "    if (gl_LocalInvocationIndex == 0u) {\n");
     const char *a = dop_emit_arg(e, part->argmax, true);
-    dop_buf_printf(end, "        dop_st1_f32(%s, wg * 2u, best);\n        dop_st1_f32(%s, wg * 2u + 1u, float(where));\n    }\n",
-                   a, a);
+    dop_buf_printf(
+        end, "        dop_st1_f32(%s, wg * 2u, best);\n        dop_st1_f32(%s, wg * 2u + 1u, float(where));\n    }\n",
+        a, a);
 }
 
 static dop_status

@@ -60,8 +60,8 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
     load_tile(gen, p, &load);
     load_weights(gen, part, &load_b);
     for (uint32_t i = 0; i < p->n_stats; i++) {
-        dop_buf_printf(&init, "    float stat%u[%u];\n    for (uint i = 0u; i < %uu; i++)\n        stat%u[i] = 0.0;\n", i,
-                       passes, passes, i);
+        dop_buf_printf(&init, "    float stat%u[%u];\n    for (uint i = 0u; i < %uu; i++)\n        stat%u[i] = 0.0;\n",
+                       i, passes, passes, i);
         dop_buf_printf(&done,
                        "    for (uint i = 0u; i < %uu; i++)\n"
                        "        if (i * WG + gl_LocalInvocationIndex < BM * BK / 4u)\n"

@@ -106,8 +106,8 @@ statistic(pass *s, dop_op op, dop_node_id x, const char *name, double eps)
     dop_buf_printf(s->before, "    float %s_a = 0.0;\n", name);
     dop_emit_line(e, "%s_a += %s(%s);", name, sq ? "dop_sumsq" : "dop_sum", v);
     if (sq)
-        dop_buf_printf(s->after, "    float %s = inversesqrt(%s(%s_a) / %u.0 + %.9g);\n", name, s->sum, name,
-                       s->p->len, eps);
+        dop_buf_printf(s->after, "    float %s = inversesqrt(%s(%s_a) / %u.0 + %.9g);\n", name, s->sum, name, s->p->len,
+                       eps);
     else
         dop_buf_printf(s->after, "    float %s = %s(%s_a) / %u.0;\n", name, s->sum, name, s->p->len);
 }
@@ -127,7 +127,8 @@ visit_member(pass *s, uint32_t i, const uint32_t *level)
     dop_node_id id = s->p->nodes[i];
     const dop_node *n = dop_node_at(g, id);
     if (dop_is_statistic(n->op) && level[i] == s->level)
-        statistic(s, n->op, n->src[0], stat_name(s, id, ""), dop_node_has(g, id, DOP_A_eps) ? dop_node_f(g, id, DOP_A_eps) : 0);
+        statistic(s, n->op, n->src[0], stat_name(s, id, ""),
+                  dop_node_has(g, id, DOP_A_eps) ? dop_node_f(g, id, DOP_A_eps) : 0);
     if (n->op == DOP_OP_rmsnorm && level[i] == s->level + 1)
         statistic(s, DOP_OP_row_rms, n->src[0], stat_name(s, id, ""), dop_node_f(g, id, DOP_A_eps));
     if (n->op == DOP_OP_layernorm && level[i] == s->level + 1) {
@@ -205,8 +206,8 @@ store_statistics(pass *s, const uint32_t *level, dop_buf *body)
         dop_emit_bind(e, id, stat_name(s, id, ""), false, NULL);
         if (!dop_region_is_out(e->r, id))
             continue;
-        dop_buf_printf(body, "    if (%s == 0u%s%s) {\n", s->p->lanes ? s->p->lane : "gl_LocalInvocationIndex", s->p->store_if ? " && " : "",
-                       s->p->store_if ? s->p->store_if : "");
+        dop_buf_printf(body, "    if (%s == 0u%s%s) {\n", s->p->lanes ? s->p->lane : "gl_LocalInvocationIndex",
+                       s->p->store_if ? " && " : "", s->p->store_if ? s->p->store_if : "");
         dop_emit_scope(e, body, "        ");
         dop_emit_store(e, id, (dop_index){s->p->t, s->p->unit}, 1, stat_name(s, id, ""));
         dop_buf_puts(body, "    }\n");
@@ -246,8 +247,8 @@ dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body)
     for (uint32_t l = 0; l <= top && e->status == DOP_OK; l++) {
         dop_buf before = {0}, loop = {0}, after = {0};
         uint32_t n_binds = e->n_binds;
-        pass s = {gen, p, l, width, p->serial, p->lanes ? "subgroupAdd" : "dop_wg_sum", &before, &loop, &after,
-                  {p->t, NULL}};
+        pass s = {gen,     p,     l,      width,       p->serial, p->lanes ? "subgroupAdd" : "dop_wg_sum",
+                  &before, &loop, &after, {p->t, NULL}};
         s.ix.c = strcmp(p->unit, "0u") == 0 ? "i" : dop_emit_str(e, "(%s * %uu + i)", p->unit, p->len);
         dop_emit_scope(e, &loop, "        ");
         emit_pass(&s, level, top);
@@ -278,9 +279,8 @@ dop_gen_row(dop_gen *gen)
     dop_keys keys = {0};
     uint32_t first_unit = 0;
     bool done[MAX_PROG] = {false};
-    bool tokens = dop_node_per_token(g, dop_node_at(g, r->outs[0])->op == DOP_OP_kv_write
-                                            ? dop_node_at(g, r->outs[0])->src[1]
-                                            : r->outs[0]);
+    bool tokens = dop_node_per_token(
+        g, dop_node_at(g, r->outs[0])->op == DOP_OP_kv_write ? dop_node_at(g, r->outs[0])->src[1] : r->outs[0]);
     if (r->n_nodes > MAX_PROG)
         return DOP_FAIL(e->diag, DOP_E_INTERNAL, "row region with %u nodes", r->n_nodes);
     dop_buf_puts(&body, "");
@@ -294,7 +294,8 @@ dop_gen_row(dop_gen *gen)
         uint32_t len = unit_of.len, units = unit_of.units;
         for (uint32_t k = i; k < r->n_nodes; k++) {
             dop_unit u = dop_node_unit(g, r->nodes[k]);
-            if (!done[k] && dop_node_at(g, r->nodes[k])->shape.rank > 1 && ((u.len == len && u.units == units) || (u.len == 1 && u.units == 1))) {
+            if (!done[k] && dop_node_at(g, r->nodes[k])->shape.rank > 1 &&
+                ((u.len == len && u.units == units) || (u.len == 1 && u.units == 1))) {
                 done[k] = true;
                 nodes[n++] = r->nodes[k];
             }
@@ -302,8 +303,8 @@ dop_gen_row(dop_gen *gen)
         const char *unit = units == 1 && first_unit == 0 ? "0u" : dop_emit_str(e, "unit%u", serial);
         dop_buf_printf(&body, "    if (unit >= %uu && unit < %uu) {\n    uint unit%u = unit - %uu;\n", first_unit,
                        first_unit + units, serial, first_unit);
-        dop_rowprog p = {.nodes = nodes, .n_nodes = n, .len = len, .t = tokens ? "t" : "0u", .unit = unit,
-                         .serial = serial++};
+        dop_rowprog p = {
+            .nodes = nodes, .n_nodes = n, .len = len, .t = tokens ? "t" : "0u", .unit = unit, .serial = serial++};
         uint32_t n_binds = e->n_binds;
         dop_gen_rowprog(gen, &p, &body);
         e->n_binds = n_binds;
@@ -335,7 +336,8 @@ dop_gen_elementwise(dop_gen *gen)
     for (uint32_t i = 0; i < r->n_outs; i++)
         if (!dop_emit_wide(e, r->outs[i]))
             width = 1;
-    uint32_t rows = dop_node_per_token(g, first) ? g->max_t : (uint32_t)dop_dim_value(g, dop_node_at(g, first)->shape.dim[0], 1);
+    uint32_t rows =
+        dop_node_per_token(g, first) ? g->max_t : (uint32_t)dop_dim_value(g, dop_node_at(g, first)->shape.dim[0], 1);
     if (dop_node_at(g, first)->shape.rank == 1 && !dop_node_per_token(g, first))
         rows = 1;
     dop_buf_puts(&body, "");
@@ -347,8 +349,7 @@ dop_gen_elementwise(dop_gen *gen)
     gen->grid[1] = gen->grid[2] = 1;
     dop_keys_num(gen, &keys, "W", width);
     dop_keys_num(gen, &keys, "COLS_W", cols / width);
-    dop_keys_set(&keys, "N_TOKENS",
-                 dop_node_per_token(g, first) ? dop_emit_n_tokens(e) : dop_emit_str(e, "%uu", rows));
+    dop_keys_set(&keys, "N_TOKENS", dop_node_per_token(g, first) ? dop_emit_n_tokens(e) : dop_emit_str(e, "%uu", rows));
     dop_keys_set(&keys, "BODY", body.data);
     dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "elementwise.glsl", &keys, &gen->main) : e->status;
     dop_buf_finish(&body);

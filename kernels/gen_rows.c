@@ -8,9 +8,9 @@ typedef struct rows_gen {
     dop_gen *gen;
     dop_parts p;
     uint32_t tb, rows;
-    uint32_t unit;   /* the largest of the parts' */
-    uint32_t k_pad;  /* values of a staged row */
-    bool staged;     /* the whole activation lies in dop_x */
+    uint32_t unit;  /* the largest of the parts' */
+    uint32_t k_pad; /* values of a staged row */
+    bool staged;    /* the whole activation lies in dop_x */
 } rows_gen;
 
 static const dop_weight_type *
@@ -37,15 +37,23 @@ emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
     s->gen->shared += values * 4 + s->tb * p->n_stats * 4;
     if (!s->staged && !p->n_stats)
         return;
-    dop_buf_puts(body, "    [[dont_unroll]] for (uint j = 0u; j < min(TB, n_tokens - t0); j++) {\n    uint t = t0 + j;\n");
+    dop_buf_puts(body,
+                 "    [[dont_unroll]] for (uint j = 0u; j < min(TB, n_tokens - t0); j++) {\n    uint t = t0 + j;\n");
     if (s->staged && s->k_pad > p->k)
         dop_buf_printf(body,
                        "    for (uint i = %uu + LANE; i < %uu; i += WG)\n"
                        "        dop_x[(j * %uu + i) >> 2][i & 3u] = 0.0;\n",
                        p->k, s->k_pad, s->k_pad);
-    dop_rowprog prog = {.nodes = p->prog, .n_nodes = p->n_prog, .len = p->k, .t = many ? "t" : "0u", .unit = "0u",
-                        .lanes = s->gen->choice->tile.wg, .lane = "LANE", .store_if = "gl_WorkGroupID.x == 0u",
-                        .staged = s->staged ? p->act : 0, .stage = "DOP_X",
+    dop_rowprog prog = {.nodes = p->prog,
+                        .n_nodes = p->n_prog,
+                        .len = p->k,
+                        .t = many ? "t" : "0u",
+                        .unit = "0u",
+                        .lanes = s->gen->choice->tile.wg,
+                        .lane = "LANE",
+                        .store_if = "gl_WorkGroupID.x == 0u",
+                        .staged = s->staged ? p->act : 0,
+                        .stage = "DOP_X",
                         .stage_base = dop_emit_str(e, "j * %uu", s->k_pad)};
     uint32_t n_binds = e->n_binds;
     dop_gen_rowprog(s->gen, &prog, body);
@@ -123,8 +131,8 @@ emit_dots(rows_gen *s, const dop_part *part, dop_buf *dots)
         uint32_t per_row = dop_row_values(e->g, dop_node_at(e->g, part->mats[m])->src[1]) / wt->unit;
         dop_emit_weight(e, dop_node_at(e->g, part->mats[m])->src[1]);
         for (uint32_t k = 0; k < steps; k++) {
-            dop_buf_printf(dots, "%sdop_raw_%s q%u_%u = dop_wload_%s(w%u, min(row + r, rows - 1u) * %uu + ", in, name, m, k,
-                           name, m, per_row);
+            dop_buf_printf(dots, "%sdop_raw_%s q%u_%u = dop_wload_%s(w%u, min(row + r, rows - 1u) * %uu + ", in, name,
+                           m, k, name, m, per_row);
             if (steps == 1)
                 dop_buf_printf(dots, "v, aux%u);\n", m);
             else
@@ -190,7 +198,8 @@ emit_select(rows_gen *s, const dop_part *part, uint32_t index, uint32_t base, do
     const char *in = index ? "            " : "        ";
     if (index)
         dop_buf_printf(out, "        if (b >= %uu) {\n", base);
-    dop_buf_printf(out, "%s%sbase = %uu%s rows = %uu;\n", in, index ? "" : "uint ", base, index ? ";" : ",", part->rows);
+    dop_buf_printf(out, "%s%sbase = %uu%s rows = %uu;\n", in, index ? "" : "uint ", base, index ? ";" : ",",
+                   part->rows);
     if (index || s->p.n > 1)
         dop_buf_printf(out, "%s%spart = %uu;\n", in, index ? "" : "uint ", index);
     for (uint32_t m = 0; m < part->n_mats; m++) {
@@ -208,12 +217,13 @@ argmax_keys(rows_gen *s, const dop_part *part, dop_keys *keys)
 {
     dop_emit *e = &s->gen->e;
     uint32_t parts = (uint32_t)dop_node_i(e->g, part->argmax, DOP_A_parts), span = dop_div_up_u32(part->rows, parts);
-    dop_keys_set(keys, "BEGIN",
-                 dop_emit_str(e,
-                              "    [[dont_unroll]] for (uint a = gl_WorkGroupID.x; a < %uu; a += gl_NumWorkGroups.x) {\n"
-                              "    float best = -3.4e38;\n"
-                              "    uint where = 0xffffffffu, last = min((a + 1u) * %uu, %uu);\n",
-                              parts, span, part->rows));
+    dop_keys_set(
+        keys, "BEGIN",
+        dop_emit_str(e,
+                     "    [[dont_unroll]] for (uint a = gl_WorkGroupID.x; a < %uu; a += gl_NumWorkGroups.x) {\n"
+                     "    float best = -3.4e38;\n"
+                     "    uint where = 0xffffffffu, last = min((a + 1u) * %uu, %uu);\n",
+                     parts, span, part->rows));
     dop_keys_set(keys, "FIRST", "0u");
     dop_keys_set(keys, "ROW", dop_emit_str(e, "a * %uu + b * ROWS", span));
     dop_keys_set(keys, "END", dop_emit_str(e, "%uu", dop_div_up_u32(span, s->rows)));
@@ -276,7 +286,9 @@ emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
                            : dop_emit_str(e, "(j * WG + LANE) * %uu + q", parts[0]->unit / 4));
     dop_keys_set(&keys, "DOTS", dots.data ? dots.data : "");
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");
-    dop_status st = e->status == DOP_OK ? dop_template_fill(s->gen, s->tb == 1 ? "rows_group.glsl" : "rows_group_many.glsl", &keys, out) : e->status;
+    dop_status st = e->status == DOP_OK
+                        ? dop_template_fill(s->gen, s->tb == 1 ? "rows_group.glsl" : "rows_group_many.glsl", &keys, out)
+                        : e->status;
     dop_buf_finish(&select);
     dop_buf_finish(&load);
     dop_buf_finish(&dots);

@@ -103,12 +103,14 @@ put_sync(dop_gen *gen, const dop_sync *sync, dop_buf *b)
     const char *step = dop_emit_step(e);
     dop_buf_puts(b, "void dop_wait()\n{\n    if (gl_LocalInvocationIndex == 0u) {\n");
     for (uint32_t i = 0; i < sync->n_waits; i++)
-        dop_buf_printf(b, "        dop_wait_for(%s, %s, %uu);\n", dop_emit_counter(e, 2 + i), step, sync->workgroups[i]);
-    dop_buf_printf(b,
-                   "        memoryBarrierBuffer();\n    }\n    barrier();\n    memoryBarrierBuffer();\n}\n"
-                   "void dop_done()\n{\n    memoryBarrierBuffer();\n    barrier();\n    if (gl_LocalInvocationIndex == 0u) {\n%s"
-                   "        atomicAdd(Counter(%s).n[0], 1u);\n    }\n}\n#define main dop_main\n",
-                   sync->last ? dop_emit_str(e, "        %s.epoch += 1u;\n", step) : "", dop_emit_counter(e, 1));
+        dop_buf_printf(b, "        dop_wait_for(%s, %s, %uu);\n", dop_emit_counter(e, 2 + i), step,
+                       sync->workgroups[i]);
+    dop_buf_printf(
+        b,
+        "        memoryBarrierBuffer();\n    }\n    barrier();\n    memoryBarrierBuffer();\n}\n"
+        "void dop_done()\n{\n    memoryBarrierBuffer();\n    barrier();\n    if (gl_LocalInvocationIndex == 0u) {\n%s"
+        "        atomicAdd(Counter(%s).n[0], 1u);\n    }\n}\n#define main dop_main\n",
+        sync->last ? dop_emit_str(e, "        %s.epoch += 1u;\n", step) : "", dop_emit_counter(e, 1));
 }
 
 dop_status

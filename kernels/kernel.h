@@ -21,14 +21,14 @@ const char *dop_templates_get(const dop_templates *t, const char *name); /* NULL
 
 /* The shape of a workgroup; which fields count depends on the template. */
 typedef struct dop_tile {
-    uint32_t wg;           /* invocations */
-    uint32_t lanes, rows;  /* gemv: invocations per row, rows per team */
-    uint32_t loops;        /* gemv: row sets a workgroup walks over, 0: one */
-    uint32_t unroll;       /* gemv: steps whose weights are in flight at once */
+    uint32_t wg;                 /* invocations */
+    uint32_t lanes, rows;        /* gemv: invocations per row, rows per team */
+    uint32_t loops;              /* gemv: row sets a workgroup walks over, 0: one */
+    uint32_t unroll;             /* gemv: steps whose weights are in flight at once */
     uint32_t bm, bn, bk, tm, tn; /* matmul: tokens, rows, depth; per invocation */
-    uint32_t bq, ds;       /* attention: tokens; invocations that share a position's K row, 0: 1 */
-    uint32_t stage;        /* gemv: stage the activation in shared memory where it fits */
-    bool subgroup;         /* reduce with subgroup operations */
+    uint32_t bq, ds;             /* attention: tokens; invocations that share a position's K row, 0: 1 */
+    uint32_t stage;              /* gemv: stage the activation in shared memory where it fits */
+    bool subgroup;               /* reduce with subgroup operations */
 } dop_tile;
 
 typedef enum dop_variant_id {
@@ -79,8 +79,9 @@ typedef struct dop_sync {
 } dop_sync;
 
 /* sync NULL: ordered by barriers, which are not the kernel's business. */
-dop_status dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region *r, const dop_target *target,
-                               const dop_choice *choice, const dop_sync *sync, dop_diag *diag, dop_kernel *out_kernel);
+dop_status dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region *r,
+                               const dop_target *target, const dop_choice *choice, const dop_sync *sync, dop_diag *diag,
+                               dop_kernel *out_kernel);
 
 /* Compiles GLSL to SPIR-V 1.3+ for Vulkan 1.2 with shaderc, and checks the module through SPIRV-Cross: push-constant
  * size 8 * n_args, workgroup size, shared memory within the target's.  name is for messages. */

@@ -136,7 +136,8 @@ tile_rows(const dop_graph *g, const dop_region *r, const dop_target *t, bool gem
         bool fits = staged + mats * 16 * tile->bm * tile->wg * 4 <= t->shared_bytes / 8 * 7;
         uint32_t left = t->shared_bytes / 8 * 7 - (fits ? staged : tile->bm * tile->wg * tile->bk * 4);
         tile->rows = 64;
-        while (tile->rows > 8 && (mats * tile->rows * tile->bm * tile->wg * 4 > left || tile->rows * t->cores * 4 > rows))
+        while (tile->rows > 8 &&
+               (mats * tile->rows * tile->bm * tile->wg * 4 > left || tile->rows * t->cores * 4 > rows))
             tile->rows /= 2;
         products *= 8;
     }
@@ -182,7 +183,8 @@ tile_coop(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile
 {
     static const struct {
         uint32_t bm, bn, wm, wn;
-    } shapes[] = {{128, 128, 64, 32}, {128, 64, 32, 32}, {64, 64, 32, 16}, {64, 32, 16, 32}, {32, 32, 16, 16}, {16, 64, 16, 16}};
+    } shapes[] = {{128, 128, 64, 32}, {128, 64, 32, 32}, {64, 64, 32, 16},
+                  {64, 32, 16, 32},   {32, 32, 16, 16},  {16, 64, 16, 16}};
     uint32_t rows, mats = 0;
     (void)first_matmul(g, r, &rows);
     for (uint32_t i = 0; i < r->n_nodes; i++)
@@ -215,8 +217,7 @@ tile_matmul(const dop_graph *g, const dop_region *r, const dop_target *t, dop_ti
     tile->bn = 64;
     tile->bk = 32;
     /* Activations, two weight tiles (gate and up), and a quarter more for statistics and sums. */
-    while ((tile->bm + 2 * tile->bn + 3) * tile->bk * 4 > t->shared_bytes / 5 * 4 &&
-           (tile->bn > 32 || tile->bm > 8)) {
+    while ((tile->bm + 2 * tile->bn + 3) * tile->bk * 4 > t->shared_bytes / 5 * 4 && (tile->bn > 32 || tile->bm > 8)) {
         if (tile->bn > 32)
             tile->bn /= 2;
         else
@@ -273,7 +274,8 @@ tile_attention(const dop_graph *g, const dop_region *r, const dop_target *t, dop
     if (tile->bq > g->max_t)
         tile->bq = g->max_t;
     /* queries, scores and the final sums share the workgroup's memory */
-    while (tile->bq > 1 && (group * tile->bq * (dim + tile->wg + tile->wg / 8) + tile->wg * 6) * 4 > t->shared_bytes / 4 * 3)
+    while (tile->bq > 1 &&
+           (group * tile->bq * (dim + tile->wg + tile->wg / 8) + tile->wg * 6) * 4 > t->shared_bytes / 4 * 3)
         tile->bq /= 2;
 }
 
@@ -329,9 +331,8 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
             c->tile.wg = target->subgroup;
         break;
     case DOP_TPL_row: {
-        dop_unit u = dop_node_unit(g, dop_node_at(g, r->outs[0])->op == DOP_OP_kv_write
-                                          ? dop_node_at(g, r->outs[0])->src[1]
-                                          : r->outs[0]);
+        dop_unit u = dop_node_unit(
+            g, dop_node_at(g, r->outs[0])->op == DOP_OP_kv_write ? dop_node_at(g, r->outs[0])->src[1] : r->outs[0]);
         while (c->tile.wg > 32 && c->tile.wg * 4 > u.len)
             c->tile.wg /= 2;
         /* Sums over a single subgroup need no barriers, which are dear on CPU devices. */

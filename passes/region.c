@@ -163,7 +163,8 @@ dop_flow_update(dop_graph *g, dop_diag *diag, dop_flow *f)
                 bool effect = (dop_op_of(dop_node_at(g, id)->op)->traits & DOP_EFFECT) != 0; /* later steps read it */
                 /* Partial results cross workgroups even when the region merges them itself: they are stored. */
                 bool crosses = dop_node_at(g, id)->op == DOP_OP_attn_split;
-                if (f->owner[id] == r && (effect || crosses || dop_flow_n_readers(f, id) > 0 || is_output(g, id)) && n < 64)
+                if (f->owner[id] == r && (effect || crosses || dop_flow_n_readers(f, id) > 0 || is_output(g, id)) &&
+                    n < 64)
                     outs[n++] = id;
             }
             if (n == 0) {

@@ -19,7 +19,7 @@ typedef struct checker {
     dop_session *session;
     const dop_plan *plan;
     dop_arena arena;
-    dop_graph *graphs; /* one per schedule */
+    dop_graph *graphs;         /* one per schedule */
     dop_check_result *results; /* one per kernel */
     bool *seen;                /* one per dispatch: an equal one was checked */
     const char **labels;       /* of the first dispatch of each kernel */
@@ -45,13 +45,15 @@ read_graphs(checker *k, dop_diag *diag)
             return st;
         at += end;
         if (g->max_t != s->max_tokens || g->max_s < p->model->ctx)
-            return DOP_FAIL_IN(diag, DOP_E_INPUT, p->path, "the plan is damaged: graph %u is not that of schedule %u", i,
-                               i);
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, p->path, "the plan is damaged: graph %u is not that of schedule %u",
+                               i, i);
         for (uint32_t d = 0; d < s->n_dispatches; d++)
             if (p->dispatches[s->first_dispatch + d].region == 0 ||
                 p->dispatches[s->first_dispatch + d].region >= g->n_regions)
-                return DOP_FAIL_IN(diag, DOP_E_INPUT, p->path, "the plan is damaged: dispatch %u of schedule %u has no "
-                                   "region", d, i);
+                return DOP_FAIL_IN(diag, DOP_E_INPUT, p->path,
+                                   "the plan is damaged: dispatch %u of schedule %u has no "
+                                   "region",
+                                   d, i);
     }
     return DOP_OK;
 }
@@ -103,7 +105,13 @@ check_dispatch(checker *k, uint32_t schedule, const dop_plan_dispatch *d, dop_di
     uint32_t n = choose_points(k, g, &g->regions[d->region], points);
     dop_status st = DOP_OK;
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
-        dop_check_case c = {&k->device, k->plan, g, d, last, points[i].pos, points[i].n_tokens,
+        dop_check_case c = {&k->device,
+                            k->plan,
+                            g,
+                            d,
+                            last,
+                            points[i].pos,
+                            points[i].n_tokens,
                             d->kernel * 1000003ull + points[i].pos * 31ull + points[i].n_tokens};
         st = dop_check_run_case(&c, diag, &k->results[d->kernel]);
     }
@@ -130,7 +138,8 @@ print_kernel(const checker *k, uint32_t kernel, dop_diag *diag)
                    (unsigned long long)r->values);
     if (r->miss)
         dop_buf_printf(&line, "      %s\n", r->where);
-    dop_status st = line.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(line.data, line.size, diag);
+    dop_status st =
+        line.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(line.data, line.size, diag);
     dop_buf_finish(&line);
     return st;
 }
@@ -163,8 +172,10 @@ check_all(checker *k, dop_diag *diag)
         st = print_kernel(k, kernel, diag);
     }
     if (st == DOP_OK && misses > 0)
-        st = DOP_FAIL(diag, DOP_E_DEVICE, "%u of %u kernels miss the bound on %s: its driver or this program is "
-                      "wrong; please report it with the lines above", misses, n, k->session->device.info.caps.name);
+        st = DOP_FAIL(diag, DOP_E_DEVICE,
+                      "%u of %u kernels miss the bound on %s: its driver or this program is "
+                      "wrong; please report it with the lines above",
+                      misses, n, k->session->device.info.caps.name);
     return st;
 }
 

@@ -79,10 +79,10 @@ void dop_check_decode(dop_type type, const void *bytes, uint64_t n, float *out);
 /* --- check_region.c: one case ------------------------------------------------------------------------------------- */
 
 typedef struct dop_check_result {
-    double error;     /* worst difference beyond one rounding step of the storage type, in standard deviations */
+    double error; /* worst difference beyond one rounding step of the storage type, in standard deviations */
     double bound;
-    uint64_t values;  /* compared */
-    char where[192];  /* of the worst value, or what is wrong beyond it; "" before anything was compared */
+    uint64_t values; /* compared */
+    char where[192]; /* of the worst value, or what is wrong beyond it; "" before anything was compared */
     bool miss;
 } dop_check_result;
 

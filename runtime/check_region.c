@@ -299,8 +299,11 @@ fill_buffer(dop_check_run *run, dop_check_buffer *b)
     } else {
         bool split = dop_node_at(g, b->node)->op == DOP_OP_attn_split;
         for (uint64_t i = 0; i < n; i++)
-            b->sent[i] = !split ? NAN : i % b->cols % dop_node_at(g, b->node)->shape.dim[2].mul ==
-                                            dop_node_at(g, b->node)->shape.dim[2].mul - 2 ? -1e30f : 0.0f;
+            b->sent[i] = !split ? NAN
+                         : i % b->cols % dop_node_at(g, b->node)->shape.dim[2].mul ==
+                                 dop_node_at(g, b->node)->shape.dim[2].mul - 2
+                             ? -1e30f
+                             : 0.0f;
     }
 }
 
@@ -403,10 +406,10 @@ prepare_buffers(dop_check_run *run)
         if (n->op == DOP_OP_state && rows > end)
             rows = end;
         *b = (dop_check_buffer){id, a, (uint32_t)rows, dop_node_cols(g, id), run->types[id], NULL, NULL};
-        if ((b->type != DOP_TYPE_f32 && b->type != DOP_TYPE_f16) || !dop_type_row_bytes(b->type, rows * b->cols, &bytes) ||
-            bytes > a->size)
-            return DOP_FAIL_IN(run->diag, DOP_E_INPUT, run->plan->path, "the plan is damaged: argument %%%s has no room",
-                               name);
+        if ((b->type != DOP_TYPE_f32 && b->type != DOP_TYPE_f16) ||
+            !dop_type_row_bytes(b->type, rows * b->cols, &bytes) || bytes > a->size)
+            return DOP_FAIL_IN(run->diag, DOP_E_INPUT, run->plan->path,
+                               "the plan is damaged: argument %%%s has no room", name);
         b->sent = malloc((size_t)(rows * b->cols) * sizeof *b->sent);
         if (!b->sent)
             return DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
@@ -479,7 +482,8 @@ dop_check_run_case(const dop_check_case *c, dop_diag *diag, dop_check_result *re
         goto error;
     memcpy(&run->after, (const void *)(uintptr_t)step, sizeof run->after);
     if (run->counter)
-        st = dop_check_read(c->device, run->counter->slot, run->counter->offset, &run->counted, sizeof run->counted, diag);
+        st = dop_check_read(c->device, run->counter->slot, run->counter->offset, &run->counted, sizeof run->counted,
+                            diag);
     for (uint32_t i = 0; i < run->n_buffers && st == DOP_OK; i++)
         if (is_out(run, run->buffers[i].node))
             st = receive_buffer(run, &run->buffers[i]);

@@ -18,11 +18,11 @@ layout_of(dop_type t, layout *out)
         dop_type type;
         layout l;
     } rows[] = {
-        {DOP_TYPE_q4_0, {16, 32, 64}},       {DOP_TYPE_q4_1, {16, 32, 128}},     {DOP_TYPE_q5_0, {16, 32, 192}},
-        {DOP_TYPE_q5_1, {16, 32, 256}},      {DOP_TYPE_q8_0, {32, 32, 64}},      {DOP_TYPE_q2_k, {8, 256, 80}},
-        {DOP_TYPE_q3_k, {8, 256, 200}},      {DOP_TYPE_q4_k, {16, 256, 64}},     {DOP_TYPE_q5_k, {16, 256, 192}},
-        {DOP_TYPE_q6_k, {16, 256, 328}},     {DOP_TYPE_iq4_nl, {16, 32, 64}},    {DOP_TYPE_mxfp4, {16, 32, 32}},
-        {DOP_TYPE_int4_g128, {16, 128, 32}}, {DOP_TYPE_int4_g64, {16, 64, 64}},  {DOP_TYPE_int4_g32, {16, 32, 128}},
+        {DOP_TYPE_q4_0, {16, 32, 64}},       {DOP_TYPE_q4_1, {16, 32, 128}},    {DOP_TYPE_q5_0, {16, 32, 192}},
+        {DOP_TYPE_q5_1, {16, 32, 256}},      {DOP_TYPE_q8_0, {32, 32, 64}},     {DOP_TYPE_q2_k, {8, 256, 80}},
+        {DOP_TYPE_q3_k, {8, 256, 200}},      {DOP_TYPE_q4_k, {16, 256, 64}},    {DOP_TYPE_q5_k, {16, 256, 192}},
+        {DOP_TYPE_q6_k, {16, 256, 328}},     {DOP_TYPE_iq4_nl, {16, 32, 64}},   {DOP_TYPE_mxfp4, {16, 32, 32}},
+        {DOP_TYPE_int4_g128, {16, 128, 32}}, {DOP_TYPE_int4_g64, {16, 64, 64}}, {DOP_TYPE_int4_g32, {16, 32, 128}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].type == t) {

@@ -30,8 +30,8 @@ dop_check_normal(dop_check_random *r)
 {
     /* Four uniform values of 16 bits: each has variance 1/12. */
     uint64_t x = next(r);
-    uint32_t sum = (uint32_t)(x & 0xffff) + (uint32_t)(x >> 16 & 0xffff) + (uint32_t)(x >> 32 & 0xffff) +
-                   (uint32_t)(x >> 48);
+    uint32_t sum =
+        (uint32_t)(x & 0xffff) + (uint32_t)(x >> 16 & 0xffff) + (uint32_t)(x >> 32 & 0xffff) + (uint32_t)(x >> 48);
     return ((float)sum / 65536.0f - 2.0f) * 1.7320508f;
 }
 

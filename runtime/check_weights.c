@@ -19,7 +19,8 @@ dop_check_weight_row(const dop_plan *plan, const dop_plan_tensor *weight, uint32
 {
     const dop_plan_slot *slot = &plan->slots[weight->slot];
     dop_type type = weight->type < DOP_TYPE_COUNT ? (dop_type)weight->type : DOP_TYPE_none;
-    const uint8_t *data = slot->kind == DOP_SLOT_WEIGHTS ? dop_plan_slot_bytes(plan, weight->slot) + weight->offset : NULL;
+    const uint8_t *data =
+        slot->kind == DOP_SLOT_WEIGHTS ? dop_plan_slot_bytes(plan, weight->slot) + weight->offset : NULL;
     uint64_t stride = weight->rows ? weight->size / weight->rows : 0, need = 0;
     bool ok = data && row < weight->rows;
     if (ok && dop_type_of(type)->kind == DOP_KIND_FLOAT) {
@@ -84,8 +85,14 @@ dop_check_matmul(const dop_plan *plan, const dop_plan_tensor *weight, const floa
     uint32_t n = cores < 1 ? 1 : cores > MAX_THREADS ? MAX_THREADS : (uint32_t)cores;
     dop_status st = DOP_OK;
     for (uint32_t i = 0; i < n; i++) {
-        jobs[i] = (job){.plan = plan, .weight = weight, .x = x, .n_tokens = n_tokens, .first = i, .step = n,
-                        .want = want, .out = out};
+        jobs[i] = (job){.plan = plan,
+                        .weight = weight,
+                        .x = x,
+                        .n_tokens = n_tokens,
+                        .first = i,
+                        .step = n,
+                        .want = want,
+                        .out = out};
         started[i] = i > 0 && pthread_create(&threads[i], NULL, multiply, &jobs[i]) == 0;
     }
     for (uint32_t i = 0; i < n; i++) {

@@ -90,8 +90,7 @@ count_schedule(const dop_plan *plan, const dop_plan_schedule *s, schedule_facts 
 
 static const char *const schedule_names[] = {"?", "decode", "prefill", "score"};
 enum { N_SLOT_KINDS = DOP_SLOT_SYNC + 1 };
-static const char *const slot_names[] = {"?", "weights", "cache", "activations", "step record", "results",
-                                         "counters"};
+static const char *const slot_names[] = {"?", "weights", "cache", "activations", "step record", "results", "counters"};
 
 static void
 info_schedules(const dop_plan *plan, dop_buf *out)
@@ -181,9 +180,8 @@ info_json(const dop_plan *plan)
         count_schedule(plan, s, &f);
         json_array_append_new(schedules,
                               json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "kind",
-                                        schedule_names[s->kind], "ordering",
-                                        dop_plan_ordering_name(s->ordering), "profile",
-                                        dop_plan_string(plan, plan->profiles[s->profile].name), "maxTokens",
+                                        schedule_names[s->kind], "ordering", dop_plan_ordering_name(s->ordering),
+                                        "profile", dop_plan_string(plan, plan->profiles[s->profile].name), "maxTokens",
                                         (json_int_t)s->max_tokens, "dispatches", (json_int_t)s->n_dispatches,
                                         "barriers", (json_int_t)f.barriers, "layers", (json_int_t)f.layers,
                                         "layerDispatchesMin", (json_int_t)f.layer_min, "layerDispatchesMax",

@@ -41,7 +41,7 @@ typedef struct dop_memory {
     dop_place *places; /* one per slot of the plan */
     uint32_t n_places;
     uint64_t bytes[DOP_SLOT_SYNC + 1]; /* by DOP_SLOT_*, of the slots in use */
-    uint64_t total;    /* bytes of all device allocations */
+    uint64_t total;                    /* bytes of all device allocations */
 } dop_memory;
 
 /* used[slot]: the slots to place.  Says sizes and decision in log before it allocates; fails with the same numbers when

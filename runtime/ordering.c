@@ -130,10 +130,9 @@ dop_session_probe_ordering(dop_session *session, dop_diag *diag)
     if (fault)
         dop_log_printf(&s->log, "ordering: barriers; with counters %s; probe %.1f ms", fault, s->info.probe_ms);
     else
-        dop_log_printf(&s->log,
-                       "ordering: %s; a step took %.3f ms with counters and %.3f ms with barriers; probe %.1f ms",
-                       dop_plan_ordering_name(s->info.ordering), ms[DOP_ORDER_COUNTERS], ms[DOP_ORDER_BARRIERS],
-                       s->info.probe_ms);
+        dop_log_printf(
+            &s->log, "ordering: %s; a step took %.3f ms with counters and %.3f ms with barriers; probe %.1f ms",
+            dop_plan_ordering_name(s->info.ordering), ms[DOP_ORDER_COUNTERS], ms[DOP_ORDER_BARRIERS], s->info.probe_ms);
     return DOP_OK;
 }
 

@@ -17,29 +17,29 @@
 #define DOP_PLAN_VERSION 2u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
-#define DOP_PLAN_SECTIONS(SECTION)                                                                     \
-    SECTION(1, STRINGS, char, "0-terminated strings")                                                  \
-    SECTION(2, MODEL, dop_plan_model, "one row: facts the runtime needs")                              \
-    SECTION(3, CARD, char, "model card and compilation facts, JSON text")                              \
-    SECTION(4, IR, char, "the graphs after all passes, golden text")                                   \
-    SECTION(5, PROFILES, dop_plan_profile, "device profiles this plan has schedules for")              \
-    SECTION(6, KERNELS, dop_plan_kernel, "compiled kernels")                                           \
-    SECTION(7, SPIRV, uint32_t, "SPIR-V words of all kernels")                                         \
-    SECTION(8, SLOTS, dop_plan_slot, "device buffers")                                                 \
-    SECTION(9, SCHEDULES, dop_plan_schedule, "dispatch lists")                                         \
-    SECTION(10, DISPATCHES, dop_plan_dispatch, "dispatches in order")                                  \
-    SECTION(11, ARGS, dop_plan_arg, "kernel arguments")                                                \
-    SECTION(12, TENSORS, dop_plan_tensor, "directory of the weights")                                  \
-    SECTION(13, TOKENIZER, uint8_t, "tokenizer blob (runtime/text/tokenizer.h)")                       \
-    SECTION(14, TEMPLATE, char, "chat template text")                                                  \
-    SECTION(15, WEIGHTS, uint8_t, "packed weights, page aligned")                                      \
+#define DOP_PLAN_SECTIONS(SECTION)                                                        \
+    SECTION(1, STRINGS, char, "0-terminated strings")                                     \
+    SECTION(2, MODEL, dop_plan_model, "one row: facts the runtime needs")                 \
+    SECTION(3, CARD, char, "model card and compilation facts, JSON text")                 \
+    SECTION(4, IR, char, "the graphs after all passes, golden text")                      \
+    SECTION(5, PROFILES, dop_plan_profile, "device profiles this plan has schedules for") \
+    SECTION(6, KERNELS, dop_plan_kernel, "compiled kernels")                              \
+    SECTION(7, SPIRV, uint32_t, "SPIR-V words of all kernels")                            \
+    SECTION(8, SLOTS, dop_plan_slot, "device buffers")                                    \
+    SECTION(9, SCHEDULES, dop_plan_schedule, "dispatch lists")                            \
+    SECTION(10, DISPATCHES, dop_plan_dispatch, "dispatches in order")                     \
+    SECTION(11, ARGS, dop_plan_arg, "kernel arguments")                                   \
+    SECTION(12, TENSORS, dop_plan_tensor, "directory of the weights")                     \
+    SECTION(13, TOKENIZER, uint8_t, "tokenizer blob (runtime/text/tokenizer.h)")          \
+    SECTION(14, TEMPLATE, char, "chat template text")                                     \
+    SECTION(15, WEIGHTS, uint8_t, "packed weights, page aligned")                         \
     SECTION(16, FILES, dop_plan_file, "files of external weights")
 
 enum {
 #define SECTION(number, name, type, what) DOP_SEC_##name = number,
     DOP_PLAN_SECTIONS(SECTION)
 #undef SECTION
-    DOP_SEC_LIMIT = 32
+        DOP_SEC_LIMIT = 32
 };
 
 typedef struct dop_plan_header {
@@ -60,28 +60,28 @@ typedef struct dop_plan_section {
 
 typedef struct dop_plan_model {
     uint32_t vocab;
-    uint32_t ctx;        /* cache length S: positions 0 .. ctx - 1 */
+    uint32_t ctx; /* cache length S: positions 0 .. ctx - 1 */
     uint32_t ctx_train;
     uint32_t n_layers;
-    int32_t bos_id;      /* -1: none */
+    int32_t bos_id; /* -1: none */
     uint32_t n_end_ids;
     uint32_t end_ids[16];
-    float temperature;   /* the model's own sampling defaults; < 0: not stated, greedy */
+    float temperature; /* the model's own sampling defaults; < 0: not stated, greedy */
     float top_p, min_p;
     uint32_t top_k;
-    uint32_t name;       /* string */
-    uint32_t family;     /* string */
-    uint32_t quant;      /* string: storage of the weights in words */
+    uint32_t name;        /* string */
+    uint32_t family;      /* string */
+    uint32_t quant;       /* string: storage of the weights in words */
     uint32_t kernel_path; /* string: which path made it, "" for the default */
 } dop_plan_model;
 
 typedef struct dop_plan_profile {
-    uint32_t name;           /* string */
-    uint32_t caps;           /* capabilities that any kernel of this profile needs, DOP_CAP_* bits of ir/target.h */
-    uint32_t subgroup;       /* size the kernels were compiled for; 0: any */
-    uint32_t shared_bytes;   /* largest use */
-    uint32_t max_workgroup;  /* largest use, invocations */
-    uint32_t flags;          /* 0 */
+    uint32_t name;          /* string */
+    uint32_t caps;          /* capabilities that any kernel of this profile needs, DOP_CAP_* bits of ir/target.h */
+    uint32_t subgroup;      /* size the kernels were compiled for; 0: any */
+    uint32_t shared_bytes;  /* largest use */
+    uint32_t max_workgroup; /* largest use, invocations */
+    uint32_t flags;         /* 0 */
 } dop_plan_profile;
 
 typedef struct dop_plan_kernel {
@@ -89,11 +89,11 @@ typedef struct dop_plan_kernel {
     uint32_t variant;     /* string: row of kernels.def */
     uint32_t spirv_first; /* first word in DOP_SEC_SPIRV */
     uint32_t spirv_words;
-    uint32_t caps;        /* DOP_CAP_* bits */
-    uint32_t subgroup;    /* required subgroup size; 0: any */
-    uint32_t local[3];    /* workgroup size */
+    uint32_t caps;     /* DOP_CAP_* bits */
+    uint32_t subgroup; /* required subgroup size; 0: any */
+    uint32_t local[3]; /* workgroup size */
     uint32_t shared_bytes;
-    uint32_t push_bytes;  /* size of the push-constant block: 8 per argument */
+    uint32_t push_bytes; /* size of the push-constant block: 8 per argument */
 } dop_plan_kernel;
 
 /* Device buffers.  Slots of one kind may share an allocation. */
@@ -125,18 +125,18 @@ enum { DOP_SCHED_DECODE = 1, DOP_SCHED_PREFILL, DOP_SCHED_SCORE };
 enum { DOP_ORDER_BARRIERS = 0, DOP_ORDER_COUNTERS = 1 };
 
 typedef struct dop_plan_schedule {
-    uint32_t kind;           /* DOP_SCHED_* */
-    uint32_t profile;        /* row of DOP_SEC_PROFILES */
-    uint32_t max_tokens;     /* most tokens one replay takes: 1 for decode */
+    uint32_t kind;       /* DOP_SCHED_* */
+    uint32_t profile;    /* row of DOP_SEC_PROFILES */
+    uint32_t max_tokens; /* most tokens one replay takes: 1 for decode */
     uint32_t first_dispatch;
     uint32_t n_dispatches;
-    uint32_t n_body;         /* the first n_body need not be followed by the rest (the LM head) unless logits are
+    uint32_t n_body;        /* the first n_body need not be followed by the rest (the LM head) unless logits are
                                 wanted; n_body == n_dispatches when there is no such split */
-    uint32_t logits_slot;    /* slot of the logits, f32 [1 or max_tokens, vocab] */
-    uint32_t greedy;         /* 1: the last dispatch picks the arg-max and advances the step record */
-    uint64_t logits_offset;  /* bytes into that slot */
-    uint32_t ordering;       /* DOP_ORDER_*; of schedules that differ in it alone the runtime takes the faster */
-    uint32_t reserved;       /* 0 */
+    uint32_t logits_slot;   /* slot of the logits, f32 [1 or max_tokens, vocab] */
+    uint32_t greedy;        /* 1: the last dispatch picks the arg-max and advances the step record */
+    uint64_t logits_offset; /* bytes into that slot */
+    uint32_t ordering;      /* DOP_ORDER_*; of schedules that differ in it alone the runtime takes the faster */
+    uint32_t reserved;      /* 0 */
 } dop_plan_schedule;
 
 enum {
@@ -144,27 +144,27 @@ enum {
 };
 
 typedef struct dop_plan_dispatch {
-    uint32_t kernel;    /* row of DOP_SEC_KERNELS */
-    uint32_t grid[3];   /* workgroups */
-    uint32_t first_arg; /* row of DOP_SEC_ARGS */
-    uint32_t n_args;    /* at most 16: one device address each, in push-constant order */
-    uint32_t flags;     /* DOP_DISPATCH_* */
-    uint32_t label;     /* string: "L3/qkv" */
-    uint32_t ops;       /* string: the region's ops, for people */
-    uint32_t region;    /* region number in the schedule's graph in DOP_SEC_IR */
+    uint32_t kernel;                    /* row of DOP_SEC_KERNELS */
+    uint32_t grid[3];                   /* workgroups */
+    uint32_t first_arg;                 /* row of DOP_SEC_ARGS */
+    uint32_t n_args;                    /* at most 16: one device address each, in push-constant order */
+    uint32_t flags;                     /* DOP_DISPATCH_* */
+    uint32_t label;                     /* string: "L3/qkv" */
+    uint32_t ops;                       /* string: the region's ops, for people */
+    uint32_t region;                    /* region number in the schedule's graph in DOP_SEC_IR */
     uint64_t bytes_read, bytes_written; /* per replay at max_tokens, cache traffic at ctx excluded */
 } dop_plan_dispatch;
 
 typedef struct dop_plan_arg {
-    uint32_t slot;     /* row of DOP_SEC_SLOTS */
-    uint32_t value;    /* string: the IR value there, "" for the step record */
-    uint64_t offset;   /* bytes into the slot */
-    uint64_t size;     /* bytes the kernel may touch from there */
+    uint32_t slot;   /* row of DOP_SEC_SLOTS */
+    uint32_t value;  /* string: the IR value there, "" for the step record */
+    uint64_t offset; /* bytes into the slot */
+    uint64_t size;   /* bytes the kernel may touch from there */
 } dop_plan_arg;
 
 typedef struct dop_plan_tensor {
-    uint32_t name;   /* string: canonical weight name */
-    uint32_t type;   /* row of ir/types.def */
+    uint32_t name; /* string: canonical weight name */
+    uint32_t type; /* row of ir/types.def */
     uint32_t rows, cols;
     uint32_t slot;   /* row of DOP_SEC_SLOTS */
     uint32_t layout; /* 0: rows of whole blocks */
@@ -173,7 +173,7 @@ typedef struct dop_plan_tensor {
 } dop_plan_tensor;
 
 typedef struct dop_plan_file {
-    uint32_t name;   /* string: file name relative to the plan's directory */
+    uint32_t name; /* string: file name relative to the plan's directory */
     uint32_t reserved;
     uint64_t size;   /* bytes */
     uint64_t digest; /* XXH3 */

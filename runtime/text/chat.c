@@ -130,9 +130,9 @@ not_recognized(const char *text, size_t n, dop_diag *diag)
 static dop_status
 check_syntax(const dop_chat *c, dop_diag *diag)
 {
-    j_ctx cx = {.diag = diag, .name = "chat template"};
-    j_parse(&cx, c->text, c->len);
-    j_free_all(&cx);
+    dop_j_ctx cx = {.diag = diag, .name = "chat template"};
+    dop_j_parse(&cx, c->text, c->len);
+    dop_j_free_all(&cx);
     return cx.status;
 }
 
@@ -229,20 +229,20 @@ dop_chat_stops(const dop_chat *c)
     return c->stops;
 }
 
-static j_val
+static dop_j_val
 special_text(const char *given, const dop_tokenizer *tok, uint32_t id)
 {
     size_t n;
     if (given)
-        return j_lit(given);
+        return dop_j_lit(given);
     const char *s = tok && id != DOP_NO_TOKEN ? dop_tokenizer_piece(tok, id, &n) : NULL;
-    return s ? j_text(s, n) : j_lit("");
+    return s ? dop_j_text(s, n) : dop_j_lit("");
 }
 
 static void
-define(j_ctx *cx, const char *name, j_val v)
+define(dop_j_ctx *cx, const char *name, dop_j_val v)
 {
-    j_set(cx, &cx->root->vars, j_lit(name).u.str, v);
+    dop_j_set(cx, &cx->root->vars, dop_j_lit(name).u.str, v);
 }
 
 static dop_status
@@ -257,27 +257,27 @@ check_messages(const json_t *messages, dop_diag *diag)
 }
 
 static void
-define_input(j_ctx *cx, const dop_chat_input *in)
+define_input(dop_j_ctx *cx, const dop_chat_input *in)
 {
     const dop_tokenizer *t = in->tokenizer;
-    j_val none = {.kind = J_NONE};
+    dop_j_val none = {.kind = J_NONE};
     const char *key;
     json_t *v;
-    define(cx, "messages", j_from_json(cx, in->messages, 0));
-    define(cx, "tools", in->tools ? j_from_json(cx, in->tools, 0) : none);
+    define(cx, "messages", dop_j_from_json(cx, in->messages, 0));
+    define(cx, "tools", in->tools ? dop_j_from_json(cx, in->tools, 0) : none);
     define(cx, "documents", none);
-    define(cx, "add_generation_prompt", j_bool(in->add_generation_prompt));
+    define(cx, "add_generation_prompt", dop_j_bool(in->add_generation_prompt));
     define(cx, "bos_token", special_text(in->bos_token, t, t ? dop_tokenizer_bos(t) : DOP_NO_TOKEN));
     define(cx, "eos_token", special_text(in->eos_token, t, t ? dop_tokenizer_eos(t) : DOP_NO_TOKEN));
-    json_object_foreach((json_t *)(uintptr_t)in->extra, key, v) define(cx, key, j_from_json(cx, v, 0));
+    json_object_foreach((json_t *)(uintptr_t)in->extra, key, v) define(cx, key, dop_j_from_json(cx, v, 0));
 }
 
 dop_status
 dop_chat_render(const dop_chat *chat, const dop_chat_input *in, dop_diag *diag, dop_buf *out)
 {
-    j_scope root = {.up = NULL};
-    j_out text = {0};
-    j_ctx cx = {.diag = diag, .name = "chat template", .root = &root, .scope = &root, .out = &text};
+    dop_j_scope root = {.up = NULL};
+    dop_j_out text = {0};
+    dop_j_ctx cx = {.diag = diag, .name = "chat template", .root = &root, .scope = &root, .out = &text};
     dop_status st = check_messages(in->messages, diag);
     if (st != DOP_OK)
         return st;
@@ -286,16 +286,16 @@ dop_chat_render(const dop_chat *chat, const dop_chat_input *in, dop_diag *diag, 
         cx.now = *in->now;
     else
         localtime_r(&now, &cx.now);
-    j_parse(&cx, chat->text, chat->len);
+    dop_j_parse(&cx, chat->text, chat->len);
     define_input(&cx, in);
     cx.depth = 0;
-    j_run(&cx);
+    dop_j_run(&cx);
     if (cx.status == DOP_OK) {
         dop_buf_append(out, text.s ? text.s : "", text.n);
         if (out->failed)
             cx.status = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     }
-    j_free_all(&cx);
+    dop_j_free_all(&cx);
     return cx.status;
 }
 

@@ -10,19 +10,19 @@
 
 #include "runtime/base.h"
 
-typedef struct j_ctx j_ctx;
-typedef struct j_node j_node;
-typedef struct j_list j_list;
-typedef struct j_dict j_dict;
-typedef struct j_loop j_loop;
-typedef struct j_scope j_scope;
+typedef struct dop_j_ctx dop_j_ctx;
+typedef struct dop_j_node dop_j_node;
+typedef struct dop_j_list dop_j_list;
+typedef struct dop_j_dict dop_j_dict;
+typedef struct dop_j_loop dop_j_loop;
+typedef struct dop_j_scope dop_j_scope;
 
-typedef struct j_str {
+typedef struct dop_j_str {
     const char *s;
     size_t n;
-} j_str;
+} dop_j_str;
 
-typedef enum j_kind {
+typedef enum dop_j_kind {
     J_UNDEF,
     J_NONE,
     J_BOOL,
@@ -34,52 +34,52 @@ typedef enum j_kind {
     J_NAMESPACE,
     J_MACRO,
     J_LOOP
-} j_kind;
+} dop_j_kind;
 
-typedef struct j_val {
-    j_kind kind;
+typedef struct dop_j_val {
+    dop_j_kind kind;
     union {
         bool b;
         int64_t i;
         double f;
-        j_str str; /* J_STR; the name for J_UNDEF */
-        j_list *list;
-        j_dict *dict; /* J_DICT, J_NAMESPACE */
-        const j_node *macro;
-        j_loop *loop;
+        dop_j_str str; /* J_STR; the name for J_UNDEF */
+        dop_j_list *list;
+        dop_j_dict *dict; /* J_DICT, J_NAMESPACE */
+        const dop_j_node *macro;
+        dop_j_loop *loop;
     } u;
-} j_val;
+} dop_j_val;
 
-struct j_list {
-    j_val *items;
+struct dop_j_list {
+    dop_j_val *items;
     size_t n, cap;
 };
 
-struct j_dict { /* in order of insertion; small, so lookup is linear */
-    j_str *keys;
-    j_val *vals;
+struct dop_j_dict { /* in order of insertion; small, so lookup is linear */
+    dop_j_str *keys;
+    dop_j_val *vals;
     size_t n, cap;
 };
 
-struct j_loop {
-    const j_list *items;
+struct dop_j_loop {
+    const dop_j_list *items;
     size_t at;
     size_t depth;
 };
 
 /* One name table; lookups go outwards. */
-struct j_scope {
-    j_dict vars;
-    j_scope *up;
+struct dop_j_scope {
+    dop_j_dict vars;
+    dop_j_scope *up;
 };
 
 /* Text under construction, in the arena. */
-typedef struct j_out {
+typedef struct dop_j_out {
     char *s;
     size_t n, cap;
-} j_out;
+} dop_j_out;
 
-struct j_ctx {
+struct dop_j_ctx {
     dop_status status;
     dop_diag *diag;
     const char *name; /* of the template, for messages */
@@ -87,11 +87,11 @@ struct j_ctx {
     size_t arena_used;
     uint64_t steps;
     unsigned depth;
-    j_scope *root, *scope;
-    j_out *out;
+    dop_j_scope *root, *scope;
+    dop_j_out *out;
     size_t loop_depth;
     struct tm now;
-    j_node **tree; /* the parsed template */
+    dop_j_node **tree; /* the parsed template */
     size_t tree_n;
 };
 
@@ -99,65 +99,66 @@ struct j_ctx {
 enum { J_MAX_DEPTH = 300, J_MAX_STEPS = 20 * 1000 * 1000, J_MAX_ARENA = 128 * 1024 * 1024, J_MAX_TEXT = 1 << 20 };
 
 /* Records the first error; returns an undefined value. */
-j_val j_fail(j_ctx *cx, long line, dop_status code, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+dop_j_val dop_j_fail(dop_j_ctx *cx, long line, dop_status code, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 /* Zeroed memory, 16-byte aligned, freed with the context; NULL after an error. */
-void *j_alloc(j_ctx *cx, size_t n);
-void j_free_all(j_ctx *cx);
+void *dop_j_alloc(dop_j_ctx *cx, size_t n);
+void dop_j_free_all(dop_j_ctx *cx);
 
 /* ---- values (jinja_value.c) ---- */
-static inline j_val
-j_undef(j_str name)
+static inline dop_j_val
+dop_j_undef(dop_j_str name)
 {
-    return (j_val){.kind = J_UNDEF, .u.str = name};
+    return (dop_j_val){.kind = J_UNDEF, .u.str = name};
 }
 
-static inline j_val
-j_bool(bool b)
+static inline dop_j_val
+dop_j_bool(bool b)
 {
-    return (j_val){.kind = J_BOOL, .u.b = b};
+    return (dop_j_val){.kind = J_BOOL, .u.b = b};
 }
 
-static inline j_val
-j_int(int64_t i)
+static inline dop_j_val
+dop_j_int(int64_t i)
 {
-    return (j_val){.kind = J_INT, .u.i = i};
+    return (dop_j_val){.kind = J_INT, .u.i = i};
 }
 
-static inline j_val
-j_text(const char *s, size_t n)
+static inline dop_j_val
+dop_j_text(const char *s, size_t n)
 {
-    return (j_val){.kind = J_STR, .u.str = {s, n}};
+    return (dop_j_val){.kind = J_STR, .u.str = {s, n}};
 }
 
-j_val j_lit(const char *s);
-bool j_eq_lit(j_str s, const char *t);
-bool j_str_eq(j_str a, j_str b);
-void j_put(j_ctx *cx, j_out *o, const char *s, size_t n);
-void j_puts(j_ctx *cx, j_out *o, const char *s);
-j_val j_take(const j_out *o);
-j_val j_new_list(j_ctx *cx);
-j_val j_new_dict(j_ctx *cx, j_kind kind);
-void j_push(j_ctx *cx, j_list *l, j_val v);
-void j_set(j_ctx *cx, j_dict *d, j_str key, j_val v);
-const j_val *j_get(const j_dict *d, j_str key);
-bool j_truth(j_val v);
-bool j_equal(j_val a, j_val b, unsigned depth);
+dop_j_val dop_j_lit(const char *s);
+bool dop_j_eq_lit(dop_j_str s, const char *t);
+bool dop_j_str_eq(dop_j_str a, dop_j_str b);
+void dop_j_put(dop_j_ctx *cx, dop_j_out *o, const char *s, size_t n);
+void dop_j_puts(dop_j_ctx *cx, dop_j_out *o, const char *s);
+dop_j_val dop_j_take(const dop_j_out *o);
+dop_j_val dop_j_new_list(dop_j_ctx *cx);
+dop_j_val dop_j_new_dict(dop_j_ctx *cx, dop_j_kind kind);
+void dop_j_push(dop_j_ctx *cx, dop_j_list *l, dop_j_val v);
+void dop_j_set(dop_j_ctx *cx, dop_j_dict *d, dop_j_str key, dop_j_val v);
+const dop_j_val *dop_j_get(const dop_j_dict *d, dop_j_str key);
+bool dop_j_truth(dop_j_val v);
+bool dop_j_equal(dop_j_val a, dop_j_val b, unsigned depth);
 /* -1, 0, 1; sets *ok to false when the two have no order. */
-int j_order(j_val a, j_val b, bool *ok);
-void j_print(j_ctx *cx, j_out *o, j_val v);                /* str() of Python */
-void j_repr(j_ctx *cx, j_out *o, j_val v, unsigned depth); /* repr() of Python */
+int dop_j_order(dop_j_val a, dop_j_val b, bool *ok);
+void dop_j_print(dop_j_ctx *cx, dop_j_out *o, dop_j_val v);                /* str() of Python */
+void dop_j_repr(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, unsigned depth); /* repr() of Python */
 /* json.dumps(v, ensure_ascii=False, indent=indent); indent < 0: one line. */
-void j_json(j_ctx *cx, j_out *o, j_val v, int64_t indent, unsigned depth);
-j_val j_from_json(j_ctx *cx, const json_t *j, unsigned depth);
-const char *j_kind_name(j_kind k);
+void dop_j_json(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, int64_t indent, unsigned depth);
+dop_j_val dop_j_from_json(dop_j_ctx *cx, const json_t *j, unsigned depth);
+const char *dop_j_kind_name(dop_j_kind k);
 /* Items of anything iterable (list, dict keys, characters), as a list; NULL if it is none. */
-const j_list *j_items(j_ctx *cx, j_val v);
-size_t j_chars(j_str s);      /* length in code points */
-bool j_is_space(uint32_t cp); /* str.isspace() of Python */
-j_str j_strip(j_str s, const j_str *chars, bool left, bool right);
+const dop_j_list *dop_j_items(dop_j_ctx *cx, dop_j_val v);
+size_t dop_j_chars(dop_j_str s);  /* length in code points */
+bool dop_j_is_space(uint32_t cp); /* str.isspace() of Python */
+dop_j_str dop_j_strip(dop_j_str s, const dop_j_str *chars, bool left, bool right);
 
 /* ---- tokens and syntax (jinja_lex.c, jinja_parse.c) ---- */
-typedef enum j_tok_kind {
+typedef enum dop_j_tok_kind {
     JT_DATA,
     JT_VAR_BEGIN,
     JT_VAR_END,
@@ -169,20 +170,20 @@ typedef enum j_tok_kind {
     JT_STR,
     JT_OP,
     JT_EOF
-} j_tok_kind;
+} dop_j_tok_kind;
 
-typedef struct j_tok {
-    j_tok_kind kind;
+typedef struct dop_j_tok {
+    dop_j_tok_kind kind;
     long line;
-    j_str s; /* data, name, unescaped string, operator */
+    dop_j_str s; /* data, name, unescaped string, operator */
     int64_t i;
     double f;
-} j_tok;
+} dop_j_tok;
 
 /* Cuts a template into tokens ending with JT_EOF; NULL after an error. */
-j_tok *j_lex(j_ctx *cx, const char *s, size_t n, size_t *out_n);
+dop_j_tok *dop_j_lex(dop_j_ctx *cx, const char *s, size_t n, size_t *out_n);
 
-typedef enum j_node_kind {
+typedef enum dop_j_node_kind {
     /* expressions */
     JN_CONST,
     JN_NAME,
@@ -215,56 +216,56 @@ typedef enum j_node_kind {
     JN_FILTER_BLOCK,
     JN_DO,
     JN_CALL_BLOCK,
-} j_node_kind;
+} dop_j_node_kind;
 
 /* What the fields hold depends on the kind (see the parser). */
-struct j_node {
-    j_node_kind kind;
+struct dop_j_node {
+    dop_j_node_kind kind;
     long line;
-    j_str s;
-    j_val value;
+    dop_j_str s;
+    dop_j_val value;
     bool negate;
-    const j_node *a, *b, *c;
-    j_node **list, **body, **other; /* children, statements, else part */
+    const dop_j_node *a, *b, *c;
+    dop_j_node **list, **body, **other; /* children, statements, else part */
     size_t list_n, body_n, other_n;
-    j_str *names; /* keyword names of the last names_n children of list; parameters; targets */
+    dop_j_str *names; /* keyword names of the last names_n children of list; parameters; targets */
     size_t names_n;
 };
 
 /* Parses into cx->tree. */
-void j_parse(j_ctx *cx, const char *s, size_t n);
+void dop_j_parse(dop_j_ctx *cx, const char *s, size_t n);
 
 /* ---- evaluation (jinja_eval.c, jinja_filter.c, jinja_builtin.c) ---- */
-j_val j_eval(j_ctx *cx, const j_node *e);
-void j_run(j_ctx *cx);
+dop_j_val dop_j_eval(dop_j_ctx *cx, const dop_j_node *e);
+void dop_j_run(dop_j_ctx *cx);
 
 /* Evaluated arguments of a call. */
-typedef struct j_args {
-    const j_val *pos;
+typedef struct dop_j_args {
+    const dop_j_val *pos;
     size_t n;
-    const j_str *names;
-    const j_val *named;
+    const dop_j_str *names;
+    const dop_j_val *named;
     size_t named_n;
     long line;
-} j_args;
+} dop_j_args;
 
 /* Argument by position or keyword, NULL when absent. */
-const j_val *j_arg(const j_args *a, size_t index, const char *name);
+const dop_j_val *dop_j_arg(const dop_j_args *a, size_t index, const char *name);
 /* The same as a string or an integer, with a fallback. */
-j_str j_str_arg(j_ctx *cx, const j_args *a, size_t index, const char *name, const char *fallback);
-int64_t j_int_arg(const j_args *a, size_t index, const char *name, int64_t fallback);
+dop_j_str dop_j_str_arg(dop_j_ctx *cx, const dop_j_args *a, size_t index, const char *name, const char *fallback);
+int64_t dop_j_int_arg(const dop_j_args *a, size_t index, const char *name, int64_t fallback);
 /* Fails: "WHAT does not work on a KIND". */
-j_val j_wrong(j_ctx *cx, const j_args *a, const char *what, j_val v);
-j_val j_join(j_ctx *cx, const j_list *l, j_str sep);
+dop_j_val dop_j_wrong(dop_j_ctx *cx, const dop_j_args *a, const char *what, dop_j_val v);
+dop_j_val dop_j_join(dop_j_ctx *cx, const dop_j_list *l, dop_j_str sep);
 /* str.split(): at a separator, or at runs of white space when there is none; max < 0: no limit. */
-j_val j_split(j_ctx *cx, j_str s, const j_str *sep, int64_t max);
-j_val j_call_macro(j_ctx *cx, const j_node *macro, const j_args *a);
-j_val j_filter(j_ctx *cx, j_str name, j_val v, const j_args *a);
-bool j_test(j_ctx *cx, j_str name, j_val v, const j_args *a);
+dop_j_val dop_j_split(dop_j_ctx *cx, dop_j_str s, const dop_j_str *sep, int64_t max);
+dop_j_val dop_j_call_macro(dop_j_ctx *cx, const dop_j_node *macro, const dop_j_args *a);
+dop_j_val dop_j_filter(dop_j_ctx *cx, dop_j_str name, dop_j_val v, const dop_j_args *a);
+bool dop_j_test(dop_j_ctx *cx, dop_j_str name, dop_j_val v, const dop_j_args *a);
 /* Sets *known to false when there is no such method. */
-j_val j_method(j_ctx *cx, j_val self, j_str name, const j_args *a, bool *known);
-j_val j_function(j_ctx *cx, j_str name, const j_args *a, bool *known);
+dop_j_val dop_j_method(dop_j_ctx *cx, dop_j_val self, dop_j_str name, const dop_j_args *a, bool *known);
+dop_j_val dop_j_function(dop_j_ctx *cx, dop_j_str name, const dop_j_args *a, bool *known);
 /* self.name as the template sees it. */
-j_val j_attribute(j_ctx *cx, j_val self, j_str name, long line);
+dop_j_val dop_j_attribute(dop_j_ctx *cx, dop_j_val self, dop_j_str name, long line);
 
 #endif

@@ -7,21 +7,21 @@
 #include "runtime/text/utf8.h"
 
 typedef struct lexer {
-    j_ctx *cx;
+    dop_j_ctx *cx;
     const char *s;
     size_t n, at;
     long line;
     bool line_start; /* only a line break (or nothing) stands before `at` */
-    j_tok *toks;
+    dop_j_tok *toks;
     size_t count, cap;
 } lexer;
 
 static void
-add(lexer *l, j_tok t)
+add(lexer *l, dop_j_tok t)
 {
     if (l->count == l->cap) {
         size_t cap = l->cap ? l->cap * 2 : 256;
-        j_tok *p = j_alloc(l->cx, cap * sizeof *p);
+        dop_j_tok *p = dop_j_alloc(l->cx, cap * sizeof *p);
         if (!p)
             return;
         if (l->count)
@@ -53,7 +53,7 @@ skip_space(lexer *l)
 {
     while (l->at < l->n) {
         dop_utf8_char u = dop_utf8_next(l->s + l->at, l->n - l->at);
-        if (!j_is_space(u.cp))
+        if (!dop_j_is_space(u.cp))
             return;
         l->line += u.cp == '\n';
         l->line_start = u.cp == '\n';
@@ -78,7 +78,7 @@ add_data(lexer *l, size_t from, size_t to, char sign, bool lstrip)
 {
     size_t end = to;
     if (sign == '-') {
-        end = from + j_strip((j_str){l->s + from, to - from}, NULL, false, true).n;
+        end = from + dop_j_strip((dop_j_str){l->s + from, to - from}, NULL, false, true).n;
     } else if (sign != '+' && lstrip) {
         size_t p = to;
         while (p > from && (l->s[p - 1] == ' ' || l->s[p - 1] == '\t'))
@@ -87,7 +87,7 @@ add_data(lexer *l, size_t from, size_t to, char sign, bool lstrip)
             end = p;
     }
     if (end > from)
-        add(l, (j_tok){.kind = JT_DATA, .s = {l->s + from, end - from}});
+        add(l, (dop_j_tok){.kind = JT_DATA, .s = {l->s + from, end - from}});
     count_lines(l, l->s + from, to - from);
 }
 
@@ -122,9 +122,9 @@ add_number(lexer *l)
     bool is_float;
     size_t used = number_text(l, text, sizeof text, &is_float);
     if (is_float)
-        add(l, (j_tok){.kind = JT_FLOAT, .f = strtod(text, NULL)});
+        add(l, (dop_j_tok){.kind = JT_FLOAT, .f = strtod(text, NULL)});
     else
-        add(l, (j_tok){.kind = JT_INT, .i = strtoll(text, NULL, 10)});
+        add(l, (dop_j_tok){.kind = JT_INT, .i = strtoll(text, NULL, 10)});
     l->at += used;
 }
 
@@ -179,10 +179,10 @@ add_string(lexer *l)
     while (end < l->n && l->s[end] != quote)
         end += l->s[end] == '\\' && end + 1 < l->n ? 2 : 1;
     if (end >= l->n) {
-        j_fail(l->cx, l->line, DOP_E_INPUT, "a string has no end");
+        dop_j_fail(l->cx, l->line, DOP_E_INPUT, "a string has no end");
         return;
     }
-    char *text = j_alloc(l->cx, end - l->at + 4);
+    char *text = dop_j_alloc(l->cx, end - l->at + 4);
     size_t n = 0;
     if (!text)
         return;
@@ -197,7 +197,7 @@ add_string(lexer *l)
             text[n++] = l->s[i++];
         }
     }
-    add(l, (j_tok){.kind = JT_STR, .s = {text, n}});
+    add(l, (dop_j_tok){.kind = JT_STR, .s = {text, n}});
     count_lines(l, l->s + l->at, end - l->at);
     l->at = end + 1;
 }
@@ -212,7 +212,7 @@ add_name(lexer *l)
             break;
         l->at++;
     }
-    add(l, (j_tok){.kind = JT_NAME, .s = {l->s + from, l->at - from}});
+    add(l, (dop_j_tok){.kind = JT_NAME, .s = {l->s + from, l->at - from}});
 }
 
 static bool
@@ -222,7 +222,7 @@ add_op(lexer *l)
                                       ")",  "[",  "]",  "{",  "}",  "<",  ">", "=", ".", ",", ":", "|"};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
         if (starts(l, l->at, ops[i])) {
-            add(l, (j_tok){.kind = JT_OP, .s = {ops[i], strlen(ops[i])}});
+            add(l, (dop_j_tok){.kind = JT_OP, .s = {ops[i], strlen(ops[i])}});
             l->at += strlen(ops[i]);
             return true;
         }
@@ -239,13 +239,13 @@ lex_tag(lexer *l, bool block)
     int nesting = 0;
     while (l->cx->status == DOP_OK) {
         if (l->at >= l->n) {
-            j_fail(l->cx, open_line, DOP_E_INPUT, "a tag has no end");
+            dop_j_fail(l->cx, open_line, DOP_E_INPUT, "a tag has no end");
             return;
         }
         char c = l->s[l->at];
         bool minus = c == '-' || (c == '+' && block);
         if (nesting == 0 && (starts(l, l->at, close) || (minus && starts(l, l->at + 1, close)))) {
-            add(l, (j_tok){.kind = block ? JT_BLOCK_END : JT_VAR_END});
+            add(l, (dop_j_tok){.kind = block ? JT_BLOCK_END : JT_VAR_END});
             l->at += minus ? 3 : 2;
             l->line_start = false;
             if (c == '-')
@@ -268,8 +268,8 @@ lex_tag(lexer *l, bool block)
         else if (c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (uint8_t)c >= 0x80)
             add_name(l);
         else if (!add_op(l))
-            j_fail(l->cx, l->line, DOP_E_INPUT, "unexpected character '%c' (0x%02x)", c >= ' ' ? c : '?',
-                   (unsigned)(uint8_t)c);
+            dop_j_fail(l->cx, l->line, DOP_E_INPUT, "unexpected character '%c' (0x%02x)", c >= ' ' ? c : '?',
+                       (unsigned)(uint8_t)c);
     }
 }
 
@@ -278,7 +278,7 @@ lex_comment(lexer *l)
 {
     const char *end = memmem(l->s + l->at, l->n - l->at, "#}", 2);
     if (!end) {
-        j_fail(l->cx, l->line, DOP_E_INPUT, "a comment has no end");
+        dop_j_fail(l->cx, l->line, DOP_E_INPUT, "a comment has no end");
         return;
     }
     size_t stop = (size_t)(end - l->s);
@@ -338,15 +338,15 @@ lex_raw(lexer *l)
             trim_newline(l);
         return true;
     }
-    j_fail(l->cx, l->line, DOP_E_INPUT, "a raw block has no end");
+    dop_j_fail(l->cx, l->line, DOP_E_INPUT, "a raw block has no end");
     return true;
 }
 
 /* Line breaks become \n and the last one goes. */
 static char *
-normalize(j_ctx *cx, const char *s, size_t n, size_t *out_n)
+normalize(dop_j_ctx *cx, const char *s, size_t n, size_t *out_n)
 {
-    char *t = j_alloc(cx, n + 1);
+    char *t = dop_j_alloc(cx, n + 1);
     size_t k = 0;
     if (!t)
         return NULL;
@@ -362,8 +362,8 @@ normalize(j_ctx *cx, const char *s, size_t n, size_t *out_n)
     return t;
 }
 
-j_tok *
-j_lex(j_ctx *cx, const char *s, size_t n, size_t *out_n)
+dop_j_tok *
+dop_j_lex(dop_j_ctx *cx, const char *s, size_t n, size_t *out_n)
 {
     lexer l = {.cx = cx, .line = 1, .line_start = true};
     l.s = normalize(cx, s, n, &l.n);
@@ -386,11 +386,11 @@ j_lex(j_ctx *cx, const char *s, size_t n, size_t *out_n)
         if (kind == '#') {
             lex_comment(&l);
         } else {
-            add(&l, (j_tok){.kind = kind == '%' ? JT_BLOCK_BEGIN : JT_VAR_BEGIN});
+            add(&l, (dop_j_tok){.kind = kind == '%' ? JT_BLOCK_BEGIN : JT_VAR_BEGIN});
             lex_tag(&l, kind == '%');
         }
     }
-    add(&l, (j_tok){.kind = JT_EOF});
+    add(&l, (dop_j_tok){.kind = JT_EOF});
     *out_n = l.count;
     return cx->status == DOP_OK ? l.toks : NULL;
 }

@@ -4,38 +4,38 @@
 #include "runtime/text/jinja_internal.h"
 
 typedef struct parser {
-    j_ctx *cx;
-    const j_tok *toks;
+    dop_j_ctx *cx;
+    const dop_j_tok *toks;
     size_t at, n;
 } parser;
 
-static j_node *parse_expr(parser *p);
-static j_node *parse_unary(parser *p, bool with_filter);
-static void parse_body(parser *p, const char *const *ends, j_node ***out, size_t *out_n);
+static dop_j_node *parse_expr(parser *p);
+static dop_j_node *parse_unary(parser *p, bool with_filter);
+static void parse_body(parser *p, const char *const *ends, dop_j_node ***out, size_t *out_n);
 
-static const j_tok *
+static const dop_j_tok *
 peek(const parser *p)
 {
     return &p->toks[p->at];
 }
 
-static const j_tok *
+static const dop_j_tok *
 next(parser *p)
 {
-    const j_tok *t = &p->toks[p->at];
+    const dop_j_tok *t = &p->toks[p->at];
     if (t->kind != JT_EOF)
         p->at++;
     return t;
 }
 
 static bool
-is(const j_tok *t, j_tok_kind kind, const char *s)
+is(const dop_j_tok *t, dop_j_tok_kind kind, const char *s)
 {
-    return t->kind == kind && j_eq_lit(t->s, s);
+    return t->kind == kind && dop_j_eq_lit(t->s, s);
 }
 
 static bool
-take(parser *p, j_tok_kind kind, const char *s)
+take(parser *p, dop_j_tok_kind kind, const char *s)
 {
     if (!is(peek(p), kind, s))
         return false;
@@ -44,27 +44,28 @@ take(parser *p, j_tok_kind kind, const char *s)
 }
 
 static void
-expect(parser *p, j_tok_kind kind, const char *s)
+expect(parser *p, dop_j_tok_kind kind, const char *s)
 {
     if (!take(p, kind, s))
-        j_fail(p->cx, peek(p)->line, DOP_E_INPUT, "expected '%s'%s%.*s%s", s, peek(p)->s.n ? ", found '" : "",
-               peek(p)->s.n > 40 ? 40 : (int)peek(p)->s.n, peek(p)->s.s ? peek(p)->s.s : "", peek(p)->s.n ? "'" : "");
+        dop_j_fail(p->cx, peek(p)->line, DOP_E_INPUT, "expected '%s'%s%.*s%s", s, peek(p)->s.n ? ", found '" : "",
+                   peek(p)->s.n > 40 ? 40 : (int)peek(p)->s.n, peek(p)->s.s ? peek(p)->s.s : "",
+                   peek(p)->s.n ? "'" : "");
 }
 
-static j_str
+static dop_j_str
 expect_name(parser *p)
 {
-    const j_tok *t = next(p);
+    const dop_j_tok *t = next(p);
     if (t->kind != JT_NAME)
-        j_fail(p->cx, t->line, DOP_E_INPUT, "expected a name");
-    return t->kind == JT_NAME ? t->s : (j_str){"", 0};
+        dop_j_fail(p->cx, t->line, DOP_E_INPUT, "expected a name");
+    return t->kind == JT_NAME ? t->s : (dop_j_str){"", 0};
 }
 
 /* A node of the arena.  After an error there is none to be had; this one is never looked at. */
-static j_node *
-make(parser *p, j_node_kind kind)
+static dop_j_node *
+make(parser *p, dop_j_node_kind kind)
 {
-    j_node *n = j_alloc(p->cx, sizeof *n);
+    dop_j_node *n = dop_j_alloc(p->cx, sizeof *n);
     if (n) {
         n->kind = kind;
         n->line = peek(p)->line;
@@ -73,10 +74,10 @@ make(parser *p, j_node_kind kind)
 }
 
 static void
-add_node(parser *p, j_node ***list, size_t *n, j_node *node)
+add_node(parser *p, dop_j_node ***list, size_t *n, dop_j_node *node)
 {
     if ((*n & (*n - 1)) == 0) { /* full at every power of two */
-        j_node **q = j_alloc(p->cx, (*n ? *n * 2 : 1) * sizeof *q);
+        dop_j_node **q = dop_j_alloc(p->cx, (*n ? *n * 2 : 1) * sizeof *q);
         if (!q)
             return;
         if (*n)
@@ -87,11 +88,11 @@ add_node(parser *p, j_node ***list, size_t *n, j_node *node)
 }
 
 static void
-add_word(parser *p, j_node *node, j_str s)
+add_word(parser *p, dop_j_node *node, dop_j_str s)
 {
     size_t n = node->names_n;
     if ((n & (n - 1)) == 0) {
-        j_str *q = j_alloc(p->cx, (n ? n * 2 : 1) * sizeof *q);
+        dop_j_str *q = dop_j_alloc(p->cx, (n ? n * 2 : 1) * sizeof *q);
         if (!q)
             return;
         if (n)
@@ -101,19 +102,19 @@ add_word(parser *p, j_node *node, j_str s)
     node->names[node->names_n++] = s;
 }
 
-static j_node *
-constant(parser *p, j_val v)
+static dop_j_node *
+constant(parser *p, dop_j_val v)
 {
-    j_node *n = make(p, JN_CONST);
+    dop_j_node *n = make(p, JN_CONST);
     if (n)
         n->value = v;
     return n;
 }
 
-static j_node *
-two(parser *p, j_node_kind kind, j_str op, const j_node *a, const j_node *b)
+static dop_j_node *
+two(parser *p, dop_j_node_kind kind, dop_j_str op, const dop_j_node *a, const dop_j_node *b)
 {
-    j_node *n = make(p, kind);
+    dop_j_node *n = make(p, kind);
     if (n) {
         n->s = op;
         n->a = a;
@@ -124,15 +125,15 @@ two(parser *p, j_node_kind kind, j_str op, const j_node *a, const j_node *b)
 
 /* "(" has been read: arguments up to ")". */
 static void
-parse_args(parser *p, j_node *node)
+parse_args(parser *p, dop_j_node *node)
 {
     while (p->cx->status == DOP_OK && node && !take(p, JT_OP, ")")) {
-        const j_tok *t = peek(p);
+        const dop_j_tok *t = peek(p);
         if (t->kind == JT_NAME && is(t + 1, JT_OP, "=")) {
             p->at += 2;
             add_word(p, node, t->s);
         } else if (node->names_n) {
-            j_fail(p->cx, t->line, DOP_E_INPUT, "a positional argument after a named one");
+            dop_j_fail(p->cx, t->line, DOP_E_INPUT, "a positional argument after a named one");
         }
         add_node(p, &node->list, &node->list_n, parse_expr(p));
         if (!is(peek(p), JT_OP, ")"))
@@ -141,10 +142,10 @@ parse_args(parser *p, j_node *node)
 }
 
 /* "[" or "(" has been read: items up to the closing mark. */
-static j_node *
-parse_list(parser *p, const char *close, j_node *first)
+static dop_j_node *
+parse_list(parser *p, const char *close, dop_j_node *first)
 {
-    j_node *n = make(p, JN_LIST);
+    dop_j_node *n = make(p, JN_LIST);
     if (n && first)
         add_node(p, &n->list, &n->list_n, first);
     while (n && p->cx->status == DOP_OK && !take(p, JT_OP, close)) {
@@ -155,10 +156,10 @@ parse_list(parser *p, const char *close, j_node *first)
     return n;
 }
 
-static j_node *
+static dop_j_node *
 parse_dict(parser *p)
 {
-    j_node *n = make(p, JN_DICT);
+    dop_j_node *n = make(p, JN_DICT);
     while (n && p->cx->status == DOP_OK && !take(p, JT_OP, "}")) {
         add_node(p, &n->list, &n->list_n, parse_expr(p));
         expect(p, JT_OP, ":");
@@ -169,53 +170,53 @@ parse_dict(parser *p)
     return n;
 }
 
-static j_node *
-parse_name(parser *p, const j_tok *t)
+static dop_j_node *
+parse_name(parser *p, const dop_j_tok *t)
 {
     static const struct {
         const char *name;
-        j_kind kind;
+        dop_j_kind kind;
         bool b;
     } words[] = {{"true", J_BOOL, true},   {"True", J_BOOL, true},  {"false", J_BOOL, false},
                  {"False", J_BOOL, false}, {"none", J_NONE, false}, {"None", J_NONE, false}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (j_eq_lit(t->s, words[i].name))
-            return constant(p, words[i].kind == J_NONE ? (j_val){.kind = J_NONE} : j_bool(words[i].b));
-    j_node *n = make(p, JN_NAME);
+        if (dop_j_eq_lit(t->s, words[i].name))
+            return constant(p, words[i].kind == J_NONE ? (dop_j_val){.kind = J_NONE} : dop_j_bool(words[i].b));
+    dop_j_node *n = make(p, JN_NAME);
     if (n)
         n->s = t->s;
     return n;
 }
 
-static j_node *
+static dop_j_node *
 parse_primary(parser *p)
 {
-    const j_tok *t = next(p);
+    const dop_j_tok *t = next(p);
     switch (t->kind) {
     case JT_NAME:
         return parse_name(p, t);
     case JT_INT:
-        return constant(p, j_int(t->i));
+        return constant(p, dop_j_int(t->i));
     case JT_FLOAT:
-        return constant(p, (j_val){.kind = J_FLOAT, .u.f = t->f});
+        return constant(p, (dop_j_val){.kind = J_FLOAT, .u.f = t->f});
     case JT_STR: {
-        j_out o = {0};
-        j_put(p->cx, &o, t->s.s, t->s.n);
+        dop_j_out o = {0};
+        dop_j_put(p->cx, &o, t->s.s, t->s.n);
         while (peek(p)->kind == JT_STR) { /* neighbours join */
             t = next(p);
-            j_put(p->cx, &o, t->s.s, t->s.n);
+            dop_j_put(p->cx, &o, t->s.s, t->s.n);
         }
-        return constant(p, j_take(&o));
+        return constant(p, dop_j_take(&o));
     }
     case JT_OP:
-        if (j_eq_lit(t->s, "[")) {
+        if (dop_j_eq_lit(t->s, "[")) {
             return parse_list(p, "]", NULL);
-        } else if (j_eq_lit(t->s, "{")) {
+        } else if (dop_j_eq_lit(t->s, "{")) {
             return parse_dict(p);
-        } else if (j_eq_lit(t->s, "(")) {
+        } else if (dop_j_eq_lit(t->s, "(")) {
             if (is(peek(p), JT_OP, ")"))
                 return parse_list(p, ")", NULL);
-            j_node *e = parse_expr(p);
+            dop_j_node *e = parse_expr(p);
             if (take(p, JT_OP, ","))
                 return parse_list(p, ")", e);
             expect(p, JT_OP, ")");
@@ -225,23 +226,23 @@ parse_primary(parser *p)
     default:
         break;
     }
-    j_fail(p->cx, t->line, DOP_E_INPUT, "expected an expression%s%.*s%s", t->s.n ? ", found '" : "",
-           t->s.n > 40 ? 40 : (int)t->s.n, t->s.s ? t->s.s : "", t->s.n ? "'" : "");
+    dop_j_fail(p->cx, t->line, DOP_E_INPUT, "expected an expression%s%.*s%s", t->s.n ? ", found '" : "",
+               t->s.n > 40 ? 40 : (int)t->s.n, t->s.s ? t->s.s : "", t->s.n ? "'" : "");
     return NULL;
 }
 
 /* "[" has been read: an item or a slice of `of`. */
-static j_node *
-parse_subscript(parser *p, const j_node *of)
+static dop_j_node *
+parse_subscript(parser *p, const dop_j_node *of)
 {
-    j_node *part[3] = {NULL, NULL, NULL};
+    dop_j_node *part[3] = {NULL, NULL, NULL};
     size_t n = 0;
     bool slice = false;
     while (p->cx->status == DOP_OK && !is(peek(p), JT_OP, "]")) {
         if (take(p, JT_OP, ":")) {
             slice = true;
             if (++n > 2)
-                j_fail(p->cx, peek(p)->line, DOP_E_INPUT, "a slice has three parts at most");
+                dop_j_fail(p->cx, peek(p)->line, DOP_E_INPUT, "a slice has three parts at most");
         } else if (part[n]) {
             expect(p, JT_OP, "]");
         } else {
@@ -250,35 +251,35 @@ parse_subscript(parser *p, const j_node *of)
     }
     expect(p, JT_OP, "]");
     if (!slice && !part[0])
-        j_fail(p->cx, peek(p)->line, DOP_E_INPUT, "an empty subscript");
+        dop_j_fail(p->cx, peek(p)->line, DOP_E_INPUT, "an empty subscript");
     if (!slice)
-        return two(p, JN_ITEM, (j_str){"", 0}, of, part[0]);
-    j_node *s = two(p, JN_SLICE, (j_str){"", 0}, of, NULL);
+        return two(p, JN_ITEM, (dop_j_str){"", 0}, of, part[0]);
+    dop_j_node *s = two(p, JN_SLICE, (dop_j_str){"", 0}, of, NULL);
     for (size_t i = 0; i < 3 && s; i++)
         add_node(p, &s->list, &s->list_n, part[i]);
     return s;
 }
 
-static j_node *
-parse_call(parser *p, const j_node *callee)
+static dop_j_node *
+parse_call(parser *p, const dop_j_node *callee)
 {
-    j_node *n = two(p, JN_CALL, (j_str){"", 0}, callee, NULL);
+    dop_j_node *n = two(p, JN_CALL, (dop_j_str){"", 0}, callee, NULL);
     parse_args(p, n);
     return n;
 }
 
-static j_node *
-parse_postfix(parser *p, j_node *e)
+static dop_j_node *
+parse_postfix(parser *p, dop_j_node *e)
 {
     while (p->cx->status == DOP_OK) {
         if (take(p, JT_OP, ".")) {
-            const j_tok *t = next(p);
+            const dop_j_tok *t = next(p);
             if (t->kind == JT_INT)
-                e = two(p, JN_ITEM, (j_str){"", 0}, e, constant(p, j_int(t->i)));
+                e = two(p, JN_ITEM, (dop_j_str){"", 0}, e, constant(p, dop_j_int(t->i)));
             else if (t->kind == JT_NAME)
                 e = two(p, JN_ATTR, t->s, e, NULL);
             else
-                j_fail(p->cx, t->line, DOP_E_INPUT, "expected a name after '.'");
+                dop_j_fail(p->cx, t->line, DOP_E_INPUT, "expected a name after '.'");
         } else if (take(p, JT_OP, "[")) {
             e = parse_subscript(p, e);
         } else if (take(p, JT_OP, "(")) {
@@ -291,22 +292,22 @@ parse_postfix(parser *p, j_node *e)
 }
 
 /* Name and arguments of a filter, behind "|". */
-static j_node *
-parse_one_filter(parser *p, const j_node *operand)
+static dop_j_node *
+parse_one_filter(parser *p, const dop_j_node *operand)
 {
-    j_node *n = two(p, JN_FILTER, expect_name(p), operand, NULL);
+    dop_j_node *n = two(p, JN_FILTER, expect_name(p), operand, NULL);
     if (take(p, JT_OP, "("))
         parse_args(p, n);
     return n;
 }
 
 /* Behind "is": [not] name [argument]. */
-static j_node *
-parse_one_test(parser *p, const j_node *operand)
+static dop_j_node *
+parse_one_test(parser *p, const dop_j_node *operand)
 {
     bool negate = take(p, JT_NAME, "not");
-    j_node *n = two(p, JN_TEST, expect_name(p), operand, NULL);
-    const j_tok *t = peek(p);
+    dop_j_node *n = two(p, JN_TEST, expect_name(p), operand, NULL);
+    const dop_j_tok *t = peek(p);
     if (!n)
         return NULL;
     n->negate = negate;
@@ -320,8 +321,8 @@ parse_one_test(parser *p, const j_node *operand)
     return n;
 }
 
-static j_node *
-parse_filters(parser *p, j_node *e)
+static dop_j_node *
+parse_filters(parser *p, dop_j_node *e)
 {
     while (p->cx->status == DOP_OK) {
         if (take(p, JT_OP, "|"))
@@ -336,17 +337,17 @@ parse_filters(parser *p, j_node *e)
     return e;
 }
 
-static j_node *
+static dop_j_node *
 parse_unary(parser *p, bool with_filter)
 {
-    j_node *e;
+    dop_j_node *e;
     if (++p->cx->depth > J_MAX_DEPTH) {
-        j_fail(p->cx, peek(p)->line, DOP_E_INPUT, "expressions are nested too deeply");
+        dop_j_fail(p->cx, peek(p)->line, DOP_E_INPUT, "expressions are nested too deeply");
         p->cx->depth--;
         return NULL;
     }
     if (take(p, JT_OP, "-"))
-        e = two(p, JN_NEG, (j_str){"", 0}, parse_unary(p, false), NULL);
+        e = two(p, JN_NEG, (dop_j_str){"", 0}, parse_unary(p, false), NULL);
     else if (take(p, JT_OP, "+"))
         e = parse_unary(p, false);
     else
@@ -356,17 +357,17 @@ parse_unary(parser *p, bool with_filter)
 }
 
 /* Left-associative binary operators, by level. */
-static j_node *
+static dop_j_node *
 parse_binary(parser *p, int level)
 {
     static const char *const ops[4][5] = {{"+", "-"}, {"~"}, {"*", "/", "//", "%"}, {"**"}};
     if (level == 4)
         return parse_unary(p, true);
-    j_node *e = parse_binary(p, level + 1);
+    dop_j_node *e = parse_binary(p, level + 1);
     for (bool more = true; more && p->cx->status == DOP_OK;) {
         more = false;
         for (int i = 0; ops[level][i] && !more; i++) {
-            const j_tok *t = peek(p);
+            const dop_j_tok *t = peek(p);
             if ((more = take(p, JT_OP, ops[level][i])))
                 e = two(p, JN_BINARY, t->s, e, parse_binary(p, level + 1));
         }
@@ -374,27 +375,27 @@ parse_binary(parser *p, int level)
     return e;
 }
 
-static j_node *
+static dop_j_node *
 parse_compare(parser *p)
 {
     static const char *const ops[] = {"==", "!=", "<=", ">=", "<", ">"};
-    j_node *e = parse_binary(p, 0), *n = NULL;
+    dop_j_node *e = parse_binary(p, 0), *n = NULL;
     while (p->cx->status == DOP_OK) {
-        const j_tok *t = peek(p);
-        j_str op = {"", 0};
+        const dop_j_tok *t = peek(p);
+        dop_j_str op = {"", 0};
         for (size_t i = 0; i < 6 && !op.n; i++)
             if (take(p, JT_OP, ops[i]))
                 op = t->s;
         if (!op.n && take(p, JT_NAME, "in"))
-            op = (j_str){"in", 2};
+            op = (dop_j_str){"in", 2};
         if (!op.n && is(t, JT_NAME, "not") && is(t + 1, JT_NAME, "in")) {
             p->at += 2;
-            op = (j_str){"not in", 6};
+            op = (dop_j_str){"not in", 6};
         }
         if (!op.n)
             break;
         if (!n)
-            n = two(p, JN_COMPARE, (j_str){"", 0}, e, NULL);
+            n = two(p, JN_COMPARE, (dop_j_str){"", 0}, e, NULL);
         if (!n)
             return NULL;
         add_word(p, n, op);
@@ -403,50 +404,50 @@ parse_compare(parser *p)
     return n ? n : e;
 }
 
-static j_node *
+static dop_j_node *
 parse_not(parser *p)
 {
     if (!take(p, JT_NAME, "not"))
         return parse_compare(p);
     if (++p->cx->depth > J_MAX_DEPTH) {
-        j_fail(p->cx, peek(p)->line, DOP_E_INPUT, "expressions are nested too deeply");
+        dop_j_fail(p->cx, peek(p)->line, DOP_E_INPUT, "expressions are nested too deeply");
         p->cx->depth--;
         return NULL;
     }
-    j_node *e = two(p, JN_NOT, (j_str){"", 0}, parse_not(p), NULL);
+    dop_j_node *e = two(p, JN_NOT, (dop_j_str){"", 0}, parse_not(p), NULL);
     p->cx->depth--;
     return e;
 }
 
-static j_node *
+static dop_j_node *
 parse_and(parser *p)
 {
-    j_node *e = parse_not(p);
+    dop_j_node *e = parse_not(p);
     while (p->cx->status == DOP_OK && take(p, JT_NAME, "and"))
-        e = two(p, JN_AND, (j_str){"", 0}, e, parse_not(p));
+        e = two(p, JN_AND, (dop_j_str){"", 0}, e, parse_not(p));
     return e;
 }
 
-static j_node *
+static dop_j_node *
 parse_or(parser *p)
 {
-    j_node *e = parse_and(p);
+    dop_j_node *e = parse_and(p);
     while (p->cx->status == DOP_OK && take(p, JT_NAME, "or"))
-        e = two(p, JN_OR, (j_str){"", 0}, e, parse_and(p));
+        e = two(p, JN_OR, (dop_j_str){"", 0}, e, parse_and(p));
     return e;
 }
 
-static j_node *
+static dop_j_node *
 parse_expr(parser *p)
 {
     if (++p->cx->depth > J_MAX_DEPTH) {
-        j_fail(p->cx, peek(p)->line, DOP_E_INPUT, "expressions are nested too deeply");
+        dop_j_fail(p->cx, peek(p)->line, DOP_E_INPUT, "expressions are nested too deeply");
         p->cx->depth--;
         return NULL;
     }
-    j_node *e = parse_or(p);
+    dop_j_node *e = parse_or(p);
     while (p->cx->status == DOP_OK && take(p, JT_NAME, "if")) {
-        j_node *n = two(p, JN_IF_EXPR, (j_str){"", 0}, parse_or(p), e);
+        dop_j_node *n = two(p, JN_IF_EXPR, (dop_j_str){"", 0}, parse_or(p), e);
         if (n && take(p, JT_NAME, "else"))
             n->c = parse_expr(p);
         e = n;
@@ -456,13 +457,13 @@ parse_expr(parser *p)
 }
 
 /* An expression or a tuple without parentheses. */
-static j_node *
+static dop_j_node *
 parse_tuple(parser *p)
 {
-    j_node *e = parse_expr(p);
+    dop_j_node *e = parse_expr(p);
     if (!is(peek(p), JT_OP, ","))
         return e;
-    j_node *n = make(p, JN_LIST);
+    dop_j_node *n = make(p, JN_LIST);
     if (n)
         add_node(p, &n->list, &n->list_n, e);
     while (n && p->cx->status == DOP_OK && take(p, JT_OP, ",") && peek(p)->kind != JT_BLOCK_END)
@@ -474,7 +475,7 @@ static void
 end_block(parser *p)
 {
     if (peek(p)->kind != JT_BLOCK_END)
-        j_fail(p->cx, peek(p)->line, DOP_E_INPUT, "unexpected text at the end of a block tag");
+        dop_j_fail(p->cx, peek(p)->line, DOP_E_INPUT, "unexpected text at the end of a block tag");
     else
         p->at++;
 }
@@ -490,7 +491,7 @@ close_block(parser *p)
 }
 
 static void
-parse_targets(parser *p, j_node *n)
+parse_targets(parser *p, dop_j_node *n)
 {
     bool paren = take(p, JT_OP, "(");
     do
@@ -500,11 +501,11 @@ parse_targets(parser *p, j_node *n)
         expect(p, JT_OP, ")");
 }
 
-static j_node *
+static dop_j_node *
 parse_for(parser *p)
 {
     static const char *const ends[] = {"endfor", "else", NULL}, *const end[] = {"endfor", NULL};
-    j_node *n = make(p, JN_FOR);
+    dop_j_node *n = make(p, JN_FOR);
     if (!n)
         return NULL;
     parse_targets(p, n);
@@ -513,7 +514,7 @@ parse_for(parser *p)
     if (take(p, JT_NAME, "if"))
         n->b = parse_expr(p);
     if (is(peek(p), JT_NAME, "recursive"))
-        j_fail(p->cx, n->line, DOP_E_INPUT, "recursive loops are not supported");
+        dop_j_fail(p->cx, n->line, DOP_E_INPUT, "recursive loops are not supported");
     end_block(p);
     parse_body(p, ends, &n->body, &n->body_n);
     if (p->cx->status == DOP_OK && is(peek(p) + 1, JT_NAME, "else")) {
@@ -524,12 +525,12 @@ parse_for(parser *p)
     return n;
 }
 
-static j_node *
+static dop_j_node *
 parse_if(parser *p)
 {
     static const char *const ends[] = {"elif", "else", "endif", NULL}, *const end[] = {"endif", NULL};
-    j_node *first = make(p, JN_IF);
-    for (j_node *n = first; n && p->cx->status == DOP_OK;) {
+    dop_j_node *first = make(p, JN_IF);
+    for (dop_j_node *n = first; n && p->cx->status == DOP_OK;) {
         n->a = parse_expr(p);
         end_block(p);
         parse_body(p, ends, &n->body, &n->body_n);
@@ -537,7 +538,7 @@ parse_if(parser *p)
             break;
         if (is(peek(p) + 1, JT_NAME, "elif")) {
             p->at += 2;
-            j_node *other = make(p, JN_IF);
+            dop_j_node *other = make(p, JN_IF);
             add_node(p, &n->other, &n->other_n, other);
             n = other;
             continue;
@@ -552,11 +553,11 @@ parse_if(parser *p)
     return first;
 }
 
-static j_node *
+static dop_j_node *
 parse_set(parser *p)
 {
     static const char *const end[] = {"endset", NULL};
-    j_node *n = make(p, JN_SET);
+    dop_j_node *n = make(p, JN_SET);
     if (!n)
         return NULL;
     if (is(peek(p) + 1, JT_OP, ".")) {
@@ -580,11 +581,11 @@ parse_set(parser *p)
     return n;
 }
 
-static j_node *
+static dop_j_node *
 parse_macro(parser *p)
 {
     static const char *const end[] = {"endmacro", NULL};
-    j_node *n = make(p, JN_MACRO);
+    dop_j_node *n = make(p, JN_MACRO);
     if (!n)
         return NULL;
     n->s = expect_name(p);
@@ -594,7 +595,7 @@ parse_macro(parser *p)
         if (take(p, JT_OP, "="))
             add_node(p, &n->list, &n->list_n, parse_expr(p));
         else if (n->list_n)
-            j_fail(p->cx, n->line, DOP_E_INPUT, "a parameter without default after one with");
+            dop_j_fail(p->cx, n->line, DOP_E_INPUT, "a parameter without default after one with");
         if (!is(peek(p), JT_OP, ")"))
             expect(p, JT_OP, ",");
     }
@@ -605,11 +606,11 @@ parse_macro(parser *p)
 }
 
 /* {% filter %}, {% with %} and {% generation %}: a body with something around it. */
-static j_node *
-parse_wrapped(parser *p, j_str word)
+static dop_j_node *
+parse_wrapped(parser *p, dop_j_str word)
 {
     const char *end[] = {"endgeneration", NULL};
-    j_node *n = make(p, j_eq_lit(word, "filter") ? JN_FILTER_BLOCK : JN_SCOPE);
+    dop_j_node *n = make(p, dop_j_eq_lit(word, "filter") ? JN_FILTER_BLOCK : JN_SCOPE);
     if (!n)
         return NULL;
     if (n->kind == JN_FILTER_BLOCK) {
@@ -617,7 +618,7 @@ parse_wrapped(parser *p, j_str word)
         do
             add_node(p, &n->list, &n->list_n, parse_one_filter(p, NULL));
         while (p->cx->status == DOP_OK && take(p, JT_OP, "|"));
-    } else if (j_eq_lit(word, "with")) {
+    } else if (dop_j_eq_lit(word, "with")) {
         end[0] = "endwith";
         while (p->cx->status == DOP_OK && peek(p)->kind == JT_NAME) {
             add_word(p, n, expect_name(p));
@@ -634,34 +635,34 @@ parse_wrapped(parser *p, j_str word)
 }
 
 /* "{%" has been read. */
-static j_node *
+static dop_j_node *
 parse_statement(parser *p)
 {
-    j_str word = expect_name(p);
+    dop_j_str word = expect_name(p);
     if (p->cx->status != DOP_OK)
         return NULL;
-    if (j_eq_lit(word, "for"))
+    if (dop_j_eq_lit(word, "for"))
         return parse_for(p);
-    if (j_eq_lit(word, "if"))
+    if (dop_j_eq_lit(word, "if"))
         return parse_if(p);
-    if (j_eq_lit(word, "set"))
+    if (dop_j_eq_lit(word, "set"))
         return parse_set(p);
-    if (j_eq_lit(word, "macro"))
+    if (dop_j_eq_lit(word, "macro"))
         return parse_macro(p);
-    if (j_eq_lit(word, "filter") || j_eq_lit(word, "with") || j_eq_lit(word, "generation"))
+    if (dop_j_eq_lit(word, "filter") || dop_j_eq_lit(word, "with") || dop_j_eq_lit(word, "generation"))
         return parse_wrapped(p, word);
-    j_node *n = NULL;
-    if (j_eq_lit(word, "break")) {
+    dop_j_node *n = NULL;
+    if (dop_j_eq_lit(word, "break")) {
         n = make(p, JN_BREAK);
-    } else if (j_eq_lit(word, "continue")) {
+    } else if (dop_j_eq_lit(word, "continue")) {
         n = make(p, JN_CONTINUE);
-    } else if (j_eq_lit(word, "do")) {
+    } else if (dop_j_eq_lit(word, "do")) {
         n = make(p, JN_DO);
         if (n)
             n->a = parse_tuple(p);
     } else {
-        j_fail(p->cx, peek(p)->line, DOP_E_INPUT, "block tag \"%.*s\" is not known here",
-               word.n > 40 ? 40 : (int)word.n, word.s);
+        dop_j_fail(p->cx, peek(p)->line, DOP_E_INPUT, "block tag \"%.*s\" is not known here",
+                   word.n > 40 ? 40 : (int)word.n, word.s);
         return NULL;
     }
     end_block(p);
@@ -670,16 +671,16 @@ parse_statement(parser *p)
 
 /* Statements up to a block tag with one of the names (NULL-terminated; NULL: up to the end); stays in front of it. */
 static void
-parse_body(parser *p, const char *const *ends, j_node ***out, size_t *out_n)
+parse_body(parser *p, const char *const *ends, dop_j_node ***out, size_t *out_n)
 {
     if (++p->cx->depth > J_MAX_DEPTH)
-        j_fail(p->cx, peek(p)->line, DOP_E_INPUT, "blocks are nested too deeply");
+        dop_j_fail(p->cx, peek(p)->line, DOP_E_INPUT, "blocks are nested too deeply");
     while (p->cx->status == DOP_OK) {
-        const j_tok *t = peek(p);
-        j_node *n = NULL;
+        const dop_j_tok *t = peek(p);
+        dop_j_node *n = NULL;
         if (t->kind == JT_EOF) {
             if (ends)
-                j_fail(p->cx, t->line, DOP_E_INPUT, "\"%s\" is missing", ends[0]);
+                dop_j_fail(p->cx, t->line, DOP_E_INPUT, "\"%s\" is missing", ends[0]);
             break;
         }
         if (t->kind == JT_BLOCK_BEGIN) {
@@ -701,7 +702,7 @@ parse_body(parser *p, const char *const *ends, j_node ***out, size_t *out_n)
             if (n)
                 n->a = parse_tuple(p);
             if (peek(p)->kind != JT_VAR_END)
-                j_fail(p->cx, peek(p)->line, DOP_E_INPUT, "unexpected text at the end of an expression");
+                dop_j_fail(p->cx, peek(p)->line, DOP_E_INPUT, "unexpected text at the end of an expression");
             else
                 p->at++;
         }
@@ -711,10 +712,10 @@ parse_body(parser *p, const char *const *ends, j_node ***out, size_t *out_n)
 }
 
 void
-j_parse(j_ctx *cx, const char *s, size_t n)
+dop_j_parse(dop_j_ctx *cx, const char *s, size_t n)
 {
     parser p = {.cx = cx};
-    p.toks = j_lex(cx, s, n, &p.n);
+    p.toks = dop_j_lex(cx, s, n, &p.n);
     if (p.toks)
         parse_body(&p, NULL, &cx->tree, &cx->tree_n);
 }

@@ -15,8 +15,8 @@ typedef struct block {
 
 enum { block_size = 64 * 1024, block_head = (sizeof(block) + 15) & ~15u };
 
-j_val
-j_fail(j_ctx *cx, long line, dop_status code, const char *fmt, ...)
+dop_j_val
+dop_j_fail(dop_j_ctx *cx, long line, dop_status code, const char *fmt, ...)
 {
     char text[700];
     va_list ap;
@@ -30,17 +30,17 @@ j_fail(j_ctx *cx, long line, dop_status code, const char *fmt, ...)
         else
             DOP_FAIL(cx->diag, code, "%s: %s", cx->name, text);
     }
-    return (j_val){.kind = J_UNDEF};
+    return (dop_j_val){.kind = J_UNDEF};
 }
 
 void *
-j_alloc(j_ctx *cx, size_t n)
+dop_j_alloc(dop_j_ctx *cx, size_t n)
 {
     block *b = cx->blocks;
     if (cx->status != DOP_OK)
         return NULL;
     if (n > J_MAX_ARENA || cx->arena_used > J_MAX_ARENA - n) {
-        j_fail(cx, 0, DOP_E_INPUT, "the template needs more than %d MiB", J_MAX_ARENA >> 20);
+        dop_j_fail(cx, 0, DOP_E_INPUT, "the template needs more than %d MiB", J_MAX_ARENA >> 20);
         return NULL;
     }
     n = (n + 15) & ~(size_t)15;
@@ -48,7 +48,7 @@ j_alloc(j_ctx *cx, size_t n)
         size_t cap = n > block_size ? n : block_size;
         b = calloc(1, block_head + cap);
         if (!b) {
-            j_fail(cx, 0, DOP_E_NOMEM, "out of memory");
+            dop_j_fail(cx, 0, DOP_E_NOMEM, "out of memory");
             return NULL;
         }
         b->cap = cap;
@@ -62,7 +62,7 @@ j_alloc(j_ctx *cx, size_t n)
 }
 
 void
-j_free_all(j_ctx *cx)
+dop_j_free_all(dop_j_ctx *cx)
 {
     for (block *b = cx->blocks, *next; b; b = next) {
         next = b->next;
@@ -71,27 +71,27 @@ j_free_all(j_ctx *cx)
     cx->blocks = NULL;
 }
 
-j_val
-j_lit(const char *s)
+dop_j_val
+dop_j_lit(const char *s)
 {
-    return j_text(s, strlen(s));
+    return dop_j_text(s, strlen(s));
 }
 
 bool
-j_eq_lit(j_str s, const char *t)
+dop_j_eq_lit(dop_j_str s, const char *t)
 {
     return s.n == strlen(t) && memcmp(s.s, t, s.n) == 0;
 }
 
 bool
-j_str_eq(j_str a, j_str b)
+dop_j_str_eq(dop_j_str a, dop_j_str b)
 {
     return a.n == b.n && (a.n == 0 || memcmp(a.s, b.s, a.n) == 0);
 }
 
 /* Doubles an array of the arena; false after an error. */
 static bool
-grow(j_ctx *cx, void **p, size_t *cap, size_t n, size_t need, size_t elem)
+grow(dop_j_ctx *cx, void **p, size_t *cap, size_t n, size_t need, size_t elem)
 {
     if (need <= *cap)
         return true;
@@ -99,10 +99,10 @@ grow(j_ctx *cx, void **p, size_t *cap, size_t n, size_t need, size_t elem)
     while (c < need)
         c *= 2;
     if (c > J_MAX_ARENA / elem) {
-        j_fail(cx, 0, DOP_E_INPUT, "the template makes something too large");
+        dop_j_fail(cx, 0, DOP_E_INPUT, "the template makes something too large");
         return false;
     }
-    void *q = j_alloc(cx, c * elem);
+    void *q = dop_j_alloc(cx, c * elem);
     if (!q)
         return false;
     if (n)
@@ -113,7 +113,7 @@ grow(j_ctx *cx, void **p, size_t *cap, size_t n, size_t need, size_t elem)
 }
 
 void
-j_put(j_ctx *cx, j_out *o, const char *s, size_t n)
+dop_j_put(dop_j_ctx *cx, dop_j_out *o, const char *s, size_t n)
 {
     void *p = o->s;
     if (n > J_MAX_ARENA || !grow(cx, &p, &o->cap, o->n, o->n + n + 1, 1))
@@ -126,33 +126,33 @@ j_put(j_ctx *cx, j_out *o, const char *s, size_t n)
 }
 
 void
-j_puts(j_ctx *cx, j_out *o, const char *s)
+dop_j_puts(dop_j_ctx *cx, dop_j_out *o, const char *s)
 {
-    j_put(cx, o, s, strlen(s));
+    dop_j_put(cx, o, s, strlen(s));
 }
 
-j_val
-j_take(const j_out *o)
+dop_j_val
+dop_j_take(const dop_j_out *o)
 {
-    return j_text(o->s ? o->s : "", o->n);
+    return dop_j_text(o->s ? o->s : "", o->n);
 }
 
-j_val
-j_new_list(j_ctx *cx)
+dop_j_val
+dop_j_new_list(dop_j_ctx *cx)
 {
-    j_list *l = j_alloc(cx, sizeof *l);
-    return l ? (j_val){.kind = J_LIST, .u.list = l} : (j_val){.kind = J_UNDEF};
+    dop_j_list *l = dop_j_alloc(cx, sizeof *l);
+    return l ? (dop_j_val){.kind = J_LIST, .u.list = l} : (dop_j_val){.kind = J_UNDEF};
 }
 
-j_val
-j_new_dict(j_ctx *cx, j_kind kind)
+dop_j_val
+dop_j_new_dict(dop_j_ctx *cx, dop_j_kind kind)
 {
-    j_dict *d = j_alloc(cx, sizeof *d);
-    return d ? (j_val){.kind = kind, .u.dict = d} : (j_val){.kind = J_UNDEF};
+    dop_j_dict *d = dop_j_alloc(cx, sizeof *d);
+    return d ? (dop_j_val){.kind = kind, .u.dict = d} : (dop_j_val){.kind = J_UNDEF};
 }
 
 void
-j_push(j_ctx *cx, j_list *l, j_val v)
+dop_j_push(dop_j_ctx *cx, dop_j_list *l, dop_j_val v)
 {
     void *p = l->items;
     if (!grow(cx, &p, &l->cap, l->n, l->n + 1, sizeof v))
@@ -161,20 +161,20 @@ j_push(j_ctx *cx, j_list *l, j_val v)
     l->items[l->n++] = v;
 }
 
-const j_val *
-j_get(const j_dict *d, j_str key)
+const dop_j_val *
+dop_j_get(const dop_j_dict *d, dop_j_str key)
 {
     for (size_t i = 0; i < d->n; i++)
-        if (j_str_eq(d->keys[i], key))
+        if (dop_j_str_eq(d->keys[i], key))
             return &d->vals[i];
     return NULL;
 }
 
 void
-j_set(j_ctx *cx, j_dict *d, j_str key, j_val v)
+dop_j_set(dop_j_ctx *cx, dop_j_dict *d, dop_j_str key, dop_j_val v)
 {
     for (size_t i = 0; i < d->n; i++) {
-        if (j_str_eq(d->keys[i], key)) {
+        if (dop_j_str_eq(d->keys[i], key)) {
             d->vals[i] = v;
             return;
         }
@@ -190,7 +190,7 @@ j_set(j_ctx *cx, j_dict *d, j_str key, j_val v)
 }
 
 bool
-j_truth(j_val v)
+dop_j_truth(dop_j_val v)
 {
     switch (v.kind) {
     case J_UNDEF:
@@ -214,14 +214,14 @@ j_truth(j_val v)
 }
 
 static bool
-number(j_val v, double *out)
+number(dop_j_val v, double *out)
 {
     *out = v.kind == J_BOOL ? (double)v.u.b : v.kind == J_INT ? (double)v.u.i : v.u.f;
     return v.kind == J_BOOL || v.kind == J_INT || v.kind == J_FLOAT;
 }
 
 bool
-j_equal(j_val a, j_val b, unsigned depth)
+dop_j_equal(dop_j_val a, dop_j_val b, unsigned depth)
 {
     double x, y;
     if (a.kind == J_INT && b.kind == J_INT)
@@ -235,20 +235,20 @@ j_equal(j_val a, j_val b, unsigned depth)
     case J_NONE:
         return true;
     case J_STR:
-        return j_str_eq(a.u.str, b.u.str);
+        return dop_j_str_eq(a.u.str, b.u.str);
     case J_LIST:
         if (a.u.list->n != b.u.list->n)
             return false;
         for (size_t i = 0; i < a.u.list->n; i++)
-            if (!j_equal(a.u.list->items[i], b.u.list->items[i], depth + 1))
+            if (!dop_j_equal(a.u.list->items[i], b.u.list->items[i], depth + 1))
                 return false;
         return true;
     case J_DICT:
         if (a.u.dict->n != b.u.dict->n)
             return false;
         for (size_t i = 0; i < a.u.dict->n; i++) {
-            const j_val *v = j_get(b.u.dict, a.u.dict->keys[i]);
-            if (!v || !j_equal(a.u.dict->vals[i], *v, depth + 1))
+            const dop_j_val *v = dop_j_get(b.u.dict, a.u.dict->keys[i]);
+            if (!v || !dop_j_equal(a.u.dict->vals[i], *v, depth + 1))
                 return false;
         }
         return true;
@@ -262,7 +262,7 @@ j_equal(j_val a, j_val b, unsigned depth)
 }
 
 int
-j_order(j_val a, j_val b, bool *ok)
+dop_j_order(dop_j_val a, dop_j_val b, bool *ok)
 {
     double x, y;
     *ok = true;
@@ -281,12 +281,12 @@ j_order(j_val a, j_val b, bool *ok)
 
 /* repr(float): the shortest digits that read back the same; exponent form below 1e-4 and from 1e16 on. */
 static void
-put_float(j_ctx *cx, j_out *o, double f)
+put_float(dop_j_ctx *cx, dop_j_out *o, double f)
 {
     char t[48];
     int p = 0, exp10;
     if (isnan(f) || isinf(f)) {
-        j_puts(cx, o, isnan(f) ? "nan" : f < 0 ? "-inf" : "inf");
+        dop_j_puts(cx, o, isnan(f) ? "nan" : f < 0 ? "-inf" : "inf");
         return;
     }
     do
@@ -295,92 +295,92 @@ put_float(j_ctx *cx, j_out *o, double f)
     exp10 = atoi(strchr(t, 'e') + 1);
     if (exp10 >= -4 && exp10 < 16) {
         snprintf(t, sizeof t, "%.*f", p > exp10 ? p - exp10 : 1, f);
-        j_puts(cx, o, t);
+        dop_j_puts(cx, o, t);
         return;
     }
-    j_put(cx, o, t, (size_t)(strchr(t, 'e') - t));
+    dop_j_put(cx, o, t, (size_t)(strchr(t, 'e') - t));
     snprintf(t, sizeof t, "e%c%02d", exp10 < 0 ? '-' : '+', abs(exp10));
-    j_puts(cx, o, t);
+    dop_j_puts(cx, o, t);
 }
 
 static void
-put_int(j_ctx *cx, j_out *o, int64_t i)
+put_int(dop_j_ctx *cx, dop_j_out *o, int64_t i)
 {
     char t[32];
     snprintf(t, sizeof t, "%" PRId64, i);
-    j_puts(cx, o, t);
+    dop_j_puts(cx, o, t);
 }
 
 static void
-repr_str(j_ctx *cx, j_out *o, j_str s)
+repr_str(dop_j_ctx *cx, dop_j_out *o, dop_j_str s)
 {
     char quote = memchr(s.s, '\'', s.n) && !memchr(s.s, '"', s.n) ? '"' : '\'', t[16];
-    j_put(cx, o, &quote, 1);
+    dop_j_put(cx, o, &quote, 1);
     for (size_t i = 0; i < s.n; i++) {
         char c = s.s[i];
         if (c == quote || c == '\\') {
             snprintf(t, sizeof t, "\\%c", c);
-            j_puts(cx, o, t);
+            dop_j_puts(cx, o, t);
         } else if (c == '\n' || c == '\r' || c == '\t') {
-            j_puts(cx, o, c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t");
+            dop_j_puts(cx, o, c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t");
         } else if ((uint8_t)c < 0x20 || c == 0x7f) {
             snprintf(t, sizeof t, "\\x%02x", (unsigned)(uint8_t)c);
-            j_puts(cx, o, t);
+            dop_j_puts(cx, o, t);
         } else {
-            j_put(cx, o, &c, 1);
+            dop_j_put(cx, o, &c, 1);
         }
     }
-    j_put(cx, o, &quote, 1);
+    dop_j_put(cx, o, &quote, 1);
 }
 
 void
-j_repr(j_ctx *cx, j_out *o, j_val v, unsigned depth)
+dop_j_repr(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, unsigned depth)
 {
     if (depth > J_MAX_DEPTH) {
-        j_fail(cx, 0, DOP_E_INPUT, "a value is nested too deeply");
+        dop_j_fail(cx, 0, DOP_E_INPUT, "a value is nested too deeply");
         return;
     }
     switch (v.kind) {
     case J_UNDEF:
-        j_puts(cx, o, "Undefined");
+        dop_j_puts(cx, o, "Undefined");
         break;
     case J_STR:
         repr_str(cx, o, v.u.str);
         break;
     case J_LIST:
-        j_puts(cx, o, "[");
+        dop_j_puts(cx, o, "[");
         for (size_t i = 0; i < v.u.list->n && cx->status == DOP_OK; i++) {
-            j_puts(cx, o, i ? ", " : "");
-            j_repr(cx, o, v.u.list->items[i], depth + 1);
+            dop_j_puts(cx, o, i ? ", " : "");
+            dop_j_repr(cx, o, v.u.list->items[i], depth + 1);
         }
-        j_puts(cx, o, "]");
+        dop_j_puts(cx, o, "]");
         break;
     case J_DICT:
-        j_puts(cx, o, "{");
+        dop_j_puts(cx, o, "{");
         for (size_t i = 0; i < v.u.dict->n && cx->status == DOP_OK; i++) {
-            j_puts(cx, o, i ? ", " : "");
+            dop_j_puts(cx, o, i ? ", " : "");
             repr_str(cx, o, v.u.dict->keys[i]);
-            j_puts(cx, o, ": ");
-            j_repr(cx, o, v.u.dict->vals[i], depth + 1);
+            dop_j_puts(cx, o, ": ");
+            dop_j_repr(cx, o, v.u.dict->vals[i], depth + 1);
         }
-        j_puts(cx, o, "}");
+        dop_j_puts(cx, o, "}");
         break;
     default:
-        j_print(cx, o, v);
+        dop_j_print(cx, o, v);
     }
 }
 
 void
-j_print(j_ctx *cx, j_out *o, j_val v)
+dop_j_print(dop_j_ctx *cx, dop_j_out *o, dop_j_val v)
 {
     switch (v.kind) {
     case J_UNDEF:
         break;
     case J_NONE:
-        j_puts(cx, o, "None");
+        dop_j_puts(cx, o, "None");
         break;
     case J_BOOL:
-        j_puts(cx, o, v.u.b ? "True" : "False");
+        dop_j_puts(cx, o, v.u.b ? "True" : "False");
         break;
     case J_INT:
         put_int(cx, o, v.u.i);
@@ -389,22 +389,22 @@ j_print(j_ctx *cx, j_out *o, j_val v)
         put_float(cx, o, v.u.f);
         break;
     case J_STR:
-        j_put(cx, o, v.u.str.s, v.u.str.n);
+        dop_j_put(cx, o, v.u.str.s, v.u.str.n);
         break;
     case J_LIST:
     case J_DICT:
-        j_repr(cx, o, v, 0);
+        dop_j_repr(cx, o, v, 0);
         break;
     default:
-        j_fail(cx, 0, DOP_E_INPUT, "a %s cannot be printed", j_kind_name(v.kind));
+        dop_j_fail(cx, 0, DOP_E_INPUT, "a %s cannot be printed", dop_j_kind_name(v.kind));
     }
 }
 
 static void
-json_str(j_ctx *cx, j_out *o, j_str s)
+json_str(dop_j_ctx *cx, dop_j_out *o, dop_j_str s)
 {
     char t[8];
-    j_puts(cx, o, "\"");
+    dop_j_puts(cx, o, "\"");
     for (size_t i = 0; i < s.n; i++) {
         static const char plain[] = "\"\\\b\f\n\r\t", name[] = "\"\\bfnrt";
         char c = s.s[i];
@@ -412,146 +412,146 @@ json_str(j_ctx *cx, j_out *o, j_str s)
         if (p) {
             t[0] = '\\';
             t[1] = name[p - plain];
-            j_put(cx, o, t, 2);
+            dop_j_put(cx, o, t, 2);
         } else if ((uint8_t)c < 0x20) {
             snprintf(t, sizeof t, "\\u%04x", (unsigned)(uint8_t)c);
-            j_puts(cx, o, t);
+            dop_j_puts(cx, o, t);
         } else {
-            j_put(cx, o, &c, 1);
+            dop_j_put(cx, o, &c, 1);
         }
     }
-    j_puts(cx, o, "\"");
+    dop_j_puts(cx, o, "\"");
 }
 
 static void
-json_break(j_ctx *cx, j_out *o, int64_t indent, unsigned depth)
+json_break(dop_j_ctx *cx, dop_j_out *o, int64_t indent, unsigned depth)
 {
     if (indent < 0)
         return;
-    j_puts(cx, o, "\n");
+    dop_j_puts(cx, o, "\n");
     for (int64_t i = 0; i < indent * depth && cx->status == DOP_OK; i++)
-        j_puts(cx, o, " ");
+        dop_j_puts(cx, o, " ");
 }
 
 void
-j_json(j_ctx *cx, j_out *o, j_val v, int64_t indent, unsigned depth)
+dop_j_json(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, int64_t indent, unsigned depth)
 {
     if (depth > J_MAX_DEPTH) {
-        j_fail(cx, 0, DOP_E_INPUT, "a value is nested too deeply");
+        dop_j_fail(cx, 0, DOP_E_INPUT, "a value is nested too deeply");
         return;
     }
     bool list = v.kind == J_LIST;
     size_t n = list ? v.u.list->n : v.kind == J_DICT ? v.u.dict->n : 0;
     switch (v.kind) {
     case J_NONE:
-        j_puts(cx, o, "null");
+        dop_j_puts(cx, o, "null");
         break;
     case J_BOOL:
-        j_puts(cx, o, v.u.b ? "true" : "false");
+        dop_j_puts(cx, o, v.u.b ? "true" : "false");
         break;
     case J_STR:
         json_str(cx, o, v.u.str);
         break;
     case J_INT:
     case J_FLOAT:
-        j_print(cx, o, v);
+        dop_j_print(cx, o, v);
         break;
     case J_LIST:
     case J_DICT:
-        j_puts(cx, o, list ? "[" : "{");
+        dop_j_puts(cx, o, list ? "[" : "{");
         for (size_t i = 0; i < n && cx->status == DOP_OK; i++) {
-            j_puts(cx, o, i == 0 ? "" : indent < 0 ? ", " : ",");
+            dop_j_puts(cx, o, i == 0 ? "" : indent < 0 ? ", " : ",");
             json_break(cx, o, indent, depth + 1);
             if (!list) {
                 json_str(cx, o, v.u.dict->keys[i]);
-                j_puts(cx, o, ": ");
+                dop_j_puts(cx, o, ": ");
             }
-            j_json(cx, o, list ? v.u.list->items[i] : v.u.dict->vals[i], indent, depth + 1);
+            dop_j_json(cx, o, list ? v.u.list->items[i] : v.u.dict->vals[i], indent, depth + 1);
         }
         if (n)
             json_break(cx, o, indent, depth);
-        j_puts(cx, o, list ? "]" : "}");
+        dop_j_puts(cx, o, list ? "]" : "}");
         break;
     default:
-        j_fail(cx, 0, DOP_E_INPUT, "a %s has no JSON form", j_kind_name(v.kind));
+        dop_j_fail(cx, 0, DOP_E_INPUT, "a %s has no JSON form", dop_j_kind_name(v.kind));
     }
 }
 
-static j_val
-copy_text(j_ctx *cx, const char *s, size_t n)
+static dop_j_val
+copy_text(dop_j_ctx *cx, const char *s, size_t n)
 {
-    char *p = j_alloc(cx, n + 1);
+    char *p = dop_j_alloc(cx, n + 1);
     if (!p)
-        return (j_val){.kind = J_UNDEF};
+        return (dop_j_val){.kind = J_UNDEF};
     memcpy(p, s, n);
-    return j_text(p, n);
+    return dop_j_text(p, n);
 }
 
-j_val
-j_from_json(j_ctx *cx, const json_t *j, unsigned depth)
+dop_j_val
+dop_j_from_json(dop_j_ctx *cx, const json_t *j, unsigned depth)
 {
     if (depth > J_MAX_DEPTH)
-        return j_fail(cx, 0, DOP_E_INPUT, "the conversation is nested too deeply");
+        return dop_j_fail(cx, 0, DOP_E_INPUT, "the conversation is nested too deeply");
     switch (json_typeof(j)) {
     case JSON_TRUE:
     case JSON_FALSE:
-        return j_bool(json_is_true(j));
+        return dop_j_bool(json_is_true(j));
     case JSON_INTEGER:
-        return j_int(json_integer_value(j));
+        return dop_j_int(json_integer_value(j));
     case JSON_REAL:
-        return (j_val){.kind = J_FLOAT, .u.f = json_real_value(j)};
+        return (dop_j_val){.kind = J_FLOAT, .u.f = json_real_value(j)};
     case JSON_STRING:
         return copy_text(cx, json_string_value(j), json_string_length(j));
     case JSON_ARRAY: {
-        j_val l = j_new_list(cx);
+        dop_j_val l = dop_j_new_list(cx);
         for (size_t i = 0; i < json_array_size(j) && cx->status == DOP_OK; i++)
-            j_push(cx, l.u.list, j_from_json(cx, json_array_get(j, i), depth + 1));
+            dop_j_push(cx, l.u.list, dop_j_from_json(cx, json_array_get(j, i), depth + 1));
         return l;
     }
     case JSON_OBJECT: {
-        j_val d = j_new_dict(cx, J_DICT);
+        dop_j_val d = dop_j_new_dict(cx, J_DICT);
         const char *key;
         size_t n;
         json_t *v;
         json_object_keylen_foreach((json_t *)(uintptr_t)j, key, n, v)
         {
-            j_val k = copy_text(cx, key, n), item = j_from_json(cx, v, depth + 1);
+            dop_j_val k = copy_text(cx, key, n), item = dop_j_from_json(cx, v, depth + 1);
             if (cx->status != DOP_OK)
                 break;
-            j_set(cx, d.u.dict, k.u.str, item);
+            dop_j_set(cx, d.u.dict, k.u.str, item);
         }
         return d;
     }
     default:
-        return (j_val){.kind = J_NONE};
+        return (dop_j_val){.kind = J_NONE};
     }
 }
 
 const char *
-j_kind_name(j_kind k)
+dop_j_kind_name(dop_j_kind k)
 {
     static const char *const names[] = {"undefined value", "none",      "boolean", "integer", "float", "string", "list",
                                         "mapping",         "namespace", "macro",   "loop"};
     return names[k];
 }
 
-const j_list *
-j_items(j_ctx *cx, j_val v)
+const dop_j_list *
+dop_j_items(dop_j_ctx *cx, dop_j_val v)
 {
     if (v.kind == J_LIST)
         return v.u.list;
     if (v.kind != J_DICT && v.kind != J_STR && v.kind != J_UNDEF)
         return NULL;
-    j_val l = j_new_list(cx);
+    dop_j_val l = dop_j_new_list(cx);
     if (cx->status != DOP_OK)
         return NULL;
     if (v.kind == J_DICT)
         for (size_t i = 0; i < v.u.dict->n; i++)
-            j_push(cx, l.u.list, j_text(v.u.dict->keys[i].s, v.u.dict->keys[i].n));
+            dop_j_push(cx, l.u.list, dop_j_text(v.u.dict->keys[i].s, v.u.dict->keys[i].n));
     if (v.kind == J_STR) {
         for (size_t i = 0; i < v.u.str.n && cx->status == DOP_OK;) {
             size_t len = dop_utf8_next(v.u.str.s + i, v.u.str.n - i).len;
-            j_push(cx, l.u.list, j_text(v.u.str.s + i, len));
+            dop_j_push(cx, l.u.list, dop_j_text(v.u.str.s + i, len));
             i += len;
         }
     }
@@ -559,7 +559,7 @@ j_items(j_ctx *cx, j_val v)
 }
 
 size_t
-j_chars(j_str s)
+dop_j_chars(dop_j_str s)
 {
     size_t n = 0;
     for (size_t i = 0; i < s.n; n++)
@@ -568,17 +568,17 @@ j_chars(j_str s)
 }
 
 bool
-j_is_space(uint32_t cp)
+dop_j_is_space(uint32_t cp)
 {
     return dop_utf8_is_space(cp) || (cp >= 0x1c && cp <= 0x1f);
 }
 
 /* Whether a character is white space, or one of `chars`. */
 static bool
-strippable(j_str c, uint32_t cp, const j_str *chars)
+strippable(dop_j_str c, uint32_t cp, const dop_j_str *chars)
 {
     if (!chars)
-        return j_is_space(cp);
+        return dop_j_is_space(cp);
     for (size_t i = 0; i < chars->n;) {
         size_t len = dop_utf8_next(chars->s + i, chars->n - i).len;
         if (len == c.n && memcmp(chars->s + i, c.s, len) == 0)
@@ -588,12 +588,12 @@ strippable(j_str c, uint32_t cp, const j_str *chars)
     return false;
 }
 
-j_str
-j_strip(j_str s, const j_str *chars, bool left, bool right)
+dop_j_str
+dop_j_strip(dop_j_str s, const dop_j_str *chars, bool left, bool right)
 {
     while (left && s.n) {
         dop_utf8_char u = dop_utf8_next(s.s, s.n);
-        if (!strippable((j_str){s.s, u.len}, u.cp, chars))
+        if (!strippable((dop_j_str){s.s, u.len}, u.cp, chars))
             break;
         s.s += u.len;
         s.n -= u.len;
@@ -601,7 +601,7 @@ j_strip(j_str s, const j_str *chars, bool left, bool right)
     while (right && s.n) {
         size_t at = dop_utf8_prev(s.s, s.n);
         dop_utf8_char u = dop_utf8_next(s.s + at, s.n - at);
-        if (!strippable((j_str){s.s + at, s.n - at}, u.cp, chars))
+        if (!strippable((dop_j_str){s.s + at, s.n - at}, u.cp, chars))
             break;
         s.n = at;
     }

@@ -56,7 +56,8 @@ open_objects(lab_device *l, dop_diag *diag)
     dop_status st = dop_device_timeline(&l->device, diag, &l->timeline);
     if (st != DOP_OK)
         return st;
-    return dop_block_create(&l->device, LAB_HEAP, VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT,
+    return dop_block_create(&l->device, LAB_HEAP,
+                            VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT,
                             VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 0, diag, &l->heap);
 }
 
@@ -137,8 +138,11 @@ make_pipeline(lab_device *l, const dop_buf *spirv, uint32_t subgroup, dop_diag *
     bool required = subgroup > 1 && l->device.info.subgroup_control;
     VkComputePipelineCreateInfo pipeline = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO, .pNext = required ? &size : NULL,
-                  .stage = VK_SHADER_STAGE_COMPUTE_BIT, .module = module, .pName = "main"},
+        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                  .pNext = required ? &size : NULL,
+                  .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                  .module = module,
+                  .pName = "main"},
         .layout = l->layout,
     };
     r = vkCreateComputePipelines(l->device.handle, VK_NULL_HANDLE, 1, &pipeline, NULL, out);

@@ -119,8 +119,9 @@ reshape(maker *m, dop_node_id id, uint32_t heads, uint32_t dim)
 static void
 unary(maker *m)
 {
-    static const dop_op ops[] = {DOP_OP_silu, DOP_OP_gelu, DOP_OP_gelu_tanh, DOP_OP_relu, DOP_OP_relu2, DOP_OP_sigmoid,
-                                 DOP_OP_tanh, DOP_OP_softplus, DOP_OP_softcap, DOP_OP_scale, DOP_OP_offset, DOP_OP_exp};
+    static const dop_op ops[] = {DOP_OP_silu,    DOP_OP_gelu,    DOP_OP_gelu_tanh, DOP_OP_relu,
+                                 DOP_OP_relu2,   DOP_OP_sigmoid, DOP_OP_tanh,      DOP_OP_softplus,
+                                 DOP_OP_softcap, DOP_OP_scale,   DOP_OP_offset,    DOP_OP_exp};
     const value *v = any(m);
     uint32_t cols = v->cols;
     dop_node_id x = v->id;
@@ -353,8 +354,8 @@ void
 kernel_random_graph(uint64_t seed, dop_buf *out_text)
 {
     typedef void step(maker *);
-    static step *const steps[] = {unary, unary, unary, binary, binary, binary, broadcast, broadcast, norm, norm, matmul,
-                                  matmul, siblings, slice, by_heads, by_heads, attention};
+    static step *const steps[] = {unary, unary,  unary,  binary,   binary, binary,   broadcast, broadcast, norm,
+                                  norm,  matmul, matmul, siblings, slice,  by_heads, by_heads,  attention};
     static const uint32_t tokens[] = {1, 1, 5, 5, 7, 9};
     dop_arena arena;
     dop_graph g;

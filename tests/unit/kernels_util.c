@@ -29,17 +29,58 @@ kernel_lab_target(uint32_t which)
 {
     enum { f16 = DOP_CAP_f16_storage | DOP_CAP_f16_math };
     static const dop_target targets[KERNEL_LAB_TARGETS] = {
-        {.name = "cpu", .caps = f16 | DOP_CAP_subgroup, .subgroup = 8, .max_workgroup = 256, .shared_bytes = 32768,
-         .push_bytes = 128, .registers = 64, .cores = 2, .max_alloc = 1u << 30, .bandwidth = 5e9, .dispatch_us = 20,
-         .barrier_us = 5, .workgroup_us = 1, .cpu = true},
-        {.name = "gpu", .caps = f16 | DOP_CAP_subgroup, .subgroup = 8, .max_workgroup = 64, .shared_bytes = 32768,
-         .push_bytes = 128, .registers = 128, .cores = 8, .max_alloc = 1u << 30, .bandwidth = 4e11, .dispatch_us = 1,
-         .barrier_us = 5, .workgroup_us = 0.01},
-        {.name = "no-subgroups", .caps = f16, .subgroup = 1, .max_workgroup = 64, .shared_bytes = 32768,
-         .push_bytes = 128, .registers = 128, .cores = 8, .max_alloc = 1u << 30, .bandwidth = 4e11, .dispatch_us = 1,
-         .barrier_us = 5, .workgroup_us = 0.01},
-        {.name = "nothing", .caps = 0, .subgroup = 1, .max_workgroup = 64, .shared_bytes = 16384, .push_bytes = 128,
-         .registers = 64, .cores = 4, .max_alloc = 1u << 30, .bandwidth = 5e10, .dispatch_us = 2, .barrier_us = 10,
+        {.name = "cpu",
+         .caps = f16 | DOP_CAP_subgroup,
+         .subgroup = 8,
+         .max_workgroup = 256,
+         .shared_bytes = 32768,
+         .push_bytes = 128,
+         .registers = 64,
+         .cores = 2,
+         .max_alloc = 1u << 30,
+         .bandwidth = 5e9,
+         .dispatch_us = 20,
+         .barrier_us = 5,
+         .workgroup_us = 1,
+         .cpu = true},
+        {.name = "gpu",
+         .caps = f16 | DOP_CAP_subgroup,
+         .subgroup = 8,
+         .max_workgroup = 64,
+         .shared_bytes = 32768,
+         .push_bytes = 128,
+         .registers = 128,
+         .cores = 8,
+         .max_alloc = 1u << 30,
+         .bandwidth = 4e11,
+         .dispatch_us = 1,
+         .barrier_us = 5,
+         .workgroup_us = 0.01},
+        {.name = "no-subgroups",
+         .caps = f16,
+         .subgroup = 1,
+         .max_workgroup = 64,
+         .shared_bytes = 32768,
+         .push_bytes = 128,
+         .registers = 128,
+         .cores = 8,
+         .max_alloc = 1u << 30,
+         .bandwidth = 4e11,
+         .dispatch_us = 1,
+         .barrier_us = 5,
+         .workgroup_us = 0.01},
+        {.name = "nothing",
+         .caps = 0,
+         .subgroup = 1,
+         .max_workgroup = 64,
+         .shared_bytes = 16384,
+         .push_bytes = 128,
+         .registers = 64,
+         .cores = 4,
+         .max_alloc = 1u << 30,
+         .bandwidth = 5e10,
+         .dispatch_us = 2,
+         .barrier_us = 10,
          .workgroup_us = 0.01},
     };
     return &targets[which % KERNEL_LAB_TARGETS];
@@ -172,10 +213,10 @@ typedef struct built {
     dop_arena arena;
     dop_graph g;
     dop_pass_ctx cx;
-    dop_kernel *kernels;  /* [n_regions] */
+    dop_kernel *kernels; /* [n_regions] */
     lab_dispatch *dispatches;
     uint32_t n_dispatches;
-    uint64_t *at;         /* [n_nodes] bytes into the heap of each storage node; 0: none */
+    uint64_t *at; /* [n_nodes] bytes into the heap of each storage node; 0: none */
     uint64_t step, scratch;
 } built;
 
@@ -279,7 +320,8 @@ build(built *b, const char *text, size_t size, bool fuse)
         b->l->counts.regions++;
         st = dop_kernel_select(&b->g, region, b->target, NULL, b->diag, &choice);
         if (st == DOP_OK)
-            st = dop_kernel_generate(&b->l->templates, &b->g, region, b->target, &choice, NULL, b->diag, &b->kernels[r]);
+            st =
+                dop_kernel_generate(&b->l->templates, &b->g, region, b->target, &choice, NULL, b->diag, &b->kernels[r]);
         if (st == DOP_OK)
             st = find_kernel(b->l, &b->kernels[r], b->target, b->diag, &b->dispatches[r].kernel);
     }
@@ -293,12 +335,13 @@ list_dispatches(built *b)
         const dop_kernel *k = &b->kernels[i];
         if (b->g.regions[i].dead)
             continue;
-        lab_dispatch d = {b->dispatches[i].kernel, {k->grid[0], k->grid[1], k->grid[2]}, k->n_args, {0},
-                          b->cx.placement.barrier[i]};
+        lab_dispatch d = {
+            b->dispatches[i].kernel, {k->grid[0], k->grid[1], k->grid[2]}, k->n_args, {0}, b->cx.placement.barrier[i]};
         for (uint32_t a = 0; a < k->n_args; a++) {
             uint64_t at = k->args[a].value ? b->at[k->args[a].value] : b->step;
             if (at == 0)
-                return DOP_FAIL(b->diag, DOP_E_INTERNAL, "%%%s has no memory", dop_node_at(&b->g, k->args[a].value)->name);
+                return DOP_FAIL(b->diag, DOP_E_INTERNAL, "%%%s has no memory",
+                                dop_node_at(&b->g, k->args[a].value)->name);
             d.args[a] = b->l->address + at;
         }
         b->dispatches[b->n_dispatches++] = d; /* never behind i */
@@ -390,7 +433,8 @@ typedef struct comparison {
 static bool
 differs(const comparison *c, dop_node_id id, uint64_t at, double got, double want, double allowed)
 {
-    dop_buf_printf(c->why, "%s, target %s, position %u, %u tokens: %%%s value %llu is %.9g instead of %.9g (allowed %.2g)",
+    dop_buf_printf(c->why,
+                   "%s, target %s, position %u, %u tokens: %%%s value %llu is %.9g instead of %.9g (allowed %.2g)",
                    c->fused ? "fused" : "unfused", c->b->target->name, c->pos, c->t, dop_node_at(c->plain, id)->name,
                    (unsigned long long)at, got, want, allowed);
     return false;

@@ -208,16 +208,16 @@ toy_argmax(const uint32_t *tokens, size_t n)
 }
 
 /* The same three kernels, one workgroup each, and a counter for each. */
-#define TOY_COUNTED                                                                                 \
-    "#version 460\n"                                                                                \
-    "#extension GL_EXT_buffer_reference : require\n"                                                \
-    "layout(local_size_x = 64) in;\n"                                                               \
-    "layout(buffer_reference, std430) buffer Step { uint pos, n_tokens, n_out, flags, epoch;\n"     \
-    "    uint reserved[11]; uint tokens[4096]; uint ids[4096]; };\n"                                \
-    "layout(buffer_reference, std430) buffer U32 { uint at[]; };\n"                                 \
-    "layout(buffer_reference, std430) buffer F32 { float at[]; };\n"                                \
-    "void wait_for(Step step, U32 counters, uint which) {\n"                                        \
-    "    if (counters.at[which] != step.epoch + 1u || step.epoch >= STALL_AT) step.flags |= 1u;\n"  \
+#define TOY_COUNTED                                                                                \
+    "#version 460\n"                                                                               \
+    "#extension GL_EXT_buffer_reference : require\n"                                               \
+    "layout(local_size_x = 64) in;\n"                                                              \
+    "layout(buffer_reference, std430) buffer Step { uint pos, n_tokens, n_out, flags, epoch;\n"    \
+    "    uint reserved[11]; uint tokens[4096]; uint ids[4096]; };\n"                               \
+    "layout(buffer_reference, std430) buffer U32 { uint at[]; };\n"                                \
+    "layout(buffer_reference, std430) buffer F32 { float at[]; };\n"                               \
+    "void wait_for(Step step, U32 counters, uint which) {\n"                                       \
+    "    if (counters.at[which] != step.epoch + 1u || step.epoch >= STALL_AT) step.flags |= 1u;\n" \
     "}\n"
 
 static const char toy_counted_write[] =

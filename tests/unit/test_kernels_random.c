@@ -75,8 +75,8 @@ Test(kernels, random_graphs_agree_with_the_interpreter, .timeout = 850)
 Test(kernels, random_graphs_are_well_typed_and_repeatable)
 {
     uint32_t ops[64] = {0}, longest = 0;
-    static const char *const wanted[] = {" attention ", " matmul ", " rope ", " row_istd ", " layernorm ", " slice ",
-                                         " kv_write ", " argmax ", " div ", " gather "};
+    static const char *const wanted[] = {" attention ", " matmul ",   " rope ",   " row_istd ", " layernorm ",
+                                         " slice ",     " kv_write ", " argmax ", " div ",      " gather "};
     for (uint32_t seed = 0; seed < GRAPHS; seed++) {
         dop_buf a = {0}, b = {0};
         kernel_random_graph(seed, &a);
@@ -126,45 +126,42 @@ static const struct {
      "  %y:f32[T,4,16] = scale %a by=1.5\n"
      "  return %y\n"
      "}\n"},
-    {"a slice of what an epilogue makes is not the product's own column",
-     "graph slice(T=1, S<=100) {\n"
-     "  %tok:u32[T] = input \"tokens\"\n"
-     "  %t:f16[24,32] = weight \"t0\"\n"
-     "  %x:f32[T,32] = gather %t, %tok\n"
-     "  %w:f32[64,32] = weight \"w1\"\n"
-     "  %y:f32[T,64] = matmul %x, %w\n"
-     "  %a:f32[T,64] = softplus %y\n"
-     "  %s:f32[T,7] = slice %a start=3\n"
-     "  %b:f32[T,7] = scale %s by=2\n"
-     "  return %b, %y\n"
-     "}\n"},
-    {"a row program whose rows are wanted is not made for the last row only",
-     "graph last(T<=5, S<=100) {\n"
-     "  %tok:u32[T] = input \"tokens\"\n"
-     "  %t:bf16[24,32] = weight \"t0\"\n"
-     "  %x:f32[T,32] = gather %t, %tok\n"
-     "  %m:f32[T,1] = row_mean %x\n"
-     "  %i:f32[T,1] = row_istd %x eps=0.001\n"
-     "  %d:f32[T,32] = sub %x, %m\n"
-     "  %n:f32[T,32] = mul %d, %i\n"
-     "  %l:f32[1,32] = last_row %n\n"
-     "  %w:f32[150,32] = weight \"w1\"\n"
-     "  %y:f32[1,150] = matmul %l, %w\n"
-     "  return %n, %y\n"
-     "}\n"},
-    {"two matrices of a few tokens fit a small shared memory",
-     "graph pair(T<=5, S<=100) {\n"
-     "  %tok:u32[T] = input \"tokens\"\n"
-     "  %t:f16[24,32] = weight \"t0\"\n"
-     "  %x:f32[T,32] = gather %t, %tok\n"
-     "  %wg:f16[33,32] = weight \"w1\"\n"
-     "  %wu:f16[33,32] = weight \"w2\"\n"
-     "  %g:f32[T,33] = matmul %x, %wg\n"
-     "  %u:f32[T,33] = matmul %x, %wu\n"
-     "  %a:f32[T,33] = silu %g\n"
-     "  %y:f32[T,33] = mul %a, %u\n"
-     "  return %y\n"
-     "}\n"},
+    {"a slice of what an epilogue makes is not the product's own column", "graph slice(T=1, S<=100) {\n"
+                                                                          "  %tok:u32[T] = input \"tokens\"\n"
+                                                                          "  %t:f16[24,32] = weight \"t0\"\n"
+                                                                          "  %x:f32[T,32] = gather %t, %tok\n"
+                                                                          "  %w:f32[64,32] = weight \"w1\"\n"
+                                                                          "  %y:f32[T,64] = matmul %x, %w\n"
+                                                                          "  %a:f32[T,64] = softplus %y\n"
+                                                                          "  %s:f32[T,7] = slice %a start=3\n"
+                                                                          "  %b:f32[T,7] = scale %s by=2\n"
+                                                                          "  return %b, %y\n"
+                                                                          "}\n"},
+    {"a row program whose rows are wanted is not made for the last row only", "graph last(T<=5, S<=100) {\n"
+                                                                              "  %tok:u32[T] = input \"tokens\"\n"
+                                                                              "  %t:bf16[24,32] = weight \"t0\"\n"
+                                                                              "  %x:f32[T,32] = gather %t, %tok\n"
+                                                                              "  %m:f32[T,1] = row_mean %x\n"
+                                                                              "  %i:f32[T,1] = row_istd %x eps=0.001\n"
+                                                                              "  %d:f32[T,32] = sub %x, %m\n"
+                                                                              "  %n:f32[T,32] = mul %d, %i\n"
+                                                                              "  %l:f32[1,32] = last_row %n\n"
+                                                                              "  %w:f32[150,32] = weight \"w1\"\n"
+                                                                              "  %y:f32[1,150] = matmul %l, %w\n"
+                                                                              "  return %n, %y\n"
+                                                                              "}\n"},
+    {"two matrices of a few tokens fit a small shared memory", "graph pair(T<=5, S<=100) {\n"
+                                                               "  %tok:u32[T] = input \"tokens\"\n"
+                                                               "  %t:f16[24,32] = weight \"t0\"\n"
+                                                               "  %x:f32[T,32] = gather %t, %tok\n"
+                                                               "  %wg:f16[33,32] = weight \"w1\"\n"
+                                                               "  %wu:f16[33,32] = weight \"w2\"\n"
+                                                               "  %g:f32[T,33] = matmul %x, %wg\n"
+                                                               "  %u:f32[T,33] = matmul %x, %wu\n"
+                                                               "  %a:f32[T,33] = silu %g\n"
+                                                               "  %y:f32[T,33] = mul %a, %u\n"
+                                                               "  return %y\n"
+                                                               "}\n"},
 };
 
 Test(kernels, graphs_that_once_failed, .timeout = 300)
@@ -179,4 +176,3 @@ Test(kernels, graphs_that_once_failed, .timeout = 300)
         }
     kernel_lab_close(lab);
 }
-

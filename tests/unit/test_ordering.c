@@ -290,8 +290,8 @@ Test(ordering, shown_by_disasm)
     dop_plan_disasm(&plan, &text);
     cr_assert(strstr(text.data, "schedule 0 decode profile any tokens 1 dispatches 3 (body 1) barriers 2 greedy\n"),
               "%s", text.data);
-    cr_assert(strstr(text.data, "schedule 4 decode profile any tokens 1 dispatches 3 (body 1) counters greedy\n"),
-              "%s", text.data);
+    cr_assert(strstr(text.data, "schedule 4 decode profile any tokens 1 dispatches 3 (body 1) counters greedy\n"), "%s",
+              text.data);
     dop_buf_finish(&text);
     dop_plan_close(&plan);
     dop_buf_finish(&file);

@@ -55,9 +55,9 @@ Test(quant, errors_of_normal_values)
         dop_type type;
         double bound;
     } rows[] = {
-        {DOP_TYPE_q8_0, 0.0060},     {DOP_TYPE_q6_k, 0.019},     {DOP_TYPE_q5_k, 0.036},     {DOP_TYPE_q4_k, 0.073},
-        {DOP_TYPE_q4_0, 0.085},      {DOP_TYPE_mxfp4, 0.125},    {DOP_TYPE_int4_g32, 0.072}, {DOP_TYPE_int4_g64, 0.082},
-        {DOP_TYPE_int4_g128, 0.092},
+        {DOP_TYPE_q8_0, 0.0060},    {DOP_TYPE_q6_k, 0.019},     {DOP_TYPE_q5_k, 0.036},
+        {DOP_TYPE_q4_k, 0.073},     {DOP_TYPE_q4_0, 0.085},     {DOP_TYPE_mxfp4, 0.125},
+        {DOP_TYPE_int4_g32, 0.072}, {DOP_TYPE_int4_g64, 0.082}, {DOP_TYPE_int4_g128, 0.092},
     };
     enum { N = 8192 };
     float *x = malloc(N * sizeof *x);
@@ -228,7 +228,8 @@ Test(quant, specifications)
     expect_types("ffn=", "unknown type ;");
     expect_types("ffn=q4_0,,", "expected CLASS=TYPE instead of \"\"");
     expect_types("ffn=q4_0,q8_0", "expected CLASS=TYPE instead of \"q8_0\"");
-    expect_types("head=q4_0", "no matrix of class head; classes are attn, ffn, embed, head (here embed is also the output)");
+    expect_types("head=q4_0",
+                 "no matrix of class head; classes are attn, ffn, embed, head (here embed is also the output)");
     expect_types("none.yaml", "cannot open");
 }
 

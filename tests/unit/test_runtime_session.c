@@ -415,15 +415,14 @@ Test(session, a_later_profile_is_taken_when_the_first_needs_more)
 /* Seconds of work for a step and a tenth of a second as the limit: an error in time. */
 Test(session, a_device_that_does_not_finish)
 {
-    static const char slow[] =
-        "#version 460\n"
-        "#extension GL_EXT_buffer_reference : require\n"
-        "layout(local_size_x = 64) in;\n"
-        "layout(buffer_reference, std430) buffer U32 { uint at[]; };\n"
-        "layout(push_constant) uniform P { U32 step; U32 state; };\n"
-        "void main() { uint x = state.at[0];\n"
-        "    for (uint i = 0; i < 20000u; i++) x = x * 1664525u + state.at[x & 63u];\n"
-        "    state.at[64 + gl_LocalInvocationID.x] = x; }\n";
+    static const char slow[] = "#version 460\n"
+                               "#extension GL_EXT_buffer_reference : require\n"
+                               "layout(local_size_x = 64) in;\n"
+                               "layout(buffer_reference, std430) buffer U32 { uint at[]; };\n"
+                               "layout(push_constant) uniform P { U32 step; U32 state; };\n"
+                               "void main() { uint x = state.at[0];\n"
+                               "    for (uint i = 0; i < 20000u; i++) x = x * 1664525u + state.at[x & 63u];\n"
+                               "    state.at[64 + gl_LocalInvocationID.x] = x; }\n";
     plan_builder b;
     dop_diag diag = {0};
     uint32_t ids[3] = {1, 2, 3}, id;

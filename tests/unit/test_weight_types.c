@@ -164,11 +164,12 @@ run_case(bench *b, const setting *how, dop_type t, shape s)
     target.subgroup = target.caps & DOP_CAP_subgroup ? b->device.device.info.caps.subgroup : 1;
     target.max_workgroup = 256;
     const char *type = dop_type_of(t)->name;
-    int len = snprintf(text, sizeof text,
-                       "graph test(T%s%u, S<=16) {\n  %%tok:u32[T] = input \"tokens\"\n  %%emb:%s[%u,%u] = weight \"emb\"\n"
-                       "  %%w:%s[%u,%u] = weight \"w\"\n  %%x:f32[T,%u] = gather %%emb, %%tok\n"
-                       "  %%y:f32[T,%u] = matmul %%x, %%w\n  return %%x, %%y\n}\n",
-                       s.tokens > 1 ? "<=" : "=", s.tokens, type, s.vocab, s.k, type, s.n, s.k, s.k, s.n);
+    int len =
+        snprintf(text, sizeof text,
+                 "graph test(T%s%u, S<=16) {\n  %%tok:u32[T] = input \"tokens\"\n  %%emb:%s[%u,%u] = weight \"emb\"\n"
+                 "  %%w:%s[%u,%u] = weight \"w\"\n  %%x:f32[T,%u] = gather %%emb, %%tok\n"
+                 "  %%y:f32[T,%u] = matmul %%x, %%w\n  return %%x, %%y\n}\n",
+                 s.tokens > 1 ? "<=" : "=", s.tokens, type, s.vocab, s.k, type, s.n, s.k, s.k, s.n);
     dop_graph g;
     size_t end;
     OK(b, dop_graph_parse("test", text, (size_t)len, &b->arena, &b->diag, &g, &end));
@@ -180,7 +181,8 @@ run_case(bench *b, const setting *how, dop_type t, shape s)
     uint32_t tokens[64];
     for (dop_node_id id = 0; id < g.n_nodes; id++) { /* 0 is the step record */
         const dop_node *n = id ? dop_node_at(&g, id) : NULL;
-        const matrix *m = n && n->op == DOP_OP_weight ? strcmp(dop_node_s(&g, id, DOP_A_name), "w") == 0 ? &w : &emb : NULL;
+        const matrix *m =
+            n && n->op == DOP_OP_weight ? strcmp(dop_node_s(&g, id, DOP_A_name), "w") == 0 ? &w : &emb : NULL;
         uint64_t size = m ? m->size + 16 : n ? (uint64_t)s.tokens * dop_node_cols(&g, id) * 4 + 64 : 65536;
         blocks[id] = test_buffer_create(&b->device, size);
         memset(blocks[id].mapped, m || !n ? 0 : 255, size);
@@ -312,7 +314,8 @@ Test(weight_types, packing_costs_little)
         const dop_type_info *ti = dop_type_of((dop_type)t);
         if (!dop_weight_type_of((dop_type)t))
             continue;
-        double stored = 1024.0 * 1024 / ti->block * ti->bytes, packed = (double)dop_packed_bytes((dop_type)t, 1024, 1024);
+        double stored = 1024.0 * 1024 / ti->block * ti->bytes,
+               packed = (double)dop_packed_bytes((dop_type)t, 1024, 1024);
         cr_assert(packed <= stored * 1.04, "%s: %g bytes packed, %g stored", ti->name, packed, stored);
     }
 }
