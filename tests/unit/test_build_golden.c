@@ -179,7 +179,7 @@ Test(build_golden, stories260k)
     double worst = util_worst(got, want, 32 * 512);
     cr_expect(worst < 2e-3, "worst logit differs by %.3g", worst);
     cr_expect_eq(u.m.arch.bos_id, 1);
-    cr_expect(u.m.tokenizer_json_path && strcmp(u.m.name, "llama-260K") == 0);
+    cr_expect(u.m.tokenizer_json_path && strcmp(u.m.name, "llama-259K") == 0);
     util_model_close(&u);
     json_decref(root);
     free(want);
