@@ -61,7 +61,7 @@ sources c h def glsl comp sh | xargs -r wc -l | awk '$2 != "total" && $1 > 800 {
 sources c h def glsl comp sh yaml | xargs -r grep -nP '\t| +$|\r' | cut -c1-120 |
     none "no tabs, trailing blanks or carriage returns"
 # clang-format keeps code within 120 columns; this is for what it does not see.  Tables (.def) may be wider.
-sources c h glsl comp sh | xargs -r awk 'length($0) > 132 { print FILENAME ":" FNR ": " length($0) " columns" }' |
+sources c h glsl comp sh | xargs -r awk 'length($0) > 150 { print FILENAME ":" FNR ": " length($0) " columns" }' |
     none "no line far over 120 columns"
 sources h | while read -r header; do
     guard="DOPPLER_$(echo "$header" | tr 'a-z/.-' 'A-Z___')"

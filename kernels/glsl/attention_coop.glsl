@@ -17,7 +17,8 @@
 shared uvec4 dop_qh[ROWS * D / 8u];
 shared uvec4 dop_sf[ROWS * CP / 4u];
 shared uvec2 dop_ph[ROWS * CP / 4u];
-#define DOP_Q_PUT(i, x) dop_qh[(i) >> 1][((i) & 1u) * 2u] = packHalf2x16((x).xy), dop_qh[(i) >> 1][((i) & 1u) * 2u + 1u] = packHalf2x16((x).zw)
+#define DOP_Q_PUT(i, x) dop_qh[(i) >> 1][((i) & 1u) * 2u] = packHalf2x16((x).xy), \
+                       dop_qh[(i) >> 1][((i) & 1u) * 2u + 1u] = packHalf2x16((x).zw)
 ${DECLS}
 void dop_store_row(uint t, uint h, uint d, vec4 o, float l)
 {

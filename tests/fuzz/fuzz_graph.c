@@ -2,7 +2,8 @@
  * hundred (tests/unit/test_kernels_random.c).  With the libraries of a build folder B, from the repository root:
  *
  *   cc -std=c11 -g -D_GNU_SOURCE -I. -o fuzz_graph tests/fuzz/fuzz_graph.c tests/unit/kernels_util.c \
- *      tests/unit/kernels_device.c tests/unit/kernels_random.c B/libdop_compiler.a B/libdop_kernels.a B/libdop_passes.a B/libdop_ir.a B/libdop_runtime.a B/libdop_base.a \
+ *      tests/unit/kernels_device.c tests/unit/kernels_random.c \
+ *      B/libdop_compiler.a B/libdop_kernels.a B/libdop_passes.a B/libdop_ir.a B/libdop_runtime.a B/libdop_base.a \
  *      -lvulkan -lspirv-cross-c-shared -lyaml $(pkg-config --libs libxxhash jansson) -lshaderc_combined -lglslang \
  *      -lMachineIndependent -lGenericCodeGen -lOSDependent -lOGLCompiler -lSPIRV -lSPIRV-Tools-opt -lSPIRV-Tools \
  *      -lstdc++ -lpthread -lm
