@@ -50,7 +50,7 @@ check_seeds(uint32_t first, uint32_t step)
 }
 
 /* Most of the time goes to the driver's compiler, which uses one thread: one process per core. */
-Test(kernels, random_graphs_agree_with_the_interpreter, .timeout = 1700)
+Test(kernels, random_graphs_agree_with_the_interpreter, .timeout = 2900)
 {
     kernel_lab_close(open_lab()); /* skips without a device */
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
