@@ -109,11 +109,12 @@ run_ctest() {
     rm -f "$junit"
     ctest --test-dir "$tree" -j "$jobs" -R "$filter" "$@" --output-on-failure --output-junit "$junit" \
         --test-output-size-passed 100000000 --test-output-size-failed 100000000 2>&1 | grep -v '^Internal ctest'
-    if [ -s "$junit" ]; then
-        counts=$(awk -f tests/count.awk "$junit")
-    else
-        counts="0 0 0" # ctest itself failed
+    if [ ! -s "$junit" ]; then
+        echo "error: ctest ended before its report was written"
+        counts="0 1 0"
+        return
     fi
+    counts=$(awk -f tests/count.awk "$junit")
     if [ "$counts" = "0 0 0" ] && [ "$filter" = . ]; then
         echo "error: no test ran"
         counts="0 1 0"
