@@ -12,6 +12,7 @@ typedef struct dop_templates {
         char name[64];
         char *text;
     } files[32];
+    void *glsl_compiler; /* while one exists, glslang keeps its parsed built-ins: those take longer than most kernels */
 } dop_templates;
 
 /* Finds and reads the template folder: the installed one beside the program (exe_path), else the source tree's. */

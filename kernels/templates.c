@@ -2,6 +2,7 @@
 #include "kernels/gen.h"
 
 #include <dirent.h>
+#include <shaderc/shaderc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,8 @@ dop_templates_load(const char *exe_path, dop_templates *out, dop_diag *diag)
     dop_status st = read_folder(out, "", diag);
     if (st == DOP_OK)
         st = read_folder(out, "types", diag);
+    if (st == DOP_OK && !(out->glsl_compiler = shaderc_compiler_initialize()))
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (st != DOP_OK)
         dop_templates_finish(out);
     return st;
@@ -82,6 +85,8 @@ dop_templates_finish(dop_templates *t)
 {
     for (uint32_t i = 0; i < t->n; i++)
         free(t->files[i].text);
+    if (t->glsl_compiler)
+        shaderc_compiler_release(t->glsl_compiler);
     memset(t, 0, sizeof *t);
 }
 
