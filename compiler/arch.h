@@ -104,6 +104,21 @@ typedef struct dop_arch {
     int64_t end_ids[DOP_MAX_END_IDS];
 } dop_arch;
 
+/* A matrix of 4-bit integers whose words, scales and zero points a file keeps apart (AWQ, GPTQ), each with the outputs
+ * along its last axis.  Value (row, col) is scale * (integer - zero), both of group col / group and output first + row.
+ * compiler/pack_int4.h makes blocks of it. */
+typedef struct dop_int4_parts {
+    const uint8_t *words;  /* 32 bits, eight integers: by_output [inputs, outputs / 8], else [inputs / 8, outputs] */
+    const uint8_t *zeros;  /* 32 bits, eight outputs [groups, outputs / 8]; NULL: every zero point is 8 */
+    const uint8_t *scales; /* [groups, outputs] */
+    dop_type scale_type;   /* f16, bf16 or f32; every value fits f16 */
+    bool by_output;        /* eight outputs of an input, as in zeros in the order 0 2 4 6 1 3 5 7; else all in order */
+    uint32_t zero_add;     /* added to a stored zero point, modulo 16 */
+    uint32_t group;        /* inputs of one scale: a multiple of what a block of the weight's type holds */
+    uint64_t outputs;      /* of the stored tensors */
+    uint64_t first;        /* the output that is row 0 */
+} dop_int4_parts;
+
 /* A weight: a matrix or vector somewhere in a mapped file. */
 typedef struct dop_weight {
     const char *name; /* canonical, see below; in the arena */
@@ -115,6 +130,7 @@ typedef struct dop_weight {
     uint64_t row_stride; /* bytes from row to row */
     uint64_t col_stride; /* bytes from value to value (Conv1D is transposed); 0: dense, the only choice for blocks */
     const char *source;  /* the tensor's name in the model, for messages */
+    const dop_int4_parts *parts; /* an int4 matrix kept apart, instead of data and strides; NULL: none; in the arena */
 } dop_weight;
 
 /* Canonical names.  Global: embed, pos_embed, final_norm, final_norm_bias, lm_head (absent when tied).

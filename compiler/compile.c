@@ -431,6 +431,7 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
     if (st != DOP_OK)
         goto error;
     dop_pack_init(&c->pack, &c->model, c->ctx);
+    c->pack.threads = c->options.threads;
     st = add_schedule(c, DOP_PHASE_DECODE, 1, diag);
     for (uint32_t i = 0; i < c->options.n_chunks && st == DOP_OK; i++)
         if (c->options.chunks[i] > 1)

@@ -54,21 +54,6 @@ open_config(dop_hf *hf)
     return st;
 }
 
-/* Checkpoints of other quantizers keep their tensors in layouts of their own. */
-static dop_status
-refuse_quantized(dop_hf *hf)
-{
-    dop_json q;
-    const char *method = NULL;
-    dop_status st = dop_json_sub(&hf->top, "quantization_config", &q);
-    if (st == DOP_OK && q.object)
-        st = dop_json_str_or(&q, "quant_method", "unknown", &method);
-    if (st == DOP_OK && q.object)
-        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
-                         "quantization_config: checkpoints quantized by %.40s are not supported", method);
-    return st;
-}
-
 /* What the model was published as, "org/name" or "name"; a path of its author's disk is not a name. */
 static dop_status
 read_name(dop_hf *hf)
@@ -93,7 +78,7 @@ dop_import_hf(const char *dir, dop_diag *diag, dop_model *m)
     if (st == DOP_OK)
         st = find_family(&hf);
     if (st == DOP_OK)
-        st = refuse_quantized(&hf);
+        st = dop_hf_quant_config(&hf);
     if (st == DOP_OK)
         st = dop_hf_config(&hf);
     if (st == DOP_OK)

@@ -1,7 +1,6 @@
 /* Tensors of a Hugging Face directory to canonical weights: names by the family's table, fused tensors as row ranges,
  * Conv1D tensors by strides.  Nothing is copied. */
 #include "compiler/import_hf.h"
-#include "compiler/safetensors.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -20,25 +19,56 @@ has_tensor(void *user, const char *name)
     return dop_st_find(&f->set, name) != NULL;
 }
 
+dop_status
+dop_hf_check_shape(const dop_st_tensor *t, uint32_t rank, uint64_t d0, uint64_t d1, dop_diag *diag)
+{
+    if (t->rank == rank && t->shape[0] == d0 && (rank == 1 || t->shape[1] == d1))
+        return DOP_OK;
+    char got[192], want[64];
+    dop_st_shape_text(t, got, sizeof got);
+    if (rank == 1)
+        snprintf(want, sizeof want, "[%llu]", (unsigned long long)d0);
+    else
+        snprintf(want, sizeof want, "[%llu, %llu]", (unsigned long long)d0, (unsigned long long)d1);
+    return DOP_FAIL_IN(diag, DOP_E_INPUT, t->file, "tensor %s: shape %s, expected %s by config.json", t->name, got,
+                       want);
+}
+
+/* Places w in the floats of t: rows (rank 1: values) from `start` on of `total`. */
 static dop_status
-check_tensor(const filler *f, const dop_st_tensor *t, uint32_t rank, uint64_t d0, uint64_t d1)
+place(const filler *f, const dop_st_tensor *t, bool transposed, uint64_t start, uint64_t total, dop_weight *w)
 {
     dop_diag *diag = f->hf->diag;
-    const bool fits = t->rank == rank && t->shape[0] == d0 && (rank == 1 || t->shape[1] == d1);
-    if (!fits) {
-        char got[192], want[64];
-        dop_st_shape_text(t, got, sizeof got);
-        if (rank == 1)
-            snprintf(want, sizeof want, "[%llu]", (unsigned long long)d0);
-        else
-            snprintf(want, sizeof want, "[%llu, %llu]", (unsigned long long)d0, (unsigned long long)d1);
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, t->file, "tensor %s: shape %s, expected %s by config.json", t->name, got,
-                           want);
-    }
+    dop_status st = w->rank == 1 ? dop_hf_check_shape(t, 1, total, 0, diag)
+                    : transposed ? dop_hf_check_shape(t, 2, w->cols, total, diag)
+                                 : dop_hf_check_shape(t, 2, total, w->cols, diag);
+    if (st != DOP_OK)
+        return st;
     if (t->type != DOP_TYPE_f32 && t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, t->file, "tensor %s: dtype %s is not supported; known: F32, F16, BF16",
                            t->name, t->dtype);
+    const uint64_t value = dop_type_of(t->type)->bytes;
+    w->type = t->type;
+    w->source = t->name;
+    if (w->rank == 2 && transposed) {
+        w->row_stride = value;
+        w->col_stride = total * value;
+    } else {
+        w->row_stride = w->cols * value;
+    }
+    w->data = t->data + start * (w->rank == 1 ? value : w->row_stride);
     return DOP_OK;
+}
+
+/* "model.layers.0.mlp.up_proj.weight" without "weight": what a quantized matrix's tensors begin with. */
+static bool
+cut_weight(char *name)
+{
+    size_t n = strlen(name);
+    const bool ends = n > 7 && strcmp(name + n - 7, ".weight") == 0;
+    if (ends)
+        name[n - 6] = 0;
+    return ends;
 }
 
 static dop_status
@@ -53,32 +83,18 @@ fill(void *user, const dop_weight_need *need)
     char name[256];
     dop_hf_full_name(f->prefix, hf->family->layer_prefix, need, n->source, name, sizeof name);
     const dop_st_tensor *t = dop_st_find(&f->set, name);
-    if (!t)
-        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
-
+    dop_weight w = {.name = need->name, .rank = need->rank, .rows = need->rows, .cols = need->cols};
     const uint32_t own = need->rank == 1 ? need->cols : need->rows; /* along the axis that fusing concatenates */
     uint64_t start = 0, total = 0;
     dop_part_rows(need->layer >= 0 ? &hf->model->arch.layers[need->layer] : NULL, n->part, own, &start, &total);
-    dop_status st = need->rank == 1 ? check_tensor(f, t, 1, total, 0)
-                    : n->transposed ? check_tensor(f, t, 2, need->cols, total)
-                                    : check_tensor(f, t, 2, total, need->cols);
-    if (st != DOP_OK)
-        return st;
-    const uint64_t value = dop_type_of(t->type)->bytes;
-    dop_weight w = {.name = need->name,
-                    .type = t->type,
-                    .rank = need->rank,
-                    .rows = need->rows,
-                    .cols = need->cols,
-                    .source = t->name};
-    if (need->rank == 2 && n->transposed) {
-        w.row_stride = value;
-        w.col_stride = total * value;
-    } else {
-        w.row_stride = need->cols * value;
-    }
-    w.data = t->data + start * (need->rank == 1 ? value : w.row_stride);
-    return dop_weights_add(&hf->model->weights, &w, hf->arena, hf->diag);
+    dop_status st;
+    if (t) /* also in a quantized model: what its quantizer left alone */
+        st = place(f, t, n->transposed, start, total, &w);
+    else if (hf->quant.used && need->rank == 2 && cut_weight(name))
+        st = dop_hf_quant_weight(hf, &f->set, name, total, start, &w);
+    else
+        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
+    return st == DOP_OK ? dop_weights_add(&hf->model->weights, &w, hf->arena, hf->diag) : st;
 }
 
 /* Gemma multiplies embeddings by sqrt(hidden) rounded to the embedding's own type: the models were trained so, and

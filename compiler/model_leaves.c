@@ -1,6 +1,7 @@
 #include "compiler/model_leaves.h"
 
 #include "compiler/build.h"
+#include "compiler/pack_rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,21 +74,6 @@ dop_model_leaves_reset(dop_model_leaves *l)
             memset(l->values[i].f, 0, l->values[i].count * sizeof(float));
 }
 
-/* Decodes a weight to rows x cols values, whatever its strides. */
-static void
-decode(const dop_weight *w, float *out)
-{
-    for (uint32_t r = 0; r < w->rows; r++) {
-        const uint8_t *row = w->data + r * w->row_stride;
-        float *to = out + (size_t)r * w->cols;
-        if (!w->col_stride)
-            dop_decode_row(w->type, row, w->cols, to);
-        else
-            for (uint32_t c = 0; c < w->cols; c++)
-                dop_decode_row(w->type, row + c * w->col_stride, 1, &to[c]);
-    }
-}
-
 /* Fills a new value: a weight, a rotary table, or zeros for a state. */
 static dop_status
 fill(const dop_model_leaves *l, const dop_graph *g, value *v, dop_diag *diag)
@@ -103,7 +89,8 @@ fill(const dop_model_leaves *l, const dop_graph *g, value *v, dop_diag *diag)
     const dop_weight *w = dop_weights_find(&l->m->weights, v->name);
     if (!w || (uint64_t)w->rows * w->cols != v->count)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "leaf %s is no weight of the model or has another shape", v->name);
-    decode(w, v->f);
+    for (uint32_t r = 0; r < w->rows; r++)
+        dop_weight_row(w, r, v->f + (size_t)r * w->cols);
     return DOP_OK;
 }
 

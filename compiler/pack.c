@@ -1,6 +1,7 @@
 #include "compiler/pack.h"
 
 #include "compiler/build.h"
+#include "compiler/pack_rows.h"
 #include "compiler/quant.h"
 #include "compiler/repack.h"
 #include "ir/interp.h"
@@ -108,19 +109,6 @@ dop_pack_layout(dop_pack *p, uint64_t max_segment, dop_diag *diag)
     return DOP_OK;
 }
 
-/* One source row as f32, whatever its strides. */
-static void
-decode_row(const dop_weight *w, uint32_t row, float *out)
-{
-    const uint8_t *src = w->data + (uint64_t)row * w->row_stride;
-    if (w->col_stride == 0) {
-        dop_decode_row(w->type, src, w->cols, out);
-        return;
-    }
-    for (uint32_t c = 0; c < w->cols; c++)
-        dop_decode_row(w->type, src + (uint64_t)c * w->col_stride, 1, &out[c]);
-}
-
 static void
 encode_row(dop_type t, const float *in, uint32_t n, uint8_t *out)
 {
@@ -148,16 +136,17 @@ write_rope(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *di
 }
 
 /* Threads take rows in turn; every row's bytes are its own. */
-typedef struct quant_job {
+typedef struct row_job {
     const dop_packed *item;
     uint8_t *out;
     pthread_mutex_t lock;
     uint32_t next;
     uint32_t bad_row; /* the lowest that holds something not finite, UINT32_MAX if none */
     bool no_memory;
-} quant_job;
+} row_job;
 
-enum { ROWS_AT_ONCE = 16, MAX_THREADS = 64 };
+/* Words of parts hold the same input of many rows: a cache line of them is read once. */
+enum { ROWS_AT_ONCE = 16, ROWS_OF_PARTS = 128, MAX_THREADS = 64 };
 
 static bool
 all_finite(const float *x, uint32_t n)
@@ -168,61 +157,97 @@ all_finite(const float *x, uint32_t n)
     return true;
 }
 
-static void *
-quantize_rows(void *user)
+/* What a thread works with. */
+typedef struct row_room {
+    float *values;
+    uint8_t *blocks; /* of one row as packed */
+    uint8_t *parts;  /* of several rows as stored */
+} row_room;
+
+/* One row, whose stored blocks are at `stored` (NULL: at none).  False when it cannot be quantized. */
+static bool
+write_row(const row_job *j, const row_room *room, uint32_t row, const uint8_t *stored)
 {
-    quant_job *j = user;
     const dop_packed *item = j->item;
     const dop_weight *w = item->source;
-    const bool convert = w->type != item->type;
-    uint64_t bytes = 0;
-    (void)dop_type_row_bytes(item->type, item->cols, &bytes);
-    float *row = malloc(((size_t)item->cols + 256) * sizeof *row);
-    uint8_t *blocks = malloc((size_t)bytes + 1);
+    const bool quant = dop_type_of(item->type)->kind == DOP_KIND_QUANT;
+    if (w->type != item->type || !quant) {
+        if (stored)
+            dop_decode_row(w->type, stored, w->cols, room->values);
+        else
+            dop_weight_row(w, row, room->values);
+    }
+    if (!quant) {
+        encode_row(item->type, room->values, item->cols, j->out + row * item->row_bytes);
+        return true;
+    }
+    if (w->type != item->type) {
+        if (!all_finite(room->values, item->cols))
+            return false;
+        dop_quantize_row(item->type, room->values, item->cols, room->blocks);
+        stored = room->blocks;
+    }
+    dop_repack_row(item->type, stored, row, item->rows, item->cols, j->out);
+    return true;
+}
+
+static void *
+write_rows(void *user)
+{
+    row_job *j = user;
+    const dop_packed *item = j->item;
+    const dop_weight *w = item->source;
+    const uint32_t at_once = w->parts ? ROWS_OF_PARTS : ROWS_AT_ONCE;
+    uint64_t packed = 0, stored = 0;
+    (void)dop_type_row_bytes(item->type, item->cols, &packed);
+    (void)dop_type_row_bytes(w->type, item->cols, &stored);
+    row_room room = {malloc(((size_t)item->cols + 256) * sizeof(float)), malloc((size_t)packed + 1),
+                     malloc(w->parts ? at_once * (size_t)stored : 1)};
     for (;;) {
         pthread_mutex_lock(&j->lock);
-        uint32_t first = j->next;
-        j->next = first < item->rows ? first + ROWS_AT_ONCE : first;
-        j->no_memory = j->no_memory || !row || !blocks;
+        uint32_t first = j->next, n = item->rows - first < at_once ? item->rows - first : at_once;
+        j->next = first + n;
+        j->no_memory = j->no_memory || !room.values || !room.blocks || !room.parts;
         bool stop = j->no_memory || j->bad_row != UINT32_MAX;
         pthread_mutex_unlock(&j->lock);
-        if (first >= item->rows || stop)
+        if (n == 0 || stop)
             break;
-        for (uint32_t r = first; r < first + ROWS_AT_ONCE && r < item->rows; r++) {
-            const uint8_t *src = w->data + (uint64_t)r * w->row_stride;
-            if (convert) {
-                decode_row(w, r, row);
-                if (!all_finite(row, item->cols)) {
-                    pthread_mutex_lock(&j->lock);
-                    j->bad_row = r < j->bad_row ? r : j->bad_row;
-                    pthread_mutex_unlock(&j->lock);
-                    break;
-                }
-                dop_quantize_row(item->type, row, item->cols, blocks);
-                src = blocks;
-            }
-            dop_repack_row(item->type, src, r, item->rows, item->cols, j->out);
+        if (w->parts)
+            dop_int4_rows(w, first, n, room.parts);
+        for (uint32_t r = first; r < first + n; r++) {
+            const uint8_t *at = w->parts        ? room.parts + (r - first) * stored
+                                : w->col_stride ? NULL
+                                                : w->data + (uint64_t)r * w->row_stride;
+            if (write_row(j, &room, r, at))
+                continue;
+            pthread_mutex_lock(&j->lock);
+            j->bad_row = r < j->bad_row ? r : j->bad_row;
+            pthread_mutex_unlock(&j->lock);
+            break;
         }
     }
-    free(row);
-    free(blocks);
+    free(room.values);
+    free(room.blocks);
+    free(room.parts);
     return NULL;
 }
 
-/* A matrix of a quantized type: blocks as they are in the source, or made from its values. */
+/* Rows that need more than a copy: repacked, quantized, converted. */
 static dop_status
-write_quantized(const dop_packed *item, uint8_t *out, dop_diag *diag)
+write_in_threads(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag)
 {
-    quant_job j = {.item = item, .out = out, .bad_row = UINT32_MAX};
+    row_job j = {.item = item, .out = out, .bad_row = UINT32_MAX};
     pthread_t threads[MAX_THREADS];
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t n = cores > MAX_THREADS ? MAX_THREADS : cores > 0 ? (uint32_t)cores : 1, started = 0;
+    uint32_t n = p->threads ? p->threads : cores > 0 ? (uint32_t)cores : 1, started = 0;
+    if (n > MAX_THREADS)
+        n = MAX_THREADS;
     if ((uint64_t)item->rows * item->cols < 65536) /* not worth a thread */
         n = 1;
     pthread_mutex_init(&j.lock, NULL);
-    while (started + 1 < n && pthread_create(&threads[started], NULL, quantize_rows, &j) == 0)
+    while (started + 1 < n && pthread_create(&threads[started], NULL, write_rows, &j) == 0)
         started++;
-    quantize_rows(&j);
+    write_rows(&j);
     for (uint32_t i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
     pthread_mutex_destroy(&j.lock);
@@ -243,20 +268,9 @@ dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag
         return write_rope(p, item, out, diag);
     memset(out, 0, item->size);
     (void)dop_type_row_bytes(item->type, item->cols, &bytes);
-    if (dop_type_of(item->type)->kind == DOP_KIND_QUANT)
-        return write_quantized(item, out, diag);
-    if (w->type == item->type && w->col_stride == 0) {
-        for (uint32_t r = 0; r < item->rows; r++)
-            memcpy(out + r * item->row_bytes, w->data + r * w->row_stride, bytes);
-        return DOP_OK;
-    }
-    float *row = malloc(((size_t)item->cols + 256) * sizeof *row);
-    if (!row)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    for (uint32_t r = 0; r < item->rows; r++) {
-        decode_row(w, r, row);
-        encode_row(item->type, row, item->cols, out + r * item->row_bytes);
-    }
-    free(row);
+    if (w->type != item->type || w->col_stride != 0 || dop_type_of(item->type)->kind == DOP_KIND_QUANT)
+        return write_in_threads(p, item, out, diag);
+    for (uint32_t r = 0; r < item->rows; r++)
+        memcpy(out + r * item->row_bytes, w->data + r * w->row_stride, bytes);
     return DOP_OK;
 }

@@ -20,7 +20,8 @@ typedef struct dop_packed {
 
 typedef struct dop_pack {
     const dop_model *model;
-    uint32_t ctx; /* rows of rotary tables */
+    uint32_t ctx;     /* rows of rotary tables */
+    uint32_t threads; /* to write with; 0: one per core */
     uint32_t n, cap;
     dop_packed *items; /* in order of first use by the graphs */
     uint32_t n_segments;

@@ -300,11 +300,32 @@ write_kernels(writer *w)
     dop_buf_append(&w->sec[DOP_SEC_PROFILES], &profile, sizeof profile);
 }
 
+/* Storage types of the matrices, the one with most bytes first: "q4_k, q6_k". */
+static void
+weight_types(const dop_pack *p, dop_buf *out)
+{
+    uint64_t bytes[DOP_TYPE_COUNT] = {0};
+    for (uint32_t i = 0; i < p->n; i++)
+        if (p->items[i].source && p->items[i].source->rank > 1)
+            bytes[p->items[i].type] += p->items[i].size;
+    for (;;) {
+        uint32_t most = 0;
+        for (uint32_t t = 1; t < DOP_TYPE_COUNT; t++)
+            most = bytes[t] > bytes[most] ? t : most;
+        if (bytes[most] == 0)
+            return;
+        dop_buf_printf(out, "%s%s", out->size ? ", " : "", dop_type_of((dop_type)most)->name);
+        bytes[most] = 0;
+    }
+}
+
 static void
 write_model(writer *w)
 {
     const dop_compilation *c = w->c;
     const dop_arch *a = &c->model.arch;
+    dop_buf types = {0};
+    weight_types(&c->pack, &types);
     dop_plan_model m = {.vocab = a->vocab,
                         .ctx = c->ctx,
                         .ctx_train = a->ctx_train,
@@ -317,10 +338,13 @@ write_model(writer *w)
                         .top_k = c->model.top_k,
                         .name = string(w, c->model.name ? c->model.name : ""),
                         .family = string(w, a->family),
-                        .quant = string(w, c->options.quant ? c->options.quant : "keep"),
+                        .quant = string(w, types.data ? types.data : ""),
                         .kernel_path = c->path_name ? string(w, c->path_name) : 0};
     for (uint32_t i = 0; i < a->n_end_ids && i < 16; i++)
         m.end_ids[i] = (uint32_t)a->end_ids[i];
+    if (types.failed)
+        w->status = DOP_FAIL(w->diag, DOP_E_NOMEM, "out of memory");
+    dop_buf_finish(&types);
     dop_buf_append(&w->sec[DOP_SEC_MODEL], &m, sizeof m);
     const dop_schedule *d = &c->schedules[0];
     json_t *card = json_pack(

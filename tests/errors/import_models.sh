@@ -60,6 +60,29 @@ rm no-shard/model.safetensors
 echo '{"weight_map": {"lm_head.weight": "part-1.safetensors"}}' >no-shard/model.safetensors.index.json
 fails no-shard "no-shard/part-1.safetensors: error: cannot open: No such file or directory" no-shard
 
+# ---- quantized by AWQ and GPTQ ----------------------------------------------------------------------------------------
+# quantized NAME KIND GROUP [EXPRESSION]: config.json goes through sed
+quantized() {
+    rm -rf "$1"
+    "$TOOLS/make_int4" "$2" "$3" "$SRC/tests/golden/llama" "$1" values && sed -i "${4:-}" "$1/config.json"
+}
+
+quantized method awq 32 's/"awq"/"bitsandbytes"/'
+fails method 'quantization_config.quant_method "bitsandbytes" is not supported; known: awq, gptq' method
+quantized three-bits gptq 32 's/"bits": 4/"bits": 3/'
+fails three-bits "quantization_config.bits is 3; only 4 bits are supported" three-bits
+quantized bad-group awq 32 's/"group_size": 32/"group_size": 48/'
+fails bad-group "quantization_config.group_size is 48; groups of 32, 64, 128" bad-group
+quantized gemv awq 32 's/"gemm"/"gemv"/'
+fails gemv 'quantization_config.version "gemv" is not supported; known: gemm' gemv
+quantized other-group gptq 32 's/"group_size": 32/"group_size": 64/'
+fails other-group "q_proj.qzeros: shape [2, 8], expected [1, 8] by config.json" other-group
+quantized act-order gptq_act 32
+fails act-order "g_idx: inputs in activation order (desc_act) are not supported; use a checkpoint" act-order
+quantized cut awq 32
+head -c 30000 cut/model.safetensors >part && mv part cut/model.safetensors
+fails cut "(truncated download?)" cut
+
 printf 'GGUF\003\000\000\000' >cut.gguf
 fails cut-gguf "cut.gguf: error: the GGUF file ends inside its header" cut.gguf
 mkdir -p manifest

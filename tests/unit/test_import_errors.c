@@ -22,8 +22,6 @@ static const struct {
     {"llama", "{\"architectures\": [7]}", "architectures is not a list of names"},
     {"llama", "{\"architectures\": \"LlamaForCausalLM\"}", "architectures is not a list of names"},
     {"llama", "{\"model_type\": 3}", "model_type is an integer, expected a string"},
-    {"llama", "{\"quantization_config\": {\"quant_method\": \"gptq\", \"bits\": 4}}",
-     "quantization_config: checkpoints quantized by gptq are not supported"},
     {"mistral_window",
      "{\"architectures\": [\"Mistral3ForConditionalGeneration\"],"
      " \"text_config\": {\"model_type\": \"ministral3\"}}",

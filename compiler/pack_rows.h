@@ -1,0 +1,15 @@
+/* Rows of weights as a model stores them: as blocks side by side, and as values. */
+#ifndef DOPPLER_COMPILER_PACK_ROWS_H
+#define DOPPLER_COMPILER_PACK_ROWS_H
+
+#include "compiler/arch.h"
+
+/* Rows first .. first + n - 1 of a weight with parts as blocks of its type, dop_type_row_bytes each, one row after the
+ * other.  Values that its last block has no input for are arbitrary.  Words hold several outputs, so that many rows at
+ * once cost far less than one by one. */
+void dop_int4_rows(const dop_weight *w, uint32_t first, uint32_t n, uint8_t *blocks);
+
+/* One row as w->cols values, whatever the weight's type, strides or parts. */
+void dop_weight_row(const dop_weight *w, uint32_t row, float *out);
+
+#endif

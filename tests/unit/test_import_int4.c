@@ -1,0 +1,285 @@
+/* AWQ and GPTQ checkpoints: values, logits, packed bytes, and what is refused. */
+#include "compiler/pack.h"
+#include "compiler/pack_rows.h"
+#include "kernels/weight_types.h"
+#include "tests/tools/int4_model.h"
+#include "tests/unit/import_util.h"
+#include "tests/unit/model_util.h"
+
+typedef struct pair {
+    scratch quant, plain;
+} pair;
+
+static pair
+make_pair(const char *model, const int4_kind *k)
+{
+    pair p = {scratch_make(), scratch_make()};
+    char source[512];
+    snprintf(source, sizeof source, GOLDEN "/%s", model);
+    cr_assert(int4_make(source, k, p.quant.dir, p.plain.dir), "%s as %s", model, k->name);
+    return p;
+}
+
+static void
+remove_pair(pair *p)
+{
+    scratch_remove(&p->quant);
+    scratch_remove(&p->plain);
+}
+
+/* Packed bytes of a weight as its type, and as another. */
+static void
+compare_packed(const dop_model *m, const dop_weight *w, const dop_weight *same)
+{
+    static const dop_type types[] = {DOP_TYPE_none, DOP_TYPE_f16, DOP_TYPE_q8_0};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        dop_pack p;
+        dop_diag diag = {0};
+        dop_packed item = {.name = w->name, .type = types[i] ? types[i] : w->type, .rows = w->rows, .cols = w->cols};
+        dop_pack_init(&p, m, 16);
+        item.source = w;
+        item.size = dop_packed_bytes(item.type, w->rows, w->cols);
+        cr_assert(dop_type_row_bytes(item.type, dop_packed_row_values(item.type, w->cols), &item.row_bytes));
+        uint8_t *a = malloc(item.size), *b = malloc(item.size);
+        cr_assert_eq(dop_pack_write(&p, &item, a, &diag), DOP_OK, "%s", diag.message);
+        item.source = same;
+        cr_assert_eq(dop_pack_write(&p, &item, b, &diag), DOP_OK, "%s", diag.message);
+        cr_expect(memcmp(a, b, item.size) == 0, "%s packed as %s", w->name, dop_type_of(item.type)->name);
+        free(a);
+        free(b);
+        dop_pack_finish(&p);
+    }
+}
+
+/* Every weight decodes to the values of the plain model, exactly; packed from the parts or from blocks it is the same. */
+static void
+compare_weights(const util_model *u, const util_model *plain, dop_type expected)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < u->m.weights.n; i++) {
+        const dop_weight *w = &u->m.weights.items[i], *x = dop_weights_find(&plain->m.weights, w->name);
+        cr_assert(x && x->rows == w->rows && x->cols == w->cols, "%s", w->name);
+        float *a = malloc(w->cols * sizeof *a), *b = malloc(w->cols * sizeof *b);
+        for (uint32_t r = 0; r < w->rows; r++) {
+            dop_weight_row(w, r, a);
+            dop_weight_row(x, r, b);
+            cr_assert(memcmp(a, b, w->cols * sizeof *a) == 0, "%s row %u", w->name, r);
+        }
+        free(a);
+        free(b);
+        if (!w->parts)
+            continue;
+        n += w->type == expected;
+        dop_weight blocks = *w;
+        uint8_t *data = NULL;
+        cr_assert(dop_type_row_bytes(w->type, w->cols, &blocks.row_stride));
+        data = malloc(w->rows * blocks.row_stride);
+        dop_int4_rows(w, 0, w->rows, data);
+        blocks.parts = NULL;
+        blocks.data = data;
+        compare_packed(&u->m, w, &blocks);
+        free(data);
+    }
+    cr_expect(n > 0, "no weight is %s", dop_type_of(expected)->name);
+}
+
+/* The interpreter sees equal values and so gives equal logits. */
+static void
+compare_logits(util_model *u, util_model *plain)
+{
+    static const uint32_t ids[] = {1, 17, 300, 5, 5, 44, 121};
+    enum { N = sizeof ids / sizeof *ids };
+    const size_t vocab = u->m.arch.vocab;
+    float *a = malloc(N * vocab * sizeof *a), *b = malloc(N * vocab * sizeof *b);
+    util_step(u, DOP_PHASE_SCORE, ids, N, 0, a);
+    util_step(plain, DOP_PHASE_SCORE, ids, N, 0, b);
+    cr_expect(memcmp(a, b, N * vocab * sizeof *a) == 0);
+    cr_expect(util_worst(a, a + vocab, vocab) > 1e-3, "the logits say something");
+    free(a);
+    free(b);
+}
+
+Test(import_int4, values_and_logits)
+{
+    static const struct {
+        const char *model;
+        int4_kind kind;
+        dop_type type;
+    } cases[] = {
+        {"llama", {"awq", 32, 0}, DOP_TYPE_int4_g32},
+        {"llama", {"gptq", 32, 0}, DOP_TYPE_int4_g32},
+        {"llama", {"gptq_v2", 32, 0}, DOP_TYPE_int4_g32},
+        {"llama", {"gptq", 32, INT4_SYMMETRIC}, DOP_TYPE_int4_g32},
+        {"llama", {"gptq", 64, 0}, DOP_TYPE_int4_g64},   /* 160 inputs: the last group is not full */
+        {"llama", {"gptq", 128, 0}, DOP_TYPE_int4_g128}, /* 64 inputs: nor is the only one */
+        {"llama", {"awq", -1, 0}, DOP_TYPE_int4_g64},    /* whole rows of 64, and of 160 in groups of 32 */
+        {"llama", {"gptq", -1, 0}, DOP_TYPE_int4_g32},
+        {"llama_hd384_stream", {"gptq", -1, 0}, DOP_TYPE_int4_g128},
+        {"llama_hd384_stream", {"gptq", 256, INT4_SYMMETRIC}, DOP_TYPE_int4_g128},
+        {"phi3", {"awq", 32, 0}, DOP_TYPE_int4_g32}, /* fused tensors */
+        {"phi3", {"gptq", 64, 0}, DOP_TYPE_int4_g64},
+        {"qwen2", {"gptq", 32, 0}, DOP_TYPE_int4_g32}, /* biases */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        util_model u, plain;
+        pair p = make_pair(cases[i].model, &cases[i].kind);
+        util_model_open(&u, p.quant.dir, 16);
+        util_model_open(&plain, p.plain.dir, 16);
+        compare_weights(&u, &plain, cases[i].type);
+        compare_logits(&u, &plain);
+        util_model_close(&u);
+        util_model_close(&plain);
+        remove_pair(&p);
+    }
+}
+
+/* ---- refused ------------------------------------------------------------------------------------------------------ */
+
+#define Q "{\"quantization_config\": {\"<merge>\": 1, "
+#define UP "model.layers.0.mlp.up_proj."
+
+static const struct {
+    const char *kind, *config, *tensors; /* patches of config.json and of the header of model.safetensors, or NULL */
+    const char *file, *message;
+} refused[] = {
+    {"awq", Q "\"quant_method\": \"bitsandbytes\"}}", NULL, "config.json",
+     "quantization_config.quant_method \"bitsandbytes\" is not supported; known: awq, gptq"},
+    {"awq", Q "\"quant_method\": \"<delete>\"}}", NULL, "config.json",
+     "quantization_config.quant_method \"\" is not supported; known: awq, gptq"},
+    {"awq", "{\"quantization_config\": 7}", NULL, "config.json",
+     "quantization_config is an integer, expected an object"},
+    {"gptq", Q "\"bits\": 3}}", NULL, "config.json", "quantization_config.bits is 3; only 4 bits are supported"},
+    {"gptq", Q "\"bits\": \"<delete>\"}}", NULL, "config.json", "quantization_config.bits is missing"},
+    {"awq", Q "\"group_size\": 48}}", NULL, "config.json",
+     "quantization_config.group_size is 48; groups of 32, 64, 128 or another multiple of 32 and -1 (whole rows) are "
+     "supported"},
+    {"awq", Q "\"group_size\": 0}}", NULL, "config.json",
+     "quantization_config.group_size is 0; groups of 32, 64, 128 or another multiple of 32 and -1 (whole rows) are "
+     "supported"},
+    {"awq", Q "\"version\": \"gemv\"}}", NULL, "config.json",
+     "quantization_config.version \"gemv\" is not supported; known: gemm"},
+    {"awq", Q "\"zero_point\": false}}", NULL, "config.json", "quantization_config.zero_point false is not supported"},
+    {"gptq", Q "\"checkpoint_format\": \"marlin\"}}", NULL, "config.json",
+     "quantization_config.checkpoint_format \"marlin\" is not supported; known: gptq, gptq_v2"},
+    {"gptq", Q "\"pack_dtype\": \"int16\"}}", NULL, "config.json",
+     "quantization_config.pack_dtype \"int16\" is not supported; known: int32"},
+    {"gptq", Q "\"dynamic\": {\"+:.*down.*\": {\"bits\": 8}}}}", NULL, "config.json",
+     "quantization_config.dynamic (settings by layer) is not supported"},
+    {"gptq", Q "\"desc_act\": true}}", "{\"" UP "g_idx\": \"<delete>\"}", "model.safetensors",
+     "tensor " UP "g_idx is missing"},
+    /* A wider group than the tensors were made with. */
+    {"gptq", Q "\"group_size\": 64}}", NULL, "model.safetensors",
+     "tensor model.layers.0.self_attn.q_proj.qzeros: shape [2, 8], expected [1, 8] by config.json"},
+    {"gptq", NULL, "{\"" UP "qweight\": {\"<merge>\": 1, \"shape\": [160, 8]}}", "model.safetensors",
+     "tensor " UP "qweight: shape [160, 8], expected [8, 160] by config.json"},
+    {"awq", NULL, "{\"" UP "qweight\": {\"<merge>\": 1, \"dtype\": \"F32\"}}", "model.safetensors",
+     "tensor " UP "qweight: dtype F32 is not supported; known: I32"},
+    {"awq", NULL, "{\"" UP "qzeros\": {\"<merge>\": 1, \"shape\": [20, 2]}}", "model.safetensors",
+     "tensor " UP "qzeros: shape [20, 2], expected [2, 20] by config.json"},
+    {"awq", NULL, "{\"" UP "qzeros\": \"<delete>\"}", "model.safetensors", "tensor " UP "qzeros is missing"},
+    {"gptq", NULL, "{\"" UP "scales\": \"<delete>\"}", "model.safetensors", "tensor " UP "scales is missing"},
+    {"gptq", NULL, "{\"" UP "qweight\": \"<delete>\"}", "model.safetensors", "tensor " UP "qweight is missing"},
+    {"gptq", NULL, "{\"" UP "scales\": {\"<merge>\": 1, \"dtype\": \"I16\"}}", "model.safetensors",
+     "tensor " UP "scales: dtype I16 is not supported; known: F16, BF16, F32"},
+};
+
+/* model.safetensors of the scratch folder with its header patched. */
+static void
+patch_tensors(scratch *s, const char *patch_text)
+{
+    dop_buf b = golden_file(s->dir, "model.safetensors");
+    uint64_t n = st_header_size(&b);
+    json_t *root = json_loadb(b.data + 8, n, 0, NULL), *patch = json_of(patch_text);
+    patch_object(root, patch);
+    char *text = json_dumps(root, JSON_COMPACT);
+    dop_buf out = st_bytes(text, strlen(text), strlen(text), b.data + 8 + n, b.size - 8 - n);
+    scratch_write(s, "model.safetensors", out.data, out.size);
+    free(text);
+    json_decref(root);
+    json_decref(patch);
+    dop_buf_finish(&b);
+    dop_buf_finish(&out);
+}
+
+Test(import_int4, refused)
+{
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        pair p = make_pair("llama", &(int4_kind){refused[i].kind, 32, 0});
+        if (refused[i].config)
+            scratch_config(&p.quant, p.quant.dir, refused[i].config);
+        if (refused[i].tensors)
+            patch_tensors(&p.quant, refused[i].tensors);
+        expect_failure(p.quant.dir, refused[i].file, refused[i].message, 0, 0);
+        remove_pair(&p);
+    }
+}
+
+/* Bytes of a tensor of the scratch model, to change. */
+static uint8_t *
+tensor_bytes(dop_buf *b, const char *name)
+{
+    uint64_t n = st_header_size(b);
+    json_t *root = json_loadb(b->data + 8, n, 0, NULL);
+    json_int_t begin = -1;
+    cr_assert_eq(json_unpack(root, "{s:{s:[I]}}", name, "data_offsets", &begin), 0, "%s", name);
+    json_decref(root);
+    return (uint8_t *)b->data + 8 + n + begin;
+}
+
+Test(import_int4, refused_values)
+{
+    static const struct {
+        const char *tensor, *message;
+        size_t at;
+        uint8_t bytes[2];
+    } cases[] = {
+        {UP "scales", "tensor " UP "scales: the scale inf does not fit f16", 2 * 7, {0x00, 0x7c}},
+        {UP "scales", "tensor " UP "scales: the scale nan does not fit f16", 2 * 7, {0x00, 0x7e}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pair p = make_pair("llama", &(int4_kind){"gptq", 32, 0});
+        dop_buf b = golden_file(p.quant.dir, "model.safetensors");
+        memcpy(tensor_bytes(&b, cases[i].tensor) + cases[i].at, cases[i].bytes, 2);
+        scratch_write(&p.quant, "model.safetensors", b.data, b.size);
+        expect_failure(p.quant.dir, "model.safetensors", cases[i].message, 0, 0);
+        dop_buf_finish(&b);
+        remove_pair(&p);
+    }
+}
+
+/* 160 inputs and groups of 64: GPTQ's last group is short, AWQ has no such thing. */
+Test(import_int4, refused_short_group)
+{
+    pair p = make_pair("llama", &(int4_kind){"awq", 64, 0});
+    expect_failure(p.quant.dir, "model.safetensors",
+                   "tensor model.layers.0.mlp.down_proj.qweight: 64 outputs of 160 inputs do not fill words of 8 and "
+                   "groups of 64",
+                   0, 0);
+    remove_pair(&p);
+}
+
+Test(import_int4, refused_act_order)
+{
+    pair p = make_pair("llama", &(int4_kind){"gptq", 32, INT4_ACT_ORDER});
+    expect_failure(
+        p.quant.dir, "model.safetensors",
+        "tensor model.layers.0.self_attn.q_proj.g_idx: inputs in activation order (desc_act) are not supported; "
+        "use a checkpoint quantized with desc_act false",
+        0, 0);
+    remove_pair(&p);
+}
+
+/* desc_act as a word changes nothing where the inputs are in order; without zero points they are all 8. */
+Test(import_int4, harmless_variations)
+{
+    pair p = make_pair("llama", &(int4_kind){"gptq", 32, INT4_SYMMETRIC});
+    util_model u, plain;
+    scratch_config(&p.quant, p.quant.dir, Q "\"desc_act\": true}}");
+    patch_tensors(&p.quant, "{\"" UP "qzeros\": \"<delete>\"}");
+    util_model_open(&u, p.quant.dir, 16);
+    util_model_open(&plain, p.plain.dir, 16);
+    compare_weights(&u, &plain, DOP_TYPE_int4_g32);
+    util_model_close(&u);
+    util_model_close(&plain);
+    remove_pair(&p);
+}
