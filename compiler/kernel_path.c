@@ -146,6 +146,9 @@ dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, 
             return DOP_FAIL(diag, DOP_E_INPUT, "%s: %s at %s needs %s, which target %s lacks; possible: %s",
                             rule->source, v->name, dop_region_label(g, r), names, t->name, rule->possible);
         }
+        rule->why_not = dop_variant_impossible(rule->variant, g, r, t);
+        if (rule->why_not) /* elsewhere it may be possible; --explain says so at each region */
+            continue;
         rule->used++;
         *out_variant = v->name;
     }
@@ -160,6 +163,9 @@ dop_kernel_path_check(const dop_kernel_path *p, dop_diag *diag)
         if (r->variant == DOP_VARIANT_none || r->used || r->hint)
             continue;
         const dop_variant *v = dop_variant_of(r->variant);
+        if (r->why_not)
+            return DOP_FAIL(diag, DOP_E_INPUT, "%s: %s can be used nowhere here: %s; possible: %s", r->source, v->name,
+                            r->why_not, r->possible);
         if (!*r->possible)
             return DOP_FAIL(diag, DOP_E_INPUT,
                             "%s: no region here is %s; an op is a template, a label's last part (qkv, attn, o, ffn_up, "

@@ -40,6 +40,7 @@ typedef struct dop_path_rule {
     bool unfused, fused;    /* at most one */
     bool hint;              /* of a manifest made for another engine: followed where it can be */
     uint32_t used;          /* regions that it chose for */
+    const char *why_not;    /* at the last region where its variant could not be used; NULL: there was none */
     char possible[256];     /* variants that regions with its op could have had */
 } dop_path_rule;
 

@@ -14,13 +14,15 @@ enum {
 
 /* Tiers: 1 has f16 and subgroups, 2 f16 only, 3 neither.  Their costs are those of a middling desktop GPU. */
 static const dop_target builtin[] = {
-    {"tier1", CAPS_TIER1, 32, 256, 32768, 128, 128, 32, 2147483648u, 400e9, 1, 5, 0.01, false, false, false},
-    {"tier2", CAPS_TIER2, 1, 256, 32768, 128, 128, 32, 2147483648u, 400e9, 1, 5, 0.01, false, false, false},
-    {"tier3", 0, 1, 128, 16384, 128, 64, 16, 1073741824u, 50e9, 2, 10, 0.01, false, false, false},
-    {"lavapipe", CAPS_TIER1 | DOP_CAP_int64, 8, 1024, 32768, 128, 64, 2, 2147483648u, 5e9, 20, 5, 1, false, false,
-     true},
+    {"tier1", CAPS_TIER1, 32, 256, 32768, 128, 128, 32, 2147483648u, 400e9, 1, 5, 0.01, false, false, false,
+     DOP_INT_DOT_ALLOW},
+    {"tier2", CAPS_TIER2, 1, 256, 32768, 128, 128, 32, 2147483648u, 400e9, 1, 5, 0.01, false, false, false,
+     DOP_INT_DOT_ALLOW},
+    {"tier3", 0, 1, 128, 16384, 128, 64, 16, 1073741824u, 50e9, 2, 10, 0.01, false, false, false, DOP_INT_DOT_ALLOW},
+    {"lavapipe", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_int64, 8, 1024, 32768, 128, 64, 2, 2147483648u, 5e9, 20, 5, 1,
+     false, false, true, DOP_INT_DOT_ALLOW},
     {"nvidia-hopper", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop_nv | DOP_CAP_int64, 32, 1024, 49152, 128, 168, 132,
-     4294967296u, 4.6e12, 0.15, 1.3, 0.001, true, false, false},
+     4294967296u, 4.6e12, 0.15, 1.3, 0.001, true, false, false, DOP_INT_DOT_ALLOW},
 };
 
 static dop_status
@@ -113,6 +115,16 @@ set_field(dop_target *t, const char *path, const yaml_node_t *key, const yaml_no
     }
     if (strcmp(k, "base") == 0) /* handled before */
         return DOP_OK;
+    if (strcmp(k, "int_dot") == 0) {
+        static const char *const words[] = {"allow", "prefer", "off"};
+        for (int i = 0; i < 3; i++)
+            if (strcmp(v, words[i]) == 0) {
+                t->int_dot = (dop_int_dot)i;
+                return DOP_OK;
+            }
+        return DOP_FAIL_AT(diag, DOP_E_INPUT, path, line, 0, "int_dot: %.40s is not known; known: allow, prefer, off",
+                           v);
+    }
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         if (strcmp(fields[i].name, k) != 0)
             continue;
@@ -184,6 +196,8 @@ from_yaml(const char *path, dop_target *out, dop_diag *diag)
                 else if (pass == 1)
                     st = set_field(out, path, k, v, &doc, diag);
             }
+        if (out->int_dot == DOP_INT_DOT_OFF)
+            out->caps &= ~(uint32_t)DOP_CAP_int_dot;
         if (st == DOP_OK)
             st = check_target(out, path, diag);
     }

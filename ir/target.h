@@ -5,6 +5,9 @@
 
 #include "runtime/caps.h"
 
+/* Kernels that round activations to 8 bits: when asked for, wherever they can be used, or never. */
+typedef enum dop_int_dot { DOP_INT_DOT_ALLOW, DOP_INT_DOT_PREFER, DOP_INT_DOT_OFF } dop_int_dot;
+
 typedef struct dop_target {
     char name[32];
     uint32_t caps;          /* DOP_CAP_* */
@@ -22,6 +25,7 @@ typedef struct dop_target {
     bool merges;         /* workgroups of a dispatch may tell each other by atomics: the last one merges cache splits */
     bool counters;       /* starts the dispatches of a queue in order: completion counters may replace barriers */
     bool cpu;            /* a software device: few large workgroups, wide loads */
+    dop_int_dot int_dot; /* off: caps lacks it too */
 } dop_target;
 
 #endif

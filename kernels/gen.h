@@ -47,6 +47,8 @@ typedef struct dop_rowprog {
 /* Appends statements to `body`.  Statistics stay bound in gen->e.  A barrier is needed before others read what was
  * staged or stored. */
 void dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body);
+/* Does it walk four values at a time? */
+bool dop_rowprog_wide(const dop_gen *gen, const dop_rowprog *p);
 bool dop_is_statistic(dop_op op);
 bool dop_region_is_out(const dop_region *r, dop_node_id id);
 
@@ -104,5 +106,13 @@ typedef struct dop_parts {
 dop_status dop_gen_find_parts(dop_gen *gen, dop_parts *out);
 /* Does the region compute `id` from `from` (within the region)? */
 bool dop_depends_on(const dop_graph *g, const dop_region *r, dop_node_id id, dop_node_id from);
+
+/* --- integer products: gen_gemv_i8.c --- */
+bool dop_is_int8(dop_variant_id v);
+/* Why the weights of a region cannot be multiplied so, or the target cannot do it; NULL: nothing stands against it. */
+const char *dop_int8_refuses(const dop_graph *g, const dop_region *r, const dop_target *t);
+/* Declares the staged row of k_pad values and the macros that prog puts values with.  *out_direct: they are quantized as
+ * they come; else the row has to be complete, and dop_xi_row() called between two barriers. */
+dop_status dop_int8_declare(dop_gen *gen, const dop_rowprog *prog, uint32_t k_pad, dop_buf *decls, bool *out_direct);
 
 #endif

@@ -148,18 +148,14 @@ declare_stage(dop_gen *gen, uint32_t k_pad, uint32_t unit, bool half, dop_buf *d
                             "#define DOP_X_PUT1(i, x) dop_x[DOP_X_AT((i) >> 2)][(i) & 3u] = x\n");
 }
 
-/* Row program into dop_x; statistics become the globals dop_stat<i>. */
-static void
+/* Row program into dop_x, or into its 8-bit form; statistics become the globals dop_stat<i>. */
+static dop_status
 stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, uint32_t unit, bool half, dop_buf *decls,
                  dop_buf *body)
 {
     dop_emit *e = &gen->e;
-    declare_stage(gen, k_pad, unit, half, decls);
-    if (k_pad > p->k)
-        dop_buf_printf(body,
-                       "    for (uint i = %uu + gl_LocalInvocationIndex; i < %uu; i += WG)\n"
-                       "        DOP_X_PUT1(i, 0.0);\n",
-                       p->k, k_pad);
+    dop_status st = DOP_OK;
+    bool ints = dop_is_int8(gen->choice->variant), direct = false;
     dop_rowprog prog = {.nodes = p->prog,
                         .n_nodes = p->n_prog,
                         .len = p->k,
@@ -169,12 +165,22 @@ stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, uint32_t unit
                         .staged = p->act,
                         .stage = "DOP_X",
                         .stage_base = "0u"};
+    if (ints)
+        st = dop_int8_declare(gen, &prog, k_pad, decls, &direct);
+    else
+        declare_stage(gen, k_pad, unit, half, decls);
+    if (k_pad > p->k)
+        dop_buf_printf(body,
+                       "    for (uint i = %uu + gl_LocalInvocationIndex; i < %uu; i += WG)\n"
+                       "        DOP_X_PUT1(i, 0.0);\n",
+                       p->k, k_pad);
     uint32_t n_binds = e->n_binds;
     dop_gen_rowprog(gen, &prog, body);
-    dop_buf_puts(body, "    barrier();\n");
+    dop_buf_puts(body, ints && !direct ? "    barrier();\n    dop_xi_row();\n    barrier();\n" : "    barrier();\n");
     for (uint32_t i = 0; i < p->n_stats; i++)
         dop_buf_printf(body, "    dop_stat%u = %s;\n", i, dop_emit_value(e, p->stats[i], (dop_index){"0u", "0u"}, 1));
     e->n_binds = n_binds;
+    return st;
 }
 
 /* x[] of one step: from shared memory, or computed on the spot beside the statistics. */
@@ -183,6 +189,11 @@ load_activation(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf 
 {
     dop_emit *e = &gen->e;
     const char *in = "                ";
+    if (dop_is_int8(gen->choice->variant)) {
+        dop_buf_printf(load, "%sdop_xi x = dop_xi_get(v);\n", in);
+        return;
+    }
+    dop_buf_printf(load, "%s    vec4 x[%u];\n", in, part->unit / 4);
     if (p->staged) {
         dop_buf_printf(load, "%s[[unroll]] for (uint q = 0u; q < %uu; q++)\n%s    x[q] = DOP_X_GET(v, q);\n", in,
                        part->unit / 4, in);
@@ -272,8 +283,9 @@ emit_dots(dop_gen *gen, const dop_part *part, dop_buf *dots)
         uint32_t unit = dop_weight_type_of(type)->unit, steps = part->unit / unit;
         dop_buf_printf(dots, "                [[unroll]] for (uint r = 0u; r < %uu; r++) {\n", rows);
         for (uint32_t s = 0; s < steps; s++) {
-            dop_buf_printf(dots, "                    acc[%u + r] += dop_wdot_%s(q%u[(j * %uu + r) * %uu + %uu], ",
-                           m * rows, dop_type_of(type)->name, m, rows, steps, s);
+            dop_buf_printf(dots, "                    acc[%u + r] += dop_wdot%s_%s(q%u[(j * %uu + r) * %uu + %uu], ",
+                           m * rows, dop_is_int8(gen->choice->variant) ? "i" : "", dop_type_of(type)->name, m, rows,
+                           steps, s);
             if (steps == 1) {
                 dop_buf_puts(dots, "x);\n");
                 continue;
@@ -435,12 +447,14 @@ dop_gen_gemv(dop_gen *gen)
     /* On GPUs the row is staged when it costs something to make, or when a lane reads much of it at once, which would
      * conflict, or when many rows share it: else a plain f32 row is as well read where it lies. */
     bool worth = unit > 8 || p.n_prog > 0 || per_wg >= 16;
-    if (!p.staged && worth && tile->stage && k_pad * 4 <= room)
+    if (dop_is_int8(gen->choice->variant))
+        p.staged = true;
+    else if (!p.staged && worth && tile->stage && k_pad * 4 <= room)
         p.staged = true;
     else if (!p.staged && worth && tile->stage && k_pad * 2 <= room && k_pad == p.k && dop_emit_wide(e, p.act))
         p.staged = half = true;
     if (p.staged)
-        stage_activation(gen, &p, k_pad, unit, half, &decls, &prologue);
+        st = stage_activation(gen, &p, k_pad, unit, half, &decls, &prologue);
     for (uint32_t i = 0; st == DOP_OK && i < p.n; i++) {
         const dop_part *part = &p.part[i];
         uint32_t n_wg = part->argmax ? (uint32_t)dop_node_i(e->g, part->argmax, DOP_A_parts)

@@ -214,8 +214,8 @@ store_statistics(pass *s, const uint32_t *level, dop_buf *body)
     }
 }
 
-static bool
-whole_program_wide(const dop_gen *gen, const dop_rowprog *p)
+bool
+dop_rowprog_wide(const dop_gen *gen, const dop_rowprog *p)
 {
     if (p->len % 4 != 0 || (p->staged && !dop_emit_wide(&gen->e, p->staged)))
         return false;
@@ -236,7 +236,7 @@ dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body)
         e->status = DOP_FAIL(e->diag, DOP_E_INTERNAL, "row program with %u nodes", p->n_nodes);
         return;
     }
-    uint32_t top = assign_levels(gen, p, level), width = whole_program_wide(gen, p) ? 4 : 1;
+    uint32_t top = assign_levels(gen, p, level), width = dop_rowprog_wide(gen, p) ? 4 : 1;
     if (p->staged) {
         uint32_t l = level_of(gen, p, level, p->staged);
         dop_node_id b = dop_node_base(e->g, p->staged, NULL);

@@ -57,6 +57,9 @@ put_header(dop_gen *gen, bool sync, dop_buf *b)
                         "#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n");
     if (coop)
         dop_buf_puts(b, "#extension GL_KHR_memory_scope_semantics : require\n#pragma use_vulkan_memory_model\n");
+    if (dop_is_int8(gen->choice->variant))
+        dop_buf_printf(b, "#extension GL_EXT_spirv_intrinsics : require\n%s",
+                       gen->e.types_used & ~(1u << DOP_TYPE_q8_0) ? "" : "#define DOP_XI_BYTES\n");
     if (sync)
         dop_buf_puts(b, "#define DOP_SYNC\n");
     if (tile->subgroup)
@@ -65,6 +68,17 @@ put_header(dop_gen *gen, bool sync, dop_buf *b)
                         "#extension GL_KHR_shader_subgroup_shuffle : require\n");
     dop_buf_printf(b, "#define WG %u\n#define SG %u\nlayout(local_size_x = %u) in;\n", tile->wg,
                    tile->subgroup ? gen->e.target->subgroup : 1, tile->wg);
+}
+
+static dop_status
+put_file(dop_gen *gen, const char *file, dop_buf *b)
+{
+    const char *text = dop_templates_get(gen->templates, file);
+    if (!text)
+        return DOP_FAIL(gen->e.diag, DOP_E_IO, "kernel template %s is missing in %s: reinstall Doppler", file,
+                        gen->templates->dir);
+    dop_buf_puts(b, text);
+    return DOP_OK;
 }
 
 static dop_status
@@ -81,14 +95,12 @@ put_types(dop_gen *gen, dop_buf *b)
             seen = seen || strcmp(done[i], w->file) == 0;
         if (seen)
             continue;
-        const char *text = dop_templates_get(gen->templates, w->file);
-        if (!text)
-            return DOP_FAIL(gen->e.diag, DOP_E_IO, "kernel template %s is missing in %s: reinstall Doppler", w->file,
-                            gen->templates->dir);
-        dop_buf_puts(b, text);
+        dop_status st = put_file(gen, w->file, b);
+        if (st != DOP_OK)
+            return st;
         done[n++] = w->file;
     }
-    return DOP_OK;
+    return dop_is_int8(gen->choice->variant) ? put_file(gen, "types/int.glsl", b) : DOP_OK;
 }
 
 /* dop_wait() before the first value of another dispatch is read, dop_done() when all stores are. */

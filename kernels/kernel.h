@@ -48,6 +48,8 @@ typedef struct dop_variant {
 } dop_variant;
 const dop_variant *dop_variant_of(dop_variant_id v);
 bool dop_variant_parse(const char *name, dop_variant_id *out);
+/* Why a variant of the region's template cannot be used even when it is asked for; NULL: it can. */
+const char *dop_variant_impossible(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_target *t);
 
 /* One choice, with what was rejected and why, for --explain and the report. */
 typedef struct dop_choice {

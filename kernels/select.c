@@ -58,15 +58,25 @@ dop_attention_of(const dop_graph *g, const dop_region *r)
     return 0;
 }
 
+const char *
+dop_variant_impossible(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_target *t)
+{
+    if (variants[v].caps & ~t->caps)
+        return "the target lacks a capability it needs";
+    return dop_is_int8(v) ? dop_int8_refuses(g, r, t) : NULL;
+}
+
 static const char *
 condition(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_target *t)
 {
-    const dop_variant *x = &variants[v];
-    if (x->caps & ~t->caps)
-        return "the target lacks a capability it needs";
+    const char *no = dop_variant_impossible(v, g, r, t);
+    if (no)
+        return no;
+    if (dop_is_int8(v) && t->int_dot != DOP_INT_DOT_PREFER)
+        return "rounds activations to 8 bits, only when asked for";
     if ((v == DOP_VARIANT_gemv_rows || v == DOP_VARIANT_matmul_rows || v == DOP_VARIANT_attention_rows) && !t->cpu)
         return "meant for CPU devices";
-    if (v == DOP_VARIANT_gemv_subgroup && t->cpu)
+    if ((v == DOP_VARIANT_gemv_subgroup || v == DOP_VARIANT_gemv_subgroup_i8) && t->cpu)
         return "sums across lanes are slow on CPU devices";
     if (v == DOP_VARIANT_attention_coop) {
         const dop_node *a = dop_node_at(g, dop_attention_of(g, r));
@@ -147,7 +157,7 @@ tile_rows(const dop_graph *g, const dop_region *r, const dop_target *t, bool gem
 }
 
 static void
-tile_gemv(const dop_graph *g, const dop_region *r, const dop_target *t, dop_variant_id v, dop_tile *tile)
+tile_gemv(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile *tile)
 {
     uint32_t rows, k;
     const dop_node *mm = first_matmul(g, r, &rows);
@@ -156,7 +166,7 @@ tile_gemv(const dop_graph *g, const dop_region *r, const dop_target *t, dop_vari
     const dop_weight_type *wt = dop_weight_type_of(dop_node_at(g, mm->src[1])->type);
     uint32_t units = k / (wt ? wt->unit : 8); /* loads along a row */
     tile->wg = 256 <= t->max_workgroup ? 256 : pow2_floor(t->max_workgroup);
-    tile->lanes = v == DOP_VARIANT_gemv_subgroup ? sg : 32;
+    tile->lanes = tile->subgroup ? sg : 32;
     while (tile->lanes > 4 && tile->lanes > units)
         tile->lanes /= 2;
     tile->stage = 1;
@@ -167,7 +177,8 @@ tile_gemv(const dop_graph *g, const dop_region *r, const dop_target *t, dop_vari
     while (tile->rows > 1 && rows / (tile->rows * teams) < t->cores)
         tile->rows /= 2;
     /* Larger workgroups stage the activation less often, as long as every multiprocessor has one. */
-    while (tile->wg < 512 && tile->wg * 2 <= t->max_workgroup && rows / (tile->rows * teams * 2) >= t->cores * 7 / 8) {
+    while (!t->cpu && tile->wg < 512 && tile->wg * 2 <= t->max_workgroup &&
+           rows / (tile->rows * teams * 2) >= t->cores * 7 / 8) {
         tile->wg *= 2;
         teams *= 2;
     }
@@ -286,19 +297,19 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
     dop_choice *c = out_choice;
     size_t used = 0;
     memset(c, 0, sizeof *c);
-    char possible[256] = "", rejected[256] = "";
+    char possible[256] = "", rejected[448] = "";
     for (int i = 1; i < DOP_VARIANT_COUNT; i++) {
         dop_variant_id v = (dop_variant_id)i;
         if (variants[i].tpl != r->tpl)
             continue;
         const char *no = condition(v, g, r, target);
-        bool named = forced && strcmp(forced, variants[i].name) == 0;
-        if (!(variants[i].caps & ~target->caps))
+        bool named = forced && strcmp(forced, variants[i].name) == 0, can = !dop_variant_impossible(v, g, r, target);
+        if (can)
             snprintf(possible + strlen(possible), sizeof possible - strlen(possible), "%s%s", *possible ? ", " : "",
                      variants[i].name);
-        if (no && used < sizeof rejected)
+        if (no && !named && used < sizeof rejected)
             used += (size_t)snprintf(rejected + used, sizeof rejected - used, "; not %s: %s", variants[i].name, no);
-        if (!c->variant && (forced ? named && !(variants[i].caps & ~target->caps) : !no))
+        if (!c->variant && (forced ? named && can : !no))
             c->variant = v;
     }
     if (!c->variant)
@@ -312,7 +323,7 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
         if (c->variant == DOP_VARIANT_gemv_rows)
             tile_rows(g, r, target, true, &c->tile);
         else
-            tile_gemv(g, r, target, c->variant, &c->tile);
+            tile_gemv(g, r, target, &c->tile);
         break;
     case DOP_TPL_matmul:
         if (c->variant == DOP_VARIANT_matmul_coop)

@@ -21,7 +21,6 @@ ${STATS_INIT}            uint next_row = row + ${STRIDE};
                     uint v = u + j * LANES;
                     if (v >= ${UNITS}u)
                         break;
-                    vec4 x[${U} / 4];
 ${LOAD}${DOTS}                }
                ${SHIFT}
             }

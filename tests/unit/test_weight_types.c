@@ -1,5 +1,6 @@
-/* Every storage type through gather and every matmul variant on the first device, against the scalar decoder: odd
- * shapes, with the profiles of a CPU and of GPUs with and without subgroups and 16-bit storage. */
+/* Every storage type through gather and every matmul variant on the first device, against the scalar decoder (integer
+ * variants: with activations rounded as they round them): odd shapes, with the profiles of a CPU and of GPUs with and
+ * without subgroups and 16-bit storage. */
 #include "compiler/repack.h"
 #include "compiler/target.h"
 #include "ir/interp.h"
@@ -152,31 +153,102 @@ typedef struct setting {
     bool cpu;
 } setting;
 
-/* x = rows of emb; y = x w^T, both stored. */
-static void
-run_case(bench *b, const setting *how, dop_type t, shape s)
+/* Does the variant round activations to 8 bits? */
+static bool
+is_int8(const setting *how)
+{
+    return strstr(how->forced, "_i8") != NULL;
+}
+
+static dop_target
+target_of(bench *b, const setting *how)
 {
     dop_target target;
-    char text[1024];
     OK(b, dop_target_resolve("lavapipe", &b->diag, &target));
     target.cpu = how->cpu;
     target.caps = how->caps & b->device.device.info.caps.caps;
     target.subgroup = target.caps & DOP_CAP_subgroup ? b->device.device.info.caps.subgroup : 1;
     target.max_workgroup = 256;
+    return target;
+}
+
+/* A row in 8 bits per 32 values, as types/int.glsl does it: what the values become, and what each may differ by where it
+ * lies so near the middle between two steps that rounding may go either way.  *step: of the unit of each value. */
+static void
+round_row(const float *x, uint32_t n, float *rounded, float *either, float *step)
+{
+    for (uint32_t u = 0; u < n; u += 32) {
+        float top = 0;
+        for (uint32_t i = u; i < n && i < u + 32; i++)
+            top = fmaxf(top, fabsf(x[i]));
+        for (uint32_t i = u; i < n && i < u + 32; i++) {
+            double v = top > 0 ? (double)x[i] * 127 / (double)top : 0;
+            step[i] = top / 127;
+            rounded[i] = (float)rint(v) * step[i];
+            either[i] = fabs(fabs(v - trunc(v)) - 0.5) < 1e-4 ? step[i] : 0;
+        }
+    }
+}
+
+/* Product of a row of activations with one of weights against what the device made of it. */
+static void
+compare_product(const setting *how, const matrix *w, uint32_t n, const float *x, const float *rounded,
+                const float *either, const float *step, double got)
+{
+    double sum = 0, size = 0, free = 0, exact = 0, most = 0;
+    for (uint32_t c = 0; c < w->cols; c++) {
+        double v = (double)w->values[(size_t)n * w->cols + c];
+        sum += (double)rounded[c] * v;
+        size += fabs((double)rounded[c] * v);
+        free += (double)either[c] * fabs(v);
+        exact += (double)x[c] * v;
+        most += (double)step[c] / 2 * fabs(v);
+    }
+    double allowed = 2e-5 * size + free + 1e-6;
+    cr_assert(fabs(got - sum) <= allowed, "%s, %s [%u,%u]: product %u is %g instead of %g", how->name,
+              dop_type_of(w->type)->name, w->rows, w->cols, n, got, sum);
+    if (is_int8(how))
+        cr_assert(fabs(got - exact) <= allowed + most, "%s, %s [%u,%u]: product %u is %g, far from %g", how->name,
+                  dop_type_of(w->type)->name, w->rows, w->cols, n, got, exact);
+}
+
+/* Has the variant code for the type? */
+static bool
+is_possible(const setting *how, const dop_graph *g, const dop_target *target)
+{
+    dop_variant_id v;
+    if (!is_int8(how))
+        return true;
+    cr_assert(dop_variant_parse(how->forced, &v));
+    for (dop_region_id r = 1; r < g->n_regions; r++)
+        if (!g->regions[r].dead && g->regions[r].tpl == dop_variant_of(v)->tpl)
+            return !dop_variant_impossible(v, g, &g->regions[r], target);
+    return false;
+}
+
+/* x = rows of emb; y = x w^T, both stored.  False: not possible. */
+static bool
+run_case(bench *b, const setting *how, dop_type t, shape s)
+{
+    char text[1024];
+    dop_target target = target_of(b, how);
+    dop_type emb_type = is_int8(how) ? DOP_TYPE_f32 : t;
     const char *type = dop_type_of(t)->name;
-    int len =
-        snprintf(text, sizeof text,
-                 "graph test(T%s%u, S<=16) {\n  %%tok:u32[T] = input \"tokens\"\n  %%emb:%s[%u,%u] = weight \"emb\"\n"
-                 "  %%w:%s[%u,%u] = weight \"w\"\n  %%x:f32[T,%u] = gather %%emb, %%tok\n"
-                 "  %%y:f32[T,%u] = matmul %%x, %%w\n  return %%x, %%y\n}\n",
-                 s.tokens > 1 ? "<=" : "=", s.tokens, type, s.vocab, s.k, type, s.n, s.k, s.k, s.n);
+    int len = snprintf(
+        text, sizeof text,
+        "graph test(T%s%u, S<=16) {\n  %%tok:u32[T] = input \"tokens\"\n  %%emb:%s[%u,%u] = weight \"emb\"\n"
+        "  %%w:%s[%u,%u] = weight \"w\"\n  %%x:f32[T,%u] = gather %%emb, %%tok\n"
+        "  %%y:f32[T,%u] = matmul %%x, %%w\n  return %%x, %%y\n}\n",
+        s.tokens > 1 ? "<=" : "=", s.tokens, dop_type_of(emb_type)->name, s.vocab, s.k, type, s.n, s.k, s.k, s.n);
     dop_graph g;
     size_t end;
     OK(b, dop_graph_parse("test", text, (size_t)len, &b->arena, &b->diag, &g, &end));
     dop_pass_ctx cx = {.arena = &b->arena, .diag = &b->diag, .target = &target};
     dop_pass_options opt = {.stop_after = -1};
     OK(b, dop_passes_run(&cx, &opt, &g));
-    matrix emb = random_matrix(t, s.vocab, s.k, 7), w = random_matrix(t, s.n, s.k, 11);
+    if (!is_possible(how, &g, &target))
+        return false;
+    matrix emb = random_matrix(emb_type, s.vocab, s.k, 7), w = random_matrix(t, s.n, s.k, 11);
     test_buffer *blocks = calloc(g.n_nodes, sizeof *blocks);
     uint32_t tokens[64];
     for (dop_node_id id = 0; id < g.n_nodes; id++) { /* 0 is the step record */
@@ -219,31 +291,30 @@ run_case(bench *b, const setting *how, dop_type t, shape s)
             cr_assert(fabsf(x[i * s.k + c] - row[c]) <= 2e-6f * (fabsf(row[c]) + 1),
                       "%s, %s: gathered value %u of row %u is %g instead of %g", how->name, type, c, tokens[i],
                       (double)x[i * s.k + c], (double)row[c]);
-        for (uint32_t n = 0; n < s.n; n++) {
-            double sum = 0, size = 0;
-            for (uint32_t c = 0; c < s.k; c++) {
-                double p = (double)row[c] * (double)w.values[(size_t)n * s.k + c];
-                sum += p;
-                size += fabs(p);
-            }
-            cr_assert(fabs((double)y[i * s.n + n] - sum) <= 2e-5 * size + 1e-6,
-                      "%s, %s [%u,%u]: product %u of token %u is %g instead of %g", how->name, type, s.n, s.k, n, i,
-                      (double)y[i * s.n + n], sum);
-        }
+        float *rounded = calloc((size_t)s.k * 3, sizeof *rounded), *either = rounded + s.k, *steps = either + s.k;
+        if (is_int8(how))
+            round_row(row, s.k, rounded, either, steps);
+        else
+            memcpy(rounded, row, s.k * sizeof *rounded);
+        for (uint32_t n = 0; n < s.n; n++)
+            compare_product(how, &w, n, row, rounded, either, steps, (double)y[i * s.n + n]);
+        free(rounded);
     }
     for (dop_node_id id = 0; id < g.n_nodes; id++)
         test_buffer_destroy(&b->device, &blocks[id]);
     free(blocks);
     matrix_free(&emb);
     matrix_free(&w);
+    return true;
 }
 
 enum { ALL = DOP_CAP_f16_storage | DOP_CAP_f16_math | DOP_CAP_i8_storage | DOP_CAP_subgroup };
 
 /* The variant is forced on matmul regions; shapes: K not a multiple of a block or of 4, one row, odd rows. */
-static void
+static uint32_t
 every_type(const setting *how, uint32_t tokens)
 {
+    uint32_t cases = 0;
     static const shape shapes[] = {{0, 3, 300, 7}, {0, 5, 33, 1}, {0, 2, 512, 65}};
     bench b;
     bench_open(&b);
@@ -251,9 +322,10 @@ every_type(const setting *how, uint32_t tokens)
         for (size_t i = 0; dop_weight_type_of((dop_type)t) && i < sizeof shapes / sizeof *shapes; i++) {
             shape s = shapes[i];
             s.tokens = tokens;
-            run_case(&b, how, (dop_type)t, s);
+            cases += run_case(&b, how, (dop_type)t, s);
         }
     bench_close(&b);
+    return cases;
 }
 
 Test(weight_types, gemv_rows)
@@ -279,6 +351,18 @@ Test(weight_types, gemv)
 Test(weight_types, gemv_without_16_bit)
 {
     every_type(&(setting){"tier 3", "gemv", 0, false}, 1);
+}
+
+/* Eleven types in three shapes each. */
+Test(weight_types, gemv_subgroup_i8)
+{
+    cr_assert_eq(every_type(&(setting){"tier 1", "gemv_subgroup_i8", ALL | DOP_CAP_int_dot, false}, 1), 33);
+}
+
+Test(weight_types, gemv_i8)
+{
+    setting how = {"tier 2", "gemv_i8", (ALL & ~DOP_CAP_subgroup) | DOP_CAP_int_dot, false};
+    cr_assert_eq(every_type(&how, 1), 33);
 }
 
 Test(weight_types, matmul_rows)

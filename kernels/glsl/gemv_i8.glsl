@@ -1,0 +1,36 @@
+// The activation row in 8 bits (types/int.glsl says what of): ${STEPS} units of 32 values.
+#define XI_UNITS ${STEPS}u
+shared uvec4 dop_xq[2u * XI_UNITS]; // words 0..3 of all units, then words 4..7: neighbours read neighbouring 16 bytes
+shared vec2 dop_xds[XI_UNITS];
+dop_xi dop_xi_get(uint v) { return dop_xi(dop_xq[v], dop_xq[XI_UNITS + v], dop_xds[v]); }
+// 127 / (largest of a unit); a unit of zeros, or of next to nothing, is zeros.
+float dop_xi_scale(float top) { return top > 1e-30 ? 127.0 / top : 0.0; }
+// Bytes 0 and 2 of a word.
+uint dop_xi_pair(int a, int b) { return (uint(a) & 255u) | (uint(b) & 255u) << 16; }
+#if SG > 1
+// Values 4i .. 4i+3: the eight invocations of a unit are neighbours in a subgroup and come here together.
+void dop_xi_put(uint i, vec4 x)
+{
+    float top = max(max(abs(x.x), abs(x.y)), max(abs(x.z), abs(x.w)));
+    top = max(top, subgroupShuffleXor(top, 1u));
+    top = max(top, subgroupShuffleXor(top, 2u));
+    top = max(top, subgroupShuffleXor(top, 4u));
+    ivec4 q = ivec4(roundEven(x * dop_xi_scale(top)));
+    int sum = (q.x + q.y) + (q.z + q.w);
+    sum += subgroupShuffleXor(sum, 1u);
+    sum += subgroupShuffleXor(sum, 2u);
+    sum += subgroupShuffleXor(sum, 4u);
+    uint v = i >> 3, low = dop_xi_pair(q.x, q.y), high = dop_xi_pair(q.z, q.w);
+#ifdef DOP_XI_BYTES
+    uint word = low | high << 8;
+#else
+    // Each of two neighbours has half of both their words: it keeps its own's half and sends the other's.
+    bool odd = (i & 1u) != 0u;
+    uint mine = odd ? high << 8 : low, others = odd ? low << 8 : high;
+    uint word = mine | subgroupShuffleXor(others, 1u);
+#endif
+    dop_xq[((i >> 2) & 1u) * XI_UNITS + v][i & 3u] = word;
+    if ((i & 7u) == 0u)
+        dop_xds[v] = vec2(top * (1.0 / 127.0), top * (1.0 / 127.0) * float(sum));
+}
+#endif

@@ -1,0 +1,114 @@
+// Integer products: activations in 8 bits with one factor per unit of 32 values, weights from the planes of quant.glsl.
+//
+// Of a unit's activations x: d = max |x| / 127, q = round(x / d), s = d * (sum of q).  Bytes of q lie as the weights' do
+// after one mask: in words 2m and 2m + 1 the values 8m + (0, 4, 1, 5) and 8m + (2, 6, 3, 7).  With DOP_XI_BYTES, where
+// all weights of a kernel are bytes, word j has 4j + (0, 2, 1, 3).
+spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6018, 6019], id = 4450) // OpSDot
+int dop_sdot_packed(uint a, uint b, spirv_literal int format);
+#define DOP_SDOT(a, b) dop_sdot_packed(a, b, 0) // 0: packed 4x8
+
+struct dop_xi {
+    uvec4 a, b; // words 0..3 and 4..7
+    vec2 ds;
+};
+
+// --- unsigned nibbles: values 0 .. 15, and with more bits up to 63 -------------------------------------------------------
+#define DOP_LOW(w) ((w) & 0x0f0f0f0fu)
+#define DOP_HIGH(w) (((w) >> 4) & 0x0f0f0f0fu)
+int dop_idot_nib(uvec4 q, dop_xi x)
+{
+    return (((DOP_SDOT(DOP_LOW(q.x), x.a.x) + DOP_SDOT(DOP_HIGH(q.x), x.a.y)) +
+             (DOP_SDOT(DOP_LOW(q.y), x.a.z) + DOP_SDOT(DOP_HIGH(q.y), x.a.w))) +
+            ((DOP_SDOT(DOP_LOW(q.z), x.b.x) + DOP_SDOT(DOP_HIGH(q.z), x.b.y)) +
+             (DOP_SDOT(DOP_LOW(q.w), x.b.z) + DOP_SDOT(DOP_HIGH(q.w), x.b.w))));
+}
+// Word m of nibbles with a fifth bit each: h from the bit of value 8m on.
+int dop_idot_five(uint w, uint h, uint xl, uint xh)
+{
+    uint low = DOP_LOW(w) | ((h << 4) & 0x00100010u) | ((h << 11) & 0x10001000u);
+    uint high = DOP_HIGH(w) | (h & 0x00100010u) | ((h << 7) & 0x10001000u);
+    return DOP_SDOT(low, xl) + DOP_SDOT(high, xh);
+}
+int dop_idot_fives(uvec4 q, uint h, dop_xi x)
+{
+    return (dop_idot_five(q.x, h, x.a.x, x.a.y) + dop_idot_five(q.y, h >> 2, x.a.z, x.a.w)) +
+           (dop_idot_five(q.z, h >> 8, x.b.x, x.b.y) + dop_idot_five(q.w, h >> 10, x.b.z, x.b.w));
+}
+// ... with two more bits each.
+int dop_idot_six(uint w, uint h, uint xl, uint xh)
+{
+    uint low = DOP_LOW(w) | ((h << 4) & 0x00300030u) | ((h << 10) & 0x30003000u);
+    uint high = DOP_HIGH(w) | (h & 0x00300030u) | ((h << 6) & 0x30003000u);
+    return DOP_SDOT(low, xl) + DOP_SDOT(high, xh);
+}
+// Bytes with 128 added, words m and m + 1 (eight values).
+#ifdef DOP_XI_BYTES
+int dop_idot_bytes(uint w, uint v, uint xl, uint xh)
+{
+    return DOP_SDOT(w ^ 0x80808080u, xl) + DOP_SDOT(v ^ 0x80808080u, xh);
+}
+#else
+int dop_idot_bytes(uint w, uint v, uint xl, uint xh)
+{
+    uint low = (w & 0x00ff00ffu) | ((v << 8) & 0xff00ff00u), high = ((w >> 8) & 0x00ff00ffu) | (v & 0xff00ff00u);
+    return DOP_SDOT(low ^ 0x80808080u, xl) + DOP_SDOT(high ^ 0x80808080u, xh);
+}
+#endif
+int dop_isum4(uvec4 x)
+{
+    return (DOP_SDOT(x.x, 0x01010101u) + DOP_SDOT(x.y, 0x01010101u)) +
+           (DOP_SDOT(x.z, 0x01010101u) + DOP_SDOT(x.w, 0x01010101u));
+}
+
+// --- one function per type: the product of a unit with its activations ---------------------------------------------------
+float dop_wdoti_q4_0(dop_raw_q4_0 r, dop_xi x)
+{
+    return dop_half(r.d, r.u & 1u) * (x.ds.x * float(dop_idot_nib(r.q, x)) - 8.0 * x.ds.y);
+}
+float dop_wdoti_q8_0(dop_raw_q8_0 r, dop_xi x)
+{
+    int s = (dop_idot_bytes(r.a.x, r.a.y, x.a.x, x.a.y) + dop_idot_bytes(r.a.z, r.a.w, x.a.z, x.a.w)) +
+            (dop_idot_bytes(r.b.x, r.b.y, x.b.x, x.b.y) + dop_idot_bytes(r.b.z, r.b.w, x.b.z, x.b.w));
+    return dop_half(r.d, r.u & 1u) * x.ds.x * float(s);
+}
+float dop_wdoti_q4_1(dop_raw_q4_1 r, dop_xi x)
+{
+    vec2 dm = unpackHalf2x16(r.dm);
+    return dm.x * (x.ds.x * float(dop_idot_nib(r.q, x))) + dm.y * x.ds.y;
+}
+float dop_wdoti_q5_0(dop_raw_q5_0 r, dop_xi x)
+{
+    return dop_half(r.d, r.u & 1u) * (x.ds.x * float(dop_idot_fives(r.q, r.h, x)) - 16.0 * x.ds.y);
+}
+float dop_wdoti_q5_1(dop_raw_q5_1 r, dop_xi x)
+{
+    vec2 dm = unpackHalf2x16(r.a.y);
+    return dm.x * (x.ds.x * float(dop_idot_fives(r.q, r.a.x, x))) + dm.y * x.ds.y;
+}
+float dop_wdoti_q4_k(dop_raw_q4_k r, dop_xi x)
+{
+    vec2 dm = dop_scale_min(r.s, r.u);
+    return dm.x * (x.ds.x * float(dop_idot_nib(r.q, x))) - dm.y * x.ds.y;
+}
+float dop_wdoti_q5_k(dop_raw_q5_k r, dop_xi x)
+{
+    vec2 dm = dop_scale_min(r.s, r.u);
+    return dm.x * (x.ds.x * float(dop_idot_fives(r.q, r.h, x))) - dm.y * x.ds.y;
+}
+// Two scales per unit: integers as far as they go (63 * 127 * 16 * 127 < 2^24).
+float dop_wdoti_q6_k(dop_raw_q6_k r, dop_xi x)
+{
+    int a = dop_idot_six(r.q.x, r.h.x, x.a.x, x.a.y) + dop_idot_six(r.q.y, r.h.x >> 8, x.a.z, x.a.w);
+    int b = dop_idot_six(r.q.z, r.h.y, x.b.x, x.b.y) + dop_idot_six(r.q.w, r.h.y >> 8, x.b.z, x.b.w);
+    int s = int(r.s >> ((r.u & 1u) * 16u));
+    int sum = bitfieldExtract(s, 0, 8) * (a - 32 * dop_isum4(x.a)) + bitfieldExtract(s, 8, 8) * (b - 32 * dop_isum4(x.b));
+    return dop_half(r.d, (r.u >> 3) & 1u) * (x.ds.x * float(sum));
+}
+float dop_wdoti_int4(dop_raw_int4 r, dop_xi x)
+{
+    vec2 dz = unpackHalf2x16(r.dz);
+    return dz.x * (x.ds.x * float(dop_idot_nib(r.q, x)) - dz.y * x.ds.y);
+}
+#define dop_wdoti_int4_g128 dop_wdoti_int4
+#define dop_wdoti_int4_g64 dop_wdoti_int4
+#define dop_wdoti_int4_g32 dop_wdoti_int4
