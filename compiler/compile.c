@@ -386,6 +386,16 @@ choose_path(dop_compilation *c, dop_diag *diag)
     if (st != DOP_OK)
         return st;
     c->path_name = c->path.name;
+    if (c->path.int_dot)
+        (void)dop_int_dot_parse(c->path.int_dot, &c->target.int_dot);
+    if (c->target.int_dot == DOP_INT_DOT_OFF)
+        c->target.caps &= ~(uint32_t)DOP_CAP_int_dot;
+    if (c->path.int_dot && c->target.int_dot == DOP_INT_DOT_PREFER && !(c->target.caps & DOP_CAP_int_dot))
+        return DOP_FAIL(
+            diag, DOP_E_INPUT,
+            "kernel path %s: int_dot: prefer needs int_dot (packed 4x8 integer dot products), which target %s "
+            "lacks",
+            c->path_name, c->target.name);
     if (o->kv_type == DOP_TYPE_none)
         o->kv_type = c->path.kv != DOP_TYPE_none ? c->path.kv : f16 ? DOP_TYPE_f16 : DOP_TYPE_f32;
     if (o->act_type == DOP_TYPE_none)
@@ -410,9 +420,12 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
     c->options = *options;
     dop_arena_init(&c->arena);
     dop_status st = dop_target_resolve(options->target ? options->target : "auto", diag, &c->target);
-    /* An f32 cache asks for the arithmetic of the reference: no f16 inputs to matrix units. */
-    if (options->kv_type == DOP_TYPE_f32)
+    /* An f32 cache asks for the arithmetic of the reference: no f16 inputs to matrix units, no 8-bit activations. */
+    if (options->kv_type == DOP_TYPE_f32) {
         c->target.caps &= ~(uint32_t)(DOP_CAP_coop_nv | DOP_CAP_coop_khr);
+        if (c->target.int_dot == DOP_INT_DOT_PREFER)
+            c->target.int_dot = DOP_INT_DOT_ALLOW;
+    }
     if (st == DOP_OK)
         st = dop_model_load(model_path, &c->arena, diag, &c->model);
     if (st == DOP_OK)

@@ -8,6 +8,8 @@
  *   kv: f16                            f16 or f32; --kv wins
  *   weights: f16                       as --quant, which wins
  *   fuse: on                           off: one dispatch per op
+ *   int_dot: allow                     prefer: round activations to 8 bits and multiply in integers wherever there is a
+ *                                      kernel for it; off: nowhere; absent: what the target says
  *   rules:                             later rules win over earlier ones
  *     - phase: decode                  decode, prefill (with score) or both, which is also the default
  *       layers: 0-17                   N, N-M, or a list of those; absent: everywhere
@@ -48,6 +50,7 @@ typedef struct dop_kernel_path {
     const char *name; /* NULL: none */
     dop_type act, kv; /* none: not stated */
     const char *weights;
+    const char *int_dot; /* of dop_int_dot_parse(); NULL: not stated */
     bool unfused;
     uint32_t n_rules, cap_rules;
     dop_path_rule *rules; /* in the arena */

@@ -1,6 +1,7 @@
 /* Reading kernel paths: YAML files, RDRR manifests, --force. */
 #include "compiler/import_rdrr.h"
 #include "compiler/kernel_path.h"
+#include "compiler/target.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -207,6 +208,13 @@ read_field(reader *r, const char *key, const yaml_node_t *v)
         return read_storage(r, key, v, &r->out->kv);
     if (strcmp(key, "weights") == 0)
         return read_text(r, key, v, &r->out->weights);
+    if (strcmp(key, "int_dot") == 0) {
+        dop_int_dot ignored;
+        st = read_text(r, key, v, &r->out->int_dot);
+        if (st == DOP_OK && !dop_int_dot_parse(r->out->int_dot, &ignored))
+            st = FAIL_NODE(r, v, "int_dot: %.40s is not known; known: allow, prefer, off", r->out->int_dot);
+        return st;
+    }
     if (strcmp(key, "fuse") == 0) {
         bool on = true;
         st = read_switch(r, key, v, &on);
@@ -215,7 +223,9 @@ read_field(reader *r, const char *key, const yaml_node_t *v)
     }
     if (strcmp(key, "rules") != 0)
         return FAIL_NODE(
-            r, v, "%.60s is no field of a kernel path; known: name, about, activation, kv, weights, fuse, rules", key);
+            r, v,
+            "%.60s is no field of a kernel path; known: name, about, activation, kv, weights, fuse, int_dot, rules",
+            key);
     if (v->type != YAML_SEQUENCE_NODE)
         return FAIL_NODE(r, v, "rules: expected a list");
     for (yaml_node_item_t *i = v->data.sequence.items.start; st == DOP_OK && i < v->data.sequence.items.top; i++)

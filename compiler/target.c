@@ -12,10 +12,11 @@ enum {
     CAPS_TIER1 = CAPS_TIER2 | DOP_CAP_subgroup
 };
 
-/* Tiers: 1 has f16 and subgroups, 2 f16 only, 3 neither.  Their costs are those of a middling desktop GPU. */
+/* Tiers: 1 has f16, subgroups and (as every device with Vulkan 1.3) packed dot products, which kernels use only when
+ * asked to; 2 f16 only, 3 neither.  Their costs are those of a middling desktop GPU. */
 static const dop_target builtin[] = {
-    {"tier1", CAPS_TIER1, 32, 256, 32768, 128, 128, 32, 2147483648u, 400e9, 1, 5, 0.01, false, false, false,
-     DOP_INT_DOT_ALLOW},
+    {"tier1", CAPS_TIER1 | DOP_CAP_int_dot, 32, 256, 32768, 128, 128, 32, 2147483648u, 400e9, 1, 5, 0.01, false, false,
+     false, DOP_INT_DOT_ALLOW},
     {"tier2", CAPS_TIER2, 1, 256, 32768, 128, 128, 32, 2147483648u, 400e9, 1, 5, 0.01, false, false, false,
      DOP_INT_DOT_ALLOW},
     {"tier3", 0, 1, 128, 16384, 128, 64, 16, 1073741824u, 50e9, 2, 10, 0.01, false, false, false, DOP_INT_DOT_ALLOW},
@@ -73,6 +74,18 @@ static const field fields[] = {
     {"cpu", offsetof(dop_target, cpu), BOOL},
 };
 
+bool
+dop_int_dot_parse(const char *word, dop_int_dot *out)
+{
+    static const char *const words[] = {"allow", "prefer", "off"};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(word, words[i]) == 0) {
+            *out = (dop_int_dot)i;
+            return true;
+        }
+    return false;
+}
+
 static bool
 parse_cap(const char *name, uint32_t *caps)
 {
@@ -116,12 +129,8 @@ set_field(dop_target *t, const char *path, const yaml_node_t *key, const yaml_no
     if (strcmp(k, "base") == 0) /* handled before */
         return DOP_OK;
     if (strcmp(k, "int_dot") == 0) {
-        static const char *const words[] = {"allow", "prefer", "off"};
-        for (int i = 0; i < 3; i++)
-            if (strcmp(v, words[i]) == 0) {
-                t->int_dot = (dop_int_dot)i;
-                return DOP_OK;
-            }
+        if (dop_int_dot_parse(v, &t->int_dot))
+            return DOP_OK;
         return DOP_FAIL_AT(diag, DOP_E_INPUT, path, line, 0, "int_dot: %.40s is not known; known: allow, prefer, off",
                            v);
     }

@@ -9,4 +9,7 @@
  * fields are those of dop_target.  Errors list the built-in names. */
 dop_status dop_target_resolve(const char *name, dop_diag *diag, dop_target *out_target);
 
+/* "allow", "prefer" or "off". */
+bool dop_int_dot_parse(const char *word, dop_int_dot *out);
+
 #endif

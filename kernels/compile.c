@@ -128,6 +128,50 @@ interface_only(const dop_buf *spirv, dop_buf *out)
     return !out->failed;
 }
 
+/* SPIR-V's capabilities (section 3.31) and ours that stands for each; 0: every device has it that can run a plan. */
+static const struct {
+    uint32_t spirv, cap;
+} capabilities[] = {
+    {1, 0},                      /* Shader */
+    {9, DOP_CAP_f16_math},       /* Float16 */
+    {11, DOP_CAP_int64},         /* Int64 */
+    {22, DOP_CAP_f16_storage},   /* Int16 */
+    {61, DOP_CAP_subgroup},      /* GroupNonUniform */
+    {62, DOP_CAP_subgroup},      /* GroupNonUniformVote */
+    {63, DOP_CAP_subgroup},      /* GroupNonUniformArithmetic */
+    {64, DOP_CAP_subgroup},      /* GroupNonUniformBallot */
+    {65, DOP_CAP_subgroup},      /* GroupNonUniformShuffle */
+    {4433, DOP_CAP_f16_storage}, /* StorageBuffer16BitAccess */
+    {4434, DOP_CAP_f16_storage}, /* UniformAndStorageBuffer16BitAccess */
+    {4448, DOP_CAP_i8_storage},  /* StorageBuffer8BitAccess */
+    {5345, 0},                   /* VulkanMemoryModel: on with every device that has it */
+    {5346, 0},                   /* VulkanMemoryModelDeviceScope */
+    {5347, 0},                   /* PhysicalStorageBufferAddresses */
+    {5357, DOP_CAP_coop_nv},     /* CooperativeMatrixNV */
+    {6018, DOP_CAP_int_dot},     /* DotProductInput4x8BitPacked */
+    {6019, DOP_CAP_int_dot},     /* DotProduct */
+    {6022, DOP_CAP_coop_khr},    /* CooperativeMatrixKHR */
+};
+
+/* A module may not need more than the plan will say. */
+static dop_status
+check_capabilities(const char *name, const dop_kernel *k, const dop_buf *spirv, dop_diag *diag)
+{
+    const uint32_t *w = (const uint32_t *)(const void *)spirv->data;
+    enum { OP_CAPABILITY = 17 };
+    for (size_t i = 5; i + 1 < spirv->size / 4 && (w[i] & 0xffff) == OP_CAPABILITY; i += 2) {
+        size_t at = 0, n = sizeof capabilities / sizeof *capabilities;
+        while (at < n && capabilities[at].spirv != w[i + 1])
+            at++;
+        if (at == n || (capabilities[at].cap & ~k->caps))
+            return DOP_FAIL(diag, DOP_E_INTERNAL,
+                            "kernel %s: the module needs SPIR-V capability %u, which its plan "
+                            "would not say",
+                            name, w[i + 1]);
+    }
+    return DOP_OK;
+}
+
 static dop_status
 reflect(const char *name, const dop_kernel *k, const dop_buf *spirv, dop_diag *diag)
 {
@@ -198,7 +242,9 @@ dop_kernel_compile(const char *name, const dop_kernel *k, const dop_target *targ
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         goto error;
     }
-    st = reflect(name, k, out_spirv, diag);
+    st = check_capabilities(name, k, out_spirv, diag);
+    if (st == DOP_OK)
+        st = reflect(name, k, out_spirv, diag);
     *out_shared_bytes = shared_bytes((const uint32_t *)(const void *)out_spirv->data, out_spirv->size / 4, &arena);
     /* A kernel past the limit loses the device instead of failing to compile: refuse it here. */
     if (st == DOP_OK && *out_shared_bytes > target->shared_bytes)

@@ -11,6 +11,7 @@ typedef struct rows_gen {
     uint32_t unit;  /* the largest of the parts' */
     uint32_t k_pad; /* values of a staged row */
     bool staged;    /* the whole activation lies in dop_x */
+    bool ints;      /* ... in 8 bits */
 } rows_gen;
 
 static const dop_weight_type *
@@ -20,30 +21,12 @@ weight_type(const rows_gen *s, dop_node_id matmul)
 }
 
 /* Row programs of the tokens, one after the other: the activation into dop_x when it fits, statistics into dop_st. */
-static void
+static dop_status
 emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
 {
     dop_emit *e = &s->gen->e;
     const dop_parts *p = &s->p;
-    bool many = s->tb > 1;
-    uint32_t values = s->staged ? s->tb * s->k_pad : many ? s->tb * s->gen->choice->tile.wg * s->unit : 0;
-    if (values)
-        dop_buf_printf(decls, "shared vec4 dop_x[%u];\n", values / 4);
-    if (s->staged)
-        dop_buf_puts(decls, "#define DOP_X_PUT(i, x) dop_x[i] = x\n"
-                            "#define DOP_X_PUT1(i, x) dop_x[(i) >> 2][(i) & 3u] = x\n");
-    if (p->n_stats)
-        dop_buf_printf(decls, "shared float dop_st[TB * %uu];\n", p->n_stats);
-    s->gen->shared += values * 4 + s->tb * p->n_stats * 4;
-    if (!s->staged && !p->n_stats)
-        return;
-    dop_buf_puts(body,
-                 "    [[dont_unroll]] for (uint j = 0u; j < min(TB, n_tokens - t0); j++) {\n    uint t = t0 + j;\n");
-    if (s->staged && s->k_pad > p->k)
-        dop_buf_printf(body,
-                       "    for (uint i = %uu + LANE; i < %uu; i += WG)\n"
-                       "        dop_x[(j * %uu + i) >> 2][i & 3u] = 0.0;\n",
-                       p->k, s->k_pad, s->k_pad);
+    bool many = s->tb > 1, direct = true;
     dop_rowprog prog = {.nodes = p->prog,
                         .n_nodes = p->n_prog,
                         .len = p->k,
@@ -55,6 +38,25 @@ emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
                         .staged = s->staged ? p->act : 0,
                         .stage = "DOP_X",
                         .stage_base = dop_emit_str(e, "j * %uu", s->k_pad)};
+    dop_status st = s->ints ? dop_int8_declare(s->gen, &prog, s->k_pad, decls, &direct) : DOP_OK;
+    uint32_t values = s->ints ? 0 : s->staged ? s->tb * s->k_pad : many ? s->tb * s->gen->choice->tile.wg * s->unit : 0;
+    if (values)
+        dop_buf_printf(decls, "shared vec4 dop_x[%u];\n", values / 4);
+    if (s->staged && !s->ints)
+        dop_buf_puts(decls, "#define DOP_X_PUT(i, x) dop_x[i] = x\n"
+                            "#define DOP_X_PUT1(i, x) dop_x[(i) >> 2][(i) & 3u] = x\n");
+    if (p->n_stats)
+        dop_buf_printf(decls, "shared float dop_st[TB * %uu];\n", p->n_stats);
+    s->gen->shared += values * 4 + s->tb * p->n_stats * 4;
+    if ((!s->staged && !p->n_stats) || st != DOP_OK)
+        return st;
+    dop_buf_puts(body,
+                 "    [[dont_unroll]] for (uint j = 0u; j < min(TB, n_tokens - t0); j++) {\n    uint t = t0 + j;\n");
+    if (s->staged && s->k_pad > p->k)
+        dop_buf_printf(body,
+                       "    for (uint i = %uu + LANE; i < %uu; i += WG)\n"
+                       "        dop_x[(j * %uu + i) >> 2][i & 3u] = 0.0;\n",
+                       p->k, s->k_pad, s->k_pad);
     uint32_t n_binds = e->n_binds;
     dop_gen_rowprog(s->gen, &prog, body);
     dop_emit_scope(e, body, "    ");
@@ -62,7 +64,8 @@ emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
         dop_emit_line(e, "dop_st[j * %uu + %uu] = %s;", p->n_stats, i,
                       dop_emit_value(e, p->stats[i], (dop_index){many ? "t" : "0u", "0u"}, 1));
     e->n_binds = n_binds;
-    dop_buf_puts(body, "    }\n");
+    dop_buf_puts(body, direct ? "    }\n" : "    }\n    DOP_STEP();\n    dop_xi_row();\n");
+    return DOP_OK;
 }
 
 /* x of one token at column c .. c+3 into `to`, which is zero. */
@@ -93,6 +96,11 @@ static void
 emit_load(rows_gen *s, const dop_part *part, dop_buf *load)
 {
     const char *in = "            ";
+    if (s->ints) {
+        dop_buf_printf(load, "%sdop_xi x[1];\n%sx[0] = dop_xi_get(v);\n", in, in);
+        return;
+    }
+    dop_buf_printf(load, "%svec4 x[1][%u];\n", in, part->unit / 4);
     dop_buf_printf(load, "%s[[unroll]] for (uint q = 0u; q < %uu; q++)%s\n", in, part->unit / 4, s->staged ? "" : " {");
     if (s->staged) {
         dop_buf_printf(load, "%s    x[0][q] = dop_x[v * %uu + q];\n", in, part->unit / 4);
@@ -139,8 +147,8 @@ emit_dots(rows_gen *s, const dop_part *part, dop_buf *dots)
                 dop_buf_printf(dots, "min(v * %uu + %uu, %uu), aux%u);\n", steps, k, per_row - 1, m);
             dop_buf_printf(dots,
                            "%s[[unroll]] for (uint j = 0u; j < TB; j++)\n"
-                           "%s    acc[%uu * %s + %s] += dop_wdot_%s(q%u_%u, ",
-                           in, in, m, s->tb > 1 ? "TB" : "ROWS", s->tb > 1 ? "j" : "r", name, m, k);
+                           "%s    acc[%uu * %s + %s] += dop_wdot%s_%s(q%u_%u, ",
+                           in, in, m, s->tb > 1 ? "TB" : "ROWS", s->tb > 1 ? "j" : "r", s->ints ? "i" : "", name, m, k);
             if (steps == 1) {
                 dop_buf_puts(dots, "x[j]);\n");
                 continue;
@@ -322,8 +330,10 @@ dop_gen_rows(dop_gen *gen)
         gen->shared += wg * s.tb * mats * s.rows * 4;
     }
     /* Other uses of shared memory are small; a program that has to run first was admitted by its size. */
-    s.staged = (s.p.staged && s.tb == 1) || gen->shared + s.tb * (s.k_pad + 16) * 4 <= e->target->shared_bytes;
-    emit_prologue(&s, &decls, &prologue);
+    s.ints = dop_is_int8(gen->choice->variant);
+    s.staged =
+        s.ints || (s.p.staged && s.tb == 1) || gen->shared + s.tb * (s.k_pad + 16) * 4 <= e->target->shared_bytes;
+    st = emit_prologue(&s, &decls, &prologue);
     bool done[DOP_MAX_PARTS] = {false};
     for (uint32_t i = 0; st == DOP_OK && i < s.p.n; i++) {
         const dop_part *members[DOP_MAX_PARTS];

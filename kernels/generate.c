@@ -14,7 +14,7 @@ generator(dop_template t, dop_variant_id v)
 {
     if (v == DOP_VARIANT_matmul_coop)
         return dop_gen_matmul_coop;
-    if (v == DOP_VARIANT_gemv_rows || v == DOP_VARIANT_matmul_rows)
+    if (v == DOP_VARIANT_gemv_rows || v == DOP_VARIANT_gemv_rows_i8 || v == DOP_VARIANT_matmul_rows)
         return dop_gen_rows;
     if (v == DOP_VARIANT_attention_coop)
         return dop_gen_attention_coop;

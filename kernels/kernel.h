@@ -87,7 +87,8 @@ dop_status dop_kernel_generate(const dop_templates *t, const dop_graph *g, const
                                dop_kernel *out_kernel);
 
 /* Compiles GLSL to SPIR-V 1.3+ for Vulkan 1.2 with shaderc, and checks the module through SPIRV-Cross: push-constant
- * size 8 * n_args, workgroup size, shared memory within the target's.  name is for messages. */
+ * size 8 * n_args, workgroup size, shared memory within the target's, and no capability beyond k->caps.  name is for
+ * messages. */
 dop_status dop_kernel_compile(const char *name, const dop_kernel *k, const dop_target *target, dop_diag *diag,
                               dop_buf *out_spirv, uint32_t *out_shared_bytes);
 

@@ -74,7 +74,9 @@ condition(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_t
         return no;
     if (dop_is_int8(v) && t->int_dot != DOP_INT_DOT_PREFER)
         return "rounds activations to 8 bits, only when asked for";
-    if ((v == DOP_VARIANT_gemv_rows || v == DOP_VARIANT_matmul_rows || v == DOP_VARIANT_attention_rows) && !t->cpu)
+    if ((v == DOP_VARIANT_gemv_rows_i8 || v == DOP_VARIANT_gemv_rows || v == DOP_VARIANT_matmul_rows ||
+         v == DOP_VARIANT_attention_rows) &&
+        !t->cpu)
         return "meant for CPU devices";
     if ((v == DOP_VARIANT_gemv_subgroup || v == DOP_VARIANT_gemv_subgroup_i8) && t->cpu)
         return "sums across lanes are slow on CPU devices";
@@ -320,7 +322,7 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
     c->tile.subgroup = (variants[c->variant].caps & DOP_CAP_subgroup) != 0;
     switch (r->tpl) {
     case DOP_TPL_gemv:
-        if (c->variant == DOP_VARIANT_gemv_rows)
+        if (c->variant == DOP_VARIANT_gemv_rows || c->variant == DOP_VARIANT_gemv_rows_i8)
             tile_rows(g, r, target, true, &c->tile);
         else
             tile_gemv(g, r, target, &c->tile);

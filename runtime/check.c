@@ -14,6 +14,10 @@ static const double error_bound = 1e-4;
 /* Kernels that round what they multiply to f16 (matrix units; long rows in shared memory): 2^-12 for each of both
  * factors, and the worst of some 10^5 sums lies at five standard deviations. */
 static const double narrow_bound = 3e-3;
+/* Kernels that round activations to 8 bits are compared with products of activations rounded in the same way; where the
+ * last bits of an f32 value decide which way it goes, one activation in some 10^4 is a step apart: a hundredth of its
+ * size, times a weight. */
+static const double rounded_bound = 3e-3;
 /* Positions beyond this cost the host more than they tell. */
 enum { MAX_POSITION = 32768, MAX_CASES = 12 };
 
@@ -79,6 +83,14 @@ is_narrow(const dop_plan *plan, const dop_plan_kernel *kernel)
             return true;
     }
     return false;
+}
+
+static double
+bound_of(const dop_plan *plan, const dop_plan_kernel *kernel)
+{
+    if (dop_check_rounds(dop_plan_string(plan, kernel->variant)))
+        return rounded_bound;
+    return is_narrow(plan, kernel) ? narrow_bound : error_bound;
 }
 
 typedef struct point {
@@ -219,7 +231,7 @@ dop_mode_check(dop_cli *cli, dop_diag *diag)
         goto error;
     }
     for (uint32_t i = 0; i < k.plan->n_kernels; i++)
-        k.results[i].bound = is_narrow(k.plan, &k.plan->kernels[i]) ? narrow_bound : error_bound;
+        k.results[i].bound = bound_of(k.plan, &k.plan->kernels[i]);
     if ((st = read_graphs(&k, diag)) == DOP_OK && (st = dop_check_device_create(k.session, diag, &k.device)) == DOP_OK)
         st = check_all(&k, diag);
 error:

@@ -217,7 +217,8 @@ set_matrix_node(dop_check_run *run, dop_node_id id)
         return DOP_FAIL_IN(run->diag, DOP_E_INPUT, run->plan->path, "the plan is damaged: the matrix of %%%s", n->name);
     float *out = malloc((size_t)(rows * cols) * sizeof *out);
     bool *want = product ? calloc(w->rows, sizeof *want) : NULL;
-    if (!out || (product && !want)) {
+    float *acts = product ? malloc((size_t)x->count * sizeof *acts) : NULL;
+    if (!out || (product && (!want || !acts))) {
         st = DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
         goto error;
     }
@@ -225,7 +226,10 @@ set_matrix_node(dop_check_run *run, dop_node_id id)
         out[i] = NAN; /* not computed: nothing that is made of it is compared */
     if (product) {
         choose_columns(run, w, want);
-        st = dop_check_matmul(run->plan, w, x->f, (uint32_t)rows, want, out, run->diag);
+        memcpy(acts, x->f, (size_t)x->count * sizeof *acts);
+        if (run->rounds)
+            dop_check_round_rows(acts, rows, w->cols);
+        st = dop_check_matmul(run->plan, w, acts, (uint32_t)rows, want, out, run->diag);
     }
     for (uint64_t i = 0; i < rows && st == DOP_OK && !product; i++)
         st = dop_check_weight_row(run->plan, w, x->u[i], out + i * cols, run->diag);
@@ -234,6 +238,7 @@ set_matrix_node(dop_check_run *run, dop_node_id id)
 error:
     free(out);
     free(want);
+    free(acts);
     return st;
 }
 
@@ -468,6 +473,7 @@ dop_check_run_case(const dop_check_case *c, dop_diag *diag, dop_check_result *re
     run->diag = diag;
     run->result = result;
     run->random.state = c->seed;
+    run->rounds = dop_check_rounds(dop_plan_string(c->plan, c->plan->kernels[c->dispatch->kernel].variant));
     run->types = types;
     for (dop_node_id id = 1; id < c->g->n_nodes; id++)
         types[id] = dop_node_at(c->g, id)->type;

@@ -25,6 +25,7 @@ typedef struct dop_check_run {
     dop_check_result *result;
     dop_check_random random;
     uint32_t n_samples, sample[DOP_STEP_MAX_TOKENS]; /* tokens of the step that are compared */
+    bool rounds;  /* the kernel rounds activations of products to 8 bits, and so does the reference */
     double slack; /* relative, on top of the bound: f16 cache rows that the region itself writes and reads */
     uint32_t n_buffers, n_leaves;
     dop_check_buffer buffers[DOP_CHECK_ARGS];

@@ -1,5 +1,6 @@
 #include "runtime/check.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,28 @@ dop_check_weight_row(const dop_plan *plan, const dop_plan_tensor *weight, uint32
                            dop_plan_string(plan, weight->name), weight->rows, weight->cols, dop_type_of(type)->name,
                            (unsigned long long)weight->size);
     return DOP_OK;
+}
+
+bool
+dop_check_rounds(const char *variant)
+{
+    size_t n = strlen(variant);
+    return n > 3 && strcmp(variant + n - 3, "_i8") == 0;
+}
+
+void
+dop_check_round_rows(float *x, uint64_t rows, uint64_t k)
+{
+    enum { UNIT = 32 };
+    for (uint64_t r = 0; r < rows; r++, x += k)
+        for (uint64_t u = 0; u < k; u += UNIT) {
+            uint64_t n = k - u < UNIT ? k - u : UNIT;
+            float top = 0;
+            for (uint64_t i = u; i < u + n; i++)
+                top = fmaxf(top, fabsf(x[i]));
+            for (uint64_t i = u; i < u + n; i++)
+                x[i] = top > 1e-30f ? rintf(x[i] * (127.0f / top)) * (top / 127.0f) : 0.0f;
+        }
 }
 
 typedef struct job {

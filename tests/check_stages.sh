@@ -47,6 +47,15 @@ for pair in llama:lavapipe llama:tier1 llama:tier3 llama:nvidia-hopper gemma3:la
 done
 check "unfused: compiles" "$DOPPLERC" "$SRC/tests/golden/gemma3" --target tier1 --no-fuse --chunks 16 --dump-dir dump0 --quiet &&
     command -v spirv-val >/dev/null && check "unfused: modules are valid" valid dump0/*.spv
+# Packed dot products come into the modules as bare SPIR-V.
+for type in q8_0 q4_0 attn=q4_k,ffn=q6_k,embed=q5_k; do
+    for variant in gemv_subgroup_i8 gemv_i8; do
+        rm -rf dump8
+        check "$type $variant: compiles" "$DOPPLERC" "$SRC/tests/golden/gemma3" --target nvidia-hopper --quant $type --chunks 16 \
+            --force gemv=$variant --dump-dir dump8 --quiet && command -v spirv-val >/dev/null &&
+            check "$type $variant: modules are valid" valid dump8/*_i8-*.spv
+    done
+done
 check "-d prints single passes" single_passes "$SRC/tests/golden/llama"
 check "--emit ir" emitted "$SRC/tests/golden/llama" ir '^graph decode(T=1'
 check "--emit regions" emitted "$SRC/tests/golden/llama" regions '^region @1 gemv'

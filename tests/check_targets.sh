@@ -62,6 +62,7 @@ bad() { # NAME TEXT LINE...
 bad no-field "no-field.yaml:2: error: unknown field cors" "base: tier1" "cors: 3"
 bad no-cap "no-cap.yaml:1: error: unknown capability" "caps: [subgroup, warp]"
 bad no-number "no-number.yaml:1: error: cores: not a number in range: many" "cores: many"
+bad int-dot "int_dot: maybe is not known; known: allow, prefer, off" "int_dot: maybe"
 bad subgroup "subgroup must be a power of two" "subgroup: 12"
 bad no-yaml "not YAML" "caps: [subgroup"
 check_fails "no such target" 2 "known: auto tier1 tier2 tier3 lavapipe nvidia-hopper" \

@@ -5,7 +5,6 @@ ${SELECT}        uint row = ${ROW};
         [[unroll]] for (uint i = 0u; i < ${M}u * ROWS; i++)
             acc[i] = 0.0;
         [[dont_unroll]] for (uint v = LANE; v < ${UNITS}u; v += WG) {
-            vec4 x[1][${U} / 4];
 ${LOAD}            [[unroll]] for (uint r = 0u; r < ROWS; r++) {
 ${DOTS}            }
         }

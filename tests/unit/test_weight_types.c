@@ -359,6 +359,11 @@ Test(weight_types, gemv_subgroup_i8)
     cr_assert_eq(every_type(&(setting){"tier 1", "gemv_subgroup_i8", ALL | DOP_CAP_int_dot, false}, 1), 33);
 }
 
+Test(weight_types, gemv_rows_i8)
+{
+    cr_assert_eq(every_type(&(setting){"cpu", "gemv_rows_i8", ALL | DOP_CAP_int_dot, true}, 1), 33);
+}
+
 Test(weight_types, gemv_i8)
 {
     setting how = {"tier 2", "gemv_i8", (ALL & ~DOP_CAP_subgroup) | DOP_CAP_int_dot, false};
