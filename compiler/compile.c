@@ -436,8 +436,10 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
         st = choose_path(c, diag);
     if (st == DOP_OK) {
         c->packed_types = dop_arena_alloc(&c->arena, (c->model.weights.n + 1) * sizeof *c->packed_types);
-        st = c->packed_types ? dop_quant_choose(c->options.quant, &c->model.weights, diag, c->packed_types)
-                             : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        c->asked_types = dop_arena_alloc(&c->arena, (c->model.weights.n + 1) * sizeof *c->asked_types);
+        st = c->packed_types && c->asked_types
+                 ? dop_quant_choose(c->options.quant, &c->model.weights, diag, c->packed_types, c->asked_types)
+                 : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     }
     if (st == DOP_OK && options->tuning)
         st = dop_tuning_load(options->tuning, &c->tuning, diag);

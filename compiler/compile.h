@@ -83,6 +83,7 @@ typedef struct dop_compilation {
     dop_built_kernel *kernels;
     dop_pack pack;
     dop_type *packed_types; /* [model.weights.n] */
+    dop_type *asked_types;  /* likewise, before dop_quant_fallback */
 } dop_compilation;
 
 dop_status dop_compile(const char *model_path, const dop_compile_options *options, dop_diag *diag,

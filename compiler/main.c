@@ -45,7 +45,7 @@ static const dop_option options[] = {
     HEADING("Model"),
     OPT(0, "target", TEXT, target, "NAME|FILE", "device profile: auto (default), tier1, tier2, tier3, lavapipe, ..."),
     OPT(0, "quant", TEXT, quant, "SPEC",
-        "storage of the weights: keep (default), f16, q8_0, q6_k, q4_k, q4_0, mxfp4, int4_g128, ...; by class as "
+        "storage of the weights: keep (default), f16, q8_0, q6_k, q5_k, q4_k, q4_0, mxfp4, int4_g128, ...; by class as "
         "attn=q8_0,ffn=q4_k,embed=q6_k; or a .yaml of name patterns"),
     NUM(0, "ctx", COUNT, ctx, "N", "cache length (default: the model's, at most 4096)", 1, 1u << 24),
     OPT(0, "chunks", TEXT, chunks, "LIST", "prefill chunk sizes, as 8,64,512"),

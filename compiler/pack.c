@@ -7,7 +7,6 @@
 #include "ir/interp.h"
 #include "kernels/weight_types.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,13 +147,21 @@ typedef struct row_job {
 /* Words of parts hold the same input of many rows: a cache line of them is read once. */
 enum { ROWS_AT_ONCE = 16, ROWS_OF_PARTS = 128, MAX_THREADS = 64 };
 
+/* n is a multiple of 16. */
 static bool
 all_finite(const float *x, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++)
-        if (!isfinite(x[i]))
-            return false;
-    return true;
+    enum { AT_ONCE = 16 };
+    const uint32_t exponent = 0x7f800000;
+    uint32_t u[AT_ONCE], bad[AT_ONCE] = {0}, any = 0;
+    for (uint32_t i = 0; i < n; i += AT_ONCE) {
+        memcpy(u, x + i, sizeof u);
+        for (int k = 0; k < AT_ONCE; k++)
+            bad[k] |= (u[k] & exponent) == exponent;
+    }
+    for (int k = 0; k < AT_ONCE; k++)
+        any |= bad[k];
+    return any == 0;
 }
 
 /* What a thread works with. */
@@ -182,7 +189,8 @@ write_row(const row_job *j, const row_room *room, uint32_t row, const uint8_t *s
         return true;
     }
     if (w->type != item->type) {
-        if (!all_finite(room->values, item->cols))
+        memset(room->values + item->cols, 0, 16 * sizeof *room->values);
+        if (!all_finite(room->values, (item->cols + 15) / 16 * 16))
             return false;
         dop_quantize_row(item->type, room->values, item->cols, room->blocks);
         stored = room->blocks;

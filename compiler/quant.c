@@ -1,92 +1,37 @@
 /* Floats to blocks.  A block is a least-squares problem: integers q and one or two factors such that d * q (- m) is near
  * the values.  Given q the best factors have a closed form; given the factors the best q is a rounding.  Each search
- * tries a range of first factors, fits, and improves the best by turns; scales that are themselves rounded (to f16, or
- * to small integers in the formats with blocks of 256) are chosen among neighbours by the error they really cause. */
+ * tries a range of first factors, fits, and improves the best by turns (quant_lanes.c); scales that are themselves
+ * rounded (to f16, or to small integers in the formats with blocks of 256) are chosen among neighbours by the error they
+ * really cause. */
 #include "compiler/quant.h"
 
-#include "ir/interp.h"
+#include "compiler/quant_lanes.h"
+#include "runtime/base.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { MAX_N = 128 };
+enum { LANES = DOP_LANES, MAX_BLOCK = 256, MAX_N = 128 /* values of a lane */, MAX_BYTES = 256 };
 
-/* value = scale * q + off */
-typedef struct fit {
-    float scale, off;
-    double error;
-} fit;
+/* Eight blocks: one after the other, and value by value side by side. */
+typedef struct eight {
+    const dop_lanes *lanes;
+    uint32_t n; /* values of each */
+    float x[LANES * MAX_N], side[MAX_N * LANES];
+} eight;
 
-typedef struct sums {
-    double q, qq, xq;
-} sums;
-
-/* Rounds to nearest for |v| < 2^22 without a library call, so that loops vectorize. */
-static inline float
-nearest(float v)
+/* fmaxf is a call. */
+static float
+larger(float a, float b)
 {
-    const float magic = 12582912.0f; /* 1.5 * 2^23: the sum keeps no fraction bits */
-    return (v + magic) - magic;
+    return a > b ? a : b;
 }
 
-static inline float
+static float
 clamp(float v, float lo, float hi)
 {
     v = v < lo ? lo : v;
     return v > hi ? hi : v;
-}
-
-/* Four at a time, in the compilers' own vector types: these two loops are where quantization spends its time. */
-typedef float four __attribute__((vector_size(16)));
-typedef int32_t four_bits __attribute__((vector_size(16)));
-
-static inline four
-all(float v)
-{
-    return (four){v, v, v, v};
-}
-
-static inline four
-load(const float *p)
-{
-    four v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
-static inline four
-clamp4(four v, four lo, four hi)
-{
-    four_bits low = v<lo, high = v> hi;
-    four_bits r = (low & (four_bits)lo) | (high & (four_bits)hi) | (~(low | high) & (four_bits)v);
-    return (four)r;
-}
-
-static inline four
-round4(four x, four off, four inverse, four lo, four hi)
-{
-    const four magic = all(12582912.0f);
-    return clamp4(((x - off) * inverse + magic) - magic, lo, hi);
-}
-
-static inline double
-total(four v)
-{
-    return ((double)v[0] + (double)v[1]) + ((double)v[2] + (double)v[3]);
-}
-
-/* Sums over q = clamp(round((x - off) * inverse)); n is a multiple of 8. */
-static sums
-sum_rounded(const float *x, uint32_t n, float inverse, float off, float lo, float hi)
-{
-    four q = {0}, qq = {0}, xq = {0}, vi = all(inverse), vo = all(off), vl = all(lo), vh = all(hi);
-    for (uint32_t i = 0; i < n; i += 4) {
-        four v = load(x + i), r = round4(v, vo, vi, vl, vh);
-        q += r;
-        qq += r * r;
-        xq += r * v;
-    }
-    return (sums){total(q), total(qq), total(xq)};
 }
 
 /* 1 / scale; 0 where that would leave the range of floats. */
@@ -94,24 +39,6 @@ static float
 inverse_of(float scale)
 {
     return fabsf(scale) > 1e-37f ? 1 / scale : 0;
-}
-
-/* Squared error of given factors, with the best q. */
-static float
-error_of(const float *x, uint32_t n, float scale, float off, float lo, float hi)
-{
-    four e = {0}, vi = all(inverse_of(scale)), vo = all(off), vl = all(lo), vh = all(hi), vs = all(scale);
-    for (uint32_t i = 0; i < n; i += 4) {
-        four v = load(x + i), d = vs * round4(v, vo, vi, vl, vh) + vo - v;
-        e += d * d;
-    }
-    return (float)total(e);
-}
-
-static uint8_t
-rounded(float x, float scale, float off, float lo, float hi)
-{
-    return (uint8_t)(int)clamp(nearest((x - off) * inverse_of(scale)), lo, hi);
 }
 
 static float
@@ -123,101 +50,12 @@ to_f16(float v, uint8_t *out)
     return dop_f16_to_f32(h);
 }
 
-/* --- searches --------------------------------------------------------------------------------------------------------- */
-
-/* scale * q, q in lo .. hi. */
-static fit
-fit_scale(const float *x, uint32_t n, float lo, float hi)
+/* Integers of block j for scale * q + off. */
+static void
+integers(const eight *e, uint32_t j, float scale, float off, float hi, uint8_t *q)
 {
-    float max = 0, amax = 0;
-    fit best = {0};
-    for (uint32_t i = 0; i < n; i++)
-        if (fabsf(x[i]) > amax) {
-            amax = fabsf(x[i]);
-            max = x[i];
-        }
-    if (amax < 1e-30f)
-        return best;
-    double most = 0;
-    float from = 0;
-    /* The largest value at either end of the range, somewhat inside or beyond it; then fits by turns. */
-    for (int side = 0; side < 2; side++) {
-        float end = side ? hi : lo, reach = -lo > 16 ? 1.0f : 1.5f;
-        for (int step = -4; step <= 4; step++) {
-            float inverse = (end + (float)step * reach / 4) / max;
-            sums s = sum_rounded(x, n, inverse, 0, lo, hi);
-            if (s.qq > 0 && s.xq * s.xq > most * s.qq) {
-                most = s.xq * s.xq / s.qq;
-                best.scale = (float)(s.xq / s.qq);
-                from = 1 / inverse;
-            }
-        }
-    }
-    for (int turn = 0; turn < 3 && best.scale != 0 && best.scale != from; turn++) {
-        sums s = sum_rounded(x, n, 1 / best.scale, 0, lo, hi);
-        from = best.scale;
-        if (!(s.qq > 0 && s.xq * s.xq > most * s.qq))
-            break;
-        most = s.xq * s.xq / s.qq;
-        best.scale = (float)(s.xq / s.qq);
-    }
-    return best;
+    e->lanes->round(e->x + j * e->n, e->n, inverse_of(scale), off, 0, hi, q);
 }
-
-/* The best scale and offset for given sums; offsets above zero are not allowed unless `free_off`. */
-static fit
-solve(const sums *s, double n, double x, double xx, bool free_off)
-{
-    double det = n * s->qq - s->q * s->q, scale = 0, off = 0;
-    if (det > 0) {
-        scale = (n * s->xq - x * s->q) / det;
-        off = (s->qq * x - s->q * s->xq) / det;
-    }
-    if (s->q <= 0) { /* all at the low end: only the offset counts, and a zero point needs some scale */
-        off = x / n;
-        scale = free_off ? -off : 0;
-    } else if (det <= 0 || (off > 0 && !free_off)) {
-        off = 0;
-        scale = s->qq > 0 ? s->xq / s->qq : 0;
-    }
-    double e = scale * scale * s->qq + 2 * scale * off * s->q + n * off * off - 2 * scale * s->xq - 2 * off * x + xx;
-    return (fit){(float)scale, (float)off, e};
-}
-
-/* scale * q + off, q in 0 .. hi, scale >= 0. */
-static fit
-fit_affine(const float *x, uint32_t n, float hi, bool free_off)
-{
-    float lowest = 0, highest = 0;
-    double sx = 0, sxx = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        lowest = x[i] < lowest ? x[i] : lowest;
-        highest = x[i] > highest ? x[i] : highest;
-        sx += (double)x[i];
-        sxx += (double)x[i] * (double)x[i];
-    }
-    fit best = {0, 0, sxx};
-    if (highest - lowest < 1e-30f)
-        return best;
-    for (int step = -3; step <= 3; step++) {
-        float inverse = (hi + (float)step * 0.5f) / (highest - lowest);
-        sums s = sum_rounded(x, n, inverse, lowest, 0, hi);
-        fit f = solve(&s, n, sx, sxx, free_off);
-        if (f.scale >= 0 && f.error < best.error)
-            best = f;
-    }
-    /* Both ends of the range may move: fit again from where the best landed. */
-    for (int turn = 0; turn < 4 && best.scale > 0; turn++) {
-        sums s = sum_rounded(x, n, 1 / best.scale, best.off, 0, hi);
-        fit f = solve(&s, n, sx, sxx, free_off);
-        if (!(f.scale > 0 && f.error < best.error))
-            break;
-        best = f;
-    }
-    return best;
-}
-
-/* --- blocks of 32 and groups ------------------------------------------------------------------------------------------- */
 
 /* 32 at a time: low nibbles are the first 16. */
 static void
@@ -225,82 +63,131 @@ put_nibbles(uint8_t *out, const uint8_t *q, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i += 32)
         for (uint32_t j = 0; j < 16; j++)
-            out[i / 2 + j] = (uint8_t)(q[i + j] | q[i + 16 + j] << 4);
+            out[i / 2 + j] = (uint8_t)((q[i + j] & 15) | q[i + 16 + j] << 4);
 }
 
-static void
-make_q4_0(const float *x, uint8_t *out)
-{
-    uint8_t q[32];
-    float d = to_f16(fit_scale(x, 32, -8, 7).scale, out);
-    for (int i = 0; i < 32; i++)
-        q[i] = rounded(x[i], d, -8 * d, 0, 15);
-    put_nibbles(out + 2, q, 32);
-}
+/* --- blocks of 32 and groups ------------------------------------------------------------------------------------------- */
 
 static void
-make_q8_0(const float *x, uint8_t *out)
+make_q4_0(const eight *e, uint8_t *out)
 {
-    float amax = 0;
-    for (int i = 0; i < 32; i++)
-        amax = fmaxf(amax, fabsf(x[i]));
-    /* The finest scale that clips nothing, then finer ones by steps of f16 and a fit. */
-    float best = amax / 127, least = INFINITY;
-    for (int step = -4; step <= 4; step++) {
-        float inverse = (127 + (float)step * 0.25f) / amax;
-        if (amax < 1e-30f)
-            break;
-        sums s = sum_rounded(x, 32, inverse, 0, -128, 127);
-        float d = to_f16(s.qq > 0 ? (float)(s.xq / s.qq) : 0, out), e = error_of(x, 32, d, 0, -128, 127);
-        if (e < least) {
-            least = e;
-            best = d;
-        }
-    }
-    best = to_f16(best, out);
-    for (int i = 0; i < 32; i++)
-        out[2 + i] = (uint8_t)(rounded(x[i], best, -128 * best, 0, 255) ^ 128);
-}
-
-static void
-make_mxfp4(const float *x, uint8_t *out)
-{
-    static const float levels[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
-    float amax = 0, least = INFINITY;
-    for (int i = 0; i < 32; i++)
-        amax = fmaxf(amax, fabsf(x[i]));
-    int top = 0, first = amax > 0 ? (frexpf(amax, &top), top - 1 - 3) : -127;
-    for (int e = first; e <= first + 3; e++) {
-        int stored = e + 127 < 2 ? 2 : e + 127 > 254 ? 254 : e + 127;
-        float scale = ldexpf(1, stored - 127), error = 0;
+    float scale[LANES];
+    e->lanes->fit_scale(e->side, 32, -8, 7, scale);
+    for (uint32_t j = 0; j < LANES; j++, out += 18) {
         uint8_t q[32];
-        for (int i = 0; i < 32; i++) {
-            float v = fabsf(x[i]) / scale;
-            int n = 0;
-            while (n < 7 && v > (levels[n] + levels[n + 1]) / 2)
-                n++;
-            q[i] = (uint8_t)(n | (x[i] < 0 ? 8 : 0));
-            error += (v - levels[n]) * (v - levels[n]) * scale * scale;
-        }
-        if (error < least) {
-            least = error;
-            out[0] = (uint8_t)stored;
-            put_nibbles(out + 1, q, 32);
-        }
+        float d = to_f16(scale[j], out);
+        integers(e, j, d, -8 * d, 15, q);
+        put_nibbles(out + 2, q, 32);
     }
 }
 
-/* n values with an f16 scale and an f16 zero point. */
 static void
-make_int4(const float *x, uint32_t n, uint8_t *out)
+make_q5_1(const eight *e, uint8_t *out)
 {
-    uint8_t q[MAX_N];
-    fit f = fit_affine(x, n, 15, true);
-    float d = to_f16(f.scale, out + n / 2),
-          z = d > 0 ? to_f16(-f.off / d, out + n / 2 + 2) : to_f16(0, out + n / 2 + 2);
-    for (uint32_t i = 0; i < n; i++)
-        q[i] = rounded(x[i], d, -d * z, 0, 15);
-    put_nibbles(out, q, n);
+    float scale[LANES], off[LANES];
+    e->lanes->fit_affine(e->side, 32, 31, true, scale, off);
+    for (uint32_t j = 0; j < LANES; j++, out += 24) {
+        uint8_t q[32];
+        float d = to_f16(scale[j], out), m = to_f16(off[j], out + 2);
+        integers(e, j, d, m, 31, q);
+        for (int i = 0; i < 32; i++)
+            out[4 + i / 8] = (uint8_t)(out[4 + i / 8] | (q[i] >> 4) << i % 8);
+        put_nibbles(out + 8, q, 32);
+    }
+}
+
+static void
+make_q8_0(const eight *e, uint8_t *out)
+{
+    static const float zero[LANES] = {0};
+    float amax[LANES] = {0}, best[LANES] = {0}, least[LANES];
+    for (uint32_t i = 0; i < 32 * LANES; i++)
+        amax[i / 32] = larger(amax[i / 32], fabsf(e->x[i]));
+    for (int j = 0; j < LANES; j++)
+        least[j] = INFINITY;
+    /* The finest scale that clips nothing, then finer ones by steps of f16 and a fit. */
+    for (int step = -4; step <= 4; step++) {
+        float inverse[LANES], d[LANES], error[LANES];
+        uint8_t bytes[2];
+        dop_lane_sums s;
+        for (int j = 0; j < LANES; j++)
+            inverse[j] = amax[j] < 1e-30f ? 0 : (127 + (float)step * 0.25f) / amax[j];
+        e->lanes->sums(e->side, 32, inverse, zero, -128, 127, &s);
+        for (int j = 0; j < LANES; j++)
+            d[j] = to_f16(s.qq[j] > 0 ? s.xq[j] / s.qq[j] : 0, bytes);
+        e->lanes->error(e->side, 32, d, zero, -128, 127, error);
+        for (int j = 0; j < LANES; j++)
+            if (error[j] < least[j]) {
+                least[j] = error[j];
+                best[j] = d[j];
+            }
+    }
+    for (uint32_t j = 0; j < LANES; j++, out += 34) {
+        float d = to_f16(best[j], out);
+        integers(e, j, d, -128 * d, 255, out + 2);
+        for (int i = 0; i < 32; i++)
+            out[2 + i] ^= 128;
+    }
+}
+
+/* e2m1 of |v|, and the sign bit. */
+static uint8_t
+to_e2m1(float v)
+{
+    const float a = fabsf(v);
+    int n = (a > 0.25f) + (a > 0.75f) + (a > 1.25f) + (a > 1.75f) + (a > 2.5f) + (a > 3.5f) + (a > 5);
+    return (uint8_t)(n | (v < 0 ? 8 : 0));
+}
+
+static void
+make_mxfp4(const eight *e, uint8_t *out)
+{
+    int first[LANES], best[LANES] = {0};
+    float least[LANES];
+    for (int j = 0; j < LANES; j++) {
+        float amax = 0;
+        for (int i = 0; i < 32; i++)
+            amax = larger(amax, fabsf(e->x[j * 32 + i]));
+        int top = 0;
+        first[j] = amax > 0 ? (frexpf(amax, &top), top - 1 - 3) : -127;
+        least[j] = INFINITY;
+    }
+    for (int step = 0; step <= 3; step++) {
+        int stored[LANES];
+        float scale[LANES], error[LANES];
+        for (int j = 0; j < LANES; j++) {
+            stored[j] = first[j] + step + 127 < 2 ? 2 : first[j] + step + 127 > 254 ? 254 : first[j] + step + 127;
+            scale[j] = ldexpf(1, stored[j] - 127);
+        }
+        e->lanes->error_e2m1(e->side, 32, scale, error);
+        for (int j = 0; j < LANES; j++)
+            if (error[j] < least[j]) {
+                least[j] = error[j];
+                best[j] = stored[j];
+            }
+    }
+    for (int j = 0; j < LANES; j++, out += 17) {
+        uint8_t q[32];
+        float inverse = ldexpf(1, 127 - best[j]);
+        for (int i = 0; i < 32; i++)
+            q[i] = to_e2m1(e->x[j * 32 + i] * inverse);
+        out[0] = (uint8_t)best[j];
+        put_nibbles(out + 1, q, 32);
+    }
+}
+
+/* Groups with an f16 scale and an f16 zero point. */
+static void
+make_int4(const eight *e, uint8_t *out)
+{
+    float scale[LANES], off[LANES];
+    e->lanes->fit_affine(e->side, e->n, 15, true, scale, off);
+    for (uint32_t j = 0; j < LANES; j++, out += e->n / 2 + 4) {
+        uint8_t q[MAX_N];
+        float d = to_f16(scale[j], out + e->n / 2), z = to_f16(d > 0 ? -off[j] / d : 0, out + e->n / 2 + 2);
+        integers(e, j, d, -d * z, 15, q);
+        put_nibbles(out, q, e->n);
+    }
 }
 
 /* --- blocks of 256 ------------------------------------------------------------------------------------------------------ */
@@ -308,53 +195,73 @@ make_int4(const float *x, uint32_t n, uint8_t *out)
 /* q4_k, q5_k: eight sub-blocks with six-bit scales and minimums. */
 typedef struct kblock {
     float d, dmin;
-    int scale[8], min[8];
+    int scale[LANES], min[LANES];
+    float scales[LANES], offs[LANES]; /* what they stand for */
     uint8_t d_bytes[2], dmin_bytes[2];
     double error;
 } kblock;
 
-/* Chooses each sub-block's integers around what its own fit asks for, by the error they cause. */
+/* Takes neighbours (ds, dm) of each sub-block's integers from[] where they are in range and cause less error. */
 static void
-choose_scales(const float *x, const fit *f, float hi, kblock *b)
+try_neighbours(const eight *e, float hi, const int *scale, const int *min, int ds, int dm, kblock *b, float *least)
 {
-    b->error = 0;
-    for (int j = 0; j < 8; j++) {
-        int s0 = b->d > 0 ? (int)nearest(clamp(f[j].scale / b->d, 0, 63)) : 0;
-        int m0 = b->dmin > 0 ? (int)nearest(clamp(-f[j].off / b->dmin, 0, 63)) : 0;
-        float least = INFINITY;
-        /* Neighbours of the scale, then of the minimum. */
-        static const int ds[5] = {0, -1, 1, 0, 0}, dm[5] = {0, 0, 0, -1, 1};
-        for (int i = 0; i < 5; i++) {
-            int s = i < 3 ? s0 + ds[i] : b->scale[j], m = m0 + dm[i];
-            if (s < 0 || s > 63 || m < 0 || m > 63)
-                continue;
-            float e = error_of(x + j * 32, 32, b->d * (float)s, -b->dmin * (float)m, 0, hi);
-            if (e < least) {
-                least = e;
-                b->scale[j] = s;
-                b->min[j] = m;
-            }
-        }
-        b->error += (double)least;
+    float s[LANES], off[LANES], error[LANES];
+    for (int j = 0; j < LANES; j++) {
+        s[j] = b->d * (float)(scale[j] + ds);
+        off[j] = -b->dmin * (float)(min[j] + dm);
     }
+    e->lanes->error(e->side, 32, s, off, 0, hi, error);
+    for (int j = 0; j < LANES; j++) {
+        int sj = scale[j] + ds, mj = min[j] + dm;
+        if (sj < 0 || sj > 63 || mj < 0 || mj > 63 || !(error[j] < least[j]))
+            continue;
+        least[j] = error[j];
+        b->scale[j] = sj;
+        b->min[j] = mj;
+        b->scales[j] = s[j];
+        b->offs[j] = off[j];
+    }
+}
+
+/* Chooses each sub-block's integers around what its own fit asks for, by the error they cause: first the scale, then the
+ * minimum. */
+static void
+choose_scales(const eight *e, const float *scale, const float *off, float hi, kblock *b)
+{
+    int s0[LANES], m0[LANES];
+    float least[LANES];
+    for (int j = 0; j < LANES; j++) {
+        s0[j] = b->d > 0 ? (int)rintf(clamp(scale[j] / b->d, 0, 63)) : 0;
+        m0[j] = b->dmin > 0 ? (int)rintf(clamp(-off[j] / b->dmin, 0, 63)) : 0;
+        least[j] = INFINITY;
+    }
+    for (int i = 0; i < 3; i++)
+        try_neighbours(e, hi, s0, m0, (int[]){0, -1, 1}[i], 0, b, least);
+    memcpy(s0, b->scale, sizeof s0);
+    for (int i = -1; i <= 1; i += 2)
+        try_neighbours(e, hi, s0, m0, 0, i, b, least);
+    b->error = 0;
+    for (int j = 0; j < LANES; j++)
+        b->error += (double)least[j];
 }
 
 /* The best d and dmin for the integers of b. */
 static void
-refit(const float *x, float hi, const kblock *b, float *out_d, float *out_dmin)
+refit(const eight *e, float hi, const kblock *b, float *out_d, float *out_dmin)
 {
+    float inverse[LANES];
     double aa = 0, ab = 0, bb = 0, ax = 0, bx = 0;
-    for (int j = 0; j < 8; j++) {
-        float scale = b->d * (float)b->scale[j], off = -b->dmin * (float)b->min[j];
-        for (int i = 0; i < 32; i++) {
-            double v = (double)x[j * 32 + i], m = -b->min[j];
-            double q = (double)b->scale[j] * rounded(x[j * 32 + i], scale, off, 0, hi);
-            aa += q * q;
-            ab += q * m;
-            bb += m * m;
-            ax += q * v;
-            bx += m * v;
-        }
+    dop_lane_sums sums;
+    for (int j = 0; j < LANES; j++)
+        inverse[j] = inverse_of(b->scales[j]);
+    e->lanes->sums(e->side, 32, inverse, b->offs, 0, hi, &sums);
+    for (int j = 0; j < LANES; j++) {
+        double s = b->scale[j], m = -b->min[j];
+        aa += s * s * (double)sums.qq[j];
+        ab += s * m * (double)sums.q[j];
+        bb += m * m * 32;
+        ax += s * (double)sums.xq[j];
+        bx += m * (double)sums.x[j];
     }
     double det = aa * bb - ab * ab;
     *out_d = b->d;
@@ -368,76 +275,91 @@ refit(const float *x, float hi, const kblock *b, float *out_d, float *out_dmin)
 }
 
 static void
-make_q4_or_q5_k(const float *x, bool five, uint8_t *out)
+put_k_block(const eight *e, bool five, const kblock *b, uint8_t *out)
 {
-    float hi = five ? 31 : 15, scale = 0, min = 0;
-    fit f[8];
-    kblock best = {0};
-    for (int j = 0; j < 8; j++) {
-        f[j] = fit_affine(x + j * 32, 32, hi, false);
-        scale = fmaxf(scale, f[j].scale);
-        min = fmaxf(min, -f[j].off);
+    uint8_t q[LANES][32], *fifth = out + 16, *nibbles = out + (five ? 48 : 16);
+    memcpy(out, b->d_bytes, 2);
+    memcpy(out + 2, b->dmin_bytes, 2);
+    for (int j = 0; j < 4; j++) {
+        out[4 + j] = (uint8_t)(b->scale[j] | (b->scale[j + 4] >> 4) << 6);
+        out[8 + j] = (uint8_t)(b->min[j] | (b->min[j + 4] >> 4) << 6);
+        out[12 + j] = (uint8_t)((b->scale[j + 4] & 15) | (b->min[j + 4] & 15) << 4);
     }
-    float d = scale / 63, dmin = min / 63;
+    for (uint32_t j = 0; j < LANES; j++)
+        integers(e, j, b->scales[j], b->offs[j], five ? 31 : 15, q[j]);
+    for (int j = 0; j < LANES; j += 2)
+        for (int i = 0; i < 32; i++)
+            nibbles[j / 2 * 32 + i] = (uint8_t)((q[j][i] & 15) | q[j + 1][i] << 4);
+    for (int j = 0; j < LANES && five; j++)
+        for (int i = 0; i < 32; i++)
+            fifth[i] = (uint8_t)(fifth[i] | (q[j][i] >> 4) << j);
+}
+
+static void
+make_q4_or_q5_k(const eight *e, bool five, uint8_t *out)
+{
+    float hi = five ? 31 : 15, scale[LANES], off[LANES], most = 0, min = 0;
+    kblock best = {0};
+    e->lanes->fit_affine(e->side, 32, hi, false, scale, off);
+    for (int j = 0; j < LANES; j++) {
+        most = larger(most, scale[j]);
+        min = larger(min, -off[j]);
+    }
+    float d = most / 63, dmin = min / 63;
     for (int turn = 0; turn < 2; turn++) {
         kblock b = {0};
-        b.d = to_f16(fmaxf(d, 0), b.d_bytes);
-        b.dmin = to_f16(fmaxf(dmin, 0), b.dmin_bytes);
-        choose_scales(x, f, hi, &b);
+        b.d = to_f16(larger(d, 0), b.d_bytes);
+        b.dmin = to_f16(larger(dmin, 0), b.dmin_bytes);
+        choose_scales(e, scale, off, hi, &b);
         if (turn > 0 && !(b.error < best.error))
             break;
         best = b;
-        refit(x, hi, &b, &d, &dmin);
+        refit(e, hi, &b, &d, &dmin);
     }
-    memcpy(out, best.d_bytes, 2);
-    memcpy(out + 2, best.dmin_bytes, 2);
-    for (int j = 0; j < 4; j++) {
-        out[4 + j] = (uint8_t)(best.scale[j] | (best.scale[j + 4] >> 4) << 6);
-        out[8 + j] = (uint8_t)(best.min[j] | (best.min[j + 4] >> 4) << 6);
-        out[12 + j] = (uint8_t)((best.scale[j + 4] & 15) | (best.min[j + 4] & 15) << 4);
-    }
-    uint8_t *fifth = out + 16, *nibbles = out + (five ? 48 : 16);
-    for (int j = 0; j < 8; j++)
-        for (int i = 0; i < 32; i++) {
-            uint8_t q = rounded(x[j * 32 + i], best.d * (float)best.scale[j], -best.dmin * (float)best.min[j], 0, hi);
-            uint8_t *n = &nibbles[j / 2 * 32 + i];
-            *n = (uint8_t)(*n | (q & 15) << (j % 2 * 4));
-            if (five)
-                fifth[i] = (uint8_t)(fifth[i] | (q >> 4) << j);
-        }
+    put_k_block(e, five, &best, out);
 }
 
-/* Sixteen sub-blocks of 16 with int8 scales. */
+/* Sixteen sub-blocks of 16 with int8 scales: two times eight. */
 static void
-make_q6_k(const float *x, uint8_t *out)
+make_q6_k(const eight half[2], uint8_t *out)
 {
-    float scale[16], max = 0;
-    for (int j = 0; j < 16; j++) {
-        scale[j] = fit_scale(x + j * 16, 16, -32, 31).scale;
+    static const float zero[LANES] = {0};
+    float scale[2 * LANES], max = 0;
+    for (int h = 0; h < 2; h++)
+        half[h].lanes->fit_scale(half[h].side, 16, -32, 31, scale + h * LANES);
+    for (int j = 0; j < 2 * LANES; j++)
         if (fabsf(scale[j]) > fabsf(max))
             max = scale[j];
-    }
     float d = to_f16(max / -128, out + 208);
-    for (int j = 0; j < 16; j++) {
-        int s0 = d != 0 ? (int)nearest(clamp(scale[j] / d, -128, 127)) : 0, best = 0;
-        float least = INFINITY;
-        for (int s = s0 - 1; s <= s0 + 1; s++) {
-            if (s < -128 || s > 127)
-                continue;
-            float e = error_of(x + j * 16, 16, d * (float)s, 0, -32, 31);
-            if (e < least) {
-                least = e;
-                best = s;
-            }
+    for (int h = 0; h < 2; h++) {
+        int from[LANES], best[LANES] = {0};
+        float least[LANES], step[LANES], error[LANES];
+        uint8_t q[LANES][16];
+        for (int j = 0; j < LANES; j++) {
+            from[j] = d != 0 ? (int)rintf(clamp(scale[h * LANES + j] / d, -128, 127)) : 0;
+            least[j] = INFINITY;
         }
-        out[192 + j] = (uint8_t)(best & 255);
-        for (int i = 0; i < 16; i++) {
-            float step = d * (float)best;
-            uint8_t q = rounded(x[j * 16 + i], step, -32 * step, 0, 63);
-            int at = j * 16 + i, half = at / 128, quarter = at % 128 / 32, l = at % 32;
-            uint8_t *low = &out[half * 64 + quarter % 2 * 32 + l], *high = &out[128 + half * 32 + l];
-            *low = (uint8_t)(*low | (q & 15) << (quarter / 2 * 4));
-            *high = (uint8_t)(*high | (q >> 4) << (2 * quarter));
+        for (int k = -1; k <= 1; k++) {
+            for (int j = 0; j < LANES; j++)
+                step[j] = d * (float)(from[j] + k);
+            half[h].lanes->error(half[h].side, 16, step, zero, -32, 31, error);
+            for (int j = 0; j < LANES; j++)
+                if (from[j] + k >= -128 && from[j] + k <= 127 && error[j] < least[j]) {
+                    least[j] = error[j];
+                    best[j] = from[j] + k;
+                }
+        }
+        for (int j = 0; j < LANES; j++) {
+            out[192 + h * LANES + j] = (uint8_t)(best[j] & 255);
+            integers(&half[h], (uint32_t)j, d * (float)best[j], -32 * (d * (float)best[j]), 63, q[j]);
+        }
+        /* 128 values: quarter k of 32 is in sub-blocks 2k, 2k + 1. */
+        for (int l = 0; l < 32; l++) {
+            const uint8_t *first = &q[0][0] + l;
+            out[h * 64 + l] = (uint8_t)((first[0] & 15) | first[64] << 4);
+            out[h * 64 + 32 + l] = (uint8_t)((first[32] & 15) | first[96] << 4);
+            out[128 + h * 32 + l] =
+                (uint8_t)(first[0] >> 4 | first[32] >> 4 << 2 | first[64] >> 4 << 4 | first[96] >> 4 << 6);
         }
     }
 }
@@ -449,6 +371,7 @@ dop_quantizable(dop_type t)
 {
     switch (t) {
     case DOP_TYPE_q4_0:
+    case DOP_TYPE_q5_1:
     case DOP_TYPE_q8_0:
     case DOP_TYPE_q4_k:
     case DOP_TYPE_q5_k:
@@ -464,27 +387,40 @@ dop_quantizable(dop_type t)
 }
 
 static void
-make_block(dop_type t, const float *x, uint8_t *out)
+fill(eight *e, const float *in, uint32_t left)
+{
+    const uint32_t room = e->n * LANES, n = left < room ? left : room;
+    memcpy(e->x, in, n * sizeof *in);
+    memset(e->x + n, 0, (room - n) * sizeof *in);
+    e->lanes->side_by_side(e->x, e->n, e->side);
+}
+
+/* What lanes are: blocks of up to 128 values, or the sub-blocks of one of 256. */
+static void
+make_blocks(dop_type t, const eight *e, uint8_t *out)
 {
     switch (t) {
     case DOP_TYPE_q4_0:
-        make_q4_0(x, out);
+        make_q4_0(e, out);
+        break;
+    case DOP_TYPE_q5_1:
+        make_q5_1(e, out);
         break;
     case DOP_TYPE_q8_0:
-        make_q8_0(x, out);
+        make_q8_0(e, out);
         break;
     case DOP_TYPE_q4_k:
     case DOP_TYPE_q5_k:
-        make_q4_or_q5_k(x, t == DOP_TYPE_q5_k, out);
+        make_q4_or_q5_k(e, t == DOP_TYPE_q5_k, out);
         break;
     case DOP_TYPE_q6_k:
-        make_q6_k(x, out);
+        make_q6_k(e, out);
         break;
     case DOP_TYPE_mxfp4:
-        make_mxfp4(x, out);
+        make_mxfp4(e, out);
         break;
     default:
-        make_int4(x, dop_type_of(t)->block, out);
+        make_int4(e, out);
         break;
     }
 }
@@ -493,10 +429,21 @@ void
 dop_quantize_row(dop_type t, const float *in, uint32_t n, uint8_t *out)
 {
     const dop_type_info *ti = dop_type_of(t);
-    for (uint32_t i = 0; i < n; i += ti->block, out += ti->bytes) {
-        float x[256] = {0};
-        memcpy(x, in + i, (n - i < ti->block ? n - i : ti->block) * sizeof *x);
-        memset(out, 0, ti->bytes);
-        make_block(t, x, out);
+    const uint32_t whole = ti->block == MAX_BLOCK ? MAX_BLOCK : ti->block * LANES; /* values made at once */
+    const uint32_t halves = t == DOP_TYPE_q6_k ? 2 : 1;
+    eight e[2];
+    e[0].lanes = e[1].lanes = dop_lanes_best();
+    e[0].n = e[1].n = whole / halves / LANES;
+    for (uint32_t at = 0; at < n; at += whole) {
+        const uint32_t left = n - at, blocks = left < whole ? (left + ti->block - 1) / ti->block : whole / ti->block;
+        uint8_t bytes[LANES * MAX_BYTES];
+        for (uint32_t h = 0; h < halves; h++) {
+            const uint32_t skip = h * (whole / 2);
+            fill(&e[h], in + at + (skip < left ? skip : 0), skip < left ? left - skip : 0);
+        }
+        memset(bytes, 0, (size_t)(whole / ti->block) * ti->bytes);
+        make_blocks(t, e, bytes);
+        memcpy(out, bytes, (size_t)blocks * ti->bytes);
+        out += (size_t)blocks * ti->bytes;
     }
 }

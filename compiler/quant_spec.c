@@ -1,12 +1,13 @@
 /* What --quant asks for, weight by weight. */
 #include "compiler/quant.h"
+#include "kernels/weight_types.h"
 
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yaml.h>
 
-#define KNOWN_TYPES "keep f32 f16 bf16 q8_0 q6_k q5_k q4_k q4_0 mxfp4 int4_g128 int4_g64 int4_g32"
+#define KNOWN_TYPES "keep f32 f16 bf16 q8_0 q6_k q5_k q5_1 q4_k q4_0 mxfp4 int4_g128 int4_g64 int4_g32"
 
 /* Classes and the roles in them; a role is a class of its own. */
 static const struct {
@@ -154,8 +155,19 @@ error:
     return st;
 }
 
-dop_status
-dop_quant_choose(const char *spec, const dop_weights *w, dop_diag *diag, dop_type *types)
+dop_type
+dop_quant_fallback(dop_type t, uint32_t rows, uint32_t cols)
+{
+    static const dop_type pairs[][2] = {
+        {DOP_TYPE_q4_k, DOP_TYPE_int4_g32}, {DOP_TYPE_q5_k, DOP_TYPE_q5_1}, {DOP_TYPE_q6_k, DOP_TYPE_q8_0}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if (pairs[i][0] == t && dop_packed_bytes(pairs[i][1], rows, cols) < dop_packed_bytes(t, rows, cols))
+            return pairs[i][1];
+    return t;
+}
+
+static dop_status
+choose_as_asked(const char *spec, const dop_weights *w, dop_diag *diag, dop_type *types)
 {
     size_t len = spec ? strlen(spec) : 0;
     dop_type to;
@@ -171,5 +183,18 @@ dop_quant_choose(const char *spec, const dop_weights *w, dop_diag *diag, dop_typ
     for (uint32_t i = 0; i < w->n && st == DOP_OK; i++)
         if (w->items[i].rank > 1)
             set_type(w, i, to, types);
+    return st;
+}
+
+dop_status
+dop_quant_choose(const char *spec, const dop_weights *w, dop_diag *diag, dop_type *types, dop_type *asked)
+{
+    dop_status st = choose_as_asked(spec, w, diag, types);
+    for (uint32_t i = 0; i < w->n && st == DOP_OK; i++) {
+        const dop_weight *x = &w->items[i];
+        asked[i] = types[i];
+        if (x->type != types[i])
+            types[i] = dop_quant_fallback(types[i], x->rows, x->cols);
+    }
     return st;
 }

@@ -30,55 +30,56 @@ typedef struct place {
 } place;
 
 static void
-or_word(uint8_t *p, uint32_t word, uint32_t bits)
+put_word(uint8_t *p, uint32_t word, uint32_t bits)
 {
-    for (uint32_t i = 0; i < 4; i++)
-        p[word * 4 + i] = (uint8_t)(p[word * 4 + i] | (bits >> (8 * i) & 255));
+    memcpy(p + (size_t)word * 4, &bits, sizeof bits);
+}
+
+/* A field of four values' bytes (bits `from` on, under the mask) in lanes: values 0 and 2 in the lower half, 2 at bit
+ * `second`, values 1 and 3 likewise in the upper. */
+static inline uint32_t
+lanes(const uint8_t *q, uint32_t from, uint32_t mask, uint32_t second)
+{
+    uint32_t u;
+    memcpy(&u, q, sizeof u);
+    u >>= from;
+    return (u & mask) | (u & mask << 8) << 8 | (u & mask << 16) >> (16 - second) | (u & mask << 24) >> (8 - second);
 }
 
 /* Bytes of 32 values, already in value order, to lanes of nibbles. */
 static void
 put_nibbles(uint8_t *low, const uint8_t *q)
 {
-    static const uint8_t shift[4] = {0, 16, 4, 20};
-    for (uint32_t w = 0; w < 4; w++) {
-        uint32_t bits = 0;
-        for (uint32_t i = 0; i < 8; i++)
-            bits |= (uint32_t)(q[w * 8 + i] & 15) << (shift[i & 3] + 8 * (i >> 2));
-        or_word(low, w, bits);
-    }
+    for (uint32_t w = 0; w < 4; w++)
+        put_word(low, w, lanes(q + w * 8, 0, 15, 4) | lanes(q + w * 8 + 4, 0, 15, 4) << 8);
 }
 
 static void
 put_bytes(uint8_t *low, const uint8_t *q)
 {
-    for (uint32_t w = 0; w < 8; w++) {
-        const uint8_t *v = q + w * 4;
-        or_word(low, w, (uint32_t)v[0] | (uint32_t)v[1] << 16 | (uint32_t)v[2] << 8 | (uint32_t)v[3] << 24);
-    }
+    for (uint32_t w = 0; w < 8; w++)
+        put_word(low, w, lanes(q + w * 4, 0, 255, 8));
 }
 
 /* Bit `from` of each value into one word. */
 static void
 put_one_bits(uint8_t *at, const uint8_t *q, uint32_t from)
 {
-    static const uint8_t shift[4] = {0, 16, 4, 20};
     uint32_t bits = 0;
-    for (uint32_t i = 0; i < UNIT; i++)
-        bits |= (uint32_t)(q[i] >> from & 1) << (shift[i & 3] + (i >> 2 & 3) + 8 * (i >> 4));
-    or_word(at, 0, bits);
+    for (uint32_t i = 0; i < UNIT / 4; i++)
+        bits |= lanes(q + i * 4, from, 1, 4) << ((i & 3) + 8 * (i >> 2));
+    put_word(at, 0, bits);
 }
 
 /* Bits from, from + 1 of each value into two words. */
 static void
 put_two_bits(uint8_t *at, const uint8_t *q, uint32_t from)
 {
-    static const uint8_t shift[4] = {0, 16, 4, 20};
     for (uint32_t w = 0; w < 2; w++) {
         uint32_t bits = 0;
-        for (uint32_t i = 0; i < 16; i++)
-            bits |= (uint32_t)(q[w * 16 + i] >> from & 3) << (shift[i & 3] + 2 * (i >> 2 & 1) + 8 * (i >> 3));
-        or_word(at, w, bits);
+        for (uint32_t i = 0; i < 4; i++)
+            bits |= lanes(q + w * 16 + i * 4, from, 3, 4) << (2 * (i & 1) + 8 * (i >> 1));
+        put_word(at, w, bits);
     }
 }
 
@@ -86,10 +87,12 @@ put_two_bits(uint8_t *at, const uint8_t *q, uint32_t from)
 static void
 get_nibbles(const uint8_t *b, uint8_t *q)
 {
-    for (uint32_t i = 0; i < 16; i++) {
-        q[i] = b[i] & 15;
-        q[i + 16] = b[i] >> 4;
-    }
+    uint8_t two[16];
+    memcpy(two, b, sizeof two);
+    for (uint32_t i = 0; i < 16; i++)
+        q[i] = two[i] & 15;
+    for (uint32_t i = 0; i < 16; i++)
+        q[i + 16] = two[i] >> 4;
 }
 
 /* A fifth bit for each value, bit i of 4 bytes. */
@@ -158,9 +161,9 @@ put_six_bit_scales(const uint8_t *b, uint8_t *out)
         upper |= (sc >> 4 | (mn >> 4) << 2) << (4 * j);
     }
     memcpy(out, b, 4);
-    or_word(out, 1, scales);
-    or_word(out, 2, mins);
-    or_word(out, 3, upper);
+    put_word(out, 1, scales);
+    put_word(out, 2, mins);
+    put_word(out, 3, upper);
 }
 
 static int
@@ -170,28 +173,51 @@ q3_k_scale(const uint8_t *scales, uint32_t s)
     return (low | (scales[8 + s % 4] >> (2 * (s / 4)) & 3) << 4) - 32;
 }
 
+/* UNIT fields of `bits` bits that begin at bit `from` of each of the bytes, at bit `to`. */
+static inline void
+get_fields(const uint8_t *b, uint32_t from, uint32_t bits, uint32_t to, uint8_t *q)
+{
+    uint8_t bytes[UNIT];
+    memcpy(bytes, b, sizeof bytes);
+    for (uint32_t i = 0; i < UNIT; i++)
+        q[i] = (uint8_t)(q[i] | (bytes[i] >> from & ((1u << bits) - 1)) << to);
+}
+
+/* The integers of unit j. */
+static void
+large_values(dop_type t, const uint8_t *b, uint32_t j, uint8_t *q)
+{
+    const uint32_t half = j / 4, quarter = j % 4;
+    memset(q, 0, UNIT);
+    switch (t) {
+    case DOP_TYPE_q4_k:
+        get_fields(b + 16 + j / 2 * 32, j % 2 * 4, 4, 0, q);
+        break;
+    case DOP_TYPE_q5_k:
+        get_fields(b + 48 + j / 2 * 32, j % 2 * 4, 4, 0, q);
+        get_fields(b + 16, j, 1, 4, q);
+        break;
+    case DOP_TYPE_q6_k:
+        get_fields(b + half * 64 + quarter % 2 * 32, quarter / 2 * 4, 4, 0, q);
+        get_fields(b + 128 + half * 32, 2 * quarter, 2, 4, q);
+        break;
+    case DOP_TYPE_q3_k:
+        get_fields(b + 32 + half * 32, 2 * quarter, 2, 0, q);
+        get_fields(b, j, 1, 2, q);
+        break;
+    default: /* q2_k */
+        get_fields(b + 16 + half * 32, 2 * quarter, 2, 0, q);
+        break;
+    }
+}
+
 /* Unit j of a block. */
 static void
 large_unit(dop_type t, const uint8_t *b, uint32_t j, const place *at)
 {
     uint8_t q[UNIT], *g = at->group;
-    uint32_t k = at->k, half = j / 4, quarter = j % 4;
-    for (uint32_t i = 0; i < UNIT; i++) {
-        if (t == DOP_TYPE_q4_k || t == DOP_TYPE_q5_k) {
-            uint8_t two = b[(t == DOP_TYPE_q5_k ? 48 : 16) + j / 2 * 32 + i];
-            q[i] = (uint8_t)(two >> (j % 2 * 4) & 15);
-            if (t == DOP_TYPE_q5_k)
-                q[i] = (uint8_t)(q[i] | (b[16 + i] >> j & 1) << 4);
-        } else if (t == DOP_TYPE_q6_k) {
-            q[i] = (uint8_t)(b[half * 64 + quarter % 2 * 32 + i] >> (quarter / 2 * 4) & 15);
-            q[i] = (uint8_t)(q[i] | (b[128 + half * 32 + i] >> (2 * quarter) & 3) << 4);
-        } else if (t == DOP_TYPE_q3_k) {
-            q[i] = (uint8_t)(b[32 + half * 32 + i] >> (2 * quarter) & 3);
-            q[i] = (uint8_t)(q[i] | (b[i] >> j & 1) << 2);
-        } else {
-            q[i] = (uint8_t)(b[16 + half * 32 + i] >> (2 * quarter) & 3);
-        }
-    }
+    uint32_t k = at->k;
+    large_values(t, b, j, q);
     switch (t) {
     case DOP_TYPE_q4_k:
     case DOP_TYPE_q5_k:

@@ -411,6 +411,7 @@ dop_report_make(const dop_compilation *c, dop_diag *diag, dop_report *out_report
         r->weights += c->pack.segment_size[i];
     for (uint32_t i = 0; i < c->n_kernels; i++)
         r->kernels += c->kernels[i].spirv.size;
+    st = dop_report_count_weights(r, diag);
     for (uint32_t i = 0; i < c->n_schedules && st == DOP_OK; i++) {
         const dop_schedule *s = &c->schedules[i];
         maker m = {.r = r, .out = &r->schedules[i], .s = s, .diag = diag};

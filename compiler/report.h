@@ -69,16 +69,32 @@ typedef struct dop_report_schedule {
     dop_graph unfused;
 } dop_report_schedule;
 
+/* The weights that were stored and are packed alike. */
+typedef struct dop_report_weights_row {
+    dop_type stored, packed; /* stored: none for what the compiler computes */
+    dop_type asked;          /* by --quant; packed as another type where its blocks would be padded too much */
+    uint32_t cols;           /* then: values of a row */
+    uint32_t count;
+    uint64_t bytes;  /* packed */
+    const char *how; /* "copied", "repacked", "converted", "quantized", "computed" */
+} dop_report_weights_row;
+
 typedef struct dop_report {
     const dop_compilation *c;
     dop_arena arena;
     uint64_t weights, caches, activations, results, kernels; /* bytes of device memory, and of SPIR-V */
+    uint32_t n_weights;
+    dop_report_weights_row *weights_rows; /* most bytes first */
     uint32_t n_schedules;
     dop_report_schedule schedules[DOP_MAX_SCHEDULES];
 } dop_report;
 
 dop_status dop_report_make(const dop_compilation *c, dop_diag *diag, dop_report *out_report);
 void dop_report_finish(dop_report *r); /* accepts a zeroed one */
+
+/* report_weights.c: the table of weights, and why a row has another type than asked for ("" if it has not). */
+dop_status dop_report_count_weights(dop_report *r, dop_diag *diag);
+void dop_report_weights_why(const dop_report_weights_row *row, char *out, size_t cap);
 
 void dop_report_text(const dop_report *r, dop_buf *out);
 
@@ -89,6 +105,7 @@ void dop_report_text(const dop_report *r, dop_buf *out);
  *   kernel_path         name, or null
  *   distinct_kernels    of the whole plan
  *   memory              {weights, caches, activations, results, kernels}: bytes
+ *   weights             [{stored, packed, asked, columns (0 unless asked is not packed), count, bytes, how}]
  *   schedules           [{name, tokens, dispatches_per_layer, dispatches_outside, distinct_kernels,
  *                         before, after: {dispatches, barriers, bytes_read, bytes_written, activation_bytes},
  *                         regions: [{label, template, variant, why, ops [..], count, bytes_read, bytes_written,

@@ -505,6 +505,23 @@ put_head(const dop_report *r, dop_buf *out)
     dop_buf_puts(out, "</div>\n");
 }
 
+static void
+put_weights(const dop_report *r, dop_buf *out)
+{
+    dop_buf_puts(out, "<h2>Weights</h2><table><tr><th class=n>count</th><th class=n>bytes</th><th>stored</th><th>packed"
+                      "</th><th></th></tr>\n");
+    for (uint32_t i = 0; i < r->n_weights; i++) {
+        const dop_report_weights_row *w = &r->weights_rows[i];
+        char a[32], why[160];
+        dop_report_weights_why(w, why, sizeof why);
+        dop_buf_printf(out,
+                       "<tr><td class=n>%u</td><td class=n>%s</td><td>%s</td><td>%s</td><td class=o>%s%s</td></tr>\n",
+                       w->count, bytes((double)w->bytes, a, sizeof a), w->stored ? dop_type_of(w->stored)->name : "-",
+                       dop_type_of(w->packed)->name, w->how, why);
+    }
+    dop_buf_puts(out, "</table>\n");
+}
+
 dop_status
 dop_report_html(const dop_report *r, dop_diag *diag, dop_buf *out)
 {
@@ -521,6 +538,7 @@ dop_report_html(const dop_report *r, dop_diag *diag, dop_buf *out)
         put_decisions(s, out);
         put_classes(s, i == 0, out);
     }
+    put_weights(r, out);
     dop_buf_puts(out, "<h2>Reasons</h2><table>\n");
     for (int x = 1; x < DOP_REASON_COUNT; x++) {
         dop_buf_printf(out, "<tr><td>%s</td>", dop_reason_code((dop_reason)x));

@@ -143,6 +143,25 @@ schedule(const dop_report_schedule *s)
 }
 
 static json_t *
+weights(const dop_report *r)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < r->n_weights; i++) {
+        const dop_report_weights_row *w = &r->weights_rows[i];
+        json_t *o = json_object();
+        json_object_set_new(o, "stored", w->stored ? json_string(dop_type_of(w->stored)->name) : json_null());
+        json_object_set_new(o, "packed", json_string(dop_type_of(w->packed)->name));
+        json_object_set_new(o, "asked", json_string(dop_type_of(w->asked)->name));
+        json_object_set_new(o, "columns", integer(w->cols));
+        json_object_set_new(o, "count", integer(w->count));
+        json_object_set_new(o, "bytes", integer(w->bytes));
+        json_object_set_new(o, "how", json_string(w->how));
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+static json_t *
 capabilities(uint32_t caps)
 {
     json_t *list = json_array();
@@ -178,6 +197,7 @@ dop_report_json(const dop_report *r, dop_diag *diag, dop_buf *out)
     json_object_set_new(x, "results", integer(r->results));
     json_object_set_new(x, "kernels", integer(r->kernels));
     json_object_set_new(o, "memory", x);
+    json_object_set_new(o, "weights", weights(r));
     for (uint32_t i = 0; i < r->n_schedules; i++)
         json_array_append_new(list, schedule(&r->schedules[i]));
     json_object_set_new(o, "schedules", list);

@@ -94,6 +94,19 @@ put_classes(const dop_report_schedule *s, dop_buf *out)
     }
 }
 
+static void
+put_weights(const dop_report *r, dop_buf *out)
+{
+    dop_buf_puts(out, "\nweights\n    count      bytes  stored      packed\n");
+    for (uint32_t i = 0; i < r->n_weights; i++) {
+        const dop_report_weights_row *w = &r->weights_rows[i];
+        char a[32], why[160];
+        dop_report_weights_why(w, why, sizeof why);
+        dop_buf_printf(out, "    %5u %10s  %-10s  %-10s  %s%s\n", w->count, bytes((double)w->bytes, a, sizeof a),
+                       w->stored ? dop_type_of(w->stored)->name : "-", dop_type_of(w->packed)->name, w->how, why);
+    }
+}
+
 void
 dop_report_text(const dop_report *r, dop_buf *out)
 {
@@ -108,6 +121,7 @@ dop_report_text(const dop_report *r, dop_buf *out)
                    bytes((double)r->kernels, f, sizeof f));
     dop_buf_printf(out, "traffic is counted with %u cached positions; floors at %.4g GB/s\n", DOP_REPORT_DEPTH,
                    c->target.bandwidth / 1e9);
+    put_weights(r, out);
     for (uint32_t i = 0; i < r->n_schedules; i++) {
         const dop_report_schedule *s = &r->schedules[i];
         double floor = (s->after.read + s->after.written) / c->target.bandwidth * 1e6;

@@ -1,5 +1,6 @@
 /* Quantizers and --quant: errors against plain rounding and against published files, specifications. */
 #include "compiler/quant.h"
+#include "compiler/quant_lanes.h"
 #include "ir/interp.h"
 #include "runtime/gguf.h"
 
@@ -55,9 +56,9 @@ Test(quant, errors_of_normal_values)
         dop_type type;
         double bound;
     } rows[] = {
-        {DOP_TYPE_q8_0, 0.0060},    {DOP_TYPE_q6_k, 0.019},     {DOP_TYPE_q5_k, 0.036},
-        {DOP_TYPE_q4_k, 0.073},     {DOP_TYPE_q4_0, 0.085},     {DOP_TYPE_mxfp4, 0.125},
-        {DOP_TYPE_int4_g32, 0.072}, {DOP_TYPE_int4_g64, 0.082}, {DOP_TYPE_int4_g128, 0.092},
+        {DOP_TYPE_q8_0, 0.0060},    {DOP_TYPE_q6_k, 0.019},      {DOP_TYPE_q5_k, 0.036},  {DOP_TYPE_q5_1, 0.036},
+        {DOP_TYPE_q4_k, 0.073},     {DOP_TYPE_q4_0, 0.085},      {DOP_TYPE_mxfp4, 0.125}, {DOP_TYPE_int4_g32, 0.072},
+        {DOP_TYPE_int4_g64, 0.082}, {DOP_TYPE_int4_g128, 0.092},
     };
     enum { N = 8192 };
     float *x = malloc(N * sizeof *x);
@@ -111,6 +112,60 @@ Test(quant, short_rows)
             double e = relative_error((dop_type)t, x, 300);
             cr_assert(e < 0.14, "%s: %g", dop_type_of((dop_type)t)->name, e);
         }
+}
+
+/* --- lanes ------------------------------------------------------------------------------------------------------------- */
+
+/* Eight blocks of n values through every operation, as bytes. */
+static void
+through_lanes(const dop_lanes *l, const float *x, uint32_t n, dop_buf *out)
+{
+    float side[DOP_LANES * 128], scale[DOP_LANES], off[DOP_LANES], error[DOP_LANES];
+    uint8_t q[128];
+    dop_lane_sums sums = {0};
+    l->side_by_side(x, n, side);
+    dop_buf_append(out, side, DOP_LANES * n * sizeof *side);
+    l->fit_scale(side, n, -8, 7, scale);
+    dop_buf_append(out, scale, sizeof scale);
+    l->fit_scale(side, n, -32, 31, scale);
+    dop_buf_append(out, scale, sizeof scale);
+    l->error_e2m1(side, n, scale, error);
+    dop_buf_append(out, error, sizeof error);
+    for (int free_off = 0; free_off < 2; free_off++) {
+        l->fit_affine(side, n, 15, free_off, scale, off);
+        dop_buf_append(out, scale, sizeof scale);
+        dop_buf_append(out, off, sizeof off);
+        l->error(side, n, scale, off, 0, 15, error);
+        dop_buf_append(out, error, sizeof error);
+    }
+    l->round(x, n, scale[0] > 0 ? 1 / scale[0] : 0, off[0], 0, 15, q);
+    dop_buf_append(out, q, n);
+    for (int j = 0; j < DOP_LANES; j++)
+        scale[j] = scale[j] > 0 ? 1 / scale[j] : 0;
+    l->sums(side, n, scale, off, 0, 15, &sums);
+    dop_buf_append(out, &sums, sizeof sums);
+    cr_assert(!out->failed);
+}
+
+/* The same bytes on every machine: with narrow vectors as with wide ones, and those that the formulas say. */
+Test(quant, lanes)
+{
+    static const uint32_t sizes[] = {16, 32, 128};
+    uint64_t seed = 11;
+    for (int round = 0; round < 60; round++) {
+        float x[DOP_LANES * 128];
+        const uint32_t n = sizes[round % 3];
+        for (uint32_t i = 0; i < DOP_LANES * n; i++)
+            x[i] = i / n == 3 ? 0 : i / n == 4 ? 0.5f : ldexpf(normal(&seed), -(int)(i / n) * round / 4);
+        dop_buf narrow = {0}, best = {0};
+        through_lanes(&dop_lanes_of_4, x, n, &narrow);
+        through_lanes(dop_lanes_best(), x, n, &best);
+        cr_assert(narrow.size == best.size && memcmp(narrow.data, best.data, best.size) == 0, "%u values", n);
+        dop_buf_finish(&narrow);
+        dop_buf_finish(&best);
+    }
+    if (dop_lanes_best() == &dop_lanes_of_4)
+        cr_skip_test("this machine has the narrow vectors only");
 }
 
 /* --- against the files of another quantizer, made from the same values ---------------------------------------------------- */
@@ -203,16 +258,49 @@ static void
 expect_types(const char *spec, const char *expected)
 {
     dop_weights w = {.n = N_ITEMS, .items = items};
-    dop_type types[N_ITEMS];
+    dop_type types[N_ITEMS], asked[N_ITEMS];
     dop_diag diag = {0};
     char got[512] = "";
-    if (dop_quant_choose(spec, &w, &diag, types) == DOP_OK) {
+    if (dop_quant_choose(spec, &w, &diag, types, asked) == DOP_OK) {
         for (int i = 0; i < N_ITEMS; i++)
             snprintf(got + strlen(got), sizeof got - strlen(got), "%s%s", i ? " " : "", dop_type_of(types[i])->name);
         cr_expect_str_eq(got, expected, "--quant %s: %s", spec ? spec : "", got);
     } else {
         cr_expect(strstr(diag.message, expected), "--quant %s: %s", spec, diag.message);
     }
+}
+
+/* A K type gives way where padding would cost more than a type that is no worse. */
+Test(quant, fallback)
+{
+    static const struct {
+        uint32_t cols;
+        dop_type asked, made;
+    } cases[] = {
+        {576, DOP_TYPE_q4_k, DOP_TYPE_int4_g32},  {576, DOP_TYPE_q5_k, DOP_TYPE_q5_1},
+        {576, DOP_TYPE_q6_k, DOP_TYPE_q8_0},      {768, DOP_TYPE_q4_k, DOP_TYPE_q4_k},
+        {768, DOP_TYPE_q6_k, DOP_TYPE_q6_k},      {1152, DOP_TYPE_q6_k, DOP_TYPE_q6_k},
+        {1100, DOP_TYPE_q4_k, DOP_TYPE_int4_g32}, {576, DOP_TYPE_q8_0, DOP_TYPE_q8_0},
+        {64, DOP_TYPE_q4_k, DOP_TYPE_int4_g32},
+    };
+    uint64_t seed = 9;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        float x[1152];
+        dop_type made = dop_quant_fallback(cases[i].asked, 64, cases[i].cols);
+        cr_expect(made == cases[i].made, "%u columns of %s: %s", cases[i].cols, dop_type_of(cases[i].asked)->name,
+                  dop_type_of(made)->name);
+        for (uint32_t k = 0; k < cases[i].cols; k++)
+            x[k] = normal(&seed);
+        if (made != cases[i].asked)
+            cr_expect(relative_error(made, x, cases[i].cols) < relative_error(cases[i].asked, x, cases[i].cols) * 1.02);
+    }
+    /* What a file stores padded stays; what is made does not. */
+    dop_weight w[2] = {{.name = "L0.q", .source = "q", .type = DOP_TYPE_q4_k, .rank = 2, .rows = 8, .cols = 576},
+                       {.name = "L0.k", .source = "k", .type = DOP_TYPE_f16, .rank = 2, .rows = 8, .cols = 576}};
+    dop_type types[2], asked[2];
+    cr_assert_eq(dop_quant_choose("q4_k", &(dop_weights){.n = 2, .items = w}, NULL, types, asked), DOP_OK);
+    cr_expect(types[0] == DOP_TYPE_q4_k && types[1] == DOP_TYPE_int4_g32);
+    cr_expect(asked[0] == DOP_TYPE_q4_k && asked[1] == DOP_TYPE_q4_k);
 }
 
 Test(quant, specifications)
