@@ -250,27 +250,41 @@ compile_kernels(dop_compilation *c, dop_diag *diag)
 
 /* --- schedules ------------------------------------------------------------------------------------------------------- */
 
-static uint32_t
-count_body(const dop_graph *g)
+/* Regions up to the last one that a cache write needs: what follows (the last layer behind its attention, the LM head) is
+ * for this step's logits only. */
+static dop_status
+count_body(const dop_graph *g, dop_diag *diag, uint32_t *out_n)
 {
-    uint32_t body = 0;
-    bool head = false;
-    for (dop_region_id r = 1; r < g->n_regions; r++) {
-        bool is_head = strcmp(dop_region_label(g, &g->regions[r]), "head") == 0;
-        if (!is_head && head)
-            return g->n_regions - 1; /* not separable */
-        head = head || is_head;
-        body += !is_head;
+    dop_flow f = {0};
+    dop_status st = dop_flow_init(g, diag, &f);
+    bool *needed = calloc(g->n_regions, sizeof *needed);
+    if (st == DOP_OK && !needed)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    *out_n = 0;
+    for (dop_region_id r = g->n_regions - 1; st == DOP_OK && r > 0; r--) { /* readers come later */
+        const dop_region *reg = &g->regions[r];
+        for (uint32_t i = 0; i < reg->n_outs; i++) {
+            needed[r] = needed[r] || dop_node_at(g, reg->outs[i])->op == DOP_OP_kv_write;
+            for (uint32_t k = f.first_reader[reg->outs[i]]; k < f.first_reader[reg->outs[i] + 1]; k++)
+                needed[r] = needed[r] || needed[f.readers[k]];
+        }
+        if (needed[r] && *out_n == 0)
+            *out_n = r;
     }
-    return body;
+    if (*out_n == 0)
+        *out_n = g->n_regions - 1;
+    dop_flow_finish(&f);
+    free(needed);
+    return st;
 }
 
 void
 dop_passes_skip_fusion(dop_pass_options *o)
 {
-    static const dop_pass_id fusing[] = {DOP_PASS_split_norms,   DOP_PASS_hoist_scale,    DOP_PASS_split_kv,
-                                         DOP_PASS_split_argmax,  DOP_PASS_merge_siblings, DOP_PASS_fuse_prologue,
-                                         DOP_PASS_fuse_epilogue, DOP_PASS_fuse_rows,      DOP_PASS_merge_rows};
+    static const dop_pass_id fusing[] = {DOP_PASS_hoist_last,    DOP_PASS_split_norms,   DOP_PASS_hoist_scale,
+                                         DOP_PASS_split_kv,      DOP_PASS_split_argmax,  DOP_PASS_merge_siblings,
+                                         DOP_PASS_fuse_prologue, DOP_PASS_fuse_epilogue, DOP_PASS_fuse_rows,
+                                         DOP_PASS_merge_rows};
     for (size_t i = 0; i < sizeof fusing / sizeof *fusing; i++)
         o->skip[fusing[i]] = true;
 }
@@ -326,8 +340,9 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag
     s->placement = cx.placement;
     if (s->g.n_regions <= 1 || c->options.passes.stop_after >= 0)
         return DOP_OK;
-    s->n_body = count_body(&s->g);
-    st = generate_kernels(c, s, diag);
+    st = count_body(&s->g, diag, &s->n_body);
+    if (st == DOP_OK)
+        st = generate_kernels(c, s, diag);
     if (st == DOP_OK && phase == DOP_PHASE_DECODE && c->target.counters)
         st = generate_counted(c, s, diag);
     return st == DOP_OK ? dop_pack_add_graph(&c->pack, &s->g, diag) : st;

@@ -64,7 +64,7 @@ typedef struct dop_schedule {
     dop_fusion_log log;
     dop_built_region *regions; /* [g.n_regions] */
     dop_built_region *counted; /* the same kernels ordered by completion counters; NULL: not for this schedule */
-    uint32_t n_body;           /* regions before the LM head */
+    uint32_t n_body;           /* regions before what only this step's logits need */
 } dop_schedule;
 
 typedef struct dop_compilation {

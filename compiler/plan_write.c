@@ -163,6 +163,8 @@ arg_of(writer *w, const dop_schedule *s, dop_region_id r, const dop_built_region
         dop_region_id of = a->counter == 1 ? r : b->waits[a->counter - 2];
         return (dop_plan_arg){.slot = w->slot_sync, .offset = of * COUNTER_STRIDE, .size = COUNTER_STRIDE};
     }
+    if (a->numbers)
+        return (dop_plan_arg){.slot = DOP_ARG_NUMBERS, .offset = a->number[0] | (uint64_t)a->number[1] << 32};
     if (a->value == 0)
         return (dop_plan_arg){.slot = w->slot_step, .value = 0, .offset = 0, .size = sizeof(dop_step)};
     const dop_node *n = dop_node_at(g, a->value);

@@ -90,7 +90,7 @@ static const char *
 add_arg(dop_emit *e, dop_node_id storage, uint32_t counter, bool written)
 {
     uint32_t i = 0;
-    while (i < e->n_args && (e->args[i].value != storage || e->args[i].counter != counter))
+    while (i < e->n_args && (e->args[i].value != storage || e->args[i].counter != counter || e->args[i].numbers > 0))
         i++;
     if (i == e->n_args) {
         if (i == DOP_MAX_ARGS)
@@ -121,6 +121,38 @@ dop_emit_counter(dop_emit *e, uint32_t counter)
 }
 
 const char *
+dop_emit_number(dop_emit *e, uint32_t value)
+{
+    uint32_t i = 0;
+    while (i < e->n_args && e->args[i].numbers != 1)
+        i++;
+    if (i == e->n_args) {
+        if (i == DOP_MAX_ARGS)
+            return fail(e, DOP_E_INTERNAL, "too many arguments for one dispatch", e->r->outs[0]);
+        e->args[e->n_args++] = (dop_kernel_arg){.value = 0};
+    }
+    dop_kernel_arg *a = &e->args[i];
+    a->number[a->numbers++] = value;
+    return dop_emit_str(e, "a%u.%c", i, a->numbers == 1 ? 'x' : 'y');
+}
+
+/* Local and global layers run the same code: a limit in a comparison is as fast from the push constants. */
+const char *
+dop_emit_window(dop_emit *e, dop_node_id attention)
+{
+    const dop_graph *g = e->g;
+    int64_t window = dop_node_i(g, attention, DOP_A_window);
+    for (dop_node_id id = 1; id < g->n_nodes && !e->window; id++) {
+        dop_op op = dop_node_at(g, id)->op;
+        if ((op == DOP_OP_attention || op == DOP_OP_attn_split) && dop_node_i(g, id, DOP_A_window) != window)
+            e->window = dop_emit_number(e, (uint32_t)window);
+    }
+    if (!e->window)
+        e->window = dop_emit_str(e, "%uu", (uint32_t)window);
+    return e->window;
+}
+
+const char *
 dop_emit_n_tokens(dop_emit *e)
 {
     return e->g->max_t == 1 ? "1u" : dop_emit_str(e, "%s.n_tokens", dop_emit_step(e));
@@ -145,14 +177,15 @@ is_constant(const char *s)
 
 /* t * row + c + start, shortened where a part is zero. */
 static const char *
-flat_index(dop_emit *e, dop_index ix, bool rows, uint32_t row_values, uint32_t start)
+flat_index(dop_emit *e, dop_node_id node, dop_index ix, uint32_t row_values, uint32_t start)
 {
     const char *c = start ? dop_emit_str(e, "(%s + %uu)", ix.c, start) : ix.c;
-    if (!rows || strcmp(ix.t, "0u") == 0)
+    if (!has_rows(e->g, node) || strcmp(ix.t, "0u") == 0)
         return c;
+    const char *row = node == e->long_row ? e->row_values : dop_emit_str(e, "%uu", row_values);
     if (is_constant(c) && c[0] == '0')
-        return dop_emit_str(e, "(%s * %uu)", ix.t, row_values);
-    return dop_emit_str(e, "(%s * %uu + %s)", ix.t, row_values, c);
+        return dop_emit_str(e, "(%s * %s)", ix.t, row);
+    return dop_emit_str(e, "(%s * %s + %s)", ix.t, row, c);
 }
 
 static const char *
@@ -166,6 +199,17 @@ temp(dop_emit *e, uint32_t width, const char *expr)
     return name;
 }
 
+uint32_t
+dop_weight_aux(const dop_graph *g, dop_node_id node)
+{
+    const dop_node *n = dop_node_at(g, node);
+    const dop_weight_type *wt = dop_weight_type_of(n->type);
+    uint64_t rows = dop_dim_value(g, n->shape.dim[0], 1);
+    if (!wt || wt->aux_bytes == 0)
+        return 0;
+    return (uint32_t)(dop_packed_plane_bytes(n->type, (uint32_t)rows, dop_node_cols(g, node)) / 16);
+}
+
 const char *
 dop_emit_weight(dop_emit *e, dop_node_id node)
 {
@@ -174,11 +218,7 @@ dop_emit_weight(dop_emit *e, dop_node_id node)
     if (!wt)
         return fail(e, DOP_E_INPUT, "no kernel reads this storage type", node);
     e->types_used |= 1u << n->type;
-    if (wt->aux_bytes == 0)
-        return "0u";
-    uint64_t rows = dop_dim_value(e->g, n->shape.dim[0], 1);
-    return dop_emit_str(e, "%uu",
-                        (uint32_t)(dop_packed_plane_bytes(n->type, (uint32_t)rows, dop_node_cols(e->g, node)) / 16));
+    return dop_emit_str(e, "%uu", dop_weight_aux(e->g, node));
 }
 
 static const char *
@@ -194,7 +234,7 @@ load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start
     const dop_weight_type *wt = dop_weight_type_of(n->type);
     if (n->type != DOP_TYPE_u32 && !wt)
         return fail(e, DOP_E_INPUT, "no kernel reads this storage type", node);
-    const char *at = flat_index(e, ix, has_rows(g, node), dop_row_values(g, node), start);
+    const char *at = flat_index(e, node, ix, dop_row_values(g, node), start);
     uint32_t w = width == 4 && cols > 1 ? 4 : 1; /* a statistic is one value for all four columns */
     if (n->op == DOP_OP_weight && n->shape.rank > 1)
         return temp(e, width,
@@ -339,15 +379,15 @@ emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     const dop_node *n = dop_node_at(g, node);
     uint32_t head = n->shape.dim[2].mul, splits = (uint32_t)dop_node_i(g, node, DOP_A_splits);
     dop_node_id part = dop_node_base(g, n->src[0], NULL);
-    int64_t window = dop_node_at(g, part)->op == DOP_OP_attn_split ? dop_node_i(g, part, DOP_A_window) : 0;
+    const char *window = dop_node_at(g, part)->op == DOP_OP_attn_split ? dop_emit_window(e, part) : "0u";
     const char *a = dop_emit_arg(e, part, false), *step = dop_emit_step(e);
     const char *out = dop_emit_str(e, "v%u", e->n_temps++), *T = width == 4 ? "vec4" : "float";
     uint32_t heads = dop_node_cols(g, node) / head, row = head + 2;
     dop_emit_line(e, "%s %s = %s(0.0);", T, out, T);
     dop_emit_line(e, "{");
     dop_emit_line(e, "    uint n = %s.pos + %s + 1u;", step, ix.t);
-    if (window > 0)
-        dop_emit_line(e, "    n = min(n, %uu);", (uint32_t)window);
+    if (strcmp(window, "0u") != 0)
+        dop_emit_line(e, "    n = %s > 0u ? min(n, %s) : n;", window, window);
     dop_emit_line(e, "    uint len = max(64u, (n + %uu) / %uu), used = (n + len - 1u) / len;", splits - 1, splits);
     dop_emit_line(e, "    uint h = %s / %uu, d = %s %% %uu, row = (%s * %uu + h * %uu) * %uu;", ix.c, head, ix.c, head,
                   ix.t, heads * splits, splits, row);
@@ -450,7 +490,7 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
         const char *pos = dop_emit_value(e, n->src[2], (dop_index){ix.t, "0u"}, 1);
         at = dop_emit_str(e, "(%s * %uu + %s)", pos, dop_node_cols(g, node), ix.c);
     } else {
-        at = flat_index(e, ix, has_rows(g, node), dop_node_cols(g, node), 0);
+        at = flat_index(e, node, ix, dop_node_cols(g, node), 0);
     }
     if (n->type != DOP_TYPE_f32 && n->type != DOP_TYPE_f16) {
         fail(e, DOP_E_INTERNAL, "values are stored as f32 or f16", node);

@@ -11,10 +11,13 @@
 
 enum { DOP_MAX_ARGS = 16, DOP_MAX_BINDS = 32, DOP_MAX_MEMO = 256 };
 
-/* An argument: a device address in the push-constant block. */
+/* An argument, eight bytes of the push-constant block: a device address, or two numbers in which dispatches of one kernel
+ * differ. */
 typedef struct dop_kernel_arg {
     dop_node_id value; /* node that owns the memory: a leaf, or a stored value; 0: the step record or a counter */
     uint32_t counter;  /* completion counters: 1 is the kernel's own, 2 .. those it waits for; 0: no counter */
+    uint32_t numbers;  /* how many numbers it is; 0: an address */
+    uint32_t number[2];
     bool read, written;
 } dop_kernel_arg;
 
@@ -49,6 +52,10 @@ typedef struct dop_emit {
     dop_bind binds[DOP_MAX_BINDS];
     uint32_t n_memo;
     dop_memo memo[DOP_MAX_MEMO];
+    const char *window; /* what dop_emit_window gave, NULL: nothing yet */
+    /* A stored value whose row length is a number of the dispatch, and its name; 0: none. */
+    dop_node_id long_row;
+    const char *row_values;
 } dop_emit;
 
 typedef struct dop_index {
@@ -69,11 +76,17 @@ void dop_emit_line(dop_emit *e, const char *fmt, ...) __attribute__((format(prin
 const char *dop_emit_arg(dop_emit *e, dop_node_id node, bool written);
 const char *dop_emit_step(dop_emit *e);
 const char *dop_emit_counter(dop_emit *e, uint32_t counter);
+/* A number that dispatches of this kernel may differ in ("a3.x").  Every call gives another one. */
+const char *dop_emit_number(dop_emit *e, uint32_t value);
+/* The window of the region's attention, or of the splits it merges: a constant where all layers have the same, else a
+ * number of the dispatch.  0 is none. */
+const char *dop_emit_window(dop_emit *e, dop_node_id attention);
 /* "step.n_tokens", or "1u" when the graph has one token. */
 const char *dop_emit_n_tokens(dop_emit *e);
 
 /* The `aux` argument of a weight matrix's load functions (weight_types.h); notes that the type's file is needed. */
 const char *dop_emit_weight(dop_emit *e, dop_node_id node);
+uint32_t dop_weight_aux(const dop_graph *g, dop_node_id node); /* the same as a number */
 
 /* Name of the node's value at the index: statements are appended as needed. */
 const char *dop_emit_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width);

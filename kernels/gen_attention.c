@@ -278,7 +278,7 @@ dop_gen_attention(dop_gen *gen)
     dop_keys_num(gen, &keys, "G", a.group);
     dop_keys_num(gen, &keys, "BQ", tile->bq);
     dop_keys_num(gen, &keys, "KV", a.kv);
-    dop_keys_num(gen, &keys, "WINDOW", (uint32_t)dop_node_i(g, a.id, DOP_A_window));
+    dop_keys_set(&keys, "WINDOW", dop_emit_window(e, a.id));
     dop_keys_set(&keys, "POS", dop_emit_str(e, "%s.pos", dop_emit_step(e)));
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     /* One token on a GPU: hold the first rows in registers while this step's queries are made. */

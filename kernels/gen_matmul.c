@@ -3,9 +3,11 @@
 
 #include "kernels/weight_types.h"
 
+#include <string.h>
+
 /* x of one (token t, column c .. c+3), and its squares for the row statistic. */
 static void
-load_tile(dop_gen *gen, const dop_parts *p, dop_buf *load)
+load_tile(dop_gen *gen, const dop_parts *p, const char *k, dop_buf *load)
 {
     dop_emit *e = &gen->e;
     const char *in = "                ";
@@ -17,7 +19,7 @@ load_tile(dop_gen *gen, const dop_parts *p, dop_buf *load)
                           dop_emit_value(e, dop_node_at(e->g, p->stats[i])->src[0], (dop_index){"t", "c"}, 4));
         return;
     }
-    dop_buf_printf(load, "%sfor (uint j = 0u; j < 4u; j++)\n%s    if (c + j < %uu) {\n", in, in, p->k);
+    dop_buf_printf(load, "%sfor (uint j = 0u; j < 4u; j++)\n%s    if (c + j < %s) {\n", in, in, k);
     dop_emit_scope(e, load, "                        ");
     dop_emit_line(e, "x[j] = %s;", dop_emit_value(e, p->act, (dop_index){"t", "(c + j)"}, 1));
     for (uint32_t i = 0; i < p->n_stats; i++)
@@ -26,25 +28,65 @@ load_tile(dop_gen *gen, const dop_parts *p, dop_buf *load)
     dop_buf_printf(load, "%s    }\n", in);
 }
 
+/* Depth of a product as GLSL: values of a row of the activation and of the matrix, and the `aux` of its storage type.
+ * Numbers of the dispatch where the region is one product of stored values: a layer has several of those, and these loops
+ * are as fast with a limit from the push constants (those of matrix units are not).  Constants elsewhere. */
+typedef struct depth {
+    const char *k, *stride[DOP_MAX_MATS], *aux[DOP_MAX_MATS];
+} depth;
+
+/* The number with a power of two in front of it: what low bits of an index are 0 stays visible to the compiler. */
+static const char *
+even_number(dop_emit *e, uint32_t value)
+{
+    uint32_t factor = 1;
+    while (factor < 64 && value % (factor * 2) == 0)
+        factor *= 2;
+    return dop_emit_str(e, "(%s * %uu)", dop_emit_number(e, value / factor), factor);
+}
+
+static depth
+depth_of(dop_gen *gen, const dop_parts *p, const dop_part *part)
+{
+    dop_emit *e = &gen->e;
+    depth d = {0};
+    dop_node_id act = dop_node_base(e->g, p->act, NULL);
+    bool numbers = p->n == 1 && part->n_mats == 1 && p->n_stats == 0 && !dop_region_has(e->r, act) &&
+                   dop_row_values(e->g, act) == p->k;
+    if (numbers) {
+        e->long_row = act;
+        d.k = e->row_values = even_number(e, p->k);
+    } else {
+        d.k = dop_emit_str(e, "%uu", p->k);
+    }
+    for (uint32_t m = 0; m < part->n_mats; m++) {
+        dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
+        uint32_t stride = dop_row_values(e->g, w);
+        d.aux[m] = dop_emit_weight(e, w);
+        if (numbers && strcmp(d.aux[m], "0u") != 0)
+            d.aux[m] = even_number(e, dop_weight_aux(e->g, w));
+        d.stride[m] = numbers ? even_number(e, stride) : dop_emit_str(e, "%uu", stride);
+    }
+    return d;
+}
+
 static void
-load_weights(dop_gen *gen, const dop_part *part, dop_buf *out)
+load_weights(dop_gen *gen, const dop_part *part, const depth *deep, dop_buf *out)
 {
     dop_emit *e = &gen->e;
     for (uint32_t m = 0; m < part->n_mats; m++) {
         dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
-        uint32_t stride = dop_row_values(e->g, w);
         const char *a = dop_emit_arg(e, w, false), *type = dop_type_of(dop_node_at(e->g, w)->type)->name;
-        const char *aux = dop_emit_weight(e, w);
         dop_buf_printf(out,
                        "        for (uint i = gl_LocalInvocationIndex; i < BN * BK / 4u; i += WG) {\n"
                        "            uint n = i / (BK / 4u), k = (i %% (BK / 4u)) * 4u, c = k0 + k;\n"
                        "            vec4 w = vec4(0.0);\n"
-                       "            if (c < %uu)\n"
-                       "                w = dop_w4_%s(%s, min(n0 + n, %uu) * %uu + c, %s);\n"
+                       "            if (c < %s)\n"
+                       "                w = dop_w4_%s(%s, min(n0 + n, %uu) * %s + c, %s);\n"
                        "            for (uint j = 0u; j < 4u; j++)\n"
                        "                dop_b[(%uu * BK + k + j) * (BN + 1u) + n] = w[j];\n"
                        "        }\n",
-                       stride, type, a, part->rows - 1, stride, aux, m);
+                       deep->stride[m], type, a, part->rows - 1, deep->stride[m], deep->aux[m], m);
     }
 }
 
@@ -57,8 +99,9 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
     dop_keys keys = {0};
     dop_buf load = {0}, load_b = {0}, store = {0}, init = {0}, done = {0}, row = {0};
     uint32_t n_binds = e->n_binds, passes = dop_div_up_u32(tile->bm * tile->bk / 4, tile->wg);
-    load_tile(gen, p, &load);
-    load_weights(gen, part, &load_b);
+    depth deep = depth_of(gen, p, part);
+    load_tile(gen, p, deep.k, &load);
+    load_weights(gen, part, &deep, &load_b);
     for (uint32_t i = 0; i < p->n_stats; i++) {
         dop_buf_printf(&init, "    float stat%u[%u];\n    for (uint i = 0u; i < %uu; i++)\n        stat%u[i] = 0.0;\n",
                        i, passes, passes, i);
@@ -85,7 +128,7 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
     dop_keys_num(gen, &keys, "P", index);
     dop_keys_num(gen, &keys, "M", part->n_mats);
     dop_keys_num(gen, &keys, "N", part->rows);
-    dop_keys_num(gen, &keys, "K", p->k);
+    dop_keys_set(&keys, "K", deep.k);
     dop_keys_num(gen, &keys, "TM", tile->tm);
     dop_keys_num(gen, &keys, "TN", tile->tn);
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));

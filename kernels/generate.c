@@ -164,7 +164,11 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
         goto error;
     dop_buf_puts(&text, "layout(push_constant, std430) uniform Push {\n");
     for (uint32_t i = 0; i < gen.e.n_args; i++)
-        dop_buf_printf(&text, "    %s a%u;\n", gen.e.args[i].value || gen.e.args[i].counter ? "U32" : "Step", i);
+        dop_buf_printf(&text, "    %s a%u;\n",
+                       gen.e.args[i].numbers                          ? "uvec2"
+                       : gen.e.args[i].value || gen.e.args[i].counter ? "U32"
+                                                                      : "Step",
+                       i);
     dop_buf_puts(&text, "};\n");
     dop_buf_puts(&text, sync_text.data ? sync_text.data : "");
     dop_buf_finish(&sync_text);

@@ -190,14 +190,14 @@ tile_gemv(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile
         tile->unroll /= 2;
 }
 
-/* Matrix units: the largest tile that still gives every multiprocessor work, several matrices per part counted. */
+/* Matrix units: the largest tile that still gives every multiprocessor work, several matrices per part counted.  Few
+ * tokens may leave most of a tile empty: what counts for them is how many workgroups decode the weights. */
 static void
 tile_coop(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile *tile)
 {
     static const struct {
         uint32_t bm, bn, wm, wn;
-    } shapes[] = {{128, 128, 64, 32}, {128, 64, 32, 32}, {64, 64, 32, 16},
-                  {64, 32, 16, 32},   {32, 32, 16, 16},  {16, 64, 16, 16}};
+    } shapes[] = {{128, 128, 64, 32}, {128, 64, 32, 32}, {64, 64, 32, 16}, {64, 32, 16, 32}, {32, 32, 16, 16}};
     uint32_t rows, mats = 0;
     (void)first_matmul(g, r, &rows);
     for (uint32_t i = 0; i < r->n_nodes; i++)
@@ -206,7 +206,7 @@ tile_coop(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile
         bool last = i + 1 == sizeof shapes / sizeof *shapes;
         /* Paired matrices (gate and up) double the weights' share of shared memory and registers. */
         uint32_t bn = shapes[i].bn;
-        if ((g->max_t < shapes[i].bm && !last) || (mats == 2 && bn == 128))
+        if ((g->max_t * 4 < shapes[i].bm && !last) || (mats == 2 && bn == 128))
             continue;
         uint32_t tiles = dop_div_up_u32(g->max_t, shapes[i].bm) * dop_div_up_u32(rows / (mats == 2 ? 2 : 1), bn);
         if (tiles < t->cores && !last)

@@ -258,9 +258,8 @@ dop_fuse_may_epilogue(dop_pass_ctx *cx, const dop_flow *f, dop_region_id produce
     return st;
 }
 
-/* How much of the workgroup's shared memory a staged row may take: the rest is for reductions. */
-static bool
-fits_shared(const dop_target *t, uint32_t len)
+bool
+dop_fuse_fits_shared(const dop_target *t, uint32_t len)
 {
     return (uint64_t)len * 4 <= (uint64_t)t->shared_bytes / 4 * 3;
 }
@@ -283,7 +282,7 @@ matmul_hole(const dop_pass_ctx *cx, const dop_flow *f, const dop_region *p, dop_
                 return DOP_REASON_template_limit;
             if (combines && c->tpl == DOP_TPL_matmul)
                 return DOP_REASON_cost;
-            if (combines && n->op == DOP_OP_matmul && !fits_shared(cx->target, dop_node_cols(g, n->src[0])))
+            if (combines && n->op == DOP_OP_matmul && !dop_fuse_fits_shared(cx->target, dop_node_cols(g, n->src[0])))
                 return DOP_REASON_shared_memory;
         }
     }
@@ -341,9 +340,8 @@ dop_fuse_may_prologue(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id p
     return why;
 }
 
-/* Is the value (a statistic) read by anything that the activation of c's matmuls is made of? */
-static bool
-feeds_activation(const dop_graph *g, const dop_region *c, dop_node_id value, dop_node_id id)
+bool
+dop_fuse_feeds(const dop_graph *g, const dop_region *c, dop_node_id value, dop_node_id id)
 {
     dop_node_id b = dop_node_base(g, id, NULL);
     if (b == value)
@@ -354,7 +352,7 @@ feeds_activation(const dop_graph *g, const dop_region *c, dop_node_id value, dop
     if (n->op == DOP_OP_matmul)
         return false;
     for (uint32_t i = 0; i < n->n_srcs; i++)
-        if (feeds_activation(g, c, value, n->src[i]))
+        if (dop_fuse_feeds(g, c, value, n->src[i]))
             return true;
     return false;
 }
@@ -380,11 +378,11 @@ stage_into_matmul(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id produ
         /* The load phase makes the rows that the product reads, no others: not all of them for the last one. */
         if (g->max_t > 1 && dop_node_per_token(g, p->outs[i]) != dop_node_per_token(g, mm))
             return DOP_REASON_tile_mismatch;
-        scalar = scalar && op == DOP_OP_row_rms && p->n_outs == 1 && !feeds_activation(g, c, p->outs[i], act);
+        scalar = scalar && op == DOP_OP_row_rms && p->n_outs == 1 && !dop_fuse_feeds(g, c, p->outs[i], act);
     }
     if (c->tpl == DOP_TPL_matmul)
         return scalar ? DOP_REASON_none : DOP_REASON_tile_mismatch;
-    if (!scalar && !fits_shared(cx->target, unit.len))
+    if (!scalar && !dop_fuse_fits_shared(cx->target, unit.len))
         return DOP_REASON_shared_memory;
     return DOP_REASON_none;
 }
@@ -407,6 +405,10 @@ stage_into_attention(const dop_flow *f, dop_region_id producer, dop_region_id co
             used = used || dop_node_base(g, n->src[s], NULL) == p->outs[i];
         if (!used || dop_flow_n_readers(f, p->outs[i]) != 1)
             return DOP_REASON_multiple_readers;
+        for (uint32_t k = 0; k < c->n_nodes; k++) /* an epilogue would need what only the load phase has */
+            for (uint32_t s = 0; c->nodes[k] != at && s < dop_node_at(g, c->nodes[k])->n_srcs; s++)
+                if (dop_node_base(g, dop_node_at(g, c->nodes[k])->src[s], NULL) == p->outs[i])
+                    return DOP_REASON_multiple_readers;
     }
     return DOP_REASON_none;
 }

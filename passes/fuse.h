@@ -17,6 +17,10 @@ dop_reason dop_fuse_may_prologue(const dop_pass_ctx *cx, const dop_flow *f, dop_
 dop_status dop_fuse_may_stage(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer,
                               dop_reason *out_reason);
 
+/* May a workgroup stage a row of `len` floats?  The rest of its shared memory is for reductions. */
+bool dop_fuse_fits_shared(const dop_target *t, uint32_t len);
+/* Is `value` read by anything in region c that `id`, the activation of one of its matmuls, is made of? */
+bool dop_fuse_feeds(const dop_graph *g, const dop_region *c, dop_node_id value, dop_node_id id);
 /* Did a kernel path switch fusion of these two off? */
 bool dop_fuse_disabled(const dop_pass_ctx *cx, const dop_graph *g, dop_region_id a, dop_region_id b);
 /* An estimate of the 32-bit registers that an invocation needs for both regions' code in one, four elements wide. */

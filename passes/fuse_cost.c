@@ -110,6 +110,19 @@ is_stored(const dop_flow *f, dop_region_id a, dop_region_id b, dop_node_id id)
     return false;
 }
 
+/* Arguments that are numbers instead of buffers: the depth of a product of several tokens, an attention window. */
+static uint32_t
+numbers_of(const dop_graph *g, const dop_region *r)
+{
+    uint32_t n = r->tpl == DOP_TPL_matmul ? 2 : 0;
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
+        dop_op op = dop_node_at(g, r->nodes[i])->op;
+        if (op == DOP_OP_attention || op == DOP_OP_attn_split || op == DOP_OP_attn_combine)
+            return n + 1;
+    }
+    return n;
+}
+
 bool
 dop_fuse_too_many_buffers(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id a, dop_region_id b, bool prologue)
 {
@@ -126,5 +139,5 @@ dop_fuse_too_many_buffers(const dop_pass_ctx *cx, const dop_flow *f, dop_region_
             if (is_stored(f, a, b, r->nodes[i]))
                 add_buffer(&set, r->nodes[i]);
     }
-    return set.n > push / 8 - 1;
+    return set.n + numbers_of(g, ra) + numbers_of(g, rb) > push / 8 - 1;
 }

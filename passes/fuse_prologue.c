@@ -57,16 +57,25 @@ add_read(void *user, dop_node_id base)
     c->bytes += dop_node_bytes(c->g, base);
 }
 
-/* Bytes moved when the readers recompute the region, against storing and loading its value. */
+/* Bytes moved when the n readers recompute the region, against storing and loading its value.  Gathered rows are stored
+ * however small their table's are: recomputed, all their readers in the first layer would be kernels of their own, where
+ * every other layer reads its input from memory.  fuse-rows finds the reader that makes them. */
 static bool
-recompute_pays(const dop_graph *g, const dop_region *reg, uint32_t readers)
+recompute_pays(const dop_graph *g, const dop_region *reg, const dop_region_id *readers, uint32_t n)
 {
     cost in = {g, reg, 0};
     uint64_t out = 0;
+    bool gathers = false, heavy = false;
+    for (uint32_t i = 0; i < reg->n_nodes; i++)
+        gathers = gathers || dop_node_at(g, reg->nodes[i])->op == DOP_OP_gather;
+    for (uint32_t i = 0; i < n; i++)
+        heavy = heavy || g->regions[readers[i]].tpl != DOP_TPL_elementwise;
+    if (gathers && heavy)
+        return false;
     dop_region_reads(g, reg, add_read, &in);
     for (uint32_t i = 0; i < reg->n_outs; i++)
         out += dop_node_bytes(g, reg->outs[i]);
-    return readers * in.bytes <= in.bytes + out + readers * out;
+    return n * in.bytes <= in.bytes + out + n * out;
 }
 
 /* The distinct regions that read any output of r. */
@@ -107,7 +116,7 @@ try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, bool *later, dop_region_
         st = prefers_epilogue(cx, f, later, r, &later[r]);
         if (st != DOP_OK || later[r])
             return st;
-        if (n > 1 && !recompute_pays(g, reg, n))
+        if (n > 1 && !recompute_pays(g, reg, readers, n))
             why = DOP_REASON_multiple_readers;
     }
     /* One reader that cannot take it has it stored for all of them. */

@@ -25,6 +25,10 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
     dop_node_id y, s, m;
     if (o->op != DOP_OP_matmul || !is_row_scaled(rw->from, o->src[0], &y, &s))
         return DOP_OK;
+    /* Matrix units take f16: an activation that is not scaled yet may not fit its range. */
+    if (rw->from->max_t > 1 && dop_node_per_token(rw->from, old) &&
+        (rw->cx->target->caps & (DOP_CAP_coop_nv | DOP_CAP_coop_khr)))
+        return DOP_OK;
     dop_node_id srcs[2] = {rw->map[y], rw->map[o->src[1]]};
     dop_want want = {o->type, o->shape};
     dop_status st = dop_rewrite_add(rw, old, "dot", DOP_OP_matmul, srcs, 2, NULL, &want, &m);
@@ -37,8 +41,5 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 dop_status
 dop_pass_hoist_scale(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
-    /* Matrix units take f16: an activation that is not scaled yet may not fit its range. */
-    if (g->max_t > 1 && (cx->target->caps & (DOP_CAP_coop_nv | DOP_CAP_coop_khr)))
-        return DOP_OK;
-    return dop_rewrite_graph(cx, g, visit, changed);
+    return dop_rewrite_graph(cx, g, visit, NULL, changed);
 }

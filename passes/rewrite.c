@@ -26,9 +26,9 @@ copy_node(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 }
 
 dop_status
-dop_rewrite_graph(dop_pass_ctx *cx, dop_graph *g, dop_rewrite_fn fn, bool *changed)
+dop_rewrite_graph(dop_pass_ctx *cx, dop_graph *g, dop_rewrite_fn fn, void *user, bool *changed)
 {
-    dop_rewrite rw = {.cx = cx, .from = g};
+    dop_rewrite rw = {.cx = cx, .from = g, .user = user};
     dop_status st = dop_graph_init(&rw.to, cx->arena, g->name, g->max_t, g->max_s, cx->diag);
     if (st != DOP_OK)
         return st;

@@ -32,5 +32,5 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 dop_status
 dop_pass_split_argmax(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
-    return dop_rewrite_graph(cx, g, visit, changed);
+    return dop_rewrite_graph(cx, g, visit, NULL, changed);
 }

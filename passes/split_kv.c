@@ -39,5 +39,5 @@ dop_pass_split_kv(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
     if (g->max_t != 1 || cx->target->cpu)
         return DOP_OK;
-    return dop_rewrite_graph(cx, g, visit, changed);
+    return dop_rewrite_graph(cx, g, visit, NULL, changed);
 }

@@ -47,7 +47,7 @@ dop_bench_weights_read(const dop_plan *plan, uint32_t schedule)
         uint64_t weights = 0;
         for (uint32_t j = 0; j < d->n_args; j++) {
             const dop_plan_arg *a = &plan->args[d->first_arg + j];
-            if (plan->slots[a->slot].kind == DOP_SLOT_WEIGHTS)
+            if (a->slot != DOP_ARG_NUMBERS && plan->slots[a->slot].kind == DOP_SLOT_WEIGHTS)
                 weights += a->size;
         }
         total += weights < d->bytes_read ? weights : d->bytes_read;

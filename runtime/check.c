@@ -153,12 +153,24 @@ check_dispatch(checker *k, uint32_t schedule, const dop_plan_dispatch *d, dop_di
     return st;
 }
 
-/* Dispatches of one kernel and grid do the same work. */
+static bool
+same_numbers(const dop_plan *p, const dop_plan_dispatch *d, const dop_plan_dispatch *e)
+{
+    for (uint32_t i = 0; i < d->n_args; i++) {
+        const dop_plan_arg *a = &p->args[d->first_arg + i], *b = &p->args[e->first_arg + i];
+        if (a->slot == DOP_ARG_NUMBERS && (b->slot != a->slot || b->offset != a->offset))
+            return false;
+    }
+    return true;
+}
+
+/* Dispatches of one kernel, grid and numbers do the same work. */
 static bool
 seen_before(const checker *k, const dop_plan_dispatch *d)
 {
     for (const dop_plan_dispatch *e = k->plan->dispatches; e < d; e++)
-        if (k->seen[e - k->plan->dispatches] && e->kernel == d->kernel && memcmp(e->grid, d->grid, sizeof d->grid) == 0)
+        if (k->seen[e - k->plan->dispatches] && e->kernel == d->kernel &&
+            memcmp(e->grid, d->grid, sizeof d->grid) == 0 && same_numbers(k->plan, d, e))
             return true;
     return false;
 }

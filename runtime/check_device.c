@@ -141,14 +141,12 @@ dop_status
 dop_check_dispatch(dop_check_device *device, const dop_plan_dispatch *dispatch, dop_diag *diag)
 {
     const dop_session *s = device->session;
-    VkDeviceAddress args[16];
+    uint64_t args[16];
     dop_status st = begin(device, diag);
     if (st != DOP_OK)
         return st;
-    for (uint32_t i = 0; i < dispatch->n_args; i++) {
-        const dop_plan_arg *a = &s->plan.args[dispatch->first_arg + i];
-        args[i] = dop_memory_address(&s->memory, a->slot, a->offset);
-    }
+    for (uint32_t i = 0; i < dispatch->n_args; i++)
+        args[i] = dop_memory_arg(&s->memory, &s->plan.args[dispatch->first_arg + i]);
     vkCmdBindPipeline(device->commands, VK_PIPELINE_BIND_POINT_COMPUTE, s->pipelines.rows[dispatch->kernel]);
     if (dispatch->n_args > 0)
         vkCmdPushConstants(device->commands, s->pipelines.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,

@@ -386,7 +386,7 @@ prepare_buffers(dop_check_run *run)
         const dop_plan_arg *a = &run->plan->args[d->first_arg + i];
         const char *name = dop_plan_string(run->plan, a->value);
         dop_node_id id = 1;
-        if (a->slot == run->plan->step_slot)
+        if (a->slot == run->plan->step_slot || a->slot == DOP_ARG_NUMBERS)
             continue;
         if (run->plan->slots[a->slot].kind == DOP_SLOT_SYNC) {
             dop_status st = prepare_counter(run, a);

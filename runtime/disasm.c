@@ -22,6 +22,10 @@ disasm_dispatch(const dop_plan *plan, const dop_plan_dispatch *d, uint32_t index
     for (uint32_t i = 0; i < d->n_args; i++) {
         const dop_plan_arg *a = &plan->args[d->first_arg + i];
         const char *value = dop_plan_string(plan, a->value);
+        if (a->slot == DOP_ARG_NUMBERS) {
+            dop_buf_printf(out, " numbers=%u,%u", (uint32_t)a->offset, (uint32_t)(a->offset >> 32));
+            continue;
+        }
         dop_buf_printf(out, " %s%s%s+%llu:%llu", value, value[0] ? "=" : "",
                        dop_plan_string(plan, plan->slots[a->slot].name), (unsigned long long)a->offset,
                        (unsigned long long)a->size);

@@ -353,6 +353,12 @@ dop_memory_address(const dop_memory *memory, uint32_t slot, uint64_t offset)
     return memory->blocks[p->block].address + p->offset + offset;
 }
 
+uint64_t
+dop_memory_arg(const dop_memory *memory, const dop_plan_arg *arg)
+{
+    return arg->slot == DOP_ARG_NUMBERS ? arg->offset : dop_memory_address(memory, arg->slot, arg->offset);
+}
+
 void *
 dop_memory_host(const dop_memory *memory, uint32_t slot)
 {

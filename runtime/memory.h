@@ -51,6 +51,8 @@ dop_status dop_memory_create(dop_device *device, const dop_plan *plan, const boo
 void dop_memory_destroy(dop_memory *memory); /* accepts a zeroed one */
 
 VkDeviceAddress dop_memory_address(const dop_memory *memory, uint32_t slot, uint64_t offset);
+/* The eight bytes of an argument as kernels get them: an address or numbers. */
+uint64_t dop_memory_arg(const dop_memory *memory, const dop_plan_arg *arg);
 /* Where the host reads or writes a STEP or RESULT slot (the mirror if there is one); NULL for others. */
 void *dop_memory_host(const dop_memory *memory, uint32_t slot);
 

@@ -202,10 +202,12 @@ check_args(const dop_plan *plan, dop_diag *diag)
 {
     for (uint32_t i = 0; i < plan->n_args; i++) {
         const dop_plan_arg *a = &plan->args[i];
-        if (a->slot >= plan->n_slots)
-            return DAMAGED("argument %u is in slot %u of %u", i, a->slot, plan->n_slots);
         if (!string_ok(plan, a->value))
             return DAMAGED("the name of argument %u is outside section STRINGS", i);
+        if (a->slot == DOP_ARG_NUMBERS && a->size == 0)
+            continue;
+        if (a->slot >= plan->n_slots)
+            return DAMAGED("argument %u is in slot %u of %u", i, a->slot, plan->n_slots);
         if (!range_ok(a->offset, a->size, plan->slots[a->slot].size))
             return DAMAGED("argument %u (%s) leaves its slot (offset %llu, %llu bytes, %llu there)", i,
                            dop_plan_string(plan, a->value), (unsigned long long)a->offset, (unsigned long long)a->size,

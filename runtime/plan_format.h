@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 2u
+#define DOP_PLAN_VERSION 3u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                        \
@@ -130,8 +130,8 @@ typedef struct dop_plan_schedule {
     uint32_t max_tokens; /* most tokens one replay takes: 1 for decode */
     uint32_t first_dispatch;
     uint32_t n_dispatches;
-    uint32_t n_body;        /* the first n_body need not be followed by the rest (the LM head) unless logits are
-                                wanted; n_body == n_dispatches when there is no such split */
+    uint32_t n_body;        /* the first n_body need not be followed by the rest (the LM head and what only it reads)
+                                unless logits are wanted; n_body == n_dispatches when there is no such split */
     uint32_t logits_slot;   /* slot of the logits, f32 [1 or max_tokens, vocab] */
     uint32_t greedy;        /* 1: the last dispatch picks the arg-max and advances the step record */
     uint64_t logits_offset; /* bytes into that slot */
@@ -155,11 +155,13 @@ typedef struct dop_plan_dispatch {
     uint64_t bytes_read, bytes_written; /* per replay at max_tokens, cache traffic at ctx excluded */
 } dop_plan_dispatch;
 
+/* An argument is a device address; or, with slot DOP_ARG_NUMBERS, two 32-bit numbers that the kernel gets as they are. */
+#define DOP_ARG_NUMBERS 0xffffffffu
 typedef struct dop_plan_arg {
-    uint32_t slot;   /* row of DOP_SEC_SLOTS */
-    uint32_t value;  /* string: the IR value there, "" for the step record */
-    uint64_t offset; /* bytes into the slot */
-    uint64_t size;   /* bytes the kernel may touch from there */
+    uint32_t slot;   /* row of DOP_SEC_SLOTS, or DOP_ARG_NUMBERS */
+    uint32_t value;  /* string: the IR value there, "" for the step record and for numbers */
+    uint64_t offset; /* bytes into the slot; numbers: the first in the low half, the second in the high one */
+    uint64_t size;   /* bytes the kernel may touch from there; numbers: 0 */
 } dop_plan_arg;
 
 typedef struct dop_plan_tensor {

@@ -28,11 +28,9 @@ record_dispatch(const dop_replay *r, const dop_plan_dispatch *d, VkPipeline *io_
     if (pipeline != *io_bound)
         vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
     *io_bound = pipeline;
-    VkDeviceAddress args[MAX_ARGS];
-    for (uint32_t i = 0; i < d->n_args; i++) {
-        const dop_plan_arg *a = &r->plan->args[d->first_arg + i];
-        args[i] = dop_memory_address(r->memory, a->slot, a->offset);
-    }
+    uint64_t args[MAX_ARGS];
+    for (uint32_t i = 0; i < d->n_args; i++)
+        args[i] = dop_memory_arg(r->memory, &r->plan->args[d->first_arg + i]);
     if (d->n_args > 0)
         vkCmdPushConstants(commands, r->pipelines->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                            d->n_args * (uint32_t)sizeof args[0], args);

@@ -41,7 +41,8 @@ mark_used(const dop_plan *plan, uint32_t profile, bool counters, used_rows *out,
             const dop_plan_dispatch *d = &plan->dispatches[s->first_dispatch + j];
             out->kernels[d->kernel] = true;
             for (uint32_t k = 0; k < d->n_args; k++)
-                out->slots[plan->args[d->first_arg + k].slot] = true;
+                if (plan->args[d->first_arg + k].slot != DOP_ARG_NUMBERS)
+                    out->slots[plan->args[d->first_arg + k].slot] = true;
         }
     }
     return DOP_OK;

@@ -30,7 +30,10 @@ put_dispatch(const dop_plan *plan, const dop_plan_dispatch *d, const json_t *cho
     for (uint32_t i = 0; i < d->n_args; i++) {
         const dop_plan_arg *a = &plan->args[d->first_arg + i];
         const char *value = dop_plan_string(plan, a->value);
-        dop_buf_printf(out, "%s%s:%llu", i ? "," : "", value[0] ? value : "step", (unsigned long long)a->size);
+        if (a->slot == DOP_ARG_NUMBERS)
+            dop_buf_printf(out, "%s%u:%u", i ? "," : "", (uint32_t)a->offset, (uint32_t)(a->offset >> 32));
+        else
+            dop_buf_printf(out, "%s%s:%llu", i ? "," : "", value[0] ? value : "step", (unsigned long long)a->size);
     }
     dop_buf_printf(out, " grid=%ux%ux%u local=%ux%ux%u barrier=%s variant=%s kernel=%s why=\"%s\"\n", d->grid[0],
                    d->grid[1], d->grid[2], k->local[0], k->local[1], k->local[2],

@@ -92,7 +92,7 @@ void main()
         return;
     uint pos0 = ${POS} + t0; // position of the first query row
     uint last = min(pos0 + BQ - 1u, ${POS} + n_tokens - 1u);
-    uint lo = ${WINDOW}u > 0u && pos0 + 1u > ${WINDOW}u ? pos0 + 1u - ${WINDOW}u : 0u;
+    uint lo = ${WINDOW} > 0u && pos0 + 1u > ${WINDOW} ? pos0 + 1u - ${WINDOW} : 0u;
     uint hi = last + 1u;
 #if SPLITS > 1
     uint len = max(64u, (hi - lo + SPLITS - 1u) / SPLITS), used = (hi - lo + len - 1u) / len;
@@ -144,7 +144,7 @@ ${DOT_K}            }
         for (uint j = 0u; j < R; j++) {
             uint pq = pos0 + j / G; // this row's own position
             float x = ${SCORE};
-            bool seen = p < hi && p <= pq && (${WINDOW}u == 0u || p + ${WINDOW}u > pq);
+            bool seen = p < hi && p <= pq && (${WINDOW} == 0u || p + ${WINDOW} > pq);
             s[j] = seen ? x : -1e30;
             top[j] = s[j];
         }

@@ -69,7 +69,7 @@ ${LOAD_Q}        }
         return;
     uint pq = ${POS} + DOP_T(row); // position of this lane's row
     uint pos0 = ${POS} + t0 + first / G, last = ${POS} + min(t0 + (first + 15u) / G, n_tokens - 1u);
-    uint lo = ${WINDOW}u > 0u && pos0 + 1u > ${WINDOW}u ? (pos0 + 1u - ${WINDOW}u) / CP * CP : 0u, hi = last + 1u;
+    uint lo = ${WINDOW} > 0u && pos0 + 1u > ${WINDOW} ? (pos0 + 1u - ${WINDOW}) / CP * CP : 0u, hi = last + 1u;
     float m = -1e30, l = 0.0;
     for (uint base = lo; base < hi; base += CP) {
         dop_scores(base, kvh, sg);
@@ -77,7 +77,7 @@ ${LOAD_Q}        }
             vec4 x = uintBitsToFloat(dop_sf[(row * CP + side + i) / 4u]);
             [[unroll]] for (uint k = 0u; k < 4u; k++) {
                 uint p = base + side + i + k;
-                bool seen = p <= pq && (${WINDOW}u == 0u || p + ${WINDOW}u > pq);
+                bool seen = p <= pq && (${WINDOW} == 0u || p + ${WINDOW} > pq);
                 m = seen ? max(m, dop_score(x[k])) : m;
             }
         }
@@ -93,7 +93,7 @@ ${LOAD_Q}        }
             vec4 x = uintBitsToFloat(dop_sf[(row * CP + side + i) / 4u]), e;
             [[unroll]] for (uint k = 0u; k < 4u; k++) {
                 uint p = base + side + i + k;
-                bool seen = p <= pq && (${WINDOW}u == 0u || p + ${WINDOW}u > pq);
+                bool seen = p <= pq && (${WINDOW} == 0u || p + ${WINDOW} > pq);
                 e[k] = seen ? exp(dop_score(x[k]) - m) : 0.0;
             }
             l += (e.x + e.y) + (e.z + e.w);

@@ -37,7 +37,7 @@ void main()
         return;
     uint pos0 = ${POS} + DOP_T(0u), last = ${POS} + DOP_T(R - 1u);
     uvec4 pq = uvec4(pos0, ${POS} + DOP_T(1u), ${POS} + DOP_T(2u), last); // the rows' own positions
-    uint lo = ${WINDOW}u > 0u && pos0 + 1u > ${WINDOW}u ? pos0 + 1u - ${WINDOW}u : 0u;
+    uint lo = ${WINDOW} > 0u && pos0 + 1u > ${WINDOW} ? pos0 + 1u - ${WINDOW} : 0u;
     uint hi = last + 1u;
 #if SPLITS > 1
     uint len = max(64u, (hi - lo + SPLITS - 1u) / SPLITS);
@@ -77,7 +77,7 @@ ${DOT_K}                    }
                 x += dop_part[LANE * WG + i];
             x = ${SCORE};
             [[unroll]] for (uint j = 0u; j < R; j++)
-                x[j] = p < hi && p <= pq[j] && (${WINDOW}u == 0u || p + ${WINDOW}u > pq[j]) ? x[j] : -1e30;
+                x[j] = p < hi && p <= pq[j] && (${WINDOW} == 0u || p + ${WINDOW} > pq[j]) ? x[j] : -1e30;
             dop_s[b + LANE] = x;
             top = max(top, x);
             DOP_STEP();

@@ -5,11 +5,11 @@ void dop_part${P}(uint wg, uint t0)
     float acc[${M} * ${TM} * ${TN}];
     for (uint i = 0u; i < ${M}u * TM * TN; i++)
         acc[i] = 0.0;
-${STATS_INIT}    for (uint k0 = 0u; k0 < ${K}u; k0 += BK) {
+${STATS_INIT}    for (uint k0 = 0u; k0 < ${K}; k0 += BK) {
         for (uint i = gl_LocalInvocationIndex; i < BM * BK / 4u; i += WG) {
             uint m = i / (BK / 4u), k = (i % (BK / 4u)) * 4u, t = t0 + m, c = k0 + k;
             vec4 x = vec4(0.0);
-            if (t < ${N_TOKENS} && c < ${K}u) {
+            if (t < ${N_TOKENS} && c < ${K}) {
 ${LOAD}            }
             for (uint j = 0u; j < 4u; j++)
                 dop_a[(k + j) * (BM + 1u) + m] = x[j];

@@ -1,10 +1,11 @@
 /* Writes a GGUF file of a real model's shape with random weights, for speed work: the values mean nothing, the sizes
  * are right, and equal arguments give equal bytes.
  *
- *   make_gguf SHAPE TYPE OUT.gguf [SEED]
+ *   make_gguf SHAPE TYPE OUT.gguf [SEED|empty]
  *
  * TYPE: f16 q8_0 q4_0 q4_k.  As llama.cpp's own quantizer does it, embeddings of the 4-bit ones are q6_k, and rows that
- * whole blocks do not fill fall back to q8_0.  There is no vocabulary: prompts are token ids.
+ * whole blocks do not fill fall back to q8_0.  There is no vocabulary: prompts are token ids.  With `empty` the weights
+ * are a hole in the file, which takes no room on disk: for what depends on sizes alone.
  *
  * Build: cc -O2 -D_GNU_SOURCE -I ROOT make_gguf.c ROOT/runtime/base.c */
 #include "runtime/base.h"
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct shape {
     const char *name, *arch;
@@ -311,10 +313,19 @@ write_weights(writer *w)
     return ok;
 }
 
+static bool
+leave_hole(writer *w)
+{
+    off_t size = ftello(w->f);
+    for (size_t i = 0; i < w->n_tensors; i++)
+        size += (off_t)dop_align_u64(tensor_bytes(&w->tensors[i]), 32);
+    return fflush(w->f) == 0 && ftruncate(fileno(w->f), size) == 0;
+}
+
 static int
 usage(void)
 {
-    fprintf(stderr, "usage: make_gguf SHAPE f16|q8_0|q4_0|q4_k OUT.gguf [SEED]\nshapes:");
+    fprintf(stderr, "usage: make_gguf SHAPE f16|q8_0|q4_0|q4_k OUT.gguf [SEED|empty]\nshapes:");
     for (size_t i = 0; i < N_SHAPES; i++)
         fprintf(stderr, " %s", shapes[i].name);
     fprintf(stderr, "\n");
@@ -341,7 +352,8 @@ main(int argc, char **argv)
     w->random = argc > 4 ? strtoull(argv[4], NULL, 10) : 7;
     w->f = fopen(argv[3], "wbe");
     add_tensors(w);
-    bool ok = w->f && write_header(w) && write_weights(w);
+    bool empty = argc > 4 && strcmp(argv[4], "empty") == 0;
+    bool ok = w->f && write_header(w) && (empty ? leave_hole(w) : write_weights(w));
     if (w->f)
         ok = fclose(w->f) == 0 && ok;
     if (!ok)

@@ -342,7 +342,8 @@ list_dispatches(built *b)
             if (at == 0)
                 return DOP_FAIL(b->diag, DOP_E_INTERNAL, "%%%s has no memory",
                                 dop_node_at(&b->g, k->args[a].value)->name);
-            d.args[a] = b->l->address + at;
+            d.args[a] =
+                k->args[a].numbers ? k->args[a].number[0] | (uint64_t)k->args[a].number[1] << 32 : b->l->address + at;
         }
         b->dispatches[b->n_dispatches++] = d; /* never behind i */
     }

@@ -1,0 +1,25 @@
+# Distinct kernels of one plan with all its schedules, for real models' shapes: layers share their kernels, so that a plan
+# loads fast and a new driver compiles little.  The report says the same number.
+. "$(dirname "$0")/lib.sh"
+limit=24
+
+count() { # MODEL TARGET
+    "$DOPPLERC" "$1.gguf" --target "$2" --emit glsl --quiet >glsl && kernels=$(grep -c '^// kernel [0-9]*:' glsl) &&
+        echo "$kernels kernels" && [ "$kernels" -ge 10 ] && [ "$kernels" -le $limit ]
+}
+
+reported() { # MODEL TARGET: the same number in the report's text and JSON
+    "$DOPPLERC" "$1" --target "$2" --emit glsl --quiet >glsl && kernels=$(grep -c '^// kernel [0-9]*:' glsl) &&
+        "$DOPPLERC" "$1" --target "$2" --report --quiet | grep -q ", $kernels distinct kernels$" &&
+        "$DOPPLERC" "$1" --target "$2" --report=report.json --quiet && grep -q "\"distinct_kernels\": $kernels," report.json
+}
+
+for model in llama3.2-1b gemma3-1b qwen3-0.6b; do
+    check "$model: made" "$TOOLS/make_gguf" $model q4_0 $model.gguf empty || continue
+    for target in tier1 lavapipe nvidia-hopper; do
+        check "$model $target: at most $limit distinct kernels" count $model $target
+    done
+    rm -f $model.gguf
+done
+check "the report counts them" reported "$SRC/tests/golden/llama" tier1
+finish

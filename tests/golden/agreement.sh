@@ -1,0 +1,35 @@
+# Decoding, prefill and scoring are different kernels: the same tokens give the same logits with all of them, for every
+# target profile (with subgroups as wide as the software device's) and for kernel paths of every kind.
+. "$(dirname "$0")/../lib.sh"
+exact=5e-4 # f32 caches and activations
+f16=2e-2   # something is stored in 16 bits
+
+printf '%s\n' "base: tier1" "name: tier1-subgroup8" "subgroup: 8" >tier1.yaml
+printf '%s\n' "base: nvidia-hopper" "name: hopper-subgroup8" "subgroup: 8" "shared_bytes: 32768" \
+    "caps: [f16_storage, f16_math, i8_storage, subgroup]" >hopper.yaml
+
+# agrees NAME MODEL BOUND OPTION...: chunks of 3 leave a shorter one at the end, and chunks of 16 have other tiles.
+agrees() {
+    local name=$1 golden=$SRC/tests/golden/$2 bound=$3
+    shift 3
+    "$TOOLS/expect" forced "$golden/expected.json" . >tokens
+    check "$name: compiles" "$DOPPLERC" "$golden" -o "$name.plan" --quiet --chunks 3,16 "$@" || return
+    case " $* " in
+    *q4k*) check "$name: agree" "$TOOLS/agree" "$name.plan" tokens "$bound" ;; # not the reference's weights
+    *) check "$name: agree" "$TOOLS/agree" "$name.plan" tokens "$bound" "$golden/logits.f32" ;;
+    esac
+    rm -f "$name.plan"
+}
+
+agrees tier1 gemma3 $exact --target tier1.yaml --kv f32
+agrees tier2 llama $exact --target tier2 --kv f32
+agrees tier3 qwen3 $exact --target tier3
+agrees lavapipe gemma3 $exact --target lavapipe --kv f32
+agrees hopper gemma3 $exact --target hopper.yaml --kv f32
+agrees hopper-default gemma2 $f16 --target hopper.yaml
+for path in f32-unfused-f32a f16-separate-norms-f32a gemma3-f16-fused-f16a gemma3-q4k-dequant-f32a gemma3-q4k-fused-f32a; do
+    bound=$f16
+    [ $path != f32-unfused-f32a ] || bound=$exact
+    agrees $path gemma3 $bound --target lavapipe --kernel-path $path
+done
+finish
