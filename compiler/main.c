@@ -51,7 +51,8 @@ static const dop_option options[] = {
     OPT(0, "chunks", TEXT, chunks, "LIST", "prefill chunk sizes, as 8,64,512"),
     OPT(0, "kv", TEXT, kv, "TYPE", "storage of the cache: f16 (default) or f32"),
     OPT(0, "act", TEXT, act, "TYPE", "storage of activations: f32 (default) or f16"),
-    OPT(0, "weights", TEXT, weights, "HOW", "embed (default)"),
+    OPT(0, "weights", TEXT, weights, "HOW",
+        "embed (default), or external: in a file of their own, FILE.weights beside the plan"),
     HEADING("Compilation"),
     OPT(0, "no-fuse", FLAG, no_fuse, NULL, "one dispatch per op"),
     OPT(0, "skip", LIST, skip, "PASS", "leave a pass out; repeatable"),
@@ -212,7 +213,7 @@ emit_plan(const dop_compilation *c, dop_diag *diag, dop_buf *out)
     if (fd < 0)
         return DOP_FAIL_IN(diag, DOP_E_IO, "/tmp", "cannot write: %s", strerror(errno));
     close(fd);
-    dop_status st = dop_plan_write(c, path, diag);
+    dop_status st = dop_plan_write(c, path, false, diag);
     if (st == DOP_OK)
         st = dop_plan_open(path, diag, &plan);
     if (st == DOP_OK)
@@ -306,7 +307,7 @@ write_outputs(const cli *o, const dop_compilation *c, dumper *d, dop_diag *diag)
         dop_buf_finish(&text);
     }
     if (st == DOP_OK && o->output)
-        st = dop_plan_write(c, o->output, diag);
+        st = dop_plan_write(c, o->output, o->weights && strcmp(o->weights, "external") == 0, diag);
     return st;
 }
 
@@ -344,8 +345,8 @@ compile(const cli *o, const char *model, dop_diag *diag)
         st = parse_storage("kv", o->kv, &opt.kv_type, diag);
     if (st == DOP_OK)
         st = parse_storage("act", o->act, &opt.act_type, diag);
-    if (st == DOP_OK && o->weights && strcmp(o->weights, "embed") != 0)
-        st = DOP_FAIL(diag, DOP_E_USAGE, "--weights %s: known is embed", o->weights);
+    if (st == DOP_OK && o->weights && strcmp(o->weights, "embed") != 0 && strcmp(o->weights, "external") != 0)
+        st = DOP_FAIL(diag, DOP_E_USAGE, "--weights %s: known are embed and external", o->weights);
     if (st == DOP_OK && o->dumps)
         st = check_letters(o->dumps, diag);
     if (st == DOP_OK && !o->output && !o->emit && !o->report && !o->explain && !o->dump_dir && !o->dumps)

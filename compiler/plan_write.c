@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 enum { COUNTER_STRIDE = 128 /* a counter has a cache line of its own */ };
@@ -31,7 +32,8 @@ typedef struct writer {
     uint32_t n_slots, slot_step, slot_scratch, slot_result, slot_sync;
     state_place *states;
     uint32_t n_states;
-    uint64_t weights_size; /* of DOP_SEC_WEIGHTS */
+    uint64_t weights_size; /* of DOP_SEC_WEIGHTS, or of the file beside the plan */
+    bool external;
 } writer;
 
 /* Offset of a string in the table; equal strings share one. */
@@ -53,8 +55,11 @@ string(writer *w, const char *s)
 static uint32_t
 add_slot(writer *w, uint32_t kind, const char *name, uint64_t size, uint64_t file_offset)
 {
-    dop_plan_slot s = {
-        .kind = kind, .name = string(w, name), .size = size, .file_offset = file_offset, .file = 0xffffffffu};
+    dop_plan_slot s = {.kind = kind,
+                       .name = string(w, name),
+                       .size = size,
+                       .file_offset = file_offset,
+                       .file = kind == DOP_SLOT_WEIGHTS && w->external ? 0 : 0xffffffffu};
     dop_buf_append(&w->sec[DOP_SEC_SLOTS], &s, sizeof s);
     return w->n_slots++;
 }
@@ -463,7 +468,7 @@ put_weights(writer *w, FILE *f, uint64_t *out_digest)
             break;
         XXH3_64bits_update(h, buf, (size_t)need);
         if (!put(f, buf, (size_t)need))
-            st = DOP_FAIL(w->diag, DOP_E_IO, "cannot write the plan: %s", strerror(errno));
+            st = DOP_FAIL(w->diag, DOP_E_IO, "cannot write the weights: %s", strerror(errno));
         at += need;
         if (w->c->options.progress && w->weights_size)
             w->c->options.progress(w->c->options.user, "weights", (double)at / (double)w->weights_size);
@@ -488,7 +493,7 @@ put_file(writer *w, FILE *f)
                                             .row_bytes = row_sizes[k],
                                             .size = w->sec[k].size,
                                             .digest = XXH3_64bits(w->sec[k].data, w->sec[k].size)};
-    if (w->weights_size > 0)
+    if (w->weights_size > 0 && !w->external)
         table[n++] = (dop_plan_section){.kind = DOP_SEC_WEIGHTS, .row_bytes = 1, .size = w->weights_size};
     dop_plan_header head = {.version = DOP_PLAN_VERSION, .n_sections = n};
     memcpy(head.magic, DOP_PLAN_MAGIC, sizeof head.magic);
@@ -529,10 +534,53 @@ io:
     return DOP_FAIL(w->diag, DOP_E_IO, "cannot write the plan: %s", strerror(errno));
 }
 
-dop_status
-dop_plan_write(const dop_compilation *c, const char *path, dop_diag *diag)
+/* The weights in a file beside the plan, and the plan's row for it. */
+static dop_status
+put_external(writer *w, const char *path, dop_out_file *output)
 {
-    writer w = {.c = c, .diag = diag};
+    dop_plan_file row = {.size = w->weights_size};
+    const char *slash = strrchr(path, '/');
+    dop_status st = dop_out_file_open(path, w->diag, output);
+    if (st == DOP_OK && !output->tmp)
+        st = DOP_FAIL_IN(w->diag, DOP_E_IO, path, "cannot write the weights: not a regular file");
+    if (st == DOP_OK)
+        st = put_weights(w, output->f, &row.digest);
+    row.name = string(w, slash ? slash + 1 : path);
+    dop_buf_append(&w->sec[DOP_SEC_FILES], &row, sizeof row);
+    return st;
+}
+
+/* Both files get their names only when both are complete: weights first, since a plan without them is of no use. */
+static dop_status
+put_files(writer *w, const char *path)
+{
+    dop_out_file plan = {0}, weights = {0};
+    char *weights_path = NULL;
+    dop_status st = DOP_OK;
+    if (w->external && asprintf(&weights_path, "%s.weights", path) < 0)
+        return DOP_FAIL(w->diag, DOP_E_NOMEM, "out of memory");
+    st = dop_out_file_open(path, w->diag, &plan);
+    if (st == DOP_OK && w->external && !plan.tmp)
+        st = DOP_FAIL_IN(w->diag, DOP_E_IO, path, "--weights external needs a regular file to write the plan to");
+    if (st == DOP_OK && w->external)
+        st = put_external(w, weights_path, &weights);
+    if (st == DOP_OK)
+        st = put_file(w, plan.f);
+    if (w->external) {
+        dop_status closed = dop_out_file_close(&weights, st == DOP_OK, w->diag);
+        st = st == DOP_OK ? closed : st;
+    }
+    dop_status closed = dop_out_file_close(&plan, st == DOP_OK, w->diag);
+    if (st == DOP_OK && closed != DOP_OK && w->external)
+        unlink(weights_path);
+    free(weights_path);
+    return st == DOP_OK ? closed : st;
+}
+
+dop_status
+dop_plan_write(const dop_compilation *c, const char *path, bool external_weights, dop_diag *diag)
+{
+    writer w = {.c = c, .diag = diag, .external = external_weights};
     string(&w, "");
     write_slots(&w);
     write_schedules(&w);
@@ -540,14 +588,8 @@ dop_plan_write(const dop_compilation *c, const char *path, dop_diag *diag)
     write_model(&w);
     if (w.status == DOP_OK)
         write_text(&w);
-    dop_out_file out = {0};
     if (w.status == DOP_OK)
-        w.status = dop_out_file_open(path, diag, &out);
-    if (w.status == DOP_OK)
-        w.status = put_file(&w, out.f);
-    dop_status closed = dop_out_file_close(&out, w.status == DOP_OK, diag);
-    if (w.status == DOP_OK)
-        w.status = closed;
+        w.status = put_files(&w, path);
     for (uint32_t i = 0; i < DOP_SEC_LIMIT; i++)
         dop_buf_finish(&w.sec[i]);
     free(w.states);

@@ -139,6 +139,9 @@ info_text(const dop_plan *plan, dop_buf *out)
                    dop_plan_string(plan, m->name), dop_plan_string(plan, m->family), m->n_layers, m->vocab,
                    m->ctx_train);
     dop_buf_printf(out, "%-11s %s\n", "weights", dop_plan_string(plan, m->quant));
+    for (uint32_t i = 0; i < plan->n_files; i++)
+        dop_buf_printf(out, "%-11s in %s: %llu bytes, digest %016llx\n", "", dop_plan_string(plan, plan->files[i].name),
+                       (unsigned long long)plan->files[i].size, (unsigned long long)plan->files[i].digest);
     dop_buf_printf(out, "%-11s %u positions\n", "context", m->ctx);
     dop_buf_printf(out, "%-11s format %u, %llu bytes, digest %016llx\n", "plan", DOP_PLAN_VERSION,
                    (unsigned long long)plan->size, (unsigned long long)plan->digest);

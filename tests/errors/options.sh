@@ -32,7 +32,7 @@ refuses 2 "unknown pass nope; known: canon" "$model" -o plan --skip nope
 refuses 2 "unknown pass nope; known: canon" "$model" -o plan --stop-after nope
 refuses 2 "--emit zzz: known are ir, regions, glsl, spirv and plan" "$model" -o plan --emit zzz
 refuses 2 "-j must lie between 1 and" "$model" -o plan -j 0
-refuses 2 "--weights zz: known" "$model" -o plan --weights zz
+refuses 2 "--weights zz: known are embed and external" "$model" -o plan --weights zz
 refuses 2 "--explain zz: no region has that op" "$model" -o plan --explain zz
 refuses 2 "-d: no pass has the letter Q; see --help" "$model" -o plan -d Q
 
@@ -41,6 +41,7 @@ refuses 1 "nowhere.yaml: error: cannot open: No such file or directory" "$model"
 refuses 1 "/nonexistent/plan: error: cannot write: No such file or directory" "$model" -o /nonexistent/plan
 refuses 1 "$WORK: error: cannot write: Is a directory" "$model" -o "$WORK"
 refuses 1 "No space left on device" "$model" -o /dev/full
+refuses 1 "/dev/null: error: --weights external needs a regular file" "$model" -o /dev/null --weights external
 [ -c /dev/full ] && pass "/dev/full is still a device" || fail "/dev/full is still a device"
 refuses 1 "/nonexistent/r: error: cannot write: No such file or directory" "$model" -o plan --report=/nonexistent/r
 if [ "$(id -u)" -ne 0 ]; then
@@ -56,6 +57,11 @@ mkdir disk
 echo old >disk/plan
 check_fails "a plan that outgrows the disk" 1 "File too large" \
     bash -c 'trap "" XFSZ && ulimit -f 64 && exec "$0" "$1" -o disk/plan --quiet' "$DOPPLERC" "$model"
+echo old >disk/plan.weights
+check_fails "weights that outgrow the disk" 1 "File too large" \
+    bash -c 'trap "" XFSZ && ulimit -f 64 && exec "$0" "$1" -o disk/plan --quiet --weights external' "$DOPPLERC" "$model"
+[ "$(cat disk/plan.weights)" = old ] && pass "the old weights stay" || fail "the old weights stay"
+rm disk/plan.weights
 [ "$(cat disk/plan)" = old ] && pass "the old plan stays" || fail "the old plan stays"
 [ "$(ls disk)" = plan ] && pass "nothing half-written is left" || fail "nothing half-written is left" "$(ls disk)"
 finish

@@ -30,6 +30,27 @@ cp good.plan other.plan
 printf '\377\000\000\000' | dd of=other.plan bs=1 seek=8 conv=notrunc status=none # after the 8 bytes of the magic
 check_fails "another version" 1 "the plan has format version 255 and this program reads version" run other.plan
 
+# ---- weights in a file of their own ---------------------------------------------------------------------------------
+mkdir -p apart moved
+"$DOPPLERC" "$SRC/tests/golden/llama" -o apart/x.plan --quiet --chunks 8 --ctx 64 --weights external || exit 1
+[ "$(ls apart | tr '\n' ' ')" = "x.plan x.plan.weights " ] && pass "external: two files" || fail "external: two files"
+run apart/x.plan >apart.ids && check "external: the same ids" cmp apart.ids good.ids
+check "external: all weights are there" [ "$(stat -c %s apart/x.plan.weights)" -gt $(($(stat -c %s good.plan) / 2)) ]
+check "external: the plan is small" [ "$(stat -c %s apart/x.plan)" -lt "$(stat -c %s good.plan)" ]
+if grep -qaF -e "$WORK" -e apart apart/x.plan; then fail "external: no folder in the plan"; else pass "external: no folder in the plan"; fi
+"$EXEC" apart/x.plan --info >info
+check "external: --info names the file" grep -q 'in x.plan.weights: [0-9]* bytes, digest [0-9a-f]*$' info
+mv apart/* moved
+check "external: both may move" run moved/x.plan
+mv moved/x.plan.weights moved/y
+check_fails "external: missing" 1 "moved/x.plan.weights: error: cannot open: No such file or directory" run moved/x.plan
+head -c -1 moved/y >moved/x.plan.weights
+check_fails "external: too short" 1 "bytes where the plan expects" run moved/x.plan
+{ cat moved/y && echo more; } >moved/x.plan.weights
+check_fails "external: too long" 1 "bytes where the plan expects" run moved/x.plan
+"$TOOLS/damage" flip moved/y moved/x.plan.weights 100000 3
+check_fails "external: damaged" 1 "the digest of the external weights x.plan.weights does not match" run moved/x.plan
+
 # ---- truncated and flipped ------------------------------------------------------------------------------------------
 # refused NAME PLAN: exits with 1 and one line
 refused() {
