@@ -103,7 +103,20 @@ random_block(dop_type t, uint64_t *s, uint8_t *b)
     case DOP_TYPE_int4_g64:
     case DOP_TYPE_int4_g32:
         put_half(b + ti->bytes - 4, s, 0.01f, 0.2f);
-        put_half(b + ti->bytes - 2, s, 0, 15);
+        /* Zero points: none (the middle), an integer as in AWQ and GPTQ files, or where the best fit has it. */
+        switch (next(s) % 3) {
+        case 0:
+            put_half(b + ti->bytes - 2, s, 8, 8);
+            break;
+        case 1: {
+            float zero = (float)(next(s) % 16);
+            put_half(b + ti->bytes - 2, s, zero, zero);
+            break;
+        }
+        default:
+            put_half(b + ti->bytes - 2, s, 0, 15);
+            break;
+        }
         return;
     default:
         put_half(b, s, -0.05f, 0.1f);
