@@ -58,11 +58,32 @@ dop_attention_of(const dop_graph *g, const dop_region *r)
     return 0;
 }
 
+/* Lanes of a row must divide a subgroup, and the products that one invocation holds are registers. */
+static const char *
+attention_decode_refuses(const dop_graph *g, const dop_region *r, const dop_target *t)
+{
+    const dop_node *a = dop_node_at(g, dop_attention_of(g, r));
+    const dop_node *q = dop_node_at(g, a->src[0]), *k = dop_node_at(g, a->src[1]);
+    uint32_t dim = q->shape.dim[2].mul, lanes = dim / 8, wg = DOP_ATTENTION_DECODE_WG;
+    if (g->max_t != 1)
+        return "more than one token";
+    if (k->type != DOP_TYPE_f16 || dop_node_at(g, a->src[2])->type != DOP_TYPE_f16)
+        return "the cache is not f16";
+    if (dim % 8 || t->subgroup == 0 || lanes == 0 || t->subgroup % lanes || 64 % t->subgroup || wg > t->max_workgroup ||
+        wg / lanes > 64)
+        return "8 values per lane do not make a head a part of a subgroup";
+    if (64 * lanes / wg * (q->shape.dim[1].mul / k->shape.dim[1].mul) > 64)
+        return "too many query heads share a KV head";
+    return NULL;
+}
+
 const char *
 dop_variant_impossible(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_target *t)
 {
     if (variants[v].caps & ~t->caps)
         return "the target lacks a capability it needs";
+    if (v == DOP_VARIANT_attention_decode)
+        return attention_decode_refuses(g, r, t);
     return dop_is_int8(v) ? dop_int8_refuses(g, r, t) : NULL;
 }
 
@@ -78,7 +99,8 @@ condition(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_t
          v == DOP_VARIANT_attention_rows) &&
         !t->cpu)
         return "meant for CPU devices";
-    if ((v == DOP_VARIANT_gemv_subgroup || v == DOP_VARIANT_gemv_subgroup_i8) && t->cpu)
+    if ((v == DOP_VARIANT_gemv_subgroup || v == DOP_VARIANT_gemv_subgroup_i8 || v == DOP_VARIANT_attention_decode) &&
+        t->cpu)
         return "sums across lanes are slow on CPU devices";
     if (v == DOP_VARIANT_attention_coop) {
         const dop_node *a = dop_node_at(g, dop_attention_of(g, r));
@@ -342,6 +364,10 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
             tile_attention(g, r, target, &c->tile);
         if (c->variant == DOP_VARIANT_attention_rows)
             c->tile.wg = target->subgroup;
+        if (c->variant == DOP_VARIANT_attention_decode) {
+            c->tile.wg = DOP_ATTENTION_DECODE_WG;
+            c->tile.bq = 1;
+        }
         break;
     case DOP_TPL_row: {
         dop_unit u = dop_node_unit(
