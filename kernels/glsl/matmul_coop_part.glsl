@@ -1,46 +1,46 @@
-uvec4 dop_load_a${P}(uint t0, uint i, uint k0)
+// Activations of token t (clamped: rows past the last one are never stored) and weights of row n, from column c on.
+void dop_load_a${P}(uint t0, uint i, uint k0, out uvec4 x[1])
 {
-    uint t = t0 + i / (BK / 8u), c = k0 + i % (BK / 8u) * 8u;
-    if (i >= BM * (BK / 8u) || t >= ${N_TOKENS} || c >= ${K}u)
-        return uvec4(0u);
+    uint t = min(t0 + i / (BK / 8u), dop_tokens - 1u), c = k0 + i % (BK / 8u) * 8u;
 ${LOAD_A}}
-uvec4 dop_load_b${P}(uint n0, uint i, uint k0)
+void dop_load_b${P}(uint n0, uint i, uint k0, out uvec4 x[${PIECE}])
 {
-    uint m = i / (BN * (BK / 8u)), n = min(n0 + i / (BK / 8u) % BN, ${N}u - 1u), c = k0 + i % (BK / 8u) * 8u;
-    if (m >= ${M}u || c >= ${K}u)
-        return uvec4(0u);
+    uint m = i / (BN * (BK / ${PIECE_VALUES}u)), n = min(n0 + i / (BK / ${PIECE_VALUES}u) % BN, ${N}u - 1u);
+    uint c = k0 + i % (BK / ${PIECE_VALUES}u) * ${PIECE_VALUES}u;
 ${LOAD_B}}
 void dop_part${P}(uint wg, uint t0)
 {
-    const uint A = BM * BK / 8u, B = ${M}u * BN * BK / 8u, NA = (A + WG - 1u) / WG, NB = (B + WG - 1u) / WG;
+    // Pieces of 8 activations and of ${PIECE_VALUES} weights, and how many of them an invocation moves.
+    const uint A = BM * BK / 8u, B = ${M}u * BN * BK / ${PIECE_VALUES}u, NA = (A + WG - 1u) / WG, NB = (B + WG - 1u) / WG;
     uint n0 = wg * BN, lane = gl_LocalInvocationIndex;
     uint sg = lane / SG, wm = sg / (BN / WN), wn = sg % (BN / WN);
     FRAG acc[${M} * ${FM} * ${FN}];
     [[unroll]] for (uint i = 0u; i < ${M}u * FM * FN; i++)
         acc[i] = FRAG(0.0);
-    uvec4 ra[NA], rb[NB];
+    uvec4 ra[NA][1], rb[NB][${PIECE}];
     [[unroll]] for (uint i = 0u; i < NA; i++)
-        ra[i] = dop_load_a${P}(t0, lane + i * WG, 0u);
+        dop_load_a${P}(t0, lane + i * WG, 0u, ra[i]);
     [[unroll]] for (uint i = 0u; i < NB; i++)
-        rb[i] = dop_load_b${P}(n0, lane + i * WG, 0u);
+        dop_load_b${P}(n0, lane + i * WG, 0u, rb[i]);
     uint cur = 0u;
     for (uint k0 = 0u; k0 < ${K}u; k0 += BK) {
         [[unroll]] for (uint i = 0u; i < NA; i++) {
             uint e = lane + i * WG;
-            if (e < A)
-                dop_a[cur * SIZE_A + e / (BK / 8u) * LD + e % (BK / 8u)] = ra[i];
+            if (A % WG == 0u || e < A)
+                dop_a[cur * SIZE_A + e / (BK / 8u) * LD + e % (BK / 8u)] = ra[i][0];
         }
         [[unroll]] for (uint i = 0u; i < NB; i++) {
             uint e = lane + i * WG;
-            if (e < B)
-                dop_b[cur * SIZE_B + e / (BK / 8u) * LD + e % (BK / 8u)] = rb[i];
+            if (B % WG == 0u || e < B)
+                [[unroll]] for (uint q = 0u; q < ${PIECE}u; q++)
+                    dop_b[cur * SIZE_B + e / (BK / ${PIECE_VALUES}u) * LD + e % (BK / ${PIECE_VALUES}u) * ${PIECE}u + q] = rb[i][q];
         }
         barrier();
         if (k0 + BK < ${K}u) {
             [[unroll]] for (uint i = 0u; i < NA; i++)
-                ra[i] = dop_load_a${P}(t0, lane + i * WG, k0 + BK);
+                dop_load_a${P}(t0, lane + i * WG, k0 + BK, ra[i]);
             [[unroll]] for (uint i = 0u; i < NB; i++)
-                rb[i] = dop_load_b${P}(n0, lane + i * WG, k0 + BK);
+                dop_load_b${P}(n0, lane + i * WG, k0 + BK, rb[i]);
         }
         [[unroll]] for (uint kk = 0u; kk < BK; kk += 16u) {
             FRAG_IN a[FM], b[FN];
@@ -67,7 +67,7 @@ void dop_part${P}(uint wg, uint t0)
             for (uint q = 0u; q < 8u; q += ${W}u) {
                 uint e = lane % SG / 2u * 16u + lane % 2u * 8u + q;
                 uint c = n0 + wn * WN + j * 16u + lane % 2u * 8u + q;
-                if (t < ${N_TOKENS} && c < ${N}u) {
+                if (t < dop_tokens && c < ${N}u) {
 ${STORE}                }
             }
             barrier();
