@@ -95,7 +95,7 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
     uint32_t width = part->rows % 4 == 0 ? 4 : 1;
     for (uint32_t i = 0; i < part->n_outs; i++)
         width = dop_emit_wide(e, part->outs[i]) ? width : 1;
-    uint32_t piece = 4; /* in uvec4 of 8 halves */
+    uint32_t piece = 1; /* in uvec4 of 8 halves */
     for (uint32_t m = 0; m < part->n_mats; m++) {
         const dop_weight_type *wt = dop_weight_type_of(dop_node_at(e->g, dop_node_at(e->g, part->mats[m])->src[1])->type);
         if (wt->unit != 32 || tile->bk % 32)

@@ -145,6 +145,7 @@ check_dispatch(checker *k, uint32_t schedule, const dop_plan_dispatch *d, dop_di
                             g,
                             d,
                             last,
+                            s->ordering == DOP_ORDER_COUNTERS,
                             points[i].pos,
                             points[i].n_tokens,
                             d->kernel * 1000003ull + points[i].pos * 31ull + points[i].n_tokens};
