@@ -266,8 +266,8 @@ load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start
     uint32_t w = width == 4 && cols > 1 ? 4 : 1; /* a statistic is one value for all four columns */
     if (n->op == DOP_OP_weight && n->shape.rank > 1)
         return load_temp(e, node, width,
-                    dop_emit_str(e, "dop_w%u_%s(%s, %s, %s)", w, dop_type_of(n->type)->name,
-                                 dop_emit_arg(e, node, false), at, dop_emit_weight(e, node)));
+                         dop_emit_str(e, "dop_w%u_%s(%s, %s, %s)", w, dop_type_of(n->type)->name,
+                                      dop_emit_arg(e, node, false), at, dop_emit_weight(e, node)));
     return load_temp(
         e, node, width,
         dop_emit_str(e, "dop_ld%u_%s(%s, %s)", w, dop_type_of(n->type)->name, dop_emit_arg(e, node, false), at));

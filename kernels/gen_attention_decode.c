@@ -12,12 +12,12 @@ sums(uint32_t values, uint32_t lanes, dop_buf *out)
         if (halving) {
             halvings++;
             values /= 2;
-            dop_buf_printf(out, "    {\n        bool upper = (lane & %uu) != 0u;\n        first += upper ? %uu : 0u;\n", bit,
-                           values);
+            dop_buf_printf(out, "    {\n        bool upper = (lane & %uu) != 0u;\n        first += upper ? %uu : 0u;\n",
+                           bit, values);
             for (uint32_t i = 0; i < values; i++)
-                dop_buf_printf(out,
-                               "        s[%u] = (upper ? s[%u] : s[%u]) + subgroupShuffleXor(upper ? s[%u] : s[%u], %uu);\n",
-                               i, i + values, i, i, i + values, bit);
+                dop_buf_printf(
+                    out, "        s[%u] = (upper ? s[%u] : s[%u]) + subgroupShuffleXor(upper ? s[%u] : s[%u], %uu);\n",
+                    i, i + values, i, i, i + values, bit);
             dop_buf_puts(out, "    }\n");
             continue;
         }
@@ -55,7 +55,7 @@ dop_gen_attention_decode(dop_gen *gen)
     dop_keys_set(&keys, "SUMS", tree.data ? tree.data : "");
     dop_keys_num(gen, &keys, "HALVINGS", halvings);
     dop_keys_num(gen, &keys, "BATCH", batch);
-    dop_keys_num(gen, &keys, "WINDOW", (uint32_t)dop_node_i(e->g, a.id, DOP_A_window));
+    dop_keys_set(&keys, "WINDOW", dop_emit_window(e, a.id));
     dop_keys_set(&keys, "POS", dop_emit_str(e, "%s.pos", dop_emit_step(e)));
     dop_keys_set(&keys, "K", dop_emit_arg(e, a.n->src[1], false));
     dop_keys_set(&keys, "V", dop_emit_arg(e, a.n->src[2], false));
@@ -70,7 +70,8 @@ dop_gen_attention_decode(dop_gen *gen)
     gen->grid[0] = a.kv;
     gen->grid[1] = 1;
     gen->grid[2] = a.splits;
-    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "attention_decode.glsl", &keys, &gen->main) : e->status;
+    dop_status st =
+        e->status == DOP_OK ? dop_template_fill(gen, "attention_decode.glsl", &keys, &gen->main) : e->status;
     dop_buf_finish(&decls);
     dop_buf_finish(&prologue);
     dop_buf_finish(&store);

@@ -3,40 +3,38 @@
 
 #include "kernels/weight_types.h"
 
-/* Condition on what loads column c, and zeros otherwise, when the tile's depth does not divide the rows. */
-static const char *
-inside(dop_gen *gen, const dop_parts *p, const char *c, uint32_t q)
+/* Zeros past the end of a row, when the tile's depth does not divide it. */
+static void
+guard_column(dop_gen *gen, const dop_parts *p, dop_buf *out)
 {
-    if (p->k % gen->choice->tile.bk == 0)
-        return "";
-    return dop_emit_str(&gen->e, "x[%u] = uvec4(0u);\n        if (%s < %uu)\n            ", q, c, p->k);
+    if (p->k % gen->choice->tile.bk)
+        dop_buf_printf(out, "    if (c >= %uu)\n        return uvec4(0u);\n", p->k);
 }
 
-/* Matrix m's row n from column c on, as halves: one piece of 8 values, or a whole unit of a block type, which shares the
- * loads of its scales. */
+/* Eight values of matrix m's row n from column c, as halves. */
 static void
-load_weights(dop_gen *gen, const dop_parts *p, const dop_part *part, uint32_t piece, dop_buf *out)
+load_weights(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *out)
 {
     dop_emit *e = &gen->e;
+    guard_column(gen, p, out);
     for (uint32_t m = 0; m < part->n_mats; m++) {
         dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
         dop_type type = dop_node_at(e->g, w)->type;
         uint32_t stride = dop_row_values(e->g, w);
         const char *a = dop_emit_arg(e, w, false), *aux = dop_emit_weight(e, w), *name = dop_type_of(type)->name;
-        if (m + 1 < part->n_mats)
+        const char *in = "    ";
+        if (m + 1 < part->n_mats) {
             dop_buf_printf(out, "    if (m == %uu) {\n", m);
-        else
-            dop_buf_puts(out, "    {\n");
-        dop_buf_printf(out, "        uint at = n * %uu + c;\n", stride);
-        for (uint32_t q = 0; q < piece; q++) {
-            dop_buf_printf(out, "        %sx[%u] = ", inside(gen, p, dop_emit_str(e, "c + %uu", q * 8), q), q);
-            if (type == DOP_TYPE_f16)
-                dop_buf_printf(out, "U32x4(%s).v[(at >> 3) + %uu];\n", a, q);
-            else
-                dop_buf_printf(out, "dop_pack8(dop_w4_%s(%s, at + %uu, %s), dop_w4_%s(%s, at + %uu, %s));\n", name, a,
-                               q * 8, aux, name, a, q * 8 + 4, aux);
+            in = "        ";
         }
-        dop_buf_puts(out, m + 1 < part->n_mats ? "        return;\n    }\n" : "    }\n");
+        dop_buf_printf(out, "%suint at = n * %uu + c;\n", in, stride);
+        if (type == DOP_TYPE_f16)
+            dop_buf_printf(out, "%sreturn U32x4(%s).v[at >> 3];\n", in, a);
+        else
+            dop_buf_printf(out, "%sreturn dop_pack8(dop_w4_%s(%s, at, %s), dop_w4_%s(%s, at + 4u, %s));\n", in, name, a,
+                           aux, name, a, aux);
+        if (m + 1 < part->n_mats)
+            dop_buf_puts(out, "    }\n");
     }
 }
 
@@ -47,21 +45,17 @@ load_activation(dop_gen *gen, const dop_parts *p, dop_buf *out)
     const dop_graph *g = e->g;
     uint32_t start = 0;
     dop_node_id act = dop_node_base(g, p->act, &start);
+    guard_column(gen, p, out);
     dop_emit_scope(e, out, "    ");
-    if (p->k % gen->choice->tile.bk) {
-        dop_emit_line(e, "x[0] = uvec4(0u);");
-        dop_emit_line(e, "if (c >= %uu)", p->k);
-        dop_emit_line(e, "    return;");
-    }
     if (!dop_region_has(e->r, act) && dop_node_at(g, act)->type == DOP_TYPE_f16 && start % 8 == 0 &&
         dop_node_cols(g, act) % 8 == 0) {
-        dop_emit_line(e, "x[0] = C32x4(%s).v[(t * %uu + c + %uu) >> 3];", dop_emit_arg(e, act, false),
+        dop_emit_line(e, "return C32x4(%s).v[(t * %uu + c + %uu) >> 3];", dop_emit_arg(e, act, false),
                       dop_node_cols(g, act), start);
         return;
     }
     const char *a = dop_emit_value(e, p->act, (dop_index){"t", "c"}, 4);
     const char *b = dop_emit_value(e, p->act, (dop_index){"t", "(c + 4u)"}, 4);
-    dop_emit_line(e, "x[0] = dop_pack8(%s, %s);", a, b);
+    dop_emit_line(e, "return dop_pack8(%s, %s);", a, b);
 }
 
 static void
@@ -95,14 +89,8 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
     uint32_t width = part->rows % 4 == 0 ? 4 : 1;
     for (uint32_t i = 0; i < part->n_outs; i++)
         width = dop_emit_wide(e, part->outs[i]) ? width : 1;
-    uint32_t piece = 1; /* in uvec4 of 8 halves */
-    for (uint32_t m = 0; m < part->n_mats; m++) {
-        const dop_weight_type *wt = dop_weight_type_of(dop_node_at(e->g, dop_node_at(e->g, part->mats[m])->src[1])->type);
-        if (wt->unit != 32 || tile->bk % 32)
-            piece = 1;
-    }
     load_activation(gen, p, &load_a);
-    load_weights(gen, p, part, piece, &load_b);
+    load_weights(gen, p, part, &load_b);
     store_tile(gen, part, width, &store);
     dop_keys_num(gen, &keys, "P", index);
     dop_keys_num(gen, &keys, "M", part->n_mats);
@@ -111,8 +99,6 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
     dop_keys_num(gen, &keys, "W", width);
     dop_keys_num(gen, &keys, "FM", tile->tm / 16);
     dop_keys_num(gen, &keys, "FN", tile->tn / 16);
-    dop_keys_num(gen, &keys, "PIECE", piece);
-    dop_keys_num(gen, &keys, "PIECE_VALUES", piece * 8);
     dop_keys_set(&keys, "LOAD_A", load_a.data ? load_a.data : "");
     dop_keys_set(&keys, "LOAD_B", load_b.data ? load_b.data : "");
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");

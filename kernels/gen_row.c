@@ -298,8 +298,7 @@ looped_program(dop_gen *gen, const dop_rowprog *p, const uint32_t *level, uint32
 
 /* The row lies in registers: every load comes first, and one round trip to memory serves all passes. */
 static void
-straight_program(dop_gen *gen, const dop_rowprog *p, const uint32_t *level, uint32_t top, uint32_t width,
-                 dop_buf *body)
+straight_program(dop_gen *gen, const dop_rowprog *p, const uint32_t *level, uint32_t top, uint32_t width, dop_buf *body)
 {
     dop_emit *e = &gen->e;
     uint32_t team = p->lanes ? p->lanes : gen->choice->tile.wg, n = values_at_once(gen, p, width);
@@ -312,8 +311,9 @@ straight_program(dop_gen *gen, const dop_rowprog *p, const uint32_t *level, uint
         inside[k] = whole ? NULL : dop_emit_str(e, "in%u_%u", p->serial, k);
         if (!whole)
             dop_buf_printf(&indices, "    bool %s = %s * %uu + %uu < %uu;\n", inside[k], lane, width, from, p->len);
-        dop_buf_printf(&indices, whole ? "    uint %s = %s * %uu + %uu;\n" : "    uint %s = min(%s * %uu + %uu, %uu);\n",
-                       i[k], lane, width, from, p->len - width);
+        dop_buf_printf(&indices,
+                       whole ? "    uint %s = %s * %uu + %uu;\n" : "    uint %s = min(%s * %uu + %uu, %uu);\n", i[k],
+                       lane, width, from, p->len - width);
     }
     dop_emit_scope(e, &text, "    ");
     for (uint32_t l = 0; l <= top && e->status == DOP_OK; l++) {

@@ -120,20 +120,19 @@ put_sync(dop_gen *gen, const dop_sync *sync, dop_buf *b)
     for (uint32_t i = 0; i < sync->n_waits; i++)
         dop_buf_printf(b, "        dop_wait_for(%s, %s, %uu);\n", dop_emit_counter(e, 2 + i), step,
                        sync->workgroups[i]);
-    dop_buf_printf(
-        b,
-        "    }\n    groupMemoryBarrier();\n    barrier();\n}\n"
-        "void dop_done()\n{\n    groupMemoryBarrier();\n    barrier();\n"
-        "    if (gl_LocalInvocationIndex == 0u) {\n        memoryBarrierBuffer();\n%s"
-        "        atomicAdd(Counter(%s).n[0], 1u);\n    }\n}\n#define main dop_main\n",
-        sync->last ? dop_emit_str(e, "        %s.epoch += 1u;\n", step) : "", dop_emit_counter(e, 1));
+    dop_buf_printf(b,
+                   "    }\n    groupMemoryBarrier();\n    barrier();\n}\n"
+                   "void dop_done()\n{\n    groupMemoryBarrier();\n    barrier();\n"
+                   "    if (gl_LocalInvocationIndex == 0u) {\n        memoryBarrierBuffer();\n%s"
+                   "        atomicAdd(Counter(%s).n[0], 1u);\n    }\n}\n#define main dop_main\n",
+                   sync->last ? dop_emit_str(e, "        %s.epoch += 1u;\n", step) : "", dop_emit_counter(e, 1));
 }
 
 dop_status
 dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region *r, const dop_target *target,
                     const dop_choice *choice, const dop_sync *sync, dop_diag *diag, dop_kernel *out_kernel)
 {
-    dop_gen gen = {.templates = t, .choice = choice};
+    dop_gen gen = {.templates = t, .choice = choice, .sync = sync != NULL};
     dop_buf text = {0};
     dop_kernel *k = out_kernel;
     memset(k, 0, sizeof *k);

@@ -99,7 +99,7 @@ void main()
 {
     uint kvh = gl_WorkGroupID.x, split = gl_WorkGroupID.z;
     uint pos0 = ${POS}; // position of the query
-    uint hi = pos0 + 1u, lo = ${WINDOW}u > 0u && hi > ${WINDOW}u ? hi - ${WINDOW}u : 0u;
+    uint hi = pos0 + 1u, lo = ${WINDOW} > 0u && hi > ${WINDOW} ? hi - ${WINDOW} : 0u;
 #if SPLITS > 1
     uint len = dop_split_len(hi - lo, SPLITS), used = (hi - lo + len - 1u) / len;
     lo += split * len;

@@ -103,15 +103,8 @@ void dop_st4_f16(U32 p, uint i, vec4 x)
     dop_stw2(p, i >> 2, uvec2(packHalf2x16(x.xy), packHalf2x16(x.zw)));
 }
 
-// Positions of one split of the cache.  On GPUs merging costs as much as a few hundred positions: short caches stay whole.
-uint dop_split_len(uint n, uint splits)
-{
-#ifndef DOP_CPU
-    if (n <= 192u)
-        return n;
-#endif
-    return max(64u, (n + splits - 1u) / splits);
-}
+// Positions of one split of the cache (ir/ops.def).
+uint dop_split_len(uint n, uint splits) { return n <= 192u ? n : max(64u, (n + splits - 1u) / splits); }
 
 // --- element-wise functions of ir/ops.def, for float and vec4 -------------------------------------------------------
 // exp overflows to infinity for x < -88, and x / infinity is the right zero.

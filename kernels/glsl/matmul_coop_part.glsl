@@ -1,46 +1,44 @@
 // Activations of token t (clamped: rows past the last one are never stored) and weights of row n, from column c on.
-void dop_load_a${P}(uint t0, uint i, uint k0, out uvec4 x[1])
+uvec4 dop_load_a${P}(uint t0, uint i, uint k0)
 {
     uint t = min(t0 + i / (BK / 8u), dop_tokens - 1u), c = k0 + i % (BK / 8u) * 8u;
 ${LOAD_A}}
-void dop_load_b${P}(uint n0, uint i, uint k0, out uvec4 x[${PIECE}])
+uvec4 dop_load_b${P}(uint n0, uint i, uint k0)
 {
-    uint m = i / (BN * (BK / ${PIECE_VALUES}u)), n = min(n0 + i / (BK / ${PIECE_VALUES}u) % BN, ${N}u - 1u);
-    uint c = k0 + i % (BK / ${PIECE_VALUES}u) * ${PIECE_VALUES}u;
+    uint m = i / (BN * (BK / 8u)), n = min(n0 + i / (BK / 8u) % BN, ${N}u - 1u), c = k0 + i % (BK / 8u) * 8u;
 ${LOAD_B}}
 void dop_part${P}(uint wg, uint t0)
 {
-    // Pieces of 8 activations and of ${PIECE_VALUES} weights, and how many of them an invocation moves.
-    const uint A = BM * BK / 8u, B = ${M}u * BN * BK / ${PIECE_VALUES}u, NA = (A + WG - 1u) / WG, NB = (B + WG - 1u) / WG;
+    // Pieces of 8 values, and how many of them an invocation moves.
+    const uint A = BM * BK / 8u, B = ${M}u * BN * BK / 8u, NA = (A + WG - 1u) / WG, NB = (B + WG - 1u) / WG;
     uint n0 = wg * BN, lane = gl_LocalInvocationIndex;
     uint sg = lane / SG, wm = sg / (BN / WN), wn = sg % (BN / WN);
     FRAG acc[${M} * ${FM} * ${FN}];
     [[unroll]] for (uint i = 0u; i < ${M}u * FM * FN; i++)
         acc[i] = FRAG(0.0);
-    uvec4 ra[NA][1], rb[NB][${PIECE}];
+    uvec4 ra[NA], rb[NB];
     [[unroll]] for (uint i = 0u; i < NA; i++)
-        dop_load_a${P}(t0, lane + i * WG, 0u, ra[i]);
+        ra[i] = dop_load_a${P}(t0, lane + i * WG, 0u);
     [[unroll]] for (uint i = 0u; i < NB; i++)
-        dop_load_b${P}(n0, lane + i * WG, 0u, rb[i]);
+        rb[i] = dop_load_b${P}(n0, lane + i * WG, 0u);
     uint cur = 0u;
     for (uint k0 = 0u; k0 < ${K}u; k0 += BK) {
         [[unroll]] for (uint i = 0u; i < NA; i++) {
             uint e = lane + i * WG;
             if (A % WG == 0u || e < A)
-                dop_a[cur * SIZE_A + e / (BK / 8u) * LD + e % (BK / 8u)] = ra[i][0];
+                dop_a[cur * SIZE_A + e / (BK / 8u) * LD + e % (BK / 8u)] = ra[i];
         }
         [[unroll]] for (uint i = 0u; i < NB; i++) {
             uint e = lane + i * WG;
             if (B % WG == 0u || e < B)
-                [[unroll]] for (uint q = 0u; q < ${PIECE}u; q++)
-                    dop_b[cur * SIZE_B + e / (BK / ${PIECE_VALUES}u) * LD + e % (BK / ${PIECE_VALUES}u) * ${PIECE}u + q] = rb[i][q];
+                dop_b[cur * SIZE_B + e / (BK / 8u) * LD + e % (BK / 8u)] = rb[i];
         }
         barrier();
         if (k0 + BK < ${K}u) {
             [[unroll]] for (uint i = 0u; i < NA; i++)
-                dop_load_a${P}(t0, lane + i * WG, k0 + BK, ra[i]);
+                ra[i] = dop_load_a${P}(t0, lane + i * WG, k0 + BK);
             [[unroll]] for (uint i = 0u; i < NB; i++)
-                dop_load_b${P}(n0, lane + i * WG, k0 + BK, rb[i]);
+                rb[i] = dop_load_b${P}(n0, lane + i * WG, k0 + BK);
         }
         [[unroll]] for (uint kk = 0u; kk < BK; kk += 16u) {
             FRAG_IN a[FM], b[FN];
