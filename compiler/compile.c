@@ -427,6 +427,31 @@ choose_path(dop_compilation *c, dop_diag *diag)
     return st;
 }
 
+static dop_status
+lay_out_weights(dop_compilation *c, dop_diag *diag)
+{
+    uint64_t limit = c->options.max_alloc ? c->options.max_alloc : c->target.max_alloc;
+    return dop_pack_layout(&c->pack, limit < (1ull << 31) ? limit : 1ull << 31, diag);
+}
+
+dop_status
+dop_compilations_share(dop_compilation *list, uint32_t n, dop_diag *diag)
+{
+    dop_status st = DOP_OK;
+    for (uint32_t i = 1; i < n && st == DOP_OK; i++) {
+        for (uint32_t k = 0; k < list[i].n_schedules && st == DOP_OK; k++)
+            st = dop_pack_add_graph(&list[0].pack, &list[i].schedules[k].g, diag);
+        for (uint32_t k = 0; k < list[i].pack.n && st == DOP_OK; k++) {
+            const dop_packed *own = &list[i].pack.items[k], *shared = dop_pack_find(&list[0].pack, own->name);
+            if (!shared || shared->type != own->type || shared->rows != own->rows || shared->cols != own->cols)
+                st = DOP_FAIL(diag, DOP_E_INPUT,
+                              "targets %s and %s store weight %s in different ways: make a plan for each",
+                              list[0].target.name, list[i].target.name, own->name);
+        }
+    }
+    return st == DOP_OK && n > 1 ? lay_out_weights(&list[0], diag) : st;
+}
+
 dop_status
 dop_compile(const char *model_path, const dop_compile_options *options, dop_diag *diag, dop_compilation *out)
 {
@@ -434,7 +459,11 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
     memset(c, 0, sizeof *c);
     c->options = *options;
     dop_arena_init(&c->arena);
-    dop_status st = dop_target_resolve(options->target ? options->target : "auto", diag, &c->target);
+    dop_status st = DOP_OK;
+    if (options->target)
+        c->target = *options->target;
+    else
+        st = dop_target_resolve("auto", diag, &c->target);
     /* An f32 cache asks for the arithmetic of the reference: no f16 inputs to matrix units, no 8-bit activations. */
     if (options->kv_type == DOP_TYPE_f32) {
         c->target.caps &= ~(uint32_t)(DOP_CAP_coop_nv | DOP_CAP_coop_khr);
@@ -473,7 +502,7 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
     if (st == DOP_OK && options->passes.stop_after < 0)
         st = dop_kernel_path_check(&c->path, diag);
     if (st == DOP_OK)
-        st = dop_pack_layout(&c->pack, c->target.max_alloc < (1ull << 31) ? c->target.max_alloc : 1ull << 31, diag);
+        st = lay_out_weights(c, diag);
     if (st == DOP_OK && !options->no_spirv && options->passes.stop_after < 0)
         st = compile_kernels(c, diag);
 error:

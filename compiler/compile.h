@@ -17,10 +17,11 @@ typedef struct dop_force {
 } dop_force;
 
 typedef struct dop_compile_options {
-    const char *target;
-    const char *exe_path; /* of the running program, to find the templates */
-    uint32_t ctx;         /* 0: the model's, at most 4096 */
-    uint32_t n_chunks;    /* 0: the target's default */
+    const dop_target *target; /* NULL: auto */
+    uint64_t max_alloc;       /* bytes of one allocation of weights, 0: the target's */
+    const char *exe_path;     /* of the running program, to find the templates */
+    uint32_t ctx;             /* 0: the model's, at most 4096 */
+    uint32_t n_chunks;        /* 0: the target's default */
     uint32_t chunks[DOP_MAX_CHUNKS];
     dop_type kv_type, act_type; /* none: what the kernel path says, else f16 (f32 where the target lacks it) and f32 */
     const char *kernel_path;    /* name or file; NULL: what the model states */
@@ -89,6 +90,9 @@ typedef struct dop_compilation {
 dop_status dop_compile(const char *model_path, const dop_compile_options *options, dop_diag *diag,
                        dop_compilation *out_compilation);
 void dop_compilation_finish(dop_compilation *c); /* accepts a zeroed or half-built one */
+/* Compilations of one model for several targets: the first one's weights become those of all.  Weights are packed the same
+ * way for every target; errors: two targets want another storage type of one. */
+dop_status dop_compilations_share(dop_compilation *list, uint32_t n, dop_diag *diag);
 
 /* Skips every pass that joins ops or takes them apart for it: --no-fuse. */
 void dop_passes_skip_fusion(dop_pass_options *o);

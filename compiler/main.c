@@ -2,9 +2,9 @@
 #include "compiler/compile.h"
 #include "compiler/plan_write.h"
 #include "compiler/report.h"
+#include "compiler/target.h"
 #include "ir/text.h"
 #include "runtime/options.h"
-#include "runtime/plan.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -43,7 +43,10 @@ static const dop_option options[] = {
     OPT(0, "dump-dir", TEXT, dump_dir, "DIR", "write every stage as numbered files"),
     OPT('d', "dump", TEXT, dumps, "LETTERS", "print the graph after these passes"),
     HEADING("Model"),
-    OPT(0, "target", TEXT, target, "NAME|FILE", "device profile: auto (default), tier1, tier2, tier3, lavapipe, ..."),
+    OPT(0, "target", TEXT, target, "NAME|FILE",
+        "device profile: auto (default), tier1, tier2, tier3, lavapipe, ...; several, separated by commas, make one "
+        "plan "
+        "of which a device takes the first that it can run"),
     OPT(0, "quant", TEXT, quant, "SPEC",
         "storage of the weights: keep (default), f16, q8_0, q6_k, q5_k, q4_k, q4_0, mxfp4, int4_g128, ...; by class as "
         "attn=q8_0,ffn=q4_k,embed=q6_k; or a .yaml of name patterns"),
@@ -158,6 +161,7 @@ parse_passes(const cli *c, dop_compile_options *o, dop_diag *diag)
 typedef struct dumper {
     const cli *c;
     uint32_t serial;
+    const char *target; /* part of names when there are several; NULL */
     dop_diag *diag;
     dop_status status;
 } dumper;
@@ -171,13 +175,15 @@ dump_pass(void *user, dop_pass_id pass, const dop_graph *g, bool changed)
     bool print = d->c->dumps && strchr(d->c->dumps, info->letter);
     if (!print && !d->c->dump_dir)
         return;
-    dop_buf_printf(&text, "# after %s%s\n", info->name, changed ? "" : " (unchanged)");
+    dop_buf_printf(&text, "# after %s%s%s%s\n", info->name, changed ? "" : " (unchanged)", d->target ? " for " : "",
+                   d->target ? d->target : "");
     dop_graph_print(g, &text);
     if (print && text.data)
         fputs(text.data, stdout);
     if (d->c->dump_dir && d->status == DOP_OK) {
         char path[1200];
-        snprintf(path, sizeof path, "%s/%03u-%s-%s.ir", d->c->dump_dir, d->serial++, g->name, info->name);
+        snprintf(path, sizeof path, "%s/%03u-%s%s%s-%s.ir", d->c->dump_dir, d->serial++, d->target ? d->target : "",
+                 d->target ? "-" : "", g->name, info->name);
         d->status = dop_write_file(path, text.data, text.size, d->diag);
     }
     dop_buf_finish(&text);
@@ -188,8 +194,9 @@ dump_kernels(dumper *d, const dop_compilation *c)
 {
     for (uint32_t i = 0; i < c->n_kernels && d->status == DOP_OK; i++) {
         const dop_built_kernel *k = &c->kernels[i];
-        char path[1200], name[100];
-        snprintf(name, sizeof name, "%s-%s", dop_variant_of(k->variant)->name, k->label);
+        char path[1200], name[160];
+        snprintf(name, sizeof name, "%s%s%s-%s", d->target ? d->target : "", d->target ? "-" : "",
+                 dop_variant_of(k->variant)->name, k->label);
         for (char *p = name; *p; p++)
             if (*p == '/')
                 *p = '.';
@@ -204,34 +211,11 @@ dump_kernels(dumper *d, const dop_compilation *c)
 
 /* --- output ---------------------------------------------------------------------------------------------------------- */
 
-static dop_status
-emit_plan(const dop_compilation *c, dop_diag *diag, dop_buf *out)
-{
-    char path[] = "/tmp/dopplerc-XXXXXX";
-    dop_plan plan = {0};
-    int fd = mkstemp(path);
-    if (fd < 0)
-        return DOP_FAIL_IN(diag, DOP_E_IO, "/tmp", "cannot write: %s", strerror(errno));
-    close(fd);
-    dop_status st = dop_plan_write(c, path, false, diag);
-    if (st == DOP_OK)
-        st = dop_plan_open(path, diag, &plan);
-    if (st == DOP_OK)
-        dop_plan_disasm(&plan, out);
-    dop_plan_close(&plan);
-    unlink(path);
-    return st;
-}
-
-static dop_status
-emit_stage(const cli *o, const dop_compilation *c, dop_diag *diag, dop_buf *out)
+static void
+emit_stage(const cli *o, const dop_compilation *c, dop_buf *out)
 {
     bool ir = strcmp(o->emit, "ir") == 0, regions = strcmp(o->emit, "regions") == 0;
     bool glsl = strcmp(o->emit, "glsl") == 0, spirv = strcmp(o->emit, "spirv") == 0;
-    if (strcmp(o->emit, "plan") == 0)
-        return emit_plan(c, diag, out);
-    if (!ir && !regions && !glsl && !spirv)
-        return DOP_FAIL(diag, DOP_E_USAGE, "--emit %s: known are ir, regions, glsl, spirv and plan", o->emit);
     for (uint32_t i = 0; i < c->n_schedules && (ir || regions); i++) {
         dop_buf text = {0};
         dop_graph_print(&c->schedules[i].g, &text);
@@ -250,7 +234,6 @@ emit_stage(const cli *o, const dop_compilation *c, dop_diag *diag, dop_buf *out)
     /* Modules one after the other, each with its magic number. */
     for (uint32_t i = 0; i < c->n_kernels && spirv; i++)
         dop_buf_append(out, c->kernels[i].spirv.data, c->kernels[i].spirv.size);
-    return DOP_OK;
 }
 
 static dop_status
@@ -284,30 +267,52 @@ make_report(const char *file, const dop_compilation *c, dop_diag *diag, dop_buf 
     return st;
 }
 
+/* What is printed of one target's compilation; several are told apart by a comment line. */
 static dop_status
-write_outputs(const cli *o, const dop_compilation *c, dumper *d, dop_diag *diag)
+print_outputs(const cli *o, const dop_compilation *c, bool several, dop_diag *diag)
 {
     dop_buf text = {0};
-    dop_status st = d->status;
-    if (st == DOP_OK && o->dump_dir)
-        st = dump_kernels(d, c);
-    if (st == DOP_OK && o->emit) {
-        st = emit_stage(o, c, diag, &text);
-        st = st == DOP_OK ? put(NULL, &text, diag) : st;
-        dop_buf_finish(&text);
+    dop_status st = DOP_OK;
+    if (o->emit && strcmp(o->emit, "plan") != 0) {
+        if (several && strcmp(o->emit, "spirv") != 0)
+            dop_buf_printf(&text, "%s target %s\n", strcmp(o->emit, "glsl") == 0 ? "//" : "#", c->target.name);
+        emit_stage(o, c, &text);
     }
-    if (st == DOP_OK && o->explain) {
+    if (o->explain) {
+        if (several)
+            dop_buf_printf(&text, "target %s\n", c->target.name);
         st = dop_report_explain(c, o->explain, diag, &text);
-        st = st == DOP_OK ? put(NULL, &text, diag) : st;
-        dop_buf_finish(&text);
     }
+    if (st == DOP_OK)
+        st = put(NULL, &text, diag);
+    dop_buf_finish(&text);
     if (st == DOP_OK && o->report) {
         st = make_report(o->report, c, diag, &text);
         st = st == DOP_OK ? put(*o->report ? o->report : NULL, &text, diag) : st;
         dop_buf_finish(&text);
     }
+    return st;
+}
+
+static dop_status
+write_outputs(const cli *o, const dop_compilation *list, uint32_t n, dumper *d, dop_diag *diag)
+{
+    dop_buf text = {0};
+    dop_status st = d->status;
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
+        d->target = n > 1 ? list[i].target.name : NULL;
+        if (o->dump_dir)
+            st = dump_kernels(d, &list[i]);
+        if (st == DOP_OK)
+            st = print_outputs(o, &list[i], n > 1, diag);
+    }
+    if (st == DOP_OK && o->emit && strcmp(o->emit, "plan") == 0) {
+        st = dop_plan_listing(list, n, diag, &text);
+        st = st == DOP_OK ? put(NULL, &text, diag) : st;
+        dop_buf_finish(&text);
+    }
     if (st == DOP_OK && o->output)
-        st = dop_plan_write(c, o->output, o->weights && strcmp(o->weights, "external") == 0, diag);
+        st = dop_plan_write(list, n, o->output, o->weights && strcmp(o->weights, "external") == 0, diag);
     return st;
 }
 
@@ -320,54 +325,106 @@ show_progress(void *user, const char *what, double done)
     fprintf(stderr, "\r%-8s %3.0f%%%s", what, done * 100, done >= 1 ? "\r              \r" : "");
 }
 
+/* Options that make no sense together. */
+static dop_status
+check_options(const cli *o, dop_diag *diag)
+{
+    static const char *const stages[] = {"ir", "regions", "glsl", "spirv", "plan"};
+    bool known = !o->emit;
+    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
+        known = known || strcmp(o->emit, stages[i]) == 0;
+    if (!known)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--emit %s: known are ir, regions, glsl, spirv and plan", o->emit);
+    if (o->weights && strcmp(o->weights, "embed") != 0 && strcmp(o->weights, "external") != 0)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--weights %s: known are embed and external", o->weights);
+    dop_status st = o->dumps ? check_letters(o->dumps, diag) : DOP_OK;
+    if (st != DOP_OK)
+        return st;
+    if (!o->output && !o->emit && !o->report && !o->explain && !o->dump_dir && !o->dumps)
+        return DOP_FAIL(diag, DOP_E_USAGE, "nothing to do: name the plan with -o FILE, or ask for --emit or --report");
+    if (o->stop_after && (o->output || o->report || o->explain))
+        return DOP_FAIL(diag, DOP_E_USAGE, "--stop-after leaves no plan: use it with --emit ir or --dump-dir");
+    return DOP_OK;
+}
+
+static dop_status
+fill_options(const cli *o, dop_compile_options *opt, dop_diag *diag)
+{
+    *opt = (dop_compile_options){.ctx = o->ctx,
+                                 .quant = o->quant,
+                                 .threads = o->threads,
+                                 .tuning = o->tuning,
+                                 .kernel_path = o->kernel_path,
+                                 .progress = show_progress,
+                                 .user = (void *)(uintptr_t)o};
+    opt->no_spirv = !o->output && o->emit &&
+                    (strcmp(o->emit, "ir") == 0 || strcmp(o->emit, "regions") == 0 || strcmp(o->emit, "glsl") == 0);
+    dop_status st = parse_passes(o, opt, diag);
+    if (st == DOP_OK && o->chunks)
+        st = parse_chunks(o->chunks, opt, diag);
+    if (st == DOP_OK)
+        st = parse_storage("kv", o->kv, &opt->kv_type, diag);
+    if (st == DOP_OK)
+        st = parse_storage("act", o->act, &opt->act_type, diag);
+    return st;
+}
+
+/* One compilation for each target, and what they make together. */
+static dop_status
+compile_targets(const cli *o, const char *model, const dop_compile_options *common, const dop_target *targets,
+                uint32_t n, dop_diag *diag)
+{
+    dumper d = {o, 0, NULL, diag, DOP_OK};
+    dop_status st = DOP_OK;
+    dop_compilation *list = calloc(n, sizeof *list);
+    if (!list)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
+        dop_compile_options opt = *common;
+        opt.target = &targets[i];
+        for (uint32_t k = 0; k < n; k++) /* the weights of all lie where each can allocate them */
+            if (opt.max_alloc == 0 || targets[k].max_alloc < opt.max_alloc)
+                opt.max_alloc = targets[k].max_alloc;
+        if (o->dump_dir || o->dumps) {
+            d.target = n > 1 ? targets[i].name : NULL;
+            opt.passes.dump = dump_pass;
+            opt.passes.user = &d;
+        }
+        st = dop_compile(model, &opt, diag, &list[i]);
+    }
+    if (st == DOP_OK && !o->stop_after)
+        st = dop_compilations_share(list, n, diag);
+    if (st == DOP_OK)
+        st = write_outputs(o, list, n, &d, diag);
+    for (uint32_t i = 0; i < n; i++)
+        dop_compilation_finish(&list[i]);
+    free(list);
+    return st;
+}
+
 static dop_status
 compile(const cli *o, const char *model, dop_diag *diag)
 {
-    dumper d = {o, 0, diag, DOP_OK};
-    dop_compile_options opt = {.target = o->target,
-                               .ctx = o->ctx,
-                               .quant = o->quant,
-                               .threads = o->threads,
-                               .tuning = o->tuning,
-                               .kernel_path = o->kernel_path,
-                               .progress = show_progress,
-                               .user = (void *)(uintptr_t)o};
+    dop_compile_options opt;
+    dop_target targets[DOP_MAX_TARGETS];
+    uint32_t n = 0;
     char exe[1024];
-    ssize_t len = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    exe[len > 0 ? len : 0] = 0;
-    opt.exe_path = exe;
-    opt.no_spirv = !o->output && o->emit &&
-                   (strcmp(o->emit, "ir") == 0 || strcmp(o->emit, "regions") == 0 || strcmp(o->emit, "glsl") == 0);
-    dop_status st = parse_passes(o, &opt, diag);
-    if (st == DOP_OK && o->chunks)
-        st = parse_chunks(o->chunks, &opt, diag);
+    dop_status st = fill_options(o, &opt, diag);
     if (st == DOP_OK)
-        st = parse_storage("kv", o->kv, &opt.kv_type, diag);
+        st = check_options(o, diag);
     if (st == DOP_OK)
-        st = parse_storage("act", o->act, &opt.act_type, diag);
-    if (st == DOP_OK && o->weights && strcmp(o->weights, "embed") != 0 && strcmp(o->weights, "external") != 0)
-        st = DOP_FAIL(diag, DOP_E_USAGE, "--weights %s: known are embed and external", o->weights);
-    if (st == DOP_OK && o->dumps)
-        st = check_letters(o->dumps, diag);
-    if (st == DOP_OK && !o->output && !o->emit && !o->report && !o->explain && !o->dump_dir && !o->dumps)
-        st = DOP_FAIL(diag, DOP_E_USAGE, "nothing to do: name the plan with -o FILE, or ask for --emit or --report");
-    if (st == DOP_OK && o->stop_after && (o->output || o->report || o->explain))
-        st = DOP_FAIL(diag, DOP_E_USAGE, "--stop-after leaves no plan: use it with --emit ir or --dump-dir");
+        st = dop_targets_resolve(o->target ? o->target : "auto", diag, targets, &n);
+    if (st == DOP_OK && n > 1 && o->report && *o->report)
+        st = DOP_FAIL(diag, DOP_E_USAGE, "--report=%s is about one target: give one --target, or --report for text",
+                      o->report);
     if (st == DOP_OK && o->dump_dir && mkdir(o->dump_dir, 0777) != 0 && errno != EEXIST)
         st = DOP_FAIL_IN(diag, DOP_E_IO, o->dump_dir, "cannot make the folder: %s", strerror(errno));
     if (st != DOP_OK)
         return st;
-    if (o->dump_dir || o->dumps) {
-        opt.passes.dump = dump_pass;
-        opt.passes.user = &d;
-    }
-    dop_compilation c;
-    st = dop_compile(model, &opt, diag, &c);
-    if (st != DOP_OK)
-        return st;
-    st = write_outputs(o, &c, &d, diag);
-    dop_compilation_finish(&c);
-    return st;
+    ssize_t len = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    exe[len > 0 ? len : 0] = 0;
+    opt.exe_path = exe;
+    return compile_targets(o, model, &opt, targets, n, diag);
 }
 
 static void

@@ -1,19 +1,16 @@
 #include "compiler/plan_write.h"
 
+#include "compiler/plan_file.h"
 #include "ir/text.h"
 #include "kernels/weight_types.h"
 #include "passes/region.h"
 #include "runtime/gguf.h"
-#include "runtime/plan_format.h"
 #include "runtime/text/tokenizer.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-#include <xxhash.h>
 
 enum { COUNTER_STRIDE = 128 /* a counter has a cache line of its own */ };
 enum { STATE_SEGMENT = 1 << 30, STATE_ALIGN = 256, STATE_TAIL = 32 /* rows */ };
@@ -24,23 +21,35 @@ typedef struct state_place {
     uint64_t offset, size;
 } state_place;
 
-typedef struct writer {
+/* What is a target's own: its buffers, and where its kernels stand in the table of all. */
+typedef struct target_rows {
     const dop_compilation *c;
-    dop_diag *diag;
-    dop_status status;
-    dop_buf sec[DOP_SEC_LIMIT];
-    uint32_t n_slots, slot_step, slot_scratch, slot_result, slot_sync;
+    uint32_t slot_scratch, slot_sync;
     state_place *states;
     uint32_t n_states;
-    uint64_t weights_size; /* of DOP_SEC_WEIGHTS, or of the file beside the plan */
-    bool external;
+    uint32_t *kernels; /* [c->n_kernels] row of DOP_SEC_KERNELS */
+} target_rows;
+
+typedef struct writer {
+    dop_diag *diag;
+    dop_status status;
+    dop_plan_parts parts;
+    uint32_t n_slots, slot_step, slot_result, slot_weights, n_kernels;
+    uint32_t n_targets;
+    target_rows targets[DOP_MAX_TARGETS];
 } writer;
+
+static void
+no_memory(writer *w)
+{
+    w->status = DOP_FAIL(w->diag, DOP_E_NOMEM, "out of memory");
+}
 
 /* Offset of a string in the table; equal strings share one. */
 static uint32_t
 string(writer *w, const char *s)
 {
-    dop_buf *b = &w->sec[DOP_SEC_STRINGS];
+    dop_buf *b = &w->parts.sec[DOP_SEC_STRINGS];
     size_t len = strlen(s) + 1;
     if (b->size == 0)
         dop_buf_append(b, "", 1);
@@ -59,45 +68,45 @@ add_slot(writer *w, uint32_t kind, const char *name, uint64_t size, uint64_t fil
                        .name = string(w, name),
                        .size = size,
                        .file_offset = file_offset,
-                       .file = kind == DOP_SLOT_WEIGHTS && w->external ? 0 : 0xffffffffu};
-    dop_buf_append(&w->sec[DOP_SEC_SLOTS], &s, sizeof s);
+                       .file = kind == DOP_SLOT_WEIGHTS && w->parts.external ? 0 : 0xffffffffu};
+    dop_buf_append(&w->parts.sec[DOP_SEC_SLOTS], &s, sizeof s);
     return w->n_slots++;
 }
 
 static void
 write_weights_slots(writer *w)
 {
-    const dop_pack *p = &w->c->pack;
+    const dop_pack *p = w->parts.pack;
     uint64_t at = 0;
-    uint32_t first = w->n_slots;
+    w->slot_weights = w->n_slots;
     for (uint32_t i = 0; i < p->n_segments; i++) {
         add_slot(w, DOP_SLOT_WEIGHTS, "weights", p->segment_size[i], at);
         at += p->segment_size[i];
     }
-    w->weights_size = at;
+    w->parts.weights_size = at;
     for (uint32_t i = 0; i < p->n; i++) {
         const dop_packed *x = &p->items[i];
         dop_plan_tensor t = {.name = string(w, x->name),
                              .type = x->type,
                              .rows = x->rows,
                              .cols = x->cols,
-                             .slot = first + x->segment,
+                             .slot = w->slot_weights + x->segment,
                              .offset = x->offset,
                              .size = x->size};
-        dop_buf_append(&w->sec[DOP_SEC_TENSORS], &t, sizeof t);
+        dop_buf_append(&w->parts.sec[DOP_SEC_TENSORS], &t, sizeof t);
     }
 }
 
-/* Caches of all schedules are the same: the first graph lists them. */
+/* Caches of all schedules of a target are the same: the first graph lists them. */
 static void
-write_state_slots(writer *w)
+write_state_slots(writer *w, target_rows *t)
 {
-    const dop_graph *g = &w->c->schedules[0].g;
+    const dop_graph *g = &t->c->schedules[0].g;
     uint64_t used = 0;
     uint32_t n = 0, from = 0;
-    w->states = calloc(g->n_nodes, sizeof *w->states);
-    if (!w->states) {
-        w->status = DOP_FAIL(w->diag, DOP_E_NOMEM, "out of memory");
+    t->states = calloc(g->n_nodes, sizeof *t->states);
+    if (!t->states) {
+        no_memory(w);
         return;
     }
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
@@ -109,18 +118,18 @@ write_state_slots(writer *w)
         if (used > 0 && used + size > STATE_SEGMENT) {
             uint32_t slot = add_slot(w, DOP_SLOT_STATE, "cache", used, 0);
             for (; from < n; from++)
-                w->states[from].slot = slot;
+                t->states[from].slot = slot;
             used = 0;
         }
-        w->states[n++] = (state_place){dop_node_s(g, id, DOP_A_name), 0, used, size};
+        t->states[n++] = (state_place){dop_node_s(g, id, DOP_A_name), 0, used, size};
         used += size;
     }
     if (used > 0) {
         uint32_t slot = add_slot(w, DOP_SLOT_STATE, "cache", used, 0);
         for (; from < n; from++)
-            w->states[from].slot = slot;
+            t->states[from].slot = slot;
     }
-    w->n_states = n;
+    t->n_states = n;
 }
 
 /* Regions of the largest schedule that uses completion counters or merges splits; 0: none does. */
@@ -140,33 +149,46 @@ count_counters(const dop_compilation *c)
     return most;
 }
 
+/* Buffers of one target.  The runtime makes those of the target it takes, and no others. */
+static void
+write_target_slots(writer *w, target_rows *t)
+{
+    uint64_t scratch = 256;
+    for (uint32_t i = 0; i < t->c->n_schedules; i++)
+        if (t->c->schedules[i].placement.scratch > scratch)
+            scratch = t->c->schedules[i].placement.scratch;
+    t->slot_scratch = add_slot(w, DOP_SLOT_SCRATCH, "activations", scratch + 256, 0);
+    uint32_t counters = count_counters(t->c);
+    if (counters)
+        t->slot_sync = add_slot(w, DOP_SLOT_SYNC, "counters", (uint64_t)counters * COUNTER_STRIDE, 0);
+    write_state_slots(w, t);
+}
+
 static void
 write_slots(writer *w)
 {
-    uint64_t scratch = 256, result = 4;
-    for (uint32_t i = 0; i < w->c->n_schedules; i++) {
-        const dop_schedule *s = &w->c->schedules[i];
-        uint64_t bytes = dop_align_u64(dop_node_bytes(&s->g, dop_node_base(&s->g, s->g.outs[0], NULL)), 256);
-        scratch = s->placement.scratch > scratch ? s->placement.scratch : scratch;
-        result = bytes > result ? bytes : result;
-    }
+    uint64_t result = 4;
+    for (uint32_t t = 0; t < w->n_targets; t++)
+        for (uint32_t i = 0; i < w->targets[t].c->n_schedules; i++) {
+            const dop_graph *g = &w->targets[t].c->schedules[i].g;
+            uint64_t bytes = dop_align_u64(dop_node_bytes(g, dop_node_base(g, g->outs[0], NULL)), 256);
+            result = bytes > result ? bytes : result;
+        }
     w->slot_step = add_slot(w, DOP_SLOT_STEP, "step", sizeof(dop_step), 0);
     w->slot_result = add_slot(w, DOP_SLOT_RESULT, "logits", result, 0);
-    w->slot_scratch = add_slot(w, DOP_SLOT_SCRATCH, "activations", scratch + 256, 0);
-    uint32_t counters = count_counters(w->c);
-    if (counters)
-        w->slot_sync = add_slot(w, DOP_SLOT_SYNC, "counters", (uint64_t)counters * COUNTER_STRIDE, 0);
-    write_state_slots(w);
+    for (uint32_t t = 0; t < w->n_targets; t++)
+        write_target_slots(w, &w->targets[t]);
     write_weights_slots(w);
 }
 
 static dop_plan_arg
-arg_of(writer *w, const dop_schedule *s, dop_region_id r, const dop_built_region *b, const dop_kernel_arg *a)
+arg_of(writer *w, const target_rows *t, const dop_schedule *s, dop_region_id r, const dop_built_region *b,
+       const dop_kernel_arg *a)
 {
     const dop_graph *g = &s->g;
     if (a->counter) {
         dop_region_id of = a->counter == 1 ? r : b->waits[a->counter - 2];
-        return (dop_plan_arg){.slot = w->slot_sync, .offset = of * COUNTER_STRIDE, .size = COUNTER_STRIDE};
+        return (dop_plan_arg){.slot = t->slot_sync, .offset = of * COUNTER_STRIDE, .size = COUNTER_STRIDE};
     }
     if (a->numbers)
         return (dop_plan_arg){.slot = DOP_ARG_NUMBERS, .offset = a->number[0] | (uint64_t)a->number[1] << 32};
@@ -175,20 +197,19 @@ arg_of(writer *w, const dop_schedule *s, dop_region_id r, const dop_built_region
     const dop_node *n = dop_node_at(g, a->value);
     dop_plan_arg out = {.value = string(w, n->name)};
     if (n->op == DOP_OP_weight) {
-        const dop_packed *x = dop_pack_find(&w->c->pack, dop_node_s(g, a->value, DOP_A_name));
-        uint32_t first = w->n_slots - w->c->pack.n_segments;
-        out.slot = first + x->segment;
+        const dop_packed *x = dop_pack_find(w->parts.pack, dop_node_s(g, a->value, DOP_A_name));
+        out.slot = w->slot_weights + x->segment;
         out.offset = x->offset;
         out.size = x->size;
     } else if (n->op == DOP_OP_state) {
-        for (uint32_t i = 0; i < w->n_states; i++)
-            if (strcmp(w->states[i].name, dop_node_s(g, a->value, DOP_A_name)) == 0) {
-                out.slot = w->states[i].slot;
-                out.offset = w->states[i].offset;
-                out.size = w->states[i].size;
+        for (uint32_t i = 0; i < t->n_states; i++)
+            if (strcmp(t->states[i].name, dop_node_s(g, a->value, DOP_A_name)) == 0) {
+                out.slot = t->states[i].slot;
+                out.offset = t->states[i].offset;
+                out.size = t->states[i].size;
             }
     } else if (s->placement.values[a->value].size > 0) {
-        out.slot = w->slot_scratch;
+        out.slot = t->slot_scratch;
         out.offset = s->placement.values[a->value].offset;
         out.size = s->placement.values[a->value].size;
     } else if (a->value == dop_node_base(g, g->outs[0], NULL)) {
@@ -201,14 +222,15 @@ arg_of(writer *w, const dop_schedule *s, dop_region_id r, const dop_built_region
 }
 
 static void
-write_dispatch(writer *w, const dop_schedule *s, dop_region_id r, const dop_built_region *b, uint32_t flags)
+write_dispatch(writer *w, const target_rows *t, const dop_schedule *s, dop_region_id r, const dop_built_region *b,
+               uint32_t flags)
 {
     const dop_region *reg = &s->g.regions[r];
     dop_buf ops = {0};
     dop_region_ops(&s->g, reg, &ops);
-    dop_plan_dispatch d = {.kernel = b->kernel,
+    dop_plan_dispatch d = {.kernel = t->kernels[b->kernel],
                            .grid = {b->grid[0], b->grid[1], b->grid[2]},
-                           .first_arg = (uint32_t)(w->sec[DOP_SEC_ARGS].size / sizeof(dop_plan_arg)),
+                           .first_arg = (uint32_t)(w->parts.sec[DOP_SEC_ARGS].size / sizeof(dop_plan_arg)),
                            .n_args = b->n_args,
                            .flags = flags,
                            .label = string(w, dop_region_label(&s->g, reg)),
@@ -216,22 +238,23 @@ write_dispatch(writer *w, const dop_schedule *s, dop_region_id r, const dop_buil
                            .region = r};
     dop_region_traffic(&s->g, reg, 0, &d.bytes_read, &d.bytes_written);
     for (uint32_t i = 0; i < b->n_args; i++) {
-        dop_plan_arg a = arg_of(w, s, r, b, &b->args[i]);
-        dop_buf_append(&w->sec[DOP_SEC_ARGS], &a, sizeof a);
+        dop_plan_arg a = arg_of(w, t, s, r, b, &b->args[i]);
+        dop_buf_append(&w->parts.sec[DOP_SEC_ARGS], &a, sizeof a);
     }
-    dop_buf_append(&w->sec[DOP_SEC_DISPATCHES], &d, sizeof d);
+    dop_buf_append(&w->parts.sec[DOP_SEC_DISPATCHES], &d, sizeof d);
     dop_buf_finish(&ops);
 }
 
 static void
-write_schedule(writer *w, const dop_schedule *s, uint32_t ordering)
+write_schedule(writer *w, const target_rows *t, const dop_schedule *s, uint32_t ordering)
 {
     static const uint32_t kinds[] = {DOP_SCHED_DECODE, DOP_SCHED_PREFILL, DOP_SCHED_SCORE};
     const dop_built_region *regions = ordering == DOP_ORDER_COUNTERS ? s->counted : s->regions;
     dop_plan_schedule row = {.kind = kinds[s->phase],
-                             .profile = 0,
+                             .profile = (uint32_t)(t - w->targets),
                              .max_tokens = s->g.max_t,
-                             .first_dispatch = (uint32_t)(w->sec[DOP_SEC_DISPATCHES].size / sizeof(dop_plan_dispatch)),
+                             .first_dispatch =
+                                 (uint32_t)(w->parts.sec[DOP_SEC_DISPATCHES].size / sizeof(dop_plan_dispatch)),
                              .n_dispatches = s->g.n_regions - 1,
                              .n_body = s->n_body,
                              .logits_slot = w->slot_result,
@@ -240,71 +263,110 @@ write_schedule(writer *w, const dop_schedule *s, uint32_t ordering)
                              .ordering = ordering};
     for (dop_region_id r = 1; r < s->g.n_regions; r++) {
         bool barrier = ordering == DOP_ORDER_BARRIERS && s->placement.barrier[r];
-        write_dispatch(w, s, r, &regions[r], barrier ? DOP_DISPATCH_BARRIER : 0u);
+        write_dispatch(w, t, s, r, &regions[r], barrier ? DOP_DISPATCH_BARRIER : 0u);
     }
-    dop_buf_append(&w->sec[DOP_SEC_SCHEDULES], &row, sizeof row);
-    dop_graph_print(&s->g, &w->sec[DOP_SEC_IR]); /* one graph per schedule, also where only the ordering differs */
+    dop_buf_append(&w->parts.sec[DOP_SEC_SCHEDULES], &row, sizeof row);
+    dop_graph_print(&s->g,
+                    &w->parts.sec[DOP_SEC_IR]); /* one graph per schedule, also where only the ordering differs */
 }
 
 static void
 write_schedules(writer *w)
 {
-    for (uint32_t i = 0; i < w->c->n_schedules && w->status == DOP_OK; i++) {
-        write_schedule(w, &w->c->schedules[i], DOP_ORDER_BARRIERS);
-        if (w->c->schedules[i].counted)
-            write_schedule(w, &w->c->schedules[i], DOP_ORDER_COUNTERS);
+    for (uint32_t k = 0; k < w->n_targets; k++) {
+        const target_rows *t = &w->targets[k];
+        for (uint32_t i = 0; i < t->c->n_schedules && w->status == DOP_OK; i++) {
+            write_schedule(w, t, &t->c->schedules[i], DOP_ORDER_BARRIERS);
+            if (t->c->schedules[i].counted)
+                write_schedule(w, t, &t->c->schedules[i], DOP_ORDER_COUNTERS);
+        }
     }
 }
 
 static void
-kernel_name(const dop_compilation *c, uint32_t kernel, char *out, size_t size)
+kernel_name(const target_rows *t, uint32_t kernel, char *out, size_t size)
 {
-    const dop_built_kernel *k = &c->kernels[kernel];
-    snprintf(out, size, "%s/%s#%u", dop_variant_of(k->variant)->name, k->label, kernel);
+    const dop_built_kernel *k = &t->c->kernels[kernel];
+    snprintf(out, size, "%s/%s#%u", dop_variant_of(k->variant)->name, k->label, t->kernels[kernel]);
 }
 
 /* Why each kernel was taken, by its name: the reason of the first region that uses it.  For --trace-kernels. */
 static json_t *
-choices_json(const dop_compilation *c)
+choices_json(const writer *w)
 {
     json_t *choices = json_object();
-    for (uint32_t i = 0; i < c->n_schedules; i++)
-        for (dop_region_id r = 1; r < c->schedules[i].g.n_regions; r++) {
-            const dop_built_region *b = &c->schedules[i].regions[r];
-            char name[160];
-            kernel_name(c, b->kernel, name, sizeof name);
-            if (!json_object_get(choices, name))
-                json_object_set_new(choices, name, json_string(b->choice.why));
-        }
+    for (uint32_t k = 0; k < w->n_targets; k++) {
+        const dop_compilation *c = w->targets[k].c;
+        for (uint32_t i = 0; i < c->n_schedules; i++)
+            for (dop_region_id r = 1; r < c->schedules[i].g.n_regions; r++) {
+                const dop_built_region *b = &c->schedules[i].regions[r];
+                char name[160];
+                kernel_name(&w->targets[k], b->kernel, name, sizeof name);
+                if (!json_object_get(choices, name))
+                    json_object_set_new(choices, name, json_string(b->choice.why));
+            }
+    }
     return choices;
 }
 
-static void
-write_kernels(writer *w)
+/* The same module for the same needs, made for a target before; UINT32_MAX: none. */
+static uint32_t
+find_kernel(const writer *w, const dop_built_kernel *k)
 {
-    const dop_compilation *c = w->c;
+    const dop_buf *rows = &w->parts.sec[DOP_SEC_KERNELS], *words = &w->parts.sec[DOP_SEC_SPIRV];
+    for (uint32_t i = 0; i < w->n_kernels; i++) {
+        const dop_plan_kernel *row = (const dop_plan_kernel *)(const void *)rows->data + i;
+        if (row->spirv_words == k->spirv.size / 4 && row->caps == k->k.caps && row->subgroup == k->k.subgroup &&
+            row->local[0] == k->k.local &&
+            memcmp(words->data + (size_t)row->spirv_first * 4, k->spirv.data, k->spirv.size) == 0)
+            return i;
+    }
+    return UINT32_MAX;
+}
+
+static void
+write_kernel(writer *w, target_rows *t, uint32_t i)
+{
+    const dop_built_kernel *k = &t->c->kernels[i];
+    char name[160];
+    uint32_t before = w->n_targets > 1 ? find_kernel(w, k) : UINT32_MAX;
+    t->kernels[i] = before == UINT32_MAX ? w->n_kernels++ : before;
+    if (before != UINT32_MAX)
+        return;
+    kernel_name(t, i, name, sizeof name);
+    dop_plan_kernel row = {.name = string(w, name),
+                           .variant = string(w, dop_variant_of(k->variant)->name),
+                           .spirv_first = (uint32_t)(w->parts.sec[DOP_SEC_SPIRV].size / 4),
+                           .spirv_words = (uint32_t)(k->spirv.size / 4),
+                           .caps = k->k.caps,
+                           .subgroup = k->k.subgroup,
+                           .local = {k->k.local, 1, 1},
+                           .shared_bytes = k->shared_bytes,
+                           .push_bytes = 8 * k->k.n_args};
+    dop_buf_append(&w->parts.sec[DOP_SEC_KERNELS], &row, sizeof row);
+    dop_buf_append(&w->parts.sec[DOP_SEC_SPIRV], k->spirv.data, k->spirv.size);
+    if (w->parts.sec[DOP_SEC_KERNELS].failed || w->parts.sec[DOP_SEC_SPIRV].failed)
+        no_memory(w);
+}
+
+/* The kernels of a target, and its row: what they need at most. */
+static void
+write_target(writer *w, target_rows *t)
+{
+    const dop_compilation *c = t->c;
     dop_plan_profile profile = {.name = string(w, c->target.name), .subgroup = 0};
-    for (uint32_t i = 0; i < c->n_kernels; i++) {
+    t->kernels = calloc(c->n_kernels ? c->n_kernels : 1, sizeof *t->kernels);
+    if (!t->kernels)
+        no_memory(w);
+    for (uint32_t i = 0; i < c->n_kernels && w->status == DOP_OK; i++) {
         const dop_built_kernel *k = &c->kernels[i];
-        char name[160];
-        kernel_name(c, i, name, sizeof name);
-        dop_plan_kernel row = {.name = string(w, name),
-                               .variant = string(w, dop_variant_of(k->variant)->name),
-                               .spirv_first = (uint32_t)(w->sec[DOP_SEC_SPIRV].size / 4),
-                               .spirv_words = (uint32_t)(k->spirv.size / 4),
-                               .caps = k->k.caps,
-                               .subgroup = k->k.subgroup,
-                               .local = {k->k.local, 1, 1},
-                               .shared_bytes = k->shared_bytes,
-                               .push_bytes = 8 * k->k.n_args};
-        dop_buf_append(&w->sec[DOP_SEC_KERNELS], &row, sizeof row);
-        dop_buf_append(&w->sec[DOP_SEC_SPIRV], k->spirv.data, k->spirv.size);
+        write_kernel(w, t, i);
         profile.caps |= k->k.caps;
         profile.subgroup = k->k.subgroup ? k->k.subgroup : profile.subgroup;
         profile.shared_bytes = k->shared_bytes > profile.shared_bytes ? k->shared_bytes : profile.shared_bytes;
         profile.max_workgroup = k->k.local > profile.max_workgroup ? k->k.local : profile.max_workgroup;
     }
-    dop_buf_append(&w->sec[DOP_SEC_PROFILES], &profile, sizeof profile);
+    dop_buf_append(&w->parts.sec[DOP_SEC_PROFILES], &profile, sizeof profile);
 }
 
 /* Storage types of the matrices, the one with most bytes first: "q4_k, q6_k". */
@@ -326,13 +388,30 @@ weight_types(const dop_pack *p, dop_buf *out)
     }
 }
 
+/* What each target's schedules were made with. */
+static json_t *
+targets_json(const writer *w)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < w->n_targets; i++) {
+        const dop_compilation *c = w->targets[i].c;
+        const dop_schedule *d = &c->schedules[0];
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:i, s:i, s:i}", "name", c->target.name, "kvType",
+                                              dop_type_of(c->options.kv_type)->name, "activationType",
+                                              dop_type_of(c->options.act_type)->name, "decodeDispatches",
+                                              (int)(d->g.n_regions - 1), "decodeOps", (int)d->n_ops, "decodeBarriers",
+                                              (int)d->placement.n_barriers));
+    }
+    return list;
+}
+
 static void
 write_model(writer *w)
 {
-    const dop_compilation *c = w->c;
+    const dop_compilation *c = w->targets[0].c;
     const dop_arch *a = &c->model.arch;
     dop_buf types = {0};
-    weight_types(&c->pack, &types);
+    weight_types(w->parts.pack, &types);
     dop_plan_model m = {.vocab = a->vocab,
                         .ctx = c->ctx,
                         .ctx_train = a->ctx_train,
@@ -350,21 +429,18 @@ write_model(writer *w)
     for (uint32_t i = 0; i < a->n_end_ids && i < 16; i++)
         m.end_ids[i] = (uint32_t)a->end_ids[i];
     if (types.failed)
-        w->status = DOP_FAIL(w->diag, DOP_E_NOMEM, "out of memory");
+        no_memory(w);
     dop_buf_finish(&types);
-    dop_buf_append(&w->sec[DOP_SEC_MODEL], &m, sizeof m);
-    const dop_schedule *d = &c->schedules[0];
-    json_t *card = json_pack(
-        "{s:s, s:s, s:i, s:i, s:i, s:i, s:s, s:s, s:s, s:i, s:i, s:i, s:o}", "name", c->model.name ? c->model.name : "",
-        "family", a->family, "layers", (int)a->n_layers, "hidden", (int)a->hidden, "vocab", (int)a->vocab, "context",
-        (int)c->ctx, "target", c->target.name, "kvType", dop_type_of(c->options.kv_type)->name, "activationType",
-        dop_type_of(c->options.act_type)->name, "decodeDispatches", (int)(d->g.n_regions - 1), "decodeOps",
-        (int)d->n_ops, "decodeBarriers", (int)d->placement.n_barriers, "choices", choices_json(c));
+    dop_buf_append(&w->parts.sec[DOP_SEC_MODEL], &m, sizeof m);
+    json_t *card =
+        json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o}", "name", c->model.name ? c->model.name : "", "family",
+                  a->family, "layers", (int)a->n_layers, "hidden", (int)a->hidden, "vocab", (int)a->vocab, "context",
+                  (int)c->ctx, "targets", targets_json(w), "choices", choices_json(w));
     char *text = card ? json_dumps(card, JSON_SORT_KEYS | JSON_INDENT(2)) : NULL;
     if (text)
-        dop_buf_puts(&w->sec[DOP_SEC_CARD], text);
+        dop_buf_puts(&w->parts.sec[DOP_SEC_CARD], text);
     else
-        w->status = DOP_FAIL(w->diag, DOP_E_NOMEM, "out of memory");
+        no_memory(w);
     free(text);
     json_decref(card);
 }
@@ -372,7 +448,7 @@ write_model(writer *w)
 static void
 write_text(writer *w)
 {
-    const dop_model *m = &w->c->model;
+    const dop_model *m = &w->targets[0].c->model;
     dop_tokenizer *tok = NULL;
     dop_status st = DOP_OK;
     if (m->tokenizer_json_path) {
@@ -392,206 +468,83 @@ write_text(writer *w)
         dop_gguf_close(&gguf);
     }
     if (st == DOP_OK && tok)
-        st = dop_tokenizer_serialize(tok, &w->sec[DOP_SEC_TOKENIZER]);
+        st = dop_tokenizer_serialize(tok, &w->parts.sec[DOP_SEC_TOKENIZER]);
     if (st == DOP_OK && m->chat_template)
-        dop_buf_puts(&w->sec[DOP_SEC_TEMPLATE], m->chat_template);
+        dop_buf_puts(&w->parts.sec[DOP_SEC_TEMPLATE], m->chat_template);
     if (st != DOP_OK)
         w->status = st;
     dop_tokenizer_destroy(tok);
 }
 
-/* --- the file --------------------------------------------------------------------------------------------------------- */
+/* --- all of it -------------------------------------------------------------------------------------------------------- */
 
-static const uint32_t row_sizes[DOP_SEC_LIMIT] = {
-#define SECTION(number, name, type, what) [number] = (uint32_t)sizeof(type),
-    DOP_PLAN_SECTIONS(SECTION)
-#undef SECTION
-};
-
-static bool
-put(FILE *f, const void *data, size_t size)
+static void
+finish(writer *w)
 {
-    return size == 0 || fwrite(data, 1, size, f) == size;
-}
-
-static bool
-pad_to(FILE *f, uint64_t *at, uint64_t target)
-{
-    static const char zeros[4096];
-    while (*at < target) {
-        size_t n = target - *at < sizeof zeros ? (size_t)(target - *at) : sizeof zeros;
-        if (!put(f, zeros, n))
-            return false;
-        *at += n;
+    for (uint32_t i = 0; i < w->n_targets; i++) {
+        free(w->targets[i].states);
+        free(w->targets[i].kernels);
     }
-    return true;
+    dop_plan_parts_finish(&w->parts);
 }
 
-/* Streams the packed weights; they may be far larger than memory. */
+/* weights: file name of external weights, NULL: they are part of the plan. */
 static dop_status
-put_weights(writer *w, FILE *f, uint64_t *out_digest)
+write_rows(writer *w, const dop_compilation *list, uint32_t n, const char *weights, dop_diag *diag)
 {
-    const dop_pack *p = &w->c->pack;
-    dop_status st = DOP_OK;
-    uint8_t *buf = NULL;
-    uint64_t cap = 0, at = 0, segment = 0;
-    XXH3_state_t *h = XXH3_createState();
-    if (!h)
-        return DOP_FAIL(w->diag, DOP_E_NOMEM, "out of memory");
-    XXH3_64bits_reset(h);
-    for (uint32_t i = 0; i <= p->n && st == DOP_OK; i++) {
-        const dop_packed *x = i < p->n ? &p->items[i] : NULL;
-        if (x && i > 0 && x->segment != p->items[i - 1].segment)
-            segment += p->segment_size[p->items[i - 1].segment];
-        uint64_t start = x ? segment + x->offset : w->weights_size;
-        uint64_t need = start - at + (x ? x->size : 0);
-        if (need > cap) {
-            free(buf);
-            cap = need;
-            buf = malloc((size_t)cap);
-            if (!buf) {
-                st = DOP_FAIL(w->diag, DOP_E_NOMEM, "out of memory");
-                break;
-            }
-        }
-        memset(buf, 0, (size_t)(start - at));
-        /* Rows are written past the gap, which keeps their 16-byte alignment for the table of floats. */
-        uint8_t *row = malloc(x && x->size ? (size_t)x->size : 1);
-        if (!row)
-            st = DOP_FAIL(w->diag, DOP_E_NOMEM, "out of memory");
-        else if (x)
-            st = dop_pack_write(p, x, row, w->diag);
-        if (st == DOP_OK && x)
-            memcpy(buf + (start - at), row, (size_t)x->size);
-        free(row);
-        if (st != DOP_OK)
-            break;
-        XXH3_64bits_update(h, buf, (size_t)need);
-        if (!put(f, buf, (size_t)need))
-            st = DOP_FAIL(w->diag, DOP_E_IO, "cannot write the weights: %s", strerror(errno));
-        at += need;
-        if (w->c->options.progress && w->weights_size)
-            w->c->options.progress(w->c->options.user, "weights", (double)at / (double)w->weights_size);
-    }
-    *out_digest = XXH3_64bits_digest(h);
-    XXH3_freeState(h);
-    free(buf);
-    return st;
-}
-
-static dop_status
-put_file(writer *w, FILE *f)
-{
-    dop_plan_section table[DOP_SEC_LIMIT];
-    uint32_t n = 0;
-    uint64_t at = 0;
-    for (uint32_t k = 1; k < DOP_SEC_LIMIT; k++)
-        if (w->sec[k].failed)
-            return DOP_FAIL(w->diag, DOP_E_NOMEM, "out of memory");
-        else if (w->sec[k].size > 0 && k != DOP_SEC_WEIGHTS)
-            table[n++] = (dop_plan_section){.kind = k,
-                                            .row_bytes = row_sizes[k],
-                                            .size = w->sec[k].size,
-                                            .digest = XXH3_64bits(w->sec[k].data, w->sec[k].size)};
-    if (w->weights_size > 0 && !w->external)
-        table[n++] = (dop_plan_section){.kind = DOP_SEC_WEIGHTS, .row_bytes = 1, .size = w->weights_size};
-    dop_plan_header head = {.version = DOP_PLAN_VERSION, .n_sections = n};
-    memcpy(head.magic, DOP_PLAN_MAGIC, sizeof head.magic);
-    uint64_t offset = sizeof head + n * sizeof *table;
-    for (uint32_t i = 0; i < n; i++) {
-        offset = dop_align_u64(offset, table[i].kind == DOP_SEC_WEIGHTS ? 4096 : 16);
-        table[i].offset = offset;
-        offset += table[i].size;
-    }
-    head.file_size = offset;
-    /* The header comes last: digests are known only then. */
-    if (!pad_to(f, &at, sizeof head + n * sizeof *table))
-        goto io;
-    for (uint32_t i = 0; i < n; i++) {
-        if (!pad_to(f, &at, table[i].offset))
-            goto io;
-        if (table[i].kind == DOP_SEC_WEIGHTS) {
-            dop_status st = put_weights(w, f, &table[i].digest);
-            if (st != DOP_OK)
-                return st;
-        } else if (!put(f, w->sec[table[i].kind].data, table[i].size)) {
-            goto io;
-        }
-        at += table[i].size;
-    }
-    XXH3_state_t *h = XXH3_createState();
-    if (!h)
-        return DOP_FAIL(w->diag, DOP_E_NOMEM, "out of memory");
-    XXH3_64bits_reset(h);
-    XXH3_64bits_update(h, &head, sizeof head);
-    XXH3_64bits_update(h, table, n * sizeof *table);
-    head.digest = XXH3_64bits_digest(h);
-    XXH3_freeState(h);
-    if (fseek(f, 0, SEEK_SET) != 0 || !put(f, &head, sizeof head) || !put(f, table, n * sizeof *table))
-        goto io;
-    return DOP_OK;
-io:
-    return DOP_FAIL(w->diag, DOP_E_IO, "cannot write the plan: %s", strerror(errno));
-}
-
-/* The weights in a file beside the plan, and the plan's row for it. */
-static dop_status
-put_external(writer *w, const char *path, dop_out_file *output)
-{
-    dop_plan_file row = {.size = w->weights_size};
-    const char *slash = strrchr(path, '/');
-    dop_status st = dop_out_file_open(path, w->diag, output);
-    if (st == DOP_OK && !output->tmp)
-        st = DOP_FAIL_IN(w->diag, DOP_E_IO, path, "cannot write the weights: not a regular file");
-    if (st == DOP_OK)
-        st = put_weights(w, output->f, &row.digest);
-    row.name = string(w, slash ? slash + 1 : path);
-    dop_buf_append(&w->sec[DOP_SEC_FILES], &row, sizeof row);
-    return st;
-}
-
-/* Both files get their names only when both are complete: weights first, since a plan without them is of no use. */
-static dop_status
-put_files(writer *w, const char *path)
-{
-    dop_out_file plan = {0}, weights = {0};
-    char *weights_path = NULL;
-    dop_status st = DOP_OK;
-    if (w->external && asprintf(&weights_path, "%s.weights", path) < 0)
-        return DOP_FAIL(w->diag, DOP_E_NOMEM, "out of memory");
-    st = dop_out_file_open(path, w->diag, &plan);
-    if (st == DOP_OK && w->external && !plan.tmp)
-        st = DOP_FAIL_IN(w->diag, DOP_E_IO, path, "--weights external needs a regular file to write the plan to");
-    if (st == DOP_OK && w->external)
-        st = put_external(w, weights_path, &weights);
-    if (st == DOP_OK)
-        st = put_file(w, plan.f);
-    if (w->external) {
-        dop_status closed = dop_out_file_close(&weights, st == DOP_OK, w->diag);
-        st = st == DOP_OK ? closed : st;
-    }
-    dop_status closed = dop_out_file_close(&plan, st == DOP_OK, w->diag);
-    if (st == DOP_OK && closed != DOP_OK && w->external)
-        unlink(weights_path);
-    free(weights_path);
-    return st == DOP_OK ? closed : st;
+    *w = (writer){.diag = diag, .n_targets = n};
+    w->parts.external = weights != NULL;
+    w->parts.pack = &list[0].pack;
+    w->parts.progress = list[0].options.progress;
+    w->parts.user = list[0].options.user;
+    for (uint32_t i = 0; i < n; i++)
+        w->targets[i].c = &list[i];
+    string(w, "");
+    write_slots(w);
+    for (uint32_t i = 0; i < n && w->status == DOP_OK; i++)
+        write_target(w, &w->targets[i]);
+    if (w->status == DOP_OK)
+        write_schedules(w);
+    if (w->status == DOP_OK)
+        write_model(w);
+    if (w->status == DOP_OK)
+        write_text(w);
+    if (weights) /* its size and digest follow when it is written */
+        dop_buf_append(&w->parts.sec[DOP_SEC_FILES], &(dop_plan_file){.name = string(w, weights)},
+                       sizeof(dop_plan_file));
+    return w->status;
 }
 
 dop_status
-dop_plan_write(const dop_compilation *c, const char *path, bool external_weights, dop_diag *diag)
+dop_plan_write(const dop_compilation *list, uint32_t n, const char *path, bool external_weights, dop_diag *diag)
 {
-    writer w = {.c = c, .diag = diag, .external = external_weights};
-    string(&w, "");
-    write_slots(&w);
-    write_schedules(&w);
-    write_kernels(&w);
-    write_model(&w);
-    if (w.status == DOP_OK)
-        write_text(&w);
-    if (w.status == DOP_OK)
-        w.status = put_files(&w, path);
-    for (uint32_t i = 0; i < DOP_SEC_LIMIT; i++)
-        dop_buf_finish(&w.sec[i]);
-    free(w.states);
-    return w.status;
+    writer w = {.n_targets = 0};
+    char *weights = NULL;
+    const char *slash = strrchr(path, '/');
+    if (external_weights && asprintf(&weights, "%s.weights", slash ? slash + 1 : path) < 0)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = write_rows(&w, list, n, weights, diag);
+    if (st == DOP_OK)
+        st = dop_plan_parts_write(&w.parts, path, diag);
+    finish(&w);
+    free(weights);
+    return st;
+}
+
+dop_status
+dop_plan_listing(const dop_compilation *list, uint32_t n, dop_diag *diag, dop_buf *out)
+{
+    writer w;
+    dop_plan plan = {0};
+    dop_plan_image image = {0};
+    dop_status st = write_rows(&w, list, n, NULL, diag);
+    if (st == DOP_OK)
+        st = dop_plan_parts_image(&w.parts, diag, &image);
+    if (st == DOP_OK)
+        st = dop_plan_open_memory(image.bytes, image.size, diag, &plan);
+    if (st == DOP_OK)
+        dop_plan_disasm(&plan, out);
+    dop_plan_image_finish(&image);
+    finish(&w);
+    return st;
 }

@@ -1,12 +1,17 @@
-/* Writes a compilation as plan.bin (runtime/plan_format.h). */
+/* Writes compilations of one model, one for each target, as one plan (runtime/plan_format.h). */
 #ifndef DOPPLER_COMPILER_PLAN_WRITE_H
 #define DOPPLER_COMPILER_PLAN_WRITE_H
 
 #include "compiler/compile.h"
 
-/* Written to a temporary name beside `path` and renamed when complete; nothing is left after a failure.  With
- * external_weights the packed weights become a file of their own, `path`.weights, which the plan names relative to its
- * own folder, with size and digest; the two are moved and copied together. */
-dop_status dop_plan_write(const dop_compilation *c, const char *path, bool external_weights, dop_diag *diag);
+/* list: at most DOP_MAX_TARGETS, whose weights are those of the first (dop_compilations_share).  Written to a temporary name
+ * beside `path` and renamed when complete; nothing is left after a failure.  With external_weights the packed weights become
+ * a file of their own, `path`.weights, which the plan names relative to its own folder, with size and digest; the two are
+ * moved and copied together. */
+dop_status dop_plan_write(const dop_compilation *list, uint32_t n, const char *path, bool external_weights,
+                          dop_diag *diag);
+
+/* What doppler-exec --disasm says of that plan. */
+dop_status dop_plan_listing(const dop_compilation *list, uint32_t n, dop_diag *diag, dop_buf *out);
 
 #endif

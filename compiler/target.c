@@ -13,8 +13,7 @@ enum {
 };
 
 /* Tiers: 1 has f16, subgroups and (as every device with Vulkan 1.3) packed dot products, which kernels use only when
- * asked to; 2 f16 only, 3 neither.  On an H200 8-bit activations decode 4-bit models a fifth faster (tests/bench), and
- * they cost less than the weights did: they are the default there.  Their costs are those of a middling desktop GPU. */
+ * asked to; 2 f16 only, 3 neither.  Their costs are those of a middling desktop GPU. */
 static const dop_target builtin[] = {
     {"tier1", CAPS_TIER1 | DOP_CAP_int_dot, 32, 256, 32768, 128, 128, 32, 2147483648u, 400e9, 1, 5, 0.01, false, false,
      false, DOP_INT_DOT_ALLOW},
@@ -24,7 +23,7 @@ static const dop_target builtin[] = {
     {"lavapipe", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_int64, 8, 1024, 32768, 128, 64, 2, 2147483648u, 5e9, 20, 5, 1,
      false, false, true, DOP_INT_DOT_ALLOW},
     {"nvidia-hopper", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop_nv | DOP_CAP_int64, 32, 1024, 49152, 128, 168, 132,
-     4294967296u, 4.6e12, 0.15, 1.3, 0.001, true, false, false, DOP_INT_DOT_PREFER},
+     4294967296u, 4.6e12, 0.15, 1.3, 0.001, true, false, false, DOP_INT_DOT_ALLOW},
 };
 
 static dop_status
@@ -235,4 +234,28 @@ dop_target_resolve(const char *name, dop_diag *diag, dop_target *out_target)
     return DOP_FAIL(
         diag, DOP_E_USAGE,
         "unknown target %s; known: auto tier1 tier2 tier3 lavapipe nvidia-hopper, or a file ending in .yaml", name);
+}
+
+dop_status
+dop_targets_resolve(const char *list, dop_diag *diag, dop_target out_targets[DOP_MAX_TARGETS], uint32_t *out_n)
+{
+    *out_n = 0;
+    for (const char *at = list, *end; *at || at == list; at = *end ? end + 1 : end) {
+        char name[1024];
+        end = strchr(at, ',');
+        end = end ? end : at + strlen(at);
+        if (end == at || (size_t)(end - at) >= sizeof name || (*end && !end[1]))
+            return DOP_FAIL(diag, DOP_E_USAGE, "--target %s: expected names or files, separated by commas", list);
+        if (*out_n == DOP_MAX_TARGETS)
+            return DOP_FAIL(diag, DOP_E_USAGE, "--target %s: at most %d targets", list, DOP_MAX_TARGETS);
+        snprintf(name, sizeof name, "%.*s", (int)(end - at), at);
+        dop_status st = dop_target_resolve(name, diag, &out_targets[*out_n]);
+        if (st != DOP_OK)
+            return st;
+        for (uint32_t i = 0; i < *out_n; i++)
+            if (strcmp(out_targets[i].name, out_targets[*out_n].name) == 0)
+                return DOP_FAIL(diag, DOP_E_USAGE, "--target %s: %s is there twice", list, out_targets[i].name);
+        ++*out_n;
+    }
+    return DOP_OK;
 }

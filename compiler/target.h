@@ -4,6 +4,7 @@
 
 #include "ir/target.h"
 #include "runtime/base.h"
+#include "runtime/plan_format.h"
 
 /* name: "auto" (the device doppler-exec would pick; without one, lavapipe's row), a built-in name, or a YAML file whose
  * fields are those of dop_target.  Errors list the built-in names. */
@@ -11,5 +12,9 @@ dop_status dop_target_resolve(const char *name, dop_diag *diag, dop_target *out_
 
 /* "allow", "prefer" or "off". */
 bool dop_int_dot_parse(const char *word, dop_int_dot *out);
+
+/* The same for a list, separated by commas: at least one, no name twice. */
+dop_status dop_targets_resolve(const char *list, dop_diag *diag, dop_target out_targets[DOP_MAX_TARGETS],
+                               uint32_t *out_n);
 
 #endif

@@ -121,19 +121,53 @@ info_schedules(const dop_plan *plan, dop_buf *out)
     }
 }
 
-static void
-slot_bytes(const dop_plan *plan, uint64_t out[N_SLOT_KINDS])
+/* Memory by kind of what a target uses. */
+static bool
+slot_bytes(const dop_plan *plan, uint32_t profile, uint64_t out[N_SLOT_KINDS])
 {
+    bool *used = calloc(plan->n_slots, sizeof *used);
     memset(out, 0, N_SLOT_KINDS * sizeof *out);
+    if (!used)
+        return false;
+    used[plan->step_slot] = true;
+    for (uint32_t i = 0; i < plan->n_schedules; i++) {
+        const dop_plan_schedule *s = &plan->schedules[i];
+        if (s->profile != profile)
+            continue;
+        used[s->logits_slot] = true;
+        for (uint32_t j = 0; j < s->n_dispatches; j++) {
+            const dop_plan_dispatch *d = &plan->dispatches[s->first_dispatch + j];
+            for (uint32_t k = 0; k < d->n_args; k++)
+                if (plan->args[d->first_arg + k].slot != DOP_ARG_NUMBERS)
+                    used[plan->args[d->first_arg + k].slot] = true;
+        }
+    }
     for (uint32_t i = 0; i < plan->n_slots; i++)
-        out[plan->slots[i].kind] += plan->slots[i].size;
+        out[plan->slots[i].kind] += used[i] ? plan->slots[i].size : 0;
+    free(used);
+    return true;
+}
+
+static void
+info_memory(const dop_plan *plan, dop_buf *out)
+{
+    for (uint32_t p = 0; p < plan->n_profiles; p++) {
+        uint64_t bytes[N_SLOT_KINDS];
+        out->failed = !slot_bytes(plan, p, bytes) || out->failed;
+        dop_buf_printf(out, "%-11s", p ? "" : "memory");
+        for (uint32_t kind = DOP_SLOT_WEIGHTS; kind < N_SLOT_KINDS; kind++)
+            dop_buf_printf(out, "%s %s %.2f MiB", kind > 1 ? "," : "", slot_names[kind],
+                           (double)bytes[kind] / (1 << 20));
+        if (plan->n_profiles > 1)
+            dop_buf_printf(out, " (%s)", dop_plan_string(plan, plan->profiles[p].name));
+        dop_buf_puts(out, "\n");
+    }
 }
 
 static void
 info_text(const dop_plan *plan, dop_buf *out)
 {
     const dop_plan_model *m = plan->model;
-    uint64_t bytes[N_SLOT_KINDS];
     const char *path = dop_plan_string(plan, m->kernel_path);
     dop_buf_printf(out, "%-11s %s: %s, %u layers, vocabulary %u, trained for %u positions\n", "model",
                    dop_plan_string(plan, m->name), dop_plan_string(plan, m->family), m->n_layers, m->vocab,
@@ -157,12 +191,9 @@ info_text(const dop_plan *plan, dop_buf *out)
         dop_buf_puts(out, "\n");
     }
     info_schedules(plan, out);
-    slot_bytes(plan, bytes);
     dop_buf_printf(out, "%-11s %u in all\n", "kernels", plan->n_kernels);
-    dop_buf_printf(out, "%-11s", "memory");
-    for (uint32_t kind = DOP_SLOT_WEIGHTS; kind < N_SLOT_KINDS; kind++)
-        dop_buf_printf(out, "%s %s %.2f MiB", kind > 1 ? "," : "", slot_names[kind], (double)bytes[kind] / (1 << 20));
-    dop_buf_printf(out, "\n%-11s %s; chat template: %s\n", "tokenizer", plan->tokenizer_size ? "yes" : "none, ids only",
+    info_memory(plan, out);
+    dop_buf_printf(out, "%-11s %s; chat template: %s\n", "tokenizer", plan->tokenizer_size ? "yes" : "none, ids only",
                    plan->template_size ? "yes" : "none");
 }
 
@@ -173,10 +204,22 @@ info_json(const dop_plan *plan)
     char digest[17];
     uint64_t bytes[N_SLOT_KINDS];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)plan->digest);
-    slot_bytes(plan, bytes);
-    json_t *memory = json_object(), *schedules = json_array(), *root;
-    for (uint32_t kind = DOP_SLOT_WEIGHTS; kind < N_SLOT_KINDS; kind++)
-        json_object_set_new(memory, slot_names[kind], json_integer((json_int_t)bytes[kind]));
+    json_t *targets = json_array(), *schedules = json_array(), *root;
+    for (uint32_t i = 0; i < plan->n_profiles; i++) {
+        const dop_plan_profile *p = &plan->profiles[i];
+        json_t *memory = json_object();
+        dop_buf needs = {0};
+        if (slot_bytes(plan, i, bytes))
+            for (uint32_t kind = DOP_SLOT_WEIGHTS; kind < N_SLOT_KINDS; kind++)
+                json_object_set_new(memory, slot_names[kind], json_integer((json_int_t)bytes[kind]));
+        dop_caps_names(p->caps, &needs);
+        json_array_append_new(targets,
+                              json_pack("{s:s, s:s, s:I, s:I, s:I, s:o}", "name", dop_plan_string(plan, p->name),
+                                        "needs", needs.data ? needs.data : "", "subgroup", (json_int_t)p->subgroup,
+                                        "sharedBytes", (json_int_t)p->shared_bytes, "maxWorkgroup",
+                                        (json_int_t)p->max_workgroup, "memory", memory));
+        dop_buf_finish(&needs);
+    }
     for (uint32_t i = 0; i < plan->n_schedules; i++) {
         const dop_plan_schedule *s = &plan->schedules[i];
         schedule_facts f = {0};
@@ -195,7 +238,7 @@ info_json(const dop_plan *plan)
                      "family", dop_plan_string(plan, m->family), "weights", dop_plan_string(plan, m->quant), "layers",
                      (json_int_t)m->n_layers, "vocabulary", (json_int_t)m->vocab, "context", (json_int_t)m->ctx,
                      "planBytes", (json_int_t)plan->size, "digest", digest, "kernels", (json_int_t)plan->n_kernels,
-                     "memory", memory, "schedules", schedules);
+                     "targets", targets, "schedules", schedules);
     json_t *card = plan->card ? json_loadb(plan->card, (size_t)plan->card_size, 0, NULL) : NULL;
     if (root && card)
         json_object_set(root, "card", card);

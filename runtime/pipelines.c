@@ -7,26 +7,16 @@
 
 enum { MAX_THREADS = 64 };
 
-static dop_status
-check_kernel(const dop_device_info *info, const dop_plan *plan, const dop_plan_kernel *k, dop_diag *diag)
+/* Why the device cannot run the kernel, capabilities aside; nothing is said of one that it can run. */
+static void
+refuse_kernel(const dop_device_info *info, const dop_plan *plan, const dop_plan_kernel *k, dop_buf *out)
 {
     const char *name = dop_plan_string(plan, k->name), *device = info->caps.name;
-    uint32_t missing = k->caps & ~info->caps.caps;
-    if (missing) {
-        dop_buf names = {0};
-        dop_caps_names(missing, &names);
-        dop_status st = DOP_FAIL(diag, DOP_E_DEVICE,
-                                 "the plan needs %s, which %s lacks (kernel %s): compile for this device with "
-                                 "--target auto, or choose another --device",
-                                 names.data ? names.data : "more", device, name);
-        dop_buf_finish(&names);
-        return st;
+    if (k->subgroup && (k->subgroup < info->subgroup_min || k->subgroup > info->subgroup_max)) {
+        dop_buf_printf(out, "needs subgroups of %u invocations and %s has %u to %u (kernel %s)", k->subgroup, device,
+                       info->subgroup_min, info->subgroup_max, name);
+        return;
     }
-    if (k->subgroup && (k->subgroup < info->subgroup_min || k->subgroup > info->subgroup_max))
-        return DOP_FAIL(diag, DOP_E_DEVICE,
-                        "the plan needs subgroups of %u invocations and %s has %u to %u (kernel %s): compile for this "
-                        "device with --target auto, or choose another --device",
-                        k->subgroup, device, info->subgroup_min, info->subgroup_max, name);
     uint32_t n = k->local[0] * k->local[1] * k->local[2]; /* at most 4096, checked at load */
     const char *what = NULL;
     uint32_t need = 0, has = 0;
@@ -54,22 +44,44 @@ check_kernel(const dop_device_info *info, const dop_plan *plan, const dop_plan_k
             has = info->max_local[d];
         }
     if (what)
-        return DOP_FAIL(diag, DOP_E_DEVICE,
-                        "the plan needs %u %s and %s has %u (kernel %s): compile for this device with --target auto, "
-                        "or choose another --device",
-                        need, what, device, has, name);
-    return DOP_OK;
+        dop_buf_printf(out, "needs %u %s and %s has %u (kernel %s)", need, what, device, has, name);
 }
 
-dop_status
-dop_pipelines_check(const dop_device_info *info, const dop_plan *plan, const bool *used, dop_diag *diag)
+static void
+refuse_grids(const dop_device_info *info, const dop_plan *plan, const dop_plan_schedule *s, dop_buf *out)
 {
-    for (uint32_t i = 0; i < plan->n_kernels; i++) {
-        dop_status st = used[i] ? check_kernel(info, plan, &plan->kernels[i], diag) : DOP_OK;
-        if (st != DOP_OK)
-            return st;
+    const uint32_t *max = info->max_grid;
+    for (uint32_t i = 0; i < s->n_dispatches && out->size == 0; i++) {
+        const dop_plan_dispatch *d = &plan->dispatches[s->first_dispatch + i];
+        if (d->grid[0] > max[0] || d->grid[1] > max[1] || d->grid[2] > max[2])
+            dop_buf_printf(out, "needs %u x %u x %u workgroups and %s has %u x %u x %u (dispatch %s)", d->grid[0],
+                           d->grid[1], d->grid[2], info->caps.name, max[0], max[1], max[2],
+                           dop_plan_string(plan, d->label));
     }
-    return DOP_OK;
+}
+
+void
+dop_pipelines_refuse(const dop_device_info *info, const dop_plan *plan, const bool *kernels, const bool *schedules,
+                     dop_buf *out_reason)
+{
+    uint32_t missing = 0, first = 0;
+    for (uint32_t i = 0; i < plan->n_kernels; i++) {
+        uint32_t lacks = kernels[i] ? plan->kernels[i].caps & ~info->caps.caps : 0;
+        first = missing ? first : i;
+        missing |= lacks;
+    }
+    if (missing) {
+        dop_buf_puts(out_reason, "needs ");
+        dop_caps_names(missing, out_reason);
+        dop_buf_printf(out_reason, ", which %s lacks (kernel %s)", info->caps.name,
+                       dop_plan_string(plan, plan->kernels[first].name));
+    }
+    for (uint32_t i = 0; i < plan->n_kernels && out_reason->size == 0; i++)
+        if (kernels[i])
+            refuse_kernel(info, plan, &plan->kernels[i], out_reason);
+    for (uint32_t i = 0; i < plan->n_schedules && out_reason->size == 0; i++)
+        if (schedules[i])
+            refuse_grids(info, plan, &plan->schedules[i], out_reason);
 }
 
 typedef struct build {

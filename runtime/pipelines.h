@@ -15,9 +15,10 @@ typedef struct dop_pipelines {
     uint32_t n_rows;
 } dop_pipelines;
 
-/* Capabilities, subgroup sizes and limits of the kernels in use[] against the device: the error names what is missing
- * and the kernel that wants it. */
-dop_status dop_pipelines_check(const dop_device_info *info, const dop_plan *plan, const bool *used, dop_diag *diag);
+/* Capabilities, subgroup sizes and limits that the kernels and schedules in use need, against the device.  Appends what is
+ * missing, and to whom ("needs 8-bit storage buffers, which X lacks (kernel Y)"); nothing when the device has it all. */
+void dop_pipelines_refuse(const dop_device_info *info, const dop_plan *plan, const bool *kernels, const bool *schedules,
+                          dop_buf *out_reason);
 
 /* used[kernel]: which ones to create.  cache_dir: where pipeline caches are kept, NULL for none; a damaged or foreign
  * cache is ignored, and failing to write one is not an error. */

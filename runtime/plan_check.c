@@ -78,12 +78,45 @@ subgroup_ok(uint32_t size)
 static dop_status
 check_profiles(const dop_plan *plan, dop_diag *diag)
 {
+    if (plan->n_profiles > DOP_MAX_TARGETS)
+        return DAMAGED("%u profiles", plan->n_profiles);
     for (uint32_t i = 0; i < plan->n_profiles; i++) {
         const dop_plan_profile *p = &plan->profiles[i];
         if (!string_ok(plan, p->name))
             return DAMAGED("the name of profile %u is outside section STRINGS", i);
         if (!subgroup_ok(p->subgroup))
             return DAMAGED("profile %u has a subgroup size of %u", i, p->subgroup);
+        if (p->flags != 0)
+            return DAMAGED("profile %u has flags %u", i, p->flags);
+    }
+    return DOP_OK;
+}
+
+/* A profile says what its kernels need: who reads it decides by that which device will do. */
+static dop_status
+check_needs(const dop_plan *plan, const dop_plan_schedule *s, dop_diag *diag)
+{
+    const dop_plan_profile *p = &plan->profiles[s->profile];
+    for (uint32_t i = 0; i < s->n_dispatches; i++) {
+        const dop_plan_kernel *k = &plan->kernels[plan->dispatches[s->first_dispatch + i].kernel];
+        if ((k->caps & ~p->caps) || k->shared_bytes > p->shared_bytes ||
+            k->local[0] * k->local[1] * k->local[2] > p->max_workgroup)
+            return DAMAGED("profile %s says less than its kernel %s needs", dop_plan_string(plan, p->name),
+                           dop_plan_string(plan, k->name));
+    }
+    return DOP_OK;
+}
+
+static dop_status
+check_decodes(const dop_plan *plan, dop_diag *diag)
+{
+    for (uint32_t p = 0; p < plan->n_profiles; p++) {
+        bool decodes = false;
+        for (uint32_t i = 0; i < plan->n_schedules; i++)
+            decodes = decodes || (plan->schedules[i].profile == p && plan->schedules[i].kind == DOP_SCHED_DECODE &&
+                                  plan->schedules[i].ordering == DOP_ORDER_BARRIERS);
+        if (!decodes)
+            return DAMAGED("no decode schedule for profile %s", dop_plan_string(plan, plan->profiles[p].name));
     }
     return DOP_OK;
 }
@@ -263,7 +296,7 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
     if (s->logits_offset % 4 != 0 ||
         !range_ok(s->logits_offset, rows * plan->model->vocab * 4, plan->slots[s->logits_slot].size))
         return DAMAGED("the logits of schedule %u leave their slot", i);
-    return DOP_OK;
+    return check_needs(plan, s, diag);
 }
 
 static dop_status
@@ -295,5 +328,5 @@ dop_plan_check_rows(dop_plan *plan, dop_diag *diag)
     for (uint32_t i = 0; i < plan->n_schedules; i++)
         if ((st = check_schedule(plan, i, diag)) != DOP_OK)
             return st;
-    return DOP_OK;
+    return check_decodes(plan, diag);
 }

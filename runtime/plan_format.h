@@ -75,6 +75,9 @@ typedef struct dop_plan_model {
     uint32_t kernel_path; /* string: which path made it, "" for the default */
 } dop_plan_model;
 
+/* Targets in the order of preference: a runtime takes the first one whose kernels the device can run, and nothing of the
+ * others.  Each has schedules of its own, and buffers where they differ; kernels and weights are shared. */
+enum { DOP_MAX_TARGETS = 8 };
 typedef struct dop_plan_profile {
     uint32_t name;          /* string */
     uint32_t caps;          /* capabilities that any kernel of this profile needs, DOP_CAP_* bits of ir/target.h */

@@ -127,23 +127,6 @@ record_clear(dop_replay *r, dop_clear what, dop_diag *diag)
 }
 
 static dop_status
-check_grids(const dop_replay *r, uint32_t schedule, dop_diag *diag)
-{
-    const dop_plan_schedule *s = &r->plan->schedules[schedule];
-    const uint32_t *max = r->device->info.max_grid;
-    for (uint32_t i = 0; i < s->n_dispatches; i++) {
-        const dop_plan_dispatch *d = &r->plan->dispatches[s->first_dispatch + i];
-        if (d->grid[0] > max[0] || d->grid[1] > max[1] || d->grid[2] > max[2])
-            return DOP_FAIL(diag, DOP_E_DEVICE,
-                            "dispatch %s wants %u x %u x %u workgroups and %s allows %u x %u x %u: compile for this "
-                            "device with --target auto",
-                            dop_plan_string(r->plan, d->label), d->grid[0], d->grid[1], d->grid[2],
-                            r->device->info.caps.name, max[0], max[1], max[2]);
-    }
-    return DOP_OK;
-}
-
-static dop_status
 record_all(dop_replay *r, const bool *used, dop_diag *diag)
 {
     dop_status st = DOP_OK;
@@ -152,7 +135,6 @@ record_all(dop_replay *r, const bool *used, dop_diag *diag)
     for (uint32_t i = 0; i < r->plan->n_schedules && st == DOP_OK; i++) {
         if (!used[i])
             continue;
-        st = check_grids(r, i, diag);
         for (uint32_t f = 0; f < DOP_N_FORMS && st == DOP_OK; f++)
             if (f != DOP_FORM_BODY || r->plan->schedules[i].ordering != DOP_ORDER_COUNTERS)
                 st = dop_replay_record(r, i, (dop_form)f, VK_NULL_HANDLE, 0, r->commands[i * DOP_N_FORMS + f], diag);

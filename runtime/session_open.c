@@ -60,52 +60,73 @@ find_decode(const dop_plan *plan, uint32_t profile, const bool *used, uint32_t o
     }
 }
 
-/* What a profile needs, and whether the device has it. */
+/* Appends why the device cannot run a profile, nothing when it can. */
 static dop_status
 try_profile(dop_session *s, const dop_device_info *info, uint32_t profile, bool counters, used_rows *out,
-            dop_diag *diag)
+            dop_diag *diag, dop_buf *why)
 {
     const dop_plan *plan = &s->plan;
     dop_status st = mark_used(plan, profile, counters, out, diag);
     if (st != DOP_OK)
         return st;
     find_decode(plan, profile, out->schedules, s->decode);
-    if ((st = dop_pipelines_check(info, plan, out->kernels, diag)) == DOP_OK &&
-        s->decode[DOP_ORDER_BARRIERS] == UINT32_MAX)
-        st = DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path, "the plan is damaged: no decode schedule for profile %s",
-                         dop_plan_string(plan, plan->profiles[profile].name));
+    dop_pipelines_refuse(info, plan, out->kernels, out->schedules, why);
+    return why->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+}
+
+/* With schedules ordered by counters where they may be used and can be, without them otherwise: they are not even made
+ * where they are not going to be used. */
+static dop_status
+try_orderings(dop_session *s, const dop_device_info *info, uint32_t profile, dop_ordering ordering, used_rows *out,
+              dop_diag *diag, dop_buf *why)
+{
+    bool counters = info->memory_model && ordering != DOP_ORDERING_BARRIERS &&
+                    (!info->caps.cpu || ordering == DOP_ORDERING_COUNTERS);
+    dop_buf without = {0};
+    dop_status st = try_profile(s, info, profile, counters, out, diag, why);
+    if (st != DOP_OK || why->size == 0 || !counters || ordering != DOP_ORDERING_AUTO)
+        return st;
+    st = try_profile(s, info, profile, false, out, diag, &without);
+    if (st == DOP_OK && without.size == 0) {
+        dop_log_printf(&s->log, "ordering: no counters: the plan %s", why->data);
+        dop_buf_finish(why);
+    }
+    dop_buf_finish(&without);
     return st;
 }
 
-/* The first profile that the device can run; the error speaks of the last one, the least demanding by habit.  Kernels
- * with counters are not even made where they are not going to be used. */
+/* The first profile that the device can run; without one, what is missing for each. */
 static dop_status
 choose_profile(dop_session *s, const dop_device_info *info, dop_ordering ordering, used_rows *out, dop_diag *diag)
 {
     const dop_plan *plan = &s->plan;
-    dop_diag why = {0};
-    bool counters = info->memory_model && ordering != DOP_ORDERING_BARRIERS &&
-                    (!info->caps.cpu || ordering == DOP_ORDERING_COUNTERS);
-    for (uint32_t p = 0; p < plan->n_profiles; p++) {
-        memset(&why, 0, sizeof why);
-        dop_status st = try_profile(s, info, p, counters, out, &why);
-        if (st != DOP_OK && counters && ordering == DOP_ORDERING_AUTO) {
-            dop_diag without = {0};
-            st = try_profile(s, info, p, false, out, &without);
-            if (st == DOP_OK)
-                dop_log_printf(&s->log, "ordering: no counters: %s", why.message);
-        }
-        if (st == DOP_OK) {
+    dop_buf reasons = {0};
+    dop_status st = DOP_OK;
+    for (uint32_t p = 0; p < plan->n_profiles && st == DOP_OK; p++) {
+        const char *name = dop_plan_string(plan, plan->profiles[p].name);
+        dop_buf why = {0};
+        st = try_orderings(s, info, p, ordering, out, diag, &why);
+        if (st == DOP_OK && why.size == 0) {
             s->info.profile = p;
             s->info.decode = s->decode[DOP_ORDER_BARRIERS];
-            dop_log_printf(&s->log, "profile: %s", dop_plan_string(plan, plan->profiles[p].name));
+            dop_log_printf(&s->log, "target: %s", name);
+            dop_buf_finish(&reasons);
             return DOP_OK;
         }
-        dop_log_printf(&s->log, "profile %s not taken: %s", dop_plan_string(plan, plan->profiles[p].name), why.message);
+        if (st == DOP_OK)
+            dop_log_printf(&s->log, "target %s not taken: it %s", name, why.data);
+        if (plan->n_profiles > 1)
+            dop_buf_printf(&reasons, "%s%s ", p ? "; " : "", name);
+        dop_buf_puts(&reasons, why.data ? why.data : "");
+        dop_buf_finish(&why);
     }
-    if (diag)
-        *diag = why;
-    return why.code;
+    if (st == DOP_OK)
+        st =
+            DOP_FAIL(diag, DOP_E_DEVICE, "%s%s: compile for this device with --target auto, or choose another --device",
+                     plan->n_profiles > 1 ? "none of the plan's targets can run here: " : "the plan ",
+                     reasons.data ? reasons.data : "needs more than the device has");
+    dop_buf_finish(&reasons);
+    return st;
 }
 
 typedef struct load_job {

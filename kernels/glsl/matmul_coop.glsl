@@ -20,13 +20,12 @@ uvec4 dop_pack8(vec4 a, vec4 b)
 {
     return uvec4(packHalf2x16(a.xy), packHalf2x16(a.zw), packHalf2x16(b.xy), packHalf2x16(b.zw));
 }
-uint dop_tokens; // read once
+${DECLS}
 ${PARTS}
 void main()
 {
     uint t0 = gl_WorkGroupID.y * BM;
-    dop_tokens = ${N_TOKENS};
-    if (t0 >= dop_tokens)
+    if (t0 >= ${N_TOKENS})
         return;
     uint wg = gl_WorkGroupID.x;
     dop_wait();

@@ -319,7 +319,9 @@ pb_toy(plan_builder *b)
     PB_ROW(b, MODEL, m);
     dop_buf_puts(&b->sections[DOP_SEC_CARD], "{}");
     dop_buf_puts(&b->sections[DOP_SEC_IR], "graph toy() {\n}\n");
-    dop_plan_profile profile = {.name = pb_string(b, "any"), .max_workgroup = 64};
+    /* More than the kernels need: tests make single ones need more than any device has. */
+    dop_plan_profile profile = {
+        .name = pb_string(b, "any"), .caps = UINT32_MAX, .shared_bytes = UINT32_MAX, .max_workgroup = 4096};
     PB_ROW(b, PROFILES, profile);
     toy_parts t = {
         .write = pb_kernel(b, "toy_write", toy_write, 64, 2),

@@ -227,6 +227,12 @@ Test(plan, model_and_profile_rows)
     EXPECT_ROW(MODEL, dop_plan_model, 0, temperature, (float)(0.0 / 0.0 * 0), "sampling defaults are not numbers");
     EXPECT_ROW(PROFILES, dop_plan_profile, 0, name, UINT32_MAX, "the name of profile 0");
     EXPECT_ROW(PROFILES, dop_plan_profile, 0, subgroup, 12, "subgroup size of 12");
+    EXPECT_ROW(PROFILES, dop_plan_profile, 0, flags, 1, "profile 0 has flags 1");
+    EXPECT_ROW(PROFILES, dop_plan_profile, 0, max_workgroup, 1, "profile any says less than its kernel");
+    PB_AT(&b, KERNELS, dop_plan_kernel, 0)->caps = 2;
+    PB_AT(&b, KERNELS, dop_plan_kernel, 0)->shared_bytes = 100;
+    EXPECT_ROW(PROFILES, dop_plan_profile, 0, caps, 1, "profile any says less than its kernel");
+    EXPECT_ROW(PROFILES, dop_plan_profile, 0, shared_bytes, 99, "profile any says less than its kernel");
     plan_builder_finish(&b);
 }
 
@@ -293,6 +299,7 @@ Test(plan, dispatch_schedule_and_tensor_rows)
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, kind, 0, "schedule 1 has kind 0");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, kind, 4, "schedule 1 has kind 4");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, profile, 1, "profile 1");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, kind, DOP_SCHED_PREFILL, "no decode schedule for profile any");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, greedy, 2, "greedy 2");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, max_tokens, 2, "schedule 0 takes 2 tokens");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, max_tokens, 0, "schedule 1 takes 0 tokens");

@@ -389,7 +389,8 @@ Test(session, a_later_profile_is_taken_when_the_first_needs_more)
     dop_diag diag = {0};
     pb_toy(&b);
     /* Profile 0: a decode schedule whose kernel the device cannot run; profile 1: the toy. */
-    dop_plan_profile p = {.name = pb_string(&b, "modest"), .max_workgroup = 64};
+    dop_plan_profile p = *PB_AT(&b, PROFILES, dop_plan_profile, 0);
+    p.name = pb_string(&b, "modest");
     PB_ROW(&b, PROFILES, p);
     for (uint32_t i = 0; i < 4; i++)
         PB_AT(&b, SCHEDULES, dop_plan_schedule, i)->profile = 1;

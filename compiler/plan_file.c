@@ -1,0 +1,232 @@
+/* A plan's sections into a file or a memory image. */
+#include "compiler/plan_file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+static const uint32_t row_sizes[DOP_SEC_LIMIT] = {
+#define SECTION(number, name, type, what) [number] = (uint32_t)sizeof(type),
+    DOP_PLAN_SECTIONS(SECTION)
+#undef SECTION
+};
+
+typedef struct layout {
+    dop_plan_header head;
+    dop_plan_section table[DOP_SEC_LIMIT];
+} layout;
+
+static bool
+put(FILE *f, const void *data, size_t size)
+{
+    return size == 0 || fwrite(data, 1, size, f) == size;
+}
+
+static bool
+pad_to(FILE *f, uint64_t *at, uint64_t target)
+{
+    static const char zeros[4096];
+    while (*at < target) {
+        size_t n = target - *at < sizeof zeros ? (size_t)(target - *at) : sizeof zeros;
+        if (!put(f, zeros, n))
+            return false;
+        *at += n;
+    }
+    return true;
+}
+
+/* Streams the packed weights; they may be far larger than memory. */
+static dop_status
+put_weights(const dop_plan_parts *parts, FILE *f, dop_diag *diag, uint64_t *out_digest)
+{
+    const dop_pack *p = parts->pack;
+    dop_status st = DOP_OK;
+    uint8_t *buf = NULL;
+    uint64_t cap = 0, at = 0, segment = 0;
+    XXH3_state_t *h = XXH3_createState();
+    if (!h)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    XXH3_64bits_reset(h);
+    for (uint32_t i = 0; i <= p->n && st == DOP_OK; i++) {
+        const dop_packed *x = i < p->n ? &p->items[i] : NULL;
+        if (x && i > 0 && x->segment != p->items[i - 1].segment)
+            segment += p->segment_size[p->items[i - 1].segment];
+        uint64_t start = x ? segment + x->offset : parts->weights_size;
+        uint64_t need = start - at + (x ? x->size : 0);
+        if (need > cap) {
+            free(buf);
+            cap = need;
+            buf = malloc((size_t)cap);
+            if (!buf) {
+                st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+                break;
+            }
+        }
+        memset(buf, 0, (size_t)(start - at));
+        /* Rows are written past the gap, which keeps their 16-byte alignment for the table of floats. */
+        uint8_t *row = malloc(x && x->size ? (size_t)x->size : 1);
+        if (!row)
+            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        else if (x)
+            st = dop_pack_write(p, x, row, diag);
+        if (st == DOP_OK && x)
+            memcpy(buf + (start - at), row, (size_t)x->size);
+        free(row);
+        if (st != DOP_OK)
+            break;
+        XXH3_64bits_update(h, buf, (size_t)need);
+        if (!put(f, buf, (size_t)need))
+            st = DOP_FAIL(diag, DOP_E_IO, "cannot write the weights: %s", strerror(errno));
+        at += need;
+        if (parts->progress && parts->weights_size)
+            parts->progress(parts->user, "weights", (double)at / (double)parts->weights_size);
+    }
+    *out_digest = XXH3_64bits_digest(h);
+    XXH3_freeState(h);
+    free(buf);
+    return st;
+}
+
+static dop_status
+lay_out(const dop_plan_parts *p, dop_diag *diag, layout *out)
+{
+    uint32_t n = 0;
+    memset(out, 0, sizeof *out);
+    for (uint32_t k = 1; k < DOP_SEC_LIMIT; k++)
+        if (p->sec[k].failed)
+            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        else if (p->sec[k].size > 0 && k != DOP_SEC_WEIGHTS)
+            out->table[n++] = (dop_plan_section){.kind = k,
+                                                 .row_bytes = row_sizes[k],
+                                                 .size = p->sec[k].size,
+                                                 .digest = XXH3_64bits(p->sec[k].data, p->sec[k].size)};
+    if (p->weights_size > 0 && !p->external)
+        out->table[n++] = (dop_plan_section){.kind = DOP_SEC_WEIGHTS, .row_bytes = 1, .size = p->weights_size};
+    memcpy(out->head.magic, DOP_PLAN_MAGIC, sizeof out->head.magic);
+    out->head.version = DOP_PLAN_VERSION;
+    out->head.n_sections = n;
+    uint64_t offset = sizeof out->head + n * sizeof *out->table;
+    for (uint32_t i = 0; i < n; i++) {
+        offset = dop_align_u64(offset, out->table[i].kind == DOP_SEC_WEIGHTS ? 4096 : 16);
+        out->table[i].offset = offset;
+        offset += out->table[i].size;
+    }
+    out->head.file_size = offset;
+    return DOP_OK;
+}
+
+static dop_status
+put_file(const dop_plan_parts *p, FILE *f, dop_diag *diag)
+{
+    layout l;
+    uint64_t at = 0;
+    dop_status st = lay_out(p, diag, &l);
+    if (st != DOP_OK)
+        return st;
+    /* The header comes last: digests are known only then. */
+    if (!pad_to(f, &at, sizeof l.head + l.head.n_sections * sizeof *l.table))
+        goto io;
+    for (uint32_t i = 0; i < l.head.n_sections; i++) {
+        dop_plan_section *s = &l.table[i];
+        if (!pad_to(f, &at, s->offset))
+            goto io;
+        if (s->kind == DOP_SEC_WEIGHTS) {
+            st = put_weights(p, f, diag, &s->digest);
+            if (st != DOP_OK)
+                return st;
+        } else if (!put(f, p->sec[s->kind].data, s->size)) {
+            goto io;
+        }
+        at += s->size;
+    }
+    l.head.digest = dop_plan_header_digest(&l.head, l.table, l.head.n_sections);
+    if (fseek(f, 0, SEEK_SET) != 0 || !put(f, &l.head, sizeof l.head) ||
+        !put(f, l.table, l.head.n_sections * sizeof *l.table))
+        goto io;
+    return DOP_OK;
+io:
+    return DOP_FAIL(diag, DOP_E_IO, "cannot write the plan: %s", strerror(errno));
+}
+
+/* The weights in a file beside the plan, and the rest of the plan's row for it. */
+static dop_status
+put_external(dop_plan_parts *parts, const char *path, dop_diag *diag, dop_out_file *output)
+{
+    dop_plan_file *row = (dop_plan_file *)(void *)parts->sec[DOP_SEC_FILES].data;
+    dop_status st = dop_out_file_open(path, diag, output);
+    if (st == DOP_OK && !output->tmp)
+        st = DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot write the weights: not a regular file");
+    if (st == DOP_OK)
+        st = put_weights(parts, output->f, diag, &row->digest);
+    row->size = parts->weights_size;
+    return st;
+}
+
+/* Both files get their names only when both are complete: weights first, since a plan without them is of no use. */
+dop_status
+dop_plan_parts_write(dop_plan_parts *parts, const char *path, dop_diag *diag)
+{
+    dop_out_file plan = {0}, weights = {0};
+    char *weights_path = NULL;
+    if (parts->external && (parts->sec[DOP_SEC_FILES].failed || asprintf(&weights_path, "%s.weights", path) < 0))
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = dop_out_file_open(path, diag, &plan);
+    if (st == DOP_OK && parts->external && !plan.tmp)
+        st = DOP_FAIL_IN(diag, DOP_E_IO, path, "--weights external needs a regular file to write the plan to");
+    if (st == DOP_OK && parts->external)
+        st = put_external(parts, weights_path, diag, &weights);
+    if (st == DOP_OK)
+        st = put_file(parts, plan.f, diag);
+    if (parts->external) {
+        dop_status closed = dop_out_file_close(&weights, st == DOP_OK, diag);
+        st = st == DOP_OK ? closed : st;
+    }
+    dop_status closed = dop_out_file_close(&plan, st == DOP_OK, diag);
+    if (st == DOP_OK && closed != DOP_OK && parts->external)
+        unlink(weights_path);
+    free(weights_path);
+    return st == DOP_OK ? closed : st;
+}
+
+dop_status
+dop_plan_parts_image(const dop_plan_parts *parts, dop_diag *diag, dop_plan_image *out_image)
+{
+    layout l;
+    memset(out_image, 0, sizeof *out_image);
+    dop_status st = lay_out(parts, diag, &l);
+    if (st != DOP_OK)
+        return st;
+    /* The weights' pages are never touched: they take no memory. */
+    void *at = mmap(NULL, (size_t)l.head.file_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                    -1, 0);
+    if (at == MAP_FAILED)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    uint8_t *bytes = at;
+    for (uint32_t i = 0; i < l.head.n_sections; i++)
+        if (l.table[i].kind != DOP_SEC_WEIGHTS)
+            memcpy(bytes + l.table[i].offset, parts->sec[l.table[i].kind].data, (size_t)l.table[i].size);
+    l.head.digest = dop_plan_header_digest(&l.head, l.table, l.head.n_sections);
+    memcpy(bytes, &l.head, sizeof l.head);
+    memcpy(bytes + sizeof l.head, l.table, l.head.n_sections * sizeof *l.table);
+    *out_image = (dop_plan_image){at, l.head.file_size};
+    return DOP_OK;
+}
+
+void
+dop_plan_image_finish(dop_plan_image *image)
+{
+    if (image->bytes)
+        munmap(image->bytes, (size_t)image->size);
+    memset(image, 0, sizeof *image);
+}
+
+void
+dop_plan_parts_finish(dop_plan_parts *parts)
+{
+    for (uint32_t i = 0; i < DOP_SEC_LIMIT; i++)
+        dop_buf_finish(&parts->sec[i]);
+}

@@ -1,0 +1,31 @@
+/* The sections of a plan (runtime/plan_format.h) on their way into a file or into memory. */
+#ifndef DOPPLER_COMPILER_PLAN_FILE_H
+#define DOPPLER_COMPILER_PLAN_FILE_H
+
+#include "compiler/pack.h"
+#include "runtime/plan.h"
+
+typedef struct dop_plan_parts {
+    dop_buf sec[DOP_SEC_LIMIT]; /* owned; all but the weights */
+    const dop_pack *pack;       /* makes DOP_SEC_WEIGHTS as it is written: it may be larger than memory */
+    uint64_t weights_size;      /* bytes */
+    bool external; /* they go into a file beside the plan, whose one row of DOP_SEC_FILES lacks size and digest */
+    void (*progress)(void *user, const char *what, double done); /* may be NULL */
+    void *user;
+} dop_plan_parts;
+
+void dop_plan_parts_finish(dop_plan_parts *parts); /* accepts a zeroed one */
+
+/* Written to a temporary name beside `path` and renamed when complete; nothing is left after a failure.  External weights:
+ * the same for `path`.weights. */
+dop_status dop_plan_parts_write(dop_plan_parts *parts, const char *path, dop_diag *diag);
+
+/* The plan in memory, for dop_plan_open_memory, with zeros for weights (whose digest is 0: nobody may check it). */
+typedef struct dop_plan_image {
+    void *bytes;
+    uint64_t size;
+} dop_plan_image;
+dop_status dop_plan_parts_image(const dop_plan_parts *parts, dop_diag *diag, dop_plan_image *out_image);
+void dop_plan_image_finish(dop_plan_image *image); /* accepts a zeroed one */
+
+#endif
