@@ -73,7 +73,7 @@ main(int argc, char **argv)
             dop_buf text = {0};
             char name[32];
             snprintf(name, sizeof name, "seed %llu", seed);
-            kernel_random_graph(seed, &text);
+            kernel_random_graph(seed, false, &text);
             failures += !check(lab, name, &text, (uint32_t)(seed % KERNEL_LAB_TARGETS));
             dop_buf_finish(&text);
         }

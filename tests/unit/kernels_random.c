@@ -1,5 +1,7 @@
-/* Random graphs for test_kernels_random.c.  Shapes come from small lists, so that many graphs share kernels: compiling
- * them is what the time goes to.  Values stay near 1, so that a difference is a fault and not lost precision. */
+/* Random graphs for test_kernels_random.c and fuzz_graph.c.  Shapes come from small lists, so that many graphs share
+ * kernels: compiling them is what the time goes to.  Small graphs share more: fewer token counts, one type of weights in
+ * a graph, and attention, whose kernels take longest, in every 25th only.  Values stay near 1, so that a difference is a
+ * fault and not lost precision. */
 #include "ir/text.h"
 #include "tests/unit/kernels_util.h"
 
@@ -20,6 +22,7 @@ typedef struct maker {
     dop_node_id tok, pos;
     uint32_t n, n_leaves, n_caches;
     value v[MAX_VALUES]; /* all of rank 2, one row per token */
+    dop_type type;       /* of all weights; none: any */
     bool failed;
 } maker;
 
@@ -104,7 +107,7 @@ static dop_type
 float_type(maker *m)
 {
     static const dop_type types[] = {DOP_TYPE_f32, DOP_TYPE_f16, DOP_TYPE_bf16};
-    return types[pick(m, 3)];
+    return m->type != DOP_TYPE_none ? m->type : types[pick(m, 3)];
 }
 
 static dop_node_id
@@ -351,21 +354,28 @@ finish(maker *m)
 }
 
 void
-kernel_random_graph(uint64_t seed, dop_buf *out_text)
+kernel_random_graph(uint64_t seed, bool small, dop_buf *out_text)
 {
     typedef void step(maker *);
     static step *const steps[] = {unary, unary,  unary,  binary,   binary, binary,   broadcast, broadcast, norm,
                                   norm,  matmul, matmul, siblings, slice,  by_heads, by_heads,  attention};
+    enum { N_STEPS = sizeof steps / sizeof *steps };
     static const uint32_t tokens[] = {1, 1, 5, 5, 7, 9};
     dop_arena arena;
     dop_graph g;
     dop_diag diag = {0};
     maker m = {.g = &g, .state = seed * 0x2545f4914f6cdd1du + 1};
     dop_arena_init(&arena);
-    m.failed = dop_graph_init(&g, &arena, "random", tokens[pick(&m, 6)], POSITIONS, &diag) != DOP_OK;
+    m.failed = dop_graph_init(&g, &arena, "random", tokens[pick(&m, small ? 3 : 6)], POSITIONS, &diag) != DOP_OK;
+    if (small)
+        m.type = float_type(&m);
     begin(&m);
     for (uint32_t i = 0, n = 1 + pick(&m, seed % 8 == 0 ? 9 : 4); i < n && !m.failed; i++)
-        steps[pick(&m, sizeof steps / sizeof *steps)](&m);
+        steps[pick(&m, small ? N_STEPS - 1 : N_STEPS)](&m);
+    if (small && seed % 25 == 5) {
+        attention(&m);
+        steps[pick(&m, N_STEPS - 1)](&m);
+    }
     finish(&m);
     if (m.failed || dop_graph_compact(&g, &diag) != DOP_OK || dop_graph_verify(&g, "random", &diag) != DOP_OK)
         dop_buf_printf(out_text, "# seed %llu gives no graph: %s\n", (unsigned long long)seed, diag.message);

@@ -27,7 +27,7 @@ const dop_target *kernel_lab_target(uint32_t which);
  * an output is not what the interpreter says; why has one line. */
 bool kernel_lab_check(kernel_lab *lab, const char *text, size_t size, const dop_target *target, dop_buf *why);
 
-/* A random well-typed graph as text; the same seed, the same text. */
-void kernel_random_graph(uint64_t seed, dop_buf *out_text);
+/* A random well-typed graph as text; the same seed, the same text.  small: of those that many are made of quickly. */
+void kernel_random_graph(uint64_t seed, bool small, dop_buf *out_text);
 
 #endif

@@ -48,7 +48,10 @@ pb_at(plan_builder *b, uint32_t section, uint32_t row, size_t row_bytes)
 uint32_t
 pb_kernel(plan_builder *b, const char *name, const char *glsl, uint32_t local_x, uint32_t n_args)
 {
-    shaderc_compiler_t compiler = shaderc_compiler_initialize();
+    /* Kept until the process ends: the first one parses glslang's built-ins, which takes longer than all kernels here. */
+    static shaderc_compiler_t compiler;
+    if (!compiler)
+        compiler = shaderc_compiler_initialize();
     shaderc_compile_options_t options = shaderc_compile_options_initialize();
     shaderc_compile_options_set_target_env(options, shaderc_target_env_vulkan, shaderc_env_version_vulkan_1_2);
     shaderc_compilation_result_t result =
@@ -67,7 +70,6 @@ pb_kernel(plan_builder *b, const char *name, const char *glsl, uint32_t local_x,
     dop_buf_append(spirv, shaderc_result_get_bytes(result), shaderc_result_get_length(result));
     shaderc_result_release(result);
     shaderc_compile_options_release(options);
-    shaderc_compiler_release(compiler);
     return PB_ROW(b, KERNELS, k);
 }
 

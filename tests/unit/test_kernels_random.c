@@ -1,5 +1,6 @@
 /* Graphs compiled fused and unfused by the real passes and kernels, run on a software device, against the interpreter.
- * A failing graph is printed as text; `fuzz_graph FILE` (tests/fuzz) runs it again. */
+ * A failing graph is printed as text; `fuzz_graph FILE` (tests/fuzz) runs it again, and `fuzz_graph FIRST COUNT` makes
+ * larger graphs than these, for as long as wanted. */
 #include "tests/unit/kernels_util.h"
 
 #include "runtime/base.h"
@@ -35,9 +36,8 @@ check_seeds(uint32_t first, uint32_t step)
         fprintf(stderr, "%s\n", why.data ? why.data : "no device");
     for (uint32_t seed = first; lab && seed < GRAPHS; seed += step) {
         dop_buf text = {0}, wrong = {0};
-        kernel_random_graph(seed, &text);
-        /* Every target sees every kind of graph: seeds of one worker are `step` apart. */
-        if (!kernel_lab_check(lab, text.data, text.size, kernel_lab_target(seed / step), &wrong)) {
+        kernel_random_graph(seed, true, &text);
+        if (!kernel_lab_check(lab, text.data, text.size, kernel_lab_target(seed), &wrong)) {
             fprintf(stderr, "# seed %u: %s\n%s\n", seed, wrong.data ? wrong.data : "?", text.data);
             ok = false;
         }
@@ -79,8 +79,8 @@ Test(kernels, random_graphs_are_well_typed_and_repeatable)
                                          " slice ",     " kv_write ", " argmax ", " div ",      " gather "};
     for (uint32_t seed = 0; seed < GRAPHS; seed++) {
         dop_buf a = {0}, b = {0};
-        kernel_random_graph(seed, &a);
-        kernel_random_graph(seed, &b);
+        kernel_random_graph(seed, true, &a);
+        kernel_random_graph(seed, true, &b);
         cr_assert(strncmp(a.data, "graph random", 12) == 0, "%s", a.data);
         cr_assert(a.size == b.size && memcmp(a.data, b.data, a.size) == 0);
         uint32_t lines = 0;
@@ -94,7 +94,7 @@ Test(kernels, random_graphs_are_well_typed_and_repeatable)
     }
     cr_expect(longest > 40);
     for (uint32_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
-        cr_expect(ops[i] >= 20, "%s in %u graphs only", wanted[i], ops[i]);
+        cr_expect(ops[i] >= 15, "%s in %u graphs only", wanted[i], ops[i]);
 }
 
 /* What random graphs found, made small. */

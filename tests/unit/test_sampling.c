@@ -89,7 +89,7 @@ Test(sampling, frequencies_follow_the_softmax)
 {
     float logits[VOCAB];
     unsigned counts[VOCAB];
-    enum { N = 200000 };
+    enum { N = 20000 };
     const double temperature = 0.8;
     fill_logits(logits);
     draw((dop_sampling){.temperature = (float)temperature, .repeat_penalty = 1, .seed = 3}, logits, N, counts);
@@ -151,14 +151,14 @@ Test(sampling, top_p_keeps_the_smallest_set_before_the_temperature)
     fill_logits(logits);
     const float ps[] = {0.01f, 0.1f, 0.5f, 0.9f};
     for (size_t i = 0; i < sizeof ps / sizeof ps[0]; i++) {
-        draw((dop_sampling){.temperature = 50, .top_p = ps[i], .repeat_penalty = 1}, logits, 50000, counts);
+        draw((dop_sampling){.temperature = 50, .top_p = ps[i], .repeat_penalty = 1}, logits, 5000, counts);
         cr_assert_eq(n_drawn(counts), nucleus(logits, (double)ps[i], 1), "p %g: %u", (double)ps[i], n_drawn(counts));
     }
     /* With top-k in front, probabilities are those among the k. */
     draw((dop_sampling){.temperature = 50, .top_k = 4, .top_p = 0.5f, .repeat_penalty = 1}, logits, 5000, counts);
     cr_assert_eq(n_drawn(counts), 2);
     /* 1 and 0 mean all. */
-    draw((dop_sampling){.temperature = 1000, .top_p = 1, .repeat_penalty = 1}, logits, 50000, counts);
+    draw((dop_sampling){.temperature = 1000, .top_p = 1, .repeat_penalty = 1}, logits, 20000, counts);
     cr_assert_eq(n_drawn(counts), VOCAB);
 }
 
@@ -167,7 +167,7 @@ Test(sampling, min_p)
     float logits[VOCAB];
     unsigned counts[VOCAB];
     fill_logits(logits);
-    draw((dop_sampling){.temperature = 100, .min_p = 0.5f, .repeat_penalty = 1}, logits, 20000, counts);
+    draw((dop_sampling){.temperature = 100, .min_p = 0.5f, .repeat_penalty = 1}, logits, 4000, counts);
     for (int i = 0; i < VOCAB; i++)
         cr_assert_eq(counts[i] > 0, exp((double)(logits[i] - logits[500])) >= 0.5, "token %d", i);
     draw((dop_sampling){.temperature = 100, .min_p = 1, .repeat_penalty = 1}, logits, 100, counts);
@@ -228,7 +228,7 @@ Test(sampling, top_p_on_random_logits)
     float logits[VOCAB];
     dop_rng r;
     dop_rng_seed(&r, 9);
-    for (int round = 0; round < 60; round++) {
+    for (int round = 0; round < 30; round++) {
         double spread = pow(2, round % 8 - 1);
         for (int i = 0; i < VOCAB; i++)
             logits[i] = (float)(dop_rng_unit(&r) * spread * 4);
@@ -245,7 +245,7 @@ Test(sampling, top_p_on_random_logits)
             left[best] = -INFINITY;
         }
         unsigned counts[VOCAB], kept = 0;
-        draw((dop_sampling){.temperature = 1000, .top_p = (float)p, .repeat_penalty = 1}, logits, 3000, counts);
+        draw((dop_sampling){.temperature = 1000, .top_p = (float)p, .repeat_penalty = 1}, logits, 1500, counts);
         for (int i = 0; i < VOCAB; i++) {
             cr_assert(!counts[i] || logits[i] >= lowest - 1e-4f, "round %d: token %d is outside", round, i);
             kept += logits[i] >= lowest;
