@@ -215,6 +215,13 @@ dop_dim_value(const dop_graph *g, dop_dim d, uint32_t t)
 }
 
 uint32_t
+dop_split_len(uint32_t n, uint32_t splits)
+{
+    uint32_t share = n / splits + (n % splits != 0);
+    return n <= 192 ? n : share < 64 ? 64 : share;
+}
+
+uint32_t
 dop_node_cols(const dop_graph *g, dop_node_id id)
 {
     const dop_shape *s = &g->nodes[id].shape;

@@ -69,6 +69,18 @@ dop_emit_line(dop_emit *e, const char *fmt, ...)
     va_end(ap);
 }
 
+void
+dop_emit_index(dop_emit *e, const char *fmt, ...)
+{
+    va_list ap;
+    dop_buf *out = e->constants ? e->constants : e->out;
+    va_start(ap, fmt);
+    dop_buf_puts(out, e->constants ? "    " : e->indent);
+    dop_buf_vprintf(out, fmt, ap);
+    dop_buf_puts(out, "\n");
+    va_end(ap);
+}
+
 dop_node_id
 dop_storage_node(const dop_graph *g, dop_node_id id)
 {
@@ -221,6 +233,22 @@ dop_emit_weight(dop_emit *e, dop_node_id node)
     return dop_emit_str(e, "%uu", dop_weight_aux(e->g, node));
 }
 
+/* A load: where the caller wants loads to be. */
+static const char *
+load_temp(dop_emit *e, dop_node_id node, uint32_t width, const char *expr)
+{
+    dop_buf *out = e->out;
+    const char *indent = e->indent;
+    if (e->early) {
+        e->out = dop_node_at(e->g, node)->op == DOP_OP_weight ? e->constants : e->early;
+        e->indent = "    ";
+    }
+    const char *name = temp(e, width, expr);
+    e->out = out;
+    e->indent = indent;
+    return name;
+}
+
 static const char *
 load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start)
 {
@@ -237,11 +265,11 @@ load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start
     const char *at = flat_index(e, node, ix, dop_row_values(g, node), start);
     uint32_t w = width == 4 && cols > 1 ? 4 : 1; /* a statistic is one value for all four columns */
     if (n->op == DOP_OP_weight && n->shape.rank > 1)
-        return temp(e, width,
-                    dop_emit_str(e, "dop_w%u_%s(%s, %s, %s)", w, dop_type_of(n->type)->name,
-                                 dop_emit_arg(e, node, false), at, dop_emit_weight(e, node)));
-    return temp(
-        e, width,
+        return load_temp(e, node, width,
+                         dop_emit_str(e, "dop_w%u_%s(%s, %s, %s)", w, dop_type_of(n->type)->name,
+                                      dop_emit_arg(e, node, false), at, dop_emit_weight(e, node)));
+    return load_temp(
+        e, node, width,
         dop_emit_str(e, "dop_ld%u_%s(%s, %s)", w, dop_type_of(n->type)->name, dop_emit_arg(e, node, false), at));
 }
 
@@ -329,7 +357,7 @@ emit_rope(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     const char *i = dop_emit_str(e, "i%u", e->n_temps++);
     const char *pos = dop_emit_value(e, n->src[1], (dop_index){ix.t, "0u"}, 1);
     const char *x = dop_emit_value(e, n->src[0], ix, width);
-    dop_emit_line(e, "uint %s = %s %% %uu;", i, ix.c, head);
+    dop_emit_index(e, "uint %s = %s %% %uu;", i, ix.c, head);
     dop_emit_line(e, "%s %s = %s;", T, out, x);
     if (dims < head)
         dop_emit_line(e, "if (%s < %uu) {", i, dims);
@@ -361,7 +389,7 @@ emit_rope(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
         const char *first = inter ? dop_emit_str(e, "%s %% 2u == 0u", i) : dop_emit_str(e, "%s < %uu", i, half);
         const char *d = dop_emit_str(e, "c%u", e->n_temps++);
         uint32_t step = inter ? 1 : half;
-        dop_emit_line(e, "uint %s = %s ? %s + %uu : %s - %uu;", d, first, ix.c, step, ix.c, step);
+        dop_emit_index(e, "uint %s = %s ? %s + %uu : %s - %uu;", d, first, ix.c, step, ix.c, step);
         y = dop_emit_value(e, n->src[0], (dop_index){ix.t, d}, width);
         dop_emit_line(e, "%s = %s * %s + (%s ? -%s : %s) * %s;", out, x, cs, first, y, y, sn);
     }
@@ -388,26 +416,31 @@ emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     dop_emit_line(e, "    uint n = %s.pos + %s + 1u;", step, ix.t);
     if (strcmp(window, "0u") != 0)
         dop_emit_line(e, "    n = %s > 0u ? min(n, %s) : n;", window, window);
-    dop_emit_line(e, "    uint len = max(64u, (n + %uu) / %uu), used = (n + len - 1u) / len;", splits - 1, splits);
+    dop_emit_line(e, "    uint len = dop_split_len(n, %uu), used = (n + len - 1u) / len;", splits);
     dop_emit_line(e, "    uint h = %s / %uu, d = %s %% %uu, row = (%s * %uu + h * %uu) * %uu;", ix.c, head, ix.c, head,
                   ix.t, heads * splits, splits, row);
     /* All loads of all splits at once: one round trip to memory instead of one per split. */
     dop_emit_line(e, "    float ms[%u], ls[%u], m = -1e30, l = 0.0;", splits, splits);
     dop_emit_line(e, "    %s xs[%u];", T, splits);
     dop_emit_line(e, "    [[unroll]] for (uint s = 0u; s < %uu; s++) {", splits);
-    dop_emit_line(e, "        uint at = row + min(s, used - 1u) * %uu;", row);
-    dop_emit_line(e, "        vec2 ml = dop_ld2_f32(%s, at + %uu);", a, head);
-    dop_emit_line(e, "        ms[s] = s < used ? ml.x : -1e30;");
-    dop_emit_line(e, "        ls[s] = ml.y;");
+    dop_emit_line(e, "        uint at = row + s * %uu;", row);
+    dop_emit_line(e, "        ms[s] = -1e30;");
+    dop_emit_line(e, "        ls[s] = 0.0;");
+    dop_emit_line(e, "        xs[s] = %s(0.0);", T);
+    dop_emit_line(e, "        if (s < used) {");
+    dop_emit_line(e, "            vec2 ml = dop_ld2_f32(%s, at + %uu);", a, head);
+    dop_emit_line(e, "            ms[s] = ml.x;");
+    dop_emit_line(e, "            ls[s] = ml.y;");
     if (width == 4)
-        dop_emit_line(e, "        xs[s] = vec4(dop_ld2_f32(%s, at + d), dop_ld2_f32(%s, at + d + 2u));", a, a);
+        dop_emit_line(e, "            xs[s] = vec4(dop_ld2_f32(%s, at + d), dop_ld2_f32(%s, at + d + 2u));", a, a);
     else
-        dop_emit_line(e, "        xs[s] = dop_ld1_f32(%s, at + d);", a);
+        dop_emit_line(e, "            xs[s] = dop_ld1_f32(%s, at + d);", a);
+    dop_emit_line(e, "        }");
     dop_emit_line(e, "    }");
     dop_emit_line(e, "    [[unroll]] for (uint s = 0u; s < %uu; s++)", splits);
     dop_emit_line(e, "        m = max(m, ms[s]);");
     dop_emit_line(e, "    [[unroll]] for (uint s = 0u; s < %uu; s++) {", splits);
-    dop_emit_line(e, "        float w = s < used ? exp(ms[s] - m) : 0.0;");
+    dop_emit_line(e, "        float w = exp(ms[s] - m);");
     dop_emit_line(e, "        l += w * ls[s];");
     dop_emit_line(e, "        %s += w * xs[s];", out);
     dop_emit_line(e, "    }");

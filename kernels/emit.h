@@ -42,6 +42,9 @@ typedef struct dop_emit {
     dop_diag *diag;
     dop_status status; /* first failure; later calls do nothing */
     dop_buf *out;      /* statements go here */
+    /* Where set, loads and the indices they need go there instead, so that all are under way before the first value is
+     * used: `constants` takes what no dispatch of the step writes (weights), `early` the rest. */
+    dop_buf *constants, *early;
     const char *indent;
     uint32_t n_temps;
     uint32_t n_args;
@@ -70,6 +73,8 @@ void dop_emit_bind(dop_emit *e, dop_node_id node, const char *name, bool indexed
 
 /* printf into the arena, for names and index expressions that outlive a call. */
 const char *dop_emit_str(dop_emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* A statement that loads may depend on. */
+void dop_emit_index(dop_emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void dop_emit_line(dop_emit *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Argument number of the memory that holds the node ("a3"); 0 is the step record. */

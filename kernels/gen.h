@@ -10,6 +10,7 @@ typedef struct dop_gen {
     dop_emit e;
     dop_buf main; /* the filled template */
     uint32_t grid[3];
+    bool sync;       /* ordered by completion counters: what other dispatches wrote is read past the caches */
     bool merges;     /* attention merges its splits: needs counters and the memory model */
     uint32_t shared; /* bytes declared by generated code, for the budget check before the driver sees it */
 } dop_gen;
@@ -26,8 +27,9 @@ void dop_keys_num(dop_gen *gen, dop_keys *k, const char *key, uint32_t value);
 dop_status dop_template_fill(dop_gen *gen, const char *name, const dop_keys *keys, dop_buf *out);
 
 /* A row program: the region's nodes over one vector (a row, or one head), walked by a team of invocations (the whole
- * workgroup, or one subgroup) in as few passes as its reductions allow.  Values are recomputed from memory in each pass,
- * a rotary partner's too, so that nothing but sums crosses invocations. */
+ * workgroup, or one subgroup) in as few passes as its reductions allow.  Short rows are held in registers; of long ones
+ * values are recomputed from memory in each pass.  A rotary partner is computed too, so that nothing but sums crosses
+ * invocations. */
 typedef struct dop_rowprog {
     const dop_node_id *nodes; /* members, in topological order */
     uint32_t n_nodes;
@@ -42,6 +44,9 @@ typedef struct dop_rowprog {
     dop_node_id staged; /* 0: none.  Any node readable from the program's nodes (an expression) */
     const char *stage, *stage_base;
     uint32_t serial; /* distinguishes the names of several programs in one kernel */
+    /* Where loads of weights may go, in the scope of what `body` joins but before it (before waiting for other
+     * dispatches); NULL: with the rest. */
+    dop_buf *constants;
 } dop_rowprog;
 
 /* Appends statements to `body`.  Statistics stay bound in gen->e.  A barrier is needed before others read what was
@@ -59,6 +64,8 @@ dop_status dop_gen_matmul(dop_gen *gen);
 dop_status dop_gen_rows(dop_gen *gen);
 dop_status dop_gen_matmul_coop(dop_gen *gen);
 dop_status dop_gen_attention(dop_gen *gen);
+enum { DOP_ATTENTION_DECODE_WG = 256 };
+dop_status dop_gen_attention_decode(dop_gen *gen);
 dop_status dop_gen_attention_coop(dop_gen *gen);
 dop_status dop_gen_attention_rows(dop_gen *gen);
 dop_status dop_gen_argmax(dop_gen *gen);
@@ -72,10 +79,16 @@ typedef struct dop_attn {
     uint32_t dim, heads, kv, group, rows, splits;
 } dop_attn;
 dop_attn dop_attn_find(const dop_gen *gen); /* rows is left to the template */
+/* The merge of the splits, when it is part of the region; 0: it is not. */
+dop_node_id dop_attn_merged(const dop_gen *gen);
 /* Query rows into dop_q; cache writes of this step. */
 void dop_attn_prologue(dop_gen *gen, const dop_attn *a, dop_buf *body);
 /* The body of dop_store_row(t, h, d, o, m, l, split): four values from column d of head h. */
 void dop_attn_store(dop_gen *gen, const dop_attn *a, dop_buf *store);
+/* What the last workgroup of a KV head does: the merged rows of its query heads; and the store of four values `o` at
+ * column c of `merged` by a workgroup that has no others to merge with. */
+void dop_attn_merge(dop_gen *gen, const dop_attn *a, dop_node_id merged, dop_buf *out);
+void dop_attn_store_whole(dop_gen *gen, const dop_attn *a, dop_node_id merged, dop_buf *out);
 const char *dop_attn_sink(dop_gen *gen, const dop_attn *a);                 /* head h's sink into o, top, sum */
 const char *dop_attn_score(dop_gen *gen, const dop_attn *a, const char *x); /* from a product of query and key */
 

@@ -54,7 +54,7 @@ load_queries(dop_gen *gen, const attn *a, dop_buf *body)
     dop_emit_scope(e, &inner, "        ");
     uint32_t width = dop_emit_wide(e, a->n->src[0]) ? 4 : 1;
     const char *q = dop_emit_value(e, a->n->src[0], (dop_index){e->g->max_t == 1 ? "0u" : "t", "c"}, width);
-    dop_emit_line(e, width == 4 ? "dop_q[i >> 2] = %s;" : "dop_q[i >> 2][i & 3u] = %s;", q);
+    dop_emit_line(e, width == 4 ? "DOP_Q_PUT(i >> 2, %s);" : "DOP_Q_PUT1(i, %s);", q);
     dop_buf_printf(body,
                    "    for (uint i = gl_LocalInvocationIndex * %uu; i < R * D; i += WG * %uu) {\n"
                    "        uint j = i / D, t = DOP_T(j), c = DOP_H(j) * D + i %% D;\n"
@@ -112,7 +112,7 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
     }
     dop_buf_puts(body, "    }\n");
     if (n_writes)
-        dop_buf_puts(body, "    if (hi == pos0 + 1u)\n        memoryBarrierBuffer();\n");
+        dop_buf_puts(body, "    if (hi == pos0 + 1u)\n        groupMemoryBarrier();\n");
 }
 
 void
@@ -209,9 +209,8 @@ dot_code(dop_gen *gen, const attn *a, uint32_t step)
                         in, dop_type_of(type)->name, k, in, in);
 }
 
-/* What the last workgroup of a KV head does: the merged rows of its query heads. */
-static void
-merge_code(dop_gen *gen, const attn *a, dop_node_id merged, dop_buf *out)
+void
+dop_attn_merge(dop_gen *gen, const attn *a, dop_node_id merged, dop_buf *out)
 {
     dop_emit *e = &gen->e;
     if (!merged)
@@ -225,6 +224,31 @@ merge_code(dop_gen *gen, const attn *a, dop_node_id merged, dop_buf *out)
                    "        uint c = kvh * G * D + i * 4u;\n%s    }\n",
                    a->group * a->dim / 4, inner.data ? inner.data : "");
     dop_buf_finish(&inner);
+}
+
+void
+dop_attn_store_whole(dop_gen *gen, const attn *a, dop_node_id merged, dop_buf *out)
+{
+    dop_emit *e = &gen->e;
+    uint32_t n_binds = e->n_binds;
+    (void)a;
+    if (!merged)
+        return;
+    dop_emit_bind(e, merged, "o", false, NULL);
+    dop_emit_scope(e, out, "                ");
+    dop_index ix = {"0u", "c"};
+    dop_emit_store(e, merged, ix, 4, dop_emit_value(e, merged, ix, 4));
+    e->n_binds = n_binds;
+}
+
+dop_node_id
+dop_attn_merged(const dop_gen *gen)
+{
+    const dop_emit *e = &gen->e;
+    for (uint32_t i = 0; i < e->r->n_nodes; i++)
+        if (dop_node_at(e->g, e->r->nodes[i])->op == DOP_OP_attn_combine)
+            return e->r->nodes[i];
+    return 0;
 }
 
 attn
@@ -259,10 +283,7 @@ dop_gen_attention(dop_gen *gen)
     const dop_tile *tile = &gen->choice->tile;
     dop_keys keys = {0};
     dop_buf decls = {0}, prologue = {0}, store = {0}, merge = {0};
-    dop_node_id merged = 0; /* the merge of the splits, when it is part of the region */
-    for (uint32_t i = 0; i < e->r->n_nodes; i++)
-        if (dop_node_at(g, e->r->nodes[i])->op == DOP_OP_attn_combine)
-            merged = e->r->nodes[i];
+    dop_node_id merged = dop_attn_merged(gen);
     dop_buf_printf(&decls, "#define SPLITS %u\n#define MERGE %d\n", a.splits, merged != 0);
     gen->merges = merged != 0;
     a.rows = a.group * tile->bq;
@@ -281,25 +302,14 @@ dop_gen_attention(dop_gen *gen)
     dop_keys_set(&keys, "WINDOW", dop_emit_window(e, a.id));
     dop_keys_set(&keys, "POS", dop_emit_str(e, "%s.pos", dop_emit_step(e)));
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
-    /* One token on a GPU: hold the first rows in registers while this step's queries are made. */
-    const char *ka = dop_emit_arg(e, a.n->src[1], false), *va = dop_emit_arg(e, a.n->src[2], false);
-    uint32_t lanes_d = a.dim / 4, ds = tile->ds ? tile->ds : 1, cp = tile->wg / ds;
-    bool hold = g->max_t == 1 && tile->subgroup && k->type == DOP_TYPE_f16 &&
-                dop_node_at(g, a.n->src[2])->type == DOP_TYPE_f16 && a.dim % (8 * ds) == 0 && a.dim / ds / 8 <= 8 &&
-                tile->wg % lanes_d == 0 && cp * lanes_d % tile->wg == 0 && cp * lanes_d / tile->wg <= 16;
-    dop_keys_num(gen, &keys, "HOLD", hold);
-    dop_keys_num(gen, &keys, "DS", ds);
-    dop_keys_set(
-        &keys, "HOLD_K",
-        dop_emit_str(e, "C32x4(%s).v[((p * KV + kvh) * D + (gl_LocalInvocationIndex %% DS) * (D / DS)) / 8u + i]", ka));
-    dop_keys_set(&keys, "HOLD_V", dop_emit_str(e, "U32x2(%s).v[((v * KV + kvh) * D) / 4u + d4]", va));
+    dop_keys_num(gen, &keys, "DS", tile->ds ? tile->ds : 1);
     dop_keys_num(gen, &keys, "BATCH", batch);
     dop_keys_num(gen, &keys, "STEP", step);
     dop_keys_set(&keys, "DOT_K", dot_code(gen, &a, step));
     dop_keys_set(&keys, "LOAD_V", dop_emit_str(e, "dop_ld4_%s(%s, at)", vt, dop_emit_arg(e, a.n->src[2], false)));
     dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "s[j]"));
     dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
-    merge_code(gen, &a, merged, &merge);
+    dop_attn_merge(gen, &a, merged, &merge);
     dop_keys_set(&keys, "MERGES", merged ? dop_emit_counter(e, 1) : "0");
     dop_keys_set(&keys, "MERGE_BODY", merge.data ? merge.data : "");
     dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");

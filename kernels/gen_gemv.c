@@ -151,7 +151,7 @@ declare_stage(dop_gen *gen, uint32_t k_pad, uint32_t unit, bool half, dop_buf *d
 /* Row program into dop_x, or into its 8-bit form; statistics become the globals dop_stat<i>. */
 static dop_status
 stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, uint32_t unit, bool half, dop_buf *decls,
-                 dop_buf *body)
+                 dop_buf *constants, dop_buf *body)
 {
     dop_emit *e = &gen->e;
     dop_status st = DOP_OK;
@@ -164,7 +164,8 @@ stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, uint32_t unit
                         .store_if = "gl_WorkGroupID.x == 0u",
                         .staged = p->act,
                         .stage = "DOP_X",
-                        .stage_base = "0u"};
+                        .stage_base = "0u",
+                        .constants = constants};
     if (ints)
         st = dop_int8_declare(gen, &prog, k_pad, decls, &direct);
     else
@@ -431,7 +432,7 @@ dop_gen_gemv(dop_gen *gen)
     const dop_tile *tile = &gen->choice->tile;
     dop_parts p;
     dop_keys keys = {0};
-    dop_buf decls = {0}, prologue = {0}, parts = {0}, calls = {0};
+    dop_buf decls = {0}, constants = {0}, prologue = {0}, parts = {0}, calls = {0};
     dop_status st = dop_gen_find_parts(gen, &p);
     if (st != DOP_OK)
         return st;
@@ -445,8 +446,9 @@ dop_gen_gemv(dop_gen *gen)
     uint32_t k_pad = (p.k + unit - 1) / unit * unit, room = e->target->shared_bytes / 4 * 3;
     bool half = false;
     /* On GPUs the row is staged when it costs something to make, or when a lane reads much of it at once, which would
-     * conflict, or when many rows share it: else a plain f32 row is as well read where it lies. */
-    bool worth = unit > 8 || p.n_prog > 0 || per_wg >= 16;
+     * conflict, or when many rows share it, or when no cache would hold it: else a plain f32 row is as well read where it
+     * lies. */
+    bool worth = unit > 8 || p.n_prog > 0 || per_wg >= 16 || gen->sync;
     if (dop_is_int8(gen->choice->variant))
         p.staged = true;
     else if (!p.staged && worth && tile->stage && k_pad * 4 <= room)
@@ -454,7 +456,7 @@ dop_gen_gemv(dop_gen *gen)
     else if (!p.staged && worth && tile->stage && k_pad * 2 <= room && k_pad == p.k && dop_emit_wide(e, p.act))
         p.staged = half = true;
     if (p.staged)
-        st = stage_activation(gen, &p, k_pad, unit, half, &decls, &prologue);
+        st = stage_activation(gen, &p, k_pad, unit, half, &decls, &constants, &prologue);
     for (uint32_t i = 0; st == DOP_OK && i < p.n; i++) {
         const dop_part *part = &p.part[i];
         uint32_t n_wg = part->argmax ? (uint32_t)dop_node_i(e->g, part->argmax, DOP_A_parts)
@@ -473,6 +475,7 @@ dop_gen_gemv(dop_gen *gen)
     dop_buf all = {0};
     dop_buf_printf(&all, "#define LANES_LOG2 %u\n%s", log2_of(tile->lanes), decls.data ? decls.data : "");
     dop_keys_set(&keys, "DECLS", all.data ? all.data : "");
+    dop_keys_set(&keys, "CONSTANTS", constants.data ? constants.data : "");
     dop_keys_set(&keys, "PROLOGUE", prologue.data ? prologue.data : "");
     dop_keys_set(&keys, "PARTS", parts.data ? parts.data : "");
     dop_keys_set(&keys, "CALLS", calls.data ? calls.data : "");
@@ -480,6 +483,7 @@ dop_gen_gemv(dop_gen *gen)
         st = e->status == DOP_OK ? dop_template_fill(gen, "gemv.glsl", &keys, &gen->main) : e->status;
     dop_buf_finish(&all);
     dop_buf_finish(&decls);
+    dop_buf_finish(&constants);
     dop_buf_finish(&prologue);
     dop_buf_finish(&parts);
     dop_buf_finish(&calls);

@@ -3,11 +3,20 @@
 
 #include "kernels/weight_types.h"
 
+/* Zeros past the end of a row, when the tile's depth does not divide it. */
+static void
+guard_column(dop_gen *gen, const dop_parts *p, dop_buf *out)
+{
+    if (p->k % gen->choice->tile.bk)
+        dop_buf_printf(out, "    if (c >= %uu)\n        return uvec4(0u);\n", p->k);
+}
+
 /* Eight values of matrix m's row n from column c, as halves. */
 static void
-load_weights(dop_gen *gen, const dop_part *part, dop_buf *out)
+load_weights(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *out)
 {
     dop_emit *e = &gen->e;
+    guard_column(gen, p, out);
     for (uint32_t m = 0; m < part->n_mats; m++) {
         dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
         dop_type type = dop_node_at(e->g, w)->type;
@@ -33,7 +42,17 @@ static void
 load_activation(dop_gen *gen, const dop_parts *p, dop_buf *out)
 {
     dop_emit *e = &gen->e;
+    const dop_graph *g = e->g;
+    uint32_t start = 0;
+    dop_node_id act = dop_node_base(g, p->act, &start);
+    guard_column(gen, p, out);
     dop_emit_scope(e, out, "    ");
+    if (!dop_region_has(e->r, act) && dop_node_at(g, act)->type == DOP_TYPE_f16 && start % 8 == 0 &&
+        dop_node_cols(g, act) % 8 == 0) {
+        dop_emit_line(e, "return C32x4(%s).v[(t * %uu + c + %uu) >> 3];", dop_emit_arg(e, act, false),
+                      dop_node_cols(g, act), start);
+        return;
+    }
     const char *a = dop_emit_value(e, p->act, (dop_index){"t", "c"}, 4);
     const char *b = dop_emit_value(e, p->act, (dop_index){"t", "(c + 4u)"}, 4);
     dop_emit_line(e, "return dop_pack8(%s, %s);", a, b);
@@ -71,7 +90,7 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
     for (uint32_t i = 0; i < part->n_outs; i++)
         width = dop_emit_wide(e, part->outs[i]) ? width : 1;
     load_activation(gen, p, &load_a);
-    load_weights(gen, part, &load_b);
+    load_weights(gen, p, part, &load_b);
     store_tile(gen, part, width, &store);
     dop_keys_num(gen, &keys, "P", index);
     dop_keys_num(gen, &keys, "M", part->n_mats);
@@ -80,7 +99,6 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
     dop_keys_num(gen, &keys, "W", width);
     dop_keys_num(gen, &keys, "FM", tile->tm / 16);
     dop_keys_num(gen, &keys, "FN", tile->tn / 16);
-    dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_set(&keys, "LOAD_A", load_a.data ? load_a.data : "");
     dop_keys_set(&keys, "LOAD_B", load_b.data ? load_b.data : "");
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");
@@ -131,7 +149,6 @@ dop_gen_matmul_coop(dop_gen *gen)
     dop_keys_num(gen, &keys, "WN", tile->tn);
     dop_keys_num(gen, &keys, "M_MAX", mats);
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
-    dop_keys_set(&keys, "DECLS", "");
     dop_keys_set(&keys, "PARTS", parts.data ? parts.data : "");
     dop_keys_set(&keys, "CALLS", calls.data ? calls.data : "");
     if (st == DOP_OK)

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { MAX_PROG = 64 };
+enum { MAX_PROG = 64, MAX_AT_ONCE = 4 };
 
 bool
 dop_is_statistic(dop_op op)
@@ -66,11 +66,20 @@ assign_levels(const dop_gen *gen, const dop_rowprog *p, uint32_t *level)
 typedef struct pass {
     dop_gen *gen;
     const dop_rowprog *p;
+    const char *i;      /* index in the row */
+    const char *inside; /* condition for this invocation to have a value there; NULL: it has */
+    bool first, last;   /* of the values that this invocation takes in turn */
     uint32_t level, width, serial;
     const char *sum; /* function that sums over the team */
     dop_buf *before, *loop, *after;
     dop_index ix;
 } pass;
+
+static const char *
+guard(const pass *s)
+{
+    return s->inside ? dop_emit_str(&s->gen->e, "if (%s) ", s->inside) : "";
+}
 
 /* Sums one source row into a statistic: declared before the loop, added in it, finished after it. */
 static void
@@ -103,8 +112,11 @@ statistic(pass *s, dop_op op, dop_node_id x, const char *name, double eps)
                        name, s->sum, name, s->p->len, name, s->sum, name, s->p->len, name, name, eps);
         return;
     }
-    dop_buf_printf(s->before, "    float %s_a = 0.0;\n", name);
-    dop_emit_line(e, "%s_a += %s(%s);", name, sq ? "dop_sumsq" : "dop_sum", v);
+    if (s->first)
+        dop_buf_printf(s->before, "    float %s_a = 0.0;\n", name);
+    dop_emit_line(e, "%s%s_a += %s(%s);", guard(s), name, sq ? "dop_sumsq" : "dop_sum", v);
+    if (!s->last)
+        return;
     if (sq)
         dop_buf_printf(s->after, "    float %s = inversesqrt(%s(%s_a) / %u.0 + %.9g);\n", name, s->sum, name, s->p->len,
                        eps);
@@ -147,7 +159,7 @@ norm_value(pass *s, dop_node_id id)
     const char *T = s->width == 4 ? "vec4" : "float", *out = dop_emit_str(e, "v%u", e->n_temps++);
     const char *x = dop_emit_value(e, n->src[0], s->ix, s->width), *st = stat_name(s, id, "");
     uint32_t wl = dop_node_cols(g, n->src[1]);
-    dop_index wi = {"0u", wl == dop_node_cols(g, id) ? s->ix.c : "i"};
+    dop_index wi = {"0u", wl == dop_node_cols(g, id) ? s->ix.c : s->i};
     const char *w = dop_emit_value(e, n->src[1], wi, s->width);
     if (n->op == DOP_OP_rmsnorm) {
         dop_emit_line(e, "%s %s = %s * %s * (%s + %.9g);", T, out, x, st, w, dop_node_f(g, id, DOP_A_add));
@@ -176,21 +188,23 @@ emit_pass(pass *s, const uint32_t *level, uint32_t top)
             continue;
         const char *v = dop_emit_value(e, id, s->ix, s->width);
         const char *indent = e->indent;
-        if (p->store_if) {
-            dop_emit_line(e, "if (%s) {", p->store_if);
+        const char *both = p->store_if && s->inside ? dop_emit_str(e, "%s && %s", p->store_if, s->inside) : NULL;
+        const char *only = both ? both : p->store_if ? p->store_if : s->inside;
+        if (only) {
+            dop_emit_line(e, "if (%s) {", only);
             e->indent = "            ";
         }
         dop_emit_store(e, id, s->ix, s->width, v);
         e->indent = indent;
-        if (p->store_if)
+        if (only)
             dop_emit_line(e, "}");
     }
     if (p->staged && s->level == top) {
         const char *v = dop_emit_value(e, p->staged, s->ix, s->width);
         if (s->width == 4)
-            dop_emit_line(e, "%s_PUT((%s + i) >> 2, %s);", p->stage, p->stage_base, v);
+            dop_emit_line(e, "%s{ %s_PUT((%s + %s) >> 2, %s); }", guard(s), p->stage, p->stage_base, s->i, v);
         else
-            dop_emit_line(e, "%s_PUT1(%s + i, %s);", p->stage, p->stage_base, v);
+            dop_emit_line(e, "%s{ %s_PUT1(%s + %s, %s); }", guard(s), p->stage, p->stage_base, s->i, v);
     }
 }
 
@@ -227,28 +241,41 @@ dop_rowprog_wide(const dop_gen *gen, const dop_rowprog *p)
     return true;
 }
 
-void
-dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body)
+/* How many values (or fours) an invocation takes when the whole row is held at once; many: walk it in a loop.  Sums of
+ * differences need a loop of their own, and a CPU's compiler is better off with less code. */
+static uint32_t
+values_at_once(const dop_gen *gen, const dop_rowprog *p, uint32_t width)
+{
+    uint32_t team = p->lanes ? p->lanes : gen->choice->tile.wg;
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        dop_op op = dop_node_at(gen->e.g, p->nodes[i])->op;
+        if (op == DOP_OP_row_istd || op == DOP_OP_layernorm || op == DOP_OP_softmax)
+            return UINT32_MAX;
+    }
+    return gen->e.target->cpu ? UINT32_MAX : dop_div_up_u32(p->len, team * width);
+}
+
+/* Each pass walks the row again; values are recomputed from memory. */
+static void
+looped_program(dop_gen *gen, const dop_rowprog *p, const uint32_t *level, uint32_t top, uint32_t width, dop_buf *body)
 {
     dop_emit *e = &gen->e;
-    uint32_t level[MAX_PROG] = {0};
-    if (p->n_nodes > MAX_PROG) {
-        e->status = DOP_FAIL(e->diag, DOP_E_INTERNAL, "row program with %u nodes", p->n_nodes);
-        return;
-    }
-    uint32_t top = assign_levels(gen, p, level), width = dop_rowprog_wide(gen, p) ? 4 : 1;
-    if (p->staged) {
-        uint32_t l = level_of(gen, p, level, p->staged);
-        dop_node_id b = dop_node_base(e->g, p->staged, NULL);
-        if (dop_is_statistic(dop_node_at(e->g, b)->op))
-            l++;
-        top = l > top ? l : top;
-    }
     for (uint32_t l = 0; l <= top && e->status == DOP_OK; l++) {
         dop_buf before = {0}, loop = {0}, after = {0};
         uint32_t n_binds = e->n_binds;
-        pass s = {gen,     p,     l,      width,       p->serial, p->lanes ? "subgroupAdd" : "dop_wg_sum",
-                  &before, &loop, &after, {p->t, NULL}};
+        pass s = {.gen = gen,
+                  .p = p,
+                  .i = "i",
+                  .first = true,
+                  .last = true,
+                  .level = l,
+                  .width = width,
+                  .serial = p->serial,
+                  .sum = p->lanes ? "subgroupAdd" : "dop_wg_sum",
+                  .before = &before,
+                  .loop = &loop,
+                  .after = &after,
+                  .ix = {p->t, NULL}};
         s.ix.c = strcmp(p->unit, "0u") == 0 ? "i" : dop_emit_str(e, "(%s * %uu + i)", p->unit, p->len);
         dop_emit_scope(e, &loop, "        ");
         emit_pass(&s, level, top);
@@ -267,6 +294,99 @@ dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body)
         dop_buf_finish(&loop);
         dop_buf_finish(&after);
     }
+}
+
+/* The row lies in registers: every load comes first, and one round trip to memory serves all passes. */
+static void
+straight_program(dop_gen *gen, const dop_rowprog *p, const uint32_t *level, uint32_t top, uint32_t width, dop_buf *body)
+{
+    dop_emit *e = &gen->e;
+    uint32_t team = p->lanes ? p->lanes : gen->choice->tile.wg, n = values_at_once(gen, p, width);
+    const char *lane = p->lanes ? p->lane : "gl_LocalInvocationIndex", *i[MAX_AT_ONCE], *inside[MAX_AT_ONCE];
+    dop_buf indices = {0}, constants = {0}, early = {0}, text = {0};
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t from = k * team * width;
+        bool whole = from + team * width <= p->len;
+        i[k] = dop_emit_str(e, "r%u_%u", p->serial, k);
+        inside[k] = whole ? NULL : dop_emit_str(e, "in%u_%u", p->serial, k);
+        if (!whole)
+            dop_buf_printf(&indices, "    bool %s = %s * %uu + %uu < %uu;\n", inside[k], lane, width, from, p->len);
+        dop_buf_printf(&indices,
+                       whole ? "    uint %s = %s * %uu + %uu;\n" : "    uint %s = min(%s * %uu + %uu, %uu);\n", i[k],
+                       lane, width, from, p->len - width);
+    }
+    dop_emit_scope(e, &text, "    ");
+    for (uint32_t l = 0; l <= top && e->status == DOP_OK; l++) {
+        dop_buf before = {0}, values = {0}, after = {0};
+        uint32_t n_binds = e->n_binds;
+        e->constants = &constants;
+        e->early = &early;
+        e->out = &values;
+        e->indent = "    ";
+        for (uint32_t k = 0; k < n; k++) {
+            pass s = {.gen = gen,
+                      .p = p,
+                      .i = i[k],
+                      .inside = inside[k],
+                      .first = k == 0,
+                      .last = k + 1 == n,
+                      .level = l,
+                      .width = width,
+                      .serial = p->serial,
+                      .sum = p->lanes ? "subgroupAdd" : "dop_wg_sum",
+                      .before = &before,
+                      .loop = &values,
+                      .after = &after,
+                      .ix = {p->t, NULL}};
+            s.ix.c = strcmp(p->unit, "0u") == 0 ? i[k] : dop_emit_str(e, "(%s * %uu + %s)", p->unit, p->len, i[k]);
+            e->n_binds = n_binds; /* norms are bound to the values of one index */
+            emit_pass(&s, level, top);
+        }
+        e->n_binds = n_binds;
+        e->constants = e->early = NULL;
+        dop_buf_puts(&text, before.data ? before.data : "");
+        dop_buf_puts(&text, values.data ? values.data : "");
+        dop_buf_puts(&text, after.data ? after.data : "");
+        pass s = {.gen = gen, .p = p, .level = l, .width = width, .serial = p->serial};
+        uint32_t n_memo = e->n_memo;
+        store_statistics(&s, level, &text);
+        e->n_memo = n_memo;
+        dop_buf_finish(&before);
+        dop_buf_finish(&values);
+        dop_buf_finish(&after);
+    }
+    dop_buf *first = p->constants ? p->constants : body;
+    dop_buf_puts(first, indices.data ? indices.data : "");
+    dop_buf_puts(first, constants.data ? constants.data : "");
+    dop_buf_puts(body, early.data ? early.data : "");
+    dop_buf_puts(body, text.data ? text.data : "");
+    dop_buf_finish(&indices);
+    dop_buf_finish(&constants);
+    dop_buf_finish(&early);
+    dop_buf_finish(&text);
+}
+
+void
+dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body)
+{
+    dop_emit *e = &gen->e;
+    uint32_t level[MAX_PROG] = {0};
+    if (p->n_nodes > MAX_PROG) {
+        e->status = DOP_FAIL(e->diag, DOP_E_INTERNAL, "row program with %u nodes", p->n_nodes);
+        return;
+    }
+    uint32_t top = assign_levels(gen, p, level), width = dop_rowprog_wide(gen, p) ? 4 : 1;
+    if (p->staged) {
+        uint32_t l = level_of(gen, p, level, p->staged);
+        dop_node_id b = dop_node_base(e->g, p->staged, NULL);
+        if (dop_is_statistic(dop_node_at(e->g, b)->op))
+            l++;
+        top = l > top ? l : top;
+    }
+    if (values_at_once(gen, p, width) <= MAX_AT_ONCE)
+        straight_program(gen, p, level, top, width, body);
+    else
+        looped_program(gen, p, level, top, width, body);
 }
 
 dop_status

@@ -18,6 +18,8 @@ generator(dop_template t, dop_variant_id v)
         return dop_gen_rows;
     if (v == DOP_VARIANT_attention_coop)
         return dop_gen_attention_coop;
+    if (v == DOP_VARIANT_attention_decode)
+        return dop_gen_attention_decode;
     if (v == DOP_VARIANT_attention_rows)
         return dop_gen_attention_rows;
     switch (t) {
@@ -103,7 +105,8 @@ put_types(dop_gen *gen, dop_buf *b)
     return dop_is_int8(gen->choice->variant) ? put_file(gen, "types/int.glsl", b) : DOP_OK;
 }
 
-/* dop_wait() before the first value of another dispatch is read, dop_done() when all stores are. */
+/* dop_wait() before the first value of another dispatch is read, dop_done() when all stores are.  One invocation has
+ * the fence of the whole device, which waits for everything under way; the others only meet it at the barrier. */
 static void
 put_sync(dop_gen *gen, const dop_sync *sync, dop_buf *b)
 {
@@ -117,19 +120,19 @@ put_sync(dop_gen *gen, const dop_sync *sync, dop_buf *b)
     for (uint32_t i = 0; i < sync->n_waits; i++)
         dop_buf_printf(b, "        dop_wait_for(%s, %s, %uu);\n", dop_emit_counter(e, 2 + i), step,
                        sync->workgroups[i]);
-    dop_buf_printf(
-        b,
-        "        memoryBarrierBuffer();\n    }\n    barrier();\n    memoryBarrierBuffer();\n}\n"
-        "void dop_done()\n{\n    memoryBarrierBuffer();\n    barrier();\n    if (gl_LocalInvocationIndex == 0u) {\n%s"
-        "        atomicAdd(Counter(%s).n[0], 1u);\n    }\n}\n#define main dop_main\n",
-        sync->last ? dop_emit_str(e, "        %s.epoch += 1u;\n", step) : "", dop_emit_counter(e, 1));
+    dop_buf_printf(b,
+                   "    }\n    groupMemoryBarrier();\n    barrier();\n}\n"
+                   "void dop_done()\n{\n    groupMemoryBarrier();\n    barrier();\n"
+                   "    if (gl_LocalInvocationIndex == 0u) {\n        memoryBarrierBuffer();\n%s"
+                   "        atomicAdd(Counter(%s).n[0], 1u);\n    }\n}\n#define main dop_main\n",
+                   sync->last ? dop_emit_str(e, "        %s.epoch += 1u;\n", step) : "", dop_emit_counter(e, 1));
 }
 
 dop_status
 dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region *r, const dop_target *target,
                     const dop_choice *choice, const dop_sync *sync, dop_diag *diag, dop_kernel *out_kernel)
 {
-    dop_gen gen = {.templates = t, .choice = choice};
+    dop_gen gen = {.templates = t, .choice = choice, .sync = sync != NULL};
     dop_buf text = {0};
     dop_kernel *k = out_kernel;
     memset(k, 0, sizeof *k);

@@ -58,11 +58,32 @@ dop_attention_of(const dop_graph *g, const dop_region *r)
     return 0;
 }
 
+/* Lanes of a row must divide a subgroup, and the products that one invocation holds are registers. */
+static const char *
+attention_decode_refuses(const dop_graph *g, const dop_region *r, const dop_target *t)
+{
+    const dop_node *a = dop_node_at(g, dop_attention_of(g, r));
+    const dop_node *q = dop_node_at(g, a->src[0]), *k = dop_node_at(g, a->src[1]);
+    uint32_t dim = q->shape.dim[2].mul, lanes = dim / 8, wg = DOP_ATTENTION_DECODE_WG;
+    if (g->max_t != 1)
+        return "more than one token";
+    if (k->type != DOP_TYPE_f16 || dop_node_at(g, a->src[2])->type != DOP_TYPE_f16)
+        return "the cache is not f16";
+    if (dim % 8 || t->subgroup == 0 || lanes == 0 || t->subgroup % lanes || 64 % t->subgroup || wg > t->max_workgroup ||
+        wg / lanes > 64)
+        return "8 values per lane do not make a head a part of a subgroup";
+    if (64 * lanes / wg * (q->shape.dim[1].mul / k->shape.dim[1].mul) > 64)
+        return "too many query heads share a KV head";
+    return NULL;
+}
+
 const char *
 dop_variant_impossible(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_target *t)
 {
     if (variants[v].caps & ~t->caps)
         return "the target lacks a capability it needs";
+    if (v == DOP_VARIANT_attention_decode)
+        return attention_decode_refuses(g, r, t);
     return dop_is_int8(v) ? dop_int8_refuses(g, r, t) : NULL;
 }
 
@@ -78,7 +99,8 @@ condition(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_t
          v == DOP_VARIANT_attention_rows) &&
         !t->cpu)
         return "meant for CPU devices";
-    if ((v == DOP_VARIANT_gemv_subgroup || v == DOP_VARIANT_gemv_subgroup_i8) && t->cpu)
+    if ((v == DOP_VARIANT_gemv_subgroup || v == DOP_VARIANT_gemv_subgroup_i8 || v == DOP_VARIANT_attention_decode) &&
+        t->cpu)
         return "sums across lanes are slow on CPU devices";
     if (v == DOP_VARIANT_attention_coop) {
         const dop_node *a = dop_node_at(g, dop_attention_of(g, r));
@@ -158,34 +180,60 @@ tile_rows(const dop_graph *g, const dop_region *r, const dop_target *t, bool gem
     tile->loops = loops < t->cores ? t->cores : loops > t->cores * 8 ? t->cores * 8 : (uint32_t)loops;
 }
 
+/* Float weights are read as they are: as many lanes on a row as there are invocations in one wave, so that much is in
+ * flight, the prologue is paid once and no workgroup waits for room.  What does not fit a wave streams: a subgroup a row. */
+static void
+tile_gemv_float(const dop_target *t, uint32_t teams, uint32_t units, uint32_t sg, dop_tile *tile)
+{
+    uint32_t wave = t->cores * 1152;
+    tile->lanes = sg;
+    if (teams * 16 <= wave)
+        for (tile->lanes = 16; tile->lanes < 128 && tile->lanes * 2 <= units && teams * tile->lanes * 2 <= wave;)
+            tile->lanes *= 2;
+    /* Four loads of 16 bytes in flight per lane hide their latency; eight cost registers. */
+    tile->unroll = tile->lanes >= 128 ? 2 : 4;
+}
+
+/* Blocks are decoded: half as many invocations, which hold more, and rows that share a load of the activation.  It lies
+ * in shared memory: where it is long, large workgroups stage it less often, as long as every multiprocessor has one. */
+static void
+tile_gemv_quant(const dop_target *t, uint32_t teams, uint32_t k, uint32_t sg, dop_tile *tile)
+{
+    uint32_t wave = t->cores * 512;
+    tile->lanes = sg;
+    tile->unroll = 1;
+    if (teams * sg > wave)
+        tile->rows = 2;
+    if (teams / tile->rows * sg > wave && sg > 16)
+        tile->lanes = 16;
+    if (t->cpu || t->max_workgroup < 512 || (tile->rows == 2 && k < 4096))
+        return;
+    tile->wg = 512;
+    while (teams / (tile->wg / tile->lanes * tile->rows) < t->cores * 7 / 8 && tile->wg > 256 && k < 4096)
+        tile->wg /= 2;
+    while (teams / (tile->wg / tile->lanes * tile->rows) < t->cores * 7 / 8 && tile->lanes < 128 && k >= 4096)
+        tile->lanes *= 2;
+}
+
 static void
 tile_gemv(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile *tile)
 {
     uint32_t rows, k;
     const dop_node *mm = first_matmul(g, r, &rows);
     k = dop_node_cols(g, mm->src[0]);
-    uint32_t sg = t->subgroup > 1 ? t->subgroup : 32;
+    uint32_t sg = tile->subgroup && t->subgroup > 1 ? t->subgroup : 32;
     const dop_weight_type *wt = dop_weight_type_of(dop_node_at(g, mm->src[1])->type);
     uint32_t units = k / (wt ? wt->unit : 8); /* loads along a row */
+    uint32_t teams = rows / most_products(g, r);
     tile->wg = 256 <= t->max_workgroup ? 256 : pow2_floor(t->max_workgroup);
-    tile->lanes = tile->subgroup ? sg : 32;
+    tile->rows = 1;
+    tile->stage = 1;
+    if (dop_type_of(dop_node_at(g, mm->src[1])->type)->kind == DOP_KIND_QUANT)
+        tile_gemv_quant(t, teams, k, sg, tile);
+    else
+        tile_gemv_float(t, teams, units, sg, tile);
     while (tile->lanes > 4 && tile->lanes > units)
         tile->lanes /= 2;
-    tile->stage = 1;
-    /* Rows that share a load of the activation: the smaller a weight, the more of its time goes into that. */
-    bool small = dop_type_of(dop_node_at(g, mm->src[1])->type)->kind == DOP_KIND_QUANT;
-    uint32_t teams = tile->wg / tile->lanes;
-    tile->rows = small ? 2 : 1;
-    while (tile->rows > 1 && rows / (tile->rows * teams) < t->cores)
-        tile->rows /= 2;
-    /* Larger workgroups stage the activation less often, as long as every multiprocessor has one. */
-    while (!t->cpu && tile->wg < 512 && tile->wg * 2 <= t->max_workgroup &&
-           rows / (tile->rows * teams * 2) >= t->cores * 7 / 8) {
-        tile->wg *= 2;
-        teams *= 2;
-    }
-    /* Four loads of 16 bytes in flight per lane hide their latency; eight cost registers. */
-    tile->unroll = small ? 1 : 4;
     while (tile->unroll > 1 && tile->lanes * (tile->unroll / 2) >= units)
         tile->unroll /= 2;
 }
@@ -209,7 +257,7 @@ tile_coop(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile
         if ((g->max_t * 4 < shapes[i].bm && !last) || (mats == 2 && bn == 128))
             continue;
         uint32_t tiles = dop_div_up_u32(g->max_t, shapes[i].bm) * dop_div_up_u32(rows / (mats == 2 ? 2 : 1), bn);
-        if (tiles < t->cores && !last)
+        if (tiles < (i == 0 ? t->cores * 9 / 10 : t->cores) && !last)
             continue;
         tile->bm = shapes[i].bm;
         tile->bn = bn;
@@ -342,6 +390,10 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
             tile_attention(g, r, target, &c->tile);
         if (c->variant == DOP_VARIANT_attention_rows)
             c->tile.wg = target->subgroup;
+        if (c->variant == DOP_VARIANT_attention_decode) {
+            c->tile.wg = DOP_ATTENTION_DECODE_WG;
+            c->tile.bq = 1;
+        }
         break;
     case DOP_TPL_row: {
         dop_unit u = dop_node_unit(

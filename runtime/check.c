@@ -113,8 +113,8 @@ choose_points(const checker *k, const dop_graph *g, const dop_region *r, point *
     uint32_t n = 0, t = g->max_t, limit = k->plan->model->ctx < MAX_POSITION ? k->plan->model->ctx : MAX_POSITION;
     bool moves = dop_check_uses_position(g, r);
     if (t == 1) {
-        /* Around the ends of cache splits too (ir/ops.def: 64 rows at least). */
-        static const uint32_t decode[] = {0, 1, 63, 64, 130};
+        /* Around the ends of cache splits too (ir/ops.def: 192 rows stay whole). */
+        static const uint32_t decode[] = {0, 1, 64, 191, 192, 255};
         for (uint32_t i = 0; i < sizeof decode / sizeof *decode && moves; i++)
             add_point(list, &n, decode[i], 1, limit);
         add_point(list, &n, limit / 2, 1, limit);
@@ -145,6 +145,7 @@ check_dispatch(checker *k, uint32_t schedule, const dop_plan_dispatch *d, dop_di
                             g,
                             d,
                             last,
+                            s->ordering == DOP_ORDER_COUNTERS,
                             points[i].pos,
                             points[i].n_tokens,
                             d->kernel * 1000003ull + points[i].pos * 31ull + points[i].n_tokens};

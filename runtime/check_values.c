@@ -44,8 +44,7 @@ used_splits(const dop_graph *g, dop_node_id split, uint32_t pos)
     uint32_t n = pos + 1;
     if (window > 0 && n > window)
         n = window;
-    uint32_t len = dop_div_up_u32(n, splits) < 64 ? 64 : dop_div_up_u32(n, splits);
-    return dop_div_up_u32(n, len);
+    return dop_div_up_u32(n, dop_split_len(n, splits));
 }
 
 typedef void split_fn(void *user, float *part, uint32_t dim, bool used);

@@ -1,7 +1,6 @@
 // Attention of R query rows (BQ tokens by the G query heads of one KV head) over one split of the cache, by online
 // softmax.  DS neighbouring invocations score one position, so each K row is read once for all R rows; then invocations
-// own 4 values of the head and a share of the positions, so each V row is read once too.  With HOLD the first rows of
-// earlier steps are loaded into registers before this step's queries are waited for.
+// own 4 values of the head and a share of the positions, so each V row is read once too.
 #define D ${D}u
 #define G ${G}u
 #define BQ ${BQ}u
@@ -12,8 +11,6 @@
 #define TEAMS (WG / SG)
 #define DS ${DS}u
 #define CP (WG / DS) // positions scored at once
-#define HOLD ${HOLD}
-#define NV (CP * LANES_D / WG) // V rows of one share
 #define DOP_T(j) min(t0 + (j) / G, n_tokens - 1u)
 #define DOP_H(j) (kvh * G + (j) % G)
 #define BATCH ${BATCH}u // rows whose sums meet in shared memory at once
@@ -24,23 +21,6 @@ shared float dop_s[R * WG];
 shared vec4 dop_acc[BATCH * SHARES * LANES_D];
 #if SG > 1
 shared float dop_part[R * TEAMS];
-#endif
-#if HOLD
-uvec4 dop_k[D / DS / 8u];
-uvec2 dop_v[NV];
-// This invocation's part of the K row, and its share of the V rows, of the CP positions from base: those in [from, to).
-void dop_hold(uint base, uint kvh, uint from, uint to)
-{
-    uint p = base + gl_LocalInvocationIndex / DS, d4 = gl_LocalInvocationIndex % LANES_D;
-    if (p >= from && p < to)
-        [[unroll]] for (uint i = 0u; i < D / DS / 8u; i++)
-            dop_k[i] = ${HOLD_K};
-    [[unroll]] for (uint i = 0u; i < NV; i++) {
-        uint v = base + gl_LocalInvocationIndex / LANES_D + i * SHARES;
-        if (v >= from && v < to)
-            dop_v[i] = ${HOLD_V};
-    }
-}
 #endif
 ${DECLS}
 #if MERGE
@@ -95,14 +75,11 @@ void main()
     uint lo = ${WINDOW} > 0u && pos0 + 1u > ${WINDOW} ? pos0 + 1u - ${WINDOW} : 0u;
     uint hi = last + 1u;
 #if SPLITS > 1
-    uint len = max(64u, (hi - lo + SPLITS - 1u) / SPLITS), used = (hi - lo + len - 1u) / len;
+    uint len = dop_split_len(hi - lo, SPLITS), used = (hi - lo + len - 1u) / len;
     lo += split * len;
     hi = min(lo + len, hi);
     if (lo >= hi)
         return;
-#endif
-#if HOLD
-    dop_hold(lo, kvh, lo, min(hi, ${POS}));
 #endif
     dop_wait();
 ${PROLOGUE}    vec4 acc[R];
@@ -119,23 +96,11 @@ ${PROLOGUE}    vec4 acc[R];
         float s[R], top[R];
         for (uint j = 0u; j < R; j++)
             s[j] = 0.0;
-#if HOLD
-        dop_hold(base, kvh, base == lo ? max(lo, ${POS}) : base, hi);
-        if (p < hi)
-            [[unroll]] for (uint i = 0u; i < D / DS / 8u; i++) {
-                vec4 k0 = dop_f16x4(dop_k[i].xy), k1 = dop_f16x4(dop_k[i].zw);
-                for (uint j = 0u; j < R; j++) {
-                    uint q = (j * D + part * (D / DS)) / 4u + i * 2u;
-                    s[j] += dot(k0, dop_q[q]) + dot(k1, dop_q[q + 1u]);
-                }
-            }
-#else
         if (p < hi) {
             uint at = (p * KV + kvh) * D;
             for (uint d = part * (D / DS); d < (part + 1u) * (D / DS); d += ${STEP}u) {
 ${DOT_K}            }
         }
-#endif
 #if SG > 1
         [[unroll]] for (uint n = 1u; n < DS; n *= 2u)
             for (uint j = 0u; j < R; j++)
@@ -162,23 +127,12 @@ ${DOT_K}            }
         barrier();
         if (share < SHARES) {
             uint n = min(hi - base, CP);
-#if HOLD
-            [[unroll]] for (uint i = 0u; i < NV; i++) {
-                uint r = share + i * SHARES;
-                if (r < n) {
-                    vec4 v = dop_f16x4(dop_v[i]);
-                    for (uint j = 0u; j < R; j++)
-                        acc[j] += dop_s[j * CP + r] * v;
-                }
-            }
-#else
             for (uint i = share; i < n; i += SHARES) {
                 uint at = ((base + i) * KV + kvh) * D + d4 * 4u;
                 vec4 v = ${LOAD_V};
                 for (uint j = 0u; j < R; j++)
                     acc[j] += dop_s[j * CP + i] * v;
             }
-#endif
         }
         barrier();
     }
@@ -193,7 +147,7 @@ ${DOT_K}            }
     for (uint j = 0u; j < R; j++)
         dop_s[j * WG + gl_LocalInvocationIndex] = l[j];
 #endif
-    for (uint j0 = 0u; j0 < R; j0 += BATCH) {
+    [[unroll]] for (uint j0 = 0u; j0 < R; j0 += BATCH) {
         if (share < SHARES)
             for (uint j = 0u; j < min(BATCH, R - j0); j++)
                 dop_acc[(j * SHARES + share) * LANES_D + d4] = acc[j0 + j];
@@ -222,14 +176,16 @@ ${SINK}                dop_store_row(t, h, d * 4u, o, top, sum, split);
     }
 #if MERGE
     // The last workgroup of this KV head to get here merges the splits and leaves the counter at zero.
-    memoryBarrierBuffer();
+    groupMemoryBarrier();
     barrier();
-    if (gl_LocalInvocationIndex == 0u)
+    if (gl_LocalInvocationIndex == 0u) {
+        memoryBarrierBuffer();
         dop_last = atomicAdd(Counter(${MERGES}).n[1u + kvh], 1u) + 1u;
+    }
+    groupMemoryBarrier();
     barrier();
     if (dop_last != used)
         return;
-    memoryBarrierBuffer();
     if (gl_LocalInvocationIndex == 0u)
         Counter(${MERGES}).n[1u + kvh] = 0u;
 ${MERGE_BODY}#endif

@@ -40,7 +40,7 @@ void main()
     uint lo = ${WINDOW} > 0u && pos0 + 1u > ${WINDOW} ? pos0 + 1u - ${WINDOW} : 0u;
     uint hi = last + 1u;
 #if SPLITS > 1
-    uint len = max(64u, (hi - lo + SPLITS - 1u) / SPLITS);
+    uint len = dop_split_len(hi - lo, SPLITS);
     lo += split * len;
     hi = min(lo + len, hi);
     if (lo >= hi)

@@ -2,8 +2,8 @@
 // reductions.  The generator puts #version, extensions and the constants WG (invocations) and SG (subgroup size, 1 when
 // subgroup operations are not used) before this file, and the push-constant block after it.
 
-// What other workgroups wrote while this one ran (completion counters, merged splits) is read and written coherently;
-// weights go through U32x4, which need not be.
+// What other workgroups wrote while this one ran (completion counters, merged splits) is read and written coherently:
+// no barrier empties the caches of a multiprocessor in between.  Weights go through U32x4 (dop_ldw4), which need not be.
 #ifdef DOP_SYNC
 #define SHARED coherent
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent volatile buffer Counter { uint n[]; };
@@ -57,18 +57,20 @@ uvec4 dop_ldw4(U32 p, uint i)
     u64vec2 w = U64x2(p).v[i];
     return uvec4(unpack32(w.x), unpack32(w.y));
 }
+#define dop_ldc4 dop_ldw4
 void dop_stw2(U32 p, uint i, uvec2 w) { U64(p).v[i] = pack64(w); }
 void dop_stw4(U32 p, uint i, uvec4 w) { U64x2(p).v[i] = u64vec2(pack64(w.xy), pack64(w.zw)); }
 #else
 uvec2 dop_ldw2(U32 p, uint i) { return U32x2(p).v[i]; }
 uvec4 dop_ldw4(U32 p, uint i) { return U32x4(p).v[i]; }
+uvec4 dop_ldc4(U32 p, uint i) { return C32x4(p).v[i]; }
 void dop_stw2(U32 p, uint i, uvec2 w) { U32x2(p).v[i] = w; }
-void dop_stw4(U32 p, uint i, uvec4 w) { U32x4(p).v[i] = w; }
+void dop_stw4(U32 p, uint i, uvec4 w) { C32x4(p).v[i] = w; }
 #endif
 
 // --- loads: value i, and values i .. i+3 with i a multiple of 4 --------------------------------------------------
 float dop_ld1_f32(U32 p, uint i) { return F32(p).v[i]; }
-vec4 dop_ld4_f32(U32 p, uint i) { return uintBitsToFloat(dop_ldw4(p, i >> 2)); }
+vec4 dop_ld4_f32(U32 p, uint i) { return uintBitsToFloat(dop_ldc4(p, i >> 2)); }
 vec2 dop_ld2_f32(U32 p, uint i) { return uintBitsToFloat(dop_ldw2(p, i >> 1)); }
 uint dop_ld1_u32(U32 p, uint i) { return p.v[i]; }
 float dop_ld1_f16(U32 p, uint i)
@@ -100,6 +102,9 @@ void dop_st4_f16(U32 p, uint i, vec4 x)
 {
     dop_stw2(p, i >> 2, uvec2(packHalf2x16(x.xy), packHalf2x16(x.zw)));
 }
+
+// Positions of one split of the cache (ir/ops.def).
+uint dop_split_len(uint n, uint splits) { return n <= 192u ? n : max(64u, (n + splits - 1u) / splits); }
 
 // --- element-wise functions of ir/ops.def, for float and vec4 -------------------------------------------------------
 // exp overflows to infinity for x < -88, and x / infinity is the right zero.

@@ -56,7 +56,7 @@ float dop_team_sum(float x) { return x; }
 #endif
 void dop_prologue()
 {
-    dop_wait();
+${CONSTANTS}    dop_wait();
 ${PROLOGUE}}
 ${PARTS}
 void main()

@@ -20,12 +20,13 @@ uvec4 dop_pack8(vec4 a, vec4 b)
 {
     return uvec4(packHalf2x16(a.xy), packHalf2x16(a.zw), packHalf2x16(b.xy), packHalf2x16(b.zw));
 }
-${DECLS}
+uint dop_tokens; // read once
 ${PARTS}
 void main()
 {
     uint t0 = gl_WorkGroupID.y * BM;
-    if (t0 >= ${N_TOKENS})
+    dop_tokens = ${N_TOKENS};
+    if (t0 >= dop_tokens)
         return;
     uint wg = gl_WorkGroupID.x;
     dop_wait();

@@ -1,17 +1,15 @@
+// Activations of token t (clamped: rows past the last one are never stored) and weights of row n, from column c on.
 uvec4 dop_load_a${P}(uint t0, uint i, uint k0)
 {
-    uint t = t0 + i / (BK / 8u), c = k0 + i % (BK / 8u) * 8u;
-    if (i >= BM * (BK / 8u) || t >= ${N_TOKENS} || c >= ${K}u)
-        return uvec4(0u);
+    uint t = min(t0 + i / (BK / 8u), dop_tokens - 1u), c = k0 + i % (BK / 8u) * 8u;
 ${LOAD_A}}
 uvec4 dop_load_b${P}(uint n0, uint i, uint k0)
 {
     uint m = i / (BN * (BK / 8u)), n = min(n0 + i / (BK / 8u) % BN, ${N}u - 1u), c = k0 + i % (BK / 8u) * 8u;
-    if (m >= ${M}u || c >= ${K}u)
-        return uvec4(0u);
 ${LOAD_B}}
 void dop_part${P}(uint wg, uint t0)
 {
+    // Pieces of 8 values, and how many of them an invocation moves.
     const uint A = BM * BK / 8u, B = ${M}u * BN * BK / 8u, NA = (A + WG - 1u) / WG, NB = (B + WG - 1u) / WG;
     uint n0 = wg * BN, lane = gl_LocalInvocationIndex;
     uint sg = lane / SG, wm = sg / (BN / WN), wn = sg % (BN / WN);
@@ -27,12 +25,12 @@ void dop_part${P}(uint wg, uint t0)
     for (uint k0 = 0u; k0 < ${K}u; k0 += BK) {
         [[unroll]] for (uint i = 0u; i < NA; i++) {
             uint e = lane + i * WG;
-            if (e < A)
+            if (A % WG == 0u || e < A)
                 dop_a[cur * SIZE_A + e / (BK / 8u) * LD + e % (BK / 8u)] = ra[i];
         }
         [[unroll]] for (uint i = 0u; i < NB; i++) {
             uint e = lane + i * WG;
-            if (e < B)
+            if (B % WG == 0u || e < B)
                 dop_b[cur * SIZE_B + e / (BK / 8u) * LD + e % (BK / 8u)] = rb[i];
         }
         barrier();
@@ -67,7 +65,7 @@ void dop_part${P}(uint wg, uint t0)
             for (uint q = 0u; q < 8u; q += ${W}u) {
                 uint e = lane % SG / 2u * 16u + lane % 2u * 8u + q;
                 uint c = n0 + wn * WN + j * 16u + lane % 2u * 8u + q;
-                if (t < ${N_TOKENS} && c < ${N}u) {
+                if (t < dop_tokens && c < ${N}u) {
 ${STORE}                }
             }
             barrier();

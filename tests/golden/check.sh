@@ -1,6 +1,7 @@
 # doppler-exec --check: every kernel of golden models, for profiles with less and less, agrees with the interpreter; a plan
 # whose graphs say something else than its kernels do is noticed.
 . "$(dirname "$0")/../lib.sh"
+golden=$SRC/tests/golden
 
 cat >subgroup8.yaml <<'END'
 base: tier1
@@ -8,23 +9,34 @@ name: tier1-subgroup8
 subgroup: 8
 END
 
+# What a GPU gets, with the subgroups of a software device.
+cat >gpu.yaml <<'END'
+base: nvidia-hopper
+name: gpu-subgroup8
+subgroup: 8
+shared_bytes: 32768
+caps: [f16_storage, f16_math, i8_storage, subgroup, int_dot]
+counters: true
+END
+
 # agrees NAME OPTION...: compiles the model and checks its kernels.  Few tokens at once: software devices take long to
 # compile large tiles.
 agrees() {
     local name=$1 model=$2
     shift 2
-    check "$name: compiles" "$DOPPLERC" "$SRC/tests/golden/$model" -o "$name.plan" --quiet --chunks 3 "$@" &&
+    check "$name: compiles" "$DOPPLERC" "$model" -o "$name.plan" --quiet --chunks 3 "$@" &&
         check "$name: kernels agree" "$EXEC" "$name.plan" --check
 }
 
 for model in gemma3 qwen3; do
-    agrees "$model-tier1" $model --target subgroup8.yaml
-    agrees "$model-tier2" $model --target tier2
-    agrees "$model-tier3" $model --target tier3 --kv f32
+    agrees "$model-tier1" "$golden/$model" --target subgroup8.yaml
+    agrees "$model-tier2" "$golden/$model" --target tier2
+    agrees "$model-tier3" "$golden/$model" --target tier3 --kv f32
 done
-agrees llama-unfused llama --target subgroup8.yaml --no-fuse
-agrees llama-act-f16 llama --target tier2 --act f16
-agrees gemma2-cpu gemma2 --target lavapipe
+agrees demo-gpu "$SRC/examples/shakespeare-gemma3" --target gpu.yaml --ctx 512 --quant ffn=q4_0
+agrees llama-unfused "$golden/llama" --target subgroup8.yaml --no-fuse
+agrees llama-act-f16 "$golden/llama" --target tier2 --act f16
+agrees gemma2-cpu "$golden/gemma2" --target lavapipe
 
 # The graph says that an epsilon is 2^34 times what the kernel uses.
 if check "plan with another graph: made" "$TOOLS/edit_plan" qwen3-tier2.plan other.plan 'p-17' 'p+17'; then

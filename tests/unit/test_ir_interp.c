@@ -437,11 +437,11 @@ Test(ir_interp, attention_and_splits)
 Test(ir_interp, split_layout)
 {
     fixture x = {0};
-    uint32_t pos[2] = {199, 99};
+    uint32_t pos[2] = {299, 99};
     start(&x, 2,
           "graph g(T<=2, S<=300) { %q:f32[T,1,1]=input \"q\" %k:f32[S,1,1]=state \"k\" %v:f32[S,1,1]=state \"v\"\n"
           "%p:u32[T]=input \"p\" %s:f32[1]=weight \"s\"\n"
-          "%y:f32[T,3,3]=attn_split %q,%k,%v,%p,%s scale=1 window=150 cap=0 splits=3 return %y }");
+          "%y:f32[T,3,3]=attn_split %q,%k,%v,%p,%s scale=1 window=250 cap=0 splits=3 return %y }");
     give_ids(&x, "p", pos);
     float *v = leaf(&x, "v", 300), *k = leaf(&x, "k", 300);
     memset(leaf(&x, "q", 2), 0, 2 * sizeof(float)); /* every score is 0 */
@@ -450,22 +450,22 @@ Test(ir_interp, split_layout)
         v[i] = (float)i;
         k[i] = 1;
     }
-    /* token 0: rows 50..199, 3 splits of 64, 64, 22; token 1: rows 0..99, splits of 64, 36, none */
-    const double e = exp(-1), want[18] = {e * (50 + 113) * 32,
+    /* token 0: rows 50..299, 3 splits of 84, 84, 82; token 1: rows 0..99 in one split, two of none */
+    const double e = exp(-1), want[18] = {e * (50 + 133) * 42,
                                           1,
-                                          1 + 64 * e,
-                                          (114 + 177) * 32,
+                                          1 + 84 * e,
+                                          (134 + 217) * 42,
                                           0,
-                                          64,
-                                          (178 + 199) * 11,
+                                          84,
+                                          (218 + 299) * 41,
                                           0,
-                                          22,
-                                          e * 63 * 32,
+                                          82,
+                                          e * 99 * 50,
                                           1,
-                                          1 + 64 * e,
-                                          (64 + 99) * 18,
+                                          1 + 100 * e,
                                           0,
-                                          36,
+                                          -1e30,
+                                          0,
                                           0,
                                           -1e30,
                                           0};

@@ -1,10 +1,10 @@
 // Float weights: one plane, a unit is 8 values.
 struct dop_raw_f32 { vec4 a, b; };
 float dop_w1_f32(U32 p, uint i, uint aux) { return dop_ld1_f32(p, i); }
-vec4 dop_w4_f32(U32 p, uint i, uint aux) { return dop_ld4_f32(p, i); }
+vec4 dop_w4_f32(U32 p, uint i, uint aux) { return uintBitsToFloat(dop_ldw4(p, i >> 2)); }
 dop_raw_f32 dop_wload_f32(U32 p, uint u, uint aux)
 {
-    return dop_raw_f32(dop_ld4_f32(p, 8u * u), dop_ld4_f32(p, 8u * u + 4u));
+    return dop_raw_f32(dop_w4_f32(p, 8u * u, 0u), dop_w4_f32(p, 8u * u + 4u, 0u));
 }
 float dop_wdot_f32(dop_raw_f32 q, vec4 x[2]) { return dot(q.a, x[0]) + dot(q.b, x[1]); }
 
