@@ -10,7 +10,6 @@ typedef struct dop_gen {
     dop_emit e;
     dop_buf main; /* the filled template */
     uint32_t grid[3];
-    bool sync;       /* ordered by completion counters: what other dispatches wrote is read past the caches */
     bool merges;     /* attention merges its splits: needs counters and the memory model */
     uint32_t shared; /* bytes declared by generated code, for the budget check before the driver sees it */
 } dop_gen;

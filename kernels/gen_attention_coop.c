@@ -31,7 +31,7 @@ dop_gen_attention_coop(dop_gen *gen)
     dop_attn_store(gen, &a, &store);
     sink_code(gen, &a, &sink);
     uint32_t rows = tile->wg / e->target->subgroup * 16;
-    gen->shared += rows * a.dim * 2 + rows * 32 * 6;
+    gen->shared += rows * a.dim * 2 + rows * (36 * 4 + 40 * 2);
     dop_keys_num(gen, &keys, "D", a.dim);
     dop_keys_num(gen, &keys, "G", a.group);
     dop_keys_num(gen, &keys, "BQ", tile->bq);

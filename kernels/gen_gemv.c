@@ -446,9 +446,8 @@ dop_gen_gemv(dop_gen *gen)
     uint32_t k_pad = (p.k + unit - 1) / unit * unit, room = e->target->shared_bytes / 4 * 3;
     bool half = false;
     /* On GPUs the row is staged when it costs something to make, or when a lane reads much of it at once, which would
-     * conflict, or when many rows share it, or when no cache would hold it: else a plain f32 row is as well read where it
-     * lies. */
-    bool worth = unit > 8 || p.n_prog > 0 || per_wg >= 16 || gen->sync;
+     * conflict, or when many rows share it: else a plain f32 row is as well read where it lies. */
+    bool worth = unit > 8 || p.n_prog > 0 || per_wg >= 16;
     if (dop_is_int8(gen->choice->variant))
         p.staged = true;
     else if (!p.staged && worth && tile->stage && k_pad * 4 <= room)

@@ -132,7 +132,7 @@ dop_status
 dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region *r, const dop_target *target,
                     const dop_choice *choice, const dop_sync *sync, dop_diag *diag, dop_kernel *out_kernel)
 {
-    dop_gen gen = {.templates = t, .choice = choice, .sync = sync != NULL};
+    dop_gen gen = {.templates = t, .choice = choice};
     dop_buf text = {0};
     dop_kernel *k = out_kernel;
     memset(k, 0, sizeof *k);

@@ -9,14 +9,16 @@
 #define KV ${KV}u
 #define FD (D / 16u)
 #define CP 32u // positions at once
+#define LS (CP / 4u + 1u) // words of four from one row of scores to the next, against bank conflicts
+#define LP (CP / 4u + 2u) // the same for weights: rows stay aligned to 16 bytes
 #define ROWS (WG / SG * 16u)
 #define DOP_T(j) min(t0 + (j) / G, n_tokens - 1u)
 #define DOP_H(j) (kvh * G + (j) % G)
 #define FRAG fcoopmatNV<32, gl_ScopeSubgroup, 16, 16>
 #define FRAG_IN fcoopmatNV<16, gl_ScopeSubgroup, 16, 16>
 shared uvec4 dop_qh[ROWS * D / 8u];
-shared uvec4 dop_sf[ROWS * CP / 4u];
-shared uvec2 dop_ph[ROWS * CP / 4u];
+shared uvec4 dop_sf[ROWS * LS];
+shared uvec2 dop_ph[ROWS * LP];
 #define DOP_Q_PUT(i, x) dop_qh[(i) >> 1][((i) & 1u) * 2u] = packHalf2x16((x).xy), \
                        dop_qh[(i) >> 1][((i) & 1u) * 2u + 1u] = packHalf2x16((x).zw)
 ${DECLS}
@@ -30,21 +32,20 @@ float dop_score(float x)
 }
 
 // Scores of this subgroup's rows against positions base .. base + CP, into its piece of shared memory.
-void dop_scores(uint base, uint kvh, uint sg)
+void dop_scores(uint base, uint kvh, uint sg, FRAG_IN q[FD])
 {
     FRAG s[2];
     s[0] = FRAG(0.0);
     s[1] = FRAG(0.0);
     [[unroll]] for (uint i = 0u; i < FD; i++) {
-        FRAG_IN q, k;
-        coopMatLoadNV(q, dop_qh, sg * 16u * D / 8u + i * 2u, D / 8u, false);
+        FRAG_IN k;
         [[unroll]] for (uint j = 0u; j < 2u; j++) {
             coopMatLoadNV(k, U32x4(${K}).v, ((base + j * 16u) * KV + kvh) * (D / 8u) + i * 2u, KV * (D / 8u), true);
-            s[j] = coopMatMulAddNV(q, k, s[j]);
+            s[j] = coopMatMulAddNV(q[i], k, s[j]);
         }
     }
-    coopMatStoreNV(s[0], dop_sf, sg * 16u * CP / 4u, CP / 4u, false);
-    coopMatStoreNV(s[1], dop_sf, sg * 16u * CP / 4u + 4u, CP / 4u, false);
+    coopMatStoreNV(s[0], dop_sf, sg * 16u * LS, LS, false);
+    coopMatStoreNV(s[1], dop_sf, sg * 16u * LS + 4u, LS, false);
     subgroupMemoryBarrierShared();
     subgroupBarrier();
 }
@@ -70,11 +71,14 @@ ${LOAD_Q}        }
     uint pq = ${POS} + DOP_T(row); // position of this lane's row
     uint pos0 = ${POS} + t0 + first / G, last = ${POS} + min(t0 + (first + 15u) / G, n_tokens - 1u);
     uint lo = ${WINDOW} > 0u && pos0 + 1u > ${WINDOW} ? (pos0 + 1u - ${WINDOW}) / CP * CP : 0u, hi = last + 1u;
+    FRAG_IN q[FD];
+    [[unroll]] for (uint i = 0u; i < FD; i++)
+        coopMatLoadNV(q[i], dop_qh, first * D / 8u + i * 2u, D / 8u, false);
     float m = -1e30, l = 0.0;
     for (uint base = lo; base < hi; base += CP) {
-        dop_scores(base, kvh, sg);
+        dop_scores(base, kvh, sg, q);
         for (uint i = 0u; i < CP / 2u; i += 4u) {
-            vec4 x = uintBitsToFloat(dop_sf[(row * CP + side + i) / 4u]);
+            vec4 x = uintBitsToFloat(dop_sf[row * LS + (side + i) / 4u]);
             [[unroll]] for (uint k = 0u; k < 4u; k++) {
                 uint p = base + side + i + k;
                 bool seen = p <= pq && (${WINDOW} == 0u || p + ${WINDOW} > pq);
@@ -88,22 +92,22 @@ ${LOAD_Q}        }
     [[unroll]] for (uint i = 0u; i < FD; i++)
         acc[i] = FRAG(0.0);
     for (uint base = lo; base < hi; base += CP) {
-        dop_scores(base, kvh, sg);
+        dop_scores(base, kvh, sg, q);
         for (uint i = 0u; i < CP / 2u; i += 4u) {
-            vec4 x = uintBitsToFloat(dop_sf[(row * CP + side + i) / 4u]), e;
+            vec4 x = uintBitsToFloat(dop_sf[row * LS + (side + i) / 4u]), e;
             [[unroll]] for (uint k = 0u; k < 4u; k++) {
                 uint p = base + side + i + k;
                 bool seen = p <= pq && (${WINDOW} == 0u || p + ${WINDOW} > pq);
                 e[k] = seen ? exp(dop_score(x[k]) - m) : 0.0;
             }
             l += (e.x + e.y) + (e.z + e.w);
-            dop_ph[(row * CP + side + i) / 4u] = uvec2(packHalf2x16(e.xy), packHalf2x16(e.zw));
+            dop_ph[row * LP + (side + i) / 4u] = uvec2(packHalf2x16(e.xy), packHalf2x16(e.zw));
         }
         subgroupMemoryBarrierShared();
         subgroupBarrier();
         [[unroll]] for (uint j = 0u; j < 2u; j++) {
             FRAG_IN p, v;
-            coopMatLoadNV(p, dop_ph, (first * CP + j * 16u) / 4u, CP / 4u, false);
+            coopMatLoadNV(p, dop_ph, first * LP + j * 4u, LP, false);
             [[unroll]] for (uint i = 0u; i < FD; i++) {
                 coopMatLoadNV(v, U32x4(${V}).v, ((base + j * 16u) * KV + kvh) * (D / 8u) + i * 2u, KV * (D / 8u), false);
                 acc[i] = coopMatMulAddNV(p, v, acc[i]);
@@ -114,13 +118,13 @@ ${LOAD_Q}        }
     l += subgroupShuffleXor(l, 1u);
     uint t = t0 + row / G, h = DOP_H(row);
 ${SINK}    [[unroll]] for (uint i = 0u; i < FD; i++) {
-        coopMatStoreNV(acc[i], dop_sf, first * CP / 4u, CP / 4u, false);
+        coopMatStoreNV(acc[i], dop_sf, first * LS, LS, false);
         subgroupMemoryBarrierShared();
         subgroupBarrier();
         if (row < R && t < n_tokens)
             for (uint q = 0u; q < 8u; q += 4u) {
                 uint d = lane % 2u * 8u + q;
-                dop_store_row(t, h, i * 16u + d, uintBitsToFloat(dop_sf[(row * CP + d) / 4u]), l);
+                dop_store_row(t, h, i * 16u + d, uintBitsToFloat(dop_sf[row * LS + d / 4u]), l);
             }
         subgroupBarrier();
     }
