@@ -8,54 +8,72 @@ static void
 guard_column(dop_gen *gen, const dop_parts *p, dop_buf *out)
 {
     if (p->k % gen->choice->tile.bk)
-        dop_buf_printf(out, "    if (c >= %uu)\n        return uvec4(0u);\n", p->k);
+        dop_buf_printf(out, "    if (c >= %uu)\n        return dop_raw8(uvec4(0u), uvec4(0u));\n", p->k);
 }
 
-/* Eight values of matrix m's row n from column c, as halves. */
+/* Eight values of matrix m's row n from column c: loading what they are made of, and making halves of it. */
 static void
-load_weights(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *out)
+load_weights(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *load, dop_buf *take)
 {
     dop_emit *e = &gen->e;
-    guard_column(gen, p, out);
+    guard_column(gen, p, load);
     for (uint32_t m = 0; m < part->n_mats; m++) {
         dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
-        dop_type type = dop_node_at(e->g, w)->type;
         uint32_t stride = dop_row_values(e->g, w);
-        const char *a = dop_emit_arg(e, w, false), *aux = dop_emit_weight(e, w), *name = dop_type_of(type)->name;
-        const char *in = "    ";
-        if (m + 1 < part->n_mats) {
-            dop_buf_printf(out, "    if (m == %uu) {\n", m);
-            in = "        ";
-        }
-        dop_buf_printf(out, "%suint at = n * %uu + c;\n", in, stride);
-        if (type == DOP_TYPE_f16)
-            dop_buf_printf(out, "%sreturn U32x4(%s).v[at >> 3];\n", in, a);
-        else
-            dop_buf_printf(out, "%sreturn dop_pack8(dop_w4_%s(%s, at, %s), dop_w4_%s(%s, at + 4u, %s));\n", in, name, a,
-                           aux, name, a, aux);
-        if (m + 1 < part->n_mats)
-            dop_buf_puts(out, "    }\n");
+        const char *a = dop_emit_arg(e, w, false), *aux = dop_emit_weight(e, w);
+        const char *name = dop_type_of(dop_node_at(e->g, w)->type)->name;
+        const char *which = m + 1 < part->n_mats ? dop_emit_str(e, "    if (m == %uu)\n        ", m) : "    ";
+        dop_buf_printf(load, "%sreturn dop_w8load_%s(%s, n * %uu + c, %s);\n", which, name, a, stride, aux);
+        dop_buf_printf(take, "%sreturn dop_w8_%s(r, n * %uu + c);\n", which, name, stride);
     }
 }
 
-static void
-load_activation(dop_gen *gen, const dop_parts *p, dop_buf *out)
+/* Returns the expression of the halves of ra[i].  A stored row is loaded as it is and converted later. */
+static const char *
+load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
 {
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
     uint32_t start = 0;
     dop_node_id act = dop_node_base(g, p->act, &start);
-    guard_column(gen, p, out);
-    dop_emit_scope(e, out, "    ");
-    if (!dop_region_has(e->r, act) && dop_node_at(g, act)->type == DOP_TYPE_f16 && start % 8 == 0 &&
-        dop_node_cols(g, act) % 8 == 0) {
-        dop_emit_line(e, "return C32x4(%s).v[(t * %uu + c + %uu) >> 3];", dop_emit_arg(e, act, false),
-                      dop_node_cols(g, act), start);
-        return;
+    dop_type type = dop_node_at(g, act)->type;
+    uint32_t cols = dop_node_cols(g, act);
+    guard_column(gen, p, load);
+    dop_emit_scope(e, load, "    ");
+    if (!dop_region_has(e->r, act) && start % 8 == 0 && cols % 8 == 0 &&
+        (type == DOP_TYPE_f16 || type == DOP_TYPE_f32)) {
+        const char *a = dop_emit_arg(e, act, false);
+        dop_emit_line(e, "uint at = t * %uu + c + %uu;", cols, start);
+        if (type == DOP_TYPE_f16) {
+            dop_emit_line(e, "return dop_raw8(C32x4(%s).v[at >> 3], uvec4(0u));", a);
+            return "ra[i].a";
+        }
+        dop_emit_line(e, "return dop_raw8(C32x4(%s).v[at >> 2], C32x4(%s).v[(at >> 2) + 1u]);", a, a);
+        return "dop_pack8(uintBitsToFloat(ra[i].a), uintBitsToFloat(ra[i].b))";
     }
-    const char *a = dop_emit_value(e, p->act, (dop_index){"t", "c"}, 4);
-    const char *b = dop_emit_value(e, p->act, (dop_index){"t", "(c + 4u)"}, 4);
-    dop_emit_line(e, "return dop_pack8(%s, %s);", a, b);
+    const char *x = dop_emit_value(e, p->act, (dop_index){"t", "c"}, 4);
+    const char *y = dop_emit_value(e, p->act, (dop_index){"t", "(c + 4u)"}, 4);
+    dop_emit_line(e, "return dop_raw8(dop_pack8(%s, %s), uvec4(0u));", x, y);
+    return "ra[i].a";
+}
+
+/* The two functions of every weight type of the region. */
+static void
+declare_types(const dop_gen *gen, const dop_parts *p, dop_buf *out)
+{
+    static const dop_type later[] = {DOP_TYPE_f16,  DOP_TYPE_bf16, DOP_TYPE_f32,
+                                     DOP_TYPE_q4_0, DOP_TYPE_q8_0, DOP_TYPE_q4_k};
+    uint32_t done = 0;
+    for (uint32_t i = 0; i < p->n; i++)
+        for (uint32_t m = 0; m < p->part[i].n_mats; m++) {
+            dop_type t = dop_node_at(gen->e.g, dop_node_at(gen->e.g, p->part[i].mats[m])->src[1])->type;
+            bool two_steps = false;
+            for (uint32_t k = 0; k < sizeof later / sizeof *later; k++)
+                two_steps = two_steps || later[k] == t;
+            if (!(done & (1u << t)))
+                dop_buf_printf(out, two_steps ? "DOP_HALVES_%s\n" : "DOP_HALVES_EAGER(%s)\n", dop_type_of(t)->name);
+            done |= 1u << t;
+        }
 }
 
 static void
@@ -85,12 +103,12 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
     const dop_part *part = &p->part[index];
     const dop_tile *tile = &gen->choice->tile;
     dop_keys keys = {0};
-    dop_buf load_a = {0}, load_b = {0}, store = {0};
+    dop_buf load_a = {0}, load_b = {0}, take_b = {0}, store = {0};
     uint32_t width = part->rows % 4 == 0 ? 4 : 1;
     for (uint32_t i = 0; i < part->n_outs; i++)
         width = dop_emit_wide(e, part->outs[i]) ? width : 1;
-    load_activation(gen, p, &load_a);
-    load_weights(gen, p, part, &load_b);
+    dop_keys_set(&keys, "TAKE_A", load_activation(gen, p, &load_a));
+    load_weights(gen, p, part, &load_b, &take_b);
     store_tile(gen, part, width, &store);
     dop_keys_num(gen, &keys, "P", index);
     dop_keys_num(gen, &keys, "M", part->n_mats);
@@ -101,10 +119,12 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
     dop_keys_num(gen, &keys, "FN", tile->tn / 16);
     dop_keys_set(&keys, "LOAD_A", load_a.data ? load_a.data : "");
     dop_keys_set(&keys, "LOAD_B", load_b.data ? load_b.data : "");
+    dop_keys_set(&keys, "TAKE_B", take_b.data ? take_b.data : "");
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");
     dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "matmul_coop_part.glsl", &keys, out) : e->status;
     dop_buf_finish(&load_a);
     dop_buf_finish(&load_b);
+    dop_buf_finish(&take_b);
     dop_buf_finish(&store);
     return st;
 }
@@ -116,7 +136,7 @@ dop_gen_matmul_coop(dop_gen *gen)
     const dop_tile *tile = &gen->choice->tile;
     dop_parts p;
     dop_keys keys = {0};
-    dop_buf parts = {0}, calls = {0};
+    dop_buf parts = {0}, calls = {0}, types = {0};
     dop_status st = dop_gen_find_parts(gen, &p);
     if (st == DOP_OK && (p.n_stats || p.k % 8 || !dop_emit_wide(e, p.act)))
         st = DOP_FAIL(e->diag, DOP_E_INPUT, "matmul_coop: %s",
@@ -149,11 +169,14 @@ dop_gen_matmul_coop(dop_gen *gen)
     dop_keys_num(gen, &keys, "WN", tile->tn);
     dop_keys_num(gen, &keys, "M_MAX", mats);
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
+    declare_types(gen, &p, &types);
+    dop_keys_set(&keys, "TYPES", types.data ? types.data : "");
     dop_keys_set(&keys, "PARTS", parts.data ? parts.data : "");
     dop_keys_set(&keys, "CALLS", calls.data ? calls.data : "");
     if (st == DOP_OK)
         st = e->status == DOP_OK ? dop_template_fill(gen, "matmul_coop.glsl", &keys, &gen->main) : e->status;
     dop_buf_finish(&parts);
+    dop_buf_finish(&types);
     dop_buf_finish(&calls);
     return st;
 }

@@ -181,13 +181,17 @@ tile_rows(const dop_graph *g, const dop_region *r, const dop_target *t, bool gem
 }
 
 /* Float weights are read as they are: as many lanes on a row as there are invocations in one wave, so that much is in
- * flight, the prologue is paid once and no workgroup waits for room.  What does not fit a wave streams: a subgroup a row. */
+ * flight, the prologue is paid once and no workgroup waits for room.  What does not fit a wave streams: a subgroup a row.
+ * Where large workgroups share out evenly over the multiprocessors, they are better: one load of the activation serves
+ * more rows. */
 static void
-tile_gemv_float(const dop_target *t, uint32_t teams, uint32_t units, uint32_t sg, dop_tile *tile)
+tile_gemv_float(const dop_target *t, uint32_t teams, uint32_t units, uint32_t sg, bool paired, dop_tile *tile)
 {
-    uint32_t wave = t->cores * 1152;
+    uint32_t wave = t->cores * 1152, large = dop_div_up_u32(teams, 512 / sg);
     tile->lanes = sg;
-    if (teams * 16 <= wave)
+    if (!paired && !t->cpu && t->max_workgroup >= 512 && large * 20 >= dop_div_up_u32(large, t->cores) * t->cores * 17)
+        tile->wg = 512;
+    else if (teams * 16 <= wave)
         for (tile->lanes = 16; tile->lanes < 128 && tile->lanes * 2 <= units && teams * tile->lanes * 2 <= wave;)
             tile->lanes *= 2;
     /* Four loads of 16 bytes in flight per lane hide their latency; eight cost registers. */
@@ -231,7 +235,7 @@ tile_gemv(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile
     if (dop_type_of(dop_node_at(g, mm->src[1])->type)->kind == DOP_KIND_QUANT)
         tile_gemv_quant(t, teams, k, sg, tile);
     else
-        tile_gemv_float(t, teams, units, sg, tile);
+        tile_gemv_float(t, teams, units, sg, teams < rows, tile);
     while (tile->lanes > 4 && tile->lanes > units)
         tile->lanes /= 2;
     while (tile->unroll > 1 && tile->lanes * (tile->unroll / 2) >= units)

@@ -21,7 +21,33 @@ uvec4 dop_pack8(vec4 a, vec4 b)
     return uvec4(packHalf2x16(a.xy), packHalf2x16(a.zw), packHalf2x16(b.xy), packHalf2x16(b.zw));
 }
 uint dop_tokens; // read once
-${PARTS}
+// Eight values in two steps: what they are made of is loaded a tile ahead, and becomes halves when the tile is stored, so
+// that no product waits for a load.  dop_w8load_T(p, i, aux) and dop_w8_T(raw, i) for each weight type T used here.
+struct dop_raw8 { uvec4 a, b; };
+#define DOP_HALVES(T, LOAD, TAKE)                                                                                   \
+    dop_raw8 dop_w8load_##T(U32 p, uint i, uint aux) { return LOAD; }                                               \
+    uvec4 dop_w8_##T(dop_raw8 r, uint i) { return TAKE; }
+#define DOP_HALVES_f16 DOP_HALVES(f16, dop_raw8(dop_ldw4(p, i >> 3), uvec4(0u)), r.a)
+#define DOP_HALVES_bf16 DOP_HALVES(bf16, dop_raw8(dop_ldw4(p, i >> 3), uvec4(0u)),                                   \
+                                   dop_pack8(dop_bf16x4(r.a.xy), dop_bf16x4(r.a.zw)))
+#define DOP_HALVES_f32 DOP_HALVES(f32, dop_raw8(dop_ldw4(p, i >> 2), dop_ldw4(p, (i >> 2) + 1u)),                    \
+                                  dop_pack8(uintBitsToFloat(r.a), uintBitsToFloat(r.b)))
+#define DOP_HALVES_q4_0                                                                                             \
+    DOP_HALVES(q4_0, dop_raw8(uvec4(p.v[i >> 3], p.v[aux * 4u + (i >> 6)], 0u, 0u), uvec4(0u)),                      \
+               dop_pack8(dop_half(r.a.y, (i >> 5) & 1u) * (dop_nib4(r.a.x) - 8.0),                                   \
+                         dop_half(r.a.y, (i >> 5) & 1u) * (dop_nib4(r.a.x >> 8) - 8.0)))
+#define DOP_HALVES_q8_0                                                                                             \
+    DOP_HALVES(q8_0, dop_raw8(uvec4(dop_ldw2(p, i >> 3), p.v[aux * 4u + (i >> 6)], 0u), uvec4(0u)),                  \
+               dop_pack8(dop_half(r.a.z, (i >> 5) & 1u) * (dop_byte4(r.a.x) - 128.0),                                \
+                         dop_half(r.a.z, (i >> 5) & 1u) * (dop_byte4(r.a.y) - 128.0)))
+#define DOP_W8_SCALED(dm, w) dop_pack8(dm.x * dop_nib4(w) - dm.y, dm.x * dop_nib4(w >> 8) - dm.y)
+#define DOP_HALVES_q4_k                                                                                             \
+    DOP_HALVES(q4_k, dop_raw8(uvec4(p.v[i >> 3], 0u, 0u, 0u), dop_ldw4(p, aux + (i >> 8))),                          \
+               DOP_W8_SCALED(dop_scale_min(r.b, i >> 5), r.a.x))
+// The others are decoded at once.
+#define DOP_HALVES_EAGER(T)                                                                                         \
+    DOP_HALVES(T, dop_raw8(dop_pack8(dop_w4_##T(p, i, aux), dop_w4_##T(p, i + 4u, aux)), uvec4(0u)), r.a)
+${TYPES}${PARTS}
 void main()
 {
     uint t0 = gl_WorkGroupID.y * BM;

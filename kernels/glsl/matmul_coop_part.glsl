@@ -1,12 +1,18 @@
 // Activations of token t (clamped: rows past the last one are never stored) and weights of row n, from column c on.
-uvec4 dop_load_a${P}(uint t0, uint i, uint k0)
+dop_raw8 dop_load_a${P}(uint t0, uint i, uint k0)
 {
     uint t = min(t0 + i / (BK / 8u), dop_tokens - 1u), c = k0 + i % (BK / 8u) * 8u;
 ${LOAD_A}}
-uvec4 dop_load_b${P}(uint n0, uint i, uint k0)
-{
+#define DOP_B_AT${P}                                                                                                \
     uint m = i / (BN * (BK / 8u)), n = min(n0 + i / (BK / 8u) % BN, ${N}u - 1u), c = k0 + i % (BK / 8u) * 8u;
+dop_raw8 dop_load_b${P}(uint n0, uint i, uint k0)
+{
+    DOP_B_AT${P}
 ${LOAD_B}}
+uvec4 dop_take_b${P}(dop_raw8 r, uint n0, uint i, uint k0)
+{
+    DOP_B_AT${P}
+${TAKE_B}}
 void dop_part${P}(uint wg, uint t0)
 {
     // Pieces of 8 values, and how many of them an invocation moves.
@@ -16,7 +22,7 @@ void dop_part${P}(uint wg, uint t0)
     FRAG acc[${M} * ${FM} * ${FN}];
     [[unroll]] for (uint i = 0u; i < ${M}u * FM * FN; i++)
         acc[i] = FRAG(0.0);
-    uvec4 ra[NA], rb[NB];
+    dop_raw8 ra[NA], rb[NB];
     [[unroll]] for (uint i = 0u; i < NA; i++)
         ra[i] = dop_load_a${P}(t0, lane + i * WG, 0u);
     [[unroll]] for (uint i = 0u; i < NB; i++)
@@ -26,12 +32,12 @@ void dop_part${P}(uint wg, uint t0)
         [[unroll]] for (uint i = 0u; i < NA; i++) {
             uint e = lane + i * WG;
             if (A % WG == 0u || e < A)
-                dop_a[cur * SIZE_A + e / (BK / 8u) * LD + e % (BK / 8u)] = ra[i];
+                dop_a[cur * SIZE_A + e / (BK / 8u) * LD + e % (BK / 8u)] = ${TAKE_A};
         }
         [[unroll]] for (uint i = 0u; i < NB; i++) {
             uint e = lane + i * WG;
             if (B % WG == 0u || e < B)
-                dop_b[cur * SIZE_B + e / (BK / 8u) * LD + e % (BK / 8u)] = rb[i];
+                dop_b[cur * SIZE_B + e / (BK / 8u) * LD + e % (BK / 8u)] = dop_take_b${P}(rb[i], n0, e, k0);
         }
         barrier();
         if (k0 + BK < ${K}u) {
