@@ -322,9 +322,17 @@ build(built *b, const char *text, size_t size, bool fuse)
         if (st == DOP_OK)
             st =
                 dop_kernel_generate(&b->l->templates, &b->g, region, b->target, &choice, NULL, b->diag, &b->kernels[r]);
-        if (st == DOP_OK)
-            st = find_kernel(b->l, &b->kernels[r], b->target, b->diag, &b->dispatches[r].kernel);
     }
+    return st;
+}
+
+static dop_status
+compile(built *b)
+{
+    dop_status st = DOP_OK;
+    for (dop_region_id r = 1; r < b->g.n_regions && st == DOP_OK; r++)
+        if (!b->g.regions[r].dead)
+            st = find_kernel(b->l, &b->kernels[r], b->target, b->diag, &b->dispatches[r].kernel);
     return st == DOP_OK ? place_all(b) : st;
 }
 
@@ -426,6 +434,7 @@ typedef struct comparison {
     built *b;
     const dop_graph *plain; /* before the passes */
     reference *exact, *shaken;
+    reference *made; /* interprets the graph that the passes made; NULL: its kernels ran on the device */
     uint32_t pos, t;
     bool fused;
     dop_buf *why;
@@ -435,9 +444,9 @@ static bool
 differs(const comparison *c, dop_node_id id, uint64_t at, double got, double want, double allowed)
 {
     dop_buf_printf(c->why,
-                   "%s, target %s, position %u, %u tokens: %%%s value %llu is %.9g instead of %.9g (allowed %.2g)",
-                   c->fused ? "fused" : "unfused", c->b->target->name, c->pos, c->t, dop_node_at(c->plain, id)->name,
-                   (unsigned long long)at, got, want, allowed);
+                   "%s%s, target %s, position %u, %u tokens: %%%s value %llu is %.9g instead of %.9g (allowed %.2g)",
+                   c->fused ? "fused" : "unfused", c->made ? " and interpreted" : "", c->b->target->name, c->pos, c->t,
+                   dop_node_at(c->plain, id)->name, (unsigned long long)at, got, want, allowed);
     return false;
 }
 
@@ -453,14 +462,14 @@ rounds_inside(const dop_graph *g)
 
 /* An id that was picked: it may be another one only where the values are equal within rounding. */
 static bool
-same_pick(const comparison *c, dop_node_id id, const dop_tensor *ref)
+same_pick(const comparison *c, dop_node_id id, const dop_tensor *ref, const dop_tensor *made)
 {
     const dop_step *step = (const dop_step *)(const void *)(c->b->l->heap + c->b->step);
-    uint32_t got = step->ids[DOP_STEP_RING - 1];
+    uint32_t got = made ? made->u[0] : step->ids[DOP_STEP_RING - 1];
     const dop_tensor *x;
     dop_diag diag = {0};
     if (got == ref->u[0])
-        return step->pos == c->pos + c->t && step->n_tokens == 1 && step->tokens[0] == got
+        return made || (step->pos == c->pos + c->t && step->n_tokens == 1 && step->tokens[0] == got)
                    ? true
                    : differs(c, id, 0, step->pos, c->pos + c->t, 0);
     if (dop_interp_eval(c->exact->it, dop_node_at(c->plain, id)->src[0], &diag, &x) != DOP_OK || got >= x->count)
@@ -474,15 +483,16 @@ same_output(const comparison *c, uint32_t out)
 {
     const dop_graph *g = &c->b->g;
     dop_node_id plain = c->plain->outs[out], id = g->outs[out];
-    const dop_tensor *ref, *other;
+    const dop_tensor *ref, *other, *made = NULL;
     dop_diag diag = {0};
     if (dop_interp_eval(c->exact->it, plain, &diag, &ref) != DOP_OK ||
-        dop_interp_eval(c->shaken->it, plain, &diag, &other) != DOP_OK) {
+        dop_interp_eval(c->shaken->it, plain, &diag, &other) != DOP_OK ||
+        (c->made && dop_interp_eval(c->made->it, id, &diag, &made) != DOP_OK)) {
         dop_buf_puts(c->why, diag.message);
         return false;
     }
     if (ref->u)
-        return same_pick(c, plain, ref);
+        return same_pick(c, plain, ref, made);
     /* How much rounding matters to this output is what noise on every leaf shows. */
     double squares = 0, noise = 0;
     for (uint64_t i = 0; i < ref->count; i++) {
@@ -495,7 +505,10 @@ same_output(const comparison *c, uint32_t out)
     if (rounds_inside(c->plain))
         allowed += size / 2048;
     float *got = malloc((size_t)ref->count * sizeof *got);
-    dop_decode_row(type, c->b->l->heap + c->b->at[memory], ref->count, got);
+    if (made)
+        memcpy(got, made->f, (size_t)ref->count * sizeof *got);
+    else
+        dop_decode_row(type, c->b->l->heap + c->b->at[memory], ref->count, got);
     bool ok = true;
     for (uint64_t i = 0; i < ref->count && ok; i++) {
         double want = (double)ref->f[i], d = fabs((double)got[i] - want);
@@ -510,42 +523,63 @@ same_output(const comparison *c, uint32_t out)
 }
 
 static bool
-check_case(built *b, const dop_graph *plain, bool fused, uint32_t pos, uint32_t t, dop_buf *why)
+interpret(const dop_graph *g, uint32_t t, reference *r, dop_diag *diag)
+{
+    if (dop_interp_create(g, t, &(dop_leaf_provider){r, give_leaf}, diag, &r->it) != DOP_OK)
+        return false;
+    dop_interp_round_storage(r->it, true);
+    return true;
+}
+
+static bool
+check_case(built *b, const comparison *what, uint32_t pos, uint32_t t, bool on_device)
 {
     dop_diag diag = {0};
-    reference exact = {.pos = pos}, shaken = {.pos = pos, .shake = 3e-7};
-    comparison c = {b, plain, &exact, &shaken, pos, t, fused, why};
-    bool ok = dop_interp_create(plain, t, &(dop_leaf_provider){&exact, give_leaf}, &diag, &exact.it) == DOP_OK &&
-              dop_interp_create(plain, t, &(dop_leaf_provider){&shaken, give_leaf}, &diag, &shaken.it) == DOP_OK;
+    reference exact = {.pos = pos}, shaken = {.pos = pos, .shake = 3e-7}, made = {.pos = pos};
+    comparison c = *what;
+    c.exact = &exact, c.shaken = &shaken, c.pos = pos, c.t = t;
+    c.made = on_device ? NULL : &made;
+    bool ok = interpret(c.plain, t, &exact, &diag) && interpret(c.plain, t, &shaken, &diag);
     if (ok) {
-        dop_interp_round_storage(exact.it, true);
-        dop_interp_round_storage(shaken.it, true);
         b->diag = &diag;
-        ok = run(b, pos, t) == DOP_OK;
+        ok = on_device ? run(b, pos, t) == DOP_OK : interpret(&b->g, t, &made, &diag);
     }
     if (!ok)
-        dop_buf_puts(why, diag.message);
-    for (uint32_t i = 0; i < plain->n_outs && ok; i++)
+        dop_buf_puts(c.why, diag.message);
+    for (uint32_t i = 0; i < c.plain->n_outs && ok; i++)
         ok = same_output(&c, i);
     reference_finish(&exact);
     reference_finish(&shaken);
+    reference_finish(&made);
+    return ok;
+}
+
+/* A graph that was compiled, at several positions and token counts. */
+static bool
+check_cases(built *b, const comparison *what, bool on_device)
+{
+    uint32_t s = what->plain->max_s, t = what->plain->max_t;
+    uint32_t cases[4][2] = {{0, t}, {s - t, t}, {s / 3, t / 2 + 1}, {1, 1}};
+    bool ok = true;
+    for (uint32_t i = 0; i < 4 && ok; i++)
+        if (cases[i][1] <= t && cases[i][0] + cases[i][1] <= s)
+            ok = check_case(b, what, cases[i][0], cases[i][1], on_device);
     return ok;
 }
 
 static bool
-check_built(kernel_lab *lab, const char *text, size_t size, const dop_target *target, bool fuse, const dop_graph *plain,
-            dop_buf *why)
+check_built(kernel_lab *lab, const char *text, size_t size, const dop_target *target, bool fuse, bool on_device,
+            const dop_graph *plain, dop_buf *why)
 {
     dop_diag diag = {0};
     built b = {.l = lab, .target = target, .diag = &diag};
-    bool ok = build(&b, text, size, fuse) == DOP_OK && list_dispatches(&b) == DOP_OK;
+    comparison what = {.b = &b, .plain = plain, .fused = fuse, .why = why};
+    bool ok = build(&b, text, size, fuse) == DOP_OK;
+    if (ok && on_device)
+        ok = compile(&b) == DOP_OK && list_dispatches(&b) == DOP_OK;
     if (!ok)
         dop_buf_printf(why, "%s, target %s: %s", fuse ? "fused" : "unfused", target->name, diag.message);
-    uint32_t s = plain->max_s, t = plain->max_t;
-    uint32_t cases[4][2] = {{0, t}, {s - t, t}, {s / 3, t / 2 + 1}, {1, 1}};
-    for (uint32_t i = 0; i < 4 && ok; i++)
-        if (cases[i][1] <= t && cases[i][0] + cases[i][1] <= s)
-            ok = check_case(&b, plain, fuse, cases[i][0], cases[i][1], why);
+    ok = ok && check_cases(&b, &what, false) && (!on_device || check_cases(&b, &what, true));
     built_finish(&b);
     return ok;
 }
@@ -559,7 +593,7 @@ widen_caches(dop_buf *text)
 }
 
 bool
-kernel_lab_check(kernel_lab *lab, const char *text, size_t size, const dop_target *target, dop_buf *why)
+kernel_lab_check(kernel_lab *lab, const char *text, size_t size, const dop_target *target, bool on_device, dop_buf *why)
 {
     dop_arena arena;
     dop_graph plain;
@@ -573,8 +607,8 @@ kernel_lab_check(kernel_lab *lab, const char *text, size_t size, const dop_targe
     bool ok = !own.failed && dop_graph_parse("graph", own.data, own.size, &arena, &diag, &plain, &end) == DOP_OK;
     if (!ok)
         dop_buf_printf(why, "line %ld: %s", diag.line, diag.message);
-    ok = ok && check_built(lab, own.data, own.size, target, true, &plain, why) &&
-         check_built(lab, own.data, own.size, target, false, &plain, why);
+    ok = ok && check_built(lab, own.data, own.size, target, true, on_device, &plain, why) &&
+         check_built(lab, own.data, own.size, target, false, on_device, &plain, why);
     lab->counts.graphs++;
     dop_buf_finish(&own);
     dop_arena_finish(&arena);

@@ -23,9 +23,11 @@ kernel_lab_counts kernel_lab_count(const kernel_lab *lab);
 enum { KERNEL_LAB_TARGETS = 4 };
 const dop_target *kernel_lab_target(uint32_t which);
 
-/* Runs a graph fused and unfused for one target, at several positions and token counts.  False: it does not compile, or
- * an output is not what the interpreter says; why has one line. */
-bool kernel_lab_check(kernel_lab *lab, const char *text, size_t size, const dop_target *target, dop_buf *why);
+/* Compiles a graph fused and unfused for one target, interprets what the passes made of it and, if asked for, runs its
+ * kernels, at several positions and token counts.  False: it does not compile, or an output is not what the interpreter
+ * makes of the graph before the passes; why has one line. */
+bool kernel_lab_check(kernel_lab *lab, const char *text, size_t size, const dop_target *target, bool on_device,
+                      dop_buf *why);
 
 /* A random well-typed graph as text; the same seed, the same text.  small: of those that many are made of quickly. */
 void kernel_random_graph(uint64_t seed, bool small, dop_buf *out_text);
