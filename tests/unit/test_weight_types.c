@@ -292,7 +292,8 @@ run_case(bench *b, const setting *how, dop_type t, shape s)
         OK(b, dop_kernel_generate(&b->templates, &g, reg, &target, &choice, NULL, &b->diag, &k));
         OK(b, dop_kernel_compile("test", &k, &target, &b->diag, &spirv, &shared));
         for (uint32_t i = 0; i < k.n_args; i++)
-            args[i] = blocks[k.args[i].value].address;
+            args[i] = k.args[i].numbers ? k.args[i].number[0] | (uint64_t)k.args[i].number[1] << 32
+                                        : blocks[k.args[i].value].address;
         test_dispatch(&b->device, spirv.data, spirv.size, k.subgroup, k.n_args, args, k.grid);
         dop_buf_finish(&spirv);
     }
