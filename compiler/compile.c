@@ -289,16 +289,23 @@ dop_passes_skip_fusion(dop_pass_options *o)
         o->skip[fusing[i]] = true;
 }
 
-typedef struct apart {
-    const dop_kernel_path *path;
+typedef struct path_in_phase {
+    dop_kernel_path *path;
     dop_phase phase;
-} apart;
+} path_in_phase;
 
 static bool
 keep_apart(void *user, const dop_graph *g, const dop_region *a, const dop_region *b)
 {
-    const apart *x = user;
+    const path_in_phase *x = user;
     return dop_kernel_path_apart(x->path, x->phase, g, a, b);
+}
+
+static dop_type
+expand(void *user, const dop_graph *g, dop_node_id matmul)
+{
+    const path_in_phase *x = user;
+    return dop_kernel_path_expand(x->path, x->phase, g, matmul);
 }
 
 static dop_status
@@ -312,7 +319,9 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag
         dop_passes_skip_fusion(&passes);
     else if (dop_kernel_path_has_apart(&c->path, phase))
         cx.keep_apart = keep_apart;
-    cx.user = &(apart){&c->path, phase};
+    if (dop_kernel_path_has_expand(&c->path, phase))
+        cx.expand = expand;
+    cx.user = &(path_in_phase){&c->path, phase};
     dop_weights *w = &c->model.weights;
     s->phase = phase;
     dop_fusion_log_init(&s->log);

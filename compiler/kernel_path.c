@@ -84,6 +84,31 @@ dop_kernel_path_apart(const dop_kernel_path *p, dop_phase phase, const dop_graph
     return stands_apart(p, phase, g, a) || stands_apart(p, phase, g, b);
 }
 
+bool
+dop_kernel_path_has_expand(const dop_kernel_path *p, dop_phase phase)
+{
+    for (uint32_t i = 0; i < p->n_rules; i++)
+        if (in_phase(&p->rules[i], phase) && p->rules[i].expands)
+            return true;
+    return false;
+}
+
+dop_type
+dop_kernel_path_expand(dop_kernel_path *p, dop_phase phase, const dop_graph *g, dop_node_id matmul)
+{
+    const char *label = dop_node_at(g, matmul)->label, *slash = strrchr(label, '/');
+    dop_type type = DOP_TYPE_none;
+    for (uint32_t i = 0; i < p->n_rules; i++) {
+        dop_path_rule *r = &p->rules[i];
+        bool named = !r->op || strcmp(r->op, "matmul") == 0 || strcmp(r->op, slash ? slash + 1 : label) == 0;
+        if (!r->expands || !named || !in_phase(r, phase) || !in_layers(r, label))
+            continue;
+        r->expanded++;
+        type = r->expand;
+    }
+    return type;
+}
+
 /* Is `name` one of the words of "gemv_rows, gemv"? */
 static bool
 lists(const char *list, const char *name)
@@ -160,6 +185,12 @@ dop_kernel_path_check(const dop_kernel_path *p, dop_diag *diag)
 {
     for (uint32_t i = 0; i < p->n_rules; i++) {
         const dop_path_rule *r = &p->rules[i];
+        if (r->expand != DOP_TYPE_none && !r->expanded)
+            return DOP_FAIL(
+                diag, DOP_E_INPUT,
+                "%s: weights: dequant finds no matmul %s of several tokens whose weights are quantized, in rows of "
+                "a multiple of 8 values",
+                r->source, r->op ? r->op : "here");
         if (r->variant == DOP_VARIANT_none || r->used || r->hint)
             continue;
         const dop_variant *v = dop_variant_of(r->variant);

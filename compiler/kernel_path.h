@@ -17,6 +17,9 @@
  *                                      op (matmul); absent: everything
  *       variant: gemv_subgroup         a row of kernels.def
  *       fuse: off                      leave these regions apart from all others
+ *       weights: dequant             prefill only: quantized matrices become f16 in a dispatch of their own, which the matmul
+ *                                    of several tokens then reads; dequant_f32: f32; fused: decoded where they are
+ *                                    multiplied, the default
  *
  * Or the manifest.json of an RDRR directory: its storage types, and those of its kernels that have a counterpart here.
  * A rule that cannot be followed anywhere is an error that says what is possible there and what is missing. */
@@ -40,8 +43,11 @@ typedef struct dop_path_rule {
     const char *op;         /* NULL: everything */
     dop_variant_id variant; /* none: not stated */
     bool unfused, fused;    /* at most one */
+    bool expands;           /* says how weights are read: */
+    dop_type expand;        /* expanded to f16 or f32, none: as they are */
     bool hint;              /* of a manifest made for another engine: followed where it can be */
-    uint32_t used;          /* regions that it chose for */
+    uint32_t used;          /* regions that it chose a variant for */
+    uint32_t expanded;      /* matmuls whose weights it decided about */
     const char *why_not;    /* at the last region where its variant could not be used; NULL: there was none */
     char possible[256];     /* variants that regions with its op could have had */
 } dop_path_rule;
@@ -72,10 +78,13 @@ bool dop_kernel_path_unfused(const dop_kernel_path *p, dop_phase phase);
 bool dop_kernel_path_has_apart(const dop_kernel_path *p, dop_phase phase);
 bool dop_kernel_path_apart(const dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *a,
                            const dop_region *b);
+/* Has the path rules that expand weights in this phase?  To what at this matmul (none: as it is)? */
+bool dop_kernel_path_has_expand(const dop_kernel_path *p, dop_phase phase);
+dop_type dop_kernel_path_expand(dop_kernel_path *p, dop_phase phase, const dop_graph *g, dop_node_id matmul);
 /* The variant asked for at a region (NULL: none), checked against the target. */
 dop_status dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *r,
                                   const dop_target *t, dop_diag *diag, const char **out_variant);
-/* After all schedules: a rule for a variant that chose nowhere is an error. */
+/* After all schedules: a rule for a variant, or to expand weights, that chose nowhere is an error. */
 dop_status dop_kernel_path_check(const dop_kernel_path *p, dop_diag *diag);
 
 #endif

@@ -168,7 +168,17 @@ read_rule_field(reader *r, const char *key, const yaml_node_t *v, dop_path_rule 
             st = FAIL_NODE(r, v, "phase: %.40s is not known; known: decode, prefill, both", s);
         return st;
     }
-    return FAIL_NODE(r, v, "%.60s is no field of a rule; known: phase, layers, op, variant, fuse", key);
+    if (strcmp(key, "weights") == 0) {
+        dop_status st = read_text(r, key, v, &s);
+        rule->expands = true;
+        rule->expand = strcmp(s, "dequant") == 0       ? DOP_TYPE_f16
+                       : strcmp(s, "dequant_f32") == 0 ? DOP_TYPE_f32
+                                                       : DOP_TYPE_none;
+        if (st == DOP_OK && rule->expand == DOP_TYPE_none && strcmp(s, "fused") != 0)
+            st = FAIL_NODE(r, v, "weights: %.40s is not known; known: dequant, dequant_f32, fused", s);
+        return st;
+    }
+    return FAIL_NODE(r, v, "%.60s is no field of a rule; known: phase, layers, op, variant, fuse, weights", key);
 }
 
 static dop_status
@@ -188,8 +198,10 @@ read_rule(reader *r, const yaml_node_t *map)
         if (st != DOP_OK)
             return st;
     }
-    if (rule.variant == DOP_VARIANT_none && !rule.fused && !rule.unfused)
-        return FAIL_NODE(r, map, "a rule says variant or fuse");
+    if (rule.variant == DOP_VARIANT_none && !rule.fused && !rule.unfused && !rule.expands)
+        return FAIL_NODE(r, map, "a rule says variant, fuse or weights");
+    if (rule.expands && rule.decode)
+        return FAIL_NODE(r, map, "a rule that says weights says phase: prefill too: one token reads each weight once");
     return add_rule(r->out, &rule, r->arena, r->diag);
 }
 

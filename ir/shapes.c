@@ -437,7 +437,8 @@ check_src_types(const rule_ctx *c, uint32_t n_srcs)
         bool ids = (c->op == DOP_OP_rope && i == 1) || (c->op == DOP_OP_gather && i == 1) ||
                    (c->op == DOP_OP_kv_write && i == 2) ||
                    ((c->op == DOP_OP_attention || c->op == DOP_OP_attn_split) && i == 3);
-        bool blocks = (c->op == DOP_OP_gather && i == 0) || (c->op == DOP_OP_matmul && i == 1) || c->op == DOP_OP_cast;
+        bool blocks = (c->op == DOP_OP_gather && i == 0) || (c->op == DOP_OP_matmul && i == 1) ||
+                      c->op == DOP_OP_cast || c->op == DOP_OP_dequant;
         dop_type_kind kind = dop_type_of(c->src[i]->type)->kind;
         if (!ids && kind != DOP_KIND_FLOAT && !(blocks && kind == DOP_KIND_QUANT))
             return BAD(c, "cannot read type %s of %%%s", dop_type_of(c->src[i]->type)->name, c->src[i]->name);
@@ -450,7 +451,7 @@ static dop_status
 settle_type(const rule_ctx *c, dop_want *out)
 {
     dop_type want = c->want->type;
-    if (c->op == DOP_OP_cast && want == DOP_TYPE_none)
+    if ((c->op == DOP_OP_cast || c->op == DOP_OP_dequant) && want == DOP_TYPE_none)
         return BAD(c, "has no type");
     if (want == DOP_TYPE_none || want == out->type)
         return DOP_OK;
@@ -502,6 +503,11 @@ apply_rule(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
         return rule_attention(c, n_srcs, out);
     case DOP_OP_attn_combine:
         return rule_attn_combine(c, out);
+    case DOP_OP_dequant:
+        if (c->src[0]->op != DOP_OP_weight || c->src[0]->shape.rank != 2)
+            return BAD(c, "is not of a weight matrix");
+        out->shape = c->src[0]->shape;
+        return DOP_OK;
     default: /* one source, same shape */
         out->shape = c->src[0]->shape;
         return DOP_OK;

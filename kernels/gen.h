@@ -57,6 +57,7 @@ bool dop_is_statistic(dop_op op);
 bool dop_region_is_out(const dop_region *r, dop_node_id id);
 
 dop_status dop_gen_elementwise(dop_gen *gen);
+dop_status dop_gen_dequant(dop_gen *gen);
 dop_status dop_gen_row(dop_gen *gen);
 dop_status dop_gen_gemv(dop_gen *gen);
 dop_status dop_gen_matmul(dop_gen *gen);

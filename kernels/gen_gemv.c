@@ -55,7 +55,7 @@ collect_matmuls(dop_gen *gen, dop_parts *p)
             continue;
         const dop_node *w = dop_node_at(g, n->src[1]);
         const dop_weight_type *wt = dop_weight_type_of(w->type);
-        if (w->op != DOP_OP_weight || !wt)
+        if ((w->op != DOP_OP_weight && w->op != DOP_OP_dequant) || !wt)
             return DOP_FAIL(gen->e.diag, DOP_E_INPUT, "matmul %%%s: no kernel reads weights of type %s", n->name,
                             dop_type_of(w->type)->name);
         if (p->n == DOP_MAX_PARTS)

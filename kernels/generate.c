@@ -12,6 +12,8 @@ typedef dop_status (*gen_fn)(dop_gen *);
 static gen_fn
 generator(dop_template t, dop_variant_id v)
 {
+    if (v == DOP_VARIANT_dequant)
+        return dop_gen_dequant;
     if (v == DOP_VARIANT_matmul_coop)
         return dop_gen_matmul_coop;
     if (v == DOP_VARIANT_gemv_rows || v == DOP_VARIANT_gemv_rows_i8 || v == DOP_VARIANT_matmul_rows)

@@ -84,6 +84,8 @@ dop_variant_impossible(dop_variant_id v, const dop_graph *g, const dop_region *r
         return "the target lacks a capability it needs";
     if (v == DOP_VARIANT_attention_decode)
         return attention_decode_refuses(g, r, t);
+    if (v == DOP_VARIANT_dequant && (r->n_nodes != 1 || dop_node_at(g, r->nodes[0])->op != DOP_OP_dequant))
+        return "not a matrix of weights";
     return dop_is_int8(v) ? dop_int8_refuses(g, r, t) : NULL;
 }
 
@@ -297,6 +299,19 @@ tile_matmul(const dop_graph *g, const dop_region *r, const dop_target *t, dop_ti
     }
 }
 
+/* Eight values for each invocation, so that stores are 16 bytes wide side by side; CPU devices take whole units, whose
+ * scales are then loaded once, in few workgroups. */
+static void
+tile_dequant(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile *tile)
+{
+    const dop_weight_type *wt = dop_weight_type_of(dop_node_at(g, dop_node_at(g, r->nodes[0])->src[0])->type);
+    uint32_t cols = dop_node_cols(g, r->nodes[0]);
+    tile->bk = t->cpu && wt && cols % wt->unit == 0 ? wt->unit : 8;
+    uint64_t each = (uint64_t)dop_node_at(g, r->nodes[0])->shape.dim[0].mul * cols / (tile->bk * tile->wg) + 1;
+    uint64_t most = t->cpu ? 4 * t->cores : 32768; /* below any device's limit */
+    tile->loops = (uint32_t)(each < most ? each : most);
+}
+
 /* Sixteen rows for each subgroup, as many subgroups as the queries leave room for. */
 static void
 tile_attention_coop(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile *tile)
@@ -410,7 +425,10 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
         break;
     }
     case DOP_TPL_elementwise:
-        c->tile.wg = 64;
+        if (c->variant == DOP_VARIANT_dequant)
+            tile_dequant(g, r, target, &c->tile);
+        else
+            c->tile.wg = 64;
         break;
     default:
         break;

@@ -1,5 +1,7 @@
 /* order: sort regions by their depth in the data flow, so that independent dispatches stand next to each other and one
- * barrier serves a whole level; within a level the order of the graph stays.  Dead regions go. */
+ * barrier serves a whole level; within a level the order of the graph stays.  What reads nothing that is computed, such as
+ * expanded weights, comes one level before its first reader, so that its memory is free for others most of the time.  Dead
+ * regions go. */
 #include "passes/region.h"
 
 #include <stdlib.h>
@@ -41,6 +43,24 @@ compute_depths(const dop_flow *f, item *items)
     }
 }
 
+/* Regions of depth 0 to the level before their first reader. */
+static void
+delay_sources(const dop_flow *f, item *items)
+{
+    const dop_graph *g = f->g;
+    for (dop_region_id r = 1; r < g->n_regions; r++) {
+        const dop_region *reg = &g->regions[r];
+        uint32_t first = UINT32_MAX;
+        if (reg->dead || items[r].depth > 0)
+            continue;
+        for (uint32_t i = 0; i < reg->n_outs; i++)
+            for (uint32_t k = f->first_reader[reg->outs[i]]; k < f->first_reader[reg->outs[i] + 1]; k++)
+                first = items[f->readers[k]].depth < first ? items[f->readers[k]].depth : first;
+        if (first != UINT32_MAX && first > 0)
+            items[r].depth = first - 1;
+    }
+}
+
 dop_status
 dop_pass_order(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
@@ -59,6 +79,7 @@ dop_pass_order(dop_pass_ctx *cx, dop_graph *g, bool *changed)
     for (dop_region_id r = 0; r < g->n_regions; r++)
         items[r].id = r;
     compute_depths(&f, items);
+    delay_sources(&f, items);
     qsort(items + 1, g->n_regions - 1, sizeof *items, compare);
     uint32_t n = 1;
     dop_region_id last = 0;

@@ -38,9 +38,20 @@ within_percent() { # TYPE OPTION...: with these options and 8-bit activations th
         awk -v a="$a" -v b="$b" 'BEGIN { d = b / a - 1; exit !(a > 1 && d != 0 && d < 0.01 && d > -0.01) }'
 }
 
+# alike PATH TARGET BOUND: the two steps give what the fused path gives, within the rounding of the expanded weights
+alike() {
+    local golden=$SRC/tests/golden/gemma3
+    "$TOOLS/expect" tokens "$golden/expected.json" . >prompt &&
+        "$DOPPLERC" "$golden" --target "$2" --chunks 8 --quant q4_k --act f32 --kv f32 -o fused.plan --quiet &&
+        "$DOPPLERC" "$golden" --target "$2" --chunks 8 --kernel-path "$1" --act f32 --kv f32 -o steps.plan --quiet &&
+        "$EXEC" steps.plan --disasm >steps && grep -q dequant steps &&
+        for plan in fused steps; do "$EXEC" $plan.plan --quiet --tokens-file prompt -n 0 --logits $plan.f32 || return; done &&
+        ! cmp -s fused.f32 steps.f32 && "$TOOLS/expect" logits "$golden/expected.json" . fused.f32 steps.f32 "$3"
+}
+
 checked() { # OPTION...
     "$DOPPLERC" "$SRC/examples/shakespeare-gemma3" --target lavapipe --ctx 256 --chunks 8 --quiet -o check.plan "$@" &&
-        "$EXEC" check.plan --quiet --check >checked && grep -q '^ok.*_i8/' checked
+        "$EXEC" check.plan --quiet --check >checked && grep -qE '^ok +([a-z_0-9]*_i8|dequant)/' checked
 }
 
 for file in "$SRC"/examples/kernel-paths/*.yaml; do
@@ -66,6 +77,24 @@ check "q4_0: perplexity within 1%" within_percent q4_0 --force gemv=gemv_subgrou
 check "q8_0: perplexity within 1%" within_percent q8_0 --force gemv=gemv_i8
 check "q8_0 and q6_k: --check" checked --quant attn=q8_0,ffn=q6_k --force matmul=gemv_subgroup_i8
 
+check "gemma3-q4k-dequant-f32a: as the fused path" alike gemma3-q4k-dequant-f32a lavapipe 1e-2
+check "gemma3-q4k-dequant-f32a: as the fused path, tier 2" alike gemma3-q4k-dequant-f32a tier2 1e-2
+sed 's/dequant}/dequant_f32}/; s/name: .*//' "$SRC/examples/kernel-paths/gemma3-q4k-dequant-f32a.yaml" >f32.yaml
+check "dequant_f32: as the fused path" alike ./f32.yaml lavapipe 1e-5
+check "gemma3-q4k-dequant-f16a: --check" checked --kernel-path gemma3-q4k-dequant-f16a
+
+cat >two.yaml <<'YAML'
+rules:
+  - {phase: prefill, op: ffn_up, layers: 1, weights: dequant_f32}
+  - {phase: prefill, op: ffn_up, layers: 1, variant: matmul_tiled}
+YAML
+two() { # PATTERN PHASE
+    "$DOPPLERC" "$golden/llama" --quiet --chunks 8 --target nvidia-hopper --quant q8_0 --kernel-path ./two.yaml --explain dequant >two &&
+        [ "$(grep -c . two)" -eq 4 ] && ! grep -qvE '^(prefill8|score8) @[0-9]+ L1/ffn_up: dequant ' two &&
+        "$DOPPLERC" "$golden/llama" --quiet --chunks 8 --target nvidia-hopper --quant q8_0 --kernel-path ./two.yaml --report >two &&
+        grep -qE 'template.*dequant -> matmul|dequant -> matmul .*fuse-prologue template' two
+}
+check "weights: dequant where a rule says so, and in the report" two
 cat >rules.yaml <<'YAML'
 kv: f32
 rules:
@@ -116,14 +145,18 @@ refused "no packed dot products" 1 "int_dot: prefer needs int_dot (packed 4x8 in
 refused "wrong template" 1 "gemv is a kernel for gemv regions, which none of these is; possible: attention_rows, attention_decode, attention_subgroup, attention" \
     --target tier1 --force attn=gemv
 refused "no such op" 1 "--force zzz=gemv: no region here is zzz" --target tier1 --force zzz=gemv
-refused "no such kernel" 1 "no kernel zzz; known: elementwise" --target tier1 --force qkv=zzz
+refused "no such kernel" 1 "no kernel zzz; known: dequant elementwise" --target tier1 --force qkv=zzz
 refused "no such path" 2 "unknown kernel path zzz; known: f16-portable-f32a" --target tier1 --kernel-path zzz
 bad layer "layer.yaml:1: error: layers: 0-9, but the model has layers 0-1" "rules: [{layers: 0-9, op: qkv, variant: gemv}]"
 bad range "layers: 3-1 is neither a number nor FIRST-LAST" "rules: [{layers: 3-1, op: qkv, variant: gemv}]"
-bad field "vrnt is no field of a rule; known: phase, layers, op, variant, fuse" "rules:" "  - {op: qkv, vrnt: gemv}"
+bad field "vrnt is no field of a rule; known: phase, layers, op, variant, fuse, weights" "rules:" "  - {op: qkv, vrnt: gemv}"
 bad int "int_dot: maybe is not known; known: allow, prefer, off" "int_dot: maybe"
+bad dequant-word "weights: dequan is not known; known: dequant, dequant_f32, fused" "rules: [{phase: prefill, weights: dequan}]"
+bad dequant-decode "a rule that says weights says phase: prefill too: one token reads each weight once" "rules: [{weights: dequant}]"
+bad dequant-nothing "weights: dequant finds no matmul o of several tokens whose weights are quantized" \
+    "rules: [{phase: prefill, op: o, weights: dequant}]"
 bad top "fusee is no field of a kernel path" "fusee: off"
-bad empty-rule "a rule says variant or fuse" "rules: [{op: qkv}]"
+bad empty-rule "a rule says variant, fuse or weights" "rules: [{op: qkv}]"
 bad phase "phase: train is not known; known: decode, prefill, both" "rules: [{phase: train, fuse: off}]"
 bad switch "fuse: maybe is neither on nor off" "fuse: maybe"
 bad type "kv: q4 is not known; known: f16, f32" "kv: q4"

@@ -7,6 +7,7 @@
  *   # target: tier1                      a target as dopplerc knows it; FIELD=N behind it changes a limit
  *   # passes: regions fuse-prologue      in pipeline order whatever their order here; `all` for every pass, -NAME less one
  *   # apart: LABEL                       fusion switched off where a region has that label, as a kernel path does
+ *   # expand: TYPE                       weights of every matmul expanded to f16 or f32, as a kernel path asks for it
  *   # kernels: none WHY                 `kernels` leaves the case out
  *   graph ... { ... }
  *   ---
@@ -32,6 +33,7 @@ typedef struct options {
     dop_target target;
     dop_pass_options passes;
     char apart[64];
+    dop_type expand;
     bool seen_target, seen_passes;
     bool no_kernels;
 } options;
@@ -39,8 +41,17 @@ typedef struct options {
 static bool
 keep_apart(void *user, const dop_graph *g, const dop_region *a, const dop_region *b)
 {
-    const char *label = user;
-    return strcmp(dop_region_label(g, a), label) == 0 || strcmp(dop_region_label(g, b), label) == 0;
+    const options *o = user;
+    return strcmp(dop_region_label(g, a), o->apart) == 0 || strcmp(dop_region_label(g, b), o->apart) == 0;
+}
+
+static dop_type
+expand(void *user, const dop_graph *g, dop_node_id matmul)
+{
+    const options *o = user;
+    (void)g;
+    (void)matmul;
+    return o->expand;
 }
 
 static dop_status
@@ -112,6 +123,8 @@ read_options(const char *path, const char *text, options *o, dop_diag *diag)
             st = read_passes(line + 10, o, diag);
         else if (strncmp(line, "# apart: ", 9) == 0)
             snprintf(o->apart, sizeof o->apart, "%.63s", line + 9);
+        else if (strncmp(line, "# expand: ", 10) == 0 && !dop_type_parse(line + 10, strlen(line + 10), &o->expand))
+            st = DOP_FAIL_IN(diag, DOP_E_USAGE, path, "expand: no type %s", line + 10);
         else if (strncmp(line, "# kernels: none ", 16) == 0)
             o->no_kernels = true;
     }
@@ -193,7 +206,8 @@ run(const char *path, const char *text, bool kernels, dop_arena *arena, dop_diag
     if (st != DOP_OK)
         goto error;
     cx.keep_apart = *o.apart ? keep_apart : NULL;
-    cx.user = o.apart;
+    cx.expand = o.expand != DOP_TYPE_none ? expand : NULL;
+    cx.user = &o;
     /* A case may begin with regions: the passes then take them as they are. */
     st = dop_passes_run(&cx, &o.passes, &g);
     if (st != DOP_OK)

@@ -164,6 +164,7 @@ typedef struct setting {
     const char *name, *forced; /* forced: the variant of matmul regions, NULL: the target's own choice */
     uint32_t caps;
     bool cpu;
+    dop_type expand; /* weights are expanded to it first */
 } setting;
 
 /* Does the variant round activations to 8 bits? */
@@ -171,6 +172,13 @@ static bool
 is_int8(const setting *how)
 {
     return strstr(how->forced, "_i8") != NULL;
+}
+
+/* Are weights of this type in rows of this length expanded (passes/expand_weights.c)? */
+static bool
+is_expanded(const setting *how, dop_type t, uint32_t k)
+{
+    return how->expand != DOP_TYPE_none && dop_type_of(t)->kind == DOP_KIND_QUANT && k % 8 == 0;
 }
 
 static dop_target
@@ -217,7 +225,9 @@ compare_product(const setting *how, const matrix *w, uint32_t n, const float *x,
         exact += (double)x[c] * v;
         most += (double)step[c] / 2 * fabs(v);
     }
-    double allowed = 2e-5 * size + free + 1e-6;
+    double allowed =
+        (2e-5 + (is_expanded(how, w->type, w->cols) && how->expand == DOP_TYPE_f16 ? 1.0 / 2048 : 0)) * size + free +
+        1e-6;
     cr_assert(fabs(got - sum) <= allowed, "%s, %s [%u,%u]: product %u is %g instead of %g", how->name,
               dop_type_of(w->type)->name, w->rows, w->cols, n, got, sum);
     if (is_int8(how))
@@ -239,6 +249,15 @@ is_possible(const setting *how, const dop_graph *g, const dop_target *target)
     return false;
 }
 
+static dop_type
+expand(void *user, const dop_graph *g, dop_node_id matmul)
+{
+    const setting *how = user;
+    (void)g;
+    (void)matmul;
+    return how->expand;
+}
+
 /* x = rows of emb; y = x w^T, both stored.  False: not possible. */
 static bool
 run_case(bench *b, const setting *how, dop_type t, shape s)
@@ -256,11 +275,13 @@ run_case(bench *b, const setting *how, dop_type t, shape s)
     dop_graph g;
     size_t end;
     OK(b, dop_graph_parse("test", text, (size_t)len, &b->arena, &b->diag, &g, &end));
-    dop_pass_ctx cx = {.arena = &b->arena, .diag = &b->diag, .target = &target};
+    setting asked = *how;
+    dop_pass_ctx cx = {.arena = &b->arena, .diag = &b->diag, .target = &target, .expand = expand, .user = &asked};
     dop_pass_options opt = {.stop_after = -1};
     OK(b, dop_passes_run(&cx, &opt, &g));
     if (!is_possible(how, &g, &target))
         return false;
+    uint32_t expanded = 0;
     matrix emb = random_matrix(emb_type, s.vocab, s.k, 7), w = random_matrix(t, s.n, s.k, 11);
     test_buffer *blocks = calloc(g.n_nodes, sizeof *blocks);
     uint32_t tokens[64];
@@ -268,7 +289,8 @@ run_case(bench *b, const setting *how, dop_type t, shape s)
         const dop_node *n = id ? dop_node_at(&g, id) : NULL;
         const matrix *m =
             n && n->op == DOP_OP_weight ? strcmp(dop_node_s(&g, id, DOP_A_name), "w") == 0 ? &w : &emb : NULL;
-        uint64_t size = m ? m->size + 16 : n ? (uint64_t)s.tokens * dop_node_cols(&g, id) * 4 + 64 : 65536;
+        uint64_t rows = n && n->op == DOP_OP_dequant ? s.n : s.tokens;
+        uint64_t size = m ? m->size + 16 : n ? rows * dop_node_cols(&g, id) * 4 + 64 : 65536;
         blocks[id] = test_buffer_create(&b->device, size);
         memset(blocks[id].mapped, m || !n ? 0 : 255, size);
         if (m)
@@ -289,6 +311,7 @@ run_case(bench *b, const setting *how, dop_type t, shape s)
             continue;
         bool product = reg->tpl == DOP_TPL_gemv || reg->tpl == DOP_TPL_matmul;
         OK(b, dop_kernel_select(&g, reg, &target, product ? how->forced : NULL, &b->diag, &choice));
+        expanded += choice.variant == DOP_VARIANT_dequant;
         OK(b, dop_kernel_generate(&b->templates, &g, reg, &target, &choice, NULL, &b->diag, &k));
         OK(b, dop_kernel_compile("test", &k, &target, &b->diag, &spirv, &shared));
         for (uint32_t i = 0; i < k.n_args; i++)
@@ -297,6 +320,7 @@ run_case(bench *b, const setting *how, dop_type t, shape s)
         test_dispatch(&b->device, spirv.data, spirv.size, k.subgroup, k.n_args, args, k.grid);
         dop_buf_finish(&spirv);
     }
+    cr_assert_eq(expanded, is_expanded(how, t, s.k), "%s, %s: %u matrices expanded", how->name, type, expanded);
     const float *x = (const float *)(const void *)blocks[dop_node_base(&g, g.outs[0], NULL)].mapped;
     const float *y = (const float *)(const void *)blocks[dop_node_base(&g, g.outs[1], NULL)].mapped;
     for (uint32_t i = 0; i < s.tokens; i++) {
@@ -329,11 +353,11 @@ static uint32_t
 every_type(const setting *how, uint32_t tokens)
 {
     uint32_t cases = 0;
-    static const shape shapes[] = {{0, 3, 300, 7}, {0, 5, 33, 1}, {0, 2, 512, 65}};
+    static const shape shapes[] = {{0, 3, 300, 7}, {0, 5, 33, 1}, {0, 2, 512, 65}, {0, 2, 264, 3}};
     bench b;
     bench_open(&b);
     for (int t = 0; t < DOP_TYPE_COUNT; t++)
-        for (size_t i = 0; dop_weight_type_of((dop_type)t) && i < sizeof shapes / sizeof *shapes; i++) {
+        for (size_t i = 0; dop_weight_type_of((dop_type)t) && i < (how->expand ? 4 : 3); i++) {
             shape s = shapes[i];
             s.tokens = tokens;
             cases += run_case(&b, how, (dop_type)t, s);
@@ -344,69 +368,87 @@ every_type(const setting *how, uint32_t tokens)
 
 Test(weight_types, gemv_rows)
 {
-    every_type(&(setting){"cpu", "gemv_rows", ALL, true}, 1);
+    every_type(&(setting){"cpu", "gemv_rows", ALL, true, DOP_TYPE_none}, 1);
 }
 
 Test(weight_types, gemv_rows_in_64_bits)
 {
-    every_type(&(setting){"cpu", "gemv_rows", ALL | DOP_CAP_int64, true}, 1);
+    every_type(&(setting){"cpu", "gemv_rows", ALL | DOP_CAP_int64, true, DOP_TYPE_none}, 1);
 }
 
 Test(weight_types, gemv_subgroup)
 {
-    every_type(&(setting){"tier 1", "gemv_subgroup", ALL, false}, 1);
+    every_type(&(setting){"tier 1", "gemv_subgroup", ALL, false, DOP_TYPE_none}, 1);
 }
 
 Test(weight_types, gemv)
 {
-    every_type(&(setting){"tier 2", "gemv", ALL & ~DOP_CAP_subgroup, false}, 1);
+    every_type(&(setting){"tier 2", "gemv", ALL & ~DOP_CAP_subgroup, false, DOP_TYPE_none}, 1);
 }
 
 Test(weight_types, gemv_without_16_bit)
 {
-    every_type(&(setting){"tier 3", "gemv", 0, false}, 1);
+    every_type(&(setting){"tier 3", "gemv", 0, false, DOP_TYPE_none}, 1);
 }
 
 /* Eleven types in three shapes each. */
 Test(weight_types, gemv_subgroup_i8)
 {
-    cr_assert_eq(every_type(&(setting){"tier 1", "gemv_subgroup_i8", ALL | DOP_CAP_int_dot, false}, 1), 33);
+    setting how = {"tier 1", "gemv_subgroup_i8", ALL | DOP_CAP_int_dot, false, DOP_TYPE_none};
+    cr_assert_eq(every_type(&how, 1), 33);
 }
 
 Test(weight_types, gemv_rows_i8)
 {
-    cr_assert_eq(every_type(&(setting){"cpu", "gemv_rows_i8", ALL | DOP_CAP_int_dot, true}, 1), 33);
+    setting how = {"cpu", "gemv_rows_i8", ALL | DOP_CAP_int_dot, true, DOP_TYPE_none};
+    cr_assert_eq(every_type(&how, 1), 33);
 }
 
 Test(weight_types, gemv_i8)
 {
-    setting how = {"tier 2", "gemv_i8", (ALL & ~DOP_CAP_subgroup) | DOP_CAP_int_dot, false};
+    setting how = {"tier 2", "gemv_i8", (ALL & ~DOP_CAP_subgroup) | DOP_CAP_int_dot, false, DOP_TYPE_none};
     cr_assert_eq(every_type(&how, 1), 33);
 }
 
 Test(weight_types, matmul_rows)
 {
-    every_type(&(setting){"cpu", "matmul_rows", ALL, true}, 3);
+    every_type(&(setting){"cpu", "matmul_rows", ALL, true, DOP_TYPE_none}, 3);
 }
 
 Test(weight_types, matmul_rows_in_64_bits)
 {
-    every_type(&(setting){"cpu", "matmul_rows", ALL | DOP_CAP_int64, true}, 13);
+    every_type(&(setting){"cpu", "matmul_rows", ALL | DOP_CAP_int64, true, DOP_TYPE_none}, 13);
 }
 
 Test(weight_types, matmul_tiled_cpu)
 {
-    every_type(&(setting){"cpu", "matmul_tiled", ALL, true}, 5);
+    every_type(&(setting){"cpu", "matmul_tiled", ALL, true, DOP_TYPE_none}, 5);
 }
 
 Test(weight_types, matmul_tiled)
 {
-    every_type(&(setting){"tier 1", "matmul_tiled", ALL, false}, 5);
+    every_type(&(setting){"tier 1", "matmul_tiled", ALL, false, DOP_TYPE_none}, 5);
 }
 
 Test(weight_types, matmul_tiled_without_16_bit)
 {
-    every_type(&(setting){"tier 3", "matmul_tiled", 0, false}, 17);
+    every_type(&(setting){"tier 3", "matmul_tiled", 0, false, DOP_TYPE_none}, 17);
+}
+
+/* Two steps: quantized weights become f16 or f32 in memory, and the variant reads those. */
+Test(weight_types, dequant_and_matmul_rows)
+{
+    every_type(&(setting){"cpu", "matmul_rows", ALL | DOP_CAP_int64, true, DOP_TYPE_f16}, 9);
+}
+
+Test(weight_types, dequant_and_matmul_tiled)
+{
+    every_type(&(setting){"tier 1", "matmul_tiled", ALL, false, DOP_TYPE_f16}, 5);
+}
+
+Test(weight_types, dequant_to_f32_without_16_bit)
+{
+    every_type(&(setting){"tier 3", "matmul_tiled", 0, false, DOP_TYPE_f32}, 5);
 }
 
 /* --- the packed sizes --------------------------------------------------------------------------------------------------- */
