@@ -1,6 +1,8 @@
 /* Weights expanded before the products that read them: dequant.glsl. */
 #include "kernels/gen.h"
 
+#include <string.h>
+
 dop_status
 dop_gen_dequant(dop_gen *gen)
 {
@@ -13,10 +15,12 @@ dop_gen_dequant(dop_gen *gen)
         return DOP_FAIL(e->diag, DOP_E_INPUT, "dequant at %%%s: rows of %u values are not a multiple of %u",
                         dop_node_at(e->g, out)->name, cols, v);
     dop_keys_num(gen, &keys, "V", v);
-    dop_keys_num(gen, &keys, "COUNT", (uint32_t)(values / v));
+    /* Matrices of one type share the kernel: sizes are numbers of the dispatch. */
+    dop_keys_set(&keys, "COUNT", dop_emit_number(e, (uint32_t)(values / v)));
     dop_keys_set(&keys, "T", dop_type_of(dop_node_at(e->g, w)->type)->name);
     dop_keys_set(&keys, "W", dop_emit_arg(e, w, false));
-    dop_keys_set(&keys, "AUX", dop_emit_weight(e, w));
+    const char *aux = dop_emit_weight(e, w);
+    dop_keys_set(&keys, "AUX", strcmp(aux, "0u") ? dop_emit_number(e, dop_weight_aux(e->g, w)) : aux);
     /* Units keep their alignment, which the compiler then sees. */
     if (stride == cols)
         dop_keys_set(&keys, "AT", dop_emit_str(e, "i * %uu", v));

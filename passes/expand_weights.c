@@ -43,5 +43,5 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 dop_status
 dop_pass_expand_weights(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
-    return cx->expand ? dop_rewrite_graph(cx, g, visit, changed) : DOP_OK;
+    return cx->expand ? dop_rewrite_graph(cx, g, visit, NULL, changed) : DOP_OK;
 }

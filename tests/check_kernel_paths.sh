@@ -85,12 +85,12 @@ check "gemma3-q4k-dequant-f16a: --check" checked --kernel-path gemma3-q4k-dequan
 
 cat >two.yaml <<'YAML'
 rules:
-  - {phase: prefill, op: ffn_up, layers: 1, weights: dequant_f32}
-  - {phase: prefill, op: ffn_up, layers: 1, variant: matmul_tiled}
+  - {phase: prefill, op: ffn_up, layers: 0, weights: dequant_f32}
+  - {phase: prefill, op: ffn_up, layers: 0, variant: matmul_tiled}
 YAML
 two() { # PATTERN PHASE
     "$DOPPLERC" "$golden/llama" --quiet --chunks 8 --target nvidia-hopper --quant q8_0 --kernel-path ./two.yaml --explain dequant >two &&
-        [ "$(grep -c . two)" -eq 4 ] && ! grep -qvE '^(prefill8|score8) @[0-9]+ L1/ffn_up: dequant ' two &&
+        [ "$(grep -c . two)" -eq 4 ] && ! grep -qvE '^(prefill8|score8) @[0-9]+ L0/ffn_up: dequant ' two &&
         "$DOPPLERC" "$golden/llama" --quiet --chunks 8 --target nvidia-hopper --quant q8_0 --kernel-path ./two.yaml --report >two &&
         grep -qE 'template.*dequant -> matmul|dequant -> matmul .*fuse-prologue template' two
 }

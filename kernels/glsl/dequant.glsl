@@ -2,7 +2,7 @@
 void main()
 {
     dop_wait();
-    [[dont_unroll]] for (uint i = gl_GlobalInvocationID.x; i < ${COUNT}u; i += gl_NumWorkGroups.x * WG) {
+    [[dont_unroll]] for (uint i = gl_GlobalInvocationID.x; i < ${COUNT}; i += gl_NumWorkGroups.x * WG) {
         uint at = ${AT};
         [[unroll]] for (uint j = 0u; j < ${V}u; j += 8u) {
             vec4 a = dop_w4_${T}(${W}, at + j, ${AUX}), b = dop_w4_${T}(${W}, at + j + 4u, ${AUX});
