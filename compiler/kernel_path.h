@@ -17,9 +17,9 @@
  *                                      op (matmul); absent: everything
  *       variant: gemv_subgroup         a row of kernels.def
  *       fuse: off                      leave these regions apart from all others
- *       weights: dequant             prefill only: quantized matrices become f16 in a dispatch of their own, which the matmul
- *                                    of several tokens then reads; dequant_f32: f32; fused: decoded where they are
- *                                    multiplied, the default
+ *       weights: dequant               prefill only: quantized matrices become f16 in a dispatch of their own, which the
+ *                                      matmul of several tokens then reads; dequant_f32: f32; fused: decoded where they
+ *                                      are multiplied, the default
  *
  * Or the manifest.json of an RDRR directory: its storage types, and those of its kernels that have a counterpart here.
  * A rule that cannot be followed anywhere is an error that says what is possible there and what is missing. */
