@@ -27,6 +27,18 @@ larger(float a, float b)
     return a > b ? a : b;
 }
 
+/* Of n magnitudes, an even number. */
+static float
+largest(const float *x, uint32_t n)
+{
+    float a = 0, b = 0;
+    for (uint32_t i = 0; i < n; i += 2) {
+        a = larger(a, fabsf(x[i]));
+        b = larger(b, fabsf(x[i + 1]));
+    }
+    return larger(a, b);
+}
+
 static float
 clamp(float v, float lo, float hi)
 {
@@ -100,11 +112,11 @@ static void
 make_q8_0(const eight *e, uint8_t *out)
 {
     static const float zero[LANES] = {0};
-    float amax[LANES] = {0}, best[LANES] = {0}, least[LANES];
-    for (uint32_t i = 0; i < 32 * LANES; i++)
-        amax[i / 32] = larger(amax[i / 32], fabsf(e->x[i]));
-    for (int j = 0; j < LANES; j++)
+    float amax[LANES], best[LANES] = {0}, least[LANES];
+    for (uint32_t j = 0; j < LANES; j++) {
+        amax[j] = largest(e->x + j * 32, 32);
         least[j] = INFINITY;
+    }
     /* The finest scale that clips nothing, then finer ones by steps of f16 and a fit. */
     for (int step = -4; step <= 4; step++) {
         float inverse[LANES], d[LANES], error[LANES];
@@ -145,9 +157,7 @@ make_mxfp4(const eight *e, uint8_t *out)
     int first[LANES], best[LANES] = {0};
     float least[LANES];
     for (int j = 0; j < LANES; j++) {
-        float amax = 0;
-        for (int i = 0; i < 32; i++)
-            amax = larger(amax, fabsf(e->x[j * 32 + i]));
+        float amax = largest(e->x + j * 32, 32);
         int top = 0;
         first[j] = amax > 0 ? (frexpf(amax, &top), top - 1 - 3) : -127;
         least[j] = INFINITY;
