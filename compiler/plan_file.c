@@ -1,6 +1,8 @@
 /* A plan's sections into a file or a memory image. */
 #include "compiler/plan_file.h"
 
+#include "runtime/plan_weights.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,10 +49,9 @@ put_weights(const dop_plan_parts *parts, FILE *f, dop_diag *diag, uint64_t *out_
     dop_status st = DOP_OK;
     uint8_t *buf = NULL;
     uint64_t cap = 0, at = 0, segment = 0;
-    XXH3_state_t *h = XXH3_createState();
-    if (!h)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    XXH3_64bits_reset(h);
+    dop_weights_hash hash;
+    if ((st = dop_weights_hash_init(&hash, diag)) != DOP_OK)
+        return st;
     for (uint32_t i = 0; i <= p->n && st == DOP_OK; i++) {
         const dop_packed *x = i < p->n ? &p->items[i] : NULL;
         if (x && i > 0 && x->segment != p->items[i - 1].segment)
@@ -78,15 +79,16 @@ put_weights(const dop_plan_parts *parts, FILE *f, dop_diag *diag, uint64_t *out_
         free(row);
         if (st != DOP_OK)
             break;
-        XXH3_64bits_update(h, buf, (size_t)need);
+        dop_weights_hash_add(&hash, buf, need);
         if (!put(f, buf, (size_t)need))
             st = DOP_FAIL(diag, DOP_E_IO, "cannot write the weights: %s", strerror(errno));
         at += need;
         if (parts->progress && parts->weights_size)
             parts->progress(parts->user, "weights", (double)at / (double)parts->weights_size);
     }
-    *out_digest = XXH3_64bits_digest(h);
-    XXH3_freeState(h);
+    if (st == DOP_OK)
+        st = dop_weights_hash_value(&hash, diag, out_digest);
+    dop_weights_hash_finish(&hash);
     free(buf);
     return st;
 }

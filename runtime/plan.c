@@ -1,6 +1,7 @@
 #include "runtime/plan.h"
 
-#include <pthread.h>
+#include "runtime/plan_weights.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -341,54 +342,25 @@ dop_plan_slot_bytes(const dop_plan *plan, uint32_t slot)
     return base + s->file_offset;
 }
 
-typedef struct verify_job {
-    const void *data;
-    uint64_t size;
-    uint64_t digest;
-} verify_job;
-
-static void *
-verify_main(void *arg)
-{
-    verify_job *job = arg;
-    job->digest = dop_plan_digest(job->data, job->size);
-    return NULL;
-}
-
 dop_status
 dop_plan_verify_weights(const dop_plan *plan, dop_diag *diag)
 {
-    dop_status st = DOP_OK;
     uint32_t n = plan->n_files + 1;
-    verify_job *jobs = calloc(n, sizeof *jobs);
-    pthread_t *threads = calloc(n, sizeof *threads);
-    bool *started = calloc(n, sizeof *started);
-    if (!jobs || !threads || !started) {
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-        goto error;
-    }
-    jobs[0] = (verify_job){plan->weights, plan->weights_size, 0};
+    dop_weights_range *ranges = calloc(n, sizeof *ranges);
+    if (!ranges)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    ranges[0] = (dop_weights_range){plan->weights, plan->weights_size, 0};
     for (uint32_t i = 1; i < n; i++)
-        jobs[i] = (verify_job){plan->file_maps[i - 1].data, plan->file_maps[i - 1].size, 0};
-    for (uint32_t i = 1; i < n; i++)
-        started[i] = pthread_create(&threads[i], NULL, verify_main, &jobs[i]) == 0;
-    for (uint32_t i = 0; i < n; i++)
-        if (!started[i])
-            verify_main(&jobs[i]);
-    for (uint32_t i = 1; i < n; i++)
-        if (started[i])
-            pthread_join(threads[i], NULL);
-    if (plan->weights && jobs[0].digest != plan->weights_digest)
+        ranges[i] = (dop_weights_range){plan->file_maps[i - 1].data, plan->file_maps[i - 1].size, 0};
+    dop_status st = dop_weights_digest(ranges, n, diag);
+    if (st == DOP_OK && plan->weights && ranges[0].digest != plan->weights_digest)
         st = DOP_FAIL_IN(diag, DOP_E_INPUT, path_or_null(plan),
                          "the plan is damaged: the digest of section WEIGHTS does not match");
-    for (uint32_t i = 1; i < n; i++)
-        if (jobs[i].digest != plan->files[i - 1].digest)
+    for (uint32_t i = 1; i < n && st == DOP_OK; i++)
+        if (ranges[i].digest != plan->files[i - 1].digest)
             st = DOP_FAIL_IN(diag, DOP_E_INPUT, path_or_null(plan),
                              "the digest of the external weights %s does not match: compile the plan again",
                              dop_plan_string(plan, plan->files[i - 1].name));
-error:
-    free(jobs);
-    free(threads);
-    free(started);
+    free(ranges);
     return st;
 }

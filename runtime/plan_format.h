@@ -5,7 +5,7 @@
  *   4096.  Every offset below is in bytes from the start of its section unless it says otherwise.  Strings are offsets
  *   into DOP_SEC_STRINGS, each 0-terminated; offset 0 is "".
  * A reader checks: magic, version, sizes, that sections lie inside the file and do not overlap, each section's digest
- * (XXH3, 64 bits), then every index, offset and count in the rows.  The header's digest covers the header (with the
+ * (XXH3, 64 bits; of the weights as in runtime/plan_weights.h), then every index, offset and count in the rows.  The header's digest covers the header (with the
  * digest field zero) and the section table.
  * Nothing in the file depends on time, paths, the environment or the number of threads: equal inputs, equal bytes. */
 #ifndef DOPPLER_RUNTIME_PLAN_FORMAT_H
@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 3u
+#define DOP_PLAN_VERSION 4u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                        \
@@ -55,7 +55,7 @@ typedef struct dop_plan_section {
     uint32_t row_bytes; /* size of one row as the writer knew it; must equal the reader's */
     uint64_t offset;    /* from the start of the file */
     uint64_t size;      /* bytes, a multiple of row_bytes */
-    uint64_t digest;    /* XXH3 of the section's bytes */
+    uint64_t digest;    /* XXH3 of the section's bytes (weights: plan_weights.h) */
 } dop_plan_section;
 
 typedef struct dop_plan_model {
@@ -181,7 +181,7 @@ typedef struct dop_plan_file {
     uint32_t name; /* string: file name relative to the plan's directory */
     uint32_t reserved;
     uint64_t size;   /* bytes */
-    uint64_t digest; /* XXH3 */
+    uint64_t digest; /* runtime/plan_weights.h */
 } dop_plan_file;
 
 /* The step record: the only thing that changes from token to token.  Kernels read it through its device address; the

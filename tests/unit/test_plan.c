@@ -1,6 +1,8 @@
 /* The plan loader: a good plan, a damaged one, a hostile one whose digests are right, and external weights. */
 #include "tests/unit/plan_builder.h"
 
+#include "runtime/plan_weights.h"
+
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,7 +133,7 @@ Test(plan, header_errors_have_their_own_message)
     expect_bytes(b, file.size, "not a Doppler plan");
     h->magic[3] = 'P';
     h->version = 7;
-    expect_bytes(b, file.size, "format version 7 and this program reads version 3: compile it again");
+    expect_bytes(b, file.size, "format version 7 and this program reads version 4: compile it again");
     h->version = DOP_PLAN_VERSION;
     h->file_size--;
     expect_bytes(b, file.size, "where its header says");
@@ -499,4 +501,35 @@ Test(plan, files_that_are_no_plans)
     cr_assert_eq(dop_plan_open(DOP_SOURCE_DIR "/CMakeLists.txt", &diag, &plan), DOP_E_INPUT);
     cr_assert(strstr(diag.message, "not a Doppler plan"));
     dop_plan_close(&plan);
+}
+
+/* The writer's digest of weights in portions of any size is the reader's by pieces. */
+Test(plan, weights_digest_by_pieces)
+{
+    static const uint64_t sizes[] = {0, 1, 16u << 20, (16u << 20) + 1, (33u << 20) + 7};
+    uint8_t *data = malloc(34u << 20);
+    for (uint32_t i = 0; i < 34u << 20; i++)
+        data[i] = (uint8_t)(i * 2654435761u >> 24);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        dop_weights_hash hash;
+        uint64_t digest = 0, at = 0;
+        cr_assert_eq(dop_weights_hash_init(&hash, NULL), DOP_OK);
+        for (uint64_t n = 1; at < sizes[i]; at += n, n = n * 3 + 1) {
+            n = n < sizes[i] - at ? n : sizes[i] - at;
+            dop_weights_hash_add(&hash, data + at, n);
+        }
+        cr_assert_eq(dop_weights_hash_value(&hash, NULL, &digest), DOP_OK);
+        dop_weights_hash_finish(&hash);
+        dop_weights_range ranges[2] = {{data, sizes[i], 0}, {data, 5, 0}};
+        cr_assert_eq(dop_weights_digest(ranges, 2, NULL), DOP_OK);
+        cr_assert_eq(ranges[0].digest, digest, "%llu bytes", (unsigned long long)sizes[i]);
+        cr_assert_eq(ranges[1].digest, dop_plan_digest(data, 5));
+        if (sizes[i] > 16u << 20) {
+            data[sizes[i] - 1] ^= 1;
+            cr_assert_eq(dop_weights_digest(ranges, 1, NULL), DOP_OK);
+            cr_assert_neq(ranges[0].digest, digest);
+            data[sizes[i] - 1] ^= 1;
+        }
+    }
+    free(data);
 }
