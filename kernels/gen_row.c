@@ -39,7 +39,8 @@ level_of(const dop_gen *gen, const dop_rowprog *p, const uint32_t *level, dop_no
     return at < 0 ? 0 : level[at];
 }
 
-/* Level of each member; norms that were not split count as a statistic and a product. */
+/* Level of each member; norms that were not split count as a statistic and a product, softmax as two statistics (the
+ * largest value, the sum of exponentials) and a product. */
 static uint32_t
 assign_levels(const dop_gen *gen, const dop_rowprog *p, uint32_t *level)
 {
@@ -55,8 +56,10 @@ assign_levels(const dop_gen *gen, const dop_rowprog *p, uint32_t *level)
                 x++;
             l = x > l ? x : l;
         }
-        if (n->op == DOP_OP_rmsnorm || n->op == DOP_OP_layernorm || n->op == DOP_OP_softmax)
+        if (n->op == DOP_OP_rmsnorm || n->op == DOP_OP_layernorm)
             l++;
+        if (n->op == DOP_OP_softmax)
+            l += 2;
         level[i] = l;
         top = l > top ? l : top;
     }
@@ -124,6 +127,29 @@ statistic(pass *s, dop_op op, dop_node_id x, const char *name, double eps)
         dop_buf_printf(s->after, "    float %s = %s(%s_a) / %u.0;\n", name, s->sum, name, s->p->len);
 }
 
+/* The two halves of softmax's statistics: top, then 1 / sum(exp(x - top)). */
+static void
+softmax_top(pass *s, dop_node_id x, const char *top)
+{
+    dop_emit *e = &s->gen->e;
+    const char *v = dop_emit_value(e, x, s->ix, s->width);
+    dop_buf_printf(s->before, "    float %s_a = -3.4e38;\n", top);
+    dop_emit_line(e,
+                  s->width == 4 ? "%s_a = max(%s_a, max(max(%s.x, %s.y), max(%s.z, %s.w)));" : "%s_a = max(%s_a, %s);",
+                  top, top, v, v, v, v);
+    dop_buf_printf(s->after, "    float %s = %s(%s_a);\n", top, s->p->lanes ? "subgroupMax" : "dop_wg_max", top);
+}
+
+static void
+softmax_sum(pass *s, dop_node_id x, const char *top, const char *name)
+{
+    dop_emit *e = &s->gen->e;
+    const char *v = dop_emit_value(e, x, s->ix, s->width);
+    dop_buf_printf(s->before, "    float %s_a = 0.0;\n", name);
+    dop_emit_line(e, "%s_a += dop_sum(exp(%s - %s));", name, v, top);
+    dop_buf_printf(s->after, "    float %s = 1.0 / %s(%s_a);\n", name, s->sum, name);
+}
+
 static const char *
 stat_name(pass *s, dop_node_id id, const char *suffix)
 {
@@ -147,9 +173,13 @@ visit_member(pass *s, uint32_t i, const uint32_t *level)
         statistic(s, DOP_OP_row_mean, n->src[0], stat_name(s, id, "m"), 0);
         statistic(s, DOP_OP_row_istd, n->src[0], stat_name(s, id, ""), dop_node_f(g, id, DOP_A_eps));
     }
+    if (n->op == DOP_OP_softmax && level[i] == s->level + 2)
+        softmax_top(s, n->src[0], stat_name(s, id, "m"));
+    if (n->op == DOP_OP_softmax && level[i] == s->level + 1)
+        softmax_sum(s, n->src[0], stat_name(s, id, "m"), stat_name(s, id, ""));
 }
 
-/* Unsplit norms at their own level: an expression over their statistic. */
+/* Unsplit norms and softmax at their own level: an expression over their statistics. */
 static const char *
 norm_value(pass *s, dop_node_id id)
 {
@@ -158,6 +188,10 @@ norm_value(pass *s, dop_node_id id)
     const dop_node *n = dop_node_at(g, id);
     const char *T = s->width == 4 ? "vec4" : "float", *out = dop_emit_str(e, "v%u", e->n_temps++);
     const char *x = dop_emit_value(e, n->src[0], s->ix, s->width), *st = stat_name(s, id, "");
+    if (n->op == DOP_OP_softmax) {
+        dop_emit_line(e, "%s %s = exp(%s - %s) * %s;", T, out, x, stat_name(s, id, "m"), st);
+        return out;
+    }
     uint32_t wl = dop_node_cols(g, n->src[1]);
     dop_index wi = {"0u", wl == dop_node_cols(g, id) ? s->ix.c : s->i};
     const char *w = dop_emit_value(e, n->src[1], wi, s->width);
@@ -178,7 +212,7 @@ emit_pass(pass *s, const uint32_t *level, uint32_t top)
     const dop_rowprog *p = s->p;
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         dop_op op = dop_node_at(g, p->nodes[i])->op;
-        if ((op == DOP_OP_rmsnorm || op == DOP_OP_layernorm) && level[i] <= s->level)
+        if ((op == DOP_OP_rmsnorm || op == DOP_OP_layernorm || op == DOP_OP_softmax) && level[i] <= s->level)
             dop_emit_bind(e, p->nodes[i], norm_value(s, p->nodes[i]), false, NULL);
         visit_member(s, i, level);
     }

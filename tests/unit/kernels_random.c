@@ -167,7 +167,7 @@ static void
 norm(maker *m)
 {
     const value *v = any(m);
-    uint32_t cols = v->cols, kind = pick(m, 5);
+    uint32_t cols = v->cols, kind = pick(m, 6);
     dop_node_id x = v->id;
     dop_attr eps = {.f = 1e-3};
     if (kind < 2) {
@@ -179,6 +179,8 @@ norm(maker *m)
         keep(m, add(m, DOP_OP_layernorm, (dop_node_id[3]){x, w, b}, 3, &eps, NULL), cols);
     } else if (kind == 3) {
         keep(m, op2(m, DOP_OP_mul, x, op1(m, DOP_OP_row_rms, x, eps)), cols);
+    } else if (kind == 4) {
+        keep(m, op1(m, DOP_OP_scale, op1(m, DOP_OP_softmax, x, eps), (dop_attr){.f = cols}), cols);
     } else {
         dop_node_id mean = op1(m, DOP_OP_row_mean, x, eps), istd = op1(m, DOP_OP_row_istd, x, eps);
         keep(m, op2(m, DOP_OP_mul, op2(m, DOP_OP_sub, x, mean), istd), cols);

@@ -90,8 +90,8 @@ Test(kernels, larger_graphs_are_what_the_passes_made_of_them, .timeout = 300)
 Test(kernels, random_graphs_are_well_typed_and_repeatable)
 {
     uint32_t ops[64] = {0}, longest = 0;
-    static const char *const wanted[] = {" attention ", " matmul ",   " rope ",   " row_istd ", " layernorm ",
-                                         " slice ",     " kv_write ", " argmax ", " div ",      " gather "};
+    static const char *const wanted[] = {" attention ", " matmul ", " rope ", " row_istd ", " layernorm ", " slice ",
+                                         " kv_write ",  " argmax ", " div ",  " gather ",   " softmax "};
     for (uint32_t seed = 0; seed < GRAPHS; seed++) {
         dop_buf a = {0}, b = {0};
         kernel_random_graph(seed, true, &a);
@@ -173,6 +173,22 @@ static const struct {
                                                                               "  %y:f32[T,33] = matmul %x, %w\n"
                                                                               "  return %y, %x\n"
                                                                               "}\n"},
+    {"softmax of rows and of heads, of what a chain makes, far from zero", "graph soft(T<=5, S<=100) {\n"
+                                                                           "  %tok:u32[T] = input \"tokens\"\n"
+                                                                           "  %t:f16[24,600] = weight \"t0\"\n"
+                                                                           "  %o:f16[24,33] = weight \"t1\"\n"
+                                                                           "  %x:f32[T,600] = gather %t, %tok\n"
+                                                                           "  %s:f32[T,600] = scale %x by=9\n"
+                                                                           "  %a:f32[T,600] = softmax %s\n"
+                                                                           "  %b:f32[T,600] = scale %a by=100\n"
+                                                                           "  %h:f32[T,5,120] = reshape %x\n"
+                                                                           "  %g:f32[T,5,120] = offset %h by=300\n"
+                                                                           "  %c:f32[T,5,120] = softmax %g\n"
+                                                                           "  %z:f32[T,33] = gather %o, %tok\n"
+                                                                           "  %d:f32[T,33] = softmax %z\n"
+                                                                           "  %e:f32[T,33] = softmax %d\n"
+                                                                           "  return %b, %c, %e\n"
+                                                                           "}\n"},
     {"attentions with different windows are one kernel",
      "graph windows(T<=5, S<=100) {\n"
      "  %tok:u32[T] = input \"tokens\"\n"
