@@ -40,7 +40,7 @@ static const char *
 even_number(dop_emit *e, uint32_t value)
 {
     uint32_t factor = 1;
-    while (factor < 64 && value % (factor * 2) == 0)
+    while (factor < 32 && value % (factor * 2) == 0)
         factor *= 2;
     return dop_emit_str(e, "(%s * %uu)", dop_emit_number(e, value / factor), factor);
 }

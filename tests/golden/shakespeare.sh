@@ -26,6 +26,14 @@ perplexity() { # PLAN
             "$("$TOOLS/expect" print "$expected" heldout_perplexity)" 0.005
 }
 
+# Activations stored in 16 bits: within 1% of those in 32 on the beginning of that text.
+narrow() { # PLAN NARROW-PLAN
+    head -c 8000 "$model/heldout.txt" >beginning.txt
+    "$EXEC" "$1" --quiet --ppl beginning.txt --ppl-ctx 256 >wide.json &&
+        "$EXEC" "$2" --quiet --ppl beginning.txt --ppl-ctx 256 >narrow.json &&
+        near "$("$TOOLS/expect" print narrow.json perplexity)" "$("$TOOLS/expect" print wide.json perplexity)" 0.01
+}
+
 # Every text of tokenizer_vectors.json becomes the ids beside it, through the plan and without one.
 vectors() { # PLAN
     local vectors=$model/tokenizer_vectors.json n
@@ -61,4 +69,6 @@ check "default: tokenizer vectors" vectors default.plan
 check "default: no allocation, recording or descriptor update per token, one submit" nothing_per_token default.plan
 check "default: at most 6 dispatches per layer" dispatches default.plan
 check "default: perplexity of held-out text" perplexity default.plan
+check "f16 activations: compiles" "$DOPPLERC" "$model" -o narrow.plan --quiet --act f16
+check "f16 activations: perplexity of held-out text" narrow default.plan narrow.plan
 finish

@@ -189,6 +189,19 @@ static const struct {
                                                                            "  %e:f32[T,33] = softmax %d\n"
                                                                            "  return %b, %c, %e\n"
                                                                            "}\n"},
+    {"a rotated row goes straight into a product", "graph turned(T=1, S<=100) {\n"
+                                                   "  %tok:u32[T] = input \"tokens\"\n"
+                                                   "  %pos:u32[T] = input \"positions\"\n"
+                                                   "  %t:f16[24,64] = weight \"t0\"\n"
+                                                   "  %rope:f32[S,64] = weight \"t.rope64\"\n"
+                                                   "  %w:f16[33,64] = weight \"w1\"\n"
+                                                   "  %x:f32[T,64] = gather %t, %tok\n"
+                                                   "  %h:f32[T,1,64] = reshape %x\n"
+                                                   "  %r:f32[T,1,64] = rope %h, %pos, %rope dims=64 interleaved=0\n"
+                                                   "  %v:f32[T,64] = reshape %r\n"
+                                                   "  %y:f32[T,33] = matmul %v, %w\n"
+                                                   "  return %y\n"
+                                                   "}\n"},
     {"attentions with different windows are one kernel",
      "graph windows(T<=5, S<=100) {\n"
      "  %tok:u32[T] = input \"tokens\"\n"
