@@ -2,13 +2,13 @@
 #include "compiler/import_rdrr.h"
 #include "compiler/kernel_path.h"
 #include "compiler/target.h"
+#include "compiler/yaml_util.h"
 
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <yaml.h>
 
 enum { MAX_RULES = 1024 };
 
@@ -66,8 +66,7 @@ typedef struct reader {
     dop_kernel_path *out;
 } reader;
 
-#define FAIL_NODE(r, node, ...) \
-    DOP_FAIL_AT((r)->diag, DOP_E_INPUT, (r)->path, (long)(node)->start_mark.line + 1, 0, __VA_ARGS__)
+#define FAIL_NODE(r, node, ...) DOP_FAIL_NODE((r)->diag, (r)->path, node, __VA_ARGS__)
 
 static dop_status
 read_text(reader *r, const char *key, const yaml_node_t *v, const char **out)
@@ -258,40 +257,20 @@ name_of_file(reader *r)
 static dop_status
 load_yaml(reader *r)
 {
-    dop_map map;
-    yaml_parser_t parser;
-    yaml_document_t doc;
-    dop_status st = dop_map_open(r->path, r->diag, &map);
+    dop_yaml y;
+    dop_status st = dop_yaml_open(r->path, YAML_MAPPING_NODE, "a kernel path is a mapping of fields", r->diag, &y);
     if (st != DOP_OK)
         return st;
-    if (!yaml_parser_initialize(&parser)) {
-        dop_map_close(&map);
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+    r->doc = &y.doc;
+    for (yaml_node_pair_t *p = y.root->data.mapping.pairs.start; st == DOP_OK && p < y.root->data.mapping.pairs.top;
+         p++) {
+        const yaml_node_t *k = yaml_document_get_node(&y.doc, p->key);
+        st = dop_yaml_text(k) ? read_field(r, dop_yaml_text(k), yaml_document_get_node(&y.doc, p->value))
+                              : FAIL_NODE(r, k, "expected the name of a field");
     }
-    yaml_parser_set_input_string(&parser, map.data, (size_t)map.size);
-    if (!yaml_parser_load(&parser, &doc)) {
-        st = DOP_FAIL_AT(r->diag, DOP_E_INPUT, r->path, (long)parser.problem_mark.line + 1,
-                         (long)parser.problem_mark.column + 1, "not YAML: %s", parser.problem ? parser.problem : "?");
-        goto error;
-    }
-    r->doc = &doc;
-    const yaml_node_t *root = yaml_document_get_root_node(&doc);
-    if (!root || root->type != YAML_MAPPING_NODE)
-        st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "a kernel path is a mapping of fields");
-    else
-        for (yaml_node_pair_t *p = root->data.mapping.pairs.start; st == DOP_OK && p < root->data.mapping.pairs.top;
-             p++) {
-            const yaml_node_t *k = yaml_document_get_node(&doc, p->key);
-            st = k->type == YAML_SCALAR_NODE
-                     ? read_field(r, (const char *)k->data.scalar.value, yaml_document_get_node(&doc, p->value))
-                     : FAIL_NODE(r, k, "expected the name of a field");
-        }
     if (st == DOP_OK)
         st = name_of_file(r);
-    yaml_document_delete(&doc);
-error:
-    yaml_parser_delete(&parser);
-    dop_map_close(&map);
+    dop_yaml_close(&y);
     return st;
 }
 

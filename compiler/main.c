@@ -21,18 +21,9 @@ typedef struct cli {
     bool no_fuse, check, quiet, verbose, help, version;
 } cli;
 
-#define OPT(letter, name, kind, field, arg, help)                           \
-    {                                                                       \
-        letter, name, DOP_OPT_##kind, offsetof(cli, field), arg, help, 0, 0 \
-    }
-#define NUM(letter, name, kind, field, arg, help, min, max)                     \
-    {                                                                           \
-        letter, name, DOP_OPT_##kind, offsetof(cli, field), arg, help, min, max \
-    }
-#define HEADING(text)                              \
-    {                                              \
-        0, NULL, DOP_OPT_FLAG, 0, NULL, text, 0, 0 \
-    }
+#define OPT(...) DOP_OPTION(cli, __VA_ARGS__)
+#define NUM(...) DOP_NUMBER_OPTION(cli, __VA_ARGS__)
+#define HEADING DOP_OPTION_HEADING
 
 static const dop_option options[] = {
     HEADING("Output"),

@@ -1,11 +1,11 @@
 /* What --quant asks for, weight by weight. */
 #include "compiler/quant.h"
+#include "compiler/yaml_util.h"
 #include "kernels/weight_types.h"
 
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yaml.h>
 
 #define KNOWN_TYPES "keep f32 f16 bf16 q8_0 q6_k q5_k q5_1 q4_k q4_0 mxfp4 int4_g128 int4_g64 int4_g32"
 
@@ -122,35 +122,21 @@ apply_pattern(const char *path, const yaml_node_t *key, const yaml_node_t *value
 static dop_status
 choose_by_file(const char *path, const dop_weights *w, dop_diag *diag, dop_type *types)
 {
-    dop_map map;
-    yaml_parser_t parser;
-    yaml_document_t doc;
+    dop_yaml y;
     bool *taken = calloc((size_t)w->n + 1, sizeof *taken);
-    dop_status st = taken ? dop_map_open(path, diag, &map) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (!taken)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st =
+        dop_yaml_open(path, YAML_MAPPING_NODE, "expected a mapping of tensor name patterns to types", diag, &y);
     if (st != DOP_OK) {
         free(taken);
         return st;
     }
-    yaml_parser_initialize(&parser);
-    yaml_parser_set_input_string(&parser, map.data, (size_t)map.size);
-    if (!yaml_parser_load(&parser, &doc)) {
-        st = DOP_FAIL_AT(diag, DOP_E_INPUT, path, (long)parser.problem_mark.line + 1,
-                         (long)parser.problem_mark.column + 1, "not YAML: %s", parser.problem ? parser.problem : "?");
-        goto error;
-    }
-    const yaml_node_t *root = yaml_document_get_root_node(&doc);
-    if (!root || root->type != YAML_MAPPING_NODE) {
-        st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "expected a mapping of tensor name patterns to types");
-    } else {
-        for (yaml_node_pair_t *p = root->data.mapping.pairs.start; p < root->data.mapping.pairs.top && st == DOP_OK;
-             p++)
-            st = apply_pattern(path, yaml_document_get_node(&doc, p->key), yaml_document_get_node(&doc, p->value), w,
-                               taken, diag, types);
-    }
-    yaml_document_delete(&doc);
-error:
-    yaml_parser_delete(&parser);
-    dop_map_close(&map);
+    for (yaml_node_pair_t *p = y.root->data.mapping.pairs.start; p < y.root->data.mapping.pairs.top && st == DOP_OK;
+         p++)
+        st = apply_pattern(path, yaml_document_get_node(&y.doc, p->key), yaml_document_get_node(&y.doc, p->value), w,
+                           taken, diag, types);
+    dop_yaml_close(&y);
     free(taken);
     return st;
 }

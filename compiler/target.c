@@ -1,11 +1,11 @@
 #include "compiler/target.h"
+#include "compiler/yaml_util.h"
 
 #include "runtime/doppler.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yaml.h>
 
 enum {
     CAPS_TIER2 = DOP_CAP_f16_storage | DOP_CAP_f16_math | DOP_CAP_i8_storage,
@@ -175,46 +175,26 @@ check_target(const dop_target *t, const char *path, dop_diag *diag)
 static dop_status
 from_yaml(const char *path, dop_target *out, dop_diag *diag)
 {
-    dop_map map;
-    yaml_parser_t parser;
-    yaml_document_t doc;
-    dop_status st = dop_map_open(path, diag, &map);
+    dop_yaml y;
+    dop_status st = dop_yaml_open(path, YAML_MAPPING_NODE, "a target file is a mapping of fields", diag, &y);
     if (st != DOP_OK)
         return st;
-    yaml_parser_initialize(&parser);
-    yaml_parser_set_input_string(&parser, map.data, (size_t)map.size);
-    if (!yaml_parser_load(&parser, &doc)) {
-        st = DOP_FAIL_AT(diag, DOP_E_INPUT, path, (long)parser.problem_mark.line + 1,
-                         (long)parser.problem_mark.column + 1, "not YAML: %s", parser.problem ? parser.problem : "?");
-        goto error;
-    }
-    const yaml_node_t *root = yaml_document_get_root_node(&doc);
-    if (!root || root->type != YAML_MAPPING_NODE) {
-        st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "a target file is a mapping of fields");
-    } else {
-        *out = builtin[0];
-        for (int pass = 0; pass < 2 && st == DOP_OK; pass++)
-            for (yaml_node_pair_t *p = root->data.mapping.pairs.start; p < root->data.mapping.pairs.top && st == DOP_OK;
-                 p++) {
-                const yaml_node_t *k = yaml_document_get_node(&doc, p->key),
-                                  *v = yaml_document_get_node(&doc, p->value);
-                if (k->type != YAML_SCALAR_NODE)
-                    continue;
-                bool base = strcmp((const char *)k->data.scalar.value, "base") == 0;
-                if (pass == 0 && base && v->type == YAML_SCALAR_NODE)
-                    st = dop_target_resolve((const char *)v->data.scalar.value, diag, out);
-                else if (pass == 1)
-                    st = set_field(out, path, k, v, &doc, diag);
-            }
-        if (out->int_dot == DOP_INT_DOT_OFF)
-            out->caps &= ~(uint32_t)DOP_CAP_int_dot;
-        if (st == DOP_OK)
-            st = check_target(out, path, diag);
-    }
-    yaml_document_delete(&doc);
-error:
-    yaml_parser_delete(&parser);
-    dop_map_close(&map);
+    *out = builtin[0];
+    for (int pass = 0; pass < 2 && st == DOP_OK; pass++)
+        for (yaml_node_pair_t *p = y.root->data.mapping.pairs.start; p < y.root->data.mapping.pairs.top && st == DOP_OK;
+             p++) {
+            const yaml_node_t *k = yaml_document_get_node(&y.doc, p->key),
+                              *v = yaml_document_get_node(&y.doc, p->value);
+            const char *key = dop_yaml_text(k), *value = dop_yaml_text(v);
+            bool base = key && strcmp(key, "base") == 0;
+            if (pass == 0 && base && value)
+                st = dop_target_resolve(value, diag, out);
+            else if (pass == 1 && key)
+                st = set_field(out, path, k, v, &y.doc, diag);
+        }
+    if (st == DOP_OK)
+        st = check_target(out, path, diag);
+    dop_yaml_close(&y);
     return st;
 }
 

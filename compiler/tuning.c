@@ -1,9 +1,9 @@
 #include "compiler/tuning.h"
+#include "compiler/yaml_util.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yaml.h>
 
 static const struct {
     const char *name;
@@ -16,19 +16,13 @@ static const struct {
     {"stage", offsetof(dop_tile, stage)},
 };
 
-static const char *
-scalar(yaml_document_t *doc, int id)
-{
-    const yaml_node_t *n = yaml_document_get_node(doc, id);
-    return n && n->type == YAML_SCALAR_NODE ? (const char *)n->data.scalar.value : NULL;
-}
-
 static dop_status
 read_entry(yaml_document_t *doc, const yaml_node_t *map, const char *path, dop_tuning_entry *e, dop_diag *diag)
 {
     long line = (long)map->start_mark.line + 1;
     for (yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top; p++) {
-        const char *k = scalar(doc, p->key), *v = scalar(doc, p->value);
+        const char *k = dop_yaml_text(yaml_document_get_node(doc, p->key)),
+                   *v = dop_yaml_text(yaml_document_get_node(doc, p->value));
         char *end = NULL;
         bool known = false;
         if (!k || !v)
@@ -54,36 +48,20 @@ read_entry(yaml_document_t *doc, const yaml_node_t *map, const char *path, dop_t
 dop_status
 dop_tuning_load(const char *path, dop_tuning *out, dop_diag *diag)
 {
-    dop_map map;
-    yaml_parser_t parser;
-    yaml_document_t doc;
+    dop_yaml y;
     memset(out, 0, sizeof *out);
-    dop_status st = dop_map_open(path, diag, &map);
+    dop_status st = dop_yaml_open(path, YAML_SEQUENCE_NODE, "a tuning file is a list of entries", diag, &y);
     if (st != DOP_OK)
         return st;
-    yaml_parser_initialize(&parser);
-    yaml_parser_set_input_string(&parser, map.data, (size_t)map.size);
-    if (!yaml_parser_load(&parser, &doc)) {
-        st = DOP_FAIL_AT(diag, DOP_E_INPUT, path, (long)parser.problem_mark.line + 1,
-                         (long)parser.problem_mark.column + 1, "not YAML: %s", parser.problem ? parser.problem : "?");
-        goto error;
-    }
-    const yaml_node_t *root = yaml_document_get_root_node(&doc);
-    if (!root || root->type != YAML_SEQUENCE_NODE)
-        st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "a tuning file is a list of entries");
-    for (yaml_node_item_t *i = st == DOP_OK ? root->data.sequence.items.start : NULL;
-         st == DOP_OK && i < root->data.sequence.items.top; i++) {
-        const yaml_node_t *n = yaml_document_get_node(&doc, *i);
+    for (yaml_node_item_t *i = y.root->data.sequence.items.start; st == DOP_OK && i < y.root->data.sequence.items.top;
+         i++) {
+        const yaml_node_t *n = yaml_document_get_node(&y.doc, *i);
         if (n->type != YAML_MAPPING_NODE || out->n == DOP_MAX_TUNING)
-            st = DOP_FAIL_AT(diag, DOP_E_INPUT, path, (long)n->start_mark.line + 1, 0,
-                             "expected an entry {op: ..., ...}, at most %d of them", DOP_MAX_TUNING);
+            st = DOP_FAIL_NODE(diag, path, n, "expected an entry {op: ..., ...}, at most %d of them", DOP_MAX_TUNING);
         else
-            st = read_entry(&doc, n, path, &out->entries[out->n++], diag);
+            st = read_entry(&y.doc, n, path, &out->entries[out->n++], diag);
     }
-    yaml_document_delete(&doc);
-error:
-    yaml_parser_delete(&parser);
-    dop_map_close(&map);
+    dop_yaml_close(&y);
     return st;
 }
 

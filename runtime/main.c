@@ -6,18 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define OPT(letter, name, kind, field, arg, help)                               \
-    {                                                                           \
-        letter, name, DOP_OPT_##kind, offsetof(dop_cli, field), arg, help, 0, 0 \
-    }
-#define NUM(letter, name, kind, field, arg, help, min, max)                         \
-    {                                                                               \
-        letter, name, DOP_OPT_##kind, offsetof(dop_cli, field), arg, help, min, max \
-    }
-#define HEADING(text)                              \
-    {                                              \
-        0, NULL, DOP_OPT_FLAG, 0, NULL, text, 0, 0 \
-    }
+#define OPT(...) DOP_OPTION(dop_cli, __VA_ARGS__)
+#define NUM(...) DOP_NUMBER_OPTION(dop_cli, __VA_ARGS__)
+#define HEADING DOP_OPTION_HEADING
 
 static const dop_option options[] = {
     HEADING("Prompt"),

@@ -4,6 +4,8 @@
 
 #include "runtime/base.h"
 
+#include <stddef.h>
+
 /* Kinds and the type of the field that `offset` names. */
 typedef enum dop_option_kind {
     DOP_OPT_FLAG,     /* bool: no value */
@@ -32,6 +34,18 @@ typedef struct dop_option {
     const char *help;
     double min, max; /* COUNT and REAL */
 } dop_option;
+
+/* Rows of a table of options for the structure `type`; programs define shorter names for them. */
+#define DOP_OPTION(type, letter, name, kind, field, arg, help) \
+    DOP_NUMBER_OPTION(type, letter, name, kind, field, arg, help, 0, 0)
+#define DOP_NUMBER_OPTION(type, letter, name, kind, field, arg, help, min, max)  \
+    {                                                                            \
+        letter, name, DOP_OPT_##kind, offsetof(type, field), arg, help, min, max \
+    }
+#define DOP_OPTION_HEADING(text)                   \
+    {                                              \
+        0, NULL, DOP_OPT_FLAG, 0, NULL, text, 0, 0 \
+    }
 
 /* Fills values (fields of options that are not given keep what they hold) and the other arguments.  Accepts --name VALUE,
  * --name=VALUE, -x VALUE, -xVALUE and -- .  Everything wrong is DOP_E_USAGE; an unknown option names the nearest one.
