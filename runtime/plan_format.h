@@ -5,8 +5,8 @@
  *   4096.  Every offset below is in bytes from the start of its section unless it says otherwise.  Strings are offsets
  *   into DOP_SEC_STRINGS, each 0-terminated; offset 0 is "".
  * A reader checks: magic, version, sizes, that sections lie inside the file and do not overlap, each section's digest
- * (XXH3, 64 bits; of the weights as in runtime/plan_weights.h), then every index, offset and count in the rows.  The header's digest covers the header (with the
- * digest field zero) and the section table.
+ * (XXH3, 64 bits; of the weights as in runtime/plan_weights.h), then every index, offset and count in the rows.  The
+ * header's digest covers the header (with the digest field zero) and the section table.
  * Nothing in the file depends on time, paths, the environment or the number of threads: equal inputs, equal bytes. */
 #ifndef DOPPLER_RUNTIME_PLAN_FORMAT_H
 #define DOPPLER_RUNTIME_PLAN_FORMAT_H
