@@ -115,7 +115,8 @@ dop_weights_digest(dop_weights_range *ranges, uint32_t n, dop_diag *diag)
     for (uint32_t i = 0; i < n; i++)
         for (uint64_t k = 0; k < piece_count(ranges[i].size); k++) {
             uint64_t from = k * PIECE, left = ranges[i].size - from;
-            p.jobs[at++] = (piece_job){ranges[i].data + from, left < PIECE ? left : PIECE, 0};
+            const uint8_t *data = ranges[i].data ? ranges[i].data + from : NULL; /* an empty range may have none */
+            p.jobs[at++] = (piece_job){data, left < PIECE ? left : PIECE, 0};
         }
     pthread_t threads[MAX_THREADS];
     uint32_t started = 0;
