@@ -249,9 +249,14 @@ tile_gemv(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile
 static void
 tile_coop(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile *tile)
 {
+    /* busy: percent of the multiprocessors that must have a tile; large tiles make up for idle neighbours. */
     static const struct {
-        uint32_t bm, bn, wm, wn;
-    } shapes[] = {{128, 128, 64, 32}, {128, 64, 32, 32}, {64, 64, 32, 16}, {64, 32, 16, 32}, {32, 32, 16, 16}};
+        uint32_t bm, bn, wm, wn, busy;
+    } shapes[] = {{128, 128, 32, 32, 90},
+                  {128, 64, 32, 32, 50},
+                  {64, 64, 32, 16, 100},
+                  {64, 32, 16, 32, 100},
+                  {32, 32, 16, 16, 0}};
     uint32_t rows, mats = 0;
     (void)first_matmul(g, r, &rows);
     for (uint32_t i = 0; i < r->n_nodes; i++)
@@ -263,7 +268,7 @@ tile_coop(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile
         if ((g->max_t * 4 < shapes[i].bm && !last) || (mats == 2 && bn == 128))
             continue;
         uint32_t tiles = dop_div_up_u32(g->max_t, shapes[i].bm) * dop_div_up_u32(rows / (mats == 2 ? 2 : 1), bn);
-        if (tiles < (i == 0 ? t->cores * 9 / 10 : t->cores) && !last)
+        if (tiles * 100 < t->cores * shapes[i].busy)
             continue;
         tile->bm = shapes[i].bm;
         tile->bn = bn;
