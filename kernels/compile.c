@@ -229,10 +229,8 @@ dop_kernel_compile(const char *name, const dop_kernel *k, const dop_target *targ
         goto error;
     }
     shaderc_compile_options_set_target_env(options, shaderc_target_env_vulkan, shaderc_env_version_vulkan_1_2);
-    /* Fragments in arrays, unrolled before the driver sees them, take it ten times as long to compile, and run no faster. */
-    bool fragments = (k->caps & DOP_CAP_coop_nv) != 0;
-    shaderc_compile_options_set_optimization_level(
-        options, fragments ? shaderc_optimization_level_zero : shaderc_optimization_level_performance);
+    shaderc_compile_options_set_optimization_level(options, k->unoptimized ? shaderc_optimization_level_zero
+                                                                           : shaderc_optimization_level_performance);
     result =
         shaderc_compile_into_spv(compiler, k->glsl, strlen(k->glsl), shaderc_compute_shader, name, "main", options);
     if (!result || shaderc_result_get_compilation_status(result) != shaderc_compilation_status_success) {

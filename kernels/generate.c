@@ -194,6 +194,7 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
     memcpy(k->grid, gen.grid, sizeof k->grid);
     k->local = choice->tile.wg;
     k->caps = gen.e.caps | dop_variant_of(choice->variant)->caps;
+    k->unoptimized = choice->variant == DOP_VARIANT_attention_coop;
     k->subgroup = choice->tile.subgroup ? target->subgroup : 0;
 error:
     dop_buf_finish(&gen.main);

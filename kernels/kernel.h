@@ -71,6 +71,9 @@ typedef struct dop_kernel {
     uint32_t local; /* invocations, one-dimensional */
     uint32_t caps;
     uint32_t subgroup; /* required size; 0: any */
+    /* The module goes to the driver as it is.  Attention on matrix units takes a driver ten times as long to compile when
+     * its loops over fragments were unrolled before, and runs no faster; products run an eighth faster then. */
+    bool unoptimized;
 } dop_kernel;
 
 /* Ordering by completion counters (DOP_ORDER_COUNTERS in runtime/plan_format.h): whom a kernel waits for. */

@@ -252,7 +252,7 @@ tile_coop(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile
     /* busy: percent of the multiprocessors that must have a tile; large tiles make up for idle neighbours. */
     static const struct {
         uint32_t bm, bn, wm, wn, busy;
-    } shapes[] = {{128, 128, 32, 32, 90},
+    } shapes[] = {{128, 128, 64, 32, 90},
                   {128, 64, 32, 32, 50},
                   {64, 64, 32, 16, 100},
                   {64, 32, 16, 32, 100},
