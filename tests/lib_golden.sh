@@ -48,10 +48,15 @@ plain)
     check "default: at most $most dispatches per layer" layers default.plan
     ;;
 again)
-    agree f32-unfused 5e-4 0.01 --kv f32 --no-fuse
-    agree f32-chunks-of-7 5e-4 0.01 --kv f32 --chunks 7
-    agree f32-token-by-token 5e-4 0.01 --kv f32 --chunks 1
-    agree default-unfused 2e-2 0.1 --no-fuse
+    # Every schedule: token by token, chunks with a shorter one at the end, all positions scored.
+    for way in "f32-unfused 5e-4 --kv f32 --no-fuse" "f32-chunks-of-7 5e-4 --kv f32 --chunks 7" "default-unfused 2e-2 --no-fuse"; do
+        read -r name bound options <<<"$way"
+        # shellcheck disable=SC2086
+        check "$name: compiles" "$DOPPLERC" "$model" -o "$name.plan" --quiet $options &&
+            check "$name: logits" "$TOOLS/agree" "$name.plan" forced "$bound" "$model/logits.f32"
+    done
+    check "f32-unfused: generates" ids f32-unfused f32-unfused.plan &&
+        check "f32-unfused: generated ids" "$TOOLS/expect" ids "$expected" . f32-unfused.ids 0.01
     ;;
 esac
 finish

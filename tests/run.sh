@@ -75,11 +75,13 @@ if [ ! -e /proc/self/maps ]; then
 fi
 
 # ---- counting -------------------------------------------------------------------------------------------------------
-passed=0 failed=0 skipped=0 table=''
+passed=0 failed=0 skipped=0 table='' since=$SECONDS
 
-count() { # PHASE PASSED FAILED SKIPPED
+count() { # PHASE PASSED FAILED SKIPPED: at its end
     passed=$((passed + $2)) failed=$((failed + $3)) skipped=$((skipped + $4))
-    table+=$(printf '%-12s %7d %7d %7d' "$@")$'\n'
+    table+=$(printf '%-12s %7d %7d %7d %8d' "$@" $((SECONDS - since)))$'\n'
+    echo "$1: $2 passed, $3 failed, $4 skipped in $((SECONDS - since)) s"
+    since=$SECONDS
 }
 
 heading() {
@@ -108,7 +110,7 @@ run_ctest() {
     shift 2
     rm -f "$junit"
     ctest --test-dir "$tree" -j "$jobs" -R "$filter" "$@" --output-on-failure --output-junit "$junit" \
-        --test-output-size-passed 100000000 --test-output-size-failed 100000000 2>&1 | grep -v '^Internal ctest'
+        --test-output-size-passed 100000000 --test-output-size-failed 100000000 2>&1 | grep --line-buffered -v '^Internal ctest'
     if [ ! -s "$junit" ]; then
         echo "error: ctest ended before its report was written"
         counts="0 1 0"
@@ -236,6 +238,8 @@ if [ "$quick" -eq 0 ]; then
     phase_validation
 fi
 
-printf '\n%-12s %7s %7s %7s\n%s' phase passed failed skipped "$table"
+printf '\n%-12s %7s %7s %7s %8s\n%s' phase passed failed skipped seconds "$table"
+times >"$build/times" # of this shell, then of all programs; user and system
+echo "$SECONDS s with $jobs jobs; processor time $(tail -n 1 "$build/times" | tr ' ' '+')"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

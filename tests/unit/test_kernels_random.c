@@ -10,10 +10,8 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-enum { GRAPHS = 520, ON_DEVICE = 3, LARGE = 1000, MAX_WORKERS = 8 };
+enum { GRAPHS = 520, ON_DEVICE = 3, LARGE = 1000 };
 
 static kernel_lab *
 open_lab(void)
@@ -26,65 +24,31 @@ open_lab(void)
     return lab;
 }
 
-/* Seeds first, first + step, ...: true when all agree.  Runs in a process of its own. */
-static bool
-check_seeds(uint32_t first, uint32_t step)
-{
-    kernel_lab *lab;
-    dop_buf why = {0};
-    bool ok = kernel_lab_open(&lab, &why);
-    if (!ok)
-        fprintf(stderr, "%s\n", why.data ? why.data : "no device");
-    for (uint32_t seed = first; lab && seed < GRAPHS; seed += step) {
-        dop_buf text = {0}, wrong = {0};
-        kernel_random_graph(seed, true, &text);
-        if (!kernel_lab_check(lab, text.data, text.size, kernel_lab_target(seed), seed % ON_DEVICE == 0, &wrong)) {
-            fprintf(stderr, "# seed %u: %s\n%s\n", seed, wrong.data ? wrong.data : "?", text.data);
-            ok = false;
-        }
-        dop_buf_finish(&text);
-        dop_buf_finish(&wrong);
-    }
-    kernel_lab_close(lab);
-    dop_buf_finish(&why);
-    return ok;
-}
-
-/* Most of the time goes to the driver's compiler, which uses one thread: one process per core. */
-Test(kernels, random_graphs_agree_with_the_interpreter, .timeout = 2900)
-{
-    kernel_lab_close(open_lab()); /* skips without a device */
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t n = cores < 1 ? 1 : cores > MAX_WORKERS ? MAX_WORKERS : (uint32_t)cores;
-    pid_t workers[MAX_WORKERS];
-    for (uint32_t i = 0; i < n; i++) {
-        workers[i] = fork();
-        cr_assert(workers[i] >= 0);
-        if (workers[i] == 0) {
-            bool ok = check_seeds(i, n);
-            fflush(stderr);
-            _exit(ok ? 0 : 1);
-        }
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        int status = -1;
-        cr_assert(waitpid(workers[i], &status, 0) == workers[i]);
-        cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "worker %u: graphs that differ are printed above", i);
-    }
-}
-
-Test(kernels, larger_graphs_are_what_the_passes_made_of_them, .timeout = 300)
+/* Targets take turns. */
+static void
+check_seeds(uint32_t n, bool small, uint32_t on_device)
 {
     kernel_lab *lab = open_lab();
-    for (uint32_t seed = 0; seed < LARGE; seed++) {
+    for (uint32_t seed = 0; seed < n; seed++) {
         dop_buf text = {0}, wrong = {0};
-        kernel_random_graph(seed, false, &text);
-        bool ok = kernel_lab_check(lab, text.data, text.size, kernel_lab_target(seed), false, &wrong);
+        kernel_random_graph(seed, small, &text);
+        bool run = on_device && seed % on_device == 0;
+        bool ok = kernel_lab_check(lab, text.data, text.size, kernel_lab_target(seed), run, &wrong);
         cr_expect(ok, "seed %u: %s\n%s", seed, wrong.data ? wrong.data : "?", text.data);
         dop_buf_finish(&text);
         dop_buf_finish(&wrong);
     }
     kernel_lab_close(lab);
+}
+
+Test(kernels, random_graphs_agree_with_the_interpreter, .timeout = 500)
+{
+    check_seeds(GRAPHS, true, ON_DEVICE);
+}
+
+Test(kernels, larger_graphs_are_what_the_passes_made_of_them, .timeout = 300)
+{
+    check_seeds(LARGE, false, 0);
 }
 
 Test(kernels, random_graphs_are_well_typed_and_repeatable)
