@@ -23,9 +23,6 @@ shared vec4 dop_acc[BATCH * SHARES * LANES_D];
 shared float dop_part[R * TEAMS];
 #endif
 ${DECLS}
-#if MERGE
-shared uint dop_last;
-#endif
 // Largest of s[j] over the workgroup, for all rows at once.
 void dop_rows_max(inout float s[R])
 {
@@ -175,18 +172,8 @@ ${SINK}                dop_store_row(t, h, d * 4u, o, top, sum, split);
         barrier();
     }
 #if MERGE
-    // The last workgroup of this KV head to get here merges the splits and leaves the counter at zero.
-    groupMemoryBarrier();
-    barrier();
-    if (gl_LocalInvocationIndex == 0u) {
-        memoryBarrierBuffer();
-        dop_last = atomicAdd(Counter(${MERGES}).n[1u + kvh], 1u) + 1u;
-    }
-    groupMemoryBarrier();
-    barrier();
-    if (dop_last != used)
+    // The last workgroup of this KV head to get here merges the splits.
+    if (!dop_last_of(${MERGES}, 1u + kvh, used))
         return;
-    if (gl_LocalInvocationIndex == 0u)
-        Counter(${MERGES}).n[1u + kvh] = 0u;
 ${MERGE_BODY}#endif
 }

@@ -28,9 +28,6 @@ shared float dop_m[R], dop_l[R], dop_fix[R];
 shared vec4 dop_acc[BATCH * TEAMS * D / 4u];
 uvec4 dop_k[NP], dop_v[NP];
 ${DECLS}
-#if MERGE
-shared uint dop_last;
-#endif
 // Rows of the positions from base that lie in [from, to).
 void dop_hold_k(uint base, uint kvh, uint from, uint to)
 {
@@ -176,20 +173,10 @@ ${STORE}            }
             barrier();
     }
 #if MERGE
-    // The last workgroup of this KV head to get here merges the splits and leaves the counter at zero.
+    // The last workgroup of this KV head to get here merges the splits.
     if (used == 1u)
         return;
-    groupMemoryBarrier();
-    barrier();
-    if (gl_LocalInvocationIndex == 0u) {
-        memoryBarrierBuffer();
-        dop_last = atomicAdd(Counter(${MERGES}).n[1u + kvh], 1u) + 1u;
-    }
-    groupMemoryBarrier();
-    barrier();
-    if (dop_last != used)
+    if (!dop_last_of(${MERGES}, 1u + kvh, used))
         return;
-    if (gl_LocalInvocationIndex == 0u)
-        Counter(${MERGES}).n[1u + kvh] = 0u;
 ${MERGE_BODY}#endif
 }

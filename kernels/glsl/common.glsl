@@ -47,6 +47,25 @@ void dop_wait_for(U32 counter, Step step, uint workgroups)
             return;
     step.flags |= 1u;
 }
+
+shared uint dop_arrived;
+// Is this workgroup the last of n to get here?  Then the counter is zero again.  Every invocation must call.
+bool dop_last_of(U32 counter, uint i, uint n)
+{
+    groupMemoryBarrier();
+    barrier();
+    if (gl_LocalInvocationIndex == 0u) {
+        memoryBarrierBuffer();
+        dop_arrived = atomicAdd(Counter(counter).n[i], 1u) + 1u;
+    }
+    groupMemoryBarrier();
+    barrier();
+    if (dop_arrived != n)
+        return false;
+    if (gl_LocalInvocationIndex == 0u)
+        Counter(counter).n[i] = 0u;
+    return true;
+}
 #endif
 
 // --- two and four words at once: CPU devices load component by component, so 64 bits each there ------------------
