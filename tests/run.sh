@@ -14,24 +14,28 @@ usage() {
     cat <<'USAGE'
 usage: tests/run.sh [options]
   --quick           format and release only
+  --long            also the tests that take minutes each and add little
   --filter REGEX    only tests whose ctest name matches (names: ctest --test-dir build-test/release -N)
   --gpu             use the machine's Vulkan driver instead of lavapipe
   --no-install      do not install packages
+  --limit SECONDS   end by then: what has not run has failed
   --build-dir DIR   where to build (default: build-test)
   -j N              parallel jobs (default: number of processors)
 USAGE
 }
 
-quick=0 filter=. gpu=0 install=1 build=build-test jobs=$(nproc)
+quick=0 long=0 filter=. gpu=0 install=1 limit=0 build=build-test jobs=$(nproc)
 while [ $# -gt 0 ]; do
     case $1 in
     --quick) quick=1 ;;
+    --long) long=1 ;;
     --gpu) gpu=1 ;;
     --no-install) install=0 ;;
-    --filter | --build-dir | -j)
+    --filter | --limit | --build-dir | -j)
         [ $# -ge 2 ] || { usage >&2; exit 2; }
         case $1 in
         --filter) filter=$2 ;;
+        --limit) limit=$2 ;;
         --build-dir) build=$2 ;;
         -j) jobs=$2 ;;
         esac
@@ -75,6 +79,7 @@ if [ ! -e /proc/self/maps ]; then
 fi
 
 # ---- counting -------------------------------------------------------------------------------------------------------
+[ "$long" -eq 1 ] && unwanted='^$' || unwanted='^long$'
 passed=0 failed=0 skipped=0 table='' since=$SECONDS
 
 count() { # PHASE PASSED FAILED SKIPPED: at its end
@@ -106,10 +111,16 @@ build_tree() {
 
 # run_ctest PHASE TREE CTEST_OPTION...: runs the tests of $build/TREE and leaves the counts in $counts.
 run_ctest() {
-    local phase=$1 tree=$build/$2 junit=$build/$1.xml
+    local phase=$1 tree=$build/$2 junit=$build/$1.xml stop=() left=$((limit - SECONDS))
     shift 2
     rm -f "$junit"
-    ctest --test-dir "$tree" -j "$jobs" -R "$filter" "$@" --output-on-failure --output-junit "$junit" \
+    if [ "$limit" -gt 0 ] && [ "$left" -le 0 ]; then
+        echo "error: no time is left"
+        counts="0 1 0"
+        return
+    fi
+    [ "$limit" -eq 0 ] || stop=(--stop-time "$(date -d "now + $left seconds" +%T)")
+    ctest --test-dir "$tree" -j "$jobs" -R "$filter" "$@" "${stop[@]}" --output-on-failure --output-junit "$junit" \
         --test-output-size-passed 100000000 --test-output-size-failed 100000000 2>&1 | grep --line-buffered -v '^Internal ctest'
     if [ ! -s "$junit" ]; then
         echo "error: ctest ended before its report was written"
@@ -120,6 +131,10 @@ run_ctest() {
     if [ "$counts" = "0 0 0" ] && [ "$filter" = . ]; then
         echo "error: no test ran"
         counts="0 1 0"
+    elif [ "$limit" -gt 0 ] && [ "$SECONDS" -ge "$limit" ]; then
+        set -- $counts
+        echo "error: out of time: not every test has run"
+        counts="$1 $(($2 + 1)) $3"
     fi
 }
 
@@ -138,7 +153,7 @@ phase_format() {
 phase_release() {
     heading "release: gcc, every test on $([ "$gpu" -eq 0 ] && echo lavapipe || echo "the GPU")"
     if build_tree release gcc; then
-        run_ctest release release
+        run_ctest release release -LE "$unwanted"
         count release $counts
     else
         count release 0 1 0
@@ -166,7 +181,7 @@ phase_sanitize() {
         [ $? -eq 86 ] && compgen -G "$reports/report.*" >/dev/null && mistakes=$((mistakes + 1))
         rm -f "$reports"/report.*
     done
-    run_ctest sanitize sanitize -LE again
+    run_ctest sanitize sanitize -LE '^(again|long)$'
     set -- $counts
     if [ "$mistakes" -ne 3 ]; then
         echo "error: a deliberate leak, overflow or undefined shift was not reported: this phase proves nothing"

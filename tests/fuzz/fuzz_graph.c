@@ -1,12 +1,5 @@
-/* Random graphs against the interpreter, for as long as wanted; not part of the test suite, which runs the first some
- * hundred (tests/unit/test_kernels_random.c).  With the libraries of a build folder B, from the repository root:
- *
- *   cc -std=c11 -g -D_GNU_SOURCE -I. -o fuzz_graph tests/fuzz/fuzz_graph.c tests/unit/kernels_util.c \
- *      tests/unit/kernels_device.c tests/unit/kernels_random.c \
- *      B/libdop_compiler.a B/libdop_kernels.a B/libdop_passes.a B/libdop_ir.a B/libdop_runtime.a B/libdop_base.a \
- *      -lvulkan -lspirv-cross-c-shared -lyaml $(pkg-config --libs libxxhash jansson) -lshaderc_combined -lglslang \
- *      -lMachineIndependent -lGenericCodeGen -lOSDependent -lOGLCompiler -lSPIRV -lSPIRV-Tools-opt -lSPIRV-Tools \
- *      -lstdc++ -lpthread -lm
+/* Random graphs against the interpreter, for as long as wanted: all kernels of all graphs on a software device, where the
+ * test suite takes smaller graphs and runs some of them (tests/unit/test_kernels_random.c).
  *
  *   fuzz_graph FIRST COUNT   seeds; a failing graph is printed as text, with the reason as a comment
  *   fuzz_graph FILE...       such texts again, each for all targets */
