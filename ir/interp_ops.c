@@ -368,7 +368,6 @@ attend(const dop_interp_node *n, const float *q, uint64_t kv_head, uint64_t lo, 
     return r;
 }
 
-
 static uint64_t
 min_u64(uint64_t a, uint64_t b)
 {
