@@ -1,5 +1,7 @@
 #include "tests/unit/plan_builder.h"
 
+#include "runtime/plan_weights.h"
+
 #include "runtime/caps.h"
 
 #include <criterion/criterion.h>
@@ -108,8 +110,12 @@ pb_redigest(uint8_t *file)
 {
     dop_plan_header *h = (dop_plan_header *)(void *)file;
     dop_plan_section *s = (dop_plan_section *)(void *)(file + sizeof *h);
-    for (uint32_t i = 0; i < h->n_sections; i++)
-        s[i].digest = dop_plan_digest(file + s[i].offset, s[i].size);
+    for (uint32_t i = 0; i < h->n_sections; i++) {
+        dop_weights_range range = {file + s[i].offset, s[i].size, 0};
+        s[i].digest = dop_plan_digest(range.data, range.size);
+        if (s[i].kind == DOP_SEC_WEIGHTS && dop_weights_digest(&range, 1, NULL) == DOP_OK)
+            s[i].digest = range.digest;
+    }
     h->digest = dop_plan_header_digest(h, s, h->n_sections);
 }
 
