@@ -9,6 +9,7 @@ typedef struct rows_gen {
     dop_parts p;
     uint32_t tb, rows;
     uint32_t unit;  /* the largest of the parts' */
+    uint32_t sg;    /* lanes: the workgroup */
     uint32_t k_pad; /* values of a staged row */
     bool staged;    /* the whole activation lies in dop_x */
     bool ints;      /* ... in 8 bits */
@@ -39,7 +40,7 @@ emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
                         .stage = "DOP_X",
                         .stage_base = dop_emit_str(e, "j * %uu", s->k_pad)};
     dop_status st = s->ints ? dop_int8_declare(s->gen, &prog, s->k_pad, decls, &direct) : DOP_OK;
-    uint32_t values = s->ints ? 0 : s->staged ? s->tb * s->k_pad : many ? s->tb * s->gen->choice->tile.wg * s->unit : 0;
+    uint32_t values = s->ints || !s->staged ? 0 : s->tb * s->k_pad;
     if (values)
         dop_buf_printf(decls, "shared vec4 dop_x[%u];\n", values / 4);
     if (s->staged && !s->ints)
@@ -91,39 +92,30 @@ emit_columns(rows_gen *s, const char *to, const char *in, dop_buf *out)
     dop_buf_finish(&inner);
 }
 
-/* x[0][] of step v for one token: from shared memory, or computed on the spot. */
+/* x[j][] of step v for every token: a lane loads four values, from shared memory or computed on the spot, and all get
+ * them from it. */
 static void
 emit_load(rows_gen *s, const dop_part *part, dop_buf *load)
 {
-    const char *in = "            ";
+    const char *in = "                ";
+    uint32_t fours = part->unit / 4;
     if (s->ints) {
-        dop_buf_printf(load, "%sdop_xi x[1];\n%sx[0] = dop_xi_get(v);\n", in, in);
+        dop_buf_puts(load, "            dop_xi x[1];\n            x[0] = dop_xi_get(v);\n");
         return;
     }
-    dop_buf_printf(load, "%svec4 x[1][%u];\n", in, part->unit / 4);
-    dop_buf_printf(load, "%s[[unroll]] for (uint q = 0u; q < %uu; q++)%s\n", in, part->unit / 4, s->staged ? "" : " {");
+    const char *lane = fours < s->sg ? dop_emit_str(&s->gen->e, "LANE %% %uu", fours) : "LANE";
+    dop_buf_printf(load, "            vec4 x[TB][%u];\n", fours);
+    dop_buf_puts(load, "            [[unroll]] for (uint j = 0u; j < TB; j++) {\n");
     if (s->staged) {
-        dop_buf_printf(load, "%s    x[0][q] = dop_x[v * %uu + q];\n", in, part->unit / 4);
-        return;
+        dop_buf_printf(load, "%svec4 four = dop_x[j * %uu + v * %uu + %s];\n", in, s->k_pad / 4, fours, lane);
+    } else {
+        dop_buf_printf(load, "%suint c = v * %uu + %s * 4u%s;\n%svec4 four = vec4(0.0);\n", in, part->unit, lane,
+                       s->tb > 1 ? ", t = min(t0 + j, n_tokens - 1u)" : "", in);
+        emit_columns(s, "four", in, load);
     }
-    dop_buf_printf(load, "%s    uint j = 0u, c = v * %uu + q * 4u;\n%s    x[0][q] = vec4(0.0);\n", in, part->unit, in);
-    emit_columns(s, "x[0][q]", "                ", load);
-    dop_buf_printf(load, "%s}\n", in);
-}
-
-/* For several tokens: dop_x holds what the lanes need in one step. */
-static void
-emit_stage(rows_gen *s, const dop_part *part, dop_buf *stage)
-{
-    const char *in = "            ";
-    uint32_t span = s->gen->choice->tile.wg * part->unit / 4;
-    dop_buf_printf(stage,
-                   "%sDOP_STEP();\n%s[[dont_unroll]] for (uint i = LANE; i < TB * %uu; i += WG) {\n"
-                   "%s    uint j = i / %uu, c = v0 * %uu + i %% %uu * 4u, t = min(t0 + j, n_tokens - 1u);\n"
-                   "%s    vec4 x = vec4(0.0);\n",
-                   in, in, span, in, span, part->unit, span, in);
-    emit_columns(s, "x", "                ", stage);
-    dop_buf_printf(stage, "%s    dop_x[i] = x;\n%s}\n%sDOP_STEP();\n", in, in, in);
+    dop_buf_printf(load, "%s[[unroll]] for (uint q = 0u; q < %uu; q++)\n%s    x[j][q] = subgroupShuffle(four, q);\n",
+                   in, fours, in);
+    dop_buf_puts(load, "            }\n");
 }
 
 /* Products of row r of every matrix with the activations of step v. */
@@ -139,16 +131,19 @@ emit_dots(rows_gen *s, const dop_part *part, dop_buf *dots)
         uint32_t per_row = dop_row_values(e->g, dop_node_at(e->g, part->mats[m])->src[1]) / wt->unit;
         dop_emit_weight(e, dop_node_at(e->g, part->mats[m])->src[1]);
         for (uint32_t k = 0; k < steps; k++) {
-            dop_buf_printf(dots, "%sdop_raw_%s q%u_%u = dop_wload_%s(w%u, min(row + r, rows - 1u) * %uu + ", in, name,
-                           m, k, name, m, per_row);
+            /* Equal offsets of two matrices would be computed once, as a vector, and cost every lane a detour through
+             * memory: the driver does not know that this number is zero. */
+            const char *apart = m ? dop_emit_str(e, " + %uu * gl_WorkGroupID.z", m) : "";
+            dop_buf_printf(dots, "%sdop_raw_%s q%u_%u = dop_wload_%s(w%u, min(row + r * SG, rows - 1u) * %uu%s + ", in,
+                           name, m, k, name, m, per_row, apart);
             if (steps == 1)
                 dop_buf_printf(dots, "v, aux%u);\n", m);
             else
                 dop_buf_printf(dots, "min(v * %uu + %uu, %uu), aux%u);\n", steps, k, per_row - 1, m);
             dop_buf_printf(dots,
                            "%s[[unroll]] for (uint j = 0u; j < TB; j++)\n"
-                           "%s    acc[%uu * %s + %s] += dop_wdot%s_%s(q%u_%u, ",
-                           in, in, m, s->tb > 1 ? "TB" : "ROWS", s->tb > 1 ? "j" : "r", s->ints ? "i" : "", name, m, k);
+                           "%s    acc[(%uu * ROWS + r) * TB + j] += dop_wdot%s_%s(q%u_%u, ",
+                           in, in, m, s->ints ? "i" : "", name, m, k);
             if (steps == 1) {
                 dop_buf_puts(dots, "x[j]);\n");
                 continue;
@@ -198,9 +193,9 @@ alike(const rows_gen *s, const dop_part *a, const dop_part *b)
     return true;
 }
 
-/* Where part `index` of a group begins among its blocks, and what its matrices are. */
+/* Where part `index` of n in a group begins among its blocks, and what its matrices are. */
 static void
-emit_select(rows_gen *s, const dop_part *part, uint32_t index, uint32_t base, dop_buf *out)
+emit_select(rows_gen *s, const dop_part *part, uint32_t index, uint32_t n, uint32_t base, dop_buf *out)
 {
     dop_emit *e = &s->gen->e;
     const char *in = index ? "            " : "        ";
@@ -217,6 +212,8 @@ emit_select(rows_gen *s, const dop_part *part, uint32_t index, uint32_t base, do
     }
     if (index)
         dop_buf_puts(out, "        }\n");
+    for (uint32_t m = 0; index && index + 1 == n && m < part->n_mats; m++)
+        dop_buf_printf(out, "        w%u = dop_same(w%u);\n", m, m);
 }
 
 /* Ranges of rows, each with its largest value, are what an arg-max part is made of. */
@@ -233,8 +230,8 @@ argmax_keys(rows_gen *s, const dop_part *part, dop_keys *keys)
                      "    uint where = 0xffffffffu, last = min((a + 1u) * %uu, %uu);\n",
                      parts, span, part->rows));
     dop_keys_set(keys, "FIRST", "0u");
-    dop_keys_set(keys, "ROW", dop_emit_str(e, "a * %uu + b * ROWS", span));
-    dop_keys_set(keys, "END", dop_emit_str(e, "%uu", dop_div_up_u32(span, s->rows)));
+    dop_keys_set(keys, "ROW", dop_emit_str(e, "a * %uu + b * (ROWS * SG)", span));
+    dop_keys_set(keys, "END", dop_emit_str(e, "%uu", dop_div_up_u32(span, s->rows * s->sg)));
     dop_keys_set(keys, "STRIDE", "1u");
     const char *out = dop_emit_arg(e, part->argmax, true);
     dop_keys_set(keys, "DONE",
@@ -254,16 +251,13 @@ emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
 {
     dop_emit *e = &s->gen->e;
     dop_keys keys = {0};
-    dop_buf select = {0}, load = {0}, dots = {0}, store = {0};
+    dop_buf select = {0}, load = {0}, dots = {0}, store = {0}, finish = {0};
     uint32_t blocks = 0;
     for (uint32_t i = 0; i < n; i++) {
-        emit_select(s, parts[i], i, blocks, &select);
-        blocks += dop_div_up_u32(parts[i]->rows, s->rows);
+        emit_select(s, parts[i], i, n, blocks, &select);
+        blocks += dop_div_up_u32(parts[i]->rows, s->rows * s->sg);
     }
-    if (s->tb == 1)
-        emit_load(s, parts[0], &load);
-    else if (!s->staged)
-        emit_stage(s, parts[0], &load);
+    emit_load(s, parts[0], &load);
     emit_dots(s, parts[0], &dots);
     for (uint32_t i = 0; i < n; i++) {
         if (n > 1)
@@ -277,30 +271,27 @@ emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
         dop_buf_puts(&select, "        rows = last;\n");
     } else {
         dop_keys_set(&keys, "BEGIN", "    {\n");
-        dop_keys_set(&keys, "ROW", "(b - base) * ROWS");
+        dop_keys_set(&keys, "ROW", "(b - base) * (ROWS * SG)");
         dop_keys_set(&keys, "FIRST", "gl_WorkGroupID.x");
         dop_keys_set(&keys, "END", dop_emit_str(e, "%uu", blocks));
         dop_keys_set(&keys, "STRIDE", "gl_NumWorkGroups.x");
         dop_keys_set(&keys, "DONE", "    }\n");
     }
     dop_keys_num(s->gen, &keys, "M", parts[0]->n_mats);
-    dop_keys_num(s->gen, &keys, "U", parts[0]->unit);
+    dop_keys_set(&keys, "STORE", store.data ? store.data : "");
+    dop_status st = dop_template_fill(s->gen, s->tb == 1 ? "rows_one.glsl" : "rows_many.glsl", &keys, &finish);
     dop_keys_num(s->gen, &keys, "UNITS", dop_div_up_u32(s->p.k, parts[0]->unit));
     dop_keys_set(&keys, "SELECT", select.data ? select.data : "");
-    dop_keys_num(s->gen, &keys, "BLOCKS", blocks);
-    dop_keys_set(&keys, s->tb == 1 ? "LOAD" : "STAGE", load.data ? load.data : "");
-    dop_keys_set(&keys, "X",
-                 s->staged ? dop_emit_str(e, "j * %uu + v * %uu + q", s->k_pad / 4, parts[0]->unit / 4)
-                           : dop_emit_str(e, "(j * WG + LANE) * %uu + q", parts[0]->unit / 4));
+    dop_keys_set(&keys, "LOAD", load.data ? load.data : "");
     dop_keys_set(&keys, "DOTS", dots.data ? dots.data : "");
-    dop_keys_set(&keys, "STORE", store.data ? store.data : "");
-    dop_status st = e->status == DOP_OK
-                        ? dop_template_fill(s->gen, s->tb == 1 ? "rows_group.glsl" : "rows_group_many.glsl", &keys, out)
-                        : e->status;
+    dop_keys_set(&keys, "FINISH", finish.data ? finish.data : "");
+    if (st == DOP_OK)
+        st = e->status == DOP_OK ? dop_template_fill(s->gen, "rows_group.glsl", &keys, out) : e->status;
     dop_buf_finish(&select);
     dop_buf_finish(&load);
     dop_buf_finish(&dots);
     dop_buf_finish(&store);
+    dop_buf_finish(&finish);
     return st;
 }
 
@@ -309,25 +300,25 @@ dop_gen_rows(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
-    rows_gen s = {.gen = gen, .tb = tile->bm, .rows = tile->rows};
+    rows_gen s = {.gen = gen, .tb = tile->bm, .rows = tile->rows, .sg = tile->wg};
     dop_keys keys = {0};
     dop_buf decls = {0}, prologue = {0}, groups = {0};
     dop_status st = dop_gen_find_parts(gen, &s.p);
     if (st != DOP_OK)
         return st;
-    uint32_t mats = 1, wg = tile->wg;
+    uint32_t mats = 1;
     s.unit = 8;
     for (uint32_t i = 0; i < s.p.n; i++) {
         dop_part *part = &s.p.part[i];
-        if (s.tb > 1 && part->unit < tile->bk)
+        if (part->unit < tile->bk)
             part->unit = tile->bk;
         s.unit = part->unit > s.unit ? part->unit : s.unit;
         mats = part->n_mats > mats ? part->n_mats : mats;
     }
     s.k_pad = (s.p.k + s.unit - 1) / s.unit * s.unit;
     if (s.tb > 1) {
-        dop_buf_printf(&decls, "shared vec4 dop_part[%u];\n", wg * s.tb * mats * s.rows / 4);
-        gen->shared += wg * s.tb * mats * s.rows * 4;
+        dop_buf_printf(&decls, "shared vec4 dop_part[%u];\n", s.sg * s.tb * mats * s.rows / 4);
+        gen->shared += s.sg * s.tb * mats * s.rows * 4;
     }
     /* Other uses of shared memory are small; a program that has to run first was admitted by its size. */
     s.ints = dop_is_int8(gen->choice->variant);
@@ -353,7 +344,12 @@ dop_gen_rows(dop_gen *gen)
     gen->grid[2] = 1;
     dop_keys_num(gen, &keys, "ROWS", s.rows);
     dop_keys_num(gen, &keys, "TB", s.tb);
-    dop_keys_set(&keys, "N_TOKENS", s.tb > 1 ? dop_emit_n_tokens(e) : "1u");
+    dop_keys_set(&keys, "TOKENS",
+                 s.tb == 1 ? "    const uint t0 = 0u, n_tokens = 1u;\n"
+                           : dop_emit_str(e,
+                                          "    uint t0 = gl_WorkGroupID.y * TB, n_tokens = %s;\n"
+                                          "    if (t0 >= n_tokens)\n        return;\n",
+                                          dop_emit_n_tokens(e)));
     dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
     dop_keys_set(&keys, "PROLOGUE", prologue.data ? prologue.data : "");
     dop_keys_set(&keys, "GROUPS", groups.data ? groups.data : "");

@@ -86,6 +86,8 @@ dop_variant_impossible(dop_variant_id v, const dop_graph *g, const dop_region *r
         return attention_decode_refuses(g, r, t);
     if (v == DOP_VARIANT_dequant && (r->n_nodes != 1 || dop_node_at(g, r->nodes[0])->op != DOP_OP_dequant))
         return "not a matrix of weights";
+    if ((v == DOP_VARIANT_gemv_rows || v == DOP_VARIANT_matmul_rows) && t->subgroup < 8)
+        return "subgroups are smaller than 8";
     return dop_is_int8(v) ? dop_int8_refuses(g, r, t) : NULL;
 }
 
@@ -161,24 +163,14 @@ tile_rows(const dop_graph *g, const dop_region *r, const dop_target *t, bool gem
     uint64_t products = (uint64_t)rows * k;
     bool small = products < (1 << 20); /* compiling takes longer than running: less code */
     tile->wg = t->subgroup;
-    tile->bm = 1;
-    if (gemv) {
-        tile->rows = mats > 1 ? (small ? 2 : 4) : small ? 4 : 8;
-    } else {
-        tile->bm = small || g->max_t <= 4 ? 4 : 8;
-        tile->bk = unit > 8 ? 32 : small ? 16 : 32;
-        /* Sums and the staged activations share the memory; many rows share what it costs to load the activations. */
-        uint32_t staged = tile->bm * (k + tile->bk) * 4;
-        bool fits = staged + mats * 16 * tile->bm * tile->wg * 4 <= t->shared_bytes / 8 * 7;
-        uint32_t left = t->shared_bytes / 8 * 7 - (fits ? staged : tile->bm * tile->wg * tile->bk * 4);
-        tile->rows = 64;
-        while (tile->rows > 8 &&
-               (mats * tile->rows * tile->bm * tile->wg * 4 > left || tile->rows * t->cores * 4 > rows))
-            tile->rows /= 2;
-        products *= 8;
-    }
-    /* A workgroup should have a quarter of a million products to do, and every core one workgroup. */
-    uint64_t loops = products >> 18;
+    /* What is unrolled: rows by matrices by tokens by the values of a step. */
+    tile->bm = gemv ? 1 : small || g->max_t <= 4 ? 4 : 8;
+    tile->bk = unit > 8 || !small ? 32 : 16;
+    tile->rows = small ? 2 : mats > 1 ? 2 : 4;
+    while (tile->rows > 1 && rows < tile->rows * t->subgroup * t->cores * 2)
+        tile->rows /= 2;
+    /* A workgroup should have a million products to do, and every core one workgroup. */
+    uint64_t loops = (products * tile->bm) >> 20;
     tile->loops = loops < t->cores ? t->cores : loops > t->cores * 8 ? t->cores * 8 : (uint32_t)loops;
 }
 

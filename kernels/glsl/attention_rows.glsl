@@ -12,7 +12,7 @@
 #define LANE gl_LocalInvocationIndex
 // Lanes of a subgroup run in step: what one wrote to shared memory the others see.
 #ifdef DOP_CPU
-#define DOP_STEP() memoryBarrierShared()
+#define DOP_STEP() subgroupMemoryBarrierShared()
 #else
 #define DOP_STEP() barrier()
 #endif

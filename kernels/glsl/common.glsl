@@ -73,8 +73,7 @@ bool dop_last_of(U32 counter, uint i, uint n)
 uvec2 dop_ldw2(U32 p, uint i) { return unpack32(U64(p).v[i]); }
 uvec4 dop_ldw4(U32 p, uint i)
 {
-    u64vec2 w = U64x2(p).v[i];
-    return uvec4(unpack32(w.x), unpack32(w.y));
+    return uvec4(unpack32(U64(p).v[2u * i]), unpack32(U64(p).v[2u * i + 1u]));
 }
 #define dop_ldc4 dop_ldw4
 void dop_stw2(U32 p, uint i, uvec2 w) { U64(p).v[i] = pack64(w); }

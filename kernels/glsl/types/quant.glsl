@@ -69,8 +69,13 @@ float dop_sum8(vec4 x[8])
 #ifdef DOP_CPU
 #define DOP_OFFSET(z) 0.0
 #define DOP_LESS(z, sum) (z * sum)
-float dop_dot_nib(uvec4 q, vec4 x[8]) { return DOP_DOT8(dop_nib4, q, x); }
-float dop_dot_nib_8(uvec4 q, vec4 x[8]) { return dop_dot_nib(q, x) - 8.0 * dop_sum8(x); }
+// A nibble below the leading one of f32 1 makes 1 + n / 16 of it without a conversion.
+vec4 dop_nib4_scaled(uint w)
+{
+    return uintBitsToFloat((uvec4(w << 19, w << 3, w << 15, w >> 1) & 0x00780000u) | 0x3f800000u);
+}
+float dop_dot_nib(uvec4 q, vec4 x[8]) { return 16.0 * (DOP_DOT8(dop_nib4_scaled, q, x) - dop_sum8(x)); }
+float dop_dot_nib_8(uvec4 q, vec4 x[8]) { return 16.0 * (DOP_DOT8(dop_nib4_scaled, q, x) - 1.5 * dop_sum8(x)); }
 #else
 #define DOP_OFFSET(z) z
 #define DOP_LESS(z, sum) 0.0

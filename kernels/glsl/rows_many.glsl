@@ -1,0 +1,17 @@
+        // One copy of what is done with a sum.
+        [[unroll]] for (uint i = 0u; i < ${M}u * ROWS * TB; i += 4u)
+            dop_part[i / 4u * SG + LANE] = vec4(acc[i], acc[i + 1u], acc[i + 2u], acc[i + 3u]);
+        [[dont_unroll]] for (uint p = 0u; p < ROWS * (TB / 4u); p++) {
+            uint c = row + p / (TB / 4u) * SG;
+            vec4 sum[${M}];
+            [[unroll]] for (uint m = 0u; m < ${M}u; m++)
+                sum[m] = dop_part[(m * (ROWS * (TB / 4u)) + p) * SG + LANE];
+            [[dont_unroll]] for (uint k = 0u; k < 4u; k++) {
+                uint j = p % (TB / 4u) * 4u + k, t = t0 + j;
+                if (c < rows && t < n_tokens) {
+                    float y[${M}];
+                    [[unroll]] for (uint m = 0u; m < ${M}u; m++)
+                        y[m] = sum[m][k];
+${STORE}                }
+            }
+        }
