@@ -112,7 +112,12 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
     }
     dop_buf_puts(body, "    }\n");
     if (n_writes)
-        dop_buf_puts(body, "    if (hi == pos0 + 1u)\n        groupMemoryBarrier();\n");
+        /* On CPU devices a barrier of the workgroup is dear, and nothing where that is one subgroup. */
+        dop_buf_printf(body, "    if (hi == pos0 + 1u)\n        %s();\n",
+                       gen->e.target->cpu && gen->choice->tile.subgroup &&
+                               gen->choice->tile.wg == gen->e.target->subgroup
+                           ? "subgroupMemoryBarrier"
+                           : "groupMemoryBarrier");
 }
 
 void

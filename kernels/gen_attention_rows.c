@@ -31,7 +31,7 @@ dot_k(dop_gen *gen, const dop_attn *a, uint32_t step, dop_buf *out)
 static void
 add_v(dop_gen *gen, const dop_attn *a, uint32_t step, dop_buf *out)
 {
-    const char *in = "                    ";
+    const char *in = "                        ";
     load_step(gen, a->n->src[2], step, in, out);
     dop_buf_printf(out, "%s[[unroll]] for (uint j = 0u; j < R; j++) {\n", in);
     for (uint32_t i = 0; i < step / 4; i++)
@@ -48,14 +48,13 @@ dop_gen_attention_rows(dop_gen *gen)
     dop_keys keys = {0};
     dop_buf decls = {0}, prologue = {0}, store = {0}, dot = {0}, add = {0};
     uint32_t step = dop_node_at(g, a.n->src[1])->type == DOP_TYPE_f16 && a.dim % 8 == 0 ? 8 : 4;
-    uint32_t wg = gen->choice->tile.wg;
     a.rows = 4;
     dop_buf_printf(&decls, "#define SPLITS %u\n", a.splits);
     dop_attn_prologue(gen, &a, &prologue);
     dop_attn_store(gen, &a, &store);
     dot_k(gen, &a, step, &dot);
     add_v(gen, &a, step, &add);
-    gen->shared += (a.rows * a.dim + wg * wg * 4 + 64 * 4) * 4;
+    gen->shared += (a.rows * a.dim + 64 * 4) * 4;
     dop_keys_num(gen, &keys, "D", a.dim);
     dop_keys_num(gen, &keys, "G", a.group);
     dop_keys_num(gen, &keys, "KV", a.kv);

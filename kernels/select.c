@@ -161,7 +161,7 @@ tile_rows(const dop_graph *g, const dop_region *r, const dop_target *t, bool gem
         unit = w && w->unit > unit ? w->unit : unit;
     }
     uint64_t products = (uint64_t)rows * k;
-    bool small = products < (1 << 20); /* compiling takes longer than running: less code */
+    bool small = products < (1 << 19); /* compiling takes longer than running: less code */
     tile->wg = t->subgroup;
     /* What is unrolled: rows by matrices by tokens by the values of a step. */
     tile->bm = gemv ? 1 : small || g->max_t <= 4 ? 4 : 8;

@@ -1,5 +1,5 @@
 // Attention on CPU devices: four query rows (tokens by the query heads of one KV head) over one split of the cache, by
-// online softmax.  A workgroup is one subgroup whose lanes split the head; its sums go through shared memory without
+// online softmax.  A workgroup is one subgroup whose lanes split the head; sums and weights go round by shuffles, without
 // barriers, and four rows are the components of a vector, so that there is one copy of everything.
 #define D ${D}u
 #define G ${G}u
@@ -9,7 +9,7 @@
 #define TILE 64u // positions between two rescalings
 #define STEP ${STEP}u
 #define STEPS ((D / STEP + WG - 1u) / WG)
-#define LANE gl_LocalInvocationIndex
+#define LANE gl_SubgroupInvocationID
 // Lanes of a subgroup run in step: what one wrote to shared memory the others see.
 #ifdef DOP_CPU
 #define DOP_STEP() subgroupMemoryBarrierShared()
@@ -21,7 +21,6 @@
 shared vec4 dop_q[R * D / 4u];
 #define DOP_Q_PUT(i, x) dop_q[i] = x
 #define DOP_Q_PUT1(i, x) dop_q[(i) >> 2][(i) & 3u] = x
-shared vec4 dop_part[WG * WG];
 shared vec4 dop_s[TILE];
 ${DECLS}
 void dop_store_row(uint t, uint h, uint d, vec4 o, float m, float l, uint split)
@@ -60,6 +59,7 @@ ${PROLOGUE}    DOP_STEP();
         uint n = min(hi - base, TILE);
         vec4 top = m;
         [[dont_unroll]] for (uint b = 0u; b < n; b += WG) {
+            vec4 mine = vec4(0.0);
             [[dont_unroll]] for (uint i = 0u; i < min(WG, n - b); i++) {
                 uint at = ((base + b + i) * KV + kvh) * D;
                 vec4 x = vec4(0.0);
@@ -68,13 +68,12 @@ ${PROLOGUE}    DOP_STEP();
                     if (d < D) {
 ${DOT_K}                    }
                 }
-                dop_part[i * WG + LANE] = x;
+                [[unroll]] for (uint m = WG / 2u; m > 0u; m /= 2u)
+                    x += subgroupShuffle(x, LANE ^ m);
+                mine = LANE == i ? x : mine;
             }
-            DOP_STEP();
             uint p = base + b + LANE;
-            vec4 x = vec4(0.0);
-            [[dont_unroll]] for (uint i = 0u; i < WG; i++)
-                x += dop_part[LANE * WG + i];
+            vec4 x = mine;
             x = ${SCORE};
             [[unroll]] for (uint j = 0u; j < R; j++)
                 x[j] = p < hi && p <= pq[j] && (${WINDOW} == 0u || p + ${WINDOW} > pq[j]) ? x[j] : -1e30;
@@ -96,13 +95,16 @@ ${DOT_K}                    }
             l += e;
         }
         DOP_STEP();
-        [[dont_unroll]] for (uint i = 0u; i < n; i++) {
-            vec4 e = dop_s[i];
-            uint at = ((base + i) * KV + kvh) * D;
-            [[unroll]] for (uint s = 0u; s < STEPS; s++) {
-                uint d = (s * WG + LANE) * STEP;
-                if (d < D) {
-${ADD_V}                }
+        [[dont_unroll]] for (uint b = 0u; b < n; b += WG) {
+            vec4 es = dop_s[b + LANE];
+            [[dont_unroll]] for (uint i = 0u; i < min(WG, n - b); i++) {
+                vec4 e = subgroupShuffle(es, i);
+                uint at = ((base + b + i) * KV + kvh) * D;
+                [[unroll]] for (uint s = 0u; s < STEPS; s++) {
+                    uint d = (s * WG + LANE) * STEP;
+                    if (d < D) {
+${ADD_V}                    }
+                }
             }
         }
         DOP_STEP();

@@ -69,13 +69,16 @@ float dop_sum8(vec4 x[8])
 #ifdef DOP_CPU
 #define DOP_OFFSET(z) 0.0
 #define DOP_LESS(z, sum) (z * sum)
-// A nibble below the leading one of f32 1 makes 1 + n / 16 of it without a conversion.
-vec4 dop_nib4_scaled(uint w)
+// Sixteenths of nibbles less z: below the leading one of f32 1 a nibble is a float without a conversion, and the
+// subtraction is exact.
+vec4 dop_nib4_16th(uint w, float z)
 {
-    return uintBitsToFloat((uvec4(w << 19, w << 3, w << 15, w >> 1) & 0x00780000u) | 0x3f800000u);
+    return uintBitsToFloat((uvec4(w << 19, w << 3, w << 15, w >> 1) & 0x00780000u) | 0x3f800000u) - (1.0 + z / 16.0);
 }
-float dop_dot_nib(uvec4 q, vec4 x[8]) { return 16.0 * (DOP_DOT8(dop_nib4_scaled, q, x) - dop_sum8(x)); }
-float dop_dot_nib_8(uvec4 q, vec4 x[8]) { return 16.0 * (DOP_DOT8(dop_nib4_scaled, q, x) - 1.5 * dop_sum8(x)); }
+#define DOP_NIB4_16TH(w) dop_nib4_16th(w, 0.0)
+#define DOP_NIB4_16TH_8(w) dop_nib4_16th(w, 8.0)
+float dop_dot_nib(uvec4 q, vec4 x[8]) { return 16.0 * DOP_DOT8(DOP_NIB4_16TH, q, x); }
+float dop_dot_nib_8(uvec4 q, vec4 x[8]) { return 16.0 * DOP_DOT8(DOP_NIB4_16TH_8, q, x); }
 #else
 #define DOP_OFFSET(z) z
 #define DOP_LESS(z, sum) 0.0
