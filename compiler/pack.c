@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 enum { ALIGN = 256, TAIL = 16 /* vector loads of the last value may reach past a tensor */ };
+enum { SEGMENT = 256 << 20 }; /* a tensor larger than this has one of its own */
 
 void
 dop_pack_init(dop_pack *p, const dop_model *model, uint32_t ctx)
@@ -87,6 +88,7 @@ dop_pack_add_graph(dop_pack *p, const dop_graph *g, dop_diag *diag)
 dop_status
 dop_pack_layout(dop_pack *p, uint64_t max_segment, dop_diag *diag)
 {
+    uint64_t usual = max_segment < SEGMENT ? max_segment : SEGMENT;
     p->n_segments = 0;
     for (uint32_t i = 0; i < p->n; i++) {
         dop_packed *x = &p->items[i];
@@ -96,9 +98,10 @@ dop_pack_layout(dop_pack *p, uint64_t max_segment, dop_diag *diag)
                             "weight %s takes %llu bytes, more than one allocation of the target (%llu): quantize it "
                             "(--quant embed=q8_0)",
                             x->name, (unsigned long long)room, (unsigned long long)max_segment);
-        if (p->n_segments == 0 || p->segment_size[p->n_segments - 1] + room > max_segment) {
-            if (p->n_segments == 64)
-                return DOP_FAIL(diag, DOP_E_INPUT, "the weights need more than 64 allocations on this target");
+        if (p->n_segments == 0 || p->segment_size[p->n_segments - 1] + room > usual) {
+            if (p->n_segments == DOP_MAX_SEGMENTS)
+                return DOP_FAIL(diag, DOP_E_INPUT, "the weights need more than %d allocations on this target",
+                                DOP_MAX_SEGMENTS);
             p->segment_size[p->n_segments++] = 0;
         }
         x->segment = p->n_segments - 1;

@@ -18,6 +18,8 @@ typedef struct dop_packed {
     uint32_t rope;            /* its number */
 } dop_packed;
 
+enum { DOP_MAX_SEGMENTS = 1024 };
+
 typedef struct dop_pack {
     const dop_model *model;
     uint32_t ctx;     /* rows of rotary tables */
@@ -25,14 +27,15 @@ typedef struct dop_pack {
     uint32_t n, cap;
     dop_packed *items; /* in order of first use by the graphs */
     uint32_t n_segments;
-    uint64_t segment_size[64];
+    uint64_t segment_size[DOP_MAX_SEGMENTS];
 } dop_pack;
 
 void dop_pack_init(dop_pack *p, const dop_model *model, uint32_t ctx);
 void dop_pack_finish(dop_pack *p);
 /* Adds every weight leaf of the graph that is not there yet. */
 dop_status dop_pack_add_graph(dop_pack *p, const dop_graph *g, dop_diag *diag);
-/* Assigns segments and offsets; no tensor crosses a segment. */
+/* Assigns segments and offsets; no tensor crosses a segment.  Segments are far smaller than max_segment, what one
+ * allocation can hold: memory for one is allocated while another is being copied. */
 dop_status dop_pack_layout(dop_pack *p, uint64_t max_segment, dop_diag *diag);
 const dop_packed *dop_pack_find(const dop_pack *p, const char *name);
 /* Bytes of one packed tensor, into out[size]. */

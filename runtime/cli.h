@@ -5,6 +5,7 @@
 #include "runtime/doppler.h"
 #include "runtime/gguf.h"
 #include "runtime/options.h"
+#include "runtime/spans.h"
 #include "runtime/text/tokenizer.h"
 
 #include <stdio.h>
@@ -88,7 +89,6 @@ dop_status dop_cli_prompt(const dop_cli *cli, const dop_tokenizer *tok, dop_diag
 dop_status dop_cli_sampling(const dop_cli *cli, const dop_plan *plan, dop_diag *diag, dop_sampling *out_sampling);
 /* Writes to stdout and says when that fails (a full disk, a closed pipe). */
 dop_status dop_cli_print(const char *text, size_t len, dop_diag *diag);
-double dop_now_ms(void);
 
 /* cli_bench.c: --bench has options of its own. */
 const dop_option *dop_cli_bench_options(size_t *out_n);

@@ -1,7 +1,34 @@
 #include "runtime/cli_generate.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* About how many tokens the prompt has: enough to load what it needs first; 0: who knows. */
+static uint32_t
+guess_prompt(const dop_cli *cli)
+{
+    enum { TEXT_PER_TOKEN = 4, TEMPLATE = 16, MOST = 1 << 20 };
+    if (cli->interactive || cli->logits || cli->file || cli->tokens_file || (!cli->tokens && !cli->prompt))
+        return 0;
+    size_t n = cli->prompt ? strlen(cli->prompt) / TEXT_PER_TOKEN + 1 + (cli->chat ? TEMPLATE : 0) : 0;
+    for (const char *p = cli->tokens; p && *p; p++)
+        n += isdigit((unsigned char)*p) && !isdigit((unsigned char)p[1]);
+    return n < MOST ? (uint32_t)n : MOST;
+}
+
+static dop_status
+open_session(const dop_cli *cli, dop_diag *diag, dop_session **out_session)
+{
+    const char *path = NULL;
+    dop_open_options o;
+    dop_status st = dop_cli_plan(cli, diag, &path);
+    if (st != DOP_OK || (st = dop_cli_open_options(cli, diag, &o)) != DOP_OK)
+        return st;
+    o.no_scoring = !cli->logits;
+    o.first_tokens = guess_prompt(cli);
+    return dop_session_open(path, &o, diag, out_session);
+}
 
 dop_status
 dop_generation_open(dop_cli *cli, const char *needed_for, dop_diag *diag, dop_generation *out_gen)
@@ -12,7 +39,7 @@ dop_generation_open(dop_cli *cli, const char *needed_for, dop_diag *diag, dop_ge
     dop_status st = DOP_OK;
     for (size_t i = 0; i < cli->stop.count && st == DOP_OK; i++)
         st = dop_texts_push(&g->stops, cli->stop.items[i], diag);
-    if (st != DOP_OK || (st = dop_cli_open(cli, diag, &g->session)) != DOP_OK)
+    if (st != DOP_OK || (st = open_session(cli, diag, &g->session)) != DOP_OK)
         goto error;
     dop_session_describe(g->session, &g->info);
     if ((st = dop_cli_tokenizer(g->info.plan, needed_for, diag, &g->tok)) != DOP_OK ||

@@ -30,13 +30,14 @@ typedef struct dop_device_info {
     uint32_t max_local[3], max_grid[3];
     uint64_t max_buffer; /* bytes of one buffer */
     VkPhysicalDeviceMemoryProperties memory;
+    bool maps_all;        /* the host can map all of the device's memory (on a discrete GPU: a BAR of its size) */
     bool memory_model;    /* the Vulkan memory model with device scope: what kernels with completion counters need */
     bool has_budget;      /* VK_EXT_memory_budget */
     bool has_calibration; /* VK_EXT_calibrated_timestamps with CLOCK_MONOTONIC */
     bool has_portability; /* VK_KHR_portability_subset must be enabled */
 
     uint32_t queue_family;    /* compute */
-    uint32_t transfer_family; /* copies only, beside it; equal to queue_family when there is none */
+    uint32_t transfer_family; /* copies only, beside it; equal to queue_family when there is none, or no use for it */
     uint32_t timestamp_bits;  /* valid bits of timestamps on the compute queue; 0: no timestamps */
     float timestamp_period;   /* nanoseconds per tick */
 } dop_device_info;

@@ -143,7 +143,26 @@ describe_matrix(VkInstance instance, dop_device_info *info)
         }
 }
 
-/* A compute queue, graphics or not, and a queue that only copies when there is one. */
+/* Whether some memory of the largest heap on the device is visible to the host as well. */
+static bool
+maps_all(const VkPhysicalDeviceMemoryProperties *m)
+{
+    const VkMemoryPropertyFlags both = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+                                       VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    uint64_t largest = 0, mapped = 0;
+    for (uint32_t i = 0; i < m->memoryHeapCount; i++)
+        if ((m->memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) && m->memoryHeaps[i].size > largest)
+            largest = m->memoryHeaps[i].size;
+    for (uint32_t i = 0; i < m->memoryTypeCount; i++) {
+        uint64_t size = m->memoryHeaps[m->memoryTypes[i].heapIndex].size;
+        if ((m->memoryTypes[i].propertyFlags & both) == both && size > mapped)
+            mapped = size;
+    }
+    return largest > 0 && mapped >= largest;
+}
+
+/* A compute queue, graphics or not, and a queue that only copies when there is one and weights are copied: it makes
+ * creating a device a tenth slower. */
 static bool
 find_queues(dop_device_info *info)
 {
@@ -158,7 +177,7 @@ find_queues(dop_device_info *info)
             info->timestamp_bits = families[i].timestampValidBits;
             found = true;
         }
-    for (uint32_t i = 0; i < n && found; i++)
+    for (uint32_t i = 0; i < n && found && !info->maps_all; i++)
         if ((families[i].queueFlags & (VK_QUEUE_TRANSFER_BIT | VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT)) ==
                 VK_QUEUE_TRANSFER_BIT &&
             families[i].queueCount > 0) {
@@ -250,6 +269,7 @@ dop_device_query(VkInstance instance, VkPhysicalDevice physical, uint32_t index,
     if (st != DOP_OK)
         goto error;
     vkGetPhysicalDeviceMemoryProperties(physical, &info->memory);
+    info->maps_all = maps_all(&info->memory);
     ask(physical, base.apiVersion, &ext, &a);
     snprintf(info->caps.driver, sizeof info->caps.driver, "%s %s", a.props12.driverName, a.props12.driverInfo);
     memcpy(info->driver_uuid, a.props11.driverUUID, VK_UUID_SIZE);

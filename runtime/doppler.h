@@ -1,8 +1,8 @@
 /* libdoppler: open a plan on a device, feed tokens, take tokens.
  *
  * A session holds one sequence.  It is not thread-safe; several sessions may exist.  Tokens are ids; text is the
- * business of runtime/text/tokenizer.h.  After dop_session_open returns, nothing is allocated or recorded on the device
- * any more (dop_session_counters shows it). */
+ * business of runtime/text/tokenizer.h.  After dop_session_open returns, nothing is allocated on the device any more, and
+ * nothing recorded but what dop_open_options.first_tokens put off (dop_session_counters shows it). */
 #ifndef DOPPLER_RUNTIME_DOPPLER_H
 #define DOPPLER_RUNTIME_DOPPLER_H
 
@@ -30,9 +30,13 @@ typedef struct dop_open_options {
     uint32_t steps_ahead;      /* greedy submissions under way before the host waits for the first; 0: by device */
     uint32_t steps_per_submit; /* greedy steps in one submission, 1 .. 256; 0: 1 */
     bool separate_memory;      /* use staging buffers and mirrors even where host and device share memory */
-    dop_ordering ordering;     /* of greedy and sampled steps */
-    double timeout_s;          /* longest wait for one submission; 0: by device */
-    dop_log log;               /* decisions and sizes, for -v */
+    /* Tokens that the first dop_session_feed will bring, roughly; 0: unknown.  When it is known, opening a session ends
+     * when that call has what it needs.  A thread makes the rest meanwhile, and calls that need it wait for it. */
+    uint32_t first_tokens;
+    bool no_scoring;       /* dop_session_score will not be called, and nothing is made for it */
+    dop_ordering ordering; /* of greedy and sampled steps */
+    double timeout_s;      /* longest wait for one submission; 0: by device */
+    dop_log log; /* decisions and sizes, for -v; may be called by another thread until dop_session_close ends */
 } dop_open_options;
 
 typedef struct dop_session_info {
@@ -44,12 +48,12 @@ typedef struct dop_session_info {
     bool stalled;                              /* a wait for a counter ran out; steps were run again with barriers */
     double probe_ms;                           /* what choosing the ordering took, part of load_ms; 0: no probe */
     double load_ms;                            /* all of dop_session_open */
-    double pipelines_ms, upload_ms, verify_ms; /* its parts, which overlap */
+    double pipelines_ms, upload_ms, verify_ms; /* its parts, which overlap; pipelines: the first ones */
     uint64_t device_bytes;                     /* of all device allocations */
 } dop_session_info;
 
-/* Maps and checks the plan, chooses a device and the first of the plan's profiles that it can run, creates pipelines,
- * uploads weights and checks their digest, all of it in parallel. */
+/* Maps and checks the plan and its digests, chooses a device and the first of the plan's profiles that it can run, creates
+ * pipelines and uploads weights, in parallel as far as one does not need the other. */
 dop_status dop_session_open(const char *plan_path, const dop_open_options *options, dop_diag *diag,
                             dop_session **out_session);
 void dop_session_close(dop_session *session); /* accepts NULL */
@@ -78,7 +82,7 @@ const uint32_t *dop_session_tokens(const dop_session *session, size_t *out_n);
 
 typedef struct dop_counters {
     uint64_t allocations;        /* of device memory, since opening */
-    uint64_t recordings;         /* of command buffers, since opening */
+    uint64_t recordings;         /* of command buffers, since opening; without what was put off then */
     uint64_t descriptor_updates; /* always 0: kernels take device addresses */
     uint64_t submissions;        /* since opening */
 } dop_counters;

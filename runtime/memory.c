@@ -8,6 +8,9 @@
  * lines and pages of small GPUs' address translation it is a multiple too. */
 enum { SLOT_ALIGN = 256 };
 
+/* Bytes of one allocation of weights that are filled while others are being made, unless one slot has more. */
+enum { WEIGHTS_BLOCK = 256 << 20 };
+
 typedef enum pool {
     POOL_WEIGHTS,
     POOL_WORK, /* state, scratch and counters */
@@ -206,13 +209,14 @@ place(dop_memory *m, uint64_t limit, uint32_t pool_index, const char *name, uint
       uint64_t *out_offset, dop_diag *diag)
 {
     uint64_t room = dop_align_u64(size, SLOT_ALIGN);
+    uint64_t usual = pool_index == POOL_WEIGHTS && !m->shared && limit > WEIGHTS_BLOCK ? WEIGHTS_BLOCK : limit;
     if (room > limit)
         return DOP_FAIL(diag, DOP_E_DEVICE,
                         "slot %s needs %.1f MiB in one piece and %s allows %.1f MiB in one allocation: compile for "
                         "this device (--target auto) or with a smaller --ctx",
                         name, (double)size / mib, m->device->info.caps.name, (double)limit / mib);
     uint32_t i = 0;
-    while (i < m->n_blocks && (m->blocks[i].pool != pool_index || m->blocks[i].size > limit - room))
+    while (i < m->n_blocks && (m->blocks[i].pool != pool_index || m->blocks[i].size + room > usual))
         i++;
     if (i == m->n_blocks && (i = add_block(m, pool_index)) == UINT32_MAX)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
@@ -224,8 +228,23 @@ place(dop_memory *m, uint64_t limit, uint32_t pool_index, const char *name, uint
     return DOP_OK;
 }
 
+/* Bytes from the start of a slot that the host reads after any schedule in use. */
+static uint64_t
+read_bytes(const dop_plan *plan, const bool *schedules, uint32_t slot)
+{
+    uint64_t most = 4;
+    for (uint32_t i = 0; i < plan->n_schedules; i++) {
+        const dop_plan_schedule *s = &plan->schedules[i];
+        uint64_t rows = s->kind == DOP_SCHED_SCORE ? s->max_tokens : 1;
+        uint64_t end = s->logits_offset + rows * plan->model->vocab * 4; /* inside the slot, checked at load */
+        if (schedules[i] && s->logits_slot == slot && end > most)
+            most = end;
+    }
+    return most < plan->slots[slot].size ? most : plan->slots[slot].size;
+}
+
 static dop_status
-place_slots(dop_memory *m, const dop_plan *plan, const bool *used, dop_diag *diag)
+place_slots(dop_memory *m, const dop_plan *plan, const dop_memory_use *use, dop_diag *diag)
 {
     const dop_device_info *info = &m->device->info;
     uint64_t limit = info->caps.max_alloc < info->max_buffer ? info->caps.max_alloc : info->max_buffer;
@@ -235,12 +254,13 @@ place_slots(dop_memory *m, const dop_plan *plan, const bool *used, dop_diag *dia
         const dop_plan_slot *s = &plan->slots[i];
         dop_place *p = &m->places[i];
         p->block = p->mirror = UINT32_MAX;
-        if (!used[i])
+        if (!use->slots[i])
             continue;
         const char *name = dop_plan_string(plan, s->name);
         dop_status st = place(m, limit, pool_of(s->kind), name, s->size, &p->block, &p->offset, diag);
         if (st == DOP_OK && s->kind == DOP_SLOT_RESULT && mirror)
-            st = place(m, limit, POOL_MIRROR, name, s->size, &p->mirror, &p->mirror_offset, diag);
+            st = place(m, limit, POOL_MIRROR, name, read_bytes(plan, use->schedules, i), &p->mirror, &p->mirror_offset,
+                       diag);
         if (st != DOP_OK)
             return st;
         m->bytes[s->kind] += s->size;
@@ -284,9 +304,9 @@ allocate_block(dop_memory *m, dop_block *b, dop_diag *diag)
     uint32_t pool_index = b->pool;
     switch ((pool)pool_index) {
     case POOL_WEIGHTS:
-        map = m->shared;
-        prefer = m->shared ? visible : 0;
-        avoid = m->shared ? 0 : visible;
+        map = m->written;
+        prefer = m->written ? visible : 0;
+        avoid = m->written ? 0 : visible;
         break;
     case POOL_WORK:
         map = false;
@@ -306,14 +326,26 @@ allocate_block(dop_memory *m, dop_block *b, dop_diag *diag)
         avoid = device;
         break;
     }
-    dop_status st = create_block(m->device, b->size, required, prefer, avoid, map, diag, b);
-    b->pool = pool_index;
+    dop_block made = {0};
+    dop_diag first = {0};
+    dop_status st = create_block(m->device, b->size, required, prefer, avoid, map, &first, &made);
+    if (st != DOP_OK && pool_index == POOL_WEIGHTS && map && !m->shared) /* the window to the device is full */
+        st = create_block(m->device, b->size, device, 0, visible, false, &first, &made);
+    if (st != DOP_OK && diag)
+        *diag = first;
+    made.pool = pool_index;
+    made.allocated = st == DOP_OK;
+    pthread_mutex_lock(&m->lock);
+    *b = made;
+    m->failed = st != DOP_OK;
+    pthread_cond_broadcast(&m->changed);
+    pthread_mutex_unlock(&m->lock);
     return st;
 }
 
 dop_status
-dop_memory_create(dop_device *device, const dop_plan *plan, const bool *used, dop_sharing sharing, const dop_log *log,
-                  dop_diag *diag, dop_memory *out_memory)
+dop_memory_place(dop_device *device, const dop_plan *plan, const dop_memory_use *use, const dop_log *log,
+                 dop_diag *diag, dop_memory *out_memory)
 {
     dop_memory *m = out_memory;
     memset(m, 0, sizeof *m);
@@ -322,18 +354,57 @@ dop_memory_create(dop_device *device, const dop_plan *plan, const bool *used, do
     m->places = calloc(plan->n_slots, sizeof *m->places);
     if (!m->places)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    m->shared = is_shared(&device->info, sharing);
-    dop_status st = place_slots(m, plan, used, diag);
+    m->shared = is_shared(&device->info, use->sharing);
+    m->written = m->shared || (use->sharing == DOP_SHARING_AUTO && device->info.maps_all);
+    dop_status st = place_slots(m, plan, use, diag);
     if (st == DOP_OK)
         st = check_fit(m, plan, log, diag);
-    for (uint32_t i = 0; i < m->n_blocks && st == DOP_OK; i++)
-        st = allocate_block(m, &m->blocks[i], diag);
-    /* The whole record is defined from the start: the host clears what kernels may read. */
-    if (st == DOP_OK)
-        memset(dop_memory_host(m, plan->step_slot), 0, plan->slots[plan->step_slot].size);
+    if (st == DOP_OK) {
+        bool lock = pthread_mutex_init(&m->lock, NULL) == 0;
+        m->lock_made = lock && pthread_cond_init(&m->changed, NULL) == 0;
+        if (lock && !m->lock_made)
+            pthread_mutex_destroy(&m->lock);
+        if (!m->lock_made)
+            st = DOP_FAIL(diag, DOP_E_NOMEM, "cannot make a lock");
+    }
     if (st != DOP_OK)
         dop_memory_destroy(m);
     return st;
+}
+
+dop_status
+dop_memory_allocate(dop_memory *memory, const dop_plan *plan, dop_diag *diag)
+{
+    dop_memory *m = memory;
+    dop_status st = DOP_OK;
+    for (int weights = 1; weights >= 0; weights--)
+        for (uint32_t i = 0; i < m->n_blocks && st == DOP_OK; i++)
+            if ((m->blocks[i].pool == POOL_WEIGHTS) == weights)
+                st = allocate_block(m, &m->blocks[i], diag);
+    /* The whole record is defined from the start: the host clears what kernels may read. */
+    if (st == DOP_OK)
+        memset(dop_memory_host(m, plan->step_slot), 0, plan->slots[plan->step_slot].size);
+    return st;
+}
+
+const dop_block *
+dop_memory_wait(dop_memory *memory, uint32_t block)
+{
+    pthread_mutex_lock(&memory->lock);
+    while (!memory->blocks[block].allocated && !memory->failed)
+        pthread_cond_wait(&memory->changed, &memory->lock);
+    bool allocated = memory->blocks[block].allocated;
+    pthread_mutex_unlock(&memory->lock);
+    return allocated ? &memory->blocks[block] : NULL;
+}
+
+void
+dop_memory_give_up(dop_memory *memory)
+{
+    pthread_mutex_lock(&memory->lock);
+    memory->failed = true;
+    pthread_cond_broadcast(&memory->changed);
+    pthread_mutex_unlock(&memory->lock);
 }
 
 void
@@ -341,6 +412,10 @@ dop_memory_destroy(dop_memory *memory)
 {
     for (uint32_t i = 0; i < memory->n_blocks; i++)
         dop_block_destroy(memory->device, &memory->blocks[i]);
+    if (memory->lock_made) {
+        pthread_mutex_destroy(&memory->lock);
+        pthread_cond_destroy(&memory->changed);
+    }
     free(memory->blocks);
     free(memory->places);
     memset(memory, 0, sizeof *memory);

@@ -1,7 +1,8 @@
 /* Device memory of a plan: every slot placed in as few allocations as the device allows.
  *
  * Slots of the same use share one buffer with its own allocation until the device's limit for one allocation is
- * reached; a slot never crosses one.  What the host writes (the step record) is mapped; logits are mapped where that
+ * reached; a slot never crosses one.  On a GPU with memory of its own weights lie in smaller allocations, so that the
+ * first ones are filled while the others are being made: a driver takes 20 ms and more for a GiB.  What the host writes (the step record) is mapped; logits are mapped where that
  * is as fast for the device, and otherwise have a mirror in host memory that a replay copies to on request. */
 #ifndef DOPPLER_RUNTIME_MEMORY_H
 #define DOPPLER_RUNTIME_MEMORY_H
@@ -9,6 +10,7 @@
 #include "runtime/device.h"
 #include "runtime/log.h"
 #include "runtime/plan.h"
+#include "runtime/spans.h"
 
 typedef struct dop_block {
     VkDeviceMemory memory;
@@ -17,6 +19,7 @@ typedef struct dop_block {
     uint64_t size;   /* bytes */
     uint8_t *mapped; /* NULL when the host does not see it */
     uint32_t pool;
+    bool allocated; /* guarded by dop_memory.lock until all are */
 } dop_block;
 
 typedef struct dop_place {
@@ -28,26 +31,42 @@ typedef struct dop_place {
 
 /* Whether the host writes weights straight into device memory and reads logits there. */
 typedef enum dop_sharing {
-    DOP_SHARING_AUTO, /* where device memory is the host's memory */
+    DOP_SHARING_AUTO, /* both where device memory is the host's memory, the first where all of it can be mapped */
     DOP_SHARING_ON,   /* wherever the host can see device memory */
-    DOP_SHARING_OFF   /* staging buffers and mirrors, as on a discrete GPU */
+    DOP_SHARING_OFF   /* staging buffers and mirrors, as on a discrete GPU with a small window */
 } dop_sharing;
 
 typedef struct dop_memory {
     dop_device *device;
-    bool shared; /* the host uses device memory itself: no staging, no mirrors */
+    bool shared;  /* the host uses device memory itself: no staging, no mirrors */
+    bool written; /* weights are written by the host: no staging */
     dop_block *blocks;
     uint32_t n_blocks, cap_blocks;
     dop_place *places; /* one per slot of the plan */
     uint32_t n_places;
     uint64_t bytes[DOP_SLOT_SYNC + 1]; /* by DOP_SLOT_*, of the slots in use */
     uint64_t total;                    /* bytes of all device allocations */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool lock_made, failed; /* failed: a block could not be allocated, and none will be any more */
 } dop_memory;
 
-/* used[slot]: the slots to place.  Says sizes and decision in log before it allocates; fails with the same numbers when
- * they do not fit. */
-dop_status dop_memory_create(dop_device *device, const dop_plan *plan, const bool *used, dop_sharing sharing,
-                             const dop_log *log, dop_diag *diag, dop_memory *out_memory);
+/* What the chosen schedules need; arrays by row of the plan. */
+typedef struct dop_memory_use {
+    const bool *slots, *schedules;
+    dop_sharing sharing;
+} dop_memory_use;
+
+/* Gives every slot its place.  Says sizes and decision in log before anything is allocated; fails with the same numbers
+ * when they do not fit. */
+dop_status dop_memory_place(dop_device *device, const dop_plan *plan, const dop_memory_use *use, const dop_log *log,
+                            dop_diag *diag, dop_memory *out_memory);
+/* Allocates all blocks, those of weights first. */
+dop_status dop_memory_allocate(dop_memory *memory, const dop_plan *plan, dop_diag *diag);
+/* For other threads meanwhile: blocks until a block is allocated; NULL when it will not be. */
+const dop_block *dop_memory_wait(dop_memory *memory, uint32_t block);
+/* Nothing more will be allocated: nobody need wait for it. */
+void dop_memory_give_up(dop_memory *memory);
 void dop_memory_destroy(dop_memory *memory); /* accepts a zeroed one */
 
 VkDeviceAddress dop_memory_address(const dop_memory *memory, uint32_t slot, uint64_t offset);
@@ -56,9 +75,17 @@ uint64_t dop_memory_arg(const dop_memory *memory, const dop_plan_arg *arg);
 /* Where the host reads or writes a STEP or RESULT slot (the mirror if there is one); NULL for others. */
 void *dop_memory_host(const dop_memory *memory, uint32_t slot);
 
-/* Writes the weights of all used slots; blocks until they are on the device.  May run beside pipeline creation. */
-dop_status dop_upload_weights(dop_device *device, const dop_plan *plan, const dop_memory *memory, uint32_t n_threads,
-                              dop_diag *diag);
+/* upload.c: threads that write the weights of all used slots, each as soon as its block is allocated. */
+typedef struct dop_upload dop_upload;
+
+/* memory: with places, and maybe no more yet.  Returns at once; spans get one from here to the last byte. */
+dop_status dop_upload_start(dop_device *device, const dop_plan *plan, dop_memory *memory, uint32_t n_threads,
+                            dop_spans *spans, dop_diag *diag, dop_upload **out_upload);
+/* Blocks until everything is on the device; after dop_memory_allocate. */
+dop_status dop_upload_wait(dop_upload *upload, dop_diag *diag);
+/* Ends the threads, which give their staging buffers back after the upload, or give up when it is not finished.
+ * Accepts NULL. */
+void dop_upload_destroy(dop_upload *upload);
 
 /* One buffer with its own allocation, mapped if it can be; prefer and avoid weigh memory types that have all required flags. */
 dop_status dop_block_create(dop_device *device, uint64_t size, VkMemoryPropertyFlags required,

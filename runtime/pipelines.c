@@ -84,25 +84,33 @@ dop_pipelines_refuse(const dop_device_info *info, const dop_plan *plan, const bo
             refuse_grids(info, plan, &plan->schedules[i], out_reason);
 }
 
-typedef struct build {
-    dop_pipelines *out;
-    const dop_plan *plan;
-    const bool *used;
-    VkPipelineCache cache;
-    _Atomic uint32_t next;
-    _Atomic bool failed;
-} build;
-
 typedef struct builder {
-    build *b;
     pthread_t thread;
     bool started;
-    dop_status st;
-    dop_diag diag;
 } builder;
 
+typedef struct dop_pipeline_build {
+    dop_pipelines *out;
+    const dop_plan *plan;
+    const dop_log *log;
+    const char *cache_dir; /* until the cache is loaded */
+    dop_pipeline_cache cache;
+    uint32_t *order;
+    uint32_t n_order;
+    _Atomic uint32_t next;
+    _Atomic bool stop; /* a failure, or nobody wants them any more */
+    builder *builders;
+    uint32_t n_builders;
+    pthread_mutex_t lock; /* of what follows, and of rows that are not there yet */
+    pthread_cond_t changed;
+    bool cache_loaded;
+    bool *made; /* by kernel */
+    dop_status st;
+    dop_diag diag;
+} dop_pipeline_build;
+
 static dop_status
-create_one(build *b, uint32_t i, dop_diag *diag)
+create_one(const dop_pipeline_build *b, uint32_t i, VkPipeline *out_pipeline, dop_diag *diag)
 {
     const dop_plan_kernel *k = &b->plan->kernels[i];
     dop_device *d = b->out->device;
@@ -133,99 +141,190 @@ create_one(build *b, uint32_t i, dop_diag *diag)
         };
         if (control && d->info.full_subgroups && k->local[0] % k->subgroup == 0)
             info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
-        r = vkCreateComputePipelines(d->handle, b->cache, 1, &info, NULL, &b->out->rows[i]);
+        r = vkCreateComputePipelines(d->handle, b->cache.handle, 1, &info, NULL, out_pipeline);
     }
     vkDestroyShaderModule(d->handle, module, NULL);
     if (r == VK_SUCCESS)
         return DOP_OK;
-    b->out->rows[i] = VK_NULL_HANDLE;
+    *out_pipeline = VK_NULL_HANDLE;
     char what[256];
     snprintf(what, sizeof what, "creating the pipeline of kernel %s", dop_plan_string(b->plan, k->name));
     return DOP_VK_FAIL(diag, r, what);
 }
 
+/* The first thread loads the cache and the others wait for it: whoever started them has other things to do. */
+static void
+load_cache(dop_pipeline_build *b)
+{
+    pthread_mutex_lock(&b->lock);
+    if (!b->cache_loaded) {
+        b->cache_loaded = true;
+        b->st = dop_pipeline_cache_load(b->out->device, b->cache_dir, b->log, &b->diag, &b->cache);
+        if (b->st != DOP_OK)
+            atomic_store(&b->stop, true);
+    }
+    pthread_mutex_unlock(&b->lock);
+}
+
 static void *
 builder_main(void *arg)
 {
-    builder *w = arg;
-    while (w->st == DOP_OK && !atomic_load(&w->b->failed)) {
-        uint32_t i = atomic_fetch_add(&w->b->next, 1);
-        if (i >= w->b->plan->n_kernels)
+    dop_pipeline_build *b = arg;
+    load_cache(b);
+    while (!atomic_load(&b->stop)) {
+        uint32_t next = atomic_fetch_add(&b->next, 1);
+        if (next >= b->n_order)
             break;
-        if (w->b->used[i])
-            w->st = create_one(w->b, i, &w->diag);
+        uint32_t i = b->order[next];
+        dop_diag diag = {0};
+        VkPipeline pipeline = VK_NULL_HANDLE;
+        dop_status st = create_one(b, i, &pipeline, &diag);
+        pthread_mutex_lock(&b->lock);
+        b->out->rows[i] = pipeline;
+        b->made[i] = st == DOP_OK;
+        if (st != DOP_OK && b->st == DOP_OK) {
+            b->st = st;
+            b->diag = diag;
+        }
+        if (st != DOP_OK)
+            atomic_store(&b->stop, true);
+        pthread_cond_broadcast(&b->changed);
+        pthread_mutex_unlock(&b->lock);
     }
-    if (w->st != DOP_OK)
-        atomic_store(&w->b->failed, true);
     return NULL;
 }
 
 static dop_status
-build_all(build *b, uint32_t n_threads, dop_diag *diag)
+create_layout(dop_pipelines *p, dop_diag *diag)
 {
-    dop_status st = DOP_OK;
-    uint32_t n = n_threads < 1 ? 1 : n_threads > MAX_THREADS ? MAX_THREADS : n_threads;
-    builder *workers = calloc(n, sizeof *workers);
-    if (!workers)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    for (uint32_t i = 0; i < n; i++)
-        workers[i].b = b;
-    for (uint32_t i = 1; i < n; i++)
-        workers[i].started = pthread_create(&workers[i].thread, NULL, builder_main, &workers[i]) == 0;
-    builder_main(&workers[0]);
-    for (uint32_t i = 1; i < n; i++)
-        if (workers[i].started)
-            pthread_join(workers[i].thread, NULL);
-    for (uint32_t i = 0; i < n && st == DOP_OK; i++)
-        if (workers[i].st != DOP_OK) {
-            st = workers[i].st;
-            if (diag)
-                *diag = workers[i].diag;
-        }
-    free(workers);
-    return st;
-}
-
-dop_status
-dop_pipelines_create(dop_device *device, const dop_plan *plan, const bool *used, uint32_t n_threads,
-                     const char *cache_dir, const dop_log *log, dop_diag *diag, dop_pipelines *out_pipelines)
-{
-    dop_pipelines *p = out_pipelines;
-    dop_pipeline_cache cache = {0};
-    memset(p, 0, sizeof *p);
-    p->device = device;
-    p->n_rows = plan->n_kernels;
-    p->rows = calloc(plan->n_kernels, sizeof(VkPipeline));
-    if (!p->rows)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, 128}; /* the least every device has */
     VkPipelineLayoutCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
         .pushConstantRangeCount = 1,
         .pPushConstantRanges = &range,
     };
-    dop_status st = DOP_OK;
-    VkResult r = vkCreatePipelineLayout(device->handle, &info, NULL, &p->layout);
-    if (r != VK_SUCCESS)
-        st = DOP_VK_FAIL(diag, r, "vkCreatePipelineLayout");
-    if (st == DOP_OK)
-        st = dop_pipeline_cache_load(device, cache_dir, log, diag, &cache);
-    if (st == DOP_OK) {
-        build b = {.out = p, .plan = plan, .used = used, .cache = cache.handle};
-        st = build_all(&b, n_threads, diag);
+    VkResult r = vkCreatePipelineLayout(p->device->handle, &info, NULL, &p->layout);
+    return r == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, r, "vkCreatePipelineLayout");
+}
+
+/* Its memory and locks; dop_pipelines_destroy frees them. */
+static dop_status
+make_build(dop_pipelines *p, const dop_plan *plan, const uint32_t *order, uint32_t n_order, uint32_t n_threads,
+           dop_diag *diag)
+{
+    dop_pipeline_build *b = calloc(1, sizeof *b);
+    if (!b)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    b->out = p;
+    b->plan = plan;
+    b->n_order = n_order;
+    b->n_builders = n_threads < 1 ? 1 : n_threads > MAX_THREADS ? MAX_THREADS : n_threads;
+    if (b->n_builders > n_order)
+        b->n_builders = n_order;
+    b->order = calloc((size_t)n_order + 1, sizeof *b->order);
+    b->made = calloc(plan->n_kernels, sizeof *b->made);
+    b->builders = calloc((size_t)b->n_builders + 1, sizeof *b->builders);
+    bool lock = pthread_mutex_init(&b->lock, NULL) == 0, cond = pthread_cond_init(&b->changed, NULL) == 0;
+    if (!b->order || !b->made || !b->builders || !lock || !cond) {
+        if (lock)
+            pthread_mutex_destroy(&b->lock);
+        if (cond)
+            pthread_cond_destroy(&b->changed);
+        free(b->order);
+        free(b->made);
+        free(b->builders);
+        free(b);
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     }
-    if (st == DOP_OK)
-        dop_pipeline_cache_save(device, &cache, log);
-    vkDestroyPipelineCache(device->handle, cache.handle, NULL);
-    if (st != DOP_OK)
+    memcpy(b->order, order, n_order * sizeof *order);
+    p->build = b;
+    return DOP_OK;
+}
+
+dop_status
+dop_pipelines_start(dop_device *device, const dop_plan *plan, const uint32_t *order, uint32_t n_order,
+                    uint32_t n_threads, const char *cache_dir, const dop_log *log, dop_diag *diag,
+                    dop_pipelines *out_pipelines)
+{
+    dop_pipelines *p = out_pipelines;
+    memset(p, 0, sizeof *p);
+    p->device = device;
+    p->n_rows = plan->n_kernels;
+    p->rows = calloc(plan->n_kernels, sizeof(VkPipeline));
+    dop_status st = p->rows ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK && (st = make_build(p, plan, order, n_order, n_threads, diag)) == DOP_OK)
+        st = create_layout(p, diag);
+    if (st != DOP_OK) {
         dop_pipelines_destroy(p);
+        return st;
+    }
+    p->build->log = log;
+    p->build->cache_dir = cache_dir;
+    uint32_t started = 0;
+    for (uint32_t i = 0; i < p->build->n_builders; i++) {
+        builder *w = &p->build->builders[i];
+        w->started = pthread_create(&w->thread, NULL, builder_main, p->build) == 0;
+        started += w->started;
+    }
+    if (started == 0)
+        builder_main(p->build);
+    return DOP_OK;
+}
+
+dop_status
+dop_pipelines_wait(dop_pipelines *pipelines, const bool *used, dop_diag *diag)
+{
+    dop_pipeline_build *b = pipelines->build;
+    dop_status st = DOP_OK;
+    pthread_mutex_lock(&b->lock);
+    for (uint32_t i = 0; i < pipelines->n_rows && st == DOP_OK; i++) {
+        while (used[i] && !b->made[i] && b->st == DOP_OK)
+            pthread_cond_wait(&b->changed, &b->lock);
+        if (used[i] && !b->made[i]) {
+            st = b->st;
+            if (diag)
+                *diag = b->diag;
+        }
+    }
+    pthread_mutex_unlock(&b->lock);
     return st;
+}
+
+static void
+join_builders(dop_pipeline_build *b)
+{
+    for (uint32_t i = 0; i < b->n_builders; i++)
+        if (b->builders[i].started)
+            pthread_join(b->builders[i].thread, NULL);
+    b->n_builders = 0;
+}
+
+void
+dop_pipelines_end(dop_pipelines *pipelines)
+{
+    dop_pipeline_build *b = pipelines->build;
+    join_builders(b);
+    if (b->st == DOP_OK)
+        dop_pipeline_cache_save(pipelines->device, &b->cache, b->log);
 }
 
 void
 dop_pipelines_destroy(dop_pipelines *pipelines)
 {
     dop_device *d = pipelines->device;
+    dop_pipeline_build *b = pipelines->build;
+    if (b) {
+        atomic_store(&b->stop, true);
+        join_builders(b);
+        if (!d->lost)
+            vkDestroyPipelineCache(d->handle, b->cache.handle, NULL);
+        pthread_mutex_destroy(&b->lock);
+        pthread_cond_destroy(&b->changed);
+        free(b->order);
+        free(b->made);
+        free(b->builders);
+        free(b);
+    }
     if (d && d->handle && !d->lost) {
         for (uint32_t i = 0; i < pipelines->n_rows && pipelines->rows; i++)
             vkDestroyPipeline(d->handle, pipelines->rows[i], NULL);

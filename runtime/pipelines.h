@@ -11,8 +11,9 @@
 typedef struct dop_pipelines {
     dop_device *device;
     VkPipelineLayout layout;
-    VkPipeline *rows; /* one per kernel of the plan; VK_NULL_HANDLE when not used */
+    VkPipeline *rows; /* one per kernel of the plan; VK_NULL_HANDLE: not used, or not waited for yet */
     uint32_t n_rows;
+    struct dop_pipeline_build *build; /* owned: what creates them */
 } dop_pipelines;
 
 /* Capabilities, subgroup sizes and limits that the kernels and schedules in use need, against the device.  Appends what is
@@ -20,12 +21,19 @@ typedef struct dop_pipelines {
 void dop_pipelines_refuse(const dop_device_info *info, const dop_plan *plan, const bool *kernels, const bool *schedules,
                           dop_buf *out_reason);
 
-/* used[kernel]: which ones to create.  cache_dir: where pipeline caches are kept, NULL for none; a damaged or foreign
- * cache is ignored, and failing to write one is not an error. */
-dop_status dop_pipelines_create(dop_device *device, const dop_plan *plan, const bool *used, uint32_t n_threads,
-                                const char *cache_dir, const dop_log *log, dop_diag *diag,
-                                dop_pipelines *out_pipelines);
-void dop_pipelines_destroy(dop_pipelines *pipelines); /* accepts a zeroed one */
+/* Starts threads that create the kernels order[0 .. n_order) in that order, and returns before they are there.
+ * cache_dir: where pipeline caches are kept, NULL for none; a damaged or foreign cache is ignored, and failing to write
+ * one is not an error. */
+dop_status dop_pipelines_start(dop_device *device, const dop_plan *plan, const uint32_t *order, uint32_t n_order,
+                               uint32_t n_threads, const char *cache_dir, const dop_log *log, dop_diag *diag,
+                               dop_pipelines *out_pipelines);
+/* Blocks until the kernels with used[kernel] are there, which must be among those of the order.  After a failure no
+ * more are created. */
+dop_status dop_pipelines_wait(dop_pipelines *pipelines, const bool *used, dop_diag *diag);
+/* Blocks until all are there and the cache is kept.  One thread may do this while others wait. */
+void dop_pipelines_end(dop_pipelines *pipelines);
+/* No thread may be inside any of the above; those that create give up.  Accepts a zeroed one. */
+void dop_pipelines_destroy(dop_pipelines *pipelines);
 
 /* pipeline_cache.c.  The file is named by device, driver and cache UUID; its bytes carry a digest. */
 typedef struct dop_pipeline_cache {

@@ -343,7 +343,7 @@ dop_plan_slot_bytes(const dop_plan *plan, uint32_t slot)
 }
 
 dop_status
-dop_plan_verify_weights(const dop_plan *plan, dop_diag *diag)
+dop_plan_verify_weights(const dop_plan *plan, const _Atomic bool *stop, dop_diag *diag)
 {
     uint32_t n = plan->n_files + 1;
     dop_weights_range *ranges = calloc(n, sizeof *ranges);
@@ -352,7 +352,7 @@ dop_plan_verify_weights(const dop_plan *plan, dop_diag *diag)
     ranges[0] = (dop_weights_range){plan->weights, plan->weights_size, 0};
     for (uint32_t i = 1; i < n; i++)
         ranges[i] = (dop_weights_range){plan->file_maps[i - 1].data, plan->file_maps[i - 1].size, 0};
-    dop_status st = dop_weights_digest(ranges, n, diag);
+    dop_status st = dop_weights_digest(ranges, n, stop, diag);
     if (st == DOP_OK && plan->weights && ranges[0].digest != plan->weights_digest)
         st = DOP_FAIL_IN(diag, DOP_E_INPUT, path_or_null(plan),
                          "the plan is damaged: the digest of section WEIGHTS does not match");

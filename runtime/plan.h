@@ -54,8 +54,8 @@ const char *dop_plan_string(const dop_plan *plan, uint32_t offset);
 /* First byte of a WEIGHTS slot in the map, and its readable size. */
 const uint8_t *dop_plan_slot_bytes(const dop_plan *plan, uint32_t slot);
 
-/* Checks the digests of the weights, embedded and external: one thread per file.  Reads all of them. */
-dop_status dop_plan_verify_weights(const dop_plan *plan, dop_diag *diag);
+/* Checks the digests of the weights, embedded and external.  Reads all of them; stop as in plan_weights.h. */
+dop_status dop_plan_verify_weights(const dop_plan *plan, const _Atomic bool *stop, dop_diag *diag);
 
 /* The digest of a header (its digest field is taken as zero) and its section table, as the header stores it. */
 uint64_t dop_plan_header_digest(const dop_plan_header *header, const dop_plan_section *sections, uint32_t n_sections);

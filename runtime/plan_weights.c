@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 enum { PIECE = 16 << 20, MAX_THREADS = 8 };
@@ -83,13 +84,20 @@ typedef struct pieces {
     piece_job *jobs;
     uint32_t n;
     atomic_uint next;
+    const _Atomic bool *stop;
 } pieces;
+
+static bool
+stopped(const pieces *p)
+{
+    return p->stop && atomic_load(p->stop);
+}
 
 static void *
 digest_pieces(void *user)
 {
     pieces *p = user;
-    for (uint32_t i; (i = atomic_fetch_add(&p->next, 1)) < p->n;)
+    for (uint32_t i; !stopped(p) && (i = atomic_fetch_add(&p->next, 1)) < p->n;)
         p->jobs[i].digest = XXH3_64bits(p->jobs[i].data, (size_t)p->jobs[i].size);
     return NULL;
 }
@@ -101,12 +109,12 @@ piece_count(uint64_t size)
 }
 
 dop_status
-dop_weights_digest(dop_weights_range *ranges, uint32_t n, dop_diag *diag)
+dop_weights_digest(dop_weights_range *ranges, uint32_t n, const _Atomic bool *stop, dop_diag *diag)
 {
     uint64_t total = 0;
     for (uint32_t i = 0; i < n; i++)
         total += piece_count(ranges[i].size);
-    pieces p = {.jobs = calloc((size_t)total, sizeof *p.jobs), .n = (uint32_t)total};
+    pieces p = {.jobs = calloc((size_t)total, sizeof *p.jobs), .n = (uint32_t)total, .stop = stop};
     if (!p.jobs || total > UINT32_MAX) {
         free(p.jobs);
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
@@ -119,14 +127,14 @@ dop_weights_digest(dop_weights_range *ranges, uint32_t n, dop_diag *diag)
             p.jobs[at++] = (piece_job){data, left < PIECE ? left : PIECE, 0};
         }
     pthread_t threads[MAX_THREADS];
-    uint32_t started = 0;
-    while (started + 1 < MAX_THREADS && started + 1 < p.n &&
-           pthread_create(&threads[started], NULL, digest_pieces, &p) == 0)
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t started = 0, wanted = cores > MAX_THREADS ? MAX_THREADS : cores > 2 ? (uint32_t)cores - 1 : 1;
+    while (started + 1 < wanted && started + 1 < p.n && pthread_create(&threads[started], NULL, digest_pieces, &p) == 0)
         started++;
     digest_pieces(&p);
     while (started > 0)
         pthread_join(threads[--started], NULL);
-    dop_status st = DOP_OK;
+    dop_status st = stopped(&p) ? DOP_FAIL(diag, DOP_E_INTERNAL, "stopped") : DOP_OK;
     at = 0;
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
         dop_buf digests = {0};

@@ -127,24 +127,33 @@ record_clear(dop_replay *r, dop_clear what, dop_diag *diag)
 }
 
 static dop_status
-record_all(dop_replay *r, const bool *used, dop_diag *diag)
+allocate_commands(dop_replay *r, VkCommandPool pool, uint32_t n, VkCommandBuffer *out_commands, dop_diag *diag)
 {
-    dop_status st = DOP_OK;
-    for (uint32_t i = 0; i < DOP_N_CLEARS && st == DOP_OK; i++)
-        st = record_clear(r, (dop_clear)i, diag);
-    for (uint32_t i = 0; i < r->plan->n_schedules && st == DOP_OK; i++) {
-        if (!used[i])
-            continue;
-        for (uint32_t f = 0; f < DOP_N_FORMS && st == DOP_OK; f++)
-            if (f != DOP_FORM_BODY || r->plan->schedules[i].ordering != DOP_ORDER_COUNTERS)
-                st = dop_replay_record(r, i, (dop_form)f, VK_NULL_HANDLE, 0, r->commands[i * DOP_N_FORMS + f], diag);
-    }
+    VkCommandBufferAllocateInfo allocate = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = pool,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+        .commandBufferCount = n,
+    };
+    VkResult res = vkAllocateCommandBuffers(r->device->handle, &allocate, out_commands);
+    return res == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, res, "vkAllocateCommandBuffers");
+}
+
+dop_status
+dop_replay_add(dop_replay *replay, uint32_t schedule, bool later, dop_diag *diag)
+{
+    dop_replay *r = replay;
+    VkCommandBuffer *commands = &r->commands[schedule * DOP_N_FORMS];
+    dop_status st = allocate_commands(r, r->pools[later], DOP_N_FORMS, commands, diag);
+    for (uint32_t f = 0; f < DOP_N_FORMS && st == DOP_OK; f++)
+        if (f != DOP_FORM_BODY || r->plan->schedules[schedule].ordering != DOP_ORDER_COUNTERS)
+            st = dop_replay_record(r, schedule, (dop_form)f, VK_NULL_HANDLE, 0, commands[f], diag);
     return st;
 }
 
 dop_status
 dop_replay_create(dop_device *device, const dop_plan *plan, const dop_memory *memory, const dop_pipelines *pipelines,
-                  const bool *used, dop_diag *diag, dop_replay *out_replay)
+                  dop_diag *diag, dop_replay *out_replay)
 {
     dop_status st = DOP_OK;
     dop_replay *r = out_replay;
@@ -153,36 +162,21 @@ dop_replay_create(dop_device *device, const dop_plan *plan, const dop_memory *me
     r->plan = plan;
     r->memory = memory;
     r->pipelines = pipelines;
-    uint32_t n = plan->n_schedules * DOP_N_FORMS;
-    r->commands = calloc(n, sizeof(VkCommandBuffer));
+    r->commands = calloc((size_t)plan->n_schedules * DOP_N_FORMS, sizeof(VkCommandBuffer));
     if (!r->commands)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     VkCommandPoolCreateInfo pool = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
         .queueFamilyIndex = device->info.queue_family,
     };
-    VkResult res = vkCreateCommandPool(device->handle, &pool, NULL, &r->pool);
-    if (res != VK_SUCCESS) {
-        st = DOP_VK_FAIL(diag, res, "vkCreateCommandPool");
-        goto error;
+    for (int i = 0; i < 2 && st == DOP_OK; i++) {
+        VkResult res = vkCreateCommandPool(device->handle, &pool, NULL, &r->pools[i]);
+        st = res == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, res, "vkCreateCommandPool");
     }
-    VkCommandBufferAllocateInfo allocate = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = r->pool,
-        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-        .commandBufferCount = n,
-    };
-    res = vkAllocateCommandBuffers(device->handle, &allocate, r->commands);
-    allocate.commandBufferCount = DOP_N_CLEARS;
-    if (res == VK_SUCCESS)
-        res = vkAllocateCommandBuffers(device->handle, &allocate, r->clear);
-    if (res != VK_SUCCESS) {
-        st = DOP_VK_FAIL(diag, res, "vkAllocateCommandBuffers");
-        goto error;
-    }
-    if ((st = dop_device_timeline(device, diag, &r->timeline)) == DOP_OK)
-        st = record_all(r, used, diag);
-error:
+    if (st == DOP_OK && (st = allocate_commands(r, r->pools[0], DOP_N_CLEARS, r->clear, diag)) == DOP_OK)
+        st = dop_device_timeline(device, diag, &r->timeline);
+    for (uint32_t i = 0; i < DOP_N_CLEARS && st == DOP_OK; i++)
+        st = record_clear(r, (dop_clear)i, diag);
     if (st != DOP_OK)
         dop_replay_destroy(r);
     return st;
@@ -197,7 +191,8 @@ dop_replay_destroy(dop_replay *replay)
             (void)dop_device_wait(d, replay->timeline, replay->submitted, NULL);
         if (!d->lost) {
             vkDestroySemaphore(d->handle, replay->timeline, NULL);
-            vkDestroyCommandPool(d->handle, replay->pool, NULL);
+            for (int i = 0; i < 2; i++)
+                vkDestroyCommandPool(d->handle, replay->pools[i], NULL);
         }
     }
     free(replay->commands);

@@ -90,7 +90,9 @@ dop_session_submit(dop_session *session, uint32_t schedule, dop_form form, uint3
 {
     dop_session *s = session;
     const dop_plan_schedule *sched = &s->plan.schedules[schedule];
-    dop_status st = dop_replay_submit(&s->replay, schedule, form, times, diag, out_ticket);
+    dop_status st = dop_session_need(s, schedule, diag);
+    if (st == DOP_OK)
+        st = dop_replay_submit(&s->replay, schedule, form, times, diag, out_ticket);
     /* A schedule without a split picks even when only its body is wanted. */
     if (st == DOP_OK && sched->greedy && (form != DOP_FORM_BODY || sched->n_body == sched->n_dispatches))
         s->picks_asked += times;
@@ -213,6 +215,8 @@ dop_status
 dop_session_score(dop_session *session, const uint32_t *ids, size_t n, dop_logits_fn *fn, void *user, dop_diag *diag)
 {
     dop_session *s = session;
+    if (s->no_scoring)
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "the session was opened without scoring");
     /* A pick that is not in the cache yet goes first and is not scored: the caller did not feed it. */
     dop_status st = append_tokens(s, NULL, 0, diag);
     while (st == DOP_OK && s->n_fed < s->n_tokens)
@@ -258,6 +262,8 @@ submit_ahead(dop_session *s, dop_diag *diag)
             times = room;
         uint64_t ticket;
         uint32_t schedule = decode_at(s, s->dev_pos, times);
+        if (s->n_ahead > 0 && !dop_session_has(s, schedule))
+            return DOP_OK; /* nobody waits for it yet */
         dop_status st = dop_session_submit(s, schedule, DOP_FORM_FULL, times, diag, &ticket);
         if (st != DOP_OK)
             return st;

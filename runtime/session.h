@@ -5,8 +5,27 @@
 
 #include "runtime/doppler.h"
 #include "runtime/replay.h"
+#include "runtime/spans.h"
 
 enum { DOP_MAX_AHEAD = 16 };
+
+/* What the chosen profile uses: rows of schedules, kernels and slots.  One allocation behind three pointers. */
+typedef struct dop_used {
+    bool *schedules, *kernels, *slots;
+} dop_used;
+
+/* session_load.c: the thread that makes what the first tokens do not need. */
+typedef struct dop_loader {
+    _Atomic bool *ready; /* owned, by schedule: recorded */
+    _Atomic uint64_t recordings;
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t changed;
+    bool lock_made, ended;
+    dop_status st; /* why schedules are missing after the end */
+    dop_diag diag;
+    pthread_t thread;
+    bool started;
+} dop_loader;
 
 struct dop_session {
     dop_plan plan;
@@ -15,10 +34,15 @@ struct dop_session {
     dop_memory memory;
     dop_pipelines pipelines;
     dop_replay replay;
+    dop_upload *upload; /* owned; its threads have ended, or give staging buffers back */
+    dop_used used;      /* owned */
+    dop_loader loader;
+    dop_spans spans; /* of opening */
     dop_sampler sampler;
     dop_log log;
     dop_session_info info;
     uint32_t max_chunk, steps_ahead, steps_per_submit;
+    bool no_scoring;
     uint64_t base_allocations, base_recordings, base_submissions;
 
     /* Decode schedules by DOP_ORDER_*, UINT32_MAX: none that may be used; info.decode is one of them.  Feeding and
@@ -53,6 +77,19 @@ void dop_session_write_step(dop_session *session, const uint32_t *ids, uint32_t 
 dop_status dop_session_submit(dop_session *session, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
                               uint64_t *out_ticket);
 
+/* session_load.c */
+/* Starts pipelines: those of the schedules with first[schedule], then those of decoding, then the rest. */
+dop_status dop_session_start_pipelines(dop_session *session, const bool *first, uint32_t threads, const char *cache_dir,
+                                       dop_diag *diag);
+/* Waits for a schedule's pipelines and records it; later as in dop_replay_add. */
+dop_status dop_session_make(dop_session *session, uint32_t schedule, bool later, dop_diag *diag);
+/* Starts the thread for all the others, or does its work when there is no thread. */
+dop_status dop_session_start_loader(dop_session *session, dop_diag *diag);
+void dop_session_end_loader(dop_session *session); /* waits for it; accepts one that was not started */
+bool dop_session_has(const dop_session *session, uint32_t schedule);
+/* Blocks until a schedule can be submitted. */
+dop_status dop_session_need(dop_session *session, uint32_t schedule, dop_diag *diag);
+
 /* ordering.c */
 /* Takes the decode schedule with this DOP_ORDER_* from now on; does nothing when there is none.  May be called between
  * any two calls: whatever is under way is as it was. */
@@ -66,7 +103,5 @@ dop_status dop_session_probe_ordering(dop_session *session, dop_diag *diag);
 bool dop_session_stalled(const dop_session *session, uint32_t n_picks);
 /* Back to barriers for good.  Drops every pick that was not taken, and starts counters and epoch from 0. */
 dop_status dop_session_fall_back(dop_session *session, dop_diag *diag);
-
-double dop_now_ms(void); /* CLOCK_MONOTONIC */
 
 #endif

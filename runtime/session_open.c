@@ -1,29 +1,15 @@
 /* Opening a session: everything that happens before the first token. */
 #include "runtime/session.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-double
-dop_now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
-/* What the chosen profile uses: rows of schedules, kernels and slots.  One allocation behind three pointers. */
-typedef struct used_rows {
-    bool *schedules, *kernels, *slots;
-} used_rows;
 
 /* counters: with schedules that are ordered by counters. */
 static dop_status
-mark_used(const dop_plan *plan, uint32_t profile, bool counters, used_rows *out, dop_diag *diag)
+mark_used(const dop_session *session, uint32_t profile, bool counters, dop_used *out, dop_diag *diag)
 {
+    const dop_plan *plan = &session->plan;
     free(out->schedules);
     out->schedules = calloc((size_t)plan->n_schedules + plan->n_kernels + plan->n_slots, sizeof(bool));
     if (!out->schedules)
@@ -33,7 +19,8 @@ mark_used(const dop_plan *plan, uint32_t profile, bool counters, used_rows *out,
     out->slots[plan->step_slot] = true;
     for (uint32_t i = 0; i < plan->n_schedules; i++) {
         const dop_plan_schedule *s = &plan->schedules[i];
-        if (s->profile != profile || (s->ordering == DOP_ORDER_COUNTERS && !counters))
+        if (s->profile != profile || (s->ordering == DOP_ORDER_COUNTERS && !counters) ||
+            (s->kind == DOP_SCHED_SCORE && session->no_scoring))
             continue;
         out->schedules[i] = true;
         out->slots[s->logits_slot] = true;
@@ -62,11 +49,11 @@ find_decode(const dop_plan *plan, uint32_t profile, const bool *used, uint32_t o
 
 /* Appends why the device cannot run a profile, nothing when it can. */
 static dop_status
-try_profile(dop_session *s, const dop_device_info *info, uint32_t profile, bool counters, used_rows *out,
-            dop_diag *diag, dop_buf *why)
+try_profile(dop_session *s, const dop_device_info *info, uint32_t profile, bool counters, dop_used *out, dop_diag *diag,
+            dop_buf *why)
 {
     const dop_plan *plan = &s->plan;
-    dop_status st = mark_used(plan, profile, counters, out, diag);
+    dop_status st = mark_used(s, profile, counters, out, diag);
     if (st != DOP_OK)
         return st;
     find_decode(plan, profile, out->schedules, s->decode);
@@ -77,7 +64,7 @@ try_profile(dop_session *s, const dop_device_info *info, uint32_t profile, bool 
 /* With schedules ordered by counters where they may be used and can be, without them otherwise: they are not even made
  * where they are not going to be used. */
 static dop_status
-try_orderings(dop_session *s, const dop_device_info *info, uint32_t profile, dop_ordering ordering, used_rows *out,
+try_orderings(dop_session *s, const dop_device_info *info, uint32_t profile, dop_ordering ordering, dop_used *out,
               dop_diag *diag, dop_buf *why)
 {
     bool counters = info->memory_model && ordering != DOP_ORDERING_BARRIERS &&
@@ -97,7 +84,7 @@ try_orderings(dop_session *s, const dop_device_info *info, uint32_t profile, dop
 
 /* The first profile that the device can run; without one, what is missing for each. */
 static dop_status
-choose_profile(dop_session *s, const dop_device_info *info, dop_ordering ordering, used_rows *out, dop_diag *diag)
+choose_profile(dop_session *s, const dop_device_info *info, dop_ordering ordering, dop_used *out, dop_diag *diag)
 {
     const dop_plan *plan = &s->plan;
     dop_buf reasons = {0};
@@ -129,85 +116,44 @@ choose_profile(dop_session *s, const dop_device_info *info, dop_ordering orderin
     return st;
 }
 
-typedef struct load_job {
+/* Digests of the weights, from the moment the plan is open. */
+typedef struct verification {
     dop_session *s;
-    uint32_t threads;
-    double ms;
+    _Atomic bool stop;
     dop_status st;
     dop_diag diag;
     pthread_t thread;
     bool started;
-} load_job;
-
-static void *
-upload_main(void *arg)
-{
-    load_job *job = arg;
-    double start = dop_now_ms();
-    job->st = dop_upload_weights(&job->s->device, &job->s->plan, &job->s->memory, job->threads, &job->diag);
-    job->ms = dop_now_ms() - start;
-    return NULL;
-}
+} verification;
 
 static void *
 verify_main(void *arg)
 {
-    load_job *job = arg;
-    double start = dop_now_ms();
-    job->st = dop_plan_verify_weights(&job->s->plan, &job->diag);
-    job->ms = dop_now_ms() - start;
+    verification *v = arg;
+    uint32_t span = dop_spans_begin(&v->s->spans, "digests of the weights");
+    v->st = dop_plan_verify_weights(&v->s->plan, &v->stop, &v->diag);
+    dop_spans_end(&v->s->spans, span);
     return NULL;
 }
 
-/* Upload and verification beside the creation of pipelines. */
 static dop_status
-load(dop_session *s, const used_rows *used, uint32_t threads, const char *cache_dir, dop_diag *diag)
+open_device(dop_session *s, const dop_open_options *o, dop_diag *diag)
 {
-    load_job upload = {.s = s, .threads = threads}, verify = {.s = s};
-    load_job *const jobs[] = {&verify, &upload}; /* damage explains whatever else went wrong: it is reported first */
-    upload.started = pthread_create(&upload.thread, NULL, upload_main, &upload) == 0;
-    verify.started = pthread_create(&verify.thread, NULL, verify_main, &verify) == 0;
-    dop_diag mine = {0};
-    double start = dop_now_ms();
-    dop_status st =
-        dop_pipelines_create(&s->device, &s->plan, used->kernels, threads, cache_dir, &s->log, &mine, &s->pipelines);
-    s->info.pipelines_ms = dop_now_ms() - start;
-    if (!upload.started)
-        upload_main(&upload);
-    if (!verify.started)
-        verify_main(&verify);
-    for (int i = 0; i < 2; i++)
-        if (jobs[i]->started)
-            pthread_join(jobs[i]->thread, NULL);
-    for (int i = 0; i < 2; i++)
-        if (jobs[i]->st != DOP_OK) {
-            if (diag)
-                *diag = jobs[i]->diag;
-            return jobs[i]->st;
-        }
-    s->info.upload_ms = upload.ms;
-    s->info.verify_ms = verify.ms;
-    if (st != DOP_OK && diag)
-        *diag = mine;
-    return st;
-}
-
-static dop_status
-open_device(dop_session *s, const dop_open_options *o, used_rows *out_used, dop_diag *diag)
-{
-    uint32_t index = 0;
-    dop_status st;
-    if ((st = dop_instance_create(diag, &s->instance)) != DOP_OK ||
-        (st = dop_instance_choose(&s->instance, o->device, diag, &index)) != DOP_OK)
+    uint32_t index = 0, span = dop_spans_begin(&s->spans, "instance");
+    dop_status st = dop_instance_create(diag, &s->instance);
+    dop_spans_end(&s->spans, span);
+    if (st != DOP_OK || (st = dop_instance_choose(&s->instance, o->device, diag, &index)) != DOP_OK)
         return st;
     const dop_device_info *info = &s->instance.devices[index];
     dop_log_printf(&s->log, "device: %s, %s", info->caps.name, info->caps.driver);
-    if ((st = choose_profile(s, info, o->ordering, out_used, diag)) != DOP_OK)
+    if ((st = choose_profile(s, info, o->ordering, &s->used, diag)) != DOP_OK)
         return st;
     uint32_t caps = 0;
     for (uint32_t i = 0; i < s->plan.n_kernels; i++)
-        caps |= out_used->kernels[i] ? s->plan.kernels[i].caps : 0;
+        caps |= s->used.kernels[i] ? s->plan.kernels[i].caps : 0;
+    span = dop_spans_begin(&s->spans, "device");
     st = dop_device_create(&s->instance, index, caps, diag, &s->device);
+    dop_spans_end(&s->spans, span);
     if (st == DOP_OK && o->timeout_s > 0)
         s->device.timeout_s = o->timeout_s;
     return st;
@@ -231,34 +177,120 @@ open_host(dop_session *s, const dop_open_options *o, dop_diag *diag)
     return dop_sampler_init(&s->sampler, s->plan.model->vocab, diag);
 }
 
+/* The schedules that opening waits for: all of them, or what feeds that many tokens. */
+static dop_status
+choose_first(dop_session *s, uint32_t first_tokens, bool **out_first, dop_diag *diag)
+{
+    const dop_plan *plan = &s->plan;
+    bool *first = calloc((size_t)plan->n_schedules + 1, sizeof *first);
+    s->loader.ready = calloc((size_t)plan->n_schedules + 1, sizeof *s->loader.ready);
+    *out_first = first;
+    if (!first || !s->loader.ready)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    uint32_t left = first_tokens < plan->model->ctx ? first_tokens : plan->model->ctx, schedule, take;
+    for (; left > 0; left -= take) {
+        dop_session_chunk(s, DOP_SCHED_PREFILL, left, &schedule, &take);
+        first[schedule] = true;
+    }
+    for (uint32_t i = 0; i < plan->n_schedules; i++) {
+        bool probed = plan->schedules[i].kind == DOP_SCHED_DECODE && s->decode[DOP_ORDER_COUNTERS] != UINT32_MAX;
+        first[i] = s->used.schedules[i] && (first[i] || first_tokens == 0 || probed);
+    }
+    return DOP_OK;
+}
+
+static dop_status
+make_first(dop_session *s, const bool *first, dop_diag *diag)
+{
+    uint32_t span = dop_spans_begin(&s->spans, "the first schedules");
+    dop_status st = dop_replay_create(&s->device, &s->plan, &s->memory, &s->pipelines, diag, &s->replay);
+    for (uint32_t i = 0; i < s->plan.n_schedules && st == DOP_OK; i++)
+        if (first[i])
+            st = dop_session_make(s, i, false, diag);
+    dop_spans_end(&s->spans, span);
+    return st;
+}
+
+/* Pipelines and copies need the device only; memory is allocated while both are at work. */
+static dop_status
+load(dop_session *s, const dop_open_options *o, uint32_t threads, const bool *first, dop_diag *diag)
+{
+    const dop_memory_use use = {s->used.slots, s->used.schedules,
+                                o->separate_memory ? DOP_SHARING_OFF : DOP_SHARING_AUTO};
+    dop_status st;
+    double start = dop_now_ms();
+    if ((st = dop_memory_place(&s->device, &s->plan, &use, &s->log, diag, &s->memory)) != DOP_OK ||
+        (st = dop_session_start_pipelines(s, first, threads, o->cache_dir, diag)) != DOP_OK ||
+        (st = dop_upload_start(&s->device, &s->plan, &s->memory, threads, &s->spans, diag, &s->upload)) != DOP_OK)
+        return st;
+    uint32_t span = dop_spans_begin(&s->spans, "memory");
+    st = dop_memory_allocate(&s->memory, &s->plan, diag);
+    dop_spans_end(&s->spans, span);
+    if (st != DOP_OK || (st = make_first(s, first, diag)) != DOP_OK)
+        return st;
+    s->info.pipelines_ms = dop_now_ms() - start;
+    if ((st = dop_upload_wait(s->upload, diag)) != DOP_OK)
+        return st;
+    span = dop_spans_begin(&s->spans, "clearing");
+    uint64_t ticket;
+    if ((st = dop_replay_clear(&s->replay, DOP_CLEAR_ALL, diag, &ticket)) == DOP_OK &&
+        (st = dop_replay_wait(&s->replay, ticket, diag)) == DOP_OK)
+        st = dop_session_choose_ordering(s, o->ordering, diag);
+    dop_spans_end(&s->spans, span);
+    return st;
+}
+
+static dop_status
+open_plan(dop_session *s, const char *path, dop_diag *diag)
+{
+    uint32_t span = dop_spans_begin(&s->spans, "plan");
+    dop_status st = dop_plan_open(path, diag, &s->plan);
+    dop_spans_end(&s->spans, span);
+    return st;
+}
+
+static dop_status
+open_opened(dop_session *s, const dop_open_options *o, dop_diag *diag)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t threads = o->threads ? o->threads : cores > 0 ? (uint32_t)cores : 1;
+    bool *first = NULL;
+    verification v = {.s = s};
+    v.started = pthread_create(&v.thread, NULL, verify_main, &v) == 0;
+    dop_diag mine = {0};
+    dop_status st;
+    if ((st = open_device(s, o, &mine)) == DOP_OK && (st = open_host(s, o, &mine)) == DOP_OK &&
+        (st = choose_first(s, o->first_tokens, &first, &mine)) == DOP_OK)
+        st = load(s, o, threads, first, &mine);
+    free(first);
+    bool loaded = s->memory.n_blocks > 0; /* damaged weights may be why it failed then: that is reported first */
+    atomic_store(&v.stop, st != DOP_OK && !loaded);
+    if (v.started)
+        pthread_join(v.thread, NULL);
+    else if (st == DOP_OK || loaded)
+        verify_main(&v);
+    s->info.upload_ms = dop_spans_length(&s->spans, "upload");
+    s->info.verify_ms = dop_spans_length(&s->spans, "digests of the weights");
+    bool damaged = v.st != DOP_OK && (st == DOP_OK || loaded);
+    if (diag && (damaged || st != DOP_OK))
+        *diag = damaged ? v.diag : mine;
+    return damaged ? v.st : st;
+}
+
 dop_status
 dop_session_open(const char *plan_path, const dop_open_options *options, dop_diag *diag, dop_session **out_session)
 {
     static const dop_open_options defaults;
     const dop_open_options *o = options ? options : &defaults;
     double start = dop_now_ms();
-    used_rows used = {0};
     dop_status st;
     *out_session = NULL;
     dop_session *s = calloc(1, sizeof *s);
     if (!s)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     s->log = o->log;
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t threads = o->threads ? o->threads : cores > 0 ? (uint32_t)cores : 1;
-    if ((st = dop_plan_open(plan_path, diag, &s->plan)) != DOP_OK || (st = open_device(s, o, &used, diag)) != DOP_OK ||
-        (st = open_host(s, o, diag)) != DOP_OK ||
-        (st = dop_memory_create(&s->device, &s->plan, used.slots,
-                                o->separate_memory ? DOP_SHARING_OFF : DOP_SHARING_AUTO, &s->log, diag, &s->memory)) !=
-            DOP_OK ||
-        (st = load(s, &used, threads, o->cache_dir, diag)) != DOP_OK ||
-        (st = dop_replay_create(&s->device, &s->plan, &s->memory, &s->pipelines, used.schedules, diag, &s->replay)) !=
-            DOP_OK)
-        goto error;
-    uint64_t ticket;
-    if ((st = dop_replay_clear(&s->replay, DOP_CLEAR_ALL, diag, &ticket)) != DOP_OK ||
-        (st = dop_replay_wait(&s->replay, ticket, diag)) != DOP_OK ||
-        (st = dop_session_choose_ordering(s, o->ordering, diag)) != DOP_OK)
+    s->no_scoring = o->no_scoring;
+    if ((st = open_plan(s, plan_path, diag)) != DOP_OK || (st = open_opened(s, o, diag)) != DOP_OK)
         goto error;
     s->base_allocations = s->device.allocations;
     s->base_recordings = s->device.recordings;
@@ -267,11 +299,12 @@ dop_session_open(const char *plan_path, const dop_open_options *options, dop_dia
     s->info.device = &s->device.info.caps;
     s->info.device_bytes = s->memory.total;
     s->info.load_ms = dop_now_ms() - start;
+    dop_spans_log(&s->spans, start, &s->log);
     dop_log_printf(&s->log, "load: %.1f ms; pipelines %.1f ms, upload %.1f ms, digests %.1f ms", s->info.load_ms,
                    s->info.pipelines_ms, s->info.upload_ms, s->info.verify_ms);
-    *out_session = s;
+    if ((st = dop_session_start_loader(s, diag)) == DOP_OK)
+        *out_session = s;
 error:
-    free(used.schedules);
     if (st != DOP_OK)
         dop_session_close(s);
     return st;
@@ -282,6 +315,8 @@ dop_session_close(dop_session *session)
 {
     if (!session)
         return;
+    dop_session_end_loader(session);
+    dop_upload_destroy(session->upload);
     /* A device that was only slow has finished meanwhile, and then everything can be given back. */
     if (session->device.lost && session->replay.timeline && dop_replay_is_idle(&session->replay))
         session->device.lost = false;
@@ -294,6 +329,7 @@ dop_session_close(dop_session *session)
         memset(&session->instance.handle, 0, sizeof session->instance.handle); /* its device still exists */
     dop_instance_destroy(&session->instance);
     dop_sampler_finish(&session->sampler);
+    free(session->used.schedules);
     free(session->tokens);
     dop_plan_close(&session->plan);
     free(session);
@@ -308,9 +344,11 @@ dop_session_describe(const dop_session *session, dop_session_info *out_info)
 dop_counters
 dop_session_counters(const dop_session *session)
 {
+    /* In this order: a schedule that is put off is counted before it is recorded. */
+    uint64_t recordings = session->device.recordings - session->base_recordings, later = session->loader.recordings;
     return (dop_counters){
         .allocations = session->device.allocations - session->base_allocations,
-        .recordings = session->device.recordings - session->base_recordings,
+        .recordings = recordings > later ? recordings - later : 0,
         .descriptor_updates = 0,
         .submissions = session->replay.submitted - session->base_submissions,
     };

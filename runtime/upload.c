@@ -1,20 +1,23 @@
 /* Weights from the map to the device.
  *
- * The weights are cut into pieces that a few threads take one by one.  Where the device's memory is mapped a thread
- * copies its piece there.  Otherwise it copies it into one of its two staging buffers and submits a copy; while the
- * device reads one buffer the thread fills the other. */
+ * The weights are cut into pieces that a few threads take one by one.  Where the host can map the device's memory a thread
+ * copies its piece there: that is as fast as PCIe, and needs nothing of the driver, which is busy allocating the next
+ * blocks and creating pipelines and does one thing at a time.  Otherwise it copies it into one of its two staging buffers
+ * and submits a copy; while the device reads one buffer the thread fills the other.  Few and small buffers: a driver takes
+ * milliseconds for each, and four threads fill them faster than PCIe empties them.
+ *
+ * Nothing here brings pages in: the threads that check the digests were there before. */
 #include "runtime/memory.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 enum {
-    PIECE_BYTES = 16 << 20,
-    MAX_THREADS = 8,
-    BUFFERS = 2, /* per thread */
+    PIECE_BYTES = 4 << 20,
+    MAX_COPIERS = 4, /* threads that fill staging buffers */
+    MAX_WRITERS = 8, /* threads that write to mapped memory */
+    BUFFERS = 2,     /* per thread */
 };
 
 typedef struct piece {
@@ -24,17 +27,8 @@ typedef struct piece {
     uint32_t block;
 } piece;
 
-typedef struct upload {
-    dop_device *device;
-    const dop_memory *memory;
-    piece *pieces;
-    uint32_t n_pieces;
-    _Atomic uint32_t next;
-    _Atomic bool failed;
-} upload;
-
 typedef struct worker {
-    upload *up;
+    dop_upload *up;
     dop_diag diag;
     dop_status st;
     pthread_t thread;
@@ -46,23 +40,22 @@ typedef struct worker {
     uint64_t submitted; /* timeline value of the last submission; buffer i was used by value v with v % BUFFERS == i */
 } worker;
 
-/* The pages of a piece come in with one call instead of a fault for every few of them. */
-static void
-prefault(const uint8_t *p, uint64_t size)
-{
-#ifdef MADV_POPULATE_READ
-    long page = sysconf(_SC_PAGESIZE);
-    if (page <= 0)
-        return;
-    uintptr_t first = (uintptr_t)p & ~((uintptr_t)page - 1);
-    uintptr_t end = ((uintptr_t)p + size) & ~((uintptr_t)page - 1);
-    if (end > first)
-        (void)madvise((void *)first, end - first, MADV_POPULATE_READ); /* only a hint: older kernels refuse it */
-#else
-    (void)p;
-    (void)size;
-#endif
-}
+struct dop_upload {
+    dop_device *device;
+    dop_memory *memory;
+    dop_spans *spans;
+    uint32_t span;
+    piece *pieces;
+    uint32_t n_pieces;
+    _Atomic uint32_t next;
+    _Atomic bool stop; /* a failure, or nobody wants it any more */
+    worker workers[MAX_WRITERS];
+    uint32_t n_workers;
+    bool inline_only; /* no thread could be made */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint32_t n_busy; /* workers that still have bytes to write, under the lock */
+};
 
 static dop_status
 worker_init(worker *w, dop_diag *diag)
@@ -85,12 +78,7 @@ worker_init(worker *w, dop_diag *diag)
     r = vkAllocateCommandBuffers(d->handle, &commands, w->commands);
     if (r != VK_SUCCESS)
         return DOP_VK_FAIL(diag, r, "vkAllocateCommandBuffers");
-    dop_status st = dop_device_timeline(d, diag, &w->timeline);
-    for (int i = 0; i < BUFFERS && st == DOP_OK; i++)
-        st = dop_block_create(
-            d, PIECE_BYTES, VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT, 0,
-            VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, diag, &w->staging[i]);
-    return st;
+    return dop_device_timeline(d, diag, &w->timeline);
 }
 
 static void
@@ -105,16 +93,24 @@ worker_finish(worker *w)
     vkDestroyCommandPool(d->handle, w->pool, NULL);
 }
 
+/* A staging buffer of the worker that the device does not read any more. */
 static dop_status
-stage_piece(worker *w, const piece *p, dop_diag *diag)
+free_buffer(worker *w, uint64_t value, uint32_t i, dop_diag *diag)
 {
     dop_device *d = w->up->device;
-    uint64_t value = w->submitted + 1;
-    uint32_t i = (uint32_t)(value % BUFFERS);
-    dop_status st = DOP_OK;
-    if (value > BUFFERS && (st = dop_device_wait(d, w->timeline, value - BUFFERS, diag)) != DOP_OK)
-        return st;
-    memcpy(w->staging[i].mapped, p->src, (size_t)p->size);
+    dop_status st = w->pool ? DOP_OK : worker_init(w, diag);
+    if (st == DOP_OK && !w->staging[i].buffer)
+        st = dop_block_create(
+            d, PIECE_BYTES, VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT,
+            VK_MEMORY_PROPERTY_HOST_CACHED_BIT, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, diag, &w->staging[i]);
+    if (st == DOP_OK && value > BUFFERS)
+        st = dop_device_wait(d, w->timeline, value - BUFFERS, diag);
+    return st;
+}
+
+static dop_status
+submit_copy(worker *w, const piece *p, VkBuffer to, uint64_t value, uint32_t i, dop_diag *diag)
+{
     VkCommandBufferBeginInfo begin = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
         .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
@@ -122,7 +118,7 @@ stage_piece(worker *w, const piece *p, dop_diag *diag)
     VkBufferCopy copy = {.srcOffset = 0, .dstOffset = p->offset, .size = p->size};
     VkResult r = vkBeginCommandBuffer(w->commands[i], &begin);
     if (r == VK_SUCCESS) {
-        vkCmdCopyBuffer(w->commands[i], w->staging[i].buffer, w->up->memory->blocks[p->block].buffer, 1, &copy);
+        vkCmdCopyBuffer(w->commands[i], w->staging[i].buffer, to, 1, &copy);
         r = vkEndCommandBuffer(w->commands[i]);
     }
     if (r != VK_SUCCESS)
@@ -140,8 +136,28 @@ stage_piece(worker *w, const piece *p, dop_diag *diag)
         .signalSemaphoreCount = 1,
         .pSignalSemaphores = &w->timeline,
     };
-    st = dop_device_submit(d, d->transfer, &submit, diag);
-    if (st == DOP_OK)
+    return dop_device_submit(w->up->device, w->up->device->transfer, &submit, diag);
+}
+
+/* *out_wanted: false when the memory is not going to be there, which is somebody else's failure. */
+static dop_status
+write_piece(worker *w, const piece *p, bool *out_wanted, dop_diag *diag)
+{
+    const dop_block *b = dop_memory_wait(w->up->memory, p->block);
+    *out_wanted = b != NULL;
+    if (!b)
+        return DOP_OK;
+    if (b->mapped) {
+        memcpy(b->mapped + p->offset, p->src, (size_t)p->size);
+        return DOP_OK;
+    }
+    uint64_t value = w->submitted + 1;
+    uint32_t i = (uint32_t)(value % BUFFERS);
+    dop_status st = free_buffer(w, value, i, diag);
+    if (st != DOP_OK)
+        return st;
+    memcpy(w->staging[i].mapped, p->src, (size_t)p->size);
+    if ((st = submit_copy(w, p, b->buffer, value, i, diag)) == DOP_OK)
         w->submitted = value;
     return st;
 }
@@ -150,28 +166,29 @@ static void *
 worker_main(void *arg)
 {
     worker *w = arg;
-    upload *up = w->up;
-    while (w->st == DOP_OK && !atomic_load(&up->failed)) {
+    dop_upload *up = w->up;
+    bool wanted = true;
+    while (w->st == DOP_OK && wanted && !atomic_load(&up->stop)) {
         uint32_t i = atomic_fetch_add(&up->next, 1);
         if (i >= up->n_pieces)
             break;
-        const piece *p = &up->pieces[i];
-        uint8_t *mapped = up->memory->blocks[p->block].mapped;
-        prefault(p->src, p->size);
-        if (mapped)
-            memcpy(mapped + p->offset, p->src, (size_t)p->size);
-        else if (w->pool || (w->st = worker_init(w, &w->diag)) == DOP_OK)
-            w->st = stage_piece(w, p, &w->diag);
+        w->st = write_piece(w, &up->pieces[i], &wanted, &w->diag);
     }
     if (w->submitted > 0 && w->st == DOP_OK)
         w->st = dop_device_wait(up->device, w->timeline, w->submitted, &w->diag);
     if (w->st != DOP_OK)
-        atomic_store(&up->failed, true);
+        atomic_store(&up->stop, true);
+    pthread_mutex_lock(&up->lock);
+    if (--up->n_busy == 0)
+        dop_spans_end(up->spans, up->span);
+    pthread_cond_broadcast(&up->changed);
+    pthread_mutex_unlock(&up->lock);
+    worker_finish(w);
     return NULL;
 }
 
 static dop_status
-cut_pieces(const dop_plan *plan, const dop_memory *memory, upload *up, dop_diag *diag)
+cut_pieces(const dop_plan *plan, const dop_memory *memory, dop_upload *up, dop_diag *diag)
 {
     uint64_t n = 0;
     for (uint32_t i = 0; i < plan->n_slots; i++)
@@ -198,36 +215,85 @@ cut_pieces(const dop_plan *plan, const dop_memory *memory, upload *up, dop_diag 
 }
 
 dop_status
-dop_upload_weights(dop_device *device, const dop_plan *plan, const dop_memory *memory, uint32_t n_threads,
-                   dop_diag *diag)
+dop_upload_start(dop_device *device, const dop_plan *plan, dop_memory *memory, uint32_t n_threads, dop_spans *spans,
+                 dop_diag *diag, dop_upload **out_upload)
 {
-    upload up = {.device = device, .memory = memory};
-    dop_status st = cut_pieces(plan, memory, &up, diag);
-    if (st != DOP_OK)
+    *out_upload = NULL;
+    dop_upload *up = calloc(1, sizeof *up);
+    if (!up)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    up->device = device;
+    up->memory = memory;
+    up->spans = spans;
+    bool lock = pthread_mutex_init(&up->lock, NULL) == 0, cond = pthread_cond_init(&up->changed, NULL) == 0;
+    dop_status st = cut_pieces(plan, memory, up, diag);
+    if (st == DOP_OK && !(lock && cond))
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "cannot make a lock");
+    if (st != DOP_OK) {
+        if (lock)
+            pthread_mutex_destroy(&up->lock);
+        if (cond)
+            pthread_cond_destroy(&up->changed);
+        free(up->pieces);
+        free(up);
         return st;
-    uint32_t n = n_threads < MAX_THREADS ? n_threads : MAX_THREADS;
-    if (n > up.n_pieces)
-        n = up.n_pieces;
-    if (n == 0)
-        n = 1;
-    worker workers[MAX_THREADS];
-    memset(workers, 0, sizeof workers);
-    for (uint32_t i = 0; i < n; i++)
-        workers[i].up = &up;
-    for (uint32_t i = 1; i < n; i++)
-        workers[i].started = pthread_create(&workers[i].thread, NULL, worker_main, &workers[i]) == 0;
-    worker_main(&workers[0]);
-    for (uint32_t i = 1; i < n; i++)
-        if (workers[i].started)
-            pthread_join(workers[i].thread, NULL);
-    for (uint32_t i = 0; i < n; i++) {
-        if (st == DOP_OK && workers[i].st != DOP_OK) {
-            st = workers[i].st;
-            if (diag)
-                *diag = workers[i].diag;
-        }
-        worker_finish(&workers[i]);
     }
-    free(up.pieces);
-    return st;
+    uint32_t most = memory->written ? MAX_WRITERS : MAX_COPIERS, n = n_threads < most ? n_threads : most;
+    n = n > up->n_pieces ? up->n_pieces : n;
+    up->n_workers = n ? n : 1;
+    up->span = dop_spans_begin(spans, "upload");
+    up->n_busy = up->n_workers; /* nobody reads it before all are counted: the first to end sees the whole number */
+    uint32_t started = 0;
+    for (uint32_t i = 0; i < up->n_workers; i++)
+        up->workers[i].up = up;
+    for (uint32_t i = 0; i < up->n_workers; i++) {
+        worker *w = &up->workers[i];
+        w->started = pthread_create(&w->thread, NULL, worker_main, w) == 0;
+        started += w->started;
+    }
+    up->inline_only = started == 0;
+    pthread_mutex_lock(&up->lock);
+    up->n_busy -= up->n_workers - started;
+    if (up->inline_only)
+        up->n_busy = 1;
+    pthread_mutex_unlock(&up->lock);
+    *out_upload = up;
+    return DOP_OK;
+}
+
+dop_status
+dop_upload_wait(dop_upload *upload, dop_diag *diag)
+{
+    dop_upload *up = upload;
+    if (up->inline_only) {
+        up->inline_only = false;
+        worker_main(&up->workers[0]);
+    }
+    pthread_mutex_lock(&up->lock);
+    while (up->n_busy > 0)
+        pthread_cond_wait(&up->changed, &up->lock);
+    pthread_mutex_unlock(&up->lock);
+    for (uint32_t i = 0; i < up->n_workers; i++)
+        if (up->workers[i].st != DOP_OK) {
+            if (diag)
+                *diag = up->workers[i].diag;
+            return up->workers[i].st;
+        }
+    return DOP_OK;
+}
+
+void
+dop_upload_destroy(dop_upload *upload)
+{
+    if (!upload)
+        return;
+    atomic_store(&upload->stop, true);
+    dop_memory_give_up(upload->memory);
+    for (uint32_t i = 0; i < upload->n_workers; i++)
+        if (upload->workers[i].started)
+            pthread_join(upload->workers[i].thread, NULL);
+    pthread_mutex_destroy(&upload->lock);
+    pthread_cond_destroy(&upload->changed);
+    free(upload->pieces);
+    free(upload);
 }

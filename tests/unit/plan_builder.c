@@ -113,7 +113,7 @@ pb_redigest(uint8_t *file)
     for (uint32_t i = 0; i < h->n_sections; i++) {
         dop_weights_range range = {file + s[i].offset, s[i].size, 0};
         s[i].digest = dop_plan_digest(range.data, range.size);
-        if (s[i].kind == DOP_SEC_WEIGHTS && dop_weights_digest(&range, 1, NULL) == DOP_OK)
+        if (s[i].kind == DOP_SEC_WEIGHTS && dop_weights_digest(&range, 1, NULL, NULL) == DOP_OK)
             s[i].digest = range.digest;
     }
     h->digest = dop_plan_header_digest(h, s, h->n_sections);

@@ -49,7 +49,7 @@ Test(plan, opens_and_gives_its_rows)
     float w;
     memcpy(&w, dop_plan_slot_bytes(&plan, 0) + 4 * 65, sizeof w);
     cr_assert_float_eq(w, toy_weight(1, 1), 0);
-    cr_assert_eq(dop_plan_verify_weights(&plan, &diag), DOP_OK);
+    cr_assert_eq(dop_plan_verify_weights(&plan, NULL, &diag), DOP_OK);
     dop_plan_close(&plan);
     dop_buf_finish(&file);
 }
@@ -83,7 +83,7 @@ Test(plan, every_changed_byte_is_noticed)
         bytes[i] ^= (uint8_t)(1u << (i % 8));
         dop_status st = dop_plan_open_memory(bytes, file.size, &diag, &plan);
         if (st == DOP_OK) {
-            st = dop_plan_verify_weights(&plan, &diag);
+            st = dop_plan_verify_weights(&plan, NULL, &diag);
             by_weights++;
             dop_plan_close(&plan);
         }
@@ -381,7 +381,7 @@ Test(plan, random_rows_do_no_harm)
         if (dop_plan_open_memory(b, file.size, &diag, &plan) == DOP_OK) {
             dop_buf text = {0};
             dop_plan_disasm(&plan, &text);
-            cr_assert_eq(dop_plan_verify_weights(&plan, &diag), DOP_OK);
+            cr_assert_eq(dop_plan_verify_weights(&plan, NULL, &diag), DOP_OK);
             dop_buf_finish(&text);
             dop_plan_close(&plan);
             accepted++;
@@ -445,7 +445,7 @@ expect_external(const folder *f, const char *want)
     dop_diag diag = {0};
     dop_status st = dop_plan_open(f->plan, &diag, &plan);
     if (st == DOP_OK) {
-        st = dop_plan_verify_weights(&plan, &diag);
+        st = dop_plan_verify_weights(&plan, NULL, &diag);
         dop_plan_close(&plan);
     }
     cr_assert_eq(st == DOP_OK, want == NULL, "%s", diag.message);
@@ -521,12 +521,12 @@ Test(plan, weights_digest_by_pieces)
         cr_assert_eq(dop_weights_hash_value(&hash, NULL, &digest), DOP_OK);
         dop_weights_hash_finish(&hash);
         dop_weights_range ranges[2] = {{data, sizes[i], 0}, {data, 5, 0}};
-        cr_assert_eq(dop_weights_digest(ranges, 2, NULL), DOP_OK);
+        cr_assert_eq(dop_weights_digest(ranges, 2, NULL, NULL), DOP_OK);
         cr_assert_eq(ranges[0].digest, digest, "%llu bytes", (unsigned long long)sizes[i]);
         cr_assert_eq(ranges[1].digest, dop_plan_digest(data, 5));
         if (sizes[i] > 16u << 20) {
             data[sizes[i] - 1] ^= 1;
-            cr_assert_eq(dop_weights_digest(ranges, 1, NULL), DOP_OK);
+            cr_assert_eq(dop_weights_digest(ranges, 1, NULL, NULL), DOP_OK);
             cr_assert_neq(ranges[0].digest, digest);
             data[sizes[i] - 1] ^= 1;
         }

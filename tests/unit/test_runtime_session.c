@@ -71,6 +71,13 @@ check_greedy(dop_session *s, size_t n_prompt, size_t n)
     cr_assert_arr_eq(tokens, all, n_all * sizeof *all);
 }
 
+static dop_status
+no_rows(void *user, size_t first, size_t n_rows, const float *rows, dop_diag *diag)
+{
+    (void)user, (void)first, (void)n_rows, (void)rows, (void)diag;
+    return DOP_OK;
+}
+
 Test(session, greedy_for_every_prompt_length)
 {
     dop_session *s = open_toy(NULL);
@@ -83,8 +90,16 @@ Test(session, greedy_for_every_prompt_length)
 Test(session, greedy_with_other_steps_ahead_and_chunks)
 {
     const dop_open_options variants[] = {
-        {.steps_ahead = 1}, {.steps_ahead = 16, .steps_per_submit = 3}, {.steps_per_submit = 256}, {.max_chunk = 1},
-        {.max_chunk = 7},   {.separate_memory = true, .threads = 3},
+        {.steps_ahead = 1},
+        {.steps_ahead = 16, .steps_per_submit = 3},
+        {.steps_per_submit = 256},
+        {.max_chunk = 1},
+        {.max_chunk = 7},
+        {.separate_memory = true, .threads = 3},
+        {.first_tokens = 1},
+        {.first_tokens = 45, .no_scoring = true},
+        {.first_tokens = 45, .max_chunk = 7, .threads = 1},
+        {.first_tokens = 5, .separate_memory = true},
     };
     for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
         dop_session *s = open_toy(&variants[i]);
@@ -92,6 +107,27 @@ Test(session, greedy_with_other_steps_ahead_and_chunks)
         check_greedy(s, 45, 60);
         dop_session_close(s);
     }
+}
+
+/* What opening puts off is there when it is wanted, and does not count as made by the calls that want it. */
+Test(session, schedules_put_off)
+{
+    for (uint32_t round = 0; round < 10; round++) {
+        dop_session *s = open_toy(&(dop_open_options){.first_tokens = round < 5 ? 1 : 32, .no_scoring = round % 2});
+        dop_diag diag = {0};
+        check_greedy(s, 45, 30);
+        dop_counters c = dop_session_counters(s);
+        cr_assert_eq(c.allocations, 0);
+        cr_assert_eq(c.recordings, 0);
+        uint32_t id = 1;
+        dop_status st = dop_session_score(s, &id, 1, no_rows, NULL, &diag);
+        if (round % 2)
+            cr_assert(st == DOP_E_INTERNAL && strstr(diag.message, "without scoring"), "%s", diag.message);
+        else
+            cr_assert_eq(st, DOP_OK, "%s", diag.message);
+        dop_session_close(s); /* maybe while they are being made */
+    }
+    dop_session_close(open_toy(&(dop_open_options){.first_tokens = 1}));
 }
 
 Test(session, takes_more_than_it_expected)

@@ -1,0 +1,32 @@
+/* Named spans of time while a session opens, taken by several threads: where the time to the first token goes (-v). */
+#ifndef DOPPLER_RUNTIME_SPANS_H
+#define DOPPLER_RUNTIME_SPANS_H
+
+#include "runtime/log.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum { DOP_MAX_SPANS = 48 };
+
+/* Zero-initialize.  Spans past the last row are dropped. */
+typedef struct dop_spans {
+    _Atomic uint32_t n;
+    struct {
+        const char *name; /* not owned */
+        double begin_ms;  /* dop_now_ms */
+        double end_ms;    /* 0: not ended */
+    } rows[DOP_MAX_SPANS];
+} dop_spans;
+
+double dop_now_ms(void); /* CLOCK_MONOTONIC */
+
+/* spans may be NULL: nobody asks. */
+uint32_t dop_spans_begin(dop_spans *spans, const char *name);
+void dop_spans_end(dop_spans *spans, uint32_t span);
+/* Of the first span with that name that has ended; 0: there is none.  No thread may be taking any. */
+double dop_spans_length(const dop_spans *spans, const char *name);
+/* One line per span, in the order in which they began; times are relative to origin_ms.  No thread may be taking any. */
+void dop_spans_log(const dop_spans *spans, double origin_ms, const dop_log *log);
+
+#endif
