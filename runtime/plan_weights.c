@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-enum { PIECE = 16 << 20, MAX_THREADS = 8 };
+enum { PIECE = 16 << 20, PIECES_PER_THREAD = 32, MAX_THREADS = 8 };
 
 dop_status
 dop_weights_hash_init(dop_weights_hash *hash, dop_diag *diag)
@@ -108,6 +108,16 @@ piece_count(uint64_t size)
     return size ? (size - 1) / PIECE + 1 : 1;
 }
 
+/* One for every 512 MiB: more are not done before a device is there, and only slow its driver down. */
+static uint32_t
+choose_threads(uint32_t n_pieces)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t most = cores > MAX_THREADS ? MAX_THREADS : cores > 2 ? (uint32_t)cores - 1 : 1;
+    uint32_t n = (n_pieces + PIECES_PER_THREAD - 1) / PIECES_PER_THREAD;
+    return n < most ? n : most;
+}
+
 dop_status
 dop_weights_digest(dop_weights_range *ranges, uint32_t n, const _Atomic bool *stop, dop_diag *diag)
 {
@@ -127,9 +137,8 @@ dop_weights_digest(dop_weights_range *ranges, uint32_t n, const _Atomic bool *st
             p.jobs[at++] = (piece_job){data, left < PIECE ? left : PIECE, 0};
         }
     pthread_t threads[MAX_THREADS];
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t started = 0, wanted = cores > MAX_THREADS ? MAX_THREADS : cores > 2 ? (uint32_t)cores - 1 : 1;
-    while (started + 1 < wanted && started + 1 < p.n && pthread_create(&threads[started], NULL, digest_pieces, &p) == 0)
+    uint32_t started = 0, wanted = choose_threads(p.n);
+    while (started + 1 < wanted && pthread_create(&threads[started], NULL, digest_pieces, &p) == 0)
         started++;
     digest_pieces(&p);
     while (started > 0)

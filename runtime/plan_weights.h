@@ -28,7 +28,7 @@ typedef struct dop_weights_range {
     uint64_t digest; /* result */
 } dop_weights_range;
 
-/* By several threads, at most one less than there are cores: somebody else is at work meanwhile.  stop: gives up soon
+/* By several threads, fewer than there are cores: somebody else is at work meanwhile.  stop: gives up soon
  * after it is set, with DOP_E_INTERNAL; NULL: never. */
 dop_status dop_weights_digest(dop_weights_range *ranges, uint32_t n, const _Atomic bool *stop, dop_diag *diag);
 

@@ -53,6 +53,9 @@ dop_session_start_pipelines(dop_session *session, const bool *first, uint32_t th
     qsort(rows, n, sizeof *rows, compare_ranks);
     for (uint32_t i = 0; i < n; i++)
         order[i] = rows[i].kernel;
+    /* Others write weights meanwhile, and two compilers on one core are hardly faster than one. */
+    uint32_t most = threads / 2 > 8 ? threads / 2 : 8;
+    threads = threads < most ? threads : most;
     st = dop_pipelines_start(&s->device, plan, order, n, threads, cache_dir, &s->log, diag, &s->pipelines);
 error:
     free(rows);

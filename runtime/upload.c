@@ -15,9 +15,9 @@
 
 enum {
     PIECE_BYTES = 4 << 20,
-    MAX_COPIERS = 4, /* threads that fill staging buffers */
-    MAX_WRITERS = 8, /* threads that write to mapped memory */
-    BUFFERS = 2,     /* per thread */
+    MAX_COPIERS = 4,  /* threads that fill staging buffers */
+    MAX_WRITERS = 16, /* threads that write to mapped memory: what takes them longest is that every page faults once */
+    BUFFERS = 2,      /* per thread */
 };
 
 typedef struct piece {
