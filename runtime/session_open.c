@@ -211,27 +211,38 @@ make_first(dop_session *s, const bool *first, dop_diag *diag)
     return st;
 }
 
-/* Pipelines and copies need the device only; memory is allocated while both are at work. */
+static dop_status
+allocate(dop_session *s, dop_diag *diag)
+{
+    uint32_t span = dop_spans_begin(&s->spans, "memory");
+    dop_status st = dop_memory_allocate(&s->memory, &s->plan, diag);
+    dop_spans_end(&s->spans, span);
+    return st;
+}
+
+/* Pipelines and the writing of weights need the device only; memory is allocated while both are at work.  Where it is the
+ * host's memory that takes no time, and a driver whose compiler runs out of memory may crash: there it comes first. */
 static dop_status
 load(dop_session *s, const dop_open_options *o, uint32_t threads, const bool *first, dop_diag *diag)
 {
     const dop_memory_use use = {s->used.slots, s->used.schedules,
                                 o->separate_memory ? DOP_SHARING_OFF : DOP_SHARING_AUTO};
-    dop_status st;
+    dop_status st = dop_memory_place(&s->device, &s->plan, &use, &s->log, diag, &s->memory);
+    bool early = s->device.info.caps.cpu && s->memory.shared;
     double start = dop_now_ms();
-    if ((st = dop_memory_place(&s->device, &s->plan, &use, &s->log, diag, &s->memory)) != DOP_OK ||
-        (st = dop_session_start_pipelines(s, first, threads, o->cache_dir, diag)) != DOP_OK ||
+    if (st == DOP_OK && early)
+        st = allocate(s, diag);
+    if (st != DOP_OK || (st = dop_session_start_pipelines(s, first, threads, o->cache_dir, diag)) != DOP_OK ||
         (st = dop_upload_start(&s->device, &s->plan, &s->memory, threads, &s->spans, diag, &s->upload)) != DOP_OK)
         return st;
-    uint32_t span = dop_spans_begin(&s->spans, "memory");
-    st = dop_memory_allocate(&s->memory, &s->plan, diag);
-    dop_spans_end(&s->spans, span);
+    if (!early)
+        st = allocate(s, diag);
     if (st != DOP_OK || (st = make_first(s, first, diag)) != DOP_OK)
         return st;
     s->info.pipelines_ms = dop_now_ms() - start;
     if ((st = dop_upload_wait(s->upload, diag)) != DOP_OK)
         return st;
-    span = dop_spans_begin(&s->spans, "clearing");
+    uint32_t span = dop_spans_begin(&s->spans, "clearing");
     uint64_t ticket;
     if ((st = dop_replay_clear(&s->replay, DOP_CLEAR_ALL, diag, &ticket)) == DOP_OK &&
         (st = dop_replay_wait(&s->replay, ticket, diag)) == DOP_OK)
