@@ -1,8 +1,8 @@
 /* libdoppler: open a plan on a device, feed tokens, take tokens.
  *
  * A session holds one sequence.  It is not thread-safe; several sessions may exist.  Tokens are ids; text is the
- * business of runtime/text/tokenizer.h.  After dop_session_open returns, nothing is allocated on the device any more, and
- * nothing recorded but what dop_open_options.first_tokens put off (dop_session_counters shows it). */
+ * business of runtime/text/tokenizer.h.  After dop_session_open returns, nothing is allocated on the device any more,
+ * and nothing recorded but what dop_open_options.first_tokens put off (dop_session_counters shows it). */
 #ifndef DOPPLER_RUNTIME_DOPPLER_H
 #define DOPPLER_RUNTIME_DOPPLER_H
 
@@ -52,8 +52,8 @@ typedef struct dop_session_info {
     uint64_t device_bytes;                     /* of all device allocations */
 } dop_session_info;
 
-/* Maps and checks the plan and its digests, chooses a device and the first of the plan's profiles that it can run, creates
- * pipelines and uploads weights, in parallel as far as one does not need the other. */
+/* Maps and checks the plan and its digests, chooses a device and the first of the plan's profiles that it can run,
+ * creates pipelines and uploads weights, in parallel as far as one does not need the other. */
 dop_status dop_session_open(const char *plan_path, const dop_open_options *options, dop_diag *diag,
                             dop_session **out_session);
 void dop_session_close(dop_session *session); /* accepts NULL */

@@ -2,8 +2,9 @@
  *
  * Slots of the same use share one buffer with its own allocation until the device's limit for one allocation is
  * reached; a slot never crosses one.  On a GPU with memory of its own weights lie in smaller allocations, so that the
- * first ones are filled while the others are being made: a driver takes 20 ms and more for a GiB.  What the host writes (the step record) is mapped; logits are mapped where that
- * is as fast for the device, and otherwise have a mirror in host memory that a replay copies to on request. */
+ * first ones are filled while the others are being made: a driver takes 20 ms and more for a GiB.  What the host writes
+ * (the step record) is mapped; logits are mapped where that is as fast for the device, and otherwise have a mirror in
+ * host memory that a replay copies to on request. */
 #ifndef DOPPLER_RUNTIME_MEMORY_H
 #define DOPPLER_RUNTIME_MEMORY_H
 

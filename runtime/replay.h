@@ -3,8 +3,9 @@
  * Barriers stand where the plan has them, which is nowhere in a schedule ordered by counters, and at the end of every
  * command buffer: steps are always in order, only what is inside one may be left to counters.
  *
- * Everything is recorded when the plan is loaded, or by another thread soon after.  A submission names a schedule and a form; each one signals the next
- * value of one timeline semaphore.  Submissions run in order, and each sees what the one before wrote. */
+ * Everything is recorded when the plan is loaded, or by another thread soon after.  A submission names a schedule and a
+ * form; each one signals the next value of one timeline semaphore.  Submissions run in order, and each sees what the
+ * one before wrote. */
 #ifndef DOPPLER_RUNTIME_REPLAY_H
 #define DOPPLER_RUNTIME_REPLAY_H
 
@@ -54,8 +55,8 @@ typedef struct dop_replay {
 /* Records no schedule yet. */
 dop_status dop_replay_create(dop_device *device, const dop_plan *plan, const dop_memory *memory,
                              const dop_pipelines *pipelines, dop_diag *diag, dop_replay *out_replay);
-/* Records all forms of a schedule, whose pipelines must be there.  later: one thread may do this while another one records
- * without it, and submits schedules that are there. */
+/* Records all forms of a schedule, whose pipelines must be there.  later: one thread may do this while another one
+ * records without it, and submits schedules that are there. */
 dop_status dop_replay_add(dop_replay *replay, uint32_t schedule, bool later, dop_diag *diag);
 /* Waits for what is under way unless the device is lost; accepts a zeroed one. */
 void dop_replay_destroy(dop_replay *replay);

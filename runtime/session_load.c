@@ -1,5 +1,5 @@
-/* What goes on beside the first tokens.  Kernels are made in the order in which they will be wanted, and the largest first
- * among equals, because a driver takes longest for it; schedules are recorded as their kernels come. */
+/* What goes on beside the first tokens.  Kernels are made in the order in which they will be wanted, and the largest
+ * first among equals, because a driver takes longest for it; schedules are recorded as their kernels come. */
 #include "runtime/session.h"
 
 #include <stdlib.h>

@@ -220,8 +220,9 @@ allocate(dop_session *s, dop_diag *diag)
     return st;
 }
 
-/* Pipelines and the writing of weights need the device only; memory is allocated while both are at work.  Where it is the
- * host's memory that takes no time, and a driver whose compiler runs out of memory may crash: there it comes first. */
+/* Pipelines and the writing of weights need the device only; memory is allocated while both are at work.  Where it is
+ * the host's memory that takes no time, and a driver whose compiler runs out of memory may crash: there it comes
+ * first. */
 static dop_status
 load(dop_session *s, const dop_open_options *o, uint32_t threads, const bool *first, dop_diag *diag)
 {

@@ -26,7 +26,7 @@ uint32_t dop_spans_begin(dop_spans *spans, const char *name);
 void dop_spans_end(dop_spans *spans, uint32_t span);
 /* Of the first span with that name that has ended; 0: there is none.  No thread may be taking any. */
 double dop_spans_length(const dop_spans *spans, const char *name);
-/* One line per span, in the order in which they began; times are relative to origin_ms.  No thread may be taking any. */
+/* One line per span, in the order in which they began; times are relative to origin_ms.  No thread may be taking one. */
 void dop_spans_log(const dop_spans *spans, double origin_ms, const dop_log *log);
 
 #endif

@@ -1,10 +1,10 @@
 /* Weights from the map to the device.
  *
- * The weights are cut into pieces that a few threads take one by one.  Where the host can map the device's memory a thread
- * copies its piece there: that is as fast as PCIe, and needs nothing of the driver, which is busy allocating the next
- * blocks and creating pipelines and does one thing at a time.  Otherwise it copies it into one of its two staging buffers
- * and submits a copy; while the device reads one buffer the thread fills the other.  Few and small buffers: a driver takes
- * milliseconds for each, and four threads fill them faster than PCIe empties them.
+ * The weights are cut into pieces that a few threads take one by one.  Where the host can map the device's memory a
+ * thread copies its piece there: that is as fast as PCIe, and needs nothing of the driver, which is busy allocating the
+ * next blocks and creating pipelines and does one thing at a time.  Otherwise it copies it into one of its two staging
+ * buffers and submits a copy; while the device reads one buffer the thread fills the other.  Few and small buffers: a
+ * driver takes milliseconds for each, and four threads fill them faster than PCIe empties them.
  *
  * Nothing here brings pages in: the threads that check the digests were there before. */
 #include "runtime/memory.h"
