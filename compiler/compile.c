@@ -475,7 +475,7 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
         st = dop_target_resolve("auto", diag, &c->target);
     /* An f32 cache asks for the arithmetic of the reference: no f16 inputs to matrix units, no 8-bit activations. */
     if (options->kv_type == DOP_TYPE_f32) {
-        c->target.caps &= ~(uint32_t)(DOP_CAP_coop_nv | DOP_CAP_coop_khr);
+        c->target.caps &= ~(uint32_t)DOP_CAP_coop;
         if (c->target.int_dot == DOP_INT_DOT_PREFER)
             c->target.int_dot = DOP_INT_DOT_ALLOW;
     }

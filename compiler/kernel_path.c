@@ -131,7 +131,8 @@ put_possible(dop_template tpl, const dop_target *t, char *out, size_t cap)
     for (int v = 1; v < DOP_VARIANT_COUNT; v++) {
         const dop_variant *x = dop_variant_of((dop_variant_id)v);
         size_t used = strlen(out);
-        if (x->tpl == tpl && !(x->caps & ~t->caps) && !lists(out, x->name) && used + strlen(x->name) + 3 < cap)
+        if (x->tpl == tpl && !dop_caps_missing(x->caps, t->caps) && !lists(out, x->name) &&
+            used + strlen(x->name) + 3 < cap)
             snprintf(out + used, cap - used, "%s%s", used ? ", " : "", x->name);
     }
 }
@@ -158,7 +159,7 @@ dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, 
         if (rule->variant == DOP_VARIANT_none || !is_about(rule, phase, g, r))
             continue;
         const dop_variant *v = dop_variant_of(rule->variant);
-        uint32_t missing = v->caps & ~t->caps;
+        uint32_t missing = dop_caps_missing(v->caps, t->caps);
         /* A hint made for GPUs is none for a software device. */
         if (rule->hint && (missing || t->cpu))
             continue;

@@ -366,6 +366,7 @@ write_target(writer *w, target_rows *t)
         profile.shared_bytes = k->shared_bytes > profile.shared_bytes ? k->shared_bytes : profile.shared_bytes;
         profile.max_workgroup = k->k.local > profile.max_workgroup ? k->k.local : profile.max_workgroup;
     }
+    profile.matrix = profile.caps & DOP_CAP_coop ? c->target.matrix : 0;
     dop_buf_append(&w->parts.sec[DOP_SEC_PROFILES], &profile, sizeof profile);
 }
 

@@ -16,15 +16,21 @@ enum {
  * asked to; 2 f16 only, 3 neither.  On an H200 8-bit activations decode 4-bit models a fifth faster (tests/bench), and
  * they cost less than the weights did: they are the default there.  Their costs are those of a middling desktop GPU. */
 static const dop_target builtin[] = {
-    {"tier1", CAPS_TIER1 | DOP_CAP_int_dot, 32, 256, 32768, 128, 128, 32, 2147483648u, 400e9, 1, 5, 0.01, false, false,
-     false, DOP_INT_DOT_ALLOW},
-    {"tier2", CAPS_TIER2, 1, 256, 32768, 128, 128, 32, 2147483648u, 400e9, 1, 5, 0.01, false, false, false,
+    {"tier1", CAPS_TIER1 | DOP_CAP_int_dot, 32, 256, 32768, 128, 128, 32, 0, 2147483648u, 400e9, 1, 5, 0.01, false,
+     false, false, DOP_INT_DOT_ALLOW},
+    {"tier2", CAPS_TIER2, 1, 256, 32768, 128, 128, 32, 0, 2147483648u, 400e9, 1, 5, 0.01, false, false, false,
      DOP_INT_DOT_ALLOW},
-    {"tier3", 0, 1, 128, 16384, 128, 64, 16, 1073741824u, 50e9, 2, 10, 0.01, false, false, false, DOP_INT_DOT_ALLOW},
-    {"lavapipe", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_int64, 8, 1024, 32768, 128, 64, 2, 2147483648u, 5e9, 20, 5, 1,
-     false, false, true, DOP_INT_DOT_ALLOW},
+    {"tier3", 0, 1, 128, 16384, 128, 64, 16, 0, 1073741824u, 50e9, 2, 10, 0.01, false, false, false, DOP_INT_DOT_ALLOW},
+    {"lavapipe", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_int64, 8, 1024, 32768, 128, 64, 2, 0, 2147483648u, 5e9, 20, 5,
+     1, false, false, true, DOP_INT_DOT_ALLOW},
     {"nvidia-hopper", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop_nv | DOP_CAP_int64, 32, 1024, 49152, 128, 168, 132,
-     4294967296u, 4.6e12, 0.15, 1.3, 0.001, true, false, false, DOP_INT_DOT_PREFER},
+     DOP_MATRIX_SHAPE(16, 16, 16), 4294967296u, 4.6e12, 0.15, 1.3, 0.001, true, false, false, DOP_INT_DOT_PREFER},
+    /* Prepared from public descriptions and never run there (examples/targets/ has the sources).  Their costs are those of
+     * tier1. */
+    {"amd-rdna3", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop_khr | DOP_CAP_int64, 32, 1024, 65536, 128, 128, 96,
+     DOP_MATRIX_SHAPE(16, 16, 16), 2147483648u, 960e9, 1, 5, 0.01, false, false, false, DOP_INT_DOT_ALLOW},
+    {"intel-xe2", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop_khr, 16, 1024, 32768, 128, 128, 20,
+     DOP_MATRIX_SHAPE(8, 16, 16), 2147483648u, 456e9, 1, 5, 0.01, false, false, false, DOP_INT_DOT_ALLOW},
 };
 
 static dop_status
@@ -37,10 +43,13 @@ from_device(dop_target *out, dop_diag *diag)
         return dop_target_resolve("lavapipe", diag, out);
     }
     const char *like = caps.cpu ? "lavapipe" : strstr(caps.name, "NVIDIA") ? "nvidia-hopper" : "tier1";
+    if (!caps.matrix)
+        caps.caps &= ~(uint32_t)DOP_CAP_coop;
     dop_status st = dop_target_resolve(like, diag, out);
     if (st != DOP_OK)
         return st;
     out->caps = caps.caps;
+    out->matrix = caps.matrix;
     out->subgroup = caps.caps & DOP_CAP_subgroup ? caps.subgroup : 1;
     out->max_workgroup = caps.max_workgroup;
     out->shared_bytes = caps.shared_bytes;
@@ -55,7 +64,7 @@ from_device(dop_target *out, dop_diag *diag)
 typedef struct field {
     const char *name;
     size_t offset;
-    enum { U32, U64, F64, BOOL } kind;
+    enum { U32, U64, F64, BOOL, SHAPE } kind;
 } field;
 
 static const field fields[] = {
@@ -65,6 +74,7 @@ static const field fields[] = {
     {"push_bytes", offsetof(dop_target, push_bytes), U32},
     {"registers", offsetof(dop_target, registers), U32},
     {"cores", offsetof(dop_target, cores), U32},
+    {"matrix", offsetof(dop_target, matrix), SHAPE},
     {"max_alloc", offsetof(dop_target, max_alloc), U64},
     {"bandwidth", offsetof(dop_target, bandwidth), F64},
     {"dispatch_us", offsetof(dop_target, dispatch_us), F64},
@@ -98,6 +108,21 @@ parse_cap(const char *name, uint32_t *caps)
     DOP_CAPS(CAP)
 #undef CAP
     return false;
+}
+
+/* "16x16x16", or "none". */
+static bool
+parse_shape(const char *v, uint32_t *out)
+{
+    unsigned m, n, k;
+    char rest;
+    *out = 0;
+    if (strcmp(v, "none") == 0)
+        return true;
+    if (sscanf(v, "%3ux%3ux%3u%c", &m, &n, &k, &rest) != 3 || m > 255 || n > 255 || k > 255)
+        return false;
+    *out = DOP_MATRIX_SHAPE(m, n, k);
+    return true;
 }
 
 static dop_status
@@ -139,6 +164,12 @@ set_field(dop_target *t, const char *path, const yaml_node_t *key, const yaml_no
         if (strcmp(fields[i].name, k) != 0)
             continue;
         char *at = (char *)t + fields[i].offset;
+        if (fields[i].kind == SHAPE) {
+            if (parse_shape(v, (uint32_t *)(void *)at))
+                return DOP_OK;
+            return DOP_FAIL_AT(diag, DOP_E_INPUT, path, line, 0,
+                               "%s: expected rows x columns x depth as in 16x16x16: %s", k, v);
+        }
         bool number = end != v && *end == 0 && num >= 0;
         if (fields[i].kind == BOOL) {
             *(bool *)(void *)at = strcmp(v, "true") == 0;
@@ -167,6 +198,11 @@ check_target(const dop_target *t, const char *path, dop_diag *diag)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "max_workgroup must be at least 64");
     if (t->shared_bytes < 8192 || t->push_bytes < 128)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "shared_bytes must be at least 8192 and push_bytes 128");
+    if ((t->caps & DOP_CAP_coop) && !dop_matrix_usable(t->matrix, t->subgroup))
+        return DOP_FAIL_IN(
+            diag, DOP_E_INPUT, path,
+            "coop_nv and coop_khr need matrix: 16x16x16 or 8x16x16, and a subgroup of 2 to 4 times as many "
+            "invocations as the first number");
     if (t->cores == 0 || t->max_alloc < (1u << 20))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "cores must be at least 1 and max_alloc 1 MiB");
     return DOP_OK;
@@ -212,9 +248,10 @@ dop_target_resolve(const char *name, dop_diag *diag, dop_target *out_target)
         }
     if (len > 5 && strcmp(name + len - 5, ".yaml") == 0)
         return from_yaml(name, out_target, diag);
-    return DOP_FAIL(
-        diag, DOP_E_USAGE,
-        "unknown target %s; known: auto tier1 tier2 tier3 lavapipe nvidia-hopper, or a file ending in .yaml", name);
+    return DOP_FAIL(diag, DOP_E_USAGE,
+                    "unknown target %s; known: auto tier1 tier2 tier3 lavapipe nvidia-hopper amd-rdna3 intel-xe2, or a "
+                    "file ending in .yaml",
+                    name);
 }
 
 dop_status

@@ -17,6 +17,7 @@ typedef struct dop_target {
     uint32_t push_bytes;
     uint32_t registers;  /* 32-bit registers per invocation before spilling hurts */
     uint32_t cores;      /* multiprocessors, or CPU cores */
+    uint32_t matrix;     /* DOP_MATRIX_SHAPE of its matrix units; 0 when caps lacks them */
     uint64_t max_alloc;  /* bytes of one device allocation */
     double bandwidth;    /* bytes per second, read */
     double dispatch_us;  /* one empty dispatch */

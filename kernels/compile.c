@@ -1,5 +1,6 @@
 /* GLSL to SPIR-V by shaderc, and what SPIRV-Cross reads back from the module against what the plan will say. */
 #include "kernels/kernel.h"
+#include "kernels/spirv_khr_matrix.h"
 
 #include <shaderc/shaderc.h>
 #include <spirv_cross/spirv_cross_c.h>
@@ -34,7 +35,6 @@ enum {
     SPV_FUNCTION_END = 56,
     SPV_LABEL = 248,
     SPV_RETURN = 253,
-    SPV_TYPE_COOPERATIVE_MATRIX_NV = 5358,
     SPV_WORKGROUP = 4
 };
 
@@ -108,7 +108,7 @@ interface_only(const dop_buf *spirv, dop_buf *out)
             entry = w[i + 2];
         bool type = op >= SPV_TYPE_VOID && op <= SPV_TYPE_FUNCTION,
              value = op >= SPV_CONSTANT_TRUE && op <= SPV_VARIABLE;
-        bool skip = op == SPV_TYPE_COOPERATIVE_MATRIX_NV;
+        bool skip = op == DOP_SPV_TYPE_MATRIX_NV || op == DOP_SPV_TYPE_MATRIX_KHR;
         if (type || skip)
             result = w[i + 1];
         else if (value)
@@ -238,11 +238,16 @@ dop_kernel_compile(const char *name, const dop_kernel *k, const dop_target *targ
                       result ? shaderc_result_get_error_message(result) : "no result");
         goto error;
     }
-    dop_buf_append(out_spirv, shaderc_result_get_bytes(result), shaderc_result_get_length(result));
-    if (out_spirv->failed) {
+    const void *bytes = shaderc_result_get_bytes(result);
+    size_t size = shaderc_result_get_length(result);
+    if (k->caps & DOP_CAP_coop_khr)
+        st = dop_spirv_khr_matrix(name, bytes, size / 4, diag, out_spirv);
+    else
+        dop_buf_append(out_spirv, bytes, size);
+    if (st == DOP_OK && out_spirv->failed)
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st != DOP_OK)
         goto error;
-    }
     st = check_capabilities(name, k, out_spirv, diag);
     if (st == DOP_OK)
         st = reflect(name, k, out_spirv, diag);

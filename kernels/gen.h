@@ -63,6 +63,13 @@ dop_status dop_gen_gemv(dop_gen *gen);
 dop_status dop_gen_matmul(dop_gen *gen);
 dop_status dop_gen_rows(dop_gen *gen);
 dop_status dop_gen_matmul_coop(dop_gen *gen);
+/* What two steps of activations and of n_mats matrices take; rows are padded by 8 halves against bank conflicts. */
+static inline uint32_t
+dop_coop_shared_bytes(const dop_tile *tile, uint32_t n_mats)
+{
+    return 2 * (tile->bm + n_mats * tile->bn) * (tile->bk + 8) * 2;
+}
+
 dop_status dop_gen_attention(dop_gen *gen);
 enum { DOP_ATTENTION_DECODE_WG = 256 };
 dop_status dop_gen_attention_decode(dop_gen *gen);

@@ -30,7 +30,7 @@ dop_gen_attention_coop(dop_gen *gen)
     dop_emit_line(e, "q = %s;", dop_emit_value(e, a.n->src[0], (dop_index){"t", "c"}, 4));
     dop_attn_store(gen, &a, &store);
     sink_code(gen, &a, &sink);
-    uint32_t rows = tile->wg / e->target->subgroup * 16;
+    uint32_t rows = tile->wg / e->target->subgroup * dop_matrix_m(e->target->matrix);
     gen->shared += rows * a.dim * 2 + rows * (36 * 4 + 40 * 2);
     dop_keys_num(gen, &keys, "D", a.dim);
     dop_keys_num(gen, &keys, "G", a.group);

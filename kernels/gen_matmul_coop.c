@@ -83,7 +83,8 @@ store_tile(dop_gen *gen, const dop_part *part, uint32_t width, dop_buf *store)
     uint32_t n_binds = e->n_binds;
     dop_emit_scope(e, store, "                    ");
     for (uint32_t m = 0; m < part->n_mats; m++) {
-        const char *at = dop_emit_str(e, "(%uu * (WG / SG) + sg) * 256u + e", m), *name = dop_emit_str(e, "acc%u", m);
+        const char *at = dop_emit_str(e, "(%uu * (WG / SG) + sg) * (MM * MN) + e", m),
+                   *name = dop_emit_str(e, "acc%u", m);
         if (width == 4)
             dop_emit_line(e, "vec4 %s = dop_c4(%s);", name, at);
         else
@@ -115,8 +116,8 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
     dop_keys_num(gen, &keys, "N", part->rows);
     dop_keys_num(gen, &keys, "K", p->k);
     dop_keys_num(gen, &keys, "W", width);
-    dop_keys_num(gen, &keys, "FM", tile->tm / 16);
-    dop_keys_num(gen, &keys, "FN", tile->tn / 16);
+    dop_keys_num(gen, &keys, "FM", tile->tm / dop_matrix_m(e->target->matrix));
+    dop_keys_num(gen, &keys, "FN", tile->tn / dop_matrix_n(e->target->matrix));
     dop_keys_set(&keys, "LOAD_A", load_a.data ? load_a.data : "");
     dop_keys_set(&keys, "LOAD_B", load_b.data ? load_b.data : "");
     dop_keys_set(&keys, "TAKE_B", take_b.data ? take_b.data : "");
@@ -156,8 +157,9 @@ dop_gen_matmul_coop(dop_gen *gen)
             dop_buf_printf(&calls, "    dop_part%u(wg - %uu, t0);\n", i, first);
         first += n_wg;
     }
-    gen->shared += 2 * (tile->bm + mats * tile->bn) * (tile->bk + 8) * 2;
-    if (mats * tile->wg / e->target->subgroup * 1024 > 4 * mats * tile->bn * (tile->bk + 8))
+    gen->shared += dop_coop_shared_bytes(tile, mats);
+    uint32_t fragment = dop_matrix_m(e->target->matrix) * dop_matrix_n(e->target->matrix) * 4;
+    if (mats * tile->wg / e->target->subgroup * fragment > 4 * mats * tile->bn * (tile->bk + 8))
         return DOP_FAIL(e->diag, DOP_E_INTERNAL, "matmul_coop: the tile's fragments do not fit where its weights were");
     gen->grid[0] = first;
     gen->grid[1] = dop_div_up_u32(e->g->max_t, tile->bm);

@@ -55,12 +55,16 @@ put_header(dop_gen *gen, bool sync, dop_buf *b)
         dop_buf_puts(b, "#define DOP_CPU\n");
     if (gen->e.caps & DOP_CAP_int64)
         dop_buf_puts(b, "#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require\n#define DOP_INT64\n");
-    bool coop = (dop_variant_of(gen->choice->variant)->caps & DOP_CAP_coop_nv) != 0;
+    bool coop = (dop_variant_of(gen->choice->variant)->caps & DOP_CAP_coop) != 0;
     if (coop)
         dop_buf_puts(b, "#extension GL_NV_cooperative_matrix : require\n"
                         "#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n");
     if (coop)
-        dop_buf_puts(b, "#extension GL_KHR_memory_scope_semantics : require\n#pragma use_vulkan_memory_model\n");
+        dop_buf_printf(b,
+                       "#extension GL_KHR_memory_scope_semantics : require\n#pragma use_vulkan_memory_model\n"
+                       "#define MM %uu\n#define MN %uu\n#define MK %uu\n",
+                       dop_matrix_m(gen->e.target->matrix), dop_matrix_n(gen->e.target->matrix),
+                       dop_matrix_k(gen->e.target->matrix));
     if (dop_is_int8(gen->choice->variant))
         dop_buf_printf(b, "#extension GL_EXT_spirv_intrinsics : require\n%s",
                        gen->e.types_used & ~(1u << DOP_TYPE_q8_0) ? "" : "#define DOP_XI_BYTES\n");
@@ -220,6 +224,8 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
     memcpy(k->grid, gen.grid, sizeof k->grid);
     k->local = choice->tile.wg;
     k->caps = gen.e.caps | dop_variant_of(choice->variant)->caps;
+    if ((k->caps & DOP_CAP_coop) == DOP_CAP_coop) /* the form the kernel is written in, unless the device lacks it */
+        k->caps &= ~(uint32_t)(target->caps & DOP_CAP_coop_nv ? DOP_CAP_coop_khr : DOP_CAP_coop_nv);
     k->unoptimized = choice->variant == DOP_VARIANT_attention_coop;
     k->subgroup = choice->tile.subgroup ? target->subgroup : 0;
 error:

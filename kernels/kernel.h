@@ -89,7 +89,7 @@ dop_status dop_kernel_generate(const dop_templates *t, const dop_graph *g, const
                                const dop_target *target, const dop_choice *choice, const dop_sync *sync, dop_diag *diag,
                                dop_kernel *out_kernel);
 
-/* Compiles GLSL to SPIR-V 1.3+ for Vulkan 1.2 with shaderc, and checks the module through SPIRV-Cross: push-constant
+/* Compiles GLSL to SPIR-V 1.3+ for Vulkan 1.2 with shaderc, gives matrices their KHR form where k->caps says so, and checks the module through SPIRV-Cross: push-constant
  * size 8 * n_args, workgroup size, shared memory within the target's, and no capability beyond k->caps.  name is for
  * messages. */
 dop_status dop_kernel_compile(const char *name, const dop_kernel *k, const dop_target *target, dop_diag *diag,

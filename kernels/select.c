@@ -80,7 +80,7 @@ attention_decode_refuses(const dop_graph *g, const dop_region *r, const dop_targ
 const char *
 dop_variant_impossible(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_target *t)
 {
-    if (variants[v].caps & ~t->caps)
+    if (dop_caps_missing(variants[v].caps, t->caps))
         return "the target lacks a capability it needs";
     if (v == DOP_VARIANT_attention_decode)
         return attention_decode_refuses(g, r, t);
@@ -114,8 +114,9 @@ condition(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_t
             return "the cache is not f16";
         if (dop_node_at(g, a->src[0])->shape.dim[2].mul % 16 || dop_node_at(g, a->src[0])->shape.dim[2].mul > 256)
             return "the head is no multiple of 16 values, or longer than 256";
-        if (dop_node_at(g, a->src[0])->shape.dim[1].mul / dop_node_at(g, a->src[1])->shape.dim[1].mul > 16)
-            return "more than 16 query heads share a KV head";
+        if (dop_node_at(g, a->src[0])->shape.dim[1].mul / dop_node_at(g, a->src[1])->shape.dim[1].mul >
+            dop_matrix_m(t->matrix))
+            return "more query heads share a KV head than a matrix has rows";
     }
     if (v == DOP_VARIANT_matmul_coop) {
         uint32_t rows;
@@ -253,6 +254,7 @@ tile_coop(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile
     (void)first_matmul(g, r, &rows);
     for (uint32_t i = 0; i < r->n_nodes; i++)
         mats += dop_node_at(g, r->nodes[i])->op == DOP_OP_matmul;
+    uint32_t per_output = most_products(g, r);
     for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         bool last = i + 1 == sizeof shapes / sizeof *shapes;
         /* Paired matrices (gate and up) double the weights' share of shared memory and registers. */
@@ -260,15 +262,20 @@ tile_coop(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile
         if ((g->max_t * 4 < shapes[i].bm && !last) || (mats == 2 && bn == 128))
             continue;
         uint32_t tiles = dop_div_up_u32(g->max_t, shapes[i].bm) * dop_div_up_u32(rows / (mats == 2 ? 2 : 1), bn);
-        if (tiles * 100 < t->cores * shapes[i].busy)
+        if (tiles * 100 < t->cores * shapes[i].busy && !last)
             continue;
         tile->bm = shapes[i].bm;
         tile->bn = bn;
         tile->bk = 32;
         tile->tm = shapes[i].wm;
         tile->tn = shapes[i].wn;
+        /* Narrow subgroups: sums may take half the registers of an invocation. */
+        while (tile->tm > dop_matrix_m(t->matrix) &&
+               per_output * tile->tm * tile->tn > t->subgroup * (t->registers / 2))
+            tile->tm /= 2;
         tile->wg = tile->bm / tile->tm * (tile->bn / tile->tn) * t->subgroup;
-        return;
+        if (last || (tile->wg <= t->max_workgroup && dop_coop_shared_bytes(tile, per_output) <= t->shared_bytes))
+            return;
     }
 }
 
@@ -309,19 +316,19 @@ tile_dequant(const dop_graph *g, const dop_region *r, const dop_target *t, dop_t
     tile->loops = (uint32_t)(each < most ? each : most);
 }
 
-/* Sixteen rows for each subgroup, as many subgroups as the queries leave room for. */
+/* One matrix of rows for each subgroup, as many subgroups as the queries leave room for. */
 static void
 tile_attention_coop(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile *tile)
 {
     const dop_node *a = dop_node_at(g, dop_attention_of(g, r));
     const dop_shape *q = &dop_node_at(g, a->src[0])->shape;
     uint32_t dim = q->dim[2].mul, group = q->dim[1].mul / dop_node_at(g, a->src[1])->shape.dim[1].mul;
-    uint32_t teams = dim <= 128 ? 4 : 2;
+    uint32_t teams = dim <= 128 ? 4 : 2, rows = dop_matrix_m(t->matrix);
     /* Small models: more, smaller workgroups. */
-    while (teams > 1 && dop_div_up_u32(g->max_t * q->dim[1].mul, teams * 16) < 2 * t->cores)
+    while (teams > 1 && dop_div_up_u32(g->max_t * q->dim[1].mul, teams * rows) < 2 * t->cores)
         teams /= 2;
     tile->wg = teams * t->subgroup;
-    tile->bq = teams * 16 / group;
+    tile->bq = teams * rows / group;
     if (tile->bq == 0)
         tile->bq = 1;
 }

@@ -26,8 +26,7 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
     if (o->op != DOP_OP_matmul || !is_row_scaled(rw->from, o->src[0], &y, &s))
         return DOP_OK;
     /* Matrix units take f16: an activation that is not scaled yet may not fit its range. */
-    if (rw->from->max_t > 1 && dop_node_per_token(rw->from, old) &&
-        (rw->cx->target->caps & (DOP_CAP_coop_nv | DOP_CAP_coop_khr)))
+    if (rw->from->max_t > 1 && dop_node_per_token(rw->from, old) && (rw->cx->target->caps & DOP_CAP_coop))
         return DOP_OK;
     dop_node_id srcs[2] = {rw->map[y], rw->map[o->src[1]]};
     dop_want want = {o->type, o->shape};

@@ -23,6 +23,48 @@ enum {
 #undef CAP
 };
 
+/* Matrix units come in two forms; a kernel that needs both bits can do with either (dop_caps_missing). */
+enum { DOP_CAP_coop = DOP_CAP_coop_nv | DOP_CAP_coop_khr };
+
+/* The shape of a product on matrix units with f16 factors and f32 sums, by all invocations of a subgroup: M rows of the
+ * first factor, N columns of the second, K between them.  0: none. */
+#define DOP_MATRIX_SHAPE(m, n, k) ((uint32_t)(m) | (uint32_t)(n) << 8 | (uint32_t)(k) << 16)
+static inline uint32_t
+dop_matrix_m(uint32_t shape)
+{
+    return shape & 0xff;
+}
+
+static inline uint32_t
+dop_matrix_n(uint32_t shape)
+{
+    return shape >> 8 & 0xff;
+}
+
+static inline uint32_t
+dop_matrix_k(uint32_t shape)
+{
+    return shape >> 16 & 0xff;
+}
+
+/* Can our kernels be made for that shape and subgroup?  A row of sums belongs to two or four invocations. */
+static inline bool
+dop_matrix_usable(uint32_t shape, uint32_t subgroup)
+{
+    uint32_t m = dop_matrix_m(shape);
+    return (m == 8 || m == 16) && dop_matrix_n(shape) == 16 && dop_matrix_k(shape) == 16 &&
+           (subgroup == 2 * m || subgroup == 4 * m);
+}
+
+/* What is missing of the capabilities that are needed. */
+static inline uint32_t
+dop_caps_missing(uint32_t needed, uint32_t has)
+{
+    if ((needed & DOP_CAP_coop) == DOP_CAP_coop && (has & DOP_CAP_coop))
+        needed &= ~(uint32_t)DOP_CAP_coop;
+    return needed & ~has;
+}
+
 /* What one device offers, for a compiler that targets the device at hand (dop_device_probe in doppler.h). */
 typedef struct dop_device_caps {
     char name[256];
@@ -35,6 +77,7 @@ typedef struct dop_device_caps {
     uint32_t cores;     /* multiprocessors or CPU cores; 0: the driver does not say */
     uint64_t max_alloc; /* bytes of one device allocation */
     uint64_t memory;    /* bytes of device-local memory */
+    uint32_t matrix;    /* DOP_MATRIX_SHAPE that kernels can use, through whichever form; 0: none */
     bool cpu;           /* a software device */
 } dop_device_caps;
 

@@ -188,6 +188,9 @@ info_text(const dop_plan *plan, dop_buf *out)
                        p->shared_bytes);
         dop_buf_puts(out, p->caps ? "" : "nothing special");
         dop_caps_names(p->caps, out);
+        if (p->matrix)
+            dop_buf_printf(out, " of %ux%ux%u", dop_matrix_m(p->matrix), dop_matrix_n(p->matrix),
+                           dop_matrix_k(p->matrix));
         dop_buf_puts(out, "\n");
     }
     info_schedules(plan, out);

@@ -1,4 +1,5 @@
 #include "runtime/device.h"
+#include "runtime/vk_matrix.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -221,14 +222,6 @@ typedef struct feature_chain {
     uint32_t n_extensions;
 } feature_chain;
 
-/* VK_KHR_cooperative_matrix is younger than the headers of Debian 12; this is the part of it that is needed. */
-typedef struct coop_khr_features {
-    VkStructureType sType;
-    void *pNext;
-    VkBool32 cooperativeMatrix;
-    VkBool32 cooperativeMatrixRobustBufferAccess;
-} coop_khr_features;
-
 static void
 enable_common(const dop_device_info *info, feature_chain *c)
 {
@@ -255,7 +248,7 @@ enable_common(const dop_device_info *info, feature_chain *c)
 }
 
 static void
-fill_chain(const dop_device_info *info, uint32_t wanted, feature_chain *c, coop_khr_features *khr)
+fill_chain(const dop_device_info *info, uint32_t wanted, feature_chain *c, dop_vk_matrix_features *khr)
 {
     bool v13 = info->api_version >= VK_API_VERSION_1_3;
     memset(c, 0, sizeof *c);
@@ -293,10 +286,10 @@ fill_chain(const dop_device_info *info, uint32_t wanted, feature_chain *c, coop_
     }
     if (wanted & DOP_CAP_coop_khr) {
         memset(khr, 0, sizeof *khr);
-        khr->sType = (VkStructureType)1000506000;
+        khr->sType = (VkStructureType)DOP_VK_MATRIX_FEATURES;
         khr->cooperativeMatrix = VK_TRUE;
         *tail = khr;
-        c->extensions[c->n_extensions++] = "VK_KHR_cooperative_matrix";
+        c->extensions[c->n_extensions++] = DOP_VK_MATRIX_EXTENSION;
     }
     if (info->has_calibration)
         c->extensions[c->n_extensions++] = VK_EXT_CALIBRATED_TIMESTAMPS_EXTENSION_NAME;
@@ -317,7 +310,7 @@ dop_device_create(const dop_instance *instance, uint32_t index, uint32_t wanted_
     /* A software device may need minutes for a chunk of a large model; a GPU that takes one minute hangs. */
     d->timeout_s = info->caps.cpu ? 3600 : 60;
     feature_chain chain;
-    coop_khr_features khr;
+    dop_vk_matrix_features khr;
     fill_chain(info, wanted_caps, &chain, &khr);
     const float priority = 1.0f;
     VkDeviceQueueCreateInfo queues[2];

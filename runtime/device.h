@@ -11,6 +11,11 @@
 #include <pthread.h>
 #include <vulkan/vulkan.h>
 
+enum { DOP_MAX_MATRIX_SHAPES = 8 };
+typedef struct dop_matrix_list {
+    uint32_t n, shapes[DOP_MAX_MATRIX_SHAPES];
+} dop_matrix_list;
+
 /* One physical device as its driver describes it. */
 typedef struct dop_device_info {
     VkPhysicalDevice physical;
@@ -21,7 +26,9 @@ typedef struct dop_device_info {
     uint8_t driver_uuid[VK_UUID_SIZE], device_uuid[VK_UUID_SIZE];
     dop_device_caps caps;
     char missing[128]; /* why it cannot be used at all; "" when it can */
-    char matrix[96];   /* matrix units in words: "NV 16x16x16 f16->f32"; "none" */
+    /* Matrix units, f16 factors and f32 sums, all invocations of a subgroup: DOP_MATRIX_SHAPE each, the first
+     * dop_matrix_list.n, of each form that the device has. */
+    dop_matrix_list matrix_nv, matrix_khr;
 
     uint32_t subgroup_min, subgroup_max; /* sizes that a kernel may require */
     uint32_t max_subgroups;              /* per workgroup when a size is required */
@@ -61,6 +68,11 @@ void dop_device_describe(const dop_device_info *info, dop_buf *out);
 /* Fills one entry; used by dop_instance_create. */
 dop_status dop_device_query(VkInstance instance, VkPhysicalDevice physical, uint32_t index, dop_diag *diag,
                             dop_device_info *out_info);
+
+/* Does the device have products of that shape in the forms that caps asks for? */
+bool dop_device_has_matrix(const dop_device_info *info, uint32_t caps, uint32_t shape);
+/* "16x16x16, 8x16x16", or "none". */
+void dop_matrix_names(const dop_matrix_list *list, dop_buf *out);
 
 /* Names of the capability bits, comma separated, as an error message wants them. */
 void dop_caps_names(uint32_t caps, dop_buf *out);

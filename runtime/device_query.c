@@ -1,5 +1,6 @@
 /* What a physical device is and can do. */
 #include "runtime/device.h"
+#include "runtime/vk_matrix.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,6 +52,7 @@ typedef struct answers {
     VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_control;
     VkPhysicalDeviceShaderIntegerDotProductFeatures int_dot;
     VkPhysicalDeviceCooperativeMatrixFeaturesNV coop_nv;
+    dop_vk_matrix_features coop_khr;
 } answers;
 
 static void
@@ -84,13 +86,15 @@ ask(VkPhysicalDevice physical, uint32_t api_version, const extension_list *ext, 
         CHAIN(p, sm, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV);
     if (has_extension(ext, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME))
         CHAIN(f, coop_nv, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV);
+    if (has_extension(ext, DOP_VK_MATRIX_EXTENSION))
+        CHAIN(f, coop_khr, (VkStructureType)DOP_VK_MATRIX_FEATURES);
 #undef CHAIN
     vkGetPhysicalDeviceProperties2(physical, &a->props);
     vkGetPhysicalDeviceFeatures2(physical, &a->features);
 }
 
 static uint32_t
-caps_of(const answers *a, const extension_list *ext)
+caps_of(const answers *a)
 {
     const VkSubgroupFeatureFlags need = VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_VOTE_BIT |
                                         VK_SUBGROUP_FEATURE_ARITHMETIC_BIT | VK_SUBGROUP_FEATURE_BALLOT_BIT |
@@ -110,37 +114,94 @@ caps_of(const answers *a, const extension_list *ext)
         caps |= DOP_CAP_int_dot;
     if (a->coop_nv.cooperativeMatrix)
         caps |= DOP_CAP_coop_nv;
-    if (has_extension(ext, "VK_KHR_cooperative_matrix"))
+    if (a->coop_khr.cooperativeMatrix)
         caps |= DOP_CAP_coop_khr;
     if (a->features.features.shaderInt64)
         caps |= DOP_CAP_int64;
     return caps;
 }
 
-/* The first shape with f16 factors and f32 sums, in words. */
+/* One row of the driver's list, of either form. */
 static void
-describe_matrix(VkInstance instance, dop_device_info *info)
+add_matrix(dop_matrix_list *list, const uint32_t size[3], const int32_t types[4], int32_t scope)
 {
-    snprintf(info->matrix, sizeof info->matrix, "%s", info->caps.caps & DOP_CAP_coop_khr ? "KHR" : "none");
-    if (!(info->caps.caps & DOP_CAP_coop_nv))
-        return;
-    snprintf(info->matrix, sizeof info->matrix, "NV");
-    PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV get =
-        (PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV)vkGetInstanceProcAddr(
-            instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesNV");
-    VkCooperativeMatrixPropertiesNV rows[64];
-    memset(rows, 0, sizeof rows);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        rows[i].sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_NV;
-    uint32_t n = sizeof rows / sizeof rows[0];
-    if (!get || get(info->physical, &n, rows) < 0)
-        return;
-    for (uint32_t i = 0; i < n; i++)
-        if (rows[i].AType == VK_COMPONENT_TYPE_FLOAT16_NV && rows[i].DType == VK_COMPONENT_TYPE_FLOAT32_NV) {
-            snprintf(info->matrix, sizeof info->matrix, "NV %ux%ux%u f16->f32", rows[i].MSize, rows[i].NSize,
-                     rows[i].KSize);
-            return;
-        }
+    bool fits = size[0] < 256 && size[1] < 256 && size[2] < 256 && list->n < DOP_MAX_MATRIX_SHAPES;
+    if (fits && types[0] == DOP_VK_FLOAT16 && types[1] == DOP_VK_FLOAT16 && types[2] == DOP_VK_FLOAT32 &&
+        types[3] == DOP_VK_FLOAT32 && scope == DOP_VK_SUBGROUP)
+        list->shapes[list->n++] = DOP_MATRIX_SHAPE(size[0], size[1], size[2]);
+}
+
+static void
+find_matrices(VkInstance instance, dop_device_info *info)
+{
+    enum { MAX_ROWS = 64 };
+    if (info->caps.caps & DOP_CAP_coop_nv) {
+        PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV get =
+            (PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV)vkGetInstanceProcAddr(
+                instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesNV");
+        VkCooperativeMatrixPropertiesNV rows[MAX_ROWS];
+        memset(rows, 0, sizeof rows);
+        for (uint32_t i = 0; i < MAX_ROWS; i++)
+            rows[i].sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_NV;
+        uint32_t n = MAX_ROWS;
+        if (get && get(info->physical, &n, rows) >= 0)
+            for (uint32_t i = 0; i < n; i++)
+                add_matrix(&info->matrix_nv, (uint32_t[]){rows[i].MSize, rows[i].NSize, rows[i].KSize},
+                           (int32_t[]){(int32_t)rows[i].AType, (int32_t)rows[i].BType, (int32_t)rows[i].CType,
+                                       (int32_t)rows[i].DType},
+                           (int32_t)rows[i].scope);
+    }
+    if (info->caps.caps & DOP_CAP_coop_khr) {
+        dop_vk_get_matrix_properties get = (dop_vk_get_matrix_properties)vkGetInstanceProcAddr(
+            instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+        dop_vk_matrix_properties rows[MAX_ROWS];
+        memset(rows, 0, sizeof rows);
+        for (uint32_t i = 0; i < MAX_ROWS; i++)
+            rows[i].sType = (VkStructureType)DOP_VK_MATRIX_PROPERTIES;
+        uint32_t n = MAX_ROWS;
+        if (get && get(info->physical, &n, rows) >= 0)
+            for (uint32_t i = 0; i < n; i++)
+                add_matrix(&info->matrix_khr, (uint32_t[]){rows[i].MSize, rows[i].NSize, rows[i].KSize},
+                           (int32_t[]){rows[i].AType, rows[i].BType, rows[i].CType, rows[i].ResultType}, rows[i].scope);
+    }
+}
+
+static bool
+has_shape(const dop_matrix_list *list, uint32_t shape)
+{
+    for (uint32_t i = 0; i < list->n; i++)
+        if (list->shapes[i] == shape)
+            return true;
+    return false;
+}
+
+bool
+dop_device_has_matrix(const dop_device_info *info, uint32_t caps, uint32_t shape)
+{
+    return (!(caps & DOP_CAP_coop_nv) || has_shape(&info->matrix_nv, shape)) &&
+           (!(caps & DOP_CAP_coop_khr) || has_shape(&info->matrix_khr, shape));
+}
+
+/* The largest shape that kernels can be made for, in every form that the device says it has. */
+static uint32_t
+usable_matrix(const dop_device_info *info)
+{
+    static const uint32_t shapes[] = {DOP_MATRIX_SHAPE(16, 16, 16), DOP_MATRIX_SHAPE(8, 16, 16)};
+    uint32_t caps = info->caps.caps & DOP_CAP_coop;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes && caps; i++)
+        if (dop_matrix_usable(shapes[i], info->caps.subgroup) && dop_device_has_matrix(info, caps, shapes[i]))
+            return shapes[i];
+    return 0;
+}
+
+void
+dop_matrix_names(const dop_matrix_list *list, dop_buf *out)
+{
+    for (uint32_t i = 0; i < list->n; i++)
+        dop_buf_printf(out, "%s%ux%ux%u", i ? ", " : "", dop_matrix_m(list->shapes[i]), dop_matrix_n(list->shapes[i]),
+                       dop_matrix_k(list->shapes[i]));
+    if (list->n == 0)
+        dop_buf_puts(out, "none");
 }
 
 /* Whether some memory of the largest heap on the device is visible to the host as well. */
@@ -259,7 +320,6 @@ dop_device_query(VkInstance instance, VkPhysicalDevice physical, uint32_t index,
     info->driver_version = base.driverVersion;
     info->caps.cpu = base.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
     snprintf(info->caps.name, sizeof info->caps.name, "%s", base.deviceName);
-    snprintf(info->matrix, sizeof info->matrix, "none");
     if (base.apiVersion < VK_API_VERSION_1_2) {
         snprintf(info->missing, sizeof info->missing, "Vulkan 1.2 (it has %u.%u)",
                  VK_API_VERSION_MAJOR(base.apiVersion), VK_API_VERSION_MINOR(base.apiVersion));
@@ -274,9 +334,10 @@ dop_device_query(VkInstance instance, VkPhysicalDevice physical, uint32_t index,
     snprintf(info->caps.driver, sizeof info->caps.driver, "%s %s", a.props12.driverName, a.props12.driverInfo);
     memcpy(info->driver_uuid, a.props11.driverUUID, VK_UUID_SIZE);
     memcpy(info->device_uuid, a.props11.deviceUUID, VK_UUID_SIZE);
-    info->caps.caps = caps_of(&a, &ext);
+    info->caps.caps = caps_of(&a);
     fill_limits(&a, info);
-    describe_matrix(instance, info);
+    find_matrices(instance, info);
+    info->caps.matrix = usable_matrix(info);
     info->memory_model = a.f12.vulkanMemoryModel && a.f12.vulkanMemoryModelDeviceScope;
     info->has_budget = has_extension(&ext, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     info->has_portability = has_extension(&ext, "VK_KHR_portability_subset");
@@ -349,5 +410,14 @@ dop_device_describe(const dop_device_info *info, dop_buf *out)
                    c->subgroup);
     if (info->subgroup_min != info->subgroup_max)
         dop_buf_printf(out, " (%u to %u)", info->subgroup_min, info->subgroup_max);
-    dop_buf_printf(out, ", shared memory %u KiB, matrix units %s\n", c->shared_bytes / 1024, info->matrix);
+    dop_buf_printf(out, ", shared memory %u KiB, matrix units ", c->shared_bytes / 1024);
+    if (c->caps & DOP_CAP_coop_nv) {
+        dop_buf_puts(out, "NV ");
+        dop_matrix_names(&info->matrix_nv, out);
+    }
+    if (c->caps & DOP_CAP_coop_khr) {
+        dop_buf_puts(out, c->caps & DOP_CAP_coop_nv ? "; KHR " : "KHR ");
+        dop_matrix_names(&info->matrix_khr, out);
+    }
+    dop_buf_puts(out, c->caps & DOP_CAP_coop ? " f16->f32\n" : "none\n");
 }

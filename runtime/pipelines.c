@@ -62,19 +62,25 @@ refuse_grids(const dop_device_info *info, const dop_plan *plan, const dop_plan_s
 
 void
 dop_pipelines_refuse(const dop_device_info *info, const dop_plan *plan, const bool *kernels, const bool *schedules,
-                     dop_buf *out_reason)
+                     uint32_t matrix, dop_buf *out_reason)
 {
-    uint32_t missing = 0, first = 0;
+    uint32_t missing = 0, first = 0, forms = 0;
     for (uint32_t i = 0; i < plan->n_kernels; i++) {
         uint32_t lacks = kernels[i] ? plan->kernels[i].caps & ~info->caps.caps : 0;
         first = missing ? first : i;
         missing |= lacks;
+        forms |= kernels[i] ? plan->kernels[i].caps & DOP_CAP_coop : 0;
     }
     if (missing) {
         dop_buf_puts(out_reason, "needs ");
         dop_caps_names(missing, out_reason);
         dop_buf_printf(out_reason, ", which %s lacks (kernel %s)", info->caps.name,
                        dop_plan_string(plan, plan->kernels[first].name));
+    }
+    if (!missing && forms && !dop_device_has_matrix(info, forms, matrix)) {
+        dop_buf_printf(out_reason, "needs matrix units of %ux%ux%u with f16 factors and f32 sums, and %s has ",
+                       dop_matrix_m(matrix), dop_matrix_n(matrix), dop_matrix_k(matrix), info->caps.name);
+        dop_matrix_names(forms & DOP_CAP_coop_khr ? &info->matrix_khr : &info->matrix_nv, out_reason);
     }
     for (uint32_t i = 0; i < plan->n_kernels && out_reason->size == 0; i++)
         if (kernels[i])

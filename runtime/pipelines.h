@@ -19,7 +19,7 @@ typedef struct dop_pipelines {
 /* Capabilities, subgroup sizes and limits that the kernels and schedules in use need, against the device.  Appends what is
  * missing, and to whom ("needs 8-bit storage buffers, which X lacks (kernel Y)"); nothing when the device has it all. */
 void dop_pipelines_refuse(const dop_device_info *info, const dop_plan *plan, const bool *kernels, const bool *schedules,
-                          dop_buf *out_reason);
+                          uint32_t matrix, dop_buf *out_reason);
 
 /* Starts threads that create the kernels order[0 .. n_order) in that order, and returns before they are there.
  * cache_dir: where pipeline caches are kept, NULL for none; a damaged or foreign cache is ignored, and failing to write

@@ -1,5 +1,6 @@
 /* Every index, offset and count in the rows of a plan.  The digests only say that the file is as its writer left it;
  * these checks say that using it stays inside the file and inside the slots. */
+#include "runtime/caps.h"
 #include "runtime/plan.h"
 
 #include <math.h>
@@ -86,8 +87,8 @@ check_profiles(const dop_plan *plan, dop_diag *diag)
             return DAMAGED("the name of profile %u is outside section STRINGS", i);
         if (!subgroup_ok(p->subgroup))
             return DAMAGED("profile %u has a subgroup size of %u", i, p->subgroup);
-        if (p->flags != 0)
-            return DAMAGED("profile %u has flags %u", i, p->flags);
+        if (p->matrix >> 24 || (p->matrix != 0) != ((p->caps & DOP_CAP_coop) != 0))
+            return DAMAGED("profile %u has matrix units of shape %#x", i, p->matrix);
     }
     return DOP_OK;
 }

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 4u
+#define DOP_PLAN_VERSION 5u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                        \
@@ -84,7 +84,8 @@ typedef struct dop_plan_profile {
     uint32_t subgroup;      /* size the kernels were compiled for; 0: any */
     uint32_t shared_bytes;  /* largest use */
     uint32_t max_workgroup; /* largest use, invocations */
-    uint32_t flags;         /* 0 */
+    uint32_t matrix;        /* shape of products on matrix units that kernels with coop_nv or coop_khr use: M, N << 8,
+                               K << 16; f16 factors, f32 sums, one subgroup; 0: no such kernels */
 } dop_plan_profile;
 
 typedef struct dop_plan_kernel {

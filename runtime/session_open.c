@@ -57,7 +57,7 @@ try_profile(dop_session *s, const dop_device_info *info, uint32_t profile, bool 
     if (st != DOP_OK)
         return st;
     find_decode(plan, profile, out->schedules, s->decode);
-    dop_pipelines_refuse(info, plan, out->kernels, out->schedules, why);
+    dop_pipelines_refuse(info, plan, out->kernels, out->schedules, plan->profiles[profile].matrix, why);
     return why->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
 }
 

@@ -1,7 +1,7 @@
-// Prefill attention on matrix units (GL_NV_cooperative_matrix, 16x16x16).  Every subgroup works alone on 16 query rows
+// Prefill attention on matrix units (GL_NV_cooperative_matrix, MM x 16 x 16).  Every subgroup works alone on MM query rows
 // (tokens by the G query heads of one KV head): a first walk over the cache finds each row's largest score, a second
 // one adds up exp(score - largest) times V, so that no sum has to be scaled again.  Scores pass through the subgroup's
-// own piece of shared memory, where lane pairs own rows.
+// own piece of shared memory, where LANES lanes side by side own a row.
 #define D ${D}u
 #define G ${G}u
 #define BQ ${BQ}u
@@ -11,11 +11,13 @@
 #define CP 32u // positions at once
 #define LS (CP / 4u + 1u) // words of four from one row of scores to the next, against bank conflicts
 #define LP (CP / 4u + 2u) // the same for weights: rows stay aligned to 16 bytes
-#define ROWS (WG / SG * 16u)
+#define ROWS (WG / SG * MM)
+#define LANES (SG / MM)
 #define DOP_T(j) min(t0 + (j) / G, n_tokens - 1u)
 #define DOP_H(j) (kvh * G + (j) % G)
-#define FRAG fcoopmatNV<32, gl_ScopeSubgroup, 16, 16>
-#define FRAG_IN fcoopmatNV<16, gl_ScopeSubgroup, 16, 16>
+#define FRAG fcoopmatNV<32, gl_ScopeSubgroup, MM, 16>
+#define FRAG_A fcoopmatNV<16, gl_ScopeSubgroup, MM, 16>
+#define FRAG_B fcoopmatNV<16, gl_ScopeSubgroup, 16, 16>
 shared uvec4 dop_qh[ROWS * D / 8u];
 shared uvec4 dop_sf[ROWS * LS];
 shared uvec2 dop_ph[ROWS * LP];
@@ -32,20 +34,20 @@ float dop_score(float x)
 }
 
 // Scores of this subgroup's rows against positions base .. base + CP, into its piece of shared memory.
-void dop_scores(uint base, uint kvh, uint sg, FRAG_IN q[FD])
+void dop_scores(uint base, uint kvh, uint sg, FRAG_A q[FD])
 {
     FRAG s[2];
     s[0] = FRAG(0.0);
     s[1] = FRAG(0.0);
     [[unroll]] for (uint i = 0u; i < FD; i++) {
-        FRAG_IN k;
+        FRAG_B k;
         [[unroll]] for (uint j = 0u; j < 2u; j++) {
             coopMatLoadNV(k, U32x4(${K}).v, ((base + j * 16u) * KV + kvh) * (D / 8u) + i * 2u, KV * (D / 8u), true);
             s[j] = coopMatMulAddNV(q[i], k, s[j]);
         }
     }
-    coopMatStoreNV(s[0], dop_sf, sg * 16u * LS, LS, false);
-    coopMatStoreNV(s[1], dop_sf, sg * 16u * LS + 4u, LS, false);
+    coopMatStoreNV(s[0], dop_sf, sg * MM * LS, LS, false);
+    coopMatStoreNV(s[1], dop_sf, sg * MM * LS + 4u, LS, false);
     subgroupMemoryBarrierShared();
     subgroupBarrier();
 }
@@ -65,19 +67,19 @@ ${LOAD_Q}        }
     }
     barrier();
     uint sg = gl_LocalInvocationIndex / SG, lane = gl_LocalInvocationIndex % SG;
-    uint first = sg * 16u, row = first + lane / 2u, side = lane % 2u * (CP / 2u);
+    uint first = sg * MM, row = first + lane / LANES, side = lane % LANES * (CP / LANES);
     if (first >= R)
         return;
     uint pq = ${POS} + DOP_T(row); // position of this lane's row
-    uint pos0 = ${POS} + t0 + first / G, last = ${POS} + min(t0 + (first + 15u) / G, n_tokens - 1u);
+    uint pos0 = ${POS} + t0 + first / G, last = ${POS} + min(t0 + (first + MM - 1u) / G, n_tokens - 1u);
     uint lo = ${WINDOW} > 0u && pos0 + 1u > ${WINDOW} ? (pos0 + 1u - ${WINDOW}) / CP * CP : 0u, hi = last + 1u;
-    FRAG_IN q[FD];
+    FRAG_A q[FD];
     [[unroll]] for (uint i = 0u; i < FD; i++)
         coopMatLoadNV(q[i], dop_qh, first * D / 8u + i * 2u, D / 8u, false);
     float m = -1e30, l = 0.0;
     for (uint base = lo; base < hi; base += CP) {
         dop_scores(base, kvh, sg, q);
-        for (uint i = 0u; i < CP / 2u; i += 4u) {
+        for (uint i = 0u; i < CP / LANES; i += 4u) {
             vec4 x = uintBitsToFloat(dop_sf[row * LS + (side + i) / 4u]);
             [[unroll]] for (uint k = 0u; k < 4u; k++) {
                 uint p = base + side + i + k;
@@ -87,13 +89,14 @@ ${LOAD_Q}        }
         }
         subgroupBarrier();
     }
-    m = max(m, subgroupShuffleXor(m, 1u));
+    [[unroll]] for (uint i = 1u; i < LANES; i *= 2u)
+        m = max(m, subgroupShuffleXor(m, i));
     FRAG acc[${FD}];
     [[unroll]] for (uint i = 0u; i < FD; i++)
         acc[i] = FRAG(0.0);
     for (uint base = lo; base < hi; base += CP) {
         dop_scores(base, kvh, sg, q);
-        for (uint i = 0u; i < CP / 2u; i += 4u) {
+        for (uint i = 0u; i < CP / LANES; i += 4u) {
             vec4 x = uintBitsToFloat(dop_sf[row * LS + (side + i) / 4u]), e;
             [[unroll]] for (uint k = 0u; k < 4u; k++) {
                 uint p = base + side + i + k;
@@ -106,7 +109,8 @@ ${LOAD_Q}        }
         subgroupMemoryBarrierShared();
         subgroupBarrier();
         [[unroll]] for (uint j = 0u; j < 2u; j++) {
-            FRAG_IN p, v;
+            FRAG_A p;
+            FRAG_B v;
             coopMatLoadNV(p, dop_ph, first * LP + j * 4u, LP, false);
             [[unroll]] for (uint i = 0u; i < FD; i++) {
                 coopMatLoadNV(v, U32x4(${V}).v, ((base + j * 16u) * KV + kvh) * (D / 8u) + i * 2u, KV * (D / 8u), false);
@@ -115,15 +119,16 @@ ${LOAD_Q}        }
         }
         subgroupBarrier();
     }
-    l += subgroupShuffleXor(l, 1u);
+    [[unroll]] for (uint i = 1u; i < LANES; i *= 2u)
+        l += subgroupShuffleXor(l, i);
     uint t = t0 + row / G, h = DOP_H(row);
 ${SINK}    [[unroll]] for (uint i = 0u; i < FD; i++) {
         coopMatStoreNV(acc[i], dop_sf, first * LS, LS, false);
         subgroupMemoryBarrierShared();
         subgroupBarrier();
         if (row < R && t < n_tokens)
-            for (uint q = 0u; q < 8u; q += 4u) {
-                uint d = lane % 2u * 8u + q;
+            for (uint q = 0u; q < 16u / LANES; q += 4u) {
+                uint d = lane % LANES * (16u / LANES) + q;
                 dop_store_row(t, h, i * 16u + d, uintBitsToFloat(dop_sf[row * LS + d / 4u]), l);
             }
         subgroupBarrier();

@@ -1,19 +1,21 @@
-// Tiled matrix product on matrix units (GL_NV_cooperative_matrix, 16x16x16, f16 in, f32 accumulate): BM tokens by BN rows
-// per matrix, BK deep, double-buffered in shared memory.  Each subgroup owns WM x WN of the tile.
+// Tiled matrix product on matrix units (GL_NV_cooperative_matrix, MM x MN x MK, f16 in, f32 accumulate): BM tokens by BN
+// rows per matrix, BK deep, double-buffered in shared memory.  Each subgroup owns WM x WN of the tile.
 #define BM ${BM}u
 #define BN ${BN}u
 #define BK ${BK}u
 #define WM ${WM}u
 #define WN ${WN}u
 #define LD ((BK + 8u) / 8u) // words of 8 halves per row, padded against bank conflicts
-#define FM (WM / 16u)
-#define FN (WN / 16u)
-#define FRAG fcoopmatNV<32, gl_ScopeSubgroup, 16, 16>
-#define FRAG_IN fcoopmatNV<16, gl_ScopeSubgroup, 16, 16>
+#define FM (WM / MM)
+#define FN (WN / MN)
+#define FRAG fcoopmatNV<32, gl_ScopeSubgroup, MM, MN>
+#define FRAG_A fcoopmatNV<16, gl_ScopeSubgroup, MM, MK>
+#define FRAG_B fcoopmatNV<16, gl_ScopeSubgroup, MK, MN>
+#define EACH (MM * MN / SG) // values of a fragment for each invocation
 #define SIZE_A (BM * LD)
 #define SIZE_B (${M_MAX} * BN * LD)
 shared uvec4 dop_a[2u * SIZE_A];
-shared uvec4 dop_b[2u * SIZE_B]; // and at the end, 64 words of a 16x16 fragment for each matrix and subgroup
+shared uvec4 dop_b[2u * SIZE_B]; // and at the end, the words of a fragment for each matrix and subgroup
 vec4 dop_c4(uint i) { return uintBitsToFloat(dop_b[i >> 2]); }
 float dop_c1(uint i) { return uintBitsToFloat(dop_b[i >> 2][i & 3u]); }
 uvec4 dop_pack8(vec4 a, vec4 b)

@@ -46,13 +46,14 @@ void dop_part${P}(uint wg, uint t0)
             [[unroll]] for (uint i = 0u; i < NB; i++)
                 rb[i] = dop_load_b${P}(n0, lane + i * WG, k0 + BK);
         }
-        [[unroll]] for (uint kk = 0u; kk < BK; kk += 16u) {
-            FRAG_IN a[FM], b[FN];
+        [[unroll]] for (uint kk = 0u; kk < BK; kk += MK) {
+            FRAG_A a[FM];
+            FRAG_B b[FN];
             [[unroll]] for (uint i = 0u; i < FM; i++)
-                coopMatLoadNV(a[i], dop_a, cur * SIZE_A + (wm * WM + i * 16u) * LD + kk / 8u, LD, false);
+                coopMatLoadNV(a[i], dop_a, cur * SIZE_A + (wm * WM + i * MM) * LD + kk / 8u, LD, false);
             [[unroll]] for (uint m = 0u; m < ${M}u; m++) {
                 [[unroll]] for (uint j = 0u; j < FN; j++)
-                    coopMatLoadNV(b[j], dop_b, cur * SIZE_B + (m * BN + wn * WN + j * 16u) * LD + kk / 8u, LD, true);
+                    coopMatLoadNV(b[j], dop_b, cur * SIZE_B + (m * BN + wn * WN + j * MN) * LD + kk / 8u, LD, true);
                 [[unroll]] for (uint i = 0u; i < FM; i++)
                     [[unroll]] for (uint j = 0u; j < FN; j++)
                         acc[(m * FM + i) * FN + j] = coopMatMulAddNV(a[i], b[j], acc[(m * FM + i) * FN + j]);
@@ -61,16 +62,15 @@ void dop_part${P}(uint wg, uint t0)
         cur ^= 1u;
     }
     barrier();
-    // Epilogue by fragment: through the subgroup's own piece of shared memory, a lane then has 8 values of one token.
+    // Epilogue by fragment: through the subgroup's own piece of shared memory, a lane then has EACH values of one token.
     [[unroll]] for (uint i = 0u; i < FM; i++)
         [[unroll]] for (uint j = 0u; j < FN; j++) {
             [[unroll]] for (uint m = 0u; m < ${M}u; m++)
-                coopMatStoreNV(acc[(m * FM + i) * FN + j], dop_b, (m * (WG / SG) + sg) * 64u, 4u, false);
+                coopMatStoreNV(acc[(m * FM + i) * FN + j], dop_b, (m * (WG / SG) + sg) * (MM * MN / 4u), MN / 4u, false);
             barrier();
-            uint t = t0 + wm * WM + i * 16u + lane % SG / 2u;
-            for (uint q = 0u; q < 8u; q += ${W}u) {
-                uint e = lane % SG / 2u * 16u + lane % 2u * 8u + q;
-                uint c = n0 + wn * WN + j * 16u + lane % 2u * 8u + q;
+            uint t = t0 + wm * WM + i * MM + lane % SG * EACH / MN;
+            for (uint q = 0u; q < EACH; q += ${W}u) {
+                uint e = lane % SG * EACH + q, c = n0 + wn * WN + j * MN + e % MN;
                 if (t < dop_tokens && c < ${N}u) {
 ${STORE}                }
             }

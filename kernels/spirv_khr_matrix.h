@@ -1,0 +1,39 @@
+/* Matrix units for every vendor: from the NV form of cooperative matrices to the KHR form.
+ *
+ * Kernels are written with GL_NV_cooperative_matrix, the only form that shaderc 2023.2 knows.  Devices of other vendors
+ * have VK_KHR_cooperative_matrix, whose types also say what a matrix is used for: first factor, second factor, or sum.
+ * So one NV type may become three KHR types, and everything that hangs on it (arrays, pointers, function types, constants,
+ * variables) as many.  The use of each value follows from the products it flows into or out of.
+ *
+ * Numbers and meanings of both forms: SPV_NV_cooperative_matrix (revision 3) and SPV_KHR_cooperative_matrix (revision 10)
+ * in the SPIR-V registry.  In both a stride counts elements of the type that the pointer points to. */
+#ifndef DOPPLER_KERNELS_SPIRV_KHR_MATRIX_H
+#define DOPPLER_KERNELS_SPIRV_KHR_MATRIX_H
+
+#include "runtime/base.h"
+
+/* SPIR-V's numbers of the instructions that differ, for whoever looks into modules. */
+enum {
+    DOP_SPV_CAPABILITY_MATRIX_NV = 5357,
+    DOP_SPV_TYPE_MATRIX_NV = 5358,
+    DOP_SPV_MATRIX_LOAD_NV = 5359,
+    DOP_SPV_MATRIX_STORE_NV = 5360,
+    DOP_SPV_MATRIX_MUL_ADD_NV = 5361,
+    DOP_SPV_MATRIX_LENGTH_NV = 5362,
+    DOP_SPV_CAPABILITY_MATRIX_KHR = 6022,
+    DOP_SPV_TYPE_MATRIX_KHR = 4456,
+    DOP_SPV_MATRIX_LOAD_KHR = 4457,
+    DOP_SPV_MATRIX_STORE_KHR = 4458,
+    DOP_SPV_MATRIX_MUL_ADD_KHR = 4459,
+    DOP_SPV_MATRIX_LENGTH_KHR = 4460
+};
+
+/* The last operand of a KHR matrix type ("Cooperative Matrix Use"). */
+typedef enum dop_matrix_use { DOP_MATRIX_A = 0, DOP_MATRIX_B = 1, DOP_MATRIX_SUM = 2 } dop_matrix_use;
+
+/* Rewrites the n words of an NV module; a module without NV matrices comes out as it was.  name is for messages.
+ * Errors: DOP_E_INTERNAL for a module that is damaged, gives one matrix two uses (a sum used as a factor: KHR has no
+ * conversion between uses, it must pass through memory), multiplies integers, or does to matrices what this does not know. */
+dop_status dop_spirv_khr_matrix(const char *name, const uint32_t *words, size_t n, dop_diag *diag, dop_buf *out_spirv);
+
+#endif

@@ -1,0 +1,75 @@
+/* narrow: a value that only matrix units read is stored as they take it.  Products on matrix units round their activations
+ * to f16, so an f32 value that nothing else reads may as well be rounded once, by whoever makes it, instead of by every
+ * tile that reads it: half the bytes, the same result to the last bit.  A value's type is how it is stored, nothing else
+ * about it changes.  Runs when products have got their final sources. */
+#include "passes/rewrite.h"
+
+enum { LEAST_TOKENS = 16, UNIT = 8 }; /* as kernels/select.c wants of a product on matrix units */
+
+static bool
+on_matrix_units(const dop_graph *g, dop_node_id id)
+{
+    const dop_node *n = dop_node_at(g, id);
+    return n->op == DOP_OP_matmul && dop_node_per_token(g, id) && dop_node_cols(g, n->src[0]) % UNIT == 0;
+}
+
+/* Values that are stored in a type of their own: not caches, leaves or parts of other values. */
+static bool
+is_stored(const dop_graph *g, dop_node_id id)
+{
+    dop_op op = dop_node_at(g, id)->op;
+    return op == DOP_OP_attention || op == DOP_OP_rmsnorm || op == DOP_OP_layernorm || dop_op_of(op)->expr[0] != 0;
+}
+
+/* May the value be f16?  wide[id]: something needs it as it is.  Readers have higher handles, so all of them are decided
+ * before their sources are. */
+static void
+find_wide(const dop_graph *g, bool *wide, bool *read)
+{
+    for (uint32_t i = 0; i < g->n_outs; i++)
+        wide[g->outs[i]] = true;
+    for (dop_node_id id = g->n_nodes; id-- > 1;) {
+        const dop_node *n = dop_node_at(g, id);
+        for (uint32_t k = 0; k < n->n_srcs; k++) {
+            bool view = n->op == DOP_OP_reshape && read[id], product = k == 0 && on_matrix_units(g, id);
+            read[n->src[k]] = true;
+            if (view ? wide[id] : !product)
+                wide[n->src[k]] = true;
+        }
+    }
+    /* A view is what it looks at. */
+    for (dop_node_id id = 1; id < g->n_nodes; id++) {
+        const dop_node *n = dop_node_at(g, id);
+        bool view = n->op == DOP_OP_reshape;
+        if (!read[id] || n->type != DOP_TYPE_f32 || (view ? wide[n->src[0]] : !is_stored(g, id)))
+            wide[id] = true;
+    }
+}
+
+static dop_status
+visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
+{
+    const bool *wide = rw->user;
+    const dop_node *o = dop_node_at(rw->from, old);
+    if (wide[old])
+        return DOP_OK;
+    dop_node_id srcs[DOP_MAX_SRCS];
+    for (uint32_t i = 0; i < o->n_srcs; i++)
+        srcs[i] = rw->map[o->src[i]];
+    dop_want want = {DOP_TYPE_f16, o->shape};
+    rw->changed = true;
+    return dop_rewrite_add(rw, old, NULL, o->op, srcs, o->n_srcs, o->attr, &want, out_id);
+}
+
+dop_status
+dop_pass_narrow(dop_pass_ctx *cx, dop_graph *g, bool *changed)
+{
+    if (!(cx->target->caps & DOP_CAP_coop) || !(cx->target->caps & DOP_CAP_f16_storage) || g->max_t < LEAST_TOKENS)
+        return DOP_OK;
+    bool *wide = dop_arena_alloc(cx->arena, g->n_nodes * sizeof *wide);
+    bool *read = dop_arena_alloc(cx->arena, g->n_nodes * sizeof *read);
+    if (!wide || !read)
+        return DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
+    find_wide(g, wide, read);
+    return dop_rewrite_graph(cx, g, visit, wide, changed);
+}
