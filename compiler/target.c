@@ -23,7 +23,7 @@ static const dop_target builtin[] = {
     {"tier3", 0, 1, 128, 16384, 128, 64, 16, 0, 1073741824u, 50e9, 2, 10, 0.01, false, false, false, DOP_INT_DOT_ALLOW},
     {"lavapipe", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_int64, 8, 1024, 32768, 128, 64, 2, 0, 2147483648u, 5e9, 20, 5,
      1, false, false, true, DOP_INT_DOT_ALLOW},
-    {"nvidia-hopper", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop_nv | DOP_CAP_int64, 32, 1024, 49152, 128, 168, 132,
+    {"nvidia-hopper", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop | DOP_CAP_int64, 32, 1024, 49152, 128, 168, 132,
      DOP_MATRIX_SHAPE(16, 16, 16), 4294967296u, 4.6e12, 0.15, 1.3, 0.001, true, false, false, DOP_INT_DOT_PREFER},
     /* Prepared from public descriptions and never run there (examples/targets/ has the sources).  Their costs are those of
      * tier1. */

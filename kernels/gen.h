@@ -63,12 +63,9 @@ dop_status dop_gen_gemv(dop_gen *gen);
 dop_status dop_gen_matmul(dop_gen *gen);
 dop_status dop_gen_rows(dop_gen *gen);
 dop_status dop_gen_matmul_coop(dop_gen *gen);
-/* What two steps of activations and of n_mats matrices take; rows are padded by 8 halves against bank conflicts. */
-static inline uint32_t
-dop_coop_shared_bytes(const dop_tile *tile, uint32_t n_mats)
-{
-    return 2 * (tile->bm + n_mats * tile->bn) * (tile->bk + 8) * 2;
-}
+/* Bytes of shared memory for a tile of activations and of n_mats matrices, rows padded by 8 halves against bank conflicts;
+ * afterwards it holds at least one fragment of sums for each subgroup and matrix, rows padded by 4 floats. */
+uint32_t dop_coop_shared_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t);
 
 dop_status dop_gen_attention(dop_gen *gen);
 enum { DOP_ATTENTION_DECODE_WG = 256 };

@@ -28,7 +28,7 @@ load_weights(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *lo
     }
 }
 
-/* Returns the expression of the halves of ra[i].  A stored row is loaded as it is and converted later. */
+/* Returns the expression of the halves of r.  A stored row is loaded as it is and converted later. */
 static const char *
 load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
 {
@@ -46,15 +46,15 @@ load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
         dop_emit_line(e, "uint at = t * %uu + c + %uu;", cols, start);
         if (type == DOP_TYPE_f16) {
             dop_emit_line(e, "return dop_raw8(C32x4(%s).v[at >> 3], uvec4(0u));", a);
-            return "ra[i].a";
+            return "r.a";
         }
         dop_emit_line(e, "return dop_raw8(C32x4(%s).v[at >> 2], C32x4(%s).v[(at >> 2) + 1u]);", a, a);
-        return "dop_pack8(uintBitsToFloat(ra[i].a), uintBitsToFloat(ra[i].b))";
+        return "dop_pack8(uintBitsToFloat(r.a), uintBitsToFloat(r.b))";
     }
     const char *x = dop_emit_value(e, p->act, (dop_index){"t", "c"}, 4);
     const char *y = dop_emit_value(e, p->act, (dop_index){"t", "(c + 4u)"}, 4);
     dop_emit_line(e, "return dop_raw8(dop_pack8(%s, %s), uvec4(0u));", x, y);
-    return "ra[i].a";
+    return "r.a";
 }
 
 /* The two functions of every weight type of the region. */
@@ -83,7 +83,7 @@ store_tile(dop_gen *gen, const dop_part *part, uint32_t width, dop_buf *store)
     uint32_t n_binds = e->n_binds;
     dop_emit_scope(e, store, "                    ");
     for (uint32_t m = 0; m < part->n_mats; m++) {
-        const char *at = dop_emit_str(e, "(%uu * (WG / SG) + sg) * (MM * MN) + e", m),
+        const char *at = dop_emit_str(e, "(%uu * (WG / SG) + sg) * (MM * LS) + e", m),
                    *name = dop_emit_str(e, "acc%u", m);
         if (width == 4)
             dop_emit_line(e, "vec4 %s = dop_c4(%s);", name, at);
@@ -130,6 +130,30 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
     return st;
 }
 
+/* One row of `side` fragments of sums for each subgroup and matrix. */
+static uint32_t
+sums_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t, uint32_t side)
+{
+    return n_mats * (tile->wg / t->subgroup) * dop_matrix_m(t->matrix) * (side * dop_matrix_n(t->matrix) + 4) * 4;
+}
+
+uint32_t
+dop_coop_shared_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
+{
+    uint32_t factors = (tile->bm + n_mats * tile->bn) * (tile->bk + 8) * 2, sums = sums_bytes(tile, n_mats, t, 1);
+    return factors > sums ? factors : sums;
+}
+
+/* How many fragments side by side fit, of the few that a subgroup has in a row. */
+static uint32_t
+stored_side_by_side(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
+{
+    uint32_t row = tile->tn / dop_matrix_n(t->matrix), side = row;
+    while (side > 1 && (row % side || sums_bytes(tile, n_mats, t, side) > dop_coop_shared_bytes(tile, n_mats, t)))
+        side--;
+    return side;
+}
+
 dop_status
 dop_gen_matmul_coop(dop_gen *gen)
 {
@@ -157,19 +181,17 @@ dop_gen_matmul_coop(dop_gen *gen)
             dop_buf_printf(&calls, "    dop_part%u(wg - %uu, t0);\n", i, first);
         first += n_wg;
     }
-    gen->shared += dop_coop_shared_bytes(tile, mats);
-    uint32_t fragment = dop_matrix_m(e->target->matrix) * dop_matrix_n(e->target->matrix) * 4;
-    if (mats * tile->wg / e->target->subgroup * fragment > 4 * mats * tile->bn * (tile->bk + 8))
-        return DOP_FAIL(e->diag, DOP_E_INTERNAL, "matmul_coop: the tile's fragments do not fit where its weights were");
-    gen->grid[0] = first;
-    gen->grid[1] = dop_div_up_u32(e->g->max_t, tile->bm);
+    gen->shared += dop_coop_shared_bytes(tile, mats, e->target);
+    gen->grid[0] = dop_div_up_u32(e->g->max_t, tile->bm);
+    gen->grid[1] = first;
     gen->grid[2] = 1;
     dop_keys_num(gen, &keys, "BM", tile->bm);
     dop_keys_num(gen, &keys, "BN", tile->bn);
     dop_keys_num(gen, &keys, "BK", tile->bk);
     dop_keys_num(gen, &keys, "WM", tile->tm);
     dop_keys_num(gen, &keys, "WN", tile->tn);
-    dop_keys_num(gen, &keys, "M_MAX", mats);
+    dop_keys_num(gen, &keys, "FJ", stored_side_by_side(tile, mats, e->target));
+    dop_keys_num(gen, &keys, "WORDS", dop_coop_shared_bytes(tile, mats, e->target) / 16);
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     declare_types(gen, &p, &types);
     dop_keys_set(&keys, "TYPES", types.data ? types.data : "");

@@ -26,7 +26,7 @@ typedef struct dop_tile {
     uint32_t lanes, rows;        /* gemv: invocations per row, rows per team */
     uint32_t loops;              /* gemv: row sets a workgroup walks over, 0: one */
     uint32_t unroll;             /* gemv: steps whose weights are in flight at once */
-    uint32_t bm, bn, bk, tm, tn; /* matmul: tokens, rows, depth; per invocation */
+    uint32_t bm, bn, bk, tm, tn; /* matmul: tokens, rows, depth; per invocation, on matrix units per subgroup */
     uint32_t bq, ds;             /* attention: tokens; invocations that share a position's K row, 0: 1 */
     uint32_t stage;              /* gemv: stage the activation in shared memory where it fits */
     bool subgroup;               /* reduce with subgroup operations */
@@ -89,9 +89,9 @@ dop_status dop_kernel_generate(const dop_templates *t, const dop_graph *g, const
                                const dop_target *target, const dop_choice *choice, const dop_sync *sync, dop_diag *diag,
                                dop_kernel *out_kernel);
 
-/* Compiles GLSL to SPIR-V 1.3+ for Vulkan 1.2 with shaderc, gives matrices their KHR form where k->caps says so, and checks the module through SPIRV-Cross: push-constant
- * size 8 * n_args, workgroup size, shared memory within the target's, and no capability beyond k->caps.  name is for
- * messages. */
+/* Compiles GLSL to SPIR-V 1.3+ for Vulkan 1.2 with shaderc, gives matrices their KHR form where k->caps says so
+ * (spirv_khr_matrix.h), and checks the module through SPIRV-Cross: push-constant size 8 * n_args, workgroup size, shared
+ * memory within the target's, and no capability beyond k->caps.  name is for messages. */
 dop_status dop_kernel_compile(const char *name, const dop_kernel *k, const dop_target *target, dop_diag *diag,
                               dop_buf *out_spirv, uint32_t *out_shared_bytes);
 

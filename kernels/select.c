@@ -237,45 +237,53 @@ tile_gemv(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile
         tile->unroll /= 2;
 }
 
-/* Matrix units: the largest tile that still gives every multiprocessor work, several matrices per part counted.  Few
- * tokens may leave most of a tile empty: what counts for them is how many workgroups decode the weights. */
+/* A tile on matrix units: tokens, rows, depth, and the part of it that a subgroup owns. */
+typedef struct coop_shape {
+    uint32_t bm, bn, bk, wm, wn;
+    uint32_t busy; /* percent of the multiprocessors that must have a tile; large tiles make up for idle neighbours */
+    bool quant;    /* for quantized weights only: with more tokens to a tile, weights are decoded less often */
+} coop_shape;
+
+/* By measurement on an H200 (tests/bench/RESULTS.md), the best first. */
+static const coop_shape coop_shapes[] = {
+    {256, 64, 64, 64, 32, 90, true},  {128, 128, 64, 64, 32, 70, false}, {128, 64, 64, 32, 32, 50, false},
+    {64, 64, 128, 32, 16, 50, false}, {64, 32, 64, 16, 16, 100, false},  {32, 32, 64, 16, 16, 0, false},
+};
+
+/* Does the shape fit the target once the subgroups' parts are as small as its registers want them? */
+static bool
+coop_tile(const coop_shape *s, uint32_t mats, const dop_target *t, dop_tile *tile)
+{
+    tile->bm = s->bm;
+    tile->bn = s->bn;
+    tile->bk = s->bk;
+    tile->tm = s->wm;
+    tile->tn = s->wn;
+    /* Narrow subgroups: sums may take half the registers of an invocation. */
+    while (tile->tm > dop_matrix_m(t->matrix) && mats * tile->tm * tile->tn > t->subgroup * (t->registers / 2))
+        tile->tm /= 2;
+    tile->wg = tile->bm / tile->tm * (tile->bn / tile->tn) * t->subgroup;
+    return tile->wg <= t->max_workgroup &&
+           dop_coop_shared_bytes(tile, mats, t) + tile->wg / t->subgroup * 4 <= t->shared_bytes;
+}
+
+/* Matrix units: the largest tile that still gives the multiprocessors work, several matrices per part counted.  Few tokens
+ * may leave most of a tile empty: what counts for them is how many workgroups decode the weights. */
 static void
 tile_coop(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile *tile)
 {
-    /* busy: percent of the multiprocessors that must have a tile; large tiles make up for idle neighbours. */
-    static const struct {
-        uint32_t bm, bn, wm, wn, busy;
-    } shapes[] = {{128, 128, 64, 32, 90},
-                  {128, 64, 32, 32, 50},
-                  {64, 64, 32, 16, 100},
-                  {64, 32, 16, 32, 100},
-                  {32, 32, 16, 16, 0}};
-    uint32_t rows, mats = 0;
-    (void)first_matmul(g, r, &rows);
-    for (uint32_t i = 0; i < r->n_nodes; i++)
-        mats += dop_node_at(g, r->nodes[i])->op == DOP_OP_matmul;
-    uint32_t per_output = most_products(g, r);
-    for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        bool last = i + 1 == sizeof shapes / sizeof *shapes;
+    uint32_t rows, mats = most_products(g, r);
+    const dop_node *mm = first_matmul(g, r, &rows);
+    bool quant = dop_type_of(dop_node_at(g, mm->src[1])->type)->kind == DOP_KIND_QUANT;
+    for (size_t i = 0; i < sizeof coop_shapes / sizeof *coop_shapes; i++) {
+        const coop_shape *s = &coop_shapes[i];
+        bool last = i + 1 == sizeof coop_shapes / sizeof *coop_shapes;
         /* Paired matrices (gate and up) double the weights' share of shared memory and registers. */
-        uint32_t bn = shapes[i].bn;
-        if ((g->max_t * 4 < shapes[i].bm && !last) || (mats == 2 && bn == 128))
-            continue;
-        uint32_t tiles = dop_div_up_u32(g->max_t, shapes[i].bm) * dop_div_up_u32(rows / (mats == 2 ? 2 : 1), bn);
-        if (tiles * 100 < t->cores * shapes[i].busy && !last)
-            continue;
-        tile->bm = shapes[i].bm;
-        tile->bn = bn;
-        tile->bk = 32;
-        tile->tm = shapes[i].wm;
-        tile->tn = shapes[i].wn;
-        /* Narrow subgroups: sums may take half the registers of an invocation. */
-        while (tile->tm > dop_matrix_m(t->matrix) &&
-               per_output * tile->tm * tile->tn > t->subgroup * (t->registers / 2))
-            tile->tm /= 2;
-        tile->wg = tile->bm / tile->tm * (tile->bn / tile->tn) * t->subgroup;
-        if (last || (tile->wg <= t->max_workgroup && dop_coop_shared_bytes(tile, per_output) <= t->shared_bytes))
-            return;
+        bool suits = g->max_t * 4 >= s->bm && (mats == 1 || s->bn * s->bm < 128 * 128) && (quant || !s->quant);
+        uint32_t tiles = dop_div_up_u32(g->max_t, s->bm) * dop_div_up_u32(rows / mats, s->bn);
+        if (last || (suits && tiles * 100 >= t->cores * s->busy))
+            if (coop_tile(s, mats, t, tile) || last)
+                return;
     }
 }
 

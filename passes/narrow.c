@@ -33,7 +33,7 @@ find_wide(const dop_graph *g, bool *wide, bool *read)
         for (uint32_t k = 0; k < n->n_srcs; k++) {
             bool view = n->op == DOP_OP_reshape && read[id], product = k == 0 && on_matrix_units(g, id);
             read[n->src[k]] = true;
-            if (view ? wide[id] : !product)
+            if (view ? wide[id] : !product && n->op != DOP_OP_last_row)
                 wide[n->src[k]] = true;
         }
     }

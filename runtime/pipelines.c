@@ -80,7 +80,8 @@ dop_pipelines_refuse(const dop_device_info *info, const dop_plan *plan, const bo
     if (!missing && forms && !dop_device_has_matrix(info, forms, matrix)) {
         dop_buf_printf(out_reason, "needs matrix units of %ux%ux%u with f16 factors and f32 sums, and %s has ",
                        dop_matrix_m(matrix), dop_matrix_n(matrix), dop_matrix_k(matrix), info->caps.name);
-        dop_matrix_names(forms & DOP_CAP_coop_khr ? &info->matrix_khr : &info->matrix_nv, out_reason);
+        bool nv = (forms & DOP_CAP_coop_nv) && !dop_device_has_matrix(info, DOP_CAP_coop_nv, matrix);
+        dop_matrix_names(nv ? &info->matrix_nv : &info->matrix_khr, out_reason);
     }
     for (uint32_t i = 0; i < plan->n_kernels && out_reason->size == 0; i++)
         if (kernels[i])

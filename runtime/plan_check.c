@@ -87,7 +87,7 @@ check_profiles(const dop_plan *plan, dop_diag *diag)
             return DAMAGED("the name of profile %u is outside section STRINGS", i);
         if (!subgroup_ok(p->subgroup))
             return DAMAGED("profile %u has a subgroup size of %u", i, p->subgroup);
-        if (p->matrix >> 24 || (p->matrix != 0) != ((p->caps & DOP_CAP_coop) != 0))
+        if (p->matrix >> 24)
             return DAMAGED("profile %u has matrix units of shape %#x", i, p->matrix);
     }
     return DOP_OK;
@@ -100,7 +100,7 @@ check_needs(const dop_plan *plan, const dop_plan_schedule *s, dop_diag *diag)
     const dop_plan_profile *p = &plan->profiles[s->profile];
     for (uint32_t i = 0; i < s->n_dispatches; i++) {
         const dop_plan_kernel *k = &plan->kernels[plan->dispatches[s->first_dispatch + i].kernel];
-        if ((k->caps & ~p->caps) || k->shared_bytes > p->shared_bytes ||
+        if ((k->caps & ~p->caps) || ((k->caps & DOP_CAP_coop) && !p->matrix) || k->shared_bytes > p->shared_bytes ||
             k->local[0] * k->local[1] * k->local[2] > p->max_workgroup)
             return DAMAGED("profile %s says less than its kernel %s needs", dop_plan_string(plan, p->name),
                            dop_plan_string(plan, k->name));

@@ -13,8 +13,18 @@ dumps() { # MODEL TARGET
         "$TOOLS/../pass_golden" parse dump/*.ir
 }
 
+# SPIRV-Tools of 2023.1 do not know the KHR form of matrices (capability 6022): modules with it are left to the driver and to
+# tests/unit/test_spirv_khr_matrix.c.
+knows_khr() {
+    printf 'OpCapability Shader\nOpCapability CooperativeMatrixKHR\nOpCapability Linkage\nOpMemoryModel Logical Simple\n' |
+        spirv-as -o khr.spv - 2>/dev/null && spirv-val khr.spv 2>/dev/null
+}
+
 valid() { # FILE.spv...
-    [ -e "$1" ] && for f; do spirv-val --target-env vulkan1.2 "$f" || return; done
+    [ -e "$1" ] && for f; do
+        ! knows_khr && od -An -v -tx4 -w4 "$f" | grep -A1 -x ' 00020011' | grep -qx ' 00001786' && continue
+        spirv-val --target-env vulkan1.2 "$f" || return
+    done
 }
 
 single_passes() { # MODEL
@@ -41,6 +51,8 @@ for pair in llama:lavapipe llama:tier1 llama:tier3 llama:nvidia-hopper gemma3:la
     check "$model $target: dumps read back" dumps "$path" $target
     if command -v spirv-val >/dev/null; then
         check "$model $target: modules are valid" valid dump/*.spv
+        [ $target != nvidia-hopper ] || knows_khr ||
+            skip "$model $target: modules with matrices in the KHR form are valid" "this spirv-val does not know them"
     else
         skip "$model $target: modules are valid" "no spirv-val (package spirv-tools)"
     fi

@@ -32,7 +32,7 @@ logits() { # MODEL TARGET BOUND MARGIN
         "$TOOLS/expect" ids "$golden/expected.json" . run.ids "$4"
 }
 
-for target in tier1 tier2 tier3 lavapipe nvidia-hopper; do
+for target in tier1 tier2 tier3 lavapipe nvidia-hopper amd-rdna3 intel-xe2; do
     check "$target.yaml is the built-in row" equal $target
 done
 for model in $models; do
@@ -53,6 +53,35 @@ for model in $models; do
     check "$model tier3: as the reference" logits $model tier3 5e-4 0.01
 done
 
+# Matrix units in both forms.  SPIRV-Tools of Debian 12 do not know the KHR form (tests/unit/test_spirv_khr_matrix.c looks
+# into such modules), so that only words of it are looked for here.
+uses() { # FILES WORD: a module of them has the instruction whose first word is WORD (hex, little endian)
+    local f
+    for f in $1; do
+        od -An -v -tx4 -w4 "$f" | grep -qx " $2" && return
+    done
+    return 1
+}
+says() { # TARGET
+    local what
+    case $1 in
+    nvidia-hopper) what='cooperative matrix (NV), cooperative matrix (KHR) of 16x16x16$' ;;
+    amd-rdna3) what='operations, cooperative matrix (KHR) of 16x16x16$' ;;
+    intel-xe2) what='operations, cooperative matrix (KHR) of 8x16x16$' ;;
+    esac
+    "$EXEC" "$1.plan" --info | grep '^target' | tee info | grep -q "$what"
+}
+for target in nvidia-hopper amd-rdna3 intel-xe2; do
+    check "$target: compiles" "$DOPPLERC" "$SRC/tests/golden/llama" --target $target --chunks 8,32 --dump-dir $target --quiet \
+        -o $target.plan
+    form=KHR
+    check "$target: products in the KHR form" uses "$target/*-matmul_coop-*.spv" 00071168 # OpTypeCooperativeMatrixKHR
+    [ $target = nvidia-hopper ] && form=NV
+    [ $form = KHR ] && word=00071168 || word=000614ee
+    check "$target: attention in the $form form" uses "$target/*-attention_coop-*.spv" $word
+    check "$target: the plan says which" says $target
+done
+
 bad() { # NAME TEXT LINE...
     local name=$1 text=$2
     shift 2
@@ -63,9 +92,12 @@ bad no-field "no-field.yaml:2: error: unknown field cors" "base: tier1" "cors: 3
 bad no-cap "no-cap.yaml:1: error: unknown capability" "caps: [subgroup, warp]"
 bad no-number "no-number.yaml:1: error: cores: not a number in range: many" "cores: many"
 bad int-dot "int_dot: maybe is not known; known: allow, prefer, off" "int_dot: maybe"
+bad matrix "coop_nv and coop_khr need matrix: 16x16x16 or 8x16x16" "base: intel-xe2" "matrix: 8x8x16"
+bad no-matrix "coop_nv and coop_khr need matrix" "base: tier1" "caps: [subgroup, coop_khr]"
+bad shape "matrix: expected rows x columns x depth as in 16x16x16: 16x16" "matrix: 16x16"
 bad subgroup "subgroup must be a power of two" "subgroup: 12"
 bad no-yaml "not YAML" "caps: [subgroup"
-check_fails "no such target" 2 "known: auto tier1 tier2 tier3 lavapipe nvidia-hopper" \
+check_fails "no such target" 2 "known: auto tier1 tier2 tier3 lavapipe nvidia-hopper amd-rdna3 intel-xe2" \
     "$DOPPLERC" "$SRC/tests/golden/llama" --target tier9 -o x.plan --quiet
 check_fails "f16 cache on tier 3" 1 "lacks f16_storage (16-bit storage buffers), which an f16 cache needs; possible: f32" \
     "$DOPPLERC" "$SRC/tests/golden/llama" --target tier3 --kv f16 -o x.plan --quiet

@@ -1,5 +1,5 @@
-// Prefill attention on matrix units (GL_NV_cooperative_matrix, MM x 16 x 16).  Every subgroup works alone on MM query rows
-// (tokens by the G query heads of one KV head): a first walk over the cache finds each row's largest score, a second
+// Prefill attention on matrix units (GL_NV_cooperative_matrix, MM x 16 x 16).  Every subgroup works alone on MM query
+// rows (tokens by the G query heads of one KV head): a first walk over the cache finds each row's largest score, a second
 // one adds up exp(score - largest) times V, so that no sum has to be scaled again.  Scores pass through the subgroup's
 // own piece of shared memory, where LANES lanes side by side own a row.
 #define D ${D}u

@@ -1,5 +1,6 @@
 // Tiled matrix product on matrix units (GL_NV_cooperative_matrix, MM x MN x MK, f16 in, f32 accumulate): BM tokens by BN
-// rows per matrix, BK deep, double-buffered in shared memory.  Each subgroup owns WM x WN of the tile.
+// rows per matrix, BK deep, in shared memory once while the next one is on its way to registers: what a step waits for is
+// one trip to memory, and deep tiles need fewer of them.  Each subgroup owns WM x WN of the tile.
 #define BM ${BM}u
 #define BN ${BN}u
 #define BK ${BK}u
@@ -11,13 +12,12 @@
 #define FRAG fcoopmatNV<32, gl_ScopeSubgroup, MM, MN>
 #define FRAG_A fcoopmatNV<16, gl_ScopeSubgroup, MM, MK>
 #define FRAG_B fcoopmatNV<16, gl_ScopeSubgroup, MK, MN>
-#define EACH (MM * MN / SG) // values of a fragment for each invocation
+#define FJ ${FJ}u // fragments side by side that are stored together
+#define LS (FJ * MN + 4u) // floats from one of their rows to the next
 #define SIZE_A (BM * LD)
-#define SIZE_B (${M_MAX} * BN * LD)
-shared uvec4 dop_a[2u * SIZE_A];
-shared uvec4 dop_b[2u * SIZE_B]; // and at the end, the words of a fragment for each matrix and subgroup
-vec4 dop_c4(uint i) { return uintBitsToFloat(dop_b[i >> 2]); }
-float dop_c1(uint i) { return uintBitsToFloat(dop_b[i >> 2][i & 3u]); }
+shared uvec4 dop_s[${WORDS}u]; // activations and weights; at the end, FJ fragments for each matrix and subgroup
+vec4 dop_c4(uint i) { return uintBitsToFloat(dop_s[i >> 2]); }
+float dop_c1(uint i) { return uintBitsToFloat(dop_s[i >> 2][i & 3u]); }
 uvec4 dop_pack8(vec4 a, vec4 b)
 {
     return uvec4(packHalf2x16(a.xy), packHalf2x16(a.zw), packHalf2x16(b.xy), packHalf2x16(b.zw));
@@ -52,10 +52,10 @@ struct dop_raw8 { uvec4 a, b; };
 ${TYPES}${PARTS}
 void main()
 {
-    uint t0 = gl_WorkGroupID.y * BM;
+    uint t0 = gl_WorkGroupID.x * BM; // tiles that share weights run side by side
     dop_tokens = ${N_TOKENS};
     if (t0 >= dop_tokens)
         return;
-    uint wg = gl_WorkGroupID.x;
+    uint wg = gl_WorkGroupID.y;
     dop_wait();
 ${CALLS}}

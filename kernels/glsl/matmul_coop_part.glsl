@@ -27,17 +27,18 @@ void dop_part${P}(uint wg, uint t0)
         ra[i] = dop_load_a${P}(t0, lane + i * WG, 0u);
     [[unroll]] for (uint i = 0u; i < NB; i++)
         rb[i] = dop_load_b${P}(n0, lane + i * WG, 0u);
-    uint cur = 0u;
     for (uint k0 = 0u; k0 < ${K}u; k0 += BK) {
+        barrier();
         [[unroll]] for (uint i = 0u; i < NA; i++) {
             uint e = lane + i * WG;
+            dop_raw8 r = ra[i];
             if (A % WG == 0u || e < A)
-                dop_a[cur * SIZE_A + e / (BK / 8u) * LD + e % (BK / 8u)] = ${TAKE_A};
+                dop_s[e / (BK / 8u) * LD + e % (BK / 8u)] = ${TAKE_A};
         }
         [[unroll]] for (uint i = 0u; i < NB; i++) {
             uint e = lane + i * WG;
             if (B % WG == 0u || e < B)
-                dop_b[cur * SIZE_B + e / (BK / 8u) * LD + e % (BK / 8u)] = dop_take_b${P}(rb[i], n0, e, k0);
+                dop_s[SIZE_A + e / (BK / 8u) * LD + e % (BK / 8u)] = dop_take_b${P}(rb[i], n0, e, k0);
         }
         barrier();
         if (k0 + BK < ${K}u) {
@@ -50,30 +51,33 @@ void dop_part${P}(uint wg, uint t0)
             FRAG_A a[FM];
             FRAG_B b[FN];
             [[unroll]] for (uint i = 0u; i < FM; i++)
-                coopMatLoadNV(a[i], dop_a, cur * SIZE_A + (wm * WM + i * MM) * LD + kk / 8u, LD, false);
+                coopMatLoadNV(a[i], dop_s, (wm * WM + i * MM) * LD + kk / 8u, LD, false);
             [[unroll]] for (uint m = 0u; m < ${M}u; m++) {
                 [[unroll]] for (uint j = 0u; j < FN; j++)
-                    coopMatLoadNV(b[j], dop_b, cur * SIZE_B + (m * BN + wn * WN + j * MN) * LD + kk / 8u, LD, true);
+                    coopMatLoadNV(b[j], dop_s, SIZE_A + (m * BN + wn * WN + j * MN) * LD + kk / 8u, LD, true);
                 [[unroll]] for (uint i = 0u; i < FM; i++)
                     [[unroll]] for (uint j = 0u; j < FN; j++)
                         acc[(m * FM + i) * FN + j] = coopMatMulAddNV(a[i], b[j], acc[(m * FM + i) * FN + j]);
             }
         }
-        cur ^= 1u;
     }
     barrier();
-    // Epilogue by fragment: through the subgroup's own piece of shared memory, a lane then has EACH values of one token.
+    // Epilogue by fragments side by side, through the subgroup's own piece of shared memory: its lanes then have values
+    // side by side of the same token.
     [[unroll]] for (uint i = 0u; i < FM; i++)
-        [[unroll]] for (uint j = 0u; j < FN; j++) {
+        [[unroll]] for (uint j = 0u; j < FN / FJ; j++) {
             [[unroll]] for (uint m = 0u; m < ${M}u; m++)
-                coopMatStoreNV(acc[(m * FM + i) * FN + j], dop_b, (m * (WG / SG) + sg) * (MM * MN / 4u), MN / 4u, false);
-            barrier();
-            uint t = t0 + wm * WM + i * MM + lane % SG * EACH / MN;
-            for (uint q = 0u; q < EACH; q += ${W}u) {
-                uint e = lane % SG * EACH + q, c = n0 + wn * WN + j * MN + e % MN;
+                [[unroll]] for (uint f = 0u; f < FJ; f++)
+                    coopMatStoreNV(acc[(m * FM + i) * FN + j * FJ + f], dop_s,
+                                   (m * (WG / SG) + sg) * (MM * LS / 4u) + f * (MN / 4u), LS / 4u, false);
+            subgroupMemoryBarrierShared();
+            subgroupBarrier();
+            [[unroll]] for (uint s = 0u; s < MM * FJ * MN / (SG * ${W}u); s++) {
+                uint q = (s * SG + lane % SG) * ${W}u, r = q / (FJ * MN), e = r * LS + q % (FJ * MN);
+                uint t = t0 + wm * WM + i * MM + r, c = n0 + wn * WN + j * FJ * MN + q % (FJ * MN);
                 if (t < dop_tokens && c < ${N}u) {
 ${STORE}                }
             }
-            barrier();
+            subgroupBarrier();
         }
 }

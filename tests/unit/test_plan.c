@@ -133,7 +133,7 @@ Test(plan, header_errors_have_their_own_message)
     expect_bytes(b, file.size, "not a Doppler plan");
     h->magic[3] = 'P';
     h->version = 7;
-    expect_bytes(b, file.size, "format version 7 and this program reads version 4: compile it again");
+    expect_bytes(b, file.size, "format version 7 and this program reads version 5: compile it again");
     h->version = DOP_PLAN_VERSION;
     h->file_size--;
     expect_bytes(b, file.size, "where its header says");
@@ -229,7 +229,7 @@ Test(plan, model_and_profile_rows)
     EXPECT_ROW(MODEL, dop_plan_model, 0, temperature, (float)(0.0 / 0.0 * 0), "sampling defaults are not numbers");
     EXPECT_ROW(PROFILES, dop_plan_profile, 0, name, UINT32_MAX, "the name of profile 0");
     EXPECT_ROW(PROFILES, dop_plan_profile, 0, subgroup, 12, "subgroup size of 12");
-    EXPECT_ROW(PROFILES, dop_plan_profile, 0, matrix, 0x101010, "profile 0 has matrix units of shape 0x101010");
+    EXPECT_ROW(PROFILES, dop_plan_profile, 0, matrix, 0x1101010, "profile 0 has matrix units of shape 0x1101010");
     EXPECT_ROW(PROFILES, dop_plan_profile, 0, max_workgroup, 1, "profile any says less than its kernel");
     PB_AT(&b, KERNELS, dop_plan_kernel, 0)->caps = 2;
     PB_AT(&b, KERNELS, dop_plan_kernel, 0)->shared_bytes = 100;
