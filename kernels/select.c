@@ -279,7 +279,8 @@ tile_coop(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile
         const coop_shape *s = &coop_shapes[i];
         bool last = i + 1 == sizeof coop_shapes / sizeof *coop_shapes;
         /* Paired matrices (gate and up) double the weights' share of shared memory and registers. */
-        bool suits = g->max_t * 4 >= s->bm && (mats == 1 || s->bn * s->bm < 128 * 128) && (quant || !s->quant);
+        bool suits =
+            g->max_t * (s->quant ? 1 : 4) >= s->bm && (mats == 1 || s->bn * s->bm < 128 * 128) && (quant || !s->quant);
         uint32_t tiles = dop_div_up_u32(g->max_t, s->bm) * dop_div_up_u32(rows / mats, s->bn);
         if (last || (suits && tiles * 100 >= t->cores * s->busy))
             if (coop_tile(s, mats, t, tile) || last)
