@@ -41,11 +41,23 @@ emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
                         .stage_base = dop_emit_str(e, "j * %uu", s->k_pad)};
     dop_status st = s->ints ? dop_int8_declare(s->gen, &prog, s->k_pad, decls, &direct) : DOP_OK;
     uint32_t values = s->ints || !s->staged ? 0 : s->tb * s->k_pad;
-    if (values)
-        dop_buf_printf(decls, "shared vec4 dop_x[%u];\n", values / 4);
-    if (s->staged && !s->ints)
-        dop_buf_puts(decls, "#define DOP_X_PUT(i, x) dop_x[i] = x\n"
-                            "#define DOP_X_PUT1(i, x) dop_x[(i) >> 2][(i) & 3u] = x\n");
+    /* Two values a word: half the loads. */
+    bool pairs = values && (e->caps & DOP_CAP_int64) && s->k_pad == p->k && dop_rowprog_wide(s->gen, &prog);
+    if (pairs)
+        dop_buf_printf(decls,
+                       "shared u64vec2 dop_x[%u];\n"
+                       "#define DOP_X_PUT(i, x) dop_x[i] = u64vec2(pack64(floatBitsToUint((x).xy)), "
+                       "pack64(floatBitsToUint((x).zw)))\n"
+                       "vec4 dop_x_get(uint i)\n{\n    u64vec2 w = dop_x[i];\n"
+                       "    return uintBitsToFloat(uvec4(unpack32(w.x), unpack32(w.y)));\n}\n",
+                       values / 4);
+    else if (values)
+        dop_buf_printf(decls,
+                       "shared vec4 dop_x[%u];\n"
+                       "#define DOP_X_PUT(i, x) dop_x[i] = x\n"
+                       "#define DOP_X_PUT1(i, x) dop_x[(i) >> 2][(i) & 3u] = x\n"
+                       "vec4 dop_x_get(uint i) { return dop_x[i]; }\n",
+                       values / 4);
     if (p->n_stats)
         dop_buf_printf(decls, "shared float dop_st[TB * %uu];\n", p->n_stats);
     s->gen->shared += values * 4 + s->tb * p->n_stats * 4;
@@ -107,7 +119,7 @@ emit_load(rows_gen *s, const dop_part *part, dop_buf *load)
     dop_buf_printf(load, "            vec4 x[TB][%u];\n", fours);
     dop_buf_puts(load, "            [[unroll]] for (uint j = 0u; j < TB; j++) {\n");
     if (s->staged) {
-        dop_buf_printf(load, "%svec4 four = dop_x[j * %uu + v * %uu + %s];\n", in, s->k_pad / 4, fours, lane);
+        dop_buf_printf(load, "%svec4 four = dop_x_get(j * %uu + v * %uu + %s);\n", in, s->k_pad / 4, fours, lane);
     } else {
         dop_buf_printf(load, "%suint c = v * %uu + %s * 4u%s;\n%svec4 four = vec4(0.0);\n", in, part->unit, lane,
                        s->tb > 1 ? ", t = min(t0 + j, n_tokens - 1u)" : "", in);
@@ -116,6 +128,43 @@ emit_load(rows_gen *s, const dop_part *part, dop_buf *load)
     dop_buf_printf(load, "%s[[unroll]] for (uint q = 0u; q < %uu; q++)\n%s    x[j][q] = subgroupShuffle(four, q);\n",
                    in, fours, in);
     dop_buf_puts(load, "            }\n");
+}
+
+/* Unit k of step v in row r of matrix m, counted over packed rows. */
+static const char *
+unit_index(rows_gen *s, const dop_part *part, uint32_t m, uint32_t k)
+{
+    dop_emit *e = &s->gen->e;
+    const dop_weight_type *wt = weight_type(s, part->mats[m]);
+    uint32_t steps = part->unit / wt->unit;
+    uint32_t per_row = dop_row_values(e->g, dop_node_at(e->g, part->mats[m])->src[1]) / wt->unit;
+    /* Equal offsets of two matrices would be computed once, as a vector, and cost every lane a detour through memory:
+     * the driver does not know that this number is zero. */
+    const char *apart = m ? dop_emit_str(e, " + %uu * gl_WorkGroupID.z", m) : "";
+    const char *in_row = steps == 1 ? "v" : dop_emit_str(e, "min(v * %uu + %uu, %uu)", steps, k, per_row - 1);
+    return dop_emit_str(e, "(min(row + r * SG, rows - 1u) * %uu%s + %s)", per_row, apart, in_row);
+}
+
+static const char *
+first_word(rows_gen *s, const dop_part *part, uint32_t m, uint32_t k)
+{
+    return dop_emit_str(&s->gen->e, "U64(w%u).v[%s * %uu]", m, unit_index(s, part, m, k),
+                        weight_type(s, part->mats[m])->unit_bytes / 8);
+}
+
+/* The first words of all rows and matrices, one after the other: what has to come from far away comes at once. */
+static void
+emit_ahead(rows_gen *s, const dop_part *part, dop_buf *ahead)
+{
+    const char *in = "            ";
+    if (!(s->gen->e.caps & DOP_CAP_int64))
+        return;
+    for (uint32_t m = 0; m < part->n_mats; m++)
+        dop_buf_printf(ahead, "%suint64_t ahead%u[ROWS];\n", in, m);
+    dop_buf_printf(ahead, "%s[[unroll]] for (uint r = 0u; r < ROWS; r++) {\n", in);
+    for (uint32_t m = 0; m < part->n_mats; m++)
+        dop_buf_printf(ahead, "%s    ahead%u[r] = %s;\n", in, m, first_word(s, part, m, 0));
+    dop_buf_printf(ahead, "%s}\n", in);
 }
 
 /* Products of row r of every matrix with the activations of step v. */
@@ -128,22 +177,17 @@ emit_dots(rows_gen *s, const dop_part *part, dop_buf *dots)
         const dop_weight_type *wt = weight_type(s, part->mats[m]);
         const char *name = dop_type_of(wt->type)->name;
         uint32_t steps = part->unit / wt->unit;
-        uint32_t per_row = dop_row_values(e->g, dop_node_at(e->g, part->mats[m])->src[1]) / wt->unit;
         dop_emit_weight(e, dop_node_at(e->g, part->mats[m])->src[1]);
         for (uint32_t k = 0; k < steps; k++) {
-            /* Equal offsets of two matrices would be computed once, as a vector, and cost every lane a detour through
-             * memory: the driver does not know that this number is zero. */
-            const char *apart = m ? dop_emit_str(e, " + %uu * gl_WorkGroupID.z", m) : "";
-            dop_buf_printf(dots, "%sdop_raw_%s q%u_%u = dop_wload_%s(w%u, min(row + r * SG, rows - 1u) * %uu%s + ", in,
-                           name, m, k, name, m, per_row, apart);
-            if (steps == 1)
-                dop_buf_printf(dots, "v, aux%u);\n", m);
-            else
-                dop_buf_printf(dots, "min(v * %uu + %uu, %uu), aux%u);\n", steps, k, per_row - 1, m);
+            if (e->caps & DOP_CAP_int64)
+                dop_buf_printf(dots, "%sdop_ahead = %s;\n", in,
+                               k ? first_word(s, part, m, k) : dop_emit_str(e, "ahead%u[r]", m));
             dop_buf_printf(dots,
+                           "%sdop_raw_%s q%u_%u = dop_wload_%s(w%u, %s, aux%u);\n"
                            "%s[[unroll]] for (uint j = 0u; j < TB; j++)\n"
                            "%s    acc[(%uu * ROWS + r) * TB + j] += dop_wdot%s_%s(q%u_%u, ",
-                           in, in, m, s->ints ? "i" : "", name, m, k);
+                           in, name, m, k, name, m, unit_index(s, part, m, k), m, in, in, m, s->ints ? "i" : "", name,
+                           m, k);
             if (steps == 1) {
                 dop_buf_puts(dots, "x[j]);\n");
                 continue;
@@ -224,15 +268,16 @@ argmax_keys(rows_gen *s, const dop_part *part, dop_keys *keys)
     uint32_t parts = (uint32_t)dop_node_i(e->g, part->argmax, DOP_A_parts), span = dop_div_up_u32(part->rows, parts);
     dop_keys_set(
         keys, "BEGIN",
-        dop_emit_str(e,
-                     "    [[dont_unroll]] for (uint a = gl_WorkGroupID.x; a < %uu; a += gl_NumWorkGroups.x) {\n"
-                     "    float best = -3.4e38;\n"
-                     "    uint where = 0xffffffffu, last = min((a + 1u) * %uu, %uu);\n",
-                     parts, span, part->rows));
+        dop_emit_str(
+            e,
+            "    uint last_part = (gl_WorkGroupID.x + 1u) * %uu / gl_NumWorkGroups.x;\n"
+            "    [[dont_unroll]] for (uint a = gl_WorkGroupID.x * %uu / gl_NumWorkGroups.x; a < last_part; a++) {\n"
+            "    float best = -3.4e38;\n"
+            "    uint where = 0xffffffffu, last = min((a + 1u) * %uu, %uu);\n",
+            parts, parts, span, part->rows));
     dop_keys_set(keys, "FIRST", "0u");
     dop_keys_set(keys, "ROW", dop_emit_str(e, "a * %uu + b * (ROWS * SG)", span));
     dop_keys_set(keys, "END", dop_emit_str(e, "%uu", dop_div_up_u32(span, s->rows * s->sg)));
-    dop_keys_set(keys, "STRIDE", "1u");
     const char *out = dop_emit_arg(e, part->argmax, true);
     dop_keys_set(keys, "DONE",
                  dop_emit_str(e,
@@ -251,13 +296,14 @@ emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
 {
     dop_emit *e = &s->gen->e;
     dop_keys keys = {0};
-    dop_buf select = {0}, load = {0}, dots = {0}, store = {0}, finish = {0};
+    dop_buf select = {0}, load = {0}, dots = {0}, store = {0}, finish = {0}, ahead = {0};
     uint32_t blocks = 0;
     for (uint32_t i = 0; i < n; i++) {
         emit_select(s, parts[i], i, n, blocks, &select);
         blocks += dop_div_up_u32(parts[i]->rows, s->rows * s->sg);
     }
     emit_load(s, parts[0], &load);
+    emit_ahead(s, parts[0], &ahead);
     emit_dots(s, parts[0], &dots);
     for (uint32_t i = 0; i < n; i++) {
         if (n > 1)
@@ -272,9 +318,8 @@ emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
     } else {
         dop_keys_set(&keys, "BEGIN", "    {\n");
         dop_keys_set(&keys, "ROW", "(b - base) * (ROWS * SG)");
-        dop_keys_set(&keys, "FIRST", "gl_WorkGroupID.x");
-        dop_keys_set(&keys, "END", dop_emit_str(e, "%uu", blocks));
-        dop_keys_set(&keys, "STRIDE", "gl_NumWorkGroups.x");
+        dop_keys_set(&keys, "FIRST", dop_emit_str(e, "gl_WorkGroupID.x * %uu / gl_NumWorkGroups.x", blocks));
+        dop_keys_set(&keys, "END", dop_emit_str(e, "(gl_WorkGroupID.x + 1u) * %uu / gl_NumWorkGroups.x", blocks));
         dop_keys_set(&keys, "DONE", "    }\n");
     }
     dop_keys_num(s->gen, &keys, "M", parts[0]->n_mats);
@@ -283,6 +328,7 @@ emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
     dop_keys_num(s->gen, &keys, "UNITS", dop_div_up_u32(s->p.k, parts[0]->unit));
     dop_keys_set(&keys, "SELECT", select.data ? select.data : "");
     dop_keys_set(&keys, "LOAD", load.data ? load.data : "");
+    dop_keys_set(&keys, "AHEAD", ahead.data ? ahead.data : "");
     dop_keys_set(&keys, "DOTS", dots.data ? dots.data : "");
     dop_keys_set(&keys, "FINISH", finish.data ? finish.data : "");
     if (st == DOP_OK)
@@ -292,6 +338,7 @@ emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
     dop_buf_finish(&dots);
     dop_buf_finish(&store);
     dop_buf_finish(&finish);
+    dop_buf_finish(&ahead);
     return st;
 }
 

@@ -9,6 +9,12 @@
 
 typedef dop_status (*gen_fn)(dop_gen *);
 
+static bool
+is_rows(dop_variant_id v)
+{
+    return v == DOP_VARIANT_gemv_rows || v == DOP_VARIANT_gemv_rows_i8 || v == DOP_VARIANT_matmul_rows;
+}
+
 static gen_fn
 generator(dop_template t, dop_variant_id v)
 {
@@ -16,7 +22,7 @@ generator(dop_template t, dop_variant_id v)
         return dop_gen_dequant;
     if (v == DOP_VARIANT_matmul_coop)
         return dop_gen_matmul_coop;
-    if (v == DOP_VARIANT_gemv_rows || v == DOP_VARIANT_gemv_rows_i8 || v == DOP_VARIANT_matmul_rows)
+    if (is_rows(v))
         return dop_gen_rows;
     if (v == DOP_VARIANT_attention_coop)
         return dop_gen_attention_coop;
@@ -55,6 +61,8 @@ put_header(dop_gen *gen, bool sync, dop_buf *b)
         dop_buf_puts(b, "#define DOP_CPU\n");
     if (gen->e.caps & DOP_CAP_int64)
         dop_buf_puts(b, "#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require\n#define DOP_INT64\n");
+    if ((gen->e.caps & DOP_CAP_int64) && is_rows(gen->choice->variant))
+        dop_buf_puts(b, "#define DOP_AHEAD\n");
     bool coop = (dop_variant_of(gen->choice->variant)->caps & DOP_CAP_coop) != 0;
     if (coop)
         dop_buf_puts(b, "#extension GL_NV_cooperative_matrix : require\n"

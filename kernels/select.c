@@ -170,9 +170,11 @@ tile_rows(const dop_graph *g, const dop_region *r, const dop_target *t, bool gem
     tile->rows = small ? 2 : mats > 1 ? 2 : 4;
     while (tile->rows > 1 && rows < tile->rows * t->subgroup * t->cores * 2)
         tile->rows /= 2;
-    /* A workgroup should have a million products to do, and every core one workgroup. */
-    uint64_t loops = (products * tile->bm) >> 20;
-    tile->loops = loops < t->cores ? t->cores : loops > t->cores * 8 ? t->cores * 8 : (uint32_t)loops;
+    /* A workgroup makes its activations itself, so it should have a quarter of a million products to do, and every core
+     * as many workgroups as the next: the driver shares them out beforehand.  Blocks of tokens are workgroups too. */
+    uint64_t loops = (products * tile->bm) >> 18, most = t->cores * 8 / dop_div_up_u32(gemv ? 1 : g->max_t, tile->bm);
+    loops = loops > most ? most : loops;
+    tile->loops = loops < t->cores ? t->cores : pow2_floor((uint32_t)loops);
 }
 
 /* Float weights are read as they are: as many lanes on a row as there are invocations in one wave, so that much is in

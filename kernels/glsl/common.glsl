@@ -86,6 +86,16 @@ void dop_stw2(U32 p, uint i, uvec2 w) { U32x2(p).v[i] = w; }
 void dop_stw4(U32 p, uint i, uvec4 w) { C32x4(p).v[i] = w; }
 #endif
 
+// The first words of a unit of weights, which rows.glsl may have loaded before.
+#ifdef DOP_AHEAD
+uint64_t dop_ahead;
+uvec2 dop_unit2(U32 p, uint i) { return unpack32(dop_ahead); }
+uvec4 dop_unit4(U32 p, uint i) { return uvec4(unpack32(dop_ahead), unpack32(U64(p).v[2u * i + 1u])); }
+#else
+#define dop_unit2 dop_ldw2
+#define dop_unit4 dop_ldw4
+#endif
+
 // --- loads: value i, and values i .. i+3 with i a multiple of 4 --------------------------------------------------
 float dop_ld1_f32(U32 p, uint i) { return F32(p).v[i]; }
 vec4 dop_ld4_f32(U32 p, uint i) { return uintBitsToFloat(dop_ldc4(p, i >> 2)); }

@@ -1,11 +1,11 @@
-    // Matrices of one shape of work.
-${BEGIN}    [[dont_unroll]] for (uint b = ${FIRST}; b < ${END}; b += ${STRIDE}) {
+    // Matrices of one shape of work.  A workgroup walks over neighbouring rows: memory is read in order.
+${BEGIN}    [[dont_unroll]] for (uint b = ${FIRST}, b1 = ${END}; b < b1; b++) {
 ${SELECT}        uint row = ${ROW} + LANE;
         float acc[${M}u * ROWS * TB];
         [[unroll]] for (uint i = 0u; i < ${M}u * ROWS * TB; i++)
             acc[i] = 0.0;
         [[dont_unroll]] for (uint v = 0u; v < ${UNITS}u; v++) {
-${LOAD}            [[unroll]] for (uint r = 0u; r < ROWS; r++) {
+${AHEAD}${LOAD}            [[unroll]] for (uint r = 0u; r < ROWS; r++) {
 ${DOTS}            }
         }
 ${FINISH}    }

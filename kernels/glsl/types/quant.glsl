@@ -104,7 +104,7 @@ float dop_half(uint w, uint odd) { return unpackHalf2x16(w >> (odd * 16u)).x; }
 struct dop_raw_q4_0 { uvec4 q; uint d, u; };
 dop_raw_q4_0 dop_wload_q4_0(U32 p, uint u, uint aux)
 {
-    return dop_raw_q4_0(dop_ldw4(p, u), p.v[aux * 4u + (u >> 1)], u);
+    return dop_raw_q4_0(dop_unit4(p, u), p.v[aux * 4u + (u >> 1)], u);
 }
 float dop_wdot_q4_0(dop_raw_q4_0 r, vec4 x[8])
 {
@@ -119,7 +119,7 @@ vec4 dop_w4_q4_0(U32 p, uint i, uint aux)
 struct dop_raw_q8_0 { uvec4 a, b; uint d, u; };
 dop_raw_q8_0 dop_wload_q8_0(U32 p, uint u, uint aux)
 {
-    return dop_raw_q8_0(dop_ldw4(p, 2u * u), dop_ldw4(p, 2u * u + 1u), p.v[aux * 4u + (u >> 1)], u);
+    return dop_raw_q8_0(dop_unit4(p, 2u * u), dop_ldw4(p, 2u * u + 1u), p.v[aux * 4u + (u >> 1)], u);
 }
 #define DOP_BYTE4(w) dop_byte4z(w, DOP_OFFSET(128.0)) // stored with 128 added
 float dop_wdot_q8_0(dop_raw_q8_0 r, vec4 x[8])
@@ -138,7 +138,7 @@ vec4 dop_w4_q8_0(U32 p, uint i, uint aux)
 
 // --- a scale and an offset per unit: q4_1, q5_1, and q5_0 -------------------------------------------------------------
 struct dop_raw_q4_1 { uvec4 q; uint dm; };
-dop_raw_q4_1 dop_wload_q4_1(U32 p, uint u, uint aux) { return dop_raw_q4_1(dop_ldw4(p, u), p.v[aux * 4u + u]); }
+dop_raw_q4_1 dop_wload_q4_1(U32 p, uint u, uint aux) { return dop_raw_q4_1(dop_unit4(p, u), p.v[aux * 4u + u]); }
 float dop_wdot_q4_1(dop_raw_q4_1 r, vec4 x[8])
 {
     vec2 dm = unpackHalf2x16(r.dm);
@@ -151,7 +151,7 @@ vec4 dop_w4_q4_1(U32 p, uint i, uint aux)
 }
 
 struct dop_raw_q5_1 { uvec4 q; uvec2 a; };
-dop_raw_q5_1 dop_wload_q5_1(U32 p, uint u, uint aux) { return dop_raw_q5_1(dop_ldw4(p, u), dop_ldw2(p, aux * 2u + u)); }
+dop_raw_q5_1 dop_wload_q5_1(U32 p, uint u, uint aux) { return dop_raw_q5_1(dop_unit4(p, u), dop_ldw2(p, aux * 2u + u)); }
 float dop_wdot_q5_1(dop_raw_q5_1 r, vec4 x[8])
 {
     vec2 dm = unpackHalf2x16(r.a.y);
@@ -169,7 +169,7 @@ struct dop_raw_q5_0 { uvec4 q; uint h, d, u; };
 dop_raw_q5_0 dop_wload_q5_0(U32 p, uint u, uint aux)
 {
     uint g = aux * 4u + (u >> 5) * 48u, k = u & 31u;
-    return dop_raw_q5_0(dop_ldw4(p, u), p.v[g + k], p.v[g + 32u + (k >> 1)], u);
+    return dop_raw_q5_0(dop_unit4(p, u), p.v[g + k], p.v[g + 32u + (k >> 1)], u);
 }
 float dop_wdot_q5_0(dop_raw_q5_0 r, vec4 x[8])
 {
@@ -194,7 +194,7 @@ vec2 dop_scale_min(uvec4 s, uint u)
 struct dop_raw_q4_k { uvec4 q, s; uint u; };
 dop_raw_q4_k dop_wload_q4_k(U32 p, uint u, uint aux)
 {
-    return dop_raw_q4_k(dop_ldw4(p, u), dop_ldw4(p, aux + (u >> 3)), u);
+    return dop_raw_q4_k(dop_unit4(p, u), dop_ldw4(p, aux + (u >> 3)), u);
 }
 float dop_wdot_q4_k(dop_raw_q4_k r, vec4 x[8])
 {
@@ -211,7 +211,7 @@ struct dop_raw_q5_k { uvec4 q, s; uint h, u; };
 dop_raw_q5_k dop_wload_q5_k(U32 p, uint u, uint aux)
 {
     uint g = aux + (u >> 5) * 12u;
-    return dop_raw_q5_k(dop_ldw4(p, u), dop_ldw4(p, g + ((u >> 3) & 3u)), p.v[g * 4u + 16u + (u & 31u)], u);
+    return dop_raw_q5_k(dop_unit4(p, u), dop_ldw4(p, g + ((u >> 3) & 3u)), p.v[g * 4u + 16u + (u & 31u)], u);
 }
 float dop_wdot_q5_k(dop_raw_q5_k r, vec4 x[8])
 {
@@ -234,7 +234,7 @@ struct dop_raw_q6_k { uvec4 q; uvec2 h; uint s, d, u; };
 dop_raw_q6_k dop_wload_q6_k(U32 p, uint u, uint aux)
 {
     uint g = aux * 4u + (u >> 5) * 82u, k = u & 31u;
-    return dop_raw_q6_k(dop_ldw4(p, u), dop_ldw2(p, (g >> 1) + k), p.v[g + 64u + (k >> 1)], p.v[g + 80u + (k >> 4)], u);
+    return dop_raw_q6_k(dop_unit4(p, u), dop_ldw2(p, (g >> 1) + k), p.v[g + 64u + (k >> 1)], p.v[g + 80u + (k >> 4)], u);
 }
 #define DOP_SIX4(w, h) dop_six4z(w, h, DOP_OFFSET(32.0))
 float dop_wdot_q6_k(dop_raw_q6_k r, vec4 x[8])
@@ -260,7 +260,7 @@ struct dop_raw_q3_k { uvec2 q; uint h, s, d, u; };
 dop_raw_q3_k dop_wload_q3_k(U32 p, uint u, uint aux)
 {
     uint g = aux * 4u + (u >> 5) * 50u, k = u & 31u;
-    return dop_raw_q3_k(dop_ldw2(p, u), p.v[g + k], p.v[g + 32u + (k >> 1)], p.v[g + 48u + (k >> 4)], u);
+    return dop_raw_q3_k(dop_unit2(p, u), p.v[g + k], p.v[g + 32u + (k >> 1)], p.v[g + 48u + (k >> 4)], u);
 }
 float dop_wdot_q3_k(dop_raw_q3_k r, vec4 x[8])
 {
@@ -283,7 +283,7 @@ struct dop_raw_q2_k { uvec2 q; uint s, d, u; };
 dop_raw_q2_k dop_wload_q2_k(U32 p, uint u, uint aux)
 {
     uint g = aux * 4u + (u >> 5) * 20u, k = u & 31u;
-    return dop_raw_q2_k(dop_ldw2(p, u), p.v[g + (k >> 1)], p.v[g + 16u + (k >> 3)], u);
+    return dop_raw_q2_k(dop_unit2(p, u), p.v[g + (k >> 1)], p.v[g + 16u + (k >> 3)], u);
 }
 // Scale and minimum of half h of a unit: nibbles of byte h.
 vec2 dop_scale_min_q2_k(uint s, uint d, uint h)
@@ -346,7 +346,7 @@ float dop_e8m0(uint w, uint u)
 struct dop_raw_mxfp4 { uvec4 q; uint e, u; };
 dop_raw_mxfp4 dop_wload_mxfp4(U32 p, uint u, uint aux)
 {
-    return dop_raw_mxfp4(dop_ldw4(p, u), p.v[aux * 4u + (u >> 2)], u);
+    return dop_raw_mxfp4(dop_unit4(p, u), p.v[aux * 4u + (u >> 2)], u);
 }
 float dop_wdot_mxfp4(dop_raw_mxfp4 r, vec4 x[8])
 {
@@ -371,7 +371,7 @@ float dop_wdot_int4(dop_raw_int4 r, vec4 x[8])
 #define DOP_INT4(T, UNITS_LOG2)                                                                              \
     dop_raw_int4 dop_wload_##T(U32 p, uint u, uint aux)                                                      \
     {                                                                                                       \
-        return dop_raw_int4(dop_ldw4(p, u), p.v[aux * 4u + (u >> UNITS_LOG2)]);                               \
+        return dop_raw_int4(dop_unit4(p, u), p.v[aux * 4u + (u >> UNITS_LOG2)]);                               \
     }                                                                                                       \
     float dop_wdot_##T(dop_raw_int4 r, vec4 x[8]) { return dop_wdot_int4(r, x); }                            \
     vec4 dop_w4_##T(U32 p, uint i, uint aux)                                                                 \
