@@ -1,5 +1,6 @@
 #include "compiler/compile.h"
 
+#include "compiler/persistent.h"
 #include "compiler/quant.h"
 #include "compiler/target.h"
 #include "passes/region.h"
@@ -354,6 +355,8 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag
         st = generate_kernels(c, s, diag);
     if (st == DOP_OK && phase == DOP_PHASE_DECODE && c->target.counters)
         st = generate_counted(c, s, diag);
+    if (st == DOP_OK && phase == DOP_PHASE_DECODE && c->target.persistent)
+        st = dop_persistent_build(c, s, intern_kernel, diag);
     return st == DOP_OK ? dop_pack_add_graph(&c->pack, &s->g, diag) : st;
 }
 

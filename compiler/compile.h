@@ -56,6 +56,8 @@ typedef struct dop_built_region {
     dop_region_id waits[DOP_MAX_WAITS]; /* regions whose counters args with counter 2, 3, ... point to */
 } dop_built_region;
 
+typedef struct dop_persistent dop_persistent; /* compiler/persistent.h */
+
 typedef struct dop_schedule {
     dop_phase phase;
     dop_graph g;
@@ -65,6 +67,8 @@ typedef struct dop_schedule {
     dop_fusion_log log;
     dop_built_region *regions; /* [g.n_regions] */
     dop_built_region *counted; /* the same kernels ordered by completion counters; NULL: not for this schedule */
+    const dop_persistent *persistent; /* the same in one dispatch of stages; NULL: there is no such form, */
+    const char *persistent_no;        /* and why, where one was asked for */
     uint32_t n_body;           /* regions before what only this step's logits need */
 } dop_schedule;
 

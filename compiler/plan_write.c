@@ -1,5 +1,6 @@
 #include "compiler/plan_write.h"
 
+#include "compiler/persistent.h"
 #include "compiler/plan_file.h"
 #include "ir/text.h"
 #include "kernels/weight_types.h"
@@ -24,7 +25,7 @@ typedef struct state_place {
 /* What is a target's own: its buffers, and where its kernels stand in the table of all. */
 typedef struct target_rows {
     const dop_compilation *c;
-    uint32_t slot_scratch, slot_sync;
+    uint32_t slot_scratch, slot_sync, slot_handed, slot_table;
     state_place *states;
     uint32_t n_states;
     uint32_t *kernels; /* [c->n_kernels] row of DOP_SEC_KERNELS */
@@ -161,6 +162,13 @@ write_target_slots(writer *w, target_rows *t)
     uint32_t counters = count_counters(t->c);
     if (counters)
         t->slot_sync = add_slot(w, DOP_SLOT_SYNC, "counters", (uint64_t)counters * COUNTER_STRIDE, 0);
+    for (uint32_t i = 0; i < t->c->n_schedules; i++) {
+        const dop_persistent *p = t->c->schedules[i].persistent;
+        if (p) {
+            t->slot_handed = add_slot(w, DOP_SLOT_HANDED, "handed", 2 * p->copy_bytes, 0);
+            t->slot_table = add_slot(w, DOP_SLOT_TABLE, "stages", p->table, 0);
+        }
+    }
     write_state_slots(w, t);
 }
 
@@ -186,6 +194,13 @@ arg_of(writer *w, const target_rows *t, const dop_schedule *s, dop_region_id r, 
        const dop_kernel_arg *a)
 {
     const dop_graph *g = &s->g;
+    if (a->counter == DOP_ARG_TABLE)
+        return (dop_plan_arg){.slot = t->slot_table, .size = s->persistent->table};
+    if (a->handed) /* of both copies: they are copy_bytes apart */
+        return (dop_plan_arg){.slot = t->slot_handed,
+                              .value = string(w, dop_node_at(g, a->value)->name),
+                              .offset = s->persistent->handed[a->value],
+                              .size = s->persistent->copy_bytes + s->persistent->handed_bytes[a->value]};
     if (a->counter) {
         dop_region_id of = a->counter == 1 ? r : b->waits[a->counter - 2];
         return (dop_plan_arg){.slot = t->slot_sync, .offset = of * COUNTER_STRIDE, .size = COUNTER_STRIDE};
@@ -245,16 +260,22 @@ write_dispatch(writer *w, const target_rows *t, const dop_schedule *s, dop_regio
     dop_buf_finish(&ops);
 }
 
+static const uint32_t kinds[] = {DOP_SCHED_DECODE, DOP_SCHED_PREFILL, DOP_SCHED_SCORE};
+
+static uint32_t
+n_dispatches(const writer *w)
+{
+    return (uint32_t)(w->parts.sec[DOP_SEC_DISPATCHES].size / sizeof(dop_plan_dispatch));
+}
+
 static void
 write_schedule(writer *w, const target_rows *t, const dop_schedule *s, uint32_t ordering)
 {
-    static const uint32_t kinds[] = {DOP_SCHED_DECODE, DOP_SCHED_PREFILL, DOP_SCHED_SCORE};
     const dop_built_region *regions = ordering == DOP_ORDER_COUNTERS ? s->counted : s->regions;
     dop_plan_schedule row = {.kind = kinds[s->phase],
                              .profile = (uint32_t)(t - w->targets),
                              .max_tokens = s->g.max_t,
-                             .first_dispatch =
-                                 (uint32_t)(w->parts.sec[DOP_SEC_DISPATCHES].size / sizeof(dop_plan_dispatch)),
+                             .first_dispatch = n_dispatches(w),
                              .n_dispatches = s->g.n_regions - 1,
                              .n_body = s->n_body,
                              .logits_slot = w->slot_result,
@@ -270,6 +291,49 @@ write_schedule(writer *w, const target_rows *t, const dop_schedule *s, uint32_t 
                     &w->parts.sec[DOP_SEC_IR]); /* one graph per schedule, also where only the ordering differs */
 }
 
+/* The dispatch of all stages, the dispatches after it, then the stages' rows. */
+static void
+write_persistent(writer *w, const target_rows *t, const dop_schedule *s)
+{
+    const dop_persistent *p = s->persistent;
+    dop_built_region whole = {.kernel = p->kernel, .grid = {p->groups, 1, 1}, .n_args = 3};
+    memcpy(whole.args, t->c->kernels[p->kernel].k.args, sizeof whole.args);
+    dop_plan_schedule row = {.kind = kinds[s->phase],
+                             .profile = (uint32_t)(t - w->targets),
+                             .max_tokens = s->g.max_t,
+                             .first_dispatch = n_dispatches(w),
+                             .n_dispatches = s->g.n_regions - p->n_stages,
+                             .n_body = s->g.n_regions - p->n_stages,
+                             .logits_slot = w->slot_result,
+                             .greedy = 1,
+                             .ordering = DOP_ORDER_PERSISTENT,
+                             .n_stages = p->n_stages,
+                             .table_slot = t->slot_table};
+    write_dispatch(w, t, s, 1, &whole, 0);
+    dop_plan_dispatch *all = (dop_plan_dispatch *)(void *)w->parts.sec[DOP_SEC_DISPATCHES].data + row.first_dispatch;
+    if (w->parts.sec[DOP_SEC_DISPATCHES].failed)
+        return;
+    all->label = string(w, "stages");
+    all->ops = string(w, "");
+    for (dop_region_id r = 2; r <= p->n_stages; r++) {
+        uint64_t reads, writes;
+        dop_region_traffic(&s->g, &s->g.regions[r], 0, &reads, &writes);
+        all->bytes_read += reads;
+        all->bytes_written += writes;
+    }
+    for (dop_region_id r = p->n_stages + 1; r < s->g.n_regions; r++)
+        write_dispatch(w, t, s, r, &p->regions[r],
+                       s->placement.barrier[r] || r == p->n_stages + 1 ? DOP_DISPATCH_BARRIER : 0u);
+    row.first_stage = n_dispatches(w);
+    for (dop_region_id r = 1; r <= p->n_stages; r++) {
+        dop_built_region stage = p->regions[r];
+        stage.kernel = p->kernel;
+        write_dispatch(w, t, s, r, &stage, p->entries[r]);
+    }
+    dop_buf_append(&w->parts.sec[DOP_SEC_SCHEDULES], &row, sizeof row);
+    dop_graph_print(&s->g, &w->parts.sec[DOP_SEC_IR]);
+}
+
 static void
 write_schedules(writer *w)
 {
@@ -279,6 +343,8 @@ write_schedules(writer *w)
             write_schedule(w, t, &t->c->schedules[i], DOP_ORDER_BARRIERS);
             if (t->c->schedules[i].counted)
                 write_schedule(w, t, &t->c->schedules[i], DOP_ORDER_COUNTERS);
+            if (t->c->schedules[i].persistent)
+                write_persistent(w, t, &t->c->schedules[i]);
         }
     }
 }

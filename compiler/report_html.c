@@ -1,4 +1,5 @@
 /* The report as one HTML page: style, tables, a layer drawn before and after.  Nothing is loaded from elsewhere. */
+#include "compiler/persistent.h"
 #include "compiler/report.h"
 #include "compiler/report_draw.h"
 #include "passes/region.h"
@@ -532,6 +533,9 @@ dop_report_html(const dop_report *r, dop_diag *diag, dop_buf *out)
         dop_buf_printf(
             out, "<h2>%s</h2><p>%u token%s a replay, %u dispatches per layer and %u outside, %u distinct kernels</p>\n",
             dop_schedule_name(s->s), s->tokens, s->tokens == 1 ? "" : "s", s->per_layer, s->outside, s->kernels);
+        char says[256];
+        if (*dop_persistent_says(s->s, says, sizeof says))
+            dop_buf_printf(out, "<p>%s</p>\n", says);
         put_totals(s, out);
         st = put_pictures(r, s, diag, out);
         put_rows(s, out);

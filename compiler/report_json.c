@@ -1,4 +1,5 @@
 /* The report as JSON; the schema is in report.h. */
+#include "compiler/persistent.h"
 #include "compiler/report.h"
 
 #include <jansson.h>
@@ -133,6 +134,9 @@ schedule(const dop_report_schedule *s)
     json_object_set_new(o, "dispatches_per_layer", integer(s->per_layer));
     json_object_set_new(o, "dispatches_outside", integer(s->outside));
     json_object_set_new(o, "distinct_kernels", integer(s->kernels));
+    char says[256];
+    if (*dop_persistent_says(s->s, says, sizeof says))
+        json_object_set_new(o, "persistent", json_string(says));
     json_object_set_new(o, "before", totals(&s->before));
     json_object_set_new(o, "after", totals(&s->after));
     json_object_set_new(o, "regions", regions(s));

@@ -1,4 +1,5 @@
 /* The report as text. */
+#include "compiler/persistent.h"
 #include "compiler/report.h"
 
 #include <stdio.h>
@@ -128,6 +129,9 @@ dop_report_text(const dop_report *r, dop_buf *out)
         dop_buf_printf(out,
                        "\n%s: %u dispatches per layer and %u outside, %u distinct kernels, floor %.3f us per token\n",
                        dop_schedule_name(s->s), s->per_layer, s->outside, s->kernels, floor);
+        char says[256];
+        if (*dop_persistent_says(s->s, says, sizeof says))
+            dop_buf_printf(out, "  %s\n", says);
         put_totals(s, out);
         put_rows(s, out);
         put_fusions(s, out);

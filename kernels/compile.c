@@ -1,5 +1,6 @@
 /* GLSL to SPIR-V by shaderc, and what SPIRV-Cross reads back from the module against what the plan will say. */
 #include "kernels/kernel.h"
+#include "kernels/link.h"
 #include "kernels/spirv_khr_matrix.h"
 
 #include <shaderc/shaderc.h>
@@ -214,13 +215,11 @@ error:
     return st;
 }
 
-dop_status
-dop_kernel_compile(const char *name, const dop_kernel *k, const dop_target *target, dop_diag *diag, dop_buf *out_spirv,
-                   uint32_t *out_shared_bytes)
+/* khr: matrices get their KHR form (spirv_khr_matrix.h). */
+static dop_status
+compile_text(const char *name, const char *glsl, bool optimize, bool khr, dop_diag *diag, dop_buf *out_spirv)
 {
     dop_status st = DOP_OK;
-    dop_arena arena;
-    dop_arena_init(&arena);
     shaderc_compilation_result_t result = NULL;
     shaderc_compiler_t compiler = shaderc_compiler_initialize();
     shaderc_compile_options_t options = shaderc_compile_options_initialize();
@@ -229,10 +228,9 @@ dop_kernel_compile(const char *name, const dop_kernel *k, const dop_target *targ
         goto error;
     }
     shaderc_compile_options_set_target_env(options, shaderc_target_env_vulkan, shaderc_env_version_vulkan_1_2);
-    shaderc_compile_options_set_optimization_level(options, k->unoptimized ? shaderc_optimization_level_zero
-                                                                           : shaderc_optimization_level_performance);
-    result =
-        shaderc_compile_into_spv(compiler, k->glsl, strlen(k->glsl), shaderc_compute_shader, name, "main", options);
+    shaderc_compile_options_set_optimization_level(options, optimize ? shaderc_optimization_level_performance
+                                                                     : shaderc_optimization_level_zero);
+    result = shaderc_compile_into_spv(compiler, glsl, strlen(glsl), shaderc_compute_shader, name, "main", options);
     if (!result || shaderc_result_get_compilation_status(result) != shaderc_compilation_status_success) {
         st = DOP_FAIL(diag, DOP_E_INTERNAL, "kernel %s does not compile: %.600s", name,
                       result ? shaderc_result_get_error_message(result) : "no result");
@@ -240,12 +238,49 @@ dop_kernel_compile(const char *name, const dop_kernel *k, const dop_target *targ
     }
     const void *bytes = shaderc_result_get_bytes(result);
     size_t size = shaderc_result_get_length(result);
-    if (k->caps & DOP_CAP_coop_khr)
+    if (khr)
         st = dop_spirv_khr_matrix(name, bytes, size / 4, diag, out_spirv);
     else
         dop_buf_append(out_spirv, bytes, size);
     if (st == DOP_OK && out_spirv->failed)
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+error:
+    if (result)
+        shaderc_result_release(result);
+    if (options)
+        shaderc_compile_options_release(options);
+    if (compiler)
+        shaderc_compiler_release(compiler);
+    return st;
+}
+
+/* The stages' functions in the place of the root's empty ones. */
+static dop_status
+compile_stages(const char *name, const dop_kernel *k, dop_diag *diag, dop_buf *out_spirv)
+{
+    dop_buf root = {0}, *stages = calloc(k->n_stages, sizeof *stages);
+    dop_status st =
+        stages ? compile_text(name, k->glsl, false, false, diag, &root) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < k->n_stages && st == DOP_OK; i++)
+        st = compile_text(name, k->stages[i], true, false, diag, &stages[i]);
+    if (st == DOP_OK)
+        st = dop_link(&root, stages, k->n_stages, diag, out_spirv);
+    for (uint32_t i = 0; stages && i < k->n_stages; i++)
+        dop_buf_finish(&stages[i]);
+    dop_buf_finish(&root);
+    free(stages);
+    return st;
+}
+
+dop_status
+dop_kernel_compile(const char *name, const dop_kernel *k, const dop_target *target, dop_diag *diag, dop_buf *out_spirv,
+                   uint32_t *out_shared_bytes)
+{
+    dop_arena arena;
+    dop_arena_init(&arena);
+    dop_status st =
+        k->n_stages ? compile_stages(name, k, diag, out_spirv)
+                    : compile_text(name, k->glsl, !k->unoptimized, (k->caps & DOP_CAP_coop_khr) != 0, diag, out_spirv);
     if (st != DOP_OK)
         goto error;
     st = check_capabilities(name, k, out_spirv, diag);
@@ -257,12 +292,6 @@ dop_kernel_compile(const char *name, const dop_kernel *k, const dop_target *targ
         st = DOP_FAIL(diag, DOP_E_INPUT, "kernel %s needs %u bytes of shared memory, target %s has %u", name,
                       *out_shared_bytes, target->name, target->shared_bytes);
 error:
-    if (result)
-        shaderc_result_release(result);
-    if (options)
-        shaderc_compile_options_release(options);
-    if (compiler)
-        shaderc_compiler_release(compiler);
     dop_arena_finish(&arena);
     return st;
 }

@@ -99,15 +99,16 @@ dop_row_values(const dop_graph *g, dop_node_id id)
 }
 
 static const char *
-add_arg(dop_emit *e, dop_node_id storage, uint32_t counter, bool written)
+add_arg(dop_emit *e, dop_node_id storage, uint32_t counter, bool written, bool handed)
 {
     uint32_t i = 0;
-    while (i < e->n_args && (e->args[i].value != storage || e->args[i].counter != counter || e->args[i].numbers > 0))
+    while (i < e->n_args && (e->args[i].value != storage || e->args[i].counter != counter || e->args[i].numbers > 0 ||
+                             e->args[i].handed != handed))
         i++;
     if (i == e->n_args) {
         if (i == DOP_MAX_ARGS)
             return fail(e, DOP_E_INTERNAL, "too many buffers for one dispatch", storage ? storage : 1);
-        e->args[e->n_args++] = (dop_kernel_arg){.value = storage, .counter = counter};
+        e->args[e->n_args++] = (dop_kernel_arg){.value = storage, .counter = counter, .handed = handed};
     }
     e->args[i].written = e->args[i].written || written;
     e->args[i].read = e->args[i].read || !written;
@@ -117,19 +118,25 @@ add_arg(dop_emit *e, dop_node_id storage, uint32_t counter, bool written)
 const char *
 dop_emit_arg(dop_emit *e, dop_node_id node, bool written)
 {
-    return add_arg(e, dop_storage_node(e->g, node), 0, written);
+    return add_arg(e, dop_storage_node(e->g, node), 0, written, false);
 }
 
 const char *
 dop_emit_step(dop_emit *e)
 {
-    return add_arg(e, 0, 0, false);
+    return add_arg(e, 0, 0, false, false);
+}
+
+const char *
+dop_emit_pos(dop_emit *e)
+{
+    return e->handed ? "dop_stage.pos" : dop_emit_str(e, "%s.pos", dop_emit_step(e));
 }
 
 const char *
 dop_emit_counter(dop_emit *e, uint32_t counter)
 {
-    return add_arg(e, 0, counter, counter == 1);
+    return add_arg(e, 0, counter, counter == 1, false);
 }
 
 const char *
@@ -249,6 +256,42 @@ load_temp(dop_emit *e, dop_node_id node, uint32_t width, const char *expr)
     return name;
 }
 
+static bool
+is_handed(const dop_emit *e, dop_node_id node)
+{
+    return e->handed && (e->handed[node] & DOP_HANDED);
+}
+
+/* A value that another stage hands over: a first look at it where the caller wants loads to be, and the wait for it where
+ * it is used, so that several looks are under way at once. */
+static const char *
+load_handed(dop_emit *e, dop_node_id node, const char *at, uint32_t w, uint32_t width)
+{
+    dop_buf *out = e->early ? e->early : e->out;
+    const char *a = add_arg(e, node, 0, false, true), *look = dop_emit_str(e, "h%u", e->n_temps++);
+    dop_buf_puts(out, e->early ? "    " : e->indent);
+    dop_buf_printf(out, "%s %s = dop_look%u(%s, %s);\n", w == 4 ? "uvec4" : "uint", look, w, a, at);
+    return temp(e, width, dop_emit_str(e, "dop_handed%u(%s, %s, %s)", w, look, a, at));
+}
+
+bool
+dop_emit_is_handed(const dop_emit *e, dop_node_id node)
+{
+    return is_handed(e, node) && !dop_region_has(e->r, node);
+}
+
+const char *
+dop_emit_handed_arg(dop_emit *e, dop_node_id node, bool written)
+{
+    return add_arg(e, node, 0, written, true);
+}
+
+const char *
+dop_emit_handed(dop_emit *e, dop_node_id node, const char *c)
+{
+    return load_handed(e, node, c, 4, 4);
+}
+
 static const char *
 load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start)
 {
@@ -256,9 +299,9 @@ load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start
     const dop_node *n = dop_node_at(g, node);
     uint32_t cols = dop_node_cols(g, node);
     if (n->op == DOP_OP_input)
-        return dop_emit_str(e,
-                            strcmp(dop_node_s(g, node, DOP_A_name), "tokens") == 0 ? "%s.tokens[%s]" : "(%s.pos + %s)",
-                            dop_emit_step(e), ix.t);
+        return strcmp(dop_node_s(g, node, DOP_A_name), "tokens") == 0
+                   ? dop_emit_str(e, "%s.tokens[%s]", dop_emit_step(e), ix.t)
+                   : dop_emit_str(e, "(%s + %s)", dop_emit_pos(e), ix.t);
     const dop_weight_type *wt = dop_weight_type_of(n->type);
     if (n->type != DOP_TYPE_u32 && !wt)
         return fail(e, DOP_E_INPUT, "no kernel reads this storage type", node);
@@ -268,6 +311,8 @@ load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start
         return load_temp(e, node, width,
                          dop_emit_str(e, "dop_w%u_%s(%s, %s, %s)", w, dop_type_of(n->type)->name,
                                       dop_emit_arg(e, node, false), at, dop_emit_weight(e, node)));
+    if (is_handed(e, node))
+        return load_handed(e, node, at, w, width);
     return load_temp(
         e, node, width,
         dop_emit_str(e, "dop_ld%u_%s(%s, %s)", w, dop_type_of(n->type)->name, dop_emit_arg(e, node, false), at));
@@ -399,6 +444,48 @@ emit_rope(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     return out;
 }
 
+/* One split's result in memory: `a` is the argument, `row` values from one to the next. */
+typedef struct split_part {
+    const char *a, *T;
+    uint32_t i, row, head, width;
+    bool handed;
+} split_part;
+
+static void
+load_part(dop_emit *e, const split_part *p)
+{
+    dop_emit_line(e, "    float m%u = -1e30, l%u = 0.0;", p->i, p->i);
+    dop_emit_line(e, "    %s x%u = %s(0.0);", p->T, p->i, p->T);
+    dop_emit_line(e, "    if (%uu < used) {", p->i);
+    dop_emit_line(e, "        uint at = row + %uu;", p->i * p->row);
+    if (p->handed) {
+        dop_emit_line(e, "        m%u = uintBitsToFloat(dop_look1(%s, at + %uu));", p->i, p->a, p->head);
+        dop_emit_line(e, "        l%u = uintBitsToFloat(dop_look1(%s, at + %uu));", p->i, p->a, p->head + 1);
+        dop_emit_line(e, "        x%u = uintBitsToFloat(dop_look%u(%s, at + d));", p->i, p->width, p->a);
+    } else {
+        dop_emit_line(e, "        vec2 ml = dop_ld2_f32(%s, at + %uu);", p->a, p->head);
+        dop_emit_line(e, "        m%u = ml.x;", p->i);
+        dop_emit_line(e, "        l%u = ml.y;", p->i);
+        if (p->width == 4)
+            dop_emit_line(e, "        x%u = vec4(dop_ld2_f32(%s, at + d), dop_ld2_f32(%s, at + d + 2u));", p->i, p->a,
+                          p->a);
+        else
+            dop_emit_line(e, "        x%u = dop_ld1_f32(%s, at + d);", p->i, p->a);
+    }
+    dop_emit_line(e, "    }");
+}
+
+static void
+wait_part(dop_emit *e, const split_part *p)
+{
+    dop_emit_line(e, "    if (%uu < used) {", p->i);
+    dop_emit_line(e, "        uint at = row + %uu;", p->i * p->row);
+    dop_emit_line(e, "        m%u = dop_handed1(floatBitsToUint(m%u), %s, at + %uu);", p->i, p->i, p->a, p->head);
+    dop_emit_line(e, "        l%u = dop_handed1(floatBitsToUint(l%u), %s, at + %uu);", p->i, p->i, p->a, p->head + 1);
+    dop_emit_line(e, "        x%u = dop_handed%u(floatBitsToUint(x%u), %s, at + d);", p->i, p->width, p->i, p->a);
+    dop_emit_line(e, "    }");
+}
+
 /* Merges the partial results of a cache split; only splits that cover rows were written. */
 static const char *
 emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
@@ -408,42 +495,33 @@ emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     uint32_t head = n->shape.dim[2].mul, splits = (uint32_t)dop_node_i(g, node, DOP_A_splits);
     dop_node_id part = dop_node_base(g, n->src[0], NULL);
     const char *window = dop_node_at(g, part)->op == DOP_OP_attn_split ? dop_emit_window(e, part) : "0u";
-    const char *a = dop_emit_arg(e, part, false), *step = dop_emit_step(e);
+    bool handed = is_handed(e, part);
+    const char *a = handed ? dop_emit_handed_arg(e, part, false) : dop_emit_arg(e, part, false);
     const char *out = dop_emit_str(e, "v%u", e->n_temps++), *T = width == 4 ? "vec4" : "float";
-    uint32_t heads = dop_node_cols(g, node) / head, row = head + 2;
+    uint32_t heads = dop_node_cols(g, node) / head, row = head + (handed ? 4 : 2); /* handed parts are aligned */
     dop_emit_line(e, "%s %s = %s(0.0);", T, out, T);
     dop_emit_line(e, "{");
-    dop_emit_line(e, "    uint n = %s.pos + %s + 1u;", step, ix.t);
+    dop_emit_line(e, "    uint n = %s + %s + 1u;", dop_emit_pos(e), ix.t);
     if (strcmp(window, "0u") != 0)
         dop_emit_line(e, "    n = %s > 0u ? min(n, %s) : n;", window, window);
     dop_emit_line(e, "    uint len = dop_split_len(n, %uu), used = (n + len - 1u) / len;", splits);
     dop_emit_line(e, "    uint h = %s / %uu, d = %s %% %uu, row = (%s * %uu + h * %uu) * %uu;", ix.c, head, ix.c, head,
                   ix.t, heads * splits, splits, row);
-    /* All loads of all splits at once: one round trip to memory instead of one per split. */
-    dop_emit_line(e, "    float ms[%u], ls[%u], m = -1e30, l = 0.0;", splits, splits);
-    dop_emit_line(e, "    %s xs[%u];", T, splits);
-    dop_emit_line(e, "    [[unroll]] for (uint s = 0u; s < %uu; s++) {", splits);
-    dop_emit_line(e, "        uint at = row + s * %uu;", row);
-    dop_emit_line(e, "        ms[s] = -1e30;");
-    dop_emit_line(e, "        ls[s] = 0.0;");
-    dop_emit_line(e, "        xs[s] = %s(0.0);", T);
-    dop_emit_line(e, "        if (s < used) {");
-    dop_emit_line(e, "            vec2 ml = dop_ld2_f32(%s, at + %uu);", a, head);
-    dop_emit_line(e, "            ms[s] = ml.x;");
-    dop_emit_line(e, "            ls[s] = ml.y;");
-    if (width == 4)
-        dop_emit_line(e, "            xs[s] = vec4(dop_ld2_f32(%s, at + d), dop_ld2_f32(%s, at + d + 2u));", a, a);
-    else
-        dop_emit_line(e, "            xs[s] = dop_ld1_f32(%s, at + d);", a);
-    dop_emit_line(e, "        }");
-    dop_emit_line(e, "    }");
-    dop_emit_line(e, "    [[unroll]] for (uint s = 0u; s < %uu; s++)", splits);
-    dop_emit_line(e, "        m = max(m, ms[s]);");
-    dop_emit_line(e, "    [[unroll]] for (uint s = 0u; s < %uu; s++) {", splits);
-    dop_emit_line(e, "        float w = exp(ms[s] - m);");
-    dop_emit_line(e, "        l += w * ls[s];");
-    dop_emit_line(e, "        %s += w * xs[s];", out);
-    dop_emit_line(e, "    }");
+    /* All loads of all splits at once: one round trip to memory instead of one per split.  Written out: a driver that does
+     * not unroll a loop over arrays keeps them in memory. */
+    dop_emit_line(e, "    float m = -1e30, l = 0.0;");
+    for (uint32_t i = 0; i < splits; i++)
+        load_part(e, &(split_part){a, T, i, row, head, width, handed});
+    for (uint32_t i = 0; i < splits && handed; i++)
+        wait_part(e, &(split_part){a, T, i, row, head, width, handed});
+    for (uint32_t i = 0; i < splits; i++)
+        dop_emit_line(e, "    m = max(m, m%u);", i);
+    dop_emit_line(e, "    float w;");
+    for (uint32_t i = 0; i < splits; i++) {
+        dop_emit_line(e, "    w = exp(m%u - m);", i);
+        dop_emit_line(e, "    l += w * l%u;", i);
+        dop_emit_line(e, "    %s += w * x%u;", out, i);
+    }
     dop_emit_line(e, "    %s /= l;", out);
     dop_emit_line(e, "}");
     return out;
@@ -531,6 +609,12 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
     }
     if (n->type == DOP_TYPE_f16 && width == 1)
         e->caps |= DOP_CAP_f16_storage;
+    if (is_handed(e, node)) {
+        dop_emit_line(e, "dop_hand%u(%s, %s, %s);", width, add_arg(e, node, 0, true, true),
+                      n->op == DOP_OP_kv_write ? ix.c : at, value);
+        if (!(e->handed[node] & DOP_LEAVES))
+            return;
+    }
     dop_emit_line(e, "dop_st%u_%s(%s, %s, %s);", width, dop_type_of(n->type)->name, dop_emit_arg(e, node, true), at,
                   value);
 }

@@ -9,17 +9,25 @@
 #include "ir/graph.h"
 #include "ir/target.h"
 
+enum { DOP_ARG_TABLE = 0xffff };
 enum { DOP_MAX_ARGS = 16, DOP_MAX_BINDS = 32, DOP_MAX_MEMO = 256 };
 
 /* An argument, eight bytes of the push-constant block: a device address, or two numbers in which dispatches of one kernel
  * differ. */
 typedef struct dop_kernel_arg {
     dop_node_id value; /* node that owns the memory: a leaf, or a stored value; 0: the step record or a counter */
-    uint32_t counter;  /* completion counters: 1 is the kernel's own, 2 .. those it waits for; 0: no counter */
+    uint32_t counter;  /* completion counters: 1 is the kernel's own, 2 .. those it waits for; 0: no counter;
+                          DOP_ARG_TABLE: the table of stages of a persistent dispatch */
     uint32_t numbers;  /* how many numbers it is; 0: an address */
     uint32_t number[2];
     bool read, written;
+    bool handed; /* the value's copies in the memory of handed values, not its place among the activations */
 } dop_kernel_arg;
+
+/* How a stored value gets to its readers in a persistent dispatch: bits by node.  Handed values say themselves that they
+ * are there (dop_handed in common.glsl); values read after the dispatch are stored as ever.  Of a cache write the row of
+ * this step is handed over, as f32. */
+enum { DOP_HANDED = 1, DOP_LEAVES = 2 };
 
 typedef struct dop_bind {
     dop_node_id node;
@@ -55,7 +63,8 @@ typedef struct dop_emit {
     dop_bind binds[DOP_MAX_BINDS];
     uint32_t n_memo;
     dop_memo memo[DOP_MAX_MEMO];
-    const char *window; /* what dop_emit_window gave, NULL: nothing yet */
+    const uint8_t *handed; /* a stage of a persistent dispatch: DOP_HANDED and DOP_LEAVES by node; else NULL */
+    const char *window;    /* what dop_emit_window gave, NULL: nothing yet */
     /* A stored value whose row length is a number of the dispatch, and its name; 0: none. */
     dop_node_id long_row;
     const char *row_values;
@@ -80,6 +89,7 @@ void dop_emit_line(dop_emit *e, const char *fmt, ...) __attribute__((format(prin
 /* Argument number of the memory that holds the node ("a3"); 0 is the step record. */
 const char *dop_emit_arg(dop_emit *e, dop_node_id node, bool written);
 const char *dop_emit_step(dop_emit *e);
+const char *dop_emit_pos(dop_emit *e); /* position of the first token */
 const char *dop_emit_counter(dop_emit *e, uint32_t counter);
 /* A number that dispatches of this kernel may differ in ("a3.x").  Every call gives another one. */
 const char *dop_emit_number(dop_emit *e, uint32_t value);
@@ -98,6 +108,11 @@ const char *dop_emit_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t
 /* Statement that stores a value (a name from dop_emit_value) to the node's memory: scratch, result, or, for kv_write,
  * the row of the cache at this token's position. */
 void dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value);
+/* Of a cache write by another stage: does it hand over this step's row?  And four values of that row. */
+bool dop_emit_is_handed(const dop_emit *e, dop_node_id node);
+/* Argument of a handed value, for code that stores or loads it by itself. */
+const char *dop_emit_handed_arg(dop_emit *e, dop_node_id node, bool written);
+const char *dop_emit_handed(dop_emit *e, dop_node_id node, const char *c);
 /* Can the node be evaluated 4 columns at a time?  (Every width on the way is a multiple of 4 or 1.) */
 bool dop_emit_wide(const dop_emit *e, dop_node_id node);
 

@@ -81,10 +81,15 @@ typedef struct dop_attn {
     dop_node_id id;
     const dop_node *n;
     uint32_t dim, heads, kv, group, rows, splits;
+    uint32_t merged_heads; /* those that a workgroup merges, and */
+    const char *head0;     /* the first of them */
+    bool keeps[2];         /* K, V: this step's row is also put at DOP_NEW0, DOP_NEW1, for the workgroup itself */
 } dop_attn;
 dop_attn dop_attn_find(const dop_gen *gen); /* rows is left to the template */
 /* The merge of the splits, when it is part of the region; 0: it is not. */
 dop_node_id dop_attn_merged(const dop_gen *gen);
+/* Is this step's row of a cache (0: K, 1: V) made here, or handed over by the stage that writes it? */
+bool dop_attn_has_row(const dop_gen *gen, const dop_attn *a, uint32_t which);
 /* Query rows into dop_q; cache writes of this step. */
 void dop_attn_prologue(dop_gen *gen, const dop_attn *a, dop_buf *body);
 /* The body of dop_store_row(t, h, d, o, m, l, split): four values from column d of head h. */

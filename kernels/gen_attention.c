@@ -45,6 +45,43 @@ find_writes(const dop_gen *gen, const attn *a, dop_node_id *out)
     return n;
 }
 
+bool
+dop_attn_has_row(const dop_gen *gen, const attn *a, uint32_t which)
+{
+    dop_node_id w = dop_node_base(gen->e.g, a->n->src[1 + which], NULL);
+    return dop_node_at(gen->e.g, w)->op == DOP_OP_kv_write &&
+           (dop_region_has(gen->e.r, w) || dop_emit_is_handed(&gen->e, w));
+}
+
+/* Rows of this step that another stage hands over, one subgroup each. */
+static void
+take_handed(dop_gen *gen, const attn *a, uint32_t job, dop_buf *body)
+{
+    dop_emit *e = &gen->e;
+    uint32_t n = 0;
+    for (uint32_t which = 0; which < 2; which++) {
+        dop_node_id w = dop_node_base(e->g, a->n->src[1 + which], NULL);
+        if (!a->keeps[which] || dop_region_has(e->r, w))
+            continue;
+        dop_buf_printf(body,
+                       "    if (j == %uu)\n        for (uint i = lane; i < D / 4u; i += SG) {\n"
+                       "            uint c = kvh * D + i * 4u;\n",
+                       job + n++);
+        dop_emit_scope(e, body, "            ");
+        dop_emit_line(e, "DOP_NEW%u_PUT(i, %s);", which, dop_emit_handed(e, w, "c"));
+        dop_buf_puts(body, "        }\n");
+    }
+}
+
+static uint32_t
+count_handed(const dop_gen *gen, const attn *a)
+{
+    uint32_t n = 0;
+    for (uint32_t which = 0; which < 2; which++)
+        n += a->keeps[which] && !dop_region_has(gen->e.r, dop_node_base(gen->e.g, a->n->src[1 + which], NULL));
+    return n;
+}
+
 /* Queries without sums over the head: every invocation makes some values. */
 static void
 load_queries(dop_gen *gen, const attn *a, dop_buf *body)
@@ -76,12 +113,13 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
     bool queries = n && needs_program(gen, nodes, n);
     if (!queries)
         load_queries(gen, a, body);
-    if (!queries && !n_writes)
+    uint32_t n_handed = count_handed(gen, a);
+    if (!queries && !n_writes && !n_handed)
         return;
     dop_rowprog p = {.len = a->dim, .t = "0u", .lanes = teams ? e->target->subgroup : 0, .lane = "lane"};
     uint32_t first = queries ? a->rows : 0;
     dop_buf_printf(body, "    uint jobs = %uu%s;\n", first,
-                   n_writes ? dop_emit_str(e, " + (hi == pos0 + 1u ? %uu : 0u)", n_writes) : "");
+                   n_writes + n_handed ? dop_emit_str(e, " + (hi == pos0 + 1u ? %uu : 0u)", n_writes + n_handed) : "");
     if (teams)
         dop_buf_puts(body, "    uint lane = gl_LocalInvocationIndex % SG;\n"
                            "    for (uint j = gl_LocalInvocationIndex / SG; j < jobs; j += TEAMS) {\n");
@@ -104,14 +142,18 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
         p.nodes = nodes;
         p.n_nodes = cone(gen, writes[w], nodes, 64);
         p.unit = "kvh";
-        p.staged = 0;
+        uint32_t which = writes[w] == dop_node_base(e->g, a->n->src[1], NULL) ? 0 : 1;
+        p.staged = a->keeps[which] ? dop_node_at(e->g, writes[w])->src[1] : 0;
+        p.stage = which ? "DOP_NEW1" : "DOP_NEW0";
+        p.stage_base = "0u";
         p.serial = w + 1;
         dop_gen_rowprog(gen, &p, body);
         e->n_binds = n_binds;
         dop_buf_puts(body, "    }\n");
     }
+    take_handed(gen, a, first + n_writes, body);
     dop_buf_puts(body, "    }\n");
-    if (n_writes)
+    if (n_writes && !(a->keeps[0] && a->keeps[1]))
         /* On CPU devices a barrier of the workgroup is dear, and nothing where that is one subgroup. */
         dop_buf_printf(body, "    if (hi == pos0 + 1u)\n        %s();\n",
                        gen->e.target->cpu && gen->choice->tile.subgroup &&
@@ -125,6 +167,15 @@ dop_attn_store(dop_gen *gen, const attn *a, dop_buf *store)
 {
     dop_emit *e = &gen->e;
     const char *t = e->g->max_t == 1 ? "0u" : "t";
+    if (a->n->op == DOP_OP_attn_split && e->handed) {
+        const char *out = dop_emit_handed_arg(e, a->id, true);
+        dop_buf_printf(store,
+                       "    uint at = (h * %uu + split) * (D + 4u);\n    dop_hand4(%s, at + d, o);\n"
+                       "    if (d == 0u) {\n        dop_hand1(%s, at + D, m);\n        dop_hand1(%s, at + D + 1u, l);\n"
+                       "    }\n",
+                       a->splits, out, out, out);
+        return;
+    }
     if (a->n->op == DOP_OP_attn_split) {
         const char *out = dop_emit_arg(e, a->id, true);
         dop_buf_printf(store,
@@ -226,8 +277,8 @@ dop_attn_merge(dop_gen *gen, const attn *a, dop_node_id merged, dop_buf *out)
     dop_emit_store(e, merged, ix, 4, dop_emit_value(e, merged, ix, 4));
     dop_buf_printf(out,
                    "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG) {\n"
-                   "        uint c = kvh * G * D + i * 4u;\n%s    }\n",
-                   a->group * a->dim / 4, inner.data ? inner.data : "");
+                   "        uint c = %s * D + i * 4u;\n%s    }\n",
+                   a->merged_heads * a->dim / 4, a->head0, inner.data ? inner.data : "");
     dop_buf_finish(&inner);
 }
 
@@ -273,6 +324,8 @@ dop_attn_find(const dop_gen *gen)
     a.dim = q->shape.dim[2].mul;
     a.kv = k->shape.dim[1].mul;
     a.group = a.heads / a.kv;
+    a.merged_heads = a.group;
+    a.head0 = "kvh * G";
     if (a.n->op == DOP_OP_attn_split)
         a.splits = (uint32_t)dop_node_i(g, a.id, DOP_A_splits);
     return a;

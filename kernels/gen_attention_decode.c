@@ -36,9 +36,14 @@ dop_gen_attention_decode(dop_gen *gen)
     dop_node_id merged = dop_attn_merged(gen);
     dop_keys keys = {0};
     dop_buf decls = {0}, prologue = {0}, store = {0}, whole = {0}, merge = {0}, tree = {0};
-    a.rows = a.group;
-    gen->merges = merged != 0;
-    dop_buf_printf(&decls, "#define SPLITS %u\n#define MERGE %d\n", a.splits, merged != 0);
+    uint32_t sharers = tile->sharers ? tile->sharers : 1;
+    a.rows = a.merged_heads = a.group / sharers;
+    a.head0 = "head0";
+    for (uint32_t which = 0; which < 2; which++)
+        a.keeps[which] = dop_attn_has_row(gen, &a, which);
+    gen->merges = merged != 0 && !e->handed;
+    dop_buf_printf(&decls, "#define SPLITS %u\n#define MERGE %d\n#define KEEPS_K %d\n#define KEEPS_V %d\n", a.splits,
+                   merged != 0, a.keeps[0], a.keeps[1]);
     dop_attn_prologue(gen, &a, &prologue);
     dop_attn_store(gen, &a, &store);
     dop_attn_store_whole(gen, &a, merged, &whole);
@@ -48,26 +53,35 @@ dop_gen_attention_decode(dop_gen *gen)
     /* Heads whose sums meet at once: as many as a third of the shared memory takes. */
     uint32_t batch = e->target->shared_bytes / 3 / (teams * a.dim * 4);
     batch = batch < 1 ? 1 : batch > a.rows ? a.rows : batch;
-    gen->shared += (a.rows * a.dim + a.rows * 64 + a.rows * 3 + batch * teams * a.dim) * 4;
+    gen->shared += (a.rows * a.dim + a.rows * 64 + a.rows * 3 + batch * teams * a.dim +
+                    (a.keeps[0] || a.keeps[1] ? 2 * a.dim : 0)) *
+                   4;
     dop_keys_num(gen, &keys, "D", a.dim);
     dop_keys_num(gen, &keys, "R", a.rows);
+    dop_keys_num(gen, &keys, "SHARERS", sharers);
     dop_keys_num(gen, &keys, "KV", a.kv);
     dop_keys_set(&keys, "SUMS", tree.data ? tree.data : "");
+    dop_keys_num(gen, &keys, "NP", 64 * lanes / tile->wg);
+    dop_keys_num(gen, &keys, "LEFT", (64 * lanes / tile->wg * a.rows) >> halvings);
+    dop_keys_num(gen, &keys, "BATCHES", dop_div_up_u32(a.rows, batch));
+    dop_keys_num(gen, &keys, "SHARE", 64 / e->target->subgroup);
     dop_keys_num(gen, &keys, "HALVINGS", halvings);
     dop_keys_num(gen, &keys, "BATCH", batch);
     dop_keys_set(&keys, "WINDOW", dop_emit_window(e, a.id));
-    dop_keys_set(&keys, "POS", dop_emit_str(e, "%s.pos", dop_emit_step(e)));
+    dop_keys_set(&keys, "POS", dop_emit_pos(e));
     dop_keys_set(&keys, "K", dop_emit_arg(e, a.n->src[1], false));
     dop_keys_set(&keys, "V", dop_emit_arg(e, a.n->src[2], false));
     dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "x"));
     dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
-    dop_keys_set(&keys, "MERGES", merged ? dop_emit_counter(e, 1) : "0");
+    bool parts = merged && e->handed; /* they are handed over */
+    dop_keys_set(&keys, "MERGES", merged && !parts ? dop_emit_counter(e, 1) : "0");
+    dop_keys_set(&keys, "PARTS", parts ? dop_emit_handed_arg(e, a.id, true) : "0");
     dop_keys_set(&keys, "MERGE_BODY", merge.data ? merge.data : "");
     dop_keys_set(&keys, "STORE_WHOLE", whole.data ? whole.data : "");
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");
     dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
     dop_keys_set(&keys, "PROLOGUE", prologue.data ? prologue.data : "");
-    gen->grid[0] = a.kv;
+    gen->grid[0] = a.kv * sharers;
     gen->grid[1] = 1;
     gen->grid[2] = a.splits;
     dop_status st =

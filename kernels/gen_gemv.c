@@ -132,20 +132,30 @@ declare_stage(dop_gen *gen, uint32_t k_pad, uint32_t unit, bool half, dop_buf *d
 {
     uint32_t quarters = unit / 4, steps = k_pad / unit;
     gen->shared += k_pad * (half ? 2 : 4);
-    dop_buf_printf(decls, "shared %s dop_x[%u];\n", half ? "uvec2" : "vec4", k_pad / 4);
+    dop_buf_printf(decls, "shared vec4 dop_x[%u];\n", k_pad / (half ? 8 : 4));
+    if (half) {
+        /* Two quarters to a vec4: a step of 8 values is one load. */
+        dop_buf_printf(decls,
+                       "#define DOP_X_AT(i) ((i) %% %uu / 2u * %uu + (i) / %uu)\n"
+                       "#define DOP_X_GET(v, q) dop_x_half(dop_x[(q) / 2u * %uu + (v)], q)\n"
+                       "vec4 dop_x_half(vec4 x, uint q)\n{\n"
+                       "    return dop_f16x4(floatBitsToUint((q & 1u) == 0u ? x.xy : x.zw));\n}\n"
+                       "void DOP_X_PUT(uint i, vec4 x)\n{\n"
+                       "    vec2 w = uintBitsToFloat(uvec2(packHalf2x16(x.xy), packHalf2x16(x.zw)));\n"
+                       "    if ((i & 1u) == 0u)\n        dop_x[DOP_X_AT(i)].xy = w;\n"
+                       "    else\n        dop_x[DOP_X_AT(i)].zw = w;\n}\n",
+                       quarters, steps, quarters, steps);
+        return;
+    }
     if (gen->e.target->cpu)
         dop_buf_printf(decls, "#define DOP_X_AT(i) (i)\n#define DOP_X_GET(v, q) dop_x[(v) * %uu + (q)]\n", quarters);
     else
         dop_buf_printf(
             decls,
-            "#define DOP_X_AT(i) ((i) %% %uu * %uu + (i) / %uu)\n#define DOP_X_GET(v, q) %s(dop_x[(q) * %uu + (v)])\n",
-            quarters, steps, quarters, half ? "dop_f16x4" : "", steps);
-    if (half)
-        dop_buf_puts(
-            decls, "#define DOP_X_PUT(i, x) dop_x[DOP_X_AT(i)] = uvec2(packHalf2x16((x).xy), packHalf2x16((x).zw))\n");
-    else
-        dop_buf_puts(decls, "#define DOP_X_PUT(i, x) dop_x[DOP_X_AT(i)] = x\n"
-                            "#define DOP_X_PUT1(i, x) dop_x[DOP_X_AT((i) >> 2)][(i) & 3u] = x\n");
+            "#define DOP_X_AT(i) ((i) %% %uu * %uu + (i) / %uu)\n#define DOP_X_GET(v, q) dop_x[(q) * %uu + (v)]\n",
+            quarters, steps, quarters, steps);
+    dop_buf_puts(decls, "#define DOP_X_PUT(i, x) dop_x[DOP_X_AT(i)] = x\n"
+                        "#define DOP_X_PUT1(i, x) dop_x[DOP_X_AT((i) >> 2)][(i) & 3u] = x\n");
 }
 
 /* Row program into dop_x, or into its 8-bit form; statistics become the globals dop_stat<i>. */
@@ -161,7 +171,7 @@ stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, uint32_t unit
                         .len = p->k,
                         .t = "0u",
                         .unit = "0u",
-                        .store_if = "gl_WorkGroupID.x == 0u",
+                        .store_if = "DOP_GROUP.x == 0u",
                         .staged = p->act,
                         .stage = "DOP_X",
                         .stage_base = "0u",
@@ -446,8 +456,8 @@ dop_gen_gemv(dop_gen *gen)
     uint32_t k_pad = (p.k + unit - 1) / unit * unit, room = e->target->shared_bytes / 4 * 3;
     bool half = false;
     /* On GPUs the row is staged when it costs something to make, or when a lane reads much of it at once, which would
-     * conflict, or when many rows share it: else a plain f32 row is as well read where it lies. */
-    bool worth = unit > 8 || p.n_prog > 0 || per_wg >= 16;
+     * conflict, or when many rows share it: else a plain f32 row is as well read where it lies.  What is handed over is looked for once. */
+    bool worth = unit > 8 || p.n_prog > 0 || per_wg >= 16 || e->handed;
     if (dop_is_int8(gen->choice->variant))
         p.staged = true;
     else if (!p.staged && worth && tile->stage && k_pad * 4 <= room)

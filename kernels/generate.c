@@ -128,11 +128,18 @@ static void
 put_sync(dop_gen *gen, const dop_sync *sync, dop_buf *b)
 {
     dop_emit *e = &gen->e;
-    if (!sync) {
+    if (!sync || sync->kind != DOP_SYNC_COUNTERS)
         dop_buf_puts(b, "void dop_wait() {}\n");
+    if (!sync || sync->kind == DOP_SYNC_STAGE)
+        return;
+    const char *step = dop_emit_step(e);
+    if (sync->kind == DOP_SYNC_ADVANCE) {
+        dop_buf_printf(b,
+                       "void dop_done()\n{\n    if (gl_LocalInvocationIndex == 0u && gl_WorkGroupID == uvec3(0u))\n"
+                       "        %s.turn += 1u;\n}\n#define main dop_main\n",
+                       step);
         return;
     }
-    const char *step = dop_emit_step(e);
     dop_buf_puts(b, "void dop_wait()\n{\n    if (gl_LocalInvocationIndex == 0u) {\n");
     for (uint32_t i = 0; i < sync->n_waits; i++)
         dop_buf_printf(b, "        dop_wait_for(%s, %s, %uu);\n", dop_emit_counter(e, 2 + i), step,
@@ -143,6 +150,36 @@ put_sync(dop_gen *gen, const dop_sync *sync, dop_buf *b)
                    "    if (gl_LocalInvocationIndex == 0u) {\n        memoryBarrierBuffer();\n%s"
                    "        atomicAdd(Counter(%s).n[0], 1u);\n    }\n}\n#define main dop_main\n",
                    sync->last ? dop_emit_str(e, "        %s.epoch += 1u;\n", step) : "", dop_emit_counter(e, 1));
+}
+
+/* Workgroups of a stage are counted in one dimension. */
+static void
+put_stage(dop_gen *gen, dop_buf *b)
+{
+    const uint32_t *grid = gen->grid;
+    dop_buf_puts(b, "#extension GL_EXT_buffer_reference_uvec2 : require\n#define DOP_STAGE\n");
+    if (grid[1] == 1 && grid[2] == 1)
+        dop_buf_puts(b, "#define DOP_GROUP uvec3(dop_stage.group, 0u, 0u)\n");
+    else
+        dop_buf_printf(b,
+                       "#define DOP_GROUP uvec3(dop_stage.group %% %uu, dop_stage.group / %uu %% %uu, "
+                       "dop_stage.group / %uu)\n",
+                       grid[0], grid[0], grid[1], grid[0] * grid[1]);
+}
+
+static const char *
+arg_type(const dop_kernel_arg *a)
+{
+    return a->numbers ? "uvec2" : a->value || a->counter ? "U32" : "Step";
+}
+
+/* The arguments of a stage are in its record. */
+static void
+put_stage_args(const dop_gen *gen, dop_buf *b)
+{
+    const dop_kernel_arg *args = gen->e.args;
+    for (uint32_t i = 0; i < gen->e.n_args; i++)
+        dop_buf_printf(b, "#define a%u %s(dop_stage.args[%u])\n", i, arg_type(&args[i]), i);
 }
 
 /* Arguments, and the program.  CPU devices read the push constants before anything else, outside of all loops and
@@ -157,7 +194,7 @@ put_program(dop_gen *gen, const char *sync, dop_buf *b)
     dop_buf copies = {0}, globals = {0};
     dop_buf_puts(b, "layout(push_constant, std430) uniform Push {\n");
     for (uint32_t i = 0; i < e->n_args; i++) {
-        const char *type = e->args[i].numbers ? "uvec2" : e->args[i].value || e->args[i].counter ? "U32" : "Step";
+        const char *type = arg_type(&e->args[i]);
         dop_buf_printf(b, "    %s %s%u;\n", type, early ? "push" : "a", i);
         dop_buf_printf(&globals, "%s a%u;\n", type, i);
         dop_buf_printf(&copies, "    a%u = push%u;\n", i, i);
@@ -194,7 +231,9 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
     dop_buf text = {0};
     dop_kernel *k = out_kernel;
     memset(k, 0, sizeof *k);
+    bool stage = sync && sync->kind == DOP_SYNC_STAGE;
     dop_emit_init(&gen.e, g, r, target, diag);
+    gen.e.handed = stage ? sync->handed : NULL;
     /* A load is a loop over the lanes for each component there: fewer and wider ones. */
     if (target->cpu)
         gen.e.caps |= target->caps & DOP_CAP_int64;
@@ -218,14 +257,22 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
     const char *common = dop_templates_get(t, "common.glsl");
     dop_buf sync_text = {0};
     put_sync(&gen, sync, &sync_text);
-    put_header(&gen, sync != NULL || gen.merges, &text);
+    put_header(&gen, (sync && sync->kind == DOP_SYNC_COUNTERS) || gen.merges, &text);
+    if (stage)
+        put_stage(&gen, &text);
     dop_buf_puts(&text, common ? common : "");
     st = put_types(&gen, &text);
     if (st != DOP_OK)
         goto error;
-    put_program(&gen, sync_text.data ? sync_text.data : "", &text);
+    if (stage) {
+        put_stage_args(&gen, &text);
+        dop_buf_puts(&text, sync_text.data ? sync_text.data : "");
+        dop_buf_puts(&text, gen.main.data ? gen.main.data : "");
+    } else {
+        put_program(&gen, sync_text.data ? sync_text.data : "", &text);
+    }
     dop_buf_finish(&sync_text);
-    if (sync)
+    if (sync && !stage)
         dop_buf_puts(&text, "#undef main\nvoid main()\n{\n    dop_main();\n    dop_done();\n}\n");
     if (st == DOP_OK && gen.e.status != DOP_OK) {
         st = gen.e.status;
@@ -245,8 +292,57 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
         k->caps &= ~(uint32_t)DOP_CAP_coop | matrix_form(choice->variant, target->caps);
     k->unoptimized = choice->variant == DOP_VARIANT_attention_coop;
     k->subgroup = choice->tile.subgroup ? target->subgroup : 0;
+    k->is_stage = stage;
 error:
     dop_buf_finish(&gen.main);
     dop_buf_finish(&text);
+    return st;
+}
+
+dop_status
+dop_kernel_persistent(const dop_templates *t, const dop_kernel *const *stages, uint32_t n_stages,
+                      const uint32_t numbers[2], dop_arena *arena, dop_diag *diag, dop_kernel *out_kernel)
+{
+    dop_kernel *k = out_kernel;
+    dop_emit e = {.diag = diag};
+    dop_choice choice = {.variant = DOP_VARIANT_none};
+    dop_gen gen = {.templates = t, .choice = &choice, .e = e};
+    dop_keys keys = {0};
+    dop_buf text = {0}, functions = {0}, calls = {0};
+    const char **glsl = dop_arena_alloc(arena, n_stages * sizeof *glsl);
+    const char *common = dop_templates_get(t, "common.glsl");
+    *k = (dop_kernel){.local = stages[0]->local,
+                      .subgroup = stages[0]->subgroup,
+                      .n_stages = n_stages,
+                      .n_args = 3,
+                      .unoptimized = true};
+    for (uint32_t i = 0; i < n_stages && glsl; i++) {
+        glsl[i] = stages[i]->glsl;
+        k->caps |= stages[i]->caps;
+        dop_buf_printf(&functions, "void dop_stage_%u() {}\n", i);
+        dop_buf_printf(&calls, "    case %u: dop_stage_%u(); break;\n", i, i);
+    }
+    dop_keys_set(&keys, "PLACEHOLDERS", functions.data ? functions.data : "");
+    dop_keys_set(&keys, "CALLS", calls.data ? calls.data : "");
+    dop_buf_printf(&text,
+                   "#version 460\n#extension GL_EXT_buffer_reference : require\n"
+                   "#extension GL_EXT_buffer_reference_uvec2 : require\n"
+                   "#extension GL_EXT_control_flow_attributes : require\n"
+                   "#define DOP_STAGE\n#define DOP_GROUP gl_WorkGroupID\n#define WG %u\n#define SG "
+                   "1\nlayout(local_size_x = %u) in;\n%s"
+                   "layout(push_constant, std430) uniform Push {\n    U32 table;\n    Step step;\n"
+                   "    uvec2 counts;\n};\n",
+                   k->local, k->local, common ? common : "");
+    dop_status st = dop_template_fill(&gen, "persistent.glsl", &keys, &text);
+    k->glsl = text.failed ? NULL : dop_arena_strdup(arena, text.data);
+    k->stages = glsl;
+    k->args[0] = (dop_kernel_arg){.counter = DOP_ARG_TABLE, .read = true};
+    k->args[1] = (dop_kernel_arg){.read = true};
+    k->args[2] = (dop_kernel_arg){.numbers = 2, .number = {numbers[0], numbers[1]}};
+    if (st == DOP_OK && (!k->glsl || !glsl))
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_buf_finish(&text);
+    dop_buf_finish(&functions);
+    dop_buf_finish(&calls);
     return st;
 }

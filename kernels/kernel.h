@@ -28,6 +28,7 @@ typedef struct dop_tile {
     uint32_t unroll;             /* gemv: steps whose weights are in flight at once */
     uint32_t bm, bn, bk, tm, tn; /* matmul: tokens, rows, depth; per invocation, on matrix units per subgroup */
     uint32_t bq, ds;             /* attention: tokens; invocations that share a position's K row, 0: 1 */
+    uint32_t sharers;            /* attention of one token: workgroups that share a KV head's query heads, 0: one */
     uint32_t stage;              /* gemv: stage the activation in shared memory where it fits */
     bool subgroup;               /* reduce with subgroup operations */
 } dop_tile;
@@ -62,6 +63,11 @@ typedef struct dop_choice {
 dop_status dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *target, const char *forced,
                              dop_diag *diag, dop_choice *out_choice);
 
+/* The same for a stage of a persistent dispatch of target->persistent invocations: what was chosen for a dispatch of its
+ * own, in another tile.  Gives the reason when there is none; NULL: there is. */
+const char *dop_kernel_select_stage(const dop_graph *g, const dop_region *r, const dop_target *target,
+                                    const dop_choice *own, dop_choice *out_choice);
+
 /* A generated kernel.  Strings and args live in the graph's arena. */
 typedef struct dop_kernel {
     const char *glsl;
@@ -74,20 +80,36 @@ typedef struct dop_kernel {
     /* The module goes to the driver as it is.  Attention on matrix units takes a driver ten times as long to compile when
      * its loops over fragments were unrolled before, and runs no faster; products run an eighth faster then. */
     bool unoptimized;
+    bool is_stage; /* a function of a persistent dispatch: arguments come from the stage record, not push constants */
+    uint32_t n_stages;         /* a persistent dispatch: */
+    const char *const *stages; /* GLSL of its functions */
 } dop_kernel;
 
-/* Ordering by completion counters (DOP_ORDER_COUNTERS in runtime/plan_format.h): whom a kernel waits for. */
+/* How a kernel is ordered where it is not by barriers: its part in DOP_ORDER_COUNTERS or DOP_ORDER_PERSISTENT of
+ * runtime/plan_format.h. */
 enum { DOP_MAX_WAITS = 3 };
+typedef enum dop_sync_kind {
+    DOP_SYNC_COUNTERS, /* waits for counters, and has one */
+    DOP_SYNC_STAGE,    /* a function of a persistent dispatch, which looks for the values handed to it */
+    DOP_SYNC_ADVANCE   /* as with barriers, but the last of its schedule: advances the step's turn */
+} dop_sync_kind;
 typedef struct dop_sync {
+    dop_sync_kind kind;
     uint32_t n_waits;
     uint32_t workgroups[DOP_MAX_WAITS]; /* of each producer */
     bool last;                          /* of the schedule: advances the step's epoch */
+    const uint8_t *handed;              /* of a stage: DOP_HANDED and DOP_LEAVES by node */
 } dop_sync;
 
 /* sync NULL: ordered by barriers, which are not the kernel's business. */
 dop_status dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region *r,
                                const dop_target *target, const dop_choice *choice, const dop_sync *sync, dop_diag *diag,
                                dop_kernel *out_kernel);
+
+/* The kernel of a persistent dispatch over these distinct stages, all with the same workgroup: arguments are the table of
+ * stages, the step record, and two numbers, how many rows the table has and the words of one copy of handed values. */
+dop_status dop_kernel_persistent(const dop_templates *t, const dop_kernel *const *stages, uint32_t n_stages,
+                                 const uint32_t numbers[2], dop_arena *arena, dop_diag *diag, dop_kernel *out_kernel);
 
 /* Compiles GLSL to SPIR-V 1.3+ for Vulkan 1.2 with shaderc, gives matrices their KHR form where k->caps says so
  * (spirv_khr_matrix.h), and checks the module through SPIRV-Cross: push-constant size 8 * n_args, workgroup size, shared

@@ -60,11 +60,11 @@ dop_attention_of(const dop_graph *g, const dop_region *r)
 
 /* Lanes of a row must divide a subgroup, and the products that one invocation holds are registers. */
 static const char *
-attention_decode_refuses(const dop_graph *g, const dop_region *r, const dop_target *t)
+attention_decode_refuses(const dop_graph *g, const dop_region *r, const dop_target *t, uint32_t wg)
 {
     const dop_node *a = dop_node_at(g, dop_attention_of(g, r));
     const dop_node *q = dop_node_at(g, a->src[0]), *k = dop_node_at(g, a->src[1]);
-    uint32_t dim = q->shape.dim[2].mul, lanes = dim / 8, wg = DOP_ATTENTION_DECODE_WG;
+    uint32_t dim = q->shape.dim[2].mul, lanes = dim / 8;
     if (g->max_t != 1)
         return "more than one token";
     if (k->type != DOP_TYPE_f16 || dop_node_at(g, a->src[2])->type != DOP_TYPE_f16)
@@ -83,7 +83,7 @@ dop_variant_impossible(dop_variant_id v, const dop_graph *g, const dop_region *r
     if (dop_caps_missing(variants[v].caps, t->caps))
         return "the target lacks a capability it needs";
     if (v == DOP_VARIANT_attention_decode)
-        return attention_decode_refuses(g, r, t);
+        return attention_decode_refuses(g, r, t, DOP_ATTENTION_DECODE_WG);
     if (v == DOP_VARIANT_dequant && (r->n_nodes != 1 || dop_node_at(g, r->nodes[0])->op != DOP_OP_dequant))
         return "not a matrix of weights";
     if ((v == DOP_VARIANT_gemv_rows || v == DOP_VARIANT_matmul_rows) && t->subgroup < 8)
@@ -449,4 +449,74 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
         break;
     }
     return DOP_OK;
+}
+
+/* Workgroups that all the matrices of a region take when each walks over `loops` sets of rows. */
+static uint32_t
+count_stage_groups(const dop_graph *g, const dop_region *r, uint32_t products, uint32_t rows_each)
+{
+    uint32_t n = 0, per = 0;
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
+        if (dop_node_at(g, r->nodes[i])->op != DOP_OP_matmul || per++ % products)
+            continue;
+        n += dop_div_up_u32(dop_node_cols(g, r->nodes[i]), rows_each);
+    }
+    return n;
+}
+
+/* One workgroup per core, which walks over its share of the rows: as many lanes on a row as make that share even, and
+ * few steps.  Four steps in flight, since few invocations are there to hide latency. */
+static void
+tile_stage(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile *tile)
+{
+    uint32_t rows, products = most_products(g, r), best = UINT32_MAX;
+    const dop_node *mm = first_matmul(g, r, &rows);
+    const dop_weight_type *wt = dop_weight_type_of(dop_node_at(g, mm->src[1])->type);
+    bool quant = dop_type_of(dop_node_at(g, mm->src[1])->type)->kind == DOP_KIND_QUANT;
+    uint32_t units = dop_div_up_u32(dop_node_cols(g, mm->src[0]), wt ? wt->unit : 8), steps = 1;
+    *tile = (dop_tile){.wg = t->persistent, .rows = 1, .stage = 1, .subgroup = true};
+    for (uint32_t lanes = 4; lanes <= tile->wg && (lanes == 4 || lanes <= units); lanes *= 2) {
+        uint32_t per = tile->wg / lanes, loops = 1;
+        /* Each matrix has workgroups of its own. */
+        while (loops * per < rows && count_stage_groups(g, r, products, per * loops) > t->cores)
+            loops++;
+        uint32_t n = dop_div_up_u32(units, lanes), cost = loops * (n + (quant ? 1 : 2));
+        if (cost >= best)
+            continue;
+        best = cost;
+        steps = n;
+        tile->lanes = lanes;
+        tile->loops = loops;
+    }
+    tile->unroll = steps >= 4 ? 4 : steps >= 2 ? 2 : 1;
+    if (quant && products > 1 && tile->unroll > 2)
+        tile->unroll = 2;
+}
+
+/* Few KV heads: their query heads are shared out as long as about every workgroup has one split. */
+static uint32_t
+stage_sharers(const dop_graph *g, const dop_region *r, const dop_target *t)
+{
+    dop_node_id id = dop_attention_of(g, r);
+    const dop_node *a = dop_node_at(g, id);
+    uint32_t kv = dop_node_at(g, a->src[1])->shape.dim[1].mul, group = dop_node_at(g, a->src[0])->shape.dim[1].mul / kv;
+    uint32_t splits = a->op == DOP_OP_attn_split ? (uint32_t)dop_node_i(g, id, DOP_A_splits) : 1;
+    return kv * group * splits * 8 <= t->cores * 9 ? group : 1;
+}
+
+const char *
+dop_kernel_select_stage(const dop_graph *g, const dop_region *r, const dop_target *target, const dop_choice *own,
+                        dop_choice *out_choice)
+{
+    dop_choice *c = out_choice;
+    *c = *own;
+    if (own->variant == DOP_VARIANT_gemv_subgroup || own->variant == DOP_VARIANT_gemv_subgroup_i8) {
+        tile_stage(g, r, target, &c->tile);
+        return NULL;
+    }
+    if (r->tpl != DOP_TPL_attention || (variants[DOP_VARIANT_attention_decode].caps & ~target->caps))
+        return "a region is neither products of one token nor attention";
+    c->variant = DOP_VARIANT_attention_decode;
+    c->tile = (dop_tile){.wg = target->persistent, .bq = 1, .subgroup = true, .sharers = stage_sharers(g, r, target)};
+    return attention_decode_refuses(g, r, target, target->persistent);
 }

@@ -112,14 +112,60 @@ dop_keys_num(dop_gen *gen, dop_keys *k, const char *key, uint32_t value)
     dop_keys_set(k, key, dop_emit_str(&gen->e, "%u", value));
 }
 
-/* ${KEY} becomes its value; an unknown key is a bug in the template or its generator. */
-dop_status
-dop_template_fill(dop_gen *gen, const char *name, const dop_keys *keys, dop_buf *out)
+static const char *
+find_key(const dop_keys *keys, const char *name, size_t len)
 {
-    const char *text = dop_templates_get(gen->templates, name);
-    if (!text)
-        return DOP_FAIL(gen->e.diag, DOP_E_IO, "kernel template %s is missing in %s: reinstall Doppler", name,
-                        gen->templates->dir);
+    for (uint32_t i = 0; i < keys->n; i++)
+        if (strlen(keys->items[i].key) == len && strncmp(keys->items[i].key, name, len) == 0)
+            return keys->items[i].value;
+    return NULL;
+}
+
+/* "${@i COUNT}text${@}" is the text COUNT times with $i replaced by 0, 1, ...: COUNT is a key.  Loops over arrays are
+ * written out this way where they have to be: a driver that does not unroll one keeps the array in memory. */
+static dop_status
+expand_repeats(dop_gen *gen, const char *name, const dop_keys *keys, const char *text, dop_buf *out)
+{
+    const char *hole;
+    while ((hole = strstr(text, "${@")) != NULL) {
+        dop_buf_append(out, text, (size_t)(hole - text));
+        char variable = hole[3];
+        const char *end = strchr(hole, '}'), *count = NULL, *stop = end;
+        if (end && end - hole > 5)
+            count = find_key(keys, hole + 5, (size_t)(end - hole - 5));
+        for (uint32_t depth = 1; count && depth > 0;) { /* repeats nest */
+            stop = stop ? strstr(stop + 1, "${@") : NULL;
+            if (!stop)
+                break;
+            depth = stop[3] == '}' ? depth - 1 : depth + 1;
+        }
+        if (!count || !stop)
+            return DOP_FAIL(gen->e.diag, DOP_E_INTERNAL, "template %s: a repeat that does not end or has no count",
+                            name);
+        for (unsigned long i = 0, n = strtoul(count, NULL, 10); i < n; i++) {
+            dop_buf once = {0};
+            for (const char *p = end + 1; p < stop; p++)
+                if (p[0] == '$' && p[1] == variable) {
+                    dop_buf_printf(&once, "%lu", i);
+                    p++;
+                } else {
+                    dop_buf_append(&once, p, 1);
+                }
+            dop_status st = expand_repeats(gen, name, keys, once.data ? once.data : "", out);
+            dop_buf_finish(&once);
+            if (st != DOP_OK)
+                return st;
+        }
+        text = stop + 4;
+    }
+    dop_buf_puts(out, text);
+    return out->failed ? DOP_FAIL(gen->e.diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+}
+
+/* ${KEY} becomes its value; an unknown key is a bug in the template or its generator. */
+static dop_status
+fill_keys(dop_gen *gen, const char *name, const dop_keys *keys, const char *text, dop_buf *out)
+{
     while (*text) {
         const char *hole = strstr(text, "${");
         if (!hole) {
@@ -127,15 +173,28 @@ dop_template_fill(dop_gen *gen, const char *name, const dop_keys *keys, dop_buf 
             break;
         }
         dop_buf_append(out, text, (size_t)(hole - text));
-        const char *end = strchr(hole, '}'), *value = NULL;
+        const char *end = strchr(hole, '}');
         size_t len = end ? (size_t)(end - hole - 2) : 0;
-        for (uint32_t i = 0; i < keys->n; i++)
-            if (strlen(keys->items[i].key) == len && strncmp(keys->items[i].key, hole + 2, len) == 0)
-                value = keys->items[i].value;
+        const char *value = find_key(keys, hole + 2, len);
         if (!end || !value)
             return DOP_FAIL(gen->e.diag, DOP_E_INTERNAL, "template %s: no value for ${%.*s}", name, (int)len, hole + 2);
         dop_buf_puts(out, value);
         text = end + 1;
     }
     return out->failed ? DOP_FAIL(gen->e.diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+}
+
+dop_status
+dop_template_fill(dop_gen *gen, const char *name, const dop_keys *keys, dop_buf *out)
+{
+    const char *text = dop_templates_get(gen->templates, name);
+    dop_buf written = {0};
+    if (!text)
+        return DOP_FAIL(gen->e.diag, DOP_E_IO, "kernel template %s is missing in %s: reinstall Doppler", name,
+                        gen->templates->dir);
+    dop_status st = expand_repeats(gen, name, keys, text, &written);
+    if (st == DOP_OK)
+        st = fill_keys(gen, name, keys, written.data ? written.data : "", out);
+    dop_buf_finish(&written);
+    return st;
 }

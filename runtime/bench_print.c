@@ -86,8 +86,11 @@ print_start(const dop_bench *b, dop_buf *out)
     for (size_t i = 0; i < b->n_plans; i++) {
         const dop_bench_plan *p = &b->plans[i];
         const dop_session_info *s = &p->info;
-        if (s->plan->schedules[s->decode].ordering == DOP_ORDER_COUNTERS)
+        uint32_t ordering = s->plan->schedules[s->decode].ordering;
+        if (ordering == DOP_ORDER_COUNTERS)
             dop_buf_printf(out, "%s: decode steps are ordered by completion counters\n", base_name(p->path));
+        if (ordering == DOP_ORDER_PERSISTENT)
+            dop_buf_printf(out, "%s: decode steps are persistent dispatches\n", base_name(p->path));
         dop_buf_printf(out,
                        "%s: load %.1f ms (side by side: pipelines %.1f, upload %.1f, digests %.1f), then %u tokens to "
                        "the first new one %.1f ms",
@@ -183,8 +186,8 @@ plan_json(const dop_bench_plan *p)
                           "Vulkan", "device", s->device->name, "driver", s->device->driver);
     if (!o)
         return NULL;
-    bool counters = s->plan->schedules[s->decode].ordering == DOP_ORDER_COUNTERS;
-    json_object_set_new(o, "decodeOrdering", json_string(counters ? "counters" : "barriers"));
+    json_object_set_new(o, "decodeOrdering",
+                        json_string(dop_plan_ordering_name(s->plan->schedules[s->decode].ordering)));
     json_object_set_new(o, "floorGBps", p->floor_gbps > 0 ? json_real(p->floor_gbps) : json_null());
     json_object_set_new(o, "start",
                         json_pack("{s:f, s:f, s:f, s:f, s:I, s:f, s:f}", "loadMs", s->load_ms, "pipelinesMs",

@@ -42,8 +42,10 @@ dop_bench_weights_read(const dop_plan *plan, uint32_t schedule)
 {
     const dop_plan_schedule *s = &plan->schedules[schedule];
     uint64_t total = 0;
-    for (uint32_t i = 0; i < s->n_dispatches; i++) {
-        const dop_plan_dispatch *d = &plan->dispatches[s->first_dispatch + i];
+    bool persistent = s->n_stages > 0; /* the first dispatch is all the stages */
+    for (uint32_t i = persistent; i < s->n_dispatches + s->n_stages; i++) {
+        uint32_t row = i < s->n_dispatches ? s->first_dispatch + i : s->first_stage + i - s->n_dispatches;
+        const dop_plan_dispatch *d = &plan->dispatches[row];
         uint64_t weights = 0;
         for (uint32_t j = 0; j < d->n_args; j++) {
             const dop_plan_arg *a = &plan->args[d->first_arg + j];

@@ -5,7 +5,8 @@ static const char *const kind_names[] = {"?", "decode", "prefill", "score"};
 const char *
 dop_plan_ordering_name(uint32_t ordering)
 {
-    return ordering == DOP_ORDER_COUNTERS ? "counters" : "barriers";
+    static const char *const names[DOP_N_ORDERS] = {"barriers", "counters", "persistent"};
+    return names[ordering];
 }
 
 static void
@@ -46,10 +47,14 @@ dop_plan_disasm(const dop_plan *plan, dop_buf *out)
                        s->n_body);
         if (s->ordering == DOP_ORDER_COUNTERS)
             dop_buf_puts(out, "counters");
+        else if (s->ordering == DOP_ORDER_PERSISTENT)
+            dop_buf_printf(out, "persistent, %u stages, barriers %u", s->n_stages, barriers);
         else
             dop_buf_printf(out, "barriers %u", barriers);
         dop_buf_puts(out, s->greedy ? " greedy\n" : "\n");
         for (uint32_t j = 0; j < s->n_dispatches; j++)
             disasm_dispatch(plan, &plan->dispatches[s->first_dispatch + j], j, out);
+        for (uint32_t j = 0; j < s->n_stages; j++)
+            disasm_dispatch(plan, &plan->dispatches[s->first_stage + j], j, out);
     }
 }

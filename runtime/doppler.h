@@ -14,12 +14,13 @@
 
 typedef struct dop_session dop_session;
 
-/* Which decode schedule: ordered by barriers, or by completion counters where the plan has such a one (DOP_ORDER_* in
+/* Which decode schedule: ordered by barriers, or in another way where the plan has such a one (DOP_ORDER_* in
  * plan_format.h). */
 typedef enum dop_ordering {
     DOP_ORDERING_AUTO,     /* on a GPU the faster one by a short probe, on software devices barriers */
     DOP_ORDERING_BARRIERS, /* without a probe */
-    DOP_ORDERING_COUNTERS  /* the same; an error when the plan has none */
+    DOP_ORDERING_COUNTERS, /* the same; an error when the plan has none */
+    DOP_ORDERING_PERSISTENT
 } dop_ordering;
 
 typedef struct dop_open_options {

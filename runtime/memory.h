@@ -45,8 +45,8 @@ typedef struct dop_memory {
     uint32_t n_blocks, cap_blocks;
     dop_place *places; /* one per slot of the plan */
     uint32_t n_places;
-    uint64_t bytes[DOP_SLOT_SYNC + 1]; /* by DOP_SLOT_*, of the slots in use */
-    uint64_t total;                    /* bytes of all device allocations */
+    uint64_t bytes[DOP_SLOT_TABLE + 1]; /* by DOP_SLOT_*, of the slots in use */
+    uint64_t total;                     /* bytes of all device allocations */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool lock_made, failed; /* failed: a block could not be allocated, and none will be any more */

@@ -203,7 +203,7 @@ check_slots(dop_plan *plan, dop_diag *diag)
     plan->step_slot = UINT32_MAX;
     for (uint32_t i = 0; i < plan->n_slots; i++) {
         const dop_plan_slot *s = &plan->slots[i];
-        if (s->kind < DOP_SLOT_WEIGHTS || s->kind > DOP_SLOT_SYNC)
+        if (s->kind < DOP_SLOT_WEIGHTS || s->kind > DOP_SLOT_TABLE)
             return DAMAGED("slot %u has kind %u", i, s->kind);
         if (!string_ok(plan, s->name))
             return DAMAGED("the name of slot %u is outside section STRINGS", i);
@@ -250,6 +250,18 @@ check_args(const dop_plan *plan, dop_diag *diag)
     return DOP_OK;
 }
 
+/* Arguments of stages are in a table. */
+static bool
+is_stage(const dop_plan *plan, uint32_t dispatch)
+{
+    for (uint32_t i = 0; i < plan->n_schedules; i++) {
+        const dop_plan_schedule *s = &plan->schedules[i];
+        if (s->n_stages > 0 && dispatch >= s->first_stage && dispatch - s->first_stage < s->n_stages)
+            return true;
+    }
+    return false;
+}
+
 static dop_status
 check_dispatches(const dop_plan *plan, dop_diag *diag)
 {
@@ -263,7 +275,7 @@ check_dispatches(const dop_plan *plan, dop_diag *diag)
             return DAMAGED("dispatch %u has a grid of %u x %u x %u", i, d->grid[0], d->grid[1], d->grid[2]);
         if (d->n_args > MAX_ARGS || !range_ok(d->first_arg, d->n_args, plan->n_args))
             return DAMAGED("dispatch %u has arguments %u..+%u of %u", i, d->first_arg, d->n_args, plan->n_args);
-        if (d->n_args * 8 != plan->kernels[d->kernel].push_bytes)
+        if (d->n_args * 8 != plan->kernels[d->kernel].push_bytes && !is_stage(plan, i))
             return DAMAGED("dispatch %u passes %u arguments to kernel %s, which takes %u", i, d->n_args,
                            dop_plan_string(plan, plan->kernels[d->kernel].name),
                            plan->kernels[d->kernel].push_bytes / 8);
@@ -277,13 +289,18 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
     const dop_plan_schedule *s = &plan->schedules[i];
     if (s->kind < DOP_SCHED_DECODE || s->kind > DOP_SCHED_SCORE || s->profile >= plan->n_profiles || s->greedy > 1)
         return DAMAGED("schedule %u has kind %u, profile %u, greedy %u", i, s->kind, s->profile, s->greedy);
-    if (s->ordering > DOP_ORDER_COUNTERS)
+    if (s->ordering >= DOP_N_ORDERS)
         return DAMAGED("schedule %u has ordering %u", i, s->ordering);
-    /* Nothing else advances the epoch, and only the arg-max of a decode schedule does. */
-    if (s->ordering == DOP_ORDER_COUNTERS && (s->kind != DOP_SCHED_DECODE || !s->greedy))
-        return DAMAGED("schedule %u is ordered by counters and no greedy decode", i);
-    if (s->reserved != 0)
-        return DAMAGED("schedule %u has %u in a reserved field", i, s->reserved);
+    /* Nothing else advances the epoch or the turn, and only the arg-max of a decode schedule does. */
+    if (s->ordering != DOP_ORDER_BARRIERS && (s->kind != DOP_SCHED_DECODE || !s->greedy))
+        return DAMAGED("schedule %u is ordered by %s and no greedy decode", i, dop_plan_ordering_name(s->ordering));
+    if ((s->n_stages > 0) != (s->ordering == DOP_ORDER_PERSISTENT) ||
+        !range_ok(s->first_stage, s->n_stages, plan->n_dispatches))
+        return DAMAGED("schedule %u has stages %u..+%u of %u dispatches", i, s->first_stage, s->n_stages,
+                       plan->n_dispatches);
+    if (s->n_stages > 0 && (s->table_slot >= plan->n_slots || plan->slots[s->table_slot].kind != DOP_SLOT_TABLE ||
+                            plan->slots[s->table_slot].size != s->n_stages * sizeof(dop_stage_row)))
+        return DAMAGED("schedule %u has the table of its stages in slot %u, which is none", i, s->table_slot);
     if (s->max_tokens == 0 || s->max_tokens > DOP_STEP_MAX_TOKENS ||
         (s->kind == DOP_SCHED_DECODE && s->max_tokens != 1))
         return DAMAGED("schedule %u takes %u tokens", i, s->max_tokens);

@@ -107,7 +107,9 @@ enum {
     DOP_SLOT_SCRATCH,     /* activations: lifetimes already folded into argument offsets */
     DOP_SLOT_STEP,        /* dop_step, host visible */
     DOP_SLOT_RESULT,      /* what the host reads after a step: logits; host visible and cached */
-    DOP_SLOT_SYNC         /* completion counters: zeroed at load, never by the host afterwards */
+    DOP_SLOT_SYNC,        /* completion counters: zeroed at load, never by the host afterwards */
+    DOP_SLOT_HANDED,      /* what stages of a persistent dispatch hand to each other: all ones at load */
+    DOP_SLOT_TABLE        /* dop_stage_row of the stages of a persistent dispatch, by the runtime at load */
 };
 
 typedef struct dop_plan_slot {
@@ -125,8 +127,12 @@ enum { DOP_SCHED_DECODE = 1, DOP_SCHED_PREFILL, DOP_SCHED_SCORE };
  * until its producers' counters show that every workgroup of theirs is done, for this run of the schedule (dop_step.epoch,
  * which the last dispatch advances).  Relies on dispatches of a queue starting in order, so it is used only where a probe
  * shows that it makes progress, and a wait that lasts too long sets DOP_STEP_STALLED and goes on: that step's results are
- * garbage, and it must be run again with barriers. */
-enum { DOP_ORDER_BARRIERS = 0, DOP_ORDER_COUNTERS = 1 };
+ * garbage, and it must be run again with barriers.
+ * Persistent: the first dispatch runs the schedule's stages.  Its workgroups, all of which the device must run at once, go
+ * through them together and hand values to each other in DOP_SLOT_HANDED: a word there is all ones until it is stored.
+ * Of two copies even and odd steps (by dop_step.turn) use one each, and clear the other's words as they store theirs.
+ * Waits are bounded as with counters; the last dispatch advances the turn. */
+enum { DOP_ORDER_BARRIERS = 0, DOP_ORDER_COUNTERS = 1, DOP_ORDER_PERSISTENT = 2, DOP_N_ORDERS };
 
 typedef struct dop_plan_schedule {
     uint32_t kind;       /* DOP_SCHED_* */
@@ -140,7 +146,10 @@ typedef struct dop_plan_schedule {
     uint32_t greedy;        /* 1: the last dispatch picks the arg-max and advances the step record */
     uint64_t logits_offset; /* bytes into that slot */
     uint32_t ordering;      /* DOP_ORDER_*; of schedules that differ in it alone the runtime takes the faster */
-    uint32_t reserved;      /* 0 */
+    uint32_t n_stages;      /* persistent: the stages of its first dispatch, else 0 */
+    uint32_t first_stage;   /* rows of DOP_SEC_DISPATCHES: the dispatch's kernel, arguments and grid as the stage sees
+                               them; flags is which function of the kernel it is */
+    uint32_t table_slot;    /* persistent: the slot of its table of n_stages dop_stage_row */
 } dop_plan_schedule;
 
 enum {
@@ -167,6 +176,14 @@ typedef struct dop_plan_arg {
     uint64_t offset; /* bytes into the slot; numbers: the first in the low half, the second in the high one */
     uint64_t size;   /* bytes the kernel may touch from there; numbers: 0 */
 } dop_plan_arg;
+
+/* A row of the table that a persistent dispatch goes through. */
+typedef struct dop_stage_row {
+    uint64_t args[16];
+    uint32_t groups; /* workgroups as the stage sees them */
+    uint32_t function;
+    uint32_t reserved[2]; /* 0 */
+} dop_stage_row;
 
 typedef struct dop_plan_tensor {
     uint32_t name; /* string: canonical weight name */
@@ -196,7 +213,8 @@ typedef struct dop_step {
     uint32_t n_out;    /* ids picked so far; ids[n_out % DOP_STEP_RING] is written next */
     uint32_t flags;    /* DOP_STEP_* */
     uint32_t epoch;    /* finished runs of schedules ordered by counters; the host never changes it */
-    uint32_t reserved[11];
+    uint32_t turn;     /* finished runs of persistent schedules, likewise */
+    uint32_t reserved[10];
     uint32_t tokens[DOP_STEP_MAX_TOKENS];
     uint32_t ids[DOP_STEP_RING];
 } dop_step;

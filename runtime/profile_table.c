@@ -176,10 +176,10 @@ dop_profile_table(const dop_profile *profile, dop_buf *out)
                    p->calibrated ? "calibrated with the host's" : "placed beside the host's by guess",
                    p->floor_gbps > 0 ? "; floor: GB/s against the device's read bandwidth" : "");
     for (uint32_t i = 0; i < plan->n_schedules; i++)
-        if (plan->schedules[i].profile == p->info.profile && plan->schedules[i].ordering == DOP_ORDER_COUNTERS &&
+        if (plan->schedules[i].profile == p->info.profile && plan->schedules[i].ordering != DOP_ORDER_BARRIERS &&
             p->info.ordering == DOP_ORDER_BARRIERS)
-            dop_buf_puts(out, "decode steps are those ordered by barriers; runs may take the ones ordered by "
-                              "completion counters: --ordering counters\n");
+            dop_buf_printf(out, "decode steps are those ordered by barriers; runs may take others: --ordering %s\n",
+                           dop_plan_ordering_name(plan->schedules[i].ordering));
     for (size_t i = 0; i < p->n_totals; i++)
         table_of_schedule(p, &p->totals[i], out);
 }

@@ -94,11 +94,25 @@ static bool
 is_cleared(dop_clear what, uint32_t slot_kind)
 {
     return (slot_kind == DOP_SLOT_STATE && what != DOP_CLEAR_SYNC) ||
-           (slot_kind == DOP_SLOT_SYNC && what != DOP_CLEAR_STATE) ||
+           ((slot_kind == DOP_SLOT_SYNC || slot_kind == DOP_SLOT_HANDED) && what != DOP_CLEAR_STATE) ||
            (slot_kind == DOP_SLOT_SCRATCH && what == DOP_CLEAR_ALL);
 }
 
-/* Zeroes slots, after making what the copy queue uploaded visible to the compute queue. */
+/* The rows of a persistent dispatch, with the addresses that its arguments have now. */
+static void
+record_table(const dop_replay *r, const dop_plan_schedule *s, VkCommandBuffer commands)
+{
+    const dop_place *p = &r->memory->places[s->table_slot];
+    for (uint32_t i = 0; i < s->n_stages; i++) {
+        const dop_plan_dispatch *d = &r->plan->dispatches[s->first_stage + i];
+        dop_stage_row row = {.groups = d->grid[0] * d->grid[1] * d->grid[2], .function = d->flags};
+        for (uint32_t k = 0; k < d->n_args; k++)
+            row.args[k] = dop_memory_arg(r->memory, &r->plan->args[d->first_arg + k]);
+        vkCmdUpdateBuffer(commands, r->memory->blocks[p->block].buffer, p->offset + i * sizeof row, sizeof row, &row);
+    }
+}
+
+/* Sets slots, after making what the copy queue uploaded visible to the compute queue. */
 static dop_status
 record_clear(dop_replay *r, dop_clear what, dop_diag *diag)
 {
@@ -118,8 +132,13 @@ record_clear(dop_replay *r, dop_clear what, dop_diag *diag)
         const dop_place *p = &r->memory->places[i];
         if (p->block == UINT32_MAX || !is_cleared(what, s->kind))
             continue;
-        vkCmdFillBuffer(commands, r->memory->blocks[p->block].buffer, p->offset, dop_align_u64(s->size, 4), 0);
+        vkCmdFillBuffer(commands, r->memory->blocks[p->block].buffer, p->offset, dop_align_u64(s->size, 4),
+                        s->kind == DOP_SLOT_HANDED ? UINT32_MAX : 0);
     }
+    for (uint32_t i = 0; i < r->plan->n_schedules && what == DOP_CLEAR_ALL; i++)
+        if (r->plan->schedules[i].n_stages > 0 &&
+            r->memory->places[r->plan->schedules[i].table_slot].block != UINT32_MAX)
+            record_table(r, &r->plan->schedules[i], commands);
     barrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
             VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
     res = vkEndCommandBuffer(commands);
@@ -146,7 +165,7 @@ dop_replay_add(dop_replay *replay, uint32_t schedule, bool later, dop_diag *diag
     VkCommandBuffer *commands = &r->commands[schedule * DOP_N_FORMS];
     dop_status st = allocate_commands(r, r->pools[later], DOP_N_FORMS, commands, diag);
     for (uint32_t f = 0; f < DOP_N_FORMS && st == DOP_OK; f++)
-        if (f != DOP_FORM_BODY || r->plan->schedules[schedule].ordering != DOP_ORDER_COUNTERS)
+        if (f != DOP_FORM_BODY || r->plan->schedules[schedule].ordering == DOP_ORDER_BARRIERS)
             st = dop_replay_record(r, schedule, (dop_form)f, VK_NULL_HANDLE, 0, commands[f], diag);
     return st;
 }
@@ -231,8 +250,8 @@ dop_replay_submit(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t
     VkCommandBuffer commands[DOP_REPLAY_MAX_TIMES];
     if (times == 0 || times > DOP_REPLAY_MAX_TIMES)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "%u steps in one submission", times);
-    if (form == DOP_FORM_BODY && replay->plan->schedules[schedule].ordering == DOP_ORDER_COUNTERS)
-        return DOP_FAIL(diag, DOP_E_INTERNAL, "a part of a schedule that is ordered by counters");
+    if (form == DOP_FORM_BODY && replay->plan->schedules[schedule].ordering != DOP_ORDER_BARRIERS)
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "a part of a schedule that is not ordered by barriers");
     const dop_replay_observer *o = replay->observer;
     for (uint32_t i = 0; i < times; i++) {
         commands[i] = replay->commands[schedule * DOP_N_FORMS + form];

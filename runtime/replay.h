@@ -14,17 +14,17 @@
 
 typedef enum dop_form {
     DOP_FORM_BODY, /* without the head: no logits, the step record stays as it is (when the schedule has a split).  Not
-                      for schedules ordered by counters, whose last dispatch belongs to every run */
+                      for schedules not ordered by barriers, whose last dispatch belongs to every run */
     DOP_FORM_FULL, /* with the head; greedy schedules advance the step record */
     DOP_FORM_READ, /* the same, and the host can read the logits afterwards */
     DOP_N_FORMS
 } dop_form;
 
-/* What to fill with zeros. */
+/* What to set to its first value: zeros, and ones for what stages hand over. */
 typedef enum dop_clear {
     DOP_CLEAR_STATE, /* caches, for a new sequence */
-    DOP_CLEAR_SYNC,  /* completion counters; dop_step.epoch must be 0 for the next step then */
-    DOP_CLEAR_ALL,   /* both and the scratch slots: once, after loading */
+    DOP_CLEAR_SYNC,  /* counters and handed values; dop_step.epoch and .turn must be 0 for the next step then */
+    DOP_CLEAR_ALL,   /* both, the scratch slots, and the tables of stages: once, after loading */
     DOP_N_CLEARS
 } dop_clear;
 

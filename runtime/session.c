@@ -251,6 +251,11 @@ decode_at(const dop_session *s, uint32_t pos, uint32_t n)
 static dop_status
 submit_ahead(dop_session *s, dop_diag *diag)
 {
+    if (dop_session_probes_next(s)) {
+        dop_status st = s->n_ahead == 0 ? dop_session_probe_here(s, diag) : DOP_OK;
+        if (st != DOP_OK || s->n_ahead > 0)
+            return st;
+    }
     while (s->n_ahead < s->steps_ahead) {
         uint32_t pending = s->picks_asked - s->picks_taken;
         uint32_t times = s->steps_per_submit, room = s->plan.model->ctx - s->dev_pos;

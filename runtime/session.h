@@ -47,7 +47,8 @@ struct dop_session {
 
     /* Decode schedules by DOP_ORDER_*, UINT32_MAX: none that may be used; info.decode is one of them.  Feeding and
      * scoring take barriers always. */
-    uint32_t decode[2];
+    uint32_t decode[DOP_N_ORDERS];
+    bool probe_due; /* which one to take is found out when all are there */
 
     /* The sequence.  tokens[0 .. n_fed) are in the cache; at most one more, the last pick, is not yet. */
     uint32_t *tokens; /* owned, ctx + 1 */
@@ -96,12 +97,16 @@ dop_status dop_session_need(dop_session *session, uint32_t schedule, dop_diag *d
 void dop_session_use_ordering(dop_session *session, uint32_t ordering);
 /* After loading: takes what the options ask for. */
 dop_status dop_session_choose_ordering(dop_session *session, dop_ordering wanted, dop_diag *diag);
-/* A few steps of each ordering, then the faster one.  Needs both, and an empty sequence, which it leaves behind. */
+/* A few steps of each ordering, then the fastest one.  Needs an empty sequence, which it leaves behind. */
 dop_status dop_session_probe_ordering(dop_session *session, dop_diag *diag);
+/* Is it time to, with the next step?  Then nothing may be under way. */
+bool dop_session_probes_next(const dop_session *session);
+/* The same with the sequence's own next steps, which are all run again afterwards. */
+dop_status dop_session_probe_here(dop_session *session, dop_diag *diag);
 /* What is finished by now was not all ordered, or a step that should have made the last of n_picks is finished and did
  * not: none of the picks that were not taken yet is worth anything. */
 bool dop_session_stalled(const dop_session *session, uint32_t n_picks);
-/* Back to barriers for good.  Drops every pick that was not taken, and starts counters and epoch from 0. */
+/* Back to barriers for good.  Drops every pick that was not taken, and starts counters, epoch and turn from 0. */
 dop_status dop_session_fall_back(dop_session *session, dop_diag *diag);
 
 #endif

@@ -75,7 +75,7 @@ dop_session_make(dop_session *session, uint32_t schedule, bool later, dop_diag *
     dop_status st = dop_pipelines_wait(&s->pipelines, kernels, diag);
     free(kernels);
     if (later) /* before they are counted as recordings: see dop_session_counters */
-        s->loader.recordings += s->plan.schedules[schedule].ordering == DOP_ORDER_COUNTERS ? 2 : 3;
+        s->loader.recordings += s->plan.schedules[schedule].ordering == DOP_ORDER_BARRIERS ? 3 : 2;
     if (st == DOP_OK)
         st = dop_replay_add(&s->replay, schedule, later, diag);
     if (st == DOP_OK)

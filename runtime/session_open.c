@@ -5,9 +5,18 @@
 #include <string.h>
 #include <unistd.h>
 
-/* counters: with schedules that are ordered by counters. */
+static void
+mark_dispatch(const dop_plan *plan, const dop_plan_dispatch *d, dop_used *out)
+{
+    out->kernels[d->kernel] = true;
+    for (uint32_t k = 0; k < d->n_args; k++)
+        if (plan->args[d->first_arg + k].slot != DOP_ARG_NUMBERS)
+            out->slots[plan->args[d->first_arg + k].slot] = true;
+}
+
+/* orderings: bits 1 << DOP_ORDER_*. */
 static dop_status
-mark_used(const dop_session *session, uint32_t profile, bool counters, dop_used *out, dop_diag *diag)
+mark_used(const dop_session *session, uint32_t profile, uint32_t orderings, dop_used *out, dop_diag *diag)
 {
     const dop_plan *plan = &session->plan;
     free(out->schedules);
@@ -19,27 +28,25 @@ mark_used(const dop_session *session, uint32_t profile, bool counters, dop_used 
     out->slots[plan->step_slot] = true;
     for (uint32_t i = 0; i < plan->n_schedules; i++) {
         const dop_plan_schedule *s = &plan->schedules[i];
-        if (s->profile != profile || (s->ordering == DOP_ORDER_COUNTERS && !counters) ||
+        if (s->profile != profile || !(orderings >> s->ordering & 1) ||
             (s->kind == DOP_SCHED_SCORE && session->no_scoring))
             continue;
         out->schedules[i] = true;
         out->slots[s->logits_slot] = true;
-        for (uint32_t j = 0; j < s->n_dispatches; j++) {
-            const dop_plan_dispatch *d = &plan->dispatches[s->first_dispatch + j];
-            out->kernels[d->kernel] = true;
-            for (uint32_t k = 0; k < d->n_args; k++)
-                if (plan->args[d->first_arg + k].slot != DOP_ARG_NUMBERS)
-                    out->slots[plan->args[d->first_arg + k].slot] = true;
-        }
+        for (uint32_t j = 0; j < s->n_dispatches; j++)
+            mark_dispatch(plan, &plan->dispatches[s->first_dispatch + j], out);
+        for (uint32_t j = 0; j < s->n_stages; j++)
+            mark_dispatch(plan, &plan->dispatches[s->first_stage + j], out);
     }
     return DOP_OK;
 }
 
 /* The decode schedules of a profile by ordering; the first one of each. */
 static void
-find_decode(const dop_plan *plan, uint32_t profile, const bool *used, uint32_t out[2])
+find_decode(const dop_plan *plan, uint32_t profile, const bool *used, uint32_t out[DOP_N_ORDERS])
 {
-    out[DOP_ORDER_BARRIERS] = out[DOP_ORDER_COUNTERS] = UINT32_MAX;
+    for (uint32_t i = 0; i < DOP_N_ORDERS; i++)
+        out[i] = UINT32_MAX;
     for (uint32_t i = 0; i < plan->n_schedules; i++) {
         const dop_plan_schedule *s = &plan->schedules[i];
         if (used[i] && s->profile == profile && s->kind == DOP_SCHED_DECODE && out[s->ordering] == UINT32_MAX)
@@ -49,11 +56,11 @@ find_decode(const dop_plan *plan, uint32_t profile, const bool *used, uint32_t o
 
 /* Appends why the device cannot run a profile, nothing when it can. */
 static dop_status
-try_profile(dop_session *s, const dop_device_info *info, uint32_t profile, bool counters, dop_used *out, dop_diag *diag,
-            dop_buf *why)
+try_profile(dop_session *s, const dop_device_info *info, uint32_t profile, uint32_t orderings, dop_used *out,
+            dop_diag *diag, dop_buf *why)
 {
     const dop_plan *plan = &s->plan;
-    dop_status st = mark_used(s, profile, counters, out, diag);
+    dop_status st = mark_used(s, profile, orderings, out, diag);
     if (st != DOP_OK)
         return st;
     find_decode(plan, profile, out->schedules, s->decode);
@@ -61,21 +68,27 @@ try_profile(dop_session *s, const dop_device_info *info, uint32_t profile, bool 
     return why->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
 }
 
-/* With schedules ordered by counters where they may be used and can be, without them otherwise: they are not even made
- * where they are not going to be used. */
+/* With the other orderings where they may be used and can be, by barriers alone otherwise: what is not going to be used is
+ * not even made. */
 static dop_status
 try_orderings(dop_session *s, const dop_device_info *info, uint32_t profile, dop_ordering ordering, dop_used *out,
               dop_diag *diag, dop_buf *why)
 {
-    bool counters = info->memory_model && ordering != DOP_ORDERING_BARRIERS &&
-                    (!info->caps.cpu || ordering == DOP_ORDERING_COUNTERS);
+    const uint32_t barriers = 1u << DOP_ORDER_BARRIERS;
+    uint32_t orderings = barriers;
+    if (ordering > DOP_ORDERING_BARRIERS)
+        orderings |= 1u << (ordering - DOP_ORDERING_BARRIERS);
+    else if (ordering == DOP_ORDERING_AUTO && !info->caps.cpu)
+        orderings |= 1u << DOP_ORDER_COUNTERS | 1u << DOP_ORDER_PERSISTENT;
+    if (!info->memory_model)
+        orderings &= ~(1u << DOP_ORDER_COUNTERS);
     dop_buf without = {0};
-    dop_status st = try_profile(s, info, profile, counters, out, diag, why);
-    if (st != DOP_OK || why->size == 0 || !counters || ordering != DOP_ORDERING_AUTO)
+    dop_status st = try_profile(s, info, profile, orderings, out, diag, why);
+    if (st != DOP_OK || why->size == 0 || orderings == barriers || ordering != DOP_ORDERING_AUTO)
         return st;
-    st = try_profile(s, info, profile, false, out, diag, &without);
+    st = try_profile(s, info, profile, barriers, out, diag, &without);
     if (st == DOP_OK && without.size == 0) {
-        dop_log_printf(&s->log, "ordering: no counters: the plan %s", why->data);
+        dop_log_printf(&s->log, "ordering: by barriers only: the plan %s", why->data);
         dop_buf_finish(why);
     }
     dop_buf_finish(&without);
@@ -193,8 +206,7 @@ choose_first(dop_session *s, uint32_t first_tokens, bool **out_first, dop_diag *
         first[schedule] = true;
     }
     for (uint32_t i = 0; i < plan->n_schedules; i++) {
-        bool probed = plan->schedules[i].kind == DOP_SCHED_DECODE && s->decode[DOP_ORDER_COUNTERS] != UINT32_MAX;
-        first[i] = s->used.schedules[i] && (first[i] || first_tokens == 0 || probed);
+        first[i] = s->used.schedules[i] && (first[i] || first_tokens == 0);
     }
     return DOP_OK;
 }

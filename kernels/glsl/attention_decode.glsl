@@ -1,12 +1,14 @@
-// Attention of one token: the R query heads of one KV head over one split of an f16 cache, 64 positions at a time.
+// Attention of one token: R query heads of one KV head over one split of an f16 cache, 64 positions at a time.
 // LANES neighbouring invocations own one row of K or V, 8 values (16 bytes) each, so that a subgroup reads whole rows and
 // its queries lie in shared memory without conflicts.  Scores meet in shared memory, a subgroup turns each head's into
 // weights (online softmax), and every invocation adds up its columns over its share of the positions.
 //
+// Loops over what invocations hold are written out: a driver that does not unroll them keeps it in memory.
+//
 // The first rows are on their way before this step's queries are waited for, the next ones while the current are used.
 #define D ${D}u
 #define R ${R}u
-#define G R
+#define SHARERS ${SHARERS}u // workgroups that share the query heads of a KV head
 #define KV ${KV}u
 #define LANES (D / 8u)
 #define GROUPS (WG / LANES) // rows of a pass
@@ -17,7 +19,7 @@
 #define VALUES (NP * R)
 #define BATCH ${BATCH}u // heads whose sums meet in shared memory at once
 #define DOP_T(j) 0u
-#define DOP_H(j) (kvh * R + (j))
+#define DOP_H(j) (head0 + (j))
 // The first halves of all lanes' values, then the second: neighbouring lanes read neighbouring words.
 shared vec4 dop_q[R * D / 4u];
 #define DOP_Q_AT(i) ((i) / (2u * LANES) * (2u * LANES) + (i) % 2u * LANES + (i) % (2u * LANES) / 2u)
@@ -27,23 +29,57 @@ shared float dop_s[R * CP];
 shared float dop_m[R], dop_l[R], dop_fix[R];
 shared vec4 dop_acc[BATCH * TEAMS * D / 4u];
 uvec4 dop_k[NP], dop_v[NP];
-${DECLS}
-// Rows of the positions from base that lie in [from, to).
+${DECLS}// Rows of a cache are read past what this step writes (then all are from steps before), or with it.
+#if KEEPS_K
+#define DOP_ROWS_K U32x4
+#else
+#define DOP_ROWS_K C32x4
+#endif
+#if KEEPS_V
+#define DOP_ROWS_V U32x4
+#else
+#define DOP_ROWS_V C32x4
+#endif
+#if KEEPS_K || KEEPS_V
+shared vec4 dop_new[2u * D / 4u];
+#define DOP_NEW0_PUT(i, x) dop_new[i] = x
+#define DOP_NEW1_PUT(i, x) dop_new[D / 4u + (i)] = x
+#define DOP_NEW0_PUT1(i, x) dop_new[(i) >> 2][(i) & 3u] = x
+#define DOP_NEW1_PUT1(i, x) dop_new[D / 4u + ((i) >> 2)][(i) & 3u] = x
+uvec4 dop_new_part(uint first)
+{
+    vec4 a = dop_new[first], b = dop_new[first + 1u];
+    return uvec4(packHalf2x16(a.xy), packHalf2x16(a.zw), packHalf2x16(b.xy), packHalf2x16(b.zw));
+}
+#endif
+// Rows of the positions from base that lie in [from, to), from memory.
 void dop_hold_k(uint base, uint kvh, uint from, uint to)
 {
-    [[unroll]] for (uint n = 0u; n < NP; n++) {
-        uint p = base + n * GROUPS + gl_LocalInvocationIndex / LANES;
-        if (p >= from && p < to)
-            dop_k[n] = C32x4(${K}).v[((p * KV + kvh) * D) / 8u + gl_LocalInvocationIndex % LANES];
-    }
-}
+    uint p = base + gl_LocalInvocationIndex / LANES;
+${@n NP}    if (p + $nu * GROUPS >= from && p + $nu * GROUPS < to)
+        dop_k[$n] = DOP_ROWS_K(${K}).v[(((p + $nu * GROUPS) * KV + kvh) * D) / 8u + gl_LocalInvocationIndex % LANES];
+${@}}
 void dop_hold_v(uint base, uint kvh, uint from, uint to)
 {
-    [[unroll]] for (uint n = 0u; n < NP; n++) {
-        uint p = base + n * GROUPS + gl_LocalInvocationIndex / LANES;
-        if (p >= from && p < to)
-            dop_v[n] = C32x4(${V}).v[((p * KV + kvh) * D) / 8u + gl_LocalInvocationIndex % LANES];
+    uint p = base + gl_LocalInvocationIndex / LANES;
+${@n NP}    if (p + $nu * GROUPS >= from && p + $nu * GROUPS < to)
+        dop_v[$n] = DOP_ROWS_V(${V}).v[(((p + $nu * GROUPS) * KV + kvh) * D) / 8u + gl_LocalInvocationIndex % LANES];
+${@}}
+
+// The row of this step, where it is among those from base: the workgroup has it from making it.
+void dop_hold_new(uint base, uint pos)
+{
+#if KEEPS_K || KEEPS_V
+    uint lane = gl_LocalInvocationIndex % LANES;
+${@n NP}    if (base + $nu * GROUPS + gl_LocalInvocationIndex / LANES == pos) {
+#if KEEPS_K
+        dop_k[$n] = dop_new_part(lane * 2u);
+#endif
+#if KEEPS_V
+        dop_v[$n] = dop_new_part(D / 4u + lane * 2u);
+#endif
     }
+${@}#endif
 }
 
 // Products of the rows held with the queries into dop_s[head * CP + position].
@@ -51,19 +87,19 @@ void dop_scores(uint n_rows)
 {
     uint lane = gl_LocalInvocationIndex % LANES, group = gl_LocalInvocationIndex / LANES;
     float s[VALUES]; // [row][head]
-    [[unroll]] for (uint j = 0u; j < R; j++) {
-        vec4 q0 = dop_q[j * D / 4u + lane], q1 = dop_q[j * D / 4u + LANES + lane];
-        [[unroll]] for (uint n = 0u; n < NP; n++)
-            s[n * R + j] = dot(dop_f16x4(dop_k[n].xy), q0) + dot(dop_f16x4(dop_k[n].zw), q1);
-    }
-    // Sums over LANES: while there is an even number of values, one half of the lanes keeps one half of them.
+${@j R}    {
+        vec4 q0 = dop_q[$ju * D / 4u + lane], q1 = dop_q[$ju * D / 4u + LANES + lane];
+${@n NP}        s[$nu * R + $ju] = dot(dop_f16x4(dop_k[$n].xy), q0) + dot(dop_f16x4(dop_k[$n].zw), q1);
+${@}    }
+${@}    // Sums over LANES: while there is an even number of values, one half of the lanes keeps one half of them.
     uint first = 0u;
-${SUMS}    if ((lane >> HALVINGS) == 0u)
-        [[unroll]] for (uint i = 0u; i < (VALUES >> HALVINGS); i++) {
-            uint n = (first + i) / R, j = (first + i) % R, p = n * GROUPS + group;
-            float x = s[i];
+${SUMS}    if ((lane >> HALVINGS) == 0u) {
+${@i LEFT}        {
+            uint n = (first + $iu) / R, j = (first + $iu) % R, p = n * GROUPS + group;
+            float x = s[$i];
             dop_s[j * CP + p] = p < n_rows ? ${SCORE} : -1e30;
         }
+${@}    }
 }
 
 // Scores into weights, one head per subgroup; dop_fix is what earlier sums are worth now.
@@ -72,17 +108,13 @@ void dop_softmax()
     uint lane = gl_LocalInvocationIndex % SG;
     for (uint j = gl_LocalInvocationIndex / SG; j < R; j += TEAMS) {
         float x[CP / SG], old = dop_m[j], top = old, sum = 0.0;
-        [[unroll]] for (uint i = 0u; i < CP / SG; i++) {
-            x[i] = dop_s[j * CP + i * SG + lane];
-            top = max(top, x[i]);
-        }
-        top = subgroupMax(top);
-        [[unroll]] for (uint i = 0u; i < CP / SG; i++) {
-            float e = x[i] > -1e29 ? exp(x[i] - top) : 0.0;
-            dop_s[j * CP + i * SG + lane] = e;
-            sum += e;
-        }
-        sum = subgroupAdd(sum);
+${@i SHARE}        x[$i] = dop_s[j * CP + $iu * SG + lane];
+        top = max(top, x[$i]);
+${@}        top = subgroupMax(top);
+${@i SHARE}        x[$i] = x[$i] > -1e29 ? exp(x[$i] - top) : 0.0;
+        dop_s[j * CP + $iu * SG + lane] = x[$i];
+        sum += x[$i];
+${@}        sum = subgroupAdd(sum);
         if (lane == 0u) {
             float fix = exp(old - top);
             dop_l[j] = dop_l[j] * fix + sum;
@@ -92,21 +124,33 @@ void dop_softmax()
     }
 }
 
+// Nothing is handed over by this split in this step: nor may the next step find what is from long ago.
+void dop_clear_part(uint head0, uint split)
+{
+#if MERGE && defined(DOP_STAGE)
+    for (uint i = gl_LocalInvocationIndex; i < R * (D / 4u + 1u); i += WG) {
+        uint j = i / (D / 4u + 1u), at = ((head0 + j) * SPLITS + split) * (D + 4u);
+        dop_clear4(${PARTS}, at + i % (D / 4u + 1u) * 4u);
+    }
+#endif
+}
+
 void main()
 {
-    uint kvh = gl_WorkGroupID.x, split = gl_WorkGroupID.z;
+    uint head0 = DOP_GROUP.x * R, kvh = DOP_GROUP.x / SHARERS, split = DOP_GROUP.z;
     uint pos0 = ${POS}; // position of the query
     uint hi = pos0 + 1u, lo = ${WINDOW} > 0u && hi > ${WINDOW} ? hi - ${WINDOW} : 0u;
 #if SPLITS > 1
     uint len = dop_split_len(hi - lo, SPLITS), used = (hi - lo + len - 1u) / len;
     lo += split * len;
     hi = min(lo + len, hi);
-    if (lo >= hi)
+    if (lo >= hi) {
+        dop_clear_part(head0, split);
         return;
+    }
 #endif
-    [[unroll]] for (uint n = 0u; n < NP; n++)
-        dop_k[n] = dop_v[n] = uvec4(0u);
-    dop_hold_k(lo, kvh, lo, min(hi, pos0));
+${@n NP}    dop_k[$n] = dop_v[$n] = uvec4(0u);
+${@}    dop_hold_k(lo, kvh, lo, min(hi, pos0));
     dop_hold_v(lo, kvh, lo, min(hi, pos0));
     for (uint j = gl_LocalInvocationIndex; j < R; j += WG) {
         dop_m[j] = -1e30;
@@ -114,47 +158,51 @@ void main()
     }
     dop_wait();
 ${PROLOGUE}    barrier();
-    if (pos0 - lo < CP) { // the row of this step
-        dop_hold_k(lo, kvh, pos0, hi);
-        dop_hold_v(lo, kvh, pos0, hi);
+    // Rows that are read from memory end here.
+    uint held_k = KEEPS_K == 1 ? min(hi, pos0) : hi, held_v = KEEPS_V == 1 ? min(hi, pos0) : hi;
+    if (pos0 < hi) {
+        dop_hold_k(lo, kvh, pos0, held_k);
+        dop_hold_v(lo, kvh, pos0, held_v);
+        dop_hold_new(lo, pos0);
     }
     uint part = gl_LocalInvocationIndex % LANES, group = gl_LocalInvocationIndex / LANES;
     vec4 acc[R * 2u];
-    [[unroll]] for (uint j = 0u; j < R * 2u; j++)
-        acc[j] = vec4(0.0);
-    for (uint base = lo; base < hi; base += CP) {
+${@j R}    acc[2u * $ju] = acc[2u * $ju + 1u] = vec4(0.0);
+${@}    for (uint base = lo; base < hi; base += CP) {
         dop_scores(hi - base);
-        dop_hold_k(base + CP, kvh, base + CP, hi);
+        dop_hold_k(base + CP, kvh, base + CP, held_k);
         barrier();
         dop_softmax();
         barrier();
-        [[unroll]] for (uint j = 0u; j < R; j++) {
-            float fix = dop_fix[j];
-            acc[2u * j] *= fix;
-            acc[2u * j + 1u] *= fix;
-            [[unroll]] for (uint n = 0u; n < NP; n++) {
-                float w = dop_s[j * CP + n * GROUPS + group];
-                acc[2u * j] += w * dop_f16x4(dop_v[n].xy);
-                acc[2u * j + 1u] += w * dop_f16x4(dop_v[n].zw);
-            }
-        }
-        dop_hold_v(base + CP, kvh, base + CP, hi);
+${@j R}        {
+            float fix = dop_fix[$j], w;
+            acc[2u * $ju] *= fix;
+            acc[2u * $ju + 1u] *= fix;
+${@n NP}            w = dop_s[$ju * CP + $nu * GROUPS + group];
+            acc[2u * $ju] += w * dop_f16x4(dop_v[$n].xy);
+            acc[2u * $ju + 1u] += w * dop_f16x4(dop_v[$n].zw);
+${@}        }
+${@}        dop_hold_v(base + CP, kvh, base + CP, held_v);
+        if (pos0 < hi)
+            dop_hold_new(base + CP, pos0);
         barrier();
     }
-    [[unroll]] for (uint m = LANES; m < SG; m *= 2u)
-        [[unroll]] for (uint j = 0u; j < R * 2u; j++)
-            [[unroll]] for (uint i = 0u; i < 4u; i++)
-                acc[j][i] += subgroupShuffleXor(acc[j][i], m);
+    [[unroll]] for (uint m = LANES; m < SG; m *= 2u) {
+${@j R}        acc[2u * $ju] += subgroupShuffleXor(acc[2u * $ju], m);
+        acc[2u * $ju + 1u] += subgroupShuffleXor(acc[2u * $ju + 1u], m);
+${@}    }
     uint team = gl_LocalInvocationIndex / SG;
-    [[unroll]] for (uint j0 = 0u; j0 < R; j0 += BATCH) {
-        if (gl_LocalInvocationIndex % SG < LANES)
-            [[unroll]] for (uint j = j0; j < min(j0 + BATCH, R); j++) {
-                dop_acc[((j - j0) * TEAMS + team) * (D / 4u) + part * 2u] = acc[2u * j];
-                dop_acc[((j - j0) * TEAMS + team) * (D / 4u) + part * 2u + 1u] = acc[2u * j + 1u];
+${@b BATCHES}    {
+        const uint j0 = $bu * BATCH;
+        if (gl_LocalInvocationIndex % SG < LANES) {
+${@j BATCH}            if (j0 + $ju < R) {
+                dop_acc[($ju * TEAMS + team) * (D / 4u) + part * 2u] = acc[min(2u * (j0 + $ju), 2u * R - 1u)];
+                dop_acc[($ju * TEAMS + team) * (D / 4u) + part * 2u + 1u] = acc[min(2u * (j0 + $ju) + 1u, 2u * R - 1u)];
             }
+${@}        }
         barrier();
         for (uint i = gl_LocalInvocationIndex; i < min(BATCH, R - j0) * (D / 4u); i += WG) {
-            uint j = i / (D / 4u), d = i % (D / 4u) * 4u, h = kvh * R + j0 + j;
+            uint j = i / (D / 4u), d = i % (D / 4u) * 4u, h = head0 + j0 + j;
             float top = dop_m[j0 + j], sum = dop_l[j0 + j];
             vec4 o = vec4(0.0);
             [[unroll]] for (uint k = 0u; k < TEAMS; k++)
@@ -172,11 +220,19 @@ ${STORE}            }
         if (j0 + BATCH < R)
             barrier();
     }
-#if MERGE
+${@}#if MERGE
+    if (used == 1u) {
+        dop_clear_part(head0, split);
+        return;
+    }
+#ifdef DOP_STAGE
+    // The last split waits for the parts of the others: a workgroup that runs several of them runs it last.
+    if (split + 1u != used)
+        return;
+#else
     // The last workgroup of this KV head to get here merges the splits.
-    if (used == 1u)
+    if (!dop_last_of(${MERGES}, 1u + DOP_GROUP.x, used))
         return;
-    if (!dop_last_of(${MERGES}, 1u + kvh, used))
-        return;
+#endif
 ${MERGE_BODY}#endif
 }

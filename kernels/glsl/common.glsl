@@ -31,7 +31,8 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer Step {
     SHARED uint n_out;
     SHARED uint flags;
     SHARED uint epoch;
-    SHARED uint reserved[11];
+    SHARED uint turn;
+    SHARED uint reserved[10];
     SHARED uint tokens[4096];
     SHARED uint ids[4096];
 };
@@ -66,6 +67,64 @@ bool dop_last_of(U32 counter, uint i, uint n)
         Counter(counter).n[i] = 0u;
     return true;
 }
+#endif
+
+// --- what the stages of a persistent dispatch hand to each other ------------------------------------------------------
+// A value says itself that it is there: its memory holds DOP_NOTHING until it is stored, and a reader looks until it finds
+// something else.  There are two copies, for even and odd steps; who stores into one clears the other, which nobody
+// reads before the next step.
+#ifdef DOP_STAGE
+struct Stage {
+    uvec2 args[16];
+    uint group;
+    uint now, next; // words from a value's address to the copies of this step and of the next
+    uint pos;
+    uvec2 step;
+};
+shared Stage dop_stage;
+#define DOP_NOTHING 0xffffffffu
+layout(buffer_reference, std430, buffer_reference_align = 4) coherent volatile buffer Handed { uint v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) coherent volatile buffer Handed4 { uvec4 v[]; };
+uint dop_look1(U32 p, uint i) { return Handed(p).v[i + dop_stage.now]; }
+uvec4 dop_look4(U32 p, uint i) { return Handed4(p).v[(i + dop_stage.now) >> 2]; }
+// Has the step failed?  The bound keeps a device that does not run all workgroups at once from hanging; when one has
+// given up, the others do so soon.
+bool dop_given_up(uint looks)
+{
+    Handed flags = Handed(dop_stage.step); // [3]: flags of dop_step
+    if (looks == 100000u)
+        flags.v[3] |= 1u;
+    return looks == 100000u || ((looks & 255u) == 255u && (flags.v[3] & 1u) != 0u);
+}
+float dop_handed1(uint x, U32 p, uint i)
+{
+    for (uint n = 0u; x == DOP_NOTHING && !dop_given_up(n); n++)
+        x = dop_look1(p, i);
+    return uintBitsToFloat(x);
+}
+vec4 dop_handed4(uvec4 x, U32 p, uint i)
+{
+    for (uint n = 0u; any(equal(x, uvec4(DOP_NOTHING))) && !dop_given_up(n); n++)
+        x = dop_look4(p, i);
+    return uintBitsToFloat(x);
+}
+void dop_hand1(U32 p, uint i, float x)
+{
+    uint w = floatBitsToUint(x);
+    Handed(p).v[i + dop_stage.now] = w == DOP_NOTHING ? 0x7fc00000u : w; // another NaN
+    Handed(p).v[i + dop_stage.next] = DOP_NOTHING;
+}
+void dop_hand4(U32 p, uint i, vec4 x)
+{
+    uvec4 w = floatBitsToUint(x);
+    w = mix(w, uvec4(0x7fc00000u), equal(w, uvec4(DOP_NOTHING)));
+    Handed4(p).v[(i + dop_stage.now) >> 2] = w;
+    Handed4(p).v[(i + dop_stage.next) >> 2] = uvec4(DOP_NOTHING);
+}
+void dop_clear1(U32 p, uint i) { Handed(p).v[i + dop_stage.next] = DOP_NOTHING; }
+void dop_clear4(U32 p, uint i) { Handed4(p).v[(i + dop_stage.next) >> 2] = uvec4(DOP_NOTHING); }
+#else
+#define DOP_GROUP gl_WorkGroupID
 #endif
 
 // --- two and four words at once: CPU devices load component by component, so 64 bits each there ------------------
@@ -132,7 +191,12 @@ void dop_st4_f16(U32 p, uint i, vec4 x)
 }
 
 // Positions of one split of the cache (ir/ops.def).
-uint dop_split_len(uint n, uint splits) { return n <= 192u ? n : max(64u, (n + splits - 1u) / splits); }
+#ifdef DOP_STAGE // parts of attention meet sooner there
+#define DOP_WHOLE 64u
+#else
+#define DOP_WHOLE 192u
+#endif
+uint dop_split_len(uint n, uint splits) { return n <= DOP_WHOLE ? n : max(64u, (n + splits - 1u) / splits); }
 
 // --- element-wise functions of ir/ops.def, for float and vec4 -------------------------------------------------------
 // exp overflows to infinity for x < -88, and x / infinity is the right zero.

@@ -61,5 +61,5 @@ ${PROLOGUE}}
 ${PARTS}
 void main()
 {
-    uint wg = gl_WorkGroupID.x;
+    uint wg = DOP_GROUP.x;
 ${CALLS}}

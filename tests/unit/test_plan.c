@@ -295,9 +295,9 @@ Test(plan, dispatch_schedule_and_tensor_rows)
     EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, n_args, 17, "dispatch 1 has arguments");
     EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, first_arg, UINT32_MAX - 1, "dispatch 1 has arguments");
     EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, n_args, 3, "passes 3 arguments to kernel toy_rows, which takes 4");
-    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, ordering, 2, "schedule 0 has ordering 2");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, ordering, 3, "schedule 0 has ordering 3");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, ordering, 1, "schedule 1 is ordered by counters and no greedy decode");
-    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, reserved, 1, "schedule 0 has 1 in a reserved field");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, n_stages, 1, "schedule 0 has stages 0..+1 of");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, kind, 0, "schedule 1 has kind 0");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, kind, 4, "schedule 1 has kind 4");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, profile, 1, "profile 1");

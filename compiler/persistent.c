@@ -1,0 +1,199 @@
+#include "compiler/persistent.h"
+
+#include "passes/region.h"
+#include "runtime/plan_format.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HANDED_ALIGN = 64 /* values of two producers share no sector of a cache line */, MAX_FUNCTIONS = 64 };
+
+typedef struct builder {
+    dop_compilation *c;
+    dop_schedule *s;
+    dop_diag *diag;
+    dop_target target; /* as stages see it */
+    dop_persistent *p;
+    uint8_t *handed; /* [n_nodes] */
+    uint32_t n_functions;
+    dop_kernel functions[MAX_FUNCTIONS];
+} builder;
+
+/* The region that makes the logits. */
+static dop_region_id
+head_region(const dop_graph *g)
+{
+    for (dop_region_id r = 1; r < g->n_regions; r++)
+        if (dop_region_has(&g->regions[r], dop_node_base(g, g->outs[0], NULL)))
+            return r;
+    return g->n_regions;
+}
+
+/* How each stored value of the stages gets to its readers, and where the handed ones lie.  Gives a reason when one cannot
+ * be handed over. */
+static const char *
+plan_values(builder *b, const dop_flow *f)
+{
+    const dop_graph *g = &b->s->g;
+    for (dop_region_id r = 1; r <= b->p->n_stages; r++)
+        for (uint32_t i = 0; i < g->regions[r].n_outs; i++) {
+            dop_node_id id = g->regions[r].outs[i];
+            const dop_node *n = dop_node_at(g, id);
+            if (n->op == DOP_OP_attn_split && f->first_reader[id] == f->first_reader[id + 1])
+                b->handed[id] = DOP_HANDED; /* to other workgroups of the same stage */
+            for (uint32_t k = f->first_reader[id]; k < f->first_reader[id + 1]; k++)
+                b->handed[id] |= f->readers[k] <= b->p->n_stages ? DOP_HANDED : DOP_LEAVES;
+            if (!(b->handed[id] & DOP_HANDED))
+                continue;
+            uint64_t bytes = dop_node_bytes(g, id);
+            if (n->op == DOP_OP_kv_write) { /* the caches themselves are for later steps */
+                b->handed[id] = DOP_HANDED | DOP_LEAVES;
+                bytes = dop_node_cols(g, id) * 4u;
+            } else if (n->op == DOP_OP_attn_split) { /* rows of o, m, l, padded to 16 bytes */
+                uint64_t row = n->shape.dim[n->shape.rank - 1].mul;
+                if (f->first_reader[id] != f->first_reader[id + 1])
+                    return "parts of attention meet in another region";
+                bytes = bytes / row * (row + 2);
+            } else if (n->type != DOP_TYPE_f32) {
+                return "activations are not f32";
+            }
+            b->p->handed[id] = b->p->copy_bytes;
+            b->p->handed_bytes[id] = bytes;
+            b->p->copy_bytes += dop_align_u64(bytes, HANDED_ALIGN);
+        }
+    return NULL;
+}
+
+/* The stage's function: one of those there are, or another one. */
+static dop_status
+add_function(builder *b, const dop_kernel *k, uint32_t *out_entry)
+{
+    for (uint32_t i = 0; i < b->n_functions; i++)
+        if (strcmp(b->functions[i].glsl, k->glsl) == 0) {
+            *out_entry = i;
+            return DOP_OK;
+        }
+    if (b->n_functions == MAX_FUNCTIONS)
+        return DOP_FAIL(b->diag, DOP_E_INTERNAL, "more than %d different stages", MAX_FUNCTIONS);
+    b->functions[b->n_functions] = *k;
+    *out_entry = b->n_functions++;
+    return DOP_OK;
+}
+
+static dop_status
+build_stages(builder *b, const char **out_no)
+{
+    const dop_graph *g = &b->s->g;
+    dop_sync sync = {.kind = DOP_SYNC_STAGE, .handed = b->handed};
+    dop_status st = DOP_OK;
+    for (dop_region_id r = 1; r <= b->p->n_stages && st == DOP_OK && !*out_no; r++) {
+        dop_built_region *x = &b->p->regions[r];
+        dop_kernel k;
+        *out_no = dop_kernel_select_stage(g, &g->regions[r], &b->target, &b->s->regions[r].choice, &x->choice);
+        if (*out_no)
+            return DOP_OK;
+        st = dop_kernel_generate(&b->c->templates, g, &g->regions[r], &b->target, &x->choice, &sync, b->diag, &k);
+        if (st != DOP_OK)
+            return st;
+        memcpy(x->grid, k.grid, sizeof x->grid);
+        memcpy(x->args, k.args, sizeof x->args);
+        x->n_args = k.n_args;
+        st = add_function(b, &k, &b->p->entries[r]);
+    }
+    return st;
+}
+
+/* The dispatch itself, and the last one of the schedule, which advances the turn. */
+static dop_status
+build_dispatches(builder *b, dop_intern_fn intern)
+{
+    const dop_graph *g = &b->s->g;
+    dop_persistent *p = b->p;
+    dop_region_id last = g->n_regions - 1;
+    const dop_kernel *functions[MAX_FUNCTIONS];
+    for (uint32_t i = 0; i < b->n_functions; i++)
+        functions[i] = &b->functions[i];
+    dop_kernel k;
+    dop_choice choice = {.variant = DOP_VARIANT_persistent};
+    dop_sync advance = {.kind = DOP_SYNC_ADVANCE};
+    p->n_functions = b->n_functions;
+    p->groups = b->target.cores;
+    p->table = p->n_stages * (uint32_t)sizeof(dop_stage_row);
+    p->counts[0] = p->n_stages;
+    p->counts[1] = (uint32_t)(p->copy_bytes / 4);
+    dop_status st =
+        dop_kernel_persistent(&b->c->templates, functions, b->n_functions, p->counts, &b->c->arena, b->diag, &k);
+    if (st == DOP_OK)
+        st = intern(b->c, &k, &choice, g, &g->regions[1], b->diag, &p->kernel);
+    for (dop_region_id r = p->n_stages + 1; r < last; r++)
+        p->regions[r] = b->s->regions[r];
+    dop_built_region *x = &p->regions[last];
+    *x = b->s->regions[last];
+    if (st == DOP_OK)
+        st = dop_kernel_generate(&b->c->templates, g, &g->regions[last], &b->c->target, &x->choice, &advance, b->diag,
+                                 &k);
+    if (st != DOP_OK)
+        return st;
+    memcpy(x->grid, k.grid, sizeof x->grid);
+    memcpy(x->args, k.args, sizeof x->args);
+    x->n_args = k.n_args;
+    return intern(b->c, &k, &x->choice, g, &g->regions[last], b->diag, &x->kernel);
+}
+
+dop_status
+dop_persistent_build(dop_compilation *c, dop_schedule *s, dop_intern_fn intern, dop_diag *diag)
+{
+    const dop_graph *g = &s->g;
+    dop_region_id head = head_region(g);
+    dop_flow f = {0};
+    if (head <= 2 || head >= g->n_regions) {
+        s->persistent_no = "nothing stands before the head";
+        return DOP_OK;
+    }
+    builder *b = calloc(1, sizeof *b);
+    dop_persistent *p = dop_arena_alloc(&c->arena, sizeof *p);
+    dop_status st = b && p ? dop_flow_init(g, diag, &f) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st != DOP_OK)
+        goto error;
+    *b = (builder){.c = c, .s = s, .diag = diag, .target = c->target, .p = p};
+    p->n_stages = head - 1;
+    p->handed = dop_arena_alloc(&c->arena, g->n_nodes * sizeof *p->handed);
+    p->handed_bytes = dop_arena_alloc(&c->arena, g->n_nodes * sizeof *p->handed_bytes);
+    p->entries = dop_arena_alloc(&c->arena, g->n_regions * sizeof *p->entries);
+    p->regions = dop_arena_alloc(&c->arena, g->n_regions * sizeof *p->regions);
+    b->handed = calloc(g->n_nodes, 1);
+    if (!p->handed || !p->handed_bytes || !p->entries || !p->regions || !b->handed) {
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        goto error;
+    }
+    const char *no = plan_values(b, &f);
+    if (!no)
+        st = build_stages(b, &no);
+    if (st == DOP_OK && !no)
+        st = build_dispatches(b, intern);
+    if (st == DOP_OK && !no)
+        s->persistent = p;
+    s->persistent_no = no;
+error:
+    dop_flow_finish(&f);
+    if (b)
+        free(b->handed);
+    free(b);
+    return st;
+}
+
+const char *
+dop_persistent_says(const dop_schedule *s, char *out, size_t size)
+{
+    const dop_persistent *p = s->persistent;
+    *out = 0;
+    if (p)
+        snprintf(out, size,
+                 "as a persistent dispatch: %u stages by %u functions in %u workgroups of %u, %u dispatches after them",
+                 p->n_stages, p->n_functions, p->groups, p->regions[1].choice.tile.wg,
+                 s->g.n_regions - 1 - p->n_stages);
+    else if (s->persistent_no)
+        snprintf(out, size, "no persistent form: %s", s->persistent_no);
+    return out;
+}

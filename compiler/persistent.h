@@ -1,0 +1,29 @@
+/* The persistent form of a decode schedule (DOP_ORDER_PERSISTENT in runtime/plan_format.h): its regions up to the LM head
+ * as stages of one dispatch, whose workgroups stay on the device and hand values to each other; the rest as ever. */
+#ifndef DOPPLER_COMPILER_PERSISTENT_H
+#define DOPPLER_COMPILER_PERSISTENT_H
+
+#include "compiler/compile.h"
+
+struct dop_persistent {
+    uint32_t n_stages;         /* regions 1 .. n_stages */
+    uint32_t kernel;           /* of the dispatch: index into the compilation's kernels */
+    uint32_t groups;           /* its workgroups */
+    uint32_t n_functions;      /* different stages */
+    uint32_t table, counts[2]; /* arguments of the dispatch: bytes of the table, the two numbers */
+    uint64_t *handed;          /* [g.n_nodes] bytes into a copy of the handed values */
+    uint64_t *handed_bytes;    /* [g.n_nodes] */
+    uint64_t copy_bytes;       /* of one of the two copies */
+    uint32_t *entries;         /* [g.n_regions] which function a stage is */
+    dop_built_region *regions; /* [g.n_regions]; of stages without a kernel of their own */
+};
+
+/* Sets s->persistent, or s->persistent_no to the reason why there is none.  intern: puts a kernel in the compilation's
+ * table. */
+typedef dop_status (*dop_intern_fn)(dop_compilation *c, const dop_kernel *k, const dop_choice *choice,
+                                    const dop_graph *g, const dop_region *r, dop_diag *diag, uint32_t *out_index);
+/* For the report: what the form is, or why there is none; "" where none was asked for. */
+const char *dop_persistent_says(const dop_schedule *s, char *out, size_t size);
+dop_status dop_persistent_build(dop_compilation *c, dop_schedule *s, dop_intern_fn intern, dop_diag *diag);
+
+#endif

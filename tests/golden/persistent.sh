@@ -1,0 +1,40 @@
+# Decode steps as one persistent dispatch.  A software device may run its workgroups one after another, so there is one
+# here, which must do all the work of a step; how several of them hand values to each other is for GPUs to show.
+. "$(dirname "$0")/../lib.sh"
+
+# Caches are f16 (attention of one token is made for those).
+target() { # NAME LINE...
+    printf '%s\n' "base: nvidia-hopper" "name: $1" "subgroup: 8" "cores: 1" "max_workgroup: 256" "shared_bytes: 32768" \
+        "${@:2}" >"$1.yaml"
+}
+target one-workgroup "persistent: 64" "caps: [f16_storage, f16_math, i8_storage, subgroup]"
+target integers "persistent: 128" "caps: [f16_storage, f16_math, i8_storage, subgroup, int_dot]" "int_dot: prefer"
+target none "persistent: 0" "caps: [f16_storage, f16_math, i8_storage, subgroup]"
+
+generate() { # PLAN ORDERING OUT
+    "$EXEC" "$1" --quiet --tokens-file prompt --temp 0 --ignore-eos --print-ids --ordering "$2" -n 24 >"$3"
+}
+
+# persistent MODEL TARGET [OPTION...]: all ids of both orderings are equal, and are the reference's.
+persistent() {
+    local golden=$SRC/tests/golden/$1 name="$1 $2"
+    "$TOOLS/expect" tokens "$golden/expected.json" . >prompt
+    check "$name: compiles" "$DOPPLERC" "$golden" -o p.plan --quiet --target "$2.yaml" "${@:3}" || return
+    "$EXEC" --disasm p.plan >listing
+    check "$name: stages" grep -q 'persistent, [1-9][0-9]* stages' listing
+    check "$name: by barriers" generate p.plan barriers barriers.ids
+    check "$name: persistent" generate p.plan persistent persistent.ids &&
+        check "$name: the same ids" cmp barriers.ids persistent.ids
+    [ $# -gt 2 ] || # weights as they were trained
+        check "$name: the reference's ids" "$TOOLS/expect" ids "$golden/expected.json" . persistent.ids 0.1
+}
+
+for model in gemma3 qwen3 mistral_window gpt2; do
+    persistent $model one-workgroup
+done
+persistent gemma3 integers --quant q4_0
+
+"$DOPPLERC" "$SRC/tests/golden/llama" -o none.plan --quiet --target none.yaml
+check_fails "a plan without stages" 2 "has no decode schedule ordered by persistent" \
+    "$EXEC" none.plan --quiet --tokens-file prompt -n 1 --ordering persistent
+finish
