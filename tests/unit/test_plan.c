@@ -263,7 +263,7 @@ Test(plan, slot_and_argument_rows)
     plan_builder b;
     pb_toy(&b);
     EXPECT_ROW(SLOTS, dop_plan_slot, 0, kind, 0, "slot 0 has kind 0");
-    EXPECT_ROW(SLOTS, dop_plan_slot, 0, kind, 7, "slot 0 has kind 7");
+    EXPECT_ROW(SLOTS, dop_plan_slot, 0, kind, 9, "slot 0 has kind 9");
     EXPECT_ROW(SLOTS, dop_plan_slot, 0, name, UINT32_MAX, "the name of slot 0");
     EXPECT_ROW(SLOTS, dop_plan_slot, 0, size, 0, "slot 0 has 0 bytes");
     EXPECT_ROW(SLOTS, dop_plan_slot, 0, size, UINT64_MAX, "slot 0 has 18446744073709551615 bytes");
