@@ -214,7 +214,8 @@ compile_thread(void *user)
         snprintf(name, sizeof name, "%s@%s", dop_variant_of(k->variant)->name, k->label);
         dop_status st = dop_kernel_compile(name, &k->k, &j->c->target, &diag, &k->spirv, &k->shared_bytes);
         pthread_mutex_lock(&j->lock);
-        if (st != DOP_OK && i < j->failed) {
+        k->dropped = k->optional && st == DOP_E_INPUT;
+        if (st != DOP_OK && !k->dropped && i < j->failed) {
             j->failed = i;
             j->diag = diag;
         }
@@ -243,6 +244,13 @@ compile_kernels(dop_compilation *c, dop_diag *diag)
     for (uint32_t i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
     pthread_mutex_destroy(&j.lock);
+    for (uint32_t i = 0; i < c->n_schedules; i++) {
+        dop_schedule *s = &c->schedules[i];
+        if (s->persistent && c->kernels[s->persistent->kernel].dropped) {
+            s->persistent = NULL;
+            s->persistent_no = "its stages need more shared memory than a workgroup has";
+        }
+    }
     if (j.failed == UINT32_MAX)
         return DOP_OK;
     *diag = j.diag;

@@ -45,6 +45,8 @@ typedef struct dop_built_kernel {
     const char *label; /* of its first use, for people */
     dop_buf spirv;
     uint32_t shared_bytes;
+    bool optional; /* that it needs too much shared memory is no failure: */
+    bool dropped;  /* it and what uses it is left out then */
 } dop_built_kernel;
 
 typedef struct dop_built_region {

@@ -20,7 +20,7 @@ typedef struct builder {
     dop_kernel functions[MAX_FUNCTIONS];
 } builder;
 
-/* The region that makes the logits. */
+/* The region that makes the logits: what follows is the choice of a token. */
 static dop_region_id
 head_region(const dop_graph *g)
 {
@@ -170,7 +170,7 @@ dop_persistent_build(dop_compilation *c, dop_schedule *s, dop_intern_fn intern, 
     if (st != DOP_OK)
         goto error;
     *b = (builder){.c = c, .s = s, .diag = diag, .target = c->target, .p = p};
-    p->n_stages = head - 1;
+    p->n_stages = head + 1 < g->n_regions ? head : head - 1; /* something must be left to advance the turn */
     p->handed = dop_arena_alloc(&c->arena, g->n_nodes * sizeof *p->handed);
     p->handed_bytes = dop_arena_alloc(&c->arena, g->n_nodes * sizeof *p->handed_bytes);
     p->entries = dop_arena_alloc(&c->arena, g->n_regions * sizeof *p->entries);
@@ -185,8 +185,10 @@ dop_persistent_build(dop_compilation *c, dop_schedule *s, dop_intern_fn intern, 
         st = build_stages(b, &no);
     if (st == DOP_OK && !no)
         st = build_dispatches(b, intern);
-    if (st == DOP_OK && !no)
+    if (st == DOP_OK && !no) {
         s->persistent = p;
+        c->kernels[p->kernel].optional = true;
+    }
     s->persistent_no = no;
 error:
     dop_flow_finish(&f);

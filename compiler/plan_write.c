@@ -426,6 +426,8 @@ write_target(writer *w, target_rows *t)
         no_memory(w);
     for (uint32_t i = 0; i < c->n_kernels && w->status == DOP_OK; i++) {
         const dop_built_kernel *k = &c->kernels[i];
+        if (k->dropped)
+            continue;
         write_kernel(w, t, i);
         profile.caps |= k->k.caps;
         profile.subgroup = k->k.subgroup ? k->k.subgroup : profile.subgroup;

@@ -310,14 +310,21 @@ emit_dots(dop_gen *gen, const dop_part *part, dop_buf *dots)
     }
 }
 
+/* The epilogue of row c.  Where a team has a lane for each of its rows, what the epilogue loads goes to `preload`, before
+ * the products. */
 static void
-emit_store(dop_gen *gen, const dop_part *part, dop_buf *store)
+emit_store(dop_gen *gen, const dop_part *part, dop_buf *preload, dop_buf *store)
 {
     dop_emit *e = &gen->e;
+    const dop_tile *tile = &gen->choice->tile;
     dop_index ix = {"0u", "c"};
     uint32_t n_binds = e->n_binds;
     for (uint32_t m = 0; m < part->n_mats; m++)
-        dop_emit_bind(e, part->mats[m], dop_emit_str(e, "acc[%u + r]", m * gen->choice->tile.rows), false, NULL);
+        dop_emit_bind(e, part->mats[m],
+                      tile->rows == 1 ? dop_emit_str(e, "acc[%u]", m) : dop_emit_str(e, "acc[%u + r]", m * tile->rows),
+                      false, NULL);
+    if (tile->rows <= tile->lanes)
+        e->constants = e->early = preload;
     dop_emit_scope(e, store, "                ");
     for (uint32_t i = 0; i < part->n_outs; i++)
         dop_emit_store(e, part->outs[i], ix, 1, dop_emit_value(e, part->outs[i], ix, 1));
@@ -328,12 +335,38 @@ emit_store(dop_gen *gen, const dop_part *part, dop_buf *store)
         dop_emit_line(e, "    where = c;");
         dop_emit_line(e, "}");
     }
+    e->constants = e->early = NULL;
     e->n_binds = n_binds;
+}
+
+/* Which rows a lane stores. */
+static void
+set_store_rows(dop_gen *gen, const dop_part *part, const char *limit, const dop_buf *preload, dop_keys *keys)
+{
+    const dop_tile *tile = &gen->choice->tile;
+    uint32_t rows = tile->rows;
+    if (rows > tile->lanes) {
+        dop_keys_set(keys, "PRELOAD", "");
+        dop_keys_set(keys, "STORE_ROWS",
+                     dop_emit_str(&gen->e,
+                                  "for (uint r = LANE, c = row + LANE; r < %uu && c < %s; r += LANES, c += LANES)",
+                                  rows, limit));
+        return;
+    }
+    dop_keys_set(keys, "STORE_ROWS", dop_emit_str(&gen->e, "if (LANE < %uu && row + LANE < %s)", rows, limit));
+    dop_buf text = {0};
+    dop_buf_printf(&text, "    uint r = min(LANE, %uu), c = min(row + r, %uu);\n%s", rows - 1, part->rows - 1,
+                   preload->data ? preload->data : "");
+    const char *kept = text.failed ? NULL : dop_arena_strdup(gen->e.g->arena, text.data);
+    if (!kept)
+        gen->e.status = DOP_FAIL(gen->e.diag, DOP_E_NOMEM, "out of memory");
+    dop_keys_set(keys, "PRELOAD", kept ? kept : "");
+    dop_buf_finish(&text);
 }
 
 /* Partial arg-max of the rows this workgroup made: (value, index) pairs. */
 static void
-emit_argmax(dop_gen *gen, const dop_part *part, dop_keys *keys, dop_buf *decls, dop_buf *end)
+emit_argmax(dop_gen *gen, const dop_part *part, uint32_t n_wg, dop_keys *keys, dop_buf *decls, dop_buf *end)
 {
     dop_emit *e = &gen->e;
     dop_buf_puts(decls, "shared float dop_best[WG];\nshared uint dop_where[WG];\n");
@@ -359,6 +392,12 @@ emit_argmax(dop_gen *gen, const dop_part *part, dop_keys *keys, dop_buf *decls, 
     dop_buf_printf(
         end, "        dop_st1_f32(%s, wg * 2u, best);\n        dop_st1_f32(%s, wg * 2u + 1u, float(where));\n    }\n",
         a, a);
+    uint32_t parts = (uint32_t)dop_node_i(e->g, part->argmax, DOP_A_parts);
+    if (n_wg < parts) /* fewer workgroups than there are results: the others are of no rows */
+        dop_buf_printf(end,
+                       "    for (uint p = wg + %uu * (gl_LocalInvocationIndex + 1u); p < %uu; p += %uu * WG)\n"
+                       "        dop_st1_f32(%s, p * 2u, -3.4e38);\n",
+                       n_wg, parts, n_wg, a);
 }
 
 static dop_status
@@ -369,7 +408,8 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
     const dop_tile *tile = &gen->choice->tile;
     uint32_t per_wg = tile->wg / tile->lanes * tile->rows, n_binds = e->n_binds;
     dop_keys keys = {0};
-    dop_buf load = {0}, fetch = {0}, raw = {0}, dots = {0}, store = {0}, end = {0}, init = {0}, done = {0};
+    dop_buf load = {0}, fetch = {0}, raw = {0}, dots = {0}, store = {0}, end = {0}, init = {0}, done = {0},
+            preload = {0};
     for (uint32_t i = 0; i < p->n_stats; i++)
         dop_emit_bind(e, p->stats[i], dop_emit_str(e, "dop_stat%u", i), false, NULL);
     for (uint32_t i = 0; i < p->n_stats && !p->staged; i++) {
@@ -383,24 +423,26 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
     dop_keys_num(gen, &keys, "U", part->unit);
     dop_keys_num(gen, &keys, "ROWS", tile->rows);
     dop_keys_num(gen, &keys, "UNITS", dop_div_up_u32(p->k, part->unit));
+    const char *limit;
     if (part->argmax) {
         uint32_t chunk = dop_div_up_u32(part->rows, n_wg);
-        emit_argmax(gen, part, &keys, decls, &end);
+        emit_argmax(gen, part, n_wg, &keys, decls, &end);
         dop_keys_set(&keys, "FIRST", dop_emit_str(e, "wg * %uu", chunk));
         dop_keys_set(&keys, "END", dop_emit_str(e, "min((wg + 1u) * %uu, %uu)", chunk, part->rows));
-        dop_keys_set(&keys, "ROW_LIMIT", dop_emit_str(e, "min((wg + 1u) * %uu, %uu)", chunk, part->rows));
+        limit = dop_emit_str(e, "min((wg + 1u) * %uu, %uu)", chunk, part->rows);
         dop_keys_set(&keys, "STRIDE", dop_emit_str(e, "%uu", per_wg));
     } else {
         dop_keys_set(&keys, "PART_BEGIN", "");
         dop_keys_set(&keys, "FIRST", dop_emit_str(e, "wg * %uu", per_wg));
         dop_keys_set(&keys, "END", dop_emit_str(e, "%uu", part->rows));
-        dop_keys_set(&keys, "ROW_LIMIT", dop_emit_str(e, "%uu", part->rows));
+        limit = dop_emit_str(e, "%uu", part->rows);
         dop_keys_set(&keys, "STRIDE", dop_emit_str(e, "%uu", n_wg * per_wg));
     }
     load_activation(gen, p, part, &load);
     emit_fetch(gen, part, index, dop_div_up_u32(p->k, part->unit), &fetch, &raw);
     emit_dots(gen, part, &dots);
-    emit_store(gen, part, &store);
+    emit_store(gen, part, &preload, &store);
+    set_store_rows(gen, part, limit, &preload, &keys);
     dop_keys_set(&keys, "STATS_INIT", init.data ? init.data : "");
     dop_keys_set(&keys, "STATS_DONE", done.data ? done.data : "");
     dop_keys_set(&keys, "LOAD", load.data ? load.data : "");
@@ -423,6 +465,7 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
     dop_buf_finish(&end);
     dop_buf_finish(&init);
     dop_buf_finish(&done);
+    dop_buf_finish(&preload);
     return st;
 }
 
@@ -468,8 +511,9 @@ dop_gen_gemv(dop_gen *gen)
         st = stage_activation(gen, &p, k_pad, unit, half, &decls, &constants, &prologue);
     for (uint32_t i = 0; st == DOP_OK && i < p.n; i++) {
         const dop_part *part = &p.part[i];
-        uint32_t n_wg = part->argmax ? (uint32_t)dop_node_i(e->g, part->argmax, DOP_A_parts)
-                                     : dop_div_up_u32(part->rows, per_wg * (tile->loops ? tile->loops : 1));
+        uint32_t n_parts = part->argmax ? (uint32_t)dop_node_i(e->g, part->argmax, DOP_A_parts) : 0;
+        uint32_t n_wg = n_parts ? (e->handed && n_parts > e->target->cores ? e->target->cores : n_parts)
+                                : dop_div_up_u32(part->rows, per_wg * (tile->loops ? tile->loops : 1));
         st = emit_part(gen, &p, i, n_wg, &decls, &parts);
         if (i + 1 < p.n)
             dop_buf_printf(&calls, "    if (wg < %uu) {\n        dop_part%u(wg - %uu);\n        return;\n    }\n",

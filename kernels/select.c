@@ -475,12 +475,13 @@ tile_stage(const dop_graph *g, const dop_region *r, const dop_target *t, dop_til
     bool quant = dop_type_of(dop_node_at(g, mm->src[1])->type)->kind == DOP_KIND_QUANT;
     uint32_t units = dop_div_up_u32(dop_node_cols(g, mm->src[0]), wt ? wt->unit : 8), steps = 1;
     *tile = (dop_tile){.wg = t->persistent, .rows = 1, .stage = 1, .subgroup = true};
+    /* What a set of rows costs besides its steps is half a step of blocks, or one of floats. */
     for (uint32_t lanes = 4; lanes <= tile->wg && (lanes == 4 || lanes <= units); lanes *= 2) {
         uint32_t per = tile->wg / lanes, loops = 1;
         /* Each matrix has workgroups of its own. */
         while (loops * per < rows && count_stage_groups(g, r, products, per * loops) > t->cores)
             loops++;
-        uint32_t n = dop_div_up_u32(units, lanes), cost = loops * (n + (quant ? 1 : 2));
+        uint32_t n = dop_div_up_u32(units, lanes), cost = loops * (2 * n + (quant ? 1 : 2));
         if (cost >= best)
             continue;
         best = cost;

@@ -192,7 +192,7 @@ void dop_st4_f16(U32 p, uint i, vec4 x)
 
 // Positions of one split of the cache (ir/ops.def).
 #ifdef DOP_STAGE // parts of attention meet sooner there
-#define DOP_WHOLE 64u
+#define DOP_WHOLE 128u
 #else
 #define DOP_WHOLE 192u
 #endif

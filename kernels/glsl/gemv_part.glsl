@@ -7,7 +7,7 @@ ${RAW}        // The first weights are under way before the prologue waits for t
         dop_fetch${P}(row, LANE${Q});
         dop_prologue();
         while (first < ${END}) {
-            float acc[${M} * ${ROWS}];
+${PRELOAD}            float acc[${M} * ${ROWS}];
             [[unroll]] for (uint i = 0u; i < ${M}u * ${ROWS}u; i++)
                 acc[i] = 0.0;
 ${STATS_INIT}            uint next_row = row + ${STRIDE};
@@ -26,11 +26,8 @@ ${LOAD}${DOTS}                }
             }
             [[unroll]] for (uint i = 0u; i < ${M}u * ${ROWS}u; i++)
                 acc[i] = dop_team_sum(acc[i]);
-${STATS_DONE}            for (uint r = LANE; r < ${ROWS}u; r += LANES) {
-                uint c = row + r;
-                if (c < ${ROW_LIMIT}) {
-${STORE}                }
-            }
+${STATS_DONE}            ${STORE_ROWS} {
+${STORE}            }
             first += ${STRIDE};
             row = next_row;
         }
