@@ -126,6 +126,8 @@ static dop_status
 generate_kernels(dop_compilation *c, dop_schedule *s, dop_diag *diag)
 {
     const dop_graph *g = &s->g;
+    /* The last one is the same kernel as after a persistent dispatch, which takes turns (persistent.h). */
+    const dop_sync advance = {.kind = DOP_SYNC_ADVANCE};
     s->regions = dop_arena_alloc(&c->arena, g->n_regions * sizeof *s->regions);
     if (!s->regions)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
@@ -133,6 +135,7 @@ generate_kernels(dop_compilation *c, dop_schedule *s, dop_diag *diag)
         const dop_region *r = &g->regions[i];
         dop_built_region *b = &s->regions[i];
         dop_kernel k;
+        bool advances = c->target.persistent && s->phase != DOP_PHASE_SCORE && i + 1 == g->n_regions;
         if (r->dead)
             continue;
         const char *variant = NULL;
@@ -145,7 +148,7 @@ generate_kernels(dop_compilation *c, dop_schedule *s, dop_diag *diag)
                              &b->choice.tile);
         }
         if (st == DOP_OK)
-            st = dop_kernel_generate(&c->templates, g, r, &c->target, &b->choice, NULL, diag, &k);
+            st = dop_kernel_generate(&c->templates, g, r, &c->target, &b->choice, advances ? &advance : NULL, diag, &k);
         if (st == DOP_OK)
             st = take_kernel(c, g, r, &k, b, diag);
         if (st != DOP_OK)

@@ -219,9 +219,13 @@ emit_stage(const cli *o, const dop_compilation *c, dop_buf *out)
         dop_buf_puts(out, from ? from : "");
         dop_buf_finish(&text);
     }
-    for (uint32_t i = 0; i < c->n_kernels && glsl; i++)
-        dop_buf_printf(out, "// kernel %u: %s, first used by %s\n%s", i, dop_variant_of(c->kernels[i].variant)->name,
-                       c->kernels[i].label, c->kernels[i].k.glsl);
+    for (uint32_t i = 0; i < c->n_kernels && glsl; i++) {
+        const dop_built_kernel *k = &c->kernels[i];
+        dop_buf_printf(out, "// kernel %u: %s, first used by %s\n%s", i, dop_variant_of(k->variant)->name, k->label,
+                       k->k.glsl);
+        for (uint32_t f = 0; f < k->k.n_stages; f++)
+            dop_buf_printf(out, "// dop_stage_%u of kernel %u\n%s", f, i, k->k.stages[f]);
+    }
     /* Modules one after the other, each with its magic number. */
     for (uint32_t i = 0; i < c->n_kernels && spirv; i++)
         dop_buf_append(out, c->kernels[i].spirv.data, c->kernels[i].spirv.size);

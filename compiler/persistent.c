@@ -129,7 +129,7 @@ build_dispatches(builder *b, dop_intern_fn intern)
         functions[i] = &b->functions[i];
     dop_kernel k;
     dop_choice choice = {.variant = DOP_VARIANT_persistent};
-    dop_sync advance = {.kind = DOP_SYNC_ADVANCE};
+    dop_sync advance = {.kind = DOP_SYNC_ADVANCE, .turns = 1};
     p->n_functions = b->n_functions;
     p->groups = b->target.cores;
     p->table = p->n_stages * (uint32_t)sizeof(dop_stage_row);

@@ -136,8 +136,8 @@ put_sync(dop_gen *gen, const dop_sync *sync, dop_buf *b)
     if (sync->kind == DOP_SYNC_ADVANCE) {
         dop_buf_printf(b,
                        "void dop_done()\n{\n    if (gl_LocalInvocationIndex == 0u && gl_WorkGroupID == uvec3(0u))\n"
-                       "        %s.turn += 1u;\n}\n#define main dop_main\n",
-                       step);
+                       "        %s.turn += %s;\n}\n#define main dop_main\n",
+                       step, dop_emit_number(e, sync->turns));
         return;
     }
     dop_buf_puts(b, "void dop_wait()\n{\n    if (gl_LocalInvocationIndex == 0u) {\n");
