@@ -149,7 +149,8 @@ probe_all(dop_session *s, place where, dop_diag *diag)
 {
     double start = dop_now_ms(), best = (double)INFINITY;
     dop_status st = DOP_OK;
-    s->probe_due = false;
+    /* Orderings cost differently as the cache fills: attention has more to do. */
+    s->probe_at = where.pos * 2 > 1024 ? where.pos * 2 : 1024;
     dop_session_use_ordering(s, DOP_ORDER_BARRIERS);
     for (uint32_t o = DOP_ORDER_BARRIERS + 1; o < DOP_N_ORDERS && st == DOP_OK; o++)
         if (s->decode[o] != UINT32_MAX)
@@ -190,7 +191,8 @@ bool
 dop_session_probes_next(const dop_session *session)
 {
     const dop_session *s = session;
-    return s->probe_due && s->dev_pos + STEPS < s->plan.model->ctx && all_made(s);
+    return s->probes && s->dev_pos >= s->probe_at && s->dev_pos + STEPS < s->plan.model->ctx && has_others(s) &&
+           all_made(s);
 }
 
 dop_status
@@ -222,6 +224,6 @@ dop_session_choose_ordering(dop_session *session, dop_ordering wanted, dop_diag 
                            dop_plan_string(&s->plan, s->plan.profiles[s->info.profile].name),
                            dop_plan_ordering_name(order));
     dop_session_use_ordering(s, order);
-    s->probe_due = wanted == DOP_ORDERING_AUTO && has_others(s);
-    return s->probe_due && all_made(s) ? dop_session_probe_ordering(s, diag) : DOP_OK;
+    s->probes = wanted == DOP_ORDERING_AUTO && has_others(s);
+    return s->probes && all_made(s) ? dop_session_probe_ordering(s, diag) : DOP_OK;
 }

@@ -48,7 +48,8 @@ struct dop_session {
     /* Decode schedules by DOP_ORDER_*, UINT32_MAX: none that may be used; info.decode is one of them.  Feeding and
      * scoring take barriers always. */
     uint32_t decode[DOP_N_ORDERS];
-    bool probe_due; /* which one to take is found out when all are there */
+    bool probes;       /* which one to take is found out by probes: */
+    uint32_t probe_at; /* the next one when all are there and this position is reached */
 
     /* The sequence.  tokens[0 .. n_fed) are in the cache; at most one more, the last pick, is not yet. */
     uint32_t *tokens; /* owned, ctx + 1 */
