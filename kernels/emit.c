@@ -448,7 +448,6 @@ emit_rope(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 typedef struct split_part {
     const char *a, *T;
     uint32_t i, row, head, width;
-    bool handed;
 } split_part;
 
 static void
@@ -458,32 +457,45 @@ load_part(dop_emit *e, const split_part *p)
     dop_emit_line(e, "    %s x%u = %s(0.0);", p->T, p->i, p->T);
     dop_emit_line(e, "    if (%uu < used) {", p->i);
     dop_emit_line(e, "        uint at = row + %uu;", p->i * p->row);
-    if (p->handed) {
-        dop_emit_line(e, "        m%u = uintBitsToFloat(dop_look1(%s, at + %uu));", p->i, p->a, p->head);
-        dop_emit_line(e, "        l%u = uintBitsToFloat(dop_look1(%s, at + %uu));", p->i, p->a, p->head + 1);
-        dop_emit_line(e, "        x%u = uintBitsToFloat(dop_look%u(%s, at + d));", p->i, p->width, p->a);
-    } else {
-        dop_emit_line(e, "        vec2 ml = dop_ld2_f32(%s, at + %uu);", p->a, p->head);
-        dop_emit_line(e, "        m%u = ml.x;", p->i);
-        dop_emit_line(e, "        l%u = ml.y;", p->i);
-        if (p->width == 4)
-            dop_emit_line(e, "        x%u = vec4(dop_ld2_f32(%s, at + d), dop_ld2_f32(%s, at + d + 2u));", p->i, p->a,
-                          p->a);
-        else
-            dop_emit_line(e, "        x%u = dop_ld1_f32(%s, at + d);", p->i, p->a);
-    }
+    dop_emit_line(e, "        vec2 ml = dop_ld2_f32(%s, at + %uu);", p->a, p->head);
+    dop_emit_line(e, "        m%u = ml.x;", p->i);
+    dop_emit_line(e, "        l%u = ml.y;", p->i);
+    if (p->width == 4)
+        dop_emit_line(e, "        x%u = vec4(dop_ld2_f32(%s, at + d), dop_ld2_f32(%s, at + d + 2u));", p->i, p->a,
+                      p->a);
+    else
+        dop_emit_line(e, "        x%u = dop_ld1_f32(%s, at + d);", p->i, p->a);
     dop_emit_line(e, "    }");
 }
 
+/* All parts at once, again and again until none is missing. */
 static void
-wait_part(dop_emit *e, const split_part *p)
+take_parts(dop_emit *e, const split_part *p, uint32_t splits)
 {
-    dop_emit_line(e, "    if (%uu < used) {", p->i);
-    dop_emit_line(e, "        uint at = row + %uu;", p->i * p->row);
-    dop_emit_line(e, "        m%u = dop_handed1(floatBitsToUint(m%u), %s, at + %uu);", p->i, p->i, p->a, p->head);
-    dop_emit_line(e, "        l%u = dop_handed1(floatBitsToUint(l%u), %s, at + %uu);", p->i, p->i, p->a, p->head + 1);
-    dop_emit_line(e, "        x%u = dop_handed%u(floatBitsToUint(x%u), %s, at + d);", p->i, p->width, p->i, p->a);
+    const char *words = p->width == 4 ? "uvec4" : "uint";
+    for (uint32_t i = 0; i < splits; i++)
+        dop_emit_line(e, "    uint hm%u = 0xf149f2cau, hl%u = 0u; // -1e30, 0\n        %s hx%u = %s(0u);", i, i, words,
+                      i, words);
+    dop_emit_line(e, "    for (uint n = 0u;; n++) {");
+    dop_emit_line(e, "        bool missing = false;");
+    for (uint32_t i = 0; i < splits; i++) {
+        dop_emit_line(e, "        if (%uu < used) {", i);
+        dop_emit_line(e, "            uint at = row + %uu;", i * p->row);
+        dop_emit_line(e, "            hm%u = dop_look1(%s, at + %uu);", i, p->a, p->head);
+        dop_emit_line(e, "            hl%u = dop_look1(%s, at + %uu);", i, p->a, p->head + 1);
+        dop_emit_line(e, "            hx%u = dop_look%u(%s, at + d);", i, p->width, p->a);
+        dop_emit_line(e, "        }");
+    }
+    for (uint32_t i = 0; i < splits; i++)
+        dop_emit_line(e, "        missing = missing || dop_missing(hm%u) || dop_missing(hl%u) || dop_missing(hx%u);", i,
+                      i, i);
+    dop_emit_line(e, "        if (!missing || dop_given_up(n))");
+    dop_emit_line(e, "            break;");
     dop_emit_line(e, "    }");
+    for (uint32_t i = 0; i < splits; i++) {
+        dop_emit_line(e, "    float m%u = uintBitsToFloat(hm%u), l%u = uintBitsToFloat(hl%u);", i, i, i, i);
+        dop_emit_line(e, "    %s x%u = uintBitsToFloat(hx%u);", p->T, i, i);
+    }
 }
 
 /* Merges the partial results of a cache split; only splits that cover rows were written. */
@@ -510,10 +522,10 @@ emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     /* All loads of all splits at once: one round trip to memory instead of one per split.  Written out: a driver that does
      * not unroll a loop over arrays keeps them in memory. */
     dop_emit_line(e, "    float m = -1e30, l = 0.0;");
-    for (uint32_t i = 0; i < splits; i++)
-        load_part(e, &(split_part){a, T, i, row, head, width, handed});
-    for (uint32_t i = 0; i < splits && handed; i++)
-        wait_part(e, &(split_part){a, T, i, row, head, width, handed});
+    if (handed)
+        take_parts(e, &(split_part){a, T, 0, row, head, width}, splits);
+    for (uint32_t i = 0; i < splits && !handed; i++)
+        load_part(e, &(split_part){a, T, i, row, head, width});
     for (uint32_t i = 0; i < splits; i++)
         dop_emit_line(e, "    m = max(m, m%u);", i);
     dop_emit_line(e, "    float w;");

@@ -27,9 +27,7 @@ typedef struct dop_tile {
     uint32_t loops;              /* gemv: row sets a workgroup walks over, 0: one */
     uint32_t unroll;             /* gemv: steps whose weights are in flight at once */
     uint32_t bm, bn, bk, tm, tn; /* matmul: tokens, rows, depth; per invocation, on matrix units per subgroup */
-    uint32_t bq;                 /* attention: tokens */
-    uint32_t ds;                 /* attention: invocations that share a position's K row, 0: 1; attention_decode:
-                                    positions at a time, 0: 64 */
+    uint32_t bq, ds;             /* attention: tokens; invocations that share a position's K row, 0: 1 */
     uint32_t sharers;            /* attention of one token: workgroups that share a KV head's query heads, 0: one */
     uint32_t stage;              /* gemv: stage the activation in shared memory where it fits */
     bool subgroup;               /* reduce with subgroup operations */

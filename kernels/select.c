@@ -427,7 +427,6 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
         if (c->variant == DOP_VARIANT_attention_decode) {
             c->tile.wg = DOP_ATTENTION_DECODE_WG;
             c->tile.bq = 1;
-            c->tile.ds = 64;
         }
         break;
     case DOP_TPL_row: {
@@ -520,8 +519,5 @@ dop_kernel_select_stage(const dop_graph *g, const dop_region *r, const dop_targe
         return "a region is neither products of one token nor attention";
     c->variant = DOP_VARIANT_attention_decode;
     c->tile = (dop_tile){.wg = target->persistent, .bq = 1, .subgroup = true, .sharers = stage_sharers(g, r, target)};
-    /* Twice as many positions at a time where an invocation holds few of their values. */
-    uint32_t lanes = dop_node_at(g, dop_node_at(g, dop_attention_of(g, r))->src[0])->shape.dim[2].mul / 8;
-    c->tile.ds = 128 * lanes / target->persistent <= 4 ? 128 : 64;
     return attention_decode_refuses(g, r, target, target->persistent);
 }

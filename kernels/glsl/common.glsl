@@ -96,15 +96,17 @@ bool dop_given_up(uint looks)
         flags.v[3] |= 1u;
     return looks == 100000u || ((looks & 255u) == 255u && (flags.v[3] & 1u) != 0u);
 }
+bool dop_missing(uint x) { return x == DOP_NOTHING; }
+bool dop_missing(uvec4 x) { return any(equal(x, uvec4(DOP_NOTHING))); }
 float dop_handed1(uint x, U32 p, uint i)
 {
-    for (uint n = 0u; x == DOP_NOTHING && !dop_given_up(n); n++)
+    for (uint n = 0u; dop_missing(x) && !dop_given_up(n); n++)
         x = dop_look1(p, i);
     return uintBitsToFloat(x);
 }
 vec4 dop_handed4(uvec4 x, U32 p, uint i)
 {
-    for (uint n = 0u; any(equal(x, uvec4(DOP_NOTHING))) && !dop_given_up(n); n++)
+    for (uint n = 0u; dop_missing(x) && !dop_given_up(n); n++)
         x = dop_look4(p, i);
     return uintBitsToFloat(x);
 }
