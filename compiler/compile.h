@@ -67,11 +67,11 @@ typedef struct dop_schedule {
     uint32_t n_ops;   /* computed nodes before the passes: dispatches without fusion */
     dop_placement placement;
     dop_fusion_log log;
-    dop_built_region *regions; /* [g.n_regions] */
-    dop_built_region *counted; /* the same kernels ordered by completion counters; NULL: not for this schedule */
+    dop_built_region *regions;        /* [g.n_regions] */
+    dop_built_region *counted;        /* the same kernels ordered by completion counters; NULL: not for this schedule */
     const dop_persistent *persistent; /* the same in one dispatch of stages; NULL: there is no such form, */
     const char *persistent_no;        /* and why, where one was asked for */
-    uint32_t n_body;           /* regions before what only this step's logits need */
+    uint32_t n_body;                  /* regions before what only this step's logits need */
 } dop_schedule;
 
 typedef struct dop_compilation {
