@@ -244,6 +244,12 @@ check_all(checker *k, dop_diag *diag)
         misses += k->results[kernel].miss;
         st = print_kernel(k, kernel, diag);
     }
+    if (st == DOP_OK && k->session->decode[DOP_ORDER_PERSISTENT] != UINT32_MAX) {
+        bool miss;
+        st = dop_check_steps(k->session, DOP_ORDER_PERSISTENT, diag, &miss);
+        n++;
+        misses += miss;
+    }
     if (st == DOP_OK && misses > 0)
         st = DOP_FAIL(diag, DOP_E_DEVICE,
                       "%u of %u kernels miss the bound on %s: its driver or this program is "

@@ -34,6 +34,11 @@ dop_status dop_check_read(dop_check_device *device, uint32_t slot, uint64_t offs
                           dop_diag *diag);
 dop_status dop_check_dispatch(dop_check_device *device, const dop_plan_dispatch *dispatch, dop_diag *diag);
 
+/* --- check_steps.c: the decode schedule in another DOP_ORDER_* against the one ordered by barriers, by their logits ------ */
+
+/* Prints one line.  Leaves the first positions of the caches written. */
+dop_status dop_check_steps(dop_session *session, uint32_t ordering, dop_diag *diag, bool *out_miss);
+
 /* --- check_weights.c: weights as the plan packs them -------------------------------------------------------------- */
 
 /* NULL: the plan has no such weight. */

@@ -87,14 +87,15 @@ layout(buffer_reference, std430, buffer_reference_align = 4) coherent volatile b
 layout(buffer_reference, std430, buffer_reference_align = 16) coherent volatile buffer Handed4 { uvec4 v[]; };
 uint dop_look1(U32 p, uint i) { return Handed(p).v[i + dop_stage.now]; }
 uvec4 dop_look4(U32 p, uint i) { return Handed4(p).v[(i + dop_stage.now) >> 2]; }
-// Has the step failed?  The bound keeps a device that does not run all workgroups at once from hanging; when one has
-// given up, the others do so soon.
+// Has the step failed?  The bound keeps a device that does not run all workgroups at once from hanging (and is below the
+// number of turns after which llvmpipe ends a loop by itself); when one has given up, the others do so soon.
+#define DOP_MOST_LOOKS 50000u
 bool dop_given_up(uint looks)
 {
     Handed flags = Handed(dop_stage.step); // [3]: flags of dop_step
-    if (looks == 100000u)
+    if (looks == DOP_MOST_LOOKS)
         flags.v[3] |= 1u;
-    return looks == 100000u || ((looks & 255u) == 255u && (flags.v[3] & 1u) != 0u);
+    return looks == DOP_MOST_LOOKS || ((looks & 255u) == 255u && (flags.v[3] & 1u) != 0u);
 }
 bool dop_missing(uint x) { return x == DOP_NOTHING; }
 bool dop_missing(uvec4 x) { return any(equal(x, uvec4(DOP_NOTHING))); }

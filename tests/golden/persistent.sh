@@ -4,11 +4,11 @@
 
 # Caches are f16 (attention of one token is made for those).
 target() { # NAME LINE...
-    printf '%s\n' "base: nvidia-hopper" "name: $1" "subgroup: 8" "cores: 1" "max_workgroup: 256" "shared_bytes: 32768" \
+    printf '%s\n' "base: nvidia-hopper" "name: $1" "subgroup: 8" "max_workgroup: 256" "shared_bytes: 32768" \
         "${@:2}" >"$1.yaml"
 }
-target one-workgroup "persistent: 64" "caps: [f16_storage, f16_math, i8_storage, subgroup]"
-target integers "persistent: 128" "caps: [f16_storage, f16_math, i8_storage, subgroup, int_dot]" "int_dot: prefer"
+target one-workgroup "cores: 1" "persistent: 64" "caps: [f16_storage, f16_math, i8_storage, subgroup]"
+target integers "cores: 1" "persistent: 128" "caps: [f16_storage, f16_math, i8_storage, subgroup, int_dot]" "int_dot: prefer"
 target none "persistent: 0" "caps: [f16_storage, f16_math, i8_storage, subgroup]"
 
 generate() { # PLAN ORDERING OUT
@@ -33,6 +33,23 @@ for model in gemma3 qwen3 mistral_window; do
     persistent $model one-workgroup
 done
 persistent gemma3 integers --quant q4_0
+
+run_check() {
+    "$EXEC" p.plan --check --ordering persistent >checked && grep -q '^ok *persistent *steps' checked
+}
+check "--check compares steps" run_check
+
+# Four workgroups, and a device that runs two at once: the others wait for what nobody makes.  Nothing is lost by that.
+target too-many "cores: 4" "persistent: 128" "caps: [f16_storage, f16_math, i8_storage, subgroup]"
+falls_back() {
+    "$EXEC" p.plan -v --tokens-file prompt --temp 0 --ignore-eos --print-ids --ordering persistent -n 24 \
+        >persistent.ids 2>log
+}
+"$TOOLS/expect" tokens "$SRC/tests/golden/qwen3/expected.json" . >prompt
+check "too many: compiles" "$DOPPLERC" "$SRC/tests/golden/qwen3" -o p.plan --quiet --target too-many.yaml &&
+    check "too many: by barriers" generate p.plan barriers barriers.ids &&
+    check "too many: runs" falls_back && check "too many: the same ids" cmp barriers.ids persistent.ids
+grep -q 'back to barriers' log || skip "too many: says so" "the device ran all of them at once"
 
 "$DOPPLERC" "$SRC/tests/golden/llama" -o none.plan --quiet --target none.yaml
 check_fails "a plan without stages" 1 "has no decode schedule ordered by persistent" \
