@@ -1,5 +1,7 @@
 #include "kernels/link.h"
 
+/* The header defines a constant of this name that is not static. */
+#define kDefaultMaxIdBound dop_link_max_id_bound
 #include <spirv-tools/libspirv.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 
 #include <criterion/criterion.h>
 #include <shaderc/shaderc.h>
-/* The header defines a constant that is not static: kernels/link.c has it already. */
+/* As in kernels/link.c. */
 #define kDefaultMaxIdBound test_link_max_id_bound
 #include <spirv-tools/libspirv.h>
 #include <string.h>
