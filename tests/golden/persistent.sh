@@ -39,6 +39,15 @@ run_check() {
 }
 check "--check compares steps" run_check
 
+# A plan for many workgroups, in which they share out the query heads of a KV head: one that does all the work of them.
+target many "cores: 64" "persistent: 128" "caps: [f16_storage, f16_math, i8_storage, subgroup]"
+"$TOOLS/expect" tokens "$SRC/tests/golden/gemma3/expected.json" . >prompt
+check "many: compiles" "$DOPPLERC" "$SRC/tests/golden/gemma3" -o many.plan --quiet --target many.yaml &&
+    check "many: one workgroup" "$TOOLS/edit_plan" many.plan p.plan --workgroups 1 &&
+    check "many: by barriers" generate p.plan barriers barriers.ids &&
+    check "many: persistent" generate p.plan persistent persistent.ids &&
+    check "many: the same ids" cmp barriers.ids persistent.ids
+
 # Four workgroups, and a device that runs two at once: the others wait for what nobody makes.  Nothing is lost by that.
 target too-many "cores: 4" "persistent: 128" "caps: [f16_storage, f16_math, i8_storage, subgroup]"
 falls_back() {

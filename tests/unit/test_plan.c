@@ -298,6 +298,8 @@ Test(plan, dispatch_schedule_and_tensor_rows)
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, ordering, 3, "schedule 0 has ordering 3");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, ordering, 1, "schedule 1 is ordered by counters and no greedy decode");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, n_stages, 1, "schedule 0 has stages 0..+1 of");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, ordering, DOP_ORDER_PERSISTENT, "schedule 0 has stages 0..+0 of");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, ordering, DOP_ORDER_PERSISTENT, "ordered by persistent and no greedy");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, kind, 0, "schedule 1 has kind 0");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, kind, 4, "schedule 1 has kind 4");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, profile, 1, "profile 1");
