@@ -107,6 +107,7 @@ void dop_report_text(const dop_report *r, dop_buf *out);
  *   memory              {weights, caches, activations, results, kernels}: bytes
  *   weights             [{stored, packed, asked, columns (0 unless asked is not packed), count, bytes, how}]
  *   schedules           [{name, tokens, dispatches_per_layer, dispatches_outside, distinct_kernels,
+ *                         persistent (a sentence; absent where a target does not ask for it),
  *                         before, after: {dispatches, barriers, bytes_read, bytes_written, activation_bytes},
  *                         regions: [{label, template, variant, why, ops [..], count, bytes_read, bytes_written,
  *                                    floor_us, workgroups, kernel}],

@@ -292,7 +292,6 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
         k->caps &= ~(uint32_t)DOP_CAP_coop | matrix_form(choice->variant, target->caps);
     k->unoptimized = choice->variant == DOP_VARIANT_attention_coop;
     k->subgroup = choice->tile.subgroup ? target->subgroup : 0;
-    k->is_stage = stage;
 error:
     dop_buf_finish(&gen.main);
     dop_buf_finish(&text);

@@ -80,7 +80,6 @@ typedef struct dop_kernel {
     /* The module goes to the driver as it is.  Attention on matrix units takes a driver ten times as long to compile when
      * its loops over fragments were unrolled before, and runs no faster; products run an eighth faster then. */
     bool unoptimized;
-    bool is_stage; /* a function of a persistent dispatch: arguments come from the stage record, not push constants */
     uint32_t n_stages;         /* a persistent dispatch: */
     const char *const *stages; /* GLSL of its functions */
 } dop_kernel;
