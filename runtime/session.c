@@ -342,9 +342,13 @@ next_on_device(dop_session *s, dop_diag *diag, uint32_t *out_id)
 static dop_status
 decode_on_host(dop_session *s, uint32_t at, dop_diag *diag)
 {
+    s->dev_pos = at;
+    dop_status st = dop_session_probes_next(s) ? dop_session_probe_here(s, diag) : DOP_OK;
+    if (st != DOP_OK)
+        return st;
     uint32_t schedule = decode_at(s, at, 1);
     dop_session_write_step(s, s->tokens + at, 1, at);
-    dop_status st = run_and_wait(s, schedule, DOP_FORM_READ, diag);
+    st = run_and_wait(s, schedule, DOP_FORM_READ, diag);
     if (st == DOP_OK && dop_session_stalled(s, s->picks_asked) && (st = dop_session_fall_back(s, diag)) == DOP_OK) {
         schedule = s->info.decode;
         dop_session_write_step(s, s->tokens + at, 1, at);

@@ -109,6 +109,28 @@ Test(ordering, forced_counters)
     }
 }
 
+/* A probe in the middle of a sequence runs its next steps several times, and changes none of them. */
+Test(ordering, probes_between_tokens)
+{
+    for (uint32_t i = 0; i < 8; i++) {
+        dop_session *s =
+            open_toy(i < 4 ? NEVER : 12 + i, &forced[0]); /* or stalls at once, before, or while it probes */
+        dop_sampling top1 = {.temperature = 1, .top_k = 1, .repeat_penalty = 1};
+        uint32_t all[TOY_CTX];
+        if (i % 2)
+            dop_session_set_sampling(s, &top1);
+        s->probes = true;
+        s->probe_at = 16;
+        feed(s, all, 0, 10);
+        take(s, all, 10, 4);
+        cr_assert(describe(s).probe_ms == 0, "%f", describe(s).probe_ms);
+        take(s, all, 14, 60);
+        cr_assert(describe(s).probe_ms > 0 || describe(s).stalled);
+        cr_assert(i >= 4 || (s->probe_at == 1024 && !describe(s).stalled));
+        dop_session_close(s);
+    }
+}
+
 Test(ordering, sampling_on_the_host_with_counters)
 {
     for (uint32_t stall_at = 0; stall_at < 60; stall_at += 7) {
