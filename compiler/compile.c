@@ -85,9 +85,9 @@ dop_region_traffic(const dop_graph *g, const dop_region *r, uint32_t depth, uint
 
 /* --- kernels --------------------------------------------------------------------------------------------------------- */
 
-static dop_status
-intern_kernel(dop_compilation *c, const dop_kernel *k, const dop_choice *choice, const dop_graph *g,
-              const dop_region *r, dop_diag *diag, uint32_t *out_index)
+dop_status
+dop_intern_kernel(dop_compilation *c, const dop_kernel *k, const dop_choice *choice, const dop_graph *g,
+                  const dop_region *r, dop_diag *diag, uint32_t *out_index)
 {
     for (uint32_t i = 0; i < c->n_kernels; i++)
         if (strcmp(c->kernels[i].k.glsl, k->glsl) == 0) {
@@ -119,7 +119,7 @@ take_kernel(dop_compilation *c, const dop_graph *g, const dop_region *r, const d
     memcpy(b->grid, k->grid, sizeof b->grid);
     memcpy(b->args, k->args, sizeof b->args);
     b->n_args = k->n_args;
-    return intern_kernel(c, k, &b->choice, g, r, diag, &b->kernel);
+    return dop_intern_kernel(c, k, &b->choice, g, r, diag, &b->kernel);
 }
 
 static dop_status
@@ -367,7 +367,7 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag
     if (st == DOP_OK && phase == DOP_PHASE_DECODE && c->target.counters)
         st = generate_counted(c, s, diag);
     if (st == DOP_OK && phase == DOP_PHASE_DECODE && c->target.persistent)
-        st = dop_persistent_build(c, s, intern_kernel, diag);
+        st = dop_persistent_build(c, s, diag);
     return st == DOP_OK ? dop_pack_add_graph(&c->pack, &s->g, diag) : st;
 }
 

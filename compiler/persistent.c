@@ -65,20 +65,20 @@ plan_values(builder *b, const dop_flow *f)
     return NULL;
 }
 
-/* The stage's function: one of those there are, or another one. */
-static dop_status
+/* The stage's function: one of those there are, or another one.  Gives a reason when there are too many. */
+static const char *
 add_function(builder *b, const dop_kernel *k, uint32_t *out_entry)
 {
     for (uint32_t i = 0; i < b->n_functions; i++)
         if (strcmp(b->functions[i].glsl, k->glsl) == 0) {
             *out_entry = i;
-            return DOP_OK;
+            return NULL;
         }
     if (b->n_functions == MAX_FUNCTIONS)
-        return DOP_FAIL(b->diag, DOP_E_INTERNAL, "more than %d different stages", MAX_FUNCTIONS);
+        return "there are too many different regions";
     b->functions[b->n_functions] = *k;
     *out_entry = b->n_functions++;
-    return DOP_OK;
+    return NULL;
 }
 
 /* Arguments of a stage: what is both stored and handed over, and a cache with its handed row, take two. */
@@ -90,6 +90,14 @@ most_args(const builder *b, dop_region_id r)
     for (uint32_t i = 0; i < reg->n_outs; i++)
         n += b->handed[reg->outs[i]] == (DOP_HANDED | DOP_LEAVES);
     return n;
+}
+
+static void
+take_generated(dop_built_region *x, const dop_kernel *k)
+{
+    memcpy(x->grid, k->grid, sizeof x->grid);
+    memcpy(x->args, k->args, sizeof x->args);
+    x->n_args = k->n_args;
 }
 
 static dop_status
@@ -107,19 +115,22 @@ build_stages(builder *b, const char **out_no)
         if (*out_no)
             return DOP_OK;
         st = dop_kernel_generate(&b->c->templates, g, &g->regions[r], &b->target, &x->choice, &sync, b->diag, &k);
+        if (st == DOP_E_INPUT) { /* the kernel of its own fits, and will do */
+            *b->diag = (dop_diag){0};
+            *out_no = "a stage needs more shared memory than a workgroup has";
+            return DOP_OK;
+        }
         if (st != DOP_OK)
             return st;
-        memcpy(x->grid, k.grid, sizeof x->grid);
-        memcpy(x->args, k.args, sizeof x->args);
-        x->n_args = k.n_args;
-        st = add_function(b, &k, &b->p->entries[r]);
+        take_generated(x, &k);
+        *out_no = add_function(b, &k, &b->p->entries[r]);
     }
     return st;
 }
 
 /* The dispatch itself, and the last one of the schedule, which advances the turn. */
 static dop_status
-build_dispatches(builder *b, dop_intern_fn intern)
+build_dispatches(builder *b)
 {
     const dop_graph *g = &b->s->g;
     dop_persistent *p = b->p;
@@ -138,7 +149,7 @@ build_dispatches(builder *b, dop_intern_fn intern)
     dop_status st =
         dop_kernel_persistent(&b->c->templates, functions, b->n_functions, p->counts, &b->c->arena, b->diag, &k);
     if (st == DOP_OK)
-        st = intern(b->c, &k, &choice, g, &g->regions[1], b->diag, &p->kernel);
+        st = dop_intern_kernel(b->c, &k, &choice, g, &g->regions[1], b->diag, &p->kernel);
     for (dop_region_id r = p->n_stages + 1; r < last; r++)
         p->regions[r] = b->s->regions[r];
     dop_built_region *x = &p->regions[last];
@@ -148,14 +159,12 @@ build_dispatches(builder *b, dop_intern_fn intern)
                                  &k);
     if (st != DOP_OK)
         return st;
-    memcpy(x->grid, k.grid, sizeof x->grid);
-    memcpy(x->args, k.args, sizeof x->args);
-    x->n_args = k.n_args;
-    return intern(b->c, &k, &x->choice, g, &g->regions[last], b->diag, &x->kernel);
+    take_generated(x, &k);
+    return dop_intern_kernel(b->c, &k, &x->choice, g, &g->regions[last], b->diag, &x->kernel);
 }
 
 dop_status
-dop_persistent_build(dop_compilation *c, dop_schedule *s, dop_intern_fn intern, dop_diag *diag)
+dop_persistent_build(dop_compilation *c, dop_schedule *s, dop_diag *diag)
 {
     const dop_graph *g = &s->g;
     dop_region_id head = head_region(g);
@@ -184,7 +193,7 @@ dop_persistent_build(dop_compilation *c, dop_schedule *s, dop_intern_fn intern, 
     if (!no)
         st = build_stages(b, &no);
     if (st == DOP_OK && !no)
-        st = build_dispatches(b, intern);
+        st = build_dispatches(b);
     if (st == DOP_OK && !no) {
         s->persistent = p;
         c->kernels[p->kernel].optional = true;

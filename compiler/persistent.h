@@ -18,12 +18,9 @@ struct dop_persistent {
     dop_built_region *regions; /* [g.n_regions]; of stages without a kernel of their own */
 };
 
-/* Sets s->persistent, or s->persistent_no to the reason why there is none.  intern: puts a kernel in the compilation's
- * table. */
-typedef dop_status (*dop_intern_fn)(dop_compilation *c, const dop_kernel *k, const dop_choice *choice,
-                                    const dop_graph *g, const dop_region *r, dop_diag *diag, uint32_t *out_index);
 /* For the report: what the form is, or why there is none; "" where none was asked for. */
 const char *dop_persistent_says(const dop_schedule *s, char *out, size_t size);
-dop_status dop_persistent_build(dop_compilation *c, dop_schedule *s, dop_intern_fn intern, dop_diag *diag);
+/* Sets s->persistent, or s->persistent_no to the reason why there is none. */
+dop_status dop_persistent_build(dop_compilation *c, dop_schedule *s, dop_diag *diag);
 
 #endif

@@ -56,14 +56,22 @@ dop_cli_open_options(const dop_cli *cli, dop_diag *diag, dop_open_options *out_o
 }
 
 dop_status
-dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_session **out_session)
+dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, dop_diag *diag, dop_session **out_session)
 {
     const char *path = NULL;
     dop_open_options o;
     dop_status st = dop_cli_plan(cli, diag, &path);
     if (st != DOP_OK || (st = dop_cli_open_options(cli, diag, &o)) != DOP_OK)
         return st;
+    o.first_tokens = first_tokens;
+    o.no_scoring = no_scoring;
     return dop_session_open(path, &o, diag, out_session);
+}
+
+dop_status
+dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_session **out_session)
+{
+    return dop_cli_open_for(cli, 0, false, diag, out_session);
 }
 
 dop_status

@@ -17,19 +17,6 @@ guess_prompt(const dop_cli *cli)
     return n < MOST ? (uint32_t)n : MOST;
 }
 
-static dop_status
-open_session(const dop_cli *cli, dop_diag *diag, dop_session **out_session)
-{
-    const char *path = NULL;
-    dop_open_options o;
-    dop_status st = dop_cli_plan(cli, diag, &path);
-    if (st != DOP_OK || (st = dop_cli_open_options(cli, diag, &o)) != DOP_OK)
-        return st;
-    o.no_scoring = !cli->logits;
-    o.first_tokens = guess_prompt(cli);
-    return dop_session_open(path, &o, diag, out_session);
-}
-
 dop_status
 dop_generation_open(dop_cli *cli, const char *needed_for, dop_diag *diag, dop_generation *out_gen)
 {
@@ -39,7 +26,7 @@ dop_generation_open(dop_cli *cli, const char *needed_for, dop_diag *diag, dop_ge
     dop_status st = DOP_OK;
     for (size_t i = 0; i < cli->stop.count && st == DOP_OK; i++)
         st = dop_texts_push(&g->stops, cli->stop.items[i], diag);
-    if (st != DOP_OK || (st = open_session(cli, diag, &g->session)) != DOP_OK)
+    if (st != DOP_OK || (st = dop_cli_open_for(cli, guess_prompt(cli), !cli->logits, diag, &g->session)) != DOP_OK)
         goto error;
     dop_session_describe(g->session, &g->info);
     if ((st = dop_cli_tokenizer(g->info.plan, needed_for, diag, &g->tok)) != DOP_OK ||
