@@ -100,6 +100,38 @@ take_generated(dop_built_region *x, const dop_kernel *k)
     x->n_args = k->n_args;
 }
 
+static bool
+same_args(const dop_kernel_arg *a, const dop_kernel_arg *b, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (a[i].value != b[i].value || a[i].counter != b[i].counter || a[i].handed != b[i].handed)
+            return false;
+    return true;
+}
+
+/* What a stage does instead while its cache is short. */
+static dop_status
+build_short(builder *b, dop_region_id r, const dop_sync *sync, const char **out_no)
+{
+    const dop_graph *g = &b->s->g;
+    const dop_built_region *x = &b->p->regions[r];
+    dop_stage_form *f = &b->p->forms[r];
+    dop_choice choice;
+    dop_kernel k;
+    f->short_positions = dop_kernel_select_short(g, &g->regions[r], &b->target, &x->choice, &choice);
+    if (!f->short_positions)
+        return DOP_OK;
+    dop_status st = dop_kernel_generate(&b->c->templates, g, &g->regions[r], &b->target, &choice, sync, b->diag, &k);
+    if (st != DOP_OK)
+        return st;
+    if (k.n_args != x->n_args || !same_args(k.args, x->args, k.n_args))
+        return DOP_FAIL(b->diag, DOP_E_INTERNAL, "two kernels of a stage have different arguments");
+    f->short_groups = k.grid[0] * k.grid[1];
+    f->short_parts = k.grid[2];
+    *out_no = add_function(b, &k, &f->short_function);
+    return DOP_OK;
+}
+
 static dop_status
 build_stages(builder *b, const char **out_no)
 {
@@ -123,7 +155,9 @@ build_stages(builder *b, const char **out_no)
         if (st != DOP_OK)
             return st;
         take_generated(x, &k);
-        *out_no = add_function(b, &k, &b->p->entries[r]);
+        *out_no = add_function(b, &k, &b->p->forms[r].function);
+        if (!*out_no)
+            st = build_short(b, r, &sync, out_no);
     }
     return st;
 }
@@ -182,10 +216,10 @@ dop_persistent_build(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     p->n_stages = head + 1 < g->n_regions ? head : head - 1; /* something must be left to advance the turn */
     p->handed = dop_arena_alloc(&c->arena, g->n_nodes * sizeof *p->handed);
     p->handed_bytes = dop_arena_alloc(&c->arena, g->n_nodes * sizeof *p->handed_bytes);
-    p->entries = dop_arena_alloc(&c->arena, g->n_regions * sizeof *p->entries);
+    p->forms = dop_arena_alloc(&c->arena, g->n_regions * sizeof *p->forms);
     p->regions = dop_arena_alloc(&c->arena, g->n_regions * sizeof *p->regions);
     b->handed = calloc(g->n_nodes, 1);
-    if (!p->handed || !p->handed_bytes || !p->entries || !p->regions || !b->handed) {
+    if (!p->handed || !p->handed_bytes || !p->forms || !p->regions || !b->handed) {
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         goto error;
     }

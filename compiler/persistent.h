@@ -5,6 +5,13 @@
 
 #include "compiler/compile.h"
 
+/* Which function a stage is, and what it is instead while its cache is short (dop_plan_dispatch of runtime/plan_format.h);
+ * arguments are the same. */
+typedef struct dop_stage_form {
+    uint32_t function;
+    uint32_t short_positions, short_function, short_groups, short_parts;
+} dop_stage_form;
+
 struct dop_persistent {
     uint32_t n_stages;         /* regions 1 .. n_stages */
     uint32_t kernel;           /* of the dispatch: index into the compilation's kernels */
@@ -14,7 +21,7 @@ struct dop_persistent {
     uint64_t *handed;          /* [g.n_nodes] bytes into a copy of the handed values */
     uint64_t *handed_bytes;    /* [g.n_nodes] */
     uint64_t copy_bytes;       /* of one of the two copies */
-    uint32_t *entries;         /* [g.n_regions] which function a stage is */
+    dop_stage_form *forms;     /* [g.n_regions] of stages */
     dop_built_region *regions; /* [g.n_regions]; of stages without a kernel of their own */
 };
 

@@ -236,9 +236,11 @@ arg_of(writer *w, const target_rows *t, const dop_schedule *s, dop_region_id r, 
     return out;
 }
 
+static const dop_stage_form no_stage = {0};
+
 static void
 write_dispatch(writer *w, const target_rows *t, const dop_schedule *s, dop_region_id r, const dop_built_region *b,
-               uint32_t flags)
+               uint32_t flags, const dop_stage_form *f)
 {
     const dop_region *reg = &s->g.regions[r];
     dop_buf ops = {0};
@@ -250,7 +252,11 @@ write_dispatch(writer *w, const target_rows *t, const dop_schedule *s, dop_regio
                            .flags = flags,
                            .label = string(w, dop_region_label(&s->g, reg)),
                            .ops = string(w, ops.data ? ops.data : ""),
-                           .region = r};
+                           .region = r,
+                           .short_positions = f->short_positions,
+                           .short_function = f->short_function,
+                           .short_groups = f->short_groups,
+                           .short_parts = f->short_parts};
     dop_region_traffic(&s->g, reg, 0, &d.bytes_read, &d.bytes_written);
     for (uint32_t i = 0; i < b->n_args; i++) {
         dop_plan_arg a = arg_of(w, t, s, r, b, &b->args[i]);
@@ -284,7 +290,7 @@ write_schedule(writer *w, const target_rows *t, const dop_schedule *s, uint32_t 
                              .ordering = ordering};
     for (dop_region_id r = 1; r < s->g.n_regions; r++) {
         bool barrier = ordering == DOP_ORDER_BARRIERS && s->placement.barrier[r];
-        write_dispatch(w, t, s, r, &regions[r], barrier ? DOP_DISPATCH_BARRIER : 0u);
+        write_dispatch(w, t, s, r, &regions[r], barrier ? DOP_DISPATCH_BARRIER : 0u, &no_stage);
     }
     dop_buf_append(&w->parts.sec[DOP_SEC_SCHEDULES], &row, sizeof row);
     dop_graph_print(&s->g,
@@ -309,7 +315,7 @@ write_persistent(writer *w, const target_rows *t, const dop_schedule *s)
                              .ordering = DOP_ORDER_PERSISTENT,
                              .n_stages = p->n_stages,
                              .table_slot = t->slot_table};
-    write_dispatch(w, t, s, 1, &whole, 0);
+    write_dispatch(w, t, s, 1, &whole, 0, &no_stage);
     dop_plan_dispatch *all = (dop_plan_dispatch *)(void *)w->parts.sec[DOP_SEC_DISPATCHES].data + row.first_dispatch;
     if (w->parts.sec[DOP_SEC_DISPATCHES].failed)
         return;
@@ -323,12 +329,12 @@ write_persistent(writer *w, const target_rows *t, const dop_schedule *s)
     }
     for (dop_region_id r = p->n_stages + 1; r < s->g.n_regions; r++)
         write_dispatch(w, t, s, r, &p->regions[r],
-                       s->placement.barrier[r] || r == p->n_stages + 1 ? DOP_DISPATCH_BARRIER : 0u);
+                       s->placement.barrier[r] || r == p->n_stages + 1 ? DOP_DISPATCH_BARRIER : 0u, &no_stage);
     row.first_stage = n_dispatches(w);
     for (dop_region_id r = 1; r <= p->n_stages; r++) {
         dop_built_region stage = p->regions[r];
         stage.kernel = p->kernel;
-        write_dispatch(w, t, s, r, &stage, p->entries[r]);
+        write_dispatch(w, t, s, r, &stage, p->forms[r].function, &p->forms[r]);
     }
     dop_buf_append(&w->parts.sec[DOP_SEC_SCHEDULES], &row, sizeof row);
     dop_graph_print(&s->g, &w->parts.sec[DOP_SEC_IR]);

@@ -205,6 +205,8 @@ check_target(const dop_target *t, const char *path, dop_diag *diag)
             diag, DOP_E_INPUT, path,
             "coop_nv and coop_khr need matrix: 16x16x16 or 8x16x16, and a subgroup of 2 to 4 times as many "
             "invocations as the first number");
+    if (t->persistent && (t->persistent < 64 || t->persistent > t->max_workgroup))
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "persistent must be 0, or from 64 up to max_workgroup");
     if (t->cores == 0 || t->max_alloc < (1u << 20))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "cores must be at least 1 and max_alloc 1 MiB");
     return DOP_OK;

@@ -504,7 +504,8 @@ emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 {
     const dop_graph *g = e->g;
     const dop_node *n = dop_node_at(g, node);
-    uint32_t head = n->shape.dim[2].mul, splits = (uint32_t)dop_node_i(g, node, DOP_A_splits);
+    uint32_t head = n->shape.dim[2].mul, room = (uint32_t)dop_node_i(g, node, DOP_A_splits);
+    uint32_t splits = e->splits ? e->splits : room;
     dop_node_id part = dop_node_base(g, n->src[0], NULL);
     const char *window = dop_node_at(g, part)->op == DOP_OP_attn_split ? dop_emit_window(e, part) : "0u";
     bool handed = is_handed(e, part);
@@ -518,7 +519,7 @@ emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
         dop_emit_line(e, "    n = %s > 0u ? min(n, %s) : n;", window, window);
     dop_emit_line(e, "    uint len = dop_split_len(n, %uu), used = (n + len - 1u) / len;", splits);
     dop_emit_line(e, "    uint h = %s / %uu, d = %s %% %uu, row = (%s * %uu + h * %uu) * %uu;", ix.c, head, ix.c, head,
-                  ix.t, heads * splits, splits, row);
+                  ix.t, heads * room, room, row);
     /* All loads of all splits at once: one round trip to memory instead of one per split.  Written out: a driver that does
      * not unroll a loop over arrays keeps them in memory. */
     dop_emit_line(e, "    float m = -1e30, l = 0.0;");

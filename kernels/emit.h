@@ -64,6 +64,7 @@ typedef struct dop_emit {
     uint32_t n_memo;
     dop_memo memo[DOP_MAX_MEMO];
     const uint8_t *handed; /* a stage of a persistent dispatch: DOP_HANDED and DOP_LEAVES by node; else NULL */
+    uint32_t splits;       /* parts of the cache, where they are fewer than the graph has room for; else 0 */
     const char *window;    /* what dop_emit_window gave, NULL: nothing yet */
     /* A stored value whose row length is a number of the dispatch, and its name; 0: none. */
     dop_node_id long_row;

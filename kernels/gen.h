@@ -80,7 +80,8 @@ dop_status dop_gen_argmax(dop_gen *gen);
 typedef struct dop_attn {
     dop_node_id id;
     const dop_node *n;
-    uint32_t dim, heads, kv, group, rows, splits;
+    uint32_t dim, heads, kv, group, rows;
+    uint32_t splits, room; /* parts of the cache, and how many the graph has room for */
     uint32_t merged_heads; /* those that a workgroup merges, and */
     const char *head0;     /* the first of them */
     bool keeps[2];         /* K, V: this step's row is also put at DOP_NEW0, DOP_NEW1, for the workgroup itself */

@@ -173,7 +173,7 @@ dop_attn_store(dop_gen *gen, const attn *a, dop_buf *store)
                        "    uint at = (h * %uu + split) * (D + 4u);\n    dop_hand4(%s, at + d, o);\n"
                        "    if (d == 0u) {\n        dop_hand1(%s, at + D, m);\n        dop_hand1(%s, at + D + 1u, l);\n"
                        "    }\n",
-                       a->splits, out, out, out);
+                       a->room, out, out, out);
         return;
     }
     if (a->n->op == DOP_OP_attn_split) {
@@ -186,7 +186,7 @@ dop_attn_store(dop_gen *gen, const attn *a, dop_buf *store)
                        "        dop_st1_f32(%s, at + D, m);\n"
                        "        dop_st1_f32(%s, at + D + 1u, l);\n"
                        "    }\n",
-                       t, a->heads, a->splits, out, out, out);
+                       t, a->heads, a->room, out, out, out);
         return;
     }
     uint32_t n_binds = e->n_binds;
@@ -328,6 +328,7 @@ dop_attn_find(const dop_gen *gen)
     a.head0 = "kvh * G";
     if (a.n->op == DOP_OP_attn_split)
         a.splits = (uint32_t)dop_node_i(g, a.id, DOP_A_splits);
+    a.room = a.splits;
     return a;
 }
 

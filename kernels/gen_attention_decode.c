@@ -39,11 +39,14 @@ dop_gen_attention_decode(dop_gen *gen)
     uint32_t sharers = tile->sharers ? tile->sharers : 1;
     a.rows = a.merged_heads = a.group / sharers;
     a.head0 = "head0";
+    if (tile->splits)
+        a.splits = e->splits = tile->splits;
     for (uint32_t which = 0; which < 2; which++)
         a.keeps[which] = dop_attn_has_row(gen, &a, which);
     gen->merges = merged != 0 && !e->handed;
-    dop_buf_printf(&decls, "#define SPLITS %u\n#define MERGE %d\n#define KEEPS_K %d\n#define KEEPS_V %d\n", a.splits,
-                   merged != 0, a.keeps[0], a.keeps[1]);
+    dop_buf_printf(&decls,
+                   "#define SPLITS %u\n#define ROOM %uu\n#define MERGE %d\n#define KEEPS_K %d\n#define KEEPS_V %d\n",
+                   a.splits, a.room, merged != 0, a.keeps[0], a.keeps[1]);
     dop_attn_prologue(gen, &a, &prologue);
     dop_attn_store(gen, &a, &store);
     dop_attn_store_whole(gen, &a, merged, &whole);

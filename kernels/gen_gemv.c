@@ -236,6 +236,13 @@ load_activation(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf 
     dop_buf_finish(&inner);
 }
 
+/* An index that may go beyond `last`; limits are a third of a load's instructions. */
+static const char *
+limited(dop_emit *e, bool beyond, const char *index, uint32_t last)
+{
+    return beyond ? dop_emit_str(e, "min(%s, %uu)", index, last) : index;
+}
+
 /* The function that loads UNROLL steps for every row and matrix, and the arrays it fills. */
 static void
 emit_fetch(dop_gen *gen, const dop_part *part, uint32_t index, uint32_t units, dop_buf *fetch, dop_buf *raw)
@@ -244,6 +251,10 @@ emit_fetch(dop_gen *gen, const dop_part *part, uint32_t index, uint32_t units, d
     const dop_graph *g = e->g;
     const dop_tile *tile = &gen->choice->tile;
     dop_buf body = {0};
+    bool rows_end = part->argmax || part->rows % (tile->wg / tile->lanes * tile->rows) != 0;
+    const char *row = limited(e, rows_end, dop_emit_str(e, "row + i %% %uu", tile->rows), part->rows - 1);
+    const char *v = dop_emit_str(e, "u + i / %uu * LANES", tile->rows);
+    v = limited(e, units % (tile->lanes * tile->unroll) != 0, v, units - 1);
     dop_buf_printf(fetch, "void dop_fetch%u(uint row, uint u", index);
     for (uint32_t m = 0; m < part->n_mats; m++) {
         dop_node_id w = dop_node_at(g, part->mats[m])->src[1];
@@ -254,16 +265,14 @@ emit_fetch(dop_gen *gen, const dop_part *part, uint32_t index, uint32_t units, d
         const char *a = dop_emit_arg(e, w, false), *aux = dop_emit_weight(e, w), *name = dop_type_of(type)->name;
         dop_buf_printf(fetch, ", out dop_raw_%s q%u[%u]", name, m, count);
         dop_buf_printf(raw, "        dop_raw_%s q%u[%u], n%u[%u];\n", name, m, count, m, count);
-        for (uint32_t s = 0; s < steps; s++)
-            dop_buf_printf(&body,
-                           "        q%u[i * %uu + %uu] = dop_wload_%s(%s, min(row + i %% %uu, %uu) * %uu + "
-                           "min(v * %uu + %uu, %uu), %s);\n",
-                           m, steps, s, name, a, tile->rows, part->rows - 1, per_row, steps, s, per_row - 1, aux);
+        for (uint32_t s = 0; s < steps; s++) {
+            const char *unit = dop_emit_str(e, "v * %uu + %uu", steps, s);
+            dop_buf_printf(&body, "        q%u[i * %uu + %uu] = dop_wload_%s(%s, (%s) * %uu + %s, %s);\n", m, steps, s,
+                           name, a, row, per_row, limited(e, units * steps > per_row, unit, per_row - 1), aux);
+        }
     }
-    dop_buf_printf(fetch,
-                   ")\n{\n    [[unroll]] for (uint i = 0u; i < %uu; i++) {\n"
-                   "        uint v = min(u + i / %uu * LANES, %uu);\n%s    }\n}\n",
-                   tile->unroll * tile->rows, tile->rows, units - 1, body.data ? body.data : "");
+    dop_buf_printf(fetch, ")\n{\n    [[unroll]] for (uint i = 0u; i < %uu; i++) {\n        uint v = %s;\n%s    }\n}\n",
+                   tile->unroll * tile->rows, v, body.data ? body.data : "");
     dop_buf_finish(&body);
 }
 

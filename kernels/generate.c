@@ -158,6 +158,7 @@ put_stage(dop_gen *gen, dop_buf *b)
 {
     const uint32_t *grid = gen->grid;
     dop_buf_puts(b, "#extension GL_EXT_buffer_reference_uvec2 : require\n#define DOP_STAGE\n");
+    dop_buf_printf(b, "#define DOP_WHOLE %uu\n", DOP_STAGE_WHOLE); /* parts of attention meet sooner there */
     if (grid[1] == 1 && grid[2] == 1)
         dop_buf_puts(b, "#define DOP_GROUP uvec3(dop_stage.group, 0u, 0u)\n");
     else
@@ -323,15 +324,16 @@ dop_kernel_persistent(const dop_templates *t, const dop_kernel *const *stages, u
     }
     dop_keys_set(&keys, "PLACEHOLDERS", functions.data ? functions.data : "");
     dop_keys_set(&keys, "CALLS", calls.data ? calls.data : "");
-    dop_buf_printf(&text,
-                   "#version 460\n#extension GL_EXT_buffer_reference : require\n"
-                   "#extension GL_EXT_buffer_reference_uvec2 : require\n"
-                   "#extension GL_EXT_control_flow_attributes : require\n"
-                   "#define DOP_STAGE\n#define DOP_GROUP gl_WorkGroupID\n#define WG %u\n#define SG "
-                   "1\nlayout(local_size_x = %u) in;\n%s"
-                   "layout(push_constant, std430) uniform Push {\n    U32 table;\n    Step step;\n"
-                   "    uvec2 counts;\n};\n",
-                   k->local, k->local, common ? common : "");
+    dop_buf_printf(
+        &text,
+        "#version 460\n#extension GL_EXT_buffer_reference : require\n"
+        "#extension GL_EXT_buffer_reference_uvec2 : require\n"
+        "#extension GL_EXT_control_flow_attributes : require\n"
+        "#define DOP_STAGE\n#define DOP_WHOLE %uu\n#define DOP_GROUP gl_WorkGroupID\n#define WG %u\n#define SG "
+        "1\nlayout(local_size_x = %u) in;\n%s"
+        "layout(push_constant, std430) uniform Push {\n    U32 table;\n    Step step;\n"
+        "    uvec2 counts;\n};\n",
+        DOP_STAGE_WHOLE, k->local, k->local, common ? common : "");
     dop_status st = dop_template_fill(&gen, "persistent.glsl", &keys, &text);
     k->glsl = text.failed ? NULL : dop_arena_strdup(arena, text.data);
     k->stages = glsl;

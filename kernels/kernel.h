@@ -29,6 +29,7 @@ typedef struct dop_tile {
     uint32_t bm, bn, bk, tm, tn; /* matmul: tokens, rows, depth; per invocation, on matrix units per subgroup */
     uint32_t bq, ds;             /* attention: tokens; invocations that share a position's K row, 0: 1 */
     uint32_t sharers;            /* attention of one token: workgroups that share a KV head's query heads, 0: one */
+    uint32_t splits;             /* the same: most parts of the cache, 0: as in the graph */
     uint32_t stage;              /* gemv: stage the activation in shared memory where it fits */
     bool subgroup;               /* reduce with subgroup operations */
 } dop_tile;
@@ -67,6 +68,12 @@ dop_status dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_
  * own, in another tile.  Gives the reason when there is none; NULL: there is. */
 const char *dop_kernel_select_stage(const dop_graph *g, const dop_region *r, const dop_target *target,
                                     const dop_choice *own, dop_choice *out_choice);
+
+/* For attention, what a stage does instead while its cache is short: query heads shared out over workgroups that longer
+ * caches keep busy with parts.  Returns up to how many positions; 0: there is nothing else to do. */
+enum { DOP_STAGE_WHOLE = 128 }; /* so many positions are one part */
+uint32_t dop_kernel_select_short(const dop_graph *g, const dop_region *r, const dop_target *target,
+                                 const dop_choice *stage, dop_choice *out_choice);
 
 /* A generated kernel.  Strings and args live in the graph's arena. */
 typedef struct dop_kernel {

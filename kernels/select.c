@@ -465,7 +465,8 @@ count_stage_groups(const dop_graph *g, const dop_region *r, uint32_t products, u
 }
 
 /* One workgroup per core, which walks over its share of the rows: as many lanes on a row as make that share even, and
- * few steps.  Four steps in flight, since few invocations are there to hide latency. */
+ * few steps.  Four steps in flight, since few invocations are there to hide latency; lanes on floats read whole 256 bytes
+ * of a row. */
 static void
 tile_stage(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile *tile)
 {
@@ -475,14 +476,16 @@ tile_stage(const dop_graph *g, const dop_region *r, const dop_target *t, dop_til
     bool quant = dop_type_of(dop_node_at(g, mm->src[1])->type)->kind == DOP_KIND_QUANT;
     uint32_t units = dop_div_up_u32(dop_node_cols(g, mm->src[0]), wt ? wt->unit : 8), steps = 1;
     *tile = (dop_tile){.wg = t->persistent, .rows = 1, .stage = 1, .subgroup = true};
-    /* What a set of rows costs besides its steps is half a step of blocks, or one of floats. */
-    for (uint32_t lanes = 4; lanes <= tile->wg && (lanes == 4 || lanes <= units); lanes *= 2) {
+    uint32_t least = quant ? 4 : 16;
+    for (uint32_t lanes = least; lanes <= tile->wg && (lanes == least || lanes <= units); lanes *= 2) {
         uint32_t per = tile->wg / lanes, loops = 1;
         /* Each matrix has workgroups of its own. */
         while (loops * per < rows && count_stage_groups(g, r, products, per * loops) > t->cores)
             loops++;
-        uint32_t n = dop_div_up_u32(units, lanes), cost = loops * (2 * n + (quant ? 1 : 2));
-        if (cost >= best)
+        /* What a set of rows costs besides its steps is half a step of blocks, or one of floats; half where a row is one
+         * batch of loads, since then one set is summed up while the next is on its way. */
+        uint32_t n = dop_div_up_u32(units, lanes), cost = loops * (2 * n + (quant || (loops > 1 && n == 4) ? 1 : 2));
+        if (cost > best)
             continue;
         best = cost;
         steps = n;
@@ -494,15 +497,20 @@ tile_stage(const dop_graph *g, const dop_region *r, const dop_target *t, dop_til
         tile->unroll = 2;
 }
 
-/* Few KV heads: their query heads are shared out as long as about every workgroup has one split. */
+/* Few KV heads: their query heads are shared out as long as about every workgroup has one of `splits` parts. */
 static uint32_t
-stage_sharers(const dop_graph *g, const dop_region *r, const dop_target *t)
+stage_sharers(const dop_graph *g, const dop_region *r, const dop_target *t, uint32_t splits)
+{
+    const dop_node *a = dop_node_at(g, dop_attention_of(g, r));
+    uint32_t kv = dop_node_at(g, a->src[1])->shape.dim[1].mul, group = dop_node_at(g, a->src[0])->shape.dim[1].mul / kv;
+    return kv * group * splits * 8 <= t->cores * 9 ? group : 1;
+}
+
+static uint32_t
+count_splits(const dop_graph *g, const dop_region *r)
 {
     dop_node_id id = dop_attention_of(g, r);
-    const dop_node *a = dop_node_at(g, id);
-    uint32_t kv = dop_node_at(g, a->src[1])->shape.dim[1].mul, group = dop_node_at(g, a->src[0])->shape.dim[1].mul / kv;
-    uint32_t splits = a->op == DOP_OP_attn_split ? (uint32_t)dop_node_i(g, id, DOP_A_splits) : 1;
-    return kv * group * splits * 8 <= t->cores * 9 ? group : 1;
+    return dop_node_at(g, id)->op == DOP_OP_attn_split ? (uint32_t)dop_node_i(g, id, DOP_A_splits) : 1;
 }
 
 const char *
@@ -518,6 +526,25 @@ dop_kernel_select_stage(const dop_graph *g, const dop_region *r, const dop_targe
     if (r->tpl != DOP_TPL_attention || (variants[DOP_VARIANT_attention_decode].caps & ~target->caps))
         return "a region is neither products of one token nor attention";
     c->variant = DOP_VARIANT_attention_decode;
-    c->tile = (dop_tile){.wg = target->persistent, .bq = 1, .subgroup = true, .sharers = stage_sharers(g, r, target)};
+    c->tile = (dop_tile){.wg = target->persistent,
+                         .bq = 1,
+                         .subgroup = true,
+                         .sharers = stage_sharers(g, r, target, count_splits(g, r))};
     return attention_decode_refuses(g, r, target, target->persistent);
+}
+
+uint32_t
+dop_kernel_select_short(const dop_graph *g, const dop_region *r, const dop_target *target, const dop_choice *stage,
+                        dop_choice *out_choice)
+{
+    dop_choice *c = out_choice;
+    *c = *stage;
+    if (stage->variant != DOP_VARIANT_attention_decode || stage->tile.sharers > 1)
+        return 0;
+    uint32_t splits = count_splits(g, r);
+    while (splits > 1 && stage_sharers(g, r, target, splits) == 1)
+        splits /= 2;
+    c->tile.splits = splits;
+    c->tile.sharers = stage_sharers(g, r, target, splits);
+    return splits > 1 && c->tile.sharers > 1 ? splits * DOP_STAGE_WHOLE : 0;
 }

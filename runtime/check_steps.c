@@ -11,13 +11,27 @@
 /* Same weights, same values; sums in another order, and what is rounded on the way (8-bit activations, f16 caches) now and
  * then to the other side: the bound of logits with everything rounded that golden models have. */
 static const double steps_bound = 2e-2;
-enum { STEPS = 6 };
+enum { STEPS = 8 };
 
 typedef struct steps {
     dop_session *session;
     size_t vocab;
-    float *logits; /* [STEPS][vocab] */
+    uint32_t second_half; /* position of the step STEPS / 2 */
+    float *logits;        /* [STEPS][vocab] */
 } steps;
+
+/* Half of the steps are from the start, half around the position from which on a stage does something else. */
+static uint32_t
+second_half(const dop_plan *plan, uint32_t schedule)
+{
+    const dop_plan_schedule *s = &plan->schedules[schedule];
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < s->n_stages; i++) {
+        uint32_t positions = plan->dispatches[s->first_stage + i].short_positions;
+        most = positions > most ? positions : most;
+    }
+    return most >= STEPS && most + STEPS <= plan->model->ctx ? most - STEPS / 4 : STEPS / 2;
+}
 
 static dop_status
 run(const steps *x, uint32_t schedule, dop_diag *diag)
@@ -27,7 +41,7 @@ run(const steps *x, uint32_t schedule, dop_diag *diag)
     for (uint32_t i = 0; i < STEPS && st == DOP_OK; i++) {
         uint32_t token = (uint32_t)((i * 2654435761u) % x->vocab);
         uint64_t ticket;
-        dop_session_write_step(s, &token, 1, i);
+        dop_session_write_step(s, &token, 1, i < STEPS / 2 ? i : x->second_half + i - STEPS / 2);
         if ((st = dop_session_submit(s, schedule, DOP_FORM_READ, 1, diag, &ticket)) == DOP_OK)
             st = dop_replay_wait(&s->replay, ticket, diag);
         s->picks_taken = s->picks_asked;
@@ -69,9 +83,10 @@ dop_check_steps(dop_session *session, uint32_t ordering, dop_diag *diag, bool *o
     *out_miss = false;
     if (!logits)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    dop_status st = run(&(steps){s, vocab, logits}, s->decode[DOP_ORDER_BARRIERS], diag);
+    uint32_t half = second_half(&s->plan, s->decode[ordering]);
+    dop_status st = run(&(steps){s, vocab, half, logits}, s->decode[DOP_ORDER_BARRIERS], diag);
     if (st == DOP_OK)
-        st = run(&(steps){s, vocab, logits + STEPS * vocab}, s->decode[ordering], diag);
+        st = run(&(steps){s, vocab, half, logits + STEPS * vocab}, s->decode[ordering], diag);
     if (st != DOP_OK)
         goto error;
     double error = worst(logits, logits + STEPS * vocab, vocab);

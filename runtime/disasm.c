@@ -19,6 +19,9 @@ disasm_dispatch(const dop_plan *plan, const dop_plan_dispatch *d, uint32_t index
                    k->local[2]);
     dop_buf_printf(out, " read %llu write %llu { %s }\n", (unsigned long long)d->bytes_read,
                    (unsigned long long)d->bytes_written, dop_plan_string(plan, d->ops));
+    if (d->short_positions > 0)
+        dop_buf_printf(out, "         up to %u positions: grid %u,1,%u\n", d->short_positions, d->short_groups,
+                       d->short_parts);
     dop_buf_puts(out, "        ");
     for (uint32_t i = 0; i < d->n_args; i++) {
         const dop_plan_arg *a = &plan->args[d->first_arg + i];

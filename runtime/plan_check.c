@@ -301,6 +301,14 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
     if (s->n_stages > 0 && (s->table_slot >= plan->n_slots || plan->slots[s->table_slot].kind != DOP_SLOT_TABLE ||
                             plan->slots[s->table_slot].size != s->n_stages * sizeof(dop_stage_row)))
         return DAMAGED("schedule %u has the table of its stages in slot %u, which is none", i, s->table_slot);
+    for (uint32_t k = 0; k < s->n_stages; k++) {
+        const dop_plan_dispatch *d = &plan->dispatches[s->first_stage + k];
+        uint64_t most = (uint64_t)d->grid[0] * d->grid[1];
+        most = d->short_groups > most ? d->short_groups : most;
+        if (most > UINT16_MAX || d->grid[2] > UINT16_MAX || d->short_parts > UINT16_MAX || d->flags > UINT16_MAX ||
+            d->short_function > UINT16_MAX || (d->short_positions > 0 && (!d->short_groups || !d->short_parts)))
+            return DAMAGED("stage %u of schedule %u has more workgroups or functions than there can be", k, i);
+    }
     if (s->max_tokens == 0 || s->max_tokens > DOP_STEP_MAX_TOKENS ||
         (s->kind == DOP_SCHED_DECODE && s->max_tokens != 1))
         return DAMAGED("schedule %u takes %u tokens", i, s->max_tokens);

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 5u
+#define DOP_PLAN_VERSION 6u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                        \
@@ -166,6 +166,10 @@ typedef struct dop_plan_dispatch {
     uint32_t ops;                       /* string: the region's ops, for people */
     uint32_t region;                    /* region number in the schedule's graph in DOP_SEC_IR */
     uint64_t bytes_read, bytes_written; /* per replay at max_tokens, cache traffic at ctx excluded */
+    /* Stages: the third dimension of the grid is the parts of the cache; there are workgroups for those that
+     * dop_split_len of kernels/glsl/common.glsl makes of it.  While the cache has at most short_positions positions, this
+     * step's included, a stage is another function, with short_groups workgroups for each of up to short_parts parts. */
+    uint32_t short_positions, short_function, short_groups, short_parts; /* 0: there is no such form */
 } dop_plan_dispatch;
 
 /* An argument is a device address; or, with slot DOP_ARG_NUMBERS, two 32-bit numbers that the kernel gets as they are. */
@@ -180,9 +184,10 @@ typedef struct dop_plan_arg {
 /* A row of the table that a persistent dispatch goes through. */
 typedef struct dop_stage_row {
     uint64_t args[16];
-    uint32_t groups; /* workgroups as the stage sees them */
-    uint32_t function;
-    uint32_t reserved[2]; /* 0 */
+    uint16_t groups, parts; /* workgroups of a part of the cache, and most parts */
+    uint16_t short_groups, short_parts;
+    uint16_t function, short_function;
+    uint32_t short_positions;
 } dop_stage_row;
 
 typedef struct dop_plan_tensor {

@@ -105,7 +105,13 @@ record_table(const dop_replay *r, const dop_plan_schedule *s, VkCommandBuffer co
     const dop_place *p = &r->memory->places[s->table_slot];
     for (uint32_t i = 0; i < s->n_stages; i++) {
         const dop_plan_dispatch *d = &r->plan->dispatches[s->first_stage + i];
-        dop_stage_row row = {.groups = d->grid[0] * d->grid[1] * d->grid[2], .function = d->flags};
+        dop_stage_row row = {.groups = (uint16_t)(d->grid[0] * d->grid[1]),
+                             .parts = (uint16_t)d->grid[2],
+                             .short_groups = (uint16_t)d->short_groups,
+                             .short_parts = (uint16_t)d->short_parts,
+                             .function = (uint16_t)d->flags,
+                             .short_function = (uint16_t)d->short_function,
+                             .short_positions = d->short_positions};
         for (uint32_t k = 0; k < d->n_args; k++)
             row.args[k] = dop_memory_arg(r->memory, &r->plan->args[d->first_arg + k]);
         vkCmdUpdateBuffer(commands, r->memory->blocks[p->block].buffer, p->offset + i * sizeof row, sizeof row, &row);

@@ -96,6 +96,7 @@ bad matrix "coop_nv and coop_khr need matrix: 16x16x16 or 8x16x16" "base: intel-
 bad no-matrix "coop_nv and coop_khr need matrix" "base: tier1" "caps: [subgroup, coop_khr]"
 bad shape "matrix: expected rows x columns x depth as in 16x16x16: 16x16" "matrix: 16x16"
 bad subgroup "subgroup must be a power of two" "subgroup: 12"
+bad persistent "persistent must be 0" "persistent: 32"
 bad no-yaml "not YAML" "caps: [subgroup"
 check_fails "no such target" 2 "known: auto tier1 tier2 tier3 lavapipe nvidia-hopper amd-rdna3 intel-xe2" \
     "$DOPPLERC" "$SRC/tests/golden/llama" --target tier9 -o x.plan --quiet

@@ -124,14 +124,21 @@ ${@}        sum = subgroupAdd(sum);
     }
 }
 
-// Nothing is handed over by this split in this step: nor may the next step find what is from long ago.
-void dop_clear_part(uint head0, uint split)
+// What is left in parts that are not handed over in this step, by one when there were more positions: the next step must
+// not find it.  The last subgroup looks, which has no query to wait for.
+void dop_clear_parts(uint head0, uint split, uint used)
 {
 #if MERGE && defined(DOP_STAGE)
-    for (uint i = gl_LocalInvocationIndex; i < R * (D / 4u + 1u); i += WG) {
-        uint j = i / (D / 4u + 1u), at = ((head0 + j) * SPLITS + split) * (D + 4u);
-        dop_clear4(${PARTS}, at + i % (D / 4u + 1u) * 4u);
-    }
+    if (gl_LocalInvocationIndex < WG - SG)
+        return;
+    uint first = (used == 1u ? 0u : split + used) + gl_LocalInvocationIndex % SG * used;
+    for (uint part = first; part < ROOM; part += SG * used)
+        for (uint j = 0u; j < R; j++) {
+            uint at = ((head0 + j) * ROOM + part) * (D + 4u);
+            if (dop_left(${PARTS}, at + D))
+                for (uint c = 0u; c < D + 4u; c += 4u)
+                    dop_clear4(${PARTS}, at + c);
+        }
 #endif
 }
 
@@ -144,10 +151,8 @@ void main()
     uint len = dop_split_len(hi - lo, SPLITS), used = (hi - lo + len - 1u) / len;
     lo += split * len;
     hi = min(lo + len, hi);
-    if (lo >= hi) {
-        dop_clear_part(head0, split);
+    if (lo >= hi)
         return;
-    }
 #endif
 ${@n NP}    dop_k[$n] = dop_v[$n] = uvec4(0u);
 ${@}    dop_hold_k(lo, kvh, lo, min(hi, pos0));
@@ -156,6 +161,9 @@ ${@}    dop_hold_k(lo, kvh, lo, min(hi, pos0));
         dop_m[j] = -1e30;
         dop_l[j] = 0.0;
     }
+#if SPLITS > 1
+    dop_clear_parts(head0, split, used);
+#endif
     dop_wait();
 ${PROLOGUE}    barrier();
     // Rows that are read from memory end here.
@@ -221,10 +229,8 @@ ${STORE}            }
             barrier();
     }
 ${@}#if MERGE
-    if (used == 1u) {
-        dop_clear_part(head0, split);
+    if (used == 1u)
         return;
-    }
 #ifdef DOP_STAGE
     // The last split waits for the parts of the others: a workgroup that runs several of them runs it last.
     if (split + 1u != used)

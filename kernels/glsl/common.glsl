@@ -76,6 +76,7 @@ bool dop_last_of(U32 counter, uint i, uint n)
 #ifdef DOP_STAGE
 struct Stage {
     uvec2 args[16];
+    uvec4 row; // what follows the arguments in the table
     uint group;
     uint now, next; // words from a value's address to the copies of this step and of the next
     uint pos;
@@ -124,6 +125,7 @@ void dop_hand4(U32 p, uint i, vec4 x)
     Handed4(p).v[(i + dop_stage.now) >> 2] = w;
     Handed4(p).v[(i + dop_stage.next) >> 2] = uvec4(DOP_NOTHING);
 }
+bool dop_left(U32 p, uint i) { return !dop_missing(Handed(p).v[i + dop_stage.next]); }
 void dop_clear1(U32 p, uint i) { Handed(p).v[i + dop_stage.next] = DOP_NOTHING; }
 void dop_clear4(U32 p, uint i) { Handed4(p).v[(i + dop_stage.next) >> 2] = uvec4(DOP_NOTHING); }
 #else
@@ -194,12 +196,11 @@ void dop_st4_f16(U32 p, uint i, vec4 x)
 }
 
 // Positions of one split of the cache (ir/ops.def).
-#ifdef DOP_STAGE // parts of attention meet sooner there
-#define DOP_WHOLE 128u
-#else
+#ifndef DOP_WHOLE
 #define DOP_WHOLE 192u
 #endif
-uint dop_split_len(uint n, uint splits) { return n <= DOP_WHOLE ? n : max(64u, (n + splits - 1u) / splits); }
+#define DOP_PART 64u // the least
+uint dop_split_len(uint n, uint splits) { return n <= DOP_WHOLE ? n : max(DOP_PART, (n + splits - 1u) / splits); }
 
 // --- element-wise functions of ir/ops.def, for float and vec4 -------------------------------------------------------
 // exp overflows to infinity for x < -88, and x / infinity is the right zero.

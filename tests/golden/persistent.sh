@@ -11,8 +11,8 @@ target one-workgroup "cores: 1" "persistent: 64" "caps: [f16_storage, f16_math, 
 target integers "cores: 1" "persistent: 128" "caps: [f16_storage, f16_math, i8_storage, subgroup, int_dot]" "int_dot: prefer"
 target none "persistent: 0" "caps: [f16_storage, f16_math, i8_storage, subgroup]"
 
-generate() { # PLAN ORDERING OUT
-    "$EXEC" "$1" --quiet --tokens-file prompt --temp 0 --ignore-eos --print-ids --ordering "$2" -n 24 >"$3"
+generate() { # PLAN ORDERING OUT [OPTION...]
+    "$EXEC" "$1" --quiet --tokens-file prompt --temp 0 --ignore-eos --print-ids --ordering "$2" -n 24 "${@:4}" >"$3"
 }
 
 # persistent MODEL TARGET [OPTION...]: all ids of both orderings are equal, and are the reference's.
@@ -47,6 +47,19 @@ check "many: compiles" "$DOPPLERC" "$SRC/tests/golden/gemma3" -o many.plan --qui
     check "many: by barriers" generate p.plan barriers barriers.ids &&
     check "many: persistent" generate p.plan persistent persistent.ids &&
     check "many: the same ids" cmp barriers.ids persistent.ids
+
+# A cache that is short at first: query heads are shared out then, and later the cache is cut into more parts.  Both forms
+# run with one part and with two (from 128 positions on), and what they hand over is clear when the other one looks.
+target short "cores: 16" "persistent: 128" "caps: [f16_storage, f16_math, i8_storage, subgroup]"
+crosses() { # POSITIONS
+    check "short up to $1: plan" "$TOOLS/edit_plan" short.plan p.plan --short "$1" &&
+        check "short up to $1: persistent" generate p.plan persistent persistent.ids -n 180 &&
+        check "short up to $1: the same ids" cmp barriers.ids persistent.ids
+}
+check "short: compiles" "$DOPPLERC" "$SRC/tests/golden/gemma3" -o many.plan --quiet --target short.yaml --ctx 256 &&
+    check "short: one workgroup" "$TOOLS/edit_plan" many.plan short.plan --workgroups 1 &&
+    check "short: by barriers" generate short.plan barriers barriers.ids -n 180 &&
+    crosses 12 && crosses 150 && check "short: --check" run_check
 
 # Four workgroups, and a device that runs two at once: the others wait for what nobody makes.  Nothing is lost by that.
 target too-many "cores: 4" "persistent: 128" "caps: [f16_storage, f16_math, i8_storage, subgroup]"

@@ -1,7 +1,8 @@
 /* edit_plan IN OUT OLD NEW: a plan with OLD replaced by NEW, of the same length, wherever its graphs say it; digests are
  * put right, so that only the contradiction is left.
  * edit_plan IN OUT --workgroups N: the same plan with N workgroups in its persistent dispatches, for devices that run no
- * more of them at once. */
+ * more of them at once.
+ * edit_plan IN OUT --short N: the same plan, whose stages take a cache for short up to N positions (0: never). */
 #include "runtime/plan_format.h"
 
 #include <stdbool.h>
@@ -29,9 +30,9 @@ section(uint8_t *file, uint32_t kind)
     return NULL;
 }
 
-/* How many persistent dispatches have n workgroups now. */
+/* How many persistent dispatches have n workgroups, or stages n positions, now. */
 static unsigned
-set_workgroups(uint8_t *file, uint32_t n)
+set_persistent(uint8_t *file, bool workgroups, uint32_t n)
 {
     dop_plan_section *schedules = section(file, DOP_SEC_SCHEDULES), *dispatches = section(file, DOP_SEC_DISPATCHES);
     unsigned changed = 0;
@@ -40,9 +41,15 @@ set_workgroups(uint8_t *file, uint32_t n)
     const dop_plan_schedule *s = (dop_plan_schedule *)(void *)(file + schedules->offset);
     dop_plan_dispatch *d = (dop_plan_dispatch *)(void *)(file + dispatches->offset);
     for (uint64_t i = 0; i < schedules->size / sizeof *s; i++)
-        if (s[i].n_stages > 0) {
+        if (s[i].n_stages > 0 && workgroups) {
             d[s[i].first_dispatch].grid[0] = n;
             changed++;
+        } else {
+            for (uint32_t k = 0; k < s[i].n_stages; k++)
+                if (d[s[i].first_stage + k].short_positions > 0) {
+                    d[s[i].first_stage + k].short_positions = n;
+                    changed++;
+                }
         }
     dispatches->digest = XXH3_64bits(file + dispatches->offset, dispatches->size);
     return changed;
@@ -52,7 +59,8 @@ int
 main(int argc, char **argv)
 {
     bool workgroups = argc == 5 && strcmp(argv[3], "--workgroups") == 0;
-    if (argc != 5 || (!workgroups && strlen(argv[3]) != strlen(argv[4])))
+    bool number = workgroups || (argc == 5 && strcmp(argv[3], "--short") == 0);
+    if (argc != 5 || (!number && strlen(argv[3]) != strlen(argv[4])))
         return fail("usage: edit_plan IN OUT OLD NEW, OLD and NEW of one length");
     FILE *in = fopen(argv[1], "rb");
     if (!in || fseek(in, 0, SEEK_END) != 0)
@@ -65,8 +73,8 @@ main(int argc, char **argv)
     fclose(in);
     dop_plan_header *h = (dop_plan_header *)(void *)file;
     dop_plan_section *s = (dop_plan_section *)(void *)(file + sizeof *h);
-    unsigned changed = workgroups ? set_workgroups(file, (uint32_t)strtoul(argv[4], NULL, 10)) : 0;
-    for (uint32_t i = 0; i < h->n_sections && !workgroups; i++) {
+    unsigned changed = number ? set_persistent(file, workgroups, (uint32_t)strtoul(argv[4], NULL, 10)) : 0;
+    for (uint32_t i = 0; i < h->n_sections && !number; i++) {
         if (s[i].kind != DOP_SEC_IR)
             continue;
         size_t len = strlen(argv[3]);
