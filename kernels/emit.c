@@ -645,13 +645,10 @@ dop_emit_wide(const dop_emit *e, dop_node_id node)
         return true;
     if (cols % 4 != 0 || last % 4 != 0 || start % 4 != 0)
         return false;
-    if (n->op == DOP_OP_rope) {
-        uint32_t dims = (uint32_t)dop_node_i(g, node, DOP_A_dims);
-        if (dims % 8 != 0)
-            return false;
-    }
     if (!dop_region_has(e->r, node))
         return true;
+    if (n->op == DOP_OP_rope && dop_node_i(g, node, DOP_A_dims) % 8 != 0)
+        return false;
     for (uint32_t i = 0; i < n->n_srcs; i++)
         if (n->op != DOP_OP_matmul && n->op != DOP_OP_attention && !dop_emit_wide(e, n->src[i]))
             return false;

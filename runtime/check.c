@@ -246,7 +246,7 @@ check_all(checker *k, dop_diag *diag)
     }
     if (st == DOP_OK && k->session->decode[DOP_ORDER_PERSISTENT] != UINT32_MAX) {
         bool miss;
-        st = dop_check_steps(k->session, DOP_ORDER_PERSISTENT, diag, &miss);
+        st = dop_check_stages(&k->device, k->graphs, k->results, diag, &miss);
         n++;
         misses += miss;
     }

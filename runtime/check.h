@@ -34,11 +34,6 @@ dop_status dop_check_read(dop_check_device *device, uint32_t slot, uint64_t offs
                           dop_diag *diag);
 dop_status dop_check_dispatch(dop_check_device *device, const dop_plan_dispatch *dispatch, dop_diag *diag);
 
-/* --- check_steps.c: the decode schedule in another DOP_ORDER_* against the one ordered by barriers, by their logits ------ */
-
-/* Prints one line.  Leaves the first positions of the caches written. */
-dop_status dop_check_steps(dop_session *session, uint32_t ordering, dop_diag *diag, bool *out_miss);
-
 /* --- check_weights.c: weights as the plan packs them -------------------------------------------------------------- */
 
 /* NULL: the plan has no such weight. */
@@ -110,5 +105,11 @@ typedef struct dop_check_case {
 dop_status dop_check_run_case(const dop_check_case *c, dop_diag *diag, dop_check_result *result);
 /* Does what the region computes depend on the position? */
 bool dop_check_uses_position(const dop_graph *g, const dop_region *r);
+
+/* --- check_stages.c: the stages of the persistent decode schedule against the dispatches ordered by barriers --------- */
+
+/* graphs: by schedule; results: by kernel, for their bounds.  Prints one line.  Leaves some rows of the caches written. */
+dop_status dop_check_stages(dop_check_device *device, const dop_graph *graphs, const dop_check_result *results,
+                            dop_diag *diag, bool *out_miss);
 
 #endif

@@ -32,8 +32,15 @@ logits() { # MODEL TARGET BOUND MARGIN
         "$TOOLS/expect" ids "$golden/expected.json" . run.ids "$4"
 }
 
+kernels_for_all() { # TARGET
+    for model in "$SRC"/tests/golden/*/; do
+        "$DOPPLERC" "$model" --target "$1" --emit glsl >kernels.glsl && [ -s kernels.glsl ] || return
+    done
+}
+
 for target in tier1 tier2 tier3 lavapipe nvidia-hopper amd-rdna3 intel-xe2; do
     check "$target.yaml is the built-in row" equal $target
+    check "$target: kernels for every golden model" kernels_for_all $target
 done
 for model in $models; do
     for target in tier1 tier2 tier3; do

@@ -35,9 +35,9 @@ done
 persistent gemma3 integers --quant q4_0
 
 run_check() {
-    "$EXEC" p.plan --check --ordering persistent >checked && grep -q '^ok *persistent *steps' checked
+    "$EXEC" p.plan --check --ordering persistent >checked && grep -q '^ok *persistent *stages' checked
 }
-check "--check compares steps" run_check
+check "--check compares stages" run_check
 
 # A plan for many workgroups, in which they share out the query heads of a KV head: one that does all the work of them.
 target many "cores: 64" "persistent: 128" "caps: [f16_storage, f16_math, i8_storage, subgroup]"

@@ -1,0 +1,258 @@
+/* The stages of a persistent dispatch cannot be run one by one, but what they hand to each other is still in memory after a
+ * step.  So each is compared with the dispatch of the same region in the schedule that is ordered by barriers, which gets
+ * what the stage got: differences do not add up from stage to stage. */
+#include "runtime/check.h"
+
+#include "runtime/cli.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 8 };
+
+typedef struct stages {
+    dop_check_device *device;
+    const dop_plan *plan;
+    const dop_graph *g;
+    const dop_check_result *results; /* [n_kernels]: bounds */
+    const dop_plan_schedule *persistent, *barriers;
+    dop_diag *diag;
+    float *logits;      /* [vocab] of the step */
+    uint64_t copy_size; /* bytes of one copy of what is handed over */
+    uint64_t copy;      /* bytes from a value's place to the copy of this step */
+    uint32_t pos;
+    uint64_t values; /* compared */
+    double worst;    /* error, as a share of its bound */
+    char where[128];
+} stages;
+
+/* A value that a stage has made. */
+typedef struct made {
+    const dop_plan_arg *arg; /* where the other kernel puts it */
+    uint64_t offset;
+    dop_type type;
+    uint32_t n;
+    float *value;
+} made;
+
+/* The argument of a dispatch that holds this value, in a slot of this kind (0: any); NULL: there is none. */
+static const dop_plan_arg *
+find_arg(const stages *x, const dop_plan_dispatch *d, const char *name, uint32_t kind)
+{
+    for (uint32_t i = 0; i < d->n_args; i++) {
+        const dop_plan_arg *a = &x->plan->args[d->first_arg + i];
+        if (a->slot != DOP_ARG_NUMBERS && (!kind || x->plan->slots[a->slot].kind == kind) &&
+            strcmp(dop_plan_string(x->plan, a->value), name) == 0)
+            return a;
+    }
+    return NULL;
+}
+
+static dop_status
+damaged(const stages *x, const dop_plan_dispatch *d)
+{
+    return DOP_FAIL_IN(x->diag, DOP_E_INPUT, x->plan->path, "the plan is damaged: stage %s does not fit its graph",
+                       dop_plan_string(x->plan, d->label));
+}
+
+static dop_status
+read_values(stages *x, const dop_plan_arg *a, uint64_t offset, dop_type type, uint32_t n, float *out)
+{
+    uint64_t bytes = (uint64_t)n * (type == DOP_TYPE_f16 ? 2 : 4);
+    void *raw = malloc((size_t)bytes);
+    dop_status st = raw ? dop_check_read(x->device, a->slot, a->offset + offset, raw, bytes, x->diag)
+                        : DOP_FAIL(x->diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK)
+        dop_check_decode(type, raw, n, out);
+    free(raw);
+    return st;
+}
+
+/* What other stages handed to this one, for the other kernel. */
+static dop_status
+give(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other)
+{
+    dop_status st = DOP_OK;
+    for (dop_node_id id = 1; id < x->g->n_nodes && st == DOP_OK; id++) {
+        const char *name = dop_node_at(x->g, id)->name;
+        const dop_plan_arg *from = find_arg(x, stage, name, DOP_SLOT_HANDED), *to = find_arg(x, other, name, 0);
+        uint32_t n = dop_node_cols(x->g, id);
+        uint64_t bytes = (uint64_t)n * sizeof(float);
+        if (!from || !to || dop_region_has(&x->g->regions[stage->region], id))
+            continue;
+        if (x->copy_size + bytes > from->size || bytes > to->size)
+            return damaged(x, stage);
+        float *row = malloc((size_t)bytes);
+        st =
+            row ? read_values(x, from, x->copy, DOP_TYPE_f32, n, row) : DOP_FAIL(x->diag, DOP_E_NOMEM, "out of memory");
+        if (st == DOP_OK)
+            st = dop_check_write(x->device, to->slot, to->offset, row, bytes, x->diag);
+        free(row);
+    }
+    return st;
+}
+
+/* One value of the region as the stage left it; n is 0 for what is not handed over. */
+static dop_status
+take(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, dop_node_id id, made *out_made)
+{
+    made *m = out_made;
+    const dop_node *n = dop_node_at(x->g, id);
+    bool write = n->op == DOP_OP_kv_write;
+    dop_node_id place = write ? dop_node_base(x->g, n->src[0], NULL) : id;
+    const dop_plan_arg *handed = write ? NULL : find_arg(x, stage, n->name, DOP_SLOT_HANDED);
+    uint32_t cols = dop_node_cols(x->g, id);
+    *m = (made){.arg = find_arg(x, other, dop_node_at(x->g, place)->name, 0), .type = n->type};
+    bool logits = m->arg && m->arg->slot == x->barriers->logits_slot;
+    if (!m->arg || n->op == DOP_OP_attn_split || (!write && !handed && !logits))
+        return DOP_OK;
+    uint64_t row = (uint64_t)cols * (n->type == DOP_TYPE_f16 ? 2 : 4);
+    m->offset = write ? x->pos * row : 0;
+    if ((n->type != DOP_TYPE_f32 && n->type != DOP_TYPE_f16) || m->offset + row > m->arg->size ||
+        (handed && x->copy_size + row > handed->size) || (logits && cols != x->plan->model->vocab))
+        return damaged(x, stage);
+    m->n = cols;
+    m->value = malloc(cols * sizeof *m->value);
+    if (!m->value)
+        return DOP_FAIL(x->diag, DOP_E_NOMEM, "out of memory");
+    if (logits) {
+        memcpy(m->value, x->logits, cols * sizeof *m->value);
+        return DOP_OK;
+    }
+    return handed ? read_values(x, handed, x->copy, DOP_TYPE_f32, cols, m->value)
+                  : read_values(x, m->arg, m->offset, m->type, cols, m->value);
+}
+
+/* In standard deviations of the value; where it is stored as f16, beyond one step of that. */
+static dop_status
+compare(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, const char *name, const made *m)
+{
+    float *want = malloc((m->n + 1) * sizeof *want);
+    if (!want)
+        return DOP_FAIL(x->diag, DOP_E_NOMEM, "out of memory");
+    double sum = 0, squares = 0, most = 0, step = m->type == DOP_TYPE_f16 ? 1.0 / 1024 : 0;
+    dop_status st = read_values(x, m->arg, m->offset, m->type, m->n, want);
+    for (uint32_t i = 0; i < m->n && st == DOP_OK; i++) {
+        double w = (double)want[i], d = fabs((double)m->value[i] - w) - step * fabs(w);
+        sum += w;
+        squares += w * w;
+        most = !(d <= most) ? d : most; /* NaN counts */
+    }
+    double mean = sum / m->n, deviation = sqrt(squares / m->n - mean * mean);
+    double share = most / (deviation > 0 ? deviation : 1) / x->results[other->kernel].bound;
+    if (!(share <= x->worst)) {
+        x->worst = share;
+        snprintf(x->where, sizeof x->where, "%s %%%s at position %u", dop_plan_string(x->plan, stage->label), name,
+                 x->pos);
+    }
+    x->values += m->n;
+    free(want);
+    return st;
+}
+
+static dop_status
+check_stage(stages *x, const dop_plan_dispatch *stage)
+{
+    const dop_plan_dispatch *other = &x->plan->dispatches[x->barriers->first_dispatch];
+    for (uint32_t i = 0; i + 1 < x->barriers->n_dispatches && other->region != stage->region; i++)
+        other++;
+    if (other->region != stage->region)
+        return damaged(x, stage);
+    const dop_region *r = &x->g->regions[stage->region];
+    made *outs = calloc(r->n_outs + 1, sizeof *outs);
+    dop_status st = outs ? DOP_OK : DOP_FAIL(x->diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < r->n_outs && st == DOP_OK; i++)
+        st = take(x, stage, other, r->outs[i], &outs[i]);
+    if (st == DOP_OK)
+        st = give(x, stage, other);
+    if (st == DOP_OK)
+        st = dop_check_dispatch(x->device, other, x->diag);
+    for (uint32_t i = 0; i < r->n_outs && st == DOP_OK; i++)
+        if (outs[i].n > 0)
+            st = compare(x, stage, other, dop_node_at(x->g, r->outs[i])->name, &outs[i]);
+    for (uint32_t i = 0; i < r->n_outs && outs; i++)
+        free(outs[i].value);
+    free(outs);
+    return st;
+}
+
+static dop_status
+check_step(stages *x, uint32_t token)
+{
+    dop_session *s = x->device->session;
+    uint32_t schedule = (uint32_t)(x->persistent - x->plan->schedules);
+    uint64_t ticket;
+    dop_session_write_step(s, &token, 1, x->pos);
+    x->copy = x->copy_size * (dop_replay_step(&s->replay)->turn & 1);
+    dop_status st = dop_session_submit(s, schedule, DOP_FORM_READ, 1, x->diag, &ticket);
+    if (st == DOP_OK)
+        st = dop_replay_wait(&s->replay, ticket, x->diag);
+    s->picks_taken = s->picks_asked;
+    if (st == DOP_OK && dop_session_stalled(s, s->picks_asked))
+        st = DOP_FAIL(x->diag, DOP_E_DEVICE, "a wait ran out in a persistent dispatch");
+    if (st != DOP_OK)
+        return st;
+    memcpy(x->logits, dop_replay_logits(&s->replay, schedule), x->plan->model->vocab * sizeof *x->logits);
+    dop_session_write_step(s, &token, 1, x->pos); /* the last dispatch has moved it on */
+    for (uint32_t i = 0; i < x->persistent->n_stages && st == DOP_OK; i++)
+        st = check_stage(x, &x->plan->dispatches[x->persistent->first_stage + i]);
+    return st;
+}
+
+/* Half of the steps are from the start, half around the position from which on a stage does something else. */
+static uint32_t
+position(const stages *x, uint32_t step)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < x->persistent->n_stages; i++) {
+        uint32_t positions = x->plan->dispatches[x->persistent->first_stage + i].short_positions;
+        most = positions > most ? positions : most;
+    }
+    return step < STEPS / 2 || most < STEPS || most + STEPS > x->plan->model->ctx ? step : most - STEPS * 3 / 4 + step;
+}
+
+static dop_status
+print_line(const stages *x)
+{
+    dop_buf line = {0};
+    dop_buf_printf(&line, "%-4s  %-36s %-16s error %.2f of the bounds of its kernels  %llu values\n",
+                   x->worst <= 1 ? "ok" : "MISS", "persistent", "stages", x->worst, (unsigned long long)x->values);
+    if (!(x->worst <= 1))
+        dop_buf_printf(&line, "      %s\n", x->where);
+    dop_status st =
+        line.failed ? DOP_FAIL(x->diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(line.data, line.size, x->diag);
+    dop_buf_finish(&line);
+    return st;
+}
+
+dop_status
+dop_check_stages(dop_check_device *device, const dop_graph *graphs, const dop_check_result *results, dop_diag *diag,
+                 bool *out_miss)
+{
+    dop_session *s = device->session;
+    const dop_plan *p = &s->plan;
+    uint32_t barriers = s->decode[DOP_ORDER_BARRIERS];
+    stages x = {.device = device,
+                .plan = p,
+                .g = &graphs[barriers],
+                .results = results,
+                .persistent = &p->schedules[s->decode[DOP_ORDER_PERSISTENT]],
+                .barriers = &p->schedules[barriers],
+                .diag = diag,
+                .logits = calloc(p->model->vocab, sizeof(float))};
+    const dop_plan_dispatch *d = &p->dispatches[x.persistent->first_dispatch];
+    for (uint32_t i = 0; i < d->n_args; i++) /* its numbers: rows of the table, words of a copy */
+        if (p->args[d->first_arg + i].slot == DOP_ARG_NUMBERS)
+            x.copy_size = (p->args[d->first_arg + i].offset >> 32) * 4;
+    dop_status st = x.logits ? dop_session_need(s, barriers, diag) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < STEPS && st == DOP_OK; i++) {
+        x.pos = position(&x, i);
+        st = check_step(&x, (uint32_t)(i * 2654435761ull % p->model->vocab));
+    }
+    if (st == DOP_OK)
+        st = print_line(&x);
+    *out_miss = !(x.worst <= 1);
+    free(x.logits);
+    return st;
+}
