@@ -124,6 +124,20 @@ take(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, 
                   : read_values(x, m->arg, m->offset, m->type, cols, m->value);
 }
 
+/* The row of a cache again as the stage left it: the next stages have read that one. */
+static dop_status
+put_back(stages *x, const made *m)
+{
+    uint64_t bytes = (uint64_t)m->n * (m->type == DOP_TYPE_f16 ? 2 : 4);
+    void *raw = malloc((size_t)bytes);
+    if (!raw)
+        return DOP_FAIL(x->diag, DOP_E_NOMEM, "out of memory");
+    dop_check_encode(m->type, m->value, m->n, raw);
+    dop_status st = dop_check_write(x->device, m->arg->slot, m->arg->offset + m->offset, raw, bytes, x->diag);
+    free(raw);
+    return st;
+}
+
 /* In standard deviations of the value; where it is stored as f16, beyond one step of that. */
 static dop_status
 compare(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, const char *name, const made *m)
@@ -168,9 +182,13 @@ check_stage(stages *x, const dop_plan_dispatch *stage)
         st = give(x, stage, other);
     if (st == DOP_OK)
         st = dop_check_dispatch(x->device, other, x->diag);
-    for (uint32_t i = 0; i < r->n_outs && st == DOP_OK; i++)
+    for (uint32_t i = 0; i < r->n_outs && st == DOP_OK; i++) {
+        const dop_node *n = dop_node_at(x->g, r->outs[i]);
         if (outs[i].n > 0)
-            st = compare(x, stage, other, dop_node_at(x->g, r->outs[i])->name, &outs[i]);
+            st = compare(x, stage, other, n->name, &outs[i]);
+        if (outs[i].n > 0 && n->op == DOP_OP_kv_write && st == DOP_OK)
+            st = put_back(x, &outs[i]);
+    }
     for (uint32_t i = 0; i < r->n_outs && outs; i++)
         free(outs[i].value);
     free(outs);
