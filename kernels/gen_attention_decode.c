@@ -51,12 +51,13 @@ dop_gen_attention_decode(dop_gen *gen)
     dop_attn_store(gen, &a, &store);
     dop_attn_store_whole(gen, &a, merged, &whole);
     dop_attn_merge(gen, &a, merged, &merge);
-    uint32_t lanes = a.dim / 8, teams = tile->wg / e->target->subgroup;
-    uint32_t halvings = sums(64 * lanes / tile->wg * a.rows, lanes, &tree);
+    uint32_t lanes = a.dim / 8, teams = tile->wg / e->target->subgroup,
+             at_once = tile->positions ? tile->positions : 64;
+    uint32_t held = at_once * lanes / tile->wg, halvings = sums(held * a.rows, lanes, &tree);
     /* Heads whose sums meet at once: as many as a third of the shared memory takes. */
     uint32_t batch = e->target->shared_bytes / 3 / (teams * a.dim * 4);
     batch = batch < 1 ? 1 : batch > a.rows ? a.rows : batch;
-    gen->shared += (a.rows * a.dim + a.rows * 64 + a.rows * 3 + batch * teams * a.dim +
+    gen->shared += (a.rows * a.dim + a.rows * at_once + a.rows * 3 + batch * teams * a.dim +
                     (a.keeps[0] || a.keeps[1] ? 2 * a.dim : 0)) *
                    4;
     dop_keys_num(gen, &keys, "D", a.dim);
@@ -64,10 +65,11 @@ dop_gen_attention_decode(dop_gen *gen)
     dop_keys_num(gen, &keys, "SHARERS", sharers);
     dop_keys_num(gen, &keys, "KV", a.kv);
     dop_keys_set(&keys, "SUMS", tree.data ? tree.data : "");
-    dop_keys_num(gen, &keys, "NP", 64 * lanes / tile->wg);
-    dop_keys_num(gen, &keys, "LEFT", (64 * lanes / tile->wg * a.rows) >> halvings);
+    dop_keys_num(gen, &keys, "CP", at_once);
+    dop_keys_num(gen, &keys, "NP", held);
+    dop_keys_num(gen, &keys, "LEFT", (held * a.rows) >> halvings);
     dop_keys_num(gen, &keys, "BATCHES", dop_div_up_u32(a.rows, batch));
-    dop_keys_num(gen, &keys, "SHARE", 64 / e->target->subgroup);
+    dop_keys_num(gen, &keys, "SHARE", at_once / e->target->subgroup);
     dop_keys_num(gen, &keys, "HALVINGS", halvings);
     dop_keys_num(gen, &keys, "BATCH", batch);
     dop_keys_set(&keys, "WINDOW", dop_emit_window(e, a.id));

@@ -30,6 +30,7 @@ typedef struct dop_tile {
     uint32_t bq, ds;             /* attention: tokens; invocations that share a position's K row, 0: 1 */
     uint32_t sharers;            /* attention of one token: workgroups that share a KV head's query heads, 0: one */
     uint32_t splits;             /* the same: most parts of the cache, 0: as in the graph */
+    uint32_t positions;          /* the same: of the cache at a time, 0: 64 */
     uint32_t stage;              /* gemv: stage the activation in shared memory where it fits */
     bool subgroup;               /* reduce with subgroup operations */
 } dop_tile;

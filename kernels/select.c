@@ -513,6 +513,18 @@ count_splits(const dop_graph *g, const dop_region *r)
     return dop_node_at(g, id)->op == DOP_OP_attn_split ? (uint32_t)dop_node_i(g, id, DOP_A_splits) : 1;
 }
 
+/* Into how many parts a cache is cut while query heads are shared out that later are not; 0: that is not so. */
+static uint32_t
+short_splits(const dop_graph *g, const dop_region *r, const dop_target *t)
+{
+    uint32_t splits = count_splits(g, r);
+    if (stage_sharers(g, r, t, splits) > 1)
+        return 0;
+    while (splits > 1 && stage_sharers(g, r, t, splits) == 1)
+        splits /= 2;
+    return stage_sharers(g, r, t, splits) > 1 ? splits : 0;
+}
+
 const char *
 dop_kernel_select_stage(const dop_graph *g, const dop_region *r, const dop_target *target, const dop_choice *own,
                         dop_choice *out_choice)
@@ -530,6 +542,10 @@ dop_kernel_select_stage(const dop_graph *g, const dop_region *r, const dop_targe
                          .bq = 1,
                          .subgroup = true,
                          .sharers = stage_sharers(g, r, target, count_splits(g, r))};
+    /* Long caches: where 64 positions are one row for each invocation, twice as many at a time need half the barriers. */
+    uint32_t dim = dop_node_at(g, dop_node_at(g, dop_attention_of(g, r))->src[0])->shape.dim[2].mul;
+    if (short_splits(g, r, target) > 1 && target->persistent * 8 == dim * 64)
+        c->tile.positions = 128;
     return attention_decode_refuses(g, r, target, target->persistent);
 }
 
@@ -539,12 +555,11 @@ dop_kernel_select_short(const dop_graph *g, const dop_region *r, const dop_targe
 {
     dop_choice *c = out_choice;
     *c = *stage;
-    if (stage->variant != DOP_VARIANT_attention_decode || stage->tile.sharers > 1)
+    uint32_t splits = stage->variant == DOP_VARIANT_attention_decode ? short_splits(g, r, target) : 0;
+    if (splits < 2)
         return 0;
-    uint32_t splits = count_splits(g, r);
-    while (splits > 1 && stage_sharers(g, r, target, splits) == 1)
-        splits /= 2;
     c->tile.splits = splits;
     c->tile.sharers = stage_sharers(g, r, target, splits);
-    return splits > 1 && c->tile.sharers > 1 ? splits * DOP_STAGE_WHOLE : 0;
+    c->tile.positions = 0;
+    return splits * DOP_STAGE_WHOLE;
 }

@@ -1,4 +1,4 @@
-// Attention of one token: R query heads of one KV head over one split of an f16 cache, 64 positions at a time.
+// Attention of one token: R query heads of one KV head over one split of an f16 cache, CP positions at a time.
 // LANES neighbouring invocations own one row of K or V, 8 values (16 bytes) each, so that a subgroup reads whole rows and
 // its queries lie in shared memory without conflicts.  Scores meet in shared memory, a subgroup turns each head's into
 // weights (online softmax), and every invocation adds up its columns over its share of the positions.
@@ -12,7 +12,7 @@
 #define KV ${KV}u
 #define LANES (D / 8u)
 #define GROUPS (WG / LANES) // rows of a pass
-#define CP 64u              // positions at a time
+#define CP ${CP}u           // positions at a time
 #define NP (CP / GROUPS)    // rows of an invocation
 #define TEAMS (WG / SG)
 #define HALVINGS ${HALVINGS} // steps of the sum over LANES that halve the number of values
