@@ -126,7 +126,6 @@ void dop_hand4(U32 p, uint i, vec4 x)
     Handed4(p).v[(i + dop_stage.next) >> 2] = uvec4(DOP_NOTHING);
 }
 bool dop_left(U32 p, uint i) { return !dop_missing(Handed(p).v[i + dop_stage.next]); }
-void dop_clear1(U32 p, uint i) { Handed(p).v[i + dop_stage.next] = DOP_NOTHING; }
 void dop_clear4(U32 p, uint i) { Handed4(p).v[(i + dop_stage.next) >> 2] = uvec4(DOP_NOTHING); }
 #else
 #define DOP_GROUP gl_WorkGroupID
