@@ -285,6 +285,27 @@ Test(plan, slot_and_argument_rows)
     plan_builder_finish(&b);
 }
 
+Test(plan, stage_rows)
+{
+    plan_builder b;
+    pb_toy(&b);
+    uint32_t table = pb_slot(&b, DOP_SLOT_TABLE, "table", sizeof(dop_stage_row));
+    dop_plan_schedule *s = PB_AT(&b, SCHEDULES, dop_plan_schedule, 0);
+    s->ordering = DOP_ORDER_PERSISTENT;
+    s->n_stages = 1;
+    s->first_stage = 1;
+    s->table_slot = table;
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, table_slot, 0, "the table of its stages in slot 0, which is none");
+    EXPECT_ROW(SLOTS, dop_plan_slot, table, size, 8, "which is none");
+    const char *no = "stage 0 of schedule 0 has more workgroups or functions than there can be";
+    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, grid[0], 65536, no);
+    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, grid[2], 65536, no);
+    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, flags, 65536, no);
+    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, short_function, 65536, no);
+    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, short_positions, 1, no); /* by no workgroups */
+    plan_builder_finish(&b);
+}
+
 Test(plan, dispatch_schedule_and_tensor_rows)
 {
     plan_builder b;
