@@ -74,13 +74,21 @@ static dop_status
 give(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other)
 {
     dop_status st = DOP_OK;
-    for (dop_node_id id = 1; id < x->g->n_nodes && st == DOP_OK; id++) {
-        const char *name = dop_node_at(x->g, id)->name;
-        const dop_plan_arg *from = find_arg(x, stage, name, DOP_SLOT_HANDED), *to = find_arg(x, other, name, 0);
+    for (uint32_t i = 0; i < stage->n_args && st == DOP_OK; i++) {
+        const dop_plan_arg *from = &x->plan->args[stage->first_arg + i];
+        if (from->slot == DOP_ARG_NUMBERS || x->plan->slots[from->slot].kind != DOP_SLOT_HANDED)
+            continue;
+        const char *name = dop_plan_string(x->plan, from->value);
+        const dop_plan_arg *to = find_arg(x, other, name, 0);
+        dop_node_id id = 1;
+        while (id < x->g->n_nodes && strcmp(dop_node_at(x->g, id)->name, name) != 0)
+            id++;
+        if (id == x->g->n_nodes)
+            return damaged(x, stage);
+        if (!to || dop_region_has(&x->g->regions[stage->region], id))
+            continue;
         uint32_t n = dop_node_cols(x->g, id);
         uint64_t bytes = (uint64_t)n * sizeof(float);
-        if (!from || !to || dop_region_has(&x->g->regions[stage->region], id))
-            continue;
         if (x->copy_size + bytes > from->size || bytes > to->size)
             return damaged(x, stage);
         float *row = malloc((size_t)bytes);
