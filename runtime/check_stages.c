@@ -1,6 +1,7 @@
 /* The stages of a persistent dispatch cannot be run one by one, but what they hand to each other is still in memory after a
  * step.  So each is compared with the dispatch of the same region in the schedule that is ordered by barriers, which gets
- * what the stage got: differences do not add up from stage to stage. */
+ * what the stage got: differences do not add up from stage to stage.  Besides, a step must pick the largest of its own logits,
+ * and leave nothing in the copy of the handed values that the next step takes. */
 #include "runtime/check.h"
 
 #include "runtime/cli.h"
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 8 };
+enum { STEPS = 9 };
 
 typedef struct stages {
     dop_check_device *device;
@@ -19,7 +20,8 @@ typedef struct stages {
     const dop_plan_schedule *persistent, *barriers;
     dop_diag *diag;
     float *logits;      /* [vocab] of the step */
-    uint64_t copy_size; /* bytes of one copy of what is handed over */
+    uint32_t slot;      /* of what is handed over */
+    uint64_t copy_size; /* bytes of one copy of it */
     uint64_t copy;      /* bytes from a value's place to the copy of this step */
     uint32_t pos;
     uint64_t values; /* compared */
@@ -203,6 +205,42 @@ check_stage(stages *x, const dop_plan_dispatch *stage)
     return st;
 }
 
+static void
+found(stages *x, const char *what)
+{
+    x->worst = (double)INFINITY;
+    snprintf(x->where, sizeof x->where, "%s at position %u", what, x->pos);
+}
+
+/* Whoever stores a value clears it in the other copy; parts of attention that there are not in this step, too. */
+static dop_status
+check_cleared(stages *x)
+{
+    uint64_t other = x->copy ? 0 : x->copy_size;
+    uint32_t *words = malloc((size_t)x->copy_size);
+    if (!words)
+        return DOP_FAIL(x->diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = dop_check_read(x->device, x->slot, other, words, x->copy_size, x->diag);
+    bool left = false;
+    for (uint64_t i = 0; i < x->copy_size / 4 && st == DOP_OK; i++)
+        left = left || words[i] != UINT32_MAX;
+    if (left)
+        found(x, "values are left for the next step");
+    free(words);
+    return st;
+}
+
+static void
+check_pick(stages *x, uint32_t pick)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < x->plan->model->vocab; i++)
+        if (x->logits[i] > x->logits[best])
+            best = i;
+    if (pick != best)
+        found(x, "a token is picked that has not the largest logit");
+}
+
 static dop_status
 check_step(stages *x, uint32_t token)
 {
@@ -210,7 +248,9 @@ check_step(stages *x, uint32_t token)
     uint32_t schedule = (uint32_t)(x->persistent - x->plan->schedules);
     uint64_t ticket;
     dop_session_write_step(s, &token, 1, x->pos);
-    x->copy = x->copy_size * (dop_replay_step(&s->replay)->turn & 1);
+    const volatile dop_step *record = dop_replay_step(&s->replay);
+    uint32_t n_out = record->n_out;
+    x->copy = x->copy_size * (record->turn & 1);
     dop_status st = dop_session_submit(s, schedule, DOP_FORM_READ, 1, x->diag, &ticket);
     if (st == DOP_OK)
         st = dop_replay_wait(&s->replay, ticket, x->diag);
@@ -220,22 +260,30 @@ check_step(stages *x, uint32_t token)
     if (st != DOP_OK)
         return st;
     memcpy(x->logits, dop_replay_logits(&s->replay, schedule), x->plan->model->vocab * sizeof *x->logits);
+    check_pick(x, record->ids[n_out % DOP_STEP_RING]);
+    if ((st = check_cleared(x)) != DOP_OK)
+        return st;
     dop_session_write_step(s, &token, 1, x->pos); /* the last dispatch has moved it on */
     for (uint32_t i = 0; i < x->persistent->n_stages && st == DOP_OK; i++)
         st = check_stage(x, &x->plan->dispatches[x->persistent->first_stage + i]);
     return st;
 }
 
-/* Half of the steps are from the start, half around the position from which on a stage does something else. */
+/* Three steps around the position from which on a stage does something else, or in the middle of the cache, so that
+ * attention has several parts; three from the start, which must not find them; and three there again. */
 static uint32_t
 position(const stages *x, uint32_t step)
 {
-    uint32_t most = 0;
+    uint32_t far = 0, ctx = x->plan->model->ctx;
     for (uint32_t i = 0; i < x->persistent->n_stages; i++) {
         uint32_t positions = x->plan->dispatches[x->persistent->first_stage + i].short_positions;
-        most = positions > most ? positions : most;
+        far = positions > far ? positions : far;
     }
-    return step < STEPS / 2 || most < STEPS || most + STEPS > x->plan->model->ctx ? step : most - STEPS * 3 / 4 + step;
+    if (ctx < 2 * STEPS)
+        return step % ctx;
+    if (far < STEPS || far > ctx - STEPS)
+        far = ctx / 2;
+    return step / 3 == 1 ? step - 3 : far + step % 3 - (step < 3 ? 2 : 1);
 }
 
 static dop_status
@@ -271,7 +319,12 @@ dop_check_stages(dop_check_device *device, const dop_graph *graphs, const dop_ch
     for (uint32_t i = 0; i < d->n_args; i++) /* its numbers: rows of the table, words of a copy */
         if (p->args[d->first_arg + i].slot == DOP_ARG_NUMBERS)
             x.copy_size = (p->args[d->first_arg + i].offset >> 32) * 4;
-    dop_status st = x.logits ? dop_session_need(s, barriers, diag) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    while (x.slot < p->n_slots && (p->slots[x.slot].kind != DOP_SLOT_HANDED || !s->used.slots[x.slot]))
+        x.slot++;
+    bool fits = x.slot < p->n_slots && x.copy_size > 0 && x.copy_size <= p->slots[x.slot].size / 2;
+    dop_status st = !x.logits ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
+                    : fits    ? dop_session_need(s, barriers, diag)
+                              : damaged(&x, d);
     for (uint32_t i = 0; i < STEPS && st == DOP_OK; i++) {
         x.pos = position(&x, i);
         st = check_step(&x, (uint32_t)(i * 2654435761ull % p->model->vocab));

@@ -46,10 +46,11 @@ check "many: compiles" "$DOPPLERC" "$SRC/tests/golden/gemma3" -o many.plan --qui
     check "many: one workgroup" "$TOOLS/edit_plan" many.plan p.plan --workgroups 1 &&
     check "many: by barriers" generate p.plan barriers barriers.ids &&
     check "many: persistent" generate p.plan persistent persistent.ids &&
-    check "many: the same ids" cmp barriers.ids persistent.ids
+    check "many: the same ids" cmp barriers.ids persistent.ids && check "many: --check" run_check
 
 # A cache that is short at first: query heads are shared out then, and later the cache is cut into more parts.  Both forms
-# run with one part and with two (from 128 positions on), and what they hand over is clear when the other one looks.
+# run with one part and with two (from 128 positions on).  That nothing is left of the parts of a longer cache is for
+# --check to see: one workgroup stores a part before it looks at it.
 target short "cores: 16" "persistent: 128" "caps: [f16_storage, f16_math, i8_storage, subgroup]"
 crosses() { # POSITIONS
     check "short up to $1: plan" "$TOOLS/edit_plan" short.plan p.plan --short "$1" &&
