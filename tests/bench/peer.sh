@@ -80,12 +80,13 @@ median() { sort -g | awk '{ v[NR] = $1 } END { if (NR) print NR % 2 ? v[(NR + 1)
 ours() { # DEPTH ROUND
     "$bin/doppler-exec" --bench "$plan" -p "$p" -n "$n" -d "$1" -r "$k" -o json --quiet \
         ${floor:+--floor "$floor"} >"$tmp/ours.json"
-    # One result after another, each with its test, median and share of the floor.
+    # One result after another, each with its test, median, GB/s and share of the floor.
     awk -v round="$2" '
         { gsub(/[",]/, "") }
         $1 == "test:" { test = $2 }
         $1 == "median:" { rate = $2 }
-        $1 == "floorShare:" { print "ours", test, round, rate, $2 }
+        $1 == "GBps:" { gbps = $2 }
+        $1 == "floorShare:" { print "ours", test, round, rate, $2, gbps }
         $1 == "device:" { sub(/^ *device: /, ""); print "#device", $0 }
         $1 == "driver:" { sub(/^ *driver: /, ""); print "#driver", $0 }' "$tmp/ours.json" >>"$tmp/all"
 }
@@ -110,14 +111,15 @@ done
 # ---- the table ------------------------------------------------------------------------------------------------------
 fact() { sed -n "s/^#$1 //p" "$tmp/all" | head -n 1; }
 [ -n "$commit" ] || commit=$(git -C "$root" rev-parse --short HEAD 2>/dev/null || echo unknown)
-head='| device | driver | date | commit | shape | test | ours t/s | peer t/s | ratio (rounds) | % of floor |'
-rule='|---|---|---|---|---|---|---:|---:|---:|---:|'
+head='| device | driver | date | commit | shape | test | ours t/s | peer t/s | ratio (rounds) | GB/s | % of floor |'
+rule='|---|---|---|---|---|---|---:|---:|---:|---:|---:|'
 : >"$tmp/rows"
 awk '$1 == "ours" && !seen[$2]++ { print $2 }' "$tmp/all" | while read -r test; do
     a=$(awk -v t="$test" '$1 == "ours" && $2 == t { print $4 }' "$tmp/all" | median)
     b=$(awk -v t="$test" '$1 == "peer" && $2 == t { print $4 }' "$tmp/all" | median)
     share=$(awk -v t="$test" '$1 == "ours" && $2 == t { print $5 }' "$tmp/all" | median)
-    awk -v t="$test" -v a="$a" -v b="$b" -v share="$share" -v commit="$commit" -v date="$(date -u +%F)" \
+    gbps=$(awk -v t="$test" '$1 == "ours" && $2 == t { print $6 }' "$tmp/all" | median)
+    awk -v t="$test" -v a="$a" -v b="$b" -v share="$share" -v gbps="$gbps" -v commit="$commit" -v date="$(date -u +%F)" \
         -v device="$(fact device)" -v driver="$(fact driver)" -v shape="$(basename "$model" .gguf)" '
         $2 == t && $1 == "ours" { ours[$3] = $4 }
         $2 == t && $1 == "peer" { peer[$3] = $4 }
@@ -129,9 +131,10 @@ awk '$1 == "ours" && !seen[$2]++ { print $2 }' "$tmp/all" | while read -r test; 
                     if (n == 1 || x > hi) hi = x
                 }
             floor = share > 0 ? sprintf("%.1f%%", 100 * share) : "-"
+            bytes = gbps > 0 ? sprintf(gbps < 100 ? "%.1f" : "%.0f", gbps) : "-"
             ratio = b > 0 ? a / b : 0
-            printf("| %s | %s | %s | %s | %s | %s | %.2f | %.2f | %.2f (%.2f .. %.2f) | %s |\n", device, driver, date,
-                commit, shape, t, a, b, ratio, lo, hi, floor)
+            printf("| %s | %s | %s | %s | %s | %s | %.2f | %.2f | %.2f (%.2f .. %.2f) | %s | %s |\n", device, driver,
+                date, commit, shape, t, a, b, ratio, lo, hi, bytes, floor)
         }' "$tmp/all" >>"$tmp/rows"
 done
 echo
