@@ -186,7 +186,7 @@ cache(builder *b, const char *role, dop_node_id x, uint32_t which)
     snprintf(node_name, sizeof node_name, "s.%s", name);
     dop_node_id old = leaf(b, DOP_OP_state, node_name, name, b->opt->kv_type, &shape);
     snprintf(name, sizeof name, "%s_cache", role);
-    dop_node_id id = add_node(b, DOP_OP_kv_write, name, (dop_node_id[]){old, x, b->pos}, 3, NULL, NULL);
+    dop_node_id id = add_node(b, DOP_OP_state_write, name, (dop_node_id[]){old, x, b->pos}, 3, NULL, NULL);
     b->caches[2 * (uint32_t)b->layer + which] = id;
     return id;
 }

@@ -47,7 +47,7 @@ count_read(void *user, dop_node_id base)
     const dop_node *n = dop_node_at(t->g, base);
     if (n->op == DOP_OP_input)
         return;
-    if (n->op == DOP_OP_state || n->op == DOP_OP_kv_write) {
+    if (n->op == DOP_OP_state || n->op == DOP_OP_state_write) {
         /* A cache is read as deep as the sequence is long, and not at all by a write. */
         for (uint32_t i = 0; i < t->r->n_nodes; i++) {
             const dop_node *x = dop_node_at(t->g, t->r->nodes[i]);
@@ -79,7 +79,7 @@ dop_region_traffic(const dop_graph *g, const dop_region *r, uint32_t depth, uint
     *out_written = 0;
     for (uint32_t i = 0; i < r->n_outs; i++) {
         const dop_node *n = dop_node_at(g, r->outs[i]);
-        *out_written += n->op == DOP_OP_kv_write ? dop_node_bytes(g, n->src[1]) : dop_node_bytes(g, r->outs[i]);
+        *out_written += n->op == DOP_OP_state_write ? dop_node_bytes(g, n->src[1]) : dop_node_bytes(g, r->outs[i]);
     }
 }
 
@@ -276,7 +276,7 @@ count_body(const dop_graph *g, dop_diag *diag, uint32_t *out_n)
     for (dop_region_id r = g->n_regions - 1; st == DOP_OK && r > 0; r--) { /* readers come later */
         const dop_region *reg = &g->regions[r];
         for (uint32_t i = 0; i < reg->n_outs; i++) {
-            needed[r] = needed[r] || dop_node_at(g, reg->outs[i])->op == DOP_OP_kv_write;
+            needed[r] = needed[r] || dop_node_at(g, reg->outs[i])->op == DOP_OP_state_write;
             for (uint32_t k = f.first_reader[reg->outs[i]]; k < f.first_reader[reg->outs[i] + 1]; k++)
                 needed[r] = needed[r] || needed[f.readers[k]];
         }

@@ -47,7 +47,7 @@ plan_values(builder *b, const dop_flow *f)
             if (!(b->handed[id] & DOP_HANDED))
                 continue;
             uint64_t bytes = dop_node_bytes(g, id);
-            if (n->op == DOP_OP_kv_write) { /* the caches themselves are for later steps */
+            if (n->op == DOP_OP_state_write) { /* the caches themselves are for later steps */
                 b->handed[id] = DOP_HANDED | DOP_LEAVES;
                 bytes = dop_node_cols(g, id) * 4u;
             } else if (n->op == DOP_OP_attn_split) { /* rows of o, m, l, padded to 16 bytes */

@@ -300,8 +300,8 @@ explain_read(void *user, dop_node_id base)
         return;
     dop_reason reason = dop_report_why(m->s, e->consumer, base, reasons, sizeof reasons, &reader);
     /* Written once and read once; of a cache only what this step writes. */
-    uint64_t bytes = dop_node_at(g, base)->op == DOP_OP_kv_write ? dop_node_bytes(g, dop_node_at(g, base)->src[1])
-                                                                 : dop_node_bytes(g, base);
+    uint64_t bytes = dop_node_at(g, base)->op == DOP_OP_state_write ? dop_node_bytes(g, dop_node_at(g, base)->src[1])
+                                                                    : dop_node_bytes(g, base);
     m->out->n_unexplained += reason == DOP_REASON_none;
     put_refusal(m, base, reader, reasons, reason, 2 * bytes);
 }

@@ -67,9 +67,9 @@ dop_fusion_rule(const dop_graph *g, const dop_fusion_event *e)
                 return "matmul+bias";
     if (p == DOP_OP_matmul && c == DOP_OP_add)
         return "matmul+residual";
-    if (p == DOP_OP_rope && c == DOP_OP_kv_write)
+    if (p == DOP_OP_rope && c == DOP_OP_state_write)
         return "rope+kv-write";
-    if (c == DOP_OP_kv_write)
+    if (c == DOP_OP_state_write)
         return "kv-write";
     if (c == DOP_OP_rope)
         return "head-rope";

@@ -320,7 +320,7 @@ compute_matmul(const dop_interp_node *n)
 }
 
 static dop_status
-compute_kv_write(const dop_interp_node *n)
+compute_state_write(const dop_interp_node *n)
 {
     const dop_tensor *cache = n->src[0], *x = n->src[1], *pos = n->src[2];
     dop_status st = check_ids(n, 2, cache->shape.dim[0].mul);
@@ -469,8 +469,8 @@ dop_interp_compute(const dop_interp_node *n)
     case DOP_OP_matmul:
         compute_matmul(n);
         return DOP_OK;
-    case DOP_OP_kv_write:
-        return compute_kv_write(n);
+    case DOP_OP_state_write:
+        return compute_state_write(n);
     case DOP_OP_attention:
     case DOP_OP_attn_split:
         return compute_attention(n, op == DOP_OP_attn_split);

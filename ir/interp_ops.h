@@ -8,8 +8,8 @@ typedef struct dop_interp_node {
     const dop_graph *g;
     dop_node_id id;
     const dop_tensor *src[DOP_MAX_SRCS]; /* shapes concrete */
-    dop_tensor out;                      /* shape and memory are there; kv_write and reshape share source 0's */
-    bool round;                          /* kv_write rounds to the cache's type */
+    dop_tensor out;                      /* shape and memory are there; state_write and reshape share source 0's */
+    bool round;                          /* state_write rounds to the cache's type */
     dop_diag *diag;
 } dop_interp_node;
 

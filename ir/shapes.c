@@ -342,7 +342,7 @@ rule_rows(const rule_ctx *c, dop_want *out)
 }
 
 static dop_status
-rule_kv_write(const rule_ctx *c, dop_want *out)
+rule_state_write(const rule_ctx *c, dop_want *out)
 {
     dop_status st;
     const dop_node *cache = c->src[0], *x = c->src[1];
@@ -435,7 +435,7 @@ check_src_types(const rule_ctx *c, uint32_t n_srcs)
         return DOP_OK;
     for (uint32_t i = 0; i < n_srcs; i++) {
         bool ids = (c->op == DOP_OP_rope && i == 1) || (c->op == DOP_OP_gather && i == 1) ||
-                   (c->op == DOP_OP_kv_write && i == 2) ||
+                   (c->op == DOP_OP_state_write && i == 2) ||
                    ((c->op == DOP_OP_attention || c->op == DOP_OP_attn_split) && i == 3);
         bool blocks = (c->op == DOP_OP_gather && i == 0) || (c->op == DOP_OP_matmul && i == 1) ||
                       c->op == DOP_OP_cast || c->op == DOP_OP_dequant;
@@ -496,8 +496,8 @@ apply_rule(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
     case DOP_OP_last_row:
     case DOP_OP_matmul:
         return rule_rows(c, out);
-    case DOP_OP_kv_write:
-        return rule_kv_write(c, out);
+    case DOP_OP_state_write:
+        return rule_state_write(c, out);
     case DOP_OP_attention:
     case DOP_OP_attn_split:
         return rule_attention(c, n_srcs, out);

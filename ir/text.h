@@ -27,7 +27,7 @@ dop_status dop_graph_parse(const char *path, const char *text, size_t size, dop_
                            dop_graph *out_graph, size_t *out_end);
 
 /* Checks every invariant: handles in range and before use, arity, types, shapes recomputed, attributes finite, names
- * unique, state threaded linearly (a cache that kv_write replaces has no other reader), regions cover each computed
+ * unique, state threaded linearly (a cache that state_write replaces has no other reader), regions cover each computed
  * node that the outputs need, list nodes topologically, write what others read, and can be put in an order (their
  * array need not be in it).  Nothing about regions is checked while there are none.  `when` names the pass in the
  * message. */

@@ -9,7 +9,7 @@ dop_node_unit(const dop_graph *g, dop_node_id id)
     case DOP_OP_row_mean:
     case DOP_OP_row_istd:
         return dop_node_unit(g, n->src[0]);
-    case DOP_OP_kv_write:
+    case DOP_OP_state_write:
         return dop_node_unit(g, n->src[1]);
     default:
         break;

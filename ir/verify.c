@@ -123,7 +123,7 @@ verify_nodes(verify_ctx *v)
     return DOP_OK;
 }
 
-/* A cache value that kv_write replaces is gone: nothing else may read it, nor name the same state again. */
+/* A cache value that state_write replaces is gone: nothing else may read it, nor name the same state again. */
 static dop_status
 verify_state(verify_ctx *v)
 {
@@ -133,7 +133,7 @@ verify_state(verify_ctx *v)
         const dop_node *n = &g->nodes[id];
         if (n->op == DOP_OP_state)
             v->names[n_states++] = n->attr[0].s;
-        if (n->op != DOP_OP_kv_write)
+        if (n->op != DOP_OP_state_write)
             continue;
         dop_node_id c = n->src[0];
         for (;;) {
@@ -145,7 +145,7 @@ verify_state(verify_ctx *v)
             c = g->nodes[c].src[0];
         }
         dop_op op = g->nodes[c].op;
-        if (op != DOP_OP_state && op != DOP_OP_kv_write)
+        if (op != DOP_OP_state && op != DOP_OP_state_write)
             return BAD(v, "%%%s writes to %%%s, which is not state", n->name, name_of(v, c));
     }
     qsort(v->names, n_states, sizeof *v->names, compare_names);

@@ -85,7 +85,7 @@ dop_node_id
 dop_storage_node(const dop_graph *g, dop_node_id id)
 {
     id = dop_node_base(g, id, NULL);
-    while (dop_node_at(g, id)->op == DOP_OP_kv_write)
+    while (dop_node_at(g, id)->op == DOP_OP_state_write)
         id = dop_node_base(g, dop_node_at(g, id)->src[0], NULL);
     return id;
 }
@@ -558,7 +558,7 @@ emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
         const char *t = g->max_t == 1 ? "0u" : dop_emit_str(e, "(%s - 1u)", dop_emit_n_tokens(e));
         return dop_emit_value(e, n->src[0], (dop_index){t, ix.c}, width);
     }
-    case DOP_OP_kv_write:
+    case DOP_OP_state_write:
         return dop_emit_value(e, n->src[1], ix, width);
     default:
         if (dop_op_of(n->op)->expr[0])
@@ -610,7 +610,7 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
     const char *at;
     if (e->status != DOP_OK)
         return;
-    if (n->op == DOP_OP_kv_write) {
+    if (n->op == DOP_OP_state_write) {
         const char *pos = dop_emit_value(e, n->src[2], (dop_index){ix.t, "0u"}, 1);
         at = dop_emit_str(e, "(%s * %uu + %s)", pos, dop_node_cols(g, node), ix.c);
     } else {
@@ -624,7 +624,7 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
         e->caps |= DOP_CAP_f16_storage;
     if (is_handed(e, node)) {
         dop_emit_line(e, "dop_hand%u(%s, %s, %s);", width, add_arg(e, node, 0, true, true),
-                      n->op == DOP_OP_kv_write ? ix.c : at, value);
+                      n->op == DOP_OP_state_write ? ix.c : at, value);
         if (!(e->handed[node] & DOP_LEAVES))
             return;
     }

@@ -106,7 +106,7 @@ uint32_t dop_weight_aux(const dop_graph *g, dop_node_id node); /* the same as a 
 
 /* Name of the node's value at the index: statements are appended as needed. */
 const char *dop_emit_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width);
-/* Statement that stores a value (a name from dop_emit_value) to the node's memory: scratch, result, or, for kv_write,
+/* Statement that stores a value (a name from dop_emit_value) to the node's memory: scratch, result, or, for state_write,
  * the row of the cache at this token's position. */
 void dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value);
 /* Of a cache write by another stage: does it hand over this step's row?  And four values of that row. */

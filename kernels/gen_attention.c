@@ -39,7 +39,7 @@ find_writes(const dop_gen *gen, const attn *a, dop_node_id *out)
     uint32_t n = 0;
     for (uint32_t s = 1; s <= 2; s++) {
         dop_node_id w = dop_node_base(gen->e.g, a->n->src[s], NULL);
-        if (dop_node_at(gen->e.g, w)->op == DOP_OP_kv_write && dop_region_has(gen->e.r, w))
+        if (dop_node_at(gen->e.g, w)->op == DOP_OP_state_write && dop_region_has(gen->e.r, w))
             out[n++] = w;
     }
     return n;
@@ -49,7 +49,7 @@ bool
 dop_attn_has_row(const dop_gen *gen, const attn *a, uint32_t which)
 {
     dop_node_id w = dop_node_base(gen->e.g, a->n->src[1 + which], NULL);
-    return dop_node_at(gen->e.g, w)->op == DOP_OP_kv_write &&
+    return dop_node_at(gen->e.g, w)->op == DOP_OP_state_write &&
            (dop_region_has(gen->e.r, w) || dop_emit_is_handed(&gen->e, w));
 }
 

@@ -436,7 +436,7 @@ dop_gen_row(dop_gen *gen)
     uint32_t first_unit = 0;
     bool done[MAX_PROG] = {false};
     bool tokens = dop_node_per_token(
-        g, dop_node_at(g, r->outs[0])->op == DOP_OP_kv_write ? dop_node_at(g, r->outs[0])->src[1] : r->outs[0]);
+        g, dop_node_at(g, r->outs[0])->op == DOP_OP_state_write ? dop_node_at(g, r->outs[0])->src[1] : r->outs[0]);
     if (r->n_nodes > MAX_PROG)
         return DOP_FAIL(e->diag, DOP_E_INTERNAL, "row region with %u nodes", r->n_nodes);
     dop_buf_puts(&body, "");
@@ -486,7 +486,7 @@ dop_gen_elementwise(dop_gen *gen)
     dop_buf body = {0};
     dop_keys keys = {0};
     dop_node_id first = r->outs[0];
-    if (dop_node_at(g, first)->op == DOP_OP_kv_write)
+    if (dop_node_at(g, first)->op == DOP_OP_state_write)
         first = dop_node_at(g, first)->src[1];
     uint32_t cols = dop_node_cols(g, first), width = cols % 4 == 0 ? 4 : 1;
     for (uint32_t i = 0; i < r->n_outs; i++)

@@ -431,7 +431,7 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
         break;
     case DOP_TPL_row: {
         dop_unit u = dop_node_unit(
-            g, dop_node_at(g, r->outs[0])->op == DOP_OP_kv_write ? dop_node_at(g, r->outs[0])->src[1] : r->outs[0]);
+            g, dop_node_at(g, r->outs[0])->op == DOP_OP_state_write ? dop_node_at(g, r->outs[0])->src[1] : r->outs[0]);
         while (c->tile.wg > 32 && c->tile.wg * 4 > u.len)
             c->tile.wg /= 2;
         /* Sums over a single subgroup need no barriers, which are dear on CPU devices. */

@@ -99,10 +99,10 @@ check_elementwise_reader(const dop_graph *g, const bool *made, dop_node_id n)
     bool sliced;
     dop_op op = dop_node_at(g, n)->op;
     for (uint32_t i = 0; reads_made(g, made, n, i, &value, &src, &sliced); i++) {
-        dop_node_id shape_of = op == DOP_OP_kv_write ? dop_node_at(g, n)->src[1] : n;
+        dop_node_id shape_of = op == DOP_OP_state_write ? dop_node_at(g, n)->src[1] : n;
         if (is_load(op))
             return DOP_REASON_cross_workgroup;
-        if (op == DOP_OP_kv_write && src != 1)
+        if (op == DOP_OP_state_write && src != 1)
             return DOP_REASON_state_order;
         if (sliced || dop_node_cols(g, shape_of) != dop_node_cols(g, value) ||
             dop_node_per_token(g, shape_of) != dop_node_per_token(g, value))
@@ -125,7 +125,7 @@ join_row(const dop_graph *g, const bool *made, dop_region_id p, const dop_region
         for (uint32_t k = 0; reads_made(g, made, n, k, &value, &src, &sliced); k++) {
             if (is_load(op))
                 return DOP_REASON_cross_workgroup;
-            if (op == DOP_OP_kv_write && src != 1)
+            if (op == DOP_OP_state_write && src != 1)
                 return DOP_REASON_state_order;
             if (sliced)
                 return DOP_REASON_tile_mismatch;
@@ -174,11 +174,11 @@ static dop_reason
 join_elementwise(const dop_graph *g, const bool *made, dop_region_id p, const dop_region *c)
 {
     dop_node_id first = g->regions[p].nodes[0];
-    if (dop_node_at(g, first)->op == DOP_OP_kv_write)
+    if (dop_node_at(g, first)->op == DOP_OP_state_write)
         return DOP_REASON_state_order;
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         dop_node_id n = c->nodes[i];
-        dop_node_id shape_of = dop_node_at(g, n)->op == DOP_OP_kv_write ? dop_node_at(g, n)->src[1] : n;
+        dop_node_id shape_of = dop_node_at(g, n)->op == DOP_OP_state_write ? dop_node_at(g, n)->src[1] : n;
         dop_reason r = check_elementwise_reader(g, made, n);
         if (r != DOP_REASON_none)
             return r;
@@ -373,7 +373,7 @@ stage_into_matmul(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id produ
     bool scalar = true; /* every value that c reads is a statistic and is wanted after the sum only */
     for (uint32_t i = 0; i < p->n_outs; i++) {
         dop_op op = dop_node_at(g, p->outs[i])->op;
-        if (op == DOP_OP_kv_write)
+        if (op == DOP_OP_state_write)
             return DOP_REASON_state_order;
         /* The load phase makes the rows that the product reads, no others: not all of them for the last one. */
         if (g->max_t > 1 && dop_node_per_token(g, p->outs[i]) != dop_node_per_token(g, mm))
@@ -475,9 +475,9 @@ dop_fuse_log(dop_pass_ctx *cx, const dop_graph *g, dop_region_id producer, dop_r
             if (!dop_region_has(p, b) || dop_region_has(c, b)) /* what c makes itself is no edge between the two */
                 continue;
             dop_fusion_event e = {b, c->nodes[i], pass, reason, 2 * dop_node_bytes(g, b), dispatches};
-            if (n->op == DOP_OP_kv_write || is_statistic(dop_node_at(g, b)->op))
+            if (n->op == DOP_OP_state_write || is_statistic(dop_node_at(g, b)->op))
                 e.bytes = dop_node_bytes(g, b);
-            if (dop_node_at(g, b)->op == DOP_OP_kv_write)
+            if (dop_node_at(g, b)->op == DOP_OP_state_write)
                 e.bytes = 2 * dop_node_bytes(g, dop_node_at(g, b)->src[1]);
             dop_status st = dop_fusion_log_add(cx->log, &e, cx->diag);
             if (st != DOP_OK)

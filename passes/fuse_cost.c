@@ -79,7 +79,7 @@ typedef struct buffers {
 static void
 add_buffer(buffers *b, dop_node_id id)
 {
-    while (dop_node_at(b->g, id)->op == DOP_OP_kv_write)
+    while (dop_node_at(b->g, id)->op == DOP_OP_state_write)
         id = dop_node_base(b->g, dop_node_at(b->g, id)->src[0], NULL);
     if (dop_node_at(b->g, id)->op == DOP_OP_input)
         id = 0;

@@ -28,7 +28,7 @@ by_size(const void *a, const void *b)
 static bool
 in_scratch(const dop_graph *g, dop_node_id id)
 {
-    if (dop_node_at(g, id)->op == DOP_OP_kv_write)
+    if (dop_node_at(g, id)->op == DOP_OP_state_write)
         return false;
     for (uint32_t i = 0; i < g->n_outs; i++)
         if (dop_node_base(g, g->outs[i], NULL) == id)

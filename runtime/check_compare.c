@@ -260,7 +260,7 @@ dop_check_compare(dop_check_run *run)
         }
         if ((st = dop_interp_eval(run->it, id, run->diag, &ref)) != DOP_OK)
             break;
-        if (op == DOP_OP_kv_write)
+        if (op == DOP_OP_state_write)
             st = compare_cache(run, id, b, ref);
         else if (op == DOP_OP_attn_split)
             st = compare_splits(run, id, b, ref);

@@ -11,7 +11,7 @@ dop_node_id
 dop_check_storage(const dop_graph *g, dop_node_id id)
 {
     id = dop_node_base(g, id, NULL);
-    while (dop_node_at(g, id)->op == DOP_OP_kv_write)
+    while (dop_node_at(g, id)->op == DOP_OP_state_write)
         id = dop_node_base(g, dop_node_at(g, id)->src[0], NULL);
     return id;
 }
@@ -67,7 +67,7 @@ choose_samples(dop_check_run *run)
     bool attends = false, writes = false;
     for (uint32_t i = 0; i < run->r->n_nodes; i++) {
         const dop_node *x = dop_node_at(g, run->r->nodes[i]);
-        writes = writes || x->op == DOP_OP_kv_write;
+        writes = writes || x->op == DOP_OP_state_write;
         if (!is_attention(x->op))
             continue;
         attends = true;
@@ -187,7 +187,7 @@ set_outside(dop_check_run *run, dop_node_id id)
                            "the plan is damaged: dispatch %s reads %%%s and has no argument for it",
                            dop_plan_string(run->plan, run->c->dispatch->label), dop_node_at(g, id)->name);
     bool tokens = dop_node_per_token(g, id);
-    bool cache = dop_node_at(g, id)->op == DOP_OP_kv_write;
+    bool cache = dop_node_at(g, id)->op == DOP_OP_state_write;
     uint64_t rows = tokens ? run->n_samples : cache ? g->max_s : b->rows;
     float *values = calloc((size_t)(rows * b->cols), sizeof *values);
     if (!values)
@@ -449,8 +449,8 @@ widen_types(dop_check_run *run)
     for (uint32_t i = 0; i < run->r->n_nodes; i++) {
         dop_node *n = dop_node_at(run->g, run->r->nodes[i]);
         attends = attends || is_attention(n->op);
-        narrow = narrow || (n->op == DOP_OP_kv_write && n->type == DOP_TYPE_f16);
-        if (n->op != DOP_OP_kv_write && n->type == DOP_TYPE_f16)
+        narrow = narrow || (n->op == DOP_OP_state_write && n->type == DOP_TYPE_f16);
+        if (n->op != DOP_OP_state_write && n->type == DOP_TYPE_f16)
             n->type = DOP_TYPE_f32;
     }
     run->slack = attends && narrow ? 1.0 / 1024 : 0;

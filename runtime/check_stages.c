@@ -109,7 +109,7 @@ take(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, 
 {
     made *m = out_made;
     const dop_node *n = dop_node_at(x->g, id);
-    bool write = n->op == DOP_OP_kv_write;
+    bool write = n->op == DOP_OP_state_write;
     dop_node_id place = write ? dop_node_base(x->g, n->src[0], NULL) : id;
     const dop_plan_arg *handed = write ? NULL : find_arg(x, stage, n->name, DOP_SLOT_HANDED);
     uint32_t cols = dop_node_cols(x->g, id);
@@ -196,7 +196,7 @@ check_stage(stages *x, const dop_plan_dispatch *stage)
         const dop_node *n = dop_node_at(x->g, r->outs[i]);
         if (outs[i].n > 0)
             st = compare(x, stage, other, n->name, &outs[i]);
-        if (outs[i].n > 0 && n->op == DOP_OP_kv_write && st == DOP_OK)
+        if (outs[i].n > 0 && n->op == DOP_OP_state_write && st == DOP_OK)
             st = put_back(x, &outs[i]);
     }
     for (uint32_t i = 0; i < r->n_outs && outs; i++)

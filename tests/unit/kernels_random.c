@@ -271,7 +271,7 @@ cached(maker *m, dop_node_id x, dop_type type, uint32_t heads)
     char name[4] = {'c', (char)('a' + m->n_caches++), 0, 0};
     dop_want want = {type, {3, {{1, DOP_SYM_S}, dop_dim_n(heads), dop_dim_n(16)}}};
     dop_node_id cache = add(m, DOP_OP_state, NULL, 0, &(dop_attr){.s = name}, &want);
-    return add(m, DOP_OP_kv_write, (dop_node_id[3]){cache, x, m->pos}, 3, NULL, NULL);
+    return add(m, DOP_OP_state_write, (dop_node_id[3]){cache, x, m->pos}, 3, NULL, NULL);
 }
 
 static void

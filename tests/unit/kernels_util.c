@@ -455,7 +455,7 @@ static bool
 rounds_inside(const dop_graph *g)
 {
     for (dop_node_id id = 1; id < g->n_nodes; id++)
-        if (dop_node_at(g, id)->op == DOP_OP_kv_write && dop_node_at(g, id)->type == DOP_TYPE_f16)
+        if (dop_node_at(g, id)->op == DOP_OP_state_write && dop_node_at(g, id)->type == DOP_TYPE_f16)
             return true;
     return false;
 }

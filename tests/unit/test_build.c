@@ -69,7 +69,7 @@ Test(build, decode_llama)
     }
     cr_expect_eq(count(&b.g, DOP_OP_attention), 2);
     cr_expect_eq(count(&b.g, DOP_OP_matmul), 15);
-    cr_expect_eq(count(&b.g, DOP_OP_kv_write), 4);
+    cr_expect_eq(count(&b.g, DOP_OP_state_write), 4);
     cr_expect_eq(count(&b.g, DOP_OP_rmsnorm), 5);
     cr_expect_eq(count(&b.g, DOP_OP_last_row), 0);
     cr_expect_eq(b.g.max_t, 1);

@@ -52,7 +52,7 @@ Test(ir_ops, rows_of_the_table)
     cr_assert(s->attrs[0] == DOP_A_scale && s->attrs[3] == DOP_A_splits);
     cr_assert_eq(dop_op_of(DOP_OP_input)->traits, DOP_LEAF);
     cr_assert_eq(dop_op_of(DOP_OP_slice)->traits, DOP_VIEW);
-    cr_assert_eq(dop_op_of(DOP_OP_kv_write)->traits, DOP_EFFECT);
+    cr_assert_eq(dop_op_of(DOP_OP_state_write)->traits, DOP_EFFECT);
     cr_assert_eq(dop_op_of(DOP_OP_add)->n_attrs, 0);
     cr_assert_str_eq(dop_op_of(DOP_OP_scale)->expr, "($0 * $by)");
     cr_assert_str_eq(dop_op_of((dop_op)1000)->name, "none");
@@ -83,7 +83,7 @@ Test(ir_graph, accessors)
                     "%hn:f32[T,3,4] = rmsnorm %h, %w eps=0.5 add=-1\n"
                     "%p:u32[T] = input \"p\"\n"
                     "%kc:f32[S,3,4] = state \"k\"\n"
-                    "%k1:f32[S,3,4] = kv_write %kc, %hn, %p\n"
+                    "%k1:f32[S,3,4] = state_write %kc, %hn, %p\n"
                     "%rms:f32[T,1] = row_rms %a eps=0\n"
                     "%m:f32[T,24] = mul %a, %rms\n"
                     "%f:f32[4T,6] = reshape %m\n"

@@ -481,7 +481,7 @@ Test(ir_interp, state_over_steps)
     static const char text[] = "graph g(T<=4, S<=6) { %x:f32[T,8]=input \"x\" %p:u32[T]=input \"p\" "
                                "%k:f32[S,2,4]=state \"k\" %v:f32[S,2,4]=state \"v\"\n"
                                "%h:f32[T,2,4]=reshape %x %h2:f32[T,2,4]=scale %h by=-0.5\n"
-                               "%k1:f32[S,2,4]=kv_write %k,%h,%p %v1:f32[S,2,4]=kv_write %v,%h2,%p\n"
+                               "%k1:f32[S,2,4]=state_write %k,%h,%p %v1:f32[S,2,4]=state_write %v,%h2,%p\n"
                                "%a:f32[T,2,4]=attention %h,%k1,%v1,%p scale=0.5 window=0 cap=0 return %a,%k1,%v1 }";
     float in[32], whole[32], cache[48], parts[32], k_state[48] = {0}, v_state[48] = {0};
     uint64_t state = 9;
@@ -517,7 +517,7 @@ Test(ir_interp, storage_rounding)
     static const char text[] =
         "graph g(T<=1, S<=2) { %x:f32[T,4]=input \"x\" %p:u32[T]=input \"p\" %k:f16[S,2,2]=state \"k\"\n"
         "%h:f16[T,4]=cast %x %b:bf16[T,4]=scale %x by=1 %s:f32[T,4]=add %h,%h\n"
-        "%r:f32[T,2,2]=reshape %x %k1:f16[S,2,2]=kv_write %k,%r,%p return %s }";
+        "%r:f32[T,2,2]=reshape %x %k1:f16[S,2,2]=state_write %k,%r,%p return %s }";
     for (int on = 0; on < 2; on++) {
         fixture x = {0};
         uint32_t pos[1] = {1};
@@ -585,12 +585,12 @@ Test(ir_interp, errors)
           "graph g(T<=2, S<=3) { %e:f32[5,4]=weight \"e\" %t:u32[T]=input \"t\" %p:u32[T]=input \"p\" "
           "%k:f32[S,1,4]=state \"k\"\n"
           "%k2:f32[S,1,4]=state \"k2\" %r:f32[S,4]=weight \"r\" %h:f32[T,1,4]=input \"h\" %g:f32[T,4]=gather %e,%t\n"
-          "%k1:f32[S,1,4]=kv_write %k,%h,%p %ro:f32[T,1,4]=rope %h,%p,%r dims=4 interleaved=0\n"
+          "%k1:f32[S,1,4]=state_write %k,%h,%p %ro:f32[T,1,4]=rope %h,%p,%r dims=4 interleaved=0\n"
           "%a:f32[T,1,4]=attention %h,%k2,%k2,%p scale=1 window=0 cap=0 return %g }");
     give_ids(&x, "t", ids);
     give_ids(&x, "p", pos);
     must_refuse(&x, "g", DOP_E_INPUT, "%g: %t holds 5 but gather has 5 rows");
-    must_refuse(&x, "k1", DOP_E_INPUT, "%k1: %p holds 3 but kv_write has 3 rows");
+    must_refuse(&x, "k1", DOP_E_INPUT, "%k1: %p holds 3 but state_write has 3 rows");
     must_refuse(&x, "ro", DOP_E_INPUT, "%ro: %p holds 3 but rope has 3 rows");
     must_refuse(&x, "a", DOP_E_INPUT, "%a: %p holds 3 but attention has 3 rows");
     ids[1] = 0; /* a failed node can be tried again */

@@ -13,7 +13,7 @@ static const char *const good = "graph g(T<=4, S<=8) {\n"
                                 "%n:f32[T,8] = rmsnorm %x, %w eps=0x1p-20 add=0x0p+0\n"
                                 "%k:f32[T,8] = matmul %n, %wk\n"
                                 "%k3:f32[T,2,4] = reshape %k\n"
-                                "%kc1:f32[S,2,4] = kv_write %kc, %k3, %pos\n"
+                                "%kc1:f32[S,2,4] = state_write %kc, %k3, %pos\n"
                                 "%a:f32[T,2,4] = attention %k3, %kc1, %kc1, %pos scale=0x1p+0 window=0 cap=0x0p+0\n"
                                 "%flat:f32[T,8] = reshape %a\n"
                                 "%y:f32[T,8] = add %flat, %x\n"
@@ -163,17 +163,17 @@ static const struct {
     {d_leaf_large, "pass: %wk: weight is too large"},
     {d_state_type, "pass: %kc: state must have a float type, not q8_0"},
     {d_type, "pass: %y: add cannot give type u32"},
-    {d_kv_type, "pass: %kc1: kv_write cannot give type f16"},
+    {d_kv_type, "pass: %kc1: state_write cannot give type f16"},
     {d_nan, "pass: %n: rmsnorm attribute eps is not finite"},
     {d_negative, "pass: %n: rmsnorm attribute eps must be positive"},
     {d_window, "pass: %a: attention attribute window=-1 is not in 0 to 4294967295"},
     {d_string, "pass: %w: weight attribute name is empty or longer than 1000 bytes"},
     {d_broadcast, "pass: %y: add %flat [T,8] and %wk [8,8] do not fit"},
-    {d_ids, "pass: %kc1: kv_write needs u32 ids of rank 1 for source 2, %w is f32[8]"},
+    {d_ids, "pass: %kc1: state_write needs u32 ids of rank 1 for source 2, %w is f32[8]"},
     {d_kinds, "pass: %y: add cannot read type u32 of %pos"},
     {d_vector, "pass: %n: rmsnorm %x [T,8] and %w [7] do not fit"},
     {d_matmul, "pass: %k: matmul %n [T,8] and %wk [8,7] do not fit"},
-    {d_gqa, "pass: %kc1: kv_write %kc [S,2,4] and %k3 [T,8,1] do not fit"},
+    {d_gqa, "pass: %kc1: state_write %kc [S,2,4] and %k3 [T,8,1] do not fit"},
     {d_out, "pass: output 0 is not a node"},
     {d_state_read, "pass: %kc1 overwrites %kc, which has 1 more readers"},
     {d_state_out, "pass: %kc1 overwrites %kc, which has 1 more readers"},

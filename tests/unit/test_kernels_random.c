@@ -54,8 +54,8 @@ Test(kernels, larger_graphs_are_what_the_passes_made_of_them, .timeout = 300)
 Test(kernels, random_graphs_are_well_typed_and_repeatable)
 {
     uint32_t ops[64] = {0}, longest = 0;
-    static const char *const wanted[] = {" attention ", " matmul ", " rope ", " row_istd ", " layernorm ", " slice ",
-                                         " kv_write ",  " argmax ", " div ",  " gather ",   " softmax "};
+    static const char *const wanted[] = {" attention ",   " matmul ", " rope ", " row_istd ", " layernorm ", " slice ",
+                                         " state_write ", " argmax ", " div ",  " gather ",   " softmax "};
     for (uint32_t seed = 0; seed < GRAPHS; seed++) {
         dop_buf a = {0}, b = {0};
         kernel_random_graph(seed, true, &a);
@@ -99,8 +99,8 @@ static const struct {
      "  %k3:f32[T,2,16] = reshape %k\n"
      "  %v3:f32[T,2,16] = reshape %v\n"
      "  %kr:f32[T,2,16] = rope %k3, %pos, %rope dims=16 interleaved=0\n"
-     "  %kc1:f16[S,2,16] = kv_write %kc, %kr, %pos\n"
-     "  %vc1:f16[S,2,16] = kv_write %vc, %v3, %pos\n"
+     "  %kc1:f16[S,2,16] = state_write %kc, %kr, %pos\n"
+     "  %vc1:f16[S,2,16] = state_write %vc, %v3, %pos\n"
      "  %a:f32[T,4,16] = attention %q3, %kc1, %vc1, %pos scale=0.25 window=0 cap=0\n"
      "  %y:f32[T,4,16] = scale %a by=1.5\n"
      "  return %y\n"
@@ -175,8 +175,8 @@ static const struct {
      "  %q:f32[T,2,16] = reshape %x\n"
      "  %kc:f16[S,2,16] = state \"ca\"\n"
      "  %vc:f16[S,2,16] = state \"cb\"\n"
-     "  %kc1:f16[S,2,16] = kv_write %kc, %q, %pos\n"
-     "  %vc1:f16[S,2,16] = kv_write %vc, %q, %pos\n"
+     "  %kc1:f16[S,2,16] = state_write %kc, %q, %pos\n"
+     "  %vc1:f16[S,2,16] = state_write %vc, %q, %pos\n"
      "  %a:f32[T,2,16] = attention %q, %kc1, %vc1, %pos scale=0.25 window=3 cap=0\n"
      "  %b:f32[T,2,16] = attention %a, %kc1, %vc1, %pos scale=0.25 window=0 cap=0\n"
      "  return %a, %b\n"
