@@ -151,7 +151,7 @@ typedef struct dop_path_step {
     const char *op, *kernel, *entry; /* as the manifest spells them: "q_proj", "matmul_gemv_subgroup.wgsl", "main" */
 } dop_path_step;
 
-typedef struct dop_model {
+typedef struct dop_checkpoint {
     dop_arena *arena;
     dop_arch arch;
     dop_weights weights;
@@ -169,12 +169,12 @@ typedef struct dop_model {
     char *path_name;
     dop_path_step *path;
     uint32_t n_path;
-} dop_model;
+} dop_checkpoint;
 
-/* Loads MODEL (directory or file; format detected by content).  Tensors stay mapped until dop_model_finish().
+/* Loads MODEL (directory or file; format detected by content).  Tensors stay mapped until dop_checkpoint_finish().
  * Errors name the file and, where there is one, the field or tensor. */
-dop_status dop_model_load(const char *path, dop_arena *arena, dop_diag *diag, dop_model *out_model);
-void dop_model_finish(dop_model *m); /* accepts a zeroed one */
+dop_status dop_checkpoint_load(const char *path, dop_arena *arena, dop_diag *diag, dop_checkpoint *out_model);
+void dop_checkpoint_finish(dop_checkpoint *m); /* accepts a zeroed one */
 
 dop_status dop_weights_add(dop_weights *w, const dop_weight *item, dop_arena *arena, dop_diag *diag);
 dop_status dop_weights_seal(dop_weights *w, dop_diag *diag); /* sorts; error on a duplicate name */

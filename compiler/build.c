@@ -6,7 +6,7 @@
 /* Node names: %tok, %pos; %w.NAME a weight; %L3.q and its successors %L3.qb (bias) %L3.qh (as heads) %L3.qn (normed)
  * %L3.qr (rotated); %x3 the residual stream before layer 3, %x3a after its attention. */
 typedef struct builder {
-    const dop_model *m;
+    const dop_checkpoint *m;
     const dop_arch *a;
     const dop_build_options *opt;
     dop_graph *g;
@@ -320,7 +320,7 @@ head(builder *b, dop_node_id x)
 }
 
 dop_status
-dop_build_graph(const dop_model *m, const dop_build_options *opt, dop_arena *arena, dop_diag *diag,
+dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena *arena, dop_diag *diag,
                 dop_graph *out_graph)
 {
     static const char *const names[] = {

@@ -456,7 +456,7 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
             c->target.int_dot = DOP_INT_DOT_ALLOW;
     }
     if (st == DOP_OK)
-        st = dop_model_load(model_path, &c->arena, diag, &c->model);
+        st = dop_checkpoint_load(model_path, &c->arena, diag, &c->model);
     if (st == DOP_OK)
         st = check_options(c, model_path, diag);
     if (st == DOP_OK)
@@ -506,7 +506,7 @@ dop_compilation_finish(dop_compilation *c)
         dop_fusion_log_finish(&c->schedules[i].log);
     dop_pack_finish(&c->pack);
     dop_templates_finish(&c->templates);
-    dop_model_finish(&c->model);
+    dop_checkpoint_finish(&c->model);
     dop_arena_finish(&c->arena);
     memset(c, 0, sizeof *c);
 }

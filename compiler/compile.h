@@ -74,7 +74,7 @@ typedef struct dop_schedule {
 
 typedef struct dop_compilation {
     dop_arena arena;
-    dop_model model; /* weights carry the types they are packed with; see sources */
+    dop_checkpoint model; /* weights carry the types they are packed with; see sources */
     dop_compile_options options;
     dop_target target;
     uint32_t ctx;

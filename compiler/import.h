@@ -1,4 +1,4 @@
-/* What the importers share: the table of families (import_families.c) and the entry of each format.
+/* What the importers share: the table of families (families.c) and the entry of each format.
  *
  * A family is a row: how its files spell things, and which facts hold for all of its models.  The rest are facts that
  * the file states.  Nothing after the importers looks at a family. */
@@ -114,8 +114,8 @@ void dop_hf_full_name(const char *prefix, const char *layer_prefix, const dop_we
 void dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows, uint64_t *out_start, uint64_t *out_total);
 
 /* Formats.  `m` has its arena set and is finished by the caller, also after an error. */
-dop_status dop_import_hf(const char *dir, dop_diag *diag, dop_model *m);
-dop_status dop_import_rdrr(const char *dir, dop_diag *diag, dop_model *m);
-dop_status dop_import_gguf(const char *path, dop_diag *diag, dop_model *m);
+dop_status dop_import_hf(const char *dir, dop_diag *diag, dop_checkpoint *m);
+dop_status dop_import_rdrr(const char *dir, dop_diag *diag, dop_checkpoint *m);
+dop_status dop_import_gguf(const char *path, dop_diag *diag, dop_checkpoint *m);
 
 #endif

@@ -67,7 +67,7 @@ typedef struct dop_kernel_path {
 dop_status dop_kernel_path_load(const char *spec, const char *glsl_dir, uint32_t n_layers, dop_arena *arena,
                                 dop_diag *diag, dop_kernel_path *out);
 /* The path that the model itself states, as hints; out->name is NULL when it states none. */
-dop_status dop_kernel_path_of_model(const dop_model *m, dop_arena *arena, dop_diag *diag, dop_kernel_path *out);
+dop_status dop_kernel_path_of_model(const dop_checkpoint *m, dop_arena *arena, dop_diag *diag, dop_kernel_path *out);
 /* --force OP=VARIANT, after all rules. */
 dop_status dop_kernel_path_force(dop_kernel_path *p, const char *op, const char *variant, dop_arena *arena,
                                  dop_diag *diag);

@@ -1,6 +1,6 @@
 /* Reading kernel paths: YAML files, RDRR manifests, --force. */
-#include "compiler/import_rdrr.h"
 #include "compiler/kernel_path.h"
+#include "compiler/rdrr/rdrr.h"
 #include "compiler/target.h"
 #include "compiler/yaml_util.h"
 
@@ -330,7 +330,7 @@ add_step(dop_kernel_path *p, const dop_path_step *s, dop_arena *arena, dop_diag 
 }
 
 dop_status
-dop_kernel_path_of_model(const dop_model *m, dop_arena *arena, dop_diag *diag, dop_kernel_path *out)
+dop_kernel_path_of_model(const dop_checkpoint *m, dop_arena *arena, dop_diag *diag, dop_kernel_path *out)
 {
     dop_kernel_path *p = out;
     dop_status st = DOP_OK;
@@ -347,7 +347,7 @@ dop_kernel_path_of_model(const dop_model *m, dop_arena *arena, dop_diag *diag, d
 static dop_status
 load_manifest(reader *r)
 {
-    dop_model m = {.arena = r->arena, .arch = {.n_layers = r->n_layers}};
+    dop_checkpoint m = {.arena = r->arena, .arch = {.n_layers = r->n_layers}};
     dop_rdrr rdrr = {.path = r->path, .arena = r->arena, .diag = r->diag, .model = &m};
     dop_status st = dop_json_read(r->path, r->diag, &rdrr.root);
     if (st == DOP_OK)

@@ -515,7 +515,7 @@ write_model(writer *w)
 static void
 write_text(writer *w)
 {
-    const dop_model *m = &w->targets[0].c->model;
+    const dop_checkpoint *m = &w->targets[0].c->model;
     dop_tokenizer *tok = NULL;
     dop_status st = DOP_OK;
     if (m->tokenizer_json_path) {

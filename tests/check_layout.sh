@@ -51,7 +51,10 @@ find runtime -name '*.[ch]' ! -path 'runtime/check*' -print0 | xargs -0 -r grep 
     grep -vE '"runtime/' | none "runtime/ includes no other room"
 find runtime -name 'check*' -print0 | xargs -0 -r grep -HE '^ *# *include +"' |
     grep -vE '"(runtime|ir)/' | none "runtime/check* includes the IR only"
-find runtime/text -name '*.[ch]' -print0 | xargs -0 -r grep -lE 'vulkan' | none "runtime/text/ knows no device"
+find runtime/text runtime/jinja -name '*.[ch]' -print0 | xargs -0 -r grep -lE 'vulkan' |
+    none "runtime/text/ and runtime/jinja/ know no device"
+grep -rhoE '^ *# *include +"[^"]+"' runtime/jinja | grep -vE '"runtime/(jinja/|base\.h|text/utf8\.h)' |
+    none "runtime/jinja/ needs no tokenizer"
 find ir passes kernels compiler -name '*.[ch]' -print0 | xargs -0 -r grep -lE '^ *# *include +<(vulkan|jansson)' |
     grep -vE '^compiler/' | none "devices and JSON stay out of ir/, passes/ and kernels/"
 

@@ -5,7 +5,7 @@
 
 typedef struct loaded {
     dop_arena arena;
-    dop_model m;
+    dop_checkpoint m;
 } loaded;
 
 static void
@@ -13,14 +13,14 @@ load_dir(loaded *l, const char *dir)
 {
     dop_diag diag = {0};
     dop_arena_init(&l->arena);
-    dop_status st = dop_model_load(dir, &l->arena, &diag, &l->m);
+    dop_status st = dop_checkpoint_load(dir, &l->arena, &diag, &l->m);
     cr_assert_eq(st, DOP_OK, "%s: %s: %s", dir, diag.path, diag.message);
 }
 
 static void
 unload(loaded *l)
 {
-    dop_model_finish(&l->m);
+    dop_checkpoint_finish(&l->m);
     dop_arena_finish(&l->arena);
 }
 

@@ -105,7 +105,7 @@ write_file(writer *w, const char *path)
 
 /* Values of a weight, decoded. */
 static float *
-values_of(const dop_model *m, const char *name, const dop_weight **out)
+values_of(const dop_checkpoint *m, const char *name, const dop_weight **out)
 {
     const dop_weight *w = dop_weights_find(&m->weights, name);
     cr_assert(w, "no weight %s", name);
@@ -135,7 +135,7 @@ interleave(float *v, uint32_t rows, uint32_t cols, uint32_t head_dim)
 
 typedef struct converter {
     writer *w;
-    const dop_model *m;
+    const dop_checkpoint *m;
     bool interleave, fuse_qkv, fuse_ffn;
     double norm_add;
 } converter;
@@ -302,11 +302,11 @@ convert_model(writer *w, const char *golden, const char *arch)
 {
     dop_arena arena;
     dop_diag diag = {0};
-    dop_model m;
+    dop_checkpoint m;
     char dir[512];
     snprintf(dir, sizeof dir, GOLDEN "/%s", golden);
     dop_arena_init(&arena);
-    cr_assert_eq(dop_model_load(dir, &arena, &diag, &m), DOP_OK, "%s", diag.message);
+    cr_assert_eq(dop_checkpoint_load(dir, &arena, &diag, &m), DOP_OK, "%s", diag.message);
     *w = (writer){.arch = arch};
     converter c = {.w = w,
                    .m = &m,
@@ -327,7 +327,7 @@ convert_model(writer *w, const char *golden, const char *arch)
         convert(&c, "final_norm_bias", "output_norm.bias");
     if (!m.arch.tied)
         convert(&c, "lm_head", "output.weight");
-    dop_model_finish(&m);
+    dop_checkpoint_finish(&m);
     dop_arena_finish(&arena);
 }
 
@@ -420,9 +420,9 @@ Test(import_gguf, split_file)
     cr_assert_eq(unlink(path), 0);
     dop_arena arena;
     dop_diag diag = {0};
-    dop_model m;
+    dop_checkpoint m;
     dop_arena_init(&arena);
-    cr_expect_eq(dop_model_load(scratch_path(&s, "m-00001-of-00002.gguf"), &arena, &diag, &m), DOP_E_IO);
+    cr_expect_eq(dop_checkpoint_load(scratch_path(&s, "m-00001-of-00002.gguf"), &arena, &diag, &m), DOP_E_IO);
     cr_expect_str_eq(diag.path, path);
     cr_expect_str_eq(diag.message, "cannot open: No such file or directory");
     dop_arena_finish(&arena);

@@ -2,7 +2,7 @@
  * name; damaged manifests and shards give their message. */
 #include <openssl/evp.h>
 
-#include "compiler/import_rdrr.h"
+#include "compiler/rdrr/rdrr.h"
 #include "tests/unit/import_util.h"
 #include "tests/unit/model_util.h"
 
@@ -125,15 +125,15 @@ convert(scratch *s, const char *model, size_t shard_size)
 {
     dop_arena arena;
     dop_diag diag = {0};
-    dop_model m;
+    dop_checkpoint m;
     char dir[512];
     snprintf(dir, sizeof dir, GOLDEN "/%s", model);
     dop_arena_init(&arena);
-    cr_assert_eq(dop_model_load(dir, &arena, &diag, &m), DOP_OK, "%s", diag.message);
+    cr_assert_eq(dop_checkpoint_load(dir, &arena, &diag, &m), DOP_OK, "%s", diag.message);
     json_t *manifest = manifest_of(&m.arch);
     cr_assert(manifest);
     write_shards(s, model, manifest, shard_size);
-    dop_model_finish(&m);
+    dop_checkpoint_finish(&m);
     dop_arena_finish(&arena);
     return manifest;
 }
@@ -454,7 +454,7 @@ Test(import_rdrr, published_manifests)
         dop_arena arena;
         dop_diag diag = {0};
         dop_arena_init(&arena);
-        dop_model m = {.arena = &arena};
+        dop_checkpoint m = {.arena = &arena};
         dop_rdrr r = {.dir = dir, .arena = &arena, .diag = &diag, .model = &m};
         r.path = dop_arena_printf(&arena, "%s/%s", dir, cases[i].file);
         dop_status st = dop_rdrr_open(&r);

@@ -1,4 +1,4 @@
-#include "compiler/safetensors.h"
+#include "compiler/hf/safetensors.h"
 
 #include "compiler/json_util.h"
 

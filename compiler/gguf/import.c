@@ -1,5 +1,5 @@
 /* GGUF files: opening (split files too) and tensors to canonical weights. */
-#include "compiler/import_gguf.h"
+#include "compiler/gguf/gguf_import.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,7 +180,7 @@ fill(void *user, const dop_weight_need *need)
 }
 
 dop_status
-dop_import_gguf(const char *path, dop_diag *diag, dop_model *m)
+dop_import_gguf(const char *path, dop_diag *diag, dop_checkpoint *m)
 {
     dop_gi gi = {.path = path, .diag = diag, .model = m};
     dop_status st = open_parts(&gi);

@@ -1,7 +1,7 @@
 /* The model part of manifest.json to facts.  Fields may be null, and older manifests lack some: both mean "none", 1 for
  * a multiplier. */
-#include "compiler/import_hf.h"
-#include "compiler/import_rdrr.h"
+#include "compiler/hf/hf.h"
+#include "compiler/rdrr/rdrr.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -393,7 +393,7 @@ read_output(dop_rdrr *r, const sections *s)
 static dop_status
 read_text(dop_rdrr *r, const sections *s)
 {
-    dop_model *m = r->model;
+    dop_checkpoint *m = r->model;
     dop_json tok, chat;
     const char *file = NULL, *type = NULL, *id = NULL;
     uint32_t n_bos = 0;

@@ -1,6 +1,6 @@
 /* config.json to facts.  Old files (torch_dtype, rope_theta, rope_scaling) and new ones (dtype, rope_parameters,
  * layer_types) state the same; a field that neither has takes the value of the family's configuration class. */
-#include "compiler/import_hf.h"
+#include "compiler/hf/hf.h"
 
 #include <math.h>
 #include <stdio.h>

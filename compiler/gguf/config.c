@@ -1,7 +1,7 @@
 /* GGUF metadata to facts.  Keys: the GGUF specification (ggml repository, docs/gguf.md); what a missing key means, and
  * what is not stated at all (layer patterns and rotary bases of Gemma, query scales of its largest sizes), follows
  * llama.cpp, which is what writes and reads these files (llama-model.cpp, load_hparams). */
-#include "compiler/import_gguf.h"
+#include "compiler/gguf/gguf_import.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -368,7 +368,7 @@ read_text(dop_gi *gi)
     static const char *const ends[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                        "tokenizer.ggml.eom_token_id"};
     const dop_gguf *g = &gi->parts[0];
-    dop_model *m = gi->model;
+    dop_checkpoint *m = gi->model;
     uint64_t id = 0;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         const dop_gguf_kv *kv = dop_gguf_find(g, ends[i]);

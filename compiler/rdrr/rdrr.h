@@ -1,10 +1,10 @@
-/* The parts of the RDRR importer; only import_rdrr*.c and its tests include this.
+/* The parts of the RDRR importer; only compiler/rdrr/ and its tests include this.
  *
  * RDRR is a manifest.json beside shards of bytes: the manifest says where each tensor lies (a place in one shard, or
  * spans over several) and describes the model.  Sources: docs/FORMATS.md and src/config/schema/manifest.schema.d.ts of
  * https://github.com/clocksmith/doppler, and published manifests. */
-#ifndef DOPPLER_COMPILER_IMPORT_RDRR_H
-#define DOPPLER_COMPILER_IMPORT_RDRR_H
+#ifndef DOPPLER_COMPILER_RDRR_RDRR_H
+#define DOPPLER_COMPILER_RDRR_RDRR_H
 
 #include "compiler/import.h"
 #include "compiler/json_util.h"
@@ -49,7 +49,7 @@ typedef struct dop_rdrr {
     dop_json top;
     dop_arena *arena;
     dop_diag *diag;
-    dop_model *model;
+    dop_checkpoint *model;
     dop_rdrr_shard *shards;
     uint32_t n_shards;
     dop_rdrr_tensor *tensors; /* sorted by name */

@@ -1,5 +1,5 @@
 /* The container part of manifest.json: shards and tensors. */
-#include "compiler/import_rdrr.h"
+#include "compiler/rdrr/rdrr.h"
 
 #include <stdio.h>
 #include <stdlib.h>

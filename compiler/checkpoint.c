@@ -31,7 +31,7 @@ printable(const char *name)
 /* A model that does not say its name is called by its family and size: "gemma3-5M".  Never by its path, because plans
  * do not depend on where a model lies. */
 static dop_status
-name_model(dop_model *m)
+name_model(dop_checkpoint *m)
 {
     if (m->name && printable(m->name))
         return DOP_OK;
@@ -60,7 +60,7 @@ has_file(dop_arena *arena, const char *dir, const char *file)
 }
 
 static dop_status
-load_directory(const char *path, dop_diag *diag, dop_model *m)
+load_directory(const char *path, dop_diag *diag, dop_checkpoint *m)
 {
     /* A converted model may keep its config.json, but not its safetensors. */
     const bool safetensors =
@@ -74,7 +74,7 @@ load_directory(const char *path, dop_diag *diag, dop_model *m)
 
 /* Four bytes tell a GGUF file from everything else. */
 static dop_status
-load_file(const char *path, dop_diag *diag, dop_model *m)
+load_file(const char *path, dop_diag *diag, dop_checkpoint *m)
 {
     dop_map map;
     dop_status st = dop_map_open(path, diag, &map);
@@ -88,22 +88,22 @@ load_file(const char *path, dop_diag *diag, dop_model *m)
 }
 
 dop_status
-dop_model_load(const char *path, dop_arena *arena, dop_diag *diag, dop_model *out_model)
+dop_checkpoint_load(const char *path, dop_arena *arena, dop_diag *diag, dop_checkpoint *out_model)
 {
     struct stat sb;
-    *out_model = (dop_model){.arena = arena, .temperature = -1, .top_p = 1};
+    *out_model = (dop_checkpoint){.arena = arena, .temperature = -1, .top_p = 1};
     if (stat(path, &sb) != 0)
         return DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot open: %s", strerror(errno));
     dop_status st = S_ISDIR(sb.st_mode) ? load_directory(path, diag, out_model) : load_file(path, diag, out_model);
     if (st == DOP_OK && (st = name_model(out_model)) == DOP_E_NOMEM)
         DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
     if (st != DOP_OK)
-        dop_model_finish(out_model);
+        dop_checkpoint_finish(out_model);
     return st;
 }
 
 void
-dop_model_finish(dop_model *m)
+dop_checkpoint_finish(dop_checkpoint *m)
 {
     for (uint32_t i = 0; i < m->weights.n_maps; i++)
         dop_map_close(&m->weights.maps[i]);

@@ -1,6 +1,6 @@
-/* The parts of the GGUF importer; only import_gguf*.c include this. */
-#ifndef DOPPLER_COMPILER_IMPORT_GGUF_H
-#define DOPPLER_COMPILER_IMPORT_GGUF_H
+/* The parts of the GGUF importer; only compiler/gguf/ includes this. */
+#ifndef DOPPLER_COMPILER_GGUF_GGUF_IMPORT_H
+#define DOPPLER_COMPILER_GGUF_GGUF_IMPORT_H
 
 #include "compiler/import.h"
 #include "runtime/gguf.h"
@@ -14,7 +14,7 @@ typedef struct dop_gi {
     uint32_t n_parts;
     const dop_family *family;
     dop_diag *diag;
-    dop_model *model;
+    dop_checkpoint *model;
 } dop_gi;
 
 /* Metadata to facts, ids and the text side. */

@@ -1,5 +1,5 @@
 /* The text side of a Hugging Face directory: end ids, sampling defaults, tokenizer, chat template. */
-#include "compiler/import_hf.h"
+#include "compiler/hf/hf.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ config_ids(const dop_hf *hf, const char *key, uint32_t max, int64_t *ids, uint32
 static dop_status
 read_sampling(dop_hf *hf, const dop_json *gen)
 {
-    dop_model *m = hf->model;
+    dop_checkpoint *m = hf->model;
     bool sample = false;
     dop_status st = dop_json_bool_or(gen, "do_sample", false, &sample);
     if (st != DOP_OK || !sample)

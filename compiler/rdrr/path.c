@@ -1,7 +1,7 @@
 /* The kernel path of a manifest: inference.execution (tuples of op, kernel, weights) or the older kernelPath objects,
  * as a list of dispatches.  Ops and types that are not known are errors: a path that is half understood is worse than
  * none. */
-#include "compiler/import_rdrr.h"
+#include "compiler/rdrr/rdrr.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +35,7 @@ read_dtype(const dop_json *j, const char *key, dop_type *out)
 static dop_status
 add_step(dop_rdrr *r, const dop_path_step *step)
 {
-    dop_model *m = r->model;
+    dop_checkpoint *m = r->model;
     if (m->n_path >= MAX_STEPS)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "the kernel path has more than %d steps", MAX_STEPS);
     if ((m->n_path & (m->n_path - 1)) == 0) { /* 0 or a power of two: full */

@@ -1,5 +1,5 @@
 /* RDRR directories: shards opened and verified, tensors to canonical weights. */
-#include "compiler/import_rdrr.h"
+#include "compiler/rdrr/rdrr.h"
 
 #include "ir/interp.h" /* dop_decode_row */
 
@@ -225,7 +225,7 @@ dop_rdrr_weights(dop_rdrr *r)
 }
 
 dop_status
-dop_import_rdrr(const char *dir, dop_diag *diag, dop_model *m)
+dop_import_rdrr(const char *dir, dop_diag *diag, dop_checkpoint *m)
 {
     dop_rdrr r = {.dir = dir, .arena = m->arena, .diag = diag, .model = m};
     r.path = dop_arena_printf(m->arena, "%s/manifest.json", dir);

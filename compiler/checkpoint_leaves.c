@@ -1,4 +1,4 @@
-#include "compiler/model_leaves.h"
+#include "compiler/checkpoint_leaves.h"
 
 #include "compiler/build.h"
 #include "compiler/pack_rows.h"
@@ -14,8 +14,8 @@ typedef struct value {
     float *f;
 } value;
 
-struct dop_model_leaves {
-    const dop_model *m;
+struct dop_checkpoint_leaves {
+    const dop_checkpoint *m;
     value *values;
     uint32_t n, cap;
     uint32_t *tokens, *positions; /* [n_tokens] */
@@ -23,7 +23,7 @@ struct dop_model_leaves {
 };
 
 dop_status
-dop_model_leaves_create(const dop_model *m, dop_diag *diag, dop_model_leaves **out_leaves)
+dop_checkpoint_leaves_create(const dop_checkpoint *m, dop_diag *diag, dop_checkpoint_leaves **out_leaves)
 {
     *out_leaves = calloc(1, sizeof **out_leaves);
     if (!*out_leaves)
@@ -33,7 +33,7 @@ dop_model_leaves_create(const dop_model *m, dop_diag *diag, dop_model_leaves **o
 }
 
 void
-dop_model_leaves_destroy(dop_model_leaves *l)
+dop_checkpoint_leaves_destroy(dop_checkpoint_leaves *l)
 {
     if (!l)
         return;
@@ -46,7 +46,7 @@ dop_model_leaves_destroy(dop_model_leaves *l)
 }
 
 dop_status
-dop_model_leaves_step(dop_model_leaves *l, const uint32_t *tokens, uint32_t n, uint32_t first, dop_diag *diag)
+dop_checkpoint_leaves_step(dop_checkpoint_leaves *l, const uint32_t *tokens, uint32_t n, uint32_t first, dop_diag *diag)
 {
     uint32_t *t = calloc(n ? n : 1, sizeof *t), *p = calloc(n ? n : 1, sizeof *p);
     if (!t || !p) {
@@ -67,7 +67,7 @@ dop_model_leaves_step(dop_model_leaves *l, const uint32_t *tokens, uint32_t n, u
 }
 
 void
-dop_model_leaves_reset(dop_model_leaves *l)
+dop_checkpoint_leaves_reset(dop_checkpoint_leaves *l)
 {
     for (uint32_t i = 0; i < l->n; i++)
         if (l->values[i].state)
@@ -76,7 +76,7 @@ dop_model_leaves_reset(dop_model_leaves *l)
 
 /* Fills a new value: a weight, a rotary table, or zeros for a state. */
 static dop_status
-fill(const dop_model_leaves *l, const dop_graph *g, value *v, dop_diag *diag)
+fill(const dop_checkpoint_leaves *l, const dop_graph *g, value *v, dop_diag *diag)
 {
     unsigned rope = 0;
     if (v->state)
@@ -95,7 +95,7 @@ fill(const dop_model_leaves *l, const dop_graph *g, value *v, dop_diag *diag)
 }
 
 static dop_status
-find_or_make(dop_model_leaves *l, const dop_graph *g, const char *name, bool state, uint64_t count, dop_diag *diag,
+find_or_make(dop_checkpoint_leaves *l, const dop_graph *g, const char *name, bool state, uint64_t count, dop_diag *diag,
              float **out)
 {
     for (uint32_t i = 0; i < l->n; i++)
@@ -131,7 +131,7 @@ find_or_make(dop_model_leaves *l, const dop_graph *g, const char *name, bool sta
 static dop_status
 get(void *user, const dop_graph *g, dop_node_id id, uint32_t t, dop_tensor *out, dop_diag *diag)
 {
-    dop_model_leaves *l = user;
+    dop_checkpoint_leaves *l = user;
     const dop_node *n = dop_node_at(g, id);
     const char *name = dop_node_s(g, id, DOP_A_name);
     *out = (dop_tensor){.shape = {.rank = n->shape.rank}, .count = 1};
@@ -151,7 +151,7 @@ get(void *user, const dop_graph *g, dop_node_id id, uint32_t t, dop_tensor *out,
 }
 
 dop_leaf_provider
-dop_model_leaves_provider(dop_model_leaves *l)
+dop_checkpoint_leaves_provider(dop_checkpoint_leaves *l)
 {
     return (dop_leaf_provider){.user = l, .get = get};
 }

@@ -1,5 +1,5 @@
 /* Hugging Face directories: config.json and safetensors to facts and weights. */
-#include "compiler/import_hf.h"
+#include "compiler/hf/hf.h"
 
 #include <string.h>
 
@@ -68,7 +68,7 @@ read_name(dop_hf *hf)
 }
 
 dop_status
-dop_import_hf(const char *dir, dop_diag *diag, dop_model *m)
+dop_import_hf(const char *dir, dop_diag *diag, dop_checkpoint *m)
 {
     dop_hf hf = {.dir = dir, .arena = m->arena, .diag = diag, .model = m};
     hf.path = dop_arena_printf(m->arena, "%s/config.json", dir);

@@ -1,6 +1,6 @@
 /* Tensors of a Hugging Face directory to canonical weights: names by the family's table, fused tensors as row ranges,
  * Conv1D tensors by strides.  Nothing is copied. */
-#include "compiler/import_hf.h"
+#include "compiler/hf/hf.h"
 
 #include <math.h>
 #include <stdio.h>

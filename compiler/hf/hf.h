@@ -1,10 +1,10 @@
-/* The parts of the Hugging Face importer; only import_hf*.c include this. */
-#ifndef DOPPLER_COMPILER_IMPORT_HF_H
-#define DOPPLER_COMPILER_IMPORT_HF_H
+/* The parts of the Hugging Face importer; only compiler/hf/ includes this. */
+#ifndef DOPPLER_COMPILER_HF_HF_H
+#define DOPPLER_COMPILER_HF_HF_H
 
+#include "compiler/hf/safetensors.h"
 #include "compiler/import.h"
 #include "compiler/json_util.h"
-#include "compiler/safetensors.h"
 
 /* quantization_config. */
 typedef struct dop_hf_quant {
@@ -26,7 +26,7 @@ typedef struct dop_hf {
     dop_hf_quant quant;
     dop_arena *arena;
     dop_diag *diag;
-    dop_model *model;
+    dop_checkpoint *model;
 } dop_hf;
 
 /* Sizes, layers, multipliers, biases: everything of dop_arch but the rotary embeddings and the ids. */
@@ -42,7 +42,7 @@ dop_status dop_hf_weights(dop_hf *hf);
 /* [d0] or [d0, d1], as config.json has it. */
 dop_status dop_hf_check_shape(const dop_st_tensor *t, uint32_t rank, uint64_t d0, uint64_t d1, dop_diag *diag);
 
-/* Fills hf->quant; refuses what the rest of import_hf_quant.c does not read. */
+/* Fills hf->quant; refuses what the rest of quant.c does not read. */
 dop_status dop_hf_quant_config(dop_hf *hf);
 /* Sets type, source and parts of w, whose rows, cols and name are set, from the quantized tensors NAME.*: the rows are
  * the outputs from `first` on of `outputs`.  name ends in a dot. */
