@@ -33,71 +33,87 @@ static const dop_hf_keys keys_gpt2 = {
 };
 
 const dop_tensor_name dop_hf_names_common[] = {
-    {"embed", "embed_tokens.weight", DOP_PART_ALL, false},
-    {"final_norm", "norm.weight", DOP_PART_ALL, false},
-    {"lm_head", "lm_head.weight", DOP_PART_ALL, false},
-    {"attn_norm", "input_layernorm.weight", DOP_PART_ALL, false},
-    {"q", "self_attn.q_proj.weight", DOP_PART_ALL, false},
-    {"k", "self_attn.k_proj.weight", DOP_PART_ALL, false},
-    {"v", "self_attn.v_proj.weight", DOP_PART_ALL, false},
-    {"o", "self_attn.o_proj.weight", DOP_PART_ALL, false},
-    {"q_bias", "self_attn.q_proj.bias", DOP_PART_ALL, false},
-    {"k_bias", "self_attn.k_proj.bias", DOP_PART_ALL, false},
-    {"v_bias", "self_attn.v_proj.bias", DOP_PART_ALL, false},
-    {"o_bias", "self_attn.o_proj.bias", DOP_PART_ALL, false},
-    {"q_norm", "self_attn.q_norm.weight", DOP_PART_ALL, false},
-    {"k_norm", "self_attn.k_norm.weight", DOP_PART_ALL, false},
-    {"ffn_norm", "post_attention_layernorm.weight", DOP_PART_ALL, false},
-    {"gate", "mlp.gate_proj.weight", DOP_PART_ALL, false},
-    {"up", "mlp.up_proj.weight", DOP_PART_ALL, false},
-    {"down", "mlp.down_proj.weight", DOP_PART_ALL, false},
-    {"gate_bias", "mlp.gate_proj.bias", DOP_PART_ALL, false},
-    {"up_bias", "mlp.up_proj.bias", DOP_PART_ALL, false},
-    {"down_bias", "mlp.down_proj.bias", DOP_PART_ALL, false},
+    {DOP_W_embed, "embed_tokens.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm, "norm.weight", DOP_PART_ALL, false},
+    {DOP_W_lm_head, "lm_head.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm, "input_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_q, "self_attn.q_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_k, "self_attn.k_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_v, "self_attn.v_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_o, "self_attn.o_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_q_bias, "self_attn.q_proj.bias", DOP_PART_ALL, false},
+    {DOP_W_k_bias, "self_attn.k_proj.bias", DOP_PART_ALL, false},
+    {DOP_W_v_bias, "self_attn.v_proj.bias", DOP_PART_ALL, false},
+    {DOP_W_o_bias, "self_attn.o_proj.bias", DOP_PART_ALL, false},
+    {DOP_W_q_norm, "self_attn.q_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_k_norm, "self_attn.k_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "post_attention_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_gate, "mlp.gate_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_up, "mlp.up_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_down, "mlp.down_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_gate_bias, "mlp.gate_proj.bias", DOP_PART_ALL, false},
+    {DOP_W_up_bias, "mlp.up_proj.bias", DOP_PART_ALL, false},
+    {DOP_W_down_bias, "mlp.down_proj.bias", DOP_PART_ALL, false},
     {0},
 };
 /* With norms on both sides, post_attention_layernorm is what its name says. */
 const dop_tensor_name dop_hf_names_sandwich[] = {
-    {"post_attn_norm", "post_attention_layernorm.weight", DOP_PART_ALL, false},
-    {"ffn_norm", "pre_feedforward_layernorm.weight", DOP_PART_ALL, false},
-    {"post_ffn_norm", "post_feedforward_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_post_attn_norm, "post_attention_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "pre_feedforward_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_post_ffn_norm, "post_feedforward_layernorm.weight", DOP_PART_ALL, false},
     {0},
 };
 static const dop_tensor_name names_phi3[] = {
-    {"q", "self_attn.qkv_proj.weight", DOP_PART_Q, false}, {"k", "self_attn.qkv_proj.weight", DOP_PART_K, false},
-    {"v", "self_attn.qkv_proj.weight", DOP_PART_V, false}, {"gate", "mlp.gate_up_proj.weight", DOP_PART_GATE, false},
-    {"up", "mlp.gate_up_proj.weight", DOP_PART_UP, false}, {0},
+    {DOP_W_q, "self_attn.qkv_proj.weight", DOP_PART_Q, false},
+    {DOP_W_k, "self_attn.qkv_proj.weight", DOP_PART_K, false},
+    {DOP_W_v, "self_attn.qkv_proj.weight", DOP_PART_V, false},
+    {DOP_W_gate, "mlp.gate_up_proj.weight", DOP_PART_GATE, false},
+    {DOP_W_up, "mlp.gate_up_proj.weight", DOP_PART_UP, false},
+    {0},
 };
 static const dop_tensor_name names_gpt2[] = {
-    {"embed", "wte.weight", DOP_PART_ALL, false},          {"pos_embed", "wpe.weight", DOP_PART_ALL, false},
-    {"final_norm", "ln_f.weight", DOP_PART_ALL, false},    {"final_norm_bias", "ln_f.bias", DOP_PART_ALL, false},
-    {"lm_head", "lm_head.weight", DOP_PART_ALL, false},    {"attn_norm", "ln_1.weight", DOP_PART_ALL, false},
-    {"attn_norm_bias", "ln_1.bias", DOP_PART_ALL, false},  {"q", "attn.c_attn.weight", DOP_PART_Q, true},
-    {"k", "attn.c_attn.weight", DOP_PART_K, true},         {"v", "attn.c_attn.weight", DOP_PART_V, true},
-    {"q_bias", "attn.c_attn.bias", DOP_PART_Q, false},     {"k_bias", "attn.c_attn.bias", DOP_PART_K, false},
-    {"v_bias", "attn.c_attn.bias", DOP_PART_V, false},     {"o", "attn.c_proj.weight", DOP_PART_ALL, true},
-    {"o_bias", "attn.c_proj.bias", DOP_PART_ALL, false},   {"ffn_norm", "ln_2.weight", DOP_PART_ALL, false},
-    {"ffn_norm_bias", "ln_2.bias", DOP_PART_ALL, false},   {"up", "mlp.c_fc.weight", DOP_PART_ALL, true},
-    {"up_bias", "mlp.c_fc.bias", DOP_PART_ALL, false},     {"down", "mlp.c_proj.weight", DOP_PART_ALL, true},
-    {"down_bias", "mlp.c_proj.bias", DOP_PART_ALL, false}, {0},
+    {DOP_W_embed, "wte.weight", DOP_PART_ALL, false},
+    {DOP_W_pos_embed, "wpe.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm, "ln_f.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm_bias, "ln_f.bias", DOP_PART_ALL, false},
+    {DOP_W_lm_head, "lm_head.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm, "ln_1.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm_bias, "ln_1.bias", DOP_PART_ALL, false},
+    {DOP_W_q, "attn.c_attn.weight", DOP_PART_Q, true},
+    {DOP_W_k, "attn.c_attn.weight", DOP_PART_K, true},
+    {DOP_W_v, "attn.c_attn.weight", DOP_PART_V, true},
+    {DOP_W_q_bias, "attn.c_attn.bias", DOP_PART_Q, false},
+    {DOP_W_k_bias, "attn.c_attn.bias", DOP_PART_K, false},
+    {DOP_W_v_bias, "attn.c_attn.bias", DOP_PART_V, false},
+    {DOP_W_o, "attn.c_proj.weight", DOP_PART_ALL, true},
+    {DOP_W_o_bias, "attn.c_proj.bias", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "ln_2.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm_bias, "ln_2.bias", DOP_PART_ALL, false},
+    {DOP_W_up, "mlp.c_fc.weight", DOP_PART_ALL, true},
+    {DOP_W_up_bias, "mlp.c_fc.bias", DOP_PART_ALL, false},
+    {DOP_W_down, "mlp.c_proj.weight", DOP_PART_ALL, true},
+    {DOP_W_down_bias, "mlp.c_proj.bias", DOP_PART_ALL, false},
+    {0},
 };
 
 static const dop_tensor_name gguf_names_phi3[] = {
-    {"q", "attn_qkv.weight", DOP_PART_Q, false}, {"k", "attn_qkv.weight", DOP_PART_K, false},
-    {"v", "attn_qkv.weight", DOP_PART_V, false}, {"gate", "ffn_up.weight", DOP_PART_GATE, false},
-    {"up", "ffn_up.weight", DOP_PART_UP, false}, {0},
+    {DOP_W_q, "attn_qkv.weight", DOP_PART_Q, false}, {DOP_W_k, "attn_qkv.weight", DOP_PART_K, false},
+    {DOP_W_v, "attn_qkv.weight", DOP_PART_V, false}, {DOP_W_gate, "ffn_up.weight", DOP_PART_GATE, false},
+    {DOP_W_up, "ffn_up.weight", DOP_PART_UP, false}, {0},
 };
 static const dop_tensor_name gguf_names_gpt2[] = {
-    {"q", "attn_qkv.weight", DOP_PART_Q, false},
-    {"k", "attn_qkv.weight", DOP_PART_K, false},
-    {"v", "attn_qkv.weight", DOP_PART_V, false},
-    {"q_bias", "attn_qkv.bias", DOP_PART_Q, false},
-    {"k_bias", "attn_qkv.bias", DOP_PART_K, false},
-    {"v_bias", "attn_qkv.bias", DOP_PART_V, false},
+    {DOP_W_q, "attn_qkv.weight", DOP_PART_Q, false},
+    {DOP_W_k, "attn_qkv.weight", DOP_PART_K, false},
+    {DOP_W_v, "attn_qkv.weight", DOP_PART_V, false},
+    {DOP_W_q_bias, "attn_qkv.bias", DOP_PART_Q, false},
+    {DOP_W_k_bias, "attn_qkv.bias", DOP_PART_K, false},
+    {DOP_W_v_bias, "attn_qkv.bias", DOP_PART_V, false},
     {0},
 };
 
 #define COMMON .keys = &keys_common, .names = dop_hf_names_common, .prefix = "model.", .layer_prefix = "layers."
+#define ATTENTION_BIAS .bias_qkv = {"attention_bias", false}, .bias_o = {"attention_bias", false}
+#define BIAS_FIELDS ATTENTION_BIAS, .bias_ffn = {"mlp_bias", false}
 #define GEMMA                                                                                         \
     .keys = &keys_gemma, .names = dop_hf_names_common, .prefix = "model.", .layer_prefix = "layers.", \
     .act = "gelu_pytorch_tanh", .eps = 1e-6, .head_dim = 256
@@ -108,7 +124,8 @@ const dop_family dop_families[] = {
      .model_types = {"llama"},
      .gguf = "llama",
      .gguf_interleaved = true,
-     .flags = DOP_FAM_PRE_NORM | DOP_FAM_ATTN_BIAS | DOP_FAM_MLP_BIAS,
+     .flags = DOP_FAM_PRE_NORM,
+     BIAS_FIELDS,
      COMMON,
      .act = "silu",
      .eps = 1e-6,
@@ -129,7 +146,8 @@ const dop_family dop_families[] = {
      .archs = {"Qwen2ForCausalLM"},
      .model_types = {"qwen2"},
      .gguf = "qwen2",
-     .flags = DOP_FAM_PRE_NORM | DOP_FAM_QKV_BIAS,
+     .flags = DOP_FAM_PRE_NORM,
+     .bias_qkv = {NULL, true},
      .window_rule = DOP_WINDOW_QWEN,
      COMMON,
      .act = "silu",
@@ -141,7 +159,8 @@ const dop_family dop_families[] = {
      .archs = {"Qwen3ForCausalLM"},
      .model_types = {"qwen3"},
      .gguf = "qwen3",
-     .flags = DOP_FAM_PRE_NORM | DOP_FAM_QK_NORM | DOP_FAM_ATTN_BIAS,
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_QK_NORM,
+     ATTENTION_BIAS,
      .window_rule = DOP_WINDOW_QWEN,
      COMMON,
      .act = "silu",
@@ -154,7 +173,8 @@ const dop_family dop_families[] = {
      .archs = {"GemmaForCausalLM"},
      .model_types = {"gemma"},
      .gguf = "gemma",
-     .flags = DOP_FAM_PRE_NORM | DOP_FAM_NORM_ADD_1 | DOP_FAM_EMBED_SQRT | DOP_FAM_ATTN_BIAS | DOP_FAM_TIED,
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_NORM_ADD_1 | DOP_FAM_EMBED_SQRT | DOP_FAM_TIED,
+     ATTENTION_BIAS,
      GEMMA,
      .theta = 1e4,
      .kv_heads = 16,
@@ -164,8 +184,9 @@ const dop_family dop_families[] = {
      .model_types = {"gemma2"},
      .gguf = "gemma2",
      .gguf_wide_layers = 46,
-     .flags = DOP_FAM_PRE_NORM | DOP_FAM_POST_NORM | DOP_FAM_NORM_ADD_1 | DOP_FAM_EMBED_SQRT | DOP_FAM_ATTN_BIAS |
-              DOP_FAM_QUERY_SCALAR | DOP_FAM_SOFTCAPS | DOP_FAM_TIED,
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_POST_NORM | DOP_FAM_NORM_ADD_1 | DOP_FAM_EMBED_SQRT | DOP_FAM_QUERY_SCALAR |
+              DOP_FAM_SOFTCAPS | DOP_FAM_TIED,
+     ATTENTION_BIAS,
      .window_rule = DOP_WINDOW_PATTERN,
      .more_names = dop_hf_names_sandwich,
      GEMMA,
@@ -179,8 +200,9 @@ const dop_family dop_families[] = {
      .model_types = {"gemma3_text", "gemma3"},
      .gguf = "gemma3",
      .gguf_wide_layers = 62,
-     .flags = DOP_FAM_PRE_NORM | DOP_FAM_POST_NORM | DOP_FAM_NORM_ADD_1 | DOP_FAM_EMBED_SQRT | DOP_FAM_ATTN_BIAS |
-              DOP_FAM_QK_NORM | DOP_FAM_QUERY_SCALAR | DOP_FAM_SOFTCAPS | DOP_FAM_LOCAL_ROPE | DOP_FAM_TIED,
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_POST_NORM | DOP_FAM_NORM_ADD_1 | DOP_FAM_EMBED_SQRT | DOP_FAM_QK_NORM |
+              DOP_FAM_QUERY_SCALAR | DOP_FAM_SOFTCAPS | DOP_FAM_LOCAL_ROPE | DOP_FAM_TIED,
+     ATTENTION_BIAS,
      .window_rule = DOP_WINDOW_PATTERN,
      .more_names = dop_hf_names_sandwich,
      GEMMA,
@@ -208,8 +230,10 @@ const dop_family dop_families[] = {
      .model_types = {"gpt2"},
      .gguf = "gpt2",
      .more_gguf_names = gguf_names_gpt2,
-     .flags = DOP_FAM_PRE_NORM | DOP_FAM_LAYER_NORM | DOP_FAM_NOT_GATED | DOP_FAM_LEARNED_POS | DOP_FAM_ALL_BIAS |
-              DOP_FAM_TIED,
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_LAYER_NORM | DOP_FAM_NOT_GATED | DOP_FAM_LEARNED_POS | DOP_FAM_TIED,
+     .bias_qkv = {NULL, true},
+     .bias_o = {NULL, true},
+     .bias_ffn = {NULL, true},
      .keys = &keys_gpt2,
      .names = names_gpt2,
      .prefix = "transformer.",
@@ -220,7 +244,8 @@ const dop_family dop_families[] = {
     {.name = "granite",
      .archs = {"GraniteForCausalLM"},
      .model_types = {"granite"},
-     .flags = DOP_FAM_PRE_NORM | DOP_FAM_ATTN_BIAS | DOP_FAM_MLP_BIAS | DOP_FAM_MULTIPLIERS,
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_MULTIPLIERS,
+     BIAS_FIELDS,
      COMMON,
      .act = "silu",
      .eps = 1e-6,
@@ -229,7 +254,8 @@ const dop_family dop_families[] = {
     {.name = "olmo2",
      .archs = {"Olmo2ForCausalLM"},
      .model_types = {"olmo2"},
-     .flags = DOP_FAM_POST_NORM | DOP_FAM_QK_NORM_ROW | DOP_FAM_ATTN_BIAS,
+     .flags = DOP_FAM_POST_NORM | DOP_FAM_QK_NORM_ROW,
+     ATTENTION_BIAS,
      .more_names = dop_hf_names_sandwich,
      COMMON,
      .act = "silu",
@@ -239,7 +265,8 @@ const dop_family dop_families[] = {
     {.name = "smollm3",
      .archs = {"SmolLM3ForCausalLM"},
      .model_types = {"smollm3"},
-     .flags = DOP_FAM_PRE_NORM | DOP_FAM_ATTN_BIAS | DOP_FAM_MLP_BIAS | DOP_FAM_NOPE | DOP_FAM_TIED,
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_NOPE | DOP_FAM_TIED,
+     BIAS_FIELDS,
      .window_rule = DOP_WINDOW_NOPE,
      COMMON,
      .act = "silu",
@@ -303,28 +330,47 @@ dop_family_list(dop_buf *out)
 }
 
 void
-dop_arch_defaults(dop_arch *a)
+dop_arch_defaults(dop_arch *a, dop_layer *layer)
 {
-    a->embed_scale = a->residual_scale = a->logit_scale = 1;
-    a->gated = true;
+    *layer = (dop_layer){.n_mixers = 1, .residual_scale = 1};
+    layer->mixers[0] = (dop_mixer){.kind = DOP_MIXER_ATTENTION, .attn.rope = -1};
+    layer->ffn = (dop_ffn){.kind = DOP_FFN_DENSE, .gated = true};
+    layer->attn_norm.kind = layer->ffn_norm.kind = a->final_norm.kind = DOP_NORM_RMS;
+    a->embed_scale = a->logit_scale = 1;
     a->bos_id = -1;
 }
 
 void
-dop_family_facts(const dop_family *f, dop_arch *a)
+dop_family_facts(const dop_family *f, dop_arch *a, dop_layer *layer)
 {
     const uint32_t has = f->flags;
-    const bool all = has & DOP_FAM_ALL_BIAS, qkv = all || (has & DOP_FAM_QKV_BIAS);
-    a->norm = has & DOP_FAM_LAYER_NORM ? DOP_NORM_LAYER : DOP_NORM_RMS;
-    a->norm_pre_attn = a->norm_pre_ffn = has & DOP_FAM_PRE_NORM;
-    a->norm_post_attn = a->norm_post_ffn = has & DOP_FAM_POST_NORM;
-    a->qk_norm = has & DOP_FAM_QK_NORM       ? DOP_QK_NORM_HEAD
-                 : has & DOP_FAM_QK_NORM_ROW ? DOP_QK_NORM_ROW
-                                             : DOP_QK_NORM_NONE;
-    a->gated = !(has & DOP_FAM_NOT_GATED);
+    const bool ln = has & DOP_FAM_LAYER_NORM;
+    const dop_norm norm = {.kind = ln ? DOP_NORM_LAYER : DOP_NORM_RMS, .bias = ln}, none = {0};
+    dop_attention *t = &layer->mixers[0].attn;
+    layer->attn_norm = layer->ffn_norm = has & DOP_FAM_PRE_NORM ? norm : none;
+    layer->post_attn_norm = layer->post_ffn_norm = has & DOP_FAM_POST_NORM ? norm : none;
+    t->q_norm = t->k_norm = has & (DOP_FAM_QK_NORM | DOP_FAM_QK_NORM_ROW) ? norm : none;
+    t->norm_rows = has & DOP_FAM_QK_NORM_ROW;
+    a->final_norm = norm;
+    layer->ffn.gated = !(has & DOP_FAM_NOT_GATED);
+    t->bias_q = t->bias_k = t->bias_v = f->bias_qkv.otherwise;
+    t->bias_o = f->bias_o.otherwise;
+    layer->ffn.bias = f->bias_ffn.otherwise;
     a->learned_positions = has & DOP_FAM_LEARNED_POS;
-    a->bias_q = a->bias_k = a->bias_v = qkv;
-    a->bias_o = a->bias_ffn = all;
+}
+
+void
+dop_set_norms(dop_arch *a, dop_layer *layer, double eps, double add)
+{
+    dop_attention *t = &layer->mixers[0].attn;
+    dop_norm *const norms[] = {
+        &layer->attn_norm, &layer->post_attn_norm, &layer->ffn_norm, &layer->post_ffn_norm, &t->q_norm,
+        &t->k_norm,        &a->final_norm};
+    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
+        if (norms[i]->kind != DOP_NORM_NONE) {
+            norms[i]->eps = eps;
+            norms[i]->add = add;
+        }
 }
 
 bool

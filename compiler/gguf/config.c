@@ -65,29 +65,33 @@ has_tensor(const dop_gi *gi, const char *name)
 static dop_status
 read_layer(dop_gi *gi, uint32_t i)
 {
-    dop_layer *l = &gi->model->arch.layers[i];
+    dop_layer *y = &gi->model->arch.layers[i];
+    dop_attention *t = &y->mixers[0].attn;
     const dop_arch *a = &gi->model->arch;
     uint32_t value_dim = 0;
-    *l = (dop_layer){.kind = DOP_LAYER_ATTENTION, .rope = a->learned_positions ? -1 : 0};
-    dop_status st = size_key(gi, "attention.head_count", i, DOP_MAX_HEADS, 0, &l->n_heads);
+    *y = gi->layer;
+    t->rope = a->learned_positions ? -1 : 0;
+    dop_status st = size_key(gi, "attention.head_count", i, DOP_MAX_HEADS, 0, &t->n_heads);
     if (st == DOP_OK)
-        st = size_key(gi, "attention.head_count_kv", i, DOP_MAX_HEADS, l->n_heads, &l->n_kv_heads);
+        st = size_key(gi, "attention.head_count_kv", i, DOP_MAX_HEADS, t->n_heads, &t->n_kv_heads);
     if (st == DOP_OK)
-        st = size_key(gi, "feed_forward_length", i, DOP_MAX_WIDTH, 0, &l->ffn);
+        st = size_key(gi, "feed_forward_length", i, DOP_MAX_WIDTH, 0, &y->ffn.width);
     if (st != DOP_OK)
         return st;
     char full[96];
-    if (!find(gi, "attention.key_length", full, sizeof full) && a->hidden % l->n_heads != 0)
+    if (!find(gi, "attention.key_length", full, sizeof full) && a->hidden % t->n_heads != 0)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
                            "%s.embedding_length %u is not divisible by %s.attention.head_count %u", gi->family->gguf,
-                           a->hidden, gi->family->gguf, l->n_heads);
-    const uint32_t own = a->hidden >= l->n_heads ? a->hidden / l->n_heads : 1;
-    st = size_key(gi, "attention.key_length", i, DOP_MAX_HEAD_DIM, own, &l->head_dim);
+                           a->hidden, gi->family->gguf, t->n_heads);
+    const uint32_t own = a->hidden >= t->n_heads ? a->hidden / t->n_heads : 1;
+    st = size_key(gi, "attention.key_length", i, DOP_MAX_HEAD_DIM, own, &t->head_dim);
     if (st == DOP_OK)
-        st = size_key(gi, "attention.value_length", i, DOP_MAX_HEAD_DIM, l->head_dim, &value_dim);
-    if (st == DOP_OK && value_dim != l->head_dim)
+        st = size_key(gi, "attention.value_length", i, DOP_MAX_HEAD_DIM, t->head_dim, &value_dim);
+    const bool wide = gi->family->gguf_wide_layers && a->n_layers == gi->family->gguf_wide_layers;
+    t->scale = 1 / sqrt(wide ? (double)a->hidden / t->n_heads : t->head_dim);
+    if (st == DOP_OK && value_dim != t->head_dim)
         st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "heads of %u for keys and %u for values are not supported",
-                         l->head_dim, value_dim);
+                         t->head_dim, value_dim);
     return st;
 }
 
@@ -115,6 +119,14 @@ read_sizes(dop_gi *gi)
                            (unsigned long long)embed->dims[1], DOP_MAX_VOCAB);
     a->vocab = (uint32_t)embed->dims[1];
     a->tied = !has_tensor(gi, "output.weight");
+    return st;
+}
+
+static dop_status
+read_layers(dop_gi *gi)
+{
+    dop_arch *a = &gi->model->arch;
+    dop_status st = DOP_OK;
     a->layers = dop_arena_alloc(gi->model->arena, a->n_layers * sizeof *a->layers);
     if (!a->layers)
         return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
@@ -123,17 +135,17 @@ read_sizes(dop_gi *gi)
     return st;
 }
 
-/* Biases are there when the first layer has them. */
+/* Biases are there when the first layer has them; layers that differ lack a weight or have one too many. */
 static void
 find_biases(dop_gi *gi)
 {
-    dop_arch *a = &gi->model->arch;
+    dop_attention *t = &gi->layer.mixers[0].attn;
     const bool fused = has_tensor(gi, "blk.0.attn_qkv.bias");
-    a->bias_q = fused || has_tensor(gi, "blk.0.attn_q.bias");
-    a->bias_k = fused || has_tensor(gi, "blk.0.attn_k.bias");
-    a->bias_v = fused || has_tensor(gi, "blk.0.attn_v.bias");
-    a->bias_o = has_tensor(gi, "blk.0.attn_output.bias");
-    a->bias_ffn = has_tensor(gi, "blk.0.ffn_down.bias");
+    t->bias_q = fused || has_tensor(gi, "blk.0.attn_q.bias");
+    t->bias_k = fused || has_tensor(gi, "blk.0.attn_k.bias");
+    t->bias_v = fused || has_tensor(gi, "blk.0.attn_v.bias");
+    t->bias_o = has_tensor(gi, "blk.0.attn_output.bias");
+    gi->layer.ffn.bias = has_tensor(gi, "blk.0.ffn_down.bias");
 }
 
 /* ---- windows and rotary ------------------------------------------------------------------------------------------- */
@@ -177,7 +189,7 @@ read_windows(dop_gi *gi, bool *slides)
     if (st == DOP_OK && ((kv && !(dop_gguf_u64(kv, 0, &stated) && stated == 0)) || (!kv && pattern)))
         st = size_key(gi, "attention.sliding_window", 0, DOP_MAX_CTX, gi->family->window, &window);
     for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++)
-        a->layers[i].window = slides[i] ? window : 0;
+        a->layers[i].mixers[0].attn.window = slides[i] ? window : 0;
     return st;
 }
 
@@ -265,7 +277,7 @@ read_rope(dop_gi *gi)
     *r = (dop_rope){.interleaved = gi->family->gguf_interleaved, .truncate = true};
     dop_status st = number_key(gi, "rope.freq_base", 1e-3, 1e12, gi->family->theta, &r->theta);
     if (st == DOP_OK)
-        st = size_key(gi, "rope.dimension_count", 0, DOP_MAX_HEAD_DIM, a->layers[0].head_dim, &r->dims);
+        st = size_key(gi, "rope.dimension_count", 0, DOP_MAX_HEAD_DIM, a->layers[0].mixers[0].attn.head_dim, &r->dims);
     if (st == DOP_OK)
         st = read_scaling(gi, r);
     if (st == DOP_OK)
@@ -300,7 +312,7 @@ read_local_rope(dop_gi *gi, const bool *slides)
     a->ropes[1] = (dop_rope){.interleaved = a->ropes[0].interleaved, .dims = a->ropes[0].dims, .factor = 1};
     a->n_ropes = 2;
     for (uint32_t i = 0; i < a->n_layers; i++)
-        a->layers[i].rope = slides[i] ? 1 : 0;
+        a->layers[i].mixers[0].attn.rope = slides[i] ? 1 : 0;
     return number_key(gi, "rope.freq_base_swa", 1e-3, 1e12, 1e4, &a->ropes[1].theta);
 }
 
@@ -313,20 +325,19 @@ read_scalars(dop_gi *gi)
     dop_arch *a = &gi->model->arch;
     const bool ln = f->flags & DOP_FAM_LAYER_NORM,
                gemma2 = f->flags & DOP_FAM_SOFTCAPS && !(f->flags & DOP_FAM_QK_NORM);
-    dop_status st = number_key(gi, ln ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 0, 1, -1,
-                               &a->norm_eps);
-    if (st == DOP_OK && a->norm_eps < 0)
+    double eps = 0;
+    dop_status st =
+        number_key(gi, ln ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 0, 1, -1, &eps);
+    if (st == DOP_OK && eps < 0)
         st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s.attention.layer_norm_%sepsilon is missing", f->gguf,
                          ln ? "" : "rms_");
-    dop_act_by_name(f->act, &a->act);
+    dop_set_norms(a, &gi->layer, eps, 0);
+    dop_act_by_name(f->act, &gi->layer.ffn.act);
     /* llama.cpp scales embeddings in f32, so that is what its files mean. */
     if (f->flags & DOP_FAM_EMBED_SQRT)
         a->embed_scale = (double)sqrtf((float)a->hidden);
-    const dop_layer *l = &a->layers[0];
-    const bool wide = f->gguf_wide_layers && a->n_layers == f->gguf_wide_layers;
-    a->attn_scale = 1 / sqrt(wide ? (double)a->hidden / l->n_heads : l->head_dim);
     if (st == DOP_OK && (f->flags & DOP_FAM_SOFTCAPS))
-        st = number_key(gi, "attn_logit_softcapping", 0, 1e6, gemma2 ? 50 : 0, &a->attn_softcap);
+        st = number_key(gi, "attn_logit_softcapping", 0, 1e6, gemma2 ? 50 : 0, &gi->layer.mixers[0].attn.softcap);
     if (st == DOP_OK && (f->flags & DOP_FAM_SOFTCAPS))
         st = number_key(gi, "final_logit_softcapping", 0, 1e6, gemma2 ? 30 : 0, &a->logit_softcap);
     return st;
@@ -397,22 +408,24 @@ dop_status
 dop_gi_config(dop_gi *gi)
 {
     dop_arch *a = &gi->model->arch;
-    dop_arch_defaults(a);
-    dop_family_facts(gi->family, a);
+    dop_arch_defaults(a, &gi->layer);
+    dop_family_facts(gi->family, a, &gi->layer);
     snprintf(a->family, sizeof a->family, "%s", gi->family->name);
+    find_biases(gi);
     dop_status st = read_sizes(gi);
+    if (st == DOP_OK)
+        st = read_scalars(gi);
+    if (st == DOP_OK)
+        st = read_layers(gi);
     if (st != DOP_OK)
         return st;
     bool *slides = dop_arena_alloc(gi->model->arena, a->n_layers * sizeof *slides);
     if (!slides)
         return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
-    find_biases(gi);
     st = read_windows(gi, slides);
     if (st == DOP_OK && !a->learned_positions)
         st = read_rope(gi);
     if (st == DOP_OK)
         st = read_local_rope(gi, slides);
-    if (st == DOP_OK)
-        st = read_scalars(gi);
     return st == DOP_OK ? read_text(gi) : st;
 }

@@ -13,6 +13,7 @@ typedef struct dop_gi {
     dop_gguf *parts;  /* [n_parts], malloc'ed; the first has the metadata */
     uint32_t n_parts;
     const dop_family *family;
+    dop_layer layer; /* what all layers share; copied to each before what differs is read */
     dop_diag *diag;
     dop_checkpoint *model;
 } dop_gi;

@@ -148,7 +148,7 @@ fill(void *user, const dop_weight_need *need)
     dop_gi *gi = user;
     const dop_tensor_name *n = dop_find_tensor_name(gi->family->more_gguf_names, dop_gguf_names, need->role);
     if (!n)
-        return DOP_FAIL_IN(gi->diag, DOP_E_INTERNAL, gi->path, "no GGUF tensor name for %s", need->role);
+        return DOP_FAIL_IN(gi->diag, DOP_E_INTERNAL, gi->path, "no GGUF tensor name for %s", dop_role_name(need->role));
     char name[96];
     if (need->layer >= 0)
         snprintf(name, sizeof name, "blk.%d.%s", (int)need->layer, n->source);

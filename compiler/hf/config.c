@@ -14,28 +14,28 @@ size_field(const dop_hf *hf, const char *key, uint32_t max, uint32_t otherwise, 
                      : dop_json_u32(&hf->cfg, key, 1, max, out);
 }
 
-/* Heads and their size: the same in every layer of these families; kept in the first layer until they are copied. */
+/* Heads and their size: the same in every layer of these families. */
 static dop_status
-read_heads(dop_hf *hf, dop_layer *l)
+read_heads(dop_hf *hf, dop_attention *t)
 {
     const dop_family *f = hf->family;
     const dop_arch *a = &hf->model->arch;
-    dop_status st = size_field(hf, f->keys->heads, DOP_MAX_HEADS, f->heads, &l->n_heads);
+    dop_status st = size_field(hf, f->keys->heads, DOP_MAX_HEADS, f->heads, &t->n_heads);
     if (st == DOP_OK)
-        st = size_field(hf, "num_key_value_heads", DOP_MAX_HEADS, f->kv_heads ? f->kv_heads : l->n_heads,
-                        &l->n_kv_heads);
+        st = size_field(hf, "num_key_value_heads", DOP_MAX_HEADS, f->kv_heads ? f->kv_heads : t->n_heads,
+                        &t->n_kv_heads);
     if (st == DOP_OK)
-        st = dop_json_u32_or(&hf->cfg, "head_dim", 1, DOP_MAX_HEAD_DIM, f->head_dim, &l->head_dim);
+        st = dop_json_u32_or(&hf->cfg, "head_dim", 1, DOP_MAX_HEAD_DIM, f->head_dim, &t->head_dim);
     if (st != DOP_OK)
         return st;
-    if (l->n_heads % l->n_kv_heads != 0)
+    if (t->n_heads % t->n_kv_heads != 0)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s %u is not a multiple of num_key_value_heads %u",
-                           hf->cfg.where, f->keys->heads, l->n_heads, l->n_kv_heads);
-    if (l->head_dim == 0) {
-        if (a->hidden % l->n_heads != 0)
+                           hf->cfg.where, f->keys->heads, t->n_heads, t->n_kv_heads);
+    if (t->head_dim == 0) {
+        if (a->hidden % t->n_heads != 0)
             return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s %u is not divisible by %s %u", hf->cfg.where,
-                               f->keys->hidden, a->hidden, f->keys->heads, l->n_heads);
-        l->head_dim = a->hidden / l->n_heads;
+                               f->keys->hidden, a->hidden, f->keys->heads, t->n_heads);
+        t->head_dim = a->hidden / t->n_heads;
     }
     return DOP_OK;
 }
@@ -45,7 +45,6 @@ read_sizes(dop_hf *hf)
 {
     const dop_hf_keys *k = hf->family->keys;
     dop_arch *a = &hf->model->arch;
-    dop_layer first = {.kind = DOP_LAYER_ATTENTION, .rope = -1};
     dop_status st = size_field(hf, k->hidden, DOP_MAX_WIDTH, 0, &a->hidden);
     if (st == DOP_OK)
         st = size_field(hf, k->layers, DOP_MAX_LAYERS, 0, &a->n_layers);
@@ -55,17 +54,8 @@ read_sizes(dop_hf *hf)
         st = size_field(hf, k->ctx, DOP_MAX_CTX, hf->family->ctx, &a->ctx_train);
     if (st == DOP_OK) /* GPT-2's n_inner may be absent: four times the width */
         st = size_field(hf, k->ffn, DOP_MAX_WIDTH, hf->family->flags & DOP_FAM_LEARNED_POS ? 4 * a->hidden : 0,
-                        &first.ffn);
-    if (st == DOP_OK)
-        st = read_heads(hf, &first);
-    if (st != DOP_OK)
-        return st;
-    a->layers = dop_arena_alloc(hf->arena, a->n_layers * sizeof *a->layers);
-    if (!a->layers)
-        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
-    for (uint32_t i = 0; i < a->n_layers; i++)
-        a->layers[i] = first;
-    return DOP_OK;
+                        &hf->layer.ffn.width);
+    return st == DOP_OK ? read_heads(hf, &hf->layer.mixers[0].attn) : st;
 }
 
 /* ---- sliding windows ---------------------------------------------------------------------------------------------- */
@@ -178,7 +168,7 @@ read_windows(dop_hf *hf, const bool *rotates, bool *sliding)
     if (st == DOP_OK)
         st = dop_json_u32_or(&hf->cfg, "sliding_window", 1, DOP_MAX_CTX, window, &window);
     for (uint32_t i = 0; st == DOP_OK && use && i < a->n_layers; i++)
-        a->layers[i].window = sliding[i] ? window : 0;
+        a->layers[i].mixers[0].attn.window = sliding[i] ? window : 0;
     return st;
 }
 
@@ -189,19 +179,20 @@ read_attention(dop_hf *hf)
 {
     const uint32_t has = hf->family->flags;
     dop_arch *a = &hf->model->arch;
-    double scalar = a->layers[0].head_dim;
+    dop_attention *t = &hf->layer.mixers[0].attn;
+    double scalar = t->head_dim;
     bool refuse = false;
     dop_status st = DOP_OK;
     if (has & DOP_FAM_QUERY_SCALAR)
         st = dop_json_f64_or(&hf->cfg, "query_pre_attn_scalar", 1e-3, 1e6, 256, &scalar);
-    a->attn_scale = 1 / sqrt(scalar);
+    t->scale = 1 / sqrt(scalar);
     if (st == DOP_OK && (has & DOP_FAM_MULTIPLIERS))
-        st = dop_json_f64_or(&hf->cfg, "attention_multiplier", 1e-6, 1e6, 1, &a->attn_scale);
+        st = dop_json_f64_or(&hf->cfg, "attention_multiplier", 1e-6, 1e6, 1, &t->scale);
     if (st == DOP_OK && (has & DOP_FAM_SOFTCAPS)) {
         /* Gemma 3 knows the fields and leaves them null. */
         bool gemma2 = !(has & DOP_FAM_LOCAL_ROPE);
         bool said = json_object_get(hf->cfg.object, "attn_logit_softcapping") != NULL;
-        st = dop_json_f64_or(&hf->cfg, "attn_logit_softcapping", 1e-3, 1e6, gemma2 && !said ? 50 : 0, &a->attn_softcap);
+        st = dop_json_f64_or(&hf->cfg, "attn_logit_softcapping", 1e-3, 1e6, gemma2 && !said ? 50 : 0, &t->softcap);
         said = json_object_get(hf->cfg.object, "final_logit_softcapping") != NULL;
         if (st == DOP_OK)
             st = dop_json_f64_or(&hf->cfg, "final_logit_softcapping", 1e-3, 1e6, gemma2 && !said ? 30 : 0,
@@ -221,7 +212,7 @@ read_attention(dop_hf *hf)
     if (st == DOP_OK && (has & DOP_FAM_LEARNED_POS))
         st = dop_json_bool_or(&hf->cfg, "scale_attn_weights", true, &scaled);
     if (!scaled)
-        a->attn_scale = 1;
+        t->scale = 1;
     return st;
 }
 
@@ -234,7 +225,7 @@ read_multipliers(dop_hf *hf)
         return DOP_OK;
     dop_status st = dop_json_f64_or(&hf->cfg, "embedding_multiplier", 1e-6, 1e6, 1, &a->embed_scale);
     if (st == DOP_OK)
-        st = dop_json_f64_or(&hf->cfg, "residual_multiplier", 1e-6, 1e6, 1, &a->residual_scale);
+        st = dop_json_f64_or(&hf->cfg, "residual_multiplier", 1e-6, 1e6, 1, &hf->layer.residual_scale);
     if (st == DOP_OK)
         st = dop_json_f64_or(&hf->cfg, "logits_scaling", 1e-6, 1e6, 1, &divisor);
     a->logit_scale = 1 / divisor;
@@ -242,18 +233,22 @@ read_multipliers(dop_hf *hf)
 }
 
 static dop_status
+read_fact(const dop_hf *hf, const dop_fact_field *f, bool *out)
+{
+    *out = f->otherwise;
+    return f->key ? dop_json_bool_or(&hf->cfg, f->key, f->otherwise, out) : DOP_OK;
+}
+
+static dop_status
 read_biases(dop_hf *hf)
 {
-    dop_arch *a = &hf->model->arch;
-    bool attn = false;
-    dop_status st = DOP_OK;
-    if (hf->family->flags & DOP_FAM_ATTN_BIAS) {
-        st = dop_json_bool_or(&hf->cfg, "attention_bias", false, &attn);
-        a->bias_q = a->bias_k = a->bias_v = a->bias_o = attn;
-    }
-    if (st == DOP_OK && (hf->family->flags & DOP_FAM_MLP_BIAS))
-        st = dop_json_bool_or(&hf->cfg, "mlp_bias", false, &a->bias_ffn);
-    return st;
+    dop_attention *t = &hf->layer.mixers[0].attn;
+    bool qkv = false;
+    dop_status st = read_fact(hf, &hf->family->bias_qkv, &qkv);
+    t->bias_q = t->bias_k = t->bias_v = qkv;
+    if (st == DOP_OK)
+        st = read_fact(hf, &hf->family->bias_o, &t->bias_o);
+    return st == DOP_OK ? read_fact(hf, &hf->family->bias_ffn, &hf->layer.ffn.bias) : st;
 }
 
 static dop_status
@@ -262,10 +257,12 @@ read_scalars(dop_hf *hf)
     const dop_family *f = hf->family;
     dop_arch *a = &hf->model->arch;
     const char *act = NULL;
-    dop_status st = dop_json_f64_or(&hf->cfg, f->keys->eps, 0, 1, f->eps, &a->norm_eps);
+    double eps = 0;
+    dop_status st = dop_json_f64_or(&hf->cfg, f->keys->eps, 0, 1, f->eps, &eps);
+    dop_set_norms(a, &hf->layer, eps, f->flags & DOP_FAM_NORM_ADD_1 ? 1 : 0);
     if (st == DOP_OK)
         st = dop_json_str_or(&hf->cfg, f->keys->act, f->act, &act);
-    if (st == DOP_OK && !dop_act_by_name(act, &a->act))
+    if (st == DOP_OK && !dop_act_by_name(act, &hf->layer.ffn.act))
         st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s \"%.60s\" is not supported", hf->cfg.where,
                          f->keys->act, act);
     if (st == DOP_OK)
@@ -276,9 +273,31 @@ read_scalars(dop_hf *hf)
         st = read_biases(hf);
     if (st == DOP_OK)
         st = read_multipliers(hf);
+    return st == DOP_OK ? read_attention(hf) : st;
+}
+
+/* What differs between layers: windows, rotary embeddings. */
+static dop_status
+read_layers(dop_hf *hf)
+{
+    dop_arch *a = &hf->model->arch;
+    bool *sliding = dop_arena_alloc(hf->arena, a->n_layers * sizeof *sliding);
+    bool *rotates = dop_arena_alloc(hf->arena, a->n_layers * sizeof *rotates);
+    a->layers = dop_arena_alloc(hf->arena, a->n_layers * sizeof *a->layers);
+    if (!sliding || !rotates || !a->layers)
+        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+    for (uint32_t i = 0; i < a->n_layers; i++) {
+        a->layers[i] = hf->layer;
+        rotates[i] = !a->learned_positions;
+    }
+    dop_status st = hf->family->flags & DOP_FAM_NOPE ? read_nope(hf, rotates) : DOP_OK;
     if (st == DOP_OK)
-        st = read_attention(hf);
-    a->norm_add = f->flags & DOP_FAM_NORM_ADD_1 ? 1 : 0;
+        st = read_windows(hf, rotates, sliding);
+    if (st == DOP_OK && !a->learned_positions)
+        st = dop_hf_ropes(hf, sliding);
+    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++)
+        if (!rotates[i])
+            a->layers[i].mixers[0].attn.rope = -1;
     return st;
 }
 
@@ -286,26 +305,11 @@ dop_status
 dop_hf_config(dop_hf *hf)
 {
     dop_arch *a = &hf->model->arch;
-    dop_arch_defaults(a);
-    dop_family_facts(hf->family, a);
+    dop_arch_defaults(a, &hf->layer);
+    dop_family_facts(hf->family, a, &hf->layer);
     snprintf(a->family, sizeof a->family, "%s", hf->family->name);
     dop_status st = read_sizes(hf);
-    if (st != DOP_OK)
-        return st;
-    bool *sliding = dop_arena_alloc(hf->arena, a->n_layers * sizeof *sliding);
-    bool *rotates = dop_arena_alloc(hf->arena, a->n_layers * sizeof *rotates);
-    if (!sliding || !rotates)
-        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
-    for (uint32_t i = 0; i < a->n_layers; i++)
-        rotates[i] = !a->learned_positions;
-    if (hf->family->flags & DOP_FAM_NOPE)
-        st = read_nope(hf, rotates);
     if (st == DOP_OK)
-        st = read_windows(hf, rotates, sliding);
-    if (st == DOP_OK && !a->learned_positions)
-        st = dop_hf_ropes(hf, sliding);
-    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++)
-        if (!rotates[i])
-            a->layers[i].rope = -1;
-    return st == DOP_OK ? read_scalars(hf) : st;
+        st = read_scalars(hf);
+    return st == DOP_OK ? read_layers(hf) : st;
 }

@@ -23,6 +23,7 @@ typedef struct dop_hf {
     dop_json top;     /* the file */
     dop_json cfg;     /* text_config where there is one, else the file */
     const dop_family *family;
+    dop_layer layer; /* what all layers share; copied to each before what differs is read */
     dop_hf_quant quant;
     dop_arena *arena;
     dop_diag *diag;

@@ -127,7 +127,7 @@ read_parameters(const dop_hf *hf, const dop_json *j, dop_rope *r)
 static dop_status
 read_rope(const dop_hf *hf, const dop_json *j, double theta, dop_rope *r)
 {
-    const uint32_t head_dim = hf->model->arch.layers[0].head_dim;
+    const uint32_t head_dim = hf->layer.mixers[0].attn.head_dim;
     double partial = 1;
     *r = (dop_rope){0};
     dop_status st = dop_json_f64_or(j, "rope_theta", 1e-3, 1e12, theta, &r->theta);
@@ -180,6 +180,6 @@ dop_hf_ropes(dop_hf *hf, const bool *sliding)
         st = read_rope(hf, &local, local_theta, &a->ropes[1]);
     a->n_ropes = two ? 2 : 1;
     for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++)
-        a->layers[i].rope = two && sliding[i] ? 1 : 0;
+        a->layers[i].mixers[0].attn.rope = two && sliding[i] ? 1 : 0;
     return st;
 }

@@ -78,8 +78,8 @@ fill(void *user, const dop_weight_need *need)
     dop_hf *hf = f->hf;
     const dop_tensor_name *n = dop_find_tensor_name(hf->family->more_names, hf->family->names, need->role);
     if (!n)
-        return DOP_FAIL_IN(hf->diag, DOP_E_INTERNAL, hf->path, "no tensor name for %s in family %s", need->role,
-                           hf->family->name);
+        return DOP_FAIL_IN(hf->diag, DOP_E_INTERNAL, hf->path, "no tensor name for %s in family %s",
+                           dop_role_name(need->role), hf->family->name);
     char name[256];
     dop_hf_full_name(f->prefix, hf->family->layer_prefix, need, n->source, name, sizeof name);
     const dop_st_tensor *t = dop_st_find(&f->set, name);
@@ -123,7 +123,7 @@ dop_hf_weights(dop_hf *hf)
     w->cap_maps = w->n_maps;
     if (st != DOP_OK)
         return st;
-    const dop_tensor_name *embed = dop_find_tensor_name(hf->family->more_names, hf->family->names, "embed");
+    const dop_tensor_name *embed = dop_find_tensor_name(hf->family->more_names, hf->family->names, DOP_W_embed);
     f.prefix = dop_hf_prefix(has_tensor, &f, embed ? embed->source : "", hf->family->prefix);
     st = dop_arch_each_weight(&hf->model->arch, fill, &f);
     if (st == DOP_OK)

@@ -88,18 +88,18 @@ static dop_status
 read_sizes(dop_rdrr *r, const sections *s)
 {
     dop_arch *a = &r->model->arch;
-    dop_layer l = {.kind = DOP_LAYER_ATTENTION};
+    dop_attention *t = &r->layer.mixers[0].attn;
     dop_status st = dop_json_u32(&s->arch, "numLayers", 1, DOP_MAX_LAYERS, &a->n_layers);
     if (st == DOP_OK)
         st = dop_json_u32(&s->arch, "hiddenSize", 1, DOP_MAX_WIDTH, &a->hidden);
     if (st == DOP_OK)
-        st = dop_json_u32(&s->arch, "intermediateSize", 1, DOP_MAX_WIDTH, &l.ffn);
+        st = dop_json_u32(&s->arch, "intermediateSize", 1, DOP_MAX_WIDTH, &r->layer.ffn.width);
     if (st == DOP_OK)
-        st = dop_json_u32(&s->arch, "numAttentionHeads", 1, DOP_MAX_HEADS, &l.n_heads);
+        st = dop_json_u32(&s->arch, "numAttentionHeads", 1, DOP_MAX_HEADS, &t->n_heads);
     if (st == DOP_OK)
-        st = dop_json_u32_or(&s->arch, "numKeyValueHeads", 1, DOP_MAX_HEADS, l.n_heads, &l.n_kv_heads);
+        st = dop_json_u32_or(&s->arch, "numKeyValueHeads", 1, DOP_MAX_HEADS, t->n_heads, &t->n_kv_heads);
     if (st == DOP_OK)
-        st = dop_json_u32_or(&s->arch, "headDim", 1, DOP_MAX_HEAD_DIM, 0, &l.head_dim);
+        st = dop_json_u32_or(&s->arch, "headDim", 1, DOP_MAX_HEAD_DIM, 0, &t->head_dim);
     if (st == DOP_OK)
         st = dop_json_u32(&s->arch, "vocabSize", 1, DOP_MAX_VOCAB, &a->vocab);
     if (st == DOP_OK)
@@ -108,15 +108,11 @@ read_sizes(dop_rdrr *r, const sections *s)
         st = dop_json_u32(&s->arch, "maxSeqLen", 1, DOP_MAX_CTX, &a->ctx_train);
     if (st != DOP_OK)
         return st;
-    if (l.head_dim == 0 && a->hidden % l.n_heads != 0)
+    if (t->head_dim == 0 && a->hidden % t->n_heads != 0)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path,
-                           "architecture.hiddenSize %u is not divisible by numAttentionHeads %u", a->hidden, l.n_heads);
-    l.head_dim = l.head_dim ? l.head_dim : a->hidden / l.n_heads;
-    a->layers = dop_arena_alloc(r->arena, a->n_layers * sizeof *a->layers);
-    if (!a->layers)
-        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
-    for (uint32_t i = 0; i < a->n_layers; i++)
-        a->layers[i] = l;
+                           "architecture.hiddenSize %u is not divisible by numAttentionHeads %u", a->hidden,
+                           t->n_heads);
+    t->head_dim = t->head_dim ? t->head_dim : a->hidden / t->n_heads;
     return DOP_OK;
 }
 
@@ -248,7 +244,7 @@ read_scaling(dop_rdrr *r, const dop_json *j, const rope_keys *k, dop_rope *rope)
 static dop_status
 read_rope(dop_rdrr *r, const dop_json *j, const rope_keys *k, dop_rope *rope)
 {
-    const uint32_t head_dim = r->model->arch.layers[0].head_dim;
+    const uint32_t head_dim = r->layer.mixers[0].attn.head_dim;
     double partial = 1;
     uint32_t base_dim = 0;
     *rope = (dop_rope){0};
@@ -275,7 +271,8 @@ read_layers(dop_rdrr *r, const sections *s)
     dop_arch *a = &r->model->arch;
     uint32_t window = 0;
     bool *sliding = dop_arena_alloc(r->arena, a->n_layers * sizeof *sliding);
-    if (!sliding)
+    a->layers = dop_arena_alloc(r->arena, a->n_layers * sizeof *a->layers);
+    if (!sliding || !a->layers)
         return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
     bool uniform = false;
     dop_status st = read_pattern(r, &s->pattern, sliding, &uniform);
@@ -290,8 +287,9 @@ read_layers(dop_rdrr *r, const sections *s)
         a->n_ropes = 2;
     }
     for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
-        a->layers[i].window = sliding[i] ? window : 0;
-        a->layers[i].rope = local && sliding[i] ? 1 : 0;
+        a->layers[i] = r->layer;
+        a->layers[i].mixers[0].attn.window = sliding[i] ? window : 0;
+        a->layers[i].mixers[0].attn.rope = local && sliding[i] ? 1 : 0;
     }
     return st;
 }
@@ -302,9 +300,11 @@ read_layers(dop_rdrr *r, const sections *s)
 static dop_status
 read_norms(dop_rdrr *r, const sections *s)
 {
-    dop_arch *a = &r->model->arch;
+    dop_layer *y = &r->layer;
+    dop_attention *t = &y->mixers[0].attn;
     bool add = false, post_attn = true, pre_ffn = false, post_ffn = false, qk = false;
-    dop_status st = dop_json_f64_or(&s->norm, "rmsNormEps", 0, 1, 1e-5, &a->norm_eps);
+    double eps = 0;
+    dop_status st = dop_json_f64_or(&s->norm, "rmsNormEps", 0, 1, 1e-5, &eps);
     if (st == DOP_OK)
         st = dop_json_bool_or(&s->norm, "rmsNormWeightOffset", false, &add);
     if (st == DOP_OK)
@@ -315,15 +315,16 @@ read_norms(dop_rdrr *r, const sections *s)
         st = dop_json_bool_or(&s->norm, "postFeedforwardNorm", false, &post_ffn);
     if (st == DOP_OK)
         st = dop_json_bool_or(&s->attention, "queryKeyNorm", false, &qk);
-    a->norm_add = add ? 1 : 0;
-    a->norm_pre_attn = a->norm_pre_ffn = pre_ffn || !post_ffn;
-    a->norm_post_attn = pre_ffn ? post_attn : post_ffn;
-    a->norm_post_ffn = post_ffn;
+    const dop_norm rms = {.kind = DOP_NORM_RMS}, none = {0};
+    y->attn_norm = y->ffn_norm = pre_ffn || !post_ffn ? rms : none;
+    y->post_attn_norm = (pre_ffn ? post_attn : post_ffn) ? rms : none;
+    y->post_ffn_norm = post_ffn ? rms : none;
+    t->q_norm = t->k_norm = qk ? rms : none;
     r->more_names = pre_ffn || post_ffn ? dop_hf_names_sandwich : NULL;
     const dop_rdrr_tensor *q_norm = dop_rdrr_find_in_layer(r, "self_attn.q_norm.weight");
-    const uint64_t row = (uint64_t)a->layers[0].n_heads * a->layers[0].head_dim;
-    const bool over_row = q_norm && a->layers[0].n_heads > 1 && q_norm->rank == 1 && q_norm->shape[0] == row;
-    a->qk_norm = !qk ? DOP_QK_NORM_NONE : over_row ? DOP_QK_NORM_ROW : DOP_QK_NORM_HEAD;
+    const uint64_t row = (uint64_t)t->n_heads * t->head_dim;
+    t->norm_rows = q_norm && t->n_heads > 1 && q_norm->rank == 1 && q_norm->shape[0] == row;
+    dop_set_norms(&r->model->arch, y, eps, add ? 1 : 0);
     return st;
 }
 
@@ -338,11 +339,11 @@ read_ffn(dop_rdrr *r, const sections *s)
                 {"gelu", DOP_ACT_GELU_TANH},
                 {"geglu", DOP_ACT_GELU_TANH},
                 {"relu", DOP_ACT_RELU}};
-    dop_arch *a = &r->model->arch;
+    dop_ffn *f = &r->layer.ffn;
     const char *name = NULL, *mode = NULL;
     dop_status st = dop_json_str_or(&s->ffn, "activation", "silu", &name);
     if (st == DOP_OK)
-        st = dop_json_bool_or(&s->ffn, "gatedActivation", true, &a->gated);
+        st = dop_json_bool_or(&s->ffn, "gatedActivation", true, &f->gated);
     if (st == DOP_OK)
         st = dop_json_str_or(&s->ffn, "branchMode", "auto", &mode);
     if (st == DOP_OK && strcmp(mode, "auto") != 0 && strcmp(mode, "dense") != 0)
@@ -350,7 +351,7 @@ read_ffn(dop_rdrr *r, const sections *s)
                            s->ffn.where, mode);
     for (size_t i = 0; st == DOP_OK && i < sizeof acts / sizeof *acts; i++)
         if (strcmp(acts[i].name, name) == 0) {
-            a->act = acts[i].act;
+            f->act = acts[i].act;
             return DOP_OK;
         }
     return st == DOP_OK ? DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%sactivation \"%.40s\" is not supported",
@@ -362,7 +363,8 @@ static dop_status
 read_output(dop_rdrr *r, const sections *s)
 {
     dop_arch *a = &r->model->arch;
-    double query = a->layers[0].head_dim;
+    dop_attention *t = &r->layer.mixers[0].attn;
+    double query = t->head_dim;
     bool scale = false;
     dop_status st = dop_json_bool_or(&s->output, "tieWordEmbeddings", false, &a->tied);
     if (st == DOP_OK)
@@ -376,17 +378,17 @@ read_output(dop_rdrr *r, const sections *s)
     if (st == DOP_OK)
         st = dop_json_f64_or(&s->output, "finalLogitSoftcapping", 1e-3, 1e6, 0, &a->logit_softcap);
     if (st == DOP_OK)
-        st = dop_json_f64_or(&s->pattern, "residualBranchScale", 1e-6, 1e6, 1, &a->residual_scale);
+        st = dop_json_f64_or(&s->pattern, "residualBranchScale", 1e-6, 1e6, 1, &r->layer.residual_scale);
     if (st == DOP_OK)
-        st = dop_json_f64_or(&s->attention, "attnLogitSoftcapping", 1e-3, 1e6, 0, &a->attn_softcap);
+        st = dop_json_f64_or(&s->attention, "attnLogitSoftcapping", 1e-3, 1e6, 0, &t->softcap);
     if (st == DOP_OK)
         st = dop_json_f64_or(&s->attention, "queryPreAttnScalar", 1e-3, 1e6, query, &query);
-    a->attn_scale = 1 / sqrt(query);
-    a->bias_q = dop_rdrr_find_in_layer(r, "self_attn.q_proj.bias");
-    a->bias_k = dop_rdrr_find_in_layer(r, "self_attn.k_proj.bias");
-    a->bias_v = dop_rdrr_find_in_layer(r, "self_attn.v_proj.bias");
-    a->bias_o = dop_rdrr_find_in_layer(r, "self_attn.o_proj.bias");
-    a->bias_ffn = dop_rdrr_find_in_layer(r, "mlp.down_proj.bias");
+    t->scale = 1 / sqrt(query);
+    t->bias_q = dop_rdrr_find_in_layer(r, "self_attn.q_proj.bias");
+    t->bias_k = dop_rdrr_find_in_layer(r, "self_attn.k_proj.bias");
+    t->bias_v = dop_rdrr_find_in_layer(r, "self_attn.v_proj.bias");
+    t->bias_o = dop_rdrr_find_in_layer(r, "self_attn.o_proj.bias");
+    r->layer.ffn.bias = dop_rdrr_find_in_layer(r, "mlp.down_proj.bias");
     return st;
 }
 
@@ -448,7 +450,7 @@ dop_rdrr_config(dop_rdrr *r)
 {
     sections s;
     dop_arch *a = &r->model->arch;
-    dop_arch_defaults(a);
+    dop_arch_defaults(a, &r->layer);
     snprintf(a->family, sizeof a->family, "rdrr");
     r->prefix = dop_hf_prefix(has_tensor, r, "embed_tokens.weight", "model.");
     dop_status st = open_sections(r, &s);
@@ -457,12 +459,12 @@ dop_rdrr_config(dop_rdrr *r)
     if (st == DOP_OK)
         st = read_sizes(r, &s);
     if (st == DOP_OK)
-        st = read_layers(r, &s);
-    if (st == DOP_OK)
         st = read_norms(r, &s);
     if (st == DOP_OK)
         st = read_ffn(r, &s);
     if (st == DOP_OK)
         st = read_output(r, &s);
+    if (st == DOP_OK)
+        st = read_layers(r, &s);
     return st == DOP_OK ? read_text(r, &s) : st;
 }

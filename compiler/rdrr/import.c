@@ -38,14 +38,14 @@ find_use(const dop_rdrr *r, const dop_weight_need *need, use *out)
     const dop_tensor_name *n = dop_find_tensor_name(r->more_names, dop_hf_names_common, need->role);
     char name[256];
     if (!n)
-        return DOP_FAIL_IN(r->diag, DOP_E_INTERNAL, r->path, "no tensor name for %s", need->role);
+        return DOP_FAIL_IN(r->diag, DOP_E_INTERNAL, r->path, "no tensor name for %s", dop_role_name(need->role));
     dop_hf_full_name(r->prefix, "layers.", need, n->source, name, sizeof name);
     const dop_rdrr_tensor *t = dop_rdrr_find(r, name);
     if (!t)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "tensor %s is missing", name);
     if (t->transformed)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "tensor %s: sourceTransform is not supported", name);
-    bool transpose_embed = strcmp(need->role, "embed") == 0 && t->rank == 2 && t->shape[0] == need->cols &&
+    bool transpose_embed = need->role == DOP_W_embed && t->rank == 2 && t->shape[0] == need->cols &&
                            t->shape[1] == need->rows && need->rows != need->cols;
     const bool column = t->layout == DOP_RDRR_COLUMN;
     const bool as_is = need->rank == 1 ? t->rank == 1 && t->shape[0] == need->cols

@@ -54,6 +54,7 @@ typedef struct dop_rdrr {
     uint32_t n_shards;
     dop_rdrr_tensor *tensors; /* sorted by name */
     uint32_t n_tensors;
+    dop_layer layer;    /* what all layers share; copied to each before what differs is read */
     const char *prefix; /* of tensor names */
     const dop_tensor_name *more_names;
 } dop_rdrr;
