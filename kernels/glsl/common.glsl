@@ -189,6 +189,13 @@ void dop_st4_f16(U32 p, uint i, vec4 x)
 #define DOP_PART 64u // the least
 uint dop_split_len(uint n, uint splits) { return n <= DOP_WHOLE ? n : max(DOP_PART, (n + splits - 1u) / splits); }
 
+// A logit, for the search of the largest one: what is not finite is larger than all others, so that it is found.
+float dop_logit(float x)
+{
+    const uint exponent = 0x7f800000u;
+    return (floatBitsToUint(x) & exponent) == exponent ? uintBitsToFloat(exponent) : x;
+}
+
 // --- element-wise functions of ir/ops.def, for float and vec4 -------------------------------------------------------
 // exp overflows to infinity for x < -88, and x / infinity is the right zero.
 #define DOP_ELEMENTWISE(T)                                                                                  \
