@@ -117,6 +117,9 @@ void dop_hf_full_name(const char *prefix, const char *layer_prefix, const dop_we
  * the layers. */
 void dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows, uint64_t *out_start, uint64_t *out_total);
 
+/* Sets m->chat_template from the files of a directory; leaves it NULL when none has one. */
+dop_status dop_import_chat_template(const char *dir, dop_checkpoint *m, dop_diag *diag);
+
 /* Formats.  `m` has its arena set and is finished by the caller, also after an error. */
 dop_status dop_import_hf(const char *dir, dop_diag *diag, dop_checkpoint *m);
 dop_status dop_import_rdrr(const char *dir, dop_diag *diag, dop_checkpoint *m);

@@ -18,6 +18,10 @@ typedef struct dop_gi {
     dop_checkpoint *model;
 } dop_gi;
 
+/* Opens gi->path and the parts that belong to it. */
+dop_status dop_gi_open(dop_gi *gi);
+/* Hands the mapped files to the model's weights and closes the rest; also after a failed opening. */
+void dop_gi_close(dop_gi *gi);
 /* Metadata to facts, ids and the text side. */
 dop_status dop_gi_config(dop_gi *gi);
 /* NULL when no part has it; *out_part: which. */

@@ -380,3 +380,18 @@ dop_st_open_dir(const char *dir, dop_arena *arena, dop_diag *diag, dop_st_set *o
     *out_n_maps = o.n_maps;
     return st;
 }
+
+dop_status
+dop_st_check_shape(const dop_st_tensor *t, uint32_t rank, uint64_t d0, uint64_t d1, dop_diag *diag)
+{
+    if (t->rank == rank && t->shape[0] == d0 && (rank == 1 || t->shape[1] == d1))
+        return DOP_OK;
+    char got[192], want[64];
+    dop_st_shape_text(t, got, sizeof got);
+    if (rank == 1)
+        snprintf(want, sizeof want, "[%llu]", (unsigned long long)d0);
+    else
+        snprintf(want, sizeof want, "[%llu, %llu]", (unsigned long long)d0, (unsigned long long)d1);
+    return DOP_FAIL_IN(diag, DOP_E_INPUT, t->file, "tensor %s: shape %s, expected %s by config.json", t->name, got,
+                       want);
+}

@@ -19,29 +19,14 @@ has_tensor(void *user, const char *name)
     return dop_st_find(&f->set, name) != NULL;
 }
 
-dop_status
-dop_hf_check_shape(const dop_st_tensor *t, uint32_t rank, uint64_t d0, uint64_t d1, dop_diag *diag)
-{
-    if (t->rank == rank && t->shape[0] == d0 && (rank == 1 || t->shape[1] == d1))
-        return DOP_OK;
-    char got[192], want[64];
-    dop_st_shape_text(t, got, sizeof got);
-    if (rank == 1)
-        snprintf(want, sizeof want, "[%llu]", (unsigned long long)d0);
-    else
-        snprintf(want, sizeof want, "[%llu, %llu]", (unsigned long long)d0, (unsigned long long)d1);
-    return DOP_FAIL_IN(diag, DOP_E_INPUT, t->file, "tensor %s: shape %s, expected %s by config.json", t->name, got,
-                       want);
-}
-
 /* Places w in the floats of t: rows (rank 1: values) from `start` on of `total`. */
 static dop_status
 place(const filler *f, const dop_st_tensor *t, bool transposed, uint64_t start, uint64_t total, dop_weight *w)
 {
     dop_diag *diag = f->hf->diag;
-    dop_status st = w->rank == 1 ? dop_hf_check_shape(t, 1, total, 0, diag)
-                    : transposed ? dop_hf_check_shape(t, 2, w->cols, total, diag)
-                                 : dop_hf_check_shape(t, 2, total, w->cols, diag);
+    dop_status st = w->rank == 1 ? dop_st_check_shape(t, 1, total, 0, diag)
+                    : transposed ? dop_st_check_shape(t, 2, w->cols, total, diag)
+                                 : dop_st_check_shape(t, 2, total, w->cols, diag);
     if (st != DOP_OK)
         return st;
     if (t->type != DOP_TYPE_f32 && t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16)
