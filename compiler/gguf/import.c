@@ -1,5 +1,6 @@
 /* GGUF files to facts and canonical weights. */
 #include "compiler/gguf/gguf_import.h"
+#include "compiler/leftovers.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +42,7 @@ fill(void *user, const dop_weight_need *need)
     else
         snprintf(name, sizeof name, "%s", n->source);
     const dop_gguf *part = NULL;
-    const dop_gguf_tensor *t = dop_gi_tensor(gi, name, &part);
+    const dop_gguf_tensor *t = dop_gi_take(gi, name, &part);
     if (!t)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor %s is missing", name);
     const uint32_t own = need->rank == 1 ? need->cols : need->rows;
@@ -84,6 +85,27 @@ find_family(dop_gi *gi)
     return st;
 }
 
+static dop_status
+leftovers(const dop_gi *gi)
+{
+    char key[64];
+    snprintf(key, sizeof key, "%s.block_count", gi->family->gguf);
+    dop_leftovers l = {
+        .model = gi->model, .diag = gi->diag, .facts = "the metadata", .layer_prefix = "blk.", .layers_key = key};
+    dop_status st = DOP_OK;
+    size_t at = 0;
+    for (uint32_t i = 0; i < gi->n_parts; i++)
+        for (size_t k = 0; st == DOP_OK && k < gi->parts[i].tensor_count; k++) {
+            const dop_gguf_tensor *t = &gi->parts[i].tensors[k];
+            if (gi->taken[at++])
+                continue;
+            char *name = dop_arena_printf(gi->model->arena, "%.*s", (int)t->name.len, t->name.data);
+            st = name ? dop_leftovers_add(&l, name, t->dims_count, gi->parts[i].path)
+                      : DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+        }
+    return st == DOP_OK ? dop_leftovers_finish(&l) : st;
+}
+
 dop_status
 dop_import_gguf(const char *path, dop_diag *diag, dop_checkpoint *m)
 {
@@ -99,6 +121,8 @@ dop_import_gguf(const char *path, dop_diag *diag, dop_checkpoint *m)
         st = dop_arch_each_weight(&m->arch, fill, &gi);
     if (st == DOP_OK)
         st = dop_weights_seal(&m->weights, diag);
+    if (st == DOP_OK)
+        st = leftovers(&gi);
     dop_gi_close(&gi);
     if (st == DOP_OK && m->weights.n_maps != gi.n_parts)
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");

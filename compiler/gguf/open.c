@@ -19,6 +19,22 @@ dop_gi_tensor(const dop_gi *gi, const char *name, const dop_gguf **out_part)
     return NULL;
 }
 
+const dop_gguf_tensor *
+dop_gi_take(const dop_gi *gi, const char *name, const dop_gguf **out_part)
+{
+    size_t before = 0;
+    for (uint32_t i = 0; i < gi->n_parts; i++) {
+        const dop_gguf_tensor *t = dop_gguf_find_tensor(&gi->parts[i], name);
+        if (t) {
+            gi->taken[before + (size_t)(t - gi->parts[i].tensors)] = true;
+            *out_part = &gi->parts[i];
+            return t;
+        }
+        before += gi->parts[i].tensor_count;
+    }
+    return NULL;
+}
+
 /* NAME-00001-of-00003.gguf: the paths of the other parts are made from the first. */
 static dop_status
 open_other_parts(dop_gi *gi, uint64_t count)
@@ -75,7 +91,9 @@ dop_gi_open(dop_gi *gi)
         tensors != found)
         st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "split.tensors.count is %llu, but the parts have %llu",
                          (unsigned long long)tensors, (unsigned long long)found);
-    return st;
+    gi->taken =
+        st == DOP_OK ? dop_arena_alloc(gi->model->arena, (size_t)(found ? found : 1) * sizeof *gi->taken) : NULL;
+    return st == DOP_OK && !gi->taken ? DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory") : st;
 }
 
 /* The mapped files go to the model; the rest is closed. */

@@ -123,7 +123,7 @@ find(const layer *l, const char *part, bool required, const dop_st_tensor **out)
 {
     char name[300];
     snprintf(name, sizeof name, "%s%s", l->name, part);
-    *out = dop_st_find(l->set, name);
+    *out = dop_st_take(l->set, name);
     return *out || !required ? DOP_OK
                              : DOP_FAIL_IN(l->hf->diag, DOP_E_INPUT, l->set->path, "tensor %s is missing", name);
 }

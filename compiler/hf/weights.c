@@ -1,6 +1,7 @@
 /* Tensors of a Hugging Face directory to canonical weights: names by the family's table, fused tensors as row ranges,
  * Conv1D tensors by strides.  Nothing is copied. */
 #include "compiler/hf/hf.h"
+#include "compiler/leftovers.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -67,7 +68,7 @@ fill(void *user, const dop_weight_need *need)
                            dop_role_name(need->role), hf->family->name);
     char name[256];
     dop_hf_full_name(f->prefix, hf->family->layer_prefix, need, n->source, name, sizeof name);
-    const dop_st_tensor *t = dop_st_find(&f->set, name);
+    const dop_st_tensor *t = dop_st_take(&f->set, name);
     dop_weight w = {.name = need->name, .rank = need->rank, .rows = need->rows, .cols = need->cols};
     const uint32_t own = need->rank == 1 ? need->cols : need->rows; /* along the axis that fusing concatenates */
     uint64_t start = 0, total = 0;
@@ -99,6 +100,41 @@ scale_embedding(dop_hf *hf)
     a->embed_scale = (double)s;
 }
 
+/* Quantizers write a bias for every matrix, of zeros where the model has none. */
+static bool
+zero_bias(const dop_hf *hf, const dop_st_tensor *t)
+{
+    const size_t n = strlen(t->name);
+    if (!hf->quant.used || t->rank != 1 || n < 5 || strcmp(t->name + n - 5, ".bias") != 0)
+        return false;
+    for (uint64_t i = 0; i < t->bytes; i++)
+        if (t->data[i] != 0)
+            return false;
+    return true;
+}
+
+static dop_status
+leftovers(const filler *f)
+{
+    dop_hf *hf = f->hf;
+    dop_leftovers l = {.model = hf->model,
+                       .diag = hf->diag,
+                       .facts = "config.json",
+                       .layer_prefix = hf->family->layer_prefix,
+                       .layers_key = hf->family->keys->layers};
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; st == DOP_OK && i < f->set.n; i++) {
+        const dop_st_tensor *t = &f->set.tensors[i];
+        if (f->set.taken[i])
+            continue;
+        if (zero_bias(hf, t))
+            l.excused[DOP_EXCUSE_ZERO_BIAS]++;
+        else
+            st = dop_leftovers_add(&l, t->name, t->rank, t->file);
+    }
+    return st == DOP_OK ? dop_leftovers_finish(&l) : st;
+}
+
 dop_status
 dop_hf_weights(dop_hf *hf)
 {
@@ -115,6 +151,8 @@ dop_hf_weights(dop_hf *hf)
         st = dop_weights_seal(w, hf->diag);
     if (st == DOP_OK)
         st = dop_arch_check_weights(&hf->model->arch, w, f.set.path, hf->diag);
+    if (st == DOP_OK)
+        st = leftovers(&f);
     if (st == DOP_OK)
         scale_embedding(hf);
     return st;
