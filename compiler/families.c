@@ -345,7 +345,8 @@ dop_family_facts(const dop_family *f, dop_arch *a, dop_layer *layer)
 {
     const uint32_t has = f->flags;
     const bool ln = has & DOP_FAM_LAYER_NORM;
-    const dop_norm norm = {.kind = ln ? DOP_NORM_LAYER : DOP_NORM_RMS, .bias = ln}, none = {0};
+    const dop_norm none = {0};
+    const dop_norm norm = {.kind = ln ? DOP_NORM_LAYER : DOP_NORM_RMS, .bias = ln && !(has & DOP_FAM_NO_NORM_BIAS)};
     dop_attention *t = &layer->mixers[0].attn;
     layer->attn_norm = layer->ffn_norm = has & DOP_FAM_PRE_NORM ? norm : none;
     layer->post_attn_norm = layer->post_ffn_norm = has & DOP_FAM_POST_NORM ? norm : none;
@@ -356,6 +357,7 @@ dop_family_facts(const dop_family *f, dop_arch *a, dop_layer *layer)
     t->bias_q = t->bias_k = t->bias_v = f->bias_qkv.otherwise;
     t->bias_o = f->bias_o.otherwise;
     layer->ffn.bias = f->bias_ffn.otherwise;
+    layer->parallel = f->parallel.otherwise;
     a->learned_positions = has & DOP_FAM_LEARNED_POS;
 }
 

@@ -46,8 +46,9 @@ fill(void *user, const dop_weight_need *need)
     if (!t)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor %s is missing", name);
     const uint32_t own = need->rank == 1 ? need->cols : need->rows;
-    uint64_t start = 0, total = 0, row = 0;
-    dop_part_rows(need->layer >= 0 ? &gi->model->arch.layers[need->layer] : NULL, n->part, own, &start, &total);
+    uint64_t row = 0;
+    const dop_rows rows = dop_part_rows(need->layer >= 0 ? &gi->model->arch.layers[need->layer] : NULL, n->part, own);
+    const uint64_t start = rows.start, total = rows.total;
     const uint64_t d0 = need->rank == 1 ? total : need->cols, d1 = need->rank == 1 ? 1 : total;
     if (t->dims[0] != d0 || t->dims[1] != d1 || t->dims[2] != 1 || t->dims[3] != 1)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path,

@@ -20,14 +20,30 @@ has_tensor(void *user, const char *name)
     return dop_st_find(&f->set, name) != NULL;
 }
 
-/* Places w in the floats of t: rows (rank 1: values) from `start` on of `total`. */
+/* Values of a vector that lie in blocks, put together. */
 static dop_status
-place(const filler *f, const dop_st_tensor *t, bool transposed, uint64_t start, uint64_t total, dop_weight *w)
+collect(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
+{
+    const size_t value = dop_type_of(t->type)->bytes;
+    uint8_t *copy = dop_arena_alloc(f->hf->arena, w->cols * value);
+    if (!copy)
+        return DOP_FAIL(f->hf->diag, DOP_E_NOMEM, "out of host memory");
+    for (uint32_t i = 0; i < w->cols; i++)
+        memcpy(copy + i * value,
+               t->data + (rows->start + (uint64_t)(i / rows->block) * rows->block_step + i % rows->block) * value,
+               value);
+    w->data = copy;
+    return DOP_OK;
+}
+
+/* Places w in the floats of t: these rows (rank 1: values). */
+static dop_status
+place(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *rows, dop_weight *w)
 {
     dop_diag *diag = f->hf->diag;
-    dop_status st = w->rank == 1 ? dop_st_check_shape(t, 1, total, 0, diag)
-                    : transposed ? dop_st_check_shape(t, 2, w->cols, total, diag)
-                                 : dop_st_check_shape(t, 2, total, w->cols, diag);
+    dop_status st = w->rank == 1 ? dop_st_check_shape(t, 1, rows->total, 0, diag)
+                    : transposed ? dop_st_check_shape(t, 2, w->cols, rows->total, diag)
+                                 : dop_st_check_shape(t, 2, rows->total, w->cols, diag);
     if (st != DOP_OK)
         return st;
     if (t->type != DOP_TYPE_f32 && t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16)
@@ -38,11 +54,15 @@ place(const filler *f, const dop_st_tensor *t, bool transposed, uint64_t start, 
     w->source = t->name;
     if (w->rank == 2 && transposed) {
         w->row_stride = value;
-        w->col_stride = total * value;
+        w->col_stride = rows->total * value;
     } else {
         w->row_stride = w->cols * value;
     }
-    w->data = t->data + start * (w->rank == 1 ? value : w->row_stride);
+    if (w->rank == 1 && rows->block)
+        return collect(f, t, rows, w);
+    w->block_rows = rows->block;
+    w->block_stride = rows->block_step * w->row_stride;
+    w->data = t->data + rows->start * (w->rank == 1 ? value : w->row_stride);
     return DOP_OK;
 }
 
@@ -71,13 +91,12 @@ fill(void *user, const dop_weight_need *need)
     const dop_st_tensor *t = dop_st_take(&f->set, name);
     dop_weight w = {.name = need->name, .rank = need->rank, .rows = need->rows, .cols = need->cols};
     const uint32_t own = need->rank == 1 ? need->cols : need->rows; /* along the axis that fusing concatenates */
-    uint64_t start = 0, total = 0;
-    dop_part_rows(need->layer >= 0 ? &hf->model->arch.layers[need->layer] : NULL, n->part, own, &start, &total);
+    const dop_rows rows = dop_part_rows(need->layer >= 0 ? &hf->model->arch.layers[need->layer] : NULL, n->part, own);
     dop_status st;
     if (t) /* also in a quantized model: what its quantizer left alone */
-        st = place(f, t, n->transposed, start, total, &w);
-    else if (hf->quant.used && need->rank == 2 && cut_weight(name))
-        st = dop_hf_quant_weight(hf, &f->set, name, total, start, &w);
+        st = place(f, t, n->transposed, &rows, &w);
+    else if (hf->quant.used && need->rank == 2 && !rows.block && cut_weight(name))
+        st = dop_hf_quant_weight(hf, &f->set, name, rows.total, rows.start, &w);
     else
         st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
     return st == DOP_OK ? dop_weights_add(&hf->model->weights, &w, hf->arena, hf->diag) : st;
