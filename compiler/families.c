@@ -35,8 +35,10 @@ static const dop_hf_keys keys_gpt2 = {
 const dop_tensor_name dop_hf_names_common[] = {
     {DOP_W_embed, "embed_tokens.weight", DOP_PART_ALL, false},
     {DOP_W_final_norm, "norm.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm_bias, "norm.bias", DOP_PART_ALL, false},
     {DOP_W_lm_head, "lm_head.weight", DOP_PART_ALL, false},
     {DOP_W_attn_norm, "input_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm_bias, "input_layernorm.bias", DOP_PART_ALL, false},
     {DOP_W_q, "self_attn.q_proj.weight", DOP_PART_ALL, false},
     {DOP_W_k, "self_attn.k_proj.weight", DOP_PART_ALL, false},
     {DOP_W_v, "self_attn.v_proj.weight", DOP_PART_ALL, false},
@@ -48,6 +50,7 @@ const dop_tensor_name dop_hf_names_common[] = {
     {DOP_W_q_norm, "self_attn.q_norm.weight", DOP_PART_ALL, false},
     {DOP_W_k_norm, "self_attn.k_norm.weight", DOP_PART_ALL, false},
     {DOP_W_ffn_norm, "post_attention_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm_bias, "post_attention_layernorm.bias", DOP_PART_ALL, false},
     {DOP_W_gate, "mlp.gate_proj.weight", DOP_PART_ALL, false},
     {DOP_W_up, "mlp.up_proj.weight", DOP_PART_ALL, false},
     {DOP_W_down, "mlp.down_proj.weight", DOP_PART_ALL, false},
@@ -273,6 +276,16 @@ const dop_family dop_families[] = {
      .eps = 1e-6,
      .theta = 2e6,
      .kv_heads = 4},
+    {.name = "arcee",
+     .archs = {"ArceeForCausalLM"},
+     .model_types = {"arcee"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_NOT_GATED,
+     BIAS_FIELDS,
+     COMMON,
+     .act = "relu2",
+     .eps = 1e-5,
+     .theta = 1e4,
+     .ctx = 4096},
 };
 const uint32_t dop_n_families = sizeof dop_families / sizeof *dop_families;
 

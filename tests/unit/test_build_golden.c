@@ -24,6 +24,7 @@ static const char cases[][32] = {
     "granite",
     "olmo2",
     "smollm3_nope",
+    "arcee",
 };
 
 /* expected.json of one case. */

@@ -4,9 +4,10 @@
 
 /* ---- config.json -------------------------------------------------------------------------------------------------- */
 
-#define KNOWN                                                                                                         \
-    "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, GemmaForCausalLM, Gemma2ForCausalLM, " \
-    "Gemma3ForCausalLM, Phi3ForCausalLM, GPT2LMHeadModel, GraniteForCausalLM, Olmo2ForCausalLM, SmolLM3ForCausalLM"
+#define KNOWN                                                                                      \
+    "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, GemmaForCausalLM, " \
+    "Gemma2ForCausalLM, Gemma3ForCausalLM, Phi3ForCausalLM, GPT2LMHeadModel, GraniteForCausalLM, " \
+    "Olmo2ForCausalLM, SmolLM3ForCausalLM, ArceeForCausalLM"
 
 static const struct {
     const char *model, *patch, *message;
