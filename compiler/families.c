@@ -286,6 +286,19 @@ const dop_family dop_families[] = {
      .eps = 1e-5,
      .theta = 1e4,
      .ctx = 4096},
+    {.name = "seed_oss",
+     .archs = {"SeedOssForCausalLM"},
+     .model_types = {"seed_oss"},
+     .flags = DOP_FAM_PRE_NORM,
+     .bias_qkv = {"attention_bias", true},
+     .bias_o = {"attention_out_bias", false},
+     .bias_ffn = {"mlp_bias", false},
+     COMMON,
+     .act = "silu",
+     .eps = 1e-6,
+     .theta = 1e4,
+     .kv_heads = 8,
+     .head_dim = 128},
 };
 const uint32_t dop_n_families = sizeof dop_families / sizeof *dop_families;
 

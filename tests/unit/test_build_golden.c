@@ -25,6 +25,7 @@ static const char cases[][32] = {
     "olmo2",
     "smollm3_nope",
     "arcee",
+    "seed_oss",
 };
 
 /* expected.json of one case. */
