@@ -299,6 +299,19 @@ const dop_family dop_families[] = {
      .theta = 1e4,
      .kv_heads = 8,
      .head_dim = 128},
+    {.name = "ernie4_5",
+     .archs = {"Ernie4_5ForCausalLM"},
+     .model_types = {"ernie4_5"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_ROPE_PAIRS | DOP_FAM_TIED,
+     .bias_qkv = {"use_bias", false},
+     .bias_o = {"use_bias", false},
+     .bias_ffn = {"use_bias", false},
+     COMMON,
+     .act = "silu",
+     .eps = 1e-5,
+     .theta = 5e5,
+     .kv_heads = 4,
+     .head_dim = 128},
 };
 const uint32_t dop_n_families = sizeof dop_families / sizeof *dop_families;
 

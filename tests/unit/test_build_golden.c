@@ -26,6 +26,7 @@ static const char cases[][32] = {
     "smollm3_nope",
     "arcee",
     "seed_oss",
+    "ernie4_5",
 };
 
 /* expected.json of one case. */
