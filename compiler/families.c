@@ -32,6 +32,16 @@ static const dop_hf_keys keys_gpt2 = {
     .eps = "layer_norm_epsilon",
 };
 
+static const dop_hf_keys keys_starcoder2 = {
+    .hidden = "hidden_size",
+    .layers = "num_hidden_layers",
+    .heads = "num_attention_heads",
+    .ctx = "max_position_embeddings",
+    .ffn = "intermediate_size",
+    .act = "hidden_act",
+    .eps = "norm_epsilon",
+};
+
 const dop_tensor_name dop_hf_names_common[] = {
     {DOP_W_embed, "embed_tokens.weight", DOP_PART_ALL, false},
     {DOP_W_final_norm, "norm.weight", DOP_PART_ALL, false},
@@ -97,6 +107,14 @@ static const dop_tensor_name names_gpt2[] = {
     {DOP_W_down, "mlp.c_proj.weight", DOP_PART_ALL, true},
     {DOP_W_down_bias, "mlp.c_proj.bias", DOP_PART_ALL, false},
     {0},
+};
+
+static const dop_tensor_name names_starcoder2[] = {
+    {DOP_W_up, "mlp.c_fc.weight", DOP_PART_ALL, false},
+    {DOP_W_up_bias, "mlp.c_fc.bias", DOP_PART_ALL, false},
+    {DOP_W_down, "mlp.c_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_down_bias, "mlp.c_proj.bias", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
 };
 
 static const dop_tensor_name gguf_names_phi3[] = {
@@ -312,6 +330,24 @@ const dop_family dop_families[] = {
      .theta = 5e5,
      .kv_heads = 4,
      .head_dim = 128},
+    {.name = "starcoder2",
+     .archs = {"Starcoder2ForCausalLM"},
+     .model_types = {"starcoder2"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_LAYER_NORM | DOP_FAM_NOT_GATED | DOP_FAM_TIED,
+     .bias_qkv = {"use_bias", true},
+     .bias_o = {"use_bias", true},
+     .bias_ffn = {"use_bias", true},
+     .window_rule = DOP_WINDOW_ALL,
+     .more_names = names_starcoder2,
+     .keys = &keys_starcoder2,
+     .names = dop_hf_names_common,
+     .prefix = "model.",
+     .layer_prefix = "layers.",
+     .act = "gelu_pytorch_tanh",
+     .eps = 1e-5,
+     .theta = 1e4,
+     .kv_heads = 2,
+     .ctx = 4096},
 };
 const uint32_t dop_n_families = sizeof dop_families / sizeof *dop_families;
 

@@ -27,6 +27,7 @@ static const char cases[][32] = {
     "arcee",
     "seed_oss",
     "ernie4_5",
+    "starcoder2",
 };
 
 /* expected.json of one case. */
