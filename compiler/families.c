@@ -42,6 +42,16 @@ static const dop_hf_keys keys_starcoder2 = {
     .eps = "norm_epsilon",
 };
 
+static const dop_hf_keys keys_layer_norm = {
+    .hidden = "hidden_size",
+    .layers = "num_hidden_layers",
+    .heads = "num_attention_heads",
+    .ctx = "max_position_embeddings",
+    .ffn = "intermediate_size",
+    .act = "hidden_act",
+    .eps = "layer_norm_eps",
+};
+
 const dop_tensor_name dop_hf_names_common[] = {
     {DOP_W_embed, "embed_tokens.weight", DOP_PART_ALL, false},
     {DOP_W_final_norm, "norm.weight", DOP_PART_ALL, false},
@@ -347,6 +357,21 @@ const dop_family dop_families[] = {
      .eps = 1e-5,
      .theta = 1e4,
      .kv_heads = 2,
+     .ctx = 4096},
+    {.name = "stablelm",
+     .archs = {"StableLmForCausalLM"},
+     .model_types = {"stablelm"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_LAYER_NORM | DOP_FAM_ONE_NORM,
+     .bias_qkv = {"use_qkv_bias", false},
+     .parallel = {"use_parallel_residual", false},
+     .keys = &keys_layer_norm,
+     .names = dop_hf_names_common,
+     .prefix = "model.",
+     .layer_prefix = "layers.",
+     .act = "silu",
+     .eps = 1e-5,
+     .theta = 1e4,
+     .partial = 0.25,
      .ctx = 4096},
 };
 const uint32_t dop_n_families = sizeof dop_families / sizeof *dop_families;

@@ -28,6 +28,7 @@ static const char cases[][32] = {
     "seed_oss",
     "ernie4_5",
     "starcoder2",
+    "stablelm",
 };
 
 /* expected.json of one case. */
