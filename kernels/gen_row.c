@@ -425,8 +425,8 @@ dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body)
         looped_program(gen, p, level, top, width, body);
 }
 
-dop_status
-dop_gen_row(dop_gen *gen)
+static dop_status
+emit_row(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
@@ -437,8 +437,6 @@ dop_gen_row(dop_gen *gen)
     bool done[MAX_PROG] = {false};
     bool tokens = dop_node_per_token(
         g, dop_node_at(g, r->outs[0])->op == DOP_OP_state_write ? dop_node_at(g, r->outs[0])->src[1] : r->outs[0]);
-    if (r->n_nodes > MAX_PROG)
-        return DOP_FAIL(e->diag, DOP_E_INTERNAL, "row region with %u nodes", r->n_nodes);
     dop_buf_puts(&body, "");
     /* Components: nodes with the same number of units walk together; others have their own part of the grid. */
     for (uint32_t i = 0, serial = 0; i < r->n_nodes; i++) {
@@ -477,8 +475,8 @@ dop_gen_row(dop_gen *gen)
     return st;
 }
 
-dop_status
-dop_gen_elementwise(dop_gen *gen)
+static dop_status
+emit_elementwise(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
@@ -511,3 +509,47 @@ dop_gen_elementwise(dop_gen *gen)
     dop_buf_finish(&body);
     return st;
 }
+
+static dop_refusal
+fits_row(const dop_site *s)
+{
+    if (s->r->n_nodes > MAX_PROG)
+        return (dop_refusal){"a row program has more than 64 operations", "--no-fuse"};
+    return (dop_refusal){0};
+}
+
+static void
+tile_row(const dop_site *s, dop_tile *tile)
+{
+    const dop_graph *g = s->g;
+    dop_node_id out = s->r->outs[0];
+    dop_unit u = dop_node_unit(g, dop_node_at(g, out)->op == DOP_OP_state_write ? dop_node_at(g, out)->src[1] : out);
+    uint32_t least = tile->subgroup && s->t->subgroup > 32 ? s->t->subgroup : 32;
+    while (tile->wg > least && tile->wg * 4 > u.len)
+        tile->wg /= 2;
+    /* Sums over a single subgroup need no barriers, which are dear on CPU devices. */
+    if (s->t->cpu && tile->subgroup)
+        tile->wg = s->t->subgroup;
+}
+
+static void
+tile_elementwise(const dop_site *s, dop_tile *tile)
+{
+    (void)s;
+    tile->wg = 64;
+}
+
+const dop_descriptor dop_descriptor_row = {
+    .fits = fits_row,
+    .tile = tile_row,
+    .emit = emit_row,
+};
+const dop_descriptor dop_descriptor_row_subgroup = {
+    .fits = fits_row,
+    .tile = tile_row,
+    .emit = emit_row,
+};
+const dop_descriptor dop_descriptor_elementwise = {
+    .tile = tile_elementwise,
+    .emit = emit_elementwise,
+};
