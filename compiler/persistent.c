@@ -179,8 +179,8 @@ build_dispatches(builder *b)
     p->table = p->n_stages * (uint32_t)sizeof(dop_stage_row);
     p->counts[0] = p->n_stages;
     p->counts[1] = (uint32_t)(p->copy_bytes / 4);
-    dop_status st =
-        dop_kernel_persistent(&b->c->templates, functions, b->n_functions, p->counts, &b->c->arena, b->diag, &k);
+    dop_status st = dop_kernel_persistent(&b->c->templates, &b->target, functions, b->n_functions, p->counts,
+                                          &b->c->arena, b->diag, &k);
     if (st == DOP_OK)
         st = dop_intern_kernel(b->c, &k, g, &g->regions[1], b->diag, &p->kernel);
     for (dop_region_id r = p->n_stages + 1; r < last; r++)

@@ -12,26 +12,99 @@ enum {
     CAPS_TIER1 = CAPS_TIER2 | DOP_CAP_subgroup
 };
 
+/* split_whole, split_least, stage_whole: on an H200 a merge costs as much as two hundred cache rows. */
+#define SPLITS 192, 64, 128
+
 /* Tiers: 1 has f16, subgroups and (as every device with Vulkan 1.3) packed dot products, which kernels use only when
  * asked to; 2 f16 only, 3 neither.  On an H200 8-bit activations decode 4-bit models a fifth faster (tests/bench), and
  * they cost less than the weights did: they are the default there.  Their costs are those of a middling desktop GPU. */
 static const dop_target builtin[] = {
-    {"tier1", CAPS_TIER1 | DOP_CAP_int_dot, 32, 256, 32768, 128, 128, 32, 0, 2147483648u, 400e9, 1, 5, 0.01, false,
-     false, 0, false, DOP_INT_DOT_ALLOW},
-    {"tier2", CAPS_TIER2, 1, 256, 32768, 128, 128, 32, 0, 2147483648u, 400e9, 1, 5, 0.01, false, false, 0, false,
-     DOP_INT_DOT_ALLOW},
-    {"tier3", 0, 1, 128, 16384, 128, 64, 16, 0, 1073741824u, 50e9, 2, 10, 0.01, false, false, 0, false,
-     DOP_INT_DOT_ALLOW},
-    {"lavapipe", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_int64, 8, 1024, 32768, 128, 64, 2, 0, 2147483648u, 5e9, 20, 5,
-     1, false, false, 0, true, DOP_INT_DOT_ALLOW},
-    {"nvidia-hopper", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop | DOP_CAP_int64, 32, 1024, 49152, 128, 168, 132,
-     DOP_MATRIX_SHAPE(16, 16, 16), 4294967296u, 4.6e12, 0.15, 1.3, 0.001, true, false, 512, false, DOP_INT_DOT_PREFER},
+    {"tier1", CAPS_TIER1 | DOP_CAP_int_dot,
+     32,      256,
+     32768,   128,
+     128,     32,
+     0,       2147483648u,
+     400e9,   1,
+     5,       0.01,
+     SPLITS,  false,
+     false,   0,
+     false,   DOP_INT_DOT_ALLOW},
+    {"tier2", CAPS_TIER2, 1, 256,  32768,  128,   128,   32, 0,     2147483648u,
+     400e9,   1,          5, 0.01, SPLITS, false, false, 0,  false, DOP_INT_DOT_ALLOW},
+    {"tier3", 0, 1,  128,  16384,  128,   64,    16, 0,     1073741824u,
+     50e9,    2, 10, 0.01, SPLITS, false, false, 0,  false, DOP_INT_DOT_ALLOW},
+    {"lavapipe", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_int64,
+     8,          1024,
+     32768,      128,
+     64,         2,
+     0,          2147483648u,
+     5e9,        20,
+     5,          1,
+     SPLITS,     false,
+     false,      0,
+     true,       DOP_INT_DOT_ALLOW},
+    {"nvidia-hopper",
+     CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop | DOP_CAP_int64,
+     32,
+     1024,
+     49152,
+     128,
+     168,
+     132,
+     DOP_MATRIX_SHAPE(16, 16, 16),
+     4294967296u,
+     4.6e12,
+     0.15,
+     1.3,
+     0.001,
+     SPLITS,
+     true,
+     false,
+     512,
+     false,
+     DOP_INT_DOT_PREFER},
     /* Prepared from public descriptions and never run there (examples/targets/ has the sources).  Their costs are those of
      * tier1. */
-    {"amd-rdna3", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop_khr | DOP_CAP_int64, 32, 1024, 65536, 128, 128, 96,
-     DOP_MATRIX_SHAPE(16, 16, 16), 2147483648u, 960e9, 1, 5, 0.01, false, false, 0, false, DOP_INT_DOT_ALLOW},
-    {"intel-xe2", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop_khr, 16, 1024, 32768, 128, 128, 20,
-     DOP_MATRIX_SHAPE(8, 16, 16), 2147483648u, 456e9, 1, 5, 0.01, false, false, 0, false, DOP_INT_DOT_ALLOW},
+    {"amd-rdna3",
+     CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop_khr | DOP_CAP_int64,
+     32,
+     1024,
+     65536,
+     128,
+     128,
+     96,
+     DOP_MATRIX_SHAPE(16, 16, 16),
+     2147483648u,
+     960e9,
+     1,
+     5,
+     0.01,
+     SPLITS,
+     false,
+     false,
+     0,
+     false,
+     DOP_INT_DOT_ALLOW},
+    {"intel-xe2",
+     CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop_khr,
+     16,
+     1024,
+     32768,
+     128,
+     128,
+     20,
+     DOP_MATRIX_SHAPE(8, 16, 16),
+     2147483648u,
+     456e9,
+     1,
+     5,
+     0.01,
+     SPLITS,
+     false,
+     false,
+     0,
+     false,
+     DOP_INT_DOT_ALLOW},
 };
 
 static dop_status
@@ -81,6 +154,9 @@ static const field fields[] = {
     {"dispatch_us", offsetof(dop_target, dispatch_us), F64},
     {"barrier_us", offsetof(dop_target, barrier_us), F64},
     {"workgroup_us", offsetof(dop_target, workgroup_us), F64},
+    {"split_whole", offsetof(dop_target, split_whole), U32},
+    {"split_least", offsetof(dop_target, split_least), U32},
+    {"stage_whole", offsetof(dop_target, stage_whole), U32},
     {"merges", offsetof(dop_target, merges), BOOL},
     {"counters", offsetof(dop_target, counters), BOOL},
     {"persistent", offsetof(dop_target, persistent), U32},
@@ -207,6 +283,9 @@ check_target(const dop_target *t, const char *path, dop_diag *diag)
             "invocations as the first number");
     if (t->persistent && (t->persistent < 64 || t->persistent > t->max_workgroup))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "persistent must be 0, or from 64 up to max_workgroup");
+    if (t->split_least == 0 || t->split_whole < t->split_least || t->stage_whole < t->split_least)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                           "split_least must be at least 1, and split_whole and stage_whole at least as much");
     if (t->cores == 0 || t->max_alloc < (1u << 20))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "cores must be at least 1 and max_alloc 1 MiB");
     return DOP_OK;

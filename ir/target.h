@@ -15,14 +15,17 @@ typedef struct dop_target {
     uint32_t max_workgroup; /* invocations */
     uint32_t shared_bytes;  /* per workgroup */
     uint32_t push_bytes;
-    uint32_t registers;  /* 32-bit registers per invocation before spilling hurts */
-    uint32_t cores;      /* multiprocessors, or CPU cores */
-    uint32_t matrix;     /* DOP_MATRIX_SHAPE of its matrix units; 0 when caps lacks them */
-    uint64_t max_alloc;  /* bytes of one device allocation */
-    double bandwidth;    /* bytes per second, read */
-    double dispatch_us;  /* one empty dispatch */
-    double barrier_us;   /* one dependent dispatch on top of that */
-    double workgroup_us; /* one empty workgroup (what counts on CPUs) */
+    uint32_t registers;   /* 32-bit registers per invocation before spilling hurts */
+    uint32_t cores;       /* multiprocessors, or CPU cores */
+    uint32_t matrix;      /* DOP_MATRIX_SHAPE of its matrix units; 0 when caps lacks them */
+    uint64_t max_alloc;   /* bytes of one device allocation */
+    double bandwidth;     /* bytes per second, read */
+    double dispatch_us;   /* one empty dispatch */
+    double barrier_us;    /* one dependent dispatch on top of that */
+    double workgroup_us;  /* one empty workgroup (what counts on CPUs) */
+    uint32_t split_whole; /* attention of one token: so many cache rows are not split, a merge costs as much */
+    uint32_t split_least; /* cache rows of a split, at least */
+    uint32_t stage_whole; /* instead of split_whole in a persistent dispatch, where parts meet sooner */
     bool merges;         /* workgroups of a dispatch may tell each other by atomics: the last one merges cache splits */
     bool counters;       /* starts the dispatches of a queue in order: completion counters may replace barriers */
     uint32_t persistent; /* invocations per workgroup of a dispatch whose workgroups, one per core, stay; 0: none */
@@ -50,7 +53,9 @@ dop_matrix_fit_of(const dop_target *t, uint32_t rows, uint32_t depth)
 {
     if (dop_caps_missing(DOP_MATRIX_CAPS, t->caps))
         return DOP_MATRIX_FIT_lacks;
-    return depth % DOP_MATRIX_UNIT ? DOP_MATRIX_FIT_ragged : rows < DOP_MATRIX_ROWS ? DOP_MATRIX_FIT_few : DOP_MATRIX_FIT_yes;
+    return depth % DOP_MATRIX_UNIT  ? DOP_MATRIX_FIT_ragged
+           : rows < DOP_MATRIX_ROWS ? DOP_MATRIX_FIT_few
+                                    : DOP_MATRIX_FIT_yes;
 }
 
 #endif

@@ -1,4 +1,5 @@
-/* Attention regions, what all forms of them share and the form without matrix units: the query side and, for one token, the key side of this step are computed in the load phase. */
+/* Attention regions: what all their kernels share, and the one without matrix units and without a form for one token.  The
+ * query side and, for one token, the key side of this step are computed in the load phase. */
 #include "kernels/gen.h"
 
 #include <string.h>
@@ -451,8 +452,10 @@ dop_attn_tile(const dop_site *s, dop_tile *tile)
         tile->wg = a.dim <= 64 ? 128 : 256;
         while (tile->wg > t->max_workgroup)
             tile->wg /= 2;
+        while (tile->wg < a.dim / 4 && tile->wg * 2 <= t->max_workgroup)
+            tile->wg *= 2;
         tile->ds = tile->wg / 64;
-        while (tile->ds > 1 && a.dim % (tile->ds * step_of(g, &a)))
+        while (tile->ds > t->subgroup || (tile->ds > 1 && a.dim % (tile->ds * step_of(g, &a))))
             tile->ds /= 2;
     }
     tile->bq = a.group >= 16 ? 1 : 16 / a.group;

@@ -197,6 +197,8 @@ as_stage(const dop_site *s, dop_tile *tile)
 {
     dop_attn a = dop_attn_at(s);
     tile->bq = 1;
+    tile->whole = s->t->stage_whole;
+    tile->least = s->t->split_least;
     tile->sharers = stage_sharers(&a, s->t, a.splits);
     /* Long caches: where 64 positions are one row for each invocation, twice as many at a time need half the barriers. */
     if (short_splits(&a, s->t) > 1 && s->t->persistent * 8 == a.dim * 64)
@@ -209,13 +211,12 @@ as_short_stage(const dop_site *s, const dop_tile *stage, dop_tile *tile)
 {
     dop_attn a = dop_attn_at(s);
     uint32_t splits = short_splits(&a, s->t);
-    (void)stage;
     if (splits < 2)
         return 0;
     tile->splits = splits;
     tile->sharers = stage_sharers(&a, s->t, splits);
     tile->positions = 0;
-    return splits * DOP_STAGE_WHOLE;
+    return splits * stage->whole;
 }
 
 const dop_descriptor dop_descriptor_attention_decode = {

@@ -512,6 +512,8 @@ choose_tile(const dop_site *s, dop_tile *tile)
         tile_quant(t, teams, p.k, sg, tile);
     else
         tile_float(t, teams, units, sg, teams < p.rows, tile);
+    while (tile->lanes > tile->wg)
+        tile->lanes /= 2;
     while (tile->lanes > 4 && tile->lanes > units)
         tile->lanes /= 2;
     while (tile->unroll > 1 && tile->lanes * (tile->unroll / 2) >= units)

@@ -5,8 +5,9 @@
 const dop_descriptor dop_descriptor_persistent = {.unoptimized = true};
 
 dop_status
-dop_kernel_persistent(const dop_templates *t, const dop_kernel *const *stages, uint32_t n_stages,
-                      const uint32_t numbers[2], dop_arena *arena, dop_diag *diag, dop_kernel *out_kernel)
+dop_kernel_persistent(const dop_templates *t, const dop_target *target, const dop_kernel *const *stages,
+                      uint32_t n_stages, const uint32_t numbers[2], dop_arena *arena, dop_diag *diag,
+                      dop_kernel *out_kernel)
 {
     dop_kernel *k = out_kernel;
     dop_emit e = {.diag = diag};
@@ -29,16 +30,16 @@ dop_kernel_persistent(const dop_templates *t, const dop_kernel *const *stages, u
     }
     dop_keys_set(&keys, "PLACEHOLDERS", functions.data ? functions.data : "");
     dop_keys_set(&keys, "CALLS", calls.data ? calls.data : "");
-    dop_buf_printf(
-        &text,
-        "#version 460\n#extension GL_EXT_buffer_reference : require\n"
-        "#extension GL_EXT_buffer_reference_uvec2 : require\n"
-        "#extension GL_EXT_control_flow_attributes : require\n"
-        "#define DOP_STAGE\n#define DOP_WHOLE %uu\n#define DOP_GROUP gl_WorkGroupID\n#define WG %u\n#define SG "
-        "1\nlayout(local_size_x = %u) in;\n%s"
-        "layout(push_constant, std430) uniform Push {\n    U32 table;\n    Step step;\n"
-        "    uvec2 counts;\n};\n",
-        DOP_STAGE_WHOLE, k->local, k->local, common ? common : "");
+    dop_buf_printf(&text,
+                   "#version 460\n#extension GL_EXT_buffer_reference : require\n"
+                   "#extension GL_EXT_buffer_reference_uvec2 : require\n"
+                   "#extension GL_EXT_control_flow_attributes : require\n"
+                   "#define DOP_STAGE\n#define DOP_WHOLE %uu\n#define DOP_LEAST %uu\n#define DOP_GROUP "
+                   "gl_WorkGroupID\n#define WG %u\n#define SG "
+                   "1\nlayout(local_size_x = %u) in;\n%s"
+                   "layout(push_constant, std430) uniform Push {\n    U32 table;\n    Step step;\n"
+                   "    uvec2 counts;\n};\n",
+                   target->stage_whole, target->split_least, k->local, k->local, common ? common : "");
     dop_status st = dop_template_fill(&gen, "persistent.glsl", &keys, &text);
     k->glsl = text.failed ? NULL : dop_arena_strdup(arena, text.data);
     k->stages = glsl;

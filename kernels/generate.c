@@ -111,13 +111,32 @@ put_sync(dop_gen *gen, const dop_sync *sync, dop_buf *b)
                    sync->last ? dop_emit_str(e, "        %s.epoch += 1u;\n", step) : "", dop_emit_counter(e, 1));
 }
 
+/* Where the kernel makes or merges parts of a cache: as the stage's tile has it, else as the graph does. */
+static void
+put_splits(const dop_gen *gen, dop_buf *b)
+{
+    const dop_graph *g = gen->e.g;
+    const dop_region *r = gen->e.r;
+    const dop_tile *tile = &gen->choice->tile;
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
+        dop_node_id id = r->nodes[i];
+        if (dop_node_at(g, id)->op == DOP_OP_attn_combine)
+            id = dop_node_base(g, dop_node_at(g, id)->src[0], NULL);
+        if (dop_node_at(g, id)->op != DOP_OP_attn_split)
+            continue;
+        dop_buf_printf(b, "#define DOP_WHOLE %uu\n#define DOP_LEAST %uu\n",
+                       tile->whole ? tile->whole : (uint32_t)dop_node_i(g, id, DOP_A_whole),
+                       tile->least ? tile->least : (uint32_t)dop_node_i(g, id, DOP_A_least));
+        return;
+    }
+}
+
 /* Workgroups of a stage are counted in one dimension. */
 static void
 put_stage(dop_gen *gen, dop_buf *b)
 {
     const uint32_t *grid = gen->grid;
     dop_buf_puts(b, "#extension GL_EXT_buffer_reference_uvec2 : require\n#define DOP_STAGE\n");
-    dop_buf_printf(b, "#define DOP_WHOLE %uu\n", DOP_STAGE_WHOLE); /* parts of attention meet sooner there */
     if (grid[1] == 1 && grid[2] == 1)
         dop_buf_puts(b, "#define DOP_GROUP uvec3(dop_stage.group, 0u, 0u)\n");
     else
@@ -215,6 +234,7 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
     dop_buf sync_text = {0};
     put_sync(&gen, sync, &sync_text);
     put_header(&gen, (sync && sync->kind == DOP_SYNC_COUNTERS) || gen.merges, &text);
+    put_splits(&gen, &text);
     if (stage)
         put_stage(&gen, &text);
     dop_buf_puts(&text, common ? common : "");

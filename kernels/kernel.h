@@ -30,6 +30,7 @@ typedef struct dop_tile {
     uint32_t bq, ds;             /* attention: tokens; invocations that share a position's K row, 0: 1 */
     uint32_t sharers;            /* attention of one token: workgroups that share a KV head's query heads, 0: one */
     uint32_t splits;             /* the same: most parts of the cache, 0: as in the graph */
+    uint32_t whole, least;       /* the same: positions that are one part, and of a part; 0: as in the graph */
     uint32_t positions;          /* the same: of the cache at a time, 0: 64 */
     uint32_t stage;              /* gemv: stage the activation in shared memory where it fits */
     bool subgroup;               /* reduce with subgroup operations */
@@ -82,7 +83,6 @@ const char *dop_kernel_select_stage(const dop_graph *g, const dop_region *r, con
 
 /* For attention, what a stage does instead while its cache is short: query heads shared out over workgroups that longer
  * caches keep busy with parts.  Returns up to how many positions; 0: there is nothing else to do. */
-enum { DOP_STAGE_WHOLE = 128 }; /* so many positions are one part */
 uint32_t dop_kernel_select_short(const dop_graph *g, const dop_region *r, const dop_target *target,
                                  const dop_choice *stage, dop_choice *out_choice);
 
@@ -127,8 +127,9 @@ dop_status dop_kernel_generate(const dop_templates *t, const dop_graph *g, const
 
 /* The kernel of a persistent dispatch over these distinct stages, all with the same workgroup: arguments are the table of
  * stages, the step record, and two numbers, how many rows the table has and the words of one copy of handed values. */
-dop_status dop_kernel_persistent(const dop_templates *t, const dop_kernel *const *stages, uint32_t n_stages,
-                                 const uint32_t numbers[2], dop_arena *arena, dop_diag *diag, dop_kernel *out_kernel);
+dop_status dop_kernel_persistent(const dop_templates *t, const dop_target *target, const dop_kernel *const *stages,
+                                 uint32_t n_stages, const uint32_t numbers[2], dop_arena *arena, dop_diag *diag,
+                                 dop_kernel *out_kernel);
 
 /* Compiles GLSL to SPIR-V 1.3+ for Vulkan 1.2 with shaderc, gives matrices their KHR form where k->caps says so
  * (spirv_khr_matrix.h), and checks the module through SPIRV-Cross: push-constant size 8 * n_args, workgroup size, shared
