@@ -15,22 +15,21 @@ typedef struct dop_target {
     uint32_t max_workgroup; /* invocations */
     uint32_t shared_bytes;  /* per workgroup */
     uint32_t push_bytes;
-    uint32_t registers;   /* 32-bit registers per invocation before spilling hurts */
-    uint32_t cores;       /* multiprocessors, or CPU cores */
-    uint32_t matrix;      /* DOP_MATRIX_SHAPE of its matrix units; 0 when caps lacks them */
-    uint64_t max_alloc;   /* bytes of one device allocation */
-    double bandwidth;     /* bytes per second, read */
-    double dispatch_us;   /* one empty dispatch */
-    double barrier_us;    /* one dependent dispatch on top of that */
-    double workgroup_us;  /* one empty workgroup (what counts on CPUs) */
-    uint32_t split_whole; /* attention of one token: so many cache rows are not split, a merge costs as much */
-    uint32_t split_least; /* cache rows of a split, at least */
-    uint32_t stage_whole; /* instead of split_whole in a persistent dispatch, where parts meet sooner */
+    uint32_t registers;  /* 32-bit registers per invocation before spilling hurts */
+    uint32_t cores;      /* multiprocessors, or CPU cores */
+    uint32_t matrix;     /* DOP_MATRIX_SHAPE of its matrix units; 0 when caps lacks them */
+    uint64_t max_alloc;  /* bytes of one device allocation */
+    double bandwidth;    /* bytes per second, read */
+    double dispatch_us;  /* one empty dispatch */
+    double barrier_us;   /* one dependent dispatch on top of that */
+    double workgroup_us; /* one empty workgroup (what counts on CPUs) */
     bool merges;         /* workgroups of a dispatch may tell each other by atomics: the last one merges cache splits */
-    bool counters;       /* starts the dispatches of a queue in order: completion counters may replace barriers */
     uint32_t persistent; /* invocations per workgroup of a dispatch whose workgroups, one per core, stay; 0: none */
     bool cpu;            /* a software device: few large workgroups, wide loads */
     dop_int_dot int_dot; /* off: caps lacks it too */
+    uint32_t split_whole; /* attention of one token: so many cache rows are not split, a merge costs as much */
+    uint32_t split_least; /* cache rows of a split, at least */
+    uint32_t stage_whole; /* instead of split_whole in a persistent dispatch, where parts meet sooner */
 } dop_target;
 
 /* Products that take matrix units where the target has them, said once for the pass that stores their activations as those

@@ -12,7 +12,7 @@ struct dop_gen {
     dop_emit e;
     dop_buf main; /* the filled template */
     uint32_t grid[3];
-    bool merges; /* attention merges its splits: needs counters and the memory model */
+    bool merges; /* attention merges its splits, and counts the workgroups that are done with theirs */
     bool halves; /* products take their activations as f16 */
 };
 /* Ready to look at the region; emitting needs templates too. */

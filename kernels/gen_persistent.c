@@ -43,7 +43,7 @@ dop_kernel_persistent(const dop_templates *t, const dop_target *target, const do
     dop_status st = dop_template_fill(&gen, "persistent.glsl", &keys, &text);
     k->glsl = text.failed ? NULL : dop_arena_strdup(arena, text.data);
     k->stages = glsl;
-    k->args[0] = (dop_kernel_arg){.counter = DOP_ARG_TABLE, .read = true};
+    k->args[0] = (dop_kernel_arg){.kind = DOP_ARG_TABLE, .read = true};
     k->args[1] = (dop_kernel_arg){.read = true};
     k->args[2] = (dop_kernel_arg){.numbers = 2, .number = {numbers[0], numbers[1]}};
     if (st == DOP_OK && (!k->glsl || !glsl))

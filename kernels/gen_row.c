@@ -199,7 +199,7 @@ norm_value(pass *s, dop_node_id id)
     if (n->op == DOP_OP_rmsnorm) {
         dop_emit_line(e, "%s %s = %s * %s * (%s + %.9g);", T, out, x, st, w, dop_node_f(g, id, DOP_A_add));
     } else {
-        const char *b = dop_emit_value(e, n->src[2], wi, s->width);
+        const char *b = n->n_srcs > 2 ? dop_emit_value(e, n->src[2], wi, s->width) : "0.0";
         dop_emit_line(e, "%s %s = (%s - %s) * %s * %s + %s;", T, out, x, stat_name(s, id, "m"), st, w, b);
     }
     return out;
