@@ -29,5 +29,6 @@ refused nan-lavapipe "sampled" --temp 1 -n 4
 refused nan-lavapipe "one sampled token" --temp 1 -n 1
 refused inf-lavapipe "sampled" --temp 1 -n 4
 refused nan-lavapipe "logits" --logits rows.f32 -n 0
-check_fails "nan: many steps ahead" 1 "are not finite" "$EXEC" nan-tier1.plan --quiet --tokens "1 2 3" -n 300 --temp 0 --ignore-eos --print-ids --gpu-loop 64
+check_fails "nan: many steps ahead" 1 "are not finite" \
+    "$EXEC" nan-tier1.plan --quiet --tokens "1 2 3" -n 300 --temp 0 --ignore-eos --print-ids --gpu-loop 64
 finish
