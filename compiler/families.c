@@ -373,6 +373,19 @@ const dop_family dop_families[] = {
      .theta = 1e4,
      .partial = 0.25,
      .ctx = 4096},
+    {.name = "exaone4",
+     .archs = {"Exaone4ForCausalLM"},
+     .model_types = {"exaone4"},
+     .flags = DOP_FAM_POST_NORM | DOP_FAM_QK_NORM | DOP_FAM_NOPE_FULL,
+     .window_rule = DOP_WINDOW_PATTERN,
+     .more_names = dop_hf_names_sandwich,
+     COMMON,
+     .act = "silu",
+     .eps = 1e-5,
+     .theta = 1e4,
+     .window = 4096,
+     .period = 4,
+     .ctx = 2048},
 };
 const uint32_t dop_n_families = sizeof dop_families / sizeof *dop_families;
 

@@ -29,6 +29,7 @@ static const char cases[][32] = {
     "ernie4_5",
     "starcoder2",
     "stablelm",
+    "exaone4",
 };
 
 /* expected.json of one case. */
