@@ -127,6 +127,14 @@ static const dop_tensor_name names_starcoder2[] = {
     {.role = DOP_W_none},
 };
 
+static const dop_tensor_name names_glm4[] = {
+    {DOP_W_post_attn_norm, "post_self_attn_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_post_ffn_norm, "post_mlp_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_gate, "mlp.gate_up_proj.weight", DOP_PART_GATE, false},
+    {DOP_W_up, "mlp.gate_up_proj.weight", DOP_PART_UP, false},
+    {.role = DOP_W_none},
+};
+
 static const dop_tensor_name gguf_names_phi3[] = {
     {DOP_W_q, "attn_qkv.weight", DOP_PART_Q, false}, {DOP_W_k, "attn_qkv.weight", DOP_PART_K, false},
     {DOP_W_v, "attn_qkv.weight", DOP_PART_V, false}, {DOP_W_gate, "ffn_up.weight", DOP_PART_GATE, false},
@@ -386,6 +394,19 @@ const dop_family dop_families[] = {
      .window = 4096,
      .period = 4,
      .ctx = 2048},
+    {.name = "glm4",
+     .archs = {"Glm4ForCausalLM"},
+     .model_types = {"glm4"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_POST_NORM | DOP_FAM_ROPE_PAIRS,
+     .bias_qkv = {"attention_bias", false},
+     .more_names = names_glm4,
+     COMMON,
+     .act = "silu",
+     .eps = 1.5625e-07,
+     .theta = 1e4,
+     .partial = 0.5,
+     .kv_heads = 2,
+     .head_dim = 128},
 };
 const uint32_t dop_n_families = sizeof dop_families / sizeof *dop_families;
 

@@ -30,6 +30,7 @@ static const char cases[][32] = {
     "starcoder2",
     "stablelm",
     "exaone4",
+    "glm4",
 };
 
 /* expected.json of one case. */
