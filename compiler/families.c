@@ -52,6 +52,18 @@ static const dop_hf_keys keys_layer_norm = {
     .eps = "layer_norm_eps",
 };
 
+static const dop_hf_keys keys_gpt_neox = {
+    .hidden = "hidden_size",
+    .layers = "num_hidden_layers",
+    .heads = "num_attention_heads",
+    .ctx = "max_position_embeddings",
+    .ffn = "intermediate_size",
+    .act = "hidden_act",
+    .eps = "layer_norm_eps",
+    .theta = "rotary_emb_base",
+    .partial = "rotary_pct",
+};
+
 const dop_tensor_name dop_hf_names_common[] = {
     {DOP_W_embed, "embed_tokens.weight", DOP_PART_ALL, false},
     {DOP_W_final_norm, "norm.weight", DOP_PART_ALL, false},
@@ -132,6 +144,30 @@ static const dop_tensor_name names_glm4[] = {
     {DOP_W_post_ffn_norm, "post_mlp_layernorm.weight", DOP_PART_ALL, false},
     {DOP_W_gate, "mlp.gate_up_proj.weight", DOP_PART_GATE, false},
     {DOP_W_up, "mlp.gate_up_proj.weight", DOP_PART_UP, false},
+    {.role = DOP_W_none},
+};
+
+static const dop_tensor_name names_gpt_neox[] = {
+    {DOP_W_embed, "embed_in.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm, "final_layer_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm_bias, "final_layer_norm.bias", DOP_PART_ALL, false},
+    {DOP_W_lm_head, "embed_out.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm, "input_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm_bias, "input_layernorm.bias", DOP_PART_ALL, false},
+    {DOP_W_q, "attention.query_key_value.weight", DOP_PART_HEAD_Q, false},
+    {DOP_W_k, "attention.query_key_value.weight", DOP_PART_HEAD_K, false},
+    {DOP_W_v, "attention.query_key_value.weight", DOP_PART_HEAD_V, false},
+    {DOP_W_q_bias, "attention.query_key_value.bias", DOP_PART_HEAD_Q, false},
+    {DOP_W_k_bias, "attention.query_key_value.bias", DOP_PART_HEAD_K, false},
+    {DOP_W_v_bias, "attention.query_key_value.bias", DOP_PART_HEAD_V, false},
+    {DOP_W_o, "attention.dense.weight", DOP_PART_ALL, false},
+    {DOP_W_o_bias, "attention.dense.bias", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "post_attention_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm_bias, "post_attention_layernorm.bias", DOP_PART_ALL, false},
+    {DOP_W_up, "mlp.dense_h_to_4h.weight", DOP_PART_ALL, false},
+    {DOP_W_up_bias, "mlp.dense_h_to_4h.bias", DOP_PART_ALL, false},
+    {DOP_W_down, "mlp.dense_4h_to_h.weight", DOP_PART_ALL, false},
+    {DOP_W_down_bias, "mlp.dense_4h_to_h.bias", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
 
@@ -407,6 +443,23 @@ const dop_family dop_families[] = {
      .partial = 0.5,
      .kv_heads = 2,
      .head_dim = 128},
+    {.name = "gpt_neox",
+     .archs = {"GPTNeoXForCausalLM"},
+     .model_types = {"gpt_neox"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_LAYER_NORM | DOP_FAM_NOT_GATED,
+     .bias_qkv = {"attention_bias", true},
+     .bias_o = {"attention_bias", true},
+     .bias_ffn = {NULL, true},
+     .parallel = {"use_parallel_residual", true},
+     .keys = &keys_gpt_neox,
+     .names = names_gpt_neox,
+     .prefix = "gpt_neox.",
+     .layer_prefix = "layers.",
+     .act = "gelu",
+     .eps = 1e-5,
+     .theta = 1e4,
+     .partial = 0.25,
+     .ctx = 2048},
 };
 const uint32_t dop_n_families = sizeof dop_families / sizeof *dop_families;
 

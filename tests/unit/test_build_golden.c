@@ -31,6 +31,7 @@ static const char cases[][32] = {
     "stablelm",
     "exaone4",
     "glm4",
+    "gpt_neox",
 };
 
 /* expected.json of one case. */

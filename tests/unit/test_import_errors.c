@@ -8,7 +8,7 @@
     "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, GemmaForCausalLM, "      \
     "Gemma2ForCausalLM, Gemma3ForCausalLM, Phi3ForCausalLM, GPT2LMHeadModel, GraniteForCausalLM, "      \
     "Olmo2ForCausalLM, SmolLM3ForCausalLM, ArceeForCausalLM, SeedOssForCausalLM, Ernie4_5ForCausalLM, " \
-    "Starcoder2ForCausalLM, StableLmForCausalLM, Exaone4ForCausalLM, Glm4ForCausalLM"
+    "Starcoder2ForCausalLM, StableLmForCausalLM, Exaone4ForCausalLM, Glm4ForCausalLM, GPTNeoXForCausalLM"
 
 static const struct {
     const char *model, *patch, *message;
