@@ -460,6 +460,24 @@ const dop_family dop_families[] = {
      .theta = 1e4,
      .partial = 0.25,
      .ctx = 2048},
+    {.name = "cohere2",
+     .archs = {"Cohere2ForCausalLM"},
+     .model_types = {"cohere2"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_LAYER_NORM | DOP_FAM_NO_NORM_BIAS | DOP_FAM_ROPE_PAIRS | DOP_FAM_NOPE_FULL |
+              DOP_FAM_ONE_NORM | DOP_FAM_LOGIT_SCALE | DOP_FAM_TIED,
+     ATTENTION_BIAS,
+     .parallel = {NULL, true},
+     .window_rule = DOP_WINDOW_PATTERN,
+     .keys = &keys_layer_norm,
+     .names = dop_hf_names_common,
+     .prefix = "model.",
+     .layer_prefix = "layers.",
+     .act = "silu",
+     .eps = 1e-5,
+     .theta = 1e4,
+     .window = 4096,
+     .period = 4,
+     .ctx = 8192},
 };
 const uint32_t dop_n_families = sizeof dop_families / sizeof *dop_families;
 

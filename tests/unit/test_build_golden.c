@@ -32,6 +32,7 @@ static const char cases[][32] = {
     "exaone4",
     "glm4",
     "gpt_neox",
+    "cohere2",
 };
 
 /* expected.json of one case. */
