@@ -64,6 +64,16 @@ static const dop_hf_keys keys_gpt_neox = {
     .partial = "rotary_pct",
 };
 
+static const dop_hf_keys keys_nemotron = {
+    .hidden = "hidden_size",
+    .layers = "num_hidden_layers",
+    .heads = "num_attention_heads",
+    .ctx = "max_position_embeddings",
+    .ffn = "intermediate_size",
+    .act = "hidden_act",
+    .eps = "norm_eps",
+};
+
 const dop_tensor_name dop_hf_names_common[] = {
     {DOP_W_embed, "embed_tokens.weight", DOP_PART_ALL, false},
     {DOP_W_final_norm, "norm.weight", DOP_PART_ALL, false},
@@ -478,6 +488,20 @@ const dop_family dop_families[] = {
      .window = 4096,
      .period = 4,
      .ctx = 8192},
+    {.name = "nemotron",
+     .archs = {"NemotronForCausalLM"},
+     .model_types = {"nemotron"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_LAYER_NORM | DOP_FAM_NORM_ADD_1 | DOP_FAM_NOT_GATED,
+     BIAS_FIELDS,
+     .keys = &keys_nemotron,
+     .names = dop_hf_names_common,
+     .prefix = "model.",
+     .layer_prefix = "layers.",
+     .act = "relu2",
+     .eps = 1e-5,
+     .theta = 1e4,
+     .partial = 0.5,
+     .ctx = 4096},
 };
 const uint32_t dop_n_families = sizeof dop_families / sizeof *dop_families;
 

@@ -33,6 +33,7 @@ static const char cases[][32] = {
     "glm4",
     "gpt_neox",
     "cohere2",
+    "nemotron",
 };
 
 /* expected.json of one case. */
