@@ -3,6 +3,7 @@
 #include "compiler/persistent.h"
 #include "compiler/quant.h"
 #include "compiler/target.h"
+#include "ir/region.h"
 #include "passes/region.h"
 
 #include <pthread.h>
@@ -20,7 +21,7 @@ dop_schedule_name(const dop_schedule *s)
 const char *
 dop_region_label(const dop_graph *g, const dop_region *r)
 {
-    dop_node_id root = dop_region_root(g, r);
+    dop_node_id root = r->info->root;
     /* What stands at the region's heart names it; a row program alone is named by what it stores. */
     const char *label = dop_node_at(g, root)->label;
     return label && *label ? label : dop_node_at(g, r->outs[0])->label;
@@ -154,42 +155,6 @@ generate_kernels(dop_compilation *c, dop_schedule *s, dop_diag *diag)
         if (st != DOP_OK)
             return st;
     }
-    return DOP_OK;
-}
-
-/* The same kernels ordered by completion counters: each waits for every dispatch of the group before its own (what stands
- * between two barriers), which is what makes reuse of scratch memory safe. */
-static dop_status
-generate_counted(dop_compilation *c, dop_schedule *s, dop_diag *diag)
-{
-    const dop_graph *g = &s->g;
-    dop_built_region *counted = dop_arena_alloc(&c->arena, g->n_regions * sizeof *counted);
-    dop_region_id first = 1, before = 1; /* first regions of this group and of the one before */
-    if (!counted)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    for (dop_region_id i = 1; i < g->n_regions; i++) {
-        dop_sync sync = {.last = i + 1 == g->n_regions};
-        dop_kernel k;
-        if (s->placement.barrier[i]) {
-            before = first;
-            first = i;
-        }
-        if (first - before > DOP_MAX_WAITS || s->regions[i].n_args + 1 + (first - before) + 1 > DOP_MAX_ARGS)
-            return DOP_OK; /* barriers only */
-        counted[i] = s->regions[i];
-        for (dop_region_id p = before; p < first; p++) {
-            const uint32_t *grid = s->regions[p].grid;
-            counted[i].waits[sync.n_waits] = p;
-            sync.workgroups[sync.n_waits++] = grid[0] * grid[1] * grid[2];
-        }
-        dop_status st =
-            dop_kernel_generate(&c->templates, g, &g->regions[i], &c->target, &counted[i].choice, &sync, diag, &k);
-        if (st == DOP_OK)
-            st = take_kernel(c, g, &g->regions[i], &k, &counted[i], diag);
-        if (st != DOP_OK)
-            return st;
-    }
-    s->counted = counted;
     return DOP_OK;
 }
 
@@ -364,8 +329,6 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag
     st = count_body(&s->g, diag, &s->n_body);
     if (st == DOP_OK)
         st = generate_kernels(c, s, diag);
-    if (st == DOP_OK && phase == DOP_PHASE_DECODE && c->target.counters)
-        st = generate_counted(c, s, diag);
     if (st == DOP_OK && phase == DOP_PHASE_DECODE && c->target.persistent)
         st = dop_persistent_build(c, s, diag);
     return st == DOP_OK ? dop_pack_add_graph(&c->pack, &s->g, diag) : st;

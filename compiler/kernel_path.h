@@ -2,8 +2,9 @@
  *
  * A YAML file (examples/kernel-paths has those that --kernel-path knows by name):
  *
- *   name: gemma3-f16-fused-f32a        the file's own name when absent
+ *   name: f16-mine-f32a                what was asked for, or the file's own name, when absent
  *   about: one line for people
+ *   families: [gemma3, llama]          of NAME.yaml: gemma3-NAME and llama-NAME, names that manifests use, are this file too
  *   activation: f32                    f32 or f16; --act wins
  *   kv: f16                            f16 or f32; --kv wins
  *   weights: f16                       as --quant, which wins

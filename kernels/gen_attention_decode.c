@@ -33,7 +33,7 @@ dop_gen_attention_decode(dop_gen *gen)
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
     dop_attn a = dop_attn_find(gen);
-    dop_node_id merged = dop_attn_merged(gen);
+    dop_node_id merged = e->r->info->merged;
     dop_keys keys = {0};
     dop_buf decls = {0}, prologue = {0}, store = {0}, whole = {0}, merge = {0}, tree = {0};
     uint32_t sharers = tile->sharers ? tile->sharers : 1;
@@ -79,7 +79,7 @@ dop_gen_attention_decode(dop_gen *gen)
     dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "x"));
     dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
     bool parts = merged && e->handed; /* they are handed over */
-    dop_keys_set(&keys, "MERGES", merged && !parts ? dop_emit_counter(e, 1) : "0");
+    dop_keys_set(&keys, "MERGES", merged && !parts ? dop_emit_merges(e) : "0");
     dop_keys_set(&keys, "PARTS", parts ? dop_emit_handed_arg(e, a.id, true) : "0");
     dop_keys_set(&keys, "MERGE_BODY", merge.data ? merge.data : "");
     dop_keys_set(&keys, "STORE_WHOLE", whole.data ? whole.data : "");

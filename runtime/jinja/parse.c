@@ -1,7 +1,7 @@
 /* Jinja syntax to a tree, by recursive descent with Jinja2's precedence: a filter binds tighter than any operator. */
 #include <string.h>
 
-#include "runtime/text/jinja_internal.h"
+#include "runtime/jinja/jinja.h"
 
 typedef struct parser {
     dop_j_ctx *cx;

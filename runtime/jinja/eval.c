@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/text/jinja_internal.h"
+#include "runtime/jinja/jinja.h"
 #include "runtime/text/utf8.h"
 
 typedef enum flow { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE } flow;

@@ -2,8 +2,8 @@
  *
  * Errors are sticky: the first one is kept in cx->status and every function below then returns something harmless
  * (an undefined value, NULL), so that only loops have to look. */
-#ifndef DOPPLER_RUNTIME_TEXT_JINJA_INTERNAL_H
-#define DOPPLER_RUNTIME_TEXT_JINJA_INTERNAL_H
+#ifndef DOPPLER_RUNTIME_JINJA_JINJA_H
+#define DOPPLER_RUNTIME_JINJA_JINJA_H
 
 #include <jansson.h>
 #include <time.h>
@@ -105,7 +105,7 @@ dop_j_val dop_j_fail(dop_j_ctx *cx, long line, dop_status code, const char *fmt,
 void *dop_j_alloc(dop_j_ctx *cx, size_t n);
 void dop_j_free_all(dop_j_ctx *cx);
 
-/* ---- values (jinja_value.c) ---- */
+/* ---- values (value.c) ---- */
 static inline dop_j_val
 dop_j_undef(dop_j_str name)
 {
@@ -157,7 +157,7 @@ size_t dop_j_chars(dop_j_str s);  /* length in code points */
 bool dop_j_is_space(uint32_t cp); /* str.isspace() of Python */
 dop_j_str dop_j_strip(dop_j_str s, const dop_j_str *chars, bool left, bool right);
 
-/* ---- tokens and syntax (jinja_lex.c, jinja_parse.c) ---- */
+/* ---- tokens and syntax (lex.c, parse.c) ---- */
 typedef enum dop_j_tok_kind {
     JT_DATA,
     JT_VAR_BEGIN,
@@ -235,7 +235,7 @@ struct dop_j_node {
 /* Parses into cx->tree. */
 void dop_j_parse(dop_j_ctx *cx, const char *s, size_t n);
 
-/* ---- evaluation (jinja_eval.c, jinja_filter.c, jinja_builtin.c) ---- */
+/* ---- evaluation (eval.c, filter.c, builtin.c) ---- */
 dop_j_val dop_j_eval(dop_j_ctx *cx, const dop_j_node *e);
 void dop_j_run(dop_j_ctx *cx);
 

@@ -1,7 +1,7 @@
 /* Tests, methods and functions that chat templates use. */
 #include <string.h>
 
-#include "runtime/text/jinja_internal.h"
+#include "runtime/jinja/jinja.h"
 
 /* ---- tests ---- */
 
