@@ -21,7 +21,8 @@ typedef enum dop_act_kind {
     DOP_ACT_GELU,      /* by the error function */
     DOP_ACT_GELU_TANH, /* gelu_new, gelu_pytorch_tanh */
     DOP_ACT_RELU,
-    DOP_ACT_RELU2
+    DOP_ACT_RELU2,
+    DOP_ACT_XIELU /* with three learned values per layer */
 } dop_act_kind;
 
 typedef enum dop_rope_scaling {

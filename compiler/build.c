@@ -240,20 +240,28 @@ mixer_part(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_norme
 }
 
 static dop_node_id
-ffn_part(builder *b, const dop_ffn *f, dop_node_id x)
+activation(builder *b, dop_act_kind kind, dop_node_id x)
 {
     static const dop_op acts[] = {
         [DOP_ACT_SILU] = DOP_OP_silu, [DOP_ACT_GELU] = DOP_OP_gelu,   [DOP_ACT_GELU_TANH] = DOP_OP_gelu_tanh,
-        [DOP_ACT_RELU] = DOP_OP_relu, [DOP_ACT_RELU2] = DOP_OP_relu2,
+        [DOP_ACT_RELU] = DOP_OP_relu, [DOP_ACT_RELU2] = DOP_OP_relu2, [DOP_ACT_XIELU] = DOP_OP_xielu,
     };
+    dop_want want = {.type = b->opt->act_type};
+    dop_node_id srcs[4] = {x, weight(b, DOP_W_act_alpha_p), weight(b, DOP_W_act_alpha_n), weight(b, DOP_W_act_beta)};
+    return add_node(b, acts[kind], "act", srcs, kind == DOP_ACT_XIELU ? 4 : 1, NULL, &want);
+}
+
+static dop_node_id
+ffn_part(builder *b, const dop_ffn *f, dop_node_id x)
+{
     set_label(b, "ffn_up");
     dop_node_id in = norm(b, "ffn_norm", DOP_W_ffn_norm, x), y;
     if (f->gated) {
         dop_node_id gate = project(b, DOP_W_gate, in), up = project(b, DOP_W_up, in);
-        gate = op1(b, acts[f->act], "act", gate, NULL, b->opt->act_type);
+        gate = activation(b, f->act, gate);
         y = op2(b, DOP_OP_mul, "gated", gate, up, NULL, b->opt->act_type);
     } else {
-        y = op1(b, acts[f->act], "act", project(b, DOP_W_up, in), NULL, b->opt->act_type);
+        y = activation(b, f->act, project(b, DOP_W_up, in));
     }
     set_label(b, "ffn_down");
     y = project(b, DOP_W_down, y);

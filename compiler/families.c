@@ -181,6 +181,15 @@ static const dop_tensor_name names_gpt_neox[] = {
     {.role = DOP_W_none},
 };
 
+static const dop_tensor_name names_apertus[] = {
+    {DOP_W_attn_norm, "attention_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "feedforward_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_act_alpha_p, "mlp.act_fn.alpha_p", DOP_PART_ALL, false},
+    {DOP_W_act_alpha_n, "mlp.act_fn.alpha_n", DOP_PART_ALL, false},
+    {DOP_W_act_beta, "mlp.act_fn.beta", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+
 static const dop_tensor_name gguf_names_phi3[] = {
     {DOP_W_q, "attn_qkv.weight", DOP_PART_Q, false}, {DOP_W_k, "attn_qkv.weight", DOP_PART_K, false},
     {DOP_W_v, "attn_qkv.weight", DOP_PART_V, false}, {DOP_W_gate, "ffn_up.weight", DOP_PART_GATE, false},
@@ -502,6 +511,17 @@ const dop_family dop_families[] = {
      .theta = 1e4,
      .partial = 0.5,
      .ctx = 4096},
+    {.name = "apertus",
+     .archs = {"ApertusForCausalLM"},
+     .model_types = {"apertus"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_QK_NORM | DOP_FAM_NOT_GATED,
+     BIAS_FIELDS,
+     .more_names = names_apertus,
+     COMMON,
+     .act = "xielu",
+     .eps = 1e-5,
+     .theta = 12e6,
+     .ctx = 65536},
 };
 const uint32_t dop_n_families = sizeof dop_families / sizeof *dop_families;
 
@@ -619,6 +639,7 @@ dop_act_by_name(const char *name, dop_act_kind *out)
         {"gelu_fast", DOP_ACT_GELU_TANH},
         {"relu", DOP_ACT_RELU},
         {"relu2", DOP_ACT_RELU2},
+        {"xielu", DOP_ACT_XIELU},
     };
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
         if (strcmp(acts[i].name, name) == 0) {

@@ -34,6 +34,7 @@ static const char cases[][32] = {
     "gpt_neox",
     "cohere2",
     "nemotron",
+    "apertus",
 };
 
 /* expected.json of one case. */
