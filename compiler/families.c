@@ -93,6 +93,7 @@ const dop_tensor_name dop_hf_names_common[] = {
     {DOP_W_k_norm, "self_attn.k_norm.weight", DOP_PART_ALL, false},
     {DOP_W_ffn_norm, "post_attention_layernorm.weight", DOP_PART_ALL, false},
     {DOP_W_ffn_norm_bias, "post_attention_layernorm.bias", DOP_PART_ALL, false},
+    {DOP_W_layer_scale, "layer_scalar", DOP_PART_ALL, false},
     {DOP_W_gate, "mlp.gate_proj.weight", DOP_PART_ALL, false},
     {DOP_W_up, "mlp.up_proj.weight", DOP_PART_ALL, false},
     {DOP_W_down, "mlp.down_proj.weight", DOP_PART_ALL, false},
@@ -522,6 +523,23 @@ const dop_family dop_families[] = {
      .eps = 1e-5,
      .theta = 12e6,
      .ctx = 65536},
+    {.name = "gemma4",
+     .archs = {"Gemma4ForCausalLM", "Gemma4ForConditionalGeneration"},
+     .model_types = {"gemma4_text", "gemma4"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_POST_NORM | DOP_FAM_EMBED_SQRT | DOP_FAM_QK_NORM | DOP_FAM_V_NORM |
+              DOP_FAM_SOFTCAPS | DOP_FAM_LOCAL_ROPE | DOP_FAM_LAYER_SCALE | DOP_FAM_HEADS_BY_TYPE | DOP_FAM_TIED,
+     ATTENTION_BIAS,
+     .window_rule = DOP_WINDOW_PATTERN,
+     .more_names = dop_hf_names_sandwich,
+     GEMMA,
+     .attn_scale = 1,
+     .theta = 1e6,
+     .heads = 8,
+     .kv_heads = 1,
+     .window = 512,
+     .period = 6,
+     .vocab = 262144,
+     .ctx = 131072},
 };
 const uint32_t dop_n_families = sizeof dop_families / sizeof *dop_families;
 
@@ -601,6 +619,8 @@ dop_family_facts(const dop_family *f, dop_arch *a, dop_layer *layer)
     layer->post_attn_norm = layer->post_ffn_norm = has & DOP_FAM_POST_NORM ? norm : none;
     t->q_norm = t->k_norm = has & (DOP_FAM_QK_NORM | DOP_FAM_QK_NORM_ROW) ? norm : none;
     t->norm_rows = has & DOP_FAM_QK_NORM_ROW;
+    t->v_norm = has & DOP_FAM_V_NORM ? (dop_norm){.kind = DOP_NORM_RMS, .plain = true} : none;
+    layer->scaled = has & DOP_FAM_LAYER_SCALE;
     a->final_norm = norm;
     layer->ffn.gated = !(has & DOP_FAM_NOT_GATED);
     t->bias_q = t->bias_k = t->bias_v = f->bias_qkv.otherwise;
@@ -615,8 +635,8 @@ dop_set_norms(dop_arch *a, dop_layer *layer, double eps, double add)
 {
     dop_attention *t = &layer->mixers[0].attn;
     dop_norm *const norms[] = {
-        &layer->attn_norm, &layer->post_attn_norm, &layer->ffn_norm, &layer->post_ffn_norm, &t->q_norm,
-        &t->k_norm,        &a->final_norm};
+        &layer->attn_norm, &layer->post_attn_norm, &layer->ffn_norm, &layer->post_ffn_norm, &t->q_norm, &t->k_norm,
+        &t->v_norm,        &a->final_norm};
     for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
         if (norms[i]->kind != DOP_NORM_NONE) {
             norms[i]->eps = eps;

@@ -35,6 +35,7 @@ static const char cases[][32] = {
     "cohere2",
     "nemotron",
     "apertus",
+    "gemma4",
 };
 
 /* expected.json of one case. */

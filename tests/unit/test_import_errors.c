@@ -9,7 +9,7 @@
     "Gemma2ForCausalLM, Gemma3ForCausalLM, Phi3ForCausalLM, GPT2LMHeadModel, GraniteForCausalLM, "          \
     "Olmo2ForCausalLM, SmolLM3ForCausalLM, ArceeForCausalLM, SeedOssForCausalLM, Ernie4_5ForCausalLM, "     \
     "Starcoder2ForCausalLM, StableLmForCausalLM, Exaone4ForCausalLM, Glm4ForCausalLM, GPTNeoXForCausalLM, " \
-    "Cohere2ForCausalLM, NemotronForCausalLM, ApertusForCausalLM"
+    "Cohere2ForCausalLM, NemotronForCausalLM, ApertusForCausalLM, Gemma4ForCausalLM"
 
 static const struct {
     const char *model, *patch, *message;
