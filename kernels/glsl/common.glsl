@@ -206,6 +206,11 @@ float dop_logit(float x)
     }                                                                                                       \
     T dop_relu2(T x) { return max(x, T(0.0)) * max(x, T(0.0)); }                                            \
     T dop_softplus(T x) { return max(x, T(0.0)) + log(1.0 + exp(-abs(x))); }                                \
+    T dop_xielu(T x, T p, T n, T beta)                                                                      \
+    {                                                                                                       \
+        T up = max(x, T(0.0)), down = min(x, T(0.0));                                                       \
+        return dop_softplus(p) * up * up + (dop_softplus(n) + beta) * (exp(down) - 1.0 - down) + beta * x;  \
+    }                                                                                                       \
     /* erf by Abramowitz and Stegun 7.1.26 improved with a rational start: |error| < 1.2e-7 (W. J. Cody's   \
        bound for the complementary form in Numerical Recipes 6.2) */                                        \
     T dop_erf(T x)                                                                                          \
