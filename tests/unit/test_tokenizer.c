@@ -9,9 +9,12 @@ check_family(const char *name)
     if (access(path, R_OK) != 0)
         cr_skip_test("no shared data");
     json_t *vectors = util_json(path);
-    snprintf(path, sizeof path, "%s/golden/tokenizers/%s/tokenizer.json", DOP_SHARED_DIR, name);
-    if (access(path, R_OK) != 0)
-        strcat(path, ".gz");
+    static const char *const files[] = {"tokenizer.json", "tokenizer.json.gz", "tokenizer.model"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(path, sizeof path, "%s/golden/tokenizers/%s/%s", DOP_SHARED_DIR, name, files[i]);
+        if (access(path, R_OK) == 0)
+            break;
+    }
     dop_tokenizer *t = util_tokenizer(path);
     size_t n = json_array_size(vectors);
     cr_assert(n > 300);
@@ -36,6 +39,13 @@ FAMILY(qwen2, "qwen2")
 FAMILY(o200k, "o200k")
 FAMILY(cl100k, "cl100k")
 FAMILY(phi_3_mini, "phi-3-mini")
+FAMILY(gpt_neox, "gpt-neox")
+FAMILY(xlnet_base_cased, "xlnet-base-cased")
+FAMILY(bert_base_cased, "bert-base-cased")
+FAMILY(gte, "gte")
+FAMILY(nai_t5_spm, "nai-t5-spm")
+FAMILY(nerdstash_spm, "nerdstash-spm")
+FAMILY(llama2_spm, "llama2-spm")
 
 static void
 check_model(const char *tokenizer, const char *vectors_path)
