@@ -76,6 +76,14 @@ dop_text_stream_push(dop_text_stream *s, uint32_t id, dop_diag *diag, dop_buf *o
                 put_bytes(s, p + i, 1, out);
         n = 0;
     }
+    if (id == t->head->unk && t->head->model != DOP_TOK_WORDPIECE)
+        s->strip = 0; /* what stands for unknown text keeps its own spaces */
+    if (n && s->strip && (t->head->flags & DOP_TOK_F_STRIP_EACH)) {
+        size_t drop = *p == ' ';
+        p += drop;
+        n -= drop;
+        s->strip = n == 0;
+    }
     while (n && s->strip) {
         if (*p != ' ') {
             s->strip = 0;

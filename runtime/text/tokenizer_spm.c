@@ -293,6 +293,7 @@ use_spec(importer *im)
     st = dop_tok_build_op(b, DOP_OP_SENTENCEPIECE, flags, "", 0, "", 0, im->diag);
     b->norm_ops = b->op_count;
     b->strip = s->dummy_prefix || s->merge_spaces ? 1 : 0;
+    b->flags |= s->merge_spaces ? DOP_TOK_F_STRIP_EACH : 0u;
     if (s->bos < im->pieces && im->types[s->bos] == type_control)
         b->bos = (uint32_t)s->bos;
     if (s->eos < im->pieces && im->types[s->eos] == type_control)
