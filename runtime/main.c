@@ -59,7 +59,7 @@ static const dop_option options[] = {
     OPT(0, "detokenize", TEXT, detokenize, "FILE", "the inverse: arrays of ids to {\"text\"}"),
     OPT(0, "render-chat", TEXT, render_chat, "FILE",
         "the text that the chat template makes of [{\"role\", \"content\"}, ...]"),
-    OPT(0, "tokenizer", TEXT, tokenizer, "FILE", "tokenizer.json, its folder, or a .gguf, instead of a plan"),
+    OPT(0, "tokenizer", TEXT, tokenizer, "FILE", "a tokenizer's file, its folder, or a .gguf, instead of a plan"),
     OPT(0, "help", FLAG, help, NULL, "this text"),
     OPT(0, "version", FLAG, version, NULL, "the release"),
 };
