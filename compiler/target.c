@@ -16,35 +16,27 @@ enum {
 
 /* Tiers: 1 has f16, subgroups and (as every device with Vulkan 1.3) packed dot products, which kernels use only when
  * asked to; 2 f16 only, 3 neither.  On an H200 8-bit activations decode 4-bit models a fifth faster (tests/bench), and
- * they cost less than the weights did: they are the default there.  Their costs are those of a middling desktop GPU. */
+ * they cost less than the weights did: they are the default there.  Their costs are those of a middling desktop GPU.
+ * Splits of a cache are the same everywhere so far: on an H200 a merge costs as much as two hundred cache rows. */
+/* clang-format off */
 static const dop_target builtin[] = {
     {"tier1", CAPS_TIER1 | DOP_CAP_int_dot, 32, 256, 32768, 128, 128, 32, 0, 2147483648u, 400e9, 1, 5, 0.01, false, 0,
-     false, DOP_INT_DOT_ALLOW},
+     false, DOP_INT_DOT_ALLOW, 192, 64, 128},
     {"tier2", CAPS_TIER2, 1, 256, 32768, 128, 128, 32, 0, 2147483648u, 400e9, 1, 5, 0.01, false, 0, false,
-     DOP_INT_DOT_ALLOW},
-    {"tier3", 0, 1, 128, 16384, 128, 64, 16, 0, 1073741824u, 50e9, 2, 10, 0.01, false, 0, false, DOP_INT_DOT_ALLOW},
+     DOP_INT_DOT_ALLOW, 192, 64, 128},
+    {"tier3", 0, 1, 128, 16384, 128, 64, 16, 0, 1073741824u, 50e9, 2, 10, 0.01, false, 0, false, DOP_INT_DOT_ALLOW, 192, 64, 128},
     {"lavapipe", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_int64, 8, 1024, 32768, 128, 64, 2, 0, 2147483648u, 5e9, 20, 5,
-     1, false, 0, true, DOP_INT_DOT_ALLOW},
+     1, false, 0, true, DOP_INT_DOT_ALLOW, 192, 64, 128},
     {"nvidia-hopper", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop | DOP_CAP_int64, 32, 1024, 49152, 128, 168, 132,
-     DOP_MATRIX_SHAPE(16, 16, 16), 4294967296u, 4.6e12, 0.15, 1.3, 0.001, true, 512, false, DOP_INT_DOT_PREFER},
+     DOP_MATRIX_SHAPE(16, 16, 16), 4294967296u, 4.6e12, 0.15, 1.3, 0.001, true, 512, false, DOP_INT_DOT_PREFER, 192, 64, 128},
     /* Prepared from public descriptions and never run there (examples/targets/ has the sources).  Their costs are those of
      * tier1. */
     {"amd-rdna3", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop_khr | DOP_CAP_int64, 32, 1024, 65536, 128, 128, 96,
-     DOP_MATRIX_SHAPE(16, 16, 16), 2147483648u, 960e9, 1, 5, 0.01, false, 0, false, DOP_INT_DOT_ALLOW},
+     DOP_MATRIX_SHAPE(16, 16, 16), 2147483648u, 960e9, 1, 5, 0.01, false, 0, false, DOP_INT_DOT_ALLOW, 192, 64, 128},
     {"intel-xe2", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop_khr, 16, 1024, 32768, 128, 128, 20,
-     DOP_MATRIX_SHAPE(8, 16, 16), 2147483648u, 456e9, 1, 5, 0.01, false, 0, false, DOP_INT_DOT_ALLOW},
+     DOP_MATRIX_SHAPE(8, 16, 16), 2147483648u, 456e9, 1, 5, 0.01, false, 0, false, DOP_INT_DOT_ALLOW, 192, 64, 128},
 };
-
-/* Splits of a cache are the same everywhere so far: on an H200 a merge costs as much as two hundred cache rows. */
-static dop_target
-builtin_row(size_t i)
-{
-    dop_target t = builtin[i];
-    t.split_whole = 192;
-    t.split_least = 64;
-    t.stage_whole = 128;
-    return t;
-}
+/* clang-format on */
 
 static dop_status
 from_device(dop_target *out, dop_diag *diag)
@@ -283,7 +275,7 @@ from_yaml(const char *path, const base_chain *from, dop_target *out, dop_diag *d
     dop_status st = dop_yaml_open(path, YAML_MAPPING_NODE, "a target file is a mapping of fields", diag, &y);
     if (st != DOP_OK)
         return st;
-    *out = builtin_row(0);
+    *out = builtin[0];
     for (int pass = 0; pass < 2 && st == DOP_OK; pass++)
         for (yaml_node_pair_t *p = y.root->data.mapping.pairs.start; p < y.root->data.mapping.pairs.top && st == DOP_OK;
              p++) {
@@ -311,7 +303,7 @@ resolve(const char *name, const base_chain *from, dop_diag *diag, dop_target *ou
         return from_device(out_target, diag);
     for (size_t i = 0; i < sizeof builtin / sizeof *builtin; i++)
         if (strcmp(builtin[i].name, name) == 0) {
-            *out_target = builtin_row(i);
+            *out_target = builtin[i];
             return DOP_OK;
         }
     if (len > 5 && strcmp(name + len - 5, ".yaml") == 0)
