@@ -3,6 +3,7 @@
 #include "compiler/persistent.h"
 #include "compiler/quant.h"
 #include "compiler/target.h"
+#include "ir/region.h"
 #include "passes/region.h"
 
 #include <pthread.h>
@@ -20,7 +21,7 @@ dop_schedule_name(const dop_schedule *s)
 const char *
 dop_region_label(const dop_graph *g, const dop_region *r)
 {
-    dop_node_id root = dop_region_root(g, r);
+    dop_node_id root = r->info->root;
     /* What stands at the region's heart names it; a row program alone is named by what it stores. */
     const char *label = dop_node_at(g, root)->label;
     return label && *label ? label : dop_node_at(g, r->outs[0])->label;

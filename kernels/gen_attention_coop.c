@@ -77,7 +77,7 @@ fits(const dop_site *s)
         return (dop_refusal){"the head is no multiple of 16 values, or longer than 256", NULL};
     if (a.group > dop_matrix_m(s->t->matrix))
         return (dop_refusal){"more query heads share a KV head than a matrix has rows", NULL};
-    if (dop_attn_makes_heads(&gen, &a) || !dop_emit_wide(&gen.e, a.n->src[0]))
+    if (dop_attn_makes_heads(&gen) || !dop_emit_wide(&gen.e, a.n->src[0]))
         return (dop_refusal){"the region makes heads or cache rows itself", "--no-fuse"};
     return dop_attn_refuses(s);
 }

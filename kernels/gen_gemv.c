@@ -82,7 +82,7 @@ stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, uint32_t unit
 
 /* x[] of one step: from shared memory, or computed on the spot beside the statistics. */
 static void
-load_activation(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *load)
+load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
 {
     dop_emit *e = &gen->e;
     const char *in = "                ";
@@ -90,17 +90,17 @@ load_activation(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf 
         dop_buf_printf(load, "%sdop_xi x = dop_xi_get(v);\n", in);
         return;
     }
-    dop_buf_printf(load, "%s    vec4 x[%u];\n", in, part->unit / 4);
+    dop_buf_printf(load, "%s    vec4 x[%u];\n", in, p->unit / 4);
     if (p->staged) {
         dop_buf_printf(load, "%s[[unroll]] for (uint q = 0u; q < %uu; q++)\n%s    x[q] = DOP_X_GET(v, q);\n", in,
-                       part->unit / 4, in);
+                       p->unit / 4, in);
         return;
     }
     bool wide = dop_emit_wide(e, p->act);
     dop_buf inner = {0};
-    dop_buf_printf(load, "%s[[unroll]] for (uint q = 0u; q < %uu; q++) {\n", in, part->unit / 4);
-    dop_buf_printf(load, "%s    uint c = v * %uu + q * 4u;\n", in, part->unit);
-    if (p->k % part->unit)
+    dop_buf_printf(load, "%s[[unroll]] for (uint q = 0u; q < %uu; q++) {\n", in, p->unit / 4);
+    dop_buf_printf(load, "%s    uint c = v * %uu + q * 4u;\n", in, p->unit);
+    if (p->k % p->unit)
         dop_buf_printf(load, "%s    x[q] = vec4(0.0);\n", in);
     if (wide) {
         dop_emit_scope(e, &inner, "                        ");
@@ -108,7 +108,7 @@ load_activation(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf 
         for (uint32_t i = 0; i < p->n_stats; i++)
             dop_emit_line(e, "dop_stat%u += dop_sumsq(%s);", i,
                           dop_emit_value(e, dop_node_at(e->g, p->stats[i])->src[0], (dop_index){"0u", "c"}, 4));
-        if (p->k % part->unit)
+        if (p->k % p->unit)
             dop_buf_printf(load, "%s    if (c < %uu) {\n%s%s    }\n", in, p->k, inner.data ? inner.data : "", in);
         else
             dop_buf_printf(load, "%s    {\n%s%s    }\n", in, inner.data ? inner.data : "", in);
@@ -131,8 +131,10 @@ limited(dop_emit *e, bool beyond, const char *index, uint32_t last)
 
 /* The function that loads UNROLL steps for every row and matrix, and the arrays it fills. */
 static void
-emit_fetch(dop_gen *gen, const dop_part *part, uint32_t index, uint32_t units, dop_buf *fetch, dop_buf *raw)
+emit_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *fetch, dop_buf *raw)
 {
+    const dop_part *part = &p->part[index];
+    uint32_t units = dop_div_up_u32(p->k, p->unit);
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
     const dop_tile *tile = &gen->choice->tile;
@@ -146,7 +148,7 @@ emit_fetch(dop_gen *gen, const dop_part *part, uint32_t index, uint32_t units, d
         dop_node_id w = dop_node_at(g, part->mats[m])->src[1];
         dop_type type = dop_node_at(g, w)->type;
         const dop_weight_type *wt = dop_weight_type_of(type);
-        uint32_t steps = part->unit / wt->unit, per_row = dop_row_values(g, w) / wt->unit;
+        uint32_t steps = p->unit / wt->unit, per_row = dop_row_values(g, w) / wt->unit;
         uint32_t count = tile->unroll * tile->rows * steps;
         const char *a = dop_emit_arg(e, w, false), *aux = dop_emit_weight(e, w), *name = dop_type_of(type)->name;
         dop_buf_printf(fetch, ", out dop_raw_%s q%u[%u]", name, m, count);
@@ -180,13 +182,13 @@ raw_list(dop_gen *gen, const dop_part *part, const char *format)
 
 /* Products of step j's activations with what was loaded for it. */
 static void
-emit_dots(dop_gen *gen, const dop_part *part, dop_buf *dots)
+emit_dots(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *dots)
 {
     const dop_graph *g = gen->e.g;
     uint32_t rows = gen->choice->tile.rows;
     for (uint32_t m = 0; m < part->n_mats; m++) {
         dop_type type = dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type;
-        uint32_t unit = dop_weight_type_of(type)->unit, steps = part->unit / unit;
+        uint32_t unit = dop_weight_type_of(type)->unit, steps = p->unit / unit;
         dop_buf_printf(dots, "                [[unroll]] for (uint r = 0u; r < %uu; r++) {\n", rows);
         for (uint32_t s = 0; s < steps; s++) {
             dop_buf_printf(dots, "                    acc[%u + r] += dop_wdot%s_%s(q%u[(j * %uu + r) * %uu + %uu], ",
@@ -313,9 +315,9 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
     dop_keys_num(gen, &keys, "P", index);
     dop_keys_num(gen, &keys, "M", part->n_mats);
     dop_keys_num(gen, &keys, "N", part->rows);
-    dop_keys_num(gen, &keys, "U", part->unit);
+    dop_keys_num(gen, &keys, "U", p->unit);
     dop_keys_num(gen, &keys, "ROWS", tile->rows);
-    dop_keys_num(gen, &keys, "UNITS", dop_div_up_u32(p->k, part->unit));
+    dop_keys_num(gen, &keys, "UNITS", dop_div_up_u32(p->k, p->unit));
     const char *limit;
     if (part->argmax) {
         uint32_t chunk = dop_div_up_u32(part->rows, n_wg);
@@ -331,9 +333,9 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
         limit = dop_emit_str(e, "%uu", part->rows);
         dop_keys_set(&keys, "STRIDE", dop_emit_str(e, "%uu", n_wg * per_wg));
     }
-    load_activation(gen, p, part, &load);
-    emit_fetch(gen, part, index, dop_div_up_u32(p->k, part->unit), &fetch, &raw);
-    emit_dots(gen, part, &dots);
+    load_activation(gen, p, &load);
+    emit_fetch(gen, p, index, &fetch, &raw);
+    emit_dots(gen, p, part, &dots);
     emit_store(gen, part, &preload, &store);
     set_store_rows(gen, part, limit, &preload, &keys);
     dop_keys_set(&keys, "STATS_INIT", init.data ? init.data : "");
@@ -383,12 +385,8 @@ plan_staging(const dop_gen *gen, dop_parts *p)
 {
     const dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
-    staging x = {.unit = 8};
+    staging x = {.unit = p->unit}; /* one activation in shared memory serves all parts */
     uint32_t per_wg = tile->wg / tile->lanes * tile->rows;
-    for (uint32_t i = 0; i < p->n; i++)
-        x.unit = p->part[i].unit > x.unit ? p->part[i].unit : x.unit;
-    for (uint32_t i = 0; i < p->n; i++)
-        p->part[i].unit = x.unit; /* one activation in shared memory serves all parts */
     x.k_pad = (p->k + x.unit - 1) / x.unit * x.unit;
     uint32_t room = e->target->shared_bytes / 4 * 3;
     /* On GPUs the row is staged when it costs something to make, or when a lane reads much of it at once, which would
@@ -412,7 +410,7 @@ emit(dop_gen *gen)
     dop_parts p;
     dop_keys keys = {0};
     dop_buf decls = {0}, constants = {0}, prologue = {0}, parts = {0}, calls = {0};
-    dop_status st = dop_gen_find_parts(gen, &p);
+    dop_status st = dop_gen_parts(gen, &p);
     if (st != DOP_OK)
         return st;
     uint32_t first = 0, per_wg = tile->wg / tile->lanes * tile->rows;
@@ -571,7 +569,7 @@ shared_bytes(dop_gen *gen)
 {
     const dop_tile *tile = &gen->choice->tile;
     dop_parts p;
-    if (dop_gen_find_parts(gen, &p) != DOP_OK)
+    if (dop_gen_parts(gen, &p) != DOP_OK)
         return 0; /* generation says why */
     staging x = plan_staging(gen, &p);
     dop_rowprog prog = program_of(&p);

@@ -164,7 +164,7 @@ emit(dop_gen *gen)
     dop_parts p;
     dop_keys keys = {0};
     dop_buf parts = {0}, calls = {0}, types = {0};
-    dop_status st = dop_gen_find_parts(gen, &p);
+    dop_status st = dop_gen_parts(gen, &p);
     if (st != DOP_OK)
         return st;
     uint32_t first = 0, mats = 1;
@@ -259,7 +259,7 @@ shared_bytes(dop_gen *gen)
 {
     uint32_t mats = 1;
     dop_parts p;
-    if (dop_gen_find_parts(gen, &p) != DOP_OK)
+    if (dop_gen_parts(gen, &p) != DOP_OK)
         return 0; /* generation says why */
     for (uint32_t i = 0; i < p.n; i++)
         mats = p.part[i].n_mats > mats ? p.part[i].n_mats : mats;
@@ -274,7 +274,7 @@ fits(const dop_site *s)
     dop_gen gen;
     dop_parts p;
     dop_gen_open(&gen, s, &dop_descriptor_matmul_coop, NULL, &ignored);
-    if (no.why || dop_gen_find_parts(&gen, &p) != DOP_OK)
+    if (no.why || dop_gen_parts(&gen, &p) != DOP_OK)
         return no;
     if (p.n_stats)
         return (dop_refusal){"a row statistic is wanted after the sum, which f16 inputs cannot hold unscaled", NULL};
