@@ -406,7 +406,8 @@ write_kernel(writer *w, target_rows *t, uint32_t i)
                            .subgroup = k->k.subgroup,
                            .local = {k->k.local, 1, 1},
                            .shared_bytes = k->shared_bytes,
-                           .push_bytes = 8 * k->k.n_args};
+                           .push_bytes = 8 * k->k.n_args,
+                           .rounding = k->k.rounding};
     dop_buf_append(&w->parts.sec[DOP_SEC_KERNELS], &row, sizeof row);
     dop_buf_append(&w->parts.sec[DOP_SEC_SPIRV], k->spirv.data, k->spirv.size);
     if (w->parts.sec[DOP_SEC_KERNELS].failed || w->parts.sec[DOP_SEC_SPIRV].failed)

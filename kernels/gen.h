@@ -14,7 +14,7 @@ struct dop_gen {
     dop_buf main; /* the filled template */
     uint32_t grid[3];
     bool merges; /* attention merges its splits, and counts the workgroups that are done with theirs */
-    bool halves; /* products take their activations as f16 */
+    bool halves; /* factors of products are f16 */
 };
 /* Ready to look at the region; emitting needs templates too. */
 void dop_gen_open(dop_gen *gen, const dop_site *s, const dop_descriptor *d, const dop_choice *choice, dop_diag *diag);

@@ -24,6 +24,7 @@ emit(dop_gen *gen)
     dop_keys keys = {0};
     dop_buf load = {0}, store = {0}, sink = {0};
     a.rows = a.group * tile->bq;
+    gen->halves = true;
     dop_emit_scope(e, &load, "            ");
     dop_emit_line(e, "q = %s;", dop_emit_value(e, a.n->src[0], (dop_index){"t", "c"}, 4));
     dop_attn_store(gen, &a, &store);

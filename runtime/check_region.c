@@ -446,7 +446,7 @@ dop_check_run_case(const dop_check_case *c, dop_diag *diag, dop_check_result *re
     run->diag = diag;
     run->result = result;
     run->random.state = c->seed;
-    run->rounds = dop_check_rounds(dop_plan_string(c->plan, c->plan->kernels[c->dispatch->kernel].variant));
+    run->rounds = c->plan->kernels[c->dispatch->kernel].rounding == DOP_ROUNDING_i8;
     run->types = types;
     for (dop_node_id id = 1; id < c->g->n_nodes; id++)
         types[id] = dop_node_at(c->g, id)->type;

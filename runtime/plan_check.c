@@ -164,6 +164,8 @@ check_kernel(const dop_plan *plan, uint32_t i, dop_diag *diag)
     if (!range_ok(k->spirv_first, k->spirv_words, plan->n_spirv))
         return DAMAGED("kernel %s: words %u..+%u lie outside section SPIRV (%llu words)", name, k->spirv_first,
                        k->spirv_words, (unsigned long long)plan->n_spirv);
+    if (k->rounding > DOP_ROUNDING_i8)
+        return DAMAGED("kernel %s: rounding %u is not known", name, k->rounding);
     uint64_t n = 1;
     for (int d = 0; d < 3; d++) {
         if (k->local[d] == 0 || k->local[d] > MAX_INVOCATIONS)

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 7u
+#define DOP_PLAN_VERSION 8u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                        \
@@ -98,6 +98,7 @@ typedef struct dop_plan_kernel {
     uint32_t local[3]; /* workgroup size */
     uint32_t shared_bytes;
     uint32_t push_bytes; /* size of the push-constant block: 8 per argument */
+    uint32_t rounding;   /* dop_rounding of its products (caps.h): how near to exact sums --check expects it */
 } dop_plan_kernel;
 
 /* Device buffers.  Slots of one kind may share an allocation. */

@@ -147,6 +147,13 @@ refused "no packed dot products" 1 "int_dot: prefer needs int_dot (packed 4x8 in
     --target tier2 --kernel-path gemma3-q4k-int8a
 refused "wrong template" 1 "gemv is a kernel for gemv regions, which none of these is; possible: attention_rows, attention_subgroup, " \
     --target tier1 --force attn=gemv
+# What cannot be made is refused when it is asked for, not when it is generated, and never left out of the result.
+echo 'rules: [{phase: decode, op: attn, variant: attention_rows}]' >unmerged.yaml
+refused "splits are not merged" 1 "attention_rows can be used nowhere here: it does not merge the splits of the cache; possible: " \
+    --target nvidia-hopper --kernel-path unmerged.yaml
+echo 'rules: [{phase: decode, op: attn, variant: attention_coop}]' >split.yaml
+refused "a split cache" 1 "attention_coop can be used nowhere here: the cache is split; possible: " \
+    --target nvidia-hopper --kernel-path split.yaml
 refused "no such op" 1 "--force zzz=gemv: no region here is zzz" --target tier1 --force zzz=gemv
 refused "no such kernel" 1 "no kernel zzz; known: dequant elementwise" --target tier1 --force qkv=zzz
 refused "no such path" 2 "unknown kernel path zzz; known: {gemma3-,llama-,qwen3-,}f16-fused-f16a " --target tier1 --kernel-path zzz

@@ -132,8 +132,8 @@ Test(plan, header_errors_have_their_own_message)
     h->magic[3] = 'x';
     expect_bytes(b, file.size, "not a Doppler plan");
     h->magic[3] = 'P';
-    h->version = 8;
-    expect_bytes(b, file.size, "format version 8 and this program reads version 7: compile it again");
+    h->version = 9;
+    expect_bytes(b, file.size, "format version 9 and this program reads version 8: compile it again");
     h->version = DOP_PLAN_VERSION;
     h->file_size--;
     expect_bytes(b, file.size, "where its header says");
@@ -252,6 +252,7 @@ Test(plan, kernel_rows)
     EXPECT_ROW(KERNELS, dop_plan_kernel, 0, local[1], 0, "workgroup of 64 x 0 x 1");
     EXPECT_ROW(KERNELS, dop_plan_kernel, 0, local[2], 4096, "262144 invocations");
     EXPECT_ROW(KERNELS, dop_plan_kernel, 0, subgroup, 3, "subgroup size 3");
+    EXPECT_ROW(KERNELS, dop_plan_kernel, 0, rounding, 3, "rounding 3 is not known");
     EXPECT_ROW(KERNELS, dop_plan_kernel, 0, push_bytes, 12, "12 bytes of push constants");
     EXPECT_ROW(KERNELS, dop_plan_kernel, 0, push_bytes, 256, "256 bytes of push constants");
     EXPECT_ROW(KERNELS, dop_plan_kernel, 0, push_bytes, 24, "passes 2 arguments to kernel toy_write, which takes 3");
