@@ -10,8 +10,9 @@ typedef struct dop_gen {
     dop_emit e;
     dop_buf main; /* the filled template */
     uint32_t grid[3];
-    bool merges;     /* attention merges its splits: needs counters and the memory model */
-    uint32_t shared; /* bytes declared by generated code, for the budget check before the driver sees it */
+    bool merges;       /* attention merges its splits: needs counters and the memory model */
+    uint32_t shared;   /* bytes declared by generated code, for the budget check before the driver sees it */
+    uint64_t failures; /* dop_buf_failures() at the start: a text of which a piece is missing is no kernel */
 } dop_gen;
 
 typedef struct dop_keys {

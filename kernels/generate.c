@@ -228,8 +228,8 @@ dop_status
 dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region *r, const dop_target *target,
                     const dop_choice *choice, const dop_sync *sync, dop_diag *diag, dop_kernel *out_kernel)
 {
-    dop_gen gen = {.templates = t, .choice = choice};
-    dop_buf text = {0};
+    dop_gen gen = {.templates = t, .choice = choice, .failures = dop_buf_failures()};
+    dop_buf text = {0}, sync_text = {0};
     dop_kernel *k = out_kernel;
     memset(k, 0, sizeof *k);
     bool stage = sync && sync->kind == DOP_SYNC_STAGE;
@@ -256,7 +256,6 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
         goto error;
     }
     const char *common = dop_templates_get(t, "common.glsl");
-    dop_buf sync_text = {0};
     put_sync(&gen, sync, &sync_text);
     put_header(&gen, (sync && sync->kind == DOP_SYNC_COUNTERS) || gen.merges, &text);
     if (stage)
@@ -272,14 +271,13 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
     } else {
         put_program(&gen, sync_text.data ? sync_text.data : "", &text);
     }
-    dop_buf_finish(&sync_text);
     if (sync && !stage)
         dop_buf_puts(&text, "#undef main\nvoid main()\n{\n    dop_main();\n    dop_done();\n}\n");
     if (st == DOP_OK && gen.e.status != DOP_OK) {
         st = gen.e.status;
         goto error;
     }
-    k->glsl = text.failed ? NULL : dop_arena_strdup(g->arena, text.data);
+    k->glsl = dop_buf_failures() != gen.failures ? NULL : dop_arena_strdup(g->arena, text.data);
     if (!k->glsl) {
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         goto error;
@@ -296,6 +294,7 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
 error:
     dop_buf_finish(&gen.main);
     dop_buf_finish(&text);
+    dop_buf_finish(&sync_text);
     return st;
 }
 
@@ -306,7 +305,7 @@ dop_kernel_persistent(const dop_templates *t, const dop_kernel *const *stages, u
     dop_kernel *k = out_kernel;
     dop_emit e = {.diag = diag};
     dop_choice choice = {.variant = DOP_VARIANT_none};
-    dop_gen gen = {.templates = t, .choice = &choice, .e = e};
+    dop_gen gen = {.templates = t, .choice = &choice, .e = e, .failures = dop_buf_failures()};
     dop_keys keys = {0};
     dop_buf text = {0}, functions = {0}, calls = {0};
     const char **glsl = dop_arena_alloc(arena, n_stages * sizeof *glsl);
@@ -335,7 +334,7 @@ dop_kernel_persistent(const dop_templates *t, const dop_kernel *const *stages, u
         "    uvec2 counts;\n};\n",
         DOP_STAGE_WHOLE, k->local, k->local, common ? common : "");
     dop_status st = dop_template_fill(&gen, "persistent.glsl", &keys, &text);
-    k->glsl = text.failed ? NULL : dop_arena_strdup(arena, text.data);
+    k->glsl = dop_buf_failures() != gen.failures ? NULL : dop_arena_strdup(arena, text.data);
     k->stages = glsl;
     k->args[0] = (dop_kernel_arg){.counter = DOP_ARG_TABLE, .read = true};
     k->args[1] = (dop_kernel_arg){.read = true};
