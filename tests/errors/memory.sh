@@ -13,7 +13,7 @@ printf '%s\n' "base: nvidia-hopper" "name: one-workgroup" "subgroup: 8" "max_wor
 
 fails "Hugging Face: gemma3" load "$golden/gemma3" tier1 1
 fails "Hugging Face: gpt2" load "$golden/gpt2" tier1 1
-"$TOOLS/make_gguf" smollm2-135m q8_0 model.gguf empty && fails "GGUF" load model.gguf tier1 1
+check "a GGUF file" "$TOOLS/make_gguf" smollm2-135m q8_0 model.gguf empty && fails "GGUF" load model.gguf tier1 1
 if [ -d "$SHARED/models/shakespeare-gemma3-rdrr" ]; then
     fails "RDRR" load "$SHARED/models/shakespeare-gemma3-rdrr" tier1 3
 else
