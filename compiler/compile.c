@@ -316,6 +316,8 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag
         return st;
     if (phase != DOP_PHASE_DECODE)
         s->g.name = dop_arena_printf(&c->arena, "%s%u", phase == DOP_PHASE_PREFILL ? "prefill" : "score", max_t);
+    if (!s->g.name)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     for (dop_node_id id = 1; id < s->g.n_nodes; id++)
         s->n_ops += dop_node_computed(&s->g, id);
     s->before = s->g;

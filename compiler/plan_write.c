@@ -366,8 +366,12 @@ choices_json(const writer *w)
                 const dop_built_region *b = &c->schedules[i].regions[r];
                 char name[160];
                 kernel_name(&w->targets[k], b->kernel, name, sizeof name);
-                if (!json_object_get(choices, name))
-                    json_object_set_new(choices, name, json_string(b->choice.why));
+                if (!b->choice.why[0] || json_object_get(choices, name))
+                    continue;
+                if (json_object_set_new(choices, name, json_string(b->choice.why)) != 0) {
+                    json_decref(choices);
+                    return NULL;
+                }
             }
     }
     return choices;
@@ -456,7 +460,7 @@ weight_types(const dop_pack *p, dop_buf *out)
     }
 }
 
-/* What each target's schedules were made with. */
+/* What each target's schedules were made with.  NULL: out of memory, as in choices_json. */
 static json_t *
 targets_json(const writer *w)
 {
@@ -464,11 +468,14 @@ targets_json(const writer *w)
     for (uint32_t i = 0; i < w->n_targets; i++) {
         const dop_compilation *c = w->targets[i].c;
         const dop_schedule *d = &c->schedules[0];
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:i, s:i, s:i}", "name", c->target.name, "kvType",
-                                              dop_type_of(c->options.kv_type)->name, "activationType",
-                                              dop_type_of(c->options.act_type)->name, "decodeDispatches",
-                                              (int)(d->g.n_regions - 1), "decodeOps", (int)d->n_ops, "decodeBarriers",
-                                              (int)d->placement.n_barriers));
+        json_t *row = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i}", "name", c->target.name, "kvType",
+                                dop_type_of(c->options.kv_type)->name, "activationType",
+                                dop_type_of(c->options.act_type)->name, "decodeDispatches", (int)(d->g.n_regions - 1),
+                                "decodeOps", (int)d->n_ops, "decodeBarriers", (int)d->placement.n_barriers);
+        if (json_array_append_new(list, row) != 0) {
+            json_decref(list);
+            return NULL;
+        }
     }
     return list;
 }
@@ -560,6 +567,7 @@ finish(writer *w)
 static dop_status
 write_rows(writer *w, const dop_compilation *list, uint32_t n, const char *weights, dop_diag *diag)
 {
+    const uint64_t failures = dop_buf_failures();
     *w = (writer){.diag = diag, .n_targets = n};
     w->parts.external = weights != NULL;
     w->parts.pack = &list[0].pack;
@@ -580,6 +588,8 @@ write_rows(writer *w, const dop_compilation *list, uint32_t n, const char *weigh
     if (weights) /* its size and digest follow when it is written */
         dop_buf_append(&w->parts.sec[DOP_SEC_FILES], &(dop_plan_file){.name = string(w, weights)},
                        sizeof(dop_plan_file));
+    if (w->status == DOP_OK && dop_buf_failures() != failures)
+        no_memory(w);
     return w->status;
 }
 

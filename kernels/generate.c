@@ -234,7 +234,7 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
         st = gen.e.status;
         goto error;
     }
-    k->glsl = text.failed || advance.failed ? NULL : dop_arena_strdup(g->arena, text.data);
+    k->glsl = dop_buf_failures() != gen.failures ? NULL : dop_arena_strdup(g->arena, text.data);
     if (!k->glsl) {
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         goto error;
