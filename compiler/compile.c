@@ -350,8 +350,7 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag
         w->items[i].type = stored[i];
     if (st != DOP_OK)
         return st;
-    if (phase != DOP_PHASE_DECODE)
-        s->g.name = dop_arena_printf(&c->arena, "%s%u", phase == DOP_PHASE_PREFILL ? "prefill" : "score", max_t);
+    s->g.name = dop_arena_printf(&c->arena, "%s%u", s->g.name, max_t); /* as dop_plan_schedule_name has it */
     for (dop_node_id id = 1; id < s->g.n_nodes; id++)
         s->n_ops += dop_node_computed(&s->g, id);
     s->before = s->g;

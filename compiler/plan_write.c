@@ -280,7 +280,7 @@ write_schedule(writer *w, const target_rows *t, const dop_schedule *s, uint32_t 
     const dop_built_region *regions = ordering == DOP_ORDER_COUNTERS ? s->counted : s->regions;
     dop_plan_schedule row = {.kind = kinds[s->phase],
                              .profile = (uint32_t)(t - w->targets),
-                             .max_tokens = s->g.max_t,
+                             .max_rows = s->g.max_t,
                              .first_dispatch = n_dispatches(w),
                              .n_dispatches = s->g.n_regions - 1,
                              .n_body = s->n_body,
@@ -306,7 +306,7 @@ write_persistent(writer *w, const target_rows *t, const dop_schedule *s)
     memcpy(whole.args, t->c->kernels[p->kernel].k.args, sizeof whole.args);
     dop_plan_schedule row = {.kind = kinds[s->phase],
                              .profile = (uint32_t)(t - w->targets),
-                             .max_tokens = s->g.max_t,
+                             .max_rows = s->g.max_t,
                              .first_dispatch = n_dispatches(w),
                              .n_dispatches = s->g.n_regions - p->n_stages,
                              .n_body = s->g.n_regions - p->n_stages,

@@ -128,9 +128,9 @@ dop_emit_step(dop_emit *e)
 }
 
 const char *
-dop_emit_pos(dop_emit *e)
+dop_emit_position(dop_emit *e, const char *row)
 {
-    return e->handed ? "dop_stage.pos" : dop_emit_str(e, "%s.pos", dop_emit_step(e));
+    return e->handed ? "dop_stage.position" : dop_emit_str(e, "%s.rows[%s].position", dop_emit_step(e), row);
 }
 
 const char *
@@ -174,7 +174,7 @@ dop_emit_window(dop_emit *e, dop_node_id attention)
 const char *
 dop_emit_n_tokens(dop_emit *e)
 {
-    return e->g->max_t == 1 ? "1u" : dop_emit_str(e, "%s.n_tokens", dop_emit_step(e));
+    return e->g->max_t == 1 ? "1u" : dop_emit_str(e, "%s.n_rows", dop_emit_step(e));
 }
 
 /* A value that does not depend on the token is a row vector; t is then dropped. */
@@ -292,6 +292,19 @@ dop_emit_handed(dop_emit *e, dop_node_id node, const char *c)
     return load_handed(e, node, c, 4, 4);
 }
 
+/* A fact of a row, from the row table.  It is loaded once, where what depends on it may be loaded. */
+static const char *
+load_input(dop_emit *e, dop_node_id node, const char *row)
+{
+    const char *what = dop_node_s(e->g, node, DOP_A_name), *name = dop_emit_str(e, "r%u", e->n_temps++);
+    if (strcmp(what, "positions") == 0)
+        dop_emit_index(e, "uint %s = %s;", name, dop_emit_position(e, row));
+    else
+        dop_emit_index(e, "uint %s = %s.rows[%s].%s;", name, dop_emit_step(e), row,
+                       strcmp(what, "tokens") == 0 ? "token" : "sequence");
+    return name;
+}
+
 static const char *
 load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start)
 {
@@ -299,9 +312,7 @@ load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start
     const dop_node *n = dop_node_at(g, node);
     uint32_t cols = dop_node_cols(g, node);
     if (n->op == DOP_OP_input)
-        return strcmp(dop_node_s(g, node, DOP_A_name), "tokens") == 0
-                   ? dop_emit_str(e, "%s.tokens[%s]", dop_emit_step(e), ix.t)
-                   : dop_emit_str(e, "(%s + %s)", dop_emit_pos(e), ix.t);
+        return load_input(e, node, ix.t);
     const dop_weight_type *wt = dop_weight_type_of(n->type);
     if (n->type != DOP_TYPE_u32 && !wt)
         return fail(e, DOP_E_INPUT, "no kernel reads this storage type", node);
@@ -514,7 +525,7 @@ emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     uint32_t heads = dop_node_cols(g, node) / head, row = head + (handed ? 4 : 2); /* handed parts are aligned */
     dop_emit_line(e, "%s %s = %s(0.0);", T, out, T);
     dop_emit_line(e, "{");
-    dop_emit_line(e, "    uint n = %s + %s + 1u;", dop_emit_pos(e), ix.t);
+    dop_emit_line(e, "    uint n = %s + 1u;", dop_emit_position(e, ix.t));
     if (strcmp(window, "0u") != 0)
         dop_emit_line(e, "    n = %s > 0u ? min(n, %s) : n;", window, window);
     dop_emit_line(e, "    uint len = dop_split_len(n, %uu), used = (n + len - 1u) / len;", splits);

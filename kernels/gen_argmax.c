@@ -59,7 +59,9 @@ dop_gen_argmax(dop_gen *gen)
         const char *s = dop_emit_step(e);
         dop_buf_printf(&store,
                        "        %s.ids[%s.n_out %% 4096u] = at;\n        %s.n_out += 1u;\n"
-                       "        %s.tokens[0] = at;\n        %s.pos += %s.n_tokens;\n        %s.n_tokens = 1u;\n",
+                       "        Row last = %s.rows[%s.n_rows - 1u];\n"
+                       "        %s.rows[0] = Row(at, last.position + 1u, last.sequence, 0u);\n"
+                       "        %s.n_rows = 1u;\n",
                        s, s, s, s, s, s, s);
     }
     dop_keys_set(&keys, "DECLS", "");

@@ -119,7 +119,7 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
     dop_rowprog p = {.len = a->dim, .t = "0u", .lanes = teams ? e->target->subgroup : 0, .lane = "lane"};
     uint32_t first = queries ? a->rows : 0;
     dop_buf_printf(body, "    uint jobs = %uu%s;\n", first,
-                   n_writes + n_handed ? dop_emit_str(e, " + (hi == pos0 + 1u ? %uu : 0u)", n_writes + n_handed) : "");
+                   n_writes + n_handed ? dop_emit_str(e, " + (hi == last + 1u ? %uu : 0u)", n_writes + n_handed) : "");
     if (teams)
         dop_buf_puts(body, "    uint lane = gl_LocalInvocationIndex % SG;\n"
                            "    for (uint j = gl_LocalInvocationIndex / SG; j < jobs; j += TEAMS) {\n");
@@ -155,7 +155,7 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
     dop_buf_puts(body, "    }\n");
     if (n_writes && !(a->keeps[0] && a->keeps[1]))
         /* On CPU devices a barrier of the workgroup is dear, and nothing where that is one subgroup. */
-        dop_buf_printf(body, "    if (hi == pos0 + 1u)\n        %s();\n",
+        dop_buf_printf(body, "    if (hi == last + 1u)\n        %s();\n",
                        gen->e.target->cpu && gen->choice->tile.subgroup &&
                                gen->choice->tile.wg == gen->e.target->subgroup
                            ? "subgroupMemoryBarrier"
@@ -359,7 +359,7 @@ dop_gen_attention(dop_gen *gen)
     dop_keys_num(gen, &keys, "BQ", tile->bq);
     dop_keys_num(gen, &keys, "KV", a.kv);
     dop_keys_set(&keys, "WINDOW", dop_emit_window(e, a.id));
-    dop_keys_set(&keys, "POS", dop_emit_str(e, "%s.pos", dop_emit_step(e)));
+    dop_keys_set(&keys, "STEP_RECORD", dop_emit_step(e));
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_num(gen, &keys, "DS", tile->ds ? tile->ds : 1);
     dop_keys_num(gen, &keys, "BATCH", batch);

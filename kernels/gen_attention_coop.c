@@ -38,7 +38,7 @@ dop_gen_attention_coop(dop_gen *gen)
     dop_keys_num(gen, &keys, "KV", a.kv);
     dop_keys_num(gen, &keys, "FD", a.dim / 16);
     dop_keys_set(&keys, "WINDOW", dop_emit_window(e, a.id));
-    dop_keys_set(&keys, "POS", dop_emit_str(e, "%s.pos", dop_emit_step(e)));
+    dop_keys_set(&keys, "STEP_RECORD", dop_emit_step(e));
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_set(&keys, "K", dop_emit_arg(e, a.n->src[1], false));
     dop_keys_set(&keys, "V", dop_emit_arg(e, a.n->src[2], false));

@@ -81,8 +81,8 @@ choose_samples(dop_check_run *run)
     for (uint32_t i = 0; i < n; i++)
         run->sample[i] = n == 1 ? t - 1 : (uint32_t)((uint64_t)i * (t - 1) / (n - 1));
     for (uint32_t i = 0; i < n; i++) {
-        run->step_positions[i] = run->c->pos + run->sample[i];
-        run->step_ids[i] = run->before.tokens[run->sample[i]];
+        run->step_positions[i] = run->before.rows[run->sample[i]].position;
+        run->step_ids[i] = run->before.rows[run->sample[i]].token;
     }
 }
 
@@ -431,12 +431,11 @@ static void
 prepare_step(dop_check_run *run)
 {
     dop_step *s = &run->before;
-    s->pos = run->c->pos;
-    s->n_tokens = run->c->n_tokens;
+    s->n_rows = run->c->n_tokens;
     s->n_out = 3 * DOP_STEP_RING - 1;
     s->epoch = 5;
-    for (uint32_t i = 0; i < DOP_STEP_MAX_TOKENS; i++)
-        s->tokens[i] = dop_check_u32(&run->random) % run->plan->model->vocab;
+    for (uint32_t i = 0; i < DOP_STEP_MAX_ROWS; i++)
+        s->rows[i] = (dop_row){dop_check_u32(&run->random) % run->plan->model->vocab, run->c->pos + i, 0, 0};
     for (uint32_t i = 0; i < DOP_STEP_RING; i++)
         s->ids[i] = 0xfffffff0u;
 }

@@ -24,7 +24,7 @@ typedef struct dop_check_run {
     dop_diag *diag;
     dop_check_result *result;
     dop_check_random random;
-    uint32_t n_samples, sample[DOP_STEP_MAX_TOKENS]; /* tokens of the step that are compared */
+    uint32_t n_samples, sample[DOP_STEP_MAX_ROWS]; /* tokens of the step that are compared */
     bool rounds;  /* the kernel rounds activations of products to 8 bits, and so does the reference */
     double slack; /* relative, on top of the bound: f16 cache rows that the region itself writes and reads */
     uint32_t n_buffers, n_leaves;
@@ -35,7 +35,7 @@ typedef struct dop_check_run {
     dop_step before, after;
     const dop_plan_arg *counter; /* the dispatch's own, NULL when barriers order it */
     uint32_t counted;            /* its value afterwards */
-    uint32_t step_ids[DOP_STEP_MAX_TOKENS], step_positions[DOP_STEP_MAX_TOKENS]; /* of the samples */
+    uint32_t step_ids[DOP_STEP_MAX_ROWS], step_positions[DOP_STEP_MAX_ROWS]; /* of the samples */
 } dop_check_run;
 
 /* The node that owns a value's memory: behind views, and the state behind cache writes. */

@@ -1,6 +1,13 @@
 #include "runtime/plan.h"
 
-static const char *const kind_names[] = {"?", "decode", "prefill", "score"};
+#include <stdio.h>
+
+void
+dop_plan_schedule_name(const dop_plan_schedule *schedule, char out[DOP_SCHEDULE_NAME])
+{
+    static const char *const kinds[] = {"?", "decode", "prefill", "score"};
+    snprintf(out, DOP_SCHEDULE_NAME, "%s%u", kinds[schedule->kind], schedule->max_rows);
+}
 
 const char *
 dop_plan_ordering_name(uint32_t ordering)
@@ -45,9 +52,10 @@ dop_plan_disasm(const dop_plan *plan, dop_buf *out)
         uint32_t barriers = 0;
         for (uint32_t j = 0; j < s->n_dispatches; j++)
             barriers += plan->dispatches[s->first_dispatch + j].flags & DOP_DISPATCH_BARRIER;
-        dop_buf_printf(out, "schedule %u %s profile %s tokens %u dispatches %u (body %u) ", i, kind_names[s->kind],
-                       dop_plan_string(plan, plan->profiles[s->profile].name), s->max_tokens, s->n_dispatches,
-                       s->n_body);
+        char name[DOP_SCHEDULE_NAME];
+        dop_plan_schedule_name(s, name);
+        dop_buf_printf(out, "schedule %u %s profile %s dispatches %u (body %u) ", i, name,
+                       dop_plan_string(plan, plan->profiles[s->profile].name), s->n_dispatches, s->n_body);
         if (s->ordering == DOP_ORDER_COUNTERS)
             dop_buf_puts(out, "counters");
         else if (s->ordering == DOP_ORDER_PERSISTENT)

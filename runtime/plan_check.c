@@ -309,16 +309,15 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
             d->short_function > UINT16_MAX || (d->short_positions > 0 && (!d->short_groups || !d->short_parts)))
             return DAMAGED("stage %u of schedule %u has more workgroups or functions than there can be", k, i);
     }
-    if (s->max_tokens == 0 || s->max_tokens > DOP_STEP_MAX_TOKENS ||
-        (s->kind == DOP_SCHED_DECODE && s->max_tokens != 1))
-        return DAMAGED("schedule %u takes %u tokens", i, s->max_tokens);
+    if (s->max_rows == 0 || s->max_rows > DOP_STEP_MAX_ROWS || (s->kind == DOP_SCHED_DECODE && s->max_rows != 1))
+        return DAMAGED("schedule %u takes %u rows", i, s->max_rows);
     if (s->n_dispatches == 0 || !range_ok(s->first_dispatch, s->n_dispatches, plan->n_dispatches) ||
         s->n_body > s->n_dispatches)
         return DAMAGED("schedule %u has dispatches %u..+%u of %u, %u without the head", i, s->first_dispatch,
                        s->n_dispatches, plan->n_dispatches, s->n_body);
     if (s->logits_slot >= plan->n_slots || plan->slots[s->logits_slot].kind != DOP_SLOT_RESULT)
         return DAMAGED("schedule %u has its logits in slot %u, which is none for results", i, s->logits_slot);
-    uint64_t rows = s->kind == DOP_SCHED_SCORE ? s->max_tokens : 1;
+    uint64_t rows = s->kind == DOP_SCHED_SCORE ? s->max_rows : 1;
     if (s->logits_offset % 4 != 0 ||
         !range_ok(s->logits_offset, rows * plan->model->vocab * 4, plan->slots[s->logits_slot].size))
         return DAMAGED("the logits of schedule %u leave their slot", i);

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 6u
+#define DOP_PLAN_VERSION 7u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                        \
@@ -135,14 +135,14 @@ enum { DOP_SCHED_DECODE = 1, DOP_SCHED_PREFILL, DOP_SCHED_SCORE };
 enum { DOP_ORDER_BARRIERS = 0, DOP_ORDER_COUNTERS = 1, DOP_ORDER_PERSISTENT = 2, DOP_N_ORDERS };
 
 typedef struct dop_plan_schedule {
-    uint32_t kind;       /* DOP_SCHED_* */
-    uint32_t profile;    /* row of DOP_SEC_PROFILES */
-    uint32_t max_tokens; /* most tokens one replay takes: 1 for decode */
+    uint32_t kind;     /* DOP_SCHED_* */
+    uint32_t profile;  /* row of DOP_SEC_PROFILES */
+    uint32_t max_rows; /* most rows one replay takes: 1 for decode */
     uint32_t first_dispatch;
     uint32_t n_dispatches;
     uint32_t n_body;        /* the first n_body need not be followed by the rest (the LM head and what only it reads)
                                 unless logits are wanted; n_body == n_dispatches when there is no such split */
-    uint32_t logits_slot;   /* slot of the logits, f32 [1 or max_tokens, vocab] */
+    uint32_t logits_slot;   /* slot of the logits, f32 [1 or max_rows, vocab] */
     uint32_t greedy;        /* 1: the last dispatch picks the arg-max and advances the step record */
     uint64_t logits_offset; /* bytes into that slot */
     uint32_t ordering;      /* DOP_ORDER_*; of schedules that differ in it alone the runtime takes the faster */
@@ -165,7 +165,7 @@ typedef struct dop_plan_dispatch {
     uint32_t label;                     /* string: "L3/qkv" */
     uint32_t ops;                       /* string: the region's ops, for people */
     uint32_t region;                    /* region number in the schedule's graph in DOP_SEC_IR */
-    uint64_t bytes_read, bytes_written; /* per replay at max_tokens, cache traffic at ctx excluded */
+    uint64_t bytes_read, bytes_written; /* per replay at max_rows, cache traffic at ctx excluded */
     /* Stages: the third dimension of the grid is the parts of the cache; there are workgroups for those that
      * dop_split_len of kernels/glsl/common.glsl makes of it.  While the cache has at most short_positions positions, this
      * step's included, a stage is another function, with short_groups workgroups for each of up to short_parts parts. */
@@ -207,20 +207,34 @@ typedef struct dop_plan_file {
     uint64_t digest; /* runtime/plan_weights.h */
 } dop_plan_file;
 
-/* The step record: the only thing that changes from token to token.  Kernels read it through its device address; the
- * sampling kernel advances it, so that a greedy step needs nothing from the host.  GLSL sees the same layout (std430).
- * Before a step the host (or the previous step) has set pos, n_tokens and tokens[0 .. n_tokens). */
-enum { DOP_STEP_MAX_TOKENS = 4096, DOP_STEP_RING = 4096 };
+/* The step record: the only thing that changes from step to step.  Kernels read it through its device address; the
+ * kernel that picks an id advances it, so that a greedy step needs nothing from the host.  GLSL sees the same layout
+ * (std430).
+ *
+ * A row is one token of one sequence; what a step computes is what its table of rows says.  Before a step the host (or
+ * the step before) has set n_rows and rows[0 .. n_rows): rows behind those are undefined, and kernels neither compute
+ * nor store anything for them.  Rows may stand in any order of position, except that a row sees what the rows of this
+ * step write to its sequence's caches at its own position and before.  The last row is the one whose logits a schedule
+ * with one row of logits gives.
+ * The kernel that picks an id makes the next step's table: rows[0] is that id, in the sequence of the last row, one
+ * position behind it, and n_rows is 1. */
+enum { DOP_STEP_MAX_ROWS = 4096, DOP_STEP_RING = 4096 };
 enum { DOP_STEP_STALLED = 1 /* a wait for a counter ran out: see DOP_ORDER_COUNTERS */ };
+typedef struct dop_row {
+    uint32_t token;    /* id, below the vocabulary */
+    uint32_t position; /* in its sequence, below ctx */
+    uint32_t sequence; /* 0 in plans for one sequence */
+    uint32_t flags;    /* 0: none are defined yet */
+} dop_row;
+
 typedef struct dop_step {
-    uint32_t pos;      /* position of tokens[0] */
-    uint32_t n_tokens; /* valid rows of this step: 1 .. max_tokens */
-    uint32_t n_out;    /* ids picked so far; ids[n_out % DOP_STEP_RING] is written next */
-    uint32_t flags;    /* DOP_STEP_* */
-    uint32_t epoch;    /* finished runs of schedules ordered by counters; the host never changes it */
-    uint32_t turn;     /* finished runs of persistent schedules, likewise */
-    uint32_t reserved[10];
-    uint32_t tokens[DOP_STEP_MAX_TOKENS];
+    uint32_t n_rows; /* valid rows of this step: 1 .. max_rows of the schedule */
+    uint32_t n_out;  /* ids picked so far; ids[n_out % DOP_STEP_RING] is written next */
+    uint32_t flags;  /* DOP_STEP_* */
+    uint32_t epoch;  /* finished runs of schedules ordered by counters; the host never changes it */
+    uint32_t turn;   /* finished runs of persistent schedules, likewise */
+    uint32_t reserved[11];
+    dop_row rows[DOP_STEP_MAX_ROWS];
     uint32_t ids[DOP_STEP_RING];
 } dop_step;
 

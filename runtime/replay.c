@@ -42,7 +42,7 @@ static void
 record_mirror(const dop_replay *r, const dop_plan_schedule *s, VkCommandBuffer commands)
 {
     const dop_place *p = &r->memory->places[s->logits_slot];
-    uint64_t rows = s->kind == DOP_SCHED_SCORE ? s->max_tokens : 1;
+    uint64_t rows = s->kind == DOP_SCHED_SCORE ? s->max_rows : 1;
     VkBufferCopy copy = {
         .srcOffset = p->offset + s->logits_offset,
         .dstOffset = p->mirror_offset + s->logits_offset,

@@ -8,7 +8,7 @@ enum { REPLAY_COST = 32 };
 static uint32_t
 schedule_cap(const dop_session *s, uint32_t schedule)
 {
-    uint32_t cap = s->plan.schedules[schedule].max_tokens;
+    uint32_t cap = s->plan.schedules[schedule].max_rows;
     return s->max_chunk && s->max_chunk < cap ? s->max_chunk : cap;
 }
 
@@ -35,10 +35,10 @@ dop_session_chunk(const dop_session *session, uint32_t kind, size_t n, uint32_t 
             continue;
         uint32_t cap = schedule_cap(session, i);
         /* Among equals after the limit on chunks, the smaller schedule does less work. */
-        if (cap >= n && (fits == UINT32_MAX || s->max_tokens < plan->schedules[fits].max_tokens))
+        if (cap >= n && (fits == UINT32_MAX || s->max_rows < plan->schedules[fits].max_rows))
             fits = i;
         if (cap <= n && (cap > schedule_cap(session, filled) || (cap == schedule_cap(session, filled) && cap > 1 &&
-                                                                 s->max_tokens < plan->schedules[filled].max_tokens)))
+                                                                 s->max_rows < plan->schedules[filled].max_rows)))
             filled = i;
     }
     bool split = fits == UINT32_MAX;
@@ -47,12 +47,12 @@ dop_session_chunk(const dop_session *session, uint32_t kind, size_t n, uint32_t 
         uint32_t rest = UINT32_MAX; /* the smallest schedule for what is left */
         for (uint32_t i = 0; i < plan->n_schedules; i++)
             if (plan->schedules[i].profile == session->info.profile && plan->schedules[i].kind == kind &&
-                schedule_cap(session, i) >= n - take && plan->schedules[i].max_tokens < rest)
-                rest = plan->schedules[i].max_tokens;
+                schedule_cap(session, i) >= n - take && plan->schedules[i].max_rows < rest)
+                rest = plan->schedules[i].max_rows;
         if (n - take == 1)
             rest = 1;
         split = rest != UINT32_MAX &&
-                plan->schedules[filled].max_tokens + rest + REPLAY_COST < plan->schedules[fits].max_tokens;
+                plan->schedules[filled].max_rows + rest + REPLAY_COST < plan->schedules[fits].max_rows;
     }
     *out_schedule = split ? filled : fits;
     uint32_t cap = schedule_cap(session, *out_schedule);
@@ -63,11 +63,14 @@ void
 dop_session_write_step(dop_session *session, const uint32_t *ids, uint32_t n, uint32_t pos)
 {
     volatile dop_step *step = dop_replay_step(&session->replay);
-    step->pos = pos;
-    step->n_tokens = n;
+    step->n_rows = n;
     step->flags = 0;
-    for (uint32_t i = 0; i < n; i++)
-        step->tokens[i] = ids[i];
+    for (uint32_t i = 0; i < n; i++) {
+        step->rows[i].token = ids[i];
+        step->rows[i].position = pos + i;
+        step->rows[i].sequence = 0;
+        step->rows[i].flags = 0;
+    }
 }
 
 /* Everything submitted is done and its picks are dropped; the last token may be missing from the cache then.  A stall

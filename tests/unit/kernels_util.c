@@ -366,11 +366,10 @@ run(built *b, uint32_t pos, uint32_t t)
     kernel_lab *l = b->l;
     dop_step *step = (dop_step *)(void *)(l->heap + b->step);
     memset(step, 0, sizeof *step);
-    step->pos = pos;
-    step->n_tokens = t;
+    step->n_rows = t;
     step->n_out = DOP_STEP_RING - 1;
-    for (uint32_t i = 0; i < DOP_STEP_MAX_TOKENS; i++)
-        step->tokens[i] = token_id(i) % 16;
+    for (uint32_t i = 0; i < DOP_STEP_MAX_ROWS; i++)
+        step->rows[i] = (dop_row){token_id(i) % 16, i < t ? pos + i : 0xfffffff0u, i < t ? 0 : 0xfffffff0u, 0};
     memset(l->heap + b->scratch, 0xff, (size_t)b->cx.placement.scratch);
     for (uint32_t i = 0; i < g->n_outs; i++) {
         dop_node_id id = dop_storage_node(g, g->outs[i]);
@@ -469,9 +468,10 @@ same_pick(const comparison *c, dop_node_id id, const dop_tensor *ref, const dop_
     const dop_tensor *x;
     dop_diag diag = {0};
     if (got == ref->u[0])
-        return made || (step->pos == c->pos + c->t && step->n_tokens == 1 && step->tokens[0] == got)
+        return made || (step->rows[0].position == c->pos + c->t && step->rows[0].sequence == 0 && step->n_rows == 1 &&
+                        step->rows[0].token == got)
                    ? true
-                   : differs(c, id, 0, step->pos, c->pos + c->t, 0);
+                   : differs(c, id, 0, step->rows[0].position, c->pos + c->t, 0);
     if (dop_interp_eval(c->exact->it, dop_node_at(c->plain, id)->src[0], &diag, &x) != DOP_OK || got >= x->count)
         return differs(c, id, 0, got, ref->u[0], 0);
     double gap = (double)x->f[ref->u[0]] - (double)x->f[got];

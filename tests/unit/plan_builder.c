@@ -146,27 +146,28 @@ pb_build(plan_builder *b, dop_buf *out)
 
 /* ---- the toy model -------------------------------------------------------------------------------------------------*/
 
-#define TOY_HEAD                                                                                       \
-    "#version 460\n"                                                                                   \
-    "#extension GL_EXT_buffer_reference : require\n"                                                   \
-    "layout(local_size_x = 64) in;\n"                                                                  \
-    "layout(buffer_reference, std430) buffer Step { uint pos, n_tokens, n_out, flags, reserved[12];\n" \
-    "    uint tokens[4096]; uint ids[4096]; };\n"                                                      \
-    "layout(buffer_reference, std430) buffer U32 { uint at[]; };\n"                                    \
+#define TOY_HEAD                                                                                \
+    "#version 460\n"                                                                            \
+    "#extension GL_EXT_buffer_reference : require\n"                                            \
+    "layout(local_size_x = 64) in;\n"                                                           \
+    "struct Row { uint token, position, sequence, flags; };\n"                                  \
+    "layout(buffer_reference, std430) buffer Step { uint n_rows, n_out, flags, reserved[13];\n" \
+    "    Row rows[4096]; uint ids[4096]; };\n"                                                  \
+    "layout(buffer_reference, std430) buffer U32 { uint at[]; };\n"                             \
     "layout(buffer_reference, std430) buffer F32 { float at[]; };\n"
 
 static const char toy_write[] = TOY_HEAD "layout(push_constant) uniform P { Step step; U32 state; };\n"
                                          "void main() {\n"
-                                         "    for (uint t = gl_LocalInvocationID.x; t < step.n_tokens; t += 64)\n"
-                                         "        state.at[step.pos + t] = step.tokens[t];\n"
+                                         "    for (uint t = gl_LocalInvocationID.x; t < step.n_rows; t += 64)\n"
+                                         "        state.at[step.rows[t].position] = step.rows[t].token;\n"
                                          "}\n";
 /* Workgroup t of `rows` makes row t, or the last valid row when there is one row only. */
 static const char toy_rows[] =
     TOY_HEAD "layout(push_constant) uniform P { Step step; U32 state; F32 w; F32 logits; };\n"
              "void main() {\n"
              "    uint t = gl_WorkGroupID.x, v = gl_LocalInvocationID.x;\n"
-             "    if (t >= step.n_tokens) return;\n"
-             "    uint last = gl_NumWorkGroups.x == 1 ? step.pos + step.n_tokens - 1 : step.pos + t, h = 0;\n"
+             "    if (t >= step.n_rows) return;\n"
+             "    uint last = step.rows[gl_NumWorkGroups.x == 1 ? step.n_rows - 1 : t].position, h = 0;\n"
              "    for (uint p = 0; p <= last; p++) h += (p + 1) * state.at[p];\n"
              "    logits.at[t * 64 + v] = w.at[(h % 64) * 64 + v];\n"
              "}\n";
@@ -178,9 +179,9 @@ static const char toy_pick[] =
              "    for (uint v = 1; v < 64; v++) if (logits.at[v] > logits.at[best]) best = v;\n"
              "    step.ids[step.n_out % 4096] = best;\n"
              "    step.n_out = step.n_out + 1;\n"
-             "    step.pos = step.pos + step.n_tokens;\n"
-             "    step.tokens[0] = best;\n"
-             "    step.n_tokens = 1;\n"
+             "    step.rows[0].position = step.rows[step.n_rows - 1].position + 1;\n"
+             "    step.rows[0].token = best;\n"
+             "    step.n_rows = 1;\n"
              "}\n";
 
 float
@@ -216,23 +217,24 @@ toy_argmax(const uint32_t *tokens, size_t n)
 }
 
 /* The same three kernels, one workgroup each, and a counter for each. */
-#define TOY_COUNTED                                                                                \
-    "#version 460\n"                                                                               \
-    "#extension GL_EXT_buffer_reference : require\n"                                               \
-    "layout(local_size_x = 64) in;\n"                                                              \
-    "layout(buffer_reference, std430) buffer Step { uint pos, n_tokens, n_out, flags, epoch;\n"    \
-    "    uint reserved[11]; uint tokens[4096]; uint ids[4096]; };\n"                               \
-    "layout(buffer_reference, std430) buffer U32 { uint at[]; };\n"                                \
-    "layout(buffer_reference, std430) buffer F32 { float at[]; };\n"                               \
-    "void wait_for(Step step, U32 counters, uint which) {\n"                                       \
-    "    if (counters.at[which] != step.epoch + 1u || step.epoch >= STALL_AT) step.flags |= 1u;\n" \
+#define TOY_COUNTED                                                                                    \
+    "#version 460\n"                                                                                   \
+    "#extension GL_EXT_buffer_reference : require\n"                                                   \
+    "layout(local_size_x = 64) in;\n"                                                                  \
+    "struct Row { uint token, position, sequence, flags; };\n"                                         \
+    "layout(buffer_reference, std430) buffer Step { uint n_rows, n_out, flags, epoch, reserved[12];\n" \
+    "    Row rows[4096]; uint ids[4096]; };\n"                                                         \
+    "layout(buffer_reference, std430) buffer U32 { uint at[]; };\n"                                    \
+    "layout(buffer_reference, std430) buffer F32 { float at[]; };\n"                                   \
+    "void wait_for(Step step, U32 counters, uint which) {\n"                                           \
+    "    if (counters.at[which] != step.epoch + 1u || step.epoch >= STALL_AT) step.flags |= 1u;\n"     \
     "}\n"
 
 static const char toy_counted_write[] =
     TOY_COUNTED "layout(push_constant) uniform P { Step step; U32 state; U32 counters; };\n"
                 "void main() {\n"
                 "    if (gl_LocalInvocationID.x != 0) return;\n"
-                "    state.at[step.pos] = step.tokens[0];\n"
+                "    state.at[step.rows[0].position] = step.rows[0].token;\n"
                 "    counters.at[0] += 1u;\n"
                 "}\n";
 static const char toy_counted_row[] =
@@ -240,7 +242,7 @@ static const char toy_counted_row[] =
                 "void main() {\n"
                 "    uint v = gl_LocalInvocationID.x, h = 0;\n"
                 "    if (v == 0) wait_for(step, counters, 0);\n"
-                "    for (uint p = 0; p <= step.pos; p++) h += (p + 1) * state.at[p];\n"
+                "    for (uint p = 0; p <= step.rows[0].position; p++) h += (p + 1) * state.at[p];\n"
                 "    if (step.epoch >= STALL_AT) h++;\n"
                 "    logits.at[v] = w.at[(h % 64) * 64 + v];\n"
                 "    if (v == 0) counters.at[1] += 1u;\n"
@@ -254,9 +256,9 @@ static const char toy_counted_pick[] =
                 "    for (uint v = 1; v < 64; v++) if (logits.at[v] > logits.at[best]) best = v;\n"
                 "    step.ids[step.n_out % 4096] = best;\n"
                 "    step.n_out = step.n_out + 1;\n"
-                "    step.pos = step.pos + step.n_tokens;\n"
-                "    step.tokens[0] = best;\n"
-                "    step.n_tokens = 1;\n"
+                "    step.rows[0].position = step.rows[step.n_rows - 1].position + 1;\n"
+                "    step.rows[0].token = best;\n"
+                "    step.n_rows = 1;\n"
                 "    counters.at[2] += 1u;\n"
                 "    step.epoch += 1u;\n"
                 "}\n";
@@ -267,9 +269,9 @@ typedef struct toy_parts {
 } toy_parts;
 
 static void
-toy_schedule(plan_builder *b, const toy_parts *t, uint32_t kind, uint32_t max_tokens)
+toy_schedule(plan_builder *b, const toy_parts *t, uint32_t kind, uint32_t max_rows)
 {
-    uint32_t rows = kind == DOP_SCHED_SCORE ? max_tokens : 1;
+    uint32_t rows = kind == DOP_SCHED_SCORE ? max_rows : 1;
     uint64_t logits = (uint64_t)rows * TOY_VOCAB * 4;
     uint32_t first = (uint32_t)(b->sections[DOP_SEC_DISPATCHES].size / sizeof(dop_plan_dispatch));
     bool greedy = kind != DOP_SCHED_SCORE;
@@ -298,7 +300,7 @@ toy_schedule(plan_builder *b, const toy_parts *t, uint32_t kind, uint32_t max_to
         PB_ROW(b, DISPATCHES, pick);
     }
     dop_plan_schedule s = {.kind = kind,
-                           .max_tokens = max_tokens,
+                           .max_rows = max_rows,
                            .first_dispatch = first,
                            .n_dispatches = greedy ? 3 : 2,
                            .n_body = 1,

@@ -61,10 +61,10 @@ Test(plan, disassembly)
     toy_file(&file);
     cr_assert_eq(dop_plan_open_memory(file.data, file.size, NULL, &plan), DOP_OK);
     dop_plan_disasm(&plan, &text);
-    cr_assert(strstr(text.data, "schedule 0 decode profile any tokens 1 dispatches 3 (body 1) barriers 2 greedy\n"),
-              "%s", text.data);
+    cr_assert(strstr(text.data, "schedule 0 decode1 profile any dispatches 3 (body 1) barriers 2 greedy\n"), "%s",
+              text.data);
     cr_assert(strstr(text.data, "| pick             toy_pick "), "%s", text.data);
-    cr_assert(strstr(text.data, "step+0:32832"), "%s", text.data);
+    cr_assert(strstr(text.data, "step+0:81984"), "%s", text.data);
     dop_buf_finish(&text);
     dop_plan_close(&plan);
     dop_buf_finish(&file);
@@ -132,8 +132,8 @@ Test(plan, header_errors_have_their_own_message)
     h->magic[3] = 'x';
     expect_bytes(b, file.size, "not a Doppler plan");
     h->magic[3] = 'P';
-    h->version = 7;
-    expect_bytes(b, file.size, "format version 7 and this program reads version 6: compile it again");
+    h->version = 8;
+    expect_bytes(b, file.size, "format version 8 and this program reads version 7: compile it again");
     h->version = DOP_PLAN_VERSION;
     h->file_size--;
     expect_bytes(b, file.size, "where its header says");
@@ -272,7 +272,7 @@ Test(plan, slot_and_argument_rows)
     EXPECT_ROW(SLOTS, dop_plan_slot, 0, file_offset, 1, "slot 0 reads past the end of the weights");
     EXPECT_ROW(SLOTS, dop_plan_slot, 0, file, 0, "slot 0 is in external file 0 of 0");
     EXPECT_ROW(SLOTS, dop_plan_slot, 1, kind, DOP_SLOT_STEP, "the step record has 512 bytes");
-    EXPECT_ROW(SLOTS, dop_plan_slot, 2, size, sizeof(dop_step) - 1, "the step record has 32831 bytes");
+    EXPECT_ROW(SLOTS, dop_plan_slot, 2, size, sizeof(dop_step) - 1, "the step record has 81983 bytes");
     EXPECT_ROW(SLOTS, dop_plan_slot, 2, kind, DOP_SLOT_STATE, "no step record");
     EXPECT_ROW(ARGS, dop_plan_arg, 3, slot, 4, "argument 3 is in slot 4 of 4");
     EXPECT_ROW(ARGS, dop_plan_arg, 3, value, UINT32_MAX, "the name of argument 3");
@@ -326,9 +326,9 @@ Test(plan, dispatch_schedule_and_tensor_rows)
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, profile, 1, "profile 1");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, kind, DOP_SCHED_PREFILL, "no decode schedule for profile any");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, greedy, 2, "greedy 2");
-    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, max_tokens, 2, "schedule 0 takes 2 tokens");
-    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, max_tokens, 0, "schedule 1 takes 0 tokens");
-    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, max_tokens, 4097, "schedule 1 takes 4097 tokens");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, max_rows, 2, "schedule 0 takes 2 rows");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, max_rows, 0, "schedule 1 takes 0 rows");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, max_rows, 4097, "schedule 1 takes 4097 rows");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, n_dispatches, 0, "schedule 1 has dispatches");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, first_dispatch, UINT32_MAX, "schedule 1 has dispatches");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, n_body, 4, "schedule 1 has dispatches");
@@ -337,7 +337,7 @@ Test(plan, dispatch_schedule_and_tensor_rows)
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, logits_offset, 8 * 256 - 252, "the logits of schedule 1 leave");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, logits_offset, 2, "the logits of schedule 1 leave");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, logits_offset, UINT64_MAX - 3, "the logits of schedule 1 leave");
-    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 3, max_tokens, 9, "the logits of schedule 3 leave");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 3, max_rows, 9, "the logits of schedule 3 leave");
     EXPECT_ROW(TENSORS, dop_plan_tensor, 0, name, UINT32_MAX, "the name of tensor 0");
     EXPECT_ROW(TENSORS, dop_plan_tensor, 0, slot, 4, "tensor head leaves its slot");
     EXPECT_ROW(TENSORS, dop_plan_tensor, 0, offset, UINT64_MAX, "tensor head leaves its slot");
