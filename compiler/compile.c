@@ -157,42 +157,6 @@ generate_kernels(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     return DOP_OK;
 }
 
-/* The same kernels ordered by completion counters: each waits for every dispatch of the group before its own (what stands
- * between two barriers), which is what makes reuse of scratch memory safe. */
-static dop_status
-generate_counted(dop_compilation *c, dop_schedule *s, dop_diag *diag)
-{
-    const dop_graph *g = &s->g;
-    dop_built_region *counted = dop_arena_alloc(&c->arena, g->n_regions * sizeof *counted);
-    dop_region_id first = 1, before = 1; /* first regions of this group and of the one before */
-    if (!counted)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    for (dop_region_id i = 1; i < g->n_regions; i++) {
-        dop_sync sync = {.last = i + 1 == g->n_regions};
-        dop_kernel k;
-        if (s->placement.barrier[i]) {
-            before = first;
-            first = i;
-        }
-        if (first - before > DOP_MAX_WAITS || s->regions[i].n_args + 1 + (first - before) + 1 > DOP_MAX_ARGS)
-            return DOP_OK; /* barriers only */
-        counted[i] = s->regions[i];
-        for (dop_region_id p = before; p < first; p++) {
-            const uint32_t *grid = s->regions[p].grid;
-            counted[i].waits[sync.n_waits] = p;
-            sync.workgroups[sync.n_waits++] = grid[0] * grid[1] * grid[2];
-        }
-        dop_status st =
-            dop_kernel_generate(&c->templates, g, &g->regions[i], &c->target, &counted[i].choice, &sync, diag, &k);
-        if (st == DOP_OK)
-            st = take_kernel(c, g, &g->regions[i], &k, &counted[i], diag);
-        if (st != DOP_OK)
-            return st;
-    }
-    s->counted = counted;
-    return DOP_OK;
-}
-
 typedef struct job {
     dop_compilation *c;
     pthread_mutex_t lock;
@@ -363,8 +327,6 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag
     st = count_body(&s->g, diag, &s->n_body);
     if (st == DOP_OK)
         st = generate_kernels(c, s, diag);
-    if (st == DOP_OK && phase == DOP_PHASE_DECODE && c->target.counters)
-        st = generate_counted(c, s, diag);
     if (st == DOP_OK && phase == DOP_PHASE_DECODE && c->target.persistent)
         st = dop_persistent_build(c, s, diag);
     return st == DOP_OK ? dop_pack_add_graph(&c->pack, &s->g, diag) : st;
@@ -493,7 +455,7 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
             c->target.int_dot = DOP_INT_DOT_ALLOW;
     }
     if (st == DOP_OK)
-        st = dop_model_load(model_path, &c->arena, diag, &c->model);
+        st = dop_checkpoint_load(model_path, &c->arena, diag, &c->model);
     if (st == DOP_OK)
         st = check_options(c, model_path, diag);
     if (st == DOP_OK)
@@ -543,7 +505,7 @@ dop_compilation_finish(dop_compilation *c)
         dop_fusion_log_finish(&c->schedules[i].log);
     dop_pack_finish(&c->pack);
     dop_templates_finish(&c->templates);
-    dop_model_finish(&c->model);
+    dop_checkpoint_finish(&c->model);
     dop_arena_finish(&c->arena);
     memset(c, 0, sizeof *c);
 }

@@ -55,7 +55,6 @@ typedef struct dop_built_region {
     uint32_t n_args;
     dop_kernel_arg args[DOP_MAX_ARGS];
     dop_choice choice;
-    dop_region_id waits[DOP_MAX_WAITS]; /* regions whose counters args with counter 2, 3, ... point to */
 } dop_built_region;
 
 typedef struct dop_persistent dop_persistent; /* compiler/persistent.h */
@@ -68,7 +67,6 @@ typedef struct dop_schedule {
     dop_placement placement;
     dop_fusion_log log;
     dop_built_region *regions;        /* [g.n_regions] */
-    dop_built_region *counted;        /* the same kernels ordered by completion counters; NULL: not for this schedule */
     const dop_persistent *persistent; /* the same in one dispatch of stages; NULL: there is no such form, */
     const char *persistent_no;        /* and why, where one was asked for */
     uint32_t n_body;                  /* regions before what only this step's logits need */
@@ -76,7 +74,7 @@ typedef struct dop_schedule {
 
 typedef struct dop_compilation {
     dop_arena arena;
-    dop_model model; /* weights carry the types they are packed with; see sources */
+    dop_checkpoint model; /* weights carry the types they are packed with; see sources */
     dop_compile_options options;
     dop_target target;
     uint32_t ctx;

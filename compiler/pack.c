@@ -16,7 +16,7 @@ enum { ALIGN = 256, TAIL = 16 /* vector loads of the last value may reach past a
 enum { SEGMENT = 256 << 20 }; /* a tensor larger than this has one of its own */
 
 void
-dop_pack_init(dop_pack *p, const dop_model *model, uint32_t ctx)
+dop_pack_init(dop_pack *p, const dop_checkpoint *model, uint32_t ctx)
 {
     memset(p, 0, sizeof *p);
     p->model = model;

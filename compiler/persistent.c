@@ -104,7 +104,7 @@ static bool
 same_args(const dop_kernel_arg *a, const dop_kernel_arg *b, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (a[i].value != b[i].value || a[i].counter != b[i].counter || a[i].handed != b[i].handed)
+        if (a[i].value != b[i].value || a[i].kind != b[i].kind || a[i].handed != b[i].handed)
             return false;
     return true;
 }

@@ -16,22 +16,21 @@ enum {
  * asked to; 2 f16 only, 3 neither.  On an H200 8-bit activations decode 4-bit models a fifth faster (tests/bench), and
  * they cost less than the weights did: they are the default there.  Their costs are those of a middling desktop GPU. */
 static const dop_target builtin[] = {
-    {"tier1", CAPS_TIER1 | DOP_CAP_int_dot, 32, 256, 32768, 128, 128, 32, 0, 2147483648u, 400e9, 1, 5, 0.01, false,
-     false, 0, false, DOP_INT_DOT_ALLOW},
-    {"tier2", CAPS_TIER2, 1, 256, 32768, 128, 128, 32, 0, 2147483648u, 400e9, 1, 5, 0.01, false, false, 0, false,
+    {"tier1", CAPS_TIER1 | DOP_CAP_int_dot, 32, 256, 32768, 128, 128, 32, 0, 2147483648u, 400e9, 1, 5, 0.01, false, 0,
+     false, DOP_INT_DOT_ALLOW},
+    {"tier2", CAPS_TIER2, 1, 256, 32768, 128, 128, 32, 0, 2147483648u, 400e9, 1, 5, 0.01, false, 0, false,
      DOP_INT_DOT_ALLOW},
-    {"tier3", 0, 1, 128, 16384, 128, 64, 16, 0, 1073741824u, 50e9, 2, 10, 0.01, false, false, 0, false,
-     DOP_INT_DOT_ALLOW},
+    {"tier3", 0, 1, 128, 16384, 128, 64, 16, 0, 1073741824u, 50e9, 2, 10, 0.01, false, 0, false, DOP_INT_DOT_ALLOW},
     {"lavapipe", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_int64, 8, 1024, 32768, 128, 64, 2, 0, 2147483648u, 5e9, 20, 5,
-     1, false, false, 0, true, DOP_INT_DOT_ALLOW},
+     1, false, 0, true, DOP_INT_DOT_ALLOW},
     {"nvidia-hopper", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop | DOP_CAP_int64, 32, 1024, 49152, 128, 168, 132,
-     DOP_MATRIX_SHAPE(16, 16, 16), 4294967296u, 4.6e12, 0.15, 1.3, 0.001, true, false, 512, false, DOP_INT_DOT_PREFER},
+     DOP_MATRIX_SHAPE(16, 16, 16), 4294967296u, 4.6e12, 0.15, 1.3, 0.001, true, 512, false, DOP_INT_DOT_PREFER},
     /* Prepared from public descriptions and never run there (examples/targets/ has the sources).  Their costs are those of
      * tier1. */
     {"amd-rdna3", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop_khr | DOP_CAP_int64, 32, 1024, 65536, 128, 128, 96,
-     DOP_MATRIX_SHAPE(16, 16, 16), 2147483648u, 960e9, 1, 5, 0.01, false, false, 0, false, DOP_INT_DOT_ALLOW},
+     DOP_MATRIX_SHAPE(16, 16, 16), 2147483648u, 960e9, 1, 5, 0.01, false, 0, false, DOP_INT_DOT_ALLOW},
     {"intel-xe2", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop_khr, 16, 1024, 32768, 128, 128, 20,
-     DOP_MATRIX_SHAPE(8, 16, 16), 2147483648u, 456e9, 1, 5, 0.01, false, false, 0, false, DOP_INT_DOT_ALLOW},
+     DOP_MATRIX_SHAPE(8, 16, 16), 2147483648u, 456e9, 1, 5, 0.01, false, 0, false, DOP_INT_DOT_ALLOW},
 };
 
 static dop_status
@@ -82,7 +81,6 @@ static const field fields[] = {
     {"barrier_us", offsetof(dop_target, barrier_us), F64},
     {"workgroup_us", offsetof(dop_target, workgroup_us), F64},
     {"merges", offsetof(dop_target, merges), BOOL},
-    {"counters", offsetof(dop_target, counters), BOOL},
     {"persistent", offsetof(dop_target, persistent), U32},
     {"cpu", offsetof(dop_target, cpu), BOOL},
 };

@@ -41,8 +41,8 @@ typedef enum dop_attr_id {
 
 typedef enum dop_attr_kind { DOP_ATTR_F, DOP_ATTR_I, DOP_ATTR_S } dop_attr_kind;
 
-/* KV heads whose cache splits one attention region can merge itself: counters in one cache line. */
-enum { DOP_MAX_MERGES = 31 };
+/* KV heads whose cache splits one attention region can merge itself: their counts fill one cache line. */
+enum { DOP_MAX_MERGES = 32 };
 enum { DOP_MAX_RANK = 4, DOP_MAX_SRCS = 6, DOP_MAX_ATTRS = 6 };
 
 typedef struct dop_op_info {

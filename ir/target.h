@@ -24,7 +24,6 @@ typedef struct dop_target {
     double barrier_us;   /* one dependent dispatch on top of that */
     double workgroup_us; /* one empty workgroup (what counts on CPUs) */
     bool merges;         /* workgroups of a dispatch may tell each other by atomics: the last one merges cache splits */
-    bool counters;       /* starts the dispatches of a queue in order: completion counters may replace barriers */
     uint32_t persistent; /* invocations per workgroup of a dispatch whose workgroups, one per core, stay; 0: none */
     bool cpu;            /* a software device: few large workgroups, wide loads */
     dop_int_dot int_dot; /* off: caps lacks it too */

@@ -99,16 +99,16 @@ dop_row_values(const dop_graph *g, dop_node_id id)
 }
 
 static const char *
-add_arg(dop_emit *e, dop_node_id storage, uint32_t counter, bool written, bool handed)
+add_arg(dop_emit *e, dop_node_id storage, dop_arg_kind kind, bool written, bool handed)
 {
     uint32_t i = 0;
-    while (i < e->n_args && (e->args[i].value != storage || e->args[i].counter != counter || e->args[i].numbers > 0 ||
+    while (i < e->n_args && (e->args[i].value != storage || e->args[i].kind != kind || e->args[i].numbers > 0 ||
                              e->args[i].handed != handed))
         i++;
     if (i == e->n_args) {
         if (i == DOP_MAX_ARGS)
             return fail(e, DOP_E_INTERNAL, "too many buffers for one dispatch", storage ? storage : 1);
-        e->args[e->n_args++] = (dop_kernel_arg){.value = storage, .counter = counter, .handed = handed};
+        e->args[e->n_args++] = (dop_kernel_arg){.value = storage, .kind = kind, .handed = handed};
     }
     e->args[i].written = e->args[i].written || written;
     e->args[i].read = e->args[i].read || !written;
@@ -118,13 +118,13 @@ add_arg(dop_emit *e, dop_node_id storage, uint32_t counter, bool written, bool h
 const char *
 dop_emit_arg(dop_emit *e, dop_node_id node, bool written)
 {
-    return add_arg(e, dop_storage_node(e->g, node), 0, written, false);
+    return add_arg(e, dop_storage_node(e->g, node), DOP_ARG_VALUE, written, false);
 }
 
 const char *
 dop_emit_step(dop_emit *e)
 {
-    return add_arg(e, 0, 0, false, false);
+    return add_arg(e, 0, DOP_ARG_VALUE, false, false);
 }
 
 const char *
@@ -134,9 +134,9 @@ dop_emit_position(dop_emit *e, const char *row)
 }
 
 const char *
-dop_emit_counter(dop_emit *e, uint32_t counter)
+dop_emit_merges(dop_emit *e)
 {
-    return add_arg(e, 0, counter, counter == 1, false);
+    return add_arg(e, 0, DOP_ARG_MERGES, true, false);
 }
 
 const char *
@@ -268,7 +268,7 @@ static const char *
 load_handed(dop_emit *e, dop_node_id node, const char *at, uint32_t w, uint32_t width)
 {
     dop_buf *out = e->early ? e->early : e->out;
-    const char *a = add_arg(e, node, 0, false, true), *look = dop_emit_str(e, "h%u", e->n_temps++);
+    const char *a = add_arg(e, node, DOP_ARG_VALUE, false, true), *look = dop_emit_str(e, "h%u", e->n_temps++);
     dop_buf_puts(out, e->early ? "    " : e->indent);
     dop_buf_printf(out, "%s %s = dop_look%u(%s, %s);\n", w == 4 ? "uvec4" : "uint", look, w, a, at);
     return temp(e, width, dop_emit_str(e, "dop_handed%u(%s, %s, %s)", w, look, a, at));
@@ -283,7 +283,7 @@ dop_emit_is_handed(const dop_emit *e, dop_node_id node)
 const char *
 dop_emit_handed_arg(dop_emit *e, dop_node_id node, bool written)
 {
-    return add_arg(e, node, 0, written, true);
+    return add_arg(e, node, DOP_ARG_VALUE, written, true);
 }
 
 const char *
@@ -634,7 +634,7 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
     if (n->type == DOP_TYPE_f16 && width == 1)
         e->caps |= DOP_CAP_f16_storage;
     if (is_handed(e, node)) {
-        dop_emit_line(e, "dop_hand%u(%s, %s, %s);", width, add_arg(e, node, 0, true, true),
+        dop_emit_line(e, "dop_hand%u(%s, %s, %s);", width, add_arg(e, node, DOP_ARG_VALUE, true, true),
                       n->op == DOP_OP_state_write ? ix.c : at, value);
         if (!(e->handed[node] & DOP_LEAVES))
             return;

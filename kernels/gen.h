@@ -10,7 +10,7 @@ typedef struct dop_gen {
     dop_emit e;
     dop_buf main; /* the filled template */
     uint32_t grid[3];
-    bool merges;     /* attention merges its splits: needs counters and the memory model */
+    bool merges;     /* attention merges its splits, and counts the workgroups that are done with theirs */
     uint32_t shared; /* bytes declared by generated code, for the budget check before the driver sees it */
 } dop_gen;
 

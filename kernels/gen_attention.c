@@ -369,7 +369,7 @@ dop_gen_attention(dop_gen *gen)
     dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "s[j]"));
     dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
     dop_attn_merge(gen, &a, merged, &merge);
-    dop_keys_set(&keys, "MERGES", merged ? dop_emit_counter(e, 1) : "0");
+    dop_keys_set(&keys, "MERGES", merged ? dop_emit_merges(e) : "0");
     dop_keys_set(&keys, "MERGE_BODY", merge.data ? merge.data : "");
     dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
     dop_keys_set(&keys, "PROLOGUE", prologue.data ? prologue.data : "");

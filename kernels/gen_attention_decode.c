@@ -79,7 +79,7 @@ dop_gen_attention_decode(dop_gen *gen)
     dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "x"));
     dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
     bool parts = merged && e->handed; /* they are handed over */
-    dop_keys_set(&keys, "MERGES", merged && !parts ? dop_emit_counter(e, 1) : "0");
+    dop_keys_set(&keys, "MERGES", merged && !parts ? dop_emit_merges(e) : "0");
     dop_keys_set(&keys, "PARTS", parts ? dop_emit_handed_arg(e, a.id, true) : "0");
     dop_keys_set(&keys, "MERGE_BODY", merge.data ? merge.data : "");
     dop_keys_set(&keys, "STORE_WHOLE", whole.data ? whole.data : "");

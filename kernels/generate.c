@@ -49,7 +49,7 @@ generator(dop_template t, dop_variant_id v)
 }
 
 static void
-put_header(dop_gen *gen, bool sync, dop_buf *b)
+put_header(dop_gen *gen, dop_buf *b)
 {
     const dop_tile *tile = &gen->choice->tile;
     dop_buf_puts(b, "#version 460\n"
@@ -76,8 +76,8 @@ put_header(dop_gen *gen, bool sync, dop_buf *b)
     if (dop_is_int8(gen->choice->variant))
         dop_buf_printf(b, "#extension GL_EXT_spirv_intrinsics : require\n%s",
                        gen->e.types_used & ~(1u << DOP_TYPE_q8_0) ? "" : "#define DOP_XI_BYTES\n");
-    if (sync)
-        dop_buf_puts(b, "#define DOP_SYNC\n");
+    if (gen->merges)
+        dop_buf_puts(b, "#define DOP_MERGES\n");
     if (tile->subgroup)
         dop_buf_puts(b, "#extension GL_KHR_shader_subgroup_basic : require\n"
                         "#extension GL_KHR_shader_subgroup_arithmetic : require\n"
@@ -122,34 +122,15 @@ put_types(dop_gen *gen, dop_buf *b)
     return dop_is_int8(gen->choice->variant) ? put_file(gen, "types/int.glsl", b) : DOP_OK;
 }
 
-/* dop_wait() before the first value of another dispatch is read, dop_done() when all stores are.  One invocation has
- * the fence of the whole device, which waits for everything under way; the others only meet it at the barrier. */
+/* What the last kernel of a schedule does when its stores are done: it adds to the step's turn. */
 static void
-put_sync(dop_gen *gen, const dop_sync *sync, dop_buf *b)
+put_advance(dop_gen *gen, const dop_sync *sync, dop_buf *b)
 {
-    dop_emit *e = &gen->e;
-    if (!sync || sync->kind != DOP_SYNC_COUNTERS)
-        dop_buf_puts(b, "void dop_wait() {}\n");
-    if (!sync || sync->kind == DOP_SYNC_STAGE)
-        return;
-    const char *step = dop_emit_step(e);
-    if (sync->kind == DOP_SYNC_ADVANCE) {
-        dop_buf_printf(b,
-                       "void dop_done()\n{\n    if (gl_LocalInvocationIndex == 0u && gl_WorkGroupID == uvec3(0u))\n"
-                       "        %s.turn += %s;\n}\n#define main dop_main\n",
-                       step, dop_emit_number(e, sync->turns));
-        return;
-    }
-    dop_buf_puts(b, "void dop_wait()\n{\n    if (gl_LocalInvocationIndex == 0u) {\n");
-    for (uint32_t i = 0; i < sync->n_waits; i++)
-        dop_buf_printf(b, "        dop_wait_for(%s, %s, %uu);\n", dop_emit_counter(e, 2 + i), step,
-                       sync->workgroups[i]);
+    const char *step = dop_emit_step(&gen->e), *turns = dop_emit_number(&gen->e, sync->turns);
     dop_buf_printf(b,
-                   "    }\n    groupMemoryBarrier();\n    barrier();\n}\n"
-                   "void dop_done()\n{\n    groupMemoryBarrier();\n    barrier();\n"
-                   "    if (gl_LocalInvocationIndex == 0u) {\n        memoryBarrierBuffer();\n%s"
-                   "        atomicAdd(Counter(%s).n[0], 1u);\n    }\n}\n#define main dop_main\n",
-                   sync->last ? dop_emit_str(e, "        %s.epoch += 1u;\n", step) : "", dop_emit_counter(e, 1));
+                   "void dop_advance()\n{\n    if (gl_LocalInvocationIndex == 0u && gl_WorkGroupID == uvec3(0u))\n"
+                   "        %s.turn += %s;\n}\n#define main dop_main\n",
+                   step, turns);
 }
 
 /* Workgroups of a stage are counted in one dimension. */
@@ -171,7 +152,7 @@ put_stage(dop_gen *gen, dop_buf *b)
 static const char *
 arg_type(const dop_kernel_arg *a)
 {
-    return a->numbers ? "uvec2" : a->value || a->counter ? "U32" : "Step";
+    return a->numbers ? "uvec2" : a->value || a->kind != DOP_ARG_VALUE ? "U32" : "Step";
 }
 
 /* The arguments of a stage are in its record. */
@@ -186,7 +167,7 @@ put_stage_args(const dop_gen *gen, dop_buf *b)
 /* Arguments, and the program.  CPU devices read the push constants before anything else, outside of all loops and
  * conditions: there the driver knows that the lanes agree on a buffer, and a load takes a third of the time. */
 static void
-put_program(dop_gen *gen, const char *sync, dop_buf *b)
+put_program(dop_gen *gen, const char *advance, dop_buf *b)
 {
     static const char start[] = "void main()\n{\n";
     const dop_emit *e = &gen->e;
@@ -203,7 +184,7 @@ put_program(dop_gen *gen, const char *sync, dop_buf *b)
     dop_buf_puts(b, "};\n");
     if (early && globals.data)
         dop_buf_puts(b, globals.data);
-    dop_buf_puts(b, sync);
+    dop_buf_puts(b, advance);
     if (early) {
         size_t head = (size_t)(at - program) + sizeof start - 1;
         dop_buf_append(b, program, head);
@@ -229,7 +210,7 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
                     const dop_choice *choice, const dop_sync *sync, dop_diag *diag, dop_kernel *out_kernel)
 {
     dop_gen gen = {.templates = t, .choice = choice};
-    dop_buf text = {0};
+    dop_buf text = {0}, advance = {0};
     dop_kernel *k = out_kernel;
     memset(k, 0, sizeof *k);
     bool stage = sync && sync->kind == DOP_SYNC_STAGE;
@@ -256,9 +237,9 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
         goto error;
     }
     const char *common = dop_templates_get(t, "common.glsl");
-    dop_buf sync_text = {0};
-    put_sync(&gen, sync, &sync_text);
-    put_header(&gen, (sync && sync->kind == DOP_SYNC_COUNTERS) || gen.merges, &text);
+    if (sync && !stage)
+        put_advance(&gen, sync, &advance);
+    put_header(&gen, &text);
     if (stage)
         put_stage(&gen, &text);
     dop_buf_puts(&text, common ? common : "");
@@ -267,19 +248,17 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
         goto error;
     if (stage) {
         put_stage_args(&gen, &text);
-        dop_buf_puts(&text, sync_text.data ? sync_text.data : "");
         dop_buf_puts(&text, gen.main.data ? gen.main.data : "");
     } else {
-        put_program(&gen, sync_text.data ? sync_text.data : "", &text);
+        put_program(&gen, advance.data ? advance.data : "", &text);
     }
-    dop_buf_finish(&sync_text);
     if (sync && !stage)
-        dop_buf_puts(&text, "#undef main\nvoid main()\n{\n    dop_main();\n    dop_done();\n}\n");
+        dop_buf_puts(&text, "#undef main\nvoid main()\n{\n    dop_main();\n    dop_advance();\n}\n");
     if (st == DOP_OK && gen.e.status != DOP_OK) {
         st = gen.e.status;
         goto error;
     }
-    k->glsl = text.failed ? NULL : dop_arena_strdup(g->arena, text.data);
+    k->glsl = text.failed || advance.failed ? NULL : dop_arena_strdup(g->arena, text.data);
     if (!k->glsl) {
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         goto error;
@@ -295,6 +274,7 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
     k->subgroup = choice->tile.subgroup ? target->subgroup : 0;
 error:
     dop_buf_finish(&gen.main);
+    dop_buf_finish(&advance);
     dop_buf_finish(&text);
     return st;
 }
@@ -337,7 +317,7 @@ dop_kernel_persistent(const dop_templates *t, const dop_kernel *const *stages, u
     dop_status st = dop_template_fill(&gen, "persistent.glsl", &keys, &text);
     k->glsl = text.failed ? NULL : dop_arena_strdup(arena, text.data);
     k->stages = glsl;
-    k->args[0] = (dop_kernel_arg){.counter = DOP_ARG_TABLE, .read = true};
+    k->args[0] = (dop_kernel_arg){.kind = DOP_ARG_TABLE, .read = true};
     k->args[1] = (dop_kernel_arg){.read = true};
     k->args[2] = (dop_kernel_arg){.numbers = 2, .number = {numbers[0], numbers[1]}};
     if (st == DOP_OK && (!k->glsl || !glsl))

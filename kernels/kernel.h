@@ -92,21 +92,15 @@ typedef struct dop_kernel {
     const char *const *stages; /* GLSL of its functions */
 } dop_kernel;
 
-/* How a kernel is ordered where it is not by barriers: its part in DOP_ORDER_COUNTERS or DOP_ORDER_PERSISTENT of
- * runtime/plan_format.h. */
-enum { DOP_MAX_WAITS = 3 };
+/* What a kernel does for DOP_ORDER_PERSISTENT of runtime/plan_format.h. */
 typedef enum dop_sync_kind {
-    DOP_SYNC_COUNTERS, /* waits for counters, and has one */
-    DOP_SYNC_STAGE,    /* a function of a persistent dispatch, which looks for the values handed to it */
-    DOP_SYNC_ADVANCE   /* as with barriers, but the last of its schedule: adds `turns` to the step's turn */
+    DOP_SYNC_STAGE,  /* a function of a persistent dispatch, which looks for the values handed to it */
+    DOP_SYNC_ADVANCE /* as with barriers, but the last of its schedule: adds `turns` to the step's turn */
 } dop_sync_kind;
 typedef struct dop_sync {
     dop_sync_kind kind;
-    uint32_t n_waits;
-    uint32_t workgroups[DOP_MAX_WAITS]; /* of each producer */
-    bool last;                          /* of the schedule: advances the step's epoch */
-    const uint8_t *handed;              /* of a stage: DOP_HANDED and DOP_LEAVES by node */
-    uint32_t turns;                     /* a number of the dispatch: 1 after stages, 0 after anything else */
+    const uint8_t *handed; /* of a stage: DOP_HANDED and DOP_LEAVES by node */
+    uint32_t turns;        /* a number of the dispatch: 1 after stages, 0 after anything else */
 } dop_sync;
 
 /* sync NULL: ordered by barriers, which are not the kernel's business. */

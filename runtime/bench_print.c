@@ -87,8 +87,6 @@ print_start(const dop_bench *b, dop_buf *out)
         const dop_bench_plan *p = &b->plans[i];
         const dop_session_info *s = &p->info;
         uint32_t ordering = s->plan->schedules[s->decode].ordering;
-        if (ordering == DOP_ORDER_COUNTERS)
-            dop_buf_printf(out, "%s: decode steps are ordered by completion counters\n", base_name(p->path));
         if (ordering == DOP_ORDER_PERSISTENT)
             dop_buf_printf(out, "%s: decode steps are persistent dispatches\n", base_name(p->path));
         dop_buf_printf(out,

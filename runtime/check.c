@@ -157,8 +157,6 @@ check_dispatch(checker *k, uint32_t schedule, const dop_plan_dispatch *d, dop_di
 {
     point points[MAX_CASES] = {{0, 0}};
     dop_graph *g = &k->graphs[schedule];
-    const dop_plan_schedule *s = &k->plan->schedules[schedule];
-    bool last = d == &k->plan->dispatches[s->first_dispatch + s->n_dispatches - 1];
     double *bound = &k->results[d->kernel].bound, meet = products_that_meet(g, &g->regions[d->region]);
     if (*bound > error_bound && *bound < narrow_bound * meet)
         *bound = narrow_bound * meet;
@@ -169,8 +167,6 @@ check_dispatch(checker *k, uint32_t schedule, const dop_plan_dispatch *d, dop_di
                             k->plan,
                             g,
                             d,
-                            last,
-                            s->ordering == DOP_ORDER_COUNTERS,
                             points[i].pos,
                             points[i].n_tokens,
                             d->kernel * 1000003ull + points[i].pos * 31ull + points[i].n_tokens};
@@ -226,8 +222,7 @@ check_all(checker *k, dop_diag *diag)
     for (uint32_t kernel = 0; kernel < p->n_kernels && st == DOP_OK; kernel++) {
         for (uint32_t i = 0; i < p->n_schedules; i++) {
             const dop_plan_schedule *s = &p->schedules[i];
-            bool used = s->profile == k->session->info.profile &&
-                        (s->ordering == DOP_ORDER_BARRIERS || i == k->session->decode[DOP_ORDER_COUNTERS]);
+            bool used = s->profile == k->session->info.profile && s->ordering == DOP_ORDER_BARRIERS;
             for (uint32_t j = 0; j < s->n_dispatches && used && st == DOP_OK; j++) {
                 const dop_plan_dispatch *d = &p->dispatches[s->first_dispatch + j];
                 if (d->kernel != kernel || seen_before(k, d))

@@ -95,8 +95,6 @@ typedef struct dop_check_case {
     const dop_plan *plan;
     dop_graph *g; /* of the dispatch's schedule; storage types are changed and restored */
     const dop_plan_dispatch *dispatch;
-    bool last;    /* of its schedule */
-    bool signals; /* its schedule is ordered by completion counters */
     uint32_t pos, n_tokens;
     uint64_t seed;
 } dop_check_case;

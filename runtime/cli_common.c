@@ -28,16 +28,14 @@ dop_cli_plan(const dop_cli *cli, dop_diag *diag, const char **out_path)
 static dop_status
 parse_ordering(const char *text, dop_ordering *out, dop_diag *diag)
 {
-    static const char *const names[] = {[DOP_ORDERING_AUTO] = "auto",
-                                        [DOP_ORDERING_BARRIERS] = "barriers",
-                                        [DOP_ORDERING_COUNTERS] = "counters",
-                                        [DOP_ORDERING_PERSISTENT] = "persistent"};
+    static const char *const names[] = {
+        [DOP_ORDERING_AUTO] = "auto", [DOP_ORDERING_BARRIERS] = "barriers", [DOP_ORDERING_PERSISTENT] = "persistent"};
     for (int i = DOP_ORDERING_AUTO; i <= DOP_ORDERING_PERSISTENT; i++)
         if (strcmp(text, names[i]) == 0) {
             *out = (dop_ordering)i;
             return DOP_OK;
         }
-    return DOP_FAIL(diag, DOP_E_USAGE, "--ordering takes auto, barriers, counters or persistent, not \"%s\"", text);
+    return DOP_FAIL(diag, DOP_E_USAGE, "--ordering takes auto, barriers or persistent, not \"%s\"", text);
 }
 
 dop_status

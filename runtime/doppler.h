@@ -17,10 +17,9 @@ typedef struct dop_session dop_session;
 /* Which decode schedule: ordered by barriers, or in another way where the plan has such a one (DOP_ORDER_* in
  * plan_format.h). */
 typedef enum dop_ordering {
-    DOP_ORDERING_AUTO,     /* on a GPU the faster one by a short probe, on software devices barriers */
-    DOP_ORDERING_BARRIERS, /* without a probe */
-    DOP_ORDERING_COUNTERS, /* the same; an error when the plan has none */
-    DOP_ORDERING_PERSISTENT
+    DOP_ORDERING_AUTO,      /* on a GPU the faster one by a short probe, on software devices barriers */
+    DOP_ORDERING_BARRIERS,  /* without a probe */
+    DOP_ORDERING_PERSISTENT /* the same; an error when the plan has none */
 } dop_ordering;
 
 typedef struct dop_open_options {
@@ -46,7 +45,7 @@ typedef struct dop_session_info {
     uint32_t profile;                          /* row of the plan's profiles */
     uint32_t decode;                           /* row of the plan's schedules: one token */
     uint32_t ordering;                         /* DOP_ORDER_*, of decode; barriers after a stall */
-    bool stalled;                              /* a wait for a counter ran out; steps were run again with barriers */
+    bool stalled;                              /* a wait for a value ran out; steps were run again with barriers */
     double probe_ms;                           /* what choosing the ordering took, part of load_ms; 0: no probe */
     double load_ms;                            /* all of dop_session_open */
     double pipelines_ms, upload_ms, verify_ms; /* its parts, which overlap; pipelines: the first ones */

@@ -13,7 +13,7 @@ enum { WEIGHTS_BLOCK = 256 << 20 };
 
 typedef enum pool {
     POOL_WEIGHTS,
-    POOL_WORK, /* state, scratch and counters */
+    POOL_WORK, /* state, scratch and what kernels of one step tell each other */
     POOL_STEP,
     POOL_RESULT,
     POOL_MIRROR,

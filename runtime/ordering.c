@@ -1,6 +1,6 @@
 /* Which decode schedule to take, the one ordered by barriers or one ordered in another way, and the way back when that
- * does not work out.  All do the same, so that steps of any may follow one another; counters and epoch, handed values and
- * turn only stay in step with each other because every run of a schedule is a whole one. */
+ * does not work out.  All do the same, so that steps of any may follow one another; handed values and the turn only stay
+ * in step with each other because every run of a schedule is a whole one. */
 #include "runtime/session.h"
 
 #include <math.h>
@@ -53,7 +53,6 @@ dop_session_fall_back(dop_session *session, dop_diag *diag)
     s->running = false;
     s->picks_taken = s->picks_asked;
     volatile dop_step *step = dop_replay_step(&s->replay);
-    step->epoch = 0;
     step->turn = 0;
     step->flags = 0;
     step->n_out = s->picks_asked;
@@ -212,17 +211,12 @@ dop_session_choose_ordering(dop_session *session, dop_ordering wanted, dop_diag 
     if (!s->plan.schedules[s->decode[DOP_ORDER_BARRIERS]].greedy) /* not the same but for the ordering */
         for (uint32_t o = DOP_ORDER_BARRIERS + 1; o < DOP_N_ORDERS; o++)
             s->decode[o] = UINT32_MAX;
-    if (order == DOP_ORDER_COUNTERS && s->decode[order] == UINT32_MAX && !s->device.info.memory_model)
-        return DOP_FAIL(diag, DOP_E_DEVICE,
-                        "--ordering counters needs the Vulkan memory model with device scope, which %s lacks",
-                        s->device.info.caps.name);
     if (s->decode[order] == UINT32_MAX)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, s->plan.path,
-                           "the plan has no decode schedule ordered by %s for target %s: compile it for a target "
-                           "with %s, or leave --ordering out",
+                           "the plan has no %s decode schedule for target %s: compile it for a target that has one, or "
+                           "leave --ordering out",
                            dop_plan_ordering_name(order),
-                           dop_plan_string(&s->plan, s->plan.profiles[s->info.profile].name),
-                           dop_plan_ordering_name(order));
+                           dop_plan_string(&s->plan, s->plan.profiles[s->info.profile].name));
     dop_session_use_ordering(s, order);
     s->probes = wanted == DOP_ORDERING_AUTO && has_others(s);
     return s->probes && all_made(s) ? dop_session_probe_ordering(s, diag) : DOP_OK;

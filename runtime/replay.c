@@ -94,7 +94,7 @@ static bool
 is_cleared(dop_clear what, uint32_t slot_kind)
 {
     return (slot_kind == DOP_SLOT_STATE && what != DOP_CLEAR_SYNC) ||
-           ((slot_kind == DOP_SLOT_SYNC || slot_kind == DOP_SLOT_HANDED) && what != DOP_CLEAR_STATE) ||
+           ((slot_kind == DOP_SLOT_MERGES || slot_kind == DOP_SLOT_HANDED) && what != DOP_CLEAR_STATE) ||
            (slot_kind == DOP_SLOT_SCRATCH && what == DOP_CLEAR_ALL);
 }
 

@@ -1,7 +1,7 @@
 /* Replay: one recorded command buffer per schedule and form, submitted as often as needed.
  *
- * Barriers stand where the plan has them, which is nowhere in a schedule ordered by counters, and at the end of every
- * command buffer: steps are always in order, only what is inside one may be left to counters.
+ * Barriers stand where the plan has them, and at the end of every command buffer: steps are always in order, and only what
+ * is inside a dispatch is left to its stages.
  *
  * Everything is recorded when the plan is loaded, or by another thread soon after.  A submission names a schedule and a
  * form; each one signals the next value of one timeline semaphore.  Submissions run in order, and each sees what the
@@ -23,7 +23,7 @@ typedef enum dop_form {
 /* What to set to its first value: zeros, and ones for what stages hand over. */
 typedef enum dop_clear {
     DOP_CLEAR_STATE, /* caches, for a new sequence */
-    DOP_CLEAR_SYNC,  /* counters and handed values; dop_step.epoch and .turn must be 0 for the next step then */
+    DOP_CLEAR_SYNC,  /* counts of merges, and handed values; dop_step.turn must be 0 for the next step then */
     DOP_CLEAR_ALL,   /* both, the scratch slots, and the tables of stages: once, after loading */
     DOP_N_CLEARS
 } dop_clear;

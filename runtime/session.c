@@ -322,7 +322,7 @@ static dop_status
 next_on_device(dop_session *s, dop_diag *diag, uint32_t *out_id)
 {
     dop_status st = finish_pick(s, diag);
-    /* Once at most: afterwards nothing waits for counters any more. */
+    /* Once at most: afterwards nothing waits any more. */
     if (st == DOP_OK && dop_session_stalled(s, s->ahead[0].end) && (st = dop_session_fall_back(s, diag)) == DOP_OK)
         st = finish_pick(s, diag);
     if (st != DOP_OK)

@@ -107,7 +107,7 @@ dop_status dop_session_probe_here(dop_session *session, dop_diag *diag);
 /* What is finished by now was not all ordered, or a step that should have made the last of n_picks is finished and did
  * not: none of the picks that were not taken yet is worth anything. */
 bool dop_session_stalled(const dop_session *session, uint32_t n_picks);
-/* Back to barriers for good.  Drops every pick that was not taken, and starts counters, epoch and turn from 0. */
+/* Back to barriers for good.  Drops every pick that was not taken, and starts handed values and the turn from 0. */
 dop_status dop_session_fall_back(dop_session *session, dop_diag *diag);
 
 #endif

@@ -79,9 +79,7 @@ try_orderings(dop_session *s, const dop_device_info *info, uint32_t profile, dop
     if (ordering > DOP_ORDERING_BARRIERS)
         orderings |= 1u << (ordering - DOP_ORDERING_BARRIERS);
     else if (ordering == DOP_ORDERING_AUTO && !info->caps.cpu)
-        orderings |= 1u << DOP_ORDER_COUNTERS | 1u << DOP_ORDER_PERSISTENT;
-    if (!info->memory_model)
-        orderings &= ~(1u << DOP_ORDER_COUNTERS);
+        orderings |= 1u << DOP_ORDER_PERSISTENT;
     dop_buf without = {0};
     dop_status st = try_profile(s, info, profile, orderings, out, diag, why);
     if (st != DOP_OK || why->size == 0 || orderings == barriers || ordering != DOP_ORDERING_AUTO)

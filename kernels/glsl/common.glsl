@@ -2,11 +2,11 @@
 // reductions.  The generator puts #version, extensions and the constants WG (invocations) and SG (subgroup size, 1 when
 // subgroup operations are not used) before this file, and the push-constant block after it.
 
-// What other workgroups wrote while this one ran (completion counters, merged splits) is read and written coherently:
-// no barrier empties the caches of a multiprocessor in between.  Weights go through U32x4 (dop_ldw4), which need not be.
-#ifdef DOP_SYNC
+// What other workgroups wrote while this one ran (the splits that attention merges) is read and written coherently: no
+// barrier empties the caches of a multiprocessor in between.  Weights go through U32x4 (dop_ldw4), which need not be.
+#ifdef DOP_MERGES
 #define SHARED coherent
-layout(buffer_reference, std430, buffer_reference_align = 4) coherent volatile buffer Counter { uint n[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) coherent volatile buffer Arrivals { uint n[]; };
 #else
 #define SHARED
 #endif
@@ -32,41 +32,29 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer Step {
     SHARED uint n_rows;
     SHARED uint n_out;
     SHARED uint flags;
-    SHARED uint epoch;
     SHARED uint turn;
-    SHARED uint reserved[11];
+    SHARED uint reserved[12];
     SHARED Row rows[4096];
     SHARED uint ids[4096];
 };
 
-#ifdef DOP_SYNC
-// Until the counter shows `workgroups` for every finished run and for this one; a bound keeps a device that does not start
-// dispatches in order from hanging.
-void dop_wait_for(U32 counter, Step step, uint workgroups)
-{
-    uint want = workgroups * (step.epoch + 1u);
-    for (uint i = 0u; i < 1000000u; i++)
-        if (int(Counter(counter).n[0] - want) >= 0)
-            return;
-    step.flags |= 1u;
-}
-
+#ifdef DOP_MERGES
 shared uint dop_arrived;
-// Is this workgroup the last of n to get here?  Then the counter is zero again.  Every invocation must call.
-bool dop_last_of(U32 counter, uint i, uint n)
+// Is this workgroup the last of n to get here?  Then the count is zero again.  Every invocation must call.
+bool dop_last_of(U32 arrivals, uint i, uint n)
 {
     groupMemoryBarrier();
     barrier();
     if (gl_LocalInvocationIndex == 0u) {
         memoryBarrierBuffer();
-        dop_arrived = atomicAdd(Counter(counter).n[i], 1u) + 1u;
+        dop_arrived = atomicAdd(Arrivals(arrivals).n[i], 1u) + 1u;
     }
     groupMemoryBarrier();
     barrier();
     if (dop_arrived != n)
         return false;
     if (gl_LocalInvocationIndex == 0u)
-        Counter(counter).n[i] = 0u;
+        Arrivals(arrivals).n[i] = 0u;
     return true;
 }
 #endif

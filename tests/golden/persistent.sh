@@ -75,6 +75,6 @@ check "too many: compiles" "$DOPPLERC" "$SRC/tests/golden/qwen3" -o p.plan --qui
 grep -q 'back to barriers' log || skip "too many: says so" "the device ran all of them at once"
 
 "$DOPPLERC" "$SRC/tests/golden/llama" -o none.plan --quiet --target none.yaml
-check_fails "a plan without stages" 1 "has no decode schedule ordered by persistent" \
+check_fails "a plan without stages" 1 "has no persistent decode schedule" \
     "$EXEC" none.plan --quiet --tokens-file prompt -n 1 --ordering persistent
 finish

@@ -358,6 +358,16 @@ list_dispatches(built *b)
     return DOP_OK;
 }
 
+/* Position of a row of a step whose positions are pos .. pos + t - 1.  Rows need not stand in their order: from odd
+ * positions on the last two are exchanged. */
+static uint32_t
+row_position(uint32_t pos, uint32_t t, uint32_t row)
+{
+    if (t > 1 && pos % 2 && row + 2 >= t)
+        return pos + (row + 1 == t ? t - 2 : t - 1);
+    return pos + row;
+}
+
 /* Fills states, step record and, with NaN, everything that is written; runs. */
 static dop_status
 run(built *b, uint32_t pos, uint32_t t)
@@ -369,7 +379,8 @@ run(built *b, uint32_t pos, uint32_t t)
     step->n_rows = t;
     step->n_out = DOP_STEP_RING - 1;
     for (uint32_t i = 0; i < DOP_STEP_MAX_ROWS; i++)
-        step->rows[i] = (dop_row){token_id(i) % 16, i < t ? pos + i : 0xfffffff0u, i < t ? 0 : 0xfffffff0u, 0};
+        step->rows[i] =
+            (dop_row){token_id(i) % 16, i < t ? row_position(pos, t, i) : 0xfffffff0u, i < t ? 0 : 0xfffffff0u, 0};
     memset(l->heap + b->scratch, 0xff, (size_t)b->cx.placement.scratch);
     for (uint32_t i = 0; i < g->n_outs; i++) {
         dop_node_id id = dop_storage_node(g, g->outs[i]);
@@ -413,7 +424,7 @@ give_leaf(void *user, const dop_graph *g, dop_node_id leaf, uint32_t t, dop_tens
         out->u = p;
         bool tokens = strcmp(dop_node_s(g, leaf, DOP_A_name), "tokens") == 0;
         for (uint32_t i = 0; i < t; i++)
-            out->u[i] = tokens ? token_id(i) % 16 : r->pos + i;
+            out->u[i] = tokens ? token_id(i) % 16 : row_position(r->pos, t, i);
         return DOP_OK;
     }
     out->f = p;
@@ -468,8 +479,8 @@ same_pick(const comparison *c, dop_node_id id, const dop_tensor *ref, const dop_
     const dop_tensor *x;
     dop_diag diag = {0};
     if (got == ref->u[0])
-        return made || (step->rows[0].position == c->pos + c->t && step->rows[0].sequence == 0 && step->n_rows == 1 &&
-                        step->rows[0].token == got)
+        return made || (step->rows[0].position == row_position(c->pos, c->t, c->t - 1) + 1 &&
+                        step->rows[0].sequence == 0 && step->n_rows == 1 && step->rows[0].token == got)
                    ? true
                    : differs(c, id, 0, step->rows[0].position, c->pos + c->t, 0);
     if (dop_interp_eval(c->exact->it, dop_node_at(c->plain, id)->src[0], &diag, &x) != DOP_OK || got >= x->count)
@@ -559,9 +570,9 @@ static bool
 check_cases(built *b, const comparison *what, bool on_device)
 {
     uint32_t s = what->plain->max_s, t = what->plain->max_t;
-    uint32_t cases[4][2] = {{0, t}, {s - t, t}, {s / 3, t / 2 + 1}, {1, 1}};
+    uint32_t cases[5][2] = {{0, t}, {s - t, t}, {s / 3, t / 2 + 1}, {1, 1}, {s / 2 | 1, t > 1 ? t - 1 : 1}};
     bool ok = true;
-    for (uint32_t i = 0; i < 4 && ok; i++)
+    for (uint32_t i = 0; i < 5 && ok; i++)
         if (cases[i][1] <= t && cases[i][0] + cases[i][1] <= s)
             ok = check_case(b, what, cases[i][0], cases[i][1], on_device);
     return ok;

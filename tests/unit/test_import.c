@@ -5,7 +5,7 @@
 
 typedef struct loaded {
     dop_arena arena;
-    dop_model m;
+    dop_checkpoint m;
 } loaded;
 
 static void
@@ -13,14 +13,14 @@ load_dir(loaded *l, const char *dir)
 {
     dop_diag diag = {0};
     dop_arena_init(&l->arena);
-    dop_status st = dop_model_load(dir, &l->arena, &diag, &l->m);
+    dop_status st = dop_checkpoint_load(dir, &l->arena, &diag, &l->m);
     cr_assert_eq(st, DOP_OK, "%s: %s: %s", dir, diag.path, diag.message);
 }
 
 static void
 unload(loaded *l)
 {
-    dop_model_finish(&l->m);
+    dop_checkpoint_finish(&l->m);
     dop_arena_finish(&l->arena);
 }
 
@@ -52,18 +52,32 @@ same_ropes(const dop_arch *a, const dop_arch *b)
 }
 
 static void
+same_norm(const dop_norm *a, const dop_norm *b)
+{
+    cr_expect(a->kind == b->kind && a->bias == b->bias && a->eps == b->eps && a->add == b->add);
+}
+
+static void
 same_facts(const dop_arch *a, const dop_arch *b)
 {
     cr_assert_eq(a->n_layers, b->n_layers);
     cr_expect(a->hidden == b->hidden && a->vocab == b->vocab && a->ctx_train == b->ctx_train);
-    cr_expect(a->norm_eps == b->norm_eps && a->norm_add == b->norm_add && a->tied == b->tied && a->act == b->act);
-    cr_expect(a->attn_scale == b->attn_scale && a->attn_softcap == b->attn_softcap &&
-              a->logit_softcap == b->logit_softcap && a->embed_scale == b->embed_scale);
+    cr_expect(a->tied == b->tied && a->learned_positions == b->learned_positions);
+    cr_expect(a->logit_softcap == b->logit_softcap && a->embed_scale == b->embed_scale);
+    same_norm(&a->final_norm, &b->final_norm);
     for (uint32_t i = 0; i < a->n_layers; i++) {
         const dop_layer *x = &a->layers[i], *y = &b->layers[i];
-        cr_expect(x->n_heads == y->n_heads && x->n_kv_heads == y->n_kv_heads && x->head_dim == y->head_dim &&
-                      x->window == y->window && x->rope == y->rope && x->ffn == y->ffn,
+        const dop_attention *p = &x->mixers[0].attn, *q = &y->mixers[0].attn;
+        cr_expect(p->n_heads == q->n_heads && p->n_kv_heads == q->n_kv_heads && p->head_dim == q->head_dim &&
+                      p->window == q->window && p->rope == q->rope && p->scale == q->scale &&
+                      p->softcap == q->softcap && p->bias_q == q->bias_q && p->bias_o == q->bias_o,
+                  "layer %u: attention differs", i);
+        cr_expect(x->ffn.width == y->ffn.width && x->ffn.act == y->ffn.act && x->ffn.gated == y->ffn.gated &&
+                      x->ffn.bias == y->ffn.bias && x->residual_scale == y->residual_scale,
                   "layer %u differs", i);
+        same_norm(&x->attn_norm, &y->attn_norm);
+        same_norm(&x->post_ffn_norm, &y->post_ffn_norm);
+        same_norm(&p->q_norm, &q->q_norm);
     }
     same_ropes(a, b);
 }
@@ -138,8 +152,8 @@ Test(import, sliding_windows)
         loaded l;
         load_patched(&l, cases[i].model, cases[i].patch);
         for (uint32_t k = 0; k < 4 && cases[i].window[k] != ~0u; k++)
-            cr_expect_eq(l.m.arch.layers[k].window, cases[i].window[k], "case %zu, layer %u: window %u", i, k,
-                         l.m.arch.layers[k].window);
+            cr_expect_eq(l.m.arch.layers[k].mixers[0].attn.window, cases[i].window[k], "case %zu, layer %u: window %u",
+                         i, k, l.m.arch.layers[k].mixers[0].attn.window);
         unload(&l);
     }
 }
@@ -393,7 +407,7 @@ Test(import, gemma_embedding_scale)
     loaded l;
     load_dir(&l, DOP_SOURCE_DIR "/examples/shakespeare-gemma3");
     cr_expect_eq(l.m.arch.embed_scale, 16.0);
-    cr_expect_eq(l.m.arch.norm_add, 1.0);
-    cr_expect_eq(l.m.arch.attn_scale, 0.125);
+    cr_expect_eq(l.m.arch.final_norm.add, 1.0);
+    cr_expect_eq(l.m.arch.layers[0].mixers[0].attn.scale, 0.125);
     unload(&l);
 }

@@ -1,5 +1,5 @@
 /* Models that must not load: each gives its one message.  The damaged files are made here from the golden ones. */
-#include "compiler/safetensors.h"
+#include "compiler/hf/safetensors.h"
 #include "tests/unit/import_util.h"
 
 /* ---- config.json -------------------------------------------------------------------------------------------------- */

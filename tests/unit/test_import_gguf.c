@@ -105,7 +105,7 @@ write_file(writer *w, const char *path)
 
 /* Values of a weight, decoded. */
 static float *
-values_of(const dop_model *m, const char *name, const dop_weight **out)
+values_of(const dop_checkpoint *m, const char *name, const dop_weight **out)
 {
     const dop_weight *w = dop_weights_find(&m->weights, name);
     cr_assert(w, "no weight %s", name);
@@ -135,7 +135,7 @@ interleave(float *v, uint32_t rows, uint32_t cols, uint32_t head_dim)
 
 typedef struct converter {
     writer *w;
-    const dop_model *m;
+    const dop_checkpoint *m;
     bool interleave, fuse_qkv, fuse_ffn;
     double norm_add;
 } converter;
@@ -149,9 +149,9 @@ convert(converter *c, const char *source, const char *name)
     bool qk = strcmp(role, "q") == 0 || strcmp(role, "k") == 0;
     bool qk_bias = strcmp(role, "q_bias") == 0 || strcmp(role, "k_bias") == 0;
     if (c->interleave && qk)
-        interleave(v, w->rows, w->cols, c->m->arch.layers[0].head_dim);
+        interleave(v, w->rows, w->cols, c->m->arch.layers[0].mixers[0].attn.head_dim);
     if (c->interleave && qk_bias)
-        interleave(v, w->cols, 1, c->m->arch.layers[0].head_dim);
+        interleave(v, w->cols, 1, c->m->arch.layers[0].mixers[0].attn.head_dim);
     if (strstr(role, "norm") && !strstr(role, "bias"))
         for (uint32_t i = 0; i < w->cols; i++)
             v[i] += (float)c->norm_add;
@@ -226,7 +226,7 @@ convert_layer(converter *c, uint32_t i)
     if (c->fuse_qkv)
         convert_fused(c, i, qkv, 3, name);
     snprintf(name, sizeof name, "blk.%u.attn_qkv.bias", i);
-    if (c->fuse_qkv && c->m->arch.bias_q)
+    if (c->fuse_qkv && c->m->arch.layers[0].mixers[0].attn.bias_q)
         convert_fused(c, i, qkv_bias, 3, name);
     snprintf(name, sizeof name, "blk.%u.ffn_up.weight", i);
     if (c->fuse_ffn)
@@ -237,25 +237,27 @@ convert_layer(converter *c, uint32_t i)
 static void
 convert_metadata(writer *w, const dop_arch *a)
 {
-    const dop_layer *l = &a->layers[0];
+    const dop_attention *l = &a->layers[0].mixers[0].attn;
     kv_str(w, "general.architecture", w->arch);
     kv_str(w, "general.name", "Tiny Talk");
     kv_u32(w, "%.block_count", a->n_layers);
     kv_u32(w, "%.embedding_length", a->hidden);
     kv_u32(w, "%.context_length", a->ctx_train);
-    kv_u32(w, "%.feed_forward_length", l->ffn);
+    kv_u32(w, "%.feed_forward_length", a->layers[0].ffn.width);
     kv_u32(w, "%.attention.head_count", l->n_heads);
     kv_u32(w, "%.attention.head_count_kv", l->n_kv_heads);
     kv_u32(w, "%.attention.key_length", l->head_dim);
     kv_u32(w, "%.attention.value_length", l->head_dim);
-    kv_f32(w, a->norm == DOP_NORM_LAYER ? "%.attention.layer_norm_epsilon" : "%.attention.layer_norm_rms_epsilon",
-           a->norm_eps);
+    kv_f32(w,
+           a->final_norm.kind == DOP_NORM_LAYER ? "%.attention.layer_norm_epsilon"
+                                                : "%.attention.layer_norm_rms_epsilon",
+           a->final_norm.eps);
     if (a->n_ropes)
         kv_f32(w, "%.rope.freq_base", a->ropes[0].theta);
     if (l->window)
         kv_u32(w, "%.attention.sliding_window", l->window);
-    if (a->attn_softcap > 0)
-        kv_f32(w, "%.attn_logit_softcapping", a->attn_softcap);
+    if (l->softcap > 0)
+        kv_f32(w, "%.attn_logit_softcapping", l->softcap);
     if (a->logit_softcap > 0)
         kv_f32(w, "%.final_logit_softcapping", a->logit_softcap);
     kv_u32(w, "tokenizer.ggml.eos_token_id", 2);
@@ -302,16 +304,16 @@ convert_model(writer *w, const char *golden, const char *arch)
 {
     dop_arena arena;
     dop_diag diag = {0};
-    dop_model m;
+    dop_checkpoint m;
     char dir[512];
     snprintf(dir, sizeof dir, GOLDEN "/%s", golden);
     dop_arena_init(&arena);
-    cr_assert_eq(dop_model_load(dir, &arena, &diag, &m), DOP_OK, "%s", diag.message);
+    cr_assert_eq(dop_checkpoint_load(dir, &arena, &diag, &m), DOP_OK, "%s", diag.message);
     *w = (writer){.arch = arch};
     converter c = {.w = w,
                    .m = &m,
                    .interleave = strcmp(arch, "llama") == 0,
-                   .norm_add = m.arch.norm_add,
+                   .norm_add = m.arch.final_norm.add,
                    .fuse_qkv = strcmp(arch, "phi3") == 0 || strcmp(arch, "gpt2") == 0,
                    .fuse_ffn = strcmp(arch, "phi3") == 0};
     convert_metadata(w, &m.arch);
@@ -323,11 +325,11 @@ convert_model(writer *w, const char *golden, const char *arch)
     for (uint32_t i = 0; i < m.arch.n_layers; i++)
         convert_layer(&c, i);
     convert(&c, "final_norm", "output_norm.weight");
-    if (m.arch.norm == DOP_NORM_LAYER)
+    if (m.arch.final_norm.kind == DOP_NORM_LAYER)
         convert(&c, "final_norm_bias", "output_norm.bias");
     if (!m.arch.tied)
         convert(&c, "lm_head", "output.weight");
-    dop_model_finish(&m);
+    dop_checkpoint_finish(&m);
     dop_arena_finish(&arena);
 }
 
@@ -369,12 +371,13 @@ Test(import_gguf, golden_logits)
         float *want = util_floats(path, (size_t)prompt.n * 320), *got = calloc((size_t)prompt.n * 320, sizeof *got);
         util_model_open(&u, scratch_path(&s, "model.gguf"), prompt.n + 24);
         if (strcmp(cases[i][0], "gemma2") == 0) /* its query scale, 1/sqrt(20), cannot be said in GGUF */
-            u.m.arch.attn_scale = 1 / sqrt(20);
+            for (uint32_t k = 0; k < u.m.arch.n_layers; k++)
+                u.m.arch.layers[k].mixers[0].attn.scale = 1 / sqrt(20);
         util_step(&u, DOP_PHASE_SCORE, prompt.id, prompt.n, 0, got);
         double worst = util_worst(got, want, (size_t)prompt.n * 320) / std;
         cr_expect(worst < 5e-4, "%s: worst logit differs by %.3g standard deviations", cases[i][0], worst);
         cr_expect(u.m.arch.n_end_ids == 1 && u.m.arch.end_ids[0] == 2 && u.m.arch.bos_id == 1);
-        cr_expect_eq(u.m.arch.norm_add, 0.0);
+        cr_expect_eq(u.m.arch.final_norm.add, 0.0);
         cr_expect_str_eq(u.m.name, "Tiny Talk");
         util_model_close(&u);
         scratch_remove(&s);
@@ -420,9 +423,9 @@ Test(import_gguf, split_file)
     cr_assert_eq(unlink(path), 0);
     dop_arena arena;
     dop_diag diag = {0};
-    dop_model m;
+    dop_checkpoint m;
     dop_arena_init(&arena);
-    cr_expect_eq(dop_model_load(scratch_path(&s, "m-00001-of-00002.gguf"), &arena, &diag, &m), DOP_E_IO);
+    cr_expect_eq(dop_checkpoint_load(scratch_path(&s, "m-00001-of-00002.gguf"), &arena, &diag, &m), DOP_E_IO);
     cr_expect_str_eq(diag.path, path);
     cr_expect_str_eq(diag.message, "cannot open: No such file or directory");
     dop_arena_finish(&arena);

@@ -29,7 +29,7 @@ remove_pair(pair *p)
 
 /* Packed bytes of a weight as its type, and as another. */
 static void
-compare_packed(const dop_model *m, const dop_weight *w, const dop_weight *same)
+compare_packed(const dop_checkpoint *m, const dop_weight *w, const dop_weight *same)
 {
     static const dop_type types[] = {DOP_TYPE_none, DOP_TYPE_f16, DOP_TYPE_q8_0};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {

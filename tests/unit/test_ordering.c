@@ -1,4 +1,4 @@
-/* The choice between barriers and counters, and the way back from counters that stall, on a hand-made plan.
+/* The choice between barriers and a persistent dispatch, and the way back from one that stalls, on a hand-made plan.
  * Needs runtime/device.h's Vulkan device. */
 #include "runtime/session.h"
 #include "tests/unit/plan_builder.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const uint32_t NEVER = UINT32_MAX, NO_COUNTERS = UINT32_MAX - 1;
+static const uint32_t NEVER = UINT32_MAX, NO_STAGES = UINT32_MAX - 1;
 
 static dop_session *
 try_open(plan_builder *b, const dop_open_options *o, dop_diag *diag)
@@ -34,8 +34,8 @@ open_toy(uint32_t stall_at, const dop_open_options *o)
     plan_builder b;
     dop_diag diag = {0};
     pb_toy(&b);
-    if (stall_at != NO_COUNTERS)
-        pb_toy_counters(&b, stall_at);
+    if (stall_at != NO_STAGES)
+        pb_toy_persistent(&b, stall_at);
     dop_session *s = try_open(&b, o, &diag);
     cr_assert(s, "%s", diag.message);
     plan_builder_finish(&b);
@@ -82,28 +82,28 @@ check_greedy(dop_session *s, uint32_t n_prompt, uint32_t n)
 }
 
 static const dop_open_options forced[] = {
-    {.ordering = DOP_ORDERING_COUNTERS},
-    {.ordering = DOP_ORDERING_COUNTERS, .steps_ahead = 1},
-    {.ordering = DOP_ORDERING_COUNTERS, .steps_ahead = 16, .steps_per_submit = 3},
-    {.ordering = DOP_ORDERING_COUNTERS, .steps_per_submit = 256},
-    {.ordering = DOP_ORDERING_COUNTERS, .max_chunk = 1, .separate_memory = true},
+    {.ordering = DOP_ORDERING_PERSISTENT},
+    {.ordering = DOP_ORDERING_PERSISTENT, .steps_ahead = 1},
+    {.ordering = DOP_ORDERING_PERSISTENT, .steps_ahead = 16, .steps_per_submit = 3},
+    {.ordering = DOP_ORDERING_PERSISTENT, .steps_per_submit = 256},
+    {.ordering = DOP_ORDERING_PERSISTENT, .max_chunk = 1, .separate_memory = true},
 };
 enum { N_FORCED = sizeof forced / sizeof forced[0] };
 
-/* The toy's waits stall when counters and epoch disagree: any run that was half a one, or cleared one of them, shows. */
-Test(ordering, forced_counters)
+/* The toy's stage stalls when its mailbox and the turn disagree: any run that was half a one, or cleared one of them, shows. */
+Test(ordering, forced_persistent)
 {
     for (size_t i = 0; i < N_FORCED; i++) {
         dop_session *s = open_toy(NEVER, &forced[i]);
-        cr_assert_eq(describe(s).ordering, DOP_ORDER_COUNTERS);
+        cr_assert_eq(describe(s).ordering, DOP_ORDER_PERSISTENT);
         for (uint32_t n = 1; n < 40; n += 9)
             check_greedy(s, n, 30);
         check_greedy(s, 100, 28); /* up to the last position */
         dop_session_info info = describe(s);
-        cr_assert_eq(info.ordering, DOP_ORDER_COUNTERS);
+        cr_assert_eq(info.ordering, DOP_ORDER_PERSISTENT);
         cr_assert_not(info.stalled);
-        cr_assert_eq(s->plan.schedules[info.decode].ordering, DOP_ORDER_COUNTERS);
-        cr_assert_gt(dop_replay_step(&s->replay)->epoch, 100, "they were used");
+        cr_assert_eq(s->plan.schedules[info.decode].ordering, DOP_ORDER_PERSISTENT);
+        cr_assert_gt(dop_replay_step(&s->replay)->turn, 100, "they were used");
         cr_assert_eq(dop_session_counters(s).recordings, 0);
         dop_session_close(s);
     }
@@ -131,7 +131,7 @@ Test(ordering, probes_between_tokens)
     }
 }
 
-Test(ordering, sampling_on_the_host_with_counters)
+Test(ordering, sampling_on_the_host_with_stages)
 {
     for (uint32_t stall_at = 0; stall_at < 60; stall_at += 7) {
         dop_session *s = open_toy(stall_at < 50 ? stall_at : NEVER, &forced[0]);
@@ -158,7 +158,7 @@ Test(ordering, a_stall_changes_no_token)
             cr_assert_eq(info.ordering, DOP_ORDER_BARRIERS);
             cr_assert_eq(s->plan.schedules[info.decode].ordering, DOP_ORDER_BARRIERS);
             volatile dop_step *step = dop_replay_step(&s->replay);
-            cr_assert_eq(step->epoch, 0);
+            cr_assert_eq(step->turn, 0);
             cr_assert_eq(step->flags, 0);
             check_greedy(s, 33, 60);
             cr_assert_eq(dop_session_counters(s).recordings, 0);
@@ -171,7 +171,7 @@ Test(ordering, a_stall_in_steps_that_nobody_wants)
 {
     for (uint32_t way = 0; way < 3; way++)
         for (uint32_t stall_at = 3; stall_at < 12; stall_at++) {
-            dop_open_options o = {.ordering = DOP_ORDERING_COUNTERS, .steps_ahead = 8};
+            dop_open_options o = {.ordering = DOP_ORDERING_PERSISTENT, .steps_ahead = 8};
             dop_session *s = open_toy(stall_at, &o);
             uint32_t all[TOY_CTX], n = 6;
             dop_diag diag = {0};
@@ -205,7 +205,7 @@ count_lines(void *user, const char *text)
 Test(ordering, probe_takes_either_and_leaves_nothing_behind)
 {
     uint32_t lines = 0;
-    dop_open_options o = {.ordering = DOP_ORDERING_COUNTERS, .log = {.line = count_lines, .user = &lines}};
+    dop_open_options o = {.ordering = DOP_ORDERING_PERSISTENT, .log = {.line = count_lines, .user = &lines}};
     dop_session *s = open_toy(NEVER, &o);
     dop_diag diag = {0};
     for (int i = 0; i < 5; i++) {
@@ -214,8 +214,8 @@ Test(ordering, probe_takes_either_and_leaves_nothing_behind)
         cr_assert_gt(describe(s).probe_ms, 0);
         check_greedy(s, 1, 40);
         check_greedy(s, 20, 40);
-        /* Neither way lets counters and epoch disagree. */
-        dop_session_use_ordering(s, i % 2 ? DOP_ORDER_COUNTERS : DOP_ORDER_BARRIERS);
+        /* Neither way lets the mailbox and the turn disagree. */
+        dop_session_use_ordering(s, i % 2 ? DOP_ORDER_PERSISTENT : DOP_ORDER_BARRIERS);
         check_greedy(s, 20, 40);
     }
     cr_assert_eq(lines, 10); /* what a step takes, and the choice */
@@ -230,22 +230,22 @@ Test(ordering, probe_finds_a_stall)
         dop_diag diag = {0};
         cr_assert_eq(dop_session_probe_ordering(s, &diag), DOP_OK, "%s", diag.message);
         cr_assert_eq(describe(s).ordering, DOP_ORDER_BARRIERS);
-        cr_assert_eq(s->decode[DOP_ORDER_COUNTERS], UINT32_MAX);
+        cr_assert_eq(s->decode[DOP_ORDER_PERSISTENT], UINT32_MAX);
         check_greedy(s, 1, 40);
         dop_session_close(s);
     }
 }
 
-/* Counters that pick other tokens without a stall are not taken, however fast. */
+/* Stages that pick other tokens without a stall are not taken, however fast. */
 Test(ordering, probe_finds_other_tokens)
 {
     plan_builder b;
     dop_diag diag = {0};
     pb_toy(&b);
-    pb_toy_counters(&b, NEVER);
-    /* Its second dispatch reads weights from one row further on. */
+    pb_toy_persistent(&b, NEVER);
+    /* Its stage reads weights from one row further on. */
     dop_plan_schedule *sched = PB_AT(&b, SCHEDULES, dop_plan_schedule, 4);
-    dop_plan_dispatch *d = PB_AT(&b, DISPATCHES, dop_plan_dispatch, sched->first_dispatch + 1);
+    dop_plan_dispatch *d = PB_AT(&b, DISPATCHES, dop_plan_dispatch, sched->first_stage);
     dop_plan_arg *weights = PB_AT(&b, ARGS, dop_plan_arg, d->first_arg + 2);
     cr_assert_eq(weights->slot, 0);
     weights->offset += 64 * 4;
@@ -268,7 +268,7 @@ Test(ordering, options)
     if (info.device->cpu) { /* no probe there, and the kernels are not even made */
         cr_assert_eq(info.ordering, DOP_ORDER_BARRIERS);
         cr_assert_eq(info.probe_ms, 0);
-        cr_assert_eq(s->decode[DOP_ORDER_COUNTERS], UINT32_MAX);
+        cr_assert_eq(s->decode[DOP_ORDER_PERSISTENT], UINT32_MAX);
         cr_assert_null(s->pipelines.rows[3]);
     } else {
         cr_assert_gt(info.probe_ms, 0);
@@ -286,11 +286,11 @@ Test(ordering, options)
     s = try_open(&b, &forced[0], &diag);
     cr_assert_null(s);
     cr_assert_eq(diag.code, DOP_E_INPUT);
-    cr_assert(strstr(diag.message, "no decode schedule ordered by counters for target any"), "%s", diag.message);
+    cr_assert(strstr(diag.message, "no persistent decode schedule for target any"), "%s", diag.message);
     plan_builder_finish(&b);
-    /* Counters alone are not enough: feeding in parts needs barriers. */
+    /* Stages alone are not enough: feeding in parts needs barriers. */
     pb_toy(&b);
-    pb_toy_counters(&b, NEVER);
+    pb_toy_persistent(&b, NEVER);
     PB_AT(&b, SCHEDULES, dop_plan_schedule, 0)->kind = DOP_SCHED_PREFILL;
     memset(&diag, 0, sizeof diag);
     s = try_open(&b, &forced[0], &diag);
@@ -306,14 +306,15 @@ Test(ordering, shown_by_disasm)
     dop_plan plan;
     dop_diag diag = {0};
     pb_toy(&b);
-    pb_toy_counters(&b, NEVER);
+    pb_toy_persistent(&b, NEVER);
     pb_build(&b, &file);
     cr_assert_eq(dop_plan_open_memory(file.data, file.size, &diag, &plan), DOP_OK, "%s", diag.message);
     dop_plan_disasm(&plan, &text);
     cr_assert(strstr(text.data, "schedule 0 decode1 profile any dispatches 3 (body 1) barriers 2 greedy\n"), "%s",
               text.data);
-    cr_assert(strstr(text.data, "schedule 4 decode1 profile any dispatches 3 (body 1) counters greedy\n"), "%s",
-              text.data);
+    cr_assert(strstr(text.data,
+                     "schedule 4 decode1 profile any dispatches 2 (body 2) persistent, 1 stages, barriers 1 greedy\n"),
+              "%s", text.data);
     dop_buf_finish(&text);
     dop_plan_close(&plan);
     dop_buf_finish(&file);

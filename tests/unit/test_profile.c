@@ -204,6 +204,9 @@ Test(profile, outputs_parse)
     cr_assert_eq(json_array_size(json_object_get(root, "steps")), p.n_steps);
     cr_assert_eq(json_array_size(json_object_get(root, "tables")), p.n_totals);
     cr_assert(!strstr(text.data, "http://") && !strstr(text.data, "https://"), "the page loads nothing");
+    cr_assert(strstr(text.data, "<style>\n:root {") && strstr(text.data, "getElementById"),
+              "style and script are there");
+    cr_assert(!strstr(text.data, "@data@") && !strstr(text.data, "@profile."), "no hole is left");
     json_decref(root);
     dop_buf_finish(&text);
 

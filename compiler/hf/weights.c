@@ -1,0 +1,136 @@
+/* Tensors of a Hugging Face directory to canonical weights: names by the family's table, fused tensors as row ranges,
+ * Conv1D tensors by strides.  Nothing is copied. */
+#include "compiler/hf/hf.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct filler {
+    dop_hf *hf;
+    dop_st_set set;
+    const char *prefix; /* of everything but lm_head */
+} filler;
+
+static bool
+has_tensor(void *user, const char *name)
+{
+    const filler *f = user;
+    return dop_st_find(&f->set, name) != NULL;
+}
+
+dop_status
+dop_hf_check_shape(const dop_st_tensor *t, uint32_t rank, uint64_t d0, uint64_t d1, dop_diag *diag)
+{
+    if (t->rank == rank && t->shape[0] == d0 && (rank == 1 || t->shape[1] == d1))
+        return DOP_OK;
+    char got[192], want[64];
+    dop_st_shape_text(t, got, sizeof got);
+    if (rank == 1)
+        snprintf(want, sizeof want, "[%llu]", (unsigned long long)d0);
+    else
+        snprintf(want, sizeof want, "[%llu, %llu]", (unsigned long long)d0, (unsigned long long)d1);
+    return DOP_FAIL_IN(diag, DOP_E_INPUT, t->file, "tensor %s: shape %s, expected %s by config.json", t->name, got,
+                       want);
+}
+
+/* Places w in the floats of t: rows (rank 1: values) from `start` on of `total`. */
+static dop_status
+place(const filler *f, const dop_st_tensor *t, bool transposed, uint64_t start, uint64_t total, dop_weight *w)
+{
+    dop_diag *diag = f->hf->diag;
+    dop_status st = w->rank == 1 ? dop_hf_check_shape(t, 1, total, 0, diag)
+                    : transposed ? dop_hf_check_shape(t, 2, w->cols, total, diag)
+                                 : dop_hf_check_shape(t, 2, total, w->cols, diag);
+    if (st != DOP_OK)
+        return st;
+    if (t->type != DOP_TYPE_f32 && t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, t->file, "tensor %s: dtype %s is not supported; known: F32, F16, BF16",
+                           t->name, t->dtype);
+    const uint64_t value = dop_type_of(t->type)->bytes;
+    w->type = t->type;
+    w->source = t->name;
+    if (w->rank == 2 && transposed) {
+        w->row_stride = value;
+        w->col_stride = total * value;
+    } else {
+        w->row_stride = w->cols * value;
+    }
+    w->data = t->data + start * (w->rank == 1 ? value : w->row_stride);
+    return DOP_OK;
+}
+
+/* "model.layers.0.mlp.up_proj.weight" without "weight": what a quantized matrix's tensors begin with. */
+static bool
+cut_weight(char *name)
+{
+    size_t n = strlen(name);
+    const bool ends = n > 7 && strcmp(name + n - 7, ".weight") == 0;
+    if (ends)
+        name[n - 6] = 0;
+    return ends;
+}
+
+static dop_status
+fill(void *user, const dop_weight_need *need)
+{
+    filler *f = user;
+    dop_hf *hf = f->hf;
+    const dop_tensor_name *n = dop_find_tensor_name(hf->family->more_names, hf->family->names, need->role);
+    if (!n)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INTERNAL, hf->path, "no tensor name for %s in family %s",
+                           dop_role_name(need->role), hf->family->name);
+    char name[256];
+    dop_hf_full_name(f->prefix, hf->family->layer_prefix, need, n->source, name, sizeof name);
+    const dop_st_tensor *t = dop_st_find(&f->set, name);
+    dop_weight w = {.name = need->name, .rank = need->rank, .rows = need->rows, .cols = need->cols};
+    const uint32_t own = need->rank == 1 ? need->cols : need->rows; /* along the axis that fusing concatenates */
+    uint64_t start = 0, total = 0;
+    dop_part_rows(need->layer >= 0 ? &hf->model->arch.layers[need->layer] : NULL, n->part, own, &start, &total);
+    dop_status st;
+    if (t) /* also in a quantized model: what its quantizer left alone */
+        st = place(f, t, n->transposed, start, total, &w);
+    else if (hf->quant.used && need->rank == 2 && cut_weight(name))
+        st = dop_hf_quant_weight(hf, &f->set, name, total, start, &w);
+    else
+        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
+    return st == DOP_OK ? dop_weights_add(&hf->model->weights, &w, hf->arena, hf->diag) : st;
+}
+
+/* Gemma multiplies embeddings by sqrt(hidden) rounded to the embedding's own type: the models were trained so, and
+ * transformers keeps the rounding (modeling_gemma3.py, Gemma3TextScaledWordEmbedding). */
+static void
+scale_embedding(dop_hf *hf)
+{
+    dop_arch *a = &hf->model->arch;
+    const dop_weight *embed = dop_weights_find(&hf->model->weights, "embed");
+    float s = sqrtf((float)a->hidden);
+    if (!(hf->family->flags & DOP_FAM_EMBED_SQRT) || !embed)
+        return;
+    if (embed->type == DOP_TYPE_bf16)
+        s = dop_bf16_to_f32(dop_f32_to_bf16(s));
+    else if (embed->type == DOP_TYPE_f16)
+        s = dop_f16_to_f32(dop_f32_to_f16(s));
+    a->embed_scale = (double)s;
+}
+
+dop_status
+dop_hf_weights(dop_hf *hf)
+{
+    filler f = {.hf = hf};
+    dop_weights *w = &hf->model->weights;
+    dop_status st = dop_st_open_dir(hf->dir, hf->arena, hf->diag, &f.set, &w->maps, &w->n_maps);
+    w->cap_maps = w->n_maps;
+    if (st != DOP_OK)
+        return st;
+    const dop_tensor_name *embed = dop_find_tensor_name(hf->family->more_names, hf->family->names, DOP_W_embed);
+    f.prefix = dop_hf_prefix(has_tensor, &f, embed ? embed->source : "", hf->family->prefix);
+    st = dop_arch_each_weight(&hf->model->arch, fill, &f);
+    if (st == DOP_OK)
+        st = dop_weights_seal(w, hf->diag);
+    if (st == DOP_OK)
+        st = dop_arch_check_weights(&hf->model->arch, w, f.set.path, hf->diag);
+    if (st == DOP_OK)
+        scale_embedding(hf);
+    return st;
+}
