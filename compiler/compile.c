@@ -54,7 +54,7 @@ count_read(void *user, dop_node_id base)
             for (uint32_t k = 1; k < x->n_srcs && k < 3; k++)
                 if ((x->op == DOP_OP_attention || x->op == DOP_OP_attn_split) &&
                     dop_node_base(t->g, x->src[k], NULL) == base)
-                    t->bytes += dop_node_bytes(t->g, base) / t->g->max_s * t->depth;
+                    t->bytes += dop_node_bytes(t->g, base) / t->g->max_s / t->g->max_q * t->depth;
         }
         return;
     }

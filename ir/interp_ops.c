@@ -289,7 +289,7 @@ compute_gather(const dop_interp_node *n)
     dop_status st = check_ids(n, 1, table->shape.dim[0].mul);
     if (st != DOP_OK)
         return st;
-    uint64_t w = last_axis(table);
+    uint64_t w = table->count / table->shape.dim[0].mul;
     for (uint64_t i = 0; i < ids->count; i++)
         memcpy(n->out.f + i * w, table->f + ids->u[i] * w, w * sizeof(float));
     return DOP_OK;
@@ -322,15 +322,25 @@ compute_matmul(const dop_interp_node *n)
 static dop_status
 compute_state_write(const dop_interp_node *n)
 {
-    const dop_tensor *cache = n->src[0], *x = n->src[1], *pos = n->src[2];
-    dop_status st = check_ids(n, 2, cache->shape.dim[0].mul);
+    const dop_tensor *state = n->src[0], *x = n->src[1];
+    bool appends = dop_shape_appends(&n->g->nodes[n->id].shape);
+    uint32_t n_srcs = n->g->nodes[n->id].n_srcs;
+    const dop_tensor *pos = appends ? n->src[2] : NULL, *seq = n_srcs > 2 ? n->src[n_srcs - 1] : NULL;
+    dop_status st = appends ? check_ids(n, 2, state->shape.dim[1].mul) : DOP_OK;
+    if (st == DOP_OK && seq)
+        st = check_ids(n, n_srcs - 1, state->shape.dim[0].mul);
     if (st != DOP_OK)
         return st;
     dop_type type = n->round ? n->g->nodes[n->id].type : DOP_TYPE_f32;
-    uint64_t w = x->count / x->shape.dim[0].mul;
-    for (uint64_t t = 0; t < pos->count; t++) {
+    uint64_t rows = x->shape.dim[0].mul, w = x->count / rows;
+    if (!appends) /* the successor is another value: what no row writes is as it was */
+        memcpy(n->out.f, state->f, state->count * sizeof(float));
+    for (uint64_t t = 0; t < rows; t++) {
+        uint64_t row = seq ? seq->u[t] : t;
+        if (appends)
+            row = row * state->shape.dim[1].mul + pos->u[t];
         for (uint64_t i = 0; i < w; i++)
-            n->out.f[pos->u[t] * w + i] = dop_interp_round(type, x->f[t * w + i]);
+            n->out.f[row * w + i] = dop_interp_round(type, x->f[t * w + i]);
     }
     return DOP_OK;
 }
@@ -347,7 +357,7 @@ static head_sum
 attend(const dop_interp_node *n, const float *q, uint64_t kv_head, uint64_t lo, uint64_t hi, const float *sink,
        double *scores, double *acc)
 {
-    uint64_t dim = last_axis(n->src[0]), row = n->src[1]->shape.dim[1].mul * dim;
+    uint64_t dim = last_axis(n->src[0]), row = n->src[1]->shape.dim[2].mul * dim;
     double scale = attr_f(n, DOP_A_scale), cap = attr_f(n, DOP_A_cap);
     head_sum r = {sink ? (double)*sink : -1e30, 0};
     memset(acc, 0, dim * sizeof *acc);
@@ -377,12 +387,14 @@ min_u64(uint64_t a, uint64_t b)
 static dop_status
 compute_attention(const dop_interp_node *n, bool split)
 {
-    const dop_tensor *q = n->src[0], *k = n->src[1], *pos = n->src[3], *sinks = n->src[4];
-    dop_status st = check_ids(n, 3, k->shape.dim[0].mul);
+    const dop_tensor *q = n->src[0], *k = n->src[1], *pos = n->src[3], *seq = n->src[4], *sinks = n->src[5];
+    dop_status st = check_ids(n, 3, k->shape.dim[1].mul);
+    if (st == DOP_OK)
+        st = check_ids(n, 4, k->shape.dim[0].mul);
     if (st != DOP_OK)
         return st;
-    uint64_t heads = q->shape.dim[1].mul, dim = last_axis(q), group = heads / k->shape.dim[1].mul;
-    uint64_t window = (uint64_t)dop_node_i(n->g, n->id, DOP_A_window), max_s = k->shape.dim[0].mul;
+    uint64_t heads = q->shape.dim[1].mul, dim = last_axis(q), group = heads / k->shape.dim[2].mul;
+    uint64_t window = (uint64_t)dop_node_i(n->g, n->id, DOP_A_window), max_s = k->shape.dim[1].mul;
     uint64_t splits = split ? (uint64_t)dop_node_i(n->g, n->id, DOP_A_splits) : 1, out_dim = split ? dim + 2 : dim;
     double *scores = calloc(max_s + dim, sizeof *scores), *acc;
     if (!scores)
@@ -394,7 +406,8 @@ compute_attention(const dop_interp_node *n, bool split)
         uint64_t span = split ? dop_split_len((uint32_t)(end - begin), (uint32_t)splits) : end - begin;
         uint64_t lo = min_u64(begin + i * span, end), hi = min_u64(lo + span, end);
         const float *sink = sinks && i == 0 ? sinks->f + h : NULL;
-        head_sum m = attend(n, q->f + (t * heads + h) * dim, h / group, lo, hi, sink, scores, acc);
+        uint64_t first = seq->u[t] * max_s; /* row of the cache where the sequence begins */
+        head_sum m = attend(n, q->f + (t * heads + h) * dim, h / group, first + lo, first + hi, sink, scores, acc);
         float *out = n->out.f + r * out_dim;
         for (uint64_t d = 0; d < dim; d++)
             out[d] = (float)(split ? acc[d] : acc[d] / m.sum);

@@ -305,6 +305,31 @@ load_input(dop_emit *e, dop_node_id node, const char *row)
     return name;
 }
 
+/* Where the copy of a replace state begins that is current for the sequence, or the one that this step makes. */
+static const char *
+replace_copy(dop_emit *e, dop_node_id state, const char *sequence, bool successor)
+{
+    const char *name = dop_emit_str(e, "r%u", e->n_temps++), *step = dop_emit_step(e);
+    uint64_t values = dop_node_rows(e->g, state, 1) * dop_node_cols(e->g, state);
+    dop_emit_index(e, "uint %s = %s%s.parity[%s]%s * %lluu;", name, successor ? "(1u - " : "", step, sequence,
+                   successor ? ")" : "", (unsigned long long)values);
+    return name;
+}
+
+static bool
+is_replace_state(const dop_graph *g, dop_node_id id)
+{
+    const dop_node *n = dop_node_at(g, id);
+    return (n->op == DOP_OP_state || n->op == DOP_OP_state_write) && !dop_shape_appends(&n->shape);
+}
+
+/* Sequence of a row, 0u where there is one only. */
+static const char *
+sequence_of(dop_emit *e, dop_node_id sequences, const char *row)
+{
+    return e->g->max_q == 1 ? "0u" : dop_emit_value(e, sequences, (dop_index){row, "0u"}, 1);
+}
+
 static const char *
 load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start)
 {
@@ -316,7 +341,11 @@ load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start
     const dop_weight_type *wt = dop_weight_type_of(n->type);
     if (n->type != DOP_TYPE_u32 && !wt)
         return fail(e, DOP_E_INPUT, "no kernel reads this storage type", node);
+    if (is_replace_state(g, node) && g->max_q == 1)
+        ix.t = "0u";
     const char *at = flat_index(e, node, ix, dop_row_values(g, node), start);
+    if (is_replace_state(g, node))
+        at = dop_emit_str(e, "(%s + %s)", replace_copy(e, node, ix.t, n->op == DOP_OP_state_write), at);
     uint32_t w = width == 4 && cols > 1 ? 4 : 1; /* a statistic is one value for all four columns */
     if (n->op == DOP_OP_weight && n->shape.rank > 1)
         return load_temp(e, node, width,
@@ -562,6 +591,8 @@ emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     case DOP_OP_attn_combine:
         return emit_combine(e, node, ix, width);
     case DOP_OP_gather: {
+        if (is_replace_state(g, dop_node_base(g, n->src[0], NULL)))
+            return dop_emit_value(e, n->src[0], (dop_index){sequence_of(e, n->src[1], ix.t), ix.c}, width);
         const char *id = dop_emit_value(e, n->src[1], (dop_index){ix.t, "0u"}, 1);
         return dop_emit_value(e, n->src[0], (dop_index){id, ix.c}, width);
     }
@@ -613,6 +644,19 @@ dop_emit_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     return name;
 }
 
+/* Where a step writes the successor of a replace state. */
+static const char *
+replace_index(dop_emit *e, dop_node_id node, dop_index ix)
+{
+    const dop_graph *g = e->g;
+    const dop_node *n = dop_node_at(g, node);
+    if (n->n_srcs > 2 && g->max_q > 1 && g->max_t > 1)
+        return fail(e, DOP_E_INPUT, "no kernel writes rows of several sequences to replace state", node);
+    const char *q = n->n_srcs > 2 ? sequence_of(e, n->src[2], ix.t) : g->max_q == 1 ? "0u" : ix.t;
+    const char *copy = replace_copy(e, node, q, true);
+    return dop_emit_str(e, "(%s + %s)", copy, flat_index(e, node, (dop_index){q, ix.c}, dop_node_cols(g, node), 0));
+}
+
 void
 dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value)
 {
@@ -621,8 +665,12 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
     const char *at;
     if (e->status != DOP_OK)
         return;
-    if (n->op == DOP_OP_state_write) {
+    if (is_replace_state(g, node)) {
+        at = replace_index(e, node, ix);
+    } else if (n->op == DOP_OP_state_write) {
         const char *pos = dop_emit_value(e, n->src[2], (dop_index){ix.t, "0u"}, 1);
+        if (g->max_q > 1)
+            pos = dop_emit_str(e, "(%s * %uu + %s)", sequence_of(e, n->src[3], ix.t), g->max_s, pos);
         at = dop_emit_str(e, "(%s * %uu + %s)", pos, dop_node_cols(g, node), ix.c);
     } else {
         at = flat_index(e, node, ix, dop_node_cols(g, node), 0);
@@ -639,8 +687,12 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
         if (!(e->handed[node] & DOP_LEAVES))
             return;
     }
-    dop_emit_line(e, "dop_st%u_%s(%s, %s, %s);", width, dop_type_of(n->type)->name, dop_emit_arg(e, node, true), at,
-                  value);
+    /* Of several rows of a sequence the last one says what is left of it. */
+    const char *last = is_replace_state(g, node) && n->n_srcs > 2 && g->max_t > 1
+                           ? dop_emit_str(e, "if (%s + 1u == %s) ", ix.t, dop_emit_n_tokens(e))
+                           : "";
+    dop_emit_line(e, "%sdop_st%u_%s(%s, %s, %s);", last, width, dop_type_of(n->type)->name, dop_emit_arg(e, node, true),
+                  at, value);
 }
 
 bool

@@ -213,7 +213,7 @@ const char *
 dop_attn_sink(dop_gen *gen, const attn *a)
 {
     dop_emit *e = &gen->e;
-    if (a->n->n_srcs < 5)
+    if (a->n->n_srcs < 6)
         return "";
     dop_buf b = {0};
     if (a->splits > 1)
@@ -221,7 +221,7 @@ dop_attn_sink(dop_gen *gen, const attn *a)
     else
         dop_buf_puts(&b, "                {\n");
     dop_emit_scope(e, &b, "                    ");
-    const char *s = dop_emit_value(e, a->n->src[4], (dop_index){"0u", "h"}, 1);
+    const char *s = dop_emit_value(e, a->n->src[5], (dop_index){"0u", "h"}, 1);
     dop_emit_line(e, "float with = max(top, %s), fix = exp(top - with);", s);
     dop_emit_line(e, "sum = sum * fix + exp(%s - with);", s);
     dop_emit_line(e, "o *= fix;");
@@ -319,10 +319,10 @@ dop_attn_find(const dop_gen *gen)
             a.id = e->r->nodes[i];
     }
     a.n = dop_node_at(g, a.id);
-    const dop_node *q = dop_node_at(g, a.n->src[0]), *k = dop_node_at(g, a.n->src[1]);
+    const dop_node *q = dop_node_at(g, a.n->src[0]);
     a.heads = q->shape.dim[1].mul;
     a.dim = q->shape.dim[2].mul;
-    a.kv = k->shape.dim[1].mul;
+    a.kv = dop_cache_heads(g, a.n->src[1]);
     a.group = a.heads / a.kv;
     a.merged_heads = a.group;
     a.head0 = "kvh * G";

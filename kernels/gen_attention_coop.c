@@ -6,10 +6,10 @@ static void
 sink_code(dop_gen *gen, const dop_attn *a, dop_buf *out)
 {
     dop_emit *e = &gen->e;
-    if (a->n->n_srcs < 5)
+    if (a->n->n_srcs < 6)
         return;
     dop_emit_scope(e, out, "    ");
-    const char *s = dop_emit_value(e, a->n->src[4], (dop_index){"0u", "h"}, 1);
+    const char *s = dop_emit_value(e, a->n->src[5], (dop_index){"0u", "h"}, 1);
     dop_emit_line(e, "l += exp(%s - m);",
                   s); /* the largest score may be far below a sink: then l is large, as it should */
 }

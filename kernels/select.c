@@ -72,7 +72,7 @@ attention_decode_refuses(const dop_graph *g, const dop_region *r, const dop_targ
     if (dim % 8 || t->subgroup == 0 || lanes == 0 || t->subgroup % lanes || 64 % t->subgroup || wg > t->max_workgroup ||
         wg / lanes > 64)
         return "8 values per lane do not make a head a part of a subgroup";
-    if (64 * lanes / wg * (q->shape.dim[1].mul / k->shape.dim[1].mul) > 64)
+    if (64 * lanes / wg * (q->shape.dim[1].mul / dop_cache_heads(g, a->src[1])) > 64)
         return "too many query heads share a KV head";
     return NULL;
 }
@@ -114,8 +114,7 @@ condition(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_t
             return "the cache is not f16";
         if (dop_node_at(g, a->src[0])->shape.dim[2].mul % 16 || dop_node_at(g, a->src[0])->shape.dim[2].mul > 256)
             return "the head is no multiple of 16 values, or longer than 256";
-        if (dop_node_at(g, a->src[0])->shape.dim[1].mul / dop_node_at(g, a->src[1])->shape.dim[1].mul >
-            dop_matrix_m(t->matrix))
+        if (dop_node_at(g, a->src[0])->shape.dim[1].mul / dop_cache_heads(g, a->src[1]) > dop_matrix_m(t->matrix))
             return "more query heads share a KV head than a matrix has rows";
     }
     if (v == DOP_VARIANT_matmul_coop) {
@@ -333,7 +332,7 @@ tile_attention_coop(const dop_graph *g, const dop_region *r, const dop_target *t
 {
     const dop_node *a = dop_node_at(g, dop_attention_of(g, r));
     const dop_shape *q = &dop_node_at(g, a->src[0])->shape;
-    uint32_t dim = q->dim[2].mul, group = q->dim[1].mul / dop_node_at(g, a->src[1])->shape.dim[1].mul;
+    uint32_t dim = q->dim[2].mul, group = q->dim[1].mul / dop_cache_heads(g, a->src[1]);
     uint32_t teams = dim <= 128 ? 4 : 2, rows = dop_matrix_m(t->matrix);
     /* Small models: more, smaller workgroups. */
     while (teams > 1 && dop_div_up_u32(g->max_t * q->dim[1].mul, teams * rows) < 2 * t->cores)
@@ -353,8 +352,8 @@ tile_attention(const dop_graph *g, const dop_region *r, const dop_target *t, dop
         if (n->op == DOP_OP_attention || n->op == DOP_OP_attn_split)
             a = n;
     }
-    const dop_node *q = dop_node_at(g, a->src[0]), *k = dop_node_at(g, a->src[1]);
-    uint32_t dim = q->shape.dim[2].mul, group = q->shape.dim[1].mul / k->shape.dim[1].mul;
+    const dop_node *q = dop_node_at(g, a->src[0]);
+    uint32_t dim = q->shape.dim[2].mul, group = q->shape.dim[1].mul / dop_cache_heads(g, a->src[1]);
     tile->wg = 128;
     while (tile->wg < dim / 4 && tile->wg < t->max_workgroup)
         tile->wg *= 2;
@@ -382,6 +381,8 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
     size_t used = 0;
     memset(c, 0, sizeof *c);
     char possible[256] = "", rejected[448] = "";
+    if (r->tpl == DOP_TPL_attention && g->max_q > 1)
+        return DOP_FAIL(diag, DOP_E_INPUT, "no kernel attends to the caches of several sequences");
     for (int i = 1; i < DOP_VARIANT_COUNT; i++) {
         dop_variant_id v = (dop_variant_id)i;
         if (variants[i].tpl != r->tpl)
@@ -502,7 +503,7 @@ static uint32_t
 stage_sharers(const dop_graph *g, const dop_region *r, const dop_target *t, uint32_t splits)
 {
     const dop_node *a = dop_node_at(g, dop_attention_of(g, r));
-    uint32_t kv = dop_node_at(g, a->src[1])->shape.dim[1].mul, group = dop_node_at(g, a->src[0])->shape.dim[1].mul / kv;
+    uint32_t kv = dop_cache_heads(g, a->src[1]), group = dop_node_at(g, a->src[0])->shape.dim[1].mul / kv;
     return kv * group * splits * 8 <= t->cores * 9 ? group : 1;
 }
 

@@ -33,7 +33,8 @@ typedef struct dop_check_run {
     dop_type *types; /* [n_nodes] as the graph had them */
     dop_interp *it;
     dop_step before, after;
-    uint32_t step_ids[DOP_STEP_MAX_ROWS], step_positions[DOP_STEP_MAX_ROWS]; /* of the samples */
+    uint32_t step_ids[DOP_STEP_MAX_ROWS], step_positions[DOP_STEP_MAX_ROWS],
+        step_sequences[DOP_STEP_MAX_ROWS]; /* of the samples */
 } dop_check_run;
 
 /* The node that owns a value's memory: behind views, and the state behind cache writes. */

@@ -214,8 +214,19 @@ typedef struct dop_plan_file {
  * step write to its sequence's caches at its own position and before.  The last row is the one whose logits a schedule
  * with one row of logits gives.
  * The kernel that picks an id makes the next step's table: rows[0] is that id, in the sequence of the last row, one
- * position behind it, and n_rows is 1. */
-enum { DOP_STEP_MAX_ROWS = 4096, DOP_STEP_RING = 4096 };
+ * position behind it, and n_rows is 1.
+ *
+ * State of kind replace has two copies, of which `parity` says for each sequence which one is current.  A step reads
+ * the current one and writes the other; it changes nothing that was there before, so that it can be run again, or not
+ * count at all.  It counts once it is committed, which changes the parity of the sequences that have rows in it:
+ *  - in a full replay of a schedule that picks (greedy), the picking kernel commits, after everything else, so that the
+ *    next step can follow on the device;
+ *  - else (the body alone, or a schedule that does not pick) the host does, when the step has succeeded and before the
+ *    next one is submitted.
+ * A committed step is undone by the parity as it was before, as long as no later step of that sequence has run: who may
+ * want to drop picks must not let more than one step run ahead of them.  Append state needs none of this: rows of
+ * positions that were dropped are written again before they are read. */
+enum { DOP_STEP_MAX_ROWS = 4096, DOP_STEP_RING = 4096, DOP_STEP_MAX_SEQUENCES = 64 };
 enum { DOP_STEP_STALLED = 1 /* a wait for a value ran out: see DOP_ORDER_PERSISTENT */ };
 typedef struct dop_row {
     uint32_t token;    /* id, below the vocabulary */
@@ -230,6 +241,8 @@ typedef struct dop_step {
     uint32_t flags;  /* DOP_STEP_* */
     uint32_t turn;   /* finished runs of persistent schedules; the host never changes it while they go well */
     uint32_t reserved[12];
+    uint32_t
+        parity[DOP_STEP_MAX_SEQUENCES]; /* of each sequence: the copy of its replace states that is current, 0 or 1 */
     dop_row rows[DOP_STEP_MAX_ROWS];
     uint32_t ids[DOP_STEP_RING];
 } dop_step;

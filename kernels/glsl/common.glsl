@@ -34,6 +34,7 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer Step {
     SHARED uint flags;
     SHARED uint turn;
     SHARED uint reserved[12];
+    SHARED uint parity[64];
     SHARED Row rows[4096];
     SHARED uint ids[4096];
 };

@@ -390,7 +390,7 @@ run(built *b, uint32_t pos, uint32_t t)
         const dop_node *n = dop_node_at(g, id);
         if (n->op != DOP_OP_state)
             continue;
-        uint64_t count = dop_dim_value(g, n->shape.dim[0], 1) * dop_node_cols(g, id);
+        uint64_t count = dop_node_rows(g, id, 1) * dop_node_cols(g, id);
         float *f = malloc((size_t)count * sizeof *f);
         if (!f)
             return DOP_FAIL(b->diag, DOP_E_NOMEM, "out of memory");
@@ -422,9 +422,9 @@ give_leaf(void *user, const dop_graph *g, dop_node_id leaf, uint32_t t, dop_tens
     void *p = r->kept[r->n_kept++];
     if (n->op == DOP_OP_input) {
         out->u = p;
-        bool tokens = strcmp(dop_node_s(g, leaf, DOP_A_name), "tokens") == 0;
-        for (uint32_t i = 0; i < t; i++)
-            out->u[i] = tokens ? token_id(i) % 16 : row_position(r->pos, t, i);
+        const char *name = dop_node_s(g, leaf, DOP_A_name);
+        for (uint32_t i = 0; i < t && strcmp(name, "sequences") != 0; i++)
+            out->u[i] = strcmp(name, "tokens") == 0 ? token_id(i) % 16 : row_position(r->pos, t, i);
         return DOP_OK;
     }
     out->f = p;
@@ -599,8 +599,8 @@ check_built(kernel_lab *lab, const char *text, size_t size, const dop_target *ta
 static void
 widen_caches(dop_buf *text)
 {
-    for (char *p = text->data; (p = strstr(p, ":f16[S,")) != NULL; p++)
-        memcpy(p, ":f32[S,", 7);
+    for (char *p = text->data; (p = strstr(p, ":f16[Q,")) != NULL; p++)
+        memcpy(p, ":f32[Q,", 7);
 }
 
 bool

@@ -146,14 +146,14 @@ pb_build(plan_builder *b, dop_buf *out)
 
 /* ---- the toy model -------------------------------------------------------------------------------------------------*/
 
-#define TOY_HEAD                                                                                \
-    "#version 460\n"                                                                            \
-    "#extension GL_EXT_buffer_reference : require\n"                                            \
-    "layout(local_size_x = 64) in;\n"                                                           \
-    "struct Row { uint token, position, sequence, flags; };\n"                                  \
-    "layout(buffer_reference, std430) buffer Step { uint n_rows, n_out, flags, reserved[13];\n" \
-    "    Row rows[4096]; uint ids[4096]; };\n"                                                  \
-    "layout(buffer_reference, std430) buffer U32 { uint at[]; };\n"                             \
+#define TOY_HEAD                                                                                            \
+    "#version 460\n"                                                                                        \
+    "#extension GL_EXT_buffer_reference : require\n"                                                        \
+    "layout(local_size_x = 64) in;\n"                                                                       \
+    "struct Row { uint token, position, sequence, flags; };\n"                                              \
+    "layout(buffer_reference, std430) buffer Step { uint n_rows, n_out, flags, reserved[13], parity[64];\n" \
+    "    Row rows[4096]; uint ids[4096]; };\n"                                                              \
+    "layout(buffer_reference, std430) buffer U32 { uint at[]; };\n"                                         \
     "layout(buffer_reference, std430) buffer F32 { float at[]; };\n"
 
 static const char toy_write[] = TOY_HEAD "layout(push_constant) uniform P { Step step; U32 state; };\n"
@@ -225,7 +225,7 @@ toy_argmax(const uint32_t *tokens, size_t n)
     "layout(local_size_x = 64) in;\n"                                                   \
     "struct Row { uint token, position, sequence, flags; };\n"                          \
     "layout(buffer_reference, std430) buffer Step { uint n_rows, n_out, flags, turn;\n" \
-    "    uint reserved[12]; Row rows[4096]; uint ids[4096]; };\n"                       \
+    "    uint reserved[12], parity[64]; Row rows[4096]; uint ids[4096]; };\n"           \
     "layout(buffer_reference, std430) buffer U32 { uint at[]; };\n"                     \
     "layout(buffer_reference, std430) buffer F32 { float at[]; };\n"                    \
     "layout(buffer_reference, std430) buffer Table { uvec2 args[16]; };\n"

@@ -64,7 +64,7 @@ Test(plan, disassembly)
     cr_assert(strstr(text.data, "schedule 0 decode1 profile any dispatches 3 (body 1) barriers 2 greedy\n"), "%s",
               text.data);
     cr_assert(strstr(text.data, "| pick             toy_pick "), "%s", text.data);
-    cr_assert(strstr(text.data, "step+0:81984"), "%s", text.data);
+    cr_assert(strstr(text.data, "step+0:82240"), "%s", text.data);
     dop_buf_finish(&text);
     dop_plan_close(&plan);
     dop_buf_finish(&file);
@@ -272,7 +272,7 @@ Test(plan, slot_and_argument_rows)
     EXPECT_ROW(SLOTS, dop_plan_slot, 0, file_offset, 1, "slot 0 reads past the end of the weights");
     EXPECT_ROW(SLOTS, dop_plan_slot, 0, file, 0, "slot 0 is in external file 0 of 0");
     EXPECT_ROW(SLOTS, dop_plan_slot, 1, kind, DOP_SLOT_STEP, "the step record has 512 bytes");
-    EXPECT_ROW(SLOTS, dop_plan_slot, 2, size, sizeof(dop_step) - 1, "the step record has 81983 bytes");
+    EXPECT_ROW(SLOTS, dop_plan_slot, 2, size, sizeof(dop_step) - 1, "the step record has 82239 bytes");
     EXPECT_ROW(SLOTS, dop_plan_slot, 2, kind, DOP_SLOT_STATE, "no step record");
     EXPECT_ROW(ARGS, dop_plan_arg, 3, slot, 4, "argument 3 is in slot 4 of 4");
     EXPECT_ROW(ARGS, dop_plan_arg, 3, value, UINT32_MAX, "the name of argument 3");
