@@ -37,6 +37,7 @@ typedef struct dop_plan {
     uint32_t n_profiles, n_kernels, n_slots, n_schedules, n_dispatches, n_args, n_tensors, n_files;
     uint64_t n_spirv;   /* words */
     uint32_t step_slot; /* the one slot of kind DOP_SLOT_STEP */
+    bool replaces;      /* a slot holds state that steps replace: they have to be committed (dop_step) */
 
     dop_map map;        /* owned; zeroed when opened from memory */
     dop_map *file_maps; /* owned, n_files: external weights, mapped */

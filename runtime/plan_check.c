@@ -201,6 +201,7 @@ static dop_status
 check_slots(dop_plan *plan, dop_diag *diag)
 {
     plan->step_slot = UINT32_MAX;
+    plan->replaces = false;
     for (uint32_t i = 0; i < plan->n_slots; i++) {
         const dop_plan_slot *s = &plan->slots[i];
         if (s->kind < DOP_SLOT_WEIGHTS || s->kind > DOP_SLOT_TABLE)
@@ -217,6 +218,10 @@ check_slots(dop_plan *plan, dop_diag *diag)
                                sizeof(dop_step));
             plan->step_slot = i;
         }
+        if (s->kind == DOP_SLOT_STATE ? s->state < DOP_PLAN_STATE_APPEND || s->state > DOP_PLAN_STATE_REPLACE
+                                      : s->state != 0)
+            return DAMAGED("slot %u holds state of kind %u", i, s->state);
+        plan->replaces = plan->replaces || s->state == DOP_PLAN_STATE_REPLACE;
         if (s->kind != DOP_SLOT_WEIGHTS)
             continue;
         if (s->file != UINT32_MAX && s->file >= plan->n_files)

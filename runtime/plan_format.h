@@ -103,7 +103,7 @@ typedef struct dop_plan_kernel {
 /* Device buffers.  Slots of one kind may share an allocation. */
 enum {
     DOP_SLOT_WEIGHTS = 1, /* filled from DOP_SEC_WEIGHTS [file_offset, +size) at load; at most 2 GiB each */
-    DOP_SLOT_STATE,       /* KV caches: zeroed at load, kept between steps */
+    DOP_SLOT_STATE,       /* zeroed at load, kept between steps; dop_plan_slot.state says how */
     DOP_SLOT_SCRATCH,     /* activations: lifetimes already folded into argument offsets */
     DOP_SLOT_STEP,        /* dop_step, host visible */
     DOP_SLOT_RESULT,      /* what the host reads after a step: logits; host visible and cached */
@@ -118,8 +118,13 @@ typedef struct dop_plan_slot {
     uint64_t size;        /* bytes */
     uint64_t file_offset; /* WEIGHTS: from the start of DOP_SEC_WEIGHTS (or of file `file` when external) */
     uint32_t file;        /* external weights: row of DOP_SEC_FILES; 0xffffffff: embedded */
-    uint32_t reserved;
+    uint32_t state;       /* STATE: DOP_PLAN_STATE_*; else 0 */
 } dop_plan_slot;
+
+/* Append: a row for every position of a sequence (key and value caches); writing a row again leaves it as it was.
+ * Replace: two copies of what a step replaces as a whole, beside each other in the bytes of each argument, the first one
+ * where the parity of a sequence is 0 (dop_step). */
+enum { DOP_PLAN_STATE_APPEND = 1, DOP_PLAN_STATE_REPLACE };
 
 enum { DOP_SCHED_DECODE = 1, DOP_SCHED_PREFILL, DOP_SCHED_SCORE };
 

@@ -184,6 +184,17 @@ static const struct {
      "  %b:f32[T,2,16] = attention %a, %kc1, %vc1, %pos, %seq scale=0.25 window=0 cap=0\n"
      "  return %a, %b\n"
      "}\n"},
+    {"of several rows the last one replaces the state", "graph tail(T<=5, S<=100, Q=1) {\n"
+                                                        "  %tok:u32[T] = input \"tokens\"\n"
+                                                        "  %seq:u32[T] = input \"sequences\"\n"
+                                                        "  %t:f16[24,32] = weight \"t0\"\n"
+                                                        "  %p:f32[Q,32] = state \"p\" kind=replace\n"
+                                                        "  %x:f32[T,32] = gather %t, %tok\n"
+                                                        "  %old:f32[T,32] = gather %p, %seq\n"
+                                                        "  %y:f32[T,32] = add %x, %old\n"
+                                                        "  %p1:f32[Q,32] = state_write %p, %y, %seq\n"
+                                                        "  return %y, %p1\n"
+                                                        "}\n"},
     {"two matrices of a few tokens fit a small shared memory", "graph pair(T<=5, S<=100, Q=1) {\n"
                                                                "  %tok:u32[T] = input \"tokens\"\n"
                                                                "  %t:f16[24,32] = weight \"t0\"\n"
@@ -197,6 +208,58 @@ static const struct {
                                                                "  return %y\n"
                                                                "}\n"},
 };
+
+/* h' = d h + b u, read and replaced by rows; c' = c / 2 + 1 replaced as a whole; the row before in f16.  With a pick, which
+ * commits the step on the device, and without, when the host does. */
+#define RECURRENT(RETURN)                                  \
+    "graph recurrent(T=1, S<=64, Q=1) {\n"                 \
+    "  %tok:u32[T] = input \"tokens\"\n"                   \
+    "  %seq:u32[T] = input \"sequences\"\n"                \
+    "  %emb:f16[24,32] = weight \"t0\"\n"                  \
+    "  %nw:f32[32] = weight \"v0\"\n"                      \
+    "  %dw:f32[48] = weight \"v1\"\n"                      \
+    "  %b:f32[48] = weight \"v2\"\n"                       \
+    "  %wi:f16[48,32] = weight \"w1\"\n"                   \
+    "  %wo:f16[24,48] = weight \"w2\"\n"                   \
+    "  %h:f32[Q,48] = state \"h\" kind=replace\n"          \
+    "  %c:f32[Q,4,8] = state \"c\" kind=replace\n"         \
+    "  %p:f16[Q,32] = state \"p\" kind=replace\n"          \
+    "  %x:f32[T,32] = gather %emb, %tok\n"                 \
+    "  %n:f32[T,32] = rmsnorm %x, %nw eps=0x1p-20 add=0\n" \
+    "  %before:f32[T,32] = gather %p, %seq\n"              \
+    "  %mixed:f32[T,32] = add %n, %before\n"               \
+    "  %u:f32[T,48] = matmul %mixed, %wi\n"                \
+    "  %old:f32[T,48] = gather %h, %seq\n"                 \
+    "  %d:f32[48] = sigmoid %dw\n"                         \
+    "  %dh:f32[T,48] = mul %old, %d\n"                     \
+    "  %bu:f32[T,48] = mul %u, %b\n"                       \
+    "  %new:f32[T,48] = add %dh, %bu\n"                    \
+    "  %half:f32[Q,4,8] = scale %c by=0.5\n"               \
+    "  %more:f32[Q,4,8] = offset %half by=1\n"             \
+    "  %h1:f32[Q,48] = state_write %h, %new, %seq\n"       \
+    "  %c1:f32[Q,4,8] = state_write %c, %more\n"           \
+    "  %p1:f16[Q,32] = state_write %p, %n, %seq\n"         \
+    "  %g:f32[T,48] = silu %new\n"                         \
+    "  %y:f32[T,24] = matmul %g, %wo\n" RETURN "}\n"
+
+Test(kernels, recurrent_states_over_steps, .timeout = 300)
+{
+    static const char *const texts[] = {
+        RECURRENT("  return %y, %h1, %c1, %p1\n"),
+        RECURRENT("  %id:u32[T] = argmax %y\n  return %y, %h1, %c1, %p1, %id\n"),
+    };
+    kernel_lab *lab = open_lab();
+    for (size_t i = 0; i < 2; i++)
+        for (uint32_t t = 0; t < KERNEL_LAB_TARGETS; t++)
+            for (int fuse = 0; fuse < 2; fuse++) {
+                dop_buf why = {0};
+                bool ok = kernel_lab_steps(lab, texts[i], 9, kernel_lab_target(t), fuse, &why);
+                cr_expect(ok, "text %zu, target %u, %s: %s", i, t, fuse ? "fused" : "unfused",
+                          why.data ? why.data : "?");
+                dop_buf_finish(&why);
+            }
+    kernel_lab_close(lab);
+}
 
 Test(kernels, graphs_that_once_failed, .timeout = 300)
 {

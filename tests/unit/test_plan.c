@@ -273,7 +273,10 @@ Test(plan, slot_and_argument_rows)
     EXPECT_ROW(SLOTS, dop_plan_slot, 0, file, 0, "slot 0 is in external file 0 of 0");
     EXPECT_ROW(SLOTS, dop_plan_slot, 1, kind, DOP_SLOT_STEP, "the step record has 512 bytes");
     EXPECT_ROW(SLOTS, dop_plan_slot, 2, size, sizeof(dop_step) - 1, "the step record has 82239 bytes");
-    EXPECT_ROW(SLOTS, dop_plan_slot, 2, kind, DOP_SLOT_STATE, "no step record");
+    EXPECT_ROW(SLOTS, dop_plan_slot, 2, kind, DOP_SLOT_SCRATCH, "no step record");
+    EXPECT_ROW(SLOTS, dop_plan_slot, 1, state, 0, "slot 1 holds state of kind 0");
+    EXPECT_ROW(SLOTS, dop_plan_slot, 1, state, 3, "slot 1 holds state of kind 3");
+    EXPECT_ROW(SLOTS, dop_plan_slot, 2, state, 1, "slot 2 holds state of kind 1");
     EXPECT_ROW(ARGS, dop_plan_arg, 3, slot, 4, "argument 3 is in slot 4 of 4");
     EXPECT_ROW(ARGS, dop_plan_arg, 3, value, UINT32_MAX, "the name of argument 3");
     EXPECT_ROW(ARGS, dop_plan_arg, 3, size, 513, "argument 3 () leaves its slot");
