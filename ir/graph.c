@@ -210,15 +210,6 @@ dop_node_base(const dop_graph *g, dop_node_id id, uint32_t *out_start)
     return id;
 }
 
-uint64_t
-dop_dim_value(const dop_graph *g, dop_dim d, uint32_t t)
-{
-    return (uint64_t)d.mul * (d.sym == DOP_SYM_T   ? t
-                              : d.sym == DOP_SYM_S ? g->max_s
-                              : d.sym == DOP_SYM_Q ? g->max_q
-                                                   : 1);
-}
-
 uint32_t
 dop_split_len(uint32_t n, uint32_t splits)
 {
@@ -251,12 +242,6 @@ dop_node_rows(const dop_graph *g, dop_node_id id, uint32_t t)
     return dop_dim_value(g, s->dim[0], t) * (dop_shape_appends(s) ? dop_dim_value(g, s->dim[1], t) : 1);
 }
 
-bool
-dop_shape_appends(const dop_shape *s)
-{
-    return s->rank > 1 && s->dim[1].sym == DOP_SYM_S;
-}
-
 uint32_t
 dop_cache_heads(const dop_graph *g, dop_node_id cache)
 {
@@ -271,18 +256,6 @@ dop_graph_replaces(const dop_graph *g)
         if (g->nodes[id].op == DOP_OP_state && !dop_shape_appends(&g->nodes[id].shape))
             return id;
     return 0;
-}
-
-bool
-dop_shape_equal(const dop_shape *a, const dop_shape *b)
-{
-    if (a->rank != b->rank)
-        return false;
-    for (uint32_t i = 0; i < a->rank; i++) {
-        if (a->dim[i].mul != b->dim[i].mul || a->dim[i].sym != b->dim[i].sym)
-            return false;
-    }
-    return true;
 }
 
 dop_status

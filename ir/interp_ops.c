@@ -319,6 +319,98 @@ compute_matmul(const dop_interp_node *n)
     }
 }
 
+/* What a group of columns is worth: the sum of its largest scores.  taken: scratch for one mark per column. */
+static double
+group_score(const float *x, uint64_t n, uint64_t best, uint8_t *taken)
+{
+    double sum = 0;
+    memset(taken, 0, n);
+    for (uint64_t b = 0; b < best; b++) {
+        uint64_t at = n;
+        for (uint64_t i = 0; i < n; i++)
+            at = !taken[i] && (at == n || x[i] > x[at]) ? i : at;
+        taken[at] = 1;
+        sum += (double)x[at];
+    }
+    return sum;
+}
+
+/* One row: marks[] is scratch for a mark per column, worth[] for a value per group. */
+static void
+top_k_row(const dop_interp_node *n, const float *x, uint64_t cols, uint8_t *marks, double *worth, uint32_t *out)
+{
+    uint64_t k = (uint64_t)dop_node_i(n->g, n->id, DOP_A_k), groups = (uint64_t)dop_node_i(n->g, n->id, DOP_A_groups);
+    uint64_t best = (uint64_t)dop_node_i(n->g, n->id, DOP_A_group_best), each = cols / groups;
+    uint64_t keep = (uint64_t)dop_node_i(n->g, n->id, DOP_A_group_keep);
+    for (uint64_t i = 0; i < groups; i++)
+        worth[i] = group_score(x + i * each, each, best, marks);
+    memset(marks, 1, cols);
+    for (uint64_t j = 0; j < keep; j++) {
+        uint64_t at = groups;
+        for (uint64_t i = 0; i < groups; i++)
+            at = marks[i * each] && (at == groups || worth[i] > worth[at]) ? i : at;
+        memset(marks + at * each, 0, each);
+    }
+    for (uint64_t j = 0; j < k; j++) {
+        uint64_t at = cols;
+        for (uint64_t i = 0; i < cols; i++)
+            at = !marks[i] && (at == cols || x[i] > x[at]) ? i : at;
+        marks[at] = 1;
+        out[j] = (uint32_t)at;
+    }
+}
+
+static dop_status
+compute_top_k(const dop_interp_node *n)
+{
+    uint64_t cols = last_axis(n->src[0]), k = last_axis(&n->out);
+    uint8_t *marks = malloc(cols);
+    double *worth = malloc(cols * sizeof *worth);
+    dop_status st = marks && worth ? DOP_OK : DOP_FAIL(n->diag, DOP_E_NOMEM, "out of memory");
+    for (uint64_t t = 0; t < n->out.count / k && st == DOP_OK; t++)
+        top_k_row(n, n->src[0]->f + t * cols, cols, marks, worth, n->out.u + t * k);
+    free(marks);
+    free(worth);
+    return st;
+}
+
+static dop_status
+compute_pick(const dop_interp_node *n)
+{
+    uint64_t cols = last_axis(n->src[0]), k = last_axis(&n->out);
+    dop_status st = check_ids(n, 1, (uint32_t)cols);
+    for (uint64_t i = 0; i < n->out.count && st == DOP_OK; i++)
+        n->out.f[i] = n->src[0]->f[i / k * cols + n->src[1]->u[i]];
+    return st;
+}
+
+static dop_status
+compute_matmul_at(const dop_interp_node *n)
+{
+    const dop_tensor *x = n->src[0], *w = n->src[1], *ids = n->src[2];
+    uint64_t depth = last_axis(x), cols = w->shape.dim[1].mul, k = last_axis(ids);
+    dop_status st = check_ids(n, 2, w->shape.dim[0].mul);
+    for (uint64_t i = 0; i < ids->count && st == DOP_OK; i++) {
+        const float *in = x->f + (x->shape.rank == 3 ? i : i / k) * depth;
+        for (uint64_t j = 0; j < cols; j++)
+            n->out.f[i * cols + j] = (float)dot(in, w->f + (ids->u[i] * cols + j) * depth, depth);
+    }
+    return st;
+}
+
+static void
+compute_weighted_sum(const dop_interp_node *n)
+{
+    uint64_t cols = last_axis(&n->out), k = last_axis(n->src[1]);
+    for (uint64_t i = 0; i < n->out.count; i++) {
+        uint64_t t = i / cols, c = i % cols;
+        double sum = 0;
+        for (uint64_t j = 0; j < k; j++)
+            sum += (double)n->src[1]->f[t * k + j] * (double)n->src[0]->f[(t * k + j) * cols + c];
+        n->out.f[i] = (float)sum;
+    }
+}
+
 static dop_status
 compute_state_write(const dop_interp_node *n)
 {
@@ -481,6 +573,15 @@ dop_interp_compute(const dop_interp_node *n)
         return DOP_OK;
     case DOP_OP_matmul:
         compute_matmul(n);
+        return DOP_OK;
+    case DOP_OP_top_k:
+        return compute_top_k(n);
+    case DOP_OP_pick:
+        return compute_pick(n);
+    case DOP_OP_matmul_at:
+        return compute_matmul_at(n);
+    case DOP_OP_weighted_sum:
+        compute_weighted_sum(n);
         return DOP_OK;
     case DOP_OP_state_write:
         return compute_state_write(n);

@@ -325,6 +325,97 @@ rule_argmax_step(const rule_ctx *c, dop_want *out)
     return DOP_OK;
 }
 
+/* Ids of rank 1 or 2. */
+static dop_status
+need_columns(const rule_ctx *c, uint32_t i)
+{
+    char text[DOP_SHAPE_TEXT];
+    const dop_node *ids = c->src[i];
+    if (ids->type == DOP_TYPE_u32 && ids->shape.rank == 2 && last_dim(ids).sym == DOP_SYM_1)
+        return DOP_OK;
+    if (ids->shape.rank <= 1 || ids->type != DOP_TYPE_u32)
+        return need_ids(c, i, NULL);
+    return BAD(c, "needs u32 ids [T] or [T,k] for source %u, %%%s is %s", i, ids->name,
+               dop_shape_text(&ids->shape, text));
+}
+
+/* The shape of the ids, then that of a row of the table. */
+static dop_status
+gathered(const rule_ctx *c, dop_want *out)
+{
+    const dop_shape *table = &c->src[0]->shape, *ids = &c->src[1]->shape;
+    if (ids->rank + table->rank - 1 > DOP_MAX_RANK)
+        return mismatch(c, 0, 1);
+    out->shape = *ids;
+    for (uint32_t i = 1; i < table->rank; i++)
+        out->shape.dim[out->shape.rank++] = table->dim[i];
+    return DOP_OK;
+}
+
+/* Ids [T,k] for the rows of source 0. */
+static dop_status
+need_choice(const rule_ctx *c, uint32_t i)
+{
+    dop_status st = need_rank(c, i, 2);
+    if (st != DOP_OK)
+        return st;
+    if (c->src[i]->type != DOP_TYPE_u32)
+        return BAD(c, "needs u32 ids for source %u, %%%s is %s", i, c->src[i]->name,
+                   dop_type_of(c->src[i]->type)->name);
+    return dim_equal(c->src[0]->shape.dim[0], c->src[i]->shape.dim[0]) ? DOP_OK : mismatch(c, 0, i);
+}
+
+static dop_status
+rule_top_k(const rule_ctx *c, dop_want *out)
+{
+    dop_status st = need_rank(c, 0, 2);
+    if (st != DOP_OK)
+        return st;
+    uint64_t n = last_dim(c->src[0]).mul, k = (uint64_t)attr_i(c, DOP_A_k), groups = (uint64_t)attr_i(c, DOP_A_groups);
+    uint64_t best = (uint64_t)attr_i(c, DOP_A_group_best), keep = (uint64_t)attr_i(c, DOP_A_group_keep);
+    if (n % groups || best > n / groups || keep > groups)
+        return BAD(c, "cannot keep %llu of %llu groups of %llu columns by their best %llu", (unsigned long long)keep,
+                   (unsigned long long)groups, (unsigned long long)n, (unsigned long long)best);
+    if (k > n / groups * keep)
+        return BAD(c, "cannot take %llu of %llu columns", (unsigned long long)k,
+                   (unsigned long long)(n / groups * keep));
+    out->shape = (dop_shape){2, {c->src[0]->shape.dim[0], dop_dim_n((uint32_t)k)}};
+    out->type = DOP_TYPE_u32;
+    return DOP_OK;
+}
+
+static dop_status
+rule_experts(const rule_ctx *c, dop_want *out)
+{
+    dop_status st;
+    const dop_node *x = c->src[0], *y = c->src[1];
+    switch (c->op) {
+    case DOP_OP_pick:
+        if ((st = need_rank(c, 0, 2)) != DOP_OK || (st = need_choice(c, 1)) != DOP_OK)
+            return st;
+        out->shape = y->shape;
+        return DOP_OK;
+    case DOP_OP_weighted_sum:
+        if ((st = need_rank(c, 0, 3)) != DOP_OK || (st = need_rank(c, 1, 2)) != DOP_OK)
+            return st;
+        if (!dim_equal(x->shape.dim[0], y->shape.dim[0]) || !dim_equal(x->shape.dim[1], y->shape.dim[1]))
+            return mismatch(c, 0, 1);
+        out->shape = (dop_shape){2, {x->shape.dim[0], last_dim(x)}};
+        return DOP_OK;
+    default: /* matmul_at */
+        if ((st = need_rank(c, 1, 3)) != DOP_OK || (st = need_choice(c, 2)) != DOP_OK)
+            return st;
+        if (x->shape.rank != 2 && (st = need_rank(c, 0, 3)) != DOP_OK)
+            return st;
+        if (!dim_equal(last_dim(x), last_dim(y)))
+            return mismatch(c, 0, 1);
+        if (x->shape.rank == 3 && !dim_equal(x->shape.dim[1], c->src[2]->shape.dim[1]))
+            return mismatch(c, 0, 2);
+        out->shape = (dop_shape){3, {x->shape.dim[0], c->src[2]->shape.dim[1], y->shape.dim[1]}};
+        return DOP_OK;
+    }
+}
+
 static dop_status
 rule_rows(const rule_ctx *c, dop_want *out)
 {
@@ -336,11 +427,9 @@ rule_rows(const rule_ctx *c, dop_want *out)
             return need_rank(c, 0, 2);
         if (dop_shape_appends(&x->shape))
             return BAD(c, "needs a table of rows, not the append state %%%s", x->name);
-        if ((st = need_ids(c, 1, NULL)) != DOP_OK)
+        if ((st = need_columns(c, 1)) != DOP_OK)
             return st;
-        out->shape = x->shape;
-        out->shape.dim[0] = c->src[1]->shape.dim[0];
-        return DOP_OK;
+        return gathered(c, out);
     case DOP_OP_last_row:
         if (x->shape.rank < 2)
             return BAD(c, "needs rank 2 or more");
@@ -455,7 +544,8 @@ check_attr(const rule_ctx *c, dop_attr_id a, dop_attr v)
         return DOP_OK;
     }
     case DOP_ATTR_I: {
-        int64_t lo = a == DOP_A_splits || a == DOP_A_parts ? 1 : 0, hi = a == DOP_A_interleaved ? 1 : UINT32_MAX;
+        int64_t lo = a == DOP_A_splits || a == DOP_A_parts || c->op == DOP_OP_top_k ? 1 : 0,
+                hi = a == DOP_A_interleaved ? 1 : UINT32_MAX;
         if (v.i < lo || v.i > hi)
             return BAD(c, "attribute %s=%lld is not in %lld to %lld", name, (long long)v.i, (long long)lo,
                        (long long)hi);
@@ -477,11 +567,12 @@ check_src_types(const rule_ctx *c, uint32_t n_srcs)
     if (c->info->traits & DOP_VIEW)
         return DOP_OK;
     for (uint32_t i = 0; i < n_srcs; i++) {
-        bool ids = (c->op == DOP_OP_rope && i == 1) || (c->op == DOP_OP_gather && i == 1) ||
-                   (c->op == DOP_OP_state_write && i >= 2) ||
+        bool ids = (c->op == DOP_OP_rope && i == 1) || ((c->op == DOP_OP_gather || c->op == DOP_OP_pick) && i == 1) ||
+                   (c->op == DOP_OP_matmul_at && i == 2) || (c->op == DOP_OP_state_write && i >= 2) ||
                    ((c->op == DOP_OP_attention || c->op == DOP_OP_attn_split) && (i == 3 || i == 4));
-        bool blocks = (c->op == DOP_OP_gather && i == 0) || (c->op == DOP_OP_matmul && i == 1) ||
-                      c->op == DOP_OP_cast || c->op == DOP_OP_dequant;
+        bool blocks = (c->op == DOP_OP_gather && i == 0) ||
+                      ((c->op == DOP_OP_matmul || c->op == DOP_OP_matmul_at) && i == 1) || c->op == DOP_OP_cast ||
+                      c->op == DOP_OP_dequant;
         dop_type_kind kind = dop_type_of(c->src[i]->type)->kind;
         if (!ids && kind != DOP_KIND_FLOAT && !(blocks && kind == DOP_KIND_QUANT))
             return BAD(c, "cannot read type %s of %%%s", dop_type_of(c->src[i]->type)->name, c->src[i]->name);
@@ -539,6 +630,12 @@ apply_rule(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
     case DOP_OP_last_row:
     case DOP_OP_matmul:
         return rule_rows(c, out);
+    case DOP_OP_top_k:
+        return rule_top_k(c, out);
+    case DOP_OP_pick:
+    case DOP_OP_matmul_at:
+    case DOP_OP_weighted_sum:
+        return rule_experts(c, out);
     case DOP_OP_state_write:
         return rule_state_write(c, n_srcs, out);
     case DOP_OP_attention:

@@ -551,6 +551,104 @@ Test(ir_interp, storage_rounding)
     }
 }
 
+/* State that is replaced is another value beside the one before; of several rows of a sequence the last one counts, and
+ * a sequence without rows keeps what it has. */
+Test(ir_interp, replace_state)
+{
+    fixture x = {0};
+    start(&x, 3,
+          "graph g(T<=3, S<=1, Q=3) { %x:f32[T,2]=input \"x\" %q:u32[T]=input \"q\" %h:f32[Q,2]=state \"h\" "
+          "kind=replace\n"
+          "%c:f32[Q,2]=state \"c\" kind=replace %o:f32[T,2]=gather %h,%q %y:f32[T,2]=add %o,%x\n"
+          "%h1:f32[Q,2]=state_write %h,%y,%q %d:f32[Q,2]=scale %c by=2 %c1:f32[Q,2]=state_write %c,%d\n"
+          "return %h1,%c1,%o }");
+    uint32_t q[3] = {2, 0, 2};
+    float h[6] = {1, 2, 3, 4, 5, 6}, c[6] = {1, 2, 3, 4, 5, 6}, in[6] = {10, 20, 30, 40, 50, 60};
+    give_ids(&x, "q", q);
+    x.leaves[x.n_leaves++] = (given){"h", h, NULL};
+    x.leaves[x.n_leaves++] = (given){"c", c, NULL};
+    x.leaves[x.n_leaves++] = (given){"x", in, NULL};
+    const float want[6] = {31, 42, 3, 4, 55, 66}, old[6] = {5, 6, 1, 2, 5, 6}, twice[6] = {2, 4, 6, 8, 10, 12};
+    cr_expect(memcmp(eval(&x, "h1")->f, want, sizeof want) == 0);
+    cr_expect(memcmp(eval(&x, "o")->f, old, sizeof old) == 0, "the version before can still be read");
+    cr_expect(memcmp(eval(&x, "c1")->f, twice, sizeof twice) == 0);
+    cr_expect(h[0] == 1 && c[0] == 1);
+    finish(&x);
+}
+
+/* Two sequences share a cache and see nothing of each other. */
+Test(ir_interp, append_state_of_sequences)
+{
+    fixture x = {0};
+    start(&x, 2,
+          "graph g(T<=2, S<=2, Q=2) { %x:f32[T,1,2]=input \"x\" %p:u32[T]=input \"p\" %q:u32[T]=input \"q\"\n"
+          "%k:f32[Q,S,1,2]=state \"k\" kind=append %k1:f32[Q,S,1,2]=state_write %k,%x,%p,%q\n"
+          "%a:f32[T,1,2]=attention %x,%k1,%k1,%p,%q scale=0 window=0 cap=0 return %k1,%a }");
+    uint32_t p[2] = {1, 0}, q[2] = {1, 0};
+    float k[8] = {9, 9, 9, 9, 2, 4, 9, 9}, in[4] = {6, 8, 1, 3};
+    give_ids(&x, "p", p);
+    give_ids(&x, "q", q);
+    x.leaves[x.n_leaves++] = (given){"k", k, NULL};
+    x.leaves[x.n_leaves++] = (given){"x", in, NULL};
+    const float want[8] = {1, 3, 9, 9, 2, 4, 6, 8}, mean[4] = {4, 6, 1, 3};
+    cr_expect(memcmp(eval(&x, "k1")->f, want, sizeof want) == 0);
+    cr_expect(memcmp(eval(&x, "a")->f, mean, sizeof mean) == 0);
+    finish(&x);
+}
+
+/* ---- experts ---- */
+
+Test(ir_interp, top_k_and_pick)
+{
+    fixture x = {0};
+    start(&x, 2,
+          "graph g(T<=2, S<=1, Q=1) { %a:f32[T,6]=input \"a\" %i:u32[T,3]=top_k %a k=3 groups=1 group_best=1 "
+          "group_keep=1\n"
+          "%m:u32[T,2]=top_k %a k=2 groups=3 group_best=1 group_keep=2\n"
+          "%s:u32[T,2]=top_k %a k=2 groups=3 group_best=2 group_keep=1 %v:f32[T,3]=pick %a,%i return %v,%m,%s }");
+    float a[12] = {1, 7, 5, 5, 6, 2, 3, 3, 3, 3, -1, -2};
+    x.leaves[x.n_leaves++] = (given){"a", a, NULL};
+    const uint32_t plain[6] = {1, 4, 2, 0, 1, 2}, best[4] = {1, 4, 0, 1}, sums[4] = {2, 3, 0, 1};
+    const float values[6] = {7, 6, 5, 3, 3, 3};
+    cr_expect(memcmp(eval(&x, "i")->u, plain, sizeof plain) == 0, "the lower of equals is first");
+    cr_expect(memcmp(eval(&x, "m")->u, best, sizeof best) == 0, "groups by their best column");
+    cr_expect(memcmp(eval(&x, "s")->u, sums, sizeof sums) == 0, "groups by the sum of their two best");
+    cr_expect(memcmp(eval(&x, "v")->f, values, sizeof values) == 0);
+    finish(&x);
+}
+
+/* Gate with a bias, down, and the weighted sum of two of three experts, against the same done by hand. */
+Test(ir_interp, expert_products)
+{
+    fixture x = {0};
+    start(&x, 2,
+          "graph g(T<=2, S<=1, Q=1) { %a:f32[T,3]=input \"a\" %i:u32[T,2]=input \"i\" %p:f32[T,2]=input \"p\"\n"
+          "%w:f32[3,4,3]=weight \"w\" %d:f32[3,3,4]=weight \"d\" %b:f32[3,4]=weight \"b\"\n"
+          "%g:f32[T,2,4]=matmul_at %a,%w,%i %gb:f32[T,2,4]=gather %b,%i %h:f32[T,2,4]=add %g,%gb\n"
+          "%y:f32[T,2,3]=matmul_at %h,%d,%i %z:f32[T,3]=weighted_sum %y,%p return %z }");
+    uint32_t i[4] = {2, 0, 1, 2};
+    give_ids(&x, "i", i);
+    const float *a = leaf(&x, "a", 6), *w = leaf(&x, "w", 36), *d = leaf(&x, "d", 36), *b = leaf(&x, "b", 12);
+    const float *p = leaf(&x, "p", 4);
+    double want[6] = {0};
+    for (uint32_t t = 0; t < 2; t++)
+        for (uint32_t k = 0; k < 2; k++) {
+            uint32_t e = i[t * 2 + k];
+            double h[4];
+            for (uint32_t n = 0; n < 4; n++) {
+                h[n] = (double)b[e * 4 + n];
+                for (uint32_t c = 0; c < 3; c++)
+                    h[n] += (double)w[(e * 4 + n) * 3 + c] * (double)a[t * 3 + c];
+            }
+            for (uint32_t n = 0; n < 3; n++)
+                for (uint32_t c = 0; c < 4; c++)
+                    want[t * 3 + n] += (double)p[t * 2 + k] * (double)d[(e * 3 + n) * 4 + c] * h[c];
+        }
+    check_within("experts", eval(&x, "z")->f, want, 6, 1e-6);
+    i[0] = 3;
+    finish(&x);
+}
+
 /* ---- the interface ---- */
 
 Test(ir_interp, set_overrides)
