@@ -3,6 +3,7 @@
 #include "compiler/persistent.h"
 #include "compiler/quant.h"
 #include "compiler/target.h"
+#include "ir/region.h"
 #include "passes/region.h"
 
 #include <pthread.h>
@@ -20,7 +21,7 @@ dop_schedule_name(const dop_schedule *s)
 const char *
 dop_region_label(const dop_graph *g, const dop_region *r)
 {
-    dop_node_id root = dop_region_root(g, r);
+    dop_node_id root = r->info->root;
     /* What stands at the region's heart names it; a row program alone is named by what it stores. */
     const char *label = dop_node_at(g, root)->label;
     return label && *label ? label : dop_node_at(g, r->outs[0])->label;
@@ -86,8 +87,8 @@ dop_region_traffic(const dop_graph *g, const dop_region *r, uint32_t depth, uint
 /* --- kernels --------------------------------------------------------------------------------------------------------- */
 
 dop_status
-dop_intern_kernel(dop_compilation *c, const dop_kernel *k, const dop_choice *choice, const dop_graph *g,
-                  const dop_region *r, dop_diag *diag, uint32_t *out_index)
+dop_intern_kernel(dop_compilation *c, const dop_kernel *k, const dop_graph *g, const dop_region *r, dop_diag *diag,
+                  uint32_t *out_index)
 {
     for (uint32_t i = 0; i < c->n_kernels; i++)
         if (strcmp(c->kernels[i].k.glsl, k->glsl) == 0) {
@@ -105,7 +106,6 @@ dop_intern_kernel(dop_compilation *c, const dop_kernel *k, const dop_choice *cho
     dop_built_kernel *b = &c->kernels[c->n_kernels];
     memset(b, 0, sizeof *b);
     b->k = *k;
-    b->variant = choice->variant;
     b->tpl = r->tpl;
     b->label = dop_region_label(g, r);
     *out_index = c->n_kernels++;
@@ -119,7 +119,7 @@ take_kernel(dop_compilation *c, const dop_graph *g, const dop_region *r, const d
     memcpy(b->grid, k->grid, sizeof b->grid);
     memcpy(b->args, k->args, sizeof b->args);
     b->n_args = k->n_args;
-    return dop_intern_kernel(c, k, &b->choice, g, r, diag, &b->kernel);
+    return dop_intern_kernel(c, k, g, r, diag, &b->kernel);
 }
 
 static dop_status
@@ -178,7 +178,7 @@ compile_thread(void *user)
         dop_built_kernel *k = &j->c->kernels[i];
         dop_diag diag = {0};
         char name[128];
-        snprintf(name, sizeof name, "%s@%s", dop_variant_of(k->variant)->name, k->label);
+        snprintf(name, sizeof name, "%s@%s", dop_variant_of(k->k.variant)->name, k->label);
         dop_status st = dop_kernel_compile(name, &k->k, &j->c->target, &diag, &k->spirv, &k->shared_bytes);
         pthread_mutex_lock(&j->lock);
         k->dropped = k->optional && st == DOP_E_INPUT;

@@ -40,7 +40,6 @@ typedef struct dop_compile_options {
 /* A distinct kernel: equal GLSL text is one kernel. */
 typedef struct dop_built_kernel {
     dop_kernel k;
-    dop_variant_id variant;
     dop_template tpl;
     const char *label; /* of its first use, for people */
     dop_buf spirv;
@@ -99,8 +98,8 @@ void dop_compilation_finish(dop_compilation *c); /* accepts a zeroed or half-bui
 dop_status dop_compilations_share(dop_compilation *list, uint32_t n, dop_diag *diag);
 
 /* The kernel's row in the compilation's table: an equal one that is there, or a new one. */
-dop_status dop_intern_kernel(dop_compilation *c, const dop_kernel *k, const dop_choice *choice, const dop_graph *g,
-                             const dop_region *r, dop_diag *diag, uint32_t *out_index);
+dop_status dop_intern_kernel(dop_compilation *c, const dop_kernel *k, const dop_graph *g, const dop_region *r,
+                             dop_diag *diag, uint32_t *out_index);
 
 /* Skips every pass that joins ops or takes them apart for it: --no-fuse. */
 void dop_passes_skip_fusion(dop_pass_options *o);

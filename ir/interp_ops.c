@@ -238,8 +238,9 @@ compute_rows(const dop_interp_node *n, dop_op op)
                 out[r * w + i] = (float)((double)x[i] * k * ((double)n->src[1]->f[i] + add));
         } else if (op == DOP_OP_layernorm) {
             double mean = mean_of(x, w), k = inv_std(x, w, eps);
+            const float *b = n->src[2] ? n->src[2]->f : NULL;
             for (uint64_t i = 0; i < w; i++)
-                out[r * w + i] = (float)(((double)x[i] - mean) * k * (double)n->src[1]->f[i] + (double)n->src[2]->f[i]);
+                out[r * w + i] = (float)(((double)x[i] - mean) * k * (double)n->src[1]->f[i] + (b ? (double)b[i] : 0));
         } else { /* argmax */
             uint64_t best = 0;
             for (uint64_t i = 1; i < w; i++)
@@ -495,7 +496,7 @@ compute_attention(const dop_interp_node *n, bool split)
     for (uint64_t r = 0; r < n->out.count / out_dim; r++) { /* token, head, split */
         uint64_t i = r % splits, h = r / splits % heads, t = r / splits / heads;
         uint64_t end = (uint64_t)pos->u[t] + 1, begin = window && end > window ? end - window : 0;
-        uint64_t span = split ? dop_split_len((uint32_t)(end - begin), (uint32_t)splits) : end - begin;
+        uint64_t span = split ? dop_split_len(n->g, n->id, (uint32_t)(end - begin)) : end - begin;
         uint64_t lo = min_u64(begin + i * span, end), hi = min_u64(lo + span, end);
         const float *sink = sinks && i == 0 ? sinks->f + h : NULL;
         uint64_t first = seq->u[t] * max_s; /* row of the cache where the sequence begins */
