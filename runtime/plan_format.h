@@ -155,12 +155,14 @@ typedef struct dop_plan_schedule {
 } dop_plan_schedule;
 
 enum {
-    DOP_DISPATCH_BARRIER = 1, /* a memory barrier stands before this dispatch */
+    DOP_DISPATCH_BARRIER = 1,  /* a memory barrier stands before this dispatch */
+    DOP_DISPATCH_INDIRECT = 2, /* an earlier dispatch of the schedule wrote the grid: three u32 in memory,
+                                  and the barrier makes them visible (so both flags) */
 };
 
 typedef struct dop_plan_dispatch {
     uint32_t kernel;                    /* row of DOP_SEC_KERNELS */
-    uint32_t grid[3];                   /* workgroups */
+    uint32_t grid[3];                   /* workgroups; at most so many where the grid is indirect */
     uint32_t first_arg;                 /* row of DOP_SEC_ARGS */
     uint32_t n_args;                    /* at most 16: one device address each, in push-constant order */
     uint32_t flags;                     /* DOP_DISPATCH_* */
@@ -172,6 +174,9 @@ typedef struct dop_plan_dispatch {
      * kernel makes of it (dop_workgroups of kernels/glsl/persistent.glsl).  While the cache has at most short_positions positions, this
      * step's included, a stage is another function, with short_groups workgroups for each of up to short_parts parts. */
     uint32_t short_positions, short_function, short_groups, short_parts; /* 0: there is no such form */
+    uint64_t indirect_offset; /* INDIRECT: bytes into that slot, a multiple of 4; else 0 */
+    uint32_t indirect_slot;   /* INDIRECT: row of DOP_SEC_SLOTS, of kind SCRATCH; else 0 */
+    uint32_t reserved;
 } dop_plan_dispatch;
 
 /* An argument is a device address; or, with slot DOP_ARG_NUMBERS, two 32-bit numbers that the kernel gets as they are. */
