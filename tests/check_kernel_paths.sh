@@ -105,8 +105,8 @@ rules:
   - {phase: prefill, fuse: off}
   - {phase: decode, layers: [1, 1-1], op: ffn_up, fuse: off}
 YAML
-check "one layer, one phase" explained 'decode @[0-9]+ L0/qkv: gemv \(asked for' --target tier1 --kernel-path rules.yaml --explain qkv
-check "not the other layer" explained 'decode @[0-9]+ L1/qkv: gemv_subgroup' --target tier1 --kernel-path rules.yaml --explain qkv
+check "one layer, one phase" explained 'decode1 @[0-9]+ L0/qkv: gemv \(asked for' --target tier1 --kernel-path rules.yaml --explain qkv
+check "not the other layer" explained 'decode1 @[0-9]+ L1/qkv: gemv_subgroup' --target tier1 --kernel-path rules.yaml --explain qkv
 check "prefill unfused" explained '^ +[0-9]+ .* rmsnorm *$' --target tier1 --kernel-path rules.yaml --report
 check "apart: disabled" explained 'disabled' --target tier1 --kernel-path rules.yaml --report
 check "named by its file" explained 'kernel path rules' --target tier1 --kernel-path ./rules.yaml --report
@@ -119,14 +119,14 @@ int_dot: prefer
 rules:
   - {phase: decode, layers: 1, op: qkv, variant: gemv_subgroup}
 YAML
-check "int_dot: prefer" explained 'decode @[0-9]+ L0/qkv: gemv_subgroup_i8 \(one token' --target tier1 --kernel-path int8.yaml --explain qkv
-check "int_dot: but not where a rule says otherwise" explained 'decode @[0-9]+ L1/qkv: gemv_subgroup \(asked for' --target tier1 \
+check "int_dot: prefer" explained 'decode1 @[0-9]+ L0/qkv: gemv_subgroup_i8 \(one token' --target tier1 --kernel-path int8.yaml --explain qkv
+check "int_dot: but not where a rule says otherwise" explained 'decode1 @[0-9]+ L1/qkv: gemv_subgroup \(asked for' --target tier1 \
     --kernel-path int8.yaml --explain qkv
 check "int_dot: nor for other weights" explained 'L0/ffn_up: gemv_subgroup \(.*no integer product' --target tier1 \
     --kernel-path int8.yaml --explain ffn_up
 printf 'base: tier1\nint_dot: prefer\n' >prefer.yaml
-check "a target prefers it" explained 'decode @[0-9]+ L0/qkv: gemv_subgroup_i8 \(one token' --target prefer.yaml --quant q8_0 --explain qkv
-check "not with an f32 cache" explained 'decode @[0-9]+ L0/qkv: gemv_subgroup \(' --target prefer.yaml --quant q8_0 --kv f32 --explain qkv
+check "a target prefers it" explained 'decode1 @[0-9]+ L0/qkv: gemv_subgroup_i8 \(one token' --target prefer.yaml --quant q8_0 --explain qkv
+check "not with an f32 cache" explained 'decode1 @[0-9]+ L0/qkv: gemv_subgroup \(' --target prefer.yaml --quant q8_0 --kv f32 --explain qkv
 
 refused() { # NAME STATUS TEXT OPTION...
     local name=$1 status=$2 text=$3
