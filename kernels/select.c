@@ -268,8 +268,11 @@ tile_matmul(const dop_graph *g, const dop_region *r, const dop_target *t, dop_ti
     tile->bm = g->max_t >= 64 ? 64 : g->max_t >= 32 ? 32 : g->max_t >= 16 ? 16 : 8;
     tile->bn = 64;
     tile->bk = 32;
-    /* Activations, two weight tiles (gate and up), and a quarter more for statistics and sums. */
-    while ((tile->bm + 2 * tile->bn + 3) * tile->bk * 4 > t->shared_bytes / 5 * 4 && (tile->bn > 32 || tile->bm > 8)) {
+    /* Activations, a weight tile for each product that meets (gate and up, mostly), and a quarter more for statistics and
+     * sums. */
+    uint32_t mats = r->info->most_mats > 2 ? r->info->most_mats : 2;
+    while ((tile->bm + mats * tile->bn + mats + 1) * tile->bk * 4 > t->shared_bytes / 5 * 4 &&
+           (tile->bn > 32 || tile->bm > 8)) {
         if (tile->bn > 32)
             tile->bn /= 2;
         else
