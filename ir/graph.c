@@ -102,6 +102,12 @@ dop_graph_add(dop_graph *g, dop_op op, const char *name, const dop_node_id *srcs
     note_name(g, own);
     g->nodes[g->n_nodes] = n;
     *out_id = g->n_nodes++;
+    if (dop_node_has(g, *out_id, DOP_A_window)) {
+        int64_t window = dop_node_i(g, *out_id, DOP_A_window);
+        g->windows_differ = g->windows_differ || (g->has_window && window != g->window);
+        g->window = window;
+        g->has_window = true;
+    }
     return DOP_OK;
 }
 

@@ -175,6 +175,8 @@ typedef struct dop_graph {
     uint32_t n_regions, cap_regions;
     dop_node_id *outs; /* results of the graph, kept alive */
     uint32_t n_outs, cap_outs;
+    bool has_window, windows_differ; /* attention and its window attribute: nodes that were added so far */
+    int64_t window;
     uint64_t next_name; /* number of the next made-up name, x<number> */
 } dop_graph;
 
