@@ -117,16 +117,16 @@ dop_row_values(const dop_graph *g, dop_node_id id)
 }
 
 static const char *
-add_arg(dop_emit *e, dop_node_id storage, uint32_t counter, bool written, bool handed)
+add_arg(dop_emit *e, dop_node_id storage, dop_arg_kind kind, bool written, bool handed)
 {
     uint32_t i = 0;
-    while (i < e->n_args && (e->args[i].value != storage || e->args[i].counter != counter || e->args[i].numbers > 0 ||
+    while (i < e->n_args && (e->args[i].value != storage || e->args[i].kind != kind || e->args[i].numbers > 0 ||
                              e->args[i].handed != handed))
         i++;
     if (i == e->n_args) {
         if (i == DOP_MAX_ARGS)
             return fail(e, DOP_E_INTERNAL, "too many buffers for one dispatch", storage ? storage : 1);
-        e->args[e->n_args++] = (dop_kernel_arg){.value = storage, .counter = counter, .handed = handed};
+        e->args[e->n_args++] = (dop_kernel_arg){.value = storage, .kind = kind, .handed = handed};
     }
     e->args[i].written = e->args[i].written || written;
     e->args[i].read = e->args[i].read || !written;
@@ -136,13 +136,13 @@ add_arg(dop_emit *e, dop_node_id storage, uint32_t counter, bool written, bool h
 const char *
 dop_emit_arg(dop_emit *e, dop_node_id node, bool written)
 {
-    return add_arg(e, dop_storage_node(e->g, node), 0, written, false);
+    return add_arg(e, dop_storage_node(e->g, node), DOP_ARG_VALUE, written, false);
 }
 
 const char *
 dop_emit_step(dop_emit *e)
 {
-    return add_arg(e, 0, 0, false, false);
+    return add_arg(e, 0, DOP_ARG_VALUE, false, false);
 }
 
 const char *
@@ -152,9 +152,9 @@ dop_emit_pos(dop_emit *e)
 }
 
 const char *
-dop_emit_counter(dop_emit *e, uint32_t counter)
+dop_emit_merges(dop_emit *e)
 {
-    return add_arg(e, 0, counter, counter == 1, false);
+    return add_arg(e, 0, DOP_ARG_MERGES, true, false);
 }
 
 const char *
@@ -280,7 +280,7 @@ static const char *
 load_handed(dop_emit *e, dop_node_id node, const char *at, uint32_t w, uint32_t width)
 {
     dop_buf *out = e->early ? e->early : e->out;
-    const char *a = add_arg(e, node, 0, false, true), *look = dop_emit_str(e, "h%u", e->n_temps++);
+    const char *a = add_arg(e, node, DOP_ARG_VALUE, false, true), *look = dop_emit_str(e, "h%u", e->n_temps++);
     dop_buf_puts(out, e->early ? "    " : e->indent);
     dop_buf_printf(out, "%s %s = dop_look%u(%s, %s);\n", w == 4 ? "uvec4" : "uint", look, w, a, at);
     return temp(e, width, dop_emit_str(e, "dop_handed%u(%s, %s, %s)", w, look, a, at));
@@ -295,7 +295,7 @@ dop_emit_is_handed(const dop_emit *e, dop_node_id node)
 const char *
 dop_emit_handed_arg(dop_emit *e, dop_node_id node, bool written)
 {
-    return add_arg(e, node, 0, written, true);
+    return add_arg(e, node, DOP_ARG_VALUE, written, true);
 }
 
 const char *
@@ -529,7 +529,10 @@ emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     dop_emit_line(e, "    uint n = %s + %s + 1u;", dop_emit_pos(e), ix.t);
     if (strcmp(window, "0u") != 0)
         dop_emit_line(e, "    n = %s > 0u ? min(n, %s) : n;", window, window);
-    dop_emit_line(e, "    uint len = dop_split_len(n, %uu), used = (n + len - 1u) / len;", splits);
+    if (dop_node_at(g, part)->op == DOP_OP_attn_split)
+        dop_emit_line(e, "    uint len = dop_split_len(n, %uu), used = (n + len - 1u) / len;", splits);
+    else
+        dop_emit_line(e, "    uint used = %uu;", splits);
     dop_emit_line(e, "    uint h = %s / %uu, d = %s %% %uu, row = (%s * %uu + h * %uu) * %uu;", ix.c, head, ix.c, head,
                   ix.t, heads * room, room, row);
     /* All loads of all splits at once: one round trip to memory instead of one per split.  Written out: a driver that does
@@ -564,7 +567,9 @@ emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
         return emit_combine(e, node, ix, width);
     case DOP_OP_gather: {
         const char *id = dop_emit_value(e, n->src[1], (dop_index){ix.t, "0u"}, 1);
-        return dop_emit_value(e, n->src[0], (dop_index){id, ix.c}, width);
+        /* Ids are made on the device too, and then by logits that may not be finite. */
+        uint32_t rows = (uint32_t)dop_dim_value(g, dop_node_at(g, n->src[0])->shape.dim[0], g->max_t);
+        return dop_emit_value(e, n->src[0], (dop_index){dop_emit_str(e, "min(%s, %uu)", id, rows - 1), ix.c}, width);
     }
     case DOP_OP_last_row: {
         const char *t = g->max_t == 1 ? "0u" : dop_emit_str(e, "(%s - 1u)", dop_emit_n_tokens(e));
@@ -624,7 +629,7 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
         return;
     if (n->op == DOP_OP_state_write) {
         const char *pos = dop_emit_value(e, n->src[2], (dop_index){ix.t, "0u"}, 1);
-        at = dop_emit_str(e, "(%s * %uu + %s)", pos, dop_node_cols(g, node), ix.c);
+        at = dop_emit_str(e, "(min(%s, %uu) * %uu + %s)", pos, g->max_s - 1, dop_node_cols(g, node), ix.c);
     } else {
         at = flat_index(e, node, ix, dop_node_cols(g, node), 0);
     }
@@ -635,7 +640,7 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
     if (n->type == DOP_TYPE_f16 && width == 1)
         e->caps |= DOP_CAP_f16_storage;
     if (is_handed(e, node)) {
-        dop_emit_line(e, "dop_hand%u(%s, %s, %s);", width, add_arg(e, node, 0, true, true),
+        dop_emit_line(e, "dop_hand%u(%s, %s, %s);", width, add_arg(e, node, DOP_ARG_VALUE, true, true),
                       n->op == DOP_OP_state_write ? ix.c : at, value);
         if (!(e->handed[node] & DOP_LEAVES))
             return;
