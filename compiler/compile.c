@@ -75,7 +75,7 @@ void
 dop_region_traffic(const dop_graph *g, const dop_region *r, uint32_t depth, uint64_t *out_read, uint64_t *out_written)
 {
     traffic t = {g, r, depth, 0};
-    dop_region_reads(g, r, count_read, &t);
+    dop_region_reads(r, count_read, &t);
     *out_read = t.bytes;
     *out_written = 0;
     for (uint32_t i = 0; i < r->n_outs; i++) {
@@ -241,8 +241,8 @@ count_body(const dop_graph *g, dop_diag *diag, uint32_t *out_n)
         const dop_region *reg = &g->regions[r];
         for (uint32_t i = 0; i < reg->n_outs; i++) {
             needed[r] = needed[r] || dop_node_at(g, reg->outs[i])->op == DOP_OP_state_write;
-            for (uint32_t k = f.first_reader[reg->outs[i]]; k < f.first_reader[reg->outs[i] + 1]; k++)
-                needed[r] = needed[r] || needed[f.readers[k]];
+            for (uint32_t k = 0; k < f.readers[reg->outs[i]].n; k++)
+                needed[r] = needed[r] || needed[f.readers[reg->outs[i]].ids[k]];
         }
         if (needed[r] && *out_n == 0)
             *out_n = r;

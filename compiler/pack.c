@@ -27,13 +27,15 @@ void
 dop_pack_finish(dop_pack *p)
 {
     free(p->items);
+    dop_lookup_finish(&p->by_name);
     memset(p, 0, sizeof *p);
 }
 
 const dop_packed *
 dop_pack_find(const dop_pack *p, const char *name)
 {
-    for (uint32_t i = 0; i < p->n; i++)
+    uint32_t cursor = 0, i;
+    while (dop_lookup_next(&p->by_name, dop_lookup_hash(name), &cursor, &i))
         if (strcmp(p->items[i].name, name) == 0)
             return &p->items[i];
     return NULL;
@@ -70,6 +72,8 @@ add_leaf(dop_pack *p, const dop_graph *g, dop_node_id id, dop_diag *diag)
         p->items = items;
         p->cap = cap;
     }
+    if (!dop_lookup_add(&p->by_name, dop_lookup_hash(name), p->n))
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     p->items[p->n++] = item;
     return DOP_OK;
 }

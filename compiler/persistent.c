@@ -40,10 +40,10 @@ plan_values(builder *b, const dop_flow *f)
         for (uint32_t i = 0; i < g->regions[r].n_outs; i++) {
             dop_node_id id = g->regions[r].outs[i];
             const dop_node *n = dop_node_at(g, id);
-            if (n->op == DOP_OP_attn_split && f->first_reader[id] == f->first_reader[id + 1])
+            if (n->op == DOP_OP_attn_split && f->readers[id].n == 0)
                 b->handed[id] = DOP_HANDED; /* to other workgroups of the same stage */
-            for (uint32_t k = f->first_reader[id]; k < f->first_reader[id + 1]; k++)
-                b->handed[id] |= f->readers[k] <= b->p->n_stages ? DOP_HANDED : DOP_LEAVES;
+            for (uint32_t k = 0; k < f->readers[id].n; k++)
+                b->handed[id] |= f->readers[id].ids[k] <= b->p->n_stages ? DOP_HANDED : DOP_LEAVES;
             if (!(b->handed[id] & DOP_HANDED))
                 continue;
             uint64_t bytes = dop_node_bytes(g, id);
@@ -52,7 +52,7 @@ plan_values(builder *b, const dop_flow *f)
                 bytes = dop_node_cols(g, id) * 4u;
             } else if (n->op == DOP_OP_attn_split) { /* rows of o, m, l, padded to 16 bytes */
                 uint64_t row = n->shape.dim[n->shape.rank - 1].mul;
-                if (f->first_reader[id] != f->first_reader[id + 1])
+                if (f->readers[id].n != 0)
                     return "parts of attention meet in another region";
                 bytes = bytes / row * (row + 2);
             } else if (n->type != DOP_TYPE_f32) {

@@ -35,6 +35,7 @@ typedef struct writer {
     dop_diag *diag;
     dop_status status;
     dop_plan_parts parts;
+    dop_lookup strings; /* offsets of those in the table */
     uint32_t n_slots, slot_step, slot_result, slot_weights, n_kernels;
     uint32_t n_targets;
     target_rows targets[DOP_MAX_TARGETS];
@@ -54,11 +55,16 @@ string(writer *w, const char *s)
     size_t len = strlen(s) + 1;
     if (b->size == 0)
         dop_buf_append(b, "", 1);
-    for (size_t at = 0; at + len <= b->size; at += strlen(b->data + at) + 1)
-        if (memcmp(b->data + at, s, len) == 0)
-            return (uint32_t)at;
-    uint32_t at = (uint32_t)b->size;
+    if (len == 1)
+        return 0;
+    uint32_t at, cursor = 0, hash = dop_lookup_hash(s);
+    while (dop_lookup_next(&w->strings, hash, &cursor, &at))
+        if (!b->failed && strcmp(b->data + at, s) == 0)
+            return at;
+    at = (uint32_t)b->size;
     dop_buf_append(b, s, len);
+    if (!dop_lookup_add(&w->strings, hash, at))
+        no_memory(w);
     return at;
 }
 
@@ -581,6 +587,7 @@ finish(writer *w)
         free(w->targets[i].states);
         free(w->targets[i].kernels);
     }
+    dop_lookup_finish(&w->strings);
     dop_plan_parts_finish(&w->parts);
 }
 

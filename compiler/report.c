@@ -134,12 +134,10 @@ kind_of(const dop_graph *g, dop_node_id id)
     case DOP_OP_attention:
     case DOP_OP_attn_split:
         return TILED;
-    case DOP_OP_gather:
-    case DOP_OP_last_row:
     case DOP_OP_attn_combine: /* a few values per element */
         return ELEMENT;
     default:
-        return dop_node_reach(g, id) > DOP_REACH_ELEM ? REDUCTION : ELEMENT;
+        return dop_node_extent(g, id) > DOP_EXTENT_element ? REDUCTION : ELEMENT;
     }
 }
 
@@ -312,7 +310,7 @@ gather_refusals(maker *m)
     const dop_graph *g = &m->s->g;
     dop_report_refusal *list = m->out->refusals;
     for (dop_region_id r = 1; r < g->n_regions; r++)
-        dop_region_reads(g, &g->regions[r], explain_read, &(edge){m, r});
+        dop_region_reads(&g->regions[r], explain_read, &(edge){m, r});
     /* The most traffic first. */
     for (uint32_t i = 1; i < m->out->n_refusals; i++)
         for (uint32_t k = i; k > 0 && list[k].bytes > list[k - 1].bytes; k--) {

@@ -232,7 +232,7 @@ picture_fused(picture *p, dop_diag *diag)
         dop_buf ops = {0}, tip = {0}, title = {0};
         if (p->colour[r] < 0)
             continue;
-        dop_region_reads(g, &g->regions[r], on_read, &(reading){p, &flow, r, false});
+        dop_region_reads(&g->regions[r], on_read, &(reading){p, &flow, r, false});
         put_region_tip(p, r, &tip);
         dop_region_ops(g, &g->regions[r], &ops);
         dop_buf_printf(&title, "%s \xc2\xb7 %s", dop_region_label(g, &g->regions[r]),
@@ -243,7 +243,7 @@ picture_fused(picture *p, dop_diag *diag)
                                                   .colour = p->colour[r],
                                                   .width = 300,
                                                   .barrier = p->sched->placement.barrier[r]});
-        dop_region_reads(g, &g->regions[r], on_read, &(reading){p, &flow, r, true});
+        dop_region_reads(&g->regions[r], on_read, &(reading){p, &flow, r, true});
     }
     dop_flow_finish(&flow);
     return DOP_OK;

@@ -101,8 +101,8 @@ column_block(const dop_check_run *run)
         bool product = n->op == DOP_OP_matmul && reads_matrix(g, id);
         for (uint32_t k = 0; k < n->n_srcs; k++)
             behind[id] = behind[id] || behind[dop_node_base(g, n->src[k], NULL)];
-        dop_reach reach = dop_node_reach(g, id);
-        if (behind[id] && (product || reach == DOP_REACH_ROW || (reach == DOP_REACH_ALL && n->op != DOP_OP_last_row)))
+        dop_extent extent = dop_node_extent(g, id);
+        if (behind[id] && (product || extent == DOP_EXTENT_row || extent == DOP_EXTENT_all || dop_node_gathers(g, id)))
             block = 0;
         behind[id] = behind[id] || product;
         uint32_t head = n->shape.rank == 3 ? n->shape.dim[2].mul : 1;
