@@ -38,8 +38,8 @@ may_include() {
     includes "$1" | grep -vE ":[ ]*($2)" | none "$1/ includes only its own rooms"
 }
 
-# What both halves share: status and buffers, and the facts of a device.
-base='runtime/(base|caps)\.h$'
+# What both halves share: status and buffers, threads, and the facts of a device.
+base='runtime/(base|caps|parallel)\.h$'
 # What else the compiler needs: the format it writes and the loader that checks it, the text side it packs into plans,
 # the reader of GGUF files (tokenizers come from there too), the option table, and the device for `--target auto`.
 compiler='runtime/(plan_format|plan_weights|plan|gguf|options|doppler|page|text/(tokenizer|chat|utf8))\.h$'
