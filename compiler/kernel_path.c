@@ -1,7 +1,7 @@
 /* Following a kernel path: which rule holds for a region, and what to say when it cannot. */
 #include "compiler/kernel_path.h"
 
-#include "compiler/compile.h"
+#include "compiler/region_facts.h"
 #include "passes/region.h"
 
 #include <stdio.h>
