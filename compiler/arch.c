@@ -52,10 +52,7 @@ check_norm(const char *what, const dop_norm *n, const char *path, dop_diag *diag
 {
     if (n->kind == DOP_NORM_NONE)
         return DOP_OK;
-    dop_status st = check_f64(what, n->eps, 0, 1, path, diag);
-    if (st == DOP_OK && n->kind == DOP_NORM_LAYER && n->add != 0)
-        st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "a LayerNorm with an addition to its weights is not supported");
-    return st;
+    return check_f64(what, n->eps, 0, 1, path, diag);
 }
 
 static dop_status

@@ -96,14 +96,17 @@ typedef struct dop_ffn {
 enum { DOP_MAX_MIXERS = 2 };
 
 /* A layer adds to the residual stream x what its mixers make of it, and then what its feed-forward part makes of the
- * sum: x += scale * post(mixer(pre(x))), twice.  Several mixers read the same input and their results are added. */
+ * sum: x += scale * post(mixer(pre(x))), twice.  Several mixers read the same input and their results are added.  In a
+ * parallel layer the feed-forward part reads the stream before the mixers instead: through its own norm, or, where it
+ * has none, what the mixers' norm gives. */
 typedef struct dop_layer {
     uint32_t n_mixers;
     dop_mixer mixers[DOP_MAX_MIXERS];
     dop_ffn ffn;
     dop_norm attn_norm, post_attn_norm; /* before the mixers, and on what they give */
     dop_norm ffn_norm, post_ffn_norm;   /* the same of the feed-forward part */
-    double residual_scale;              /* of what is added to the stream; 1: none */
+    bool parallel;
+    double residual_scale; /* of what is added to the stream; 1: none */
 } dop_layer;
 
 /* Limits far above any published model; within them no product of two sizes leaves 64 bits. */
@@ -162,6 +165,8 @@ typedef struct dop_weight {
     uint32_t cols; /* along which a matmul sums; the length of a vector */
     const uint8_t *data;
     uint64_t row_stride; /* bytes from row to row */
+    uint32_t block_rows; /* rows come in blocks of so many, which lie block_stride bytes apart; 0: they do not */
+    uint64_t block_stride;
     uint64_t col_stride; /* bytes from value to value (Conv1D is transposed); 0: dense, the only choice for blocks */
     const char *source;  /* the tensor's name in the model, for messages */
     const dop_int4_parts *parts; /* an int4 matrix kept apart, instead of data and strides; NULL: none; in the arena */
@@ -206,6 +211,15 @@ typedef struct dop_checkpoint {
  * Errors name the file and, where there is one, the field or tensor. */
 dop_status dop_checkpoint_load(const char *path, dop_arena *arena, dop_diag *diag, dop_checkpoint *out_model);
 void dop_checkpoint_finish(dop_checkpoint *m); /* accepts a zeroed one */
+
+/* Where a row of a weight without parts begins. */
+static inline const uint8_t *
+dop_weight_at(const dop_weight *w, uint32_t row)
+{
+    if (w->block_rows)
+        return w->data + row / w->block_rows * w->block_stride + row % w->block_rows * w->row_stride;
+    return w->data + row * w->row_stride;
+}
 
 dop_status dop_weights_add(dop_weights *w, const dop_weight *item, dop_arena *arena, dop_diag *diag);
 dop_status dop_weights_seal(dop_weights *w, dop_diag *diag); /* sorts; error on a duplicate name */

@@ -114,9 +114,14 @@ norm(builder *b, const char *name, dop_role role, dop_node_id x)
         dop_attr attrs[] = {{.f = n.eps}, {.f = n.add}};
         return add_node(b, DOP_OP_rmsnorm, name, srcs, 2, attrs, &want);
     }
+    if (n.add != 0) {
+        char sum[48];
+        snprintf(sum, sizeof sum, "%s_w", name);
+        srcs[1] = op1(b, DOP_OP_offset, sum, srcs[1], &(dop_attr){.f = n.add}, DOP_TYPE_none);
+    }
     srcs[2] = weight(b, (dop_role)(role + 1)); /* weights.def: the bias of a norm follows its weight */
     dop_attr attrs[] = {{.f = n.eps}};
-    return add_node(b, DOP_OP_layernorm, name, srcs, 3, attrs, &want);
+    return add_node(b, DOP_OP_layernorm, name, srcs, srcs[2] ? 3 : 2, attrs, &want);
 }
 
 /* x times the weight of `role`, plus its bias where there is one. */
@@ -220,10 +225,11 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
 }
 
 static dop_node_id
-mixer_part(builder *b, const dop_layer *l, dop_node_id x)
+mixer_part(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_normed)
 {
     set_label(b, "qkv");
     dop_node_id in = norm(b, "attn_norm", DOP_W_attn_norm, x);
+    *out_normed = in;
     const dop_attention *t = dop_layer_attention(l);
     if (!t) {
         if (b->status == DOP_OK)
@@ -260,10 +266,10 @@ build_layer(builder *b, uint32_t i, dop_node_id x)
 {
     const dop_layer *l = &b->a->layers[i];
     b->layer = (int32_t)i;
-    dop_node_id y = mixer_part(b, l, x);
+    dop_node_id before = x, normed, y = mixer_part(b, l, x, &normed);
     x = residual(b, i, "a", l->residual_scale, x, y);
     b->layer = (int32_t)i;
-    y = ffn_part(b, &l->ffn, x);
+    y = ffn_part(b, &l->ffn, !l->parallel ? x : l->ffn_norm.kind == DOP_NORM_NONE ? normed : before);
     return residual(b, i + 1, "", l->residual_scale, x, y);
 }
 

@@ -32,11 +32,33 @@ static const dop_hf_keys keys_gpt2 = {
     .eps = "layer_norm_epsilon",
 };
 
+static const dop_hf_keys keys_starcoder2 = {
+    .hidden = "hidden_size",
+    .layers = "num_hidden_layers",
+    .heads = "num_attention_heads",
+    .ctx = "max_position_embeddings",
+    .ffn = "intermediate_size",
+    .act = "hidden_act",
+    .eps = "norm_epsilon",
+};
+
+static const dop_hf_keys keys_layer_norm = {
+    .hidden = "hidden_size",
+    .layers = "num_hidden_layers",
+    .heads = "num_attention_heads",
+    .ctx = "max_position_embeddings",
+    .ffn = "intermediate_size",
+    .act = "hidden_act",
+    .eps = "layer_norm_eps",
+};
+
 const dop_tensor_name dop_hf_names_common[] = {
     {DOP_W_embed, "embed_tokens.weight", DOP_PART_ALL, false},
     {DOP_W_final_norm, "norm.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm_bias, "norm.bias", DOP_PART_ALL, false},
     {DOP_W_lm_head, "lm_head.weight", DOP_PART_ALL, false},
     {DOP_W_attn_norm, "input_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm_bias, "input_layernorm.bias", DOP_PART_ALL, false},
     {DOP_W_q, "self_attn.q_proj.weight", DOP_PART_ALL, false},
     {DOP_W_k, "self_attn.k_proj.weight", DOP_PART_ALL, false},
     {DOP_W_v, "self_attn.v_proj.weight", DOP_PART_ALL, false},
@@ -48,6 +70,7 @@ const dop_tensor_name dop_hf_names_common[] = {
     {DOP_W_q_norm, "self_attn.q_norm.weight", DOP_PART_ALL, false},
     {DOP_W_k_norm, "self_attn.k_norm.weight", DOP_PART_ALL, false},
     {DOP_W_ffn_norm, "post_attention_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm_bias, "post_attention_layernorm.bias", DOP_PART_ALL, false},
     {DOP_W_gate, "mlp.gate_proj.weight", DOP_PART_ALL, false},
     {DOP_W_up, "mlp.up_proj.weight", DOP_PART_ALL, false},
     {DOP_W_down, "mlp.down_proj.weight", DOP_PART_ALL, false},
@@ -94,6 +117,14 @@ static const dop_tensor_name names_gpt2[] = {
     {DOP_W_down, "mlp.c_proj.weight", DOP_PART_ALL, true},
     {DOP_W_down_bias, "mlp.c_proj.bias", DOP_PART_ALL, false},
     {0},
+};
+
+static const dop_tensor_name names_starcoder2[] = {
+    {DOP_W_up, "mlp.c_fc.weight", DOP_PART_ALL, false},
+    {DOP_W_up_bias, "mlp.c_fc.bias", DOP_PART_ALL, false},
+    {DOP_W_down, "mlp.c_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_down_bias, "mlp.c_proj.bias", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
 };
 
 static const dop_tensor_name gguf_names_phi3[] = {
@@ -273,6 +304,75 @@ const dop_family dop_families[] = {
      .eps = 1e-6,
      .theta = 2e6,
      .kv_heads = 4},
+    {.name = "arcee",
+     .archs = {"ArceeForCausalLM"},
+     .model_types = {"arcee"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_NOT_GATED,
+     BIAS_FIELDS,
+     COMMON,
+     .act = "relu2",
+     .eps = 1e-5,
+     .theta = 1e4,
+     .ctx = 4096},
+    {.name = "seed_oss",
+     .archs = {"SeedOssForCausalLM"},
+     .model_types = {"seed_oss"},
+     .flags = DOP_FAM_PRE_NORM,
+     .bias_qkv = {"attention_bias", true},
+     .bias_o = {"attention_out_bias", false},
+     .bias_ffn = {"mlp_bias", false},
+     COMMON,
+     .act = "silu",
+     .eps = 1e-6,
+     .theta = 1e4,
+     .kv_heads = 8,
+     .head_dim = 128},
+    {.name = "ernie4_5",
+     .archs = {"Ernie4_5ForCausalLM"},
+     .model_types = {"ernie4_5"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_ROPE_PAIRS | DOP_FAM_TIED,
+     .bias_qkv = {"use_bias", false},
+     .bias_o = {"use_bias", false},
+     .bias_ffn = {"use_bias", false},
+     COMMON,
+     .act = "silu",
+     .eps = 1e-5,
+     .theta = 5e5,
+     .kv_heads = 4,
+     .head_dim = 128},
+    {.name = "starcoder2",
+     .archs = {"Starcoder2ForCausalLM"},
+     .model_types = {"starcoder2"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_LAYER_NORM | DOP_FAM_NOT_GATED | DOP_FAM_TIED,
+     .bias_qkv = {"use_bias", true},
+     .bias_o = {"use_bias", true},
+     .bias_ffn = {"use_bias", true},
+     .window_rule = DOP_WINDOW_ALL,
+     .more_names = names_starcoder2,
+     .keys = &keys_starcoder2,
+     .names = dop_hf_names_common,
+     .prefix = "model.",
+     .layer_prefix = "layers.",
+     .act = "gelu_pytorch_tanh",
+     .eps = 1e-5,
+     .theta = 1e4,
+     .kv_heads = 2,
+     .ctx = 4096},
+    {.name = "stablelm",
+     .archs = {"StableLmForCausalLM"},
+     .model_types = {"stablelm"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_LAYER_NORM | DOP_FAM_ONE_NORM,
+     .bias_qkv = {"use_qkv_bias", false},
+     .parallel = {"use_parallel_residual", false},
+     .keys = &keys_layer_norm,
+     .names = dop_hf_names_common,
+     .prefix = "model.",
+     .layer_prefix = "layers.",
+     .act = "silu",
+     .eps = 1e-5,
+     .theta = 1e4,
+     .partial = 0.25,
+     .ctx = 4096},
 };
 const uint32_t dop_n_families = sizeof dop_families / sizeof *dop_families;
 
@@ -345,7 +445,8 @@ dop_family_facts(const dop_family *f, dop_arch *a, dop_layer *layer)
 {
     const uint32_t has = f->flags;
     const bool ln = has & DOP_FAM_LAYER_NORM;
-    const dop_norm norm = {.kind = ln ? DOP_NORM_LAYER : DOP_NORM_RMS, .bias = ln}, none = {0};
+    const dop_norm none = {0};
+    const dop_norm norm = {.kind = ln ? DOP_NORM_LAYER : DOP_NORM_RMS, .bias = ln && !(has & DOP_FAM_NO_NORM_BIAS)};
     dop_attention *t = &layer->mixers[0].attn;
     layer->attn_norm = layer->ffn_norm = has & DOP_FAM_PRE_NORM ? norm : none;
     layer->post_attn_norm = layer->post_ffn_norm = has & DOP_FAM_POST_NORM ? norm : none;
@@ -356,6 +457,7 @@ dop_family_facts(const dop_family *f, dop_arch *a, dop_layer *layer)
     t->bias_q = t->bias_k = t->bias_v = f->bias_qkv.otherwise;
     t->bias_o = f->bias_o.otherwise;
     layer->ffn.bias = f->bias_ffn.otherwise;
+    layer->parallel = f->parallel.otherwise;
     a->learned_positions = has & DOP_FAM_LEARNED_POS;
 }
 

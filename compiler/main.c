@@ -397,6 +397,8 @@ compile_targets(const cli *o, const char *model, const dop_compile_options *comm
             opt.passes.user = &d;
         }
         st = dop_compile(model, &opt, diag, &list[i]);
+        if (i == 0 && st == DOP_OK && list[i].model.note && !o->quiet)
+            fprintf(stderr, "dopplerc: %s: note: %s\n", model, list[i].model.note);
     }
     if (st == DOP_OK && !o->stop_after)
         st = dop_compilations_share(list, n, diag);

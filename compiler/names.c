@@ -73,27 +73,30 @@ dop_hf_full_name(const char *prefix, const char *layer_prefix, const dop_weight_
         snprintf(out, size, "%s%s", prefix, source);
 }
 
-void
-dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows, uint64_t *out_start, uint64_t *out_total)
+dop_rows
+dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows)
 {
     const dop_attention *t = l ? dop_layer_attention(l) : NULL;
     const uint64_t q = t ? (uint64_t)t->n_heads * t->head_dim : 0, kv = t ? (uint64_t)t->n_kv_heads * t->head_dim : 0;
     const uint64_t ffn = l ? l->ffn.width : 0;
-    *out_start = 0;
-    *out_total = rows;
+    const uint32_t head = t ? t->head_dim : 0;
     switch (part) {
     case DOP_PART_ALL:
-        return;
+        break;
     case DOP_PART_Q:
     case DOP_PART_K:
     case DOP_PART_V:
-        *out_start = part == DOP_PART_Q ? 0 : part == DOP_PART_K ? q : q + kv;
-        *out_total = q + 2 * kv;
-        return;
+        return (dop_rows){.start = part == DOP_PART_Q ? 0 : part == DOP_PART_K ? q : q + kv, .total = q + 2 * kv};
+    case DOP_PART_HEAD_Q:
+    case DOP_PART_HEAD_K:
+    case DOP_PART_HEAD_V:
+        return (dop_rows){.start = (uint64_t)(part - DOP_PART_HEAD_Q) * head,
+                          .total = q + 2 * kv,
+                          .block = head,
+                          .block_step = 3 * head};
     case DOP_PART_GATE:
     case DOP_PART_UP:
-        *out_start = part == DOP_PART_UP ? ffn : 0;
-        *out_total = 2 * ffn;
-        return;
+        return (dop_rows){.start = part == DOP_PART_UP ? ffn : 0, .total = 2 * ffn};
     }
+    return (dop_rows){.total = rows};
 }

@@ -220,9 +220,7 @@ write_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     if (w->parts)
         dop_int4_rows(w, first, n, room->parts);
     for (uint32_t r = first; r < first + n; r++) {
-        const uint8_t *at = w->parts        ? room->parts + (r - first) * stored
-                            : w->col_stride ? NULL
-                                            : w->data + (uint64_t)r * w->row_stride;
+        const uint8_t *at = w->parts ? room->parts + (r - first) * stored : w->col_stride ? NULL : dop_weight_at(w, r);
         if (!write_row(j, room, r, at))
             return DOP_FAIL(diag, DOP_E_INPUT, "tensor %s holds infinities or NaN (row %u): it cannot be quantized",
                             w->source, r);
@@ -258,6 +256,6 @@ dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag
     if (w->type != item->type || w->col_stride != 0 || dop_type_of(item->type)->kind == DOP_KIND_QUANT)
         return write_in_threads(p, item, out, diag);
     for (uint32_t r = 0; r < item->rows; r++)
-        memcpy(out + r * item->row_bytes, w->data + r * w->row_stride, bytes);
+        memcpy(out + r * item->row_bytes, dop_weight_at(w, r), bytes);
     return DOP_OK;
 }

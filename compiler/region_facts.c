@@ -1,11 +1,12 @@
 #include "compiler/region_facts.h"
 
+#include "ir/region.h"
 #include "passes/region.h"
 
 const char *
 dop_region_label(const dop_graph *g, const dop_region *r)
 {
-    dop_node_id root = dop_region_root(g, r);
+    dop_node_id root = r->info->root;
     /* What stands at the region's heart names it; a row program alone is named by what it stores. */
     const char *label = dop_node_at(g, root)->label;
     return label && *label ? label : dop_node_at(g, r->outs[0])->label;

@@ -238,8 +238,9 @@ compute_rows(const dop_interp_node *n, dop_op op)
                 out[r * w + i] = (float)((double)x[i] * k * ((double)n->src[1]->f[i] + add));
         } else if (op == DOP_OP_layernorm) {
             double mean = mean_of(x, w), k = inv_std(x, w, eps);
+            const float *b = n->src[2] ? n->src[2]->f : NULL;
             for (uint64_t i = 0; i < w; i++)
-                out[r * w + i] = (float)(((double)x[i] - mean) * k * (double)n->src[1]->f[i] + (double)n->src[2]->f[i]);
+                out[r * w + i] = (float)(((double)x[i] - mean) * k * (double)n->src[1]->f[i] + (b ? (double)b[i] : 0));
         } else { /* argmax */
             uint64_t best = 0;
             for (uint64_t i = 1; i < w; i++)

@@ -272,7 +272,7 @@ rule_last_axis(const rule_ctx *c, dop_want *out)
         out->shape.dim[out->shape.rank - 1] = dop_dim_n(1);
         break;
     case DOP_OP_layernorm:
-        st = need_vector(c, 2);
+        st = c->src[2] ? need_vector(c, 2) : DOP_OK;
         if (st != DOP_OK)
             break;
         /* fallthrough */

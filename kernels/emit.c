@@ -1,5 +1,6 @@
 #include "kernels/emit.h"
 
+#include "ir/region.h"
 #include "kernels/weight_types.h"
 
 #include <ctype.h>
@@ -34,13 +35,30 @@ fail(dop_emit *e, dop_status st, const char *what, dop_node_id node)
     return "0.0";
 }
 
+/* Room for one more item; the old list stays in the arena. */
+static bool
+grow(dop_emit *e, void **items, uint32_t n, uint32_t *cap, size_t size)
+{
+    if (n < *cap)
+        return true;
+    uint32_t more = *cap ? *cap * 2 : 32;
+    void *p = dop_arena_alloc(e->g->arena, more * size);
+    if (!p) {
+        fail(e, DOP_E_NOMEM, "out of memory", e->r->nodes[0]);
+        return false;
+    }
+    if (n)
+        memcpy(p, *items, n * size);
+    *items = p;
+    *cap = more;
+    return true;
+}
+
 void
 dop_emit_bind(dop_emit *e, dop_node_id node, const char *name, bool indexed, const char *base)
 {
-    if (e->n_binds == DOP_MAX_BINDS) {
-        fail(e, DOP_E_INTERNAL, "too many bound values", node);
+    if (!grow(e, (void **)&e->binds, e->n_binds, &e->cap_binds, sizeof *e->binds))
         return;
-    }
     e->binds[e->n_binds++] = (dop_bind){node, name, indexed, base};
 }
 
@@ -597,7 +615,7 @@ dop_emit_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
             return m->name;
     }
     const char *name = dop_region_has(e->r, node) ? emit_computed(e, node, ix, width) : load(e, node, ix, width, 0);
-    if (e->n_memo < DOP_MAX_MEMO)
+    if (grow(e, (void **)&e->memo, e->n_memo, &e->cap_memo, sizeof *e->memo))
         e->memo[e->n_memo++] = (dop_memo){node, ix.t, ix.c, width, name};
     return name;
 }
@@ -635,22 +653,5 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
 bool
 dop_emit_wide(const dop_emit *e, dop_node_id node)
 {
-    const dop_graph *g = e->g;
-    uint32_t start = 0;
-    node = dop_node_base(g, node, &start);
-    const dop_node *n = dop_node_at(g, node);
-    uint32_t cols = dop_node_cols(g, node);
-    uint32_t last = n->shape.dim[n->shape.rank - 1].mul;
-    if (n->op == DOP_OP_input || cols == 1 || (n->shape.rank > 1 && last == 1))
-        return true;
-    if (cols % 4 != 0 || last % 4 != 0 || start % 4 != 0)
-        return false;
-    if (!dop_region_has(e->r, node))
-        return true;
-    if (n->op == DOP_OP_rope && dop_node_i(g, node, DOP_A_dims) % 8 != 0)
-        return false;
-    for (uint32_t i = 0; i < n->n_srcs; i++)
-        if (n->op != DOP_OP_matmul && n->op != DOP_OP_attention && !dop_emit_wide(e, n->src[i]))
-            return false;
-    return true;
+    return dop_region_wide(e->g, e->r, node);
 }

@@ -9,7 +9,7 @@
 #include "ir/graph.h"
 #include "ir/target.h"
 
-enum { DOP_MAX_ARGS = 16, DOP_MAX_BINDS = 32, DOP_MAX_MEMO = 256 };
+enum { DOP_MAX_ARGS = 16 }; /* 128 bytes of push constants */
 
 typedef enum dop_arg_kind {
     DOP_ARG_VALUE,  /* memory of a value, or the step record, or numbers */
@@ -63,10 +63,10 @@ typedef struct dop_emit {
     dop_kernel_arg args[DOP_MAX_ARGS];
     uint32_t types_used; /* bits 1 << dop_type of weights decoded, for the type files to include */
     uint32_t caps;       /* DOP_CAP_* that the emitted code needs */
-    uint32_t n_binds;
-    dop_bind binds[DOP_MAX_BINDS];
-    uint32_t n_memo;
-    dop_memo memo[DOP_MAX_MEMO];
+    uint32_t n_binds, cap_binds;
+    dop_bind *binds;
+    uint32_t n_memo, cap_memo;
+    dop_memo *memo;
     const uint8_t *handed; /* a stage of a persistent dispatch: DOP_HANDED and DOP_LEAVES by node; else NULL */
     uint32_t splits;       /* parts of the cache, where they are fewer than the graph has room for; else 0 */
     const char *window;    /* what dop_emit_window gave, NULL: nothing yet */

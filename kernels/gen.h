@@ -2,6 +2,7 @@
 #ifndef DOPPLER_KERNELS_GEN_H
 #define DOPPLER_KERNELS_GEN_H
 
+#include "ir/region.h"
 #include "kernels/kernel.h"
 
 typedef struct dop_gen {
@@ -53,8 +54,6 @@ typedef struct dop_rowprog {
 void dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body);
 /* Does it walk four values at a time? */
 bool dop_rowprog_wide(const dop_gen *gen, const dop_rowprog *p);
-bool dop_is_statistic(dop_op op);
-bool dop_region_is_out(const dop_region *r, dop_node_id id);
 
 dop_status dop_gen_elementwise(dop_gen *gen);
 dop_status dop_gen_dequant(dop_gen *gen);
@@ -87,8 +86,6 @@ typedef struct dop_attn {
     bool keeps[2];         /* K, V: this step's row is also put at DOP_NEW0, DOP_NEW1, for the workgroup itself */
 } dop_attn;
 dop_attn dop_attn_find(const dop_gen *gen); /* rows is left to the template */
-/* The merge of the splits, when it is part of the region; 0: it is not. */
-dop_node_id dop_attn_merged(const dop_gen *gen);
 /* Is this step's row of a cache (0: K, 1: V) made here, or handed over by the stage that writes it? */
 bool dop_attn_has_row(const dop_gen *gen, const dop_attn *a, uint32_t which);
 /* Query rows into dop_q; cache writes of this step. */
@@ -102,33 +99,24 @@ void dop_attn_store_whole(dop_gen *gen, const dop_attn *a, dop_node_id merged, d
 const char *dop_attn_sink(dop_gen *gen, const dop_attn *a);                 /* head h's sink into o, top, sum */
 const char *dop_attn_score(dop_gen *gen, const dop_attn *a, const char *x); /* from a product of query and key */
 
-/* Parts of a matmul region: matmuls whose products meet in one epilogue, with the outputs they reach. */
-enum { DOP_MAX_PARTS = 8, DOP_MAX_MATS = 4 };
-typedef struct dop_part {
-    uint32_t n_mats;
-    dop_node_id mats[DOP_MAX_MATS];
-    uint32_t rows; /* of each matrix */
-    uint32_t unit; /* values per step: the largest unit of its weight types */
-    uint32_t n_outs;
-    dop_node_id outs[8];
-    dop_node_id argmax; /* argmax_part over its output, 0: none */
-} dop_part;
-
+/* A matmul region as its generators want it: the region's analysis, and what depends on the kernel. */
 typedef struct dop_parts {
     uint32_t n;
-    dop_part part[DOP_MAX_PARTS];
+    const dop_part *part;
     dop_node_id act; /* activation: source 0 of every matmul */
     uint32_t k;
-    bool staged;      /* the activation needs a row program first */
+    bool staged;      /* the activation lies in shared memory: because of the row program, or by choice */
     uint32_t n_stats; /* statistics of the activation row, wanted after the sum only */
-    dop_node_id stats[4];
+    const dop_node_id *stats;
     uint32_t n_prog; /* nodes of the row program when staged */
-    dop_node_id prog[64];
+    const dop_node_id *prog;
+    uint32_t unit; /* values per step: the largest unit of all weight types, at least 8 */
 } dop_parts;
 
-dop_status dop_gen_find_parts(dop_gen *gen, dop_parts *out);
-/* Does the region compute `id` from `from` (within the region)? */
-bool dop_depends_on(const dop_graph *g, const dop_region *r, dop_node_id id, dop_node_id from);
+/* Errors: weights of a type that no kernel reads. */
+dop_status dop_gen_parts(dop_gen *gen, dop_parts *out);
+/* The largest unit of the part's weight types. */
+uint32_t dop_part_unit(const dop_graph *g, const dop_part *part);
 
 /* --- integer products: gen_gemv_i8.c --- */
 bool dop_is_int8(dop_variant_id v);

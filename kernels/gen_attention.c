@@ -5,46 +5,6 @@
 
 typedef dop_attn attn;
 
-/* Nodes of the region that `id` is computed from, itself included; not those behind another cache write. */
-static uint32_t
-cone(const dop_gen *gen, dop_node_id id, dop_node_id *out, uint32_t cap)
-{
-    const dop_region *r = gen->e.r;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < r->n_nodes && n < cap; i++)
-        if (dop_depends_on(gen->e.g, r, id, r->nodes[i]))
-            out[n++] = r->nodes[i];
-    return n;
-}
-
-/* A row program is needed when the cone sums over the head, or rotates something it computes itself. */
-static bool
-needs_program(const dop_gen *gen, const dop_node_id *nodes, uint32_t n)
-{
-    const dop_graph *g = gen->e.g;
-    for (uint32_t i = 0; i < n; i++) {
-        const dop_node *x = dop_node_at(g, nodes[i]);
-        if (dop_is_statistic(x->op))
-            return true;
-        if (x->op == DOP_OP_rope && dop_region_has(gen->e.r, dop_node_base(g, x->src[0], NULL)))
-            return true;
-    }
-    return false;
-}
-
-/* Cache writes of this step that joined the region; at most k and v. */
-static uint32_t
-find_writes(const dop_gen *gen, const attn *a, dop_node_id *out)
-{
-    uint32_t n = 0;
-    for (uint32_t s = 1; s <= 2; s++) {
-        dop_node_id w = dop_node_base(gen->e.g, a->n->src[s], NULL);
-        if (dop_node_at(gen->e.g, w)->op == DOP_OP_state_write && dop_region_has(gen->e.r, w))
-            out[n++] = w;
-    }
-    return n;
-}
-
 bool
 dop_attn_has_row(const dop_gen *gen, const attn *a, uint32_t which)
 {
@@ -106,11 +66,9 @@ void
 dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
 {
     dop_emit *e = &gen->e;
-    dop_node_id nodes[64], writes[2];
-    bool teams = gen->choice->tile.subgroup;
-    uint32_t n_writes = find_writes(gen, a, writes), n_binds = e->n_binds;
-    uint32_t n = cone(gen, a->n->src[0], nodes, 64);
-    bool queries = n && needs_program(gen, nodes, n);
+    const dop_analysis *found = e->r->info;
+    bool teams = gen->choice->tile.subgroup, queries = found->query_runs;
+    uint32_t n_writes = found->n_writes, n_binds = e->n_binds;
     if (!queries)
         load_queries(gen, a, body);
     uint32_t n_handed = count_handed(gen, a);
@@ -127,8 +85,8 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
         dop_buf_puts(body, "    for (uint j = 0u; j < jobs; j++) {\n");
     if (queries) {
         dop_buf_puts(body, "    if (j < R) {\n    uint unit = DOP_H(j);\n");
-        p.nodes = nodes;
-        p.n_nodes = n;
+        p.nodes = found->query.nodes;
+        p.n_nodes = found->query.n_nodes;
         p.unit = "unit";
         p.staged = a->n->src[0];
         p.stage = "DOP_Q";
@@ -139,11 +97,12 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
     }
     for (uint32_t w = 0; w < n_writes; w++) {
         dop_buf_printf(body, "    if (j == %uu) {\n", first + w);
-        p.nodes = nodes;
-        p.n_nodes = cone(gen, writes[w], nodes, 64);
+        uint32_t which = found->writes[w].which;
+        p.nodes = found->writes[w].prog.nodes;
+        p.n_nodes = found->writes[w].prog.n_nodes;
         p.unit = "kvh";
-        uint32_t which = writes[w] == dop_node_base(e->g, a->n->src[1], NULL) ? 0 : 1;
-        p.staged = a->keeps[which] ? dop_node_at(e->g, writes[w])->src[1] : 0;
+        p.store_if = found->writes[w].again ? "false" : NULL;
+        p.staged = a->keeps[which] ? dop_node_at(e->g, found->writes[w].id)->src[1] : 0;
         p.stage = which ? "DOP_NEW1" : "DOP_NEW0";
         p.stage_base = "0u";
         p.serial = w + 1;
@@ -194,10 +153,8 @@ dop_attn_store(dop_gen *gen, const attn *a, dop_buf *store)
     dop_emit_bind(e, a->id, "o", false, NULL);
     dop_emit_scope(e, store, "    ");
     dop_index ix = {t, "c"};
-    for (uint32_t i = 0; i < e->r->n_outs; i++) {
-        dop_node_id out = e->r->outs[i];
-        if (!dop_depends_on(e->g, e->r, out, a->id))
-            continue;
+    for (uint32_t i = 0; i < e->r->info->n_after; i++) {
+        dop_node_id out = e->r->info->after[i];
         uint32_t width = 4;
         if (!dop_emit_wide(e, out)) {
             e->status = DOP_FAIL(e->diag, DOP_E_INTERNAL, "attention output %%%s is not a multiple of 4 wide",
@@ -297,27 +254,12 @@ dop_attn_store_whole(dop_gen *gen, const attn *a, dop_node_id merged, dop_buf *o
     e->n_binds = n_binds;
 }
 
-dop_node_id
-dop_attn_merged(const dop_gen *gen)
-{
-    const dop_emit *e = &gen->e;
-    for (uint32_t i = 0; i < e->r->n_nodes; i++)
-        if (dop_node_at(e->g, e->r->nodes[i])->op == DOP_OP_attn_combine)
-            return e->r->nodes[i];
-    return 0;
-}
-
 attn
 dop_attn_find(const dop_gen *gen)
 {
     const dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
-    attn a = {.splits = 1};
-    for (uint32_t i = 0; i < e->r->n_nodes; i++) {
-        dop_op op = dop_node_at(g, e->r->nodes[i])->op;
-        if (op == DOP_OP_attention || op == DOP_OP_attn_split)
-            a.id = e->r->nodes[i];
-    }
+    attn a = {.id = e->r->info->attention, .splits = 1};
     a.n = dop_node_at(g, a.id);
     const dop_node *q = dop_node_at(g, a.n->src[0]), *k = dop_node_at(g, a.n->src[1]);
     a.heads = q->shape.dim[1].mul;
@@ -342,7 +284,7 @@ dop_gen_attention(dop_gen *gen)
     const dop_tile *tile = &gen->choice->tile;
     dop_keys keys = {0};
     dop_buf decls = {0}, prologue = {0}, store = {0}, merge = {0};
-    dop_node_id merged = dop_attn_merged(gen);
+    dop_node_id merged = e->r->info->merged;
     dop_buf_printf(&decls, "#define SPLITS %u\n#define MERGE %d\n", a.splits, merged != 0);
     gen->merges = merged != 0;
     a.rows = a.group * tile->bq;

@@ -33,7 +33,7 @@ dop_gen_attention_decode(dop_gen *gen)
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
     dop_attn a = dop_attn_find(gen);
-    dop_node_id merged = dop_attn_merged(gen);
+    dop_node_id merged = e->r->info->merged;
     dop_keys keys = {0};
     dop_buf decls = {0}, prologue = {0}, store = {0}, whole = {0}, merge = {0}, tree = {0};
     uint32_t sharers = tile->sharers ? tile->sharers : 1;

@@ -5,123 +5,41 @@
 
 #include <string.h>
 
-bool
-dop_depends_on(const dop_graph *g, const dop_region *r, dop_node_id id, dop_node_id from)
+uint32_t
+dop_part_unit(const dop_graph *g, const dop_part *part)
 {
-    id = dop_node_base(g, id, NULL);
-    if (id == from)
-        return true;
-    if (!dop_region_has(r, id) || id < from) /* sources have smaller handles */
-        return false;
-    const dop_node *n = dop_node_at(g, id);
-    for (uint32_t i = 0; i < n->n_srcs; i++)
-        if (dop_depends_on(g, r, n->src[i], from))
-            return true;
-    return false;
+    uint32_t unit = 0;
+    for (uint32_t m = 0; m < part->n_mats; m++) {
+        uint32_t u = dop_weight_type_of(dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type)->unit;
+        unit = u > unit ? u : unit;
+    }
+    return unit;
 }
 
-static bool
-on_any_matmul(const dop_gen *gen, const dop_parts *p, dop_node_id id)
-{
-    for (uint32_t i = 0; i < p->n; i++)
-        for (uint32_t m = 0; m < p->part[i].n_mats; m++)
-            if (dop_depends_on(gen->e.g, gen->e.r, id, p->part[i].mats[m]))
-                return true;
-    return false;
-}
-
-/* Joins part b into a: their products meet in an output. */
-static dop_status
-join_parts(dop_gen *gen, dop_parts *p, uint32_t a, uint32_t b)
-{
-    dop_part *x = &p->part[a], *y = &p->part[b];
-    if (x->rows != y->rows || x->n_mats + y->n_mats > DOP_MAX_MATS)
-        return DOP_FAIL(gen->e.diag, DOP_E_INTERNAL, "products of different shape meet in one epilogue");
-    for (uint32_t m = 0; m < y->n_mats; m++)
-        x->mats[x->n_mats++] = y->mats[m];
-    x->unit = x->unit > y->unit ? x->unit : y->unit;
-    p->part[b] = p->part[--p->n];
-    return DOP_OK;
-}
-
-static dop_status
-collect_matmuls(dop_gen *gen, dop_parts *p)
+dop_status
+dop_gen_parts(dop_gen *gen, dop_parts *out)
 {
     const dop_graph *g = gen->e.g;
-    const dop_region *r = gen->e.r;
-    for (uint32_t i = 0; i < r->n_nodes; i++) {
-        const dop_node *n = dop_node_at(g, r->nodes[i]);
-        if (n->op != DOP_OP_matmul)
-            continue;
-        const dop_node *w = dop_node_at(g, n->src[1]);
+    const dop_analysis *a = gen->e.r->info;
+    *out = (dop_parts){.n = a->n_parts,
+                       .part = a->parts,
+                       .act = a->act,
+                       .k = a->depth,
+                       .staged = a->staged,
+                       .n_stats = a->n_stats,
+                       .stats = a->stats,
+                       .n_prog = a->prog.n_nodes,
+                       .prog = a->prog.nodes,
+                       .unit = 8};
+    for (uint32_t i = 0; i < a->n_products; i++) {
+        const dop_node *n = dop_node_at(g, a->products[i]), *w = dop_node_at(g, n->src[1]);
         const dop_weight_type *wt = dop_weight_type_of(w->type);
         if ((w->op != DOP_OP_weight && w->op != DOP_OP_dequant) || !wt)
             return DOP_FAIL(gen->e.diag, DOP_E_INPUT, "matmul %%%s: no kernel reads weights of type %s", n->name,
                             dop_type_of(w->type)->name);
-        if (p->n == DOP_MAX_PARTS)
-            return DOP_FAIL(gen->e.diag, DOP_E_INTERNAL, "too many matmuls in one region");
-        p->part[p->n++] =
-            (dop_part){.n_mats = 1, .mats = {r->nodes[i]}, .rows = dop_node_cols(g, r->nodes[i]), .unit = wt->unit};
-        p->act = n->src[0];
-        p->k = dop_node_cols(g, n->src[0]);
+        out->unit = wt->unit > out->unit ? wt->unit : out->unit;
     }
     return DOP_OK;
-}
-
-dop_status
-dop_gen_find_parts(dop_gen *gen, dop_parts *out)
-{
-    const dop_graph *g = gen->e.g;
-    const dop_region *r = gen->e.r;
-    dop_parts *p = out;
-    memset(p, 0, sizeof *p);
-    dop_status st = collect_matmuls(gen, p);
-    for (uint32_t i = 0; st == DOP_OK && i < r->n_nodes; i++) {
-        int first = -1;
-        for (uint32_t a = 0; st == DOP_OK && a < p->n; a++) {
-            if (!dop_depends_on(g, r, r->nodes[i], p->part[a].mats[0]))
-                continue;
-            if (first < 0)
-                first = (int)a;
-            else if ((st = join_parts(gen, p, (uint32_t)first, a)) == DOP_OK)
-                a--;
-        }
-    }
-    for (uint32_t i = 0; st == DOP_OK && i < r->n_nodes; i++) {
-        dop_node_id id = r->nodes[i];
-        const dop_node *n = dop_node_at(g, id);
-        bool product = on_any_matmul(gen, p, id), out_here = dop_region_is_out(r, id);
-        for (uint32_t a = 0; a < p->n && product; a++) {
-            dop_part *part = &p->part[a];
-            bool mine = false;
-            for (uint32_t m = 0; m < part->n_mats; m++)
-                mine = mine || dop_depends_on(g, r, id, part->mats[m]);
-            if (mine && n->op == DOP_OP_argmax_part)
-                part->argmax = id;
-            else if (mine && out_here && part->n_outs < 8)
-                part->outs[part->n_outs++] = id;
-        }
-        if (product)
-            continue;
-        bool feeds = dop_depends_on(g, r, p->act, id);
-        bool stat = dop_is_statistic(n->op);
-        if ((feeds && (stat || n->op == DOP_OP_attn_combine)) || (stat && n->op != DOP_OP_row_rms) ||
-            (stat && !dop_emit_wide(&gen->e, n->src[0])) || out_here)
-            p->staged = true;
-        if (stat && p->n_stats < 4)
-            p->stats[p->n_stats++] = id;
-    }
-    /* The row program: whatever the activation, a statistic or a stored row is made of. */
-    for (uint32_t i = 0; st == DOP_OK && i < r->n_nodes; i++) {
-        dop_node_id id = r->nodes[i];
-        bool member = !on_any_matmul(gen, p, id) && dop_depends_on(g, r, p->act, id);
-        for (uint32_t k = i; k < r->n_nodes && !member; k++)
-            if (!on_any_matmul(gen, p, r->nodes[k]) && dop_depends_on(g, r, r->nodes[k], id))
-                member = dop_is_statistic(dop_node_at(g, r->nodes[k])->op) || dop_region_is_out(r, r->nodes[k]);
-        if (member && !on_any_matmul(gen, p, id) && p->n_prog < 64)
-            p->prog[p->n_prog++] = id;
-    }
-    return st;
 }
 
 /* How the activation lies in shared memory: a vec4 at (step, quarter), so that neighbouring invocations, which take
@@ -196,7 +114,7 @@ stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, uint32_t unit
 
 /* x[] of one step: from shared memory, or computed on the spot beside the statistics. */
 static void
-load_activation(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *load)
+load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
 {
     dop_emit *e = &gen->e;
     const char *in = "                ";
@@ -204,17 +122,17 @@ load_activation(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf 
         dop_buf_printf(load, "%sdop_xi x = dop_xi_get(v);\n", in);
         return;
     }
-    dop_buf_printf(load, "%s    vec4 x[%u];\n", in, part->unit / 4);
+    dop_buf_printf(load, "%s    vec4 x[%u];\n", in, p->unit / 4);
     if (p->staged) {
         dop_buf_printf(load, "%s[[unroll]] for (uint q = 0u; q < %uu; q++)\n%s    x[q] = DOP_X_GET(v, q);\n", in,
-                       part->unit / 4, in);
+                       p->unit / 4, in);
         return;
     }
     bool wide = dop_emit_wide(e, p->act);
     dop_buf inner = {0};
-    dop_buf_printf(load, "%s[[unroll]] for (uint q = 0u; q < %uu; q++) {\n", in, part->unit / 4);
-    dop_buf_printf(load, "%s    uint c = v * %uu + q * 4u;\n", in, part->unit);
-    if (p->k % part->unit)
+    dop_buf_printf(load, "%s[[unroll]] for (uint q = 0u; q < %uu; q++) {\n", in, p->unit / 4);
+    dop_buf_printf(load, "%s    uint c = v * %uu + q * 4u;\n", in, p->unit);
+    if (p->k % p->unit)
         dop_buf_printf(load, "%s    x[q] = vec4(0.0);\n", in);
     if (wide) {
         dop_emit_scope(e, &inner, "                        ");
@@ -222,7 +140,7 @@ load_activation(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf 
         for (uint32_t i = 0; i < p->n_stats; i++)
             dop_emit_line(e, "dop_stat%u += dop_sumsq(%s);", i,
                           dop_emit_value(e, dop_node_at(e->g, p->stats[i])->src[0], (dop_index){"0u", "c"}, 4));
-        if (p->k % part->unit)
+        if (p->k % p->unit)
             dop_buf_printf(load, "%s    if (c < %uu) {\n%s%s    }\n", in, p->k, inner.data ? inner.data : "", in);
         else
             dop_buf_printf(load, "%s    {\n%s%s    }\n", in, inner.data ? inner.data : "", in);
@@ -245,8 +163,10 @@ limited(dop_emit *e, bool beyond, const char *index, uint32_t last)
 
 /* The function that loads UNROLL steps for every row and matrix, and the arrays it fills. */
 static void
-emit_fetch(dop_gen *gen, const dop_part *part, uint32_t index, uint32_t units, dop_buf *fetch, dop_buf *raw)
+emit_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *fetch, dop_buf *raw)
 {
+    const dop_part *part = &p->part[index];
+    uint32_t units = dop_div_up_u32(p->k, p->unit);
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
     const dop_tile *tile = &gen->choice->tile;
@@ -260,7 +180,7 @@ emit_fetch(dop_gen *gen, const dop_part *part, uint32_t index, uint32_t units, d
         dop_node_id w = dop_node_at(g, part->mats[m])->src[1];
         dop_type type = dop_node_at(g, w)->type;
         const dop_weight_type *wt = dop_weight_type_of(type);
-        uint32_t steps = part->unit / wt->unit, per_row = dop_row_values(g, w) / wt->unit;
+        uint32_t steps = p->unit / wt->unit, per_row = dop_row_values(g, w) / wt->unit;
         uint32_t count = tile->unroll * tile->rows * steps;
         const char *a = dop_emit_arg(e, w, false), *aux = dop_emit_weight(e, w), *name = dop_type_of(type)->name;
         dop_buf_printf(fetch, ", out dop_raw_%s q%u[%u]", name, m, count);
@@ -294,13 +214,13 @@ raw_list(dop_gen *gen, const dop_part *part, const char *format)
 
 /* Products of step j's activations with what was loaded for it. */
 static void
-emit_dots(dop_gen *gen, const dop_part *part, dop_buf *dots)
+emit_dots(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *dots)
 {
     const dop_graph *g = gen->e.g;
     uint32_t rows = gen->choice->tile.rows;
     for (uint32_t m = 0; m < part->n_mats; m++) {
         dop_type type = dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type;
-        uint32_t unit = dop_weight_type_of(type)->unit, steps = part->unit / unit;
+        uint32_t unit = dop_weight_type_of(type)->unit, steps = p->unit / unit;
         dop_buf_printf(dots, "                [[unroll]] for (uint r = 0u; r < %uu; r++) {\n", rows);
         for (uint32_t s = 0; s < steps; s++) {
             dop_buf_printf(dots, "                    acc[%u + r] += dop_wdot%s_%s(q%u[(j * %uu + r) * %uu + %uu], ",
@@ -429,9 +349,9 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
     dop_keys_num(gen, &keys, "P", index);
     dop_keys_num(gen, &keys, "M", part->n_mats);
     dop_keys_num(gen, &keys, "N", part->rows);
-    dop_keys_num(gen, &keys, "U", part->unit);
+    dop_keys_num(gen, &keys, "U", p->unit);
     dop_keys_num(gen, &keys, "ROWS", tile->rows);
-    dop_keys_num(gen, &keys, "UNITS", dop_div_up_u32(p->k, part->unit));
+    dop_keys_num(gen, &keys, "UNITS", dop_div_up_u32(p->k, p->unit));
     const char *limit;
     if (part->argmax) {
         uint32_t chunk = dop_div_up_u32(part->rows, n_wg);
@@ -447,9 +367,9 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
         limit = dop_emit_str(e, "%uu", part->rows);
         dop_keys_set(&keys, "STRIDE", dop_emit_str(e, "%uu", n_wg * per_wg));
     }
-    load_activation(gen, p, part, &load);
-    emit_fetch(gen, part, index, dop_div_up_u32(p->k, part->unit), &fetch, &raw);
-    emit_dots(gen, part, &dots);
+    load_activation(gen, p, &load);
+    emit_fetch(gen, p, index, &fetch, &raw);
+    emit_dots(gen, p, part, &dots);
     emit_store(gen, part, &preload, &store);
     set_store_rows(gen, part, limit, &preload, &keys);
     dop_keys_set(&keys, "STATS_INIT", init.data ? init.data : "");
@@ -495,16 +415,13 @@ dop_gen_gemv(dop_gen *gen)
     dop_parts p;
     dop_keys keys = {0};
     dop_buf decls = {0}, constants = {0}, prologue = {0}, parts = {0}, calls = {0};
-    dop_status st = dop_gen_find_parts(gen, &p);
+    dop_status st = dop_gen_parts(gen, &p);
     if (st != DOP_OK)
         return st;
-    uint32_t unit = 8, first = 0, per_wg = tile->wg / tile->lanes * tile->rows;
-    for (uint32_t i = 0; i < p.n; i++)
-        unit = p.part[i].unit > unit ? p.part[i].unit : unit;
+    uint32_t unit = p.unit, first = 0, per_wg = tile->wg / tile->lanes * tile->rows;
     for (uint32_t i = 0; i < p.n_stats; i++)
         dop_buf_printf(&decls, "float dop_stat%u;\n", i);
-    for (uint32_t i = 0; i < p.n; i++)
-        p.part[i].unit = unit; /* one activation in shared memory serves all parts */
+    /* One activation in shared memory serves all parts, hence one unit. */
     uint32_t k_pad = (p.k + unit - 1) / unit * unit, room = e->target->shared_bytes / 4 * 3;
     bool half = false;
     /* On GPUs the row is staged when it costs something to make, or when a lane reads much of it at once, which would

@@ -32,7 +32,7 @@ load_tile(dop_gen *gen, const dop_parts *p, const char *k, dop_buf *load)
  * Numbers of the dispatch where the region is one product of stored values: a layer has several of those, and these loops
  * are as fast with a limit from the push constants (those of matrix units are not).  Constants elsewhere. */
 typedef struct depth {
-    const char *k, *stride[DOP_MAX_MATS], *aux[DOP_MAX_MATS];
+    const char *k, **stride, **aux; /* [n_mats] of the part */
 } depth;
 
 /* The number with a power of two in front of it: what low bits of an index are 0 stays visible to the compiler. */
@@ -49,7 +49,8 @@ static depth
 depth_of(dop_gen *gen, const dop_parts *p, const dop_part *part)
 {
     dop_emit *e = &gen->e;
-    depth d = {0};
+    depth d = {.stride = dop_arena_alloc(e->g->arena, part->n_mats * sizeof *d.stride),
+               .aux = dop_arena_alloc(e->g->arena, part->n_mats * sizeof *d.aux)};
     dop_node_id act = dop_node_base(e->g, p->act, NULL);
     bool numbers = p->n == 1 && part->n_mats == 1 && p->n_stats == 0 && !dop_region_has(e->r, act) &&
                    dop_row_values(e->g, act) == p->k;
@@ -157,7 +158,7 @@ dop_gen_matmul(dop_gen *gen)
     dop_parts p;
     dop_keys keys = {0};
     dop_buf decls = {0}, parts = {0}, calls = {0};
-    dop_status st = dop_gen_find_parts(gen, &p);
+    dop_status st = dop_gen_parts(gen, &p);
     if (st != DOP_OK)
         return st;
     uint32_t first = 0, mats = 1;

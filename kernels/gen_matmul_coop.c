@@ -162,7 +162,7 @@ dop_gen_matmul_coop(dop_gen *gen)
     dop_parts p;
     dop_keys keys = {0};
     dop_buf parts = {0}, calls = {0}, types = {0};
-    dop_status st = dop_gen_find_parts(gen, &p);
+    dop_status st = dop_gen_parts(gen, &p);
     if (st == DOP_OK && (p.n_stats || p.k % 8 || !dop_emit_wide(e, p.act)))
         st = DOP_FAIL(e->diag, DOP_E_INPUT, "matmul_coop: %s",
                       p.n_stats ? "a row statistic is wanted after the sum, which f16 inputs cannot hold unscaled"

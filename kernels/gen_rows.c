@@ -8,7 +8,6 @@ typedef struct rows_gen {
     dop_gen *gen;
     dop_parts p;
     uint32_t tb, rows;
-    uint32_t unit;  /* the largest of the parts' */
     uint32_t sg;    /* lanes: the workgroup */
     uint32_t k_pad; /* values of a staged row */
     bool staged;    /* the whole activation lies in dop_x */
@@ -19,6 +18,14 @@ static const dop_weight_type *
 weight_type(const rows_gen *s, dop_node_id matmul)
 {
     return dop_weight_type_of(dop_node_at(s->gen->e.g, dop_node_at(s->gen->e.g, matmul)->src[1])->type);
+}
+
+/* Values per step of a part. */
+static uint32_t
+unit_of(const rows_gen *s, const dop_part *part)
+{
+    uint32_t unit = dop_part_unit(s->gen->e.g, part), least = s->gen->choice->tile.bk;
+    return unit > least ? unit : least;
 }
 
 /* Row programs of the tokens, one after the other: the activation into dop_x when it fits, statistics into dop_st. */
@@ -110,7 +117,7 @@ static void
 emit_load(rows_gen *s, const dop_part *part, dop_buf *load)
 {
     const char *in = "                ";
-    uint32_t fours = part->unit / 4;
+    uint32_t fours = unit_of(s, part) / 4;
     if (s->ints) {
         dop_buf_puts(load, "            dop_xi x[1];\n            x[0] = dop_xi_get(v);\n");
         return;
@@ -121,7 +128,7 @@ emit_load(rows_gen *s, const dop_part *part, dop_buf *load)
     if (s->staged) {
         dop_buf_printf(load, "%svec4 four = dop_x_get(j * %uu + v * %uu + %s);\n", in, s->k_pad / 4, fours, lane);
     } else {
-        dop_buf_printf(load, "%suint c = v * %uu + %s * 4u%s;\n%svec4 four = vec4(0.0);\n", in, part->unit, lane,
+        dop_buf_printf(load, "%suint c = v * %uu + %s * 4u%s;\n%svec4 four = vec4(0.0);\n", in, unit_of(s, part), lane,
                        s->tb > 1 ? ", t = min(t0 + j, n_tokens - 1u)" : "", in);
         emit_columns(s, "four", in, load);
     }
@@ -136,7 +143,7 @@ unit_index(rows_gen *s, const dop_part *part, uint32_t m, uint32_t k)
 {
     dop_emit *e = &s->gen->e;
     const dop_weight_type *wt = weight_type(s, part->mats[m]);
-    uint32_t steps = part->unit / wt->unit;
+    uint32_t steps = unit_of(s, part) / wt->unit;
     uint32_t per_row = dop_row_values(e->g, dop_node_at(e->g, part->mats[m])->src[1]) / wt->unit;
     /* Equal offsets of two matrices would be computed once, as a vector, and cost every lane a detour through memory:
      * the driver does not know that this number is zero. */
@@ -176,7 +183,7 @@ emit_dots(rows_gen *s, const dop_part *part, dop_buf *dots)
     for (uint32_t m = 0; m < part->n_mats; m++) {
         const dop_weight_type *wt = weight_type(s, part->mats[m]);
         const char *name = dop_type_of(wt->type)->name;
-        uint32_t steps = part->unit / wt->unit;
+        uint32_t steps = unit_of(s, part) / wt->unit;
         dop_emit_weight(e, dop_node_at(e->g, part->mats[m])->src[1]);
         for (uint32_t k = 0; k < steps; k++) {
             if (e->caps & DOP_CAP_int64)
@@ -325,7 +332,7 @@ emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
     dop_keys_num(s->gen, &keys, "M", parts[0]->n_mats);
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");
     dop_status st = dop_template_fill(s->gen, s->tb == 1 ? "rows_one.glsl" : "rows_many.glsl", &keys, &finish);
-    dop_keys_num(s->gen, &keys, "UNITS", dop_div_up_u32(s->p.k, parts[0]->unit));
+    dop_keys_num(s->gen, &keys, "UNITS", dop_div_up_u32(s->p.k, unit_of(s, parts[0])));
     dop_keys_set(&keys, "SELECT", select.data ? select.data : "");
     dop_keys_set(&keys, "LOAD", load.data ? load.data : "");
     dop_keys_set(&keys, "AHEAD", ahead.data ? ahead.data : "");
@@ -350,19 +357,11 @@ dop_gen_rows(dop_gen *gen)
     rows_gen s = {.gen = gen, .tb = tile->bm, .rows = tile->rows, .sg = tile->wg};
     dop_keys keys = {0};
     dop_buf decls = {0}, prologue = {0}, groups = {0};
-    dop_status st = dop_gen_find_parts(gen, &s.p);
+    dop_status st = dop_gen_parts(gen, &s.p);
     if (st != DOP_OK)
         return st;
-    uint32_t mats = 1;
-    s.unit = 8;
-    for (uint32_t i = 0; i < s.p.n; i++) {
-        dop_part *part = &s.p.part[i];
-        if (part->unit < tile->bk)
-            part->unit = tile->bk;
-        s.unit = part->unit > s.unit ? part->unit : s.unit;
-        mats = part->n_mats > mats ? part->n_mats : mats;
-    }
-    s.k_pad = (s.p.k + s.unit - 1) / s.unit * s.unit;
+    uint32_t mats = e->r->info->most_mats, unit = s.p.unit > tile->bk ? s.p.unit : tile->bk;
+    s.k_pad = (s.p.k + unit - 1) / unit * unit;
     if (s.tb > 1) {
         dop_buf_printf(&decls, "shared vec4 dop_part[%u];\n", s.sg * s.tb * mats * s.rows / 4);
         gen->shared += s.sg * s.tb * mats * s.rows * 4;
@@ -372,9 +371,11 @@ dop_gen_rows(dop_gen *gen)
     s.staged =
         s.ints || (s.p.staged && s.tb == 1) || gen->shared + s.tb * (s.k_pad + 16) * 4 <= e->target->shared_bytes;
     st = emit_prologue(&s, &decls, &prologue);
-    bool done[DOP_MAX_PARTS] = {false};
+    bool *done = dop_arena_alloc(e->g->arena, s.p.n * sizeof *done);
+    const dop_part **members = dop_arena_alloc(e->g->arena, s.p.n * sizeof *members);
+    if (st == DOP_OK && (!done || !members))
+        st = DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
     for (uint32_t i = 0; st == DOP_OK && i < s.p.n; i++) {
-        const dop_part *members[DOP_MAX_PARTS];
         uint32_t n = 0;
         if (done[i])
             continue;

@@ -31,38 +31,22 @@ dop_variant_parse(const char *name, dop_variant_id *out)
     return false;
 }
 
-/* The first matmul of the region. */
+/* The first matmul of the region, and the columns that all of them make. */
 static const dop_node *
 first_matmul(const dop_graph *g, const dop_region *r, uint32_t *out_rows)
 {
-    const dop_node *first = NULL;
+    const dop_analysis *a = r->info;
     *out_rows = 0;
-    for (uint32_t i = 0; i < r->n_nodes; i++) {
-        const dop_node *n = dop_node_at(g, r->nodes[i]);
-        if (n->op != DOP_OP_matmul)
-            continue;
-        *out_rows += dop_node_cols(g, r->nodes[i]);
-        first = first ? first : n;
-    }
-    return first;
-}
-
-static dop_node_id
-dop_attention_of(const dop_graph *g, const dop_region *r)
-{
-    for (uint32_t i = 0; i < r->n_nodes; i++) {
-        dop_op op = dop_node_at(g, r->nodes[i])->op;
-        if (op == DOP_OP_attention || op == DOP_OP_attn_split)
-            return r->nodes[i];
-    }
-    return 0;
+    for (uint32_t i = 0; i < a->n_products; i++)
+        *out_rows += dop_node_cols(g, a->products[i]);
+    return dop_node_at(g, a->products[0]);
 }
 
 /* Lanes of a row must divide a subgroup, and the products that one invocation holds are registers. */
 static const char *
 attention_decode_refuses(const dop_graph *g, const dop_region *r, const dop_target *t, uint32_t wg)
 {
-    const dop_node *a = dop_node_at(g, dop_attention_of(g, r));
+    const dop_node *a = dop_node_at(g, r->info->attention);
     const dop_node *q = dop_node_at(g, a->src[0]), *k = dop_node_at(g, a->src[1]);
     uint32_t dim = q->shape.dim[2].mul, lanes = dim / 8;
     if (g->max_t != 1)
@@ -107,7 +91,7 @@ condition(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_t
         t->cpu)
         return "sums across lanes are slow on CPU devices";
     if (v == DOP_VARIANT_attention_coop) {
-        const dop_node *a = dop_node_at(g, dop_attention_of(g, r));
+        const dop_node *a = dop_node_at(g, r->info->attention);
         if (g->max_t < 16 || a->op != DOP_OP_attention)
             return "fewer than 16 tokens";
         if (dop_node_at(g, a->src[1])->type != DOP_TYPE_f16 || dop_node_at(g, a->src[2])->type != DOP_TYPE_f16)
@@ -137,28 +121,14 @@ pow2_floor(uint32_t v)
     return p;
 }
 
-/* Most products that one output of the region is made of. */
-static uint32_t
-most_products(const dop_graph *g, const dop_region *r)
-{
-    uint32_t most = 1;
-    for (uint32_t i = 0; i < r->n_outs; i++) {
-        uint32_t n = 0;
-        for (uint32_t k = 0; k < r->n_nodes; k++)
-            n += dop_node_at(g, r->nodes[k])->op == DOP_OP_matmul && dop_depends_on(g, r, r->outs[i], r->nodes[k]);
-        most = n > most ? n : most;
-    }
-    return most;
-}
-
 /* CPU devices: one subgroup is a workgroup; blocks of rows by tokens as large as the code they unroll into may be. */
 static void
 tile_rows(const dop_graph *g, const dop_region *r, const dop_target *t, bool gemv, dop_tile *tile)
 {
-    uint32_t rows, unit = 8, mats = most_products(g, r), k = dop_node_cols(g, first_matmul(g, r, &rows)->src[0]);
-    for (uint32_t i = 0; i < r->n_nodes; i++) {
-        const dop_node *n = dop_node_at(g, r->nodes[i]);
-        const dop_weight_type *w = n->op == DOP_OP_matmul ? dop_weight_type_of(dop_node_at(g, n->src[1])->type) : NULL;
+    uint32_t rows, unit = 8, mats = r->info->most_mats, k = dop_node_cols(g, first_matmul(g, r, &rows)->src[0]);
+    for (uint32_t i = 0; i < r->info->n_products; i++) {
+        const dop_node *n = dop_node_at(g, r->info->products[i]);
+        const dop_weight_type *w = dop_weight_type_of(dop_node_at(g, n->src[1])->type);
         unit = w && w->unit > unit ? w->unit : unit;
     }
     uint64_t products = (uint64_t)rows * k;
@@ -225,7 +195,7 @@ tile_gemv(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile
     uint32_t sg = tile->subgroup && t->subgroup > 1 ? t->subgroup : 32;
     const dop_weight_type *wt = dop_weight_type_of(dop_node_at(g, mm->src[1])->type);
     uint32_t units = k / (wt ? wt->unit : 8); /* loads along a row */
-    uint32_t teams = rows / most_products(g, r);
+    uint32_t teams = rows / r->info->most_mats;
     tile->wg = 256 <= t->max_workgroup ? 256 : pow2_floor(t->max_workgroup);
     tile->rows = 1;
     tile->stage = 1;
@@ -274,7 +244,7 @@ coop_tile(const coop_shape *s, uint32_t mats, const dop_target *t, dop_tile *til
 static void
 tile_coop(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile *tile)
 {
-    uint32_t rows, mats = most_products(g, r);
+    uint32_t rows, mats = r->info->most_mats;
     const dop_node *mm = first_matmul(g, r, &rows);
     bool quant = dop_type_of(dop_node_at(g, mm->src[1])->type)->kind == DOP_KIND_QUANT;
     for (size_t i = 0; i < sizeof coop_shapes / sizeof *coop_shapes; i++) {
@@ -331,7 +301,7 @@ tile_dequant(const dop_graph *g, const dop_region *r, const dop_target *t, dop_t
 static void
 tile_attention_coop(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile *tile)
 {
-    const dop_node *a = dop_node_at(g, dop_attention_of(g, r));
+    const dop_node *a = dop_node_at(g, r->info->attention);
     const dop_shape *q = &dop_node_at(g, a->src[0])->shape;
     uint32_t dim = q->dim[2].mul, group = q->dim[1].mul / dop_node_at(g, a->src[1])->shape.dim[1].mul;
     uint32_t teams = dim <= 128 ? 4 : 2, rows = dop_matrix_m(t->matrix);
@@ -347,12 +317,7 @@ tile_attention_coop(const dop_graph *g, const dop_region *r, const dop_target *t
 static void
 tile_attention(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile *tile)
 {
-    const dop_node *a = NULL;
-    for (uint32_t i = 0; i < r->n_nodes; i++) {
-        const dop_node *n = dop_node_at(g, r->nodes[i]);
-        if (n->op == DOP_OP_attention || n->op == DOP_OP_attn_split)
-            a = n;
-    }
+    const dop_node *a = dop_node_at(g, r->info->attention);
     const dop_node *q = dop_node_at(g, a->src[0]), *k = dop_node_at(g, a->src[1]);
     uint32_t dim = q->shape.dim[2].mul, group = q->shape.dim[1].mul / k->shape.dim[1].mul;
     tile->wg = 128;
@@ -455,12 +420,9 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
 static uint32_t
 count_stage_groups(const dop_graph *g, const dop_region *r, uint32_t products, uint32_t rows_each)
 {
-    uint32_t n = 0, per = 0;
-    for (uint32_t i = 0; i < r->n_nodes; i++) {
-        if (dop_node_at(g, r->nodes[i])->op != DOP_OP_matmul || per++ % products)
-            continue;
-        n += dop_div_up_u32(dop_node_cols(g, r->nodes[i]), rows_each);
-    }
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->info->n_products; i += products)
+        n += dop_div_up_u32(dop_node_cols(g, r->info->products[i]), rows_each);
     return n;
 }
 
@@ -470,7 +432,7 @@ count_stage_groups(const dop_graph *g, const dop_region *r, uint32_t products, u
 static void
 tile_stage(const dop_graph *g, const dop_region *r, const dop_target *t, dop_tile *tile)
 {
-    uint32_t rows, products = most_products(g, r), best = UINT32_MAX;
+    uint32_t rows, products = r->info->most_mats, best = UINT32_MAX;
     const dop_node *mm = first_matmul(g, r, &rows);
     const dop_weight_type *wt = dop_weight_type_of(dop_node_at(g, mm->src[1])->type);
     bool quant = dop_type_of(dop_node_at(g, mm->src[1])->type)->kind == DOP_KIND_QUANT;
@@ -501,7 +463,7 @@ tile_stage(const dop_graph *g, const dop_region *r, const dop_target *t, dop_til
 static uint32_t
 stage_sharers(const dop_graph *g, const dop_region *r, const dop_target *t, uint32_t splits)
 {
-    const dop_node *a = dop_node_at(g, dop_attention_of(g, r));
+    const dop_node *a = dop_node_at(g, r->info->attention);
     uint32_t kv = dop_node_at(g, a->src[1])->shape.dim[1].mul, group = dop_node_at(g, a->src[0])->shape.dim[1].mul / kv;
     return kv * group * splits * 8 <= t->cores * 9 ? group : 1;
 }
@@ -509,7 +471,7 @@ stage_sharers(const dop_graph *g, const dop_region *r, const dop_target *t, uint
 static uint32_t
 count_splits(const dop_graph *g, const dop_region *r)
 {
-    dop_node_id id = dop_attention_of(g, r);
+    dop_node_id id = r->info->attention;
     return dop_node_at(g, id)->op == DOP_OP_attn_split ? (uint32_t)dop_node_i(g, id, DOP_A_splits) : 1;
 }
 
@@ -543,7 +505,7 @@ dop_kernel_select_stage(const dop_graph *g, const dop_region *r, const dop_targe
                          .subgroup = true,
                          .sharers = stage_sharers(g, r, target, count_splits(g, r))};
     /* Long caches: where 64 positions are one row for each invocation, twice as many at a time need half the barriers. */
-    uint32_t dim = dop_node_at(g, dop_node_at(g, dop_attention_of(g, r))->src[0])->shape.dim[2].mul;
+    uint32_t dim = dop_node_at(g, dop_node_at(g, r->info->attention)->src[0])->shape.dim[2].mul;
     if (short_splits(g, r, target) > 1 && target->persistent * 8 == dim * 64)
         c->tile.positions = 128;
     return attention_decode_refuses(g, r, target, target->persistent);

@@ -198,7 +198,7 @@ static dop_status
 read_factors(dop_gi *gi, const char *name, uint32_t n, const double **out)
 {
     const dop_gguf *part = NULL;
-    const dop_gguf_tensor *t = dop_gi_tensor(gi, name, &part);
+    const dop_gguf_tensor *t = dop_gi_take(gi, name, &part);
     *out = NULL;
     if (!t)
         return DOP_OK;

@@ -1,122 +1,9 @@
-/* GGUF files: opening (split files too) and tensors to canonical weights. */
+/* GGUF files to facts and canonical weights. */
 #include "compiler/gguf/gguf_import.h"
+#include "compiler/leftovers.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-const dop_gguf_tensor *
-dop_gi_tensor(const dop_gi *gi, const char *name, const dop_gguf **out_part)
-{
-    for (uint32_t i = 0; i < gi->n_parts; i++) {
-        const dop_gguf_tensor *t = dop_gguf_find_tensor(&gi->parts[i], name);
-        if (t) {
-            if (out_part)
-                *out_part = &gi->parts[i];
-            return t;
-        }
-    }
-    return NULL;
-}
-
-/* ---- opening ------------------------------------------------------------------------------------------------------ */
-
-/* NAME-00001-of-00003.gguf: the paths of the other parts are made from the first. */
-static dop_status
-open_other_parts(dop_gi *gi, uint64_t count)
-{
-    char tail[32];
-    const size_t n = strlen(gi->path);
-    snprintf(tail, sizeof tail, "-00001-of-%05u.gguf", (unsigned)count);
-    if (n <= strlen(tail) || strcmp(gi->path + n - strlen(tail), tail) != 0)
-        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
-                           "a model in %u parts: the first part's name must end with %s, so that the others are found",
-                           (unsigned)count, tail);
-    for (uint32_t i = 1; i < count; i++) {
-        char *path = dop_arena_printf(gi->model->arena, "%.*s-%05u-of-%05u.gguf", (int)(n - strlen(tail)), gi->path,
-                                      i + 1, (unsigned)count);
-        if (!path)
-            return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
-        dop_status st = dop_gguf_open(path, gi->diag, &gi->parts[i]);
-        if (st != DOP_OK)
-            return st;
-        gi->n_parts = i + 1;
-        uint64_t no = 0;
-        if (!dop_gguf_u64(dop_gguf_find(&gi->parts[i], "split.no"), 0, &no) || no != i)
-            return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, path, "split.no is not %u: not part %u of this model", i, i + 1);
-    }
-    return DOP_OK;
-}
-
-static dop_status
-open_parts(dop_gi *gi)
-{
-    uint64_t count = 1, no = 0, tensors = 0, found = 0;
-    dop_gguf first;
-    dop_status st = dop_gguf_open(gi->path, gi->diag, &first);
-    if (st != DOP_OK)
-        return st;
-    const dop_gguf_kv *kv = dop_gguf_find(&first, "split.count");
-    if (kv && (!dop_gguf_u64(kv, 0, &count) || count > DOP_GGUF_MAX_PARTS))
-        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "split.count is not a number of 0 to %d", DOP_GGUF_MAX_PARTS);
-    count = count ? count : 1;
-    if (st == DOP_OK && count > 1 && dop_gguf_u64(dop_gguf_find(&first, "split.no"), 0, &no) && no != 0)
-        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "this is part %u of %u: name the first part",
-                         (unsigned)no + 1, (unsigned)count);
-    gi->parts = st == DOP_OK ? calloc((size_t)count, sizeof *gi->parts) : NULL;
-    if (!gi->parts) {
-        dop_gguf_close(&first);
-        return st == DOP_OK ? DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory") : st;
-    }
-    gi->parts[0] = first;
-    gi->n_parts = 1;
-    st = count > 1 ? open_other_parts(gi, count) : DOP_OK;
-    for (uint32_t i = 0; i < gi->n_parts; i++)
-        found += gi->parts[i].tensor_count;
-    if (st == DOP_OK && count > 1 && dop_gguf_u64(dop_gguf_find(&gi->parts[0], "split.tensors.count"), 0, &tensors) &&
-        tensors != found)
-        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "split.tensors.count is %llu, but the parts have %llu",
-                         (unsigned long long)tensors, (unsigned long long)found);
-    return st;
-}
-
-/* The mapped files go to the model; the rest is closed. */
-static void
-close_parts(dop_gi *gi)
-{
-    dop_weights *w = &gi->model->weights;
-    w->maps = calloc(gi->n_parts ? gi->n_parts : 1, sizeof *w->maps);
-    for (uint32_t i = 0; i < gi->n_parts; i++) {
-        if (w->maps) {
-            w->maps[w->n_maps++] = gi->parts[i].map;
-            gi->parts[i].map = (dop_map){0};
-        }
-        dop_gguf_close(&gi->parts[i]);
-    }
-    w->cap_maps = w->n_maps;
-    free(gi->parts);
-}
-
-static dop_status
-find_family(dop_gi *gi)
-{
-    dop_gguf_str arch;
-    if (!dop_gguf_string(dop_gguf_find(&gi->parts[0], "general.architecture"), &arch))
-        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "general.architecture is missing or not a string");
-    gi->family = dop_family_by_gguf(arch.data, (size_t)arch.len);
-    if (gi->family)
-        return DOP_OK;
-    dop_buf known = {0};
-    dop_family_list_gguf(&known);
-    dop_status st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
-                                "architecture \"%.*s\" is not supported in GGUF files; "
-                                "known: %s",
-                                (int)(arch.len > 60 ? 60 : arch.len), arch.data, known.data ? known.data : "");
-    dop_buf_finish(&known);
-    return st;
-}
-
-/* ---- tensors ------------------------------------------------------------------------------------------------------ */
 
 /* ggml's type names in lower case are ours; both lists come from the same specification. */
 static dop_status
@@ -155,12 +42,13 @@ fill(void *user, const dop_weight_need *need)
     else
         snprintf(name, sizeof name, "%s", n->source);
     const dop_gguf *part = NULL;
-    const dop_gguf_tensor *t = dop_gi_tensor(gi, name, &part);
+    const dop_gguf_tensor *t = dop_gi_take(gi, name, &part);
     if (!t)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor %s is missing", name);
     const uint32_t own = need->rank == 1 ? need->cols : need->rows;
-    uint64_t start = 0, total = 0, row = 0;
-    dop_part_rows(need->layer >= 0 ? &gi->model->arch.layers[need->layer] : NULL, n->part, own, &start, &total);
+    uint64_t row = 0;
+    const dop_rows rows = dop_part_rows(need->layer >= 0 ? &gi->model->arch.layers[need->layer] : NULL, n->part, own);
+    const uint64_t start = rows.start, total = rows.total;
     const uint64_t d0 = need->rank == 1 ? total : need->cols, d1 = need->rank == 1 ? 1 : total;
     if (t->dims[0] != d0 || t->dims[1] != d1 || t->dims[2] != 1 || t->dims[3] != 1)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path,
@@ -179,11 +67,51 @@ fill(void *user, const dop_weight_need *need)
     return dop_weights_add(&gi->model->weights, &w, gi->model->arena, gi->diag);
 }
 
+static dop_status
+find_family(dop_gi *gi)
+{
+    dop_gguf_str arch;
+    if (!dop_gguf_string(dop_gguf_find(&gi->parts[0], "general.architecture"), &arch))
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "general.architecture is missing or not a string");
+    gi->family = dop_family_by_gguf(arch.data, (size_t)arch.len);
+    if (gi->family)
+        return DOP_OK;
+    dop_buf known = {0};
+    dop_family_list_gguf(&known);
+    dop_status st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
+                                "architecture \"%.*s\" is not supported in GGUF files; "
+                                "known: %s",
+                                (int)(arch.len > 60 ? 60 : arch.len), arch.data, known.data ? known.data : "");
+    dop_buf_finish(&known);
+    return st;
+}
+
+static dop_status
+leftovers(const dop_gi *gi)
+{
+    char key[64];
+    snprintf(key, sizeof key, "%s.block_count", gi->family->gguf);
+    dop_leftovers l = {
+        .model = gi->model, .diag = gi->diag, .facts = "the metadata", .layer_prefix = "blk.", .layers_key = key};
+    dop_status st = DOP_OK;
+    size_t at = 0;
+    for (uint32_t i = 0; i < gi->n_parts; i++)
+        for (size_t k = 0; st == DOP_OK && k < gi->parts[i].tensor_count; k++) {
+            const dop_gguf_tensor *t = &gi->parts[i].tensors[k];
+            if (gi->taken[at++])
+                continue;
+            char *name = dop_arena_printf(gi->model->arena, "%.*s", (int)t->name.len, t->name.data);
+            st = name ? dop_leftovers_add(&l, name, t->dims_count, gi->parts[i].path)
+                      : DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+        }
+    return st == DOP_OK ? dop_leftovers_finish(&l) : st;
+}
+
 dop_status
 dop_import_gguf(const char *path, dop_diag *diag, dop_checkpoint *m)
 {
     dop_gi gi = {.path = path, .diag = diag, .model = m};
-    dop_status st = open_parts(&gi);
+    dop_status st = dop_gi_open(&gi);
     if (st == DOP_OK)
         st = find_family(&gi);
     if (st == DOP_OK)
@@ -194,7 +122,9 @@ dop_import_gguf(const char *path, dop_diag *diag, dop_checkpoint *m)
         st = dop_arch_each_weight(&m->arch, fill, &gi);
     if (st == DOP_OK)
         st = dop_weights_seal(&m->weights, diag);
-    close_parts(&gi);
+    if (st == DOP_OK)
+        st = leftovers(&gi);
+    dop_gi_close(&gi);
     if (st == DOP_OK && m->weights.n_maps != gi.n_parts)
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
     return st == DOP_OK ? dop_arch_check_weights(&m->arch, &m->weights, path, diag) : st;

@@ -248,7 +248,19 @@ read_biases(dop_hf *hf)
     t->bias_q = t->bias_k = t->bias_v = qkv;
     if (st == DOP_OK)
         st = read_fact(hf, &hf->family->bias_o, &t->bias_o);
-    return st == DOP_OK ? read_fact(hf, &hf->family->bias_ffn, &hf->layer.ffn.bias) : st;
+    if (st == DOP_OK)
+        st = read_fact(hf, &hf->family->bias_ffn, &hf->layer.ffn.bias);
+    return st;
+}
+
+/* Attention and feed-forward part side by side, or one after the other. */
+static dop_status
+read_parallel(dop_hf *hf)
+{
+    dop_status st = read_fact(hf, &hf->family->parallel, &hf->layer.parallel);
+    if (hf->layer.parallel && (hf->family->flags & DOP_FAM_ONE_NORM))
+        hf->layer.ffn_norm = (dop_norm){0};
+    return st;
 }
 
 static dop_status
@@ -272,6 +284,10 @@ read_scalars(dop_hf *hf)
     if (st == DOP_OK)
         st = read_biases(hf);
     if (st == DOP_OK)
+        st = read_parallel(hf);
+    if (st == DOP_OK && (f->flags & DOP_FAM_LOGIT_SCALE))
+        st = dop_json_f64_or(&hf->cfg, "logit_scale", 1e-6, 1e6, 0.0625, &a->logit_scale);
+    if (st == DOP_OK)
         st = read_multipliers(hf);
     return st == DOP_OK ? read_attention(hf) : st;
 }
@@ -293,6 +309,11 @@ read_layers(dop_hf *hf)
     dop_status st = hf->family->flags & DOP_FAM_NOPE ? read_nope(hf, rotates) : DOP_OK;
     if (st == DOP_OK)
         st = read_windows(hf, rotates, sliding);
+    bool some = false;
+    for (uint32_t i = 0; i < a->n_layers; i++)
+        some = some || a->layers[i].mixers[0].attn.window;
+    for (uint32_t i = 0; some && (hf->family->flags & DOP_FAM_NOPE_FULL) && i < a->n_layers; i++)
+        rotates[i] = a->layers[i].mixers[0].attn.window;
     if (st == DOP_OK && !a->learned_positions)
         st = dop_hf_ropes(hf, sliding);
     for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++)

@@ -36,12 +36,8 @@ dop_status dop_hf_config(dop_hf *hf);
 dop_status dop_hf_ropes(dop_hf *hf, const bool *sliding);
 /* End ids, sampling defaults, tokenizer, chat template. */
 dop_status dop_hf_text(dop_hf *hf);
-/* The chat template alone: needs dir, arena, diag and model. */
-dop_status dop_hf_chat_template(dop_hf *hf);
 /* Maps the tensors and fills model->weights with those that the facts call for. */
 dop_status dop_hf_weights(dop_hf *hf);
-/* [d0] or [d0, d1], as config.json has it. */
-dop_status dop_hf_check_shape(const dop_st_tensor *t, uint32_t rank, uint64_t d0, uint64_t d1, dop_diag *diag);
 
 /* Fills hf->quant; refuses what the rest of quant.c does not read. */
 dop_status dop_hf_quant_config(dop_hf *hf);

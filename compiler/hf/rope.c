@@ -128,11 +128,13 @@ static dop_status
 read_rope(const dop_hf *hf, const dop_json *j, double theta, dop_rope *r)
 {
     const uint32_t head_dim = hf->layer.mixers[0].attn.head_dim;
-    double partial = 1;
-    *r = (dop_rope){0};
+    const dop_family *f = hf->family;
+    double partial = f->partial > 0 ? f->partial : 1;
+    *r = (dop_rope){.interleaved = f->flags & DOP_FAM_ROPE_PAIRS};
     dop_status st = dop_json_f64_or(j, "rope_theta", 1e-3, 1e12, theta, &r->theta);
     if (st == DOP_OK)
-        st = dop_json_f64_or(&hf->cfg, "partial_rotary_factor", 1e-3, 1, 1, &partial);
+        st = dop_json_f64_or(&hf->cfg, f->keys->partial ? f->keys->partial : "partial_rotary_factor", 1e-3, 1, partial,
+                             &partial);
     if (st == DOP_OK)
         st = dop_json_f64_or(j, "partial_rotary_factor", 1e-3, 1, partial, &partial);
     if (st == DOP_OK)
@@ -163,7 +165,8 @@ dop_hf_ropes(dop_hf *hf, const bool *sliding)
     dop_json params, full, local;
     const bool two = hf->family->flags & DOP_FAM_LOCAL_ROPE;
     double theta = hf->family->theta, local_theta = 1e4;
-    dop_status st = dop_json_f64_or(&hf->cfg, "rope_theta", 1e-3, 1e12, theta, &theta);
+    dop_status st = dop_json_f64_or(&hf->cfg, hf->family->keys->theta ? hf->family->keys->theta : "rope_theta", 1e-3,
+                                    1e12, theta, &theta);
     if (st == DOP_OK)
         st = dop_json_sub(&hf->cfg, "rope_scaling", &params);
     if (st == DOP_OK && dop_json_has(&hf->cfg, "rope_parameters"))

@@ -225,7 +225,7 @@ dop_st_parse(const char *path, const dop_map *map, dop_arena *arena, dop_diag *d
     if (st != DOP_OK)
         goto error;
     qsort(list, n, sizeof *list, compare_names);
-    *out_set = (dop_st_set){list, n, file};
+    *out_set = (dop_st_set){list, n, NULL, file};
 error:
     json_decref(root);
     return st;
@@ -236,6 +236,15 @@ dop_st_find(const dop_st_set *set, const char *name)
 {
     dop_st_tensor key = {.name = name};
     return set->n ? bsearch(&key, set->tensors, set->n, sizeof key, compare_names) : NULL;
+}
+
+const dop_st_tensor *
+dop_st_take(const dop_st_set *set, const char *name)
+{
+    const dop_st_tensor *t = dop_st_find(set, name);
+    if (t)
+        set->taken[t - set->tensors] = true;
+    return t;
 }
 
 void
@@ -350,7 +359,7 @@ open_index(opener *o, const char *index_path, dop_st_set *out_set)
         list[n++] = *t;
     }
     qsort(list, n, sizeof *list, compare_names);
-    *out_set = (dop_st_set){list, n, index_path};
+    *out_set = (dop_st_set){list, n, NULL, index_path};
 error:
     json_decref(root);
     return st;
@@ -375,8 +384,25 @@ dop_st_open_dir(const char *dir, dop_arena *arena, dop_diag *diag, dop_st_set *o
         st = DOP_FAIL_IN(diag, DOP_E_INPUT, dir,
                          "no model.safetensors and no model.safetensors.index.json here (other weight formats must be "
                          "converted to safetensors first)");
+    if (st == DOP_OK && !(out_set->taken = dop_arena_alloc(arena, (out_set->n ? out_set->n : 1) * sizeof(bool))))
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
     free(o.shards);
     *out_maps = o.maps;
     *out_n_maps = o.n_maps;
     return st;
+}
+
+dop_status
+dop_st_check_shape(const dop_st_tensor *t, uint32_t rank, uint64_t d0, uint64_t d1, dop_diag *diag)
+{
+    if (t->rank == rank && t->shape[0] == d0 && (rank == 1 || t->shape[1] == d1))
+        return DOP_OK;
+    char got[192], want[64];
+    dop_st_shape_text(t, got, sizeof got);
+    if (rank == 1)
+        snprintf(want, sizeof want, "[%llu]", (unsigned long long)d0);
+    else
+        snprintf(want, sizeof want, "[%llu, %llu]", (unsigned long long)d0, (unsigned long long)d1);
+    return DOP_FAIL_IN(diag, DOP_E_INPUT, t->file, "tensor %s: shape %s, expected %s by config.json", t->name, got,
+                       want);
 }

@@ -23,6 +23,7 @@ typedef struct dop_st_tensor {
 typedef struct dop_st_set {
     dop_st_tensor *tensors; /* sorted by name, no duplicates; in the arena */
     uint32_t n;
+    bool *taken;      /* [n], of dop_st_open_dir(): dop_st_take() gave it */
     const char *path; /* the file or index they came from, for messages */
 } dop_st_set;
 
@@ -38,7 +39,11 @@ dop_status dop_st_open_dir(const char *dir, dop_arena *arena, dop_diag *diag, do
 
 /* NULL when there is none. */
 const dop_st_tensor *dop_st_find(const dop_st_set *set, const char *name);
+/* The same for a tensor that is going to be read. */
+const dop_st_tensor *dop_st_take(const dop_st_set *set, const char *name);
 /* "[320, 64]" */
 void dop_st_shape_text(const dop_st_tensor *t, char *out, size_t size);
+/* An error that names the tensor unless its shape is [d0] or [d0, d1], which is what config.json makes it. */
+dop_status dop_st_check_shape(const dop_st_tensor *t, uint32_t rank, uint64_t d0, uint64_t d1, dop_diag *diag);
 
 #endif

@@ -1,8 +1,6 @@
 /* The text side of a Hugging Face directory: end ids, sampling defaults, tokenizer, chat template. */
 #include "compiler/hf/hf.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* ids from config.json: the file itself before its text part. */
@@ -59,68 +57,12 @@ read_generation(dop_hf *hf)
     return path ? st : DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
 }
 
-/* chat_template of a JSON file: text, or a list of named ones of which "default" counts. */
-static dop_status
-template_of(dop_hf *hf, const char *file)
-{
-    json_t *root = NULL;
-    dop_json j;
-    const char *path = dop_arena_printf(hf->arena, "%s/%s", hf->dir, file), *text = NULL;
-    if (!path || access(path, F_OK) != 0)
-        return path ? DOP_OK : DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
-    dop_status st = dop_json_read(path, hf->diag, &root);
-    if (st == DOP_OK)
-        st = dop_json_root(root, path, hf->diag, &j);
-    const json_t *v = st == DOP_OK ? dop_json_get(&j, "chat_template") : NULL;
-    if (json_is_array(v)) {
-        for (size_t i = 0; i < json_array_size(v); i++) {
-            const json_t *name = json_object_get(json_array_get(v, i), "name");
-            if (json_is_string(name) && strcmp(json_string_value(name), "default") == 0)
-                text = json_string_value(json_object_get(json_array_get(v, i), "template"));
-        }
-    } else if (st == DOP_OK) {
-        st = dop_json_str_or(&j, "chat_template", NULL, &text);
-    }
-    if (st == DOP_OK && text && !(hf->model->chat_template = dop_arena_strdup(hf->arena, text)))
-        st = DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
-    json_decref(root);
-    return st;
-}
-
-/* A file of its own wins over the field of tokenizer_config.json. */
-dop_status
-dop_hf_chat_template(dop_hf *hf)
-{
-    dop_map map;
-    const char *path = dop_arena_printf(hf->arena, "%s/chat_template.jinja", hf->dir);
-    if (!path)
-        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
-    if (access(path, F_OK) != 0) {
-        dop_status st = template_of(hf, "chat_template.json");
-        return st == DOP_OK && !hf->model->chat_template ? template_of(hf, "tokenizer_config.json") : st;
-    }
-    dop_status st = dop_map_open(path, hf->diag, &map);
-    if (st == DOP_OK && map.size > 1 << 20)
-        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, path, "a chat template of %llu bytes, at most 1 MiB is supported",
-                         (unsigned long long)map.size);
-    if (st == DOP_OK) {
-        char *text = dop_arena_alloc(hf->arena, (size_t)map.size + 1);
-        if (!text)
-            st = DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
-        else if (map.size)
-            memcpy(text, map.data, (size_t)map.size);
-        hf->model->chat_template = text;
-    }
-    dop_map_close(&map);
-    return st;
-}
-
 dop_status
 dop_hf_text(dop_hf *hf)
 {
     dop_status st = read_generation(hf);
     if (st == DOP_OK)
-        st = dop_hf_chat_template(hf);
+        st = dop_import_chat_template(hf->dir, hf->model, hf->diag);
     char *path = dop_arena_printf(hf->arena, "%s/tokenizer.json", hf->dir);
     if (st == DOP_OK && !path)
         st = DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");

@@ -1,6 +1,7 @@
 /* Tensors of a Hugging Face directory to canonical weights: names by the family's table, fused tensors as row ranges,
  * Conv1D tensors by strides.  Nothing is copied. */
 #include "compiler/hf/hf.h"
+#include "compiler/leftovers.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,29 +20,30 @@ has_tensor(void *user, const char *name)
     return dop_st_find(&f->set, name) != NULL;
 }
 
-dop_status
-dop_hf_check_shape(const dop_st_tensor *t, uint32_t rank, uint64_t d0, uint64_t d1, dop_diag *diag)
+/* Values of a vector that lie in blocks, put together. */
+static dop_status
+collect(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
 {
-    if (t->rank == rank && t->shape[0] == d0 && (rank == 1 || t->shape[1] == d1))
-        return DOP_OK;
-    char got[192], want[64];
-    dop_st_shape_text(t, got, sizeof got);
-    if (rank == 1)
-        snprintf(want, sizeof want, "[%llu]", (unsigned long long)d0);
-    else
-        snprintf(want, sizeof want, "[%llu, %llu]", (unsigned long long)d0, (unsigned long long)d1);
-    return DOP_FAIL_IN(diag, DOP_E_INPUT, t->file, "tensor %s: shape %s, expected %s by config.json", t->name, got,
-                       want);
+    const size_t value = dop_type_of(t->type)->bytes;
+    uint8_t *copy = dop_arena_alloc(f->hf->arena, w->cols * value);
+    if (!copy)
+        return DOP_FAIL(f->hf->diag, DOP_E_NOMEM, "out of host memory");
+    for (uint32_t i = 0; i < w->cols; i++)
+        memcpy(copy + i * value,
+               t->data + (rows->start + (uint64_t)(i / rows->block) * rows->block_step + i % rows->block) * value,
+               value);
+    w->data = copy;
+    return DOP_OK;
 }
 
-/* Places w in the floats of t: rows (rank 1: values) from `start` on of `total`. */
+/* Places w in the floats of t: these rows (rank 1: values). */
 static dop_status
-place(const filler *f, const dop_st_tensor *t, bool transposed, uint64_t start, uint64_t total, dop_weight *w)
+place(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *rows, dop_weight *w)
 {
     dop_diag *diag = f->hf->diag;
-    dop_status st = w->rank == 1 ? dop_hf_check_shape(t, 1, total, 0, diag)
-                    : transposed ? dop_hf_check_shape(t, 2, w->cols, total, diag)
-                                 : dop_hf_check_shape(t, 2, total, w->cols, diag);
+    dop_status st = w->rank == 1 ? dop_st_check_shape(t, 1, rows->total, 0, diag)
+                    : transposed ? dop_st_check_shape(t, 2, w->cols, rows->total, diag)
+                                 : dop_st_check_shape(t, 2, rows->total, w->cols, diag);
     if (st != DOP_OK)
         return st;
     if (t->type != DOP_TYPE_f32 && t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16)
@@ -52,11 +54,15 @@ place(const filler *f, const dop_st_tensor *t, bool transposed, uint64_t start, 
     w->source = t->name;
     if (w->rank == 2 && transposed) {
         w->row_stride = value;
-        w->col_stride = total * value;
+        w->col_stride = rows->total * value;
     } else {
         w->row_stride = w->cols * value;
     }
-    w->data = t->data + start * (w->rank == 1 ? value : w->row_stride);
+    if (w->rank == 1 && rows->block)
+        return collect(f, t, rows, w);
+    w->block_rows = rows->block;
+    w->block_stride = rows->block_step * w->row_stride;
+    w->data = t->data + rows->start * (w->rank == 1 ? value : w->row_stride);
     return DOP_OK;
 }
 
@@ -82,16 +88,15 @@ fill(void *user, const dop_weight_need *need)
                            dop_role_name(need->role), hf->family->name);
     char name[256];
     dop_hf_full_name(f->prefix, hf->family->layer_prefix, need, n->source, name, sizeof name);
-    const dop_st_tensor *t = dop_st_find(&f->set, name);
+    const dop_st_tensor *t = dop_st_take(&f->set, name);
     dop_weight w = {.name = need->name, .rank = need->rank, .rows = need->rows, .cols = need->cols};
     const uint32_t own = need->rank == 1 ? need->cols : need->rows; /* along the axis that fusing concatenates */
-    uint64_t start = 0, total = 0;
-    dop_part_rows(need->layer >= 0 ? &hf->model->arch.layers[need->layer] : NULL, n->part, own, &start, &total);
+    const dop_rows rows = dop_part_rows(need->layer >= 0 ? &hf->model->arch.layers[need->layer] : NULL, n->part, own);
     dop_status st;
     if (t) /* also in a quantized model: what its quantizer left alone */
-        st = place(f, t, n->transposed, start, total, &w);
-    else if (hf->quant.used && need->rank == 2 && cut_weight(name))
-        st = dop_hf_quant_weight(hf, &f->set, name, total, start, &w);
+        st = place(f, t, n->transposed, &rows, &w);
+    else if (hf->quant.used && need->rank == 2 && !rows.block && cut_weight(name))
+        st = dop_hf_quant_weight(hf, &f->set, name, rows.total, rows.start, &w);
     else
         st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
     return st == DOP_OK ? dop_weights_add(&hf->model->weights, &w, hf->arena, hf->diag) : st;
@@ -114,6 +119,41 @@ scale_embedding(dop_hf *hf)
     a->embed_scale = (double)s;
 }
 
+/* Quantizers write a bias for every matrix, of zeros where the model has none. */
+static bool
+zero_bias(const dop_hf *hf, const dop_st_tensor *t)
+{
+    const size_t n = strlen(t->name);
+    if (!hf->quant.used || t->rank != 1 || n < 5 || strcmp(t->name + n - 5, ".bias") != 0)
+        return false;
+    for (uint64_t i = 0; i < t->bytes; i++)
+        if (t->data[i] != 0)
+            return false;
+    return true;
+}
+
+static dop_status
+leftovers(const filler *f)
+{
+    dop_hf *hf = f->hf;
+    dop_leftovers l = {.model = hf->model,
+                       .diag = hf->diag,
+                       .facts = "config.json",
+                       .layer_prefix = hf->family->layer_prefix,
+                       .layers_key = hf->family->keys->layers};
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; st == DOP_OK && i < f->set.n; i++) {
+        const dop_st_tensor *t = &f->set.tensors[i];
+        if (f->set.taken[i])
+            continue;
+        if (zero_bias(hf, t))
+            l.excused[DOP_EXCUSE_ZERO_BIAS]++;
+        else
+            st = dop_leftovers_add(&l, t->name, t->rank, t->file);
+    }
+    return st == DOP_OK ? dop_leftovers_finish(&l) : st;
+}
+
 dop_status
 dop_hf_weights(dop_hf *hf)
 {
@@ -130,6 +170,8 @@ dop_hf_weights(dop_hf *hf)
         st = dop_weights_seal(w, hf->diag);
     if (st == DOP_OK)
         st = dop_arch_check_weights(&hf->model->arch, w, f.set.path, hf->diag);
+    if (st == DOP_OK)
+        st = leftovers(&f);
     if (st == DOP_OK)
         scale_embedding(hf);
     return st;

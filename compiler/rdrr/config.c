@@ -1,6 +1,5 @@
 /* The model part of manifest.json to facts.  Fields may be null, and older manifests lack some: both mean "none", 1 for
  * a multiplier. */
-#include "compiler/hf/hf.h"
 #include "compiler/rdrr/rdrr.h"
 
 #include <math.h>
@@ -435,8 +434,7 @@ read_text(dop_rdrr *r, const sections *s)
         m->chat_type = dop_arena_strdup(r->arena, type);
     if (id && !strchr(id, '/'))
         m->name = dop_arena_strdup(r->arena, id);
-    dop_hf hf = {.dir = r->dir, .arena = r->arena, .diag = r->diag, .model = m};
-    return dop_hf_chat_template(&hf);
+    return dop_import_chat_template(r->dir, m, r->diag);
 }
 
 static bool

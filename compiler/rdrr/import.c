@@ -1,4 +1,5 @@
 /* RDRR directories: shards opened and verified, tensors to canonical weights. */
+#include "compiler/leftovers.h"
 #include "compiler/rdrr/rdrr.h"
 
 #include "ir/interp.h" /* dop_decode_row */
@@ -52,12 +53,28 @@ find_use(const dop_rdrr *r, const dop_weight_need *need, use *out)
                                        : t->rank == 2 && t->shape[0] == need->rows && t->shape[1] == need->cols;
     const bool turned = t->rank == 2 && need->rank == 2 && t->shape[0] == need->cols && t->shape[1] == need->rows;
     *out = (use){t, column || transpose_embed};
+    r->tensors[t - r->tensors].taken = true;
     if (!as_is && !(turned && (column || transpose_embed)))
         return wrong_shape(r, t, need);
     const bool quant = t->type != DOP_TYPE_none && dop_type_of(t->type)->kind == DOP_KIND_QUANT;
     if (t->type == DOP_TYPE_none || dop_type_of(t->type)->kind == DOP_KIND_INT || (quant && need->rank == 1))
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "tensor %s: type %s is not supported here", name, t->dtype);
     return DOP_OK;
+}
+
+static dop_status
+leftovers(const dop_rdrr *r)
+{
+    dop_leftovers l = {.model = r->model,
+                       .diag = r->diag,
+                       .facts = "the manifest",
+                       .layer_prefix = "layers.",
+                       .layers_key = "architecture.numLayers"};
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; st == DOP_OK && i < r->n_tensors; i++)
+        if (!r->tensors[i].taken)
+            st = dop_leftovers_add(&l, r->tensors[i].name, r->tensors[i].rank, r->path);
+    return st == DOP_OK ? dop_leftovers_finish(&l) : st;
 }
 
 static dop_status
@@ -70,7 +87,8 @@ check_use(void *user, const dop_weight_need *need)
 dop_status
 dop_rdrr_check_tensors(dop_rdrr *r)
 {
-    return dop_arch_each_weight(&r->model->arch, check_use, r);
+    dop_status st = dop_arch_each_weight(&r->model->arch, check_use, r);
+    return st == DOP_OK ? leftovers(r) : st;
 }
 
 /* ---- shards ------------------------------------------------------------------------------------------------------- */
@@ -119,10 +137,12 @@ open_shard(dop_rdrr *r, uint32_t i)
         return st;
     w->n_maps++;
     r->shards[i].data = map->data;
-    if (r->shards[i].algorithm == DOP_RDRR_BLAKE3 && !r->model->note)
-        r->model->note =
-            dop_arena_strdup(r->arena, "shards not verified: their hashes are blake3, only sha256 is checked");
-    return verify(r, i, path, map);
+    if (r->shards[i].algorithm == DOP_RDRR_BLAKE3 && !r->unverified) {
+        r->unverified = true;
+        st = dop_checkpoint_note(r->model, "shards not verified: their hashes are blake3, only sha256 is checked",
+                                 r->diag);
+    }
+    return st == DOP_OK ? verify(r, i, path, map) : st;
 }
 
 /* The tensor's bytes in one piece: where they lie, or put together when they cross shards. */
@@ -218,7 +238,9 @@ dop_status
 dop_rdrr_weights(dop_rdrr *r)
 {
     dop_weights *w = &r->model->weights;
-    dop_status st = dop_arch_each_weight(&r->model->arch, fill, r);
+    dop_status st = dop_rdrr_check_tensors(r);
+    if (st == DOP_OK)
+        st = dop_arch_each_weight(&r->model->arch, fill, r);
     if (st == DOP_OK)
         st = dop_weights_seal(w, r->diag);
     return st == DOP_OK ? dop_arch_check_weights(&r->model->arch, w, r->path, r->diag) : st;

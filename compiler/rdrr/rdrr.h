@@ -38,6 +38,7 @@ typedef struct dop_rdrr_tensor {
     uint64_t size;
     dop_rdrr_layout layout;
     bool transformed; /* has a sourceTransform: the bytes are not what dtype says */
+    bool taken;       /* a weight is made of it */
     uint32_t n_spans;
     dop_rdrr_span *spans;
 } dop_rdrr_tensor;
@@ -52,6 +53,7 @@ typedef struct dop_rdrr {
     dop_checkpoint *model;
     dop_rdrr_shard *shards;
     uint32_t n_shards;
+    bool unverified;          /* a shard's hash was of a kind that is not checked, and the model's note says so */
     dop_rdrr_tensor *tensors; /* sorted by name */
     uint32_t n_tensors;
     dop_layer layer;    /* what all layers share; copied to each before what differs is read */

@@ -24,6 +24,11 @@ static const char cases[][32] = {
     "granite",
     "olmo2",
     "smollm3_nope",
+    "arcee",
+    "seed_oss",
+    "ernie4_5",
+    "starcoder2",
+    "stablelm",
 };
 
 /* expected.json of one case. */

@@ -411,3 +411,34 @@ Test(import, gemma_embedding_scale)
     cr_expect_eq(l.m.arch.layers[0].mixers[0].attn.scale, 0.125);
     unload(&l);
 }
+
+/* What checkpoints carry besides the model's weights, and what the user is told of it. */
+Test(import, excused_tensors)
+{
+#define NONE "{\"dtype\": \"F32\", \"shape\": [0, 0], \"data_offsets\": [0, 0]}"
+    static const struct {
+        const char *model, *config, *tensors, *note; /* NULL: none */
+    } cases[] = {
+        {"llama", "{}", "{}", NULL},
+        {"llama", "{}",
+         "{\"model.layers.0.self_attn.rotary_emb.inv_freq\": " NONE
+         ", \"model.layers.1.self_attn.rotary_emb.inv_freq\": " NONE ", \"vision_tower.patch.weight\": " NONE "}",
+         "tensors not used: 2 rotary frequencies, which are computed from the rotary base; 1 of the vision part: only "
+         "text is compiled"},
+        {"gpt2", "{}", "{\"transformer.h.0.attn.bias\": " NONE ", \"transformer.h.0.attn.masked_bias\": " NONE "}",
+         "tensors not used: 2 attention masks, which the kernels know"},
+        {"llama", "{\"tie_word_embeddings\": true}", "{}",
+         "tensors not used: 1 output matrix: the embedding is used for it, as the configuration says"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        loaded l;
+        scratch s = scratch_make();
+        scratch_config(&s, cases[i].model, cases[i].config);
+        scratch_tensors(&s, cases[i].model, cases[i].tensors);
+        load_dir(&l, s.dir);
+        cr_expect(cases[i].note ? l.m.note && strcmp(l.m.note, cases[i].note) == 0 : !l.m.note, "case %zu: \"%s\"", i,
+                  l.m.note ? l.m.note : "(none)");
+        unload(&l);
+        scratch_remove(&s);
+    }
+}

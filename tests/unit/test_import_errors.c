@@ -4,9 +4,11 @@
 
 /* ---- config.json -------------------------------------------------------------------------------------------------- */
 
-#define KNOWN                                                                                                         \
-    "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, GemmaForCausalLM, Gemma2ForCausalLM, " \
-    "Gemma3ForCausalLM, Phi3ForCausalLM, GPT2LMHeadModel, GraniteForCausalLM, Olmo2ForCausalLM, SmolLM3ForCausalLM"
+#define KNOWN                                                                                           \
+    "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, GemmaForCausalLM, "      \
+    "Gemma2ForCausalLM, Gemma3ForCausalLM, Phi3ForCausalLM, GPT2LMHeadModel, GraniteForCausalLM, "      \
+    "Olmo2ForCausalLM, SmolLM3ForCausalLM, ArceeForCausalLM, SeedOssForCausalLM, Ernie4_5ForCausalLM, " \
+    "Starcoder2ForCausalLM, StableLmForCausalLM"
 
 static const struct {
     const char *model, *patch, *message;
@@ -181,6 +183,9 @@ Test(import_errors, other_json_files)
 
 #define Q "model.layers.0.self_attn.q_proj.weight"
 
+#define EMPTY "{\"dtype\": \"BF16\", \"shape\": [0], \"data_offsets\": [0, 0]}"
+#define UNREAD ": config.json says nothing of it, so leaving it out would compile another model"
+
 static const struct {
     const char *model, *patch, *message;
 } tensor_cases[] = {
@@ -191,6 +196,17 @@ static const struct {
      "tensor model.layers.1.mlp.up_proj.bias is missing"},
     {"qwen3", "{\"model.layers.1.self_attn.k_norm.weight\": \"<delete>\"}",
      "tensor model.layers.1.self_attn.k_norm.weight is missing"},
+    {"llama", "{\"model.layers.0.self_attn.q_proj.bias\": " EMPTY "}",
+     "tensor model.layers.0.self_attn.q_proj.bias" UNREAD},
+    {"llama", "{\"model.layers.1.mlp.router.weight\": " EMPTY ", \"model.layers.1.a\": " EMPTY ", \"v\": " EMPTY "}",
+     "tensor model.layers.1.a: config.json says nothing of it (and of 2 tensors more), so leaving it out would compile "
+     "another model"},
+    {"llama", "{\"model.layers.2.mlp.up_proj.weight\": " EMPTY "}",
+     "tensor model.layers.2.mlp.up_proj.weight is of layer 2, but num_hidden_layers is 2"},
+    {"llama", "{\"model.layers.0.self_attn.attn.bias\": " EMPTY "}",
+     "tensor model.layers.0.self_attn.attn.bias" UNREAD}, /* a mask has more axes */
+    {"gpt2", "{\"transformer.h.2.mlp.c_fc.bias\": " EMPTY "}",
+     "tensor transformer.h.2.mlp.c_fc.bias is of layer 2, but n_layer is 2"},
     {"llama", "{\"" Q "\": {\"<merge>\": 1, \"shape\": [32, 128]}}",
      "tensor " Q ": shape [32, 128], expected [64, 64] by config.json"},
     {"llama", "{\"" Q "\": {\"<merge>\": 1, \"shape\": [4096]}}",
@@ -249,6 +265,8 @@ Test(import_errors, tensors_do_not_fit_config)
     static const struct {
         const char *patch, *message;
     } cases[] = {
+        {"{\"num_hidden_layers\": 1}",
+         "tensor model.layers.1.input_layernorm.weight is of layer 1, but num_hidden_layers is 1"},
         {"{\"num_hidden_layers\": 3}", "tensor model.layers.2.input_layernorm.weight is missing"},
         {"{\"vocab_size\": 321}",
          "tensor model.embed_tokens.weight: shape [320, 64], expected [321, 64] by config.json"},

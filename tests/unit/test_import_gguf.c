@@ -398,12 +398,12 @@ Test(import_gguf, split_file)
     kv_u32(&w, "split.count", 2);
     uint64_t total = w.n_tensors;
     kv_u32(&w, "split.tensors.count", (uint32_t)total + 1);
-    /* The output matrix moves to part two; what was it in part one gets a name that nobody asks for. */
+    /* The output matrix moves to part two; what was it in part one gets a name that is excused. */
     char *at = memmem(w.infos.data, w.infos.size, "output.weight", 13);
     while (at && at[-1] == '_') /* not attn_output.weight */
         at = memmem(at + 1, w.infos.size - (size_t)(at + 1 - w.infos.data), "output.weight", 13);
     cr_assert(at);
-    memcpy(at, "unused.weight", 13);
+    memcpy(at, "visual.weight", 13);
     float *head = calloc(320 * 64, sizeof *head);
     tensor(&two, "output.weight", 64, 320, head);
     free(head);
@@ -413,6 +413,7 @@ Test(import_gguf, split_file)
     write_file(&two, scratch_path(&s, "m-00002-of-00002.gguf"));
     util_model_open(&u, scratch_path(&s, "m-00001-of-00002.gguf"), 16);
     cr_expect_eq(u.m.weights.n_maps, 2);
+    cr_expect_str_eq(u.m.note, "tensors not used: 1 of the vision part: only text is compiled");
     const dop_weight *lm_head = dop_weights_find(&u.m.weights, "lm_head");
     const dop_map *second = &u.m.weights.maps[1];
     cr_expect(lm_head && lm_head->data > second->data && lm_head->data < second->data + second->size);
@@ -488,6 +489,7 @@ Test(import_gguf, bad_numbers)
         const char *message;
     } cases[] = {
         {"llama.block_count", 1000000000, "llama.block_count is 1000000000, expected 1 to 1024"},
+        {"llama.block_count", 1, "tensor blk.1.attn_norm.weight is of layer 1, but llama.block_count is 1"},
         {"llama.block_count", 3, "tensor blk.2.attn_norm.weight is missing"},
         {"llama.attention.head_count", 0, "llama.attention.head_count is 0, expected 1 to 4096"},
         {"llama.attention.head_count_kv", 3, "layer 0: 4 attention heads are not a multiple of 3 key/value heads"},
@@ -519,6 +521,33 @@ Test(import_gguf, bad_numbers)
     }
     dop_buf_finish(&whole);
     scratch_remove(&s);
+}
+
+/* A tensor more than the metadata describe: a bias makes the first layer biased, and must then be everywhere. */
+Test(import_gguf, unread_tensors)
+{
+    static const struct {
+        const char *name, *message;
+    } cases[] = {
+        {"blk.0.attn_q.bias", "tensor blk.1.attn_q.bias is missing"},
+        {"blk.1.attn_q.bias", "tensor blk.1.attn_q.bias: the metadata says nothing of it, so leaving it out would "
+                              "compile another model"},
+        {"extra.weight", "tensor extra.weight: the metadata says nothing of it, so leaving it out would compile "
+                         "another model"},
+        {"blk.7.ffn_up.bias", "tensor blk.7.ffn_up.bias is of layer 7, but llama.block_count is 2"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        scratch s = scratch_make();
+        writer w;
+        const float zeros[64] = {0};
+        char path[128];
+        convert_model(&w, "llama", "llama");
+        tensor(&w, cases[i].name, 64, 0, zeros);
+        write_file(&w, scratch_path(&s, "m.gguf"));
+        snprintf(path, sizeof path, "%s/m.gguf", s.dir);
+        expect_failure(path, "", cases[i].message, 0, 0);
+        scratch_remove(&s);
+    }
 }
 
 Test(import_gguf, unknown_architecture_and_type)

@@ -329,6 +329,13 @@ Test(import_rdrr, bad_manifests)
         {"{\"moeConfig\": {\"numExperts\": 8}}", "moeConfig: a mixture of experts is not supported"},
         {"{\"architecture\": {" M "\"numLayers\": 1000000000}}",
          "architecture.numLayers is 1000000000, expected 1 to 1024"},
+        {"{\"architecture\": {" M "\"numLayers\": 1}, \"inference\": {" M "\"layerPattern\": null}}",
+         "tensor model.layers.1.input_layernorm.weight is of layer 1, but architecture.numLayers is 1"},
+        {"{\"tensors\": {" M "\"model.layers.1.self_attn.q_proj.bias\": {\"shard\": 0, \"offset\": 0, \"size\": 128,"
+         " \"shape\": [64], \"dtype\": \"BF16\", \"role\": \"matmul\"}}}",
+         "tensor model.layers.1.self_attn.q_proj.bias: the manifest says nothing of it, so leaving it out would "
+         "compile "
+         "another model"},
         {"{\"architecture\": {" M "\"numAttentionHeads\": 0}}",
          "architecture.numAttentionHeads is 0, expected 1 to 4096"},
         {"{\"architecture\": {" M "\"hiddenSize\": -64}}", "architecture.hiddenSize is -64, expected 1 to 1048576"},

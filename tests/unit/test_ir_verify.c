@@ -1,6 +1,8 @@
 /* The verifier: every invariant broken once, each with its message; and what must pass. */
 #include "test_ir_util.h"
 
+#include "ir/region.h"
+
 #include <math.h>
 
 /* Damages a good graph, then the verifier must say `message`. */
@@ -53,6 +55,8 @@ set_region(dop_graph *g, dop_region_id r, const char *nodes, const char *outs)
             rg->n_nodes = n;
         }
     }
+    dop_diag diag = {0};
+    cr_assert_eq(dop_region_describe(g, rg, &diag), DOP_OK);
 }
 
 static dop_node_id
