@@ -2,13 +2,6 @@
 
 static const char *const kind_names[] = {"?", "decode", "prefill", "score"};
 
-const char *
-dop_plan_ordering_name(uint32_t ordering)
-{
-    static const char *const names[DOP_N_ORDERS] = {"barriers", "persistent"};
-    return names[ordering];
-}
-
 static void
 disasm_dispatch(const dop_plan *plan, const dop_plan_dispatch *d, uint32_t index, dop_buf *out)
 {

@@ -67,9 +67,9 @@ dop_status dop_plan_check_rows(dop_plan *plan, dop_diag *diag);
 /* Name of a section, "section N" for an unknown one is left to the caller: NULL. */
 const char *dop_plan_section_name(uint32_t kind);
 
-/* disasm.c: "barriers" or "counters", of DOP_ORDER_*. */
+/* "barriers" or "persistent", of DOP_ORDER_*. */
 const char *dop_plan_ordering_name(uint32_t ordering);
-/* The schedules of a plan as text, one line per dispatch; the compiler prints the same. */
+/* disasm.c: the schedules of a plan as text, one line per dispatch; the compiler prints the same. */
 void dop_plan_disasm(const dop_plan *plan, dop_buf *out);
 
 #endif

@@ -31,3 +31,9 @@ dop_j_int_arg(const dop_j_args *a, size_t i, const char *name, int64_t fallback)
     const dop_j_val *v = dop_j_arg(a, i, name);
     return v && v->kind == J_INT ? v->u.i : v && v->kind == J_BOOL ? v->u.b : fallback;
 }
+
+dop_j_val
+dop_j_wrong(dop_j_ctx *cx, const dop_j_args *a, const char *what, dop_j_val v)
+{
+    return dop_j_fail(cx, a->line, DOP_E_INPUT, "%s does not work on a %s", what, dop_j_kind_name(v.kind));
+}

@@ -7,12 +7,6 @@
 #include "runtime/jinja/jinja.h"
 #include "runtime/text/utf8.h"
 
-dop_j_val
-dop_j_wrong(dop_j_ctx *cx, const dop_j_args *a, const char *what, dop_j_val v)
-{
-    return dop_j_fail(cx, a->line, DOP_E_INPUT, "%s does not work on a %s", what, dop_j_kind_name(v.kind));
-}
-
 static dop_j_val
 string_of(dop_j_ctx *cx, dop_j_val v)
 {
