@@ -59,8 +59,16 @@ static const dop_option options[] = {
     NUM('j', "threads", COUNT, threads, "N", "threads (default: one per core)", 1, 256),
     OPT(0, "quiet", FLAG, quiet, NULL, "no progress"),
     OPT('v', "verbose", FLAG, verbose, NULL, "say where errors come from"),
-    OPT(0, "help", FLAG, help, NULL, "this text"),
+    OPT('h', "help", FLAG, help, NULL, "this text"),
     OPT(0, "version", FLAG, version, NULL, "the release"),
+    DOP_OPTION_POINTER('m', "model", "the model comes without an option: dopplerc MODEL -o PLAN"),
+    DOP_OPTION_POINTER('c', "ctx-size", "use --ctx N"),
+    DOP_OPTION_POINTER('t', NULL, "use -j N"),
+    DOP_OPTION_POINTER('n', "n-predict", "doppler-exec PLAN -n N generates"),
+    DOP_OPTION_POINTER('p', "prompt", "doppler-exec PLAN -p TEXT generates"),
+    DOP_OPTION_POINTER(0, "ngl", "the whole model runs on the device of --target"),
+    DOP_OPTION_POINTER(0, "n-gpu-layers", "the whole model runs on the device of --target"),
+    DOP_OPTION_POINTER(0, "gpu-layers", "the whole model runs on the device of --target"),
 };
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
 

@@ -147,8 +147,8 @@ refused "no packed dot products" 1 "int_dot: prefer needs int_dot (packed 4x8 in
     --target tier2 --kernel-path gemma3-q4k-int8a
 refused "wrong template" 1 "gemv is a kernel for gemv regions, which none of these is; possible: attention_rows, attention_decode, " \
     --target tier1 --force attn=gemv
-refused "no such op" 1 "--force zzz=gemv: no region here is zzz" --target tier1 --force zzz=gemv
-refused "no such kernel" 1 "no kernel zzz; known: dequant elementwise" --target tier1 --force qkv=zzz
+refused "no such op" 2 "--force zzz=gemv: no region here is zzz" --target tier1 --force zzz=gemv
+refused "no such kernel" 2 "no kernel zzz; known: dequant elementwise" --target tier1 --force qkv=zzz
 refused "no such path" 2 "unknown kernel path zzz; known: {gemma3-,llama-,qwen3-,}f16-fused-f16a " --target tier1 --kernel-path zzz
 refused "no such family" 2 "unknown kernel path gemma-q4k-fused-f32a; known: " --target tier1 --kernel-path gemma-q4k-fused-f32a
 refused "not a family of this path" 2 "unknown kernel path llama-q4k-int8a; known: " --target tier1 --kernel-path llama-q4k-int8a
@@ -164,6 +164,7 @@ bad top "fusee is no field of a kernel path" "fusee: off"
 bad empty-rule "a rule says variant, fuse or weights" "rules: [{op: qkv}]"
 bad families "families: expected a list" "families: gemma3"
 bad phase "phase: train is not known; known: decode, prefill, both" "rules: [{phase: train, fuse: off}]"
+bad variant "variant.yaml:1: no kernel zzz; known: dequant" "rules: [{op: qkv, variant: zzz}]"
 bad switch "fuse: maybe is neither on nor off" "fuse: maybe"
 bad type "kv: q4 is not known; known: f16, f32" "kv: q4"
 bad list "rules: expected a list" "rules: gemv"
