@@ -7,8 +7,8 @@
 #include <string.h>
 
 dop_status
-dop_kernel_set_add(dop_kernel_set *s, const dop_kernel *k, dop_variant_id variant, dop_template tpl, const char *label,
-                   dop_diag *diag, uint32_t *out_index)
+dop_kernel_set_add(dop_kernel_set *s, const dop_kernel *k, dop_template tpl, const char *label, dop_diag *diag,
+                   uint32_t *out_index)
 {
     for (uint32_t i = 0; i < s->n; i++)
         if (strcmp(s->items[i].k.glsl, k->glsl) == 0) {
@@ -23,7 +23,7 @@ dop_kernel_set_add(dop_kernel_set *s, const dop_kernel *k, dop_variant_id varian
         s->items = p;
         s->cap = cap;
     }
-    s->items[s->n] = (dop_built_kernel){.k = *k, .variant = variant, .tpl = tpl, .label = label};
+    s->items[s->n] = (dop_built_kernel){.k = *k, .tpl = tpl, .label = label};
     *out_index = s->n++;
     return DOP_OK;
 }
@@ -44,7 +44,7 @@ compile_one(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     dop_built_kernel *k = &j->set->items[index];
     char name[128];
     (void)worker;
-    snprintf(name, sizeof name, "%s@%s", dop_variant_of(k->variant)->name, k->label);
+    snprintf(name, sizeof name, "%s@%s", dop_variant_of(k->k.variant)->name, k->label);
     dop_status st = dop_kernel_compile(name, &k->k, j->target, diag, &k->spirv, &k->shared_bytes);
     if (k->optional && st == DOP_E_INPUT) {
         *diag = (dop_diag){0};

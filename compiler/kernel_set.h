@@ -7,7 +7,6 @@
 /* A distinct kernel: equal GLSL text is one kernel. */
 typedef struct dop_built_kernel {
     dop_kernel k;
-    dop_variant_id variant;
     dop_template tpl;
     const char *label; /* of its first use, for people */
     dop_buf spirv;
@@ -22,8 +21,8 @@ typedef struct dop_kernel_set {
 } dop_kernel_set;
 
 /* The kernel's index in the set: that of an equal one that is there, or of a new one.  `label` is not copied. */
-dop_status dop_kernel_set_add(dop_kernel_set *set, const dop_kernel *k, dop_variant_id variant, dop_template tpl,
-                              const char *label, dop_diag *diag, uint32_t *out_index);
+dop_status dop_kernel_set_add(dop_kernel_set *set, const dop_kernel *k, dop_template tpl, const char *label,
+                              dop_diag *diag, uint32_t *out_index);
 /* Makes SPIR-V of all on `threads` threads, 0: one per core.  progress may be NULL; it is called by one thread at a time. */
 dop_status dop_kernel_set_compile(dop_kernel_set *set, const dop_target *target, uint32_t threads,
                                   void (*progress)(void *user, const char *what, double done), void *user,

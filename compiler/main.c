@@ -206,7 +206,7 @@ dump_kernels(dumper *d, const dop_compilation *c)
         const dop_built_kernel *k = &c->kernels.items[i];
         char path[1200], name[160];
         snprintf(name, sizeof name, "%s%s%s-%s", d->target ? d->target : "", d->target ? "-" : "",
-                 dop_variant_of(k->variant)->name, k->label);
+                 dop_variant_of(k->k.variant)->name, k->label);
         for (char *p = name; *p; p++)
             if (*p == '/')
                 *p = '.';
@@ -240,7 +240,7 @@ emit_stage(const cli *o, const dop_compilation *c, dop_buf *out)
     }
     for (uint32_t i = 0; i < c->kernels.n && glsl; i++) {
         const dop_built_kernel *k = &c->kernels.items[i];
-        dop_buf_printf(out, "// kernel %u: %s, first used by %s\n%s", i, dop_variant_of(k->variant)->name, k->label,
+        dop_buf_printf(out, "// kernel %u: %s, first used by %s\n%s", i, dop_variant_of(k->k.variant)->name, k->label,
                        k->k.glsl);
         for (uint32_t f = 0; f < k->k.n_stages; f++)
             dop_buf_printf(out, "// dop_stage_%u of kernel %u\n%s", f, i, k->k.stages[f]);

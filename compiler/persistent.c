@@ -175,18 +175,17 @@ build_dispatches(builder *b)
     for (uint32_t i = 0; i < b->n_functions; i++)
         functions[i] = &b->functions[i];
     dop_kernel k;
-    dop_choice choice = {.variant = DOP_VARIANT_persistent};
     dop_sync advance = {.kind = DOP_SYNC_ADVANCE, .turns = 1};
     p->n_functions = b->n_functions;
     p->groups = b->target.cores;
     p->table = p->n_stages * (uint32_t)sizeof(dop_stage_row);
     p->counts[0] = p->n_stages;
     p->counts[1] = (uint32_t)(p->copy_bytes / 4);
-    dop_status st =
-        dop_kernel_persistent(&b->c->templates, functions, b->n_functions, p->counts, &b->c->arena, b->diag, &k);
+    dop_status st = dop_kernel_persistent(&b->c->templates, &b->target, functions, b->n_functions, p->counts,
+                                          &b->c->arena, b->diag, &k);
     if (st == DOP_OK)
-        st = dop_kernel_set_add(&b->c->kernels, &k, choice.variant, g->regions[1].tpl,
-                                dop_region_label(g, &g->regions[1]), b->diag, &p->kernel);
+        st = dop_kernel_set_add(&b->c->kernels, &k, g->regions[1].tpl, dop_region_label(g, &g->regions[1]), b->diag,
+                                &p->kernel);
     for (dop_region_id r = p->n_stages + 1; r < last; r++)
         p->regions[r] = b->s->regions[r];
     dop_built_region *x = &p->regions[last];
@@ -197,8 +196,8 @@ build_dispatches(builder *b)
     if (st != DOP_OK)
         return st;
     take_generated(x, &k);
-    return dop_kernel_set_add(&b->c->kernels, &k, x->choice.variant, g->regions[last].tpl,
-                              dop_region_label(g, &g->regions[last]), b->diag, &x->kernel);
+    return dop_kernel_set_add(&b->c->kernels, &k, g->regions[last].tpl, dop_region_label(g, &g->regions[last]), b->diag,
+                              &x->kernel);
 }
 
 dop_status

@@ -352,7 +352,7 @@ static void
 kernel_name(const target_rows *t, uint32_t kernel, char *out, size_t size)
 {
     const dop_built_kernel *k = &t->c->kernels.items[kernel];
-    snprintf(out, size, "%s/%s#%u", dop_variant_of(k->variant)->name, k->label, t->kernels[kernel]);
+    snprintf(out, size, "%s/%s#%u", dop_variant_of(k->k.variant)->name, k->label, t->kernels[kernel]);
 }
 
 /* Why each kernel was taken, by its name: the reason of the first region that uses it.  For --trace-kernels. */
@@ -400,7 +400,7 @@ write_kernel(writer *w, target_rows *t, uint32_t i)
         return;
     kernel_name(t, i, name, sizeof name);
     dop_plan_kernel row = {.name = string(w, name),
-                           .variant = string(w, dop_variant_of(k->variant)->name),
+                           .variant = string(w, dop_variant_of(k->k.variant)->name),
                            .spirv_first = (uint32_t)(w->parts.sec[DOP_SEC_SPIRV].size / 4),
                            .spirv_words = (uint32_t)(k->spirv.size / 4),
                            .caps = k->k.caps,

@@ -14,25 +14,112 @@ enum {
     CAPS_TIER1 = CAPS_TIER2 | DOP_CAP_subgroup
 };
 
+/* Splits of a cache are the same everywhere so far: on an H200 a merge costs as much as two hundred cache rows. */
+#define SPLITS .split_whole = 192, .split_least = 64, .stage_whole = 128
+/* What things cost on a middling desktop GPU, in microseconds. */
+#define DESKTOP_COSTS .dispatch_us = 1, .barrier_us = 5, .workgroup_us = 0.01
+
 /* Tiers: 1 has f16, subgroups and (as every device with Vulkan 1.3) packed dot products, which kernels use only when
  * asked to; 2 f16 only, 3 neither.  On an H200 8-bit activations decode 4-bit models a fifth faster (tests/bench), and
- * they cost less than the weights did: they are the default there.  Their costs are those of a middling desktop GPU. */
+ * they cost less than the weights did: they are the default there. */
 static const dop_target builtin[] = {
-    {"tier1", CAPS_TIER1 | DOP_CAP_int_dot, 32, 256, 32768, 128, 128, 32, 0, 2147483648u, 400e9, 1, 5, 0.01, false, 0,
-     false, DOP_INT_DOT_ALLOW},
-    {"tier2", CAPS_TIER2, 1, 256, 32768, 128, 128, 32, 0, 2147483648u, 400e9, 1, 5, 0.01, false, 0, false,
-     DOP_INT_DOT_ALLOW},
-    {"tier3", 0, 1, 128, 16384, 128, 64, 16, 0, 1073741824u, 50e9, 2, 10, 0.01, false, 0, false, DOP_INT_DOT_ALLOW},
-    {"lavapipe", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_int64, 8, 1024, 32768, 128, 64, 2, 0, 2147483648u, 5e9, 20, 5,
-     1, false, 0, true, DOP_INT_DOT_ALLOW},
-    {"nvidia-hopper", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop | DOP_CAP_int64, 32, 1024, 49152, 128, 168, 132,
-     DOP_MATRIX_SHAPE(16, 16, 16), 4294967296u, 4.6e12, 0.15, 1.3, 0.001, true, 512, false, DOP_INT_DOT_PREFER},
-    /* Prepared from public descriptions and never run there (examples/targets/ has the sources).  Their costs are those of
-     * tier1. */
-    {"amd-rdna3", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop_khr | DOP_CAP_int64, 32, 1024, 65536, 128, 128, 96,
-     DOP_MATRIX_SHAPE(16, 16, 16), 2147483648u, 960e9, 1, 5, 0.01, false, 0, false, DOP_INT_DOT_ALLOW},
-    {"intel-xe2", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop_khr, 16, 1024, 32768, 128, 128, 20,
-     DOP_MATRIX_SHAPE(8, 16, 16), 2147483648u, 456e9, 1, 5, 0.01, false, 0, false, DOP_INT_DOT_ALLOW},
+    {.name = "tier1",
+     .caps = CAPS_TIER1 | DOP_CAP_int_dot,
+     .subgroup = 32,
+     .max_workgroup = 256,
+     .shared_bytes = 32768,
+     .push_bytes = 128,
+     .registers = 128,
+     .cores = 32,
+     .max_alloc = 1ull << 31,
+     .bandwidth = 400e9,
+     DESKTOP_COSTS,
+     SPLITS},
+    {.name = "tier2",
+     .caps = CAPS_TIER2,
+     .subgroup = 1,
+     .max_workgroup = 256,
+     .shared_bytes = 32768,
+     .push_bytes = 128,
+     .registers = 128,
+     .cores = 32,
+     .max_alloc = 1ull << 31,
+     .bandwidth = 400e9,
+     DESKTOP_COSTS,
+     SPLITS},
+    {.name = "tier3",
+     .subgroup = 1,
+     .max_workgroup = 128,
+     .shared_bytes = 16384,
+     .push_bytes = 128,
+     .registers = 64,
+     .cores = 16,
+     .max_alloc = 1ull << 30,
+     .bandwidth = 50e9,
+     .dispatch_us = 2,
+     .barrier_us = 10,
+     .workgroup_us = 0.01,
+     SPLITS},
+    {.name = "lavapipe",
+     .caps = CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_int64,
+     .subgroup = 8,
+     .max_workgroup = 1024,
+     .shared_bytes = 32768,
+     .push_bytes = 128,
+     .registers = 64,
+     .cores = 2,
+     .max_alloc = 1ull << 31,
+     .bandwidth = 5e9,
+     .dispatch_us = 20,
+     .barrier_us = 5,
+     .workgroup_us = 1,
+     .cpu = true,
+     SPLITS},
+    {.name = "nvidia-hopper",
+     .caps = CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop | DOP_CAP_int64,
+     .subgroup = 32,
+     .max_workgroup = 1024,
+     .shared_bytes = 49152,
+     .push_bytes = 128,
+     .registers = 168,
+     .cores = 132,
+     .matrix = DOP_MATRIX_SHAPE(16, 16, 16),
+     .max_alloc = 1ull << 32,
+     .bandwidth = 4.6e12,
+     .dispatch_us = 0.15,
+     .barrier_us = 1.3,
+     .workgroup_us = 0.001,
+     .merges = true,
+     .persistent = 512,
+     .int_dot = DOP_INT_DOT_PREFER,
+     SPLITS},
+    /* Prepared from public descriptions and never run there (examples/targets/ has the sources). */
+    {.name = "amd-rdna3",
+     .caps = CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop_khr | DOP_CAP_int64,
+     .subgroup = 32,
+     .max_workgroup = 1024,
+     .shared_bytes = 65536,
+     .push_bytes = 128,
+     .registers = 128,
+     .cores = 96,
+     .matrix = DOP_MATRIX_SHAPE(16, 16, 16),
+     .max_alloc = 1ull << 31,
+     .bandwidth = 960e9,
+     DESKTOP_COSTS,
+     SPLITS},
+    {.name = "intel-xe2",
+     .caps = CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop_khr,
+     .subgroup = 16,
+     .max_workgroup = 1024,
+     .shared_bytes = 32768,
+     .push_bytes = 128,
+     .registers = 128,
+     .cores = 20,
+     .matrix = DOP_MATRIX_SHAPE(8, 16, 16),
+     .max_alloc = 1ull << 31,
+     .bandwidth = 456e9,
+     DESKTOP_COSTS,
+     SPLITS},
 };
 
 static dop_status
@@ -82,6 +169,9 @@ static const field fields[] = {
     {"dispatch_us", offsetof(dop_target, dispatch_us), F64},
     {"barrier_us", offsetof(dop_target, barrier_us), F64},
     {"workgroup_us", offsetof(dop_target, workgroup_us), F64},
+    {"split_whole", offsetof(dop_target, split_whole), U32},
+    {"split_least", offsetof(dop_target, split_least), U32},
+    {"stage_whole", offsetof(dop_target, stage_whole), U32},
     {"merges", offsetof(dop_target, merges), BOOL},
     {"persistent", offsetof(dop_target, persistent), U32},
     {"cpu", offsetof(dop_target, cpu), BOOL},
@@ -213,6 +303,9 @@ check_target(const dop_target *t, const char *path, dop_diag *diag)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "persistent must be 0, or from 64 up to max_workgroup");
     if (t->bandwidth < 1)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "bandwidth must be at least 1 byte a second");
+    if (t->split_least == 0 || t->split_whole < t->split_least || t->stage_whole < t->split_least)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                           "split_least must be at least 1, and split_whole and stage_whole at least as much");
     if (t->cores == 0 || t->max_alloc < (1u << 20))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "cores must be at least 1 and max_alloc 1 MiB");
     return DOP_OK;

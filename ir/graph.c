@@ -219,10 +219,11 @@ dop_dim_value(const dop_graph *g, dop_dim d, uint32_t t)
 }
 
 uint32_t
-dop_split_len(uint32_t n, uint32_t splits)
+dop_split_len(const dop_graph *g, dop_node_id id, uint32_t n)
 {
+    uint32_t splits = (uint32_t)dop_node_i(g, id, DOP_A_splits), least = (uint32_t)dop_node_i(g, id, DOP_A_least);
     uint32_t share = n / splits + (n % splits != 0);
-    return n <= 192 ? n : share < 64 ? 64 : share;
+    return n <= (uint32_t)dop_node_i(g, id, DOP_A_whole) ? n : share < least ? least : share;
 }
 
 uint32_t

@@ -193,8 +193,8 @@ dop_node_id dop_node_base(const dop_graph *g, dop_node_id id, uint32_t *out_star
  * the others.  `t` replaces T. */
 uint64_t dop_dim_value(const dop_graph *g, dop_dim d, uint32_t t);
 uint32_t dop_node_cols(const dop_graph *g, dop_node_id id);
-/* Cache rows of one split of attn_split, of n rows in all (ops.def). */
-uint32_t dop_split_len(uint32_t n, uint32_t splits);
+/* Cache rows of one split of the attn_split node, of n rows in all (ops.def). */
+uint32_t dop_split_len(const dop_graph *g, dop_node_id id, uint32_t n);
 bool dop_node_per_token(const dop_graph *g, dop_node_id id); /* axis 0 is T */
 bool dop_shape_equal(const dop_shape *a, const dop_shape *b);
 

@@ -392,7 +392,7 @@ compute_attention(const dop_interp_node *n, bool split)
     for (uint64_t r = 0; r < n->out.count / out_dim; r++) { /* token, head, split */
         uint64_t i = r % splits, h = r / splits % heads, t = r / splits / heads;
         uint64_t end = (uint64_t)pos->u[t] + 1, begin = window && end > window ? end - window : 0;
-        uint64_t span = split ? dop_split_len((uint32_t)(end - begin), (uint32_t)splits) : end - begin;
+        uint64_t span = split ? dop_split_len(n->g, n->id, (uint32_t)(end - begin)) : end - begin;
         uint64_t lo = min_u64(begin + i * span, end), hi = min_u64(lo + span, end);
         const float *sink = sinks && i == 0 ? sinks->f + h : NULL;
         head_sum m = attend(n, q->f + (t * heads + h) * dim, h / group, lo, hi, sink, scores, acc);

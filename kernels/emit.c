@@ -535,7 +535,10 @@ emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     dop_emit_line(e, "    uint n = %s + %s + 1u;", dop_emit_pos(e), ix.t);
     if (strcmp(window, "0u") != 0)
         dop_emit_line(e, "    n = %s > 0u ? min(n, %s) : n;", window, window);
-    dop_emit_line(e, "    uint len = dop_split_len(n, %uu), used = (n + len - 1u) / len;", splits);
+    if (dop_node_at(g, part)->op == DOP_OP_attn_split)
+        dop_emit_line(e, "    uint len = dop_split_len(n, %uu), used = (n + len - 1u) / len;", splits);
+    else
+        dop_emit_line(e, "    uint used = %uu;", splits);
     dop_emit_line(e, "    uint h = %s / %uu, d = %s %% %uu, row = (%s * %uu + h * %uu) * %uu;", ix.c, head, ix.c, head,
                   ix.t, heads * room, room, row);
     /* All loads of all splits at once: one round trip to memory instead of one per split.  Written out: a driver that does

@@ -17,8 +17,8 @@ scan_row(dop_gen *gen, dop_node_id x, const char *first, const char *end, dop_bu
     dop_buf_puts(scan, "    }\n");
 }
 
-dop_status
-dop_gen_argmax(dop_gen *gen)
+static dop_status
+emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
@@ -28,7 +28,6 @@ dop_gen_argmax(dop_gen *gen)
     dop_buf scan = {0}, store = {0};
     uint32_t cols = dop_node_cols(g, n->src[0]);
     gen->grid[0] = gen->grid[1] = gen->grid[2] = 1;
-    gen->shared += gen->choice->tile.wg * 8;
     if (n->op == DOP_OP_argmax_merge) {
         const char *a = dop_emit_arg(e, n->src[0], false);
         dop_buf_printf(&scan,
@@ -70,3 +69,14 @@ dop_gen_argmax(dop_gen *gen)
     dop_buf_finish(&store);
     return st;
 }
+
+static uint32_t
+shared_bytes(dop_gen *gen)
+{
+    return gen->choice->tile.wg * 8;
+}
+
+const dop_descriptor dop_descriptor_argmax = {
+    .shared = shared_bytes,
+    .emit = emit,
+};

@@ -1,4 +1,5 @@
-/* Attention regions: the query side and, for one token, the key side of this step are computed in the load phase. */
+/* Attention regions: what all their kernels share, and the one without matrix units and without a form for one token.  The
+ * query side and, for one token, the key side of this step are computed in the load phase. */
 #include "kernels/gen.h"
 
 #include <string.h>
@@ -255,11 +256,10 @@ dop_attn_store_whole(dop_gen *gen, const attn *a, dop_node_id merged, dop_buf *o
 }
 
 attn
-dop_attn_find(const dop_gen *gen)
+dop_attn_at(const dop_site *s)
 {
-    const dop_emit *e = &gen->e;
-    const dop_graph *g = e->g;
-    attn a = {.id = e->r->info->attention, .splits = 1};
+    const dop_graph *g = s->g;
+    attn a = {.id = s->r->info->attention, .splits = 1};
     a.n = dop_node_at(g, a.id);
     const dop_node *q = dop_node_at(g, a.n->src[0]), *k = dop_node_at(g, a.n->src[1]);
     a.heads = q->shape.dim[1].mul;
@@ -274,13 +274,60 @@ dop_attn_find(const dop_gen *gen)
     return a;
 }
 
-dop_status
-dop_gen_attention(dop_gen *gen)
+attn
+dop_attn_find(const dop_gen *gen)
+{
+    return dop_attn_at(&(dop_site){gen->e.g, gen->e.r, gen->e.target, gen->e.handed});
+}
+
+bool
+dop_attn_makes_heads(const dop_gen *gen)
+{
+    const dop_analysis *a = gen->e.r->info;
+    return a->n_writes > 0 || a->query_runs;
+}
+
+dop_refusal
+dop_attn_refuses(const dop_site *s)
+{
+    const dop_analysis *found = s->r->info;
+    attn a = dop_attn_at(s);
+    if (a.dim % 4)
+        return (dop_refusal){"heads are not a multiple of 4 values", "heads that are padded with zeros"};
+    for (uint32_t i = 0; i < found->n_after && a.n->op == DOP_OP_attention; i++)
+        if (!dop_region_wide(s->g, s->r, found->after[i]))
+            return (dop_refusal){"an output is not a multiple of 4 values wide", "--no-fuse"};
+    return (dop_refusal){0};
+}
+
+/* Rows whose sums meet at once: as many as a quarter of the shared memory takes. */
+static uint32_t
+rows_at_once(uint32_t rows, const dop_tile *tile, const dop_target *t)
+{
+    uint32_t batch = t->shared_bytes / 4 / (tile->wg * 16);
+    return batch < 1 ? 1 : batch > rows ? rows : batch;
+}
+
+static uint32_t
+tile_bytes(const attn *a, const dop_tile *tile, const dop_target *t)
+{
+    uint32_t rows = a->group * tile->bq;
+    return (rows * a->dim + rows * tile->wg + rows_at_once(rows, tile, t) * tile->wg * 4 + rows * tile->wg / 8) * 4;
+}
+
+/* Values of a K row that an invocation multiplies at once. */
+static uint32_t
+step_of(const dop_graph *g, const attn *a)
+{
+    return dop_node_at(g, a->n->src[1])->type == DOP_TYPE_f16 && a->dim % 8 == 0 ? 8 : 4;
+}
+
+static dop_status
+emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
     attn a = dop_attn_find(gen);
-    const dop_node *k = dop_node_at(g, a.n->src[1]);
     const dop_tile *tile = &gen->choice->tile;
     dop_keys keys = {0};
     dop_buf decls = {0}, prologue = {0}, store = {0}, merge = {0};
@@ -291,11 +338,7 @@ dop_gen_attention(dop_gen *gen)
     dop_attn_prologue(gen, &a, &prologue);
     dop_attn_store(gen, &a, &store);
     const char *vt = dop_type_of(dop_node_at(g, a.n->src[2])->type)->name;
-    uint32_t step = k->type == DOP_TYPE_f16 && a.dim % 8 == 0 ? 8 : 4;
-    /* Rows whose sums meet at once: as many as a quarter of the shared memory takes. */
-    uint32_t batch = e->target->shared_bytes / 4 / (tile->wg * 16);
-    batch = batch < 1 ? 1 : batch > a.rows ? a.rows : batch;
-    gen->shared += (a.rows * a.dim + a.rows * tile->wg + batch * tile->wg * 4 + a.rows * tile->wg / 8) * 4;
+    uint32_t step = step_of(g, &a), batch = rows_at_once(a.rows, tile, e->target);
     dop_keys_num(gen, &keys, "D", a.dim);
     dop_keys_num(gen, &keys, "G", a.group);
     dop_keys_num(gen, &keys, "BQ", tile->bq);
@@ -326,3 +369,71 @@ dop_gen_attention(dop_gen *gen)
     dop_buf_finish(&merge);
     return st;
 }
+
+static uint32_t
+shared_bytes(dop_gen *gen)
+{
+    attn a = dop_attn_find(gen);
+    return tile_bytes(&a, &gen->choice->tile, gen->e.target);
+}
+
+void
+dop_attn_tile(const dop_site *s, dop_tile *tile)
+{
+    const dop_graph *g = s->g;
+    const dop_target *t = s->t;
+    attn a = dop_attn_at(s);
+    uint32_t sums = tile->wg * 4, least = tile->subgroup ? t->subgroup : 32;
+    tile->wg = t->max_workgroup >= 128 ? 128 : dop_pow2_floor(t->max_workgroup);
+    while (tile->wg < a.dim / 4 && tile->wg * 2 <= t->max_workgroup)
+        tile->wg *= 2;
+    /* One token: 64 positions at once, which is the shortest split, by as many invocations as fit. */
+    if (g->max_t == 1 && tile->subgroup && !t->cpu) {
+        tile->wg = a.dim <= 64 ? 128 : 256;
+        while (tile->wg > t->max_workgroup)
+            tile->wg /= 2;
+        while (tile->wg < a.dim / 4 && tile->wg * 2 <= t->max_workgroup)
+            tile->wg *= 2;
+        tile->ds = tile->wg / 64;
+        while (tile->ds > t->subgroup || (tile->ds > 1 && a.dim % (tile->ds * step_of(g, &a))))
+            tile->ds /= 2;
+    }
+    tile->bq = a.group >= 16 ? 1 : 16 / a.group;
+    if (tile->bq > g->max_t)
+        tile->bq = g->max_t;
+    /* queries, scores and the final sums share the workgroup's memory */
+    while (tile->bq > 1 &&
+           (a.group * tile->bq * (a.dim + tile->wg + tile->wg / 8) + tile->wg * 6) * 4 > t->shared_bytes / 4 * 3)
+        tile->bq /= 2;
+    /* Many query heads to a KV head: fewer positions at a time, as long as every four values of a head have somebody. */
+    while (tile_bytes(&a, tile, t) + sums > t->shared_bytes && tile->wg > least && tile->wg / 2 >= a.dim / 4) {
+        tile->wg /= 2;
+        if (tile->ds > 1)
+            tile->ds /= 2;
+    }
+}
+
+static dop_refusal
+fits(const dop_site *s)
+{
+    dop_refusal no = dop_attn_refuses(s);
+    if (!no.why && dop_attn_at(s).dim / 4 > dop_pow2_floor(s->t->max_workgroup))
+        return (dop_refusal){"a head has more values than four for each invocation",
+                             "a target with a larger max_workgroup"};
+    return no;
+}
+
+const dop_descriptor dop_descriptor_attention = {
+    .fits = fits,
+    .tile = dop_attn_tile,
+    .shared = shared_bytes,
+    .emit = emit,
+    .stage = DOP_VARIANT_attention_decode,
+};
+const dop_descriptor dop_descriptor_attention_subgroup = {
+    .fits = fits,
+    .tile = dop_attn_tile,
+    .shared = shared_bytes,
+    .emit = emit,
+    .stage = DOP_VARIANT_attention_decode,
+};

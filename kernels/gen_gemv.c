@@ -1,46 +1,9 @@
-/* Matmul regions of one token, and what they share with tiles: finding the parts. */
+/* Matmul regions of one token where there are many invocations: GPUs. */
 #include "kernels/gen.h"
 
 #include "kernels/weight_types.h"
 
 #include <string.h>
-
-uint32_t
-dop_part_unit(const dop_graph *g, const dop_part *part)
-{
-    uint32_t unit = 0;
-    for (uint32_t m = 0; m < part->n_mats; m++) {
-        uint32_t u = dop_weight_type_of(dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type)->unit;
-        unit = u > unit ? u : unit;
-    }
-    return unit;
-}
-
-dop_status
-dop_gen_parts(dop_gen *gen, dop_parts *out)
-{
-    const dop_graph *g = gen->e.g;
-    const dop_analysis *a = gen->e.r->info;
-    *out = (dop_parts){.n = a->n_parts,
-                       .part = a->parts,
-                       .act = a->act,
-                       .k = a->depth,
-                       .staged = a->staged,
-                       .n_stats = a->n_stats,
-                       .stats = a->stats,
-                       .n_prog = a->prog.n_nodes,
-                       .prog = a->prog.nodes,
-                       .unit = 8};
-    for (uint32_t i = 0; i < a->n_products; i++) {
-        const dop_node *n = dop_node_at(g, a->products[i]), *w = dop_node_at(g, n->src[1]);
-        const dop_weight_type *wt = dop_weight_type_of(w->type);
-        if ((w->op != DOP_OP_weight && w->op != DOP_OP_dequant) || !wt)
-            return DOP_FAIL(gen->e.diag, DOP_E_INPUT, "matmul %%%s: no kernel reads weights of type %s", n->name,
-                            dop_type_of(w->type)->name);
-        out->unit = wt->unit > out->unit ? wt->unit : out->unit;
-    }
-    return DOP_OK;
-}
 
 /* How the activation lies in shared memory: a vec4 at (step, quarter), so that neighbouring invocations, which take
  * neighbouring steps, read neighbouring words; a software device, which has no banks, keeps its order.  Long rows are
@@ -49,7 +12,6 @@ static void
 declare_stage(dop_gen *gen, uint32_t k_pad, uint32_t unit, bool half, dop_buf *decls)
 {
     uint32_t quarters = unit / 4, steps = k_pad / unit;
-    gen->shared += k_pad * (half ? 2 : 4);
     dop_buf_printf(decls, "shared vec4 dop_x[%u];\n", k_pad / (half ? 8 : 4));
     if (half) {
         /* Two quarters to a vec4: a step of 8 values is one load. */
@@ -76,6 +38,20 @@ declare_stage(dop_gen *gen, uint32_t k_pad, uint32_t unit, bool half, dop_buf *d
                         "#define DOP_X_PUT1(i, x) dop_x[DOP_X_AT((i) >> 2)][(i) & 3u] = x\n");
 }
 
+static dop_rowprog
+program_of(const dop_parts *p)
+{
+    return (dop_rowprog){.nodes = p->prog,
+                         .n_nodes = p->n_prog,
+                         .len = p->k,
+                         .t = "0u",
+                         .unit = "0u",
+                         .store_if = "DOP_GROUP.x == 0u",
+                         .staged = p->act,
+                         .stage = "DOP_X",
+                         .stage_base = "0u"};
+}
+
 /* Row program into dop_x, or into its 8-bit form; statistics become the globals dop_stat<i>. */
 static dop_status
 stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, uint32_t unit, bool half, dop_buf *decls,
@@ -83,17 +59,9 @@ stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, uint32_t unit
 {
     dop_emit *e = &gen->e;
     dop_status st = DOP_OK;
-    bool ints = dop_is_int8(gen->choice->variant), direct = false;
-    dop_rowprog prog = {.nodes = p->prog,
-                        .n_nodes = p->n_prog,
-                        .len = p->k,
-                        .t = "0u",
-                        .unit = "0u",
-                        .store_if = "DOP_GROUP.x == 0u",
-                        .staged = p->act,
-                        .stage = "DOP_X",
-                        .stage_base = "0u",
-                        .constants = constants};
+    bool ints = gen->descriptor->ints, direct = false;
+    dop_rowprog prog = program_of(p);
+    prog.constants = constants;
     if (ints)
         st = dop_int8_declare(gen, &prog, k_pad, decls, &direct);
     else
@@ -118,7 +86,7 @@ load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
 {
     dop_emit *e = &gen->e;
     const char *in = "                ";
-    if (dop_is_int8(gen->choice->variant)) {
+    if (gen->descriptor->ints) {
         dop_buf_printf(load, "%sdop_xi x = dop_xi_get(v);\n", in);
         return;
     }
@@ -224,8 +192,7 @@ emit_dots(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *dots)
         dop_buf_printf(dots, "                [[unroll]] for (uint r = 0u; r < %uu; r++) {\n", rows);
         for (uint32_t s = 0; s < steps; s++) {
             dop_buf_printf(dots, "                    acc[%u + r] += dop_wdot%s_%s(q%u[(j * %uu + r) * %uu + %uu], ",
-                           m * rows, dop_is_int8(gen->choice->variant) ? "i" : "", dop_type_of(type)->name, m, rows,
-                           steps, s);
+                           m * rows, gen->descriptor->ints ? "i" : "", dop_type_of(type)->name, m, rows, steps, s);
             if (steps == 1) {
                 dop_buf_puts(dots, "x);\n");
                 continue;
@@ -299,7 +266,6 @@ emit_argmax(dop_gen *gen, const dop_part *part, uint32_t n_wg, dop_keys *keys, d
 {
     dop_emit *e = &gen->e;
     dop_buf_puts(decls, "shared float dop_best[WG];\nshared uint dop_where[WG];\n");
-    gen->shared += gen->choice->tile.wg * 8;
     dop_keys_set(keys, "PART_BEGIN", "    float best = -3.4e38;\n    uint where = 0xffffffffu;\n");
     dop_buf_puts(end, "    dop_best[gl_LocalInvocationIndex] = best;\n"
                       "    dop_where[gl_LocalInvocationIndex] = where;\n"
@@ -407,8 +373,37 @@ log2_of(uint32_t n)
     return l;
 }
 
-dop_status
-dop_gen_gemv(dop_gen *gen)
+/* Where the activation lies. */
+typedef struct staging {
+    uint32_t unit, k_pad; /* of all parts; values of a row in whole units */
+    bool half;            /* shared memory holds halves */
+} staging;
+
+/* Sets p->staged where the row lies in shared memory, and the unit of every part. */
+static staging
+plan_staging(const dop_gen *gen, dop_parts *p)
+{
+    const dop_emit *e = &gen->e;
+    const dop_tile *tile = &gen->choice->tile;
+    staging x = {.unit = p->unit}; /* one activation in shared memory serves all parts */
+    uint32_t per_wg = tile->wg / tile->lanes * tile->rows;
+    x.k_pad = (p->k + x.unit - 1) / x.unit * x.unit;
+    uint32_t room = e->target->shared_bytes / 4 * 3;
+    /* On GPUs the row is staged when it costs something to make, or when a lane reads much of it at once, which would
+     * conflict, or when many rows share it: else a plain f32 row is as well read where it lies.  What is handed over is
+     * looked for once. */
+    bool worth = x.unit > 8 || p->n_prog > 0 || per_wg >= 16 || e->handed;
+    if (gen->descriptor->ints)
+        p->staged = true;
+    else if (!p->staged && worth && tile->stage && x.k_pad * 4 <= room)
+        p->staged = true;
+    else if (!p->staged && worth && tile->stage && x.k_pad * 2 <= room && x.k_pad == p->k && dop_emit_wide(e, p->act))
+        p->staged = x.half = true;
+    return x;
+}
+
+static dop_status
+emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
@@ -418,21 +413,13 @@ dop_gen_gemv(dop_gen *gen)
     dop_status st = dop_gen_parts(gen, &p);
     if (st != DOP_OK)
         return st;
-    uint32_t unit = p.unit, first = 0, per_wg = tile->wg / tile->lanes * tile->rows;
+    uint32_t first = 0, per_wg = tile->wg / tile->lanes * tile->rows;
     for (uint32_t i = 0; i < p.n_stats; i++)
         dop_buf_printf(&decls, "float dop_stat%u;\n", i);
-    /* One activation in shared memory serves all parts, hence one unit. */
-    uint32_t k_pad = (p.k + unit - 1) / unit * unit, room = e->target->shared_bytes / 4 * 3;
-    bool half = false;
-    /* On GPUs the row is staged when it costs something to make, or when a lane reads much of it at once, which would
-     * conflict, or when many rows share it: else a plain f32 row is as well read where it lies.  What is handed over is looked for once. */
-    bool worth = unit > 8 || p.n_prog > 0 || per_wg >= 16 || e->handed;
-    if (dop_is_int8(gen->choice->variant))
-        p.staged = true;
-    else if (!p.staged && worth && tile->stage && k_pad * 4 <= room)
-        p.staged = true;
-    else if (!p.staged && worth && tile->stage && k_pad * 2 <= room && k_pad == p.k && dop_emit_wide(e, p.act))
-        p.staged = half = true;
+    staging x = plan_staging(gen, &p);
+    uint32_t unit = x.unit, k_pad = x.k_pad;
+    bool half = x.half;
+    gen->halves = half;
     if (p.staged)
         st = stage_activation(gen, &p, k_pad, unit, half, &decls, &constants, &prologue);
     for (uint32_t i = 0; st == DOP_OK && i < p.n; i++) {
@@ -468,3 +455,185 @@ dop_gen_gemv(dop_gen *gen)
     dop_buf_finish(&calls);
     return st;
 }
+
+/* Float weights are read as they are: as many lanes on a row as there are invocations in one wave, so that much is in
+ * flight, the prologue is paid once and no workgroup waits for room.  What does not fit a wave streams: a subgroup a row.
+ * Where large workgroups share out evenly over the multiprocessors, they are better: one load of the activation serves
+ * more rows. */
+static void
+tile_float(const dop_target *t, uint32_t teams, uint32_t units, uint32_t sg, bool paired, dop_tile *tile)
+{
+    uint32_t wave = t->cores * 1152, large = dop_div_up_u32(teams, 512 / sg);
+    tile->lanes = sg;
+    if (!paired && !t->cpu && t->max_workgroup >= 512 && large * 20 >= dop_div_up_u32(large, t->cores) * t->cores * 17)
+        tile->wg = 512;
+    else if (teams * 16 <= wave)
+        for (tile->lanes = 16; tile->lanes < 128 && tile->lanes * 2 <= units && teams * tile->lanes * 2 <= wave;)
+            tile->lanes *= 2;
+    /* Four loads of 16 bytes in flight per lane hide their latency; eight cost registers. */
+    tile->unroll = tile->lanes >= 128 ? 2 : 4;
+}
+
+/* Blocks are decoded: half as many invocations, which hold more, and rows that share a load of the activation.  It lies
+ * in shared memory: where it is long, large workgroups stage it less often, as long as every multiprocessor has one. */
+static void
+tile_quant(const dop_target *t, uint32_t teams, uint32_t k, uint32_t sg, dop_tile *tile)
+{
+    uint32_t wave = t->cores * 512;
+    tile->lanes = sg;
+    tile->unroll = 1;
+    if (teams * sg > wave)
+        tile->rows = 2;
+    if (teams / tile->rows * sg > wave && sg > 16)
+        tile->lanes = 16;
+    if (t->cpu || t->max_workgroup < 512 || (tile->rows == 2 && k < 4096))
+        return;
+    tile->wg = 512;
+    while (teams / (tile->wg / tile->lanes * tile->rows) < t->cores * 7 / 8 && tile->wg > 256 && k < 4096)
+        tile->wg /= 2;
+    while (teams / (tile->wg / tile->lanes * tile->rows) < t->cores * 7 / 8 && tile->lanes < 128 && k >= 4096)
+        tile->lanes *= 2;
+}
+
+static void
+choose_tile(const dop_site *s, dop_tile *tile)
+{
+    const dop_target *t = s->t;
+    dop_products p = dop_products_of(s);
+    uint32_t sg = tile->subgroup && t->subgroup > 1 ? t->subgroup : 32;
+    const dop_weight_type *wt = dop_weight_type_of(p.type);
+    uint32_t units = p.k / (wt ? wt->unit : 8); /* loads along a row */
+    uint32_t teams = p.rows / p.most;
+    tile->rows = 1;
+    tile->stage = 1;
+    if (dop_type_of(p.type)->kind == DOP_KIND_QUANT)
+        tile_quant(t, teams, p.k, sg, tile);
+    else
+        tile_float(t, teams, units, sg, teams < p.rows, tile);
+    while (tile->lanes > tile->wg)
+        tile->lanes /= 2;
+    while (tile->lanes > 4 && tile->lanes > units)
+        tile->lanes /= 2;
+    while (tile->unroll > 1 && tile->lanes * (tile->unroll / 2) >= units)
+        tile->unroll /= 2;
+}
+
+/* Workgroups that all the matrices of a region take when each walks over `loops` sets of rows. */
+static uint32_t
+count_stage_groups(const dop_site *s, uint32_t products, uint32_t rows_each)
+{
+    uint32_t n = 0, per = 0;
+    for (uint32_t i = 0; i < s->r->n_nodes; i++) {
+        if (dop_node_at(s->g, s->r->nodes[i])->op != DOP_OP_matmul || per++ % products)
+            continue;
+        n += dop_div_up_u32(dop_node_cols(s->g, s->r->nodes[i]), rows_each);
+    }
+    return n;
+}
+
+/* One workgroup per core, which walks over its share of the rows: as many lanes on a row as make that share even, and
+ * few steps.  Four steps in flight, since few invocations are there to hide latency; lanes on floats read whole 256 bytes
+ * of a row. */
+static const char *
+as_stage(const dop_site *s, dop_tile *tile)
+{
+    dop_products p = dop_products_of(s);
+    const dop_weight_type *wt = dop_weight_type_of(p.type);
+    bool quant = dop_type_of(p.type)->kind == DOP_KIND_QUANT;
+    uint32_t units = dop_div_up_u32(p.k, wt ? wt->unit : 8), steps = 1, best = UINT32_MAX;
+    tile->rows = tile->stage = 1;
+    uint32_t least = quant ? 4 : 16;
+    for (uint32_t lanes = least; lanes <= tile->wg && (lanes == least || lanes <= units); lanes *= 2) {
+        uint32_t per = tile->wg / lanes, loops = 1;
+        /* Each matrix has workgroups of its own. */
+        while (loops * per < p.rows && count_stage_groups(s, p.most, per * loops) > s->t->cores)
+            loops++;
+        /* What a set of rows costs besides its steps is half a step of blocks, or one of floats; half where a row is one
+         * batch of loads, since then one set is summed up while the next is on its way. */
+        uint32_t n = dop_div_up_u32(units, lanes), cost = loops * (2 * n + (quant || (loops > 1 && n == 4) ? 1 : 2));
+        if (cost > best)
+            continue;
+        best = cost;
+        steps = n;
+        tile->lanes = lanes;
+        tile->loops = loops;
+    }
+    tile->unroll = steps >= 4 ? 4 : steps >= 2 ? 2 : 1;
+    if (quant && p.most > 1 && tile->unroll > 2)
+        tile->unroll = 2;
+    return NULL;
+}
+
+static uint32_t
+shared_bytes(dop_gen *gen)
+{
+    const dop_tile *tile = &gen->choice->tile;
+    dop_parts p;
+    if (dop_gen_parts(gen, &p) != DOP_OK)
+        return 0; /* generation says why */
+    staging x = plan_staging(gen, &p);
+    dop_rowprog prog = program_of(&p);
+    uint32_t bytes = 4 * (tile->subgroup ? tile->wg / gen->e.target->subgroup : tile->wg); /* sums of a team */
+    if (gen->descriptor->ints)
+        bytes += dop_int8_bytes(gen, &prog, x.k_pad);
+    else if (p.staged)
+        bytes += x.k_pad * (x.half ? 2 : 4);
+    for (uint32_t i = 0; i < p.n; i++)
+        if (p.part[i].argmax)
+            return bytes + tile->wg * 8;
+    return bytes;
+}
+
+static dop_refusal
+fits_ints(const dop_site *s)
+{
+    dop_refusal no = dop_products_refuse(s);
+    return no.why ? no : dop_int8_refuses(s);
+}
+
+static const char *
+avoid_lanes(const dop_site *s)
+{
+    return s->t->cpu ? "sums across lanes are slow on CPU devices" : NULL;
+}
+
+static const char *
+avoid_ints_and_lanes(const dop_site *s)
+{
+    const char *no = dop_int8_avoid(s);
+    return no ? no : avoid_lanes(s);
+}
+
+const dop_descriptor dop_descriptor_gemv = {
+    .fits = dop_products_refuse,
+    .tile = choose_tile,
+    .shared = shared_bytes,
+    .emit = emit,
+};
+const dop_descriptor dop_descriptor_gemv_i8 = {
+    .fits = fits_ints,
+    .avoid = dop_int8_avoid,
+    .tile = choose_tile,
+    .shared = shared_bytes,
+    .emit = emit,
+    .ints = true,
+};
+const dop_descriptor dop_descriptor_gemv_subgroup = {
+    .fits = dop_products_refuse,
+    .avoid = avoid_lanes,
+    .tile = choose_tile,
+    .shared = shared_bytes,
+    .emit = emit,
+    .stage = DOP_VARIANT_gemv_subgroup,
+    .as_stage = as_stage,
+};
+const dop_descriptor dop_descriptor_gemv_subgroup_i8 = {
+    .fits = fits_ints,
+    .avoid = avoid_ints_and_lanes,
+    .tile = choose_tile,
+    .shared = shared_bytes,
+    .emit = emit,
+    .stage = DOP_VARIANT_gemv_subgroup_i8,
+    .as_stage = as_stage,
+    .ints = true,
+};

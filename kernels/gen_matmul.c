@@ -150,8 +150,8 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
     return st;
 }
 
-dop_status
-dop_gen_matmul(dop_gen *gen)
+static dop_status
+emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
@@ -162,10 +162,8 @@ dop_gen_matmul(dop_gen *gen)
     if (st != DOP_OK)
         return st;
     uint32_t first = 0, mats = 1;
-    for (uint32_t i = 0; i < p.n_stats; i++) {
+    for (uint32_t i = 0; i < p.n_stats; i++)
         dop_buf_printf(&decls, "shared float dop_rs%u[%u];\n", i, tile->bm * tile->bk / 4);
-        gen->shared += tile->bm * tile->bk;
-    }
     for (uint32_t i = 0; st == DOP_OK && i < p.n; i++) {
         uint32_t n_wg = dop_div_up_u32(p.part[i].rows, tile->bn);
         mats = p.part[i].n_mats > mats ? p.part[i].n_mats : mats;
@@ -177,7 +175,6 @@ dop_gen_matmul(dop_gen *gen)
             dop_buf_printf(&calls, "    dop_part%u(wg - %uu, t0);\n", i, first);
         first += n_wg;
     }
-    gen->shared += (tile->bm + 1) * tile->bk * 4 + mats * (tile->bn + 1) * tile->bk * 4;
     gen->grid[0] = first;
     gen->grid[1] = dop_div_up_u32(e->g->max_t, tile->bm);
     gen->grid[2] = 1;
@@ -198,3 +195,52 @@ dop_gen_matmul(dop_gen *gen)
     dop_buf_finish(&calls);
     return st;
 }
+
+static uint32_t
+shared_bytes(dop_gen *gen)
+{
+    const dop_tile *tile = &gen->choice->tile;
+    uint32_t mats = 1;
+    dop_parts p;
+    if (dop_gen_parts(gen, &p) != DOP_OK)
+        return 0; /* generation says why */
+    for (uint32_t i = 0; i < p.n; i++)
+        mats = p.part[i].n_mats > mats ? p.part[i].n_mats : mats;
+    return ((tile->bm + 1) + mats * (tile->bn + 1)) * tile->bk * 4 + p.n_stats * tile->bm * tile->bk;
+}
+
+static void
+choose_tile(const dop_site *s, dop_tile *tile)
+{
+    const dop_graph *g = s->g;
+    const dop_target *t = s->t;
+    dop_products p = dop_products_of(s);
+    uint32_t mats = p.most < 2 ? 2 : p.most;
+    tile->bm = g->max_t >= 64 ? 64 : g->max_t >= 32 ? 32 : g->max_t >= 16 ? 16 : 8;
+    tile->bn = 64;
+    tile->bk = 32;
+    /* Activations, two weight tiles (gate and up) or more, and a quarter more for statistics and sums. */
+    while ((tile->bm + mats * tile->bn + mats + 1) * tile->bk * 4 > t->shared_bytes / 5 * 4 &&
+           (tile->bn > 32 || tile->bm > 8 || tile->bk > 8)) {
+        if (tile->bn > 32)
+            tile->bn /= 2;
+        else if (tile->bm > 8)
+            tile->bm /= 2;
+        else
+            tile->bk /= 2;
+    }
+    tile->tm = tile->bm >= 32 ? 4 : 2;
+    tile->tn = 4;
+    tile->wg = tile->bm / tile->tm * (tile->bn / tile->tn);
+    while (tile->wg > t->max_workgroup) {
+        tile->tm *= 2;
+        tile->wg /= 2;
+    }
+}
+
+const dop_descriptor dop_descriptor_matmul_tiled = {
+    .fits = dop_products_refuse,
+    .tile = choose_tile,
+    .shared = shared_bytes,
+    .emit = emit,
+};

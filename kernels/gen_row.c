@@ -416,8 +416,8 @@ dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body)
         looped_program(gen, p, level, top, width, body);
 }
 
-dop_status
-dop_gen_row(dop_gen *gen)
+static dop_status
+emit_row(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
@@ -455,8 +455,8 @@ dop_gen_row(dop_gen *gen)
     return st;
 }
 
-dop_status
-dop_gen_elementwise(dop_gen *gen)
+static dop_status
+emit_elementwise(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
@@ -489,3 +489,37 @@ dop_gen_elementwise(dop_gen *gen)
     dop_buf_finish(&body);
     return st;
 }
+
+static void
+tile_row(const dop_site *s, dop_tile *tile)
+{
+    const dop_graph *g = s->g;
+    dop_node_id out = s->r->outs[0];
+    dop_unit u = dop_node_unit(g, dop_node_at(g, out)->op == DOP_OP_state_write ? dop_node_at(g, out)->src[1] : out);
+    uint32_t least = tile->subgroup && s->t->subgroup > 32 ? s->t->subgroup : 32;
+    while (tile->wg > least && tile->wg * 4 > u.len)
+        tile->wg /= 2;
+    /* Sums over a single subgroup need no barriers, which are dear on CPU devices. */
+    if (s->t->cpu && tile->subgroup)
+        tile->wg = s->t->subgroup;
+}
+
+static void
+tile_elementwise(const dop_site *s, dop_tile *tile)
+{
+    (void)s;
+    tile->wg = 64;
+}
+
+const dop_descriptor dop_descriptor_row = {
+    .tile = tile_row,
+    .emit = emit_row,
+};
+const dop_descriptor dop_descriptor_row_subgroup = {
+    .tile = tile_row,
+    .emit = emit_row,
+};
+const dop_descriptor dop_descriptor_elementwise = {
+    .tile = tile_elementwise,
+    .emit = emit_elementwise,
+};

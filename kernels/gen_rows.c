@@ -10,6 +10,7 @@ typedef struct rows_gen {
     uint32_t tb, rows;
     uint32_t sg;    /* lanes: the workgroup */
     uint32_t k_pad; /* values of a staged row */
+    uint32_t sums;  /* bytes of shared memory for the sums of several tokens */
     bool staged;    /* the whole activation lies in dop_x */
     bool ints;      /* ... in 8 bits */
 } rows_gen;
@@ -28,6 +29,22 @@ unit_of(const rows_gen *s, const dop_part *part)
     return unit > least ? unit : least;
 }
 
+static dop_rowprog
+program_of(rows_gen *s)
+{
+    return (dop_rowprog){.nodes = s->p.prog,
+                         .n_nodes = s->p.n_prog,
+                         .len = s->p.k,
+                         .t = s->tb > 1 ? "t" : "0u",
+                         .unit = "0u",
+                         .lanes = s->gen->choice->tile.wg,
+                         .lane = "LANE",
+                         .store_if = "gl_WorkGroupID.x == 0u",
+                         .staged = s->staged ? s->p.act : 0,
+                         .stage = "DOP_X",
+                         .stage_base = dop_emit_str(&s->gen->e, "j * %uu", s->k_pad)};
+}
+
 /* Row programs of the tokens, one after the other: the activation into dop_x when it fits, statistics into dop_st. */
 static dop_status
 emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
@@ -35,17 +52,7 @@ emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
     dop_emit *e = &s->gen->e;
     const dop_parts *p = &s->p;
     bool many = s->tb > 1, direct = true;
-    dop_rowprog prog = {.nodes = p->prog,
-                        .n_nodes = p->n_prog,
-                        .len = p->k,
-                        .t = many ? "t" : "0u",
-                        .unit = "0u",
-                        .lanes = s->gen->choice->tile.wg,
-                        .lane = "LANE",
-                        .store_if = "gl_WorkGroupID.x == 0u",
-                        .staged = s->staged ? p->act : 0,
-                        .stage = "DOP_X",
-                        .stage_base = dop_emit_str(e, "j * %uu", s->k_pad)};
+    dop_rowprog prog = program_of(s);
     dop_status st = s->ints ? dop_int8_declare(s->gen, &prog, s->k_pad, decls, &direct) : DOP_OK;
     uint32_t values = s->ints || !s->staged ? 0 : s->tb * s->k_pad;
     /* Two values a word: half the loads. */
@@ -67,7 +74,6 @@ emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
                        values / 4);
     if (p->n_stats)
         dop_buf_printf(decls, "shared float dop_st[TB * %uu];\n", p->n_stats);
-    s->gen->shared += values * 4 + s->tb * p->n_stats * 4;
     if ((!s->staged && !p->n_stats) || st != DOP_OK)
         return st;
     dop_buf_puts(body,
@@ -349,27 +355,37 @@ emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
     return st;
 }
 
-dop_status
-dop_gen_rows(dop_gen *gen)
+static dop_status
+begin(rows_gen *s, dop_gen *gen)
+{
+    const dop_tile *tile = &gen->choice->tile;
+    *s = (rows_gen){.gen = gen, .tb = tile->bm, .rows = tile->rows, .sg = tile->wg};
+    dop_status st = dop_gen_parts(gen, &s->p);
+    if (st != DOP_OK)
+        return st;
+    uint32_t unit = s->p.unit > tile->bk ? s->p.unit : tile->bk;
+    s->k_pad = (s->p.k + unit - 1) / unit * unit;
+    s->sums = s->tb > 1 ? s->sg * s->tb * gen->e.r->info->most_mats * s->rows * 4 : 0;
+    /* Other uses of shared memory are small; a program that has to run first was admitted by its size. */
+    s->ints = gen->descriptor->ints;
+    s->staged =
+        s->ints || (s->p.staged && s->tb == 1) || s->sums + s->tb * (s->k_pad + 16) * 4 <= gen->e.target->shared_bytes;
+    return DOP_OK;
+}
+
+static dop_status
+emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
-    rows_gen s = {.gen = gen, .tb = tile->bm, .rows = tile->rows, .sg = tile->wg};
+    rows_gen s;
     dop_keys keys = {0};
     dop_buf decls = {0}, prologue = {0}, groups = {0};
-    dop_status st = dop_gen_parts(gen, &s.p);
+    dop_status st = begin(&s, gen);
     if (st != DOP_OK)
         return st;
-    uint32_t mats = e->r->info->most_mats, unit = s.p.unit > tile->bk ? s.p.unit : tile->bk;
-    s.k_pad = (s.p.k + unit - 1) / unit * unit;
-    if (s.tb > 1) {
-        dop_buf_printf(&decls, "shared vec4 dop_part[%u];\n", s.sg * s.tb * mats * s.rows / 4);
-        gen->shared += s.sg * s.tb * mats * s.rows * 4;
-    }
-    /* Other uses of shared memory are small; a program that has to run first was admitted by its size. */
-    s.ints = dop_is_int8(gen->choice->variant);
-    s.staged =
-        s.ints || (s.p.staged && s.tb == 1) || gen->shared + s.tb * (s.k_pad + 16) * 4 <= e->target->shared_bytes;
+    if (s.sums)
+        dop_buf_printf(&decls, "shared vec4 dop_part[%u];\n", s.sums / 16);
     st = emit_prologue(&s, &decls, &prologue);
     bool *done = dop_arena_alloc(e->g->arena, s.p.n * sizeof *done);
     const dop_part **members = dop_arena_alloc(e->g->arena, s.p.n * sizeof *members);
@@ -408,3 +424,110 @@ dop_gen_rows(dop_gen *gen)
     dop_buf_finish(&groups);
     return st;
 }
+
+static uint32_t
+shared_bytes(dop_gen *gen)
+{
+    rows_gen s;
+    if (begin(&s, gen) != DOP_OK)
+        return 0; /* generation says why */
+    dop_rowprog prog = program_of(&s);
+    uint32_t row = s.ints ? dop_int8_bytes(gen, &prog, s.k_pad) : s.staged ? s.tb * s.k_pad * 4 : 0;
+    return s.sums + row + s.tb * s.p.n_stats * 4;
+}
+
+/* CPU devices: one subgroup is a workgroup; blocks of rows by tokens as large as the code they unroll into may be. */
+static void
+choose_tile(const dop_site *s, bool gemv, dop_tile *tile)
+{
+    const dop_graph *g = s->g;
+    const dop_target *t = s->t;
+    dop_products p = dop_products_of(s);
+    uint32_t unit = 8;
+    for (uint32_t i = 0; i < s->r->n_nodes; i++) {
+        const dop_node *n = dop_node_at(g, s->r->nodes[i]);
+        const dop_weight_type *w = n->op == DOP_OP_matmul ? dop_weight_type_of(dop_node_at(g, n->src[1])->type) : NULL;
+        unit = w && w->unit > unit ? w->unit : unit;
+    }
+    uint64_t products = (uint64_t)p.rows * p.k;
+    bool small = products < (1 << 19); /* compiling takes longer than running: less code */
+    tile->wg = t->subgroup;
+    /* What is unrolled: rows by matrices by tokens by the values of a step. */
+    tile->bm = gemv ? 1 : small || g->max_t <= 4 ? 4 : 8;
+    tile->bk = unit > 8 || !small ? 32 : 16;
+    tile->rows = small ? 2 : p.most > 1 ? 2 : 4;
+    while (tile->rows > 1 && p.rows < tile->rows * t->subgroup * t->cores * 2)
+        tile->rows /= 2;
+    /* A workgroup makes its activations itself, so it should have a quarter of a million products to do, and every core
+     * as many workgroups as the next: the driver shares them out beforehand.  Blocks of tokens are workgroups too. */
+    uint64_t loops = (products * tile->bm) >> 18, most = t->cores * 8 / dop_div_up_u32(gemv ? 1 : g->max_t, tile->bm);
+    loops = loops > most ? most : loops;
+    tile->loops = loops < t->cores ? t->cores : dop_pow2_floor((uint32_t)loops);
+}
+
+static void
+tile_of_one(const dop_site *s, dop_tile *tile)
+{
+    choose_tile(s, true, tile);
+}
+
+static void
+tile_of_several(const dop_site *s, dop_tile *tile)
+{
+    choose_tile(s, false, tile);
+}
+
+/* Eight lanes make the four values each of a unit. */
+static dop_refusal
+fits(const dop_site *s)
+{
+    if (s->t->subgroup < 8)
+        return (dop_refusal){"subgroups are smaller than 8", NULL};
+    return dop_products_refuse(s);
+}
+
+static dop_refusal
+fits_ints(const dop_site *s)
+{
+    dop_refusal no = fits(s);
+    return no.why ? no : dop_int8_refuses(s);
+}
+
+static const char *
+avoid_gpus(const dop_site *s)
+{
+    return s->t->cpu ? NULL : "meant for CPU devices";
+}
+
+static const char *
+avoid_ints_and_gpus(const dop_site *s)
+{
+    const char *no = dop_int8_avoid(s);
+    return no ? no : avoid_gpus(s);
+}
+
+const dop_descriptor dop_descriptor_gemv_rows = {
+    .fits = fits,
+    .avoid = avoid_gpus,
+    .tile = tile_of_one,
+    .shared = shared_bytes,
+    .emit = emit,
+    .ahead = true,
+};
+const dop_descriptor dop_descriptor_gemv_rows_i8 = {
+    .fits = fits_ints,
+    .avoid = avoid_ints_and_gpus,
+    .tile = tile_of_one,
+    .shared = shared_bytes,
+    .emit = emit,
+    .ahead = true,
+    .ints = true,
+};
+const dop_descriptor dop_descriptor_matmul_rows = {
+    .fits = fits,
+    .avoid = avoid_gpus,
+    .tile = tile_of_several,
+    .shared = shared_bytes,
+    .emit = emit,
+    .ahead = true,
+};

@@ -113,8 +113,14 @@ choose_points(const checker *k, const dop_graph *g, const dop_region *r, point *
     uint32_t n = 0, t = g->max_t, limit = k->plan->model->ctx < MAX_POSITION ? k->plan->model->ctx : MAX_POSITION;
     bool moves = dop_check_uses_position(g, r);
     if (t == 1) {
-        /* Around the ends of cache splits too (ir/ops.def: 192 rows stay whole). */
-        static const uint32_t decode[] = {0, 1, 64, 191, 192, 255};
+        /* Around the ends of cache splits too: where a cache begins to be split, and the first row of the second. */
+        uint32_t whole = 192, least = 64;
+        for (dop_node_id id = 1; id < g->n_nodes; id++)
+            if (dop_node_at(g, id)->op == DOP_OP_attn_split) {
+                whole = (uint32_t)dop_node_i(g, id, DOP_A_whole);
+                least = (uint32_t)dop_node_i(g, id, DOP_A_least);
+            }
+        const uint32_t decode[] = {0, 1, least, whole > 0 ? whole - 1 : 0, whole, 255};
         for (uint32_t i = 0; i < sizeof decode / sizeof *decode && moves; i++)
             add_point(list, &n, decode[i], 1, limit);
         add_point(list, &n, limit / 2, 1, limit);

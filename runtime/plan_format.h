@@ -163,8 +163,8 @@ typedef struct dop_plan_dispatch {
     uint32_t ops;                       /* string: the region's ops, for people */
     uint32_t region;                    /* region number in the schedule's graph in DOP_SEC_IR */
     uint64_t bytes_read, bytes_written; /* per replay at max_tokens, cache traffic at ctx excluded */
-    /* Stages: the third dimension of the grid is the parts of the cache; there are workgroups for those that
-     * dop_split_len of kernels/glsl/common.glsl makes of it.  While the cache has at most short_positions positions, this
+    /* Stages: the third dimension of the grid is the parts of the cache; there are workgroups for those that the
+     * kernel makes of it (dop_workgroups of kernels/glsl/persistent.glsl).  While the cache has at most short_positions positions, this
      * step's included, a stage is another function, with short_groups workgroups for each of up to short_parts parts. */
     uint32_t short_positions, short_function, short_groups, short_parts; /* 0: there is no such form */
 } dop_plan_dispatch;

@@ -145,7 +145,7 @@ refused "no integer products" 1 "gemv_subgroup_i8 can be used nowhere here: some
     --target tier1 --quant f16 --force qkv=gemv_subgroup_i8
 refused "no packed dot products" 1 "int_dot: prefer needs int_dot (packed 4x8 integer dot products), which target tier2 lacks" \
     --target tier2 --kernel-path gemma3-q4k-int8a
-refused "wrong template" 1 "gemv is a kernel for gemv regions, which none of these is; possible: attention_rows, attention_decode, " \
+refused "wrong template" 1 "gemv is a kernel for gemv regions, which none of these is; possible: attention_rows, attention_subgroup, " \
     --target tier1 --force attn=gemv
 refused "no such op" 2 "--force zzz=gemv: no region here is zzz" --target tier1 --force zzz=gemv
 refused "no such kernel" 2 "no kernel zzz; known: dequant elementwise" --target tier1 --force qkv=zzz

@@ -182,12 +182,10 @@ void dop_st4_f16(U32 p, uint i, vec4 x)
     dop_stw2(p, i >> 2, uvec2(packHalf2x16(x.xy), packHalf2x16(x.zw)));
 }
 
-// Positions of one split of the cache (ir/ops.def).
-#ifndef DOP_WHOLE
-#define DOP_WHOLE 192u
+// Positions of one split of the cache (ir/ops.def), where the kernel has splits.
+#ifdef DOP_WHOLE
+uint dop_split_len(uint n, uint splits) { return n <= DOP_WHOLE ? n : max(DOP_LEAST, (n + splits - 1u) / splits); }
 #endif
-#define DOP_PART 64u // the least
-uint dop_split_len(uint n, uint splits) { return n <= DOP_WHOLE ? n : max(DOP_PART, (n + splits - 1u) / splits); }
 
 // --- element-wise functions of ir/ops.def, for float and vec4 -------------------------------------------------------
 // exp overflows to infinity for x < -88, and x / infinity is the right zero.

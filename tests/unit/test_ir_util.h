@@ -56,7 +56,7 @@ static const char *const test_all_ops =
     "%kc1:f16[S,2,16] = state_write %kc, %kr16, %pos\n"
     "%vc1:f16[S,2,16] = state_write %vc, %k3, %pos\n"
     "%a:f32[T,4,16] = attention %qr, %kc1, %vc1, %pos, %sinks scale=0x1p-2 window=7 cap=0x1.9p+5\n"
-    "%s:f32[T,12,18] = attn_split %qr, %kc1, %vc1, %pos scale=-0x1p-2 window=0 cap=0x0p+0 splits=3\n"
+    "%s:f32[T,12,18] = attn_split %qr, %kc1, %vc1, %pos scale=-0x1p-2 window=0 cap=0x0p+0 splits=3 whole=192 least=64\n"
     "%a2:f32[T,4,16] = attn_combine %s splits=3\n"
     "%sum:f32[T,4,16] = add %a, %a2\n"
     "%flat:f32[T,64] = reshape %sum\n"

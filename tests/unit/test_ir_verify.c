@@ -321,7 +321,7 @@ Test(ir_verify, shape_rules)
          "%b:f32[T,4,6]=attention %q,%k,%k,%p,%s scale=1 window=0 cap=0",
          "%b: attention %q [T,4,6] and %s [3] do not fit"},
         {"%q:f32[T,4,6]=input \"a\" %p:u32[T]=input \"p\" %k:f32[S,2,6]=state \"k\" "
-         "%b:f32[T,4,8]=attn_split %q,%k,%k,%p scale=1 window=0 cap=0 splits=0",
+         "%b:f32[T,4,8]=attn_split %q,%k,%k,%p scale=1 window=0 cap=0 splits=0 whole=192 least=64",
          "%b: attn_split attribute splits=0 is not in 1 to 4294967295"},
         {"%q:f32[T,4,6]=input \"a\" %b:f32[T,1,4]=attn_combine %q splits=3",
          "%b: attn_combine %q is not the result of attn_split with splits=3"},

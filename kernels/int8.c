@@ -29,12 +29,6 @@ has_product(dop_type t)
     }
 }
 
-bool
-dop_is_int8(dop_variant_id v)
-{
-    return (dop_variant_of(v)->caps & DOP_CAP_int_dot) != 0;
-}
-
 /* Is a row of k values quantized as it is made, or does all of it have to lie in shared memory as f32 before? */
 static bool
 quantizes_directly(const dop_tile *tile, const dop_target *t, uint32_t k)
@@ -42,26 +36,43 @@ quantizes_directly(const dop_tile *tile, const dop_target *t, uint32_t k)
     return tile->subgroup && t->subgroup >= LANES_OF_UNIT && k % UNIT == 0;
 }
 
-const char *
-dop_int8_refuses(const dop_graph *g, const dop_region *r, const dop_target *t)
+dop_refusal
+dop_int8_refuses(const dop_site *s)
 {
-    for (uint32_t i = 0; i < r->n_nodes; i++) {
-        const dop_node *n = dop_node_at(g, r->nodes[i]);
-        if (n->op == DOP_OP_matmul && !has_product(dop_node_at(g, n->src[1])->type))
-            return "some weights here have no integer product";
+    for (uint32_t i = 0; i < s->r->n_nodes; i++) {
+        const dop_node *n = dop_node_at(s->g, s->r->nodes[i]);
+        if (n->op == DOP_OP_matmul && !has_product(dop_node_at(s->g, n->src[1])->type))
+            return (dop_refusal){"some weights here have no integer product", "--quant and a type of 4 to 8 bits"};
     }
-    if (t->subgroup > 1 && t->subgroup < LANES_OF_UNIT)
-        return "subgroups are smaller than 8";
-    return NULL;
+    if (s->t->subgroup > 1 && s->t->subgroup < LANES_OF_UNIT)
+        return (dop_refusal){"subgroups are smaller than 8", NULL};
+    return (dop_refusal){0};
+}
+
+const char *
+dop_int8_avoid(const dop_site *s)
+{
+    return s->t->int_dot == DOP_INT_DOT_PREFER ? NULL : "rounds activations to 8 bits, only when asked for";
+}
+
+static bool
+is_direct(const dop_gen *gen, const dop_rowprog *prog)
+{
+    return quantizes_directly(&gen->choice->tile, gen->e.target, prog->len) && dop_rowprog_wide(gen, prog);
+}
+
+uint32_t
+dop_int8_bytes(const dop_gen *gen, const dop_rowprog *prog, uint32_t k_pad)
+{
+    return k_pad / UNIT * (is_direct(gen, prog) ? UNIT_BYTES : UNIT_BYTES + UNIT * 4u);
 }
 
 dop_status
 dop_int8_declare(dop_gen *gen, const dop_rowprog *prog, uint32_t k_pad, dop_buf *decls, bool *out_direct)
 {
     dop_keys keys = {0};
-    *out_direct = quantizes_directly(&gen->choice->tile, gen->e.target, prog->len) && dop_rowprog_wide(gen, prog);
+    *out_direct = is_direct(gen, prog);
     dop_keys_num(gen, &keys, "STEPS", k_pad / UNIT);
-    gen->shared += k_pad / UNIT * (*out_direct ? UNIT_BYTES : UNIT_BYTES + UNIT * 4u);
     dop_status st = dop_template_fill(gen, "gemv_i8.glsl", &keys, decls);
     if (st == DOP_OK && *out_direct)
         dop_buf_puts(decls, "#define DOP_X_PUT(i, x) dop_xi_put(i, x)\n");
