@@ -1,5 +1,7 @@
 #include "compiler/persistent.h"
 
+#include "compiler/compilation.h"
+#include "compiler/region_facts.h"
 #include "passes/region.h"
 #include "runtime/plan_format.h"
 
@@ -182,7 +184,8 @@ build_dispatches(builder *b)
     dop_status st = dop_kernel_persistent(&b->c->templates, &b->target, functions, b->n_functions, p->counts,
                                           &b->c->arena, b->diag, &k);
     if (st == DOP_OK)
-        st = dop_intern_kernel(b->c, &k, g, &g->regions[1], b->diag, &p->kernel);
+        st = dop_kernel_set_add(&b->c->kernels, &k, g->regions[1].tpl, dop_region_label(g, &g->regions[1]), b->diag,
+                                &p->kernel);
     for (dop_region_id r = p->n_stages + 1; r < last; r++)
         p->regions[r] = b->s->regions[r];
     dop_built_region *x = &p->regions[last];
@@ -193,7 +196,8 @@ build_dispatches(builder *b)
     if (st != DOP_OK)
         return st;
     take_generated(x, &k);
-    return dop_intern_kernel(b->c, &k, g, &g->regions[last], b->diag, &x->kernel);
+    return dop_kernel_set_add(&b->c->kernels, &k, g->regions[last].tpl, dop_region_label(g, &g->regions[last]), b->diag,
+                              &x->kernel);
 }
 
 dop_status
@@ -229,7 +233,7 @@ dop_persistent_build(dop_compilation *c, dop_schedule *s, dop_diag *diag)
         st = build_dispatches(b);
     if (st == DOP_OK && !no) {
         s->persistent = p;
-        c->kernels[p->kernel].optional = true;
+        c->kernels.items[p->kernel].optional = true;
     }
     s->persistent_no = no;
 error:

@@ -1,6 +1,7 @@
 /* The report as one HTML page (assets/report.html): tables, and a layer drawn before and after.  Nothing is loaded from
  * elsewhere. */
 #include "compiler/persistent.h"
+#include "compiler/region_facts.h"
 #include "compiler/report.h"
 #include "compiler/report_draw.h"
 #include "passes/region.h"
@@ -439,7 +440,7 @@ put_head(const dop_report *r, dop_buf *out)
     put_card(out, a, "dispatches per layer");
     snprintf(a, sizeof a, "%.1f us", (d->after.read + d->after.written) / c->target.bandwidth * 1e6);
     put_card(out, a, "floor per decoded token");
-    snprintf(a, sizeof a, "%u", c->n_kernels);
+    snprintf(a, sizeof a, "%u", c->kernels.n);
     put_card(out, a, "distinct kernels");
     put_card(out, bytes((double)r->weights, a, sizeof a), "weights");
     put_card(out, bytes((double)r->caches, a, sizeof a), "caches");

@@ -1,4 +1,5 @@
 /* Names of fusions, and --explain. */
+#include "compiler/region_facts.h"
 #include "compiler/report.h"
 #include "passes/region.h"
 

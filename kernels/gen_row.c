@@ -261,7 +261,7 @@ dop_rowprog_wide(const dop_gen *gen, const dop_rowprog *p)
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const dop_node *n = dop_node_at(gen->e.g, p->nodes[i]);
         if (dop_node_is(gen->e.g, p->nodes[i], DOP_STATISTIC) ? !dop_emit_wide(&gen->e, n->src[0])
-                                                         : !dop_emit_wide(&gen->e, p->nodes[i]))
+                                                              : !dop_emit_wide(&gen->e, p->nodes[i]))
             return false;
     }
     return true;

@@ -7,25 +7,6 @@
 
 static const double max_products = 1e8; /* multiplications of one case that the host does */
 
-dop_node_id
-dop_check_storage(const dop_graph *g, dop_node_id id)
-{
-    id = dop_node_base(g, id, NULL);
-    while (dop_node_at(g, id)->op == DOP_OP_state_write)
-        id = dop_node_base(g, dop_node_at(g, id)->src[0], NULL);
-    return id;
-}
-
-dop_check_buffer *
-dop_check_buffer_of(dop_check_run *run, dop_node_id id)
-{
-    id = dop_check_storage(run->g, id);
-    for (uint32_t i = 0; i < run->n_buffers; i++)
-        if (run->buffers[i].node == id)
-            return &run->buffers[i];
-    return NULL;
-}
-
 bool
 dop_check_uses_position(const dop_graph *g, const dop_region *r)
 {
