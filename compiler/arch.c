@@ -52,6 +52,8 @@ check_norm(const char *what, const dop_norm *n, const char *path, dop_diag *diag
 {
     if (n->kind == DOP_NORM_NONE)
         return DOP_OK;
+    if (n->plain && n->kind != DOP_NORM_RMS)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "a LayerNorm without weights is not supported");
     return check_f64(what, n->eps, 0, 1, path, diag);
 }
 
@@ -73,6 +75,8 @@ check_attention(const dop_arch *a, uint32_t i, const dop_attention *t, const cha
         st = check_norm("the epsilon of the query norm", &t->q_norm, path, diag);
     if (st == DOP_OK)
         st = check_norm("the epsilon of the key norm", &t->k_norm, path, diag);
+    if (st == DOP_OK)
+        st = check_norm("the epsilon of the value norm", &t->v_norm, path, diag);
     if (st != DOP_OK)
         return st;
     if (t->n_heads % t->n_kv_heads != 0)
@@ -256,14 +260,14 @@ dop_arch_weight(const dop_arch *a, int32_t layer, dop_role role, dop_weight_need
         wanted = condition;                    \
         n->cols = values;                      \
         break;
-#define NORM(scope, role, norm, values)                        \
-    case DOP_W_##role:                                         \
-        wanted = (norm).kind != DOP_NORM_NONE;                 \
-        n->cols = values;                                      \
-        break;                                                 \
-    case DOP_W_##role##_bias:                                  \
-        wanted = (norm).kind == DOP_NORM_LAYER && (norm).bias; \
-        n->cols = values;                                      \
+#define NORM(scope, role, norm, values)                                         \
+    case DOP_W_##role:                                                          \
+        wanted = (norm).kind != DOP_NORM_NONE && !(norm).plain;                 \
+        n->cols = values;                                                       \
+        break;                                                                  \
+    case DOP_W_##role##_bias:                                                   \
+        wanted = (norm).kind == DOP_NORM_LAYER && (norm).bias && !(norm).plain; \
+        n->cols = values;                                                       \
         break;
 #include "compiler/weights.def"
     default:

@@ -12,6 +12,7 @@ typedef enum dop_norm_kind { DOP_NORM_NONE, DOP_NORM_RMS, DOP_NORM_LAYER } dop_n
 typedef struct dop_norm {
     dop_norm_kind kind;
     bool bias;  /* LayerNorm: a bias is added */
+    bool plain; /* it has no weights */
     double eps; /* added to the mean square or the variance */
     double add; /* added to the weights: 1 where a family publishes them minus 1, else 0 */
 } dop_norm;
@@ -21,7 +22,8 @@ typedef enum dop_act_kind {
     DOP_ACT_GELU,      /* by the error function */
     DOP_ACT_GELU_TANH, /* gelu_new, gelu_pytorch_tanh */
     DOP_ACT_RELU,
-    DOP_ACT_RELU2
+    DOP_ACT_RELU2,
+    DOP_ACT_XIELU /* with three learned values per layer */
 } dop_act_kind;
 
 typedef enum dop_rope_scaling {
@@ -62,10 +64,10 @@ typedef enum dop_mixer_kind {
 
 typedef struct dop_attention {
     uint32_t n_heads, n_kv_heads, head_dim;
-    uint32_t window;         /* positions a query sees, itself included; 0: all before it */
-    int32_t rope;            /* index into dop_arch.ropes; -1: no rotation */
-    dop_norm q_norm, k_norm; /* before the rotation */
-    bool norm_rows;          /* they go over all heads of a row, instead of over each head */
+    uint32_t window;                 /* positions a query sees, itself included; 0: all before it */
+    int32_t rope;                    /* index into dop_arch.ropes; -1: no rotation */
+    dop_norm q_norm, k_norm, v_norm; /* before the rotation; v_norm always goes over each head */
+    bool norm_rows;                  /* they go over all heads of a row, instead of over each head */
     bool bias_q, bias_k, bias_v, bias_o;
     bool sinks;     /* a learned logit per head that takes part in the softmax alone */
     double scale;   /* factor on q.k, resolved (1/sqrt(head dim) and its variants) */
@@ -106,6 +108,7 @@ typedef struct dop_layer {
     dop_norm attn_norm, post_attn_norm; /* before the mixers, and on what they give */
     dop_norm ffn_norm, post_ffn_norm;   /* the same of the feed-forward part */
     bool parallel;
+    bool scaled;           /* the stream after the layer is multiplied by a learned value */
     double residual_scale; /* of what is added to the stream; 1: none */
 } dop_layer;
 

@@ -109,6 +109,12 @@ norm(builder *b, const char *name, dop_role role, dop_node_id x)
     dop_want want = {.type = b->opt->act_type};
     if (n.kind == DOP_NORM_NONE)
         return x;
+    if (n.plain) {
+        char stat[48];
+        snprintf(stat, sizeof stat, "%s_rms", name);
+        dop_node_id k = op1(b, DOP_OP_row_rms, stat, x, &(dop_attr){.f = n.eps}, DOP_TYPE_none);
+        return op2(b, DOP_OP_mul, name, x, k, NULL, b->opt->act_type);
+    }
     dop_node_id srcs[3] = {x, weight(b, role), 0};
     if (n.kind == DOP_NORM_RMS) {
         dop_attr attrs[] = {{.f = n.eps}, {.f = n.add}};
@@ -154,10 +160,11 @@ heads_of(builder *b, const dop_attention *t, dop_role role, dop_role norm_role, 
     snprintf(normed, sizeof normed, "%sn", dop_role_name(role));
     snprintf(head_name, sizeof head_name, "%sh", dop_role_name(role));
     dop_node_id y = project(b, role, x);
-    if (t->norm_rows)
+    const bool rows = t->norm_rows && norm_role != DOP_W_v_norm;
+    if (rows)
         y = norm(b, normed, norm_role, y);
     y = reshape(b, head_name, y, heads, t->head_dim);
-    return t->norm_rows ? y : norm(b, normed, norm_role, y);
+    return rows ? y : norm(b, normed, norm_role, y);
 }
 
 static dop_node_id
@@ -207,7 +214,7 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
 {
     dop_node_id q = heads_of(b, t, DOP_W_q, DOP_W_q_norm, in, t->n_heads);
     dop_node_id k = heads_of(b, t, DOP_W_k, DOP_W_k_norm, in, t->n_kv_heads);
-    dop_node_id v = heads_of(b, t, DOP_W_v, DOP_W_none, in, t->n_kv_heads);
+    dop_node_id v = heads_of(b, t, DOP_W_v, DOP_W_v_norm, in, t->n_kv_heads);
     set_label(b, "attn");
     q = rotate(b, t, "qr", q);
     k = rotate(b, t, "kr", k);
@@ -240,20 +247,28 @@ mixer_part(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_norme
 }
 
 static dop_node_id
-ffn_part(builder *b, const dop_ffn *f, dop_node_id x)
+activation(builder *b, dop_act_kind kind, dop_node_id x)
 {
     static const dop_op acts[] = {
         [DOP_ACT_SILU] = DOP_OP_silu, [DOP_ACT_GELU] = DOP_OP_gelu,   [DOP_ACT_GELU_TANH] = DOP_OP_gelu_tanh,
-        [DOP_ACT_RELU] = DOP_OP_relu, [DOP_ACT_RELU2] = DOP_OP_relu2,
+        [DOP_ACT_RELU] = DOP_OP_relu, [DOP_ACT_RELU2] = DOP_OP_relu2, [DOP_ACT_XIELU] = DOP_OP_xielu,
     };
+    dop_want want = {.type = b->opt->act_type};
+    dop_node_id srcs[4] = {x, weight(b, DOP_W_act_alpha_p), weight(b, DOP_W_act_alpha_n), weight(b, DOP_W_act_beta)};
+    return add_node(b, acts[kind], "act", srcs, kind == DOP_ACT_XIELU ? 4 : 1, NULL, &want);
+}
+
+static dop_node_id
+ffn_part(builder *b, const dop_ffn *f, dop_node_id x)
+{
     set_label(b, "ffn_up");
     dop_node_id in = norm(b, "ffn_norm", DOP_W_ffn_norm, x), y;
     if (f->gated) {
         dop_node_id gate = project(b, DOP_W_gate, in), up = project(b, DOP_W_up, in);
-        gate = op1(b, acts[f->act], "act", gate, NULL, b->opt->act_type);
+        gate = activation(b, f->act, gate);
         y = op2(b, DOP_OP_mul, "gated", gate, up, NULL, b->opt->act_type);
     } else {
-        y = op1(b, acts[f->act], "act", project(b, DOP_W_up, in), NULL, b->opt->act_type);
+        y = activation(b, f->act, project(b, DOP_W_up, in));
     }
     set_label(b, "ffn_down");
     y = project(b, DOP_W_down, y);
@@ -270,7 +285,15 @@ build_layer(builder *b, uint32_t i, dop_node_id x)
     x = residual(b, i, "a", l->residual_scale, x, y);
     b->layer = (int32_t)i;
     y = ffn_part(b, &l->ffn, !l->parallel ? x : l->ffn_norm.kind == DOP_NORM_NONE ? normed : before);
-    return residual(b, i + 1, "", l->residual_scale, x, y);
+    x = residual(b, i + 1, l->scaled ? "u" : "", l->residual_scale, x, y);
+    if (!l->scaled)
+        return x;
+    b->layer = (int32_t)i;
+    dop_node_id scale = weight(b, DOP_W_layer_scale);
+    char name[24];
+    snprintf(name, sizeof name, "x%u", i + 1);
+    b->layer = -1;
+    return op2(b, DOP_OP_mul, name, x, scale, NULL, DOP_TYPE_none);
 }
 
 static void

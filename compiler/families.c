@@ -52,6 +52,28 @@ static const dop_hf_keys keys_layer_norm = {
     .eps = "layer_norm_eps",
 };
 
+static const dop_hf_keys keys_gpt_neox = {
+    .hidden = "hidden_size",
+    .layers = "num_hidden_layers",
+    .heads = "num_attention_heads",
+    .ctx = "max_position_embeddings",
+    .ffn = "intermediate_size",
+    .act = "hidden_act",
+    .eps = "layer_norm_eps",
+    .theta = "rotary_emb_base",
+    .partial = "rotary_pct",
+};
+
+static const dop_hf_keys keys_nemotron = {
+    .hidden = "hidden_size",
+    .layers = "num_hidden_layers",
+    .heads = "num_attention_heads",
+    .ctx = "max_position_embeddings",
+    .ffn = "intermediate_size",
+    .act = "hidden_act",
+    .eps = "norm_eps",
+};
+
 const dop_tensor_name dop_hf_names_common[] = {
     {DOP_W_embed, "embed_tokens.weight", DOP_PART_ALL, false},
     {DOP_W_final_norm, "norm.weight", DOP_PART_ALL, false},
@@ -71,6 +93,7 @@ const dop_tensor_name dop_hf_names_common[] = {
     {DOP_W_k_norm, "self_attn.k_norm.weight", DOP_PART_ALL, false},
     {DOP_W_ffn_norm, "post_attention_layernorm.weight", DOP_PART_ALL, false},
     {DOP_W_ffn_norm_bias, "post_attention_layernorm.bias", DOP_PART_ALL, false},
+    {DOP_W_layer_scale, "layer_scalar", DOP_PART_ALL, false},
     {DOP_W_gate, "mlp.gate_proj.weight", DOP_PART_ALL, false},
     {DOP_W_up, "mlp.up_proj.weight", DOP_PART_ALL, false},
     {DOP_W_down, "mlp.down_proj.weight", DOP_PART_ALL, false},
@@ -124,6 +147,47 @@ static const dop_tensor_name names_starcoder2[] = {
     {DOP_W_up_bias, "mlp.c_fc.bias", DOP_PART_ALL, false},
     {DOP_W_down, "mlp.c_proj.weight", DOP_PART_ALL, false},
     {DOP_W_down_bias, "mlp.c_proj.bias", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+
+static const dop_tensor_name names_glm4[] = {
+    {DOP_W_post_attn_norm, "post_self_attn_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_post_ffn_norm, "post_mlp_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_gate, "mlp.gate_up_proj.weight", DOP_PART_GATE, false},
+    {DOP_W_up, "mlp.gate_up_proj.weight", DOP_PART_UP, false},
+    {.role = DOP_W_none},
+};
+
+static const dop_tensor_name names_gpt_neox[] = {
+    {DOP_W_embed, "embed_in.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm, "final_layer_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm_bias, "final_layer_norm.bias", DOP_PART_ALL, false},
+    {DOP_W_lm_head, "embed_out.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm, "input_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm_bias, "input_layernorm.bias", DOP_PART_ALL, false},
+    {DOP_W_q, "attention.query_key_value.weight", DOP_PART_HEAD_Q, false},
+    {DOP_W_k, "attention.query_key_value.weight", DOP_PART_HEAD_K, false},
+    {DOP_W_v, "attention.query_key_value.weight", DOP_PART_HEAD_V, false},
+    {DOP_W_q_bias, "attention.query_key_value.bias", DOP_PART_HEAD_Q, false},
+    {DOP_W_k_bias, "attention.query_key_value.bias", DOP_PART_HEAD_K, false},
+    {DOP_W_v_bias, "attention.query_key_value.bias", DOP_PART_HEAD_V, false},
+    {DOP_W_o, "attention.dense.weight", DOP_PART_ALL, false},
+    {DOP_W_o_bias, "attention.dense.bias", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "post_attention_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm_bias, "post_attention_layernorm.bias", DOP_PART_ALL, false},
+    {DOP_W_up, "mlp.dense_h_to_4h.weight", DOP_PART_ALL, false},
+    {DOP_W_up_bias, "mlp.dense_h_to_4h.bias", DOP_PART_ALL, false},
+    {DOP_W_down, "mlp.dense_4h_to_h.weight", DOP_PART_ALL, false},
+    {DOP_W_down_bias, "mlp.dense_4h_to_h.bias", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+
+static const dop_tensor_name names_apertus[] = {
+    {DOP_W_attn_norm, "attention_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "feedforward_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_act_alpha_p, "mlp.act_fn.alpha_p", DOP_PART_ALL, false},
+    {DOP_W_act_alpha_n, "mlp.act_fn.alpha_n", DOP_PART_ALL, false},
+    {DOP_W_act_beta, "mlp.act_fn.beta", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
 
@@ -373,6 +437,109 @@ const dop_family dop_families[] = {
      .theta = 1e4,
      .partial = 0.25,
      .ctx = 4096},
+    {.name = "exaone4",
+     .archs = {"Exaone4ForCausalLM"},
+     .model_types = {"exaone4"},
+     .flags = DOP_FAM_POST_NORM | DOP_FAM_QK_NORM | DOP_FAM_NOPE_FULL,
+     .window_rule = DOP_WINDOW_PATTERN,
+     .more_names = dop_hf_names_sandwich,
+     COMMON,
+     .act = "silu",
+     .eps = 1e-5,
+     .theta = 1e4,
+     .window = 4096,
+     .period = 4,
+     .ctx = 2048},
+    {.name = "glm4",
+     .archs = {"Glm4ForCausalLM"},
+     .model_types = {"glm4"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_POST_NORM | DOP_FAM_ROPE_PAIRS,
+     .bias_qkv = {"attention_bias", false},
+     .more_names = names_glm4,
+     COMMON,
+     .act = "silu",
+     .eps = 1.5625e-07,
+     .theta = 1e4,
+     .partial = 0.5,
+     .kv_heads = 2,
+     .head_dim = 128},
+    {.name = "gpt_neox",
+     .archs = {"GPTNeoXForCausalLM"},
+     .model_types = {"gpt_neox"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_LAYER_NORM | DOP_FAM_NOT_GATED,
+     .bias_qkv = {"attention_bias", true},
+     .bias_o = {"attention_bias", true},
+     .bias_ffn = {NULL, true},
+     .parallel = {"use_parallel_residual", true},
+     .keys = &keys_gpt_neox,
+     .names = names_gpt_neox,
+     .prefix = "gpt_neox.",
+     .layer_prefix = "layers.",
+     .act = "gelu",
+     .eps = 1e-5,
+     .theta = 1e4,
+     .partial = 0.25,
+     .ctx = 2048},
+    {.name = "cohere2",
+     .archs = {"Cohere2ForCausalLM"},
+     .model_types = {"cohere2"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_LAYER_NORM | DOP_FAM_NO_NORM_BIAS | DOP_FAM_ROPE_PAIRS | DOP_FAM_NOPE_FULL |
+              DOP_FAM_ONE_NORM | DOP_FAM_LOGIT_SCALE | DOP_FAM_TIED,
+     ATTENTION_BIAS,
+     .parallel = {NULL, true},
+     .window_rule = DOP_WINDOW_PATTERN,
+     .keys = &keys_layer_norm,
+     .names = dop_hf_names_common,
+     .prefix = "model.",
+     .layer_prefix = "layers.",
+     .act = "silu",
+     .eps = 1e-5,
+     .theta = 1e4,
+     .window = 4096,
+     .period = 4,
+     .ctx = 8192},
+    {.name = "nemotron",
+     .archs = {"NemotronForCausalLM"},
+     .model_types = {"nemotron"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_LAYER_NORM | DOP_FAM_NORM_ADD_1 | DOP_FAM_NOT_GATED,
+     BIAS_FIELDS,
+     .keys = &keys_nemotron,
+     .names = dop_hf_names_common,
+     .prefix = "model.",
+     .layer_prefix = "layers.",
+     .act = "relu2",
+     .eps = 1e-5,
+     .theta = 1e4,
+     .partial = 0.5,
+     .ctx = 4096},
+    {.name = "apertus",
+     .archs = {"ApertusForCausalLM"},
+     .model_types = {"apertus"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_QK_NORM | DOP_FAM_NOT_GATED,
+     BIAS_FIELDS,
+     .more_names = names_apertus,
+     COMMON,
+     .act = "xielu",
+     .eps = 1e-5,
+     .theta = 12e6,
+     .ctx = 65536},
+    {.name = "gemma4",
+     .archs = {"Gemma4ForCausalLM", "Gemma4ForConditionalGeneration"},
+     .model_types = {"gemma4_text", "gemma4"},
+     .flags = DOP_FAM_PRE_NORM | DOP_FAM_POST_NORM | DOP_FAM_EMBED_SQRT | DOP_FAM_QK_NORM | DOP_FAM_V_NORM |
+              DOP_FAM_SOFTCAPS | DOP_FAM_LOCAL_ROPE | DOP_FAM_LAYER_SCALE | DOP_FAM_HEADS_BY_TYPE | DOP_FAM_TIED,
+     ATTENTION_BIAS,
+     .window_rule = DOP_WINDOW_PATTERN,
+     .more_names = dop_hf_names_sandwich,
+     GEMMA,
+     .attn_scale = 1,
+     .theta = 1e6,
+     .heads = 8,
+     .kv_heads = 1,
+     .window = 512,
+     .period = 6,
+     .vocab = 262144,
+     .ctx = 131072},
 };
 const uint32_t dop_n_families = sizeof dop_families / sizeof *dop_families;
 
@@ -452,6 +619,8 @@ dop_family_facts(const dop_family *f, dop_arch *a, dop_layer *layer)
     layer->post_attn_norm = layer->post_ffn_norm = has & DOP_FAM_POST_NORM ? norm : none;
     t->q_norm = t->k_norm = has & (DOP_FAM_QK_NORM | DOP_FAM_QK_NORM_ROW) ? norm : none;
     t->norm_rows = has & DOP_FAM_QK_NORM_ROW;
+    t->v_norm = has & DOP_FAM_V_NORM ? (dop_norm){.kind = DOP_NORM_RMS, .plain = true} : none;
+    layer->scaled = has & DOP_FAM_LAYER_SCALE;
     a->final_norm = norm;
     layer->ffn.gated = !(has & DOP_FAM_NOT_GATED);
     t->bias_q = t->bias_k = t->bias_v = f->bias_qkv.otherwise;
@@ -466,8 +635,8 @@ dop_set_norms(dop_arch *a, dop_layer *layer, double eps, double add)
 {
     dop_attention *t = &layer->mixers[0].attn;
     dop_norm *const norms[] = {
-        &layer->attn_norm, &layer->post_attn_norm, &layer->ffn_norm, &layer->post_ffn_norm, &t->q_norm,
-        &t->k_norm,        &a->final_norm};
+        &layer->attn_norm, &layer->post_attn_norm, &layer->ffn_norm, &layer->post_ffn_norm, &t->q_norm, &t->k_norm,
+        &t->v_norm,        &a->final_norm};
     for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
         if (norms[i]->kind != DOP_NORM_NONE) {
             norms[i]->eps = eps;
@@ -490,6 +659,7 @@ dop_act_by_name(const char *name, dop_act_kind *out)
         {"gelu_fast", DOP_ACT_GELU_TANH},
         {"relu", DOP_ACT_RELU},
         {"relu2", DOP_ACT_RELU2},
+        {"xielu", DOP_ACT_XIELU},
     };
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
         if (strcmp(acts[i].name, name) == 0) {

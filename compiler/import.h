@@ -28,7 +28,10 @@ enum {
     DOP_FAM_ROPE_PAIRS = 1 << 16,   /* Hugging Face checkpoints rotate pairs (2i, 2i+1) */
     DOP_FAM_NOPE_FULL = 1 << 17,    /* in models with sliding layers, the others do not rotate */
     DOP_FAM_ONE_NORM = 1 << 18,     /* a parallel layer's feed-forward part has no norm of its own */
-    DOP_FAM_LOGIT_SCALE = 1 << 19   /* field logit_scale */
+    DOP_FAM_LOGIT_SCALE = 1 << 19,  /* field logit_scale */
+    DOP_FAM_V_NORM = 1 << 20,       /* norm of every v head, without weights */
+    DOP_FAM_LAYER_SCALE = 1 << 21,  /* a learned value multiplies the stream after each layer */
+    DOP_FAM_HEADS_BY_TYPE = 1 << 22 /* fields global_head_dim, num_global_key_value_heads, per_layer_config */
 };
 
 /* A fact that a field of config.json decides, and its value where the file is silent; no key: always that value. */
@@ -94,6 +97,7 @@ typedef struct dop_family {
     /* The values that the family's configuration class has where config.json says nothing; 0 or NULL: must be said. */
     uint32_t kv_heads, heads, head_dim, vocab, ctx, window, period;
     const char *act;
+    double attn_scale;          /* factor on q.k; 0: by the head dim */
     double eps, theta, partial; /* partial: part of a head that rotates; 0: all */
 } dop_family;
 

@@ -10,6 +10,7 @@ static const char *const reasons[DOP_N_EXCUSES] = {
     [DOP_EXCUSE_VISION] = "of the vision part: only text is compiled",
     [DOP_EXCUSE_AUDIO] = "of the audio part: only text is compiled",
     [DOP_EXCUSE_TIED] = "output matrix: the embedding is used for it, as the configuration says",
+    [DOP_EXCUSE_ACT_EPS] = "bounds near 0 of xIELU activations, which change no value by more than they are",
     [DOP_EXCUSE_ZERO_BIAS] = "biases that a quantizer wrote, all zero",
 };
 
@@ -24,6 +25,7 @@ static const struct {
     {"*.attn.masked_bias", DOP_EXCUSE_MASK},
     {"*.attention.bias", DOP_EXCUSE_MASK},
     {"*.attention.masked_bias", DOP_EXCUSE_MASK},
+    {"*.mlp.act_fn.eps", DOP_EXCUSE_ACT_EPS},
     {"vision_*", DOP_EXCUSE_VISION},
     {"model.vision_*", DOP_EXCUSE_VISION},
     {"visual.*", DOP_EXCUSE_VISION},

@@ -13,6 +13,7 @@ typedef enum dop_excuse {
     DOP_EXCUSE_AUDIO,
     DOP_EXCUSE_TIED,
     DOP_EXCUSE_ZERO_BIAS,
+    DOP_EXCUSE_ACT_EPS,
     DOP_N_EXCUSES
 } dop_excuse;
 

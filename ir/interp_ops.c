@@ -139,6 +139,17 @@ compute_unary(const dop_interp_node *n, dop_op op)
 }
 
 static void
+compute_xielu(const dop_interp_node *n)
+{
+    const double beta = (double)n->src[3]->f[0], p = unary(DOP_OP_softplus, (double)n->src[1]->f[0], 0);
+    const double m = unary(DOP_OP_softplus, (double)n->src[2]->f[0], 0) + beta;
+    for (uint64_t i = 0; i < n->out.count; i++) {
+        const double x = (double)n->src[0]->f[i];
+        n->out.f[i] = (float)((x > 0 ? p * x * x : m * (expm1(x) - x)) + beta * x);
+    }
+}
+
+static void
 compute_slice(const dop_interp_node *n)
 {
     uint64_t start = (uint64_t)dop_node_i(n->g, n->id, DOP_A_start);
@@ -444,6 +455,9 @@ dop_interp_compute(const dop_interp_node *n)
     case DOP_OP_mul:
     case DOP_OP_div:
         compute_binary(n, op);
+        return DOP_OK;
+    case DOP_OP_xielu:
+        compute_xielu(n);
         return DOP_OK;
     case DOP_OP_rope:
         return compute_rope(n);

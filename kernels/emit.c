@@ -573,7 +573,9 @@ emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
         return emit_combine(e, node, ix, width);
     case DOP_OP_gather: {
         const char *id = dop_emit_value(e, n->src[1], (dop_index){ix.t, "0u"}, 1);
-        return dop_emit_value(e, n->src[0], (dop_index){id, ix.c}, width);
+        /* Ids are made on the device too, and then by logits that may not be finite. */
+        uint32_t rows = (uint32_t)dop_dim_value(g, dop_node_at(g, n->src[0])->shape.dim[0], g->max_t);
+        return dop_emit_value(e, n->src[0], (dop_index){dop_emit_str(e, "min(%s, %uu)", id, rows - 1), ix.c}, width);
     }
     case DOP_OP_last_row: {
         const char *t = g->max_t == 1 ? "0u" : dop_emit_str(e, "(%s - 1u)", dop_emit_n_tokens(e));
@@ -633,7 +635,7 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
         return;
     if (n->op == DOP_OP_state_write) {
         const char *pos = dop_emit_value(e, n->src[2], (dop_index){ix.t, "0u"}, 1);
-        at = dop_emit_str(e, "(%s * %uu + %s)", pos, dop_node_cols(g, node), ix.c);
+        at = dop_emit_str(e, "(min(%s, %uu) * %uu + %s)", pos, g->max_s - 1, dop_node_cols(g, node), ix.c);
     } else {
         at = flat_index(e, node, ix, dop_node_cols(g, node), 0);
     }

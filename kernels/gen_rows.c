@@ -230,8 +230,9 @@ emit_store(rows_gen *s, const dop_part *part, dop_buf *store)
         dop_emit_store(e, part->outs[i], ix, 1, dop_emit_value(e, part->outs[i], ix, 1));
     if (part->argmax) {
         const char *y = dop_emit_value(e, dop_node_at(e->g, part->argmax)->src[0], ix, 1);
-        dop_emit_line(e, "if (%s > best) {", y);
-        dop_emit_line(e, "    best = %s;", y);
+        dop_emit_line(e, "float logit = dop_logit(%s);", y);
+        dop_emit_line(e, "if (logit > best) {");
+        dop_emit_line(e, "    best = logit;");
         dop_emit_line(e, "    where = c;");
         dop_emit_line(e, "}");
     }

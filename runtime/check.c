@@ -23,7 +23,7 @@ enum { MAX_POSITION = 32768, MAX_CASES = 12 };
 
 typedef struct checker {
     dop_check_device device;
-    dop_session *session;
+    dop_model *model;
     const dop_plan *plan;
     dop_arena arena;
     dop_graph *graphs;         /* one per schedule */
@@ -208,7 +208,7 @@ check_all(checker *k, dop_diag *diag)
     for (uint32_t kernel = 0; kernel < p->n_kernels && st == DOP_OK; kernel++) {
         for (uint32_t i = 0; i < p->n_schedules; i++) {
             const dop_plan_schedule *s = &p->schedules[i];
-            bool used = s->profile == k->session->info.profile && s->ordering == DOP_ORDER_BARRIERS;
+            bool used = s->profile == k->model->info.profile && s->ordering == DOP_ORDER_BARRIERS;
             for (uint32_t j = 0; j < s->n_dispatches && used && st == DOP_OK; j++) {
                 const dop_plan_dispatch *d = &p->dispatches[s->first_dispatch + j];
                 if (d->kernel != kernel || seen_before(k, d))
@@ -225,7 +225,7 @@ check_all(checker *k, dop_diag *diag)
         misses += k->results[kernel].miss;
         st = print_kernel(k, kernel, diag);
     }
-    if (st == DOP_OK && k->session->decode[DOP_ORDER_PERSISTENT] != UINT32_MAX) {
+    if (st == DOP_OK && k->model->decode[DOP_ORDER_PERSISTENT] != UINT32_MAX) {
         bool miss;
         st = dop_check_stages(&k->device, k->graphs, k->results, diag, &miss);
         n++;
@@ -235,7 +235,7 @@ check_all(checker *k, dop_diag *diag)
         st = DOP_FAIL(diag, DOP_E_DEVICE,
                       "%u of %u kernels miss the bound on %s: its driver or this program is "
                       "wrong; please report it with the lines above",
-                      misses, n, k->session->device.info.caps.name);
+                      misses, n, k->model->device.info.caps.name);
     return st;
 }
 
@@ -244,10 +244,11 @@ dop_mode_check(dop_cli *cli, dop_diag *diag)
 {
     checker k = {0};
     dop_arena_init(&k.arena);
-    dop_status st = dop_cli_open(cli, diag, &k.session);
+    dop_sequence *none; /* cases write the model's memory themselves */
+    dop_status st = dop_cli_open(cli, diag, &k.model, &none);
     if (st != DOP_OK)
         goto error;
-    k.plan = &k.session->plan;
+    k.plan = &k.model->plan;
     k.results = calloc(k.plan->n_kernels, sizeof *k.results);
     k.labels = calloc(k.plan->n_kernels, sizeof *k.labels);
     k.seen = calloc(k.plan->n_dispatches, sizeof *k.seen);
@@ -257,7 +258,7 @@ dop_mode_check(dop_cli *cli, dop_diag *diag)
     }
     for (uint32_t i = 0; i < k.plan->n_kernels; i++)
         k.results[i].bound = bound_of(&k.plan->kernels[i]);
-    if ((st = read_graphs(&k, diag)) == DOP_OK && (st = dop_check_device_create(k.session, diag, &k.device)) == DOP_OK)
+    if ((st = read_graphs(&k, diag)) == DOP_OK && (st = dop_check_device_create(k.model, diag, &k.device)) == DOP_OK)
         st = check_all(&k, diag);
 error:
     dop_check_device_destroy(&k.device);
@@ -265,7 +266,7 @@ error:
     free(k.results);
     free(k.labels);
     free(k.seen);
-    dop_session_close(k.session);
+    dop_model_close(k.model);
     dop_arena_finish(&k.arena);
     return st;
 }

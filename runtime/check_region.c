@@ -455,7 +455,7 @@ dop_check_run_case(const dop_check_case *c, dop_diag *diag, dop_check_result *re
     choose_samples(run);
     if ((st = prepare_buffers(run)) != DOP_OK)
         goto error;
-    volatile dop_step *step = dop_replay_step(&c->device->session->replay);
+    volatile dop_step *step = dop_replay_step(&c->device->model->replay);
     memcpy((void *)(uintptr_t)step, &run->before, sizeof run->before);
     if ((st = dop_check_dispatch(c->device, c->dispatch, diag)) != DOP_OK)
         goto error;

@@ -54,7 +54,8 @@ dop_cli_open_options(const dop_cli *cli, dop_diag *diag, dop_open_options *out_o
 }
 
 dop_status
-dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, dop_diag *diag, dop_session **out_session)
+dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, dop_diag *diag, dop_model **out_model,
+                 dop_sequence **out_sequence)
 {
     const char *path = NULL;
     dop_open_options o;
@@ -63,13 +64,19 @@ dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, dop
         return st;
     o.first_tokens = first_tokens;
     o.no_scoring = no_scoring;
-    return dop_session_open(path, &o, diag, out_session);
+    if ((st = dop_model_open(path, &o, diag, out_model)) == DOP_OK)
+        st = dop_sequence_create(*out_model, diag, out_sequence);
+    if (st != DOP_OK) {
+        dop_model_close(*out_model);
+        *out_model = NULL;
+    }
+    return st;
 }
 
 dop_status
-dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_session **out_session)
+dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_model **out_model, dop_sequence **out_sequence)
 {
-    return dop_cli_open_for(cli, 0, false, diag, out_session);
+    return dop_cli_open_for(cli, 0, false, diag, out_model, out_sequence);
 }
 
 dop_status

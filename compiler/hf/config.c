@@ -185,7 +185,7 @@ read_attention(dop_hf *hf)
     dop_status st = DOP_OK;
     if (has & DOP_FAM_QUERY_SCALAR)
         st = dop_json_f64_or(&hf->cfg, "query_pre_attn_scalar", 1e-3, 1e6, 256, &scalar);
-    t->scale = 1 / sqrt(scalar);
+    t->scale = hf->family->attn_scale > 0 ? hf->family->attn_scale : 1 / sqrt(scalar);
     if (st == DOP_OK && (has & DOP_FAM_MULTIPLIERS))
         st = dop_json_f64_or(&hf->cfg, "attention_multiplier", 1e-6, 1e6, 1, &t->scale);
     if (st == DOP_OK && (has & DOP_FAM_SOFTCAPS)) {
@@ -292,6 +292,51 @@ read_scalars(dop_hf *hf)
     return st == DOP_OK ? read_attention(hf) : st;
 }
 
+/* Gemma 4: heads of full layers, and of single ones. */
+static dop_status
+read_heads_by_type(dop_hf *hf, const bool *sliding)
+{
+    dop_arch *a = &hf->model->arch;
+    dop_json list, entry;
+    uint32_t head_dim = 512, kv_heads = hf->layer.mixers[0].attn.n_kv_heads;
+    dop_status st = dop_json_sub(&hf->cfg, "per_layer_config", &list);
+    if (list.object && !dop_json_has(&hf->cfg, "global_head_dim"))
+        head_dim = hf->layer.mixers[0].attn.head_dim;
+    if (st == DOP_OK)
+        st = dop_json_u32_or(&hf->cfg, "global_head_dim", 1, DOP_MAX_HEAD_DIM, head_dim, &head_dim);
+    if (st == DOP_OK)
+        st = dop_json_u32_or(&hf->cfg, "num_global_key_value_heads", 1, DOP_MAX_HEADS, kv_heads, &kv_heads);
+    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
+        dop_attention *t = &a->layers[i].mixers[0].attn;
+        char key[16];
+        snprintf(key, sizeof key, "%u", i);
+        if (!sliding[i]) {
+            t->head_dim = head_dim;
+            t->n_kv_heads = kv_heads;
+        }
+        st = dop_json_sub(&list, key, &entry);
+        if (st == DOP_OK)
+            st = dop_json_u32_or(&entry, "head_dim", 1, DOP_MAX_HEAD_DIM, t->head_dim, &t->head_dim);
+        if (st == DOP_OK)
+            st = dop_json_u32_or(&entry, "num_key_value_heads", 1, DOP_MAX_HEADS, t->n_kv_heads, &t->n_kv_heads);
+    }
+    return st;
+}
+
+/* Fields that ask for something that has no facts, when they are set (not null, not false, not 0). */
+static dop_status
+refuse(const dop_hf *hf)
+{
+    static const char *const keys[] = {"attention_k_eq_v",     "enable_moe_block",    "hidden_size_per_layer_input",
+                                       "num_kv_shared_layers", "use_double_wide_mlp", "qk_layernorm"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const json_t *v = dop_json_get(&hf->cfg, keys[i]);
+        if (v && !json_is_false(v) && !(json_is_number(v) && json_number_value(v) == 0.0))
+            return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is not supported", hf->cfg.where, keys[i]);
+    }
+    return DOP_OK;
+}
+
 /* What differs between layers: windows, rotary embeddings. */
 static dop_status
 read_layers(dop_hf *hf)
@@ -309,6 +354,8 @@ read_layers(dop_hf *hf)
     dop_status st = hf->family->flags & DOP_FAM_NOPE ? read_nope(hf, rotates) : DOP_OK;
     if (st == DOP_OK)
         st = read_windows(hf, rotates, sliding);
+    if (st == DOP_OK && (hf->family->flags & DOP_FAM_HEADS_BY_TYPE))
+        st = read_heads_by_type(hf, sliding);
     bool some = false;
     for (uint32_t i = 0; i < a->n_layers; i++)
         some = some || a->layers[i].mixers[0].attn.window;
@@ -329,7 +376,9 @@ dop_hf_config(dop_hf *hf)
     dop_arch_defaults(a, &hf->layer);
     dop_family_facts(hf->family, a, &hf->layer);
     snprintf(a->family, sizeof a->family, "%s", hf->family->name);
-    dop_status st = read_sizes(hf);
+    dop_status st = refuse(hf);
+    if (st == DOP_OK)
+        st = read_sizes(hf);
     if (st == DOP_OK)
         st = read_scalars(hf);
     return st == DOP_OK ? read_layers(hf) : st;

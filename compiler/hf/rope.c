@@ -125,9 +125,8 @@ read_parameters(const dop_hf *hf, const dop_json *j, dop_rope *r)
 
 /* One rotary embedding; `j` may be an absent object: no scaling. */
 static dop_status
-read_rope(const dop_hf *hf, const dop_json *j, double theta, dop_rope *r)
+read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, dop_rope *r)
 {
-    const uint32_t head_dim = hf->layer.mixers[0].attn.head_dim;
     const dop_family *f = hf->family;
     double partial = f->partial > 0 ? f->partial : 1;
     *r = (dop_rope){.interleaved = f->flags & DOP_FAM_ROPE_PAIRS};
@@ -157,6 +156,16 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, dop_rope *r)
     return read_parameters(hf, j, r);
 }
 
+/* Values of a head in the first layer of a type, or of any. */
+static uint32_t
+head_dim_of(const dop_arch *a, const bool *sliding, bool any, bool slides)
+{
+    uint32_t i = 0;
+    while (i + 1 < a->n_layers && !any && sliding[i] != slides)
+        i++;
+    return a->layers[i].mixers[0].attn.head_dim;
+}
+
 /* Gemma 3: embedding 0 for full, 1 for sliding layers; other families: one for all. */
 dop_status
 dop_hf_ropes(dop_hf *hf, const bool *sliding)
@@ -178,11 +187,19 @@ dop_hf_ropes(dop_hf *hf, const bool *sliding)
     if (st == DOP_OK && two)
         st = dop_json_f64_or(&hf->cfg, "rope_local_base_freq", 1e-3, 1e12, local_theta, &local_theta);
     if (st == DOP_OK)
-        st = read_rope(hf, full.object ? &full : &params, theta, &a->ropes[0]);
+        st = read_rope(hf, full.object ? &full : &params, theta, head_dim_of(a, sliding, !two, false), &a->ropes[0]);
     if (st == DOP_OK && two)
-        st = read_rope(hf, &local, local_theta, &a->ropes[1]);
+        st = read_rope(hf, &local, local_theta, head_dim_of(a, sliding, false, true), &a->ropes[1]);
     a->n_ropes = two ? 2 : 1;
-    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++)
-        a->layers[i].mixers[0].attn.rope = two && sliding[i] ? 1 : 0;
+    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
+        dop_attention *t = &a->layers[i].mixers[0].attn;
+        const uint32_t head = head_dim_of(a, sliding, !two, sliding[i]);
+        t->rope = two && sliding[i] ? 1 : 0;
+        if (t->head_dim != head)
+            st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                             "%slayer %u has heads of %u values, others of its type have %u: one rotary embedding does "
+                             "not fit both",
+                             hf->cfg.where, i, t->head_dim, head);
+    }
     return st;
 }

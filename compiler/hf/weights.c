@@ -41,9 +41,11 @@ static dop_status
 place(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *rows, dop_weight *w)
 {
     dop_diag *diag = f->hf->diag;
-    dop_status st = w->rank == 1 ? dop_st_check_shape(t, 1, rows->total, 0, diag)
-                    : transposed ? dop_st_check_shape(t, 2, w->cols, rows->total, diag)
-                                 : dop_st_check_shape(t, 2, rows->total, w->cols, diag);
+    const bool one = t->rank == 0 && w->rank == 1 && rows->total == 1; /* a value of shape [] */
+    dop_status st = one            ? DOP_OK
+                    : w->rank == 1 ? dop_st_check_shape(t, 1, rows->total, 0, diag)
+                    : transposed   ? dop_st_check_shape(t, 2, w->cols, rows->total, diag)
+                                   : dop_st_check_shape(t, 2, rows->total, w->cols, diag);
     if (st != DOP_OK)
         return st;
     if (t->type != DOP_TYPE_f32 && t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16)

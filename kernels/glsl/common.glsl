@@ -187,6 +187,13 @@ void dop_st4_f16(U32 p, uint i, vec4 x)
 uint dop_split_len(uint n, uint splits) { return n <= DOP_WHOLE ? n : max(DOP_LEAST, (n + splits - 1u) / splits); }
 #endif
 
+// A logit, for the search of the largest one: what is not finite is larger than all others, so that it is found.
+float dop_logit(float x)
+{
+    const uint exponent = 0x7f800000u;
+    return (floatBitsToUint(x) & exponent) == exponent ? uintBitsToFloat(exponent) : x;
+}
+
 // --- element-wise functions of ir/ops.def, for float and vec4 -------------------------------------------------------
 // exp overflows to infinity for x < -88, and x / infinity is the right zero.
 #define DOP_ELEMENTWISE(T)                                                                                  \
@@ -199,6 +206,11 @@ uint dop_split_len(uint n, uint splits) { return n <= DOP_WHOLE ? n : max(DOP_LE
     }                                                                                                       \
     T dop_relu2(T x) { return max(x, T(0.0)) * max(x, T(0.0)); }                                            \
     T dop_softplus(T x) { return max(x, T(0.0)) + log(1.0 + exp(-abs(x))); }                                \
+    T dop_xielu(T x, T p, T n, T beta)                                                                      \
+    {                                                                                                       \
+        T up = max(x, T(0.0)), down = min(x, T(0.0));                                                       \
+        return dop_softplus(p) * up * up + (dop_softplus(n) + beta) * (exp(down) - 1.0 - down) + beta * x;  \
+    }                                                                                                       \
     /* erf by Abramowitz and Stegun 7.1.26 improved with a rational start: |error| < 1.2e-7 (W. J. Cody's   \
        bound for the complementary form in Numerical Recipes 6.2) */                                        \
     T dop_erf(T x)                                                                                          \

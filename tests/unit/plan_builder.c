@@ -244,7 +244,7 @@ static const char toy_stages[] =
                    "    barrier();\n"
                    "    for (uint p = 0; p <= step.pos; p++) h += (p + 1) * state.at[p];\n"
                    "    if (turn >= STALL_AT) h++;\n"
-                   "    logits.at[v] = w.at[(h % 64) * 64 + v];\n"
+                   "    logits.at[v] = w.at[(h % 64) * 64 + v] + float(v & 1u) * float(NUDGE);\n"
                    "}\n";
 static const char toy_advance[] =
     TOY_PERSISTENT "layout(push_constant) uniform P { Step step; F32 logits; };\n"
@@ -354,14 +354,15 @@ pb_toy(plan_builder *b)
 }
 
 void
-pb_toy_persistent(plan_builder *b, uint32_t stall_at)
+pb_toy_persistent(plan_builder *b, uint32_t stall_at, float nudge)
 {
     enum { WEIGHTS, STATE, STEP, RESULT }; /* slots of pb_toy in its order */
     static const char version[] = "#version 460\n";
     uint32_t mailbox = pb_slot(b, DOP_SLOT_HANDED, "mailboxes", 8);
     uint32_t table = pb_slot(b, DOP_SLOT_TABLE, "stages", sizeof(dop_stage_row));
     dop_buf text = {0};
-    dop_buf_printf(&text, "%s#define STALL_AT %uu\n%s", version, stall_at, toy_stages + sizeof version - 1);
+    dop_buf_printf(&text, "%s#define STALL_AT %uu\n#define NUDGE %.9g\n%s", version, stall_at, (double)nudge,
+                   toy_stages + sizeof version - 1);
     cr_assert(!text.failed);
     dop_plan_dispatch stages = {.kernel = pb_kernel(b, "toy_stages", text.data, 64, 2),
                                 .grid = {1, 1, 1},

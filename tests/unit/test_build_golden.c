@@ -29,6 +29,13 @@ static const char cases[][32] = {
     "ernie4_5",
     "starcoder2",
     "stablelm",
+    "exaone4",
+    "glm4",
+    "gpt_neox",
+    "cohere2",
+    "nemotron",
+    "apertus",
+    "gemma4",
 };
 
 /* expected.json of one case. */

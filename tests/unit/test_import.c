@@ -41,7 +41,8 @@ same_ropes(const dop_arch *a, const dop_arch *b)
     cr_assert_eq(a->n_ropes, b->n_ropes);
     for (uint32_t i = 0; i < a->n_ropes; i++) {
         const dop_rope *x = &a->ropes[i], *y = &b->ropes[i];
-        cr_expect(x->theta == y->theta && x->dims == y->dims && x->scaling == y->scaling && x->factor == y->factor &&
+        cr_expect(x->theta == y->theta && x->dims == y->dims && x->interleaved == y->interleaved &&
+                      x->rotated == y->rotated && x->scaling == y->scaling && x->factor == y->factor &&
                       x->low_freq_factor == y->low_freq_factor && x->high_freq_factor == y->high_freq_factor &&
                       x->original_ctx == y->original_ctx && x->n_factors == y->n_factors &&
                       x->attention_factor == y->attention_factor,
@@ -73,7 +74,8 @@ same_facts(const dop_arch *a, const dop_arch *b)
                       p->softcap == q->softcap && p->bias_q == q->bias_q && p->bias_o == q->bias_o,
                   "layer %u: attention differs", i);
         cr_expect(x->ffn.width == y->ffn.width && x->ffn.act == y->ffn.act && x->ffn.gated == y->ffn.gated &&
-                      x->ffn.bias == y->ffn.bias && x->residual_scale == y->residual_scale,
+                      x->ffn.bias == y->ffn.bias && x->residual_scale == y->residual_scale &&
+                      x->parallel == y->parallel,
                   "layer %u differs", i);
         same_norm(&x->attn_norm, &y->attn_norm);
         same_norm(&x->post_ffn_norm, &y->post_ffn_norm);
@@ -112,6 +114,14 @@ Test(import, old_and_new_style)
          "\"rope_theta\": 10000.0, \"rope_type\": \"longrope\", \"partial_rotary_factor\": 0.75,"
          " \"original_max_position_embeddings\": 32, \"long_factor\": [1.0, 1.6, 2.2, 2.8, 3.4, 4.0],"
          " \"short_factor\": [1.0, 1.05, 1.1, 1.15, 1.2, 1.25]}}"},
+        {"gpt_neox", "{\"rope_parameters\": \"<delete>\", \"rotary_pct\": 0.25, \"rotary_emb_base\": 10000,"
+                     " \"attention_bias\": \"<delete>\", \"use_parallel_residual\": \"<delete>\"}"},
+        {"cohere2", "{\"layer_types\": \"<delete>\", \"rope_parameters\": \"<delete>\", \"rope_theta\": 50000.0}"},
+        {"exaone4", "{\"layer_types\": \"<delete>\", \"rope_parameters\": \"<delete>\", \"rope_theta\": 1000000.0}"},
+        {"exaone4", "{\"sliding_window_pattern\": \"LLLG\"}"},
+        {"glm4", "{\"rope_parameters\": \"<delete>\", \"partial_rotary_factor\": \"<delete>\"}"},
+        {"gemma4", "{\"per_layer_config\": \"<delete>\", \"global_head_dim\": 32, \"layer_types\": \"<delete>\"}"},
+        {"starcoder2", "{\"use_bias\": \"<delete>\", \"tie_word_embeddings\": \"<delete>\"}"},
         {"phi4_mini_longrope", "{\"rope_scaling\": {\"<merge>\": 1, \"rope_type\": \"<delete>\", \"type\": \"su\","
                                " \"original_max_position_embeddings\": \"<delete>\"}}"},
     };
@@ -122,6 +132,33 @@ Test(import, old_and_new_style)
         same_facts(&a.m.arch, &b.m.arch);
         unload(&a);
         unload(&b);
+    }
+}
+
+/* Which layers rotate, and with heads of how many values. */
+Test(import, layers_that_differ)
+{
+    static const struct {
+        const char *model, *patch;
+        int32_t rope[6];
+        uint32_t head_dim[6];
+    } cases[] = {
+        {"cohere2", "{}", {0, 0, 0, -1}, {16, 16, 16, 16}},
+        {"exaone4", "{}", {0, 0, 0, -1}, {16, 16, 16, 16}},
+        {"exaone4", "{\"sliding_window\": null}", {0, 0, 0, 0}, {16, 16, 16, 16}},
+        {"gemma4", "{}", {1, 1, 1, 1, 1, 0}, {16, 16, 16, 16, 16, 32}},
+        {"smollm3_nope", "{}", {0, 0, 0, -1}, {16, 16, 16, 16}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        loaded l;
+        load_patched(&l, cases[i].model, cases[i].patch);
+        for (uint32_t k = 0; k < l.m.arch.n_layers; k++) {
+            const dop_attention *t = dop_layer_attention(&l.m.arch.layers[k]);
+            cr_assert(t);
+            cr_expect(t->rope == cases[i].rope[k] && t->head_dim == cases[i].head_dim[k], "case %zu, layer %u: %d, %u",
+                      i, k, t->rope, t->head_dim);
+        }
+        unload(&l);
     }
 }
 
@@ -292,6 +329,14 @@ Test(import, nothing_is_copied)
     cr_assert(q && k);
     cr_expect(q->rows == 64 && q->cols == 64 && q->row_stride == 4 && q->col_stride == 192 * 4 &&
               k->data == q->data + 256);
+    unload(&l);
+    /* q, k and v of each head below each other: 16 rows of each, 48 from head to head. */
+    load_patched(&l, "gpt_neox", "{}");
+    q = dop_weights_find(&l.m.weights, "L1.q");
+    k = dop_weights_find(&l.m.weights, "L1.k");
+    cr_assert(q && k);
+    cr_expect(q->row_stride == 128 && k->data == q->data + 16 * 128 && dop_weight_at(q, 15) == q->data + 15 * 128 &&
+              dop_weight_at(q, 16) == q->data + 48 * 128 && dop_weight_at(k, 63) == k->data + (3 * 48 + 15) * 128);
     unload(&l);
 }
 

@@ -4,11 +4,12 @@
 
 /* ---- config.json -------------------------------------------------------------------------------------------------- */
 
-#define KNOWN                                                                                           \
-    "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, GemmaForCausalLM, "      \
-    "Gemma2ForCausalLM, Gemma3ForCausalLM, Phi3ForCausalLM, GPT2LMHeadModel, GraniteForCausalLM, "      \
-    "Olmo2ForCausalLM, SmolLM3ForCausalLM, ArceeForCausalLM, SeedOssForCausalLM, Ernie4_5ForCausalLM, " \
-    "Starcoder2ForCausalLM, StableLmForCausalLM"
+#define KNOWN                                                                                               \
+    "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, GemmaForCausalLM, "          \
+    "Gemma2ForCausalLM, Gemma3ForCausalLM, Phi3ForCausalLM, GPT2LMHeadModel, GraniteForCausalLM, "          \
+    "Olmo2ForCausalLM, SmolLM3ForCausalLM, ArceeForCausalLM, SeedOssForCausalLM, Ernie4_5ForCausalLM, "     \
+    "Starcoder2ForCausalLM, StableLmForCausalLM, Exaone4ForCausalLM, Glm4ForCausalLM, GPTNeoXForCausalLM, " \
+    "Cohere2ForCausalLM, NemotronForCausalLM, ApertusForCausalLM, Gemma4ForCausalLM"
 
 static const struct {
     const char *model, *patch, *message;
@@ -81,6 +82,15 @@ static const struct {
      "sliding_window_pattern is 0, expected 1 to 1073741824"},
     {"smollm3_nope", "{\"no_rope_layers\": [1, 1]}", "no_rope_layers is not a list of 4 entries (num_hidden_layers)"},
     {"smollm3_nope", "{\"no_rope_layers\": [1, 1, 2, 0]}", "no_rope_layers[2] is not 0 or 1"},
+    /* what has no facts yet */
+    {"gemma4", "{\"num_kv_shared_layers\": 2}", "num_kv_shared_layers is not supported"},
+    {"gemma4", "{\"enable_moe_block\": true}", "enable_moe_block is not supported"},
+    {"gemma4", "{\"hidden_size_per_layer_input\": 256}", "hidden_size_per_layer_input is not supported"},
+    {"stablelm", "{\"qk_layernorm\": true}", "qk_layernorm is not supported"},
+    {"gemma4", "{\"per_layer_config\": {\"1\": {\"head_dim\": 32}}}",
+     "layer 1 has heads of 32 values, others of its type have 16: one rotary embedding does not fit both"},
+    {"gpt_neox", "{\"use_parallel_residual\": 1}", "use_parallel_residual is an integer, expected true or false"},
+    {"cohere2", "{\"logit_scale\": 0}", "logit_scale is 0, expected 1e-06 to 1e+06"},
     /* rotary */
     {"llama", "{\"rope_parameters\": null, \"rope_theta\": 0}", "rope_theta is 0, expected 0.001 to 1e+12"},
     {"llama", "{\"rope_parameters\": {\"rope_theta\": -1, \"rope_type\": \"default\"}}",

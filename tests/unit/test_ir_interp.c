@@ -140,6 +140,23 @@ Test(ir_interp, element_functions)
     }
 }
 
+/* xIELU with alpha_p 0.3, alpha_n -0.2, beta 0.5, by Python's math module. */
+Test(ir_interp, xielu)
+{
+    static const double want[5] = {0.7509508509805012, -0.1330145419316151, 0.0, 1.3543552513164157, 6.589720320727597};
+    static const float in[5] = {-3.0f, -0.5f, 0.0f, 1.0f, 2.5f};
+    fixture x = {0};
+    start(&x, 1,
+          "graph g(T<=1, S<=1) { %a:f32[T,5]=input \"a\" %p:f32[1]=weight \"p\" %n:f32[1]=weight \"n\" "
+          "%b:f32[1]=weight \"b\" %y:f32[T,5]=xielu %a,%p,%n,%b return %y }");
+    memcpy(leaf(&x, "a", 5), in, sizeof in);
+    *leaf(&x, "p", 1) = 0.3f;
+    *leaf(&x, "n", 1) = -0.2f;
+    *leaf(&x, "b", 1) = 0.5f;
+    check("xielu", eval(&x, "y")->f, want, 5);
+    finish(&x);
+}
+
 Test(ir_interp, element_functions_at_the_ends)
 {
     static const struct {
