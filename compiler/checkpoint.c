@@ -53,21 +53,21 @@ name_model(dop_checkpoint *m)
 }
 
 static bool
-has_file(dop_arena *arena, const char *dir, const char *file)
+has_file(const char *dir, const char *file)
 {
-    char *path = dop_arena_printf(arena, "%s/%s", dir, file);
-    return path && access(path, F_OK) == 0;
+    char path[4096]; /* the system takes none that are longer */
+    int n = snprintf(path, sizeof path, "%s/%s", dir, file);
+    return n > 0 && (size_t)n < sizeof path && access(path, F_OK) == 0;
 }
 
 static dop_status
 load_directory(const char *path, dop_diag *diag, dop_checkpoint *m)
 {
     /* A converted model may keep its config.json, but not its safetensors. */
-    const bool safetensors =
-        has_file(m->arena, path, "model.safetensors") || has_file(m->arena, path, "model.safetensors.index.json");
-    if (!safetensors && has_file(m->arena, path, "manifest.json"))
+    const bool safetensors = has_file(path, "model.safetensors") || has_file(path, "model.safetensors.index.json");
+    if (!safetensors && has_file(path, "manifest.json"))
         return dop_import_rdrr(path, diag, m);
-    if (has_file(m->arena, path, "config.json"))
+    if (has_file(path, "config.json"))
         return dop_import_hf(path, diag, m);
     return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "not a model: no config.json and no manifest.json here");
 }

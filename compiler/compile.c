@@ -55,7 +55,7 @@ count_read(void *user, dop_node_id base)
             for (uint32_t k = 1; k < x->n_srcs && k < 3; k++)
                 if ((x->op == DOP_OP_attention || x->op == DOP_OP_attn_split) &&
                     dop_node_base(t->g, x->src[k], NULL) == base)
-                    t->bytes += dop_node_bytes(t->g, base) / t->g->max_s * t->depth;
+                    t->bytes += dop_node_bytes(t->g, base) / t->g->max_s / t->g->max_q * t->depth;
         }
         return;
     }
@@ -314,8 +314,9 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag
         w->items[i].type = stored[i];
     if (st != DOP_OK)
         return st;
-    if (phase != DOP_PHASE_DECODE)
-        s->g.name = dop_arena_printf(&c->arena, "%s%u", phase == DOP_PHASE_PREFILL ? "prefill" : "score", max_t);
+    s->g.name = dop_arena_printf(&c->arena, "%s%u", s->g.name, max_t); /* as dop_plan_schedule_name has it */
+    if (!s->g.name)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     for (dop_node_id id = 1; id < s->g.n_nodes; id++)
         s->n_ops += dop_node_computed(&s->g, id);
     s->before = s->g;

@@ -103,7 +103,7 @@ dop_status dop_intern_kernel(dop_compilation *c, const dop_kernel *k, const dop_
 
 /* Skips every pass that joins ops or takes them apart for it: --no-fuse. */
 void dop_passes_skip_fusion(dop_pass_options *o);
-/* "decode", "prefill64", ... */
+/* "decode1", "prefill64", ... */
 const char *dop_schedule_name(const dop_schedule *s);
 /* Where a region belongs: its root's label. */
 const char *dop_region_label(const dop_graph *g, const dop_region *r);

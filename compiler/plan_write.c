@@ -98,26 +98,34 @@ write_weights_slots(writer *w)
     }
 }
 
-/* Caches of all schedules of a target are the same: the first graph lists them. */
-static void
-write_state_slots(writer *w, target_rows *t)
+static uint32_t
+add_state_slot(writer *w, uint32_t kind, uint64_t size)
+{
+    dop_plan_slot s = {.kind = DOP_SLOT_STATE,
+                       .name = string(w, kind == DOP_PLAN_STATE_APPEND ? "cache" : "state"),
+                       .size = size,
+                       .file = 0xffffffffu,
+                       .state = kind};
+    dop_buf_append(&w->parts.sec[DOP_SEC_SLOTS], &s, sizeof s);
+    return w->n_slots++;
+}
+
+/* The states of one kind, behind the n that have their places already. */
+static uint32_t
+write_states_of(writer *w, target_rows *t, uint32_t kind, uint32_t n)
 {
     const dop_graph *g = &t->c->schedules[0].g;
     uint64_t used = 0;
-    uint32_t n = 0, from = 0;
-    t->states = calloc(g->n_nodes, sizeof *t->states);
-    if (!t->states) {
-        no_memory(w);
-        return;
-    }
+    uint32_t from = n;
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
-        if (dop_node_at(g, id)->op != DOP_OP_state)
+        bool appends = dop_shape_appends(&dop_node_at(g, id)->shape);
+        if (dop_node_at(g, id)->op != DOP_OP_state || appends != (kind == DOP_PLAN_STATE_APPEND))
             continue;
         /* Kernels read caches in tiles: what lies past the last row must be memory, and zero. */
         uint64_t bytes = dop_node_bytes(g, id),
-                 size = dop_align_u64(bytes + bytes / g->max_s * STATE_TAIL, STATE_ALIGN);
+                 size = dop_align_u64(appends ? bytes + bytes / g->max_s * STATE_TAIL : 2 * bytes, STATE_ALIGN);
         if (used > 0 && used + size > STATE_SEGMENT) {
-            uint32_t slot = add_slot(w, DOP_SLOT_STATE, "cache", used, 0);
+            uint32_t slot = add_state_slot(w, kind, used);
             for (; from < n; from++)
                 t->states[from].slot = slot;
             used = 0;
@@ -126,11 +134,24 @@ write_state_slots(writer *w, target_rows *t)
         used += size;
     }
     if (used > 0) {
-        uint32_t slot = add_slot(w, DOP_SLOT_STATE, "cache", used, 0);
+        uint32_t slot = add_state_slot(w, kind, used);
         for (; from < n; from++)
             t->states[from].slot = slot;
     }
-    t->n_states = n;
+    return n;
+}
+
+/* States of all schedules of a target are the same: the first graph lists them. */
+static void
+write_state_slots(writer *w, target_rows *t)
+{
+    t->states = calloc(t->c->schedules[0].g.n_nodes, sizeof *t->states);
+    if (!t->states) {
+        no_memory(w);
+        return;
+    }
+    t->n_states = write_states_of(w, t, DOP_PLAN_STATE_APPEND, 0);
+    t->n_states = write_states_of(w, t, DOP_PLAN_STATE_REPLACE, t->n_states);
 }
 
 /* Regions of the largest schedule that merges splits of attention; 0: none does. */
@@ -276,7 +297,7 @@ write_schedule(writer *w, const target_rows *t, const dop_schedule *s)
 {
     dop_plan_schedule row = {.kind = kinds[s->phase],
                              .profile = (uint32_t)(t - w->targets),
-                             .max_tokens = s->g.max_t,
+                             .max_rows = s->g.max_t,
                              .first_dispatch = n_dispatches(w),
                              .n_dispatches = s->g.n_regions - 1,
                              .n_body = s->n_body,
@@ -300,7 +321,7 @@ write_persistent(writer *w, const target_rows *t, const dop_schedule *s)
     memcpy(whole.args, t->c->kernels[p->kernel].k.args, sizeof whole.args);
     dop_plan_schedule row = {.kind = kinds[s->phase],
                              .profile = (uint32_t)(t - w->targets),
-                             .max_tokens = s->g.max_t,
+                             .max_rows = s->g.max_t,
                              .first_dispatch = n_dispatches(w),
                              .n_dispatches = s->g.n_regions - p->n_stages,
                              .n_body = s->g.n_regions - p->n_stages,
@@ -366,8 +387,12 @@ choices_json(const writer *w)
                 const dop_built_region *b = &c->schedules[i].regions[r];
                 char name[160];
                 kernel_name(&w->targets[k], b->kernel, name, sizeof name);
-                if (!json_object_get(choices, name))
-                    json_object_set_new(choices, name, json_string(b->choice.why));
+                if (!b->choice.why[0] || json_object_get(choices, name))
+                    continue;
+                if (json_object_set_new(choices, name, json_string(b->choice.why)) != 0) {
+                    json_decref(choices);
+                    return NULL;
+                }
             }
     }
     return choices;
@@ -406,7 +431,8 @@ write_kernel(writer *w, target_rows *t, uint32_t i)
                            .subgroup = k->k.subgroup,
                            .local = {k->k.local, 1, 1},
                            .shared_bytes = k->shared_bytes,
-                           .push_bytes = 8 * k->k.n_args};
+                           .push_bytes = 8 * k->k.n_args,
+                           .rounding = k->k.rounding};
     dop_buf_append(&w->parts.sec[DOP_SEC_KERNELS], &row, sizeof row);
     dop_buf_append(&w->parts.sec[DOP_SEC_SPIRV], k->spirv.data, k->spirv.size);
     if (w->parts.sec[DOP_SEC_KERNELS].failed || w->parts.sec[DOP_SEC_SPIRV].failed)
@@ -455,7 +481,7 @@ weight_types(const dop_pack *p, dop_buf *out)
     }
 }
 
-/* What each target's schedules were made with. */
+/* What each target's schedules were made with.  NULL: out of memory, as in choices_json. */
 static json_t *
 targets_json(const writer *w)
 {
@@ -463,11 +489,14 @@ targets_json(const writer *w)
     for (uint32_t i = 0; i < w->n_targets; i++) {
         const dop_compilation *c = w->targets[i].c;
         const dop_schedule *d = &c->schedules[0];
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:i, s:i, s:i}", "name", c->target.name, "kvType",
-                                              dop_type_of(c->options.kv_type)->name, "activationType",
-                                              dop_type_of(c->options.act_type)->name, "decodeDispatches",
-                                              (int)(d->g.n_regions - 1), "decodeOps", (int)d->n_ops, "decodeBarriers",
-                                              (int)d->placement.n_barriers));
+        json_t *row = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i}", "name", c->target.name, "kvType",
+                                dop_type_of(c->options.kv_type)->name, "activationType",
+                                dop_type_of(c->options.act_type)->name, "decodeDispatches", (int)(d->g.n_regions - 1),
+                                "decodeOps", (int)d->n_ops, "decodeBarriers", (int)d->placement.n_barriers);
+        if (json_array_append_new(list, row) != 0) {
+            json_decref(list);
+            return NULL;
+        }
     }
     return list;
 }
@@ -559,6 +588,7 @@ finish(writer *w)
 static dop_status
 write_rows(writer *w, const dop_compilation *list, uint32_t n, const char *weights, dop_diag *diag)
 {
+    const uint64_t failures = dop_buf_failures();
     *w = (writer){.diag = diag, .n_targets = n};
     w->parts.external = weights != NULL;
     w->parts.pack = &list[0].pack;
@@ -579,6 +609,8 @@ write_rows(writer *w, const dop_compilation *list, uint32_t n, const char *weigh
     if (weights) /* its size and digest follow when it is written */
         dop_buf_append(&w->parts.sec[DOP_SEC_FILES], &(dop_plan_file){.name = string(w, weights)},
                        sizeof(dop_plan_file));
+    if (w->status == DOP_OK && dop_buf_failures() != failures)
+        no_memory(w);
     return w->status;
 }
 

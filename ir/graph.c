@@ -43,6 +43,7 @@ dop_graph_init(dop_graph *g, dop_arena *arena, const char *name, uint32_t max_t,
     g->arena = arena;
     g->max_t = max_t;
     g->max_s = max_s;
+    g->max_q = 1;
     g->name = dop_arena_strdup(arena, name);
     if (!g->name || !grow(arena, (void **)&g->nodes, 0, &g->cap_nodes, sizeof *g->nodes) ||
         !grow(arena, (void **)&g->regions, 0, &g->cap_regions, sizeof *g->regions))
@@ -173,7 +174,8 @@ int64_t
 dop_node_i(const dop_graph *g, dop_node_id id, dop_attr_id a)
 {
     int k = attr_index(g, id, a);
-    return k < 0 || dop_attr_kind_of(a) != DOP_ATTR_I ? 0 : g->nodes[id].attr[k].i;
+    return k < 0 || (dop_attr_kind_of(a) != DOP_ATTR_I && dop_attr_kind_of(a) != DOP_ATTR_W) ? 0
+                                                                                             : g->nodes[id].attr[k].i;
 }
 
 const char *
@@ -212,12 +214,6 @@ dop_node_base(const dop_graph *g, dop_node_id id, uint32_t *out_start)
     return id;
 }
 
-uint64_t
-dop_dim_value(const dop_graph *g, dop_dim d, uint32_t t)
-{
-    return (uint64_t)d.mul * (d.sym == DOP_SYM_T ? t : d.sym == DOP_SYM_S ? g->max_s : 1);
-}
-
 uint32_t
 dop_split_len(const dop_graph *g, dop_node_id id, uint32_t n)
 {
@@ -244,16 +240,27 @@ dop_node_per_token(const dop_graph *g, dop_node_id id)
     return g->nodes[id].shape.dim[0].sym == DOP_SYM_T;
 }
 
-bool
-dop_shape_equal(const dop_shape *a, const dop_shape *b)
+uint64_t
+dop_node_rows(const dop_graph *g, dop_node_id id, uint32_t t)
 {
-    if (a->rank != b->rank)
-        return false;
-    for (uint32_t i = 0; i < a->rank; i++) {
-        if (a->dim[i].mul != b->dim[i].mul || a->dim[i].sym != b->dim[i].sym)
-            return false;
-    }
-    return true;
+    const dop_shape *s = &g->nodes[id].shape;
+    return dop_dim_value(g, s->dim[0], t) * (dop_shape_appends(s) ? dop_dim_value(g, s->dim[1], t) : 1);
+}
+
+uint32_t
+dop_cache_heads(const dop_graph *g, dop_node_id cache)
+{
+    const dop_shape *s = &g->nodes[cache].shape;
+    return s->dim[s->rank - 2].mul;
+}
+
+dop_node_id
+dop_graph_replaces(const dop_graph *g)
+{
+    for (dop_node_id id = 1; id < g->n_nodes; id++)
+        if (g->nodes[id].op == DOP_OP_state && !dop_shape_appends(&g->nodes[id].shape))
+            return id;
+    return 0;
 }
 
 dop_status
@@ -323,7 +330,7 @@ dop_graph_hash(const dop_graph *g)
 {
     uint64_t h = mix_s(0xcbf29ce484222325u, g->name);
     h = mix_u64(h, (uint64_t)g->max_t << 32 | g->max_s);
-    h = mix_u64(h, g->n_nodes);
+    h = mix_u64(h, (uint64_t)g->max_q << 32 | g->n_nodes);
     for (dop_node_id id = 1; id < g->n_nodes; id++)
         h = mix_node(h, &g->nodes[id]);
     h = mix_ids(h, g->outs, g->n_outs);

@@ -39,7 +39,8 @@ typedef enum dop_attr_id {
     DOP_A_COUNT
 } dop_attr_id;
 
-typedef enum dop_attr_kind { DOP_ATTR_F, DOP_ATTR_I, DOP_ATTR_S } dop_attr_kind;
+typedef enum dop_attr_kind { DOP_ATTR_F, DOP_ATTR_I, DOP_ATTR_S, DOP_ATTR_W } dop_attr_kind;
+typedef enum dop_state_kind { DOP_STATE_append, DOP_STATE_replace } dop_state_kind;
 
 /* KV heads whose cache splits one attention region can merge itself: their counts fill one cache line. */
 enum { DOP_MAX_MERGES = 32 };
@@ -58,6 +59,7 @@ typedef struct dop_op_info {
 const dop_op_info *dop_op_of(dop_op op);
 const char *dop_attr_name(dop_attr_id a);
 dop_attr_kind dop_attr_kind_of(dop_attr_id a);
+const char *dop_attr_word(dop_attr_id a, int64_t i); /* word i of an attribute of kind W; NULL: there is none */
 const char *dop_reach_name(dop_reach r);
 
 typedef union dop_attr {
@@ -66,8 +68,8 @@ typedef union dop_attr {
     const char *s; /* in the arena */
 } dop_attr;
 
-/* One axis: mul, mul*T (tokens of this step) or mul*S (cache length). */
-typedef enum dop_sym { DOP_SYM_1, DOP_SYM_T, DOP_SYM_S } dop_sym;
+/* One axis: mul, mul*T (rows of this step), mul*S (positions of a sequence) or mul*Q (sequences). */
+typedef enum dop_sym { DOP_SYM_1, DOP_SYM_T, DOP_SYM_S, DOP_SYM_Q, DOP_N_SYMS } dop_sym;
 typedef struct dop_dim {
     uint32_t mul;
     dop_sym sym;
@@ -120,7 +122,8 @@ typedef struct dop_graph {
     dop_arena *arena;
     const char *name;            /* "decode", "prefill", "score" */
     uint32_t max_t;              /* T is at most this; 1 in decode */
-    uint32_t max_s;              /* cache length S */
+    uint32_t max_s;              /* positions of a sequence, S */
+    uint32_t max_q;              /* sequences, Q; dop_graph_init() makes it 1 */
     dop_node *nodes;             /* [0] is unused */
     uint32_t n_nodes, cap_nodes; /* n_nodes counts [0] */
     dop_region *regions;         /* [0] is unused; n_regions <= 1: no regions formed yet */
@@ -190,12 +193,20 @@ dop_reach dop_node_reach(const dop_graph *g, dop_node_id id);
 dop_node_id dop_node_base(const dop_graph *g, dop_node_id id, uint32_t *out_start);
 
 /* A value as a matrix [rows, cols]: rows is axis 0 (1 for a rank-1 weight vector that broadcasts), cols the product of
- * the others.  `t` replaces T. */
+ * the others (of append state, what one position has).  `t` replaces T. */
 uint64_t dop_dim_value(const dop_graph *g, dop_dim d, uint32_t t);
 uint32_t dop_node_cols(const dop_graph *g, dop_node_id id);
 /* Cache rows of one split of the attn_split node, of n rows in all (ops.def). */
 uint32_t dop_split_len(const dop_graph *g, dop_node_id id, uint32_t n);
 bool dop_node_per_token(const dop_graph *g, dop_node_id id); /* axis 0 is T */
+/* Rows of a value as a matrix: of axis 0, or of both symbolic axes of append state. */
+uint64_t dop_node_rows(const dop_graph *g, dop_node_id id, uint32_t t);
+/* State of kind append has an axis of positions, that of kind replace has none. */
+bool dop_shape_appends(const dop_shape *s);
+/* Heads of keys or values in a cache. */
+uint32_t dop_cache_heads(const dop_graph *g, dop_node_id cache);
+/* A replace state of the graph, 0: it has none. */
+dop_node_id dop_graph_replaces(const dop_graph *g);
 bool dop_shape_equal(const dop_shape *a, const dop_shape *b);
 
 /* The vector that a row program walks over: a row, or one head of it. */

@@ -57,6 +57,13 @@ dop_attr_kind_of(dop_attr_id a)
 }
 
 const char *
+dop_attr_word(dop_attr_id a, int64_t i)
+{
+    static const char *const state_kinds[] = {"append", "replace"};
+    return a == DOP_A_kind && i >= 0 && i < 2 ? state_kinds[i] : NULL;
+}
+
+const char *
 dop_reach_name(dop_reach r)
 {
     static const char *const names[] = {"NONE", "ELEM", "DIMS", "HEAD", "ROW", "ALL"};

@@ -287,6 +287,8 @@ dop_kernel_compile(const char *name, const dop_kernel *k, const dop_target *targ
     if (st == DOP_OK)
         st = reflect(name, k, out_spirv, diag);
     *out_shared_bytes = shared_bytes((const uint32_t *)(const void *)out_spirv->data, out_spirv->size / 4, &arena);
+    if (st == DOP_OK && *out_shared_bytes == UINT32_MAX)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     /* A kernel past the limit loses the device instead of failing to compile: refuse it here. */
     if (st == DOP_OK && *out_shared_bytes > target->shared_bytes)
         st = DOP_FAIL(diag, DOP_E_INPUT, "kernel %s needs %u bytes of shared memory, target %s has %u", name,

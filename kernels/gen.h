@@ -13,8 +13,9 @@ struct dop_gen {
     dop_emit e;
     dop_buf main; /* the filled template */
     uint32_t grid[3];
-    bool merges; /* attention merges its splits, and counts the workgroups that are done with theirs */
-    bool halves; /* products take their activations as f16 */
+    bool merges;       /* attention merges its splits, and counts the workgroups that are done with theirs */
+    bool halves;       /* factors of products are f16 */
+    uint64_t failures; /* dop_buf_failures() at the start: a text of which a piece is missing is no kernel */
 };
 /* Ready to look at the region; emitting needs templates too. */
 void dop_gen_open(dop_gen *gen, const dop_site *s, const dop_descriptor *d, const dop_choice *choice, dop_diag *diag);

@@ -11,7 +11,7 @@ dop_kernel_persistent(const dop_templates *t, const dop_target *target, const do
 {
     dop_kernel *k = out_kernel;
     dop_emit e = {.diag = diag};
-    dop_gen gen = {.templates = t, .e = e};
+    dop_gen gen = {.templates = t, .e = e, .failures = dop_buf_failures()};
     dop_keys keys = {0};
     dop_buf text = {0}, functions = {0}, calls = {0};
     const char **glsl = dop_arena_alloc(arena, n_stages * sizeof *glsl);
@@ -25,6 +25,7 @@ dop_kernel_persistent(const dop_templates *t, const dop_target *target, const do
     for (uint32_t i = 0; i < n_stages && glsl; i++) {
         glsl[i] = stages[i]->glsl;
         k->caps |= stages[i]->caps;
+        k->rounding = stages[i]->rounding > k->rounding ? stages[i]->rounding : k->rounding;
         dop_buf_printf(&functions, "void dop_stage_%u() {}\n", i);
         dop_buf_printf(&calls, "    case %u: dop_stage_%u(); break;\n", i, i);
     }
@@ -41,7 +42,7 @@ dop_kernel_persistent(const dop_templates *t, const dop_target *target, const do
                    "    uvec2 counts;\n};\n",
                    target->stage_whole, target->split_least, k->local, k->local, common ? common : "");
     dop_status st = dop_template_fill(&gen, "persistent.glsl", &keys, &text);
-    k->glsl = text.failed ? NULL : dop_arena_strdup(arena, text.data);
+    k->glsl = dop_buf_failures() != gen.failures ? NULL : dop_arena_strdup(arena, text.data);
     k->stages = glsl;
     k->args[0] = (dop_kernel_arg){.kind = DOP_ARG_TABLE, .read = true};
     k->args[1] = (dop_kernel_arg){.read = true};

@@ -234,7 +234,7 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
         st = gen.e.status;
         goto error;
     }
-    k->glsl = text.failed || advance.failed ? NULL : dop_arena_strdup(g->arena, text.data);
+    k->glsl = dop_buf_failures() != gen.failures ? NULL : dop_arena_strdup(g->arena, text.data);
     if (!k->glsl) {
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         goto error;
@@ -248,6 +248,7 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
     if ((k->caps & DOP_CAP_coop) == DOP_CAP_coop)
         k->caps &= ~(uint32_t)DOP_CAP_coop | matrix_form(variant->descriptor, target->caps);
     k->unoptimized = variant->descriptor->unoptimized;
+    k->rounding = variant->descriptor->ints ? DOP_ROUNDING_i8 : gen.halves ? DOP_ROUNDING_f16 : DOP_ROUNDING_none;
     k->subgroup = choice->tile.subgroup ? target->subgroup : 0;
 error:
     dop_buf_finish(&gen.main);

@@ -141,6 +141,8 @@ module_read(const dop_buf *spirv, dop_diag *diag, module *out)
                                               on_header, on_instruction, NULL)
                              : SPV_ERROR_OUT_OF_MEMORY;
     spvContextDestroy(context);
+    if (r == SPV_ERROR_OUT_OF_MEMORY)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (r != SPV_SUCCESS)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "linking kernels: a module cannot be read (%d)", (int)r);
     m->map = calloc(m->bound, sizeof *m->map);
@@ -179,11 +181,14 @@ static void
 copy(linker *l, module *m, const inst *i, dop_buf *out)
 {
     const uint32_t *w = words_of(m, i);
+    const size_t before = out->size;
     dop_buf_append(out, w, 4);
     for (uint32_t k = 1; k < i->n; k++) {
         uint32_t word = m->is_id.data[i->first + k] ? id_of(l, m, w[k]) : w[k];
         dop_buf_append(out, &word, 4);
     }
+    if (out->failed) /* find_same reads whole instructions only */
+        out->size = before;
 }
 
 /* Is there an instruction in `out` with these words, but for its result?  Gives the result's id; 0: none. */
@@ -495,6 +500,7 @@ dop_status
 dop_link(const dop_buf *root, const dop_buf *stages, uint32_t n_stages, dop_diag *diag, dop_buf *out_spirv)
 {
     linker l = {.diag = diag, .next_id = 1};
+    const uint64_t failures = dop_buf_failures();
     module top = {0}, *parts = calloc(n_stages + 1, sizeof *parts);
     uint32_t *mains = calloc(n_stages + 1, sizeof *mains);
     dop_status st = parts && mains ? module_read(root, diag, &top) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
@@ -516,7 +522,7 @@ dop_link(const dop_buf *root, const dop_buf *stages, uint32_t n_stages, dop_diag
     if (st == DOP_OK) {
         write_pools(&l);
         write_module(&l, &top, out_spirv);
-        if (out_spirv->failed || l.functions.failed || l.globals.failed || l.interface.failed || l.decorations.failed)
+        if (dop_buf_failures() != failures)
             st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     }
     module_finish(&top);

@@ -151,7 +151,8 @@ expand_repeats(dop_gen *gen, const char *name, const dop_keys *keys, const char 
                 } else {
                     dop_buf_append(&once, p, 1);
                 }
-            dop_status st = expand_repeats(gen, name, keys, once.data ? once.data : "", out);
+            dop_status st = once.failed ? DOP_FAIL(gen->e.diag, DOP_E_NOMEM, "out of memory")
+                                        : expand_repeats(gen, name, keys, once.data ? once.data : "", out);
             dop_buf_finish(&once);
             if (st != DOP_OK)
                 return st;
@@ -189,6 +190,10 @@ dop_template_fill(dop_gen *gen, const char *name, const dop_keys *keys, dop_buf 
 {
     const char *text = dop_templates_get(gen->templates, name);
     dop_buf written = {0};
+    if (gen->e.status != DOP_OK)
+        return gen->e.status;
+    if (dop_buf_failures() != gen->failures) /* of some value; it may be missing by now, or only shorter */
+        return DOP_FAIL(gen->e.diag, DOP_E_NOMEM, "out of memory");
     if (!text)
         return DOP_FAIL(gen->e.diag, DOP_E_IO, "kernel template %s is missing in %s: reinstall Doppler", name,
                         gen->templates->dir);

@@ -29,6 +29,24 @@ template_for(const dop_graph *g, dop_node_id id)
     }
 }
 
+/* Kernels for experts are to come. */
+static bool
+has_template(const dop_graph *g, dop_node_id id)
+{
+    const dop_node *n = dop_node_at(g, id);
+    switch (n->op) {
+    case DOP_OP_top_k:
+    case DOP_OP_pick:
+    case DOP_OP_matmul_at:
+    case DOP_OP_weighted_sum:
+        return false;
+    case DOP_OP_gather:
+        return dop_node_at(g, n->src[1])->shape.rank == 1;
+    default:
+        return true;
+    }
+}
+
 dop_status
 dop_pass_form_regions(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
@@ -37,6 +55,9 @@ dop_pass_form_regions(dop_pass_ctx *cx, dop_graph *g, bool *changed)
         dop_region_id r;
         if (!dop_node_computed(g, id))
             continue;
+        if (!has_template(g, id))
+            return DOP_FAIL(cx->diag, DOP_E_INPUT, "no template makes %%%s (%s)", dop_node_at(g, id)->name,
+                            dop_op_of(dop_node_at(g, id)->op)->name);
         dop_status st = dop_graph_add_region(g, template_for(g, id), &id, 1, &id, 1, cx->diag, &r);
         if (st != DOP_OK)
             return st;

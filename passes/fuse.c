@@ -182,7 +182,7 @@ join_splits(const dop_pass_ctx *cx, const dop_graph *g, dop_region_id p, const d
     dop_node_id split = g->regions[p].info->root;
     if (c->n_nodes != 1 || dop_node_at(g, c->nodes[0])->op != DOP_OP_attn_combine)
         return DOP_REASON_template_limit;
-    uint32_t kv_heads = dop_node_at(g, dop_node_at(g, split)->src[1])->shape.dim[1].mul;
+    uint32_t kv_heads = dop_cache_heads(g, dop_node_at(g, split)->src[1]);
     if (dop_node_base(g, dop_node_at(g, c->nodes[0])->src[0], NULL) != split || !cx->target->merges ||
         kv_heads > DOP_MAX_MERGES)
         return DOP_REASON_cross_workgroup;

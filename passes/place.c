@@ -36,13 +36,15 @@ in_scratch(const dop_graph *g, dop_node_id id)
     return true;
 }
 
-static void
+static dop_status
 compute_groups(dop_pass_ctx *cx, const dop_graph *g, const dop_flow *f, uint32_t *group)
 {
     dop_placement *p = &cx->placement;
     uint32_t now = 0;
     uint8_t *reads_group = calloc(g->n_regions, 1); /* 1: reads something of the current group */
-    for (dop_region_id r = 1; reads_group && r < g->n_regions; r++) {
+    if (!reads_group)
+        return DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
+    for (dop_region_id r = 1; r < g->n_regions; r++) {
         if (g->regions[r].dead)
             continue;
         if (reads_group[r]) {
@@ -59,6 +61,7 @@ compute_groups(dop_pass_ctx *cx, const dop_graph *g, const dop_flow *f, uint32_t
                 reads_group[f->readers[k]] = 1;
     }
     free(reads_group);
+    return DOP_OK;
 }
 
 static void
@@ -107,7 +110,8 @@ dop_pass_place(dop_pass_ctx *cx, dop_graph *g, bool *changed)
         st = DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
         goto error;
     }
-    compute_groups(cx, g, &f, group);
+    if ((st = compute_groups(cx, g, &f, group)) != DOP_OK)
+        goto error;
     for (dop_region_id r = 1; r < g->n_regions; r++)
         for (uint32_t i = 0; !g->regions[r].dead && i < g->regions[r].n_outs; i++) {
             dop_node_id id = g->regions[r].outs[i];

@@ -113,15 +113,29 @@ dop_map_close(dop_map *map)
     memset(map, 0, sizeof *map);
 }
 
+static _Thread_local uint64_t buf_failures;
+
+uint64_t
+dop_buf_failures(void)
+{
+    return buf_failures;
+}
+
+static bool
+buf_fail(dop_buf *b)
+{
+    b->failed = true;
+    buf_failures++;
+    return false;
+}
+
 static bool
 buf_reserve(dop_buf *b, size_t extra)
 {
     if (b->failed)
         return false;
-    if (extra > SIZE_MAX / 4 - b->size) {
-        b->failed = true;
-        return false;
-    }
+    if (extra > SIZE_MAX / 4 - b->size)
+        return buf_fail(b);
     size_t need = b->size + extra + 1;
     if (need <= b->cap)
         return true;
@@ -129,10 +143,8 @@ buf_reserve(dop_buf *b, size_t extra)
     while (cap < need)
         cap *= 2;
     char *p = realloc(b->data, cap);
-    if (!p) {
-        b->failed = true;
-        return false;
-    }
+    if (!p)
+        return buf_fail(b);
     b->data = p;
     b->cap = cap;
     return true;

@@ -101,6 +101,9 @@ void dop_buf_vprintf(dop_buf *b, const char *fmt, va_list ap);
 void dop_buf_zeros(dop_buf *b, size_t n);
 void dop_buf_align(dop_buf *b, size_t align); /* pads with zeros to a multiple of a power of two */
 void dop_buf_finish(dop_buf *b);              /* frees; accepts a zeroed one */
+/* How often a buffer of this thread has failed since the thread began.  Who makes one text of many buffers compares this
+ * before and after: a piece that is missing in the middle is then an error wherever it was lost. */
+uint64_t dop_buf_failures(void);
 
 /* A file that appears under its name when it is complete, replacing what was there, and not at all otherwise: it is
  * written without a name where the file system can do that (a process that is killed leaves nothing), else under

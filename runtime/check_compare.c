@@ -205,19 +205,20 @@ compare_step(dop_check_run *run)
             return st;
         if (run->g->max_t != 1 && id->count != 1)
             continue;
-        want.ids[b->n_out % DOP_STEP_RING] = want.tokens[0] = id->u[0];
+        want.rows[0] = b->rows[b->n_rows - 1];
+        want.ids[b->n_out % DOP_STEP_RING] = want.rows[0].token = id->u[0];
         want.n_out++;
-        want.pos += b->n_tokens;
-        want.n_tokens = 1;
+        want.rows[0].position++;
+        want.n_rows = 1;
     }
     if (a->flags & DOP_STEP_STALLED)
         wrong(run, "step record: a wait ran out", a->flags, 0);
-    else if (a->tokens[0] != want.tokens[0])
-        wrong(run, "step record: id picked", a->tokens[0], want.tokens[0]);
-    else if (a->pos != want.pos)
-        wrong(run, "step record: position", a->pos, want.pos);
-    else if (a->n_tokens != want.n_tokens)
-        wrong(run, "step record: tokens", a->n_tokens, want.n_tokens);
+    else if (a->rows[0].token != want.rows[0].token)
+        wrong(run, "step record: id picked", a->rows[0].token, want.rows[0].token);
+    else if (a->rows[0].position != want.rows[0].position)
+        wrong(run, "step record: position", a->rows[0].position, want.rows[0].position);
+    else if (a->n_rows != want.n_rows)
+        wrong(run, "step record: rows", a->n_rows, want.n_rows);
     else if (a->n_out != want.n_out)
         wrong(run, "step record: ids picked", a->n_out, want.n_out);
     else if (memcmp(a, &want, sizeof want) != 0)

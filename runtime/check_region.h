@@ -24,7 +24,7 @@ typedef struct dop_check_run {
     dop_diag *diag;
     dop_check_result *result;
     dop_check_random random;
-    uint32_t n_samples, sample[DOP_STEP_MAX_TOKENS]; /* tokens of the step that are compared */
+    uint32_t n_samples, sample[DOP_STEP_MAX_ROWS]; /* tokens of the step that are compared */
     bool rounds;  /* the kernel rounds activations of products to 8 bits, and so does the reference */
     double slack; /* relative, on top of the bound: f16 cache rows that the region itself writes and reads */
     uint32_t n_buffers, n_leaves;
@@ -33,7 +33,8 @@ typedef struct dop_check_run {
     dop_type *types; /* [n_nodes] as the graph had them */
     dop_interp *it;
     dop_step before, after;
-    uint32_t step_ids[DOP_STEP_MAX_TOKENS], step_positions[DOP_STEP_MAX_TOKENS]; /* of the samples */
+    uint32_t step_ids[DOP_STEP_MAX_ROWS], step_positions[DOP_STEP_MAX_ROWS],
+        step_sequences[DOP_STEP_MAX_ROWS]; /* of the samples */
 } dop_check_run;
 
 /* The node that owns a value's memory: behind views, and the state behind cache writes. */

@@ -34,7 +34,7 @@ typedef struct dop_open_step {
     const float *logits; /* of the last row, or of all rows; NULL: the host has none */
     bool all_rows;
     uint32_t pick; /* of the last row, by the device; UINT32_MAX: none */
-    uint8_t wants[DOP_STEP_MAX_TOKENS];
+    uint8_t wants[DOP_STEP_MAX_ROWS];
 } dop_open_step;
 
 struct dop_model {

@@ -276,9 +276,11 @@ read_tensors(dop_rdrr *r)
     if (st != DOP_OK)
         return st;
     const size_t n = json_object_size(list.object);
-    r->tensors = n <= MAX_TENSORS ? dop_arena_alloc(r->arena, (n ? n : 1) * sizeof *r->tensors) : NULL;
-    if (!r->tensors)
+    if (n > MAX_TENSORS)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%zu tensors do not fit", n);
+    r->tensors = dop_arena_alloc(r->arena, (n ? n : 1) * sizeof *r->tensors);
+    if (!r->tensors)
+        return no_memory(r);
     json_object_foreach((json_t *)(uintptr_t)list.object, name, entry)
     {
         dop_rdrr_tensor *t = &r->tensors[r->n_tensors++];

@@ -48,7 +48,7 @@ Test(ir_ops, rows_of_the_table)
 {
     const dop_op_info *s = dop_op_of(DOP_OP_attn_split);
     cr_assert_str_eq(s->name, "attn_split");
-    cr_assert(s->src_min == 4 && s->src_max == 5 && s->n_attrs == 6 && s->reach == DOP_REACH_ALL);
+    cr_assert(s->src_min == 5 && s->src_max == 6 && s->n_attrs == 6 && s->reach == DOP_REACH_ALL);
     cr_assert(s->attrs[0] == DOP_A_scale && s->attrs[3] == DOP_A_splits && s->attrs[5] == DOP_A_least);
     cr_assert_eq(dop_op_of(DOP_OP_input)->traits, DOP_LEAF);
     cr_assert_eq(dop_op_of(DOP_OP_slice)->traits, DOP_VIEW);
@@ -74,7 +74,7 @@ Test(ir_graph, accessors)
     dop_graph g;
     uint32_t start, *uses;
     dop_arena_init(&arena);
-    test_must_parse("graph g(T<=4, S<=9) {\n"
+    test_must_parse("graph g(T<=4, S<=9, Q=1) {\n"
                     "%a:f32[T,24] = input \"a\"\n"
                     "%s0:f32[T,16] = slice %a start=8\n"
                     "%s1:f32[T,12] = slice %s0 start=4\n"
@@ -82,8 +82,9 @@ Test(ir_graph, accessors)
                     "%w:f32[4] = weight \"w\"\n"
                     "%hn:f32[T,3,4] = rmsnorm %h, %w eps=0.5 add=-1\n"
                     "%p:u32[T] = input \"p\"\n"
-                    "%kc:f32[S,3,4] = state \"k\"\n"
-                    "%k1:f32[S,3,4] = state_write %kc, %hn, %p\n"
+                    "%seq:u32[T] = input \"seq\"\n"
+                    "%kc:f32[Q,S,3,4] = state \"k\" kind=append\n"
+                    "%k1:f32[Q,S,3,4] = state_write %kc, %hn, %p, %seq\n"
                     "%rms:f32[T,1] = row_rms %a eps=0\n"
                     "%m:f32[T,24] = mul %a, %rms\n"
                     "%f:f32[4T,6] = reshape %m\n"
@@ -108,7 +109,12 @@ Test(ir_graph, accessors)
     cr_assert_eq(dop_node_cols(&g, test_find(&g, "p")), 1);
     cr_assert(dop_node_per_token(&g, f) && !dop_node_per_token(&g, test_find(&g, "kc")));
     cr_assert_eq(dop_dim_value(&g, g.nodes[f].shape.dim[0], 3), 12);
-    cr_assert_eq(dop_dim_value(&g, g.nodes[test_find(&g, "kc")].shape.dim[0], 3), 9);
+    cr_assert_eq(dop_dim_value(&g, g.nodes[test_find(&g, "kc")].shape.dim[1], 3), 9);
+    g.max_q = 2;
+    cr_assert_eq(dop_node_rows(&g, test_find(&g, "kc"), 3), 18);
+    cr_assert_eq(dop_node_cols(&g, test_find(&g, "kc")), 12);
+    cr_assert_eq(dop_cache_heads(&g, test_find(&g, "kc")), 3);
+    g.max_q = 1;
     cr_assert(dop_graph_use_counts(&g, NULL, &uses) == DOP_OK);
     cr_assert_eq(uses[a], 3);
     cr_assert_eq(uses[f], 2);
@@ -168,7 +174,7 @@ Test(ir_graph, compact)
     dop_buf out = {0};
     dop_node_id id;
     dop_arena_init(&arena);
-    test_must_parse("graph g(T<=4, S<=9) {\n"
+    test_must_parse("graph g(T<=4, S<=9, Q=1) {\n"
                     "%a:f32[T,4] = input \"a\"  %gone:f32[T,4] = input \"gone\"\n"
                     "%b:f32[T,4] = relu %a %dead:f32[T,4] = add %b, %gone\n"
                     "%c:f32[T,4] = exp %b %d:f32[T,4] = tanh %c return %d }\n"
@@ -186,7 +192,7 @@ Test(ir_graph, compact)
     cr_assert(dop_graph_compact(&g, &diag) == DOP_OK, "%s", diag.message);
     cr_assert(dop_graph_verify(&g, "test", &diag) == DOP_OK, "%s", diag.message);
     dop_graph_print(&g, &out);
-    cr_assert_str_eq(out.data, "graph g(T<=4, S<=9) {\n"
+    cr_assert_str_eq(out.data, "graph g(T<=4, S<=9, Q=1) {\n"
                                "  %a:f32[T,4]                  = input \"a\"\n"
                                "  %b:f32[T,4]                  = relu %a\n"
                                "  %late:f32[T,4]               = add %a, %b\n"
@@ -232,6 +238,7 @@ Test(ir_graph, hash_sees_everything)
     CHANGES(n->src[1], n->src[1] + 1);
     CHANGES(n->shape.dim[0].sym, DOP_SYM_S);
     CHANGES(g.max_s, 13);
+    CHANGES(g.max_q, 2);
     CHANGES(g.max_t, 6);
     CHANGES(g.name, "other");
     CHANGES(g.n_outs, 2);

@@ -1,0 +1,24 @@
+# Memory that runs out somewhere while a model is compiled: an error with a message and no file, wherever that happens
+# (tests/faults/fail_alloc.c).  By default for some allocations of each place in the program; with `whole` for every one.
+. "$(dirname "$0")/../lib.sh"
+golden=$SRC/tests/golden
+whole=${1:-}
+
+fails() { # NAME WHAT MODEL TARGET EVERY
+    check "$1" "$TOOLS/fail_alloc" "$2" "$3" "$4" "$([ -n "$whole" ] && echo 0 || echo "$5")"
+}
+
+printf '%s\n' "base: nvidia-hopper" "name: one-workgroup" "subgroup: 8" "max_workgroup: 256" "shared_bytes: 32768" \
+    "cores: 1" "persistent: 64" "caps: [f16_storage, f16_math, i8_storage, subgroup]" >one-workgroup.yaml
+
+fails "Hugging Face: gemma3" load "$golden/gemma3" tier1 1
+fails "Hugging Face: gpt2" load "$golden/gpt2" tier1 1
+check "a GGUF file" "$TOOLS/make_gguf" smollm2-135m q8_0 model.gguf empty && fails "GGUF" load model.gguf tier1 1
+if [ -d "$SHARED/models/shakespeare-gemma3-rdrr" ]; then
+    fails "RDRR" load "$SHARED/models/shakespeare-gemma3-rdrr" tier1 3
+else
+    skip "RDRR" "no data beside the project"
+fi
+fails "llama: a plan" plan "$golden/llama" tier1 2
+fails "qwen3: a plan with a persistent dispatch" plan "$golden/qwen3" one-workgroup.yaml 4
+finish
