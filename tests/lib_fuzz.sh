@@ -20,6 +20,18 @@ fuzz_plan)
     ;;
 fuzz_tokenizer)
     kind J "$SRC/examples/shakespeare-gemma3/tokenizer.json"
+    own=$SRC/tests/tokenizers
+    for name in unigram wordpiece; do
+        { printf J && cat "$own/$name/tokenizer.json"; } >"seeds/J$name"
+    done
+    kind J "$own/tekken/tekken.json"
+    for name in spm-unigram spm-bpe; do
+        { printf P && cat "$own/$name/tokenizer.model"; } >"seeds/P$name"
+    done
+    { echo 'T ?[a-z]+|.' && cat "$own/tiktoken/small.tiktoken"; } >seeds/tiktoken
+    for letter in U W; do
+        printf 'D%s\001\002\003' $letter >"seeds/D$letter"
+    done
     cat >template <<'T'
 {{ bos_token }}{% for m in messages %}<|{{ m["role"] }}|>
 {{ m.content | trim }}{% if loop.last %}.{% endif %}{% endfor %}

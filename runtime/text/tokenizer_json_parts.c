@@ -101,25 +101,34 @@ read_part(dop_tok_build *b, const json_t *o, const part *table, const char *what
     return BAD(b, diag, "%s \"%s\" is not supported", what, type);
 }
 
-/* One component, or a Sequence of them under list_key (one level: deeper nesting is never written).  Nothing may
- * follow a component after which `closed` holds. */
+/* A list of kinds of components, and where a Sequence keeps its items. */
+typedef struct part_list {
+    const part *table;
+    const char *what, *list_key;
+    bool (*closed)(const dop_tok_build *b); /* nothing may follow a component after which this holds; may be NULL */
+} part_list;
+
+enum { max_nesting = 8 };
+
+/* One component, or a Sequence of them, which may hold others. */
 static dop_status
-read_parts(dop_tok_build *b, const json_t *o, const part *table, const char *what, const char *list_key,
-           bool (*closed)(const dop_tok_build *b), dop_diag *diag)
+read_parts(dop_tok_build *b, const json_t *o, const part_list *list, int depth, dop_diag *diag)
 {
     if (!o || json_is_null(o))
         return DOP_OK;
     if (strcmp(type_of(o), "Sequence") != 0)
-        return read_part(b, o, table, what, diag);
-    const json_t *list = json_object_get(o, list_key);
-    if (!json_is_array(list))
-        return BAD(b, diag, "%s \"Sequence\" has no list \"%s\"", what, list_key);
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *item = json_array_get(list, i);
-        if (i && closed && closed(b))
-            return BAD(b, diag, "%s \"%s\" after \"%s\" is not supported", what, type_of(item),
-                       type_of(json_array_get(list, i - 1)));
-        dop_status st = read_part(b, item, table, what, diag);
+        return read_part(b, o, list->table, list->what, diag);
+    const json_t *items = json_object_get(o, list->list_key);
+    if (!json_is_array(items))
+        return BAD(b, diag, "%s \"Sequence\" has no list \"%s\"", list->what, list->list_key);
+    if (depth == max_nesting)
+        return BAD(b, diag, "%s \"Sequence\" is nested more than %d times", list->what, max_nesting);
+    for (size_t i = 0; i < json_array_size(items); i++) {
+        const json_t *item = json_array_get(items, i);
+        if (i && list->closed && list->closed(b))
+            return BAD(b, diag, "%s \"%s\" after \"%s\" is not supported", list->what, type_of(item),
+                       type_of(json_array_get(items, i - 1)));
+        dop_status st = read_parts(b, item, list, depth + 1, diag);
         if (st != DOP_OK)
             return st;
     }
@@ -243,7 +252,8 @@ static const part normalizers[] = {
 dop_status
 dop_tok_json_normalizer(dop_tok_build *b, const json_t *n, dop_diag *diag)
 {
-    dop_status st = read_parts(b, n, normalizers, "normalizer", "normalizers", NULL, diag);
+    static const part_list list = {normalizers, "normalizer", "normalizers", NULL};
+    dop_status st = read_parts(b, n, &list, 0, diag);
     b->norm_ops = b->op_count;
     return st;
 }
@@ -417,7 +427,8 @@ is_byte_level(const dop_tok_build *b)
 dop_status
 dop_tok_json_pre_tokenizer(dop_tok_build *b, const json_t *p, dop_diag *diag)
 {
-    return read_parts(b, p, pre_tokenizers, "pre-tokenizer", "pretokenizers", is_byte_level, diag);
+    static const part_list list = {pre_tokenizers, "pre-tokenizer", "pretokenizers", is_byte_level};
+    return read_parts(b, p, &list, 0, diag);
 }
 
 /* ---- post-processors ---- */
@@ -491,5 +502,6 @@ adds_tokens(const dop_tok_build *b)
 dop_status
 dop_tok_json_post_processor(dop_tok_build *b, const json_t *p, dop_diag *diag)
 {
-    return read_parts(b, p, post_processors, "post-processor", "processors", adds_tokens, diag);
+    static const part_list list = {post_processors, "post-processor", "processors", adds_tokens};
+    return read_parts(b, p, &list, 0, diag);
 }

@@ -47,6 +47,20 @@ Test(tokenizer_json, normalizers_and_pre_tokenizers)
         {"{\"type\": \"NFC\"}", "null", "e\xcc\x81", "5"},
         {"{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"NFD\"}, {\"type\": \"StripAccents\"}]}", "null",
          "\xc3\xa9", "104"},
+        {"{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Sequence\", \"normalizers\": [{\"type\": "
+         "\"Lowercase\"}]},"
+         "{\"type\": \"NFC\"}]}",
+         "null", "ABE\xcc\x81", "2 5"},
+        {"{\"type\": \"Nmt\"}", "null", "a\x01\tb\xe2\x80\x8b", "100 7 101 7"},
+        {"{\"type\": \"StripAccents\"}", "null", "a\xcc\x81\xe0\xa4\xbe", "100"}, /* a nonspacing, a spacing mark */
+        {"{\"type\": \"BertNormalizer\"}", "null", "A\x01\tb\xc3\xa9", "100 7 101 104"},
+        {"{\"type\": \"BertNormalizer\", \"lowercase\": false, \"clean_text\": false}", "null", "a\xc3\xa9", "100 5"},
+        {"{\"type\": \"BertNormalizer\", \"strip_accents\": false}", "null", "\xc3\x89 ", "5 7"},
+        {"{\"type\": \"BertNormalizer\"}", "null",
+         "a\xe4\xb8\xad"
+         "b",
+         "100 7 0 7 101"},
+        {"{\"type\": \"Precompiled\", \"precompiled_charsmap\": \"\"}", "null", "ab", "2"},
         {"{\"type\": \"NFKC\"}", "null", "\xef\xbd\x81", "100"},
         {"{\"type\": \"Strip\"}", "null", "  a \n", "100"},
         {"{\"type\": \"Strip\", \"strip_left\": false}", "null", " a ", "7 100"},

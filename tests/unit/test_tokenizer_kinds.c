@@ -306,6 +306,98 @@ Test(tokenizer_kinds, t5_in_gguf)
     dop_buf_finish(&types);
 }
 
+/* ---- what stands beside the file ---- */
+
+static void
+write_file(const char *dir, const char *name, const void *bytes, size_t n)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    FILE *f = fopen(path, "wb");
+    cr_assert(f && fwrite(bytes, 1, n, f) == n && fclose(f) == 0, "%s", path);
+}
+
+static void
+remove_files(const char *dir)
+{
+    static const char *const files[] = {
+        "tokenizer.model", "tokenizer_config.json", "added_tokens.json", "b.tiktoken", "a.tiktoken", "tekken.json"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/%s", dir, files[i]);
+        unlink(path);
+    }
+    rmdir(dir);
+}
+
+/* A model file with a config: the class's BOS, added tokens of the older and of the newer form. */
+Test(tokenizer_kinds, config_beside_a_model)
+{
+    static const char added[] = "{\"<|im_end|>\": 481, \"<|plain|>\": 482}";
+    static const char *const configs[] = {
+        "{\"tokenizer_class\": \"LlamaTokenizer\", \"eos_token\": \"<|im_end|>\"}",
+        "{\"add_bos_token\": true, \"bos_token\": \"<s>\", \"eos_token\": {\"content\": \"<|im_end|>\"},"
+        " \"added_tokens_decoder\": {\"481\": {\"content\": \"<|im_end|>\", \"special\": true},"
+        " \"482\": {\"content\": \"<|plain|>\", \"special\": false}}}",
+    };
+    dop_buf model = {0};
+    cr_assert(util_read(OWN "spm-bpe/tokenizer.model", &model));
+    for (size_t k = 0; k < 2; k++) {
+        char dir[] = "/tmp/doppler-kinds-XXXXXX";
+        dop_diag diag = {0};
+        dop_tokenizer *t = NULL;
+        dop_ids ids = {0};
+        dop_buf out = {0};
+        static const char text[] = "so<|plain|><|im_end|>";
+        cr_assert(mkdtemp(dir));
+        write_file(dir, "tokenizer.model", model.data, model.size);
+        write_file(dir, "tokenizer_config.json", configs[k], strlen(configs[k]));
+        if (k == 0)
+            write_file(dir, "added_tokens.json", added, sizeof added - 1);
+        dop_tokenizer_from_hf_dir(dir, &diag, &t);
+        cr_assert(t, "%s", diag.message);
+        cr_expect_eq(dop_tokenizer_vocab_size(t), 483);
+        cr_expect(dop_tokenizer_is_end(t, 481) && dop_tokenizer_is_special(t, 481) &&
+                  !dop_tokenizer_is_special(t, 482));
+        cr_assert_eq(dop_tokenizer_encode(t, text, sizeof text - 1, DOP_ENCODE_ADD_SPECIAL | DOP_ENCODE_PARSE_SPECIAL,
+                                          &diag, &ids),
+                     DOP_OK);
+        cr_assert(ids.count >= 4);
+        cr_expect(ids.data[0] == 1 && ids.data[ids.count - 2] == 482 && ids.data[ids.count - 1] == 481);
+        ids.count = 0;
+        cr_assert_eq(dop_tokenizer_encode(t, text, sizeof text - 1, 0, &diag, &ids), DOP_OK);
+        cr_expect_neq(ids.data[ids.count - 1], 481); /* special text is plain text unless it is asked for */
+        cr_assert_eq(dop_tokenizer_decode(t, ids.data, ids.count, 0, &diag, &out), DOP_OK);
+        cr_expect_str_eq(out.data, text);
+        dop_ids_finish(&ids);
+        dop_buf_finish(&out);
+        dop_tokenizer_destroy(t);
+        remove_files(dir);
+    }
+    dop_buf_finish(&model);
+}
+
+/* Which file of a directory counts. */
+Test(tokenizer_kinds, first_of_several_files)
+{
+    static const char *const order[] = {"tekken.json", "b.tiktoken", "a.tiktoken", "tokenizer.model"};
+    char dir[] = "/tmp/doppler-kinds-XXXXXX", want[128];
+    dop_buf path = {0};
+    cr_assert(mkdtemp(dir));
+    cr_expect(!dop_tokenizer_find_file(dir, &path));
+    snprintf(want, sizeof want, "%s/tokenizer.json", dir);
+    cr_expect_str_eq(path.data, want);
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        write_file(dir, order[i], "x", 1);
+        path.size = 0;
+        cr_expect(dop_tokenizer_find_file(dir, &path));
+        snprintf(want, sizeof want, "%s/%s", dir, order[i]);
+        cr_expect_str_eq(path.data, want);
+    }
+    dop_buf_finish(&path);
+    remove_files(dir);
+}
+
 /* ---- refused files ---- */
 
 static void
