@@ -48,30 +48,88 @@ check_rope(const dop_rope *r, uint32_t i, const char *path, dop_diag *diag)
 }
 
 static dop_status
-check_layer(const dop_arch *a, uint32_t i, const char *path, dop_diag *diag)
+check_norm(const char *what, const dop_norm *n, const char *path, dop_diag *diag)
 {
-    const dop_layer *l = &a->layers[i];
-    dop_status st = check_u32("the number of attention heads", l->n_heads, DOP_MAX_HEADS, path, diag);
+    if (n->kind == DOP_NORM_NONE)
+        return DOP_OK;
+    if (n->plain && n->kind != DOP_NORM_RMS)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "a LayerNorm without weights is not supported");
+    return check_f64(what, n->eps, 0, 1, path, diag);
+}
+
+static dop_status
+check_attention(const dop_arch *a, uint32_t i, const dop_attention *t, const char *path, dop_diag *diag)
+{
+    dop_status st = check_u32("the number of attention heads", t->n_heads, DOP_MAX_HEADS, path, diag);
     if (st == DOP_OK)
-        st = check_u32("the number of key/value heads", l->n_kv_heads, DOP_MAX_HEADS, path, diag);
+        st = check_u32("the number of key/value heads", t->n_kv_heads, DOP_MAX_HEADS, path, diag);
     if (st == DOP_OK)
-        st = check_u32("the head dimension", l->head_dim, DOP_MAX_HEAD_DIM, path, diag);
+        st = check_u32("the head dimension", t->head_dim, DOP_MAX_HEAD_DIM, path, diag);
     if (st == DOP_OK)
-        st = check_u32("the width of all heads", l->n_heads * l->head_dim, DOP_MAX_WIDTH, path, diag);
+        st = check_u32("the width of all heads", t->n_heads * t->head_dim, DOP_MAX_WIDTH, path, diag);
     if (st == DOP_OK)
-        st = check_u32("the feed-forward width", l->ffn, DOP_MAX_WIDTH, path, diag);
+        st = check_f64("the attention scale", t->scale, 1e-6, 1e6, path, diag);
+    if (st == DOP_OK)
+        st = check_f64("the attention soft cap", t->softcap, 0, 1e6, path, diag);
+    if (st == DOP_OK)
+        st = check_norm("the epsilon of the query norm", &t->q_norm, path, diag);
+    if (st == DOP_OK)
+        st = check_norm("the epsilon of the key norm", &t->k_norm, path, diag);
+    if (st == DOP_OK)
+        st = check_norm("the epsilon of the value norm", &t->v_norm, path, diag);
     if (st != DOP_OK)
         return st;
-    if (l->n_heads % l->n_kv_heads != 0)
+    if (t->n_heads % t->n_kv_heads != 0)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
-                           "layer %u: %u attention heads are not a multiple of %u key/value heads", i, l->n_heads,
-                           l->n_kv_heads);
-    if (l->rope < -1 || l->rope >= (int32_t)a->n_ropes)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u uses rotary embedding %d of %u", i, l->rope, a->n_ropes);
-    if (l->rope >= 0 && a->ropes[l->rope].dims > l->head_dim)
+                           "layer %u: %u attention heads are not a multiple of %u key/value heads", i, t->n_heads,
+                           t->n_kv_heads);
+    if (t->rope < -1 || t->rope >= (int32_t)a->n_ropes)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u uses rotary embedding %d of %u", i, t->rope, a->n_ropes);
+    if (t->rope >= 0 && a->ropes[t->rope].dims > t->head_dim)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: rotary embedding of %u values on heads of %u", i,
-                           a->ropes[l->rope].dims, l->head_dim);
+                           a->ropes[t->rope].dims, t->head_dim);
     return DOP_OK;
+}
+
+/* What the graph builder has no form for yet. */
+static dop_status
+check_kinds(const dop_layer *y, uint32_t i, const char *path, dop_diag *diag)
+{
+    static const char *const mixers[] = {[DOP_MIXER_ATTENTION] = "attention",
+                                         [DOP_MIXER_LATENT] = "latent attention",
+                                         [DOP_MIXER_CONV] = "a short convolution",
+                                         [DOP_MIXER_DELTA] = "the gated delta rule",
+                                         [DOP_MIXER_SSM] = "a state space"};
+    static const char *const ffns[] = {[DOP_FFN_DENSE] = "a dense feed-forward part",
+                                       [DOP_FFN_EXPERTS] = "a mixture of experts",
+                                       [DOP_FFN_BOTH] = "a mixture of experts beside a dense part",
+                                       [DOP_FFN_NONE] = "no feed-forward part"};
+    if (y->n_mixers != 1)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u has %u mixers side by side, which is not supported", i,
+                           y->n_mixers);
+    if (y->mixers[0].kind != DOP_MIXER_ATTENTION)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u has %s, which is not supported", i,
+                           mixers[y->mixers[0].kind]);
+    if (y->ffn.kind != DOP_FFN_DENSE)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u has %s, which is not supported", i, ffns[y->ffn.kind]);
+    return DOP_OK;
+}
+
+static dop_status
+check_layer(const dop_arch *a, uint32_t i, const char *path, dop_diag *diag)
+{
+    const dop_layer *y = &a->layers[i];
+    dop_status st = check_kinds(y, i, path, diag);
+    if (st == DOP_OK)
+        st = check_attention(a, i, &y->mixers[0].attn, path, diag);
+    if (st == DOP_OK)
+        st = check_u32("the feed-forward width", y->ffn.width, DOP_MAX_WIDTH, path, diag);
+    if (st == DOP_OK)
+        st = check_f64("the residual multiplier", y->residual_scale, 1e-6, 1e6, path, diag);
+    const dop_norm *norms[] = {&y->attn_norm, &y->post_attn_norm, &y->ffn_norm, &y->post_ffn_norm};
+    for (size_t k = 0; st == DOP_OK && k < sizeof norms / sizeof *norms; k++)
+        st = check_norm("the norm epsilon", norms[k], path, diag);
+    return st;
 }
 
 dop_status
@@ -85,17 +143,11 @@ dop_arch_check(const dop_arch *a, const char *path, dop_diag *diag)
     if (st == DOP_OK)
         st = check_u32("the context length", a->ctx_train, DOP_MAX_CTX, path, diag);
     if (st == DOP_OK)
-        st = check_f64("the norm epsilon", a->norm_eps, 0, 1, path, diag);
-    if (st == DOP_OK)
-        st = check_f64("the attention scale", a->attn_scale, 1e-6, 1e6, path, diag);
-    if (st == DOP_OK)
-        st = check_f64("the attention soft cap", a->attn_softcap, 0, 1e6, path, diag);
+        st = check_norm("the norm epsilon", &a->final_norm, path, diag);
     if (st == DOP_OK)
         st = check_f64("the logit soft cap", a->logit_softcap, 0, 1e6, path, diag);
     if (st == DOP_OK)
         st = check_f64("the embedding multiplier", a->embed_scale, 1e-6, 1e6, path, diag);
-    if (st == DOP_OK)
-        st = check_f64("the residual multiplier", a->residual_scale, 1e-6, 1e6, path, diag);
     if (st == DOP_OK)
         st = check_f64("the logit multiplier", a->logit_scale, 1e-6, 1e6, path, diag);
     if (st != DOP_OK)
@@ -111,83 +163,138 @@ dop_arch_check(const dop_arch *a, const char *path, dop_diag *diag)
 
 /* ---- the weights that facts call for ------------------------------------------------------------------------------ */
 
-typedef struct lister {
-    dop_weight_need_fn *fn;
-    void *user;
-    int32_t layer;
-    dop_status status; /* the first failure; nothing is called after it */
-} lister;
+enum { MODEL, LAYER };
 
-static void
-need(lister *l, bool wanted, const char *role, uint32_t rank, uint32_t rows, uint32_t cols)
+static const struct {
+    const char *name;
+    int scope;
+} roles[DOP_N_ROLES] = {
+#define MATRIX(scope, role, ...) [DOP_W_##role] = {#role, scope},
+#define BIAS(scope, role, ...) [DOP_W_##role##_bias] = {#role "_bias", scope},
+#define VECTOR(scope, role, ...) [DOP_W_##role] = {#role, scope},
+#define NORM(scope, role, ...) [DOP_W_##role] = {#role, scope}, [DOP_W_##role##_bias] = {#role "_bias", scope},
+#include "compiler/weights.def"
+};
+
+const char *
+dop_role_name(dop_role role)
 {
-    if (!wanted || l->status != DOP_OK)
-        return;
-    char name[64];
-    if (l->layer < 0)
-        snprintf(name, sizeof name, "%s", role);
+    return roles[role].name;
+}
+
+dop_role
+dop_role_bias(dop_role role)
+{
+    switch (role) {
+#define MATRIX(...)
+#define BIAS(scope, role, ...) \
+    case DOP_W_##role:         \
+        return DOP_W_##role##_bias;
+#define VECTOR(...)
+#define NORM(...)
+#include "compiler/weights.def"
+    default:
+        return DOP_W_none;
+    }
+}
+
+const dop_attention *
+dop_layer_attention(const dop_layer *y)
+{
+    for (uint32_t i = 0; i < y->n_mixers && i < DOP_MAX_MIXERS; i++)
+        if (y->mixers[i].kind == DOP_MIXER_ATTENTION)
+            return &y->mixers[i].attn;
+    return NULL;
+}
+
+dop_norm
+dop_arch_norm(const dop_arch *a, int32_t layer, dop_role role)
+{
+    static const dop_attention no_attention;
+    static const dop_layer no_layer;
+    const dop_layer *y = layer >= 0 ? &a->layers[layer] : &no_layer;
+    const dop_attention *t = dop_layer_attention(y);
+    t = t ? t : &no_attention;
+    switch (role) {
+#define MATRIX(...)
+#define BIAS(...)
+#define VECTOR(...)
+#define NORM(scope, role, norm, values) \
+    case DOP_W_##role:                  \
+        return norm;
+#include "compiler/weights.def"
+    default:
+        return (dop_norm){0};
+    }
+}
+
+bool
+dop_arch_weight(const dop_arch *a, int32_t layer, dop_role role, dop_weight_need *out_need)
+{
+    static const dop_attention no_attention;
+    static const dop_layer no_layer;
+    const dop_layer *y = layer >= 0 ? &a->layers[layer] : &no_layer;
+    const dop_attention *t = dop_layer_attention(y);
+    const dop_ffn *f = &y->ffn;
+    dop_weight_need *n = out_need;
+    bool wanted = false;
+    *n = (dop_weight_need){.role = role, .layer = layer, .rank = 1, .rows = 1};
+    t = t ? t : &no_attention;
+    if (role == DOP_W_none || (roles[role].scope == LAYER) != (layer >= 0))
+        return false;
+    switch (role) {
+#define MATRIX(scope, role, condition, n_rows, n_cols) \
+    case DOP_W_##role:                                 \
+        wanted = condition;                            \
+        n->rank = 2;                                   \
+        n->rows = n_rows;                              \
+        n->cols = n_cols;                              \
+        break;
+#define BIAS(scope, role, condition, values) \
+    case DOP_W_##role##_bias:                \
+        wanted = condition;                  \
+        n->cols = values;                    \
+        break;
+#define VECTOR(scope, role, condition, values) \
+    case DOP_W_##role:                         \
+        wanted = condition;                    \
+        n->cols = values;                      \
+        break;
+#define NORM(scope, role, norm, values)                                         \
+    case DOP_W_##role:                                                          \
+        wanted = (norm).kind != DOP_NORM_NONE && !(norm).plain;                 \
+        n->cols = values;                                                       \
+        break;                                                                  \
+    case DOP_W_##role##_bias:                                                   \
+        wanted = (norm).kind == DOP_NORM_LAYER && (norm).bias && !(norm).plain; \
+        n->cols = values;                                                       \
+        break;
+#include "compiler/weights.def"
+    default:
+        break;
+    }
+    if (layer < 0)
+        snprintf(n->name, sizeof n->name, "%s", roles[role].name);
     else
-        snprintf(name, sizeof name, "L%d.%s", (int)l->layer, role);
-    dop_weight_need n = {.name = name, .role = role, .layer = l->layer, .rank = rank, .rows = rows, .cols = cols};
-    l->status = l->fn(l->user, &n);
-}
-
-static void
-need_vector(lister *l, bool wanted, const char *role, uint32_t n)
-{
-    need(l, wanted, role, 1, 1, n);
-}
-
-static void
-need_matrix(lister *l, bool wanted, const char *role, uint32_t rows, uint32_t cols)
-{
-    need(l, wanted, role, 2, rows, cols);
-}
-
-static void
-layer_needs(lister *l, const dop_arch *a, const dop_layer *y)
-{
-    const bool ln = a->norm == DOP_NORM_LAYER;
-    const uint32_t h = a->hidden, q = y->n_heads * y->head_dim, kv = y->n_kv_heads * y->head_dim;
-    const bool head = a->qk_norm == DOP_QK_NORM_HEAD, normed = a->qk_norm != DOP_QK_NORM_NONE;
-    need_vector(l, a->norm_pre_attn, "attn_norm", h);
-    need_vector(l, a->norm_pre_attn && ln, "attn_norm_bias", h);
-    need_matrix(l, true, "q", q, h);
-    need_vector(l, a->bias_q, "q_bias", q);
-    need_matrix(l, true, "k", kv, h);
-    need_vector(l, a->bias_k, "k_bias", kv);
-    need_matrix(l, true, "v", kv, h);
-    need_vector(l, a->bias_v, "v_bias", kv);
-    need_vector(l, normed, "q_norm", head ? y->head_dim : q);
-    need_vector(l, normed, "k_norm", head ? y->head_dim : kv);
-    need_vector(l, a->sinks, "sinks", y->n_heads);
-    need_matrix(l, true, "o", h, q);
-    need_vector(l, a->bias_o, "o_bias", h);
-    need_vector(l, a->norm_post_attn, "post_attn_norm", h);
-    need_vector(l, a->norm_pre_ffn, "ffn_norm", h);
-    need_vector(l, a->norm_pre_ffn && ln, "ffn_norm_bias", h);
-    need_matrix(l, a->gated, "gate", y->ffn, h);
-    need_vector(l, a->gated && a->bias_ffn, "gate_bias", y->ffn);
-    need_matrix(l, true, "up", y->ffn, h);
-    need_vector(l, a->bias_ffn, "up_bias", y->ffn);
-    need_matrix(l, true, "down", h, y->ffn);
-    need_vector(l, a->bias_ffn, "down_bias", h);
-    need_vector(l, a->norm_post_ffn, "post_ffn_norm", h);
+        snprintf(n->name, sizeof n->name, "L%d.%s", (int)layer, roles[role].name);
+    return wanted;
 }
 
 dop_status
 dop_arch_each_weight(const dop_arch *a, dop_weight_need_fn *fn, void *user)
 {
-    lister l = {.fn = fn, .user = user, .layer = -1};
-    need_matrix(&l, true, "embed", a->vocab, a->hidden);
-    need_matrix(&l, a->learned_positions, "pos_embed", a->ctx_train, a->hidden);
-    for (uint32_t i = 0; i < a->n_layers && l.status == DOP_OK; i++) {
-        l.layer = (int32_t)i;
-        layer_needs(&l, a, &a->layers[i]);
+    dop_status st = DOP_OK;
+    dop_weight_need need;
+    /* The rows of a layer lie together: they are gone through once per layer. */
+    for (int from = DOP_W_none + 1, end = from; st == DOP_OK && from < DOP_N_ROLES; from = end) {
+        const int scope = roles[from].scope;
+        while (end < DOP_N_ROLES && roles[end].scope == scope)
+            end++;
+        const int32_t times = scope == LAYER ? (int32_t)a->n_layers : 1;
+        for (int32_t i = 0; st == DOP_OK && i < times; i++)
+            for (int role = from; st == DOP_OK && role < end; role++)
+                if (dop_arch_weight(a, scope == LAYER ? i : -1, (dop_role)role, &need))
+                    st = fn(user, &need);
     }
-    l.layer = -1;
-    need_vector(&l, true, "final_norm", a->hidden);
-    need_vector(&l, a->norm == DOP_NORM_LAYER, "final_norm_bias", a->hidden);
-    need_matrix(&l, !a->tied, "lm_head", a->vocab, a->hidden);
-    return l.status;
+    return st;
 }

@@ -7,19 +7,24 @@
 #include "ir/types.h"
 #include "runtime/base.h"
 
-typedef enum dop_norm_kind { DOP_NORM_RMS, DOP_NORM_LAYER } dop_norm_kind;
+/* One normalization: over the last axis, times (weight + add), plus bias.  A zeroed one is none. */
+typedef enum dop_norm_kind { DOP_NORM_NONE, DOP_NORM_RMS, DOP_NORM_LAYER } dop_norm_kind;
+typedef struct dop_norm {
+    dop_norm_kind kind;
+    bool bias;  /* LayerNorm: a bias is added */
+    bool plain; /* it has no weights */
+    double eps; /* added to the mean square or the variance */
+    double add; /* added to the weights: 1 where a family publishes them minus 1, else 0 */
+} dop_norm;
+
 typedef enum dop_act_kind {
     DOP_ACT_SILU,
     DOP_ACT_GELU,      /* by the error function */
     DOP_ACT_GELU_TANH, /* gelu_new, gelu_pytorch_tanh */
     DOP_ACT_RELU,
-    DOP_ACT_RELU2
+    DOP_ACT_RELU2,
+    DOP_ACT_XIELU /* with three learned values per layer */
 } dop_act_kind;
-typedef enum dop_qk_norm {
-    DOP_QK_NORM_NONE,
-    DOP_QK_NORM_HEAD,
-    DOP_QK_NORM_ROW /* over all heads: OLMo2 */
-} dop_qk_norm;
 
 typedef enum dop_rope_scaling {
     DOP_ROPE_PLAIN,
@@ -48,15 +53,63 @@ typedef struct dop_rope {
     const double *short_factors, *long_factors;
 } dop_rope;
 
-typedef enum dop_layer_kind { DOP_LAYER_ATTENTION, DOP_LAYER_CONV, DOP_LAYER_DELTA, DOP_LAYER_MLA } dop_layer_kind;
+/* What mixes positions.  Only attention has a builder so far; dop_arch_check refuses the others. */
+typedef enum dop_mixer_kind {
+    DOP_MIXER_ATTENTION,
+    DOP_MIXER_LATENT, /* attention over a compressed cache */
+    DOP_MIXER_CONV,   /* gated short convolution */
+    DOP_MIXER_DELTA,  /* gated delta rule */
+    DOP_MIXER_SSM     /* state space, Mamba-2 */
+} dop_mixer_kind;
 
-typedef struct dop_layer {
-    dop_layer_kind kind;
+typedef struct dop_attention {
     uint32_t n_heads, n_kv_heads, head_dim;
-    uint32_t window; /* positions a query sees, itself included; 0: all before it */
-    int32_t rope;    /* index into dop_arch.ropes; -1: no rotation */
-    uint32_t ffn;    /* hidden width of the feed-forward part */
-    bool moe;
+    uint32_t window;                 /* positions a query sees, itself included; 0: all before it */
+    int32_t rope;                    /* index into dop_arch.ropes; -1: no rotation */
+    dop_norm q_norm, k_norm, v_norm; /* before the rotation; v_norm always goes over each head */
+    bool norm_rows;                  /* they go over all heads of a row, instead of over each head */
+    bool bias_q, bias_k, bias_v, bias_o;
+    bool sinks;     /* a learned logit per head that takes part in the softmax alone */
+    double scale;   /* factor on q.k, resolved (1/sqrt(head dim) and its variants) */
+    double softcap; /* of q.k; 0: none */
+} dop_attention;
+
+typedef struct dop_mixer {
+    dop_mixer_kind kind;
+    dop_attention attn; /* when that is its kind */
+} dop_mixer;
+
+/* What works on each position by itself. */
+typedef enum dop_ffn_kind {
+    DOP_FFN_DENSE,
+    DOP_FFN_EXPERTS, /* a mixture of experts */
+    DOP_FFN_BOTH,    /* a dense part beside a mixture of experts, added */
+    DOP_FFN_NONE     /* the layer is its mixer alone */
+} dop_ffn_kind;
+
+typedef struct dop_ffn {
+    dop_ffn_kind kind;
+    uint32_t width; /* hidden values of the dense part */
+    dop_act_kind act;
+    bool gated; /* act(gate) * up; else act(up) alone */
+    bool bias;  /* of every matrix */
+} dop_ffn;
+
+enum { DOP_MAX_MIXERS = 2 };
+
+/* A layer adds to the residual stream x what its mixers make of it, and then what its feed-forward part makes of the
+ * sum: x += scale * post(mixer(pre(x))), twice.  Several mixers read the same input and their results are added.  In a
+ * parallel layer the feed-forward part reads the stream before the mixers instead: through its own norm, or, where it
+ * has none, what the mixers' norm gives. */
+typedef struct dop_layer {
+    uint32_t n_mixers;
+    dop_mixer mixers[DOP_MAX_MIXERS];
+    dop_ffn ffn;
+    dop_norm attn_norm, post_attn_norm; /* before the mixers, and on what they give */
+    dop_norm ffn_norm, post_ffn_norm;   /* the same of the feed-forward part */
+    bool parallel;
+    bool scaled;           /* the stream after the layer is multiplied by a learned value */
+    double residual_scale; /* of what is added to the stream; 1: none */
 } dop_layer;
 
 /* Limits far above any published model; within them no product of two sizes leaves 64 bits. */
@@ -79,25 +132,12 @@ typedef struct dop_arch {
     uint32_t n_ropes;
     dop_rope ropes[DOP_MAX_ROPES];
 
-    dop_norm_kind norm;
-    double norm_eps;
-    double norm_add; /* added to norm weights: 1 for Gemma as published, else 0 */
-    bool norm_pre_attn, norm_post_attn, norm_pre_ffn, norm_post_ffn; /* placement */
-    dop_qk_norm qk_norm;
-
-    bool bias_q, bias_k, bias_v, bias_o, bias_ffn;
-    bool sinks;
-    double attn_scale;                  /* factor on q.k, resolved (1/sqrt(head dim) and its variants) */
-    double attn_softcap, logit_softcap; /* 0: none */
-
-    dop_act_kind act;
-    bool gated; /* act(gate) * up; else act(up) alone */
-
+    dop_norm final_norm;
     bool learned_positions;
-    double embed_scale; /* multipliers; 1 is none */
-    double residual_scale;
-    double logit_scale; /* logits are multiplied by it */
-    bool tied;          /* the output matrix is the embedding */
+    double embed_scale;   /* of the embedding; 1: none */
+    double logit_scale;   /* logits are multiplied by it; 1: none */
+    double logit_softcap; /* after that; 0: none */
+    bool tied;            /* the output matrix is the embedding */
 
     int64_t bos_id; /* -1: none */
     uint32_t n_end_ids;
@@ -128,15 +168,14 @@ typedef struct dop_weight {
     uint32_t cols; /* along which a matmul sums; the length of a vector */
     const uint8_t *data;
     uint64_t row_stride; /* bytes from row to row */
+    uint32_t block_rows; /* rows come in blocks of so many, which lie block_stride bytes apart; 0: they do not */
+    uint64_t block_stride;
     uint64_t col_stride; /* bytes from value to value (Conv1D is transposed); 0: dense, the only choice for blocks */
     const char *source;  /* the tensor's name in the model, for messages */
     const dop_int4_parts *parts; /* an int4 matrix kept apart, instead of data and strides; NULL: none; in the arena */
 } dop_weight;
 
-/* Canonical names.  Global: embed, pos_embed, final_norm, final_norm_bias, lm_head (absent when tied).
- * Per layer, "L<i>.": attn_norm, attn_norm_bias, q, k, v, o, q_bias, k_bias, v_bias, o_bias, q_norm, k_norm, sinks,
- * post_attn_norm, ffn_norm, ffn_norm_bias, gate, up, down, gate_bias, up_bias, down_bias, post_ffn_norm.
- * Matrices are [output rows, input cols]. */
+/* Names and shapes of all weights: weights.def. */
 typedef struct dop_weights {
     uint32_t n, cap;
     dop_weight *items; /* sorted by name after dop_weights_seal() */
@@ -151,7 +190,7 @@ typedef struct dop_path_step {
     const char *op, *kernel, *entry; /* as the manifest spells them: "q_proj", "matmul_gemv_subgroup.wgsl", "main" */
 } dop_path_step;
 
-typedef struct dop_model {
+typedef struct dop_checkpoint {
     dop_arena *arena;
     dop_arch arch;
     dop_weights weights;
@@ -169,29 +208,60 @@ typedef struct dop_model {
     char *path_name;
     dop_path_step *path;
     uint32_t n_path;
-} dop_model;
+} dop_checkpoint;
 
-/* Loads MODEL (directory or file; format detected by content).  Tensors stay mapped until dop_model_finish().
+/* Loads MODEL (directory or file; format detected by content).  Tensors stay mapped until dop_checkpoint_finish().
  * Errors name the file and, where there is one, the field or tensor. */
-dop_status dop_model_load(const char *path, dop_arena *arena, dop_diag *diag, dop_model *out_model);
-void dop_model_finish(dop_model *m); /* accepts a zeroed one */
+dop_status dop_checkpoint_load(const char *path, dop_arena *arena, dop_diag *diag, dop_checkpoint *out_model);
+void dop_checkpoint_finish(dop_checkpoint *m); /* accepts a zeroed one */
+
+/* Where a row of a weight without parts begins. */
+static inline const uint8_t *
+dop_weight_at(const dop_weight *w, uint32_t row)
+{
+    if (w->block_rows)
+        return w->data + row / w->block_rows * w->block_stride + row % w->block_rows * w->row_stride;
+    return w->data + row * w->row_stride;
+}
 
 dop_status dop_weights_add(dop_weights *w, const dop_weight *item, dop_arena *arena, dop_diag *diag);
 dop_status dop_weights_seal(dop_weights *w, dop_diag *diag); /* sorts; error on a duplicate name */
 const dop_weight *dop_weights_find(const dop_weights *w, const char *name);
 
+/* What a weight is for; the rows of weights.def.  A norm has two. */
+typedef enum dop_role {
+    DOP_W_none,
+#define MATRIX(scope, role, ...) DOP_W_##role,
+#define BIAS(scope, role, ...) DOP_W_##role##_bias,
+#define VECTOR(scope, role, ...) DOP_W_##role,
+#define NORM(scope, role, ...) DOP_W_##role, DOP_W_##role##_bias,
+#include "compiler/weights.def"
+    DOP_N_ROLES
+} dop_role;
+
 /* A weight the facts call for. */
 typedef struct dop_weight_need {
-    const char *name;          /* canonical: "embed", "L3.q" */
-    const char *role;          /* the same without the layer: "q" */
+    char name[32]; /* canonical: "embed", "L3.q" */
+    dop_role role;
     int32_t layer;             /* -1: none */
     uint32_t rank, rows, cols; /* as in dop_weight */
 } dop_weight_need;
 
-/* Calls fn for every weight the facts call for, in the order of the computation; stops at the first failure.  The
- * strings live during the call only. */
+/* "q" */
+const char *dop_role_name(dop_role role);
+/* Of a matrix: the role of its bias, if it can have one; else none. */
+dop_role dop_role_bias(dop_role role);
+/* Whether the facts call for this role in this layer (-1: outside), and what it must then be. */
+bool dop_arch_weight(const dop_arch *a, int32_t layer, dop_role role, dop_weight_need *out_need);
+/* The norm of a role that weights.def has as one; of kind none where the facts have none. */
+dop_norm dop_arch_norm(const dop_arch *a, int32_t layer, dop_role role);
+/* Calls fn for every weight the facts call for, in the order of weights.def; stops at the first failure.  What need
+ * points to lives during the call only. */
 typedef dop_status dop_weight_need_fn(void *user, const dop_weight_need *need);
 dop_status dop_arch_each_weight(const dop_arch *a, dop_weight_need_fn *fn, void *user);
+
+/* The attention among the mixers of a layer; NULL: none. */
+const dop_attention *dop_layer_attention(const dop_layer *y);
 
 /* Sanity of the facts alone (zero heads, absurd sizes, hidden not divisible, ...), for every importer. */
 dop_status dop_arch_check(const dop_arch *a, const char *path, dop_diag *diag);

@@ -6,7 +6,7 @@
 /* Node names: %tok, %pos; %w.NAME a weight; %L3.q and its successors %L3.qb (bias) %L3.qh (as heads) %L3.qn (normed)
  * %L3.qr (rotated); %x3 the residual stream before layer 3, %x3a after its attention. */
 typedef struct builder {
-    const dop_model *m;
+    const dop_checkpoint *m;
     const dop_arch *a;
     const dop_build_options *opt;
     dop_graph *g;
@@ -16,7 +16,8 @@ typedef struct builder {
     int32_t layer;               /* -1 outside */
     dop_node_id tok, pos, embed; /* embed: the weight */
     dop_node_id ropes[DOP_MAX_ROPES];
-    dop_node_id *caches; /* final caches, [2 * n_layers]; k and v in turn */
+    dop_node_id *states; /* the final one of each state, in the order of the layers */
+    uint32_t n_states;
 } builder;
 
 static dop_node_id
@@ -80,59 +81,66 @@ leaf(builder *b, dop_op op, const char *node_name, const char *name, dop_type ty
     return id;
 }
 
-/* The weight of a role in the current layer (or outside). */
+/* The weight of a role in the current layer (or outside); 0 when the facts call for none. */
 static dop_node_id
-weight(builder *b, const char *role)
+weight(builder *b, dop_role role)
 {
-    char name[64], node_name[80];
-    if (b->status != DOP_OK)
+    char node_name[64];
+    dop_weight_need need;
+    if (b->status != DOP_OK || !dop_arch_weight(b->a, b->layer, role, &need))
         return 0;
-    if (b->layer >= 0)
-        snprintf(name, sizeof name, "L%d.%s", (int)b->layer, role);
-    else
-        snprintf(name, sizeof name, "%s", role);
-    snprintf(node_name, sizeof node_name, "w.%s", name);
-    const dop_weight *w = dop_weights_find(&b->m->weights, name);
+    snprintf(node_name, sizeof node_name, "w.%s", need.name);
+    const dop_weight *w = dop_weights_find(&b->m->weights, need.name);
     if (!w) {
-        b->status = DOP_FAIL(b->diag, DOP_E_INTERNAL, "the graph needs weight %s, which the model lacks", name);
+        b->status = DOP_FAIL(b->diag, DOP_E_INTERNAL, "the graph needs weight %s, which the model lacks", need.name);
         return 0;
     }
     dop_shape shape = {w->rank, {dop_dim_n(w->rank == 1 ? w->cols : w->rows), dop_dim_n(w->cols)}};
     if (w->rank == 1)
         shape.dim[1] = (dop_dim){0, DOP_SYM_1};
-    return leaf(b, DOP_OP_weight, node_name, name, w->type, &shape);
+    return leaf(b, DOP_OP_weight, node_name, need.name, w->type, &shape);
 }
 
-/* The norm of a role, with the arch's kind. */
+/* x through the norm of a role; x itself when the facts have none there. */
 static dop_node_id
-norm(builder *b, const char *name, const char *role, dop_node_id x)
+norm(builder *b, const char *name, dop_role role, dop_node_id x)
 {
-    const dop_arch *a = b->a;
+    const dop_norm n = dop_arch_norm(b->a, b->layer, role);
     dop_want want = {.type = b->opt->act_type};
+    if (n.kind == DOP_NORM_NONE)
+        return x;
+    if (n.plain) {
+        char stat[48];
+        snprintf(stat, sizeof stat, "%s_rms", name);
+        dop_node_id k = op1(b, DOP_OP_row_rms, stat, x, &(dop_attr){.f = n.eps}, DOP_TYPE_none);
+        return op2(b, DOP_OP_mul, name, x, k, NULL, b->opt->act_type);
+    }
     dop_node_id srcs[3] = {x, weight(b, role), 0};
-    if (a->norm == DOP_NORM_RMS) {
-        dop_attr attrs[] = {{.f = a->norm_eps}, {.f = a->norm_add}};
+    if (n.kind == DOP_NORM_RMS) {
+        dop_attr attrs[] = {{.f = n.eps}, {.f = n.add}};
         return add_node(b, DOP_OP_rmsnorm, name, srcs, 2, attrs, &want);
     }
-    char bias[48];
-    snprintf(bias, sizeof bias, "%s_bias", role);
-    srcs[2] = weight(b, bias);
-    dop_attr attrs[] = {{.f = a->norm_eps}};
-    return add_node(b, DOP_OP_layernorm, name, srcs, 3, attrs, &want);
+    if (n.add != 0) {
+        char sum[48];
+        snprintf(sum, sizeof sum, "%s_w", name);
+        srcs[1] = op1(b, DOP_OP_offset, sum, srcs[1], &(dop_attr){.f = n.add}, DOP_TYPE_none);
+    }
+    srcs[2] = weight(b, (dop_role)(role + 1)); /* weights.def: the bias of a norm follows its weight */
+    dop_attr attrs[] = {{.f = n.eps}};
+    return add_node(b, DOP_OP_layernorm, name, srcs, srcs[2] ? 3 : 2, attrs, &want);
 }
 
-/* x times the weight of `role`, plus its bias. */
+/* x times the weight of `role`, plus its bias where there is one. */
 static dop_node_id
-project(builder *b, const char *role, dop_node_id x, bool bias)
+project(builder *b, dop_role role, dop_node_id x)
 {
     char name[48];
-    dop_node_id y = op2(b, DOP_OP_matmul, role, x, weight(b, role), NULL, b->opt->act_type);
+    dop_node_id y = op2(b, DOP_OP_matmul, dop_role_name(role), x, weight(b, role), NULL, b->opt->act_type);
+    dop_node_id bias = weight(b, dop_role_bias(role));
     if (!bias)
         return y;
-    snprintf(name, sizeof name, "%s_bias", role);
-    dop_node_id w = weight(b, name);
-    snprintf(name, sizeof name, "%sb", role);
-    return op2(b, DOP_OP_add, name, y, w, NULL, b->opt->act_type);
+    snprintf(name, sizeof name, "%sb", dop_role_name(role));
+    return op2(b, DOP_OP_add, name, y, bias, NULL, b->opt->act_type);
 }
 
 static dop_node_id
@@ -144,60 +152,57 @@ reshape(builder *b, const char *name, dop_node_id x, uint32_t heads, uint32_t di
     return add_node(b, DOP_OP_reshape, name, &x, 1, NULL, &want);
 }
 
-/* q or k: projection, bias, norm, heads. */
+/* q, k or v: projection, bias, norm, heads. */
 static dop_node_id
-heads_of(builder *b, const char *role, dop_node_id x, uint32_t heads, bool bias, bool normed)
+heads_of(builder *b, const dop_attention *t, dop_role role, dop_role norm_role, dop_node_id x, uint32_t heads)
 {
-    const dop_arch *a = b->a;
-    const uint32_t dim = a->layers[b->layer].head_dim;
-    char norm_role[16], name[16];
-    dop_node_id y = project(b, role, x, bias);
-    snprintf(norm_role, sizeof norm_role, "%s_norm", role);
-    snprintf(name, sizeof name, "%sn", role);
-    if (normed && a->qk_norm == DOP_QK_NORM_ROW)
-        y = norm(b, name, norm_role, y);
-    char head_name[16];
-    snprintf(head_name, sizeof head_name, "%sh", role);
-    y = reshape(b, head_name, y, heads, dim);
-    if (normed && a->qk_norm == DOP_QK_NORM_HEAD)
-        y = norm(b, name, norm_role, y);
-    return y;
+    char normed[16], head_name[16];
+    snprintf(normed, sizeof normed, "%sn", dop_role_name(role));
+    snprintf(head_name, sizeof head_name, "%sh", dop_role_name(role));
+    dop_node_id y = project(b, role, x);
+    const bool rows = t->norm_rows && norm_role != DOP_W_v_norm;
+    if (rows)
+        y = norm(b, normed, norm_role, y);
+    y = reshape(b, head_name, y, heads, t->head_dim);
+    return rows ? y : norm(b, normed, norm_role, y);
 }
 
 static dop_node_id
-rotate(builder *b, const char *name, dop_node_id x)
+rotate(builder *b, const dop_attention *t, const char *name, dop_node_id x)
 {
-    const int32_t r = b->a->layers[b->layer].rope;
-    if (r < 0)
+    if (t->rope < 0)
         return x;
-    dop_attr attrs[] = {{.i = b->a->ropes[r].dims}, {.i = b->a->ropes[r].interleaved}};
+    const dop_rope *r = &b->a->ropes[t->rope];
+    dop_attr attrs[] = {{.i = r->dims}, {.i = r->interleaved}};
     dop_want want = {.type = b->opt->act_type};
-    return add_node(b, DOP_OP_rope, name, (dop_node_id[]){x, b->pos, b->ropes[r]}, 3, attrs, &want);
+    return add_node(b, DOP_OP_rope, name, (dop_node_id[]){x, b->pos, b->ropes[t->rope]}, 3, attrs, &want);
 }
 
 /* Appends to the layer's cache; the new cache is a result of the graph. */
 static dop_node_id
-cache(builder *b, const char *role, dop_node_id x, uint32_t which)
+cache(builder *b, const dop_attention *t, const char *role, dop_node_id x)
 {
-    const dop_layer *l = &b->a->layers[b->layer];
     char name[48], node_name[64];
-    dop_shape shape = {3, {{1, DOP_SYM_S}, dop_dim_n(l->n_kv_heads), dop_dim_n(l->head_dim)}};
+    dop_shape shape = {3, {{1, DOP_SYM_S}, dop_dim_n(t->n_kv_heads), dop_dim_n(t->head_dim)}};
     snprintf(name, sizeof name, "L%d.%s", (int)b->layer, role);
     snprintf(node_name, sizeof node_name, "s.%s", name);
     dop_node_id old = leaf(b, DOP_OP_state, node_name, name, b->opt->kv_type, &shape);
     snprintf(name, sizeof name, "%s_cache", role);
     dop_node_id id = add_node(b, DOP_OP_state_write, name, (dop_node_id[]){old, x, b->pos}, 3, NULL, NULL);
-    b->caches[2 * (uint32_t)b->layer + which] = id;
+    b->states[b->n_states++] = id;
     return id;
 }
 
+/* The stream plus `scale` times a branch: node %x3a or %x4. */
 static dop_node_id
-residual(builder *b, const char *name, dop_node_id x, dop_node_id branch)
+residual(builder *b, uint32_t number, const char *after, double scale, dop_node_id x, dop_node_id branch)
 {
-    if (b->a->residual_scale != 1) {
-        char scaled[16];
-        snprintf(scaled, sizeof scaled, "%s_s", name);
-        dop_attr by = {.f = b->a->residual_scale};
+    char name[24], scaled[32];
+    snprintf(name, sizeof name, "x%u%s", number, after);
+    snprintf(scaled, sizeof scaled, "%s_s", name);
+    b->layer = -1;
+    if (scale != 1) {
+        dop_attr by = {.f = scale};
         branch = op1(b, DOP_OP_scale, scaled, branch, &by, b->opt->act_type);
     }
     /* The stream itself stays f32: its error would grow with every layer. */
@@ -205,53 +210,90 @@ residual(builder *b, const char *name, dop_node_id x, dop_node_id branch)
 }
 
 static dop_node_id
-attention_part(builder *b, dop_node_id x)
+attention(builder *b, const dop_attention *t, dop_node_id in)
 {
-    const dop_arch *a = b->a;
-    const dop_layer *l = &a->layers[b->layer];
-    set_label(b, "qkv");
-    dop_node_id in = a->norm_pre_attn ? norm(b, "attn_norm", "attn_norm", x) : x;
-    const bool normed = a->qk_norm != DOP_QK_NORM_NONE;
-    dop_node_id q = heads_of(b, "q", in, l->n_heads, a->bias_q, normed);
-    dop_node_id k = heads_of(b, "k", in, l->n_kv_heads, a->bias_k, normed);
-    dop_node_id v = heads_of(b, "v", in, l->n_kv_heads, a->bias_v, false);
+    dop_node_id q = heads_of(b, t, DOP_W_q, DOP_W_q_norm, in, t->n_heads);
+    dop_node_id k = heads_of(b, t, DOP_W_k, DOP_W_k_norm, in, t->n_kv_heads);
+    dop_node_id v = heads_of(b, t, DOP_W_v, DOP_W_v_norm, in, t->n_kv_heads);
     set_label(b, "attn");
-    q = rotate(b, "qr", q);
-    k = rotate(b, "kr", k);
-    k = cache(b, "k", k, 0); /* one by one: the order of the nodes is the order of these lines */
-    v = cache(b, "v", v, 1);
-    dop_node_id srcs[5] = {q, k, v, b->pos, a->sinks ? weight(b, "sinks") : 0};
+    q = rotate(b, t, "qr", q);
+    k = rotate(b, t, "kr", k);
+    k = cache(b, t, "k", k); /* one by one: the order of the nodes is the order of these lines */
+    v = cache(b, t, "v", v);
+    dop_node_id srcs[5] = {q, k, v, b->pos, weight(b, DOP_W_sinks)};
     /* A window that no position of this cache leaves is none. */
-    const uint32_t window = l->window < b->opt->max_s ? l->window : 0;
-    dop_attr attrs[] = {{.f = a->attn_scale}, {.i = window}, {.f = a->attn_softcap}};
+    const uint32_t window = t->window < b->opt->max_s ? t->window : 0;
+    dop_attr attrs[] = {{.f = t->scale}, {.i = window}, {.f = t->softcap}};
     dop_want want = {.type = b->opt->act_type};
-    dop_node_id y = add_node(b, DOP_OP_attention, "attn", srcs, a->sinks ? 5 : 4, attrs, &want);
+    dop_node_id y = add_node(b, DOP_OP_attention, "attn", srcs, srcs[4] ? 5 : 4, attrs, &want);
     set_label(b, "o");
-    y = reshape(b, "attn_r", y, 0, l->n_heads * l->head_dim);
-    y = project(b, "o", y, a->bias_o);
-    return a->norm_post_attn ? norm(b, "post_attn_norm", "post_attn_norm", y) : y;
+    y = reshape(b, "attn_r", y, 0, t->n_heads * t->head_dim);
+    return project(b, DOP_W_o, y);
 }
 
 static dop_node_id
-ffn_part(builder *b, dop_node_id x)
+mixer_part(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_normed)
+{
+    set_label(b, "qkv");
+    dop_node_id in = norm(b, "attn_norm", DOP_W_attn_norm, x);
+    *out_normed = in;
+    const dop_attention *t = dop_layer_attention(l);
+    if (!t) {
+        if (b->status == DOP_OK)
+            b->status = DOP_FAIL(b->diag, DOP_E_INTERNAL, "layer %d has no attention", (int)b->layer);
+        return 0;
+    }
+    return norm(b, "post_attn_norm", DOP_W_post_attn_norm, attention(b, t, in));
+}
+
+static dop_node_id
+activation(builder *b, dop_act_kind kind, dop_node_id x)
 {
     static const dop_op acts[] = {
         [DOP_ACT_SILU] = DOP_OP_silu, [DOP_ACT_GELU] = DOP_OP_gelu,   [DOP_ACT_GELU_TANH] = DOP_OP_gelu_tanh,
-        [DOP_ACT_RELU] = DOP_OP_relu, [DOP_ACT_RELU2] = DOP_OP_relu2,
+        [DOP_ACT_RELU] = DOP_OP_relu, [DOP_ACT_RELU2] = DOP_OP_relu2, [DOP_ACT_XIELU] = DOP_OP_xielu,
     };
-    const dop_arch *a = b->a;
+    dop_want want = {.type = b->opt->act_type};
+    dop_node_id srcs[4] = {x, weight(b, DOP_W_act_alpha_p), weight(b, DOP_W_act_alpha_n), weight(b, DOP_W_act_beta)};
+    return add_node(b, acts[kind], "act", srcs, kind == DOP_ACT_XIELU ? 4 : 1, NULL, &want);
+}
+
+static dop_node_id
+ffn_part(builder *b, const dop_ffn *f, dop_node_id x)
+{
     set_label(b, "ffn_up");
-    dop_node_id in = a->norm_pre_ffn ? norm(b, "ffn_norm", "ffn_norm", x) : x, y;
-    if (a->gated) {
-        dop_node_id gate = project(b, "gate", in, a->bias_ffn), up = project(b, "up", in, a->bias_ffn);
-        gate = op1(b, acts[a->act], "act", gate, NULL, b->opt->act_type);
+    dop_node_id in = norm(b, "ffn_norm", DOP_W_ffn_norm, x), y;
+    if (f->gated) {
+        dop_node_id gate = project(b, DOP_W_gate, in), up = project(b, DOP_W_up, in);
+        gate = activation(b, f->act, gate);
         y = op2(b, DOP_OP_mul, "gated", gate, up, NULL, b->opt->act_type);
     } else {
-        y = op1(b, acts[a->act], "act", project(b, "up", in, a->bias_ffn), NULL, b->opt->act_type);
+        y = activation(b, f->act, project(b, DOP_W_up, in));
     }
     set_label(b, "ffn_down");
-    y = project(b, "down", y, a->bias_ffn);
-    return a->norm_post_ffn ? norm(b, "post_ffn_norm", "post_ffn_norm", y) : y;
+    y = project(b, DOP_W_down, y);
+    return norm(b, "post_ffn_norm", DOP_W_post_ffn_norm, y);
+}
+
+/* From the residual stream before layer i to that after it. */
+static dop_node_id
+build_layer(builder *b, uint32_t i, dop_node_id x)
+{
+    const dop_layer *l = &b->a->layers[i];
+    b->layer = (int32_t)i;
+    dop_node_id before = x, normed, y = mixer_part(b, l, x, &normed);
+    x = residual(b, i, "a", l->residual_scale, x, y);
+    b->layer = (int32_t)i;
+    y = ffn_part(b, &l->ffn, !l->parallel ? x : l->ffn_norm.kind == DOP_NORM_NONE ? normed : before);
+    x = residual(b, i + 1, l->scaled ? "u" : "", l->residual_scale, x, y);
+    if (!l->scaled)
+        return x;
+    b->layer = (int32_t)i;
+    dop_node_id scale = weight(b, DOP_W_layer_scale);
+    char name[24];
+    snprintf(name, sizeof name, "x%u", i + 1);
+    b->layer = -1;
+    return op2(b, DOP_OP_mul, name, x, scale, NULL, DOP_TYPE_none);
 }
 
 static void
@@ -261,9 +303,11 @@ inputs(builder *b)
     b->tok = leaf(b, DOP_OP_input, "tok", "tokens", DOP_TYPE_u32, &ids);
     b->pos = leaf(b, DOP_OP_input, "pos", "positions", DOP_TYPE_u32, &ids);
     bool used[DOP_MAX_ROPES] = {false};
-    for (uint32_t i = 0; i < b->a->n_layers; i++)
-        if (b->a->layers[i].rope >= 0)
-            used[b->a->layers[i].rope] = true;
+    for (uint32_t i = 0; i < b->a->n_layers; i++) {
+        const dop_attention *t = dop_layer_attention(&b->a->layers[i]);
+        if (t && t->rope >= 0)
+            used[t->rope] = true;
+    }
     for (uint32_t i = 0; i < b->a->n_ropes; i++) {
         char name[16];
         dop_shape table = {2, {{1, DOP_SYM_S}, dop_dim_n(b->a->ropes[i].dims)}};
@@ -277,14 +321,14 @@ static dop_node_id
 embedding(builder *b)
 {
     set_label(b, "embed");
-    b->embed = weight(b, "embed");
+    b->embed = weight(b, DOP_W_embed);
     dop_node_id x = op2(b, DOP_OP_gather, "emb", b->embed, b->tok, NULL, DOP_TYPE_none);
     if (b->a->embed_scale != 1) {
         dop_attr by = {.f = b->a->embed_scale};
         x = op1(b, DOP_OP_scale, "emb_s", x, &by, DOP_TYPE_none);
     }
     if (b->a->learned_positions) {
-        dop_node_id p = op2(b, DOP_OP_gather, "pos_emb", weight(b, "pos_embed"), b->pos, NULL, DOP_TYPE_none);
+        dop_node_id p = op2(b, DOP_OP_gather, "pos_emb", weight(b, DOP_W_pos_embed), b->pos, NULL, DOP_TYPE_none);
         x = op2(b, DOP_OP_add, "emb_p", x, p, NULL, DOP_TYPE_none);
     }
     return x;
@@ -298,8 +342,8 @@ head(builder *b, dop_node_id x)
     set_label(b, "head");
     if (b->opt->phase == DOP_PHASE_PREFILL)
         x = op1(b, DOP_OP_last_row, "last", x, NULL, DOP_TYPE_none);
-    x = norm(b, "final_norm", "final_norm", x);
-    dop_node_id w = a->tied ? b->embed : weight(b, "lm_head");
+    x = norm(b, "final_norm", DOP_W_final_norm, x);
+    dop_node_id w = a->tied ? b->embed : weight(b, DOP_W_lm_head);
     x = op2(b, DOP_OP_matmul, "logits", x, w, NULL, DOP_TYPE_none);
     if (a->logit_scale != 1) {
         dop_attr by = {.f = a->logit_scale};
@@ -315,19 +359,19 @@ head(builder *b, dop_node_id x)
         outs[n++] = op1(b, DOP_OP_argmax, "id", x, NULL, DOP_TYPE_none);
     for (uint32_t i = 0; i < n && b->status == DOP_OK; i++)
         b->status = dop_graph_output(b->g, outs[i], b->diag);
-    for (uint32_t i = 0; i < 2 * a->n_layers && b->status == DOP_OK; i++)
-        b->status = dop_graph_output(b->g, b->caches[i], b->diag);
+    for (uint32_t i = 0; i < b->n_states && b->status == DOP_OK; i++)
+        b->status = dop_graph_output(b->g, b->states[i], b->diag);
 }
 
 dop_status
-dop_build_graph(const dop_model *m, const dop_build_options *opt, dop_arena *arena, dop_diag *diag,
+dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena *arena, dop_diag *diag,
                 dop_graph *out_graph)
 {
     static const char *const names[] = {
         [DOP_PHASE_DECODE] = "decode", [DOP_PHASE_PREFILL] = "prefill", [DOP_PHASE_SCORE] = "score"};
     builder b = {.m = m, .a = &m->arch, .opt = opt, .g = out_graph, .diag = diag, .layer = -1};
-    b.caches = dop_arena_alloc(arena, 2 * (size_t)m->arch.n_layers * sizeof *b.caches);
-    if (!b.caches)
+    b.states = dop_arena_alloc(arena, 2 * (size_t)m->arch.n_layers * sizeof *b.states);
+    if (!b.states)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
     if (m->arch.learned_positions && opt->max_s > m->arch.ctx_train)
         return DOP_FAIL(diag, DOP_E_INPUT,
@@ -337,22 +381,8 @@ dop_build_graph(const dop_model *m, const dop_build_options *opt, dop_arena *are
                               opt->max_s, diag);
     inputs(&b);
     dop_node_id x = embedding(&b);
-    for (uint32_t i = 0; i < m->arch.n_layers && b.status == DOP_OK; i++) {
-        char name[24];
-        dop_node_id y;
-        if (m->arch.layers[i].kind != DOP_LAYER_ATTENTION || m->arch.layers[i].moe)
-            return DOP_FAIL(diag, DOP_E_INPUT, "layer %u is of a kind that is not supported yet", i);
-        b.layer = (int32_t)i;
-        y = attention_part(&b, x);
-        b.layer = -1;
-        snprintf(name, sizeof name, "x%ua", i);
-        x = residual(&b, name, x, y);
-        b.layer = (int32_t)i;
-        y = ffn_part(&b, x);
-        b.layer = -1;
-        snprintf(name, sizeof name, "x%u", i + 1);
-        x = residual(&b, name, x, y);
-    }
+    for (uint32_t i = 0; i < m->arch.n_layers && b.status == DOP_OK; i++)
+        x = build_layer(&b, i, x);
     head(&b, x);
     return b.status;
 }

@@ -23,7 +23,7 @@ typedef struct dop_build_options {
  * "rope.<i>" f32 [S, dims] (made by dop_rope_table), state "L<i>.k" and "L<i>.v" [S, KV heads, head dim].
  * Labels: "embed", "L<i>/qkv", "L<i>/attn", "L<i>/o", "L<i>/ffn_up", "L<i>/ffn_down", "head".
  * Outputs in order: logits, and for decode and prefill the arg-max id; every final cache is an output too. */
-dop_status dop_build_graph(const dop_model *m, const dop_build_options *opt, dop_arena *arena, dop_diag *diag,
+dop_status dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena *arena, dop_diag *diag,
                            dop_graph *out_graph);
 
 /* table [n_pos, dims]: cos of dims/2 frequencies, then sin, computed in double.  Sources of the scalings are named in

@@ -3,6 +3,7 @@
 #include "compiler/persistent.h"
 #include "compiler/quant.h"
 #include "compiler/target.h"
+#include "ir/region.h"
 #include "passes/region.h"
 
 #include <pthread.h>
@@ -20,7 +21,7 @@ dop_schedule_name(const dop_schedule *s)
 const char *
 dop_region_label(const dop_graph *g, const dop_region *r)
 {
-    dop_node_id root = dop_region_root(g, r);
+    dop_node_id root = r->info->root;
     /* What stands at the region's heart names it; a row program alone is named by what it stores. */
     const char *label = dop_node_at(g, root)->label;
     return label && *label ? label : dop_node_at(g, r->outs[0])->label;
@@ -86,8 +87,8 @@ dop_region_traffic(const dop_graph *g, const dop_region *r, uint32_t depth, uint
 /* --- kernels --------------------------------------------------------------------------------------------------------- */
 
 dop_status
-dop_intern_kernel(dop_compilation *c, const dop_kernel *k, const dop_choice *choice, const dop_graph *g,
-                  const dop_region *r, dop_diag *diag, uint32_t *out_index)
+dop_intern_kernel(dop_compilation *c, const dop_kernel *k, const dop_graph *g, const dop_region *r, dop_diag *diag,
+                  uint32_t *out_index)
 {
     for (uint32_t i = 0; i < c->n_kernels; i++)
         if (strcmp(c->kernels[i].k.glsl, k->glsl) == 0) {
@@ -105,7 +106,6 @@ dop_intern_kernel(dop_compilation *c, const dop_kernel *k, const dop_choice *cho
     dop_built_kernel *b = &c->kernels[c->n_kernels];
     memset(b, 0, sizeof *b);
     b->k = *k;
-    b->variant = choice->variant;
     b->tpl = r->tpl;
     b->label = dop_region_label(g, r);
     *out_index = c->n_kernels++;
@@ -119,7 +119,7 @@ take_kernel(dop_compilation *c, const dop_graph *g, const dop_region *r, const d
     memcpy(b->grid, k->grid, sizeof b->grid);
     memcpy(b->args, k->args, sizeof b->args);
     b->n_args = k->n_args;
-    return dop_intern_kernel(c, k, &b->choice, g, r, diag, &b->kernel);
+    return dop_intern_kernel(c, k, g, r, diag, &b->kernel);
 }
 
 static dop_status
@@ -157,42 +157,6 @@ generate_kernels(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     return DOP_OK;
 }
 
-/* The same kernels ordered by completion counters: each waits for every dispatch of the group before its own (what stands
- * between two barriers), which is what makes reuse of scratch memory safe. */
-static dop_status
-generate_counted(dop_compilation *c, dop_schedule *s, dop_diag *diag)
-{
-    const dop_graph *g = &s->g;
-    dop_built_region *counted = dop_arena_alloc(&c->arena, g->n_regions * sizeof *counted);
-    dop_region_id first = 1, before = 1; /* first regions of this group and of the one before */
-    if (!counted)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    for (dop_region_id i = 1; i < g->n_regions; i++) {
-        dop_sync sync = {.last = i + 1 == g->n_regions};
-        dop_kernel k;
-        if (s->placement.barrier[i]) {
-            before = first;
-            first = i;
-        }
-        if (first - before > DOP_MAX_WAITS || s->regions[i].n_args + 1 + (first - before) + 1 > DOP_MAX_ARGS)
-            return DOP_OK; /* barriers only */
-        counted[i] = s->regions[i];
-        for (dop_region_id p = before; p < first; p++) {
-            const uint32_t *grid = s->regions[p].grid;
-            counted[i].waits[sync.n_waits] = p;
-            sync.workgroups[sync.n_waits++] = grid[0] * grid[1] * grid[2];
-        }
-        dop_status st =
-            dop_kernel_generate(&c->templates, g, &g->regions[i], &c->target, &counted[i].choice, &sync, diag, &k);
-        if (st == DOP_OK)
-            st = take_kernel(c, g, &g->regions[i], &k, &counted[i], diag);
-        if (st != DOP_OK)
-            return st;
-    }
-    s->counted = counted;
-    return DOP_OK;
-}
-
 typedef struct job {
     dop_compilation *c;
     pthread_mutex_t lock;
@@ -214,7 +178,7 @@ compile_thread(void *user)
         dop_built_kernel *k = &j->c->kernels[i];
         dop_diag diag = {0};
         char name[128];
-        snprintf(name, sizeof name, "%s@%s", dop_variant_of(k->variant)->name, k->label);
+        snprintf(name, sizeof name, "%s@%s", dop_variant_of(k->k.variant)->name, k->label);
         dop_status st = dop_kernel_compile(name, &k->k, &j->c->target, &diag, &k->spirv, &k->shared_bytes);
         pthread_mutex_lock(&j->lock);
         k->dropped = k->optional && st == DOP_E_INPUT;
@@ -366,8 +330,6 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag
     st = count_body(&s->g, diag, &s->n_body);
     if (st == DOP_OK)
         st = generate_kernels(c, s, diag);
-    if (st == DOP_OK && phase == DOP_PHASE_DECODE && c->target.counters)
-        st = generate_counted(c, s, diag);
     if (st == DOP_OK && phase == DOP_PHASE_DECODE && c->target.persistent)
         st = dop_persistent_build(c, s, diag);
     return st == DOP_OK ? dop_pack_add_graph(&c->pack, &s->g, diag) : st;
@@ -496,7 +458,7 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
             c->target.int_dot = DOP_INT_DOT_ALLOW;
     }
     if (st == DOP_OK)
-        st = dop_model_load(model_path, &c->arena, diag, &c->model);
+        st = dop_checkpoint_load(model_path, &c->arena, diag, &c->model);
     if (st == DOP_OK)
         st = check_options(c, model_path, diag);
     if (st == DOP_OK)
@@ -546,7 +508,7 @@ dop_compilation_finish(dop_compilation *c)
         dop_fusion_log_finish(&c->schedules[i].log);
     dop_pack_finish(&c->pack);
     dop_templates_finish(&c->templates);
-    dop_model_finish(&c->model);
+    dop_checkpoint_finish(&c->model);
     dop_arena_finish(&c->arena);
     memset(c, 0, sizeof *c);
 }

@@ -40,7 +40,6 @@ typedef struct dop_compile_options {
 /* A distinct kernel: equal GLSL text is one kernel. */
 typedef struct dop_built_kernel {
     dop_kernel k;
-    dop_variant_id variant;
     dop_template tpl;
     const char *label; /* of its first use, for people */
     dop_buf spirv;
@@ -55,7 +54,6 @@ typedef struct dop_built_region {
     uint32_t n_args;
     dop_kernel_arg args[DOP_MAX_ARGS];
     dop_choice choice;
-    dop_region_id waits[DOP_MAX_WAITS]; /* regions whose counters args with counter 2, 3, ... point to */
 } dop_built_region;
 
 typedef struct dop_persistent dop_persistent; /* compiler/persistent.h */
@@ -68,7 +66,6 @@ typedef struct dop_schedule {
     dop_placement placement;
     dop_fusion_log log;
     dop_built_region *regions;        /* [g.n_regions] */
-    dop_built_region *counted;        /* the same kernels ordered by completion counters; NULL: not for this schedule */
     const dop_persistent *persistent; /* the same in one dispatch of stages; NULL: there is no such form, */
     const char *persistent_no;        /* and why, where one was asked for */
     uint32_t n_body;                  /* regions before what only this step's logits need */
@@ -76,7 +73,7 @@ typedef struct dop_schedule {
 
 typedef struct dop_compilation {
     dop_arena arena;
-    dop_model model; /* weights carry the types they are packed with; see sources */
+    dop_checkpoint model; /* weights carry the types they are packed with; see sources */
     dop_compile_options options;
     dop_target target;
     uint32_t ctx;
@@ -101,8 +98,8 @@ void dop_compilation_finish(dop_compilation *c); /* accepts a zeroed or half-bui
 dop_status dop_compilations_share(dop_compilation *list, uint32_t n, dop_diag *diag);
 
 /* The kernel's row in the compilation's table: an equal one that is there, or a new one. */
-dop_status dop_intern_kernel(dop_compilation *c, const dop_kernel *k, const dop_choice *choice, const dop_graph *g,
-                             const dop_region *r, dop_diag *diag, uint32_t *out_index);
+dop_status dop_intern_kernel(dop_compilation *c, const dop_kernel *k, const dop_graph *g, const dop_region *r,
+                             dop_diag *diag, uint32_t *out_index);
 
 /* Skips every pass that joins ops or takes them apart for it: --no-fuse. */
 void dop_passes_skip_fusion(dop_pass_options *o);

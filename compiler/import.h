@@ -1,4 +1,4 @@
-/* What the importers share: the table of families (import_families.c) and the entry of each format.
+/* What the importers share: the table of families (families.c) and the entry of each format.
  *
  * A family is a row: how its files spell things, and which facts hold for all of its models.  The rest are facts that
  * the file states.  Nothing after the importers looks at a family. */
@@ -15,20 +15,30 @@ enum {
     DOP_FAM_NORM_ADD_1 = 1 << 3,    /* Hugging Face checkpoints store norm weights minus 1 */
     DOP_FAM_NOT_GATED = 1 << 4,     /* act(up) instead of act(gate) * up */
     DOP_FAM_LEARNED_POS = 1 << 5,   /* a position embedding instead of rotary */
-    DOP_FAM_QKV_BIAS = 1 << 6,      /* q, k, v always have a bias */
-    DOP_FAM_ALL_BIAS = 1 << 7,      /* every matrix of a layer always has one */
-    DOP_FAM_ATTN_BIAS = 1 << 8,     /* field attention_bias: q, k, v, o */
-    DOP_FAM_MLP_BIAS = 1 << 9,      /* field mlp_bias: gate, up, down */
-    DOP_FAM_QK_NORM = 1 << 10,      /* norm of every q and k head */
-    DOP_FAM_QK_NORM_ROW = 1 << 11,  /* norm over all heads of q, and of k */
-    DOP_FAM_EMBED_SQRT = 1 << 12,   /* embedding times sqrt(hidden) */
-    DOP_FAM_QUERY_SCALAR = 1 << 13, /* field query_pre_attn_scalar */
-    DOP_FAM_SOFTCAPS = 1 << 14,     /* fields attn_logit_softcapping, final_logit_softcapping */
-    DOP_FAM_MULTIPLIERS = 1 << 15,  /* Granite's four multipliers */
-    DOP_FAM_LOCAL_ROPE = 1 << 16,   /* sliding layers rotate with their own base */
-    DOP_FAM_NOPE = 1 << 17,         /* field no_rope_layers */
-    DOP_FAM_TIED = 1 << 18          /* tie_word_embeddings is true where config.json does not say */
+    DOP_FAM_QK_NORM = 1 << 6,       /* norm of every q and k head */
+    DOP_FAM_QK_NORM_ROW = 1 << 7,   /* norm over all heads of q, and of k */
+    DOP_FAM_EMBED_SQRT = 1 << 8,    /* embedding times sqrt(hidden) */
+    DOP_FAM_QUERY_SCALAR = 1 << 9,  /* field query_pre_attn_scalar */
+    DOP_FAM_SOFTCAPS = 1 << 10,     /* fields attn_logit_softcapping, final_logit_softcapping */
+    DOP_FAM_MULTIPLIERS = 1 << 11,  /* Granite's four multipliers */
+    DOP_FAM_LOCAL_ROPE = 1 << 12,   /* sliding layers rotate with their own base */
+    DOP_FAM_NOPE = 1 << 13,         /* field no_rope_layers */
+    DOP_FAM_TIED = 1 << 14,         /* tie_word_embeddings is true where config.json does not say */
+    DOP_FAM_NO_NORM_BIAS = 1 << 15, /* LayerNorm has a weight only */
+    DOP_FAM_ROPE_PAIRS = 1 << 16,   /* Hugging Face checkpoints rotate pairs (2i, 2i+1) */
+    DOP_FAM_NOPE_FULL = 1 << 17,    /* in models with sliding layers, the others do not rotate */
+    DOP_FAM_ONE_NORM = 1 << 18,     /* a parallel layer's feed-forward part has no norm of its own */
+    DOP_FAM_LOGIT_SCALE = 1 << 19,  /* field logit_scale */
+    DOP_FAM_V_NORM = 1 << 20,       /* norm of every v head, without weights */
+    DOP_FAM_LAYER_SCALE = 1 << 21,  /* a learned value multiplies the stream after each layer */
+    DOP_FAM_HEADS_BY_TYPE = 1 << 22 /* fields global_head_dim, num_global_key_value_heads, per_layer_config */
 };
+
+/* A fact that a field of config.json decides, and its value where the file is silent; no key: always that value. */
+typedef struct dop_fact_field {
+    const char *key;
+    bool otherwise;
+} dop_fact_field;
 
 /* Which layers slide when config.json has no layer_types. */
 typedef enum dop_window_rule {
@@ -40,11 +50,21 @@ typedef enum dop_window_rule {
 } dop_window_rule;
 
 /* Which rows of a fused tensor a weight is. */
-typedef enum dop_part { DOP_PART_ALL, DOP_PART_Q, DOP_PART_K, DOP_PART_V, DOP_PART_GATE, DOP_PART_UP } dop_part;
+typedef enum dop_part {
+    DOP_PART_ALL,
+    DOP_PART_Q, /* of q, k and v below each other */
+    DOP_PART_K,
+    DOP_PART_V,
+    DOP_PART_HEAD_Q, /* of q, k and v of the first head, then of the second, ... */
+    DOP_PART_HEAD_K,
+    DOP_PART_HEAD_V,
+    DOP_PART_GATE, /* of gate and up below each other */
+    DOP_PART_UP
+} dop_part;
 
 /* Name of a weight in a format: Hugging Face below "model." and below the layer, GGUF below "blk.<i>.". */
 typedef struct dop_tensor_name {
-    const char *role; /* as dop_weight_need.role; NULL ends the list */
+    dop_role role; /* none ends the list */
     const char *source;
     dop_part part;
     bool transposed; /* stored [input, output] (Conv1D) */
@@ -53,6 +73,7 @@ typedef struct dop_tensor_name {
 /* Fields of config.json that families spell differently. */
 typedef struct dop_hf_keys {
     const char *hidden, *layers, *heads, *ctx, *ffn, *act, *eps;
+    const char *theta, *partial; /* rotary base and rotated part of a head; NULL: rope_theta, partial_rotary_factor */
 } dop_hf_keys;
 
 typedef struct dop_family {
@@ -60,6 +81,7 @@ typedef struct dop_family {
     const char *archs[3];       /* config.json architectures; the first is the one to list in messages */
     const char *model_types[3]; /* config.json model_type */
     uint32_t flags;             /* DOP_FAM_* */
+    dop_fact_field bias_qkv, bias_o, bias_ffn, parallel;
     dop_window_rule window_rule;
     const dop_hf_keys *keys;
     const dop_tensor_name *names;
@@ -75,7 +97,8 @@ typedef struct dop_family {
     /* The values that the family's configuration class has where config.json says nothing; 0 or NULL: must be said. */
     uint32_t kv_heads, heads, head_dim, vocab, ctx, window, period;
     const char *act;
-    double eps, theta;
+    double attn_scale;          /* factor on q.k; 0: by the head dim */
+    double eps, theta, partial; /* partial: part of a head that rotates; 0: all */
 } dop_family;
 
 extern const dop_family dop_families[];
@@ -85,10 +108,12 @@ const dop_family *dop_family_by_arch(const char *arch);
 const dop_family *dop_family_by_model_type(const char *model_type);
 /* "LlamaForCausalLM, MistralForCausalLM, ..." */
 void dop_family_list(dop_buf *out);
-/* The facts that the family's row alone decides. */
-void dop_family_facts(const dop_family *f, dop_arch *a);
-/* Neutral facts: no multipliers, no caps, no ids. */
-void dop_arch_defaults(dop_arch *a);
+/* Neutral facts (no multipliers, no caps, no ids) of a model and of the layer that its layers are copied from. */
+void dop_arch_defaults(dop_arch *a, dop_layer *layer);
+/* Those that the family's row alone decides. */
+void dop_family_facts(const dop_family *f, dop_arch *a, dop_layer *layer);
+/* Sets the epsilon and the addition of every norm that is there. */
+void dop_set_norms(dop_arch *a, dop_layer *layer, double eps, double add);
 /* Activation by the name that config files use; false when unknown. */
 bool dop_act_by_name(const char *name, dop_act_kind *out);
 
@@ -98,8 +123,7 @@ void dop_family_list_gguf(dop_buf *out);
 extern const dop_tensor_name dop_gguf_names[];
 
 /* The name of a role: in `more` (may be NULL), else in `names`; NULL when neither has it. */
-const dop_tensor_name *dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names,
-                                            const char *role);
+const dop_tensor_name *dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names, dop_role role);
 /* Names of checkpoints laid out like Llama's, and what differs with norms on both sides of a block. */
 extern const dop_tensor_name dop_hf_names_common[], dop_hf_names_sandwich[];
 /* Where the text part's tensors begin ("model."): the prefix with which has() knows the embedding's name; `otherwise`
@@ -109,13 +133,21 @@ const char *dop_hf_prefix(bool (*has)(void *user, const char *name), void *user,
 /* The whole name of a weight's tensor. */
 void dop_hf_full_name(const char *prefix, const char *layer_prefix, const dop_weight_need *need, const char *source,
                       char *out, size_t size);
-/* First row of a part and the number of rows of the whole tensor; `rows`: those of the part itself.  l is NULL outside
- * the layers. */
-void dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows, uint64_t *out_start, uint64_t *out_total);
+/* The rows of a fused tensor that a weight is. */
+typedef struct dop_rows {
+    uint64_t start, total;      /* its first row, and those of the whole tensor */
+    uint32_t block, block_step; /* rows that lie together, and from one block's first to the next's; 0: all do */
+} dop_rows;
+
+/* `rows`: those of the weight itself.  l is NULL outside the layers. */
+dop_rows dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows);
+
+/* Sets m->chat_template from the files of a directory; leaves it NULL when none has one. */
+dop_status dop_import_chat_template(const char *dir, dop_checkpoint *m, dop_diag *diag);
 
 /* Formats.  `m` has its arena set and is finished by the caller, also after an error. */
-dop_status dop_import_hf(const char *dir, dop_diag *diag, dop_model *m);
-dop_status dop_import_rdrr(const char *dir, dop_diag *diag, dop_model *m);
-dop_status dop_import_gguf(const char *path, dop_diag *diag, dop_model *m);
+dop_status dop_import_hf(const char *dir, dop_diag *diag, dop_checkpoint *m);
+dop_status dop_import_rdrr(const char *dir, dop_diag *diag, dop_checkpoint *m);
+dop_status dop_import_gguf(const char *path, dop_diag *diag, dop_checkpoint *m);
 
 #endif

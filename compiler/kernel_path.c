@@ -124,14 +124,14 @@ lists(const char *list, const char *name)
     return false;
 }
 
-/* Adds the variants of a template that the target has the capabilities for. */
+/* Adds the variants that can make the region. */
 static void
-put_possible(dop_template tpl, const dop_target *t, char *out, size_t cap)
+put_possible(const dop_graph *g, const dop_region *r, const dop_target *t, char *out, size_t cap)
 {
     for (int v = 1; v < DOP_VARIANT_COUNT; v++) {
         const dop_variant *x = dop_variant_of((dop_variant_id)v);
         size_t used = strlen(out);
-        if (x->tpl == tpl && !dop_caps_missing(x->caps, t->caps) && !lists(out, x->name) &&
+        if (x->tpl == r->tpl && !lists(out, x->name) && !dop_kernel_fits((dop_variant_id)v, g, r, t).why &&
             used + strlen(x->name) + 3 < cap)
             snprintf(out + used, cap - used, "%s%s", used ? ", " : "", x->name);
     }
@@ -163,7 +163,7 @@ dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, 
         /* A hint made for GPUs is none for a software device. */
         if (rule->hint && (missing || t->cpu))
             continue;
-        put_possible(r->tpl, t, rule->possible, sizeof rule->possible);
+        put_possible(g, r, t, rule->possible, sizeof rule->possible);
         if (v->tpl != r->tpl)
             continue;
         if (missing) {
@@ -172,7 +172,7 @@ dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, 
             return DOP_FAIL(diag, DOP_E_INPUT, "%s: %s at %s needs %s, which target %s lacks; possible: %s",
                             rule->source, v->name, dop_region_label(g, r), names, t->name, rule->possible);
         }
-        rule->why_not = dop_variant_impossible(rule->variant, g, r, t);
+        rule->why_not = dop_kernel_fits(rule->variant, g, r, t).why;
         if (rule->why_not) /* elsewhere it may be possible; --explain says so at each region */
             continue;
         rule->used++;

@@ -2,8 +2,9 @@
  *
  * A YAML file (examples/kernel-paths has those that --kernel-path knows by name):
  *
- *   name: gemma3-f16-fused-f32a        the file's own name when absent
+ *   name: f16-mine-f32a                what was asked for, or the file's own name, when absent
  *   about: one line for people
+ *   families: [gemma3, llama]          of NAME.yaml: gemma3-NAME and llama-NAME, names that manifests use, are this file too
  *   activation: f32                    f32 or f16; --act wins
  *   kv: f16                            f16 or f32; --kv wins
  *   weights: f16                       as --quant, which wins
@@ -67,7 +68,7 @@ typedef struct dop_kernel_path {
 dop_status dop_kernel_path_load(const char *spec, const char *glsl_dir, uint32_t n_layers, dop_arena *arena,
                                 dop_diag *diag, dop_kernel_path *out);
 /* The path that the model itself states, as hints; out->name is NULL when it states none. */
-dop_status dop_kernel_path_of_model(const dop_model *m, dop_arena *arena, dop_diag *diag, dop_kernel_path *out);
+dop_status dop_kernel_path_of_model(const dop_checkpoint *m, dop_arena *arena, dop_diag *diag, dop_kernel_path *out);
 /* --force OP=VARIANT, after all rules. */
 dop_status dop_kernel_path_force(dop_kernel_path *p, const char *op, const char *variant, dop_arena *arena,
                                  dop_diag *diag);

@@ -1,6 +1,6 @@
 /* Reading kernel paths: YAML files, RDRR manifests, --force. */
-#include "compiler/import_rdrr.h"
 #include "compiler/kernel_path.h"
+#include "compiler/rdrr/rdrr.h"
 #include "compiler/target.h"
 #include "compiler/yaml_util.h"
 
@@ -63,6 +63,9 @@ typedef struct reader {
     dop_arena *arena;
     dop_diag *diag;
     uint32_t n_layers;
+    const char *spec;   /* the name asked for; NULL: the file was */
+    const char *family; /* what stands before the file's name in spec, with its dash, or "" */
+    bool family_known;  /* the file lists it */
     dop_kernel_path *out;
 } reader;
 
@@ -204,6 +207,23 @@ read_rule(reader *r, const yaml_node_t *map)
     return add_rule(r->out, &rule, r->arena, r->diag);
 }
 
+/* families: [gemma3, llama]: "gemma3-NAME" and "llama-NAME" are other names of NAME.yaml. */
+static dop_status
+read_families(reader *r, const yaml_node_t *v)
+{
+    size_t len = strlen(r->family);
+    if (v->type != YAML_SEQUENCE_NODE)
+        return FAIL_NODE(r, v, "families: expected a list");
+    for (yaml_node_item_t *i = v->data.sequence.items.start; i < v->data.sequence.items.top; i++) {
+        const char *name = "";
+        dop_status st = read_text(r, "families", yaml_document_get_node(r->doc, *i), &name);
+        if (st != DOP_OK)
+            return st;
+        r->family_known = r->family_known || (len == strlen(name) + 1 && strncmp(r->family, name, len - 1) == 0);
+    }
+    return DOP_OK;
+}
+
 static dop_status
 read_field(reader *r, const char *key, const yaml_node_t *v)
 {
@@ -213,6 +233,8 @@ read_field(reader *r, const char *key, const yaml_node_t *v)
         return read_text(r, key, v, &r->out->name);
     if (strcmp(key, "about") == 0)
         return read_text(r, key, v, &about);
+    if (strcmp(key, "families") == 0)
+        return read_families(r, v);
     if (strcmp(key, "activation") == 0)
         return read_storage(r, key, v, &r->out->act);
     if (strcmp(key, "kv") == 0)
@@ -235,7 +257,8 @@ read_field(reader *r, const char *key, const yaml_node_t *v)
     if (strcmp(key, "rules") != 0)
         return FAIL_NODE(
             r, v,
-            "%.60s is no field of a kernel path; known: name, about, activation, kv, weights, fuse, int_dot, rules",
+            "%.60s is no field of a kernel path; known: name, about, families, activation, kv, weights, fuse, int_dot, "
+            "rules",
             key);
     if (v->type != YAML_SEQUENCE_NODE)
         return FAIL_NODE(r, v, "rules: expected a list");
@@ -244,10 +267,12 @@ read_field(reader *r, const char *key, const yaml_node_t *v)
     return st;
 }
 
-/* "dir/gemma3.yaml" -> "gemma3" */
+/* The name asked for, or "dir/gemma3.yaml" -> "gemma3". */
 static dop_status
 name_of_file(reader *r)
 {
+    if (!r->out->name && r->spec)
+        r->out->name = dop_arena_strdup(r->arena, r->spec);
     const char *slash = strrchr(r->path, '/'), *base = slash ? slash + 1 : r->path, *dot = strrchr(base, '.');
     if (!r->out->name)
         r->out->name = dop_arena_printf(r->arena, "%.*s", (int)(dot ? dot - base : (long)strlen(base)), base);
@@ -330,7 +355,7 @@ add_step(dop_kernel_path *p, const dop_path_step *s, dop_arena *arena, dop_diag 
 }
 
 dop_status
-dop_kernel_path_of_model(const dop_model *m, dop_arena *arena, dop_diag *diag, dop_kernel_path *out)
+dop_kernel_path_of_model(const dop_checkpoint *m, dop_arena *arena, dop_diag *diag, dop_kernel_path *out)
 {
     dop_kernel_path *p = out;
     dop_status st = DOP_OK;
@@ -347,7 +372,7 @@ dop_kernel_path_of_model(const dop_model *m, dop_arena *arena, dop_diag *diag, d
 static dop_status
 load_manifest(reader *r)
 {
-    dop_model m = {.arena = r->arena, .arch = {.n_layers = r->n_layers}};
+    dop_checkpoint m = {.arena = r->arena, .arch = {.n_layers = r->n_layers}};
     dop_rdrr rdrr = {.path = r->path, .arena = r->arena, .diag = r->diag, .model = &m};
     dop_status st = dop_json_read(r->path, r->diag, &rdrr.root);
     if (st == DOP_OK)
@@ -377,6 +402,32 @@ compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* " {gemma3-,llama-,}NAME" for a file with families, else " NAME". */
+static void
+put_names(const char *file, const char *name, dop_buf *out)
+{
+    dop_yaml y;
+    dop_diag ignored = {0};
+    dop_buf families = {0};
+    bool open = dop_yaml_open(file, YAML_MAPPING_NODE, "", &ignored, &y) == DOP_OK;
+    for (yaml_node_pair_t *p = open ? y.root->data.mapping.pairs.start : NULL;
+         open && p < y.root->data.mapping.pairs.top; p++) {
+        const char *key = dop_yaml_text(yaml_document_get_node(&y.doc, p->key));
+        const yaml_node_t *v = yaml_document_get_node(&y.doc, p->value);
+        if (!key || strcmp(key, "families") != 0 || v->type != YAML_SEQUENCE_NODE)
+            continue;
+        for (yaml_node_item_t *i = v->data.sequence.items.start; i < v->data.sequence.items.top; i++) {
+            const char *family = dop_yaml_text(yaml_document_get_node(&y.doc, *i));
+            if (family)
+                dop_buf_printf(&families, "%s-,", family);
+        }
+    }
+    dop_buf_printf(out, families.data ? " {%s}%s" : " %s%s", families.data ? families.data : "", name);
+    dop_buf_finish(&families);
+    if (open)
+        dop_yaml_close(&y);
+}
+
 static dop_status
 unknown_path(const char *spec, const char *dir, dop_arena *arena, dop_diag *diag)
 {
@@ -392,8 +443,11 @@ unknown_path(const char *spec, const char *dir, dop_arena *arena, dop_diag *diag
     if (d)
         closedir(d);
     qsort(names, n, sizeof *names, compare_names);
-    for (uint32_t i = 0; i < n; i++)
-        dop_buf_printf(&list, " %s", names[i]);
+    for (uint32_t i = 0; i < n; i++) {
+        const char *file = dop_arena_printf(arena, "%s/%s.yaml", dir, names[i]);
+        if (file)
+            put_names(file, names[i], &list);
+    }
     dop_status st =
         DOP_FAIL(diag, DOP_E_USAGE, "unknown kernel path %.80s; known:%s, or a file ending in .yaml or .json", spec,
                  list.data ? list.data : " none");
@@ -401,27 +455,41 @@ unknown_path(const char *spec, const char *dir, dop_arena *arena, dop_diag *diag
     return st;
 }
 
+/* NAME.yaml, or for FAMILY-NAME a NAME.yaml that lists this family. */
+static dop_status
+load_named(reader *r, const char *glsl_dir)
+{
+    /* Installed beside the templates; in the sources with the examples. */
+    const char *dirs[2] = {dop_arena_printf(r->arena, "%s/../kernel-paths", glsl_dir),
+                           dop_arena_printf(r->arena, "%s/../../examples/kernel-paths", glsl_dir)};
+    if (!dirs[0] || !dirs[1])
+        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+    const char *dir = access(dirs[0], R_OK) == 0 ? dirs[0] : dirs[1], *dash = strchr(r->spec, '-');
+    const char *whole = dop_arena_printf(r->arena, "%s/%s.yaml", dir, r->spec),
+               *rest = dop_arena_printf(r->arena, "%s/%s.yaml", dir, dash ? dash + 1 : r->spec);
+    if (!whole || !rest)
+        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+    r->path = access(whole, R_OK) == 0 ? whole : rest;
+    if (access(r->path, R_OK) != 0)
+        return unknown_path(r->spec, dir, r->arena, r->diag);
+    if (r->path == rest && dash)
+        r->family = dop_arena_printf(r->arena, "%.*s", (int)(dash + 1 - r->spec), r->spec);
+    if (!r->family)
+        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = load_yaml(r);
+    return st == DOP_OK && *r->family && !r->family_known ? unknown_path(r->spec, dir, r->arena, r->diag) : st;
+}
+
 dop_status
 dop_kernel_path_load(const char *spec, const char *glsl_dir, uint32_t n_layers, dop_arena *arena, dop_diag *diag,
                      dop_kernel_path *out)
 {
-    reader r = {.path = spec, .arena = arena, .diag = diag, .n_layers = n_layers, .out = out};
+    reader r = {.path = spec, .arena = arena, .diag = diag, .n_layers = n_layers, .family = "", .out = out};
     memset(out, 0, sizeof *out);
     if (ends_with(spec, ".json"))
         return load_manifest(&r);
     if (strchr(spec, '/') || ends_with(spec, ".yaml") || ends_with(spec, ".yml"))
         return load_yaml(&r);
-    /* Installed beside the templates; in the sources with the examples. */
-    const char *dirs[2] = {dop_arena_printf(arena, "%s/../kernel-paths", glsl_dir),
-                           dop_arena_printf(arena, "%s/../../examples/kernel-paths", glsl_dir)};
-    if (!dirs[0] || !dirs[1])
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    const char *dir = access(dirs[0], R_OK) == 0 ? dirs[0] : dirs[1];
-    char *file = dop_arena_printf(arena, "%s/%s.yaml", dir, spec);
-    if (!file)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (access(file, R_OK) != 0)
-        return unknown_path(spec, dir, arena, diag);
-    r.path = file;
-    return load_yaml(&r);
+    r.spec = spec;
+    return load_named(&r, glsl_dir);
 }

@@ -1,5 +1,6 @@
 /* dopplerc: options, and what to print of a compilation. */
 #include "compiler/compile.h"
+#include "compiler/inputs.h"
 #include "compiler/plan_write.h"
 #include "compiler/report.h"
 #include "compiler/target.h"
@@ -153,9 +154,19 @@ typedef struct dumper {
     const cli *c;
     uint32_t serial;
     const char *target; /* part of names when there are several; NULL */
+    const dop_inputs *inputs;
     dop_diag *diag;
     dop_status status;
 } dumper;
+
+static void
+dump_file(dumper *d, const char *path, const void *data, size_t size)
+{
+    if (d->status == DOP_OK)
+        d->status = dop_inputs_refuse(d->inputs, path, d->diag);
+    if (d->status == DOP_OK)
+        d->status = dop_write_file(path, data, size, d->diag);
+}
 
 static void
 dump_pass(void *user, dop_pass_id pass, const dop_graph *g, bool changed)
@@ -175,7 +186,7 @@ dump_pass(void *user, dop_pass_id pass, const dop_graph *g, bool changed)
         char path[1200];
         snprintf(path, sizeof path, "%s/%03u-%s%s%s-%s.ir", d->c->dump_dir, d->serial++, d->target ? d->target : "",
                  d->target ? "-" : "", g->name, info->name);
-        d->status = dop_write_file(path, text.data, text.size, d->diag);
+        dump_file(d, path, text.data, text.size);
     }
     dop_buf_finish(&text);
 }
@@ -187,15 +198,15 @@ dump_kernels(dumper *d, const dop_compilation *c)
         const dop_built_kernel *k = &c->kernels[i];
         char path[1200], name[160];
         snprintf(name, sizeof name, "%s%s%s-%s", d->target ? d->target : "", d->target ? "-" : "",
-                 dop_variant_of(k->variant)->name, k->label);
+                 dop_variant_of(k->k.variant)->name, k->label);
         for (char *p = name; *p; p++)
             if (*p == '/')
                 *p = '.';
         snprintf(path, sizeof path, "%s/%03u-%s.comp", d->c->dump_dir, d->serial, name);
-        d->status = dop_write_file(path, k->k.glsl, strlen(k->k.glsl), d->diag);
+        dump_file(d, path, k->k.glsl, strlen(k->k.glsl));
         snprintf(path, sizeof path, "%s/%03u-%s.spv", d->c->dump_dir, d->serial++, name);
-        if (d->status == DOP_OK && k->spirv.size)
-            d->status = dop_write_file(path, k->spirv.data, k->spirv.size, d->diag);
+        if (k->spirv.size)
+            dump_file(d, path, k->spirv.data, k->spirv.size);
     }
     return d->status;
 }
@@ -221,7 +232,7 @@ emit_stage(const cli *o, const dop_compilation *c, dop_buf *out)
     }
     for (uint32_t i = 0; i < c->n_kernels && glsl; i++) {
         const dop_built_kernel *k = &c->kernels[i];
-        dop_buf_printf(out, "// kernel %u: %s, first used by %s\n%s", i, dop_variant_of(k->variant)->name, k->label,
+        dop_buf_printf(out, "// kernel %u: %s, first used by %s\n%s", i, dop_variant_of(k->k.variant)->name, k->label,
                        k->k.glsl);
         for (uint32_t f = 0; f < k->k.n_stages; f++)
             dop_buf_printf(out, "// dop_stage_%u of kernel %u\n%s", f, i, k->k.stages[f]);
@@ -367,9 +378,9 @@ fill_options(const cli *o, dop_compile_options *opt, dop_diag *diag)
 /* One compilation for each target, and what they make together. */
 static dop_status
 compile_targets(const cli *o, const char *model, const dop_compile_options *common, const dop_target *targets,
-                uint32_t n, dop_diag *diag)
+                uint32_t n, const dop_inputs *inputs, dop_diag *diag)
 {
-    dumper d = {o, 0, NULL, diag, DOP_OK};
+    dumper d = {.c = o, .inputs = inputs, .diag = diag};
     dop_status st = DOP_OK;
     dop_compilation *list = calloc(n, sizeof *list);
     if (!list)
@@ -386,6 +397,8 @@ compile_targets(const cli *o, const char *model, const dop_compile_options *comm
             opt.passes.user = &d;
         }
         st = dop_compile(model, &opt, diag, &list[i]);
+        if (i == 0 && st == DOP_OK && list[i].model.note && !o->quiet)
+            fprintf(stderr, "dopplerc: %s: note: %s\n", model, list[i].model.note);
     }
     if (st == DOP_OK && !o->stop_after)
         st = dop_compilations_share(list, n, diag);
@@ -397,6 +410,28 @@ compile_targets(const cli *o, const char *model, const dop_compile_options *comm
     return st;
 }
 
+/* No output may take the place of an input, or of another output. */
+static dop_status
+check_outputs(const cli *o, const char *model, dop_inputs *inputs, dop_diag *diag)
+{
+    const char *read[] = {model, o->kernel_path, o->tuning, o->quant};
+    char *weights = NULL;
+    dop_status st = o->target ? dop_inputs_add_list(inputs, o->target, diag) : DOP_OK;
+    for (size_t i = 0; i < sizeof read / sizeof *read && st == DOP_OK; i++)
+        st = read[i] ? dop_inputs_add(inputs, read[i], diag) : DOP_OK;
+    if (st == DOP_OK && o->output && o->weights && strcmp(o->weights, "external") == 0 &&
+        asprintf(&weights, "%s.weights", o->output) < 0)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    const char *written[] = {o->output, weights, o->report && *o->report ? o->report : NULL};
+    for (size_t i = 0; i < sizeof written / sizeof *written && st == DOP_OK; i++) {
+        st = written[i] ? dop_inputs_refuse(inputs, written[i], diag) : DOP_OK;
+        if (st == DOP_OK && i < 2 && written[i] && written[2] && strcmp(written[i], written[2]) == 0)
+            st = DOP_FAIL_IN(diag, DOP_E_USAGE, written[i], "the plan and the report need files of their own");
+    }
+    free(weights);
+    return st;
+}
+
 static dop_status
 compile(const cli *o, const char *model, dop_diag *diag)
 {
@@ -404,9 +439,12 @@ compile(const cli *o, const char *model, dop_diag *diag)
     dop_target targets[DOP_MAX_TARGETS];
     uint32_t n = 0;
     char exe[1024];
+    dop_inputs inputs = {0};
     dop_status st = fill_options(o, &opt, diag);
     if (st == DOP_OK)
         st = check_options(o, diag);
+    if (st == DOP_OK)
+        st = check_outputs(o, model, &inputs, diag);
     if (st == DOP_OK)
         st = dop_targets_resolve(o->target ? o->target : "auto", diag, targets, &n);
     if (st == DOP_OK && n > 1 && o->report && *o->report)
@@ -414,12 +452,14 @@ compile(const cli *o, const char *model, dop_diag *diag)
                       o->report);
     if (st == DOP_OK && o->dump_dir && mkdir(o->dump_dir, 0777) != 0 && errno != EEXIST)
         st = DOP_FAIL_IN(diag, DOP_E_IO, o->dump_dir, "cannot make the folder: %s", strerror(errno));
-    if (st != DOP_OK)
-        return st;
-    ssize_t len = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    exe[len > 0 ? len : 0] = 0;
-    opt.exe_path = exe;
-    return compile_targets(o, model, &opt, targets, n, diag);
+    if (st == DOP_OK) {
+        ssize_t len = readlink("/proc/self/exe", exe, sizeof exe - 1);
+        exe[len > 0 ? len : 0] = 0;
+        opt.exe_path = exe;
+        st = compile_targets(o, model, &opt, targets, n, &inputs, diag);
+    }
+    dop_inputs_finish(&inputs);
+    return st;
 }
 
 static void

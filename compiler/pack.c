@@ -16,7 +16,7 @@ enum { ALIGN = 256, TAIL = 16 /* vector loads of the last value may reach past a
 enum { SEGMENT = 256 << 20 }; /* a tensor larger than this has one of its own */
 
 void
-dop_pack_init(dop_pack *p, const dop_model *model, uint32_t ctx)
+dop_pack_init(dop_pack *p, const dop_checkpoint *model, uint32_t ctx)
 {
     memset(p, 0, sizeof *p);
     p->model = model;
@@ -228,7 +228,7 @@ write_rows(void *user)
         for (uint32_t r = first; r < first + n; r++) {
             const uint8_t *at = w->parts        ? room.parts + (r - first) * stored
                                 : w->col_stride ? NULL
-                                                : w->data + (uint64_t)r * w->row_stride;
+                                                : dop_weight_at(w, r);
             if (write_row(j, &room, r, at))
                 continue;
             pthread_mutex_lock(&j->lock);
@@ -282,6 +282,6 @@ dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag
     if (w->type != item->type || w->col_stride != 0 || dop_type_of(item->type)->kind == DOP_KIND_QUANT)
         return write_in_threads(p, item, out, diag);
     for (uint32_t r = 0; r < item->rows; r++)
-        memcpy(out + r * item->row_bytes, w->data + r * w->row_stride, bytes);
+        memcpy(out + r * item->row_bytes, dop_weight_at(w, r), bytes);
     return DOP_OK;
 }

@@ -21,7 +21,7 @@ typedef struct dop_packed {
 enum { DOP_MAX_SEGMENTS = 1024 };
 
 typedef struct dop_pack {
-    const dop_model *model;
+    const dop_checkpoint *model;
     uint32_t ctx;     /* rows of rotary tables */
     uint32_t threads; /* to write with; 0: one per core */
     uint32_t n, cap;
@@ -30,7 +30,7 @@ typedef struct dop_pack {
     uint64_t segment_size[DOP_MAX_SEGMENTS];
 } dop_pack;
 
-void dop_pack_init(dop_pack *p, const dop_model *model, uint32_t ctx);
+void dop_pack_init(dop_pack *p, const dop_checkpoint *model, uint32_t ctx);
 void dop_pack_finish(dop_pack *p);
 /* Adds every weight leaf of the graph that is not there yet. */
 dop_status dop_pack_add_graph(dop_pack *p, const dop_graph *g, dop_diag *diag);

@@ -117,7 +117,7 @@ dop_weight_row(const dop_weight *w, uint32_t row, float *out)
         int4_row(w, row, out);
         return;
     }
-    const uint8_t *src = w->data + (uint64_t)row * w->row_stride;
+    const uint8_t *src = dop_weight_at(w, row);
     if (w->col_stride == 0) {
         dop_decode_row(w->type, src, w->cols, out);
         return;

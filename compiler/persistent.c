@@ -104,7 +104,7 @@ static bool
 same_args(const dop_kernel_arg *a, const dop_kernel_arg *b, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (a[i].value != b[i].value || a[i].counter != b[i].counter || a[i].handed != b[i].handed)
+        if (a[i].value != b[i].value || a[i].kind != b[i].kind || a[i].handed != b[i].handed)
             return false;
     return true;
 }
@@ -173,17 +173,16 @@ build_dispatches(builder *b)
     for (uint32_t i = 0; i < b->n_functions; i++)
         functions[i] = &b->functions[i];
     dop_kernel k;
-    dop_choice choice = {.variant = DOP_VARIANT_persistent};
     dop_sync advance = {.kind = DOP_SYNC_ADVANCE, .turns = 1};
     p->n_functions = b->n_functions;
     p->groups = b->target.cores;
     p->table = p->n_stages * (uint32_t)sizeof(dop_stage_row);
     p->counts[0] = p->n_stages;
     p->counts[1] = (uint32_t)(p->copy_bytes / 4);
-    dop_status st =
-        dop_kernel_persistent(&b->c->templates, functions, b->n_functions, p->counts, &b->c->arena, b->diag, &k);
+    dop_status st = dop_kernel_persistent(&b->c->templates, &b->target, functions, b->n_functions, p->counts,
+                                          &b->c->arena, b->diag, &k);
     if (st == DOP_OK)
-        st = dop_intern_kernel(b->c, &k, &choice, g, &g->regions[1], b->diag, &p->kernel);
+        st = dop_intern_kernel(b->c, &k, g, &g->regions[1], b->diag, &p->kernel);
     for (dop_region_id r = p->n_stages + 1; r < last; r++)
         p->regions[r] = b->s->regions[r];
     dop_built_region *x = &p->regions[last];
@@ -194,7 +193,7 @@ build_dispatches(builder *b)
     if (st != DOP_OK)
         return st;
     take_generated(x, &k);
-    return dop_intern_kernel(b->c, &k, &x->choice, g, &g->regions[last], b->diag, &x->kernel);
+    return dop_intern_kernel(b->c, &k, g, &g->regions[last], b->diag, &x->kernel);
 }
 
 dop_status

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -41,7 +42,7 @@ pad_to(FILE *f, uint64_t *at, uint64_t target)
     return true;
 }
 
-/* Streams the packed weights; they may be far larger than memory. */
+/* Streams the packed weights; they may be far larger than memory.  f: NULL for their digest only. */
 static dop_status
 put_weights(const dop_plan_parts *parts, FILE *f, dop_diag *diag, uint64_t *out_digest)
 {
@@ -80,7 +81,7 @@ put_weights(const dop_plan_parts *parts, FILE *f, dop_diag *diag, uint64_t *out_
         if (st != DOP_OK)
             break;
         dop_weights_hash_add(&hash, buf, need);
-        if (!put(f, buf, (size_t)need))
+        if (f && !put(f, buf, (size_t)need))
             st = DOP_FAIL(diag, DOP_E_IO, "cannot write the weights: %s", strerror(errno));
         at += need;
         if (parts->progress && parts->weights_size)
@@ -121,33 +122,48 @@ lay_out(const dop_plan_parts *p, dop_diag *diag, layout *out)
     return DOP_OK;
 }
 
+static bool
+put_head(const layout *l, FILE *f, uint64_t *at)
+{
+    *at += sizeof l->head + l->head.n_sections * sizeof *l->table;
+    return put(f, &l->head, sizeof l->head) && put(f, l->table, l->head.n_sections * sizeof *l->table);
+}
+
+/* The header comes first and holds digests.  That of the weights is known only when they have been made: in a file the
+ * header is written again, through a pipe the weights are made twice. */
 static dop_status
 put_file(const dop_plan_parts *p, FILE *f, dop_diag *diag)
 {
     layout l;
-    uint64_t at = 0;
+    uint64_t at = 0, digest;
+    bool again = ftello(f) >= 0;
     dop_status st = lay_out(p, diag, &l);
+    for (uint32_t i = 0; i < l.head.n_sections && st == DOP_OK && !again; i++)
+        if (l.table[i].kind == DOP_SEC_WEIGHTS)
+            st = put_weights(p, NULL, diag, &l.table[i].digest);
     if (st != DOP_OK)
         return st;
-    /* The header comes last: digests are known only then. */
-    if (!pad_to(f, &at, sizeof l.head + l.head.n_sections * sizeof *l.table))
+    l.head.digest = dop_plan_header_digest(&l.head, l.table, l.head.n_sections);
+    if (!put_head(&l, f, &at))
         goto io;
     for (uint32_t i = 0; i < l.head.n_sections; i++) {
         dop_plan_section *s = &l.table[i];
         if (!pad_to(f, &at, s->offset))
             goto io;
         if (s->kind == DOP_SEC_WEIGHTS) {
-            st = put_weights(p, f, diag, &s->digest);
+            st = put_weights(p, f, diag, &digest);
+            if (st == DOP_OK && !again && digest != s->digest)
+                st = DOP_FAIL(diag, DOP_E_IO, "the model's files changed while they were read");
             if (st != DOP_OK)
                 return st;
+            s->digest = digest;
         } else if (!put(f, p->sec[s->kind].data, s->size)) {
             goto io;
         }
         at += s->size;
     }
     l.head.digest = dop_plan_header_digest(&l.head, l.table, l.head.n_sections);
-    if (fseek(f, 0, SEEK_SET) != 0 || !put(f, &l.head, sizeof l.head) ||
-        !put(f, l.table, l.head.n_sections * sizeof *l.table))
+    if (again && (fseeko(f, 0, SEEK_SET) != 0 || !put_head(&l, f, &at)))
         goto io;
     return DOP_OK;
 io:
@@ -174,11 +190,16 @@ dop_plan_parts_write(dop_plan_parts *parts, const char *path, dop_diag *diag)
 {
     dop_out_file plan = {0}, weights = {0};
     char *weights_path = NULL;
+    struct stat sb;
     if (parts->external && (parts->sec[DOP_SEC_FILES].failed || asprintf(&weights_path, "%s.weights", path) < 0))
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    dop_status st = dop_out_file_open(path, diag, &plan);
-    if (st == DOP_OK && parts->external && !plan.tmp)
+    dop_status st = DOP_OK;
+    if (parts->external && stat(path, &sb) == 0 && !S_ISREG(sb.st_mode)) /* before a pipe waits for its reader */
         st = DOP_FAIL_IN(diag, DOP_E_IO, path, "--weights external needs a regular file to write the plan to");
+    if (st == DOP_OK)
+        st = dop_out_file_open(path, diag, &plan);
+    if (st == DOP_OK && isatty(fileno(plan.f)))
+        st = DOP_FAIL_IN(diag, DOP_E_USAGE, path, "a plan is not text: name a file, or send stdout to one");
     if (st == DOP_OK && parts->external)
         st = put_external(parts, weights_path, diag, &weights);
     if (st == DOP_OK)

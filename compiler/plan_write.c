@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COUNTER_STRIDE = 128 /* a counter has a cache line of its own */ };
+enum { MERGES_STRIDE = 128 /* bytes: a region's counts have a cache line of their own */ };
 enum { STATE_SEGMENT = 1 << 30, STATE_ALIGN = 256, STATE_TAIL = 32 /* rows */ };
 
 typedef struct state_place {
@@ -25,7 +25,7 @@ typedef struct state_place {
 /* What is a target's own: its buffers, and where its kernels stand in the table of all. */
 typedef struct target_rows {
     const dop_compilation *c;
-    uint32_t slot_scratch, slot_sync, slot_handed, slot_table;
+    uint32_t slot_scratch, slot_merges, slot_handed, slot_table;
     state_place *states;
     uint32_t n_states;
     uint32_t *kernels; /* [c->n_kernels] row of DOP_SEC_KERNELS */
@@ -133,17 +133,17 @@ write_state_slots(writer *w, target_rows *t)
     t->n_states = n;
 }
 
-/* Regions of the largest schedule that uses completion counters or merges splits; 0: none does. */
+/* Regions of the largest schedule that merges splits of attention; 0: none does. */
 static uint32_t
-count_counters(const dop_compilation *c)
+count_merges(const dop_compilation *c)
 {
     uint32_t most = 0;
     for (uint32_t i = 0; i < c->n_schedules; i++) {
         const dop_schedule *s = &c->schedules[i];
-        bool used = s->counted != NULL;
+        bool used = false;
         for (dop_region_id r = 1; r < s->g.n_regions && !used; r++)
             for (uint32_t k = 0; k < s->regions[r].n_args; k++)
-                used = used || s->regions[r].args[k].counter;
+                used = used || s->regions[r].args[k].kind == DOP_ARG_MERGES;
         if (used && s->g.n_regions > most)
             most = s->g.n_regions;
     }
@@ -159,9 +159,9 @@ write_target_slots(writer *w, target_rows *t)
         if (t->c->schedules[i].placement.scratch > scratch)
             scratch = t->c->schedules[i].placement.scratch;
     t->slot_scratch = add_slot(w, DOP_SLOT_SCRATCH, "activations", scratch + 256, 0);
-    uint32_t counters = count_counters(t->c);
-    if (counters)
-        t->slot_sync = add_slot(w, DOP_SLOT_SYNC, "counters", (uint64_t)counters * COUNTER_STRIDE, 0);
+    uint32_t merges = count_merges(t->c);
+    if (merges)
+        t->slot_merges = add_slot(w, DOP_SLOT_MERGES, "merges", (uint64_t)merges * MERGES_STRIDE, 0);
     for (uint32_t i = 0; i < t->c->n_schedules; i++) {
         const dop_persistent *p = t->c->schedules[i].persistent;
         if (p) {
@@ -190,21 +190,18 @@ write_slots(writer *w)
 }
 
 static dop_plan_arg
-arg_of(writer *w, const target_rows *t, const dop_schedule *s, dop_region_id r, const dop_built_region *b,
-       const dop_kernel_arg *a)
+arg_of(writer *w, const target_rows *t, const dop_schedule *s, dop_region_id r, const dop_kernel_arg *a)
 {
     const dop_graph *g = &s->g;
-    if (a->counter == DOP_ARG_TABLE)
+    if (a->kind == DOP_ARG_TABLE)
         return (dop_plan_arg){.slot = t->slot_table, .size = s->persistent->table};
     if (a->handed) /* of both copies: they are copy_bytes apart */
         return (dop_plan_arg){.slot = t->slot_handed,
                               .value = string(w, dop_node_at(g, a->value)->name),
                               .offset = s->persistent->handed[a->value],
                               .size = s->persistent->copy_bytes + s->persistent->handed_bytes[a->value]};
-    if (a->counter) {
-        dop_region_id of = a->counter == 1 ? r : b->waits[a->counter - 2];
-        return (dop_plan_arg){.slot = t->slot_sync, .offset = of * COUNTER_STRIDE, .size = COUNTER_STRIDE};
-    }
+    if (a->kind == DOP_ARG_MERGES)
+        return (dop_plan_arg){.slot = t->slot_merges, .offset = r * MERGES_STRIDE, .size = MERGES_STRIDE};
     if (a->numbers)
         return (dop_plan_arg){.slot = DOP_ARG_NUMBERS, .offset = a->number[0] | (uint64_t)a->number[1] << 32};
     if (a->value == 0)
@@ -259,7 +256,7 @@ write_dispatch(writer *w, const target_rows *t, const dop_schedule *s, dop_regio
                            .short_parts = f->short_parts};
     dop_region_traffic(&s->g, reg, 0, &d.bytes_read, &d.bytes_written);
     for (uint32_t i = 0; i < b->n_args; i++) {
-        dop_plan_arg a = arg_of(w, t, s, r, b, &b->args[i]);
+        dop_plan_arg a = arg_of(w, t, s, r, &b->args[i]);
         dop_buf_append(&w->parts.sec[DOP_SEC_ARGS], &a, sizeof a);
     }
     dop_buf_append(&w->parts.sec[DOP_SEC_DISPATCHES], &d, sizeof d);
@@ -275,9 +272,8 @@ n_dispatches(const writer *w)
 }
 
 static void
-write_schedule(writer *w, const target_rows *t, const dop_schedule *s, uint32_t ordering)
+write_schedule(writer *w, const target_rows *t, const dop_schedule *s)
 {
-    const dop_built_region *regions = ordering == DOP_ORDER_COUNTERS ? s->counted : s->regions;
     dop_plan_schedule row = {.kind = kinds[s->phase],
                              .profile = (uint32_t)(t - w->targets),
                              .max_tokens = s->g.max_t,
@@ -287,11 +283,9 @@ write_schedule(writer *w, const target_rows *t, const dop_schedule *s, uint32_t 
                              .logits_slot = w->slot_result,
                              .greedy = s->phase != DOP_PHASE_SCORE,
                              .logits_offset = 0,
-                             .ordering = ordering};
-    for (dop_region_id r = 1; r < s->g.n_regions; r++) {
-        bool barrier = ordering == DOP_ORDER_BARRIERS && s->placement.barrier[r];
-        write_dispatch(w, t, s, r, &regions[r], barrier ? DOP_DISPATCH_BARRIER : 0u, &no_stage);
-    }
+                             .ordering = DOP_ORDER_BARRIERS};
+    for (dop_region_id r = 1; r < s->g.n_regions; r++)
+        write_dispatch(w, t, s, r, &s->regions[r], s->placement.barrier[r] ? DOP_DISPATCH_BARRIER : 0u, &no_stage);
     dop_buf_append(&w->parts.sec[DOP_SEC_SCHEDULES], &row, sizeof row);
     dop_graph_print(&s->g,
                     &w->parts.sec[DOP_SEC_IR]); /* one graph per schedule, also where only the ordering differs */
@@ -346,9 +340,7 @@ write_schedules(writer *w)
     for (uint32_t k = 0; k < w->n_targets; k++) {
         const target_rows *t = &w->targets[k];
         for (uint32_t i = 0; i < t->c->n_schedules && w->status == DOP_OK; i++) {
-            write_schedule(w, t, &t->c->schedules[i], DOP_ORDER_BARRIERS);
-            if (t->c->schedules[i].counted)
-                write_schedule(w, t, &t->c->schedules[i], DOP_ORDER_COUNTERS);
+            write_schedule(w, t, &t->c->schedules[i]);
             if (t->c->schedules[i].persistent)
                 write_persistent(w, t, &t->c->schedules[i]);
         }
@@ -359,7 +351,7 @@ static void
 kernel_name(const target_rows *t, uint32_t kernel, char *out, size_t size)
 {
     const dop_built_kernel *k = &t->c->kernels[kernel];
-    snprintf(out, size, "%s/%s#%u", dop_variant_of(k->variant)->name, k->label, t->kernels[kernel]);
+    snprintf(out, size, "%s/%s#%u", dop_variant_of(k->k.variant)->name, k->label, t->kernels[kernel]);
 }
 
 /* Why each kernel was taken, by its name: the reason of the first region that uses it.  For --trace-kernels. */
@@ -411,7 +403,7 @@ write_kernel(writer *w, target_rows *t, uint32_t i)
         return;
     kernel_name(t, i, name, sizeof name);
     dop_plan_kernel row = {.name = string(w, name),
-                           .variant = string(w, dop_variant_of(k->variant)->name),
+                           .variant = string(w, dop_variant_of(k->k.variant)->name),
                            .spirv_first = (uint32_t)(w->parts.sec[DOP_SEC_SPIRV].size / 4),
                            .spirv_words = (uint32_t)(k->spirv.size / 4),
                            .caps = k->k.caps,
@@ -530,7 +522,7 @@ write_model(writer *w)
 static void
 write_text(writer *w)
 {
-    const dop_model *m = &w->targets[0].c->model;
+    const dop_checkpoint *m = &w->targets[0].c->model;
     dop_tokenizer *tok = NULL;
     dop_status st = DOP_OK;
     if (m->tokenizer_json_path) {

@@ -117,6 +117,8 @@ void dop_report_text(const dop_report *r, dop_buf *out);
  *   reasons             {code: text} */
 dop_status dop_report_json(const dop_report *r, dop_diag *diag, dop_buf *out);
 
+extern const char *const dop_page_report; /* assets/report.html */
+
 /* One page without external resources: totals, a layer drawn before and after, the tables of the text. */
 dop_status dop_report_html(const dop_report *r, dop_diag *diag, dop_buf *out);
 

@@ -1,62 +1,13 @@
-/* The report as one HTML page: style, tables, a layer drawn before and after.  Nothing is loaded from elsewhere. */
+/* The report as one HTML page (assets/report.html): tables, and a layer drawn before and after.  Nothing is loaded from
+ * elsewhere. */
 #include "compiler/persistent.h"
 #include "compiler/report.h"
 #include "compiler/report_draw.h"
 #include "passes/region.h"
+#include "runtime/page.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static const char style[] =
-    "<style>\n"
-    ":root{--bg:#fbfbfa;--fg:#22252a;--mut:#6b7078;--line:#dcdee2;--card:#fff;--acc:#2f6db5;--bl:94%;--bs:55%;--sl:42%}"
-    "\n"
-    "@media(prefers-color-scheme:dark){:root{--bg:#16181c;--fg:#e4e6ea;--mut:#989da6;--line:#33373f;--card:#1e2126;"
-    "--acc:#7db2ee;--bl:19%;--bs:30%;--sl:58%}}\n"
-    "body{margin:0 auto;max-width:1240px;padding:24px 28px 60px;background:var(--bg);color:var(--fg);"
-    "font:14px/1.45 system-ui,'DejaVu Sans',sans-serif}\n"
-    "h1{font-size:22px;margin:0 0 2px}h2{font-size:18px;margin:36px 0 8px;padding-top:14px;border-top:1px solid "
-    "var(--line)}"
-    "h3{font-size:14px;margin:22px 0 6px}p{margin:4px 0;color:var(--mut)}\n"
-    "table{border-collapse:collapse;width:100%;background:var(--card);border:1px solid var(--line)}"
-    "th,td{padding:3px 9px;text-align:left;border-bottom:1px solid var(--line);vertical-align:top}"
-    "th{font-weight:600;color:var(--mut);font-size:12px}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;"
-    "white-space:nowrap}\n"
-    "code,.ops{font-family:ui-monospace,'DejaVu Sans "
-    "Mono',monospace;font-size:12px}td.o{color:var(--mut);font-size:12px}\n"
-    ".cards{display:flex;gap:12px;flex-wrap:wrap;margin:10px 0}.card{background:var(--card);border:1px solid "
-    "var(--line);"
-    "border-radius:6px;padding:8px 14px;min-width:120px}.card b{display:block;font-size:19px}"
-    ".card span{color:var(--mut);font-size:12px}\n"
-    ".pair{display:flex;gap:16px;align-items:flex-start;overflow-x:auto}.pair figure{margin:0;background:var(--card);"
-    "border:1px solid var(--line);border-radius:6px;padding:8px}figcaption{color:var(--mut);padding:2px 6px 6px}\n"
-    "svg text{font-size:11.5px;fill:var(--fg)}svg text.ops{font-size:9.5px;fill:var(--mut)}"
-    "svg text.note{font-size:10px;fill:var(--mut);stroke:var(--card);stroke-width:4px;paint-order:stroke}.box "
-    "rect{stroke-width:1.2}.edge path{fill:none;stroke:var(--mut);"
-    "stroke-width:1.2;opacity:.6}.edge:hover path{stroke:var(--acc);stroke-width:2.4;opacity:1}"
-    ".barrier{stroke:var(--mut);stroke-width:2;stroke-dasharray:5 4}.box{cursor:default}"
-    ".dim{opacity:.22}.c99 rect{fill:var(--bg);stroke:var(--line);stroke-dasharray:3 3}\n"
-    "#tip{position:fixed;display:none;max-width:520px;white-space:pre-wrap;background:var(--fg);color:var(--bg);"
-    "padding:7px 10px;border-radius:5px;font:12px/1.4 ui-monospace,'DejaVu Sans Mono',monospace;pointer-events:none;"
-    "z-index:9}\n";
-
-static const char script[] =
-    "<script>\n"
-    "var tip=document.getElementById('tip');\n"
-    "document.querySelectorAll('[data-tip]').forEach(function(g){\n"
-    " g.addEventListener('mousemove',function(e){tip.textContent=g.dataset.tip;tip.style.display='block';\n"
-    "  var w=tip.offsetWidth,h=tip.offsetHeight;\n"
-    "  tip.style.left=Math.min(e.clientX+14,innerWidth-w-8)+'px';\n"
-    "  tip.style.top=(e.clientY+18+h>innerHeight?e.clientY-h-12:e.clientY+18)+'px'});\n"
-    " g.addEventListener('mouseleave',function(){tip.style.display='none'});\n"
-    " if(g.dataset.c>=0){g.addEventListener('mouseenter',function(){\n"
-    "  "
-    "g.closest('.pair').querySelectorAll('.box').forEach(function(b){b.classList.toggle('dim',b.dataset.c!=g.dataset.c)"
-    "})});\n"
-    " g.addEventListener('mouseleave',function(){\n"
-    "  g.closest('.pair').querySelectorAll('.box').forEach(function(b){b.classList.remove('dim')})})}\n"
-    "});\n"
-    "</script>\n";
 
 static const char *
 bytes(double n, char *buf, size_t cap)
@@ -476,15 +427,6 @@ put_head(const dop_report *r, dop_buf *out)
     const dop_compilation *c = r->c;
     const dop_report_schedule *d = &r->schedules[0];
     char a[32];
-    dop_buf_puts(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-                      "<meta name=\"viewport\" content=\"width=device-width\">\n<title>Fusion report: ");
-    dop_draw_escape(out, c->model.name ? c->model.name : "model");
-    dop_buf_puts(out, "</title>\n");
-    dop_buf_puts(out, style);
-    for (int i = 0; i < 12; i++) /* hues far apart for neighbours */
-        dop_buf_printf(out, ".c%d rect{fill:hsl(%d var(--bs) var(--bl));stroke:hsl(%d 45%% var(--sl))}\n", i,
-                       (i * 137 + 210) % 360, (i * 137 + 210) % 360);
-    dop_buf_puts(out, "</style></head><body>\n");
     put_text(out, "<h1>", c->model.name ? c->model.name : "model", "</h1>\n");
     dop_buf_printf(out,
                    "<p>%s, target %s, context %u, kernel path %s; traffic counted with %u cached positions, floors at "
@@ -527,6 +469,9 @@ dop_status
 dop_report_html(const dop_report *r, dop_diag *diag, dop_buf *out)
 {
     dop_status st = DOP_OK;
+    const char *rest = dop_page_fill(dop_page_report, "title", out);
+    dop_draw_escape(out, r->c->model.name ? r->c->model.name : "model");
+    rest = dop_page_fill(rest, "body", out);
     put_head(r, out);
     for (uint32_t i = 0; i < r->n_schedules && st == DOP_OK; i++) {
         const dop_report_schedule *s = &r->schedules[i];
@@ -548,8 +493,7 @@ dop_report_html(const dop_report *r, dop_diag *diag, dop_buf *out)
         dop_buf_printf(out, "<tr><td>%s</td>", dop_reason_code((dop_reason)x));
         put_text(out, "<td>", dop_reason_text((dop_reason)x), "</td></tr>\n");
     }
-    dop_buf_puts(out, "</table>\n<div id=\"tip\"></div>\n");
-    dop_buf_puts(out, script);
-    dop_buf_puts(out, "</body></html>\n");
+    dop_buf_puts(out, "</table>");
+    dop_page_fill(rest, NULL, out);
     return st;
 }

@@ -3,35 +3,123 @@
 
 #include "runtime/doppler.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum {
     CAPS_TIER2 = DOP_CAP_f16_storage | DOP_CAP_f16_math | DOP_CAP_i8_storage,
     CAPS_TIER1 = CAPS_TIER2 | DOP_CAP_subgroup
 };
 
+/* Splits of a cache are the same everywhere so far: on an H200 a merge costs as much as two hundred cache rows. */
+#define SPLITS .split_whole = 192, .split_least = 64, .stage_whole = 128
+/* What things cost on a middling desktop GPU, in microseconds. */
+#define DESKTOP_COSTS .dispatch_us = 1, .barrier_us = 5, .workgroup_us = 0.01
+
 /* Tiers: 1 has f16, subgroups and (as every device with Vulkan 1.3) packed dot products, which kernels use only when
  * asked to; 2 f16 only, 3 neither.  On an H200 8-bit activations decode 4-bit models a fifth faster (tests/bench), and
- * they cost less than the weights did: they are the default there.  Their costs are those of a middling desktop GPU. */
+ * they cost less than the weights did: they are the default there. */
 static const dop_target builtin[] = {
-    {"tier1", CAPS_TIER1 | DOP_CAP_int_dot, 32, 256, 32768, 128, 128, 32, 0, 2147483648u, 400e9, 1, 5, 0.01, false,
-     false, 0, false, DOP_INT_DOT_ALLOW},
-    {"tier2", CAPS_TIER2, 1, 256, 32768, 128, 128, 32, 0, 2147483648u, 400e9, 1, 5, 0.01, false, false, 0, false,
-     DOP_INT_DOT_ALLOW},
-    {"tier3", 0, 1, 128, 16384, 128, 64, 16, 0, 1073741824u, 50e9, 2, 10, 0.01, false, false, 0, false,
-     DOP_INT_DOT_ALLOW},
-    {"lavapipe", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_int64, 8, 1024, 32768, 128, 64, 2, 0, 2147483648u, 5e9, 20, 5,
-     1, false, false, 0, true, DOP_INT_DOT_ALLOW},
-    {"nvidia-hopper", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop | DOP_CAP_int64, 32, 1024, 49152, 128, 168, 132,
-     DOP_MATRIX_SHAPE(16, 16, 16), 4294967296u, 4.6e12, 0.15, 1.3, 0.001, true, false, 512, false, DOP_INT_DOT_PREFER},
-    /* Prepared from public descriptions and never run there (examples/targets/ has the sources).  Their costs are those of
-     * tier1. */
-    {"amd-rdna3", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop_khr | DOP_CAP_int64, 32, 1024, 65536, 128, 128, 96,
-     DOP_MATRIX_SHAPE(16, 16, 16), 2147483648u, 960e9, 1, 5, 0.01, false, false, 0, false, DOP_INT_DOT_ALLOW},
-    {"intel-xe2", CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop_khr, 16, 1024, 32768, 128, 128, 20,
-     DOP_MATRIX_SHAPE(8, 16, 16), 2147483648u, 456e9, 1, 5, 0.01, false, false, 0, false, DOP_INT_DOT_ALLOW},
+    {.name = "tier1",
+     .caps = CAPS_TIER1 | DOP_CAP_int_dot,
+     .subgroup = 32,
+     .max_workgroup = 256,
+     .shared_bytes = 32768,
+     .push_bytes = 128,
+     .registers = 128,
+     .cores = 32,
+     .max_alloc = 1ull << 31,
+     .bandwidth = 400e9,
+     DESKTOP_COSTS,
+     SPLITS},
+    {.name = "tier2",
+     .caps = CAPS_TIER2,
+     .subgroup = 1,
+     .max_workgroup = 256,
+     .shared_bytes = 32768,
+     .push_bytes = 128,
+     .registers = 128,
+     .cores = 32,
+     .max_alloc = 1ull << 31,
+     .bandwidth = 400e9,
+     DESKTOP_COSTS,
+     SPLITS},
+    {.name = "tier3",
+     .subgroup = 1,
+     .max_workgroup = 128,
+     .shared_bytes = 16384,
+     .push_bytes = 128,
+     .registers = 64,
+     .cores = 16,
+     .max_alloc = 1ull << 30,
+     .bandwidth = 50e9,
+     .dispatch_us = 2,
+     .barrier_us = 10,
+     .workgroup_us = 0.01,
+     SPLITS},
+    {.name = "lavapipe",
+     .caps = CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_int64,
+     .subgroup = 8,
+     .max_workgroup = 1024,
+     .shared_bytes = 32768,
+     .push_bytes = 128,
+     .registers = 64,
+     .cores = 2,
+     .max_alloc = 1ull << 31,
+     .bandwidth = 5e9,
+     .dispatch_us = 20,
+     .barrier_us = 5,
+     .workgroup_us = 1,
+     .cpu = true,
+     SPLITS},
+    {.name = "nvidia-hopper",
+     .caps = CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop | DOP_CAP_int64,
+     .subgroup = 32,
+     .max_workgroup = 1024,
+     .shared_bytes = 49152,
+     .push_bytes = 128,
+     .registers = 168,
+     .cores = 132,
+     .matrix = DOP_MATRIX_SHAPE(16, 16, 16),
+     .max_alloc = 1ull << 32,
+     .bandwidth = 4.6e12,
+     .dispatch_us = 0.15,
+     .barrier_us = 1.3,
+     .workgroup_us = 0.001,
+     .merges = true,
+     .persistent = 512,
+     .int_dot = DOP_INT_DOT_PREFER,
+     SPLITS},
+    /* Prepared from public descriptions and never run there (examples/targets/ has the sources). */
+    {.name = "amd-rdna3",
+     .caps = CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop_khr | DOP_CAP_int64,
+     .subgroup = 32,
+     .max_workgroup = 1024,
+     .shared_bytes = 65536,
+     .push_bytes = 128,
+     .registers = 128,
+     .cores = 96,
+     .matrix = DOP_MATRIX_SHAPE(16, 16, 16),
+     .max_alloc = 1ull << 31,
+     .bandwidth = 960e9,
+     DESKTOP_COSTS,
+     SPLITS},
+    {.name = "intel-xe2",
+     .caps = CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop_khr,
+     .subgroup = 16,
+     .max_workgroup = 1024,
+     .shared_bytes = 32768,
+     .push_bytes = 128,
+     .registers = 128,
+     .cores = 20,
+     .matrix = DOP_MATRIX_SHAPE(8, 16, 16),
+     .max_alloc = 1ull << 31,
+     .bandwidth = 456e9,
+     DESKTOP_COSTS,
+     SPLITS},
 };
 
 static dop_status
@@ -81,8 +169,10 @@ static const field fields[] = {
     {"dispatch_us", offsetof(dop_target, dispatch_us), F64},
     {"barrier_us", offsetof(dop_target, barrier_us), F64},
     {"workgroup_us", offsetof(dop_target, workgroup_us), F64},
+    {"split_whole", offsetof(dop_target, split_whole), U32},
+    {"split_least", offsetof(dop_target, split_least), U32},
+    {"stage_whole", offsetof(dop_target, stage_whole), U32},
     {"merges", offsetof(dop_target, merges), BOOL},
-    {"counters", offsetof(dop_target, counters), BOOL},
     {"persistent", offsetof(dop_target, persistent), U32},
     {"cpu", offsetof(dop_target, cpu), BOOL},
 };
@@ -172,13 +262,17 @@ set_field(dop_target *t, const char *path, const yaml_node_t *key, const yaml_no
             return DOP_FAIL_AT(diag, DOP_E_INPUT, path, line, 0,
                                "%s: expected rows x columns x depth as in 16x16x16: %s", k, v);
         }
-        bool number = end != v && *end == 0 && num >= 0;
         if (fields[i].kind == BOOL) {
             *(bool *)(void *)at = strcmp(v, "true") == 0;
-            return DOP_OK;
+            if (*(bool *)(void *)at || strcmp(v, "false") == 0)
+                return DOP_OK;
+            return DOP_FAIL_AT(diag, DOP_E_INPUT, path, line, 0, "%s: %.40s is neither true nor false", k, v);
         }
-        if (!number || (fields[i].kind == U32 && num > 4294967295.0))
-            return DOP_FAIL_AT(diag, DOP_E_INPUT, path, line, 0, "%s: not a number in range: %s", k, v);
+        bool whole = fields[i].kind != F64;
+        double most = fields[i].kind == U32 ? 4294967295.0 : whole ? 0x1p53 : 1e18;
+        if (end == v || *end || !(num >= 0 && num <= most) || (whole && num != floor(num)))
+            return DOP_FAIL_AT(diag, DOP_E_INPUT, path, line, 0, "%s: %.40s is not a %s from 0 to %.16g", k, v,
+                               whole ? "whole number" : "number", most);
         if (fields[i].kind == U32)
             *(uint32_t *)(void *)at = (uint32_t)num;
         else if (fields[i].kind == U64)
@@ -207,15 +301,61 @@ check_target(const dop_target *t, const char *path, dop_diag *diag)
             "invocations as the first number");
     if (t->persistent && (t->persistent < 64 || t->persistent > t->max_workgroup))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "persistent must be 0, or from 64 up to max_workgroup");
+    if (t->bandwidth < 1)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "bandwidth must be at least 1 byte a second");
+    if (t->split_least == 0 || t->split_whole < t->split_least || t->stage_whole < t->split_least)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                           "split_least must be at least 1, and split_whole and stage_whole at least as much");
     if (t->cores == 0 || t->max_alloc < (1u << 20))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "cores must be at least 1 and max_alloc 1 MiB");
     return DOP_OK;
 }
 
+/* The files that say `base:` on the way to this one. */
+typedef struct base_chain {
+    const char *path;
+    const struct base_chain *from;
+    struct stat file;
+    int depth;
+} base_chain;
+
+enum { MAX_BASES = 16 };
+
+/* "a.yaml -> b.yaml -> a.yaml" */
+static void
+put_chain(const base_chain *at, const base_chain *end, dop_buf *out)
+{
+    if (at != end)
+        put_chain(at->from, end, out);
+    dop_buf_printf(out, "%s%s", at != end ? " -> " : "", at->path);
+}
+
 static dop_status
-from_yaml(const char *path, dop_target *out, dop_diag *diag)
+check_chain(const base_chain *at, dop_diag *diag)
+{
+    dop_status st = DOP_OK;
+    for (const base_chain *x = at->from; x && st == DOP_OK; x = x->from)
+        if (x->file.st_dev == at->file.st_dev && x->file.st_ino == at->file.st_ino) {
+            dop_buf names = {0};
+            put_chain(at, x, &names);
+            st = DOP_FAIL_IN(diag, DOP_E_INPUT, at->path, "each target is the base of the next: %s",
+                             names.data ? names.data : "");
+            dop_buf_finish(&names);
+        }
+    if (st == DOP_OK && at->depth > MAX_BASES)
+        st = DOP_FAIL_IN(diag, DOP_E_INPUT, at->path, "more than %d bases of bases", MAX_BASES);
+    return st;
+}
+
+static dop_status resolve(const char *name, const base_chain *from, dop_diag *diag, dop_target *out);
+
+static dop_status
+from_yaml(const char *path, const base_chain *from, dop_target *out, dop_diag *diag)
 {
     dop_yaml y;
+    base_chain chain = {.path = path, .from = from, .depth = from ? from->depth + 1 : 1};
+    if (stat(path, &chain.file) == 0 && check_chain(&chain, diag) != DOP_OK)
+        return diag->code;
     dop_status st = dop_yaml_open(path, YAML_MAPPING_NODE, "a target file is a mapping of fields", diag, &y);
     if (st != DOP_OK)
         return st;
@@ -228,7 +368,7 @@ from_yaml(const char *path, dop_target *out, dop_diag *diag)
             const char *key = dop_yaml_text(k), *value = dop_yaml_text(v);
             bool base = key && strcmp(key, "base") == 0;
             if (pass == 0 && base && value)
-                st = dop_target_resolve(value, diag, out);
+                st = resolve(value, &chain, diag, out);
             else if (pass == 1 && key)
                 st = set_field(out, path, k, v, &y.doc, diag);
         }
@@ -238,8 +378,8 @@ from_yaml(const char *path, dop_target *out, dop_diag *diag)
     return st;
 }
 
-dop_status
-dop_target_resolve(const char *name, dop_diag *diag, dop_target *out_target)
+static dop_status
+resolve(const char *name, const base_chain *from, dop_diag *diag, dop_target *out_target)
 {
     size_t len = strlen(name);
     memset(out_target, 0, sizeof *out_target);
@@ -251,11 +391,17 @@ dop_target_resolve(const char *name, dop_diag *diag, dop_target *out_target)
             return DOP_OK;
         }
     if (len > 5 && strcmp(name + len - 5, ".yaml") == 0)
-        return from_yaml(name, out_target, diag);
+        return from_yaml(name, from, out_target, diag);
     return DOP_FAIL(diag, DOP_E_USAGE,
                     "unknown target %s; known: auto tier1 tier2 tier3 lavapipe nvidia-hopper amd-rdna3 intel-xe2, or a "
                     "file ending in .yaml",
                     name);
+}
+
+dop_status
+dop_target_resolve(const char *name, dop_diag *diag, dop_target *out_target)
+{
+    return resolve(name, NULL, diag, out_target);
 }
 
 dop_status

@@ -75,6 +75,8 @@ extent(const dop_weight *x, uint64_t *out)
     } else if (!dop_type_row_bytes(x->type, x->cols, &row)) {
         return false;
     }
+    if (x->block_rows)
+        return dop_add_u64((uint64_t)(dop_weight_at(x, x->rows - 1) - x->data), row, out);
     return dop_mul_u64(x->row_stride, x->rows - 1, &skip) && dop_add_u64(skip, row, out);
 }
 

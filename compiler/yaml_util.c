@@ -15,7 +15,8 @@ dop_yaml_open(const char *path, yaml_node_type_t type, const char *what, dop_dia
         dop_map_close(&y->map);
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     }
-    yaml_parser_set_input_string(&parser, y->map.data, (size_t)y->map.size);
+    /* libyaml refuses a NULL string, which is what an empty file is. */
+    yaml_parser_set_input_string(&parser, y->map.data ? y->map.data : (const uint8_t *)"", (size_t)y->map.size);
     if (!yaml_parser_load(&parser, &y->doc)) {
         st = DOP_FAIL_AT(diag, DOP_E_INPUT, path, (long)parser.problem_mark.line + 1,
                          (long)parser.problem_mark.column + 1, "not YAML: %s", parser.problem ? parser.problem : "?");
@@ -23,7 +24,7 @@ dop_yaml_open(const char *path, yaml_node_type_t type, const char *what, dop_dia
     } else {
         y->root = yaml_document_get_root_node(&y->doc);
         if (!y->root || y->root->type != type)
-            st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "%s", what);
+            st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "%s%s", y->root ? "" : "nothing is in this file: ", what);
     }
     yaml_parser_delete(&parser);
     if (st != DOP_OK)

@@ -1,5 +1,6 @@
 #include "ir/graph.h"
 
+#include "ir/region.h"
 #include "ir/shapes.h"
 
 #include <stdlib.h>
@@ -141,6 +142,9 @@ dop_graph_add_region(dop_graph *g, dop_template tpl, const dop_node_id *nodes, u
     r.outs = copy_ids(g->arena, outs, n_outs);
     if (!r.nodes || !r.outs || !grow(g->arena, (void **)&g->regions, g->n_regions, &g->cap_regions, sizeof r))
         return no_memory(diag);
+    dop_status st = dop_region_describe(g, &r, diag);
+    if (st != DOP_OK)
+        return st;
     g->regions[g->n_regions] = r;
     *out_id = g->n_regions++;
     return DOP_OK;
@@ -215,10 +219,11 @@ dop_dim_value(const dop_graph *g, dop_dim d, uint32_t t)
 }
 
 uint32_t
-dop_split_len(uint32_t n, uint32_t splits)
+dop_split_len(const dop_graph *g, dop_node_id id, uint32_t n)
 {
+    uint32_t splits = (uint32_t)dop_node_i(g, id, DOP_A_splits), least = (uint32_t)dop_node_i(g, id, DOP_A_least);
     uint32_t share = n / splits + (n % splits != 0);
-    return n <= 192 ? n : share < 64 ? 64 : share;
+    return n <= (uint32_t)dop_node_i(g, id, DOP_A_whole) ? n : share < least ? least : share;
 }
 
 uint32_t
@@ -398,6 +403,13 @@ order_nodes(const dop_graph *g, const dop_node_id *map, uint8_t *seen, dop_node_
     return DOP_OK;
 }
 
+static int
+compare_ids(const void *a, const void *b)
+{
+    dop_node_id x = *(const dop_node_id *)a, y = *(const dop_node_id *)b;
+    return x < y ? -1 : x > y;
+}
+
 static void
 remap_regions(dop_graph *g, const dop_node_id *map)
 {
@@ -408,6 +420,8 @@ remap_regions(dop_graph *g, const dop_node_id *map)
             continue;
         rg.n_nodes = remap_ids(rg.nodes, rg.n_nodes, map);
         rg.n_outs = remap_ids(rg.outs, rg.n_outs, map);
+        qsort(rg.nodes, rg.n_nodes, sizeof *rg.nodes, compare_ids);
+        qsort(rg.outs, rg.n_outs, sizeof *rg.outs, compare_ids);
         if (rg.n_nodes && rg.n_outs) /* nobody needs a region that writes nothing */
             g->regions[n_regions++] = rg;
     }
@@ -442,6 +456,7 @@ dop_graph_compact(dop_graph *g, dop_diag *diag)
     g->n_nodes = n + 1;
     remap_ids(g->outs, g->n_outs, map);
     remap_regions(g, map);
+    st = dop_graph_describe(g, diag);
 error:
     free(map);
     free(stack);

@@ -41,8 +41,8 @@ typedef enum dop_attr_id {
 
 typedef enum dop_attr_kind { DOP_ATTR_F, DOP_ATTR_I, DOP_ATTR_S } dop_attr_kind;
 
-/* KV heads whose cache splits one attention region can merge itself: counters in one cache line. */
-enum { DOP_MAX_MERGES = 31 };
+/* KV heads whose cache splits one attention region can merge itself: their counts fill one cache line. */
+enum { DOP_MAX_MERGES = 32 };
 enum { DOP_MAX_RANK = 4, DOP_MAX_SRCS = 6, DOP_MAX_ATTRS = 6 };
 
 typedef struct dop_op_info {
@@ -107,12 +107,13 @@ const char *dop_template_name(dop_template t);
 
 typedef struct dop_region {
     dop_template tpl;
-    uint32_t n_nodes; /* topological order */
+    uint32_t n_nodes; /* handle order, which is topological */
     dop_node_id *nodes;
     uint32_t n_outs; /* nodes stored to memory, in node order */
     dop_node_id *outs;
-    const char *variant; /* bound by select: name of a row of kernels.def; NULL before */
-    bool dead;           /* merged away; skipped everywhere and dropped by dop_graph_compact() */
+    const char *variant;       /* bound by select: name of a row of kernels.def; NULL before */
+    bool dead;                 /* merged away; skipped everywhere and dropped by dop_graph_compact() */
+    struct dop_analysis *info; /* what is known about it (region.h); of a dead region the last state */
 } dop_region;
 
 typedef struct dop_graph {
@@ -144,6 +145,7 @@ typedef struct dop_want {
 dop_status dop_graph_add(dop_graph *g, dop_op op, const char *name, const dop_node_id *srcs, uint32_t n_srcs,
                          const dop_attr *attrs, const dop_want *want, dop_diag *diag, dop_node_id *out_id);
 dop_status dop_graph_output(dop_graph *g, dop_node_id id, dop_diag *diag);
+/* A region over these nodes, described (region.h). */
 dop_status dop_graph_add_region(dop_graph *g, dop_template tpl, const dop_node_id *nodes, uint32_t n_nodes,
                                 const dop_node_id *outs, uint32_t n_outs, dop_diag *diag, dop_region_id *out_id);
 
@@ -153,14 +155,26 @@ dop_node_at(const dop_graph *g, dop_node_id id)
     return &g->nodes[id];
 }
 
+/* Where the node stands in the region's list; n_nodes: it does not. */
+static inline uint32_t
+dop_region_find(const dop_region *r, dop_node_id id)
+{
+    uint32_t from = 0, to = r->n_nodes;
+    while (from < to) {
+        uint32_t mid = from + (to - from) / 2;
+        if (r->nodes[mid] < id)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    return from < r->n_nodes && r->nodes[from] == id ? from : r->n_nodes;
+}
+
 /* Does the region make (or recompute) the node? */
 static inline bool
 dop_region_has(const dop_region *r, dop_node_id id)
 {
-    for (uint32_t i = 0; i < r->n_nodes; i++)
-        if (r->nodes[i] == id)
-            return true;
-    return false;
+    return dop_region_find(r, id) < r->n_nodes;
 }
 
 double dop_node_f(const dop_graph *g, dop_node_id id, dop_attr_id a);
@@ -179,8 +193,8 @@ dop_node_id dop_node_base(const dop_graph *g, dop_node_id id, uint32_t *out_star
  * the others.  `t` replaces T. */
 uint64_t dop_dim_value(const dop_graph *g, dop_dim d, uint32_t t);
 uint32_t dop_node_cols(const dop_graph *g, dop_node_id id);
-/* Cache rows of one split of attn_split, of n rows in all (ops.def). */
-uint32_t dop_split_len(uint32_t n, uint32_t splits);
+/* Cache rows of one split of the attn_split node, of n rows in all (ops.def). */
+uint32_t dop_split_len(const dop_graph *g, dop_node_id id, uint32_t n);
 bool dop_node_per_token(const dop_graph *g, dop_node_id id); /* axis 0 is T */
 bool dop_shape_equal(const dop_shape *a, const dop_shape *b);
 

@@ -139,6 +139,17 @@ compute_unary(const dop_interp_node *n, dop_op op)
 }
 
 static void
+compute_xielu(const dop_interp_node *n)
+{
+    const double beta = (double)n->src[3]->f[0], p = unary(DOP_OP_softplus, (double)n->src[1]->f[0], 0);
+    const double m = unary(DOP_OP_softplus, (double)n->src[2]->f[0], 0) + beta;
+    for (uint64_t i = 0; i < n->out.count; i++) {
+        const double x = (double)n->src[0]->f[i];
+        n->out.f[i] = (float)((x > 0 ? p * x * x : m * (expm1(x) - x)) + beta * x);
+    }
+}
+
+static void
 compute_slice(const dop_interp_node *n)
 {
     uint64_t start = (uint64_t)dop_node_i(n->g, n->id, DOP_A_start);
@@ -238,8 +249,9 @@ compute_rows(const dop_interp_node *n, dop_op op)
                 out[r * w + i] = (float)((double)x[i] * k * ((double)n->src[1]->f[i] + add));
         } else if (op == DOP_OP_layernorm) {
             double mean = mean_of(x, w), k = inv_std(x, w, eps);
+            const float *b = n->src[2] ? n->src[2]->f : NULL;
             for (uint64_t i = 0; i < w; i++)
-                out[r * w + i] = (float)(((double)x[i] - mean) * k * (double)n->src[1]->f[i] + (double)n->src[2]->f[i]);
+                out[r * w + i] = (float)(((double)x[i] - mean) * k * (double)n->src[1]->f[i] + (b ? (double)b[i] : 0));
         } else { /* argmax */
             uint64_t best = 0;
             for (uint64_t i = 1; i < w; i++)
@@ -391,7 +403,7 @@ compute_attention(const dop_interp_node *n, bool split)
     for (uint64_t r = 0; r < n->out.count / out_dim; r++) { /* token, head, split */
         uint64_t i = r % splits, h = r / splits % heads, t = r / splits / heads;
         uint64_t end = (uint64_t)pos->u[t] + 1, begin = window && end > window ? end - window : 0;
-        uint64_t span = split ? dop_split_len((uint32_t)(end - begin), (uint32_t)splits) : end - begin;
+        uint64_t span = split ? dop_split_len(n->g, n->id, (uint32_t)(end - begin)) : end - begin;
         uint64_t lo = min_u64(begin + i * span, end), hi = min_u64(lo + span, end);
         const float *sink = sinks && i == 0 ? sinks->f + h : NULL;
         head_sum m = attend(n, q->f + (t * heads + h) * dim, h / group, lo, hi, sink, scores, acc);
@@ -443,6 +455,9 @@ dop_interp_compute(const dop_interp_node *n)
     case DOP_OP_mul:
     case DOP_OP_div:
         compute_binary(n, op);
+        return DOP_OK;
+    case DOP_OP_xielu:
+        compute_xielu(n);
         return DOP_OK;
     case DOP_OP_rope:
         return compute_rope(n);

@@ -186,6 +186,17 @@ rule_broadcast(const rule_ctx *c, dop_shape *out)
     return DOP_OK;
 }
 
+/* Shaped as its first source; the others are one value each. */
+static dop_status
+rule_xielu(const rule_ctx *c, dop_want *out)
+{
+    out->shape = c->src[0]->shape;
+    for (uint32_t i = 1; i < 4; i++)
+        if (c->src[i]->shape.rank != 1 || !dim_is_one(last_dim(c->src[i])))
+            return mismatch(c, 0, i);
+    return DOP_OK;
+}
+
 static dop_status
 rule_leaf(const rule_ctx *c, dop_want *out)
 {
@@ -272,7 +283,7 @@ rule_last_axis(const rule_ctx *c, dop_want *out)
         out->shape.dim[out->shape.rank - 1] = dop_dim_n(1);
         break;
     case DOP_OP_layernorm:
-        st = need_vector(c, 2);
+        st = c->src[2] ? need_vector(c, 2) : DOP_OK;
         if (st != DOP_OK)
             break;
         /* fallthrough */
@@ -479,6 +490,8 @@ apply_rule(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
     case DOP_OP_mul:
     case DOP_OP_div:
         return rule_broadcast(c, &out->shape);
+    case DOP_OP_xielu:
+        return rule_xielu(c, out);
     case DOP_OP_rope:
         return rule_rope(c, out);
     case DOP_OP_row_rms:

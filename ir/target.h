@@ -24,10 +24,37 @@ typedef struct dop_target {
     double barrier_us;   /* one dependent dispatch on top of that */
     double workgroup_us; /* one empty workgroup (what counts on CPUs) */
     bool merges;         /* workgroups of a dispatch may tell each other by atomics: the last one merges cache splits */
-    bool counters;       /* starts the dispatches of a queue in order: completion counters may replace barriers */
     uint32_t persistent; /* invocations per workgroup of a dispatch whose workgroups, one per core, stay; 0: none */
     bool cpu;            /* a software device: few large workgroups, wide loads */
     dop_int_dot int_dot; /* off: caps lacks it too */
+    uint32_t split_whole; /* attention of one token: so many cache rows are not split, a merge costs as much */
+    uint32_t split_least; /* cache rows of a split, at least */
+    uint32_t stage_whole; /* instead of split_whole in a persistent dispatch, where parts meet sooner */
 } dop_target;
+
+/* Products that take matrix units where the target has them, said once for the pass that stores their activations as those
+ * take them (passes/narrow.c) and for the kernels. */
+enum {
+    DOP_MATRIX_CAPS = DOP_CAP_subgroup | DOP_CAP_coop | DOP_CAP_f16_math | DOP_CAP_f16_storage,
+    DOP_MATRIX_ROWS = 16, /* fewer do not pay */
+    DOP_MATRIX_UNIT = 8   /* values of a row come in so many */
+};
+typedef enum dop_matrix_fit {
+    DOP_MATRIX_FIT_yes,
+    DOP_MATRIX_FIT_lacks,  /* the target cannot */
+    DOP_MATRIX_FIT_ragged, /* the row length cannot */
+    DOP_MATRIX_FIT_few     /* it could be done, and is not worth it */
+} dop_matrix_fit;
+
+/* Of a product of `rows` rows of `depth` values. */
+static inline dop_matrix_fit
+dop_matrix_fit_of(const dop_target *t, uint32_t rows, uint32_t depth)
+{
+    if (dop_caps_missing(DOP_MATRIX_CAPS, t->caps))
+        return DOP_MATRIX_FIT_lacks;
+    return depth % DOP_MATRIX_UNIT  ? DOP_MATRIX_FIT_ragged
+           : rows < DOP_MATRIX_ROWS ? DOP_MATRIX_FIT_few
+                                    : DOP_MATRIX_FIT_yes;
+}
 
 #endif

@@ -1,4 +1,5 @@
 /* The verifier of text.h: node by node, then state, then regions.  It trusts nothing but array bounds. */
+#include "ir/region.h"
 #include "ir/shapes.h"
 #include "ir/text.h"
 
@@ -273,6 +274,28 @@ verify_flow(verify_ctx *v)
     return left ? BAD(v, "%u regions wait for each other", left) : DOP_OK;
 }
 
+/* The analysis is of the region as it is, and what the region says it writes is stored once by what makes it. */
+static dop_status
+verify_analysis(verify_ctx *v, dop_region_id id)
+{
+    const dop_region *r = &v->g->regions[id];
+    for (uint32_t i = 1; i < r->n_nodes; i++)
+        if (r->nodes[i - 1] >= r->nodes[i])
+            return BAD(v, "region @%u lists %%%s before %%%s, which is an earlier node", id,
+                       name_of(v, r->nodes[i - 1]), name_of(v, r->nodes[i]));
+    if (!r->info || r->info->digest != dop_region_digest(r))
+        return BAD(v, "region @%u was changed and not described again", id);
+    for (uint32_t i = 0; i < r->info->n_parts; i++)
+        if (r->info->parts[i].rows == 0)
+            return BAD(v, "region @%u: products of different shape meet", id);
+    dop_region_storers(r, v->place); /* not more outputs than nodes, as was checked */
+    for (uint32_t i = 0; i < r->n_outs; i++)
+        if (v->place[i] != 1)
+            return BAD(v, "region @%u writes %%%s, which %s", id, name_of(v, r->outs[i]),
+                       v->place[i] ? "several things of it would store" : "nothing of it would store");
+    return DOP_OK;
+}
+
 static dop_status
 verify_regions(verify_ctx *v)
 {
@@ -298,7 +321,11 @@ verify_regions(verify_ctx *v)
         if (!has_trait(v, base, DOP_LEAF) && !v->owner[base])
             return BAD(v, "no region writes %%%s, a result of the graph", name_of(v, base));
     }
-    return verify_flow(v);
+    st = verify_flow(v);
+    for (dop_region_id id = 1; id < g->n_regions && st == DOP_OK; id++)
+        if (!g->regions[id].dead)
+            st = verify_analysis(v, id);
+    return st;
 }
 
 dop_status

@@ -1,5 +1,6 @@
 #include "kernels/emit.h"
 
+#include "ir/region.h"
 #include "kernels/weight_types.h"
 
 #include <ctype.h>
@@ -34,13 +35,30 @@ fail(dop_emit *e, dop_status st, const char *what, dop_node_id node)
     return "0.0";
 }
 
+/* Room for one more item; the old list stays in the arena. */
+static bool
+grow(dop_emit *e, void **items, uint32_t n, uint32_t *cap, size_t size)
+{
+    if (n < *cap)
+        return true;
+    uint32_t more = *cap ? *cap * 2 : 32;
+    void *p = dop_arena_alloc(e->g->arena, more * size);
+    if (!p) {
+        fail(e, DOP_E_NOMEM, "out of memory", e->r->nodes[0]);
+        return false;
+    }
+    if (n)
+        memcpy(p, *items, n * size);
+    *items = p;
+    *cap = more;
+    return true;
+}
+
 void
 dop_emit_bind(dop_emit *e, dop_node_id node, const char *name, bool indexed, const char *base)
 {
-    if (e->n_binds == DOP_MAX_BINDS) {
-        fail(e, DOP_E_INTERNAL, "too many bound values", node);
+    if (!grow(e, (void **)&e->binds, e->n_binds, &e->cap_binds, sizeof *e->binds))
         return;
-    }
     e->binds[e->n_binds++] = (dop_bind){node, name, indexed, base};
 }
 
@@ -99,16 +117,16 @@ dop_row_values(const dop_graph *g, dop_node_id id)
 }
 
 static const char *
-add_arg(dop_emit *e, dop_node_id storage, uint32_t counter, bool written, bool handed)
+add_arg(dop_emit *e, dop_node_id storage, dop_arg_kind kind, bool written, bool handed)
 {
     uint32_t i = 0;
-    while (i < e->n_args && (e->args[i].value != storage || e->args[i].counter != counter || e->args[i].numbers > 0 ||
+    while (i < e->n_args && (e->args[i].value != storage || e->args[i].kind != kind || e->args[i].numbers > 0 ||
                              e->args[i].handed != handed))
         i++;
     if (i == e->n_args) {
         if (i == DOP_MAX_ARGS)
             return fail(e, DOP_E_INTERNAL, "too many buffers for one dispatch", storage ? storage : 1);
-        e->args[e->n_args++] = (dop_kernel_arg){.value = storage, .counter = counter, .handed = handed};
+        e->args[e->n_args++] = (dop_kernel_arg){.value = storage, .kind = kind, .handed = handed};
     }
     e->args[i].written = e->args[i].written || written;
     e->args[i].read = e->args[i].read || !written;
@@ -118,13 +136,13 @@ add_arg(dop_emit *e, dop_node_id storage, uint32_t counter, bool written, bool h
 const char *
 dop_emit_arg(dop_emit *e, dop_node_id node, bool written)
 {
-    return add_arg(e, dop_storage_node(e->g, node), 0, written, false);
+    return add_arg(e, dop_storage_node(e->g, node), DOP_ARG_VALUE, written, false);
 }
 
 const char *
 dop_emit_step(dop_emit *e)
 {
-    return add_arg(e, 0, 0, false, false);
+    return add_arg(e, 0, DOP_ARG_VALUE, false, false);
 }
 
 const char *
@@ -134,9 +152,9 @@ dop_emit_pos(dop_emit *e)
 }
 
 const char *
-dop_emit_counter(dop_emit *e, uint32_t counter)
+dop_emit_merges(dop_emit *e)
 {
-    return add_arg(e, 0, counter, counter == 1, false);
+    return add_arg(e, 0, DOP_ARG_MERGES, true, false);
 }
 
 const char *
@@ -268,7 +286,7 @@ static const char *
 load_handed(dop_emit *e, dop_node_id node, const char *at, uint32_t w, uint32_t width)
 {
     dop_buf *out = e->early ? e->early : e->out;
-    const char *a = add_arg(e, node, 0, false, true), *look = dop_emit_str(e, "h%u", e->n_temps++);
+    const char *a = add_arg(e, node, DOP_ARG_VALUE, false, true), *look = dop_emit_str(e, "h%u", e->n_temps++);
     dop_buf_puts(out, e->early ? "    " : e->indent);
     dop_buf_printf(out, "%s %s = dop_look%u(%s, %s);\n", w == 4 ? "uvec4" : "uint", look, w, a, at);
     return temp(e, width, dop_emit_str(e, "dop_handed%u(%s, %s, %s)", w, look, a, at));
@@ -283,7 +301,7 @@ dop_emit_is_handed(const dop_emit *e, dop_node_id node)
 const char *
 dop_emit_handed_arg(dop_emit *e, dop_node_id node, bool written)
 {
-    return add_arg(e, node, 0, written, true);
+    return add_arg(e, node, DOP_ARG_VALUE, written, true);
 }
 
 const char *
@@ -517,7 +535,10 @@ emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     dop_emit_line(e, "    uint n = %s + %s + 1u;", dop_emit_pos(e), ix.t);
     if (strcmp(window, "0u") != 0)
         dop_emit_line(e, "    n = %s > 0u ? min(n, %s) : n;", window, window);
-    dop_emit_line(e, "    uint len = dop_split_len(n, %uu), used = (n + len - 1u) / len;", splits);
+    if (dop_node_at(g, part)->op == DOP_OP_attn_split)
+        dop_emit_line(e, "    uint len = dop_split_len(n, %uu), used = (n + len - 1u) / len;", splits);
+    else
+        dop_emit_line(e, "    uint used = %uu;", splits);
     dop_emit_line(e, "    uint h = %s / %uu, d = %s %% %uu, row = (%s * %uu + h * %uu) * %uu;", ix.c, head, ix.c, head,
                   ix.t, heads * room, room, row);
     /* All loads of all splits at once: one round trip to memory instead of one per split.  Written out: a driver that does
@@ -552,7 +573,9 @@ emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
         return emit_combine(e, node, ix, width);
     case DOP_OP_gather: {
         const char *id = dop_emit_value(e, n->src[1], (dop_index){ix.t, "0u"}, 1);
-        return dop_emit_value(e, n->src[0], (dop_index){id, ix.c}, width);
+        /* Ids are made on the device too, and then by logits that may not be finite. */
+        uint32_t rows = (uint32_t)dop_dim_value(g, dop_node_at(g, n->src[0])->shape.dim[0], g->max_t);
+        return dop_emit_value(e, n->src[0], (dop_index){dop_emit_str(e, "min(%s, %uu)", id, rows - 1), ix.c}, width);
     }
     case DOP_OP_last_row: {
         const char *t = g->max_t == 1 ? "0u" : dop_emit_str(e, "(%s - 1u)", dop_emit_n_tokens(e));
@@ -597,7 +620,7 @@ dop_emit_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
             return m->name;
     }
     const char *name = dop_region_has(e->r, node) ? emit_computed(e, node, ix, width) : load(e, node, ix, width, 0);
-    if (e->n_memo < DOP_MAX_MEMO)
+    if (grow(e, (void **)&e->memo, e->n_memo, &e->cap_memo, sizeof *e->memo))
         e->memo[e->n_memo++] = (dop_memo){node, ix.t, ix.c, width, name};
     return name;
 }
@@ -612,7 +635,7 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
         return;
     if (n->op == DOP_OP_state_write) {
         const char *pos = dop_emit_value(e, n->src[2], (dop_index){ix.t, "0u"}, 1);
-        at = dop_emit_str(e, "(%s * %uu + %s)", pos, dop_node_cols(g, node), ix.c);
+        at = dop_emit_str(e, "(min(%s, %uu) * %uu + %s)", pos, g->max_s - 1, dop_node_cols(g, node), ix.c);
     } else {
         at = flat_index(e, node, ix, dop_node_cols(g, node), 0);
     }
@@ -623,7 +646,7 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
     if (n->type == DOP_TYPE_f16 && width == 1)
         e->caps |= DOP_CAP_f16_storage;
     if (is_handed(e, node)) {
-        dop_emit_line(e, "dop_hand%u(%s, %s, %s);", width, add_arg(e, node, 0, true, true),
+        dop_emit_line(e, "dop_hand%u(%s, %s, %s);", width, add_arg(e, node, DOP_ARG_VALUE, true, true),
                       n->op == DOP_OP_state_write ? ix.c : at, value);
         if (!(e->handed[node] & DOP_LEAVES))
             return;
@@ -635,22 +658,5 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
 bool
 dop_emit_wide(const dop_emit *e, dop_node_id node)
 {
-    const dop_graph *g = e->g;
-    uint32_t start = 0;
-    node = dop_node_base(g, node, &start);
-    const dop_node *n = dop_node_at(g, node);
-    uint32_t cols = dop_node_cols(g, node);
-    uint32_t last = n->shape.dim[n->shape.rank - 1].mul;
-    if (n->op == DOP_OP_input || cols == 1 || (n->shape.rank > 1 && last == 1))
-        return true;
-    if (cols % 4 != 0 || last % 4 != 0 || start % 4 != 0)
-        return false;
-    if (!dop_region_has(e->r, node))
-        return true;
-    if (n->op == DOP_OP_rope && dop_node_i(g, node, DOP_A_dims) % 8 != 0)
-        return false;
-    for (uint32_t i = 0; i < n->n_srcs; i++)
-        if (n->op != DOP_OP_matmul && n->op != DOP_OP_attention && !dop_emit_wide(e, n->src[i]))
-            return false;
-    return true;
+    return dop_region_wide(e->g, e->r, node);
 }

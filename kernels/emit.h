@@ -9,16 +9,20 @@
 #include "ir/graph.h"
 #include "ir/target.h"
 
-enum { DOP_ARG_TABLE = 0xffff };
-enum { DOP_MAX_ARGS = 16, DOP_MAX_BINDS = 32, DOP_MAX_MEMO = 256 };
+enum { DOP_MAX_ARGS = 16 }; /* 128 bytes of push constants */
+
+typedef enum dop_arg_kind {
+    DOP_ARG_VALUE,  /* memory of a value, or the step record, or numbers */
+    DOP_ARG_MERGES, /* how many workgroups are done, where attention merges its splits (dop_last_of in common.glsl) */
+    DOP_ARG_TABLE   /* the table of stages of a persistent dispatch */
+} dop_arg_kind;
 
 /* An argument, eight bytes of the push-constant block: a device address, or two numbers in which dispatches of one kernel
  * differ. */
 typedef struct dop_kernel_arg {
-    dop_node_id value; /* node that owns the memory: a leaf, or a stored value; 0: the step record or a counter */
-    uint32_t counter;  /* completion counters: 1 is the kernel's own, 2 .. those it waits for; 0: no counter;
-                          DOP_ARG_TABLE: the table of stages of a persistent dispatch */
-    uint32_t numbers;  /* how many numbers it is; 0: an address */
+    dop_node_id value; /* node that owns the memory: a leaf, or a stored value; 0: see kind */
+    dop_arg_kind kind;
+    uint32_t numbers; /* how many numbers it is; 0: an address */
     uint32_t number[2];
     bool read, written;
     bool handed; /* the value's copies in the memory of handed values, not its place among the activations */
@@ -59,10 +63,10 @@ typedef struct dop_emit {
     dop_kernel_arg args[DOP_MAX_ARGS];
     uint32_t types_used; /* bits 1 << dop_type of weights decoded, for the type files to include */
     uint32_t caps;       /* DOP_CAP_* that the emitted code needs */
-    uint32_t n_binds;
-    dop_bind binds[DOP_MAX_BINDS];
-    uint32_t n_memo;
-    dop_memo memo[DOP_MAX_MEMO];
+    uint32_t n_binds, cap_binds;
+    dop_bind *binds;
+    uint32_t n_memo, cap_memo;
+    dop_memo *memo;
     const uint8_t *handed; /* a stage of a persistent dispatch: DOP_HANDED and DOP_LEAVES by node; else NULL */
     uint32_t splits;       /* parts of the cache, where they are fewer than the graph has room for; else 0 */
     const char *window;    /* what dop_emit_window gave, NULL: nothing yet */
@@ -91,7 +95,7 @@ void dop_emit_line(dop_emit *e, const char *fmt, ...) __attribute__((format(prin
 const char *dop_emit_arg(dop_emit *e, dop_node_id node, bool written);
 const char *dop_emit_step(dop_emit *e);
 const char *dop_emit_pos(dop_emit *e); /* position of the first token */
-const char *dop_emit_counter(dop_emit *e, uint32_t counter);
+const char *dop_emit_merges(dop_emit *e);
 /* A number that dispatches of this kernel may differ in ("a3.x").  Every call gives another one. */
 const char *dop_emit_number(dop_emit *e, uint32_t value);
 /* The window of the region's attention, or of the splits it merges: a constant where all layers have the same, else a

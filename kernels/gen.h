@@ -1,19 +1,26 @@
-/* Inside the kernel generators: one per template, sharing the emitter, the row program and the template filler. */
+/* Inside the kernel generators: one file per family of kernels, with its descriptors, sharing the emitter, the row
+ * program and the template filler. */
 #ifndef DOPPLER_KERNELS_GEN_H
 #define DOPPLER_KERNELS_GEN_H
 
-#include "kernels/kernel.h"
+#include "ir/region.h"
+#include "kernels/descriptor.h"
 
-typedef struct dop_gen {
+struct dop_gen {
     const dop_templates *templates;
+    const dop_descriptor *descriptor;
     const dop_choice *choice;
     dop_emit e;
     dop_buf main; /* the filled template */
     uint32_t grid[3];
-    bool merges;       /* attention merges its splits: needs counters and the memory model */
-    uint32_t shared;   /* bytes declared by generated code, for the budget check before the driver sees it */
+    bool merges;       /* attention merges its splits, and counts the workgroups that are done with theirs */
+    bool halves;       /* products take their activations as f16 */
     uint64_t failures; /* dop_buf_failures() at the start: a text of which a piece is missing is no kernel */
-} dop_gen;
+};
+/* Ready to look at the region; emitting needs templates too. */
+void dop_gen_open(dop_gen *gen, const dop_site *s, const dop_descriptor *d, const dop_choice *choice, dop_diag *diag);
+/* Bytes of shared memory that the kernel takes. */
+uint32_t dop_gen_shared(dop_gen *gen);
 
 typedef struct dop_keys {
     uint32_t n;
@@ -54,26 +61,6 @@ typedef struct dop_rowprog {
 void dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body);
 /* Does it walk four values at a time? */
 bool dop_rowprog_wide(const dop_gen *gen, const dop_rowprog *p);
-bool dop_is_statistic(dop_op op);
-bool dop_region_is_out(const dop_region *r, dop_node_id id);
-
-dop_status dop_gen_elementwise(dop_gen *gen);
-dop_status dop_gen_dequant(dop_gen *gen);
-dop_status dop_gen_row(dop_gen *gen);
-dop_status dop_gen_gemv(dop_gen *gen);
-dop_status dop_gen_matmul(dop_gen *gen);
-dop_status dop_gen_rows(dop_gen *gen);
-dop_status dop_gen_matmul_coop(dop_gen *gen);
-/* Bytes of shared memory for a tile of activations and of n_mats matrices, rows padded by 8 halves against bank conflicts;
- * afterwards it holds at least one fragment of sums for each subgroup and matrix, rows padded by 4 floats. */
-uint32_t dop_coop_shared_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t);
-
-dop_status dop_gen_attention(dop_gen *gen);
-enum { DOP_ATTENTION_DECODE_WG = 256 };
-dop_status dop_gen_attention_decode(dop_gen *gen);
-dop_status dop_gen_attention_coop(dop_gen *gen);
-dop_status dop_gen_attention_rows(dop_gen *gen);
-dop_status dop_gen_argmax(dop_gen *gen);
 
 /* An attention region: its node (attention or attn_split) and shape.  Templates define DOP_T(j) and DOP_H(j), token and
  * query head of row j of `rows`, the constants D, R and TEAMS, the shared array dop_q, and the variables that the pieces
@@ -88,8 +75,13 @@ typedef struct dop_attn {
     bool keeps[2];         /* K, V: this step's row is also put at DOP_NEW0, DOP_NEW1, for the workgroup itself */
 } dop_attn;
 dop_attn dop_attn_find(const dop_gen *gen); /* rows is left to the template */
-/* The merge of the splits, when it is part of the region; 0: it is not. */
-dop_node_id dop_attn_merged(const dop_gen *gen);
+dop_attn dop_attn_at(const dop_site *s);    /* the same before anything is generated */
+/* Does the region make query heads by a row program, or write this step's rows of the caches? */
+bool dop_attn_makes_heads(const dop_gen *gen);
+/* Heads that no kernel of attention computes. */
+dop_refusal dop_attn_refuses(const dop_site *s);
+/* The tile of the forms without matrix units. */
+void dop_attn_tile(const dop_site *s, dop_tile *tile);
 /* Is this step's row of a cache (0: K, 1: V) made here, or handed over by the stage that writes it? */
 bool dop_attn_has_row(const dop_gen *gen, const dop_attn *a, uint32_t which);
 /* Query rows into dop_q; cache writes of this step. */
@@ -103,40 +95,49 @@ void dop_attn_store_whole(dop_gen *gen, const dop_attn *a, dop_node_id merged, d
 const char *dop_attn_sink(dop_gen *gen, const dop_attn *a);                 /* head h's sink into o, top, sum */
 const char *dop_attn_score(dop_gen *gen, const dop_attn *a, const char *x); /* from a product of query and key */
 
-/* Parts of a matmul region: matmuls whose products meet in one epilogue, with the outputs they reach. */
-enum { DOP_MAX_PARTS = 8, DOP_MAX_MATS = 4 };
-typedef struct dop_part {
-    uint32_t n_mats;
-    dop_node_id mats[DOP_MAX_MATS];
-    uint32_t rows; /* of each matrix */
-    uint32_t unit; /* values per step: the largest unit of its weight types */
-    uint32_t n_outs;
-    dop_node_id outs[8];
-    dop_node_id argmax; /* argmax_part over its output, 0: none */
-} dop_part;
+/* --- products: products.c --------------------------------------------------------------------------------------------- */
 
+/* What tiles of products follow from. */
+typedef struct dop_products {
+    dop_node_id first;
+    uint32_t k;    /* values of a row of the activation */
+    uint32_t rows; /* of all matrices */
+    uint32_t most; /* products that one output is made of, at most */
+    dop_type type; /* weights of the first */
+} dop_products;
+dop_products dop_products_of(const dop_site *s);
+/* Are there weights that no kernel reads? */
+dop_refusal dop_products_refuse(const dop_site *s);
+
+/* A matmul region as its generators want it: the region's analysis, and what depends on the kernel. */
 typedef struct dop_parts {
     uint32_t n;
-    dop_part part[DOP_MAX_PARTS];
+    const dop_part *part;
     dop_node_id act; /* activation: source 0 of every matmul */
     uint32_t k;
-    bool staged;      /* the activation needs a row program first */
+    bool staged;      /* the activation lies in shared memory: because of the row program, or by choice */
     uint32_t n_stats; /* statistics of the activation row, wanted after the sum only */
-    dop_node_id stats[4];
+    const dop_node_id *stats;
     uint32_t n_prog; /* nodes of the row program when staged */
-    dop_node_id prog[64];
+    const dop_node_id *prog;
+    uint32_t unit; /* values per step: the largest unit of all weight types, at least 8 */
 } dop_parts;
 
-dop_status dop_gen_find_parts(dop_gen *gen, dop_parts *out);
-/* Does the region compute `id` from `from` (within the region)? */
-bool dop_depends_on(const dop_graph *g, const dop_region *r, dop_node_id id, dop_node_id from);
+/* Errors: weights of a type that no kernel reads. */
+dop_status dop_gen_parts(const dop_gen *gen, dop_parts *out);
+/* The largest unit of the part's weight types. */
+uint32_t dop_part_unit(const dop_graph *g, const dop_part *part);
+uint32_t dop_pow2_floor(uint32_t v);
 
-/* --- integer products: gen_gemv_i8.c --- */
-bool dop_is_int8(dop_variant_id v);
-/* Why the weights of a region cannot be multiplied so, or the target cannot do it; NULL: nothing stands against it. */
-const char *dop_int8_refuses(const dop_graph *g, const dop_region *r, const dop_target *t);
-/* Declares the staged row of k_pad values and the macros that prog puts values with.  *out_direct: they are quantized as
- * they come; else the row has to be complete, and dop_xi_row() called between two barriers. */
+/* --- integer products: int8.c ---------------------------------------------------------------------------------------- */
+
+/* Why the weights of a region cannot be multiplied so, or the target cannot do it. */
+dop_refusal dop_int8_refuses(const dop_site *s);
+const char *dop_int8_avoid(const dop_site *s); /* as a descriptor does */
+/* Bytes of shared memory for the staged row of k_pad values that prog makes. */
+uint32_t dop_int8_bytes(const dop_gen *gen, const dop_rowprog *prog, uint32_t k_pad);
+/* Declares that row and the macros that prog puts values with.  *out_direct: they are quantized as they come; else the
+ * row has to be complete, and dop_xi_row() called between two barriers. */
 dop_status dop_int8_declare(dop_gen *gen, const dop_rowprog *prog, uint32_t k_pad, dop_buf *decls, bool *out_direct);
 
 #endif

@@ -10,15 +10,16 @@ scan_row(dop_gen *gen, dop_node_id x, const char *first, const char *end, dop_bu
     dop_buf_printf(scan, "    for (uint c = %s + gl_LocalInvocationIndex; c < %s; c += WG) {\n", first, end);
     dop_emit_scope(e, scan, "        ");
     const char *v = dop_emit_value(e, x, (dop_index){tokens ? "t" : "0u", "c"}, 1);
-    dop_emit_line(e, "if (%s > best) {", v);
-    dop_emit_line(e, "    best = %s;", v);
+    dop_emit_line(e, "float logit = dop_logit(%s);", v);
+    dop_emit_line(e, "if (logit > best) {");
+    dop_emit_line(e, "    best = logit;");
     dop_emit_line(e, "    at = c;");
     dop_emit_line(e, "}");
     dop_buf_puts(scan, "    }\n");
 }
 
-dop_status
-dop_gen_argmax(dop_gen *gen)
+static dop_status
+emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
@@ -28,7 +29,6 @@ dop_gen_argmax(dop_gen *gen)
     dop_buf scan = {0}, store = {0};
     uint32_t cols = dop_node_cols(g, n->src[0]);
     gen->grid[0] = gen->grid[1] = gen->grid[2] = 1;
-    gen->shared += gen->choice->tile.wg * 8;
     if (n->op == DOP_OP_argmax_merge) {
         const char *a = dop_emit_arg(e, n->src[0], false);
         dop_buf_printf(&scan,
@@ -57,7 +57,9 @@ dop_gen_argmax(dop_gen *gen)
                        a, a);
     } else {
         const char *s = dop_emit_step(e);
+        /* An id that no vocabulary has says that a logit was not finite. */
         dop_buf_printf(&store,
+                       "        at = best > 3.4e38 ? 0xffffffffu : at;\n"
                        "        %s.ids[%s.n_out %% 4096u] = at;\n        %s.n_out += 1u;\n"
                        "        %s.tokens[0] = at;\n        %s.pos += %s.n_tokens;\n        %s.n_tokens = 1u;\n",
                        s, s, s, s, s, s, s);
@@ -70,3 +72,14 @@ dop_gen_argmax(dop_gen *gen)
     dop_buf_finish(&store);
     return st;
 }
+
+static uint32_t
+shared_bytes(dop_gen *gen)
+{
+    return gen->choice->tile.wg * 8;
+}
+
+const dop_descriptor dop_descriptor_argmax = {
+    .shared = shared_bytes,
+    .emit = emit,
+};

@@ -1,49 +1,10 @@
-/* Attention regions: the query side and, for one token, the key side of this step are computed in the load phase. */
+/* Attention regions: what all their kernels share, and the one without matrix units and without a form for one token.  The
+ * query side and, for one token, the key side of this step are computed in the load phase. */
 #include "kernels/gen.h"
 
 #include <string.h>
 
 typedef dop_attn attn;
-
-/* Nodes of the region that `id` is computed from, itself included; not those behind another cache write. */
-static uint32_t
-cone(const dop_gen *gen, dop_node_id id, dop_node_id *out, uint32_t cap)
-{
-    const dop_region *r = gen->e.r;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < r->n_nodes && n < cap; i++)
-        if (dop_depends_on(gen->e.g, r, id, r->nodes[i]))
-            out[n++] = r->nodes[i];
-    return n;
-}
-
-/* A row program is needed when the cone sums over the head, or rotates something it computes itself. */
-static bool
-needs_program(const dop_gen *gen, const dop_node_id *nodes, uint32_t n)
-{
-    const dop_graph *g = gen->e.g;
-    for (uint32_t i = 0; i < n; i++) {
-        const dop_node *x = dop_node_at(g, nodes[i]);
-        if (dop_is_statistic(x->op))
-            return true;
-        if (x->op == DOP_OP_rope && dop_region_has(gen->e.r, dop_node_base(g, x->src[0], NULL)))
-            return true;
-    }
-    return false;
-}
-
-/* Cache writes of this step that joined the region; at most k and v. */
-static uint32_t
-find_writes(const dop_gen *gen, const attn *a, dop_node_id *out)
-{
-    uint32_t n = 0;
-    for (uint32_t s = 1; s <= 2; s++) {
-        dop_node_id w = dop_node_base(gen->e.g, a->n->src[s], NULL);
-        if (dop_node_at(gen->e.g, w)->op == DOP_OP_state_write && dop_region_has(gen->e.r, w))
-            out[n++] = w;
-    }
-    return n;
-}
 
 bool
 dop_attn_has_row(const dop_gen *gen, const attn *a, uint32_t which)
@@ -106,11 +67,9 @@ void
 dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
 {
     dop_emit *e = &gen->e;
-    dop_node_id nodes[64], writes[2];
-    bool teams = gen->choice->tile.subgroup;
-    uint32_t n_writes = find_writes(gen, a, writes), n_binds = e->n_binds;
-    uint32_t n = cone(gen, a->n->src[0], nodes, 64);
-    bool queries = n && needs_program(gen, nodes, n);
+    const dop_analysis *found = e->r->info;
+    bool teams = gen->choice->tile.subgroup, queries = found->query_runs;
+    uint32_t n_writes = found->n_writes, n_binds = e->n_binds;
     if (!queries)
         load_queries(gen, a, body);
     uint32_t n_handed = count_handed(gen, a);
@@ -127,8 +86,8 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
         dop_buf_puts(body, "    for (uint j = 0u; j < jobs; j++) {\n");
     if (queries) {
         dop_buf_puts(body, "    if (j < R) {\n    uint unit = DOP_H(j);\n");
-        p.nodes = nodes;
-        p.n_nodes = n;
+        p.nodes = found->query.nodes;
+        p.n_nodes = found->query.n_nodes;
         p.unit = "unit";
         p.staged = a->n->src[0];
         p.stage = "DOP_Q";
@@ -139,11 +98,12 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
     }
     for (uint32_t w = 0; w < n_writes; w++) {
         dop_buf_printf(body, "    if (j == %uu) {\n", first + w);
-        p.nodes = nodes;
-        p.n_nodes = cone(gen, writes[w], nodes, 64);
+        uint32_t which = found->writes[w].which;
+        p.nodes = found->writes[w].prog.nodes;
+        p.n_nodes = found->writes[w].prog.n_nodes;
         p.unit = "kvh";
-        uint32_t which = writes[w] == dop_node_base(e->g, a->n->src[1], NULL) ? 0 : 1;
-        p.staged = a->keeps[which] ? dop_node_at(e->g, writes[w])->src[1] : 0;
+        p.store_if = found->writes[w].again ? "false" : NULL;
+        p.staged = a->keeps[which] ? dop_node_at(e->g, found->writes[w].id)->src[1] : 0;
         p.stage = which ? "DOP_NEW1" : "DOP_NEW0";
         p.stage_base = "0u";
         p.serial = w + 1;
@@ -194,10 +154,8 @@ dop_attn_store(dop_gen *gen, const attn *a, dop_buf *store)
     dop_emit_bind(e, a->id, "o", false, NULL);
     dop_emit_scope(e, store, "    ");
     dop_index ix = {t, "c"};
-    for (uint32_t i = 0; i < e->r->n_outs; i++) {
-        dop_node_id out = e->r->outs[i];
-        if (!dop_depends_on(e->g, e->r, out, a->id))
-            continue;
+    for (uint32_t i = 0; i < e->r->info->n_after; i++) {
+        dop_node_id out = e->r->info->after[i];
         uint32_t width = 4;
         if (!dop_emit_wide(e, out)) {
             e->status = DOP_FAIL(e->diag, DOP_E_INTERNAL, "attention output %%%s is not a multiple of 4 wide",
@@ -297,27 +255,11 @@ dop_attn_store_whole(dop_gen *gen, const attn *a, dop_node_id merged, dop_buf *o
     e->n_binds = n_binds;
 }
 
-dop_node_id
-dop_attn_merged(const dop_gen *gen)
-{
-    const dop_emit *e = &gen->e;
-    for (uint32_t i = 0; i < e->r->n_nodes; i++)
-        if (dop_node_at(e->g, e->r->nodes[i])->op == DOP_OP_attn_combine)
-            return e->r->nodes[i];
-    return 0;
-}
-
 attn
-dop_attn_find(const dop_gen *gen)
+dop_attn_at(const dop_site *s)
 {
-    const dop_emit *e = &gen->e;
-    const dop_graph *g = e->g;
-    attn a = {.splits = 1};
-    for (uint32_t i = 0; i < e->r->n_nodes; i++) {
-        dop_op op = dop_node_at(g, e->r->nodes[i])->op;
-        if (op == DOP_OP_attention || op == DOP_OP_attn_split)
-            a.id = e->r->nodes[i];
-    }
+    const dop_graph *g = s->g;
+    attn a = {.id = s->r->info->attention, .splits = 1};
     a.n = dop_node_at(g, a.id);
     const dop_node *q = dop_node_at(g, a.n->src[0]), *k = dop_node_at(g, a.n->src[1]);
     a.heads = q->shape.dim[1].mul;
@@ -332,28 +274,71 @@ dop_attn_find(const dop_gen *gen)
     return a;
 }
 
-dop_status
-dop_gen_attention(dop_gen *gen)
+attn
+dop_attn_find(const dop_gen *gen)
+{
+    return dop_attn_at(&(dop_site){gen->e.g, gen->e.r, gen->e.target, gen->e.handed});
+}
+
+bool
+dop_attn_makes_heads(const dop_gen *gen)
+{
+    const dop_analysis *a = gen->e.r->info;
+    return a->n_writes > 0 || a->query_runs;
+}
+
+dop_refusal
+dop_attn_refuses(const dop_site *s)
+{
+    const dop_analysis *found = s->r->info;
+    attn a = dop_attn_at(s);
+    if (a.dim % 4)
+        return (dop_refusal){"heads are not a multiple of 4 values", "heads that are padded with zeros"};
+    for (uint32_t i = 0; i < found->n_after && a.n->op == DOP_OP_attention; i++)
+        if (!dop_region_wide(s->g, s->r, found->after[i]))
+            return (dop_refusal){"an output is not a multiple of 4 values wide", "--no-fuse"};
+    return (dop_refusal){0};
+}
+
+/* Rows whose sums meet at once: as many as a quarter of the shared memory takes. */
+static uint32_t
+rows_at_once(uint32_t rows, const dop_tile *tile, const dop_target *t)
+{
+    uint32_t batch = t->shared_bytes / 4 / (tile->wg * 16);
+    return batch < 1 ? 1 : batch > rows ? rows : batch;
+}
+
+static uint32_t
+tile_bytes(const attn *a, const dop_tile *tile, const dop_target *t)
+{
+    uint32_t rows = a->group * tile->bq;
+    return (rows * a->dim + rows * tile->wg + rows_at_once(rows, tile, t) * tile->wg * 4 + rows * tile->wg / 8) * 4;
+}
+
+/* Values of a K row that an invocation multiplies at once. */
+static uint32_t
+step_of(const dop_graph *g, const attn *a)
+{
+    return dop_node_at(g, a->n->src[1])->type == DOP_TYPE_f16 && a->dim % 8 == 0 ? 8 : 4;
+}
+
+static dop_status
+emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
     attn a = dop_attn_find(gen);
-    const dop_node *k = dop_node_at(g, a.n->src[1]);
     const dop_tile *tile = &gen->choice->tile;
     dop_keys keys = {0};
     dop_buf decls = {0}, prologue = {0}, store = {0}, merge = {0};
-    dop_node_id merged = dop_attn_merged(gen);
+    dop_node_id merged = e->r->info->merged;
     dop_buf_printf(&decls, "#define SPLITS %u\n#define MERGE %d\n", a.splits, merged != 0);
     gen->merges = merged != 0;
     a.rows = a.group * tile->bq;
     dop_attn_prologue(gen, &a, &prologue);
     dop_attn_store(gen, &a, &store);
     const char *vt = dop_type_of(dop_node_at(g, a.n->src[2])->type)->name;
-    uint32_t step = k->type == DOP_TYPE_f16 && a.dim % 8 == 0 ? 8 : 4;
-    /* Rows whose sums meet at once: as many as a quarter of the shared memory takes. */
-    uint32_t batch = e->target->shared_bytes / 4 / (tile->wg * 16);
-    batch = batch < 1 ? 1 : batch > a.rows ? a.rows : batch;
-    gen->shared += (a.rows * a.dim + a.rows * tile->wg + batch * tile->wg * 4 + a.rows * tile->wg / 8) * 4;
+    uint32_t step = step_of(g, &a), batch = rows_at_once(a.rows, tile, e->target);
     dop_keys_num(gen, &keys, "D", a.dim);
     dop_keys_num(gen, &keys, "G", a.group);
     dop_keys_num(gen, &keys, "BQ", tile->bq);
@@ -369,7 +354,7 @@ dop_gen_attention(dop_gen *gen)
     dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "s[j]"));
     dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
     dop_attn_merge(gen, &a, merged, &merge);
-    dop_keys_set(&keys, "MERGES", merged ? dop_emit_counter(e, 1) : "0");
+    dop_keys_set(&keys, "MERGES", merged ? dop_emit_merges(e) : "0");
     dop_keys_set(&keys, "MERGE_BODY", merge.data ? merge.data : "");
     dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
     dop_keys_set(&keys, "PROLOGUE", prologue.data ? prologue.data : "");
@@ -384,3 +369,71 @@ dop_gen_attention(dop_gen *gen)
     dop_buf_finish(&merge);
     return st;
 }
+
+static uint32_t
+shared_bytes(dop_gen *gen)
+{
+    attn a = dop_attn_find(gen);
+    return tile_bytes(&a, &gen->choice->tile, gen->e.target);
+}
+
+void
+dop_attn_tile(const dop_site *s, dop_tile *tile)
+{
+    const dop_graph *g = s->g;
+    const dop_target *t = s->t;
+    attn a = dop_attn_at(s);
+    uint32_t sums = tile->wg * 4, least = tile->subgroup ? t->subgroup : 32;
+    tile->wg = t->max_workgroup >= 128 ? 128 : dop_pow2_floor(t->max_workgroup);
+    while (tile->wg < a.dim / 4 && tile->wg * 2 <= t->max_workgroup)
+        tile->wg *= 2;
+    /* One token: 64 positions at once, which is the shortest split, by as many invocations as fit. */
+    if (g->max_t == 1 && tile->subgroup && !t->cpu) {
+        tile->wg = a.dim <= 64 ? 128 : 256;
+        while (tile->wg > t->max_workgroup)
+            tile->wg /= 2;
+        while (tile->wg < a.dim / 4 && tile->wg * 2 <= t->max_workgroup)
+            tile->wg *= 2;
+        tile->ds = tile->wg / 64;
+        while (tile->ds > t->subgroup || (tile->ds > 1 && a.dim % (tile->ds * step_of(g, &a))))
+            tile->ds /= 2;
+    }
+    tile->bq = a.group >= 16 ? 1 : 16 / a.group;
+    if (tile->bq > g->max_t)
+        tile->bq = g->max_t;
+    /* queries, scores and the final sums share the workgroup's memory */
+    while (tile->bq > 1 &&
+           (a.group * tile->bq * (a.dim + tile->wg + tile->wg / 8) + tile->wg * 6) * 4 > t->shared_bytes / 4 * 3)
+        tile->bq /= 2;
+    /* Many query heads to a KV head: fewer positions at a time, as long as every four values of a head have somebody. */
+    while (tile_bytes(&a, tile, t) + sums > t->shared_bytes && tile->wg > least && tile->wg / 2 >= a.dim / 4) {
+        tile->wg /= 2;
+        if (tile->ds > 1)
+            tile->ds /= 2;
+    }
+}
+
+static dop_refusal
+fits(const dop_site *s)
+{
+    dop_refusal no = dop_attn_refuses(s);
+    if (!no.why && dop_attn_at(s).dim / 4 > dop_pow2_floor(s->t->max_workgroup))
+        return (dop_refusal){"a head has more values than four for each invocation",
+                             "a target with a larger max_workgroup"};
+    return no;
+}
+
+const dop_descriptor dop_descriptor_attention = {
+    .fits = fits,
+    .tile = dop_attn_tile,
+    .shared = shared_bytes,
+    .emit = emit,
+    .stage = DOP_VARIANT_attention_decode,
+};
+const dop_descriptor dop_descriptor_attention_subgroup = {
+    .fits = fits,
+    .tile = dop_attn_tile,
+    .shared = shared_bytes,
+    .emit = emit,
+    .stage = DOP_VARIANT_attention_decode,
+};

@@ -27,22 +27,47 @@ sums(uint32_t values, uint32_t lanes, dop_buf *out)
     return halvings;
 }
 
-dop_status
-dop_gen_attention_decode(dop_gen *gen)
+/* What the tile makes of the region's attention.  Returns the workgroups that share a KV head. */
+static uint32_t
+shape(const dop_gen *gen, dop_attn *a)
+{
+    const dop_tile *tile = &gen->choice->tile;
+    uint32_t sharers = tile->sharers ? tile->sharers : 1;
+    a->rows = a->merged_heads = a->group / sharers;
+    a->head0 = "head0";
+    if (tile->splits)
+        a->splits = tile->splits;
+    for (uint32_t which = 0; which < 2; which++)
+        a->keeps[which] = dop_attn_has_row(gen, a, which);
+    return sharers;
+}
+
+static uint32_t
+positions_of(const dop_tile *tile)
+{
+    return tile->positions ? tile->positions : 64;
+}
+
+/* Heads whose sums meet at once: as many as a third of the shared memory takes. */
+static uint32_t
+heads_at_once(const dop_attn *a, const dop_tile *tile, const dop_target *t)
+{
+    uint32_t batch = t->shared_bytes / 3 / (tile->wg / t->subgroup * a->dim * 4);
+    return batch < 1 ? 1 : batch > a->rows ? a->rows : batch;
+}
+
+static dop_status
+emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
     dop_attn a = dop_attn_find(gen);
-    dop_node_id merged = dop_attn_merged(gen);
+    dop_node_id merged = e->r->info->merged;
     dop_keys keys = {0};
     dop_buf decls = {0}, prologue = {0}, store = {0}, whole = {0}, merge = {0}, tree = {0};
-    uint32_t sharers = tile->sharers ? tile->sharers : 1;
-    a.rows = a.merged_heads = a.group / sharers;
-    a.head0 = "head0";
+    uint32_t sharers = shape(gen, &a);
     if (tile->splits)
-        a.splits = e->splits = tile->splits;
-    for (uint32_t which = 0; which < 2; which++)
-        a.keeps[which] = dop_attn_has_row(gen, &a, which);
+        e->splits = tile->splits;
     gen->merges = merged != 0 && !e->handed;
     dop_buf_printf(&decls,
                    "#define SPLITS %u\n#define ROOM %uu\n#define MERGE %d\n#define KEEPS_K %d\n#define KEEPS_V %d\n",
@@ -51,15 +76,9 @@ dop_gen_attention_decode(dop_gen *gen)
     dop_attn_store(gen, &a, &store);
     dop_attn_store_whole(gen, &a, merged, &whole);
     dop_attn_merge(gen, &a, merged, &merge);
-    uint32_t lanes = a.dim / 8, teams = tile->wg / e->target->subgroup,
-             at_once = tile->positions ? tile->positions : 64;
+    uint32_t lanes = a.dim / 8, at_once = positions_of(tile);
     uint32_t held = at_once * lanes / tile->wg, halvings = sums(held * a.rows, lanes, &tree);
-    /* Heads whose sums meet at once: as many as a third of the shared memory takes. */
-    uint32_t batch = e->target->shared_bytes / 3 / (teams * a.dim * 4);
-    batch = batch < 1 ? 1 : batch > a.rows ? a.rows : batch;
-    gen->shared += (a.rows * a.dim + a.rows * at_once + a.rows * 3 + batch * teams * a.dim +
-                    (a.keeps[0] || a.keeps[1] ? 2 * a.dim : 0)) *
-                   4;
+    uint32_t batch = heads_at_once(&a, tile, e->target);
     dop_keys_num(gen, &keys, "D", a.dim);
     dop_keys_num(gen, &keys, "R", a.rows);
     dop_keys_num(gen, &keys, "SHARERS", sharers);
@@ -79,7 +98,7 @@ dop_gen_attention_decode(dop_gen *gen)
     dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "x"));
     dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
     bool parts = merged && e->handed; /* they are handed over */
-    dop_keys_set(&keys, "MERGES", merged && !parts ? dop_emit_counter(e, 1) : "0");
+    dop_keys_set(&keys, "MERGES", merged && !parts ? dop_emit_merges(e) : "0");
     dop_keys_set(&keys, "PARTS", parts ? dop_emit_handed_arg(e, a.id, true) : "0");
     dop_keys_set(&keys, "MERGE_BODY", merge.data ? merge.data : "");
     dop_keys_set(&keys, "STORE_WHOLE", whole.data ? whole.data : "");
@@ -99,3 +118,114 @@ dop_gen_attention_decode(dop_gen *gen)
     dop_buf_finish(&tree);
     return st;
 }
+
+static uint32_t
+shared_bytes(dop_gen *gen)
+{
+    const dop_tile *tile = &gen->choice->tile;
+    const dop_target *t = gen->e.target;
+    dop_attn a = dop_attn_find(gen);
+    (void)shape(gen, &a);
+    uint32_t at_once = positions_of(tile), batch = heads_at_once(&a, tile, t);
+    return (a.rows * a.dim + a.rows * at_once + a.rows * 3 + batch * (tile->wg / t->subgroup) * a.dim +
+            (a.keeps[0] || a.keeps[1] ? 2 * a.dim : 0)) *
+           4;
+}
+
+enum { OWN_WG = 256 }; /* of a dispatch of its own */
+
+/* Lanes of a row must divide a subgroup, and the products that one invocation holds are registers. */
+static dop_refusal
+refuses(const dop_site *s, uint32_t wg)
+{
+    const dop_target *t = s->t;
+    dop_attn a = dop_attn_at(s);
+    uint32_t lanes = a.dim / 8;
+    if (s->g->max_t != 1)
+        return (dop_refusal){"more than one token", NULL};
+    if (dop_node_at(s->g, a.n->src[1])->type != DOP_TYPE_f16 || dop_node_at(s->g, a.n->src[2])->type != DOP_TYPE_f16)
+        return (dop_refusal){"the cache is not f16", "--kv f16"};
+    if (a.dim % 8 || t->subgroup == 0 || lanes == 0 || t->subgroup % lanes || 64 % t->subgroup ||
+        wg > t->max_workgroup || wg / lanes > 64)
+        return (dop_refusal){"8 values per lane do not make a head a part of a subgroup", NULL};
+    if (64 * lanes / wg * a.group > 64)
+        return (dop_refusal){"too many query heads share a KV head", NULL};
+    return dop_attn_refuses(s);
+}
+
+static dop_refusal
+fits(const dop_site *s)
+{
+    return refuses(s, OWN_WG);
+}
+
+static const char *
+avoid(const dop_site *s)
+{
+    return s->t->cpu ? "sums across lanes are slow on CPU devices" : NULL;
+}
+
+static void
+choose_tile(const dop_site *s, dop_tile *tile)
+{
+    (void)s;
+    tile->wg = OWN_WG;
+    tile->bq = 1;
+}
+
+/* Few KV heads: their query heads are shared out as long as about every workgroup has one of `splits` parts. */
+static uint32_t
+stage_sharers(const dop_attn *a, const dop_target *t, uint32_t splits)
+{
+    return a->kv * a->group * splits * 8 <= t->cores * 9 ? a->group : 1;
+}
+
+/* Into how many parts a cache is cut while query heads are shared out that later are not; 0: that is not so. */
+static uint32_t
+short_splits(const dop_attn *a, const dop_target *t)
+{
+    uint32_t splits = a->splits;
+    if (stage_sharers(a, t, splits) > 1)
+        return 0;
+    while (splits > 1 && stage_sharers(a, t, splits) == 1)
+        splits /= 2;
+    return stage_sharers(a, t, splits) > 1 ? splits : 0;
+}
+
+static const char *
+as_stage(const dop_site *s, dop_tile *tile)
+{
+    dop_attn a = dop_attn_at(s);
+    tile->bq = 1;
+    tile->whole = s->t->stage_whole;
+    tile->least = s->t->split_least;
+    tile->sharers = stage_sharers(&a, s->t, a.splits);
+    /* Long caches: where 64 positions are one row for each invocation, twice as many at a time need half the barriers. */
+    if (short_splits(&a, s->t) > 1 && s->t->persistent * 8 == a.dim * 64)
+        tile->positions = 128;
+    return refuses(s, s->t->persistent).why;
+}
+
+static uint32_t
+as_short_stage(const dop_site *s, const dop_tile *stage, dop_tile *tile)
+{
+    dop_attn a = dop_attn_at(s);
+    uint32_t splits = short_splits(&a, s->t);
+    if (splits < 2)
+        return 0;
+    tile->splits = splits;
+    tile->sharers = stage_sharers(&a, s->t, splits);
+    tile->positions = 0;
+    return splits * stage->whole;
+}
+
+const dop_descriptor dop_descriptor_attention_decode = {
+    .fits = fits,
+    .avoid = avoid,
+    .tile = choose_tile,
+    .shared = shared_bytes,
+    .emit = emit,
+    .stage = DOP_VARIANT_attention_decode,
+    .as_stage = as_stage,
+    .as_short_stage = as_short_stage,
+};

@@ -1,6 +1,8 @@
 /* Attention regions on CPU devices: attention_rows.glsl. */
 #include "kernels/gen.h"
 
+enum { ROWS = 4, POSITIONS = 64 /* between two rescalings */ };
+
 /* One step's values of K or V at `at + d` as vec4 variables x0, x1. */
 static void
 load_step(dop_gen *gen, dop_node_id cache, uint32_t step, const char *in, dop_buf *out)
@@ -39,8 +41,8 @@ add_v(dop_gen *gen, const dop_attn *a, uint32_t step, dop_buf *out)
     dop_buf_printf(out, "%s}\n", in);
 }
 
-dop_status
-dop_gen_attention_rows(dop_gen *gen)
+static dop_status
+emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
@@ -48,13 +50,12 @@ dop_gen_attention_rows(dop_gen *gen)
     dop_keys keys = {0};
     dop_buf decls = {0}, prologue = {0}, store = {0}, dot = {0}, add = {0};
     uint32_t step = dop_node_at(g, a.n->src[1])->type == DOP_TYPE_f16 && a.dim % 8 == 0 ? 8 : 4;
-    a.rows = 4;
+    a.rows = ROWS;
     dop_buf_printf(&decls, "#define SPLITS %u\n", a.splits);
     dop_attn_prologue(gen, &a, &prologue);
     dop_attn_store(gen, &a, &store);
     dot_k(gen, &a, step, &dot);
     add_v(gen, &a, step, &add);
-    gen->shared += (a.rows * a.dim + 64 * 4) * 4;
     dop_keys_num(gen, &keys, "D", a.dim);
     dop_keys_num(gen, &keys, "G", a.group);
     dop_keys_num(gen, &keys, "KV", a.kv);
@@ -80,3 +81,40 @@ dop_gen_attention_rows(dop_gen *gen)
     dop_buf_finish(&add);
     return st;
 }
+
+static uint32_t
+shared_bytes(dop_gen *gen)
+{
+    return (ROWS * dop_attn_find(gen).dim + POSITIONS * ROWS) * 4;
+}
+
+static dop_refusal
+fits(const dop_site *s)
+{
+    for (uint32_t i = 0; i < s->r->n_nodes; i++)
+        if (dop_node_at(s->g, s->r->nodes[i])->op == DOP_OP_attn_combine)
+            return (dop_refusal){"it does not merge the splits of the cache", "--no-fuse"};
+    return dop_attn_refuses(s);
+}
+
+static const char *
+avoid(const dop_site *s)
+{
+    return s->t->cpu ? NULL : "meant for CPU devices";
+}
+
+static void
+choose_tile(const dop_site *s, dop_tile *tile)
+{
+    dop_attn_tile(s, tile);
+    tile->wg = s->t->subgroup;
+}
+
+const dop_descriptor dop_descriptor_attention_rows = {
+    .fits = fits,
+    .avoid = avoid,
+    .tile = choose_tile,
+    .shared = shared_bytes,
+    .emit = emit,
+    .stage = DOP_VARIANT_attention_decode,
+};

@@ -1,19 +1,18 @@
 /* Weights expanded before the products that read them: dequant.glsl. */
 #include "kernels/gen.h"
 
+#include "kernels/weight_types.h"
+
 #include <string.h>
 
-dop_status
-dop_gen_dequant(dop_gen *gen)
+static dop_status
+emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     dop_node_id out = e->r->nodes[0], w = dop_node_at(e->g, out)->src[0];
     uint32_t cols = dop_node_cols(e->g, w), stride = dop_row_values(e->g, w), v = gen->choice->tile.bk;
     uint64_t values = (uint64_t)dop_node_at(e->g, w)->shape.dim[0].mul * cols;
     dop_keys keys = {0};
-    if (cols % v || v % 8 || values > UINT32_MAX)
-        return DOP_FAIL(e->diag, DOP_E_INPUT, "dequant at %%%s: rows of %u values are not a multiple of %u",
-                        dop_node_at(e->g, out)->name, cols, v);
     dop_keys_num(gen, &keys, "V", v);
     /* Matrices of one type share the kernel: sizes are numbers of the dispatch. */
     dop_keys_set(&keys, "COUNT", dop_emit_number(e, (uint32_t)(values / v)));
@@ -43,3 +42,40 @@ dop_gen_dequant(dop_gen *gen)
     gen->grid[1] = gen->grid[2] = 1;
     return e->status == DOP_OK ? dop_template_fill(gen, "dequant.glsl", &keys, &gen->main) : e->status;
 }
+
+/* Eight values for each invocation, so that stores are 16 bytes wide side by side; CPU devices take whole units, whose
+ * scales are then loaded once, in few workgroups. */
+static void
+choose_tile(const dop_site *s, dop_tile *tile)
+{
+    const dop_graph *g = s->g;
+    const dop_region *r = s->r;
+    const dop_target *t = s->t;
+    const dop_weight_type *wt = dop_weight_type_of(dop_node_at(g, dop_node_at(g, r->nodes[0])->src[0])->type);
+    uint32_t cols = dop_node_cols(g, r->nodes[0]);
+    tile->bk = t->cpu && wt && cols % wt->unit == 0 ? wt->unit : 8;
+    uint64_t each = (uint64_t)dop_node_at(g, r->nodes[0])->shape.dim[0].mul * cols / (tile->bk * tile->wg) + 1;
+    uint64_t most = t->cpu ? 4 * t->cores : 32768; /* below any device's limit */
+    tile->loops = (uint32_t)(each < most ? each : most);
+}
+
+/* Values come in eights, and their number is one of 32 bits. */
+static dop_refusal
+fits(const dop_site *s)
+{
+    const dop_node *n = dop_node_at(s->g, s->r->nodes[0]);
+    if (s->r->n_nodes != 1 || n->op != DOP_OP_dequant)
+        return (dop_refusal){"not a matrix of weights", NULL};
+    uint32_t cols = dop_node_cols(s->g, s->r->nodes[0]);
+    if (cols % 8)
+        return (dop_refusal){"rows are not a multiple of 8 values", NULL};
+    if ((uint64_t)n->shape.dim[0].mul * cols > UINT32_MAX)
+        return (dop_refusal){"the matrix has more than 2^32 values", NULL};
+    return (dop_refusal){0};
+}
+
+const dop_descriptor dop_descriptor_dequant = {
+    .fits = fits,
+    .tile = choose_tile,
+    .emit = emit,
+};

@@ -1,128 +1,9 @@
-/* Matmul regions of one token, and what they share with tiles: finding the parts. */
+/* Matmul regions of one token where there are many invocations: GPUs. */
 #include "kernels/gen.h"
 
 #include "kernels/weight_types.h"
 
 #include <string.h>
-
-bool
-dop_depends_on(const dop_graph *g, const dop_region *r, dop_node_id id, dop_node_id from)
-{
-    id = dop_node_base(g, id, NULL);
-    if (id == from)
-        return true;
-    if (!dop_region_has(r, id) || id < from) /* sources have smaller handles */
-        return false;
-    const dop_node *n = dop_node_at(g, id);
-    for (uint32_t i = 0; i < n->n_srcs; i++)
-        if (dop_depends_on(g, r, n->src[i], from))
-            return true;
-    return false;
-}
-
-static bool
-on_any_matmul(const dop_gen *gen, const dop_parts *p, dop_node_id id)
-{
-    for (uint32_t i = 0; i < p->n; i++)
-        for (uint32_t m = 0; m < p->part[i].n_mats; m++)
-            if (dop_depends_on(gen->e.g, gen->e.r, id, p->part[i].mats[m]))
-                return true;
-    return false;
-}
-
-/* Joins part b into a: their products meet in an output. */
-static dop_status
-join_parts(dop_gen *gen, dop_parts *p, uint32_t a, uint32_t b)
-{
-    dop_part *x = &p->part[a], *y = &p->part[b];
-    if (x->rows != y->rows || x->n_mats + y->n_mats > DOP_MAX_MATS)
-        return DOP_FAIL(gen->e.diag, DOP_E_INTERNAL, "products of different shape meet in one epilogue");
-    for (uint32_t m = 0; m < y->n_mats; m++)
-        x->mats[x->n_mats++] = y->mats[m];
-    x->unit = x->unit > y->unit ? x->unit : y->unit;
-    p->part[b] = p->part[--p->n];
-    return DOP_OK;
-}
-
-static dop_status
-collect_matmuls(dop_gen *gen, dop_parts *p)
-{
-    const dop_graph *g = gen->e.g;
-    const dop_region *r = gen->e.r;
-    for (uint32_t i = 0; i < r->n_nodes; i++) {
-        const dop_node *n = dop_node_at(g, r->nodes[i]);
-        if (n->op != DOP_OP_matmul)
-            continue;
-        const dop_node *w = dop_node_at(g, n->src[1]);
-        const dop_weight_type *wt = dop_weight_type_of(w->type);
-        if ((w->op != DOP_OP_weight && w->op != DOP_OP_dequant) || !wt)
-            return DOP_FAIL(gen->e.diag, DOP_E_INPUT, "matmul %%%s: no kernel reads weights of type %s", n->name,
-                            dop_type_of(w->type)->name);
-        if (p->n == DOP_MAX_PARTS)
-            return DOP_FAIL(gen->e.diag, DOP_E_INTERNAL, "too many matmuls in one region");
-        p->part[p->n++] =
-            (dop_part){.n_mats = 1, .mats = {r->nodes[i]}, .rows = dop_node_cols(g, r->nodes[i]), .unit = wt->unit};
-        p->act = n->src[0];
-        p->k = dop_node_cols(g, n->src[0]);
-    }
-    return DOP_OK;
-}
-
-dop_status
-dop_gen_find_parts(dop_gen *gen, dop_parts *out)
-{
-    const dop_graph *g = gen->e.g;
-    const dop_region *r = gen->e.r;
-    dop_parts *p = out;
-    memset(p, 0, sizeof *p);
-    dop_status st = collect_matmuls(gen, p);
-    for (uint32_t i = 0; st == DOP_OK && i < r->n_nodes; i++) {
-        int first = -1;
-        for (uint32_t a = 0; st == DOP_OK && a < p->n; a++) {
-            if (!dop_depends_on(g, r, r->nodes[i], p->part[a].mats[0]))
-                continue;
-            if (first < 0)
-                first = (int)a;
-            else if ((st = join_parts(gen, p, (uint32_t)first, a)) == DOP_OK)
-                a--;
-        }
-    }
-    for (uint32_t i = 0; st == DOP_OK && i < r->n_nodes; i++) {
-        dop_node_id id = r->nodes[i];
-        const dop_node *n = dop_node_at(g, id);
-        bool product = on_any_matmul(gen, p, id), out_here = dop_region_is_out(r, id);
-        for (uint32_t a = 0; a < p->n && product; a++) {
-            dop_part *part = &p->part[a];
-            bool mine = false;
-            for (uint32_t m = 0; m < part->n_mats; m++)
-                mine = mine || dop_depends_on(g, r, id, part->mats[m]);
-            if (mine && n->op == DOP_OP_argmax_part)
-                part->argmax = id;
-            else if (mine && out_here && part->n_outs < 8)
-                part->outs[part->n_outs++] = id;
-        }
-        if (product)
-            continue;
-        bool feeds = dop_depends_on(g, r, p->act, id);
-        bool stat = dop_is_statistic(n->op);
-        if ((feeds && (stat || n->op == DOP_OP_attn_combine)) || (stat && n->op != DOP_OP_row_rms) ||
-            (stat && !dop_emit_wide(&gen->e, n->src[0])) || out_here)
-            p->staged = true;
-        if (stat && p->n_stats < 4)
-            p->stats[p->n_stats++] = id;
-    }
-    /* The row program: whatever the activation, a statistic or a stored row is made of. */
-    for (uint32_t i = 0; st == DOP_OK && i < r->n_nodes; i++) {
-        dop_node_id id = r->nodes[i];
-        bool member = !on_any_matmul(gen, p, id) && dop_depends_on(g, r, p->act, id);
-        for (uint32_t k = i; k < r->n_nodes && !member; k++)
-            if (!on_any_matmul(gen, p, r->nodes[k]) && dop_depends_on(g, r, r->nodes[k], id))
-                member = dop_is_statistic(dop_node_at(g, r->nodes[k])->op) || dop_region_is_out(r, r->nodes[k]);
-        if (member && !on_any_matmul(gen, p, id) && p->n_prog < 64)
-            p->prog[p->n_prog++] = id;
-    }
-    return st;
-}
 
 /* How the activation lies in shared memory: a vec4 at (step, quarter), so that neighbouring invocations, which take
  * neighbouring steps, read neighbouring words; a software device, which has no banks, keeps its order.  Long rows are
@@ -131,7 +12,6 @@ static void
 declare_stage(dop_gen *gen, uint32_t k_pad, uint32_t unit, bool half, dop_buf *decls)
 {
     uint32_t quarters = unit / 4, steps = k_pad / unit;
-    gen->shared += k_pad * (half ? 2 : 4);
     dop_buf_printf(decls, "shared vec4 dop_x[%u];\n", k_pad / (half ? 8 : 4));
     if (half) {
         /* Two quarters to a vec4: a step of 8 values is one load. */
@@ -158,6 +38,20 @@ declare_stage(dop_gen *gen, uint32_t k_pad, uint32_t unit, bool half, dop_buf *d
                         "#define DOP_X_PUT1(i, x) dop_x[DOP_X_AT((i) >> 2)][(i) & 3u] = x\n");
 }
 
+static dop_rowprog
+program_of(const dop_parts *p)
+{
+    return (dop_rowprog){.nodes = p->prog,
+                         .n_nodes = p->n_prog,
+                         .len = p->k,
+                         .t = "0u",
+                         .unit = "0u",
+                         .store_if = "DOP_GROUP.x == 0u",
+                         .staged = p->act,
+                         .stage = "DOP_X",
+                         .stage_base = "0u"};
+}
+
 /* Row program into dop_x, or into its 8-bit form; statistics become the globals dop_stat<i>. */
 static dop_status
 stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, uint32_t unit, bool half, dop_buf *decls,
@@ -165,17 +59,9 @@ stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, uint32_t unit
 {
     dop_emit *e = &gen->e;
     dop_status st = DOP_OK;
-    bool ints = dop_is_int8(gen->choice->variant), direct = false;
-    dop_rowprog prog = {.nodes = p->prog,
-                        .n_nodes = p->n_prog,
-                        .len = p->k,
-                        .t = "0u",
-                        .unit = "0u",
-                        .store_if = "DOP_GROUP.x == 0u",
-                        .staged = p->act,
-                        .stage = "DOP_X",
-                        .stage_base = "0u",
-                        .constants = constants};
+    bool ints = gen->descriptor->ints, direct = false;
+    dop_rowprog prog = program_of(p);
+    prog.constants = constants;
     if (ints)
         st = dop_int8_declare(gen, &prog, k_pad, decls, &direct);
     else
@@ -196,25 +82,25 @@ stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, uint32_t unit
 
 /* x[] of one step: from shared memory, or computed on the spot beside the statistics. */
 static void
-load_activation(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *load)
+load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
 {
     dop_emit *e = &gen->e;
     const char *in = "                ";
-    if (dop_is_int8(gen->choice->variant)) {
+    if (gen->descriptor->ints) {
         dop_buf_printf(load, "%sdop_xi x = dop_xi_get(v);\n", in);
         return;
     }
-    dop_buf_printf(load, "%s    vec4 x[%u];\n", in, part->unit / 4);
+    dop_buf_printf(load, "%s    vec4 x[%u];\n", in, p->unit / 4);
     if (p->staged) {
         dop_buf_printf(load, "%s[[unroll]] for (uint q = 0u; q < %uu; q++)\n%s    x[q] = DOP_X_GET(v, q);\n", in,
-                       part->unit / 4, in);
+                       p->unit / 4, in);
         return;
     }
     bool wide = dop_emit_wide(e, p->act);
     dop_buf inner = {0};
-    dop_buf_printf(load, "%s[[unroll]] for (uint q = 0u; q < %uu; q++) {\n", in, part->unit / 4);
-    dop_buf_printf(load, "%s    uint c = v * %uu + q * 4u;\n", in, part->unit);
-    if (p->k % part->unit)
+    dop_buf_printf(load, "%s[[unroll]] for (uint q = 0u; q < %uu; q++) {\n", in, p->unit / 4);
+    dop_buf_printf(load, "%s    uint c = v * %uu + q * 4u;\n", in, p->unit);
+    if (p->k % p->unit)
         dop_buf_printf(load, "%s    x[q] = vec4(0.0);\n", in);
     if (wide) {
         dop_emit_scope(e, &inner, "                        ");
@@ -222,7 +108,7 @@ load_activation(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf 
         for (uint32_t i = 0; i < p->n_stats; i++)
             dop_emit_line(e, "dop_stat%u += dop_sumsq(%s);", i,
                           dop_emit_value(e, dop_node_at(e->g, p->stats[i])->src[0], (dop_index){"0u", "c"}, 4));
-        if (p->k % part->unit)
+        if (p->k % p->unit)
             dop_buf_printf(load, "%s    if (c < %uu) {\n%s%s    }\n", in, p->k, inner.data ? inner.data : "", in);
         else
             dop_buf_printf(load, "%s    {\n%s%s    }\n", in, inner.data ? inner.data : "", in);
@@ -245,8 +131,10 @@ limited(dop_emit *e, bool beyond, const char *index, uint32_t last)
 
 /* The function that loads UNROLL steps for every row and matrix, and the arrays it fills. */
 static void
-emit_fetch(dop_gen *gen, const dop_part *part, uint32_t index, uint32_t units, dop_buf *fetch, dop_buf *raw)
+emit_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *fetch, dop_buf *raw)
 {
+    const dop_part *part = &p->part[index];
+    uint32_t units = dop_div_up_u32(p->k, p->unit);
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
     const dop_tile *tile = &gen->choice->tile;
@@ -260,7 +148,7 @@ emit_fetch(dop_gen *gen, const dop_part *part, uint32_t index, uint32_t units, d
         dop_node_id w = dop_node_at(g, part->mats[m])->src[1];
         dop_type type = dop_node_at(g, w)->type;
         const dop_weight_type *wt = dop_weight_type_of(type);
-        uint32_t steps = part->unit / wt->unit, per_row = dop_row_values(g, w) / wt->unit;
+        uint32_t steps = p->unit / wt->unit, per_row = dop_row_values(g, w) / wt->unit;
         uint32_t count = tile->unroll * tile->rows * steps;
         const char *a = dop_emit_arg(e, w, false), *aux = dop_emit_weight(e, w), *name = dop_type_of(type)->name;
         dop_buf_printf(fetch, ", out dop_raw_%s q%u[%u]", name, m, count);
@@ -294,18 +182,17 @@ raw_list(dop_gen *gen, const dop_part *part, const char *format)
 
 /* Products of step j's activations with what was loaded for it. */
 static void
-emit_dots(dop_gen *gen, const dop_part *part, dop_buf *dots)
+emit_dots(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *dots)
 {
     const dop_graph *g = gen->e.g;
     uint32_t rows = gen->choice->tile.rows;
     for (uint32_t m = 0; m < part->n_mats; m++) {
         dop_type type = dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type;
-        uint32_t unit = dop_weight_type_of(type)->unit, steps = part->unit / unit;
+        uint32_t unit = dop_weight_type_of(type)->unit, steps = p->unit / unit;
         dop_buf_printf(dots, "                [[unroll]] for (uint r = 0u; r < %uu; r++) {\n", rows);
         for (uint32_t s = 0; s < steps; s++) {
             dop_buf_printf(dots, "                    acc[%u + r] += dop_wdot%s_%s(q%u[(j * %uu + r) * %uu + %uu], ",
-                           m * rows, dop_is_int8(gen->choice->variant) ? "i" : "", dop_type_of(type)->name, m, rows,
-                           steps, s);
+                           m * rows, gen->descriptor->ints ? "i" : "", dop_type_of(type)->name, m, rows, steps, s);
             if (steps == 1) {
                 dop_buf_puts(dots, "x);\n");
                 continue;
@@ -339,8 +226,9 @@ emit_store(dop_gen *gen, const dop_part *part, dop_buf *preload, dop_buf *store)
         dop_emit_store(e, part->outs[i], ix, 1, dop_emit_value(e, part->outs[i], ix, 1));
     if (part->argmax) {
         const char *y = dop_emit_value(e, dop_node_at(e->g, part->argmax)->src[0], ix, 1);
-        dop_emit_line(e, "if (%s > best || (%s == best && c < where)) {", y, y);
-        dop_emit_line(e, "    best = %s;", y);
+        dop_emit_line(e, "float logit = dop_logit(%s);", y);
+        dop_emit_line(e, "if (logit > best || (logit == best && c < where)) {");
+        dop_emit_line(e, "    best = logit;");
         dop_emit_line(e, "    where = c;");
         dop_emit_line(e, "}");
     }
@@ -379,7 +267,6 @@ emit_argmax(dop_gen *gen, const dop_part *part, uint32_t n_wg, dop_keys *keys, d
 {
     dop_emit *e = &gen->e;
     dop_buf_puts(decls, "shared float dop_best[WG];\nshared uint dop_where[WG];\n");
-    gen->shared += gen->choice->tile.wg * 8;
     dop_keys_set(keys, "PART_BEGIN", "    float best = -3.4e38;\n    uint where = 0xffffffffu;\n");
     dop_buf_puts(end, "    dop_best[gl_LocalInvocationIndex] = best;\n"
                       "    dop_where[gl_LocalInvocationIndex] = where;\n"
@@ -429,9 +316,9 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
     dop_keys_num(gen, &keys, "P", index);
     dop_keys_num(gen, &keys, "M", part->n_mats);
     dop_keys_num(gen, &keys, "N", part->rows);
-    dop_keys_num(gen, &keys, "U", part->unit);
+    dop_keys_num(gen, &keys, "U", p->unit);
     dop_keys_num(gen, &keys, "ROWS", tile->rows);
-    dop_keys_num(gen, &keys, "UNITS", dop_div_up_u32(p->k, part->unit));
+    dop_keys_num(gen, &keys, "UNITS", dop_div_up_u32(p->k, p->unit));
     const char *limit;
     if (part->argmax) {
         uint32_t chunk = dop_div_up_u32(part->rows, n_wg);
@@ -447,9 +334,9 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
         limit = dop_emit_str(e, "%uu", part->rows);
         dop_keys_set(&keys, "STRIDE", dop_emit_str(e, "%uu", n_wg * per_wg));
     }
-    load_activation(gen, p, part, &load);
-    emit_fetch(gen, part, index, dop_div_up_u32(p->k, part->unit), &fetch, &raw);
-    emit_dots(gen, part, &dots);
+    load_activation(gen, p, &load);
+    emit_fetch(gen, p, index, &fetch, &raw);
+    emit_dots(gen, p, part, &dots);
     emit_store(gen, part, &preload, &store);
     set_store_rows(gen, part, limit, &preload, &keys);
     dop_keys_set(&keys, "STATS_INIT", init.data ? init.data : "");
@@ -487,35 +374,53 @@ log2_of(uint32_t n)
     return l;
 }
 
-dop_status
-dop_gen_gemv(dop_gen *gen)
+/* Where the activation lies. */
+typedef struct staging {
+    uint32_t unit, k_pad; /* of all parts; values of a row in whole units */
+    bool half;            /* shared memory holds halves */
+} staging;
+
+/* Sets p->staged where the row lies in shared memory, and the unit of every part. */
+static staging
+plan_staging(const dop_gen *gen, dop_parts *p)
+{
+    const dop_emit *e = &gen->e;
+    const dop_tile *tile = &gen->choice->tile;
+    staging x = {.unit = p->unit}; /* one activation in shared memory serves all parts */
+    uint32_t per_wg = tile->wg / tile->lanes * tile->rows;
+    x.k_pad = (p->k + x.unit - 1) / x.unit * x.unit;
+    uint32_t room = e->target->shared_bytes / 4 * 3;
+    /* On GPUs the row is staged when it costs something to make, or when a lane reads much of it at once, which would
+     * conflict, or when many rows share it: else a plain f32 row is as well read where it lies.  What is handed over is
+     * looked for once. */
+    bool worth = x.unit > 8 || p->n_prog > 0 || per_wg >= 16 || e->handed;
+    if (gen->descriptor->ints)
+        p->staged = true;
+    else if (!p->staged && worth && tile->stage && x.k_pad * 4 <= room)
+        p->staged = true;
+    else if (!p->staged && worth && tile->stage && x.k_pad * 2 <= room && x.k_pad == p->k && dop_emit_wide(e, p->act))
+        p->staged = x.half = true;
+    return x;
+}
+
+static dop_status
+emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
     dop_parts p;
     dop_keys keys = {0};
     dop_buf decls = {0}, constants = {0}, prologue = {0}, parts = {0}, calls = {0};
-    dop_status st = dop_gen_find_parts(gen, &p);
+    dop_status st = dop_gen_parts(gen, &p);
     if (st != DOP_OK)
         return st;
-    uint32_t unit = 8, first = 0, per_wg = tile->wg / tile->lanes * tile->rows;
-    for (uint32_t i = 0; i < p.n; i++)
-        unit = p.part[i].unit > unit ? p.part[i].unit : unit;
+    uint32_t first = 0, per_wg = tile->wg / tile->lanes * tile->rows;
     for (uint32_t i = 0; i < p.n_stats; i++)
         dop_buf_printf(&decls, "float dop_stat%u;\n", i);
-    for (uint32_t i = 0; i < p.n; i++)
-        p.part[i].unit = unit; /* one activation in shared memory serves all parts */
-    uint32_t k_pad = (p.k + unit - 1) / unit * unit, room = e->target->shared_bytes / 4 * 3;
-    bool half = false;
-    /* On GPUs the row is staged when it costs something to make, or when a lane reads much of it at once, which would
-     * conflict, or when many rows share it: else a plain f32 row is as well read where it lies.  What is handed over is looked for once. */
-    bool worth = unit > 8 || p.n_prog > 0 || per_wg >= 16 || e->handed;
-    if (dop_is_int8(gen->choice->variant))
-        p.staged = true;
-    else if (!p.staged && worth && tile->stage && k_pad * 4 <= room)
-        p.staged = true;
-    else if (!p.staged && worth && tile->stage && k_pad * 2 <= room && k_pad == p.k && dop_emit_wide(e, p.act))
-        p.staged = half = true;
+    staging x = plan_staging(gen, &p);
+    uint32_t unit = x.unit, k_pad = x.k_pad;
+    bool half = x.half;
+    gen->halves = half;
     if (p.staged)
         st = stage_activation(gen, &p, k_pad, unit, half, &decls, &constants, &prologue);
     for (uint32_t i = 0; st == DOP_OK && i < p.n; i++) {
@@ -551,3 +456,185 @@ dop_gen_gemv(dop_gen *gen)
     dop_buf_finish(&calls);
     return st;
 }
+
+/* Float weights are read as they are: as many lanes on a row as there are invocations in one wave, so that much is in
+ * flight, the prologue is paid once and no workgroup waits for room.  What does not fit a wave streams: a subgroup a row.
+ * Where large workgroups share out evenly over the multiprocessors, they are better: one load of the activation serves
+ * more rows. */
+static void
+tile_float(const dop_target *t, uint32_t teams, uint32_t units, uint32_t sg, bool paired, dop_tile *tile)
+{
+    uint32_t wave = t->cores * 1152, large = dop_div_up_u32(teams, 512 / sg);
+    tile->lanes = sg;
+    if (!paired && !t->cpu && t->max_workgroup >= 512 && large * 20 >= dop_div_up_u32(large, t->cores) * t->cores * 17)
+        tile->wg = 512;
+    else if (teams * 16 <= wave)
+        for (tile->lanes = 16; tile->lanes < 128 && tile->lanes * 2 <= units && teams * tile->lanes * 2 <= wave;)
+            tile->lanes *= 2;
+    /* Four loads of 16 bytes in flight per lane hide their latency; eight cost registers. */
+    tile->unroll = tile->lanes >= 128 ? 2 : 4;
+}
+
+/* Blocks are decoded: half as many invocations, which hold more, and rows that share a load of the activation.  It lies
+ * in shared memory: where it is long, large workgroups stage it less often, as long as every multiprocessor has one. */
+static void
+tile_quant(const dop_target *t, uint32_t teams, uint32_t k, uint32_t sg, dop_tile *tile)
+{
+    uint32_t wave = t->cores * 512;
+    tile->lanes = sg;
+    tile->unroll = 1;
+    if (teams * sg > wave)
+        tile->rows = 2;
+    if (teams / tile->rows * sg > wave && sg > 16)
+        tile->lanes = 16;
+    if (t->cpu || t->max_workgroup < 512 || (tile->rows == 2 && k < 4096))
+        return;
+    tile->wg = 512;
+    while (teams / (tile->wg / tile->lanes * tile->rows) < t->cores * 7 / 8 && tile->wg > 256 && k < 4096)
+        tile->wg /= 2;
+    while (teams / (tile->wg / tile->lanes * tile->rows) < t->cores * 7 / 8 && tile->lanes < 128 && k >= 4096)
+        tile->lanes *= 2;
+}
+
+static void
+choose_tile(const dop_site *s, dop_tile *tile)
+{
+    const dop_target *t = s->t;
+    dop_products p = dop_products_of(s);
+    uint32_t sg = tile->subgroup && t->subgroup > 1 ? t->subgroup : 32;
+    const dop_weight_type *wt = dop_weight_type_of(p.type);
+    uint32_t units = p.k / (wt ? wt->unit : 8); /* loads along a row */
+    uint32_t teams = p.rows / p.most;
+    tile->rows = 1;
+    tile->stage = 1;
+    if (dop_type_of(p.type)->kind == DOP_KIND_QUANT)
+        tile_quant(t, teams, p.k, sg, tile);
+    else
+        tile_float(t, teams, units, sg, teams < p.rows, tile);
+    while (tile->lanes > tile->wg)
+        tile->lanes /= 2;
+    while (tile->lanes > 4 && tile->lanes > units)
+        tile->lanes /= 2;
+    while (tile->unroll > 1 && tile->lanes * (tile->unroll / 2) >= units)
+        tile->unroll /= 2;
+}
+
+/* Workgroups that all the matrices of a region take when each walks over `loops` sets of rows. */
+static uint32_t
+count_stage_groups(const dop_site *s, uint32_t products, uint32_t rows_each)
+{
+    uint32_t n = 0, per = 0;
+    for (uint32_t i = 0; i < s->r->n_nodes; i++) {
+        if (dop_node_at(s->g, s->r->nodes[i])->op != DOP_OP_matmul || per++ % products)
+            continue;
+        n += dop_div_up_u32(dop_node_cols(s->g, s->r->nodes[i]), rows_each);
+    }
+    return n;
+}
+
+/* One workgroup per core, which walks over its share of the rows: as many lanes on a row as make that share even, and
+ * few steps.  Four steps in flight, since few invocations are there to hide latency; lanes on floats read whole 256 bytes
+ * of a row. */
+static const char *
+as_stage(const dop_site *s, dop_tile *tile)
+{
+    dop_products p = dop_products_of(s);
+    const dop_weight_type *wt = dop_weight_type_of(p.type);
+    bool quant = dop_type_of(p.type)->kind == DOP_KIND_QUANT;
+    uint32_t units = dop_div_up_u32(p.k, wt ? wt->unit : 8), steps = 1, best = UINT32_MAX;
+    tile->rows = tile->stage = 1;
+    uint32_t least = quant ? 4 : 16;
+    for (uint32_t lanes = least; lanes <= tile->wg && (lanes == least || lanes <= units); lanes *= 2) {
+        uint32_t per = tile->wg / lanes, loops = 1;
+        /* Each matrix has workgroups of its own. */
+        while (loops * per < p.rows && count_stage_groups(s, p.most, per * loops) > s->t->cores)
+            loops++;
+        /* What a set of rows costs besides its steps is half a step of blocks, or one of floats; half where a row is one
+         * batch of loads, since then one set is summed up while the next is on its way. */
+        uint32_t n = dop_div_up_u32(units, lanes), cost = loops * (2 * n + (quant || (loops > 1 && n == 4) ? 1 : 2));
+        if (cost > best)
+            continue;
+        best = cost;
+        steps = n;
+        tile->lanes = lanes;
+        tile->loops = loops;
+    }
+    tile->unroll = steps >= 4 ? 4 : steps >= 2 ? 2 : 1;
+    if (quant && p.most > 1 && tile->unroll > 2)
+        tile->unroll = 2;
+    return NULL;
+}
+
+static uint32_t
+shared_bytes(dop_gen *gen)
+{
+    const dop_tile *tile = &gen->choice->tile;
+    dop_parts p;
+    if (dop_gen_parts(gen, &p) != DOP_OK)
+        return 0; /* generation says why */
+    staging x = plan_staging(gen, &p);
+    dop_rowprog prog = program_of(&p);
+    uint32_t bytes = 4 * (tile->subgroup ? tile->wg / gen->e.target->subgroup : tile->wg); /* sums of a team */
+    if (gen->descriptor->ints)
+        bytes += dop_int8_bytes(gen, &prog, x.k_pad);
+    else if (p.staged)
+        bytes += x.k_pad * (x.half ? 2 : 4);
+    for (uint32_t i = 0; i < p.n; i++)
+        if (p.part[i].argmax)
+            return bytes + tile->wg * 8;
+    return bytes;
+}
+
+static dop_refusal
+fits_ints(const dop_site *s)
+{
+    dop_refusal no = dop_products_refuse(s);
+    return no.why ? no : dop_int8_refuses(s);
+}
+
+static const char *
+avoid_lanes(const dop_site *s)
+{
+    return s->t->cpu ? "sums across lanes are slow on CPU devices" : NULL;
+}
+
+static const char *
+avoid_ints_and_lanes(const dop_site *s)
+{
+    const char *no = dop_int8_avoid(s);
+    return no ? no : avoid_lanes(s);
+}
+
+const dop_descriptor dop_descriptor_gemv = {
+    .fits = dop_products_refuse,
+    .tile = choose_tile,
+    .shared = shared_bytes,
+    .emit = emit,
+};
+const dop_descriptor dop_descriptor_gemv_i8 = {
+    .fits = fits_ints,
+    .avoid = dop_int8_avoid,
+    .tile = choose_tile,
+    .shared = shared_bytes,
+    .emit = emit,
+    .ints = true,
+};
+const dop_descriptor dop_descriptor_gemv_subgroup = {
+    .fits = dop_products_refuse,
+    .avoid = avoid_lanes,
+    .tile = choose_tile,
+    .shared = shared_bytes,
+    .emit = emit,
+    .stage = DOP_VARIANT_gemv_subgroup,
+    .as_stage = as_stage,
+};
+const dop_descriptor dop_descriptor_gemv_subgroup_i8 = {
+    .fits = fits_ints,
+    .avoid = avoid_ints_and_lanes,
+    .tile = choose_tile,
+    .shared = shared_bytes,
+    .emit = emit,
+    .stage = DOP_VARIANT_gemv_subgroup_i8,
+    .as_stage = as_stage,
+    .ints = true,
+};

@@ -32,7 +32,7 @@ load_tile(dop_gen *gen, const dop_parts *p, const char *k, dop_buf *load)
  * Numbers of the dispatch where the region is one product of stored values: a layer has several of those, and these loops
  * are as fast with a limit from the push constants (those of matrix units are not).  Constants elsewhere. */
 typedef struct depth {
-    const char *k, *stride[DOP_MAX_MATS], *aux[DOP_MAX_MATS];
+    const char *k, **stride, **aux; /* [n_mats] of the part */
 } depth;
 
 /* The number with a power of two in front of it: what low bits of an index are 0 stays visible to the compiler. */
@@ -49,7 +49,12 @@ static depth
 depth_of(dop_gen *gen, const dop_parts *p, const dop_part *part)
 {
     dop_emit *e = &gen->e;
-    depth d = {0};
+    depth d = {.stride = dop_arena_alloc(e->g->arena, part->n_mats * sizeof *d.stride),
+               .aux = dop_arena_alloc(e->g->arena, part->n_mats * sizeof *d.aux)};
+    if (!d.stride || !d.aux) {
+        e->status = DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
+        return d;
+    }
     dop_node_id act = dop_node_base(e->g, p->act, NULL);
     bool numbers = p->n == 1 && part->n_mats == 1 && p->n_stats == 0 && !dop_region_has(e->r, act) &&
                    dop_row_values(e->g, act) == p->k;
@@ -100,6 +105,8 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
     dop_buf load = {0}, load_b = {0}, store = {0}, init = {0}, done = {0}, row = {0};
     uint32_t n_binds = e->n_binds, passes = dop_div_up_u32(tile->bm * tile->bk / 4, tile->wg);
     depth deep = depth_of(gen, p, part);
+    if (e->status != DOP_OK)
+        return e->status;
     load_tile(gen, p, deep.k, &load);
     load_weights(gen, part, &deep, &load_b);
     for (uint32_t i = 0; i < p->n_stats; i++) {
@@ -149,22 +156,20 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
     return st;
 }
 
-dop_status
-dop_gen_matmul(dop_gen *gen)
+static dop_status
+emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
     dop_parts p;
     dop_keys keys = {0};
     dop_buf decls = {0}, parts = {0}, calls = {0};
-    dop_status st = dop_gen_find_parts(gen, &p);
+    dop_status st = dop_gen_parts(gen, &p);
     if (st != DOP_OK)
         return st;
     uint32_t first = 0, mats = 1;
-    for (uint32_t i = 0; i < p.n_stats; i++) {
+    for (uint32_t i = 0; i < p.n_stats; i++)
         dop_buf_printf(&decls, "shared float dop_rs%u[%u];\n", i, tile->bm * tile->bk / 4);
-        gen->shared += tile->bm * tile->bk;
-    }
     for (uint32_t i = 0; st == DOP_OK && i < p.n; i++) {
         uint32_t n_wg = dop_div_up_u32(p.part[i].rows, tile->bn);
         mats = p.part[i].n_mats > mats ? p.part[i].n_mats : mats;
@@ -176,7 +181,6 @@ dop_gen_matmul(dop_gen *gen)
             dop_buf_printf(&calls, "    dop_part%u(wg - %uu, t0);\n", i, first);
         first += n_wg;
     }
-    gen->shared += (tile->bm + 1) * tile->bk * 4 + mats * (tile->bn + 1) * tile->bk * 4;
     gen->grid[0] = first;
     gen->grid[1] = dop_div_up_u32(e->g->max_t, tile->bm);
     gen->grid[2] = 1;
@@ -197,3 +201,52 @@ dop_gen_matmul(dop_gen *gen)
     dop_buf_finish(&calls);
     return st;
 }
+
+static uint32_t
+shared_bytes(dop_gen *gen)
+{
+    const dop_tile *tile = &gen->choice->tile;
+    uint32_t mats = 1;
+    dop_parts p;
+    if (dop_gen_parts(gen, &p) != DOP_OK)
+        return 0; /* generation says why */
+    for (uint32_t i = 0; i < p.n; i++)
+        mats = p.part[i].n_mats > mats ? p.part[i].n_mats : mats;
+    return ((tile->bm + 1) + mats * (tile->bn + 1)) * tile->bk * 4 + p.n_stats * tile->bm * tile->bk;
+}
+
+static void
+choose_tile(const dop_site *s, dop_tile *tile)
+{
+    const dop_graph *g = s->g;
+    const dop_target *t = s->t;
+    dop_products p = dop_products_of(s);
+    uint32_t mats = p.most < 2 ? 2 : p.most;
+    tile->bm = g->max_t >= 64 ? 64 : g->max_t >= 32 ? 32 : g->max_t >= 16 ? 16 : 8;
+    tile->bn = 64;
+    tile->bk = 32;
+    /* Activations, two weight tiles (gate and up) or more, and a quarter more for statistics and sums. */
+    while ((tile->bm + mats * tile->bn + mats + 1) * tile->bk * 4 > t->shared_bytes / 5 * 4 &&
+           (tile->bn > 32 || tile->bm > 8 || tile->bk > 8)) {
+        if (tile->bn > 32)
+            tile->bn /= 2;
+        else if (tile->bm > 8)
+            tile->bm /= 2;
+        else
+            tile->bk /= 2;
+    }
+    tile->tm = tile->bm >= 32 ? 4 : 2;
+    tile->tn = 4;
+    tile->wg = tile->bm / tile->tm * (tile->bn / tile->tn);
+    while (tile->wg > t->max_workgroup) {
+        tile->tm *= 2;
+        tile->wg /= 2;
+    }
+}
+
+const dop_descriptor dop_descriptor_matmul_tiled = {
+    .fits = dop_products_refuse,
+    .tile = choose_tile,
+    .shared = shared_bytes,
+    .emit = emit,
+};

@@ -137,8 +137,10 @@ sums_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t, uint32_t 
     return n_mats * (tile->wg / t->subgroup) * dop_matrix_m(t->matrix) * (side * dop_matrix_n(t->matrix) + 4) * 4;
 }
 
-uint32_t
-dop_coop_shared_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
+/* Bytes of shared memory for a tile of activations and of n_mats matrices, rows padded by 8 halves against bank conflicts;
+ * afterwards it holds at least one fragment of sums for each subgroup and matrix, rows padded by 4 floats. */
+static uint32_t
+tile_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
 {
     uint32_t factors = (tile->bm + n_mats * tile->bn) * (tile->bk + 8) * 2, sums = sums_bytes(tile, n_mats, t, 1);
     return factors > sums ? factors : sums;
@@ -149,24 +151,20 @@ static uint32_t
 stored_side_by_side(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
 {
     uint32_t row = tile->tn / dop_matrix_n(t->matrix), side = row;
-    while (side > 1 && (row % side || sums_bytes(tile, n_mats, t, side) > dop_coop_shared_bytes(tile, n_mats, t)))
+    while (side > 1 && (row % side || sums_bytes(tile, n_mats, t, side) > tile_bytes(tile, n_mats, t)))
         side--;
     return side;
 }
 
-dop_status
-dop_gen_matmul_coop(dop_gen *gen)
+static dop_status
+emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
     dop_parts p;
     dop_keys keys = {0};
     dop_buf parts = {0}, calls = {0}, types = {0};
-    dop_status st = dop_gen_find_parts(gen, &p);
-    if (st == DOP_OK && (p.n_stats || p.k % 8 || !dop_emit_wide(e, p.act)))
-        st = DOP_FAIL(e->diag, DOP_E_INPUT, "matmul_coop: %s",
-                      p.n_stats ? "a row statistic is wanted after the sum, which f16 inputs cannot hold unscaled"
-                                : "rows are not a multiple of 8 values");
+    dop_status st = dop_gen_parts(gen, &p);
     if (st != DOP_OK)
         return st;
     uint32_t first = 0, mats = 1;
@@ -181,7 +179,7 @@ dop_gen_matmul_coop(dop_gen *gen)
             dop_buf_printf(&calls, "    dop_part%u(wg - %uu, t0);\n", i, first);
         first += n_wg;
     }
-    gen->shared += dop_coop_shared_bytes(tile, mats, e->target);
+    gen->halves = true;
     gen->grid[0] = dop_div_up_u32(e->g->max_t, tile->bm);
     gen->grid[1] = first;
     gen->grid[2] = 1;
@@ -191,7 +189,7 @@ dop_gen_matmul_coop(dop_gen *gen)
     dop_keys_num(gen, &keys, "WM", tile->tm);
     dop_keys_num(gen, &keys, "WN", tile->tn);
     dop_keys_num(gen, &keys, "FJ", stored_side_by_side(tile, mats, e->target));
-    dop_keys_num(gen, &keys, "WORDS", dop_coop_shared_bytes(tile, mats, e->target) / 16);
+    dop_keys_num(gen, &keys, "WORDS", tile_bytes(tile, mats, e->target) / 16);
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     declare_types(gen, &p, &types);
     dop_keys_set(&keys, "TYPES", types.data ? types.data : "");
@@ -204,3 +202,101 @@ dop_gen_matmul_coop(dop_gen *gen)
     dop_buf_finish(&calls);
     return st;
 }
+
+/* A tile on matrix units: tokens, rows, depth, and the part of it that a subgroup owns. */
+typedef struct coop_shape {
+    uint32_t bm, bn, bk, wm, wn;
+    uint32_t busy; /* percent of the multiprocessors that must have a tile; large tiles make up for idle neighbours */
+    bool quant;    /* for quantized weights only: with more tokens to a tile, weights are decoded less often */
+} coop_shape;
+
+/* By measurement on an H200 (tests/bench/RESULTS.md), the best first. */
+static const coop_shape coop_shapes[] = {
+    {256, 64, 64, 64, 32, 90, true},  {128, 128, 64, 64, 32, 70, false}, {128, 64, 64, 32, 32, 50, false},
+    {64, 64, 128, 32, 16, 50, false}, {64, 32, 64, 16, 16, 100, false},  {32, 32, 64, 16, 16, 0, false},
+};
+
+/* Does the shape fit the target once the subgroups' parts are as small as its registers want them? */
+static bool
+coop_tile(const coop_shape *s, uint32_t mats, const dop_target *t, dop_tile *tile)
+{
+    tile->bm = s->bm;
+    tile->bn = s->bn;
+    tile->bk = s->bk;
+    tile->tm = s->wm;
+    tile->tn = s->wn;
+    /* Narrow subgroups: sums may take half the registers of an invocation. */
+    while (tile->tm > dop_matrix_m(t->matrix) && mats * tile->tm * tile->tn > t->subgroup * (t->registers / 2))
+        tile->tm /= 2;
+    tile->wg = tile->bm / tile->tm * (tile->bn / tile->tn) * t->subgroup;
+    return tile->wg <= t->max_workgroup && tile_bytes(tile, mats, t) + tile->wg / t->subgroup * 4 <= t->shared_bytes;
+}
+
+/* Matrix units: the largest tile that still gives the multiprocessors work, several matrices per part counted.  Few tokens
+ * may leave most of a tile empty: what counts for them is how many workgroups decode the weights. */
+static void
+choose_tile(const dop_site *s, dop_tile *tile)
+{
+    const dop_target *t = s->t;
+    const uint32_t max_t = s->g->max_t;
+    dop_products p = dop_products_of(s);
+    bool quant = dop_type_of(p.type)->kind == DOP_KIND_QUANT;
+    for (size_t i = 0; i < sizeof coop_shapes / sizeof *coop_shapes; i++) {
+        const coop_shape *x = &coop_shapes[i];
+        bool last = i + 1 == sizeof coop_shapes / sizeof *coop_shapes;
+        /* Paired matrices (gate and up) double the weights' share of shared memory and registers. */
+        bool suits =
+            max_t * (x->quant ? 1 : 4) >= x->bm && (p.most == 1 || x->bn * x->bm < 128 * 128) && (quant || !x->quant);
+        uint32_t tiles = dop_div_up_u32(max_t, x->bm) * dop_div_up_u32(p.rows / p.most, x->bn);
+        if (last || (suits && tiles * 100 >= t->cores * x->busy))
+            if (coop_tile(x, p.most, t, tile) || last)
+                return;
+    }
+}
+
+static uint32_t
+shared_bytes(dop_gen *gen)
+{
+    uint32_t mats = 1;
+    dop_parts p;
+    if (dop_gen_parts(gen, &p) != DOP_OK)
+        return 0; /* generation says why */
+    for (uint32_t i = 0; i < p.n; i++)
+        mats = p.part[i].n_mats > mats ? p.part[i].n_mats : mats;
+    return tile_bytes(&gen->choice->tile, mats, gen->e.target);
+}
+
+static dop_refusal
+fits(const dop_site *s)
+{
+    dop_refusal no = dop_products_refuse(s);
+    dop_diag ignored = {0};
+    dop_gen gen;
+    dop_parts p;
+    dop_gen_open(&gen, s, &dop_descriptor_matmul_coop, NULL, &ignored);
+    if (no.why || dop_gen_parts(&gen, &p) != DOP_OK)
+        return no;
+    if (p.n_stats)
+        return (dop_refusal){"a row statistic is wanted after the sum, which f16 inputs cannot hold unscaled", NULL};
+    if (dop_matrix_fit_of(s->t, s->g->max_t, p.k) == DOP_MATRIX_FIT_ragged || !dop_emit_wide(&gen.e, p.act))
+        return (dop_refusal){"rows are not a multiple of 8 values", NULL};
+    return no;
+}
+
+static const char *
+avoid(const dop_site *s)
+{
+    dop_matrix_fit fit = dop_matrix_fit_of(s->t, s->g->max_t, dop_products_of(s).k);
+    return fit == DOP_MATRIX_FIT_few ? "fewer than 16 tokens" : NULL;
+}
+
+/* A driver that knows what a matrix is for need not transpose it in registers: products gain a tenth from the KHR form on
+ * an H200. */
+const dop_descriptor dop_descriptor_matmul_coop = {
+    .fits = fits,
+    .avoid = avoid,
+    .tile = choose_tile,
+    .shared = shared_bytes,
+    .emit = emit,
+    .matrix_form = DOP_CAP_coop_khr,
+};

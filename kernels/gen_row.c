@@ -4,30 +4,20 @@
 #include <string.h>
 
 /* What is handed over is looked at once when the row is held, and value after value in a loop. */
-enum { MAX_PROG = 64, MAX_AT_ONCE = 4, MAX_HANDED_AT_ONCE = 8 };
-
-bool
-dop_is_statistic(dop_op op)
-{
-    return op == DOP_OP_row_rms || op == DOP_OP_row_mean || op == DOP_OP_row_istd;
-}
-
-bool
-dop_region_is_out(const dop_region *r, dop_node_id id)
-{
-    for (uint32_t i = 0; i < r->n_outs; i++)
-        if (r->outs[i] == id)
-            return true;
-    return false;
-}
+enum { MAX_AT_ONCE = 4, MAX_HANDED_AT_ONCE = 8 };
 
 static int
 index_of(const dop_rowprog *p, dop_node_id id)
 {
-    for (uint32_t i = 0; i < p->n_nodes; i++)
-        if (p->nodes[i] == id)
-            return (int)i;
-    return -1;
+    uint32_t from = 0, to = p->n_nodes; /* in handle order */
+    while (from < to) {
+        uint32_t mid = from + (to - from) / 2;
+        if (p->nodes[mid] < id)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    return from < p->n_nodes && p->nodes[from] == id ? (int)from : -1;
 }
 
 /* Pass in which an expression can be evaluated: after every statistic it reads. */
@@ -53,7 +43,7 @@ assign_levels(const dop_gen *gen, const dop_rowprog *p, uint32_t *level)
         for (uint32_t k = 0; k < n->n_srcs; k++) {
             dop_node_id b = dop_node_base(g, n->src[k], NULL);
             uint32_t x = level_of(gen, p, level, b);
-            if (index_of(p, b) >= 0 && dop_is_statistic(dop_node_at(g, b)->op))
+            if (index_of(p, b) >= 0 && dop_node_is_statistic(g, b))
                 x++;
             l = x > l ? x : l;
         }
@@ -165,7 +155,7 @@ visit_member(pass *s, uint32_t i, const uint32_t *level)
     const dop_graph *g = e->g;
     dop_node_id id = s->p->nodes[i];
     const dop_node *n = dop_node_at(g, id);
-    if (dop_is_statistic(n->op) && level[i] == s->level)
+    if (dop_node_is_statistic(g, id) && level[i] == s->level)
         statistic(s, n->op, n->src[0], stat_name(s, id, ""),
                   dop_node_has(g, id, DOP_A_eps) ? dop_node_f(g, id, DOP_A_eps) : 0);
     if (n->op == DOP_OP_rmsnorm && level[i] == s->level + 1)
@@ -199,7 +189,7 @@ norm_value(pass *s, dop_node_id id)
     if (n->op == DOP_OP_rmsnorm) {
         dop_emit_line(e, "%s %s = %s * %s * (%s + %.9g);", T, out, x, st, w, dop_node_f(g, id, DOP_A_add));
     } else {
-        const char *b = dop_emit_value(e, n->src[2], wi, s->width);
+        const char *b = n->n_srcs > 2 ? dop_emit_value(e, n->src[2], wi, s->width) : "0.0";
         dop_emit_line(e, "%s %s = (%s - %s) * %s * %s + %s;", T, out, x, stat_name(s, id, "m"), st, w, b);
     }
     return out;
@@ -219,7 +209,7 @@ emit_pass(pass *s, const uint32_t *level, uint32_t top)
     }
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         dop_node_id id = p->nodes[i];
-        if (level[i] != s->level || !dop_region_is_out(e->r, id) || dop_is_statistic(dop_node_at(g, id)->op))
+        if (level[i] != s->level || !dop_region_is_out(e->r, id) || dop_node_is_statistic(g, id))
             continue;
         const char *v = dop_emit_value(e, id, s->ix, s->width);
         const char *indent = e->indent;
@@ -250,7 +240,7 @@ store_statistics(pass *s, const uint32_t *level, dop_buf *body)
     dop_emit *e = &s->gen->e;
     for (uint32_t i = 0; i < s->p->n_nodes; i++) {
         dop_node_id id = s->p->nodes[i];
-        if (level[i] != s->level || !dop_is_statistic(dop_node_at(e->g, id)->op))
+        if (level[i] != s->level || !dop_node_is_statistic(e->g, id))
             continue;
         dop_emit_bind(e, id, stat_name(s, id, ""), false, NULL);
         if (!dop_region_is_out(e->r, id))
@@ -270,7 +260,8 @@ dop_rowprog_wide(const dop_gen *gen, const dop_rowprog *p)
         return false;
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const dop_node *n = dop_node_at(gen->e.g, p->nodes[i]);
-        if (dop_is_statistic(n->op) ? !dop_emit_wide(&gen->e, n->src[0]) : !dop_emit_wide(&gen->e, p->nodes[i]))
+        if (dop_node_is_statistic(gen->e.g, p->nodes[i]) ? !dop_emit_wide(&gen->e, n->src[0])
+                                                         : !dop_emit_wide(&gen->e, p->nodes[i]))
             return false;
     }
     return true;
@@ -406,16 +397,16 @@ void
 dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body)
 {
     dop_emit *e = &gen->e;
-    uint32_t level[MAX_PROG] = {0};
-    if (p->n_nodes > MAX_PROG) {
-        e->status = DOP_FAIL(e->diag, DOP_E_INTERNAL, "row program with %u nodes", p->n_nodes);
+    uint32_t *level = dop_arena_alloc(e->g->arena, p->n_nodes * sizeof *level);
+    if (!level) {
+        e->status = DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
         return;
     }
     uint32_t top = assign_levels(gen, p, level), width = dop_rowprog_wide(gen, p) ? 4 : 1;
     if (p->staged) {
         uint32_t l = level_of(gen, p, level, p->staged);
         dop_node_id b = dop_node_base(e->g, p->staged, NULL);
-        if (dop_is_statistic(dop_node_at(e->g, b)->op))
+        if (dop_node_is_statistic(e->g, b))
             l++;
         top = l > top ? l : top;
     }
@@ -425,8 +416,8 @@ dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body)
         looped_program(gen, p, level, top, width, body);
 }
 
-dop_status
-dop_gen_row(dop_gen *gen)
+static dop_status
+emit_row(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
@@ -434,38 +425,25 @@ dop_gen_row(dop_gen *gen)
     dop_buf body = {0};
     dop_keys keys = {0};
     uint32_t first_unit = 0;
-    bool done[MAX_PROG] = {false};
     bool tokens = dop_node_per_token(
         g, dop_node_at(g, r->outs[0])->op == DOP_OP_state_write ? dop_node_at(g, r->outs[0])->src[1] : r->outs[0]);
-    if (r->n_nodes > MAX_PROG)
-        return DOP_FAIL(e->diag, DOP_E_INTERNAL, "row region with %u nodes", r->n_nodes);
     dop_buf_puts(&body, "");
-    /* Components: nodes with the same number of units walk together; others have their own part of the grid. */
-    for (uint32_t i = 0, serial = 0; i < r->n_nodes; i++) {
-        uint32_t n = 0;
-        dop_node_id nodes[MAX_PROG];
-        if (done[i] || dop_node_at(g, r->nodes[i])->shape.rank == 1) /* a weight vector's arithmetic is inlined */
-            continue;
-        dop_unit unit_of = dop_node_unit(g, r->nodes[i]);
-        uint32_t len = unit_of.len, units = unit_of.units;
-        for (uint32_t k = i; k < r->n_nodes; k++) {
-            dop_unit u = dop_node_unit(g, r->nodes[k]);
-            if (!done[k] && dop_node_at(g, r->nodes[k])->shape.rank > 1 &&
-                ((u.len == len && u.units == units) || (u.len == 1 && u.units == 1))) {
-                done[k] = true;
-                nodes[n++] = r->nodes[k];
-            }
-        }
-        const char *unit = units == 1 && first_unit == 0 ? "0u" : dop_emit_str(e, "unit%u", serial);
+    for (uint32_t i = 0; i < r->info->n_programs; i++) {
+        const dop_program *x = &r->info->programs[i];
+        const char *unit = x->unit.units == 1 && first_unit == 0 ? "0u" : dop_emit_str(e, "unit%u", i);
         dop_buf_printf(&body, "    if (unit >= %uu && unit < %uu) {\n    uint unit%u = unit - %uu;\n", first_unit,
-                       first_unit + units, serial, first_unit);
-        dop_rowprog p = {
-            .nodes = nodes, .n_nodes = n, .len = len, .t = tokens ? "t" : "0u", .unit = unit, .serial = serial++};
+                       first_unit + x->unit.units, i, first_unit);
+        dop_rowprog p = {.nodes = x->nodes,
+                         .n_nodes = x->n_nodes,
+                         .len = x->unit.len,
+                         .t = tokens ? "t" : "0u",
+                         .unit = unit,
+                         .serial = i};
         uint32_t n_binds = e->n_binds;
         dop_gen_rowprog(gen, &p, &body);
         e->n_binds = n_binds;
         dop_buf_puts(&body, "    }\n");
-        first_unit += units;
+        first_unit += x->unit.units;
     }
     gen->grid[0] = first_unit;
     gen->grid[1] = tokens ? g->max_t : 1;
@@ -477,8 +455,8 @@ dop_gen_row(dop_gen *gen)
     return st;
 }
 
-dop_status
-dop_gen_elementwise(dop_gen *gen)
+static dop_status
+emit_elementwise(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
@@ -511,3 +489,37 @@ dop_gen_elementwise(dop_gen *gen)
     dop_buf_finish(&body);
     return st;
 }
+
+static void
+tile_row(const dop_site *s, dop_tile *tile)
+{
+    const dop_graph *g = s->g;
+    dop_node_id out = s->r->outs[0];
+    dop_unit u = dop_node_unit(g, dop_node_at(g, out)->op == DOP_OP_state_write ? dop_node_at(g, out)->src[1] : out);
+    uint32_t least = tile->subgroup && s->t->subgroup > 32 ? s->t->subgroup : 32;
+    while (tile->wg > least && tile->wg * 4 > u.len)
+        tile->wg /= 2;
+    /* Sums over a single subgroup need no barriers, which are dear on CPU devices. */
+    if (s->t->cpu && tile->subgroup)
+        tile->wg = s->t->subgroup;
+}
+
+static void
+tile_elementwise(const dop_site *s, dop_tile *tile)
+{
+    (void)s;
+    tile->wg = 64;
+}
+
+const dop_descriptor dop_descriptor_row = {
+    .tile = tile_row,
+    .emit = emit_row,
+};
+const dop_descriptor dop_descriptor_row_subgroup = {
+    .tile = tile_row,
+    .emit = emit_row,
+};
+const dop_descriptor dop_descriptor_elementwise = {
+    .tile = tile_elementwise,
+    .emit = emit_elementwise,
+};

@@ -8,9 +8,9 @@ typedef struct rows_gen {
     dop_gen *gen;
     dop_parts p;
     uint32_t tb, rows;
-    uint32_t unit;  /* the largest of the parts' */
     uint32_t sg;    /* lanes: the workgroup */
     uint32_t k_pad; /* values of a staged row */
+    uint32_t sums;  /* bytes of shared memory for the sums of several tokens */
     bool staged;    /* the whole activation lies in dop_x */
     bool ints;      /* ... in 8 bits */
 } rows_gen;
@@ -21,6 +21,30 @@ weight_type(const rows_gen *s, dop_node_id matmul)
     return dop_weight_type_of(dop_node_at(s->gen->e.g, dop_node_at(s->gen->e.g, matmul)->src[1])->type);
 }
 
+/* Values per step of a part. */
+static uint32_t
+unit_of(const rows_gen *s, const dop_part *part)
+{
+    uint32_t unit = dop_part_unit(s->gen->e.g, part), least = s->gen->choice->tile.bk;
+    return unit > least ? unit : least;
+}
+
+static dop_rowprog
+program_of(rows_gen *s)
+{
+    return (dop_rowprog){.nodes = s->p.prog,
+                         .n_nodes = s->p.n_prog,
+                         .len = s->p.k,
+                         .t = s->tb > 1 ? "t" : "0u",
+                         .unit = "0u",
+                         .lanes = s->gen->choice->tile.wg,
+                         .lane = "LANE",
+                         .store_if = "gl_WorkGroupID.x == 0u",
+                         .staged = s->staged ? s->p.act : 0,
+                         .stage = "DOP_X",
+                         .stage_base = dop_emit_str(&s->gen->e, "j * %uu", s->k_pad)};
+}
+
 /* Row programs of the tokens, one after the other: the activation into dop_x when it fits, statistics into dop_st. */
 static dop_status
 emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
@@ -28,17 +52,7 @@ emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
     dop_emit *e = &s->gen->e;
     const dop_parts *p = &s->p;
     bool many = s->tb > 1, direct = true;
-    dop_rowprog prog = {.nodes = p->prog,
-                        .n_nodes = p->n_prog,
-                        .len = p->k,
-                        .t = many ? "t" : "0u",
-                        .unit = "0u",
-                        .lanes = s->gen->choice->tile.wg,
-                        .lane = "LANE",
-                        .store_if = "gl_WorkGroupID.x == 0u",
-                        .staged = s->staged ? p->act : 0,
-                        .stage = "DOP_X",
-                        .stage_base = dop_emit_str(e, "j * %uu", s->k_pad)};
+    dop_rowprog prog = program_of(s);
     dop_status st = s->ints ? dop_int8_declare(s->gen, &prog, s->k_pad, decls, &direct) : DOP_OK;
     uint32_t values = s->ints || !s->staged ? 0 : s->tb * s->k_pad;
     /* Two values a word: half the loads. */
@@ -60,7 +74,6 @@ emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
                        values / 4);
     if (p->n_stats)
         dop_buf_printf(decls, "shared float dop_st[TB * %uu];\n", p->n_stats);
-    s->gen->shared += values * 4 + s->tb * p->n_stats * 4;
     if ((!s->staged && !p->n_stats) || st != DOP_OK)
         return st;
     dop_buf_puts(body,
@@ -110,7 +123,7 @@ static void
 emit_load(rows_gen *s, const dop_part *part, dop_buf *load)
 {
     const char *in = "                ";
-    uint32_t fours = part->unit / 4;
+    uint32_t fours = unit_of(s, part) / 4;
     if (s->ints) {
         dop_buf_puts(load, "            dop_xi x[1];\n            x[0] = dop_xi_get(v);\n");
         return;
@@ -121,7 +134,7 @@ emit_load(rows_gen *s, const dop_part *part, dop_buf *load)
     if (s->staged) {
         dop_buf_printf(load, "%svec4 four = dop_x_get(j * %uu + v * %uu + %s);\n", in, s->k_pad / 4, fours, lane);
     } else {
-        dop_buf_printf(load, "%suint c = v * %uu + %s * 4u%s;\n%svec4 four = vec4(0.0);\n", in, part->unit, lane,
+        dop_buf_printf(load, "%suint c = v * %uu + %s * 4u%s;\n%svec4 four = vec4(0.0);\n", in, unit_of(s, part), lane,
                        s->tb > 1 ? ", t = min(t0 + j, n_tokens - 1u)" : "", in);
         emit_columns(s, "four", in, load);
     }
@@ -136,7 +149,7 @@ unit_index(rows_gen *s, const dop_part *part, uint32_t m, uint32_t k)
 {
     dop_emit *e = &s->gen->e;
     const dop_weight_type *wt = weight_type(s, part->mats[m]);
-    uint32_t steps = part->unit / wt->unit;
+    uint32_t steps = unit_of(s, part) / wt->unit;
     uint32_t per_row = dop_row_values(e->g, dop_node_at(e->g, part->mats[m])->src[1]) / wt->unit;
     /* Equal offsets of two matrices would be computed once, as a vector, and cost every lane a detour through memory:
      * the driver does not know that this number is zero. */
@@ -176,7 +189,7 @@ emit_dots(rows_gen *s, const dop_part *part, dop_buf *dots)
     for (uint32_t m = 0; m < part->n_mats; m++) {
         const dop_weight_type *wt = weight_type(s, part->mats[m]);
         const char *name = dop_type_of(wt->type)->name;
-        uint32_t steps = part->unit / wt->unit;
+        uint32_t steps = unit_of(s, part) / wt->unit;
         dop_emit_weight(e, dop_node_at(e->g, part->mats[m])->src[1]);
         for (uint32_t k = 0; k < steps; k++) {
             if (e->caps & DOP_CAP_int64)
@@ -217,8 +230,9 @@ emit_store(rows_gen *s, const dop_part *part, dop_buf *store)
         dop_emit_store(e, part->outs[i], ix, 1, dop_emit_value(e, part->outs[i], ix, 1));
     if (part->argmax) {
         const char *y = dop_emit_value(e, dop_node_at(e->g, part->argmax)->src[0], ix, 1);
-        dop_emit_line(e, "if (%s > best) {", y);
-        dop_emit_line(e, "    best = %s;", y);
+        dop_emit_line(e, "float logit = dop_logit(%s);", y);
+        dop_emit_line(e, "if (logit > best) {");
+        dop_emit_line(e, "    best = logit;");
         dop_emit_line(e, "    where = c;");
         dop_emit_line(e, "}");
     }
@@ -325,7 +339,7 @@ emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
     dop_keys_num(s->gen, &keys, "M", parts[0]->n_mats);
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");
     dop_status st = dop_template_fill(s->gen, s->tb == 1 ? "rows_one.glsl" : "rows_many.glsl", &keys, &finish);
-    dop_keys_num(s->gen, &keys, "UNITS", dop_div_up_u32(s->p.k, parts[0]->unit));
+    dop_keys_num(s->gen, &keys, "UNITS", dop_div_up_u32(s->p.k, unit_of(s, parts[0])));
     dop_keys_set(&keys, "SELECT", select.data ? select.data : "");
     dop_keys_set(&keys, "LOAD", load.data ? load.data : "");
     dop_keys_set(&keys, "AHEAD", ahead.data ? ahead.data : "");
@@ -342,39 +356,43 @@ emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
     return st;
 }
 
-dop_status
-dop_gen_rows(dop_gen *gen)
+static dop_status
+begin(rows_gen *s, dop_gen *gen)
+{
+    const dop_tile *tile = &gen->choice->tile;
+    *s = (rows_gen){.gen = gen, .tb = tile->bm, .rows = tile->rows, .sg = tile->wg};
+    dop_status st = dop_gen_parts(gen, &s->p);
+    if (st != DOP_OK)
+        return st;
+    uint32_t unit = s->p.unit > tile->bk ? s->p.unit : tile->bk;
+    s->k_pad = (s->p.k + unit - 1) / unit * unit;
+    s->sums = s->tb > 1 ? s->sg * s->tb * gen->e.r->info->most_mats * s->rows * 4 : 0;
+    /* Other uses of shared memory are small; a program that has to run first was admitted by its size. */
+    s->ints = gen->descriptor->ints;
+    s->staged =
+        s->ints || (s->p.staged && s->tb == 1) || s->sums + s->tb * (s->k_pad + 16) * 4 <= gen->e.target->shared_bytes;
+    return DOP_OK;
+}
+
+static dop_status
+emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
-    rows_gen s = {.gen = gen, .tb = tile->bm, .rows = tile->rows, .sg = tile->wg};
+    rows_gen s;
     dop_keys keys = {0};
     dop_buf decls = {0}, prologue = {0}, groups = {0};
-    dop_status st = dop_gen_find_parts(gen, &s.p);
+    dop_status st = begin(&s, gen);
     if (st != DOP_OK)
         return st;
-    uint32_t mats = 1;
-    s.unit = 8;
-    for (uint32_t i = 0; i < s.p.n; i++) {
-        dop_part *part = &s.p.part[i];
-        if (part->unit < tile->bk)
-            part->unit = tile->bk;
-        s.unit = part->unit > s.unit ? part->unit : s.unit;
-        mats = part->n_mats > mats ? part->n_mats : mats;
-    }
-    s.k_pad = (s.p.k + s.unit - 1) / s.unit * s.unit;
-    if (s.tb > 1) {
-        dop_buf_printf(&decls, "shared vec4 dop_part[%u];\n", s.sg * s.tb * mats * s.rows / 4);
-        gen->shared += s.sg * s.tb * mats * s.rows * 4;
-    }
-    /* Other uses of shared memory are small; a program that has to run first was admitted by its size. */
-    s.ints = dop_is_int8(gen->choice->variant);
-    s.staged =
-        s.ints || (s.p.staged && s.tb == 1) || gen->shared + s.tb * (s.k_pad + 16) * 4 <= e->target->shared_bytes;
+    if (s.sums)
+        dop_buf_printf(&decls, "shared vec4 dop_part[%u];\n", s.sums / 16);
     st = emit_prologue(&s, &decls, &prologue);
-    bool done[DOP_MAX_PARTS] = {false};
+    bool *done = dop_arena_alloc(e->g->arena, s.p.n * sizeof *done);
+    const dop_part **members = dop_arena_alloc(e->g->arena, s.p.n * sizeof *members);
+    if (st == DOP_OK && (!done || !members))
+        st = DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
     for (uint32_t i = 0; st == DOP_OK && i < s.p.n; i++) {
-        const dop_part *members[DOP_MAX_PARTS];
         uint32_t n = 0;
         if (done[i])
             continue;
@@ -407,3 +425,110 @@ dop_gen_rows(dop_gen *gen)
     dop_buf_finish(&groups);
     return st;
 }
+
+static uint32_t
+shared_bytes(dop_gen *gen)
+{
+    rows_gen s;
+    if (begin(&s, gen) != DOP_OK)
+        return 0; /* generation says why */
+    dop_rowprog prog = program_of(&s);
+    uint32_t row = s.ints ? dop_int8_bytes(gen, &prog, s.k_pad) : s.staged ? s.tb * s.k_pad * 4 : 0;
+    return s.sums + row + s.tb * s.p.n_stats * 4;
+}
+
+/* CPU devices: one subgroup is a workgroup; blocks of rows by tokens as large as the code they unroll into may be. */
+static void
+choose_tile(const dop_site *s, bool gemv, dop_tile *tile)
+{
+    const dop_graph *g = s->g;
+    const dop_target *t = s->t;
+    dop_products p = dop_products_of(s);
+    uint32_t unit = 8;
+    for (uint32_t i = 0; i < s->r->n_nodes; i++) {
+        const dop_node *n = dop_node_at(g, s->r->nodes[i]);
+        const dop_weight_type *w = n->op == DOP_OP_matmul ? dop_weight_type_of(dop_node_at(g, n->src[1])->type) : NULL;
+        unit = w && w->unit > unit ? w->unit : unit;
+    }
+    uint64_t products = (uint64_t)p.rows * p.k;
+    bool small = products < (1 << 19); /* compiling takes longer than running: less code */
+    tile->wg = t->subgroup;
+    /* What is unrolled: rows by matrices by tokens by the values of a step. */
+    tile->bm = gemv ? 1 : small || g->max_t <= 4 ? 4 : 8;
+    tile->bk = unit > 8 || !small ? 32 : 16;
+    tile->rows = small ? 2 : p.most > 1 ? 2 : 4;
+    while (tile->rows > 1 && p.rows < tile->rows * t->subgroup * t->cores * 2)
+        tile->rows /= 2;
+    /* A workgroup makes its activations itself, so it should have a quarter of a million products to do, and every core
+     * as many workgroups as the next: the driver shares them out beforehand.  Blocks of tokens are workgroups too. */
+    uint64_t loops = (products * tile->bm) >> 18, most = t->cores * 8 / dop_div_up_u32(gemv ? 1 : g->max_t, tile->bm);
+    loops = loops > most ? most : loops;
+    tile->loops = loops < t->cores ? t->cores : dop_pow2_floor((uint32_t)loops);
+}
+
+static void
+tile_of_one(const dop_site *s, dop_tile *tile)
+{
+    choose_tile(s, true, tile);
+}
+
+static void
+tile_of_several(const dop_site *s, dop_tile *tile)
+{
+    choose_tile(s, false, tile);
+}
+
+/* Eight lanes make the four values each of a unit. */
+static dop_refusal
+fits(const dop_site *s)
+{
+    if (s->t->subgroup < 8)
+        return (dop_refusal){"subgroups are smaller than 8", NULL};
+    return dop_products_refuse(s);
+}
+
+static dop_refusal
+fits_ints(const dop_site *s)
+{
+    dop_refusal no = fits(s);
+    return no.why ? no : dop_int8_refuses(s);
+}
+
+static const char *
+avoid_gpus(const dop_site *s)
+{
+    return s->t->cpu ? NULL : "meant for CPU devices";
+}
+
+static const char *
+avoid_ints_and_gpus(const dop_site *s)
+{
+    const char *no = dop_int8_avoid(s);
+    return no ? no : avoid_gpus(s);
+}
+
+const dop_descriptor dop_descriptor_gemv_rows = {
+    .fits = fits,
+    .avoid = avoid_gpus,
+    .tile = tile_of_one,
+    .shared = shared_bytes,
+    .emit = emit,
+    .ahead = true,
+};
+const dop_descriptor dop_descriptor_gemv_rows_i8 = {
+    .fits = fits_ints,
+    .avoid = avoid_ints_and_gpus,
+    .tile = tile_of_one,
+    .shared = shared_bytes,
+    .emit = emit,
+    .ahead = true,
+    .ints = true,
+};
+const dop_descriptor dop_descriptor_matmul_rows = {
+    .fits = fits,
+    .avoid = avoid_gpus,
+    .tile = tile_of_several,
+    .shared = shared_bytes,
+    .emit = emit,
+    .ahead = true,
+};

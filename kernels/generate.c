@@ -7,49 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef dop_status (*gen_fn)(dop_gen *);
-
-static bool
-is_rows(dop_variant_id v)
-{
-    return v == DOP_VARIANT_gemv_rows || v == DOP_VARIANT_gemv_rows_i8 || v == DOP_VARIANT_matmul_rows;
-}
-
-static gen_fn
-generator(dop_template t, dop_variant_id v)
-{
-    if (v == DOP_VARIANT_dequant)
-        return dop_gen_dequant;
-    if (v == DOP_VARIANT_matmul_coop)
-        return dop_gen_matmul_coop;
-    if (is_rows(v))
-        return dop_gen_rows;
-    if (v == DOP_VARIANT_attention_coop)
-        return dop_gen_attention_coop;
-    if (v == DOP_VARIANT_attention_decode)
-        return dop_gen_attention_decode;
-    if (v == DOP_VARIANT_attention_rows)
-        return dop_gen_attention_rows;
-    switch (t) {
-    case DOP_TPL_elementwise:
-        return dop_gen_elementwise;
-    case DOP_TPL_row:
-        return dop_gen_row;
-    case DOP_TPL_gemv:
-        return dop_gen_gemv;
-    case DOP_TPL_matmul:
-        return dop_gen_matmul;
-    case DOP_TPL_attention:
-        return dop_gen_attention;
-    case DOP_TPL_argmax:
-        return dop_gen_argmax;
-    default:
-        return NULL;
-    }
-}
-
 static void
-put_header(dop_gen *gen, bool sync, dop_buf *b)
+put_header(dop_gen *gen, dop_buf *b)
 {
     const dop_tile *tile = &gen->choice->tile;
     dop_buf_puts(b, "#version 460\n"
@@ -61,7 +20,7 @@ put_header(dop_gen *gen, bool sync, dop_buf *b)
         dop_buf_puts(b, "#define DOP_CPU\n");
     if (gen->e.caps & DOP_CAP_int64)
         dop_buf_puts(b, "#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require\n#define DOP_INT64\n");
-    if ((gen->e.caps & DOP_CAP_int64) && is_rows(gen->choice->variant))
+    if ((gen->e.caps & DOP_CAP_int64) && gen->descriptor->ahead)
         dop_buf_puts(b, "#define DOP_AHEAD\n");
     bool coop = (dop_variant_of(gen->choice->variant)->caps & DOP_CAP_coop) != 0;
     if (coop)
@@ -73,11 +32,11 @@ put_header(dop_gen *gen, bool sync, dop_buf *b)
                        "#define MM %uu\n#define MN %uu\n#define MK %uu\n",
                        dop_matrix_m(gen->e.target->matrix), dop_matrix_n(gen->e.target->matrix),
                        dop_matrix_k(gen->e.target->matrix));
-    if (dop_is_int8(gen->choice->variant))
+    if (gen->descriptor->ints)
         dop_buf_printf(b, "#extension GL_EXT_spirv_intrinsics : require\n%s",
                        gen->e.types_used & ~(1u << DOP_TYPE_q8_0) ? "" : "#define DOP_XI_BYTES\n");
-    if (sync)
-        dop_buf_puts(b, "#define DOP_SYNC\n");
+    if (gen->merges)
+        dop_buf_puts(b, "#define DOP_MERGES\n");
     if (tile->subgroup)
         dop_buf_puts(b, "#extension GL_KHR_shader_subgroup_basic : require\n"
                         "#extension GL_KHR_shader_subgroup_arithmetic : require\n"
@@ -119,37 +78,38 @@ put_types(dop_gen *gen, dop_buf *b)
             return st;
         done[n++] = w->file;
     }
-    return dop_is_int8(gen->choice->variant) ? put_file(gen, "types/int.glsl", b) : DOP_OK;
+    return gen->descriptor->ints ? put_file(gen, "types/int.glsl", b) : DOP_OK;
 }
 
-/* dop_wait() before the first value of another dispatch is read, dop_done() when all stores are.  One invocation has
- * the fence of the whole device, which waits for everything under way; the others only meet it at the barrier. */
+/* What the last kernel of a schedule does when its stores are done: it adds to the step's turn. */
 static void
-put_sync(dop_gen *gen, const dop_sync *sync, dop_buf *b)
+put_advance(dop_gen *gen, const dop_sync *sync, dop_buf *b)
 {
-    dop_emit *e = &gen->e;
-    if (!sync || sync->kind != DOP_SYNC_COUNTERS)
-        dop_buf_puts(b, "void dop_wait() {}\n");
-    if (!sync || sync->kind == DOP_SYNC_STAGE)
-        return;
-    const char *step = dop_emit_step(e);
-    if (sync->kind == DOP_SYNC_ADVANCE) {
-        dop_buf_printf(b,
-                       "void dop_done()\n{\n    if (gl_LocalInvocationIndex == 0u && gl_WorkGroupID == uvec3(0u))\n"
-                       "        %s.turn += %s;\n}\n#define main dop_main\n",
-                       step, dop_emit_number(e, sync->turns));
+    const char *step = dop_emit_step(&gen->e), *turns = dop_emit_number(&gen->e, sync->turns);
+    dop_buf_printf(b,
+                   "void dop_advance()\n{\n    if (gl_LocalInvocationIndex == 0u && gl_WorkGroupID == uvec3(0u))\n"
+                   "        %s.turn += %s;\n}\n#define main dop_main\n",
+                   step, turns);
+}
+
+/* Where the kernel makes or merges parts of a cache: as the stage's tile has it, else as the graph does. */
+static void
+put_splits(const dop_gen *gen, dop_buf *b)
+{
+    const dop_graph *g = gen->e.g;
+    const dop_region *r = gen->e.r;
+    const dop_tile *tile = &gen->choice->tile;
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
+        dop_node_id id = r->nodes[i];
+        if (dop_node_at(g, id)->op == DOP_OP_attn_combine)
+            id = dop_node_base(g, dop_node_at(g, id)->src[0], NULL);
+        if (dop_node_at(g, id)->op != DOP_OP_attn_split)
+            continue;
+        dop_buf_printf(b, "#define DOP_WHOLE %uu\n#define DOP_LEAST %uu\n",
+                       tile->whole ? tile->whole : (uint32_t)dop_node_i(g, id, DOP_A_whole),
+                       tile->least ? tile->least : (uint32_t)dop_node_i(g, id, DOP_A_least));
         return;
     }
-    dop_buf_puts(b, "void dop_wait()\n{\n    if (gl_LocalInvocationIndex == 0u) {\n");
-    for (uint32_t i = 0; i < sync->n_waits; i++)
-        dop_buf_printf(b, "        dop_wait_for(%s, %s, %uu);\n", dop_emit_counter(e, 2 + i), step,
-                       sync->workgroups[i]);
-    dop_buf_printf(b,
-                   "    }\n    groupMemoryBarrier();\n    barrier();\n}\n"
-                   "void dop_done()\n{\n    groupMemoryBarrier();\n    barrier();\n"
-                   "    if (gl_LocalInvocationIndex == 0u) {\n        memoryBarrierBuffer();\n%s"
-                   "        atomicAdd(Counter(%s).n[0], 1u);\n    }\n}\n#define main dop_main\n",
-                   sync->last ? dop_emit_str(e, "        %s.epoch += 1u;\n", step) : "", dop_emit_counter(e, 1));
 }
 
 /* Workgroups of a stage are counted in one dimension. */
@@ -158,7 +118,6 @@ put_stage(dop_gen *gen, dop_buf *b)
 {
     const uint32_t *grid = gen->grid;
     dop_buf_puts(b, "#extension GL_EXT_buffer_reference_uvec2 : require\n#define DOP_STAGE\n");
-    dop_buf_printf(b, "#define DOP_WHOLE %uu\n", DOP_STAGE_WHOLE); /* parts of attention meet sooner there */
     if (grid[1] == 1 && grid[2] == 1)
         dop_buf_puts(b, "#define DOP_GROUP uvec3(dop_stage.group, 0u, 0u)\n");
     else
@@ -171,7 +130,7 @@ put_stage(dop_gen *gen, dop_buf *b)
 static const char *
 arg_type(const dop_kernel_arg *a)
 {
-    return a->numbers ? "uvec2" : a->value || a->counter ? "U32" : "Step";
+    return a->numbers ? "uvec2" : a->value || a->kind != DOP_ARG_VALUE ? "U32" : "Step";
 }
 
 /* The arguments of a stage are in its record. */
@@ -186,7 +145,7 @@ put_stage_args(const dop_gen *gen, dop_buf *b)
 /* Arguments, and the program.  CPU devices read the push constants before anything else, outside of all loops and
  * conditions: there the driver knows that the lanes agree on a buffer, and a load takes a third of the time. */
 static void
-put_program(dop_gen *gen, const char *sync, dop_buf *b)
+put_program(dop_gen *gen, const char *advance, dop_buf *b)
 {
     static const char start[] = "void main()\n{\n";
     const dop_emit *e = &gen->e;
@@ -203,7 +162,7 @@ put_program(dop_gen *gen, const char *sync, dop_buf *b)
     dop_buf_puts(b, "};\n");
     if (early && globals.data)
         dop_buf_puts(b, globals.data);
-    dop_buf_puts(b, sync);
+    dop_buf_puts(b, advance);
     if (early) {
         size_t head = (size_t)(at - program) + sizeof start - 1;
         dop_buf_append(b, program, head);
@@ -215,31 +174,28 @@ put_program(dop_gen *gen, const char *sync, dop_buf *b)
     dop_buf_finish(&globals);
 }
 
-/* Of two forms the better one.  A driver that knows what a matrix is for need not transpose it in registers: products gain
- * a tenth on an H200.  Attention loses a third there. */
 static uint32_t
-matrix_form(dop_variant_id v, uint32_t has)
+matrix_form(const dop_descriptor *d, uint32_t has)
 {
-    uint32_t better = v == DOP_VARIANT_attention_coop ? DOP_CAP_coop_nv : DOP_CAP_coop_khr;
-    return has & better ? better : has & DOP_CAP_coop;
+    return has & d->matrix_form ? d->matrix_form : has & DOP_CAP_coop;
 }
 
 dop_status
 dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region *r, const dop_target *target,
                     const dop_choice *choice, const dop_sync *sync, dop_diag *diag, dop_kernel *out_kernel)
 {
-    dop_gen gen = {.templates = t, .choice = choice, .failures = dop_buf_failures()};
-    dop_buf text = {0}, sync_text = {0};
+    const dop_variant *variant = dop_variant_of(choice->variant);
+    dop_gen gen;
+    dop_buf text = {0}, advance = {0};
     dop_kernel *k = out_kernel;
     memset(k, 0, sizeof *k);
     bool stage = sync && sync->kind == DOP_SYNC_STAGE;
-    dop_emit_init(&gen.e, g, r, target, diag);
-    gen.e.handed = stage ? sync->handed : NULL;
+    dop_gen_open(&gen, &(dop_site){g, r, target, stage ? sync->handed : NULL}, variant->descriptor, choice, diag);
+    gen.templates = t;
     /* A load is a loop over the lanes for each component there: fewer and wider ones. */
     if (target->cpu)
         gen.e.caps |= target->caps & DOP_CAP_int64;
-    gen_fn fn = generator(r->tpl, choice->variant);
-    dop_status st = fn ? fn(&gen) : DOP_FAIL(diag, DOP_E_INTERNAL, "no generator for this template");
+    dop_status st = variant->descriptor->emit(&gen);
     if (st != DOP_OK)
         goto error;
     if (gen.e.caps & ~target->caps) {
@@ -248,16 +204,18 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
                       target->name);
         goto error;
     }
-    gen.shared += choice->tile.subgroup ? choice->tile.wg / target->subgroup * 4 : choice->tile.wg * 4;
-    if (gen.shared > target->shared_bytes) {
+    uint32_t shared = dop_gen_shared(&gen);
+    if (shared > target->shared_bytes) { /* a stage, or a tile that somebody measured elsewhere */
         st = DOP_FAIL(diag, DOP_E_INPUT, "the %s kernel at %s needs %u bytes of shared memory, target %s has %u",
-                      dop_template_name(r->tpl), dop_node_at(g, r->outs[0])->name, gen.shared, target->name,
+                      dop_template_name(r->tpl), dop_node_at(g, r->outs[0])->name, shared, target->name,
                       target->shared_bytes);
         goto error;
     }
     const char *common = dop_templates_get(t, "common.glsl");
-    put_sync(&gen, sync, &sync_text);
-    put_header(&gen, (sync && sync->kind == DOP_SYNC_COUNTERS) || gen.merges, &text);
+    if (sync && !stage)
+        put_advance(&gen, sync, &advance);
+    put_header(&gen, &text);
+    put_splits(&gen, &text);
     if (stage)
         put_stage(&gen, &text);
     dop_buf_puts(&text, common ? common : "");
@@ -266,13 +224,12 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
         goto error;
     if (stage) {
         put_stage_args(&gen, &text);
-        dop_buf_puts(&text, sync_text.data ? sync_text.data : "");
         dop_buf_puts(&text, gen.main.data ? gen.main.data : "");
     } else {
-        put_program(&gen, sync_text.data ? sync_text.data : "", &text);
+        put_program(&gen, advance.data ? advance.data : "", &text);
     }
     if (sync && !stage)
-        dop_buf_puts(&text, "#undef main\nvoid main()\n{\n    dop_main();\n    dop_done();\n}\n");
+        dop_buf_puts(&text, "#undef main\nvoid main()\n{\n    dop_main();\n    dop_advance();\n}\n");
     if (st == DOP_OK && gen.e.status != DOP_OK) {
         st = gen.e.status;
         goto error;
@@ -286,63 +243,15 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
     memcpy(k->args, gen.e.args, sizeof k->args);
     memcpy(k->grid, gen.grid, sizeof k->grid);
     k->local = choice->tile.wg;
-    k->caps = gen.e.caps | dop_variant_of(choice->variant)->caps;
+    k->variant = choice->variant;
+    k->caps = gen.e.caps | variant->caps;
     if ((k->caps & DOP_CAP_coop) == DOP_CAP_coop)
-        k->caps &= ~(uint32_t)DOP_CAP_coop | matrix_form(choice->variant, target->caps);
-    k->unoptimized = choice->variant == DOP_VARIANT_attention_coop;
+        k->caps &= ~(uint32_t)DOP_CAP_coop | matrix_form(variant->descriptor, target->caps);
+    k->unoptimized = variant->descriptor->unoptimized;
     k->subgroup = choice->tile.subgroup ? target->subgroup : 0;
 error:
     dop_buf_finish(&gen.main);
+    dop_buf_finish(&advance);
     dop_buf_finish(&text);
-    dop_buf_finish(&sync_text);
-    return st;
-}
-
-dop_status
-dop_kernel_persistent(const dop_templates *t, const dop_kernel *const *stages, uint32_t n_stages,
-                      const uint32_t numbers[2], dop_arena *arena, dop_diag *diag, dop_kernel *out_kernel)
-{
-    dop_kernel *k = out_kernel;
-    dop_emit e = {.diag = diag};
-    dop_choice choice = {.variant = DOP_VARIANT_none};
-    dop_gen gen = {.templates = t, .choice = &choice, .e = e, .failures = dop_buf_failures()};
-    dop_keys keys = {0};
-    dop_buf text = {0}, functions = {0}, calls = {0};
-    const char **glsl = dop_arena_alloc(arena, n_stages * sizeof *glsl);
-    const char *common = dop_templates_get(t, "common.glsl");
-    *k = (dop_kernel){.local = stages[0]->local,
-                      .subgroup = stages[0]->subgroup,
-                      .n_stages = n_stages,
-                      .n_args = 3,
-                      .unoptimized = true};
-    for (uint32_t i = 0; i < n_stages && glsl; i++) {
-        glsl[i] = stages[i]->glsl;
-        k->caps |= stages[i]->caps;
-        dop_buf_printf(&functions, "void dop_stage_%u() {}\n", i);
-        dop_buf_printf(&calls, "    case %u: dop_stage_%u(); break;\n", i, i);
-    }
-    dop_keys_set(&keys, "PLACEHOLDERS", functions.data ? functions.data : "");
-    dop_keys_set(&keys, "CALLS", calls.data ? calls.data : "");
-    dop_buf_printf(
-        &text,
-        "#version 460\n#extension GL_EXT_buffer_reference : require\n"
-        "#extension GL_EXT_buffer_reference_uvec2 : require\n"
-        "#extension GL_EXT_control_flow_attributes : require\n"
-        "#define DOP_STAGE\n#define DOP_WHOLE %uu\n#define DOP_GROUP gl_WorkGroupID\n#define WG %u\n#define SG "
-        "1\nlayout(local_size_x = %u) in;\n%s"
-        "layout(push_constant, std430) uniform Push {\n    U32 table;\n    Step step;\n"
-        "    uvec2 counts;\n};\n",
-        DOP_STAGE_WHOLE, k->local, k->local, common ? common : "");
-    dop_status st = dop_template_fill(&gen, "persistent.glsl", &keys, &text);
-    k->glsl = dop_buf_failures() != gen.failures ? NULL : dop_arena_strdup(arena, text.data);
-    k->stages = glsl;
-    k->args[0] = (dop_kernel_arg){.counter = DOP_ARG_TABLE, .read = true};
-    k->args[1] = (dop_kernel_arg){.read = true};
-    k->args[2] = (dop_kernel_arg){.numbers = 2, .number = {numbers[0], numbers[1]}};
-    if (st == DOP_OK && (!k->glsl || !glsl))
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    dop_buf_finish(&text);
-    dop_buf_finish(&functions);
-    dop_buf_finish(&calls);
     return st;
 }

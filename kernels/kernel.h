@@ -30,6 +30,7 @@ typedef struct dop_tile {
     uint32_t bq, ds;             /* attention: tokens; invocations that share a position's K row, 0: 1 */
     uint32_t sharers;            /* attention of one token: workgroups that share a KV head's query heads, 0: one */
     uint32_t splits;             /* the same: most parts of the cache, 0: as in the graph */
+    uint32_t whole, least;       /* the same: positions that are one part, and of a part; 0: as in the graph */
     uint32_t positions;          /* the same: of the cache at a time, 0: 64 */
     uint32_t stage;              /* gemv: stage the activation in shared memory where it fits */
     bool subgroup;               /* reduce with subgroup operations */
@@ -43,16 +44,25 @@ typedef enum dop_variant_id {
     DOP_VARIANT_COUNT
 } dop_variant_id;
 
+typedef struct dop_descriptor dop_descriptor; /* kernels/descriptor.h */
+
 typedef struct dop_variant {
     const char *name;
     dop_template tpl;
     uint32_t caps; /* DOP_CAP_* needed */
     const char *when;
+    const dop_descriptor *descriptor;
 } dop_variant;
 const dop_variant *dop_variant_of(dop_variant_id v);
 bool dop_variant_parse(const char *name, dop_variant_id *out);
-/* Why a variant of the region's template cannot be used even when it is asked for; NULL: it can. */
-const char *dop_variant_impossible(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_target *t);
+
+/* Why a kernel cannot make a region on a target. */
+typedef struct dop_refusal {
+    const char *why;    /* NULL: it can */
+    const char *remedy; /* what would make it possible; NULL: nothing that is known */
+} dop_refusal;
+/* Can the variant make the region there, when it is asked for?  What this accepts can be generated. */
+dop_refusal dop_kernel_fits(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_target *t);
 
 /* One choice, with what was rejected and why, for --explain and the report. */
 typedef struct dop_choice {
@@ -61,18 +71,18 @@ typedef struct dop_choice {
     char why[512]; /* "gemv_subgroup: one token; rejected gemv: ..." */
 } dop_choice;
 
-/* forced: a variant name, or NULL.  Errors: the forced variant cannot do it (the message lists those that can). */
+/* The first row of the region's template that fits and that the target would not rather do without.  forced: a variant
+ * name, or NULL.  Errors: no row fits, or the forced one does not (the message lists those that do). */
 dop_status dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *target, const char *forced,
                              dop_diag *diag, dop_choice *out_choice);
 
-/* The same for a stage of a persistent dispatch of target->persistent invocations: what was chosen for a dispatch of its
- * own, in another tile.  Gives the reason when there is none; NULL: there is. */
+/* The same for a stage of a persistent dispatch of target->persistent invocations: the form of `own`, which was chosen
+ * for a dispatch of its own, that can be one.  Gives the reason when there is none; NULL: there is. */
 const char *dop_kernel_select_stage(const dop_graph *g, const dop_region *r, const dop_target *target,
                                     const dop_choice *own, dop_choice *out_choice);
 
 /* For attention, what a stage does instead while its cache is short: query heads shared out over workgroups that longer
  * caches keep busy with parts.  Returns up to how many positions; 0: there is nothing else to do. */
-enum { DOP_STAGE_WHOLE = 128 }; /* so many positions are one part */
 uint32_t dop_kernel_select_short(const dop_graph *g, const dop_region *r, const dop_target *target,
                                  const dop_choice *stage, dop_choice *out_choice);
 
@@ -83,6 +93,7 @@ typedef struct dop_kernel {
     dop_kernel_arg args[DOP_MAX_ARGS];
     uint32_t grid[3];
     uint32_t local; /* invocations, one-dimensional */
+    dop_variant_id variant;
     uint32_t caps;
     uint32_t subgroup; /* required size; 0: any */
     /* The module goes to the driver as it is.  Attention on matrix units takes a driver ten times as long to compile when
@@ -92,21 +103,15 @@ typedef struct dop_kernel {
     const char *const *stages; /* GLSL of its functions */
 } dop_kernel;
 
-/* How a kernel is ordered where it is not by barriers: its part in DOP_ORDER_COUNTERS or DOP_ORDER_PERSISTENT of
- * runtime/plan_format.h. */
-enum { DOP_MAX_WAITS = 3 };
+/* What a kernel does for DOP_ORDER_PERSISTENT of runtime/plan_format.h. */
 typedef enum dop_sync_kind {
-    DOP_SYNC_COUNTERS, /* waits for counters, and has one */
-    DOP_SYNC_STAGE,    /* a function of a persistent dispatch, which looks for the values handed to it */
-    DOP_SYNC_ADVANCE   /* as with barriers, but the last of its schedule: adds `turns` to the step's turn */
+    DOP_SYNC_STAGE,  /* a function of a persistent dispatch, which looks for the values handed to it */
+    DOP_SYNC_ADVANCE /* as with barriers, but the last of its schedule: adds `turns` to the step's turn */
 } dop_sync_kind;
 typedef struct dop_sync {
     dop_sync_kind kind;
-    uint32_t n_waits;
-    uint32_t workgroups[DOP_MAX_WAITS]; /* of each producer */
-    bool last;                          /* of the schedule: advances the step's epoch */
-    const uint8_t *handed;              /* of a stage: DOP_HANDED and DOP_LEAVES by node */
-    uint32_t turns;                     /* a number of the dispatch: 1 after stages, 0 after anything else */
+    const uint8_t *handed; /* of a stage: DOP_HANDED and DOP_LEAVES by node */
+    uint32_t turns;        /* a number of the dispatch: 1 after stages, 0 after anything else */
 } dop_sync;
 
 /* sync NULL: ordered by barriers, which are not the kernel's business. */
@@ -116,8 +121,9 @@ dop_status dop_kernel_generate(const dop_templates *t, const dop_graph *g, const
 
 /* The kernel of a persistent dispatch over these distinct stages, all with the same workgroup: arguments are the table of
  * stages, the step record, and two numbers, how many rows the table has and the words of one copy of handed values. */
-dop_status dop_kernel_persistent(const dop_templates *t, const dop_kernel *const *stages, uint32_t n_stages,
-                                 const uint32_t numbers[2], dop_arena *arena, dop_diag *diag, dop_kernel *out_kernel);
+dop_status dop_kernel_persistent(const dop_templates *t, const dop_target *target, const dop_kernel *const *stages,
+                                 uint32_t n_stages, const uint32_t numbers[2], dop_arena *arena, dop_diag *diag,
+                                 dop_kernel *out_kernel);
 
 /* Compiles GLSL to SPIR-V 1.3+ for Vulkan 1.2 with shaderc, gives matrices their KHR form where k->caps says so
  * (spirv_khr_matrix.h), and checks the module through SPIRV-Cross: push-constant size 8 * n_args, workgroup size, shared

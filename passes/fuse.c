@@ -9,17 +9,10 @@ same_unit(dop_unit a, dop_unit b)
 }
 
 bool
-dop_region_unit(const dop_graph *g, const dop_region *r, dop_unit *out_unit)
+dop_region_unit(const dop_region *r, dop_unit *out_unit)
 {
-    for (uint32_t i = 0; i < r->n_nodes; i++) {
-        dop_reach x = dop_node_reach(g, r->nodes[i]);
-        dop_op op = dop_node_at(g, r->nodes[i])->op;
-        if ((x == DOP_REACH_ROW || x == DOP_REACH_HEAD || x == DOP_REACH_DIMS) && op != DOP_OP_attn_combine) {
-            *out_unit = dop_node_unit(g, r->nodes[i]);
-            return true;
-        }
-    }
-    return false;
+    *out_unit = r->info->unit;
+    return r->info->has_unit;
 }
 
 /* Copies read through an index, not through neighbours: they cost a load like any other. */
@@ -27,12 +20,6 @@ static bool
 is_load(dop_op op)
 {
     return op == DOP_OP_gather || op == DOP_OP_last_row;
-}
-
-static bool
-is_statistic(dop_op op)
-{
-    return op == DOP_OP_row_rms || op == DOP_OP_row_mean || op == DOP_OP_row_istd;
 }
 
 /* Does node n read a value that region p makes?  Gives it, and whether it comes through a slice. */
@@ -115,7 +102,7 @@ static dop_reason
 join_row(const dop_graph *g, const bool *made, dop_region_id p, const dop_region *c)
 {
     dop_unit unit;
-    if (!dop_region_unit(g, &g->regions[p], &unit))
+    if (!dop_region_unit(&g->regions[p], &unit))
         return DOP_REASON_template_limit;
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         dop_node_id n = c->nodes[i], value;
@@ -192,7 +179,7 @@ join_elementwise(const dop_graph *g, const bool *made, dop_region_id p, const do
 static dop_reason
 join_splits(const dop_pass_ctx *cx, const dop_graph *g, dop_region_id p, const dop_region *c)
 {
-    dop_node_id split = dop_region_root(g, &g->regions[p]);
+    dop_node_id split = g->regions[p].info->root;
     if (c->n_nodes != 1 || dop_node_at(g, c->nodes[0])->op != DOP_OP_attn_combine)
         return DOP_REASON_template_limit;
     uint32_t kv_heads = dop_node_at(g, dop_node_at(g, split)->src[1])->shape.dim[1].mul;
@@ -235,7 +222,7 @@ dop_fuse_may_epilogue(dop_pass_ctx *cx, const dop_flow *f, dop_region_id produce
             *out_reason = join_elementwise(g, made, producer, c);
         break;
     case DOP_TPL_attention:
-        if (c->tpl == DOP_TPL_elementwise && dop_node_at(g, dop_region_root(g, p))->op == DOP_OP_attention)
+        if (c->tpl == DOP_TPL_elementwise && dop_node_at(g, p->info->root)->op == DOP_OP_attention)
             *out_reason = join_elementwise(g, made, producer, c);
         else if (c->tpl == DOP_TPL_elementwise)
             *out_reason = join_splits(cx, g, producer, c);
@@ -392,7 +379,7 @@ stage_into_attention(const dop_flow *f, dop_region_id producer, dop_region_id co
 {
     const dop_graph *g = f->g;
     const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
-    dop_node_id at = dop_region_root(g, c);
+    dop_node_id at = c->info->root;
     const dop_node *n = dop_node_at(g, at);
     uint32_t dim = dop_node_at(g, n->src[0])->shape.dim[2].mul;
     if (g->max_t != 1)
@@ -436,7 +423,7 @@ dop_fuse_may_stage(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, 
     if (dop_fuse_disabled(cx, g, producer, consumer))
         return DOP_OK;
     *out_reason = DOP_REASON_template_limit;
-    if (g->regions[producer].tpl != DOP_TPL_row || !dop_region_unit(g, &g->regions[producer], &unit) ||
+    if (g->regions[producer].tpl != DOP_TPL_row || !dop_region_unit(&g->regions[producer], &unit) ||
         !can_stage(g, &g->regions[producer]))
         return DOP_OK;
     switch (g->regions[consumer].tpl) {
@@ -475,7 +462,7 @@ dop_fuse_log(dop_pass_ctx *cx, const dop_graph *g, dop_region_id producer, dop_r
             if (!dop_region_has(p, b) || dop_region_has(c, b)) /* what c makes itself is no edge between the two */
                 continue;
             dop_fusion_event e = {b, c->nodes[i], pass, reason, 2 * dop_node_bytes(g, b), dispatches};
-            if (n->op == DOP_OP_state_write || is_statistic(dop_node_at(g, b)->op))
+            if (n->op == DOP_OP_state_write || dop_node_is_statistic(g, b))
                 e.bytes = dop_node_bytes(g, b);
             if (dop_node_at(g, b)->op == DOP_OP_state_write)
                 e.bytes = 2 * dop_node_bytes(g, dop_node_at(g, b)->src[1]);

@@ -2,10 +2,11 @@
 #ifndef DOPPLER_PASSES_FUSE_H
 #define DOPPLER_PASSES_FUSE_H
 
+#include "ir/region.h"
 #include "passes/region.h"
 
 /* The unit of a row region, taken from its reductions and rotations.  False when it has none. */
-bool dop_region_unit(const dop_graph *g, const dop_region *r, dop_unit *out_unit);
+bool dop_region_unit(const dop_region *r, dop_unit *out_unit);
 
 /* May `consumer` become the store phase of `producer`?  none: yes. */
 dop_status dop_fuse_may_epilogue(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer,

@@ -35,7 +35,7 @@ makes_rows(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, dop_
     uint32_t cols = dop_node_cols(g, value);
     dop_unit unit;
     if (c->tpl == DOP_TPL_row)
-        return dop_region_unit(g, c, &unit) && unit.units == 1 && unit.len == cols &&
+        return dop_region_unit(c, &unit) && unit.units == 1 && unit.len == cols &&
                dop_node_per_token(g, c->nodes[0]) == dop_node_per_token(g, value);
     if (c->tpl != DOP_TPL_gemv || g->max_t > 1 || !dop_fuse_fits_shared(cx->target, cols))
         return false;

@@ -6,7 +6,7 @@ static bool
 may_merge(const dop_graph *g, const dop_region *a, const dop_region *b)
 {
     dop_unit ua, ub;
-    return b->tpl == DOP_TPL_row && dop_region_unit(g, a, &ua) && dop_region_unit(g, b, &ub) && ua.len == ub.len &&
+    return b->tpl == DOP_TPL_row && dop_region_unit(a, &ua) && dop_region_unit(b, &ub) && ua.len == ub.len &&
            dop_node_per_token(g, a->nodes[0]) == dop_node_per_token(g, b->nodes[0]);
 }
 

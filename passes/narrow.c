@@ -4,13 +4,12 @@
  * about it changes.  Runs when products have got their final sources. */
 #include "passes/rewrite.h"
 
-enum { LEAST_TOKENS = 16, UNIT = 8 }; /* as kernels/select.c wants of a product on matrix units */
-
 static bool
-on_matrix_units(const dop_graph *g, dop_node_id id)
+on_matrix_units(const dop_graph *g, const dop_target *t, dop_node_id id)
 {
     const dop_node *n = dop_node_at(g, id);
-    return n->op == DOP_OP_matmul && dop_node_per_token(g, id) && dop_node_cols(g, n->src[0]) % UNIT == 0;
+    return n->op == DOP_OP_matmul && dop_node_per_token(g, id) &&
+           dop_matrix_fit_of(t, g->max_t, dop_node_cols(g, n->src[0])) == DOP_MATRIX_FIT_yes;
 }
 
 /* Values that are stored in a type of their own: not caches, leaves or parts of other values. */
@@ -24,14 +23,14 @@ is_stored(const dop_graph *g, dop_node_id id)
 /* May the value be f16?  wide[id]: something needs it as it is.  Readers have higher handles, so all of them are decided
  * before their sources are. */
 static void
-find_wide(const dop_graph *g, bool *wide, bool *read)
+find_wide(const dop_graph *g, const dop_target *t, bool *wide, bool *read)
 {
     for (uint32_t i = 0; i < g->n_outs; i++)
         wide[g->outs[i]] = true;
     for (dop_node_id id = g->n_nodes; id-- > 1;) {
         const dop_node *n = dop_node_at(g, id);
         for (uint32_t k = 0; k < n->n_srcs; k++) {
-            bool view = n->op == DOP_OP_reshape && read[id], product = k == 0 && on_matrix_units(g, id);
+            bool view = n->op == DOP_OP_reshape && read[id], product = k == 0 && on_matrix_units(g, t, id);
             read[n->src[k]] = true;
             if (view ? wide[id] : !product && n->op != DOP_OP_last_row)
                 wide[n->src[k]] = true;
@@ -64,12 +63,12 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 dop_status
 dop_pass_narrow(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
-    if (!(cx->target->caps & DOP_CAP_coop) || !(cx->target->caps & DOP_CAP_f16_storage) || g->max_t < LEAST_TOKENS)
+    if (dop_matrix_fit_of(cx->target, g->max_t, 0) != DOP_MATRIX_FIT_yes)
         return DOP_OK;
     bool *wide = dop_arena_alloc(cx->arena, g->n_nodes * sizeof *wide);
     bool *read = dop_arena_alloc(cx->arena, g->n_nodes * sizeof *read);
     if (!wide || !read)
         return DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
-    find_wide(g, wide, read);
+    find_wide(g, cx->target, wide, read);
     return dop_rewrite_graph(cx, g, visit, wide, changed);
 }

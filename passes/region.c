@@ -1,5 +1,7 @@
 #include "passes/region.h"
 
+#include "ir/region.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,24 +9,6 @@ bool
 dop_node_computed(const dop_graph *g, dop_node_id id)
 {
     return !(dop_op_of(dop_node_at(g, id)->op)->traits & (DOP_LEAF | DOP_VIEW));
-}
-
-dop_node_id
-dop_region_root(const dop_graph *g, const dop_region *r)
-{
-    dop_node_id best = r->nodes[0];
-    dop_reach reach = DOP_REACH_NONE;
-    for (uint32_t i = 0; i < r->n_nodes; i++) {
-        const dop_node *n = dop_node_at(g, r->nodes[i]);
-        dop_reach x = dop_node_reach(g, r->nodes[i]);
-        if (n->op == DOP_OP_gather || n->op == DOP_OP_last_row) /* copies, not sums */
-            x = DOP_REACH_ELEM;
-        if (x > reach) {
-            reach = x;
-            best = r->nodes[i];
-        }
-    }
-    return best;
 }
 
 uint64_t
@@ -142,45 +126,60 @@ is_output(const dop_graph *g, dop_node_id id)
     return false;
 }
 
+/* What region r stores, from who reads it: ids[], as many as the region has nodes. */
+static uint32_t
+find_outs(const dop_flow *f, dop_region_id r, dop_node_id *ids)
+{
+    const dop_graph *g = f->g;
+    const dop_region *reg = &g->regions[r];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < reg->n_nodes; i++) {
+        dop_node_id id = reg->nodes[i];
+        bool effect = (dop_op_of(dop_node_at(g, id)->op)->traits & DOP_EFFECT) != 0; /* later steps read it */
+        /* Partial results cross workgroups even when the region merges them itself: they are stored. */
+        bool crosses = dop_node_at(g, id)->op == DOP_OP_attn_split;
+        if (f->owner[id] == r && (effect || crosses || dop_flow_n_readers(f, id) > 0 || is_output(g, id)))
+            ids[n++] = id;
+    }
+    return n;
+}
+
+static dop_status
+set_outs(dop_graph *g, dop_region *reg, const dop_node_id *ids, uint32_t n, dop_diag *diag)
+{
+    if (n == reg->n_outs && memcmp(ids, reg->outs, n * sizeof *ids) == 0)
+        return DOP_OK;
+    reg->outs = dop_arena_alloc(g->arena, n * sizeof *ids);
+    if (!reg->outs)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    memcpy(reg->outs, ids, n * sizeof *ids);
+    reg->n_outs = n;
+    return dop_region_describe(g, reg, diag);
+}
+
 dop_status
 dop_flow_update(dop_graph *g, dop_diag *diag, dop_flow *f)
 {
+    dop_node_id *ids = malloc(g->n_nodes * sizeof *ids);
+    dop_status st = ids ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     /* Dropping a region may leave another without readers, so repeat; chains of such are short. */
-    for (bool again = true; again;) {
+    for (bool again = true; again && st == DOP_OK;) {
         again = false;
         dop_flow_finish(f);
-        dop_status st = dop_flow_init(g, diag, f);
-        if (st != DOP_OK)
-            return st;
-        for (dop_region_id r = 1; r < g->n_regions; r++) {
+        st = dop_flow_init(g, diag, f);
+        for (dop_region_id r = 1; r < g->n_regions && st == DOP_OK; r++) {
             dop_region *reg = &g->regions[r];
             if (reg->dead)
                 continue;
-            dop_node_id outs[64];
-            uint32_t n = 0;
-            for (uint32_t i = 0; i < reg->n_nodes; i++) {
-                dop_node_id id = reg->nodes[i];
-                bool effect = (dop_op_of(dop_node_at(g, id)->op)->traits & DOP_EFFECT) != 0; /* later steps read it */
-                /* Partial results cross workgroups even when the region merges them itself: they are stored. */
-                bool crosses = dop_node_at(g, id)->op == DOP_OP_attn_split;
-                if (f->owner[id] == r && (effect || crosses || dop_flow_n_readers(f, id) > 0 || is_output(g, id)) &&
-                    n < 64)
-                    outs[n++] = id;
-            }
-            if (n == 0) {
+            uint32_t n = find_outs(f, r, ids);
+            if (n == 0)
                 reg->dead = again = true;
-                continue;
-            }
-            if (n != reg->n_outs || memcmp(outs, reg->outs, n * sizeof *outs) != 0) {
-                reg->outs = dop_arena_alloc(g->arena, n * sizeof *outs);
-                if (!reg->outs)
-                    return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-                memcpy(reg->outs, outs, n * sizeof *outs);
-                reg->n_outs = n;
-            }
+            else
+                st = set_outs(g, reg, ids, n, diag);
         }
     }
-    return DOP_OK;
+    free(ids);
+    return st;
 }
 
 dop_status
@@ -247,5 +246,5 @@ dop_region_absorb(dop_graph *g, dop_region_id dst, dop_region_id src, dop_templa
     d->tpl = tpl;
     if (!keep_src)
         s->dead = true;
-    return DOP_OK;
+    return dop_region_describe(g, d, diag);
 }

@@ -6,8 +6,6 @@
 
 /* A value is computed when a kernel must make it: neither a leaf nor a view. */
 bool dop_node_computed(const dop_graph *g, dop_node_id id);
-/* The matmul, attention or reduction that the region is built around; its first node when there is none. */
-dop_node_id dop_region_root(const dop_graph *g, const dop_region *r);
 /* Bytes of a value at the graph's largest T. */
 uint64_t dop_node_bytes(const dop_graph *g, dop_node_id id);
 

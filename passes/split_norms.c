@@ -26,7 +26,7 @@ static dop_status
 split_layernorm(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
 {
     const dop_node *o = dop_node_at(rw->from, old);
-    dop_node_id x = rw->map[o->src[0]], w = rw->map[o->src[1]], b = rw->map[o->src[2]], mean, istd, v;
+    dop_node_id x = rw->map[o->src[0]], w = rw->map[o->src[1]], mean, istd, v;
     dop_want centered = {DOP_TYPE_f32, o->shape}; /* rounding before the second statistic would be an error of it */
     dop_attr eps = {.f = dop_node_f(rw->from, old, DOP_A_eps)};
     dop_want want = {o->type, o->shape};
@@ -38,10 +38,12 @@ split_layernorm(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
         st = dop_rewrite_add(rw, old, "istd", DOP_OP_row_rms, &v, 1, &eps, NULL, &istd);
     if (st == DOP_OK)
         st = dop_rewrite_add(rw, old, "n", DOP_OP_mul, (dop_node_id[]){v, istd}, 2, NULL, &want, &v);
+    if (st != DOP_OK || o->n_srcs < 3)
+        return st == DOP_OK ? dop_rewrite_add(rw, old, NULL, DOP_OP_mul, (dop_node_id[]){v, w}, 2, NULL, &want, out_id)
+                            : st;
+    st = dop_rewrite_add(rw, old, "nw", DOP_OP_mul, (dop_node_id[]){v, w}, 2, NULL, &want, &v);
     if (st == DOP_OK)
-        st = dop_rewrite_add(rw, old, "nw", DOP_OP_mul, (dop_node_id[]){v, w}, 2, NULL, &want, &v);
-    if (st == DOP_OK)
-        st = dop_rewrite_add(rw, old, NULL, DOP_OP_add, (dop_node_id[]){v, b}, 2, NULL, &want, out_id);
+        st = dop_rewrite_add(rw, old, NULL, DOP_OP_add, (dop_node_id[]){v, rw->map[o->src[2]]}, 2, NULL, &want, out_id);
     return st;
 }
 

@@ -223,26 +223,67 @@ open_nameless(const char *path)
     return fd;
 }
 
+/* What a path names when its last part is a symbolic link, or a chain of them; what the last one names need not exist.
+ * NULL with errno on failure. */
+static char *
+follow_links(const char *path)
+{
+    char *at = strdup(path);
+    struct stat sb;
+    for (int i = 0; at && lstat(at, &sb) == 0 && S_ISLNK(sb.st_mode); i++) {
+        char target[4096], *next = NULL, *slash = strrchr(at, '/');
+        ssize_t len = readlink(at, target, sizeof target);
+        bool ok = i < 40 && len > 0 && (size_t)len < sizeof target;
+        int folder = slash ? (int)(slash + 1 - at) : 0;
+        if (i == 40)
+            errno = ELOOP;
+        else if (!ok && len >= 0)
+            errno = ENAMETOOLONG;
+        if (ok && asprintf(&next, "%.*s%.*s", *target == '/' ? 0 : folder, at, (int)len, target) < 0)
+            next = NULL;
+        free(at);
+        at = next;
+    }
+    return at;
+}
+
+/* Is what stands at `final`, links not followed, the file that `sb` describes?  Not so for links such as those of
+ * /proc/self/fd, whose text need not name anything. */
+static bool
+is_same_file(const char *final, const struct stat *sb)
+{
+    struct stat x;
+    return lstat(final, &x) == 0 && x.st_dev == sb->st_dev && x.st_ino == sb->st_ino;
+}
+
 dop_status
 dop_out_file_open(const char *path, dop_diag *diag, dop_out_file *out_output)
 {
     struct stat sb;
     dop_out_file o = {.path = path};
     memset(out_output, 0, sizeof *out_output);
-    if (stat(path, &sb) == 0 && !S_ISREG(sb.st_mode)) {
+    bool exists = stat(path, &sb) == 0;
+    o.final = follow_links(path);
+    if (!o.final)
+        return DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot write: %s", strerror(errno));
+    if (exists && (!S_ISREG(sb.st_mode) || !is_same_file(o.final, &sb))) {
         o.f = fopen(path, "wbe");
     } else {
-        if (asprintf(&o.tmp, "%s.tmp.%ld", path, (long)getpid()) < 0)
+        if (asprintf(&o.tmp, "%s.tmp.%ld", o.final, (long)getpid()) < 0) {
+            free(o.final);
             return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-        int fd = open_nameless(path);
+        }
+        int fd = open_nameless(o.final);
         o.f = fd >= 0 ? fdopen(fd, "wb") : fopen(o.tmp, "wbe");
         o.has_name = fd < 0;
         if (!o.f && fd >= 0)
             close(fd);
     }
     if (!o.f) {
+        dop_status st = DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot write: %s", strerror(errno));
         free(o.tmp);
-        return DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot write: %s", strerror(errno));
+        free(o.final);
+        return st;
     }
     *out_output = o;
     return DOP_OK;
@@ -262,11 +303,12 @@ dop_out_file_close(dop_out_file *o, bool ok, dop_diag *diag)
         done = o->has_name = linkat(AT_FDCWD, name, AT_FDCWD, o->tmp, AT_SYMLINK_FOLLOW) == 0;
     }
     done = fclose(o->f) == 0 && done;
-    if (ok && (!done || (o->tmp && rename(o->tmp, o->path) != 0)))
+    if (ok && (!done || (o->tmp && rename(o->tmp, o->final) != 0)))
         st = DOP_FAIL_IN(diag, DOP_E_IO, o->path, "cannot write: %s", strerror(errno));
     if (o->tmp && o->has_name && (!ok || st != DOP_OK))
         unlink(o->tmp);
     free(o->tmp);
+    free(o->final);
     memset(o, 0, sizeof *o);
     return st;
 }

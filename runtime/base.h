@@ -107,11 +107,13 @@ uint64_t dop_buf_failures(void);
 
 /* A file that appears under its name when it is complete, replacing what was there, and not at all otherwise: it is
  * written without a name where the file system can do that (a process that is killed leaves nothing), else under
- * PATH.tmp.PID.  What exists and is no regular file (/dev/stdout, a named pipe) is written to directly. */
+ * PATH.tmp.PID.  A symbolic link stays: what it names is replaced or made.  What exists and is no regular file
+ * (/dev/stdout, a named pipe) is written to directly. */
 typedef struct dop_out_file {
     FILE *f; /* to write to */
     const char *path;
-    char *tmp; /* name on the way to PATH; NULL: written to directly */
+    char *final; /* PATH with links followed, owned */
+    char *tmp;   /* name on the way to it, owned; NULL: written to directly */
     bool has_name;
 } dop_out_file;
 

@@ -1,5 +1,5 @@
 #include "runtime/bench.h"
-#include "runtime/session.h"
+#include "runtime/model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,54 +23,39 @@ random_tokens(uint32_t seed, uint32_t vocab, uint32_t *out, size_t n)
     }
 }
 
-/* Forgets everything after the first n tokens.  The values of a recurrent state are then wrong, but not its speed. */
 static dop_status
-rewind_to(dop_session *s, uint32_t n, dop_diag *diag)
-{
-    dop_status st = DOP_OK;
-    if (s->n_ahead > 0)
-        st = dop_replay_wait(&s->replay, s->ahead[s->n_ahead - 1].ticket, diag);
-    s->n_ahead = 0;
-    s->picks_taken = s->picks_asked;
-    s->running = false;
-    s->n_tokens = s->n_fed = n;
-    s->logits = NULL;
-    return st;
-}
-
-static dop_status
-feed_and_pick(dop_session *s, const uint32_t *ids, size_t n, dop_diag *diag)
+feed_and_pick(dop_sequence *s, const uint32_t *ids, size_t n, dop_diag *diag)
 {
     uint32_t id;
-    dop_session_expect(s, 1);
-    dop_status st = dop_session_feed(s, ids, n, diag);
-    return st == DOP_OK ? dop_session_next(s, diag, &id) : st;
+    dop_sequence_expect(s, 1);
+    dop_status st = dop_sequence_feed(s, ids, n, diag);
+    return st == DOP_OK ? dop_sequence_next(s, diag, &id) : st;
 }
 
 /* Brings the cache to a depth. */
 static dop_status
-fill(dop_session *s, const uint32_t *ids, uint32_t depth, dop_diag *diag)
+fill(dop_sequence *s, const uint32_t *ids, uint32_t depth, dop_diag *diag)
 {
-    dop_status st = dop_session_reset(s, diag);
+    dop_status st = dop_sequence_rewind(s, 0, diag);
     if (st == DOP_OK && depth > 0)
         st = feed_and_pick(s, ids, depth, diag);
-    return st == DOP_OK ? rewind_to(s, depth, diag) : st;
+    return st == DOP_OK ? dop_sequence_rewind(s, depth, diag) : st;
 }
 
 /* One run of a test; limit_ms: no more steps of tgN after that long. */
 static dop_status
-measure(dop_session *s, const dop_bench_test *t, const uint32_t *ids, double limit_ms, dop_diag *diag, double *out_ms)
+measure(dop_sequence *s, const dop_bench_test *t, const uint32_t *ids, double limit_ms, dop_diag *diag, double *out_ms)
 {
-    dop_status st = rewind_to(s, t->depth, diag);
+    dop_status st = dop_sequence_rewind(s, t->depth, diag);
     double start = dop_now_ms();
     if (st == DOP_OK && t->n_prompt > 0) {
         st = feed_and_pick(s, ids, t->n_prompt, diag);
     } else if (st == DOP_OK) {
-        dop_session_expect(s, t->n_gen);
-        st = dop_session_feed(s, ids, 1, diag);
+        dop_sequence_expect(s, t->n_gen);
+        st = dop_sequence_feed(s, ids, 1, diag);
         for (uint32_t i = 0; i < t->n_gen && st == DOP_OK; i++) {
             uint32_t id;
-            st = dop_session_next(s, diag, &id);
+            st = dop_sequence_next(s, diag, &id);
             if (limit_ms > 0 && dop_now_ms() - start > limit_ms)
                 break;
         }
@@ -130,20 +115,22 @@ static dop_status
 open_plan(const dop_bench *b, const dop_bench_options *o, bool is_first, dop_bench_plan *p, dop_diag *diag)
 {
     uint32_t ids[FIRST_PROMPT];
-    dop_status st = dop_session_open(p->path, &o->open, diag, &p->session);
+    dop_status st = dop_model_open(p->path, &o->open, diag, &p->model);
     if (st != DOP_OK)
         return st;
-    dop_session_describe(p->session, &p->info);
+    dop_model_describe(p->model, &p->info);
+    if ((st = dop_sequence_create(p->model, diag, &p->sequence)) != DOP_OK)
+        return st;
     if ((st = check_context(b, p, diag)) != DOP_OK)
         return st;
     const dop_plan_model *m = p->info.plan->model;
-    p->weights_bytes = p->session->memory.bytes[DOP_SLOT_WEIGHTS];
+    p->weights_bytes = p->model->memory.bytes[DOP_SLOT_WEIGHTS];
     p->bytes_per_token = dop_bench_weights_read(p->info.plan, p->info.decode);
     p->floor_gbps = o->floor_gbps > 0 ? o->floor_gbps : dop_bench_known_floor(p->info.device->name);
     p->first_token_prompt = FIRST_PROMPT < m->ctx ? FIRST_PROMPT : m->ctx;
     random_tokens(3, m->vocab, ids, p->first_token_prompt);
     double start = dop_now_ms();
-    st = feed_and_pick(p->session, ids, p->first_token_prompt, diag);
+    st = feed_and_pick(p->sequence, ids, p->first_token_prompt, diag);
     p->first_token_ms = dop_now_ms() - start;
     if (is_first)
         p->start_to_first_token_ms = dop_now_ms() - o->start_ms;
@@ -192,11 +179,11 @@ run_test(dop_bench *b, size_t test, const uint32_t *ids, bool progress, dop_diag
     dop_status st = DOP_OK;
     double ms;
     for (size_t p = 0; p < b->n_plans && st == DOP_OK; p++)
-        st = measure(b->plans[p].session, t, ids, warm_up_ms, diag, &ms);
+        st = measure(b->plans[p].sequence, t, ids, warm_up_ms, diag, &ms);
     for (uint32_t round = 0; round < b->rounds && st == DOP_OK; round++)
         for (size_t p = 0; p < b->n_plans && st == DOP_OK; p++) {
             dop_bench_row *row = &b->rows[p * b->n_tests + test];
-            st = measure(b->plans[p].session, t, ids, 0, diag, &row->ms[round]);
+            st = measure(b->plans[p].sequence, t, ids, 0, diag, &row->ms[round]);
             if (progress && st == DOP_OK)
                 fprintf(stderr, "%s: %s, round %u of %u: %.2f tok/s\n", b->plans[p].path, t->name, round + 1, b->rounds,
                         (double)(t->n_prompt + t->n_gen) * 1e3 / row->ms[round]);
@@ -227,7 +214,7 @@ run_tests(dop_bench *b, bool progress, dop_diag *diag)
     for (size_t i = 0; i < b->n_tests && st == DOP_OK; i++) {
         for (size_t p = 0; p < b->n_plans && st == DOP_OK; p++)
             if (i == 0 || b->tests[i].depth != b->tests[i - 1].depth)
-                st = fill(b->plans[p].session, ids, b->tests[i].depth, diag);
+                st = fill(b->plans[p].sequence, ids, b->tests[i].depth, diag);
         if (st == DOP_OK)
             st = run_test(b, i, ids, progress, diag);
     }
@@ -266,7 +253,7 @@ dop_bench_run(const char *const *paths, size_t n_paths, const dop_bench_options 
         st = run_tests(b, options->progress, diag);
     /* Once more: a stall changes the ordering. */
     for (size_t i = 0; i < n_paths && st == DOP_OK; i++)
-        dop_session_describe(b->plans[i].session, &b->plans[i].info);
+        dop_model_describe(b->plans[i].model, &b->plans[i].info);
 error:
     if (st != DOP_OK)
         dop_bench_finish(b);
@@ -280,7 +267,7 @@ dop_bench_finish(dop_bench *bench)
     for (size_t i = 0; b->rows && i < b->n_plans * b->n_tests; i++)
         free(b->rows[i].ms);
     for (size_t i = 0; b->plans && i < b->n_plans; i++)
-        dop_session_close(b->plans[i].session);
+        dop_model_close(b->plans[i].model);
     free(b->plans);
     free(b->tests);
     free(b->rows);

@@ -35,8 +35,9 @@ typedef struct dop_bench_row {
 
 typedef struct dop_bench_plan {
     const char *path;
-    dop_session *session; /* owned */
-    dop_session_info info;
+    dop_model *model;       /* owned */
+    dop_sequence *sequence; /* the model's */
+    dop_model_info info;
     uint64_t weights_bytes;   /* on the device */
     uint64_t bytes_per_token; /* of weights, read by one decode step */
     double floor_gbps;        /* 0: unknown */

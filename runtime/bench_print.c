@@ -85,10 +85,8 @@ print_start(const dop_bench *b, dop_buf *out)
 {
     for (size_t i = 0; i < b->n_plans; i++) {
         const dop_bench_plan *p = &b->plans[i];
-        const dop_session_info *s = &p->info;
+        const dop_model_info *s = &p->info;
         uint32_t ordering = s->plan->schedules[s->decode].ordering;
-        if (ordering == DOP_ORDER_COUNTERS)
-            dop_buf_printf(out, "%s: decode steps are ordered by completion counters\n", base_name(p->path));
         if (ordering == DOP_ORDER_PERSISTENT)
             dop_buf_printf(out, "%s: decode steps are persistent dispatches\n", base_name(p->path));
         dop_buf_printf(out,
@@ -155,7 +153,7 @@ dop_bench_csv(const dop_bench *bench, dop_buf *out)
             const dop_bench_plan *p = &b->plans[k];
             const dop_bench_row *r = &b->rows[k * b->n_tests + i];
             const dop_bench_test *t = &b->tests[i];
-            const dop_session_info *s = &p->info;
+            const dop_model_info *s = &p->info;
             csv_text(p->path, out);
             csv_text(text_of(p, s->plan->model->name), out);
             csv_text(text_of(p, s->plan->model->quant), out);
@@ -175,7 +173,7 @@ dop_bench_csv(const dop_bench *bench, dop_buf *out)
 static json_t *
 plan_json(const dop_bench_plan *p)
 {
-    const dop_session_info *s = &p->info;
+    const dop_model_info *s = &p->info;
     const dop_plan_model *m = s->plan->model;
     char digest[17];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)s->plan->digest);

@@ -23,7 +23,7 @@ enum { MAX_POSITION = 32768, MAX_CASES = 12 };
 
 typedef struct checker {
     dop_check_device device;
-    dop_session *session;
+    dop_model *model;
     const dop_plan *plan;
     dop_arena arena;
     dop_graph *graphs;         /* one per schedule */
@@ -113,8 +113,14 @@ choose_points(const checker *k, const dop_graph *g, const dop_region *r, point *
     uint32_t n = 0, t = g->max_t, limit = k->plan->model->ctx < MAX_POSITION ? k->plan->model->ctx : MAX_POSITION;
     bool moves = dop_check_uses_position(g, r);
     if (t == 1) {
-        /* Around the ends of cache splits too (ir/ops.def: 192 rows stay whole). */
-        static const uint32_t decode[] = {0, 1, 64, 191, 192, 255};
+        /* Around the ends of cache splits too: where a cache begins to be split, and the first row of the second. */
+        uint32_t whole = 192, least = 64;
+        for (dop_node_id id = 1; id < g->n_nodes; id++)
+            if (dop_node_at(g, id)->op == DOP_OP_attn_split) {
+                whole = (uint32_t)dop_node_i(g, id, DOP_A_whole);
+                least = (uint32_t)dop_node_i(g, id, DOP_A_least);
+            }
+        const uint32_t decode[] = {0, 1, least, whole > 0 ? whole - 1 : 0, whole, 255};
         for (uint32_t i = 0; i < sizeof decode / sizeof *decode && moves; i++)
             add_point(list, &n, decode[i], 1, limit);
         add_point(list, &n, limit / 2, 1, limit);
@@ -157,8 +163,6 @@ check_dispatch(checker *k, uint32_t schedule, const dop_plan_dispatch *d, dop_di
 {
     point points[MAX_CASES] = {{0, 0}};
     dop_graph *g = &k->graphs[schedule];
-    const dop_plan_schedule *s = &k->plan->schedules[schedule];
-    bool last = d == &k->plan->dispatches[s->first_dispatch + s->n_dispatches - 1];
     double *bound = &k->results[d->kernel].bound, meet = products_that_meet(g, &g->regions[d->region]);
     if (*bound > error_bound && *bound < narrow_bound * meet)
         *bound = narrow_bound * meet;
@@ -169,8 +173,6 @@ check_dispatch(checker *k, uint32_t schedule, const dop_plan_dispatch *d, dop_di
                             k->plan,
                             g,
                             d,
-                            last,
-                            s->ordering == DOP_ORDER_COUNTERS,
                             points[i].pos,
                             points[i].n_tokens,
                             d->kernel * 1000003ull + points[i].pos * 31ull + points[i].n_tokens};
@@ -226,8 +228,7 @@ check_all(checker *k, dop_diag *diag)
     for (uint32_t kernel = 0; kernel < p->n_kernels && st == DOP_OK; kernel++) {
         for (uint32_t i = 0; i < p->n_schedules; i++) {
             const dop_plan_schedule *s = &p->schedules[i];
-            bool used = s->profile == k->session->info.profile &&
-                        (s->ordering == DOP_ORDER_BARRIERS || i == k->session->decode[DOP_ORDER_COUNTERS]);
+            bool used = s->profile == k->model->info.profile && s->ordering == DOP_ORDER_BARRIERS;
             for (uint32_t j = 0; j < s->n_dispatches && used && st == DOP_OK; j++) {
                 const dop_plan_dispatch *d = &p->dispatches[s->first_dispatch + j];
                 if (d->kernel != kernel || seen_before(k, d))
@@ -244,7 +245,7 @@ check_all(checker *k, dop_diag *diag)
         misses += k->results[kernel].miss;
         st = print_kernel(k, kernel, diag);
     }
-    if (st == DOP_OK && k->session->decode[DOP_ORDER_PERSISTENT] != UINT32_MAX) {
+    if (st == DOP_OK && k->model->decode[DOP_ORDER_PERSISTENT] != UINT32_MAX) {
         bool miss;
         st = dop_check_stages(&k->device, k->graphs, k->results, diag, &miss);
         n++;
@@ -254,7 +255,7 @@ check_all(checker *k, dop_diag *diag)
         st = DOP_FAIL(diag, DOP_E_DEVICE,
                       "%u of %u kernels miss the bound on %s: its driver or this program is "
                       "wrong; please report it with the lines above",
-                      misses, n, k->session->device.info.caps.name);
+                      misses, n, k->model->device.info.caps.name);
     return st;
 }
 
@@ -263,10 +264,11 @@ dop_mode_check(dop_cli *cli, dop_diag *diag)
 {
     checker k = {0};
     dop_arena_init(&k.arena);
-    dop_status st = dop_cli_open(cli, diag, &k.session);
+    dop_sequence *none; /* cases write the model's memory themselves */
+    dop_status st = dop_cli_open(cli, diag, &k.model, &none);
     if (st != DOP_OK)
         goto error;
-    k.plan = &k.session->plan;
+    k.plan = &k.model->plan;
     k.results = calloc(k.plan->n_kernels, sizeof *k.results);
     k.labels = calloc(k.plan->n_kernels, sizeof *k.labels);
     k.seen = calloc(k.plan->n_dispatches, sizeof *k.seen);
@@ -276,7 +278,7 @@ dop_mode_check(dop_cli *cli, dop_diag *diag)
     }
     for (uint32_t i = 0; i < k.plan->n_kernels; i++)
         k.results[i].bound = bound_of(k.plan, &k.plan->kernels[i]);
-    if ((st = read_graphs(&k, diag)) == DOP_OK && (st = dop_check_device_create(k.session, diag, &k.device)) == DOP_OK)
+    if ((st = read_graphs(&k, diag)) == DOP_OK && (st = dop_check_device_create(k.model, diag, &k.device)) == DOP_OK)
         st = check_all(&k, diag);
 error:
     dop_check_device_destroy(&k.device);
@@ -284,7 +286,7 @@ error:
     free(k.results);
     free(k.labels);
     free(k.seen);
-    dop_session_close(k.session);
+    dop_model_close(k.model);
     dop_arena_finish(&k.arena);
     return st;
 }

@@ -13,12 +13,12 @@
 #define DOPPLER_RUNTIME_CHECK_H
 
 #include "ir/interp.h"
-#include "runtime/session.h"
+#include "runtime/model.h"
 
 /* --- check_device.c: bytes to and from any slot, one dispatch at a time ------------------------------------------- */
 
 typedef struct dop_check_device {
-    dop_session *session;
+    dop_model *model;
     VkCommandPool pool;
     VkCommandBuffer commands;
     VkSemaphore timeline;
@@ -26,7 +26,7 @@ typedef struct dop_check_device {
     dop_block stage;
 } dop_check_device;
 
-dop_status dop_check_device_create(dop_session *session, dop_diag *diag, dop_check_device *out_device);
+dop_status dop_check_device_create(dop_model *model, dop_diag *diag, dop_check_device *out_device);
 void dop_check_device_destroy(dop_check_device *device); /* accepts a zeroed one */
 dop_status dop_check_write(dop_check_device *device, uint32_t slot, uint64_t offset, const void *bytes, uint64_t size,
                            dop_diag *diag);
@@ -95,8 +95,6 @@ typedef struct dop_check_case {
     const dop_plan *plan;
     dop_graph *g; /* of the dispatch's schedule; storage types are changed and restored */
     const dop_plan_dispatch *dispatch;
-    bool last;    /* of its schedule */
-    bool signals; /* its schedule is ordered by completion counters */
     uint32_t pos, n_tokens;
     uint64_t seed;
 } dop_check_case;

@@ -5,16 +5,16 @@
 enum { STAGE_BYTES = 16 << 20 };
 
 dop_status
-dop_check_device_create(dop_session *session, dop_diag *diag, dop_check_device *out_device)
+dop_check_device_create(dop_model *model, dop_diag *diag, dop_check_device *out_device)
 {
     dop_check_device *d = out_device;
     memset(d, 0, sizeof *d);
-    d->session = session;
-    VkDevice handle = session->device.handle;
+    d->model = model;
+    VkDevice handle = model->device.handle;
     VkCommandPoolCreateInfo pool = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
         .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
-        .queueFamilyIndex = session->device.info.queue_family,
+        .queueFamilyIndex = model->device.info.queue_family,
     };
     VkResult r = vkCreateCommandPool(handle, &pool, NULL, &d->pool);
     if (r != VK_SUCCESS)
@@ -28,9 +28,9 @@ dop_check_device_create(dop_session *session, dop_diag *diag, dop_check_device *
     r = vkAllocateCommandBuffers(handle, &allocate, &d->commands);
     dop_status st = r == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, r, "vkAllocateCommandBuffers");
     if (st == DOP_OK)
-        st = dop_device_timeline(&session->device, diag, &d->timeline);
+        st = dop_device_timeline(&model->device, diag, &d->timeline);
     if (st == DOP_OK)
-        st = dop_block_create(&session->device, STAGE_BYTES,
+        st = dop_block_create(&model->device, STAGE_BYTES,
                               VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT,
                               VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 0, diag, &d->stage);
     if (st != DOP_OK)
@@ -41,9 +41,9 @@ dop_check_device_create(dop_session *session, dop_diag *diag, dop_check_device *
 void
 dop_check_device_destroy(dop_check_device *device)
 {
-    if (!device->session)
+    if (!device->model)
         return;
-    dop_device *d = &device->session->device;
+    dop_device *d = &device->model->device;
     if (!d->lost) {
         vkDestroySemaphore(d->handle, device->timeline, NULL);
         vkDestroyCommandPool(d->handle, device->pool, NULL);
@@ -91,7 +91,7 @@ finish(dop_check_device *d, dop_diag *diag)
         .signalSemaphoreCount = 1,
         .pSignalSemaphores = &d->timeline,
     };
-    dop_device *device = &d->session->device;
+    dop_device *device = &d->model->device;
     dop_status st = dop_device_submit(device, device->queue, &submit, diag);
     if (st != DOP_OK)
         return st;
@@ -102,7 +102,7 @@ finish(dop_check_device *d, dop_diag *diag)
 static dop_status
 copy(dop_check_device *d, uint32_t slot, uint64_t offset, uint8_t *bytes, uint64_t size, bool to_device, dop_diag *diag)
 {
-    const dop_memory *m = &d->session->memory;
+    const dop_memory *m = &d->model->memory;
     const dop_place *p = &m->places[slot];
     for (uint64_t at = 0; at < size;) {
         uint64_t n = size - at < STAGE_BYTES ? size - at : STAGE_BYTES, there = p->offset + offset + at;
@@ -140,7 +140,7 @@ dop_check_read(dop_check_device *device, uint32_t slot, uint64_t offset, void *b
 dop_status
 dop_check_dispatch(dop_check_device *device, const dop_plan_dispatch *dispatch, dop_diag *diag)
 {
-    const dop_session *s = device->session;
+    const dop_model *s = device->model;
     uint64_t args[16];
     dop_status st = begin(device, diag);
     if (st != DOP_OK)

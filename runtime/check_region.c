@@ -355,27 +355,6 @@ receive_buffer(dop_check_run *run, dop_check_buffer *b)
     return st;
 }
 
-/* Schedules ordered by counters: those waited for are far ahead, the dispatch's own, which is the last of them, stands
- * where the runs before left it. */
-static dop_status
-prepare_counter(dop_check_run *run, const dop_plan_arg *a)
-{
-    const dop_plan_dispatch *d = run->c->dispatch;
-    uint32_t ahead = 1u << 30;
-    if (!run->counter || a->offset > run->counter->offset)
-        run->counter = a;
-    for (uint32_t i = 0; i < d->n_args; i++) {
-        const dop_plan_arg *b = &run->plan->args[d->first_arg + i];
-        if (b->slot != a->slot)
-            continue;
-        dop_status st = dop_check_write(run->c->device, b->slot, b->offset, &ahead, sizeof ahead, run->diag);
-        if (st != DOP_OK)
-            return st;
-    }
-    uint32_t before = d->grid[0] * d->grid[1] * d->grid[2] * run->before.epoch;
-    return dop_check_write(run->c->device, run->counter->slot, run->counter->offset, &before, sizeof before, run->diag);
-}
-
 /* Arguments by the names of their values: weights stay as they are, everything else gets values. */
 static dop_status
 prepare_buffers(dop_check_run *run)
@@ -386,14 +365,9 @@ prepare_buffers(dop_check_run *run)
         const dop_plan_arg *a = &run->plan->args[d->first_arg + i];
         const char *name = dop_plan_string(run->plan, a->value);
         dop_node_id id = 1;
-        if (a->slot == run->plan->step_slot || a->slot == DOP_ARG_NUMBERS)
+        if (a->slot == run->plan->step_slot || a->slot == DOP_ARG_NUMBERS ||
+            run->plan->slots[a->slot].kind == DOP_SLOT_MERGES) /* its counts are zero between dispatches */
             continue;
-        if (run->plan->slots[a->slot].kind == DOP_SLOT_SYNC) {
-            dop_status st = prepare_counter(run, a);
-            if (st != DOP_OK)
-                return st;
-            continue;
-        }
         while (id < g->n_nodes && strcmp(dop_node_at(g, id)->name, name) != 0)
             id++;
         if (id == g->n_nodes)
@@ -434,7 +408,6 @@ prepare_step(dop_check_run *run)
     s->pos = run->c->pos;
     s->n_tokens = run->c->n_tokens;
     s->n_out = 3 * DOP_STEP_RING - 1;
-    s->epoch = 5;
     for (uint32_t i = 0; i < DOP_STEP_MAX_TOKENS; i++)
         s->tokens[i] = dop_check_u32(&run->random) % run->plan->model->vocab;
     for (uint32_t i = 0; i < DOP_STEP_RING; i++)
@@ -482,14 +455,11 @@ dop_check_run_case(const dop_check_case *c, dop_diag *diag, dop_check_result *re
     choose_samples(run);
     if ((st = prepare_buffers(run)) != DOP_OK)
         goto error;
-    volatile dop_step *step = dop_replay_step(&c->device->session->replay);
+    volatile dop_step *step = dop_replay_step(&c->device->model->replay);
     memcpy((void *)(uintptr_t)step, &run->before, sizeof run->before);
     if ((st = dop_check_dispatch(c->device, c->dispatch, diag)) != DOP_OK)
         goto error;
     memcpy(&run->after, (const void *)(uintptr_t)step, sizeof run->after);
-    if (run->counter)
-        st = dop_check_read(c->device, run->counter->slot, run->counter->offset, &run->counted, sizeof run->counted,
-                            diag);
     for (uint32_t i = 0; i < run->n_buffers && st == DOP_OK; i++)
         if (is_out(run, run->buffers[i].node))
             st = receive_buffer(run, &run->buffers[i]);

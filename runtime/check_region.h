@@ -33,8 +33,6 @@ typedef struct dop_check_run {
     dop_type *types; /* [n_nodes] as the graph had them */
     dop_interp *it;
     dop_step before, after;
-    const dop_plan_arg *counter; /* the dispatch's own, NULL when barriers order it */
-    uint32_t counted;            /* its value afterwards */
     uint32_t step_ids[DOP_STEP_MAX_TOKENS], step_positions[DOP_STEP_MAX_TOKENS]; /* of the samples */
 } dop_check_run;
 

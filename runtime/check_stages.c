@@ -244,18 +244,18 @@ check_pick(stages *x, uint32_t pick)
 static dop_status
 check_step(stages *x, uint32_t token)
 {
-    dop_session *s = x->device->session;
+    dop_model *s = x->device->model;
     uint32_t schedule = (uint32_t)(x->persistent - x->plan->schedules);
     uint64_t ticket;
-    dop_session_write_step(s, &token, 1, x->pos);
+    dop_step_write(dop_replay_step(&s->replay), &token, 1, x->pos);
     const volatile dop_step *record = dop_replay_step(&s->replay);
     uint32_t n_out = record->n_out;
     x->copy = x->copy_size * (record->turn & 1);
-    dop_status st = dop_session_submit(s, schedule, DOP_FORM_READ, 1, x->diag, &ticket);
+    dop_status st = dop_step_submit(s, schedule, DOP_FORM_READ, 1, x->diag, &ticket);
     if (st == DOP_OK)
         st = dop_replay_wait(&s->replay, ticket, x->diag);
     s->picks_taken = s->picks_asked;
-    if (st == DOP_OK && dop_session_stalled(s, s->picks_asked))
+    if (st == DOP_OK && dop_model_stalled(s, s->picks_asked))
         st = DOP_FAIL(x->diag, DOP_E_DEVICE, "a wait ran out in a persistent dispatch");
     if (st != DOP_OK)
         return st;
@@ -263,7 +263,7 @@ check_step(stages *x, uint32_t token)
     check_pick(x, record->ids[n_out % DOP_STEP_RING]);
     if ((st = check_cleared(x)) != DOP_OK)
         return st;
-    dop_session_write_step(s, &token, 1, x->pos); /* the last dispatch has moved it on */
+    dop_step_write(dop_replay_step(&s->replay), &token, 1, x->pos); /* the last dispatch has moved it on */
     for (uint32_t i = 0; i < x->persistent->n_stages && st == DOP_OK; i++)
         st = check_stage(x, &x->plan->dispatches[x->persistent->first_stage + i]);
     return st;
@@ -304,7 +304,7 @@ dop_status
 dop_check_stages(dop_check_device *device, const dop_graph *graphs, const dop_check_result *results, dop_diag *diag,
                  bool *out_miss)
 {
-    dop_session *s = device->session;
+    dop_model *s = device->model;
     const dop_plan *p = &s->plan;
     uint32_t barriers = s->decode[DOP_ORDER_BARRIERS];
     stages x = {.device = device,
@@ -323,7 +323,7 @@ dop_check_stages(dop_check_device *device, const dop_graph *graphs, const dop_ch
         x.slot++;
     bool fits = x.slot < p->n_slots && x.copy_size > 0 && x.copy_size <= p->slots[x.slot].size / 2;
     dop_status st = !x.logits ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
-                    : fits    ? dop_session_need(s, barriers, diag)
+                    : fits    ? dop_model_need(s, barriers, diag)
                               : damaged(&x, d);
     for (uint32_t i = 0; i < STEPS && st == DOP_OK; i++) {
         x.pos = position(&x, i);

@@ -39,12 +39,11 @@ dop_check_normal(dop_check_random *r)
 static uint32_t
 used_splits(const dop_graph *g, dop_node_id split, uint32_t pos)
 {
-    uint32_t splits = (uint32_t)dop_node_i(g, split, DOP_A_splits);
     uint32_t window = (uint32_t)dop_node_i(g, split, DOP_A_window);
     uint32_t n = pos + 1;
     if (window > 0 && n > window)
         n = window;
-    return dop_div_up_u32(n, dop_split_len(n, splits));
+    return dop_div_up_u32(n, dop_split_len(g, split, n));
 }
 
 typedef void split_fn(void *user, float *part, uint32_t dim, bool used);

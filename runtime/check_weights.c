@@ -1,10 +1,9 @@
 #include "runtime/check.h"
+#include "runtime/parallel.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 const dop_plan_tensor *
 dop_check_find_weight(const dop_plan *plan, const char *name)
@@ -61,73 +60,45 @@ dop_check_round_rows(float *x, uint64_t rows, uint64_t k)
         }
 }
 
-typedef struct job {
+typedef struct product {
     const dop_plan *plan;
     const dop_plan_tensor *weight;
     const float *x;
-    uint32_t n_tokens, first, step;
+    uint32_t n_tokens;
     const bool *want;
     float *out;
-    dop_status status;
-    dop_diag diag;
-} job;
+} product;
 
-static void *
-multiply(void *user)
+enum { ROWS = 64 }; /* of the weight in one iteration */
+
+static dop_status
+multiply(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
-    job *j = user;
-    uint64_t k = j->weight->cols, n = j->weight->rows;
+    const product *p = user;
+    uint64_t k = p->weight->cols, n = p->weight->rows;
     float *row = malloc((size_t)k * sizeof *row);
-    if (!row)
-        j->status = DOP_FAIL(&j->diag, DOP_E_NOMEM, "out of memory");
-    for (uint32_t r = j->first; r < n && j->status == DOP_OK; r += j->step) {
-        if (!j->want[r])
+    dop_status st = row ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    (void)worker;
+    for (uint64_t r = (uint64_t)index * ROWS, end = r + ROWS; r < n && r < end && st == DOP_OK; r++) {
+        if (!p->want[r])
             continue;
-        j->status = dop_check_weight_row(j->plan, j->weight, r, row, &j->diag);
-        for (uint32_t t = 0; t < j->n_tokens && j->status == DOP_OK; t++) {
-            const float *x = j->x + t * k;
+        st = dop_check_weight_row(p->plan, p->weight, (uint32_t)r, row, diag);
+        for (uint32_t t = 0; t < p->n_tokens && st == DOP_OK; t++) {
+            const float *x = p->x + t * k;
             double sum[4] = {0};
             for (uint64_t i = 0; i < k; i++)
                 sum[i & 3] += (double)x[i] * (double)row[i];
-            j->out[t * n + r] = (float)((sum[0] + sum[1]) + (sum[2] + sum[3]));
+            p->out[t * n + r] = (float)((sum[0] + sum[1]) + (sum[2] + sum[3]));
         }
     }
     free(row);
-    return NULL;
+    return st;
 }
 
 dop_status
 dop_check_matmul(const dop_plan *plan, const dop_plan_tensor *weight, const float *x, uint32_t n_tokens,
                  const bool *want, float *out, dop_diag *diag)
 {
-    enum { MAX_THREADS = 32 };
-    job jobs[MAX_THREADS];
-    pthread_t threads[MAX_THREADS];
-    bool started[MAX_THREADS] = {false};
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t n = cores < 1 ? 1 : cores > MAX_THREADS ? MAX_THREADS : (uint32_t)cores;
-    dop_status st = DOP_OK;
-    for (uint32_t i = 0; i < n; i++) {
-        jobs[i] = (job){.plan = plan,
-                        .weight = weight,
-                        .x = x,
-                        .n_tokens = n_tokens,
-                        .first = i,
-                        .step = n,
-                        .want = want,
-                        .out = out};
-        started[i] = i > 0 && pthread_create(&threads[i], NULL, multiply, &jobs[i]) == 0;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        if (started[i])
-            pthread_join(threads[i], NULL);
-        else
-            multiply(&jobs[i]);
-        if (jobs[i].status != DOP_OK && st == DOP_OK) {
-            st = jobs[i].status;
-            if (diag && diag->code == DOP_OK)
-                *diag = jobs[i].diag;
-        }
-    }
-    return st;
+    product p = {plan, weight, x, n_tokens, want, out};
+    return dop_parallel_for(weight->rows / ROWS + (weight->rows % ROWS != 0), 0, multiply, &p, diag);
 }

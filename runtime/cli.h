@@ -65,10 +65,11 @@ dop_mode_fn dop_mode_trace;
 /* The one plan of the command line. */
 dop_status dop_cli_plan(const dop_cli *cli, dop_diag *diag, const char **out_path);
 dop_status dop_cli_open_options(const dop_cli *cli, dop_diag *diag, dop_open_options *out_options);
-dop_status dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_session **out_session);
+/* The plan as a model, and a sequence of it. */
+dop_status dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_model **out_model, dop_sequence **out_sequence);
 /* The same with dop_open_options of those names. */
 dop_status dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, dop_diag *diag,
-                            dop_session **out_session);
+                            dop_model **out_model, dop_sequence **out_sequence);
 /* The plan's tokenizer; *out_tok is NULL when it has none, and then `needed_for` (an option) is an error unless NULL. */
 dop_status dop_cli_tokenizer(const dop_plan *plan, const char *needed_for, dop_diag *diag, dop_tokenizer **out_tok);
 /* Where a tokenizer comes from (--tokenizer or the plan), and what must stay open as long as it is used. */

@@ -28,16 +28,14 @@ dop_cli_plan(const dop_cli *cli, dop_diag *diag, const char **out_path)
 static dop_status
 parse_ordering(const char *text, dop_ordering *out, dop_diag *diag)
 {
-    static const char *const names[] = {[DOP_ORDERING_AUTO] = "auto",
-                                        [DOP_ORDERING_BARRIERS] = "barriers",
-                                        [DOP_ORDERING_COUNTERS] = "counters",
-                                        [DOP_ORDERING_PERSISTENT] = "persistent"};
+    static const char *const names[] = {
+        [DOP_ORDERING_AUTO] = "auto", [DOP_ORDERING_BARRIERS] = "barriers", [DOP_ORDERING_PERSISTENT] = "persistent"};
     for (int i = DOP_ORDERING_AUTO; i <= DOP_ORDERING_PERSISTENT; i++)
         if (strcmp(text, names[i]) == 0) {
             *out = (dop_ordering)i;
             return DOP_OK;
         }
-    return DOP_FAIL(diag, DOP_E_USAGE, "--ordering takes auto, barriers, counters or persistent, not \"%s\"", text);
+    return DOP_FAIL(diag, DOP_E_USAGE, "--ordering takes auto, barriers or persistent, not \"%s\"", text);
 }
 
 dop_status
@@ -56,7 +54,8 @@ dop_cli_open_options(const dop_cli *cli, dop_diag *diag, dop_open_options *out_o
 }
 
 dop_status
-dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, dop_diag *diag, dop_session **out_session)
+dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, dop_diag *diag, dop_model **out_model,
+                 dop_sequence **out_sequence)
 {
     const char *path = NULL;
     dop_open_options o;
@@ -65,13 +64,19 @@ dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, dop
         return st;
     o.first_tokens = first_tokens;
     o.no_scoring = no_scoring;
-    return dop_session_open(path, &o, diag, out_session);
+    if ((st = dop_model_open(path, &o, diag, out_model)) == DOP_OK)
+        st = dop_sequence_create(*out_model, diag, out_sequence);
+    if (st != DOP_OK) {
+        dop_model_close(*out_model);
+        *out_model = NULL;
+    }
+    return st;
 }
 
 dop_status
-dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_session **out_session)
+dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_model **out_model, dop_sequence **out_sequence)
 {
-    return dop_cli_open_for(cli, 0, false, diag, out_session);
+    return dop_cli_open_for(cli, 0, false, diag, out_model, out_sequence);
 }
 
 dop_status

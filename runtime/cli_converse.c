@@ -45,7 +45,7 @@ static dop_status
 encode_line(talk *t, const char *line, size_t len, dop_diag *diag, dop_ids *out_ids)
 {
     size_t n_tokens;
-    dop_session_tokens(t->gen.session, &n_tokens);
+    dop_sequence_tokens(t->gen.sequence, &n_tokens);
     bool start = n_tokens == 0;
     if (!t->chat) {
         dop_status st = dop_tokenizer_encode(t->gen.tok, line, len, start ? DOP_ENCODE_ADD_SPECIAL : 0, diag, out_ids);
@@ -70,7 +70,7 @@ answer(talk *t, const char *line, size_t len, dop_diag *diag)
     dop_status st = encode_line(t, line, len, diag, &ids);
     if (st != DOP_OK)
         goto error;
-    dop_session_tokens(t->gen.session, &n_tokens);
+    dop_sequence_tokens(t->gen.sequence, &n_tokens);
     uint32_t ctx = t->gen.info.plan->model->ctx;
     if (n_tokens + ids.count >= ctx) {
         st = DOP_FAIL(diag, DOP_E_INPUT,
@@ -82,8 +82,8 @@ answer(talk *t, const char *line, size_t len, dop_diag *diag)
     uint32_t n = t->cli->n_predict, room = ctx - (uint32_t)(n_tokens + ids.count);
     if (n > room) /* also when it is not set */
         n = room;
-    dop_session_expect(t->gen.session, n);
-    if ((st = dop_session_feed(t->gen.session, ids.data, ids.count, diag)) != DOP_OK ||
+    dop_sequence_expect(t->gen.sequence, n);
+    if ((st = dop_sequence_feed(t->gen.sequence, ids.data, ids.count, diag)) != DOP_OK ||
         (st = dop_generate(&t->gen, n, diag)) != DOP_OK || (st = dop_cli_print("\n", 1, diag)) != DOP_OK)
         goto error;
     const dop_buf *text = &t->gen.output.text;

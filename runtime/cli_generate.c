@@ -26,13 +26,14 @@ dop_generation_open(dop_cli *cli, const char *needed_for, dop_diag *diag, dop_ge
     dop_status st = DOP_OK;
     for (size_t i = 0; i < cli->stop.count && st == DOP_OK; i++)
         st = dop_texts_push(&g->stops, cli->stop.items[i], diag);
-    if (st != DOP_OK || (st = dop_cli_open_for(cli, guess_prompt(cli), !cli->logits, diag, &g->session)) != DOP_OK)
+    if (st != DOP_OK ||
+        (st = dop_cli_open_for(cli, guess_prompt(cli), !cli->logits, diag, &g->model, &g->sequence)) != DOP_OK)
         goto error;
-    dop_session_describe(g->session, &g->info);
+    dop_model_describe(g->model, &g->info);
     if ((st = dop_cli_tokenizer(g->info.plan, needed_for, diag, &g->tok)) != DOP_OK ||
         (st = dop_cli_sampling(cli, g->info.plan, diag, &g->sampling)) != DOP_OK)
         goto error;
-    dop_session_set_sampling(g->session, &g->sampling);
+    dop_sequence_set_sampling(g->sequence, &g->sampling);
 error:
     if (st != DOP_OK)
         dop_generation_finish(g);
@@ -43,7 +44,7 @@ void
 dop_generation_finish(dop_generation *gen)
 {
     dop_tokenizer_destroy(gen->tok); /* it uses the plan's bytes */
-    dop_session_close(gen->session);
+    dop_model_close(gen->model);
     dop_texts_finish(&gen->stops);
     dop_output_finish(&gen->output);
     dop_ids_finish(&gen->ids);
@@ -86,7 +87,7 @@ dop_generate(dop_generation *gen, uint32_t n, dop_diag *diag)
         dop_output_init(&g->output, g->tok, &g->stops);
     for (uint32_t i = 0; i < n && st == DOP_OK && !g->output.stopped; i++) {
         uint32_t id;
-        if ((st = dop_session_next(g->session, diag, &id)) != DOP_OK)
+        if ((st = dop_sequence_next(g->sequence, diag, &id)) != DOP_OK)
             break;
         g->times[g->ids.count] = dop_now_ms();
         dop_ids_push(&g->ids, id);

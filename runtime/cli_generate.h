@@ -1,4 +1,4 @@
-/* The generating part that plain runs and conversations share: tokens from a session to text or ids. */
+/* The generating part that plain runs and conversations share: tokens from a sequence to text or ids. */
 #ifndef DOPPLER_RUNTIME_CLI_GENERATE_H
 #define DOPPLER_RUNTIME_CLI_GENERATE_H
 
@@ -6,8 +6,9 @@
 #include "runtime/cli_output.h"
 
 typedef struct dop_generation {
-    dop_session *session; /* owned */
-    dop_session_info info;
+    dop_model *model;       /* owned */
+    dop_sequence *sequence; /* the model's */
+    dop_model_info info;
     dop_tokenizer *tok; /* owned; NULL: the plan has none */
     dop_sampling sampling;
     dop_texts stops; /* owned list: --stop and those of the chat format */
@@ -21,7 +22,7 @@ typedef struct dop_generation {
     const char *stop_reason; /* "length", "end", "text" */
 } dop_generation;
 
-/* Opens session and tokenizer; needed_for as in dop_cli_tokenizer. */
+/* Opens model, sequence and tokenizer; needed_for as in dop_cli_tokenizer. */
 dop_status dop_generation_open(dop_cli *cli, const char *needed_for, dop_diag *diag, dop_generation *out_gen);
 void dop_generation_finish(dop_generation *gen); /* accepts a zeroed one */
 /* Takes up to n tokens after what was fed. */

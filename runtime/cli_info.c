@@ -90,8 +90,8 @@ count_schedule(const dop_plan *plan, const dop_plan_schedule *s, schedule_facts 
 
 static const char *const schedule_names[] = {"?", "decode", "prefill", "score"};
 enum { N_SLOT_KINDS = DOP_SLOT_TABLE + 1 };
-static const char *const slot_names[] = {"?",       "weights",  "cache",       "activations", "step record",
-                                         "results", "counters", "handed over", "stages"};
+static const char *const slot_names[] = {"?",       "weights", "cache",       "activations", "step record",
+                                         "results", "merges",  "handed over", "stages"};
 
 static void
 info_schedules(const dop_plan *plan, dop_buf *out)
@@ -105,9 +105,7 @@ info_schedules(const dop_plan *plan, dop_buf *out)
         }
         dop_buf_printf(out, "%-11s %s, %u token%s: %u dispatches, ", i ? "" : "schedules", schedule_names[s->kind],
                        s->max_tokens, s->max_tokens == 1 ? "" : "s at most", s->n_dispatches);
-        if (s->ordering == DOP_ORDER_COUNTERS)
-            dop_buf_puts(out, "ordered by counters");
-        else if (s->ordering == DOP_ORDER_PERSISTENT)
+        if (s->ordering == DOP_ORDER_PERSISTENT)
             dop_buf_printf(out, "the first of them %u persistent stages, %u barriers", s->n_stages, f.barriers);
         else
             dop_buf_printf(out, "%u barriers", f.barriers);

@@ -36,32 +36,32 @@ choose_prompt(const dop_cli *cli, const dop_plan *plan, dop_diag *diag, dop_ids 
 }
 
 static dop_status
-run(dop_session *s, dop_profile *p, const dop_ids *prompt, uint32_t n, dop_diag *diag)
+run(dop_sequence *s, dop_profile *p, const dop_ids *prompt, uint32_t n, dop_diag *diag)
 {
     dop_profile_begin(p, "reset", 0);
-    dop_status st = dop_session_reset(s, diag);
+    dop_status st = dop_sequence_rewind(s, 0, diag);
     dop_profile_end(p);
-    dop_session_expect(s, n);
+    dop_sequence_expect(s, n);
     dop_profile_begin(p, "prompt", 0);
     if (st == DOP_OK)
-        st = dop_session_feed(s, prompt->data, prompt->count, diag);
+        st = dop_sequence_feed(s, prompt->data, prompt->count, diag);
     dop_profile_end(p);
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
         uint32_t id;
         dop_profile_begin(p, "token", i);
-        st = dop_session_next(s, diag, &id);
+        st = dop_sequence_next(s, diag, &id);
         dop_profile_end(p);
     }
     return st;
 }
 
 static dop_status
-profile(const dop_cli *cli, dop_session *s, dop_profile *p, dop_diag *diag)
+profile(const dop_cli *cli, dop_model *m, dop_sequence *s, dop_profile *p, dop_diag *diag)
 {
-    dop_session_info info;
+    dop_model_info info;
     dop_sampling sampling;
     dop_ids prompt = {0};
-    dop_session_describe(s, &info);
+    dop_model_describe(m, &info);
     dop_status st = choose_prompt(cli, info.plan, diag, &prompt);
     if (st != DOP_OK)
         goto error;
@@ -78,8 +78,8 @@ profile(const dop_cli *cli, dop_session *s, dop_profile *p, dop_diag *diag)
     /* Greedy, which the device does alone, unless the command line says otherwise. */
     if (isnan(cli->temperature))
         sampling.temperature = 0;
-    dop_session_set_sampling(s, &sampling);
-    if ((st = dop_profile_attach(s, diag, p)) != DOP_OK)
+    dop_sequence_set_sampling(s, &sampling);
+    if ((st = dop_profile_attach(m, diag, p)) != DOP_OK)
         goto error;
     /* Once to record and to wake the device up, once for the profile. */
     if ((st = run(s, p, &prompt, n < DOP_PROFILE_RING ? n : DOP_PROFILE_RING, diag)) == DOP_OK &&
@@ -93,7 +93,8 @@ error:
 dop_status
 dop_mode_profile(dop_cli *cli, dop_diag *diag)
 {
-    dop_session *session = NULL;
+    dop_model *model = NULL;
+    dop_sequence *sequence = NULL;
     dop_profile p = {0};
     dop_buf text = {0}, file = {0};
     const char *dot = strrchr(cli->profile, '.');
@@ -103,8 +104,8 @@ dop_mode_profile(dop_cli *cli, dop_diag *diag)
     /* Times of single dispatches say most where these follow one another, whatever runs take. */
     if (!cli->ordering)
         cli->ordering = "barriers";
-    dop_status st = dop_cli_open(cli, diag, &session);
-    if (st != DOP_OK || (st = profile(cli, session, &p, diag)) != DOP_OK)
+    dop_status st = dop_cli_open(cli, diag, &model, &sequence);
+    if (st != DOP_OK || (st = profile(cli, model, sequence, &p, diag)) != DOP_OK)
         goto error;
     dop_profile_table(&p, &text);
     if (html)
@@ -119,7 +120,7 @@ error:
     dop_buf_finish(&text);
     dop_buf_finish(&file);
     dop_profile_finish(&p);
-    dop_session_close(session);
+    dop_model_close(model);
     return st;
 }
 

@@ -87,18 +87,18 @@ show_prompt(run *r, dop_diag *diag)
 static dop_status
 feed_prompt(run *r, dop_diag *diag)
 {
-    dop_session_expect(r->gen.session, r->n);
+    dop_sequence_expect(r->gen.sequence, r->n);
     r->feed_ms = dop_now_ms();
     if (!r->cli->logits) {
         if (r->n == 0)
             return DOP_OK;
-        return dop_session_feed(r->gen.session, r->prompt.data, r->prompt.count, diag);
+        return dop_sequence_feed(r->gen.sequence, r->prompt.data, r->prompt.count, diag);
     }
     dop_logits_file file;
     dop_status st = dop_logits_file_open(r->cli->logits, r->gen.info.plan->model->vocab, diag, &file);
     if (st != DOP_OK)
         return st;
-    st = dop_session_score(r->gen.session, r->prompt.data, r->prompt.count, dop_logits_file_write, &file, diag);
+    st = dop_sequence_score(r->gen.sequence, r->prompt.data, r->prompt.count, dop_logits_file_write, &file, diag);
     dop_status closed = dop_logits_file_close(&file, st == DOP_OK, diag);
     return st != DOP_OK ? st : closed;
 }
@@ -170,7 +170,7 @@ static dop_status
 print_json(const run *r, dop_diag *diag)
 {
     const dop_plan *plan = r->gen.info.plan;
-    dop_counters c = dop_session_counters(r->gen.session);
+    dop_counters c = dop_model_counters(r->gen.model);
     char digest[17];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)plan->digest);
     json_t *ids = json_array();
@@ -189,8 +189,8 @@ print_json(const run *r, dop_diag *diag)
     json_object_set_new(root, "device",
                         json_pack("{s:s, s:s, s:I}", "name", r->gen.info.device->name, "driver",
                                   r->gen.info.device->driver, "bytes", (json_int_t)r->gen.info.device_bytes));
-    dop_session_info info; /* not the one from opening: a stall changes the ordering */
-    dop_session_describe(r->gen.session, &info);
+    dop_model_info info; /* not the one from opening: a stall changes the ordering */
+    dop_model_describe(r->gen.model, &info);
     json_object_set_new(root, "ordering", json_string(dop_plan_ordering_name(info.ordering)));
     json_object_set_new(root, "plan",
                         json_pack("{s:s, s:s}", "digest", digest, "model", dop_plan_string(plan, plan->model->name)));

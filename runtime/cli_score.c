@@ -43,7 +43,7 @@ score_rows(void *user, size_t first, size_t n_rows, const float *rows, dop_diag 
 }
 
 static dop_status
-score_text(dop_session *session, const dop_ids *text, uint32_t window, int32_t bos, scorer *s, dop_diag *diag)
+score_text(dop_sequence *sequence, const dop_ids *text, uint32_t window, int32_t bos, scorer *s, dop_diag *diag)
 {
     uint32_t *inputs = calloc((size_t)window + 1, sizeof *inputs);
     if (!inputs)
@@ -62,8 +62,8 @@ score_text(dop_session *session, const dop_ids *text, uint32_t window, int32_t b
         }
         for (size_t i = 0; i + 1 < n; i++)
             inputs[n_inputs++] = text->data[at + i];
-        if (n_inputs > 0 && (st = dop_session_reset(session, diag)) == DOP_OK)
-            st = dop_session_score(session, inputs, n_inputs, score_rows, s, diag);
+        if (n_inputs > 0 && (st = dop_sequence_rewind(sequence, 0, diag)) == DOP_OK)
+            st = dop_sequence_score(sequence, inputs, n_inputs, score_rows, s, diag);
         at += n;
     }
     free(inputs);
@@ -73,15 +73,16 @@ score_text(dop_session *session, const dop_ids *text, uint32_t window, int32_t b
 dop_status
 dop_mode_score(dop_cli *cli, dop_diag *diag)
 {
-    dop_session *session = NULL;
-    dop_session_info info;
+    dop_model *model = NULL;
+    dop_sequence *sequence = NULL;
+    dop_model_info info;
     dop_tokenizer *tok = NULL;
     dop_buf text = {0};
     dop_ids ids = {0};
-    dop_status st = dop_cli_open(cli, diag, &session);
+    dop_status st = dop_cli_open(cli, diag, &model, &sequence);
     if (st != DOP_OK)
         return st;
-    dop_session_describe(session, &info);
+    dop_model_describe(model, &info);
     uint32_t ctx = info.plan->model->ctx, window = cli->ppl_ctx == DOP_CLI_UNSET ? ctx : cli->ppl_ctx;
     if (window > ctx) {
         st = DOP_FAIL(diag, DOP_E_INPUT, "--ppl-ctx %u is larger than the plan's context of %u", window, ctx);
@@ -93,7 +94,7 @@ dop_mode_score(dop_cli *cli, dop_diag *diag)
         goto error;
     scorer s = {.vocab = info.plan->model->vocab};
     double start = dop_now_ms();
-    if ((st = score_text(session, &ids, window, info.plan->model->bos_id, &s, diag)) != DOP_OK)
+    if ((st = score_text(sequence, &ids, window, info.plan->model->bos_id, &s, diag)) != DOP_OK)
         goto error;
     if (s.n == 0) {
         st = DOP_FAIL_IN(diag, DOP_E_INPUT, cli->ppl, "the text has no tokens to predict");
@@ -110,7 +111,7 @@ dop_mode_score(dop_cli *cli, dop_diag *diag)
                 (double)s.n * 1e3 / (dop_now_ms() - start), info.device->name);
 error:
     dop_tokenizer_destroy(tok);
-    dop_session_close(session);
+    dop_model_close(model);
     dop_buf_finish(&text);
     dop_ids_finish(&ids);
     return st;

@@ -38,7 +38,6 @@ typedef struct dop_device_info {
     uint64_t max_buffer; /* bytes of one buffer */
     VkPhysicalDeviceMemoryProperties memory;
     bool maps_all;        /* the host can map all of the device's memory (on a discrete GPU: a BAR of its size) */
-    bool memory_model;    /* the Vulkan memory model with device scope: what kernels with completion counters need */
     bool has_budget;      /* VK_EXT_memory_budget */
     bool has_calibration; /* VK_EXT_calibrated_timestamps with CLOCK_MONOTONIC */
     bool has_portability; /* VK_KHR_portability_subset must be enabled */

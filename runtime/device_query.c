@@ -338,7 +338,6 @@ dop_device_query(VkInstance instance, VkPhysicalDevice physical, uint32_t index,
     fill_limits(&a, info);
     find_matrices(instance, info);
     info->caps.matrix = usable_matrix(info);
-    info->memory_model = a.f12.vulkanMemoryModel && a.f12.vulkanMemoryModelDeviceScope;
     info->has_budget = has_extension(&ext, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     info->has_portability = has_extension(&ext, "VK_KHR_portability_subset");
     info->has_calibration =

@@ -5,7 +5,7 @@ static const char *const kind_names[] = {"?", "decode", "prefill", "score"};
 const char *
 dop_plan_ordering_name(uint32_t ordering)
 {
-    static const char *const names[DOP_N_ORDERS] = {"barriers", "counters", "persistent"};
+    static const char *const names[DOP_N_ORDERS] = {"barriers", "persistent"};
     return names[ordering];
 }
 
@@ -48,9 +48,7 @@ dop_plan_disasm(const dop_plan *plan, dop_buf *out)
         dop_buf_printf(out, "schedule %u %s profile %s tokens %u dispatches %u (body %u) ", i, kind_names[s->kind],
                        dop_plan_string(plan, plan->profiles[s->profile].name), s->max_tokens, s->n_dispatches,
                        s->n_body);
-        if (s->ordering == DOP_ORDER_COUNTERS)
-            dop_buf_puts(out, "counters");
-        else if (s->ordering == DOP_ORDER_PERSISTENT)
+        if (s->ordering == DOP_ORDER_PERSISTENT)
             dop_buf_printf(out, "persistent, %u stages, barriers %u", s->n_stages, barriers);
         else
             dop_buf_printf(out, "barriers %u", barriers);

@@ -42,8 +42,7 @@ static const dop_option options[] = {
     NUM(0, "gpu-loop", COUNT, gpu_loop, "N", "greedy tokens per read-back (default 1)", 1, 256),
     NUM(0, "chunk", COUNT, chunk, "N", "feed the prompt in pieces of at most N tokens; 1: token by token", 1, 4096),
     OPT(0, "ordering", TEXT, ordering, "HOW",
-        "order the dispatches of a step by barriers, by counters, or as one persistent dispatch (default auto: the "
-        "fastest)"),
+        "order the dispatches of a step by barriers, or make them one persistent dispatch (default auto: the faster)"),
     NUM('j', "threads", COUNT, threads, "N", "threads while loading (default: one per core)", 1, 256),
     HEADING("Instead of generating"),
     OPT(0, "ppl", TEXT, ppl, "FILE", "perplexity of a text, one JSON line"),

@@ -13,7 +13,7 @@ enum { WEIGHTS_BLOCK = 256 << 20 };
 
 typedef enum pool {
     POOL_WEIGHTS,
-    POOL_WORK, /* state, scratch and counters */
+    POOL_WORK, /* state, scratch and what kernels of one step tell each other */
     POOL_STEP,
     POOL_RESULT,
     POOL_MIRROR,
@@ -350,6 +350,7 @@ dop_memory_place(dop_device *device, const dop_plan *plan, const dop_memory_use 
     dop_memory *m = out_memory;
     memset(m, 0, sizeof *m);
     m->device = device;
+    m->first_borrowed = UINT32_MAX;
     m->n_places = plan->n_slots;
     m->places = calloc(plan->n_slots, sizeof *m->places);
     if (!m->places)
@@ -387,6 +388,41 @@ dop_memory_allocate(dop_memory *memory, const dop_plan *plan, dop_diag *diag)
     return st;
 }
 
+dop_status
+dop_memory_beside(const dop_memory *base, const dop_plan *plan, const dop_memory_use *use, dop_diag *diag,
+                  dop_memory *out_memory)
+{
+    dop_memory *m = out_memory;
+    const dop_log quiet = {0};
+    bool *own = calloc(plan->n_slots, sizeof *own);
+    if (!own)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < plan->n_slots; i++)
+        own[i] = use->slots[i] && plan->slots[i].kind != DOP_SLOT_WEIGHTS;
+    const dop_memory_use mine = {own, use->schedules, use->sharing};
+    dop_status st = dop_memory_place(base->device, plan, &mine, &quiet, diag, m);
+    if (st == DOP_OK)
+        st = dop_memory_allocate(m, plan, diag);
+    uint32_t first = m->n_blocks;
+    m->first_borrowed = first;
+    for (uint32_t i = 0; i < base->n_blocks && st == DOP_OK; i++) {
+        uint32_t at = add_block(m, base->blocks[i].pool);
+        if (at == UINT32_MAX)
+            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        else
+            m->blocks[at] = base->blocks[i];
+    }
+    for (uint32_t i = 0; i < plan->n_slots && st == DOP_OK; i++)
+        if (use->slots[i] && !own[i]) {
+            m->places[i] = base->places[i];
+            m->places[i].block += first;
+        }
+    free(own);
+    if (st != DOP_OK)
+        dop_memory_destroy(m);
+    return st;
+}
+
 const dop_block *
 dop_memory_wait(dop_memory *memory, uint32_t block)
 {
@@ -410,7 +446,7 @@ dop_memory_give_up(dop_memory *memory)
 void
 dop_memory_destroy(dop_memory *memory)
 {
-    for (uint32_t i = 0; i < memory->n_blocks; i++)
+    for (uint32_t i = 0; i < memory->n_blocks && i < memory->first_borrowed; i++)
         dop_block_destroy(memory->device, &memory->blocks[i]);
     if (memory->lock_made) {
         pthread_mutex_destroy(&memory->lock);

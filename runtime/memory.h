@@ -43,7 +43,8 @@ typedef struct dop_memory {
     bool written; /* weights are written by the host: no staging */
     dop_block *blocks;
     uint32_t n_blocks, cap_blocks;
-    dop_place *places; /* one per slot of the plan */
+    uint32_t first_borrowed; /* blocks from here on are another memory's; UINT32_MAX: none is */
+    dop_place *places;       /* one per slot of the plan */
     uint32_t n_places;
     uint64_t bytes[DOP_SLOT_TABLE + 1]; /* by DOP_SLOT_*, of the slots in use */
     uint64_t total;                     /* bytes of all device allocations */
@@ -64,6 +65,10 @@ dop_status dop_memory_place(dop_device *device, const dop_plan *plan, const dop_
                             dop_diag *diag, dop_memory *out_memory);
 /* Allocates all blocks, those of weights first. */
 dop_status dop_memory_allocate(dop_memory *memory, const dop_plan *plan, dop_diag *diag);
+/* The same plan in other memory: all slots in use but those of weights, for which it has the places in `base`, which must
+ * outlive it.  Placed, and allocated. */
+dop_status dop_memory_beside(const dop_memory *base, const dop_plan *plan, const dop_memory_use *use, dop_diag *diag,
+                             dop_memory *out_memory);
 /* For other threads meanwhile: blocks until a block is allocated; NULL when it will not be. */
 const dop_block *dop_memory_wait(dop_memory *memory, uint32_t block);
 /* Nothing more will be allocated: nobody need wait for it. */

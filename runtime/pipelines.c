@@ -1,11 +1,11 @@
 #include "runtime/pipelines.h"
 
+#include "runtime/parallel.h"
+
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { MAX_THREADS = 64 };
 
 /* Why the device cannot run the kernel, capabilities aside; nothing is said of one that it can run. */
 static void
@@ -91,11 +91,6 @@ dop_pipelines_refuse(const dop_device_info *info, const dop_plan *plan, const bo
             refuse_grids(info, plan, &plan->schedules[i], out_reason);
 }
 
-typedef struct builder {
-    pthread_t thread;
-    bool started;
-} builder;
-
 typedef struct dop_pipeline_build {
     dop_pipelines *out;
     const dop_plan *plan;
@@ -106,8 +101,8 @@ typedef struct dop_pipeline_build {
     uint32_t n_order;
     _Atomic uint32_t next;
     _Atomic bool stop; /* a failure, or nobody wants them any more */
-    builder *builders;
     uint32_t n_builders;
+    dop_team team;        /* of builders */
     pthread_mutex_t lock; /* of what follows, and of rows that are not there yet */
     pthread_cond_t changed;
     bool cache_loaded;
@@ -173,10 +168,11 @@ load_cache(dop_pipeline_build *b)
     pthread_mutex_unlock(&b->lock);
 }
 
-static void *
-builder_main(void *arg)
+static void
+build_pipelines(void *user, uint32_t member)
 {
-    dop_pipeline_build *b = arg;
+    dop_pipeline_build *b = user;
+    (void)member;
     load_cache(b);
     while (!atomic_load(&b->stop)) {
         uint32_t next = atomic_fetch_add(&b->next, 1);
@@ -198,7 +194,6 @@ builder_main(void *arg)
         pthread_cond_broadcast(&b->changed);
         pthread_mutex_unlock(&b->lock);
     }
-    return NULL;
 }
 
 static dop_status
@@ -225,21 +220,19 @@ make_build(dop_pipelines *p, const dop_plan *plan, const uint32_t *order, uint32
     b->out = p;
     b->plan = plan;
     b->n_order = n_order;
-    b->n_builders = n_threads < 1 ? 1 : n_threads > MAX_THREADS ? MAX_THREADS : n_threads;
+    b->n_builders = n_threads < 1 ? 1 : n_threads > DOP_MAX_THREADS ? DOP_MAX_THREADS : n_threads;
     if (b->n_builders > n_order)
         b->n_builders = n_order;
     b->order = calloc((size_t)n_order + 1, sizeof *b->order);
     b->made = calloc(plan->n_kernels, sizeof *b->made);
-    b->builders = calloc((size_t)b->n_builders + 1, sizeof *b->builders);
     bool lock = pthread_mutex_init(&b->lock, NULL) == 0, cond = pthread_cond_init(&b->changed, NULL) == 0;
-    if (!b->order || !b->made || !b->builders || !lock || !cond) {
+    if (!b->order || !b->made || !lock || !cond) {
         if (lock)
             pthread_mutex_destroy(&b->lock);
         if (cond)
             pthread_cond_destroy(&b->changed);
         free(b->order);
         free(b->made);
-        free(b->builders);
         free(b);
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     }
@@ -267,14 +260,8 @@ dop_pipelines_start(dop_device *device, const dop_plan *plan, const uint32_t *or
     }
     p->build->log = log;
     p->build->cache_dir = cache_dir;
-    uint32_t started = 0;
-    for (uint32_t i = 0; i < p->build->n_builders; i++) {
-        builder *w = &p->build->builders[i];
-        w->started = pthread_create(&w->thread, NULL, builder_main, p->build) == 0;
-        started += w->started;
-    }
-    if (started == 0)
-        builder_main(p->build);
+    if (dop_team_start(&p->build->team, p->build->n_builders, build_pipelines, p->build) == 0)
+        build_pipelines(p->build, 0);
     return DOP_OK;
 }
 
@@ -297,20 +284,11 @@ dop_pipelines_wait(dop_pipelines *pipelines, const bool *used, dop_diag *diag)
     return st;
 }
 
-static void
-join_builders(dop_pipeline_build *b)
-{
-    for (uint32_t i = 0; i < b->n_builders; i++)
-        if (b->builders[i].started)
-            pthread_join(b->builders[i].thread, NULL);
-    b->n_builders = 0;
-}
-
 void
 dop_pipelines_end(dop_pipelines *pipelines)
 {
     dop_pipeline_build *b = pipelines->build;
-    join_builders(b);
+    dop_team_join(&b->team);
     if (b->st == DOP_OK)
         dop_pipeline_cache_save(pipelines->device, &b->cache, b->log);
 }
@@ -322,14 +300,13 @@ dop_pipelines_destroy(dop_pipelines *pipelines)
     dop_pipeline_build *b = pipelines->build;
     if (b) {
         atomic_store(&b->stop, true);
-        join_builders(b);
+        dop_team_join(&b->team);
         if (!d->lost)
             vkDestroyPipelineCache(d->handle, b->cache.handle, NULL);
         pthread_mutex_destroy(&b->lock);
         pthread_cond_destroy(&b->changed);
         free(b->order);
         free(b->made);
-        free(b->builders);
         free(b);
     }
     if (d && d->handle && !d->lost) {

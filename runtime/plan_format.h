@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 6u
+#define DOP_PLAN_VERSION 7u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                        \
@@ -107,7 +107,7 @@ enum {
     DOP_SLOT_SCRATCH,     /* activations: lifetimes already folded into argument offsets */
     DOP_SLOT_STEP,        /* dop_step, host visible */
     DOP_SLOT_RESULT,      /* what the host reads after a step: logits; host visible and cached */
-    DOP_SLOT_SYNC,        /* completion counters: zeroed at load, never by the host afterwards */
+    DOP_SLOT_MERGES,      /* workgroups that are done, where attention merges its splits: zero between dispatches */
     DOP_SLOT_HANDED,      /* what stages of a persistent dispatch hand to each other: all ones at load */
     DOP_SLOT_TABLE        /* dop_stage_row of the stages of a persistent dispatch, by the runtime at load */
 };
@@ -123,16 +123,13 @@ typedef struct dop_plan_slot {
 
 enum { DOP_SCHED_DECODE = 1, DOP_SCHED_PREFILL, DOP_SCHED_SCORE };
 
-/* How the dispatches of a schedule are ordered.  Counters: no barriers inside; a workgroup loads weights first, then waits
- * until its producers' counters show that every workgroup of theirs is done, for this run of the schedule (dop_step.epoch,
- * which the last dispatch advances).  Relies on dispatches of a queue starting in order, so it is used only where a probe
- * shows that it makes progress, and a wait that lasts too long sets DOP_STEP_STALLED and goes on: that step's results are
- * garbage, and it must be run again with barriers.
+/* How the dispatches of a schedule are ordered.
  * Persistent: the first dispatch runs the schedule's stages.  Its workgroups, all of which the device must run at once, go
  * through them together and hand values to each other in DOP_SLOT_HANDED: a word there is all ones until it is stored.
  * Of two copies even and odd steps (by dop_step.turn) use one each, and clear the other's words as they store theirs.
- * Waits are bounded as with counters; the last dispatch advances the turn. */
-enum { DOP_ORDER_BARRIERS = 0, DOP_ORDER_COUNTERS = 1, DOP_ORDER_PERSISTENT = 2, DOP_N_ORDERS };
+ * It is used only where a probe shows that it makes progress.  A wait that lasts too long sets DOP_STEP_STALLED and goes
+ * on: that step's results are garbage, and it must be run again with barriers.  The last dispatch advances the turn. */
+enum { DOP_ORDER_BARRIERS = 0, DOP_ORDER_PERSISTENT = 1, DOP_N_ORDERS };
 
 typedef struct dop_plan_schedule {
     uint32_t kind;       /* DOP_SCHED_* */
@@ -166,8 +163,8 @@ typedef struct dop_plan_dispatch {
     uint32_t ops;                       /* string: the region's ops, for people */
     uint32_t region;                    /* region number in the schedule's graph in DOP_SEC_IR */
     uint64_t bytes_read, bytes_written; /* per replay at max_tokens, cache traffic at ctx excluded */
-    /* Stages: the third dimension of the grid is the parts of the cache; there are workgroups for those that
-     * dop_split_len of kernels/glsl/common.glsl makes of it.  While the cache has at most short_positions positions, this
+    /* Stages: the third dimension of the grid is the parts of the cache; there are workgroups for those that the
+     * kernel makes of it (dop_workgroups of kernels/glsl/persistent.glsl).  While the cache has at most short_positions positions, this
      * step's included, a stage is another function, with short_groups workgroups for each of up to short_parts parts. */
     uint32_t short_positions, short_function, short_groups, short_parts; /* 0: there is no such form */
 } dop_plan_dispatch;
@@ -211,15 +208,14 @@ typedef struct dop_plan_file {
  * sampling kernel advances it, so that a greedy step needs nothing from the host.  GLSL sees the same layout (std430).
  * Before a step the host (or the previous step) has set pos, n_tokens and tokens[0 .. n_tokens). */
 enum { DOP_STEP_MAX_TOKENS = 4096, DOP_STEP_RING = 4096 };
-enum { DOP_STEP_STALLED = 1 /* a wait for a counter ran out: see DOP_ORDER_COUNTERS */ };
+enum { DOP_STEP_STALLED = 1 /* a wait for a value ran out: see DOP_ORDER_PERSISTENT */ };
 typedef struct dop_step {
     uint32_t pos;      /* position of tokens[0] */
     uint32_t n_tokens; /* valid rows of this step: 1 .. max_tokens */
     uint32_t n_out;    /* ids picked so far; ids[n_out % DOP_STEP_RING] is written next */
     uint32_t flags;    /* DOP_STEP_* */
-    uint32_t epoch;    /* finished runs of schedules ordered by counters; the host never changes it */
-    uint32_t turn;     /* finished runs of persistent schedules, likewise */
-    uint32_t reserved[10];
+    uint32_t turn;     /* finished runs of persistent schedules; the host never changes it while they go well */
+    uint32_t reserved[11];
     uint32_t tokens[DOP_STEP_MAX_TOKENS];
     uint32_t ids[DOP_STEP_RING];
 } dop_step;

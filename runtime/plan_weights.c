@@ -1,10 +1,10 @@
 #include "runtime/plan_weights.h"
 
-#include <pthread.h>
+#include "runtime/parallel.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 enum { PIECE = 16 << 20, PIECES_PER_THREAD = 32, MAX_THREADS = 8 };
@@ -82,8 +82,6 @@ typedef struct piece_job {
 
 typedef struct pieces {
     piece_job *jobs;
-    uint32_t n;
-    atomic_uint next;
     const _Atomic bool *stop;
 } pieces;
 
@@ -93,13 +91,15 @@ stopped(const pieces *p)
     return p->stop && atomic_load(p->stop);
 }
 
-static void *
-digest_pieces(void *user)
+static dop_status
+digest_piece(void *user, uint32_t worker, uint32_t i, dop_diag *diag)
 {
     pieces *p = user;
-    for (uint32_t i; !stopped(p) && (i = atomic_fetch_add(&p->next, 1)) < p->n;)
-        p->jobs[i].digest = XXH3_64bits(p->jobs[i].data, (size_t)p->jobs[i].size);
-    return NULL;
+    (void)worker;
+    if (stopped(p))
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "stopped");
+    p->jobs[i].digest = XXH3_64bits(p->jobs[i].data, (size_t)p->jobs[i].size);
+    return DOP_OK;
 }
 
 static uint64_t
@@ -112,8 +112,7 @@ piece_count(uint64_t size)
 static uint32_t
 choose_threads(uint32_t n_pieces)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t most = cores > MAX_THREADS ? MAX_THREADS : cores > 2 ? (uint32_t)cores - 1 : 1;
+    uint32_t cores = dop_cores(), most = cores > MAX_THREADS ? MAX_THREADS : cores > 2 ? cores - 1 : 1;
     uint32_t n = (n_pieces + PIECES_PER_THREAD - 1) / PIECES_PER_THREAD;
     return n < most ? n : most;
 }
@@ -124,7 +123,7 @@ dop_weights_digest(dop_weights_range *ranges, uint32_t n, const _Atomic bool *st
     uint64_t total = 0;
     for (uint32_t i = 0; i < n; i++)
         total += piece_count(ranges[i].size);
-    pieces p = {.jobs = calloc((size_t)total, sizeof *p.jobs), .n = (uint32_t)total, .stop = stop};
+    pieces p = {.jobs = calloc((size_t)total, sizeof *p.jobs), .stop = stop};
     if (!p.jobs || total > UINT32_MAX) {
         free(p.jobs);
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
@@ -136,14 +135,7 @@ dop_weights_digest(dop_weights_range *ranges, uint32_t n, const _Atomic bool *st
             const uint8_t *data = ranges[i].data ? ranges[i].data + from : NULL; /* an empty range may have none */
             p.jobs[at++] = (piece_job){data, left < PIECE ? left : PIECE, 0};
         }
-    pthread_t threads[MAX_THREADS];
-    uint32_t started = 0, wanted = choose_threads(p.n);
-    while (started + 1 < wanted && pthread_create(&threads[started], NULL, digest_pieces, &p) == 0)
-        started++;
-    digest_pieces(&p);
-    while (started > 0)
-        pthread_join(threads[--started], NULL);
-    dop_status st = stopped(&p) ? DOP_FAIL(diag, DOP_E_INTERNAL, "stopped") : DOP_OK;
+    dop_status st = dop_parallel_for((uint32_t)total, choose_threads((uint32_t)total), digest_piece, &p, diag);
     at = 0;
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
         dop_buf digests = {0};

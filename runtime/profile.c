@@ -1,6 +1,6 @@
 #include "runtime/profile.h"
 #include "runtime/bench.h"
-#include "runtime/session.h"
+#include "runtime/model.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ typedef struct instant {
 } instant;
 
 struct dop_profile_collector {
-    dop_session *session;
+    dop_model *model;
     dop_profile *profile;
     dop_replay_observer observer;
     VkCommandPool pool;
@@ -107,7 +107,7 @@ read_queries(dop_profile_collector *c, recorded *r, dop_diag *diag)
     if (!ok)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     VkResult res =
-        vkGetQueryPoolResults(c->session->device.handle, r->queries, 0, r->n_queries, r->n_queries * sizeof(uint64_t),
+        vkGetQueryPoolResults(c->model->device.handle, r->queries, 0, r->n_queries, r->n_queries * sizeof(uint64_t),
                               c->ticks + first, sizeof(uint64_t), VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
     if (res != VK_SUCCESS)
         return DOP_VK_FAIL(diag, res, "vkGetQueryPoolResults");
@@ -121,7 +121,7 @@ read_queries(dop_profile_collector *c, recorded *r, dop_diag *diag)
 static dop_status
 read_up_to(dop_profile_collector *c, uint64_t ticket, dop_diag *diag)
 {
-    dop_session *s = c->session;
+    dop_model *s = c->model;
     dop_status st = dop_device_wait(&s->device, s->replay.timeline, ticket, diag);
     while (st == DOP_OK) {
         recorded *oldest = NULL;
@@ -138,8 +138,8 @@ read_up_to(dop_profile_collector *c, uint64_t ticket, dop_diag *diag)
 static dop_status
 record(dop_profile_collector *c, uint32_t schedule, dop_form form, dop_diag *diag, recorded **out)
 {
-    const dop_plan_schedule *sched = &c->session->plan.schedules[schedule];
-    dop_device *d = &c->session->device;
+    const dop_plan_schedule *sched = &c->model->plan.schedules[schedule];
+    dop_device *d = &c->model->device;
     if (!grow(&c->rows, c->n_rows, sizeof *c->rows))
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     recorded *r = &c->rows[c->n_rows++];
@@ -162,7 +162,7 @@ record(dop_profile_collector *c, uint32_t schedule, dop_form form, dop_diag *dia
     if (res != VK_SUCCESS)
         return DOP_VK_FAIL(diag, res, "vkCreateQueryPool");
     *out = r;
-    return dop_replay_record(&c->session->replay, schedule, form, r->queries, 0, r->commands, diag);
+    return dop_replay_record(&c->model->replay, schedule, form, r->queries, 0, r->commands, diag);
 }
 
 static dop_status
@@ -192,7 +192,7 @@ on_commands(void *user, uint32_t schedule, dop_form form, uint64_t ticket, dop_d
             return DOP_FAIL(diag, DOP_E_USAGE,
                             "--profile takes at most %d steps in one submission: use a smaller --gpu-loop", MAX_RING);
         dop_profile_begin(c->profile, "read times", 0);
-        if (vkGetSemaphoreCounterValue(c->session->device.handle, c->session->replay.timeline, &done) != VK_SUCCESS)
+        if (vkGetSemaphoreCounterValue(c->model->device.handle, c->model->replay.timeline, &done) != VK_SUCCESS)
             done = 0;
         st = read_up_to(c, done > oldest ? done : oldest, diag);
         dop_profile_end(c->profile);
@@ -212,7 +212,7 @@ on_commands(void *user, uint32_t schedule, dop_form form, uint64_t ticket, dop_d
 static bool
 calibrate(const dop_profile_collector *c, instant *out)
 {
-    const dop_device *d = &c->session->device;
+    const dop_device *d = &c->model->device;
     const VkCalibratedTimestampInfoEXT what[2] = {
         {.sType = VK_STRUCTURE_TYPE_CALIBRATED_TIMESTAMP_INFO_EXT, .timeDomain = VK_TIME_DOMAIN_DEVICE_EXT},
         {.sType = VK_STRUCTURE_TYPE_CALIBRATED_TIMESTAMP_INFO_EXT, .timeDomain = VK_TIME_DOMAIN_CLOCK_MONOTONIC_EXT},
@@ -228,35 +228,35 @@ calibrate(const dop_profile_collector *c, instant *out)
 }
 
 dop_status
-dop_profile_attach(dop_session *session, dop_diag *diag, dop_profile *out_profile)
+dop_profile_attach(dop_model *model, dop_diag *diag, dop_profile *out_profile)
 {
     dop_profile *p = out_profile;
     memset(p, 0, sizeof *p);
-    const dop_device_info *info = &session->device.info;
+    const dop_device_info *info = &model->device.info;
     if (info->timestamp_bits == 0)
         return DOP_FAIL(diag, DOP_E_DEVICE, "%s has no timestamps on its compute queue: --bench works without them",
                         info->caps.name);
     dop_profile_collector *c = calloc(1, sizeof *c);
     if (!c)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    p->session = session;
+    p->model = model;
     p->collector = c;
     p->floor_gbps = dop_bench_known_floor(info->caps.name);
-    dop_session_describe(session, &p->info);
-    c->session = session;
+    dop_model_describe(model, &p->info);
+    c->model = model;
     c->profile = p;
     c->mask = info->timestamp_bits >= 64 ? UINT64_MAX : ((uint64_t)1 << info->timestamp_bits) - 1;
     VkCommandPoolCreateInfo pool = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
         .queueFamilyIndex = info->queue_family,
     };
-    VkResult res = vkCreateCommandPool(session->device.handle, &pool, NULL, &c->pool);
+    VkResult res = vkCreateCommandPool(model->device.handle, &pool, NULL, &c->pool);
     if (res != VK_SUCCESS) {
         dop_profile_finish(p);
         return DOP_VK_FAIL(diag, res, "vkCreateCommandPool");
     }
     c->observer = (dop_replay_observer){.user = c, .commands = on_commands, .begin = on_begin, .end = on_end};
-    session->replay.observer = &c->observer;
+    model->replay.observer = &c->observer;
     return DOP_OK;
 }
 
@@ -264,7 +264,7 @@ dop_status
 dop_profile_start(dop_profile *profile, dop_diag *diag)
 {
     dop_profile_collector *c = profile->collector;
-    dop_status st = read_up_to(c, c->session->replay.submitted, diag);
+    dop_status st = read_up_to(c, c->model->replay.submitted, diag);
     profile->n_spans = profile->n_steps = profile->n_times = 0;
     c->n_open = 0;
     time_t now = time(NULL);
@@ -293,7 +293,7 @@ place_times(dop_profile_collector *c, dop_diag *diag)
     p->times = calloc(p->n_times ? p->n_times : 1, sizeof *p->times);
     if (!p->times)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    double ms_per_tick = (double)c->session->device.info.timestamp_period * 1e-6;
+    double ms_per_tick = (double)c->model->device.info.timestamp_period * 1e-6;
     if (p->calibrated && calibrate(c, &c->last)) {
         double ticks = ticks_since(c, c->last.ticks, c->first.ticks);
         double slope = ticks > 0 ? (c->last.host_ms - c->first.host_ms) / ticks : ms_per_tick;
@@ -323,8 +323,8 @@ detach(dop_profile *p)
     dop_profile_collector *c = p->collector;
     if (!c)
         return;
-    dop_device *d = &c->session->device;
-    c->session->replay.observer = NULL;
+    dop_device *d = &c->model->device;
+    c->model->replay.observer = NULL;
     if (!d->lost) {
         for (size_t i = 0; i < c->n_rows; i++)
             vkDestroyQueryPool(d->handle, c->rows[i].queries, NULL);
@@ -341,7 +341,7 @@ dop_status
 dop_profile_stop(dop_profile *profile, dop_diag *diag)
 {
     dop_profile_collector *c = profile->collector;
-    dop_status st = read_up_to(c, c->session->replay.submitted, diag);
+    dop_status st = read_up_to(c, c->model->replay.submitted, diag);
     while (c->n_open > 0)
         dop_profile_end(profile);
     if (st == DOP_OK && c->failed)
@@ -355,10 +355,10 @@ dop_profile_stop(dop_profile *profile, dop_diag *diag)
 void
 dop_profile_finish(dop_profile *profile)
 {
-    if (profile->collector && profile->collector->session->replay.submitted > 0 &&
-        !profile->collector->session->device.lost)
-        (void)dop_device_wait(&profile->collector->session->device, profile->collector->session->replay.timeline,
-                              profile->collector->session->replay.submitted, NULL);
+    if (profile->collector && profile->collector->model->replay.submitted > 0 &&
+        !profile->collector->model->device.lost)
+        (void)dop_device_wait(&profile->collector->model->device, profile->collector->model->replay.timeline,
+                              profile->collector->model->replay.submitted, NULL);
     detach(profile);
     free(profile->spans);
     free(profile->steps);

@@ -1,6 +1,6 @@
 /* Profiler: time of every dispatch on the device and of what the host does meanwhile, on one clock.
  *
- * While a profile is attached to a session, its submissions take command buffers with a timestamp after each dispatch;
+ * While a profile is attached to a model, its submissions take command buffers with a timestamp after each dispatch;
  * the ones that replay without it are as they were.  A timestamp waits for everything before it, so dispatches that
  * would overlap do so less than usual: compare the time per step with --bench. */
 #ifndef DOPPLER_RUNTIME_PROFILE_H
@@ -50,8 +50,8 @@ typedef struct dop_profile_total {
 typedef struct dop_profile_collector dop_profile_collector;
 
 typedef struct dop_profile {
-    const dop_session *session;
-    dop_session_info info;
+    const dop_model *model;
+    dop_model_info info;
     char date[32];           /* UTC */
     double floor_gbps;       /* read bandwidth of the device, 1e9 bytes per second; 0: unknown */
     bool calibrated;         /* device times lie on the host's clock; false: placed by guess, lengths are exact */
@@ -69,17 +69,17 @@ typedef struct dop_profile {
     dop_profile_collector *collector; /* owned while it is attached */
 } dop_profile;
 
-/* Watches the session until dop_profile_stop; the profile must stay where it is.  Fails where the device has no
+/* Watches the model until dop_profile_stop; the profile must stay where it is.  Fails where the device has no
  * timestamps. */
-dop_status dop_profile_attach(dop_session *session, dop_diag *diag, dop_profile *out_profile);
+dop_status dop_profile_attach(dop_model *model, dop_diag *diag, dop_profile *out_profile);
 /* Forgets what was seen so far and starts the clock: everything before was warming up. */
 dop_status dop_profile_start(dop_profile *profile, dop_diag *diag);
 /* Around what the caller does. */
 void dop_profile_begin(dop_profile *profile, const char *name, uint32_t number);
 void dop_profile_end(dop_profile *profile);
-/* Waits for the device, detaches from the session and sums up. */
+/* Waits for the device, detaches from the model and sums up. */
 dop_status dop_profile_stop(dop_profile *profile, dop_diag *diag);
-void dop_profile_finish(dop_profile *profile); /* accepts a zeroed one; before the session is closed */
+void dop_profile_finish(dop_profile *profile); /* accepts a zeroed one; before the model is closed */
 
 /* profile_table.c */
 /* The label with a star for the number of its layer, if it has one: all layers together. */

@@ -145,9 +145,6 @@ table_of_schedule(const dop_profile *p, const dop_profile_total *t, dop_buf *out
                    (unsigned long long)t->steps, t->steps == 1 ? "" : "s", t->dispatch_ms / (double)t->steps);
     if (t->n_gaps > 0)
         dop_buf_printf(out, ", %.3f ms between them", t->gap_ms / (double)t->n_gaps);
-    if (s->ordering == DOP_ORDER_COUNTERS)
-        dop_buf_puts(out,
-                     "; ordered by completion counters: a time is how long after the one before it a dispatch ends");
     dop_buf_printf(out, "\n  %-18s %-28s %8s %10s %10s %7s %11s %9s%s\n", "kernel", "variant", "count", "total ms",
                    "mean us", "share", "MB each", "GB/s", p->floor_gbps > 0 ? "   floor" : "");
     dop_profile_group sum = {.name = "all", .variant = ""};

@@ -54,8 +54,8 @@ record_mirror(const dop_replay *r, const dop_plan_schedule *s, VkCommandBuffer c
 }
 
 dop_status
-dop_replay_record(const dop_replay *replay, uint32_t schedule, dop_form form, VkQueryPool timestamps,
-                  uint32_t first_query, VkCommandBuffer commands, dop_diag *diag)
+dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryPool timestamps, uint32_t first_query,
+                  VkCommandBuffer commands, dop_diag *diag)
 {
     const dop_plan_schedule *s = &replay->plan->schedules[schedule];
     /* The same buffer may be under way several times: steps are submitted ahead. */
@@ -63,6 +63,7 @@ dop_replay_record(const dop_replay *replay, uint32_t schedule, dop_form form, Vk
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
         .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
     };
+    replay->recordings++;
     replay->device->recordings++;
     VkResult r = vkBeginCommandBuffer(commands, &begin);
     if (r != VK_SUCCESS)
@@ -94,7 +95,7 @@ static bool
 is_cleared(dop_clear what, uint32_t slot_kind)
 {
     return (slot_kind == DOP_SLOT_STATE && what != DOP_CLEAR_SYNC) ||
-           ((slot_kind == DOP_SLOT_SYNC || slot_kind == DOP_SLOT_HANDED) && what != DOP_CLEAR_STATE) ||
+           ((slot_kind == DOP_SLOT_MERGES || slot_kind == DOP_SLOT_HANDED) && what != DOP_CLEAR_STATE) ||
            (slot_kind == DOP_SLOT_SCRATCH && what == DOP_CLEAR_ALL);
 }
 
@@ -127,6 +128,7 @@ record_clear(dop_replay *r, dop_clear what, dop_diag *diag)
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
         .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
     };
+    r->recordings++;
     r->device->recordings++;
     VkResult res = vkBeginCommandBuffer(commands, &begin);
     if (res != VK_SUCCESS)
@@ -277,6 +279,39 @@ dop_status
 dop_replay_clear(dop_replay *replay, dop_clear what, dop_diag *diag, uint64_t *out_ticket)
 {
     return submit(replay, &replay->clear[what], 1, diag, out_ticket);
+}
+
+static dop_status
+record_copy(dop_replay *r, const dop_memory *from, dop_diag *diag)
+{
+    VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+    r->recordings++;
+    r->device->recordings++;
+    VkResult res = vkBeginCommandBuffer(r->copy, &begin);
+    if (res != VK_SUCCESS)
+        return DOP_VK_FAIL(diag, res, "vkBeginCommandBuffer");
+    barrier(r->copy, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT,
+            VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+    for (uint32_t i = 0; i < r->plan->n_slots; i++) {
+        const dop_place *to = &r->memory->places[i], *at = &from->places[i];
+        if (r->plan->slots[i].kind != DOP_SLOT_STATE || to->block == UINT32_MAX)
+            continue;
+        VkBufferCopy copy = {.srcOffset = at->offset, .dstOffset = to->offset, .size = r->plan->slots[i].size};
+        vkCmdCopyBuffer(r->copy, from->blocks[at->block].buffer, r->memory->blocks[to->block].buffer, 1, &copy);
+    }
+    barrier(r->copy, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+            VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+    res = vkEndCommandBuffer(r->copy);
+    return res == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, res, "vkEndCommandBuffer");
+}
+
+dop_status
+dop_replay_copy_states(dop_replay *replay, const dop_memory *from, dop_diag *diag, uint64_t *out_ticket)
+{
+    dop_status st = DOP_OK;
+    if (!replay->copy && (st = allocate_commands(replay, replay->pools[0], 1, &replay->copy, diag)) == DOP_OK)
+        st = record_copy(replay, from, diag);
+    return st == DOP_OK ? submit(replay, &replay->copy, 1, diag, out_ticket) : st;
 }
 
 dop_status

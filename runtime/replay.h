@@ -1,7 +1,7 @@
 /* Replay: one recorded command buffer per schedule and form, submitted as often as needed.
  *
- * Barriers stand where the plan has them, which is nowhere in a schedule ordered by counters, and at the end of every
- * command buffer: steps are always in order, only what is inside one may be left to counters.
+ * Barriers stand where the plan has them, and at the end of every command buffer: steps are always in order, and only what
+ * is inside a dispatch is left to its stages.
  *
  * Everything is recorded when the plan is loaded, or by another thread soon after.  A submission names a schedule and a
  * form; each one signals the next value of one timeline semaphore.  Submissions run in order, and each sees what the
@@ -23,7 +23,7 @@ typedef enum dop_form {
 /* What to set to its first value: zeros, and ones for what stages hand over. */
 typedef enum dop_clear {
     DOP_CLEAR_STATE, /* caches, for a new sequence */
-    DOP_CLEAR_SYNC,  /* counters and handed values; dop_step.epoch and .turn must be 0 for the next step then */
+    DOP_CLEAR_SYNC,  /* counts of merges, and handed values; dop_step.turn must be 0 for the next step then */
     DOP_CLEAR_ALL,   /* both, the scratch slots, and the tables of stages: once, after loading */
     DOP_N_CLEARS
 } dop_clear;
@@ -47,8 +47,10 @@ typedef struct dop_replay {
     VkCommandPool pools[2];    /* of what is recorded first, and later */
     VkCommandBuffer *commands; /* [schedule][form]; VK_NULL_HANDLE: not recorded */
     VkCommandBuffer clear[DOP_N_CLEARS];
+    VkCommandBuffer copy; /* of states; VK_NULL_HANDLE: not recorded */
     VkSemaphore timeline;
     uint64_t submitted;                  /* last value that was asked for */
+    _Atomic uint64_t recordings;         /* of command buffers */
     const dop_replay_observer *observer; /* not owned; NULL: nobody watches */
 } dop_replay;
 
@@ -66,6 +68,8 @@ enum { DOP_REPLAY_MAX_TIMES = 256 };
 dop_status dop_replay_submit(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
                              uint64_t *out_ticket);
 dop_status dop_replay_clear(dop_replay *replay, dop_clear what, dop_diag *diag, uint64_t *out_ticket);
+/* Copies the states of the same plan in other memory, with nothing under way there; records a command buffer. */
+dop_status dop_replay_copy_states(dop_replay *replay, const dop_memory *from, dop_diag *diag, uint64_t *out_ticket);
 dop_status dop_replay_wait(dop_replay *replay, uint64_t ticket, dop_diag *diag);
 
 /* True when everything submitted is done by now; asks without waiting. */
@@ -78,7 +82,7 @@ volatile dop_step *dop_replay_step(const dop_replay *replay);
 
 /* Records a schedule into a command buffer of the caller's; with a query pool, a timestamp before the first dispatch
  * and one after each: n_dispatches + 1 from first_query on. */
-dop_status dop_replay_record(const dop_replay *replay, uint32_t schedule, dop_form form, VkQueryPool timestamps,
+dop_status dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryPool timestamps,
                              uint32_t first_query, VkCommandBuffer commands, dop_diag *diag);
 
 #endif

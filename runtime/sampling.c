@@ -236,6 +236,19 @@ select_candidates(dop_sampler *s, float largest)
 }
 
 uint32_t
+dop_logits_largest(const float *logits, uint32_t n)
+{
+    const uint32_t exponent = 0x7f800000u;
+    uint32_t bad = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &logits[i], sizeof bits);
+        bad |= (bits & exponent) == exponent;
+    }
+    return bad ? UINT32_MAX : dop_argmax(logits, n);
+}
+
+uint32_t
 dop_sampler_pick(dop_sampler *sampler, const float *logits, const uint32_t *history, size_t n_history)
 {
     dop_sampler *s = sampler;

@@ -20,6 +20,9 @@ typedef struct dop_sampling {
 /* True when the pick is the plain arg-max of the logits, which the device does by itself. */
 bool dop_sampling_is_greedy(const dop_sampling *params);
 
+/* The largest of n logits, the lowest index among equals; UINT32_MAX: one of them is not finite. */
+uint32_t dop_logits_largest(const float *logits, uint32_t n);
+
 /* xoshiro256** 1.0 (Blackman and Vigna, public domain description), seeded with splitmix64. */
 typedef struct dop_rng {
     uint64_t s[4];

@@ -1,4 +1,4 @@
-/* Named spans of time while a session opens, taken by several threads: where the time to the first token goes (-v). */
+/* Named spans of time while a model opens, taken by several threads: where the time to the first token goes (-v). */
 #ifndef DOPPLER_RUNTIME_SPANS_H
 #define DOPPLER_RUNTIME_SPANS_H
 

@@ -8,6 +8,7 @@
  *
  * Nothing here brings pages in: the threads that check the digests were there before. */
 #include "runtime/memory.h"
+#include "runtime/parallel.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -31,8 +32,6 @@ typedef struct worker {
     dop_upload *up;
     dop_diag diag;
     dop_status st;
-    pthread_t thread;
-    bool started;
     VkCommandPool pool;
     VkCommandBuffer commands[BUFFERS];
     dop_block staging[BUFFERS];
@@ -51,6 +50,7 @@ struct dop_upload {
     _Atomic bool stop; /* a failure, or nobody wants it any more */
     worker workers[MAX_WRITERS];
     uint32_t n_workers;
+    dop_team team;    /* of the workers */
     bool inline_only; /* no thread could be made */
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -162,11 +162,11 @@ write_piece(worker *w, const piece *p, bool *out_wanted, dop_diag *diag)
     return st;
 }
 
-static void *
-worker_main(void *arg)
+static void
+work(void *user, uint32_t member)
 {
-    worker *w = arg;
-    dop_upload *up = w->up;
+    dop_upload *up = user;
+    worker *w = &up->workers[member];
     bool wanted = true;
     while (w->st == DOP_OK && wanted && !atomic_load(&up->stop)) {
         uint32_t i = atomic_fetch_add(&up->next, 1);
@@ -184,7 +184,6 @@ worker_main(void *arg)
     pthread_cond_broadcast(&up->changed);
     pthread_mutex_unlock(&up->lock);
     worker_finish(w);
-    return NULL;
 }
 
 static dop_status
@@ -243,14 +242,9 @@ dop_upload_start(dop_device *device, const dop_plan *plan, dop_memory *memory, u
     up->n_workers = n ? n : 1;
     up->span = dop_spans_begin(spans, "upload");
     up->n_busy = up->n_workers; /* nobody reads it before all are counted: the first to end sees the whole number */
-    uint32_t started = 0;
     for (uint32_t i = 0; i < up->n_workers; i++)
         up->workers[i].up = up;
-    for (uint32_t i = 0; i < up->n_workers; i++) {
-        worker *w = &up->workers[i];
-        w->started = pthread_create(&w->thread, NULL, worker_main, w) == 0;
-        started += w->started;
-    }
+    uint32_t started = dop_team_start(&up->team, up->n_workers, work, up);
     up->inline_only = started == 0;
     pthread_mutex_lock(&up->lock);
     up->n_busy -= up->n_workers - started;
@@ -267,7 +261,7 @@ dop_upload_wait(dop_upload *upload, dop_diag *diag)
     dop_upload *up = upload;
     if (up->inline_only) {
         up->inline_only = false;
-        worker_main(&up->workers[0]);
+        work(up, 0);
     }
     pthread_mutex_lock(&up->lock);
     while (up->n_busy > 0)
@@ -289,9 +283,7 @@ dop_upload_destroy(dop_upload *upload)
         return;
     atomic_store(&upload->stop, true);
     dop_memory_give_up(upload->memory);
-    for (uint32_t i = 0; i < upload->n_workers; i++)
-        if (upload->workers[i].started)
-            pthread_join(upload->workers[i].thread, NULL);
+    dop_team_join(&upload->team);
     pthread_mutex_destroy(&upload->lock);
     pthread_cond_destroy(&upload->changed);
     free(upload->pieces);

@@ -38,11 +38,11 @@ may_include() {
     includes "$1" | grep -vE ":[ ]*($2)" | none "$1/ includes only its own rooms"
 }
 
-# What both halves share: status and buffers, and the facts of a device.
-base='runtime/(base|caps)\.h$'
+# What both halves share: status and buffers, threads, and the facts of a device.
+base='runtime/(base|caps|parallel)\.h$'
 # What else the compiler needs: the format it writes and the loader that checks it, the text side it packs into plans,
 # the reader of GGUF files (tokenizers come from there too), the option table, and the device for `--target auto`.
-compiler='runtime/(plan_format|plan_weights|plan|gguf|options|doppler|text/(tokenizer|chat|utf8))\.h$'
+compiler='runtime/(plan_format|plan_weights|plan|gguf|options|doppler|page|text/(tokenizer|chat|utf8))\.h$'
 may_include ir "ir/|$base"
 may_include passes "passes/|ir/|$base"
 may_include kernels "kernels/|ir/|$base"
@@ -51,15 +51,20 @@ find runtime -name '*.[ch]' ! -path 'runtime/check*' -print0 | xargs -0 -r grep 
     grep -vE '"runtime/' | none "runtime/ includes no other room"
 find runtime -name 'check*' -print0 | xargs -0 -r grep -HE '^ *# *include +"' |
     grep -vE '"(runtime|ir)/' | none "runtime/check* includes the IR only"
-find runtime/text -name '*.[ch]' -print0 | xargs -0 -r grep -lE 'vulkan' | none "runtime/text/ knows no device"
+find runtime/text runtime/jinja -name '*.[ch]' -print0 | xargs -0 -r grep -lE 'vulkan' |
+    none "runtime/text/ and runtime/jinja/ know no device"
+grep -rhoE '^ *# *include +"[^"]+"' runtime/jinja | grep -vE '"runtime/(jinja/|base\.h|text/utf8\.h)' |
+    none "runtime/jinja/ needs no tokenizer"
 find ir passes kernels compiler -name '*.[ch]' -print0 | xargs -0 -r grep -lE '^ *# *include +<(vulkan|jansson)' |
     grep -vE '^compiler/' | none "devices and JSON stay out of ir/, passes/ and kernels/"
 
 # ---- files ----------------------------------------------------------------------------------------------------------
 sources c h def glsl comp sh | xargs -r wc -l | awk '$2 != "total" && $1 > 800 { print $2 ": " $1 " lines" }' |
     none "no file over 800 lines"
-sources c h def glsl comp sh yaml | xargs -r grep -nP '\t| +$|\r' | cut -c1-120 |
+sources c h def glsl comp sh yaml html css js | xargs -r grep -nP '\t| +$|\r' | cut -c1-120 |
     none "no tabs, trailing blanks or carriage returns"
+find compiler runtime -path '*/assets/*' -type f ! -name '*.html' ! -name '*.css' ! -name '*.js' ! -name '*.cmake' |
+    none "assets are pages and what makes them C"
 # clang-format keeps code within 120 columns; this is for what it does not see.  Tables (.def) may be wider.
 sources c h glsl comp sh | xargs -r awk 'length($0) > 150 { print FILENAME ":" FNR ": " length($0) " columns" }' |
     none "no line far over 120 columns"

@@ -41,7 +41,8 @@ report() { # MODEL
         "$DOPPLERC" "$1" --target tier1 --quiet --report=report.json && "$DOPPLERC" "$1" --target tier1 --quiet --report=report.html &&
         [ "$("$TOOLS/expect" print report.json format)" = "doppler-report 1" ] &&
         [ "$("$TOOLS/expect" print report.json schedules.0.dispatches_per_layer)" -le 6 ] &&
-        grep -q '<svg' report.html && ! grep -qE 'https?://|<link|src=' report.html
+        grep -q '<svg' report.html && grep -q '^:root {' report.html && grep -q '^const tip' report.html &&
+        ! grep -qE '@(title|body|report\.[a-z]+)@' report.html && ! grep -qE 'https?://|<link|src=' report.html
 }
 
 # Few chunk sizes: each is another schedule of the same regions.

@@ -97,7 +97,7 @@ bad() { # NAME TEXT LINE...
 }
 bad no-field "no-field.yaml:2: error: unknown field cors" "base: tier1" "cors: 3"
 bad no-cap "no-cap.yaml:1: error: unknown capability" "caps: [subgroup, warp]"
-bad no-number "no-number.yaml:1: error: cores: not a number in range: many" "cores: many"
+bad no-number "no-number.yaml:1: error: cores: many is not a whole number from 0 to 4294967295" "cores: many"
 bad int-dot "int_dot: maybe is not known; known: allow, prefer, off" "int_dot: maybe"
 bad matrix "coop_nv and coop_khr need matrix: 16x16x16 or 8x16x16" "base: intel-xe2" "matrix: 8x8x16"
 bad no-matrix "coop_nv and coop_khr need matrix" "base: tier1" "caps: [subgroup, coop_khr]"

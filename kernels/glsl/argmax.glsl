@@ -4,7 +4,6 @@ shared uint dop_where[WG];
 ${DECLS}
 void main()
 {
-    dop_wait();
     float best = -3.4e38;
     uint at = 0xffffffffu;
     uint part = gl_WorkGroupID.x, t = gl_WorkGroupID.y;

@@ -78,7 +78,6 @@ void main()
     if (lo >= hi)
         return;
 #endif
-    dop_wait();
 ${PROLOGUE}    vec4 acc[R];
     float l[R], m[R];
     for (uint j = 0u; j < R; j++) {
@@ -173,7 +172,7 @@ ${SINK}                dop_store_row(t, h, d * 4u, o, top, sum, split);
     }
 #if MERGE
     // The last workgroup of this KV head to get here merges the splits.
-    if (!dop_last_of(${MERGES}, 1u + kvh, used))
+    if (!dop_last_of(${MERGES}, kvh, used))
         return;
 ${MERGE_BODY}#endif
 }

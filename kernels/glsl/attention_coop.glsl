@@ -57,7 +57,6 @@ void main()
     uint kvh = gl_WorkGroupID.x, t0 = gl_WorkGroupID.y * BQ, n_tokens = ${N_TOKENS};
     if (t0 >= n_tokens)
         return;
-    dop_wait();
     for (uint i = gl_LocalInvocationIndex * 4u; i < ROWS * D; i += WG * 4u) {
         uint j = i / D, t = DOP_T(j), c = DOP_H(j) * D + i % D;
         vec4 q = vec4(0.0);

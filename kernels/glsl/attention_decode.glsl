@@ -164,7 +164,6 @@ ${@}    dop_hold_k(lo, kvh, lo, min(hi, pos0));
 #if SPLITS > 1
     dop_clear_parts(head0, split, used);
 #endif
-    dop_wait();
 ${PROLOGUE}    barrier();
     // Rows that are read from memory end here.
     uint held_k = KEEPS_K == 1 ? min(hi, pos0) : hi, held_v = KEEPS_V == 1 ? min(hi, pos0) : hi;
@@ -237,7 +236,7 @@ ${@}#if MERGE
         return;
 #else
     // The last workgroup of this KV head to get here merges the splits.
-    if (!dop_last_of(${MERGES}, 1u + DOP_GROUP.x, used))
+    if (!dop_last_of(${MERGES}, DOP_GROUP.x, used))
         return;
 #endif
 ${MERGE_BODY}#endif

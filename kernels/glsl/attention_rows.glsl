@@ -29,7 +29,6 @@ ${STORE}}
 
 void main()
 {
-    dop_wait();
     uint kvh = gl_WorkGroupID.x, r0 = gl_WorkGroupID.y * R, split = gl_WorkGroupID.z;
     uint n_tokens = ${N_TOKENS}, n_rows = n_tokens * G;
     if (r0 >= n_rows)

@@ -2,11 +2,11 @@
 // reductions.  The generator puts #version, extensions and the constants WG (invocations) and SG (subgroup size, 1 when
 // subgroup operations are not used) before this file, and the push-constant block after it.
 
-// What other workgroups wrote while this one ran (completion counters, merged splits) is read and written coherently:
-// no barrier empties the caches of a multiprocessor in between.  Weights go through U32x4 (dop_ldw4), which need not be.
-#ifdef DOP_SYNC
+// What other workgroups wrote while this one ran (the splits that attention merges) is read and written coherently: no
+// barrier empties the caches of a multiprocessor in between.  Weights go through U32x4 (dop_ldw4), which need not be.
+#ifdef DOP_MERGES
 #define SHARED coherent
-layout(buffer_reference, std430, buffer_reference_align = 4) coherent volatile buffer Counter { uint n[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) coherent volatile buffer Arrivals { uint n[]; };
 #else
 #define SHARED
 #endif
@@ -30,41 +30,29 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer Step {
     SHARED uint n_tokens;
     SHARED uint n_out;
     SHARED uint flags;
-    SHARED uint epoch;
     SHARED uint turn;
-    SHARED uint reserved[10];
+    SHARED uint reserved[11];
     SHARED uint tokens[4096];
     SHARED uint ids[4096];
 };
 
-#ifdef DOP_SYNC
-// Until the counter shows `workgroups` for every finished run and for this one; a bound keeps a device that does not start
-// dispatches in order from hanging.
-void dop_wait_for(U32 counter, Step step, uint workgroups)
-{
-    uint want = workgroups * (step.epoch + 1u);
-    for (uint i = 0u; i < 1000000u; i++)
-        if (int(Counter(counter).n[0] - want) >= 0)
-            return;
-    step.flags |= 1u;
-}
-
+#ifdef DOP_MERGES
 shared uint dop_arrived;
-// Is this workgroup the last of n to get here?  Then the counter is zero again.  Every invocation must call.
-bool dop_last_of(U32 counter, uint i, uint n)
+// Is this workgroup the last of n to get here?  Then the count is zero again.  Every invocation must call.
+bool dop_last_of(U32 arrivals, uint i, uint n)
 {
     groupMemoryBarrier();
     barrier();
     if (gl_LocalInvocationIndex == 0u) {
         memoryBarrierBuffer();
-        dop_arrived = atomicAdd(Counter(counter).n[i], 1u) + 1u;
+        dop_arrived = atomicAdd(Arrivals(arrivals).n[i], 1u) + 1u;
     }
     groupMemoryBarrier();
     barrier();
     if (dop_arrived != n)
         return false;
     if (gl_LocalInvocationIndex == 0u)
-        Counter(counter).n[i] = 0u;
+        Arrivals(arrivals).n[i] = 0u;
     return true;
 }
 #endif
@@ -194,12 +182,17 @@ void dop_st4_f16(U32 p, uint i, vec4 x)
     dop_stw2(p, i >> 2, uvec2(packHalf2x16(x.xy), packHalf2x16(x.zw)));
 }
 
-// Positions of one split of the cache (ir/ops.def).
-#ifndef DOP_WHOLE
-#define DOP_WHOLE 192u
+// Positions of one split of the cache (ir/ops.def), where the kernel has splits.
+#ifdef DOP_WHOLE
+uint dop_split_len(uint n, uint splits) { return n <= DOP_WHOLE ? n : max(DOP_LEAST, (n + splits - 1u) / splits); }
 #endif
-#define DOP_PART 64u // the least
-uint dop_split_len(uint n, uint splits) { return n <= DOP_WHOLE ? n : max(DOP_PART, (n + splits - 1u) / splits); }
+
+// A logit, for the search of the largest one: what is not finite is larger than all others, so that it is found.
+float dop_logit(float x)
+{
+    const uint exponent = 0x7f800000u;
+    return (floatBitsToUint(x) & exponent) == exponent ? uintBitsToFloat(exponent) : x;
+}
 
 // --- element-wise functions of ir/ops.def, for float and vec4 -------------------------------------------------------
 // exp overflows to infinity for x < -88, and x / infinity is the right zero.
@@ -213,6 +206,11 @@ uint dop_split_len(uint n, uint splits) { return n <= DOP_WHOLE ? n : max(DOP_PA
     }                                                                                                       \
     T dop_relu2(T x) { return max(x, T(0.0)) * max(x, T(0.0)); }                                            \
     T dop_softplus(T x) { return max(x, T(0.0)) + log(1.0 + exp(-abs(x))); }                                \
+    T dop_xielu(T x, T p, T n, T beta)                                                                      \
+    {                                                                                                       \
+        T up = max(x, T(0.0)), down = min(x, T(0.0));                                                       \
+        return dop_softplus(p) * up * up + (dop_softplus(n) + beta) * (exp(down) - 1.0 - down) + beta * x;  \
+    }                                                                                                       \
     /* erf by Abramowitz and Stegun 7.1.26 improved with a rational start: |error| < 1.2e-7 (W. J. Cody's   \
        bound for the complementary form in Numerical Recipes 6.2) */                                        \
     T dop_erf(T x)                                                                                          \

@@ -1,7 +1,6 @@
 // A matrix of weights as f16 or f32 values: an invocation makes ${V} neighbouring ones of a row at a time.
 void main()
 {
-    dop_wait();
     [[dont_unroll]] for (uint i = gl_GlobalInvocationID.x; i < ${COUNT}; i += gl_NumWorkGroups.x * WG) {
         uint at = ${AT};
         [[unroll]] for (uint j = 0u; j < ${V}u; j += 8u) {

@@ -1,7 +1,6 @@
 // One invocation makes ${W} neighbouring values of one token's row.
 void main()
 {
-    dop_wait();
     uint i = gl_GlobalInvocationID.x;
     uint t = i / ${COLS_W}u, c = (i % ${COLS_W}u) * ${W}u;
     if (t >= ${N_TOKENS})

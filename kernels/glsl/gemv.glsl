@@ -56,8 +56,7 @@ float dop_team_sum(float x) { return x; }
 #endif
 void dop_prologue()
 {
-${CONSTANTS}    dop_wait();
-${PROLOGUE}}
+${CONSTANTS}${PROLOGUE}}
 ${PARTS}
 void main()
 {

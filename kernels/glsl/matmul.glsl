@@ -15,5 +15,4 @@ void main()
     if (t0 >= ${N_TOKENS})
         return;
     uint wg = gl_WorkGroupID.x;
-    dop_wait();
 ${CALLS}}

@@ -57,5 +57,4 @@ void main()
     if (t0 >= dop_tokens)
         return;
     uint wg = gl_WorkGroupID.y;
-    dop_wait();
 ${CALLS}}

@@ -14,7 +14,7 @@ ${CALLS}    }
 // fewer: the others have nothing to do).
 uint dop_workgroups(uint n, uint each, uint most_parts)
 {
-    return each * (n <= DOP_WHOLE ? 1u : min((n + DOP_PART - 1u) / DOP_PART, most_parts));
+    return each * (n <= DOP_WHOLE ? 1u : min((n + DOP_LEAST - 1u) / DOP_LEAST, most_parts));
 }
 // Little lives across a stage: its function may use nearly all registers.
 #define ROW 36u

@@ -4,5 +4,4 @@ void main()
     uint t = gl_WorkGroupID.y, unit = gl_WorkGroupID.x;
     if (t >= ${N_TOKENS})
         return;
-    dop_wait();
 ${BODY}}

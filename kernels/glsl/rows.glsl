@@ -20,6 +20,5 @@ U32 dop_same(U32 p) { return U32(subgroupBroadcastFirst(uint64_t(p))); }
 ${DECLS}
 void main()
 {
-    dop_wait();
 ${TOKENS}${PROLOGUE}    DOP_STEP();
 ${GROUPS}}

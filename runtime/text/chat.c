@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/text/jinja_internal.h"
+#include "runtime/jinja/jinja.h"
 #include "runtime/text/utf8.h"
 
 struct dop_chat {

@@ -1,8 +1,8 @@
 /* Chat templates: a conversation to the text that a model was trained on.
  *
- * A model ships its format as a Jinja template.  The template itself is executed (jinja_internal.h), so every variant of a
- * format, with tools or without, comes out as its authors wrote it.  What the text does not say, which format this is
- * and which strings end an answer, is a table of known formats; a template that matches no row is refused. */
+ * A model ships its format as a Jinja template.  The template itself is executed (runtime/jinja/), so every variant of
+ * a format, with tools or without, comes out as its authors wrote it.  What the text does not say, which format this
+ * is and which strings end an answer, is a table of known formats; a template that matches no row is refused. */
 #ifndef DOPPLER_RUNTIME_TEXT_CHAT_H
 #define DOPPLER_RUNTIME_TEXT_CHAT_H
 

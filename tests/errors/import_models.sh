@@ -40,6 +40,19 @@ config indivisible 's/"hidden_size": 64/"hidden_size": 66/; /"head_dim"/d'
 fails indivisible "hidden_size 66 is not divisible by num_attention_heads 4" indivisible
 config unknown 's/LlamaForCausalLM/MambaForCausalLM/'
 fails unknown 'architecture "MambaForCausalLM" is not supported; known: LlamaForCausalLM, MistralForCausalLM' unknown
+config one-layer 's/"num_hidden_layers": 2/"num_hidden_layers": 1/'
+fails one-layer "tensor model.layers.1.input_layernorm.weight is of layer 1, but num_hidden_layers is 1" one-layer
+copy no-bias
+cp -r "$SRC/tests/golden/llama_attnbias_linear/." no-bias
+sed -i 's/"attention_bias": true/"attention_bias": false/' no-bias/config.json
+fails no-bias "k_proj.bias: config.json says nothing of it (and of 7 tensors more), so leaving it out" no-bias
+config tied 's/"tie_word_embeddings": false/"tie_word_embeddings": true/'
+notes() { # MODEL TEXT: compiles, and says so
+    "$DOPPLERC" "$1" --target lavapipe -o "$1.plan" 2>"$1.err" && grep -qxF "dopplerc: $1: note: $2" "$1.err"
+}
+check "tied: says what it left out" notes tied \
+    "tensors not used: 1 output matrix: the embedding is used for it, as the configuration says"
+
 config no-comma '/"attention_bias"/s/,$//'
 fails no-comma "no-comma/config.json:6:" no-comma
 

@@ -64,4 +64,134 @@ check_fails "weights that outgrow the disk" 1 "File too large" \
 rm disk/plan.weights
 [ "$(cat disk/plan)" = old ] && pass "the old plan stays" || fail "the old plan stays"
 [ "$(ls disk)" = plan ] && pass "nothing half-written is left" || fail "nothing half-written is left" "$(ls disk)"
+
+rm -r disk
+
+# ---- where a plan may go ----------------------------------------------------------------------------------------------
+compile() { # OPTION...
+    "$DOPPLERC" "$model" --target tier1 --chunks 8 --ctx 64 --quiet "$@"
+}
+compile -o reference
+mkdir links elsewhere
+echo old >elsewhere/old
+ln -s ../elsewhere/old links/existing
+ln -s ../elsewhere/new links/dangling
+ln -s existing links/chain
+ln -s loop links/loop
+for link in existing dangling chain; do
+    made=$([ $link = dangling ] && echo new || echo old)
+    through() {
+        compile -o links/$link && [ -L links/$link ] && [ -f elsewhere/$made ] && cmp elsewhere/$made reference
+    }
+    check "-o on a link ($link): what it names is the plan, the link stays" through
+    echo old >elsewhere/old
+done
+check "nothing else is left there" [ "$(ls elsewhere links | tr '\n' ' ')" = "elsewhere: new old  links: chain dangling existing loop " ]
+refuses 1 "links/loop: error: cannot write: Too many levels of symbolic links" "$model" -o links/loop
+# As /dev/stdout is one; not that itself, which a program that replaces links would destroy when root runs this test.
+ln -s /proc/self/fd/1 links/stdout
+to_pipe() { compile -o links/stdout | cat >got && cmp got reference && [ -L links/stdout ]; }
+check "-o on a link to a pipe" to_pipe
+to_file() { compile -o links/stdout >got && cmp got reference && [ -L links/stdout ]; }
+check "-o on a link to a file that is open" to_file
+mkfifo fifo
+to_fifo() {
+    cat fifo >got &
+    compile -o fifo && wait $! && cmp got reference && [ -p fifo ]
+}
+check "-o on a named pipe" to_fifo
+external() {
+    ln -s ../elsewhere/w links/w.weights
+    compile -o links/w --weights external && [ -L links/w.weights ] && [ -s elsewhere/w ] && [ -f links/w ]
+}
+check "external weights go through a link too" external
+refuses 1 "fifo: error: --weights external needs a regular file" "$model" -o fifo --weights external
+link_report() {
+    ln -s ../elsewhere/report.json links/report.json
+    compile --report=links/report.json && [ -L links/report.json ] && grep -q doppler-report elsewhere/report.json
+}
+check "--report goes through a link" link_report
+if command -v script >/dev/null; then
+    terminal() {
+        script -qec "'$DOPPLERC' '$model' --target tier1 --chunks 8 --quiet -o links/stdout" /dev/null </dev/null >typed
+        [ $? -eq 2 ] && grep -q "a plan is not text: name a file" typed && [ "$(wc -c <typed)" -lt 200 ]
+    }
+    check "not to a terminal" terminal
+fi
+
+# ---- no output takes the place of an input ---------------------------------------------------------------------------
+cp -r "$model" input
+printf 'base: tier1\n' >target.yaml
+printf '"*": keep\n' >quant.yaml
+printf 'fuse: on\n' >path.yaml
+printf '[]\n' >tuning.yaml
+ln -s input/config.json linked
+ln input/config.json hard
+cp target.yaml external.weights
+before=$(cat input/* target.yaml quant.yaml path.yaml tuning.yaml external.weights | md5sum)
+kept() { # NAME TEXT ARGUMENT...
+    check_fails "$1" 2 "$2: error: this file is an input: name another one to write to" "$DOPPLERC" "${@:3}"
+}
+kept "-o: a file of the model" input/model.safetensors input -o input/model.safetensors
+kept "-o: a link to one" linked input -o linked
+kept "-o: another name of one" hard input -o hard
+kept "-o: a tokenizer" input/expected.json input -o input/expected.json
+kept "-o: the target" target.yaml input -o target.yaml --target tier2,./target.yaml
+kept "-o: the kernel path" path.yaml input -o path.yaml --kernel-path path.yaml
+kept "-o: the tuning" tuning.yaml input -o tuning.yaml --tuning tuning.yaml
+kept "-o: the types" quant.yaml input -o quant.yaml --quant quant.yaml
+kept "external weights: the target" external.weights input -o external --weights external --target ./external.weights
+kept "--report: a file of the model" input/config.json input -o plan --report=input/config.json
+mkdir dump
+ln -s ../input/config.json dump/000-decode-canon.ir
+kept "--dump-dir: a link to a file of the model" dump/000-decode-canon.ir input --dump-dir dump
+check_fails "the plan and its report" 2 "the plan and the report need files of their own" "$DOPPLERC" input -o plan --report=plan
+after=$(cat input/* target.yaml quant.yaml path.yaml tuning.yaml external.weights | md5sum)
+[ "$before" = "$after" ] && pass "every input is as it was" || fail "every input is as it was"
+twice() {
+    "$DOPPLERC" input -o input/m.plan --weights external --report=input/r.html --target tier1 --chunks 8 --quiet &&
+        "$DOPPLERC" input -o input/m.plan --weights external --report=input/r.html --target tier1 --chunks 8 --quiet
+}
+check "a plan, its weights and a page beside the model can be made again" twice
+printf 'GGUF' >in.gguf
+kept "-o: the .gguf" in.gguf in.gguf -o in.gguf
+
+# ---- YAML -------------------------------------------------------------------------------------------------------------
+: >empty.yaml
+printf '# only this\n' >comment.yaml
+for file in empty comment; do
+    refuses 1 "$file.yaml: error: nothing is in this file: a target file is a mapping" "$model" -o plan --target $file.yaml
+    refuses 1 "$file.yaml: error: nothing is in this file: a kernel path is a mapping" "$model" -o plan --kernel-path $file.yaml
+    refuses 1 "$file.yaml: error: nothing is in this file: a tuning file is a list" "$model" -o plan --tuning $file.yaml
+    refuses 1 "$file.yaml: error: nothing is in this file: expected a mapping" "$model" -o plan --quant $file.yaml
+done
+printf 'base: self.yaml\n' >self.yaml
+printf 'base: ./b.yaml\n' >a.yaml
+printf 'base: c.yaml\n' >b.yaml
+printf 'base: a.yaml\n' >c.yaml
+refuses 1 "self.yaml: error: each target is the base of the next: self.yaml -> self.yaml" "$model" -o plan --target self.yaml
+refuses 1 "a.yaml: error: each target is the base of the next: a.yaml -> ./b.yaml -> c.yaml -> a.yaml" "$model" -o plan --target a.yaml
+refuses 1 "each target is the base of the next: ./b.yaml -> c.yaml -> a.yaml -> ./b.yaml" "$model" -o plan --target ./b.yaml
+for i in $(seq 20); do printf 'base: long%d.yaml\n' $((i + 1)) >long$i.yaml; done
+printf 'base: tier1\n' >long21.yaml
+refuses 1 "more than 16 bases of bases" "$model" -o plan --target long1.yaml
+number() { # FIELD VALUE RANGE
+    printf 'base: tier1\n%s: %s\n' "$1" "$2" >number.yaml
+    refuses 1 "number.yaml:2: error: $1: $2 is not a $3" "$model" -o plan --target number.yaml
+}
+for value in 1e40 inf nan -1 1.5 4294967296; do
+    number cores $value "whole number from 0 to 4294967295"
+done
+for value in 1e40 inf -inf nan 0x1p80; do
+    number max_alloc $value "whole number from 0 to 9007199254740992"
+done
+for value in 1e40 inf nan -1 5GB; do
+    number bandwidth $value "number from 0 to 1e+18"
+done
+printf 'base: tier1\nbandwidth: 0\n' >number.yaml
+refuses 1 "bandwidth must be at least 1 byte a second" "$model" -o plan --target number.yaml
+printf 'base: tier1\nmerges: yes\n' >number.yaml
+refuses 1 "number.yaml:2: error: merges: yes is neither true nor false" "$model" -o plan --target number.yaml
+printf -- '- {op: qkv, lanes: 1e40}\n' >tuning.yaml
+refuses 1 "tuning.yaml:1: error: lanes: 1e40 is no tile field with a value from 1 to 4096" "$model" -o plan --tuning tuning.yaml
 finish

@@ -223,14 +223,14 @@ static dop_status
 run_load(job *j)
 {
     dop_arena arena;
-    dop_model m;
+    dop_checkpoint m;
     dop_arena_init(&arena);
-    dop_status st = dop_model_load(j->model, &arena, &j->diag, &m);
+    dop_status st = dop_checkpoint_load(j->model, &arena, &j->diag, &m);
     armed = false;
     if (st == DOP_OK) {
         for (uint32_t i = 0; i < m.weights.n; i++)
             dop_buf_printf(&j->made, "%s\n", m.weights.items[i].name);
-        dop_model_finish(&m);
+        dop_checkpoint_finish(&m);
     }
     dop_arena_finish(&arena);
     return st;

@@ -16,7 +16,6 @@ name: gpu-subgroup8
 subgroup: 8
 shared_bytes: 32768
 caps: [f16_storage, f16_math, i8_storage, subgroup, int_dot]
-counters: true
 END
 
 # agrees NAME OPTION...: compiles the model and checks its kernels.  Few tokens at once: software devices take long to

@@ -34,6 +34,21 @@ for model in gemma3 qwen3 mistral_window; do
 done
 persistent gemma3 integers --quant q4_0
 
+# What a probe says of the form, and that the sequence's own logits are the same bytes with probes and without.
+for case in "gemma3 one-workgroup" "gemma3 integers --quant q4_0"; do
+    set -- $case
+    "$TOOLS/expect" tokens "$SRC/tests/golden/$1/expected.json" . >prompt
+    "$DOPPLERC" "$SRC/tests/golden/$1" -o probed.plan --quiet --target "$2.yaml" --chunks 8 --ctx 64 "${@:3}"
+    check "probe of $case: it would do" "$TOOLS/probe" probed.plan prompt
+done
+# Stages that read the wrong weights: of projections, of what follows attention, of the last layer.
+for stage in 0 3 9; do
+    check "probe: stage $stage is made wrong" "$TOOLS/edit_plan" probed.plan wrong.plan --shift "$stage" || continue
+    "$TOOLS/probe" wrong.plan prompt >said 2>&1
+    [ $? -eq 3 ] && grep -q 'its logits are others' said && pass "probe: stage $stage, the fault is found" ||
+        fail "probe: stage $stage, the fault is found" "$(cat said)"
+done
+
 run_check() {
     "$EXEC" p.plan --check --ordering persistent >checked && grep -q '^ok *persistent *stages' checked
 }
@@ -81,6 +96,6 @@ check "too many: compiles" "$DOPPLERC" "$SRC/tests/golden/qwen3" -o p.plan --qui
 grep -q 'back to barriers' log || skip "too many: says so" "the device ran all of them at once"
 
 "$DOPPLERC" "$SRC/tests/golden/llama" -o none.plan --quiet --target none.yaml
-check_fails "a plan without stages" 1 "has no decode schedule ordered by persistent" \
+check_fails "a plan without stages" 1 "has no persistent decode schedule" \
     "$EXEC" none.plan --quiet --tokens-file prompt -n 1 --ordering persistent
 finish

@@ -7,7 +7,7 @@
  * first tokens) is compared with the decode rows.  Every logit must be within BOUND standard deviations of all logits.
  *
  * Exit status 0 when they agree, 1 when they do not, 2 when something cannot be used. */
-#include "runtime/session.h"
+#include "runtime/model.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +17,8 @@
 enum { MAX_TOKENS = 512, UNUSABLE = 2 };
 
 typedef struct comparison {
-    dop_session *s;
+    dop_model *m;
+    dop_sequence *sequence;
     uint32_t tokens[MAX_TOKENS], n, vocab;
     float *rows; /* [n, vocab] of the decode schedule */
     double std, bound;
@@ -47,11 +48,11 @@ static dop_status
 replay(comparison *c, uint32_t schedule, uint32_t pos, uint32_t n, dop_diag *diag, const float **out_rows)
 {
     uint64_t ticket;
-    dop_session_write_step(c->s, c->tokens + pos, n, pos);
-    dop_status st = dop_session_submit(c->s, schedule, DOP_FORM_READ, 1, diag, &ticket);
+    dop_step_write(dop_replay_step(&c->m->replay), c->tokens + pos, n, pos);
+    dop_status st = dop_step_submit(c->m, schedule, DOP_FORM_READ, 1, diag, &ticket);
     if (st == DOP_OK)
-        st = dop_replay_wait(&c->s->replay, ticket, diag);
-    *out_rows = dop_replay_logits(&c->s->replay, schedule);
+        st = dop_replay_wait(&c->m->replay, ticket, diag);
+    *out_rows = dop_replay_logits(&c->m->replay, schedule);
     return st;
 }
 
@@ -87,7 +88,7 @@ decode_all(comparison *c, dop_diag *diag)
     double sum = 0, squares = 0, count = (double)c->n * c->vocab;
     for (uint32_t i = 0; i < c->n; i++) {
         const float *row;
-        dop_status st = replay(c, c->s->decode[DOP_ORDER_BARRIERS], i, 1, diag, &row);
+        dop_status st = replay(c, c->m->decode[DOP_ORDER_BARRIERS], i, 1, diag, &row);
         if (st != DOP_OK)
             return st;
         memcpy(c->rows + (size_t)i * c->vocab, row, c->vocab * sizeof *row);
@@ -103,10 +104,10 @@ decode_all(comparison *c, dop_diag *diag)
 static dop_status
 compare_schedule(comparison *c, uint32_t schedule, dop_diag *diag)
 {
-    const dop_plan_schedule *row = &c->s->plan.schedules[schedule];
+    const dop_plan_schedule *row = &c->m->plan.schedules[schedule];
     bool score = row->kind == DOP_SCHED_SCORE;
     double worst = 0;
-    dop_status st = dop_session_reset(c->s, diag);
+    dop_status st = dop_sequence_rewind(c->sequence, 0, diag);
     for (uint32_t pos = 0; pos < c->n && st == DOP_OK; pos += row->max_tokens) {
         uint32_t n = c->n - pos < row->max_tokens ? c->n - pos : row->max_tokens;
         const float *got;
@@ -141,16 +142,18 @@ main(int argc, char **argv)
 {
     static comparison c;
     dop_diag diag = {0};
-    dop_session_info info;
+    dop_model_info info;
     if (argc < 4 || argc > 5)
         return fail("usage", "agree PLAN TOKENS BOUND [REFERENCE]");
     c.bound = atof(argv[3]);
     if (!read_tokens(argv[2], &c))
         return fail(argv[2], "no ids");
-    dop_status st = dop_session_open(argv[1], &(dop_open_options){.ordering = DOP_ORDERING_BARRIERS}, &diag, &c.s);
+    dop_status st = dop_model_open(argv[1], &(dop_open_options){.ordering = DOP_ORDERING_BARRIERS}, &diag, &c.m);
     if (st != DOP_OK)
         return fail(argv[1], diag.message);
-    dop_session_describe(c.s, &info);
+    if ((st = dop_sequence_create(c.m, &diag, &c.sequence)) != DOP_OK)
+        return fail(argv[1], diag.message);
+    dop_model_describe(c.m, &info);
     c.vocab = info.plan->model->vocab;
     c.rows = calloc((size_t)c.n * c.vocab, sizeof *c.rows);
     if (!c.rows || c.n > info.plan->model->ctx)
@@ -167,7 +170,7 @@ main(int argc, char **argv)
     }
     if (st == DOP_OK && argc == 5)
         st = compare_reference(&c, argv[4], &diag);
-    dop_session_close(c.s);
+    dop_model_close(c.m);
     free(c.rows);
     if (st != DOP_OK)
         return fail(argv[1], diag.message);

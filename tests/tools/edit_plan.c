@@ -2,6 +2,7 @@
  * put right, so that only the contradiction is left.
  * edit_plan IN OUT --workgroups N: the same plan with N workgroups in its persistent dispatches, for devices that run no
  * more of them at once.
+ * edit_plan IN OUT --shift N: the same plan, whose persistent stage N reads its largest weights from 64 bytes further on.
  * edit_plan IN OUT --short N: the same plan, whose stages take a cache for short up to N positions (0: never). */
 #include "runtime/plan_format.h"
 
@@ -55,11 +56,40 @@ set_persistent(uint8_t *file, bool workgroups, uint32_t n)
     return changed;
 }
 
+/* Stage n of every persistent schedule reads its largest weights from elsewhere.  How many do. */
+static unsigned
+shift_weights(uint8_t *file, uint32_t n)
+{
+    enum { BY = 64 };
+    dop_plan_section *schedules = section(file, DOP_SEC_SCHEDULES), *args = section(file, DOP_SEC_ARGS);
+    const dop_plan_schedule *s = (dop_plan_schedule *)(void *)(file + schedules->offset);
+    const dop_plan_slot *slots = (dop_plan_slot *)(void *)(file + section(file, DOP_SEC_SLOTS)->offset);
+    const dop_plan_dispatch *d = (dop_plan_dispatch *)(void *)(file + section(file, DOP_SEC_DISPATCHES)->offset);
+    unsigned changed = 0;
+    for (uint64_t i = 0; i < schedules->size / sizeof *s; i++) {
+        dop_plan_arg *most = NULL;
+        for (uint32_t k = 0; n < s[i].n_stages && k < d[s[i].first_stage + n].n_args; k++) {
+            dop_plan_arg *a = (dop_plan_arg *)(void *)(file + args->offset) + d[s[i].first_stage + n].first_arg + k;
+            if (a->slot != DOP_ARG_NUMBERS && slots[a->slot].kind == DOP_SLOT_WEIGHTS && a->size > BY &&
+                (!most || a->size > most->size))
+                most = a;
+        }
+        if (most) {
+            most->offset += BY;
+            most->size -= BY;
+            changed++;
+        }
+    }
+    args->digest = XXH3_64bits(file + args->offset, args->size);
+    return changed;
+}
+
 int
 main(int argc, char **argv)
 {
+    bool shift = argc == 5 && strcmp(argv[3], "--shift") == 0;
     bool workgroups = argc == 5 && strcmp(argv[3], "--workgroups") == 0;
-    bool number = workgroups || (argc == 5 && strcmp(argv[3], "--short") == 0);
+    bool number = workgroups || shift || (argc == 5 && strcmp(argv[3], "--short") == 0);
     if (argc != 5 || (!number && strlen(argv[3]) != strlen(argv[4])))
         return fail("usage: edit_plan IN OUT OLD NEW, OLD and NEW of one length");
     FILE *in = fopen(argv[1], "rb");
@@ -73,7 +103,8 @@ main(int argc, char **argv)
     fclose(in);
     dop_plan_header *h = (dop_plan_header *)(void *)file;
     dop_plan_section *s = (dop_plan_section *)(void *)(file + sizeof *h);
-    unsigned changed = number ? set_persistent(file, workgroups, (uint32_t)strtoul(argv[4], NULL, 10)) : 0;
+    uint32_t n = number ? (uint32_t)strtoul(argv[4], NULL, 10) : 0;
+    unsigned changed = shift ? shift_weights(file, n) : number ? set_persistent(file, workgroups, n) : 0;
     for (uint32_t i = 0; i < h->n_sections && !number; i++) {
         if (s[i].kind != DOP_SEC_IR)
             continue;

@@ -170,17 +170,17 @@ expect_failure(const char *dir, const char *file, const char *message, long line
 {
     dop_arena arena;
     dop_diag diag = {0};
-    dop_model m;
+    dop_checkpoint m;
     char path[600];
     snprintf(path, sizeof path, "%s%s%s", dir, *file ? "/" : "", file);
     dop_arena_init(&arena);
-    dop_status st = dop_model_load(dir, &arena, &diag, &m);
+    dop_status st = dop_checkpoint_load(dir, &arena, &diag, &m);
     cr_expect(st == DOP_E_INPUT || st == DOP_E_IO, "expected \"%s\", got status %d", message, (int)st);
     cr_expect_str_eq(diag.message, message, "message \"%s\"\n expected \"%s\"", diag.message, message);
     cr_expect_str_eq(diag.path, path, "\"%s\": path %s, expected %s", message, diag.path, path);
     cr_expect_eq(diag.line, line, "\"%s\": line %ld, expected %ld", message, diag.line, line);
     cr_expect_eq(diag.column, column, "\"%s\": column %ld, expected %ld", message, diag.column, column);
-    dop_model_finish(&m);
+    dop_checkpoint_finish(&m);
     dop_arena_finish(&arena);
 }
 

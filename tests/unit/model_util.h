@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "compiler/build.h"
+#include "compiler/checkpoint_leaves.h"
 #include "compiler/json_util.h"
-#include "compiler/model_leaves.h"
 #include "ir/text.h"
 
 enum { UTIL_MAX_IDS = 512 };
@@ -25,8 +25,8 @@ typedef struct util_ids {
 typedef struct util_model {
     dop_arena arena;
     dop_diag diag;
-    dop_model m;
-    dop_model_leaves *leaves;
+    dop_checkpoint m;
+    dop_checkpoint_leaves *leaves;
     uint32_t max_s;
     dop_type kv_type, act_type;
     bool round_storage;
@@ -43,15 +43,15 @@ util_model_open(util_model *u, const char *path, uint32_t max_s)
 {
     *u = (util_model){.max_s = max_s, .kv_type = DOP_TYPE_f32, .act_type = DOP_TYPE_f32};
     dop_arena_init(&u->arena);
-    util_ok(u, dop_model_load(path, &u->arena, &u->diag, &u->m), path);
-    util_ok(u, dop_model_leaves_create(&u->m, &u->diag, &u->leaves), path);
+    util_ok(u, dop_checkpoint_load(path, &u->arena, &u->diag, &u->m), path);
+    util_ok(u, dop_checkpoint_leaves_create(&u->m, &u->diag, &u->leaves), path);
 }
 
 static inline void
 util_model_close(util_model *u)
 {
-    dop_model_leaves_destroy(u->leaves);
-    dop_model_finish(&u->m);
+    dop_checkpoint_leaves_destroy(u->leaves);
+    dop_checkpoint_finish(&u->m);
     dop_arena_finish(&u->arena);
 }
 
@@ -69,8 +69,8 @@ util_step(util_model *u, dop_phase phase, const uint32_t *tokens, uint32_t n, ui
         .phase = phase, .max_t = n, .max_s = u->max_s, .kv_type = u->kv_type, .act_type = u->act_type};
     util_ok(u, dop_build_graph(&u->m, &opt, &arena, &u->diag, &g), "build");
     util_ok(u, dop_graph_verify(&g, "build", &u->diag), "verify");
-    util_ok(u, dop_model_leaves_step(u->leaves, tokens, n, first, &u->diag), "step");
-    dop_leaf_provider leaves = dop_model_leaves_provider(u->leaves);
+    util_ok(u, dop_checkpoint_leaves_step(u->leaves, tokens, n, first, &u->diag), "step");
+    dop_leaf_provider leaves = dop_checkpoint_leaves_provider(u->leaves);
     util_ok(u, dop_interp_create(&g, n, &leaves, &u->diag, &it), "interpreter");
     dop_interp_round_storage(it, u->round_storage);
     util_ok(u, dop_interp_eval(it, g.outs[0], &u->diag, &out), "logits");

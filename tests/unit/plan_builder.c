@@ -215,51 +215,50 @@ toy_argmax(const uint32_t *tokens, size_t n)
     return best;
 }
 
-/* The same three kernels, one workgroup each, and a counter for each. */
-#define TOY_COUNTED                                                                                \
-    "#version 460\n"                                                                               \
-    "#extension GL_EXT_buffer_reference : require\n"                                               \
-    "layout(local_size_x = 64) in;\n"                                                              \
-    "layout(buffer_reference, std430) buffer Step { uint pos, n_tokens, n_out, flags, epoch;\n"    \
-    "    uint reserved[11]; uint tokens[4096]; uint ids[4096]; };\n"                               \
-    "layout(buffer_reference, std430) buffer U32 { uint at[]; };\n"                                \
-    "layout(buffer_reference, std430) buffer F32 { float at[]; };\n"                               \
-    "void wait_for(Step step, U32 counters, uint which) {\n"                                       \
-    "    if (counters.at[which] != step.epoch + 1u || step.epoch >= STALL_AT) step.flags |= 1u;\n" \
-    "}\n"
+/* The same in two dispatches, the first of which has one stage.  It finds its arguments in the table, and its mailbox is a
+ * word of which even and odd steps use a copy each: all ones before a step, cleared by the next one. */
+#define TOY_PERSISTENT                                                                         \
+    "#version 460\n"                                                                           \
+    "#extension GL_EXT_buffer_reference : require\n"                                           \
+    "#extension GL_EXT_buffer_reference_uvec2 : require\n"                                     \
+    "layout(local_size_x = 64) in;\n"                                                          \
+    "layout(buffer_reference, std430) buffer Step { uint pos, n_tokens, n_out, flags, turn;\n" \
+    "    uint reserved[11]; uint tokens[4096]; uint ids[4096]; };\n"                           \
+    "layout(buffer_reference, std430) buffer U32 { uint at[]; };\n"                            \
+    "layout(buffer_reference, std430) buffer F32 { float at[]; };\n"                           \
+    "layout(buffer_reference, std430) buffer Table { uvec2 args[16]; };\n"
 
-static const char toy_counted_write[] =
-    TOY_COUNTED "layout(push_constant) uniform P { Step step; U32 state; U32 counters; };\n"
-                "void main() {\n"
-                "    if (gl_LocalInvocationID.x != 0) return;\n"
-                "    state.at[step.pos] = step.tokens[0];\n"
-                "    counters.at[0] += 1u;\n"
-                "}\n";
-static const char toy_counted_row[] =
-    TOY_COUNTED "layout(push_constant) uniform P { Step step; U32 state; F32 w; F32 logits; U32 counters; };\n"
-                "void main() {\n"
-                "    uint v = gl_LocalInvocationID.x, h = 0;\n"
-                "    if (v == 0) wait_for(step, counters, 0);\n"
-                "    for (uint p = 0; p <= step.pos; p++) h += (p + 1) * state.at[p];\n"
-                "    if (step.epoch >= STALL_AT) h++;\n"
-                "    logits.at[v] = w.at[(h % 64) * 64 + v];\n"
-                "    if (v == 0) counters.at[1] += 1u;\n"
-                "}\n";
-static const char toy_counted_pick[] =
-    TOY_COUNTED "layout(push_constant) uniform P { Step step; F32 logits; U32 counters; };\n"
-                "void main() {\n"
-                "    if (gl_LocalInvocationID.x != 0) return;\n"
-                "    wait_for(step, counters, 1);\n"
-                "    uint best = 0;\n"
-                "    for (uint v = 1; v < 64; v++) if (logits.at[v] > logits.at[best]) best = v;\n"
-                "    step.ids[step.n_out % 4096] = best;\n"
-                "    step.n_out = step.n_out + 1;\n"
-                "    step.pos = step.pos + step.n_tokens;\n"
-                "    step.tokens[0] = best;\n"
-                "    step.n_tokens = 1;\n"
-                "    counters.at[2] += 1u;\n"
-                "    step.epoch += 1u;\n"
-                "}\n";
+static const char toy_stages[] =
+    TOY_PERSISTENT "layout(push_constant) uniform P { Table table; Step step; };\n"
+                   "void main() {\n"
+                   "    U32 state = U32(table.args[1]), mailbox = U32(table.args[4]);\n"
+                   "    F32 w = F32(table.args[2]), logits = F32(table.args[3]);\n"
+                   "    uint v = gl_LocalInvocationID.x, h = 0, turn = step.turn, now = turn & 1u;\n"
+                   "    if (v == 0) {\n"
+                   "        if (mailbox.at[now] != 0xffffffffu || turn >= STALL_AT) step.flags |= 1u;\n"
+                   "        mailbox.at[now] = step.tokens[0];\n"
+                   "        mailbox.at[1u - now] = 0xffffffffu;\n"
+                   "        state.at[step.pos] = step.tokens[0];\n"
+                   "    }\n"
+                   "    memoryBarrierBuffer();\n"
+                   "    barrier();\n"
+                   "    for (uint p = 0; p <= step.pos; p++) h += (p + 1) * state.at[p];\n"
+                   "    if (turn >= STALL_AT) h++;\n"
+                   "    logits.at[v] = w.at[(h % 64) * 64 + v] + float(v & 1u) * float(NUDGE);\n"
+                   "}\n";
+static const char toy_advance[] =
+    TOY_PERSISTENT "layout(push_constant) uniform P { Step step; F32 logits; };\n"
+                   "void main() {\n"
+                   "    if (gl_LocalInvocationID.x != 0) return;\n"
+                   "    uint best = 0;\n"
+                   "    for (uint v = 1; v < 64; v++) if (logits.at[v] > logits.at[best]) best = v;\n"
+                   "    step.ids[step.n_out % 4096] = best;\n"
+                   "    step.n_out = step.n_out + 1;\n"
+                   "    step.pos = step.pos + step.n_tokens;\n"
+                   "    step.tokens[0] = best;\n"
+                   "    step.n_tokens = 1;\n"
+                   "    step.turn += 1u;\n"
+                   "}\n";
 
 typedef struct toy_parts {
     uint32_t write, rows, pick;            /* kernels */
@@ -354,45 +353,45 @@ pb_toy(plan_builder *b)
     PB_ROW(b, TENSORS, tensor);
 }
 
-/* The kernel with a value for STALL_AT. */
-static uint32_t
-counted_kernel(plan_builder *b, const char *name, const char *glsl, uint32_t stall_at, uint32_t n_args)
-{
-    static const char version[] = "#version 460\n";
-    dop_buf text = {0};
-    dop_buf_printf(&text, "%s#define STALL_AT %uu\n%s", version, stall_at, glsl + sizeof version - 1);
-    cr_assert(!text.failed);
-    uint32_t kernel = pb_kernel(b, name, text.data, 64, n_args);
-    dop_buf_finish(&text);
-    return kernel;
-}
-
 void
-pb_toy_counters(plan_builder *b, uint32_t stall_at)
+pb_toy_persistent(plan_builder *b, uint32_t stall_at, float nudge)
 {
-    enum { STATE = 1, STEP = 2, RESULT = 3 }; /* slots of pb_toy in its order, after the weights */
-    uint32_t sync = pb_slot(b, DOP_SLOT_SYNC, "counters", 12);
-    const uint32_t kernels[3] = {
-        counted_kernel(b, "toy_counted_write", toy_counted_write, stall_at, 3),
-        counted_kernel(b, "toy_counted_row", toy_counted_row, stall_at, 5),
-        counted_kernel(b, "toy_counted_pick", toy_counted_pick, stall_at, 3),
-    };
-    static const char *const labels[3] = {"write", "head", "pick"};
+    enum { WEIGHTS, STATE, STEP, RESULT }; /* slots of pb_toy in its order */
+    static const char version[] = "#version 460\n";
+    uint32_t mailbox = pb_slot(b, DOP_SLOT_HANDED, "mailboxes", 8);
+    uint32_t table = pb_slot(b, DOP_SLOT_TABLE, "stages", sizeof(dop_stage_row));
+    dop_buf text = {0};
+    dop_buf_printf(&text, "%s#define STALL_AT %uu\n#define NUDGE %.9g\n%s", version, stall_at, (double)nudge,
+                   toy_stages + sizeof version - 1);
+    cr_assert(!text.failed);
+    dop_plan_dispatch stages = {.kernel = pb_kernel(b, "toy_stages", text.data, 64, 2),
+                                .grid = {1, 1, 1},
+                                .n_args = 2,
+                                .label = pb_string(b, "stages")};
+    dop_buf_finish(&text);
     dop_plan_schedule s = *PB_AT(b, SCHEDULES, dop_plan_schedule, 0);
-    s.first_dispatch = (uint32_t)(b->sections[DOP_SEC_DISPATCHES].size / sizeof(dop_plan_dispatch));
-    s.ordering = DOP_ORDER_COUNTERS;
-    for (int i = 0; i < 3; i++) {
-        dop_plan_dispatch d = {.kernel = kernels[i], .grid = {1, 1, 1}, .label = pb_string(b, labels[i])};
-        d.first_arg = pb_arg(b, STEP, 0, sizeof(dop_step));
-        d.n_args = i == 1 ? 5 : 3;
-        if (i < 2)
-            pb_arg(b, STATE, 0, TOY_CTX * 4);
-        if (i == 1)
-            pb_arg(b, 0, 0, 64 * 64 * 4);
-        if (i > 0)
-            pb_arg(b, RESULT, 0, TOY_VOCAB * 4);
-        pb_arg(b, sync, 0, 12);
-        PB_ROW(b, DISPATCHES, d);
-    }
+    stages.first_arg = pb_arg(b, table, 0, sizeof(dop_stage_row));
+    pb_arg(b, STEP, 0, sizeof(dop_step));
+    s.first_dispatch = PB_ROW(b, DISPATCHES, stages);
+    dop_plan_dispatch pick = {.kernel = pb_kernel(b, "toy_advance", toy_advance, 64, 2),
+                              .grid = {1, 1, 1},
+                              .n_args = 2,
+                              .flags = DOP_DISPATCH_BARRIER,
+                              .label = pb_string(b, "pick")};
+    pick.first_arg = pb_arg(b, STEP, 0, sizeof(dop_step));
+    pb_arg(b, RESULT, 0, TOY_VOCAB * 4);
+    PB_ROW(b, DISPATCHES, pick);
+    dop_plan_dispatch stage = {
+        .kernel = stages.kernel, .grid = {1, 1, 1}, .n_args = 5, .label = pb_string(b, "write and head")};
+    stage.first_arg = pb_arg(b, STEP, 0, sizeof(dop_step));
+    pb_arg(b, STATE, 0, TOY_CTX * 4);
+    pb_arg(b, WEIGHTS, 0, 64 * 64 * 4);
+    pb_arg(b, RESULT, 0, TOY_VOCAB * 4);
+    pb_arg(b, mailbox, 0, 8);
+    s.first_stage = PB_ROW(b, DISPATCHES, stage);
+    s.n_dispatches = s.n_body = 2;
+    s.ordering = DOP_ORDER_PERSISTENT;
+    s.n_stages = 1;
+    s.table_slot = table;
     PB_ROW(b, SCHEDULES, s);
 }

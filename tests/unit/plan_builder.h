@@ -33,11 +33,11 @@ void pb_redigest(uint8_t *file);
  * logits[v] = W[h][v].  Schedules: decode, prefill of 8 and of 32, score of 8; slots: weights, state, step, result. */
 enum { TOY_VOCAB = 64, TOY_CTX = 128 };
 void pb_toy(plan_builder *b);
-/* Adds a decode schedule that is ordered by counters, the last row of SCHEDULES: like the other one, and its kernels wait
- * for counters in a slot of their own.  From epoch stall_at on waits run out, and from then on the picks are wrong:
- * UINT32_MAX for never.  Every wait that finds less than it should, which is wrong on a device that runs one dispatch
- * after the other, shows as a stall too. */
-void pb_toy_counters(plan_builder *b, uint32_t stall_at);
+/* Adds a persistent decode schedule, the last row of SCHEDULES: like the other one, as one stage with a mailbox and a
+ * dispatch that picks.  From turn stall_at on waits run out, and from then on the picks are wrong: UINT32_MAX for never.  A
+ * mailbox that is not empty before a step (a run that was half a one, or an incomplete reset) shows as a stall too.
+ * Logits of odd tokens are `nudge` larger than they should be. */
+void pb_toy_persistent(plan_builder *b, uint32_t stall_at, float nudge);
 float toy_weight(uint32_t h, uint32_t v);
 /* Logits after n tokens, [TOY_VOCAB]. */
 void toy_logits(const uint32_t *tokens, size_t n, float *out);

@@ -89,7 +89,7 @@ Test(bench, two_plans_in_turn)
     }
     /* What the last test left behind: its depth, the token it began with, and what it picked. */
     size_t n;
-    (void)dop_session_tokens(b.plans[1].session, &n);
+    (void)dop_sequence_tokens(b.plans[1].sequence, &n);
     cr_assert_eq(n, 61 + 1 + 30);
     cr_assert_gt(b.plans[0].start_to_first_token_ms, 0);
     cr_assert_float_eq(b.plans[1].start_to_first_token_ms, 0, 0);

@@ -24,6 +24,18 @@ static const char cases[][32] = {
     "granite",
     "olmo2",
     "smollm3_nope",
+    "arcee",
+    "seed_oss",
+    "ernie4_5",
+    "starcoder2",
+    "stablelm",
+    "exaone4",
+    "glm4",
+    "gpt_neox",
+    "cohere2",
+    "nemotron",
+    "apertus",
+    "gemma4",
 };
 
 /* expected.json of one case. */
@@ -90,17 +102,17 @@ ParameterizedTest(const char param[32], build_golden, every_way)
     util_step(&u, DOP_PHASE_SCORE, g.prompt.id, n, 0, g.got);
     compare(param, "whole", &g, g.got, 0, n, vocab, bound);
 
-    dop_model_leaves_reset(u.leaves);
+    dop_checkpoint_leaves_reset(u.leaves);
     util_step(&u, DOP_PHASE_SCORE, g.prompt.id, half, 0, g.got);
     util_step(&u, DOP_PHASE_SCORE, g.prompt.id + half, n - half, half, g.got + (size_t)half * vocab);
     compare(param, "in two chunks", &g, g.got, 0, n, vocab, bound);
 
-    dop_model_leaves_reset(u.leaves);
+    dop_checkpoint_leaves_reset(u.leaves);
     for (uint32_t i = 0; i < n; i++)
         util_step(&u, DOP_PHASE_DECODE, &g.prompt.id[i], 1, i, g.got + (size_t)i * vocab);
     compare(param, "token by token", &g, g.got, 0, n, vocab, bound);
 
-    dop_model_leaves_reset(u.leaves);
+    dop_checkpoint_leaves_reset(u.leaves);
     uint32_t id = util_step(&u, DOP_PHASE_PREFILL, g.prompt.id, n, 0, g.got);
     compare(param, "prefill", &g, g.got, n - 1, 1, vocab, bound);
     for (uint32_t i = 0; i < g.greedy.n; i++) {
@@ -203,7 +215,7 @@ Test(build_golden, nano_sort_gpt2)
         cr_assert_eq(ids.n, 11);
         for (size_t i = 0; i < 33; i++)
             want[i] = (float)json_number_value(json_array_get(json_array_get(rows, i / 3), i % 3));
-        dop_model_leaves_reset(u.leaves);
+        dop_checkpoint_leaves_reset(u.leaves);
         util_step(&u, DOP_PHASE_SCORE, ids.id, 11, 0, got);
         double worst = util_worst(got, want, 33);
         cr_expect(worst < 1e-3, "batch %zu: worst logit differs by %.3g", k, worst);

@@ -5,7 +5,7 @@
 
 typedef struct loaded {
     dop_arena arena;
-    dop_model m;
+    dop_checkpoint m;
 } loaded;
 
 static void
@@ -13,14 +13,14 @@ load_dir(loaded *l, const char *dir)
 {
     dop_diag diag = {0};
     dop_arena_init(&l->arena);
-    dop_status st = dop_model_load(dir, &l->arena, &diag, &l->m);
+    dop_status st = dop_checkpoint_load(dir, &l->arena, &diag, &l->m);
     cr_assert_eq(st, DOP_OK, "%s: %s: %s", dir, diag.path, diag.message);
 }
 
 static void
 unload(loaded *l)
 {
-    dop_model_finish(&l->m);
+    dop_checkpoint_finish(&l->m);
     dop_arena_finish(&l->arena);
 }
 
@@ -41,7 +41,8 @@ same_ropes(const dop_arch *a, const dop_arch *b)
     cr_assert_eq(a->n_ropes, b->n_ropes);
     for (uint32_t i = 0; i < a->n_ropes; i++) {
         const dop_rope *x = &a->ropes[i], *y = &b->ropes[i];
-        cr_expect(x->theta == y->theta && x->dims == y->dims && x->scaling == y->scaling && x->factor == y->factor &&
+        cr_expect(x->theta == y->theta && x->dims == y->dims && x->interleaved == y->interleaved &&
+                      x->rotated == y->rotated && x->scaling == y->scaling && x->factor == y->factor &&
                       x->low_freq_factor == y->low_freq_factor && x->high_freq_factor == y->high_freq_factor &&
                       x->original_ctx == y->original_ctx && x->n_factors == y->n_factors &&
                       x->attention_factor == y->attention_factor,
@@ -52,18 +53,33 @@ same_ropes(const dop_arch *a, const dop_arch *b)
 }
 
 static void
+same_norm(const dop_norm *a, const dop_norm *b)
+{
+    cr_expect(a->kind == b->kind && a->bias == b->bias && a->eps == b->eps && a->add == b->add);
+}
+
+static void
 same_facts(const dop_arch *a, const dop_arch *b)
 {
     cr_assert_eq(a->n_layers, b->n_layers);
     cr_expect(a->hidden == b->hidden && a->vocab == b->vocab && a->ctx_train == b->ctx_train);
-    cr_expect(a->norm_eps == b->norm_eps && a->norm_add == b->norm_add && a->tied == b->tied && a->act == b->act);
-    cr_expect(a->attn_scale == b->attn_scale && a->attn_softcap == b->attn_softcap &&
-              a->logit_softcap == b->logit_softcap && a->embed_scale == b->embed_scale);
+    cr_expect(a->tied == b->tied && a->learned_positions == b->learned_positions);
+    cr_expect(a->logit_softcap == b->logit_softcap && a->embed_scale == b->embed_scale);
+    same_norm(&a->final_norm, &b->final_norm);
     for (uint32_t i = 0; i < a->n_layers; i++) {
         const dop_layer *x = &a->layers[i], *y = &b->layers[i];
-        cr_expect(x->n_heads == y->n_heads && x->n_kv_heads == y->n_kv_heads && x->head_dim == y->head_dim &&
-                      x->window == y->window && x->rope == y->rope && x->ffn == y->ffn,
+        const dop_attention *p = &x->mixers[0].attn, *q = &y->mixers[0].attn;
+        cr_expect(p->n_heads == q->n_heads && p->n_kv_heads == q->n_kv_heads && p->head_dim == q->head_dim &&
+                      p->window == q->window && p->rope == q->rope && p->scale == q->scale &&
+                      p->softcap == q->softcap && p->bias_q == q->bias_q && p->bias_o == q->bias_o,
+                  "layer %u: attention differs", i);
+        cr_expect(x->ffn.width == y->ffn.width && x->ffn.act == y->ffn.act && x->ffn.gated == y->ffn.gated &&
+                      x->ffn.bias == y->ffn.bias && x->residual_scale == y->residual_scale &&
+                      x->parallel == y->parallel,
                   "layer %u differs", i);
+        same_norm(&x->attn_norm, &y->attn_norm);
+        same_norm(&x->post_ffn_norm, &y->post_ffn_norm);
+        same_norm(&p->q_norm, &q->q_norm);
     }
     same_ropes(a, b);
 }
@@ -98,6 +114,14 @@ Test(import, old_and_new_style)
          "\"rope_theta\": 10000.0, \"rope_type\": \"longrope\", \"partial_rotary_factor\": 0.75,"
          " \"original_max_position_embeddings\": 32, \"long_factor\": [1.0, 1.6, 2.2, 2.8, 3.4, 4.0],"
          " \"short_factor\": [1.0, 1.05, 1.1, 1.15, 1.2, 1.25]}}"},
+        {"gpt_neox", "{\"rope_parameters\": \"<delete>\", \"rotary_pct\": 0.25, \"rotary_emb_base\": 10000,"
+                     " \"attention_bias\": \"<delete>\", \"use_parallel_residual\": \"<delete>\"}"},
+        {"cohere2", "{\"layer_types\": \"<delete>\", \"rope_parameters\": \"<delete>\", \"rope_theta\": 50000.0}"},
+        {"exaone4", "{\"layer_types\": \"<delete>\", \"rope_parameters\": \"<delete>\", \"rope_theta\": 1000000.0}"},
+        {"exaone4", "{\"sliding_window_pattern\": \"LLLG\"}"},
+        {"glm4", "{\"rope_parameters\": \"<delete>\", \"partial_rotary_factor\": \"<delete>\"}"},
+        {"gemma4", "{\"per_layer_config\": \"<delete>\", \"global_head_dim\": 32, \"layer_types\": \"<delete>\"}"},
+        {"starcoder2", "{\"use_bias\": \"<delete>\", \"tie_word_embeddings\": \"<delete>\"}"},
         {"phi4_mini_longrope", "{\"rope_scaling\": {\"<merge>\": 1, \"rope_type\": \"<delete>\", \"type\": \"su\","
                                " \"original_max_position_embeddings\": \"<delete>\"}}"},
     };
@@ -108,6 +132,33 @@ Test(import, old_and_new_style)
         same_facts(&a.m.arch, &b.m.arch);
         unload(&a);
         unload(&b);
+    }
+}
+
+/* Which layers rotate, and with heads of how many values. */
+Test(import, layers_that_differ)
+{
+    static const struct {
+        const char *model, *patch;
+        int32_t rope[6];
+        uint32_t head_dim[6];
+    } cases[] = {
+        {"cohere2", "{}", {0, 0, 0, -1}, {16, 16, 16, 16}},
+        {"exaone4", "{}", {0, 0, 0, -1}, {16, 16, 16, 16}},
+        {"exaone4", "{\"sliding_window\": null}", {0, 0, 0, 0}, {16, 16, 16, 16}},
+        {"gemma4", "{}", {1, 1, 1, 1, 1, 0}, {16, 16, 16, 16, 16, 32}},
+        {"smollm3_nope", "{}", {0, 0, 0, -1}, {16, 16, 16, 16}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        loaded l;
+        load_patched(&l, cases[i].model, cases[i].patch);
+        for (uint32_t k = 0; k < l.m.arch.n_layers; k++) {
+            const dop_attention *t = dop_layer_attention(&l.m.arch.layers[k]);
+            cr_assert(t);
+            cr_expect(t->rope == cases[i].rope[k] && t->head_dim == cases[i].head_dim[k], "case %zu, layer %u: %d, %u",
+                      i, k, t->rope, t->head_dim);
+        }
+        unload(&l);
     }
 }
 
@@ -138,8 +189,8 @@ Test(import, sliding_windows)
         loaded l;
         load_patched(&l, cases[i].model, cases[i].patch);
         for (uint32_t k = 0; k < 4 && cases[i].window[k] != ~0u; k++)
-            cr_expect_eq(l.m.arch.layers[k].window, cases[i].window[k], "case %zu, layer %u: window %u", i, k,
-                         l.m.arch.layers[k].window);
+            cr_expect_eq(l.m.arch.layers[k].mixers[0].attn.window, cases[i].window[k], "case %zu, layer %u: window %u",
+                         i, k, l.m.arch.layers[k].mixers[0].attn.window);
         unload(&l);
     }
 }
@@ -279,6 +330,14 @@ Test(import, nothing_is_copied)
     cr_expect(q->rows == 64 && q->cols == 64 && q->row_stride == 4 && q->col_stride == 192 * 4 &&
               k->data == q->data + 256);
     unload(&l);
+    /* q, k and v of each head below each other: 16 rows of each, 48 from head to head. */
+    load_patched(&l, "gpt_neox", "{}");
+    q = dop_weights_find(&l.m.weights, "L1.q");
+    k = dop_weights_find(&l.m.weights, "L1.k");
+    cr_assert(q && k);
+    cr_expect(q->row_stride == 128 && k->data == q->data + 16 * 128 && dop_weight_at(q, 15) == q->data + 15 * 128 &&
+              dop_weight_at(q, 16) == q->data + 48 * 128 && dop_weight_at(k, 63) == k->data + (3 * 48 + 15) * 128);
+    unload(&l);
 }
 
 Test(import, ids_and_sampling)
@@ -393,7 +452,38 @@ Test(import, gemma_embedding_scale)
     loaded l;
     load_dir(&l, DOP_SOURCE_DIR "/examples/shakespeare-gemma3");
     cr_expect_eq(l.m.arch.embed_scale, 16.0);
-    cr_expect_eq(l.m.arch.norm_add, 1.0);
-    cr_expect_eq(l.m.arch.attn_scale, 0.125);
+    cr_expect_eq(l.m.arch.final_norm.add, 1.0);
+    cr_expect_eq(l.m.arch.layers[0].mixers[0].attn.scale, 0.125);
     unload(&l);
+}
+
+/* What checkpoints carry besides the model's weights, and what the user is told of it. */
+Test(import, excused_tensors)
+{
+#define NONE "{\"dtype\": \"F32\", \"shape\": [0, 0], \"data_offsets\": [0, 0]}"
+    static const struct {
+        const char *model, *config, *tensors, *note; /* NULL: none */
+    } cases[] = {
+        {"llama", "{}", "{}", NULL},
+        {"llama", "{}",
+         "{\"model.layers.0.self_attn.rotary_emb.inv_freq\": " NONE
+         ", \"model.layers.1.self_attn.rotary_emb.inv_freq\": " NONE ", \"vision_tower.patch.weight\": " NONE "}",
+         "tensors not used: 2 rotary frequencies, which are computed from the rotary base; 1 of the vision part: only "
+         "text is compiled"},
+        {"gpt2", "{}", "{\"transformer.h.0.attn.bias\": " NONE ", \"transformer.h.0.attn.masked_bias\": " NONE "}",
+         "tensors not used: 2 attention masks, which the kernels know"},
+        {"llama", "{\"tie_word_embeddings\": true}", "{}",
+         "tensors not used: 1 output matrix: the embedding is used for it, as the configuration says"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        loaded l;
+        scratch s = scratch_make();
+        scratch_config(&s, cases[i].model, cases[i].config);
+        scratch_tensors(&s, cases[i].model, cases[i].tensors);
+        load_dir(&l, s.dir);
+        cr_expect(cases[i].note ? l.m.note && strcmp(l.m.note, cases[i].note) == 0 : !l.m.note, "case %zu: \"%s\"", i,
+                  l.m.note ? l.m.note : "(none)");
+        unload(&l);
+        scratch_remove(&s);
+    }
 }

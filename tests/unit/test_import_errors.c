@@ -1,12 +1,15 @@
 /* Models that must not load: each gives its one message.  The damaged files are made here from the golden ones. */
-#include "compiler/safetensors.h"
+#include "compiler/hf/safetensors.h"
 #include "tests/unit/import_util.h"
 
 /* ---- config.json -------------------------------------------------------------------------------------------------- */
 
-#define KNOWN                                                                                                         \
-    "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, GemmaForCausalLM, Gemma2ForCausalLM, " \
-    "Gemma3ForCausalLM, Phi3ForCausalLM, GPT2LMHeadModel, GraniteForCausalLM, Olmo2ForCausalLM, SmolLM3ForCausalLM"
+#define KNOWN                                                                                               \
+    "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, GemmaForCausalLM, "          \
+    "Gemma2ForCausalLM, Gemma3ForCausalLM, Phi3ForCausalLM, GPT2LMHeadModel, GraniteForCausalLM, "          \
+    "Olmo2ForCausalLM, SmolLM3ForCausalLM, ArceeForCausalLM, SeedOssForCausalLM, Ernie4_5ForCausalLM, "     \
+    "Starcoder2ForCausalLM, StableLmForCausalLM, Exaone4ForCausalLM, Glm4ForCausalLM, GPTNeoXForCausalLM, " \
+    "Cohere2ForCausalLM, NemotronForCausalLM, ApertusForCausalLM, Gemma4ForCausalLM"
 
 static const struct {
     const char *model, *patch, *message;
@@ -79,6 +82,15 @@ static const struct {
      "sliding_window_pattern is 0, expected 1 to 1073741824"},
     {"smollm3_nope", "{\"no_rope_layers\": [1, 1]}", "no_rope_layers is not a list of 4 entries (num_hidden_layers)"},
     {"smollm3_nope", "{\"no_rope_layers\": [1, 1, 2, 0]}", "no_rope_layers[2] is not 0 or 1"},
+    /* what has no facts yet */
+    {"gemma4", "{\"num_kv_shared_layers\": 2}", "num_kv_shared_layers is not supported"},
+    {"gemma4", "{\"enable_moe_block\": true}", "enable_moe_block is not supported"},
+    {"gemma4", "{\"hidden_size_per_layer_input\": 256}", "hidden_size_per_layer_input is not supported"},
+    {"stablelm", "{\"qk_layernorm\": true}", "qk_layernorm is not supported"},
+    {"gemma4", "{\"per_layer_config\": {\"1\": {\"head_dim\": 32}}}",
+     "layer 1 has heads of 32 values, others of its type have 16: one rotary embedding does not fit both"},
+    {"gpt_neox", "{\"use_parallel_residual\": 1}", "use_parallel_residual is an integer, expected true or false"},
+    {"cohere2", "{\"logit_scale\": 0}", "logit_scale is 0, expected 1e-06 to 1e+06"},
     /* rotary */
     {"llama", "{\"rope_parameters\": null, \"rope_theta\": 0}", "rope_theta is 0, expected 0.001 to 1e+12"},
     {"llama", "{\"rope_parameters\": {\"rope_theta\": -1, \"rope_type\": \"default\"}}",
@@ -181,6 +193,9 @@ Test(import_errors, other_json_files)
 
 #define Q "model.layers.0.self_attn.q_proj.weight"
 
+#define EMPTY "{\"dtype\": \"BF16\", \"shape\": [0], \"data_offsets\": [0, 0]}"
+#define UNREAD ": config.json says nothing of it, so leaving it out would compile another model"
+
 static const struct {
     const char *model, *patch, *message;
 } tensor_cases[] = {
@@ -191,6 +206,17 @@ static const struct {
      "tensor model.layers.1.mlp.up_proj.bias is missing"},
     {"qwen3", "{\"model.layers.1.self_attn.k_norm.weight\": \"<delete>\"}",
      "tensor model.layers.1.self_attn.k_norm.weight is missing"},
+    {"llama", "{\"model.layers.0.self_attn.q_proj.bias\": " EMPTY "}",
+     "tensor model.layers.0.self_attn.q_proj.bias" UNREAD},
+    {"llama", "{\"model.layers.1.mlp.router.weight\": " EMPTY ", \"model.layers.1.a\": " EMPTY ", \"v\": " EMPTY "}",
+     "tensor model.layers.1.a: config.json says nothing of it (and of 2 tensors more), so leaving it out would compile "
+     "another model"},
+    {"llama", "{\"model.layers.2.mlp.up_proj.weight\": " EMPTY "}",
+     "tensor model.layers.2.mlp.up_proj.weight is of layer 2, but num_hidden_layers is 2"},
+    {"llama", "{\"model.layers.0.self_attn.attn.bias\": " EMPTY "}",
+     "tensor model.layers.0.self_attn.attn.bias" UNREAD}, /* a mask has more axes */
+    {"gpt2", "{\"transformer.h.2.mlp.c_fc.bias\": " EMPTY "}",
+     "tensor transformer.h.2.mlp.c_fc.bias is of layer 2, but n_layer is 2"},
     {"llama", "{\"" Q "\": {\"<merge>\": 1, \"shape\": [32, 128]}}",
      "tensor " Q ": shape [32, 128], expected [64, 64] by config.json"},
     {"llama", "{\"" Q "\": {\"<merge>\": 1, \"shape\": [4096]}}",
@@ -249,6 +275,8 @@ Test(import_errors, tensors_do_not_fit_config)
     static const struct {
         const char *patch, *message;
     } cases[] = {
+        {"{\"num_hidden_layers\": 1}",
+         "tensor model.layers.1.input_layernorm.weight is of layer 1, but num_hidden_layers is 1"},
         {"{\"num_hidden_layers\": 3}", "tensor model.layers.2.input_layernorm.weight is missing"},
         {"{\"vocab_size\": 321}",
          "tensor model.embed_tokens.weight: shape [320, 64], expected [321, 64] by config.json"},

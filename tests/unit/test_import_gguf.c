@@ -105,7 +105,7 @@ write_file(writer *w, const char *path)
 
 /* Values of a weight, decoded. */
 static float *
-values_of(const dop_model *m, const char *name, const dop_weight **out)
+values_of(const dop_checkpoint *m, const char *name, const dop_weight **out)
 {
     const dop_weight *w = dop_weights_find(&m->weights, name);
     cr_assert(w, "no weight %s", name);
@@ -135,7 +135,7 @@ interleave(float *v, uint32_t rows, uint32_t cols, uint32_t head_dim)
 
 typedef struct converter {
     writer *w;
-    const dop_model *m;
+    const dop_checkpoint *m;
     bool interleave, fuse_qkv, fuse_ffn;
     double norm_add;
 } converter;
@@ -149,9 +149,9 @@ convert(converter *c, const char *source, const char *name)
     bool qk = strcmp(role, "q") == 0 || strcmp(role, "k") == 0;
     bool qk_bias = strcmp(role, "q_bias") == 0 || strcmp(role, "k_bias") == 0;
     if (c->interleave && qk)
-        interleave(v, w->rows, w->cols, c->m->arch.layers[0].head_dim);
+        interleave(v, w->rows, w->cols, c->m->arch.layers[0].mixers[0].attn.head_dim);
     if (c->interleave && qk_bias)
-        interleave(v, w->cols, 1, c->m->arch.layers[0].head_dim);
+        interleave(v, w->cols, 1, c->m->arch.layers[0].mixers[0].attn.head_dim);
     if (strstr(role, "norm") && !strstr(role, "bias"))
         for (uint32_t i = 0; i < w->cols; i++)
             v[i] += (float)c->norm_add;
@@ -226,7 +226,7 @@ convert_layer(converter *c, uint32_t i)
     if (c->fuse_qkv)
         convert_fused(c, i, qkv, 3, name);
     snprintf(name, sizeof name, "blk.%u.attn_qkv.bias", i);
-    if (c->fuse_qkv && c->m->arch.bias_q)
+    if (c->fuse_qkv && c->m->arch.layers[0].mixers[0].attn.bias_q)
         convert_fused(c, i, qkv_bias, 3, name);
     snprintf(name, sizeof name, "blk.%u.ffn_up.weight", i);
     if (c->fuse_ffn)
@@ -237,25 +237,27 @@ convert_layer(converter *c, uint32_t i)
 static void
 convert_metadata(writer *w, const dop_arch *a)
 {
-    const dop_layer *l = &a->layers[0];
+    const dop_attention *l = &a->layers[0].mixers[0].attn;
     kv_str(w, "general.architecture", w->arch);
     kv_str(w, "general.name", "Tiny Talk");
     kv_u32(w, "%.block_count", a->n_layers);
     kv_u32(w, "%.embedding_length", a->hidden);
     kv_u32(w, "%.context_length", a->ctx_train);
-    kv_u32(w, "%.feed_forward_length", l->ffn);
+    kv_u32(w, "%.feed_forward_length", a->layers[0].ffn.width);
     kv_u32(w, "%.attention.head_count", l->n_heads);
     kv_u32(w, "%.attention.head_count_kv", l->n_kv_heads);
     kv_u32(w, "%.attention.key_length", l->head_dim);
     kv_u32(w, "%.attention.value_length", l->head_dim);
-    kv_f32(w, a->norm == DOP_NORM_LAYER ? "%.attention.layer_norm_epsilon" : "%.attention.layer_norm_rms_epsilon",
-           a->norm_eps);
+    kv_f32(w,
+           a->final_norm.kind == DOP_NORM_LAYER ? "%.attention.layer_norm_epsilon"
+                                                : "%.attention.layer_norm_rms_epsilon",
+           a->final_norm.eps);
     if (a->n_ropes)
         kv_f32(w, "%.rope.freq_base", a->ropes[0].theta);
     if (l->window)
         kv_u32(w, "%.attention.sliding_window", l->window);
-    if (a->attn_softcap > 0)
-        kv_f32(w, "%.attn_logit_softcapping", a->attn_softcap);
+    if (l->softcap > 0)
+        kv_f32(w, "%.attn_logit_softcapping", l->softcap);
     if (a->logit_softcap > 0)
         kv_f32(w, "%.final_logit_softcapping", a->logit_softcap);
     kv_u32(w, "tokenizer.ggml.eos_token_id", 2);
@@ -302,16 +304,16 @@ convert_model(writer *w, const char *golden, const char *arch)
 {
     dop_arena arena;
     dop_diag diag = {0};
-    dop_model m;
+    dop_checkpoint m;
     char dir[512];
     snprintf(dir, sizeof dir, GOLDEN "/%s", golden);
     dop_arena_init(&arena);
-    cr_assert_eq(dop_model_load(dir, &arena, &diag, &m), DOP_OK, "%s", diag.message);
+    cr_assert_eq(dop_checkpoint_load(dir, &arena, &diag, &m), DOP_OK, "%s", diag.message);
     *w = (writer){.arch = arch};
     converter c = {.w = w,
                    .m = &m,
                    .interleave = strcmp(arch, "llama") == 0,
-                   .norm_add = m.arch.norm_add,
+                   .norm_add = m.arch.final_norm.add,
                    .fuse_qkv = strcmp(arch, "phi3") == 0 || strcmp(arch, "gpt2") == 0,
                    .fuse_ffn = strcmp(arch, "phi3") == 0};
     convert_metadata(w, &m.arch);
@@ -323,11 +325,11 @@ convert_model(writer *w, const char *golden, const char *arch)
     for (uint32_t i = 0; i < m.arch.n_layers; i++)
         convert_layer(&c, i);
     convert(&c, "final_norm", "output_norm.weight");
-    if (m.arch.norm == DOP_NORM_LAYER)
+    if (m.arch.final_norm.kind == DOP_NORM_LAYER)
         convert(&c, "final_norm_bias", "output_norm.bias");
     if (!m.arch.tied)
         convert(&c, "lm_head", "output.weight");
-    dop_model_finish(&m);
+    dop_checkpoint_finish(&m);
     dop_arena_finish(&arena);
 }
 
@@ -369,12 +371,13 @@ Test(import_gguf, golden_logits)
         float *want = util_floats(path, (size_t)prompt.n * 320), *got = calloc((size_t)prompt.n * 320, sizeof *got);
         util_model_open(&u, scratch_path(&s, "model.gguf"), prompt.n + 24);
         if (strcmp(cases[i][0], "gemma2") == 0) /* its query scale, 1/sqrt(20), cannot be said in GGUF */
-            u.m.arch.attn_scale = 1 / sqrt(20);
+            for (uint32_t k = 0; k < u.m.arch.n_layers; k++)
+                u.m.arch.layers[k].mixers[0].attn.scale = 1 / sqrt(20);
         util_step(&u, DOP_PHASE_SCORE, prompt.id, prompt.n, 0, got);
         double worst = util_worst(got, want, (size_t)prompt.n * 320) / std;
         cr_expect(worst < 5e-4, "%s: worst logit differs by %.3g standard deviations", cases[i][0], worst);
         cr_expect(u.m.arch.n_end_ids == 1 && u.m.arch.end_ids[0] == 2 && u.m.arch.bos_id == 1);
-        cr_expect_eq(u.m.arch.norm_add, 0.0);
+        cr_expect_eq(u.m.arch.final_norm.add, 0.0);
         cr_expect_str_eq(u.m.name, "Tiny Talk");
         util_model_close(&u);
         scratch_remove(&s);
@@ -395,12 +398,12 @@ Test(import_gguf, split_file)
     kv_u32(&w, "split.count", 2);
     uint64_t total = w.n_tensors;
     kv_u32(&w, "split.tensors.count", (uint32_t)total + 1);
-    /* The output matrix moves to part two; what was it in part one gets a name that nobody asks for. */
+    /* The output matrix moves to part two; what was it in part one gets a name that is excused. */
     char *at = memmem(w.infos.data, w.infos.size, "output.weight", 13);
     while (at && at[-1] == '_') /* not attn_output.weight */
         at = memmem(at + 1, w.infos.size - (size_t)(at + 1 - w.infos.data), "output.weight", 13);
     cr_assert(at);
-    memcpy(at, "unused.weight", 13);
+    memcpy(at, "visual.weight", 13);
     float *head = calloc(320 * 64, sizeof *head);
     tensor(&two, "output.weight", 64, 320, head);
     free(head);
@@ -410,6 +413,7 @@ Test(import_gguf, split_file)
     write_file(&two, scratch_path(&s, "m-00002-of-00002.gguf"));
     util_model_open(&u, scratch_path(&s, "m-00001-of-00002.gguf"), 16);
     cr_expect_eq(u.m.weights.n_maps, 2);
+    cr_expect_str_eq(u.m.note, "tensors not used: 1 of the vision part: only text is compiled");
     const dop_weight *lm_head = dop_weights_find(&u.m.weights, "lm_head");
     const dop_map *second = &u.m.weights.maps[1];
     cr_expect(lm_head && lm_head->data > second->data && lm_head->data < second->data + second->size);
@@ -420,9 +424,9 @@ Test(import_gguf, split_file)
     cr_assert_eq(unlink(path), 0);
     dop_arena arena;
     dop_diag diag = {0};
-    dop_model m;
+    dop_checkpoint m;
     dop_arena_init(&arena);
-    cr_expect_eq(dop_model_load(scratch_path(&s, "m-00001-of-00002.gguf"), &arena, &diag, &m), DOP_E_IO);
+    cr_expect_eq(dop_checkpoint_load(scratch_path(&s, "m-00001-of-00002.gguf"), &arena, &diag, &m), DOP_E_IO);
     cr_expect_str_eq(diag.path, path);
     cr_expect_str_eq(diag.message, "cannot open: No such file or directory");
     dop_arena_finish(&arena);
@@ -485,6 +489,7 @@ Test(import_gguf, bad_numbers)
         const char *message;
     } cases[] = {
         {"llama.block_count", 1000000000, "llama.block_count is 1000000000, expected 1 to 1024"},
+        {"llama.block_count", 1, "tensor blk.1.attn_norm.weight is of layer 1, but llama.block_count is 1"},
         {"llama.block_count", 3, "tensor blk.2.attn_norm.weight is missing"},
         {"llama.attention.head_count", 0, "llama.attention.head_count is 0, expected 1 to 4096"},
         {"llama.attention.head_count_kv", 3, "layer 0: 4 attention heads are not a multiple of 3 key/value heads"},
@@ -516,6 +521,33 @@ Test(import_gguf, bad_numbers)
     }
     dop_buf_finish(&whole);
     scratch_remove(&s);
+}
+
+/* A tensor more than the metadata describe: a bias makes the first layer biased, and must then be everywhere. */
+Test(import_gguf, unread_tensors)
+{
+    static const struct {
+        const char *name, *message;
+    } cases[] = {
+        {"blk.0.attn_q.bias", "tensor blk.1.attn_q.bias is missing"},
+        {"blk.1.attn_q.bias", "tensor blk.1.attn_q.bias: the metadata says nothing of it, so leaving it out would "
+                              "compile another model"},
+        {"extra.weight", "tensor extra.weight: the metadata says nothing of it, so leaving it out would compile "
+                         "another model"},
+        {"blk.7.ffn_up.bias", "tensor blk.7.ffn_up.bias is of layer 7, but llama.block_count is 2"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        scratch s = scratch_make();
+        writer w;
+        const float zeros[64] = {0};
+        char path[128];
+        convert_model(&w, "llama", "llama");
+        tensor(&w, cases[i].name, 64, 0, zeros);
+        write_file(&w, scratch_path(&s, "m.gguf"));
+        snprintf(path, sizeof path, "%s/m.gguf", s.dir);
+        expect_failure(path, "", cases[i].message, 0, 0);
+        scratch_remove(&s);
+    }
 }
 
 Test(import_gguf, unknown_architecture_and_type)

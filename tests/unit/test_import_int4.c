@@ -29,7 +29,7 @@ remove_pair(pair *p)
 
 /* Packed bytes of a weight as its type, and as another. */
 static void
-compare_packed(const dop_model *m, const dop_weight *w, const dop_weight *same)
+compare_packed(const dop_checkpoint *m, const dop_weight *w, const dop_weight *same)
 {
     static const dop_type types[] = {DOP_TYPE_none, DOP_TYPE_f16, DOP_TYPE_q8_0};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
@@ -129,6 +129,54 @@ Test(import_int4, values_and_logits)
         compare_logits(&u, &plain);
         util_model_close(&u);
         util_model_close(&plain);
+        remove_pair(&p);
+    }
+}
+
+/* model.safetensors of a scratch directory with a bias of f16 values more. */
+static void
+add_bias(scratch *s, const uint16_t *values, uint32_t n)
+{
+    dop_buf b = golden_file(s->dir, "model.safetensors");
+    const size_t header = (size_t)st_header_size(&b), data = b.size - 8 - header;
+    json_t *root = json_loadb(b.data + 8, header, 0, NULL);
+    cr_assert(root);
+    json_object_set_new(root, "model.layers.0.self_attn.q_proj.bias",
+                        json_pack("{s:s, s:[i], s:[I, I]}", "dtype", "F16", "shape", (int)n, "data_offsets",
+                                  (json_int_t)data, (json_int_t)(data + n * sizeof *values)));
+    char *text = json_dumps(root, JSON_COMPACT);
+    dop_buf all = {0};
+    dop_buf_append(&all, b.data + 8 + header, data);
+    dop_buf_append(&all, values, n * sizeof *values);
+    dop_buf out = st_bytes(text, strlen(text), strlen(text), all.data, all.size);
+    scratch_write(s, "model.safetensors", out.data, out.size);
+    free(text);
+    json_decref(root);
+    dop_buf_finish(&all);
+    dop_buf_finish(&out);
+    dop_buf_finish(&b);
+}
+
+/* A quantizer's bias of zeros is no bias; one with a value is, and the model has none. */
+Test(import_int4, bias_of_zeros)
+{
+    const int4_kind kind = {"gptq", 32, 0};
+    uint16_t values[64] = {0};
+    for (unsigned some = 0; some < 2; some++) {
+        pair p = make_pair("llama", &kind);
+        values[63] = some ? 0x3c00 : 0;
+        add_bias(&p.quant, values, 64);
+        if (some) {
+            expect_failure(p.quant.dir, "model.safetensors",
+                           "tensor model.layers.0.self_attn.q_proj.bias: config.json says nothing of it, so leaving it "
+                           "out would compile another model",
+                           0, 0);
+        } else {
+            util_model u;
+            util_model_open(&u, p.quant.dir, 16);
+            cr_expect_str_eq(u.m.note, "tensors not used: 1 biases that a quantizer wrote, all zero");
+            util_model_close(&u);
+        }
         remove_pair(&p);
     }
 }

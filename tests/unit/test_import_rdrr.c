@@ -2,7 +2,7 @@
  * name; damaged manifests and shards give their message. */
 #include <openssl/evp.h>
 
-#include "compiler/import_rdrr.h"
+#include "compiler/rdrr/rdrr.h"
 #include "tests/unit/import_util.h"
 #include "tests/unit/model_util.h"
 
@@ -22,47 +22,50 @@ sha256_hex(const void *data, size_t size, char out[65])
 static json_t *
 inference_of(const dop_arch *a)
 {
-    const dop_layer *l = &a->layers[0];
-    const bool sandwich = a->norm_post_ffn && a->norm_pre_ffn;
+    const dop_layer *y = &a->layers[0];
+    const dop_attention *l = &y->mixers[0].attn;
+    const double norm_add = a->final_norm.add;
+    const bool sandwich = y->post_ffn_norm.kind && y->ffn_norm.kind;
     json_t *types = json_array();
     for (uint32_t i = 0; i < a->n_layers; i++)
-        json_array_append_new(types, json_string(a->layers[i].window ? "sliding_attention" : "full_attention"));
+        json_array_append_new(types,
+                              json_string(a->layers[i].mixers[0].attn.window ? "sliding_attention" : "full_attention"));
     json_t *rope =
         json_pack("{s:f, s:n, s:i}", "ropeTheta", a->ropes[0].theta, "ropeScalingType", "ropeScalingFactor", 1);
     if (a->n_ropes > 1)
         json_object_set_new(rope, "ropeLocalTheta", json_real(a->ropes[1].theta));
-    json_t *attention = json_pack("{s:f, s:b, s:b}", "queryPreAttnScalar", 1 / (a->attn_scale * a->attn_scale),
-                                  "queryKeyNorm", a->qk_norm != DOP_QK_NORM_NONE, "causal", 1);
+    json_t *attention = json_pack("{s:f, s:b, s:b}", "queryPreAttnScalar", 1 / (l->scale * l->scale), "queryKeyNorm",
+                                  l->q_norm.kind != DOP_NORM_NONE, "causal", 1);
     if (l->window)
         json_object_set_new(attention, "slidingWindow", json_integer(l->window));
-    if (a->attn_softcap > 0)
-        json_object_set_new(attention, "attnLogitSoftcapping", json_real(a->attn_softcap));
-    json_t *output = json_pack("{s:b, s:b, s:n}", "tieWordEmbeddings", a->tied, "scaleEmbeddings", a->norm_add > 0,
+    if (l->softcap > 0)
+        json_object_set_new(attention, "attnLogitSoftcapping", json_real(l->softcap));
+    json_t *output = json_pack("{s:b, s:b, s:n}", "tieWordEmbeddings", a->tied, "scaleEmbeddings", norm_add > 0,
                                "embeddingVocabSize");
     if (a->logit_softcap > 0)
         json_object_set_new(output, "finalLogitSoftcapping", json_real(a->logit_softcap));
-    if (a->embed_scale != 1 && a->norm_add == 0)
+    if (a->embed_scale != 1 && norm_add == 0)
         json_object_set_new(output, "embeddingScale", json_real(a->embed_scale));
     if (a->logit_scale != 1)
         json_object_set_new(output, "logitInputScale", json_real(a->logit_scale));
     return json_pack("{s:o, s:{s:f, s:b, s:b, s:b, s:b}, s:{s:s, s:b}, s:o, s:o, s:{s:s, s:o, s:f}}", "attention",
-                     attention, "normalization", "rmsNormEps", a->norm_eps, "rmsNormWeightOffset", a->norm_add > 0,
-                     "postAttentionNorm", 1, "preFeedforwardNorm", sandwich, "postFeedforwardNorm", a->norm_post_ffn,
-                     "ffn", "activation", a->act == DOP_ACT_SILU ? "silu" : "gelu", "gatedActivation", 1, "rope", rope,
-                     "output", output, "layerPattern", "type", "custom", "layerTypes", types, "residualBranchScale",
-                     a->residual_scale);
+                     attention, "normalization", "rmsNormEps", a->final_norm.eps, "rmsNormWeightOffset", norm_add > 0,
+                     "postAttentionNorm", 1, "preFeedforwardNorm", sandwich, "postFeedforwardNorm",
+                     y->post_ffn_norm.kind != DOP_NORM_NONE, "ffn", "activation",
+                     y->ffn.act == DOP_ACT_SILU ? "silu" : "gelu", "gatedActivation", 1, "rope", rope, "output", output,
+                     "layerPattern", "type", "custom", "layerTypes", types, "residualBranchScale", y->residual_scale);
 }
 
 static json_t *
 manifest_of(const dop_arch *a)
 {
-    const dop_layer *l = &a->layers[0];
+    const dop_attention *l = &a->layers[0].mixers[0].attn;
     return json_pack("{s:i, s:s, s:s, s:s, s:s, s:{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i}, s:n, s:o, s:i}", "version",
                      1, "modelId", "golden", "modelType", "transformer", "quantization", "BF16", "hashAlgorithm",
                      "sha256", "architecture", "numLayers", a->n_layers, "hiddenSize", a->hidden, "intermediateSize",
-                     l->ffn, "numAttentionHeads", l->n_heads, "numKeyValueHeads", l->n_kv_heads, "headDim", l->head_dim,
-                     "vocabSize", a->vocab, "maxSeqLen", a->ctx_train, "moeConfig", "inference", inference_of(a),
-                     "eos_token_id", 2);
+                     a->layers[0].ffn.width, "numAttentionHeads", l->n_heads, "numKeyValueHeads", l->n_kv_heads,
+                     "headDim", l->head_dim, "vocabSize", a->vocab, "maxSeqLen", a->ctx_train, "moeConfig", "inference",
+                     inference_of(a), "eos_token_id", 2);
 }
 
 /* Cuts the tensors of model.safetensors into shards of `shard_size` bytes, two bytes between tensors. */
@@ -125,15 +128,15 @@ convert(scratch *s, const char *model, size_t shard_size)
 {
     dop_arena arena;
     dop_diag diag = {0};
-    dop_model m;
+    dop_checkpoint m;
     char dir[512];
     snprintf(dir, sizeof dir, GOLDEN "/%s", model);
     dop_arena_init(&arena);
-    cr_assert_eq(dop_model_load(dir, &arena, &diag, &m), DOP_OK, "%s", diag.message);
+    cr_assert_eq(dop_checkpoint_load(dir, &arena, &diag, &m), DOP_OK, "%s", diag.message);
     json_t *manifest = manifest_of(&m.arch);
     cr_assert(manifest);
     write_shards(s, model, manifest, shard_size);
-    dop_model_finish(&m);
+    dop_checkpoint_finish(&m);
     dop_arena_finish(&arena);
     return manifest;
 }
@@ -156,7 +159,7 @@ Test(import_rdrr, golden_logits)
         float *want = util_floats(path, (size_t)prompt.n * 320), *got = calloc((size_t)prompt.n * 320, sizeof *got);
         util_model_open(&u, s.dir, prompt.n);
         if (strcmp(models[i], "granite") == 0) /* its attention multiplier as a query scale */
-            cr_expect_float_eq(u.m.arch.attn_scale, 0.0625, 1e-12);
+            cr_expect_float_eq(u.m.arch.layers[0].mixers[0].attn.scale, 0.0625, 1e-12);
         util_step(&u, DOP_PHASE_SCORE, prompt.id, prompt.n, 0, got);
         double worst = util_worst(got, want, (size_t)prompt.n * 320) / std;
         cr_expect(worst < 5e-4, "%s: worst logit differs by %.3g standard deviations", models[i], worst);
@@ -326,6 +329,13 @@ Test(import_rdrr, bad_manifests)
         {"{\"moeConfig\": {\"numExperts\": 8}}", "moeConfig: a mixture of experts is not supported"},
         {"{\"architecture\": {" M "\"numLayers\": 1000000000}}",
          "architecture.numLayers is 1000000000, expected 1 to 1024"},
+        {"{\"architecture\": {" M "\"numLayers\": 1}, \"inference\": {" M "\"layerPattern\": null}}",
+         "tensor model.layers.1.input_layernorm.weight is of layer 1, but architecture.numLayers is 1"},
+        {"{\"tensors\": {" M "\"model.layers.1.self_attn.q_proj.bias\": {\"shard\": 0, \"offset\": 0, \"size\": 128,"
+         " \"shape\": [64], \"dtype\": \"BF16\", \"role\": \"matmul\"}}}",
+         "tensor model.layers.1.self_attn.q_proj.bias: the manifest says nothing of it, so leaving it out would "
+         "compile "
+         "another model"},
         {"{\"architecture\": {" M "\"numAttentionHeads\": 0}}",
          "architecture.numAttentionHeads is 0, expected 1 to 4096"},
         {"{\"architecture\": {" M "\"hiddenSize\": -64}}", "architecture.hiddenSize is -64, expected 1 to 1048576"},
@@ -454,7 +464,7 @@ Test(import_rdrr, published_manifests)
         dop_arena arena;
         dop_diag diag = {0};
         dop_arena_init(&arena);
-        dop_model m = {.arena = &arena};
+        dop_checkpoint m = {.arena = &arena};
         dop_rdrr r = {.dir = dir, .arena = &arena, .diag = &diag, .model = &m};
         r.path = dop_arena_printf(&arena, "%s/%s", dir, cases[i].file);
         dop_status st = dop_rdrr_open(&r);

@@ -140,6 +140,23 @@ Test(ir_interp, element_functions)
     }
 }
 
+/* xIELU with alpha_p 0.3, alpha_n -0.2, beta 0.5, by Python's math module. */
+Test(ir_interp, xielu)
+{
+    static const double want[5] = {0.7509508509805012, -0.1330145419316151, 0.0, 1.3543552513164157, 6.589720320727597};
+    static const float in[5] = {-3.0f, -0.5f, 0.0f, 1.0f, 2.5f};
+    fixture x = {0};
+    start(&x, 1,
+          "graph g(T<=1, S<=1) { %a:f32[T,5]=input \"a\" %p:f32[1]=weight \"p\" %n:f32[1]=weight \"n\" "
+          "%b:f32[1]=weight \"b\" %y:f32[T,5]=xielu %a,%p,%n,%b return %y }");
+    memcpy(leaf(&x, "a", 5), in, sizeof in);
+    *leaf(&x, "p", 1) = 0.3f;
+    *leaf(&x, "n", 1) = -0.2f;
+    *leaf(&x, "b", 1) = 0.5f;
+    check("xielu", eval(&x, "y")->f, want, 5);
+    finish(&x);
+}
+
 Test(ir_interp, element_functions_at_the_ends)
 {
     static const struct {
@@ -413,9 +430,12 @@ Test(ir_interp, attention_and_splits)
             text, sizeof text,
             "graph g(T<=3, S<=300) { %%q:f32[T,6,5]=input \"q\" %%k:f32[S,2,5]=state \"k\" %%v:f32[S,2,5]=state \"v\"\n"
             "%%p:u32[T]=input \"p\" %%s:f32[6]=weight \"s\" %%a:f32[T,6,5]=attention %%q,%%k,%%v,%%p%s %s\n"
-            "%%p1:f32[T,6,7]=attn_split %%q,%%k,%%v,%%p%s %s splits=1 %%c1:f32[T,6,5]=attn_combine %%p1 splits=1\n"
-            "%%p2:f32[T,12,7]=attn_split %%q,%%k,%%v,%%p%s %s splits=2 %%c2:f32[T,6,5]=attn_combine %%p2 splits=2\n"
-            "%%p7:f32[T,42,7]=attn_split %%q,%%k,%%v,%%p%s %s splits=7 %%c7:f32[T,6,5]=attn_combine %%p7 splits=7\n"
+            "%%p1:f32[T,6,7]=attn_split %%q,%%k,%%v,%%p%s %s splits=1 whole=192 least=64 %%c1:f32[T,6,5]=attn_combine "
+            "%%p1 splits=1\n"
+            "%%p2:f32[T,12,7]=attn_split %%q,%%k,%%v,%%p%s %s splits=2 whole=10 least=3 %%c2:f32[T,6,5]=attn_combine "
+            "%%p2 splits=2\n"
+            "%%p7:f32[T,42,7]=attn_split %%q,%%k,%%v,%%p%s %s splits=7 whole=192 least=64 %%c7:f32[T,6,5]=attn_combine "
+            "%%p7 splits=7\n"
             "return %%a }",
             sinks, attrs, sinks, attrs, sinks, attrs, sinks, attrs);
         start(&x, TOKENS, text);
@@ -441,7 +461,7 @@ Test(ir_interp, split_layout)
     start(&x, 2,
           "graph g(T<=2, S<=300) { %q:f32[T,1,1]=input \"q\" %k:f32[S,1,1]=state \"k\" %v:f32[S,1,1]=state \"v\"\n"
           "%p:u32[T]=input \"p\" %s:f32[1]=weight \"s\"\n"
-          "%y:f32[T,3,3]=attn_split %q,%k,%v,%p,%s scale=1 window=250 cap=0 splits=3 return %y }");
+          "%y:f32[T,3,3]=attn_split %q,%k,%v,%p,%s scale=1 window=250 cap=0 splits=3 whole=192 least=64 return %y }");
     give_ids(&x, "p", pos);
     float *v = leaf(&x, "v", 300), *k = leaf(&x, "k", 300);
     memset(leaf(&x, "q", 2), 0, 2 * sizeof(float)); /* every score is 0 */

@@ -56,7 +56,7 @@ static const char *const test_all_ops =
     "%kc1:f16[S,2,16] = state_write %kc, %kr16, %pos\n"
     "%vc1:f16[S,2,16] = state_write %vc, %k3, %pos\n"
     "%a:f32[T,4,16] = attention %qr, %kc1, %vc1, %pos, %sinks scale=0x1p-2 window=7 cap=0x1.9p+5\n"
-    "%s:f32[T,12,18] = attn_split %qr, %kc1, %vc1, %pos scale=-0x1p-2 window=0 cap=0x0p+0 splits=3\n"
+    "%s:f32[T,12,18] = attn_split %qr, %kc1, %vc1, %pos scale=-0x1p-2 window=0 cap=0x0p+0 splits=3 whole=192 least=64\n"
     "%a2:f32[T,4,16] = attn_combine %s splits=3\n"
     "%sum:f32[T,4,16] = add %a, %a2\n"
     "%flat:f32[T,64] = reshape %sum\n"
@@ -88,12 +88,16 @@ static const char *const test_all_ops =
     "---\n"
     "region @1 elementwise writes %x1 { %x0 %x1 }\n"
     "region @2 row using rows_f32 writes %n1 %n2 { %n1 %n2 }\n"
-    "region @3 gemv writes %q %k { %q %wkd %k }\n"
+    "region @3 gemv writes %q { %q }\n"
     "region @4 attention using attn/decode.f16-a writes %kc1 %vc1 %a { %q3 %k3 %qr %kr %kr16 %kc1 %vc1 %a }\n"
     "region @5 attention writes %s { %k3 %qr %kr %kr16 %kc1 %vc1 %s }\n"
-    "region @6 matmul writes %e10 { %a2 %sum %flat %part %rms %mean %istd %c0 %c1 %c2 %e0 %e1 %e2 %e3 %e4 %e5 %e6 %e7 "
+    "region @6 row writes %e10 { %a2 %sum %flat %part %rms %mean %istd %c0 %c1 %c2 %e0 %e1 %e2 %e3 %e4 %e5 %e6 %e7 "
     "%e8 %e9 %e10 }\n"
-    "region @7 argmax writes %p %id %am { %last %p %id %ap %am }\n";
+    "region @7 row writes %p { %last %p }\n"
+    "region @8 argmax writes %id { %id }\n"
+    "region @9 argmax writes %ap { %last %ap }\n"
+    "region @10 argmax writes %am { %am }\n"
+    "region @11 matmul writes %k { %wkd %k }\n";
 
 static inline dop_status
 test_parse(const char *text, dop_arena *arena, dop_diag *diag, dop_graph *out)

@@ -1,6 +1,8 @@
 /* The verifier: every invariant broken once, each with its message; and what must pass. */
 #include "test_ir_util.h"
 
+#include "ir/region.h"
+
 #include <math.h>
 
 /* Damages a good graph, then the verifier must say `message`. */
@@ -53,6 +55,8 @@ set_region(dop_graph *g, dop_region_id r, const char *nodes, const char *outs)
             rg->n_nodes = n;
         }
     }
+    dop_diag diag = {0};
+    cr_assert_eq(dop_region_describe(g, rg, &diag), DOP_OK);
 }
 
 static dop_node_id
@@ -317,7 +321,7 @@ Test(ir_verify, shape_rules)
          "%b:f32[T,4,6]=attention %q,%k,%k,%p,%s scale=1 window=0 cap=0",
          "%b: attention %q [T,4,6] and %s [3] do not fit"},
         {"%q:f32[T,4,6]=input \"a\" %p:u32[T]=input \"p\" %k:f32[S,2,6]=state \"k\" "
-         "%b:f32[T,4,8]=attn_split %q,%k,%k,%p scale=1 window=0 cap=0 splits=0",
+         "%b:f32[T,4,8]=attn_split %q,%k,%k,%p scale=1 window=0 cap=0 splits=0 whole=192 least=64",
          "%b: attn_split attribute splits=0 is not in 1 to 4294967295"},
         {"%q:f32[T,4,6]=input \"a\" %b:f32[T,1,4]=attn_combine %q splits=3",
          "%b: attn_combine %q is not the result of attn_split with splits=3"},

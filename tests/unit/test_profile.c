@@ -1,6 +1,7 @@
 /* The profiler on a hand-made plan: the same tokens as without it, every dispatch of every replay accounted for, output
  * that its readers can parse.
  * Needs runtime/device.h's Vulkan device. */
+#include "runtime/model.h"
 #include "runtime/profile.h"
 #include "runtime/trace.h"
 #include "tests/unit/plan_builder.h"
@@ -12,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static dop_session *
+static dop_sequence *
 open_toy(const dop_open_options *o)
 {
     char path[] = "/tmp/doppler-test-XXXXXX";
@@ -27,28 +28,36 @@ open_toy(const dop_open_options *o)
     close(fd);
     dop_buf_finish(&file);
     plan_builder_finish(&b);
-    dop_session *s = NULL;
-    cr_assert_eq(dop_session_open(path, o, &diag, &s), DOP_OK, "%s", diag.message);
+    dop_model *m = NULL;
+    dop_sequence *s = NULL;
+    cr_assert_eq(dop_model_open(path, o, &diag, &m), DOP_OK, "%s", diag.message);
     unlink(path);
+    cr_assert_eq(dop_sequence_create(m, &diag, &s), DOP_OK, "%s", diag.message);
     return s;
 }
 
 static void
-run(dop_session *s, dop_profile *p, uint32_t n_prompt, uint32_t n)
+close_model(dop_sequence *s)
+{
+    dop_model_close(s->model); /* and the sequence */
+}
+
+static void
+run(dop_sequence *s, dop_profile *p, uint32_t n_prompt, uint32_t n)
 {
     uint32_t all[TOY_CTX + 1];
     dop_diag diag = {0};
     for (uint32_t i = 0; i < n_prompt; i++)
         all[i] = (i * 7 + 3) % TOY_VOCAB;
-    cr_assert_eq(dop_session_reset(s, &diag), DOP_OK, "%s", diag.message);
-    dop_session_expect(s, n);
+    cr_assert_eq(dop_sequence_rewind(s, 0, &diag), DOP_OK, "%s", diag.message);
+    dop_sequence_expect(s, n);
     dop_profile_begin(p, "prompt", 0);
-    cr_assert_eq(dop_session_feed(s, all, n_prompt, &diag), DOP_OK, "%s", diag.message);
+    cr_assert_eq(dop_sequence_feed(s, all, n_prompt, &diag), DOP_OK, "%s", diag.message);
     dop_profile_end(p);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t want = toy_argmax(all, n_prompt + i);
         dop_profile_begin(p, "token", i);
-        cr_assert_eq(dop_session_next(s, &diag, &all[n_prompt + i]), DOP_OK, "%s", diag.message);
+        cr_assert_eq(dop_sequence_next(s, &diag, &all[n_prompt + i]), DOP_OK, "%s", diag.message);
         dop_profile_end(p);
         cr_assert_eq(all[n_prompt + i], want, "token %u: %u instead of %u", i, all[n_prompt + i], want);
     }
@@ -58,10 +67,10 @@ run(dop_session *s, dop_profile *p, uint32_t n_prompt, uint32_t n)
 static void
 check_profile(const dop_open_options *o, uint32_t n_prompt, uint32_t n, bool warm)
 {
-    dop_session *s = open_toy(o);
+    dop_sequence *s = open_toy(o);
     dop_profile p;
     dop_diag diag = {0};
-    cr_assert_eq(dop_profile_attach(s, &diag, &p), DOP_OK, "%s", diag.message);
+    cr_assert_eq(dop_profile_attach(s->model, &diag, &p), DOP_OK, "%s", diag.message);
     if (warm)
         run(s, &p, n_prompt, n);
     cr_assert_eq(dop_profile_start(&p, &diag), DOP_OK, "%s", diag.message);
@@ -116,7 +125,7 @@ check_profile(const dop_open_options *o, uint32_t n_prompt, uint32_t n, bool war
     run(s, &p, n_prompt, n);
     cr_assert_eq(p.n_steps, n);
     dop_profile_finish(&p);
-    dop_session_close(s);
+    close_model(s);
 }
 
 Test(profile, every_dispatch_of_every_step)
@@ -138,20 +147,20 @@ Test(profile, several_steps_in_one_submission)
 
 Test(profile, more_steps_in_one_submission_than_it_can_hold)
 {
-    dop_session *s = open_toy(&(dop_open_options){.steps_per_submit = 256});
+    dop_sequence *s = open_toy(&(dop_open_options){.steps_per_submit = 256});
     dop_profile p;
     dop_diag diag = {0};
     uint32_t id = 1;
-    cr_assert_eq(dop_profile_attach(s, &diag, &p), DOP_OK);
-    dop_session_expect(s, 100);
-    cr_assert_eq(dop_session_feed(s, &id, 1, &diag), DOP_OK);
+    cr_assert_eq(dop_profile_attach(s->model, &diag, &p), DOP_OK);
+    dop_sequence_expect(s, 100);
+    cr_assert_eq(dop_sequence_feed(s, &id, 1, &diag), DOP_OK);
     dop_status st = DOP_OK;
     for (int i = 0; i < 100 && st == DOP_OK; i++)
-        st = dop_session_next(s, &diag, &id);
+        st = dop_sequence_next(s, &diag, &id);
     cr_assert_eq(st, DOP_E_USAGE);
     cr_assert_str_eq(diag.message, "--profile takes at most 64 steps in one submission: use a smaller --gpu-loop");
     dop_profile_finish(&p); /* while it is attached */
-    dop_session_close(s);
+    close_model(s);
 }
 
 static size_t
@@ -173,12 +182,12 @@ count_events(json_t *events, const char *category)
 
 Test(profile, outputs_parse)
 {
-    dop_session *s = open_toy(NULL);
+    dop_sequence *s = open_toy(NULL);
     dop_profile p;
     dop_diag diag = {0};
     json_error_t error;
     dop_buf text = {0};
-    cr_assert_eq(dop_profile_attach(s, &diag, &p), DOP_OK, "%s", diag.message);
+    cr_assert_eq(dop_profile_attach(s->model, &diag, &p), DOP_OK, "%s", diag.message);
     cr_assert_eq(dop_profile_start(&p, &diag), DOP_OK);
     run(s, &p, 5, 4);
     cr_assert_eq(dop_profile_stop(&p, &diag), DOP_OK);
@@ -204,6 +213,9 @@ Test(profile, outputs_parse)
     cr_assert_eq(json_array_size(json_object_get(root, "steps")), p.n_steps);
     cr_assert_eq(json_array_size(json_object_get(root, "tables")), p.n_totals);
     cr_assert(!strstr(text.data, "http://") && !strstr(text.data, "https://"), "the page loads nothing");
+    cr_assert(strstr(text.data, "<style>\n:root {") && strstr(text.data, "getElementById"),
+              "style and script are there");
+    cr_assert(!strstr(text.data, "@data@") && !strstr(text.data, "@profile."), "no hole is left");
     json_decref(root);
     dop_buf_finish(&text);
 
@@ -219,7 +231,7 @@ Test(profile, outputs_parse)
     cr_assert_eq(lines, p.info.plan->n_dispatches);
     dop_buf_finish(&text);
     dop_profile_finish(&p);
-    dop_session_close(s);
+    close_model(s);
 }
 
 Test(profile, group_names)

@@ -245,7 +245,7 @@ is_possible(const setting *how, const dop_graph *g, const dop_target *target)
     cr_assert(dop_variant_parse(how->forced, &v));
     for (dop_region_id r = 1; r < g->n_regions; r++)
         if (!g->regions[r].dead && g->regions[r].tpl == dop_variant_of(v)->tpl)
-            return !dop_variant_impossible(v, g, &g->regions[r], target);
+            return !dop_kernel_fits(v, g, &g->regions[r], target).why;
     return false;
 }
 
@@ -311,7 +311,7 @@ run_case(bench *b, const setting *how, dop_type t, shape s)
             continue;
         bool product = reg->tpl == DOP_TPL_gemv || reg->tpl == DOP_TPL_matmul;
         OK(b, dop_kernel_select(&g, reg, &target, product ? how->forced : NULL, &b->diag, &choice));
-        expanded += choice.variant == DOP_VARIANT_dequant;
+        expanded += strcmp(dop_variant_of(choice.variant)->name, "dequant") == 0;
         OK(b, dop_kernel_generate(&b->templates, &g, reg, &target, &choice, NULL, &b->diag, &k));
         OK(b, dop_kernel_compile("test", &k, &target, &b->diag, &spirv, &shared));
         for (uint32_t i = 0; i < k.n_args; i++)

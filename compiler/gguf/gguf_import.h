@@ -1,0 +1,33 @@
+/* The parts of the GGUF importer; only compiler/gguf/ includes this. */
+#ifndef DOPPLER_COMPILER_GGUF_GGUF_IMPORT_H
+#define DOPPLER_COMPILER_GGUF_GGUF_IMPORT_H
+
+#include "compiler/import.h"
+#include "runtime/gguf.h"
+
+enum { DOP_GGUF_MAX_PARTS = 1024 };
+
+/* An open model: one file, or all parts of a split one. */
+typedef struct dop_gi {
+    const char *path; /* of the first file */
+    dop_gguf *parts;  /* [n_parts], malloc'ed; the first has the metadata */
+    uint32_t n_parts;
+    bool *taken; /* of all tensors of all parts: dop_gi_take() gave it; in the arena */
+    const dop_family *family;
+    dop_layer layer; /* what all layers share; copied to each before what differs is read */
+    dop_diag *diag;
+    dop_checkpoint *model;
+} dop_gi;
+
+/* Opens gi->path and the parts that belong to it. */
+dop_status dop_gi_open(dop_gi *gi);
+/* Hands the mapped files to the model's weights and closes the rest; also after a failed opening. */
+void dop_gi_close(dop_gi *gi);
+/* Metadata to facts, ids and the text side. */
+dop_status dop_gi_config(dop_gi *gi);
+/* NULL when no part has it; *out_part: which. */
+const dop_gguf_tensor *dop_gi_tensor(const dop_gi *gi, const char *name, const dop_gguf **out_part);
+/* The same for a tensor that is going to be read. */
+const dop_gguf_tensor *dop_gi_take(const dop_gi *gi, const char *name, const dop_gguf **out_part);
+
+#endif

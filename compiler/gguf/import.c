@@ -1,0 +1,131 @@
+/* GGUF files to facts and canonical weights. */
+#include "compiler/gguf/gguf_import.h"
+#include "compiler/leftovers.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ggml's type names in lower case are ours; both lists come from the same specification. */
+static dop_status
+type_of(const dop_gi *gi, const dop_gguf *part, const char *name, const dop_gguf_tensor *t, dop_type *out)
+{
+    static const char *const known[] = {"F32",  "F16",  "BF16", "Q4_0", "Q4_1", "Q5_0",   "Q5_1", "Q8_0",
+                                        "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "MXFP4"};
+    dop_gguf_tensor_info info = {.name = "?"};
+    char lower[16] = {0};
+    dop_gguf_tensor_type(t->type, &info);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strcmp(known[i], info.name) != 0)
+            continue;
+        for (size_t k = 0; k < sizeof lower - 1 && info.name[k]; k++)
+            lower[k] = (char)(info.name[k] >= 'A' && info.name[k] <= 'Z' ? info.name[k] + 32 : info.name[k]);
+        if (dop_type_parse(lower, strlen(lower), out) && dop_type_of(*out)->block == info.block &&
+            dop_type_of(*out)->bytes == info.bytes)
+            return DOP_OK;
+    }
+    return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path,
+                       "tensor %s: type %s is not supported; known: F32, F16, BF16, "
+                       "Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ4_NL, MXFP4",
+                       name, info.name);
+}
+
+static dop_status
+fill(void *user, const dop_weight_need *need)
+{
+    dop_gi *gi = user;
+    const dop_tensor_name *n = dop_find_tensor_name(gi->family->more_gguf_names, dop_gguf_names, need->role);
+    if (!n)
+        return DOP_FAIL_IN(gi->diag, DOP_E_INTERNAL, gi->path, "no GGUF tensor name for %s", dop_role_name(need->role));
+    char name[96];
+    if (need->layer >= 0)
+        snprintf(name, sizeof name, "blk.%d.%s", (int)need->layer, n->source);
+    else
+        snprintf(name, sizeof name, "%s", n->source);
+    const dop_gguf *part = NULL;
+    const dop_gguf_tensor *t = dop_gi_take(gi, name, &part);
+    if (!t)
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor %s is missing", name);
+    const uint32_t own = need->rank == 1 ? need->cols : need->rows;
+    uint64_t row = 0;
+    const dop_rows rows = dop_part_rows(need->layer >= 0 ? &gi->model->arch.layers[need->layer] : NULL, n->part, own);
+    const uint64_t start = rows.start, total = rows.total;
+    const uint64_t d0 = need->rank == 1 ? total : need->cols, d1 = need->rank == 1 ? 1 : total;
+    if (t->dims[0] != d0 || t->dims[1] != d1 || t->dims[2] != 1 || t->dims[3] != 1)
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path,
+                           "tensor %s: %llu x %llu values, expected %llu x %llu by the metadata", name,
+                           (unsigned long long)t->dims[1], (unsigned long long)t->dims[0], (unsigned long long)d1,
+                           (unsigned long long)d0);
+    dop_weight w = {.name = need->name, .rank = need->rank, .rows = need->rows, .cols = need->cols, .source = name};
+    dop_status st = type_of(gi, part, name, t, &w.type);
+    if (st != DOP_OK)
+        return st;
+    if (!dop_type_row_bytes(w.type, need->cols, &row) || (need->rank == 1 && dop_type_of(w.type)->block != 1))
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path, "tensor %s: type %s is not supported for a vector", name,
+                           dop_type_of(w.type)->name);
+    w.row_stride = row;
+    w.data = part->map.data + t->offset + start * (need->rank == 1 ? dop_type_of(w.type)->bytes : row);
+    return dop_weights_add(&gi->model->weights, &w, gi->model->arena, gi->diag);
+}
+
+static dop_status
+find_family(dop_gi *gi)
+{
+    dop_gguf_str arch;
+    if (!dop_gguf_string(dop_gguf_find(&gi->parts[0], "general.architecture"), &arch))
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "general.architecture is missing or not a string");
+    gi->family = dop_family_by_gguf(arch.data, (size_t)arch.len);
+    if (gi->family)
+        return DOP_OK;
+    dop_buf known = {0};
+    dop_family_list_gguf(&known);
+    dop_status st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
+                                "architecture \"%.*s\" is not supported in GGUF files; "
+                                "known: %s",
+                                (int)(arch.len > 60 ? 60 : arch.len), arch.data, known.data ? known.data : "");
+    dop_buf_finish(&known);
+    return st;
+}
+
+static dop_status
+leftovers(const dop_gi *gi)
+{
+    char key[64];
+    snprintf(key, sizeof key, "%s.block_count", gi->family->gguf);
+    dop_leftovers l = {
+        .model = gi->model, .diag = gi->diag, .facts = "the metadata", .layer_prefix = "blk.", .layers_key = key};
+    dop_status st = DOP_OK;
+    size_t at = 0;
+    for (uint32_t i = 0; i < gi->n_parts; i++)
+        for (size_t k = 0; st == DOP_OK && k < gi->parts[i].tensor_count; k++) {
+            const dop_gguf_tensor *t = &gi->parts[i].tensors[k];
+            if (gi->taken[at++])
+                continue;
+            char *name = dop_arena_printf(gi->model->arena, "%.*s", (int)t->name.len, t->name.data);
+            st = name ? dop_leftovers_add(&l, name, t->dims_count, gi->parts[i].path)
+                      : DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+        }
+    return st == DOP_OK ? dop_leftovers_finish(&l) : st;
+}
+
+dop_status
+dop_import_gguf(const char *path, dop_diag *diag, dop_checkpoint *m)
+{
+    dop_gi gi = {.path = path, .diag = diag, .model = m};
+    dop_status st = dop_gi_open(&gi);
+    if (st == DOP_OK)
+        st = find_family(&gi);
+    if (st == DOP_OK)
+        st = dop_gi_config(&gi);
+    if (st == DOP_OK)
+        st = dop_arch_check(&m->arch, path, diag);
+    if (st == DOP_OK)
+        st = dop_arch_each_weight(&m->arch, fill, &gi);
+    if (st == DOP_OK)
+        st = dop_weights_seal(&m->weights, diag);
+    if (st == DOP_OK)
+        st = leftovers(&gi);
+    dop_gi_close(&gi);
+    if (st == DOP_OK && m->weights.n_maps != gi.n_parts)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+    return st == DOP_OK ? dop_arch_check_weights(&m->arch, &m->weights, path, diag) : st;
+}

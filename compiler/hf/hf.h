@@ -1,0 +1,49 @@
+/* The parts of the Hugging Face importer; only compiler/hf/ includes this. */
+#ifndef DOPPLER_COMPILER_HF_HF_H
+#define DOPPLER_COMPILER_HF_HF_H
+
+#include "compiler/hf/safetensors.h"
+#include "compiler/import.h"
+#include "compiler/json_util.h"
+
+/* quantization_config. */
+typedef struct dop_hf_quant {
+    bool used; /* there is one */
+    bool awq;  /* else GPTQ */
+    bool act_order, symmetric;
+    uint32_t group;    /* inputs of one scale; 0: a whole row */
+    uint32_t zero_add; /* to stored zero points */
+} dop_hf_quant;
+
+/* config.json, opened. */
+typedef struct dop_hf {
+    const char *dir;
+    const char *path; /* of config.json */
+    json_t *root;     /* owned */
+    dop_json top;     /* the file */
+    dop_json cfg;     /* text_config where there is one, else the file */
+    const dop_family *family;
+    dop_layer layer; /* what all layers share; copied to each before what differs is read */
+    dop_hf_quant quant;
+    dop_arena *arena;
+    dop_diag *diag;
+    dop_checkpoint *model;
+} dop_hf;
+
+/* Sizes, layers, multipliers, biases: everything of dop_arch but the rotary embeddings and the ids. */
+dop_status dop_hf_config(dop_hf *hf);
+/* Rotary embeddings, and which layer uses which.  sliding[n_layers]: the layer is of type sliding_attention. */
+dop_status dop_hf_ropes(dop_hf *hf, const bool *sliding);
+/* End ids, sampling defaults, tokenizer, chat template. */
+dop_status dop_hf_text(dop_hf *hf);
+/* Maps the tensors and fills model->weights with those that the facts call for. */
+dop_status dop_hf_weights(dop_hf *hf);
+
+/* Fills hf->quant; refuses what the rest of quant.c does not read. */
+dop_status dop_hf_quant_config(dop_hf *hf);
+/* Sets type, source and parts of w, whose rows, cols and name are set, from the quantized tensors NAME.*: the rows are
+ * the outputs from `first` on of `outputs`.  name ends in a dot. */
+dop_status dop_hf_quant_weight(dop_hf *hf, const dop_st_set *set, const char *name, uint64_t outputs, uint64_t first,
+                               dop_weight *w);
+
+#endif

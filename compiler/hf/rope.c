@@ -1,0 +1,205 @@
+/* Rotary embeddings of config.json: rope_theta + rope_scaling (old), rope_parameters (new, also one per layer type).
+ * Field names and defaults are those of transformers' modeling_rope_utils.py. */
+#include "compiler/hf/hf.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    dop_rope_scaling scaling;
+} scalings[] = {
+    {"default", DOP_ROPE_PLAIN},
+    {"linear", DOP_ROPE_LINEAR},
+    {"llama3", DOP_ROPE_LLAMA3},
+    {"yarn", DOP_ROPE_YARN},
+    {"longrope", DOP_ROPE_LONGROPE},
+    {"su", DOP_ROPE_LONGROPE}, /* Phi-3's first name */
+    {"proportional", DOP_ROPE_PROPORTIONAL},
+};
+
+static dop_status
+read_scaling(const dop_json *j, dop_rope *r)
+{
+    const char *name = NULL;
+    dop_status st = dop_json_str_or(j, "type", "default", &name);
+    if (st == DOP_OK)
+        st = dop_json_str_or(j, "rope_type", name, &name);
+    if (st != DOP_OK)
+        return st;
+    for (size_t i = 0; i < sizeof scalings / sizeof *scalings; i++)
+        if (strcmp(scalings[i].name, name) == 0) {
+            r->scaling = scalings[i].scaling;
+            return DOP_OK;
+        }
+    return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path,
+                       "%srope_type \"%.40s\" is not supported; known: default, linear, llama3, yarn, longrope, "
+                       "proportional",
+                       j->where, name);
+}
+
+static dop_status
+read_factor_list(const dop_hf *hf, const dop_json *j, const char *key, uint32_t expected, const double **out)
+{
+    uint32_t n = 0;
+    dop_status st = dop_json_f64_list(j, key, 1e-6, 1e6, hf->arena, out, &n);
+    if (st == DOP_OK && !*out)
+        st = dop_json_missing(j, key);
+    if (st == DOP_OK && n != expected)
+        st = DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s has %u entries, expected %u (half of the rotated values)",
+                         j->where, key, n, expected);
+    return st;
+}
+
+/* Positions before scaling: beside the scaling, or (Phi-3) beside max_position_embeddings. */
+static dop_status
+read_original_ctx(const dop_hf *hf, const dop_json *j, dop_rope *r)
+{
+    const char *key = "original_max_position_embeddings";
+    dop_status st = dop_json_u32_or(&hf->cfg, key, 1, DOP_MAX_CTX, hf->model->arch.ctx_train, &r->original_ctx);
+    return st == DOP_OK ? dop_json_u32_or(j, key, 1, DOP_MAX_CTX, r->original_ctx, &r->original_ctx) : st;
+}
+
+static dop_status
+read_yarn(const dop_json *j, dop_rope *r)
+{
+    dop_status st = dop_json_f64(j, "factor", 1e-3, 1e6, &r->factor);
+    if (st == DOP_OK)
+        st = dop_json_f64_or(j, "beta_fast", 1e-3, 1e6, 32, &r->beta_fast);
+    if (st == DOP_OK)
+        st = dop_json_f64_or(j, "beta_slow", 1e-3, 1e6, 1, &r->beta_slow);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(j, "truncate", true, &r->truncate);
+    if (st == DOP_OK)
+        st = dop_json_f64_or(j, "mscale", 0, 1e3, 0, &r->mscale);
+    if (st == DOP_OK)
+        st = dop_json_f64_or(j, "mscale_all_dim", 0, 1e3, 0, &r->mscale_all_dim);
+    return st;
+}
+
+/* The fields that the kind of scaling needs. */
+static dop_status
+read_parameters(const dop_hf *hf, const dop_json *j, dop_rope *r)
+{
+    const uint32_t ctx = hf->model->arch.ctx_train;
+    dop_status st = DOP_OK;
+    r->factor = 1;
+    switch (r->scaling) {
+    case DOP_ROPE_PLAIN:
+        return DOP_OK;
+    case DOP_ROPE_LINEAR:
+        return dop_json_f64(j, "factor", 1e-3, 1e6, &r->factor);
+    case DOP_ROPE_PROPORTIONAL:
+        return dop_json_f64_or(j, "factor", 1e-3, 1e6, 1, &r->factor);
+    case DOP_ROPE_LLAMA3:
+        st = dop_json_f64(j, "factor", 1e-3, 1e6, &r->factor);
+        if (st == DOP_OK)
+            st = dop_json_f64(j, "low_freq_factor", 1e-3, 1e6, &r->low_freq_factor);
+        if (st == DOP_OK)
+            st = dop_json_f64(j, "high_freq_factor", 1e-3, 1e6, &r->high_freq_factor);
+        if (st == DOP_OK && r->high_freq_factor <= r->low_freq_factor)
+            st = DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%shigh_freq_factor %g is not above low_freq_factor %g",
+                             j->where, r->high_freq_factor, r->low_freq_factor);
+        return st == DOP_OK ? read_original_ctx(hf, j, r) : st;
+    case DOP_ROPE_YARN:
+        st = read_yarn(j, r);
+        break;
+    case DOP_ROPE_LONGROPE:
+        r->n_factors = r->dims / 2;
+        st = read_factor_list(hf, j, "short_factor", r->n_factors, &r->short_factors);
+        if (st == DOP_OK)
+            st = read_factor_list(hf, j, "long_factor", r->n_factors, &r->long_factors);
+        break;
+    }
+    if (st == DOP_OK)
+        st = read_original_ctx(hf, j, r);
+    if (st == DOP_OK)
+        st = dop_json_f64_or(j, "attention_factor", 1e-3, 1e3, 0, &r->attention_factor);
+    /* longrope: the attention factor comes from how much longer the context became. */
+    if (st == DOP_OK && r->scaling == DOP_ROPE_LONGROPE) {
+        double ratio = (double)ctx / (double)r->original_ctx;
+        st = r->original_ctx != ctx ? DOP_OK : dop_json_f64_or(j, "factor", 1e-3, 1e6, 1, &ratio);
+        r->factor = ratio;
+    }
+    return st;
+}
+
+/* One rotary embedding; `j` may be an absent object: no scaling. */
+static dop_status
+read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, dop_rope *r)
+{
+    const dop_family *f = hf->family;
+    double partial = f->partial > 0 ? f->partial : 1;
+    *r = (dop_rope){.interleaved = f->flags & DOP_FAM_ROPE_PAIRS};
+    dop_status st = dop_json_f64_or(j, "rope_theta", 1e-3, 1e12, theta, &r->theta);
+    if (st == DOP_OK)
+        st = dop_json_f64_or(&hf->cfg, f->keys->partial ? f->keys->partial : "partial_rotary_factor", 1e-3, 1, partial,
+                             &partial);
+    if (st == DOP_OK)
+        st = dop_json_f64_or(j, "partial_rotary_factor", 1e-3, 1, partial, &partial);
+    if (st == DOP_OK)
+        st = read_scaling(j, r);
+    if (st != DOP_OK)
+        return st;
+    uint32_t turned = (uint32_t)((double)head_dim * partial);
+    if (r->scaling == DOP_ROPE_PROPORTIONAL) {
+        /* Frequencies of the whole head, of which the last ones stand still. */
+        turned = 2 * (uint32_t)((double)head_dim * partial / 2);
+        r->rotated = turned;
+        r->dims = head_dim;
+    } else {
+        r->dims = turned;
+    }
+    if (turned == 0 || r->dims % 2 != 0)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                           "rotary embedding turns %u of %u values of a head (head_dim), expected an even number",
+                           r->dims, head_dim);
+    return read_parameters(hf, j, r);
+}
+
+/* Values of a head in the first layer of a type, or of any. */
+static uint32_t
+head_dim_of(const dop_arch *a, const bool *sliding, bool any, bool slides)
+{
+    uint32_t i = 0;
+    while (i + 1 < a->n_layers && !any && sliding[i] != slides)
+        i++;
+    return a->layers[i].mixers[0].attn.head_dim;
+}
+
+/* Gemma 3: embedding 0 for full, 1 for sliding layers; other families: one for all. */
+dop_status
+dop_hf_ropes(dop_hf *hf, const bool *sliding)
+{
+    dop_arch *a = &hf->model->arch;
+    dop_json params, full, local;
+    const bool two = hf->family->flags & DOP_FAM_LOCAL_ROPE;
+    double theta = hf->family->theta, local_theta = 1e4;
+    dop_status st = dop_json_f64_or(&hf->cfg, hf->family->keys->theta ? hf->family->keys->theta : "rope_theta", 1e-3,
+                                    1e12, theta, &theta);
+    if (st == DOP_OK)
+        st = dop_json_sub(&hf->cfg, "rope_scaling", &params);
+    if (st == DOP_OK && dop_json_has(&hf->cfg, "rope_parameters"))
+        st = dop_json_sub(&hf->cfg, "rope_parameters", &params);
+    if (st == DOP_OK)
+        st = dop_json_sub(&params, "full_attention", &full);
+    if (st == DOP_OK)
+        st = dop_json_sub(&params, "sliding_attention", &local);
+    if (st == DOP_OK && two)
+        st = dop_json_f64_or(&hf->cfg, "rope_local_base_freq", 1e-3, 1e12, local_theta, &local_theta);
+    if (st == DOP_OK)
+        st = read_rope(hf, full.object ? &full : &params, theta, head_dim_of(a, sliding, !two, false), &a->ropes[0]);
+    if (st == DOP_OK && two)
+        st = read_rope(hf, &local, local_theta, head_dim_of(a, sliding, false, true), &a->ropes[1]);
+    a->n_ropes = two ? 2 : 1;
+    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
+        dop_attention *t = &a->layers[i].mixers[0].attn;
+        const uint32_t head = head_dim_of(a, sliding, !two, sliding[i]);
+        t->rope = two && sliding[i] ? 1 : 0;
+        if (t->head_dim != head)
+            st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                             "%slayer %u has heads of %u values, others of its type have %u: one rotary embedding does "
+                             "not fit both",
+                             hf->cfg.where, i, t->head_dim, head);
+    }
+    return st;
+}

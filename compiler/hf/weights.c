@@ -1,0 +1,180 @@
+/* Tensors of a Hugging Face directory to canonical weights: names by the family's table, fused tensors as row ranges,
+ * Conv1D tensors by strides.  Nothing is copied. */
+#include "compiler/hf/hf.h"
+#include "compiler/leftovers.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct filler {
+    dop_hf *hf;
+    dop_st_set set;
+    const char *prefix; /* of everything but lm_head */
+} filler;
+
+static bool
+has_tensor(void *user, const char *name)
+{
+    const filler *f = user;
+    return dop_st_find(&f->set, name) != NULL;
+}
+
+/* Values of a vector that lie in blocks, put together. */
+static dop_status
+collect(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
+{
+    const size_t value = dop_type_of(t->type)->bytes;
+    uint8_t *copy = dop_arena_alloc(f->hf->arena, w->cols * value);
+    if (!copy)
+        return DOP_FAIL(f->hf->diag, DOP_E_NOMEM, "out of host memory");
+    for (uint32_t i = 0; i < w->cols; i++)
+        memcpy(copy + i * value,
+               t->data + (rows->start + (uint64_t)(i / rows->block) * rows->block_step + i % rows->block) * value,
+               value);
+    w->data = copy;
+    return DOP_OK;
+}
+
+/* Places w in the floats of t: these rows (rank 1: values). */
+static dop_status
+place(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *rows, dop_weight *w)
+{
+    dop_diag *diag = f->hf->diag;
+    const bool one = t->rank == 0 && w->rank == 1 && rows->total == 1; /* a value of shape [] */
+    dop_status st = one            ? DOP_OK
+                    : w->rank == 1 ? dop_st_check_shape(t, 1, rows->total, 0, diag)
+                    : transposed   ? dop_st_check_shape(t, 2, w->cols, rows->total, diag)
+                                   : dop_st_check_shape(t, 2, rows->total, w->cols, diag);
+    if (st != DOP_OK)
+        return st;
+    if (t->type != DOP_TYPE_f32 && t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, t->file, "tensor %s: dtype %s is not supported; known: F32, F16, BF16",
+                           t->name, t->dtype);
+    const uint64_t value = dop_type_of(t->type)->bytes;
+    w->type = t->type;
+    w->source = t->name;
+    if (w->rank == 2 && transposed) {
+        w->row_stride = value;
+        w->col_stride = rows->total * value;
+    } else {
+        w->row_stride = w->cols * value;
+    }
+    if (w->rank == 1 && rows->block)
+        return collect(f, t, rows, w);
+    w->block_rows = rows->block;
+    w->block_stride = rows->block_step * w->row_stride;
+    w->data = t->data + rows->start * (w->rank == 1 ? value : w->row_stride);
+    return DOP_OK;
+}
+
+/* "model.layers.0.mlp.up_proj.weight" without "weight": what a quantized matrix's tensors begin with. */
+static bool
+cut_weight(char *name)
+{
+    size_t n = strlen(name);
+    const bool ends = n > 7 && strcmp(name + n - 7, ".weight") == 0;
+    if (ends)
+        name[n - 6] = 0;
+    return ends;
+}
+
+static dop_status
+fill(void *user, const dop_weight_need *need)
+{
+    filler *f = user;
+    dop_hf *hf = f->hf;
+    const dop_tensor_name *n = dop_find_tensor_name(hf->family->more_names, hf->family->names, need->role);
+    if (!n)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INTERNAL, hf->path, "no tensor name for %s in family %s",
+                           dop_role_name(need->role), hf->family->name);
+    char name[256];
+    dop_hf_full_name(f->prefix, hf->family->layer_prefix, need, n->source, name, sizeof name);
+    const dop_st_tensor *t = dop_st_take(&f->set, name);
+    dop_weight w = {.name = need->name, .rank = need->rank, .rows = need->rows, .cols = need->cols};
+    const uint32_t own = need->rank == 1 ? need->cols : need->rows; /* along the axis that fusing concatenates */
+    const dop_rows rows = dop_part_rows(need->layer >= 0 ? &hf->model->arch.layers[need->layer] : NULL, n->part, own);
+    dop_status st;
+    if (t) /* also in a quantized model: what its quantizer left alone */
+        st = place(f, t, n->transposed, &rows, &w);
+    else if (hf->quant.used && need->rank == 2 && !rows.block && cut_weight(name))
+        st = dop_hf_quant_weight(hf, &f->set, name, rows.total, rows.start, &w);
+    else
+        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
+    return st == DOP_OK ? dop_weights_add(&hf->model->weights, &w, hf->arena, hf->diag) : st;
+}
+
+/* Gemma multiplies embeddings by sqrt(hidden) rounded to the embedding's own type: the models were trained so, and
+ * transformers keeps the rounding (modeling_gemma3.py, Gemma3TextScaledWordEmbedding). */
+static void
+scale_embedding(dop_hf *hf)
+{
+    dop_arch *a = &hf->model->arch;
+    const dop_weight *embed = dop_weights_find(&hf->model->weights, "embed");
+    float s = sqrtf((float)a->hidden);
+    if (!(hf->family->flags & DOP_FAM_EMBED_SQRT) || !embed)
+        return;
+    if (embed->type == DOP_TYPE_bf16)
+        s = dop_bf16_to_f32(dop_f32_to_bf16(s));
+    else if (embed->type == DOP_TYPE_f16)
+        s = dop_f16_to_f32(dop_f32_to_f16(s));
+    a->embed_scale = (double)s;
+}
+
+/* Quantizers write a bias for every matrix, of zeros where the model has none. */
+static bool
+zero_bias(const dop_hf *hf, const dop_st_tensor *t)
+{
+    const size_t n = strlen(t->name);
+    if (!hf->quant.used || t->rank != 1 || n < 5 || strcmp(t->name + n - 5, ".bias") != 0)
+        return false;
+    for (uint64_t i = 0; i < t->bytes; i++)
+        if (t->data[i] != 0)
+            return false;
+    return true;
+}
+
+static dop_status
+leftovers(const filler *f)
+{
+    dop_hf *hf = f->hf;
+    dop_leftovers l = {.model = hf->model,
+                       .diag = hf->diag,
+                       .facts = "config.json",
+                       .layer_prefix = hf->family->layer_prefix,
+                       .layers_key = hf->family->keys->layers};
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; st == DOP_OK && i < f->set.n; i++) {
+        const dop_st_tensor *t = &f->set.tensors[i];
+        if (f->set.taken[i])
+            continue;
+        if (zero_bias(hf, t))
+            l.excused[DOP_EXCUSE_ZERO_BIAS]++;
+        else
+            st = dop_leftovers_add(&l, t->name, t->rank, t->file);
+    }
+    return st == DOP_OK ? dop_leftovers_finish(&l) : st;
+}
+
+dop_status
+dop_hf_weights(dop_hf *hf)
+{
+    filler f = {.hf = hf};
+    dop_weights *w = &hf->model->weights;
+    dop_status st = dop_st_open_dir(hf->dir, hf->arena, hf->diag, &f.set, &w->maps, &w->n_maps);
+    w->cap_maps = w->n_maps;
+    if (st != DOP_OK)
+        return st;
+    const dop_tensor_name *embed = dop_find_tensor_name(hf->family->more_names, hf->family->names, DOP_W_embed);
+    f.prefix = dop_hf_prefix(has_tensor, &f, embed ? embed->source : "", hf->family->prefix);
+    st = dop_arch_each_weight(&hf->model->arch, fill, &f);
+    if (st == DOP_OK)
+        st = dop_weights_seal(w, hf->diag);
+    if (st == DOP_OK)
+        st = dop_arch_check_weights(&hf->model->arch, w, f.set.path, hf->diag);
+    if (st == DOP_OK)
+        st = leftovers(&f);
+    if (st == DOP_OK)
+        scale_embedding(hf);
+    return st;
+}

@@ -1,0 +1,102 @@
+/* Tensor names of GGUF files, and what importers do with names. */
+#include "compiler/import.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Names below "blk.<i>." and without it: the GGUF specification, section "Standardized tensor names". */
+const dop_tensor_name dop_gguf_names[] = {
+    {DOP_W_embed, "token_embd.weight", DOP_PART_ALL, false},
+    {DOP_W_pos_embed, "position_embd.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm, "output_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_final_norm_bias, "output_norm.bias", DOP_PART_ALL, false},
+    {DOP_W_lm_head, "output.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm, "attn_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_attn_norm_bias, "attn_norm.bias", DOP_PART_ALL, false},
+    {DOP_W_q, "attn_q.weight", DOP_PART_ALL, false},
+    {DOP_W_k, "attn_k.weight", DOP_PART_ALL, false},
+    {DOP_W_v, "attn_v.weight", DOP_PART_ALL, false},
+    {DOP_W_o, "attn_output.weight", DOP_PART_ALL, false},
+    {DOP_W_q_bias, "attn_q.bias", DOP_PART_ALL, false},
+    {DOP_W_k_bias, "attn_k.bias", DOP_PART_ALL, false},
+    {DOP_W_v_bias, "attn_v.bias", DOP_PART_ALL, false},
+    {DOP_W_o_bias, "attn_output.bias", DOP_PART_ALL, false},
+    {DOP_W_q_norm, "attn_q_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_k_norm, "attn_k_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_post_attn_norm, "post_attention_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "ffn_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm_bias, "ffn_norm.bias", DOP_PART_ALL, false},
+    {DOP_W_gate, "ffn_gate.weight", DOP_PART_ALL, false},
+    {DOP_W_up, "ffn_up.weight", DOP_PART_ALL, false},
+    {DOP_W_down, "ffn_down.weight", DOP_PART_ALL, false},
+    {DOP_W_gate_bias, "ffn_gate.bias", DOP_PART_ALL, false},
+    {DOP_W_up_bias, "ffn_up.bias", DOP_PART_ALL, false},
+    {DOP_W_down_bias, "ffn_down.bias", DOP_PART_ALL, false},
+    {DOP_W_post_ffn_norm, "post_ffw_norm.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+
+const dop_tensor_name *
+dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names, dop_role role)
+{
+    const dop_tensor_name *lists[] = {more, names};
+    for (unsigned k = 0; k < 2; k++)
+        for (const dop_tensor_name *n = lists[k]; n && n->role != DOP_W_none; n++)
+            if (n->role == role)
+                return n;
+    return NULL;
+}
+
+const char *
+dop_hf_prefix(bool (*has)(void *user, const char *name), void *user, const char *embed, const char *otherwise)
+{
+    static const char *const prefixes[] = {"model.", "language_model.model.", "model.language_model.", "transformer.",
+                                           ""};
+    char name[256];
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        snprintf(name, sizeof name, "%s%s", prefixes[i], embed);
+        if (has(user, name))
+            return prefixes[i];
+    }
+    return otherwise;
+}
+
+void
+dop_hf_full_name(const char *prefix, const char *layer_prefix, const dop_weight_need *need, const char *source,
+                 char *out, size_t size)
+{
+    if (need->layer >= 0)
+        snprintf(out, size, "%s%s%d.%s", prefix, layer_prefix, (int)need->layer, source);
+    else if (need->role == DOP_W_lm_head) /* beside the text part, not inside */
+        snprintf(out, size, "%s%s", strncmp(prefix, "language_model.", 15) == 0 ? "language_model." : "", source);
+    else
+        snprintf(out, size, "%s%s", prefix, source);
+}
+
+dop_rows
+dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows)
+{
+    const dop_attention *t = l ? dop_layer_attention(l) : NULL;
+    const uint64_t q = t ? (uint64_t)t->n_heads * t->head_dim : 0, kv = t ? (uint64_t)t->n_kv_heads * t->head_dim : 0;
+    const uint64_t ffn = l ? l->ffn.width : 0;
+    const uint32_t head = t ? t->head_dim : 0;
+    switch (part) {
+    case DOP_PART_ALL:
+        break;
+    case DOP_PART_Q:
+    case DOP_PART_K:
+    case DOP_PART_V:
+        return (dop_rows){.start = part == DOP_PART_Q ? 0 : part == DOP_PART_K ? q : q + kv, .total = q + 2 * kv};
+    case DOP_PART_HEAD_Q:
+    case DOP_PART_HEAD_K:
+    case DOP_PART_HEAD_V:
+        return (dop_rows){.start = (uint64_t)(part - DOP_PART_HEAD_Q) * head,
+                          .total = q + 2 * kv,
+                          .block = head,
+                          .block_step = 3 * head};
+    case DOP_PART_GATE:
+    case DOP_PART_UP:
+        return (dop_rows){.start = part == DOP_PART_UP ? ffn : 0, .total = 2 * ffn};
+    }
+    return (dop_rows){.total = rows};
+}

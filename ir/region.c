@@ -1,0 +1,542 @@
+#include "ir/region.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Where the node stands among the region's outputs, which are in handle order; n_outs: it is none. */
+static uint32_t
+find_out(const dop_region *r, dop_node_id id)
+{
+    uint32_t from = 0, to = r->n_outs;
+    while (from < to) {
+        uint32_t mid = from + (to - from) / 2;
+        if (r->outs[mid] < id)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    return from < r->n_outs && r->outs[from] == id ? from : r->n_outs;
+}
+
+bool
+dop_region_is_out(const dop_region *r, dop_node_id id)
+{
+    return find_out(r, id) < r->n_outs;
+}
+
+bool
+dop_node_is_statistic(const dop_graph *g, dop_node_id id)
+{
+    dop_op op = dop_node_at(g, id)->op;
+    return op == DOP_OP_row_rms || op == DOP_OP_row_mean || op == DOP_OP_row_istd;
+}
+
+uint64_t
+dop_region_digest(const dop_region *r)
+{
+    uint64_t h = 0xcbf29ce484222325u ^ (uint64_t)r->tpl;
+    for (uint32_t i = 0; i < r->n_nodes + r->n_outs; i++)
+        h = (h ^ (i < r->n_nodes ? r->nodes[i] : r->outs[i - r->n_nodes] + (1ull << 32))) * 0x100000001b3u;
+    return h;
+}
+
+/* --- the walk: everything is counted by position in the region's list, and a node's sources are looked up once ------- */
+
+typedef struct walk {
+    const dop_graph *g;
+    const dop_region *r;
+    dop_analysis *a;
+    int32_t *src;   /* [n_nodes][DOP_MAX_SRCS] position of what the source is a view of, -1: outside */
+    uint32_t *set;  /* [n_nodes] products that meet, as a forest: position of the parent; the node itself otherwise */
+    uint32_t *part; /* [n_nodes] of the product that stands for a set: number of the part */
+    bool *behind;   /* [n_nodes] made of a product */
+    bool *mark;     /* [n_nodes] scratch */
+    bool *out;      /* [n_nodes] an output */
+} walk;
+
+static int32_t
+position(const dop_region *r, dop_node_id id)
+{
+    uint32_t at = dop_region_find(r, id);
+    return at < r->n_nodes ? (int32_t)at : -1;
+}
+
+static int32_t
+source(const walk *w, uint32_t i, uint32_t k)
+{
+    return w->src[(size_t)i * DOP_MAX_SRCS + k];
+}
+
+static const dop_node *
+node(const walk *w, uint32_t i)
+{
+    return dop_node_at(w->g, w->r->nodes[i]);
+}
+
+/* Sources that follow a node in the list are a mistake; they count as outside. */
+static void
+find_sources(walk *w)
+{
+    for (uint32_t i = 0; i < w->r->n_nodes; i++)
+        for (uint32_t k = 0; k < node(w, i)->n_srcs; k++) {
+            int32_t at = position(w->r, dop_node_base(w->g, node(w, i)->src[k], NULL));
+            w->src[(size_t)i * DOP_MAX_SRCS + k] = at < (int32_t)i ? at : -1;
+        }
+    for (uint32_t i = 0; i < w->r->n_outs; i++) {
+        int32_t at = position(w->r, w->r->outs[i]);
+        if (at >= 0)
+            w->out[at] = true;
+    }
+}
+
+/* Marks everything that the marked nodes are made of. */
+static void
+mark_sources(walk *w)
+{
+    for (uint32_t i = w->r->n_nodes; i-- > 0;)
+        for (uint32_t k = 0; w->mark[i] && k < node(w, i)->n_srcs; k++)
+            if (source(w, i, k) >= 0)
+                w->mark[source(w, i, k)] = true;
+}
+
+static uint32_t
+take_marked(const walk *w, dop_node_id *out)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < w->r->n_nodes; i++)
+        if (w->mark[i])
+            out[n++] = w->r->nodes[i];
+    return n;
+}
+
+/* What `id` is made of, itself included. */
+static uint32_t
+take_cone(walk *w, dop_node_id id, dop_node_id *out)
+{
+    int32_t at = position(w->r, dop_node_base(w->g, id, NULL));
+    if (at < 0)
+        return 0;
+    memset(w->mark, 0, w->r->n_nodes * sizeof *w->mark);
+    w->mark[at] = true;
+    mark_sources(w);
+    return take_marked(w, out);
+}
+
+/* --- width ----------------------------------------------------------------------------------------------------------- */
+
+typedef enum width { NARROW, WIDE, IF_SOURCES_ARE } width;
+
+/* By the value's own shape; IF_SOURCES_ARE: as far as that goes it is wide. */
+static width
+own_width(const dop_graph *g, dop_node_id base, uint32_t start)
+{
+    const dop_node *n = dop_node_at(g, base);
+    uint32_t cols = dop_node_cols(g, base), last = n->shape.dim[n->shape.rank - 1].mul;
+    if (n->op == DOP_OP_input || cols == 1 || (n->shape.rank > 1 && last == 1))
+        return WIDE;
+    return cols % 4 != 0 || last % 4 != 0 || start % 4 != 0 ? NARROW : IF_SOURCES_ARE;
+}
+
+static bool
+wide_at(const dop_graph *g, dop_node_id id, const dop_region *r, const bool *wide)
+{
+    uint32_t start = 0;
+    dop_node_id base = dop_node_base(g, id, &start);
+    width own = own_width(g, base, start);
+    if (own != IF_SOURCES_ARE)
+        return own == WIDE;
+    int32_t at = position(r, base);
+    return at < 0 || wide[at];
+}
+
+bool
+dop_region_wide(const dop_graph *g, const dop_region *r, dop_node_id id)
+{
+    return wide_at(g, id, r, r->info->wide);
+}
+
+static void
+find_widths(walk *w, bool *wide)
+{
+    for (uint32_t i = 0; i < w->r->n_nodes; i++) {
+        const dop_node *n = node(w, i);
+        wide[i] = n->op != DOP_OP_rope || dop_node_i(w->g, w->r->nodes[i], DOP_A_dims) % 8 == 0;
+        if (n->op == DOP_OP_matmul || n->op == DOP_OP_attention)
+            continue; /* the template computes them */
+        for (uint32_t k = 0; k < n->n_srcs; k++)
+            wide[i] = wide[i] && wide_at(w->g, n->src[k], w->r, wide);
+    }
+    w->a->wide = wide;
+}
+
+/* --- products ------------------------------------------------------------------------------------------------------- */
+
+static bool
+is_product(const walk *w, uint32_t i)
+{
+    return node(w, i)->op == DOP_OP_matmul;
+}
+
+static uint32_t
+find_set(walk *w, uint32_t i)
+{
+    while (w->set[i] != i)
+        i = w->set[i] = w->set[w->set[i]];
+    return i;
+}
+
+/* The smaller of two products stands for what both are in. */
+static void
+join_sets(walk *w, uint32_t a, uint32_t b)
+{
+    a = find_set(w, a);
+    b = find_set(w, b);
+    w->set[a > b ? a : b] = a > b ? b : a;
+}
+
+/* Nodes made of products join the sets of all of them. */
+static void
+join_products(walk *w)
+{
+    for (uint32_t i = 0; i < w->r->n_nodes; i++) {
+        w->set[i] = i;
+        w->behind[i] = is_product(w, i);
+        for (uint32_t k = 0; !is_product(w, i) && k < node(w, i)->n_srcs; k++) {
+            int32_t s = source(w, i, k);
+            if (s < 0 || !w->behind[s])
+                continue;
+            join_sets(w, i, (uint32_t)s);
+            w->behind[i] = true;
+        }
+    }
+}
+
+/* Calls for every node made of products: what it is to its part.  The first time lists are counted, the second filled. */
+static void
+add_to_part(walk *w, uint32_t i, bool fill)
+{
+    dop_part *p = &w->a->parts[w->part[find_set(w, i)]];
+    dop_node_id id = w->r->nodes[i];
+    if (is_product(w, i)) {
+        p->rows = dop_node_cols(w->g, id) == p->rows ? p->rows : 0;
+        if (fill)
+            p->mats[p->n_mats] = id;
+        p->n_mats++;
+    }
+    if (node(w, i)->op == DOP_OP_argmax_part && (!p->argmax || p->argmax == id)) {
+        p->argmax = id;
+    } else if (w->out[i]) {
+        if (fill)
+            p->outs[p->n_outs] = id;
+        p->n_outs++;
+    }
+}
+
+/* Lists of the parts lie one after the other in `mats` and `outs`. */
+static void
+list_parts(walk *w, dop_part *parts, dop_node_id *mats, dop_node_id *outs)
+{
+    dop_analysis *a = w->a;
+    a->parts = parts;
+    a->most_mats = 1;
+    for (uint32_t i = 0; i < w->r->n_nodes; i++)
+        if (is_product(w, i) && find_set(w, i) == i) {
+            w->part[i] = a->n_parts;
+            parts[a->n_parts++] = (dop_part){.rows = dop_node_cols(w->g, w->r->nodes[i])};
+        }
+    for (uint32_t i = 0; i < w->r->n_nodes; i++)
+        if (w->behind[i])
+            add_to_part(w, i, false);
+    for (uint32_t i = 0; i < a->n_parts; i++) {
+        dop_part *p = &parts[i];
+        p->mats = mats;
+        p->outs = outs;
+        mats += p->n_mats;
+        outs += p->n_outs;
+        a->most_mats = p->n_mats > a->most_mats ? p->n_mats : a->most_mats;
+        p->n_mats = p->n_outs = 0;
+    }
+    for (uint32_t i = 0; i < w->r->n_nodes; i++)
+        if (w->behind[i])
+            add_to_part(w, i, true);
+}
+
+/* Does making this node need the whole row before the products: anything that the activation waits for, anything that is
+ * stored, and statistics that cannot be summed up beside the products? */
+static bool
+needs_stage(const walk *w, uint32_t i, bool feeds)
+{
+    const dop_node *n = node(w, i);
+    bool stat = dop_node_is_statistic(w->g, w->r->nodes[i]);
+    return w->out[i] || (feeds && (stat || n->op == DOP_OP_attn_combine)) ||
+           (stat && (n->op != DOP_OP_row_rms || !wide_at(w->g, n->src[0], w->r, w->a->wide)));
+}
+
+static void
+describe_products(walk *w, dop_node_id *ids, dop_part *parts)
+{
+    dop_analysis *a = w->a;
+    const dop_region *r = w->r;
+    uint32_t n = r->n_nodes;
+    dop_node_id *mats = ids + n, *outs = ids + 2 * n;
+    a->products = ids;
+    a->stats = ids + 3 * n;
+    a->prog.nodes = ids + 4 * n;
+    for (uint32_t i = 0; i < n; i++)
+        if (is_product(w, i))
+            a->products[a->n_products++] = r->nodes[i];
+    if (a->n_products == 0)
+        return;
+    a->act = dop_node_at(w->g, a->products[0])->src[0];
+    a->depth = dop_node_cols(w->g, a->act);
+    a->prog.unit = (dop_unit){a->depth, 1};
+    join_products(w);
+    list_parts(w, parts, mats, outs);
+    int32_t act = position(r, dop_node_base(w->g, a->act, NULL));
+    memset(w->mark, 0, n * sizeof *w->mark);
+    if (act >= 0)
+        w->mark[act] = true;
+    mark_sources(w);
+    for (uint32_t i = 0; i < n; i++) {
+        if (w->behind[i])
+            continue;
+        a->staged = a->staged || needs_stage(w, i, w->mark[i]);
+        if (dop_node_is_statistic(w->g, r->nodes[i]))
+            a->stats[a->n_stats++] = r->nodes[i];
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (!w->behind[i] && (w->out[i] || dop_node_is_statistic(w->g, r->nodes[i])))
+            w->mark[i] = true;
+    mark_sources(w);
+    a->prog.n_nodes = take_marked(w, a->prog.nodes);
+}
+
+/* --- row programs ---------------------------------------------------------------------------------------------------- */
+
+static bool
+walks_with(dop_unit u, dop_unit program)
+{
+    return (u.len == program.len && u.units == program.units) || (u.len == 1 && u.units == 1);
+}
+
+/* Nodes of one unit walk together, arithmetic on a statistic with the first of them; others have their own part of the
+ * grid.  There are few different units. */
+static void
+describe_rows(walk *w, dop_node_id *ids, dop_program *programs)
+{
+    dop_analysis *a = w->a;
+    const dop_region *r = w->r;
+    uint32_t used = 0;
+    memset(w->mark, 0, r->n_nodes * sizeof *w->mark);
+    a->programs = programs;
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
+        if (w->mark[i] || node(w, i)->shape.rank == 1)
+            continue;
+        dop_program *p = &programs[a->n_programs++];
+        *p = (dop_program){.unit = dop_node_unit(w->g, r->nodes[i]), .nodes = ids + used};
+        for (uint32_t k = i; k < r->n_nodes; k++) {
+            if (w->mark[k] || node(w, k)->shape.rank == 1 || !walks_with(dop_node_unit(w->g, r->nodes[k]), p->unit))
+                continue;
+            w->mark[k] = true;
+            p->nodes[p->n_nodes++] = r->nodes[k];
+        }
+        used += p->n_nodes;
+    }
+}
+
+/* --- attention ------------------------------------------------------------------------------------------------------- */
+
+static void
+describe_attention(walk *w, dop_node_id *ids)
+{
+    dop_analysis *a = w->a;
+    const dop_region *r = w->r;
+    uint32_t n = r->n_nodes;
+    for (uint32_t i = 0; i < n; i++) {
+        dop_op op = node(w, i)->op;
+        if (op == DOP_OP_attention || op == DOP_OP_attn_split)
+            a->attention = r->nodes[i];
+        if (op == DOP_OP_attn_combine)
+            a->merged = r->nodes[i];
+    }
+    if (!a->attention)
+        return;
+    const dop_node *at = dop_node_at(w->g, a->attention);
+    const dop_shape *q = &dop_node_at(w->g, at->src[0])->shape, *k = &dop_node_at(w->g, at->src[1])->shape;
+    a->query = (dop_program){.unit = {q->dim[2].mul, q->dim[1].mul}, .nodes = ids};
+    a->query.n_nodes = take_cone(w, at->src[0], a->query.nodes);
+    for (uint32_t i = 0; i < n; i++)
+        if (w->mark[i] && a->query.n_nodes)
+            a->query_runs = a->query_runs || dop_node_is_statistic(w->g, r->nodes[i]) ||
+                            (node(w, i)->op == DOP_OP_rope && source(w, i, 0) >= 0);
+    for (uint32_t s = 1; s <= DOP_MAX_WRITES; s++) {
+        dop_node_id id = dop_node_base(w->g, at->src[s], NULL);
+        if (dop_node_at(w->g, id)->op != DOP_OP_state_write || position(r, id) < 0)
+            continue;
+        dop_program *p = &a->writes[a->n_writes].prog;
+        a->writes[a->n_writes].again = a->n_writes && a->writes[0].id == id;
+        a->writes[a->n_writes].id = id;
+        a->writes[a->n_writes++].which = s - 1;
+        *p = (dop_program){.unit = {q->dim[2].mul, k->dim[1].mul}, .nodes = ids + s * n};
+        p->n_nodes = take_cone(w, id, p->nodes);
+    }
+    a->after = ids + 3 * n;
+    for (uint32_t i = 0; i < n; i++) {
+        w->behind[i] = r->nodes[i] == a->attention;
+        for (uint32_t s = 0; s < node(w, i)->n_srcs; s++)
+            w->behind[i] = w->behind[i] || (source(w, i, s) >= 0 && w->behind[source(w, i, s)]);
+        if (w->behind[i] && w->out[i] && r->nodes[i] != a->merged)
+            a->after[a->n_after++] = r->nodes[i];
+    }
+}
+
+/* --- all of them ----------------------------------------------------------------------------------------------------- */
+
+/* The larger, the more of its sources a node reads: what a region is built around. */
+static uint32_t
+weight_of(const dop_graph *g, dop_node_id id)
+{
+    dop_op op = dop_node_at(g, id)->op;
+    return op == DOP_OP_gather || op == DOP_OP_last_row ? DOP_REACH_ELEM : dop_node_reach(g, id); /* copies, not sums */
+}
+
+static void
+find_root(walk *w)
+{
+    dop_analysis *a = w->a;
+    uint32_t most = 0;
+    a->root = w->r->n_nodes ? w->r->nodes[0] : 0;
+    for (uint32_t i = 0; i < w->r->n_nodes; i++) {
+        dop_node_id id = w->r->nodes[i];
+        uint32_t x = weight_of(w->g, id);
+        if (x > most) {
+            most = x;
+            a->root = id;
+        }
+        dop_reach reach = dop_node_reach(w->g, id);
+        if (!a->has_unit && (reach == DOP_REACH_ROW || reach == DOP_REACH_HEAD || reach == DOP_REACH_DIMS) &&
+            node(w, i)->op != DOP_OP_attn_combine) {
+            a->has_unit = true;
+            a->unit = dop_node_unit(w->g, id);
+        }
+    }
+}
+
+enum { LISTS = 5 }; /* of at most n_nodes ids each, in describe_products(); the others have fewer */
+
+/* Memory for the analysis of n nodes: that of the last one where it is large enough. */
+static dop_analysis *
+make_room(dop_graph *g, const dop_region *r)
+{
+    dop_analysis *a = r->info;
+    size_t each = sizeof(dop_part) > sizeof(dop_program) ? sizeof(dop_part) : sizeof(dop_program);
+    if (a && a->room >= r->n_nodes) {
+        *a = (dop_analysis){.room = a->room, .memory = a->memory};
+        return a;
+    }
+    uint32_t room = r->n_nodes > 4 ? r->n_nodes + r->n_nodes / 2 : 4;
+    if (!a)
+        a = dop_arena_alloc(g->arena, sizeof *a);
+    void *memory = dop_arena_alloc(g->arena, room * (each + LISTS * sizeof(dop_node_id) + sizeof(bool)));
+    if (!a || !memory)
+        return NULL;
+    *a = (dop_analysis){.room = room, .memory = memory};
+    return a;
+}
+
+dop_status
+dop_region_describe(dop_graph *g, dop_region *r, dop_diag *diag)
+{
+    size_t n = r->n_nodes ? r->n_nodes : 1;
+    walk w = {.g = g, .r = r, .a = make_room(g, r)};
+    char *scratch = calloc(n, DOP_MAX_SRCS * sizeof *w.src + 2 * sizeof *w.set + 3 * sizeof(bool));
+    if (!w.a || !scratch) {
+        free(scratch);
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    }
+    w.src = (int32_t *)(void *)scratch;
+    w.set = (uint32_t *)(w.src + n * DOP_MAX_SRCS);
+    w.part = w.set + n;
+    w.behind = (bool *)(w.part + n);
+    w.mark = w.behind + n;
+    w.out = w.mark + n;
+    size_t each = sizeof(dop_part) > sizeof(dop_program) ? sizeof(dop_part) : sizeof(dop_program);
+    dop_node_id *ids = (dop_node_id *)(void *)((char *)w.a->memory + w.a->room * each);
+    r->info = w.a;
+    w.a->digest = dop_region_digest(r);
+    find_sources(&w);
+    find_root(&w);
+    find_widths(&w, (bool *)(ids + (size_t)LISTS * w.a->room));
+    switch (r->tpl) {
+    case DOP_TPL_gemv:
+    case DOP_TPL_matmul:
+        describe_products(&w, ids, w.a->memory);
+        break;
+    case DOP_TPL_row:
+        describe_rows(&w, ids, w.a->memory);
+        break;
+    case DOP_TPL_attention:
+        describe_attention(&w, ids);
+        break;
+    default:
+        break;
+    }
+    free(scratch);
+    return DOP_OK;
+}
+
+dop_status
+dop_graph_describe(dop_graph *g, dop_diag *diag)
+{
+    dop_status st = DOP_OK;
+    for (dop_region_id r = 1; r < g->n_regions && st == DOP_OK; r++)
+        if (!g->regions[r].dead)
+            st = dop_region_describe(g, &g->regions[r], diag);
+    return st;
+}
+
+static void
+count_outs(const dop_region *r, const dop_node_id *ids, uint32_t n, uint32_t *counts)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t at = find_out(r, ids[i]);
+        if (at < r->n_outs)
+            counts[at]++;
+    }
+}
+
+void
+dop_region_storers(const dop_region *r, uint32_t *counts)
+{
+    const dop_analysis *a = r->info;
+    memset(counts, 0, r->n_outs * sizeof *counts);
+    switch (r->tpl) {
+    case DOP_TPL_gemv:
+    case DOP_TPL_matmul:
+        for (uint32_t i = 0; i < a->n_parts; i++) {
+            count_outs(r, a->parts[i].outs, a->parts[i].n_outs, counts);
+            count_outs(r, &a->parts[i].argmax, 1, counts);
+        }
+        if (a->staged)
+            count_outs(r, a->prog.nodes, a->prog.n_nodes, counts);
+        break;
+    case DOP_TPL_row:
+        for (uint32_t i = 0; i < a->n_programs; i++)
+            count_outs(r, a->programs[i].nodes, a->programs[i].n_nodes, counts);
+        break;
+    case DOP_TPL_attention:
+        count_outs(r, a->after, a->n_after, counts);
+        count_outs(r, &a->merged, 1, counts);
+        if (a->query_runs)
+            count_outs(r, a->query.nodes, a->query.n_nodes, counts);
+        for (uint32_t i = 0; i < a->n_writes && !a->writes[i].again; i++)
+            count_outs(r, a->writes[i].prog.nodes, a->writes[i].prog.n_nodes, counts);
+        break;
+    case DOP_TPL_argmax:
+        count_outs(r, &a->root, 1, counts);
+        break;
+    default:
+        count_outs(r, r->nodes, r->n_nodes, counts);
+        break;
+    }
+}

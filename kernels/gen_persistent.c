@@ -1,0 +1,55 @@
+/* The kernel of a persistent dispatch: persistent.glsl around its stages, which link.c puts in their places. */
+#include "kernels/gen.h"
+
+/* Made of regions that other kernels are for: nobody chooses it.  Unoptimized so that the stages' names are left. */
+const dop_descriptor dop_descriptor_persistent = {.unoptimized = true};
+
+dop_status
+dop_kernel_persistent(const dop_templates *t, const dop_target *target, const dop_kernel *const *stages,
+                      uint32_t n_stages, const uint32_t numbers[2], dop_arena *arena, dop_diag *diag,
+                      dop_kernel *out_kernel)
+{
+    dop_kernel *k = out_kernel;
+    dop_emit e = {.diag = diag};
+    dop_gen gen = {.templates = t, .e = e, .failures = dop_buf_failures()};
+    dop_keys keys = {0};
+    dop_buf text = {0}, functions = {0}, calls = {0};
+    const char **glsl = dop_arena_alloc(arena, n_stages * sizeof *glsl);
+    const char *common = dop_templates_get(t, "common.glsl");
+    *k = (dop_kernel){.local = stages[0]->local,
+                      .subgroup = stages[0]->subgroup,
+                      .n_stages = n_stages,
+                      .n_args = 3,
+                      .variant = DOP_VARIANT_persistent,
+                      .unoptimized = dop_descriptor_persistent.unoptimized};
+    for (uint32_t i = 0; i < n_stages && glsl; i++) {
+        glsl[i] = stages[i]->glsl;
+        k->caps |= stages[i]->caps;
+        dop_buf_printf(&functions, "void dop_stage_%u() {}\n", i);
+        dop_buf_printf(&calls, "    case %u: dop_stage_%u(); break;\n", i, i);
+    }
+    dop_keys_set(&keys, "PLACEHOLDERS", functions.data ? functions.data : "");
+    dop_keys_set(&keys, "CALLS", calls.data ? calls.data : "");
+    dop_buf_printf(&text,
+                   "#version 460\n#extension GL_EXT_buffer_reference : require\n"
+                   "#extension GL_EXT_buffer_reference_uvec2 : require\n"
+                   "#extension GL_EXT_control_flow_attributes : require\n"
+                   "#define DOP_STAGE\n#define DOP_WHOLE %uu\n#define DOP_LEAST %uu\n#define DOP_GROUP "
+                   "gl_WorkGroupID\n#define WG %u\n#define SG "
+                   "1\nlayout(local_size_x = %u) in;\n%s"
+                   "layout(push_constant, std430) uniform Push {\n    U32 table;\n    Step step;\n"
+                   "    uvec2 counts;\n};\n",
+                   target->stage_whole, target->split_least, k->local, k->local, common ? common : "");
+    dop_status st = dop_template_fill(&gen, "persistent.glsl", &keys, &text);
+    k->glsl = dop_buf_failures() != gen.failures ? NULL : dop_arena_strdup(arena, text.data);
+    k->stages = glsl;
+    k->args[0] = (dop_kernel_arg){.kind = DOP_ARG_TABLE, .read = true};
+    k->args[1] = (dop_kernel_arg){.read = true};
+    k->args[2] = (dop_kernel_arg){.numbers = 2, .number = {numbers[0], numbers[1]}};
+    if (st == DOP_OK && (!k->glsl || !glsl))
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_buf_finish(&text);
+    dop_buf_finish(&functions);
+    dop_buf_finish(&calls);
+    return st;
+}

@@ -1,0 +1,87 @@
+/* The products of a region: which meet in one epilogue, what their activation is made of, and what tiles follow from. */
+#include "kernels/gen.h"
+
+#include "kernels/weight_types.h"
+
+uint32_t
+dop_pow2_floor(uint32_t v)
+{
+    uint32_t p = 1;
+    while (p * 2 <= v)
+        p *= 2;
+    return p;
+}
+
+uint32_t
+dop_part_unit(const dop_graph *g, const dop_part *part)
+{
+    uint32_t unit = 0;
+    for (uint32_t m = 0; m < part->n_mats; m++) {
+        uint32_t u = dop_weight_type_of(dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type)->unit;
+        unit = u > unit ? u : unit;
+    }
+    return unit;
+}
+
+/* A product whose weights no kernel reads, 0: there is none. */
+static dop_node_id
+unread_weights(const dop_graph *g, const dop_region *r)
+{
+    const dop_analysis *a = r->info;
+    for (uint32_t i = 0; i < a->n_products; i++) {
+        const dop_node *w = dop_node_at(g, dop_node_at(g, a->products[i])->src[1]);
+        if ((w->op != DOP_OP_weight && w->op != DOP_OP_dequant) || !dop_weight_type_of(w->type))
+            return a->products[i];
+    }
+    return 0;
+}
+
+dop_status
+dop_gen_parts(const dop_gen *gen, dop_parts *out)
+{
+    const dop_graph *g = gen->e.g;
+    const dop_analysis *a = gen->e.r->info;
+    dop_node_id unread = unread_weights(g, gen->e.r);
+    if (unread)
+        return DOP_FAIL(gen->e.diag, DOP_E_INPUT, "matmul %%%s: no kernel reads weights of type %s",
+                        dop_node_at(g, unread)->name,
+                        dop_type_of(dop_node_at(g, dop_node_at(g, unread)->src[1])->type)->name);
+    *out = (dop_parts){.n = a->n_parts,
+                       .part = a->parts,
+                       .act = a->act,
+                       .k = a->depth,
+                       .staged = a->staged,
+                       .n_stats = a->n_stats,
+                       .stats = a->stats,
+                       .n_prog = a->prog.n_nodes,
+                       .prog = a->prog.nodes,
+                       .unit = 8};
+    for (uint32_t i = 0; i < a->n_parts; i++) {
+        uint32_t unit = dop_part_unit(g, &a->parts[i]);
+        out->unit = unit > out->unit ? unit : out->unit;
+    }
+    return DOP_OK;
+}
+
+dop_products
+dop_products_of(const dop_site *s)
+{
+    const dop_graph *g = s->g;
+    const dop_analysis *a = s->r->info;
+    dop_products p = {.most = a->most_mats, .k = a->depth};
+    for (uint32_t i = 0; i < a->n_products; i++)
+        p.rows += dop_node_cols(g, a->products[i]);
+    if (a->n_products > 0) {
+        p.first = a->products[0];
+        p.type = dop_node_at(g, dop_node_at(g, p.first)->src[1])->type;
+    }
+    return p;
+}
+
+dop_refusal
+dop_products_refuse(const dop_site *s)
+{
+    if (unread_weights(s->g, s->r))
+        return (dop_refusal){"no kernel reads weights of the type here", "--quant and a type that kernels read"};
+    return (dop_refusal){0};
+}

@@ -1,0 +1,568 @@
+/* Filters that chat templates use, by table. */
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/jinja/jinja.h"
+#include "runtime/text/utf8.h"
+
+dop_j_val
+dop_j_wrong(dop_j_ctx *cx, const dop_j_args *a, const char *what, dop_j_val v)
+{
+    return dop_j_fail(cx, a->line, DOP_E_INPUT, "%s does not work on a %s", what, dop_j_kind_name(v.kind));
+}
+
+static dop_j_val
+string_of(dop_j_ctx *cx, dop_j_val v)
+{
+    dop_j_out o = {0};
+    if (v.kind == J_STR)
+        return v;
+    dop_j_print(cx, &o, v);
+    return dop_j_take(&o);
+}
+
+/* ---- text ---- */
+
+typedef enum text_case { CASE_UPPER, CASE_LOWER, CASE_TITLE, CASE_CAPITAL } text_case;
+
+/* ASCII letters only: role names and the like. */
+static dop_j_val
+change_case(dop_j_ctx *cx, dop_j_str s, text_case how)
+{
+    dop_j_out o = {0};
+    bool start = true;
+    dop_j_put(cx, &o, s.s, s.n);
+    for (size_t i = 0; i < o.n; i++) {
+        unsigned char c = (unsigned char)o.s[i];
+        bool up = how == CASE_UPPER || (start && how != CASE_LOWER);
+        o.s[i] = (char)(c >= 0x80 ? c : up ? toupper(c) : tolower(c));
+        start = how == CASE_TITLE ? !(isalpha(c) || c >= 0x80 || c == '\'') : false;
+    }
+    return dop_j_take(&o);
+}
+
+static dop_j_val
+replace_text(dop_j_ctx *cx, dop_j_str s, dop_j_str from, dop_j_str to, int64_t count)
+{
+    dop_j_out o = {0};
+    size_t done = 0;
+    if (from.n == 0)
+        return dop_j_text(s.s, s.n);
+    while (count != 0 && done < s.n && cx->status == DOP_OK) {
+        const char *p = memmem(s.s + done, s.n - done, from.s, from.n);
+        if (!p)
+            break;
+        dop_j_put(cx, &o, s.s + done, (size_t)(p - s.s) - done);
+        dop_j_put(cx, &o, to.s, to.n);
+        done = (size_t)(p - s.s) + from.n;
+        count--;
+    }
+    dop_j_put(cx, &o, s.s + done, s.n - done);
+    return dop_j_take(&o);
+}
+
+/* str.split(): at a separator, or at runs of white space when there is none. */
+dop_j_val
+dop_j_split(dop_j_ctx *cx, dop_j_str s, const dop_j_str *sep, int64_t max)
+{
+    dop_j_val l = dop_j_new_list(cx);
+    if (sep && sep->n == 0)
+        return dop_j_fail(cx, 0, DOP_E_INPUT, "split at an empty separator");
+    if (!sep)
+        s = dop_j_strip(s, NULL, true, false);
+    while (cx->status == DOP_OK && max != 0 && (sep || s.n)) {
+        size_t at = 0, skip = 0;
+        if (sep) {
+            const char *p = s.n ? memmem(s.s, s.n, sep->s, sep->n) : NULL;
+            if (!p)
+                break;
+            at = (size_t)(p - s.s);
+            skip = sep->n;
+        } else {
+            for (; at < s.n; at += skip) {
+                dop_utf8_char u = dop_utf8_next(s.s + at, s.n - at);
+                if (dop_j_is_space(u.cp))
+                    break;
+                skip = u.len;
+            }
+            skip = 0;
+        }
+        dop_j_push(cx, l.u.list, dop_j_text(s.s, at));
+        s.s += at + skip;
+        s.n -= at + skip;
+        if (!sep)
+            s = dop_j_strip(s, NULL, true, false);
+        max--;
+    }
+    if (cx->status == DOP_OK && (sep || s.n))
+        dop_j_push(cx, l.u.list, dop_j_text(s.s, s.n));
+    return l;
+}
+
+dop_j_val
+dop_j_join(dop_j_ctx *cx, const dop_j_list *l, dop_j_str sep)
+{
+    dop_j_out o = {0};
+    for (size_t i = 0; i < l->n && cx->status == DOP_OK; i++) {
+        if (i)
+            dop_j_put(cx, &o, sep.s, sep.n);
+        dop_j_print(cx, &o, l->items[i]);
+    }
+    return dop_j_take(&o);
+}
+
+static dop_j_val
+indent_text(dop_j_ctx *cx, dop_j_str s, size_t width, bool first)
+{
+    dop_j_out o = {0};
+    bool start = first;
+    for (size_t i = 0; i < s.n && cx->status == DOP_OK; i++) {
+        if (start && s.s[i] != '\n')
+            for (size_t k = 0; k < width; k++)
+                dop_j_puts(cx, &o, " ");
+        dop_j_put(cx, &o, s.s + i, 1);
+        start = s.s[i] == '\n';
+    }
+    return dop_j_take(&o);
+}
+
+/* ---- filters ---- */
+
+typedef dop_j_val filter_fn(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a);
+
+dop_j_str
+dop_j_str_arg(dop_j_ctx *cx, const dop_j_args *a, size_t i, const char *name, const char *fallback)
+{
+    const dop_j_val *v = dop_j_arg(a, i, name);
+    if (!v)
+        return dop_j_lit(fallback).u.str;
+    if (v->kind != J_STR)
+        dop_j_fail(cx, a->line, DOP_E_INPUT, "an argument must be a string, not a %s", dop_j_kind_name(v->kind));
+    return v->kind == J_STR ? v->u.str : dop_j_lit("").u.str;
+}
+
+int64_t
+dop_j_int_arg(const dop_j_args *a, size_t i, const char *name, int64_t fallback)
+{
+    const dop_j_val *v = dop_j_arg(a, i, name);
+    return v && v->kind == J_INT ? v->u.i : v && v->kind == J_BOOL ? v->u.b : fallback;
+}
+
+static dop_j_val
+f_trim(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    const dop_j_val *c = dop_j_arg(a, 0, "chars");
+    dop_j_str s = string_of(cx, v).u.str;
+    s = cx->status == DOP_OK ? dop_j_strip(s, c && c->kind == J_STR ? &c->u.str : NULL, true, true)
+                             : (dop_j_str){"", 0};
+    return dop_j_text(s.s, s.n);
+}
+
+static dop_j_val
+f_length(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    if (v.kind == J_STR)
+        return dop_j_int((int64_t)dop_j_chars(v.u.str));
+    const dop_j_list *l = dop_j_items(cx, v);
+    return l ? dop_j_int((int64_t)l->n) : dop_j_wrong(cx, a, "length", v);
+}
+
+static dop_j_val
+f_tojson(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    dop_j_out o = {0};
+    int64_t indent = dop_j_int_arg(a, 0, "indent", -1);
+    if (indent > 64)
+        return dop_j_fail(cx, a->line, DOP_E_INPUT, "tojson: an indent of more than 64");
+    dop_j_json(cx, &o, v, indent, 0);
+    return dop_j_take(&o);
+}
+
+/* Attribute named by a filter argument, dots going deeper. */
+static dop_j_val
+deep_attribute(dop_j_ctx *cx, dop_j_val v, dop_j_str path, long line)
+{
+    while (path.n && cx->status == DOP_OK && v.kind != J_UNDEF) {
+        const char *dot = memchr(path.s, '.', path.n);
+        size_t n = dot ? (size_t)(dot - path.s) : path.n;
+        v = dop_j_attribute(cx, v, (dop_j_str){path.s, n}, line);
+        path.s += n + (dot ? 1 : 0);
+        path.n -= n + (dot ? 1 : 0);
+    }
+    return v;
+}
+
+static dop_j_val
+f_join(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    const dop_j_list *l = dop_j_items(cx, v);
+    const dop_j_val *attr = dop_j_arg(a, 1, "attribute");
+    if (!l)
+        return dop_j_wrong(cx, a, "join", v);
+    if (attr && attr->kind == J_STR) {
+        dop_j_val picked = dop_j_new_list(cx);
+        for (size_t i = 0; i < l->n && cx->status == DOP_OK; i++)
+            dop_j_push(cx, picked.u.list, deep_attribute(cx, l->items[i], attr->u.str, a->line));
+        l = cx->status == DOP_OK ? picked.u.list : l;
+    }
+    return dop_j_join(cx, l, dop_j_str_arg(cx, a, 0, "d", ""));
+}
+
+static dop_j_val
+f_list(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    const dop_j_list *l = dop_j_items(cx, v);
+    dop_j_val r = dop_j_new_list(cx);
+    if (!l)
+        return dop_j_wrong(cx, a, "list", v);
+    for (size_t i = 0; i < l->n && cx->status == DOP_OK; i++)
+        dop_j_push(cx, r.u.list, l->items[i]);
+    return r;
+}
+
+static dop_j_val
+f_string(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    (void)a;
+    return string_of(cx, v);
+}
+
+static dop_j_val
+f_default(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    const dop_j_val *other = dop_j_arg(a, 0, "default_value");
+    bool falsy = dop_j_int_arg(a, 1, "boolean", 0) != 0;
+    (void)cx;
+    if (v.kind == J_UNDEF || (falsy && !dop_j_truth(v)))
+        return other ? *other : dop_j_lit("");
+    return v;
+}
+
+static dop_j_val
+f_first(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    const dop_j_list *l = dop_j_items(cx, v);
+    return !l ? dop_j_wrong(cx, a, "first", v) : l->n ? l->items[0] : dop_j_undef((dop_j_str){"first item", 10});
+}
+
+static dop_j_val
+f_last(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    const dop_j_list *l = dop_j_items(cx, v);
+    return !l ? dop_j_wrong(cx, a, "last", v) : l->n ? l->items[l->n - 1] : dop_j_undef((dop_j_str){"last item", 9});
+}
+
+static dop_j_val
+f_reverse(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    const dop_j_list *l = dop_j_items(cx, v);
+    dop_j_val r = dop_j_new_list(cx);
+    if (!l)
+        return dop_j_wrong(cx, a, "reverse", v);
+    for (size_t i = l->n; i > 0 && cx->status == DOP_OK; i--)
+        dop_j_push(cx, r.u.list, l->items[i - 1]);
+    return v.kind == J_STR && cx->status == DOP_OK ? dop_j_join(cx, r.u.list, (dop_j_str){"", 0}) : r;
+}
+
+static dop_j_val
+f_replace(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    dop_j_str from = dop_j_str_arg(cx, a, 0, "old", ""), to = dop_j_str_arg(cx, a, 1, "new", "");
+    dop_j_val s = string_of(cx, v);
+    return cx->status == DOP_OK ? replace_text(cx, s.u.str, from, to, dop_j_int_arg(a, 2, "count", -1)) : s;
+}
+
+static dop_j_val
+f_upper(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    (void)a;
+    v = string_of(cx, v);
+    return cx->status == DOP_OK ? change_case(cx, v.u.str, CASE_UPPER) : v;
+}
+
+static dop_j_val
+f_lower(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    (void)a;
+    v = string_of(cx, v);
+    return cx->status == DOP_OK ? change_case(cx, v.u.str, CASE_LOWER) : v;
+}
+
+static dop_j_val
+f_title(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    (void)a;
+    v = string_of(cx, v);
+    return cx->status == DOP_OK ? change_case(cx, v.u.str, CASE_TITLE) : v;
+}
+
+static dop_j_val
+f_capitalize(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    (void)a;
+    v = string_of(cx, v);
+    return cx->status == DOP_OK ? change_case(cx, v.u.str, CASE_CAPITAL) : v;
+}
+
+static dop_j_val
+f_indent(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    int64_t width = dop_j_int_arg(a, 0, "width", 4);
+    if (v.kind != J_STR || width < 0 || width > 256)
+        return dop_j_wrong(cx, a, "indent", v);
+    return indent_text(cx, v.u.str, (size_t)width, dop_j_int_arg(a, 1, "first", 0) != 0);
+}
+
+static dop_j_val
+f_items(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    dop_j_val r = dop_j_new_list(cx);
+    if (v.kind == J_UNDEF)
+        return r;
+    if (v.kind != J_DICT)
+        return dop_j_wrong(cx, a, "items", v);
+    for (size_t i = 0; i < v.u.dict->n && cx->status == DOP_OK; i++) {
+        dop_j_val pair = dop_j_new_list(cx);
+        if (cx->status != DOP_OK)
+            break;
+        dop_j_push(cx, pair.u.list, dop_j_text(v.u.dict->keys[i].s, v.u.dict->keys[i].n));
+        dop_j_push(cx, pair.u.list, v.u.dict->vals[i]);
+        dop_j_push(cx, r.u.list, pair);
+    }
+    return r;
+}
+
+static dop_j_val
+f_int(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    (void)cx;
+    if (v.kind == J_STR && v.u.str.n < 32) {
+        char t[32], *end;
+        memcpy(t, v.u.str.s, v.u.str.n);
+        t[v.u.str.n] = 0;
+        double d = strtod(t, &end);
+        v = end != t && *end == 0 ? (dop_j_val){.kind = J_FLOAT, .u.f = d} : v;
+    }
+    if (v.kind == J_FLOAT && fabs(v.u.f) < 0x1p63)
+        return dop_j_int((int64_t)v.u.f);
+    return v.kind == J_INT ? v : v.kind == J_BOOL ? dop_j_int(v.u.b) : dop_j_int(dop_j_int_arg(a, 0, "default", 0));
+}
+
+static dop_j_val
+f_abs(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    if (v.kind == J_INT && v.u.i != INT64_MIN)
+        return dop_j_int(v.u.i < 0 ? -v.u.i : v.u.i);
+    return v.kind == J_FLOAT ? (dop_j_val){.kind = J_FLOAT, .u.f = fabs(v.u.f)} : dop_j_wrong(cx, a, "abs", v);
+}
+
+/* Order of two items; strings without regard to (ASCII) case unless `exact`, as Jinja sorts. */
+static int
+order_items(dop_j_val a, dop_j_val b, bool exact, bool *ok)
+{
+    if (exact || a.kind != J_STR || b.kind != J_STR)
+        return dop_j_order(a, b, ok);
+    *ok = true;
+    for (size_t i = 0; i < a.u.str.n && i < b.u.str.n; i++) {
+        int x = tolower((unsigned char)a.u.str.s[i]), y = tolower((unsigned char)b.u.str.s[i]);
+        if (x != y)
+            return x < y ? -1 : 1;
+    }
+    return a.u.str.n < b.u.str.n ? -1 : a.u.str.n > b.u.str.n;
+}
+
+enum { max_sort = 4096 }; /* items that sort and unique take: both are quadratic */
+
+/* Merge sort would be stable for free; lists here are short, so insertion sort. */
+static dop_j_val
+f_sort(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    const dop_j_val *attr = dop_j_arg(a, 2, "attribute");
+    bool down = dop_j_int_arg(a, 0, "reverse", 0) != 0, exact = dop_j_int_arg(a, 1, "case_sensitive", 0) != 0, ok;
+    dop_j_val r = f_list(cx, v, a);
+    if (cx->status != DOP_OK)
+        return r;
+    if (r.u.list->n > max_sort)
+        return dop_j_fail(cx, a->line, DOP_E_INPUT, "sort: more than %d items", max_sort);
+    for (size_t i = 1; i < r.u.list->n; i++) {
+        dop_j_val x = r.u.list->items[i];
+        size_t k = i;
+        for (; k > 0 && cx->status == DOP_OK; k--) {
+            dop_j_val y = r.u.list->items[k - 1], xa = x, ya = y;
+            if (attr && attr->kind == J_STR) {
+                xa = deep_attribute(cx, x, attr->u.str, a->line);
+                ya = deep_attribute(cx, y, attr->u.str, a->line);
+            }
+            int c = order_items(xa, ya, exact, &ok);
+            if (!ok)
+                return dop_j_wrong(cx, a, "sort", xa);
+            if (down ? c <= 0 : c >= 0)
+                break;
+            r.u.list->items[k] = y;
+        }
+        r.u.list->items[k] = x;
+    }
+    return r;
+}
+
+static dop_j_val
+f_unique(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    const dop_j_list *l = dop_j_items(cx, v);
+    bool exact = dop_j_int_arg(a, 0, "case_sensitive", 0) != 0, ok;
+    dop_j_val r = dop_j_new_list(cx);
+    if (!l || l->n > max_sort)
+        return dop_j_wrong(cx, a, "unique", v);
+    for (size_t i = 0; i < l->n && cx->status == DOP_OK; i++) {
+        bool seen = false;
+        for (size_t k = 0; k < r.u.list->n && !seen; k++)
+            seen = dop_j_equal(r.u.list->items[k], l->items[i], 0) ||
+                   (order_items(r.u.list->items[k], l->items[i], exact, &ok) == 0 && ok);
+        if (!seen)
+            dop_j_push(cx, r.u.list, l->items[i]);
+    }
+    return r;
+}
+
+/* select, reject, selectattr, rejectattr. */
+static dop_j_val
+pick(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, bool by_attr, bool keep)
+{
+    const dop_j_list *l =
+        dop_j_items(cx, dop_j_truth(v) ? v : dop_j_undef((dop_j_str){"", 0})); /* nothing is an empty list */
+    size_t skip = by_attr ? 1 : 0;
+    dop_j_val r = dop_j_new_list(cx);
+    if (!l || (by_attr && (a->n < 1 || a->pos[0].kind != J_STR)) || (a->n > skip && a->pos[skip].kind != J_STR))
+        return dop_j_wrong(cx, a, "select", v);
+    dop_j_args rest = {.line = a->line};
+    if (a->n > skip + 1) {
+        rest.pos = a->pos + skip + 1;
+        rest.n = a->n - skip - 1;
+    }
+    for (size_t i = 0; i < l->n && cx->status == DOP_OK; i++) {
+        dop_j_val x = by_attr ? deep_attribute(cx, l->items[i], a->pos[0].u.str, a->line) : l->items[i];
+        bool yes = a->n > skip ? dop_j_test(cx, a->pos[skip].u.str, x, &rest) : dop_j_truth(x);
+        if (yes == keep)
+            dop_j_push(cx, r.u.list, l->items[i]);
+    }
+    return r;
+}
+
+static dop_j_val
+f_select(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    return pick(cx, v, a, false, true);
+}
+
+static dop_j_val
+f_reject(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    return pick(cx, v, a, false, false);
+}
+
+static dop_j_val
+f_selectattr(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    return pick(cx, v, a, true, true);
+}
+
+static dop_j_val
+f_rejectattr(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    return pick(cx, v, a, true, false);
+}
+
+static dop_j_val
+f_map(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    const dop_j_list *l = dop_j_items(cx, dop_j_truth(v) ? v : dop_j_undef((dop_j_str){"", 0}));
+    const dop_j_val *attr = dop_j_arg(a, SIZE_MAX, "attribute"), *other = dop_j_arg(a, SIZE_MAX, "default");
+    dop_j_val r = dop_j_new_list(cx);
+    dop_j_args rest = {.line = a->line};
+    if (!l || (!attr && (a->n < 1 || a->pos[0].kind != J_STR)) || (attr && attr->kind != J_STR))
+        return dop_j_wrong(cx, a, "map", v);
+    if (a->n > 1) {
+        rest.pos = a->pos + 1;
+        rest.n = a->n - 1;
+    }
+    for (size_t i = 0; i < l->n && cx->status == DOP_OK; i++) {
+        dop_j_val x = attr ? deep_attribute(cx, l->items[i], attr->u.str, a->line)
+                           : dop_j_filter(cx, a->pos[0].u.str, l->items[i], &rest);
+        dop_j_push(cx, r.u.list, x.kind == J_UNDEF && other ? *other : x);
+    }
+    return r;
+}
+
+static dop_j_val
+f_safe(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    (void)cx;
+    (void)a;
+    return v;
+}
+
+static dop_j_val
+f_dictsort(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
+{
+    dop_j_val l = f_items(cx, v, a);
+    if (cx->status != DOP_OK)
+        return l;
+    for (size_t i = 1; i < l.u.list->n; i++) { /* pairs by key */
+        dop_j_val x = l.u.list->items[i];
+        size_t k = i;
+        bool ok;
+        for (; k > 0 && order_items(x.u.list->items[0], l.u.list->items[k - 1].u.list->items[0], false, &ok) < 0; k--)
+            l.u.list->items[k] = l.u.list->items[k - 1];
+        l.u.list->items[k] = x;
+    }
+    return l;
+}
+
+static const struct {
+    const char *name;
+    filter_fn *fn;
+} filters[] = {
+    {"trim", f_trim},
+    {"length", f_length},
+    {"count", f_length},
+    {"tojson", f_tojson},
+    {"join", f_join},
+    {"list", f_list},
+    {"string", f_string},
+    {"default", f_default},
+    {"d", f_default},
+    {"first", f_first},
+    {"last", f_last},
+    {"reverse", f_reverse},
+    {"replace", f_replace},
+    {"upper", f_upper},
+    {"lower", f_lower},
+    {"title", f_title},
+    {"capitalize", f_capitalize},
+    {"indent", f_indent},
+    {"items", f_items},
+    {"int", f_int},
+    {"abs", f_abs},
+    {"sort", f_sort},
+    {"unique", f_unique},
+    {"select", f_select},
+    {"reject", f_reject},
+    {"selectattr", f_selectattr},
+    {"rejectattr", f_rejectattr},
+    {"map", f_map},
+    {"safe", f_safe},
+    {"dictsort", f_dictsort},
+};
+
+dop_j_val
+dop_j_filter(dop_j_ctx *cx, dop_j_str name, dop_j_val v, const dop_j_args *a)
+{
+    if (cx->status != DOP_OK)
+        return v;
+    for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
+        if (dop_j_eq_lit(name, filters[i].name))
+            return filters[i].fn(cx, v, a);
+    return dop_j_fail(cx, a->line, DOP_E_INPUT, "filter \"%.*s\" is not known", name.n > 40 ? 40 : (int)name.n, name.s);
+}

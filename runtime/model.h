@@ -1,0 +1,165 @@
+/* Inside of a model, its sequences and steps; programs that only run models use doppler.h.  The profiler, the benchmark and
+ * --check look in here. */
+#ifndef DOPPLER_RUNTIME_MODEL_H
+#define DOPPLER_RUNTIME_MODEL_H
+
+#include "runtime/doppler.h"
+#include "runtime/replay.h"
+#include "runtime/spans.h"
+
+enum { DOP_MAX_AHEAD = 16, DOP_PROBE_ROWS = 4 };
+
+/* What the chosen profile uses: rows of schedules, kernels and slots.  One allocation behind three pointers. */
+typedef struct dop_used {
+    bool *schedules, *kernels, *slots;
+} dop_used;
+
+/* model_load.c: the thread that makes what the first tokens do not need. */
+typedef struct dop_loader {
+    _Atomic bool *ready; /* owned, by schedule: recorded */
+    _Atomic uint64_t recordings;
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t changed;
+    bool lock_made, ended;
+    dop_status st; /* why schedules are missing after the end */
+    dop_diag diag;
+    pthread_t thread;
+    bool started;
+} dop_loader;
+
+/* A step that dop_step_run ran and that is neither committed nor rolled back.  Its tokens stand after those of the sequence. */
+typedef struct dop_open_step {
+    dop_sequence *sequence; /* NULL: there is none */
+    uint32_t n_rows;
+    const float *logits; /* of the last row, or of all rows; NULL: the host has none */
+    bool all_rows;
+    uint32_t pick; /* of the last row, by the device; UINT32_MAX: none */
+    uint8_t wants[DOP_STEP_MAX_TOKENS];
+} dop_open_step;
+
+struct dop_model {
+    dop_plan plan;
+    dop_instance instance;
+    dop_device device;
+    dop_memory memory;
+    dop_pipelines pipelines;
+    dop_replay replay;
+    dop_upload *upload; /* owned; its threads have ended, or give staging buffers back */
+    dop_used used;      /* owned */
+    dop_loader loader;
+    dop_spans spans; /* of opening */
+    dop_log log;
+    dop_model_info info;
+    uint32_t max_chunk, steps_ahead, steps_per_submit;
+    bool no_scoring;
+    uint64_t base_allocations, base_recordings, base_submissions;
+
+    /* Decode schedules by DOP_ORDER_*, UINT32_MAX: none that may be used; info.decode is one of them.  Feeding and
+     * scoring take barriers always. */
+    uint32_t decode[DOP_N_ORDERS];
+    bool probes;       /* which one to take is found out by probes: */
+    uint32_t probe_at; /* the next one when all are there and this position is reached */
+    uint32_t
+        probe_prefill; /* schedule of several rows that a probe takes its yardstick from; UINT32_MAX: there is none */
+
+    dop_sequence *sequence; /* the one that there is; NULL: none */
+    bool states_used;       /* they are not zero any more, as a new sequence wants them */
+
+    /* Greedy steps of the sequence on the device.  `running`: the step record holds the device's own next step, which is
+     * to write position dev_pos.  Picks are numbered since the plan was loaded; pick i is ids[i % DOP_STEP_RING]. */
+    bool running;
+    uint32_t dev_pos;
+    uint32_t picks_asked, picks_taken;
+    struct {
+        uint64_t ticket;
+        uint32_t end; /* number of the first pick that is not part of it */
+    } ahead[DOP_MAX_AHEAD];
+    uint32_t n_ahead; /* submissions not waited for, oldest first */
+
+    dop_open_step step;
+};
+
+/* tokens[0 .. n_fed) are in its states; usually at most one more, the last pick, is not yet. */
+struct dop_sequence {
+    dop_model *model;
+    uint32_t *tokens; /* owned, [ctx + 1] */
+    uint32_t n_tokens, n_fed;
+    uint32_t wanted; /* tokens that dop_sequence_next will still be asked for */
+    dop_sampler sampler;
+    const float *logits; /* of the last fed token, for the host to pick from; NULL: none */
+};
+
+/* step.c */
+/* The schedule to feed n tokens with next and how many of them it takes. */
+void dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_schedule, uint32_t *out_take);
+/* The decode schedule for n steps from pos on. */
+uint32_t dop_step_decode_at(const dop_model *model, uint32_t pos, uint32_t n);
+/* Writes a step record: n tokens from position pos on.  Nothing that uses it may be under way. */
+void dop_step_write(volatile dop_step *step, const uint32_t *ids, uint32_t n, uint32_t pos);
+/* Submits and keeps count of the device's own picks. */
+dop_status dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
+                           uint64_t *out_ticket);
+/* One step from write to wait.  Where waits run out (a persistent schedule only), it is run again with barriers, and
+ * *io_schedule is what ran in the end. */
+dop_status dop_step_finish(dop_model *model, const uint32_t *ids, uint32_t n, uint32_t pos, dop_form form,
+                           uint32_t *io_schedule, dop_diag *diag);
+/* Everything submitted is done, and picks that were not taken are dropped. */
+dop_status dop_step_drain(dop_model *model, dop_diag *diag);
+/* Fails with DOP_E_USAGE while a step is open. */
+dop_status dop_step_none_open(const dop_model *model, dop_diag *diag);
+/* The error of logits, after the token at pos, that are not finite. */
+dop_status dop_step_not_finite(const dop_model *model, uint32_t pos, dop_diag *diag);
+
+/* sequence.c */
+/* Do n more tokens fit the context? */
+dop_status dop_sequence_check_room(const dop_sequence *sequence, size_t n, dop_diag *diag);
+/* Checks n more tokens, and drops steps that ran ahead. */
+dop_status dop_sequence_make_room(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_diag *diag);
+/* Feeds what is missing from the states. */
+dop_status dop_sequence_catch_up(dop_sequence *sequence, dop_diag *diag);
+
+/* model_load.c */
+/* Starts pipelines: those of the schedules with first[schedule], then those of decoding, then the rest. */
+dop_status dop_model_start_pipelines(dop_model *model, const bool *first, uint32_t threads, const char *cache_dir,
+                                     dop_diag *diag);
+/* Waits for a schedule's pipelines and records it; later as in dop_replay_add. */
+dop_status dop_model_make(dop_model *model, uint32_t schedule, bool later, dop_diag *diag);
+/* Starts the thread for all the others, or does its work when there is no thread. */
+dop_status dop_model_start_loader(dop_model *model, dop_diag *diag);
+void dop_model_end_loader(dop_model *model); /* waits for it; accepts one that was not started */
+bool dop_model_has(const dop_model *model, uint32_t schedule);
+/* Blocks until a schedule can be submitted. */
+dop_status dop_model_need(dop_model *model, uint32_t schedule, dop_diag *diag);
+
+/* ordering.c */
+/* Takes the decode schedule with this DOP_ORDER_* from now on; does nothing when there is none.  May be called between
+ * any two calls: whatever is under way is as it was. */
+void dop_model_use_ordering(dop_model *model, uint32_t ordering);
+/* After loading: takes what the options ask for. */
+dop_status dop_model_choose_ordering(dop_model *model, dop_ordering wanted, dop_diag *diag);
+/* Is it time to find out by a probe, with the next step?  Then nothing may be under way. */
+bool dop_model_probes_next(const dop_model *model);
+/* Takes the fastest ordering for steps from pos on that does what barriers do. */
+dop_status dop_model_probe(dop_model *model, uint32_t pos, dop_diag *diag);
+/* What is finished by now was not all ordered, or a step that should have made the last of n_picks is finished and did
+ * not: none of the picks that were not taken yet is worth anything. */
+bool dop_model_stalled(const dop_model *model, uint32_t n_picks);
+/* Back to barriers for good.  Drops every pick that was not taken, and starts handed values and the turn from 0. */
+dop_status dop_model_fall_back(dop_model *model, dop_diag *diag);
+
+/* model_open.c */
+/* Nothing is used; free() used.schedules. */
+dop_status dop_used_init(const dop_plan *plan, dop_diag *diag, dop_used *out_used);
+/* Marks kernels and slots of a schedule. */
+void dop_model_mark(const dop_plan *plan, uint32_t schedule, dop_used *out);
+
+/* probe.c */
+typedef struct dop_probe_result {
+    const char *fault;      /* why the other ordering is out of the question; NULL: it is not */
+    double ms[2];           /* best time of a step: by barriers, in the other ordering */
+    double distance, bound; /* of the logits, in standard deviations of a row */
+} dop_probe_result;
+/* One ordering against barriers from pos on, with rows, step record, states and mailboxes of its own. */
+dop_status dop_probe_run(dop_model *model, uint32_t other, uint32_t pos, dop_diag *diag, dop_probe_result *out);
+
+#endif

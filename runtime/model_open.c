@@ -1,0 +1,405 @@
+/* Opening a model: everything that happens before the first token. */
+#include "runtime/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void
+mark_dispatch(const dop_plan *plan, const dop_plan_dispatch *d, dop_used *out)
+{
+    out->kernels[d->kernel] = true;
+    for (uint32_t k = 0; k < d->n_args; k++)
+        if (plan->args[d->first_arg + k].slot != DOP_ARG_NUMBERS)
+            out->slots[plan->args[d->first_arg + k].slot] = true;
+}
+
+void
+dop_model_mark(const dop_plan *plan, uint32_t schedule, dop_used *out)
+{
+    const dop_plan_schedule *s = &plan->schedules[schedule];
+    out->slots[plan->step_slot] = true;
+    out->slots[s->logits_slot] = true;
+    for (uint32_t j = 0; j < s->n_dispatches; j++)
+        mark_dispatch(plan, &plan->dispatches[s->first_dispatch + j], out);
+    for (uint32_t j = 0; j < s->n_stages; j++)
+        mark_dispatch(plan, &plan->dispatches[s->first_stage + j], out);
+}
+
+dop_status
+dop_used_init(const dop_plan *plan, dop_diag *diag, dop_used *out_used)
+{
+    dop_used *u = out_used;
+    u->schedules = calloc((size_t)plan->n_schedules + plan->n_kernels + plan->n_slots, sizeof(bool));
+    if (!u->schedules)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    u->kernels = u->schedules + plan->n_schedules;
+    u->slots = u->kernels + plan->n_kernels;
+    return DOP_OK;
+}
+
+/* orderings: bits 1 << DOP_ORDER_*. */
+static dop_status
+mark_used(const dop_model *model, uint32_t profile, uint32_t orderings, dop_used *out, dop_diag *diag)
+{
+    const dop_plan *plan = &model->plan;
+    free(out->schedules);
+    dop_status st = dop_used_init(plan, diag, out);
+    if (st != DOP_OK)
+        return st;
+    out->slots[plan->step_slot] = true;
+    for (uint32_t i = 0; i < plan->n_schedules; i++) {
+        const dop_plan_schedule *s = &plan->schedules[i];
+        if (s->profile != profile || !(orderings >> s->ordering & 1) ||
+            (s->kind == DOP_SCHED_SCORE && model->no_scoring))
+            continue;
+        out->schedules[i] = true;
+        dop_model_mark(plan, i, out);
+    }
+    return DOP_OK;
+}
+
+/* The decode schedules of a profile by ordering; the first one of each. */
+static void
+find_decode(const dop_plan *plan, uint32_t profile, const bool *used, uint32_t out[DOP_N_ORDERS])
+{
+    for (uint32_t i = 0; i < DOP_N_ORDERS; i++)
+        out[i] = UINT32_MAX;
+    for (uint32_t i = 0; i < plan->n_schedules; i++) {
+        const dop_plan_schedule *s = &plan->schedules[i];
+        if (used[i] && s->profile == profile && s->kind == DOP_SCHED_DECODE && out[s->ordering] == UINT32_MAX)
+            out[s->ordering] = i;
+    }
+}
+
+/* Appends why the device cannot run a profile, nothing when it can. */
+static dop_status
+try_profile(dop_model *m, const dop_device_info *info, uint32_t profile, uint32_t orderings, dop_used *out,
+            dop_diag *diag, dop_buf *why)
+{
+    const dop_plan *plan = &m->plan;
+    dop_status st = mark_used(m, profile, orderings, out, diag);
+    if (st != DOP_OK)
+        return st;
+    find_decode(plan, profile, out->schedules, m->decode);
+    dop_pipelines_refuse(info, plan, out->kernels, out->schedules, plan->profiles[profile].matrix, why);
+    return why->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+}
+
+/* With the other orderings where they may be used and can be, by barriers alone otherwise: what is not going to be used is
+ * not even made. */
+static dop_status
+try_orderings(dop_model *m, const dop_device_info *info, uint32_t profile, dop_ordering ordering, dop_used *out,
+              dop_diag *diag, dop_buf *why)
+{
+    const uint32_t barriers = 1u << DOP_ORDER_BARRIERS;
+    uint32_t orderings = barriers;
+    if (ordering > DOP_ORDERING_BARRIERS)
+        orderings |= 1u << (ordering - DOP_ORDERING_BARRIERS);
+    else if (ordering == DOP_ORDERING_AUTO && !info->caps.cpu)
+        orderings |= 1u << DOP_ORDER_PERSISTENT;
+    dop_buf without = {0};
+    dop_status st = try_profile(m, info, profile, orderings, out, diag, why);
+    if (st != DOP_OK || why->size == 0 || orderings == barriers || ordering != DOP_ORDERING_AUTO)
+        return st;
+    st = try_profile(m, info, profile, barriers, out, diag, &without);
+    if (st == DOP_OK && without.size == 0) {
+        dop_log_printf(&m->log, "ordering: by barriers only: the plan %s", why->data);
+        dop_buf_finish(why);
+    }
+    dop_buf_finish(&without);
+    return st;
+}
+
+/* The first profile that the device can run; without one, what is missing for each. */
+static dop_status
+choose_profile(dop_model *m, const dop_device_info *info, dop_ordering ordering, dop_used *out, dop_diag *diag)
+{
+    const dop_plan *plan = &m->plan;
+    dop_buf reasons = {0};
+    dop_status st = DOP_OK;
+    for (uint32_t p = 0; p < plan->n_profiles && st == DOP_OK; p++) {
+        const char *name = dop_plan_string(plan, plan->profiles[p].name);
+        dop_buf why = {0};
+        st = try_orderings(m, info, p, ordering, out, diag, &why);
+        if (st == DOP_OK && why.size == 0) {
+            m->info.profile = p;
+            m->info.decode = m->decode[DOP_ORDER_BARRIERS];
+            dop_log_printf(&m->log, "target: %s", name);
+            dop_buf_finish(&reasons);
+            return DOP_OK;
+        }
+        if (st == DOP_OK)
+            dop_log_printf(&m->log, "target %s not taken: it %s", name, why.data);
+        if (plan->n_profiles > 1)
+            dop_buf_printf(&reasons, "%s%s ", p ? "; " : "", name);
+        dop_buf_puts(&reasons, why.data ? why.data : "");
+        dop_buf_finish(&why);
+    }
+    if (st == DOP_OK)
+        st =
+            DOP_FAIL(diag, DOP_E_DEVICE, "%s%s: compile for this device with --target auto, or choose another --device",
+                     plan->n_profiles > 1 ? "none of the plan's targets can run here: " : "the plan ",
+                     reasons.data ? reasons.data : "needs more than the device has");
+    dop_buf_finish(&reasons);
+    return st;
+}
+
+/* Digests of the weights, from the moment the plan is open. */
+typedef struct verification {
+    dop_model *m;
+    _Atomic bool stop;
+    dop_status st;
+    dop_diag diag;
+    pthread_t thread;
+    bool started;
+} verification;
+
+static void *
+verify_main(void *arg)
+{
+    verification *v = arg;
+    uint32_t span = dop_spans_begin(&v->m->spans, "digests of the weights");
+    v->st = dop_plan_verify_weights(&v->m->plan, &v->stop, &v->diag);
+    dop_spans_end(&v->m->spans, span);
+    return NULL;
+}
+
+static dop_status
+open_device(dop_model *m, const dop_open_options *o, dop_diag *diag)
+{
+    uint32_t index = 0, span = dop_spans_begin(&m->spans, "instance");
+    dop_status st = dop_instance_create(diag, &m->instance);
+    dop_spans_end(&m->spans, span);
+    if (st != DOP_OK || (st = dop_instance_choose(&m->instance, o->device, diag, &index)) != DOP_OK)
+        return st;
+    const dop_device_info *info = &m->instance.devices[index];
+    dop_log_printf(&m->log, "device: %s, %s", info->caps.name, info->caps.driver);
+    if ((st = choose_profile(m, info, o->ordering, &m->used, diag)) != DOP_OK)
+        return st;
+    uint32_t caps = 0;
+    for (uint32_t i = 0; i < m->plan.n_kernels; i++)
+        caps |= m->used.kernels[i] ? m->plan.kernels[i].caps : 0;
+    span = dop_spans_begin(&m->spans, "device");
+    st = dop_device_create(&m->instance, index, caps, diag, &m->device);
+    dop_spans_end(&m->spans, span);
+    if (st == DOP_OK && o->timeout_s > 0)
+        m->device.timeout_s = o->timeout_s;
+    return st;
+}
+
+static dop_status
+open_host(dop_model *m, const dop_open_options *o, dop_diag *diag)
+{
+    m->max_chunk = o->max_chunk;
+    m->steps_per_submit = o->steps_per_submit ? o->steps_per_submit : 1;
+    if (m->steps_per_submit > DOP_REPLAY_MAX_TIMES)
+        return DOP_FAIL(diag, DOP_E_USAGE, "%u steps in one submission; at most %d", m->steps_per_submit,
+                        DOP_REPLAY_MAX_TIMES);
+    m->steps_ahead = o->steps_ahead ? o->steps_ahead : m->device.info.caps.cpu ? 2 : 4;
+    if (m->steps_ahead > DOP_MAX_AHEAD)
+        m->steps_ahead = DOP_MAX_AHEAD;
+    return DOP_OK;
+}
+
+/* The schedules that opening waits for: all of them, or what feeds that many tokens. */
+static dop_status
+choose_first(dop_model *m, uint32_t first_tokens, bool **out_first, dop_diag *diag)
+{
+    const dop_plan *plan = &m->plan;
+    bool *first = calloc((size_t)plan->n_schedules + 1, sizeof *first);
+    m->loader.ready = calloc((size_t)plan->n_schedules + 1, sizeof *m->loader.ready);
+    *out_first = first;
+    if (!first || !m->loader.ready)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    uint32_t left = first_tokens < plan->model->ctx ? first_tokens : plan->model->ctx, schedule, take;
+    for (; left > 0; left -= take) {
+        dop_step_choose(m, DOP_SCHED_PREFILL, left, &schedule, &take);
+        first[schedule] = true;
+    }
+    for (uint32_t i = 0; i < plan->n_schedules; i++) {
+        first[i] = m->used.schedules[i] && (first[i] || first_tokens == 0);
+    }
+    return DOP_OK;
+}
+
+static dop_status
+make_first(dop_model *m, const bool *first, dop_diag *diag)
+{
+    uint32_t span = dop_spans_begin(&m->spans, "the first schedules");
+    dop_status st = dop_replay_create(&m->device, &m->plan, &m->memory, &m->pipelines, diag, &m->replay);
+    for (uint32_t i = 0; i < m->plan.n_schedules && st == DOP_OK; i++)
+        if (first[i])
+            st = dop_model_make(m, i, false, diag);
+    dop_spans_end(&m->spans, span);
+    return st;
+}
+
+static dop_status
+allocate(dop_model *m, dop_diag *diag)
+{
+    uint32_t span = dop_spans_begin(&m->spans, "memory");
+    dop_status st = dop_memory_allocate(&m->memory, &m->plan, diag);
+    dop_spans_end(&m->spans, span);
+    return st;
+}
+
+/* Pipelines and the writing of weights need the device only; memory is allocated while both are at work.  Where it is
+ * the host's memory that takes no time, and a driver whose compiler runs out of memory may crash: there it comes
+ * first. */
+static dop_status
+load(dop_model *m, const dop_open_options *o, uint32_t threads, const bool *first, dop_diag *diag)
+{
+    const dop_memory_use use = {m->used.slots, m->used.schedules,
+                                o->separate_memory ? DOP_SHARING_OFF : DOP_SHARING_AUTO};
+    dop_status st = dop_memory_place(&m->device, &m->plan, &use, &m->log, diag, &m->memory);
+    bool early = m->device.info.caps.cpu && m->memory.shared;
+    double start = dop_now_ms();
+    if (st == DOP_OK && early)
+        st = allocate(m, diag);
+    if (st != DOP_OK || (st = dop_model_start_pipelines(m, first, threads, o->cache_dir, diag)) != DOP_OK ||
+        (st = dop_upload_start(&m->device, &m->plan, &m->memory, threads, &m->spans, diag, &m->upload)) != DOP_OK)
+        return st;
+    if (!early)
+        st = allocate(m, diag);
+    if (st != DOP_OK || (st = make_first(m, first, diag)) != DOP_OK)
+        return st;
+    m->info.pipelines_ms = dop_now_ms() - start;
+    if ((st = dop_upload_wait(m->upload, diag)) != DOP_OK)
+        return st;
+    uint32_t span = dop_spans_begin(&m->spans, "clearing");
+    uint64_t ticket;
+    if ((st = dop_replay_clear(&m->replay, DOP_CLEAR_ALL, diag, &ticket)) == DOP_OK &&
+        (st = dop_replay_wait(&m->replay, ticket, diag)) == DOP_OK)
+        st = dop_model_choose_ordering(m, o->ordering, diag);
+    dop_spans_end(&m->spans, span);
+    return st;
+}
+
+static dop_status
+open_plan(dop_model *m, const char *path, dop_diag *diag)
+{
+    uint32_t span = dop_spans_begin(&m->spans, "plan");
+    dop_status st = dop_plan_open(path, diag, &m->plan);
+    dop_spans_end(&m->spans, span);
+    return st;
+}
+
+static dop_status
+open_opened(dop_model *m, const dop_open_options *o, dop_diag *diag)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t threads = o->threads ? o->threads : cores > 0 ? (uint32_t)cores : 1;
+    bool *first = NULL;
+    verification v = {.m = m};
+    v.started = pthread_create(&v.thread, NULL, verify_main, &v) == 0;
+    dop_diag mine = {0};
+    dop_status st;
+    if ((st = open_device(m, o, &mine)) == DOP_OK && (st = open_host(m, o, &mine)) == DOP_OK &&
+        (st = choose_first(m, o->first_tokens, &first, &mine)) == DOP_OK)
+        st = load(m, o, threads, first, &mine);
+    free(first);
+    bool loaded = m->memory.n_blocks > 0; /* damaged weights may be why it failed then: that is reported first */
+    atomic_store(&v.stop, st != DOP_OK && !loaded);
+    if (v.started)
+        pthread_join(v.thread, NULL);
+    else if (st == DOP_OK || loaded)
+        verify_main(&v);
+    m->info.upload_ms = dop_spans_length(&m->spans, "upload");
+    m->info.verify_ms = dop_spans_length(&m->spans, "digests of the weights");
+    bool damaged = v.st != DOP_OK && (st == DOP_OK || loaded);
+    if (diag && (damaged || st != DOP_OK))
+        *diag = damaged ? v.diag : mine;
+    return damaged ? v.st : st;
+}
+
+dop_status
+dop_model_open(const char *plan_path, const dop_open_options *options, dop_diag *diag, dop_model **out_model)
+{
+    static const dop_open_options defaults;
+    const dop_open_options *o = options ? options : &defaults;
+    double start = dop_now_ms();
+    dop_status st;
+    *out_model = NULL;
+    dop_model *m = calloc(1, sizeof *m);
+    if (!m)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    m->log = o->log;
+    m->no_scoring = o->no_scoring;
+    if ((st = open_plan(m, plan_path, diag)) != DOP_OK || (st = open_opened(m, o, diag)) != DOP_OK)
+        goto error;
+    m->base_allocations = m->device.allocations;
+    m->base_recordings = m->device.recordings;
+    m->base_submissions = m->replay.submitted;
+    m->info.plan = &m->plan;
+    m->info.device = &m->device.info.caps;
+    m->info.device_bytes = m->memory.total;
+    m->info.load_ms = dop_now_ms() - start;
+    dop_spans_log(&m->spans, start, &m->log);
+    dop_log_printf(&m->log, "load: %.1f ms; pipelines %.1f ms, upload %.1f ms, digests %.1f ms", m->info.load_ms,
+                   m->info.pipelines_ms, m->info.upload_ms, m->info.verify_ms);
+    if ((st = dop_model_start_loader(m, diag)) == DOP_OK)
+        *out_model = m;
+error:
+    if (st != DOP_OK)
+        dop_model_close(m);
+    return st;
+}
+
+void
+dop_model_close(dop_model *model)
+{
+    if (!model)
+        return;
+    dop_sequence_destroy(model->sequence);
+    dop_model_end_loader(model);
+    dop_upload_destroy(model->upload);
+    /* A device that was only slow has finished meanwhile, and then everything can be given back. */
+    if (model->device.lost && model->replay.timeline && dop_replay_is_idle(&model->replay))
+        model->device.lost = false;
+    dop_replay_destroy(&model->replay);
+    dop_pipelines_destroy(&model->pipelines);
+    dop_memory_destroy(&model->memory);
+    bool lost = model->device.lost;
+    dop_device_destroy(&model->device);
+    if (lost)
+        memset(&model->instance.handle, 0, sizeof model->instance.handle); /* its device still exists */
+    dop_instance_destroy(&model->instance);
+    free(model->used.schedules);
+    dop_plan_close(&model->plan);
+    free(model);
+}
+
+void
+dop_model_describe(const dop_model *model, dop_model_info *out_info)
+{
+    *out_info = model->info;
+}
+
+dop_counters
+dop_model_counters(const dop_model *model)
+{
+    /* In this order: a schedule that is put off is counted before it is recorded. */
+    uint64_t recordings = model->device.recordings - model->base_recordings, later = model->loader.recordings;
+    return (dop_counters){
+        .allocations = model->device.allocations - model->base_allocations,
+        .recordings = recordings > later ? recordings - later : 0,
+        .descriptor_updates = 0,
+        .submissions = model->replay.submitted - model->base_submissions,
+    };
+}
+
+dop_status
+dop_device_probe(const char *device, dop_diag *diag, dop_device_caps *out_caps)
+{
+    dop_instance instance;
+    uint32_t index = 0;
+    dop_status st = dop_instance_create(diag, &instance);
+    if (st != DOP_OK)
+        return st;
+    st = dop_instance_choose(&instance, device, diag, &index);
+    if (st == DOP_OK)
+        *out_caps = instance.devices[index].caps;
+    dop_instance_destroy(&instance);
+    return st;
+}

@@ -1,0 +1,14 @@
+/* Pages that the build embeds from assets/: HTML with its style sheet and script in place (assets/embed.cmake) and holes,
+ * written @name@, for what the program finds out. */
+#ifndef DOPPLER_RUNTIME_PAGE_H
+#define DOPPLER_RUNTIME_PAGE_H
+
+#include "runtime/base.h"
+
+extern const char *const dop_page_profile; /* runtime/assets/profile.html */
+
+/* Appends `page` up to the hole of that name and gives what follows the hole; NULL takes the whole page.  A page is filled
+ * from front to back by calling this with what the last call gave.  Without such a hole the whole page is appended. */
+const char *dop_page_fill(const char *page, const char *hole, dop_buf *out);
+
+#endif

@@ -1,0 +1,101 @@
+#include "runtime/parallel.h"
+
+#include <unistd.h>
+
+uint32_t
+dop_cores(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (uint32_t)n : 1;
+}
+
+static void *
+member_main(void *arg)
+{
+    dop_team *team = arg;
+    team->fn(team->user, atomic_fetch_add(&team->next, 1));
+    return NULL;
+}
+
+uint32_t
+dop_team_start(dop_team *team, uint32_t n, dop_team_fn *fn, void *user)
+{
+    team->fn = fn;
+    team->user = user;
+    team->n = 0;
+    atomic_store(&team->next, 0);
+    while (team->n < n && team->n < DOP_MAX_THREADS &&
+           pthread_create(&team->threads[team->n], NULL, member_main, team) == 0)
+        team->n++;
+    return team->n;
+}
+
+void
+dop_team_join(dop_team *team)
+{
+    while (team->n > 0)
+        pthread_join(team->threads[--team->n], NULL);
+}
+
+typedef struct loop {
+    dop_parallel_fn *fn;
+    void *user;
+    uint32_t n;
+    atomic_uint next; /* iteration */
+    atomic_bool stop;
+    pthread_mutex_t lock; /* of what follows */
+    uint32_t failed;      /* lowest iteration that did; UINT32_MAX: none */
+    dop_status status;
+    dop_diag diag;
+} loop;
+
+static void
+iterate(loop *l, uint32_t worker)
+{
+    while (!atomic_load(&l->stop)) {
+        uint32_t i = atomic_fetch_add(&l->next, 1);
+        if (i >= l->n)
+            break;
+        dop_diag diag = {0};
+        dop_status st = l->fn(l->user, worker, i, &diag);
+        if (st == DOP_OK)
+            continue;
+        atomic_store(&l->stop, true);
+        pthread_mutex_lock(&l->lock);
+        if (i < l->failed) {
+            l->failed = i;
+            l->status = st;
+            l->diag = diag;
+        }
+        pthread_mutex_unlock(&l->lock);
+    }
+}
+
+static void
+iterate_beside(void *user, uint32_t member)
+{
+    iterate(user, member + 1); /* the caller is worker 0 */
+}
+
+dop_status
+dop_parallel_for(uint32_t n, uint32_t n_threads, dop_parallel_fn *fn, void *user, dop_diag *diag)
+{
+    loop l = {.fn = fn, .user = user, .n = n, .failed = UINT32_MAX};
+    dop_team team = {.n = 0};
+    if (n_threads == 0)
+        n_threads = dop_cores();
+    if (n_threads > DOP_MAX_THREADS)
+        n_threads = DOP_MAX_THREADS;
+    if (n_threads > n)
+        n_threads = n;
+    if (pthread_mutex_init(&l.lock, NULL) != 0)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "cannot make a lock");
+    if (n_threads > 1)
+        dop_team_start(&team, n_threads - 1, iterate_beside, &l);
+    iterate(&l, 0);
+    dop_team_join(&team);
+    pthread_mutex_destroy(&l.lock);
+    if (l.failed != UINT32_MAX && diag)
+        *diag = l.diag;
+    return l.status;
+}

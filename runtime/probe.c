@@ -1,0 +1,231 @@
+/* Probes: is an ordering right, and is it faster than barriers?
+ *
+ * A probe has memory of its own for everything but weights: rows, step record, states, results and mailboxes, and command
+ * buffers recorded against them.  The caller's sequence lends nothing but a copy of its states, so that a probe at a depth
+ * finds a cache of that depth, and whatever goes wrong here goes wrong here only.
+ *
+ * A few pseudo-random rows are decoded by barriers and in the other ordering, each from the same states, and their logits
+ * compared.  They may be further apart than the same sums in another order would be by nothing.  How far that is, the
+ * plan says itself: a schedule of several rows computes the same logits by other kernels.  Twice the distance between
+ * those and decoding by barriers is allowed, and a little more because two kernels may happen to sum alike. */
+#include "runtime/model.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Times are the best of (1 + ROUNDS) submissions of WARM_UP or STEPS steps of each ordering, fewer where steps take long. */
+enum { WARM_UP = 2, ROUNDS = 2, STEPS = DOP_PROBE_ROWS };
+static const double round_ms = 10; /* about as long as one round of one ordering may take */
+
+/* In standard deviations of a row of logits.  Sums of f32 in another order are 1e-5 apart, and 1e-3 where values between
+ * them are rounded to f16; what is broken is 0.1 and more apart. */
+static const double floor_distance = 2e-3;
+
+typedef struct prober {
+    dop_model *m;
+    dop_diag *diag;
+    dop_memory memory;
+    dop_replay replay;
+    dop_used used;
+    uint32_t pos; /* of the first row */
+    uint32_t schedules[3];
+    uint32_t rows[STEPS];
+    float *logits[3]; /* [STEPS][vocab] by schedule: barriers, the other ordering, several rows; one allocation */
+} prober;
+
+enum { BARRIERS, OTHER, SEVERAL };
+
+static dop_status
+prober_init(prober *p)
+{
+    dop_model *m = p->m;
+    const dop_plan *plan = &m->plan;
+    size_t n = (size_t)STEPS * plan->model->vocab;
+    uint32_t x = 0x9e3779b9u;
+    dop_status st = dop_used_init(plan, p->diag, &p->used);
+    p->logits[0] = calloc(3 * n, sizeof(float));
+    if (st == DOP_OK && !p->logits[0])
+        st = DOP_FAIL(p->diag, DOP_E_NOMEM, "out of memory");
+    if (st != DOP_OK)
+        return st;
+    for (uint32_t i = 0; i < 3; i++) {
+        p->logits[i] = p->logits[0] + i * n;
+        if (p->schedules[i] != UINT32_MAX) {
+            p->used.schedules[p->schedules[i]] = true;
+            dop_model_mark(plan, p->schedules[i], &p->used);
+        }
+    }
+    for (uint32_t i = 0; i < STEPS; i++) { /* xorshift */
+        x ^= x << 13;
+        x ^= x >> 17;
+        x ^= x << 5;
+        p->rows[i] = x % plan->model->vocab;
+    }
+    const dop_memory_use use = {p->used.slots, p->used.schedules, m->memory.shared ? DOP_SHARING_ON : DOP_SHARING_OFF};
+    uint64_t allocations = m->device.allocations;
+    if ((st = dop_memory_beside(&m->memory, plan, &use, p->diag, &p->memory)) == DOP_OK)
+        st = dop_replay_create(&m->device, plan, &p->memory, &m->pipelines, p->diag, &p->replay);
+    for (uint32_t i = 0; i < 3 && st == DOP_OK; i++)
+        if (p->schedules[i] != UINT32_MAX)
+            st = dop_replay_add(&p->replay, p->schedules[i], false, p->diag);
+    m->base_allocations += m->device.allocations - allocations; /* they are not the model's */
+    return st;
+}
+
+static void
+prober_finish(prober *p)
+{
+    p->m->base_recordings += p->replay.recordings;
+    if (p->replay.device)
+        dop_replay_destroy(&p->replay);
+    dop_memory_destroy(&p->memory);
+    free(p->logits[0]);
+    free(p->used.schedules);
+}
+
+/* States as the sequence has them, mailboxes empty. */
+static dop_status
+restore(prober *p)
+{
+    uint64_t ticket;
+    dop_status st = dop_replay_clear(&p->replay, DOP_CLEAR_ALL, p->diag, &ticket);
+    if (st == DOP_OK && p->pos > 0)
+        st = dop_replay_copy_states(&p->replay, &p->m->memory, p->diag, &ticket);
+    if (st == DOP_OK)
+        st = dop_replay_wait(&p->replay, ticket, p->diag);
+    if (st == DOP_OK)
+        memset((void *)(uintptr_t)dop_replay_step(&p->replay), 0, sizeof(dop_step));
+    return st;
+}
+
+/* n times the schedule with rows from `first` on; *out_stalled: a wait ran out, or a step did not end. */
+static dop_status
+run(prober *p, uint32_t which, uint32_t first, uint32_t n_rows, dop_form form, uint32_t n, bool *out_stalled)
+{
+    volatile dop_step *step = dop_replay_step(&p->replay);
+    uint32_t before = step->n_out;
+    uint64_t ticket;
+    dop_step_write(step, p->rows + first, n_rows, p->pos + first);
+    dop_status st = dop_replay_submit(&p->replay, p->schedules[which], form, n, p->diag, &ticket);
+    if (st == DOP_OK)
+        st = dop_replay_wait(&p->replay, ticket, p->diag);
+    *out_stalled = which == OTHER && ((step->flags & DOP_STEP_STALLED) || step->n_out - before != n);
+    return st;
+}
+
+/* The logits of every row, by one schedule. */
+static dop_status
+collect(prober *p, uint32_t which, bool *out_stalled)
+{
+    size_t vocab = p->m->plan.model->vocab;
+    dop_status st = restore(p);
+    *out_stalled = false;
+    for (uint32_t i = 0; i < STEPS && st == DOP_OK && !*out_stalled; i++) {
+        uint32_t first = which == SEVERAL ? 0 : i, n = i + 1 - first;
+        st = run(p, which, first, n, DOP_FORM_READ, 1, out_stalled);
+        if (st == DOP_OK)
+            memcpy(p->logits[which] + i * vocab, dop_replay_logits(&p->replay, p->schedules[which]),
+                   vocab * sizeof(float));
+    }
+    return st;
+}
+
+/* Largest over the rows: root mean square difference, in standard deviations of the row by barriers.  NaN or infinite when
+ * a logit is. */
+static double
+distance(const prober *p, uint32_t which)
+{
+    size_t vocab = p->m->plan.model->vocab;
+    double worst = 0;
+    for (uint32_t i = 0; i < STEPS; i++) {
+        const float *a = p->logits[BARRIERS] + i * vocab, *b = p->logits[which] + i * vocab;
+        double sum = 0, squares = 0, apart = 0;
+        for (size_t k = 0; k < vocab; k++) {
+            double x = (double)a[k], d = (double)b[k] - x;
+            sum += x;
+            squares += x * x;
+            apart += d * d;
+        }
+        double n = (double)vocab, variance = squares / n - (sum / n) * (sum / n);
+        double here = apart > 0 ? sqrt(apart / n / variance) : apart;
+        if (!(here <= worst))
+            worst = here;
+        if (isnan(worst))
+            break;
+    }
+    return worst;
+}
+
+static dop_status
+compare(prober *p, dop_probe_result *out)
+{
+    bool stalled;
+    out->bound = floor_distance;
+    dop_status st = collect(p, BARRIERS, &stalled);
+    if (st == DOP_OK && p->schedules[SEVERAL] != UINT32_MAX && (st = collect(p, SEVERAL, &stalled)) == DOP_OK)
+        out->bound += 2 * distance(p, SEVERAL);
+    if (st == DOP_OK)
+        st = collect(p, OTHER, &stalled);
+    if (st != DOP_OK)
+        return st;
+    out->distance = distance(p, OTHER);
+    if (stalled)
+        out->fault = "a wait ran out";
+    else if (!isfinite(out->bound) || !(out->distance <= out->bound))
+        out->fault = "its logits are others";
+    return DOP_OK;
+}
+
+/* Best times of one step, in turns; what goes first takes turns too. */
+static dop_status
+measure(prober *p, dop_probe_result *out)
+{
+    uint32_t n = WARM_UP;
+    out->ms[0] = out->ms[1] = (double)INFINITY;
+    for (uint32_t round = 0; round <= ROUNDS; round++) {
+        double t[2];
+        for (uint32_t i = 0; i < 2; i++) {
+            uint32_t o = (round + i) % 2;
+            bool stalled;
+            double start = dop_now_ms();
+            dop_status st = run(p, o, 0, 1, DOP_FORM_FULL, n, &stalled);
+            t[o] = (dop_now_ms() - start) / n;
+            if (st != DOP_OK)
+                return st;
+            if (stalled) {
+                out->fault = "a wait ran out";
+                return DOP_OK;
+            }
+        }
+        if (round == 0)
+            n = t[0] * STEPS < round_ms ? STEPS : t[0] * 2 < round_ms ? 2 : 1;
+        for (uint32_t o = 0; o < 2 && round > 0; o++)
+            out->ms[o] = t[o] < out->ms[o] ? t[o] : out->ms[o];
+    }
+    return DOP_OK;
+}
+
+dop_status
+dop_probe_run(dop_model *model, uint32_t other, uint32_t pos, dop_diag *diag, dop_probe_result *out)
+{
+    dop_model *m = model;
+    dop_diag why = {0};
+    prober p = {.m = m,
+                .diag = &why,
+                .pos = pos,
+                .schedules = {m->decode[DOP_ORDER_BARRIERS], m->decode[other], m->probe_prefill}};
+    *out = (dop_probe_result){.fault = NULL};
+    dop_status st = prober_init(&p);
+    if (st != DOP_OK && !m->device.lost) {
+        dop_log_printf(&m->log, "ordering: a probe has no room beside the model: %s", why.message);
+        out->fault = "there is no room for a probe";
+        st = DOP_OK;
+    } else if (st == DOP_OK && (st = compare(&p, out)) == DOP_OK && !out->fault) {
+        st = measure(&p, out);
+    }
+    if (st != DOP_OK && diag)
+        *diag = why;
+    prober_finish(&p);
+    return st;
+}

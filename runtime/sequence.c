@@ -1,0 +1,390 @@
+/* Sequences: feeding, picking with steps that run ahead on the device, scoring, rewinding. */
+#include "runtime/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+dop_status
+dop_sequence_create(dop_model *model, dop_diag *diag, dop_sequence **out_sequence)
+{
+    *out_sequence = NULL;
+    if (model->sequence)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, model->plan.path,
+                           "the plan holds one sequence at a time, and there is one: destroy it first");
+    dop_sequence *s = calloc(1, sizeof *s);
+    if (!s)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    s->model = model;
+    s->wanted = UINT32_MAX;
+    s->tokens = calloc((size_t)model->plan.model->ctx + 1, sizeof *s->tokens);
+    dop_status st = s->tokens ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK)
+        st = dop_sampler_init(&s->sampler, model->plan.model->vocab, diag);
+    if (st == DOP_OK && model->states_used)
+        st = dop_sequence_rewind(s, 0, diag);
+    if (st != DOP_OK) {
+        dop_sequence_destroy(s);
+        return st;
+    }
+    model->sequence = s;
+    model->states_used = true;
+    *out_sequence = s;
+    return DOP_OK;
+}
+
+void
+dop_sequence_destroy(dop_sequence *sequence)
+{
+    if (!sequence)
+        return;
+    dop_model *m = sequence->model;
+    if (m->sequence == sequence) {
+        (void)dop_step_drain(m, NULL); /* a lost device says so again */
+        dop_step_rollback(m);
+        m->sequence = NULL;
+    }
+    dop_sampler_finish(&sequence->sampler);
+    free(sequence->tokens);
+    free(sequence);
+}
+
+dop_status
+dop_sequence_rewind(dop_sequence *sequence, uint32_t n_tokens, dop_diag *diag)
+{
+    dop_sequence *s = sequence;
+    dop_model *m = s->model;
+    uint64_t ticket;
+    if (n_tokens > s->n_tokens)
+        return DOP_FAIL(diag, DOP_E_INPUT, "the sequence has %u tokens and cannot be rewound to %u", s->n_tokens,
+                        n_tokens);
+    dop_status st = dop_step_none_open(m, diag);
+    if (st != DOP_OK)
+        return st;
+    st = dop_step_drain(m, diag);
+    s->n_tokens = n_tokens;
+    s->n_fed = s->n_fed < n_tokens ? s->n_fed : n_tokens;
+    s->logits = NULL;
+    if (st == DOP_OK && n_tokens == 0 && (st = dop_replay_clear(&m->replay, DOP_CLEAR_STATE, diag, &ticket)) == DOP_OK)
+        st = dop_replay_wait(&m->replay, ticket, diag);
+    return st;
+}
+
+void
+dop_sequence_set_sampling(dop_sequence *sequence, const dop_sampling *sampling)
+{
+    dop_sampler_set(&sequence->sampler, sampling);
+}
+
+void
+dop_sequence_expect(dop_sequence *sequence, uint32_t n_tokens)
+{
+    sequence->wanted = n_tokens;
+}
+
+const uint32_t *
+dop_sequence_tokens(const dop_sequence *sequence, size_t *out_n)
+{
+    *out_n = sequence->n_tokens;
+    return sequence->tokens;
+}
+
+static bool
+picks_on_device(const dop_sequence *s)
+{
+    return dop_sampling_is_greedy(&s->sampler.params) && s->model->plan.schedules[s->model->info.decode].greedy;
+}
+
+dop_status
+dop_sequence_check_room(const dop_sequence *sequence, size_t n, dop_diag *diag)
+{
+    uint32_t ctx = sequence->model->plan.model->ctx;
+    if (n > ctx || sequence->n_tokens > ctx - n)
+        return DOP_FAIL(diag, DOP_E_INPUT,
+                        "%zu tokens after %u do not fit the plan's context of %u: shorten the prompt or compile with a "
+                        "larger --ctx",
+                        n, sequence->n_tokens, ctx);
+    return DOP_OK;
+}
+
+dop_status
+dop_sequence_make_room(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_diag *diag)
+{
+    const dop_plan *plan = &sequence->model->plan;
+    dop_status st = dop_sequence_check_room(sequence, n, diag);
+    for (size_t i = 0; i < n && st == DOP_OK; i++)
+        if (ids[i] >= plan->model->vocab)
+            st = DOP_FAIL(diag, DOP_E_INPUT, "token id %u is outside the vocabulary of %u", ids[i], plan->model->vocab);
+    if (st == DOP_OK)
+        st = dop_step_none_open(sequence->model, diag);
+    return st == DOP_OK ? dop_step_drain(sequence->model, diag) : st;
+}
+
+/* Tokens that were checked join the sequence; what is missing from the states is tokens[n_fed .. n_tokens). */
+static dop_status
+append_tokens(dop_sequence *s, const uint32_t *ids, size_t n, dop_diag *diag)
+{
+    dop_status st = dop_sequence_make_room(s, ids, n, diag);
+    if (st != DOP_OK)
+        return st;
+    if (n > 0)
+        memcpy(s->tokens + s->n_tokens, ids, n * sizeof *ids);
+    s->n_tokens += (uint32_t)n;
+    return DOP_OK;
+}
+
+/* The last piece, whose pick the device makes: the host goes on at once, and waits for it in dop_sequence_next. */
+static dop_status
+feed_and_pick(dop_sequence *s, uint32_t schedule, uint32_t take, dop_diag *diag)
+{
+    dop_model *m = s->model;
+    uint64_t ticket;
+    m->picks_taken = m->picks_asked;
+    dop_step_write(dop_replay_step(&m->replay), s->tokens + s->n_fed, take, s->n_fed);
+    dop_status st = dop_step_submit(m, schedule, DOP_FORM_FULL, 1, diag, &ticket);
+    if (st != DOP_OK)
+        return st;
+    m->ahead[0].ticket = ticket;
+    m->ahead[0].end = m->picks_asked;
+    m->n_ahead = 1;
+    m->running = true;
+    m->dev_pos = s->n_tokens;
+    s->n_fed += take;
+    return DOP_OK;
+}
+
+/* One piece of what is to be fed; the logits of the last one are wanted. */
+static dop_status
+feed_chunk(dop_sequence *s, dop_diag *diag)
+{
+    dop_model *m = s->model;
+    uint32_t schedule, take;
+    dop_step_choose(m, DOP_SCHED_PREFILL, s->n_tokens - s->n_fed, &schedule, &take);
+    bool last = s->n_fed + take == s->n_tokens;
+    if (last && picks_on_device(s) && m->plan.schedules[schedule].greedy)
+        return feed_and_pick(s, schedule, take, diag);
+    dop_status st =
+        dop_step_finish(m, s->tokens + s->n_fed, take, s->n_fed, last ? DOP_FORM_READ : DOP_FORM_BODY, &schedule, diag);
+    if (st != DOP_OK)
+        return st;
+    if (last)
+        s->logits = dop_replay_logits(&m->replay, schedule);
+    s->n_fed += take;
+    return DOP_OK;
+}
+
+dop_status
+dop_sequence_catch_up(dop_sequence *sequence, dop_diag *diag)
+{
+    dop_status st = DOP_OK;
+    while (st == DOP_OK && sequence->n_fed < sequence->n_tokens)
+        st = feed_chunk(sequence, diag);
+    /* What that picks is for nobody. */
+    return st == DOP_OK ? dop_step_drain(sequence->model, diag) : st;
+}
+
+dop_status
+dop_sequence_feed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_diag *diag)
+{
+    if (n == 0)
+        return DOP_OK;
+    dop_status st = append_tokens(sequence, ids, n, diag);
+    if (st != DOP_OK)
+        return st;
+    sequence->logits = NULL;
+    while (st == DOP_OK && sequence->n_fed < sequence->n_tokens)
+        st = feed_chunk(sequence, diag);
+    return st;
+}
+
+dop_status
+dop_sequence_score(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_logits_fn *fn, void *user, dop_diag *diag)
+{
+    dop_sequence *s = sequence;
+    dop_model *m = s->model;
+    if (m->no_scoring)
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "the model was opened without scoring");
+    /* A pick that is not in the states yet goes first and is not scored: the caller did not feed it. */
+    dop_status st = dop_sequence_make_room(s, ids, n, diag);
+    if (st == DOP_OK)
+        st = dop_sequence_catch_up(s, diag);
+    uint32_t first = s->n_tokens, vocab = m->plan.model->vocab;
+    if (st == DOP_OK)
+        st = append_tokens(s, ids, n, diag);
+    while (st == DOP_OK && s->n_fed < s->n_tokens) {
+        uint32_t schedule, take;
+        dop_step_choose(m, DOP_SCHED_SCORE, s->n_tokens - s->n_fed, &schedule, &take);
+        st = dop_step_finish(m, s->tokens + s->n_fed, take, s->n_fed, DOP_FORM_READ, &schedule, diag);
+        if (st != DOP_OK)
+            break;
+        const float *rows = dop_replay_logits(&m->replay, schedule);
+        for (uint32_t i = 0; i < take && st == DOP_OK; i++)
+            if (dop_logits_largest(rows + (size_t)i * vocab, vocab) == UINT32_MAX)
+                st = dop_step_not_finite(m, s->n_fed + i, diag);
+        if (st == DOP_OK)
+            st = fn(user, s->n_fed - first, take, rows, diag);
+        s->logits = rows + (size_t)(take - 1) * vocab;
+        s->n_fed += take;
+    }
+    return st;
+}
+
+/* --- picking --------------------------------------------------------------------------------------------------------- */
+
+/* Keeps steps_ahead submissions under way, no more than wanted and none past the context. */
+static dop_status
+submit_ahead(dop_sequence *s, dop_diag *diag)
+{
+    dop_model *m = s->model;
+    if (dop_model_probes_next(m)) {
+        dop_status st = m->n_ahead == 0 ? dop_model_probe(m, m->dev_pos, diag) : DOP_OK;
+        if (st != DOP_OK || m->n_ahead > 0)
+            return st;
+    }
+    while (m->n_ahead < m->steps_ahead) {
+        uint32_t pending = m->picks_asked - m->picks_taken;
+        uint32_t times = m->steps_per_submit, room = m->plan.model->ctx - m->dev_pos;
+        if (s->wanted <= pending || room == 0)
+            return DOP_OK;
+        if (times > s->wanted - pending)
+            times = s->wanted - pending;
+        if (times > room)
+            times = room;
+        uint64_t ticket;
+        uint32_t schedule = dop_step_decode_at(m, m->dev_pos, times);
+        if (m->n_ahead > 0 && !dop_model_has(m, schedule))
+            return DOP_OK; /* nobody waits for it yet */
+        dop_status st = dop_step_submit(m, schedule, DOP_FORM_FULL, times, diag, &ticket);
+        if (st != DOP_OK)
+            return st;
+        m->dev_pos += times;
+        m->ahead[m->n_ahead].ticket = ticket;
+        m->ahead[m->n_ahead].end = m->picks_asked;
+        m->n_ahead++;
+    }
+    return DOP_OK;
+}
+
+static dop_status
+context_full(const dop_sequence *s, dop_diag *diag)
+{
+    return DOP_FAIL(diag, DOP_E_INPUT, "the plan's context of %u tokens is full: compile with a larger --ctx",
+                    s->model->plan.model->ctx);
+}
+
+/* Position to feed next.  When everything is fed and the pick was dropped (the way of picking changed in between), the
+ * last token is fed again: the same position gets the same values. */
+static uint32_t
+unfed(const dop_sequence *s)
+{
+    return s->n_fed < s->n_tokens ? s->n_fed : s->n_fed - 1;
+}
+
+/* Steps up to the next pick are submitted, and that one is done. */
+static dop_status
+finish_pick(dop_sequence *s, dop_diag *diag)
+{
+    dop_model *m = s->model;
+    dop_status st;
+    if (!m->running) {
+        uint32_t at = unfed(s);
+        if (at == m->plan.model->ctx)
+            return context_full(s, diag);
+        dop_step_write(dop_replay_step(&m->replay), s->tokens + at, 1, at);
+        m->dev_pos = at;
+        m->running = true;
+    }
+    if ((st = submit_ahead(s, diag)) != DOP_OK)
+        return st;
+    if (m->picks_asked == m->picks_taken)
+        return context_full(s, diag);
+    return dop_replay_wait(&m->replay, m->ahead[0].ticket, diag);
+}
+
+static dop_status
+next_on_device(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
+{
+    dop_model *m = s->model;
+    dop_status st = finish_pick(s, diag);
+    /* Once at most: afterwards nothing waits any more. */
+    if (st == DOP_OK && dop_model_stalled(m, m->ahead[0].end) && (st = dop_model_fall_back(m, diag)) == DOP_OK)
+        st = finish_pick(s, diag);
+    if (st != DOP_OK)
+        return st;
+    uint32_t id = dop_replay_step(&m->replay)->ids[m->picks_taken % DOP_STEP_RING];
+    if (id >= m->plan.model->vocab) {
+        (void)dop_step_drain(m, NULL); /* what runs ahead of it goes on from nowhere */
+        return dop_step_not_finite(m, s->n_tokens - 1, diag);
+    }
+    m->picks_taken++;
+    if (m->picks_taken == m->ahead[0].end) {
+        m->n_ahead--;
+        memmove(&m->ahead[0], &m->ahead[1], m->n_ahead * sizeof m->ahead[0]);
+    }
+    s->n_fed = s->n_tokens; /* the step that made this pick has fed what came before it */
+    *out_id = id;
+    return DOP_OK;
+}
+
+/* Feeds one token with the decode schedule; its logits are for the host. */
+static dop_status
+decode_on_host(dop_sequence *s, uint32_t at, dop_diag *diag)
+{
+    dop_model *m = s->model;
+    m->dev_pos = at;
+    dop_status st = dop_model_probes_next(m) ? dop_model_probe(m, at, diag) : DOP_OK;
+    if (st != DOP_OK)
+        return st;
+    uint32_t schedule = dop_step_decode_at(m, at, 1);
+    if ((st = dop_step_finish(m, s->tokens + at, 1, at, DOP_FORM_READ, &schedule, diag)) != DOP_OK)
+        return st;
+    s->logits = dop_replay_logits(&m->replay, schedule);
+    s->n_fed = at + 1;
+    return DOP_OK;
+}
+
+static dop_status
+next_on_host(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
+{
+    dop_model *m = s->model;
+    dop_status st = DOP_OK;
+    if (m->running && (st = dop_step_drain(m, diag)) != DOP_OK)
+        return st;
+    if (!s->logits) {
+        uint32_t at = unfed(s);
+        if (at == m->plan.model->ctx)
+            return context_full(s, diag);
+        if ((st = decode_on_host(s, at, diag)) != DOP_OK)
+            return st;
+    }
+    if (dop_logits_largest(s->logits, m->plan.model->vocab) == UINT32_MAX)
+        return dop_step_not_finite(m, s->n_fed - 1, diag);
+    *out_id = dop_sampler_pick(&s->sampler, s->logits, s->tokens, s->n_tokens);
+    s->logits = NULL;
+    return DOP_OK;
+}
+
+dop_status
+dop_sequence_next(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
+{
+    dop_sequence *s = sequence;
+    dop_status st = dop_step_none_open(s->model, diag);
+    if (st != DOP_OK)
+        return st;
+    if (s->n_tokens == 0)
+        return DOP_FAIL(diag, DOP_E_INPUT, "nothing to continue: the prompt has no tokens");
+    if (s->n_tokens > s->model->plan.model->ctx)
+        return context_full(s, diag);
+    if (s->wanted == 0)
+        s->wanted = 1;
+    /* More than the last pick is missing where feeding failed. */
+    while (st == DOP_OK && !s->model->running && s->n_fed + 1 < s->n_tokens)
+        st = feed_chunk(s, diag);
+    if (st == DOP_OK)
+        st = s->logits || !picks_on_device(s) ? next_on_host(s, diag, out_id) : next_on_device(s, diag, out_id);
+    if (st != DOP_OK)
+        return st;
+    s->tokens[s->n_tokens++] = *out_id;
+    if (s->wanted != UINT32_MAX && s->wanted > 0)
+        s->wanted--;
+    return DOP_OK;
+}

@@ -1,0 +1,365 @@
+/* What a kernel's descriptor says it can make is what it can make: for odd shapes on all kinds of targets, fused and not,
+ * a variant that fits is generated and compiled when it is asked for, one that does not fit is refused with its reason, and
+ * where one fits a region gets a kernel. */
+#include "compiler/compile.h"
+#include "compiler/target.h"
+#include "passes/pass.h"
+#include "tests/unit/kernels_util.h"
+
+#include "ir/text.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- graphs --------------------------------------------------------------------------------------------------------- */
+
+typedef struct attention_shape {
+    uint32_t tokens, heads, kv, dim;
+    const char *cache;
+    uint32_t rotated; /* values of a head; 0: no rope */
+} attention_shape;
+
+static void
+attention_text(const attention_shape *s, dop_buf *out)
+{
+    uint32_t q = s->heads * s->dim, k = s->kv * s->dim, rot = s->rotated;
+    dop_buf_printf(
+        out,
+        "graph test(T%s%u, S<=512) {\n"
+        "%%tok:u32[T] = input \"tokens\"\n%%pos:u32[T] = input \"positions\"\n"
+        "%%emb:f16[50,64] = weight \"emb\"\n%%wq:f16[%u,64] = weight \"wq\"\n%%wk:f16[%u,64] = weight \"wk\"\n"
+        "%%wo:f16[64,%u] = weight \"wo\"\n%%kc:%s[S,%u,%u] = state \"k\"\n%%vc:%s[S,%u,%u] = state \"v\"\n",
+        s->tokens == 1 ? "=" : "<=", s->tokens, q, k, q, s->cache, s->kv, s->dim, s->cache, s->kv, s->dim);
+    if (rot)
+        dop_buf_printf(out, "%%rt:f32[512,%u] = weight \"rt\"\n", rot);
+    dop_buf_printf(
+        out,
+        "%%x:f32[T,64] = gather %%emb, %%tok\n%%qm:f32[T,%u] = matmul %%x, %%wq\n%%km:f32[T,%u] = matmul %%x, %%wk\n"
+        "%%q0:f32[T,%u,%u] = reshape %%qm\n%%k0:f32[T,%u,%u] = reshape %%km\n",
+        q, k, s->heads, s->dim, s->kv, s->dim);
+    if (rot)
+        dop_buf_printf(out,
+                       "%%q:f32[T,%u,%u] = rope %%q0, %%pos, %%rt dims=%u interleaved=0\n"
+                       "%%k:f32[T,%u,%u] = rope %%k0, %%pos, %%rt dims=%u interleaved=0\n",
+                       s->heads, s->dim, rot, s->kv, s->dim, rot);
+    dop_buf_printf(out,
+                   "%%kw:%s[S,%u,%u] = state_write %%kc, %s, %%pos\n%%vw:%s[S,%u,%u] = state_write %%vc, %%k0, %%pos\n"
+                   "%%a:f32[T,%u,%u] = attention %s, %%kw, %%vw, %%pos scale=0.25 window=0 cap=0\n"
+                   "%%ar:f32[T,%u] = reshape %%a\n%%o:f32[T,64] = matmul %%ar, %%wo\n%%y:f32[T,64] = add %%x, %%o\n"
+                   "return %%y\n}\n",
+                   s->cache, s->kv, s->dim, rot ? "%k" : "%k0", s->cache, s->kv, s->dim, s->heads, s->dim,
+                   rot ? "%q" : "%q0", q);
+}
+
+typedef struct product_shape {
+    uint32_t tokens, k, n;
+    uint32_t products; /* that meet in one output */
+    const char *type;
+    bool norm;
+} product_shape;
+
+static void
+product_text(const product_shape *s, dop_buf *out)
+{
+    dop_buf_printf(out,
+                   "graph test(T%s%u, S<=512) {\n%%tok:u32[T] = input \"tokens\"\n%%emb:f16[50,%u] = weight \"emb\"\n",
+                   s->tokens == 1 ? "=" : "<=", s->tokens, s->k);
+    for (uint32_t i = 0; i < s->products; i++)
+        dop_buf_printf(out, "%%w%u:%s[%u,%u] = weight \"w%u\"\n", i, s->type, s->n, s->k, i);
+    dop_buf_printf(out, "%%nw:f32[%u] = weight \"nw\"\n%%x0:f32[T,%u] = gather %%emb, %%tok\n", s->k, s->k);
+    if (s->norm)
+        dop_buf_printf(out, "%%x:f32[T,%u] = rmsnorm %%x0, %%nw eps=0x1p-20 add=0\n", s->k);
+    const char *x = s->norm ? "%x" : "%x0", *sum = "%p0";
+    char name[16] = "%p0";
+    for (uint32_t i = 0; i < s->products; i++)
+        dop_buf_printf(out, "%%p%u:f32[T,%u] = matmul %s, %%w%u\n", i, s->n, x, i);
+    for (uint32_t i = 1; i < s->products; i++) {
+        dop_buf_printf(out, "%%s%u:f32[T,%u] = %s %s, %%p%u\n", i, s->n, i % 2 ? "add" : "mul", sum, i);
+        snprintf(name, sizeof name, "%%s%u", i);
+        sum = name;
+    }
+    dop_buf_printf(out, "return %s\n}\n", sum);
+}
+
+/* --- targets --------------------------------------------------------------------------------------------------------- */
+
+typedef struct bench {
+    dop_templates templates;
+    dop_diag diag;
+    uint32_t fitting, refused, compiled;
+    uint32_t n_seen;
+    uint64_t seen[4096]; /* digests of compiled texts */
+} bench;
+
+static dop_target
+named(const char *name)
+{
+    dop_target t;
+    dop_diag diag = {0};
+    cr_assert(dop_target_resolve(name, &diag, &t) == DOP_OK, "%s", diag.message);
+    return t;
+}
+
+enum { TARGETS = 10 };
+static void
+make_targets(dop_target *t)
+{
+    t[0] = named("tier1");
+    t[1] = named("tier2");
+    t[2] = named("tier3");
+    t[3] = named("lavapipe");
+    t[4] = named("nvidia-hopper");
+    t[5] = named("intel-xe2");
+    t[6] = named("tier1"); /* what one may write into a target's file */
+    t[6].subgroup = 128;
+    t[7] = named("tier1");
+    t[7].subgroup = 4;
+    t[7].max_workgroup = 64;
+    t[7].shared_bytes = 8192;
+    t[8] = named("lavapipe");
+    t[8].subgroup = 32;
+    t[9] = named("amd-rdna3");
+    t[9].subgroup = 64;
+    t[9].matrix = DOP_MATRIX_SHAPE(16, 16, 16);
+    t[9].max_workgroup = 256;
+    t[9].shared_bytes = 16384;
+}
+
+/* --- checks ---------------------------------------------------------------------------------------------------------- */
+
+static uint64_t
+digest(const char *text)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+    for (; *text; text++)
+        h = (h ^ (uint8_t)*text) * 0x100000001b3u;
+    return h;
+}
+
+static bool
+is_new(bench *b, const char *glsl)
+{
+    uint64_t h = digest(glsl);
+    for (uint32_t i = 0; i < b->n_seen; i++)
+        if (b->seen[i] == h)
+            return false;
+    if (b->n_seen < sizeof b->seen / sizeof *b->seen)
+        b->seen[b->n_seen++] = h;
+    return true;
+}
+
+static void
+check_choice(bench *b, const dop_graph *g, const dop_region *r, const dop_target *t, const char *forced, bool compile,
+             const char *what)
+{
+    dop_choice c;
+    dop_kernel k;
+    dop_diag diag = {0};
+    dop_status st = dop_kernel_select(g, r, t, forced, &diag, &c);
+    if (st == DOP_OK)
+        st = dop_kernel_generate(&b->templates, g, r, t, &c, NULL, &diag, &k);
+    cr_expect(st == DOP_OK, "%s, target %s, %s: %s", what, t->name, forced ? forced : "chosen", diag.message);
+    if (st != DOP_OK || !compile || !is_new(b, k.glsl))
+        return;
+    dop_buf spirv = {0};
+    uint32_t shared = 0;
+    st = dop_kernel_compile("test", &k, t, &diag, &spirv, &shared);
+    cr_expect(st == DOP_OK, "%s, target %s, %s: %s", what, t->name, forced ? forced : "chosen", diag.message);
+    b->compiled++;
+    dop_buf_finish(&spirv);
+}
+
+/* Every variant of every region. */
+static void
+check_graph(bench *b, const dop_graph *g, const dop_target *t, bool compile, const char *what)
+{
+    for (dop_region_id id = 1; id < g->n_regions; id++) {
+        const dop_region *r = &g->regions[id];
+        uint32_t n = 0;
+        if (r->dead)
+            continue;
+        for (int v = 1; v < DOP_VARIANT_COUNT; v++) {
+            const dop_variant *x = dop_variant_of((dop_variant_id)v);
+            if (x->tpl != r->tpl)
+                continue;
+            dop_refusal no = dop_kernel_fits((dop_variant_id)v, g, r, t);
+            if (!no.why) {
+                n++;
+                check_choice(b, g, r, t, x->name, compile, what);
+                continue;
+            }
+            dop_diag diag = {0};
+            dop_choice c;
+            b->refused++;
+            cr_expect(*no.why && dop_kernel_select(g, r, t, x->name, &diag, &c) == DOP_E_INPUT,
+                      "%s, target %s: %s is taken although %s", what, t->name, x->name, no.why);
+        }
+        b->fitting += n;
+        if (n) {
+            check_choice(b, g, r, t, NULL, compile, what);
+            continue;
+        }
+        dop_diag diag = {0};
+        dop_choice c;
+        cr_expect(dop_kernel_select(g, r, t, NULL, &diag, &c) == DOP_E_INPUT &&
+                      strstr(diag.message, "no kernel for ") && strstr(diag.message, "; "),
+                  "%s, target %s: %s", what, t->name, diag.message);
+    }
+}
+
+static void
+check_text(bench *b, const dop_buf *text, const dop_target *t, bool compile, const char *what)
+{
+    for (int fuse = 0; fuse < 2; fuse++) {
+        dop_arena arena;
+        dop_graph g;
+        dop_diag diag = {0};
+        size_t end;
+        dop_arena_init(&arena);
+        dop_pass_options opt = {.stop_after = -1};
+        dop_pass_ctx cx = {.arena = &arena, .diag = &diag, .target = t};
+        dop_status st = dop_graph_parse("graph", text->data, text->size, &arena, &diag, &g, &end);
+        cr_assert(st == DOP_OK, "%s: %s\n%s", what, diag.message, text->data);
+        if (!fuse)
+            dop_passes_skip_fusion(&opt);
+        st = dop_passes_run(&cx, &opt, &g);
+        cr_assert(st == DOP_OK, "%s, target %s: %s", what, t->name, diag.message);
+        check_graph(b, &g, t, compile, what);
+        dop_arena_finish(&arena);
+    }
+}
+
+static void
+open_bench(bench *b, dop_target *targets)
+{
+    memset(b, 0, sizeof *b);
+    cr_assert(dop_templates_load("/nowhere/bin/dopplerc", &b->templates, &b->diag) == DOP_OK, "%s", b->diag.message);
+    make_targets(targets);
+}
+
+Test(kernel_fits, attention, .timeout = 300)
+{
+    static const attention_shape shapes[] = {
+        {1, 4, 2, 2, "f32", 0},        {1, 4, 2, 6, "f32", 0},     {1, 4, 2, 12, "f16", 0},
+        {1, 4, 2, 20, "f16", 0},       {16, 4, 2, 6, "f32", 0},    {16, 4, 2, 20, "f16", 4},
+        {1, 4, 2, 64, "f16", 64},      {16, 4, 2, 64, "f16", 64},  {16, 4, 2, 64, "f32", 64},
+        {1, 2, 1, 1024, "f16", 64},    {16, 2, 1, 1024, "f32", 0}, {1, 1, 1, 4096, "f16", 0},
+        {16, 1, 1, 4096, "f32", 0},    {1, 33, 1, 64, "f16", 64},  {16, 33, 1, 64, "f16", 64},
+        {1, 64, 1, 128, "f32", 0},     {32, 80, 1, 128, "f16", 0}, {3, 6, 2, 256, "f16", 256},
+        {512, 16, 4, 128, "f16", 128}, {1, 8, 8, 384, "f16", 128},
+    };
+    bench *b = calloc(1, sizeof *b);
+    dop_target targets[TARGETS];
+    open_bench(b, targets);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (uint32_t k = 0; k < TARGETS; k++) {
+            const attention_shape *s = &shapes[i];
+            dop_buf text = {0};
+            char what[128];
+            if (strcmp(s->cache, "f16") == 0 && !(targets[k].caps & DOP_CAP_f16_storage))
+                continue;
+            attention_text(s, &text);
+            snprintf(what, sizeof what, "%u tokens, %u heads of %u on %u, %s", s->tokens, s->heads, s->dim, s->kv,
+                     s->cache);
+            check_text(b, &text, &targets[k], (i + k) % 5 == 0, what);
+            dop_buf_finish(&text);
+        }
+    cr_expect(b->fitting > 1000 && b->refused > 300 && b->compiled > 100, "%u fit, %u refused, %u compiled", b->fitting,
+              b->refused, b->compiled);
+    dop_templates_finish(&b->templates);
+    free(b);
+}
+
+Test(kernel_fits, products, .timeout = 300)
+{
+    static const product_shape shapes[] = {
+        {1, 64, 48, 1, "f16", true},     {1, 31, 7, 1, "f32", true},         {16, 31, 7, 1, "f16", true},
+        {16, 68, 40, 1, "f16", true},    {16, 68, 40, 1, "q8_0", true},      {32, 64, 48, 2, "q4_0", true},
+        {32, 128, 64, 3, "f16", false},  {16, 128, 64, 4, "f16", true},      {512, 128, 64, 4, "q4_k", true},
+        {1, 128, 64, 4, "q4_k", true},   {1, 16384, 64, 1, "q4_0", true},    {1, 16384, 64, 2, "q8_0", false},
+        {1, 40000, 8, 1, "q4_0", false}, {1, 40000, 8, 1, "f16", true},      {16, 40000, 8, 1, "f16", true},
+        {1, 100, 3, 1, "q4_0", true},    {1, 4096, 4096, 1, "iq4_nl", true},
+    };
+    bench *b = calloc(1, sizeof *b);
+    dop_target targets[TARGETS];
+    open_bench(b, targets);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (uint32_t k = 0; k < TARGETS; k++) {
+            const product_shape *s = &shapes[i];
+            dop_buf text = {0};
+            char what[128];
+            product_text(s, &text);
+            snprintf(what, sizeof what, "%u tokens, %u products of %s[%u,%u]%s", s->tokens, s->products, s->type, s->n,
+                     s->k, s->norm ? ", normed" : "");
+            check_text(b, &text, &targets[k], (i + k) % 5 == 0, what);
+            dop_buf_finish(&text);
+        }
+    cr_expect(b->fitting > 1000 && b->refused > 300 && b->compiled > 100, "%u fit, %u refused, %u compiled", b->fitting,
+              b->refused, b->compiled);
+    dop_templates_finish(&b->templates);
+    free(b);
+}
+
+Test(kernel_fits, random_graphs, .timeout = 300)
+{
+    bench *b = calloc(1, sizeof *b);
+    dop_target targets[TARGETS];
+    open_bench(b, targets);
+    for (uint32_t seed = 0; seed < 300; seed++) {
+        dop_buf text = {0};
+        char what[32];
+        kernel_random_graph(seed, true, &text);
+        snprintf(what, sizeof what, "seed %u", seed);
+        const dop_target *t = &targets[seed % TARGETS];
+        if ((t->caps & DOP_CAP_f16_storage) || !strstr(text.data, ":f16[S"))
+            check_text(b, &text, t, false, what);
+        dop_buf_finish(&text);
+    }
+    cr_expect(b->fitting > 1000 && b->refused > 300, "%u fit, %u refused", b->fitting, b->refused);
+    dop_templates_finish(&b->templates);
+    free(b);
+}
+
+static const char *
+reason(const attention_shape *s, const dop_target *t, const char *variant)
+{
+    dop_buf text = {0};
+    dop_arena arena;
+    dop_graph g;
+    dop_diag diag = {0};
+    dop_variant_id v;
+    size_t end;
+    const char *why = "no such region";
+    dop_arena_init(&arena);
+    attention_text(s, &text);
+    dop_pass_options opt = {.stop_after = -1};
+    dop_pass_ctx cx = {.arena = &arena, .diag = &diag, .target = t};
+    cr_assert(dop_variant_parse(variant, &v));
+    cr_assert(dop_graph_parse("graph", text.data, text.size, &arena, &diag, &g, &end) == DOP_OK &&
+              dop_passes_run(&cx, &opt, &g) == DOP_OK);
+    for (dop_region_id r = 1; r < g.n_regions; r++)
+        if (!g.regions[r].dead && g.regions[r].tpl == DOP_TPL_attention)
+            why = dop_kernel_fits(v, &g, &g.regions[r], t).why;
+    dop_buf_finish(&text);
+    dop_arena_finish(&arena);
+    return why ? why : "";
+}
+
+/* Each was accepted when it was asked for, and then failed or made something wrong. */
+Test(kernel_fits, reasons)
+{
+    const dop_target hopper = named("nvidia-hopper"), tier1 = named("tier1"), tier3 = named("tier3");
+    const attention_shape one = {1, 4, 2, 64, "f16", 64}, many = {16, 4, 2, 64, "f16", 64},
+                          odd = {1, 4, 2, 6, "f32", 0}, long_heads = {1, 1, 1, 4096, "f32", 0},
+                          wide = {1, 300, 1, 64, "f16", 0}, full = {16, 4, 2, 64, "f32", 64};
+    cr_assert_str_eq(reason(&one, &hopper, "attention_rows"), "it does not merge the splits of the cache");
+    cr_assert_str_eq(reason(&one, &hopper, "attention_coop"), "the cache is split");
+    cr_assert_str_eq(reason(&full, &hopper, "attention_coop"), "the cache is not f16");
+    cr_assert_str_eq(reason(&many, &hopper, "attention_coop"), "");
+    cr_assert_str_eq(reason(&odd, &tier3, "attention"), "heads are not a multiple of 4 values");
+    cr_assert_str_eq(reason(&long_heads, &tier3, "attention"), "a head has more values than four for each invocation");
+    cr_assert_str_eq(reason(&wide, &tier1, "attention"), "it needs more shared memory than a workgroup has");
+    cr_assert_str_eq(reason(&wide, &tier1, "attention_decode"), "too many query heads share a KV head");
+}
