@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Node names: %tok, %pos; %w.NAME a weight; %L3.q and its successors %L3.qb (bias) %L3.qh (as heads) %L3.qn (normed)
+/* Node names: %tok, %pos, %seq; %w.NAME a weight; %L3.q and its successors %L3.qb (bias) %L3.qh (as heads) %L3.qn (normed)
  * %L3.qr (rotated); %x3 the residual stream before layer 3, %x3a after its attention. */
 typedef struct builder {
     const dop_checkpoint *m;
@@ -13,8 +13,8 @@ typedef struct builder {
     dop_diag *diag;
     dop_status status; /* the first failure; every later call does nothing and gives 0 */
     char label[32];
-    int32_t layer;               /* -1 outside */
-    dop_node_id tok, pos, embed; /* embed: the weight */
+    int32_t layer;                    /* -1 outside */
+    dop_node_id tok, pos, seq, embed; /* embed: the weight */
     dop_node_id ropes[DOP_MAX_ROPES];
     dop_node_id *states; /* the final one of each state, in the order of the layers */
     uint32_t n_states;
@@ -73,10 +73,10 @@ static dop_node_id
 leaf(builder *b, dop_op op, const char *node_name, const char *name, dop_type type, const dop_shape *shape)
 {
     dop_want want = {type, *shape};
-    dop_attr attr = {.s = name};
+    dop_attr attr[2] = {{.s = name}, {.i = DOP_STATE_append}}; /* the second one of states only */
     int32_t layer = b->layer;
     b->layer = -1; /* leaves are named in full */
-    dop_node_id id = add_node(b, op, node_name, NULL, 0, &attr, &want);
+    dop_node_id id = add_node(b, op, node_name, NULL, 0, attr, &want);
     b->layer = layer;
     return id;
 }
@@ -183,12 +183,12 @@ static dop_node_id
 cache(builder *b, const dop_attention *t, const char *role, dop_node_id x)
 {
     char name[48], node_name[64];
-    dop_shape shape = {3, {{1, DOP_SYM_S}, dop_dim_n(t->n_kv_heads), dop_dim_n(t->head_dim)}};
+    dop_shape shape = {4, {{1, DOP_SYM_Q}, {1, DOP_SYM_S}, dop_dim_n(t->n_kv_heads), dop_dim_n(t->head_dim)}};
     snprintf(name, sizeof name, "L%d.%s", (int)b->layer, role);
     snprintf(node_name, sizeof node_name, "s.%s", name);
     dop_node_id old = leaf(b, DOP_OP_state, node_name, name, b->opt->kv_type, &shape);
     snprintf(name, sizeof name, "%s_cache", role);
-    dop_node_id id = add_node(b, DOP_OP_state_write, name, (dop_node_id[]){old, x, b->pos}, 3, NULL, NULL);
+    dop_node_id id = add_node(b, DOP_OP_state_write, name, (dop_node_id[]){old, x, b->pos, b->seq}, 4, NULL, NULL);
     b->states[b->n_states++] = id;
     return id;
 }
@@ -220,12 +220,12 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
     k = rotate(b, t, "kr", k);
     k = cache(b, t, "k", k); /* one by one: the order of the nodes is the order of these lines */
     v = cache(b, t, "v", v);
-    dop_node_id srcs[5] = {q, k, v, b->pos, weight(b, DOP_W_sinks)};
+    dop_node_id srcs[6] = {q, k, v, b->pos, b->seq, weight(b, DOP_W_sinks)};
     /* A window that no position of this cache leaves is none. */
     const uint32_t window = t->window < b->opt->max_s ? t->window : 0;
     dop_attr attrs[] = {{.f = t->scale}, {.i = window}, {.f = t->softcap}};
     dop_want want = {.type = b->opt->act_type};
-    dop_node_id y = add_node(b, DOP_OP_attention, "attn", srcs, srcs[4] ? 5 : 4, attrs, &want);
+    dop_node_id y = add_node(b, DOP_OP_attention, "attn", srcs, srcs[5] ? 6 : 5, attrs, &want);
     set_label(b, "o");
     y = reshape(b, "attn_r", y, 0, t->n_heads * t->head_dim);
     return project(b, DOP_W_o, y);
@@ -302,6 +302,7 @@ inputs(builder *b)
     dop_shape ids = {1, {{1, DOP_SYM_T}}};
     b->tok = leaf(b, DOP_OP_input, "tok", "tokens", DOP_TYPE_u32, &ids);
     b->pos = leaf(b, DOP_OP_input, "pos", "positions", DOP_TYPE_u32, &ids);
+    b->seq = leaf(b, DOP_OP_input, "seq", "sequences", DOP_TYPE_u32, &ids);
     bool used[DOP_MAX_ROPES] = {false};
     for (uint32_t i = 0; i < b->a->n_layers; i++) {
         const dop_attention *t = dop_layer_attention(&b->a->layers[i]);

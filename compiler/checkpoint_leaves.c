@@ -18,7 +18,7 @@ struct dop_checkpoint_leaves {
     const dop_checkpoint *m;
     value *values;
     uint32_t n, cap;
-    uint32_t *tokens, *positions; /* [n_tokens] */
+    uint32_t *tokens, *positions, *sequences; /* [n_tokens] */
     uint32_t n_tokens;
 };
 
@@ -42,16 +42,18 @@ dop_checkpoint_leaves_destroy(dop_checkpoint_leaves *l)
     free(l->values);
     free(l->tokens);
     free(l->positions);
+    free(l->sequences);
     free(l);
 }
 
 dop_status
 dop_checkpoint_leaves_step(dop_checkpoint_leaves *l, const uint32_t *tokens, uint32_t n, uint32_t first, dop_diag *diag)
 {
-    uint32_t *t = calloc(n ? n : 1, sizeof *t), *p = calloc(n ? n : 1, sizeof *p);
-    if (!t || !p) {
+    uint32_t *t = calloc(n ? n : 1, sizeof *t), *p = calloc(n ? n : 1, sizeof *p), *q = calloc(n ? n : 1, sizeof *q);
+    if (!t || !p || !q) {
         free(t);
         free(p);
+        free(q);
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -60,8 +62,10 @@ dop_checkpoint_leaves_step(dop_checkpoint_leaves *l, const uint32_t *tokens, uin
     }
     free(l->tokens);
     free(l->positions);
+    free(l->sequences);
     l->tokens = t;
     l->positions = p;
+    l->sequences = q; /* one, number 0 */
     l->n_tokens = n;
     return DOP_OK;
 }
@@ -142,7 +146,10 @@ get(void *user, const dop_graph *g, dop_node_id id, uint32_t t, dop_tensor *out,
         out->shape.dim[i] = dop_dim_n((uint32_t)dim);
     }
     if (n->op == DOP_OP_input) {
-        out->u = strcmp(name, "tokens") == 0 ? l->tokens : strcmp(name, "positions") == 0 ? l->positions : NULL;
+        out->u = strcmp(name, "tokens") == 0      ? l->tokens
+                 : strcmp(name, "positions") == 0 ? l->positions
+                 : strcmp(name, "sequences") == 0 ? l->sequences
+                                                  : NULL;
         if (!out->u || out->count != l->n_tokens)
             return DOP_FAIL(diag, DOP_E_INTERNAL, "input %s is not set for %u tokens", name, t);
         return DOP_OK;

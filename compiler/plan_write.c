@@ -1,4 +1,5 @@
 #include "compiler/plan_write.h"
+#include "compiler/region_facts.h"
 
 #include "compiler/persistent.h"
 #include "compiler/plan_file.h"
@@ -28,13 +29,14 @@ typedef struct target_rows {
     uint32_t slot_scratch, slot_merges, slot_handed, slot_table;
     state_place *states;
     uint32_t n_states;
-    uint32_t *kernels; /* [c->n_kernels] row of DOP_SEC_KERNELS */
+    uint32_t *kernels; /* [c->kernels.n] row of DOP_SEC_KERNELS */
 } target_rows;
 
 typedef struct writer {
     dop_diag *diag;
     dop_status status;
     dop_plan_parts parts;
+    dop_lookup strings; /* offsets of those in the table */
     uint32_t n_slots, slot_step, slot_result, slot_weights, n_kernels;
     uint32_t n_targets;
     target_rows targets[DOP_MAX_TARGETS];
@@ -54,11 +56,16 @@ string(writer *w, const char *s)
     size_t len = strlen(s) + 1;
     if (b->size == 0)
         dop_buf_append(b, "", 1);
-    for (size_t at = 0; at + len <= b->size; at += strlen(b->data + at) + 1)
-        if (memcmp(b->data + at, s, len) == 0)
-            return (uint32_t)at;
-    uint32_t at = (uint32_t)b->size;
+    if (len == 1)
+        return 0;
+    uint32_t at, cursor = 0, hash = dop_lookup_hash(s);
+    while (dop_lookup_next(&w->strings, hash, &cursor, &at))
+        if (!b->failed && strcmp(b->data + at, s) == 0)
+            return at;
+    at = (uint32_t)b->size;
     dop_buf_append(b, s, len);
+    if (!dop_lookup_add(&w->strings, hash, at))
+        no_memory(w);
     return at;
 }
 
@@ -98,26 +105,34 @@ write_weights_slots(writer *w)
     }
 }
 
-/* Caches of all schedules of a target are the same: the first graph lists them. */
-static void
-write_state_slots(writer *w, target_rows *t)
+static uint32_t
+add_state_slot(writer *w, uint32_t kind, uint64_t size)
+{
+    dop_plan_slot s = {.kind = DOP_SLOT_STATE,
+                       .name = string(w, kind == DOP_PLAN_STATE_APPEND ? "cache" : "state"),
+                       .size = size,
+                       .file = 0xffffffffu,
+                       .state = kind};
+    dop_buf_append(&w->parts.sec[DOP_SEC_SLOTS], &s, sizeof s);
+    return w->n_slots++;
+}
+
+/* The states of one kind, behind the n that have their places already. */
+static uint32_t
+write_states_of(writer *w, target_rows *t, uint32_t kind, uint32_t n)
 {
     const dop_graph *g = &t->c->schedules[0].g;
     uint64_t used = 0;
-    uint32_t n = 0, from = 0;
-    t->states = calloc(g->n_nodes, sizeof *t->states);
-    if (!t->states) {
-        no_memory(w);
-        return;
-    }
+    uint32_t from = n;
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
-        if (dop_node_at(g, id)->op != DOP_OP_state)
+        bool appends = dop_shape_appends(&dop_node_at(g, id)->shape);
+        if (dop_node_at(g, id)->op != DOP_OP_state || appends != (kind == DOP_PLAN_STATE_APPEND))
             continue;
         /* Kernels read caches in tiles: what lies past the last row must be memory, and zero. */
         uint64_t bytes = dop_node_bytes(g, id),
-                 size = dop_align_u64(bytes + bytes / g->max_s * STATE_TAIL, STATE_ALIGN);
+                 size = dop_align_u64(appends ? bytes + bytes / g->max_s * STATE_TAIL : 2 * bytes, STATE_ALIGN);
         if (used > 0 && used + size > STATE_SEGMENT) {
-            uint32_t slot = add_slot(w, DOP_SLOT_STATE, "cache", used, 0);
+            uint32_t slot = add_state_slot(w, kind, used);
             for (; from < n; from++)
                 t->states[from].slot = slot;
             used = 0;
@@ -126,11 +141,24 @@ write_state_slots(writer *w, target_rows *t)
         used += size;
     }
     if (used > 0) {
-        uint32_t slot = add_slot(w, DOP_SLOT_STATE, "cache", used, 0);
+        uint32_t slot = add_state_slot(w, kind, used);
         for (; from < n; from++)
             t->states[from].slot = slot;
     }
-    t->n_states = n;
+    return n;
+}
+
+/* States of all schedules of a target are the same: the first graph lists them. */
+static void
+write_state_slots(writer *w, target_rows *t)
+{
+    t->states = calloc(t->c->schedules[0].g.n_nodes, sizeof *t->states);
+    if (!t->states) {
+        no_memory(w);
+        return;
+    }
+    t->n_states = write_states_of(w, t, DOP_PLAN_STATE_APPEND, 0);
+    t->n_states = write_states_of(w, t, DOP_PLAN_STATE_REPLACE, t->n_states);
 }
 
 /* Regions of the largest schedule that merges splits of attention; 0: none does. */
@@ -276,7 +304,7 @@ write_schedule(writer *w, const target_rows *t, const dop_schedule *s)
 {
     dop_plan_schedule row = {.kind = kinds[s->phase],
                              .profile = (uint32_t)(t - w->targets),
-                             .max_tokens = s->g.max_t,
+                             .max_rows = s->g.max_t,
                              .first_dispatch = n_dispatches(w),
                              .n_dispatches = s->g.n_regions - 1,
                              .n_body = s->n_body,
@@ -297,10 +325,10 @@ write_persistent(writer *w, const target_rows *t, const dop_schedule *s)
 {
     const dop_persistent *p = s->persistent;
     dop_built_region whole = {.kernel = p->kernel, .grid = {p->groups, 1, 1}, .n_args = 3};
-    memcpy(whole.args, t->c->kernels[p->kernel].k.args, sizeof whole.args);
+    memcpy(whole.args, t->c->kernels.items[p->kernel].k.args, sizeof whole.args);
     dop_plan_schedule row = {.kind = kinds[s->phase],
                              .profile = (uint32_t)(t - w->targets),
-                             .max_tokens = s->g.max_t,
+                             .max_rows = s->g.max_t,
                              .first_dispatch = n_dispatches(w),
                              .n_dispatches = s->g.n_regions - p->n_stages,
                              .n_body = s->g.n_regions - p->n_stages,
@@ -350,7 +378,7 @@ write_schedules(writer *w)
 static void
 kernel_name(const target_rows *t, uint32_t kernel, char *out, size_t size)
 {
-    const dop_built_kernel *k = &t->c->kernels[kernel];
+    const dop_built_kernel *k = &t->c->kernels.items[kernel];
     snprintf(out, size, "%s/%s#%u", dop_variant_of(k->k.variant)->name, k->label, t->kernels[kernel]);
 }
 
@@ -395,7 +423,7 @@ find_kernel(const writer *w, const dop_built_kernel *k)
 static void
 write_kernel(writer *w, target_rows *t, uint32_t i)
 {
-    const dop_built_kernel *k = &t->c->kernels[i];
+    const dop_built_kernel *k = &t->c->kernels.items[i];
     char name[160];
     uint32_t before = w->n_targets > 1 ? find_kernel(w, k) : UINT32_MAX;
     t->kernels[i] = before == UINT32_MAX ? w->n_kernels++ : before;
@@ -410,7 +438,8 @@ write_kernel(writer *w, target_rows *t, uint32_t i)
                            .subgroup = k->k.subgroup,
                            .local = {k->k.local, 1, 1},
                            .shared_bytes = k->shared_bytes,
-                           .push_bytes = 8 * k->k.n_args};
+                           .push_bytes = 8 * k->k.n_args,
+                           .rounding = k->k.rounding};
     dop_buf_append(&w->parts.sec[DOP_SEC_KERNELS], &row, sizeof row);
     dop_buf_append(&w->parts.sec[DOP_SEC_SPIRV], k->spirv.data, k->spirv.size);
     if (w->parts.sec[DOP_SEC_KERNELS].failed || w->parts.sec[DOP_SEC_SPIRV].failed)
@@ -423,11 +452,11 @@ write_target(writer *w, target_rows *t)
 {
     const dop_compilation *c = t->c;
     dop_plan_profile profile = {.name = string(w, c->target.name), .subgroup = 0};
-    t->kernels = calloc(c->n_kernels ? c->n_kernels : 1, sizeof *t->kernels);
+    t->kernels = calloc(c->kernels.n ? c->kernels.n : 1, sizeof *t->kernels);
     if (!t->kernels)
         no_memory(w);
-    for (uint32_t i = 0; i < c->n_kernels && w->status == DOP_OK; i++) {
-        const dop_built_kernel *k = &c->kernels[i];
+    for (uint32_t i = 0; i < c->kernels.n && w->status == DOP_OK; i++) {
+        const dop_built_kernel *k = &c->kernels.items[i];
         if (k->dropped)
             continue;
         write_kernel(w, t, i);
@@ -559,6 +588,7 @@ finish(writer *w)
         free(w->targets[i].states);
         free(w->targets[i].kernels);
     }
+    dop_lookup_finish(&w->strings);
     dop_plan_parts_finish(&w->parts);
 }
 

@@ -43,6 +43,7 @@ dop_graph_init(dop_graph *g, dop_arena *arena, const char *name, uint32_t max_t,
     g->arena = arena;
     g->max_t = max_t;
     g->max_s = max_s;
+    g->max_q = 1;
     g->name = dop_arena_strdup(arena, name);
     if (!g->name || !grow(arena, (void **)&g->nodes, 0, &g->cap_nodes, sizeof *g->nodes) ||
         !grow(arena, (void **)&g->regions, 0, &g->cap_regions, sizeof *g->regions))
@@ -102,6 +103,12 @@ dop_graph_add(dop_graph *g, dop_op op, const char *name, const dop_node_id *srcs
     note_name(g, own);
     g->nodes[g->n_nodes] = n;
     *out_id = g->n_nodes++;
+    if (dop_node_has(g, *out_id, DOP_A_window)) {
+        int64_t window = dop_node_i(g, *out_id, DOP_A_window);
+        g->windows_differ = g->windows_differ || (g->has_window && window != g->window);
+        g->window = window;
+        g->has_window = true;
+    }
     return DOP_OK;
 }
 
@@ -173,7 +180,8 @@ int64_t
 dop_node_i(const dop_graph *g, dop_node_id id, dop_attr_id a)
 {
     int k = attr_index(g, id, a);
-    return k < 0 || dop_attr_kind_of(a) != DOP_ATTR_I ? 0 : g->nodes[id].attr[k].i;
+    return k < 0 || (dop_attr_kind_of(a) != DOP_ATTR_I && dop_attr_kind_of(a) != DOP_ATTR_W) ? 0
+                                                                                             : g->nodes[id].attr[k].i;
 }
 
 const char *
@@ -189,14 +197,56 @@ dop_node_has(const dop_graph *g, dop_node_id id, dop_attr_id a)
     return attr_index(g, id, a) >= 0;
 }
 
-dop_reach
-dop_node_reach(const dop_graph *g, dop_node_id id)
+static dop_extent
+access_extent(const dop_graph *g, dop_node_id id, uint32_t k)
+{
+    const dop_access *a = dop_node_access(g, id, k);
+    bool head = a->axis[DOP_AXIS_head] == DOP_ACCESS_same && g->nodes[g->nodes[id].src[k]].shape.rank >= 3;
+    if (a->axis[DOP_AXIS_col] == DOP_ACCESS_all || a->axis[DOP_AXIS_col] == DOP_ACCESS_span ||
+        a->axis[DOP_AXIS_part] == DOP_ACCESS_all)
+        return head ? DOP_EXTENT_head : DOP_EXTENT_row;
+    return a->axis[DOP_AXIS_col] == DOP_ACCESS_few ? DOP_EXTENT_few : DOP_EXTENT_element;
+}
+
+dop_extent
+dop_node_extent(const dop_graph *g, dop_node_id id)
 {
     const dop_node *n = &g->nodes[id];
-    dop_reach r = dop_op_of(n->op)->reach;
-    if (r == DOP_REACH_ROW && n->op != DOP_OP_argmax_merge && g->nodes[n->src[0]].shape.rank >= 3)
-        return DOP_REACH_HEAD; /* argmax_merge reads all parts of a row */
-    return r;
+    dop_extent most = DOP_EXTENT_none;
+    dop_root root = dop_op_of(n->op)->root;
+    if (root == DOP_ROOT_product || root == DOP_ROOT_attention)
+        return DOP_EXTENT_all;
+    for (uint32_t k = 0; k < n->n_srcs; k++) {
+        dop_extent x = access_extent(g, id, k);
+        most = x > most ? x : most;
+    }
+    return most;
+}
+
+bool
+dop_node_is_input(const dop_graph *g, dop_node_id id)
+{
+    return g->nodes[id].op == DOP_OP_input;
+}
+
+bool
+dop_node_gathers(const dop_graph *g, dop_node_id id)
+{
+    for (uint32_t k = 0; k < g->nodes[id].n_srcs; k++) {
+        const dop_access *a = dop_node_access(g, id, k);
+        if (a->axis[DOP_AXIS_row] == DOP_ACCESS_at && a->by != DOP_BY_STEP)
+            return true;
+    }
+    return false;
+}
+
+bool
+dop_node_merges(const dop_graph *g, dop_node_id id)
+{
+    for (uint32_t k = 0; k < g->nodes[id].n_srcs; k++)
+        if (dop_node_access(g, id, k)->axis[DOP_AXIS_part] == DOP_ACCESS_all)
+            return true;
+    return false;
 }
 
 dop_node_id
@@ -210,12 +260,6 @@ dop_node_base(const dop_graph *g, dop_node_id id, uint32_t *out_start)
     if (out_start)
         *out_start = start;
     return id;
-}
-
-uint64_t
-dop_dim_value(const dop_graph *g, dop_dim d, uint32_t t)
-{
-    return (uint64_t)d.mul * (d.sym == DOP_SYM_T ? t : d.sym == DOP_SYM_S ? g->max_s : 1);
 }
 
 uint32_t
@@ -244,16 +288,27 @@ dop_node_per_token(const dop_graph *g, dop_node_id id)
     return g->nodes[id].shape.dim[0].sym == DOP_SYM_T;
 }
 
-bool
-dop_shape_equal(const dop_shape *a, const dop_shape *b)
+uint64_t
+dop_node_rows(const dop_graph *g, dop_node_id id, uint32_t t)
 {
-    if (a->rank != b->rank)
-        return false;
-    for (uint32_t i = 0; i < a->rank; i++) {
-        if (a->dim[i].mul != b->dim[i].mul || a->dim[i].sym != b->dim[i].sym)
-            return false;
-    }
-    return true;
+    const dop_shape *s = &g->nodes[id].shape;
+    return dop_dim_value(g, s->dim[0], t) * (dop_shape_appends(s) ? dop_dim_value(g, s->dim[1], t) : 1);
+}
+
+uint32_t
+dop_cache_heads(const dop_graph *g, dop_node_id cache)
+{
+    const dop_shape *s = &g->nodes[cache].shape;
+    return s->dim[s->rank - 2].mul;
+}
+
+dop_node_id
+dop_graph_replaces(const dop_graph *g)
+{
+    for (dop_node_id id = 1; id < g->n_nodes; id++)
+        if (g->nodes[id].op == DOP_OP_state && !dop_shape_appends(&g->nodes[id].shape))
+            return id;
+    return 0;
 }
 
 dop_status
@@ -323,7 +378,7 @@ dop_graph_hash(const dop_graph *g)
 {
     uint64_t h = mix_s(0xcbf29ce484222325u, g->name);
     h = mix_u64(h, (uint64_t)g->max_t << 32 | g->max_s);
-    h = mix_u64(h, g->n_nodes);
+    h = mix_u64(h, (uint64_t)g->max_q << 32 | g->n_nodes);
     for (dop_node_id id = 1; id < g->n_nodes; id++)
         h = mix_node(h, &g->nodes[id]);
     h = mix_ids(h, g->outs, g->n_outs);

@@ -134,7 +134,7 @@ eval_node(dop_interp *it, dop_node_id id, dop_diag *diag)
     dop_interp_node c = {.g = it->g, .id = id, .round = it->round, .diag = diag};
     for (uint32_t i = 0; i < n->n_srcs; i++)
         c.src[i] = &it->slots[n->src[i]].value;
-    if (n->op == DOP_OP_reshape || n->op == DOP_OP_state_write) {
+    if (n->op == DOP_OP_reshape || (n->op == DOP_OP_state_write && dop_shape_appends(&n->shape))) {
         s->value.f = c.src[0]->f;
         s->value.u = c.src[0]->u;
     } else if (!take_memory(s, n->type)) {

@@ -301,7 +301,7 @@ compute_gather(const dop_interp_node *n)
     dop_status st = check_ids(n, 1, table->shape.dim[0].mul);
     if (st != DOP_OK)
         return st;
-    uint64_t w = last_axis(table);
+    uint64_t w = table->count / table->shape.dim[0].mul;
     for (uint64_t i = 0; i < ids->count; i++)
         memcpy(n->out.f + i * w, table->f + ids->u[i] * w, w * sizeof(float));
     return DOP_OK;
@@ -331,18 +331,120 @@ compute_matmul(const dop_interp_node *n)
     }
 }
 
+/* What a group of columns is worth: the sum of its largest scores.  taken: scratch for one mark per column. */
+static double
+group_score(const float *x, uint64_t n, uint64_t best, uint8_t *taken)
+{
+    double sum = 0;
+    memset(taken, 0, n);
+    for (uint64_t b = 0; b < best; b++) {
+        uint64_t at = n;
+        for (uint64_t i = 0; i < n; i++)
+            at = !taken[i] && (at == n || x[i] > x[at]) ? i : at;
+        taken[at] = 1;
+        sum += (double)x[at];
+    }
+    return sum;
+}
+
+/* One row: marks[] is scratch for a mark per column, worth[] for a value per group. */
+static void
+top_k_row(const dop_interp_node *n, const float *x, uint64_t cols, uint8_t *marks, double *worth, uint32_t *out)
+{
+    uint64_t k = (uint64_t)dop_node_i(n->g, n->id, DOP_A_k), groups = (uint64_t)dop_node_i(n->g, n->id, DOP_A_groups);
+    uint64_t best = (uint64_t)dop_node_i(n->g, n->id, DOP_A_group_best), each = cols / groups;
+    uint64_t keep = (uint64_t)dop_node_i(n->g, n->id, DOP_A_group_keep);
+    for (uint64_t i = 0; i < groups; i++)
+        worth[i] = group_score(x + i * each, each, best, marks);
+    memset(marks, 1, cols);
+    for (uint64_t j = 0; j < keep; j++) {
+        uint64_t at = groups;
+        for (uint64_t i = 0; i < groups; i++)
+            at = marks[i * each] && (at == groups || worth[i] > worth[at]) ? i : at;
+        memset(marks + at * each, 0, each);
+    }
+    for (uint64_t j = 0; j < k; j++) {
+        uint64_t at = cols;
+        for (uint64_t i = 0; i < cols; i++)
+            at = !marks[i] && (at == cols || x[i] > x[at]) ? i : at;
+        marks[at] = 1;
+        out[j] = (uint32_t)at;
+    }
+}
+
+static dop_status
+compute_top_k(const dop_interp_node *n)
+{
+    uint64_t cols = last_axis(n->src[0]), k = last_axis(&n->out);
+    uint8_t *marks = malloc(cols);
+    double *worth = malloc(cols * sizeof *worth);
+    dop_status st = marks && worth ? DOP_OK : DOP_FAIL(n->diag, DOP_E_NOMEM, "out of memory");
+    for (uint64_t t = 0; t < n->out.count / k && st == DOP_OK; t++)
+        top_k_row(n, n->src[0]->f + t * cols, cols, marks, worth, n->out.u + t * k);
+    free(marks);
+    free(worth);
+    return st;
+}
+
+static dop_status
+compute_pick(const dop_interp_node *n)
+{
+    uint64_t cols = last_axis(n->src[0]), k = last_axis(&n->out);
+    dop_status st = check_ids(n, 1, (uint32_t)cols);
+    for (uint64_t i = 0; i < n->out.count && st == DOP_OK; i++)
+        n->out.f[i] = n->src[0]->f[i / k * cols + n->src[1]->u[i]];
+    return st;
+}
+
+static dop_status
+compute_matmul_at(const dop_interp_node *n)
+{
+    const dop_tensor *x = n->src[0], *w = n->src[1], *ids = n->src[2];
+    uint64_t depth = last_axis(x), cols = w->shape.dim[1].mul, k = last_axis(ids);
+    dop_status st = check_ids(n, 2, w->shape.dim[0].mul);
+    for (uint64_t i = 0; i < ids->count && st == DOP_OK; i++) {
+        const float *in = x->f + (x->shape.rank == 3 ? i : i / k) * depth;
+        for (uint64_t j = 0; j < cols; j++)
+            n->out.f[i * cols + j] = (float)dot(in, w->f + (ids->u[i] * cols + j) * depth, depth);
+    }
+    return st;
+}
+
+static void
+compute_weighted_sum(const dop_interp_node *n)
+{
+    uint64_t cols = last_axis(&n->out), k = last_axis(n->src[1]);
+    for (uint64_t i = 0; i < n->out.count; i++) {
+        uint64_t t = i / cols, c = i % cols;
+        double sum = 0;
+        for (uint64_t j = 0; j < k; j++)
+            sum += (double)n->src[1]->f[t * k + j] * (double)n->src[0]->f[(t * k + j) * cols + c];
+        n->out.f[i] = (float)sum;
+    }
+}
+
 static dop_status
 compute_state_write(const dop_interp_node *n)
 {
-    const dop_tensor *cache = n->src[0], *x = n->src[1], *pos = n->src[2];
-    dop_status st = check_ids(n, 2, cache->shape.dim[0].mul);
+    const dop_tensor *state = n->src[0], *x = n->src[1];
+    bool appends = dop_shape_appends(&n->g->nodes[n->id].shape);
+    uint32_t n_srcs = n->g->nodes[n->id].n_srcs;
+    const dop_tensor *pos = appends ? n->src[2] : NULL, *seq = n_srcs > 2 ? n->src[n_srcs - 1] : NULL;
+    dop_status st = appends ? check_ids(n, 2, state->shape.dim[1].mul) : DOP_OK;
+    if (st == DOP_OK && seq)
+        st = check_ids(n, n_srcs - 1, state->shape.dim[0].mul);
     if (st != DOP_OK)
         return st;
     dop_type type = n->round ? n->g->nodes[n->id].type : DOP_TYPE_f32;
-    uint64_t w = x->count / x->shape.dim[0].mul;
-    for (uint64_t t = 0; t < pos->count; t++) {
+    uint64_t rows = x->shape.dim[0].mul, w = x->count / rows;
+    if (!appends) /* the successor is another value: what no row writes is as it was */
+        memcpy(n->out.f, state->f, state->count * sizeof(float));
+    for (uint64_t t = 0; t < rows; t++) {
+        uint64_t row = seq ? seq->u[t] : t;
+        if (appends)
+            row = row * state->shape.dim[1].mul + pos->u[t];
         for (uint64_t i = 0; i < w; i++)
-            n->out.f[pos->u[t] * w + i] = dop_interp_round(type, x->f[t * w + i]);
+            n->out.f[row * w + i] = dop_interp_round(type, x->f[t * w + i]);
     }
     return DOP_OK;
 }
@@ -359,7 +461,7 @@ static head_sum
 attend(const dop_interp_node *n, const float *q, uint64_t kv_head, uint64_t lo, uint64_t hi, const float *sink,
        double *scores, double *acc)
 {
-    uint64_t dim = last_axis(n->src[0]), row = n->src[1]->shape.dim[1].mul * dim;
+    uint64_t dim = last_axis(n->src[0]), row = n->src[1]->shape.dim[2].mul * dim;
     double scale = attr_f(n, DOP_A_scale), cap = attr_f(n, DOP_A_cap);
     head_sum r = {sink ? (double)*sink : -1e30, 0};
     memset(acc, 0, dim * sizeof *acc);
@@ -389,12 +491,14 @@ min_u64(uint64_t a, uint64_t b)
 static dop_status
 compute_attention(const dop_interp_node *n, bool split)
 {
-    const dop_tensor *q = n->src[0], *k = n->src[1], *pos = n->src[3], *sinks = n->src[4];
-    dop_status st = check_ids(n, 3, k->shape.dim[0].mul);
+    const dop_tensor *q = n->src[0], *k = n->src[1], *pos = n->src[3], *seq = n->src[4], *sinks = n->src[5];
+    dop_status st = check_ids(n, 3, k->shape.dim[1].mul);
+    if (st == DOP_OK)
+        st = check_ids(n, 4, k->shape.dim[0].mul);
     if (st != DOP_OK)
         return st;
-    uint64_t heads = q->shape.dim[1].mul, dim = last_axis(q), group = heads / k->shape.dim[1].mul;
-    uint64_t window = (uint64_t)dop_node_i(n->g, n->id, DOP_A_window), max_s = k->shape.dim[0].mul;
+    uint64_t heads = q->shape.dim[1].mul, dim = last_axis(q), group = heads / k->shape.dim[2].mul;
+    uint64_t window = (uint64_t)dop_node_i(n->g, n->id, DOP_A_window), max_s = k->shape.dim[1].mul;
     uint64_t splits = split ? (uint64_t)dop_node_i(n->g, n->id, DOP_A_splits) : 1, out_dim = split ? dim + 2 : dim;
     double *scores = calloc(max_s + dim, sizeof *scores), *acc;
     if (!scores)
@@ -406,7 +510,8 @@ compute_attention(const dop_interp_node *n, bool split)
         uint64_t span = split ? dop_split_len(n->g, n->id, (uint32_t)(end - begin)) : end - begin;
         uint64_t lo = min_u64(begin + i * span, end), hi = min_u64(lo + span, end);
         const float *sink = sinks && i == 0 ? sinks->f + h : NULL;
-        head_sum m = attend(n, q->f + (t * heads + h) * dim, h / group, lo, hi, sink, scores, acc);
+        uint64_t first = seq->u[t] * max_s; /* row of the cache where the sequence begins */
+        head_sum m = attend(n, q->f + (t * heads + h) * dim, h / group, first + lo, first + hi, sink, scores, acc);
         float *out = n->out.f + r * out_dim;
         for (uint64_t d = 0; d < dim; d++)
             out[d] = (float)(split ? acc[d] : acc[d] / m.sum);
@@ -483,6 +588,15 @@ dop_interp_compute(const dop_interp_node *n)
         return DOP_OK;
     case DOP_OP_matmul:
         compute_matmul(n);
+        return DOP_OK;
+    case DOP_OP_top_k:
+        return compute_top_k(n);
+    case DOP_OP_pick:
+        return compute_pick(n);
+    case DOP_OP_matmul_at:
+        return compute_matmul_at(n);
+    case DOP_OP_weighted_sum:
+        compute_weighted_sum(n);
         return DOP_OK;
     case DOP_OP_state_write:
         return compute_state_write(n);

@@ -1,4 +1,4 @@
-/* One rule per op, under the op's name.  Only axis 0 may be symbolic (T or S). */
+/* One rule per op, under the op's name.  Only axis 0 may be symbolic (T, S or Q), and axis 1 of append state. */
 #include "ir/shapes.h"
 
 #include <math.h>
@@ -41,7 +41,7 @@ dop_shape_text(const dop_shape *s, char out_text[DOP_SHAPE_TEXT])
     out_text[n++] = '[';
     for (uint32_t i = 0; i < s->rank && i < DOP_MAX_RANK; i++) {
         dop_dim d = s->dim[i];
-        const char *sym = d.sym == DOP_SYM_T ? "T" : d.sym == DOP_SYM_S ? "S" : "";
+        const char *sym = d.sym == DOP_SYM_T ? "T" : d.sym == DOP_SYM_S ? "S" : d.sym == DOP_SYM_Q ? "Q" : "";
         const char *comma = i ? "," : "";
         int k = d.mul == 1 && *sym ? snprintf(out_text + n, DOP_SHAPE_TEXT - n, "%s%s", comma, sym)
                                    : snprintf(out_text + n, DOP_SHAPE_TEXT - n, "%s%u%s", comma, d.mul, sym);
@@ -90,10 +90,10 @@ attr_i(const rule_ctx *c, dop_attr_id a)
 
 /* Product of the multipliers; the caller has checked every factor against MAX_VALUES, ranks are small. */
 static uint64_t
-shape_product(const dop_shape *s, uint32_t n_sym[3])
+shape_product(const dop_shape *s, uint32_t n_sym[DOP_N_SYMS])
 {
     uint64_t p = 1;
-    memset(n_sym, 0, 3 * sizeof n_sym[0]);
+    memset(n_sym, 0, DOP_N_SYMS * sizeof n_sym[0]);
     for (uint32_t i = 0; i < s->rank; i++) {
         p *= s->dim[i].mul;
         n_sym[s->dim[i].sym]++;
@@ -109,18 +109,20 @@ check_shape(const rule_ctx *c, const dop_shape *s)
     uint64_t cols = 1, values;
     for (uint32_t i = 0; i < s->rank; i++) {
         dop_dim d = s->dim[i];
-        if (d.mul == 0 || (unsigned)d.sym > DOP_SYM_S)
+        if (d.mul == 0 || (unsigned)d.sym >= DOP_N_SYMS)
             return BAD(c, "axis %u is empty", i);
         if (i == 0)
             continue;
+        if (i == 1 && d.sym == DOP_SYM_S && d.mul == 1 && s->dim[0].sym == DOP_SYM_Q)
+            continue;
         if (d.sym != DOP_SYM_1)
-            return BAD(c, "axis %u depends on T or S; only axis 0 may", i);
+            return BAD(c, "axis %u depends on T, S or Q; only axis 0 may", i);
         if (!dop_mul_u64(cols, d.mul, &cols) || cols > UINT32_MAX)
             return BAD(c, "a row has more than 2^32-1 values");
     }
-    uint32_t t = c->g->max_t;
-    if (!dop_mul_u64(cols, dop_dim_value(c->g, s->dim[0], t), &values) || values > MAX_VALUES ||
-        dop_dim_value(c->g, s->dim[0], t) > UINT32_MAX)
+    uint64_t rows = dop_dim_value(c->g, s->dim[0], c->g->max_t), positions = dop_shape_appends(s) ? c->g->max_s : 1;
+    if (!dop_mul_u64(rows, positions, &rows) || !dop_mul_u64(cols, rows, &values) || values > MAX_VALUES ||
+        rows > UINT32_MAX)
         return BAD(c, "is too large");
     return DOP_OK;
 }
@@ -208,6 +210,15 @@ rule_leaf(const rule_ctx *c, dop_want *out)
     if (c->op == DOP_OP_state && kind != DOP_KIND_FLOAT)
         return BAD(c, "must have a float type, not %s", dop_type_of(c->want->type)->name);
     *out = *c->want;
+    const dop_shape *s = &out->shape;
+    if (c->op != DOP_OP_state)
+        return DOP_OK;
+    char text[DOP_SHAPE_TEXT];
+    bool sequences = s->rank >= 2 && s->rank <= DOP_MAX_RANK && s->dim[0].sym == DOP_SYM_Q && s->dim[0].mul == 1;
+    if (attr_i(c, DOP_A_kind) == DOP_STATE_append && !(sequences && s->rank >= 3 && dop_shape_appends(s)))
+        return BAD(c, "of kind append is [Q,S,...], not %s", dop_shape_text(s, text));
+    if (attr_i(c, DOP_A_kind) == DOP_STATE_replace && !(sequences && !dop_shape_appends(s)))
+        return BAD(c, "of kind replace is [Q,...], not %s", dop_shape_text(s, text));
     return DOP_OK;
 }
 
@@ -219,9 +230,9 @@ rule_reshape(const rule_ctx *c, dop_want *out)
     dop_status st = check_shape(c, w);
     if (st != DOP_OK)
         return st;
-    uint32_t sa[3], sw[3];
+    uint32_t sa[DOP_N_SYMS], sw[DOP_N_SYMS];
     uint64_t pa = shape_product(s, sa), pw = shape_product(w, sw);
-    if (pa != pw || sa[DOP_SYM_T] != sw[DOP_SYM_T] || sa[DOP_SYM_S] != sw[DOP_SYM_S])
+    if (pa != pw || memcmp(sa + 1, sw + 1, sizeof sa - sizeof sa[0]) != 0)
         return BAD(c, "cannot view %%%s %s as %s", c->src[0]->name, dop_shape_text(s, a), dop_shape_text(w, b));
     out->shape = *w;
     if (dop_type_of(out->type)->kind == DOP_KIND_QUANT && !dim_equal(w->dim[w->rank - 1], last_dim(c->src[0])))
@@ -325,6 +336,97 @@ rule_argmax_step(const rule_ctx *c, dop_want *out)
     return DOP_OK;
 }
 
+/* Ids of rank 1 or 2. */
+static dop_status
+need_columns(const rule_ctx *c, uint32_t i)
+{
+    char text[DOP_SHAPE_TEXT];
+    const dop_node *ids = c->src[i];
+    if (ids->type == DOP_TYPE_u32 && ids->shape.rank == 2 && last_dim(ids).sym == DOP_SYM_1)
+        return DOP_OK;
+    if (ids->shape.rank <= 1 || ids->type != DOP_TYPE_u32)
+        return need_ids(c, i, NULL);
+    return BAD(c, "needs u32 ids [T] or [T,k] for source %u, %%%s is %s", i, ids->name,
+               dop_shape_text(&ids->shape, text));
+}
+
+/* The shape of the ids, then that of a row of the table. */
+static dop_status
+gathered(const rule_ctx *c, dop_want *out)
+{
+    const dop_shape *table = &c->src[0]->shape, *ids = &c->src[1]->shape;
+    if (ids->rank + table->rank - 1 > DOP_MAX_RANK)
+        return mismatch(c, 0, 1);
+    out->shape = *ids;
+    for (uint32_t i = 1; i < table->rank; i++)
+        out->shape.dim[out->shape.rank++] = table->dim[i];
+    return DOP_OK;
+}
+
+/* Ids [T,k] for the rows of source 0. */
+static dop_status
+need_choice(const rule_ctx *c, uint32_t i)
+{
+    dop_status st = need_rank(c, i, 2);
+    if (st != DOP_OK)
+        return st;
+    if (c->src[i]->type != DOP_TYPE_u32)
+        return BAD(c, "needs u32 ids for source %u, %%%s is %s", i, c->src[i]->name,
+                   dop_type_of(c->src[i]->type)->name);
+    return dim_equal(c->src[0]->shape.dim[0], c->src[i]->shape.dim[0]) ? DOP_OK : mismatch(c, 0, i);
+}
+
+static dop_status
+rule_top_k(const rule_ctx *c, dop_want *out)
+{
+    dop_status st = need_rank(c, 0, 2);
+    if (st != DOP_OK)
+        return st;
+    uint64_t n = last_dim(c->src[0]).mul, k = (uint64_t)attr_i(c, DOP_A_k), groups = (uint64_t)attr_i(c, DOP_A_groups);
+    uint64_t best = (uint64_t)attr_i(c, DOP_A_group_best), keep = (uint64_t)attr_i(c, DOP_A_group_keep);
+    if (n % groups || best > n / groups || keep > groups)
+        return BAD(c, "cannot keep %llu of %llu groups of %llu columns by their best %llu", (unsigned long long)keep,
+                   (unsigned long long)groups, (unsigned long long)n, (unsigned long long)best);
+    if (k > n / groups * keep)
+        return BAD(c, "cannot take %llu of %llu columns", (unsigned long long)k,
+                   (unsigned long long)(n / groups * keep));
+    out->shape = (dop_shape){2, {c->src[0]->shape.dim[0], dop_dim_n((uint32_t)k)}};
+    out->type = DOP_TYPE_u32;
+    return DOP_OK;
+}
+
+static dop_status
+rule_experts(const rule_ctx *c, dop_want *out)
+{
+    dop_status st;
+    const dop_node *x = c->src[0], *y = c->src[1];
+    switch (c->op) {
+    case DOP_OP_pick:
+        if ((st = need_rank(c, 0, 2)) != DOP_OK || (st = need_choice(c, 1)) != DOP_OK)
+            return st;
+        out->shape = y->shape;
+        return DOP_OK;
+    case DOP_OP_weighted_sum:
+        if ((st = need_rank(c, 0, 3)) != DOP_OK || (st = need_rank(c, 1, 2)) != DOP_OK)
+            return st;
+        if (!dim_equal(x->shape.dim[0], y->shape.dim[0]) || !dim_equal(x->shape.dim[1], y->shape.dim[1]))
+            return mismatch(c, 0, 1);
+        out->shape = (dop_shape){2, {x->shape.dim[0], last_dim(x)}};
+        return DOP_OK;
+    default: /* matmul_at */
+        if ((st = need_rank(c, 1, 3)) != DOP_OK || (st = need_choice(c, 2)) != DOP_OK)
+            return st;
+        if (x->shape.rank != 2 && (st = need_rank(c, 0, 3)) != DOP_OK)
+            return st;
+        if (!dim_equal(last_dim(x), last_dim(y)))
+            return mismatch(c, 0, 1);
+        if (x->shape.rank == 3 && !dim_equal(x->shape.dim[1], c->src[2]->shape.dim[1]))
+            return mismatch(c, 0, 2);
+        out->shape = (dop_shape){3, {x->shape.dim[0], c->src[2]->shape.dim[1], y->shape.dim[1]}};
+        return DOP_OK;
+    }
+}
+
 static dop_status
 rule_rows(const rule_ctx *c, dop_want *out)
 {
@@ -332,10 +434,13 @@ rule_rows(const rule_ctx *c, dop_want *out)
     const dop_node *x = c->src[0];
     switch (c->op) {
     case DOP_OP_gather:
-        if ((st = need_rank(c, 0, 2)) != DOP_OK || (st = need_ids(c, 1, NULL)) != DOP_OK)
+        if (x->shape.rank < 2)
+            return need_rank(c, 0, 2);
+        if (dop_shape_appends(&x->shape))
+            return BAD(c, "needs a table of rows, not the append state %%%s", x->name);
+        if ((st = need_columns(c, 1)) != DOP_OK)
             return st;
-        out->shape = (dop_shape){2, {c->src[1]->shape.dim[0], last_dim(x)}};
-        return DOP_OK;
+        return gathered(c, out);
     case DOP_OP_last_row:
         if (x->shape.rank < 2)
             return BAD(c, "needs rank 2 or more");
@@ -352,19 +457,42 @@ rule_rows(const rule_ctx *c, dop_want *out)
     }
 }
 
-static dop_status
-rule_state_write(const rule_ctx *c, dop_want *out)
+/* Do two values agree from their axes a and b on? */
+static bool
+same_tail(const dop_node *x, uint32_t a, const dop_node *y, uint32_t b)
 {
-    dop_status st;
-    const dop_node *cache = c->src[0], *x = c->src[1];
-    if ((st = need_rank(c, 0, 3)) != DOP_OK || (st = need_rank(c, 1, 3)) != DOP_OK ||
-        (st = need_ids(c, 2, x)) != DOP_OK)
-        return st;
-    if (!dim_equal(cache->shape.dim[1], x->shape.dim[1]) || !dim_equal(last_dim(cache), last_dim(x)))
+    if (x->shape.rank - a != y->shape.rank - b)
+        return false;
+    for (uint32_t i = 0; a + i < x->shape.rank; i++)
+        if (!dim_equal(x->shape.dim[a + i], y->shape.dim[b + i]))
+            return false;
+    return true;
+}
+
+static dop_status
+rule_state_write(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
+{
+    dop_status st = DOP_OK;
+    const dop_node *state = c->src[0], *x = c->src[1];
+    bool appends = dop_shape_appends(&state->shape), whole = !appends && dop_shape_equal(&state->shape, &x->shape);
+    uint32_t ids = appends ? 2 : whole ? 0 : 1; /* sources that index rows */
+    out->shape = state->shape;
+    out->type = state->type;
+    if (state->shape.dim[0].sym != DOP_SYM_Q)
+        return BAD(c, "needs state for source 0, %%%s is none", state->name);
+    if (n_srcs != 2 + ids)
+        return BAD(c, "of %s takes %u sources, not %u",
+                   appends ? "append state"
+                   : whole ? "replace state as a whole"
+                           : "replace state by rows",
+                   2 + ids, n_srcs);
+    if (whole)
+        return DOP_OK;
+    for (uint32_t i = 2; i < n_srcs && st == DOP_OK; i++)
+        st = need_ids(c, i, x);
+    if (st == DOP_OK && !same_tail(state, 1 + appends, x, 1))
         return mismatch(c, 0, 1);
-    out->shape = cache->shape;
-    out->type = cache->type;
-    return DOP_OK;
+    return st;
 }
 
 static dop_status
@@ -373,17 +501,19 @@ rule_attention(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
     dop_status st;
     const dop_node *q = c->src[0], *k = c->src[1], *v = c->src[2];
     for (uint32_t i = 0; i < 3; i++) {
-        if ((st = need_rank(c, i, 3)) != DOP_OK)
+        if ((st = need_rank(c, i, i ? 4 : 3)) != DOP_OK)
             return st;
+        if (i && !dop_shape_appends(&c->src[i]->shape))
+            return BAD(c, "needs append state for source %u, %%%s is none", i, c->src[i]->name);
     }
-    if ((st = need_ids(c, 3, q)) != DOP_OK)
+    if ((st = need_ids(c, 3, q)) != DOP_OK || (st = need_ids(c, 4, q)) != DOP_OK)
         return st;
     if (!dop_shape_equal(&k->shape, &v->shape))
         return mismatch(c, 1, 2);
-    if (!dim_equal(last_dim(q), last_dim(k)) || q->shape.dim[1].mul % k->shape.dim[1].mul != 0)
+    if (!dim_equal(last_dim(q), last_dim(k)) || q->shape.dim[1].mul % k->shape.dim[2].mul != 0)
         return mismatch(c, 0, 1);
-    if (n_srcs == 5 && (c->src[4]->shape.rank != 1 || !dim_equal(c->src[4]->shape.dim[0], q->shape.dim[1])))
-        return mismatch(c, 0, 4);
+    if (n_srcs == 6 && (c->src[5]->shape.rank != 1 || !dim_equal(c->src[5]->shape.dim[0], q->shape.dim[1])))
+        return mismatch(c, 0, 5);
     out->shape = q->shape;
     if (c->op == DOP_OP_attn_split) {
         uint64_t rows = (uint64_t)q->shape.dim[1].mul * (uint64_t)attr_i(c, DOP_A_splits);
@@ -425,12 +555,15 @@ check_attr(const rule_ctx *c, dop_attr_id a, dop_attr v)
         return DOP_OK;
     }
     case DOP_ATTR_I: {
-        int64_t lo = a == DOP_A_splits || a == DOP_A_parts ? 1 : 0, hi = a == DOP_A_interleaved ? 1 : UINT32_MAX;
+        int64_t lo = a == DOP_A_splits || a == DOP_A_parts || c->op == DOP_OP_top_k ? 1 : 0,
+                hi = a == DOP_A_interleaved ? 1 : UINT32_MAX;
         if (v.i < lo || v.i > hi)
             return BAD(c, "attribute %s=%lld is not in %lld to %lld", name, (long long)v.i, (long long)lo,
                        (long long)hi);
         return DOP_OK;
     }
+    case DOP_ATTR_W:
+        return dop_attr_word(a, v.i) ? DOP_OK : BAD(c, "attribute %s=%lld has no word", name, (long long)v.i);
     default:
         if (!v.s || !v.s[0] || strlen(v.s) > 1000)
             return BAD(c, "attribute %s is empty or longer than 1000 bytes", name);
@@ -445,11 +578,12 @@ check_src_types(const rule_ctx *c, uint32_t n_srcs)
     if (c->info->traits & DOP_VIEW)
         return DOP_OK;
     for (uint32_t i = 0; i < n_srcs; i++) {
-        bool ids = (c->op == DOP_OP_rope && i == 1) || (c->op == DOP_OP_gather && i == 1) ||
-                   (c->op == DOP_OP_state_write && i == 2) ||
-                   ((c->op == DOP_OP_attention || c->op == DOP_OP_attn_split) && i == 3);
-        bool blocks = (c->op == DOP_OP_gather && i == 0) || (c->op == DOP_OP_matmul && i == 1) ||
-                      c->op == DOP_OP_cast || c->op == DOP_OP_dequant;
+        bool ids = (c->op == DOP_OP_rope && i == 1) || ((c->op == DOP_OP_gather || c->op == DOP_OP_pick) && i == 1) ||
+                   (c->op == DOP_OP_matmul_at && i == 2) || (c->op == DOP_OP_state_write && i >= 2) ||
+                   ((c->op == DOP_OP_attention || c->op == DOP_OP_attn_split) && (i == 3 || i == 4));
+        bool blocks = (c->op == DOP_OP_gather && i == 0) ||
+                      ((c->op == DOP_OP_matmul || c->op == DOP_OP_matmul_at) && i == 1) || c->op == DOP_OP_cast ||
+                      c->op == DOP_OP_dequant;
         dop_type_kind kind = dop_type_of(c->src[i]->type)->kind;
         if (!ids && kind != DOP_KIND_FLOAT && !(blocks && kind == DOP_KIND_QUANT))
             return BAD(c, "cannot read type %s of %%%s", dop_type_of(c->src[i]->type)->name, c->src[i]->name);
@@ -509,8 +643,14 @@ apply_rule(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
     case DOP_OP_last_row:
     case DOP_OP_matmul:
         return rule_rows(c, out);
+    case DOP_OP_top_k:
+        return rule_top_k(c, out);
+    case DOP_OP_pick:
+    case DOP_OP_matmul_at:
+    case DOP_OP_weighted_sum:
+        return rule_experts(c, out);
     case DOP_OP_state_write:
-        return rule_state_write(c, out);
+        return rule_state_write(c, n_srcs, out);
     case DOP_OP_attention:
     case DOP_OP_attn_split:
         return rule_attention(c, n_srcs, out);

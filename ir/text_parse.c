@@ -275,6 +275,13 @@ read_value(parser *p, dop_attr_id a, dop_attr *out)
     dop_status st;
     if (dop_attr_kind_of(a) == DOP_ATTR_S)
         return read_string(p, &out->s);
+    if (dop_attr_kind_of(a) == DOP_ATTR_W) {
+        word w = read_word(p);
+        for (out->i = 0; dop_attr_word(a, out->i); out->i++)
+            if (word_is(w, dop_attr_word(a, out->i)))
+                return DOP_OK;
+        return FAIL(p, w.pos, "'%.*s' is not a word for %s", shown(w), w.s, dop_attr_name(a));
+    }
     if ((st = read_number(p, digits, &pos)) != DOP_OK)
         return st;
     if (dop_attr_kind_of(a) == DOP_ATTR_F) {
@@ -396,12 +403,12 @@ read_type(parser *p, dop_want *out)
         uint32_t mul;
         w = read_word(p);
         if (w.n == 0 || !head_number(w, &digits, &mul) || w.n - digits > 1)
-            return FAIL(p, w.pos, "expected an axis: a number, T, S, or a number and T or S");
+            return FAIL(p, w.pos, "expected an axis: a number, T, S, Q, or a number and one of them");
         dop_dim d = dop_dim_n(digits ? mul : 1);
         char sym = digits < w.n ? w.s[digits] : 0;
-        d.sym = sym == 'T' ? DOP_SYM_T : sym == 'S' ? DOP_SYM_S : DOP_SYM_1;
+        d.sym = sym == 'T' ? DOP_SYM_T : sym == 'S' ? DOP_SYM_S : sym == 'Q' ? DOP_SYM_Q : DOP_SYM_1;
         if (d.mul == 0 || (sym && d.sym == DOP_SYM_1))
-            return FAIL(p, w.pos, "expected an axis: a number, T, S, or a number and T or S");
+            return FAIL(p, w.pos, "expected an axis: a number, T, S, Q, or a number and one of them");
         if (out->shape.rank == DOP_MAX_RANK)
             return FAIL(p, w.pos, "a shape has at most %d axes", DOP_MAX_RANK);
         out->shape.dim[out->shape.rank++] = d;
@@ -528,15 +535,15 @@ read_node(parser *p)
     return read_label(p, id);
 }
 
-/* graph NAME(T=1, S<=4096) { */
+/* graph NAME(T=1, S<=4096, Q=1) { */
 static dop_status
 read_head(parser *p, dop_arena *arena)
 {
     dop_status st;
-    uint32_t max_t, max_s;
+    uint32_t max_t, max_s, max_q;
     word w = read_word(p);
     if (!word_is(w, "graph"))
-        return FAIL(p, w.pos, "expected 'graph NAME(T<=..., S<=...) {'");
+        return FAIL(p, w.pos, "expected 'graph NAME(T<=..., S<=..., Q=...) {'");
     w = read_word(p);
     char name[201];
     if (w.n == 0 || w.n > 200)
@@ -560,9 +567,18 @@ read_head(parser *p, dop_arena *arena)
         return st;
     if (max_s == 0)
         return FAIL(p, pos, "S is at least 1");
+    if ((st = expect(p, ",")) != DOP_OK || (st = expect(p, "Q")) != DOP_OK || (st = expect(p, "=")) != DOP_OK)
+        return st;
+    pos = p->pos;
+    if ((st = read_u32(p, "Q", &max_q)) != DOP_OK)
+        return st;
+    if (max_q == 0)
+        return FAIL(p, pos, "Q is at least 1");
     if ((st = expect(p, ")")) != DOP_OK || (st = expect(p, "{")) != DOP_OK)
         return st;
-    return dop_graph_init(p->g, arena, name, max_t, max_s, p->diag);
+    if ((st = dop_graph_init(p->g, arena, name, max_t, max_s, p->diag)) == DOP_OK)
+        p->g->max_q = max_q;
+    return st;
 }
 
 /* return %a, %b } */

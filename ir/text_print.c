@@ -75,6 +75,9 @@ print_node(dop_buf *b, const dop_graph *g, const dop_node *n)
         case DOP_ATTR_I:
             dop_buf_printf(b, "%lld", (long long)n->attr[k].i);
             break;
+        case DOP_ATTR_W:
+            dop_buf_puts(b, dop_attr_word(a, n->attr[k].i));
+            break;
         case DOP_ATTR_S:
             print_string(b, n->attr[k].s);
             break;
@@ -111,7 +114,7 @@ void
 dop_graph_print(const dop_graph *g, dop_buf *out_text)
 {
     const char *at_most = g->max_t == 1 ? "" : "<";
-    dop_buf_printf(out_text, "graph %s(T%s=%u, S<=%u) {\n", g->name, at_most, g->max_t, g->max_s);
+    dop_buf_printf(out_text, "graph %s(T%s=%u, S<=%u, Q=%u) {\n", g->name, at_most, g->max_t, g->max_s, g->max_q);
     for (dop_node_id id = 1; id < g->n_nodes; id++)
         print_node(out_text, g, &g->nodes[id]);
     dop_buf_puts(out_text, "  return");

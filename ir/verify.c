@@ -124,7 +124,8 @@ verify_nodes(verify_ctx *v)
     return DOP_OK;
 }
 
-/* A cache value that state_write replaces is gone: nothing else may read it, nor name the same state again. */
+/* Append state that state_write extends is gone: nothing else may read it.  Replace state has two copies: one more version
+ * in a step, beside the one before it.  Nothing may name the same state again. */
 static dop_status
 verify_state(verify_ctx *v)
 {
@@ -137,8 +138,9 @@ verify_state(verify_ctx *v)
         if (n->op != DOP_OP_state_write)
             continue;
         dop_node_id c = n->src[0];
+        bool appends = dop_shape_appends(&n->shape);
         for (;;) {
-            if (v->uses[c] > 1)
+            if (appends && v->uses[c] > 1)
                 return BAD(v, "%%%s overwrites %%%s, which has %u more readers", n->name, name_of(v, c),
                            v->uses[c] - 1);
             if (!has_trait(v, c, DOP_VIEW))
@@ -148,7 +150,10 @@ verify_state(verify_ctx *v)
         dop_op op = g->nodes[c].op;
         if (op != DOP_OP_state && op != DOP_OP_state_write)
             return BAD(v, "%%%s writes to %%%s, which is not state", n->name, name_of(v, c));
+        if (!appends && (op != DOP_OP_state || v->place[c]++))
+            return BAD(v, "%%%s replaces %%%s, which this step has replaced already", n->name, name_of(v, c));
     }
+    memset(v->place, 0, g->n_nodes * sizeof *v->place);
     qsort(v->names, n_states, sizeof *v->names, compare_names);
     for (uint32_t i = 1; i < n_states; i++) {
         if (strcmp(v->names[i - 1], v->names[i]) == 0)
@@ -345,8 +350,8 @@ dop_graph_verify(const dop_graph *g, const char *when, dop_diag *diag)
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         goto error;
     }
-    if (!g->name || !dop_name_ok(g->name) || g->max_t < 1 || g->max_s < 1)
-        st = BAD(&v, "the graph's name '%.100s', T or S cannot be printed", g->name ? g->name : "");
+    if (!g->name || !dop_name_ok(g->name) || g->max_t < 1 || g->max_s < 1 || g->max_q < 1)
+        st = BAD(&v, "the graph's name '%.100s', T, S or Q cannot be printed", g->name ? g->name : "");
     else if ((st = verify_nodes(&v)) == DOP_OK && (st = verify_state(&v)) == DOP_OK)
         st = verify_regions(&v);
 error:

@@ -146,9 +146,9 @@ dop_emit_step(dop_emit *e)
 }
 
 const char *
-dop_emit_pos(dop_emit *e)
+dop_emit_position(dop_emit *e, const char *row)
 {
-    return e->handed ? "dop_stage.pos" : dop_emit_str(e, "%s.pos", dop_emit_step(e));
+    return e->handed ? "dop_stage.position" : dop_emit_str(e, "%s.rows[%s].position", dop_emit_step(e), row);
 }
 
 const char *
@@ -177,22 +177,16 @@ dop_emit_number(dop_emit *e, uint32_t value)
 const char *
 dop_emit_window(dop_emit *e, dop_node_id attention)
 {
-    const dop_graph *g = e->g;
-    int64_t window = dop_node_i(g, attention, DOP_A_window);
-    for (dop_node_id id = 1; id < g->n_nodes && !e->window; id++) {
-        dop_op op = dop_node_at(g, id)->op;
-        if ((op == DOP_OP_attention || op == DOP_OP_attn_split) && dop_node_i(g, id, DOP_A_window) != window)
-            e->window = dop_emit_number(e, (uint32_t)window);
-    }
+    uint32_t window = (uint32_t)dop_node_i(e->g, attention, DOP_A_window);
     if (!e->window)
-        e->window = dop_emit_str(e, "%uu", (uint32_t)window);
+        e->window = e->g->windows_differ ? dop_emit_number(e, window) : dop_emit_str(e, "%uu", window);
     return e->window;
 }
 
 const char *
 dop_emit_n_tokens(dop_emit *e)
 {
-    return e->g->max_t == 1 ? "1u" : dop_emit_str(e, "%s.n_tokens", dop_emit_step(e));
+    return e->g->max_t == 1 ? "1u" : dop_emit_str(e, "%s.n_rows", dop_emit_step(e));
 }
 
 /* A value that does not depend on the token is a row vector; t is then dropped. */
@@ -310,6 +304,44 @@ dop_emit_handed(dop_emit *e, dop_node_id node, const char *c)
     return load_handed(e, node, c, 4, 4);
 }
 
+/* A fact of a row, from the row table.  It is loaded once, where what depends on it may be loaded. */
+static const char *
+load_input(dop_emit *e, dop_node_id node, const char *row)
+{
+    const char *what = dop_node_s(e->g, node, DOP_A_name), *name = dop_emit_str(e, "r%u", e->n_temps++);
+    if (strcmp(what, "positions") == 0)
+        dop_emit_index(e, "uint %s = %s;", name, dop_emit_position(e, row));
+    else
+        dop_emit_index(e, "uint %s = %s.rows[%s].%s;", name, dop_emit_step(e), row,
+                       strcmp(what, "tokens") == 0 ? "token" : "sequence");
+    return name;
+}
+
+/* Where the copy of a replace state begins that is current for the sequence, or the one that this step makes. */
+static const char *
+replace_copy(dop_emit *e, dop_node_id state, const char *sequence, bool successor)
+{
+    const char *name = dop_emit_str(e, "r%u", e->n_temps++), *step = dop_emit_step(e);
+    uint64_t values = dop_node_rows(e->g, state, 1) * dop_node_cols(e->g, state);
+    dop_emit_index(e, "uint %s = %s%s.parity[%s]%s * %lluu;", name, successor ? "(1u - " : "", step, sequence,
+                   successor ? ")" : "", (unsigned long long)values);
+    return name;
+}
+
+static bool
+is_replace_state(const dop_graph *g, dop_node_id id)
+{
+    const dop_node *n = dop_node_at(g, id);
+    return (n->op == DOP_OP_state || n->op == DOP_OP_state_write) && !dop_shape_appends(&n->shape);
+}
+
+/* Sequence of a row, 0u where there is one only. */
+static const char *
+sequence_of(dop_emit *e, dop_node_id sequences, const char *row)
+{
+    return e->g->max_q == 1 ? "0u" : dop_emit_value(e, sequences, (dop_index){row, "0u"}, 1);
+}
+
 static const char *
 load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start)
 {
@@ -317,13 +349,15 @@ load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start
     const dop_node *n = dop_node_at(g, node);
     uint32_t cols = dop_node_cols(g, node);
     if (n->op == DOP_OP_input)
-        return strcmp(dop_node_s(g, node, DOP_A_name), "tokens") == 0
-                   ? dop_emit_str(e, "%s.tokens[%s]", dop_emit_step(e), ix.t)
-                   : dop_emit_str(e, "(%s + %s)", dop_emit_pos(e), ix.t);
+        return load_input(e, node, ix.t);
     const dop_weight_type *wt = dop_weight_type_of(n->type);
     if (n->type != DOP_TYPE_u32 && !wt)
         return fail(e, DOP_E_INPUT, "no kernel reads this storage type", node);
+    if (is_replace_state(g, node) && g->max_q == 1)
+        ix.t = "0u";
     const char *at = flat_index(e, node, ix, dop_row_values(g, node), start);
+    if (is_replace_state(g, node))
+        at = dop_emit_str(e, "(%s + %s)", replace_copy(e, node, ix.t, n->op == DOP_OP_state_write), at);
     uint32_t w = width == 4 && cols > 1 ? 4 : 1; /* a statistic is one value for all four columns */
     if (n->op == DOP_OP_weight && n->shape.rank > 1)
         return load_temp(e, node, width,
@@ -532,7 +566,7 @@ emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     uint32_t heads = dop_node_cols(g, node) / head, row = head + (handed ? 4 : 2); /* handed parts are aligned */
     dop_emit_line(e, "%s %s = %s(0.0);", T, out, T);
     dop_emit_line(e, "{");
-    dop_emit_line(e, "    uint n = %s + %s + 1u;", dop_emit_pos(e), ix.t);
+    dop_emit_line(e, "    uint n = %s + 1u;", dop_emit_position(e, ix.t));
     if (strcmp(window, "0u") != 0)
         dop_emit_line(e, "    n = %s > 0u ? min(n, %s) : n;", window, window);
     if (dop_node_at(g, part)->op == DOP_OP_attn_split)
@@ -572,6 +606,8 @@ emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     case DOP_OP_attn_combine:
         return emit_combine(e, node, ix, width);
     case DOP_OP_gather: {
+        if (is_replace_state(g, dop_node_base(g, n->src[0], NULL)))
+            return dop_emit_value(e, n->src[0], (dop_index){sequence_of(e, n->src[1], ix.t), ix.c}, width);
         const char *id = dop_emit_value(e, n->src[1], (dop_index){ix.t, "0u"}, 1);
         /* Ids are made on the device too, and then by logits that may not be finite. */
         uint32_t rows = (uint32_t)dop_dim_value(g, dop_node_at(g, n->src[0])->shape.dim[0], g->max_t);
@@ -625,6 +661,19 @@ dop_emit_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     return name;
 }
 
+/* Where a step writes the successor of a replace state. */
+static const char *
+replace_index(dop_emit *e, dop_node_id node, dop_index ix)
+{
+    const dop_graph *g = e->g;
+    const dop_node *n = dop_node_at(g, node);
+    if (n->n_srcs > 2 && g->max_q > 1 && g->max_t > 1)
+        return fail(e, DOP_E_INPUT, "no kernel writes rows of several sequences to replace state", node);
+    const char *q = n->n_srcs > 2 ? sequence_of(e, n->src[2], ix.t) : g->max_q == 1 ? "0u" : ix.t;
+    const char *copy = replace_copy(e, node, q, true);
+    return dop_emit_str(e, "(%s + %s)", copy, flat_index(e, node, (dop_index){q, ix.c}, dop_node_cols(g, node), 0));
+}
+
 void
 dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value)
 {
@@ -633,9 +682,14 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
     const char *at;
     if (e->status != DOP_OK)
         return;
-    if (n->op == DOP_OP_state_write) {
+    if (is_replace_state(g, node)) {
+        at = replace_index(e, node, ix);
+    } else if (n->op == DOP_OP_state_write) {
         const char *pos = dop_emit_value(e, n->src[2], (dop_index){ix.t, "0u"}, 1);
-        at = dop_emit_str(e, "(min(%s, %uu) * %uu + %s)", pos, g->max_s - 1, dop_node_cols(g, node), ix.c);
+        const char *row = dop_emit_str(e, "min(%s, %uu)", pos, g->max_s - 1);
+        if (g->max_q > 1)
+            row = dop_emit_str(e, "(%s * %uu + %s)", sequence_of(e, n->src[3], ix.t), g->max_s, row);
+        at = dop_emit_str(e, "(%s * %uu + %s)", row, dop_node_cols(g, node), ix.c);
     } else {
         at = flat_index(e, node, ix, dop_node_cols(g, node), 0);
     }
@@ -651,8 +705,12 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
         if (!(e->handed[node] & DOP_LEAVES))
             return;
     }
-    dop_emit_line(e, "dop_st%u_%s(%s, %s, %s);", width, dop_type_of(n->type)->name, dop_emit_arg(e, node, true), at,
-                  value);
+    /* Of several rows of a sequence the last one says what is left of it. */
+    const char *last = is_replace_state(g, node) && n->n_srcs > 2 && g->max_t > 1
+                           ? dop_emit_str(e, "if (%s + 1u == %s) ", ix.t, dop_emit_n_tokens(e))
+                           : "";
+    dop_emit_line(e, "%sdop_st%u_%s(%s, %s, %s);", last, width, dop_type_of(n->type)->name, dop_emit_arg(e, node, true),
+                  at, value);
 }
 
 bool

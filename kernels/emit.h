@@ -94,14 +94,14 @@ void dop_emit_line(dop_emit *e, const char *fmt, ...) __attribute__((format(prin
 /* Argument number of the memory that holds the node ("a3"); 0 is the step record. */
 const char *dop_emit_arg(dop_emit *e, dop_node_id node, bool written);
 const char *dop_emit_step(dop_emit *e);
-const char *dop_emit_pos(dop_emit *e); /* position of the first token */
+const char *dop_emit_position(dop_emit *e, const char *row); /* of a row of the step */
 const char *dop_emit_merges(dop_emit *e);
 /* A number that dispatches of this kernel may differ in ("a3.x").  Every call gives another one. */
 const char *dop_emit_number(dop_emit *e, uint32_t value);
 /* The window of the region's attention, or of the splits it merges: a constant where all layers have the same, else a
  * number of the dispatch.  0 is none. */
 const char *dop_emit_window(dop_emit *e, dop_node_id attention);
-/* "step.n_tokens", or "1u" when the graph has one token. */
+/* "step.n_rows", or "1u" when the graph has one token. */
 const char *dop_emit_n_tokens(dop_emit *e);
 
 /* The `aux` argument of a weight matrix's load functions (weight_types.h); notes that the type's file is needed. */

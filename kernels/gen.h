@@ -14,7 +14,7 @@ struct dop_gen {
     dop_buf main; /* the filled template */
     uint32_t grid[3];
     bool merges;       /* attention merges its splits, and counts the workgroups that are done with theirs */
-    bool halves;       /* products take their activations as f16 */
+    bool halves;       /* factors of products are f16 */
     uint64_t failures; /* dop_buf_failures() at the start: a text of which a piece is missing is no kernel */
 };
 /* Ready to look at the region; emitting needs templates too. */

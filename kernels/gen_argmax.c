@@ -61,8 +61,15 @@ emit(dop_gen *gen)
         dop_buf_printf(&store,
                        "        at = best > 3.4e38 ? 0xffffffffu : at;\n"
                        "        %s.ids[%s.n_out %% 4096u] = at;\n        %s.n_out += 1u;\n"
-                       "        %s.tokens[0] = at;\n        %s.pos += %s.n_tokens;\n        %s.n_tokens = 1u;\n",
+                       "        Row last = %s.rows[%s.n_rows - 1u];\n"
+                       "        %s.rows[0] = Row(at, last.position + 1u, last.sequence, 0u);\n"
+                       "        %s.n_rows = 1u;\n",
                        s, s, s, s, s, s, s);
+        /* The step is complete: what it made of the states that it replaces is current from now on. */
+        if (dop_graph_replaces(g) && g->max_q > 1 && g->max_t > 1)
+            e->status = DOP_FAIL(e->diag, DOP_E_INPUT, "no kernel commits a step of several sequences");
+        if (dop_graph_replaces(g))
+            dop_buf_printf(&store, "        %s.parity[%s] ^= 1u;\n", s, g->max_q == 1 ? "0" : "last.sequence");
     }
     dop_keys_set(&keys, "DECLS", "");
     dop_keys_set(&keys, "SCAN", scan.data ? scan.data : "");

@@ -78,7 +78,7 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
     dop_rowprog p = {.len = a->dim, .t = "0u", .lanes = teams ? e->target->subgroup : 0, .lane = "lane"};
     uint32_t first = queries ? a->rows : 0;
     dop_buf_printf(body, "    uint jobs = %uu%s;\n", first,
-                   n_writes + n_handed ? dop_emit_str(e, " + (hi == pos0 + 1u ? %uu : 0u)", n_writes + n_handed) : "");
+                   n_writes + n_handed ? dop_emit_str(e, " + (hi == last + 1u ? %uu : 0u)", n_writes + n_handed) : "");
     if (teams)
         dop_buf_puts(body, "    uint lane = gl_LocalInvocationIndex % SG;\n"
                            "    for (uint j = gl_LocalInvocationIndex / SG; j < jobs; j += TEAMS) {\n");
@@ -115,7 +115,7 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
     dop_buf_puts(body, "    }\n");
     if (n_writes && !(a->keeps[0] && a->keeps[1]))
         /* On CPU devices a barrier of the workgroup is dear, and nothing where that is one subgroup. */
-        dop_buf_printf(body, "    if (hi == pos0 + 1u)\n        %s();\n",
+        dop_buf_printf(body, "    if (hi == last + 1u)\n        %s();\n",
                        gen->e.target->cpu && gen->choice->tile.subgroup &&
                                gen->choice->tile.wg == gen->e.target->subgroup
                            ? "subgroupMemoryBarrier"
@@ -171,7 +171,7 @@ const char *
 dop_attn_sink(dop_gen *gen, const attn *a)
 {
     dop_emit *e = &gen->e;
-    if (a->n->n_srcs < 5)
+    if (a->n->n_srcs < 6)
         return "";
     dop_buf b = {0};
     if (a->splits > 1)
@@ -179,7 +179,7 @@ dop_attn_sink(dop_gen *gen, const attn *a)
     else
         dop_buf_puts(&b, "                {\n");
     dop_emit_scope(e, &b, "                    ");
-    const char *s = dop_emit_value(e, a->n->src[4], (dop_index){"0u", "h"}, 1);
+    const char *s = dop_emit_value(e, a->n->src[5], (dop_index){"0u", "h"}, 1);
     dop_emit_line(e, "float with = max(top, %s), fix = exp(top - with);", s);
     dop_emit_line(e, "sum = sum * fix + exp(%s - with);", s);
     dop_emit_line(e, "o *= fix;");
@@ -261,10 +261,10 @@ dop_attn_at(const dop_site *s)
     const dop_graph *g = s->g;
     attn a = {.id = s->r->info->attention, .splits = 1};
     a.n = dop_node_at(g, a.id);
-    const dop_node *q = dop_node_at(g, a.n->src[0]), *k = dop_node_at(g, a.n->src[1]);
+    const dop_node *q = dop_node_at(g, a.n->src[0]);
     a.heads = q->shape.dim[1].mul;
     a.dim = q->shape.dim[2].mul;
-    a.kv = k->shape.dim[1].mul;
+    a.kv = dop_cache_heads(g, a.n->src[1]);
     a.group = a.heads / a.kv;
     a.merged_heads = a.group;
     a.head0 = "kvh * G";
@@ -344,7 +344,7 @@ emit(dop_gen *gen)
     dop_keys_num(gen, &keys, "BQ", tile->bq);
     dop_keys_num(gen, &keys, "KV", a.kv);
     dop_keys_set(&keys, "WINDOW", dop_emit_window(e, a.id));
-    dop_keys_set(&keys, "POS", dop_emit_str(e, "%s.pos", dop_emit_step(e)));
+    dop_keys_set(&keys, "STEP_RECORD", dop_emit_step(e));
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_num(gen, &keys, "DS", tile->ds ? tile->ds : 1);
     dop_keys_num(gen, &keys, "BATCH", batch);

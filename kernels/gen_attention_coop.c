@@ -6,10 +6,10 @@ static void
 sink_code(dop_gen *gen, const dop_attn *a, dop_buf *out)
 {
     dop_emit *e = &gen->e;
-    if (a->n->n_srcs < 5)
+    if (a->n->n_srcs < 6)
         return;
     dop_emit_scope(e, out, "    ");
-    const char *s = dop_emit_value(e, a->n->src[4], (dop_index){"0u", "h"}, 1);
+    const char *s = dop_emit_value(e, a->n->src[5], (dop_index){"0u", "h"}, 1);
     dop_emit_line(e, "l += exp(%s - m);",
                   s); /* the largest score may be far below a sink: then l is large, as it should */
 }
@@ -24,6 +24,7 @@ emit(dop_gen *gen)
     dop_keys keys = {0};
     dop_buf load = {0}, store = {0}, sink = {0};
     a.rows = a.group * tile->bq;
+    gen->halves = true;
     dop_emit_scope(e, &load, "            ");
     dop_emit_line(e, "q = %s;", dop_emit_value(e, a.n->src[0], (dop_index){"t", "c"}, 4));
     dop_attn_store(gen, &a, &store);
@@ -34,7 +35,7 @@ emit(dop_gen *gen)
     dop_keys_num(gen, &keys, "KV", a.kv);
     dop_keys_num(gen, &keys, "FD", a.dim / 16);
     dop_keys_set(&keys, "WINDOW", dop_emit_window(e, a.id));
-    dop_keys_set(&keys, "POS", dop_emit_str(e, "%s.pos", dop_emit_step(e)));
+    dop_keys_set(&keys, "STEP_RECORD", dop_emit_step(e));
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_set(&keys, "K", dop_emit_arg(e, a.n->src[1], false));
     dop_keys_set(&keys, "V", dop_emit_arg(e, a.n->src[2], false));

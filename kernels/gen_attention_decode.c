@@ -92,7 +92,7 @@ emit(dop_gen *gen)
     dop_keys_num(gen, &keys, "HALVINGS", halvings);
     dop_keys_num(gen, &keys, "BATCH", batch);
     dop_keys_set(&keys, "WINDOW", dop_emit_window(e, a.id));
-    dop_keys_set(&keys, "POS", dop_emit_pos(e));
+    dop_keys_set(&keys, "POSITION", dop_emit_position(e, "0"));
     dop_keys_set(&keys, "K", dop_emit_arg(e, a.n->src[1], false));
     dop_keys_set(&keys, "V", dop_emit_arg(e, a.n->src[2], false));
     dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "x"));

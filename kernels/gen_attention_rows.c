@@ -41,6 +41,18 @@ add_v(dop_gen *gen, const dop_attn *a, uint32_t step, dop_buf *out)
     dop_buf_printf(out, "%s}\n", in);
 }
 
+/* Positions of four query rows.  Loads are expensive on CPU devices: neighbouring query heads of one token are usual, and
+ * in a step of one row all have its position. */
+static const char *
+positions(dop_emit *e)
+{
+    if (e->g->max_t == 1)
+        return dop_emit_str(e, "uvec4(%s)", dop_emit_position(e, "0"));
+    return dop_emit_str(e, "uvec4(%s, %s, %s, %s)", dop_emit_position(e, "DOP_T(0u)"),
+                        dop_emit_position(e, "DOP_T(1u)"), dop_emit_position(e, "DOP_T(2u)"),
+                        dop_emit_position(e, "DOP_T(R - 1u)"));
+}
+
 static dop_status
 emit(dop_gen *gen)
 {
@@ -61,7 +73,7 @@ emit(dop_gen *gen)
     dop_keys_num(gen, &keys, "KV", a.kv);
     dop_keys_num(gen, &keys, "STEP", step);
     dop_keys_set(&keys, "WINDOW", dop_emit_window(e, a.id));
-    dop_keys_set(&keys, "POS", dop_emit_str(e, "%s.pos", dop_emit_step(e)));
+    dop_keys_set(&keys, "POSITIONS", positions(e));
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_set(&keys, "DOT_K", dot.data ? dot.data : "");
     dop_keys_set(&keys, "ADD_V", add.data ? add.data : "");

@@ -25,6 +25,7 @@ dop_kernel_persistent(const dop_templates *t, const dop_target *target, const do
     for (uint32_t i = 0; i < n_stages && glsl; i++) {
         glsl[i] = stages[i]->glsl;
         k->caps |= stages[i]->caps;
+        k->rounding = stages[i]->rounding > k->rounding ? stages[i]->rounding : k->rounding;
         dop_buf_printf(&functions, "void dop_stage_%u() {}\n", i);
         dop_buf_printf(&calls, "    case %u: dop_stage_%u(); break;\n", i, i);
     }

@@ -248,6 +248,7 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
     if ((k->caps & DOP_CAP_coop) == DOP_CAP_coop)
         k->caps &= ~(uint32_t)DOP_CAP_coop | matrix_form(variant->descriptor, target->caps);
     k->unoptimized = variant->descriptor->unoptimized;
+    k->rounding = variant->descriptor->ints ? DOP_ROUNDING_i8 : gen.halves ? DOP_ROUNDING_f16 : DOP_ROUNDING_none;
     k->subgroup = choice->tile.subgroup ? target->subgroup : 0;
 error:
     dop_buf_finish(&gen.main);

@@ -96,6 +96,7 @@ typedef struct dop_kernel {
     dop_variant_id variant;
     uint32_t caps;
     uint32_t subgroup; /* required size; 0: any */
+    dop_rounding rounding;
     /* The module goes to the driver as it is.  Attention on matrix units takes a driver ten times as long to compile when
      * its loops over fragments were unrolled before, and runs no faster; products run an eighth faster then. */
     bool unoptimized;

@@ -12,7 +12,7 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
     const dop_node *o = dop_node_at(g, old);
     if (o->op != DOP_OP_attention)
         return DOP_OK;
-    uint32_t kv_heads = dop_node_at(g, o->src[1])->shape.dim[1].mul;
+    uint32_t kv_heads = dop_cache_heads(g, o->src[1]);
     uint32_t splits = rw->cx->target->cores / kv_heads;
     if (splits > MAX_SPLITS)
         splits = MAX_SPLITS;

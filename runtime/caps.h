@@ -56,6 +56,10 @@ dop_matrix_usable(uint32_t shape, uint32_t subgroup)
            (subgroup == 2 * m || subgroup == 4 * m);
 }
 
+/* What a kernel makes of the factors of its products before they meet: nothing, f16 values, or activations in 8 bits with a
+ * factor per 32 values.  Part of the plan format; later ones are coarser. */
+typedef enum dop_rounding { DOP_ROUNDING_none, DOP_ROUNDING_f16, DOP_ROUNDING_i8 } dop_rounding;
+
 /* What is missing of the capabilities that are needed. */
 static inline uint32_t
 dop_caps_missing(uint32_t needed, uint32_t has)

@@ -51,7 +51,7 @@ read_graphs(checker *k, dop_diag *diag)
         if (st != DOP_OK)
             return st;
         at += end;
-        if (g->max_t != s->max_tokens || g->max_s < p->model->ctx)
+        if (g->max_t != s->max_rows || g->max_s < p->model->ctx)
             return DOP_FAIL_IN(diag, DOP_E_INPUT, p->path, "the plan is damaged: graph %u is not that of schedule %u",
                                i, i);
         for (uint32_t d = 0; d < s->n_dispatches; d++)
@@ -65,32 +65,12 @@ read_graphs(checker *k, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Does a module multiply f16 matrices, or, of one token's products, pack f16 values?  Those are activations in shared
- * memory, since what they store they convert one by one; other kernels pack what they store.  (SPIR-V 1.6, section 3.49;
- * GLSL.std.450: 58 is PackHalf2x16; capabilities 5357 and 6022 are cooperative matrices.)  The plan's modules were walked
- * when it was opened. */
-static bool
-is_narrow(const dop_plan *plan, const dop_plan_kernel *kernel)
-{
-    enum { OP_EXT_INST = 12, OP_CAPABILITY = 17, PACK_HALF = 58, COOPERATIVE_NV = 5357, COOPERATIVE_KHR = 6022 };
-    const uint32_t *w = plan->spirv + kernel->spirv_first;
-    bool gemv = strncmp(dop_plan_string(plan, kernel->variant), "gemv", 4) == 0;
-    for (uint32_t at = 5; at < kernel->spirv_words; at += w[at] >> 16) {
-        uint32_t op = w[at] & 0xffffu, len = w[at] >> 16;
-        if (gemv && op == OP_EXT_INST && len > 4 && w[at + 4] == PACK_HALF)
-            return true;
-        if (op == OP_CAPABILITY && len > 1 && (w[at + 1] == COOPERATIVE_NV || w[at + 1] == COOPERATIVE_KHR))
-            return true;
-    }
-    return false;
-}
-
 static double
-bound_of(const dop_plan *plan, const dop_plan_kernel *kernel)
+bound_of(const dop_plan_kernel *kernel)
 {
-    if (dop_check_rounds(dop_plan_string(plan, kernel->variant)))
-        return rounded_bound;
-    return is_narrow(plan, kernel) ? narrow_bound : error_bound;
+    return kernel->rounding == DOP_ROUNDING_i8    ? rounded_bound
+           : kernel->rounding == DOP_ROUNDING_f16 ? narrow_bound
+                                                  : error_bound;
 }
 
 typedef struct point {
@@ -277,7 +257,7 @@ dop_mode_check(dop_cli *cli, dop_diag *diag)
         goto error;
     }
     for (uint32_t i = 0; i < k.plan->n_kernels; i++)
-        k.results[i].bound = bound_of(k.plan, &k.plan->kernels[i]);
+        k.results[i].bound = bound_of(&k.plan->kernels[i]);
     if ((st = read_graphs(&k, diag)) == DOP_OK && (st = dop_check_device_create(k.model, diag, &k.device)) == DOP_OK)
         st = check_all(&k, diag);
 error:

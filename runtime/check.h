@@ -41,8 +41,6 @@ const dop_plan_tensor *dop_check_find_weight(const dop_plan *plan, const char *n
 /* One row as f32.  Errors: storage types without a decoder, tensors that are smaller than their rows. */
 dop_status dop_check_weight_row(const dop_plan *plan, const dop_plan_tensor *weight, uint32_t row, float *out,
                                 dop_diag *diag);
-/* Does a kernel's variant multiply in integers, with activations in 8 bits per 32 values (names end in _i8)? */
-bool dop_check_rounds(const char *variant);
 /* Rounds rows of k values as such kernels do: d = largest / 127 of 32 values, d * round(x / d). */
 void dop_check_round_rows(float *x, uint64_t rows, uint64_t k);
 /* check_unpack.c: one row of a packed quantized matrix.  False: no such type, or not enough bytes. */

@@ -5,6 +5,25 @@
 #include <stdio.h>
 #include <string.h>
 
+dop_node_id
+dop_check_storage(const dop_graph *g, dop_node_id id)
+{
+    id = dop_node_base(g, id, NULL);
+    while (dop_node_at(g, id)->op == DOP_OP_state_write)
+        id = dop_node_base(g, dop_node_at(g, id)->src[0], NULL);
+    return id;
+}
+
+dop_check_buffer *
+dop_check_buffer_of(dop_check_run *run, dop_node_id id)
+{
+    id = dop_check_storage(run->g, id);
+    for (uint32_t i = 0; i < run->n_buffers; i++)
+        if (run->buffers[i].node == id)
+            return &run->buffers[i];
+    return NULL;
+}
+
 /* One step between neighbouring f16 values, relative: the two sides may round to different ones. */
 static const double f16_step = 1.0 / 1024, f16_tiny = 1.0 / 16777216;
 
@@ -205,19 +224,20 @@ compare_step(dop_check_run *run)
             return st;
         if (run->g->max_t != 1 && id->count != 1)
             continue;
-        want.ids[b->n_out % DOP_STEP_RING] = want.tokens[0] = id->u[0];
+        want.rows[0] = b->rows[b->n_rows - 1];
+        want.ids[b->n_out % DOP_STEP_RING] = want.rows[0].token = id->u[0];
         want.n_out++;
-        want.pos += b->n_tokens;
-        want.n_tokens = 1;
+        want.rows[0].position++;
+        want.n_rows = 1;
     }
     if (a->flags & DOP_STEP_STALLED)
         wrong(run, "step record: a wait ran out", a->flags, 0);
-    else if (a->tokens[0] != want.tokens[0])
-        wrong(run, "step record: id picked", a->tokens[0], want.tokens[0]);
-    else if (a->pos != want.pos)
-        wrong(run, "step record: position", a->pos, want.pos);
-    else if (a->n_tokens != want.n_tokens)
-        wrong(run, "step record: tokens", a->n_tokens, want.n_tokens);
+    else if (a->rows[0].token != want.rows[0].token)
+        wrong(run, "step record: id picked", a->rows[0].token, want.rows[0].token);
+    else if (a->rows[0].position != want.rows[0].position)
+        wrong(run, "step record: position", a->rows[0].position, want.rows[0].position);
+    else if (a->n_rows != want.n_rows)
+        wrong(run, "step record: rows", a->n_rows, want.n_rows);
     else if (a->n_out != want.n_out)
         wrong(run, "step record: ids picked", a->n_out, want.n_out);
     else if (memcmp(a, &want, sizeof want) != 0)

@@ -7,25 +7,6 @@
 
 static const double max_products = 1e8; /* multiplications of one case that the host does */
 
-dop_node_id
-dop_check_storage(const dop_graph *g, dop_node_id id)
-{
-    id = dop_node_base(g, id, NULL);
-    while (dop_node_at(g, id)->op == DOP_OP_state_write)
-        id = dop_node_base(g, dop_node_at(g, id)->src[0], NULL);
-    return id;
-}
-
-dop_check_buffer *
-dop_check_buffer_of(dop_check_run *run, dop_node_id id)
-{
-    id = dop_check_storage(run->g, id);
-    for (uint32_t i = 0; i < run->n_buffers; i++)
-        if (run->buffers[i].node == id)
-            return &run->buffers[i];
-    return NULL;
-}
-
 bool
 dop_check_uses_position(const dop_graph *g, const dop_region *r)
 {
@@ -81,8 +62,9 @@ choose_samples(dop_check_run *run)
     for (uint32_t i = 0; i < n; i++)
         run->sample[i] = n == 1 ? t - 1 : (uint32_t)((uint64_t)i * (t - 1) / (n - 1));
     for (uint32_t i = 0; i < n; i++) {
-        run->step_positions[i] = run->c->pos + run->sample[i];
-        run->step_ids[i] = run->before.tokens[run->sample[i]];
+        run->step_positions[i] = run->before.rows[run->sample[i]].position;
+        run->step_sequences[i] = run->before.rows[run->sample[i]].sequence;
+        run->step_ids[i] = run->before.rows[run->sample[i]].token;
     }
 }
 
@@ -100,8 +82,8 @@ column_block(const dop_check_run *run)
         bool product = n->op == DOP_OP_matmul && reads_matrix(g, id);
         for (uint32_t k = 0; k < n->n_srcs; k++)
             behind[id] = behind[id] || behind[dop_node_base(g, n->src[k], NULL)];
-        dop_reach reach = dop_node_reach(g, id);
-        if (behind[id] && (product || reach == DOP_REACH_ROW || (reach == DOP_REACH_ALL && n->op != DOP_OP_last_row)))
+        dop_extent extent = dop_node_extent(g, id);
+        if (behind[id] && (product || extent == DOP_EXTENT_row || extent == DOP_EXTENT_all || dop_node_gathers(g, id)))
             block = 0;
         behind[id] = behind[id] || product;
         uint32_t head = n->shape.rank == 3 ? n->shape.dim[2].mul : 1;
@@ -153,7 +135,9 @@ leaf_value(void *user, const dop_graph *g, dop_node_id leaf, uint32_t t, dop_ten
     const char *name = dop_node_s(g, leaf, DOP_A_name);
     (void)t;
     if (n->op == DOP_OP_input) {
-        out->u = strcmp(name, "tokens") == 0 ? run->step_ids : run->step_positions;
+        out->u = strcmp(name, "tokens") == 0      ? run->step_ids
+                 : strcmp(name, "positions") == 0 ? run->step_positions
+                                                  : run->step_sequences;
         return DOP_OK;
     }
     float *f = take_leaf(run, out->count, diag);
@@ -378,7 +362,7 @@ prepare_buffers(dop_check_run *run)
         if (n->op == DOP_OP_weight)
             continue;
         dop_check_buffer *b = &run->buffers[run->n_buffers++];
-        uint64_t rows = dop_dim_value(g, n->shape.dim[0], g->max_t), bytes = 0;
+        uint64_t rows = dop_node_rows(g, id, g->max_t), bytes = 0;
         if (n->shape.rank == 1 && n->shape.dim[0].sym == DOP_SYM_1)
             rows = 1;
         uint64_t end = (uint64_t)run->c->pos + run->c->n_tokens + 16;
@@ -405,11 +389,10 @@ static void
 prepare_step(dop_check_run *run)
 {
     dop_step *s = &run->before;
-    s->pos = run->c->pos;
-    s->n_tokens = run->c->n_tokens;
+    s->n_rows = run->c->n_tokens;
     s->n_out = 3 * DOP_STEP_RING - 1;
-    for (uint32_t i = 0; i < DOP_STEP_MAX_TOKENS; i++)
-        s->tokens[i] = dop_check_u32(&run->random) % run->plan->model->vocab;
+    for (uint32_t i = 0; i < DOP_STEP_MAX_ROWS; i++)
+        s->rows[i] = (dop_row){dop_check_u32(&run->random) % run->plan->model->vocab, run->c->pos + i, 0, 0};
     for (uint32_t i = 0; i < DOP_STEP_RING; i++)
         s->ids[i] = 0xfffffff0u;
 }
@@ -446,7 +429,7 @@ dop_check_run_case(const dop_check_case *c, dop_diag *diag, dop_check_result *re
     run->diag = diag;
     run->result = result;
     run->random.state = c->seed;
-    run->rounds = dop_check_rounds(dop_plan_string(c->plan, c->plan->kernels[c->dispatch->kernel].variant));
+    run->rounds = c->plan->kernels[c->dispatch->kernel].rounding == DOP_ROUNDING_i8;
     run->types = types;
     for (dop_node_id id = 1; id < c->g->n_nodes; id++)
         types[id] = dop_node_at(c->g, id)->type;

@@ -24,7 +24,7 @@ typedef struct dop_check_run {
     dop_diag *diag;
     dop_check_result *result;
     dop_check_random random;
-    uint32_t n_samples, sample[DOP_STEP_MAX_TOKENS]; /* tokens of the step that are compared */
+    uint32_t n_samples, sample[DOP_STEP_MAX_ROWS]; /* tokens of the step that are compared */
     bool rounds;  /* the kernel rounds activations of products to 8 bits, and so does the reference */
     double slack; /* relative, on top of the bound: f16 cache rows that the region itself writes and reads */
     uint32_t n_buffers, n_leaves;
@@ -33,16 +33,17 @@ typedef struct dop_check_run {
     dop_type *types; /* [n_nodes] as the graph had them */
     dop_interp *it;
     dop_step before, after;
-    uint32_t step_ids[DOP_STEP_MAX_TOKENS], step_positions[DOP_STEP_MAX_TOKENS]; /* of the samples */
+    uint32_t step_ids[DOP_STEP_MAX_ROWS], step_positions[DOP_STEP_MAX_ROWS],
+        step_sequences[DOP_STEP_MAX_ROWS]; /* of the samples */
 } dop_check_run;
 
-/* The node that owns a value's memory: behind views, and the state behind cache writes. */
+/* check_compare.c: the node that owns a value's memory: behind views, and the state behind cache writes. */
 dop_node_id dop_check_storage(const dop_graph *g, dop_node_id id);
 dop_check_buffer *dop_check_buffer_of(dop_check_run *run, dop_node_id id);
 
 /* check_region.c: the interpreter with every outside value set and products done by hand. */
 dop_status dop_check_reference(dop_check_run *run);
-/* check_compare.c: all outputs of the region, and the step record. */
+/* All outputs of the region, and the step record. */
 dop_status dop_check_compare(dop_check_run *run);
 
 #endif

@@ -38,13 +38,6 @@ dop_check_weight_row(const dop_plan *plan, const dop_plan_tensor *weight, uint32
     return DOP_OK;
 }
 
-bool
-dop_check_rounds(const char *variant)
-{
-    size_t n = strlen(variant);
-    return n > 3 && strcmp(variant + n - 3, "_i8") == 0;
-}
-
 void
 dop_check_round_rows(float *x, uint64_t rows, uint64_t k)
 {

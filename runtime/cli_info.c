@@ -88,7 +88,6 @@ count_schedule(const dop_plan *plan, const dop_plan_schedule *s, schedule_facts 
     return true;
 }
 
-static const char *const schedule_names[] = {"?", "decode", "prefill", "score"};
 enum { N_SLOT_KINDS = DOP_SLOT_TABLE + 1 };
 static const char *const slot_names[] = {"?",       "weights", "cache",       "activations", "step record",
                                          "results", "merges",  "handed over", "stages"};
@@ -103,8 +102,9 @@ info_schedules(const dop_plan *plan, dop_buf *out)
             out->failed = true;
             return;
         }
-        dop_buf_printf(out, "%-11s %s, %u token%s: %u dispatches, ", i ? "" : "schedules", schedule_names[s->kind],
-                       s->max_tokens, s->max_tokens == 1 ? "" : "s at most", s->n_dispatches);
+        char name[DOP_SCHEDULE_NAME];
+        dop_plan_schedule_name(s, name);
+        dop_buf_printf(out, "%-11s %s: %u dispatches, ", i ? "" : "schedules", name, s->n_dispatches);
         if (s->ordering == DOP_ORDER_PERSISTENT)
             dop_buf_printf(out, "the first of them %u persistent stages, %u barriers", s->n_stages, f.barriers);
         else
@@ -227,16 +227,18 @@ info_json(const dop_plan *plan)
     for (uint32_t i = 0; i < plan->n_schedules; i++) {
         const dop_plan_schedule *s = &plan->schedules[i];
         schedule_facts f = {0};
+        char name[DOP_SCHEDULE_NAME];
+        dop_plan_schedule_name(s, name);
         count_schedule(plan, s, &f);
         json_array_append_new(schedules,
-                              json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "kind",
-                                        schedule_names[s->kind], "ordering", dop_plan_ordering_name(s->ordering),
-                                        "profile", dop_plan_string(plan, plan->profiles[s->profile].name), "maxTokens",
-                                        (json_int_t)s->max_tokens, "dispatches", (json_int_t)s->n_dispatches,
-                                        "barriers", (json_int_t)f.barriers, "layers", (json_int_t)f.layers,
-                                        "layerDispatchesMin", (json_int_t)f.layer_min, "layerDispatchesMax",
-                                        (json_int_t)f.layer_max, "outsideLayers", (json_int_t)f.outside, "bytesRead",
-                                        (json_int_t)f.bytes_read, "bytesWritten", (json_int_t)f.bytes_written));
+                              json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name", name,
+                                        "ordering", dop_plan_ordering_name(s->ordering), "profile",
+                                        dop_plan_string(plan, plan->profiles[s->profile].name), "maxRows",
+                                        (json_int_t)s->max_rows, "dispatches", (json_int_t)s->n_dispatches, "barriers",
+                                        (json_int_t)f.barriers, "layers", (json_int_t)f.layers, "layerDispatchesMin",
+                                        (json_int_t)f.layer_min, "layerDispatchesMax", (json_int_t)f.layer_max,
+                                        "outsideLayers", (json_int_t)f.outside, "bytesRead", (json_int_t)f.bytes_read,
+                                        "bytesWritten", (json_int_t)f.bytes_written));
     }
     root = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:s, s:I, s:o, s:o}", "model", dop_plan_string(plan, m->name),
                      "family", dop_plan_string(plan, m->family), "weights", dop_plan_string(plan, m->quant), "layers",

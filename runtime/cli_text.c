@@ -29,7 +29,7 @@ dop_text_source_open(const dop_cli *cli, const char *needed_for, dop_diag *diag,
         if (st == DOP_OK)
             st = dop_tokenizer_from_gguf(&out->gguf, diag, &out->tok);
     } else {
-        st = dop_tokenizer_from_json(path, map.data, (size_t)map.size, NULL, diag, &out->tok);
+        st = dop_tokenizer_from_bytes(path, map.data, (size_t)map.size, NULL, diag, &out->tok);
     }
     dop_map_close(&map);
     return st;

@@ -68,8 +68,9 @@ create_block(dop_device *device, uint64_t size, VkMemoryPropertyFlags required, 
     VkBufferCreateInfo buffer = {
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
         .size = size,
-        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-                 VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT,
+        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT |
+                 VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
+                 VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT,
         .sharingMode = shared ? VK_SHARING_MODE_CONCURRENT : VK_SHARING_MODE_EXCLUSIVE,
         .queueFamilyIndexCount = shared ? 2 : 0,
         .pQueueFamilyIndices = families,
@@ -235,7 +236,7 @@ read_bytes(const dop_plan *plan, const bool *schedules, uint32_t slot)
     uint64_t most = 4;
     for (uint32_t i = 0; i < plan->n_schedules; i++) {
         const dop_plan_schedule *s = &plan->schedules[i];
-        uint64_t rows = s->kind == DOP_SCHED_SCORE ? s->max_tokens : 1;
+        uint64_t rows = s->kind == DOP_SCHED_SCORE ? s->max_rows : 1;
         uint64_t end = s->logits_offset + rows * plan->model->vocab * 4; /* inside the slot, checked at load */
         if (schedules[i] && s->logits_slot == slot && end > most)
             most = end;

@@ -128,8 +128,8 @@ prefill_for_probes(const dop_model *m)
     for (uint32_t i = 0; i < m->plan.n_schedules; i++) {
         const dop_plan_schedule *s = &m->plan.schedules[i];
         if (m->used.schedules[i] && s->kind == DOP_SCHED_PREFILL && s->ordering == DOP_ORDER_BARRIERS &&
-            s->profile == m->info.profile && s->max_tokens >= DOP_PROBE_ROWS &&
-            (best == UINT32_MAX || s->max_tokens < m->plan.schedules[best].max_tokens))
+            s->profile == m->info.profile && s->max_rows >= DOP_PROBE_ROWS &&
+            (best == UINT32_MAX || s->max_rows < m->plan.schedules[best].max_rows))
             best = i;
     }
     return best;

@@ -164,6 +164,8 @@ check_kernel(const dop_plan *plan, uint32_t i, dop_diag *diag)
     if (!range_ok(k->spirv_first, k->spirv_words, plan->n_spirv))
         return DAMAGED("kernel %s: words %u..+%u lie outside section SPIRV (%llu words)", name, k->spirv_first,
                        k->spirv_words, (unsigned long long)plan->n_spirv);
+    if (k->rounding > DOP_ROUNDING_i8)
+        return DAMAGED("kernel %s: rounding %u is not known", name, k->rounding);
     uint64_t n = 1;
     for (int d = 0; d < 3; d++) {
         if (k->local[d] == 0 || k->local[d] > MAX_INVOCATIONS)
@@ -201,6 +203,7 @@ static dop_status
 check_slots(dop_plan *plan, dop_diag *diag)
 {
     plan->step_slot = UINT32_MAX;
+    plan->replaces = false;
     for (uint32_t i = 0; i < plan->n_slots; i++) {
         const dop_plan_slot *s = &plan->slots[i];
         if (s->kind < DOP_SLOT_WEIGHTS || s->kind > DOP_SLOT_TABLE)
@@ -217,6 +220,10 @@ check_slots(dop_plan *plan, dop_diag *diag)
                                sizeof(dop_step));
             plan->step_slot = i;
         }
+        if (s->kind == DOP_SLOT_STATE ? s->state < DOP_PLAN_STATE_APPEND || s->state > DOP_PLAN_STATE_REPLACE
+                                      : s->state != 0)
+            return DAMAGED("slot %u holds state of kind %u", i, s->state);
+        plan->replaces = plan->replaces || s->state == DOP_PLAN_STATE_REPLACE;
         if (s->kind != DOP_SLOT_WEIGHTS)
             continue;
         if (s->file != UINT32_MAX && s->file >= plan->n_files)
@@ -262,6 +269,24 @@ is_stage(const dop_plan *plan, uint32_t dispatch)
     return false;
 }
 
+/* The grid lies inside its slot, and a barrier stands between those who write it and the dispatch. */
+static dop_status
+check_indirect(const dop_plan *plan, uint32_t i, dop_diag *diag)
+{
+    const dop_plan_dispatch *d = &plan->dispatches[i];
+    bool indirect = !is_stage(plan, i) && (d->flags & DOP_DISPATCH_INDIRECT);
+    if (!indirect && (d->indirect_slot != 0 || d->indirect_offset != 0))
+        return DAMAGED("dispatch %u names memory for its grid and does not read it", i);
+    if (indirect && !(d->flags & DOP_DISPATCH_BARRIER))
+        return DAMAGED("dispatch %u reads its grid without a barrier", i);
+    if (indirect &&
+        (d->indirect_slot >= plan->n_slots || plan->slots[d->indirect_slot].kind != DOP_SLOT_SCRATCH ||
+         d->indirect_offset % 4 != 0 || !range_ok(d->indirect_offset, 12, plan->slots[d->indirect_slot].size)))
+        return DAMAGED("dispatch %u reads its grid from byte %llu of slot %u", i,
+                       (unsigned long long)d->indirect_offset, d->indirect_slot);
+    return DOP_OK;
+}
+
 static dop_status
 check_dispatches(const dop_plan *plan, dop_diag *diag)
 {
@@ -273,6 +298,9 @@ check_dispatches(const dop_plan *plan, dop_diag *diag)
             return DAMAGED("a string of dispatch %u is outside section STRINGS", i);
         if (d->grid[0] == 0 || d->grid[1] == 0 || d->grid[2] == 0)
             return DAMAGED("dispatch %u has a grid of %u x %u x %u", i, d->grid[0], d->grid[1], d->grid[2]);
+        dop_status st = check_indirect(plan, i, diag);
+        if (st != DOP_OK)
+            return st;
         if (d->n_args > MAX_ARGS || !range_ok(d->first_arg, d->n_args, plan->n_args))
             return DAMAGED("dispatch %u has arguments %u..+%u of %u", i, d->first_arg, d->n_args, plan->n_args);
         if (d->n_args * 8 != plan->kernels[d->kernel].push_bytes && !is_stage(plan, i))
@@ -309,16 +337,15 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
             d->short_function > UINT16_MAX || (d->short_positions > 0 && (!d->short_groups || !d->short_parts)))
             return DAMAGED("stage %u of schedule %u has more workgroups or functions than there can be", k, i);
     }
-    if (s->max_tokens == 0 || s->max_tokens > DOP_STEP_MAX_TOKENS ||
-        (s->kind == DOP_SCHED_DECODE && s->max_tokens != 1))
-        return DAMAGED("schedule %u takes %u tokens", i, s->max_tokens);
+    if (s->max_rows == 0 || s->max_rows > DOP_STEP_MAX_ROWS || (s->kind == DOP_SCHED_DECODE && s->max_rows != 1))
+        return DAMAGED("schedule %u takes %u rows", i, s->max_rows);
     if (s->n_dispatches == 0 || !range_ok(s->first_dispatch, s->n_dispatches, plan->n_dispatches) ||
         s->n_body > s->n_dispatches)
         return DAMAGED("schedule %u has dispatches %u..+%u of %u, %u without the head", i, s->first_dispatch,
                        s->n_dispatches, plan->n_dispatches, s->n_body);
     if (s->logits_slot >= plan->n_slots || plan->slots[s->logits_slot].kind != DOP_SLOT_RESULT)
         return DAMAGED("schedule %u has its logits in slot %u, which is none for results", i, s->logits_slot);
-    uint64_t rows = s->kind == DOP_SCHED_SCORE ? s->max_tokens : 1;
+    uint64_t rows = s->kind == DOP_SCHED_SCORE ? s->max_rows : 1;
     if (s->logits_offset % 4 != 0 ||
         !range_ok(s->logits_offset, rows * plan->model->vocab * 4, plan->slots[s->logits_slot].size))
         return DAMAGED("the logits of schedule %u leave their slot", i);

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 7u
+#define DOP_PLAN_VERSION 8u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                        \
@@ -98,12 +98,13 @@ typedef struct dop_plan_kernel {
     uint32_t local[3]; /* workgroup size */
     uint32_t shared_bytes;
     uint32_t push_bytes; /* size of the push-constant block: 8 per argument */
+    uint32_t rounding;   /* dop_rounding of its products (caps.h): how near to exact sums --check expects it */
 } dop_plan_kernel;
 
 /* Device buffers.  Slots of one kind may share an allocation. */
 enum {
     DOP_SLOT_WEIGHTS = 1, /* filled from DOP_SEC_WEIGHTS [file_offset, +size) at load; at most 2 GiB each */
-    DOP_SLOT_STATE,       /* KV caches: zeroed at load, kept between steps */
+    DOP_SLOT_STATE,       /* zeroed at load, kept between steps; dop_plan_slot.state says how */
     DOP_SLOT_SCRATCH,     /* activations: lifetimes already folded into argument offsets */
     DOP_SLOT_STEP,        /* dop_step, host visible */
     DOP_SLOT_RESULT,      /* what the host reads after a step: logits; host visible and cached */
@@ -118,8 +119,13 @@ typedef struct dop_plan_slot {
     uint64_t size;        /* bytes */
     uint64_t file_offset; /* WEIGHTS: from the start of DOP_SEC_WEIGHTS (or of file `file` when external) */
     uint32_t file;        /* external weights: row of DOP_SEC_FILES; 0xffffffff: embedded */
-    uint32_t reserved;
+    uint32_t state;       /* STATE: DOP_PLAN_STATE_*; else 0 */
 } dop_plan_slot;
+
+/* Append: a row for every position of a sequence (key and value caches); writing a row again leaves it as it was.
+ * Replace: two copies of what a step replaces as a whole, beside each other in the bytes of each argument, the first one
+ * where the parity of a sequence is 0 (dop_step). */
+enum { DOP_PLAN_STATE_APPEND = 1, DOP_PLAN_STATE_REPLACE };
 
 enum { DOP_SCHED_DECODE = 1, DOP_SCHED_PREFILL, DOP_SCHED_SCORE };
 
@@ -132,14 +138,14 @@ enum { DOP_SCHED_DECODE = 1, DOP_SCHED_PREFILL, DOP_SCHED_SCORE };
 enum { DOP_ORDER_BARRIERS = 0, DOP_ORDER_PERSISTENT = 1, DOP_N_ORDERS };
 
 typedef struct dop_plan_schedule {
-    uint32_t kind;       /* DOP_SCHED_* */
-    uint32_t profile;    /* row of DOP_SEC_PROFILES */
-    uint32_t max_tokens; /* most tokens one replay takes: 1 for decode */
+    uint32_t kind;     /* DOP_SCHED_* */
+    uint32_t profile;  /* row of DOP_SEC_PROFILES */
+    uint32_t max_rows; /* most rows one replay takes: 1 for decode */
     uint32_t first_dispatch;
     uint32_t n_dispatches;
     uint32_t n_body;        /* the first n_body need not be followed by the rest (the LM head and what only it reads)
                                 unless logits are wanted; n_body == n_dispatches when there is no such split */
-    uint32_t logits_slot;   /* slot of the logits, f32 [1 or max_tokens, vocab] */
+    uint32_t logits_slot;   /* slot of the logits, f32 [1 or max_rows, vocab] */
     uint32_t greedy;        /* 1: the last dispatch picks the arg-max and advances the step record */
     uint64_t logits_offset; /* bytes into that slot */
     uint32_t ordering;      /* DOP_ORDER_*; of schedules that differ in it alone the runtime takes the faster */
@@ -150,23 +156,28 @@ typedef struct dop_plan_schedule {
 } dop_plan_schedule;
 
 enum {
-    DOP_DISPATCH_BARRIER = 1, /* a memory barrier stands before this dispatch */
+    DOP_DISPATCH_BARRIER = 1,  /* a memory barrier stands before this dispatch */
+    DOP_DISPATCH_INDIRECT = 2, /* an earlier dispatch of the schedule wrote the grid: three u32 in memory,
+                                  and the barrier makes them visible (so both flags) */
 };
 
 typedef struct dop_plan_dispatch {
     uint32_t kernel;                    /* row of DOP_SEC_KERNELS */
-    uint32_t grid[3];                   /* workgroups */
+    uint32_t grid[3];                   /* workgroups; at most so many where the grid is indirect */
     uint32_t first_arg;                 /* row of DOP_SEC_ARGS */
     uint32_t n_args;                    /* at most 16: one device address each, in push-constant order */
     uint32_t flags;                     /* DOP_DISPATCH_* */
     uint32_t label;                     /* string: "L3/qkv" */
     uint32_t ops;                       /* string: the region's ops, for people */
     uint32_t region;                    /* region number in the schedule's graph in DOP_SEC_IR */
-    uint64_t bytes_read, bytes_written; /* per replay at max_tokens, cache traffic at ctx excluded */
+    uint64_t bytes_read, bytes_written; /* per replay at max_rows, cache traffic at ctx excluded */
     /* Stages: the third dimension of the grid is the parts of the cache; there are workgroups for those that the
      * kernel makes of it (dop_workgroups of kernels/glsl/persistent.glsl).  While the cache has at most short_positions positions, this
      * step's included, a stage is another function, with short_groups workgroups for each of up to short_parts parts. */
     uint32_t short_positions, short_function, short_groups, short_parts; /* 0: there is no such form */
+    uint64_t indirect_offset; /* INDIRECT: bytes into that slot, a multiple of 4; else 0 */
+    uint32_t indirect_slot;   /* INDIRECT: row of DOP_SEC_SLOTS, of kind SCRATCH; else 0 */
+    uint32_t reserved;
 } dop_plan_dispatch;
 
 /* An argument is a device address; or, with slot DOP_ARG_NUMBERS, two 32-bit numbers that the kernel gets as they are. */
@@ -204,19 +215,46 @@ typedef struct dop_plan_file {
     uint64_t digest; /* runtime/plan_weights.h */
 } dop_plan_file;
 
-/* The step record: the only thing that changes from token to token.  Kernels read it through its device address; the
- * sampling kernel advances it, so that a greedy step needs nothing from the host.  GLSL sees the same layout (std430).
- * Before a step the host (or the previous step) has set pos, n_tokens and tokens[0 .. n_tokens). */
-enum { DOP_STEP_MAX_TOKENS = 4096, DOP_STEP_RING = 4096 };
+/* The step record: the only thing that changes from step to step.  Kernels read it through its device address; the
+ * kernel that picks an id advances it, so that a greedy step needs nothing from the host.  GLSL sees the same layout
+ * (std430).
+ *
+ * A row is one token of one sequence; what a step computes is what its table of rows says.  Before a step the host (or
+ * the step before) has set n_rows and rows[0 .. n_rows): rows behind those are undefined, and kernels neither compute
+ * nor store anything for them.  Rows may stand in any order of position, except that a row sees what the rows of this
+ * step write to its sequence's caches at its own position and before.  The last row is the one whose logits a schedule
+ * with one row of logits gives.
+ * The kernel that picks an id makes the next step's table: rows[0] is that id, in the sequence of the last row, one
+ * position behind it, and n_rows is 1.
+ *
+ * State of kind replace has two copies, of which `parity` says for each sequence which one is current.  A step reads
+ * the current one and writes the other; it changes nothing that was there before, so that it can be run again, or not
+ * count at all.  It counts once it is committed, which changes the parity of the sequences that have rows in it:
+ *  - in a full replay of a schedule that picks (greedy), the picking kernel commits, after everything else, so that the
+ *    next step can follow on the device;
+ *  - else (the body alone, or a schedule that does not pick) the host does, when the step has succeeded and before the
+ *    next one is submitted.
+ * A committed step is undone by the parity as it was before, as long as no later step of that sequence has run: who may
+ * want to drop picks must not let more than one step run ahead of them.  Append state needs none of this: rows of
+ * positions that were dropped are written again before they are read. */
+enum { DOP_STEP_MAX_ROWS = 4096, DOP_STEP_RING = 4096, DOP_STEP_MAX_SEQUENCES = 64 };
 enum { DOP_STEP_STALLED = 1 /* a wait for a value ran out: see DOP_ORDER_PERSISTENT */ };
+typedef struct dop_row {
+    uint32_t token;    /* id, below the vocabulary */
+    uint32_t position; /* in its sequence, below ctx */
+    uint32_t sequence; /* 0 in plans for one sequence */
+    uint32_t flags;    /* 0: none are defined yet */
+} dop_row;
+
 typedef struct dop_step {
-    uint32_t pos;      /* position of tokens[0] */
-    uint32_t n_tokens; /* valid rows of this step: 1 .. max_tokens */
-    uint32_t n_out;    /* ids picked so far; ids[n_out % DOP_STEP_RING] is written next */
-    uint32_t flags;    /* DOP_STEP_* */
-    uint32_t turn;     /* finished runs of persistent schedules; the host never changes it while they go well */
-    uint32_t reserved[11];
-    uint32_t tokens[DOP_STEP_MAX_TOKENS];
+    uint32_t n_rows; /* valid rows of this step: 1 .. max_rows of the schedule */
+    uint32_t n_out;  /* ids picked so far; ids[n_out % DOP_STEP_RING] is written next */
+    uint32_t flags;  /* DOP_STEP_* */
+    uint32_t turn;   /* finished runs of persistent schedules; the host never changes it while they go well */
+    uint32_t reserved[12];
+    uint32_t
+        parity[DOP_STEP_MAX_SEQUENCES]; /* of each sequence: the copy of its replace states that is current, 0 or 1 */
+    dop_row rows[DOP_STEP_MAX_ROWS];
     uint32_t ids[DOP_STEP_RING];
 } dop_step;
 

@@ -17,18 +17,15 @@ field(const char *name, const char *value, dop_buf *out)
     dop_buf_puts(out, ",");
 }
 
-static const char *const kind_names[] = {"?", "decode", "prefill", "score"};
-
 static void
 put_schedules(const dop_profile *p, dop_buf *out)
 {
     const dop_plan *plan = p->info.plan;
     for (uint32_t i = 0; i < plan->n_schedules; i++) {
         const dop_plan_schedule *s = &plan->schedules[i];
-        dop_buf_printf(out, "%s{\"name\":\"%s", i ? ",\n" : "", kind_names[s->kind]);
-        if (s->max_tokens > 1)
-            dop_buf_printf(out, " %u", s->max_tokens);
-        dop_buf_puts(out, "\",\"dispatches\":[");
+        char name[DOP_SCHEDULE_NAME];
+        dop_plan_schedule_name(s, name);
+        dop_buf_printf(out, "%s{\"name\":\"%s\",\"dispatches\":[", i ? ",\n" : "", name);
         for (uint32_t j = 0; j < s->n_dispatches; j++) {
             const dop_plan_dispatch *d = &plan->dispatches[s->first_dispatch + j];
             char group[96];
@@ -55,9 +52,10 @@ put_tables(const dop_profile *p, dop_buf *out)
         const dop_profile_total *t = &p->totals[i];
         const dop_plan_schedule *s = &p->info.plan->schedules[t->schedule];
         const char *comma = "";
-        dop_buf_printf(out, "%s{\"title\":\"%s, %u token%s: %llu replays, %.3f ms each\",\"total\":%.3f,\"rows\":[",
-                       i ? ",\n" : "", kind_names[s->kind], s->max_tokens, s->max_tokens == 1 ? "" : "s at most",
-                       (unsigned long long)t->steps, t->dispatch_ms / (double)t->steps, t->dispatch_ms * 1e3);
+        char name[DOP_SCHEDULE_NAME];
+        dop_plan_schedule_name(s, name);
+        dop_buf_printf(out, "%s{\"title\":\"%s: %llu replays, %.3f ms each\",\"total\":%.3f,\"rows\":[", i ? ",\n" : "",
+                       name, (unsigned long long)t->steps, t->dispatch_ms / (double)t->steps, t->dispatch_ms * 1e3);
         for (size_t j = 0; j < p->n_groups; j++) {
             const dop_profile_group *g = &p->groups[j];
             if (g->schedule != t->schedule)

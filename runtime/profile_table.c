@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const kind_names[] = {"?", "decode", "prefill", "score"};
-
 void
 dop_profile_group_name(const char *label, char *out, size_t size)
 {
@@ -140,9 +138,10 @@ static void
 table_of_schedule(const dop_profile *p, const dop_profile_total *t, dop_buf *out)
 {
     const dop_plan_schedule *s = &p->info.plan->schedules[t->schedule];
-    dop_buf_printf(out, "\n%s of %s%u token%s: %llu replay%s, %.3f ms each on the device", kind_names[s->kind],
-                   s->max_tokens > 1 ? "at most " : "", s->max_tokens, s->max_tokens == 1 ? "" : "s",
-                   (unsigned long long)t->steps, t->steps == 1 ? "" : "s", t->dispatch_ms / (double)t->steps);
+    char name[DOP_SCHEDULE_NAME];
+    dop_plan_schedule_name(s, name);
+    dop_buf_printf(out, "\n%s: %llu replay%s, %.3f ms each on the device", name, (unsigned long long)t->steps,
+                   t->steps == 1 ? "" : "s", t->dispatch_ms / (double)t->steps);
     if (t->n_gaps > 0)
         dop_buf_printf(out, ", %.3f ms between them", t->gap_ms / (double)t->n_gaps);
     dop_buf_printf(out, "\n  %-18s %-28s %8s %10s %10s %7s %11s %9s%s\n", "kernel", "variant", "count", "total ms",

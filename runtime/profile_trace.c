@@ -46,8 +46,9 @@ step_events(const dop_profile *p, size_t number, dop_buf *out)
     const dop_plan *plan = p->info.plan;
     const dop_plan_schedule *sched = &plan->schedules[s->schedule];
     const double *t = &p->times[s->first_time];
-    static const char *const kind_names[] = {"?", "decode", "prefill", "score"};
-    begin_event(p, LANE_STEPS, "step", kind_names[sched->kind], t[0], t[s->n_dispatches], out);
+    char name[DOP_SCHEDULE_NAME];
+    dop_plan_schedule_name(sched, name);
+    begin_event(p, LANE_STEPS, "step", name, t[0], t[s->n_dispatches], out);
     dop_buf_printf(out, ",\"args\":{\"step\":%zu,\"dispatches\":%u}},\n", number, s->n_dispatches);
     for (uint32_t i = 0; i < s->n_dispatches; i++) {
         const dop_plan_dispatch *d = &plan->dispatches[sched->first_dispatch + i];

@@ -21,9 +21,12 @@ static void
 record_dispatch(const dop_replay *r, const dop_plan_dispatch *d, VkPipeline *io_bound, VkCommandBuffer commands)
 {
     const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
+    bool indirect = (d->flags & DOP_DISPATCH_INDIRECT) != 0;
     if (d->flags & DOP_DISPATCH_BARRIER)
-        barrier(commands, compute, VK_ACCESS_SHADER_WRITE_BIT, compute,
-                VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+        barrier(commands, compute, VK_ACCESS_SHADER_WRITE_BIT,
+                compute | (indirect ? VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT : 0),
+                VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
+                    (indirect ? VK_ACCESS_INDIRECT_COMMAND_READ_BIT : 0));
     VkPipeline pipeline = r->pipelines->rows[d->kernel];
     if (pipeline != *io_bound)
         vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
@@ -34,7 +37,12 @@ record_dispatch(const dop_replay *r, const dop_plan_dispatch *d, VkPipeline *io_
     if (d->n_args > 0)
         vkCmdPushConstants(commands, r->pipelines->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                            d->n_args * (uint32_t)sizeof args[0], args);
-    vkCmdDispatch(commands, d->grid[0], d->grid[1], d->grid[2]);
+    if (indirect) {
+        const dop_place *p = &r->memory->places[d->indirect_slot];
+        vkCmdDispatchIndirect(commands, r->memory->blocks[p->block].buffer, p->offset + d->indirect_offset);
+    } else {
+        vkCmdDispatch(commands, d->grid[0], d->grid[1], d->grid[2]);
+    }
 }
 
 /* Logits whose memory the host does not read well go to their mirror. */
@@ -42,7 +50,7 @@ static void
 record_mirror(const dop_replay *r, const dop_plan_schedule *s, VkCommandBuffer commands)
 {
     const dop_place *p = &r->memory->places[s->logits_slot];
-    uint64_t rows = s->kind == DOP_SCHED_SCORE ? s->max_tokens : 1;
+    uint64_t rows = s->kind == DOP_SCHED_SCORE ? s->max_rows : 1;
     VkBufferCopy copy = {
         .srcOffset = p->offset + s->logits_offset,
         .dstOffset = p->mirror_offset + s->logits_offset,

@@ -9,7 +9,7 @@ enum { REPLAY_COST = 32 };
 static uint32_t
 schedule_cap(const dop_model *m, uint32_t schedule)
 {
-    uint32_t cap = m->plan.schedules[schedule].max_tokens;
+    uint32_t cap = m->plan.schedules[schedule].max_rows;
     return m->max_chunk && m->max_chunk < cap ? m->max_chunk : cap;
 }
 
@@ -36,10 +36,10 @@ dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_s
             continue;
         uint32_t cap = schedule_cap(model, i);
         /* Among equals after the limit on chunks, the smaller schedule does less work. */
-        if (cap >= n && (fits == UINT32_MAX || s->max_tokens < plan->schedules[fits].max_tokens))
+        if (cap >= n && (fits == UINT32_MAX || s->max_rows < plan->schedules[fits].max_rows))
             fits = i;
         if (cap <= n && (cap > schedule_cap(model, filled) || (cap == schedule_cap(model, filled) && cap > 1 &&
-                                                               s->max_tokens < plan->schedules[filled].max_tokens)))
+                                                               s->max_rows < plan->schedules[filled].max_rows)))
             filled = i;
     }
     bool split = fits == UINT32_MAX;
@@ -48,12 +48,12 @@ dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_s
         uint32_t rest = UINT32_MAX; /* the smallest schedule for what is left */
         for (uint32_t i = 0; i < plan->n_schedules; i++)
             if (plan->schedules[i].profile == model->info.profile && plan->schedules[i].kind == kind &&
-                schedule_cap(model, i) >= n - take && plan->schedules[i].max_tokens < rest)
-                rest = plan->schedules[i].max_tokens;
+                schedule_cap(model, i) >= n - take && plan->schedules[i].max_rows < rest)
+                rest = plan->schedules[i].max_rows;
         if (n - take == 1)
             rest = 1;
         split = rest != UINT32_MAX &&
-                plan->schedules[filled].max_tokens + rest + REPLAY_COST < plan->schedules[fits].max_tokens;
+                plan->schedules[filled].max_rows + rest + REPLAY_COST < plan->schedules[fits].max_rows;
     }
     *out_schedule = split ? filled : fits;
     uint32_t cap = schedule_cap(model, *out_schedule);
@@ -71,11 +71,14 @@ dop_step_decode_at(const dop_model *model, uint32_t pos, uint32_t n)
 void
 dop_step_write(volatile dop_step *step, const uint32_t *ids, uint32_t n, uint32_t pos)
 {
-    step->pos = pos;
-    step->n_tokens = n;
+    step->n_rows = n;
     step->flags = 0;
-    for (uint32_t i = 0; i < n; i++)
-        step->tokens[i] = ids[i];
+    for (uint32_t i = 0; i < n; i++) {
+        step->rows[i].token = ids[i];
+        step->rows[i].position = pos + i;
+        step->rows[i].sequence = 0;
+        step->rows[i].flags = 0;
+    }
 }
 
 dop_status
@@ -157,8 +160,8 @@ smallest(const dop_model *m, uint32_t kind, uint32_t n)
 {
     uint32_t best = UINT32_MAX;
     for (uint32_t i = 0; i < m->plan.n_schedules; i++)
-        if (takes(m, i, kind, n) && m->used.schedules[i] && m->plan.schedules[i].max_tokens >= n &&
-            (best == UINT32_MAX || m->plan.schedules[i].max_tokens < m->plan.schedules[best].max_tokens))
+        if (takes(m, i, kind, n) && m->used.schedules[i] && m->plan.schedules[i].max_rows >= n &&
+            (best == UINT32_MAX || m->plan.schedules[i].max_rows < m->plan.schedules[best].max_rows))
             best = i;
     return best;
 }
@@ -169,8 +172,8 @@ dop_model_max_rows(const dop_model *model, bool inner_rows_want)
     uint32_t most = 1, kind = inner_rows_want ? DOP_SCHED_SCORE : DOP_SCHED_PREFILL;
     for (uint32_t i = 0; i < model->plan.n_schedules; i++) {
         const dop_plan_schedule *s = &model->plan.schedules[i];
-        if (takes(model, i, kind, s->max_tokens) && model->used.schedules[i] && s->max_tokens > most)
-            most = s->max_tokens;
+        if (takes(model, i, kind, s->max_rows) && model->used.schedules[i] && s->max_rows > most)
+            most = s->max_rows;
     }
     return most;
 }
@@ -246,6 +249,8 @@ dop_step_run(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_di
     o->pick = by_device ? dop_replay_step(&m->replay)->ids[(m->picks_asked - 1) % DOP_STEP_RING] : UINT32_MAX;
     if ((st = check_finite(m, pos, diag)) == DOP_OK)
         o->sequence = s;
+    else
+        o->n_rows = 0;
     return st;
 }
 

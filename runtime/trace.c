@@ -4,8 +4,6 @@
 #include <jansson.h>
 #include <string.h>
 
-static const char *const kind_names[] = {"?", "decode", "prefill", "score"};
-
 /* "L12/qkv": the layer's digits; others belong to none. */
 static void
 put_layer(const char *label, dop_buf *out)
@@ -48,8 +46,10 @@ dop_trace_kernels(const dop_plan *plan, dop_buf *out)
     const json_t *choices = json_object_get(card, "choices");
     for (uint32_t i = 0; i < plan->n_schedules; i++) {
         const dop_plan_schedule *s = &plan->schedules[i];
+        char name[DOP_SCHEDULE_NAME];
+        dop_plan_schedule_name(s, name);
         for (uint32_t j = 0; j < s->n_dispatches; j++) {
-            dop_buf_printf(out, "%s/%u", kind_names[s->kind], s->max_tokens);
+            dop_buf_puts(out, name);
             if (plan->n_profiles > 1)
                 dop_buf_printf(out, " target=%s", dop_plan_string(plan, plan->profiles[s->profile].name));
             put_dispatch(plan, &plan->dispatches[s->first_dispatch + j], choices, out);

@@ -105,8 +105,8 @@ rules:
   - {phase: prefill, fuse: off}
   - {phase: decode, layers: [1, 1-1], op: ffn_up, fuse: off}
 YAML
-check "one layer, one phase" explained 'decode @[0-9]+ L0/qkv: gemv \(asked for' --target tier1 --kernel-path rules.yaml --explain qkv
-check "not the other layer" explained 'decode @[0-9]+ L1/qkv: gemv_subgroup' --target tier1 --kernel-path rules.yaml --explain qkv
+check "one layer, one phase" explained 'decode1 @[0-9]+ L0/qkv: gemv \(asked for' --target tier1 --kernel-path rules.yaml --explain qkv
+check "not the other layer" explained 'decode1 @[0-9]+ L1/qkv: gemv_subgroup' --target tier1 --kernel-path rules.yaml --explain qkv
 check "prefill unfused" explained '^ +[0-9]+ .* rmsnorm *$' --target tier1 --kernel-path rules.yaml --report
 check "apart: disabled" explained 'disabled' --target tier1 --kernel-path rules.yaml --report
 check "named by its file" explained 'kernel path rules' --target tier1 --kernel-path ./rules.yaml --report
@@ -119,14 +119,14 @@ int_dot: prefer
 rules:
   - {phase: decode, layers: 1, op: qkv, variant: gemv_subgroup}
 YAML
-check "int_dot: prefer" explained 'decode @[0-9]+ L0/qkv: gemv_subgroup_i8 \(one token' --target tier1 --kernel-path int8.yaml --explain qkv
-check "int_dot: but not where a rule says otherwise" explained 'decode @[0-9]+ L1/qkv: gemv_subgroup \(asked for' --target tier1 \
+check "int_dot: prefer" explained 'decode1 @[0-9]+ L0/qkv: gemv_subgroup_i8 \(one token' --target tier1 --kernel-path int8.yaml --explain qkv
+check "int_dot: but not where a rule says otherwise" explained 'decode1 @[0-9]+ L1/qkv: gemv_subgroup \(asked for' --target tier1 \
     --kernel-path int8.yaml --explain qkv
 check "int_dot: nor for other weights" explained 'L0/ffn_up: gemv_subgroup \(.*no integer product' --target tier1 \
     --kernel-path int8.yaml --explain ffn_up
 printf 'base: tier1\nint_dot: prefer\n' >prefer.yaml
-check "a target prefers it" explained 'decode @[0-9]+ L0/qkv: gemv_subgroup_i8 \(one token' --target prefer.yaml --quant q8_0 --explain qkv
-check "not with an f32 cache" explained 'decode @[0-9]+ L0/qkv: gemv_subgroup \(' --target prefer.yaml --quant q8_0 --kv f32 --explain qkv
+check "a target prefers it" explained 'decode1 @[0-9]+ L0/qkv: gemv_subgroup_i8 \(one token' --target prefer.yaml --quant q8_0 --explain qkv
+check "not with an f32 cache" explained 'decode1 @[0-9]+ L0/qkv: gemv_subgroup \(' --target prefer.yaml --quant q8_0 --kv f32 --explain qkv
 
 refused() { # NAME STATUS TEXT OPTION...
     local name=$1 status=$2 text=$3
@@ -147,8 +147,15 @@ refused "no packed dot products" 1 "int_dot: prefer needs int_dot (packed 4x8 in
     --target tier2 --kernel-path gemma3-q4k-int8a
 refused "wrong template" 1 "gemv is a kernel for gemv regions, which none of these is; possible: attention_rows, attention_subgroup, " \
     --target tier1 --force attn=gemv
-refused "no such op" 1 "--force zzz=gemv: no region here is zzz" --target tier1 --force zzz=gemv
-refused "no such kernel" 1 "no kernel zzz; known: dequant elementwise" --target tier1 --force qkv=zzz
+# What cannot be made is refused when it is asked for, not when it is generated, and never left out of the result.
+echo 'rules: [{phase: decode, op: attn, variant: attention_rows}]' >unmerged.yaml
+refused "splits are not merged" 1 "attention_rows can be used nowhere here: it does not merge the splits of the cache; possible: " \
+    --target nvidia-hopper --kernel-path unmerged.yaml
+echo 'rules: [{phase: decode, op: attn, variant: attention_coop}]' >split.yaml
+refused "a split cache" 1 "attention_coop can be used nowhere here: the cache is split; possible: " \
+    --target nvidia-hopper --kernel-path split.yaml
+refused "no such op" 2 "--force zzz=gemv: no region here is zzz" --target tier1 --force zzz=gemv
+refused "no such kernel" 2 "no kernel zzz; known: dequant elementwise" --target tier1 --force qkv=zzz
 refused "no such path" 2 "unknown kernel path zzz; known: {gemma3-,llama-,qwen3-,}f16-fused-f16a " --target tier1 --kernel-path zzz
 refused "no such family" 2 "unknown kernel path gemma-q4k-fused-f32a; known: " --target tier1 --kernel-path gemma-q4k-fused-f32a
 refused "not a family of this path" 2 "unknown kernel path llama-q4k-int8a; known: " --target tier1 --kernel-path llama-q4k-int8a
@@ -164,6 +171,7 @@ bad top "fusee is no field of a kernel path" "fusee: off"
 bad empty-rule "a rule says variant, fuse or weights" "rules: [{op: qkv}]"
 bad families "families: expected a list" "families: gemma3"
 bad phase "phase: train is not known; known: decode, prefill, both" "rules: [{phase: train, fuse: off}]"
+bad variant "variant.yaml:1: no kernel zzz; known: dequant" "rules: [{op: qkv, variant: zzz}]"
 bad switch "fuse: maybe is neither on nor off" "fuse: maybe"
 bad type "kv: q4 is not known; known: f16, f32" "kv: q4"
 bad list "rules: expected a list" "rules: gemv"

@@ -30,7 +30,7 @@ kernels() { # fewer than both have apart: what is the same is there once
 
 listed() {
     "$EXEC" b.plan --info >info && grep -q '^target  *lavapipe: subgroup 8' info && grep -q '^ *tier3: .*nothing special' info &&
-        [ "$(grep -c '^ *decode, 1 token.*(tier3)$\|^schedules *decode, 1 token.*(lavapipe)$' info)" -eq 2 ] &&
+        [ "$(grep -c '^ *decode1:.*(tier3)$\|^schedules *decode1:.*(lavapipe)$' info)" -eq 2 ] &&
         grep -q '^memory .*(lavapipe)$' info && grep -q '^ .* cache .*(tier3)$' info &&
         "$EXEC" b.plan --trace-kernels | grep -q 'target=tier3'
 }
@@ -41,7 +41,7 @@ stages() { # both targets in every form that is printed, told apart
         "$DOPPLERC" "$golden" --target lavapipe,tier3 --chunks 8 --report --quiet | grep -q 'target tier3' &&
         "$DOPPLERC" "$golden" --target lavapipe,tier3 --chunks 8 --explain qkv --quiet | grep -qx 'target tier3' &&
         "$DOPPLERC" "$golden" --target lavapipe,tier3 --chunks 8 --dump-dir stages -o x.plan --quiet &&
-        ls stages | grep -q 'tier3-decode-place.ir' && ls stages | grep -q 'lavapipe-gemv'
+        ls stages | grep -q 'tier3-decode1-place.ir' && ls stages | grep -q 'lavapipe-gemv'
 }
 
 check "lavapipe compiles" compile lavapipe a.plan

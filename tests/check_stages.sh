@@ -9,7 +9,7 @@ same_listing() { # MODEL TARGET
 
 dumps() { # MODEL TARGET
     rm -rf dump
-    "$DOPPLERC" "$1" --target "$2" --chunks 16 --dump-dir dump --check --quiet && [ -s dump/000-decode-canon.ir ] &&
+    "$DOPPLERC" "$1" --target "$2" --chunks 16 --dump-dir dump --check --quiet && [ -s dump/000-decode1-canon.ir ] &&
         "$TOOLS/../pass_golden" parse dump/*.ir
 }
 
@@ -70,7 +70,7 @@ for type in q8_0 q4_0 attn=q4_k,ffn=q6_k,embed=q5_k; do
     done
 done
 check "-d prints single passes" single_passes "$SRC/tests/golden/llama"
-check "--emit ir" emitted "$SRC/tests/golden/llama" ir '^graph decode(T=1'
+check "--emit ir" emitted "$SRC/tests/golden/llama" ir '^graph decode1(T=1'
 check "--emit regions" emitted "$SRC/tests/golden/llama" regions '^region @1 gemv'
 check "--emit glsl" emitted "$SRC/tests/golden/llama" glsl '^#version 460'
 check "--emit spirv" emitted "$SRC/tests/golden/llama" spirv 'GLSL.std.450'

@@ -37,7 +37,7 @@ olmo2) most=7 ;; # norms after q, k and after both blocks, over whole rows
 esac
 
 layers() { # PLAN: what --info says of decoding
-    "$EXEC" "$1" --info | grep -oE '^schedules +decode, 1 token: .* in each of' | grep -oE '[0-9]+ in each' >layers &&
+    "$EXEC" "$1" --info | grep -oE '^schedules +decode1: .* in each of' | grep -oE '[0-9]+ in each' >layers &&
         [ "$(cut -d ' ' -f 1 layers)" -le $most ]
 }
 

@@ -1,6 +1,8 @@
 /* The text side of a Hugging Face directory: end ids, sampling defaults, tokenizer, chat template. */
 #include "compiler/hf/hf.h"
 
+#include "runtime/text/tokenizer.h"
+
 #include <unistd.h>
 
 /* ids from config.json: the file itself before its text part. */
@@ -63,10 +65,11 @@ dop_hf_text(dop_hf *hf)
     dop_status st = read_generation(hf);
     if (st == DOP_OK)
         st = dop_import_chat_template(hf->dir, hf->model, hf->diag);
-    char *path = dop_arena_printf(hf->arena, "%s/tokenizer.json", hf->dir);
-    if (st == DOP_OK && !path)
+    dop_buf path = {0};
+    if (st == DOP_OK && dop_tokenizer_find_file(hf->dir, &path))
+        hf->model->tokenizer_json_path = dop_arena_strdup(hf->arena, path.data);
+    if (st == DOP_OK && (path.failed || (path.size && !access(path.data, F_OK) && !hf->model->tokenizer_json_path)))
         st = DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
-    if (st == DOP_OK && access(path, F_OK) == 0)
-        hf->model->tokenizer_json_path = path;
+    dop_buf_finish(&path);
     return st;
 }

@@ -67,9 +67,15 @@ void main()
     uint n_tokens = ${N_TOKENS};
     if (t0 >= n_tokens)
         return;
-    uint pos0 = ${POS} + t0; // position of the first query row
-    uint last = min(pos0 + BQ - 1u, ${POS} + n_tokens - 1u);
-    uint lo = ${WINDOW} > 0u && pos0 + 1u > ${WINDOW} ? pos0 + 1u - ${WINDOW} : 0u;
+    uint pq[BQ]; // positions of the tokens, and their bounds
+    uint least = ${STEP_RECORD}.rows[t0].position, last = least;
+    pq[0] = least;
+    [[unroll]] for (uint i = 1u; i < BQ; i++) {
+        pq[i] = ${STEP_RECORD}.rows[min(t0 + i, n_tokens - 1u)].position;
+        least = min(least, pq[i]);
+        last = max(last, pq[i]);
+    }
+    uint lo = ${WINDOW} > 0u && least + 1u > ${WINDOW} ? least + 1u - ${WINDOW} : 0u;
     uint hi = last + 1u;
 #if SPLITS > 1
     uint len = dop_split_len(hi - lo, SPLITS), used = (hi - lo + len - 1u) / len;
@@ -103,9 +109,8 @@ ${DOT_K}            }
                 s[j] += subgroupShuffleXor(s[j], n);
 #endif
         for (uint j = 0u; j < R; j++) {
-            uint pq = pos0 + j / G; // this row's own position
             float x = ${SCORE};
-            bool seen = p < hi && p <= pq && (${WINDOW} == 0u || p + ${WINDOW} > pq);
+            bool seen = p < hi && p <= pq[j / G] && (${WINDOW} == 0u || p + ${WINDOW} > pq[j / G]);
             s[j] = seen ? x : -1e30;
             top[j] = s[j];
         }

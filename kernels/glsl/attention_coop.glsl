@@ -69,9 +69,9 @@ ${LOAD_Q}        }
     uint first = sg * MM, row = first + lane / LANES, side = lane % LANES * (CP / LANES);
     if (first >= R)
         return;
-    uint pq = ${POS} + DOP_T(row); // position of this lane's row
-    uint pos0 = ${POS} + t0 + first / G, last = ${POS} + min(t0 + (first + MM - 1u) / G, n_tokens - 1u);
-    uint lo = ${WINDOW} > 0u && pos0 + 1u > ${WINDOW} ? (pos0 + 1u - ${WINDOW}) / CP * CP : 0u, hi = last + 1u;
+    uint pq = ${STEP_RECORD}.rows[DOP_T(row)].position; // of this lane's row
+    uint least = subgroupMin(pq), last = subgroupMax(pq);
+    uint lo = ${WINDOW} > 0u && least + 1u > ${WINDOW} ? (least + 1u - ${WINDOW}) / CP * CP : 0u, hi = last + 1u;
     FRAG_A q[FD];
     [[unroll]] for (uint i = 0u; i < FD; i++)
         coopMatLoadNV(q[i], dop_qh, first * D / 8u + i * 2u, D / 8u, false);

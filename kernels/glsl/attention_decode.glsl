@@ -145,8 +145,8 @@ void dop_clear_parts(uint head0, uint split, uint used)
 void main()
 {
     uint head0 = DOP_GROUP.x * R, kvh = DOP_GROUP.x / SHARERS, split = DOP_GROUP.z;
-    uint pos0 = ${POS}; // position of the query
-    uint hi = pos0 + 1u, lo = ${WINDOW} > 0u && hi > ${WINDOW} ? hi - ${WINDOW} : 0u;
+    uint last = ${POSITION}; // position of the query
+    uint hi = last + 1u, lo = ${WINDOW} > 0u && hi > ${WINDOW} ? hi - ${WINDOW} : 0u;
 #if SPLITS > 1
     uint len = dop_split_len(hi - lo, SPLITS), used = (hi - lo + len - 1u) / len;
     lo += split * len;
@@ -155,8 +155,8 @@ void main()
         return;
 #endif
 ${@n NP}    dop_k[$n] = dop_v[$n] = uvec4(0u);
-${@}    dop_hold_k(lo, kvh, lo, min(hi, pos0));
-    dop_hold_v(lo, kvh, lo, min(hi, pos0));
+${@}    dop_hold_k(lo, kvh, lo, min(hi, last));
+    dop_hold_v(lo, kvh, lo, min(hi, last));
     for (uint j = gl_LocalInvocationIndex; j < R; j += WG) {
         dop_m[j] = -1e30;
         dop_l[j] = 0.0;
@@ -166,11 +166,11 @@ ${@}    dop_hold_k(lo, kvh, lo, min(hi, pos0));
 #endif
 ${PROLOGUE}    barrier();
     // Rows that are read from memory end here.
-    uint held_k = KEEPS_K == 1 ? min(hi, pos0) : hi, held_v = KEEPS_V == 1 ? min(hi, pos0) : hi;
-    if (pos0 < hi) {
-        dop_hold_k(lo, kvh, pos0, held_k);
-        dop_hold_v(lo, kvh, pos0, held_v);
-        dop_hold_new(lo, pos0);
+    uint held_k = KEEPS_K == 1 ? min(hi, last) : hi, held_v = KEEPS_V == 1 ? min(hi, last) : hi;
+    if (last < hi) {
+        dop_hold_k(lo, kvh, last, held_k);
+        dop_hold_v(lo, kvh, last, held_v);
+        dop_hold_new(lo, last);
     }
     uint part = gl_LocalInvocationIndex % LANES, group = gl_LocalInvocationIndex / LANES;
     vec4 acc[R * 2u];
@@ -190,8 +190,8 @@ ${@n NP}            w = dop_s[$ju * CP + $nu * GROUPS + group];
             acc[2u * $ju + 1u] += w * dop_f16x4(dop_v[$n].zw);
 ${@}        }
 ${@}        dop_hold_v(base + CP, kvh, base + CP, held_v);
-        if (pos0 < hi)
-            dop_hold_new(base + CP, pos0);
+        if (last < hi)
+            dop_hold_new(base + CP, last);
         barrier();
     }
     [[unroll]] for (uint m = LANES; m < SG; m *= 2u) {

@@ -33,9 +33,9 @@ void main()
     uint n_tokens = ${N_TOKENS}, n_rows = n_tokens * G;
     if (r0 >= n_rows)
         return;
-    uint pos0 = ${POS} + DOP_T(0u), last = ${POS} + DOP_T(R - 1u);
-    uvec4 pq = uvec4(pos0, ${POS} + DOP_T(1u), ${POS} + DOP_T(2u), last); // the rows' own positions
-    uint lo = ${WINDOW} > 0u && pos0 + 1u > ${WINDOW} ? pos0 + 1u - ${WINDOW} : 0u;
+    uvec4 pq = ${POSITIONS}; // of the rows, and their bounds
+    uint least = min(min(pq.x, pq.y), min(pq.z, pq.w)), last = max(max(pq.x, pq.y), max(pq.z, pq.w));
+    uint lo = ${WINDOW} > 0u && least + 1u > ${WINDOW} ? least + 1u - ${WINDOW} : 0u;
     uint hi = last + 1u;
 #if SPLITS > 1
     uint len = dop_split_len(hi - lo, SPLITS);

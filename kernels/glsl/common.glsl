@@ -24,15 +24,18 @@ layout(buffer_reference, std430, buffer_reference_align = 2) buffer F16 { SHARED
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer U64 { SHARED uint64_t v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer U64x2 { SHARED u64vec2 v[]; };
 #endif
-// dop_step of runtime/plan_format.h.
+// dop_row and dop_step of runtime/plan_format.h.
+struct Row {
+    uint token, position, sequence, flags;
+};
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer Step {
-    SHARED uint pos;
-    SHARED uint n_tokens;
+    SHARED uint n_rows;
     SHARED uint n_out;
     SHARED uint flags;
     SHARED uint turn;
-    SHARED uint reserved[11];
-    SHARED uint tokens[4096];
+    SHARED uint reserved[12];
+    SHARED uint parity[64];
+    SHARED Row rows[4096];
     SHARED uint ids[4096];
 };
 
@@ -67,7 +70,7 @@ struct Stage {
     uvec4 row; // what follows the arguments in the table
     uint group;
     uint now, next; // words from a value's address to the copies of this step and of the next
-    uint pos;
+    uint position; // of the step's one row
     uvec2 step;
 };
 shared Stage dop_stage;
@@ -81,10 +84,10 @@ uvec4 dop_look4(U32 p, uint i) { return Handed4(p).v[(i + dop_stage.now) >> 2]; 
 #define DOP_MOST_LOOKS 50000u
 bool dop_given_up(uint looks)
 {
-    Handed flags = Handed(dop_stage.step); // [3]: flags of dop_step
+    Handed flags = Handed(dop_stage.step); // [2]: flags of dop_step
     if (looks == DOP_MOST_LOOKS)
-        flags.v[3] |= 1u;
-    return looks == DOP_MOST_LOOKS || ((looks & 255u) == 255u && (flags.v[3] & 1u) != 0u);
+        flags.v[2] |= 1u;
+    return looks == DOP_MOST_LOOKS || ((looks & 255u) == 255u && (flags.v[2] & 1u) != 0u);
 }
 bool dop_missing(uint x) { return x == DOP_NOTHING; }
 bool dop_missing(uvec4 x) { return any(equal(x, uvec4(DOP_NOTHING))); }

@@ -25,7 +25,7 @@ void main()
     if (word == 0u) {
         dop_stage.now = copy;
         dop_stage.next = counts.y - copy;
-        dop_stage.pos = step.pos;
+        dop_stage.position = step.rows[0].position;
         dop_stage.step = uvec2(step);
     }
     for (uint s = 0u; s < counts.x; s++) {
@@ -39,8 +39,8 @@ void main()
         mine = word < ROW ? Handed(table).v[min(s + 1u, counts.x - 1u) * ROW + word] : 0u;
         barrier();
         uvec4 row = dop_stage.row;
-        bool few = dop_stage.pos < row.w;
-        uint shape = few ? row.y : row.x, groups = dop_workgroups(dop_stage.pos + 1u, shape & 0xffffu, shape >> 16);
+        bool few = dop_stage.position < row.w;
+        uint shape = few ? row.y : row.x, groups = dop_workgroups(dop_stage.position + 1u, shape & 0xffffu, shape >> 16);
         for (uint g = gl_WorkGroupID.x; g < groups; g += gl_NumWorkGroups.x) {
             if (g != gl_WorkGroupID.x) {
                 barrier();

@@ -1,7 +1,7 @@
 /* Loading and checking the binary form, and the questions a tokenizer answers. */
 #include <stdlib.h>
 
-#include "runtime/text/tokenizer_internal.h"
+#include "runtime/text/tokenizer_charsmap.h"
 #include "runtime/text/utf8.h"
 
 #define DAMAGED(diag, what) \
@@ -105,14 +105,43 @@ check_tables(dop_tokenizer *t, dop_diag *diag)
         if (m->a != DOP_TOK_NONE && (m->id >= n || m->rank == DOP_TOK_NONE))
             return DAMAGED(diag, "merges");
     }
-    if ((h->flags & DOP_TOK_F_BY_SCORE) && t->ranks_count != n)
-        return DAMAGED(diag, "ranks");
     if (t->byte_ids_count != 256 || !ids_ok(t->byte_ids, 256, n, true))
         return DAMAGED(diag, "byte_ids");
     const uint32_t single[3] = {h->bos, h->eos, h->unk};
     if (!ids_ok(single, 3, n, true) || !ids_ok(t->prefix, t->prefix_count, n, false) ||
         !ids_ok(t->suffix, t->suffix_count, n, false) || !ids_ok(t->end_ids, t->end_ids_count, n, false))
         return DAMAGED(diag, "special ids");
+    return DOP_OK;
+}
+
+static const dop_tok_kind *const kinds[DOP_TOK_MODEL_COUNT] = {
+    [DOP_TOK_BPE] = &dop_tok_bpe_kind,
+    [DOP_TOK_UNIGRAM] = &dop_tok_unigram_kind,
+    [DOP_TOK_WORDPIECE] = &dop_tok_wordpiece_kind,
+};
+
+/* What only some kinds have: trie, scores, charsmap, and the header's fields for them. */
+static dop_status
+check_kind(dop_tokenizer *t, dop_diag *diag)
+{
+    const dop_tok_header *h = t->head;
+    const char *bad;
+    if (h->model >= DOP_TOK_MODEL_COUNT || h->reserved || !string_ok(t, h->joint))
+        return DAMAGED(diag, "header");
+    t->kind = kinds[h->model];
+    if ((bad = dop_tok_trie_check(t)) != NULL || (bad = t->kind->check(t)) != NULL)
+        return DAMAGED(diag, bad);
+    if ((h->flags & DOP_TOK_F_USER_DEFINED) && t->trie_label_count == 0)
+        return DAMAGED(diag, "trie");
+    if (dop_charsmap_check(t->charsmap, t->charsmap_count))
+        return DAMAGED(diag, "charsmap");
+    if (dop_utf8_check(t->strings + h->joint.offset, h->joint.bytes) != h->joint.bytes)
+        return DAMAGED(diag, "joint");
+    for (uint32_t i = 0; i < h->joint.bytes; i++) {
+        t->joint_node = dop_tok_step(t, t->joint_node, (uint8_t)t->strings[h->joint.offset + i]);
+        if (t->joint_node == 0)
+            break;
+    }
     return DOP_OK;
 }
 
@@ -163,6 +192,8 @@ load_ops(dop_tokenizer *t, dop_diag *diag)
         if (op->kind >= DOP_OP_COUNT || !string_ok(t, op->a) || !string_ok(t, op->b) ||
             (is_split && ((op->flags & 15u) >= DOP_SPLIT_COUNT || i < t->head->norm_ops)))
             return DAMAGED(diag, "ops");
+        if (op->kind == DOP_OP_SENTENCEPIECE && (op->flags & ~(uint32_t)DOP_SP_ALL))
+            return DAMAGED(diag, "ops");
         /* Added text stays UTF-8, which everything after relies on. */
         if (dop_utf8_check(t->strings + op->a.offset, op->a.bytes) != op->a.bytes ||
             dop_utf8_check(t->strings + op->b.offset, op->b.bytes) != op->b.bytes)
@@ -191,7 +222,8 @@ load(dop_tokenizer *t, dop_diag *diag)
     if (t->head->size != t->blob_size)
         return DAMAGED(diag, "size");
     if ((st = map_sections(t, diag)) != DOP_OK || (st = check_tables(t, diag)) != DOP_OK ||
-        (st = index_added(t, diag)) != DOP_OK || (st = load_ops(t, diag)) != DOP_OK)
+        (st = check_kind(t, diag)) != DOP_OK || (st = index_added(t, diag)) != DOP_OK ||
+        (st = load_ops(t, diag)) != DOP_OK)
         return st;
     for (int c = 0; c < 128; c++) {
         char s = (char)c;

@@ -12,6 +12,7 @@
 typedef struct symbol {
     uint32_t id, start, len;
     uint32_t prev, next; /* indices, DOP_TOK_NONE at the ends; used by the heap only */
+    bool frozen;         /* a user-defined token: joins nothing */
 } symbol;
 
 /* A candidate: join `left` with its neighbour; stale when the two no longer have `len` bytes together. */
@@ -28,7 +29,7 @@ typedef struct cached {
     uint32_t ids[cache_ids];
 } cached;
 
-struct dop_tok_bpe {
+typedef struct dop_tok_bpe {
     const dop_tokenizer *t;
     const char *s; /* the word */
     symbol *sym;
@@ -36,10 +37,10 @@ struct dop_tok_bpe {
     candidate *heap;
     size_t heap_count, heap_cap;
     cached *cache;
-};
+} dop_tok_bpe;
 
-dop_tok_bpe *
-dop_tok_bpe_create(const dop_tokenizer *t, bool with_cache)
+static void *
+bpe_create(const dop_tokenizer *t, bool with_cache)
 {
     dop_tok_bpe *b = calloc(1, sizeof *b);
     if (!b)
@@ -50,9 +51,10 @@ dop_tok_bpe_create(const dop_tokenizer *t, bool with_cache)
     return b;
 }
 
-void
-dop_tok_bpe_destroy(dop_tok_bpe *b)
+static void
+bpe_destroy(void *state)
 {
+    dop_tok_bpe *b = state;
     if (!b)
         return;
     free(b->sym);
@@ -101,8 +103,18 @@ symbols_from_chars(dop_tok_bpe *b, size_t n)
     const dop_tokenizer *t = b->t;
     bool by_score = (t->head->flags & DOP_TOK_F_BY_SCORE) != 0, pending = false;
     size_t unk_start = 0, unk_len = 0;
+    bool user_defined = (t->head->flags & DOP_TOK_F_USER_DEFINED) != 0;
     for (size_t i = 0, len; i < n; i += len) {
         uint8_t c = (uint8_t)b->s[i];
+        uint32_t user;
+        if (user_defined && (len = dop_tok_user_defined(t, b->s + i, n - i, &user)) != 0) {
+            if (pending)
+                add_symbol(b, t->head->unk, unk_start, unk_len);
+            pending = false;
+            add_symbol(b, user, i, len);
+            b->sym[b->count - 1].frozen = true;
+            continue;
+        }
         len = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
         uint32_t id = c < 0x80 ? t->ascii_ids[c] : dop_tok_lookup(t, b->s + i, len);
         if (id != DOP_TOK_NONE || by_score) { /* by score, a character that is no token can still be part of one */
@@ -147,6 +159,8 @@ static uint32_t
 pair_rank(const dop_tok_bpe *b, const symbol *l, const symbol *r, uint32_t *out_id)
 {
     const dop_tokenizer *t = b->t;
+    if (l->frozen || r->frozen)
+        return DOP_TOK_NONE;
     if (t->head->flags & DOP_TOK_F_BY_SCORE) {
         uint32_t len = l->len + r->len;
         if (len > t->longest_piece)
@@ -293,13 +307,18 @@ static void
 emit(const dop_tok_bpe *b, dop_ids *out)
 {
     const dop_tokenizer *t = b->t;
+    bool fallback = (t->head->flags & DOP_TOK_F_BYTE_FALLBACK) != 0, was_unknown = false;
     for (size_t i = 0; i < b->count; i++) {
         const symbol *s = &b->sym[i];
-        if (s->id != DOP_TOK_NONE) {
+        bool unknown = s->id == DOP_TOK_NONE; /* by score only: a character that found no partner */
+        if (!unknown) {
             dop_ids_push(out, s->id);
-            continue;
+        } else if (!fallback && t->head->unk != DOP_TOK_NONE) {
+            if (!was_unknown || !(t->head->flags & DOP_TOK_F_FUSE_UNK))
+                dop_ids_push(out, t->head->unk);
         }
-        for (uint32_t k = 0; k < s->len; k++) { /* by score only: a character that found no partner */
+        was_unknown = unknown;
+        for (uint32_t k = 0; unknown && fallback && k < s->len; k++) {
             uint32_t id = t->byte_ids[(uint8_t)b->s[s->start + k]];
             if (id == DOP_TOK_NONE)
                 id = t->head->unk;
@@ -361,9 +380,10 @@ encode_cached(dop_tok_bpe *b, const char *s, size_t n, dop_diag *diag, dop_ids *
     return DOP_OK;
 }
 
-dop_status
-dop_tok_bpe_word(dop_tok_bpe *b, const char *s, size_t n, dop_diag *diag, dop_ids *out)
+static dop_status
+bpe_word(void *state, const char *s, size_t n, dop_diag *diag, dop_ids *out)
 {
+    dop_tok_bpe *b = state;
     const dop_tok_header *h = b->t->head;
     /* No merge crosses these cuts, so the parts can be encoded apart: same ids, and the cache sees words. */
     while ((h->flags & DOP_TOK_F_SEAMS) && n > DOP_TOK_SPACE_LEN) {
@@ -386,3 +406,14 @@ dop_tok_bpe_word(dop_tok_bpe *b, const char *s, size_t n, dop_diag *diag, dop_id
     }
     return n ? encode_cached(b, s, n, diag, out) : DOP_OK;
 }
+
+static const char *
+bpe_check(const dop_tokenizer *t)
+{
+    const dop_tok_header *h = t->head;
+    if (h->word_max || h->joint.bytes || h->joint.offset || h->unk_score != 0 || t->scores_count)
+        return "header";
+    return (h->flags & DOP_TOK_F_BY_SCORE) && t->ranks_count != h->tokens ? "ranks" : NULL;
+}
+
+const dop_tok_kind dop_tok_bpe_kind = {"BPE", bpe_check, bpe_create, bpe_destroy, bpe_word};

@@ -3,10 +3,13 @@
 
 #include <stdlib.h>
 
+#include "runtime/text/tokenizer_charsmap.h"
 #include "runtime/text/utf8.h"
 
 const char dop_tok_gpt2_pattern[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+
+const char dop_tok_punctuation[] = "[\\p{P}!-/:-@\\[-`{-~]";
 
 dop_status
 dop_tok_build_init(dop_tok_build *b, const char *path, uint32_t tokens, dop_diag *diag)
@@ -34,6 +37,8 @@ dop_tok_build_free(dop_tok_build *b)
     free(b->text);
     free(b->token_flags);
     free(b->ranks);
+    free(b->scores);
+    dop_buf_finish(&b->charsmap);
     free(b->merges);
     free(b->added);
     dop_ids_finish(&b->prefix);
@@ -82,6 +87,43 @@ dop_tok_build_add(dop_tok_build *b, uint32_t id, uint32_t flags, bool normalized
     }
     b->added[b->added_count++] = (dop_tok_build_added){id, flags, normalized, dop_tok_build_string(b, s, n)};
     return DOP_OK;
+}
+
+dop_status
+dop_tok_build_bert(dop_tok_build *b, bool clean, bool chinese, bool accents, bool lower, dop_diag *diag)
+{
+    const struct {
+        bool wanted;
+        dop_tok_op_kind kind;
+    } steps[] = {{clean, DOP_OP_BERT_CLEAN},
+                 {chinese, DOP_OP_BERT_CHINESE},
+                 {accents, DOP_OP_NFD},
+                 {accents, DOP_OP_STRIP_ACCENTS},
+                 {lower, DOP_OP_LOWERCASE}};
+    dop_status st = DOP_OK;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps && st == DOP_OK; i++)
+        if (steps[i].wanted)
+            st = dop_tok_build_op(b, steps[i].kind, 0, "", 0, "", 0, diag);
+    return st;
+}
+
+dop_status
+dop_tok_build_bert_words(dop_tok_build *b, dop_diag *diag)
+{
+    dop_status st = dop_tok_build_op(b, DOP_OP_SPLIT_REGEX, DOP_SPLIT_REMOVED, "\\s", 2, "", 0, diag);
+    if (st != DOP_OK)
+        return st;
+    return dop_tok_build_op(b, DOP_OP_SPLIT_REGEX, DOP_SPLIT_ISOLATED, dop_tok_punctuation, strlen(dop_tok_punctuation),
+                            "", 0, diag);
+}
+
+dop_status
+dop_tok_build_charsmap(dop_tok_build *b, dop_diag *diag)
+{
+    const char *bad = dop_charsmap_check(b->charsmap.data, b->charsmap.size);
+    if (bad)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, b->path, "the precompiled charsmap is damaged: %s", bad);
+    return b->charsmap.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
 }
 
 bool
@@ -203,7 +245,7 @@ find_seams(const dop_tok_build *b, layout *l)
 {
     uint32_t refuse = DOP_TOK_F_BYTE_LEVEL | DOP_TOK_F_IGNORE_MERGES;
     bool has_space = false;
-    if (b->flags & refuse)
+    if (b->model != DOP_TOK_BPE || (b->flags & refuse))
         return;
     for (uint32_t i = 0; i < b->tokens; i++) {
         const char *s = b->strings.data + b->piece[i].offset;
@@ -360,6 +402,55 @@ join(layout *l, dop_diag *diag, dop_tokenizer **out_tok)
     return dop_tokenizer_adopt(blob, size, diag, out_tok);
 }
 
+static void
+put_head(const dop_tok_build *b, dop_tok_header *h)
+{
+    memcpy(h->magic, DOP_TOK_MAGIC, 8);
+    h->version = DOP_TOK_VERSION;
+    h->flags = b->flags | (b->chat ? DOP_TOK_F_HAS_CHAT : 0);
+    for (uint32_t i = 0; i < b->tokens; i++)
+        if (b->token_flags[i] & DOP_TOKEN_USER_DEFINED)
+            h->flags |= DOP_TOK_F_USER_DEFINED;
+    h->tokens = b->tokens;
+    h->norm_ops = b->norm_ops;
+    h->bos = b->bos;
+    h->eos = b->eos;
+    h->unk = b->unk;
+    h->strip = b->strip;
+    h->model = b->model;
+    h->word_max = b->word_max;
+    h->unk_score = b->unk_score;
+}
+
+/* How words become tokens. */
+static dop_status
+put_model(const dop_tok_build *b, dop_diag *diag, layout *l)
+{
+    dop_buf *d = l->data;
+    dop_status st;
+    put_strings(b, b->piece, &d[DOP_TOK_S_piece_off], &d[DOP_TOK_S_piece_bytes]);
+    put_strings(b, b->text, &d[DOP_TOK_S_text_off], &d[DOP_TOK_S_text_bytes]);
+    dop_buf_append(&d[DOP_TOK_S_token_flags], b->token_flags, b->tokens);
+    if ((st = put_vocab_hash(b, diag, &d[DOP_TOK_S_vocab_hash])) != DOP_OK ||
+        (st = put_merges(b, diag, &d[DOP_TOK_S_merges])) != DOP_OK)
+        return st;
+    find_seams(b, l);
+    if (b->ranks)
+        dop_buf_append(&d[DOP_TOK_S_ranks], b->ranks, b->tokens * sizeof *b->ranks);
+    if (b->scores)
+        dop_buf_append(&d[DOP_TOK_S_scores], b->scores, b->tokens * sizeof *b->scores);
+    if ((b->model != DOP_TOK_BPE || (l->head.flags & DOP_TOK_F_USER_DEFINED)) &&
+        (st = dop_tok_build_trie(b, diag, &d[DOP_TOK_S_trie_first], &d[DOP_TOK_S_trie_label],
+                                 &d[DOP_TOK_S_trie_token])) != DOP_OK)
+        return st;
+    dop_buf_append(&d[DOP_TOK_S_charsmap], b->charsmap.data, b->charsmap.size);
+    dop_buf_append(&d[DOP_TOK_S_byte_ids], b->byte_ids, sizeof b->byte_ids);
+    if (b->joint.bytes)
+        l->head.joint = (dop_tok_str){(uint32_t)d[DOP_TOK_S_strings].size, b->joint.bytes};
+    dop_buf_append(&d[DOP_TOK_S_strings], b->strings.data + b->joint.offset, b->joint.bytes);
+    return DOP_OK;
+}
+
 static dop_status
 assemble(dop_tok_build *b, bool with_added, dop_diag *diag, dop_tokenizer **out_tok)
 {
@@ -368,26 +459,8 @@ assemble(dop_tok_build *b, bool with_added, dop_diag *diag, dop_tokenizer **out_
     if (!l)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     dop_buf *d = l->data;
-    memcpy(l->head.magic, DOP_TOK_MAGIC, 8);
-    l->head.version = DOP_TOK_VERSION;
-    l->head.flags = b->flags | (b->chat ? DOP_TOK_F_HAS_CHAT : 0);
-    l->head.tokens = b->tokens;
-    l->head.norm_ops = b->norm_ops;
-    l->head.bos = b->bos;
-    l->head.eos = b->eos;
-    l->head.unk = b->unk;
-    l->head.strip = b->strip;
-    put_strings(b, b->piece, &d[DOP_TOK_S_piece_off], &d[DOP_TOK_S_piece_bytes]);
-    put_strings(b, b->text, &d[DOP_TOK_S_text_off], &d[DOP_TOK_S_text_bytes]);
-    dop_buf_append(&d[DOP_TOK_S_token_flags], b->token_flags, b->tokens);
-    if ((st = put_vocab_hash(b, diag, &d[DOP_TOK_S_vocab_hash])) != DOP_OK ||
-        (st = put_merges(b, diag, &d[DOP_TOK_S_merges])) != DOP_OK)
-        goto error;
-    find_seams(b, l);
-    if (b->ranks)
-        dop_buf_append(&d[DOP_TOK_S_ranks], b->ranks, b->tokens * sizeof *b->ranks);
-    dop_buf_append(&d[DOP_TOK_S_byte_ids], b->byte_ids, sizeof b->byte_ids);
-    if (with_added && (st = put_added(b, diag, l)) != DOP_OK)
+    put_head(b, &l->head);
+    if ((st = put_model(b, diag, l)) != DOP_OK || (with_added && (st = put_added(b, diag, l)) != DOP_OK))
         goto error;
     put_ops(b, l);
     dop_buf_append(&d[DOP_TOK_S_prefix], b->prefix.data, b->prefix.count * sizeof(uint32_t));
@@ -410,7 +483,7 @@ dop_tok_build_finish(dop_tok_build *b, dop_diag *diag, dop_tokenizer **out_tok)
     *out_tok = NULL;
     for (size_t i = 0; i < b->added_count; i++)
         normalized |= b->added[i].normalized;
-    if (b->strings.failed || b->prefix.failed || b->suffix.failed || b->end_ids.failed)
+    if (b->strings.failed || b->charsmap.failed || b->prefix.failed || b->suffix.failed || b->end_ids.failed)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (normalized && b->norm_ops) {
         dop_tokenizer *bare = NULL;

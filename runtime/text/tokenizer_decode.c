@@ -8,6 +8,7 @@ dop_text_stream_init(dop_text_stream *s, const dop_tokenizer *tok, unsigned flag
     memset(s, 0, sizeof *s);
     s->tok = tok;
     s->flags = flags;
+    s->first = !(flags & DOP_DECODE_CONTINUE);
     s->strip = (flags & DOP_DECODE_CONTINUE) ? 0 : tok->head->strip;
 }
 
@@ -63,6 +64,26 @@ dop_text_stream_push(dop_text_stream *s, uint32_t id, dop_diag *diag, dop_buf *o
         return DOP_OK;
     const char *p = t->text_bytes + t->text_off[id];
     size_t n = t->text_off[id + 1] - t->text_off[id];
+    bool first = s->first;
+    s->first = false;
+    if (first && (t->token_flags[id] & DOP_TOKEN_GOES_ON)) {
+        dop_buf_append(out, t->strings + t->head->joint.offset, t->head->joint.bytes);
+        s->strip = 0;
+    }
+    if (first && (t->head->flags & DOP_TOK_F_FIRST_TRIM)) {
+        for (size_t i = 0; i < n; i++)
+            if (p[i] != ' ')
+                put_bytes(s, p + i, 1, out);
+        n = 0;
+    }
+    if (id == t->head->unk && t->head->model != DOP_TOK_WORDPIECE)
+        s->strip = 0; /* what stands for unknown text keeps its own spaces */
+    if (n && s->strip && (t->head->flags & DOP_TOK_F_STRIP_EACH)) {
+        size_t drop = *p == ' ';
+        p += drop;
+        n -= drop;
+        s->strip = n == 0;
+    }
     while (n && s->strip) {
         if (*p != ' ') {
             s->strip = 0;

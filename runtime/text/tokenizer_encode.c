@@ -12,35 +12,10 @@ typedef struct encoder {
     unsigned flags;
     dop_diag *diag;
     dop_ids *out;
-    dop_tok_bpe *bpe;
+    void *words; /* state of the tokenizer's kind */
     dop_tok_work work;
     dop_buf normal; /* a stretch of text after the normalizer */
 } encoder;
-
-void
-dop_ids_push(dop_ids *ids, uint32_t id)
-{
-    if (ids->failed)
-        return;
-    if (ids->count == ids->cap) {
-        size_t cap = ids->cap ? ids->cap * 2 : 64;
-        uint32_t *p = cap <= SIZE_MAX / sizeof *p ? realloc(ids->data, cap * sizeof *p) : NULL;
-        if (!p) {
-            ids->failed = true;
-            return;
-        }
-        ids->data = p;
-        ids->cap = cap;
-    }
-    ids->data[ids->count++] = id;
-}
-
-void
-dop_ids_finish(dop_ids *ids)
-{
-    free(ids->data);
-    memset(ids, 0, sizeof *ids);
-}
 
 /* Word character as Hugging Face's single_word means it. */
 static bool
@@ -188,7 +163,7 @@ encode_words(encoder *e, const char *s, size_t n, bool first)
         return DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
     dop_status st = dop_tok_apply_ops(t, t->head->norm_ops, t->ops_count, w, e->diag);
     for (size_t i = 0; i < w->spans.count && st == DOP_OK; i++)
-        st = dop_tok_bpe_word(e->bpe, w->text.data + w->spans.data[i].start, w->spans.data[i].len, e->diag, e->out);
+        st = t->kind->word(e->words, w->text.data + w->spans.data[i].start, w->spans.data[i].len, e->diag, e->out);
     return st;
 }
 
@@ -229,9 +204,9 @@ dop_tokenizer_encode(const dop_tokenizer *tok, const char *text, size_t len, uns
     if (bad != len)
         return DOP_FAIL(diag, DOP_E_INPUT, "the text is not valid UTF-8: byte 0x%02x at offset %zu", (uint8_t)text[bad],
                         bad);
-    e.bpe = dop_tok_bpe_create(tok, len >= cache_from);
+    e.words = tok->kind->create(tok, len >= cache_from);
     e.work.regex = dop_regex_scratch_create();
-    if (!e.bpe || !e.work.regex) {
+    if (!e.words || !e.work.regex) {
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         goto error;
     }
@@ -248,7 +223,7 @@ dop_tokenizer_encode(const dop_tokenizer *tok, const char *text, size_t len, uns
 error:
     if (st != DOP_OK)
         out_ids->count = before;
-    dop_tok_bpe_destroy(e.bpe);
+    tok->kind->destroy(e.words);
     dop_tok_work_finish(&e.work);
     dop_buf_finish(&e.normal);
     return st;

@@ -14,28 +14,35 @@
 #endif
 
 #define DOP_TOK_MAGIC "DOPTOKEN"
-#define DOP_TOK_VERSION 1u
+#define DOP_TOK_VERSION 2u
 #define DOP_TOK_MAX_TOKENS (1u << 22) /* 4 M: several times the largest published vocabulary */
+#define DOP_TOK_MAX_PIECE 1024u /* bytes of a piece where pieces are found by trie: bounds the time per byte of text */
+#define DOP_TOK_MAX_REPLACED 256u /* bytes that a rule of the charsmap writes */
 #define DOP_TOK_NONE UINT32_MAX
 
 /* Sections, in file order: name, element type. */
-#define DOP_TOK_SECTIONS(X)                                                                                        \
-    X(piece_off, uint32_t)   /* [tokens + 1] offsets into piece_bytes */                                           \
-    X(piece_bytes, char)     /* what BPE matches: raw bytes (byte-level) or UTF-8 with U+2581 for a space */       \
-    X(text_off, uint32_t)    /* [tokens + 1] offsets into text_bytes */                                            \
-    X(text_bytes, char)      /* what a token decodes to */                                                         \
-    X(token_flags, uint8_t)  /* [tokens] DOP_TOKEN_* */                                                            \
-    X(vocab_hash, uint32_t)  /* piece -> id, linear probing, at least one slot empty */                            \
-    X(merges, dop_tok_merge) /* pair -> rank and result, linear probing, at least one slot empty */                \
-    X(ranks, uint32_t)       /* [tokens] for merging by score: 0 is the best score; empty otherwise */             \
-    X(byte_ids, uint32_t)    /* [256] token of a byte, DOP_TOK_NONE if none */                                     \
+#define DOP_TOK_SECTIONS(X)                                                                                           \
+    X(piece_off, uint32_t)   /* [tokens + 1] offsets into piece_bytes */                                              \
+    X(piece_bytes, char)     /* what text is matched with: raw bytes (byte-level) or UTF-8, U+2581 for a space */     \
+    X(text_off, uint32_t)    /* [tokens + 1] offsets into text_bytes */                                               \
+    X(text_bytes, char)      /* what a token decodes to */                                                            \
+    X(token_flags, uint8_t)  /* [tokens] DOP_TOKEN_* */                                                               \
+    X(vocab_hash, uint32_t)  /* piece -> id, linear probing, at least one slot empty */                               \
+    X(merges, dop_tok_merge) /* pair -> rank and result, linear probing, at least one slot empty */                   \
+    X(ranks, uint32_t)       /* [tokens] for merging by score: 0 is the best score; empty otherwise */                \
+    X(scores, double)        /* [tokens] Unigram: logarithm of a piece's probability; empty otherwise */              \
+    X(trie_first, uint32_t)  /* [nodes + 1] children of node i are the nodes [i] to [i + 1]; node 0 is the root */    \
+    X(trie_label, uint8_t)   /* [nodes] byte that leads to a node; ascending among the children of a node */          \
+    X(trie_token, uint32_t)  /* [nodes] token whose piece ends at a node, DOP_TOK_NONE if none */                     \
+    X(charsmap, char)        /* rules that rewrite characters, in the form of SentencePiece (tokenizer_charsmap.h) */ \
+    X(byte_ids, uint32_t)    /* [256] token of a byte, DOP_TOK_NONE if none */                                        \
     X(added, dop_tok_added)  /* added tokens: matched in raw text first, then those in normalized text, each     \
-                                   group in bytewise order */ \
-    X(ops, dop_tok_op)       /* normalizer, then pre-tokenizer */                                                  \
-    X(strings, char)         /* what added and ops point at */                                                     \
-    X(prefix, uint32_t)      /* ids that add_special puts in front */                                              \
-    X(suffix, uint32_t)      /* ... and behind */                                                                  \
-    X(end_ids, uint32_t)     /* ids that end generation, ascending */                                              \
+                                   group in bytewise order */    \
+    X(ops, dop_tok_op)       /* normalizer, then pre-tokenizer */                                                     \
+    X(strings, char)         /* what added and ops point at */                                                        \
+    X(prefix, uint32_t)      /* ids that add_special puts in front */                                                 \
+    X(suffix, uint32_t)      /* ... and behind */                                                                     \
+    X(end_ids, uint32_t)     /* ids that end generation, ascending */                                                 \
     X(chat, char)            /* chat template */
 
 typedef enum dop_tok_section {
@@ -44,6 +51,18 @@ typedef enum dop_tok_section {
 #undef X
         DOP_TOK_S_COUNT
 } dop_tok_section;
+
+/* How a word becomes tokens. */
+typedef enum dop_tok_model {
+    DOP_TOK_BPE = 0,
+    DOP_TOK_UNIGRAM,   /* the most probable sequence of pieces; needs trie and scores */
+    DOP_TOK_WORDPIECE, /* the longest piece again and again; needs the trie */
+    DOP_TOK_MODEL_COUNT,
+} dop_tok_model;
+
+typedef struct dop_tok_str {
+    uint32_t offset, bytes; /* in section strings */
+} dop_tok_str;
 
 typedef struct dop_tok_header {
     char magic[8];
@@ -54,9 +73,13 @@ typedef struct dop_tok_header {
     uint32_t added_raw; /* of the added tokens, how many are matched before normalization */
     uint32_t norm_ops;  /* of the ops, how many belong to the normalizer */
     uint32_t bos, eos, unk;
-    uint32_t strip; /* leading spaces that decoding drops */
-    uint32_t reserved;
-    uint8_t seam[32]; /* with DOP_TOK_F_SEAMS: bit b is set when some merge joins byte b to a following U+2581 */
+    uint32_t strip;    /* leading spaces that decoding drops */
+    uint32_t model;    /* dop_tok_model */
+    uint32_t word_max; /* WordPiece: characters of the longest word that is looked at; longer ones are unknown */
+    dop_tok_str joint; /* WordPiece: what pieces that go on with a word begin with */
+    uint32_t reserved; /* 0 */
+    double unk_score;  /* Unigram: score of a character that no piece has */
+    uint8_t seam[32];  /* with DOP_TOK_F_SEAMS: bit b is set when some merge joins byte b to a following U+2581 */
     struct {
         uint64_t offset; /* from the start of the blob, multiple of 8 */
         uint64_t bytes;
@@ -73,13 +96,19 @@ enum {
     DOP_TOK_F_GGUF_MATCH = 64,   /* added tokens as llama.cpp finds them: special ones that may not be parsed do not
                                   hide others, and only ASCII white space is stripped */
     DOP_TOK_F_HAS_CHAT = 128,
-    DOP_TOK_F_ALL = 255,
+    DOP_TOK_F_USER_DEFINED = 256, /* some tokens are DOP_TOKEN_USER_DEFINED; needs the trie */
+    DOP_TOK_F_FLOAT_SCORES = 512, /* Unigram: sums of scores are rounded to float, as in SentencePiece */
+    DOP_TOK_F_FIRST_TRIM = 1024,  /* the first token of a text decodes without its spaces */
+    DOP_TOK_F_STRIP_EACH = 2048,  /* of the tokens that a text begins with, each loses a space until there is text */
+    DOP_TOK_F_ALL = 4095,
 };
 
 enum {
-    DOP_TOKEN_SPECIAL = 1, /* control token: skipped in output, matched in text only with PARSE_SPECIAL */
-    DOP_TOKEN_MODEL = 2,   /* in the model's vocabulary and vocab_hash */
-    DOP_TOKEN_USED = 4,    /* the id exists */
+    DOP_TOKEN_SPECIAL = 1,      /* control token: skipped in output, matched in text only with PARSE_SPECIAL */
+    DOP_TOKEN_MODEL = 2,        /* in the model's vocabulary and vocab_hash */
+    DOP_TOKEN_USED = 4,         /* the id exists */
+    DOP_TOKEN_USER_DEFINED = 8, /* wherever its piece stands in a text, it is this token, unnormalized */
+    DOP_TOKEN_GOES_ON = 16,     /* WordPiece: goes on with a word; at the start of a text it is written with joint */
 };
 
 typedef struct dop_tok_merge {
@@ -87,10 +116,6 @@ typedef struct dop_tok_merge {
     uint32_t rank; /* lower goes first */
     uint32_t id;   /* the result */
 } dop_tok_merge;
-
-typedef struct dop_tok_str {
-    uint32_t offset, bytes; /* in section strings */
-} dop_tok_str;
 
 typedef struct dop_tok_added {
     uint32_t id;
@@ -119,17 +144,30 @@ typedef enum dop_tok_op_kind {
     DOP_OP_NFKC,
     DOP_OP_NFKD,
     DOP_OP_LOWERCASE,
-    DOP_OP_STRIP_ACCENTS, /* drops nonspacing marks */
+    DOP_OP_STRIP_ACCENTS, /* drops nonspacing marks; flag 1: all marks */
     DOP_OP_STRIP,         /* flags: 1 left, 2 right */
     DOP_OP_REPLACE,       /* literal a by b */
     DOP_OP_REPLACE_REGEX, /* matches of a by literal b */
     DOP_OP_PREPEND,       /* a, unless the text is empty or (flag 1) starts with it; flag 2: only at offset 0 */
     DOP_OP_SPLIT,         /* at literal a; flags: dop_tok_split, 16 = inverted */
     DOP_OP_SPLIT_REGEX,   /* at matches of a; same flags */
+    DOP_OP_BERT_CLEAN,    /* drops control characters, makes every white space a space */
+    DOP_OP_BERT_CHINESE,  /* spaces around Chinese characters */
+    DOP_OP_CHARSMAP,      /* by the charsmap, grapheme by grapheme as Hugging Face's Precompiled does */
+    DOP_OP_SENTENCEPIECE, /* SentencePiece's own normalizer; flags: DOP_SP_* */
     DOP_OP_COUNT,
 } dop_tok_op_kind;
 
-enum { DOP_PREPEND_MISSING = 1, DOP_PREPEND_FIRST = 2, DOP_SPLIT_INVERT = 16 };
+enum { DOP_PREPEND_MISSING = 1, DOP_PREPEND_FIRST = 2, DOP_SPLIT_INVERT = 16, DOP_ACCENTS_ALL = 1 };
+
+enum {
+    DOP_SP_MERGE_SPACES = 1, /* drops spaces at both ends and all but one of a run */
+    DOP_SP_PREFIX = 2,       /* a space in front of the text */
+    DOP_SP_ESCAPE = 4,       /* spaces become U+2581 */
+    DOP_SP_SUFFIX = 8,       /* that space goes behind the text instead */
+    DOP_SP_CHARSMAP = 16,    /* characters go through the charsmap, the longest rule first */
+    DOP_SP_ALL = 31,
+};
 
 typedef enum dop_tok_split {
     DOP_SPLIT_REMOVED = 0,

@@ -6,27 +6,8 @@
 #include <stdlib.h>
 
 #include "runtime/gguf.h"
-#include "runtime/text/tokenizer_build.h"
-
-#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-#define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
-#define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
-#define LEAD "[^\\r\\n\\p{L}\\p{N}]?"
-#define TAIL "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
-#define LLAMA3 CONTRACTIONS "|" LEAD "\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" TAIL
-#define QWEN2 CONTRACTIONS "|" LEAD "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" TAIL
-#define QWEN35 CONTRACTIONS "|" LEAD "[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*" TAIL
-#define O200K                                                                        \
-    LEAD UPPER "*" LOWER "+" CONTRACTIONS "?|" LEAD UPPER "+" LOWER "*" CONTRACTIONS \
-               "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" TAIL
-#define TEKKEN LEAD UPPER "*" LOWER "+|" LEAD UPPER "+" LOWER "*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" TAIL
-#define DEEPSEEK_WORDS                                                                                  \
-    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+" \
-    "| ?[\\p{P}\\p{S}]+[\\r\\n]*" TAIL
-#define SEED CONTRACTIONS "|" LEAD "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}\\r\\n]+" TAIL
-#define BAILING \
-    "'(?i:[sdmt]|ll|ve|re)|" LEAD "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
+#include "runtime/text/tokenizer_json.h"
+#include "runtime/text/tokenizer_patterns.h"
 
 enum { ignore_merges = 1, adds_bos = 2, nfc = 4 };
 
@@ -76,11 +57,23 @@ static const char *const end_texts[] = {
     "<|eom_id|>", "<|return|>", "<|call|>", "<EOT>",         "<end_of_utterance>", DEEPSEEK_END,
 };
 
+struct importer;
+
+/* A value of tokenizer.ggml.model; what llama.cpp assumes where the file is silent. */
+typedef struct gguf_model {
+    const char *name;
+    bool byte_level;
+    uint32_t bos, eos, unk;
+    bool add_bos, add_eos, space_prefix;
+    dop_status (*finish)(struct importer *im); /* after tokens and special ids */
+} gguf_model;
+
 typedef struct importer {
     const dop_gguf *g;
     dop_tok_build b;
     dop_diag *diag;
     const dop_gguf_kv *tokens, *types;
+    const gguf_model *model;
     bool byte_level, add_bos, add_eos, space_prefix;
 } importer;
 
@@ -141,16 +134,19 @@ read_pre(importer *im)
     return st;
 }
 
+static const gguf_model *find_model(dop_gguf_str name);
+
 static dop_status
 read_model(importer *im)
 {
     dop_gguf_str model;
     if (!dop_gguf_string(dop_gguf_find(im->g, "tokenizer.ggml.model"), &model))
         return BAD(im, "the file has no tokenizer (tokenizer.ggml.model)");
-    im->byte_level = text_is(model, "gpt2");
-    if (!im->byte_level && !text_is(model, "llama"))
-        return BAD(im, "tokenizer.ggml.model \"%.*s\" is not supported (\"gpt2\" and \"llama\" are)",
+    im->model = find_model(model);
+    if (!im->model)
+        return BAD(im, "tokenizer.ggml.model \"%.*s\" is not supported (\"gpt2\", \"llama\", \"t5\" and \"bert\" are)",
                    model.len > 40 ? 40 : (int)model.len, model.data);
+    im->byte_level = im->model->byte_level;
     im->tokens = dop_gguf_find(im->g, "tokenizer.ggml.tokens");
     im->types = dop_gguf_find(im->g, "tokenizer.ggml.token_type");
     if (!im->tokens || im->tokens->type != DOP_GGUF_ARRAY || im->tokens->elem != DOP_GGUF_STRING)
@@ -222,51 +218,19 @@ read_tokens(importer *im)
     return failed ? DOP_FAIL(im->diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
 }
 
-typedef struct scored {
-    double score;
-    uint32_t id;
-} scored;
-
-static int
-compare_scores(const void *x, const void *y)
-{
-    const scored *a = x, *b = y;
-    if (a->score != b->score)
-        return a->score > b->score ? -1 : 1;
-    return a->id < b->id ? -1 : 1;
-}
-
-/* Scores become ranks: equal scores, equal rank; the best score is rank 0. */
+/* Scores [tokens], to be freed; all 0 where the file has none. */
 static dop_status
-read_scores(importer *im)
+read_scores(importer *im, double **out_scores)
 {
-    dop_tok_build *b = &im->b;
-    const dop_gguf_kv *scores = dop_gguf_find(im->g, "tokenizer.ggml.scores");
-    dop_status st = DOP_OK;
-    scored *rows = calloc(b->tokens, sizeof *rows);
-    b->ranks = calloc(b->tokens, sizeof *b->ranks);
-    if (!rows || !b->ranks) {
-        st = DOP_FAIL(im->diag, DOP_E_NOMEM, "out of memory");
-        goto error;
-    }
-    for (uint32_t i = 0; i < b->tokens; i++) {
-        rows[i].id = i;
-        if (scores && (!dop_gguf_f64(scores, i, &rows[i].score) || isnan(rows[i].score))) {
-            st = BAD(im, "tokenizer.ggml.scores is too short or has no number for token %u", i);
-            goto error;
-        }
-    }
-    qsort(rows, b->tokens, sizeof *rows, compare_scores);
-    uint32_t rank = 0;
-    for (uint32_t i = 0; i < b->tokens; i++) {
-        if (i && rows[i].score < rows[i - 1].score)
-            rank++;
-        b->ranks[rows[i].id] = rank;
-    }
-    b->flags |= DOP_TOK_F_BY_SCORE | DOP_TOK_F_BYTE_FALLBACK;
-error:
-    free(rows);
-    return st;
+    const dop_gguf_kv *kv = dop_gguf_find(im->g, "tokenizer.ggml.scores");
+    double *scores = calloc(im->b.tokens, sizeof *scores);
+    *out_scores = scores;
+    if (!scores)
+        return DOP_FAIL(im->diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; kv && i < im->b.tokens; i++)
+        if (!dop_gguf_f64(kv, i, &scores[i]) || isnan(scores[i]))
+            return BAD(im, "tokenizer.ggml.scores is too short or has no number for token %u", i);
+    return DOP_OK;
 }
 
 /* Finds ids by piece while merges are read. */
@@ -387,7 +351,7 @@ read_ends(importer *im)
     dop_tok_build *b = &im->b;
     /* In the harmony format of gpt-oss <|end|> ends a message, not the answer. */
     bool harmony = token_of_text(im, "<|return|>") != DOP_TOK_NONE && token_of_text(im, "<|call|>") != DOP_TOK_NONE;
-    b->eos = id_key(im, keys[0], im->byte_level ? 11 : 2);
+    b->eos = id_key(im, keys[0], im->model->eos);
     for (size_t i = 0; i < 3; i++) {
         uint32_t id = i ? id_key(im, keys[i], DOP_TOK_NONE) : b->eos;
         if (id != DOP_TOK_NONE)
@@ -407,19 +371,11 @@ read_special(importer *im)
 {
     dop_tok_build *b = &im->b;
     dop_gguf_str chat;
-    b->bos = id_key(im, "tokenizer.ggml.bos_token_id", im->byte_level ? 11 : 1);
-    b->unk = id_key(im, "tokenizer.ggml.unknown_token_id", im->byte_level ? DOP_TOK_NONE : 0);
+    b->bos = id_key(im, "tokenizer.ggml.bos_token_id", im->model->bos);
+    b->unk = id_key(im, "tokenizer.ggml.unknown_token_id", im->model->unk);
     read_ends(im);
-    if (!im->byte_level)
-        im->add_bos = true;
-    dop_gguf_bool(dop_gguf_find(im->g, "tokenizer.ggml.add_bos_token"), 0, &im->add_bos);
-    dop_gguf_bool(dop_gguf_find(im->g, "tokenizer.ggml.add_eos_token"), 0, &im->add_eos);
-    im->space_prefix = !im->byte_level;
+    im->space_prefix = im->model->space_prefix;
     dop_gguf_bool(dop_gguf_find(im->g, "tokenizer.ggml.add_space_prefix"), 0, &im->space_prefix);
-    if (im->add_bos && b->bos != DOP_TOK_NONE)
-        dop_ids_push(&b->prefix, b->bos);
-    if (im->add_eos && b->eos != DOP_TOK_NONE)
-        dop_ids_push(&b->suffix, b->eos);
     if (dop_gguf_string(dop_gguf_find(im->g, "tokenizer.chat_template"), &chat) && chat.len < (1u << 24)) {
         b->chat = chat.data;
         b->chat_len = (size_t)chat.len;
@@ -464,19 +420,135 @@ read_added(importer *im)
     return DOP_OK;
 }
 
-/* SentencePiece: a space in front, every space U+2581, no words. */
-static dop_status
-sentencepiece_ops(importer *im)
+/* What add_special adds. */
+static void
+read_frame(importer *im)
 {
-    dop_status st = DOP_OK;
     dop_tok_build *b = &im->b;
-    if (im->space_prefix)
+    dop_gguf_bool(dop_gguf_find(im->g, "tokenizer.ggml.add_bos_token"), 0, &im->add_bos);
+    dop_gguf_bool(dop_gguf_find(im->g, "tokenizer.ggml.add_eos_token"), 0, &im->add_eos);
+    if (im->add_bos && b->bos != DOP_TOK_NONE)
+        dop_ids_push(&b->prefix, b->bos);
+    if (im->add_eos && b->eos != DOP_TOK_NONE)
+        dop_ids_push(&b->suffix, b->eos);
+}
+
+static dop_status
+finish_gpt2(importer *im)
+{
+    dop_status st = read_pre(im);
+    return st == DOP_OK ? read_merges(im) : st;
+}
+
+/* SentencePiece with merges by score: a space in front, every space U+2581, no words. */
+static dop_status
+finish_llama(importer *im)
+{
+    dop_tok_build *b = &im->b;
+    double *scores = NULL;
+    dop_status st = read_scores(im, &scores);
+    if (st == DOP_OK)
+        st = dop_tok_build_ranks(b, scores, im->diag);
+    free(scores);
+    if (st == DOP_OK && im->space_prefix)
         st = dop_tok_build_op(b, DOP_OP_PREPEND, 0, " ", 1, "", 0, im->diag);
     if (st == DOP_OK)
         st = dop_tok_build_op(b, DOP_OP_REPLACE, 0, " ", 1, DOP_TOK_SPACE, DOP_TOK_SPACE_LEN, im->diag);
+    b->flags |= DOP_TOK_F_BY_SCORE | DOP_TOK_F_BYTE_FALLBACK;
     b->norm_ops = b->op_count;
     b->strip = im->space_prefix ? 1 : 0;
     return st;
+}
+
+/* The charsmap is an array of bytes, signed or not. */
+static dop_status
+read_charsmap(importer *im)
+{
+    const dop_gguf_kv *kv = dop_gguf_find(im->g, "tokenizer.ggml.precompiled_charsmap");
+    dop_tok_build *b = &im->b;
+    for (uint64_t i = 0; kv && i < kv->count; i++) {
+        int64_t v;
+        if (!dop_gguf_i64(kv, i, &v) || v < -128 || v > 255 || i >= UINT32_MAX / 4)
+            return BAD(im, "tokenizer.ggml.precompiled_charsmap is no list of bytes");
+        char c = (char)(uint8_t)v;
+        dop_buf_append(&b->charsmap, &c, 1);
+    }
+    return dop_tok_build_charsmap(b, im->diag);
+}
+
+/* SentencePiece Unigram, scored as llama.cpp does: user-defined tokens at 0. */
+static dop_status
+finish_t5(importer *im)
+{
+    enum { unk_penalty = 10 };
+    dop_tok_build *b = &im->b;
+    bool merge = false, suffix = false, any = false;
+    double least = 0;
+    dop_status st = read_scores(im, &b->scores);
+    if (st == DOP_OK)
+        st = read_charsmap(im);
+    if (st != DOP_OK)
+        return st;
+    for (uint32_t i = 0; i < b->tokens; i++) {
+        int64_t type = type_of(im, i);
+        if (!(fabs(b->scores[i]) <= 1e30))
+            return BAD(im, "tokenizer.ggml.scores: token %u has no usable score", i);
+        if (type != type_normal && type != type_user && type != type_unused)
+            b->token_flags[i] &= (uint8_t)~DOP_TOKEN_MODEL;
+        if (type == type_normal && (!any || b->scores[i] < least)) {
+            least = b->scores[i];
+            any = true;
+        }
+        if (type == type_user)
+            b->scores[i] = 0;
+    }
+    b->model = DOP_TOK_UNIGRAM;
+    b->unk_score = least - unk_penalty;
+    dop_gguf_bool(dop_gguf_find(im->g, "tokenizer.ggml.remove_extra_whitespaces"), 0, &merge);
+    dop_gguf_bool(dop_gguf_find(im->g, "tokenizer.ggml.treat_whitespace_as_suffix"), 0, &suffix);
+    uint32_t flags = DOP_SP_ESCAPE | (merge ? DOP_SP_MERGE_SPACES : 0u) | (im->space_prefix ? DOP_SP_PREFIX : 0u) |
+                     (suffix ? DOP_SP_SUFFIX : 0u) | (b->charsmap.size ? DOP_SP_CHARSMAP : 0u);
+    b->strip = merge || im->space_prefix ? 1 : 0;
+    st = dop_tok_build_op(b, DOP_OP_SENTENCEPIECE, flags, "", 0, "", 0, im->diag);
+    b->norm_ops = b->op_count;
+    return st;
+}
+
+/* Pieces that begin a word begin with U+2581; the others go on with one. */
+static dop_status
+finish_bert(importer *im)
+{
+    dop_tok_build *b = &im->b;
+    bool lower = true;
+    dop_gguf_bool(dop_gguf_find(im->g, "tokenizer.ggml.normalizer.lowercase"), 0, &lower);
+    dop_status st = dop_tok_build_bert(b, true, true, lower, lower, im->diag);
+    b->norm_ops = b->op_count;
+    if (st == DOP_OK)
+        st = dop_tok_build_bert_words(b, im->diag);
+    if (st == DOP_OK)
+        st = dop_tok_build_op(b, DOP_OP_PREPEND, 0, DOP_TOK_SPACE, DOP_TOK_SPACE_LEN, "", 0, im->diag);
+    uint32_t sep = id_key(im, "tokenizer.ggml.seperator_token_id", 102);
+    if (sep != DOP_TOK_NONE)
+        dop_ids_push(&b->suffix, sep);
+    b->model = DOP_TOK_WORDPIECE;
+    b->strip = 1;
+    return st;
+}
+
+static const gguf_model models[] = {
+    {"gpt2", true, 11, 11, DOP_TOK_NONE, false, false, false, finish_gpt2},
+    {"llama", false, 1, 2, 0, true, false, true, finish_llama},
+    {"t5", false, DOP_TOK_NONE, 1, 2, false, true, false, finish_t5},
+    {"bert", false, 101, DOP_TOK_NONE, 100, true, false, false, finish_bert},
+};
+
+static const gguf_model *
+find_model(dop_gguf_str name)
+{
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        if (text_is(name, models[i].name))
+            return &models[i];
+    return NULL;
 }
 
 dop_status
@@ -489,12 +561,14 @@ dop_tokenizer_from_gguf(const dop_gguf *gguf, dop_diag *diag, dop_tokenizer **ou
         (st = dop_tok_build_init(&im.b, gguf->path, (uint32_t)im.tokens->count, diag)) != DOP_OK)
         goto error;
     im.b.flags = DOP_TOK_F_GGUF_MATCH | (im.byte_level ? DOP_TOK_F_BYTE_LEVEL : 0u);
-    if ((st = read_tokens(&im)) != DOP_OK || (im.byte_level && (st = read_pre(&im)) != DOP_OK))
+    im.add_bos = im.model->add_bos;
+    im.add_eos = im.model->add_eos;
+    if ((st = read_tokens(&im)) != DOP_OK)
         goto error;
     read_special(&im);
-    if ((st = im.byte_level ? read_merges(&im) : read_scores(&im)) != DOP_OK ||
-        (!im.byte_level && (st = sentencepiece_ops(&im)) != DOP_OK) || (st = read_added(&im)) != DOP_OK)
+    if ((st = im.model->finish(&im)) != DOP_OK || (st = read_added(&im)) != DOP_OK)
         goto error;
+    read_frame(&im);
     st = dop_tok_build_finish(&im.b, diag, out_tok);
 error:
     dop_tok_build_free(&im.b);

@@ -10,7 +10,10 @@
 #define DOP_TOK_SPACE "\xe2\x96\x81"
 #define DOP_TOK_SPACE_LEN 3
 
+struct dop_tok_kind;
+
 struct dop_tokenizer {
+    const struct dop_tok_kind *kind;
     void *owned; /* the blob when this object owns it */
     const char *blob;
     size_t blob_size;
@@ -26,6 +29,7 @@ struct dop_tokenizer {
     /* Added tokens by first byte: [group][byte] is the first index, [group][byte + 1] the end. */
     uint32_t added_first[2][257];
     uint32_t longest_piece; /* bytes: a longer word cannot be one token */
+    uint32_t joint_node;    /* node of the trie that head->joint leads to; 0: no piece begins with it */
 };
 
 /* Takes over the blob (malloc'ed) whether it succeeds or not. */
@@ -67,6 +71,28 @@ dop_tok_find_merge(const dop_tokenizer *t, uint32_t a, uint32_t b)
     }
 }
 
+/* The child of a trie's node for a byte; 0 if there is none. */
+static inline uint32_t
+dop_tok_step(const dop_tokenizer *t, uint32_t node, uint8_t c)
+{
+    uint32_t lo = t->trie_first[node], hi = t->trie_first[node + 1], end = hi;
+    while (hi - lo > 8) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (t->trie_label[mid] <= c)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    while (lo < end && t->trie_label[lo] < c)
+        lo++;
+    return lo < end && t->trie_label[lo] == c ? lo : 0;
+}
+
+/* Length of the longest piece of a user-defined token that s[0..n) begins with; 0 if there is none. */
+size_t dop_tok_user_defined(const dop_tokenizer *t, const char *s, size_t n, uint32_t *out_id);
+/* NULL, or the name of what is wrong with the trie of a loaded blob. */
+const char *dop_tok_trie_check(const dop_tokenizer *t);
+
 /* Pieces of a text on their way through normalizer and pre-tokenizer. */
 typedef struct dop_tok_span {
     size_t start, len; /* bytes in the current text */
@@ -86,17 +112,23 @@ typedef struct dop_tok_work {
     dop_buf text, text_next;
     dop_tok_spans spans, spans_next;
     dop_regex_scratch *regex;
+    size_t limit; /* bytes that the text may become; set by dop_tok_apply_ops */
 } dop_tok_work;
 
 void dop_tok_work_finish(dop_tok_work *w);
 /* Applies ops [from, to) to the spans in w. */
 dop_status dop_tok_apply_ops(const dop_tokenizer *t, uint32_t from, uint32_t to, dop_tok_work *w, dop_diag *diag);
 
-/* BPE of one word; keeps its own buffers and a cache of short words. */
-typedef struct dop_tok_bpe dop_tok_bpe;
+/* How a kind of vocabulary makes tokens of one word (a span that the pre-tokenizer leaves).  One thread's buffers are
+ * in the state that create makes (NULL: out of memory). */
+typedef struct dop_tok_kind {
+    const char *name;
+    const char *(*check)(const dop_tokenizer *t); /* NULL, or the name of what is wrong in a loaded blob */
+    void *(*create)(const dop_tokenizer *t, bool with_cache);
+    void (*destroy)(void *state); /* accepts NULL */
+    dop_status (*word)(void *state, const char *s, size_t n, dop_diag *diag, dop_ids *out_ids);
+} dop_tok_kind;
 
-dop_tok_bpe *dop_tok_bpe_create(const dop_tokenizer *t, bool with_cache);
-void dop_tok_bpe_destroy(dop_tok_bpe *b);
-dop_status dop_tok_bpe_word(dop_tok_bpe *b, const char *s, size_t n, dop_diag *diag, dop_ids *out_ids);
+extern const dop_tok_kind dop_tok_bpe_kind, dop_tok_unigram_kind, dop_tok_wordpiece_kind;
 
 #endif

@@ -33,7 +33,50 @@ dec_metaspace(dop_tok_build *b, const json_t *o, dop_tok_decoder *dec, uint32_t 
     dec->byn[i] = 1;
     if (json_is_string(scheme))
         prefix = strcmp(json_string_value(scheme), "never") != 0;
-    b->strip = prefix ? 1 : 0;
+    b->flags |= prefix ? DOP_TOK_F_FIRST_TRIM : 0u;
+    return DOP_OK;
+}
+
+/* English punctuation and contractions join the word before them; in this order. */
+static const char *const cleanups[][2] = {
+    {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},    {" n't", "n't"},
+    {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
+};
+
+void
+dop_tok_decoder_wordpiece(dop_tok_decoder *dec, const char *prefix, size_t n, bool cleanup)
+{
+    dec->wordpiece = true;
+    dec->kind[0] = DOP_DEC_WORDPIECE;
+    dec->a[0] = prefix;
+    dec->an[0] = n;
+    dec->count = 1;
+    for (size_t i = 0; cleanup && i < sizeof cleanups / sizeof *cleanups; i++, dec->count++) {
+        dec->kind[dec->count] = DOP_DEC_REPLACE;
+        dec->a[dec->count] = cleanups[i][0];
+        dec->an[dec->count] = strlen(cleanups[i][0]);
+        dec->by[dec->count] = cleanups[i][1];
+        dec->byn[dec->count] = strlen(cleanups[i][1]);
+    }
+}
+
+static dop_status
+dec_wordpiece(dop_tok_build *b, const json_t *o, dop_tok_decoder *dec, dop_diag *diag)
+{
+    const char *prefix = "##";
+    size_t n = 2;
+    bool cleanup;
+    dop_status st = dop_tok_json_bool(o, "cleanup", true, b->path, diag, &cleanup);
+    if (st == DOP_OK && json_object_get(o, "prefix"))
+        st = dop_tok_json_string(o, "prefix", b->path, diag, &prefix, &n);
+    if (st != DOP_OK)
+        return st;
+    if (b->model != DOP_TOK_WORDPIECE || n != b->joint.bytes || memcmp(prefix, b->strings.data + b->joint.offset, n))
+        return BAD(b, diag, "decoder \"WordPiece\" is supported with a WordPiece model of the same prefix only");
+    if (dec->count)
+        return BAD(b, diag, "decoder \"WordPiece\" after another one is not supported");
+    dop_tok_decoder_wordpiece(dec, prefix, n, cleanup);
+    b->strip = 1;
     return DOP_OK;
 }
 
@@ -73,6 +116,8 @@ dec_step(dop_tok_build *b, const json_t *o, dop_tok_decoder *dec, dop_diag *diag
         dec->fused = true;
         return DOP_OK;
     }
+    if (strcmp(type, "WordPiece") == 0 && !dec->fused)
+        return dec_wordpiece(b, o, dec, diag);
     if (strcmp(type, "Strip") == 0) {
         bool per_token = !dec->fused;
         st = dec_strip(b, o, dec, i, diag);
@@ -154,6 +199,7 @@ dop_tok_decoder_apply(const dop_tok_decoder *dec, const char *s, size_t n, dop_b
     for (uint32_t i = 0; i < dec->count && !cur.failed; i++) {
         int byte;
         char c;
+        size_t skipped = 0;
         next.size = 0;
         switch (dec->kind[i]) {
         case DOP_DEC_BYTE_LEVEL: /* a token with a character outside the alphabet stands for itself */
@@ -172,6 +218,13 @@ dop_tok_decoder_apply(const dop_tok_decoder *dec, const char *s, size_t n, dop_b
                 dop_buf_append(&next, &c, 1);
             else
                 dop_buf_append(&next, cur.data, cur.size);
+            break;
+        case DOP_DEC_WORDPIECE:
+            if (cur.size < dec->an[i] || memcmp(cur.data, dec->a[i], dec->an[i]) != 0)
+                dop_buf_puts(&next, " ");
+            else
+                skipped = dec->an[i];
+            dop_buf_append(&next, cur.data + skipped, cur.size - skipped);
             break;
         case DOP_DEC_STRIP:
             apply_strip(dec, i, &cur, &next);

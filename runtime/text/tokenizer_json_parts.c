@@ -1,6 +1,6 @@
 /* Normalizers, pre-tokenizers, post-processors and decoders of a tokenizer.json, by table. */
+#include "runtime/text/base64.h"
 #include "runtime/text/tokenizer_json.h"
-#include "runtime/text/utf8.h"
 
 #define BAD(b, diag, ...) DOP_FAIL_IN((diag), DOP_E_INPUT, (b)->path, __VA_ARGS__)
 
@@ -29,6 +29,29 @@ dop_tok_json_string(const json_t *o, const char *key, const char *path, dop_diag
     *out = json_string_value(v);
     *out_len = json_string_length(v);
     return DOP_OK;
+}
+
+dop_status
+dop_tok_json_added(const json_t *o, const char *path, dop_diag *diag, const char **out_text, size_t *out_len,
+                   uint32_t *out_flags, bool *out_normalized)
+{
+    static const struct {
+        const char *key;
+        uint32_t flag;
+    } keys[] = {{"lstrip", DOP_ADDED_LSTRIP},
+                {"rstrip", DOP_ADDED_RSTRIP},
+                {"single_word", DOP_ADDED_SINGLE_WORD},
+                {"special", DOP_ADDED_SPECIAL}};
+    dop_status st = dop_tok_json_string(o, "content", path, diag, out_text, out_len);
+    *out_flags = 0;
+    for (size_t k = 0; k < sizeof keys / sizeof *keys && st == DOP_OK; k++) {
+        bool set;
+        st = dop_tok_json_bool(o, keys[k].key, false, path, diag, &set);
+        *out_flags |= set ? keys[k].flag : 0;
+    }
+    if (st != DOP_OK)
+        return st;
+    return dop_tok_json_bool(o, "normalized", !(*out_flags & DOP_ADDED_SPECIAL), path, diag, out_normalized);
 }
 
 bool
@@ -148,16 +171,72 @@ norm_replace(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
                         : st;
 }
 
+static dop_status
+norm_bert(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
+{
+    bool clean, chinese, lower, accents;
+    dop_status st;
+    (void)arg;
+    if ((st = dop_tok_json_bool(o, "clean_text", true, b->path, diag, &clean)) != DOP_OK ||
+        (st = dop_tok_json_bool(o, "handle_chinese_chars", true, b->path, diag, &chinese)) != DOP_OK ||
+        (st = dop_tok_json_bool(o, "lowercase", true, b->path, diag, &lower)) != DOP_OK ||
+        (st = dop_tok_json_bool(o, "strip_accents", lower, b->path, diag, &accents)) != DOP_OK)
+        return st;
+    return dop_tok_build_bert(b, clean, chinese, accents, lower, diag);
+}
+
+static dop_status
+norm_precompiled(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
+{
+    const json_t *map = json_object_get(o, "precompiled_charsmap");
+    (void)arg;
+    if (json_is_null(map) || (json_is_string(map) && json_string_length(map) == 0))
+        return DOP_OK; /* no rules */
+    if (!json_is_string(map))
+        return BAD(b, diag, "Precompiled: \"precompiled_charsmap\" is not a string");
+    if (b->charsmap.size)
+        return BAD(b, diag, "a second normalizer \"Precompiled\" is not supported");
+    if (!dop_base64_decode(json_string_value(map), json_string_length(map), &b->charsmap))
+        return BAD(b, diag, "Precompiled: \"precompiled_charsmap\" is not valid base64");
+    dop_status st = dop_tok_build_charsmap(b, diag);
+    return st == DOP_OK ? dop_tok_build_op(b, DOP_OP_CHARSMAP, 0, "", 0, "", 0, diag) : st;
+}
+
+/* Control characters go, white space and what looks like it becomes a space. */
+#define NMT_DROPPED "[\\x{1}-\\x{8}\\x{b}\\x{e}-\\x{1f}\\x{7f}\\x{8f}\\x{9f}]"
+#define NMT_SPACES "[\\x{9}\\x{a}\\x{c}\\x{d}\\x{1680}\\x{200b}-\\x{200f}\\x{2028}\\x{2029}\\x{2581}\\x{feff}\\x{fffd}]"
+
+static dop_status
+norm_nmt(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
+{
+    (void)o;
+    (void)arg;
+    dop_status st = dop_tok_build_op(b, DOP_OP_REPLACE_REGEX, 0, NMT_DROPPED, strlen(NMT_DROPPED), "", 0, diag);
+    return st == DOP_OK ? dop_tok_build_op(b, DOP_OP_REPLACE_REGEX, 0, NMT_SPACES, strlen(NMT_SPACES), " ", 1, diag)
+                        : st;
+}
+
+static dop_status
+norm_accents(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
+{
+    (void)o;
+    (void)arg;
+    return dop_tok_build_op(b, DOP_OP_STRIP_ACCENTS, DOP_ACCENTS_ALL, "", 0, "", 0, diag);
+}
+
 static const part normalizers[] = {
     {"NFC", norm_simple, DOP_OP_NFC},
     {"NFD", norm_simple, DOP_OP_NFD},
     {"NFKC", norm_simple, DOP_OP_NFKC},
     {"NFKD", norm_simple, DOP_OP_NFKD},
     {"Lowercase", norm_simple, DOP_OP_LOWERCASE},
-    {"StripAccents", norm_simple, DOP_OP_STRIP_ACCENTS},
+    {"StripAccents", norm_accents, 0},
     {"Strip", norm_strip, 0},
     {"Prepend", norm_prepend, 0},
     {"Replace", norm_replace, 0},
+    {"BertNormalizer", norm_bert, 0},
+    {"Precompiled", norm_precompiled, 0},
+    {"Nmt", norm_nmt, 0},
     {NULL, NULL, 0},
 };
 
@@ -272,15 +351,13 @@ pre_digits(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
     return st == DOP_OK ? split_regex(b, "\\p{N}", individual ? DOP_SPLIT_ISOLATED : DOP_SPLIT_CONTIGUOUS, diag) : st;
 }
 
-#define PUNCTUATION "[\\p{P}!-/:-@\\[-`{-~]"
-
 static dop_status
 pre_punctuation(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
 {
     uint32_t flags;
     (void)arg;
     dop_status st = behavior_of(b, o, "Isolated", diag, &flags);
-    return st == DOP_OK ? split_regex(b, PUNCTUATION, flags, diag) : st;
+    return st == DOP_OK ? split_regex(b, dop_tok_punctuation, flags, diag) : st;
 }
 
 static dop_status
@@ -302,8 +379,9 @@ pre_whitespace_split(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *
 static dop_status
 pre_bert(dop_tok_build *b, const json_t *o, uint32_t arg, dop_diag *diag)
 {
-    dop_status st = pre_whitespace_split(b, o, arg, diag);
-    return st == DOP_OK ? split_regex(b, PUNCTUATION, DOP_SPLIT_ISOLATED, diag) : st;
+    (void)o;
+    (void)arg;
+    return dop_tok_build_bert_words(b, diag);
 }
 
 static dop_status

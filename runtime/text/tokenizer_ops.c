@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <utf8proc.h>
 
-#include "runtime/text/tokenizer_internal.h"
+#include "runtime/text/tokenizer_charsmap.h"
 #include "runtime/text/utf8.h"
 
 void
@@ -71,16 +71,23 @@ normal_form(dop_tok_op_kind kind, const char *s, size_t n, dop_diag *diag, dop_b
     return DOP_OK;
 }
 
-/* Per character: lower case, or nothing for a nonspacing mark. */
+static bool
+is_mark(uint32_t cp, bool all)
+{
+    utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
+    return c == UTF8PROC_CATEGORY_MN || (all && (c == UTF8PROC_CATEGORY_MC || c == UTF8PROC_CATEGORY_ME));
+}
+
+/* Per character: lower case, or nothing for a mark. */
 static void
-map_chars(dop_tok_op_kind kind, const char *s, size_t n, dop_buf *out)
+map_chars(dop_tok_op_kind kind, bool all_marks, const char *s, size_t n, dop_buf *out)
 {
     for (size_t i = 0; i < n;) {
         dop_utf8_char c = dop_utf8_next(s + i, n - i);
         i += c.len;
         char bytes[4];
         if (kind == DOP_OP_STRIP_ACCENTS) {
-            if (utf8proc_category((utf8proc_int32_t)c.cp) == UTF8PROC_CATEGORY_MN)
+            if (is_mark(c.cp, all_marks))
                 continue;
         } else if (c.cp == 0x130) {
             dop_buf_puts(out, "i\xcc\x87"); /* the only lower case of two characters */
@@ -89,6 +96,55 @@ map_chars(dop_tok_op_kind kind, const char *s, size_t n, dop_buf *out)
             c.cp = (uint32_t)utf8proc_tolower((utf8proc_int32_t)c.cp);
         }
         dop_buf_append(out, bytes, dop_utf8_put(c.cp, bytes));
+    }
+}
+
+/* Control characters, format characters and the like, but not the ones that are white space. */
+static bool
+is_control(uint32_t cp)
+{
+    utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
+    return cp != '\t' && cp != '\n' && cp != '\r' &&
+           (c == UTF8PROC_CATEGORY_CC || c == UTF8PROC_CATEGORY_CF || c == UTF8PROC_CATEGORY_CO);
+}
+
+static void
+bert_clean(const char *s, size_t n, dop_buf *out)
+{
+    for (size_t i = 0; i < n;) {
+        dop_utf8_char c = dop_utf8_next(s + i, n - i);
+        if (dop_utf8_is_space(c.cp) && !is_control(c.cp))
+            dop_buf_append(out, " ", 1);
+        else if (c.cp != 0 && c.cp != 0xfffd && !is_control(c.cp))
+            dop_buf_append(out, s + i, c.len);
+        i += c.len;
+    }
+}
+
+/* The blocks that BERT's vocabularies hold character by character. */
+static bool
+is_chinese(uint32_t cp)
+{
+    static const struct {
+        uint32_t first, last;
+    } blocks[] = {{0x3400, 0x4dbf},   {0x4e00, 0x9fff},   {0xf900, 0xfaff},   {0x20000, 0x2a6df},
+                  {0x2a700, 0x2b73f}, {0x2b740, 0x2b81f}, {0x2b920, 0x2ceaf}, {0x2f800, 0x2fa1f}};
+    for (size_t i = 0; cp >= blocks[0].first && i < sizeof blocks / sizeof *blocks; i++)
+        if (cp >= blocks[i].first && cp <= blocks[i].last)
+            return true;
+    return false;
+}
+
+static void
+bert_chinese(const char *s, size_t n, dop_buf *out)
+{
+    for (size_t i = 0; i < n;) {
+        dop_utf8_char c = dop_utf8_next(s + i, n - i);
+        bool alone = is_chinese(c.cp);
+        dop_buf_append(out, " ", alone);
+        dop_buf_append(out, s + i, c.len);
+        dop_buf_append(out, " ", alone);
+        i += c.len;
     }
 }
 
@@ -128,6 +184,16 @@ find(const dop_tokenizer *t, uint32_t op, dop_tok_work *w, const char *s, size_t
     return DOP_OK;
 }
 
+/* Definitions lengthen a text by a small factor (NFKC: 11); a damaged one must not fill the memory. */
+static dop_status
+check_growth(const dop_tok_work *w, size_t size, dop_diag *diag)
+{
+    if (size <= w->limit)
+        return DOP_OK;
+    return DOP_FAIL(diag, DOP_E_INPUT,
+                    "the tokenizer's normalizer lengthens the text too much (to more than %zu bytes)", w->limit);
+}
+
 static dop_status
 replace(const dop_tokenizer *t, uint32_t op, dop_tok_work *w, const char *s, size_t n, dop_diag *diag, dop_buf *out)
 {
@@ -143,6 +209,8 @@ replace(const dop_tokenizer *t, uint32_t op, dop_tok_work *w, const char *s, siz
             break;
         dop_buf_append(out, s + done, a - done);
         dop_buf_append(out, op_string(t, by), by.bytes);
+        if ((st = check_growth(w, out->size, diag)) != DOP_OK)
+            return st;
         done = b;
         from = b;
         if (a == b) /* an empty match: step over one character */
@@ -230,7 +298,19 @@ rewrite(const dop_tokenizer *t, uint32_t i, dop_tok_work *w, dop_tok_span in, do
         return normal_form((dop_tok_op_kind)op->kind, s, n, diag, out);
     case DOP_OP_LOWERCASE:
     case DOP_OP_STRIP_ACCENTS:
-        map_chars((dop_tok_op_kind)op->kind, s, n, out);
+        map_chars((dop_tok_op_kind)op->kind, (op->flags & DOP_ACCENTS_ALL) != 0, s, n, out);
+        return DOP_OK;
+    case DOP_OP_BERT_CLEAN:
+        bert_clean(s, n, out);
+        return DOP_OK;
+    case DOP_OP_BERT_CHINESE:
+        bert_chinese(s, n, out);
+        return DOP_OK;
+    case DOP_OP_CHARSMAP:
+        dop_charsmap_graphemes(t, s, n, out);
+        return DOP_OK;
+    case DOP_OP_SENTENCEPIECE:
+        dop_charsmap_sentencepiece(t, op->flags, s, n, out);
         return DOP_OK;
     case DOP_OP_STRIP:
         strip(op->flags, s, n, out);
@@ -254,6 +334,8 @@ rewrite(const dop_tokenizer *t, uint32_t i, dop_tok_work *w, dop_tok_span in, do
 dop_status
 dop_tok_apply_ops(const dop_tokenizer *t, uint32_t from, uint32_t to, dop_tok_work *w, dop_diag *diag)
 {
+    enum { growth = 256, slack = 1024 };
+    w->limit = w->text.size < (SIZE_MAX - slack) / growth ? w->text.size * growth + slack : SIZE_MAX;
     for (uint32_t i = from; i < to; i++) {
         dop_tok_op_kind kind = (dop_tok_op_kind)t->ops[i].kind;
         bool is_split = kind == DOP_OP_SPLIT || kind == DOP_OP_SPLIT_REGEX;
@@ -267,6 +349,8 @@ dop_tok_apply_ops(const dop_tokenizer *t, uint32_t from, uint32_t to, dop_tok_wo
             } else {
                 size_t start = w->text_next.size;
                 st = rewrite(t, i, w, in, diag, &w->text_next);
+                if (st == DOP_OK)
+                    st = check_growth(w, w->text_next.size, diag);
                 if (w->text_next.size > start)
                     dop_tok_spans_push(&w->spans_next, (dop_tok_span){start, w->text_next.size - start, in.first});
             }

@@ -50,7 +50,7 @@ nothing_per_token() { # PLAN
 
 # At most 6 dispatches for a layer of Gemma-3 when decoding; --info says so.
 dispatches() { # PLAN
-    "$EXEC" "$1" --info | tee info | grep -qE '^schedules +decode, 1 token: [0-9]+ dispatches, .* [1-6] in each of'
+    "$EXEC" "$1" --info | tee info | grep -qE '^schedules +decode1: [0-9]+ dispatches, .* [1-6] in each of'
 }
 
 if [ "${1:-}" = whole ]; then

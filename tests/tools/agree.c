@@ -108,15 +108,15 @@ compare_schedule(comparison *c, uint32_t schedule, dop_diag *diag)
     bool score = row->kind == DOP_SCHED_SCORE;
     double worst = 0;
     dop_status st = dop_sequence_rewind(c->sequence, 0, diag);
-    for (uint32_t pos = 0; pos < c->n && st == DOP_OK; pos += row->max_tokens) {
-        uint32_t n = c->n - pos < row->max_tokens ? c->n - pos : row->max_tokens;
+    for (uint32_t pos = 0; pos < c->n && st == DOP_OK; pos += row->max_rows) {
+        uint32_t n = c->n - pos < row->max_rows ? c->n - pos : row->max_rows;
         const float *got;
         st = replay(c, schedule, pos, n, diag, &got);
         double w = st == DOP_OK ? worst_of(c, got, score ? pos : pos + n - 1, score ? n : 1) : 0;
         worst = w > worst ? w : worst;
     }
     if (st == DOP_OK)
-        report(c, score ? "decode and score" : "decode and prefill", row->max_tokens, worst);
+        report(c, score ? "decode and score" : "decode and prefill", row->max_rows, worst);
     return st;
 }
 

@@ -19,7 +19,7 @@ typedef struct value {
 typedef struct maker {
     dop_graph *g;
     uint64_t state;
-    dop_node_id tok, pos;
+    dop_node_id tok, pos, seq;
     uint32_t n, n_leaves, n_caches;
     value v[MAX_VALUES]; /* all of rank 2, one row per token */
     dop_type type;       /* of all weights; none: any */
@@ -128,6 +128,11 @@ unary(maker *m)
     const value *v = any(m);
     uint32_t cols = v->cols;
     dop_node_id x = v->id;
+    if (pick(m, 8) == 0) { /* the one that takes learned values */
+        dop_node_id y = op1(m, DOP_OP_tanh, x, (dop_attr){.f = 0}), one = weight(m, "v", float_type(m), 1, 1, 1);
+        keep(m, add(m, DOP_OP_xielu, (dop_node_id[]){y, one, one, one}, 4, NULL, NULL), cols);
+        return;
+    }
     dop_op op = ops[pick(m, sizeof ops / sizeof *ops)];
     dop_attr attr = {.f = op == DOP_OP_softcap ? 4 : op == DOP_OP_scale ? -0.75 : 0.5};
     if (op == DOP_OP_exp || op == DOP_OP_relu2)
@@ -269,9 +274,9 @@ static dop_node_id
 cached(maker *m, dop_node_id x, dop_type type, uint32_t heads)
 {
     char name[4] = {'c', (char)('a' + m->n_caches++), 0, 0};
-    dop_want want = {type, {3, {{1, DOP_SYM_S}, dop_dim_n(heads), dop_dim_n(16)}}};
-    dop_node_id cache = add(m, DOP_OP_state, NULL, 0, &(dop_attr){.s = name}, &want);
-    return add(m, DOP_OP_state_write, (dop_node_id[3]){cache, x, m->pos}, 3, NULL, NULL);
+    dop_want want = {type, {4, {{1, DOP_SYM_Q}, {1, DOP_SYM_S}, dop_dim_n(heads), dop_dim_n(16)}}};
+    dop_node_id cache = add(m, DOP_OP_state, NULL, 0, (dop_attr[2]){{.s = name}, {.i = DOP_STATE_append}}, &want);
+    return add(m, DOP_OP_state_write, (dop_node_id[4]){cache, x, m->pos, m->seq}, 4, NULL, NULL);
 }
 
 static void
@@ -293,8 +298,8 @@ attention(maker *m)
         if (i > 0)
             part[i] = cached(m, part[i], type, kv);
     }
-    dop_node_id srcs[5] = {part[0], part[1], part[2], m->pos, 0};
-    uint32_t n = 4;
+    dop_node_id srcs[6] = {part[0], part[1], part[2], m->pos, m->seq, 0};
+    uint32_t n = 5;
     if (pick(m, 4) == 0)
         srcs[n++] = weight(m, "v", DOP_TYPE_f32, 1, heads, 1);
     dop_attr attrs[3] = {{.f = 0.25}, {.i = pick(m, 2) ? 0 : 9}, {.f = pick(m, 3) ? 0 : 8}};
@@ -324,6 +329,7 @@ begin(maker *m)
     dop_want ids = {DOP_TYPE_u32, {1, {{1, DOP_SYM_T}}}};
     m->tok = add(m, DOP_OP_input, NULL, 0, &(dop_attr){.s = "tokens"}, &ids);
     m->pos = add(m, DOP_OP_input, NULL, 0, &(dop_attr){.s = "positions"}, &ids);
+    m->seq = add(m, DOP_OP_input, NULL, 0, &(dop_attr){.s = "sequences"}, &ids);
     for (uint32_t i = 0, n = 1 + pick(m, 2); i < n; i++) {
         uint32_t cols = i ? width(m) : 32;
         dop_node_id table = weight(m, "t", float_type(m), 2, VOCAB, cols);

@@ -275,6 +275,12 @@ place_weight(built *b, dop_node_id id)
     return DOP_OK;
 }
 
+static uint32_t
+state_copies(const dop_node *state)
+{
+    return dop_shape_appends(&state->shape) ? 1 : 2;
+}
+
 /* Memory for everything that a kernel may point at. */
 static dop_status
 place_all(built *b)
@@ -291,7 +297,7 @@ place_all(built *b)
         dop_status st = DOP_OK;
         if (n->op == DOP_OP_weight)
             st = place_weight(b, id);
-        else if (n->op == DOP_OP_state && !(b->at[id] = take(b, dop_node_bytes(g, id))))
+        else if (n->op == DOP_OP_state && !(b->at[id] = take(b, state_copies(n) * dop_node_bytes(g, id))))
             st = DOP_E_NOMEM;
         else if (b->cx.placement.values[id].size > 0)
             b->at[id] = b->scratch + b->cx.placement.values[id].offset;
@@ -370,6 +376,23 @@ list_dispatches(built *b)
     return DOP_OK;
 }
 
+/* Position of a row of a step whose positions are pos .. pos + t - 1.  Rows need not stand in their order: from odd
+ * positions on the last two are exchanged. */
+static uint32_t
+row_position(uint32_t pos, uint32_t t, uint32_t row)
+{
+    if (t > 1 && pos % 2 && row + 2 >= t)
+        return pos + (row + 1 == t ? t - 2 : t - 1);
+    return pos + row;
+}
+
+/* Either copy may be current in a step. */
+static uint32_t
+first_parity(uint32_t pos)
+{
+    return pos / 2 % 2;
+}
+
 /* Fills states, step record and, with NaN, everything that is written; runs. */
 static dop_status
 run(built *b, uint32_t pos, uint32_t t)
@@ -378,11 +401,12 @@ run(built *b, uint32_t pos, uint32_t t)
     kernel_lab *l = b->l;
     dop_step *step = (dop_step *)(void *)(l->heap + b->step);
     memset(step, 0, sizeof *step);
-    step->pos = pos;
-    step->n_tokens = t;
+    step->n_rows = t;
     step->n_out = DOP_STEP_RING - 1;
-    for (uint32_t i = 0; i < DOP_STEP_MAX_TOKENS; i++)
-        step->tokens[i] = token_id(i) % 16;
+    for (uint32_t i = 0; i < DOP_STEP_MAX_ROWS; i++)
+        step->rows[i] =
+            (dop_row){token_id(i) % 16, i < t ? row_position(pos, t, i) : 0xfffffff0u, i < t ? 0 : 0xfffffff0u, 0};
+    step->parity[0] = first_parity(pos);
     memset(l->heap + b->scratch, 0xff, (size_t)b->cx.placement.scratch);
     for (uint32_t i = 0; i < g->n_outs; i++) {
         dop_node_id id = dop_storage_node(g, g->outs[i]);
@@ -392,12 +416,14 @@ run(built *b, uint32_t pos, uint32_t t)
         const dop_node *n = dop_node_at(g, id);
         if (n->op != DOP_OP_state)
             continue;
-        uint64_t count = dop_dim_value(g, n->shape.dim[0], 1) * dop_node_cols(g, id);
+        uint64_t count = dop_node_rows(g, id, 1) * dop_node_cols(g, id);
         float *f = malloc((size_t)count * sizeof *f);
         if (!f)
             return DOP_FAIL(b->diag, DOP_E_NOMEM, "out of memory");
         leaf_values(g, id, 0, f);
-        encode(n->type, f, count, l->heap + b->at[id]);
+        memset(l->heap + b->at[id], 0xff, state_copies(n) * (size_t)dop_node_bytes(g, id));
+        bool second = state_copies(n) > 1 && step->parity[0];
+        encode(n->type, f, count, l->heap + b->at[id] + (second ? dop_node_bytes(g, id) : 0));
         free(f);
     }
     l->counts.runs++;
@@ -424,9 +450,9 @@ give_leaf(void *user, const dop_graph *g, dop_node_id leaf, uint32_t t, dop_tens
     void *p = r->kept[r->n_kept++];
     if (n->op == DOP_OP_input) {
         out->u = p;
-        bool tokens = strcmp(dop_node_s(g, leaf, DOP_A_name), "tokens") == 0;
-        for (uint32_t i = 0; i < t; i++)
-            out->u[i] = tokens ? token_id(i) % 16 : r->pos + i;
+        const char *name = dop_node_s(g, leaf, DOP_A_name);
+        for (uint32_t i = 0; i < t && strcmp(name, "sequences") != 0; i++)
+            out->u[i] = strcmp(name, "tokens") == 0 ? token_id(i) % 16 : row_position(r->pos, t, i);
         return DOP_OK;
     }
     out->f = p;
@@ -448,6 +474,7 @@ typedef struct comparison {
     reference *exact, *shaken;
     reference *made; /* interprets the graph that the passes made; NULL: its kernels ran on the device */
     uint32_t pos, t;
+    uint32_t parity; /* before the step */
     bool fused;
     dop_buf *why;
 } comparison;
@@ -481,13 +508,27 @@ same_pick(const comparison *c, dop_node_id id, const dop_tensor *ref, const dop_
     const dop_tensor *x;
     dop_diag diag = {0};
     if (got == ref->u[0])
-        return made || (step->pos == c->pos + c->t && step->n_tokens == 1 && step->tokens[0] == got)
+        return made || (step->rows[0].position == row_position(c->pos, c->t, c->t - 1) + 1 &&
+                        step->rows[0].sequence == 0 && step->n_rows == 1 && step->rows[0].token == got)
                    ? true
-                   : differs(c, id, 0, step->pos, c->pos + c->t, 0);
+                   : differs(c, id, 0, step->rows[0].position, c->pos + c->t, 0);
     if (dop_interp_eval(c->exact->it, dop_node_at(c->plain, id)->src[0], &diag, &x) != DOP_OK || got >= x->count)
         return differs(c, id, 0, got, ref->u[0], 0);
     double gap = (double)x->f[ref->u[0]] - (double)x->f[got];
     return gap <= 1e-5 * fabs((double)x->f[ref->u[0]]) ? true : differs(c, id, 0, got, ref->u[0], gap);
+}
+
+/* Of a replace state, the copy that the step made. */
+static void
+read_output(const comparison *c, dop_node_id id, uint64_t count, float *out)
+{
+    const dop_graph *g = &c->b->g;
+    dop_node_id memory = dop_storage_node(g, id);
+    const dop_node *n = dop_node_at(g, memory);
+    uint64_t at = c->b->at[memory];
+    if (n->op == DOP_OP_state && state_copies(n) > 1 && c->parity == 0)
+        at += dop_node_bytes(g, memory);
+    dop_decode_row(n->type, c->b->l->heap + at, count, out);
 }
 
 static bool
@@ -520,7 +561,7 @@ same_output(const comparison *c, uint32_t out)
     if (made)
         memcpy(got, made->f, (size_t)ref->count * sizeof *got);
     else
-        dop_decode_row(type, c->b->l->heap + c->b->at[memory], ref->count, got);
+        read_output(c, id, ref->count, got);
     bool ok = true;
     for (uint64_t i = 0; i < ref->count && ok; i++) {
         double want = (double)ref->f[i], d = fabs((double)got[i] - want);
@@ -549,7 +590,7 @@ check_case(built *b, const comparison *what, uint32_t pos, uint32_t t, bool on_d
     dop_diag diag = {0};
     reference exact = {.pos = pos}, shaken = {.pos = pos, .shake = 3e-7}, made = {.pos = pos};
     comparison c = *what;
-    c.exact = &exact, c.shaken = &shaken, c.pos = pos, c.t = t;
+    c.exact = &exact, c.shaken = &shaken, c.pos = pos, c.t = t, c.parity = first_parity(pos);
     c.made = on_device ? NULL : &made;
     bool ok = interpret(c.plain, t, &exact, &diag) && interpret(c.plain, t, &shaken, &diag);
     if (ok) {
@@ -571,9 +612,9 @@ static bool
 check_cases(built *b, const comparison *what, bool on_device)
 {
     uint32_t s = what->plain->max_s, t = what->plain->max_t;
-    uint32_t cases[4][2] = {{0, t}, {s - t, t}, {s / 3, t / 2 + 1}, {1, 1}};
+    uint32_t cases[5][2] = {{0, t}, {s - t, t}, {s / 3, t / 2 + 1}, {1, 1}, {s / 2 | 1, t > 1 ? t - 1 : 1}};
     bool ok = true;
-    for (uint32_t i = 0; i < 4 && ok; i++)
+    for (uint32_t i = 0; i < 5 && ok; i++)
         if (cases[i][1] <= t && cases[i][0] + cases[i][1] <= s)
             ok = check_case(b, what, cases[i][0], cases[i][1], on_device);
     return ok;
@@ -596,12 +637,143 @@ check_built(kernel_lab *lab, const char *text, size_t size, const dop_target *ta
     return ok;
 }
 
+/* --- steps one after the other --------------------------------------------------------------------------------------- */
+
+typedef struct steps {
+    reference leaves; /* what is no state and no input */
+    float **states;   /* [n_nodes] of the graph before the passes: what the interpreter has of each state */
+    uint32_t token, position;
+} steps;
+
+static dop_status
+give_step(void *user, const dop_graph *g, dop_node_id leaf, uint32_t t, dop_tensor *out, dop_diag *diag)
+{
+    steps *s = user;
+    dop_status st = give_leaf(&s->leaves, g, leaf, t, out, diag);
+    if (st != DOP_OK)
+        return st;
+    if (dop_node_at(g, leaf)->op == DOP_OP_state)
+        memcpy(out->f, s->states[leaf], (size_t)out->count * sizeof *out->f);
+    else if (out->u && strcmp(dop_node_s(g, leaf, DOP_A_name), "sequences") != 0)
+        out->u[0] = strcmp(dop_node_s(g, leaf, DOP_A_name), "tokens") == 0 ? s->token : s->position;
+    return DOP_OK;
+}
+
+/* One step of one row on the device; whether it is committed is the caller's business. */
+static bool
+device_step(built *b, uint32_t token, uint32_t position)
+{
+    dop_step *step = (dop_step *)(void *)(b->l->heap + b->step);
+    step->n_rows = 1;
+    step->rows[0] = (dop_row){token, position, 0, 0};
+    return lab_device_run(b->l->device, b->dispatches, b->n_dispatches, b->diag) == DOP_OK;
+}
+
+/* The step in the interpreter, compared with what the device has just made; then its states are the next step's. */
+static bool
+follow(const comparison *what, steps *s, bool commit)
+{
+    const dop_graph *plain = what->plain;
+    dop_diag diag = {0};
+    comparison c = *what;
+    reference exact = {0}, shaken = {0};
+    dop_leaf_provider leaves = {s, give_step};
+    c.exact = &exact, c.shaken = &shaken, c.pos = s->position, c.t = 1;
+    bool ok = dop_interp_create(plain, 1, &leaves, &diag, &exact.it) == DOP_OK &&
+              dop_interp_create(plain, 1, &leaves, &diag, &shaken.it) == DOP_OK;
+    dop_interp_round_storage(exact.it, true);
+    for (uint32_t i = 0; i < plain->n_outs && ok; i++) {
+        const dop_tensor *unused;
+        s->leaves.shake = 0;
+        ok = dop_interp_eval(exact.it, plain->outs[i], &diag, &unused) == DOP_OK;
+        s->leaves.shake = 3e-7;
+        ok = ok && dop_interp_eval(shaken.it, plain->outs[i], &diag, &unused) == DOP_OK;
+        ok = ok && same_output(&c, i);
+    }
+    for (dop_node_id id = 1; id < plain->n_nodes && ok && commit; id++) {
+        const dop_node *n = dop_node_at(plain, id);
+        const dop_tensor *made;
+        ok = n->op != DOP_OP_state_write || dop_interp_eval(exact.it, id, &diag, &made) == DOP_OK;
+        if (ok && n->op == DOP_OP_state_write)
+            memcpy(s->states[dop_storage_node(plain, id)], made->f, (size_t)made->count * sizeof(float));
+    }
+    dop_buf_puts(what->why, diag.message);
+    dop_interp_destroy(exact.it);
+    dop_interp_destroy(shaken.it);
+    for (uint32_t i = 0; i < s->leaves.n_kept; i++)
+        free(s->leaves.kept[i]);
+    s->leaves.n_kept = 0;
+    return ok;
+}
+
+/* Steps, some of which are run more than once: as a probe does, which commits nothing; and as a step that was dropped
+ * after its commit, with another token first. */
+static bool
+run_steps(built *b, const comparison *what, steps *s, uint32_t n)
+{
+    dop_step *step = (dop_step *)(void *)(b->l->heap + b->step);
+    bool picks = false, ok = true;
+    for (dop_node_id id = 1; id < what->plain->n_nodes; id++)
+        picks = picks || dop_node_at(what->plain, id)->op == DOP_OP_argmax;
+    for (uint32_t i = 0; i < n && ok; i++) {
+        comparison c = *what;
+        c.parity = step->parity[0];
+        s->position = i;
+        for (uint32_t k = 0; k < i % 3 && ok; k++) { /* dropped, or only tried */
+            s->token = token_id(i + 7 * k + 3) % 16;
+            step->n_out = DOP_STEP_RING - 1;
+            ok = device_step(b, s->token, i) && follow(&c, s, false);
+            ok = ok && step->parity[0] == (picks ? 1 - c.parity : c.parity);
+            step->parity[0] = c.parity;
+        }
+        s->token = token_id(i) % 16;
+        step->n_out = DOP_STEP_RING - 1;
+        ok = ok && device_step(b, s->token, i) && follow(&c, s, true);
+        step->parity[0] = 1 - c.parity;
+    }
+    return ok;
+}
+
+bool
+kernel_lab_steps(kernel_lab *lab, const char *text, uint32_t n, const dop_target *target, bool fuse, dop_buf *why)
+{
+    dop_arena arena;
+    dop_graph plain;
+    dop_diag diag = {0};
+    size_t end;
+    built b = {.l = lab, .target = target, .diag = &diag};
+    comparison what = {.b = &b, .plain = &plain, .fused = fuse, .why = why};
+    steps s = {.states = NULL};
+    dop_arena_init(&arena);
+    bool ok = dop_graph_parse("graph", text, strlen(text), &arena, &diag, &plain, &end) == DOP_OK &&
+              build(&b, text, strlen(text), fuse) == DOP_OK && compile(&b) == DOP_OK && list_dispatches(&b) == DOP_OK &&
+              run(&b, 0, 1) == DOP_OK;
+    s.states = ok ? calloc(plain.n_nodes, sizeof *s.states) : NULL;
+    ok = ok && s.states;
+    for (dop_node_id id = 1; ok && id < plain.n_nodes; id++)
+        if (dop_node_at(&plain, id)->op == DOP_OP_state)
+            ok = (s.states[id] = calloc(dop_node_rows(&plain, id, 1), dop_node_cols(&plain, id) * sizeof(float)));
+    for (dop_node_id id = 1; ok && id < b.g.n_nodes; id++) /* zeros, as a plan's states begin */
+        if (dop_node_at(&b.g, id)->op == DOP_OP_state)
+            memset(lab->heap + b.at[id], 0, state_copies(dop_node_at(&b.g, id)) * (size_t)dop_node_bytes(&b.g, id));
+    if (ok)
+        ((dop_step *)(void *)(lab->heap + b.step))->parity[0] = 0;
+    ok = ok && run_steps(&b, &what, &s, n);
+    dop_buf_puts(why, ok ? "" : diag.message);
+    for (dop_node_id id = 1; s.states && id < plain.n_nodes; id++)
+        free(s.states[id]);
+    free(s.states);
+    built_finish(&b);
+    dop_arena_finish(&arena);
+    return ok;
+}
+
 /* Caches of f16 are not for targets without 16-bit storage. */
 static void
 widen_caches(dop_buf *text)
 {
-    for (char *p = text->data; (p = strstr(p, ":f16[S,")) != NULL; p++)
-        memcpy(p, ":f32[S,", 7);
+    for (char *p = text->data; (p = strstr(p, ":f16[Q,")) != NULL; p++)
+        memcpy(p, ":f32[Q,", 7);
 }
 
 bool

@@ -29,6 +29,10 @@ const dop_target *kernel_lab_target(uint32_t which);
 bool kernel_lab_check(kernel_lab *lab, const char *text, size_t size, const dop_target *target, bool on_device,
                       dop_buf *why);
 
+/* Runs n steps of one row of a graph with states, which begin as zeros, on the device and in the interpreter; some steps
+ * are run and dropped before they count. */
+bool kernel_lab_steps(kernel_lab *lab, const char *text, uint32_t n, const dop_target *target, bool fuse, dop_buf *why);
+
 /* A random well-typed graph as text; the same seed, the same text.  small: of those that many are made of quickly. */
 void kernel_random_graph(uint64_t seed, bool small, dop_buf *out_text);
 

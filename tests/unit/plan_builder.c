@@ -81,6 +81,8 @@ pb_slot(plan_builder *b, uint32_t kind, const char *name, uint64_t size)
     dop_plan_slot s = {.kind = kind, .name = pb_string(b, name), .size = size, .file = UINT32_MAX};
     if (kind == DOP_SLOT_WEIGHTS)
         s.file_offset = 0;
+    if (kind == DOP_SLOT_STATE)
+        s.state = DOP_PLAN_STATE_APPEND;
     return PB_ROW(b, SLOTS, s);
 }
 
@@ -146,27 +148,28 @@ pb_build(plan_builder *b, dop_buf *out)
 
 /* ---- the toy model -------------------------------------------------------------------------------------------------*/
 
-#define TOY_HEAD                                                                                       \
-    "#version 460\n"                                                                                   \
-    "#extension GL_EXT_buffer_reference : require\n"                                                   \
-    "layout(local_size_x = 64) in;\n"                                                                  \
-    "layout(buffer_reference, std430) buffer Step { uint pos, n_tokens, n_out, flags, reserved[12];\n" \
-    "    uint tokens[4096]; uint ids[4096]; };\n"                                                      \
-    "layout(buffer_reference, std430) buffer U32 { uint at[]; };\n"                                    \
+#define TOY_HEAD                                                                                            \
+    "#version 460\n"                                                                                        \
+    "#extension GL_EXT_buffer_reference : require\n"                                                        \
+    "layout(local_size_x = 64) in;\n"                                                                       \
+    "struct Row { uint token, position, sequence, flags; };\n"                                              \
+    "layout(buffer_reference, std430) buffer Step { uint n_rows, n_out, flags, reserved[13], parity[64];\n" \
+    "    Row rows[4096]; uint ids[4096]; };\n"                                                              \
+    "layout(buffer_reference, std430) buffer U32 { uint at[]; };\n"                                         \
     "layout(buffer_reference, std430) buffer F32 { float at[]; };\n"
 
 static const char toy_write[] = TOY_HEAD "layout(push_constant) uniform P { Step step; U32 state; };\n"
                                          "void main() {\n"
-                                         "    for (uint t = gl_LocalInvocationID.x; t < step.n_tokens; t += 64)\n"
-                                         "        state.at[step.pos + t] = step.tokens[t];\n"
+                                         "    for (uint t = gl_LocalInvocationID.x; t < step.n_rows; t += 64)\n"
+                                         "        state.at[step.rows[t].position] = step.rows[t].token;\n"
                                          "}\n";
 /* Workgroup t of `rows` makes row t, or the last valid row when there is one row only. */
 static const char toy_rows[] =
     TOY_HEAD "layout(push_constant) uniform P { Step step; U32 state; F32 w; F32 logits; };\n"
              "void main() {\n"
              "    uint t = gl_WorkGroupID.x, v = gl_LocalInvocationID.x;\n"
-             "    if (t >= step.n_tokens) return;\n"
-             "    uint last = gl_NumWorkGroups.x == 1 ? step.pos + step.n_tokens - 1 : step.pos + t, h = 0;\n"
+             "    if (t >= step.n_rows) return;\n"
+             "    uint last = step.rows[gl_NumWorkGroups.x == 1 ? step.n_rows - 1 : t].position, h = 0;\n"
              "    for (uint p = 0; p <= last; p++) h += (p + 1) * state.at[p];\n"
              "    logits.at[t * 64 + v] = w.at[(h % 64) * 64 + v];\n"
              "}\n";
@@ -178,9 +181,9 @@ static const char toy_pick[] =
              "    for (uint v = 1; v < 64; v++) if (logits.at[v] > logits.at[best]) best = v;\n"
              "    step.ids[step.n_out % 4096] = best;\n"
              "    step.n_out = step.n_out + 1;\n"
-             "    step.pos = step.pos + step.n_tokens;\n"
-             "    step.tokens[0] = best;\n"
-             "    step.n_tokens = 1;\n"
+             "    step.rows[0].position = step.rows[step.n_rows - 1].position + 1;\n"
+             "    step.rows[0].token = best;\n"
+             "    step.n_rows = 1;\n"
              "}\n";
 
 float
@@ -217,15 +220,16 @@ toy_argmax(const uint32_t *tokens, size_t n)
 
 /* The same in two dispatches, the first of which has one stage.  It finds its arguments in the table, and its mailbox is a
  * word of which even and odd steps use a copy each: all ones before a step, cleared by the next one. */
-#define TOY_PERSISTENT                                                                         \
-    "#version 460\n"                                                                           \
-    "#extension GL_EXT_buffer_reference : require\n"                                           \
-    "#extension GL_EXT_buffer_reference_uvec2 : require\n"                                     \
-    "layout(local_size_x = 64) in;\n"                                                          \
-    "layout(buffer_reference, std430) buffer Step { uint pos, n_tokens, n_out, flags, turn;\n" \
-    "    uint reserved[11]; uint tokens[4096]; uint ids[4096]; };\n"                           \
-    "layout(buffer_reference, std430) buffer U32 { uint at[]; };\n"                            \
-    "layout(buffer_reference, std430) buffer F32 { float at[]; };\n"                           \
+#define TOY_PERSISTENT                                                                  \
+    "#version 460\n"                                                                    \
+    "#extension GL_EXT_buffer_reference : require\n"                                    \
+    "#extension GL_EXT_buffer_reference_uvec2 : require\n"                              \
+    "layout(local_size_x = 64) in;\n"                                                   \
+    "struct Row { uint token, position, sequence, flags; };\n"                          \
+    "layout(buffer_reference, std430) buffer Step { uint n_rows, n_out, flags, turn;\n" \
+    "    uint reserved[12], parity[64]; Row rows[4096]; uint ids[4096]; };\n"           \
+    "layout(buffer_reference, std430) buffer U32 { uint at[]; };\n"                     \
+    "layout(buffer_reference, std430) buffer F32 { float at[]; };\n"                    \
     "layout(buffer_reference, std430) buffer Table { uvec2 args[16]; };\n"
 
 static const char toy_stages[] =
@@ -236,13 +240,13 @@ static const char toy_stages[] =
                    "    uint v = gl_LocalInvocationID.x, h = 0, turn = step.turn, now = turn & 1u;\n"
                    "    if (v == 0) {\n"
                    "        if (mailbox.at[now] != 0xffffffffu || turn >= STALL_AT) step.flags |= 1u;\n"
-                   "        mailbox.at[now] = step.tokens[0];\n"
+                   "        mailbox.at[now] = step.rows[0].token;\n"
                    "        mailbox.at[1u - now] = 0xffffffffu;\n"
-                   "        state.at[step.pos] = step.tokens[0];\n"
+                   "        state.at[step.rows[0].position] = step.rows[0].token;\n"
                    "    }\n"
                    "    memoryBarrierBuffer();\n"
                    "    barrier();\n"
-                   "    for (uint p = 0; p <= step.pos; p++) h += (p + 1) * state.at[p];\n"
+                   "    for (uint p = 0; p <= step.rows[0].position; p++) h += (p + 1) * state.at[p];\n"
                    "    if (turn >= STALL_AT) h++;\n"
                    "    logits.at[v] = w.at[(h % 64) * 64 + v] + float(v & 1u) * float(NUDGE);\n"
                    "}\n";
@@ -254,9 +258,9 @@ static const char toy_advance[] =
                    "    for (uint v = 1; v < 64; v++) if (logits.at[v] > logits.at[best]) best = v;\n"
                    "    step.ids[step.n_out % 4096] = best;\n"
                    "    step.n_out = step.n_out + 1;\n"
-                   "    step.pos = step.pos + step.n_tokens;\n"
-                   "    step.tokens[0] = best;\n"
-                   "    step.n_tokens = 1;\n"
+                   "    step.rows[0].position = step.rows[step.n_rows - 1].position + 1;\n"
+                   "    step.rows[0].token = best;\n"
+                   "    step.n_rows = 1;\n"
                    "    step.turn += 1u;\n"
                    "}\n";
 
@@ -266,9 +270,9 @@ typedef struct toy_parts {
 } toy_parts;
 
 static void
-toy_schedule(plan_builder *b, const toy_parts *t, uint32_t kind, uint32_t max_tokens)
+toy_schedule(plan_builder *b, const toy_parts *t, uint32_t kind, uint32_t max_rows)
 {
-    uint32_t rows = kind == DOP_SCHED_SCORE ? max_tokens : 1;
+    uint32_t rows = kind == DOP_SCHED_SCORE ? max_rows : 1;
     uint64_t logits = (uint64_t)rows * TOY_VOCAB * 4;
     uint32_t first = (uint32_t)(b->sections[DOP_SEC_DISPATCHES].size / sizeof(dop_plan_dispatch));
     bool greedy = kind != DOP_SCHED_SCORE;
@@ -297,7 +301,7 @@ toy_schedule(plan_builder *b, const toy_parts *t, uint32_t kind, uint32_t max_to
         PB_ROW(b, DISPATCHES, pick);
     }
     dop_plan_schedule s = {.kind = kind,
-                           .max_tokens = max_tokens,
+                           .max_rows = max_rows,
                            .first_dispatch = first,
                            .n_dispatches = greedy ? 3 : 2,
                            .n_body = 1,

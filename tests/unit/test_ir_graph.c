@@ -48,11 +48,16 @@ Test(ir_ops, rows_of_the_table)
 {
     const dop_op_info *s = dop_op_of(DOP_OP_attn_split);
     cr_assert_str_eq(s->name, "attn_split");
-    cr_assert(s->src_min == 4 && s->src_max == 5 && s->n_attrs == 6 && s->reach == DOP_REACH_ALL);
-    cr_assert(s->attrs[0] == DOP_A_scale && s->attrs[3] == DOP_A_splits && s->attrs[5] == DOP_A_least);
+    cr_assert(s->src_min == 5 && s->src_max == 6 && s->n_attrs == 6 && s->root == DOP_ROOT_attention);
+    cr_assert(s->attrs[0] == DOP_A_scale && s->attrs[3] == DOP_A_splits);
     cr_assert_eq(dop_op_of(DOP_OP_input)->traits, DOP_LEAF);
     cr_assert_eq(dop_op_of(DOP_OP_slice)->traits, DOP_VIEW);
     cr_assert_eq(dop_op_of(DOP_OP_state_write)->traits, DOP_EFFECT);
+    cr_assert_eq(s->access[1].axis[DOP_AXIS_pos], DOP_ACCESS_all);
+    cr_assert_eq(s->access[1].axis[DOP_AXIS_head], DOP_ACCESS_group);
+    cr_assert_eq(dop_op_of(DOP_OP_gather)->access[0].axis[DOP_AXIS_row], DOP_ACCESS_at);
+    cr_assert_eq(dop_op_of(DOP_OP_gather)->access[0].by, 1);
+    cr_assert_eq(dop_template_of(DOP_TPL_gemv)->tile[DOP_AXIS_col], DOP_TILE_span);
     cr_assert_eq(dop_op_of(DOP_OP_add)->n_attrs, 0);
     cr_assert_str_eq(dop_op_of(DOP_OP_scale)->expr, "($0 * $by)");
     cr_assert_str_eq(dop_op_of((dop_op)1000)->name, "none");
@@ -60,10 +65,12 @@ Test(ir_ops, rows_of_the_table)
     cr_assert_eq(dop_attr_kind_of(DOP_A_eps), DOP_ATTR_F);
     cr_assert_eq(dop_attr_kind_of(DOP_A_window), DOP_ATTR_I);
     cr_assert_str_eq(dop_template_name(DOP_TPL_gemv), "gemv");
-    cr_assert_str_eq(dop_reach_name(DOP_REACH_HEAD), "HEAD");
-    for (unsigned op = 1; op < DOP_OP_COUNT; op++) { /* expressions and reach agree */
+    for (unsigned op = 1; op < DOP_OP_COUNT; op++) { /* expressions and access agree */
         const dop_op_info *info = dop_op_of((dop_op)op);
-        cr_expect(!info->expr[0] || info->reach == DOP_REACH_ELEM, "%s", info->name);
+        for (uint8_t k = 0; info->expr[0] && k < info->src_max; k++)
+            cr_expect(info->root == DOP_ROOT_element && info->access[k].axis[DOP_AXIS_row] == DOP_ACCESS_same &&
+                          info->access[k].axis[DOP_AXIS_col] == DOP_ACCESS_same,
+                      "%s", info->name);
         cr_expect(info->src_max <= DOP_MAX_SRCS && info->n_attrs <= DOP_MAX_ATTRS, "%s", info->name);
     }
 }
@@ -74,7 +81,7 @@ Test(ir_graph, accessors)
     dop_graph g;
     uint32_t start, *uses;
     dop_arena_init(&arena);
-    test_must_parse("graph g(T<=4, S<=9) {\n"
+    test_must_parse("graph g(T<=4, S<=9, Q=1) {\n"
                     "%a:f32[T,24] = input \"a\"\n"
                     "%s0:f32[T,16] = slice %a start=8\n"
                     "%s1:f32[T,12] = slice %s0 start=4\n"
@@ -82,8 +89,9 @@ Test(ir_graph, accessors)
                     "%w:f32[4] = weight \"w\"\n"
                     "%hn:f32[T,3,4] = rmsnorm %h, %w eps=0.5 add=-1\n"
                     "%p:u32[T] = input \"p\"\n"
-                    "%kc:f32[S,3,4] = state \"k\"\n"
-                    "%k1:f32[S,3,4] = state_write %kc, %hn, %p\n"
+                    "%seq:u32[T] = input \"seq\"\n"
+                    "%kc:f32[Q,S,3,4] = state \"k\" kind=append\n"
+                    "%k1:f32[Q,S,3,4] = state_write %kc, %hn, %p, %seq\n"
                     "%rms:f32[T,1] = row_rms %a eps=0\n"
                     "%m:f32[T,24] = mul %a, %rms\n"
                     "%f:f32[4T,6] = reshape %m\n"
@@ -93,9 +101,9 @@ Test(ir_graph, accessors)
     cr_assert_eq(dop_node_base(&g, h, &start), a);
     cr_assert_eq(start, 12);
     cr_assert_eq(dop_node_base(&g, a, NULL), a);
-    cr_assert_eq(dop_node_reach(&g, hn), DOP_REACH_HEAD);
-    cr_assert_eq(dop_node_reach(&g, test_find(&g, "rms")), DOP_REACH_ROW);
-    cr_assert_eq(dop_node_reach(&g, test_find(&g, "k1")), DOP_REACH_ELEM);
+    cr_assert_eq(dop_node_extent(&g, hn), DOP_EXTENT_head);
+    cr_assert_eq(dop_node_extent(&g, test_find(&g, "rms")), DOP_EXTENT_row);
+    cr_assert_eq(dop_node_extent(&g, test_find(&g, "k1")), DOP_EXTENT_element);
     cr_assert_eq(dop_node_f(&g, hn, DOP_A_eps), 0.5);
     cr_assert_eq(dop_node_f(&g, hn, DOP_A_add), -1.0);
     cr_assert_eq(dop_node_f(&g, hn, DOP_A_scale), 0.0);
@@ -108,7 +116,12 @@ Test(ir_graph, accessors)
     cr_assert_eq(dop_node_cols(&g, test_find(&g, "p")), 1);
     cr_assert(dop_node_per_token(&g, f) && !dop_node_per_token(&g, test_find(&g, "kc")));
     cr_assert_eq(dop_dim_value(&g, g.nodes[f].shape.dim[0], 3), 12);
-    cr_assert_eq(dop_dim_value(&g, g.nodes[test_find(&g, "kc")].shape.dim[0], 3), 9);
+    cr_assert_eq(dop_dim_value(&g, g.nodes[test_find(&g, "kc")].shape.dim[1], 3), 9);
+    g.max_q = 2;
+    cr_assert_eq(dop_node_rows(&g, test_find(&g, "kc"), 3), 18);
+    cr_assert_eq(dop_node_cols(&g, test_find(&g, "kc")), 12);
+    cr_assert_eq(dop_cache_heads(&g, test_find(&g, "kc")), 3);
+    g.max_q = 1;
     cr_assert(dop_graph_use_counts(&g, NULL, &uses) == DOP_OK);
     cr_assert_eq(uses[a], 3);
     cr_assert_eq(uses[f], 2);
@@ -168,7 +181,7 @@ Test(ir_graph, compact)
     dop_buf out = {0};
     dop_node_id id;
     dop_arena_init(&arena);
-    test_must_parse("graph g(T<=4, S<=9) {\n"
+    test_must_parse("graph g(T<=4, S<=9, Q=1) {\n"
                     "%a:f32[T,4] = input \"a\"  %gone:f32[T,4] = input \"gone\"\n"
                     "%b:f32[T,4] = relu %a %dead:f32[T,4] = add %b, %gone\n"
                     "%c:f32[T,4] = exp %b %d:f32[T,4] = tanh %c return %d }\n"
@@ -186,7 +199,7 @@ Test(ir_graph, compact)
     cr_assert(dop_graph_compact(&g, &diag) == DOP_OK, "%s", diag.message);
     cr_assert(dop_graph_verify(&g, "test", &diag) == DOP_OK, "%s", diag.message);
     dop_graph_print(&g, &out);
-    cr_assert_str_eq(out.data, "graph g(T<=4, S<=9) {\n"
+    cr_assert_str_eq(out.data, "graph g(T<=4, S<=9, Q=1) {\n"
                                "  %a:f32[T,4]                  = input \"a\"\n"
                                "  %b:f32[T,4]                  = relu %a\n"
                                "  %late:f32[T,4]               = add %a, %b\n"
@@ -232,6 +245,7 @@ Test(ir_graph, hash_sees_everything)
     CHANGES(n->src[1], n->src[1] + 1);
     CHANGES(n->shape.dim[0].sym, DOP_SYM_S);
     CHANGES(g.max_s, 13);
+    CHANGES(g.max_q, 2);
     CHANGES(g.max_t, 6);
     CHANGES(g.name, "other");
     CHANGES(g.n_outs, 2);

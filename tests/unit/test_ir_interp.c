@@ -47,7 +47,10 @@ provide(void *user, const dop_graph *g, dop_node_id id, uint32_t t, dop_tensor *
     (void)t;
     (void)diag;
     const char *name = dop_node_s(g, id, DOP_A_name);
+    static uint32_t zeros[8]; /* one sequence */
     x->asked++;
+    if (strcmp(name, "seq") == 0)
+        out->u = zeros;
     for (uint32_t i = 0; i < x->n_leaves; i++) {
         if (strcmp(x->leaves[i].name, name) == 0)
             out->u = x->leaves[i].u;
@@ -131,7 +134,7 @@ Test(ir_interp, element_functions)
         fixture x = {0};
         char text[200];
         snprintf(text, sizeof text,
-                 "graph g(T<=1, S<=1) { %%a:f32[T,5]=input \"a\" %%y:f32[T,5]=%s %%a %s return %%y }", cases[i].op,
+                 "graph g(T<=1, S<=1, Q=1) { %%a:f32[T,5]=input \"a\" %%y:f32[T,5]=%s %%a %s return %%y }", cases[i].op,
                  cases[i].attr);
         start(&x, 1, text);
         memcpy(leaf(&x, "a", 5), in, sizeof in);
@@ -147,7 +150,7 @@ Test(ir_interp, xielu)
     static const float in[5] = {-3.0f, -0.5f, 0.0f, 1.0f, 2.5f};
     fixture x = {0};
     start(&x, 1,
-          "graph g(T<=1, S<=1) { %a:f32[T,5]=input \"a\" %p:f32[1]=weight \"p\" %n:f32[1]=weight \"n\" "
+          "graph g(T<=1, S<=1, Q=1) { %a:f32[T,5]=input \"a\" %p:f32[1]=weight \"p\" %n:f32[1]=weight \"n\" "
           "%b:f32[1]=weight \"b\" %y:f32[T,5]=xielu %a,%p,%n,%b return %y }");
     memcpy(leaf(&x, "a", 5), in, sizeof in);
     *leaf(&x, "p", 1) = 0.3f;
@@ -167,8 +170,8 @@ Test(ir_interp, element_functions_at_the_ends)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fixture x = {0};
         char text[200];
-        snprintf(text, sizeof text, "graph g(T<=1, S<=1) { %%a:f32[T,2]=input \"a\" %%y:f32[T,2]=%s %%a return %%y }",
-                 cases[i].op);
+        snprintf(text, sizeof text,
+                 "graph g(T<=1, S<=1, Q=1) { %%a:f32[T,2]=input \"a\" %%y:f32[T,2]=%s %%a return %%y }", cases[i].op);
         start(&x, 1, text);
         float *a = leaf(&x, "a", 2);
         a[0] = -1e4f;
@@ -200,10 +203,10 @@ Test(ir_interp, broadcasting)
         fixture x = {0};
         char text[300];
         size_t c = i / 4;
-        snprintf(
-            text, sizeof text,
-            "graph g(T<=6, S<=1) { %%a:f32[%s]=input \"a\" %%b:f32[%s]=input \"b\" %%y:f32[%s]=%s %%a,%%b return %%y }",
-            cases[c].a, cases[c].b, cases[c].out, ops[i % 4]);
+        snprintf(text, sizeof text,
+                 "graph g(T<=6, S<=1, Q=1) { %%a:f32[%s]=input \"a\" %%b:f32[%s]=input \"b\" %%y:f32[%s]=%s %%a,%%b "
+                 "return %%y }",
+                 cases[c].a, cases[c].b, cases[c].out, ops[i % 4]);
         start(&x, 4, text);
         const float *a = leaf(&x, "a", 60), *b = leaf(&x, "b", 60);
         const dop_tensor *y = eval(&x, "y");
@@ -233,7 +236,7 @@ Test(ir_interp, rows_and_heads)
 {
     fixture x = {0};
     start(&x, 2,
-          "graph g(T<=4, S<=1) { %a:f32[T,3,7]=input \"a\" %w:f32[7]=weight \"w\" %b:f32[7]=weight \"b\"\n"
+          "graph g(T<=4, S<=1, Q=1) { %a:f32[T,3,7]=input \"a\" %w:f32[7]=weight \"w\" %b:f32[7]=weight \"b\"\n"
           "%rms:f32[T,3,1]=row_rms %a eps=0.125 %mean:f32[T,3,1]=row_mean %a %istd:f32[T,3,1]=row_istd %a eps=0.25\n"
           "%rn:f32[T,3,7]=rmsnorm %a,%w eps=0.125 add=1 %ln:f32[T,3,7]=layernorm %a,%w,%b eps=0.25\n"
           "%sm:f32[T,3,7]=softmax %a return %rms }");
@@ -270,7 +273,7 @@ Test(ir_interp, argmax)
     fixture x = {0};
     static const float rows[3][6] = {{1, 5, 5, 2, 5, 0}, {-3, -2, -9, -2, -4, -5}, {7, 0, 0, 0, 0, 7}};
     start(&x, 3,
-          "graph g(T<=3, S<=1) { %a:f32[T,6]=input \"a\" %i:u32[T]=argmax %a\n"
+          "graph g(T<=3, S<=1, Q=1) { %a:f32[T,6]=input \"a\" %i:u32[T]=argmax %a\n"
           "%p4:f32[T,4,2]=argmax_part %a parts=4 %i4:u32[T]=argmax_merge %p4\n"
           "%p1:f32[T,1,2]=argmax_part %a parts=1 %i1:u32[T]=argmax_merge %p1\n"
           "%p9:f32[T,9,2]=argmax_part %a parts=9 %i9:u32[T]=argmax_merge %p9 return %i }");
@@ -299,7 +302,7 @@ Test(ir_interp, gather_last_row_views)
     fixture x = {0};
     uint32_t ids[4] = {2, 0, 4, 2};
     start(&x, 4,
-          "graph g(T<=7, S<=1) { %e:f32[5,6]=weight \"e\" %t:u32[T]=input \"t\" %g:f32[T,6]=gather %e,%t\n"
+          "graph g(T<=7, S<=1, Q=1) { %e:f32[5,6]=weight \"e\" %t:u32[T]=input \"t\" %g:f32[T,6]=gather %e,%t\n"
           "%l:f32[1,6]=last_row %g %h:f32[T,2,3]=reshape %g %s:f32[T,2,2]=slice %h start=1\n"
           "%r:f32[2T,2]=reshape %s %l2:f32[1,2]=last_row %r %ts:u32[T]=reshape %t return %l }");
     give_ids(&x, "t", ids);
@@ -324,7 +327,8 @@ Test(ir_interp, matmul)
 {
     fixture x = {0};
     start(&x, 3,
-          "graph g(T<=3, S<=1) { %a:f32[T,37]=input \"a\" %w:f32[11,37]=weight \"w\" %y:f32[T,11]=matmul %a,%w return "
+          "graph g(T<=3, S<=1, Q=1) { %a:f32[T,37]=input \"a\" %w:f32[11,37]=weight \"w\" %y:f32[T,11]=matmul %a,%w "
+          "return "
           "%y }");
     const float *a = leaf(&x, "a", 111), *w = leaf(&x, "w", 407);
     double want[33];
@@ -347,7 +351,8 @@ Test(ir_interp, rope)
     fixture x = {0};
     uint32_t pos[2] = {3, 1};
     start(&x, 2,
-          "graph g(T<=2, S<=5) { %a:f32[T,3,7]=input \"a\" %p:u32[T]=input \"p\" %t:f32[S,4]=weight \"t\"\n"
+          "graph g(T<=2, S<=5, Q=1) { %a:f32[T,3,7]=input \"a\" %p:u32[T]=input \"p\" %seq:u32[T]=input \"seq\" "
+          "%t:f32[S,4]=weight \"t\"\n"
           "%y:f32[T,3,7]=rope %a,%p,%t dims=4 interleaved=0 %z:f32[T,3,7]=rope %a,%p,%t dims=4 interleaved=1 return %y "
           "}");
     give_ids(&x, "p", pos);
@@ -423,21 +428,25 @@ Test(ir_interp, attention_and_splits)
     for (size_t i = 0; i < sizeof attn_cases / sizeof attn_cases[0]; i++) {
         const attn_case *c = &attn_cases[i];
         fixture x = {0};
-        char text[900], attrs[80];
+        char text[1200], attrs[80];
         const char *sinks = c->sinks ? ",%s" : "";
         snprintf(attrs, sizeof attrs, "scale=0.375 window=%d cap=%g", c->window, c->cap);
-        snprintf(
-            text, sizeof text,
-            "graph g(T<=3, S<=300) { %%q:f32[T,6,5]=input \"q\" %%k:f32[S,2,5]=state \"k\" %%v:f32[S,2,5]=state \"v\"\n"
-            "%%p:u32[T]=input \"p\" %%s:f32[6]=weight \"s\" %%a:f32[T,6,5]=attention %%q,%%k,%%v,%%p%s %s\n"
-            "%%p1:f32[T,6,7]=attn_split %%q,%%k,%%v,%%p%s %s splits=1 whole=192 least=64 %%c1:f32[T,6,5]=attn_combine "
-            "%%p1 splits=1\n"
-            "%%p2:f32[T,12,7]=attn_split %%q,%%k,%%v,%%p%s %s splits=2 whole=10 least=3 %%c2:f32[T,6,5]=attn_combine "
-            "%%p2 splits=2\n"
-            "%%p7:f32[T,42,7]=attn_split %%q,%%k,%%v,%%p%s %s splits=7 whole=192 least=64 %%c7:f32[T,6,5]=attn_combine "
-            "%%p7 splits=7\n"
-            "return %%a }",
-            sinks, attrs, sinks, attrs, sinks, attrs, sinks, attrs);
+        snprintf(text, sizeof text,
+                 "graph g(T<=3, S<=300, Q=1) { %%q:f32[T,6,5]=input \"q\" %%k:f32[Q,S,2,5]=state \"k\" kind=append "
+                 "%%v:f32[Q,S,2,5]=state \"v\" kind=append\n"
+                 "%%p:u32[T]=input \"p\" %%seq:u32[T]=input \"seq\" %%s:f32[6]=weight \"s\" %%a:f32[T,6,5]=attention "
+                 "%%q,%%k,%%v,%%p,%%seq%s %s\n"
+                 "%%p1:f32[T,6,7]=attn_split %%q,%%k,%%v,%%p,%%seq%s %s splits=1 whole=192 least=64 "
+                 "%%c1:f32[T,6,5]=attn_combine "
+                 "%%p1 splits=1\n"
+                 "%%p2:f32[T,12,7]=attn_split %%q,%%k,%%v,%%p,%%seq%s %s splits=2 whole=10 least=3 "
+                 "%%c2:f32[T,6,5]=attn_combine "
+                 "%%p2 splits=2\n"
+                 "%%p7:f32[T,42,7]=attn_split %%q,%%k,%%v,%%p,%%seq%s %s splits=7 whole=192 least=64 "
+                 "%%c7:f32[T,6,5]=attn_combine "
+                 "%%p7 splits=7\n"
+                 "return %%a }",
+                 sinks, attrs, sinks, attrs, sinks, attrs, sinks, attrs);
         start(&x, TOKENS, text);
         uint32_t pos[TOKENS];
         memcpy(pos, c->pos, sizeof pos);
@@ -459,9 +468,11 @@ Test(ir_interp, split_layout)
     fixture x = {0};
     uint32_t pos[2] = {299, 99};
     start(&x, 2,
-          "graph g(T<=2, S<=300) { %q:f32[T,1,1]=input \"q\" %k:f32[S,1,1]=state \"k\" %v:f32[S,1,1]=state \"v\"\n"
-          "%p:u32[T]=input \"p\" %s:f32[1]=weight \"s\"\n"
-          "%y:f32[T,3,3]=attn_split %q,%k,%v,%p,%s scale=1 window=250 cap=0 splits=3 whole=192 least=64 return %y }");
+          "graph g(T<=2, S<=300, Q=1) { %q:f32[T,1,1]=input \"q\" %k:f32[Q,S,1,1]=state \"k\" kind=append "
+          "%v:f32[Q,S,1,1]=state \"v\" kind=append\n"
+          "%p:u32[T]=input \"p\" %seq:u32[T]=input \"seq\" %s:f32[1]=weight \"s\"\n"
+          "%y:f32[T,3,3]=attn_split %q,%k,%v,%p,%seq,%s scale=1 window=250 cap=0 splits=3 whole=192 least=64 return %y "
+          "}");
     give_ids(&x, "p", pos);
     float *v = leaf(&x, "v", 300), *k = leaf(&x, "k", 300);
     memset(leaf(&x, "q", 2), 0, 2 * sizeof(float)); /* every score is 0 */
@@ -498,11 +509,12 @@ Test(ir_interp, split_layout)
 /* Three steps of 2, 1 and 1 tokens write the same cache and give the same results as one step of 4. */
 Test(ir_interp, state_over_steps)
 {
-    static const char text[] = "graph g(T<=4, S<=6) { %x:f32[T,8]=input \"x\" %p:u32[T]=input \"p\" "
-                               "%k:f32[S,2,4]=state \"k\" %v:f32[S,2,4]=state \"v\"\n"
-                               "%h:f32[T,2,4]=reshape %x %h2:f32[T,2,4]=scale %h by=-0.5\n"
-                               "%k1:f32[S,2,4]=state_write %k,%h,%p %v1:f32[S,2,4]=state_write %v,%h2,%p\n"
-                               "%a:f32[T,2,4]=attention %h,%k1,%v1,%p scale=0.5 window=0 cap=0 return %a,%k1,%v1 }";
+    static const char text[] =
+        "graph g(T<=4, S<=6, Q=1) { %x:f32[T,8]=input \"x\" %p:u32[T]=input \"p\" %seq:u32[T]=input \"seq\" "
+        "%k:f32[Q,S,2,4]=state \"k\" kind=append %v:f32[Q,S,2,4]=state \"v\" kind=append\n"
+        "%h:f32[T,2,4]=reshape %x %h2:f32[T,2,4]=scale %h by=-0.5\n"
+        "%k1:f32[Q,S,2,4]=state_write %k,%h,%p,%seq %v1:f32[Q,S,2,4]=state_write %v,%h2,%p,%seq\n"
+        "%a:f32[T,2,4]=attention %h,%k1,%v1,%p,%seq scale=0.5 window=0 cap=0 return %a,%k1,%v1 }";
     float in[32], whole[32], cache[48], parts[32], k_state[48] = {0}, v_state[48] = {0};
     uint64_t state = 9;
     for (int i = 0; i < 32; i++)
@@ -534,10 +546,10 @@ Test(ir_interp, state_over_steps)
 
 Test(ir_interp, storage_rounding)
 {
-    static const char text[] =
-        "graph g(T<=1, S<=2) { %x:f32[T,4]=input \"x\" %p:u32[T]=input \"p\" %k:f16[S,2,2]=state \"k\"\n"
-        "%h:f16[T,4]=cast %x %b:bf16[T,4]=scale %x by=1 %s:f32[T,4]=add %h,%h\n"
-        "%r:f32[T,2,2]=reshape %x %k1:f16[S,2,2]=state_write %k,%r,%p return %s }";
+    static const char text[] = "graph g(T<=1, S<=2, Q=1) { %x:f32[T,4]=input \"x\" %p:u32[T]=input \"p\" "
+                               "%seq:u32[T]=input \"seq\" %k:f16[Q,S,2,2]=state \"k\" kind=append\n"
+                               "%h:f16[T,4]=cast %x %b:bf16[T,4]=scale %x by=1 %s:f32[T,4]=add %h,%h\n"
+                               "%r:f32[T,2,2]=reshape %x %k1:f16[Q,S,2,2]=state_write %k,%r,%p,%seq return %s }";
     for (int on = 0; on < 2; on++) {
         fixture x = {0};
         uint32_t pos[1] = {1};
@@ -560,13 +572,111 @@ Test(ir_interp, storage_rounding)
     }
 }
 
+/* State that is replaced is another value beside the one before; of several rows of a sequence the last one counts, and
+ * a sequence without rows keeps what it has. */
+Test(ir_interp, replace_state)
+{
+    fixture x = {0};
+    start(&x, 3,
+          "graph g(T<=3, S<=1, Q=3) { %x:f32[T,2]=input \"x\" %q:u32[T]=input \"q\" %h:f32[Q,2]=state \"h\" "
+          "kind=replace\n"
+          "%c:f32[Q,2]=state \"c\" kind=replace %o:f32[T,2]=gather %h,%q %y:f32[T,2]=add %o,%x\n"
+          "%h1:f32[Q,2]=state_write %h,%y,%q %d:f32[Q,2]=scale %c by=2 %c1:f32[Q,2]=state_write %c,%d\n"
+          "return %h1,%c1,%o }");
+    uint32_t q[3] = {2, 0, 2};
+    float h[6] = {1, 2, 3, 4, 5, 6}, c[6] = {1, 2, 3, 4, 5, 6}, in[6] = {10, 20, 30, 40, 50, 60};
+    give_ids(&x, "q", q);
+    x.leaves[x.n_leaves++] = (given){"h", h, NULL};
+    x.leaves[x.n_leaves++] = (given){"c", c, NULL};
+    x.leaves[x.n_leaves++] = (given){"x", in, NULL};
+    const float want[6] = {31, 42, 3, 4, 55, 66}, old[6] = {5, 6, 1, 2, 5, 6}, twice[6] = {2, 4, 6, 8, 10, 12};
+    cr_expect(memcmp(eval(&x, "h1")->f, want, sizeof want) == 0);
+    cr_expect(memcmp(eval(&x, "o")->f, old, sizeof old) == 0, "the version before can still be read");
+    cr_expect(memcmp(eval(&x, "c1")->f, twice, sizeof twice) == 0);
+    cr_expect(h[0] == 1 && c[0] == 1);
+    finish(&x);
+}
+
+/* Two sequences share a cache and see nothing of each other. */
+Test(ir_interp, append_state_of_sequences)
+{
+    fixture x = {0};
+    start(&x, 2,
+          "graph g(T<=2, S<=2, Q=2) { %x:f32[T,1,2]=input \"x\" %p:u32[T]=input \"p\" %q:u32[T]=input \"q\"\n"
+          "%k:f32[Q,S,1,2]=state \"k\" kind=append %k1:f32[Q,S,1,2]=state_write %k,%x,%p,%q\n"
+          "%a:f32[T,1,2]=attention %x,%k1,%k1,%p,%q scale=0 window=0 cap=0 return %k1,%a }");
+    uint32_t p[2] = {1, 0}, q[2] = {1, 0};
+    float k[8] = {9, 9, 9, 9, 2, 4, 9, 9}, in[4] = {6, 8, 1, 3};
+    give_ids(&x, "p", p);
+    give_ids(&x, "q", q);
+    x.leaves[x.n_leaves++] = (given){"k", k, NULL};
+    x.leaves[x.n_leaves++] = (given){"x", in, NULL};
+    const float want[8] = {1, 3, 9, 9, 2, 4, 6, 8}, mean[4] = {4, 6, 1, 3};
+    cr_expect(memcmp(eval(&x, "k1")->f, want, sizeof want) == 0);
+    cr_expect(memcmp(eval(&x, "a")->f, mean, sizeof mean) == 0);
+    finish(&x);
+}
+
+/* ---- experts ---- */
+
+Test(ir_interp, top_k_and_pick)
+{
+    fixture x = {0};
+    start(&x, 2,
+          "graph g(T<=2, S<=1, Q=1) { %a:f32[T,6]=input \"a\" %i:u32[T,3]=top_k %a k=3 groups=1 group_best=1 "
+          "group_keep=1\n"
+          "%m:u32[T,2]=top_k %a k=2 groups=3 group_best=1 group_keep=2\n"
+          "%s:u32[T,2]=top_k %a k=2 groups=3 group_best=2 group_keep=1 %v:f32[T,3]=pick %a,%i return %v,%m,%s }");
+    float a[12] = {1, 7, 5, 5, 6, 2, 3, 3, 3, 3, -1, -2};
+    x.leaves[x.n_leaves++] = (given){"a", a, NULL};
+    const uint32_t plain[6] = {1, 4, 2, 0, 1, 2}, best[4] = {1, 4, 0, 1}, sums[4] = {2, 3, 0, 1};
+    const float values[6] = {7, 6, 5, 3, 3, 3};
+    cr_expect(memcmp(eval(&x, "i")->u, plain, sizeof plain) == 0, "the lower of equals is first");
+    cr_expect(memcmp(eval(&x, "m")->u, best, sizeof best) == 0, "groups by their best column");
+    cr_expect(memcmp(eval(&x, "s")->u, sums, sizeof sums) == 0, "groups by the sum of their two best");
+    cr_expect(memcmp(eval(&x, "v")->f, values, sizeof values) == 0);
+    finish(&x);
+}
+
+/* Gate with a bias, down, and the weighted sum of two of three experts, against the same done by hand. */
+Test(ir_interp, expert_products)
+{
+    fixture x = {0};
+    start(&x, 2,
+          "graph g(T<=2, S<=1, Q=1) { %a:f32[T,3]=input \"a\" %i:u32[T,2]=input \"i\" %p:f32[T,2]=input \"p\"\n"
+          "%w:f32[3,4,3]=weight \"w\" %d:f32[3,3,4]=weight \"d\" %b:f32[3,4]=weight \"b\"\n"
+          "%g:f32[T,2,4]=matmul_at %a,%w,%i %gb:f32[T,2,4]=gather %b,%i %h:f32[T,2,4]=add %g,%gb\n"
+          "%y:f32[T,2,3]=matmul_at %h,%d,%i %z:f32[T,3]=weighted_sum %y,%p return %z }");
+    uint32_t i[4] = {2, 0, 1, 2};
+    give_ids(&x, "i", i);
+    const float *a = leaf(&x, "a", 6), *w = leaf(&x, "w", 36), *d = leaf(&x, "d", 36), *b = leaf(&x, "b", 12);
+    const float *p = leaf(&x, "p", 4);
+    double want[6] = {0};
+    for (uint32_t t = 0; t < 2; t++)
+        for (uint32_t k = 0; k < 2; k++) {
+            uint32_t e = i[t * 2 + k];
+            double h[4];
+            for (uint32_t n = 0; n < 4; n++) {
+                h[n] = (double)b[e * 4 + n];
+                for (uint32_t c = 0; c < 3; c++)
+                    h[n] += (double)w[(e * 4 + n) * 3 + c] * (double)a[t * 3 + c];
+            }
+            for (uint32_t n = 0; n < 3; n++)
+                for (uint32_t c = 0; c < 4; c++)
+                    want[t * 3 + n] += (double)p[t * 2 + k] * (double)d[(e * 3 + n) * 4 + c] * h[c];
+        }
+    check_within("experts", eval(&x, "z")->f, want, 6, 1e-6);
+    i[0] = 3;
+    finish(&x);
+}
+
 /* ---- the interface ---- */
 
 Test(ir_interp, set_overrides)
 {
     fixture x = {0};
     start(&x, 2,
-          "graph g(T<=2, S<=1) { %a:f32[T,2]=input \"a\" %b:f32[T,2]=scale %a by=2 %c:f32[T,2]=offset %b by=1\n"
+          "graph g(T<=2, S<=1, Q=1) { %a:f32[T,2]=input \"a\" %b:f32[T,2]=scale %a by=2 %c:f32[T,2]=offset %b by=1\n"
           "%e:f32[3,2]=weight \"e\" %i:u32[T]=input \"i\" %y:f32[T,2]=gather %e,%i return %c }");
     static const float one[4] = {1, 2, 3, 4}, two[4] = {5, 6, 7, 8}, ids[2] = {2, 1};
     dop_node_id a = test_find(&x.g, "a"), b = test_find(&x.g, "b");
@@ -602,11 +712,13 @@ Test(ir_interp, errors)
     dop_diag diag = {0};
     uint32_t ids[2] = {4, 5}, pos[2] = {2, 3};
     start(&x, 2,
-          "graph g(T<=2, S<=3) { %e:f32[5,4]=weight \"e\" %t:u32[T]=input \"t\" %p:u32[T]=input \"p\" "
-          "%k:f32[S,1,4]=state \"k\"\n"
-          "%k2:f32[S,1,4]=state \"k2\" %r:f32[S,4]=weight \"r\" %h:f32[T,1,4]=input \"h\" %g:f32[T,4]=gather %e,%t\n"
-          "%k1:f32[S,1,4]=state_write %k,%h,%p %ro:f32[T,1,4]=rope %h,%p,%r dims=4 interleaved=0\n"
-          "%a:f32[T,1,4]=attention %h,%k2,%k2,%p scale=1 window=0 cap=0 return %g }");
+          "graph g(T<=2, S<=3, Q=1) { %e:f32[5,4]=weight \"e\" %t:u32[T]=input \"t\" %p:u32[T]=input \"p\" "
+          "%seq:u32[T]=input \"seq\" "
+          "%k:f32[Q,S,1,4]=state \"k\" kind=append\n"
+          "%k2:f32[Q,S,1,4]=state \"k2\" kind=append %r:f32[S,4]=weight \"r\" %h:f32[T,1,4]=input \"h\" "
+          "%g:f32[T,4]=gather %e,%t\n"
+          "%k1:f32[Q,S,1,4]=state_write %k,%h,%p,%seq %ro:f32[T,1,4]=rope %h,%p,%r dims=4 interleaved=0\n"
+          "%a:f32[T,1,4]=attention %h,%k2,%k2,%p,%seq scale=1 window=0 cap=0 return %g }");
     give_ids(&x, "t", ids);
     give_ids(&x, "p", pos);
     must_refuse(&x, "g", DOP_E_INPUT, "%g: %t holds 5 but gather has 5 rows");
@@ -637,7 +749,7 @@ Test(ir_interp, deep_graphs_need_no_stack)
 {
     fixture x = {0};
     dop_diag diag = {0};
-    start(&x, 1, "graph g(T<=1, S<=1) { %a:f32[T,1]=input \"a\" return %a }");
+    start(&x, 1, "graph g(T<=1, S<=1, Q=1) { %a:f32[T,1]=input \"a\" return %a }");
     dop_interp_destroy(x.it);
     dop_node_id id = 1;
     dop_attr by = {.f = 1};

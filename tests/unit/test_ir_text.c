@@ -72,12 +72,13 @@ Test(ir_text, exact_bytes)
     dop_graph g;
     dop_buf out = {0};
     dop_arena_init(&arena);
-    test_must_parse("graph decode(T=1,S<=4096){#c\n%tok:u32[T]=input\"tokens\"%emb:f16[32000,2048]=weight \"embed\"\n"
-                    "%x0:f32[T,2048]=gather %emb , %tok;  L3/qkv # not a comment \r\n"
-                    "%x1:f32[T,2048]=scale %x0 by=45.25 return %x1}---region@1 elementwise using v writes%x1{%x0%x1}",
-                    &arena, &g);
+    test_must_parse(
+        "graph decode(T=1,S<=4096, Q=1){#c\n%tok:u32[T]=input\"tokens\"%emb:f16[32000,2048]=weight \"embed\"\n"
+        "%x0:f32[T,2048]=gather %emb , %tok;  L3/qkv # not a comment \r\n"
+        "%x1:f32[T,2048]=scale %x0 by=45.25 return %x1}---region@1 elementwise using v writes%x1{%x0%x1}",
+        &arena, &g);
     print(&g, &out);
-    cr_assert_str_eq(out.data, "graph decode(T=1, S<=4096) {\n"
+    cr_assert_str_eq(out.data, "graph decode(T=1, S<=4096, Q=1) {\n"
                                "  %tok:u32[T]                  = input \"tokens\"\n"
                                "  %emb:f16[32000,2048]         = weight \"embed\"\n"
                                "  %x0:f32[T,2048]              = gather %emb, %tok ; L3/qkv # not a comment\n"
@@ -109,7 +110,7 @@ Test(ir_text, floats_are_exact)
         dop_buf out = {0};
         char want[64];
         dop_arena_init(&arena);
-        test_must_parse("graph g(T=1, S<=1) { %a:f32[T,2] = input \"a\" %b:f32[T,2] = scale %a by=1 return %b }",
+        test_must_parse("graph g(T=1, S<=1, Q=1) { %a:f32[T,2] = input \"a\" %b:f32[T,2] = scale %a by=1 return %b }",
                         &arena, &g);
         g.nodes[2].attr[0].f = v;
         print(&g, &out);
@@ -124,10 +125,10 @@ Test(ir_text, floats_are_exact)
 
 Test(ir_text, several_graphs_and_separators)
 {
-    static const char text[] = "graph a(T=1, S<=1) { %x:f32[2] = weight \"x\" return %x }\n"
-                               "graph b(T=1, S<=1) { %x:f32[2] = weight \"x\" %y:f32[2] = relu %x return %y }\n"
+    static const char text[] = "graph a(T=1, S<=1, Q=1) { %x:f32[2] = weight \"x\" return %x }\n"
+                               "graph b(T=1, S<=1, Q=1) { %x:f32[2] = weight \"x\" %y:f32[2] = relu %x return %y }\n"
                                "---\nregion @1 elementwise writes %y { %y }\n"
-                               "---\ngraph c(T<=1, S<=1) { return }\n";
+                               "---\ngraph c(T<=1, S<=1, Q=1) { return }\n";
     dop_arena arena;
     dop_diag diag = {0};
     dop_graph g;
@@ -155,7 +156,7 @@ Test(ir_text, dead_regions_are_not_printed)
     dop_buf out = {0};
     dop_arena_init(&arena);
     test_must_parse(
-        "graph g(T<=2, S<=1) { %a:f32[T,2] = input \"a\" %b:f32[T,2] = exp %a %c:f32[T,2] = exp %b return %c }\n"
+        "graph g(T<=2, S<=1, Q=1) { %a:f32[T,2] = input \"a\" %b:f32[T,2] = exp %a %c:f32[T,2] = exp %b return %c }\n"
         "--- region @1 elementwise writes %b { %b } region @2 elementwise writes %c { %c }\n",
         &arena, &g);
     dop_node_id both[] = {2, 3}, last[] = {3};
@@ -183,27 +184,30 @@ typedef struct refusal {
     const char *message; /* of its first line */
 } refusal;
 
-#define HEAD "graph g(T<=3, S<=8) {\n"
+#define HEAD "graph g(T<=3, S<=8, Q=1) {\n"
 static const refusal refusals[] = {
-    {"", 1, 1, "expected 'graph NAME(T<=..., S<=...) {'"},
-    {"\n\n  grape", 3, 3, "expected 'graph NAME(T<=..., S<=...) {'"},
-    {"graph (T=1, S<=1) {", 1, 7, "expected the graph's name, 1 to 200 characters"},
-    {"graph g(T=2, S<=1) {", 1, 11, "T is 1 (T=1) or up to a number (T<=512)"},
-    {"graph g(T<=0, S<=1) {", 1, 12, "T is 1 (T=1) or up to a number (T<=512)"},
-    {"graph g(T<=4294967296, S<=1) {", 1, 12, "expected T, a number up to 4294967295"},
-    {"graph g(T<=4, S<=0) {", 1, 18, "S is at least 1"},
-    {"graph g(T<=4, S<=1) ", 1, 21, "expected '{'"},
+    {"", 1, 1, "expected 'graph NAME(T<=..., S<=..., Q=...) {'"},
+    {"\n\n  grape", 3, 3, "expected 'graph NAME(T<=..., S<=..., Q=...) {'"},
+    {"graph (T=1, S<=1, Q=1) {", 1, 7, "expected the graph's name, 1 to 200 characters"},
+    {"graph g(T=2, S<=1, Q=1) {", 1, 11, "T is 1 (T=1) or up to a number (T<=512)"},
+    {"graph g(T<=0, S<=1, Q=1) {", 1, 12, "T is 1 (T=1) or up to a number (T<=512)"},
+    {"graph g(T<=4294967296, S<=1, Q=1) {", 1, 12, "expected T, a number up to 4294967295"},
+    {"graph g(T<=4, S<=0, Q=1) {", 1, 18, "S is at least 1"},
+    {"graph g(T<=4, S<=1, Q=1) ", 1, 26, "expected '{'"},
+    {"graph g(T<=4, S<=1, Q=0) {", 1, 23, "Q is at least 1"},
+    {"graph g(T<=4, S<=1) {", 1, 19, "expected ','"},
+    {HEAD "%a:f32[Q,4] = state \"a\" kind=other", 2, 30, "'other' is not a word for kind"},
     {HEAD, 2, 1, "expected a node (%name:...) or 'return'"},
     {HEAD "foo", 2, 1, "expected a node (%name:...) or 'return'"},
     {HEAD "%", 2, 2, "expected a name"},
     {HEAD "%a", 2, 3, "expected ':'"},
     {HEAD "%a:f33[2]", 2, 4, "unknown type 'f33'"},
     {HEAD "%a:none[2]", 2, 4, "unknown type 'none'"},
-    {HEAD "%a:f32[0]", 2, 8, "expected an axis: a number, T, S, or a number and T or S"},
-    {HEAD "%a:f32[2X]", 2, 8, "expected an axis: a number, T, S, or a number and T or S"},
-    {HEAD "%a:f32[]", 2, 8, "expected an axis: a number, T, S, or a number and T or S"},
+    {HEAD "%a:f32[0]", 2, 8, "expected an axis: a number, T, S, Q, or a number and one of them"},
+    {HEAD "%a:f32[2X]", 2, 8, "expected an axis: a number, T, S, Q, or a number and one of them"},
+    {HEAD "%a:f32[]", 2, 8, "expected an axis: a number, T, S, Q, or a number and one of them"},
     {HEAD "%a:f32[1,2,3,4,5]", 2, 16, "a shape has at most 4 axes"},
-    {HEAD "%a:f32[99999999999]", 2, 8, "expected an axis: a number, T, S, or a number and T or S"},
+    {HEAD "%a:f32[99999999999]", 2, 8, "expected an axis: a number, T, S, Q, or a number and one of them"},
     {HEAD "%a:f32[2] = frob", 2, 13, "unknown op 'frob'"},
     {HEAD "%a:f32[2] = none", 2, 13, "unknown op 'none'"},
     {HEAD "%a:f32[2] = weight a", 2, 20, "expected a string in double quotes"},

@@ -6,27 +6,29 @@
 #include <math.h>
 
 /* Damages a good graph, then the verifier must say `message`. */
-static const char *const good = "graph g(T<=4, S<=8) {\n"
-                                "%pos:u32[T] = input \"positions\"\n"
-                                "%x:f32[T,8] = input \"x\"\n"
-                                "%w:f32[8] = weight \"w\"\n"
-                                "%wk:f32[8,8] = weight \"wk\"\n"
-                                "%kc:f32[S,2,4] = state \"L0.k\"\n"
-                                "%n:f32[T,8] = rmsnorm %x, %w eps=0x1p-20 add=0x0p+0\n"
-                                "%k:f32[T,8] = matmul %n, %wk\n"
-                                "%k3:f32[T,2,4] = reshape %k\n"
-                                "%kc1:f32[S,2,4] = state_write %kc, %k3, %pos\n"
-                                "%a:f32[T,2,4] = attention %k3, %kc1, %kc1, %pos scale=0x1p+0 window=0 cap=0x0p+0\n"
-                                "%flat:f32[T,8] = reshape %a\n"
-                                "%y:f32[T,8] = add %flat, %x\n"
-                                "%z:f32[T,8] = silu %y\n"
-                                "return %z, %kc1\n"
-                                "}\n"
-                                "---\n"
-                                "region @1 row writes %n { %n }\n"
-                                "region @2 matmul writes %k { %k }\n"
-                                "region @3 attention writes %kc1 %a { %k3 %kc1 %a }\n"
-                                "region @4 elementwise writes %z { %flat %y %z }\n";
+static const char *const good =
+    "graph g(T<=4, S<=8, Q=1) {\n"
+    "%pos:u32[T] = input \"positions\"\n"
+    "%seq:u32[T] = input \"sequences\"\n"
+    "%x:f32[T,8] = input \"x\"\n"
+    "%w:f32[8] = weight \"w\"\n"
+    "%wk:f32[8,8] = weight \"wk\"\n"
+    "%kc:f32[Q,S,2,4] = state \"L0.k\" kind=append\n"
+    "%n:f32[T,8] = rmsnorm %x, %w eps=0x1p-20 add=0x0p+0\n"
+    "%k:f32[T,8] = matmul %n, %wk\n"
+    "%k3:f32[T,2,4] = reshape %k\n"
+    "%kc1:f32[Q,S,2,4] = state_write %kc, %k3, %pos, %seq\n"
+    "%a:f32[T,2,4] = attention %k3, %kc1, %kc1, %pos, %seq scale=0x1p+0 window=0 cap=0x0p+0\n"
+    "%flat:f32[T,8] = reshape %a\n"
+    "%y:f32[T,8] = add %flat, %x\n"
+    "%z:f32[T,8] = silu %y\n"
+    "return %z, %kc1\n"
+    "}\n"
+    "---\n"
+    "region @1 row writes %n { %n }\n"
+    "region @2 matmul writes %k { %k }\n"
+    "region @3 attention writes %kc1 %a { %k3 %kc1 %a }\n"
+    "region @4 elementwise writes %z { %flat %y %z }\n";
 
 typedef void damage_fn(dop_graph *g);
 
@@ -112,10 +114,10 @@ static void d_state_out(dop_graph *g) { (void)dop_graph_output(g, test_find(g, "
 static void d_not_state(dop_graph *g) { node(g, "kc")->op = DOP_OP_weight; }
 static void d_same_state(dop_graph *g)
 {
-    dop_attr a = {.s = "L0.k"};
-    dop_want w = {DOP_TYPE_f32, {3, {{1, DOP_SYM_S}, {2, 0}, {4, 0}}}};
+    dop_attr a[2] = {{.s = "L0.k"}, {.i = DOP_STATE_append}};
+    dop_want w = {DOP_TYPE_f32, {4, {{1, DOP_SYM_Q}, {1, DOP_SYM_S}, {2, 0}, {4, 0}}}};
     dop_node_id id;
-    cr_assert(dop_graph_add(g, DOP_OP_state, "kc2", NULL, 0, &a, &w, NULL, &id) == DOP_OK);
+    cr_assert(dop_graph_add(g, DOP_OP_state, "kc2", NULL, 0, a, &w, NULL, &id) == DOP_OK);
 }
 static void d_tpl(dop_graph *g) { g->regions[1].tpl = DOP_TPL_none; }
 static void d_variant(dop_graph *g) { g->regions[1].variant = "a b"; }
@@ -144,13 +146,13 @@ static const struct {
     damage_fn *damage;
     const char *message;
 } damages[] = {
-    {d_name, "pass: node 12 has the name 'a b', which would not read back"},
-    {d_no_name, "pass: node 12 has the name '', which would not read back"},
+    {d_name, "pass: node 13 has the name 'a b', which would not read back"},
+    {d_no_name, "pass: node 13 has the name '', which would not read back"},
     {d_twice, "pass: two nodes are named %n"},
     {d_label, "pass: %y has the label 'a b', which would not read back"},
     {d_label_blank, "pass: %y has the label ' a', which would not read back"},
     {d_label_null, "pass: %y has the label '', which would not read back"},
-    {d_graph_name, "pass: the graph's name 'a b', T or S cannot be printed"},
+    {d_graph_name, "pass: the graph's name 'a b', T, S or Q cannot be printed"},
     {d_op, "pass: %y has no op or too many sources"},
     {d_sources, "pass: %y has no op or too many sources"},
     {d_arity, "pass: %y: add takes 2 to 2 sources, not 1"},
@@ -160,7 +162,7 @@ static const struct {
     {d_itself, "pass: %z uses %z, which comes after it"},
     {d_shape, "pass: %y is marked [T,9] but add gives [T,8]"},
     {d_leaf_empty, "pass: %x: input axis 1 is empty"},
-    {d_leaf_sym, "pass: %x: input axis 1 depends on T or S; only axis 0 may"},
+    {d_leaf_sym, "pass: %x: input axis 1 depends on T, S or Q; only axis 0 may"},
     {d_leaf_rank, "pass: %x: input has rank 5; 1 to 4 are possible"},
     {d_leaf_type, "pass: %x: input has no type"},
     {d_leaf_size, "pass: %x: input a row has more than 2^32-1 values"},
@@ -177,7 +179,7 @@ static const struct {
     {d_kinds, "pass: %y: add cannot read type u32 of %pos"},
     {d_vector, "pass: %n: rmsnorm %x [T,8] and %w [7] do not fit"},
     {d_matmul, "pass: %k: matmul %n [T,8] and %wk [8,7] do not fit"},
-    {d_gqa, "pass: %kc1: state_write %kc [S,2,4] and %k3 [T,8,1] do not fit"},
+    {d_gqa, "pass: %kc1: state_write %kc [Q,S,2,4] and %k3 [T,8,1] do not fit"},
     {d_out, "pass: output 0 is not a node"},
     {d_state_read, "pass: %kc1 overwrites %kc, which has 1 more readers"},
     {d_state_out, "pass: %kc1 overwrites %kc, which has 1 more readers"},
@@ -314,20 +316,48 @@ Test(ir_verify, shape_rules)
         {"%a:f32[T,2,6]=input \"a\" %p:u32[5]=input \"p\" %w:f32[S,4]=weight \"w\" "
          "%b:f32[T,2,6]=rope %a,%p,%w dims=4 interleaved=1",
          "%b: rope %p [5] and %a [T,2,6] differ on axis 0"},
-        {"%q:f32[T,3,6]=input \"a\" %p:u32[T]=input \"p\" %k:f32[S,2,6]=state \"k\" "
-         "%b:f32[T,3,6]=attention %q,%k,%k,%p scale=1 window=0 cap=0",
-         "%b: attention %q [T,3,6] and %k [S,2,6] do not fit"},
-        {"%q:f32[T,4,6]=input \"a\" %p:u32[T]=input \"p\" %k:f32[S,2,6]=state \"k\" %s:f32[3]=weight \"s\" "
-         "%b:f32[T,4,6]=attention %q,%k,%k,%p,%s scale=1 window=0 cap=0",
+        {"%q:f32[T,3,6]=input \"a\" %p:u32[T]=input \"p\" %seq:u32[T]=input \"q\" %k:f32[Q,S,2,6]=state \"k\" "
+         "kind=append "
+         "%b:f32[T,3,6]=attention %q,%k,%k,%p,%seq scale=1 window=0 cap=0",
+         "%b: attention %q [T,3,6] and %k [Q,S,2,6] do not fit"},
+        {"%q:f32[T,4,6]=input \"a\" %p:u32[T]=input \"p\" %seq:u32[T]=input \"q\" %k:f32[Q,S,2,6]=state \"k\" "
+         "kind=append %s:f32[3]=weight \"s\" "
+         "%b:f32[T,4,6]=attention %q,%k,%k,%p,%seq,%s scale=1 window=0 cap=0",
          "%b: attention %q [T,4,6] and %s [3] do not fit"},
-        {"%q:f32[T,4,6]=input \"a\" %p:u32[T]=input \"p\" %k:f32[S,2,6]=state \"k\" "
-         "%b:f32[T,4,8]=attn_split %q,%k,%k,%p scale=1 window=0 cap=0 splits=0 whole=192 least=64",
+        {"%q:f32[T,4,6]=input \"a\" %p:u32[T]=input \"p\" %seq:u32[T]=input \"seq\" %k:f32[Q,S,2,6]=state \"k\" "
+         "kind=append "
+         "%b:f32[T,4,8]=attn_split %q,%k,%k,%p,%seq scale=1 window=0 cap=0 splits=0 whole=192 least=64",
          "%b: attn_split attribute splits=0 is not in 1 to 4294967295"},
         {"%q:f32[T,4,6]=input \"a\" %b:f32[T,1,4]=attn_combine %q splits=3",
          "%b: attn_combine %q is not the result of attn_split with splits=3"},
         {"%q:f32[T,4,6]=input \"a\" %b:u32[T]=argmax_merge %q", "%b: argmax_merge %q is not the result of argmax_part"},
         {"%q:f32[T,6]=input \"a\" %b:f32[T,0,2]=argmax_part %q parts=0", NULL},
         {"%q:f32[T,6]=input \"a\" %b:f32[T,6]=softcap %q cap=0", "%b: softcap attribute cap must be positive"},
+        {"%a:f32[T,6]=input \"a\" %b:u32[T,2]=top_k %a k=2 groups=4 group_best=1 group_keep=1",
+         "%b: top_k cannot keep 1 of 4 groups of 6 columns by their best 1"},
+        {"%a:f32[T,6]=input \"a\" %b:u32[T,3]=top_k %a k=3 groups=3 group_best=1 group_keep=1",
+         "%b: top_k cannot take 3 of 2 columns"},
+        {"%a:f32[T,6]=input \"a\" %b:u32[T,3]=top_k %a k=0 groups=1 group_best=1 group_keep=1",
+         "%b: top_k attribute k=0 is not in 1 to 4294967295"},
+        {"%a:f32[T,6]=input \"a\" %i:u32[T,2]=input \"i\" %w:f32[3,4,5]=weight \"w\" %b:f32[T,2,4]=matmul_at %a,%w,%i",
+         "%b: matmul_at %a [T,6] and %w [3,4,5] do not fit"},
+        {"%a:f32[T,3,6]=input \"a\" %i:u32[T,2]=input \"i\" %w:f32[3,4,6]=weight \"w\" "
+         "%b:f32[T,2,4]=matmul_at %a,%w,%i",
+         "%b: matmul_at %a [T,3,6] and %i [T,2] do not fit"},
+        {"%a:f32[T,6]=input \"a\" %i:f32[T,2]=input \"i\" %b:f32[T,2]=pick %a,%i",
+         "%b: pick needs u32 ids for source 1, %i is f32"},
+        {"%a:f32[T,2,6]=input \"a\" %p:f32[T,3]=input \"p\" %b:f32[T,6]=weighted_sum %a,%p",
+         "%b: weighted_sum %a [T,2,6] and %p [T,3] do not fit"},
+        {"%h:f32[Q,4]=state \"h\" kind=append", "%h: state of kind append is [Q,S,...], not [Q,4]"},
+        {"%h:f32[Q,S,4]=state \"h\" kind=replace", "%h: state of kind replace is [Q,...], not [Q,S,4]"},
+        {"%h:f32[T,4]=state \"h\" kind=replace", "%h: state of kind replace is [Q,...], not [T,4]"},
+        {"%h:f32[Q,4]=state \"h\" kind=replace %x:f32[T,4]=input \"x\" %b:f32[Q,4]=state_write %h,%x",
+         "%b: state_write of replace state by rows takes 3 sources, not 2"},
+        {"%h:f32[Q,4]=state \"h\" kind=replace %x:f32[T,5]=input \"x\" %q:u32[T]=input \"q\" "
+         "%b:f32[Q,4]=state_write %h,%x,%q",
+         "%b: state_write %h [Q,4] and %x [T,5] do not fit"},
+        {"%k:f32[Q,S,4]=state \"k\" kind=append %q:u32[T]=input \"q\" %b:f32[T,S,4]=gather %k,%q",
+         "%b: gather needs a table of rows, not the append state %k"},
         {"%t:f32[8]=weight \"a\" %p:u32[T]=input \"p\" %b:f32[T,8]=gather %t,%p",
          "%b: gather needs rank 2 for source 0, %t is [8]"},
     };
@@ -337,7 +367,7 @@ Test(ir_verify, shape_rules)
         dop_diag diag = {0};
         char text[600];
         dop_arena_init(&arena);
-        snprintf(text, sizeof text, "graph g(T<=4, S<=8) { %s return }", cases[i].body);
+        snprintf(text, sizeof text, "graph g(T<=4, S<=8, Q=1) { %s return }", cases[i].body);
         cr_expect(test_parse(text, &arena, &diag, &g) == DOP_E_INPUT, "accepted: %s", text);
         char *newline = strchr(diag.message, '\n');
         if (newline)

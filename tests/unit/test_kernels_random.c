@@ -81,17 +81,18 @@ static const struct {
     const char *what, *text;
 } found[] = {
     {"a cache that the graph does not return is written",
-     "graph cache(T=1, S<=100) {\n"
+     "graph cache(T=1, S<=100, Q=1) {\n"
      "  %tok:u32[T] = input \"tokens\"\n"
      "  %pos:u32[T] = input \"positions\"\n"
+     "  %seq:u32[T] = input \"sequences\"\n"
      "  %t:f16[24,32] = weight \"t0\"\n"
      "  %x:f32[T,32] = gather %t, %tok\n"
      "  %wq:f16[64,32] = weight \"w1\"\n"
      "  %wk:f16[32,32] = weight \"w2\"\n"
      "  %wv:f16[32,32] = weight \"w3\"\n"
      "  %rope:f32[S,16] = weight \"t.rope16\"\n"
-     "  %kc:f16[S,2,16] = state \"ca\"\n"
-     "  %vc:f16[S,2,16] = state \"cb\"\n"
+     "  %kc:f16[Q,S,2,16] = state \"ca\" kind=append\n"
+     "  %vc:f16[Q,S,2,16] = state \"cb\" kind=append\n"
      "  %q:f32[T,64] = matmul %x, %wq\n"
      "  %k:f32[T,32] = matmul %x, %wk\n"
      "  %v:f32[T,32] = matmul %x, %wv\n"
@@ -99,13 +100,13 @@ static const struct {
      "  %k3:f32[T,2,16] = reshape %k\n"
      "  %v3:f32[T,2,16] = reshape %v\n"
      "  %kr:f32[T,2,16] = rope %k3, %pos, %rope dims=16 interleaved=0\n"
-     "  %kc1:f16[S,2,16] = state_write %kc, %kr, %pos\n"
-     "  %vc1:f16[S,2,16] = state_write %vc, %v3, %pos\n"
-     "  %a:f32[T,4,16] = attention %q3, %kc1, %vc1, %pos scale=0.25 window=0 cap=0\n"
+     "  %kc1:f16[Q,S,2,16] = state_write %kc, %kr, %pos, %seq\n"
+     "  %vc1:f16[Q,S,2,16] = state_write %vc, %v3, %pos, %seq\n"
+     "  %a:f32[T,4,16] = attention %q3, %kc1, %vc1, %pos, %seq scale=0.25 window=0 cap=0\n"
      "  %y:f32[T,4,16] = scale %a by=1.5\n"
      "  return %y\n"
      "}\n"},
-    {"a slice of what an epilogue makes is not the product's own column", "graph slice(T=1, S<=100) {\n"
+    {"a slice of what an epilogue makes is not the product's own column", "graph slice(T=1, S<=100, Q=1) {\n"
                                                                           "  %tok:u32[T] = input \"tokens\"\n"
                                                                           "  %t:f16[24,32] = weight \"t0\"\n"
                                                                           "  %x:f32[T,32] = gather %t, %tok\n"
@@ -116,7 +117,7 @@ static const struct {
                                                                           "  %b:f32[T,7] = scale %s by=2\n"
                                                                           "  return %b, %y\n"
                                                                           "}\n"},
-    {"a row program whose rows are wanted is not made for the last row only", "graph last(T<=5, S<=100) {\n"
+    {"a row program whose rows are wanted is not made for the last row only", "graph last(T<=5, S<=100, Q=1) {\n"
                                                                               "  %tok:u32[T] = input \"tokens\"\n"
                                                                               "  %t:bf16[24,32] = weight \"t0\"\n"
                                                                               "  %x:f32[T,32] = gather %t, %tok\n"
@@ -129,7 +130,7 @@ static const struct {
                                                                               "  %y:f32[1,150] = matmul %l, %w\n"
                                                                               "  return %n, %y\n"
                                                                               "}\n"},
-    {"gathered rows that one product reads and the graph returns are stored", "graph rows(T<=7, S<=100) {\n"
+    {"gathered rows that one product reads and the graph returns are stored", "graph rows(T<=7, S<=100, Q=1) {\n"
                                                                               "  %tok:u32[T] = input \"tokens\"\n"
                                                                               "  %t:bf16[24,32] = weight \"t0\"\n"
                                                                               "  %x:f32[T,32] = gather %t, %tok\n"
@@ -137,7 +138,7 @@ static const struct {
                                                                               "  %y:f32[T,33] = matmul %x, %w\n"
                                                                               "  return %y, %x\n"
                                                                               "}\n"},
-    {"softmax of rows and of heads, of what a chain makes, far from zero", "graph soft(T<=5, S<=100) {\n"
+    {"softmax of rows and of heads, of what a chain makes, far from zero", "graph soft(T<=5, S<=100, Q=1) {\n"
                                                                            "  %tok:u32[T] = input \"tokens\"\n"
                                                                            "  %t:f16[24,600] = weight \"t0\"\n"
                                                                            "  %o:f16[24,33] = weight \"t1\"\n"
@@ -153,9 +154,10 @@ static const struct {
                                                                            "  %e:f32[T,33] = softmax %d\n"
                                                                            "  return %b, %c, %e\n"
                                                                            "}\n"},
-    {"a rotated row goes straight into a product", "graph turned(T=1, S<=100) {\n"
+    {"a rotated row goes straight into a product", "graph turned(T=1, S<=100, Q=1) {\n"
                                                    "  %tok:u32[T] = input \"tokens\"\n"
                                                    "  %pos:u32[T] = input \"positions\"\n"
+                                                   "  %seq:u32[T] = input \"sequences\"\n"
                                                    "  %t:f16[24,64] = weight \"t0\"\n"
                                                    "  %rope:f32[S,64] = weight \"t.rope64\"\n"
                                                    "  %w:f16[33,64] = weight \"w1\"\n"
@@ -167,21 +169,33 @@ static const struct {
                                                    "  return %y\n"
                                                    "}\n"},
     {"attentions with different windows are one kernel",
-     "graph windows(T<=5, S<=100) {\n"
+     "graph windows(T<=5, S<=100, Q=1) {\n"
      "  %tok:u32[T] = input \"tokens\"\n"
      "  %pos:u32[T] = input \"positions\"\n"
+     "  %seq:u32[T] = input \"sequences\"\n"
      "  %t:f16[24,32] = weight \"t0\"\n"
      "  %x:f32[T,32] = gather %t, %tok\n"
      "  %q:f32[T,2,16] = reshape %x\n"
-     "  %kc:f16[S,2,16] = state \"ca\"\n"
-     "  %vc:f16[S,2,16] = state \"cb\"\n"
-     "  %kc1:f16[S,2,16] = state_write %kc, %q, %pos\n"
-     "  %vc1:f16[S,2,16] = state_write %vc, %q, %pos\n"
-     "  %a:f32[T,2,16] = attention %q, %kc1, %vc1, %pos scale=0.25 window=3 cap=0\n"
-     "  %b:f32[T,2,16] = attention %a, %kc1, %vc1, %pos scale=0.25 window=0 cap=0\n"
+     "  %kc:f16[Q,S,2,16] = state \"ca\" kind=append\n"
+     "  %vc:f16[Q,S,2,16] = state \"cb\" kind=append\n"
+     "  %kc1:f16[Q,S,2,16] = state_write %kc, %q, %pos, %seq\n"
+     "  %vc1:f16[Q,S,2,16] = state_write %vc, %q, %pos, %seq\n"
+     "  %a:f32[T,2,16] = attention %q, %kc1, %vc1, %pos, %seq scale=0.25 window=3 cap=0\n"
+     "  %b:f32[T,2,16] = attention %a, %kc1, %vc1, %pos, %seq scale=0.25 window=0 cap=0\n"
      "  return %a, %b\n"
      "}\n"},
-    {"two matrices of a few tokens fit a small shared memory", "graph pair(T<=5, S<=100) {\n"
+    {"of several rows the last one replaces the state", "graph tail(T<=5, S<=100, Q=1) {\n"
+                                                        "  %tok:u32[T] = input \"tokens\"\n"
+                                                        "  %seq:u32[T] = input \"sequences\"\n"
+                                                        "  %t:f16[24,32] = weight \"t0\"\n"
+                                                        "  %p:f32[Q,32] = state \"p\" kind=replace\n"
+                                                        "  %x:f32[T,32] = gather %t, %tok\n"
+                                                        "  %old:f32[T,32] = gather %p, %seq\n"
+                                                        "  %y:f32[T,32] = add %x, %old\n"
+                                                        "  %p1:f32[Q,32] = state_write %p, %y, %seq\n"
+                                                        "  return %y, %p1\n"
+                                                        "}\n"},
+    {"two matrices of a few tokens fit a small shared memory", "graph pair(T<=5, S<=100, Q=1) {\n"
                                                                "  %tok:u32[T] = input \"tokens\"\n"
                                                                "  %t:f16[24,32] = weight \"t0\"\n"
                                                                "  %x:f32[T,32] = gather %t, %tok\n"
@@ -194,6 +208,58 @@ static const struct {
                                                                "  return %y\n"
                                                                "}\n"},
 };
+
+/* h' = d h + b u, read and replaced by rows; c' = c / 2 + 1 replaced as a whole; the row before in f16.  With a pick, which
+ * commits the step on the device, and without, when the host does. */
+#define RECURRENT(RETURN)                                  \
+    "graph recurrent(T=1, S<=64, Q=1) {\n"                 \
+    "  %tok:u32[T] = input \"tokens\"\n"                   \
+    "  %seq:u32[T] = input \"sequences\"\n"                \
+    "  %emb:f16[24,32] = weight \"t0\"\n"                  \
+    "  %nw:f32[32] = weight \"v0\"\n"                      \
+    "  %dw:f32[48] = weight \"v1\"\n"                      \
+    "  %b:f32[48] = weight \"v2\"\n"                       \
+    "  %wi:f16[48,32] = weight \"w1\"\n"                   \
+    "  %wo:f16[24,48] = weight \"w2\"\n"                   \
+    "  %h:f32[Q,48] = state \"h\" kind=replace\n"          \
+    "  %c:f32[Q,4,8] = state \"c\" kind=replace\n"         \
+    "  %p:f16[Q,32] = state \"p\" kind=replace\n"          \
+    "  %x:f32[T,32] = gather %emb, %tok\n"                 \
+    "  %n:f32[T,32] = rmsnorm %x, %nw eps=0x1p-20 add=0\n" \
+    "  %before:f32[T,32] = gather %p, %seq\n"              \
+    "  %mixed:f32[T,32] = add %n, %before\n"               \
+    "  %u:f32[T,48] = matmul %mixed, %wi\n"                \
+    "  %old:f32[T,48] = gather %h, %seq\n"                 \
+    "  %d:f32[48] = sigmoid %dw\n"                         \
+    "  %dh:f32[T,48] = mul %old, %d\n"                     \
+    "  %bu:f32[T,48] = mul %u, %b\n"                       \
+    "  %new:f32[T,48] = add %dh, %bu\n"                    \
+    "  %half:f32[Q,4,8] = scale %c by=0.5\n"               \
+    "  %more:f32[Q,4,8] = offset %half by=1\n"             \
+    "  %h1:f32[Q,48] = state_write %h, %new, %seq\n"       \
+    "  %c1:f32[Q,4,8] = state_write %c, %more\n"           \
+    "  %p1:f16[Q,32] = state_write %p, %n, %seq\n"         \
+    "  %g:f32[T,48] = silu %new\n"                         \
+    "  %y:f32[T,24] = matmul %g, %wo\n" RETURN "}\n"
+
+Test(kernels, recurrent_states_over_steps, .timeout = 300)
+{
+    static const char *const texts[] = {
+        RECURRENT("  return %y, %h1, %c1, %p1\n"),
+        RECURRENT("  %id:u32[T] = argmax %y\n  return %y, %h1, %c1, %p1, %id\n"),
+    };
+    kernel_lab *lab = open_lab();
+    for (size_t i = 0; i < 2; i++)
+        for (uint32_t t = 0; t < KERNEL_LAB_TARGETS; t++)
+            for (int fuse = 0; fuse < 2; fuse++) {
+                dop_buf why = {0};
+                bool ok = kernel_lab_steps(lab, texts[i], 9, kernel_lab_target(t), fuse, &why);
+                cr_expect(ok, "text %zu, target %u, %s: %s", i, t, fuse ? "fused" : "unfused",
+                          why.data ? why.data : "?");
+                dop_buf_finish(&why);
+            }
+    kernel_lab_close(lab);
+}
 
 Test(kernels, graphs_that_once_failed, .timeout = 300)
 {

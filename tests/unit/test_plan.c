@@ -61,10 +61,10 @@ Test(plan, disassembly)
     toy_file(&file);
     cr_assert_eq(dop_plan_open_memory(file.data, file.size, NULL, &plan), DOP_OK);
     dop_plan_disasm(&plan, &text);
-    cr_assert(strstr(text.data, "schedule 0 decode profile any tokens 1 dispatches 3 (body 1) barriers 2 greedy\n"),
-              "%s", text.data);
+    cr_assert(strstr(text.data, "schedule 0 decode1 profile any dispatches 3 (body 1) barriers 2 greedy\n"), "%s",
+              text.data);
     cr_assert(strstr(text.data, "| pick             toy_pick "), "%s", text.data);
-    cr_assert(strstr(text.data, "step+0:32832"), "%s", text.data);
+    cr_assert(strstr(text.data, "step+0:82240"), "%s", text.data);
     dop_buf_finish(&text);
     dop_plan_close(&plan);
     dop_buf_finish(&file);
@@ -132,8 +132,8 @@ Test(plan, header_errors_have_their_own_message)
     h->magic[3] = 'x';
     expect_bytes(b, file.size, "not a Doppler plan");
     h->magic[3] = 'P';
-    h->version = 8;
-    expect_bytes(b, file.size, "format version 8 and this program reads version 7: compile it again");
+    h->version = 9;
+    expect_bytes(b, file.size, "format version 9 and this program reads version 8: compile it again");
     h->version = DOP_PLAN_VERSION;
     h->file_size--;
     expect_bytes(b, file.size, "where its header says");
@@ -252,6 +252,7 @@ Test(plan, kernel_rows)
     EXPECT_ROW(KERNELS, dop_plan_kernel, 0, local[1], 0, "workgroup of 64 x 0 x 1");
     EXPECT_ROW(KERNELS, dop_plan_kernel, 0, local[2], 4096, "262144 invocations");
     EXPECT_ROW(KERNELS, dop_plan_kernel, 0, subgroup, 3, "subgroup size 3");
+    EXPECT_ROW(KERNELS, dop_plan_kernel, 0, rounding, 3, "rounding 3 is not known");
     EXPECT_ROW(KERNELS, dop_plan_kernel, 0, push_bytes, 12, "12 bytes of push constants");
     EXPECT_ROW(KERNELS, dop_plan_kernel, 0, push_bytes, 256, "256 bytes of push constants");
     EXPECT_ROW(KERNELS, dop_plan_kernel, 0, push_bytes, 24, "passes 2 arguments to kernel toy_write, which takes 3");
@@ -272,8 +273,18 @@ Test(plan, slot_and_argument_rows)
     EXPECT_ROW(SLOTS, dop_plan_slot, 0, file_offset, 1, "slot 0 reads past the end of the weights");
     EXPECT_ROW(SLOTS, dop_plan_slot, 0, file, 0, "slot 0 is in external file 0 of 0");
     EXPECT_ROW(SLOTS, dop_plan_slot, 1, kind, DOP_SLOT_STEP, "the step record has 512 bytes");
-    EXPECT_ROW(SLOTS, dop_plan_slot, 2, size, sizeof(dop_step) - 1, "the step record has 32831 bytes");
-    EXPECT_ROW(SLOTS, dop_plan_slot, 2, kind, DOP_SLOT_STATE, "no step record");
+    EXPECT_ROW(SLOTS, dop_plan_slot, 2, size, sizeof(dop_step) - 1, "the step record has 82239 bytes");
+    EXPECT_ROW(SLOTS, dop_plan_slot, 2, kind, DOP_SLOT_SCRATCH, "no step record");
+    EXPECT_ROW(SLOTS, dop_plan_slot, 1, state, 0, "slot 1 holds state of kind 0");
+    EXPECT_ROW(SLOTS, dop_plan_slot, 1, state, 3, "slot 1 holds state of kind 3");
+    EXPECT_ROW(SLOTS, dop_plan_slot, 2, state, 1, "slot 2 holds state of kind 1");
+    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, indirect_offset, 4,
+               "dispatch 1 names memory for its grid and does not");
+    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, indirect_slot, 1, "dispatch 1 names memory for its grid and does not");
+    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, flags, DOP_DISPATCH_INDIRECT,
+               "dispatch 1 reads its grid without a barrier");
+    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, flags, DOP_DISPATCH_INDIRECT | DOP_DISPATCH_BARRIER,
+               "dispatch 1 reads its grid from byte 0 of slot 0");
     EXPECT_ROW(ARGS, dop_plan_arg, 3, slot, 4, "argument 3 is in slot 4 of 4");
     EXPECT_ROW(ARGS, dop_plan_arg, 3, value, UINT32_MAX, "the name of argument 3");
     EXPECT_ROW(ARGS, dop_plan_arg, 3, size, 513, "argument 3 () leaves its slot");
@@ -325,9 +336,9 @@ Test(plan, dispatch_schedule_and_tensor_rows)
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, profile, 1, "profile 1");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, kind, DOP_SCHED_PREFILL, "no decode schedule for profile any");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, greedy, 2, "greedy 2");
-    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, max_tokens, 2, "schedule 0 takes 2 tokens");
-    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, max_tokens, 0, "schedule 1 takes 0 tokens");
-    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, max_tokens, 4097, "schedule 1 takes 4097 tokens");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, max_rows, 2, "schedule 0 takes 2 rows");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, max_rows, 0, "schedule 1 takes 0 rows");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, max_rows, 4097, "schedule 1 takes 4097 rows");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, n_dispatches, 0, "schedule 1 has dispatches");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, first_dispatch, UINT32_MAX, "schedule 1 has dispatches");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, n_body, 4, "schedule 1 has dispatches");
@@ -336,7 +347,7 @@ Test(plan, dispatch_schedule_and_tensor_rows)
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, logits_offset, 8 * 256 - 252, "the logits of schedule 1 leave");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, logits_offset, 2, "the logits of schedule 1 leave");
     EXPECT_ROW(SCHEDULES, dop_plan_schedule, 1, logits_offset, UINT64_MAX - 3, "the logits of schedule 1 leave");
-    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 3, max_tokens, 9, "the logits of schedule 3 leave");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 3, max_rows, 9, "the logits of schedule 3 leave");
     EXPECT_ROW(TENSORS, dop_plan_tensor, 0, name, UINT32_MAX, "the name of tensor 0");
     EXPECT_ROW(TENSORS, dop_plan_tensor, 0, slot, 4, "tensor head leaves its slot");
     EXPECT_ROW(TENSORS, dop_plan_tensor, 0, offset, UINT64_MAX, "tensor head leaves its slot");

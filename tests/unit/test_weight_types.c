@@ -268,7 +268,7 @@ run_case(bench *b, const setting *how, dop_type t, shape s)
     const char *type = dop_type_of(t)->name;
     int len = snprintf(
         text, sizeof text,
-        "graph test(T%s%u, S<=16) {\n  %%tok:u32[T] = input \"tokens\"\n  %%emb:%s[%u,%u] = weight \"emb\"\n"
+        "graph test(T%s%u, S<=16, Q=1) {\n  %%tok:u32[T] = input \"tokens\"\n  %%emb:%s[%u,%u] = weight \"emb\"\n"
         "  %%w:%s[%u,%u] = weight \"w\"\n  %%x:f32[T,%u] = gather %%emb, %%tok\n"
         "  %%y:f32[T,%u] = matmul %%x, %%w\n  return %%x, %%y\n}\n",
         s.tokens > 1 ? "<=" : "=", s.tokens, dop_type_of(emb_type)->name, s.vocab, s.k, type, s.n, s.k, s.k, s.n);

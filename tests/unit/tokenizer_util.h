@@ -48,7 +48,7 @@ util_tokenizer(const char *path)
     dop_diag diag = {0};
     dop_tokenizer *t = NULL;
     cr_assert(util_read(path, &b), "cannot read %s", path);
-    dop_tokenizer_from_json(path, b.data, b.size, NULL, &diag, &t);
+    dop_tokenizer_from_bytes(path, b.data, b.size, NULL, &diag, &t);
     cr_assert(t, "%s: %s", path, diag.message);
     dop_buf_finish(&b);
     return t;

@@ -1,0 +1,29 @@
+/* Axes and shapes by themselves, for the graph and for the shape rules that it asks. */
+#include "ir/graph.h"
+
+uint64_t
+dop_dim_value(const dop_graph *g, dop_dim d, uint32_t t)
+{
+    return (uint64_t)d.mul * (d.sym == DOP_SYM_T   ? t
+                              : d.sym == DOP_SYM_S ? g->max_s
+                              : d.sym == DOP_SYM_Q ? g->max_q
+                                                   : 1);
+}
+
+bool
+dop_shape_appends(const dop_shape *s)
+{
+    return s->rank > 1 && s->dim[1].sym == DOP_SYM_S;
+}
+
+bool
+dop_shape_equal(const dop_shape *a, const dop_shape *b)
+{
+    if (a->rank != b->rank)
+        return false;
+    for (uint32_t i = 0; i < a->rank; i++) {
+        if (a->dim[i].mul != b->dim[i].mul || a->dim[i].sym != b->dim[i].sym)
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,19 @@
+/* SentencePiece's precompiled rules for normalizing characters.
+ *
+ * The form is that of the field precompiled_charsmap of its model files: a 32-bit count of bytes, a double array trie
+ * of that size (32-bit units as in Darts-clone), and 0-terminated replacements, which the trie's values point into.
+ * References: SentencePiece (normalizer.cc), Darts-clone (the units' bits), and for the grapheme form the Rust crate
+ * spm_precompiled as Hugging Face's tokenizers use it. */
+#ifndef DOPPLER_RUNTIME_TEXT_TOKENIZER_CHARSMAP_H
+#define DOPPLER_RUNTIME_TEXT_TOKENIZER_CHARSMAP_H
+
+#include "runtime/text/tokenizer_internal.h"
+
+/* NULL, or what is wrong with a map of this many bytes; no bytes are an empty map. */
+const char *dop_charsmap_check(const char *map, size_t size);
+
+/* Rewrites s[0..n), valid UTF-8, into out: the two steps DOP_OP_CHARSMAP and DOP_OP_SENTENCEPIECE (flags DOP_SP_*). */
+void dop_charsmap_graphemes(const dop_tokenizer *t, const char *s, size_t n, dop_buf *out);
+void dop_charsmap_sentencepiece(const dop_tokenizer *t, unsigned flags, const char *s, size_t n, dop_buf *out);
+
+#endif

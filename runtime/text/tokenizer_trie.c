@@ -1,0 +1,123 @@
+/* The pieces of a vocabulary as a trie: nodes breadth first, so that the children of a node are neighbours. */
+#include <stdlib.h>
+
+#include "runtime/text/tokenizer_build.h"
+
+typedef struct entry {
+    const char *s;
+    uint32_t n, id;
+} entry;
+
+static int
+compare_entries(const void *x, const void *y)
+{
+    const entry *a = x, *b = y;
+    int r = memcmp(a->s, b->s, a->n < b->n ? a->n : b->n);
+    if (r)
+        return r;
+    if (a->n != b->n)
+        return a->n < b->n ? -1 : 1;
+    return a->id < b->id ? -1 : a->id > b->id;
+}
+
+/* A node still to be written: the entries [lo, hi) share their first depth bytes. */
+typedef struct range {
+    uint32_t lo, hi, depth;
+} range;
+
+static void
+put_nodes(const entry *rows, uint32_t n, dop_buf *queue, dop_buf *first, dop_buf *label, dop_buf *token)
+{
+    range root = {0, n, 0};
+    uint32_t made = 1;
+    uint8_t none = 0;
+    dop_buf_append(queue, &root, sizeof root);
+    dop_buf_append(label, &none, 1);
+    for (size_t at = 0; at < queue->size && !queue->failed; at += sizeof(range)) {
+        range r;
+        uint32_t id = DOP_TOK_NONE;
+        memcpy(&r, queue->data + at, sizeof r);
+        dop_buf_append(first, &made, sizeof made);
+        for (; r.lo < r.hi && rows[r.lo].n == r.depth; r.lo++)
+            id = id == DOP_TOK_NONE ? rows[r.lo].id : id; /* two tokens with one piece: the first keeps it */
+        dop_buf_append(token, &id, sizeof id);
+        for (uint32_t end; r.lo < r.hi; r.lo = end) {
+            uint8_t c = (uint8_t)rows[r.lo].s[r.depth];
+            for (end = r.lo + 1; end < r.hi && (uint8_t)rows[end].s[r.depth] == c;)
+                end++;
+            range child = {r.lo, end, r.depth + 1};
+            dop_buf_append(queue, &child, sizeof child);
+            dop_buf_append(label, &c, 1);
+            made++;
+        }
+    }
+    dop_buf_append(first, &made, sizeof made);
+}
+
+dop_status
+dop_tok_build_trie(const dop_tok_build *b, dop_diag *diag, dop_buf *first, dop_buf *label, dop_buf *token)
+{
+    dop_status st = DOP_OK;
+    dop_buf queue = {0};
+    uint32_t n = 0;
+    entry *rows = calloc(b->tokens, sizeof *rows);
+    if (!rows)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t id = 0; id < b->tokens; id++) {
+        const dop_tok_str *p = &b->piece[id];
+        if (!(b->token_flags[id] & DOP_TOKEN_MODEL) || p->bytes == 0)
+            continue;
+        if (p->bytes > DOP_TOK_MAX_PIECE) {
+            st = DOP_FAIL_IN(diag, DOP_E_INPUT, b->path, "token %u has %u bytes; a vocabulary of this kind may have %u",
+                             id, p->bytes, DOP_TOK_MAX_PIECE);
+            goto error;
+        }
+        rows[n++] = (entry){b->strings.data + p->offset, p->bytes, id};
+    }
+    qsort(rows, n, sizeof *rows, compare_entries);
+    put_nodes(rows, n, &queue, first, label, token);
+    if (queue.failed)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+error:
+    free(rows);
+    dop_buf_finish(&queue);
+    return st;
+}
+
+const char *
+dop_tok_trie_check(const dop_tokenizer *t)
+{
+    uint32_t nodes = t->trie_label_count;
+    if (nodes == 0)
+        return t->trie_first_count || t->trie_token_count ? "trie" : NULL;
+    if (t->trie_first_count != nodes + 1 || t->trie_token_count != nodes || t->trie_first[0] != 1 ||
+        t->trie_first[nodes] != nodes || t->longest_piece > DOP_TOK_MAX_PIECE)
+        return "trie";
+    for (uint32_t i = 0; i < nodes; i++) {
+        uint32_t from = t->trie_first[i], to = t->trie_first[i + 1];
+        if (from <= i || from > to || to > nodes)
+            return "trie_first";
+        for (uint32_t k = from + 1; k < to; k++)
+            if (t->trie_label[k] <= t->trie_label[k - 1])
+                return "trie_label";
+        uint32_t id = t->trie_token[i];
+        if (id != DOP_TOK_NONE && (id >= t->head->tokens || i == 0))
+            return "trie_token";
+    }
+    return NULL;
+}
+
+size_t
+dop_tok_user_defined(const dop_tokenizer *t, const char *s, size_t n, uint32_t *out_id)
+{
+    size_t longest = 0;
+    uint32_t node = 0;
+    for (size_t i = 0; i < n && i < t->longest_piece && (node = dop_tok_step(t, node, (uint8_t)s[i])) != 0; i++) {
+        uint32_t id = t->trie_token[node];
+        if (id != DOP_TOK_NONE && (t->token_flags[id] & DOP_TOKEN_USER_DEFINED)) {
+            longest = i + 1;
+            *out_id = id;
+        }
+    }
+    return longest;
+}

@@ -1,0 +1,85 @@
+/* WordPiece: the longest piece that a word begins with, then the longest that goes on with it, and so on; a word that
+ * does not come out even is one unknown token.
+ *
+ * Time is at most bytes of the word x bytes of the longest piece (DOP_TOK_MAX_PIECE). */
+#include <stdlib.h>
+
+#include "runtime/text/tokenizer_internal.h"
+#include "runtime/text/utf8.h"
+
+/* There is nothing to keep from word to word. */
+static void *
+wordpiece_create(const dop_tokenizer *t, bool with_cache)
+{
+    (void)with_cache;
+    const dop_tokenizer **state = malloc(sizeof(const dop_tokenizer *));
+    if (state)
+        *state = t;
+    return state;
+}
+
+static void
+wordpiece_destroy(void *state)
+{
+    free(state);
+}
+
+/* Whether the word has more characters than a vocabulary looks at. */
+static bool
+too_long(const dop_tokenizer *t, const char *s, size_t n)
+{
+    size_t chars = 0;
+    if (t->head->word_max == 0 || n <= t->head->word_max)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        chars += ((uint8_t)s[i] & 0xc0u) != 0x80u;
+    return chars > t->head->word_max;
+}
+
+static size_t
+longest(const dop_tokenizer *t, uint32_t node, const char *s, size_t n, uint32_t *out_id)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < n && i < t->longest_piece && (node = dop_tok_step(t, node, (uint8_t)s[i])) != 0; i++) {
+        if (t->trie_token[node] != DOP_TOK_NONE) {
+            len = i + 1;
+            *out_id = t->trie_token[node];
+        }
+    }
+    return len;
+}
+
+static dop_status
+wordpiece_word(void *state, const char *s, size_t n, dop_diag *diag, dop_ids *out)
+{
+    const dop_tokenizer *t = *(const dop_tokenizer **)state;
+    size_t before = out->count, len;
+    bool bad = too_long(t, s, n);
+    (void)diag;
+    for (size_t at = 0; at < n && !bad; at += len) {
+        uint32_t id = DOP_TOK_NONE;
+        bool goes_on = at > 0 && t->head->joint.bytes > 0;
+        len = goes_on && t->joint_node == 0 ? 0 : longest(t, goes_on ? t->joint_node : 0, s + at, n - at, &id);
+        bad = len == 0;
+        if (!bad)
+            dop_ids_push(out, id);
+    }
+    if (bad && !out->failed) {
+        out->count = before;
+        if (t->head->unk != DOP_TOK_NONE)
+            dop_ids_push(out, t->head->unk);
+    }
+    return DOP_OK;
+}
+
+static const char *
+wordpiece_check(const dop_tokenizer *t)
+{
+    const dop_tok_header *h = t->head;
+    if (h->unk_score != 0 || t->scores_count || (h->flags & (DOP_TOK_F_BYTE_LEVEL | DOP_TOK_F_BY_SCORE)))
+        return "header";
+    return t->trie_label_count == 0 ? "trie" : NULL;
+}
+
+const dop_tok_kind dop_tok_wordpiece_kind = {"WordPiece", wordpiece_check, wordpiece_create, wordpiece_destroy,
+                                             wordpiece_word};
