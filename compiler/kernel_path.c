@@ -1,7 +1,7 @@
 /* Following a kernel path: which rule holds for a region, and what to say when it cannot. */
 #include "compiler/kernel_path.h"
 
-#include "compiler/compile.h"
+#include "compiler/region_facts.h"
 #include "passes/region.h"
 
 #include <stdio.h>
@@ -199,7 +199,7 @@ dop_kernel_path_check(const dop_kernel_path *p, dop_diag *diag)
             return DOP_FAIL(diag, DOP_E_INPUT, "%s: %s can be used nowhere here: %s; possible: %s", r->source, v->name,
                             r->why_not, r->possible);
         if (!*r->possible)
-            return DOP_FAIL(diag, DOP_E_INPUT,
+            return DOP_FAIL(diag, r->forced ? DOP_E_USAGE : DOP_E_INPUT,
                             "%s: no region here is %s; an op is a template, a label's last part (qkv, attn, o, ffn_up, "
                             "ffn_down, head) or an op of the IR",
                             r->source, r->op ? r->op : "of these layers");

@@ -46,6 +46,7 @@ typedef struct dop_path_rule {
     bool unfused, fused;    /* at most one */
     bool expands;           /* says how weights are read: */
     dop_type expand;        /* expanded to f16 or f32, none: as they are */
+    bool forced;            /* of the command line: an unknown name in it is wrong usage */
     bool hint;              /* of a manifest made for another engine: followed where it can be */
     uint32_t used;          /* regions that it chose a variant for */
     uint32_t expanded;      /* matmuls whose weights it decided about */

@@ -32,13 +32,12 @@ add_rule(dop_kernel_path *p, const dop_path_rule *rule, dop_arena *arena, dop_di
 }
 
 static dop_status
-unknown_variant(const char *source, const char *name, dop_diag *diag)
+unknown_variant(const char *source, const char *name, dop_status code, dop_diag *diag)
 {
     dop_buf list = {0};
     for (int k = 1; k < DOP_VARIANT_COUNT; k++)
         dop_buf_printf(&list, " %s", dop_variant_of((dop_variant_id)k)->name);
-    dop_status st =
-        DOP_FAIL(diag, DOP_E_INPUT, "%s: no kernel %.60s; known:%s", source, name, list.data ? list.data : "");
+    dop_status st = DOP_FAIL(diag, code, "%s: no kernel %.60s; known:%s", source, name, list.data ? list.data : "");
     dop_buf_finish(&list);
     return st;
 }
@@ -46,12 +45,12 @@ unknown_variant(const char *source, const char *name, dop_diag *diag)
 dop_status
 dop_kernel_path_force(dop_kernel_path *p, const char *op, const char *variant, dop_arena *arena, dop_diag *diag)
 {
-    dop_path_rule r = {.decode = true, .prefill = true, .op = op};
+    dop_path_rule r = {.decode = true, .prefill = true, .op = op, .forced = true};
     r.source = dop_arena_printf(arena, "--force %s=%s", op, variant);
     if (!r.source)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (!dop_variant_parse(variant, &r.variant))
-        return unknown_variant(r.source, variant, diag);
+        return unknown_variant(r.source, variant, DOP_E_USAGE, diag);
     return add_rule(p, &r, arena, diag);
 }
 
@@ -159,7 +158,7 @@ read_rule_field(reader *r, const char *key, const yaml_node_t *v, dop_path_rule 
     if (strcmp(key, "variant") == 0) {
         dop_status st = read_text(r, key, v, &s);
         if (st == DOP_OK && !dop_variant_parse(s, &rule->variant))
-            st = unknown_variant(rule->source, s, r->diag);
+            st = unknown_variant(rule->source, s, DOP_E_INPUT, r->diag);
         return st;
     }
     if (strcmp(key, "phase") == 0) {

@@ -59,8 +59,16 @@ static const dop_option options[] = {
     NUM('j', "threads", COUNT, threads, "N", "threads (default: one per core)", 1, 256),
     OPT(0, "quiet", FLAG, quiet, NULL, "no progress"),
     OPT('v', "verbose", FLAG, verbose, NULL, "say where errors come from"),
-    OPT(0, "help", FLAG, help, NULL, "this text"),
+    OPT('h', "help", FLAG, help, NULL, "this text"),
     OPT(0, "version", FLAG, version, NULL, "the release"),
+    DOP_OPTION_POINTER('m', "model", "the model comes without an option: dopplerc MODEL -o PLAN"),
+    DOP_OPTION_POINTER('c', "ctx-size", "use --ctx N"),
+    DOP_OPTION_POINTER('t', NULL, "use -j N"),
+    DOP_OPTION_POINTER('n', "n-predict", "doppler-exec PLAN -n N generates"),
+    DOP_OPTION_POINTER('p', "prompt", "doppler-exec PLAN -p TEXT generates"),
+    DOP_OPTION_POINTER(0, "ngl", "the whole model runs on the device of --target"),
+    DOP_OPTION_POINTER(0, "n-gpu-layers", "the whole model runs on the device of --target"),
+    DOP_OPTION_POINTER(0, "gpu-layers", "the whole model runs on the device of --target"),
 };
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
 
@@ -194,8 +202,8 @@ dump_pass(void *user, dop_pass_id pass, const dop_graph *g, bool changed)
 static dop_status
 dump_kernels(dumper *d, const dop_compilation *c)
 {
-    for (uint32_t i = 0; i < c->n_kernels && d->status == DOP_OK; i++) {
-        const dop_built_kernel *k = &c->kernels[i];
+    for (uint32_t i = 0; i < c->kernels.n && d->status == DOP_OK; i++) {
+        const dop_built_kernel *k = &c->kernels.items[i];
         char path[1200], name[160];
         snprintf(name, sizeof name, "%s%s%s-%s", d->target ? d->target : "", d->target ? "-" : "",
                  dop_variant_of(k->k.variant)->name, k->label);
@@ -230,16 +238,16 @@ emit_stage(const cli *o, const dop_compilation *c, dop_buf *out)
         dop_buf_puts(out, from ? from : "");
         dop_buf_finish(&text);
     }
-    for (uint32_t i = 0; i < c->n_kernels && glsl; i++) {
-        const dop_built_kernel *k = &c->kernels[i];
+    for (uint32_t i = 0; i < c->kernels.n && glsl; i++) {
+        const dop_built_kernel *k = &c->kernels.items[i];
         dop_buf_printf(out, "// kernel %u: %s, first used by %s\n%s", i, dop_variant_of(k->k.variant)->name, k->label,
                        k->k.glsl);
         for (uint32_t f = 0; f < k->k.n_stages; f++)
             dop_buf_printf(out, "// dop_stage_%u of kernel %u\n%s", f, i, k->k.stages[f]);
     }
     /* Modules one after the other, each with its magic number. */
-    for (uint32_t i = 0; i < c->n_kernels && spirv; i++)
-        dop_buf_append(out, c->kernels[i].spirv.data, c->kernels[i].spirv.size);
+    for (uint32_t i = 0; i < c->kernels.n && spirv; i++)
+        dop_buf_append(out, c->kernels.items[i].spirv.data, c->kernels.items[i].spirv.size);
 }
 
 static dop_status

@@ -6,11 +6,10 @@
 #include "compiler/repack.h"
 #include "ir/interp.h"
 #include "kernels/weight_types.h"
+#include "runtime/parallel.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { ALIGN = 256, TAIL = 16 /* vector loads of the last value may reach past a tensor */ };
 enum { SEGMENT = 256 << 20 }; /* a tensor larger than this has one of its own */
@@ -27,13 +26,15 @@ void
 dop_pack_finish(dop_pack *p)
 {
     free(p->items);
+    dop_lookup_finish(&p->by_name);
     memset(p, 0, sizeof *p);
 }
 
 const dop_packed *
 dop_pack_find(const dop_pack *p, const char *name)
 {
-    for (uint32_t i = 0; i < p->n; i++)
+    uint32_t cursor = 0, i;
+    while (dop_lookup_next(&p->by_name, dop_lookup_hash(name), &cursor, &i))
         if (strcmp(p->items[i].name, name) == 0)
             return &p->items[i];
     return NULL;
@@ -70,6 +71,8 @@ add_leaf(dop_pack *p, const dop_graph *g, dop_node_id id, dop_diag *diag)
         p->items = items;
         p->cap = cap;
     }
+    if (!dop_lookup_add(&p->by_name, dop_lookup_hash(name), p->n))
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     p->items[p->n++] = item;
     return DOP_OK;
 }
@@ -137,18 +140,8 @@ write_rope(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *di
     return st;
 }
 
-/* Threads take rows in turn; every row's bytes are its own. */
-typedef struct row_job {
-    const dop_packed *item;
-    uint8_t *out;
-    pthread_mutex_t lock;
-    uint32_t next;
-    uint32_t bad_row; /* the lowest that holds something not finite, UINT32_MAX if none */
-    bool no_memory;
-} row_job;
-
 /* Words of parts hold the same input of many rows: a cache line of them is read once. */
-enum { ROWS_AT_ONCE = 16, ROWS_OF_PARTS = 128, MAX_THREADS = 64 };
+enum { ROWS_AT_ONCE = 16, ROWS_OF_PARTS = 128 };
 
 /* n is a multiple of 16. */
 static bool
@@ -173,6 +166,14 @@ typedef struct row_room {
     uint8_t *blocks; /* of one row as packed */
     uint8_t *parts;  /* of several rows as stored */
 } row_room;
+
+/* Threads take blocks of rows in turn; every row's bytes are its own. */
+typedef struct row_job {
+    const dop_packed *item;
+    uint8_t *out;
+    uint32_t at_once; /* rows of a block */
+    row_room rooms[DOP_MAX_THREADS];
+} row_job;
 
 /* One row, whose stored blocks are at `stored` (NULL: at none).  False when it cannot be quantized. */
 static bool
@@ -202,72 +203,49 @@ write_row(const row_job *j, const row_room *room, uint32_t row, const uint8_t *s
     return true;
 }
 
-static void *
-write_rows(void *user)
+static dop_status
+write_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
     row_job *j = user;
     const dop_packed *item = j->item;
     const dop_weight *w = item->source;
-    const uint32_t at_once = w->parts ? ROWS_OF_PARTS : ROWS_AT_ONCE;
+    row_room *room = &j->rooms[worker];
     uint64_t packed = 0, stored = 0;
+    uint32_t first = index * j->at_once, left = item->rows - first, n = left < j->at_once ? left : j->at_once;
     (void)dop_type_row_bytes(item->type, item->cols, &packed);
     (void)dop_type_row_bytes(w->type, item->cols, &stored);
-    row_room room = {malloc(((size_t)item->cols + 256) * sizeof(float)), malloc((size_t)packed + 1),
-                     malloc(w->parts ? at_once * (size_t)stored : 1)};
-    for (;;) {
-        pthread_mutex_lock(&j->lock);
-        uint32_t first = j->next, n = item->rows - first < at_once ? item->rows - first : at_once;
-        j->next = first + n;
-        j->no_memory = j->no_memory || !room.values || !room.blocks || !room.parts;
-        bool stop = j->no_memory || j->bad_row != UINT32_MAX;
-        pthread_mutex_unlock(&j->lock);
-        if (n == 0 || stop)
-            break;
-        if (w->parts)
-            dop_int4_rows(w, first, n, room.parts);
-        for (uint32_t r = first; r < first + n; r++) {
-            const uint8_t *at = w->parts        ? room.parts + (r - first) * stored
-                                : w->col_stride ? NULL
-                                                : dop_weight_at(w, r);
-            if (write_row(j, &room, r, at))
-                continue;
-            pthread_mutex_lock(&j->lock);
-            j->bad_row = r < j->bad_row ? r : j->bad_row;
-            pthread_mutex_unlock(&j->lock);
-            break;
-        }
+    if (!room->values) {
+        room->values = malloc(((size_t)item->cols + 256) * sizeof *room->values);
+        room->blocks = malloc((size_t)packed + 1);
+        room->parts = malloc(w->parts ? j->at_once * (size_t)stored : 1);
     }
-    free(room.values);
-    free(room.blocks);
-    free(room.parts);
-    return NULL;
+    if (!room->values || !room->blocks || !room->parts)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (w->parts)
+        dop_int4_rows(w, first, n, room->parts);
+    for (uint32_t r = first; r < first + n; r++) {
+        const uint8_t *at = w->parts ? room->parts + (r - first) * stored : w->col_stride ? NULL : dop_weight_at(w, r);
+        if (!write_row(j, room, r, at))
+            return DOP_FAIL(diag, DOP_E_INPUT, "tensor %s holds infinities or NaN (row %u): it cannot be quantized",
+                            w->source, r);
+    }
+    return DOP_OK;
 }
 
 /* Rows that need more than a copy: repacked, quantized, converted. */
 static dop_status
 write_in_threads(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag)
 {
-    row_job j = {.item = item, .out = out, .bad_row = UINT32_MAX};
-    pthread_t threads[MAX_THREADS];
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t n = p->threads ? p->threads : cores > 0 ? (uint32_t)cores : 1, started = 0;
-    if (n > MAX_THREADS)
-        n = MAX_THREADS;
-    if ((uint64_t)item->rows * item->cols < 65536) /* not worth a thread */
-        n = 1;
-    pthread_mutex_init(&j.lock, NULL);
-    while (started + 1 < n && pthread_create(&threads[started], NULL, write_rows, &j) == 0)
-        started++;
-    write_rows(&j);
-    for (uint32_t i = 0; i < started; i++)
-        pthread_join(threads[i], NULL);
-    pthread_mutex_destroy(&j.lock);
-    if (j.no_memory)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (j.bad_row != UINT32_MAX)
-        return DOP_FAIL(diag, DOP_E_INPUT, "tensor %s holds infinities or NaN (row %u): it cannot be quantized",
-                        item->source->source, j.bad_row);
-    return DOP_OK;
+    row_job j = {.item = item, .out = out, .at_once = item->source->parts ? ROWS_OF_PARTS : ROWS_AT_ONCE};
+    bool small = (uint64_t)item->rows * item->cols < 65536; /* not worth a thread */
+    dop_status st =
+        dop_parallel_for(dop_div_up_u32(item->rows, j.at_once), small ? 1 : p->threads, write_rows, &j, diag);
+    for (uint32_t i = 0; i < DOP_MAX_THREADS; i++) {
+        free(j.rooms[i].values);
+        free(j.rooms[i].blocks);
+        free(j.rooms[i].parts);
+    }
+    return st;
 }
 
 dop_status

@@ -4,6 +4,7 @@
 #define DOPPLER_COMPILER_PACK_H
 
 #include "compiler/arch.h"
+#include "compiler/lookup.h"
 #include "ir/graph.h"
 
 typedef struct dop_packed {
@@ -26,6 +27,7 @@ typedef struct dop_pack {
     uint32_t threads; /* to write with; 0: one per core */
     uint32_t n, cap;
     dop_packed *items; /* in order of first use by the graphs */
+    dop_lookup by_name;
     uint32_t n_segments;
     uint64_t segment_size[DOP_MAX_SEGMENTS];
 } dop_pack;

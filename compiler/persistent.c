@@ -1,5 +1,7 @@
 #include "compiler/persistent.h"
 
+#include "compiler/compilation.h"
+#include "compiler/region_facts.h"
 #include "passes/region.h"
 #include "runtime/plan_format.h"
 
@@ -40,10 +42,10 @@ plan_values(builder *b, const dop_flow *f)
         for (uint32_t i = 0; i < g->regions[r].n_outs; i++) {
             dop_node_id id = g->regions[r].outs[i];
             const dop_node *n = dop_node_at(g, id);
-            if (n->op == DOP_OP_attn_split && f->first_reader[id] == f->first_reader[id + 1])
+            if (n->op == DOP_OP_attn_split && f->readers[id].n == 0)
                 b->handed[id] = DOP_HANDED; /* to other workgroups of the same stage */
-            for (uint32_t k = f->first_reader[id]; k < f->first_reader[id + 1]; k++)
-                b->handed[id] |= f->readers[k] <= b->p->n_stages ? DOP_HANDED : DOP_LEAVES;
+            for (uint32_t k = 0; k < f->readers[id].n; k++)
+                b->handed[id] |= f->readers[id].ids[k] <= b->p->n_stages ? DOP_HANDED : DOP_LEAVES;
             if (!(b->handed[id] & DOP_HANDED))
                 continue;
             uint64_t bytes = dop_node_bytes(g, id);
@@ -52,7 +54,7 @@ plan_values(builder *b, const dop_flow *f)
                 bytes = dop_node_cols(g, id) * 4u;
             } else if (n->op == DOP_OP_attn_split) { /* rows of o, m, l, padded to 16 bytes */
                 uint64_t row = n->shape.dim[n->shape.rank - 1].mul;
-                if (f->first_reader[id] != f->first_reader[id + 1])
+                if (f->readers[id].n != 0)
                     return "parts of attention meet in another region";
                 bytes = bytes / row * (row + 2);
             } else if (n->type != DOP_TYPE_f32) {
@@ -182,7 +184,8 @@ build_dispatches(builder *b)
     dop_status st = dop_kernel_persistent(&b->c->templates, &b->target, functions, b->n_functions, p->counts,
                                           &b->c->arena, b->diag, &k);
     if (st == DOP_OK)
-        st = dop_intern_kernel(b->c, &k, g, &g->regions[1], b->diag, &p->kernel);
+        st = dop_kernel_set_add(&b->c->kernels, &k, g->regions[1].tpl, dop_region_label(g, &g->regions[1]), b->diag,
+                                &p->kernel);
     for (dop_region_id r = p->n_stages + 1; r < last; r++)
         p->regions[r] = b->s->regions[r];
     dop_built_region *x = &p->regions[last];
@@ -193,7 +196,8 @@ build_dispatches(builder *b)
     if (st != DOP_OK)
         return st;
     take_generated(x, &k);
-    return dop_intern_kernel(b->c, &k, g, &g->regions[last], b->diag, &x->kernel);
+    return dop_kernel_set_add(&b->c->kernels, &k, g->regions[last].tpl, dop_region_label(g, &g->regions[last]), b->diag,
+                              &x->kernel);
 }
 
 dop_status
@@ -229,7 +233,7 @@ dop_persistent_build(dop_compilation *c, dop_schedule *s, dop_diag *diag)
         st = build_dispatches(b);
     if (st == DOP_OK && !no) {
         s->persistent = p;
-        c->kernels[p->kernel].optional = true;
+        c->kernels.items[p->kernel].optional = true;
     }
     s->persistent_no = no;
 error:

@@ -3,7 +3,7 @@
 #ifndef DOPPLER_COMPILER_PERSISTENT_H
 #define DOPPLER_COMPILER_PERSISTENT_H
 
-#include "compiler/compile.h"
+#include "compiler/schedule.h"
 
 /* Which function a stage is, and what it is instead while its cache is short (dop_plan_dispatch of runtime/plan_format.h);
  * arguments are the same. */

@@ -1,4 +1,5 @@
 #include "compiler/plan_write.h"
+#include "compiler/region_facts.h"
 
 #include "compiler/persistent.h"
 #include "compiler/plan_file.h"
@@ -28,13 +29,14 @@ typedef struct target_rows {
     uint32_t slot_scratch, slot_merges, slot_handed, slot_table;
     state_place *states;
     uint32_t n_states;
-    uint32_t *kernels; /* [c->n_kernels] row of DOP_SEC_KERNELS */
+    uint32_t *kernels; /* [c->kernels.n] row of DOP_SEC_KERNELS */
 } target_rows;
 
 typedef struct writer {
     dop_diag *diag;
     dop_status status;
     dop_plan_parts parts;
+    dop_lookup strings; /* offsets of those in the table */
     uint32_t n_slots, slot_step, slot_result, slot_weights, n_kernels;
     uint32_t n_targets;
     target_rows targets[DOP_MAX_TARGETS];
@@ -54,11 +56,16 @@ string(writer *w, const char *s)
     size_t len = strlen(s) + 1;
     if (b->size == 0)
         dop_buf_append(b, "", 1);
-    for (size_t at = 0; at + len <= b->size; at += strlen(b->data + at) + 1)
-        if (memcmp(b->data + at, s, len) == 0)
-            return (uint32_t)at;
-    uint32_t at = (uint32_t)b->size;
+    if (len == 1)
+        return 0;
+    uint32_t at, cursor = 0, hash = dop_lookup_hash(s);
+    while (dop_lookup_next(&w->strings, hash, &cursor, &at))
+        if (!b->failed && strcmp(b->data + at, s) == 0)
+            return at;
+    at = (uint32_t)b->size;
     dop_buf_append(b, s, len);
+    if (!dop_lookup_add(&w->strings, hash, at))
+        no_memory(w);
     return at;
 }
 
@@ -318,7 +325,7 @@ write_persistent(writer *w, const target_rows *t, const dop_schedule *s)
 {
     const dop_persistent *p = s->persistent;
     dop_built_region whole = {.kernel = p->kernel, .grid = {p->groups, 1, 1}, .n_args = 3};
-    memcpy(whole.args, t->c->kernels[p->kernel].k.args, sizeof whole.args);
+    memcpy(whole.args, t->c->kernels.items[p->kernel].k.args, sizeof whole.args);
     dop_plan_schedule row = {.kind = kinds[s->phase],
                              .profile = (uint32_t)(t - w->targets),
                              .max_rows = s->g.max_t,
@@ -371,7 +378,7 @@ write_schedules(writer *w)
 static void
 kernel_name(const target_rows *t, uint32_t kernel, char *out, size_t size)
 {
-    const dop_built_kernel *k = &t->c->kernels[kernel];
+    const dop_built_kernel *k = &t->c->kernels.items[kernel];
     snprintf(out, size, "%s/%s#%u", dop_variant_of(k->k.variant)->name, k->label, t->kernels[kernel]);
 }
 
@@ -416,7 +423,7 @@ find_kernel(const writer *w, const dop_built_kernel *k)
 static void
 write_kernel(writer *w, target_rows *t, uint32_t i)
 {
-    const dop_built_kernel *k = &t->c->kernels[i];
+    const dop_built_kernel *k = &t->c->kernels.items[i];
     char name[160];
     uint32_t before = w->n_targets > 1 ? find_kernel(w, k) : UINT32_MAX;
     t->kernels[i] = before == UINT32_MAX ? w->n_kernels++ : before;
@@ -445,11 +452,11 @@ write_target(writer *w, target_rows *t)
 {
     const dop_compilation *c = t->c;
     dop_plan_profile profile = {.name = string(w, c->target.name), .subgroup = 0};
-    t->kernels = calloc(c->n_kernels ? c->n_kernels : 1, sizeof *t->kernels);
+    t->kernels = calloc(c->kernels.n ? c->kernels.n : 1, sizeof *t->kernels);
     if (!t->kernels)
         no_memory(w);
-    for (uint32_t i = 0; i < c->n_kernels && w->status == DOP_OK; i++) {
-        const dop_built_kernel *k = &c->kernels[i];
+    for (uint32_t i = 0; i < c->kernels.n && w->status == DOP_OK; i++) {
+        const dop_built_kernel *k = &c->kernels.items[i];
         if (k->dropped)
             continue;
         write_kernel(w, t, i);
@@ -581,6 +588,7 @@ finish(writer *w)
         free(w->targets[i].states);
         free(w->targets[i].kernels);
     }
+    dop_lookup_finish(&w->strings);
     dop_plan_parts_finish(&w->parts);
 }
 

@@ -2,7 +2,7 @@
 #ifndef DOPPLER_COMPILER_PLAN_WRITE_H
 #define DOPPLER_COMPILER_PLAN_WRITE_H
 
-#include "compiler/compile.h"
+#include "compiler/compilation.h"
 
 /* list: at most DOP_MAX_TARGETS, whose weights are those of the first (dop_compilations_share).  Written to a temporary name
  * beside `path` and renamed when complete; nothing is left after a failure.  With external_weights the packed weights become

@@ -1,5 +1,6 @@
 /* Gathering the report: grouped regions, fusions, refused pairs, the viability matrix, totals before and after. */
 #include "compiler/report.h"
+#include "compiler/region_facts.h"
 
 #include "passes/region.h"
 
@@ -107,7 +108,7 @@ count_dispatches(maker *m)
     const dop_graph *g = &m->s->g;
     uint32_t n_layers = m->r->c->model.arch.n_layers;
     uint32_t *layers = alloc(m, n_layers, sizeof *layers);
-    bool *kernels = alloc(m, m->r->c->n_kernels, sizeof *kernels);
+    bool *kernels = alloc(m, m->r->c->kernels.n, sizeof *kernels);
     if (m->status != DOP_OK)
         return;
     for (dop_region_id r = 1; r < g->n_regions; r++) {
@@ -134,12 +135,10 @@ kind_of(const dop_graph *g, dop_node_id id)
     case DOP_OP_attention:
     case DOP_OP_attn_split:
         return TILED;
-    case DOP_OP_gather:
-    case DOP_OP_last_row:
     case DOP_OP_attn_combine: /* a few values per element */
         return ELEMENT;
     default:
-        return dop_node_reach(g, id) > DOP_REACH_ELEM ? REDUCTION : ELEMENT;
+        return dop_node_extent(g, id) > DOP_EXTENT_element ? REDUCTION : ELEMENT;
     }
 }
 
@@ -312,7 +311,7 @@ gather_refusals(maker *m)
     const dop_graph *g = &m->s->g;
     dop_report_refusal *list = m->out->refusals;
     for (dop_region_id r = 1; r < g->n_regions; r++)
-        dop_region_reads(g, &g->regions[r], explain_read, &(edge){m, r});
+        dop_region_reads(&g->regions[r], explain_read, &(edge){m, r});
     /* The most traffic first. */
     for (uint32_t i = 1; i < m->out->n_refusals; i++)
         for (uint32_t k = i; k > 0 && list[k].bytes > list[k - 1].bytes; k--) {
@@ -409,8 +408,8 @@ dop_report_make(const dop_compilation *c, dop_diag *diag, dop_report *out_report
     dop_arena_init(&r->arena);
     for (uint32_t i = 0; i < c->pack.n_segments; i++)
         r->weights += c->pack.segment_size[i];
-    for (uint32_t i = 0; i < c->n_kernels; i++)
-        r->kernels += c->kernels[i].spirv.size;
+    for (uint32_t i = 0; i < c->kernels.n; i++)
+        r->kernels += c->kernels.items[i].spirv.size;
     st = dop_report_count_weights(r, diag);
     for (uint32_t i = 0; i < c->n_schedules && st == DOP_OK; i++) {
         const dop_schedule *s = &c->schedules[i];

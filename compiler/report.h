@@ -4,7 +4,7 @@
 #ifndef DOPPLER_COMPILER_REPORT_H
 #define DOPPLER_COMPILER_REPORT_H
 
-#include "compiler/compile.h"
+#include "compiler/compilation.h"
 
 /* Cache positions at which traffic is counted. */
 enum { DOP_REPORT_DEPTH = 512 };

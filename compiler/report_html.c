@@ -1,6 +1,7 @@
 /* The report as one HTML page (assets/report.html): tables, and a layer drawn before and after.  Nothing is loaded from
  * elsewhere. */
 #include "compiler/persistent.h"
+#include "compiler/region_facts.h"
 #include "compiler/report.h"
 #include "compiler/report_draw.h"
 #include "passes/region.h"
@@ -232,7 +233,7 @@ picture_fused(picture *p, dop_diag *diag)
         dop_buf ops = {0}, tip = {0}, title = {0};
         if (p->colour[r] < 0)
             continue;
-        dop_region_reads(g, &g->regions[r], on_read, &(reading){p, &flow, r, false});
+        dop_region_reads(&g->regions[r], on_read, &(reading){p, &flow, r, false});
         put_region_tip(p, r, &tip);
         dop_region_ops(g, &g->regions[r], &ops);
         dop_buf_printf(&title, "%s \xc2\xb7 %s", dop_region_label(g, &g->regions[r]),
@@ -243,7 +244,7 @@ picture_fused(picture *p, dop_diag *diag)
                                                   .colour = p->colour[r],
                                                   .width = 300,
                                                   .barrier = p->sched->placement.barrier[r]});
-        dop_region_reads(g, &g->regions[r], on_read, &(reading){p, &flow, r, true});
+        dop_region_reads(&g->regions[r], on_read, &(reading){p, &flow, r, true});
     }
     dop_flow_finish(&flow);
     return DOP_OK;
@@ -439,7 +440,7 @@ put_head(const dop_report *r, dop_buf *out)
     put_card(out, a, "dispatches per layer");
     snprintf(a, sizeof a, "%.1f us", (d->after.read + d->after.written) / c->target.bandwidth * 1e6);
     put_card(out, a, "floor per decoded token");
-    snprintf(a, sizeof a, "%u", c->n_kernels);
+    snprintf(a, sizeof a, "%u", c->kernels.n);
     put_card(out, a, "distinct kernels");
     put_card(out, bytes((double)r->weights, a, sizeof a), "weights");
     put_card(out, bytes((double)r->caches, a, sizeof a), "caches");

@@ -193,7 +193,7 @@ dop_report_json(const dop_report *r, dop_diag *diag, dop_buf *out)
     json_object_set_new(x, "capabilities", capabilities(c->target.caps));
     json_object_set_new(o, "target", x);
     json_object_set_new(o, "kernel_path", c->path_name ? json_string(c->path_name) : json_null());
-    json_object_set_new(o, "distinct_kernels", integer(c->n_kernels));
+    json_object_set_new(o, "distinct_kernels", integer(c->kernels.n));
     x = json_object();
     json_object_set_new(x, "weights", integer(r->weights));
     json_object_set_new(x, "caches", integer(r->caches));

@@ -1,4 +1,5 @@
 /* Names of fusions, and --explain. */
+#include "compiler/region_facts.h"
 #include "compiler/report.h"
 #include "passes/region.h"
 
@@ -22,11 +23,9 @@ static const char *
 rule_of_kinds(const dop_graph *g, const dop_fusion_event *e)
 {
     dop_op p = dop_node_at(g, e->producer)->op, c = dop_node_at(g, e->consumer)->op;
-    dop_reach pr = dop_node_reach(g, e->producer), cr = dop_node_reach(g, e->consumer);
-    bool p_elem = pr == DOP_REACH_ELEM || p == DOP_OP_gather || p == DOP_OP_last_row;
-    bool c_elem = cr == DOP_REACH_ELEM || c == DOP_OP_gather || c == DOP_OP_last_row;
-    bool p_row = pr == DOP_REACH_ROW || pr == DOP_REACH_HEAD || pr == DOP_REACH_DIMS;
-    bool c_row = cr == DOP_REACH_ROW || cr == DOP_REACH_HEAD || cr == DOP_REACH_DIMS;
+    dop_extent pr = dop_node_extent(g, e->producer), cr = dop_node_extent(g, e->consumer);
+    bool p_elem = pr == DOP_EXTENT_element, c_elem = cr == DOP_EXTENT_element;
+    bool p_row = pr > DOP_EXTENT_element && pr<DOP_EXTENT_all, c_row = cr> DOP_EXTENT_element && cr < DOP_EXTENT_all;
     if (is_attention(c))
         return "prologue+attention";
     if (is_attention(p) && c_elem)

@@ -115,7 +115,7 @@ dop_report_text(const dop_report *r, dop_buf *out)
     char a[32], b[32], d[32], e[32], f[32];
     dop_buf_printf(out, "%s (%s), target %s, context %u, kernel path %s, %u distinct kernels\n",
                    c->model.name ? c->model.name : "model", c->model.arch.family, c->target.name, c->ctx,
-                   c->path_name ? c->path_name : "default", c->n_kernels);
+                   c->path_name ? c->path_name : "default", c->kernels.n);
     dop_buf_printf(out, "memory: weights %s, caches %s, activations %s, logits %s, kernels %s\n",
                    bytes((double)r->weights, a, sizeof a), bytes((double)r->caches, b, sizeof b),
                    bytes((double)r->activations, d, sizeof d), bytes((double)r->results, e, sizeof e),

@@ -103,6 +103,12 @@ dop_graph_add(dop_graph *g, dop_op op, const char *name, const dop_node_id *srcs
     note_name(g, own);
     g->nodes[g->n_nodes] = n;
     *out_id = g->n_nodes++;
+    if (dop_node_has(g, *out_id, DOP_A_window)) {
+        int64_t window = dop_node_i(g, *out_id, DOP_A_window);
+        g->windows_differ = g->windows_differ || (g->has_window && window != g->window);
+        g->window = window;
+        g->has_window = true;
+    }
     return DOP_OK;
 }
 
@@ -191,14 +197,56 @@ dop_node_has(const dop_graph *g, dop_node_id id, dop_attr_id a)
     return attr_index(g, id, a) >= 0;
 }
 
-dop_reach
-dop_node_reach(const dop_graph *g, dop_node_id id)
+static dop_extent
+access_extent(const dop_graph *g, dop_node_id id, uint32_t k)
+{
+    const dop_access *a = dop_node_access(g, id, k);
+    bool head = a->axis[DOP_AXIS_head] == DOP_ACCESS_same && g->nodes[g->nodes[id].src[k]].shape.rank >= 3;
+    if (a->axis[DOP_AXIS_col] == DOP_ACCESS_all || a->axis[DOP_AXIS_col] == DOP_ACCESS_span ||
+        a->axis[DOP_AXIS_part] == DOP_ACCESS_all)
+        return head ? DOP_EXTENT_head : DOP_EXTENT_row;
+    return a->axis[DOP_AXIS_col] == DOP_ACCESS_few ? DOP_EXTENT_few : DOP_EXTENT_element;
+}
+
+dop_extent
+dop_node_extent(const dop_graph *g, dop_node_id id)
 {
     const dop_node *n = &g->nodes[id];
-    dop_reach r = dop_op_of(n->op)->reach;
-    if (r == DOP_REACH_ROW && n->op != DOP_OP_argmax_merge && g->nodes[n->src[0]].shape.rank >= 3)
-        return DOP_REACH_HEAD; /* argmax_merge reads all parts of a row */
-    return r;
+    dop_extent most = DOP_EXTENT_none;
+    dop_root root = dop_op_of(n->op)->root;
+    if (root == DOP_ROOT_product || root == DOP_ROOT_attention)
+        return DOP_EXTENT_all;
+    for (uint32_t k = 0; k < n->n_srcs; k++) {
+        dop_extent x = access_extent(g, id, k);
+        most = x > most ? x : most;
+    }
+    return most;
+}
+
+bool
+dop_node_is_input(const dop_graph *g, dop_node_id id)
+{
+    return g->nodes[id].op == DOP_OP_input;
+}
+
+bool
+dop_node_gathers(const dop_graph *g, dop_node_id id)
+{
+    for (uint32_t k = 0; k < g->nodes[id].n_srcs; k++) {
+        const dop_access *a = dop_node_access(g, id, k);
+        if (a->axis[DOP_AXIS_row] == DOP_ACCESS_at && a->by != DOP_BY_STEP)
+            return true;
+    }
+    return false;
+}
+
+bool
+dop_node_merges(const dop_graph *g, dop_node_id id)
+{
+    for (uint32_t k = 0; k < g->nodes[id].n_srcs; k++)
+        if (dop_node_access(g, id, k)->axis[DOP_AXIS_part] == DOP_ACCESS_all)
+            return true;
+    return false;
 }
 
 dop_node_id

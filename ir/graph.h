@@ -14,23 +14,69 @@ typedef uint32_t dop_region_id;
 
 typedef enum dop_op {
     DOP_OP_none,
-#define OP(name, smin, smax, traits, reach, attrs, expr) DOP_OP_##name,
+#define OP(name, ...) DOP_OP_##name,
 #include "ir/ops.def"
 #undef OP
     DOP_OP_COUNT
 } dop_op;
 
-typedef enum dop_traits { DOP_LEAF = 1, DOP_VIEW = 2, DOP_PURE = 4, DOP_EFFECT = 8 } dop_traits;
+typedef enum dop_traits {
+    DOP_LEAF = 1,
+    DOP_VIEW = 2,
+    DOP_PURE = 4,
+    DOP_EFFECT = 8,
+    DOP_STATISTIC = 16,
+    DOP_ALONGSIDE = 32,
+    DOP_PARTIAL = 64
+} dop_traits;
 
-/* Ordered: a larger reach reads more. */
-typedef enum dop_reach {
-    DOP_REACH_NONE,
-    DOP_REACH_ELEM,
-    DOP_REACH_DIMS,
-    DOP_REACH_HEAD,
-    DOP_REACH_ROW,
-    DOP_REACH_ALL
-} dop_reach;
+/* How one output element reads a source along an axis (ops.def). */
+typedef enum dop_access_kind {
+    DOP_ACCESS_none, /* the axis is absent: broadcast */
+    DOP_ACCESS_same,
+    DOP_ACCESS_few,
+    DOP_ACCESS_group,
+    DOP_ACCESS_span,
+    DOP_ACCESS_all,
+    DOP_ACCESS_col,
+    DOP_ACCESS_at
+} dop_access_kind;
+typedef enum dop_axis {
+    DOP_AXIS_row,
+    DOP_AXIS_pos,
+    DOP_AXIS_part,
+    DOP_AXIS_expert,
+    DOP_AXIS_head,
+    DOP_AXIS_col,
+    DOP_AXES
+} dop_axis;
+
+enum { DOP_MAX_RANK = 4, DOP_MAX_SRCS = 6, DOP_MAX_ATTRS = 6, DOP_BY_STEP = 255 };
+
+typedef struct dop_access {
+    uint8_t axis[DOP_AXES]; /* dop_access_kind */
+    uint8_t by;             /* of `at`: the source that says where, or DOP_BY_STEP */
+} dop_access;
+
+/* What a region is built around that starts with an op. */
+typedef enum dop_root {
+    DOP_ROOT_none,
+    DOP_ROOT_element,
+    DOP_ROOT_row,
+    DOP_ROOT_product,
+    DOP_ROOT_attention,
+    DOP_ROOT_argmax
+} dop_root;
+
+/* How much of its sources an element reads, all axes together; ordered: a larger one reads more. */
+typedef enum dop_extent {
+    DOP_EXTENT_none,
+    DOP_EXTENT_element, /* copies through an index too */
+    DOP_EXTENT_few,
+    DOP_EXTENT_head,
+    DOP_EXTENT_row,
+    DOP_EXTENT_all /* what a template of its own is for: products, attention */
+} dop_extent;
 
 typedef enum dop_attr_id {
 #define ATTR(name, kind) DOP_A_##name,
@@ -42,15 +88,12 @@ typedef enum dop_attr_id {
 typedef enum dop_attr_kind { DOP_ATTR_F, DOP_ATTR_I, DOP_ATTR_S, DOP_ATTR_W } dop_attr_kind;
 typedef enum dop_state_kind { DOP_STATE_append, DOP_STATE_replace } dop_state_kind;
 
-/* KV heads whose cache splits one attention region can merge itself: their counts fill one cache line. */
-enum { DOP_MAX_MERGES = 32 };
-enum { DOP_MAX_RANK = 4, DOP_MAX_SRCS = 6, DOP_MAX_ATTRS = 6 };
-
 typedef struct dop_op_info {
     const char *name;
     uint8_t src_min, src_max;
-    uint8_t traits;
-    dop_reach reach;
+    uint8_t traits; /* dop_traits */
+    dop_root root;
+    dop_access access[DOP_MAX_SRCS];
     uint8_t n_attrs;
     dop_attr_id attrs[DOP_MAX_ATTRS];
     const char *expr; /* "" unless element-wise */
@@ -60,7 +103,6 @@ const dop_op_info *dop_op_of(dop_op op);
 const char *dop_attr_name(dop_attr_id a);
 dop_attr_kind dop_attr_kind_of(dop_attr_id a);
 const char *dop_attr_word(dop_attr_id a, int64_t i); /* word i of an attribute of kind W; NULL: there is none */
-const char *dop_reach_name(dop_reach r);
 
 typedef union dop_attr {
     double f;
@@ -97,7 +139,7 @@ typedef struct dop_node {
     const char *label;            /* where it belongs: "L3/qkv"; "" if nowhere */
 } dop_node;
 
-/* Templates: what one workgroup makes (templates.def has the joining rules). */
+/* Templates: what one workgroup makes, and what may join (templates.def). */
 typedef enum dop_template {
     DOP_TPL_none,
 #define TEMPLATE(name, ...) DOP_TPL_##name,
@@ -106,6 +148,20 @@ typedef enum dop_template {
     DOP_TPL_COUNT
 } dop_template;
 const char *dop_template_name(dop_template t);
+
+typedef enum dop_tile_span { DOP_TILE_one, DOP_TILE_span, DOP_TILE_whole } dop_tile_span;
+enum { DOP_HOLE_ELEMENTS = 1, DOP_HOLE_ROWS = 2, DOP_HOLE_SCALAR = 4, DOP_HOLE_HEADS = 8 };
+enum { DOP_JOIN_ELEMENT = 1, DOP_JOIN_ROW = 2, DOP_JOIN_PARTIAL = 4 };
+typedef struct dop_template_info {
+    const char *name;
+    uint8_t tile[DOP_AXES];                       /* dop_tile_span */
+    uint8_t takes;                                /* DOP_JOIN_* */
+    uint8_t hole[DOP_MAX_SRCS];                   /* DOP_HOLE_* by source of the root */
+    uint32_t meets, partials, statistics, merges; /* capacities: templates.def */
+    uint32_t held, numbers, heavy;
+    const char *makes;
+} dop_template_info;
+const dop_template_info *dop_template_of(dop_template t);
 
 typedef struct dop_region {
     dop_template tpl;
@@ -130,6 +186,8 @@ typedef struct dop_graph {
     uint32_t n_regions, cap_regions;
     dop_node_id *outs; /* results of the graph, kept alive */
     uint32_t n_outs, cap_outs;
+    bool has_window, windows_differ; /* attention and its window attribute: nodes that were added so far */
+    int64_t window;
     uint64_t next_name; /* number of the next made-up name, x<number> */
 } dop_graph;
 
@@ -185,8 +243,31 @@ int64_t dop_node_i(const dop_graph *g, dop_node_id id, dop_attr_id a);
 const char *dop_node_s(const dop_graph *g, dop_node_id id, dop_attr_id a);
 bool dop_node_has(const dop_graph *g, dop_node_id id, dop_attr_id a);
 
-/* The op's reach, refined by shape: ROW over one head of [T,H,D] is HEAD. */
-dop_reach dop_node_reach(const dop_graph *g, dop_node_id id);
+/* From the op's access, refined by shape: all columns of one head of [T,H,D] are a head. */
+dop_extent dop_node_extent(const dop_graph *g, dop_node_id id);
+/* How node `id` reads its source number `k`. */
+static inline const dop_access *
+dop_node_access(const dop_graph *g, dop_node_id id, uint32_t k)
+{
+    return &dop_op_of(g->nodes[id].op)->access[k];
+}
+static inline bool
+dop_node_is(const dop_graph *g, dop_node_id id, dop_traits t)
+{
+    return (dop_op_of(g->nodes[id].op)->traits & t) != 0;
+}
+/* The node whose shape is the index space of `id`: a write into a state has that of what it writes. */
+static inline dop_node_id
+dop_node_space(const dop_graph *g, dop_node_id id)
+{
+    return dop_node_is(g, id, DOP_EFFECT) ? g->nodes[id].src[1] : id;
+}
+/* Tokens and positions are parts of the step record, not buffers of their own. */
+bool dop_node_is_input(const dop_graph *g, dop_node_id id);
+/* Is the row of some source where another source says? */
+bool dop_node_gathers(const dop_graph *g, dop_node_id id);
+/* Does it read all partial results of something? */
+bool dop_node_merges(const dop_graph *g, dop_node_id id);
 
 /* Follows views to the node that owns the bytes.  *out_start: first value on the last axis (slices), may be NULL; the
  * axis is the owner's unless a slice follows a reshape that changed it. */

@@ -12,12 +12,31 @@
 #define ATTRS_PICK(a, b, c, d, e, f, pick, ...) pick
 #define ATTRS(...) ATTRS_PICK(__VA_ARGS__, ATTRS_6, ATTRS_5, ATTRS_4, ATTRS_3, ATTRS_2, ATTRS_1, 0)(__VA_ARGS__)
 #define ATTRS_NONE 0, {DOP_A_COUNT}
+/* S(ROW(same) COL(all)) becomes {.axis[DOP_AXIS_row] = DOP_ACCESS_same, .axis[DOP_AXIS_col] = DOP_ACCESS_all, } */
+#define S(...) {__VA_ARGS__}
+#define AXIS(name, kind) .axis[DOP_AXIS_##name] = DOP_ACCESS_##kind,
+#define ROW(kind) AXIS(row, kind)
+#define POS(kind) AXIS(pos, kind)
+#define PART(kind) AXIS(part, kind)
+#define HEAD(kind) AXIS(head, kind)
+#define COL(kind) AXIS(col, kind)
+#define ROW_AT(source) AXIS(row, at) .by = source,
+#define ROW_AT_STEP AXIS(row, at) .by = DOP_BY_STEP,
+#define EXPERT_AT(source) AXIS(expert, at) .by = source,
+#define EACH ROW(same) HEAD(same) COL(same)
+#define ACCESS(...) {__VA_ARGS__}
+#define ACCESS_NONE {{.by = 0}}
+/* Traits, holes and joins are written without their prefix. */
+enum { LEAF = DOP_LEAF, VIEW = DOP_VIEW, PURE = DOP_PURE, EFFECT = DOP_EFFECT, STATISTIC = DOP_STATISTIC,
+       ALONGSIDE = DOP_ALONGSIDE, PARTIAL = DOP_PARTIAL };
+enum { ELEMENTS = DOP_HOLE_ELEMENTS, ROWS = DOP_HOLE_ROWS, SCALAR = DOP_HOLE_SCALAR, HEADS = DOP_HOLE_HEADS };
+enum { JOIN_ELEMENT = DOP_JOIN_ELEMENT, JOIN_ROW = DOP_JOIN_ROW, JOIN_PARTIAL = DOP_JOIN_PARTIAL };
 /* clang-format on */
 
 static const dop_op_info ops[DOP_OP_COUNT] = {
-    {"none", 0, 0, 0, DOP_REACH_NONE, ATTRS_NONE, ""},
-#define OP(name, smin, smax, traits, reach, attrs, expr) \
-    {#name, smin, smax, DOP_##traits, DOP_REACH_##reach, attrs, expr},
+    {"none", 0, 0, 0, DOP_ROOT_none, ACCESS_NONE, ATTRS_NONE, ""},
+#define OP(name, smin, smax, traits, root, access, attrs, expr) \
+    {#name, smin, smax, traits, DOP_ROOT_##root, access, attrs, expr},
 #include "ir/ops.def"
 #undef OP
 };
@@ -31,9 +50,19 @@ static const struct {
 #undef ATTR
 };
 
-static const char *const templates[DOP_TPL_COUNT] = {
-    "none",
-#define TEMPLATE(name, ...) #name,
+/* clang-format off */
+#undef AXIS
+#define AXIS(name, span) [DOP_AXIS_##name] = DOP_TILE_##span,
+#define TILE(...) {__VA_ARGS__}
+#define HOLES(...) {__VA_ARGS__}
+#define ANYWHERE {ELEMENTS, ELEMENTS, ELEMENTS, ELEMENTS, ELEMENTS, ELEMENTS}
+#define KEEPS(...) __VA_ARGS__
+/* clang-format on */
+
+static const dop_template_info templates[DOP_TPL_COUNT] = {
+    {.name = "none"},
+#define TEMPLATE(id, tile_, takes_, holes_, keeps, what) \
+    {.name = #id, .tile = tile_, .takes = takes_, .hole = holes_, keeps, .makes = what},
 #include "ir/templates.def"
 #undef TEMPLATE
 };
@@ -63,15 +92,14 @@ dop_attr_word(dop_attr_id a, int64_t i)
     return a == DOP_A_kind && i >= 0 && i < 2 ? state_kinds[i] : NULL;
 }
 
-const char *
-dop_reach_name(dop_reach r)
+const dop_template_info *
+dop_template_of(dop_template t)
 {
-    static const char *const names[] = {"NONE", "ELEM", "DIMS", "HEAD", "ROW", "ALL"};
-    return (unsigned)r < sizeof names / sizeof names[0] ? names[r] : "none";
+    return &templates[(unsigned)t < DOP_TPL_COUNT ? t : DOP_TPL_none];
 }
 
 const char *
 dop_template_name(dop_template t)
 {
-    return (unsigned)t < DOP_TPL_COUNT ? templates[t] : "none";
+    return dop_template_of(t)->name;
 }

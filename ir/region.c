@@ -24,13 +24,6 @@ dop_region_is_out(const dop_region *r, dop_node_id id)
     return find_out(r, id) < r->n_outs;
 }
 
-bool
-dop_node_is_statistic(const dop_graph *g, dop_node_id id)
-{
-    dop_op op = dop_node_at(g, id)->op;
-    return op == DOP_OP_row_rms || op == DOP_OP_row_mean || op == DOP_OP_row_istd;
-}
-
 uint64_t
 dop_region_digest(const dop_region *r)
 {
@@ -52,6 +45,7 @@ typedef struct walk {
     bool *behind;   /* [n_nodes] made of a product */
     bool *mark;     /* [n_nodes] scratch */
     bool *out;      /* [n_nodes] an output */
+    bool *feeds;    /* [n_nodes] of the analysis */
 } walk;
 
 static int32_t
@@ -71,6 +65,18 @@ static const dop_node *
 node(const walk *w, uint32_t i)
 {
     return dop_node_at(w->g, w->r->nodes[i]);
+}
+
+static dop_root
+root_of(const walk *w, uint32_t i)
+{
+    return dop_op_of(node(w, i)->op)->root;
+}
+
+static bool
+is_product(const walk *w, uint32_t i)
+{
+    return root_of(w, i) == DOP_ROOT_product;
 }
 
 /* Sources that follow a node in the list are a mistake; they count as outside. */
@@ -122,6 +128,32 @@ take_cone(walk *w, dop_node_id id, dop_node_id *out)
     return take_marked(w, out);
 }
 
+static int
+compare_ids(const void *a, const void *b)
+{
+    dop_node_id x = *(const dop_node_id *)a, y = *(const dop_node_id *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* ids: as many as all nodes have sources. */
+static void
+find_reads(walk *w, dop_node_id *ids)
+{
+    uint32_t n = 0, kept = 0;
+    for (uint32_t i = 0; i < w->r->n_nodes; i++)
+        for (uint32_t k = 0; k < node(w, i)->n_srcs; k++) {
+            dop_node_id b = dop_node_base(w->g, node(w, i)->src[k], NULL);
+            if (position(w->r, b) < 0)
+                ids[n++] = b;
+        }
+    qsort(ids, n, sizeof *ids, compare_ids);
+    for (uint32_t i = 0; i < n; i++)
+        if (kept == 0 || ids[kept - 1] != ids[i])
+            ids[kept++] = ids[i];
+    w->a->n_reads = kept;
+    w->a->reads = ids;
+}
+
 /* --- width ----------------------------------------------------------------------------------------------------------- */
 
 typedef enum width { NARROW, WIDE, IF_SOURCES_ARE } width;
@@ -161,7 +193,7 @@ find_widths(walk *w, bool *wide)
     for (uint32_t i = 0; i < w->r->n_nodes; i++) {
         const dop_node *n = node(w, i);
         wide[i] = n->op != DOP_OP_rope || dop_node_i(w->g, w->r->nodes[i], DOP_A_dims) % 8 == 0;
-        if (n->op == DOP_OP_matmul || n->op == DOP_OP_attention)
+        if (is_product(w, i) || root_of(w, i) == DOP_ROOT_attention)
             continue; /* the template computes them */
         for (uint32_t k = 0; k < n->n_srcs; k++)
             wide[i] = wide[i] && wide_at(w->g, n->src[k], w->r, wide);
@@ -170,12 +202,6 @@ find_widths(walk *w, bool *wide)
 }
 
 /* --- products ------------------------------------------------------------------------------------------------------- */
-
-static bool
-is_product(const walk *w, uint32_t i)
-{
-    return node(w, i)->op == DOP_OP_matmul;
-}
 
 static uint32_t
 find_set(walk *w, uint32_t i)
@@ -223,7 +249,7 @@ add_to_part(walk *w, uint32_t i, bool fill)
             p->mats[p->n_mats] = id;
         p->n_mats++;
     }
-    if (node(w, i)->op == DOP_OP_argmax_part && (!p->argmax || p->argmax == id)) {
+    if (dop_node_is(w->g, id, DOP_PARTIAL) && (!p->argmax || p->argmax == id)) {
         p->argmax = id;
     } else if (w->out[i]) {
         if (fill)
@@ -266,10 +292,10 @@ list_parts(walk *w, dop_part *parts, dop_node_id *mats, dop_node_id *outs)
 static bool
 needs_stage(const walk *w, uint32_t i, bool feeds)
 {
-    const dop_node *n = node(w, i);
-    bool stat = dop_node_is_statistic(w->g, w->r->nodes[i]);
-    return w->out[i] || (feeds && (stat || n->op == DOP_OP_attn_combine)) ||
-           (stat && (n->op != DOP_OP_row_rms || !wide_at(w->g, n->src[0], w->r, w->a->wide)));
+    dop_node_id id = w->r->nodes[i];
+    bool stat = dop_node_is(w->g, id, DOP_STATISTIC);
+    return w->out[i] || (feeds && (stat || dop_node_merges(w->g, id))) ||
+           (stat && (!dop_node_is(w->g, id, DOP_ALONGSIDE) || !wide_at(w->g, node(w, i)->src[0], w->r, w->a->wide)));
 }
 
 static void
@@ -297,18 +323,23 @@ describe_products(walk *w, dop_node_id *ids, dop_part *parts)
     if (act >= 0)
         w->mark[act] = true;
     mark_sources(w);
+    memcpy(w->feeds, w->mark, n * sizeof *w->mark);
     for (uint32_t i = 0; i < n; i++) {
         if (w->behind[i])
             continue;
         a->staged = a->staged || needs_stage(w, i, w->mark[i]);
-        if (dop_node_is_statistic(w->g, r->nodes[i]))
+        if (dop_node_is(w->g, r->nodes[i], DOP_STATISTIC))
             a->stats[a->n_stats++] = r->nodes[i];
     }
     for (uint32_t i = 0; i < n; i++)
-        if (!w->behind[i] && (w->out[i] || dop_node_is_statistic(w->g, r->nodes[i])))
+        if (!w->behind[i] && (w->out[i] || dop_node_is(w->g, r->nodes[i], DOP_STATISTIC)))
             w->mark[i] = true;
     mark_sources(w);
     a->prog.n_nodes = take_marked(w, a->prog.nodes);
+    uint32_t *part_of = ids + 5 * n;
+    for (uint32_t i = 0; i < n; i++)
+        part_of[i] = w->behind[i] ? w->part[find_set(w, i)] : a->n_parts;
+    a->part_of = part_of;
 }
 
 /* --- row programs ---------------------------------------------------------------------------------------------------- */
@@ -353,10 +384,9 @@ describe_attention(walk *w, dop_node_id *ids)
     const dop_region *r = w->r;
     uint32_t n = r->n_nodes;
     for (uint32_t i = 0; i < n; i++) {
-        dop_op op = node(w, i)->op;
-        if (op == DOP_OP_attention || op == DOP_OP_attn_split)
+        if (root_of(w, i) == DOP_ROOT_attention)
             a->attention = r->nodes[i];
-        if (op == DOP_OP_attn_combine)
+        if (dop_node_merges(w->g, r->nodes[i]))
             a->merged = r->nodes[i];
     }
     if (!a->attention)
@@ -367,11 +397,11 @@ describe_attention(walk *w, dop_node_id *ids)
     a->query.n_nodes = take_cone(w, at->src[0], a->query.nodes);
     for (uint32_t i = 0; i < n; i++)
         if (w->mark[i] && a->query.n_nodes)
-            a->query_runs = a->query_runs || dop_node_is_statistic(w->g, r->nodes[i]) ||
-                            (node(w, i)->op == DOP_OP_rope && source(w, i, 0) >= 0);
+            a->query_runs = a->query_runs || dop_node_is(w->g, r->nodes[i], DOP_STATISTIC) ||
+                            (dop_node_extent(w->g, r->nodes[i]) == DOP_EXTENT_few && source(w, i, 0) >= 0);
     for (uint32_t s = 1; s <= DOP_MAX_WRITES; s++) {
         dop_node_id id = dop_node_base(w->g, at->src[s], NULL);
-        if (dop_node_at(w->g, id)->op != DOP_OP_state_write || position(r, id) < 0)
+        if (!dop_node_is(w->g, id, DOP_EFFECT) || position(r, id) < 0)
             continue;
         dop_program *p = &a->writes[a->n_writes].prog;
         a->writes[a->n_writes].again = a->n_writes && a->writes[0].id == id;
@@ -392,37 +422,28 @@ describe_attention(walk *w, dop_node_id *ids)
 
 /* --- all of them ----------------------------------------------------------------------------------------------------- */
 
-/* The larger, the more of its sources a node reads: what a region is built around. */
-static uint32_t
-weight_of(const dop_graph *g, dop_node_id id)
-{
-    dop_op op = dop_node_at(g, id)->op;
-    return op == DOP_OP_gather || op == DOP_OP_last_row ? DOP_REACH_ELEM : dop_node_reach(g, id); /* copies, not sums */
-}
-
 static void
 find_root(walk *w)
 {
     dop_analysis *a = w->a;
-    uint32_t most = 0;
+    dop_extent most = DOP_EXTENT_none;
     a->root = w->r->n_nodes ? w->r->nodes[0] : 0;
     for (uint32_t i = 0; i < w->r->n_nodes; i++) {
         dop_node_id id = w->r->nodes[i];
-        uint32_t x = weight_of(w->g, id);
+        dop_extent x = dop_node_extent(w->g, id);
         if (x > most) {
             most = x;
             a->root = id;
         }
-        dop_reach reach = dop_node_reach(w->g, id);
-        if (!a->has_unit && (reach == DOP_REACH_ROW || reach == DOP_REACH_HEAD || reach == DOP_REACH_DIMS) &&
-            node(w, i)->op != DOP_OP_attn_combine) {
+        bool walks = x == DOP_EXTENT_row || x == DOP_EXTENT_head || x == DOP_EXTENT_few;
+        if (!a->has_unit && walks && root_of(w, i) != DOP_ROOT_element) {
             a->has_unit = true;
             a->unit = dop_node_unit(w->g, id);
         }
     }
 }
 
-enum { LISTS = 5 }; /* of at most n_nodes ids each, in describe_products(); the others have fewer */
+enum { LISTS = 6 }; /* of at most n_nodes ids each, in describe_products(), the others have fewer; and the reads */
 
 /* Memory for the analysis of n nodes: that of the last one where it is large enough. */
 static dop_analysis *
@@ -437,11 +458,31 @@ make_room(dop_graph *g, const dop_region *r)
     uint32_t room = r->n_nodes > 4 ? r->n_nodes + r->n_nodes / 2 : 4;
     if (!a)
         a = dop_arena_alloc(g->arena, sizeof *a);
-    void *memory = dop_arena_alloc(g->arena, room * (each + LISTS * sizeof(dop_node_id) + sizeof(bool)));
+    void *memory =
+        dop_arena_alloc(g->arena, room * (each + (LISTS + DOP_MAX_SRCS) * sizeof(dop_node_id) + 2 * sizeof(bool)));
     if (!a || !memory)
         return NULL;
     *a = (dop_analysis){.room = room, .memory = memory};
     return a;
+}
+
+uint32_t
+dop_region_part(const dop_region *r, dop_node_id id)
+{
+    uint32_t at = dop_region_find(r, id);
+    return at < r->n_nodes && r->info->n_parts ? r->info->part_of[at] : r->info->n_parts;
+}
+
+bool
+dop_region_feeds(const dop_graph *g, const dop_region *r, dop_node_id value)
+{
+    if (dop_node_base(g, r->info->act, NULL) == value)
+        return true;
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        for (uint32_t k = 0; r->info->feeds[i] && k < dop_node_at(g, r->nodes[i])->n_srcs; k++)
+            if (dop_node_base(g, dop_node_at(g, r->nodes[i])->src[k], NULL) == value)
+                return true;
+    return false;
 }
 
 dop_status
@@ -466,7 +507,12 @@ dop_region_describe(dop_graph *g, dop_region *r, dop_diag *diag)
     w.a->digest = dop_region_digest(r);
     find_sources(&w);
     find_root(&w);
-    find_widths(&w, (bool *)(ids + (size_t)LISTS * w.a->room));
+    find_reads(&w, ids + (size_t)LISTS * w.a->room);
+    bool *flags = (bool *)(ids + (size_t)(LISTS + DOP_MAX_SRCS) * w.a->room);
+    memset(flags, 0, 2 * (size_t)w.a->room * sizeof *flags); /* of a smaller region's analysis */
+    find_widths(&w, flags);
+    w.feeds = flags + w.a->room;
+    w.a->feeds = w.feeds;
     switch (r->tpl) {
     case DOP_TPL_gemv:
     case DOP_TPL_matmul:
@@ -517,7 +563,7 @@ dop_region_storers(const dop_region *r, uint32_t *counts)
             count_outs(r, a->parts[i].outs, a->parts[i].n_outs, counts);
             count_outs(r, &a->parts[i].argmax, 1, counts);
         }
-        if (a->staged)
+        if (a->staged && r->tpl == DOP_TPL_gemv) /* tiles run no programs */
             count_outs(r, a->prog.nodes, a->prog.n_nodes, counts);
         break;
     case DOP_TPL_row:

@@ -35,7 +35,9 @@ typedef struct dop_analysis {
     dop_node_id root; /* the product, attention or reduction it is built around; its first node when there is none */
     bool has_unit;    /* something sums or turns over vectors of `unit` */
     dop_unit unit;
-    const bool *wide; /* [n_nodes of the region] four columns of the node can be computed at once */
+    uint32_t n_reads;
+    dop_node_id *reads; /* values (of base nodes, leaves included) that it reads from memory */
+    const bool *wide;   /* [n_nodes of the region] four columns of the node can be computed at once */
 
     /* templates gemv and matmul */
     uint32_t n_products; /* in all parts */
@@ -45,8 +47,11 @@ typedef struct dop_analysis {
     uint32_t most_mats; /* of any part, at least 1 */
     dop_node_id act;    /* activation: source 0 of every product */
     uint32_t depth;     /* its columns */
-    bool staged;        /* the activation needs a row program first, or the program stores something */
-    uint32_t n_stats;   /* statistics that no product depends on: unless staged, wanted after the sums only */
+    const uint32_t
+        *part_of;      /* [n_nodes of the region] the part that the node is of; n_parts: it is made of no product */
+    const bool *feeds; /* [n_nodes of the region] the activation is made of the node */
+    bool staged;       /* the activation needs a row program first, or the program stores something */
+    uint32_t n_stats;  /* statistics that no product depends on: unless staged, wanted after the sums only */
     dop_node_id *stats;
     dop_program prog; /* what the activation, a statistic or a stored row is made of */
 
@@ -79,13 +84,15 @@ dop_status dop_region_describe(dop_graph *g, dop_region *r, dop_diag *diag);
 /* The same for every region that is alive. */
 dop_status dop_graph_describe(dop_graph *g, dop_diag *diag);
 uint64_t dop_region_digest(const dop_region *r);
+/* Is `value`, made outside or inside, the activation of the region's products or read by what makes it? */
+bool dop_region_feeds(const dop_graph *g, const dop_region *r, dop_node_id value);
 /* counts[n_outs]: how many things of the region store each output; 1 when all is well. */
 void dop_region_storers(const dop_region *r, uint32_t *counts);
 
 /* Can the node be computed four columns at a time in region r?  (Every width on the way is a multiple of 4 or 1.) */
 bool dop_region_wide(const dop_graph *g, const dop_region *r, dop_node_id id);
+/* Number of the part that makes `id`, n_parts: none does. */
+uint32_t dop_region_part(const dop_region *r, dop_node_id id);
 bool dop_region_is_out(const dop_region *r, dop_node_id id);
-/* One value per row or head, which other rows' readers wait for: row_rms, row_mean, row_istd. */
-bool dop_node_is_statistic(const dop_graph *g, dop_node_id id);
 
 #endif

@@ -177,15 +177,9 @@ dop_emit_number(dop_emit *e, uint32_t value)
 const char *
 dop_emit_window(dop_emit *e, dop_node_id attention)
 {
-    const dop_graph *g = e->g;
-    int64_t window = dop_node_i(g, attention, DOP_A_window);
-    for (dop_node_id id = 1; id < g->n_nodes && !e->window; id++) {
-        dop_op op = dop_node_at(g, id)->op;
-        if ((op == DOP_OP_attention || op == DOP_OP_attn_split) && dop_node_i(g, id, DOP_A_window) != window)
-            e->window = dop_emit_number(e, (uint32_t)window);
-    }
+    uint32_t window = (uint32_t)dop_node_i(e->g, attention, DOP_A_window);
     if (!e->window)
-        e->window = dop_emit_str(e, "%uu", (uint32_t)window);
+        e->window = e->g->windows_differ ? dop_emit_number(e, window) : dop_emit_str(e, "%uu", window);
     return e->window;
 }
 

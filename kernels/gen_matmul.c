@@ -51,6 +51,10 @@ depth_of(dop_gen *gen, const dop_parts *p, const dop_part *part)
     dop_emit *e = &gen->e;
     depth d = {.stride = dop_arena_alloc(e->g->arena, part->n_mats * sizeof *d.stride),
                .aux = dop_arena_alloc(e->g->arena, part->n_mats * sizeof *d.aux)};
+    if (!d.stride || !d.aux) {
+        e->status = DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
+        return d;
+    }
     dop_node_id act = dop_node_base(e->g, p->act, NULL);
     bool numbers = p->n == 1 && part->n_mats == 1 && p->n_stats == 0 && !dop_region_has(e->r, act) &&
                    dop_row_values(e->g, act) == p->k;
@@ -101,6 +105,8 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
     dop_buf load = {0}, load_b = {0}, store = {0}, init = {0}, done = {0}, row = {0};
     uint32_t n_binds = e->n_binds, passes = dop_div_up_u32(tile->bm * tile->bk / 4, tile->wg);
     depth deep = depth_of(gen, p, part);
+    if (e->status != DOP_OK)
+        return e->status;
     load_tile(gen, p, deep.k, &load);
     load_weights(gen, part, &deep, &load_b);
     for (uint32_t i = 0; i < p->n_stats; i++) {

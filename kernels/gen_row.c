@@ -43,7 +43,7 @@ assign_levels(const dop_gen *gen, const dop_rowprog *p, uint32_t *level)
         for (uint32_t k = 0; k < n->n_srcs; k++) {
             dop_node_id b = dop_node_base(g, n->src[k], NULL);
             uint32_t x = level_of(gen, p, level, b);
-            if (index_of(p, b) >= 0 && dop_node_is_statistic(g, b))
+            if (index_of(p, b) >= 0 && dop_node_is(g, b, DOP_STATISTIC))
                 x++;
             l = x > l ? x : l;
         }
@@ -155,7 +155,7 @@ visit_member(pass *s, uint32_t i, const uint32_t *level)
     const dop_graph *g = e->g;
     dop_node_id id = s->p->nodes[i];
     const dop_node *n = dop_node_at(g, id);
-    if (dop_node_is_statistic(g, id) && level[i] == s->level)
+    if (dop_node_is(g, id, DOP_STATISTIC) && level[i] == s->level)
         statistic(s, n->op, n->src[0], stat_name(s, id, ""),
                   dop_node_has(g, id, DOP_A_eps) ? dop_node_f(g, id, DOP_A_eps) : 0);
     if (n->op == DOP_OP_rmsnorm && level[i] == s->level + 1)
@@ -209,7 +209,7 @@ emit_pass(pass *s, const uint32_t *level, uint32_t top)
     }
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         dop_node_id id = p->nodes[i];
-        if (level[i] != s->level || !dop_region_is_out(e->r, id) || dop_node_is_statistic(g, id))
+        if (level[i] != s->level || !dop_region_is_out(e->r, id) || dop_node_is(g, id, DOP_STATISTIC))
             continue;
         const char *v = dop_emit_value(e, id, s->ix, s->width);
         const char *indent = e->indent;
@@ -240,7 +240,7 @@ store_statistics(pass *s, const uint32_t *level, dop_buf *body)
     dop_emit *e = &s->gen->e;
     for (uint32_t i = 0; i < s->p->n_nodes; i++) {
         dop_node_id id = s->p->nodes[i];
-        if (level[i] != s->level || !dop_node_is_statistic(e->g, id))
+        if (level[i] != s->level || !dop_node_is(e->g, id, DOP_STATISTIC))
             continue;
         dop_emit_bind(e, id, stat_name(s, id, ""), false, NULL);
         if (!dop_region_is_out(e->r, id))
@@ -260,8 +260,8 @@ dop_rowprog_wide(const dop_gen *gen, const dop_rowprog *p)
         return false;
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const dop_node *n = dop_node_at(gen->e.g, p->nodes[i]);
-        if (dop_node_is_statistic(gen->e.g, p->nodes[i]) ? !dop_emit_wide(&gen->e, n->src[0])
-                                                         : !dop_emit_wide(&gen->e, p->nodes[i]))
+        if (dop_node_is(gen->e.g, p->nodes[i], DOP_STATISTIC) ? !dop_emit_wide(&gen->e, n->src[0])
+                                                              : !dop_emit_wide(&gen->e, p->nodes[i]))
             return false;
     }
     return true;
@@ -406,7 +406,7 @@ dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body)
     if (p->staged) {
         uint32_t l = level_of(gen, p, level, p->staged);
         dop_node_id b = dop_node_base(e->g, p->staged, NULL);
-        if (dop_node_is_statistic(e->g, b))
+        if (dop_node_is(e->g, b, DOP_STATISTIC))
             l++;
         top = l > top ? l : top;
     }

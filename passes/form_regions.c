@@ -6,45 +6,32 @@ static dop_template
 template_for(const dop_graph *g, dop_node_id id)
 {
     const dop_node *n = dop_node_at(g, id);
-    switch (n->op) {
-    case DOP_OP_matmul:
+    switch (dop_op_of(n->op)->root) {
+    case DOP_ROOT_product:
         return dop_dim_value(g, n->shape.dim[0], g->max_t) == 1 ? DOP_TPL_gemv : DOP_TPL_matmul;
-    case DOP_OP_attention:
-    case DOP_OP_attn_split:
+    case DOP_ROOT_attention:
         return DOP_TPL_attention;
-    case DOP_OP_argmax:
-    case DOP_OP_argmax_part:
-    case DOP_OP_argmax_merge:
+    case DOP_ROOT_argmax:
         return DOP_TPL_argmax;
-    case DOP_OP_rope:
-    case DOP_OP_row_rms:
-    case DOP_OP_row_mean:
-    case DOP_OP_row_istd:
-    case DOP_OP_rmsnorm:
-    case DOP_OP_layernorm:
-    case DOP_OP_softmax:
+    case DOP_ROOT_row:
         return DOP_TPL_row;
     default:
         return DOP_TPL_elementwise;
     }
 }
 
-/* Kernels for experts are to come. */
+/* Templates take one row where another value says which, not several for each row of theirs. */
 static bool
 has_template(const dop_graph *g, dop_node_id id)
 {
     const dop_node *n = dop_node_at(g, id);
-    switch (n->op) {
-    case DOP_OP_top_k:
-    case DOP_OP_pick:
-    case DOP_OP_matmul_at:
-    case DOP_OP_weighted_sum:
-        return false;
-    case DOP_OP_gather:
-        return dop_node_at(g, n->src[1])->shape.rank == 1;
-    default:
-        return true;
+    for (uint32_t k = 0; k < n->n_srcs; k++) {
+        const dop_access *a = dop_node_access(g, id, k);
+        if (a->axis[DOP_AXIS_row] == DOP_ACCESS_at && a->by != DOP_BY_STEP &&
+            dop_node_at(g, n->src[a->by])->shape.rank > 1)
+            return false;
     }
+    return dop_op_of(n->op)->root != DOP_ROOT_none;
 }
 
 dop_status
@@ -64,7 +51,7 @@ dop_pass_form_regions(dop_pass_ctx *cx, dop_graph *g, bool *changed)
         *changed = true;
     }
     dop_flow f = {0};
-    dop_status st = dop_flow_update(g, cx->diag, &f);
+    dop_status st = dop_flow_start(g, cx->diag, &f);
     dop_flow_finish(&f);
     return st;
 }

@@ -8,242 +8,255 @@ same_unit(dop_unit a, dop_unit b)
     return a.len == b.len && a.units == b.units;
 }
 
-bool
-dop_region_unit(const dop_region *r, dop_unit *out_unit)
-{
-    *out_unit = r->info->unit;
-    return r->info->has_unit;
-}
-
-/* Copies read through an index, not through neighbours: they cost a load like any other. */
+/* Does node n read a value that region p makes?  Gives the nth. */
 static bool
-is_load(dop_op op)
+reads_of(const dop_flow *f, dop_node_id n, dop_region_id p, uint32_t nth, uint32_t *out_src)
 {
-    return op == DOP_OP_gather || op == DOP_OP_last_row;
-}
-
-/* Does node n read a value that region p makes?  Gives it, and whether it comes through a slice. */
-static bool
-reads_of(const dop_graph *g, const dop_flow *f, dop_node_id n, dop_region_id p, uint32_t nth, dop_node_id *out_value,
-         uint32_t *out_src, bool *out_sliced)
-{
-    const dop_node *x = dop_node_at(g, n);
-    for (uint32_t i = 0; i < x->n_srcs; i++) {
-        uint32_t start = 0;
-        dop_node_id b = dop_node_base(g, x->src[i], &start);
-        if (f->owner[b] != p || !dop_region_has(&g->regions[p], b))
-            continue;
-        if (nth-- == 0) {
-            *out_value = b;
-            *out_src = i;
-            *out_sliced = dop_node_cols(g, x->src[i]) != dop_node_cols(g, b);
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Nodes that region p makes, and those of region c that are made from them: what an epilogue must find in its own
- * workgroup.  NULL: out of memory. */
-static bool *
-values_behind(const dop_graph *g, const dop_flow *f, dop_region_id p, const dop_region *c)
-{
-    bool *made = calloc(g->n_nodes, sizeof *made);
-    for (uint32_t i = 0; made && i < g->regions[p].n_nodes; i++)
-        made[g->regions[p].nodes[i]] = f->owner[g->regions[p].nodes[i]] == p;
-    for (uint32_t i = 0; made && i < c->n_nodes; i++) {
-        const dop_node *n = dop_node_at(g, c->nodes[i]);
-        for (uint32_t k = 0; k < n->n_srcs; k++)
-            made[c->nodes[i]] = made[c->nodes[i]] || made[dop_node_base(g, n->src[k], NULL)];
-    }
-    return made;
-}
-
-/* The nth of those that node n reads, and whether it comes through a slice. */
-static bool
-reads_made(const dop_graph *g, const bool *made, dop_node_id n, uint32_t nth, dop_node_id *out_value, uint32_t *out_src,
-           bool *out_sliced)
-{
+    const dop_graph *g = f->g;
     const dop_node *x = dop_node_at(g, n);
     for (uint32_t i = 0; i < x->n_srcs; i++) {
         dop_node_id b = dop_node_base(g, x->src[i], NULL);
-        if (!made[b] || nth-- > 0)
+        if (f->owner[b] != p || !dop_region_has(&g->regions[p], b) || nth-- > 0)
             continue;
-        *out_value = b;
         *out_src = i;
-        *out_sliced = dop_node_cols(g, x->src[i]) != dop_node_cols(g, b);
         return true;
     }
     return false;
 }
 
-/* Same index space as the producer's value: one row and column of it make one element. */
-static dop_reason
-check_elementwise_reader(const dop_graph *g, const bool *made, dop_node_id n)
+/* --- access against tile --------------------------------------------------------------------------------------------- */
+
+/* A tile that a consumer wants to join, and the values that are there: what the producer's workgroup makes, and what the
+ * consumer made of that.  The same comparison answers for a region that would take whole rows in (dop_fuse_makes_rows). */
+typedef struct tile {
+    const dop_graph *g;
+    const dop_region *r;
+    const dop_template_info *has;
+    const bool *made; /* [n_nodes of the consumer][DOP_MAX_SRCS] */
+} tile;
+
+/* The source as wide as the node's own index space: one row and column of the one is one of the other. */
+static bool
+same_space(const dop_graph *g, dop_node_id node, dop_node_id src)
 {
-    dop_node_id value;
-    uint32_t src;
-    bool sliced;
-    dop_op op = dop_node_at(g, n)->op;
-    for (uint32_t i = 0; reads_made(g, made, n, i, &value, &src, &sliced); i++) {
-        dop_node_id shape_of = op == DOP_OP_state_write ? dop_node_at(g, n)->src[1] : n;
-        if (is_load(op))
-            return DOP_REASON_cross_workgroup;
-        if (op == DOP_OP_state_write && src != 1)
-            return DOP_REASON_state_order;
-        if (sliced || dop_node_cols(g, shape_of) != dop_node_cols(g, value) ||
-            dop_node_per_token(g, shape_of) != dop_node_per_token(g, value))
-            return DOP_REASON_tile_mismatch;
-    }
-    return DOP_REASON_none;
+    dop_node_id value = dop_node_base(g, src, NULL), space = dop_node_space(g, node);
+    return dop_node_cols(g, src) == dop_node_cols(g, value) && dop_node_cols(g, space) == dop_node_cols(g, value) &&
+           dop_node_per_token(g, space) == dop_node_per_token(g, value);
 }
 
+/* Columns: those of outside values have to be in the tile too, since sums and rotations go over what it loads. */
 static dop_reason
-join_row(const dop_graph *g, const bool *made, dop_region_id p, const dop_region *c)
+compare_columns(const tile *t, dop_node_id n, const dop_access *a)
 {
-    dop_unit unit;
-    if (!dop_region_unit(&g->regions[p], &unit))
-        return DOP_REASON_template_limit;
-    for (uint32_t i = 0; i < c->n_nodes; i++) {
-        dop_node_id n = c->nodes[i], value;
-        uint32_t src;
-        bool sliced;
-        dop_op op = dop_node_at(g, n)->op;
-        for (uint32_t k = 0; reads_made(g, made, n, k, &value, &src, &sliced); k++) {
-            if (is_load(op))
-                return DOP_REASON_cross_workgroup;
-            if (op == DOP_OP_state_write && src != 1)
-                return DOP_REASON_state_order;
-            if (sliced)
-                return DOP_REASON_tile_mismatch;
-        }
-        dop_unit u = dop_node_unit(g, n);
-        if (dop_op_of(op)->reach == DOP_REACH_ELEM && u.len == 1 && u.units == 1)
-            continue; /* arithmetic on a statistic */
-        if (dop_node_at(g, n)->shape.rank == 1)
-            continue; /* arithmetic on a weight vector: the same for every unit */
-        if (!same_unit(u, unit)) {
-            bool wider = dop_node_reach(g, n) == DOP_REACH_ROW && unit.units > 1;
-            return wider ? DOP_REASON_reduction_barrier : DOP_REASON_tile_mismatch;
-        }
+    dop_extent extent = dop_node_extent(t->g, n);
+    switch (a->axis[DOP_AXIS_col]) {
+    case DOP_ACCESS_span:
+        if (t->has->tile[DOP_AXIS_col] >= DOP_TILE_span && (t->has->takes & DOP_JOIN_PARTIAL) &&
+            t->r->info->n_products <= t->has->partials)
+            return DOP_REASON_none; /* partial results of what this workgroup makes */
+        return DOP_REASON_reduction_barrier;
+    case DOP_ACCESS_all:
+        if (t->has->tile[DOP_AXIS_col] != DOP_TILE_whole)
+            return extent == DOP_EXTENT_head ? DOP_REASON_tile_mismatch : DOP_REASON_reduction_barrier;
+        return DOP_REASON_none;
+    case DOP_ACCESS_few:
+        return t->has->tile[DOP_AXIS_col] == DOP_TILE_whole ? DOP_REASON_none : DOP_REASON_tile_mismatch;
+    default:
+        return DOP_REASON_none;
     }
-    return DOP_REASON_none;
 }
 
+/* The rule of DESIGN section 3: does the tile hold what node n reads of its source number k? */
 static dop_reason
-join_matmul(const dop_graph *g, const bool *made, dop_region_id p, const dop_region *c)
+compare_access(const tile *t, dop_node_id n, uint32_t k, bool made)
 {
-    const dop_region *reg = &g->regions[p];
-    uint32_t matmuls = 0;
-    for (uint32_t i = 0; i < reg->n_nodes; i++)
-        matmuls += dop_node_at(g, reg->nodes[i])->op == DOP_OP_matmul;
-    for (uint32_t i = 0; i < c->n_nodes; i++) {
-        dop_node_id n = c->nodes[i];
-        dop_op op = dop_node_at(g, n)->op;
-        dop_reach reach = dop_node_reach(g, n);
-        if (op == DOP_OP_argmax_part && reg->tpl == DOP_TPL_gemv && matmuls == 1)
-            continue; /* a partial result of the rows this workgroup makes */
-        if (reach == DOP_REACH_ROW)
-            return DOP_REASON_reduction_barrier;
-        if (reach == DOP_REACH_DIMS || reach == DOP_REACH_HEAD)
-            return DOP_REASON_tile_mismatch;
-        dop_reason r = check_elementwise_reader(g, made, n);
-        if (r != DOP_REASON_none)
-            return r;
-        /* Sources that the region does not make are read at the same index too: no wider than the product. */
-        if (reach == DOP_REACH_ALL && !is_load(op))
-            return DOP_REASON_template_limit;
-    }
-    return DOP_REASON_none;
-}
-
-static dop_reason
-join_elementwise(const dop_graph *g, const bool *made, dop_region_id p, const dop_region *c)
-{
-    dop_node_id first = g->regions[p].nodes[0];
-    if (dop_node_at(g, first)->op == DOP_OP_state_write)
-        return DOP_REASON_state_order;
-    for (uint32_t i = 0; i < c->n_nodes; i++) {
-        dop_node_id n = c->nodes[i];
-        dop_node_id shape_of = dop_node_at(g, n)->op == DOP_OP_state_write ? dop_node_at(g, n)->src[1] : n;
-        dop_reason r = check_elementwise_reader(g, made, n);
-        if (r != DOP_REASON_none)
-            return r;
-        if (dop_node_cols(g, shape_of) != dop_node_cols(g, first))
-            return DOP_REASON_tile_mismatch;
-    }
-    return DOP_REASON_none;
-}
-
-/* The merge of cache splits: by the last workgroup of a KV head to finish, where workgroups may tell each other so. */
-static dop_reason
-join_splits(const dop_pass_ctx *cx, const dop_graph *g, dop_region_id p, const dop_region *c)
-{
-    dop_node_id split = g->regions[p].info->root;
-    if (c->n_nodes != 1 || dop_node_at(g, c->nodes[0])->op != DOP_OP_attn_combine)
-        return DOP_REASON_template_limit;
-    uint32_t kv_heads = dop_cache_heads(g, dop_node_at(g, split)->src[1]);
-    if (dop_node_base(g, dop_node_at(g, c->nodes[0])->src[0], NULL) != split || !cx->target->merges ||
-        kv_heads > DOP_MAX_MERGES)
+    const dop_graph *g = t->g;
+    const dop_access *a = dop_node_access(g, n, k);
+    dop_reason why = compare_columns(t, n, a);
+    if (why != DOP_REASON_none)
+        return why;
+    if (a->axis[DOP_AXIS_part] == DOP_ACCESS_all && t->has->tile[DOP_AXIS_part] != DOP_TILE_whole)
+        return made ? DOP_REASON_cross_workgroup : DOP_REASON_tile_mismatch;
+    if (!made)
+        return DOP_REASON_none; /* loaded from memory */
+    if (a->axis[DOP_AXIS_row] == DOP_ACCESS_at)
         return DOP_REASON_cross_workgroup;
+    if (a->axis[DOP_AXIS_pos] == DOP_ACCESS_all ||
+        (dop_node_is(g, n, DOP_EFFECT) && dop_node_space(g, n) != dop_node_at(g, n)->src[k]))
+        return DOP_REASON_state_order;
+    if (a->axis[DOP_AXIS_col] == DOP_ACCESS_span)
+        return DOP_REASON_none;
+    if (t->has->tile[DOP_AXIS_col] == DOP_TILE_whole) { /* the unit is compared for the node as a whole */
+        dop_node_id src = dop_node_at(g, n)->src[k];
+        return dop_node_cols(g, src) == dop_node_cols(g, dop_node_base(g, src, NULL)) ? DOP_REASON_none
+                                                                                      : DOP_REASON_tile_mismatch;
+    }
+    return same_space(g, n, dop_node_at(g, n)->src[k]) ? DOP_REASON_none : DOP_REASON_tile_mismatch;
+}
+
+/* Row programs: every node walks over the same unit, but for arithmetic on statistics and on weight vectors, which is the
+ * same for every value.  Elsewhere a grid has one width. */
+static dop_reason
+compare_units(const tile *t, dop_node_id n)
+{
+    const dop_graph *g = t->g;
+    dop_unit unit = t->r->info->unit, u = dop_node_unit(g, n);
+    if (t->has->tile[DOP_AXIS_col] == DOP_TILE_one || t->r->tpl == DOP_TPL_attention)
+        return dop_node_cols(g, dop_node_space(g, n)) == dop_node_cols(g, t->r->info->root) ? DOP_REASON_none
+                                                                                            : DOP_REASON_tile_mismatch;
+    if (t->has->tile[DOP_AXIS_col] != DOP_TILE_whole || dop_node_at(g, n)->shape.rank == 1 || same_unit(u, unit))
+        return DOP_REASON_none;
+    if (dop_op_of(dop_node_at(g, n)->op)->root == DOP_ROOT_element && u.len == 1 && u.units == 1)
+        return DOP_REASON_none;
+    return dop_node_extent(g, n) == DOP_EXTENT_row && unit.units > 1 ? DOP_REASON_reduction_barrier
+                                                                     : DOP_REASON_tile_mismatch;
+}
+
+/* Which sources of consumer c's nodes the joined workgroup makes: those that p makes, and what c makes of them. */
+static bool *
+find_made(const dop_flow *f, dop_region_id p, const dop_region *c)
+{
+    const dop_graph *g = f->g;
+    bool *made = calloc((size_t)c->n_nodes * (DOP_MAX_SRCS + 1) + 1, sizeof *made),
+         *node = made + (size_t)c->n_nodes * DOP_MAX_SRCS;
+    for (uint32_t i = 0; made && i < c->n_nodes; i++) {
+        const dop_node *n = dop_node_at(g, c->nodes[i]);
+        for (uint32_t k = 0; k < n->n_srcs; k++) {
+            dop_node_id b = dop_node_base(g, n->src[k], NULL);
+            uint32_t at = dop_region_find(c, b);
+            bool here = (f->owner[b] == p && dop_region_has(&g->regions[p], b)) || (at < i && node[at]);
+            made[(size_t)i * DOP_MAX_SRCS + k] = here;
+            node[i] = node[i] || here;
+        }
+    }
+    return made;
+}
+
+static dop_reason
+compare_region(const tile *t, const dop_region *c)
+{
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        dop_reason why = DOP_REASON_none;
+        for (uint32_t k = 0; k < dop_node_at(t->g, c->nodes[i])->n_srcs && why == DOP_REASON_none; k++)
+            why = compare_access(t, c->nodes[i], k, t->made[(size_t)i * DOP_MAX_SRCS + k]);
+        if (why == DOP_REASON_none)
+            why = compare_units(t, c->nodes[i]);
+        if (why != DOP_REASON_none)
+            return why;
+    }
     return DOP_REASON_none;
+}
+
+/* --- consumers ------------------------------------------------------------------------------------------------------- */
+
+/* What the consumer is, as templates.def puts it: a JOIN_* bit, 0 for what joins nothing. */
+static uint8_t
+joins_as(const dop_graph *g, const dop_region *c)
+{
+    if (c->tpl == DOP_TPL_elementwise)
+        return DOP_JOIN_ELEMENT;
+    if (c->tpl == DOP_TPL_row)
+        return DOP_JOIN_ROW;
+    return c->tpl == DOP_TPL_argmax && dop_node_is(g, c->info->root, DOP_PARTIAL) ? DOP_JOIN_PARTIAL : 0;
+}
+
+/* Products that would meet in the consumer: those of every part that it reads. */
+static uint32_t
+count_meeting(const dop_flow *f, dop_region_id producer, const dop_region *c)
+{
+    const dop_graph *g = f->g;
+    const dop_region *p = &g->regions[producer];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->info->n_parts; i++) {
+        bool read = false;
+        for (uint32_t k = 0; k < c->info->n_reads && !read; k++)
+            read = dop_region_part(p, c->info->reads[k]) == i;
+        n += read ? p->info->parts[i].n_mats : 0;
+    }
+    return n;
+}
+
+/* The merge of partial results: by the last workgroup of a KV head to finish, where workgroups may tell each other so. */
+static dop_reason
+join_parts(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *p, const dop_region *c)
+{
+    const dop_node *merge = dop_node_at(g, c->nodes[0]), *root = dop_node_at(g, p->info->root);
+    if (c->n_nodes != 1 || !dop_node_merges(g, c->nodes[0]))
+        return DOP_REASON_template_limit;
+    if (dop_node_base(g, merge->src[0], NULL) != p->info->root || !cx->target->merges)
+        return DOP_REASON_cross_workgroup;
+    uint32_t heads = dop_node_at(g, root->src[1])->shape.dim[1].mul;
+    return heads > dop_template_of(p->tpl)->merges ? DOP_REASON_capacity : DOP_REASON_none;
+}
+
+static dop_status
+check_consumer(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, const dop_region *c, dop_reason *out)
+{
+    const dop_graph *g = f->g;
+    const dop_region *p = &g->regions[producer];
+    tile t = {g, p, dop_template_of(p->tpl), NULL};
+    *out = DOP_REASON_template_limit;
+    if (!(t.has->takes & joins_as(g, c))) {
+        dop_root root = dop_op_of(dop_node_at(g, c->info->root)->op)->root;
+        if (root == DOP_ROOT_product || root == DOP_ROOT_attention ||
+            (joins_as(g, c) == DOP_JOIN_PARTIAL && p->info->n_products))
+            *out = DOP_REASON_reduction_barrier;
+        return DOP_OK;
+    }
+    if (t.has->tile[DOP_AXIS_col] == DOP_TILE_whole && !p->info->has_unit)
+        return DOP_OK;
+    if (dop_node_is(g, p->info->root, DOP_PARTIAL)) {
+        *out = join_parts(cx, g, p, c);
+        return DOP_OK;
+    }
+    if (dop_node_is(g, p->info->root, DOP_EFFECT)) { /* of a write alone: nothing follows it in its workgroup */
+        *out = DOP_REASON_state_order;
+        return DOP_OK;
+    }
+    bool *made = find_made(f, producer, c);
+    if (!made)
+        return DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
+    t.made = made;
+    *out = compare_region(&t, c);
+    free(made);
+    if (*out == DOP_REASON_none && t.has->meets && count_meeting(f, producer, c) > t.has->meets)
+        *out = DOP_REASON_capacity;
+    return DOP_OK;
 }
 
 dop_status
 dop_fuse_may_epilogue(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer,
-                      dop_reason *out_reason, dop_template *out_tpl)
+                      dop_reason *out_reason)
 {
     const dop_graph *g = f->g;
     const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
-    *out_tpl = p->tpl;
     *out_reason = DOP_REASON_disabled;
     if (dop_fuse_disabled(cx, g, producer, consumer))
         return DOP_OK;
-    *out_reason = DOP_REASON_template_limit;
-    bool partial = c->tpl == DOP_TPL_argmax && dop_node_at(g, c->nodes[c->n_nodes - 1])->op == DOP_OP_argmax_part;
-    if (c->tpl != DOP_TPL_elementwise && c->tpl != DOP_TPL_row && !partial) {
-        if (c->tpl == DOP_TPL_gemv || c->tpl == DOP_TPL_matmul || c->tpl == DOP_TPL_attention)
-            *out_reason = DOP_REASON_reduction_barrier;
-        return DOP_OK;
+    dop_status st = check_consumer(cx, f, producer, c, out_reason);
+    if (st != DOP_OK)
+        return st;
+    /* A row program holds its values in shared memory or computes them again. */
+    if (*out_reason == DOP_REASON_none && p->tpl != DOP_TPL_row) {
+        uint32_t registers;
+        st = dop_fuse_registers(g, p, c, p->tpl, cx->diag, &registers);
+        if (st != DOP_OK)
+            return st;
+        if (registers > cx->target->registers)
+            *out_reason = DOP_REASON_registers;
     }
-    bool *made = values_behind(g, f, producer, c);
-    if (!made)
-        return DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
-    switch (p->tpl) {
-    case DOP_TPL_row:
-        *out_reason = join_row(g, made, producer, c);
-        break;
-    case DOP_TPL_gemv:
-    case DOP_TPL_matmul:
-        *out_reason = join_matmul(g, made, producer, c);
-        break;
-    case DOP_TPL_elementwise:
-        if (c->tpl == DOP_TPL_elementwise)
-            *out_reason = join_elementwise(g, made, producer, c);
-        break;
-    case DOP_TPL_attention:
-        if (c->tpl == DOP_TPL_elementwise && dop_node_at(g, p->info->root)->op == DOP_OP_attention)
-            *out_reason = join_elementwise(g, made, producer, c);
-        else if (c->tpl == DOP_TPL_elementwise)
-            *out_reason = join_splits(cx, g, producer, c);
-        break;
-    default:
-        break;
-    }
-    free(made);
-    if (*out_reason == DOP_REASON_none && p->tpl != DOP_TPL_row &&
-        dop_fuse_registers(g, p, c, p->tpl) > cx->target->registers)
-        *out_reason = DOP_REASON_registers;
     if (*out_reason == DOP_REASON_none && dop_fuse_too_many_buffers(cx, f, producer, consumer, false))
         *out_reason = DOP_REASON_arguments;
     if (*out_reason != DOP_REASON_none)
         return DOP_OK;
     bool around = false;
-    dop_status st = dop_flow_path_around(f, producer, consumer, cx->diag, &around);
+    st = dop_flow_path_around(f, producer, consumer, cx->diag, &around);
     if (around)
         *out_reason = DOP_REASON_cycle;
     return st;
 }
+
+/* --- producers of elements ------------------------------------------------------------------------------------------- */
 
 bool
 dop_fuse_fits_shared(const dop_target *t, uint32_t len)
@@ -251,28 +264,30 @@ dop_fuse_fits_shared(const dop_target *t, uint32_t len)
     return (uint64_t)len * 4 <= (uint64_t)t->shared_bytes / 4 * 3;
 }
 
-/* Is `value` used by region c as the activation side of a matmul, or as an element-wise operand? */
-static dop_reason
-matmul_hole(const dop_pass_ctx *cx, const dop_flow *f, const dop_region *p, dop_region_id producer, const dop_region *c)
+static bool
+any_node(const dop_graph *g, const dop_region *r, bool (*is)(const dop_graph *, dop_node_id))
 {
-    const dop_graph *g = f->g;
-    bool combines = false;
-    for (uint32_t i = 0; i < p->n_nodes; i++)
-        combines = combines || dop_node_at(g, p->nodes[i])->op == DOP_OP_attn_combine;
-    for (uint32_t i = 0; i < c->n_nodes; i++) {
-        dop_node_id value;
-        uint32_t src;
-        bool sliced;
-        for (uint32_t k = 0; reads_of(g, f, c->nodes[i], producer, k, &value, &src, &sliced); k++) {
-            const dop_node *n = dop_node_at(g, c->nodes[i]);
-            if (n->op == DOP_OP_matmul && src != 0)
-                return DOP_REASON_template_limit;
-            if (combines && c->tpl == DOP_TPL_matmul)
-                return DOP_REASON_cost;
-            if (combines && n->op == DOP_OP_matmul && !dop_fuse_fits_shared(cx->target, dop_node_cols(g, n->src[0])))
-                return DOP_REASON_shared_memory;
-        }
-    }
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        if (is(g, r->nodes[i]))
+            return true;
+    return false;
+}
+
+/* Does the hole for source k of a node of region c take elements?  Merging parts is much work for an element: every
+ * workgroup would do it again, unless it stages the row. */
+static dop_reason
+compare_hole(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, dop_node_id n, uint32_t k, bool merges)
+{
+    const dop_template_info *t = dop_template_of(c->tpl);
+    dop_root root = dop_op_of(dop_node_at(g, n)->op)->root;
+    bool is_root = root == DOP_ROOT_product || root == DOP_ROOT_attention || root == DOP_ROOT_argmax;
+    if (is_root && !(t->hole[k] & DOP_HOLE_ELEMENTS))
+        return DOP_REASON_template_limit;
+    if (merges && c->info->n_products && !(t->hole[0] & DOP_HOLE_ROWS))
+        return DOP_REASON_cost;
+    if (merges && root == DOP_ROOT_product &&
+        !dop_fuse_fits_shared(cx->target, dop_node_cols(g, dop_node_at(g, n)->src[k])))
+        return DOP_REASON_shared_memory;
     return DOP_REASON_none;
 }
 
@@ -284,133 +299,114 @@ check_prologue(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer
     if (p->tpl != DOP_TPL_elementwise)
         return DOP_REASON_template_limit;
     for (uint32_t i = 0; i < p->n_nodes; i++)
-        if (dop_op_of(dop_node_at(g, p->nodes[i])->op)->traits & DOP_EFFECT)
+        if (dop_node_is(g, p->nodes[i], DOP_EFFECT))
             return DOP_REASON_state_order;
-    dop_node_id value;
-    uint32_t src;
-    bool sliced;
-    switch (c->tpl) {
-    case DOP_TPL_elementwise:
-    case DOP_TPL_row:
-        return DOP_REASON_none;
-    case DOP_TPL_gemv:
-    case DOP_TPL_matmul:
-        return matmul_hole(cx, f, p, producer, c);
-    case DOP_TPL_attention:
-        for (uint32_t i = 0; i < c->n_nodes; i++) {
-            dop_op op = dop_node_at(g, c->nodes[i])->op;
-            for (uint32_t k = 0; reads_of(g, f, c->nodes[i], producer, k, &value, &src, &sliced); k++)
-                if ((op == DOP_OP_attention || op == DOP_OP_attn_split) && src != 0)
-                    return DOP_REASON_template_limit;
-        }
-        return DOP_REASON_none;
-    case DOP_TPL_argmax:
-        return dop_node_at(g, c->nodes[c->n_nodes - 1])->op == DOP_OP_argmax_merge ? DOP_REASON_template_limit
-                                                                                   : DOP_REASON_none;
-    default:
+    if (c->tpl == DOP_TPL_argmax && dop_node_merges(g, c->info->root))
         return DOP_REASON_template_limit;
+    bool merges = any_node(g, p, dop_node_merges);
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        uint32_t src;
+        for (uint32_t k = 0; reads_of(f, c->nodes[i], producer, k, &src); k++) {
+            dop_reason why = compare_hole(cx, g, c, c->nodes[i], src, merges);
+            if (why != DOP_REASON_none)
+                return why;
+        }
     }
+    return DOP_REASON_none;
 }
 
-dop_reason
-dop_fuse_may_prologue(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer)
+dop_status
+dop_fuse_may_prologue(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer,
+                      dop_reason *out_reason)
 {
     const dop_graph *g = f->g;
     const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
+    *out_reason = DOP_REASON_disabled;
     if (dop_fuse_disabled(cx, g, producer, consumer))
-        return DOP_REASON_disabled;
-    dop_reason why = check_prologue(cx, f, producer, consumer);
-    if (why == DOP_REASON_none && dop_fuse_registers(g, p, c, c->tpl) > cx->target->registers)
-        why = DOP_REASON_registers;
-    if (why == DOP_REASON_none && dop_fuse_too_many_buffers(cx, f, producer, consumer, true))
-        why = DOP_REASON_arguments;
-    return why;
+        return DOP_OK;
+    *out_reason = check_prologue(cx, f, producer, consumer);
+    if (*out_reason == DOP_REASON_none) {
+        uint32_t registers;
+        dop_status st = dop_fuse_registers(g, p, c, c->tpl, cx->diag, &registers);
+        if (st != DOP_OK)
+            return st;
+        if (registers > cx->target->registers)
+            *out_reason = DOP_REASON_registers;
+    }
+    if (*out_reason == DOP_REASON_none && dop_fuse_too_many_buffers(cx, f, producer, consumer, true))
+        *out_reason = DOP_REASON_arguments;
+    return DOP_OK;
 }
 
-bool
-dop_fuse_feeds(const dop_graph *g, const dop_region *c, dop_node_id value, dop_node_id id)
-{
-    dop_node_id b = dop_node_base(g, id, NULL);
-    if (b == value)
-        return true;
-    if (!dop_region_has(c, b))
-        return false;
-    const dop_node *n = dop_node_at(g, b);
-    if (n->op == DOP_OP_matmul)
-        return false;
-    for (uint32_t i = 0; i < n->n_srcs; i++)
-        if (dop_fuse_feeds(g, c, value, n->src[i]))
-            return true;
-    return false;
-}
+/* --- producers of rows and heads ------------------------------------------------------------------------------------- */
 
 static dop_reason
-stage_into_matmul(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer,
-                  dop_unit unit)
+stage_into_product(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer,
+                   dop_unit unit)
 {
     const dop_graph *g = f->g;
     const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
-    dop_node_id mm = 0;
-    for (uint32_t i = 0; i < c->n_nodes && !mm; i++)
-        if (dop_node_at(g, c->nodes[i])->op == DOP_OP_matmul)
-            mm = c->nodes[i];
-    dop_node_id act = mm ? dop_node_at(g, mm)->src[0] : 0;
-    if (!mm || unit.units != 1 || unit.len != dop_node_cols(g, act))
+    const dop_template_info *t = dop_template_of(c->tpl);
+    if (!c->info->n_products || unit.units != 1 || unit.len != c->info->depth)
         return DOP_REASON_tile_mismatch;
-    bool scalar = true; /* every value that c reads is a statistic and is wanted after the sum only */
+    bool scalar = p->n_outs == 1; /* all that c reads is one statistic, wanted after the sum only */
     for (uint32_t i = 0; i < p->n_outs; i++) {
-        dop_op op = dop_node_at(g, p->outs[i])->op;
-        if (op == DOP_OP_state_write)
+        if (dop_node_is(g, p->outs[i], DOP_EFFECT))
             return DOP_REASON_state_order;
         /* The load phase makes the rows that the product reads, no others: not all of them for the last one. */
-        if (g->max_t > 1 && dop_node_per_token(g, p->outs[i]) != dop_node_per_token(g, mm))
+        if (g->max_t > 1 && dop_node_per_token(g, p->outs[i]) != dop_node_per_token(g, c->info->products[0]))
             return DOP_REASON_tile_mismatch;
-        scalar = scalar && op == DOP_OP_row_rms && p->n_outs == 1 && !dop_fuse_feeds(g, c, p->outs[i], act);
+        scalar = scalar && dop_node_is(g, p->outs[i], DOP_ALONGSIDE) && !dop_region_feeds(g, c, p->outs[i]);
     }
-    if (c->tpl == DOP_TPL_matmul)
-        return scalar ? DOP_REASON_none : DOP_REASON_tile_mismatch;
+    if (!(t->hole[0] & DOP_HOLE_ROWS)) {
+        if (!scalar || !(t->hole[0] & DOP_HOLE_SCALAR))
+            return DOP_REASON_tile_mismatch;
+        if (f->output[p->outs[0]] || dop_flow_n_readers(f, p->outs[0]) != 1)
+            return DOP_REASON_multiple_readers; /* nothing would store it */
+        return t->statistics && c->info->n_stats + 1 > t->statistics ? DOP_REASON_capacity : DOP_REASON_none;
+    }
     if (!scalar && !dop_fuse_fits_shared(cx->target, unit.len))
         return DOP_REASON_shared_memory;
     return DOP_REASON_none;
 }
 
+/* Heads of the query side and the write of the current positions: into the holes of the root, and nowhere else, since an
+ * epilogue would need what only the load phase has. */
 static dop_reason
 stage_into_attention(const dop_flow *f, dop_region_id producer, dop_region_id consumer, dop_unit unit)
 {
     const dop_graph *g = f->g;
     const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
-    dop_node_id at = c->info->root;
-    const dop_node *n = dop_node_at(g, at);
-    uint32_t dim = dop_node_at(g, n->src[0])->shape.dim[2].mul;
+    const dop_template_info *t = dop_template_of(c->tpl);
+    dop_node_id at = c->info->attention;
     if (g->max_t != 1)
         return DOP_REASON_state_order; /* other workgroups read the rows of this step */
-    if (unit.len != dim)
+    if (unit.len != dop_node_at(g, dop_node_at(g, at)->src[0])->shape.dim[2].mul)
         return DOP_REASON_tile_mismatch;
     for (uint32_t i = 0; i < p->n_outs; i++) {
-        bool used = false;
-        for (uint32_t s = 0; s < 3; s++)
-            used = used || dop_node_base(g, n->src[s], NULL) == p->outs[i];
-        if (!used || dop_flow_n_readers(f, p->outs[i]) != 1)
+        bool used = false, elsewhere = false;
+        for (uint32_t k = 0; k < c->n_nodes; k++)
+            for (uint32_t s = 0; s < dop_node_at(g, c->nodes[k])->n_srcs; s++) {
+                if (dop_node_base(g, dop_node_at(g, c->nodes[k])->src[s], NULL) != p->outs[i])
+                    continue;
+                bool hole = c->nodes[k] == at && (t->hole[s] & DOP_HOLE_HEADS);
+                used = used || hole;
+                elsewhere = elsewhere || c->nodes[k] != at;
+            }
+        if (!used || elsewhere || dop_flow_n_readers(f, p->outs[i]) != 1)
             return DOP_REASON_multiple_readers;
-        for (uint32_t k = 0; k < c->n_nodes; k++) /* an epilogue would need what only the load phase has */
-            for (uint32_t s = 0; c->nodes[k] != at && s < dop_node_at(g, c->nodes[k])->n_srcs; s++)
-                if (dop_node_base(g, dop_node_at(g, c->nodes[k])->src[s], NULL) == p->outs[i])
-                    return DOP_REASON_multiple_readers;
     }
     return DOP_REASON_none;
 }
 
-/* Load phases have statistics and rotations; the norms in one piece (without split-norms) and softmax have a template of
- * their own only. */
+/* Load phases have statistics and rotations.  What sums over the row and is as wide as it (a norm in one piece, softmax)
+ * walks it twice and has a template of its own only. */
 static bool
-can_stage(const dop_graph *g, const dop_region *r)
+walks_twice(const dop_graph *g, dop_node_id id)
 {
-    for (uint32_t i = 0; i < r->n_nodes; i++) {
-        dop_op op = dop_node_at(g, r->nodes[i])->op;
-        if (op == DOP_OP_rmsnorm || op == DOP_OP_layernorm || op == DOP_OP_softmax)
-            return false;
-    }
-    return true;
+    dop_extent x = dop_node_extent(g, id);
+    return (x == DOP_EXTENT_row || x == DOP_EXTENT_head) && !dop_node_is(g, id, DOP_STATISTIC) &&
+           dop_op_of(dop_node_at(g, id)->op)->root == DOP_ROOT_row;
 }
 
 dop_status
@@ -418,25 +414,17 @@ dop_fuse_may_stage(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, 
                    dop_reason *out_reason)
 {
     const dop_graph *g = f->g;
-    dop_unit unit;
+    const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
     *out_reason = DOP_REASON_disabled;
     if (dop_fuse_disabled(cx, g, producer, consumer))
         return DOP_OK;
     *out_reason = DOP_REASON_template_limit;
-    if (g->regions[producer].tpl != DOP_TPL_row || !dop_region_unit(&g->regions[producer], &unit) ||
-        !can_stage(g, &g->regions[producer]))
+    if (p->tpl != DOP_TPL_row || !p->info->has_unit || any_node(g, p, walks_twice) || !dop_fuse_stages(c))
         return DOP_OK;
-    switch (g->regions[consumer].tpl) {
-    case DOP_TPL_gemv:
-    case DOP_TPL_matmul:
-        *out_reason = stage_into_matmul(cx, f, producer, consumer, unit);
-        break;
-    case DOP_TPL_attention:
-        *out_reason = stage_into_attention(f, producer, consumer, unit);
-        break;
-    default:
-        break;
-    }
+    if (c->info->attention)
+        *out_reason = stage_into_attention(f, producer, consumer, p->info->unit);
+    else
+        *out_reason = stage_into_product(cx, f, producer, consumer, p->info->unit);
     if (*out_reason == DOP_REASON_none && dop_fuse_too_many_buffers(cx, f, producer, consumer, false))
         *out_reason = DOP_REASON_arguments;
     if (*out_reason != DOP_REASON_none)
@@ -446,6 +434,16 @@ dop_fuse_may_stage(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, 
     if (around)
         *out_reason = DOP_REASON_cycle;
     return st;
+}
+
+bool
+dop_fuse_stages(const dop_region *c)
+{
+    const dop_template_info *t = dop_template_of(c->tpl);
+    uint8_t any = 0;
+    for (uint32_t k = 0; k < DOP_MAX_SRCS; k++)
+        any |= t->hole[k];
+    return (any & (DOP_HOLE_ROWS | DOP_HOLE_SCALAR | DOP_HOLE_HEADS)) != 0;
 }
 
 dop_status
@@ -462,10 +460,10 @@ dop_fuse_log(dop_pass_ctx *cx, const dop_graph *g, dop_region_id producer, dop_r
             if (!dop_region_has(p, b) || dop_region_has(c, b)) /* what c makes itself is no edge between the two */
                 continue;
             dop_fusion_event e = {b, c->nodes[i], pass, reason, 2 * dop_node_bytes(g, b), dispatches};
-            if (n->op == DOP_OP_state_write || dop_node_is_statistic(g, b))
+            if (dop_node_is(g, c->nodes[i], DOP_EFFECT) || dop_node_is(g, b, DOP_STATISTIC))
                 e.bytes = dop_node_bytes(g, b);
-            if (dop_node_at(g, b)->op == DOP_OP_state_write)
-                e.bytes = 2 * dop_node_bytes(g, dop_node_at(g, b)->src[1]);
+            if (dop_node_is(g, b, DOP_EFFECT))
+                e.bytes = 2 * dop_node_bytes(g, dop_node_space(g, b));
             dop_status st = dop_fusion_log_add(cx->log, &e, cx->diag);
             if (st != DOP_OK)
                 return st;

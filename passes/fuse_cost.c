@@ -1,6 +1,8 @@
 /* What a fusion needs beside legality: registers, arguments, and that no kernel path switched it off. */
 #include "passes/fuse.h"
 
+#include <stdlib.h>
+
 enum {
     WIDTH = 4, /* elements that an invocation holds of each value: loads are 16 bytes wide */
     ADDRESSES = 8
@@ -12,66 +14,68 @@ dop_fuse_disabled(const dop_pass_ctx *cx, const dop_graph *g, dop_region_id a, d
     return cx->keep_apart && cx->keep_apart(cx->user, g, &g->regions[a], &g->regions[b]);
 }
 
-/* What the template itself keeps beside the values of its expressions: sums, a staged block of weights. */
 static uint32_t
-held_by(dop_template tpl)
+max_u32(uint32_t a, uint32_t b)
 {
-    switch (tpl) {
-    case DOP_TPL_gemv:
-    case DOP_TPL_attention:
-        return 16;
-    case DOP_TPL_matmul:
-        return 24;
-    default:
-        return 0;
-    }
+    return a > b ? a : b;
 }
 
-static dop_node_id
-last_use(const dop_graph *g, const dop_region *a, const dop_region *b, dop_node_id id)
+/* The nodes of both regions in handle order, each once. */
+static uint32_t
+merge_nodes(const dop_region *a, const dop_region *b, dop_node_id *out)
 {
-    dop_node_id last = id;
-    for (int side = 0; side < 2; side++) {
-        const dop_region *r = side ? b : a;
-        for (uint32_t i = 0; i < r->n_nodes; i++) {
-            const dop_node *n = dop_node_at(g, r->nodes[i]);
-            for (uint32_t k = 0; k < n->n_srcs; k++)
-                if (dop_node_base(g, n->src[k], NULL) == id && r->nodes[i] > last)
-                    last = r->nodes[i];
-        }
+    uint32_t n = 0, i = 0, k = 0;
+    while (i < a->n_nodes || k < b->n_nodes) {
+        bool left = k == b->n_nodes || (i < a->n_nodes && a->nodes[i] <= b->nodes[k]);
+        dop_node_id id = left ? a->nodes[i] : b->nodes[k];
+        i += i < a->n_nodes && a->nodes[i] == id;
+        k += k < b->n_nodes && b->nodes[k] == id;
+        out[n++] = id;
     }
-    return last;
+    return n;
 }
 
 /* Handles are in topological order and code is generated in that order, so a value is held from its own handle to its
  * last reader's.  Values of a statistic or of a weight vector are loads: they are held only while they are used. */
-uint32_t
-dop_fuse_registers(const dop_graph *g, const dop_region *a, const dop_region *b, dop_template tpl)
+dop_status
+dop_fuse_registers(const dop_graph *g, const dop_region *a, const dop_region *b, dop_template tpl, dop_diag *diag,
+                   uint32_t *out_registers)
 {
-    uint32_t most = 0;
-    for (int side = 0; side < 2; side++) {
-        const dop_region *at = side ? b : a;
-        for (uint32_t i = 0; i < at->n_nodes; i++) {
-            dop_node_id now = at->nodes[i];
-            uint32_t held = dop_node_at(g, now)->n_srcs; /* operands, loaded or held */
-            for (int from = 0; from < 2; from++) {
-                const dop_region *r = from ? b : a;
-                for (uint32_t k = 0; k < r->n_nodes; k++)
-                    held += r->nodes[k] < now && (!from || !dop_region_has(a, r->nodes[k])) &&
-                            last_use(g, a, b, r->nodes[k]) > now;
-            }
-            most = held > most ? held : most;
+    uint32_t most = 0, held = 0, room = a->n_nodes + b->n_nodes;
+    dop_region both = {.nodes = malloc(room * sizeof *both.nodes)};
+    uint32_t *last = malloc(room * sizeof *last); /* position of the last reader */
+    uint32_t *ends = calloc(room, sizeof *ends);  /* values whose last reader stands here */
+    dop_status st = both.nodes && last && ends ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK)
+        both.n_nodes = merge_nodes(a, b, both.nodes);
+    for (uint32_t i = 0; i < both.n_nodes; i++) {
+        last[i] = i;
+        for (uint32_t k = 0; k < dop_node_at(g, both.nodes[i])->n_srcs; k++) {
+            uint32_t at = dop_region_find(&both, dop_node_base(g, dop_node_at(g, both.nodes[i])->src[k], NULL));
+            if (at < i)
+                last[at] = i;
         }
     }
-    return ADDRESSES + held_by(tpl) + WIDTH * most;
+    for (uint32_t i = 0; i < both.n_nodes; i++)
+        ends[last[i]] += last[i] > i;
+    for (uint32_t i = 0; i < both.n_nodes; i++) {
+        held -= ends[i];
+        most = max_u32(most, held + dop_node_at(g, both.nodes[i])->n_srcs); /* its operands, loaded or held */
+        held += last[i] > i;
+    }
+    free(both.nodes);
+    free(last);
+    free(ends);
+    *out_registers = ADDRESSES + dop_template_of(tpl)->held + WIDTH * most;
+    return st;
 }
 
-enum { MAX_BUFFERS = 64 };
+enum { MAX_ADDRESSES = 16 }; /* 128 bytes of push constants; counting ends beyond */
 
 typedef struct buffers {
     const dop_graph *g;
     const dop_region *other;
-    dop_node_id seen[MAX_BUFFERS];
+    dop_node_id seen[MAX_ADDRESSES + 1];
     uint32_t n;
 } buffers;
 
@@ -79,14 +83,14 @@ typedef struct buffers {
 static void
 add_buffer(buffers *b, dop_node_id id)
 {
-    while (dop_node_at(b->g, id)->op == DOP_OP_state_write)
+    while (dop_node_is(b->g, id, DOP_EFFECT))
         id = dop_node_base(b->g, dop_node_at(b->g, id)->src[0], NULL);
-    if (dop_node_at(b->g, id)->op == DOP_OP_input)
+    if (dop_node_is_input(b->g, id))
         id = 0;
     for (uint32_t i = 0; i < b->n; i++)
         if (b->seen[i] == id)
             return;
-    if (b->n < MAX_BUFFERS)
+    if (b->n <= MAX_ADDRESSES)
         b->seen[b->n++] = id;
 }
 
@@ -101,25 +105,22 @@ add_read(void *user, dop_node_id base)
 static bool
 is_stored(const dop_flow *f, dop_region_id a, dop_region_id b, dop_node_id id)
 {
-    for (uint32_t i = 0; i < f->g->n_outs; i++)
-        if (dop_node_base(f->g, f->g->outs[i], NULL) == id)
-            return true;
-    for (uint32_t k = f->first_reader[id]; k < f->first_reader[id + 1]; k++)
-        if (f->readers[k] != a && f->readers[k] != b)
+    if (f->output[id])
+        return true;
+    for (uint32_t k = 0; k < f->readers[id].n; k++)
+        if (f->readers[id].ids[k] != a && f->readers[id].ids[k] != b)
             return true;
     return false;
 }
 
-/* Arguments that are numbers instead of buffers: the depth of a product of several tokens, an attention window. */
+/* Arguments that are numbers instead of buffers: what the template has, and the window of attention or of its parts. */
 static uint32_t
 numbers_of(const dop_graph *g, const dop_region *r)
 {
-    uint32_t n = r->tpl == DOP_TPL_matmul ? 2 : 0;
-    for (uint32_t i = 0; i < r->n_nodes; i++) {
-        dop_op op = dop_node_at(g, r->nodes[i])->op;
-        if (op == DOP_OP_attention || op == DOP_OP_attn_split || op == DOP_OP_attn_combine)
+    uint32_t n = dop_template_of(r->tpl)->numbers;
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        if (dop_node_has(g, r->nodes[i], DOP_A_window) || dop_node_has(g, r->nodes[i], DOP_A_splits))
             return n + 1;
-    }
     return n;
 }
 
@@ -130,9 +131,9 @@ dop_fuse_too_many_buffers(const dop_pass_ctx *cx, const dop_flow *f, dop_region_
     const dop_region *ra = &g->regions[a], *rb = &g->regions[b];
     const uint32_t push = cx->target->push_bytes < 128 ? cx->target->push_bytes : 128;
     buffers set = {.g = g, .other = rb};
-    dop_region_reads(g, ra, add_read, &set);
+    dop_region_reads(ra, add_read, &set);
     set.other = ra;
-    dop_region_reads(g, rb, add_read, &set);
+    dop_region_reads(rb, add_read, &set);
     for (int side = prologue ? 1 : 0; side < 2; side++) {
         const dop_region *r = side ? rb : ra;
         for (uint32_t i = 0; i < r->n_nodes; i++)

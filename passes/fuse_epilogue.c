@@ -3,24 +3,9 @@
  * its output is the one that would cost a dispatch of its own.  Runs after fuse-prologue. */
 #include "passes/fuse.h"
 
-static int
-weight_of(dop_template t)
-{
-    switch (t) {
-    case DOP_TPL_gemv:
-    case DOP_TPL_matmul:
-    case DOP_TPL_attention:
-        return 3;
-    case DOP_TPL_row:
-        return 2;
-    default:
-        return 1;
-    }
-}
-
-/* Distinct regions that make what r reads. */
+/* Distinct regions that make what r reads, in the order in which its nodes read them: out[n_regions]. */
 static uint32_t
-producers_of(const dop_flow *f, dop_region_id r, dop_region_id *out, uint32_t cap)
+producers_of(dop_flow *f, dop_region_id r, dop_region_id *out)
 {
     const dop_region *reg = &f->g->regions[r];
     uint32_t n = 0;
@@ -29,55 +14,54 @@ producers_of(const dop_flow *f, dop_region_id r, dop_region_id *out, uint32_t ca
         for (uint32_t k = 0; k < x->n_srcs; k++) {
             dop_node_id b = dop_node_base(f->g, x->src[k], NULL);
             dop_region_id p = f->owner[b];
-            bool seen = !p || p == r || dop_region_has(reg, b);
-            for (uint32_t j = 0; j < n && !seen; j++)
-                seen = out[j] == p;
-            if (!seen && n < cap)
-                out[n++] = p;
+            if (!p || p == r || f->seen[p] || dop_region_has(reg, b))
+                continue;
+            f->seen[p] = 1;
+            out[n++] = p;
         }
     }
+    for (uint32_t i = 0; i < n; i++)
+        f->seen[out[i]] = 0;
     return n;
 }
 
 static dop_status
-try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, bool *changed)
+try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id *producers, dop_region_id r, bool *changed)
 {
-    dop_region_id producers[64], best = 0;
-    dop_template best_tpl = DOP_TPL_none;
-    uint32_t n = producers_of(f, r, producers, 64);
+    dop_region_id best = 0;
+    uint32_t n = producers_of(f, r, producers);
     for (uint32_t i = 0; i < n; i++) {
         dop_reason why;
-        dop_template tpl;
-        dop_status st = dop_fuse_may_epilogue(cx, f, producers[i], r, &why, &tpl);
+        dop_status st = dop_fuse_may_epilogue(cx, f, producers[i], r, &why);
         if (st == DOP_OK && why != DOP_REASON_none)
             st = dop_fuse_log(cx, g, producers[i], r, "fuse-epilogue", why, 0);
         if (st != DOP_OK)
             return st;
         if (why != DOP_REASON_none)
             continue;
-        int a = weight_of(g->regions[producers[i]].tpl), b = best ? weight_of(g->regions[best].tpl) : 0;
-        if (a > b || (a == b && producers[i] > best)) {
+        uint32_t a = dop_template_of(g->regions[producers[i]].tpl)->heavy,
+                 b = best ? dop_template_of(g->regions[best].tpl)->heavy : 0;
+        if (a > b || (a == b && producers[i] > best))
             best = producers[i];
-            best_tpl = tpl;
-        }
     }
     if (!best)
         return DOP_OK;
     dop_status st = dop_fuse_log(cx, g, best, r, "fuse-epilogue", DOP_REASON_none, 1);
     if (st == DOP_OK)
-        st = dop_region_absorb(g, best, r, best_tpl, false, cx->diag);
+        st = dop_flow_absorb(f, g, best, r, g->regions[best].tpl, false, cx->diag);
     *changed = true;
-    return st == DOP_OK ? dop_flow_update(g, cx->diag, f) : st;
+    return st == DOP_OK ? dop_flow_settle(f, g, cx->diag) : st;
 }
 
 dop_status
 dop_pass_fuse_epilogue(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
     dop_flow f = {0};
-    dop_status st = dop_flow_update(g, cx->diag, &f);
+    dop_region_id *producers = dop_arena_alloc(cx->arena, g->n_regions * sizeof *producers);
+    dop_status st = producers ? dop_flow_start(g, cx->diag, &f) : DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
     for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)
         if (!g->regions[r].dead)
-            st = try_region(cx, g, &f, r, changed);
+            st = try_region(cx, g, &f, producers, r, changed);
     dop_flow_finish(&f);
     return st;
 }

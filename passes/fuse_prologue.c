@@ -20,8 +20,7 @@ prefers_epilogue(dop_pass_ctx *cx, const dop_flow *f, const bool *later, dop_reg
                 (g->regions[p].tpl == DOP_TPL_elementwise && !later[p]))
                 continue;
             dop_reason why;
-            dop_template tpl;
-            dop_status st = dop_fuse_may_epilogue(cx, f, p, r, &why, &tpl);
+            dop_status st = dop_fuse_may_epilogue(cx, f, p, r, &why);
             if (st != DOP_OK)
                 return st;
             if (why == DOP_REASON_none) {
@@ -43,17 +42,16 @@ static void
 add_read(void *user, dop_node_id base)
 {
     cost *c = user;
-    const dop_node *n = dop_node_at(c->g, base);
-    if (n->op == DOP_OP_input)
+    if (dop_node_is_input(c->g, base))
         return;
     /* Of a gathered table, or a sequence whose last row is taken, only the rows that come out are read. */
-    for (uint32_t i = 0; i < c->reg->n_nodes; i++) {
-        const dop_node *x = dop_node_at(c->g, c->reg->nodes[i]);
-        if ((x->op == DOP_OP_gather || x->op == DOP_OP_last_row) && dop_node_base(c->g, x->src[0], NULL) == base) {
-            c->bytes += dop_node_bytes(c->g, c->reg->nodes[i]);
-            return;
-        }
-    }
+    for (uint32_t i = 0; i < c->reg->n_nodes; i++)
+        for (uint32_t k = 0; k < dop_node_at(c->g, c->reg->nodes[i])->n_srcs; k++)
+            if (dop_node_access(c->g, c->reg->nodes[i], k)->axis[DOP_AXIS_row] == DOP_ACCESS_at &&
+                dop_node_base(c->g, dop_node_at(c->g, c->reg->nodes[i])->src[k], NULL) == base) {
+                c->bytes += dop_node_bytes(c->g, c->reg->nodes[i]);
+                return;
+            }
     c->bytes += dop_node_bytes(c->g, base);
 }
 
@@ -67,54 +65,63 @@ recompute_pays(const dop_graph *g, const dop_region *reg, const dop_region_id *r
     uint64_t out = 0;
     bool gathers = false, heavy = false;
     for (uint32_t i = 0; i < reg->n_nodes; i++)
-        gathers = gathers || dop_node_at(g, reg->nodes[i])->op == DOP_OP_gather;
+        gathers = gathers || dop_node_gathers(g, reg->nodes[i]);
     for (uint32_t i = 0; i < n; i++)
         heavy = heavy || g->regions[readers[i]].tpl != DOP_TPL_elementwise;
     if (gathers && heavy)
         return false;
-    dop_region_reads(g, reg, add_read, &in);
+    dop_region_reads(reg, add_read, &in);
     for (uint32_t i = 0; i < reg->n_outs; i++)
         out += dop_node_bytes(g, reg->outs[i]);
     return n * in.bytes <= in.bytes + out + n * out;
 }
 
+typedef struct work {
+    bool *later;            /* [n_regions] left for fuse-epilogue */
+    dop_region_id *readers; /* [n_regions] of the region at hand */
+    dop_reason *each;       /* what each of them has against it */
+} work;
+
 /* The distinct regions that read any output of r. */
 static uint32_t
-reader_regions(const dop_flow *f, const dop_region *reg, dop_region_id *out, uint32_t cap)
+reader_regions(dop_flow *f, const dop_region *reg, dop_region_id *out)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < reg->n_outs; i++)
-        for (uint32_t k = f->first_reader[reg->outs[i]]; k < f->first_reader[reg->outs[i] + 1]; k++) {
-            bool seen = false;
-            for (uint32_t j = 0; j < n; j++)
-                seen = seen || out[j] == f->readers[k];
-            if (!seen && n < cap)
-                out[n++] = f->readers[k];
+        for (uint32_t k = 0; k < f->readers[reg->outs[i]].n; k++) {
+            dop_region_id to = f->readers[reg->outs[i]].ids[k];
+            if (!f->seen[to])
+                out[n++] = to;
+            f->seen[to] = 1;
         }
+    for (uint32_t i = 0; i < n; i++)
+        f->seen[out[i]] = 0;
     return n;
 }
 
 static dop_status
-try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, bool *later, dop_region_id r, bool *changed)
+try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, work *w, dop_region_id r, bool *changed)
 {
     dop_region *reg = &g->regions[r];
-    dop_region_id readers[64];
-    uint32_t n = reader_regions(f, reg, readers, 64);
-    if (n == 0 || n == 64)
+    dop_region_id *readers = w->readers;
+    dop_reason why = DOP_REASON_none, *each = w->each;
+    uint32_t n = reader_regions(f, reg, readers);
+    dop_status st = DOP_OK;
+    if (n == 0)
         return DOP_OK;
-    for (uint32_t i = 0; i < g->n_outs; i++)
-        if (dop_region_has(reg, dop_node_base(g, g->outs[i], NULL)))
+    for (uint32_t i = 0; i < reg->n_nodes; i++)
+        if (f->output[reg->nodes[i]])
             return DOP_OK; /* a result of the graph has to be stored */
-    dop_reason why = DOP_REASON_none, each[64];
-    for (uint32_t i = 0; i < n; i++) {
-        each[i] = dop_fuse_may_prologue(cx, f, r, readers[i]);
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
+        st = dop_fuse_may_prologue(cx, f, r, readers[i], &each[i]);
         if (why == DOP_REASON_none)
             why = each[i];
     }
-    dop_status st = DOP_OK;
+    if (st != DOP_OK)
+        return st;
     if (why == DOP_REASON_none) {
-        st = prefers_epilogue(cx, f, later, r, &later[r]);
-        if (st != DOP_OK || later[r])
+        st = prefers_epilogue(cx, f, w->later, r, &w->later[r]);
+        if (st != DOP_OK || w->later[r])
             return st;
         if (n > 1 && !recompute_pays(g, reg, readers, n))
             why = DOP_REASON_multiple_readers;
@@ -127,22 +134,24 @@ try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, bool *later, dop_region_
     if (why != DOP_REASON_none)
         return st;
     for (uint32_t i = 0; i < n && st == DOP_OK; i++)
-        st = dop_region_absorb(g, readers[i], r, g->regions[readers[i]].tpl, i + 1 < n, cx->diag);
+        st = dop_flow_absorb(f, g, readers[i], r, g->regions[readers[i]].tpl, i + 1 < n, cx->diag);
     *changed = true;
-    return st == DOP_OK ? dop_flow_update(g, cx->diag, f) : st;
+    return st == DOP_OK ? dop_flow_settle(f, g, cx->diag) : st;
 }
 
 dop_status
 dop_pass_fuse_prologue(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
     dop_flow f = {0};
-    bool *later = dop_arena_alloc(cx->arena, g->n_regions * sizeof *later); /* left for fuse-epilogue */
-    if (!later)
+    work w = {dop_arena_alloc(cx->arena, g->n_regions * sizeof *w.later),
+              dop_arena_alloc(cx->arena, g->n_regions * sizeof *w.readers),
+              dop_arena_alloc(cx->arena, g->n_regions * sizeof *w.each)};
+    if (!w.later || !w.readers || !w.each)
         return DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
-    dop_status st = dop_flow_update(g, cx->diag, &f);
+    dop_status st = dop_flow_start(g, cx->diag, &f);
     for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)
         if (!g->regions[r].dead && g->regions[r].tpl == DOP_TPL_elementwise)
-            st = try_region(cx, g, &f, later, r, changed);
+            st = try_region(cx, g, &f, &w, r, changed);
     dop_flow_finish(&f);
     return st;
 }

@@ -5,8 +5,7 @@
 static bool
 may_merge(const dop_graph *g, const dop_region *a, const dop_region *b)
 {
-    dop_unit ua, ub;
-    return b->tpl == DOP_TPL_row && dop_region_unit(a, &ua) && dop_region_unit(b, &ub) && ua.len == ub.len &&
+    return b->tpl == DOP_TPL_row && a->info->has_unit && b->info->has_unit && a->info->unit.len == b->info->unit.len &&
            dop_node_per_token(g, a->nodes[0]) == dop_node_per_token(g, b->nodes[0]);
 }
 
@@ -14,7 +13,7 @@ dop_status
 dop_pass_merge_rows(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
     dop_flow f = {0};
-    dop_status st = dop_flow_update(g, cx->diag, &f);
+    dop_status st = dop_flow_start(g, cx->diag, &f);
     for (dop_region_id a = 1; st == DOP_OK && a < g->n_regions; a++) {
         if (g->regions[a].dead || g->regions[a].tpl != DOP_TPL_row)
             continue;
@@ -27,9 +26,8 @@ dop_pass_merge_rows(dop_pass_ctx *cx, dop_graph *g, bool *changed)
             if (st == DOP_OK)
                 st = dop_flow_path_around(&f, b, a, cx->diag, &ba);
             for (uint32_t i = 0; i < g->regions[a].n_outs; i++)
-                for (uint32_t k = f.first_reader[g->regions[a].outs[i]]; k < f.first_reader[g->regions[a].outs[i] + 1];
-                     k++)
-                    direct = direct || f.readers[k] == b;
+                for (uint32_t k = 0; k < f.readers[g->regions[a].outs[i]].n; k++)
+                    direct = direct || f.readers[g->regions[a].outs[i]].ids[k] == b;
             if (st != DOP_OK || ab || ba || direct)
                 continue;
             dop_fusion_event e = {g->regions[a].outs[0], g->regions[b].outs[0], "merge-rows", DOP_REASON_none, 0, 1};
@@ -44,9 +42,9 @@ dop_pass_merge_rows(dop_pass_ctx *cx, dop_graph *g, bool *changed)
             if (st == DOP_OK && e.reason != DOP_REASON_none)
                 continue;
             if (st == DOP_OK)
-                st = dop_region_absorb(g, a, b, DOP_TPL_row, false, cx->diag);
+                st = dop_flow_absorb(&f, g, a, b, DOP_TPL_row, false, cx->diag);
             if (st == DOP_OK)
-                st = dop_flow_update(g, cx->diag, &f);
+                st = dop_flow_settle(&f, g, cx->diag);
             *changed = true;
         }
     }

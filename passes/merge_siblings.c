@@ -3,56 +3,82 @@
  * consumer of two of them (act(gate) * up) finds both in one region. */
 #include "passes/fuse.h"
 
-static dop_node_id
-activation(const dop_graph *g, const dop_region *r)
+#include <stdlib.h>
+
+typedef struct product {
+    dop_node_id act;
+    dop_region_id region;
+} product;
+
+static int
+compare(const void *a, const void *b)
 {
-    for (uint32_t i = 0; i < r->n_nodes; i++)
-        if (dop_node_at(g, r->nodes[i])->op == DOP_OP_matmul)
-            return dop_node_at(g, r->nodes[i])->src[0];
-    return 0;
+    const product *x = a, *y = b;
+    if (x->act != y->act)
+        return x->act < y->act ? -1 : 1;
+    return x->region < y->region ? -1 : x->region > y->region;
+}
+
+static dop_status
+try_pair(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id a, dop_region_id b, bool *changed)
+{
+    bool ab = false, ba = false;
+    dop_status st = dop_flow_path_around(f, a, b, cx->diag, &ab);
+    if (st == DOP_OK)
+        st = dop_flow_path_around(f, b, a, cx->diag, &ba);
+    if (st != DOP_OK || ab || ba)
+        return st;
+    dop_fusion_event e = {g->regions[a].nodes[0],
+                          g->regions[b].nodes[0],
+                          "merge-siblings",
+                          DOP_REASON_none,
+                          dop_node_bytes(g, g->regions[a].info->act),
+                          1};
+    if (dop_fuse_disabled(cx, g, a, b))
+        e.reason = DOP_REASON_disabled;
+    else if (dop_fuse_too_many_buffers(cx, f, a, b, false))
+        e.reason = DOP_REASON_arguments;
+    e.dispatches = e.reason == DOP_REASON_none;
+    st = dop_fusion_log_add(cx->log, &e, cx->diag);
+    if (st != DOP_OK || e.reason != DOP_REASON_none)
+        return st;
+    *changed = true;
+    st = dop_flow_absorb(f, g, a, b, g->regions[a].tpl, false, cx->diag);
+    return st == DOP_OK ? dop_flow_settle(f, g, cx->diag) : st;
+}
+
+static int
+by_region(const void *a, const void *b)
+{
+    const product *x = *(product *const *)a, *y = *(product *const *)b;
+    return x->region < y->region ? -1 : x->region > y->region;
 }
 
 dop_status
 dop_pass_merge_siblings(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
     dop_flow f = {0};
-    dop_status st = dop_flow_update(g, cx->diag, &f);
-    for (dop_region_id a = 1; st == DOP_OK && a < g->n_regions; a++) {
-        if (g->regions[a].dead || (g->regions[a].tpl != DOP_TPL_gemv && g->regions[a].tpl != DOP_TPL_matmul))
-            continue;
-        for (dop_region_id b = a + 1; st == DOP_OK && b < g->n_regions; b++) {
-            if (g->regions[b].dead || g->regions[b].tpl != g->regions[a].tpl ||
-                activation(g, &g->regions[a]) != activation(g, &g->regions[b]))
-                continue;
-            bool ab = false, ba = false;
-            st = dop_flow_path_around(&f, a, b, cx->diag, &ab);
-            if (st == DOP_OK)
-                st = dop_flow_path_around(&f, b, a, cx->diag, &ba);
-            if (st != DOP_OK || ab || ba)
-                continue;
-            dop_fusion_event e = {g->regions[a].nodes[0],
-                                  g->regions[b].nodes[0],
-                                  "merge-siblings",
-                                  DOP_REASON_none,
-                                  dop_node_bytes(g, activation(g, &g->regions[a])),
-                                  1};
-            if (dop_fuse_disabled(cx, g, a, b)) {
-                e.reason = DOP_REASON_disabled;
-                e.dispatches = 0;
-            } else if (dop_fuse_too_many_buffers(cx, &f, a, b, false)) {
-                e.reason = DOP_REASON_arguments;
-                e.dispatches = 0;
-            }
-            st = dop_fusion_log_add(cx->log, &e, cx->diag);
-            if (st == DOP_OK && e.reason != DOP_REASON_none)
-                continue;
-            if (st == DOP_OK)
-                st = dop_region_absorb(g, a, b, g->regions[a].tpl, false, cx->diag);
-            if (st == DOP_OK)
-                st = dop_flow_update(g, cx->diag, &f);
-            *changed = true;
-        }
+    uint32_t n = 0;
+    product *items = calloc(g->n_regions, sizeof *items), **order = calloc(g->n_regions, sizeof *order);
+    dop_status st = items && order ? dop_flow_start(g, cx->diag, &f) : DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
+    for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)
+        if (!g->regions[r].dead && g->regions[r].info->n_products)
+            items[n++] = (product){g->regions[r].info->act, r};
+    if (st == DOP_OK)
+        qsort(items, n, sizeof *items, compare); /* siblings stand together */
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++)
+        order[i] = &items[i];
+    if (st == DOP_OK)
+        qsort(order, n, sizeof *order, by_region);
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
+        const product *a = order[i];
+        for (const product *b = a + 1; st == DOP_OK && b < items + n && b->act == a->act; b++)
+            if (!g->regions[a->region].dead && !g->regions[b->region].dead &&
+                g->regions[a->region].tpl == g->regions[b->region].tpl)
+                st = try_pair(cx, g, &f, a->region, b->region, changed);
     }
     dop_flow_finish(&f);
+    free(items);
+    free(order);
     return st;
 }

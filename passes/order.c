@@ -20,26 +20,19 @@ compare(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Longest path from the inputs.  Regions form no cycles, so relaxing until nothing changes ends. */
+/* Longest path from the inputs: producers come before their readers in the flow's order. */
 static void
 compute_depths(const dop_flow *f, item *items)
 {
-    const dop_graph *g = f->g;
-    for (bool again = true; again;) {
-        again = false;
-        for (dop_region_id r = 1; r < g->n_regions; r++) {
-            const dop_region *reg = &g->regions[r];
-            if (reg->dead)
-                continue;
-            for (uint32_t i = 0; i < reg->n_outs; i++)
-                for (uint32_t k = f->first_reader[reg->outs[i]]; k < f->first_reader[reg->outs[i] + 1]; k++) {
-                    item *to = &items[f->readers[k]];
-                    if (to->depth < items[r].depth + 1) {
-                        to->depth = items[r].depth + 1;
-                        again = true;
-                    }
-                }
-        }
+    for (uint32_t n = 0; n < f->n_order; n++) {
+        dop_region_id r = f->order[n];
+        const dop_region *reg = &f->g->regions[r];
+        for (uint32_t i = 0; i < reg->n_outs && !reg->dead; i++)
+            for (uint32_t k = 0; k < f->readers[reg->outs[i]].n; k++) {
+                item *to = &items[f->readers[reg->outs[i]].ids[k]];
+                if (to->depth < items[r].depth + 1)
+                    to->depth = items[r].depth + 1;
+            }
     }
 }
 
@@ -54,8 +47,10 @@ delay_sources(const dop_flow *f, item *items)
         if (reg->dead || items[r].depth > 0)
             continue;
         for (uint32_t i = 0; i < reg->n_outs; i++)
-            for (uint32_t k = f->first_reader[reg->outs[i]]; k < f->first_reader[reg->outs[i] + 1]; k++)
-                first = items[f->readers[k]].depth < first ? items[f->readers[k]].depth : first;
+            for (uint32_t k = 0; k < f->readers[reg->outs[i]].n; k++) {
+                uint32_t depth = items[f->readers[reg->outs[i]].ids[k]].depth;
+                first = depth < first ? depth : first;
+            }
         if (first != UINT32_MAX && first > 0)
             items[r].depth = first - 1;
     }
@@ -67,7 +62,7 @@ dop_pass_order(dop_pass_ctx *cx, dop_graph *g, bool *changed)
     dop_flow f = {0};
     item *items = NULL;
     dop_region *sorted = NULL;
-    dop_status st = dop_flow_update(g, cx->diag, &f);
+    dop_status st = dop_flow_start(g, cx->diag, &f);
     if (st != DOP_OK)
         goto error;
     items = calloc(g->n_regions, sizeof *items);

@@ -24,43 +24,29 @@ by_size(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Values of a state live in the state's own buffer; results of the graph get slots of their own. */
-static bool
-in_scratch(const dop_graph *g, dop_node_id id)
-{
-    if (dop_node_at(g, id)->op == DOP_OP_state_write)
-        return false;
-    for (uint32_t i = 0; i < g->n_outs; i++)
-        if (dop_node_base(g, g->outs[i], NULL) == id)
-            return false;
-    return true;
-}
-
 static dop_status
 compute_groups(dop_pass_ctx *cx, const dop_graph *g, const dop_flow *f, uint32_t *group)
 {
     dop_placement *p = &cx->placement;
     uint32_t now = 0;
-    uint8_t *reads_group = calloc(g->n_regions, 1); /* 1: reads something of the current group */
-    if (!reads_group)
+    uint32_t *reads = calloc(g->n_regions, sizeof *reads); /* 1 + the last group that it reads something of */
+    if (!reads)
         return DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
     for (dop_region_id r = 1; r < g->n_regions; r++) {
         if (g->regions[r].dead)
             continue;
-        if (reads_group[r]) {
+        if (reads[r] == now + 1) {
             now++;
             p->barrier[r] = true;
             p->n_barriers++;
-            for (dop_region_id k = 1; k < g->n_regions; k++)
-                reads_group[k] = 0;
         }
         group[r] = now;
         const dop_region *reg = &g->regions[r];
         for (uint32_t i = 0; i < reg->n_outs; i++)
-            for (uint32_t k = f->first_reader[reg->outs[i]]; k < f->first_reader[reg->outs[i] + 1]; k++)
-                reads_group[f->readers[k]] = 1;
+            for (uint32_t k = 0; k < f->readers[reg->outs[i]].n; k++)
+                reads[f->readers[reg->outs[i]].ids[k]] = now + 1;
     }
-    free(reads_group);
+    free(reads);
     return DOP_OK;
 }
 
@@ -99,7 +85,7 @@ dop_pass_place(dop_pass_ctx *cx, dop_graph *g, bool *changed)
     life *lives = NULL;
     dop_placement *p = &cx->placement;
     *p = (dop_placement){0};
-    dop_status st = dop_flow_update(g, cx->diag, &f);
+    dop_status st = dop_flow_start(g, cx->diag, &f);
     if (st != DOP_OK)
         goto error;
     p->values = dop_arena_alloc(cx->arena, g->n_nodes * sizeof *p->values);
@@ -110,17 +96,19 @@ dop_pass_place(dop_pass_ctx *cx, dop_graph *g, bool *changed)
         st = DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
         goto error;
     }
-    if ((st = compute_groups(cx, g, &f, group)) != DOP_OK)
+    st = compute_groups(cx, g, &f, group);
+    if (st != DOP_OK)
         goto error;
     for (dop_region_id r = 1; r < g->n_regions; r++)
         for (uint32_t i = 0; !g->regions[r].dead && i < g->regions[r].n_outs; i++) {
             dop_node_id id = g->regions[r].outs[i];
-            if (!in_scratch(g, id))
+            /* Values of a state live in the state's own buffer; results of the graph get slots of their own. */
+            if (dop_node_is(g, id, DOP_EFFECT) || f.output[id])
                 continue;
             life l = {id, group[r], group[r], dop_align_u64(dop_node_bytes(g, id), ALIGN), 0};
-            for (uint32_t k = f.first_reader[id]; k < f.first_reader[id + 1]; k++)
-                if (group[f.readers[k]] > l.last)
-                    l.last = group[f.readers[k]];
+            for (uint32_t k = 0; k < f.readers[id].n; k++)
+                if (group[f.readers[id].ids[k]] > l.last)
+                    l.last = group[f.readers[id].ids[k]];
             lives[n++] = l;
         }
     assign_offsets(lives, n, p);

@@ -5,6 +5,25 @@
 #include <stdio.h>
 #include <string.h>
 
+dop_node_id
+dop_check_storage(const dop_graph *g, dop_node_id id)
+{
+    id = dop_node_base(g, id, NULL);
+    while (dop_node_at(g, id)->op == DOP_OP_state_write)
+        id = dop_node_base(g, dop_node_at(g, id)->src[0], NULL);
+    return id;
+}
+
+dop_check_buffer *
+dop_check_buffer_of(dop_check_run *run, dop_node_id id)
+{
+    id = dop_check_storage(run->g, id);
+    for (uint32_t i = 0; i < run->n_buffers; i++)
+        if (run->buffers[i].node == id)
+            return &run->buffers[i];
+    return NULL;
+}
+
 /* One step between neighbouring f16 values, relative: the two sides may round to different ones. */
 static const double f16_step = 1.0 / 1024, f16_tiny = 1.0 / 16777216;
 

@@ -7,25 +7,6 @@
 
 static const double max_products = 1e8; /* multiplications of one case that the host does */
 
-dop_node_id
-dop_check_storage(const dop_graph *g, dop_node_id id)
-{
-    id = dop_node_base(g, id, NULL);
-    while (dop_node_at(g, id)->op == DOP_OP_state_write)
-        id = dop_node_base(g, dop_node_at(g, id)->src[0], NULL);
-    return id;
-}
-
-dop_check_buffer *
-dop_check_buffer_of(dop_check_run *run, dop_node_id id)
-{
-    id = dop_check_storage(run->g, id);
-    for (uint32_t i = 0; i < run->n_buffers; i++)
-        if (run->buffers[i].node == id)
-            return &run->buffers[i];
-    return NULL;
-}
-
 bool
 dop_check_uses_position(const dop_graph *g, const dop_region *r)
 {
@@ -101,8 +82,8 @@ column_block(const dop_check_run *run)
         bool product = n->op == DOP_OP_matmul && reads_matrix(g, id);
         for (uint32_t k = 0; k < n->n_srcs; k++)
             behind[id] = behind[id] || behind[dop_node_base(g, n->src[k], NULL)];
-        dop_reach reach = dop_node_reach(g, id);
-        if (behind[id] && (product || reach == DOP_REACH_ROW || (reach == DOP_REACH_ALL && n->op != DOP_OP_last_row)))
+        dop_extent extent = dop_node_extent(g, id);
+        if (behind[id] && (product || extent == DOP_EXTENT_row || extent == DOP_EXTENT_all || dop_node_gathers(g, id)))
             block = 0;
         behind[id] = behind[id] || product;
         uint32_t head = n->shape.rank == 3 ? n->shape.dim[2].mul : 1;

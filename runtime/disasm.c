@@ -9,13 +9,6 @@ dop_plan_schedule_name(const dop_plan_schedule *schedule, char out[DOP_SCHEDULE_
     snprintf(out, DOP_SCHEDULE_NAME, "%s%u", kinds[schedule->kind], schedule->max_rows);
 }
 
-const char *
-dop_plan_ordering_name(uint32_t ordering)
-{
-    static const char *const names[DOP_N_ORDERS] = {"barriers", "persistent"};
-    return names[ordering];
-}
-
 static void
 disasm_dispatch(const dop_plan *plan, const dop_plan_dispatch *d, bool stage, uint32_t index, dop_buf *out)
 {

@@ -6,8 +6,8 @@
  * Threads: a model with its sequences and steps is driven by one thread at a time; different models know nothing of each
  * other.  Errors are values: a call that fails says why in *diag (NULL: nobody wants to know) and changes nothing that its
  * description does not name.  DOP_E_DEVICE may mean that the device is lost: then nothing but closing works any more.
- * After dop_model_open returns, nothing is allocated on the device but what a probe of orderings needs for itself, and nothing
- * recorded but that and what dop_open_options.first_tokens put off (dop_model_counters leaves both out). */
+ * After dop_model_open returns, nothing is allocated on the device but what a probe of orderings needs for itself, and
+ * nothing recorded but that and what dop_open_options.first_tokens put off (dop_model_counters leaves both out). */
 #ifndef DOPPLER_RUNTIME_DOPPLER_H
 #define DOPPLER_RUNTIME_DOPPLER_H
 

@@ -60,8 +60,17 @@ static const dop_option options[] = {
     OPT(0, "render-chat", TEXT, render_chat, "FILE",
         "the text that the chat template makes of [{\"role\", \"content\"}, ...]"),
     OPT(0, "tokenizer", TEXT, tokenizer, "FILE", "a tokenizer's file, its folder, or a .gguf, instead of a plan"),
-    OPT(0, "help", FLAG, help, NULL, "this text"),
+    OPT('h', "help", FLAG, help, NULL, "this text"),
     OPT(0, "version", FLAG, version, NULL, "the release"),
+    DOP_OPTION_POINTER('m', "model",
+                       "the plan comes without an option: doppler-exec PLAN (dopplerc makes it of a model)"),
+    DOP_OPTION_POINTER('c', "ctx-size", "the context is part of the plan: dopplerc MODEL --ctx N -o PLAN"),
+    DOP_OPTION_POINTER(0, "ctx", "the context is part of the plan: dopplerc MODEL --ctx N -o PLAN"),
+    DOP_OPTION_POINTER('t', NULL, "-j N is for threads while loading; the device does the rest"),
+    DOP_OPTION_POINTER(0, "n-predict", "use -n N"),
+    DOP_OPTION_POINTER(0, "ngl", "the whole model runs on the device of --device"),
+    DOP_OPTION_POINTER(0, "n-gpu-layers", "the whole model runs on the device of --device"),
+    DOP_OPTION_POINTER(0, "gpu-layers", "the whole model runs on the device of --device"),
 };
 enum { N_OPTIONS = sizeof options / sizeof options[0] };
 

@@ -27,7 +27,8 @@ typedef struct dop_loader {
     bool started;
 } dop_loader;
 
-/* A step that dop_step_run ran and that is neither committed nor rolled back.  Its tokens stand after those of the sequence. */
+/* A step that dop_step_run ran and that is neither committed nor rolled back.  Its tokens stand after those of the
+ * sequence. */
 typedef struct dop_open_step {
     dop_sequence *sequence; /* NULL: there is none */
     uint32_t n_rows;
@@ -57,10 +58,9 @@ struct dop_model {
     /* Decode schedules by DOP_ORDER_*, UINT32_MAX: none that may be used; info.decode is one of them.  Feeding and
      * scoring take barriers always. */
     uint32_t decode[DOP_N_ORDERS];
-    bool probes;       /* which one to take is found out by probes: */
-    uint32_t probe_at; /* the next one when all are there and this position is reached */
-    uint32_t
-        probe_prefill; /* schedule of several rows that a probe takes its yardstick from; UINT32_MAX: there is none */
+    bool probes;            /* which one to take is found out by probes: */
+    uint32_t probe_at;      /* the next one when all are there and this position is reached */
+    uint32_t probe_prefill; /* schedule of several rows, a probe's yardstick; UINT32_MAX: there is none */
 
     dop_sequence *sequence; /* the one that there is; NULL: none */
     bool states_used;       /* they are not zero any more, as a new sequence wants them */

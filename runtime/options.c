@@ -69,6 +69,8 @@ store(const dop_option *o, const char *shown, const char *value, void *values, d
     case DOP_OPT_LIST:
         st = dop_texts_push((dop_texts *)(void *)field, value, diag);
         break;
+    case DOP_OPT_POINTER: /* refused before */
+        break;
     }
     return st;
 }
@@ -103,7 +105,7 @@ unknown(const dop_option *table, size_t n, const char *name, const char *shown, 
     const char *best = NULL;
     unsigned best_distance = 3;
     for (size_t i = 0; i < n && name; i++) {
-        unsigned d = table[i].name ? distance(name, table[i].name) : UINT32_MAX;
+        unsigned d = table[i].name && table[i].kind != DOP_OPT_POINTER ? distance(name, table[i].name) : UINT32_MAX;
         if (d < best_distance) {
             best = table[i].name;
             best_distance = d;
@@ -127,8 +129,23 @@ static const dop_option *
 find_letter(const dop_option *table, size_t n, char letter)
 {
     for (size_t i = 0; i < n; i++)
-        if (table[i].letter == letter)
+        if (table[i].letter == letter && table[i].kind != DOP_OPT_POINTER)
             return &table[i];
+    return NULL;
+}
+
+/* -x, -name, --name, each also with =VALUE behind it. */
+static const dop_option *
+find_pointer(const dop_option *table, size_t n, const char *arg)
+{
+    const char *name = arg + (arg[1] == '-' ? 2 : 1);
+    size_t len = strcspn(name, "=");
+    for (size_t i = 0; i < n; i++) {
+        const dop_option *o = &table[i];
+        bool letter = arg[1] != '-' && o->letter == arg[1] && len == 1;
+        if (o->kind == DOP_OPT_POINTER && (letter || find_long(o, 1, name, len)))
+            return o;
+    }
     return NULL;
 }
 
@@ -137,8 +154,10 @@ static dop_status
 parse_option(const dop_option *table, size_t n, int argc, char **argv, int *io_i, void *values, dop_diag *diag)
 {
     const char *arg = argv[*io_i], *value = NULL;
-    const dop_option *o;
+    const dop_option *o = find_pointer(table, n, arg);
     char shown[64];
+    if (o)
+        return DOP_FAIL(diag, DOP_E_USAGE, "unknown option %.*s: %s", (int)strcspn(arg, "="), arg, o->help);
     if (arg[1] == '-') {
         const char *equals = strchr(arg, '=');
         size_t len = equals ? (size_t)(equals - arg) - 2 : strlen(arg) - 2;
@@ -191,6 +210,8 @@ dop_options_help(const dop_option *table, size_t n, dop_buf *out)
 {
     for (size_t i = 0; i < n; i++) {
         const dop_option *o = &table[i];
+        if (o->kind == DOP_OPT_POINTER)
+            continue;
         if (!o->letter && !o->name) {
             dop_buf_printf(out, "\n%s\n", o->help);
             continue;

@@ -14,6 +14,7 @@ typedef enum dop_option_kind {
     DOP_OPT_COUNT,    /* uint32_t, min .. max */
     DOP_OPT_REAL,     /* double, min .. max */
     DOP_OPT_LIST,     /* dop_texts: may be given several times */
+    DOP_OPT_POINTER,  /* no option of this program: `help` says what to use instead; also as -name */
 } dop_option_kind;
 
 /* Texts in order; the texts themselves are not owned (they point into argv). */
@@ -47,8 +48,15 @@ typedef struct dop_option {
         0, NULL, DOP_OPT_FLAG, 0, NULL, text, 0, 0 \
     }
 
+/* What users of other programs try: one line that says where to find it here. */
+#define DOP_OPTION_POINTER(letter, name, help)             \
+    {                                                      \
+        letter, name, DOP_OPT_POINTER, 0, NULL, help, 0, 0 \
+    }
+
 /* Fills values (fields of options that are not given keep what they hold) and the other arguments.  Accepts --name VALUE,
- * --name=VALUE, -x VALUE, -xVALUE and -- .  Everything wrong is DOP_E_USAGE; an unknown option names the nearest one.
+ * --name=VALUE, -x VALUE, -xVALUE and -- .  Everything wrong is DOP_E_USAGE; an unknown option names the nearest one, or
+ * what to use instead of it.
  * Lists in values must be finished by the caller, also after a failure. */
 dop_status dop_options_parse(const dop_option *table, size_t n, int argc, char **argv, dop_diag *diag, void *values,
                              dop_texts *out_rest);

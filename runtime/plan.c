@@ -57,12 +57,6 @@ dop_plan_header_digest(const dop_plan_header *header, const dop_plan_section *se
     return XXH3_64bits(buf, sizeof h + n_sections * sizeof *sections);
 }
 
-const char *
-dop_plan_string(const dop_plan *plan, uint32_t offset)
-{
-    return plan->strings + offset;
-}
-
 static const char *
 path_or_null(const dop_plan *plan)
 {

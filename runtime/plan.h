@@ -68,13 +68,13 @@ dop_status dop_plan_check_rows(dop_plan *plan, dop_diag *diag);
 /* Name of a section, "section N" for an unknown one is left to the caller: NULL. */
 const char *dop_plan_section_name(uint32_t kind);
 
-/* disasm.c: "barriers" or "counters", of DOP_ORDER_*. */
+/* "barriers" or "persistent", of DOP_ORDER_*. */
 const char *dop_plan_ordering_name(uint32_t ordering);
 /* What it is for and the most rows that it holds: "decode1", "prefill64", "score64"; the compiler's graphs and reports have
  * the same names. */
 enum { DOP_SCHEDULE_NAME = 24 };
 void dop_plan_schedule_name(const dop_plan_schedule *schedule, char out[DOP_SCHEDULE_NAME]);
-/* The schedules of a plan as text, one line per dispatch; the compiler prints the same. */
+/* disasm.c: the schedules of a plan as text, one line per dispatch; the compiler prints the same. */
 void dop_plan_disasm(const dop_plan *plan, dop_buf *out);
 
 #endif

@@ -249,6 +249,8 @@ dop_step_run(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_di
     o->pick = by_device ? dop_replay_step(&m->replay)->ids[(m->picks_asked - 1) % DOP_STEP_RING] : UINT32_MAX;
     if ((st = check_finite(m, pos, diag)) == DOP_OK)
         o->sequence = s;
+    else
+        o->n_rows = 0;
     return st;
 }
 

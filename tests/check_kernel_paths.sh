@@ -154,8 +154,8 @@ refused "splits are not merged" 1 "attention_rows can be used nowhere here: it d
 echo 'rules: [{phase: decode, op: attn, variant: attention_coop}]' >split.yaml
 refused "a split cache" 1 "attention_coop can be used nowhere here: the cache is split; possible: " \
     --target nvidia-hopper --kernel-path split.yaml
-refused "no such op" 1 "--force zzz=gemv: no region here is zzz" --target tier1 --force zzz=gemv
-refused "no such kernel" 1 "no kernel zzz; known: dequant elementwise" --target tier1 --force qkv=zzz
+refused "no such op" 2 "--force zzz=gemv: no region here is zzz" --target tier1 --force zzz=gemv
+refused "no such kernel" 2 "no kernel zzz; known: dequant elementwise" --target tier1 --force qkv=zzz
 refused "no such path" 2 "unknown kernel path zzz; known: {gemma3-,llama-,qwen3-,}f16-fused-f16a " --target tier1 --kernel-path zzz
 refused "no such family" 2 "unknown kernel path gemma-q4k-fused-f32a; known: " --target tier1 --kernel-path gemma-q4k-fused-f32a
 refused "not a family of this path" 2 "unknown kernel path llama-q4k-int8a; known: " --target tier1 --kernel-path llama-q4k-int8a
@@ -171,6 +171,7 @@ bad top "fusee is no field of a kernel path" "fusee: off"
 bad empty-rule "a rule says variant, fuse or weights" "rules: [{op: qkv}]"
 bad families "families: expected a list" "families: gemma3"
 bad phase "phase: train is not known; known: decode, prefill, both" "rules: [{phase: train, fuse: off}]"
+bad variant "variant.yaml:1: no kernel zzz; known: dequant" "rules: [{op: qkv, variant: zzz}]"
 bad switch "fuse: maybe is neither on nor off" "fuse: maybe"
 bad type "kv: q4 is not known; known: f16, f32" "kv: q4"
 bad list "rules: expected a list" "rules: gemv"

@@ -58,6 +58,77 @@ grep -rhoE '^ *# *include +"[^"]+"' runtime/jinja | grep -vE '"runtime/(jinja/|b
 find ir passes kernels compiler -name '*.[ch]' -print0 | xargs -0 -r grep -lE '^ *# *include +<(vulkan|jansson)' |
     grep -vE '^compiler/' | none "devices and JSON stay out of ir/, passes/ and kernels/"
 
+# ---- circles --------------------------------------------------------------------------------------------------------
+# A file needs another when it names a function that the other defines (exported names begin their line).  Files that need
+# each other, directly or by way of others, are one file in pieces: groups prints such a group on a line.
+groups() {
+    awk '
+        FNR == 1 { file = FILENAME; sub(/\.c$/, "", file); comment = 0 }
+        /^dop_[a-z0-9_]+\(/ { name = $0; sub(/\(.*/, "", name); defines[name] = file }
+        {
+            text = $0
+            gsub(/"([^"\\]|\\.)*"/, "", text)
+            if (comment && !sub(/^.*\*\//, "", text)) next
+            comment = 0
+            gsub(/\/\*([^*]|\*[^\/])*\*\//, "", text)
+            comment = sub(/\/\*.*/, "", text)
+            sub(/\/\/.*/, "", text)
+            while (match(text, /dop_[a-z0-9_]+/)) {
+                uses[file, substr(text, RSTART, RLENGTH)]
+                text = substr(text, RSTART + RLENGTH)
+            }
+        }
+        END {
+            for (pair in uses) {
+                split(pair, part, SUBSEP)
+                to = defines[part[2]]
+                if (to != "" && to != part[1]) edge[part[1], to]
+            }
+            # What nobody needs, or what needs nobody, stands in no circle.
+            do {
+                split("", before); split("", after); dropped = 0
+                for (pair in edge) { split(pair, part, SUBSEP); after[part[1]]; before[part[2]] }
+                for (pair in edge) {
+                    split(pair, part, SUBSEP)
+                    if (!(part[1] in before) || !(part[2] in after)) { delete edge[pair]; dropped = 1 }
+                }
+            } while (dropped)
+            for (pair in edge) { split(pair, part, SUBSEP); node[part[1]]; node[part[2]]; reach[pair] }
+            for (k in node) for (i in node) if ((i, k) in reach) for (j in node) if ((k, j) in reach) reach[i, j]
+            for (i in node) {
+                n = 0
+                for (j in node) if ((i, j) in reach && (j, i) in reach) {
+                    for (k = n++; k > 0 && member[k - 1] > j; k--) member[k] = member[k - 1]
+                    member[k] = j
+                }
+                line = member[0]
+                for (k = 1; k < n; k++) line = line " " member[k]
+                if (n > 0) print line
+            }
+        }' "$@" | sort -u
+}
+# Those there still are; a group that lost members passes.
+still='ir/graph ir/region ir/shapes ir/unit
+runtime/ordering runtime/session'
+allowed() { # GROUP
+    local file line
+    while read -r line; do
+        for file in $1; do
+            [[ " $line " == *" $file "* ]] || continue 2
+        done
+        return 0
+    done <<<"$still"
+    return 1
+}
+mkdir -p "$WORK/circle"
+printf 'dop_a(void)\n{\n    dop_b(); /* dop_d */\n}\n' >"$WORK/circle/a.c"
+printf 'dop_b(void)\n{\n    dop_c();\n}\n' >"$WORK/circle/b.c"
+printf 'dop_c(void)\n{\n    dop_a();\n    dop_d();\n}\n' >"$WORK/circle/c.c"
+printf 'dop_d(void)\n{\n    puts("dop_a"); /* dop_a,\n    dop_b */\n}\n' >"$WORK/circle/d.c"
+[ "$(cd "$WORK/circle" && groups ./*.c)" = "./a ./b ./c" ] && pass "a circle is found" || fail "a circle is found"
+find compiler runtime ir kernels passes -name '*.c' | sort | xargs -r -n 1000 bash -c "$(declare -f groups); groups \"\$@\"" - |
+    while read -r group; do allowed "$group" || echo "$group"; done | none "no files in a circle"
+
 # ---- files ----------------------------------------------------------------------------------------------------------
 sources c h def glsl comp sh | xargs -r wc -l | awk '$2 != "total" && $1 > 800 { print $2 ": " $1 " lines" }' |
     none "no file over 800 lines"

@@ -274,17 +274,6 @@ eval_args(dop_j_ctx *cx, const dop_j_node *e, dop_j_val *room)
     return a;
 }
 
-const dop_j_val *
-dop_j_arg(const dop_j_args *a, size_t index, const char *name)
-{
-    if (index < a->n)
-        return &a->pos[index];
-    for (size_t i = 0; name && i < a->named_n; i++)
-        if (dop_j_eq_lit(a->names[i], name))
-            return &a->named[i];
-    return NULL;
-}
-
 static dop_j_val
 call(dop_j_ctx *cx, const dop_j_node *e)
 {

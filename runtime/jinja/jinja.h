@@ -235,7 +235,7 @@ struct dop_j_node {
 /* Parses into cx->tree. */
 void dop_j_parse(dop_j_ctx *cx, const char *s, size_t n);
 
-/* ---- evaluation (eval.c, filter.c, builtin.c) ---- */
+/* ---- evaluation (eval.c; args.c, text.c, test.c, filter.c, builtin.c) ---- */
 dop_j_val dop_j_eval(dop_j_ctx *cx, const dop_j_node *e);
 void dop_j_run(dop_j_ctx *cx);
 

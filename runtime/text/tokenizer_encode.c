@@ -17,31 +17,6 @@ typedef struct encoder {
     dop_buf normal; /* a stretch of text after the normalizer */
 } encoder;
 
-void
-dop_ids_push(dop_ids *ids, uint32_t id)
-{
-    if (ids->failed)
-        return;
-    if (ids->count == ids->cap) {
-        size_t cap = ids->cap ? ids->cap * 2 : 64;
-        uint32_t *p = cap <= SIZE_MAX / sizeof *p ? realloc(ids->data, cap * sizeof *p) : NULL;
-        if (!p) {
-            ids->failed = true;
-            return;
-        }
-        ids->data = p;
-        ids->cap = cap;
-    }
-    ids->data[ids->count++] = id;
-}
-
-void
-dop_ids_finish(dop_ids *ids)
-{
-    free(ids->data);
-    memset(ids, 0, sizeof *ids);
-}
-
 /* Word character as Hugging Face's single_word means it. */
 static bool
 is_word(uint32_t cp)

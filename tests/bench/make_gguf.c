@@ -31,6 +31,8 @@ static const shape shapes[] = {
     {"qwen3-0.6b", "qwen3", 1024, 3072, 28, 16, 8, 128, 151936, true, 1e6f},
     {"smollm2-1.7b", "llama", 2048, 8192, 24, 32, 32, 64, 49152, true, 1.3e5f},
     {"smollm2-135m", "llama", 576, 1536, 30, 9, 3, 64, 49152, true, 1e5f},
+    {"deep-200", "llama", 64, 128, 200, 4, 2, 16, 256, true, 1e4f}, /* tiny layers, for the time that compiling takes */
+    {"deep-1024", "llama", 64, 128, 1024, 4, 2, 16, 256, true, 1e4f},
     {"phi4-mini", "llama", 3072, 8192, 32, 24, 8, 128, 200064, true, 1e4f},
 };
 
@@ -45,7 +47,7 @@ static const storage storages[] = {
     {"q4_0", 2, 32, 18}, {"q4_k", 12, 256, 144}, {"q6_k", 14, 256, 210},
 };
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0], N_STORAGES = sizeof storages / sizeof storages[0] };
-enum { MAX_TENSORS = 1024, TABLE = 65536 };
+enum { MAX_TENSORS = 16384, TABLE = 65536 };
 
 typedef struct tensor {
     char name[64];

@@ -21,4 +21,6 @@ else
 fi
 fails "llama: a plan" plan "$golden/llama" tier1 2
 fails "qwen3: a plan with a persistent dispatch" plan "$golden/qwen3" one-workgroup.yaml 4
+fails "gemma2: kernels for a CPU" compile "$golden/gemma2" lavapipe 3
+fails "llama: kernels with matrix units" compile "$golden/llama" nvidia-hopper 3
 finish

@@ -27,14 +27,23 @@ refuses 2 "--chunks 8,,9: expected sizes from 1 to" "$model" -o plan --chunks 8,
 refuses 2 "--kv q9: known are f16 and f32" "$model" -o plan --kv q9
 refuses 2 "--act zz: known are f16 and f32" "$model" -o plan --act zz
 refuses 2 "--force zz: expected OP=VARIANT" "$model" -o plan --force zz
-refuses 1 "--force matmul=zz: no kernel zz; known:" "$model" -o plan --force matmul=zz
+refuses 2 "--force matmul=zz: no kernel zz; known:" "$model" -o plan --force matmul=zz
+refuses 2 "--force zz=gemv: no region here is zz" "$model" -o plan --force zz=gemv
 refuses 2 "unknown pass nope; known: canon" "$model" -o plan --skip nope
 refuses 2 "unknown pass nope; known: canon" "$model" -o plan --stop-after nope
 refuses 2 "--emit zzz: known are ir, regions, glsl, spirv and plan" "$model" -o plan --emit zzz
 refuses 2 "-j must lie between 1 and" "$model" -o plan -j 0
 refuses 2 "--weights zz: known are embed and external" "$model" -o plan --weights zz
 refuses 2 "--explain zz: no region has that op" "$model" -o plan --explain zz
+refuses 2 "unknown option -m: the model comes without an option: dopplerc MODEL -o PLAN" -m "$model" -o plan
+refuses 2 "unknown option -c: use --ctx N" "$model" -o plan -c 512
+refuses 2 "unknown option -t: use -j N" "$model" -o plan -t 4
+refuses 2 "unknown option --n-predict: doppler-exec PLAN -n N generates" "$model" -o plan --n-predict 3
+refuses 2 "unknown option -ngl: the whole model runs on the device of --target" "$model" -o plan -ngl 99
 refuses 2 "-d: no pass has the letter Q; see --help" "$model" -o plan -d Q
+
+check "-h is --help" cmp <("$DOPPLERC" -h) <("$DOPPLERC" --help)
+check "--help says nothing of options that are not here" bash -c '! "$0" -h | grep -q n-predict' "$DOPPLERC"
 
 # ---- files ----------------------------------------------------------------------------------------------------------
 refuses 1 "nowhere.yaml: error: cannot open: No such file or directory" "$model" -o plan --target nowhere.yaml

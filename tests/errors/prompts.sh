@@ -11,6 +11,13 @@ refuses() {
 # ---- usage: status 2 ------------------------------------------------------------------------------------------------
 refuses 2 "no plan given"
 refuses 2 "unknown option --bogus; see --help" ids.plan --bogus
+refuses 2 "unknown option -m: the plan comes without an option: doppler-exec PLAN" -m ids.plan
+refuses 2 "unknown option -c: the context is part of the plan: dopplerc MODEL --ctx N" ids.plan -c 512
+refuses 2 "unknown option --ctx-size: the context is part of the plan" ids.plan --ctx-size=512
+refuses 2 "unknown option -t: -j N is for threads while loading" ids.plan -t 4
+refuses 2 "unknown option --n-predict: use -n N" ids.plan --n-predict 3
+refuses 2 "unknown option -ngl: the whole model runs on the device of --device" ids.plan -ngl 99
+check "-h is --help" cmp <("$EXEC" -h) <("$EXEC" --help)
 refuses 2 "-n needs a value: N" ids.plan -n
 refuses 2 '-n needs a whole number, not "x"' ids.plan -n x
 refuses 2 "-n must lie between 0 and" ids.plan -n -1

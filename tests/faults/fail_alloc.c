@@ -260,8 +260,8 @@ run_compile(job *j, bool plan)
     if (compiled && plan)
         st = dop_plan_write(&c, 1, plan_name, false, &j->diag);
     armed = false;
-    for (uint32_t i = 0; compiled && i < c.n_kernels; i++)
-        dop_buf_puts(&j->made, c.kernels[i].k.glsl);
+    for (uint32_t i = 0; compiled && i < c.kernels.n; i++)
+        dop_buf_puts(&j->made, c.kernels.items[i].k.glsl);
     for (uint32_t i = 0; compiled && i < c.n_schedules; i++) /* barriers are in no text */
         for (uint32_t r = 1; r < c.schedules[i].g.n_regions; r++)
             dop_buf_puts(&j->made, c.schedules[i].placement.barrier[r] ? "|" : " ");

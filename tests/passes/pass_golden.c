@@ -20,6 +20,7 @@
  *
  * `check` compares everything behind the first `---` and shows a diff; `update` shows it too and rewrites the file.
  * `kernels` generates and compiles a kernel for every region: what the passes join must be code that exists. */
+#include "compiler/region_facts.h"
 #include "compiler/report.h"
 #include "compiler/target.h"
 #include "ir/text.h"

@@ -1,5 +1,5 @@
-/* probe PLAN TOKENS: what a probe of the plan's persistent form says at the start and in the middle of a sequence, whatever the
- * device, and whether the sequence notices.
+/* probe PLAN TOKENS: what a probe of the plan's persistent form says at the start and in the middle of a sequence, whatever
+ * the device, and whether the sequence notices.
  *
  * TOKENS is a file with ids: half of them are fed, and the others scored.  Their logits must be the same bytes with probes
  * in between and without.  Prints a line for each probe.  Exit status 0 when the form would do, 3 when a probe finds a

@@ -128,6 +128,11 @@ unary(maker *m)
     const value *v = any(m);
     uint32_t cols = v->cols;
     dop_node_id x = v->id;
+    if (pick(m, 8) == 0) { /* the one that takes learned values */
+        dop_node_id y = op1(m, DOP_OP_tanh, x, (dop_attr){.f = 0}), one = weight(m, "v", float_type(m), 1, 1, 1);
+        keep(m, add(m, DOP_OP_xielu, (dop_node_id[]){y, one, one, one}, 4, NULL, NULL), cols);
+        return;
+    }
     dop_op op = ops[pick(m, sizeof ops / sizeof *ops)];
     dop_attr attr = {.f = op == DOP_OP_softcap ? 4 : op == DOP_OP_scale ? -0.75 : 0.5};
     if (op == DOP_OP_exp || op == DOP_OP_relu2)

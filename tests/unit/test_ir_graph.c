@@ -48,11 +48,16 @@ Test(ir_ops, rows_of_the_table)
 {
     const dop_op_info *s = dop_op_of(DOP_OP_attn_split);
     cr_assert_str_eq(s->name, "attn_split");
-    cr_assert(s->src_min == 5 && s->src_max == 6 && s->n_attrs == 6 && s->reach == DOP_REACH_ALL);
-    cr_assert(s->attrs[0] == DOP_A_scale && s->attrs[3] == DOP_A_splits && s->attrs[5] == DOP_A_least);
+    cr_assert(s->src_min == 5 && s->src_max == 6 && s->n_attrs == 6 && s->root == DOP_ROOT_attention);
+    cr_assert(s->attrs[0] == DOP_A_scale && s->attrs[3] == DOP_A_splits);
     cr_assert_eq(dop_op_of(DOP_OP_input)->traits, DOP_LEAF);
     cr_assert_eq(dop_op_of(DOP_OP_slice)->traits, DOP_VIEW);
     cr_assert_eq(dop_op_of(DOP_OP_state_write)->traits, DOP_EFFECT);
+    cr_assert_eq(s->access[1].axis[DOP_AXIS_pos], DOP_ACCESS_all);
+    cr_assert_eq(s->access[1].axis[DOP_AXIS_head], DOP_ACCESS_group);
+    cr_assert_eq(dop_op_of(DOP_OP_gather)->access[0].axis[DOP_AXIS_row], DOP_ACCESS_at);
+    cr_assert_eq(dop_op_of(DOP_OP_gather)->access[0].by, 1);
+    cr_assert_eq(dop_template_of(DOP_TPL_gemv)->tile[DOP_AXIS_col], DOP_TILE_span);
     cr_assert_eq(dop_op_of(DOP_OP_add)->n_attrs, 0);
     cr_assert_str_eq(dop_op_of(DOP_OP_scale)->expr, "($0 * $by)");
     cr_assert_str_eq(dop_op_of((dop_op)1000)->name, "none");
@@ -60,10 +65,12 @@ Test(ir_ops, rows_of_the_table)
     cr_assert_eq(dop_attr_kind_of(DOP_A_eps), DOP_ATTR_F);
     cr_assert_eq(dop_attr_kind_of(DOP_A_window), DOP_ATTR_I);
     cr_assert_str_eq(dop_template_name(DOP_TPL_gemv), "gemv");
-    cr_assert_str_eq(dop_reach_name(DOP_REACH_HEAD), "HEAD");
-    for (unsigned op = 1; op < DOP_OP_COUNT; op++) { /* expressions and reach agree */
+    for (unsigned op = 1; op < DOP_OP_COUNT; op++) { /* expressions and access agree */
         const dop_op_info *info = dop_op_of((dop_op)op);
-        cr_expect(!info->expr[0] || info->reach == DOP_REACH_ELEM, "%s", info->name);
+        for (uint8_t k = 0; info->expr[0] && k < info->src_max; k++)
+            cr_expect(info->root == DOP_ROOT_element && info->access[k].axis[DOP_AXIS_row] == DOP_ACCESS_same &&
+                          info->access[k].axis[DOP_AXIS_col] == DOP_ACCESS_same,
+                      "%s", info->name);
         cr_expect(info->src_max <= DOP_MAX_SRCS && info->n_attrs <= DOP_MAX_ATTRS, "%s", info->name);
     }
 }
@@ -94,9 +101,9 @@ Test(ir_graph, accessors)
     cr_assert_eq(dop_node_base(&g, h, &start), a);
     cr_assert_eq(start, 12);
     cr_assert_eq(dop_node_base(&g, a, NULL), a);
-    cr_assert_eq(dop_node_reach(&g, hn), DOP_REACH_HEAD);
-    cr_assert_eq(dop_node_reach(&g, test_find(&g, "rms")), DOP_REACH_ROW);
-    cr_assert_eq(dop_node_reach(&g, test_find(&g, "k1")), DOP_REACH_ELEM);
+    cr_assert_eq(dop_node_extent(&g, hn), DOP_EXTENT_head);
+    cr_assert_eq(dop_node_extent(&g, test_find(&g, "rms")), DOP_EXTENT_row);
+    cr_assert_eq(dop_node_extent(&g, test_find(&g, "k1")), DOP_EXTENT_element);
     cr_assert_eq(dop_node_f(&g, hn, DOP_A_eps), 0.5);
     cr_assert_eq(dop_node_f(&g, hn, DOP_A_add), -1.0);
     cr_assert_eq(dop_node_f(&g, hn, DOP_A_scale), 0.0);

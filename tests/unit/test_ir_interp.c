@@ -150,7 +150,7 @@ Test(ir_interp, xielu)
     static const float in[5] = {-3.0f, -0.5f, 0.0f, 1.0f, 2.5f};
     fixture x = {0};
     start(&x, 1,
-          "graph g(T<=1, S<=1) { %a:f32[T,5]=input \"a\" %p:f32[1]=weight \"p\" %n:f32[1]=weight \"n\" "
+          "graph g(T<=1, S<=1, Q=1) { %a:f32[T,5]=input \"a\" %p:f32[1]=weight \"p\" %n:f32[1]=weight \"n\" "
           "%b:f32[1]=weight \"b\" %y:f32[T,5]=xielu %a,%p,%n,%b return %y }");
     memcpy(leaf(&x, "a", 5), in, sizeof in);
     *leaf(&x, "p", 1) = 0.3f;

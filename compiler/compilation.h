@@ -1,0 +1,58 @@
+/* What one compilation knows: what was asked for, and what was made so far.  The steps that make it are in files of their
+ * own: compile_options.c, schedule.c, persistent.c, kernel_set.c, pack.c; compile.c calls them in turn. */
+#ifndef DOPPLER_COMPILER_COMPILATION_H
+#define DOPPLER_COMPILER_COMPILATION_H
+
+#include "compiler/kernel_path.h"
+#include "compiler/kernel_set.h"
+#include "compiler/pack.h"
+#include "compiler/schedule.h"
+#include "compiler/tuning.h"
+
+enum { DOP_MAX_SCHEDULES = 10, DOP_MAX_CHUNKS = 4, DOP_MAX_FORCES = 32 };
+
+/* --force OP=VARIANT: OP as in a rule of a kernel path. */
+typedef struct dop_force {
+    const char *op, *variant;
+} dop_force;
+
+typedef struct dop_compile_options {
+    const dop_target *target; /* NULL: auto */
+    uint64_t max_alloc;       /* bytes of one allocation of weights, 0: the target's */
+    const char *exe_path;     /* of the running program, to find the templates */
+    uint32_t ctx;             /* 0: the model's, at most 4096 */
+    uint32_t n_chunks;        /* 0: the target's default */
+    uint32_t chunks[DOP_MAX_CHUNKS];
+    dop_type kv_type, act_type; /* none: what the kernel path says, else f16 (f32 where the target lacks it) and f32 */
+    const char *kernel_path;    /* name or file; NULL: what the model states */
+    const char *quant;          /* "keep", a storage type */
+    dop_pass_options passes;
+    uint32_t n_forces;
+    dop_force forces[DOP_MAX_FORCES];
+    const char *tuning; /* file of measured tiles, or NULL */
+    uint32_t threads;   /* 0: one per core */
+    bool no_spirv;      /* stop after GLSL: for --emit of earlier stages */
+    /* Progress of the long parts, 0..1; may be NULL. */
+    void (*progress)(void *user, const char *what, double done);
+    void *user;
+} dop_compile_options;
+
+struct dop_compilation {
+    dop_arena arena;
+    dop_checkpoint model; /* weights carry the types they are packed with; see sources */
+    dop_compile_options options;
+    dop_target target;
+    uint32_t ctx;
+    dop_kernel_path path;
+    const char *path_name; /* of the kernel path that made it; NULL: the default choices */
+    dop_templates templates;
+    dop_tuning tuning;
+    uint32_t n_schedules;
+    dop_schedule schedules[DOP_MAX_SCHEDULES];
+    dop_kernel_set kernels;
+    dop_pack pack;
+    dop_type *packed_types; /* [model.weights.n] */
+    dop_type *asked_types;  /* likewise, before dop_quant_fallback */
+};
+
+#endif

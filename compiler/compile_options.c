@@ -1,0 +1,83 @@
+#include "compiler/compile_options.h"
+
+#include "compiler/target.h"
+
+#include <string.h>
+
+dop_status
+dop_settle_sizes(dop_compilation *c, const char *path, dop_diag *diag)
+{
+    const dop_arch *a = &c->model.arch;
+    c->ctx = c->options.ctx;
+    if (c->ctx == 0)
+        c->ctx = a->ctx_train < 4096 ? a->ctx_train : 4096;
+    if (a->learned_positions && c->ctx > a->ctx_train)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "--ctx %u is more than the %u positions the model learned", c->ctx,
+                           a->ctx_train);
+    if (c->options.n_chunks == 0) {
+        /* Large chunks amortize weights on GPUs; a software device is bound by arithmetic at any size. */
+        static const uint32_t gpu[] = {16, 64, 512}, cpu[] = {8, 64};
+        c->options.n_chunks = c->target.cpu ? 2 : 3;
+        memcpy(c->options.chunks, c->target.cpu ? cpu : gpu, c->options.n_chunks * sizeof *gpu);
+    }
+    for (uint32_t i = 0; i < c->options.n_chunks; i++)
+        if (c->options.chunks[i] > c->ctx)
+            c->options.chunks[i] = c->ctx;
+    /* ascending, each once */
+    for (uint32_t i = 0; i < c->options.n_chunks; i++)
+        for (uint32_t k = i + 1; k < c->options.n_chunks;) {
+            uint32_t x = c->options.chunks[i], y = c->options.chunks[k];
+            if (x == y) {
+                c->options.chunks[k] = c->options.chunks[--c->options.n_chunks];
+                continue;
+            }
+            if (x > y) {
+                c->options.chunks[i] = y;
+                c->options.chunks[k] = x;
+            }
+            k++;
+        }
+    return DOP_OK;
+}
+
+dop_status
+dop_settle_path(dop_compilation *c, dop_diag *diag)
+{
+    dop_compile_options *o = &c->options;
+    bool f16 = (c->target.caps & DOP_CAP_f16_storage) != 0;
+    dop_status st;
+    if (o->kernel_path) {
+        st = dop_kernel_path_load(o->kernel_path, c->templates.dir, c->model.arch.n_layers, &c->arena, diag, &c->path);
+    } else {
+        st = dop_kernel_path_of_model(&c->model, &c->arena, diag, &c->path);
+        if (!f16) /* the model's own types are a wish */
+            c->path.act = c->path.kv = DOP_TYPE_none;
+    }
+    if (st != DOP_OK)
+        return st;
+    c->path_name = c->path.name;
+    if (c->path.int_dot)
+        (void)dop_int_dot_parse(c->path.int_dot, &c->target.int_dot);
+    if (c->target.int_dot == DOP_INT_DOT_OFF)
+        c->target.caps &= ~(uint32_t)DOP_CAP_int_dot;
+    if (c->path.int_dot && c->target.int_dot == DOP_INT_DOT_PREFER && !(c->target.caps & DOP_CAP_int_dot))
+        return DOP_FAIL(
+            diag, DOP_E_INPUT,
+            "kernel path %s: int_dot: prefer needs int_dot (packed 4x8 integer dot products), which target %s "
+            "lacks",
+            c->path_name, c->target.name);
+    if (o->kv_type == DOP_TYPE_none)
+        o->kv_type = c->path.kv != DOP_TYPE_none ? c->path.kv : f16 ? DOP_TYPE_f16 : DOP_TYPE_f32;
+    if (o->act_type == DOP_TYPE_none)
+        o->act_type = c->path.act != DOP_TYPE_none ? c->path.act : DOP_TYPE_f32;
+    if (!o->quant)
+        o->quant = c->path.weights;
+    if (!f16 && (o->kv_type == DOP_TYPE_f16 || o->act_type == DOP_TYPE_f16))
+        return DOP_FAIL(diag, DOP_E_INPUT,
+                        "target %s lacks f16_storage (16-bit storage buffers), which an f16 %s needs; "
+                        "possible: f32",
+                        c->target.name, o->kv_type == DOP_TYPE_f16 ? "cache" : "activation");
+    for (uint32_t i = 0; i < o->n_forces && st == DOP_OK; i++)
+        st = dop_kernel_path_force(&c->path, o->forces[i].op, o->forces[i].variant, &c->arena, diag);
+    return st;
+}

@@ -1,0 +1,15 @@
+/* What people and other files are told of a region: where it belongs, its ops, the bytes it moves. */
+#ifndef DOPPLER_COMPILER_REGION_FACTS_H
+#define DOPPLER_COMPILER_REGION_FACTS_H
+
+#include "ir/graph.h"
+
+/* Where a region belongs: its root's label. */
+const char *dop_region_label(const dop_graph *g, const dop_region *r);
+/* Its ops in order, separated by spaces. */
+void dop_region_ops(const dop_graph *g, const dop_region *r, dop_buf *out);
+/* Bytes it reads and writes per replay at the largest T; cache traffic is counted at `depth` positions. */
+void dop_region_traffic(const dop_graph *g, const dop_region *r, uint32_t depth, uint64_t *out_read,
+                        uint64_t *out_written);
+
+#endif

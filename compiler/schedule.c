@@ -1,0 +1,168 @@
+#include "compiler/schedule.h"
+
+#include "compiler/compilation.h"
+#include "compiler/persistent.h"
+#include "compiler/region_facts.h"
+#include "passes/region.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *
+dop_schedule_name(const dop_schedule *s)
+{
+    return s->g.name;
+}
+
+static dop_status
+take_kernel(dop_compilation *c, const dop_graph *g, const dop_region *r, const dop_kernel *k, dop_built_region *b,
+            dop_diag *diag)
+{
+    memcpy(b->grid, k->grid, sizeof b->grid);
+    memcpy(b->args, k->args, sizeof b->args);
+    b->n_args = k->n_args;
+    return dop_kernel_set_add(&c->kernels, k, r->tpl, dop_region_label(g, r), diag, &b->kernel);
+}
+
+static dop_status
+generate_kernels(dop_compilation *c, dop_schedule *s, dop_diag *diag)
+{
+    const dop_graph *g = &s->g;
+    /* The last one is the same kernel as after a persistent dispatch, which takes turns (persistent.h). */
+    const dop_sync advance = {.kind = DOP_SYNC_ADVANCE};
+    s->regions = dop_arena_alloc(&c->arena, g->n_regions * sizeof *s->regions);
+    if (!s->regions)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (dop_region_id i = 1; i < g->n_regions; i++) {
+        const dop_region *r = &g->regions[i];
+        dop_built_region *b = &s->regions[i];
+        dop_kernel k;
+        bool advances = c->target.persistent && s->phase != DOP_PHASE_SCORE && i + 1 == g->n_regions;
+        if (r->dead)
+            continue;
+        const char *variant = NULL;
+        dop_status st = dop_kernel_path_choose(&c->path, s->phase, g, r, &c->target, diag, &variant);
+        if (st == DOP_OK)
+            st = dop_kernel_select(g, r, &c->target, variant, diag, &b->choice);
+        if (st == DOP_OK) {
+            static const char *const phases[] = {"decode", "prefill", "score"};
+            dop_tuning_apply(&c->tuning, phases[s->phase], dop_template_name(r->tpl), dop_region_label(g, r),
+                             &b->choice.tile);
+        }
+        if (st == DOP_OK)
+            st = dop_kernel_generate(&c->templates, g, r, &c->target, &b->choice, advances ? &advance : NULL, diag, &k);
+        if (st == DOP_OK)
+            st = take_kernel(c, g, r, &k, b, diag);
+        if (st != DOP_OK)
+            return st;
+    }
+    return DOP_OK;
+}
+
+/* Regions up to the last one that a cache write needs: what follows (the last layer behind its attention, the LM head) is
+ * for this step's logits only. */
+static dop_status
+count_body(const dop_graph *g, dop_diag *diag, uint32_t *out_n)
+{
+    dop_flow f = {0};
+    dop_status st = dop_flow_init(g, diag, &f);
+    bool *needed = calloc(g->n_regions, sizeof *needed);
+    if (st == DOP_OK && !needed)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    *out_n = 0;
+    for (dop_region_id r = g->n_regions - 1; st == DOP_OK && r > 0; r--) { /* readers come later */
+        const dop_region *reg = &g->regions[r];
+        for (uint32_t i = 0; i < reg->n_outs; i++) {
+            needed[r] = needed[r] || dop_node_at(g, reg->outs[i])->op == DOP_OP_state_write;
+            for (uint32_t k = 0; k < f.readers[reg->outs[i]].n; k++)
+                needed[r] = needed[r] || needed[f.readers[reg->outs[i]].ids[k]];
+        }
+        if (needed[r] && *out_n == 0)
+            *out_n = r;
+    }
+    if (*out_n == 0)
+        *out_n = g->n_regions - 1;
+    dop_flow_finish(&f);
+    free(needed);
+    return st;
+}
+
+void
+dop_passes_skip_fusion(dop_pass_options *o)
+{
+    static const dop_pass_id fusing[] = {DOP_PASS_hoist_last,    DOP_PASS_split_norms,   DOP_PASS_hoist_scale,
+                                         DOP_PASS_split_kv,      DOP_PASS_split_argmax,  DOP_PASS_merge_siblings,
+                                         DOP_PASS_fuse_prologue, DOP_PASS_fuse_epilogue, DOP_PASS_fuse_rows,
+                                         DOP_PASS_merge_rows};
+    for (size_t i = 0; i < sizeof fusing / sizeof *fusing; i++)
+        o->skip[fusing[i]] = true;
+}
+
+typedef struct path_in_phase {
+    dop_kernel_path *path;
+    dop_phase phase;
+} path_in_phase;
+
+static bool
+keep_apart(void *user, const dop_graph *g, const dop_region *a, const dop_region *b)
+{
+    const path_in_phase *x = user;
+    return dop_kernel_path_apart(x->path, x->phase, g, a, b);
+}
+
+static dop_type
+expand(void *user, const dop_graph *g, dop_node_id matmul)
+{
+    const path_in_phase *x = user;
+    return dop_kernel_path_expand(x->path, x->phase, g, matmul);
+}
+
+dop_status
+dop_schedule_add(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag)
+{
+    dop_schedule *s = &c->schedules[c->n_schedules++];
+    dop_build_options build = {phase, max_t, c->ctx, c->options.kv_type, c->options.act_type};
+    dop_pass_ctx cx = {.arena = &c->arena, .diag = diag, .target = &c->target, .log = &s->log};
+    dop_pass_options passes = c->options.passes;
+    if (dop_kernel_path_unfused(&c->path, phase))
+        dop_passes_skip_fusion(&passes);
+    else if (dop_kernel_path_has_apart(&c->path, phase))
+        cx.keep_apart = keep_apart;
+    if (dop_kernel_path_has_expand(&c->path, phase))
+        cx.expand = expand;
+    cx.user = &(path_in_phase){&c->path, phase};
+    dop_weights *w = &c->model.weights;
+    s->phase = phase;
+    dop_fusion_log_init(&s->log);
+    /* The builder sees the types that weights are packed with. */
+    dop_type *stored = dop_arena_alloc(&c->arena, (w->n + 1) * sizeof *stored);
+    if (!stored)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < w->n; i++) {
+        stored[i] = w->items[i].type;
+        w->items[i].type = c->packed_types[i];
+    }
+    dop_status st = dop_build_graph(&c->model, &build, &c->arena, diag, &s->g);
+    for (uint32_t i = 0; i < w->n; i++)
+        w->items[i].type = stored[i];
+    if (st != DOP_OK)
+        return st;
+    s->g.name = dop_arena_printf(&c->arena, "%s%u", s->g.name, max_t); /* as dop_plan_schedule_name has it */
+    if (!s->g.name)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (dop_node_id id = 1; id < s->g.n_nodes; id++)
+        s->n_ops += dop_node_computed(&s->g, id);
+    s->before = s->g;
+    st = dop_passes_run(&cx, &passes, &s->g);
+    if (st != DOP_OK)
+        return st;
+    s->placement = cx.placement;
+    if (s->g.n_regions <= 1 || c->options.passes.stop_after >= 0)
+        return DOP_OK;
+    st = count_body(&s->g, diag, &s->n_body);
+    if (st == DOP_OK)
+        st = generate_kernels(c, s, diag);
+    if (st == DOP_OK && phase == DOP_PHASE_DECODE && c->target.persistent)
+        st = dop_persistent_build(c, s, diag);
+    return st == DOP_OK ? dop_pack_add_graph(&c->pack, &s->g, diag) : st;
+}

@@ -1,0 +1,42 @@
+/* A schedule: the graph of one phase and chunk size after the passes, with a kernel for each region. */
+#ifndef DOPPLER_COMPILER_SCHEDULE_H
+#define DOPPLER_COMPILER_SCHEDULE_H
+
+#include "compiler/build.h"
+#include "kernels/kernel.h"
+#include "passes/pass.h"
+
+typedef struct dop_compilation dop_compilation; /* compiler/compilation.h */
+
+typedef struct dop_built_region {
+    uint32_t kernel; /* index into the set of kernels */
+    uint32_t grid[3];
+    uint32_t n_args;
+    dop_kernel_arg args[DOP_MAX_ARGS];
+    dop_choice choice;
+} dop_built_region;
+
+typedef struct dop_persistent dop_persistent; /* compiler/persistent.h */
+
+typedef struct dop_schedule {
+    dop_phase phase;
+    dop_graph g;
+    dop_graph before; /* as the builder made it, for the report */
+    uint32_t n_ops;   /* computed nodes before the passes: dispatches without fusion */
+    dop_placement placement;
+    dop_fusion_log log;
+    dop_built_region *regions;        /* [g.n_regions] */
+    const dop_persistent *persistent; /* the same in one dispatch of stages; NULL: there is no such form, */
+    const char *persistent_no;        /* and why, where one was asked for */
+    uint32_t n_body;                  /* regions before what only this step's logits need */
+} dop_schedule;
+
+/* Builds the graph for `max_t` tokens, runs the passes, and chooses and generates kernels: the compilation's next schedule. */
+dop_status dop_schedule_add(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag);
+
+/* Skips every pass that joins ops or takes them apart for it: --no-fuse. */
+void dop_passes_skip_fusion(dop_pass_options *o);
+/* "decode1", "prefill64", ... */
+const char *dop_schedule_name(const dop_schedule *s);
+
+#endif

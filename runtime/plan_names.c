@@ -1,0 +1,14 @@
+#include "runtime/plan.h"
+
+const char *
+dop_plan_string(const dop_plan *plan, uint32_t offset)
+{
+    return plan->strings + offset;
+}
+
+const char *
+dop_plan_ordering_name(uint32_t ordering)
+{
+    static const char *const names[DOP_N_ORDERS] = {"barriers", "persistent"};
+    return names[ordering];
+}
