@@ -575,8 +575,8 @@ write_text(writer *w)
             st = dop_tokenizer_from_gguf(&gguf, w->diag, &tok);
         dop_gguf_close(&gguf);
     }
-    if (st == DOP_OK && tok)
-        st = dop_tokenizer_serialize(tok, &w->parts.sec[DOP_SEC_TOKENIZER]);
+    if (st == DOP_OK && tok && dop_tokenizer_serialize(tok, &w->parts.sec[DOP_SEC_TOKENIZER]) != DOP_OK)
+        no_memory(w);
     if (st == DOP_OK && m->chat_template)
         dop_buf_puts(&w->parts.sec[DOP_SEC_TEMPLATE], m->chat_template);
     if (st != DOP_OK)
