@@ -1,6 +1,7 @@
 /* The mode --check: which dispatches, positions and token counts; one line per kernel. */
 #include "runtime/check.h"
 
+#include "ir/region.h"
 #include "ir/text.h"
 #include "runtime/cli.h"
 
@@ -116,37 +117,17 @@ choose_points(const checker *k, const dop_graph *g, const dop_region *r, point *
     return n;
 }
 
-/* Products that meet in one output: their rounding adds up (gate times up). */
-static uint32_t
-products_that_meet(const dop_graph *g, const dop_region *r)
-{
-    uint32_t most = 1;
-    for (uint32_t o = 0; o < r->n_outs; o++) {
-        uint32_t n = 0;
-        bool *reached = calloc(r->n_nodes, sizeof *reached);
-        for (uint32_t i = r->n_nodes; i-- > 0 && reached;) { /* readers before what they read */
-            const dop_node *x = dop_node_at(g, r->nodes[i]);
-            reached[i] = reached[i] || r->nodes[i] == r->outs[o];
-            n += reached[i] && x->op == DOP_OP_matmul;
-            for (uint32_t s = 0; s < x->n_srcs && reached[i] && x->op != DOP_OP_matmul; s++)
-                for (uint32_t j = 0; j < i; j++)
-                    reached[j] = reached[j] || r->nodes[j] == dop_node_base(g, x->src[s], NULL);
-        }
-        free(reached);
-        most = n > most ? n : most;
-    }
-    return most;
-}
-
 static dop_status
 check_dispatch(checker *k, uint32_t schedule, const dop_plan_dispatch *d, dop_diag *diag)
 {
     point points[MAX_CASES] = {{0, 0}};
     dop_graph *g = &k->graphs[schedule];
-    double *bound = &k->results[d->kernel].bound, meet = products_that_meet(g, &g->regions[d->region]);
+    const dop_region *r = &g->regions[d->region];
+    /* The rounding of products that meet in one output adds up (gate times up). */
+    double *bound = &k->results[d->kernel].bound, meet = r->info->n_products ? r->info->most_mats : 1;
     if (*bound > error_bound && *bound < narrow_bound * meet)
         *bound = narrow_bound * meet;
-    uint32_t n = choose_points(k, g, &g->regions[d->region], points);
+    uint32_t n = choose_points(k, g, r, points);
     dop_status st = DOP_OK;
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
         dop_check_case c = {&k->device,

@@ -1,23 +1,16 @@
 /* Outputs of a case against the reference. */
 #include "runtime/check_region.h"
 
+#include "ir/region.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-dop_node_id
-dop_check_storage(const dop_graph *g, dop_node_id id)
-{
-    id = dop_node_base(g, id, NULL);
-    while (dop_node_at(g, id)->op == DOP_OP_state_write)
-        id = dop_node_base(g, dop_node_at(g, id)->src[0], NULL);
-    return id;
-}
-
 dop_check_buffer *
 dop_check_buffer_of(dop_check_run *run, dop_node_id id)
 {
-    id = dop_check_storage(run->g, id);
+    id = dop_storage_node(run->g, id);
     for (uint32_t i = 0; i < run->n_buffers; i++)
         if (run->buffers[i].node == id)
             return &run->buffers[i];
@@ -127,15 +120,6 @@ compare_cache(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, con
     return DOP_OK;
 }
 
-static bool
-merges_splits(const dop_check_run *run)
-{
-    for (uint32_t i = 0; i < run->r->n_nodes; i++)
-        if (dop_node_at(run->g, run->r->nodes[i])->op == DOP_OP_attn_combine)
-            return true;
-    return false;
-}
-
 /* A part of a split cache: what it would give alone, and the logarithm of its weight. */
 static dop_status
 compare_splits(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, const dop_tensor *ref)
@@ -208,6 +192,13 @@ compare_argmax_parts(dop_check_run *run, dop_node_id id, const dop_check_buffer 
     return DOP_OK;
 }
 
+/* Does the node choose an id?  Where it belongs is the step record. */
+static bool
+picks(const dop_graph *g, dop_node_id id)
+{
+    return dop_op_of(dop_node_at(g, id)->op)->root == DOP_ROOT_argmax && !dop_node_is(g, id, DOP_PARTIAL);
+}
+
 /* What the step record must be afterwards: as before, or one pick further. */
 static dop_status
 compare_step(dop_check_run *run)
@@ -215,8 +206,7 @@ compare_step(dop_check_run *run)
     const dop_step *b = &run->before, *a = &run->after;
     dop_step want = *b;
     for (uint32_t i = 0; i < run->r->n_nodes; i++) {
-        dop_op op = dop_node_at(run->g, run->r->nodes[i])->op;
-        if (op != DOP_OP_argmax && op != DOP_OP_argmax_merge)
+        if (!picks(run->g, run->r->nodes[i]))
             continue;
         const dop_tensor *id;
         dop_status st = dop_interp_eval(run->it, run->r->nodes[i], run->diag, &id);
@@ -258,11 +248,10 @@ dop_check_compare(dop_check_run *run)
         const dop_check_buffer *b = dop_check_buffer_of(run, id);
         dop_op op = dop_node_at(g, id)->op;
         const dop_tensor *ref = NULL;
-        if (op == DOP_OP_argmax || op == DOP_OP_argmax_merge) /* they live in the step record */
+        if (picks(g, id))
             continue;
-        if (op == DOP_OP_attn_split &&
-            merges_splits(run)) /* for the workgroups of this dispatch only, when there are several */
-            continue;
+        if (id == run->r->info->attention && run->r->info->merged)
+            continue; /* for the workgroups of this dispatch only, when there are several */
         if (!b || !b->got)
             return DOP_FAIL_IN(run->diag, DOP_E_INPUT, run->plan->path,
                                "the plan is damaged: dispatch %s makes %%%s and has no argument for it",
@@ -273,7 +262,7 @@ dop_check_compare(dop_check_run *run)
         }
         if ((st = dop_interp_eval(run->it, id, run->diag, &ref)) != DOP_OK)
             break;
-        if (op == DOP_OP_state_write)
+        if (dop_node_is(g, id, DOP_EFFECT))
             st = compare_cache(run, id, b, ref);
         else if (op == DOP_OP_attn_split)
             st = compare_splits(run, id, b, ref);

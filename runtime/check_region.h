@@ -37,8 +37,7 @@ typedef struct dop_check_run {
         step_sequences[DOP_STEP_MAX_ROWS]; /* of the samples */
 } dop_check_run;
 
-/* check_compare.c: the node that owns a value's memory: behind views, and the state behind cache writes. */
-dop_node_id dop_check_storage(const dop_graph *g, dop_node_id id);
+/* check_compare.c: the argument that holds the value; NULL: none does. */
 dop_check_buffer *dop_check_buffer_of(dop_check_run *run, dop_node_id id);
 
 /* check_region.c: the interpreter with every outside value set and products done by hand. */
