@@ -129,14 +129,17 @@ check_dispatch(checker *k, uint32_t schedule, const dop_plan_dispatch *d, dop_di
         *bound = narrow_bound * meet;
     uint32_t n = choose_points(k, g, r, points);
     dop_status st = DOP_OK;
-    for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
-        dop_check_case c = {&k->device,
-                            k->plan,
-                            g,
-                            d,
-                            points[i].pos,
-                            points[i].n_tokens,
-                            d->kernel * 1000003ull + points[i].pos * 31ull + points[i].n_tokens};
+    uint32_t parities = dop_check_uses_parity(g, r) ? 2 : 1;
+    for (uint32_t i = 0; i < n * parities && st == DOP_OK; i++) {
+        const point *at = &points[i / parities];
+        dop_check_case c = {.device = &k->device,
+                            .plan = k->plan,
+                            .g = g,
+                            .dispatch = d,
+                            .pos = at->pos,
+                            .n_tokens = at->n_tokens,
+                            .parity = i % parities,
+                            .seed = d->kernel * 1000003ull + at->pos * 31ull + at->n_tokens};
         st = dop_check_run_case(&c, diag, &k->results[d->kernel]);
     }
     return st;

@@ -17,6 +17,19 @@ dop_check_buffer_of(dop_check_run *run, dop_node_id id)
     return NULL;
 }
 
+uint64_t
+dop_check_copy(const dop_check_run *run, const dop_check_buffer *b, dop_node_id id)
+{
+    bool made = dop_node_is(run->g, dop_node_base(run->g, id, NULL), DOP_EFFECT);
+    return b->copies == 2 && made != (run->c->parity != 0) ? (uint64_t)b->rows * b->cols : 0;
+}
+
+bool
+dop_check_picks(const dop_graph *g, dop_node_id id)
+{
+    return dop_op_of(dop_node_at(g, id)->op)->root == DOP_ROOT_argmax && !dop_node_is(g, id, DOP_PARTIAL);
+}
+
 /* One step between neighbouring f16 values, relative: the two sides may round to different ones. */
 static const double f16_step = 1.0 / 1024, f16_tiny = 1.0 / 16777216;
 
@@ -120,6 +133,27 @@ compare_cache(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, con
     return DOP_OK;
 }
 
+/* The copy of a replace state that this step makes, and that the current one is as it was: the step can be run again.  In
+ * the step there are rows of sequence 0 only; what is written of other sequences never becomes current. */
+static dop_status
+compare_replaced(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, const dop_tensor *ref)
+{
+    const dop_node *n = dop_node_at(run->g, id);
+    uint64_t made = dop_check_copy(run, b, id), current = dop_check_copy(run, b, n->src[0]);
+    uint64_t count = (uint64_t)b->rows * b->cols,
+             defined = n->n_srcs > 2 ? b->cols : count; /* by rows, or as a whole */
+    double scale = spread(ref->f, defined);
+    for (uint64_t i = 0; i < count; i++) {
+        double got = (double)b->got[made + i], want = (double)ref->f[i], was = (double)b->sent[current + i];
+        if (i < defined && isfinite(want))
+            note(run, difference(run, b->type, got, want) / fmax(scale, fabs(want)), id, 0, (uint32_t)(i % b->cols),
+                 got, want);
+        if (b->got[current + i] != b->sent[current + i])
+            wrong(run, "the state that a step replaces was changed", (double)b->got[current + i], was);
+    }
+    return DOP_OK;
+}
+
 /* A part of a split cache: what it would give alone, and the logarithm of its weight. */
 static dop_status
 compare_splits(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, const dop_tensor *ref)
@@ -192,13 +226,6 @@ compare_argmax_parts(dop_check_run *run, dop_node_id id, const dop_check_buffer 
     return DOP_OK;
 }
 
-/* Does the node choose an id?  Where it belongs is the step record. */
-static bool
-picks(const dop_graph *g, dop_node_id id)
-{
-    return dop_op_of(dop_node_at(g, id)->op)->root == DOP_ROOT_argmax && !dop_node_is(g, id, DOP_PARTIAL);
-}
-
 /* What the step record must be afterwards: as before, or one pick further. */
 static dop_status
 compare_step(dop_check_run *run)
@@ -206,7 +233,7 @@ compare_step(dop_check_run *run)
     const dop_step *b = &run->before, *a = &run->after;
     dop_step want = *b;
     for (uint32_t i = 0; i < run->r->n_nodes; i++) {
-        if (!picks(run->g, run->r->nodes[i]))
+        if (!dop_check_picks(run->g, run->r->nodes[i]))
             continue;
         const dop_tensor *id;
         dop_status st = dop_interp_eval(run->it, run->r->nodes[i], run->diag, &id);
@@ -219,6 +246,7 @@ compare_step(dop_check_run *run)
         want.n_out++;
         want.rows[0].position++;
         want.n_rows = 1;
+        want.parity[0] ^= dop_graph_replaces(run->g) != 0; /* all rows are of sequence 0 */
     }
     if (a->flags & DOP_STEP_STALLED)
         wrong(run, "step record: a wait ran out", a->flags, 0);
@@ -230,6 +258,8 @@ compare_step(dop_check_run *run)
         wrong(run, "step record: rows", a->n_rows, want.n_rows);
     else if (a->n_out != want.n_out)
         wrong(run, "step record: ids picked", a->n_out, want.n_out);
+    else if (a->parity[0] != want.parity[0])
+        wrong(run, "step record: parity", a->parity[0], want.parity[0]);
     else if (memcmp(a, &want, sizeof want) != 0)
         wrong(run, "step record: bytes that should be as they were", 1, 0);
     else if (want.n_out != b->n_out)
@@ -248,7 +278,7 @@ dop_check_compare(dop_check_run *run)
         const dop_check_buffer *b = dop_check_buffer_of(run, id);
         dop_op op = dop_node_at(g, id)->op;
         const dop_tensor *ref = NULL;
-        if (picks(g, id))
+        if (dop_check_picks(g, id))
             continue;
         if (id == run->r->info->attention && run->r->info->merged)
             continue; /* for the workgroups of this dispatch only, when there are several */
@@ -263,7 +293,7 @@ dop_check_compare(dop_check_run *run)
         if ((st = dop_interp_eval(run->it, id, run->diag, &ref)) != DOP_OK)
             break;
         if (dop_node_is(g, id, DOP_EFFECT))
-            st = compare_cache(run, id, b, ref);
+            st = b->copies == 2 ? compare_replaced(run, id, b, ref) : compare_cache(run, id, b, ref);
         else if (op == DOP_OP_attn_split)
             st = compare_splits(run, id, b, ref);
         else

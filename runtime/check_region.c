@@ -21,6 +21,19 @@ dop_check_uses_position(const dop_graph *g, const dop_region *r)
     return false;
 }
 
+bool
+dop_check_uses_parity(const dop_graph *g, const dop_region *r)
+{
+    bool uses = false;
+    for (uint32_t i = 0; i < r->info->n_reads; i++) {
+        const dop_node *n = dop_node_at(g, dop_storage_node(g, r->info->reads[i]));
+        uses = uses || (n->op == DOP_OP_state && !dop_shape_appends(&n->shape));
+    }
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        uses = uses || (dop_check_picks(g, r->nodes[i]) && dop_graph_replaces(g));
+    return uses;
+}
+
 static bool
 is_product(const dop_graph *g, dop_node_id id)
 {
@@ -145,7 +158,7 @@ leaf_value(void *user, const dop_graph *g, dop_node_id leaf, uint32_t t, dop_ten
     if (n->op == DOP_OP_state) {
         const dop_check_buffer *b = dop_check_buffer_of(run, leaf);
         if (b)
-            memcpy(f, b->sent, (size_t)b->rows * b->cols * sizeof *f);
+            memcpy(f, b->sent + dop_check_copy(run, b, leaf), (size_t)b->rows * b->cols * sizeof *f);
         return DOP_OK;
     }
     const dop_plan_tensor *w = dop_check_find_weight(run->plan, name);
@@ -174,8 +187,9 @@ set_outside(dop_check_run *run, dop_node_id id)
     float *values = calloc((size_t)(rows * b->cols), sizeof *values);
     if (!values)
         return DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
+    const float *sent = b->sent + dop_check_copy(run, b, id);
     for (uint32_t i = 0; i < (cache ? b->rows : rows); i++)
-        memcpy(values + (uint64_t)i * b->cols, b->sent + (uint64_t)(tokens ? run->sample[i] : i) * b->cols,
+        memcpy(values + (uint64_t)i * b->cols, sent + (uint64_t)(tokens ? run->sample[i] : i) * b->cols,
                b->cols * sizeof *values);
     dop_status st = dop_interp_set(run->it, id, values, run->diag);
     free(values);
@@ -262,13 +276,24 @@ feeds_argmax(const dop_check_run *run, dop_node_id node)
            dop_node_base(run->g, dop_node_at(run->g, run->r->info->root)->src[0], NULL) == node;
 }
 
+/* Values of all copies. */
+static uint64_t
+n_values(const dop_check_buffer *b)
+{
+    return (uint64_t)b->copies * b->rows * b->cols;
+}
+
 static void
 fill_buffer(dop_check_run *run, dop_check_buffer *b)
 {
     const dop_graph *g = run->g;
-    uint64_t n = (uint64_t)b->rows * b->cols;
+    uint64_t n = n_values(b), half = n / 2;
     dop_check_fill fill = {g, b->node, b->rows, run->c->pos, feeds_argmax(run, b->node)};
-    if (dop_node_at(g, b->node)->op == DOP_OP_state) {
+    if (b->copies == 2) {
+        uint64_t current = dop_check_copy(run, b, b->node);
+        for (uint64_t i = 0; i < n; i++)
+            b->sent[i] = is_out(run, b->node) && i / half != current / half ? NAN : dop_check_normal(&run->random);
+    } else if (dop_node_at(g, b->node)->op == DOP_OP_state) {
         uint32_t end = run->c->pos + run->c->n_tokens;
         for (uint64_t i = 0; i < n; i++)
             b->sent[i] = (i < (uint64_t)end * b->cols ? 1.0f : 100.0f) * dop_check_normal(&run->random);
@@ -289,7 +314,7 @@ static dop_status
 send_buffer(dop_check_run *run, dop_check_buffer *b)
 {
     const dop_graph *g = run->g;
-    uint64_t n = (uint64_t)b->rows * b->cols, bytes = 0;
+    uint64_t n = n_values(b), bytes = 0;
     bool poison = dop_node_at(g, b->node)->op == DOP_OP_attn_split && !is_out(run, b->node);
     (void)dop_type_row_bytes(b->type, n, &bytes);
     float *values = malloc((size_t)n * sizeof *values);
@@ -315,7 +340,7 @@ error:
 static dop_status
 receive_buffer(dop_check_run *run, dop_check_buffer *b)
 {
-    uint64_t n = (uint64_t)b->rows * b->cols, bytes = 0;
+    uint64_t n = n_values(b), bytes = 0;
     (void)dop_type_row_bytes(b->type, n, &bytes);
     void *raw = malloc((size_t)bytes);
     b->got = malloc((size_t)n * sizeof *b->got);
@@ -355,14 +380,16 @@ prepare_buffers(dop_check_run *run)
         if (n->shape.rank == 1 && n->shape.dim[0].sym == DOP_SYM_1)
             rows = 1;
         uint64_t end = (uint64_t)run->c->pos + run->c->n_tokens + 16;
-        if (n->op == DOP_OP_state && rows > end)
+        bool appends = dop_shape_appends(&n->shape);
+        if (appends && rows > end)
             rows = end;
-        *b = (dop_check_buffer){id, a, (uint32_t)rows, dop_node_cols(g, id), run->types[id], NULL, NULL};
-        if ((b->type != DOP_TYPE_f32 && b->type != DOP_TYPE_f16) ||
-            !dop_type_row_bytes(b->type, rows * b->cols, &bytes) || bytes > a->size)
+        uint32_t copies = n->op == DOP_OP_state && !appends ? 2 : 1;
+        *b = (dop_check_buffer){id, a, copies, (uint32_t)rows, dop_node_cols(g, id), run->types[id], NULL, NULL};
+        if ((b->type != DOP_TYPE_f32 && b->type != DOP_TYPE_f16) || !dop_type_row_bytes(b->type, n_values(b), &bytes) ||
+            bytes > a->size)
             return DOP_FAIL_IN(run->diag, DOP_E_INPUT, run->plan->path,
                                "the plan is damaged: argument %%%s has no room", name);
-        b->sent = malloc((size_t)(rows * b->cols) * sizeof *b->sent);
+        b->sent = malloc((size_t)n_values(b) * sizeof *b->sent);
         if (!b->sent)
             return DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
         fill_buffer(run, b);
@@ -382,6 +409,8 @@ prepare_step(dop_check_run *run)
     s->n_out = 3 * DOP_STEP_RING - 1;
     for (uint32_t i = 0; i < DOP_STEP_MAX_ROWS; i++)
         s->rows[i] = (dop_row){dop_check_u32(&run->random) % run->plan->model->vocab, run->c->pos + i, 0, 0};
+    for (uint32_t i = 0; i < run->g->max_q && i < DOP_STEP_MAX_SEQUENCES; i++)
+        s->parity[i] = run->c->parity;
     for (uint32_t i = 0; i < DOP_STEP_RING; i++)
         s->ids[i] = 0xfffffff0u;
 }
