@@ -183,11 +183,25 @@ print_kernel(const checker *k, uint32_t kernel, dop_diag *diag)
     return st;
 }
 
+/* The last line, whatever the others say. */
+static dop_status
+print_summary(const checker *k, uint32_t n, uint32_t misses, uint64_t values, dop_diag *diag)
+{
+    dop_buf line = {0};
+    dop_buf_printf(&line, "%u of %u kernels agree with the reference on %s: %llu values compared\n", n - misses, n,
+                   k->model->device.info.caps.name, (unsigned long long)values);
+    dop_status st =
+        line.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(line.data, line.size, diag);
+    dop_buf_finish(&line);
+    return st;
+}
+
 static dop_status
 check_all(checker *k, dop_diag *diag)
 {
     const dop_plan *p = k->plan;
     uint32_t n = 0, misses = 0;
+    uint64_t values = 0;
     dop_status st = DOP_OK;
     for (uint32_t kernel = 0; kernel < p->n_kernels && st == DOP_OK; kernel++) {
         for (uint32_t i = 0; i < p->n_schedules; i++) {
@@ -207,14 +221,18 @@ check_all(checker *k, dop_diag *diag)
             continue;
         n++;
         misses += k->results[kernel].miss;
+        values += k->results[kernel].values;
         st = print_kernel(k, kernel, diag);
     }
     if (st == DOP_OK && k->model->decode[DOP_ORDER_PERSISTENT] != UINT32_MAX) {
-        bool miss;
-        st = dop_check_stages(&k->device, k->graphs, k->results, diag, &miss);
+        dop_check_result stages;
+        st = dop_check_stages(&k->device, k->graphs, k->results, diag, &stages);
         n++;
-        misses += miss;
+        misses += stages.miss;
+        values += stages.values;
     }
+    if (st == DOP_OK)
+        st = print_summary(k, n, misses, values, diag);
     if (st == DOP_OK && misses > 0)
         st = DOP_FAIL(diag, DOP_E_DEVICE,
                       "%u of %u kernels miss the bound on %s: its driver or this program is "

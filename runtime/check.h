@@ -108,8 +108,9 @@ bool dop_check_uses_parity(const dop_graph *g, const dop_region *r);
 
 /* --- check_stages.c: the stages of the persistent decode schedule against the dispatches ordered by barriers --------- */
 
-/* graphs: by schedule; results: by kernel, for their bounds.  Prints one line.  Leaves some rows of the caches written. */
+/* graphs: by schedule; results: by kernel, for their bounds.  Prints one line.  Leaves some rows of the caches written.
+ * Of *out_result, values and miss are set; its error is a share of the bounds. */
 dop_status dop_check_stages(dop_check_device *device, const dop_graph *graphs, const dop_check_result *results,
-                            dop_diag *diag, bool *out_miss);
+                            dop_diag *diag, dop_check_result *out_result);
 
 #endif
