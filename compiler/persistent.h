@@ -18,8 +18,8 @@ struct dop_persistent {
     uint32_t groups;           /* its workgroups */
     uint32_t n_functions;      /* different stages */
     uint32_t table, counts[2]; /* arguments of the dispatch: bytes of the table, the two numbers */
-    uint64_t *handed;          /* [g.n_nodes] bytes into a copy of the handed values */
-    uint64_t *handed_bytes;    /* [g.n_nodes] */
+    uint64_t *mailbox;         /* [g.n_nodes] bytes into a copy of the mailboxes */
+    uint64_t *mailbox_bytes;   /* [g.n_nodes] */
     uint64_t copy_bytes;       /* of one of the two copies */
     dop_stage_form *forms;     /* [g.n_regions] of stages */
     dop_built_region *regions; /* [g.n_regions]; of stages without a kernel of their own */

@@ -117,16 +117,16 @@ dop_row_values(const dop_graph *g, dop_node_id id)
 }
 
 static const char *
-add_arg(dop_emit *e, dop_node_id storage, dop_arg_kind kind, bool written, bool handed)
+add_arg(dop_emit *e, dop_node_id storage, dop_arg_kind kind, bool written, bool mailbox)
 {
     uint32_t i = 0;
     while (i < e->n_args && (e->args[i].value != storage || e->args[i].kind != kind || e->args[i].numbers > 0 ||
-                             e->args[i].handed != handed))
+                             e->args[i].mailbox != mailbox))
         i++;
     if (i == e->n_args) {
         if (i == DOP_MAX_ARGS)
             return fail(e, DOP_E_INTERNAL, "too many buffers for one dispatch", storage ? storage : 1);
-        e->args[e->n_args++] = (dop_kernel_arg){.value = storage, .kind = kind, .handed = handed};
+        e->args[e->n_args++] = (dop_kernel_arg){.value = storage, .kind = kind, .mailbox = mailbox};
     }
     e->args[i].written = e->args[i].written || written;
     e->args[i].read = e->args[i].read || !written;
@@ -148,7 +148,7 @@ dop_emit_step(dop_emit *e)
 const char *
 dop_emit_position(dop_emit *e, const char *row)
 {
-    return e->handed ? "dop_stage.position" : dop_emit_str(e, "%s.rows[%s].position", dop_emit_step(e), row);
+    return e->routes ? "dop_stage.position" : dop_emit_str(e, "%s.rows[%s].position", dop_emit_step(e), row);
 }
 
 const char *
@@ -269,39 +269,39 @@ load_temp(dop_emit *e, dop_node_id node, uint32_t width, const char *expr)
 }
 
 static bool
-is_handed(const dop_emit *e, dop_node_id node)
+in_mailbox(const dop_emit *e, dop_node_id node)
 {
-    return e->handed && (e->handed[node] & DOP_HANDED);
+    return e->routes && (e->routes[node] & DOP_MAILBOX);
 }
 
 /* A value that another stage hands over: a first look at it where the caller wants loads to be, and the wait for it where
  * it is used, so that several looks are under way at once. */
 static const char *
-load_handed(dop_emit *e, dop_node_id node, const char *at, uint32_t w, uint32_t width)
+receive(dop_emit *e, dop_node_id node, const char *at, uint32_t w, uint32_t width)
 {
     dop_buf *out = e->early ? e->early : e->out;
     const char *a = add_arg(e, node, DOP_ARG_VALUE, false, true), *look = dop_emit_str(e, "h%u", e->n_temps++);
     dop_buf_puts(out, e->early ? "    " : e->indent);
     dop_buf_printf(out, "%s %s = dop_look%u(%s, %s);\n", w == 4 ? "uvec4" : "uint", look, w, a, at);
-    return temp(e, width, dop_emit_str(e, "dop_handed%u(%s, %s, %s)", w, look, a, at));
+    return temp(e, width, dop_emit_str(e, "dop_receive%u(%s, %s, %s)", w, look, a, at));
 }
 
 bool
-dop_emit_is_handed(const dop_emit *e, dop_node_id node)
+dop_emit_in_mailbox(const dop_emit *e, dop_node_id node)
 {
-    return is_handed(e, node) && !dop_region_has(e->r, node);
+    return in_mailbox(e, node) && !dop_region_has(e->r, node);
 }
 
 const char *
-dop_emit_handed_arg(dop_emit *e, dop_node_id node, bool written)
+dop_emit_mailbox_arg(dop_emit *e, dop_node_id node, bool written)
 {
     return add_arg(e, node, DOP_ARG_VALUE, written, true);
 }
 
 const char *
-dop_emit_handed(dop_emit *e, dop_node_id node, const char *c)
+dop_emit_receive(dop_emit *e, dop_node_id node, const char *c)
 {
-    return load_handed(e, node, c, 4, 4);
+    return receive(e, node, c, 4, 4);
 }
 
 /* A fact of a row, from the row table.  It is loaded once, where what depends on it may be loaded. */
@@ -363,8 +363,8 @@ load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start
         return load_temp(e, node, width,
                          dop_emit_str(e, "dop_w%u_%s(%s, %s, %s)", w, dop_type_of(n->type)->name,
                                       dop_emit_arg(e, node, false), at, dop_emit_weight(e, node)));
-    if (is_handed(e, node))
-        return load_handed(e, node, at, w, width);
+    if (in_mailbox(e, node))
+        return receive(e, node, at, w, width);
     return load_temp(
         e, node, width,
         dop_emit_str(e, "dop_ld%u_%s(%s, %s)", w, dop_type_of(n->type)->name, dop_emit_arg(e, node, false), at));
@@ -560,10 +560,11 @@ emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     uint32_t splits = e->splits ? e->splits : room;
     dop_node_id part = dop_node_base(g, n->src[0], NULL);
     const char *window = dop_node_at(g, part)->op == DOP_OP_attn_split ? dop_emit_window(e, part) : "0u";
-    bool handed = is_handed(e, part);
-    const char *a = handed ? dop_emit_handed_arg(e, part, false) : dop_emit_arg(e, part, false);
+    bool mailbox = in_mailbox(e, part);
+    const char *a = mailbox ? dop_emit_mailbox_arg(e, part, false) : dop_emit_arg(e, part, false);
     const char *out = dop_emit_str(e, "v%u", e->n_temps++), *T = width == 4 ? "vec4" : "float";
-    uint32_t heads = dop_node_cols(g, node) / head, row = head + (handed ? 4 : 2); /* handed parts are aligned */
+    uint32_t heads = dop_node_cols(g, node) / head,
+             row = head + (mailbox ? 4 : 2); /* splits are aligned in a mailbox */
     dop_emit_line(e, "%s %s = %s(0.0);", T, out, T);
     dop_emit_line(e, "{");
     dop_emit_line(e, "    uint n = %s + 1u;", dop_emit_position(e, ix.t));
@@ -578,9 +579,9 @@ emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     /* All loads of all splits at once: one round trip to memory instead of one per split.  Written out: a driver that does
      * not unroll a loop over arrays keeps them in memory. */
     dop_emit_line(e, "    float m = -1e30, l = 0.0;");
-    if (handed)
+    if (mailbox)
         take_parts(e, &(split_part){a, T, 0, row, head, width}, splits);
-    for (uint32_t i = 0; i < splits && !handed; i++)
+    for (uint32_t i = 0; i < splits && !mailbox; i++)
         load_part(e, &(split_part){a, T, i, row, head, width});
     for (uint32_t i = 0; i < splits; i++)
         dop_emit_line(e, "    m = max(m, m%u);", i);
@@ -699,10 +700,10 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
     }
     if (n->type == DOP_TYPE_f16 && width == 1)
         e->caps |= DOP_CAP_f16_storage;
-    if (is_handed(e, node)) {
-        dop_emit_line(e, "dop_hand%u(%s, %s, %s);", width, add_arg(e, node, DOP_ARG_VALUE, true, true),
+    if (in_mailbox(e, node)) {
+        dop_emit_line(e, "dop_send%u(%s, %s, %s);", width, add_arg(e, node, DOP_ARG_VALUE, true, true),
                       n->op == DOP_OP_state_write ? ix.c : at, value);
-        if (!(e->handed[node] & DOP_LEAVES))
+        if (!(e->routes[node] & DOP_LEAVES))
             return;
     }
     /* Of several rows of a sequence the last one says what is left of it. */

@@ -46,7 +46,7 @@ typedef struct dop_rowprog {
     uint32_t lanes;       /* of the team; 0: the workgroup */
     const char *lane;     /* number in the team */
     const char *store_if; /* condition on storing region outputs, NULL: always */
-    /* Results kept for the code after it: a vector handed to the caller's macros stage_PUT(i, vec4), i counted in fours, or
+    /* Results kept for the code after it: a vector, given to the caller's macros stage_PUT(i, vec4), i counted in fours, or
      * stage_PUT1(i, float), its first value at stage_base; and statistics, which become variables bound in the emitter. */
     dop_node_id staged; /* 0: none.  Any node readable from the program's nodes (an expression) */
     const char *stage, *stage_base;
@@ -82,7 +82,7 @@ bool dop_attn_makes_heads(const dop_gen *gen);
 dop_refusal dop_attn_refuses(const dop_site *s);
 /* The tile of the forms without matrix units. */
 void dop_attn_tile(const dop_site *s, dop_tile *tile);
-/* Is this step's row of a cache (0: K, 1: V) made here, or handed over by the stage that writes it? */
+/* Does the region make this step's row of a cache (0: K, 1: V), or receive it from the stage that writes it? */
 bool dop_attn_has_row(const dop_gen *gen, const dop_attn *a, uint32_t which);
 /* Query rows into dop_q; cache writes of this step. */
 void dop_attn_prologue(dop_gen *gen, const dop_attn *a, dop_buf *body);

@@ -68,7 +68,7 @@ emit(dop_gen *gen)
     uint32_t sharers = shape(gen, &a);
     if (tile->splits)
         e->splits = tile->splits;
-    gen->merges = merged != 0 && !e->handed;
+    gen->merges = merged != 0 && !e->routes;
     dop_buf_printf(&decls,
                    "#define SPLITS %u\n#define ROOM %uu\n#define MERGE %d\n#define KEEPS_K %d\n#define KEEPS_V %d\n",
                    a.splits, a.room, merged != 0, a.keeps[0], a.keeps[1]);
@@ -97,9 +97,9 @@ emit(dop_gen *gen)
     dop_keys_set(&keys, "V", dop_emit_arg(e, a.n->src[2], false));
     dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "x"));
     dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
-    bool parts = merged && e->handed; /* they are handed over */
+    bool parts = merged && e->routes; /* they go through a mailbox */
     dop_keys_set(&keys, "MERGES", merged && !parts ? dop_emit_merges(e) : "0");
-    dop_keys_set(&keys, "PARTS", parts ? dop_emit_handed_arg(e, a.id, true) : "0");
+    dop_keys_set(&keys, "PARTS", parts ? dop_emit_mailbox_arg(e, a.id, true) : "0");
     dop_keys_set(&keys, "MERGE_BODY", merge.data ? merge.data : "");
     dop_keys_set(&keys, "STORE_WHOLE", whole.data ? whole.data : "");
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");

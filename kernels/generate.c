@@ -190,7 +190,7 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
     dop_kernel *k = out_kernel;
     memset(k, 0, sizeof *k);
     bool stage = sync && sync->kind == DOP_SYNC_STAGE;
-    dop_gen_open(&gen, &(dop_site){g, r, target, stage ? sync->handed : NULL}, variant->descriptor, choice, diag);
+    dop_gen_open(&gen, &(dop_site){g, r, target, stage ? sync->routes : NULL}, variant->descriptor, choice, diag);
     gen.templates = t;
     /* A load is a loop over the lanes for each component there: fewer and wider ones. */
     if (target->cpu)

@@ -106,12 +106,12 @@ typedef struct dop_kernel {
 
 /* What a kernel does for DOP_ORDER_PERSISTENT of runtime/plan_format.h. */
 typedef enum dop_sync_kind {
-    DOP_SYNC_STAGE,  /* a function of a persistent dispatch, which looks for the values handed to it */
+    DOP_SYNC_STAGE,  /* a function of a persistent dispatch, which receives and sends values through mailboxes */
     DOP_SYNC_ADVANCE /* as with barriers, but the last of its schedule: adds `turns` to the step's turn */
 } dop_sync_kind;
 typedef struct dop_sync {
     dop_sync_kind kind;
-    const uint8_t *handed; /* of a stage: DOP_HANDED and DOP_LEAVES by node */
+    const uint8_t *routes; /* of a stage: DOP_MAILBOX and DOP_LEAVES by node */
     uint32_t turns;        /* a number of the dispatch: 1 after stages, 0 after anything else */
 } dop_sync;
 
@@ -121,7 +121,7 @@ dop_status dop_kernel_generate(const dop_templates *t, const dop_graph *g, const
                                dop_kernel *out_kernel);
 
 /* The kernel of a persistent dispatch over these distinct stages, all with the same workgroup: arguments are the table of
- * stages, the step record, and two numbers, how many rows the table has and the words of one copy of handed values. */
+ * stages, the step record, and two numbers, how many rows the table has and the words of one copy of the mailboxes. */
 dop_status dop_kernel_persistent(const dop_templates *t, const dop_target *target, const dop_kernel *const *stages,
                                  uint32_t n_stages, const uint32_t numbers[2], dop_arena *arena, dop_diag *diag,
                                  dop_kernel *out_kernel);

@@ -1,5 +1,5 @@
 /* Which decode schedule to take, the one ordered by barriers or one ordered in another way, and the way back when that
- * does not work out.  All do the same, so that steps of any may follow one another; handed values and the turn only stay
+ * does not work out.  All do the same, so that steps of any may follow one another; the mailboxes and their parity only stay
  * in step with each other because every run of a schedule is a whole one. */
 #include "runtime/model.h"
 

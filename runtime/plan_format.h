@@ -109,7 +109,7 @@ enum {
     DOP_SLOT_STEP,        /* dop_step, host visible */
     DOP_SLOT_RESULT,      /* what the host reads after a step: logits; host visible and cached */
     DOP_SLOT_MERGES,      /* workgroups that are done, where attention merges its splits: zero between dispatches */
-    DOP_SLOT_HANDED,      /* what stages of a persistent dispatch hand to each other: all ones at load */
+    DOP_SLOT_MAILBOX,     /* two copies of the mailboxes of a persistent dispatch's stages: all ones at load */
     DOP_SLOT_TABLE        /* dop_stage_row of the stages of a persistent dispatch, by the runtime at load */
 };
 
@@ -131,8 +131,8 @@ enum { DOP_SCHED_DECODE = 1, DOP_SCHED_PREFILL, DOP_SCHED_SCORE };
 
 /* How the dispatches of a schedule are ordered.
  * Persistent: the first dispatch runs the schedule's stages.  Its workgroups, all of which the device must run at once, go
- * through them together and hand values to each other in DOP_SLOT_HANDED: a word there is all ones until it is stored.
- * Of two copies even and odd steps (by dop_step.turn) use one each, and clear the other's words as they store theirs.
+ * through them together and pass values on through mailboxes in DOP_SLOT_MAILBOX: a word there is all ones until it is filled.
+ * There are two copies.  dop_step.turn says which one a step uses; the sender of a word empties it in the other copy.
  * It is used only where a probe shows that it makes progress.  A wait that lasts too long sets DOP_STEP_STALLED and goes
  * on: that step's results are garbage, and it must be run again with barriers.  The last dispatch advances the turn. */
 enum { DOP_ORDER_BARRIERS = 0, DOP_ORDER_PERSISTENT = 1, DOP_N_ORDERS };

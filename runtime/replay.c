@@ -103,7 +103,7 @@ static bool
 is_cleared(dop_clear what, uint32_t slot_kind)
 {
     return (slot_kind == DOP_SLOT_STATE && what != DOP_CLEAR_SYNC) ||
-           ((slot_kind == DOP_SLOT_MERGES || slot_kind == DOP_SLOT_HANDED) && what != DOP_CLEAR_STATE) ||
+           ((slot_kind == DOP_SLOT_MERGES || slot_kind == DOP_SLOT_MAILBOX) && what != DOP_CLEAR_STATE) ||
            (slot_kind == DOP_SLOT_SCRATCH && what == DOP_CLEAR_ALL);
 }
 
@@ -149,7 +149,7 @@ record_clear(dop_replay *r, dop_clear what, dop_diag *diag)
         if (p->block == UINT32_MAX || !is_cleared(what, s->kind))
             continue;
         vkCmdFillBuffer(commands, r->memory->blocks[p->block].buffer, p->offset, dop_align_u64(s->size, 4),
-                        s->kind == DOP_SLOT_HANDED ? UINT32_MAX : 0);
+                        s->kind == DOP_SLOT_MAILBOX ? UINT32_MAX : 0);
     }
     for (uint32_t i = 0; i < r->plan->n_schedules && what == DOP_CLEAR_ALL; i++)
         if (r->plan->schedules[i].n_stages > 0 &&

@@ -124,7 +124,7 @@ ${@}        sum = subgroupAdd(sum);
     }
 }
 
-// What is left in parts that are not handed over in this step, by one when there were more positions: the next step must
+// What is left in parts that are not sent in this step, by one when there were more positions: the next step must
 // not find it.  The last subgroup looks, which has no query to wait for.
 void dop_clear_parts(uint head0, uint split, uint used)
 {

@@ -21,7 +21,7 @@ uint dop_workgroups(uint n, uint each, uint most_parts)
 void main()
 {
     uint word = gl_LocalInvocationIndex, copy = counts.y * (step.turn & 1u);
-    uint mine = word < ROW ? Handed(table).v[word] : 0u;
+    uint mine = word < ROW ? Words(table).v[word] : 0u;
     if (word == 0u) {
         dop_stage.now = copy;
         dop_stage.next = counts.y - copy;
@@ -36,7 +36,7 @@ void main()
             dop_stage.row[word - 32u] = mine;
         if (word == 0u)
             dop_stage.group = gl_WorkGroupID.x;
-        mine = word < ROW ? Handed(table).v[min(s + 1u, counts.x - 1u) * ROW + word] : 0u;
+        mine = word < ROW ? Words(table).v[min(s + 1u, counts.x - 1u) * ROW + word] : 0u;
         barrier();
         uvec4 row = dop_stage.row;
         bool few = dop_stage.position < row.w;

@@ -362,7 +362,7 @@ pb_toy_persistent(plan_builder *b, uint32_t stall_at, float nudge)
 {
     enum { WEIGHTS, STATE, STEP, RESULT }; /* slots of pb_toy in its order */
     static const char version[] = "#version 460\n";
-    uint32_t mailbox = pb_slot(b, DOP_SLOT_HANDED, "mailboxes", 8);
+    uint32_t mailbox = pb_slot(b, DOP_SLOT_MAILBOX, "mailboxes", 8);
     uint32_t table = pb_slot(b, DOP_SLOT_TABLE, "stages", sizeof(dop_stage_row));
     dop_buf text = {0};
     dop_buf_printf(&text, "%s#define STALL_AT %uu\n#define NUDGE %.9g\n%s", version, stall_at, (double)nudge,
