@@ -165,7 +165,7 @@ build_stages(builder *b, const char **out_no)
     return st;
 }
 
-/* The dispatch itself, and the last one of the schedule, which advances the turn. */
+/* The dispatch itself, and the last one of the schedule, which counts the run: that changes the parity of the mailboxes. */
 static dop_status
 build_dispatches(builder *b)
 {
@@ -176,7 +176,7 @@ build_dispatches(builder *b)
     for (uint32_t i = 0; i < b->n_functions; i++)
         functions[i] = &b->functions[i];
     dop_kernel k;
-    dop_sync advance = {.kind = DOP_SYNC_ADVANCE, .turns = 1};
+    dop_sync advance = {.kind = DOP_SYNC_ADVANCE, .runs = 1};
     p->n_functions = b->n_functions;
     p->groups = b->target.cores;
     p->table = p->n_stages * (uint32_t)sizeof(dop_stage_row);
@@ -217,7 +217,7 @@ dop_persistent_build(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     if (st != DOP_OK)
         goto error;
     *b = (builder){.c = c, .s = s, .diag = diag, .target = c->target, .p = p};
-    p->n_stages = head + 1 < g->n_regions ? head : head - 1; /* something must be left to advance the turn */
+    p->n_stages = head + 1 < g->n_regions ? head : head - 1; /* a dispatch must be left to count the run */
     p->mailbox = dop_arena_alloc(&c->arena, g->n_nodes * sizeof *p->mailbox);
     p->mailbox_bytes = dop_arena_alloc(&c->arena, g->n_nodes * sizeof *p->mailbox_bytes);
     p->forms = dop_arena_alloc(&c->arena, g->n_regions * sizeof *p->forms);

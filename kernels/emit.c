@@ -466,7 +466,7 @@ emit_rope(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     dop_index row = {pos, NULL};
     const char *cs, *sn, *y;
     if (inter && width == 4) {
-        /* pairs lie side by side: (x0 x1)(x2 x3) turn by two angles */
+        /* pairs lie side by side: (x0 x1)(x2 x3) are rotated by two angles */
         row.c = dop_emit_str(e, "(%s / 2u)", i);
         const char *c0 = dop_emit_value(e, n->src[2], row, 1);
         row.c = dop_emit_str(e, "(%s / 2u + 1u)", i);

@@ -81,15 +81,15 @@ put_types(dop_gen *gen, dop_buf *b)
     return gen->descriptor->ints ? put_file(gen, "types/int.glsl", b) : DOP_OK;
 }
 
-/* What the last kernel of a schedule does when its stores are done: it adds to the step's turn. */
+/* The last kernel of a schedule counts a persistent run when its stores are done. */
 static void
 put_advance(dop_gen *gen, const dop_sync *sync, dop_buf *b)
 {
-    const char *step = dop_emit_step(&gen->e), *turns = dop_emit_number(&gen->e, sync->turns);
+    const char *step = dop_emit_step(&gen->e), *runs = dop_emit_number(&gen->e, sync->runs);
     dop_buf_printf(b,
                    "void dop_advance()\n{\n    if (gl_LocalInvocationIndex == 0u && gl_WorkGroupID == uvec3(0u))\n"
-                   "        %s.turn += %s;\n}\n#define main dop_main\n",
-                   step, turns);
+                   "        %s.persistent_runs += %s;\n}\n#define main dop_main\n",
+                   step, runs);
 }
 
 /* Where the kernel makes or merges parts of a cache: as the stage's tile has it, else as the graph does. */

@@ -107,12 +107,12 @@ typedef struct dop_kernel {
 /* What a kernel does for DOP_ORDER_PERSISTENT of runtime/plan_format.h. */
 typedef enum dop_sync_kind {
     DOP_SYNC_STAGE,  /* a function of a persistent dispatch, which receives and sends values through mailboxes */
-    DOP_SYNC_ADVANCE /* as with barriers, but the last of its schedule: adds `turns` to the step's turn */
+    DOP_SYNC_ADVANCE /* as with barriers, but the last of its schedule: adds `runs` to dop_step.persistent_runs */
 } dop_sync_kind;
 typedef struct dop_sync {
     dop_sync_kind kind;
     const uint8_t *routes; /* of a stage: DOP_MAILBOX and DOP_LEAVES by node */
-    uint32_t turns;        /* a number of the dispatch: 1 after stages, 0 after anything else */
+    uint32_t runs;         /* a number of the dispatch: 1 after stages, 0 after anything else */
 } dop_sync;
 
 /* sync NULL: ordered by barriers, which are not the kernel's business. */

@@ -250,7 +250,7 @@ check_step(stages *x, uint32_t token)
     dop_step_write(dop_replay_step(&s->replay), &token, 1, x->pos);
     const volatile dop_step *record = dop_replay_step(&s->replay);
     uint32_t n_out = record->n_out;
-    x->copy = x->copy_size * (record->turn & 1);
+    x->copy = x->copy_size * (record->persistent_runs & 1);
     dop_status st = dop_step_submit(s, schedule, DOP_FORM_READ, 1, x->diag, &ticket);
     if (st == DOP_OK)
         st = dop_replay_wait(&s->replay, ticket, x->diag);

@@ -48,7 +48,7 @@ dop_model_fall_back(dop_model *model, dop_diag *diag)
     m->running = false;
     m->picks_taken = m->picks_asked;
     volatile dop_step *step = dop_replay_step(&m->replay);
-    step->turn = 0;
+    step->persistent_runs = 0;
     step->flags = 0;
     step->n_out = m->picks_asked;
     dop_model_use_ordering(m, DOP_ORDER_BARRIERS);

@@ -319,7 +319,7 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
         return DAMAGED("schedule %u has kind %u, profile %u, greedy %u", i, s->kind, s->profile, s->greedy);
     if (s->ordering >= DOP_N_ORDERS)
         return DAMAGED("schedule %u has ordering %u", i, s->ordering);
-    /* Nothing else advances the turn, and only the arg-max of a decode schedule does. */
+    /* Only the arg-max of a decode schedule counts persistent runs. */
     if (s->ordering != DOP_ORDER_BARRIERS && (s->kind != DOP_SCHED_DECODE || !s->greedy))
         return DAMAGED("schedule %u is ordered by %s and no greedy decode", i, dop_plan_ordering_name(s->ordering));
     if ((s->n_stages > 0) != (s->ordering == DOP_ORDER_PERSISTENT) ||

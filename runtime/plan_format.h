@@ -132,9 +132,10 @@ enum { DOP_SCHED_DECODE = 1, DOP_SCHED_PREFILL, DOP_SCHED_SCORE };
 /* How the dispatches of a schedule are ordered.
  * Persistent: the first dispatch runs the schedule's stages.  Its workgroups, all of which the device must run at once, go
  * through them together and pass values on through mailboxes in DOP_SLOT_MAILBOX: a word there is all ones until it is filled.
- * There are two copies.  dop_step.turn says which one a step uses; the sender of a word empties it in the other copy.
+ * There are two copies.  The parity of dop_step.persistent_runs says which one a step uses; the sender of a word empties its
+ * place in the other copy.
  * It is used only where a probe shows that it makes progress.  A wait that lasts too long sets DOP_STEP_STALLED and goes
- * on: that step's results are garbage, and it must be run again with barriers.  The last dispatch advances the turn. */
+ * on: that step's results are garbage, and it must be run again with barriers.  The last dispatch counts the run. */
 enum { DOP_ORDER_BARRIERS = 0, DOP_ORDER_PERSISTENT = 1, DOP_N_ORDERS };
 
 typedef struct dop_plan_schedule {
@@ -250,7 +251,9 @@ typedef struct dop_step {
     uint32_t n_rows; /* valid rows of this step: 1 .. max_rows of the schedule */
     uint32_t n_out;  /* ids picked so far; ids[n_out % DOP_STEP_RING] is written next */
     uint32_t flags;  /* DOP_STEP_* */
-    uint32_t turn;   /* finished runs of persistent schedules; the host never changes it while they go well */
+    /* Finished runs of persistent schedules.  Their parity says which copy of the mailboxes the next run uses, so the host
+     * does not change the number while the runs go well. */
+    uint32_t persistent_runs;
     uint32_t reserved[12];
     uint32_t
         parity[DOP_STEP_MAX_SEQUENCES]; /* of each sequence: the copy of its replace states that is current, 0 or 1 */

@@ -32,7 +32,7 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer Step {
     SHARED uint n_rows;
     SHARED uint n_out;
     SHARED uint flags;
-    SHARED uint turn;
+    SHARED uint persistent_runs;
     SHARED uint reserved[12];
     SHARED uint parity[64];
     SHARED Row rows[4096];
@@ -80,7 +80,7 @@ layout(buffer_reference, std430, buffer_reference_align = 16) coherent volatile 
 uint dop_look1(U32 p, uint i) { return Words(p).v[i + dop_stage.now]; }
 uvec4 dop_look4(U32 p, uint i) { return Words4(p).v[(i + dop_stage.now) >> 2]; }
 // Has the step failed?  The bound keeps a device that does not run all workgroups at once from hanging (and is below the
-// number of turns after which llvmpipe ends a loop by itself); when one has given up, the others do so soon.
+// number of iterations after which llvmpipe ends a loop by itself); when one has given up, the others do so soon.
 #define DOP_MOST_LOOKS 50000u
 bool dop_given_up(uint looks)
 {

@@ -20,7 +20,7 @@ uint dop_workgroups(uint n, uint each, uint most_parts)
 #define ROW 36u
 void main()
 {
-    uint word = gl_LocalInvocationIndex, copy = counts.y * (step.turn & 1u);
+    uint word = gl_LocalInvocationIndex, copy = counts.y * (step.persistent_runs & 1u);
     uint mine = word < ROW ? Words(table).v[word] : 0u;
     if (word == 0u) {
         dop_stage.now = copy;
