@@ -55,7 +55,7 @@ plan_values(builder *b, const dop_flow *f)
             } else if (n->op == DOP_OP_attn_split) { /* rows of o, m, l, padded to 16 bytes */
                 uint64_t row = n->shape.dim[n->shape.rank - 1].mul;
                 if (f->readers[id].n != 0)
-                    return "parts of attention meet in another region";
+                    return "splits of attention are merged in another region";
                 bytes = bytes / row * (row + 2);
             } else if (n->type != DOP_TYPE_f32) {
                 return "activations are not f32";
@@ -130,7 +130,7 @@ build_short(builder *b, dop_region_id r, const dop_sync *sync, const char **out_
     if (k.n_args != x->n_args || !same_args(k.args, x->args, k.n_args))
         return DOP_FAIL(b->diag, DOP_E_INTERNAL, "two kernels of a stage have different arguments");
     f->short_groups = k.grid[0] * k.grid[1];
-    f->short_parts = k.grid[2];
+    f->short_splits = k.grid[2];
     *out_no = add_function(b, &k, &f->short_function);
     return DOP_OK;
 }

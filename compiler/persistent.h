@@ -9,7 +9,7 @@
  * arguments are the same. */
 typedef struct dop_stage_form {
     uint32_t function;
-    uint32_t short_positions, short_function, short_groups, short_parts;
+    uint32_t short_positions, short_function, short_groups, short_splits;
 } dop_stage_form;
 
 struct dop_persistent {

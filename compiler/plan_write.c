@@ -281,7 +281,7 @@ write_dispatch(writer *w, const target_rows *t, const dop_schedule *s, dop_regio
                            .short_positions = f->short_positions,
                            .short_function = f->short_function,
                            .short_groups = f->short_groups,
-                           .short_parts = f->short_parts};
+                           .short_splits = f->short_splits};
     dop_region_traffic(&s->g, reg, 0, &d.bytes_read, &d.bytes_written);
     for (uint32_t i = 0; i < b->n_args; i++) {
         dop_plan_arg a = arg_of(w, t, s, r, &b->args[i]);

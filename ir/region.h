@@ -74,7 +74,7 @@ typedef struct dop_analysis {
     uint32_t n_after; /* outputs made of the attention itself */
     dop_node_id *after;
 
-    uint32_t room; /* nodes that the lists have memory for */
+    uint32_t capacity; /* nodes that the lists have memory for */
     void *memory;
 } dop_analysis;
 

@@ -497,13 +497,13 @@ emit_rope(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 }
 
 /* One split's result in memory: `a` is the argument, `row` values from one to the next. */
-typedef struct split_part {
+typedef struct split_row {
     const char *a, *T;
     uint32_t i, row, head, width;
-} split_part;
+} split_row;
 
 static void
-load_part(dop_emit *e, const split_part *p)
+load_split(dop_emit *e, const split_row *p)
 {
     dop_emit_line(e, "    float m%u = -1e30, l%u = 0.0;", p->i, p->i);
     dop_emit_line(e, "    %s x%u = %s(0.0);", p->T, p->i, p->T);
@@ -520,9 +520,9 @@ load_part(dop_emit *e, const split_part *p)
     dop_emit_line(e, "    }");
 }
 
-/* All parts at once, again and again until none is missing. */
+/* Looks at the mailboxes of all splits, again and again until none is empty. */
 static void
-take_parts(dop_emit *e, const split_part *p, uint32_t splits)
+receive_splits(dop_emit *e, const split_row *p, uint32_t splits)
 {
     const char *words = p->width == 4 ? "uvec4" : "uint";
     for (uint32_t i = 0; i < splits; i++)
@@ -556,12 +556,12 @@ emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 {
     const dop_graph *g = e->g;
     const dop_node *n = dop_node_at(g, node);
-    uint32_t head = n->shape.dim[2].mul, room = (uint32_t)dop_node_i(g, node, DOP_A_splits);
-    uint32_t splits = e->splits ? e->splits : room;
-    dop_node_id part = dop_node_base(g, n->src[0], NULL);
-    const char *window = dop_node_at(g, part)->op == DOP_OP_attn_split ? dop_emit_window(e, part) : "0u";
-    bool mailbox = in_mailbox(e, part);
-    const char *a = mailbox ? dop_emit_mailbox_arg(e, part, false) : dop_emit_arg(e, part, false);
+    uint32_t head = n->shape.dim[2].mul, max_splits = (uint32_t)dop_node_i(g, node, DOP_A_splits);
+    uint32_t splits = e->splits ? e->splits : max_splits;
+    dop_node_id split = dop_node_base(g, n->src[0], NULL);
+    const char *window = dop_node_at(g, split)->op == DOP_OP_attn_split ? dop_emit_window(e, split) : "0u";
+    bool mailbox = in_mailbox(e, split);
+    const char *a = mailbox ? dop_emit_mailbox_arg(e, split, false) : dop_emit_arg(e, split, false);
     const char *out = dop_emit_str(e, "v%u", e->n_temps++), *T = width == 4 ? "vec4" : "float";
     uint32_t heads = dop_node_cols(g, node) / head,
              row = head + (mailbox ? 4 : 2); /* splits are aligned in a mailbox */
@@ -570,19 +570,19 @@ emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     dop_emit_line(e, "    uint n = %s + 1u;", dop_emit_position(e, ix.t));
     if (strcmp(window, "0u") != 0)
         dop_emit_line(e, "    n = %s > 0u ? min(n, %s) : n;", window, window);
-    if (dop_node_at(g, part)->op == DOP_OP_attn_split)
+    if (dop_node_at(g, split)->op == DOP_OP_attn_split)
         dop_emit_line(e, "    uint len = dop_split_len(n, %uu), used = (n + len - 1u) / len;", splits);
     else
         dop_emit_line(e, "    uint used = %uu;", splits);
     dop_emit_line(e, "    uint h = %s / %uu, d = %s %% %uu, row = (%s * %uu + h * %uu) * %uu;", ix.c, head, ix.c, head,
-                  ix.t, heads * room, room, row);
+                  ix.t, heads * max_splits, max_splits, row);
     /* All loads of all splits at once: one round trip to memory instead of one per split.  Written out: a driver that does
      * not unroll a loop over arrays keeps them in memory. */
     dop_emit_line(e, "    float m = -1e30, l = 0.0;");
     if (mailbox)
-        take_parts(e, &(split_part){a, T, 0, row, head, width}, splits);
+        receive_splits(e, &(split_row){a, T, 0, row, head, width}, splits);
     for (uint32_t i = 0; i < splits && !mailbox; i++)
-        load_part(e, &(split_part){a, T, i, row, head, width});
+        load_split(e, &(split_row){a, T, i, row, head, width});
     for (uint32_t i = 0; i < splits; i++)
         dop_emit_line(e, "    m = max(m, m%u);", i);
     dop_emit_line(e, "    float w;");

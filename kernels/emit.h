@@ -68,7 +68,7 @@ typedef struct dop_emit {
     uint32_t n_memo, cap_memo;
     dop_memo *memo;
     const uint8_t *routes; /* a stage of a persistent dispatch: DOP_MAILBOX and DOP_LEAVES by node; else NULL */
-    uint32_t splits;       /* parts of the cache, where they are fewer than the graph has room for; else 0 */
+    uint32_t splits;       /* splits of the cache, where they are fewer than the graph's capacity; else 0 */
     const char *window;    /* what dop_emit_window gave, NULL: nothing yet */
     /* A stored value whose row length is a number of the dispatch, and its name; 0: none. */
     dop_node_id long_row;

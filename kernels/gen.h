@@ -63,16 +63,16 @@ void dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body);
 bool dop_rowprog_wide(const dop_gen *gen, const dop_rowprog *p);
 
 /* An attention region: its node (attention or attn_split) and shape.  Templates define DOP_T(j) and DOP_H(j), token and
- * query head of row j of `rows`, the constants D, R and TEAMS, the shared array dop_q, and the variables that the pieces
+ * query head of row j of `rows`, the constants D, R and SUBGROUPS, the shared array dop_q, and the variables that the pieces
  * below name. */
 typedef struct dop_attn {
     dop_node_id id;
     const dop_node *n;
     uint32_t dim, heads, kv, group, rows;
-    uint32_t splits, room; /* parts of the cache, and how many the graph has room for */
-    uint32_t merged_heads; /* those that a workgroup merges, and */
-    const char *head0;     /* the first of them */
-    bool keeps[2];         /* K, V: this step's row is also put at DOP_NEW0, DOP_NEW1, for the workgroup itself */
+    uint32_t splits, max_splits; /* splits of the cache, and the graph's capacity for them */
+    uint32_t merged_heads;       /* those that a workgroup merges, and */
+    const char *head0;           /* the first of them */
+    bool keeps[2];               /* K, V: this step's row is also put at DOP_NEW0, DOP_NEW1, for the workgroup itself */
 } dop_attn;
 dop_attn dop_attn_find(const dop_gen *gen); /* rows is left to the template */
 dop_attn dop_attn_at(const dop_site *s);    /* the same before anything is generated */

@@ -68,21 +68,21 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
 {
     dop_emit *e = &gen->e;
     const dop_analysis *found = e->r->info;
-    bool teams = gen->choice->tile.subgroup, queries = found->query_runs;
+    bool subgroups = gen->choice->tile.subgroup, queries = found->query_runs;
     uint32_t n_writes = found->n_writes, n_binds = e->n_binds;
     if (!queries)
         load_queries(gen, a, body);
     uint32_t n_received = count_received(gen, a);
     if (!queries && !n_writes && !n_received)
         return;
-    dop_rowprog p = {.len = a->dim, .t = "0u", .lanes = teams ? e->target->subgroup : 0, .lane = "lane"};
+    dop_rowprog p = {.len = a->dim, .t = "0u", .lanes = subgroups ? e->target->subgroup : 0, .lane = "lane"};
     uint32_t first = queries ? a->rows : 0;
     dop_buf_printf(body, "    uint jobs = %uu%s;\n", first,
                    n_writes + n_received ? dop_emit_str(e, " + (hi == last + 1u ? %uu : 0u)", n_writes + n_received)
                                          : "");
-    if (teams)
+    if (subgroups)
         dop_buf_puts(body, "    uint lane = gl_LocalInvocationIndex % SG;\n"
-                           "    for (uint j = gl_LocalInvocationIndex / SG; j < jobs; j += TEAMS) {\n");
+                           "    for (uint j = gl_LocalInvocationIndex / SG; j < jobs; j += SUBGROUPS) {\n");
     else
         dop_buf_puts(body, "    for (uint j = 0u; j < jobs; j++) {\n");
     if (queries) {
@@ -134,7 +134,7 @@ dop_attn_store(dop_gen *gen, const attn *a, dop_buf *store)
                        "    uint at = (h * %uu + split) * (D + 4u);\n    dop_send4(%s, at + d, o);\n"
                        "    if (d == 0u) {\n        dop_send1(%s, at + D, m);\n        dop_send1(%s, at + D + 1u, l);\n"
                        "    }\n",
-                       a->room, out, out, out);
+                       a->max_splits, out, out, out);
         return;
     }
     if (a->n->op == DOP_OP_attn_split) {
@@ -147,7 +147,7 @@ dop_attn_store(dop_gen *gen, const attn *a, dop_buf *store)
                        "        dop_st1_f32(%s, at + D, m);\n"
                        "        dop_st1_f32(%s, at + D + 1u, l);\n"
                        "    }\n",
-                       t, a->heads, a->room, out, out, out);
+                       t, a->heads, a->max_splits, out, out, out);
         return;
     }
     uint32_t n_binds = e->n_binds;
@@ -271,7 +271,7 @@ dop_attn_at(const dop_site *s)
     a.head0 = "kvh * G";
     if (a.n->op == DOP_OP_attn_split)
         a.splits = (uint32_t)dop_node_i(g, a.id, DOP_A_splits);
-    a.room = a.splits;
+    a.max_splits = a.splits;
     return a;
 }
 

@@ -389,16 +389,17 @@ plan_staging(const dop_gen *gen, dop_parts *p)
     staging x = {.unit = p->unit}; /* one activation in shared memory serves all parts */
     uint32_t per_wg = tile->wg / tile->lanes * tile->rows;
     x.k_pad = (p->k + x.unit - 1) / x.unit * x.unit;
-    uint32_t room = e->target->shared_bytes / 4 * 3;
+    uint32_t capacity = e->target->shared_bytes / 4 * 3;
     /* On GPUs the row is staged when it costs something to make, or when a lane reads much of it at once, which would
      * conflict, or when many rows share it: else a plain f32 row is as well read where it lies.  What a mailbox holds is
      * looked for once. */
     bool worth = x.unit > 8 || p->n_prog > 0 || per_wg >= 16 || e->routes;
     if (gen->descriptor->ints)
         p->staged = true;
-    else if (!p->staged && worth && tile->stage && x.k_pad * 4 <= room)
+    else if (!p->staged && worth && tile->stage && x.k_pad * 4 <= capacity)
         p->staged = true;
-    else if (!p->staged && worth && tile->stage && x.k_pad * 2 <= room && x.k_pad == p->k && dop_emit_wide(e, p->act))
+    else if (!p->staged && worth && tile->stage && x.k_pad * 2 <= capacity && x.k_pad == p->k &&
+             dop_emit_wide(e, p->act))
         p->staged = x.half = true;
     return x;
 }

@@ -28,12 +28,13 @@ typedef struct dop_tile {
     uint32_t unroll;             /* gemv: steps whose weights are in flight at once */
     uint32_t bm, bn, bk, tm, tn; /* matmul: tokens, rows, depth; per invocation, on matrix units per subgroup */
     uint32_t bq, ds;             /* attention: tokens; invocations that share a position's K row, 0: 1 */
-    uint32_t sharers;            /* attention of one token: workgroups that share a KV head's query heads, 0: one */
-    uint32_t splits;             /* the same: most parts of the cache, 0: as in the graph */
-    uint32_t whole, least;       /* the same: positions that are one part, and of a part; 0: as in the graph */
-    uint32_t positions;          /* the same: of the cache at a time, 0: 64 */
-    uint32_t stage;              /* gemv: stage the activation in shared memory where it fits */
-    bool subgroup;               /* reduce with subgroup operations */
+    uint32_t group_wgs;          /* attention of one token: workgroups that a head group is divided among, 0: one */
+    uint32_t splits;             /* the same: most splits of the cache, 0: as in the graph */
+    uint32_t whole,
+        least; /* the same: up to how many positions make one split, and the least of a split; 0: as in the graph */
+    uint32_t positions; /* the same: of the cache at a time, 0: 64 */
+    uint32_t stage;     /* gemv: stage the activation in shared memory where it fits */
+    bool subgroup;      /* reduce with subgroup operations */
 } dop_tile;
 
 typedef enum dop_variant_id {
@@ -81,8 +82,8 @@ dop_status dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_
 const char *dop_kernel_select_stage(const dop_graph *g, const dop_region *r, const dop_target *target,
                                     const dop_choice *own, dop_choice *out_choice);
 
-/* For attention, what a stage does instead while its cache is short: query heads shared out over workgroups that longer
- * caches keep busy with parts.  Returns up to how many positions; 0: there is nothing else to do. */
+/* For attention, what a stage does instead while its cache is short: a head group is divided among workgroups that the splits
+ * of a longer cache would keep busy.  Returns up to how many positions; 0: there is nothing else to do. */
 uint32_t dop_kernel_select_short(const dop_graph *g, const dop_region *r, const dop_target *target,
                                  const dop_choice *stage, dop_choice *out_choice);
 

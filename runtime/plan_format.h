@@ -172,10 +172,10 @@ typedef struct dop_plan_dispatch {
     uint32_t ops;                       /* string: the region's ops, for people */
     uint32_t region;                    /* region number in the schedule's graph in DOP_SEC_IR */
     uint64_t bytes_read, bytes_written; /* per replay at max_rows, cache traffic at ctx excluded */
-    /* Stages: the third dimension of the grid is the parts of the cache; there are workgroups for those that the
+    /* Stages: the third dimension of the grid is the splits of the cache; there are workgroups for those that the
      * kernel makes of it (dop_workgroups of kernels/glsl/persistent.glsl).  While the cache has at most short_positions positions, this
-     * step's included, a stage is another function, with short_groups workgroups for each of up to short_parts parts. */
-    uint32_t short_positions, short_function, short_groups, short_parts; /* 0: there is no such form */
+     * step's included, a stage is another function, with short_groups workgroups for each of up to short_splits splits. */
+    uint32_t short_positions, short_function, short_groups, short_splits; /* 0: there is no such form */
     uint64_t indirect_offset; /* INDIRECT: bytes into that slot, a multiple of 4; else 0 */
     uint32_t indirect_slot;   /* INDIRECT: row of DOP_SEC_SLOTS, of kind SCRATCH; else 0 */
     uint32_t reserved;
@@ -193,8 +193,8 @@ typedef struct dop_plan_arg {
 /* A row of the table that a persistent dispatch goes through. */
 typedef struct dop_stage_row {
     uint64_t args[16];
-    uint16_t groups, parts; /* workgroups of a part of the cache, and most parts */
-    uint16_t short_groups, short_parts;
+    uint16_t groups, splits; /* workgroups of each split of the cache, and the most splits */
+    uint16_t short_groups, short_splits;
     uint16_t function, short_function;
     uint32_t short_positions;
 } dop_stage_row;

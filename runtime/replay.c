@@ -115,9 +115,9 @@ record_table(const dop_replay *r, const dop_plan_schedule *s, VkCommandBuffer co
     for (uint32_t i = 0; i < s->n_stages; i++) {
         const dop_plan_dispatch *d = &r->plan->dispatches[s->first_stage + i];
         dop_stage_row row = {.groups = (uint16_t)(d->grid[0] * d->grid[1]),
-                             .parts = (uint16_t)d->grid[2],
+                             .splits = (uint16_t)d->grid[2],
                              .short_groups = (uint16_t)d->short_groups,
-                             .short_parts = (uint16_t)d->short_parts,
+                             .short_splits = (uint16_t)d->short_splits,
                              .function = (uint16_t)d->flags,
                              .short_function = (uint16_t)d->short_function,
                              .short_positions = d->short_positions};

@@ -10,11 +10,11 @@ void dop_run(uint function)
     switch (function) {
 ${CALLS}    }
 }
-// Workgroups for n positions: so many for each part of the cache, which are as many as dop_split_len makes (a window makes
-// fewer: the others have nothing to do).
-uint dop_workgroups(uint n, uint each, uint most_parts)
+// Workgroups of a stage for n positions: `each` for every split that dop_split_len makes of the cache.  A window makes fewer
+// splits; the workgroups of the others return at once.
+uint dop_workgroups(uint n, uint each, uint max_splits)
 {
-    return each * (n <= DOP_WHOLE ? 1u : min((n + DOP_LEAST - 1u) / DOP_LEAST, most_parts));
+    return each * (n <= DOP_WHOLE ? 1u : min((n + DOP_LEAST - 1u) / DOP_LEAST, max_splits));
 }
 // Little lives across a stage: its function may use nearly all registers.
 #define ROW 36u
