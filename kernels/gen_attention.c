@@ -14,7 +14,7 @@ dop_attn_has_row(const dop_gen *gen, const attn *a, uint32_t which)
            (dop_region_has(gen->e.r, w) || dop_emit_in_mailbox(&gen->e, w));
 }
 
-/* Rows of this step that another stage hands over, one subgroup each. */
+/* Receives rows of this step from another stage, one subgroup each. */
 static void
 receive_rows(dop_gen *gen, const attn *a, uint32_t job, dop_buf *body)
 {

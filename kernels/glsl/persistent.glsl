@@ -1,5 +1,5 @@
 // One dispatch for the stages of a step: as many workgroups as the device runs at once go through the list of stages
-// together.  Nothing orders them but the values that they hand to each other (common.glsl).
+// together.  Nothing orders them but mailboxes (common.glsl); compiler/persistent.h has a drawing.
 //
 // A row of the table is dop_stage_row of runtime/plan_format.h: 32 words of arguments, how many workgroups the stage has
 // and which function it is, always and while the cache is short.  The row of the next stage is on its way while a stage
