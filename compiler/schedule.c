@@ -28,7 +28,7 @@ static dop_status
 generate_kernels(dop_compilation *c, dop_schedule *s, dop_diag *diag)
 {
     const dop_graph *g = &s->g;
-    /* The last one is the same kernel as after a persistent dispatch, which takes turns (persistent.h). */
+    /* The last one is the same kernel as after a persistent dispatch, where it counts the run (persistent.h). */
     const dop_sync advance = {.kind = DOP_SYNC_ADVANCE};
     s->regions = dop_arena_alloc(&c->arena, g->n_regions * sizeof *s->regions);
     if (!s->regions)

@@ -155,7 +155,7 @@ enum { DOP_JOIN_ELEMENT = 1, DOP_JOIN_ROW = 2, DOP_JOIN_PARTIAL = 4 };
 typedef struct dop_template_info {
     const char *name;
     uint8_t tile[DOP_AXES];                       /* dop_tile_span */
-    uint8_t takes;                                /* DOP_JOIN_* */
+    uint8_t joins;                                /* DOP_JOIN_* */
     uint8_t hole[DOP_MAX_SRCS];                   /* DOP_HOLE_* by source of the root */
     uint32_t meets, partials, statistics, merges; /* capacities: templates.def */
     uint32_t held, numbers, heavy;

@@ -33,7 +33,7 @@ enum { DOP_MAX_WRITES = 2 }; /* of one step into the caches of an attention regi
 typedef struct dop_analysis {
     uint64_t digest;  /* of the template, nodes and outputs that were looked at */
     dop_node_id root; /* the product, attention or reduction it is built around; its first node when there is none */
-    bool has_unit;    /* something sums or turns over vectors of `unit` */
+    bool has_unit;    /* something sums over vectors of `unit` or rotates their pairs */
     dop_unit unit;
     uint32_t n_reads;
     dop_node_id *reads; /* values (of base nodes, leaves included) that it reads from memory */
@@ -63,7 +63,7 @@ typedef struct dop_analysis {
     dop_node_id attention; /* attention or attn_split */
     dop_node_id merged;    /* the merge of its parts, 0: elsewhere or none */
     dop_program query;     /* what the region makes of the queries */
-    bool query_runs;       /* ... as a row program: it sums over heads, or turns what it computes */
+    bool query_runs;       /* ... as a row program: it sums over heads, or rotates what it computes */
     uint32_t n_writes;
     struct {
         dop_node_id id; /* state_write */
@@ -74,7 +74,7 @@ typedef struct dop_analysis {
     uint32_t n_after; /* outputs made of the attention itself */
     dop_node_id *after;
 
-    uint32_t room; /* nodes that the lists have memory for */
+    uint32_t capacity; /* nodes that the lists have memory for */
     void *memory;
 } dop_analysis;
 

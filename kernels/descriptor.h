@@ -10,7 +10,7 @@ typedef struct dop_site {
     const dop_graph *g;
     const dop_region *r;
     const dop_target *t;
-    const uint8_t *handed; /* of a stage: DOP_HANDED and DOP_LEAVES by node; else NULL */
+    const uint8_t *routes; /* of a stage: DOP_MAILBOX and DOP_LEAVES by node; else NULL */
 } dop_site;
 
 typedef struct dop_gen dop_gen; /* kernels/gen.h */

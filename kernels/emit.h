@@ -25,13 +25,13 @@ typedef struct dop_kernel_arg {
     uint32_t numbers; /* how many numbers it is; 0: an address */
     uint32_t number[2];
     bool read, written;
-    bool handed; /* the value's copies in the memory of handed values, not its place among the activations */
+    bool mailbox; /* the address of the value's mailbox, not of its place among the activations */
 } dop_kernel_arg;
 
-/* How a stored value gets to its readers in a persistent dispatch: bits by node.  Handed values say themselves that they
- * are there (dop_handed in common.glsl); values read after the dispatch are stored as ever.  Of a cache write the row of
- * this step is handed over, as f32. */
-enum { DOP_HANDED = 1, DOP_LEAVES = 2 };
+/* How a stored value gets to its readers in a persistent dispatch: bits by node.  DOP_MAILBOX: stages read it, from a mailbox
+ * (common.glsl).  DOP_LEAVES: something after the dispatch reads it, so it is also stored where it is without mailboxes.  The
+ * mailbox of a cache write holds the row of this step, as f32. */
+enum { DOP_MAILBOX = 1, DOP_LEAVES = 2 };
 
 typedef struct dop_bind {
     dop_node_id node;
@@ -67,8 +67,8 @@ typedef struct dop_emit {
     dop_bind *binds;
     uint32_t n_memo, cap_memo;
     dop_memo *memo;
-    const uint8_t *handed; /* a stage of a persistent dispatch: DOP_HANDED and DOP_LEAVES by node; else NULL */
-    uint32_t splits;       /* parts of the cache, where they are fewer than the graph has room for; else 0 */
+    const uint8_t *routes; /* a stage of a persistent dispatch: DOP_MAILBOX and DOP_LEAVES by node; else NULL */
+    uint32_t splits;       /* splits of the cache, where they are fewer than the graph's capacity; else 0 */
     const char *window;    /* what dop_emit_window gave, NULL: nothing yet */
     /* A stored value whose row length is a number of the dispatch, and its name; 0: none. */
     dop_node_id long_row;
@@ -113,11 +113,11 @@ const char *dop_emit_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t
 /* Statement that stores a value (a name from dop_emit_value) to the node's memory: scratch, result, or, for state_write,
  * the row of the cache at this token's position. */
 void dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value);
-/* Of a cache write by another stage: does it hand over this step's row?  And four values of that row. */
-bool dop_emit_is_handed(const dop_emit *e, dop_node_id node);
-/* Argument of a handed value, for code that stores or loads it by itself. */
-const char *dop_emit_handed_arg(dop_emit *e, dop_node_id node, bool written);
-const char *dop_emit_handed(dop_emit *e, dop_node_id node, const char *c);
+/* Does this step's row of a cache write come from another stage, through a mailbox? */
+bool dop_emit_in_mailbox(const dop_emit *e, dop_node_id node);
+/* Argument with the address of a value's mailbox, for code that sends or receives by itself. */
+const char *dop_emit_mailbox_arg(dop_emit *e, dop_node_id node, bool written);
+const char *dop_emit_receive(dop_emit *e, dop_node_id node, const char *c);
 /* Can the node be evaluated 4 columns at a time?  (Every width on the way is a multiple of 4 or 1.) */
 bool dop_emit_wide(const dop_emit *e, dop_node_id node);
 

@@ -51,7 +51,7 @@ compare_columns(const tile *t, dop_node_id n, const dop_access *a)
     dop_extent extent = dop_node_extent(t->g, n);
     switch (a->axis[DOP_AXIS_col]) {
     case DOP_ACCESS_span:
-        if (t->has->tile[DOP_AXIS_col] >= DOP_TILE_span && (t->has->takes & DOP_JOIN_PARTIAL) &&
+        if (t->has->tile[DOP_AXIS_col] >= DOP_TILE_span && (t->has->joins & DOP_JOIN_PARTIAL) &&
             t->r->info->n_products <= t->has->partials)
             return DOP_REASON_none; /* partial results of what this workgroup makes */
         return DOP_REASON_reduction_barrier;
@@ -196,7 +196,7 @@ check_consumer(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, cons
     const dop_region *p = &g->regions[producer];
     tile t = {g, p, dop_template_of(p->tpl), NULL};
     *out = DOP_REASON_template_limit;
-    if (!(t.has->takes & joins_as(g, c))) {
+    if (!(t.has->joins & joins_as(g, c))) {
         dop_root root = dop_op_of(dop_node_at(g, c->info->root)->op)->root;
         if (root == DOP_ROOT_product || root == DOP_ROOT_attention ||
             (joins_as(g, c) == DOP_JOIN_PARTIAL && p->info->n_products))

@@ -144,7 +144,7 @@ dop_status dop_model_probe(dop_model *model, uint32_t pos, dop_diag *diag);
 /* What is finished by now was not all ordered, or a step that should have made the last of n_picks is finished and did
  * not: none of the picks that were not taken yet is worth anything. */
 bool dop_model_stalled(const dop_model *model, uint32_t n_picks);
-/* Back to barriers for good.  Drops every pick that was not taken, and starts handed values and the turn from 0. */
+/* Back to barriers for good.  Drops every pick that was not taken, and empties the mailboxes. */
 dop_status dop_model_fall_back(dop_model *model, dop_diag *diag);
 
 /* model_used.c */

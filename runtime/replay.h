@@ -23,7 +23,7 @@ typedef enum dop_form {
 /* What to set to its first value: zeros, and ones for what stages hand over. */
 typedef enum dop_clear {
     DOP_CLEAR_STATE, /* caches, for a new sequence */
-    DOP_CLEAR_SYNC,  /* counts of merges, and handed values; dop_step.turn must be 0 for the next step then */
+    DOP_CLEAR_SYNC,  /* counts of merges, and mailboxes; dop_step.persistent_runs must be 0 for the next step then */
     DOP_CLEAR_ALL,   /* both, the scratch slots, and the tables of stages: once, after loading */
     DOP_N_CLEARS
 } dop_clear;

@@ -98,7 +98,7 @@ static const dop_open_options forced[] = {
 };
 enum { N_FORCED = sizeof forced / sizeof forced[0] };
 
-/* The toy's stage stalls when its mailbox and the turn disagree: any run that was half a one, or cleared one of them, shows. */
+/* The toy's stage stalls when its mailbox and the parity disagree: any run that was half a one, or cleared one of them, shows. */
 Test(ordering, forced_persistent)
 {
     for (size_t i = 0; i < N_FORCED; i++) {
@@ -111,7 +111,7 @@ Test(ordering, forced_persistent)
         cr_assert_eq(info.ordering, DOP_ORDER_PERSISTENT);
         cr_assert_not(info.stalled);
         cr_assert_eq(s->model->plan.schedules[info.decode].ordering, DOP_ORDER_PERSISTENT);
-        cr_assert_gt(dop_replay_step(&s->model->replay)->turn, 100, "they were used");
+        cr_assert_gt(dop_replay_step(&s->model->replay)->persistent_runs, 100, "they were used");
         cr_assert_eq(dop_model_counters(s->model).recordings, 0);
         close_model(s);
     }
@@ -166,7 +166,7 @@ Test(ordering, a_stall_changes_no_token)
             cr_assert_eq(info.ordering, DOP_ORDER_BARRIERS);
             cr_assert_eq(s->model->plan.schedules[info.decode].ordering, DOP_ORDER_BARRIERS);
             volatile dop_step *step = dop_replay_step(&s->model->replay);
-            cr_assert_eq(step->turn, 0);
+            cr_assert_eq(step->persistent_runs, 0);
             cr_assert_eq(step->flags, 0);
             check_greedy(s, 33, 60);
             cr_assert_eq(dop_model_counters(s->model).recordings, 0);
@@ -222,7 +222,7 @@ Test(ordering, probe_takes_either_and_leaves_nothing_behind)
         cr_assert_gt(describe(s).probe_ms, 0);
         check_greedy(s, 1, 40);
         check_greedy(s, 20, 40);
-        /* Neither way lets the mailbox and the turn disagree. */
+        /* Neither way lets the mailbox and the parity disagree. */
         dop_model_use_ordering(s->model, i % 2 ? DOP_ORDER_PERSISTENT : DOP_ORDER_BARRIERS);
         check_greedy(s, 20, 40);
     }
@@ -342,10 +342,10 @@ Test(ordering, a_probe_leaves_the_sequence_alone)
         feed(s, all, 0, 30);
         take(s, all, 30, 7);
         cr_assert_eq(dop_step_drain(s->model, &diag), DOP_OK); /* steps that run ahead */
-        uint32_t turn = dop_replay_step(&s->model->replay)->turn;
+        uint32_t runs = dop_replay_step(&s->model->replay)->persistent_runs;
         for (uint32_t pos = 0; with && pos <= 40; pos += 10)
             cr_assert_eq(dop_model_probe(s->model, pos, &diag), DOP_OK, "%s", diag.message);
-        cr_assert_eq(dop_replay_step(&s->model->replay)->turn, turn);
+        cr_assert_eq(dop_replay_step(&s->model->replay)->persistent_runs, runs);
         dop_counters c = dop_model_counters(s->model);
         cr_assert_eq(c.allocations, 0);
         cr_assert_eq(c.recordings, 0);
