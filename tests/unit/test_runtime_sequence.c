@@ -4,6 +4,7 @@
 #include "tests/unit/plan_builder.h"
 
 #include <criterion/criterion.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
