@@ -51,8 +51,7 @@ dop_model_fall_back(dop_model *model, dop_diag *diag)
     step->turn = 0;
     step->flags = 0;
     step->n_out = m->picks_asked;
-    step->parity[0] = m->parity; /* the step that stalled does not count, and wrote the other copy */
-    if (m->sequence)
+    if (m->sequence) /* the step that stalled does not count, and wrote the other copy */
         m->sequence->n_kept = UINT32_MAX;
     dop_model_use_ordering(m, DOP_ORDER_BARRIERS);
     for (uint32_t o = DOP_ORDER_BARRIERS + 1; o < DOP_N_ORDERS; o++)

@@ -4,7 +4,6 @@
 #include "tests/unit/plan_builder.h"
 
 #include <criterion/criterion.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
