@@ -357,11 +357,12 @@ dop_replay_step(const dop_replay *replay)
 }
 
 void
-dop_replay_write_step(const dop_replay *replay, const uint32_t *ids, uint32_t n, uint32_t pos)
+dop_replay_write_step(const dop_replay *replay, const uint32_t *ids, uint32_t n, uint32_t pos, uint32_t parity)
 {
     volatile dop_step *step = dop_replay_step(replay);
     step->n_rows = n;
     step->flags = 0;
+    step->parity[0] = parity;
     for (uint32_t i = 0; i < n; i++) {
         step->rows[i].token = ids[i];
         step->rows[i].position = pos + i;

@@ -1,10 +1,11 @@
 /* The choice between barriers and a persistent dispatch, and the way back from one that stalls, on a hand-made plan.
- * Needs runtime/device.h's Vulkan device. */
+ * Also: a grid that is made on the device.  Needs runtime/device.h's Vulkan device. */
 #include "runtime/model.h"
 #include "tests/unit/plan_builder.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -426,5 +427,58 @@ Test(ordering, shown_by_disasm)
     dop_buf_finish(&text);
     dop_plan_close(&plan);
     dop_buf_finish(&file);
+    plan_builder_finish(&b);
+}
+
+/* A dispatch makes the next one's grid: (position + 2) * 3 workgroups, each of which counts itself. */
+Test(dispatch, a_grid_made_on_the_device)
+{
+#define INDIRECT_HEAD                                               \
+    "#version 460\n"                                                \
+    "#extension GL_EXT_buffer_reference : require\n"                \
+    "layout(local_size_x = 64) in;\n"                               \
+    "layout(buffer_reference, std430) buffer U32 { uint at[]; };\n" \
+    "layout(push_constant) uniform P { U32 a; U32 b; };\n"          \
+    "void main() { if (gl_LocalInvocationID.x != 0) return;\n"
+    enum { STEP_SLOT = 2, POSITION = offsetof(dop_step, rows[0].position) / 4 };
+    plan_builder b;
+    dop_buf text = {0};
+    pb_toy(&b);
+    dop_buf_printf(&text, INDIRECT_HEAD "    b.at[2] = a.at[%d] + 2u; b.at[3] = 3u; b.at[4] = 1u; }\n", POSITION);
+    uint32_t sizes = pb_slot(&b, DOP_SLOT_SCRATCH, "grid", 32);
+    PB_AT(&b, SLOTS, dop_plan_slot, STEP_SLOT)->size += 16; /* the host reads the count there */
+    dop_plan_schedule *s = PB_AT(&b, SCHEDULES, dop_plan_schedule, 0);
+    dop_plan_dispatch old[3],
+        size = {.kernel = pb_kernel(&b, "size", text.data, 64, 2), .grid = {1, 1, 1}, .n_args = 2},
+        count = {.kernel = pb_kernel(&b, "count", INDIRECT_HEAD "    atomicAdd(b.at[0], 1u); }\n", 64, 2),
+                 .grid = {TOY_CTX + 2, 3, 1},
+                 .n_args = 2,
+                 .flags = DOP_DISPATCH_BARRIER | DOP_DISPATCH_INDIRECT,
+                 .indirect_slot = sizes,
+                 .indirect_offset = 8};
+    memcpy(old, PB_AT(&b, DISPATCHES, dop_plan_dispatch, s->first_dispatch), sizeof old);
+    size.first_arg = pb_arg(&b, STEP_SLOT, 0, sizeof(dop_step));
+    pb_arg(&b, sizes, 0, 32);
+    count.first_arg = pb_arg(&b, sizes, 0, 32);
+    pb_arg(&b, STEP_SLOT, sizeof(dop_step), 16);
+    s->first_dispatch = PB_ROW(&b, DISPATCHES, size);
+    PB_ROW(&b, DISPATCHES, count);
+    for (int i = 0; i < 3; i++)
+        PB_ROW(&b, DISPATCHES, old[i]);
+    s->n_dispatches += 2;
+    s->n_body += 2;
+    dop_diag diag = {0};
+    dop_sequence *seq = try_open(&b, &(dop_open_options){.max_chunk = 1, .steps_ahead = 1}, &diag);
+    cr_assert(seq, "%s", diag.message);
+    check_greedy(seq, 7, 20);
+    const uint32_t *counted =
+        (const uint32_t *)(const void *)((const uint8_t *)(uintptr_t)dop_replay_step(&seq->model->replay) +
+                                         sizeof(dop_step));
+    uint32_t want = 0;
+    for (uint32_t pos = 0; pos < 26; pos++)
+        want += (pos + 2) * 3;
+    cr_assert_eq(*counted, want, "%u workgroups instead of %u", *counted, want);
+    close_model(seq);
+    dop_buf_finish(&text);
     plan_builder_finish(&b);
 }
