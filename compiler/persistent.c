@@ -2,6 +2,7 @@
 
 #include "compiler/compilation.h"
 #include "compiler/region_facts.h"
+#include "ir/region.h"
 #include "passes/region.h"
 #include "runtime/plan_format.h"
 
@@ -42,17 +43,20 @@ plan_values(builder *b, const dop_flow *f)
         for (uint32_t i = 0; i < g->regions[r].n_outs; i++) {
             dop_node_id id = g->regions[r].outs[i];
             const dop_node *n = dop_node_at(g, id);
-            if (n->op == DOP_OP_attn_split && f->readers[id].n == 0)
+            bool splits = id == g->regions[r].info->attention && dop_node_is(g, id, DOP_PARTIAL);
+            if (splits && f->readers[id].n == 0)
                 b->routes[id] = DOP_MAILBOX; /* to other workgroups of the same stage */
             for (uint32_t k = 0; k < f->readers[id].n; k++)
                 b->routes[id] |= f->readers[id].ids[k] <= b->p->n_stages ? DOP_MAILBOX : DOP_LEAVES;
             if (!(b->routes[id] & DOP_MAILBOX))
                 continue;
             uint64_t bytes = dop_node_bytes(g, id);
-            if (n->op == DOP_OP_state_write) { /* the caches themselves are for later steps */
+            if (dop_node_is(g, id, DOP_EFFECT)) { /* the caches themselves are for later steps */
+                if (!dop_shape_appends(&n->shape))
+                    return "a state is replaced and read in the same step";
                 b->routes[id] = DOP_MAILBOX | DOP_LEAVES;
                 bytes = dop_node_cols(g, id) * 4u;
-            } else if (n->op == DOP_OP_attn_split) { /* rows of o, m, l, padded to 16 bytes */
+            } else if (splits) { /* rows of o, m, l, padded to 16 bytes */
                 uint64_t row = n->shape.dim[n->shape.rank - 1].mul;
                 if (f->readers[id].n != 0)
                     return "splits of attention are merged in another region";

@@ -273,6 +273,9 @@ bool dop_node_merges(const dop_graph *g, dop_node_id id);
  * axis is the owner's unless a slice follows a reshape that changed it. */
 dop_node_id dop_node_base(const dop_graph *g, dop_node_id id, uint32_t *out_start);
 
+/* The node that owns a value's memory: the base behind views, and the state behind what is written into it. */
+dop_node_id dop_storage_node(const dop_graph *g, dop_node_id id);
+
 /* A value as a matrix [rows, cols]: rows is axis 0 (1 for a rank-1 weight vector that broadcasts), cols the product of
  * the others (of append state, what one position has).  `t` replaces T. */
 uint64_t dop_dim_value(const dop_graph *g, dop_dim d, uint32_t t);

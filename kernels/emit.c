@@ -99,15 +99,6 @@ dop_emit_index(dop_emit *e, const char *fmt, ...)
     va_end(ap);
 }
 
-dop_node_id
-dop_storage_node(const dop_graph *g, dop_node_id id)
-{
-    id = dop_node_base(g, id, NULL);
-    while (dop_node_at(g, id)->op == DOP_OP_state_write)
-        id = dop_node_base(g, dop_node_at(g, id)->src[0], NULL);
-    return id;
-}
-
 uint32_t
 dop_row_values(const dop_graph *g, dop_node_id id)
 {

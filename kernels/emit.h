@@ -121,8 +121,6 @@ const char *dop_emit_receive(dop_emit *e, dop_node_id node, const char *c);
 /* Can the node be evaluated 4 columns at a time?  (Every width on the way is a multiple of 4 or 1.) */
 bool dop_emit_wide(const dop_emit *e, dop_node_id node);
 
-/* The node that owns a value's memory: states for cache writes, the base behind views. */
-dop_node_id dop_storage_node(const dop_graph *g, dop_node_id id);
 /* Values from one row to the next of a stored node: weights are padded for vector loads. */
 uint32_t dop_row_values(const dop_graph *g, dop_node_id id);
 

@@ -24,6 +24,7 @@ typedef struct stages {
     uint64_t copy_size; /* bytes of one copy of it */
     uint64_t copy;      /* bytes from a value's place to the copy of this step */
     uint32_t pos;
+    uint32_t parity; /* of the sequence, before the step */
     uint64_t values; /* compared */
     double worst;    /* error, as a share of its bound */
     char where[128];
@@ -109,8 +110,8 @@ take(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, 
 {
     made *m = out_made;
     const dop_node *n = dop_node_at(x->g, id);
-    bool write = n->op == DOP_OP_state_write;
-    dop_node_id place = write ? dop_node_base(x->g, n->src[0], NULL) : id;
+    bool write = dop_node_is(x->g, id, DOP_EFFECT);
+    dop_node_id place = write ? dop_storage_node(x->g, id) : id;
     const dop_plan_arg *mailbox = write ? NULL : find_arg(x, stage, n->name, DOP_SLOT_MAILBOX);
     uint32_t cols = dop_node_cols(x->g, id);
     *m = (made){.arg = find_arg(x, other, dop_node_at(x->g, place)->name, 0), .type = n->type};
@@ -118,7 +119,8 @@ take(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, 
     if (!m->arg || n->op == DOP_OP_attn_split || (!write && !mailbox && !logits))
         return DOP_OK;
     uint64_t row = (uint64_t)cols * (n->type == DOP_TYPE_f16 ? 2 : 4);
-    m->offset = write ? x->pos * row : 0;
+    uint64_t replaced = dop_node_rows(x->g, place, 1) * row; /* one copy */
+    m->offset = !write ? 0 : dop_shape_appends(&n->shape) ? x->pos * row : x->parity ? 0 : replaced;
     if ((n->type != DOP_TYPE_f32 && n->type != DOP_TYPE_f16) || m->offset + row > m->arg->size ||
         (mailbox && x->copy_size + row > mailbox->size) || (logits && cols != x->plan->model->vocab))
         return damaged(x, stage);
@@ -196,7 +198,7 @@ check_stage(stages *x, const dop_plan_dispatch *stage)
         const dop_node *n = dop_node_at(x->g, r->outs[i]);
         if (outs[i].n > 0)
             st = compare(x, stage, other, n->name, &outs[i]);
-        if (outs[i].n > 0 && n->op == DOP_OP_state_write && st == DOP_OK)
+        if (outs[i].n > 0 && dop_node_is(x->g, r->outs[i], DOP_EFFECT) && st == DOP_OK)
             st = put_back(x, &outs[i]);
     }
     for (uint32_t i = 0; i < r->n_outs && outs; i++)
@@ -247,9 +249,10 @@ check_step(stages *x, uint32_t token)
     dop_model *s = x->device->model;
     uint32_t schedule = (uint32_t)(x->persistent - x->plan->schedules);
     uint64_t ticket;
-    dop_step_write(dop_replay_step(&s->replay), &token, 1, x->pos);
-    const volatile dop_step *record = dop_replay_step(&s->replay);
+    dop_replay_write_step(&s->replay, &token, 1, x->pos);
+    volatile dop_step *record = dop_replay_step(&s->replay);
     uint32_t n_out = record->n_out;
+    x->parity = record->parity[0];
     x->copy = x->copy_size * (record->persistent_runs & 1);
     dop_status st = dop_step_submit(s, schedule, DOP_FORM_READ, 1, x->diag, &ticket);
     if (st == DOP_OK)
@@ -263,9 +266,12 @@ check_step(stages *x, uint32_t token)
     check_pick(x, record->ids[n_out % DOP_STEP_RING]);
     if ((st = check_cleared(x)) != DOP_OK)
         return st;
-    dop_step_write(dop_replay_step(&s->replay), &token, 1, x->pos); /* the last dispatch has moved it on */
+    dop_replay_write_step(&s->replay, &token, 1, x->pos); /* the last dispatch has moved it on */
+    uint32_t committed = record->parity[0];
+    record->parity[0] = x->parity;
     for (uint32_t i = 0; i < x->persistent->n_stages && st == DOP_OK; i++)
         st = check_stage(x, &x->plan->dispatches[x->persistent->first_stage + i]);
+    record->parity[0] = committed;
     return st;
 }
 
@@ -302,7 +308,7 @@ print_line(const stages *x)
 
 dop_status
 dop_check_stages(dop_check_device *device, const dop_graph *graphs, const dop_check_result *results, dop_diag *diag,
-                 bool *out_miss)
+                 dop_check_result *out_result)
 {
     dop_model *s = device->model;
     const dop_plan *p = &s->plan;
@@ -331,7 +337,7 @@ dop_check_stages(dop_check_device *device, const dop_graph *graphs, const dop_ch
     }
     if (st == DOP_OK)
         st = print_line(&x);
-    *out_miss = !(x.worst <= 1);
+    *out_result = (dop_check_result){.error = x.worst, .bound = 1, .values = x.values, .miss = !(x.worst <= 1)};
     free(x.logits);
     return st;
 }

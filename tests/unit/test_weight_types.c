@@ -299,8 +299,10 @@ run_case(bench *b, const setting *how, dop_type t, shape s)
     }
     dop_step *step = (dop_step *)(void *)blocks[0].mapped;
     step->n_rows = s.tokens;
-    for (uint32_t i = 0; i < s.tokens; i++)
-        step->rows[i].token = tokens[i] = (i * 5 + s.vocab - 1) % s.vocab;
+    for (uint32_t i = 0; i < s.tokens; i++) {
+        tokens[i] = (i * 5 + s.vocab - 1) % s.vocab;
+        step->rows[i] = (dop_row){.token = tokens[i], .position = i};
+    }
     for (dop_region_id r = 1; r < g.n_regions; r++) {
         const dop_region *reg = &g.regions[r];
         dop_choice choice;
