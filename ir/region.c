@@ -237,7 +237,7 @@ join_products(walk *w)
     }
 }
 
-/* Calls for every node made of products: what it is to its part.  The first time lists are counted, the second filled. */
+/* Adds a node that is made of products to its part.  Called twice for each node: first to count the lists, then to fill them. */
 static void
 add_to_part(walk *w, uint32_t i, bool fill)
 {
@@ -287,8 +287,8 @@ list_parts(walk *w, dop_part *parts, dop_node_id *mats, dop_node_id *outs)
             add_to_part(w, i, true);
 }
 
-/* Does making this node need the whole row before the products: anything that the activation waits for, anything that is
- * stored, and statistics that cannot be summed up beside the products? */
+/* Must this node be computed for the whole row before the products start?  That is so for a statistic or merge that the
+ * activation is made of, for a value that is stored, and for a statistic that cannot be summed up beside the products. */
 static bool
 needs_stage(const walk *w, uint32_t i, bool feeds)
 {

@@ -79,7 +79,7 @@ typedef struct buffers {
     uint32_t n;
 } buffers;
 
-/* A cache and what is written to it are one buffer, the inputs are all of the step record. */
+/* A state and its successors share one buffer, and all inputs are in the step record. */
 static void
 add_buffer(buffers *b, dop_node_id id)
 {
