@@ -510,6 +510,14 @@ targets_json(const writer *w)
     return list;
 }
 
+static int
+append_json(const char *text, size_t size, void *user)
+{
+    dop_buf *out = user;
+    dop_buf_append(out, text, size);
+    return out->failed ? -1 : 0;
+}
+
 static void
 write_model(writer *w)
 {
@@ -541,12 +549,9 @@ write_model(writer *w)
         json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o}", "name", c->model.name ? c->model.name : "", "family",
                   a->family, "layers", (int)a->n_layers, "hidden", (int)a->hidden, "vocab", (int)a->vocab, "context",
                   (int)c->ctx, "targets", targets_json(w), "choices", choices_json(w));
-    char *text = card ? json_dumps(card, JSON_SORT_KEYS | JSON_INDENT(2)) : NULL;
-    if (text)
-        dop_buf_puts(&w->parts.sec[DOP_SEC_CARD], text);
-    else
+    /* json_dumps of Jansson 2.14 may leave out a key when memory runs out; a buffer of ours remembers that it did. */
+    if (!card || json_dump_callback(card, append_json, &w->parts.sec[DOP_SEC_CARD], JSON_SORT_KEYS | JSON_INDENT(2)))
         no_memory(w);
-    free(text);
     json_decref(card);
 }
 
@@ -572,8 +577,8 @@ write_text(writer *w)
             st = dop_tokenizer_from_gguf(&gguf, w->diag, &tok);
         dop_gguf_close(&gguf);
     }
-    if (st == DOP_OK && tok)
-        st = dop_tokenizer_serialize(tok, &w->parts.sec[DOP_SEC_TOKENIZER]);
+    if (st == DOP_OK && tok && dop_tokenizer_serialize(tok, &w->parts.sec[DOP_SEC_TOKENIZER]) != DOP_OK)
+        no_memory(w);
     if (st == DOP_OK && m->chat_template)
         dop_buf_puts(&w->parts.sec[DOP_SEC_TEMPLATE], m->chat_template);
     if (st != DOP_OK)

@@ -1,35 +1,17 @@
 #include "ir/graph.h"
 
-#include "ir/region.h"
 #include "ir/shapes.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* A hostile text cannot ask for more: 32-bit handles stay far from wrapping. */
-enum { MAX_NODES = 1 << 22, MAX_REGIONS = 1 << 22 };
+enum { MAX_NODES = 1 << 22 };
 
 static dop_status
 no_memory(dop_diag *diag)
 {
     return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-}
-
-/* Room for one more item; the old array stays in the arena. */
-static bool
-grow(dop_arena *arena, void **items, uint32_t n, uint32_t *cap, size_t item_size)
-{
-    if (n < *cap)
-        return true;
-    uint32_t new_cap = *cap ? *cap * 2 : 64;
-    void *p = dop_arena_alloc(arena, new_cap * item_size);
-    if (!p)
-        return false;
-    if (n)
-        memcpy(p, *items, n * item_size);
-    *items = p;
-    *cap = new_cap;
-    return true;
 }
 
 dop_status
@@ -45,8 +27,8 @@ dop_graph_init(dop_graph *g, dop_arena *arena, const char *name, uint32_t max_t,
     g->max_s = max_s;
     g->max_q = 1;
     g->name = dop_arena_strdup(arena, name);
-    if (!g->name || !grow(arena, (void **)&g->nodes, 0, &g->cap_nodes, sizeof *g->nodes) ||
-        !grow(arena, (void **)&g->regions, 0, &g->cap_regions, sizeof *g->regions))
+    if (!g->name || !dop_arena_grow(arena, (void **)&g->nodes, 0, &g->cap_nodes, sizeof *g->nodes) ||
+        !dop_arena_grow(arena, (void **)&g->regions, 0, &g->cap_regions, sizeof *g->regions))
         return no_memory(diag);
     g->n_nodes = g->n_regions = 1;
     g->nodes[0].name = g->nodes[0].label = "";
@@ -98,7 +80,7 @@ dop_graph_add(dop_graph *g, dop_op op, const char *name, const dop_node_id *srcs
         if (dop_attr_kind_of(info->attrs[k]) == DOP_ATTR_S && !(n.attr[k].s = dop_arena_strdup(g->arena, attrs[k].s)))
             return no_memory(diag);
     }
-    if (!grow(g->arena, (void **)&g->nodes, g->n_nodes, &g->cap_nodes, sizeof *g->nodes))
+    if (!dop_arena_grow(g->arena, (void **)&g->nodes, g->n_nodes, &g->cap_nodes, sizeof *g->nodes))
         return no_memory(diag);
     note_name(g, own);
     g->nodes[g->n_nodes] = n;
@@ -117,43 +99,10 @@ dop_graph_output(dop_graph *g, dop_node_id id, dop_diag *diag)
 {
     if (id == 0 || id >= g->n_nodes)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "graph %s: output %u is not a node", g->name, id);
-    if (g->n_outs >= MAX_NODES || !grow(g->arena, (void **)&g->outs, g->n_outs, &g->cap_outs, sizeof *g->outs))
+    if (g->n_outs >= MAX_NODES ||
+        !dop_arena_grow(g->arena, (void **)&g->outs, g->n_outs, &g->cap_outs, sizeof *g->outs))
         return no_memory(diag);
     g->outs[g->n_outs++] = id;
-    return DOP_OK;
-}
-
-static dop_node_id *
-copy_ids(dop_arena *arena, const dop_node_id *ids, uint32_t n)
-{
-    dop_node_id *p = dop_arena_alloc(arena, n * sizeof *p);
-    if (p && n)
-        memcpy(p, ids, n * sizeof *p);
-    return p;
-}
-
-dop_status
-dop_graph_add_region(dop_graph *g, dop_template tpl, const dop_node_id *nodes, uint32_t n_nodes,
-                     const dop_node_id *outs, uint32_t n_outs, dop_diag *diag, dop_region_id *out_id)
-{
-    *out_id = 0;
-    if (g->n_regions >= MAX_REGIONS || (unsigned)tpl >= DOP_TPL_COUNT)
-        return DOP_FAIL(diag, DOP_E_INTERNAL, "graph %s: too many regions or no such template", g->name);
-    for (uint32_t i = 0; i < n_nodes + n_outs; i++) {
-        dop_node_id id = i < n_nodes ? nodes[i] : outs[i - n_nodes];
-        if (id == 0 || id >= g->n_nodes)
-            return DOP_FAIL(diag, DOP_E_INTERNAL, "region @%u: %u is not a node", g->n_regions, id);
-    }
-    dop_region r = {.tpl = tpl, .n_nodes = n_nodes, .n_outs = n_outs};
-    r.nodes = copy_ids(g->arena, nodes, n_nodes);
-    r.outs = copy_ids(g->arena, outs, n_outs);
-    if (!r.nodes || !r.outs || !grow(g->arena, (void **)&g->regions, g->n_regions, &g->cap_regions, sizeof r))
-        return no_memory(diag);
-    dop_status st = dop_region_describe(g, &r, diag);
-    if (st != DOP_OK)
-        return st;
-    g->regions[g->n_regions] = r;
-    *out_id = g->n_regions++;
     return DOP_OK;
 }
 
@@ -390,133 +339,4 @@ dop_graph_hash(const dop_graph *g)
         h = mix_ids(mix_ids(h, rg->nodes, rg->n_nodes), rg->outs, rg->n_outs);
     }
     return h;
-}
-
-/* ---- compaction ---- */
-
-static uint32_t
-remap_ids(dop_node_id *ids, uint32_t n, const dop_node_id *map)
-{
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        if (map[ids[i]])
-            ids[kept++] = map[ids[i]];
-    }
-    return kept;
-}
-
-/* Marks what the outputs need: map[id] = 1.  stack holds n_nodes ids; each is pushed once. */
-static void
-mark_reachable(const dop_graph *g, dop_node_id *map, dop_node_id *stack)
-{
-    uint32_t depth = 0;
-    for (uint32_t i = 0; i < g->n_outs; i++) {
-        if (!map[g->outs[i]])
-            stack[depth++] = g->outs[i];
-        map[g->outs[i]] = 1;
-    }
-    while (depth) {
-        const dop_node *n = &g->nodes[stack[--depth]];
-        for (uint32_t i = 0; i < n->n_srcs; i++) {
-            if (!map[n->src[i]])
-                stack[depth++] = n->src[i];
-            map[n->src[i]] = 1;
-        }
-    }
-}
-
-/* Lists the marked nodes, each behind its sources and otherwise in the order of their ids: order[0..*out_n).
- * seen: 0 not yet, 1 on the stack, 2 listed. */
-static dop_status
-order_nodes(const dop_graph *g, const dop_node_id *map, uint8_t *seen, dop_node_id *stack, dop_node_id *order,
-            uint32_t *out_n, dop_diag *diag)
-{
-    uint32_t n = 0;
-    for (dop_node_id root = 1; root < g->n_nodes; root++) {
-        uint32_t depth = 0;
-        if (map[root] && !seen[root])
-            stack[depth++] = root;
-        while (depth) {
-            dop_node_id id = stack[depth - 1], next = 0;
-            seen[id] = 1;
-            for (uint32_t i = 0; i < g->nodes[id].n_srcs && !next; i++) {
-                dop_node_id s = g->nodes[id].src[i];
-                if (seen[s] == 1)
-                    return DOP_FAIL(diag, DOP_E_INTERNAL, "%%%s depends on itself", g->nodes[id].name);
-                next = seen[s] ? 0 : s;
-            }
-            if (next) {
-                stack[depth++] = next;
-            } else {
-                seen[id] = 2;
-                order[n++] = id;
-                depth--;
-            }
-        }
-    }
-    *out_n = n;
-    return DOP_OK;
-}
-
-static int
-compare_ids(const void *a, const void *b)
-{
-    dop_node_id x = *(const dop_node_id *)a, y = *(const dop_node_id *)b;
-    return x < y ? -1 : x > y;
-}
-
-static void
-remap_regions(dop_graph *g, const dop_node_id *map)
-{
-    uint32_t n_regions = 1;
-    for (dop_region_id r = 1; r < g->n_regions; r++) {
-        dop_region rg = g->regions[r];
-        if (rg.dead)
-            continue;
-        rg.n_nodes = remap_ids(rg.nodes, rg.n_nodes, map);
-        rg.n_outs = remap_ids(rg.outs, rg.n_outs, map);
-        qsort(rg.nodes, rg.n_nodes, sizeof *rg.nodes, compare_ids);
-        qsort(rg.outs, rg.n_outs, sizeof *rg.outs, compare_ids);
-        if (rg.n_nodes && rg.n_outs) /* nobody needs a region that writes nothing */
-            g->regions[n_regions++] = rg;
-    }
-    g->n_regions = n_regions;
-}
-
-dop_status
-dop_graph_compact(dop_graph *g, dop_diag *diag)
-{
-    dop_status st;
-    uint32_t n = 0;
-    dop_node_id *map = calloc(g->n_nodes, sizeof *map); /* 0 for what goes; first a mark, then the new id */
-    dop_node_id *stack = calloc(g->n_nodes, sizeof *stack);
-    dop_node_id *order = calloc(g->n_nodes, sizeof *order);
-    dop_node *nodes = calloc(g->n_nodes, sizeof *nodes);
-    uint8_t *seen = calloc(g->n_nodes, sizeof *seen);
-    if (!map || !stack || !order || !nodes || !seen) {
-        st = no_memory(diag);
-        goto error;
-    }
-    mark_reachable(g, map, stack);
-    st = order_nodes(g, map, seen, stack, order, &n, diag);
-    if (st != DOP_OK)
-        goto error;
-    for (uint32_t i = 0; i < n; i++)
-        map[order[i]] = i + 1;
-    for (uint32_t i = 0; i < n; i++) {
-        nodes[i] = g->nodes[order[i]];
-        remap_ids(nodes[i].src, nodes[i].n_srcs, map);
-    }
-    memcpy(g->nodes + 1, nodes, n * sizeof *nodes);
-    g->n_nodes = n + 1;
-    remap_ids(g->outs, g->n_outs, map);
-    remap_regions(g, map);
-    st = dop_graph_describe(g, diag);
-error:
-    free(map);
-    free(stack);
-    free(order);
-    free(nodes);
-    free(seen);
-    return st;
 }

@@ -247,7 +247,7 @@ check_step(stages *x, uint32_t token)
     dop_model *s = x->device->model;
     uint32_t schedule = (uint32_t)(x->persistent - x->plan->schedules);
     uint64_t ticket;
-    dop_step_write(dop_replay_step(&s->replay), &token, 1, x->pos);
+    dop_replay_write_step(&s->replay, &token, 1, x->pos);
     const volatile dop_step *record = dop_replay_step(&s->replay);
     uint32_t n_out = record->n_out;
     x->copy = x->copy_size * (record->turn & 1);
@@ -263,7 +263,7 @@ check_step(stages *x, uint32_t token)
     check_pick(x, record->ids[n_out % DOP_STEP_RING]);
     if ((st = check_cleared(x)) != DOP_OK)
         return st;
-    dop_step_write(dop_replay_step(&s->replay), &token, 1, x->pos); /* the last dispatch has moved it on */
+    dop_replay_write_step(&s->replay, &token, 1, x->pos); /* the last dispatch has moved it on */
     for (uint32_t i = 0; i < x->persistent->n_stages && st == DOP_OK; i++)
         st = check_stage(x, &x->plan->dispatches[x->persistent->first_stage + i]);
     return st;

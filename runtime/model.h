@@ -89,13 +89,13 @@ struct dop_sequence {
     const float *logits; /* of the last fed token, for the host to pick from; NULL: none */
 };
 
-/* step.c */
+/* step.c, and step_rows.c for what doppler.h has of steps */
+/* Whether a schedule is for feeding or scoring n tokens as `kind`: decode stands in for one token of every kind. */
+bool dop_step_takes(const dop_model *model, uint32_t schedule, uint32_t kind, size_t n);
 /* The schedule to feed n tokens with next and how many of them it takes. */
 void dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_schedule, uint32_t *out_take);
 /* The decode schedule for n steps from pos on. */
 uint32_t dop_step_decode_at(const dop_model *model, uint32_t pos, uint32_t n);
-/* Writes a step record: n tokens from position pos on.  Nothing that uses it may be under way. */
-void dop_step_write(volatile dop_step *step, const uint32_t *ids, uint32_t n, uint32_t pos);
 /* Submits and keeps count of the device's own picks. */
 dop_status dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
                            uint64_t *out_ticket);
@@ -147,7 +147,7 @@ bool dop_model_stalled(const dop_model *model, uint32_t n_picks);
 /* Back to barriers for good.  Drops every pick that was not taken, and starts handed values and the turn from 0. */
 dop_status dop_model_fall_back(dop_model *model, dop_diag *diag);
 
-/* model_open.c */
+/* model_used.c */
 /* Nothing is used; free() used.schedules. */
 dop_status dop_used_init(const dop_plan *plan, dop_diag *diag, dop_used *out_used);
 /* Marks kernels and slots of a schedule. */

@@ -106,7 +106,7 @@ run(prober *p, uint32_t which, uint32_t first, uint32_t n_rows, dop_form form, u
     volatile dop_step *step = dop_replay_step(&p->replay);
     uint32_t before = step->n_out;
     uint64_t ticket;
-    dop_step_write(step, p->rows + first, n_rows, p->pos + first);
+    dop_replay_write_step(&p->replay, p->rows + first, n_rows, p->pos + first);
     dop_status st = dop_replay_submit(&p->replay, p->schedules[which], form, n, p->diag, &ticket);
     if (st == DOP_OK)
         st = dop_replay_wait(&p->replay, ticket, p->diag);

@@ -355,3 +355,17 @@ dop_replay_step(const dop_replay *replay)
 {
     return dop_memory_host(replay->memory, replay->plan->step_slot);
 }
+
+void
+dop_replay_write_step(const dop_replay *replay, const uint32_t *ids, uint32_t n, uint32_t pos)
+{
+    volatile dop_step *step = dop_replay_step(replay);
+    step->n_rows = n;
+    step->flags = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        step->rows[i].token = ids[i];
+        step->rows[i].position = pos + i;
+        step->rows[i].sequence = 0;
+        step->rows[i].flags = 0;
+    }
+}

@@ -80,6 +80,9 @@ const float *dop_replay_logits(const dop_replay *replay, uint32_t schedule);
 /* The step record; the host may touch it only while nothing is under way, except for reading ids of finished steps. */
 volatile dop_step *dop_replay_step(const dop_replay *replay);
 
+/* Writes the step record: n tokens from position pos on.  Nothing that uses it may be under way. */
+void dop_replay_write_step(const dop_replay *replay, const uint32_t *ids, uint32_t n, uint32_t pos);
+
 /* Records a schedule into a command buffer of the caller's; with a query pool, a timestamp before the first dispatch
  * and one after each: n_dispatches + 1 from first_query on. */
 dop_status dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryPool timestamps,

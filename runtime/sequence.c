@@ -139,7 +139,7 @@ feed_and_pick(dop_sequence *s, uint32_t schedule, uint32_t take, dop_diag *diag)
     dop_model *m = s->model;
     uint64_t ticket;
     m->picks_taken = m->picks_asked;
-    dop_step_write(dop_replay_step(&m->replay), s->tokens + s->n_fed, take, s->n_fed);
+    dop_replay_write_step(&m->replay, s->tokens + s->n_fed, take, s->n_fed);
     dop_status st = dop_step_submit(m, schedule, DOP_FORM_FULL, 1, diag, &ticket);
     if (st != DOP_OK)
         return st;
@@ -289,7 +289,7 @@ finish_pick(dop_sequence *s, dop_diag *diag)
         uint32_t at = unfed(s);
         if (at == m->plan.model->ctx)
             return context_full(s, diag);
-        dop_step_write(dop_replay_step(&m->replay), s->tokens + at, 1, at);
+        dop_replay_write_step(&m->replay, s->tokens + at, 1, at);
         m->dev_pos = at;
         m->running = true;
     }

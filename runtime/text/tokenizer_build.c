@@ -57,6 +57,8 @@ dop_tok_build_string(dop_tok_build *b, const char *s, size_t n)
     }
     dop_tok_str r = {(uint32_t)b->strings.size, (uint32_t)n};
     dop_buf_append(&b->strings, s, n);
+    if (b->strings.failed) /* what could not be kept must not be looked at */
+        return (dop_tok_str){0, 0};
     return r;
 }
 
@@ -120,10 +122,10 @@ dop_tok_build_bert_words(dop_tok_build *b, dop_diag *diag)
 dop_status
 dop_tok_build_charsmap(dop_tok_build *b, dop_diag *diag)
 {
+    if (b->charsmap.failed)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     const char *bad = dop_charsmap_check(b->charsmap.data, b->charsmap.size);
-    if (bad)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, b->path, "the precompiled charsmap is damaged: %s", bad);
-    return b->charsmap.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
+    return bad ? DOP_FAIL_IN(diag, DOP_E_INPUT, b->path, "the precompiled charsmap is damaged: %s", bad) : DOP_OK;
 }
 
 bool

@@ -249,7 +249,7 @@ wordpiece_begin(reader *r)
     b->model = DOP_TOK_WORDPIECE;
     b->joint = dop_tok_build_string(b, joint, joint_n);
     b->word_max = most ? (uint32_t)json_integer_value(most) : 100;
-    return DOP_OK;
+    return b->strings.failed ? DOP_FAIL(r->diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
 }
 
 static dop_status

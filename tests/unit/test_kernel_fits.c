@@ -25,13 +25,14 @@ static void
 attention_text(const attention_shape *s, dop_buf *out)
 {
     uint32_t q = s->heads * s->dim, k = s->kv * s->dim, rot = s->rotated;
-    dop_buf_printf(
-        out,
-        "graph test(T%s%u, S<=512) {\n"
-        "%%tok:u32[T] = input \"tokens\"\n%%pos:u32[T] = input \"positions\"\n"
-        "%%emb:f16[50,64] = weight \"emb\"\n%%wq:f16[%u,64] = weight \"wq\"\n%%wk:f16[%u,64] = weight \"wk\"\n"
-        "%%wo:f16[64,%u] = weight \"wo\"\n%%kc:%s[S,%u,%u] = state \"k\"\n%%vc:%s[S,%u,%u] = state \"v\"\n",
-        s->tokens == 1 ? "=" : "<=", s->tokens, q, k, q, s->cache, s->kv, s->dim, s->cache, s->kv, s->dim);
+    dop_buf_printf(out,
+                   "graph test(T%s%u, S<=512, Q=1) {\n"
+                   "%%tok:u32[T] = input \"tokens\"\n%%pos:u32[T] = input \"positions\"\n"
+                   "%%seq:u32[T] = input \"sequences\"\n%%emb:f16[50,64] = weight \"emb\"\n%%wq:f16[%u,64] = weight "
+                   "\"wq\"\n%%wk:f16[%u,64] = weight \"wk\"\n"
+                   "%%wo:f16[64,%u] = weight \"wo\"\n%%kc:%s[Q,S,%u,%u] = state \"k\" kind=append\n"
+                   "%%vc:%s[Q,S,%u,%u] = state \"v\" kind=append\n",
+                   s->tokens == 1 ? "=" : "<=", s->tokens, q, k, q, s->cache, s->kv, s->dim, s->cache, s->kv, s->dim);
     if (rot)
         dop_buf_printf(out, "%%rt:f32[512,%u] = weight \"rt\"\n", rot);
     dop_buf_printf(
@@ -45,8 +46,9 @@ attention_text(const attention_shape *s, dop_buf *out)
                        "%%k:f32[T,%u,%u] = rope %%k0, %%pos, %%rt dims=%u interleaved=0\n",
                        s->heads, s->dim, rot, s->kv, s->dim, rot);
     dop_buf_printf(out,
-                   "%%kw:%s[S,%u,%u] = state_write %%kc, %s, %%pos\n%%vw:%s[S,%u,%u] = state_write %%vc, %%k0, %%pos\n"
-                   "%%a:f32[T,%u,%u] = attention %s, %%kw, %%vw, %%pos scale=0.25 window=0 cap=0\n"
+                   "%%kw:%s[Q,S,%u,%u] = state_write %%kc, %s, %%pos, %%seq\n"
+                   "%%vw:%s[Q,S,%u,%u] = state_write %%vc, %%k0, %%pos, %%seq\n"
+                   "%%a:f32[T,%u,%u] = attention %s, %%kw, %%vw, %%pos, %%seq scale=0.25 window=0 cap=0\n"
                    "%%ar:f32[T,%u] = reshape %%a\n%%o:f32[T,64] = matmul %%ar, %%wo\n%%y:f32[T,64] = add %%x, %%o\n"
                    "return %%y\n}\n",
                    s->cache, s->kv, s->dim, rot ? "%k" : "%k0", s->cache, s->kv, s->dim, s->heads, s->dim,
@@ -63,9 +65,9 @@ typedef struct product_shape {
 static void
 product_text(const product_shape *s, dop_buf *out)
 {
-    dop_buf_printf(out,
-                   "graph test(T%s%u, S<=512) {\n%%tok:u32[T] = input \"tokens\"\n%%emb:f16[50,%u] = weight \"emb\"\n",
-                   s->tokens == 1 ? "=" : "<=", s->tokens, s->k);
+    dop_buf_printf(
+        out, "graph test(T%s%u, S<=512, Q=1) {\n%%tok:u32[T] = input \"tokens\"\n%%emb:f16[50,%u] = weight \"emb\"\n",
+        s->tokens == 1 ? "=" : "<=", s->tokens, s->k);
     for (uint32_t i = 0; i < s->products; i++)
         dop_buf_printf(out, "%%w%u:%s[%u,%u] = weight \"w%u\"\n", i, s->type, s->n, s->k, i);
     dop_buf_printf(out, "%%nw:f32[%u] = weight \"nw\"\n%%x0:f32[T,%u] = gather %%emb, %%tok\n", s->k, s->k);

@@ -9,6 +9,7 @@
 #include "kernels/weight_types.h"
 #include "passes/pass.h"
 #include "passes/region.h"
+#include "runtime/plan_format.h"
 #include "tests/unit/dispatch_util.h"
 
 #include <criterion/criterion.h>
@@ -290,16 +291,18 @@ run_case(bench *b, const setting *how, dop_type t, shape s)
         const matrix *m =
             n && n->op == DOP_OP_weight ? strcmp(dop_node_s(&g, id, DOP_A_name), "w") == 0 ? &w : &emb : NULL;
         uint64_t rows = n && n->op == DOP_OP_dequant ? s.n : s.tokens;
-        uint64_t size = m ? m->size + 16 : n ? rows * dop_node_cols(&g, id) * 4 + 64 : 65536;
+        uint64_t size = m ? m->size + 16 : n ? rows * dop_node_cols(&g, id) * 4 + 64 : sizeof(dop_step);
         blocks[id] = test_buffer_create(&b->device, size);
         memset(blocks[id].mapped, m || !n ? 0 : 255, size);
         if (m)
             memcpy(blocks[id].mapped, m->packed, m->size);
     }
-    uint32_t *step = (uint32_t *)(void *)blocks[0].mapped;
-    step[1] = s.tokens;
-    for (uint32_t i = 0; i < s.tokens; i++)
-        step[16 + i] = tokens[i] = (i * 5 + s.vocab - 1) % s.vocab;
+    dop_step *step = (dop_step *)(void *)blocks[0].mapped;
+    step->n_rows = s.tokens;
+    for (uint32_t i = 0; i < s.tokens; i++) {
+        tokens[i] = (i * 5 + s.vocab - 1) % s.vocab;
+        step->rows[i] = (dop_row){.token = tokens[i], .position = i};
+    }
     for (dop_region_id r = 1; r < g.n_regions; r++) {
         const dop_region *reg = &g.regions[r];
         dop_choice choice;
