@@ -109,8 +109,9 @@ dop_pack_layout(dop_pack *p, uint64_t max_segment, dop_diag *diag)
         if (room > max_segment)
             return DOP_FAIL(diag, DOP_E_INPUT,
                             "weight %s takes %llu bytes, more than one allocation of the target (%llu): quantize it "
-                            "(--quant embed=q8_0)",
-                            x->name, (unsigned long long)room, (unsigned long long)max_segment);
+                            "(--quant %s=q8_0)",
+                            x->name, (unsigned long long)room, (unsigned long long)max_segment,
+                            strchr(x->name, '.') ? strchr(x->name, '.') + 1 : x->name);
         if (p->n_segments == 0 || p->segment_size[p->n_segments - 1] + room > usual) {
             if (p->n_segments == DOP_MAX_SEGMENTS)
                 return DOP_FAIL(diag, DOP_E_INPUT, "the weights need more than %d allocations on this target",
