@@ -170,6 +170,7 @@ static const struct {
     int scope;
 } roles[DOP_N_ROLES] = {
 #define MATRIX(scope, role, ...) [DOP_W_##role] = {#role, scope},
+#define EXPERTS(scope, role, ...) [DOP_W_##role] = {#role, scope},
 #define BIAS(scope, role, ...) [DOP_W_##role##_bias] = {#role "_bias", scope},
 #define VECTOR(scope, role, ...) [DOP_W_##role] = {#role, scope},
 #define NORM(scope, role, ...) [DOP_W_##role] = {#role, scope}, [DOP_W_##role##_bias] = {#role "_bias", scope},
@@ -187,6 +188,7 @@ dop_role_bias(dop_role role)
 {
     switch (role) {
 #define MATRIX(...)
+#define EXPERTS(...)
 #define BIAS(scope, role, ...) \
     case DOP_W_##role:         \
         return DOP_W_##role##_bias;
@@ -217,6 +219,7 @@ dop_arch_norm(const dop_arch *a, int32_t layer, dop_role role)
     t = t ? t : &no_attention;
     switch (role) {
 #define MATRIX(...)
+#define EXPERTS(...)
 #define BIAS(...)
 #define VECTOR(...)
 #define NORM(scope, role, norm, values) \
@@ -249,6 +252,14 @@ dop_arch_weight(const dop_arch *a, int32_t layer, dop_role role, dop_weight_need
         n->rank = 2;                                   \
         n->rows = n_rows;                              \
         n->cols = n_cols;                              \
+        break;
+#define EXPERTS(scope, role, condition, n_experts_, n_rows, n_cols) \
+    case DOP_W_##role:                                              \
+        wanted = condition;                                         \
+        n->rank = 3;                                                \
+        n->experts = n_experts_;                                    \
+        n->rows = n_rows;                                           \
+        n->cols = n_cols;                                           \
         break;
 #define BIAS(scope, role, condition, values) \
     case DOP_W_##role##_bias:                \

@@ -89,11 +89,25 @@ typedef enum dop_ffn_kind {
 
 typedef struct dop_ffn {
     dop_ffn_kind kind;
-    uint32_t width; /* hidden values of the dense part */
+    uint32_t width;                   /* hidden values of the dense part */
+    uint32_t n_experts, expert_width; /* of a mixture: matrices of each kind, and hidden values of one expert */
     dop_act_kind act;
     bool gated; /* act(gate) * up; else act(up) alone */
     bool bias;  /* of every matrix */
 } dop_ffn;
+
+/* Whether it has a dense part, and experts. */
+static inline bool
+dop_ffn_dense(const dop_ffn *f)
+{
+    return f->kind == DOP_FFN_DENSE || f->kind == DOP_FFN_BOTH;
+}
+
+static inline bool
+dop_ffn_experts(const dop_ffn *f)
+{
+    return f->kind == DOP_FFN_EXPERTS || f->kind == DOP_FFN_BOTH;
+}
 
 enum { DOP_MAX_MIXERS = 2 };
 
@@ -159,13 +173,16 @@ typedef struct dop_int4_parts {
     uint64_t first;        /* the output that is row 0 */
 } dop_int4_parts;
 
-/* A weight: a matrix or vector somewhere in a mapped file. */
+/* A weight: a vector, a matrix, or a matrix for each expert, somewhere in a mapped file.  Experts lie expert_stride bytes
+ * apart in one tensor, or are tensors of their own (`each`).  What works on matrices takes them from
+ * dop_weight_expert(). */
 typedef struct dop_weight {
     const char *name; /* canonical, see below; in the arena */
     dop_type type;
-    uint32_t rank; /* 1 or 2 */
-    uint32_t rows; /* 1 for a vector */
-    uint32_t cols; /* along which a matmul sums; the length of a vector */
+    uint32_t rank;    /* 1, 2, or 3: a matrix for each expert */
+    uint32_t experts; /* of rank 3: its first axis; else 0 */
+    uint32_t rows;    /* 1 for a vector */
+    uint32_t cols;    /* along which a matmul sums; the length of a vector */
     const uint8_t *data;
     uint64_t row_stride; /* bytes from row to row */
     uint32_t block_rows; /* rows come in blocks of so many, which lie block_stride bytes apart; 0: they do not */
@@ -173,6 +190,9 @@ typedef struct dop_weight {
     uint64_t col_stride; /* bytes from value to value (Conv1D is transposed); 0: dense, the only choice for blocks */
     const char *source;  /* the tensor's name in the model, for messages */
     const dop_int4_parts *parts; /* an int4 matrix kept apart, instead of data and strides; NULL: none; in the arena */
+    uint64_t expert_stride;      /* of rank 3: bytes from expert to expert */
+    /* Of rank 3: [experts] of rank 2, instead of data, strides and parts; NULL: one tensor has them all; in the arena. */
+    const struct dop_weight *each;
 } dop_weight;
 
 /* Names and shapes of all weights: weights.def. */
@@ -215,7 +235,17 @@ typedef struct dop_checkpoint {
 dop_status dop_checkpoint_load(const char *path, dop_arena *arena, dop_diag *diag, dop_checkpoint *out_model);
 void dop_checkpoint_finish(dop_checkpoint *m); /* accepts a zeroed one */
 
-/* Where a row of a weight without parts begins. */
+/* Matrices of a weight; a vector counts as one. */
+static inline uint32_t
+dop_weight_experts(const dop_weight *w)
+{
+    return w->rank == 3 ? w->experts : 1;
+}
+
+/* The matrix of an expert, below dop_weight_experts(), as a weight of rank 2; a weight of lower rank is its own. */
+dop_weight dop_weight_expert(const dop_weight *w, uint32_t expert);
+
+/* Where a row of a weight without parts begins; not of rank 3. */
 static inline const uint8_t *
 dop_weight_at(const dop_weight *w, uint32_t row)
 {
@@ -232,6 +262,7 @@ const dop_weight *dop_weights_find(const dop_weights *w, const char *name);
 typedef enum dop_role {
     DOP_W_none,
 #define MATRIX(scope, role, ...) DOP_W_##role,
+#define EXPERTS(scope, role, ...) DOP_W_##role,
 #define BIAS(scope, role, ...) DOP_W_##role##_bias,
 #define VECTOR(scope, role, ...) DOP_W_##role,
 #define NORM(scope, role, ...) DOP_W_##role, DOP_W_##role##_bias,
@@ -243,8 +274,8 @@ typedef enum dop_role {
 typedef struct dop_weight_need {
     char name[32]; /* canonical: "embed", "L3.q" */
     dop_role role;
-    int32_t layer;             /* -1: none */
-    uint32_t rank, rows, cols; /* as in dop_weight */
+    int32_t layer;                      /* -1: none */
+    uint32_t rank, experts, rows, cols; /* as in dop_weight */
 } dop_weight_need;
 
 /* "q" */

@@ -95,9 +95,10 @@ weight(builder *b, dop_role role)
         b->status = DOP_FAIL(b->diag, DOP_E_INTERNAL, "the graph needs weight %s, which the model lacks", need.name);
         return 0;
     }
-    dop_shape shape = {w->rank, {dop_dim_n(w->rank == 1 ? w->cols : w->rows), dop_dim_n(w->cols)}};
-    if (w->rank == 1)
-        shape.dim[1] = (dop_dim){0, DOP_SYM_1};
+    const uint32_t dims[] = {w->experts, w->rows, w->cols}; /* the last `rank` of them */
+    dop_shape shape = {.rank = w->rank};
+    for (uint32_t i = 0; i < w->rank; i++)
+        shape.dim[i] = dop_dim_n(dims[3 - w->rank + i]);
     return leaf(b, DOP_OP_weight, node_name, need.name, w->type, &shape);
 }
 

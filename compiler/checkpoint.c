@@ -14,7 +14,7 @@ static dop_status
 count_weight(void *user, const dop_weight_need *need)
 {
     uint64_t *n = user;
-    *n += (uint64_t)need->rows * (need->rank > 1 ? need->cols : 1);
+    *n += (uint64_t)need->rows * (need->rank > 1 ? need->cols : 1) * (need->rank == 3 ? need->experts : 1);
     return DOP_OK;
 }
 

@@ -38,7 +38,8 @@ dop_compilations_share(dop_compilation *list, uint32_t n, dop_diag *diag)
             st = dop_pack_add_graph(&list[0].pack, &list[i].schedules[k].g, diag);
         for (uint32_t k = 0; k < list[i].pack.n && st == DOP_OK; k++) {
             const dop_packed *own = &list[i].pack.items[k], *shared = dop_pack_find(&list[0].pack, own->name);
-            if (!shared || shared->type != own->type || shared->rows != own->rows || shared->cols != own->cols)
+            if (!shared || shared->type != own->type || shared->experts != own->experts || shared->rows != own->rows ||
+                shared->cols != own->cols)
                 st = DOP_FAIL(diag, DOP_E_INPUT,
                               "targets %s and %s store weight %s in different ways: make a plan for each",
                               list[0].target.name, list[i].target.name, own->name);

@@ -62,7 +62,9 @@ typedef enum dop_part {
     DOP_PART_UP
 } dop_part;
 
-/* Name of a weight in a format: Hugging Face below "model." and below the layer, GGUF below "blk.<i>.". */
+/* Name of a weight in a format: Hugging Face below "model." and below the layer, GGUF below "blk.<i>.".  A weight of rank 3
+ * is one tensor with the experts as its first axis, or, where the name has a *, a tensor for each expert whose number
+ * stands there: "mlp.experts.*.up_proj.weight". */
 typedef struct dop_tensor_name {
     dop_role role; /* none ends the list */
     const char *source;
@@ -133,13 +135,19 @@ const char *dop_hf_prefix(bool (*has)(void *user, const char *name), void *user,
 /* The whole name of a weight's tensor. */
 void dop_hf_full_name(const char *prefix, const char *layer_prefix, const dop_weight_need *need, const char *source,
                       char *out, size_t size);
-/* The rows of a fused tensor that a weight is. */
+/* The name of an expert's tensor: the * in `pattern` is its number. */
+void dop_expert_name(const char *pattern, uint32_t expert, char *out, size_t size);
+/* A list for dop_weight.each of a weight whose name has a *; NULL without an error: it has none.  Also an error: the
+ * weight is not of rank 3. */
+dop_status dop_expert_list(const dop_weight_need *need, const char *pattern, dop_arena *arena, dop_diag *diag,
+                           dop_weight **out_list);
+/* The rows of a fused tensor that a weight is; of rank 3: of each expert's. */
 typedef struct dop_rows {
     uint64_t start, total;      /* its first row, and those of the whole tensor */
     uint32_t block, block_step; /* rows that lie together, and from one block's first to the next's; 0: all do */
 } dop_rows;
 
-/* `rows`: those of the weight itself.  l is NULL outside the layers. */
+/* `rows`: those of the weight itself (of an expert).  l is NULL outside the layers. */
 dop_rows dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows);
 
 /* Sets m->chat_template from the files of a directory; leaves it NULL when none has one. */

@@ -32,6 +32,10 @@ const dop_tensor_name dop_gguf_names[] = {
     {DOP_W_gate_bias, "ffn_gate.bias", DOP_PART_ALL, false},
     {DOP_W_up_bias, "ffn_up.bias", DOP_PART_ALL, false},
     {DOP_W_down_bias, "ffn_down.bias", DOP_PART_ALL, false},
+    {DOP_W_router, "ffn_gate_inp.weight", DOP_PART_ALL, false},
+    {DOP_W_expert_gate, "ffn_gate_exps.weight", DOP_PART_ALL, false},
+    {DOP_W_expert_up, "ffn_up_exps.weight", DOP_PART_ALL, false},
+    {DOP_W_expert_down, "ffn_down_exps.weight", DOP_PART_ALL, false},
     {DOP_W_post_ffn_norm, "post_ffw_norm.weight", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
@@ -73,12 +77,38 @@ dop_hf_full_name(const char *prefix, const char *layer_prefix, const dop_weight_
         snprintf(out, size, "%s%s", prefix, source);
 }
 
+void
+dop_expert_name(const char *pattern, uint32_t expert, char *out, size_t size)
+{
+    const size_t at = strcspn(pattern, "*");
+    if (pattern[at])
+        snprintf(out, size, "%.*s%u%s", (int)at, pattern, expert, pattern + at + 1);
+    else
+        snprintf(out, size, "%s", pattern);
+}
+
+dop_status
+dop_expert_list(const dop_weight_need *need, const char *pattern, dop_arena *arena, dop_diag *diag,
+                dop_weight **out_list)
+{
+    *out_list = NULL;
+    if (!strchr(pattern, '*'))
+        return DOP_OK;
+    if (need->rank != 3 || need->experts == 0)
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "weight %s has no experts, but tensors %s", need->name, pattern);
+    *out_list = dop_arena_alloc(arena, need->experts * sizeof **out_list);
+    if (!*out_list)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
+    for (uint32_t e = 0; e < need->experts; e++)
+        (*out_list)[e] = (dop_weight){.name = need->name, .rank = 2, .rows = need->rows, .cols = need->cols};
+    return DOP_OK;
+}
+
 dop_rows
 dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows)
 {
     const dop_attention *t = l ? dop_layer_attention(l) : NULL;
     const uint64_t q = t ? (uint64_t)t->n_heads * t->head_dim : 0, kv = t ? (uint64_t)t->n_kv_heads * t->head_dim : 0;
-    const uint64_t ffn = l ? l->ffn.width : 0;
     const uint32_t head = t ? t->head_dim : 0;
     switch (part) {
     case DOP_PART_ALL:
@@ -96,7 +126,7 @@ dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows)
                           .block_step = 3 * head};
     case DOP_PART_GATE:
     case DOP_PART_UP:
-        return (dop_rows){.start = part == DOP_PART_UP ? ffn : 0, .total = 2 * ffn};
+        return (dop_rows){.start = part == DOP_PART_UP ? rows : 0, .total = 2 * (uint64_t)rows};
     }
     return (dop_rows){.total = rows};
 }

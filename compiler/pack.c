@@ -8,6 +8,7 @@
 #include "kernels/weight_types.h"
 #include "runtime/parallel.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,12 +46,14 @@ add_leaf(dop_pack *p, const dop_graph *g, dop_node_id id, dop_diag *diag)
 {
     const dop_node *n = dop_node_at(g, id);
     const char *name = dop_node_s(g, id, DOP_A_name);
-    dop_packed item = {.name = name, .type = n->type, .source = dop_weights_find(&p->model->weights, name)};
+    dop_packed item = {
+        .name = name, .type = n->type, .source = dop_weights_find(&p->model->weights, name), .experts = 1};
     if (dop_pack_find(p, name))
         return DOP_OK;
     if (item.source) {
         item.rows = item.source->rows;
         item.cols = item.source->cols;
+        item.experts = dop_weight_experts(item.source);
     } else if (strncmp(name, "rope.", 5) == 0) {
         item.rope = (uint32_t)strtoul(name + 5, NULL, 10);
         item.rows = p->ctx;
@@ -63,6 +66,13 @@ add_leaf(dop_pack *p, const dop_graph *g, dop_node_id id, dop_diag *diag)
     if (!dop_type_row_bytes(item.type, values, &item.row_bytes))
         return DOP_FAIL(diag, DOP_E_INPUT, "weight %s is too large", name);
     item.size = matrix ? dop_packed_bytes(item.type, item.rows, item.cols) : item.row_bytes;
+    if (item.source && item.source->rank == 3) {
+        /* Each expert is a packed matrix of its own and begins where a tensor could. */
+        item.expert_stride = dop_align_u64(item.size, ALIGN);
+        uint64_t others = 0;
+        if (!dop_mul_u64(item.expert_stride, item.experts - 1, &others) || !dop_add_u64(others, item.size, &item.size))
+            return DOP_FAIL(diag, DOP_E_INPUT, "weight %s is too large", name);
+    }
     if (p->n == p->cap) {
         uint32_t cap = p->cap ? p->cap * 2 : 64;
         dop_packed *items = realloc(p->items, cap * sizeof *items);
@@ -99,8 +109,9 @@ dop_pack_layout(dop_pack *p, uint64_t max_segment, dop_diag *diag)
         if (room > max_segment)
             return DOP_FAIL(diag, DOP_E_INPUT,
                             "weight %s takes %llu bytes, more than one allocation of the target (%llu): quantize it "
-                            "(--quant embed=q8_0)",
-                            x->name, (unsigned long long)room, (unsigned long long)max_segment);
+                            "(--quant %s=q8_0)",
+                            x->name, (unsigned long long)room, (unsigned long long)max_segment,
+                            strchr(x->name, '.') ? strchr(x->name, '.') + 1 : x->name);
         if (p->n_segments == 0 || p->segment_size[p->n_segments - 1] + room > usual) {
             if (p->n_segments == DOP_MAX_SEGMENTS)
                 return DOP_FAIL(diag, DOP_E_INPUT, "the weights need more than %d allocations on this target",
@@ -167,20 +178,21 @@ typedef struct row_room {
     uint8_t *parts;  /* of several rows as stored */
 } row_room;
 
-/* Threads take blocks of rows in turn; every row's bytes are its own. */
+/* Threads take blocks of rows in turn, which do not cross experts; every row's bytes are its own. */
 typedef struct row_job {
     const dop_packed *item;
     uint8_t *out;
     uint32_t at_once; /* rows of a block */
+    uint32_t blocks;  /* of an expert */
     row_room rooms[DOP_MAX_THREADS];
 } row_job;
 
-/* One row, whose stored blocks are at `stored` (NULL: at none).  False when it cannot be quantized. */
+/* One row of matrix w, which is packed at out; its stored blocks are at `stored` (NULL: at none).  False when it cannot be
+ * quantized. */
 static bool
-write_row(const row_job *j, const row_room *room, uint32_t row, const uint8_t *stored)
+write_row(const dop_packed *item, const dop_weight *w, const row_room *room, uint32_t row, const uint8_t *stored,
+          uint8_t *out)
 {
-    const dop_packed *item = j->item;
-    const dop_weight *w = item->source;
     const bool quant = dop_type_of(item->type)->kind == DOP_KIND_QUANT;
     if (w->type != item->type || !quant) {
         if (stored)
@@ -189,7 +201,7 @@ write_row(const row_job *j, const row_room *room, uint32_t row, const uint8_t *s
             dop_weight_row(w, row, room->values);
     }
     if (!quant) {
-        encode_row(item->type, room->values, item->cols, j->out + row * item->row_bytes);
+        encode_row(item->type, room->values, item->cols, out + row * item->row_bytes);
         return true;
     }
     if (w->type != item->type) {
@@ -199,8 +211,19 @@ write_row(const row_job *j, const row_room *room, uint32_t row, const uint8_t *s
         dop_quantize_row(item->type, room->values, item->cols, room->blocks);
         stored = room->blocks;
     }
-    dop_repack_row(item->type, stored, row, item->rows, item->cols, j->out);
+    dop_repack_row(item->type, stored, row, item->rows, item->cols, out);
     return true;
+}
+
+/* "expert 3, ": where in a tensor of several, for messages. */
+static const char *
+expert_text(const dop_packed *item, uint32_t expert, char *out, size_t size)
+{
+    if (item->source->rank == 3 && !item->source->each)
+        snprintf(out, size, "expert %u, ", expert);
+    else
+        out[0] = 0;
+    return out;
 }
 
 static dop_status
@@ -208,26 +231,30 @@ write_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
     row_job *j = user;
     const dop_packed *item = j->item;
-    const dop_weight *w = item->source;
+    const uint32_t expert = index / j->blocks;
+    const dop_weight w = dop_weight_expert(item->source, expert);
+    uint8_t *out = j->out + expert * item->expert_stride;
     row_room *room = &j->rooms[worker];
     uint64_t packed = 0, stored = 0;
-    uint32_t first = index * j->at_once, left = item->rows - first, n = left < j->at_once ? left : j->at_once;
+    uint32_t first = index % j->blocks * j->at_once, left = item->rows - first,
+             n = left < j->at_once ? left : j->at_once;
     (void)dop_type_row_bytes(item->type, item->cols, &packed);
-    (void)dop_type_row_bytes(w->type, item->cols, &stored);
+    (void)dop_type_row_bytes(w.type, item->cols, &stored);
     if (!room->values) {
         room->values = malloc(((size_t)item->cols + 256) * sizeof *room->values);
         room->blocks = malloc((size_t)packed + 1);
-        room->parts = malloc(w->parts ? j->at_once * (size_t)stored : 1);
     }
-    if (!room->values || !room->blocks || !room->parts)
+    if (w.parts && !room->parts)
+        room->parts = malloc(j->at_once * (size_t)stored);
+    if (!room->values || !room->blocks || (w.parts && !room->parts))
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (w->parts)
-        dop_int4_rows(w, first, n, room->parts);
+    if (w.parts)
+        dop_int4_rows(&w, first, n, room->parts);
     for (uint32_t r = first; r < first + n; r++) {
-        const uint8_t *at = w->parts ? room->parts + (r - first) * stored : w->col_stride ? NULL : dop_weight_at(w, r);
-        if (!write_row(j, room, r, at))
-            return DOP_FAIL(diag, DOP_E_INPUT, "tensor %s holds infinities or NaN (row %u): it cannot be quantized",
-                            w->source, r);
+        const uint8_t *at = w.parts ? room->parts + (r - first) * stored : w.col_stride ? NULL : dop_weight_at(&w, r);
+        if (!write_row(item, &w, room, r, at, out))
+            return DOP_FAIL(diag, DOP_E_INPUT, "tensor %s holds infinities or NaN (%srow %u): it cannot be quantized",
+                            w.source, expert_text(item, expert, (char[24]){0}, 24), r);
     }
     return DOP_OK;
 }
@@ -236,10 +263,15 @@ write_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 static dop_status
 write_in_threads(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag)
 {
-    row_job j = {.item = item, .out = out, .at_once = item->source->parts ? ROWS_OF_PARTS : ROWS_AT_ONCE};
-    bool small = (uint64_t)item->rows * item->cols < 65536; /* not worth a thread */
-    dop_status st =
-        dop_parallel_for(dop_div_up_u32(item->rows, j.at_once), small ? 1 : p->threads, write_rows, &j, diag);
+    const uint32_t experts = dop_weight_experts(item->source);
+    const dop_weight first = dop_weight_expert(item->source, 0);
+    row_job j = {.item = item, .out = out, .at_once = first.parts ? ROWS_OF_PARTS : ROWS_AT_ONCE};
+    bool small = (uint64_t)item->rows * item->cols * experts < 65536; /* not worth a thread */
+    j.blocks = dop_div_up_u32(item->rows, j.at_once);
+    const uint64_t n = (uint64_t)j.blocks * experts;
+    if (n > UINT32_MAX)
+        return DOP_FAIL(diag, DOP_E_INPUT, "weight %s is too large", item->name);
+    dop_status st = dop_parallel_for((uint32_t)n, small ? 1 : p->threads, write_rows, &j, diag);
     for (uint32_t i = 0; i < DOP_MAX_THREADS; i++) {
         free(j.rooms[i].values);
         free(j.rooms[i].blocks);
@@ -251,15 +283,17 @@ write_in_threads(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_di
 dop_status
 dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag)
 {
-    const dop_weight *w = item->source;
     uint64_t bytes = 0;
-    if (!w)
+    if (!item->source)
         return write_rope(p, item, out, diag);
     memset(out, 0, item->size);
     (void)dop_type_row_bytes(item->type, item->cols, &bytes);
-    if (w->type != item->type || w->col_stride != 0 || dop_type_of(item->type)->kind == DOP_KIND_QUANT)
-        return write_in_threads(p, item, out, diag);
-    for (uint32_t r = 0; r < item->rows; r++)
-        memcpy(out + r * item->row_bytes, dop_weight_at(w, r), bytes);
+    for (uint32_t e = 0; e < dop_weight_experts(item->source); e++, out += item->expert_stride) {
+        const dop_weight w = dop_weight_expert(item->source, e);
+        if (w.type != item->type || w.col_stride != 0 || dop_type_of(item->type)->kind == DOP_KIND_QUANT)
+            return write_in_threads(p, item, out - e * item->expert_stride, diag);
+        for (uint32_t r = 0; r < item->rows; r++)
+            memcpy(out + r * item->row_bytes, dop_weight_at(&w, r), bytes);
+    }
     return DOP_OK;
 }

@@ -11,10 +11,12 @@ typedef struct dop_packed {
     const char *name; /* canonical weight name, or "rope.<i>" */
     dop_type type;    /* as packed */
     uint32_t rows, cols;
+    uint32_t experts;   /* packed matrices of rows x cols, one after the other; 1 unless the weight has rank 3 */
     uint64_t row_bytes; /* with padding */
     uint32_t segment;
     uint64_t offset;          /* bytes into the segment, aligned to 256 */
-    uint64_t size;            /* bytes */
+    uint64_t size;            /* bytes, of all experts */
+    uint64_t expert_stride;   /* bytes from one expert's matrix to the next's, aligned to 256; 0: rank below 3 */
     const dop_weight *source; /* NULL: a rotary table */
     uint32_t rope;            /* its number */
 } dop_packed;

@@ -9,7 +9,7 @@
  * once cost far less than one by one. */
 void dop_int4_rows(const dop_weight *w, uint32_t first, uint32_t n, uint8_t *blocks);
 
-/* One row as w->cols values, whatever the weight's type, strides or parts. */
+/* One row of a vector or matrix (of rank 3: dop_weight_expert()) as w->cols values, whatever its type, strides or parts. */
 void dop_weight_row(const dop_weight *w, uint32_t row, float *out);
 
 #endif

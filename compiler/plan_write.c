@@ -98,9 +98,11 @@ write_weights_slots(writer *w)
                              .type = x->type,
                              .rows = x->rows,
                              .cols = x->cols,
+                             .experts = x->experts,
                              .slot = w->slot_weights + x->segment,
                              .offset = x->offset,
-                             .size = x->size};
+                             .size = x->size - (x->experts - 1) * x->expert_stride,
+                             .expert_stride = x->expert_stride};
         dop_buf_append(&w->parts.sec[DOP_SEC_TENSORS], &t, sizeof t);
     }
 }

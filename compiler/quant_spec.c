@@ -13,7 +13,9 @@
 static const struct {
     const char *name, *roles;
 } classes[] = {
-    {"attn", " q k v o "}, {"ffn", " gate up down "}, {"embed", " embed "}, {"head", " lm_head "}, {"all", NULL},
+    {"attn", " q k v o "}, {"ffn", " gate up down expert_gate expert_up expert_down "},
+    {"embed", " embed "},  {"head", " lm_head "},
+    {"all", NULL},
 };
 
 /* none: keep. */

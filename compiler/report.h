@@ -74,6 +74,7 @@ typedef struct dop_report_weights_row {
     dop_type stored, packed; /* stored: none for what the compiler computes */
     dop_type asked;          /* by --quant; packed as another type where its blocks would be padded too much */
     uint32_t cols;           /* then: values of a row */
+    uint32_t experts;        /* matrices of each weight */
     uint32_t count;
     uint64_t bytes;  /* packed */
     const char *how; /* "copied", "repacked", "converted", "quantized", "computed" */

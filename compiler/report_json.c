@@ -158,6 +158,7 @@ weights(const dop_report *r)
         json_object_set_new(o, "asked", json_string(dop_type_of(w->asked)->name));
         json_object_set_new(o, "columns", integer(w->cols));
         json_object_set_new(o, "count", integer(w->count));
+        json_object_set_new(o, "experts", integer(w->experts));
         json_object_set_new(o, "bytes", integer(w->bytes));
         json_object_set_new(o, "how", json_string(w->how));
         json_array_append_new(list, o);

@@ -27,7 +27,9 @@ by_bytes(const void *a, const void *b)
         return x->packed < y->packed ? -1 : 1;
     if (x->stored != y->stored)
         return x->stored < y->stored ? -1 : 1;
-    return x->cols < y->cols ? -1 : x->cols > y->cols;
+    if (x->cols != y->cols)
+        return x->cols < y->cols ? -1 : 1;
+    return x->experts < y->experts ? -1 : x->experts > y->experts;
 }
 
 dop_status
@@ -39,7 +41,8 @@ dop_report_count_weights(dop_report *r, dop_diag *diag)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     for (uint32_t i = 0; i < c->pack.n; i++) {
         const dop_packed *x = &c->pack.items[i];
-        dop_report_weights_row row = {.packed = x->type, .asked = x->type, .how = way(x)}, *at = NULL;
+        dop_report_weights_row row = {.packed = x->type, .asked = x->type, .how = way(x), .experts = x->experts},
+                               *at = NULL;
         if (x->source) {
             row.stored = x->source->type;
             row.asked = c->asked_types[x->source - c->model.weights.items];
@@ -49,7 +52,8 @@ dop_report_count_weights(dop_report *r, dop_diag *diag)
         row.cols = row.asked == row.packed ? 0 : x->cols;
         for (uint32_t k = 0; k < r->n_weights && !at; k++) {
             dop_report_weights_row *o = &r->weights_rows[k];
-            if (o->stored == row.stored && o->packed == row.packed && o->asked == row.asked && o->cols == row.cols)
+            if (o->stored == row.stored && o->packed == row.packed && o->asked == row.asked && o->cols == row.cols &&
+                o->experts == row.experts)
                 at = o;
         }
         if (!at) {
@@ -66,8 +70,11 @@ dop_report_count_weights(dop_report *r, dop_diag *diag)
 void
 dop_report_weights_why(const dop_report_weights_row *row, char *out, size_t cap)
 {
+    int n = 0;
     out[0] = 0;
-    if (row->asked != row->packed)
-        snprintf(out, cap, "; as %s rows of %u would be padded to more bytes", dop_type_of(row->asked)->name,
-                 row->cols);
+    if (row->experts > 1)
+        n = snprintf(out, cap, "; %u experts each", row->experts);
+    if (row->asked != row->packed && n >= 0 && (size_t)n < cap)
+        snprintf(out + n, cap - (size_t)n, "; as %s rows of %u would be padded to more bytes",
+                 dop_type_of(row->asked)->name, row->cols);
 }

@@ -1,5 +1,6 @@
 #include "compiler/arch.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,6 +52,21 @@ dop_weights_find(const dop_weights *w, const char *name)
     return w->n ? bsearch(&key, w->items, w->n, sizeof key, compare) : NULL;
 }
 
+dop_weight
+dop_weight_expert(const dop_weight *w, uint32_t expert)
+{
+    if (w->rank != 3)
+        return *w;
+    if (w->each)
+        return w->each[expert];
+    dop_weight m = *w;
+    m.rank = 2;
+    m.experts = 0;
+    m.expert_stride = 0;
+    m.data = w->data + expert * w->expert_stride;
+    return m;
+}
+
 /* A weight that starts inside a mapped file must end there too (one that lies in none was assembled in memory). */
 static bool
 inside_its_map(const dop_weights *w, const dop_weight *x, uint64_t bytes)
@@ -64,9 +80,9 @@ inside_its_map(const dop_weights *w, const dop_weight *x, uint64_t bytes)
     return true;
 }
 
-/* Bytes from a weight's first to its last value, strides included; false on overflow. */
+/* Bytes from a matrix's first to its last value, strides included; false on overflow. */
 static bool
-extent(const dop_weight *x, uint64_t *out)
+matrix_extent(const dop_weight *x, uint64_t *out)
 {
     uint64_t row = 0, skip = 0;
     if (x->col_stride) {
@@ -80,24 +96,28 @@ extent(const dop_weight *x, uint64_t *out)
     return dop_mul_u64(x->row_stride, x->rows - 1, &skip) && dop_add_u64(skip, row, out);
 }
 
+/* The same of a weight in one tensor, whose experts follow each other. */
+static bool
+extent(const dop_weight *x, uint64_t *out)
+{
+    const dop_weight first = dop_weight_expert(x, 0);
+    uint64_t skip = 0;
+    return matrix_extent(&first, out) && dop_mul_u64(x->expert_stride, dop_weight_experts(x) - 1, &skip) &&
+           dop_add_u64(skip, *out, out);
+}
+
 typedef struct checker {
     const dop_weights *w;
     const char *path;
     dop_diag *diag;
 } checker;
 
+/* Type and place of a weight, or of the tensor of one expert. */
 static dop_status
-check_weight(void *user, const dop_weight_need *need)
+check_tensor(const checker *c, const dop_weight *x)
 {
-    const checker *c = user;
-    const dop_weight *x = dop_weights_find(c->w, need->name);
-    if (!x)
-        return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "weight %s is missing", need->name);
-    if (x->rank != need->rank || x->rows != need->rows || x->cols != need->cols)
-        return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor %s: %u x %u values, expected %u x %u", x->source,
-                           x->rows, x->cols, need->rows, need->cols);
     const dop_type_info *type = dop_type_of(x->type);
-    if (type->kind == DOP_KIND_INT || (need->rank == 1 && type->kind != DOP_KIND_FLOAT))
+    if (type->kind == DOP_KIND_INT || (x->rank == 1 && type->kind != DOP_KIND_FLOAT))
         return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor %s: type %s is not supported here", x->source,
                            type->name);
     if (x->col_stride && type->kind != DOP_KIND_FLOAT)
@@ -109,6 +129,50 @@ check_weight(void *user, const dop_weight_need *need)
     if (!x->data || !extent(x, &bytes) || !inside_its_map(c->w, x, bytes))
         return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor %s ends past its file", x->source);
     return DOP_OK;
+}
+
+/* "8 x 64 x 32", the experts first */
+static const char *
+shape_text(uint32_t rank, uint32_t experts, uint32_t rows, uint32_t cols, char *out, size_t size)
+{
+    if (rank == 3)
+        snprintf(out, size, "%u x %u x %u", experts, rows, cols);
+    else
+        snprintf(out, size, "%u x %u", rows, cols);
+    return out;
+}
+
+static dop_status
+check_shape(const checker *c, const dop_weight *x, uint32_t rank, uint32_t experts, uint32_t rows, uint32_t cols)
+{
+    char got[40], want[40];
+    if (x->rank == rank && x->experts == experts && x->rows == rows && x->cols == cols)
+        return DOP_OK;
+    return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor %s: %s values, expected %s", x->source,
+                       shape_text(x->rank, x->experts, x->rows, x->cols, got, sizeof got),
+                       shape_text(rank, experts, rows, cols, want, sizeof want));
+}
+
+static dop_status
+check_weight(void *user, const dop_weight_need *need)
+{
+    const checker *c = user;
+    const dop_weight *x = dop_weights_find(c->w, need->name);
+    if (!x)
+        return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "weight %s is missing", need->name);
+    dop_status st = check_shape(c, x, need->rank, need->experts, need->rows, need->cols);
+    if (st != DOP_OK || !x->each)
+        return st == DOP_OK ? check_tensor(c, x) : st;
+    for (uint32_t e = 0; e < x->experts && st == DOP_OK; e++) {
+        const dop_weight *one = &x->each[e];
+        st = check_shape(c, one, 2, 0, need->rows, need->cols);
+        if (st == DOP_OK && one->type != x->type) /* kernels find all experts by one type and stride */
+            st = DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor %s: type %s, but %s of the first expert is %s",
+                             one->source, dop_type_of(one->type)->name, x->each[0].source, dop_type_of(x->type)->name);
+        if (st == DOP_OK)
+            st = check_tensor(c, one);
+    }
+    return st;
 }
 
 dop_status

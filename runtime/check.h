@@ -39,16 +39,16 @@ dop_status dop_check_dispatch(dop_check_device *device, const dop_plan_dispatch 
 
 /* NULL: the plan has no such weight. */
 const dop_plan_tensor *dop_check_find_weight(const dop_plan *plan, const char *name);
-/* One row as f32.  Errors: storage types without a decoder, tensors that are smaller than their rows. */
-dop_status dop_check_weight_row(const dop_plan *plan, const dop_plan_tensor *weight, uint32_t row, float *out,
-                                dop_diag *diag);
+/* One row of an expert's matrix (0 where there are none) as f32.  Errors: storage types without a decoder, tensors that are smaller than their rows. */
+dop_status dop_check_weight_row(const dop_plan *plan, const dop_plan_tensor *weight, uint32_t expert, uint32_t row,
+                                float *out, dop_diag *diag);
 /* Rounds rows of k values as such kernels do: d = largest / 127 of 32 values, d * round(x / d). */
 void dop_check_round_rows(float *x, uint64_t rows, uint64_t k);
 /* check_unpack.c: one row of a packed quantized matrix.  False: no such type, or not enough bytes. */
 bool dop_check_unpack_row(dop_type type, const uint8_t *data, uint64_t size, uint32_t rows, uint32_t cols, uint32_t row,
                           float *out);
 /* out[t * weight->rows + r] = x[t] . row r, for every r with want[r]; the others stay as they are.  x is
- * [n_tokens, weight->cols].  Several threads. */
+ * [n_tokens, weight->cols], the weight a matrix.  Several threads. */
 dop_status dop_check_matmul(const dop_plan *plan, const dop_plan_tensor *weight, const float *x, uint32_t n_tokens,
                             const bool *want, float *out, dop_diag *diag);
 

@@ -162,12 +162,13 @@ leaf_value(void *user, const dop_graph *g, dop_node_id leaf, uint32_t t, dop_ten
         return DOP_OK;
     }
     const dop_plan_tensor *w = dop_check_find_weight(run->plan, name);
-    if (!w || (uint64_t)w->rows * w->cols != out->count)
+    if (!w || (uint64_t)w->rows * w->cols * w->experts != out->count)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, run->plan->path, "the plan is damaged: no weight %s of %llu values", name,
                            (unsigned long long)out->count);
     dop_status st = DOP_OK;
-    for (uint32_t i = 0; i < w->rows && st == DOP_OK; i++)
-        st = dop_check_weight_row(run->plan, w, i, f + (uint64_t)i * w->cols, diag);
+    for (uint32_t e = 0; e < w->experts; e++)
+        for (uint32_t i = 0; i < w->rows && st == DOP_OK; i++, f += w->cols)
+            st = dop_check_weight_row(run->plan, w, e, i, f, diag);
     return st;
 }
 
@@ -228,7 +229,7 @@ set_matrix_node(dop_check_run *run, dop_node_id id)
         st = dop_check_matmul(run->plan, w, acts, (uint32_t)rows, want, out, run->diag);
     }
     for (uint64_t i = 0; i < rows && st == DOP_OK && !product; i++)
-        st = dop_check_weight_row(run->plan, w, x->u[i], out + i * cols, run->diag);
+        st = dop_check_weight_row(run->plan, w, 0, x->u[i], out + i * cols, run->diag);
     if (st == DOP_OK)
         st = dop_interp_set(run->it, id, out, run->diag);
 error:

@@ -15,14 +15,17 @@ dop_check_find_weight(const dop_plan *plan, const char *name)
 }
 
 dop_status
-dop_check_weight_row(const dop_plan *plan, const dop_plan_tensor *weight, uint32_t row, float *out, dop_diag *diag)
+dop_check_weight_row(const dop_plan *plan, const dop_plan_tensor *weight, uint32_t expert, uint32_t row, float *out,
+                     dop_diag *diag)
 {
     const dop_plan_slot *slot = &plan->slots[weight->slot];
     dop_type type = weight->type < DOP_TYPE_COUNT ? (dop_type)weight->type : DOP_TYPE_none;
     const uint8_t *data =
         slot->kind == DOP_SLOT_WEIGHTS ? dop_plan_slot_bytes(plan, weight->slot) + weight->offset : NULL;
     uint64_t stride = weight->rows ? weight->size / weight->rows : 0, need = 0;
-    bool ok = data && row < weight->rows;
+    bool ok = data && row < weight->rows && expert < weight->experts;
+    if (ok)
+        data += expert * weight->expert_stride;
     if (ok && dop_type_of(type)->kind == DOP_KIND_FLOAT) {
         ok = dop_type_row_bytes(type, weight->cols, &need) && need <= stride;
         if (ok)
@@ -75,7 +78,7 @@ multiply(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     for (uint64_t r = (uint64_t)index * ROWS, end = r + ROWS; r < n && r < end && st == DOP_OK; r++) {
         if (!p->want[r])
             continue;
-        st = dop_check_weight_row(p->plan, p->weight, (uint32_t)r, row, diag);
+        st = dop_check_weight_row(p->plan, p->weight, 0, (uint32_t)r, row, diag);
         for (uint32_t t = 0; t < p->n_tokens && st == DOP_OK; t++) {
             const float *x = p->x + t * k;
             double sum[4] = {0};

@@ -359,7 +359,12 @@ check_tensors(const dop_plan *plan, dop_diag *diag)
         const dop_plan_tensor *t = &plan->tensors[i];
         if (!string_ok(plan, t->name))
             return DAMAGED("the name of tensor %u is outside section STRINGS", i);
-        if (t->slot >= plan->n_slots || !range_ok(t->offset, t->size, plan->slots[t->slot].size))
+        uint64_t bytes = 0;
+        if (t->experts == 0 || (t->experts > 1 && t->expert_stride < t->size))
+            return DAMAGED("tensor %s has %u experts of %llu bytes every %llu", dop_plan_string(plan, t->name),
+                           t->experts, (unsigned long long)t->size, (unsigned long long)t->expert_stride);
+        if (t->slot >= plan->n_slots || !dop_mul_u64(t->expert_stride, t->experts - 1, &bytes) ||
+            !dop_add_u64(bytes, t->size, &bytes) || !range_ok(t->offset, bytes, plan->slots[t->slot].size))
             return DAMAGED("tensor %s leaves its slot", dop_plan_string(plan, t->name));
     }
     return DOP_OK;

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 8u
+#define DOP_PLAN_VERSION 9u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                        \
@@ -203,10 +203,11 @@ typedef struct dop_plan_tensor {
     uint32_t name; /* string: canonical weight name */
     uint32_t type; /* row of ir/types.def */
     uint32_t rows, cols;
-    uint32_t slot;   /* row of DOP_SEC_SLOTS */
-    uint32_t layout; /* 0: rows of whole blocks */
-    uint64_t offset; /* bytes into the slot */
-    uint64_t size;
+    uint32_t slot;          /* row of DOP_SEC_SLOTS */
+    uint32_t experts;       /* matrices of rows x cols; 1 unless the weight has one for each expert */
+    uint64_t offset;        /* bytes into the slot, of the first */
+    uint64_t size;          /* bytes of one */
+    uint64_t expert_stride; /* bytes from one to the next; 0: there is one */
 } dop_plan_tensor;
 
 typedef struct dop_plan_file {

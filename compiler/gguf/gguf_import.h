@@ -25,6 +25,8 @@ dop_status dop_gi_open(dop_gi *gi);
 void dop_gi_close(dop_gi *gi);
 /* Metadata to facts, ids and the text side. */
 dop_status dop_gi_config(dop_gi *gi);
+/* Fills the model's weights with those that the facts call for. */
+dop_status dop_gi_weights(dop_gi *gi);
 /* NULL when no part has it; *out_part: which. */
 const dop_gguf_tensor *dop_gi_tensor(const dop_gi *gi, const char *name, const dop_gguf **out_part);
 /* The same for a tensor that is going to be read. */

@@ -29,6 +29,51 @@ type_of(const dop_gi *gi, const dop_gguf *part, const char *name, const dop_gguf
                        name, info.name);
 }
 
+/* "8 x 64 x 32 values, expected 4 x 64 x 32": as we write shapes, the axis along which a product sums last. */
+static dop_status
+wrong_shape(const dop_gi *gi, const dop_gguf *part, const char *name, const uint64_t *got, const uint64_t *want)
+{
+    char text[2][72];
+    const uint64_t *dims[] = {got, want};
+    for (int i = 0; i < 2; i++) {
+        int n = 0;
+        if (got[2] != 1 || want[2] != 1)
+            n = snprintf(text[i], sizeof text[i], "%llu x ", (unsigned long long)dims[i][2]);
+        snprintf(text[i] + n, sizeof text[i] - (size_t)n, "%llu x %llu", (unsigned long long)dims[i][1],
+                 (unsigned long long)dims[i][0]);
+    }
+    return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path, "tensor %s: %s values, expected %s by the metadata", name,
+                       text[0], text[1]);
+}
+
+/* Makes w of these rows (rank 1: values; rank 3: of each expert) of the tensor of this name. */
+static dop_status
+take(const dop_gi *gi, const char *name, const dop_rows *rows, dop_weight *w)
+{
+    const dop_gguf *part = NULL;
+    const dop_gguf_tensor *t = dop_gi_take(gi, name, &part);
+    if (!t)
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor %s is missing", name);
+    uint64_t row = 0, want[4] = {w->cols, rows->total, w->rank == 3 ? w->experts : 1, 1};
+    if (w->rank == 1) {
+        want[0] = rows->total;
+        want[1] = 1;
+    }
+    if (memcmp(t->dims, want, sizeof want) != 0)
+        return wrong_shape(gi, part, name, t->dims, want);
+    dop_status st = type_of(gi, part, name, t, &w->type);
+    if (st != DOP_OK)
+        return st;
+    if (!dop_type_row_bytes(w->type, w->cols, &row) || (w->rank == 1 && dop_type_of(w->type)->block != 1))
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path, "tensor %s: type %s is not supported for a vector", name,
+                           dop_type_of(w->type)->name);
+    w->row_stride = row;
+    w->expert_stride = w->rank == 3 ? rows->total * row : 0;
+    w->data = part->map.data + t->offset + rows->start * (w->rank == 1 ? dop_type_of(w->type)->bytes : row);
+    w->source = dop_arena_strdup(gi->model->arena, name);
+    return w->source ? DOP_OK : DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+}
+
 static dop_status
 fill(void *user, const dop_weight_need *need)
 {
@@ -36,35 +81,38 @@ fill(void *user, const dop_weight_need *need)
     const dop_tensor_name *n = dop_find_tensor_name(gi->family->more_gguf_names, dop_gguf_names, need->role);
     if (!n)
         return DOP_FAIL_IN(gi->diag, DOP_E_INTERNAL, gi->path, "no GGUF tensor name for %s", dop_role_name(need->role));
-    char name[96];
+    char name[96], one[112];
     if (need->layer >= 0)
         snprintf(name, sizeof name, "blk.%d.%s", (int)need->layer, n->source);
     else
         snprintf(name, sizeof name, "%s", n->source);
-    const dop_gguf *part = NULL;
-    const dop_gguf_tensor *t = dop_gi_take(gi, name, &part);
-    if (!t)
-        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor %s is missing", name);
+    dop_weight *each = NULL, w = {.name = need->name,
+                                  .rank = need->rank,
+                                  .experts = need->experts,
+                                  .rows = need->rows,
+                                  .cols = need->cols};
     const uint32_t own = need->rank == 1 ? need->cols : need->rows;
-    uint64_t row = 0;
     const dop_rows rows = dop_part_rows(need->layer >= 0 ? &gi->model->arch.layers[need->layer] : NULL, n->part, own);
-    const uint64_t start = rows.start, total = rows.total;
-    const uint64_t d0 = need->rank == 1 ? total : need->cols, d1 = need->rank == 1 ? 1 : total;
-    if (t->dims[0] != d0 || t->dims[1] != d1 || t->dims[2] != 1 || t->dims[3] != 1)
-        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path,
-                           "tensor %s: %llu x %llu values, expected %llu x %llu by the metadata", name,
-                           (unsigned long long)t->dims[1], (unsigned long long)t->dims[0], (unsigned long long)d1,
-                           (unsigned long long)d0);
-    dop_weight w = {.name = need->name, .rank = need->rank, .rows = need->rows, .cols = need->cols, .source = name};
-    dop_status st = type_of(gi, part, name, t, &w.type);
-    if (st != DOP_OK)
-        return st;
-    if (!dop_type_row_bytes(w.type, need->cols, &row) || (need->rank == 1 && dop_type_of(w.type)->block != 1))
-        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path, "tensor %s: type %s is not supported for a vector", name,
-                           dop_type_of(w.type)->name);
-    w.row_stride = row;
-    w.data = part->map.data + t->offset + start * (need->rank == 1 ? dop_type_of(w.type)->bytes : row);
-    return dop_weights_add(&gi->model->weights, &w, gi->model->arena, gi->diag);
+    dop_status st = dop_expert_list(need, name, gi->model->arena, gi->diag, &each);
+    if (st == DOP_OK && !each)
+        st = take(gi, name, &rows, &w);
+    for (uint32_t e = 0; each && e < need->experts && st == DOP_OK; e++) {
+        dop_expert_name(name, e, one, sizeof one);
+        st = take(gi, one, &rows, &each[e]);
+    }
+    if (st == DOP_OK && each) {
+        w.each = each;
+        w.type = each[0].type;
+        w.source = name;
+    }
+    return st == DOP_OK ? dop_weights_add(&gi->model->weights, &w, gi->model->arena, gi->diag) : st;
+}
+
+dop_status
+dop_gi_weights(dop_gi *gi)
+{
+    dop_status st = dop_arch_each_weight(&gi->model->arch, fill, gi);
+    return st == DOP_OK ? dop_weights_seal(&gi->model->weights, gi->diag) : st;
 }
 
 static dop_status
@@ -119,9 +167,7 @@ dop_import_gguf(const char *path, dop_diag *diag, dop_checkpoint *m)
     if (st == DOP_OK)
         st = dop_arch_check(&m->arch, path, diag);
     if (st == DOP_OK)
-        st = dop_arch_each_weight(&m->arch, fill, &gi);
-    if (st == DOP_OK)
-        st = dop_weights_seal(&m->weights, diag);
+        st = dop_gi_weights(&gi);
     if (st == DOP_OK)
         st = leftovers(&gi);
     dop_gi_close(&gi);

@@ -131,7 +131,7 @@ find(const layer *l, const char *part, bool required, const dop_st_tensor **out)
 static dop_status
 check_words(const layer *l, const dop_st_tensor *t, uint32_t rank, uint64_t d0, uint64_t d1)
 {
-    dop_status st = dop_st_check_shape(t, rank, d0, d1, l->hf->diag);
+    dop_status st = dop_st_check_shape(t, rank, (const uint64_t[]){d0, d1}, l->hf->diag);
     if (st == DOP_OK && t->type != DOP_TYPE_i32 && t->type != DOP_TYPE_u32)
         st = DOP_FAIL_IN(l->hf->diag, DOP_E_INPUT, t->file, "tensor %s: dtype %s is not supported; known: I32", t->name,
                          t->dtype);
@@ -144,7 +144,7 @@ check_scales(const layer *l)
 {
     const dop_st_tensor *t = l->scales;
     const uint32_t size = dop_type_of(t->type)->bytes;
-    dop_status st = dop_st_check_shape(t, 2, l->groups, l->outputs, l->hf->diag);
+    dop_status st = dop_st_check_shape(t, 2, (const uint64_t[]){l->groups, l->outputs}, l->hf->diag);
     if (st == DOP_OK && t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16 && t->type != DOP_TYPE_f32)
         st = DOP_FAIL_IN(l->hf->diag, DOP_E_INPUT, t->file,
                          "tensor %s: dtype %s is not supported; known: F16, BF16, F32", t->name, t->dtype);

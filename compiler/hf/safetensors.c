@@ -393,16 +393,15 @@ dop_st_open_dir(const char *dir, dop_arena *arena, dop_diag *diag, dop_st_set *o
 }
 
 dop_status
-dop_st_check_shape(const dop_st_tensor *t, uint32_t rank, uint64_t d0, uint64_t d1, dop_diag *diag)
+dop_st_check_shape(const dop_st_tensor *t, uint32_t rank, const uint64_t *dims, dop_diag *diag)
 {
-    if (t->rank == rank && t->shape[0] == d0 && (rank == 1 || t->shape[1] == d1))
+    if (t->rank == rank && memcmp(t->shape, dims, rank * sizeof *dims) == 0)
         return DOP_OK;
-    char got[192], want[64];
+    dop_st_tensor wanted = {.rank = rank};
+    char got[192], want[192];
+    memcpy(wanted.shape, dims, rank * sizeof *dims);
     dop_st_shape_text(t, got, sizeof got);
-    if (rank == 1)
-        snprintf(want, sizeof want, "[%llu]", (unsigned long long)d0);
-    else
-        snprintf(want, sizeof want, "[%llu, %llu]", (unsigned long long)d0, (unsigned long long)d1);
+    dop_st_shape_text(&wanted, want, sizeof want);
     return DOP_FAIL_IN(diag, DOP_E_INPUT, t->file, "tensor %s: shape %s, expected %s by config.json", t->name, got,
                        want);
 }

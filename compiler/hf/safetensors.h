@@ -43,7 +43,7 @@ const dop_st_tensor *dop_st_find(const dop_st_set *set, const char *name);
 const dop_st_tensor *dop_st_take(const dop_st_set *set, const char *name);
 /* "[320, 64]" */
 void dop_st_shape_text(const dop_st_tensor *t, char *out, size_t size);
-/* An error that names the tensor unless its shape is [d0] or [d0, d1], which is what config.json makes it. */
-dop_status dop_st_check_shape(const dop_st_tensor *t, uint32_t rank, uint64_t d0, uint64_t d1, dop_diag *diag);
+/* An error that names the tensor unless its shape is dims[rank], which is what config.json makes it. */
+dop_status dop_st_check_shape(const dop_st_tensor *t, uint32_t rank, const uint64_t *dims, dop_diag *diag);
 
 #endif

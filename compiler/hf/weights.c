@@ -1,5 +1,5 @@
 /* Tensors of a Hugging Face directory to canonical weights: names by the family's table, fused tensors as row ranges,
- * Conv1D tensors by strides.  Nothing is copied. */
+ * Conv1D tensors by strides, experts as one tensor or one each.  Nothing is copied. */
 #include "compiler/hf/hf.h"
 #include "compiler/leftovers.h"
 
@@ -36,16 +36,26 @@ collect(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weigh
     return DOP_OK;
 }
 
-/* Places w in the floats of t: these rows (rank 1: values). */
+/* The shape of the tensor that w is these rows of, experts first. */
+static dop_status
+check_shape(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *rows, const dop_weight *w)
+{
+    const bool one = t->rank == 0 && w->rank == 1 && rows->total == 1; /* a value of shape [] */
+    const uint64_t vector[] = {rows->total}, matrix[] = {w->experts, rows->total, w->cols},
+                   turned[] = {w->experts, w->cols, rows->total};
+    if (one)
+        return DOP_OK;
+    if (w->rank == 1)
+        return dop_st_check_shape(t, 1, vector, f->hf->diag);
+    return dop_st_check_shape(t, w->rank, (transposed ? turned : matrix) + 3 - w->rank, f->hf->diag);
+}
+
+/* Places w in the floats of t: these rows (rank 1: values; rank 3: of each expert). */
 static dop_status
 place(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *rows, dop_weight *w)
 {
     dop_diag *diag = f->hf->diag;
-    const bool one = t->rank == 0 && w->rank == 1 && rows->total == 1; /* a value of shape [] */
-    dop_status st = one            ? DOP_OK
-                    : w->rank == 1 ? dop_st_check_shape(t, 1, rows->total, 0, diag)
-                    : transposed   ? dop_st_check_shape(t, 2, w->cols, rows->total, diag)
-                                   : dop_st_check_shape(t, 2, rows->total, w->cols, diag);
+    dop_status st = check_shape(f, t, transposed, rows, w);
     if (st != DOP_OK)
         return st;
     if (t->type != DOP_TYPE_f32 && t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16)
@@ -54,7 +64,7 @@ place(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *
     const uint64_t value = dop_type_of(t->type)->bytes;
     w->type = t->type;
     w->source = t->name;
-    if (w->rank == 2 && transposed) {
+    if (w->rank > 1 && transposed) {
         w->row_stride = value;
         w->col_stride = rows->total * value;
     } else {
@@ -62,6 +72,7 @@ place(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *
     }
     if (w->rank == 1 && rows->block)
         return collect(f, t, rows, w);
+    w->expert_stride = w->rank == 3 ? rows->total * w->cols * value : 0;
     w->block_rows = rows->block;
     w->block_stride = rows->block_step * w->row_stride;
     w->data = t->data + rows->start * (w->rank == 1 ? value : w->row_stride);
@@ -79,6 +90,19 @@ cut_weight(char *name)
     return ends;
 }
 
+/* Makes w of the tensor of this name, or of what a quantizer made of it. */
+static dop_status
+take(filler *f, char *name, const dop_tensor_name *n, const dop_rows *rows, dop_weight *w)
+{
+    dop_hf *hf = f->hf;
+    const dop_st_tensor *t = dop_st_take(&f->set, name);
+    if (t) /* also in a quantized model: what its quantizer left alone */
+        return place(f, t, n->transposed, rows, w);
+    if (hf->quant.used && w->rank == 2 && !rows->block && cut_weight(name))
+        return dop_hf_quant_weight(hf, &f->set, name, rows->total, rows->start, w);
+    return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
+}
+
 static dop_status
 fill(void *user, const dop_weight_need *need)
 {
@@ -88,19 +112,27 @@ fill(void *user, const dop_weight_need *need)
     if (!n)
         return DOP_FAIL_IN(hf->diag, DOP_E_INTERNAL, hf->path, "no tensor name for %s in family %s",
                            dop_role_name(need->role), hf->family->name);
-    char name[256];
+    char name[256], one[272];
     dop_hf_full_name(f->prefix, hf->family->layer_prefix, need, n->source, name, sizeof name);
-    const dop_st_tensor *t = dop_st_take(&f->set, name);
-    dop_weight w = {.name = need->name, .rank = need->rank, .rows = need->rows, .cols = need->cols};
+    dop_weight *each = NULL, w = {.name = need->name,
+                                  .rank = need->rank,
+                                  .experts = need->experts,
+                                  .rows = need->rows,
+                                  .cols = need->cols};
     const uint32_t own = need->rank == 1 ? need->cols : need->rows; /* along the axis that fusing concatenates */
     const dop_rows rows = dop_part_rows(need->layer >= 0 ? &hf->model->arch.layers[need->layer] : NULL, n->part, own);
-    dop_status st;
-    if (t) /* also in a quantized model: what its quantizer left alone */
-        st = place(f, t, n->transposed, &rows, &w);
-    else if (hf->quant.used && need->rank == 2 && !rows.block && cut_weight(name))
-        st = dop_hf_quant_weight(hf, &f->set, name, rows.total, rows.start, &w);
-    else
-        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
+    dop_status st = dop_expert_list(need, name, hf->arena, hf->diag, &each);
+    if (st == DOP_OK && !each)
+        st = take(f, name, n, &rows, &w);
+    for (uint32_t e = 0; each && e < need->experts && st == DOP_OK; e++) {
+        dop_expert_name(name, e, one, sizeof one);
+        st = take(f, one, n, &rows, &each[e]);
+    }
+    if (st == DOP_OK && each) {
+        w.each = each;
+        w.type = each[0].type;
+        w.source = name;
+    }
     return st == DOP_OK ? dop_weights_add(&hf->model->weights, &w, hf->arena, hf->diag) : st;
 }
 

@@ -38,6 +38,8 @@ find_use(const dop_rdrr *r, const dop_weight_need *need, use *out)
 {
     const dop_tensor_name *n = dop_find_tensor_name(r->more_names, dop_hf_names_common, need->role);
     char name[256];
+    if (need->rank == 3)
+        return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "a mixture of experts is not supported");
     if (!n)
         return DOP_FAIL_IN(r->diag, DOP_E_INTERNAL, r->path, "no tensor name for %s", dop_role_name(need->role));
     dop_hf_full_name(r->prefix, "layers.", need, n->source, name, sizeof name);

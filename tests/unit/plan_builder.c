@@ -353,7 +353,7 @@ pb_toy(plan_builder *b)
     toy_schedule(b, &t, DOP_SCHED_PREFILL, 32);
     toy_schedule(b, &t, DOP_SCHED_SCORE, 8);
     dop_plan_tensor tensor = {
-        .name = pb_string(b, "head"), .rows = 64, .cols = 64, .slot = t.weights, .size = 64 * 64 * 4};
+        .name = pb_string(b, "head"), .rows = 64, .cols = 64, .experts = 1, .slot = t.weights, .size = 64 * 64 * 4};
     PB_ROW(b, TENSORS, tensor);
 }
 

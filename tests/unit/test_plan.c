@@ -132,8 +132,8 @@ Test(plan, header_errors_have_their_own_message)
     h->magic[3] = 'x';
     expect_bytes(b, file.size, "not a Doppler plan");
     h->magic[3] = 'P';
-    h->version = 9;
-    expect_bytes(b, file.size, "format version 9 and this program reads version 8: compile it again");
+    h->version = DOP_PLAN_VERSION + 1;
+    expect_bytes(b, file.size, "format version 10 and this program reads version 9: compile it again");
     h->version = DOP_PLAN_VERSION;
     h->file_size--;
     expect_bytes(b, file.size, "where its header says");
@@ -351,6 +351,8 @@ Test(plan, dispatch_schedule_and_tensor_rows)
     EXPECT_ROW(TENSORS, dop_plan_tensor, 0, name, UINT32_MAX, "the name of tensor 0");
     EXPECT_ROW(TENSORS, dop_plan_tensor, 0, slot, 4, "tensor head leaves its slot");
     EXPECT_ROW(TENSORS, dop_plan_tensor, 0, offset, UINT64_MAX, "tensor head leaves its slot");
+    EXPECT_ROW(TENSORS, dop_plan_tensor, 0, experts, 0, "tensor head has 0 experts of 16384 bytes every 0");
+    EXPECT_ROW(TENSORS, dop_plan_tensor, 0, experts, 3, "tensor head has 3 experts of 16384 bytes every 0");
     plan_builder_finish(&b);
 }
 
