@@ -2,6 +2,7 @@
 
 #include "compiler/compilation.h"
 #include "compiler/region_facts.h"
+#include "ir/region.h"
 #include "passes/region.h"
 #include "runtime/plan_format.h"
 
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HANDED_ALIGN = 64 /* values of two producers share no sector of a cache line */, MAX_FUNCTIONS = 64 };
+enum { MAILBOX_ALIGN = 64 /* values of two producers share no sector of a cache line */, MAX_FUNCTIONS = 64 };
 
 typedef struct builder {
     dop_compilation *c;
@@ -17,7 +18,7 @@ typedef struct builder {
     dop_diag *diag;
     dop_target target; /* as stages see it */
     dop_persistent *p;
-    uint8_t *handed; /* [n_nodes] */
+    uint8_t *routes; /* [n_nodes] */
     uint32_t n_functions;
     dop_kernel functions[MAX_FUNCTIONS];
 } builder;
@@ -32,8 +33,8 @@ head_region(const dop_graph *g)
     return g->n_regions;
 }
 
-/* How each stored value of the stages gets to its readers, and where the handed ones lie.  Gives a reason when one cannot
- * be handed over. */
+/* Decides how each stored value of the stages gets to its readers and places the mailboxes.  Returns the reason when a value
+ * cannot go through a mailbox. */
 static const char *
 plan_values(builder *b, const dop_flow *f)
 {
@@ -42,27 +43,30 @@ plan_values(builder *b, const dop_flow *f)
         for (uint32_t i = 0; i < g->regions[r].n_outs; i++) {
             dop_node_id id = g->regions[r].outs[i];
             const dop_node *n = dop_node_at(g, id);
-            if (n->op == DOP_OP_attn_split && f->readers[id].n == 0)
-                b->handed[id] = DOP_HANDED; /* to other workgroups of the same stage */
+            bool splits = id == g->regions[r].info->attention && dop_node_is(g, id, DOP_PARTIAL);
+            if (splits && f->readers[id].n == 0)
+                b->routes[id] = DOP_MAILBOX; /* to other workgroups of the same stage */
             for (uint32_t k = 0; k < f->readers[id].n; k++)
-                b->handed[id] |= f->readers[id].ids[k] <= b->p->n_stages ? DOP_HANDED : DOP_LEAVES;
-            if (!(b->handed[id] & DOP_HANDED))
+                b->routes[id] |= f->readers[id].ids[k] <= b->p->n_stages ? DOP_MAILBOX : DOP_LEAVES;
+            if (!(b->routes[id] & DOP_MAILBOX))
                 continue;
             uint64_t bytes = dop_node_bytes(g, id);
-            if (n->op == DOP_OP_state_write) { /* the caches themselves are for later steps */
-                b->handed[id] = DOP_HANDED | DOP_LEAVES;
+            if (dop_node_is(g, id, DOP_EFFECT)) { /* the caches themselves are for later steps */
+                if (!dop_shape_appends(&n->shape))
+                    return "a state is replaced and read in the same step";
+                b->routes[id] = DOP_MAILBOX | DOP_LEAVES;
                 bytes = dop_node_cols(g, id) * 4u;
-            } else if (n->op == DOP_OP_attn_split) { /* rows of o, m, l, padded to 16 bytes */
+            } else if (splits) { /* rows of o, m, l, padded to 16 bytes */
                 uint64_t row = n->shape.dim[n->shape.rank - 1].mul;
                 if (f->readers[id].n != 0)
-                    return "parts of attention meet in another region";
+                    return "splits of attention are merged in another region";
                 bytes = bytes / row * (row + 2);
             } else if (n->type != DOP_TYPE_f32) {
                 return "activations are not f32";
             }
-            b->p->handed[id] = b->p->copy_bytes;
-            b->p->handed_bytes[id] = bytes;
-            b->p->copy_bytes += dop_align_u64(bytes, HANDED_ALIGN);
+            b->p->mailbox[id] = b->p->copy_bytes;
+            b->p->mailbox_bytes[id] = bytes;
+            b->p->copy_bytes += dop_align_u64(bytes, MAILBOX_ALIGN);
         }
     return NULL;
 }
@@ -83,14 +87,15 @@ add_function(builder *b, const dop_kernel *k, uint32_t *out_entry)
     return NULL;
 }
 
-/* Arguments of a stage: what is both stored and handed over, and a cache with its handed row, take two. */
+/* Arguments of a stage.  A value that is both stored and sent through a mailbox needs two, and so does a cache whose new row
+ * comes through a mailbox. */
 static uint32_t
 most_args(const builder *b, dop_region_id r)
 {
     const dop_region *reg = &b->s->g.regions[r];
     uint32_t n = b->s->regions[r].n_args + (reg->tpl == DOP_TPL_attention ? 2 : 0);
     for (uint32_t i = 0; i < reg->n_outs; i++)
-        n += b->handed[reg->outs[i]] == (DOP_HANDED | DOP_LEAVES);
+        n += b->routes[reg->outs[i]] == (DOP_MAILBOX | DOP_LEAVES);
     return n;
 }
 
@@ -106,7 +111,7 @@ static bool
 same_args(const dop_kernel_arg *a, const dop_kernel_arg *b, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (a[i].value != b[i].value || a[i].kind != b[i].kind || a[i].handed != b[i].handed)
+        if (a[i].value != b[i].value || a[i].kind != b[i].kind || a[i].mailbox != b[i].mailbox)
             return false;
     return true;
 }
@@ -129,7 +134,7 @@ build_short(builder *b, dop_region_id r, const dop_sync *sync, const char **out_
     if (k.n_args != x->n_args || !same_args(k.args, x->args, k.n_args))
         return DOP_FAIL(b->diag, DOP_E_INTERNAL, "two kernels of a stage have different arguments");
     f->short_groups = k.grid[0] * k.grid[1];
-    f->short_parts = k.grid[2];
+    f->short_splits = k.grid[2];
     *out_no = add_function(b, &k, &f->short_function);
     return DOP_OK;
 }
@@ -138,7 +143,7 @@ static dop_status
 build_stages(builder *b, const char **out_no)
 {
     const dop_graph *g = &b->s->g;
-    dop_sync sync = {.kind = DOP_SYNC_STAGE, .handed = b->handed};
+    dop_sync sync = {.kind = DOP_SYNC_STAGE, .routes = b->routes};
     dop_status st = DOP_OK;
     for (dop_region_id r = 1; r <= b->p->n_stages && st == DOP_OK && !*out_no; r++) {
         dop_built_region *x = &b->p->regions[r];
@@ -164,7 +169,7 @@ build_stages(builder *b, const char **out_no)
     return st;
 }
 
-/* The dispatch itself, and the last one of the schedule, which advances the turn. */
+/* The dispatch itself, and the last one of the schedule, which counts the run: that changes the parity of the mailboxes. */
 static dop_status
 build_dispatches(builder *b)
 {
@@ -175,7 +180,7 @@ build_dispatches(builder *b)
     for (uint32_t i = 0; i < b->n_functions; i++)
         functions[i] = &b->functions[i];
     dop_kernel k;
-    dop_sync advance = {.kind = DOP_SYNC_ADVANCE, .turns = 1};
+    dop_sync advance = {.kind = DOP_SYNC_ADVANCE, .runs = 1};
     p->n_functions = b->n_functions;
     p->groups = b->target.cores;
     p->table = p->n_stages * (uint32_t)sizeof(dop_stage_row);
@@ -216,13 +221,13 @@ dop_persistent_build(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     if (st != DOP_OK)
         goto error;
     *b = (builder){.c = c, .s = s, .diag = diag, .target = c->target, .p = p};
-    p->n_stages = head + 1 < g->n_regions ? head : head - 1; /* something must be left to advance the turn */
-    p->handed = dop_arena_alloc(&c->arena, g->n_nodes * sizeof *p->handed);
-    p->handed_bytes = dop_arena_alloc(&c->arena, g->n_nodes * sizeof *p->handed_bytes);
+    p->n_stages = head + 1 < g->n_regions ? head : head - 1; /* a dispatch must be left to count the run */
+    p->mailbox = dop_arena_alloc(&c->arena, g->n_nodes * sizeof *p->mailbox);
+    p->mailbox_bytes = dop_arena_alloc(&c->arena, g->n_nodes * sizeof *p->mailbox_bytes);
     p->forms = dop_arena_alloc(&c->arena, g->n_regions * sizeof *p->forms);
     p->regions = dop_arena_alloc(&c->arena, g->n_regions * sizeof *p->regions);
-    b->handed = calloc(g->n_nodes, 1);
-    if (!p->handed || !p->handed_bytes || !p->forms || !p->regions || !b->handed) {
+    b->routes = calloc(g->n_nodes, 1);
+    if (!p->mailbox || !p->mailbox_bytes || !p->forms || !p->regions || !b->routes) {
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         goto error;
     }
@@ -239,7 +244,7 @@ dop_persistent_build(dop_compilation *c, dop_schedule *s, dop_diag *diag)
 error:
     dop_flow_finish(&f);
     if (b)
-        free(b->handed);
+        free(b->routes);
     free(b);
     return st;
 }

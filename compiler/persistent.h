@@ -1,5 +1,37 @@
-/* The persistent form of a decode schedule (DOP_ORDER_PERSISTENT in runtime/plan_format.h): its regions up to the LM head
- * as stages of one dispatch, whose workgroups stay on the device and hand values to each other; the rest as ever. */
+/* The persistent form of a decode schedule (DOP_ORDER_PERSISTENT in runtime/plan_format.h).  Its regions up to the LM head are
+ * stages of one dispatch.  The dispatch has as many workgroups as the device runs at once; each goes through the whole list of
+ * stages, and no barrier orders them.  A stage receives what earlier stages send through mailboxes:
+ *
+ *     stage                workgroup 0       workgroup 1       workgroup 2            mailboxes of this step's copy
+ *
+ *     1 norm, q, k, v      columns 0-63      columns 64-127    columns 128-191  send -----> [ q ][ k row ][ v row ]
+ *                               |                 |                 |                               |
+ *     2 attention          head 0, split 0   head 0, split 1   nothing to do    <----- receive -----+
+ *                               |            merges both            |           send -----> [ splits ][ heads ]
+ *                               |                 |                 |                               |
+ *     3 o, residual        columns 0-63      columns 64-127    columns 128-191  <----- receive -----+
+ *                               |                 |                 |           send -----> [ x ]
+ *       ...                    ...               ...               ...
+ *     ---- the end of the dispatch and a barrier ----
+ *       arg-max            an ordinary dispatch: picks the token and adds 1 to dop_step.persistent_runs
+ *
+ * What a workgroup does for stage s (kernels/glsl/persistent.glsl):
+ *     1. It puts row s of the table of stages (arguments, function, number of workgroups) in shared memory and starts to load
+ *        row s + 1.
+ *     2. For g = its own number, then as many further on as there are workgroups, while g is below the stage's number of
+ *        workgroups, it runs the stage's function as workgroup g.  That function loads weights first, because they are there;
+ *        then it receives its inputs, computes, and sends its outputs.
+ *
+ * A mailbox is empty while its words are all ones.  To receive is to read the words until none is empty; to send is to store
+ * them.  There are two copies of all mailboxes, and the parity of persistent_runs says which one a step uses.  A sender empties
+ * its words in the other copy: their readers finished in the step before, and the next step expects them empty.
+ *
+ *                  even step                    odd step                     even step
+ *     copy 0       empty -> sent -> received    emptied by the sender        empty -> sent -> received
+ *     copy 1       emptied by the sender        empty -> sent -> received    emptied by the sender
+ *
+ * Values that something after the dispatch reads (rows of the caches, logits) are stored as ever, beside their mailboxes if they
+ * have any. */
 #ifndef DOPPLER_COMPILER_PERSISTENT_H
 #define DOPPLER_COMPILER_PERSISTENT_H
 
@@ -9,7 +41,7 @@
  * arguments are the same. */
 typedef struct dop_stage_form {
     uint32_t function;
-    uint32_t short_positions, short_function, short_groups, short_parts;
+    uint32_t short_positions, short_function, short_groups, short_splits;
 } dop_stage_form;
 
 struct dop_persistent {
@@ -18,8 +50,8 @@ struct dop_persistent {
     uint32_t groups;           /* its workgroups */
     uint32_t n_functions;      /* different stages */
     uint32_t table, counts[2]; /* arguments of the dispatch: bytes of the table, the two numbers */
-    uint64_t *handed;          /* [g.n_nodes] bytes into a copy of the handed values */
-    uint64_t *handed_bytes;    /* [g.n_nodes] */
+    uint64_t *mailbox;         /* [g.n_nodes] bytes into a copy of the mailboxes */
+    uint64_t *mailbox_bytes;   /* [g.n_nodes] */
     uint64_t copy_bytes;       /* of one of the two copies */
     dop_stage_form *forms;     /* [g.n_regions] of stages */
     dop_built_region *regions; /* [g.n_regions]; of stages without a kernel of their own */

@@ -26,7 +26,7 @@ typedef struct state_place {
 /* What is a target's own: its buffers, and where its kernels stand in the table of all. */
 typedef struct target_rows {
     const dop_compilation *c;
-    uint32_t slot_scratch, slot_merges, slot_handed, slot_table;
+    uint32_t slot_scratch, slot_merges, slot_mailbox, slot_table;
     state_place *states;
     uint32_t n_states;
     uint32_t *kernels; /* [c->kernels.n] row of DOP_SEC_KERNELS */
@@ -195,7 +195,7 @@ write_target_slots(writer *w, target_rows *t)
     for (uint32_t i = 0; i < t->c->n_schedules; i++) {
         const dop_persistent *p = t->c->schedules[i].persistent;
         if (p) {
-            t->slot_handed = add_slot(w, DOP_SLOT_HANDED, "handed", 2 * p->copy_bytes, 0);
+            t->slot_mailbox = add_slot(w, DOP_SLOT_MAILBOX, "mailboxes", 2 * p->copy_bytes, 0);
             t->slot_table = add_slot(w, DOP_SLOT_TABLE, "stages", p->table, 0);
         }
     }
@@ -225,11 +225,11 @@ arg_of(writer *w, const target_rows *t, const dop_schedule *s, dop_region_id r, 
     const dop_graph *g = &s->g;
     if (a->kind == DOP_ARG_TABLE)
         return (dop_plan_arg){.slot = t->slot_table, .size = s->persistent->table};
-    if (a->handed) /* of both copies: they are copy_bytes apart */
-        return (dop_plan_arg){.slot = t->slot_handed,
+    if (a->mailbox) /* of both copies: they are copy_bytes apart */
+        return (dop_plan_arg){.slot = t->slot_mailbox,
                               .value = string(w, dop_node_at(g, a->value)->name),
-                              .offset = s->persistent->handed[a->value],
-                              .size = s->persistent->copy_bytes + s->persistent->handed_bytes[a->value]};
+                              .offset = s->persistent->mailbox[a->value],
+                              .size = s->persistent->copy_bytes + s->persistent->mailbox_bytes[a->value]};
     if (a->kind == DOP_ARG_MERGES)
         return (dop_plan_arg){.slot = t->slot_merges, .offset = r * MERGES_STRIDE, .size = MERGES_STRIDE};
     if (a->numbers)
@@ -283,7 +283,7 @@ write_dispatch(writer *w, const target_rows *t, const dop_schedule *s, dop_regio
                            .short_positions = f->short_positions,
                            .short_function = f->short_function,
                            .short_groups = f->short_groups,
-                           .short_parts = f->short_parts};
+                           .short_splits = f->short_splits};
     dop_region_traffic(&s->g, reg, 0, &d.bytes_read, &d.bytes_written);
     for (uint32_t i = 0; i < b->n_args; i++) {
         dop_plan_arg a = arg_of(w, t, s, r, &b->args[i]);

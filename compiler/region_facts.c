@@ -30,30 +30,27 @@ static void
 count_read(void *user, dop_node_id base)
 {
     traffic *t = user;
-    const dop_node *n = dop_node_at(t->g, base);
-    if (n->op == DOP_OP_input)
+    const dop_graph *g = t->g;
+    uint64_t bytes = dop_node_bytes(g, base);
+    bool once = false, table = false;
+    if (dop_node_is_input(g, base))
         return;
-    if (n->op == DOP_OP_state || n->op == DOP_OP_state_write) {
-        /* A cache is read as deep as the sequence is long, and not at all by a write. */
-        for (uint32_t i = 0; i < t->r->n_nodes; i++) {
-            const dop_node *x = dop_node_at(t->g, t->r->nodes[i]);
-            for (uint32_t k = 1; k < x->n_srcs && k < 3; k++)
-                if ((x->op == DOP_OP_attention || x->op == DOP_OP_attn_split) &&
-                    dop_node_base(t->g, x->src[k], NULL) == base)
-                    t->bytes += dop_node_bytes(t->g, base) / t->g->max_s / t->g->max_q * t->depth;
+    for (uint32_t i = 0; i < t->r->n_nodes; i++) {
+        dop_node_id id = t->r->nodes[i];
+        for (uint32_t k = dop_node_is(g, id, DOP_EFFECT); k < dop_node_at(g, id)->n_srcs; k++) {
+            const dop_access *a = dop_node_access(g, id, k);
+            if (dop_node_base(g, dop_node_at(g, id)->src[k], NULL) != base)
+                continue;
+            if (a->axis[DOP_AXIS_pos] == DOP_ACCESS_all) /* a cache is read as deep as the sequence is long */
+                t->bytes += bytes / g->max_s / g->max_q * t->depth;
+            else
+                once = true;
+            table = table || (a->axis[DOP_AXIS_row] == DOP_ACCESS_at && a->by != DOP_BY_STEP);
         }
-        return;
     }
     /* Of a table only the gathered or rotated rows are read. */
-    bool table = false;
-    for (uint32_t i = 0; i < t->r->n_nodes; i++) {
-        const dop_node *x = dop_node_at(t->g, t->r->nodes[i]);
-        table = table || (x->op == DOP_OP_gather && x->src[0] == base) || (x->op == DOP_OP_rope && x->src[2] == base);
-    }
-    uint64_t bytes = dop_node_bytes(t->g, base);
-    if (table)
-        bytes = bytes / dop_dim_value(t->g, n->shape.dim[0], 1) * t->g->max_t;
-    t->bytes += bytes;
+    if (once)
+        t->bytes += table ? bytes / dop_dim_value(g, dop_node_at(g, base)->shape.dim[0], 1) * g->max_t : bytes;
 }
 
 void
@@ -63,8 +60,6 @@ dop_region_traffic(const dop_graph *g, const dop_region *r, uint32_t depth, uint
     dop_region_reads(r, count_read, &t);
     *out_read = t.bytes;
     *out_written = 0;
-    for (uint32_t i = 0; i < r->n_outs; i++) {
-        const dop_node *n = dop_node_at(g, r->outs[i]);
-        *out_written += n->op == DOP_OP_state_write ? dop_node_bytes(g, n->src[1]) : dop_node_bytes(g, r->outs[i]);
-    }
+    for (uint32_t i = 0; i < r->n_outs; i++) /* of a cache what this step writes */
+        *out_written += dop_node_bytes(g, dop_node_space(g, r->outs[i]));
 }

@@ -130,16 +130,10 @@ static const char *const kind_names[] = {"element", "reduction", "tiled"};
 static kind
 kind_of(const dop_graph *g, dop_node_id id)
 {
-    switch (dop_node_at(g, id)->op) {
-    case DOP_OP_matmul:
-    case DOP_OP_attention:
-    case DOP_OP_attn_split:
-        return TILED;
-    case DOP_OP_attn_combine: /* a few values per element */
-        return ELEMENT;
-    default:
-        return dop_node_extent(g, id) > DOP_EXTENT_element ? REDUCTION : ELEMENT;
-    }
+    dop_root root = dop_op_of(dop_node_at(g, id)->op)->root;
+    return root == DOP_ROOT_product || root == DOP_ROOT_attention ? TILED
+           : root == DOP_ROOT_element                             ? ELEMENT
+                                                                  : REDUCTION;
 }
 
 /* The first design's verdict where it had one, and what this compiler does. */
@@ -299,8 +293,7 @@ explain_read(void *user, dop_node_id base)
         return;
     dop_reason reason = dop_report_why(m->s, e->consumer, base, reasons, sizeof reasons, &reader);
     /* Written once and read once; of a cache only what this step writes. */
-    uint64_t bytes = dop_node_at(g, base)->op == DOP_OP_state_write ? dop_node_bytes(g, dop_node_at(g, base)->src[1])
-                                                                    : dop_node_bytes(g, base);
+    uint64_t bytes = dop_node_bytes(g, dop_node_space(g, base));
     m->out->n_unexplained += reason == DOP_REASON_none;
     put_refusal(m, base, reader, reasons, reason, 2 * bytes);
 }
@@ -393,8 +386,8 @@ bytes_of_states(const dop_graph *g)
 {
     uint64_t n = 0;
     for (dop_node_id id = 1; id < g->n_nodes; id++)
-        if (dop_node_at(g, id)->op == DOP_OP_state)
-            n += dop_node_bytes(g, id);
+        if (dop_node_at(g, id)->op == DOP_OP_state) /* two copies of what a step replaces */
+            n += dop_node_bytes(g, id) * (dop_shape_appends(&dop_node_at(g, id)->shape) ? 1 : 2);
     return n;
 }
 

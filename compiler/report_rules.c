@@ -12,27 +12,27 @@ is_norm_part(dop_op op)
     return op == DOP_OP_row_rms || op == DOP_OP_rmsnorm || op == DOP_OP_row_istd || op == DOP_OP_layernorm;
 }
 
-static bool
-is_attention(dop_op op)
+static dop_root
+root_of(const dop_graph *g, dop_node_id id)
 {
-    return op == DOP_OP_attention || op == DOP_OP_attn_split;
+    return dop_op_of(dop_node_at(g, id)->op)->root;
 }
 
 /* By kind of the ops when no combination of them has a name. */
 static const char *
 rule_of_kinds(const dop_graph *g, const dop_fusion_event *e)
 {
-    dop_op p = dop_node_at(g, e->producer)->op, c = dop_node_at(g, e->consumer)->op;
+    dop_root p = root_of(g, e->producer), c = root_of(g, e->consumer);
     dop_extent pr = dop_node_extent(g, e->producer), cr = dop_node_extent(g, e->consumer);
     bool p_elem = pr == DOP_EXTENT_element, c_elem = cr == DOP_EXTENT_element;
     bool p_row = pr > DOP_EXTENT_element && pr<DOP_EXTENT_all, c_row = cr> DOP_EXTENT_element && cr < DOP_EXTENT_all;
-    if (is_attention(c))
+    if (c == DOP_ROOT_attention)
         return "prologue+attention";
-    if (is_attention(p) && c_elem)
+    if (p == DOP_ROOT_attention && c_elem)
         return "attention+element";
-    if (c == DOP_OP_matmul)
+    if (c == DOP_ROOT_product)
         return p_elem ? "element+matmul" : "row+matmul";
-    if (p == DOP_OP_matmul)
+    if (p == DOP_ROOT_product)
         return "matmul+element";
     if (p_elem && c_elem)
         return "element+element";
@@ -66,9 +66,9 @@ dop_fusion_rule(const dop_graph *g, const dop_fusion_event *e)
                 return "matmul+bias";
     if (p == DOP_OP_matmul && c == DOP_OP_add)
         return "matmul+residual";
-    if (p == DOP_OP_rope && c == DOP_OP_state_write)
+    if (p == DOP_OP_rope && dop_node_is(g, e->consumer, DOP_EFFECT))
         return "rope+kv-write";
-    if (c == DOP_OP_state_write)
+    if (dop_node_is(g, e->consumer, DOP_EFFECT))
         return "kv-write";
     if (c == DOP_OP_rope)
         return "head-rope";

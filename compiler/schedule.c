@@ -28,7 +28,7 @@ static dop_status
 generate_kernels(dop_compilation *c, dop_schedule *s, dop_diag *diag)
 {
     const dop_graph *g = &s->g;
-    /* The last one is the same kernel as after a persistent dispatch, which takes turns (persistent.h). */
+    /* The last one is the same kernel as after a persistent dispatch, where it counts the run (persistent.h). */
     const dop_sync advance = {.kind = DOP_SYNC_ADVANCE};
     s->regions = dop_arena_alloc(&c->arena, g->n_regions * sizeof *s->regions);
     if (!s->regions)
@@ -117,11 +117,20 @@ expand(void *user, const dop_graph *g, dop_node_id matmul)
     return dop_kernel_path_expand(x->path, x->phase, g, matmul);
 }
 
-dop_status
-dop_schedule_add(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag)
+static dop_schedule *
+next_schedule(dop_compilation *c, dop_phase phase)
 {
     dop_schedule *s = &c->schedules[c->n_schedules++];
-    dop_build_options build = {phase, max_t, c->ctx, c->options.kv_type, c->options.act_type};
+    s->phase = phase;
+    dop_fusion_log_init(&s->log);
+    return s;
+}
+
+/* From the graph as it was built to kernels. */
+static dop_status
+build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
+{
+    dop_phase phase = s->phase;
     dop_pass_ctx cx = {.arena = &c->arena, .diag = diag, .target = &c->target, .log = &s->log};
     dop_pass_options passes = c->options.passes;
     if (dop_kernel_path_unfused(&c->path, phase))
@@ -131,29 +140,13 @@ dop_schedule_add(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *
     if (dop_kernel_path_has_expand(&c->path, phase))
         cx.expand = expand;
     cx.user = &(path_in_phase){&c->path, phase};
-    dop_weights *w = &c->model.weights;
-    s->phase = phase;
-    dop_fusion_log_init(&s->log);
-    /* The builder sees the types that weights are packed with. */
-    dop_type *stored = dop_arena_alloc(&c->arena, (w->n + 1) * sizeof *stored);
-    if (!stored)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    for (uint32_t i = 0; i < w->n; i++) {
-        stored[i] = w->items[i].type;
-        w->items[i].type = c->packed_types[i];
-    }
-    dop_status st = dop_build_graph(&c->model, &build, &c->arena, diag, &s->g);
-    for (uint32_t i = 0; i < w->n; i++)
-        w->items[i].type = stored[i];
-    if (st != DOP_OK)
-        return st;
-    s->g.name = dop_arena_printf(&c->arena, "%s%u", s->g.name, max_t); /* as dop_plan_schedule_name has it */
+    s->g.name = dop_arena_printf(&c->arena, "%s%u", s->g.name, s->g.max_t); /* as dop_plan_schedule_name has it */
     if (!s->g.name)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     for (dop_node_id id = 1; id < s->g.n_nodes; id++)
         s->n_ops += dop_node_computed(&s->g, id);
     s->before = s->g;
-    st = dop_passes_run(&cx, &passes, &s->g);
+    dop_status st = dop_passes_run(&cx, &passes, &s->g);
     if (st != DOP_OK)
         return st;
     s->placement = cx.placement;
@@ -165,4 +158,32 @@ dop_schedule_add(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *
     if (st == DOP_OK && phase == DOP_PHASE_DECODE && c->target.persistent)
         st = dop_persistent_build(c, s, diag);
     return st == DOP_OK ? dop_pack_add_graph(&c->pack, &s->g, diag) : st;
+}
+
+dop_status
+dop_schedule_add(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag)
+{
+    dop_schedule *s = next_schedule(c, phase);
+    dop_build_options build = {phase, max_t, c->ctx, c->options.kv_type, c->options.act_type};
+    dop_weights *w = &c->model.weights;
+    /* The builder sees the types that weights are packed with. */
+    dop_type *stored = dop_arena_alloc(&c->arena, (w->n + 1) * sizeof *stored);
+    if (!stored)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < w->n; i++) {
+        stored[i] = w->items[i].type;
+        w->items[i].type = c->packed_types[i];
+    }
+    dop_status st = dop_build_graph(&c->model, &build, &c->arena, diag, &s->g);
+    for (uint32_t i = 0; i < w->n; i++)
+        w->items[i].type = stored[i];
+    return st == DOP_OK ? build_schedule(c, s, diag) : st;
+}
+
+dop_status
+dop_schedule_add_graph(dop_compilation *c, dop_phase phase, const dop_graph *g, dop_diag *diag)
+{
+    dop_schedule *s = next_schedule(c, phase);
+    s->g = *g;
+    return build_schedule(c, s, diag);
 }

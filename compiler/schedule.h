@@ -33,6 +33,8 @@ typedef struct dop_schedule {
 
 /* Builds the graph for `max_t` tokens, runs the passes, and chooses and generates kernels: the compilation's next schedule. */
 dop_status dop_schedule_add(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag);
+/* The same from a graph that is there already, in the compilation's arena; the builder's names and outputs are expected. */
+dop_status dop_schedule_add_graph(dop_compilation *c, dop_phase phase, const dop_graph *g, dop_diag *diag);
 
 /* Skips every pass that joins ops or takes them apart for it: --no-fuse. */
 void dop_passes_skip_fusion(dop_pass_options *o);

@@ -211,6 +211,15 @@ dop_node_base(const dop_graph *g, dop_node_id id, uint32_t *out_start)
     return id;
 }
 
+dop_node_id
+dop_storage_node(const dop_graph *g, dop_node_id id)
+{
+    id = dop_node_base(g, id, NULL);
+    while (dop_node_is(g, id, DOP_EFFECT))
+        id = dop_node_base(g, g->nodes[id].src[0], NULL);
+    return id;
+}
+
 uint32_t
 dop_split_len(const dop_graph *g, dop_node_id id, uint32_t n)
 {

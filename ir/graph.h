@@ -155,7 +155,7 @@ enum { DOP_JOIN_ELEMENT = 1, DOP_JOIN_ROW = 2, DOP_JOIN_PARTIAL = 4 };
 typedef struct dop_template_info {
     const char *name;
     uint8_t tile[DOP_AXES];                       /* dop_tile_span */
-    uint8_t takes;                                /* DOP_JOIN_* */
+    uint8_t joins;                                /* DOP_JOIN_* */
     uint8_t hole[DOP_MAX_SRCS];                   /* DOP_HOLE_* by source of the root */
     uint32_t meets, partials, statistics, merges; /* capacities: templates.def */
     uint32_t held, numbers, heavy;
@@ -272,6 +272,9 @@ bool dop_node_merges(const dop_graph *g, dop_node_id id);
 /* Follows views to the node that owns the bytes.  *out_start: first value on the last axis (slices), may be NULL; the
  * axis is the owner's unless a slice follows a reshape that changed it. */
 dop_node_id dop_node_base(const dop_graph *g, dop_node_id id, uint32_t *out_start);
+
+/* The node that owns a value's memory: the base behind views, and the state behind what is written into it. */
+dop_node_id dop_storage_node(const dop_graph *g, dop_node_id id);
 
 /* A value as a matrix [rows, cols]: rows is axis 0 (1 for a rank-1 weight vector that broadcasts), cols the product of
  * the others (of append state, what one position has).  `t` replaces T. */

@@ -13,7 +13,8 @@ typedef struct dop_tensor {
 } dop_tensor;
 
 /* Gives the value of a leaf (input, weight, state) as f32 or u32; the provider owns it and it must live until the
- * interpreter is finished.  For a state, f is written to by state_write. */
+ * interpreter is finished.  For an append state, f is written to by state_write; the new version of a replace state is
+ * the value of its state_write, and the provider gives the old one until the caller has copied it there. */
 typedef struct dop_leaf_provider {
     void *user;
     dop_status (*get)(void *user, const dop_graph *g, dop_node_id leaf, uint32_t t, dop_tensor *out, dop_diag *diag);
@@ -29,7 +30,7 @@ void dop_interp_destroy(dop_interp *it);
  * first.  Leaves are left as the provider gave them.  Call before the first evaluation. */
 void dop_interp_round_storage(dop_interp *it, bool on);
 /* Evaluates `id` and what it needs (memoized); *out lives until the interpreter is destroyed or a node before `id` is
- * set.  state_write writes into the memory of its state; evaluating it twice writes the same.  Errors: what the provider
+ * set.  state_write of an append state writes into the memory of its state; evaluating it twice writes the same.  Errors: what the provider
  * reports, and ids or positions outside the table they index (DOP_E_INPUT). */
 dop_status dop_interp_eval(dop_interp *it, dop_node_id id, dop_diag *diag, const dop_tensor **out);
 /* Overrides a node's value with a copy of `values`, as many as the node has at this t (used to check one region on

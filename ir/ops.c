@@ -56,13 +56,13 @@ static const struct {
 #define TILE(...) {__VA_ARGS__}
 #define HOLES(...) {__VA_ARGS__}
 #define ANYWHERE {ELEMENTS, ELEMENTS, ELEMENTS, ELEMENTS, ELEMENTS, ELEMENTS}
-#define KEEPS(...) __VA_ARGS__
+#define CAPACITIES(...) __VA_ARGS__
 /* clang-format on */
 
 static const dop_template_info templates[DOP_TPL_COUNT] = {
     {.name = "none"},
-#define TEMPLATE(id, tile_, takes_, holes_, keeps, what) \
-    {.name = #id, .tile = tile_, .takes = takes_, .hole = holes_, keeps, .makes = what},
+#define TEMPLATE(id, tile_, joins_, holes_, capacities, what) \
+    {.name = #id, .tile = tile_, .joins = joins_, .hole = holes_, capacities, .makes = what},
 #include "ir/templates.def"
 #undef TEMPLATE
 };

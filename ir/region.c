@@ -237,7 +237,7 @@ join_products(walk *w)
     }
 }
 
-/* Calls for every node made of products: what it is to its part.  The first time lists are counted, the second filled. */
+/* Adds a node that is made of products to its part.  Called twice for each node: first to count the lists, then to fill them. */
 static void
 add_to_part(walk *w, uint32_t i, bool fill)
 {
@@ -287,8 +287,8 @@ list_parts(walk *w, dop_part *parts, dop_node_id *mats, dop_node_id *outs)
             add_to_part(w, i, true);
 }
 
-/* Does making this node need the whole row before the products: anything that the activation waits for, anything that is
- * stored, and statistics that cannot be summed up beside the products? */
+/* Must this node be computed for the whole row before the products start?  That is so for a statistic or merge that the
+ * activation is made of, for a value that is stored, and for a statistic that cannot be summed up beside the products. */
 static bool
 needs_stage(const walk *w, uint32_t i, bool feeds)
 {
@@ -447,22 +447,22 @@ enum { LISTS = 6 }; /* of at most n_nodes ids each, in describe_products(), the 
 
 /* Memory for the analysis of n nodes: that of the last one where it is large enough. */
 static dop_analysis *
-make_room(dop_graph *g, const dop_region *r)
+make_analysis(dop_graph *g, const dop_region *r)
 {
     dop_analysis *a = r->info;
     size_t each = sizeof(dop_part) > sizeof(dop_program) ? sizeof(dop_part) : sizeof(dop_program);
-    if (a && a->room >= r->n_nodes) {
-        *a = (dop_analysis){.room = a->room, .memory = a->memory};
+    if (a && a->capacity >= r->n_nodes) {
+        *a = (dop_analysis){.capacity = a->capacity, .memory = a->memory};
         return a;
     }
-    uint32_t room = r->n_nodes > 4 ? r->n_nodes + r->n_nodes / 2 : 4;
+    uint32_t capacity = r->n_nodes > 4 ? r->n_nodes + r->n_nodes / 2 : 4;
     if (!a)
         a = dop_arena_alloc(g->arena, sizeof *a);
     void *memory =
-        dop_arena_alloc(g->arena, room * (each + (LISTS + DOP_MAX_SRCS) * sizeof(dop_node_id) + 2 * sizeof(bool)));
+        dop_arena_alloc(g->arena, capacity * (each + (LISTS + DOP_MAX_SRCS) * sizeof(dop_node_id) + 2 * sizeof(bool)));
     if (!a || !memory)
         return NULL;
-    *a = (dop_analysis){.room = room, .memory = memory};
+    *a = (dop_analysis){.capacity = capacity, .memory = memory};
     return a;
 }
 
@@ -489,7 +489,7 @@ dop_status
 dop_region_describe(dop_graph *g, dop_region *r, dop_diag *diag)
 {
     size_t n = r->n_nodes ? r->n_nodes : 1;
-    walk w = {.g = g, .r = r, .a = make_room(g, r)};
+    walk w = {.g = g, .r = r, .a = make_analysis(g, r)};
     char *scratch = calloc(n, DOP_MAX_SRCS * sizeof *w.src + 2 * sizeof *w.set + 3 * sizeof(bool));
     if (!w.a || !scratch) {
         free(scratch);
@@ -502,16 +502,16 @@ dop_region_describe(dop_graph *g, dop_region *r, dop_diag *diag)
     w.mark = w.behind + n;
     w.out = w.mark + n;
     size_t each = sizeof(dop_part) > sizeof(dop_program) ? sizeof(dop_part) : sizeof(dop_program);
-    dop_node_id *ids = (dop_node_id *)(void *)((char *)w.a->memory + w.a->room * each);
+    dop_node_id *ids = (dop_node_id *)(void *)((char *)w.a->memory + w.a->capacity * each);
     r->info = w.a;
     w.a->digest = dop_region_digest(r);
     find_sources(&w);
     find_root(&w);
-    find_reads(&w, ids + (size_t)LISTS * w.a->room);
-    bool *flags = (bool *)(ids + (size_t)(LISTS + DOP_MAX_SRCS) * w.a->room);
-    memset(flags, 0, 2 * (size_t)w.a->room * sizeof *flags); /* of a smaller region's analysis */
+    find_reads(&w, ids + (size_t)LISTS * w.a->capacity);
+    bool *flags = (bool *)(ids + (size_t)(LISTS + DOP_MAX_SRCS) * w.a->capacity);
+    memset(flags, 0, 2 * (size_t)w.a->capacity * sizeof *flags); /* of a smaller region's analysis */
     find_widths(&w, flags);
-    w.feeds = flags + w.a->room;
+    w.feeds = flags + w.a->capacity;
     w.a->feeds = w.feeds;
     switch (r->tpl) {
     case DOP_TPL_gemv:

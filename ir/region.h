@@ -1,9 +1,9 @@
 /* What is known about a region, found once and read by everyone: passes, the verifier, selection, generators, the plan
  * writer, the report and --check (DESIGN section 3).
  *
- * A region's nodes stand in handle order, which is topological.  dop_region_describe() looks at the template, the nodes
- * and the outputs, so it runs again whenever one of them changes; the verifier refuses a region that was changed behind
- * its analysis' back, and one with an output that nothing of it stores, or two things do.
+ * A region's nodes are in handle order, which is a topological order.  dop_region_describe() reads the template, the nodes and
+ * the outputs, so it must run again whenever one of them changes.  The verifier refuses a region whose analysis is out of date,
+ * and a region with an output that nothing in it stores or that is stored twice.
  *
  * All lists are in handle order and lie in the graph's arena; reading them needs no lock. */
 #ifndef DOPPLER_IR_REGION_H
@@ -11,7 +11,7 @@
 
 #include "ir/graph.h"
 
-/* Products that meet: some output is made of all of them, so one workgroup makes the same columns of each. */
+/* Products that meet in one output.  One workgroup makes the same columns of each of them. */
 typedef struct dop_part {
     uint32_t n_mats;
     dop_node_id *mats; /* the products */
@@ -21,7 +21,7 @@ typedef struct dop_part {
     dop_node_id argmax; /* partial arg-max over what they make, 0: none */
 } dop_part;
 
-/* Nodes that one team walks over a vector of `unit` together. */
+/* Nodes that a group of invocations computes together, walking over a vector of `unit`. */
 typedef struct dop_program {
     dop_unit unit;
     uint32_t n_nodes;
@@ -33,7 +33,7 @@ enum { DOP_MAX_WRITES = 2 }; /* of one step into the caches of an attention regi
 typedef struct dop_analysis {
     uint64_t digest;  /* of the template, nodes and outputs that were looked at */
     dop_node_id root; /* the product, attention or reduction it is built around; its first node when there is none */
-    bool has_unit;    /* something sums or turns over vectors of `unit` */
+    bool has_unit;    /* something sums over vectors of `unit` or rotates their pairs */
     dop_unit unit;
     uint32_t n_reads;
     dop_node_id *reads; /* values (of base nodes, leaves included) that it reads from memory */
@@ -50,12 +50,12 @@ typedef struct dop_analysis {
     const uint32_t
         *part_of;      /* [n_nodes of the region] the part that the node is of; n_parts: it is made of no product */
     const bool *feeds; /* [n_nodes of the region] the activation is made of the node */
-    bool staged;       /* the activation needs a row program first, or the program stores something */
-    uint32_t n_stats;  /* statistics that no product depends on: unless staged, wanted after the sums only */
+    bool staged;       /* a row program runs before the products: the activation needs it, or it stores something */
+    uint32_t n_stats;  /* statistics that no product depends on; unless `staged`, they are used after the sums only */
     dop_node_id *stats;
     dop_program prog; /* what the activation, a statistic or a stored row is made of */
 
-    /* template row: the nodes by unit; arithmetic on weight vectors (rank 1) is in none of them */
+    /* template row: one program for each unit.  Arithmetic on weight vectors (rank 1) is in none of them. */
     uint32_t n_programs;
     dop_program *programs;
 
@@ -63,22 +63,22 @@ typedef struct dop_analysis {
     dop_node_id attention; /* attention or attn_split */
     dop_node_id merged;    /* the merge of its parts, 0: elsewhere or none */
     dop_program query;     /* what the region makes of the queries */
-    bool query_runs;       /* ... as a row program: it sums over heads, or turns what it computes */
+    bool query_runs;       /* ... as a row program: it sums over heads, or rotates what it computes */
     uint32_t n_writes;
     struct {
         dop_node_id id; /* state_write */
         uint32_t which; /* 0: K, 1: V */
-        bool again;     /* V is the cache of K: the row is made for this use of it too, and stored by the first */
+        bool again; /* K and V are one cache: the row is computed for this use too, but only the first one stores it */
         dop_program prog;
     } writes[DOP_MAX_WRITES];
     uint32_t n_after; /* outputs made of the attention itself */
     dop_node_id *after;
 
-    uint32_t room; /* nodes that the lists have memory for */
+    uint32_t capacity; /* nodes that the lists have memory for */
     void *memory;
 } dop_analysis;
 
-/* Looks at the region and sets r->info.  Any ids may be listed: what is wrong with them is the verifier's to say.
+/* Analyses the region and sets r->info.  It accepts any list of ids; it is the verifier that reports wrong ones.
  * Errors: out of memory. */
 dop_status dop_region_describe(dop_graph *g, dop_region *r, dop_diag *diag);
 /* The same for every region that is alive. */
@@ -86,7 +86,7 @@ dop_status dop_graph_describe(dop_graph *g, dop_diag *diag);
 uint64_t dop_region_digest(const dop_region *r);
 /* Is `value`, made outside or inside, the activation of the region's products or read by what makes it? */
 bool dop_region_feeds(const dop_graph *g, const dop_region *r, dop_node_id value);
-/* counts[n_outs]: how many things of the region store each output; 1 when all is well. */
+/* Counts how often the region stores each output: counts[n_outs], each 1 in a correct region. */
 void dop_region_storers(const dop_region *r, uint32_t *counts);
 
 /* Can the node be computed four columns at a time in region r?  (Every width on the way is a multiple of 4 or 1.) */

@@ -1,5 +1,5 @@
-/* What a row of kernels.def is made of.  Everything that depends on which kernel it is stands here: selection, generation
- * and whoever asks what is possible call these and never ask for a variant by name. */
+/* The descriptor of a kernel variant: everything that depends on which variant it is.  Selection, generation and whoever asks
+ * what is possible call these functions, so that none of them switches over variants. */
 #ifndef DOPPLER_KERNELS_DESCRIPTOR_H
 #define DOPPLER_KERNELS_DESCRIPTOR_H
 
@@ -10,32 +10,34 @@ typedef struct dop_site {
     const dop_graph *g;
     const dop_region *r;
     const dop_target *t;
-    const uint8_t *handed; /* of a stage: DOP_HANDED and DOP_LEAVES by node; else NULL */
+    const uint8_t *routes; /* of a stage: DOP_MAILBOX and DOP_LEAVES by node; else NULL */
 } dop_site;
 
 typedef struct dop_gen dop_gen; /* kernels/gen.h */
 
 struct dop_descriptor {
-    /* Can it make the region, beyond the capabilities of its row?  NULL: every region of its template.  Whether the tile
-     * fits the target's workgroups and shared memory is compared by the caller. */
+    /* Can the variant make the region?  The caller has compared the capabilities of its row before, and compares the tile with
+     * the target's workgroups and shared memory afterwards.  NULL: it can make every region of its template. */
     dop_refusal (*fits)(const dop_site *s);
-    /* It can, but is not taken unless asked for: why, or NULL.  NULL: it is always welcome. */
+    /* The reason why a variant that fits is still not chosen unless somebody asks for it; the function returns NULL when there
+     * is none.  NULL: there never is one. */
     const char *(*avoid)(const dop_site *s);
-    /* The tile; wg and subgroup are set to what is usual before. */
+    /* Chooses the tile.  The caller has set wg and subgroup to their defaults. */
     void (*tile)(const dop_site *s, dop_tile *tile);
-    /* Bytes of shared memory that it takes in gen's tile, before or while it is generated, without those of sums over the
-     * workgroup.  NULL: none. */
+    /* Bytes of shared memory that the kernel needs with gen's tile, sums over the workgroup not counted.  It may be asked before
+     * and while the kernel is generated.  NULL: none. */
     uint32_t (*shared)(dop_gen *gen);
     dop_status (*emit)(dop_gen *gen);
 
-    /* As a stage of a persistent dispatch of target->persistent invocations: the variant that does it (often itself; none:
-     * no stage), and in that variant its tile there (NULL, or why there is none) and, where a stage does something else
-     * while its cache is short, up to how many positions (0: never) and the tile of that. */
+    /* A region that this variant makes may become a stage of a persistent dispatch, whose workgroups have target->persistent
+     * invocations.  `stage` is the variant that then makes it, often this one; none: it cannot be a stage.  The two functions
+     * are those of the variant `stage`.  as_stage chooses the tile and returns NULL, or returns why it cannot.  as_short_stage
+     * returns up to how many positions of its cache the stage has another form, and that form's tile; 0: it has none. */
     dop_variant_id stage;
     const char *(*as_stage)(const dop_site *s, dop_tile *tile);
     uint32_t (*as_short_stage)(const dop_site *s, const dop_tile *stage, dop_tile *tile);
 
-    /* Of two forms of matrix units the better one: DOP_CAP_coop_khr or DOP_CAP_coop_nv. */
+    /* The form of matrix units to prefer on devices that have both: DOP_CAP_coop_khr or DOP_CAP_coop_nv. */
     uint32_t matrix_form;
     bool ints;        /* activations in 8 bits per 32 values, packed integer products */
     bool ahead;       /* with 64-bit integers, the first words of its weights are loaded before they are used */

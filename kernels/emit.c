@@ -99,15 +99,6 @@ dop_emit_index(dop_emit *e, const char *fmt, ...)
     va_end(ap);
 }
 
-dop_node_id
-dop_storage_node(const dop_graph *g, dop_node_id id)
-{
-    id = dop_node_base(g, id, NULL);
-    while (dop_node_at(g, id)->op == DOP_OP_state_write)
-        id = dop_node_base(g, dop_node_at(g, id)->src[0], NULL);
-    return id;
-}
-
 uint32_t
 dop_row_values(const dop_graph *g, dop_node_id id)
 {
@@ -117,16 +108,16 @@ dop_row_values(const dop_graph *g, dop_node_id id)
 }
 
 static const char *
-add_arg(dop_emit *e, dop_node_id storage, dop_arg_kind kind, bool written, bool handed)
+add_arg(dop_emit *e, dop_node_id storage, dop_arg_kind kind, bool written, bool mailbox)
 {
     uint32_t i = 0;
     while (i < e->n_args && (e->args[i].value != storage || e->args[i].kind != kind || e->args[i].numbers > 0 ||
-                             e->args[i].handed != handed))
+                             e->args[i].mailbox != mailbox))
         i++;
     if (i == e->n_args) {
         if (i == DOP_MAX_ARGS)
             return fail(e, DOP_E_INTERNAL, "too many buffers for one dispatch", storage ? storage : 1);
-        e->args[e->n_args++] = (dop_kernel_arg){.value = storage, .kind = kind, .handed = handed};
+        e->args[e->n_args++] = (dop_kernel_arg){.value = storage, .kind = kind, .mailbox = mailbox};
     }
     e->args[i].written = e->args[i].written || written;
     e->args[i].read = e->args[i].read || !written;
@@ -148,7 +139,7 @@ dop_emit_step(dop_emit *e)
 const char *
 dop_emit_position(dop_emit *e, const char *row)
 {
-    return e->handed ? "dop_stage.position" : dop_emit_str(e, "%s.rows[%s].position", dop_emit_step(e), row);
+    return e->routes ? "dop_stage.position" : dop_emit_str(e, "%s.rows[%s].position", dop_emit_step(e), row);
 }
 
 const char *
@@ -269,39 +260,39 @@ load_temp(dop_emit *e, dop_node_id node, uint32_t width, const char *expr)
 }
 
 static bool
-is_handed(const dop_emit *e, dop_node_id node)
+in_mailbox(const dop_emit *e, dop_node_id node)
 {
-    return e->handed && (e->handed[node] & DOP_HANDED);
+    return e->routes && (e->routes[node] & DOP_MAILBOX);
 }
 
 /* A value that another stage hands over: a first look at it where the caller wants loads to be, and the wait for it where
  * it is used, so that several looks are under way at once. */
 static const char *
-load_handed(dop_emit *e, dop_node_id node, const char *at, uint32_t w, uint32_t width)
+receive(dop_emit *e, dop_node_id node, const char *at, uint32_t w, uint32_t width)
 {
     dop_buf *out = e->early ? e->early : e->out;
     const char *a = add_arg(e, node, DOP_ARG_VALUE, false, true), *look = dop_emit_str(e, "h%u", e->n_temps++);
     dop_buf_puts(out, e->early ? "    " : e->indent);
     dop_buf_printf(out, "%s %s = dop_look%u(%s, %s);\n", w == 4 ? "uvec4" : "uint", look, w, a, at);
-    return temp(e, width, dop_emit_str(e, "dop_handed%u(%s, %s, %s)", w, look, a, at));
+    return temp(e, width, dop_emit_str(e, "dop_receive%u(%s, %s, %s)", w, look, a, at));
 }
 
 bool
-dop_emit_is_handed(const dop_emit *e, dop_node_id node)
+dop_emit_in_mailbox(const dop_emit *e, dop_node_id node)
 {
-    return is_handed(e, node) && !dop_region_has(e->r, node);
+    return in_mailbox(e, node) && !dop_region_has(e->r, node);
 }
 
 const char *
-dop_emit_handed_arg(dop_emit *e, dop_node_id node, bool written)
+dop_emit_mailbox_arg(dop_emit *e, dop_node_id node, bool written)
 {
     return add_arg(e, node, DOP_ARG_VALUE, written, true);
 }
 
 const char *
-dop_emit_handed(dop_emit *e, dop_node_id node, const char *c)
+dop_emit_receive(dop_emit *e, dop_node_id node, const char *c)
 {
-    return load_handed(e, node, c, 4, 4);
+    return receive(e, node, c, 4, 4);
 }
 
 /* A fact of a row, from the row table.  It is loaded once, where what depends on it may be loaded. */
@@ -363,8 +354,8 @@ load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start
         return load_temp(e, node, width,
                          dop_emit_str(e, "dop_w%u_%s(%s, %s, %s)", w, dop_type_of(n->type)->name,
                                       dop_emit_arg(e, node, false), at, dop_emit_weight(e, node)));
-    if (is_handed(e, node))
-        return load_handed(e, node, at, w, width);
+    if (in_mailbox(e, node))
+        return receive(e, node, at, w, width);
     return load_temp(
         e, node, width,
         dop_emit_str(e, "dop_ld%u_%s(%s, %s)", w, dop_type_of(n->type)->name, dop_emit_arg(e, node, false), at));
@@ -466,7 +457,7 @@ emit_rope(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     dop_index row = {pos, NULL};
     const char *cs, *sn, *y;
     if (inter && width == 4) {
-        /* pairs lie side by side: (x0 x1)(x2 x3) turn by two angles */
+        /* pairs lie side by side: (x0 x1)(x2 x3) are rotated by two angles */
         row.c = dop_emit_str(e, "(%s / 2u)", i);
         const char *c0 = dop_emit_value(e, n->src[2], row, 1);
         row.c = dop_emit_str(e, "(%s / 2u + 1u)", i);
@@ -497,13 +488,13 @@ emit_rope(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 }
 
 /* One split's result in memory: `a` is the argument, `row` values from one to the next. */
-typedef struct split_part {
+typedef struct split_row {
     const char *a, *T;
     uint32_t i, row, head, width;
-} split_part;
+} split_row;
 
 static void
-load_part(dop_emit *e, const split_part *p)
+load_split(dop_emit *e, const split_row *p)
 {
     dop_emit_line(e, "    float m%u = -1e30, l%u = 0.0;", p->i, p->i);
     dop_emit_line(e, "    %s x%u = %s(0.0);", p->T, p->i, p->T);
@@ -520,9 +511,9 @@ load_part(dop_emit *e, const split_part *p)
     dop_emit_line(e, "    }");
 }
 
-/* All parts at once, again and again until none is missing. */
+/* Looks at the mailboxes of all splits, again and again until none is empty. */
 static void
-take_parts(dop_emit *e, const split_part *p, uint32_t splits)
+receive_splits(dop_emit *e, const split_row *p, uint32_t splits)
 {
     const char *words = p->width == 4 ? "uvec4" : "uint";
     for (uint32_t i = 0; i < splits; i++)
@@ -556,32 +547,33 @@ emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 {
     const dop_graph *g = e->g;
     const dop_node *n = dop_node_at(g, node);
-    uint32_t head = n->shape.dim[2].mul, room = (uint32_t)dop_node_i(g, node, DOP_A_splits);
-    uint32_t splits = e->splits ? e->splits : room;
-    dop_node_id part = dop_node_base(g, n->src[0], NULL);
-    const char *window = dop_node_at(g, part)->op == DOP_OP_attn_split ? dop_emit_window(e, part) : "0u";
-    bool handed = is_handed(e, part);
-    const char *a = handed ? dop_emit_handed_arg(e, part, false) : dop_emit_arg(e, part, false);
+    uint32_t head = n->shape.dim[2].mul, max_splits = (uint32_t)dop_node_i(g, node, DOP_A_splits);
+    uint32_t splits = e->splits ? e->splits : max_splits;
+    dop_node_id split = dop_node_base(g, n->src[0], NULL);
+    const char *window = dop_node_at(g, split)->op == DOP_OP_attn_split ? dop_emit_window(e, split) : "0u";
+    bool mailbox = in_mailbox(e, split);
+    const char *a = mailbox ? dop_emit_mailbox_arg(e, split, false) : dop_emit_arg(e, split, false);
     const char *out = dop_emit_str(e, "v%u", e->n_temps++), *T = width == 4 ? "vec4" : "float";
-    uint32_t heads = dop_node_cols(g, node) / head, row = head + (handed ? 4 : 2); /* handed parts are aligned */
+    uint32_t heads = dop_node_cols(g, node) / head,
+             row = head + (mailbox ? 4 : 2); /* splits are aligned in a mailbox */
     dop_emit_line(e, "%s %s = %s(0.0);", T, out, T);
     dop_emit_line(e, "{");
     dop_emit_line(e, "    uint n = %s + 1u;", dop_emit_position(e, ix.t));
     if (strcmp(window, "0u") != 0)
         dop_emit_line(e, "    n = %s > 0u ? min(n, %s) : n;", window, window);
-    if (dop_node_at(g, part)->op == DOP_OP_attn_split)
+    if (dop_node_at(g, split)->op == DOP_OP_attn_split)
         dop_emit_line(e, "    uint len = dop_split_len(n, %uu), used = (n + len - 1u) / len;", splits);
     else
         dop_emit_line(e, "    uint used = %uu;", splits);
     dop_emit_line(e, "    uint h = %s / %uu, d = %s %% %uu, row = (%s * %uu + h * %uu) * %uu;", ix.c, head, ix.c, head,
-                  ix.t, heads * room, room, row);
+                  ix.t, heads * max_splits, max_splits, row);
     /* All loads of all splits at once: one round trip to memory instead of one per split.  Written out: a driver that does
      * not unroll a loop over arrays keeps them in memory. */
     dop_emit_line(e, "    float m = -1e30, l = 0.0;");
-    if (handed)
-        take_parts(e, &(split_part){a, T, 0, row, head, width}, splits);
-    for (uint32_t i = 0; i < splits && !handed; i++)
-        load_part(e, &(split_part){a, T, i, row, head, width});
+    if (mailbox)
+        receive_splits(e, &(split_row){a, T, 0, row, head, width}, splits);
+    for (uint32_t i = 0; i < splits && !mailbox; i++)
+        load_split(e, &(split_row){a, T, i, row, head, width});
     for (uint32_t i = 0; i < splits; i++)
         dop_emit_line(e, "    m = max(m, m%u);", i);
     dop_emit_line(e, "    float w;");
@@ -699,10 +691,10 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
     }
     if (n->type == DOP_TYPE_f16 && width == 1)
         e->caps |= DOP_CAP_f16_storage;
-    if (is_handed(e, node)) {
-        dop_emit_line(e, "dop_hand%u(%s, %s, %s);", width, add_arg(e, node, DOP_ARG_VALUE, true, true),
+    if (in_mailbox(e, node)) {
+        dop_emit_line(e, "dop_send%u(%s, %s, %s);", width, add_arg(e, node, DOP_ARG_VALUE, true, true),
                       n->op == DOP_OP_state_write ? ix.c : at, value);
-        if (!(e->handed[node] & DOP_LEAVES))
+        if (!(e->routes[node] & DOP_LEAVES))
             return;
     }
     /* Of several rows of a sequence the last one says what is left of it. */

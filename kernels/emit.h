@@ -1,8 +1,8 @@
 /* Code generation from IR expressions: the value of a node at an index, with everything the region makes inlined.
  *
- * Every value is a matrix [tokens, cols]; an index is a pair of GLSL expressions (t, c).  Element-wise nodes of the region
- * expand recursively, values outside it are loads, and what a template computes itself (a product, a statistic, a staged
- * row) is bound to a name.  Width 4 evaluates columns c .. c+3 at once, c a multiple of 4. */
+ * Every value is a matrix [rows, cols], and an index is a pair of GLSL expressions (t, c).  Element-wise nodes of the region are
+ * expanded recursively, and values from outside are loaded.  What a template computes itself (a product, a statistic, a staged
+ * row) is bound to a name before.  With width 4, columns c .. c+3 are evaluated at once; c is a multiple of 4. */
 #ifndef DOPPLER_KERNELS_EMIT_H
 #define DOPPLER_KERNELS_EMIT_H
 
@@ -25,13 +25,13 @@ typedef struct dop_kernel_arg {
     uint32_t numbers; /* how many numbers it is; 0: an address */
     uint32_t number[2];
     bool read, written;
-    bool handed; /* the value's copies in the memory of handed values, not its place among the activations */
+    bool mailbox; /* the address of the value's mailbox, not of its place among the activations */
 } dop_kernel_arg;
 
-/* How a stored value gets to its readers in a persistent dispatch: bits by node.  Handed values say themselves that they
- * are there (dop_handed in common.glsl); values read after the dispatch are stored as ever.  Of a cache write the row of
- * this step is handed over, as f32. */
-enum { DOP_HANDED = 1, DOP_LEAVES = 2 };
+/* How a stored value gets to its readers in a persistent dispatch: bits by node.  DOP_MAILBOX: stages read it, from a mailbox
+ * (common.glsl).  DOP_LEAVES: something after the dispatch reads it, so it is also stored where it is without mailboxes.  The
+ * mailbox of a cache write holds the row of this step, as f32. */
+enum { DOP_MAILBOX = 1, DOP_LEAVES = 2 };
 
 typedef struct dop_bind {
     dop_node_id node;
@@ -54,8 +54,8 @@ typedef struct dop_emit {
     dop_diag *diag;
     dop_status status; /* first failure; later calls do nothing */
     dop_buf *out;      /* statements go here */
-    /* Where set, loads and the indices they need go there instead, so that all are under way before the first value is
-     * used: `constants` takes what no dispatch of the step writes (weights), `early` the rest. */
+    /* When these are set, loads and the indices they need are written to them instead of `out`, so that all loads are issued
+     * before the first value is used.  `constants` is for what no dispatch of the step writes (weights), `early` for the rest. */
     dop_buf *constants, *early;
     const char *indent;
     uint32_t n_temps;
@@ -67,8 +67,8 @@ typedef struct dop_emit {
     dop_bind *binds;
     uint32_t n_memo, cap_memo;
     dop_memo *memo;
-    const uint8_t *handed; /* a stage of a persistent dispatch: DOP_HANDED and DOP_LEAVES by node; else NULL */
-    uint32_t splits;       /* parts of the cache, where they are fewer than the graph has room for; else 0 */
+    const uint8_t *routes; /* a stage of a persistent dispatch: DOP_MAILBOX and DOP_LEAVES by node; else NULL */
+    uint32_t splits;       /* splits of the cache, where they are fewer than the graph's capacity; else 0 */
     const char *window;    /* what dop_emit_window gave, NULL: nothing yet */
     /* A stored value whose row length is a number of the dispatch, and its name; 0: none. */
     dop_node_id long_row;
@@ -81,7 +81,7 @@ typedef struct dop_index {
 
 void dop_emit_init(dop_emit *e, const dop_graph *g, const dop_region *r, const dop_target *target, dop_diag *diag);
 
-/* Forgets the values computed so far: a new block of code begins.  Bindings stay until unbound by count. */
+/* Begins a new block of code: values computed so far are forgotten, because their names end with the block.  Bindings stay. */
 void dop_emit_scope(dop_emit *e, dop_buf *out, const char *indent);
 void dop_emit_bind(dop_emit *e, dop_node_id node, const char *name, bool indexed, const char *base);
 
@@ -98,8 +98,8 @@ const char *dop_emit_position(dop_emit *e, const char *row); /* of a row of the 
 const char *dop_emit_merges(dop_emit *e);
 /* A number that dispatches of this kernel may differ in ("a3.x").  Every call gives another one. */
 const char *dop_emit_number(dop_emit *e, uint32_t value);
-/* The window of the region's attention, or of the splits it merges: a constant where all layers have the same, else a
- * number of the dispatch.  0 is none. */
+/* The window of the region's attention, or of the attention whose splits it merges.  It is a constant when all layers have the
+ * same one, else a number of the dispatch; 0 is no window. */
 const char *dop_emit_window(dop_emit *e, dop_node_id attention);
 /* "step.n_rows", or "1u" when the graph has one token. */
 const char *dop_emit_n_tokens(dop_emit *e);
@@ -108,21 +108,19 @@ const char *dop_emit_n_tokens(dop_emit *e);
 const char *dop_emit_weight(dop_emit *e, dop_node_id node);
 uint32_t dop_weight_aux(const dop_graph *g, dop_node_id node); /* the same as a number */
 
-/* Name of the node's value at the index: statements are appended as needed. */
+/* Appends the statements that compute the node's value at the index and returns the value's name. */
 const char *dop_emit_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width);
 /* Statement that stores a value (a name from dop_emit_value) to the node's memory: scratch, result, or, for state_write,
  * the row of the cache at this token's position. */
 void dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value);
-/* Of a cache write by another stage: does it hand over this step's row?  And four values of that row. */
-bool dop_emit_is_handed(const dop_emit *e, dop_node_id node);
-/* Argument of a handed value, for code that stores or loads it by itself. */
-const char *dop_emit_handed_arg(dop_emit *e, dop_node_id node, bool written);
-const char *dop_emit_handed(dop_emit *e, dop_node_id node, const char *c);
+/* Does this step's row of a cache write come from another stage, through a mailbox? */
+bool dop_emit_in_mailbox(const dop_emit *e, dop_node_id node);
+/* Argument with the address of a value's mailbox, for code that sends or receives by itself. */
+const char *dop_emit_mailbox_arg(dop_emit *e, dop_node_id node, bool written);
+const char *dop_emit_receive(dop_emit *e, dop_node_id node, const char *c);
 /* Can the node be evaluated 4 columns at a time?  (Every width on the way is a multiple of 4 or 1.) */
 bool dop_emit_wide(const dop_emit *e, dop_node_id node);
 
-/* The node that owns a value's memory: states for cache writes, the base behind views. */
-dop_node_id dop_storage_node(const dop_graph *g, dop_node_id id);
 /* Values from one row to the next of a stored node: weights are padded for vector loads. */
 uint32_t dop_row_values(const dop_graph *g, dop_node_id id);
 

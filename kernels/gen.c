@@ -6,7 +6,7 @@ dop_gen_open(dop_gen *gen, const dop_site *s, const dop_descriptor *d, const dop
 {
     *gen = (dop_gen){.descriptor = d, .choice = choice, .failures = dop_buf_failures()};
     dop_emit_init(&gen->e, s->g, s->r, s->t, diag);
-    gen->e.handed = s->handed;
+    gen->e.routes = s->routes;
 }
 
 uint32_t

@@ -46,7 +46,7 @@ typedef struct dop_rowprog {
     uint32_t lanes;       /* of the team; 0: the workgroup */
     const char *lane;     /* number in the team */
     const char *store_if; /* condition on storing region outputs, NULL: always */
-    /* Results kept for the code after it: a vector handed to the caller's macros stage_PUT(i, vec4), i counted in fours, or
+    /* Results kept for the code after it: a vector, given to the caller's macros stage_PUT(i, vec4), i counted in fours, or
      * stage_PUT1(i, float), its first value at stage_base; and statistics, which become variables bound in the emitter. */
     dop_node_id staged; /* 0: none.  Any node readable from the program's nodes (an expression) */
     const char *stage, *stage_base;
@@ -63,16 +63,16 @@ void dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body);
 bool dop_rowprog_wide(const dop_gen *gen, const dop_rowprog *p);
 
 /* An attention region: its node (attention or attn_split) and shape.  Templates define DOP_T(j) and DOP_H(j), token and
- * query head of row j of `rows`, the constants D, R and TEAMS, the shared array dop_q, and the variables that the pieces
+ * query head of row j of `rows`, the constants D, R and SUBGROUPS, the shared array dop_q, and the variables that the pieces
  * below name. */
 typedef struct dop_attn {
     dop_node_id id;
     const dop_node *n;
     uint32_t dim, heads, kv, group, rows;
-    uint32_t splits, room; /* parts of the cache, and how many the graph has room for */
-    uint32_t merged_heads; /* those that a workgroup merges, and */
-    const char *head0;     /* the first of them */
-    bool keeps[2];         /* K, V: this step's row is also put at DOP_NEW0, DOP_NEW1, for the workgroup itself */
+    uint32_t splits, max_splits; /* splits of the cache, and the graph's capacity for them */
+    uint32_t merged_heads;       /* those that a workgroup merges, and */
+    const char *head0;           /* the first of them */
+    bool keeps[2];               /* K, V: this step's row is also put at DOP_NEW0, DOP_NEW1, for the workgroup itself */
 } dop_attn;
 dop_attn dop_attn_find(const dop_gen *gen); /* rows is left to the template */
 dop_attn dop_attn_at(const dop_site *s);    /* the same before anything is generated */
@@ -82,7 +82,7 @@ bool dop_attn_makes_heads(const dop_gen *gen);
 dop_refusal dop_attn_refuses(const dop_site *s);
 /* The tile of the forms without matrix units. */
 void dop_attn_tile(const dop_site *s, dop_tile *tile);
-/* Is this step's row of a cache (0: K, 1: V) made here, or handed over by the stage that writes it? */
+/* Does the region make this step's row of a cache (0: K, 1: V), or receive it from the stage that writes it? */
 bool dop_attn_has_row(const dop_gen *gen, const dop_attn *a, uint32_t which);
 /* Query rows into dop_q; cache writes of this step. */
 void dop_attn_prologue(dop_gen *gen, const dop_attn *a, dop_buf *body);

@@ -11,12 +11,12 @@ dop_attn_has_row(const dop_gen *gen, const attn *a, uint32_t which)
 {
     dop_node_id w = dop_node_base(gen->e.g, a->n->src[1 + which], NULL);
     return dop_node_at(gen->e.g, w)->op == DOP_OP_state_write &&
-           (dop_region_has(gen->e.r, w) || dop_emit_is_handed(&gen->e, w));
+           (dop_region_has(gen->e.r, w) || dop_emit_in_mailbox(&gen->e, w));
 }
 
-/* Rows of this step that another stage hands over, one subgroup each. */
+/* Receives rows of this step from another stage, one subgroup each. */
 static void
-take_handed(dop_gen *gen, const attn *a, uint32_t job, dop_buf *body)
+receive_rows(dop_gen *gen, const attn *a, uint32_t job, dop_buf *body)
 {
     dop_emit *e = &gen->e;
     uint32_t n = 0;
@@ -29,13 +29,13 @@ take_handed(dop_gen *gen, const attn *a, uint32_t job, dop_buf *body)
                        "            uint c = kvh * D + i * 4u;\n",
                        job + n++);
         dop_emit_scope(e, body, "            ");
-        dop_emit_line(e, "DOP_NEW%u_PUT(i, %s);", which, dop_emit_handed(e, w, "c"));
+        dop_emit_line(e, "DOP_NEW%u_PUT(i, %s);", which, dop_emit_receive(e, w, "c"));
         dop_buf_puts(body, "        }\n");
     }
 }
 
 static uint32_t
-count_handed(const dop_gen *gen, const attn *a)
+count_received(const dop_gen *gen, const attn *a)
 {
     uint32_t n = 0;
     for (uint32_t which = 0; which < 2; which++)
@@ -68,20 +68,21 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
 {
     dop_emit *e = &gen->e;
     const dop_analysis *found = e->r->info;
-    bool teams = gen->choice->tile.subgroup, queries = found->query_runs;
+    bool subgroups = gen->choice->tile.subgroup, queries = found->query_runs;
     uint32_t n_writes = found->n_writes, n_binds = e->n_binds;
     if (!queries)
         load_queries(gen, a, body);
-    uint32_t n_handed = count_handed(gen, a);
-    if (!queries && !n_writes && !n_handed)
+    uint32_t n_received = count_received(gen, a);
+    if (!queries && !n_writes && !n_received)
         return;
-    dop_rowprog p = {.len = a->dim, .t = "0u", .lanes = teams ? e->target->subgroup : 0, .lane = "lane"};
+    dop_rowprog p = {.len = a->dim, .t = "0u", .lanes = subgroups ? e->target->subgroup : 0, .lane = "lane"};
     uint32_t first = queries ? a->rows : 0;
     dop_buf_printf(body, "    uint jobs = %uu%s;\n", first,
-                   n_writes + n_handed ? dop_emit_str(e, " + (hi == last + 1u ? %uu : 0u)", n_writes + n_handed) : "");
-    if (teams)
+                   n_writes + n_received ? dop_emit_str(e, " + (hi == last + 1u ? %uu : 0u)", n_writes + n_received)
+                                         : "");
+    if (subgroups)
         dop_buf_puts(body, "    uint lane = gl_LocalInvocationIndex % SG;\n"
-                           "    for (uint j = gl_LocalInvocationIndex / SG; j < jobs; j += TEAMS) {\n");
+                           "    for (uint j = gl_LocalInvocationIndex / SG; j < jobs; j += SUBGROUPS) {\n");
     else
         dop_buf_puts(body, "    for (uint j = 0u; j < jobs; j++) {\n");
     if (queries) {
@@ -111,7 +112,7 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
         e->n_binds = n_binds;
         dop_buf_puts(body, "    }\n");
     }
-    take_handed(gen, a, first + n_writes, body);
+    receive_rows(gen, a, first + n_writes, body);
     dop_buf_puts(body, "    }\n");
     if (n_writes && !(a->keeps[0] && a->keeps[1]))
         /* On CPU devices a barrier of the workgroup is dear, and nothing where that is one subgroup. */
@@ -127,13 +128,13 @@ dop_attn_store(dop_gen *gen, const attn *a, dop_buf *store)
 {
     dop_emit *e = &gen->e;
     const char *t = e->g->max_t == 1 ? "0u" : "t";
-    if (a->n->op == DOP_OP_attn_split && e->handed) {
-        const char *out = dop_emit_handed_arg(e, a->id, true);
+    if (a->n->op == DOP_OP_attn_split && e->routes) {
+        const char *out = dop_emit_mailbox_arg(e, a->id, true);
         dop_buf_printf(store,
-                       "    uint at = (h * %uu + split) * (D + 4u);\n    dop_hand4(%s, at + d, o);\n"
-                       "    if (d == 0u) {\n        dop_hand1(%s, at + D, m);\n        dop_hand1(%s, at + D + 1u, l);\n"
+                       "    uint at = (h * %uu + split) * (D + 4u);\n    dop_send4(%s, at + d, o);\n"
+                       "    if (d == 0u) {\n        dop_send1(%s, at + D, m);\n        dop_send1(%s, at + D + 1u, l);\n"
                        "    }\n",
-                       a->room, out, out, out);
+                       a->max_splits, out, out, out);
         return;
     }
     if (a->n->op == DOP_OP_attn_split) {
@@ -146,7 +147,7 @@ dop_attn_store(dop_gen *gen, const attn *a, dop_buf *store)
                        "        dop_st1_f32(%s, at + D, m);\n"
                        "        dop_st1_f32(%s, at + D + 1u, l);\n"
                        "    }\n",
-                       t, a->heads, a->room, out, out, out);
+                       t, a->heads, a->max_splits, out, out, out);
         return;
     }
     uint32_t n_binds = e->n_binds;
@@ -270,14 +271,14 @@ dop_attn_at(const dop_site *s)
     a.head0 = "kvh * G";
     if (a.n->op == DOP_OP_attn_split)
         a.splits = (uint32_t)dop_node_i(g, a.id, DOP_A_splits);
-    a.room = a.splits;
+    a.max_splits = a.splits;
     return a;
 }
 
 attn
 dop_attn_find(const dop_gen *gen)
 {
-    return dop_attn_at(&(dop_site){gen->e.g, gen->e.r, gen->e.target, gen->e.handed});
+    return dop_attn_at(&(dop_site){gen->e.g, gen->e.r, gen->e.target, gen->e.routes});
 }
 
 bool

@@ -88,20 +88,20 @@ avoid(const dop_site *s)
     return s->g->max_t < DOP_MATRIX_ROWS ? "fewer than 16 tokens" : NULL;
 }
 
-/* One matrix of rows for each subgroup, as many subgroups as the queries leave room for. */
+/* One matrix of rows for each subgroup, and as many subgroups as there are queries for. */
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {
     const dop_target *t = s->t;
     dop_attn a = dop_attn_at(s);
-    uint32_t teams = a.dim <= 128 ? 4 : 2, rows = dop_matrix_m(t->matrix);
+    uint32_t subgroups = a.dim <= 128 ? 4 : 2, rows = dop_matrix_m(t->matrix);
     /* Small models: more, smaller workgroups. */
-    while (teams > 1 && dop_div_up_u32(s->g->max_t * a.heads, teams * rows) < 2 * t->cores)
-        teams /= 2;
-    while (teams > 1 && teams * t->subgroup > t->max_workgroup)
-        teams /= 2;
-    tile->wg = teams * t->subgroup;
-    tile->bq = teams * rows / a.group;
+    while (subgroups > 1 && dop_div_up_u32(s->g->max_t * a.heads, subgroups * rows) < 2 * t->cores)
+        subgroups /= 2;
+    while (subgroups > 1 && subgroups * t->subgroup > t->max_workgroup)
+        subgroups /= 2;
+    tile->wg = subgroups * t->subgroup;
+    tile->bq = subgroups * rows / a.group;
     if (tile->bq == 0)
         tile->bq = 1;
 }

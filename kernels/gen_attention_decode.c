@@ -27,19 +27,19 @@ sums(uint32_t values, uint32_t lanes, dop_buf *out)
     return halvings;
 }
 
-/* What the tile makes of the region's attention.  Returns the workgroups that share a KV head. */
+/* What the tile makes of the region's attention.  Returns how many workgroups a head group is divided among. */
 static uint32_t
 shape(const dop_gen *gen, dop_attn *a)
 {
     const dop_tile *tile = &gen->choice->tile;
-    uint32_t sharers = tile->sharers ? tile->sharers : 1;
-    a->rows = a->merged_heads = a->group / sharers;
+    uint32_t group_wgs = tile->group_wgs ? tile->group_wgs : 1;
+    a->rows = a->merged_heads = a->group / group_wgs;
     a->head0 = "head0";
     if (tile->splits)
         a->splits = tile->splits;
     for (uint32_t which = 0; which < 2; which++)
         a->keeps[which] = dop_attn_has_row(gen, a, which);
-    return sharers;
+    return group_wgs;
 }
 
 static uint32_t
@@ -65,13 +65,13 @@ emit(dop_gen *gen)
     dop_node_id merged = e->r->info->merged;
     dop_keys keys = {0};
     dop_buf decls = {0}, prologue = {0}, store = {0}, whole = {0}, merge = {0}, tree = {0};
-    uint32_t sharers = shape(gen, &a);
+    uint32_t group_wgs = shape(gen, &a);
     if (tile->splits)
         e->splits = tile->splits;
-    gen->merges = merged != 0 && !e->handed;
-    dop_buf_printf(&decls,
-                   "#define SPLITS %u\n#define ROOM %uu\n#define MERGE %d\n#define KEEPS_K %d\n#define KEEPS_V %d\n",
-                   a.splits, a.room, merged != 0, a.keeps[0], a.keeps[1]);
+    gen->merges = merged != 0 && !e->routes;
+    dop_buf_printf(
+        &decls, "#define SPLITS %u\n#define MAX_SPLITS %uu\n#define MERGE %d\n#define KEEPS_K %d\n#define KEEPS_V %d\n",
+        a.splits, a.max_splits, merged != 0, a.keeps[0], a.keeps[1]);
     dop_attn_prologue(gen, &a, &prologue);
     dop_attn_store(gen, &a, &store);
     dop_attn_store_whole(gen, &a, merged, &whole);
@@ -81,7 +81,7 @@ emit(dop_gen *gen)
     uint32_t batch = heads_at_once(&a, tile, e->target);
     dop_keys_num(gen, &keys, "D", a.dim);
     dop_keys_num(gen, &keys, "R", a.rows);
-    dop_keys_num(gen, &keys, "SHARERS", sharers);
+    dop_keys_num(gen, &keys, "GROUP_WGS", group_wgs);
     dop_keys_num(gen, &keys, "KV", a.kv);
     dop_keys_set(&keys, "SUMS", tree.data ? tree.data : "");
     dop_keys_num(gen, &keys, "CP", at_once);
@@ -97,15 +97,15 @@ emit(dop_gen *gen)
     dop_keys_set(&keys, "V", dop_emit_arg(e, a.n->src[2], false));
     dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "x"));
     dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
-    bool parts = merged && e->handed; /* they are handed over */
-    dop_keys_set(&keys, "MERGES", merged && !parts ? dop_emit_merges(e) : "0");
-    dop_keys_set(&keys, "PARTS", parts ? dop_emit_handed_arg(e, a.id, true) : "0");
+    bool send = merged && e->routes; /* the splits go through a mailbox */
+    dop_keys_set(&keys, "MERGES", merged && !send ? dop_emit_merges(e) : "0");
+    dop_keys_set(&keys, "MAILBOX", send ? dop_emit_mailbox_arg(e, a.id, true) : "0");
     dop_keys_set(&keys, "MERGE_BODY", merge.data ? merge.data : "");
     dop_keys_set(&keys, "STORE_WHOLE", whole.data ? whole.data : "");
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");
     dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
     dop_keys_set(&keys, "PROLOGUE", prologue.data ? prologue.data : "");
-    gen->grid[0] = a.kv * sharers;
+    gen->grid[0] = a.kv * group_wgs;
     gen->grid[1] = 1;
     gen->grid[2] = a.splits;
     dop_status st =
@@ -147,7 +147,7 @@ refuses(const dop_site *s, uint32_t wg)
         return (dop_refusal){"the cache is not f16", "--kv f16"};
     if (a.dim % 8 || t->subgroup == 0 || lanes == 0 || t->subgroup % lanes || 64 % t->subgroup ||
         wg > t->max_workgroup || wg / lanes > 64)
-        return (dop_refusal){"8 values per lane do not make a head a part of a subgroup", NULL};
+        return (dop_refusal){"the lanes of a head, 8 values each, do not divide a subgroup", NULL};
     if (64 * lanes / wg * a.group > 64)
         return (dop_refusal){"too many query heads share a KV head", NULL};
     return dop_attn_refuses(s);
@@ -173,23 +173,25 @@ choose_tile(const dop_site *s, dop_tile *tile)
     tile->bq = 1;
 }
 
-/* Few KV heads: their query heads are shared out as long as about every workgroup has one of `splits` parts. */
+/* Where KV heads are few, a head group is divided among workgroups as long as there are about enough of them for all
+ * `splits`. */
 static uint32_t
-stage_sharers(const dop_attn *a, const dop_target *t, uint32_t splits)
+stage_group_wgs(const dop_attn *a, const dop_target *t, uint32_t splits)
 {
     return a->kv * a->group * splits * 8 <= t->cores * 9 ? a->group : 1;
 }
 
-/* Into how many parts a cache is cut while query heads are shared out that later are not; 0: that is not so. */
+/* The most splits of a short cache, for which head groups are divided although they are not for a longer one; 0: there is
+ * no such form. */
 static uint32_t
 short_splits(const dop_attn *a, const dop_target *t)
 {
     uint32_t splits = a->splits;
-    if (stage_sharers(a, t, splits) > 1)
+    if (stage_group_wgs(a, t, splits) > 1)
         return 0;
-    while (splits > 1 && stage_sharers(a, t, splits) == 1)
+    while (splits > 1 && stage_group_wgs(a, t, splits) == 1)
         splits /= 2;
-    return stage_sharers(a, t, splits) > 1 ? splits : 0;
+    return stage_group_wgs(a, t, splits) > 1 ? splits : 0;
 }
 
 static const char *
@@ -199,7 +201,7 @@ as_stage(const dop_site *s, dop_tile *tile)
     tile->bq = 1;
     tile->whole = s->t->stage_whole;
     tile->least = s->t->split_least;
-    tile->sharers = stage_sharers(&a, s->t, a.splits);
+    tile->group_wgs = stage_group_wgs(&a, s->t, a.splits);
     /* Long caches: where 64 positions are one row for each invocation, twice as many at a time need half the barriers. */
     if (short_splits(&a, s->t) > 1 && s->t->persistent * 8 == a.dim * 64)
         tile->positions = 128;
@@ -214,7 +216,7 @@ as_short_stage(const dop_site *s, const dop_tile *stage, dop_tile *tile)
     if (splits < 2)
         return 0;
     tile->splits = splits;
-    tile->sharers = stage_sharers(&a, s->t, splits);
+    tile->group_wgs = stage_group_wgs(&a, s->t, splits);
     tile->positions = 0;
     return splits * stage->whole;
 }

@@ -389,16 +389,17 @@ plan_staging(const dop_gen *gen, dop_parts *p)
     staging x = {.unit = p->unit}; /* one activation in shared memory serves all parts */
     uint32_t per_wg = tile->wg / tile->lanes * tile->rows;
     x.k_pad = (p->k + x.unit - 1) / x.unit * x.unit;
-    uint32_t room = e->target->shared_bytes / 4 * 3;
+    uint32_t capacity = e->target->shared_bytes / 4 * 3;
     /* On GPUs the row is staged when it costs something to make, or when a lane reads much of it at once, which would
-     * conflict, or when many rows share it: else a plain f32 row is as well read where it lies.  What is handed over is
+     * conflict, or when many rows share it: else a plain f32 row is as well read where it lies.  What a mailbox holds is
      * looked for once. */
-    bool worth = x.unit > 8 || p->n_prog > 0 || per_wg >= 16 || e->handed;
+    bool worth = x.unit > 8 || p->n_prog > 0 || per_wg >= 16 || e->routes;
     if (gen->descriptor->ints)
         p->staged = true;
-    else if (!p->staged && worth && tile->stage && x.k_pad * 4 <= room)
+    else if (!p->staged && worth && tile->stage && x.k_pad * 4 <= capacity)
         p->staged = true;
-    else if (!p->staged && worth && tile->stage && x.k_pad * 2 <= room && x.k_pad == p->k && dop_emit_wide(e, p->act))
+    else if (!p->staged && worth && tile->stage && x.k_pad * 2 <= capacity && x.k_pad == p->k &&
+             dop_emit_wide(e, p->act))
         p->staged = x.half = true;
     return x;
 }
@@ -426,7 +427,7 @@ emit(dop_gen *gen)
     for (uint32_t i = 0; st == DOP_OK && i < p.n; i++) {
         const dop_part *part = &p.part[i];
         uint32_t n_parts = part->argmax ? (uint32_t)dop_node_i(e->g, part->argmax, DOP_A_parts) : 0;
-        uint32_t n_wg = n_parts ? (e->handed && n_parts > e->target->cores ? e->target->cores : n_parts)
+        uint32_t n_wg = n_parts ? (e->routes && n_parts > e->target->cores ? e->target->cores : n_parts)
                                 : dop_div_up_u32(part->rows, per_wg * (tile->loops ? tile->loops : 1));
         st = emit_part(gen, &p, i, n_wg, &decls, &parts);
         if (i + 1 < p.n)

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* What is handed over is looked at once when the row is held, and value after value in a loop. */
-enum { MAX_AT_ONCE = 4, MAX_HANDED_AT_ONCE = 8 };
+/* A row that is held in registers is received at once, a longer one value after value in a loop. */
+enum { MAX_AT_ONCE = 4, MAX_RECEIVED_AT_ONCE = 8 };
 
 static int
 index_of(const dop_rowprog *p, dop_node_id id)
@@ -328,8 +328,8 @@ straight_program(dop_gen *gen, const dop_rowprog *p, const uint32_t *level, uint
 {
     dop_emit *e = &gen->e;
     uint32_t team = p->lanes ? p->lanes : gen->choice->tile.wg, n = values_at_once(gen, p, width);
-    const char *lane = p->lanes ? p->lane : "gl_LocalInvocationIndex", *i[MAX_HANDED_AT_ONCE],
-               *inside[MAX_HANDED_AT_ONCE];
+    const char *lane = p->lanes ? p->lane : "gl_LocalInvocationIndex", *i[MAX_RECEIVED_AT_ONCE],
+               *inside[MAX_RECEIVED_AT_ONCE];
     dop_buf indices = {0}, constants = {0}, early = {0}, text = {0};
     for (uint32_t k = 0; k < n; k++) {
         uint32_t from = k * team * width;
@@ -410,7 +410,7 @@ dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body)
             l++;
         top = l > top ? l : top;
     }
-    if (values_at_once(gen, p, width) <= (e->handed ? MAX_HANDED_AT_ONCE : MAX_AT_ONCE))
+    if (values_at_once(gen, p, width) <= (e->routes ? MAX_RECEIVED_AT_ONCE : MAX_AT_ONCE))
         straight_program(gen, p, level, top, width, body);
     else
         looped_program(gen, p, level, top, width, body);

@@ -81,15 +81,15 @@ put_types(dop_gen *gen, dop_buf *b)
     return gen->descriptor->ints ? put_file(gen, "types/int.glsl", b) : DOP_OK;
 }
 
-/* What the last kernel of a schedule does when its stores are done: it adds to the step's turn. */
+/* The last kernel of a schedule counts a persistent run when its stores are done. */
 static void
 put_advance(dop_gen *gen, const dop_sync *sync, dop_buf *b)
 {
-    const char *step = dop_emit_step(&gen->e), *turns = dop_emit_number(&gen->e, sync->turns);
+    const char *step = dop_emit_step(&gen->e), *runs = dop_emit_number(&gen->e, sync->runs);
     dop_buf_printf(b,
                    "void dop_advance()\n{\n    if (gl_LocalInvocationIndex == 0u && gl_WorkGroupID == uvec3(0u))\n"
-                   "        %s.turn += %s;\n}\n#define main dop_main\n",
-                   step, turns);
+                   "        %s.persistent_runs += %s;\n}\n#define main dop_main\n",
+                   step, runs);
 }
 
 /* Where the kernel makes or merges parts of a cache: as the stage's tile has it, else as the graph does. */
@@ -190,7 +190,7 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
     dop_kernel *k = out_kernel;
     memset(k, 0, sizeof *k);
     bool stage = sync && sync->kind == DOP_SYNC_STAGE;
-    dop_gen_open(&gen, &(dop_site){g, r, target, stage ? sync->handed : NULL}, variant->descriptor, choice, diag);
+    dop_gen_open(&gen, &(dop_site){g, r, target, stage ? sync->routes : NULL}, variant->descriptor, choice, diag);
     gen.templates = t;
     /* A load is a loop over the lanes for each component there: fewer and wider ones. */
     if (target->cpu)

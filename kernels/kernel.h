@@ -28,12 +28,13 @@ typedef struct dop_tile {
     uint32_t unroll;             /* gemv: steps whose weights are in flight at once */
     uint32_t bm, bn, bk, tm, tn; /* matmul: tokens, rows, depth; per invocation, on matrix units per subgroup */
     uint32_t bq, ds;             /* attention: tokens; invocations that share a position's K row, 0: 1 */
-    uint32_t sharers;            /* attention of one token: workgroups that share a KV head's query heads, 0: one */
-    uint32_t splits;             /* the same: most parts of the cache, 0: as in the graph */
-    uint32_t whole, least;       /* the same: positions that are one part, and of a part; 0: as in the graph */
-    uint32_t positions;          /* the same: of the cache at a time, 0: 64 */
-    uint32_t stage;              /* gemv: stage the activation in shared memory where it fits */
-    bool subgroup;               /* reduce with subgroup operations */
+    uint32_t group_wgs;          /* attention of one token: workgroups that a head group is divided among, 0: one */
+    uint32_t splits;             /* the same: most splits of the cache, 0: as in the graph */
+    uint32_t whole,
+        least; /* the same: up to how many positions make one split, and the least of a split; 0: as in the graph */
+    uint32_t positions; /* the same: of the cache at a time, 0: 64 */
+    uint32_t stage;     /* gemv: stage the activation in shared memory where it fits */
+    bool subgroup;      /* reduce with subgroup operations */
 } dop_tile;
 
 typedef enum dop_variant_id {
@@ -81,8 +82,8 @@ dop_status dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_
 const char *dop_kernel_select_stage(const dop_graph *g, const dop_region *r, const dop_target *target,
                                     const dop_choice *own, dop_choice *out_choice);
 
-/* For attention, what a stage does instead while its cache is short: query heads shared out over workgroups that longer
- * caches keep busy with parts.  Returns up to how many positions; 0: there is nothing else to do. */
+/* For attention, what a stage does instead while its cache is short: a head group is divided among workgroups that the splits
+ * of a longer cache would keep busy.  Returns up to how many positions; 0: there is nothing else to do. */
 uint32_t dop_kernel_select_short(const dop_graph *g, const dop_region *r, const dop_target *target,
                                  const dop_choice *stage, dop_choice *out_choice);
 
@@ -106,13 +107,13 @@ typedef struct dop_kernel {
 
 /* What a kernel does for DOP_ORDER_PERSISTENT of runtime/plan_format.h. */
 typedef enum dop_sync_kind {
-    DOP_SYNC_STAGE,  /* a function of a persistent dispatch, which looks for the values handed to it */
-    DOP_SYNC_ADVANCE /* as with barriers, but the last of its schedule: adds `turns` to the step's turn */
+    DOP_SYNC_STAGE,  /* a function of a persistent dispatch, which receives and sends values through mailboxes */
+    DOP_SYNC_ADVANCE /* as with barriers, but the last of its schedule: adds `runs` to dop_step.persistent_runs */
 } dop_sync_kind;
 typedef struct dop_sync {
     dop_sync_kind kind;
-    const uint8_t *handed; /* of a stage: DOP_HANDED and DOP_LEAVES by node */
-    uint32_t turns;        /* a number of the dispatch: 1 after stages, 0 after anything else */
+    const uint8_t *routes; /* of a stage: DOP_MAILBOX and DOP_LEAVES by node */
+    uint32_t runs;         /* a number of the dispatch: 1 after stages, 0 after anything else */
 } dop_sync;
 
 /* sync NULL: ordered by barriers, which are not the kernel's business. */
@@ -121,7 +122,7 @@ dop_status dop_kernel_generate(const dop_templates *t, const dop_graph *g, const
                                dop_kernel *out_kernel);
 
 /* The kernel of a persistent dispatch over these distinct stages, all with the same workgroup: arguments are the table of
- * stages, the step record, and two numbers, how many rows the table has and the words of one copy of handed values. */
+ * stages, the step record, and two numbers, how many rows the table has and the words of one copy of the mailboxes. */
 dop_status dop_kernel_persistent(const dop_templates *t, const dop_target *target, const dop_kernel *const *stages,
                                  uint32_t n_stages, const uint32_t numbers[2], dop_arena *arena, dop_diag *diag,
                                  dop_kernel *out_kernel);

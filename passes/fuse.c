@@ -26,8 +26,8 @@ reads_of(const dop_flow *f, dop_node_id n, dop_region_id p, uint32_t nth, uint32
 
 /* --- access against tile --------------------------------------------------------------------------------------------- */
 
-/* A tile that a consumer wants to join, and the values that are there: what the producer's workgroup makes, and what the
- * consumer made of that.  The same comparison answers for a region that would take whole rows in (dop_fuse_makes_rows). */
+/* The tile that a consumer is to join, and which of the consumer's sources one workgroup then makes: what the producer makes and
+ * what the consumer computes from it. */
 typedef struct tile {
     const dop_graph *g;
     const dop_region *r;
@@ -35,7 +35,7 @@ typedef struct tile {
     const bool *made; /* [n_nodes of the consumer][DOP_MAX_SRCS] */
 } tile;
 
-/* The source as wide as the node's own index space: one row and column of the one is one of the other. */
+/* Do the source and the node have the same index space, so that equal indices mean the same element? */
 static bool
 same_space(const dop_graph *g, dop_node_id node, dop_node_id src)
 {
@@ -44,14 +44,15 @@ same_space(const dop_graph *g, dop_node_id node, dop_node_id src)
            dop_node_per_token(g, space) == dop_node_per_token(g, value);
 }
 
-/* Columns: those of outside values have to be in the tile too, since sums and rotations go over what it loads. */
+/* Compares columns.  They must be in the tile for values from outside too, because a sum or a rotation needs all its operands in
+ * one workgroup, whether they are computed or loaded. */
 static dop_reason
 compare_columns(const tile *t, dop_node_id n, const dop_access *a)
 {
     dop_extent extent = dop_node_extent(t->g, n);
     switch (a->axis[DOP_AXIS_col]) {
     case DOP_ACCESS_span:
-        if (t->has->tile[DOP_AXIS_col] >= DOP_TILE_span && (t->has->takes & DOP_JOIN_PARTIAL) &&
+        if (t->has->tile[DOP_AXIS_col] >= DOP_TILE_span && (t->has->joins & DOP_JOIN_PARTIAL) &&
             t->r->info->n_products <= t->has->partials)
             return DOP_REASON_none; /* partial results of what this workgroup makes */
         return DOP_REASON_reduction_barrier;
@@ -94,8 +95,8 @@ compare_access(const tile *t, dop_node_id n, uint32_t k, bool made)
     return same_space(g, n, dop_node_at(g, n)->src[k]) ? DOP_REASON_none : DOP_REASON_tile_mismatch;
 }
 
-/* Row programs: every node walks over the same unit, but for arithmetic on statistics and on weight vectors, which is the
- * same for every value.  Elsewhere a grid has one width. */
+/* In a row program every node walks over the same unit.  Arithmetic on statistics and on weight vectors is excepted, because it
+ * is the same for every value.  The other templates have one grid, so that all nodes must have its width. */
 static dop_reason
 compare_units(const tile *t, dop_node_id n)
 {
@@ -149,7 +150,7 @@ compare_region(const tile *t, const dop_region *c)
 
 /* --- consumers ------------------------------------------------------------------------------------------------------- */
 
-/* What the consumer is, as templates.def puts it: a JOIN_* bit, 0 for what joins nothing. */
+/* What kind of consumer templates.def calls this: a JOIN_* bit, or 0 when it joins nothing. */
 static uint8_t
 joins_as(const dop_graph *g, const dop_region *c)
 {
@@ -196,7 +197,7 @@ check_consumer(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, cons
     const dop_region *p = &g->regions[producer];
     tile t = {g, p, dop_template_of(p->tpl), NULL};
     *out = DOP_REASON_template_limit;
-    if (!(t.has->takes & joins_as(g, c))) {
+    if (!(t.has->joins & joins_as(g, c))) {
         dop_root root = dop_op_of(dop_node_at(g, c->info->root)->op)->root;
         if (root == DOP_ROOT_product || root == DOP_ROOT_attention ||
             (joins_as(g, c) == DOP_JOIN_PARTIAL && p->info->n_products))
@@ -209,7 +210,7 @@ check_consumer(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, cons
         *out = join_parts(cx, g, p, c);
         return DOP_OK;
     }
-    if (dop_node_is(g, p->info->root, DOP_EFFECT)) { /* of a write alone: nothing follows it in its workgroup */
+    if (dop_node_is(g, p->info->root, DOP_EFFECT)) { /* a region around a write has no place for code after it */
         *out = DOP_REASON_state_order;
         return DOP_OK;
     }
@@ -273,8 +274,8 @@ any_node(const dop_graph *g, const dop_region *r, bool (*is)(const dop_graph *, 
     return false;
 }
 
-/* Does the hole for source k of a node of region c take elements?  Merging parts is much work for an element: every
- * workgroup would do it again, unless it stages the row. */
+/* Is there a hole for elements at source k of node n of region c?  A producer that merges splits needs a staged row, because
+ * merging them again for every element of every workgroup would be too much work. */
 static dop_reason
 compare_hole(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, dop_node_id n, uint32_t k, bool merges)
 {
@@ -370,8 +371,8 @@ stage_into_product(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id prod
     return DOP_REASON_none;
 }
 
-/* Heads of the query side and the write of the current positions: into the holes of the root, and nowhere else, since an
- * epilogue would need what only the load phase has. */
+/* Heads of the query side and the writes of the current positions enter through the holes of the root.  Nothing else of the
+ * region may read them, because an epilogue runs after the values of the load phase are gone. */
 static dop_reason
 stage_into_attention(const dop_flow *f, dop_region_id producer, dop_region_id consumer, dop_unit unit)
 {
@@ -399,8 +400,8 @@ stage_into_attention(const dop_flow *f, dop_region_id producer, dop_region_id co
     return DOP_REASON_none;
 }
 
-/* Load phases have statistics and rotations.  What sums over the row and is as wide as it (a norm in one piece, softmax)
- * walks it twice and has a template of its own only. */
+/* Load phases can compute statistics and rotations.  An op that sums over the row and also gives a value for each column (an
+ * unsplit norm, softmax) walks over the row twice, which only the row template does. */
 static bool
 walks_twice(const dop_graph *g, dop_node_id id)
 {

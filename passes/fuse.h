@@ -18,7 +18,7 @@ dop_status dop_fuse_may_stage(dop_pass_ctx *cx, const dop_flow *f, dop_region_id
 
 /* May a workgroup stage a row of `len` floats?  The rest of its shared memory is for reductions. */
 bool dop_fuse_fits_shared(const dop_target *t, uint32_t len);
-/* Has the region's template holes for rows, scalars of rows or heads at all? */
+/* Does the region's template have any hole for rows, scalars of rows or heads? */
 bool dop_fuse_stages(const dop_region *c);
 /* Did a kernel path switch fusion of these two off? */
 bool dop_fuse_disabled(const dop_pass_ctx *cx, const dop_graph *g, dop_region_id a, dop_region_id b);

@@ -41,10 +41,10 @@ dop_status
 dop_fuse_registers(const dop_graph *g, const dop_region *a, const dop_region *b, dop_template tpl, dop_diag *diag,
                    uint32_t *out_registers)
 {
-    uint32_t most = 0, held = 0, room = a->n_nodes + b->n_nodes;
-    dop_region both = {.nodes = malloc(room * sizeof *both.nodes)};
-    uint32_t *last = malloc(room * sizeof *last); /* position of the last reader */
-    uint32_t *ends = calloc(room, sizeof *ends);  /* values whose last reader stands here */
+    uint32_t most = 0, held = 0, capacity = a->n_nodes + b->n_nodes;
+    dop_region both = {.nodes = malloc(capacity * sizeof *both.nodes)};
+    uint32_t *last = malloc(capacity * sizeof *last); /* position of the last reader */
+    uint32_t *ends = calloc(capacity, sizeof *ends);  /* values whose last reader stands here */
     dop_status st = both.nodes && last && ends ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (st == DOP_OK)
         both.n_nodes = merge_nodes(a, b, both.nodes);
@@ -79,7 +79,7 @@ typedef struct buffers {
     uint32_t n;
 } buffers;
 
-/* A cache and what is written to it are one buffer, the inputs are all of the step record. */
+/* A state and its successors share one buffer, and all inputs are in the step record. */
 static void
 add_buffer(buffers *b, dop_node_id id)
 {

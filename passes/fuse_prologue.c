@@ -3,8 +3,8 @@
  * computed from a value while that is still in a register. */
 #include "passes/fuse.h"
 
-/* Some source of the region is made by a heavy region, is read by nothing else, and may be finished there: it would
- * otherwise have to be stored.  Or it is made by a region that waits for the same (`later`). */
+/* Should the region wait for fuse-epilogue?  That is so when it may join a heavy region that makes one of its sources for it
+ * alone: that source then need not be stored.  It is also so behind a region that waits for the same reason (`later`). */
 static dop_status
 prefers_epilogue(dop_pass_ctx *cx, const dop_flow *f, const bool *later, dop_region_id r, bool *out_yes)
 {
@@ -79,7 +79,7 @@ recompute_pays(const dop_graph *g, const dop_region *reg, const dop_region_id *r
 typedef struct work {
     bool *later;            /* [n_regions] left for fuse-epilogue */
     dop_region_id *readers; /* [n_regions] of the region at hand */
-    dop_reason *each;       /* what each of them has against it */
+    dop_reason *each;       /* why each of them cannot compute the value */
 } work;
 
 /* The distinct regions that read any output of r. */
@@ -126,7 +126,7 @@ try_region(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, work *w, dop_region_id r
         if (n > 1 && !recompute_pays(g, reg, readers, n))
             why = DOP_REASON_multiple_readers;
     }
-    /* One reader that cannot take it has it stored for all of them. */
+    /* When one reader cannot compute the value, it is stored, and then the others read it too. */
     for (uint32_t i = 0; i < n && st == DOP_OK; i++)
         st = dop_fuse_log(cx, g, r, readers[i], "fuse-prologue",
                           why != DOP_REASON_none && each[i] == DOP_REASON_none ? DOP_REASON_multiple_readers : each[i],

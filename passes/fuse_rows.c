@@ -40,8 +40,8 @@ makes_rows(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, dop_
            c->info->n_products && c->info->depth == cols && dop_region_feeds(g, c, value);
 }
 
-/* What was left element-wise because several regions read it: if they have become one, that one computes it; else one of
- * them makes it on the way and stores it for the others. */
+/* Handles element-wise regions that were left because several regions read them.  If those have become one region, it computes
+ * the value; else one of them computes the value in its load phase and stores it for the others. */
 static dop_status
 try_first_reader(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, bool *changed)
 {

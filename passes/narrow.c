@@ -20,8 +20,8 @@ is_stored(const dop_graph *g, dop_node_id id)
     return op == DOP_OP_attention || op == DOP_OP_rmsnorm || op == DOP_OP_layernorm || dop_op_of(op)->expr[0] != 0;
 }
 
-/* May the value be f16?  wide[id]: something needs it as it is.  Readers have higher handles, so all of them are decided
- * before their sources are. */
+/* May the value be stored as f16?  wide[id]: a reader needs it in its own type.  Readers have higher handles, so they are
+ * decided before their sources are. */
 static void
 find_wide(const dop_graph *g, const dop_target *t, bool *wide, bool *read)
 {

@@ -117,7 +117,7 @@ drop_reads(dop_flow *f, dop_region_id r, dop_diag *diag)
     return st;
 }
 
-/* The first of those that hold it stores a value; that may be another one now. */
+/* A value is stored by the first region that holds it.  After a change of holders that may be another region. */
 static dop_status
 set_owner(dop_flow *f, dop_node_id id, dop_diag *diag)
 {
@@ -129,7 +129,7 @@ set_owner(dop_flow *f, dop_node_id id, dop_diag *diag)
     return st == DOP_OK ? mark_dirty(f, now, diag) : st;
 }
 
-/* Depth first from the regions in their order, producers before readers: what belongs together stands together. */
+/* Depth first from each region in turn, producers before readers, so that regions that depend on each other are neighbours. */
 static dop_status
 find_order(dop_flow *f, dop_diag *diag)
 {
@@ -342,7 +342,8 @@ dop_flow_path_around(const dop_flow *f, dop_region_id a, dop_region_id b, dop_di
     return DOP_OK;
 }
 
-/* The two become one: of the regions between them, those that the first leads to come after it, the others before. */
+/* Gives both regions one place in the order.  Of the regions between them, those that depend on the first move behind that
+ * place and the others before it. */
 static dop_status
 join_places(dop_flow *f, dop_region_id dst, dop_region_id src, dop_diag *diag)
 {

@@ -1,4 +1,4 @@
-/* Data flow between regions: who stores a value, who reads it, and what order that leaves.
+/* Data flow between regions: which region stores a value, which ones read it, and a topological order of the regions.
  *
  * The flow is built once for a pass and follows every change: absorbing a region touches what the two regions hold and
  * read, and the regions that stand between them in the order, nothing else. */
@@ -30,7 +30,7 @@ typedef struct dop_flow {
     dop_region_id *order;     /* [n_order] */
     uint8_t *seen;            /* [n_regions] scratch of searches, zero between them */
     dop_region_id *stack;
-    /* Regions whose outputs are to be looked at again. */
+    /* Regions whose outputs must be found again (dop_flow_settle). */
     uint32_t n_dirty, cap_dirty;
     dop_region_id *dirty;
     bool *is_dirty; /* [n_regions] */

@@ -1,6 +1,7 @@
 /* The mode --check: which dispatches, positions and token counts; one line per kernel. */
 #include "runtime/check.h"
 
+#include "ir/region.h"
 #include "ir/text.h"
 #include "runtime/cli.h"
 
@@ -116,46 +117,29 @@ choose_points(const checker *k, const dop_graph *g, const dop_region *r, point *
     return n;
 }
 
-/* Products that meet in one output: their rounding adds up (gate times up). */
-static uint32_t
-products_that_meet(const dop_graph *g, const dop_region *r)
-{
-    uint32_t most = 1;
-    for (uint32_t o = 0; o < r->n_outs; o++) {
-        uint32_t n = 0;
-        bool *reached = calloc(r->n_nodes, sizeof *reached);
-        for (uint32_t i = r->n_nodes; i-- > 0 && reached;) { /* readers before what they read */
-            const dop_node *x = dop_node_at(g, r->nodes[i]);
-            reached[i] = reached[i] || r->nodes[i] == r->outs[o];
-            n += reached[i] && x->op == DOP_OP_matmul;
-            for (uint32_t s = 0; s < x->n_srcs && reached[i] && x->op != DOP_OP_matmul; s++)
-                for (uint32_t j = 0; j < i; j++)
-                    reached[j] = reached[j] || r->nodes[j] == dop_node_base(g, x->src[s], NULL);
-        }
-        free(reached);
-        most = n > most ? n : most;
-    }
-    return most;
-}
-
 static dop_status
 check_dispatch(checker *k, uint32_t schedule, const dop_plan_dispatch *d, dop_diag *diag)
 {
     point points[MAX_CASES] = {{0, 0}};
     dop_graph *g = &k->graphs[schedule];
-    double *bound = &k->results[d->kernel].bound, meet = products_that_meet(g, &g->regions[d->region]);
+    const dop_region *r = &g->regions[d->region];
+    /* The rounding of products that meet in one output adds up (gate times up). */
+    double *bound = &k->results[d->kernel].bound, meet = r->info->n_products ? r->info->most_mats : 1;
     if (*bound > error_bound && *bound < narrow_bound * meet)
         *bound = narrow_bound * meet;
-    uint32_t n = choose_points(k, g, &g->regions[d->region], points);
+    uint32_t n = choose_points(k, g, r, points);
     dop_status st = DOP_OK;
-    for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
-        dop_check_case c = {&k->device,
-                            k->plan,
-                            g,
-                            d,
-                            points[i].pos,
-                            points[i].n_tokens,
-                            d->kernel * 1000003ull + points[i].pos * 31ull + points[i].n_tokens};
+    uint32_t parities = dop_check_uses_parity(g, r) ? 2 : 1;
+    for (uint32_t i = 0; i < n * parities && st == DOP_OK; i++) {
+        const point *at = &points[i / parities];
+        dop_check_case c = {.device = &k->device,
+                            .plan = k->plan,
+                            .g = g,
+                            .dispatch = d,
+                            .pos = at->pos,
+                            .n_tokens = at->n_tokens,
+                            .parity = i % parities,
+                            .seed = d->kernel * 1000003ull + at->pos * 31ull + at->n_tokens};
         st = dop_check_run_case(&c, diag, &k->results[d->kernel]);
     }
     return st;
@@ -199,11 +183,25 @@ print_kernel(const checker *k, uint32_t kernel, dop_diag *diag)
     return st;
 }
 
+/* The last line, whatever the others say. */
+static dop_status
+print_summary(const checker *k, uint32_t n, uint32_t misses, uint64_t values, dop_diag *diag)
+{
+    dop_buf line = {0};
+    dop_buf_printf(&line, "%u of %u kernels agree with the reference on %s: %llu values compared\n", n - misses, n,
+                   k->model->device.info.caps.name, (unsigned long long)values);
+    dop_status st =
+        line.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(line.data, line.size, diag);
+    dop_buf_finish(&line);
+    return st;
+}
+
 static dop_status
 check_all(checker *k, dop_diag *diag)
 {
     const dop_plan *p = k->plan;
     uint32_t n = 0, misses = 0;
+    uint64_t values = 0;
     dop_status st = DOP_OK;
     for (uint32_t kernel = 0; kernel < p->n_kernels && st == DOP_OK; kernel++) {
         for (uint32_t i = 0; i < p->n_schedules; i++) {
@@ -223,14 +221,18 @@ check_all(checker *k, dop_diag *diag)
             continue;
         n++;
         misses += k->results[kernel].miss;
+        values += k->results[kernel].values;
         st = print_kernel(k, kernel, diag);
     }
     if (st == DOP_OK && k->model->decode[DOP_ORDER_PERSISTENT] != UINT32_MAX) {
-        bool miss;
-        st = dop_check_stages(&k->device, k->graphs, k->results, diag, &miss);
+        dop_check_result stages;
+        st = dop_check_stages(&k->device, k->graphs, k->results, diag, &stages);
         n++;
-        misses += miss;
+        misses += stages.miss;
+        values += stages.values;
     }
+    if (st == DOP_OK)
+        st = print_summary(k, n, misses, values, diag);
     if (st == DOP_OK && misses > 0)
         st = DOP_FAIL(diag, DOP_E_DEVICE,
                       "%u of %u kernels miss the bound on %s: its driver or this program is "

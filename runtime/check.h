@@ -5,7 +5,8 @@
  * is filled with random values of the storage type; weights are the plan's own, as they were uploaded; caches hold
  * random rows, and the rows after the last position large ones, so that reading them is seen.  What the region writes
  * is first filled with NaN (partial results of a split cache with "empty": the kernel may leave those out).  The step
- * record is compared too: only arg-max kernels may change it.
+ * record is compared too: only arg-max kernels may change it.  Of a state that steps replace the current copy must stay
+ * as it is and the other one become what the step makes; each is the current one in turn.
  *
  * Large regions are compared in part: up to 8 of a step's tokens, and as many columns of a matrix product as about
  * 10^8 multiplications allow (all of them where an output needs the whole row).  The kernel always runs in full. */
@@ -95,6 +96,7 @@ typedef struct dop_check_case {
     dop_graph *g; /* of the dispatch's schedule; storage types are changed and restored */
     const dop_plan_dispatch *dispatch;
     uint32_t pos, n_tokens;
+    uint32_t parity; /* of all sequences: the copy of their replace states that is current */
     uint64_t seed;
 } dop_check_case;
 
@@ -102,11 +104,14 @@ typedef struct dop_check_case {
 dop_status dop_check_run_case(const dop_check_case *c, dop_diag *diag, dop_check_result *result);
 /* Does what the region computes depend on the position? */
 bool dop_check_uses_position(const dop_graph *g, const dop_region *r);
+/* ... on which copy of a replace state is current, or does it change that? */
+bool dop_check_uses_parity(const dop_graph *g, const dop_region *r);
 
 /* --- check_stages.c: the stages of the persistent decode schedule against the dispatches ordered by barriers --------- */
 
-/* graphs: by schedule; results: by kernel, for their bounds.  Prints one line.  Leaves some rows of the caches written. */
+/* graphs: by schedule; results: by kernel, for their bounds.  Prints one line.  Leaves some rows of the caches written.
+ * Of *out_result, values and miss are set; its error is a share of the bounds. */
 dop_status dop_check_stages(dop_check_device *device, const dop_graph *graphs, const dop_check_result *results,
-                            dop_diag *diag, bool *out_miss);
+                            dop_diag *diag, dop_check_result *out_result);
 
 #endif

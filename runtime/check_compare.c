@@ -1,27 +1,33 @@
 /* Outputs of a case against the reference. */
 #include "runtime/check_region.h"
 
+#include "ir/region.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-dop_node_id
-dop_check_storage(const dop_graph *g, dop_node_id id)
-{
-    id = dop_node_base(g, id, NULL);
-    while (dop_node_at(g, id)->op == DOP_OP_state_write)
-        id = dop_node_base(g, dop_node_at(g, id)->src[0], NULL);
-    return id;
-}
-
 dop_check_buffer *
 dop_check_buffer_of(dop_check_run *run, dop_node_id id)
 {
-    id = dop_check_storage(run->g, id);
+    id = dop_storage_node(run->g, id);
     for (uint32_t i = 0; i < run->n_buffers; i++)
         if (run->buffers[i].node == id)
             return &run->buffers[i];
     return NULL;
+}
+
+uint64_t
+dop_check_copy(const dop_check_run *run, const dop_check_buffer *b, dop_node_id id)
+{
+    bool made = dop_node_is(run->g, dop_node_base(run->g, id, NULL), DOP_EFFECT);
+    return b->copies == 2 && made != (run->c->parity != 0) ? (uint64_t)b->rows * b->cols : 0;
+}
+
+bool
+dop_check_picks(const dop_graph *g, dop_node_id id)
+{
+    return dop_op_of(dop_node_at(g, id)->op)->root == DOP_ROOT_argmax && !dop_node_is(g, id, DOP_PARTIAL);
 }
 
 /* One step between neighbouring f16 values, relative: the two sides may round to different ones. */
@@ -127,13 +133,25 @@ compare_cache(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, con
     return DOP_OK;
 }
 
-static bool
-merges_splits(const dop_check_run *run)
+/* The copy of a replace state that this step makes, and that the current one is as it was: the step can be run again.  In
+ * the step there are rows of sequence 0 only; what is written of other sequences never becomes current. */
+static dop_status
+compare_replaced(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, const dop_tensor *ref)
 {
-    for (uint32_t i = 0; i < run->r->n_nodes; i++)
-        if (dop_node_at(run->g, run->r->nodes[i])->op == DOP_OP_attn_combine)
-            return true;
-    return false;
+    const dop_node *n = dop_node_at(run->g, id);
+    uint64_t made = dop_check_copy(run, b, id), current = dop_check_copy(run, b, n->src[0]);
+    uint64_t count = (uint64_t)b->rows * b->cols,
+             defined = n->n_srcs > 2 ? b->cols : count; /* by rows, or as a whole */
+    double scale = spread(ref->f, defined);
+    for (uint64_t i = 0; i < count; i++) {
+        double got = (double)b->got[made + i], want = (double)ref->f[i], was = (double)b->sent[current + i];
+        if (i < defined && isfinite(want))
+            note(run, difference(run, b->type, got, want) / fmax(scale, fabs(want)), id, 0, (uint32_t)(i % b->cols),
+                 got, want);
+        if (b->got[current + i] != b->sent[current + i])
+            wrong(run, "the state that a step replaces was changed", (double)b->got[current + i], was);
+    }
+    return DOP_OK;
 }
 
 /* A part of a split cache: what it would give alone, and the logarithm of its weight. */
@@ -215,8 +233,7 @@ compare_step(dop_check_run *run)
     const dop_step *b = &run->before, *a = &run->after;
     dop_step want = *b;
     for (uint32_t i = 0; i < run->r->n_nodes; i++) {
-        dop_op op = dop_node_at(run->g, run->r->nodes[i])->op;
-        if (op != DOP_OP_argmax && op != DOP_OP_argmax_merge)
+        if (!dop_check_picks(run->g, run->r->nodes[i]))
             continue;
         const dop_tensor *id;
         dop_status st = dop_interp_eval(run->it, run->r->nodes[i], run->diag, &id);
@@ -229,6 +246,7 @@ compare_step(dop_check_run *run)
         want.n_out++;
         want.rows[0].position++;
         want.n_rows = 1;
+        want.parity[0] ^= dop_graph_replaces(run->g) != 0; /* all rows are of sequence 0 */
     }
     if (a->flags & DOP_STEP_STALLED)
         wrong(run, "step record: a wait ran out", a->flags, 0);
@@ -240,6 +258,8 @@ compare_step(dop_check_run *run)
         wrong(run, "step record: rows", a->n_rows, want.n_rows);
     else if (a->n_out != want.n_out)
         wrong(run, "step record: ids picked", a->n_out, want.n_out);
+    else if (a->parity[0] != want.parity[0])
+        wrong(run, "step record: parity", a->parity[0], want.parity[0]);
     else if (memcmp(a, &want, sizeof want) != 0)
         wrong(run, "step record: bytes that should be as they were", 1, 0);
     else if (want.n_out != b->n_out)
@@ -258,11 +278,10 @@ dop_check_compare(dop_check_run *run)
         const dop_check_buffer *b = dop_check_buffer_of(run, id);
         dop_op op = dop_node_at(g, id)->op;
         const dop_tensor *ref = NULL;
-        if (op == DOP_OP_argmax || op == DOP_OP_argmax_merge) /* they live in the step record */
+        if (dop_check_picks(g, id))
             continue;
-        if (op == DOP_OP_attn_split &&
-            merges_splits(run)) /* for the workgroups of this dispatch only, when there are several */
-            continue;
+        if (id == run->r->info->attention && run->r->info->merged)
+            continue; /* for the workgroups of this dispatch only, when there are several */
         if (!b || !b->got)
             return DOP_FAIL_IN(run->diag, DOP_E_INPUT, run->plan->path,
                                "the plan is damaged: dispatch %s makes %%%s and has no argument for it",
@@ -273,8 +292,8 @@ dop_check_compare(dop_check_run *run)
         }
         if ((st = dop_interp_eval(run->it, id, run->diag, &ref)) != DOP_OK)
             break;
-        if (op == DOP_OP_state_write)
-            st = compare_cache(run, id, b, ref);
+        if (dop_node_is(g, id, DOP_EFFECT))
+            st = b->copies == 2 ? compare_replaced(run, id, b, ref) : compare_cache(run, id, b, ref);
         else if (op == DOP_OP_attn_split)
             st = compare_splits(run, id, b, ref);
         else

@@ -1,6 +1,8 @@
 /* One case: values to the device, the dispatch, and the reference for the same values. */
 #include "runtime/check_region.h"
 
+#include "ir/region.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,32 +12,43 @@ static const double max_products = 1e8; /* multiplications of one case that the 
 bool
 dop_check_uses_position(const dop_graph *g, const dop_region *r)
 {
-    for (uint32_t i = 0; i < r->n_nodes; i++) {
-        const dop_node *n = dop_node_at(g, r->nodes[i]);
-        if (n->op == DOP_OP_attn_combine)
+    for (uint32_t i = 0; i < r->info->n_reads; i++) {
+        dop_node_id id = r->info->reads[i];
+        if (dop_node_at(g, id)->op == DOP_OP_attn_split || /* which parts there are depends on it */
+            (dop_node_is_input(g, id) && strcmp(dop_node_s(g, id, DOP_A_name), "positions") == 0))
             return true;
-        for (uint32_t k = 0; k < n->n_srcs; k++) {
-            dop_node_id b = dop_node_base(g, n->src[k], NULL);
-            if (dop_node_at(g, b)->op == DOP_OP_input && strcmp(dop_node_s(g, b, DOP_A_name), "positions") == 0)
-                return true;
-        }
     }
     return false;
 }
 
-static bool
-is_attention(dop_op op)
+bool
+dop_check_uses_parity(const dop_graph *g, const dop_region *r)
 {
-    return op == DOP_OP_attention || op == DOP_OP_attn_split;
+    bool uses = false;
+    for (uint32_t i = 0; i < r->info->n_reads; i++) {
+        const dop_node *n = dop_node_at(g, dop_storage_node(g, r->info->reads[i]));
+        uses = uses || (n->op == DOP_OP_state && !dop_shape_appends(&n->shape));
+    }
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        uses = uses || (dop_check_picks(g, r->nodes[i]) && dop_graph_replaces(g));
+    return uses;
 }
 
-/* A matrix of the plan that the node multiplies with or gathers from. */
 static bool
-reads_matrix(const dop_graph *g, dop_node_id id)
+is_product(const dop_graph *g, dop_node_id id)
 {
-    const dop_node *n = dop_node_at(g, id);
-    uint32_t k = n->op == DOP_OP_matmul ? 1 : 0;
-    return (n->op == DOP_OP_matmul || n->op == DOP_OP_gather) && dop_node_at(g, n->src[k])->op == DOP_OP_weight;
+    return dop_op_of(dop_node_at(g, id)->op)->root == DOP_ROOT_product;
+}
+
+/* The matrix of the plan that the node multiplies with, or whose rows it copies; 0: neither. */
+static dop_node_id
+matrix_of(const dop_graph *g, dop_node_id id)
+{
+    bool product = is_product(g, id);
+    const dop_access *a = dop_node_access(g, id, 0);
+    bool copies = a->axis[DOP_AXIS_row] == DOP_ACCESS_at && a->axis[DOP_AXIS_col] == DOP_ACCESS_same;
+    dop_node_id matrix = product || copies ? dop_node_at(g, id)->src[product] : 0;
+    return matrix && dop_node_at(g, matrix)->op == DOP_OP_weight ? matrix : 0;
 }
 
 /* --- which tokens and columns ---------------------------------------------------------------------------------------- */
@@ -45,18 +58,13 @@ choose_samples(dop_check_run *run)
 {
     const dop_graph *g = run->g;
     uint32_t t = run->c->n_tokens, n = t < DOP_CHECK_SAMPLES ? t : DOP_CHECK_SAMPLES;
-    bool attends = false, writes = false;
-    for (uint32_t i = 0; i < run->r->n_nodes; i++) {
-        const dop_node *x = dop_node_at(g, run->r->nodes[i]);
-        writes = writes || x->op == DOP_OP_state_write;
-        if (!is_attention(x->op))
-            continue;
-        attends = true;
-        double each = 3.0 * dop_node_cols(g, x->src[0]) * (run->c->pos + t);
+    const dop_analysis *a = run->r->info;
+    if (a->attention) {
+        double each = 3.0 * dop_node_cols(g, dop_node_at(g, a->attention)->src[0]) * (run->c->pos + t);
         while (n > 2 && each * n > max_products)
             n--;
     }
-    if (attends && writes) /* every token of the step is read by the others */
+    if (a->n_writes) /* every token of the step is read by the others */
         n = t;
     run->n_samples = n;
     for (uint32_t i = 0; i < n; i++)
@@ -68,32 +76,35 @@ choose_samples(dop_check_run *run)
     }
 }
 
-/* Columns are compared in blocks, so that heads and rotary pairs stay whole; 0: an output needs whole rows. */
+/* Columns are compared in blocks, so that heads and rotary pairs stay whole; 0: an output needs whole rows, or columns of
+ * other numbers than its own. */
 static uint32_t
 column_block(const dop_check_run *run)
 {
     const dop_graph *g = run->g;
     const dop_region *r = run->r;
+    const dop_analysis *a = r->info;
     uint32_t block = 64;
-    bool *behind = calloc(g->n_nodes, sizeof *behind); /* depends on a product */
-    for (uint32_t i = 0; behind && i < r->n_nodes; i++) {
+    if (!a->n_parts || dop_region_part(r, dop_node_base(g, a->act, NULL)) < a->n_parts)
+        return 0;
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
         dop_node_id id = r->nodes[i];
         const dop_node *n = dop_node_at(g, id);
-        bool product = n->op == DOP_OP_matmul && reads_matrix(g, id);
-        for (uint32_t k = 0; k < n->n_srcs; k++)
-            behind[id] = behind[id] || behind[dop_node_base(g, n->src[k], NULL)];
         dop_extent extent = dop_node_extent(g, id);
-        if (behind[id] && (product || extent == DOP_EXTENT_row || extent == DOP_EXTENT_all || dop_node_gathers(g, id)))
-            block = 0;
-        behind[id] = behind[id] || product;
+        if (a->part_of[i] == a->n_parts || is_product(g, id))
+            continue;
+        if (extent == DOP_EXTENT_row || extent == DOP_EXTENT_all || dop_node_gathers(g, id))
+            return 0;
+        for (uint32_t k = 0; k < n->n_srcs; k++) {
+            uint32_t start;
+            if (dop_region_part(r, dop_node_base(g, n->src[k], &start)) < a->n_parts && start > 0)
+                return 0;
+        }
         uint32_t head = n->shape.rank == 3 ? n->shape.dim[2].mul : 1;
-        if (block > 0 && behind[id] && head > 1)
-            block = block == 64 || block == head ? head : 0;
+        if (head > 1 && block != 64 && block != head)
+            return 0;
+        block = head > 1 ? head : block;
     }
-    for (dop_node_id id = 1; behind && id < g->n_nodes; id++)
-        if (dop_node_at(g, id)->op == DOP_OP_slice && behind[dop_node_base(g, id, NULL)])
-            block = 0;
-    free(behind);
     return block;
 }
 
@@ -147,7 +158,7 @@ leaf_value(void *user, const dop_graph *g, dop_node_id leaf, uint32_t t, dop_ten
     if (n->op == DOP_OP_state) {
         const dop_check_buffer *b = dop_check_buffer_of(run, leaf);
         if (b)
-            memcpy(f, b->sent, (size_t)b->rows * b->cols * sizeof *f);
+            memcpy(f, b->sent + dop_check_copy(run, b, leaf), (size_t)b->rows * b->cols * sizeof *f);
         return DOP_OK;
     }
     const dop_plan_tensor *w = dop_check_find_weight(run->plan, name);
@@ -172,13 +183,14 @@ set_outside(dop_check_run *run, dop_node_id id)
                            "the plan is damaged: dispatch %s reads %%%s and has no argument for it",
                            dop_plan_string(run->plan, run->c->dispatch->label), dop_node_at(g, id)->name);
     bool tokens = dop_node_per_token(g, id);
-    bool cache = dop_node_at(g, id)->op == DOP_OP_state_write;
-    uint64_t rows = tokens ? run->n_samples : cache ? g->max_s : b->rows;
+    bool cache = dop_node_is(g, id, DOP_EFFECT);
+    uint64_t rows = tokens ? run->n_samples : cache ? dop_node_rows(g, id, 1) : b->rows;
     float *values = calloc((size_t)(rows * b->cols), sizeof *values);
     if (!values)
         return DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
+    const float *sent = b->sent + dop_check_copy(run, b, id);
     for (uint32_t i = 0; i < (cache ? b->rows : rows); i++)
-        memcpy(values + (uint64_t)i * b->cols, b->sent + (uint64_t)(tokens ? run->sample[i] : i) * b->cols,
+        memcpy(values + (uint64_t)i * b->cols, sent + (uint64_t)(tokens ? run->sample[i] : i) * b->cols,
                b->cols * sizeof *values);
     dop_status st = dop_interp_set(run->it, id, values, run->diag);
     free(values);
@@ -191,10 +203,10 @@ set_matrix_node(dop_check_run *run, dop_node_id id)
 {
     const dop_graph *g = run->g;
     const dop_node *n = dop_node_at(g, id);
-    bool product = n->op == DOP_OP_matmul;
-    const dop_plan_tensor *w = dop_check_find_weight(run->plan, dop_node_s(g, n->src[product ? 1 : 0], DOP_A_name));
+    bool product = is_product(g, id);
+    const dop_plan_tensor *w = dop_check_find_weight(run->plan, dop_node_s(g, matrix_of(g, id), DOP_A_name));
     const dop_tensor *x;
-    dop_status st = dop_interp_eval(run->it, n->src[product ? 0 : 1], run->diag, &x);
+    dop_status st = dop_interp_eval(run->it, n->src[!product], run->diag, &x);
     if (st != DOP_OK)
         return st;
     uint64_t rows = product ? x->count / (w ? w->cols : 1) : x->count, cols = dop_node_cols(g, id);
@@ -237,16 +249,11 @@ dop_check_reference(dop_check_run *run)
     if (st != DOP_OK)
         return st;
     dop_interp_round_storage(run->it, true); /* of what cache writes store; other types inside are f32 now */
-    for (uint32_t i = 0; i < r->n_nodes && st == DOP_OK; i++) {
-        const dop_node *n = dop_node_at(g, r->nodes[i]);
-        for (uint32_t k = 0; k < n->n_srcs && st == DOP_OK; k++) {
-            dop_node_id b = dop_node_base(g, n->src[k], NULL);
-            if (!dop_region_has(r, b) && !(dop_op_of(dop_node_at(g, b)->op)->traits & DOP_LEAF))
-                st = set_outside(run, b);
-        }
-    }
+    for (uint32_t i = 0; i < r->info->n_reads && st == DOP_OK; i++)
+        if (!dop_node_is(g, r->info->reads[i], DOP_LEAF))
+            st = set_outside(run, r->info->reads[i]);
     for (uint32_t i = 0; i < r->n_nodes && st == DOP_OK; i++)
-        if (reads_matrix(g, r->nodes[i]))
+        if (matrix_of(g, r->nodes[i]))
             st = set_matrix_node(run, r->nodes[i]);
     return st;
 }
@@ -257,30 +264,37 @@ static bool
 is_out(const dop_check_run *run, dop_node_id node)
 {
     for (uint32_t i = 0; i < run->r->n_outs; i++)
-        if (dop_check_storage(run->g, run->r->outs[i]) == node)
+        if (dop_storage_node(run->g, run->r->outs[i]) == node)
             return true;
     return false;
 }
 
-/* Are ids picked from this outside value? */
+/* Is this outside value what an id is picked from? */
 static bool
 feeds_argmax(const dop_check_run *run, dop_node_id node)
 {
-    for (uint32_t i = 0; i < run->r->n_nodes; i++) {
-        const dop_node *n = dop_node_at(run->g, run->r->nodes[i]);
-        if ((n->op == DOP_OP_argmax || n->op == DOP_OP_argmax_part) && dop_node_base(run->g, n->src[0], NULL) == node)
-            return true;
-    }
-    return false;
+    return run->r->tpl == DOP_TPL_argmax &&
+           dop_node_base(run->g, dop_node_at(run->g, run->r->info->root)->src[0], NULL) == node;
+}
+
+/* Values of all copies. */
+static uint64_t
+n_values(const dop_check_buffer *b)
+{
+    return (uint64_t)b->copies * b->rows * b->cols;
 }
 
 static void
 fill_buffer(dop_check_run *run, dop_check_buffer *b)
 {
     const dop_graph *g = run->g;
-    uint64_t n = (uint64_t)b->rows * b->cols;
+    uint64_t n = n_values(b), half = n / 2;
     dop_check_fill fill = {g, b->node, b->rows, run->c->pos, feeds_argmax(run, b->node)};
-    if (dop_node_at(g, b->node)->op == DOP_OP_state) {
+    if (b->copies == 2) {
+        uint64_t current = dop_check_copy(run, b, b->node);
+        for (uint64_t i = 0; i < n; i++)
+            b->sent[i] = is_out(run, b->node) && i / half != current / half ? NAN : dop_check_normal(&run->random);
+    } else if (dop_node_at(g, b->node)->op == DOP_OP_state) {
         uint32_t end = run->c->pos + run->c->n_tokens;
         for (uint64_t i = 0; i < n; i++)
             b->sent[i] = (i < (uint64_t)end * b->cols ? 1.0f : 100.0f) * dop_check_normal(&run->random);
@@ -301,7 +315,7 @@ static dop_status
 send_buffer(dop_check_run *run, dop_check_buffer *b)
 {
     const dop_graph *g = run->g;
-    uint64_t n = (uint64_t)b->rows * b->cols, bytes = 0;
+    uint64_t n = n_values(b), bytes = 0;
     bool poison = dop_node_at(g, b->node)->op == DOP_OP_attn_split && !is_out(run, b->node);
     (void)dop_type_row_bytes(b->type, n, &bytes);
     float *values = malloc((size_t)n * sizeof *values);
@@ -327,7 +341,7 @@ error:
 static dop_status
 receive_buffer(dop_check_run *run, dop_check_buffer *b)
 {
-    uint64_t n = (uint64_t)b->rows * b->cols, bytes = 0;
+    uint64_t n = n_values(b), bytes = 0;
     (void)dop_type_row_bytes(b->type, n, &bytes);
     void *raw = malloc((size_t)bytes);
     b->got = malloc((size_t)n * sizeof *b->got);
@@ -367,14 +381,16 @@ prepare_buffers(dop_check_run *run)
         if (n->shape.rank == 1 && n->shape.dim[0].sym == DOP_SYM_1)
             rows = 1;
         uint64_t end = (uint64_t)run->c->pos + run->c->n_tokens + 16;
-        if (n->op == DOP_OP_state && rows > end)
+        bool appends = dop_shape_appends(&n->shape);
+        if (appends && rows > end)
             rows = end;
-        *b = (dop_check_buffer){id, a, (uint32_t)rows, dop_node_cols(g, id), run->types[id], NULL, NULL};
-        if ((b->type != DOP_TYPE_f32 && b->type != DOP_TYPE_f16) ||
-            !dop_type_row_bytes(b->type, rows * b->cols, &bytes) || bytes > a->size)
+        uint32_t copies = n->op == DOP_OP_state && !appends ? 2 : 1;
+        *b = (dop_check_buffer){id, a, copies, (uint32_t)rows, dop_node_cols(g, id), run->types[id], NULL, NULL};
+        if ((b->type != DOP_TYPE_f32 && b->type != DOP_TYPE_f16) || !dop_type_row_bytes(b->type, n_values(b), &bytes) ||
+            bytes > a->size)
             return DOP_FAIL_IN(run->diag, DOP_E_INPUT, run->plan->path,
                                "the plan is damaged: argument %%%s has no room", name);
-        b->sent = malloc((size_t)(rows * b->cols) * sizeof *b->sent);
+        b->sent = malloc((size_t)n_values(b) * sizeof *b->sent);
         if (!b->sent)
             return DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
         fill_buffer(run, b);
@@ -394,6 +410,8 @@ prepare_step(dop_check_run *run)
     s->n_out = 3 * DOP_STEP_RING - 1;
     for (uint32_t i = 0; i < DOP_STEP_MAX_ROWS; i++)
         s->rows[i] = (dop_row){dop_check_u32(&run->random) % run->plan->model->vocab, run->c->pos + i, 0, 0};
+    for (uint32_t i = 0; i < run->g->max_q && i < DOP_STEP_MAX_SEQUENCES; i++)
+        s->parity[i] = run->c->parity;
     for (uint32_t i = 0; i < DOP_STEP_RING; i++)
         s->ids[i] = 0xfffffff0u;
 }
@@ -402,15 +420,15 @@ prepare_step(dop_check_run *run)
 static void
 widen_types(dop_check_run *run)
 {
-    bool attends = false, narrow = false;
+    bool narrow = false;
     for (uint32_t i = 0; i < run->r->n_nodes; i++) {
         dop_node *n = dop_node_at(run->g, run->r->nodes[i]);
-        attends = attends || is_attention(n->op);
-        narrow = narrow || (n->op == DOP_OP_state_write && n->type == DOP_TYPE_f16);
-        if (n->op != DOP_OP_state_write && n->type == DOP_TYPE_f16)
+        if (!dop_node_is(run->g, run->r->nodes[i], DOP_EFFECT) && n->type == DOP_TYPE_f16)
             n->type = DOP_TYPE_f32;
     }
-    run->slack = attends && narrow ? 1.0 / 1024 : 0;
+    for (uint32_t i = 0; i < run->r->info->n_writes; i++)
+        narrow = narrow || dop_node_at(run->g, run->r->info->writes[i].id)->type == DOP_TYPE_f16;
+    run->slack = narrow ? 1.0 / 1024 : 0;
 }
 
 dop_status

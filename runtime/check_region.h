@@ -10,7 +10,8 @@ enum { DOP_CHECK_SAMPLES = 8, DOP_CHECK_LEAVES = 64, DOP_CHECK_ARGS = 16 };
 typedef struct dop_check_buffer {
     dop_node_id node; /* that owns the memory: a state, or a computed node */
     const dop_plan_arg *arg;
-    uint32_t rows, cols; /* of both images; a cache has rows up to a few after the last position */
+    uint32_t copies;     /* 2 for a replace state, one after the other; else 1 */
+    uint32_t rows, cols; /* of one copy, in both images; a cache has rows up to a few after the last position */
     dop_type type;
     float *sent; /* values written to the device before */
     float *got;  /* and what they were afterwards; NULL: not read back */
@@ -37,9 +38,13 @@ typedef struct dop_check_run {
         step_sequences[DOP_STEP_MAX_ROWS]; /* of the samples */
 } dop_check_run;
 
-/* check_compare.c: the node that owns a value's memory: behind views, and the state behind cache writes. */
-dop_node_id dop_check_storage(const dop_graph *g, dop_node_id id);
+/* check_compare.c: the argument that holds the value; NULL: none does. */
 dop_check_buffer *dop_check_buffer_of(dop_check_run *run, dop_node_id id);
+/* Index of the value's first element in the images: of a replace state, that of the current copy, or of the other one when
+ * the value is what is written into it. */
+uint64_t dop_check_copy(const dop_check_run *run, const dop_check_buffer *b, dop_node_id id);
+/* Does an arg-max choose an id here?  Where that belongs is the step record. */
+bool dop_check_picks(const dop_graph *g, dop_node_id id);
 
 /* check_region.c: the interpreter with every outside value set and products done by hand. */
 dop_status dop_check_reference(dop_check_run *run);

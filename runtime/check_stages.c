@@ -1,7 +1,7 @@
 /* The stages of a persistent dispatch cannot be run one by one, but what they hand to each other is still in memory after a
  * step.  So each is compared with the dispatch of the same region in the schedule that is ordered by barriers, which gets
  * what the stage got: differences do not add up from stage to stage.  Besides, a step must pick the largest of its own logits,
- * and leave nothing in the copy of the handed values that the next step takes. */
+ * and leave nothing in the copy of the mailboxes that the next step takes. */
 #include "runtime/check.h"
 
 #include "runtime/cli.h"
@@ -20,10 +20,11 @@ typedef struct stages {
     const dop_plan_schedule *persistent, *barriers;
     dop_diag *diag;
     float *logits;      /* [vocab] of the step */
-    uint32_t slot;      /* of what is handed over */
+    uint32_t slot;      /* of the mailboxes */
     uint64_t copy_size; /* bytes of one copy of it */
     uint64_t copy;      /* bytes from a value's place to the copy of this step */
     uint32_t pos;
+    uint32_t parity; /* of the sequence, before the step */
     uint64_t values; /* compared */
     double worst;    /* error, as a share of its bound */
     char where[128];
@@ -71,14 +72,14 @@ read_values(stages *x, const dop_plan_arg *a, uint64_t offset, dop_type type, ui
     return st;
 }
 
-/* What other stages handed to this one, for the other kernel. */
+/* What other stages sent to this one, for the other kernel. */
 static dop_status
 give(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other)
 {
     dop_status st = DOP_OK;
     for (uint32_t i = 0; i < stage->n_args && st == DOP_OK; i++) {
         const dop_plan_arg *from = &x->plan->args[stage->first_arg + i];
-        if (from->slot == DOP_ARG_NUMBERS || x->plan->slots[from->slot].kind != DOP_SLOT_HANDED)
+        if (from->slot == DOP_ARG_NUMBERS || x->plan->slots[from->slot].kind != DOP_SLOT_MAILBOX)
             continue;
         const char *name = dop_plan_string(x->plan, from->value);
         const dop_plan_arg *to = find_arg(x, other, name, 0);
@@ -103,24 +104,25 @@ give(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other)
     return st;
 }
 
-/* One value of the region as the stage left it; n is 0 for what is not handed over. */
+/* One value of the region as the stage left it; n is 0 for what has no mailbox. */
 static dop_status
 take(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, dop_node_id id, made *out_made)
 {
     made *m = out_made;
     const dop_node *n = dop_node_at(x->g, id);
-    bool write = n->op == DOP_OP_state_write;
-    dop_node_id place = write ? dop_node_base(x->g, n->src[0], NULL) : id;
-    const dop_plan_arg *handed = write ? NULL : find_arg(x, stage, n->name, DOP_SLOT_HANDED);
+    bool write = dop_node_is(x->g, id, DOP_EFFECT);
+    dop_node_id place = write ? dop_storage_node(x->g, id) : id;
+    const dop_plan_arg *mailbox = write ? NULL : find_arg(x, stage, n->name, DOP_SLOT_MAILBOX);
     uint32_t cols = dop_node_cols(x->g, id);
     *m = (made){.arg = find_arg(x, other, dop_node_at(x->g, place)->name, 0), .type = n->type};
     bool logits = m->arg && m->arg->slot == x->barriers->logits_slot;
-    if (!m->arg || n->op == DOP_OP_attn_split || (!write && !handed && !logits))
+    if (!m->arg || n->op == DOP_OP_attn_split || (!write && !mailbox && !logits))
         return DOP_OK;
     uint64_t row = (uint64_t)cols * (n->type == DOP_TYPE_f16 ? 2 : 4);
-    m->offset = write ? x->pos * row : 0;
+    uint64_t replaced = dop_node_rows(x->g, place, 1) * row; /* one copy */
+    m->offset = !write ? 0 : dop_shape_appends(&n->shape) ? x->pos * row : x->parity ? 0 : replaced;
     if ((n->type != DOP_TYPE_f32 && n->type != DOP_TYPE_f16) || m->offset + row > m->arg->size ||
-        (handed && x->copy_size + row > handed->size) || (logits && cols != x->plan->model->vocab))
+        (mailbox && x->copy_size + row > mailbox->size) || (logits && cols != x->plan->model->vocab))
         return damaged(x, stage);
     m->n = cols;
     m->value = malloc(cols * sizeof *m->value);
@@ -130,8 +132,8 @@ take(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, 
         memcpy(m->value, x->logits, cols * sizeof *m->value);
         return DOP_OK;
     }
-    return handed ? read_values(x, handed, x->copy, DOP_TYPE_f32, cols, m->value)
-                  : read_values(x, m->arg, m->offset, m->type, cols, m->value);
+    return mailbox ? read_values(x, mailbox, x->copy, DOP_TYPE_f32, cols, m->value)
+                   : read_values(x, m->arg, m->offset, m->type, cols, m->value);
 }
 
 /* The row of a cache again as the stage left it: the next stages have read that one. */
@@ -196,7 +198,7 @@ check_stage(stages *x, const dop_plan_dispatch *stage)
         const dop_node *n = dop_node_at(x->g, r->outs[i]);
         if (outs[i].n > 0)
             st = compare(x, stage, other, n->name, &outs[i]);
-        if (outs[i].n > 0 && n->op == DOP_OP_state_write && st == DOP_OK)
+        if (outs[i].n > 0 && dop_node_is(x->g, r->outs[i], DOP_EFFECT) && st == DOP_OK)
             st = put_back(x, &outs[i]);
     }
     for (uint32_t i = 0; i < r->n_outs && outs; i++)
@@ -247,10 +249,11 @@ check_step(stages *x, uint32_t token)
     dop_model *s = x->device->model;
     uint32_t schedule = (uint32_t)(x->persistent - x->plan->schedules);
     uint64_t ticket;
-    dop_replay_write_step(&s->replay, &token, 1, x->pos);
+    dop_replay_write_step(&s->replay, &token, 1, x->pos, s->parity);
     const volatile dop_step *record = dop_replay_step(&s->replay);
     uint32_t n_out = record->n_out;
-    x->copy = x->copy_size * (record->turn & 1);
+    x->parity = s->parity;
+    x->copy = x->copy_size * (record->persistent_runs & 1);
     dop_status st = dop_step_submit(s, schedule, DOP_FORM_READ, 1, x->diag, &ticket);
     if (st == DOP_OK)
         st = dop_replay_wait(&s->replay, ticket, x->diag);
@@ -263,9 +266,10 @@ check_step(stages *x, uint32_t token)
     check_pick(x, record->ids[n_out % DOP_STEP_RING]);
     if ((st = check_cleared(x)) != DOP_OK)
         return st;
-    dop_replay_write_step(&s->replay, &token, 1, x->pos); /* the last dispatch has moved it on */
+    dop_replay_write_step(&s->replay, &token, 1, x->pos, s->parity); /* the last dispatch has moved it on */
     for (uint32_t i = 0; i < x->persistent->n_stages && st == DOP_OK; i++)
         st = check_stage(x, &x->plan->dispatches[x->persistent->first_stage + i]);
+    dop_step_swap_states(s); /* the step counts */
     return st;
 }
 
@@ -302,7 +306,7 @@ print_line(const stages *x)
 
 dop_status
 dop_check_stages(dop_check_device *device, const dop_graph *graphs, const dop_check_result *results, dop_diag *diag,
-                 bool *out_miss)
+                 dop_check_result *out_result)
 {
     dop_model *s = device->model;
     const dop_plan *p = &s->plan;
@@ -319,7 +323,7 @@ dop_check_stages(dop_check_device *device, const dop_graph *graphs, const dop_ch
     for (uint32_t i = 0; i < d->n_args; i++) /* its numbers: rows of the table, words of a copy */
         if (p->args[d->first_arg + i].slot == DOP_ARG_NUMBERS)
             x.copy_size = (p->args[d->first_arg + i].offset >> 32) * 4;
-    while (x.slot < p->n_slots && (p->slots[x.slot].kind != DOP_SLOT_HANDED || !s->used.slots[x.slot]))
+    while (x.slot < p->n_slots && (p->slots[x.slot].kind != DOP_SLOT_MAILBOX || !s->used.slots[x.slot]))
         x.slot++;
     bool fits = x.slot < p->n_slots && x.copy_size > 0 && x.copy_size <= p->slots[x.slot].size / 2;
     dop_status st = !x.logits ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
@@ -331,7 +335,7 @@ dop_check_stages(dop_check_device *device, const dop_graph *graphs, const dop_ch
     }
     if (st == DOP_OK)
         st = print_line(&x);
-    *out_miss = !(x.worst <= 1);
+    *out_result = (dop_check_result){.error = x.worst, .bound = 1, .values = x.values, .miss = !(x.worst <= 1)};
     free(x.logits);
     return st;
 }

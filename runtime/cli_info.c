@@ -89,8 +89,8 @@ count_schedule(const dop_plan *plan, const dop_plan_schedule *s, schedule_facts 
 }
 
 enum { N_SLOT_KINDS = DOP_SLOT_TABLE + 1 };
-static const char *const slot_names[] = {"?",       "weights", "cache",       "activations", "step record",
-                                         "results", "merges",  "handed over", "stages"};
+static const char *const slot_names[] = {"?",       "weights", "cache",     "activations", "step record",
+                                         "results", "merges",  "mailboxes", "stages"};
 
 static void
 info_schedules(const dop_plan *plan, dop_buf *out)

@@ -24,7 +24,7 @@ disasm_dispatch(const dop_plan *plan, const dop_plan_dispatch *d, bool stage, ui
                    (unsigned long long)d->bytes_written, dop_plan_string(plan, d->ops));
     if (d->short_positions > 0)
         dop_buf_printf(out, "         up to %u positions: grid %u,1,%u\n", d->short_positions, d->short_groups,
-                       d->short_parts);
+                       d->short_splits);
     dop_buf_puts(out, "        ");
     for (uint32_t i = 0; i < d->n_args; i++) {
         const dop_plan_arg *a = &plan->args[d->first_arg + i];

@@ -119,7 +119,7 @@ skip_values(cursor *c, uint32_t type, uint64_t count, uint32_t depth)
                            c->at);
     if (depth >= max_nesting)
         return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "metadata arrays are nested more than %d deep", max_nesting);
-    for (uint64_t i = 0; i < count; i++) { /* every turn takes at least 8 bytes of the file */
+    for (uint64_t i = 0; i < count; i++) { /* every iteration reads at least 8 bytes of the file */
         dop_status st;
         if (type == DOP_GGUF_STRING) {
             dop_gguf_str s;

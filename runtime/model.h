@@ -64,6 +64,7 @@ struct dop_model {
 
     dop_sequence *sequence; /* the one that there is; NULL: none */
     bool states_used;       /* they are not zero any more, as a new sequence wants them */
+    uint32_t parity;        /* of the sequence, without a step that is under way: see dop_step of plan_format.h */
 
     /* Greedy steps of the sequence on the device.  `running`: the step record holds the device's own next step, which is
      * to write position dev_pos.  Picks are numbered since the plan was loaded; pick i is ids[i % DOP_STEP_RING]. */
@@ -84,6 +85,9 @@ struct dop_sequence {
     dop_model *model;
     uint32_t *tokens; /* owned, [ctx + 1] */
     uint32_t n_tokens, n_fed;
+    /* States that steps replace have another copy, which is of tokens[0 .. n_kept): those before the last step, also while
+     * that one is under way.  UINT32_MAX: it is of nothing. */
+    uint32_t n_kept;
     uint32_t wanted; /* tokens that dop_sequence_next will still be asked for */
     dop_sampler sampler;
     const float *logits; /* of the last fed token, for the host to pick from; NULL: none */
@@ -96,14 +100,18 @@ bool dop_step_takes(const dop_model *model, uint32_t schedule, uint32_t kind, si
 void dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_schedule, uint32_t *out_take);
 /* The decode schedule for n steps from pos on. */
 uint32_t dop_step_decode_at(const dop_model *model, uint32_t pos, uint32_t n);
+/* Makes the other copy of states that steps replace the current one, because a step counts or does not count any more.
+ * Nothing may be under way. */
+void dop_step_swap_states(dop_model *model);
 /* Submits and keeps count of the device's own picks. */
 dop_status dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
                            uint64_t *out_ticket);
-/* One step from write to wait.  Where waits run out (a persistent schedule only), it is run again with barriers, and
+/* One step from write to wait, which counts then.  Where waits run out (a persistent schedule only), it is run again with barriers, and
  * *io_schedule is what ran in the end. */
 dop_status dop_step_finish(dop_model *model, const uint32_t *ids, uint32_t n, uint32_t pos, dop_form form,
                            uint32_t *io_schedule, dop_diag *diag);
-/* Everything submitted is done, and picks that were not taken are dropped. */
+/* Everything submitted is done, and picks that were not taken are dropped.  Of states that steps replace the sequence has
+ * those after the one step that was under way: all its tokens were there before. */
 dop_status dop_step_drain(dop_model *model, dop_diag *diag);
 /* Fails with DOP_E_USAGE while a step is open. */
 dop_status dop_step_none_open(const dop_model *model, dop_diag *diag);
@@ -144,7 +152,7 @@ dop_status dop_model_probe(dop_model *model, uint32_t pos, dop_diag *diag);
 /* What is finished by now was not all ordered, or a step that should have made the last of n_picks is finished and did
  * not: none of the picks that were not taken yet is worth anything. */
 bool dop_model_stalled(const dop_model *model, uint32_t n_picks);
-/* Back to barriers for good.  Drops every pick that was not taken, and starts handed values and the turn from 0. */
+/* Back to barriers for good.  Drops every pick that was not taken, and empties the mailboxes. */
 dop_status dop_model_fall_back(dop_model *model, dop_diag *diag);
 
 /* model_used.c */

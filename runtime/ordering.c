@@ -1,5 +1,5 @@
 /* Which decode schedule to take, the one ordered by barriers or one ordered in another way, and the way back when that
- * does not work out.  All do the same, so that steps of any may follow one another; handed values and the turn only stay
+ * does not work out.  All do the same, so that steps of any may follow one another; the mailboxes and their parity only stay
  * in step with each other because every run of a schedule is a whole one. */
 #include "runtime/model.h"
 
@@ -48,9 +48,11 @@ dop_model_fall_back(dop_model *model, dop_diag *diag)
     m->running = false;
     m->picks_taken = m->picks_asked;
     volatile dop_step *step = dop_replay_step(&m->replay);
-    step->turn = 0;
+    step->persistent_runs = 0;
     step->flags = 0;
     step->n_out = m->picks_asked;
+    if (m->sequence) /* the step that stalled does not count, and wrote the other copy */
+        m->sequence->n_kept = UINT32_MAX;
     dop_model_use_ordering(m, DOP_ORDER_BARRIERS);
     for (uint32_t o = DOP_ORDER_BARRIERS + 1; o < DOP_N_ORDERS; o++)
         m->decode[o] = UINT32_MAX;

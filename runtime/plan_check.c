@@ -319,7 +319,7 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
         return DAMAGED("schedule %u has kind %u, profile %u, greedy %u", i, s->kind, s->profile, s->greedy);
     if (s->ordering >= DOP_N_ORDERS)
         return DAMAGED("schedule %u has ordering %u", i, s->ordering);
-    /* Nothing else advances the turn, and only the arg-max of a decode schedule does. */
+    /* Only the arg-max of a decode schedule counts persistent runs. */
     if (s->ordering != DOP_ORDER_BARRIERS && (s->kind != DOP_SCHED_DECODE || !s->greedy))
         return DAMAGED("schedule %u is ordered by %s and no greedy decode", i, dop_plan_ordering_name(s->ordering));
     if ((s->n_stages > 0) != (s->ordering == DOP_ORDER_PERSISTENT) ||
@@ -333,8 +333,8 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
         const dop_plan_dispatch *d = &plan->dispatches[s->first_stage + k];
         uint64_t most = (uint64_t)d->grid[0] * d->grid[1];
         most = d->short_groups > most ? d->short_groups : most;
-        if (most > UINT16_MAX || d->grid[2] > UINT16_MAX || d->short_parts > UINT16_MAX || d->flags > UINT16_MAX ||
-            d->short_function > UINT16_MAX || (d->short_positions > 0 && (!d->short_groups || !d->short_parts)))
+        if (most > UINT16_MAX || d->grid[2] > UINT16_MAX || d->short_splits > UINT16_MAX || d->flags > UINT16_MAX ||
+            d->short_function > UINT16_MAX || (d->short_positions > 0 && (!d->short_groups || !d->short_splits)))
             return DAMAGED("stage %u of schedule %u has more workgroups or functions than there can be", k, i);
     }
     if (s->max_rows == 0 || s->max_rows > DOP_STEP_MAX_ROWS || (s->kind == DOP_SCHED_DECODE && s->max_rows != 1))

@@ -109,7 +109,7 @@ enum {
     DOP_SLOT_STEP,        /* dop_step, host visible */
     DOP_SLOT_RESULT,      /* what the host reads after a step: logits; host visible and cached */
     DOP_SLOT_MERGES,      /* workgroups that are done, where attention merges its splits: zero between dispatches */
-    DOP_SLOT_HANDED,      /* what stages of a persistent dispatch hand to each other: all ones at load */
+    DOP_SLOT_MAILBOX,     /* two copies of the mailboxes of a persistent dispatch's stages: all ones at load */
     DOP_SLOT_TABLE        /* dop_stage_row of the stages of a persistent dispatch, by the runtime at load */
 };
 
@@ -131,10 +131,11 @@ enum { DOP_SCHED_DECODE = 1, DOP_SCHED_PREFILL, DOP_SCHED_SCORE };
 
 /* How the dispatches of a schedule are ordered.
  * Persistent: the first dispatch runs the schedule's stages.  Its workgroups, all of which the device must run at once, go
- * through them together and hand values to each other in DOP_SLOT_HANDED: a word there is all ones until it is stored.
- * Of two copies even and odd steps (by dop_step.turn) use one each, and clear the other's words as they store theirs.
+ * through them together and pass values on through mailboxes in DOP_SLOT_MAILBOX: a word there is all ones until it is filled.
+ * There are two copies.  The parity of dop_step.persistent_runs says which one a step uses; the sender of a word empties its
+ * place in the other copy.
  * It is used only where a probe shows that it makes progress.  A wait that lasts too long sets DOP_STEP_STALLED and goes
- * on: that step's results are garbage, and it must be run again with barriers.  The last dispatch advances the turn. */
+ * on: that step's results are garbage, and it must be run again with barriers.  The last dispatch counts the run. */
 enum { DOP_ORDER_BARRIERS = 0, DOP_ORDER_PERSISTENT = 1, DOP_N_ORDERS };
 
 typedef struct dop_plan_schedule {
@@ -171,10 +172,10 @@ typedef struct dop_plan_dispatch {
     uint32_t ops;                       /* string: the region's ops, for people */
     uint32_t region;                    /* region number in the schedule's graph in DOP_SEC_IR */
     uint64_t bytes_read, bytes_written; /* per replay at max_rows, cache traffic at ctx excluded */
-    /* Stages: the third dimension of the grid is the parts of the cache; there are workgroups for those that the
+    /* Stages: the third dimension of the grid is the splits of the cache; there are workgroups for those that the
      * kernel makes of it (dop_workgroups of kernels/glsl/persistent.glsl).  While the cache has at most short_positions positions, this
-     * step's included, a stage is another function, with short_groups workgroups for each of up to short_parts parts. */
-    uint32_t short_positions, short_function, short_groups, short_parts; /* 0: there is no such form */
+     * step's included, a stage is another function, with short_groups workgroups for each of up to short_splits splits. */
+    uint32_t short_positions, short_function, short_groups, short_splits; /* 0: there is no such form */
     uint64_t indirect_offset; /* INDIRECT: bytes into that slot, a multiple of 4; else 0 */
     uint32_t indirect_slot;   /* INDIRECT: row of DOP_SEC_SLOTS, of kind SCRATCH; else 0 */
     uint32_t reserved;
@@ -192,8 +193,8 @@ typedef struct dop_plan_arg {
 /* A row of the table that a persistent dispatch goes through. */
 typedef struct dop_stage_row {
     uint64_t args[16];
-    uint16_t groups, parts; /* workgroups of a part of the cache, and most parts */
-    uint16_t short_groups, short_parts;
+    uint16_t groups, splits; /* workgroups of each split of the cache, and the most splits */
+    uint16_t short_groups, short_splits;
     uint16_t function, short_function;
     uint32_t short_positions;
 } dop_stage_row;
@@ -251,7 +252,9 @@ typedef struct dop_step {
     uint32_t n_rows; /* valid rows of this step: 1 .. max_rows of the schedule */
     uint32_t n_out;  /* ids picked so far; ids[n_out % DOP_STEP_RING] is written next */
     uint32_t flags;  /* DOP_STEP_* */
-    uint32_t turn;   /* finished runs of persistent schedules; the host never changes it while they go well */
+    /* Finished runs of persistent schedules.  Their parity says which copy of the mailboxes the next run uses, so the host
+     * does not change the number while the runs go well. */
+    uint32_t persistent_runs;
     uint32_t reserved[12];
     uint32_t
         parity[DOP_STEP_MAX_SEQUENCES]; /* of each sequence: the copy of its replace states that is current, 0 or 1 */

@@ -101,12 +101,13 @@ restore(prober *p)
 
 /* n times the schedule with rows from `first` on; *out_stalled: a wait ran out, or a step did not end. */
 static dop_status
-run(prober *p, uint32_t which, uint32_t first, uint32_t n_rows, dop_form form, uint32_t n, bool *out_stalled)
+run(prober *p, uint32_t which, uint32_t first, uint32_t n_rows, uint32_t parity, dop_form form, uint32_t n,
+    bool *out_stalled)
 {
     volatile dop_step *step = dop_replay_step(&p->replay);
     uint32_t before = step->n_out;
     uint64_t ticket;
-    dop_replay_write_step(&p->replay, p->rows + first, n_rows, p->pos + first);
+    dop_replay_write_step(&p->replay, p->rows + first, n_rows, p->pos + first, parity);
     dop_status st = dop_replay_submit(&p->replay, p->schedules[which], form, n, p->diag, &ticket);
     if (st == DOP_OK)
         st = dop_replay_wait(&p->replay, ticket, p->diag);
@@ -122,8 +123,10 @@ collect(prober *p, uint32_t which, bool *out_stalled)
     dop_status st = restore(p);
     *out_stalled = false;
     for (uint32_t i = 0; i < STEPS && st == DOP_OK && !*out_stalled; i++) {
-        uint32_t first = which == SEVERAL ? 0 : i, n = i + 1 - first;
-        st = run(p, which, first, n, DOP_FORM_READ, 1, out_stalled);
+        /* Several rows begin with the first one each time, from the states that the sequence has; otherwise steps follow
+         * one another. */
+        uint32_t first = which == SEVERAL ? 0 : i, n = i + 1 - first, parity = p->m->parity ^ (first & 1u);
+        st = run(p, which, first, n, parity, DOP_FORM_READ, 1, out_stalled);
         if (st == DOP_OK)
             memcpy(p->logits[which] + i * vocab, dop_replay_logits(&p->replay, p->schedules[which]),
                    vocab * sizeof(float));
@@ -189,7 +192,7 @@ measure(prober *p, dop_probe_result *out)
             uint32_t o = (round + i) % 2;
             bool stalled;
             double start = dop_now_ms();
-            dop_status st = run(p, o, 0, 1, DOP_FORM_FULL, n, &stalled);
+            dop_status st = run(p, o, 0, 1, p->m->parity, DOP_FORM_FULL, n, &stalled);
             t[o] = (dop_now_ms() - start) / n;
             if (st != DOP_OK)
                 return st;

@@ -103,7 +103,7 @@ static bool
 is_cleared(dop_clear what, uint32_t slot_kind)
 {
     return (slot_kind == DOP_SLOT_STATE && what != DOP_CLEAR_SYNC) ||
-           ((slot_kind == DOP_SLOT_MERGES || slot_kind == DOP_SLOT_HANDED) && what != DOP_CLEAR_STATE) ||
+           ((slot_kind == DOP_SLOT_MERGES || slot_kind == DOP_SLOT_MAILBOX) && what != DOP_CLEAR_STATE) ||
            (slot_kind == DOP_SLOT_SCRATCH && what == DOP_CLEAR_ALL);
 }
 
@@ -115,9 +115,9 @@ record_table(const dop_replay *r, const dop_plan_schedule *s, VkCommandBuffer co
     for (uint32_t i = 0; i < s->n_stages; i++) {
         const dop_plan_dispatch *d = &r->plan->dispatches[s->first_stage + i];
         dop_stage_row row = {.groups = (uint16_t)(d->grid[0] * d->grid[1]),
-                             .parts = (uint16_t)d->grid[2],
+                             .splits = (uint16_t)d->grid[2],
                              .short_groups = (uint16_t)d->short_groups,
-                             .short_parts = (uint16_t)d->short_parts,
+                             .short_splits = (uint16_t)d->short_splits,
                              .function = (uint16_t)d->flags,
                              .short_function = (uint16_t)d->short_function,
                              .short_positions = d->short_positions};
@@ -149,7 +149,7 @@ record_clear(dop_replay *r, dop_clear what, dop_diag *diag)
         if (p->block == UINT32_MAX || !is_cleared(what, s->kind))
             continue;
         vkCmdFillBuffer(commands, r->memory->blocks[p->block].buffer, p->offset, dop_align_u64(s->size, 4),
-                        s->kind == DOP_SLOT_HANDED ? UINT32_MAX : 0);
+                        s->kind == DOP_SLOT_MAILBOX ? UINT32_MAX : 0);
     }
     for (uint32_t i = 0; i < r->plan->n_schedules && what == DOP_CLEAR_ALL; i++)
         if (r->plan->schedules[i].n_stages > 0 &&
@@ -357,11 +357,12 @@ dop_replay_step(const dop_replay *replay)
 }
 
 void
-dop_replay_write_step(const dop_replay *replay, const uint32_t *ids, uint32_t n, uint32_t pos)
+dop_replay_write_step(const dop_replay *replay, const uint32_t *ids, uint32_t n, uint32_t pos, uint32_t parity)
 {
     volatile dop_step *step = dop_replay_step(replay);
     step->n_rows = n;
     step->flags = 0;
+    step->parity[0] = parity;
     for (uint32_t i = 0; i < n; i++) {
         step->rows[i].token = ids[i];
         step->rows[i].position = pos + i;

@@ -23,7 +23,7 @@ typedef enum dop_form {
 /* What to set to its first value: zeros, and ones for what stages hand over. */
 typedef enum dop_clear {
     DOP_CLEAR_STATE, /* caches, for a new sequence */
-    DOP_CLEAR_SYNC,  /* counts of merges, and handed values; dop_step.turn must be 0 for the next step then */
+    DOP_CLEAR_SYNC,  /* counts of merges, and mailboxes; dop_step.persistent_runs must be 0 for the next step then */
     DOP_CLEAR_ALL,   /* both, the scratch slots, and the tables of stages: once, after loading */
     DOP_N_CLEARS
 } dop_clear;
@@ -80,8 +80,9 @@ const float *dop_replay_logits(const dop_replay *replay, uint32_t schedule);
 /* The step record; the host may touch it only while nothing is under way, except for reading ids of finished steps. */
 volatile dop_step *dop_replay_step(const dop_replay *replay);
 
-/* Writes the step record: n tokens from position pos on.  Nothing that uses it may be under way. */
-void dop_replay_write_step(const dop_replay *replay, const uint32_t *ids, uint32_t n, uint32_t pos);
+/* Writes the step record: n tokens from position pos on, whose sequence has its current states in copy `parity`.  Nothing
+ * that uses it may be under way. */
+void dop_replay_write_step(const dop_replay *replay, const uint32_t *ids, uint32_t n, uint32_t pos, uint32_t parity);
 
 /* Records a schedule into a command buffer of the caller's; with a query pool, a timestamp before the first dispatch
  * and one after each: n_dispatches + 1 from first_query on. */

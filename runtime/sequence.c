@@ -16,6 +16,7 @@ dop_sequence_create(dop_model *model, dop_diag *diag, dop_sequence **out_sequenc
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     s->model = model;
     s->wanted = UINT32_MAX;
+    s->n_kept = UINT32_MAX;
     s->tokens = calloc((size_t)model->plan.model->ctx + 1, sizeof *s->tokens);
     dop_status st = s->tokens ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (st == DOP_OK)
@@ -48,12 +49,41 @@ dop_sequence_destroy(dop_sequence *sequence)
     free(sequence);
 }
 
+static dop_status
+clear_states(dop_sequence *s, dop_diag *diag)
+{
+    dop_replay *r = &s->model->replay;
+    uint64_t ticket;
+    s->n_fed = 0;
+    s->n_kept = UINT32_MAX;
+    dop_status st = dop_replay_clear(r, DOP_CLEAR_STATE, diag, &ticket);
+    return st == DOP_OK ? dop_replay_wait(r, ticket, diag) : st;
+}
+
+/* The states are of the first n tokens at most: of fewer where steps replace them and no copy of that time is left.
+ * Nothing may be under way. */
+static dop_status
+go_back(dop_sequence *s, uint32_t n, dop_diag *diag)
+{
+    if (s->n_fed <= n)
+        return DOP_OK;
+    if (!s->model->plan.replaces) {
+        s->n_fed = n;
+        return DOP_OK;
+    }
+    if (s->n_kept > n)
+        return clear_states(s, diag);
+    dop_step_swap_states(s->model);
+    s->n_fed = s->n_kept;
+    s->n_kept = UINT32_MAX;
+    return DOP_OK;
+}
+
 dop_status
 dop_sequence_rewind(dop_sequence *sequence, uint32_t n_tokens, dop_diag *diag)
 {
     dop_sequence *s = sequence;
     dop_model *m = s->model;
-    uint64_t ticket;
     if (n_tokens > s->n_tokens)
         return DOP_FAIL(diag, DOP_E_INPUT, "the sequence has %u tokens and cannot be rewound to %u", s->n_tokens,
                         n_tokens);
@@ -62,10 +92,10 @@ dop_sequence_rewind(dop_sequence *sequence, uint32_t n_tokens, dop_diag *diag)
         return st;
     st = dop_step_drain(m, diag);
     s->n_tokens = n_tokens;
-    s->n_fed = s->n_fed < n_tokens ? s->n_fed : n_tokens;
     s->logits = NULL;
-    if (st == DOP_OK && n_tokens == 0 && (st = dop_replay_clear(&m->replay, DOP_CLEAR_STATE, diag, &ticket)) == DOP_OK)
-        st = dop_replay_wait(&m->replay, ticket, diag);
+    if (st == DOP_OK)
+        return n_tokens == 0 ? clear_states(s, diag) : go_back(s, n_tokens, diag);
+    s->n_fed = s->n_fed < n_tokens ? s->n_fed : n_tokens;
     return st;
 }
 
@@ -139,7 +169,7 @@ feed_and_pick(dop_sequence *s, uint32_t schedule, uint32_t take, dop_diag *diag)
     dop_model *m = s->model;
     uint64_t ticket;
     m->picks_taken = m->picks_asked;
-    dop_replay_write_step(&m->replay, s->tokens + s->n_fed, take, s->n_fed);
+    dop_replay_write_step(&m->replay, s->tokens + s->n_fed, take, s->n_fed, m->parity);
     dop_status st = dop_step_submit(m, schedule, DOP_FORM_FULL, 1, diag, &ticket);
     if (st != DOP_OK)
         return st;
@@ -148,6 +178,7 @@ feed_and_pick(dop_sequence *s, uint32_t schedule, uint32_t take, dop_diag *diag)
     m->n_ahead = 1;
     m->running = true;
     m->dev_pos = s->n_tokens;
+    s->n_kept = s->n_fed;
     s->n_fed += take;
     return DOP_OK;
 }
@@ -168,6 +199,7 @@ feed_chunk(dop_sequence *s, dop_diag *diag)
         return st;
     if (last)
         s->logits = dop_replay_logits(&m->replay, schedule);
+    s->n_kept = s->n_fed;
     s->n_fed += take;
     return DOP_OK;
 }
@@ -223,6 +255,7 @@ dop_sequence_score(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_lo
         if (st == DOP_OK)
             st = fn(user, s->n_fed - first, take, rows, diag);
         s->logits = rows + (size_t)(take - 1) * vocab;
+        s->n_kept = s->n_fed;
         s->n_fed += take;
     }
     return st;
@@ -256,6 +289,7 @@ submit_ahead(dop_sequence *s, dop_diag *diag)
         dop_status st = dop_step_submit(m, schedule, DOP_FORM_FULL, times, diag, &ticket);
         if (st != DOP_OK)
             return st;
+        s->n_kept = m->dev_pos; /* where states are replaced, so that this is the only step under way */
         m->dev_pos += times;
         m->ahead[m->n_ahead].ticket = ticket;
         m->ahead[m->n_ahead].end = m->picks_asked;
@@ -272,7 +306,8 @@ context_full(const dop_sequence *s, dop_diag *diag)
 }
 
 /* Position to feed next.  When everything is fed and the pick was dropped (the way of picking changed in between), the
- * last token is fed again: the same position gets the same values. */
+ * last token is fed again: the same position gets the same values.  States that steps replace are those from before it
+ * then (make_ready). */
 static uint32_t
 unfed(const dop_sequence *s)
 {
@@ -289,7 +324,7 @@ finish_pick(dop_sequence *s, dop_diag *diag)
         uint32_t at = unfed(s);
         if (at == m->plan.model->ctx)
             return context_full(s, diag);
-        dop_replay_write_step(&m->replay, s->tokens + at, 1, at);
+        dop_replay_write_step(&m->replay, s->tokens + at, 1, at, m->parity);
         m->dev_pos = at;
         m->running = true;
     }
@@ -315,6 +350,7 @@ next_on_device(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
         (void)dop_step_drain(m, NULL); /* what runs ahead of it goes on from nowhere */
         return dop_step_not_finite(m, s->n_tokens - 1, diag);
     }
+    dop_step_swap_states(m); /* as the device has done */
     m->picks_taken++;
     if (m->picks_taken == m->ahead[0].end) {
         m->n_ahead--;
@@ -338,6 +374,7 @@ decode_on_host(dop_sequence *s, uint32_t at, dop_diag *diag)
     if ((st = dop_step_finish(m, s->tokens + at, 1, at, DOP_FORM_READ, &schedule, diag)) != DOP_OK)
         return st;
     s->logits = dop_replay_logits(&m->replay, schedule);
+    s->n_kept = at;
     s->n_fed = at + 1;
     return DOP_OK;
 }
@@ -347,8 +384,6 @@ next_on_host(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
 {
     dop_model *m = s->model;
     dop_status st = DOP_OK;
-    if (m->running && (st = dop_step_drain(m, diag)) != DOP_OK)
-        return st;
     if (!s->logits) {
         uint32_t at = unfed(s);
         if (at == m->plan.model->ctx)
@@ -361,6 +396,22 @@ next_on_host(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
     *out_id = dop_sampler_pick(&s->sampler, s->logits, s->tokens, s->n_tokens);
     s->logits = NULL;
     return DOP_OK;
+}
+
+/* Before a pick: what the device has under way is for that pick, and all but the last token is in the states. */
+static dop_status
+make_ready(dop_sequence *s, dop_diag *diag)
+{
+    dop_model *m = s->model;
+    dop_status st = DOP_OK;
+    if (m->running && (s->logits || !picks_on_device(s)))
+        st = dop_step_drain(m, diag);
+    if (st == DOP_OK && m->plan.replaces && !m->running && !s->logits)
+        st = go_back(s, s->n_tokens - 1, diag);
+    /* More than the last pick is missing where feeding failed, or begins again. */
+    while (st == DOP_OK && !m->running && s->n_fed + 1 < s->n_tokens)
+        st = feed_chunk(s, diag);
+    return st;
 }
 
 dop_status
@@ -376,9 +427,7 @@ dop_sequence_next(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
         return context_full(s, diag);
     if (s->wanted == 0)
         s->wanted = 1;
-    /* More than the last pick is missing where feeding failed. */
-    while (st == DOP_OK && !s->model->running && s->n_fed + 1 < s->n_tokens)
-        st = feed_chunk(s, diag);
+    st = make_ready(s, diag);
     if (st == DOP_OK)
         st = s->logits || !picks_on_device(s) ? next_on_host(s, diag, out_id) : next_on_device(s, diag, out_id);
     if (st != DOP_OK)
@@ -386,5 +435,9 @@ dop_sequence_next(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
     s->tokens[s->n_tokens++] = *out_id;
     if (s->wanted != UINT32_MAX && s->wanted > 0)
         s->wanted--;
+    /* Of states that steps replace only the last step can be undone: the next one begins when its token is taken, and
+     * whoever calls meanwhile does something else.  What fails here fails again in the next call, which says so. */
+    if (s->model->plan.replaces && s->model->running)
+        (void)submit_ahead(s, NULL);
     return DOP_OK;
 }

@@ -81,12 +81,21 @@ dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t tim
     return st;
 }
 
+void
+dop_step_swap_states(dop_model *model)
+{
+    if (!model->plan.replaces)
+        return;
+    model->parity ^= 1u;
+    dop_replay_step(&model->replay)->parity[0] = model->parity;
+}
+
 static dop_status
 run_and_wait(dop_model *m, const uint32_t *ids, uint32_t n, uint32_t pos, dop_form form, uint32_t schedule,
              dop_diag *diag)
 {
     uint64_t ticket;
-    dop_replay_write_step(&m->replay, ids, n, pos);
+    dop_replay_write_step(&m->replay, ids, n, pos, m->parity);
     dop_status st = dop_step_submit(m, schedule, form, 1, diag, &ticket);
     return st == DOP_OK ? dop_replay_wait(&m->replay, ticket, diag) : st;
 }
@@ -96,6 +105,8 @@ dop_step_finish(dop_model *model, const uint32_t *ids, uint32_t n, uint32_t pos,
                 dop_diag *diag)
 {
     dop_model *m = model;
+    if (m->sequence)
+        m->sequence->n_kept = UINT32_MAX; /* the other copy is written now */
     dop_status st = run_and_wait(m, ids, n, pos, form, *io_schedule, diag);
     bool waits = m->plan.schedules[*io_schedule].ordering != DOP_ORDER_BARRIERS;
     if (st == DOP_OK && waits && dop_model_stalled(m, m->picks_asked) &&
@@ -104,6 +115,8 @@ dop_step_finish(dop_model *model, const uint32_t *ids, uint32_t n, uint32_t pos,
         st = run_and_wait(m, ids, n, pos, form, *io_schedule, diag);
     }
     m->picks_taken = m->picks_asked;
+    if (st == DOP_OK)
+        dop_step_swap_states(m); /* as the kernel that picks has done already, where there is one */
     return st;
 }
 
@@ -113,12 +126,21 @@ dop_step_drain(dop_model *model, dop_diag *diag)
 {
     dop_model *m = model;
     dop_status st = DOP_OK;
-    if (m->n_ahead > 0)
+    bool steps = m->n_ahead > 0;
+    if (steps)
         st = dop_replay_wait(&m->replay, m->ahead[m->n_ahead - 1].ticket, diag);
     m->n_ahead = 0;
     m->picks_taken = m->picks_asked;
     m->running = false;
-    return st == DOP_OK && dop_model_stalled(m, m->picks_asked) ? dop_model_fall_back(m, diag) : st;
+    if (st != DOP_OK)
+        return st;
+    if (dop_model_stalled(m, m->picks_asked))
+        return dop_model_fall_back(m, diag);
+    if (steps && m->plan.replaces) {
+        dop_step_swap_states(m);
+        m->sequence->n_fed = m->sequence->n_tokens;
+    }
+    return DOP_OK;
 }
 
 dop_status
@@ -143,16 +165,19 @@ dop_step_commit(dop_model *model)
     dop_open_step *o = &model->step;
     if (!o->sequence)
         return;
+    o->sequence->n_kept = o->sequence->n_tokens;
     o->sequence->n_tokens += o->n_rows;
     o->sequence->n_fed = o->sequence->n_tokens;
     o->sequence = NULL;
     o->n_rows = 0;
 }
 
-/* The rows' positions are written again by whatever comes next. */
+/* The rows' positions are written again by whatever comes next, and states that were replaced have a copy from before. */
 void
 dop_step_rollback(dop_model *model)
 {
+    if (model->step.sequence)
+        dop_step_swap_states(model);
     model->step.sequence = NULL;
     model->step.n_rows = 0;
 }

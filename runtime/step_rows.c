@@ -94,10 +94,9 @@ dop_step_run(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_di
     o->all_rows = inner;
     o->logits = form == DOP_FORM_READ ? dop_replay_logits(&m->replay, schedule) : NULL;
     o->pick = by_device ? dop_replay_step(&m->replay)->ids[(m->picks_asked - 1) % DOP_STEP_RING] : UINT32_MAX;
-    if ((st = check_finite(m, pos, diag)) == DOP_OK)
-        o->sequence = s;
-    else
-        o->n_rows = 0;
+    o->sequence = s;
+    if ((st = check_finite(m, pos, diag)) != DOP_OK)
+        dop_step_rollback(m);
     return st;
 }
 

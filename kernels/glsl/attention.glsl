@@ -8,7 +8,7 @@
 #define KV ${KV}u
 #define LANES_D (D / 4u)
 #define SHARES (WG / LANES_D)
-#define TEAMS (WG / SG)
+#define SUBGROUPS (WG / SG)
 #define DS ${DS}u
 #define CP (WG / DS) // positions scored at once
 #define DOP_T(j) min(t0 + (j) / G, n_tokens - 1u)
@@ -20,7 +20,7 @@ shared vec4 dop_q[R * D / 4u];
 shared float dop_s[R * WG];
 shared vec4 dop_acc[BATCH * SHARES * LANES_D];
 #if SG > 1
-shared float dop_part[R * TEAMS];
+shared float dop_part[R * SUBGROUPS];
 #endif
 ${DECLS}
 // Largest of s[j] over the workgroup, for all rows at once.
@@ -29,15 +29,15 @@ void dop_rows_max(inout float s[R])
 #if SG > 1
     for (uint j = 0u; j < R; j++)
         s[j] = subgroupMax(s[j]);
-    if (TEAMS > 1u) {
+    if (SUBGROUPS > 1u) {
         barrier();
         if (gl_LocalInvocationIndex % SG == 0u)
             for (uint j = 0u; j < R; j++)
-                dop_part[j * TEAMS + gl_LocalInvocationIndex / SG] = s[j];
+                dop_part[j * SUBGROUPS + gl_LocalInvocationIndex / SG] = s[j];
         barrier();
         for (uint j = 0u; j < R; j++)
-            for (uint i = 0u; i < TEAMS; i++)
-                s[j] = max(s[j], dop_part[j * TEAMS + i]);
+            for (uint i = 0u; i < SUBGROUPS; i++)
+                s[j] = max(s[j], dop_part[j * SUBGROUPS + i]);
     }
 #else
     barrier();
@@ -141,7 +141,7 @@ ${DOT_K}            }
     for (uint j = 0u; j < R; j++) {
         float sum = subgroupAdd(l[j]);
         if (gl_LocalInvocationIndex % SG == 0u)
-            dop_part[j * TEAMS + gl_LocalInvocationIndex / SG] = sum;
+            dop_part[j * SUBGROUPS + gl_LocalInvocationIndex / SG] = sum;
     }
 #else
     // Sums of the weights: through the memory of the scores, which nobody reads any more.
@@ -161,8 +161,8 @@ ${DOT_K}            }
                 for (uint k = 1u; k < R; k++)
                     top = k == j ? m[k] : top;
 #if SG > 1
-                for (uint k = 0u; k < TEAMS; k++)
-                    sum += dop_part[j * TEAMS + k];
+                for (uint k = 0u; k < SUBGROUPS; k++)
+                    sum += dop_part[j * SUBGROUPS + k];
 #else
                 for (uint k = 0u; k < WG; k++)
                     sum += dop_s[j * WG + k];

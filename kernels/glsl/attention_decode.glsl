@@ -8,13 +8,13 @@
 // The first rows are on their way before this step's queries are waited for, the next ones while the current are used.
 #define D ${D}u
 #define R ${R}u
-#define SHARERS ${SHARERS}u // workgroups that share the query heads of a KV head
+#define GROUP_WGS ${GROUP_WGS}u // workgroups that a head group is divided among
 #define KV ${KV}u
 #define LANES (D / 8u)
 #define GROUPS (WG / LANES) // rows of a pass
 #define CP ${CP}u           // positions at a time
 #define NP (CP / GROUPS)    // rows of an invocation
-#define TEAMS (WG / SG)
+#define SUBGROUPS (WG / SG)
 #define HALVINGS ${HALVINGS} // steps of the sum over LANES that halve the number of values
 #define VALUES (NP * R)
 #define BATCH ${BATCH}u // heads whose sums meet in shared memory at once
@@ -27,7 +27,7 @@ shared vec4 dop_q[R * D / 4u];
 #define DOP_Q_PUT1(i, x) dop_q[DOP_Q_AT((i) >> 2)][(i) & 3u] = x
 shared float dop_s[R * CP];
 shared float dop_m[R], dop_l[R], dop_fix[R];
-shared vec4 dop_acc[BATCH * TEAMS * D / 4u];
+shared vec4 dop_acc[BATCH * SUBGROUPS * D / 4u];
 uvec4 dop_k[NP], dop_v[NP];
 ${DECLS}// Rows of a cache are read past what this step writes (then all are from steps before), or with it.
 #if KEEPS_K
@@ -106,7 +106,7 @@ ${@}    }
 void dop_softmax()
 {
     uint lane = gl_LocalInvocationIndex % SG;
-    for (uint j = gl_LocalInvocationIndex / SG; j < R; j += TEAMS) {
+    for (uint j = gl_LocalInvocationIndex / SG; j < R; j += SUBGROUPS) {
         float x[CP / SG], old = dop_m[j], top = old, sum = 0.0;
 ${@i SHARE}        x[$i] = dop_s[j * CP + $iu * SG + lane];
         top = max(top, x[$i]);
@@ -124,27 +124,27 @@ ${@}        sum = subgroupAdd(sum);
     }
 }
 
-// What is left in parts that are not handed over in this step, by one when there were more positions: the next step must
-// not find it.  The last subgroup looks, which has no query to wait for.
-void dop_clear_parts(uint head0, uint split, uint used)
+// Empties mailboxes of splits that this step does not send.  They are still full when an earlier step had more splits, and
+// the next step must not find them so.  The last subgroup does it, because it has no query to wait for.
+void dop_clear_splits(uint head0, uint split, uint used)
 {
 #if MERGE && defined(DOP_STAGE)
     if (gl_LocalInvocationIndex < WG - SG)
         return;
     uint first = (used == 1u ? 0u : split + used) + gl_LocalInvocationIndex % SG * used;
-    for (uint part = first; part < ROOM; part += SG * used)
+    for (uint i = first; i < MAX_SPLITS; i += SG * used)
         for (uint j = 0u; j < R; j++) {
-            uint at = ((head0 + j) * ROOM + part) * (D + 4u);
-            if (dop_left(${PARTS}, at + D))
+            uint at = ((head0 + j) * MAX_SPLITS + i) * (D + 4u);
+            if (dop_left(${MAILBOX}, at + D))
                 for (uint c = 0u; c < D + 4u; c += 4u)
-                    dop_clear4(${PARTS}, at + c);
+                    dop_clear4(${MAILBOX}, at + c);
         }
 #endif
 }
 
 void main()
 {
-    uint head0 = DOP_GROUP.x * R, kvh = DOP_GROUP.x / SHARERS, split = DOP_GROUP.z;
+    uint head0 = DOP_GROUP.x * R, kvh = DOP_GROUP.x / GROUP_WGS, split = DOP_GROUP.z;
     uint last = ${POSITION}; // position of the query
     uint hi = last + 1u, lo = ${WINDOW} > 0u && hi > ${WINDOW} ? hi - ${WINDOW} : 0u;
 #if SPLITS > 1
@@ -162,7 +162,7 @@ ${@}    dop_hold_k(lo, kvh, lo, min(hi, last));
         dop_l[j] = 0.0;
     }
 #if SPLITS > 1
-    dop_clear_parts(head0, split, used);
+    dop_clear_splits(head0, split, used);
 #endif
 ${PROLOGUE}    barrier();
     // Rows that are read from memory end here.
@@ -198,13 +198,13 @@ ${@}        dop_hold_v(base + CP, kvh, base + CP, held_v);
 ${@j R}        acc[2u * $ju] += subgroupShuffleXor(acc[2u * $ju], m);
         acc[2u * $ju + 1u] += subgroupShuffleXor(acc[2u * $ju + 1u], m);
 ${@}    }
-    uint team = gl_LocalInvocationIndex / SG;
+    uint sub = gl_LocalInvocationIndex / SG;
 ${@b BATCHES}    {
         const uint j0 = $bu * BATCH;
         if (gl_LocalInvocationIndex % SG < LANES) {
 ${@j BATCH}            if (j0 + $ju < R) {
-                dop_acc[($ju * TEAMS + team) * (D / 4u) + part * 2u] = acc[min(2u * (j0 + $ju), 2u * R - 1u)];
-                dop_acc[($ju * TEAMS + team) * (D / 4u) + part * 2u + 1u] = acc[min(2u * (j0 + $ju) + 1u, 2u * R - 1u)];
+                dop_acc[($ju * SUBGROUPS + sub) * (D / 4u) + part * 2u] = acc[min(2u * (j0 + $ju), 2u * R - 1u)];
+                dop_acc[($ju * SUBGROUPS + sub) * (D / 4u) + part * 2u + 1u] = acc[min(2u * (j0 + $ju) + 1u, 2u * R - 1u)];
             }
 ${@}        }
         barrier();
@@ -212,8 +212,8 @@ ${@}        }
             uint j = i / (D / 4u), d = i % (D / 4u) * 4u, h = head0 + j0 + j;
             float top = dop_m[j0 + j], sum = dop_l[j0 + j];
             vec4 o = vec4(0.0);
-            [[unroll]] for (uint k = 0u; k < TEAMS; k++)
-                o += dop_acc[(j * TEAMS + k) * (D / 4u) + d / 4u];
+            [[unroll]] for (uint k = 0u; k < SUBGROUPS; k++)
+                o += dop_acc[(j * SUBGROUPS + k) * (D / 4u) + d / 4u];
 ${SINK}            float m = top, l = sum;
 #if MERGE
             if (used == 1u) {
@@ -231,7 +231,7 @@ ${@}#if MERGE
     if (used == 1u)
         return;
 #ifdef DOP_STAGE
-    // The last split waits for the parts of the others: a workgroup that runs several of them runs it last.
+    // The workgroup of the last split waits for all others.  A workgroup that runs several splits runs that one last.
     if (split + 1u != used)
         return;
 #else

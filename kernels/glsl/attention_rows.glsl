@@ -5,7 +5,7 @@
 #define G ${G}u
 #define R 4u
 #define KV ${KV}u
-#define TEAMS 1u
+#define SUBGROUPS 1u
 #define TILE 64u // positions between two rescalings
 #define STEP ${STEP}u
 #define STEPS ((D / STEP + WG - 1u) / WG)

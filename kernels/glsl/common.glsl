@@ -32,7 +32,7 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer Step {
     SHARED uint n_rows;
     SHARED uint n_out;
     SHARED uint flags;
-    SHARED uint turn;
+    SHARED uint persistent_runs;
     SHARED uint reserved[12];
     SHARED uint parity[64];
     SHARED Row rows[4096];
@@ -60,10 +60,10 @@ bool dop_last_of(U32 arrivals, uint i, uint n)
 }
 #endif
 
-// --- what the stages of a persistent dispatch hand to each other ------------------------------------------------------
-// A value says itself that it is there: its memory holds DOP_NOTHING until it is stored, and a reader looks until it finds
-// something else.  There are two copies, for even and odd steps; who stores into one clears the other, which nobody
-// reads before the next step.
+// --- mailboxes: how the stages of a persistent dispatch pass values on ------------------------------------------------
+// A word of a mailbox is DOP_NOTHING until its value is sent, and a receiver looks until it finds something else.  There
+// are two copies of all mailboxes, for even and odd steps.  The sender of a value also empties its place in the other copy,
+// which nobody reads before the next step.  compiler/persistent.h has a drawing.
 #ifdef DOP_STAGE
 struct Stage {
     uvec2 args[16];
@@ -75,49 +75,49 @@ struct Stage {
 };
 shared Stage dop_stage;
 #define DOP_NOTHING 0xffffffffu
-layout(buffer_reference, std430, buffer_reference_align = 4) coherent volatile buffer Handed { uint v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 16) coherent volatile buffer Handed4 { uvec4 v[]; };
-uint dop_look1(U32 p, uint i) { return Handed(p).v[i + dop_stage.now]; }
-uvec4 dop_look4(U32 p, uint i) { return Handed4(p).v[(i + dop_stage.now) >> 2]; }
+layout(buffer_reference, std430, buffer_reference_align = 4) coherent volatile buffer Words { uint v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) coherent volatile buffer Words4 { uvec4 v[]; };
+uint dop_look1(U32 p, uint i) { return Words(p).v[i + dop_stage.now]; }
+uvec4 dop_look4(U32 p, uint i) { return Words4(p).v[(i + dop_stage.now) >> 2]; }
 // Has the step failed?  The bound keeps a device that does not run all workgroups at once from hanging (and is below the
-// number of turns after which llvmpipe ends a loop by itself); when one has given up, the others do so soon.
+// number of iterations after which llvmpipe ends a loop by itself); when one has given up, the others do so soon.
 #define DOP_MOST_LOOKS 50000u
 bool dop_given_up(uint looks)
 {
-    Handed flags = Handed(dop_stage.step); // [2]: flags of dop_step
+    Words flags = Words(dop_stage.step); // [2]: flags of dop_step
     if (looks == DOP_MOST_LOOKS)
         flags.v[2] |= 1u;
     return looks == DOP_MOST_LOOKS || ((looks & 255u) == 255u && (flags.v[2] & 1u) != 0u);
 }
 bool dop_missing(uint x) { return x == DOP_NOTHING; }
 bool dop_missing(uvec4 x) { return any(equal(x, uvec4(DOP_NOTHING))); }
-float dop_handed1(uint x, U32 p, uint i)
+float dop_receive1(uint x, U32 p, uint i)
 {
     for (uint n = 0u; dop_missing(x) && !dop_given_up(n); n++)
         x = dop_look1(p, i);
     return uintBitsToFloat(x);
 }
-vec4 dop_handed4(uvec4 x, U32 p, uint i)
+vec4 dop_receive4(uvec4 x, U32 p, uint i)
 {
     for (uint n = 0u; dop_missing(x) && !dop_given_up(n); n++)
         x = dop_look4(p, i);
     return uintBitsToFloat(x);
 }
-void dop_hand1(U32 p, uint i, float x)
+void dop_send1(U32 p, uint i, float x)
 {
     uint w = floatBitsToUint(x);
-    Handed(p).v[i + dop_stage.now] = w == DOP_NOTHING ? 0x7fc00000u : w; // another NaN
-    Handed(p).v[i + dop_stage.next] = DOP_NOTHING;
+    Words(p).v[i + dop_stage.now] = w == DOP_NOTHING ? 0x7fc00000u : w; // another NaN
+    Words(p).v[i + dop_stage.next] = DOP_NOTHING;
 }
-void dop_hand4(U32 p, uint i, vec4 x)
+void dop_send4(U32 p, uint i, vec4 x)
 {
     uvec4 w = floatBitsToUint(x);
     w = mix(w, uvec4(0x7fc00000u), equal(w, uvec4(DOP_NOTHING)));
-    Handed4(p).v[(i + dop_stage.now) >> 2] = w;
-    Handed4(p).v[(i + dop_stage.next) >> 2] = uvec4(DOP_NOTHING);
+    Words4(p).v[(i + dop_stage.now) >> 2] = w;
+    Words4(p).v[(i + dop_stage.next) >> 2] = uvec4(DOP_NOTHING);
 }
-bool dop_left(U32 p, uint i) { return !dop_missing(Handed(p).v[i + dop_stage.next]); }
-void dop_clear4(U32 p, uint i) { Handed4(p).v[(i + dop_stage.next) >> 2] = uvec4(DOP_NOTHING); }
+bool dop_left(U32 p, uint i) { return !dop_missing(Words(p).v[i + dop_stage.next]); }
+void dop_clear4(U32 p, uint i) { Words4(p).v[(i + dop_stage.next) >> 2] = uvec4(DOP_NOTHING); }
 #else
 #define DOP_GROUP gl_WorkGroupID
 #endif

@@ -1,5 +1,5 @@
 // One dispatch for the stages of a step: as many workgroups as the device runs at once go through the list of stages
-// together.  Nothing orders them but the values that they hand to each other (common.glsl).
+// together.  Nothing orders them but mailboxes (common.glsl); compiler/persistent.h has a drawing.
 //
 // A row of the table is dop_stage_row of runtime/plan_format.h: 32 words of arguments, how many workgroups the stage has
 // and which function it is, always and while the cache is short.  The row of the next stage is on its way while a stage
@@ -10,18 +10,18 @@ void dop_run(uint function)
     switch (function) {
 ${CALLS}    }
 }
-// Workgroups for n positions: so many for each part of the cache, which are as many as dop_split_len makes (a window makes
-// fewer: the others have nothing to do).
-uint dop_workgroups(uint n, uint each, uint most_parts)
+// Workgroups of a stage for n positions: `each` for every split that dop_split_len makes of the cache.  A window makes fewer
+// splits; the workgroups of the others return at once.
+uint dop_workgroups(uint n, uint each, uint max_splits)
 {
-    return each * (n <= DOP_WHOLE ? 1u : min((n + DOP_LEAST - 1u) / DOP_LEAST, most_parts));
+    return each * (n <= DOP_WHOLE ? 1u : min((n + DOP_LEAST - 1u) / DOP_LEAST, max_splits));
 }
 // Little lives across a stage: its function may use nearly all registers.
 #define ROW 36u
 void main()
 {
-    uint word = gl_LocalInvocationIndex, copy = counts.y * (step.turn & 1u);
-    uint mine = word < ROW ? Handed(table).v[word] : 0u;
+    uint word = gl_LocalInvocationIndex, copy = counts.y * (step.persistent_runs & 1u);
+    uint mine = word < ROW ? Words(table).v[word] : 0u;
     if (word == 0u) {
         dop_stage.now = copy;
         dop_stage.next = counts.y - copy;
@@ -36,7 +36,7 @@ void main()
             dop_stage.row[word - 32u] = mine;
         if (word == 0u)
             dop_stage.group = gl_WorkGroupID.x;
-        mine = word < ROW ? Handed(table).v[min(s + 1u, counts.x - 1u) * ROW + word] : 0u;
+        mine = word < ROW ? Words(table).v[min(s + 1u, counts.x - 1u) * ROW + word] : 0u;
         barrier();
         uvec4 row = dop_stage.row;
         bool few = dop_stage.position < row.w;

@@ -152,8 +152,8 @@ kept "-o: the types" quant.yaml input -o quant.yaml --quant quant.yaml
 kept "external weights: the target" external.weights input -o external --weights external --target ./external.weights
 kept "--report: a file of the model" input/config.json input -o plan --report=input/config.json
 mkdir dump
-ln -s ../input/config.json dump/000-decode-canon.ir
-kept "--dump-dir: a link to a file of the model" dump/000-decode-canon.ir input --dump-dir dump
+ln -s ../input/config.json dump/000-decode1-canon.ir
+kept "--dump-dir: a link to a file of the model" dump/000-decode1-canon.ir input --dump-dir dump
 check_fails "the plan and its report" 2 "the plan and the report need files of their own" "$DOPPLERC" input -o plan --report=plan
 after=$(cat input/* target.yaml quant.yaml path.yaml tuning.yaml external.weights | md5sum)
 [ "$before" = "$after" ] && pass "every input is as it was" || fail "every input is as it was"

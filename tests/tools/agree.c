@@ -48,7 +48,7 @@ static dop_status
 replay(comparison *c, uint32_t schedule, uint32_t pos, uint32_t n, dop_diag *diag, const float **out_rows)
 {
     uint64_t ticket;
-    dop_replay_write_step(&c->m->replay, c->tokens + pos, n, pos);
+    dop_replay_write_step(&c->m->replay, c->tokens + pos, n, pos, 0);
     dop_status st = dop_step_submit(c->m, schedule, DOP_FORM_READ, 1, diag, &ticket);
     if (st == DOP_OK)
         st = dop_replay_wait(&c->m->replay, ticket, diag);

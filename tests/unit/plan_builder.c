@@ -226,7 +226,7 @@ toy_argmax(const uint32_t *tokens, size_t n)
     "#extension GL_EXT_buffer_reference_uvec2 : require\n"                              \
     "layout(local_size_x = 64) in;\n"                                                   \
     "struct Row { uint token, position, sequence, flags; };\n"                          \
-    "layout(buffer_reference, std430) buffer Step { uint n_rows, n_out, flags, turn;\n" \
+    "layout(buffer_reference, std430) buffer Step { uint n_rows, n_out, flags, runs;\n" \
     "    uint reserved[12], parity[64]; Row rows[4096]; uint ids[4096]; };\n"           \
     "layout(buffer_reference, std430) buffer U32 { uint at[]; };\n"                     \
     "layout(buffer_reference, std430) buffer F32 { float at[]; };\n"                    \
@@ -237,9 +237,9 @@ static const char toy_stages[] =
                    "void main() {\n"
                    "    U32 state = U32(table.args[1]), mailbox = U32(table.args[4]);\n"
                    "    F32 w = F32(table.args[2]), logits = F32(table.args[3]);\n"
-                   "    uint v = gl_LocalInvocationID.x, h = 0, turn = step.turn, now = turn & 1u;\n"
+                   "    uint v = gl_LocalInvocationID.x, h = 0, runs = step.runs, now = runs & 1u;\n"
                    "    if (v == 0) {\n"
-                   "        if (mailbox.at[now] != 0xffffffffu || turn >= STALL_AT) step.flags |= 1u;\n"
+                   "        if (mailbox.at[now] != 0xffffffffu || runs >= STALL_AT) step.flags |= 1u;\n"
                    "        mailbox.at[now] = step.rows[0].token;\n"
                    "        mailbox.at[1u - now] = 0xffffffffu;\n"
                    "        state.at[step.rows[0].position] = step.rows[0].token;\n"
@@ -247,7 +247,7 @@ static const char toy_stages[] =
                    "    memoryBarrierBuffer();\n"
                    "    barrier();\n"
                    "    for (uint p = 0; p <= step.rows[0].position; p++) h += (p + 1) * state.at[p];\n"
-                   "    if (turn >= STALL_AT) h++;\n"
+                   "    if (runs >= STALL_AT) h++;\n"
                    "    logits.at[v] = w.at[(h % 64) * 64 + v] + float(v & 1u) * float(NUDGE);\n"
                    "}\n";
 static const char toy_advance[] =
@@ -261,7 +261,7 @@ static const char toy_advance[] =
                    "    step.rows[0].position = step.rows[step.n_rows - 1].position + 1;\n"
                    "    step.rows[0].token = best;\n"
                    "    step.n_rows = 1;\n"
-                   "    step.turn += 1u;\n"
+                   "    step.runs += 1u;\n"
                    "}\n";
 
 typedef struct toy_parts {
@@ -362,7 +362,7 @@ pb_toy_persistent(plan_builder *b, uint32_t stall_at, float nudge)
 {
     enum { WEIGHTS, STATE, STEP, RESULT }; /* slots of pb_toy in its order */
     static const char version[] = "#version 460\n";
-    uint32_t mailbox = pb_slot(b, DOP_SLOT_HANDED, "mailboxes", 8);
+    uint32_t mailbox = pb_slot(b, DOP_SLOT_MAILBOX, "mailboxes", 8);
     uint32_t table = pb_slot(b, DOP_SLOT_TABLE, "stages", sizeof(dop_stage_row));
     dop_buf text = {0};
     dop_buf_printf(&text, "%s#define STALL_AT %uu\n#define NUDGE %.9g\n%s", version, stall_at, (double)nudge,

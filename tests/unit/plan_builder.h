@@ -34,7 +34,7 @@ void pb_redigest(uint8_t *file);
 enum { TOY_VOCAB = 64, TOY_CTX = 128 };
 void pb_toy(plan_builder *b);
 /* Adds a persistent decode schedule, the last row of SCHEDULES: like the other one, as one stage with a mailbox and a
- * dispatch that picks.  From turn stall_at on waits run out, and from then on the picks are wrong: UINT32_MAX for never.  A
+ * dispatch that picks.  From run stall_at on waits run out, and from then on the picks are wrong: UINT32_MAX for never.  A
  * mailbox that is not empty before a step (a run that was half a one, or an incomplete reset) shows as a stall too.
  * Logits of odd tokens are `nudge` larger than they should be. */
 void pb_toy_persistent(plan_builder *b, uint32_t stall_at, float nudge);

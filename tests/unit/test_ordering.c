@@ -1,10 +1,11 @@
 /* The choice between barriers and a persistent dispatch, and the way back from one that stalls, on a hand-made plan.
- * Needs runtime/device.h's Vulkan device. */
+ * Also: a grid that is made on the device.  Needs runtime/device.h's Vulkan device. */
 #include "runtime/model.h"
 #include "tests/unit/plan_builder.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -98,7 +99,7 @@ static const dop_open_options forced[] = {
 };
 enum { N_FORCED = sizeof forced / sizeof forced[0] };
 
-/* The toy's stage stalls when its mailbox and the turn disagree: any run that was half a one, or cleared one of them, shows. */
+/* The toy's stage stalls when its mailbox and the parity disagree: any run that was half a one, or cleared one of them, shows. */
 Test(ordering, forced_persistent)
 {
     for (size_t i = 0; i < N_FORCED; i++) {
@@ -111,7 +112,7 @@ Test(ordering, forced_persistent)
         cr_assert_eq(info.ordering, DOP_ORDER_PERSISTENT);
         cr_assert_not(info.stalled);
         cr_assert_eq(s->model->plan.schedules[info.decode].ordering, DOP_ORDER_PERSISTENT);
-        cr_assert_gt(dop_replay_step(&s->model->replay)->turn, 100, "they were used");
+        cr_assert_gt(dop_replay_step(&s->model->replay)->persistent_runs, 100, "they were used");
         cr_assert_eq(dop_model_counters(s->model).recordings, 0);
         close_model(s);
     }
@@ -166,7 +167,7 @@ Test(ordering, a_stall_changes_no_token)
             cr_assert_eq(info.ordering, DOP_ORDER_BARRIERS);
             cr_assert_eq(s->model->plan.schedules[info.decode].ordering, DOP_ORDER_BARRIERS);
             volatile dop_step *step = dop_replay_step(&s->model->replay);
-            cr_assert_eq(step->turn, 0);
+            cr_assert_eq(step->persistent_runs, 0);
             cr_assert_eq(step->flags, 0);
             check_greedy(s, 33, 60);
             cr_assert_eq(dop_model_counters(s->model).recordings, 0);
@@ -222,7 +223,7 @@ Test(ordering, probe_takes_either_and_leaves_nothing_behind)
         cr_assert_gt(describe(s).probe_ms, 0);
         check_greedy(s, 1, 40);
         check_greedy(s, 20, 40);
-        /* Neither way lets the mailbox and the turn disagree. */
+        /* Neither way lets the mailbox and the parity disagree. */
         dop_model_use_ordering(s->model, i % 2 ? DOP_ORDER_PERSISTENT : DOP_ORDER_BARRIERS);
         check_greedy(s, 20, 40);
     }
@@ -342,10 +343,10 @@ Test(ordering, a_probe_leaves_the_sequence_alone)
         feed(s, all, 0, 30);
         take(s, all, 30, 7);
         cr_assert_eq(dop_step_drain(s->model, &diag), DOP_OK); /* steps that run ahead */
-        uint32_t turn = dop_replay_step(&s->model->replay)->turn;
+        uint32_t runs = dop_replay_step(&s->model->replay)->persistent_runs;
         for (uint32_t pos = 0; with && pos <= 40; pos += 10)
             cr_assert_eq(dop_model_probe(s->model, pos, &diag), DOP_OK, "%s", diag.message);
-        cr_assert_eq(dop_replay_step(&s->model->replay)->turn, turn);
+        cr_assert_eq(dop_replay_step(&s->model->replay)->persistent_runs, runs);
         dop_counters c = dop_model_counters(s->model);
         cr_assert_eq(c.allocations, 0);
         cr_assert_eq(c.recordings, 0);
@@ -426,5 +427,58 @@ Test(ordering, shown_by_disasm)
     dop_buf_finish(&text);
     dop_plan_close(&plan);
     dop_buf_finish(&file);
+    plan_builder_finish(&b);
+}
+
+/* A dispatch makes the next one's grid: (position + 2) * 3 workgroups, each of which counts itself. */
+Test(dispatch, a_grid_made_on_the_device)
+{
+#define INDIRECT_HEAD                                               \
+    "#version 460\n"                                                \
+    "#extension GL_EXT_buffer_reference : require\n"                \
+    "layout(local_size_x = 64) in;\n"                               \
+    "layout(buffer_reference, std430) buffer U32 { uint at[]; };\n" \
+    "layout(push_constant) uniform P { U32 a; U32 b; };\n"          \
+    "void main() { if (gl_LocalInvocationID.x != 0) return;\n"
+    enum { STEP_SLOT = 2, POSITION = offsetof(dop_step, rows[0].position) / 4 };
+    plan_builder b;
+    dop_buf text = {0};
+    pb_toy(&b);
+    dop_buf_printf(&text, INDIRECT_HEAD "    b.at[2] = a.at[%d] + 2u; b.at[3] = 3u; b.at[4] = 1u; }\n", POSITION);
+    uint32_t sizes = pb_slot(&b, DOP_SLOT_SCRATCH, "grid", 32);
+    PB_AT(&b, SLOTS, dop_plan_slot, STEP_SLOT)->size += 16; /* the host reads the count there */
+    dop_plan_schedule *s = PB_AT(&b, SCHEDULES, dop_plan_schedule, 0);
+    dop_plan_dispatch old[3],
+        size = {.kernel = pb_kernel(&b, "size", text.data, 64, 2), .grid = {1, 1, 1}, .n_args = 2},
+        count = {.kernel = pb_kernel(&b, "count", INDIRECT_HEAD "    atomicAdd(b.at[0], 1u); }\n", 64, 2),
+                 .grid = {TOY_CTX + 2, 3, 1},
+                 .n_args = 2,
+                 .flags = DOP_DISPATCH_BARRIER | DOP_DISPATCH_INDIRECT,
+                 .indirect_slot = sizes,
+                 .indirect_offset = 8};
+    memcpy(old, PB_AT(&b, DISPATCHES, dop_plan_dispatch, s->first_dispatch), sizeof old);
+    size.first_arg = pb_arg(&b, STEP_SLOT, 0, sizeof(dop_step));
+    pb_arg(&b, sizes, 0, 32);
+    count.first_arg = pb_arg(&b, sizes, 0, 32);
+    pb_arg(&b, STEP_SLOT, sizeof(dop_step), 16);
+    s->first_dispatch = PB_ROW(&b, DISPATCHES, size);
+    PB_ROW(&b, DISPATCHES, count);
+    for (int i = 0; i < 3; i++)
+        PB_ROW(&b, DISPATCHES, old[i]);
+    s->n_dispatches += 2;
+    s->n_body += 2;
+    dop_diag diag = {0};
+    dop_sequence *seq = try_open(&b, &(dop_open_options){.max_chunk = 1, .steps_ahead = 1}, &diag);
+    cr_assert(seq, "%s", diag.message);
+    check_greedy(seq, 7, 20);
+    const uint32_t *counted =
+        (const uint32_t *)(const void *)((const uint8_t *)(uintptr_t)dop_replay_step(&seq->model->replay) +
+                                         sizeof(dop_step));
+    uint32_t want = 0;
+    for (uint32_t pos = 0; pos < 26; pos++)
+        want += (pos + 2) * 3;
+    cr_assert_eq(*counted, want, "%u workgroups instead of %u", *counted, want);
+    close_model(seq);
+    dop_buf_finish(&text);
     plan_builder_finish(&b);
 }
