@@ -39,7 +39,8 @@ dop_status dop_check_dispatch(dop_check_device *device, const dop_plan_dispatch 
 
 /* NULL: the plan has no such weight. */
 const dop_plan_tensor *dop_check_find_weight(const dop_plan *plan, const char *name);
-/* One row of an expert's matrix (0 where there are none) as f32.  Errors: storage types without a decoder, tensors that are smaller than their rows. */
+/* One row of an expert's matrix (expert 0 where there are none) as f32.  Errors: storage types without a decoder, tensors
+ * that are smaller than their rows. */
 dop_status dop_check_weight_row(const dop_plan *plan, const dop_plan_tensor *weight, uint32_t expert, uint32_t row,
                                 float *out, dop_diag *diag);
 /* Rounds rows of k values as such kernels do: d = largest / 127 of 32 values, d * round(x / d). */
