@@ -43,7 +43,7 @@ typedef struct dop_tokenizer_facts {
 void dop_tokenizer_facts_init(dop_tokenizer_facts *facts);
 
 /* Parses tokenizer.json or tekken.json (UTF-8 JSON text).  path is for messages only; facts may be NULL.  Anything that
- * would change ids and is not implemented is an error that names the component. */
+ * would change ids and that is not supported is an error that names the component. */
 dop_status dop_tokenizer_from_json(const char *path, const void *bytes, size_t size, const dop_tokenizer_facts *facts,
                                    dop_diag *diag, dop_tokenizer **out_tok);
 /* Same for a SentencePiece model (tokenizer.model), Unigram or BPE. */
