@@ -24,80 +24,6 @@ struct kernel_lab {
 
 /* --- the device ------------------------------------------------------------------------------------------------------ */
 
-const dop_target *
-kernel_lab_target(uint32_t which)
-{
-    enum { f16 = DOP_CAP_f16_storage | DOP_CAP_f16_math };
-    static const dop_target targets[KERNEL_LAB_TARGETS] = {
-        {.name = "cpu",
-         .caps = f16 | DOP_CAP_subgroup,
-         .subgroup = 8,
-         .max_workgroup = 256,
-         .shared_bytes = 32768,
-         .push_bytes = 128,
-         .registers = 64,
-         .cores = 2,
-         .max_alloc = 1u << 30,
-         .bandwidth = 5e9,
-         .dispatch_us = 20,
-         .barrier_us = 5,
-         .workgroup_us = 1,
-         .split_whole = 192,
-         .split_least = 64,
-         .stage_whole = 128,
-         .cpu = true},
-        {.name = "gpu",
-         .caps = f16 | DOP_CAP_subgroup,
-         .subgroup = 8,
-         .max_workgroup = 64,
-         .shared_bytes = 32768,
-         .push_bytes = 128,
-         .registers = 128,
-         .cores = 8,
-         .max_alloc = 1u << 30,
-         .bandwidth = 4e11,
-         .dispatch_us = 1,
-         .barrier_us = 5,
-         .workgroup_us = 0.01,
-         .split_whole = 192,
-         .split_least = 64,
-         .stage_whole = 128},
-        {.name = "no-subgroups",
-         .caps = f16,
-         .subgroup = 1,
-         .max_workgroup = 64,
-         .shared_bytes = 32768,
-         .push_bytes = 128,
-         .registers = 128,
-         .cores = 8,
-         .max_alloc = 1u << 30,
-         .bandwidth = 4e11,
-         .dispatch_us = 1,
-         .barrier_us = 5,
-         .workgroup_us = 0.01,
-         .split_whole = 192,
-         .split_least = 64,
-         .stage_whole = 128},
-        {.name = "nothing",
-         .caps = 0,
-         .subgroup = 1,
-         .max_workgroup = 64,
-         .shared_bytes = 16384,
-         .push_bytes = 128,
-         .registers = 64,
-         .cores = 4,
-         .max_alloc = 1u << 30,
-         .bandwidth = 5e10,
-         .dispatch_us = 2,
-         .barrier_us = 10,
-         .workgroup_us = 0.01,
-         .split_whole = 192,
-         .split_least = 64,
-         .stage_whole = 128},
-    };
-    return &targets[which % KERNEL_LAB_TARGETS];
-}
-
 bool
 kernel_lab_open(kernel_lab **out_lab, dop_buf *why)
 {
@@ -115,6 +41,12 @@ kernel_lab_open(kernel_lab **out_lab, dop_buf *why)
     kernel_lab_close(l);
     *out_lab = NULL;
     return false;
+}
+
+void
+kernel_lab_lose(kernel_lab *lab, uint32_t n)
+{
+    lab_device_lose(lab->device, n);
 }
 
 void
