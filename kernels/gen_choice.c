@@ -94,7 +94,8 @@ static const char *
 inverse_root(choice *s, const char *row, uint32_t len, const char *mean, double eps)
 {
     dop_emit *e = &s->gen->e;
-    const char *name = new_value(s), *x = mean ? dop_emit_str(e, "(%s[i] - %s)", row, mean) : dop_emit_str(e, "%s[i]", row);
+    const char *name = new_value(s),
+               *x = mean ? dop_emit_str(e, "(%s[i] - %s)", row, mean) : dop_emit_str(e, "%s[i]", row);
     reduce(s, name, len, false, dop_emit_str(e, "%s * %s", x, x));
     dop_buf_printf(s->body, "    %s = inversesqrt(%s / %u.0 + %.9g);\n", name, name, len, eps);
     return name;
@@ -144,8 +145,8 @@ norm(choice *s, dop_node_id id)
                       n->n_srcs > 2 ? dop_emit_value(e, n->src[2], (dop_index){"0u", "i"}, 1) : "0.0");
     else
         dop_emit_line(e, "%s[i] = %s[i] * %s * (%s + %.9g);", y, x, k, w, dop_node_f(e->g, id, DOP_A_add));
-    dop_buf_printf(s->body, "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG) {\n%s    }\n    barrier();\n", len,
-                   inner.data ? inner.data : "");
+    dop_buf_printf(s->body, "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG) {\n%s    }\n    barrier();\n",
+                   len, inner.data ? inner.data : "");
     dop_buf_finish(&inner);
     dop_emit_bind(e, id, y, true, NULL);
 }
@@ -205,7 +206,8 @@ keep_groups(choice *s, dop_node_id id, const char *x, uint32_t len)
                    "        %s[i] = better < %uu ? %s[i] : uintBitsToFloat(0xff800000u);\n"
                    "    }\n"
                    "    barrier();\n",
-                   len, each, groups, worth, worth, worth, worth, kept, (uint32_t)dop_node_i(g, id, DOP_A_group_keep), x);
+                   len, each, groups, worth, worth, worth, worth, kept, (uint32_t)dop_node_i(g, id, DOP_A_group_keep),
+                   x);
     return kept;
 }
 
@@ -265,8 +267,8 @@ store(choice *s, dop_node_id id)
     dop_emit_scope(e, &inner, "        ");
     v = dop_emit_value(e, id, (dop_index){s->p->t, "i"}, 1);
     dop_emit_store(e, id, (dop_index){s->p->t, "i"}, 1, v);
-    dop_buf_printf(s->body, "    for (uint i = gl_LocalInvocationIndex; %s%si < %uu; i += WG) {\n%s    }\n", only ? only : "",
-                   only ? " && " : "", cols_of(s, id), inner.data ? inner.data : "");
+    dop_buf_printf(s->body, "    for (uint i = gl_LocalInvocationIndex; %s%si < %uu; i += WG) {\n%s    }\n",
+                   only ? only : "", only ? " && " : "", cols_of(s, id), inner.data ? inner.data : "");
     dop_buf_finish(&inner);
 }
 
@@ -299,6 +301,14 @@ dop_gen_choice(dop_gen *gen, const dop_choice_program *p, dop_buf *decls, dop_bu
             store(&s, p->nodes[i]);
 }
 
+const char *
+dop_choice_row(const dop_gen *gen, dop_node_id id)
+{
+    const choice s = {.gen = (dop_gen *)gen};
+    const char *name = bound_row(&s, dop_node_base(gen->e.g, id, NULL));
+    return name ? name : "0";
+}
+
 static dop_choice_program
 program_of(dop_gen *gen)
 {
@@ -317,7 +327,8 @@ emit(dop_gen *gen)
     dop_buf decls = {0}, body = {0};
     dop_keys keys = {0};
     dop_gen_choice(gen, &p, &decls, &body);
-    gen->grid[0] = tokens ? e->g->max_t : (uint32_t)dop_dim_value(e->g, dop_node_at(e->g, e->r->outs[0])->shape.dim[0], 1);
+    gen->grid[0] =
+        tokens ? e->g->max_t : (uint32_t)dop_dim_value(e->g, dop_node_at(e->g, e->r->outs[0])->shape.dim[0], 1);
     gen->grid[1] = gen->grid[2] = 1;
     dop_keys_set(&keys, "N_TOKENS", tokens ? dop_emit_n_tokens(e) : dop_emit_str(e, "%uu", gen->grid[0]));
     dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
