@@ -104,14 +104,17 @@ static const char *const test_all_ops =
     "region @3 gemv writes %q { %q }\n"
     "region @4 attention using attn/decode.f16-a writes %kc1 %vc1 %a { %q3 %k3 %qr %kr %kr16 %kc1 %vc1 %a }\n"
     "region @5 attention writes %s { %k3 %qr %kr %kr16 %kc1 %vc1 %s }\n"
-    "region @6 row writes %e10 { %a2 %sum %flat %part %rms %mean %istd %c0 %c1 %c2 %e0 %e1 %e2 %e3 %e4 %e5 %e6 %e7 "
+    "region @6 row writes %c2 %e10 { %a2 %sum %flat %part %rms %mean %istd %c0 %c1 %c2 %e0 %e1 %e2 %e3 %e4 %e5 %e6 %e7 "
     "%e7x "
     "%e8 %e8a %e8b %e9 %e10 }\n"
     "region @7 row writes %p { %last %p }\n"
     "region @8 argmax writes %id { %id }\n"
     "region @9 argmax writes %ap { %last %ap }\n"
     "region @10 argmax writes %am { %am }\n"
-    "region @11 matmul writes %k { %wkd %k }\n";
+    "region @11 matmul writes %k { %wkd %k }\n"
+    "region @12 choice writes %ids %pk { %ids %pk }\n"
+    "region @13 expert writes %ws { %me %ws }\n"
+    "region @14 expert_tiles writes %me { %me }\n";
 
 static inline dop_status
 test_parse(const char *text, dop_arena *arena, dop_diag *diag, dop_graph *out)
