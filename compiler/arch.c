@@ -134,13 +134,14 @@ check_experts(uint32_t i, const dop_experts *x, const char *path, dop_diag *diag
     if (x->active > x->n)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: %u active experts of %u", i, x->active, x->n);
     if (x->n % x->groups != 0)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: %u experts do not make %u equal groups", i, x->n, x->groups);
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: %u experts do not make %u equal groups", i, x->n,
+                           x->groups);
     if (x->group_keep < 1 || x->group_keep > x->groups)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: the best %u of %u groups of experts", i, x->group_keep,
                            x->groups);
     if (x->group_best < 1 || x->group_best > x->n / x->groups)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: the best %u of the %u experts of a group", i, x->group_best,
-                           x->n / x->groups);
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: the best %u of the %u experts of a group", i,
+                           x->group_best, x->n / x->groups);
     if (x->active > x->n / x->groups * x->group_keep)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: %u active experts of the %u in the best groups", i,
                            x->active, x->n / x->groups * x->group_keep);
@@ -307,6 +308,7 @@ dop_arch_weight(const dop_arch *a, int32_t layer, dop_role role, dop_weight_need
 #define EXPERT_BIAS(scope, role, condition, n_experts_, values) \
     case DOP_W_##role##_bias:                                   \
         wanted = condition;                                     \
+        n->vectors = true;                                      \
         n->rank = 2;                                            \
         n->rows = n_experts_;                                   \
         n->cols = values;                                       \
