@@ -225,7 +225,7 @@ const dop_family dop_families[] = {
      .theta = 1e4,
      .ctx = 2048},
     {.name = "mistral",
-     .archs = {"MistralForCausalLM", "Mistral3ForConditionalGeneration"},
+     .archs = {"MistralForCausalLM"},
      .model_types = {"mistral"},
      .flags = DOP_FAM_PRE_NORM,
      .window_rule = DOP_WINDOW_ALL,
@@ -614,6 +614,13 @@ dop_family_list(dop_buf *out)
 {
     for (uint32_t i = 0; i < dop_n_families; i++)
         dop_buf_printf(out, "%s%s", i ? ", " : "", dop_families[i].archs[0]);
+}
+
+void
+dop_family_list_types(dop_buf *out)
+{
+    for (uint32_t i = 0; i < dop_n_families; i++)
+        dop_buf_printf(out, "%s%s", i ? ", " : "", dop_families[i].model_types[0]);
 }
 
 void

@@ -112,6 +112,8 @@ const dop_family *dop_family_by_arch(const char *arch);
 const dop_family *dop_family_by_model_type(const char *model_type);
 /* "LlamaForCausalLM, MistralForCausalLM, ..." */
 void dop_family_list(dop_buf *out);
+/* "llama, mistral, ..." */
+void dop_family_list_types(dop_buf *out);
 /* Neutral facts (no multipliers, no caps, no ids) of a model and of the layer that its layers are copied from. */
 void dop_arch_defaults(dop_arch *a, dop_layer *layer);
 /* Those that the family's row alone decides. */

@@ -35,6 +35,11 @@ read_sizes(dop_gi *gi)
     if (embed->dims[1] > DOP_MAX_VOCAB)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor token_embd.weight has %llu rows, at most %d fit",
                            (unsigned long long)embed->dims[1], DOP_MAX_VOCAB);
+    const dop_gguf_kv *tokens = dop_gguf_find(&gi->parts[0], "tokenizer.ggml.tokens");
+    if (tokens && tokens->count > embed->dims[1])
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
+                           "tokenizer.ggml.tokens has %llu entries, but tensor token_embd.weight %llu rows",
+                           (unsigned long long)tokens->count, (unsigned long long)embed->dims[1]);
     a->vocab = (uint32_t)embed->dims[1];
     a->tied = !has_tensor(gi, "output.weight");
     return st;

@@ -259,6 +259,20 @@ Test(import_gguf, unknown_architecture_and_type)
     gguf_u32(&w, "%.expert_count", 8);
     cr_assert(gguf_save(&w, path));
     expect_failure(path, "", "llama.expert_count: mixtures of experts are not supported in GGUF files", 0, 0);
+    convert_model(&w, "olmo2");
+    gguf_u32(&w, "%.attention.sliding_window", 4096);
+    cr_assert(gguf_save(&w, path));
+    expect_failure(path, "", "olmo2.attention.sliding_window is 4096, which olmo2 models do not have", 0, 0);
+    convert_model(&w, "gpt_neox");
+    gguf_u32(&w, "%.attention.shared_kv_layers", 2);
+    cr_assert(gguf_save(&w, path));
+    expect_failure(path, "", "gptneox.attention.shared_kv_layers is 2, which is not supported", 0, 0);
+    convert_model(&w, "llama");
+    gguf_array(&w, "tokenizer.ggml.tokens", 8, 321);
+    for (int i = 0; i < 321; i++)
+        gguf_put_str(&w.kvs, "x");
+    cr_assert(gguf_save(&w, path));
+    expect_failure(path, "", "tokenizer.ggml.tokens has 321 entries, but tensor token_embd.weight 320 rows", 0, 0);
     convert_model(&w, "llama");
     gguf_str(&w, "%.rope.scaling.type", "dynamic");
     cr_assert(gguf_save(&w, path));
