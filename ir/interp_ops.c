@@ -88,6 +88,10 @@ unary(dop_op op, double x, double attr)
         return exp(x);
     case DOP_OP_softplus:
         return x > 0.0 ? x + log1p(exp(-x)) : log1p(exp(x));
+    case DOP_OP_at_most:
+        return fmin(x, attr);
+    case DOP_OP_at_least:
+        return fmax(x, attr);
     case DOP_OP_softcap:
         return attr * tanh(x / attr);
     default: /* cast */
