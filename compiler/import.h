@@ -63,7 +63,8 @@ typedef enum dop_part {
     DOP_PART_GATE, /* of gate and up below each other */
     DOP_PART_UP,
     DOP_PART_EVEN, /* of two matrices whose rows take turns */
-    DOP_PART_ODD
+    DOP_PART_ODD,
+    DOP_PART_KEY /* GGUF: no tensor, but a key of the metadata with a value for each layer, or one for all */
 } dop_part;
 
 /* Name of a weight in a format: Hugging Face below "model." and below the layer, GGUF below "blk.<i>.".  A weight of rank 3
@@ -116,10 +117,11 @@ typedef struct dop_family {
     const char *prefix;                /* usual prefix of tensor names */
     const char *layer_prefix;          /* "layers." */
     /* GGUF: general.architecture, names that differ from the common ones (gguf_names), whether rotary pairs lie side by
-     * side, and the number of layers of the one size whose query scale is 1/sqrt(hidden / heads). */
+     * side, whether a file may state a window for every layer although the family has none (files of other families
+     * take the name), and the number of layers of the one size whose query scale is 1/sqrt(hidden / heads). */
     const char *gguf;
     const dop_tensor_name *more_gguf_names;
-    bool gguf_interleaved;
+    bool gguf_interleaved, gguf_windows;
     uint32_t gguf_wide_layers;
     /* The values that the family's configuration class has where config.json says nothing; 0 or NULL: must be said. */
     uint32_t kv_heads, heads, head_dim, vocab, ctx, window, period;
@@ -135,6 +137,8 @@ const dop_family *dop_family_by_arch(const char *arch);
 const dop_family *dop_family_by_model_type(const char *model_type);
 /* "LlamaForCausalLM, MistralForCausalLM, ..." */
 void dop_family_list(dop_buf *out);
+/* "llama, mistral, ..." */
+void dop_family_list_types(dop_buf *out);
 /* Neutral facts (no multipliers, no caps, no ids) of a model and of the layer that its layers are copied from. */
 void dop_arch_defaults(dop_arch *a, dop_layer *layer);
 /* Those that the family's row alone decides. */
@@ -148,6 +152,8 @@ const dop_family *dop_family_by_gguf(const char *arch, size_t len);
 /* "llama, qwen2, ..." */
 void dop_family_list_gguf(dop_buf *out);
 extern const dop_tensor_name dop_gguf_names[];
+/* Names in a layer whose q, k and v are one tensor, "attn_qkv". */
+extern const dop_tensor_name dop_gguf_names_fused[];
 
 /* The name of a role: in `more` (may be NULL), else in `names`; NULL when neither has it. */
 const dop_tensor_name *dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names, dop_role role);

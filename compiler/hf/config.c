@@ -167,8 +167,12 @@ read_windows(dop_hf *hf, const bool *rotates, bool *sliding)
         window = hf->family->window;
     if (st == DOP_OK)
         st = dop_json_u32_or(&hf->cfg, "sliding_window", use ? 1 : 0, DOP_MAX_CTX, window, &window);
-    for (uint32_t i = 0; st == DOP_OK && use && i < a->n_layers; i++)
+    for (uint32_t i = 0; st == DOP_OK && use && i < a->n_layers; i++) {
         a->layers[i].mixers[0].attn.window = sliding[i] ? window : 0;
+        if (types && sliding[i] && !window)
+            st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                             "%slayer_types[%u] is sliding_attention, but sliding_window is null", hf->cfg.where, i);
+    }
     return st;
 }
 

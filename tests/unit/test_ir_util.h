@@ -74,7 +74,10 @@ static const char *const test_all_ops =
     "%c2:f32[T,32] = div %c1, %rms\n"
     "%ids:u32[T,2] = top_k %c2 k=2 groups=4 group_best=2 group_keep=2\n"
     "%pk:f32[T,2] = pick %c2, %ids\n"
+    "%bl:u32[7,5] = group_rows %ids experts=6 span=4\n"
+    "%me0:f32[T,2,8] = matmul_at %c2, %we, %ids, %bl\n"
     "%me:f32[T,2,8] = matmul_at %c2, %we, %ids\n"
+    "%ws0:f32[T,8] = weighted_sum %me0, %pk\n"
     "%ws:f32[T,8] = weighted_sum %me, %pk\n"
     "%rs1:f32[Q,32] = state_write %rs, %c2, %seq\n"
     "%e0:f32[T,32] = offset %c2 by=-0x1.8p+1\n"
@@ -113,8 +116,9 @@ static const char *const test_all_ops =
     "region @10 argmax writes %am { %am }\n"
     "region @11 matmul writes %k { %wkd %k }\n"
     "region @12 choice writes %ids %pk { %ids %pk }\n"
-    "region @13 expert writes %ws { %me %ws }\n"
-    "region @14 expert_tiles writes %me { %me }\n";
+    "region @13 group writes %bl { %bl }\n"
+    "region @14 expert_tiles writes %me0 { %me0 }\n"
+    "region @15 expert writes %ws { %me %ws }\n";
 
 static inline dop_status
 test_parse(const char *text, dop_arena *arena, dop_diag *diag, dop_graph *out)
