@@ -113,6 +113,8 @@ dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows)
     switch (part) {
     case DOP_PART_ALL:
         break;
+    case DOP_PART_ROW:
+        return (dop_rows){.total = rows, .one_row = true};
     case DOP_PART_Q:
     case DOP_PART_K:
     case DOP_PART_V:
