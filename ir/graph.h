@@ -51,7 +51,7 @@ typedef enum dop_axis {
     DOP_AXES
 } dop_axis;
 
-enum { DOP_MAX_RANK = 4, DOP_MAX_SRCS = 6, DOP_MAX_ATTRS = 6, DOP_BY_STEP = 255 };
+enum { DOP_MAX_RANK = 4, DOP_MAX_SRCS = 7, DOP_MAX_ATTRS = 6, DOP_BY_STEP = 255 };
 
 typedef struct dop_access {
     uint8_t axis[DOP_AXES]; /* dop_access_kind */
@@ -65,7 +65,8 @@ typedef enum dop_root {
     DOP_ROOT_row,
     DOP_ROOT_product,
     DOP_ROOT_attention,
-    DOP_ROOT_argmax
+    DOP_ROOT_argmax,
+    DOP_ROOT_scan
 } dop_root;
 
 /* How much of its sources an element reads, all axes together; ordered: a larger one reads more. */
@@ -158,7 +159,7 @@ typedef struct dop_template_info {
     uint8_t joins;                                /* DOP_JOIN_* */
     uint8_t hole[DOP_MAX_SRCS];                   /* DOP_HOLE_* by source of the root */
     uint32_t meets, partials, statistics, merges; /* capacities: templates.def */
-    uint32_t held, numbers, heavy;
+    uint32_t held, numbers, heavy, twins;
     const char *makes;
 } dop_template_info;
 const dop_template_info *dop_template_of(dop_template t);

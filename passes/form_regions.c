@@ -13,6 +13,8 @@ template_for(const dop_graph *g, dop_node_id id)
         return DOP_TPL_attention;
     case DOP_ROOT_argmax:
         return DOP_TPL_argmax;
+    case DOP_ROOT_scan:
+        return DOP_TPL_scan;
     case DOP_ROOT_row:
         return DOP_TPL_row;
     default:

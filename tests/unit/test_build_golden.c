@@ -36,6 +36,10 @@ static const char cases[][32] = {
     "nemotron",
     "apertus",
     "gemma4",
+    "mamba2",
+    "lfm2",
+    "falcon_h1",
+    "qwen3_5",
 };
 
 /* expected.json of one case. */
