@@ -135,6 +135,11 @@ typedef struct dop_family {
     double eps, theta, partial; /* partial: part of a head that rotates; 0: all */
 } dop_family;
 
+/* families_recurrent.c */
+extern const dop_hf_keys dop_keys_mamba2, dop_keys_lfm2;
+extern const dop_tensor_name dop_names_mamba2[], dop_names_falcon_h1[], dop_names_lfm2[], dop_names_qwen3_5[];
+extern const dop_hf_recurrent dop_recurrent_mamba2, dop_recurrent_falcon_h1, dop_recurrent_lfm2, dop_recurrent_qwen3_5;
+
 extern const dop_family dop_families[];
 extern const uint32_t dop_n_families;
 

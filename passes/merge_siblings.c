@@ -37,6 +37,9 @@ try_pair(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id a, dop_regio
                           1};
     if (dop_fuse_disabled(cx, g, a, b))
         e.reason = DOP_REASON_disabled;
+    else if (g->regions[a].info->n_products + g->regions[b].info->n_products >
+             dop_template_of(g->regions[a].tpl)->siblings)
+        e.reason = DOP_REASON_capacity;
     else if (dop_fuse_too_many_buffers(cx, f, a, b, false))
         e.reason = DOP_REASON_arguments;
     e.dispatches = e.reason == DOP_REASON_none;
