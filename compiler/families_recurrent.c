@@ -1,5 +1,5 @@
 /* What the recurrent families' rows in families.c point to: how their files spell things. */
-#include "compiler/import.h"
+#include "compiler/families_recurrent.h"
 
 const dop_hf_keys dop_keys_mamba2 = {
     .hidden = "hidden_size",

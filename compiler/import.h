@@ -9,29 +9,30 @@
 
 /* Facts of a family, or which optional fields of config.json it has. */
 enum {
-    DOP_FAM_PRE_NORM = 1 << 0,      /* norms before attention and feed-forward */
-    DOP_FAM_POST_NORM = 1 << 1,     /* norms after them, before the residual add */
-    DOP_FAM_LAYER_NORM = 1 << 2,    /* LayerNorm with bias instead of RMSNorm */
-    DOP_FAM_NORM_ADD_1 = 1 << 3,    /* Hugging Face checkpoints store norm weights minus 1 */
-    DOP_FAM_NOT_GATED = 1 << 4,     /* act(up) instead of act(gate) * up */
-    DOP_FAM_LEARNED_POS = 1 << 5,   /* a position embedding instead of rotary */
-    DOP_FAM_QK_NORM = 1 << 6,       /* norm of every q and k head */
-    DOP_FAM_QK_NORM_ROW = 1 << 7,   /* norm over all heads of q, and of k */
-    DOP_FAM_EMBED_SQRT = 1 << 8,    /* embedding times sqrt(hidden) */
-    DOP_FAM_QUERY_SCALAR = 1 << 9,  /* field query_pre_attn_scalar */
-    DOP_FAM_SOFTCAPS = 1 << 10,     /* fields attn_logit_softcapping, final_logit_softcapping */
-    DOP_FAM_MULTIPLIERS = 1 << 11,  /* Granite's four multipliers */
-    DOP_FAM_LOCAL_ROPE = 1 << 12,   /* sliding layers rotate with their own base */
-    DOP_FAM_NOPE = 1 << 13,         /* field no_rope_layers */
-    DOP_FAM_TIED = 1 << 14,         /* tie_word_embeddings is true where config.json does not say */
-    DOP_FAM_NO_NORM_BIAS = 1 << 15, /* LayerNorm has a weight only */
-    DOP_FAM_ROPE_PAIRS = 1 << 16,   /* Hugging Face checkpoints rotate pairs (2i, 2i+1) */
-    DOP_FAM_NOPE_FULL = 1 << 17,    /* in models with sliding layers, the others do not rotate */
-    DOP_FAM_ONE_NORM = 1 << 18,     /* a parallel layer's feed-forward part has no norm of its own */
-    DOP_FAM_LOGIT_SCALE = 1 << 19,  /* field logit_scale */
-    DOP_FAM_V_NORM = 1 << 20,       /* norm of every v head, without weights */
-    DOP_FAM_LAYER_SCALE = 1 << 21,  /* a learned value multiplies the stream after each layer */
-    DOP_FAM_HEADS_BY_TYPE = 1 << 22 /* fields global_head_dim, num_global_key_value_heads, per_layer_config */
+    DOP_FAM_PRE_NORM = 1 << 0,       /* norms before attention and feed-forward */
+    DOP_FAM_POST_NORM = 1 << 1,      /* norms after them, before the residual add */
+    DOP_FAM_LAYER_NORM = 1 << 2,     /* LayerNorm with bias instead of RMSNorm */
+    DOP_FAM_NORM_ADD_1 = 1 << 3,     /* Hugging Face checkpoints store norm weights minus 1 */
+    DOP_FAM_NOT_GATED = 1 << 4,      /* act(up) instead of act(gate) * up */
+    DOP_FAM_LEARNED_POS = 1 << 5,    /* a position embedding instead of rotary */
+    DOP_FAM_QK_NORM = 1 << 6,        /* norm of every q and k head */
+    DOP_FAM_QK_NORM_ROW = 1 << 7,    /* norm over all heads of q, and of k */
+    DOP_FAM_EMBED_SQRT = 1 << 8,     /* embedding times sqrt(hidden) */
+    DOP_FAM_QUERY_SCALAR = 1 << 9,   /* field query_pre_attn_scalar */
+    DOP_FAM_SOFTCAPS = 1 << 10,      /* fields attn_logit_softcapping, final_logit_softcapping */
+    DOP_FAM_MULTIPLIERS = 1 << 11,   /* Granite's four multipliers */
+    DOP_FAM_LOCAL_ROPE = 1 << 12,    /* sliding layers rotate with their own base */
+    DOP_FAM_NOPE = 1 << 13,          /* field no_rope_layers */
+    DOP_FAM_TIED = 1 << 14,          /* tie_word_embeddings is true where config.json does not say */
+    DOP_FAM_NO_NORM_BIAS = 1 << 15,  /* LayerNorm has a weight only */
+    DOP_FAM_ROPE_PAIRS = 1 << 16,    /* Hugging Face checkpoints rotate pairs (2i, 2i+1) */
+    DOP_FAM_NOPE_FULL = 1 << 17,     /* in models with sliding layers, the others do not rotate */
+    DOP_FAM_ONE_NORM = 1 << 18,      /* a parallel layer's feed-forward part has no norm of its own */
+    DOP_FAM_LOGIT_SCALE = 1 << 19,   /* field logit_scale */
+    DOP_FAM_V_NORM = 1 << 20,        /* norm of every v head, without weights */
+    DOP_FAM_LAYER_SCALE = 1 << 21,   /* a learned value multiplies the stream after each layer */
+    DOP_FAM_HEADS_BY_TYPE = 1 << 22, /* fields global_head_dim, num_global_key_value_heads, per_layer_config */
+    DOP_FAM_SINKS = 1 << 23          /* a learned logit per head takes part in attention's softmax */
 };
 
 /* A fact that a field of config.json decides, and its value where the file is silent; no key: always that value. */
@@ -89,7 +90,10 @@ typedef enum dop_part {
     DOP_PART_THIRD_3,
     DOP_PART_TAPS, /* the taps of a convolution, stored [channels, 1, taps] */
     DOP_PART_GATE, /* of gate and up below each other */
-    DOP_PART_UP
+    DOP_PART_UP,
+    DOP_PART_EVEN, /* of two matrices whose rows take turns */
+    DOP_PART_ODD,
+    DOP_PART_KEY /* GGUF: no tensor, but a key of the metadata with a value for each layer, or one for all */
 } dop_part;
 
 /* Name of a weight in a format: Hugging Face below "model." and below the layer, GGUF below "blk.<i>.".  A weight of rank 3
@@ -108,6 +112,25 @@ typedef struct dop_hf_keys {
     const char *theta, *partial; /* rotary base and rotated part of a head; NULL: rope_theta, partial_rotary_factor */
 } dop_hf_keys;
 
+/* How a family's files spell a mixture of experts, and what holds for all of its models.  A key that is NULL is not read. */
+typedef struct dop_expert_keys {
+    const char *n, *n_too;           /* experts: either field */
+    const char *active;              /* of them for each row */
+    const char *width;               /* hidden values of one */
+    const char *shared_width;        /* of the shared expert; or */
+    const char *shared_n;            /* as many times the width of one */
+    const char *normalized;          /* decides dop_experts.normalized */
+    const char *scale;               /* of what all chosen experts give */
+    const char *groups, *group_keep; /* of experts; the best groups */
+    const char *first, *last;        /* layers that have experts, counted from 0; a negative last is the last layer's */
+    const char *step;                /* ... of which only every step-th layer, counted from 1 */
+    const char *dense;               /* a list of layers that have none */
+    const char *limit;               /* of DOP_ACT_CLAMPED, of which one is known */
+    /* Where the file is silent. */
+    uint32_t n_otherwise, active_otherwise, shared_otherwise, first_otherwise;
+    dop_experts facts; /* everything that is not read */
+} dop_expert_keys;
+
 typedef struct dop_family {
     const char *name;
     const char *archs[3];       /* config.json architectures; the first is the one to list in messages */
@@ -116,17 +139,20 @@ typedef struct dop_family {
     dop_fact_field bias_qkv, bias_o, bias_ffn, parallel;
     bool attn_gate;                    /* dop_attention.gate */
     const dop_hf_recurrent *recurrent; /* NULL: there are no recurrent layers */
+    dop_fact_field qk_norm; /* whether the norms of q and k that the flags state are there; no key: they are */
     dop_window_rule window_rule;
     const dop_hf_keys *keys;
+    const dop_expert_keys *experts; /* NULL: all layers are dense */
     const dop_tensor_name *names;
     const dop_tensor_name *more_names; /* looked at first; NULL: none */
     const char *prefix;                /* usual prefix of tensor names */
     const char *layer_prefix;          /* "layers." */
     /* GGUF: general.architecture, names that differ from the common ones (gguf_names), whether rotary pairs lie side by
-     * side, and the number of layers of the one size whose query scale is 1/sqrt(hidden / heads). */
+     * side, whether a file may state a window for every layer although the family has none (files of other families
+     * take the name), and the number of layers of the one size whose query scale is 1/sqrt(hidden / heads). */
     const char *gguf;
     const dop_tensor_name *more_gguf_names;
-    bool gguf_interleaved;
+    bool gguf_interleaved, gguf_windows;
     uint32_t gguf_wide_layers;
     /* The values that the family's configuration class has where config.json says nothing; 0 or NULL: must be said. */
     uint32_t kv_heads, heads, head_dim, vocab, ctx, window, period;
@@ -135,11 +161,6 @@ typedef struct dop_family {
     double eps, theta, partial; /* partial: part of a head that rotates; 0: all */
 } dop_family;
 
-/* families_recurrent.c */
-extern const dop_hf_keys dop_keys_mamba2, dop_keys_lfm2;
-extern const dop_tensor_name dop_names_mamba2[], dop_names_falcon_h1[], dop_names_lfm2[], dop_names_qwen3_5[];
-extern const dop_hf_recurrent dop_recurrent_mamba2, dop_recurrent_falcon_h1, dop_recurrent_lfm2, dop_recurrent_qwen3_5;
-
 extern const dop_family dop_families[];
 extern const uint32_t dop_n_families;
 
@@ -147,6 +168,8 @@ const dop_family *dop_family_by_arch(const char *arch);
 const dop_family *dop_family_by_model_type(const char *model_type);
 /* "LlamaForCausalLM, MistralForCausalLM, ..." */
 void dop_family_list(dop_buf *out);
+/* "llama, mistral, ..." */
+void dop_family_list_types(dop_buf *out);
 /* Neutral facts (no multipliers, no caps, no ids) of a model and of the layer that its layers are copied from. */
 void dop_arch_defaults(dop_arch *a, dop_layer *layer);
 /* Those that the family's row alone decides. */
@@ -160,6 +183,8 @@ const dop_family *dop_family_by_gguf(const char *arch, size_t len);
 /* "llama, qwen2, ..." */
 void dop_family_list_gguf(dop_buf *out);
 extern const dop_tensor_name dop_gguf_names[];
+/* Names in a layer whose q, k and v are one tensor, "attn_qkv". */
+extern const dop_tensor_name dop_gguf_names_fused[];
 
 /* The name of a role: in `more` (may be NULL), else in `names`; NULL when neither has it. */
 const dop_tensor_name *dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names, dop_role role);

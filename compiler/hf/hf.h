@@ -41,6 +41,8 @@ dop_status dop_hf_read_recurrent(dop_hf *hf);
 dop_status dop_hf_adjust_ffn(dop_hf *hf);
 bool dop_hf_recurs(const dop_hf *hf, const char *layer_type);
 dop_status dop_hf_settle_mixers(dop_hf *hf);
+/* The layers that have experts, and how many: sets their feed-forward parts. */
+dop_status dop_hf_experts(dop_hf *hf);
 /* End ids, sampling defaults, tokenizer, chat template. */
 dop_status dop_hf_text(dop_hf *hf);
 /* Maps the tensors and fills model->weights with those that the facts call for. */
