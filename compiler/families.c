@@ -1,6 +1,6 @@
 /* The families, as rows.  What a field means and its value where config.json is silent were taken from the
  * configuration classes of Hugging Face transformers (configuration_<model>.py, releases 4.40 to 5.x). */
-#include "compiler/import.h"
+#include "compiler/families_experts.h"
 
 #include <string.h>
 
@@ -560,6 +560,7 @@ const dop_family dop_families[] = {
      .period = 6,
      .vocab = 262144,
      .ctx = 131072},
+#include "compiler/families_experts.def"
 };
 const uint32_t dop_n_families = sizeof dop_families / sizeof *dop_families;
 
@@ -647,6 +648,7 @@ dop_family_facts(const dop_family *f, dop_arch *a, dop_layer *layer)
     t->q_norm = t->k_norm = has & (DOP_FAM_QK_NORM | DOP_FAM_QK_NORM_ROW) ? norm : none;
     t->norm_rows = has & DOP_FAM_QK_NORM_ROW;
     t->v_norm = has & DOP_FAM_V_NORM ? (dop_norm){.kind = DOP_NORM_RMS, .plain = true} : none;
+    t->sinks = has & DOP_FAM_SINKS;
     layer->scaled = has & DOP_FAM_LAYER_SCALE;
     a->final_norm = norm;
     layer->ffn.gated = !(has & DOP_FAM_NOT_GATED);

@@ -142,6 +142,9 @@ dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows)
     case DOP_PART_GATE:
     case DOP_PART_UP:
         return (dop_rows){.start = part == DOP_PART_UP ? rows : 0, .total = 2 * (uint64_t)rows};
+    case DOP_PART_EVEN:
+    case DOP_PART_ODD:
+        return (dop_rows){.start = part == DOP_PART_ODD, .total = 2 * (uint64_t)rows, .block = 1, .block_step = 2};
     }
     return (dop_rows){.total = rows};
 }

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 256, TAIL = 16 /* vector loads of the last value may reach past a tensor */ };
+enum { ALIGN = DOP_PACK_ALIGN, TAIL = 16 /* vector loads of the last value may reach past a tensor */ };
 enum { SEGMENT = 256 << 20 }; /* a tensor larger than this has one of its own */
 
 void

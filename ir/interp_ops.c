@@ -88,6 +88,10 @@ unary(dop_op op, double x, double attr)
         return exp(x);
     case DOP_OP_softplus:
         return x > 0.0 ? x + log1p(exp(-x)) : log1p(exp(x));
+    case DOP_OP_at_most:
+        return fmin(x, attr);
+    case DOP_OP_at_least:
+        return fmax(x, attr);
     case DOP_OP_softcap:
         return attr * tanh(x / attr);
     default: /* cast */
@@ -400,12 +404,13 @@ static dop_status
 compute_matmul_at(const dop_interp_node *n)
 {
     const dop_tensor *x = n->src[0], *w = n->src[1], *ids = n->src[2];
-    uint64_t depth = last_axis(x), cols = w->shape.dim[1].mul, k = last_axis(ids);
-    dop_status st = check_ids(n, 2, w->shape.dim[0].mul);
-    for (uint64_t i = 0; i < ids->count && st == DOP_OK; i++) {
+    uint64_t depth = last_axis(x), cols = w->shape.dim[1].mul, k = n->out.shape.dim[1].mul;
+    dop_status st = ids ? check_ids(n, 2, w->shape.dim[0].mul) : DOP_OK;
+    for (uint64_t i = 0; i < n->out.count / cols && st == DOP_OK; i++) {
         const float *in = x->f + (x->shape.rank == 3 ? i : i / k) * depth;
+        const uint64_t matrix = ids ? ids->u[i] : i % k;
         for (uint64_t j = 0; j < cols; j++)
-            n->out.f[i * cols + j] = (float)dot(in, w->f + (ids->u[i] * cols + j) * depth, depth);
+            n->out.f[i * cols + j] = (float)dot(in, w->f + (matrix * cols + j) * depth, depth);
     }
     return st;
 }

@@ -395,6 +395,20 @@ rule_top_k(const rule_ctx *c, dop_want *out)
     return DOP_OK;
 }
 
+/* matmul_at without ids: x [T,k,K], w [k,N,K]. */
+static dop_status
+matrix_by_slot(const rule_ctx *c, dop_want *out)
+{
+    const dop_shape *x = &c->src[0]->shape, *w = &c->src[1]->shape;
+    dop_status st = need_rank(c, 0, 3);
+    if (st != DOP_OK)
+        return st;
+    if (!dim_equal(x->dim[1], w->dim[0]) || !dim_equal(x->dim[2], w->dim[2]))
+        return mismatch(c, 0, 1);
+    out->shape = (dop_shape){3, {x->dim[0], x->dim[1], w->dim[1]}};
+    return DOP_OK;
+}
+
 static dop_status
 rule_experts(const rule_ctx *c, dop_want *out)
 {
@@ -414,7 +428,11 @@ rule_experts(const rule_ctx *c, dop_want *out)
         out->shape = (dop_shape){2, {x->shape.dim[0], last_dim(x)}};
         return DOP_OK;
     default: /* matmul_at */
-        if ((st = need_rank(c, 1, 3)) != DOP_OK || (st = need_choice(c, 2)) != DOP_OK)
+        if ((st = need_rank(c, 1, 3)) != DOP_OK)
+            return st;
+        if (!c->src[2])
+            return matrix_by_slot(c, out);
+        if ((st = need_choice(c, 2)) != DOP_OK)
             return st;
         if (x->shape.rank != 2 && (st = need_rank(c, 0, 3)) != DOP_OK)
             return st;

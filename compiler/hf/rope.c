@@ -157,6 +157,11 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, 
         st = check_twice(hf, j, part, "partial_rotary_factor", 1e-3, 1);
     if (st == DOP_OK)
         st = dop_json_f64_or(j, "partial_rotary_factor", 1e-3, 1, partial, &partial);
+    uint32_t dims = 0; /* MiniMax: values instead of a part */
+    if (st == DOP_OK)
+        st = dop_json_u32_or(&hf->cfg, "rotary_dim", 1, head_dim, 0, &dims);
+    if (dims)
+        partial = (double)dims / head_dim;
     if (st == DOP_OK)
         st = read_scaling(j, r);
     if (st != DOP_OK)

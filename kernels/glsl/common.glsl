@@ -176,6 +176,7 @@ vec4 dop_ld4_bf16(U32 p, uint i) { return dop_bf16x4(dop_ldw2(p, i >> 2)); }
 
 // --- stores ---------------------------------------------------------------------------------------------------------
 void dop_st1_f32(U32 p, uint i, float x) { F32(p).v[i] = x; }
+void dop_st1_u32(U32 p, uint i, uint x) { p.v[i] = x; }
 void dop_st4_f32(U32 p, uint i, vec4 x) { dop_stw4(p, i >> 2, floatBitsToUint(x)); }
 #ifdef DOP_F16_STORAGE
 void dop_st1_f16(U32 p, uint i, float x) { F16(p).v[i] = float16_t(x); }
