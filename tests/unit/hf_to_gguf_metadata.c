@@ -195,7 +195,7 @@ void
 hg_metadata(hg_model *m)
 {
     gguf_writer *w = m->w;
-    const bool own_heads = strcmp(w->arch, "gemma4") == 0 || strcmp(w->arch, "deepseek2") == 0;
+    const bool latent = strcmp(w->arch, "deepseek2") == 0, own_heads = latent || strcmp(w->arch, "gemma4") == 0;
     m->layers = (uint32_t)NUMBER(m, 0, "num_hidden_layers", "n_layer");
     m->hidden = (uint32_t)NUMBER(m, 0, "hidden_size", "n_embd");
     m->heads = (uint32_t)NUMBER(m, 0, "num_attention_heads", "n_head");
@@ -207,7 +207,7 @@ hg_metadata(hg_model *m)
         w, "%.feed_forward_length",
         (uint32_t)NUMBER(m, m->heads ? 4.0 * m->hidden : 0, "intermediate_size_mlp", "intermediate_size", "n_inner"));
     gguf_u32(w, "%.attention.head_count", m->heads);
-    if (!own_heads && m->family->metadata != hg_lfm2 && m->family->metadata != hg_granite_hybrid)
+    if (!latent && m->family->metadata != hg_lfm2 && m->family->metadata != hg_granite_hybrid)
         copy_u32(m, "num_key_value_heads", "%.attention.head_count_kv");
     norm_metadata(m);
     if (m->heads && !field(m, "n_positions"))
@@ -392,7 +392,7 @@ hg_deepseek(hg_model *m)
 void
 hg_delta(hg_model *m)
 {
-    static const int32_t sections[] = {11, 11, 10, 0};
+    const uint32_t half = rope_dims(m) / 2, sections[] = {half - half / 3 * 2, half / 3, half / 3, 0};
     const double inner = NUMBER(m, 0, "linear_num_value_heads") * NUMBER(m, 0, "linear_value_head_dim");
     const json_t *types = field(m, "layer_types");
     uint32_t interval = 4;

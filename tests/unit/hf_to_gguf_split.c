@@ -267,7 +267,7 @@ reshape(item *it)
     if (how == HG_DECAY_COLUMN || how == HG_COLUMN) {
         t->rank = 2;
         t->shape[1] = 1;
-    } else if (how == HG_TAPS) {
+    } else if (how == HG_TAPS && t->rank == 3) {
         t->rank = 2;
         t->shape[1] = t->shape[2];
     } else if (how == HG_GROUPS) {
