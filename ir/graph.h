@@ -66,7 +66,8 @@ typedef enum dop_root {
     DOP_ROOT_choice,
     DOP_ROOT_product,
     DOP_ROOT_attention,
-    DOP_ROOT_argmax
+    DOP_ROOT_argmax,
+    DOP_ROOT_group
 } dop_root;
 
 /* How much of its sources an element reads, all axes together; ordered: a larger one reads more. */

@@ -401,6 +401,32 @@ compute_pick(const dop_interp_node *n)
 }
 
 static dop_status
+compute_group_rows(const dop_interp_node *n)
+{
+    const dop_tensor *ids = n->src[0];
+    const uint32_t experts = (uint32_t)dop_node_i(n->g, n->id, DOP_A_experts);
+    const uint64_t span = (uint64_t)dop_node_i(n->g, n->id, DOP_A_span);
+    uint64_t blocks = 0;
+    dop_status st = check_ids(n, 0, experts);
+    if (st != DOP_OK)
+        return st;
+    memset(n->out.u, 0xff, (size_t)n->out.count * sizeof *n->out.u);
+    for (uint32_t e = 0; e < experts; e++) {
+        uint64_t used = 0;
+        for (uint64_t i = 0; i < ids->count; i++) {
+            if (ids->u[i] != e)
+                continue;
+            uint32_t *block = n->out.u + (blocks + used / span) * (span + 1);
+            block[0] = e;
+            block[1 + used++ % span] = (uint32_t)i;
+        }
+        blocks += (used + span - 1) / span;
+    }
+    return DOP_OK;
+}
+
+/* The order of the work, which blocks would give, does not matter here. */
+static dop_status
 compute_matmul_at(const dop_interp_node *n)
 {
     const dop_tensor *x = n->src[0], *w = n->src[1], *ids = n->src[2];
@@ -596,6 +622,8 @@ dop_interp_compute(const dop_interp_node *n)
         return DOP_OK;
     case DOP_OP_top_k:
         return compute_top_k(n);
+    case DOP_OP_group_rows:
+        return compute_group_rows(n);
     case DOP_OP_pick:
         return compute_pick(n);
     case DOP_OP_matmul_at:

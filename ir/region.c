@@ -322,6 +322,7 @@ describe_experts(walk *w, dop_node_id *ids)
     if (!dop_node_has_experts(w->g, a->products[0]))
         return;
     a->ids = first->n_srcs > 2 ? first->src[2] : 0;
+    a->blocks = first->n_srcs > 3 ? first->src[3] : 0;
     memset(w->mark, 0, n * sizeof *w->mark);
     for (uint32_t i = 0; i < n; i++) {
         w->mark[i] = root_of(w, i) == DOP_ROOT_choice;

@@ -58,6 +58,7 @@ typedef struct dop_analysis {
     /* templates expert and expert_tiles: matrices that are chosen by a value */
     uint32_t slots;     /* of each product */
     dop_node_id ids;    /* which matrix each slot of a row takes; 0: slot j takes matrix j */
+    dop_node_id blocks; /* rows of the step by matrix, in which order they are made; 0: in that of the step */
     dop_node_id sum;    /* sum over the slots of the one product, 0: none */
     dop_program choice; /* nodes that run before the products: the region makes its choice of experts itself */
 

@@ -242,6 +242,19 @@ dop_weight_aux(const dop_graph *g, dop_node_id node)
 }
 
 const char *
+dop_emit_matrix(dop_emit *e, dop_node_id node, const char *expert)
+{
+    const char *a = dop_emit_arg(e, node, false);
+    const dop_shape *s = &dop_node_at(e->g, node)->shape;
+    if (s->rank < 3)
+        return a;
+    e->addresses = true;
+    return dop_emit_str(
+        e, "dop_at(%s, %s * %uu)", a, expert,
+        (uint32_t)(dop_packed_expert_stride(dop_node_at(e->g, node)->type, s->dim[1].mul, s->dim[2].mul) / 16));
+}
+
+const char *
 dop_emit_weight(dop_emit *e, dop_node_id node)
 {
     const dop_node *n = dop_node_at(e->g, node);

@@ -157,6 +157,27 @@ dop_status dop_gen_parts(const dop_gen *gen, dop_parts *out);
 uint32_t dop_part_unit(const dop_graph *g, const dop_part *part);
 uint32_t dop_pow2_floor(uint32_t v);
 
+/* --- products by expert: gen_group.c ----------------------------------------------------------------------------------- */
+
+/* Whose rows a tile takes: those of the step in their order, or the pairs of a block of group_rows (ops.def). */
+typedef struct dop_blocks {
+    dop_node_id id; /* the blocks; 0: rows in their order */
+    uint32_t n, span;
+    uint32_t slots; /* pairs of a row */
+    bool by_pair;   /* the activation has a row for each pair, [T,k,K]; else one for each row of the step */
+} dop_blocks;
+dop_blocks dop_blocks_of(const dop_graph *g, const dop_region *r);
+/* Rows that no tiles make: without blocks, or in blocks of other sizes. */
+dop_refusal dop_blocks_refuse(const dop_site *s);
+uint32_t dop_blocks_bytes(const dop_gen *gen, uint32_t bm); /* of shared memory, in tiles of bm rows */
+/* Declares dop_pair[BM], the pairs of a workgroup, and dop_matrix, their expert. */
+void dop_blocks_declare(const dop_blocks *b, dop_buf *decls);
+/* The start of main(): finds both for tile number `tile`, and leaves where there are none. */
+void dop_blocks_begin(dop_gen *gen, const dop_blocks *b, const char *tile, dop_buf *out);
+/* A row of the step from `pair`, and in `column` where the column c of n that the pair has is in a value [T,k,n]. */
+const char *dop_blocks_row(dop_gen *gen, const dop_blocks *b, const char *pair);
+const char *dop_blocks_column(dop_gen *gen, const dop_blocks *b, const char *pair, uint32_t n);
+
 /* --- products with a matrix for each expert: gen_expert.c ---------------------------------------------------------------- */
 
 /* What the kernels of few rows need beside gemv: the row and slot of a workgroup, the choice of experts, its matrices. */

@@ -301,7 +301,8 @@ compare_hole(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, do
 {
     const dop_template_info *t = dop_template_of(c->tpl);
     dop_root root = dop_op_of(dop_node_at(g, n)->op)->root;
-    bool is_root = root == DOP_ROOT_product || root == DOP_ROOT_attention || root == DOP_ROOT_argmax;
+    bool is_root =
+        root == DOP_ROOT_product || root == DOP_ROOT_attention || root == DOP_ROOT_argmax || root == DOP_ROOT_group;
     if (is_root && !(t->hole[k] & DOP_HOLE_ELEMENTS))
         return DOP_REASON_template_limit;
     if (merges && c->info->n_products && !(t->hole[0] & DOP_HOLE_ROWS))

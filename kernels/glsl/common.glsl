@@ -122,6 +122,18 @@ void dop_clear4(U32 p, uint i) { Words4(p).v[(i + dop_stage.next) >> 2] = uvec4(
 #define DOP_GROUP gl_WorkGroupID
 #endif
 
+// --- addresses: p and so many 16-byte words ---------------------------------------------------------------------------
+#ifdef DOP_ADDRESSES
+U32 dop_at(U32 p, uint words)
+{
+    uint carry;
+    uvec2 at = uvec2(p);
+    at.x = uaddCarry(at.x, words << 4, carry);
+    at.y += (words >> 28) + carry;
+    return U32(at);
+}
+#endif
+
 // --- two and four words at once: CPU devices load component by component, so 64 bits each there ------------------
 #ifdef DOP_INT64
 uvec2 dop_ldw2(U32 p, uint i) { return unpack32(U64(p).v[i]); }
