@@ -195,7 +195,7 @@ static const hg_rule granite_hybrid[] = {
 };
 static const hg_rule falcon_h1[] = {
     {"final_layernorm", "output_norm", HG_PLAIN},
-    {"*.pre_ff_layernorm", "ffn_norm", HG_PLAIN},
+    {"*.pre_ff_layernorm", "ffn_norm", HG_WHOLE_NAME},
     {"*.mamba.in_proj", "ssm_in", HG_MIX_IN},
     {"*.feed_forward.gate_proj", "ffn_gate", HG_PLAIN},
     {"*.feed_forward.up_proj", "ffn_up", HG_PLAIN},
@@ -413,10 +413,10 @@ void
 hg_write(hg_model *m, const char *name, const hg_tensor *t, const float *v)
 {
     const uint64_t one = 1;
-    const uint32_t type = t->rank < 2 || always_f32(name) ? GGUF_F32
-                          : strcmp(t->dtype, "BF16") == 0 ? GGUF_BF16
-                          : strcmp(t->dtype, "F16") == 0  ? GGUF_F16
-                                                          : GGUF_F32;
+    const uint32_t type = t->rank < 2 || m->f32 || always_f32(name) ? GGUF_F32
+                          : strcmp(t->dtype, "BF16") == 0           ? GGUF_BF16
+                          : strcmp(t->dtype, "F16") == 0            ? GGUF_F16
+                                                                    : GGUF_F32;
     gguf_tensor(m->w, name, type, t->rank ? t->rank : 1, t->rank ? t->shape : &one, v);
 }
 
@@ -519,9 +519,9 @@ open_model(hg_model *m, const char *dir)
 }
 
 bool
-hf_to_gguf(const char *dir, gguf_writer *w, char *error, size_t size)
+hf_to_gguf(const char *dir, bool f32, gguf_writer *w, char *error, size_t size)
 {
-    hg_model m = {.w = w, .error = error, .error_size = size};
+    hg_model m = {.w = w, .f32 = f32, .error = error, .error_size = size};
     const char *name;
     json_t *entry;
     bool ok = open_model(&m, dir);

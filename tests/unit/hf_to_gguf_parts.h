@@ -69,6 +69,7 @@ struct hg_model {
     const uint8_t *data; /* of the tensors */
     const hg_family *family;
     uint32_t layers, hidden, heads, head_dim;
+    bool f32;
     gguf_writer *w;
     char *error;
     size_t error_size;

@@ -11,7 +11,7 @@ convert_model(gguf_writer *w, const char *golden)
     char dir[512], error[200] = "";
     *w = (gguf_writer){0};
     snprintf(dir, sizeof dir, GOLDEN "/%s", golden);
-    cr_assert(hf_to_gguf(dir, w, error, sizeof error), "%s: %s", golden, error);
+    cr_assert(hf_to_gguf(dir, false, w, error, sizeof error), "%s: %s", golden, error);
 }
 
 /* Every family that has a GGUF form. */
