@@ -319,6 +319,7 @@ pb_toy(plan_builder *b)
         .ctx = TOY_CTX,
         .ctx_train = TOY_CTX,
         .n_layers = 1,
+        .n_sequences = 1,
         .bos_id = 1,
         .n_end_ids = 1,
         .end_ids = {2},
