@@ -348,9 +348,10 @@ Test(recurrent, a_step_that_stalls_is_run_again)
 
 /* Whatever reads it finds no number where the copy of `h` that is not current lies. */
 static void
-spoil_other_copy(dop_model *m)
+spoil_other_copy(dop_sequence *s)
 {
     enum { BYTES = 48 * 4 };
+    dop_model *m = s->model;
     dop_replay *r = &m->replay;
     uint32_t i = 0;
     VkCommandBuffer c;
@@ -366,11 +367,11 @@ spoil_other_copy(dop_model *m)
     const dop_place *p = &m->memory.places[i];
     cr_assert_eq(vkAllocateCommandBuffers(m->device.handle, &one, &c), VK_SUCCESS);
     cr_assert_eq(vkBeginCommandBuffer(c, &begin), VK_SUCCESS);
-    vkCmdFillBuffer(c, m->memory.blocks[p->block].buffer, p->offset + (1 - m->parity) * BYTES, BYTES, UINT32_MAX);
+    vkCmdFillBuffer(c, m->memory.blocks[p->block].buffer, p->offset + (1 - m->parity[0]) * BYTES, BYTES, UINT32_MAX);
     cr_assert_eq(vkEndCommandBuffer(c), VK_SUCCESS);
     OK(dop_device_submit(&m->device, m->device.queue, &submit, &diag));
     cr_assert_eq(vkDeviceWaitIdle(m->device.handle), VK_SUCCESS);
-    m->sequence->n_kept = UINT32_MAX; /* the sequence cannot go back to it */
+    s->n_kept = UINT32_MAX; /* the sequence cannot go back to it */
 }
 
 /* A probe starts from the copy that is current: the other one may be anything, and one that started there would say that
@@ -388,13 +389,13 @@ Test(recurrent, a_probe_starts_from_the_current_copy)
         OK(dop_sequence_feed(s, all, 9, &diag));
         take(s, all, 9, n);
         OK(dop_step_drain(m, &diag));
-        spoil_other_copy(m);
+        spoil_other_copy(s);
         OK(dop_probe_run(m, DOP_ORDER_PERSISTENT, 9 + n, &diag, &r));
         cr_assert(!r.fault, "%s", r.fault);
-        m->parity ^= 1u;
+        m->parity[0] ^= 1u;
         OK(dop_probe_run(m, DOP_ORDER_PERSISTENT, 9 + n, &diag, &r));
         cr_assert(r.fault, "it starts from the other copy, and nobody notices");
-        m->parity ^= 1u;
+        m->parity[0] ^= 1u;
         take(s, all, 9 + n, 20);
         close_model(s);
     }
