@@ -35,6 +35,7 @@ const dop_expert_keys dop_experts_qwen3 = {
     .dense = "mlp_only_layers",
     .n_otherwise = 128,
     .active_otherwise = 8,
+    .gguf_normalized = true,
     .facts = {ONE_GROUP},
 };
 const dop_expert_keys dop_experts_olmoe = {
