@@ -1,6 +1,7 @@
 /* The families, as rows.  What a field means and its value where config.json is silent were taken from the
  * configuration classes of Hugging Face transformers (configuration_<model>.py, releases 4.40 to 5.x). */
 #include "compiler/families_experts.h"
+#include "compiler/families_recurrent.h"
 
 #include <string.h>
 
@@ -561,6 +562,7 @@ const dop_family dop_families[] = {
      .vocab = 262144,
      .ctx = 131072},
 #include "compiler/families_experts.def"
+#include "compiler/families_recurrent.def"
 };
 const uint32_t dop_n_families = sizeof dop_families / sizeof *dop_families;
 
@@ -638,8 +640,8 @@ void
 dop_arch_defaults(dop_arch *a, dop_layer *layer)
 {
     *layer = (dop_layer){.n_mixers = 1, .residual_scale = 1};
-    layer->mixers[0] = (dop_mixer){.kind = DOP_MIXER_ATTENTION, .attn.rope = -1};
-    layer->ffn = (dop_ffn){.kind = DOP_FFN_DENSE, .gated = true};
+    layer->mixers[0] = (dop_mixer){.kind = DOP_MIXER_ATTENTION, .scale = 1, .attn.rope = -1};
+    layer->ffn = (dop_ffn){.kind = DOP_FFN_DENSE, .gated = true, .gate_scale = 1, .scale = 1};
     layer->attn_norm.kind = layer->ffn_norm.kind = a->final_norm.kind = DOP_NORM_RMS;
     a->embed_scale = a->logit_scale = 1;
     a->bos_id = -1;
@@ -657,6 +659,7 @@ dop_family_facts(const dop_family *f, dop_arch *a, dop_layer *layer)
     layer->post_attn_norm = layer->post_ffn_norm = has & DOP_FAM_POST_NORM ? norm : none;
     t->q_norm = t->k_norm = has & (DOP_FAM_QK_NORM | DOP_FAM_QK_NORM_ROW) ? norm : none;
     t->norm_rows = has & DOP_FAM_QK_NORM_ROW;
+    t->gate = f->attn_gate;
     t->v_norm = has & DOP_FAM_V_NORM ? (dop_norm){.kind = DOP_NORM_RMS, .plain = true} : none;
     t->sinks = has & DOP_FAM_SINKS;
     layer->scaled = has & DOP_FAM_LAYER_SCALE;

@@ -134,6 +134,8 @@ dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows)
     const dop_attention *t = l ? dop_layer_attention(l) : NULL;
     const uint64_t q = t ? (uint64_t)t->n_heads * t->head_dim : 0, kv = t ? (uint64_t)t->n_kv_heads * t->head_dim : 0;
     const uint32_t head = t ? t->head_dim : 0;
+    const dop_recurrent *s = l ? dop_layer_recurrent(l) : NULL;
+    const uint64_t values = s ? (uint64_t)s->n_heads * s->head_dim : 0, mixed = s ? dop_conv_channels(s, 0) : 0;
     switch (part) {
     case DOP_PART_ALL:
     case DOP_PART_KEY:
@@ -149,6 +151,23 @@ dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows)
                           .total = q + 2 * kv,
                           .block = head,
                           .block_step = 3 * head};
+    case DOP_PART_PAIR_Q:
+    case DOP_PART_PAIR_GATE:
+        return (dop_rows){
+            .start = part == DOP_PART_PAIR_Q ? 0 : head, .total = 2 * q, .block = head, .block_step = 2 * head};
+    case DOP_PART_MIX_Z:
+        return (dop_rows){.total = values + mixed + (s ? s->n_heads : 0)};
+    case DOP_PART_MIX_IN:
+        return (dop_rows){.start = values, .total = values + mixed + (s ? s->n_heads : 0)};
+    case DOP_PART_MIX_DT:
+        return (dop_rows){.start = values + mixed, .total = values + mixed + (s ? s->n_heads : 0)};
+    case DOP_PART_THIRD_1:
+    case DOP_PART_THIRD_2:
+    case DOP_PART_THIRD_3:
+        return (dop_rows){.start = (uint64_t)(part - DOP_PART_THIRD_1) * rows, .total = 3 * (uint64_t)rows};
+    case DOP_PART_TAPS:
+        return (dop_rows){
+            .total = rows, .block = s ? rows / s->taps : rows, .block_step = s ? s->taps : 1, .turned = true};
     case DOP_PART_GATE:
     case DOP_PART_UP:
         return (dop_rows){.start = part == DOP_PART_UP ? rows : 0, .total = 2 * (uint64_t)rows};

@@ -13,8 +13,10 @@
 static const struct {
     const char *name, *roles;
 } classes[] = {
-    {"attn", " q k v o "}, {"ffn", " gate up down expert_gate expert_up expert_down shared_gate shared_up shared_down "},
-    {"embed", " embed "},  {"head", " lm_head "},
+    {"attn", " q k v o attn_gate conv_b conv_c conv_x mix_z mix_in mix_dt mix_beta mix_out "},
+    {"ffn", " gate up down expert_gate expert_up expert_down shared_gate shared_up shared_down "},
+    {"embed", " embed "},
+    {"head", " lm_head "},
     {"all", NULL},
 };
 

@@ -34,6 +34,13 @@ typedef struct dop_hf {
 dop_status dop_hf_config(dop_hf *hf);
 /* Rotary embeddings, and which layer uses which.  sliding[n_layers]: the layer is of type sliding_attention. */
 dop_status dop_hf_ropes(dop_hf *hf, const bool *sliding);
+/* recurrent.c: the recurrent mixer of the family as hf->layer.mixers[1]; the width of a feed-forward part that is stated for
+ * another form; whether layers of a type in layer_types recur; and, when everything else of the layers is known, the mixers
+ * that each of them has. */
+dop_status dop_hf_read_recurrent(dop_hf *hf);
+dop_status dop_hf_adjust_ffn(dop_hf *hf);
+bool dop_hf_recurs(const dop_hf *hf, const char *layer_type);
+dop_status dop_hf_settle_mixers(dop_hf *hf);
 /* The layers that have experts, and how many: sets their feed-forward parts. */
 dop_status dop_hf_experts(dop_hf *hf);
 /* End ids, sampling defaults, tokenizer, chat template. */
