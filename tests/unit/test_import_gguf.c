@@ -254,7 +254,7 @@ Test(import_gguf, unknown_architecture_and_type)
                    "architecture \"mamba\" is not supported in GGUF files; known: llama, qwen2, qwen3, gemma, gemma2, "
                    "gemma3, phi3, gpt2, granite, olmo2, smollm3, arcee, seed_oss, ernie4_5, starcoder2, stablelm, "
                    "exaone4, glm4, gptneox, cohere2, nemotron, apertus, gemma4, qwen2moe, qwen3moe, olmoe, "
-                   "ernie4_5-moe, minimax-m2, glm4moe, gpt-oss",
+                   "ernie4_5-moe, minimax-m2, glm4moe, gpt-oss, mamba2, falcon-h1, lfm2",
                    0, 0);
     convert_model(&w, "qwen3");
     gguf_u32(&w, "%.expert_count", 8);
