@@ -105,6 +105,17 @@ const dop_tensor_name dop_gguf_names_lfm2[] = {
     {.role = DOP_W_none},
 };
 
+const dop_tensor_name dop_gguf_names_qwen3_5[] = {
+    {DOP_W_q, "attn_q.weight", DOP_PART_PAIR_Q, false},
+    {DOP_W_attn_gate, "attn_q.weight", DOP_PART_PAIR_GATE, false},
+    {DOP_W_mix_in, "attn_qkv.weight", DOP_PART_ALL, false},
+    {DOP_W_mix_z, "attn_gate.weight", DOP_PART_ALL, false},
+    {DOP_W_mix_dt, "ssm_alpha.weight", DOP_PART_ALL, false},
+    {DOP_W_mix_beta, "ssm_beta.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "post_attention_norm.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+
 const dop_hf_recurrent dop_recurrent_mamba2 = {
     .kind = DOP_MIXER_SSM,
     .taps = {"conv_kernel", 4},
@@ -148,4 +159,5 @@ const dop_hf_recurrent dop_recurrent_qwen3_5 = {
     .groups = {"linear_num_key_heads", 16},
     .state_dim = {"linear_key_head_dim", 128},
     .norm = true,
+    .gguf_in_turn = true,
 };

@@ -58,6 +58,7 @@ typedef struct dop_hf_recurrent {
     const char *width, *expand; /* state the values of all heads too: as such, or as a multiple of the model's width */
     dop_fact_field conv_bias;
     bool norm, norm_rows; /* as in dop_recurrent */
+    bool gguf_in_turn;    /* dop_recurrent.in_turn of GGUF files, whose value heads lie in that order */
     bool multipliers;     /* Falcon-H1's */
     bool adjusts_ffn;     /* LFM2's block_ fields */
 } dop_hf_recurrent;

@@ -60,6 +60,7 @@ dop_gi_recurrent(dop_gi *gi, uint32_t layer, double eps)
     m.rec = (dop_recurrent){.delta = r->kind == DOP_MIXER_DELTA,
                             .skip = r->kind == DOP_MIXER_SSM,
                             .norm_rows = r->norm_rows,
+                            .in_turn = r->gguf_in_turn,
                             .gate_scale = 1,
                             .dt_scale = 1,
                             .value_scale = 1,

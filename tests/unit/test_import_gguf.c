@@ -46,6 +46,18 @@ Test(import_gguf, golden_logits)
         "nemotron",
         "apertus",
         "gemma4",
+        "mixtral",
+        "qwen2_moe",
+        "qwen3_moe",
+        "olmoe",
+        "ernie4_5_moe",
+        "minimax_m2",
+        "glm4_moe",
+        "gpt_oss",
+        "mamba2",
+        "falcon_h1",
+        "lfm2",
+        "qwen3_5",
     };
     scratch s = scratch_make();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -254,7 +266,7 @@ Test(import_gguf, unknown_architecture_and_type)
                    "architecture \"mamba\" is not supported in GGUF files; known: llama, qwen2, qwen3, gemma, gemma2, "
                    "gemma3, phi3, gpt2, granite, olmo2, smollm3, arcee, seed_oss, ernie4_5, starcoder2, stablelm, "
                    "exaone4, glm4, gptneox, cohere2, nemotron, apertus, gemma4, qwen2moe, qwen3moe, olmoe, "
-                   "ernie4_5-moe, minimax-m2, glm4moe, gpt-oss, mamba2, falcon-h1, lfm2",
+                   "ernie4_5-moe, minimax-m2, glm4moe, gpt-oss, mamba2, falcon-h1, lfm2, qwen35",
                    0, 0);
     convert_model(&w, "qwen3");
     gguf_u32(&w, "%.expert_count", 8);
