@@ -75,7 +75,8 @@ typedef enum dop_window_rule {
 /* Which rows of a fused tensor a weight is. */
 typedef enum dop_part {
     DOP_PART_ALL,
-    DOP_PART_Q, /* of q, k and v below each other */
+    DOP_PART_ROW, /* a vector that is stored as a matrix of one row */
+    DOP_PART_Q,   /* of q, k and v below each other */
     DOP_PART_K,
     DOP_PART_V,
     DOP_PART_HEAD_Q, /* of q, k and v of the first head, then of the second, ... */
@@ -211,6 +212,7 @@ dop_status dop_expert_list(const dop_weight_need *need, const char *pattern, dop
 /* The rows of a fused tensor that a weight is; of rank 3: of each expert's. */
 typedef struct dop_rows {
     uint64_t start, total;      /* its first row, and those of the whole tensor */
+    bool one_row;               /* of a matrix that is a vector */
     uint32_t block, block_step; /* rows that lie together, and from one block's first to the next's; 0: all do */
     bool turned;                /* a vector [block_step, block] that is stored [block, 1, block_step] */
 } dop_rows;

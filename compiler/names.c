@@ -151,6 +151,8 @@ dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows)
     case DOP_PART_DECAY:
     case DOP_PART_KEY:
         break;
+    case DOP_PART_ROW:
+        return (dop_rows){.total = rows, .one_row = true};
     case DOP_PART_Q:
     case DOP_PART_K:
     case DOP_PART_V:
