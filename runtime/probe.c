@@ -127,7 +127,7 @@ collect(prober *p, uint32_t which, bool *out_stalled)
     for (uint32_t i = 0; i < STEPS && st == DOP_OK && !*out_stalled; i++) {
         /* Several rows begin with the first one each time, from the states that the sequence has; otherwise steps follow
          * one another. */
-        uint32_t first = which == SEVERAL ? 0 : i, n = i + 1 - first, parity = p->m->parity ^ (first & 1u);
+        uint32_t first = which == SEVERAL ? 0 : i, n = i + 1 - first, parity = p->m->parity[0] ^ (first & 1u);
         st = run(p, which, first, n, parity, DOP_FORM_READ, 1, out_stalled);
         if (st == DOP_OK)
             memcpy(p->logits[which] + i * vocab, dop_replay_logits(&p->replay, p->schedules[which]),
@@ -194,7 +194,7 @@ measure(prober *p, dop_probe_result *out)
             uint32_t o = (round + i) % 2;
             bool stalled;
             double start = dop_now_ms();
-            dop_status st = run(p, o, 0, 1, p->m->parity, DOP_FORM_FULL, n, &stalled);
+            dop_status st = run(p, o, 0, 1, p->m->parity[0], DOP_FORM_FULL, n, &stalled);
             t[o] = (dop_now_ms() - start) / n;
             if (st != DOP_OK)
                 return st;
