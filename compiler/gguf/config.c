@@ -219,17 +219,29 @@ leave_positions_out(dop_gi *gi)
 
 /* ---- facts of all layers ------------------------------------------------------------------------------------------ */
 
-/* Biases are there when the first layer has them; layers that differ lack a weight or have one too many. */
+static bool
+layer_has(const dop_gi *gi, uint32_t layer, const char *name)
+{
+    char full[96];
+    snprintf(full, sizeof full, "blk.%u.%s", layer, name);
+    return has_tensor(gi, full);
+}
+
+/* Biases are there when the first layer that attends has them, or, of a feed-forward part, the first layer; layers that
+ * differ lack a weight or have one too many. */
 static void
 find_biases(dop_gi *gi)
 {
     dop_attention *t = &gi->layer.mixers[0].attn;
-    const bool fused = has_tensor(gi, "blk.0.attn_qkv.bias");
-    t->bias_q = fused || has_tensor(gi, "blk.0.attn_q.bias");
-    t->bias_k = fused || has_tensor(gi, "blk.0.attn_k.bias");
-    t->bias_v = fused || has_tensor(gi, "blk.0.attn_v.bias");
-    t->bias_o = has_tensor(gi, "blk.0.attn_output.bias");
-    gi->layer.ffn.bias = has_tensor(gi, "blk.0.ffn_down.bias");
+    uint32_t i = 0;
+    while (i + 1 < gi->model->arch.n_layers && !dop_gi_attends(gi, i))
+        i++;
+    const bool fused = layer_has(gi, i, "attn_qkv.bias");
+    t->bias_q = fused || layer_has(gi, i, "attn_q.bias");
+    t->bias_k = fused || layer_has(gi, i, "attn_k.bias");
+    t->bias_v = fused || layer_has(gi, i, "attn_v.bias");
+    t->bias_o = layer_has(gi, i, "attn_output.bias");
+    gi->layer.ffn.bias = layer_has(gi, 0, "ffn_down.bias");
 }
 
 /* Attention and feed-forward part side by side: a family that may have one norm for both does so where the second norm is
@@ -304,7 +316,6 @@ dop_gi_config(dop_gi *gi)
     dop_arch_defaults(a, &gi->layer);
     dop_family_facts(gi->family, a, &gi->layer);
     snprintf(a->family, sizeof a->family, "%s", gi->family->name);
-    find_biases(gi);
     if (!gi->family->keys->ffn) { /* layers are their mixers alone */
         gi->layer.ffn.kind = DOP_FFN_NONE;
         gi->layer.ffn_norm = (dop_norm){0};
@@ -312,6 +323,8 @@ dop_gi_config(dop_gi *gi)
     dop_status st = read_sizes(gi);
     if (st == DOP_OK)
         st = refuse(gi);
+    if (st == DOP_OK)
+        find_biases(gi);
     if (st == DOP_OK)
         st = read_scalars(gi);
     if (st == DOP_OK)

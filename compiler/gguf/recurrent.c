@@ -86,15 +86,15 @@ dop_gi_vector(const dop_gi *gi, const dop_rows *rows, dop_weight *w)
     if (!copy || !as)
         return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
     dop_decode_row(w->type, w->data, w->cols, as);
-    for (uint32_t i = 0; i < w->cols; i++)
+    for (uint32_t i = 0; i < w->cols; i++) {
         if (rows->turned)
             copy[i % rows->block_step * rows->block + i / rows->block_step] = as[i];
-        else
-            copy[i] = (float)log(-(double)as[i]);
-    for (uint32_t i = 0; !rows->turned && i < w->cols; i++)
-        if (!(as[i] < 0))
-            return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor %s: value %u is %g, expected below 0",
+        else if (as[i] > 0 || isnan(as[i]))
+            return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor %s: value %u is %g, expected at most 0",
                                w->source, i, (double)as[i]);
+        else /* what fades by nothing has no logarithm: exp(-100) is nothing in f32 */
+            copy[i] = as[i] == 0.0f ? -100 : (float)log(-(double)as[i]);
+    }
     w->type = DOP_TYPE_f32;
     w->row_stride = w->cols * sizeof *copy;
     w->data = (const uint8_t *)copy;
