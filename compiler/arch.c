@@ -356,6 +356,7 @@ dop_arch_weight(const dop_arch *a, int32_t layer, dop_role role, dop_weight_need
 #define EXPERT_BIAS(scope, role, condition, n_experts_, values) \
     case DOP_W_##role##_bias:                                   \
         wanted = condition;                                     \
+        n->vectors = true;                                      \
         n->rank = 2;                                            \
         n->rows = n_experts_;                                   \
         n->cols = values;                                       \

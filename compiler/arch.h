@@ -224,6 +224,10 @@ typedef struct dop_arch {
  * along its last axis.  Value (row, col) is scale * (integer - zero), both of group col / group and output first + row.
  * compiler/pack_int4.h makes blocks of it. */
 typedef struct dop_int4_parts {
+    /* Microscaling (mxfp4) instead of integers: words holds 16 bytes for 32 inputs, the first of two in the low nibble, and
+     * scales an exponent byte for each 32; both output by output.  Of the rest only `first` and `step` count. */
+    bool microscaling;
+    uint32_t step;         /* outputs from one row to the next; 0: 1 */
     const uint8_t *words;  /* 32 bits, eight integers: by_output [inputs, outputs / 8], else [inputs / 8, outputs] */
     const uint8_t *zeros;  /* 32 bits, eight outputs [groups, outputs / 8]; NULL: every zero point is 8 */
     const uint8_t *scales; /* [groups, outputs] */
@@ -339,6 +343,7 @@ typedef struct dop_weight_need {
     dop_role role;
     int32_t layer;                      /* -1: none */
     uint32_t rank, experts, rows, cols; /* as in dop_weight */
+    bool vectors;                       /* of rank 2: a vector for each expert, not a matrix */
 } dop_weight_need;
 
 /* "q" */

@@ -576,7 +576,9 @@ inputs(builder *b)
     dop_shape ids = {1, {{1, DOP_SYM_T}}};
     b->tok = leaf(b, DOP_OP_input, "tok", "tokens", DOP_TYPE_u32, &ids);
     b->pos = leaf(b, DOP_OP_input, "pos", "positions", DOP_TYPE_u32, &ids);
-    b->seq = leaf(b, DOP_OP_input, "seq", "sequences", DOP_TYPE_u32, &ids);
+    dop_shape one = {1, {{1, DOP_SYM_1}}};
+    bool several = b->g->max_q > 1 && !b->opt->mixed;
+    b->seq = leaf(b, DOP_OP_input, "seq", "sequences", DOP_TYPE_u32, several ? &one : &ids);
     bool used[DOP_MAX_ROPES] = {false};
     for (uint32_t i = 0; i < b->a->n_layers; i++) {
         const dop_attention *t = dop_layer_attention(&b->a->layers[i]);
@@ -654,6 +656,10 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
                         opt->max_s, m->arch.ctx_train);
     b.status = dop_graph_init(out_graph, arena, names[opt->phase], opt->phase == DOP_PHASE_DECODE ? 1 : opt->max_t,
                               opt->max_s, diag);
+    if (opt->max_q > 1)
+        out_graph->max_q = opt->max_q;
+    if (opt->mixed)
+        out_graph->name = "rows";
     inputs(&b);
     dop_node_id x = embedding(&b);
     for (uint32_t i = 0; i < m->arch.n_layers && b.status == DOP_OK; i++)

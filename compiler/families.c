@@ -593,23 +593,33 @@ dop_family_by_model_type(const char *model_type)
     return NULL;
 }
 
-const dop_family *
-dop_family_by_gguf(const char *arch, size_t len)
+static bool
+is_gguf(const dop_family *f, const char *arch, size_t len)
 {
-    for (uint32_t i = 0; i < dop_n_families; i++) {
-        const char *name = dop_families[i].gguf;
-        if (name && strlen(name) == len && memcmp(name, arch, len) == 0)
-            return &dop_families[i];
-    }
-    return NULL;
+    return f->gguf && strlen(f->gguf) == len && memcmp(f->gguf, arch, len) == 0;
+}
+
+const dop_family *
+dop_family_by_gguf(const char *arch, size_t len, bool experts)
+{
+    const dop_family *other = NULL;
+    for (uint32_t i = dop_n_families; i-- > 0;)
+        if (is_gguf(&dop_families[i], arch, len)) {
+            other = &dop_families[i];
+            if (experts == (other->experts != NULL))
+                return other;
+        }
+    return other;
 }
 
 void
 dop_family_list_gguf(dop_buf *out)
 {
-    for (uint32_t i = 0; i < dop_n_families; i++)
-        if (dop_families[i].gguf)
-            dop_buf_printf(out, "%s%s", out->size ? ", " : "", dop_families[i].gguf);
+    for (uint32_t i = 0; i < dop_n_families; i++) {
+        const char *name = dop_families[i].gguf;
+        if (name && dop_family_by_gguf(name, strlen(name), false) == &dop_families[i])
+            dop_buf_printf(out, "%s%s", out->size ? ", " : "", name);
+    }
 }
 
 void

@@ -74,7 +74,8 @@ typedef enum dop_window_rule {
 /* Which rows of a fused tensor a weight is. */
 typedef enum dop_part {
     DOP_PART_ALL,
-    DOP_PART_Q, /* of q, k and v below each other */
+    DOP_PART_ROW, /* a vector that is stored as a matrix of one row */
+    DOP_PART_Q,   /* of q, k and v below each other */
     DOP_PART_K,
     DOP_PART_V,
     DOP_PART_HEAD_Q, /* of q, k and v of the first head, then of the second, ... */
@@ -128,6 +129,7 @@ typedef struct dop_expert_keys {
     const char *limit;               /* of DOP_ACT_CLAMPED, of which one is known */
     /* Where the file is silent. */
     uint32_t n_otherwise, active_otherwise, shared_otherwise, first_otherwise;
+    bool gguf_normalized; /* `normalized` in GGUF files without the key */
     dop_experts facts; /* everything that is not read */
 } dop_expert_keys;
 
@@ -153,6 +155,7 @@ typedef struct dop_family {
     const char *gguf;
     const dop_tensor_name *more_gguf_names;
     bool gguf_interleaved, gguf_windows;
+    bool gguf_untruncated; /* YaRN's correction range is not rounded, which files do not state */
     uint32_t gguf_wide_layers;
     /* The values that the family's configuration class has where config.json says nothing; 0 or NULL: must be said. */
     uint32_t kv_heads, heads, head_dim, vocab, ctx, window, period;
@@ -179,7 +182,8 @@ void dop_set_norms(dop_arch *a, dop_layer *layer, double eps, double add);
 /* Activation by the name that config files use; false when unknown. */
 bool dop_act_by_name(const char *name, dop_act_kind *out);
 
-const dop_family *dop_family_by_gguf(const char *arch, size_t len);
+/* Families may share a name there: the one that has experts, or has none. */
+const dop_family *dop_family_by_gguf(const char *arch, size_t len, bool experts);
 /* "llama, qwen2, ..." */
 void dop_family_list_gguf(dop_buf *out);
 extern const dop_tensor_name dop_gguf_names[];
@@ -206,6 +210,7 @@ dop_status dop_expert_list(const dop_weight_need *need, const char *pattern, dop
 /* The rows of a fused tensor that a weight is; of rank 3: of each expert's. */
 typedef struct dop_rows {
     uint64_t start, total;      /* its first row, and those of the whole tensor */
+    bool one_row;               /* of a matrix that is a vector */
     uint32_t block, block_step; /* rows that lie together, and from one block's first to the next's; 0: all do */
     bool turned;                /* a vector [block_step, block] that is stored [block, 1, block_step] */
 } dop_rows;

@@ -32,10 +32,20 @@ const dop_tensor_name dop_gguf_names[] = {
     {DOP_W_gate_bias, "ffn_gate.bias", DOP_PART_ALL, false},
     {DOP_W_up_bias, "ffn_up.bias", DOP_PART_ALL, false},
     {DOP_W_down_bias, "ffn_down.bias", DOP_PART_ALL, false},
+    {DOP_W_sinks, "attn_sinks.weight", DOP_PART_ALL, false},
     {DOP_W_router, "ffn_gate_inp.weight", DOP_PART_ALL, false},
+    {DOP_W_router_bias, "ffn_gate_inp.bias", DOP_PART_ALL, false},
+    {DOP_W_router_correction, "exp_probs_b.bias", DOP_PART_ALL, false},
     {DOP_W_expert_gate, "ffn_gate_exps.weight", DOP_PART_ALL, false},
     {DOP_W_expert_up, "ffn_up_exps.weight", DOP_PART_ALL, false},
     {DOP_W_expert_down, "ffn_down_exps.weight", DOP_PART_ALL, false},
+    {DOP_W_expert_gate_bias, "ffn_gate_exps.bias", DOP_PART_ALL, false},
+    {DOP_W_expert_up_bias, "ffn_up_exps.bias", DOP_PART_ALL, false},
+    {DOP_W_expert_down_bias, "ffn_down_exps.bias", DOP_PART_ALL, false},
+    {DOP_W_shared_gate, "ffn_gate_shexp.weight", DOP_PART_ALL, false},
+    {DOP_W_shared_up, "ffn_up_shexp.weight", DOP_PART_ALL, false},
+    {DOP_W_shared_down, "ffn_down_shexp.weight", DOP_PART_ALL, false},
+    {DOP_W_shared_router, "ffn_gate_inp_shexp.weight", DOP_PART_ALL, false},
     {DOP_W_post_ffn_norm, "post_ffw_norm.weight", DOP_PART_ALL, false},
     {DOP_W_layer_scale, "layer_output_scale.weight", DOP_PART_ALL, false},
     {DOP_W_act_alpha_p, "xielu.alpha_p", DOP_PART_KEY, false},
@@ -130,6 +140,8 @@ dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows)
     case DOP_PART_ALL:
     case DOP_PART_KEY:
         break;
+    case DOP_PART_ROW:
+        return (dop_rows){.total = rows, .one_row = true};
     case DOP_PART_Q:
     case DOP_PART_K:
     case DOP_PART_V:

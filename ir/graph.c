@@ -302,6 +302,15 @@ dop_graph_replaces(const dop_graph *g)
     return 0;
 }
 
+bool
+dop_graph_mixes(const dop_graph *g)
+{
+    for (dop_node_id id = 1; id < g->n_nodes && g->max_q > 1 && g->max_t > 1; id++)
+        if (g->nodes[id].op == DOP_OP_input && strcmp(dop_node_s(g, id, DOP_A_name), "sequences") == 0)
+            return g->nodes[id].shape.dim[0].sym == DOP_SYM_T;
+    return false;
+}
+
 dop_status
 dop_graph_use_counts(dop_graph *g, dop_diag *diag, uint32_t **out_counts)
 {

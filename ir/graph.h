@@ -307,6 +307,8 @@ bool dop_shape_appends(const dop_shape *s);
 uint32_t dop_cache_heads(const dop_graph *g, dop_node_id cache);
 /* A replace state of the graph, 0: it has none. */
 dop_node_id dop_graph_replaces(const dop_graph *g);
+/* May the rows of a step be of several sequences?  (Input "sequences" has one value for each.) */
+bool dop_graph_mixes(const dop_graph *g);
 bool dop_shape_equal(const dop_shape *a, const dop_shape *b);
 
 /* The vector that a row program walks over: a row, or one head of it. */

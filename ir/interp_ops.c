@@ -449,7 +449,7 @@ compute_state_write(const dop_interp_node *n)
     if (!appends) /* the successor is another value: what no row writes is as it was */
         memcpy(n->out.f, state->f, state->count * sizeof(float));
     for (uint64_t t = 0; t < rows; t++) {
-        uint64_t row = seq ? seq->u[t] : t;
+        uint64_t row = seq ? seq->u[seq->count > 1 ? t : 0] : t;
         if (appends)
             row = row * state->shape.dim[1].mul + pos->u[t];
         for (uint64_t i = 0; i < w; i++)
@@ -519,7 +519,7 @@ compute_attention(const dop_interp_node *n, bool split)
         uint64_t span = split ? dop_split_len(n->g, n->id, (uint32_t)(end - begin)) : end - begin;
         uint64_t lo = min_u64(begin + i * span, end), hi = min_u64(lo + span, end);
         const float *sink = sinks && i == 0 ? sinks->f + h : NULL;
-        uint64_t first = seq->u[t] * max_s; /* row of the cache where the sequence begins */
+        uint64_t first = seq->u[seq->count > 1 ? t : 0] * max_s; /* row of the cache where the sequence begins */
         head_sum m = attend(n, q->f + (t * heads + h) * dim, h / group, first + lo, first + hi, sink, scores, acc);
         float *out = n->out.f + r * out_dim;
         for (uint64_t d = 0; d < dim; d++)

@@ -127,6 +127,15 @@ need_ids(const rule_ctx *c, uint32_t i, const dop_node *rows)
     return DOP_OK;
 }
 
+/* The sequence of each of these rows, or one of them all. */
+static dop_status
+need_sequences(const rule_ctx *c, uint32_t i, const dop_node *rows)
+{
+    const dop_shape *s = &c->src[i]->shape;
+    bool one = s->rank == 1 && s->dim[0].sym == DOP_SYM_1 && s->dim[0].mul == 1;
+    return need_ids(c, i, one ? NULL : rows);
+}
+
 static dop_status
 mismatch(const rule_ctx *c, uint32_t i, uint32_t j)
 {
@@ -512,7 +521,7 @@ rule_state_write(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
     if (whole)
         return DOP_OK;
     for (uint32_t i = 2; i < n_srcs && st == DOP_OK; i++)
-        st = need_ids(c, i, x);
+        st = i + 1 == n_srcs ? need_sequences(c, i, x) : need_ids(c, i, x);
     if (st == DOP_OK && !same_tail(state, 1 + (appends || tail), x, 1))
         return mismatch(c, 0, 1);
     return st;
@@ -579,7 +588,7 @@ rule_attention(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
         if (i && !dop_shape_appends(&c->src[i]->shape))
             return BAD(c, "needs append state for source %u, %%%s is none", i, c->src[i]->name);
     }
-    if ((st = need_ids(c, 3, q)) != DOP_OK || (st = need_ids(c, 4, q)) != DOP_OK)
+    if ((st = need_ids(c, 3, q)) != DOP_OK || (st = need_sequences(c, 4, q)) != DOP_OK)
         return st;
     if (!dop_shape_equal(&k->shape, &v->shape))
         return mismatch(c, 1, 2);

@@ -353,7 +353,8 @@ is_replace_state(const dop_graph *g, dop_node_id id)
 const char *
 dop_emit_sequence(dop_emit *e, dop_node_id sequences, const char *row)
 {
-    return e->g->max_q == 1 ? "0u" : dop_emit_value(e, sequences, (dop_index){row, "0u"}, 1);
+    bool one = dop_node_at(e->g, sequences)->shape.dim[0].sym != DOP_SYM_T; /* for all rows */
+    return e->g->max_q == 1 ? "0u" : dop_emit_value(e, sequences, (dop_index){one ? "0u" : row, "0u"}, 1);
 }
 
 static const char *
@@ -717,7 +718,7 @@ replace_index(dop_emit *e, dop_node_id node, dop_index ix)
 {
     const dop_graph *g = e->g;
     const dop_node *n = dop_node_at(g, node);
-    if (n->n_srcs > 2 && g->max_q > 1 && g->max_t > 1)
+    if (n->n_srcs > 2 && dop_graph_mixes(g))
         return fail(e, DOP_E_INPUT, "no kernel writes rows of several sequences to replace state", node);
     const char *q = n->n_srcs > 2 ? dop_emit_sequence(e, n->src[2], ix.t) : g->max_q == 1 ? "0u" : ix.t;
     const char *copy = dop_emit_replace_copy(e, node, q, true);

@@ -8,8 +8,9 @@
 
 /* quantization_config. */
 typedef struct dop_hf_quant {
-    bool used; /* there is one */
-    bool awq;  /* else GPTQ */
+    bool used;  /* there is one */
+    bool awq;   /* else GPTQ */
+    bool mxfp4; /* experts in blocks and scales; `used` is false, since everything else is as in other checkpoints */
     bool act_order, symmetric;
     uint32_t group;    /* inputs of one scale; 0: a whole row */
     uint32_t zero_add; /* to stored zero points */
@@ -53,6 +54,10 @@ dop_status dop_hf_quant_config(dop_hf *hf);
 /* Sets type, source and parts of w, whose rows, cols and name are set, from the quantized tensors NAME.*: the rows are
  * the outputs from `first` on of `outputs`.  name ends in a dot. */
 dop_status dop_hf_quant_weight(dop_hf *hf, const dop_st_set *set, const char *name, uint64_t outputs, uint64_t first,
+                               dop_weight *w);
+/* The same of experts in mxfp4: NAME_blocks [experts, outputs, inputs / 32, 16] and NAME_scales [experts, outputs,
+ * inputs / 32], both bytes. */
+dop_status dop_hf_mxfp4_weight(dop_hf *hf, const dop_st_set *set, const char *name, const dop_rows *rows,
                                dop_weight *w);
 
 #endif

@@ -76,7 +76,7 @@ check_shape(const filler *f, const dop_st_tensor *t, bool transposed, const dop_
         return DOP_OK;
     if (rows->turned)
         return dop_st_check_shape(t, 3, taps, f->hf->diag);
-    if (w->rank == 1 && t->rank == 2 && t->shape[0] == 1) /* a vector of shape [1, n] */
+    if (rows->one_row || (w->rank == 1 && t->rank == 2 && t->shape[0] == 1)) /* a vector of shape [1, n] */
         return dop_st_check_shape(t, 2, single, f->hf->diag);
     if (w->rank == 1)
         return dop_st_check_shape(t, 1, vector, f->hf->diag);
@@ -126,6 +126,26 @@ cut_weight(char *name)
 }
 
 /* Makes w of the tensor of this name, or of what a quantizer made of it. */
+/* A vector for each expert, as rows of w: these values of each. */
+static dop_status
+place_vectors(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
+{
+    const uint64_t shape[] = {w->rows, rows->total};
+    dop_status st = dop_st_check_shape(t, 2, shape, f->hf->diag);
+    if (st == DOP_OK && t->type != DOP_TYPE_f32 && t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16)
+        st = DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, t->file,
+                         "tensor %s: dtype %s is not supported; known: F32, F16, BF16", t->name, t->dtype);
+    if (st != DOP_OK)
+        return st;
+    const uint64_t value = dop_type_of(t->type)->bytes;
+    w->type = t->type;
+    w->source = t->name;
+    w->row_stride = rows->total * value;
+    w->col_stride = rows->block ? rows->block_step * value : 0; /* blocks of single values */
+    w->data = t->data + rows->start * value;
+    return DOP_OK;
+}
+
 static dop_status
 take(filler *f, char *name, const dop_tensor_name *n, const dop_rows *rows, dop_weight *w)
 {
@@ -133,6 +153,8 @@ take(filler *f, char *name, const dop_tensor_name *n, const dop_rows *rows, dop_
     const dop_st_tensor *t = dop_st_take(&f->set, name);
     if (t) /* also in a quantized model: what its quantizer left alone */
         return place(f, t, n->transposed, rows, w);
+    if (hf->quant.mxfp4 && w->rank == 3)
+        return dop_hf_mxfp4_weight(hf, &f->set, name, rows, w);
     if (hf->quant.used && w->rank == 2 && !rows->block && cut_weight(name))
         return dop_hf_quant_weight(hf, &f->set, name, rows->total, rows->start, w);
     return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
@@ -154,12 +176,18 @@ fill(void *user, const dop_weight_need *need)
                                   .experts = need->experts,
                                   .rows = need->rows,
                                   .cols = need->cols};
-    const uint32_t own = need->rank == 1 ? need->cols : need->rows; /* along the axis that fusing concatenates */
+    const uint32_t own =
+        need->rank == 1 || need->vectors ? need->cols : need->rows; /* along the axis that fusing concatenates */
     f->layer = need->layer >= 0 ? &hf->model->arch.layers[need->layer] : NULL;
     const dop_rows rows = dop_part_rows(f->layer, n->part, own);
     dop_status st = dop_expert_list(need, name, hf->arena, hf->diag, &each);
-    if (st == DOP_OK && !each)
+    if (st == DOP_OK && need->vectors) {
+        const dop_st_tensor *t = dop_st_take(&f->set, name);
+        st = t ? place_vectors(f, t, &rows, &w)
+               : DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
+    } else if (st == DOP_OK && !each) {
         st = take(f, name, n, &rows, &w);
+    }
     for (uint32_t e = 0; each && e < need->experts && st == DOP_OK; e++) {
         dop_expert_name(name, e, one, sizeof one);
         st = take(f, one, n, &rows, &each[e]);

@@ -47,6 +47,7 @@ static const char cases[][32] = {
     "ernie4_5_moe",
     "minimax_m2",
     "glm4_moe",
+    "gpt_oss",
 };
 
 /* expected.json of one case. */
