@@ -43,6 +43,9 @@ static const char *const test_all_ops =
     "%sinks:f32[4] = weight \"sinks\"\n"
     "%we:q8_0[6,8,32] = weight \"experts\"\n"
     "%rs:f32[Q,32] = state \"L0.r\" kind=replace\n"
+    "%cs:f32[Q,2,32] = state \"L0.c\" kind=replace\n"
+    "%ss:f32[Q,4,16,16] = state \"L0.s\" kind=replace\n"
+    "%taps:f32[3,32] = weight \"taps\"\n"
     "%kc:f16[Q,S,2,16] = state \"L0.k\" kind=append\n"
     "%vc:f16[Q,S,2,16] = state \"L0.v\" kind=append\n"
     "%x0:f32[T,64] = gather %emb, %tok ; embed\n"
@@ -80,6 +83,12 @@ static const char *const test_all_ops =
     "%ws0:f32[T,8] = weighted_sum %me0, %pk\n"
     "%ws:f32[T,8] = weighted_sum %me, %pk\n"
     "%rs1:f32[Q,32] = state_write %rs, %c2, %seq\n"
+    "%cv:f32[T,32] = short_conv %c2, %cs, %taps, %seq\n"
+    "%cs1:f32[Q,2,32] = state_write %cs, %c2, %seq\n"
+    "%dec:f32[T,4] = slice %c2 start=4\n"
+    "%sc:f32[T,4,16] = linear_scan %k3, %k3, %q3, %dec, %ss, %seq, %dec interleaved=0\n"
+    "%sc1:f32[Q,4,16,16] = linear_scan_state %k3, %k3, %q3, %dec, %ss, %seq interleaved=1\n"
+    "%ss1:f32[Q,4,16,16] = state_write %ss, %sc1\n"
     "%e0:f32[T,32] = offset %c2 by=-0x1.8p+1\n"
     "%e1:f32[T,32] = silu %e0\n"
     "%e2:f32[T,32] = gelu %e1\n"
@@ -118,7 +127,8 @@ static const char *const test_all_ops =
     "region @12 choice writes %ids %pk { %ids %pk }\n"
     "region @13 group writes %bl { %bl }\n"
     "region @14 expert_tiles writes %me0 { %me0 }\n"
-    "region @15 expert writes %ws { %me %ws }\n";
+    "region @15 expert writes %ws { %me %ws }\n"
+    "region @16 scan writes %sc { %q3 %k3 %dec %sc }\n";
 
 static inline dop_status
 test_parse(const char *text, dop_arena *arena, dop_diag *diag, dop_graph *out)
