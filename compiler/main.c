@@ -37,7 +37,7 @@ static const dop_option options[] = {
     OPT('d', "dump", TEXT, dumps, "LETTERS", "print the graph after these passes"),
     HEADING("Model"),
     OPT(0, "target", TEXT, target, "NAME|FILE",
-        "device profile: auto (default), tier1, tier2, tier3, lavapipe, ...; several, separated by commas, make one "
+        "the device: auto (default), tier1, tier2, tier3, lavapipe, ...; several, separated by commas, make one "
         "plan "
         "of which a device takes the first that it can run"),
     OPT(0, "quant", TEXT, quant, "SPEC",

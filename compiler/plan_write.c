@@ -109,15 +109,24 @@ write_weights_slots(writer *w)
 }
 
 static uint32_t
-add_state_slot(writer *w, uint32_t kind, uint64_t size)
+add_state_slot(writer *w, uint32_t kind, uint64_t size, uint32_t rows)
 {
     dop_plan_slot s = {.kind = DOP_SLOT_STATE,
                        .name = string(w, kind == DOP_PLAN_STATE_APPEND ? "cache" : "state"),
                        .size = size,
                        .file = 0xffffffffu,
-                       .state = kind};
+                       .state = kind,
+                       .rows = rows};
     dop_buf_append(&w->parts.sec[DOP_SEC_SLOTS], &s, sizeof s);
     return w->n_slots++;
+}
+
+/* Positions of all sequences. */
+static uint32_t
+state_rows(const dop_graph *g, dop_node_id state)
+{
+    const dop_shape *s = &dop_node_at(g, state)->shape;
+    return (uint32_t)(dop_dim_value(g, s->dim[0], 1) * dop_dim_value(g, s->dim[1], 1));
 }
 
 /* The states of one kind, behind the n that have their places already. */
@@ -126,7 +135,7 @@ write_states_of(writer *w, target_rows *t, uint32_t kind, uint32_t n)
 {
     const dop_graph *g = &t->c->schedules[0].g;
     uint64_t used = 0;
-    uint32_t from = n;
+    uint32_t from = n, fewest = 0;
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
         bool appends = dop_shape_appends(&dop_node_at(g, id)->shape);
         if (dop_node_at(g, id)->op != DOP_OP_state || appends != (kind == DOP_PLAN_STATE_APPEND))
@@ -137,11 +146,13 @@ write_states_of(writer *w, target_rows *t, uint32_t kind, uint32_t n)
         uint64_t row_bytes = bytes / g->max_q / rows;
         uint64_t size = dop_align_u64(appends ? bytes + row_bytes * STATE_TAIL : 2 * bytes, STATE_ALIGN);
         if (used > 0 && used + size > STATE_SEGMENT) {
-            uint32_t slot = add_state_slot(w, kind, used);
+            uint32_t slot = add_state_slot(w, kind, used, fewest);
             for (; from < n; from++)
                 t->states[from].slot = slot;
-            used = 0;
+            used = fewest = 0;
         }
+        const uint32_t all = appends ? state_rows(g, id) : 0;
+        fewest = used == 0 || all < fewest ? all : fewest;
         dop_plan_state row = {.name = string(w, dop_node_s(g, id, DOP_A_name)),
                               .rows = rows,
                               .offset = used,
@@ -152,7 +163,7 @@ write_states_of(writer *w, target_rows *t, uint32_t kind, uint32_t n)
         used += size;
     }
     if (used > 0) {
-        uint32_t slot = add_state_slot(w, kind, used);
+        uint32_t slot = add_state_slot(w, kind, used, fewest);
         for (; from < n; from++)
             t->states[from].slot = slot;
     }

@@ -51,7 +51,7 @@ typedef enum dop_axis {
     DOP_AXES
 } dop_axis;
 
-enum { DOP_MAX_RANK = 4, DOP_MAX_SRCS = 6, DOP_MAX_ATTRS = 6, DOP_BY_STEP = 255 };
+enum { DOP_MAX_RANK = 4, DOP_MAX_SRCS = 7, DOP_MAX_ATTRS = 6, DOP_BY_STEP = 255 };
 
 typedef struct dop_access {
     uint8_t axis[DOP_AXES]; /* dop_access_kind */
@@ -67,7 +67,8 @@ typedef enum dop_root {
     DOP_ROOT_product,
     DOP_ROOT_attention,
     DOP_ROOT_argmax,
-    DOP_ROOT_group
+    DOP_ROOT_group,
+    DOP_ROOT_scan
 } dop_root;
 
 /* How much of its sources an element reads, all axes together; ordered: a larger one reads more. */
@@ -160,7 +161,7 @@ typedef struct dop_template_info {
     uint8_t joins;                                /* DOP_JOIN_* */
     uint8_t hole[DOP_MAX_SRCS];                   /* DOP_HOLE_* by source of the root */
     uint32_t meets, partials, statistics, merges; /* capacities: templates.def */
-    uint32_t held, numbers, heavy, mixed;
+    uint32_t held, numbers, heavy, mixed, twins, siblings;
     const char *makes;
 } dop_template_info;
 const dop_template_info *dop_template_of(dop_template t);

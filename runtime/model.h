@@ -204,6 +204,7 @@ typedef struct dop_probe_result {
     const char *fault;      /* why the other ordering is out of the question; NULL: it is not */
     double ms[2];           /* best time of a step: by barriers, in the other ordering */
     double distance, bound; /* of the logits, in standard deviations of a row */
+    uint64_t bytes;         /* device memory of the probe's own */
 } dop_probe_result;
 /* One ordering against barriers from pos on, with rows, step record, states and mailboxes of its own. */
 dop_status dop_probe_run(dop_model *model, uint32_t other, uint32_t pos, dop_diag *diag, dop_probe_result *out);

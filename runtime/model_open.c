@@ -220,7 +220,7 @@ static dop_status
 load(dop_model *m, const dop_open_options *o, uint32_t threads, const bool *first, dop_diag *diag)
 {
     const dop_memory_use use = {m->used.slots, m->used.schedules,
-                                o->separate_memory ? DOP_SHARING_OFF : DOP_SHARING_AUTO};
+                                o->separate_memory ? DOP_SHARING_OFF : DOP_SHARING_AUTO, 0};
     dop_status st = dop_memory_place(&m->device, &m->plan, &use, &m->log, diag, &m->memory);
     bool early = m->device.info.caps.cpu && m->memory.shared;
     double start = dop_now_ms();

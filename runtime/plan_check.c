@@ -225,6 +225,8 @@ check_slots(dop_plan *plan, dop_diag *diag)
         if (s->kind == DOP_SLOT_STATE ? s->state < DOP_PLAN_STATE_APPEND || s->state > DOP_PLAN_STATE_REPLACE
                                       : s->state != 0)
             return DAMAGED("slot %u holds state of kind %u", i, s->state);
+        if ((s->state == DOP_PLAN_STATE_APPEND) != (s->rows > 0))
+            return DAMAGED("slot %u, which holds state of kind %u, has states of %u rows", i, s->state, s->rows);
         plan->replaces = plan->replaces || s->state == DOP_PLAN_STATE_REPLACE;
         if (s->kind != DOP_SLOT_WEIGHTS)
             continue;

@@ -122,6 +122,8 @@ typedef struct dop_plan_slot {
     uint64_t file_offset; /* WEIGHTS: from the start of DOP_SEC_WEIGHTS (or of file `file` when external) */
     uint32_t file;        /* external weights: row of DOP_SEC_FILES; 0xffffffff: embedded */
     uint32_t state;       /* STATE: DOP_PLAN_STATE_*; else 0 */
+    uint32_t rows;        /* APPEND: rows of the state in it that has the fewest, all sequences together; else 0 */
+    uint32_t reserved;
 } dop_plan_slot;
 
 /* Append: a row for every position of a sequence (key and value caches); writing a row again leaves it as it was.

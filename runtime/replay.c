@@ -148,7 +148,7 @@ record_clear(dop_replay *r, dop_clear what, dop_diag *diag)
         const dop_place *p = &r->memory->places[i];
         if (p->block == UINT32_MAX || !is_cleared(what, s->kind))
             continue;
-        vkCmdFillBuffer(commands, r->memory->blocks[p->block].buffer, p->offset, dop_align_u64(s->size, 4),
+        vkCmdFillBuffer(commands, r->memory->blocks[p->block].buffer, p->offset, dop_align_u64(p->size, 4),
                         s->kind == DOP_SLOT_MAILBOX ? UINT32_MAX : 0);
     }
     for (uint32_t i = 0; i < r->plan->n_schedules && what == DOP_CLEAR_ALL; i++)
@@ -342,8 +342,19 @@ record_copy(dop_replay *r, const dop_memory *from, dop_diag *diag)
         const dop_place *to = &r->memory->places[i], *at = &from->places[i];
         if (r->plan->slots[i].kind != DOP_SLOT_STATE || to->block == UINT32_MAX)
             continue;
-        VkBufferCopy copy = {.srcOffset = at->offset, .dstOffset = to->offset, .size = r->plan->slots[i].size};
-        vkCmdCopyBuffer(r->copy, from->blocks[at->block].buffer, r->memory->blocks[to->block].buffer, 1, &copy);
+        VkBuffer source = from->blocks[at->block].buffer, target = r->memory->blocks[to->block].buffer;
+        bool pieces = false;
+        for (uint32_t k = 0; k < r->memory->n_pieces; k++) {
+            const dop_piece *p = &r->memory->pieces[k];
+            VkBufferCopy copy = {.srcOffset = at->offset + p->from, .dstOffset = to->offset + p->to, .size = p->size};
+            if (p->slot != i || p->size == 0)
+                continue;
+            pieces = true;
+            vkCmdCopyBuffer(r->copy, source, target, 1, &copy);
+        }
+        VkBufferCopy whole = {.srcOffset = at->offset, .dstOffset = to->offset, .size = to->size};
+        if (!pieces)
+            vkCmdCopyBuffer(r->copy, source, target, 1, &whole);
     }
     barrier(r->copy, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
             VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);

@@ -81,8 +81,10 @@ pb_slot(plan_builder *b, uint32_t kind, const char *name, uint64_t size)
     dop_plan_slot s = {.kind = kind, .name = pb_string(b, name), .size = size, .file = UINT32_MAX};
     if (kind == DOP_SLOT_WEIGHTS)
         s.file_offset = 0;
-    if (kind == DOP_SLOT_STATE)
+    if (kind == DOP_SLOT_STATE) {
         s.state = DOP_PLAN_STATE_APPEND;
+        s.rows = TOY_CTX;
+    }
     return PB_ROW(b, SLOTS, s);
 }
 
