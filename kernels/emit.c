@@ -669,7 +669,7 @@ emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     case DOP_OP_state_write:
         return dop_emit_value(e, n->src[1], ix, width);
     case DOP_OP_short_conv:
-        return dop_emit_conv(e, node, ix, width);
+        return dop_emit_of_rows.conv(e, node, ix, width);
     default:
         if (dop_op_of(n->op)->expr[0])
             return emit_elementwise(e, node, ix, width);
@@ -734,7 +734,7 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
     if (e->status != DOP_OK)
         return;
     if (is_replace_state(g, node) && n->shape.rank > dop_node_at(g, n->src[1])->shape.rank) {
-        dop_emit_store_tail(e, node, ix, width, value);
+        dop_emit_of_rows.store_tail(e, node, ix, width, value);
         return;
     }
     if (is_replace_state(g, node)) {
