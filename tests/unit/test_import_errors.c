@@ -12,13 +12,14 @@
     "Cohere2ForCausalLM, NemotronForCausalLM, ApertusForCausalLM, Gemma4ForCausalLM, "                      \
     "MixtralForCausalLM, Qwen2MoeForCausalLM, Qwen3MoeForCausalLM, OlmoeForCausalLM, "                      \
     "Ernie4_5_MoeForCausalLM, MiniMaxM2ForCausalLM, Glm4MoeForCausalLM, GptOssForCausalLM, "                \
-    "Mamba2ForCausalLM, FalconH1ForCausalLM, Lfm2ForCausalLM, Qwen3_5ForCausalLM"
+    "Mamba2ForCausalLM, FalconH1ForCausalLM, Lfm2ForCausalLM, Qwen3_5ForCausalLM, "                         \
+    "GraniteMoeHybridForCausalLM"
 
 #define KNOWN_TYPES                                                                                                    \
     "llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text, phi3, gpt2, granite, olmo2, smollm3, arcee, seed_oss, " \
     "ernie4_5, starcoder2, stablelm, exaone4, glm4, gpt_neox, cohere2, nemotron, apertus, gemma4_text, "               \
     "mixtral, qwen2_moe, qwen3_moe, olmoe, ernie4_5_moe, minimax_m2, glm4_moe, gpt_oss, "                              \
-    "mamba2, falcon_h1, lfm2, qwen3_5_text"
+    "mamba2, falcon_h1, lfm2, qwen3_5_text, granitemoehybrid"
 
 static const struct {
     const char *model, *patch, *message;
