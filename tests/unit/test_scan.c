@@ -12,12 +12,13 @@
 typedef struct shape {
     uint32_t max_t, taps, groups, n, heads, p;
     bool delta, norms; /* beta; norms of keys and of what the heads give */
+    int in_turn;       /* the attribute interleaved */
 } shape;
 
 static const shape shapes[] = {
-    {1, 4, 1, 16, 3, 8, false, false}, {1, 2, 2, 12, 6, 5, true, true},    {37, 4, 2, 16, 4, 16, true, true},
-    {19, 3, 1, 7, 3, 9, false, false}, {40, 5, 3, 20, 3, 33, true, false}, {33, 2, 1, 64, 2, 20, false, true},
-    {3, 8, 1, 36, 1, 4, true, true},
+    {1, 4, 1, 16, 3, 8, false, false, 0}, {1, 2, 2, 12, 6, 5, true, true, 1},    {37, 4, 2, 16, 4, 16, true, true, 1},
+    {19, 3, 1, 7, 3, 9, false, false, 0}, {40, 5, 3, 20, 3, 33, true, false, 1}, {33, 2, 1, 64, 2, 20, false, true, 0},
+    {3, 8, 1, 36, 1, 4, true, true, 0},
 };
 
 /* q and k are gathered; v is a convolution of as many columns; decay and beta are below 1, keys about as long as 1. */
@@ -52,10 +53,11 @@ write_graph(const shape *s, dop_buf *b)
     else
         dop_buf_printf(b, "  %%k:f32[T,%u,%u] = scale %%k2 by=%.9g\n", s->groups, s->n, 0.5 / (double)s->n);
     dop_buf_printf(b, "  %%a1:f32[T,%u] = gather %%ta, %%tok\n  %%a:f32[T,%u] = sigmoid %%a1\n", s->heads, s->heads);
-    dop_buf_printf(b, "  %%y:f32[T,%u,%u] = linear_scan %%q, %%k, %%v, %%a, %%ss, %%seq%s\n", s->heads, s->p,
-                   s->delta ? ", %a" : "");
-    dop_buf_printf(b, "  %%after:f32[Q,%u,%u,%u] = linear_scan_state %%q, %%k, %%v, %%a, %%ss, %%seq%s\n", s->heads,
-                   s->p, s->n, s->delta ? ", %a" : "");
+    dop_buf_printf(b, "  %%y:f32[T,%u,%u] = linear_scan %%q, %%k, %%v, %%a, %%ss, %%seq%s interleaved=%d\n", s->heads,
+                   s->p, s->delta ? ", %a" : "", s->in_turn);
+    dop_buf_printf(b,
+                   "  %%after:f32[Q,%u,%u,%u] = linear_scan_state %%q, %%k, %%v, %%a, %%ss, %%seq%s interleaved=%d\n",
+                   s->heads, s->p, s->n, s->delta ? ", %a" : "", s->in_turn);
     dop_buf_printf(b, "  %%ss1:f32[Q,%u,%u,%u] = state_write %%ss, %%after\n", s->heads, s->p, s->n);
     if (s->norms)
         dop_buf_printf(b, "  %%yr:f32[T,%u,1] = row_rms %%y eps=0.001\n  %%yn:f32[T,%u,%u] = mul %%y, %%yr\n", s->heads,
