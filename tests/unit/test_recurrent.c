@@ -68,8 +68,8 @@ static const char by_barriers[] =
               "  %fade:f32[T,2] = slice %cv start=3\n"
               "  %fades:f32[T,2] = sigmoid %fade\n"
               "  %sk:f32[T,2,16] = scale %sv by=0.0625\n"
-              "  %y0:f32[T,2,16] = linear_scan %sv, %sk, %sv, %fades, %ss, %seq\n"
-              "  %sa:f32[Q,2,16,16] = linear_scan_state %sv, %sk, %sv, %fades, %ss, %seq\n"
+              "  %y0:f32[T,2,16] = linear_scan %sv, %sk, %sv, %fades, %ss, %seq interleaved=0\n"
+              "  %sa:f32[Q,2,16,16] = linear_scan_state %sv, %sk, %sv, %fades, %ss, %seq interleaved=0\n"
               "  %ss1:f32[Q,2,16,16] = state_write %ss, %sa\n"
               "  %y1:f32[T,32] = reshape %y0\n"
               "  %mixed:f32[T,32] = add %m0, %y1\n",
