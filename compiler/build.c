@@ -179,12 +179,25 @@ rotate(builder *b, const dop_attention *t, const char *name, dop_node_id x)
     return add_node(b, DOP_OP_rope, name, (dop_node_id[]){x, b->pos, b->ropes[t->rope]}, 3, attrs, &want);
 }
 
+/* Positions of a layer's cache: all of them, or, where its rows see the last ones only, a ring of these, of those that a step
+ * adds, and of some that may be dropped again.  Matrix units take 16 at a time, side by side. */
+static dop_dim
+cache_rows(const builder *b, const dop_attention *t)
+{
+    enum { DROPPED = 64, TILE = 16 };
+    const uint32_t step = b->opt->max_rows > b->opt->max_t ? b->opt->max_rows : b->opt->max_t;
+    const uint64_t rows = dop_align_u64((uint64_t)t->window + step + DROPPED, TILE);
+    if (t->window == 0 || rows >= b->opt->max_s)
+        return (dop_dim){1, DOP_SYM_S};
+    return (dop_dim){(uint32_t)rows, DOP_SYM_R};
+}
+
 /* Appends to the layer's cache; the new cache is a result of the graph. */
 static dop_node_id
 cache(builder *b, const dop_attention *t, const char *role, dop_node_id x)
 {
     char name[48], node_name[64];
-    dop_shape shape = {4, {{1, DOP_SYM_Q}, {1, DOP_SYM_S}, dop_dim_n(t->n_kv_heads), dop_dim_n(t->head_dim)}};
+    dop_shape shape = {4, {{1, DOP_SYM_Q}, cache_rows(b, t), dop_dim_n(t->n_kv_heads), dop_dim_n(t->head_dim)}};
     snprintf(name, sizeof name, "L%d.%s", (int)b->layer, role);
     snprintf(node_name, sizeof node_name, "s.%s", name);
     dop_node_id old = leaf(b, DOP_OP_state, node_name, name, b->opt->kv_type, &shape);
@@ -224,7 +237,7 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
     dop_node_id srcs[6] = {q, k, v, b->pos, b->seq, weight(b, DOP_W_sinks)};
     /* A window that no position of this cache leaves is none. */
     const uint32_t window = t->window < b->opt->max_s ? t->window : 0;
-    dop_attr attrs[] = {{.f = t->scale}, {.i = window}, {.f = t->softcap}};
+    dop_attr attrs[] = {{.f = t->scale}, {.i = window}, {.f = t->softcap}, {.i = 0}};
     dop_want want = {.type = b->opt->act_type};
     dop_node_id y = add_node(b, DOP_OP_attention, "attn", srcs, srcs[5] ? 6 : 5, attrs, &want);
     set_label(b, "o");

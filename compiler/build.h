@@ -15,12 +15,14 @@ typedef struct dop_build_options {
     dop_phase phase;
     uint32_t max_t;    /* chunk size; 1 for decode */
     uint32_t max_s;    /* cache length */
+    uint32_t max_rows; /* chunk size of the plan's largest graph: all of them share the states; 0: this one's */
     dop_type kv_type;  /* f16 or f32 */
     dop_type act_type; /* f32 or f16: storage of activations between regions */
 } dop_build_options;
 
 /* Leaves: input "tokens" u32[T], input "positions" u32[T], weight NAME with the type it is stored with, weight
- * "rope.<i>" f32 [S, dims] (made by dop_rope_table), state "L<i>.k" and "L<i>.v" [S, KV heads, head dim].
+ * "rope.<i>" f32 [S, dims] (made by dop_rope_table), state "L<i>.k" and "L<i>.v" [Q, S, KV heads, head dim]; layers
+ * that see the last positions only have a ring of rows instead of S.
  * Labels: "embed", "L<i>/qkv", "L<i>/attn", "L<i>/o", "L<i>/ffn_up", "L<i>/ffn_down", "head".
  * Outputs in order: logits, and for decode and prefill the arg-max id; every final cache is an output too. */
 dop_status dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena *arena, dop_diag *diag,

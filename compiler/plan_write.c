@@ -132,7 +132,8 @@ write_states_of(writer *w, target_rows *t, uint32_t kind, uint32_t n)
             continue;
         /* Kernels read caches in tiles: what lies past the last row must be memory, and zero. */
         uint64_t bytes = dop_node_bytes(g, id),
-                 size = dop_align_u64(appends ? bytes + bytes / g->max_s * STATE_TAIL : 2 * bytes, STATE_ALIGN);
+                 size = dop_align_u64(appends ? bytes + bytes / dop_cache_rows(g, id) * STATE_TAIL : 2 * bytes,
+                                      STATE_ALIGN);
         if (used > 0 && used + size > STATE_SEGMENT) {
             uint32_t slot = add_state_slot(w, kind, used);
             for (; from < n; from++)
@@ -518,6 +519,25 @@ append_json(const char *text, size_t size, void *user)
     return out->failed ? -1 : 0;
 }
 
+/* See dop_plan_model. */
+static uint32_t
+rewind_of(const writer *w)
+{
+    uint32_t least = DOP_PLAN_NO_RINGS;
+    for (uint32_t i = 0; i < w->n_targets; i++) {
+        const dop_graph *g = &w->targets[i].c->schedules[0].g;
+        for (dop_node_id id = 1; id < g->n_nodes; id++) {
+            if (dop_op_of(dop_node_at(g, id)->op)->root != DOP_ROOT_attention)
+                continue;
+            const dop_reach r = dop_attention_reach(g, id);
+            uint32_t sees = r.chunk && (!r.window || r.chunk < r.window) ? r.chunk : r.window;
+            if (r.ring && r.ring - sees < least)
+                least = r.ring - sees;
+        }
+    }
+    return least;
+}
+
 static void
 write_model(writer *w)
 {
@@ -528,6 +548,7 @@ write_model(writer *w)
     dop_plan_model m = {.vocab = a->vocab,
                         .ctx = c->ctx,
                         .ctx_train = a->ctx_train,
+                        .rewind = rewind_of(w),
                         .n_layers = a->n_layers,
                         .bos_id = (int32_t)a->bos_id,
                         .n_end_ids = a->n_end_ids,

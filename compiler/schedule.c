@@ -164,7 +164,9 @@ dop_status
 dop_schedule_add(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag)
 {
     dop_schedule *s = next_schedule(c, phase);
-    dop_build_options build = {phase, max_t, c->ctx, c->options.kv_type, c->options.act_type};
+    dop_build_options build = {phase, max_t, c->ctx, 1, c->options.kv_type, c->options.act_type};
+    for (uint32_t i = 0; i < c->options.n_chunks; i++)
+        build.max_rows = build.max_rows > c->options.chunks[i] ? build.max_rows : c->options.chunks[i];
     dop_weights *w = &c->model.weights;
     /* The builder sees the types that weights are packed with. */
     dop_type *stored = dop_arena_alloc(&c->arena, (w->n + 1) * sizeof *stored);

@@ -13,7 +13,7 @@ dop_dim_value(const dop_graph *g, dop_dim d, uint32_t t)
 bool
 dop_shape_appends(const dop_shape *s)
 {
-    return s->rank > 1 && s->dim[1].sym == DOP_SYM_S;
+    return s->rank > 1 && (s->dim[1].sym == DOP_SYM_S || s->dim[1].sym == DOP_SYM_R);
 }
 
 bool

@@ -1,4 +1,4 @@
-/* One rule per op, under the op's name.  Only axis 0 may be symbolic (T, S or Q), and axis 1 of append state. */
+/* One rule per op, under the op's name.  Only axis 0 may be symbolic (T, S or Q), and axis 1 of append state (S, or a ring). */
 #include "ir/shapes.h"
 
 #include <math.h>
@@ -41,7 +41,11 @@ dop_shape_text(const dop_shape *s, char out_text[DOP_SHAPE_TEXT])
     out_text[n++] = '[';
     for (uint32_t i = 0; i < s->rank && i < DOP_MAX_RANK; i++) {
         dop_dim d = s->dim[i];
-        const char *sym = d.sym == DOP_SYM_T ? "T" : d.sym == DOP_SYM_S ? "S" : d.sym == DOP_SYM_Q ? "Q" : "";
+        const char *sym = d.sym == DOP_SYM_T   ? "T"
+                          : d.sym == DOP_SYM_S ? "S"
+                          : d.sym == DOP_SYM_Q ? "Q"
+                          : d.sym == DOP_SYM_R ? "R"
+                                               : "";
         const char *comma = i ? "," : "";
         int k = d.mul == 1 && *sym ? snprintf(out_text + n, DOP_SHAPE_TEXT - n, "%s%s", comma, sym)
                                    : snprintf(out_text + n, DOP_SHAPE_TEXT - n, "%s%u%s", comma, d.mul, sym);
@@ -109,18 +113,20 @@ check_shape(const rule_ctx *c, const dop_shape *s)
     uint64_t cols = 1, values;
     for (uint32_t i = 0; i < s->rank; i++) {
         dop_dim d = s->dim[i];
-        if (d.mul == 0 || (unsigned)d.sym >= DOP_N_SYMS)
+        if (d.mul == 0 || (unsigned)d.sym >= DOP_N_SYMS || (i == 0 && d.sym == DOP_SYM_R))
             return BAD(c, "axis %u is empty", i);
         if (i == 0)
             continue;
-        if (i == 1 && d.sym == DOP_SYM_S && d.mul == 1 && s->dim[0].sym == DOP_SYM_Q)
+        bool positions = (d.sym == DOP_SYM_S && d.mul == 1) || d.sym == DOP_SYM_R;
+        if (i == 1 && positions && s->dim[0].sym == DOP_SYM_Q)
             continue;
         if (d.sym != DOP_SYM_1)
             return BAD(c, "axis %u depends on T, S or Q; only axis 0 may", i);
         if (!dop_mul_u64(cols, d.mul, &cols) || cols > UINT32_MAX)
             return BAD(c, "a row has more than 2^32-1 values");
     }
-    uint64_t rows = dop_dim_value(c->g, s->dim[0], c->g->max_t), positions = dop_shape_appends(s) ? c->g->max_s : 1;
+    uint64_t rows = dop_dim_value(c->g, s->dim[0], c->g->max_t),
+             positions = dop_shape_appends(s) ? dop_dim_value(c->g, s->dim[1], 1) : 1;
     if (!dop_mul_u64(rows, positions, &rows) || !dop_mul_u64(cols, rows, &values) || values > MAX_VALUES ||
         rows > UINT32_MAX)
         return BAD(c, "is too large");
@@ -216,7 +222,7 @@ rule_leaf(const rule_ctx *c, dop_want *out)
     char text[DOP_SHAPE_TEXT];
     bool sequences = s->rank >= 2 && s->rank <= DOP_MAX_RANK && s->dim[0].sym == DOP_SYM_Q && s->dim[0].mul == 1;
     if (attr_i(c, DOP_A_kind) == DOP_STATE_append && !(sequences && s->rank >= 3 && dop_shape_appends(s)))
-        return BAD(c, "of kind append is [Q,S,...], not %s", dop_shape_text(s, text));
+        return BAD(c, "of kind append is [Q,S,...] or a ring [Q,<rows>R,...], not %s", dop_shape_text(s, text));
     if (attr_i(c, DOP_A_kind) == DOP_STATE_replace && !(sequences && !dop_shape_appends(s)))
         return BAD(c, "of kind replace is [Q,...], not %s", dop_shape_text(s, text));
     return DOP_OK;
@@ -495,6 +501,19 @@ rule_state_write(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
     return st;
 }
 
+/* A ring has a row for every position that some row of a step sees. */
+static dop_status
+check_ring(const rule_ctx *c)
+{
+    const dop_dim rows = c->src[1]->shape.dim[1];
+    uint64_t window = (uint64_t)attr_i(c, DOP_A_window), chunk = (uint64_t)attr_i(c, DOP_A_chunk);
+    uint64_t sees = window == 0 || (chunk > 0 && chunk < window) ? chunk : window;
+    if (rows.sym != DOP_SYM_R || (sees > 0 && sees + c->g->max_t - 1 <= rows.mul))
+        return DOP_OK;
+    return BAD(c, "of %llu positions by each of %u rows does not fit the ring %%%s of %u rows",
+               (unsigned long long)sees, c->g->max_t, c->src[1]->name, rows.mul);
+}
+
 static dop_status
 rule_attention(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
 {
@@ -508,16 +527,20 @@ rule_attention(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
     }
     if ((st = need_ids(c, 3, q)) != DOP_OK || (st = need_ids(c, 4, q)) != DOP_OK)
         return st;
-    if (!dop_shape_equal(&k->shape, &v->shape))
-        return mismatch(c, 1, 2);
+    for (uint32_t i = 0; i < 3; i++) /* values may have another length */
+        if (!dim_equal(k->shape.dim[i], v->shape.dim[i]))
+            return mismatch(c, 1, 2);
     if (!dim_equal(last_dim(q), last_dim(k)) || q->shape.dim[1].mul % k->shape.dim[2].mul != 0)
         return mismatch(c, 0, 1);
     if (n_srcs == 6 && (c->src[5]->shape.rank != 1 || !dim_equal(c->src[5]->shape.dim[0], q->shape.dim[1])))
         return mismatch(c, 0, 5);
     out->shape = q->shape;
+    out->shape.dim[2] = last_dim(v);
+    if ((st = check_ring(c)) != DOP_OK)
+        return st;
     if (c->op == DOP_OP_attn_split) {
         uint64_t rows = (uint64_t)q->shape.dim[1].mul * (uint64_t)attr_i(c, DOP_A_splits);
-        if (rows > UINT32_MAX || last_dim(q).mul > UINT32_MAX - 2)
+        if (rows > UINT32_MAX || last_dim(v).mul > UINT32_MAX - 2)
             return BAD(c, "is too large");
         out->shape.dim[1].mul = (uint32_t)rows;
         out->shape.dim[2].mul += 2;
@@ -554,7 +577,8 @@ check_attr(const rule_ctx *c, dop_attr_id a, dop_attr v)
             return BAD(c, "attribute %s must be positive", name);
         return DOP_OK;
     }
-    case DOP_ATTR_I: {
+    case DOP_ATTR_I:
+    case DOP_ATTR_O: {
         int64_t lo = a == DOP_A_splits || a == DOP_A_parts || c->op == DOP_OP_top_k ? 1 : 0,
                 hi = a == DOP_A_interleaved ? 1 : UINT32_MAX;
         if (v.i < lo || v.i > hi)

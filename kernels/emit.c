@@ -166,12 +166,34 @@ dop_emit_number(dop_emit *e, uint32_t value)
 
 /* Local and global layers run the same code: a limit in a comparison is as fast from the push constants. */
 const char *
-dop_emit_window(dop_emit *e, dop_node_id attention)
+dop_emit_first(dop_emit *e, dop_node_id attention, const char *position)
 {
-    uint32_t window = (uint32_t)dop_node_i(e->g, attention, DOP_A_window);
-    if (!e->window)
-        e->window = e->g->windows_differ ? dop_emit_number(e, window) : dop_emit_str(e, "%uu", window);
-    return e->window;
+    const dop_reach r = dop_attention_reach(e->g, attention);
+    const bool chunks = e->g->has_chunks, differ = e->g->reaches_differ;
+    if (chunks && r.window)
+        return fail(e, DOP_E_INPUT, "a graph has either windows or chunks", attention);
+    if (!differ && !r.window && !r.chunk)
+        return "0u";
+    if (!e->limit)
+        e->limit = differ ? dop_emit_number(e, chunks ? r.chunk : r.window)
+                          : dop_emit_str(e, "%uu", chunks ? r.chunk : r.window);
+    const char *p = position, *l = e->limit;
+    const char *any = differ ? dop_emit_str(e, "%s > 0u%s", l, chunks ? " ? " : " && ") : "";
+    if (chunks)
+        return dop_emit_str(e, "(%s%s / %s * %s%s)", any, p, l, l, differ ? " : 0u" : "");
+    return dop_emit_str(e, "(%s%s + 1u > %s ? %s + 1u - %s : 0u)", any, p, l, p, l);
+}
+
+const char *
+dop_emit_ring(dop_emit *e, dop_node_id attention)
+{
+    const dop_reach r = dop_attention_reach(e->g, attention);
+    if (!e->g->has_rings)
+        return NULL;
+    if (!e->ring)
+        e->ring =
+            e->g->reaches_differ ? dop_emit_number(e, r.ring ? r.ring : e->g->max_s) : dop_emit_str(e, "%uu", r.ring);
+    return e->ring;
 }
 
 const char *
@@ -550,7 +572,7 @@ emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     uint32_t head = n->shape.dim[2].mul, max_splits = (uint32_t)dop_node_i(g, node, DOP_A_splits);
     uint32_t splits = e->splits ? e->splits : max_splits;
     dop_node_id split = dop_node_base(g, n->src[0], NULL);
-    const char *window = dop_node_at(g, split)->op == DOP_OP_attn_split ? dop_emit_window(e, split) : "0u";
+    const char *first = dop_node_at(g, split)->op == DOP_OP_attn_split ? dop_emit_first(e, split, "p") : "0u";
     bool mailbox = in_mailbox(e, split);
     const char *a = mailbox ? dop_emit_mailbox_arg(e, split, false) : dop_emit_arg(e, split, false);
     const char *out = dop_emit_str(e, "v%u", e->n_temps++), *T = width == 4 ? "vec4" : "float";
@@ -558,9 +580,7 @@ emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
              row = head + (mailbox ? 4 : 2); /* splits are aligned in a mailbox */
     dop_emit_line(e, "%s %s = %s(0.0);", T, out, T);
     dop_emit_line(e, "{");
-    dop_emit_line(e, "    uint n = %s + 1u;", dop_emit_position(e, ix.t));
-    if (strcmp(window, "0u") != 0)
-        dop_emit_line(e, "    n = %s > 0u ? min(n, %s) : n;", window, window);
+    dop_emit_line(e, "    uint p = %s, n = p + 1u - %s;", dop_emit_position(e, ix.t), first);
     if (dop_node_at(g, split)->op == DOP_OP_attn_split)
         dop_emit_line(e, "    uint len = dop_split_len(n, %uu), used = (n + len - 1u) / len;", splits);
     else
@@ -666,6 +686,23 @@ replace_index(dop_emit *e, dop_node_id node, dop_index ix)
     return dop_emit_str(e, "(%s + %s)", copy, flat_index(e, node, (dop_index){q, ix.c}, dop_node_cols(g, node), 0));
 }
 
+/* The row of append state where the step writes. */
+static const char *
+append_row(dop_emit *e, const dop_node *write, const char *t)
+{
+    const dop_graph *g = e->g;
+    const char *pos = dop_emit_value(e, write->src[2], (dop_index){t, "0u"}, 1), *row;
+    uint32_t ring = dop_cache_ring(g, write->src[0]), rows = ring ? ring : g->max_s;
+    const char *varies = e->r->info->attention ? dop_emit_ring(e, e->r->info->attention) : NULL;
+    if (varies || ring)
+        row = dop_emit_str(e, "%s %% %s", pos, varies ? varies : dop_emit_str(e, "%uu", ring));
+    else
+        row = dop_emit_str(e, "min(%s, %uu)", pos, rows - 1);
+    if (g->max_q == 1)
+        return ring || varies ? dop_emit_str(e, "(%s)", row) : row;
+    return dop_emit_str(e, "(%s * %uu + %s)", sequence_of(e, write->src[3], t), rows, row);
+}
+
 void
 dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value)
 {
@@ -677,11 +714,7 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
     if (is_replace_state(g, node)) {
         at = replace_index(e, node, ix);
     } else if (n->op == DOP_OP_state_write) {
-        const char *pos = dop_emit_value(e, n->src[2], (dop_index){ix.t, "0u"}, 1);
-        const char *row = dop_emit_str(e, "min(%s, %uu)", pos, g->max_s - 1);
-        if (g->max_q > 1)
-            row = dop_emit_str(e, "(%s * %uu + %s)", sequence_of(e, n->src[3], ix.t), g->max_s, row);
-        at = dop_emit_str(e, "(%s * %uu + %s)", row, dop_node_cols(g, node), ix.c);
+        at = dop_emit_str(e, "(%s * %uu + %s)", append_row(e, n, ix.t), dop_node_cols(g, node), ix.c);
     } else {
         at = flat_index(e, node, ix, dop_node_cols(g, node), 0);
     }

@@ -88,6 +88,8 @@ struct dop_sequence {
     /* States that steps replace have another copy, which is of tokens[0 .. n_kept): those before the last step, also while
      * that one is under way.  UINT32_MAX: it is of nothing. */
     uint32_t n_kept;
+    uint32_t
+        n_written; /* positions that were written since the states were clear, dropped ones too: rings have lost earlier ones */
     uint32_t wanted; /* tokens that dop_sequence_next will still be asked for */
     dop_sampler sampler;
     const float *logits; /* of the last fed token, for the host to pick from; NULL: none */

@@ -54,10 +54,20 @@ clear_states(dop_sequence *s, dop_diag *diag)
 {
     dop_replay *r = &s->model->replay;
     uint64_t ticket;
-    s->n_fed = 0;
+    s->n_fed = s->n_written = 0;
     s->n_kept = UINT32_MAX;
     dop_status st = dop_replay_clear(r, DOP_CLEAR_STATE, diag, &ticket);
     return st == DOP_OK ? dop_replay_wait(r, ticket, diag) : st;
+}
+
+/* Rings may have lost positions that the row at `next` sees, to positions that were written further on and dropped again: then
+ * everything is fed anew.  Nothing may be under way. */
+static dop_status
+keep_rings(dop_sequence *s, uint32_t next, dop_diag *diag)
+{
+    uint32_t rewind = s->model->plan.model->rewind;
+    bool lost = rewind != DOP_PLAN_NO_RINGS && s->n_written > next && s->n_written - next > rewind;
+    return lost ? clear_states(s, diag) : DOP_OK;
 }
 
 /* The states are of the first n tokens at most: of fewer where steps replace them and no copy of that time is left.
@@ -162,6 +172,12 @@ append_tokens(dop_sequence *s, const uint32_t *ids, size_t n, dop_diag *diag)
     return DOP_OK;
 }
 
+static void
+note_written(dop_sequence *s, uint32_t end)
+{
+    s->n_written = end > s->n_written ? end : s->n_written;
+}
+
 /* The last piece, whose pick the device makes: the host goes on at once, and waits for it in dop_sequence_next. */
 static dop_status
 feed_and_pick(dop_sequence *s, uint32_t schedule, uint32_t take, dop_diag *diag)
@@ -178,6 +194,7 @@ feed_and_pick(dop_sequence *s, uint32_t schedule, uint32_t take, dop_diag *diag)
     m->n_ahead = 1;
     m->running = true;
     m->dev_pos = s->n_tokens;
+    note_written(s, s->n_tokens);
     s->n_kept = s->n_fed;
     s->n_fed += take;
     return DOP_OK;
@@ -207,7 +224,7 @@ feed_chunk(dop_sequence *s, dop_diag *diag)
 dop_status
 dop_sequence_catch_up(dop_sequence *sequence, dop_diag *diag)
 {
-    dop_status st = DOP_OK;
+    dop_status st = keep_rings(sequence, sequence->n_fed, diag);
     while (st == DOP_OK && sequence->n_fed < sequence->n_tokens)
         st = feed_chunk(sequence, diag);
     /* What that picks is for nobody. */
@@ -223,6 +240,7 @@ dop_sequence_feed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_dia
     if (st != DOP_OK)
         return st;
     sequence->logits = NULL;
+    st = keep_rings(sequence, sequence->n_fed, diag);
     while (st == DOP_OK && sequence->n_fed < sequence->n_tokens)
         st = feed_chunk(sequence, diag);
     return st;
@@ -276,6 +294,9 @@ submit_ahead(dop_sequence *s, dop_diag *diag)
     while (m->n_ahead < m->steps_ahead) {
         uint32_t pending = m->picks_asked - m->picks_taken;
         uint32_t times = m->steps_per_submit, room = m->plan.model->ctx - m->dev_pos;
+        uint32_t rewind = m->plan.model->rewind, ahead = m->dev_pos + 1 - s->n_tokens;
+        if (rewind != DOP_PLAN_NO_RINGS && room > rewind - (ahead < rewind ? ahead : rewind)) /* picks may be dropped */
+            room = rewind - (ahead < rewind ? ahead : rewind);
         if (s->wanted <= pending || room == 0)
             return DOP_OK;
         if (times > s->wanted - pending)
@@ -289,6 +310,7 @@ submit_ahead(dop_sequence *s, dop_diag *diag)
         dop_status st = dop_step_submit(m, schedule, DOP_FORM_FULL, times, diag, &ticket);
         if (st != DOP_OK)
             return st;
+        note_written(s, m->dev_pos + times);
         s->n_kept = m->dev_pos; /* where states are replaced, so that this is the only step under way */
         m->dev_pos += times;
         m->ahead[m->n_ahead].ticket = ticket;
@@ -408,6 +430,8 @@ make_ready(dop_sequence *s, dop_diag *diag)
         st = dop_step_drain(m, diag);
     if (st == DOP_OK && m->plan.replaces && !m->running && !s->logits)
         st = go_back(s, s->n_tokens - 1, diag);
+    if (st == DOP_OK && !m->running && !s->logits)
+        st = keep_rings(s, s->n_fed < s->n_tokens ? s->n_fed : s->n_tokens - 1, diag);
     /* More than the last pick is missing where feeding failed, or begins again. */
     while (st == DOP_OK && !m->running && s->n_fed + 1 < s->n_tokens)
         st = feed_chunk(s, diag);

@@ -105,8 +105,11 @@ dop_step_finish(dop_model *model, const uint32_t *ids, uint32_t n, uint32_t pos,
                 dop_diag *diag)
 {
     dop_model *m = model;
-    if (m->sequence)
+    if (m->sequence) {
         m->sequence->n_kept = UINT32_MAX; /* the other copy is written now */
+        if (pos + n > m->sequence->n_written)
+            m->sequence->n_written = pos + n;
+    }
     dop_status st = run_and_wait(m, ids, n, pos, form, *io_schedule, diag);
     bool waits = m->plan.schedules[*io_schedule].ordering != DOP_ORDER_BARRIERS;
     if (st == DOP_OK && waits && dop_model_stalled(m, m->picks_asked) &&

@@ -318,6 +318,7 @@ pb_toy(plan_builder *b)
         .vocab = TOY_VOCAB,
         .ctx = TOY_CTX,
         .ctx_train = TOY_CTX,
+        .rewind = DOP_PLAN_NO_RINGS,
         .n_layers = 1,
         .bos_id = 1,
         .n_end_ids = 1,
