@@ -110,8 +110,40 @@ check_kinds(const dop_layer *y, uint32_t i, const char *path, dop_diag *diag)
     if (y->mixers[0].kind != DOP_MIXER_ATTENTION)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u has %s, which is not supported", i,
                            mixers[y->mixers[0].kind]);
-    if (y->ffn.kind != DOP_FFN_DENSE)
+    if (y->ffn.kind != DOP_FFN_DENSE && y->ffn.kind != DOP_FFN_EXPERTS)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u has %s, which is not supported", i, ffns[y->ffn.kind]);
+    return DOP_OK;
+}
+
+static dop_status
+check_experts(uint32_t i, const dop_experts *x, const char *path, dop_diag *diag)
+{
+    dop_status st = check_u32("the number of experts", x->n, DOP_MAX_EXPERTS, path, diag);
+    if (st == DOP_OK)
+        st = check_u32("the number of active experts", x->active, DOP_MAX_ACTIVE, path, diag);
+    if (st == DOP_OK)
+        st = check_u32("the width of an expert", x->width, DOP_MAX_WIDTH, path, diag);
+    if (st == DOP_OK)
+        st = check_u32("the number of groups of experts", x->groups, DOP_MAX_EXPERTS, path, diag);
+    if (st == DOP_OK)
+        st = check_f64("the multiplier of the experts", x->scale, 1e-6, 1e6, path, diag);
+    if (st != DOP_OK)
+        return st;
+    if (x->shared_width > DOP_MAX_WIDTH)
+        return check_u32("the width of the shared expert", x->shared_width, DOP_MAX_WIDTH, path, diag);
+    if (x->active > x->n)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: %u active experts of %u", i, x->active, x->n);
+    if (x->n % x->groups != 0)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: %u experts do not make %u equal groups", i, x->n, x->groups);
+    if (x->group_keep < 1 || x->group_keep > x->groups)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: the best %u of %u groups of experts", i, x->group_keep,
+                           x->groups);
+    if (x->group_best < 1 || x->group_best > x->n / x->groups)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: the best %u of the %u experts of a group", i, x->group_best,
+                           x->n / x->groups);
+    if (x->active > x->n / x->groups * x->group_keep)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: %u active experts of the %u in the best groups", i,
+                           x->active, x->n / x->groups * x->group_keep);
     return DOP_OK;
 }
 
@@ -122,8 +154,10 @@ check_layer(const dop_arch *a, uint32_t i, const char *path, dop_diag *diag)
     dop_status st = check_kinds(y, i, path, diag);
     if (st == DOP_OK)
         st = check_attention(a, i, &y->mixers[0].attn, path, diag);
-    if (st == DOP_OK)
+    if (st == DOP_OK && dop_ffn_dense(&y->ffn))
         st = check_u32("the feed-forward width", y->ffn.width, DOP_MAX_WIDTH, path, diag);
+    if (st == DOP_OK && dop_ffn_experts(&y->ffn))
+        st = check_experts(i, &y->ffn.experts, path, diag);
     if (st == DOP_OK)
         st = check_f64("the residual multiplier", y->residual_scale, 1e-6, 1e6, path, diag);
     const dop_norm *norms[] = {&y->attn_norm, &y->post_attn_norm, &y->ffn_norm, &y->post_ffn_norm};
@@ -172,6 +206,7 @@ static const struct {
 #define MATRIX(scope, role, ...) [DOP_W_##role] = {#role, scope},
 #define EXPERTS(scope, role, ...) [DOP_W_##role] = {#role, scope},
 #define BIAS(scope, role, ...) [DOP_W_##role##_bias] = {#role "_bias", scope},
+#define EXPERT_BIAS(scope, role, ...) [DOP_W_##role##_bias] = {#role "_bias", scope},
 #define VECTOR(scope, role, ...) [DOP_W_##role] = {#role, scope},
 #define NORM(scope, role, ...) [DOP_W_##role] = {#role, scope}, [DOP_W_##role##_bias] = {#role "_bias", scope},
 #include "compiler/weights.def"
@@ -192,6 +227,7 @@ dop_role_bias(dop_role role)
 #define BIAS(scope, role, ...) \
     case DOP_W_##role:         \
         return DOP_W_##role##_bias;
+#define EXPERT_BIAS BIAS
 #define VECTOR(...)
 #define NORM(...)
 #include "compiler/weights.def"
@@ -221,6 +257,7 @@ dop_arch_norm(const dop_arch *a, int32_t layer, dop_role role)
 #define MATRIX(...)
 #define EXPERTS(...)
 #define BIAS(...)
+#define EXPERT_BIAS(...)
 #define VECTOR(...)
 #define NORM(scope, role, norm, values) \
     case DOP_W_##role:                  \
@@ -239,6 +276,7 @@ dop_arch_weight(const dop_arch *a, int32_t layer, dop_role role, dop_weight_need
     const dop_layer *y = layer >= 0 ? &a->layers[layer] : &no_layer;
     const dop_attention *t = dop_layer_attention(y);
     const dop_ffn *f = &y->ffn;
+    const dop_experts *x = &f->experts;
     dop_weight_need *n = out_need;
     bool wanted = false;
     *n = (dop_weight_need){.role = role, .layer = layer, .rank = 1, .rows = 1};
@@ -265,6 +303,13 @@ dop_arch_weight(const dop_arch *a, int32_t layer, dop_role role, dop_weight_need
     case DOP_W_##role##_bias:                \
         wanted = condition;                  \
         n->cols = values;                    \
+        break;
+#define EXPERT_BIAS(scope, role, condition, n_experts_, values) \
+    case DOP_W_##role##_bias:                                   \
+        wanted = condition;                                     \
+        n->rank = 2;                                            \
+        n->rows = n_experts_;                                   \
+        n->cols = values;                                       \
         break;
 #define VECTOR(scope, role, condition, values) \
     case DOP_W_##role:                         \

@@ -23,7 +23,10 @@ typedef enum dop_act_kind {
     DOP_ACT_GELU_TANH, /* gelu_new, gelu_pytorch_tanh */
     DOP_ACT_RELU,
     DOP_ACT_RELU2,
-    DOP_ACT_XIELU /* with three learned values per layer */
+    DOP_ACT_XIELU, /* with three learned values per layer */
+    /* gate * sigmoid(1.702 gate) * (up + 1), the gate at most 7 and up between -7 and 7 (gpt-oss; transformers,
+     * modeling_gpt_oss.py) */
+    DOP_ACT_CLAMPED
 } dop_act_kind;
 
 typedef enum dop_rope_scaling {
@@ -87,13 +90,32 @@ typedef enum dop_ffn_kind {
     DOP_FFN_NONE     /* the layer is its mixer alone */
 } dop_ffn_kind;
 
+/* How a mixture of experts chooses and weighs.  A router scores every expert, `active` of them are chosen for each row, and
+ * what these make is added, each times its score: softmax or sigmoid of the router's logits.  The choice goes by the
+ * scores plus a learned correction where there is one, among the best groups where there are groups. */
+typedef enum dop_score_kind { DOP_SCORE_SOFTMAX, DOP_SCORE_SIGMOID } dop_score_kind;
+typedef struct dop_experts {
+    uint32_t n, width;                       /* matrices of each kind; hidden values of one expert */
+    uint32_t active;                         /* experts of a row */
+    uint32_t groups, group_best, group_keep; /* as the op top_k has them; 1, 1, 1: none */
+    dop_score_kind score;
+    bool correction; /* a learned value per expert is added for the choice only */
+    bool normalized; /* weights of a row are divided by their sum */
+    double sum_eps;  /* ... plus this */
+    double scale;    /* of the sum of all chosen experts; 1: none */
+    bool bias;       /* of every expert's matrices */
+    bool router_bias;
+    uint32_t shared_width; /* hidden values of the shared expert, which works on every row; 0: there is none */
+    bool shared_gate;      /* ... times the sigmoid of a product of its own */
+} dop_experts;
+
 typedef struct dop_ffn {
     dop_ffn_kind kind;
     uint32_t width;                   /* hidden values of the dense part */
-    uint32_t n_experts, expert_width; /* of a mixture: matrices of each kind, and hidden values of one expert */
+    dop_experts experts;              /* of a mixture */
     dop_act_kind act;
     bool gated; /* act(gate) * up; else act(up) alone */
-    bool bias;  /* of every matrix */
+    bool bias;  /* of every matrix of the dense part */
 } dop_ffn;
 
 /* Whether it has a dense part, and experts. */
@@ -107,6 +129,13 @@ static inline bool
 dop_ffn_experts(const dop_ffn *f)
 {
     return f->kind == DOP_FFN_EXPERTS || f->kind == DOP_FFN_BOTH;
+}
+
+/* Has it an expert that works on every row? */
+static inline bool
+dop_ffn_shared(const dop_ffn *f)
+{
+    return dop_ffn_experts(f) && f->experts.shared_width > 0;
 }
 
 enum { DOP_MAX_MIXERS = 2 };
@@ -135,6 +164,8 @@ enum {
     DOP_MAX_VOCAB = 1 << 24,
     DOP_MAX_CTX = 1 << 30,
     DOP_MAX_HEADS = 4096,
+    DOP_MAX_EXPERTS = 4096,
+    DOP_MAX_ACTIVE = 64,
     DOP_MAX_HEAD_DIM = 4096
 };
 
@@ -264,6 +295,7 @@ typedef enum dop_role {
 #define MATRIX(scope, role, ...) DOP_W_##role,
 #define EXPERTS(scope, role, ...) DOP_W_##role,
 #define BIAS(scope, role, ...) DOP_W_##role##_bias,
+#define EXPERT_BIAS(scope, role, ...) DOP_W_##role##_bias,
 #define VECTOR(scope, role, ...) DOP_W_##role,
 #define NORM(scope, role, ...) DOP_W_##role, DOP_W_##role##_bias,
 #include "compiler/weights.def"

@@ -260,8 +260,21 @@ mixer_part(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_norme
     return norm(b, "post_attn_norm", DOP_W_post_attn_norm, attention(b, t, in));
 }
 
+/* The clamped form of gate and up: arch.h has the formula. */
 static dop_node_id
-activation(builder *b, dop_act_kind kind, dop_node_id x)
+clamped(builder *b, dop_node_id gate, dop_node_id up)
+{
+    const dop_attr limit = {.f = 7}, below = {.f = -7}, by = {.f = 1.702}, one = {.f = 1};
+    const dop_type t = b->opt->act_type;
+    gate = op1(b, DOP_OP_at_most, "gate_c", gate, &limit, t);
+    up = op1(b, DOP_OP_at_least, "up_c", op1(b, DOP_OP_at_most, "up_m", up, &limit, t), &below, t);
+    dop_node_id s = op1(b, DOP_OP_sigmoid, "gate_g", op1(b, DOP_OP_scale, "gate_s", gate, &by, t), NULL, t);
+    gate = op2(b, DOP_OP_mul, "act", gate, s, NULL, t);
+    return op2(b, DOP_OP_mul, "gated", op1(b, DOP_OP_offset, "up_1", up, &one, t), gate, NULL, t);
+}
+
+static dop_node_id
+activation(builder *b, dop_act_kind kind, const char *name, dop_node_id x)
 {
     static const dop_op acts[] = {
         [DOP_ACT_SILU] = DOP_OP_silu, [DOP_ACT_GELU] = DOP_OP_gelu,   [DOP_ACT_GELU_TANH] = DOP_OP_gelu_tanh,
@@ -269,7 +282,122 @@ activation(builder *b, dop_act_kind kind, dop_node_id x)
     };
     dop_want want = {.type = b->opt->act_type};
     dop_node_id srcs[4] = {x, weight(b, DOP_W_act_alpha_p), weight(b, DOP_W_act_alpha_n), weight(b, DOP_W_act_beta)};
-    return add_node(b, acts[kind], "act", srcs, kind == DOP_ACT_XIELU ? 4 : 1, NULL, &want);
+    return add_node(b, acts[kind], name, srcs, kind == DOP_ACT_XIELU ? 4 : 1, NULL, &want);
+}
+
+/* act(gate) * up, or act(up) where there is no gate (0). */
+static dop_node_id
+gated(builder *b, const dop_ffn *f, const char *name, dop_node_id gate, dop_node_id up)
+{
+    char act[24];
+    snprintf(act, sizeof act, "%s_a", name);
+    if (f->act == DOP_ACT_CLAMPED && gate)
+        return clamped(b, gate, up);
+    if (!gate)
+        return activation(b, f->act, strcmp(name, "gated") == 0 ? "act" : act, up);
+    gate = activation(b, f->act, strcmp(name, "gated") == 0 ? "act" : act, gate);
+    return op2(b, DOP_OP_mul, name, gate, up, NULL, b->opt->act_type);
+}
+
+/* Which experts each row takes, and their weights: ids and weights [T,k] from the router's logits [T,n].  Where weights are
+ * normalized scores by softmax, the softmax of the chosen logits is the same. */
+static void
+choose_experts(builder *b, const dop_experts *x, dop_node_id logits, dop_node_id *out_ids, dop_node_id *out_weights)
+{
+    const dop_attr how[] = {{.i = x->active}, {.i = x->groups}, {.i = x->group_best}, {.i = x->group_keep}};
+    const dop_type f32 = DOP_TYPE_none;
+    const bool softmax = x->score == DOP_SCORE_SOFTMAX, plain = !x->correction && x->groups == 1;
+    const bool after = softmax && x->normalized && plain;
+    dop_node_id scores = logits, by = logits;
+    if (!after)
+        scores = op1(b, softmax ? DOP_OP_softmax : DOP_OP_sigmoid, "scores", logits, NULL, f32);
+    if (x->correction)
+        by = op2(b, DOP_OP_add, "scores_c", scores, weight(b, DOP_W_router_correction), NULL, f32);
+    else if (!plain)
+        by = scores;
+    *out_ids = op1(b, DOP_OP_top_k, "ids", by, how, f32);
+    dop_node_id w = op2(b, DOP_OP_pick, "picked", scores, *out_ids, NULL, f32);
+    if (after)
+        w = op1(b, DOP_OP_softmax, "weights", w, NULL, f32);
+    if (x->normalized && !after) {
+        const dop_attr k = {.f = x->active}, eps = {.f = x->sum_eps};
+        dop_node_id sum = op1(b, DOP_OP_scale, "weight_sum", op1(b, DOP_OP_row_mean, "weight_mean", w, NULL, f32), &k, f32);
+        if (x->sum_eps > 0)
+            sum = op1(b, DOP_OP_offset, "weight_sum_e", sum, &eps, f32);
+        w = op2(b, DOP_OP_div, "weights", w, sum, NULL, f32);
+    }
+    if (x->scale != 1) {
+        const dop_attr scale = {.f = x->scale};
+        w = op1(b, DOP_OP_scale, "weights_s", w, &scale, f32);
+    }
+    *out_weights = w;
+}
+
+/* The product of x with the chosen experts' matrices of a role, [T,k,..], without their biases. */
+static dop_node_id
+expert_product(builder *b, dop_role role, dop_node_id x, dop_node_id ids)
+{
+    dop_want want = {.type = b->opt->act_type};
+    return add_node(b, DOP_OP_matmul_at, dop_role_name(role), (dop_node_id[]){x, weight(b, role), ids}, 3, NULL, &want);
+}
+
+/* The biases of the chosen experts, [T,k,..]; 0: there are none. */
+static dop_node_id
+expert_bias(builder *b, dop_role role, dop_node_id ids)
+{
+    const dop_node_id bias = weight(b, dop_role_bias(role));
+    return bias ? op2(b, DOP_OP_gather, dop_role_name(dop_role_bias(role)), bias, ids, NULL, DOP_TYPE_none) : 0;
+}
+
+static dop_node_id
+expert_rows(builder *b, dop_role role, const char *biased, dop_node_id x, dop_node_id ids)
+{
+    dop_node_id y = expert_product(b, role, x, ids), bias = expert_bias(b, role, ids);
+    return bias ? op2(b, DOP_OP_add, biased, y, bias, NULL, b->opt->act_type) : y;
+}
+
+/* What the shared expert makes of the same rows. */
+static dop_node_id
+shared_expert(builder *b, const dop_ffn *f, dop_node_id in)
+{
+    dop_node_id gate = f->gated ? project(b, DOP_W_shared_gate, in) : 0, up = project(b, DOP_W_shared_up, in), mix = 0;
+    if (f->experts.shared_gate) {
+        mix = op2(b, DOP_OP_matmul, "shared_router", in, weight(b, DOP_W_shared_router), NULL, DOP_TYPE_none);
+        mix = op1(b, DOP_OP_sigmoid, "shared_mix", mix, NULL, DOP_TYPE_none);
+    }
+    dop_node_id y = gated(b, f, "shared_gated", gate, up);
+    set_label(b, "shared_down");
+    y = project(b, DOP_W_shared_down, y);
+    return mix ? op2(b, DOP_OP_mul, "shared_mixed", y, mix, NULL, b->opt->act_type) : y;
+}
+
+/* The chosen experts' results, each times its weight, and the shared expert's. */
+static dop_node_id
+experts_part(builder *b, const dop_ffn *f, dop_node_id in)
+{
+    const dop_experts *x = &f->experts;
+    dop_node_id ids, weights, bias, gate = 0;
+    set_label(b, "router");
+    dop_node_id logits = op2(b, DOP_OP_matmul, "router", in, weight(b, DOP_W_router), NULL, DOP_TYPE_none);
+    if (x->router_bias)
+        logits = op2(b, DOP_OP_add, "router_b", logits, weight(b, DOP_W_router_bias), NULL, DOP_TYPE_none);
+    dop_node_id shared = x->shared_width ? shared_expert(b, f, in) : 0;
+    set_label(b, "router");
+    choose_experts(b, x, logits, &ids, &weights);
+    set_label(b, "expert_up");
+    if (f->gated)
+        gate = expert_rows(b, DOP_W_expert_gate, "expert_gateb", in, ids);
+    dop_node_id y = expert_rows(b, DOP_W_expert_up, "expert_upb", in, ids);
+    y = gated(b, f, "gated", gate, y);
+    set_label(b, "expert_down");
+    y = expert_product(b, DOP_W_expert_down, y, ids);
+    y = op2(b, DOP_OP_weighted_sum, "experts", y, weights, NULL, b->opt->act_type);
+    bias = expert_bias(b, DOP_W_expert_down, ids); /* summed apart, so that the sum over slots joins the product */
+    if (bias) {
+        bias = op2(b, DOP_OP_weighted_sum, "expert_biases", bias, weights, NULL, DOP_TYPE_none);
+        y = op2(b, DOP_OP_add, "experts_b", y, bias, NULL, b->opt->act_type);
+    }
+    return shared ? op2(b, DOP_OP_add, "experts_s", y, shared, NULL, b->opt->act_type) : y;
 }
 
 static dop_node_id
@@ -277,15 +405,14 @@ ffn_part(builder *b, const dop_ffn *f, dop_node_id x)
 {
     set_label(b, "ffn_up");
     dop_node_id in = norm(b, "ffn_norm", DOP_W_ffn_norm, x), y;
-    if (f->gated) {
-        dop_node_id gate = project(b, DOP_W_gate, in), up = project(b, DOP_W_up, in);
-        gate = activation(b, f->act, gate);
-        y = op2(b, DOP_OP_mul, "gated", gate, up, NULL, b->opt->act_type);
+    if (dop_ffn_experts(f)) {
+        y = experts_part(b, f, in);
     } else {
-        y = activation(b, f->act, project(b, DOP_W_up, in));
+        dop_node_id gate = f->gated ? project(b, DOP_W_gate, in) : 0;
+        y = gated(b, f, "gated", gate, project(b, DOP_W_up, in));
+        set_label(b, "ffn_down");
+        y = project(b, DOP_W_down, y);
     }
-    set_label(b, "ffn_down");
-    y = project(b, DOP_W_down, y);
     return norm(b, "post_ffn_norm", DOP_W_post_ffn_norm, y);
 }
 

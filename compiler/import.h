@@ -31,7 +31,8 @@ enum {
     DOP_FAM_LOGIT_SCALE = 1 << 19,  /* field logit_scale */
     DOP_FAM_V_NORM = 1 << 20,       /* norm of every v head, without weights */
     DOP_FAM_LAYER_SCALE = 1 << 21,  /* a learned value multiplies the stream after each layer */
-    DOP_FAM_HEADS_BY_TYPE = 1 << 22 /* fields global_head_dim, num_global_key_value_heads, per_layer_config */
+    DOP_FAM_HEADS_BY_TYPE = 1 << 22, /* fields global_head_dim, num_global_key_value_heads, per_layer_config */
+    DOP_FAM_SINKS = 1 << 23          /* a learned logit per head takes part in attention's softmax */
 };
 
 /* A fact that a field of config.json decides, and its value where the file is silent; no key: always that value. */
@@ -59,7 +60,10 @@ typedef enum dop_part {
     DOP_PART_HEAD_K,
     DOP_PART_HEAD_V,
     DOP_PART_GATE, /* of gate and up below each other */
-    DOP_PART_UP
+    DOP_PART_UP,
+    DOP_PART_EVEN, /* of two matrices whose rows take turns */
+    DOP_PART_ODD,
+    DOP_PART_KEY /* GGUF: no tensor, but a key of the metadata with a value for each layer, or one for all */
 } dop_part;
 
 /* Name of a weight in a format: Hugging Face below "model." and below the layer, GGUF below "blk.<i>.".  A weight of rank 3
@@ -78,23 +82,45 @@ typedef struct dop_hf_keys {
     const char *theta, *partial; /* rotary base and rotated part of a head; NULL: rope_theta, partial_rotary_factor */
 } dop_hf_keys;
 
+/* How a family's files spell a mixture of experts, and what holds for all of its models.  A key that is NULL is not read. */
+typedef struct dop_expert_keys {
+    const char *n, *n_too;           /* experts: either field */
+    const char *active;              /* of them for each row */
+    const char *width;               /* hidden values of one */
+    const char *shared_width;        /* of the shared expert; or */
+    const char *shared_n;            /* as many times the width of one */
+    const char *normalized;          /* decides dop_experts.normalized */
+    const char *scale;               /* of what all chosen experts give */
+    const char *groups, *group_keep; /* of experts; the best groups */
+    const char *first, *last;        /* layers that have experts, counted from 0; a negative last is the last layer's */
+    const char *step;                /* ... of which only every step-th layer, counted from 1 */
+    const char *dense;               /* a list of layers that have none */
+    const char *limit;               /* of DOP_ACT_CLAMPED, of which one is known */
+    /* Where the file is silent. */
+    uint32_t n_otherwise, active_otherwise, shared_otherwise, first_otherwise;
+    dop_experts facts; /* everything that is not read */
+} dop_expert_keys;
+
 typedef struct dop_family {
     const char *name;
     const char *archs[3];       /* config.json architectures; the first is the one to list in messages */
     const char *model_types[3]; /* config.json model_type */
     uint32_t flags;             /* DOP_FAM_* */
     dop_fact_field bias_qkv, bias_o, bias_ffn, parallel;
+    dop_fact_field qk_norm; /* whether the norms of q and k that the flags state are there; no key: they are */
     dop_window_rule window_rule;
     const dop_hf_keys *keys;
+    const dop_expert_keys *experts; /* NULL: all layers are dense */
     const dop_tensor_name *names;
     const dop_tensor_name *more_names; /* looked at first; NULL: none */
     const char *prefix;                /* usual prefix of tensor names */
     const char *layer_prefix;          /* "layers." */
     /* GGUF: general.architecture, names that differ from the common ones (gguf_names), whether rotary pairs lie side by
-     * side, and the number of layers of the one size whose query scale is 1/sqrt(hidden / heads). */
+     * side, whether a file may state a window for every layer although the family has none (files of other families
+     * take the name), and the number of layers of the one size whose query scale is 1/sqrt(hidden / heads). */
     const char *gguf;
     const dop_tensor_name *more_gguf_names;
-    bool gguf_interleaved;
+    bool gguf_interleaved, gguf_windows;
     uint32_t gguf_wide_layers;
     /* The values that the family's configuration class has where config.json says nothing; 0 or NULL: must be said. */
     uint32_t kv_heads, heads, head_dim, vocab, ctx, window, period;
@@ -110,6 +136,8 @@ const dop_family *dop_family_by_arch(const char *arch);
 const dop_family *dop_family_by_model_type(const char *model_type);
 /* "LlamaForCausalLM, MistralForCausalLM, ..." */
 void dop_family_list(dop_buf *out);
+/* "llama, mistral, ..." */
+void dop_family_list_types(dop_buf *out);
 /* Neutral facts (no multipliers, no caps, no ids) of a model and of the layer that its layers are copied from. */
 void dop_arch_defaults(dop_arch *a, dop_layer *layer);
 /* Those that the family's row alone decides. */
@@ -123,6 +151,8 @@ const dop_family *dop_family_by_gguf(const char *arch, size_t len);
 /* "llama, qwen2, ..." */
 void dop_family_list_gguf(dop_buf *out);
 extern const dop_tensor_name dop_gguf_names[];
+/* Names in a layer whose q, k and v are one tensor, "attn_qkv". */
+extern const dop_tensor_name dop_gguf_names_fused[];
 
 /* The name of a role: in `more` (may be NULL), else in `names`; NULL when neither has it. */
 const dop_tensor_name *dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names, dop_role role);

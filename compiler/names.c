@@ -37,6 +37,20 @@ const dop_tensor_name dop_gguf_names[] = {
     {DOP_W_expert_up, "ffn_up_exps.weight", DOP_PART_ALL, false},
     {DOP_W_expert_down, "ffn_down_exps.weight", DOP_PART_ALL, false},
     {DOP_W_post_ffn_norm, "post_ffw_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_layer_scale, "layer_output_scale.weight", DOP_PART_ALL, false},
+    {DOP_W_act_alpha_p, "xielu.alpha_p", DOP_PART_KEY, false},
+    {DOP_W_act_alpha_n, "xielu.alpha_n", DOP_PART_KEY, false},
+    {DOP_W_act_beta, "xielu.beta", DOP_PART_KEY, false},
+    {.role = DOP_W_none},
+};
+
+const dop_tensor_name dop_gguf_names_fused[] = {
+    {DOP_W_q, "attn_qkv.weight", DOP_PART_Q, false},
+    {DOP_W_k, "attn_qkv.weight", DOP_PART_K, false},
+    {DOP_W_v, "attn_qkv.weight", DOP_PART_V, false},
+    {DOP_W_q_bias, "attn_qkv.bias", DOP_PART_Q, false},
+    {DOP_W_k_bias, "attn_qkv.bias", DOP_PART_K, false},
+    {DOP_W_v_bias, "attn_qkv.bias", DOP_PART_V, false},
     {.role = DOP_W_none},
 };
 
@@ -54,8 +68,8 @@ dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names, 
 const char *
 dop_hf_prefix(bool (*has)(void *user, const char *name), void *user, const char *embed, const char *otherwise)
 {
-    static const char *const prefixes[] = {"model.", "language_model.model.", "model.language_model.", "transformer.",
-                                           ""};
+    static const char *const prefixes[] = {
+        "model.", "language_model.model.", "model.language_model.", "model.text_model.", "transformer.", ""};
     char name[256];
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         snprintf(name, sizeof name, "%s%s", prefixes[i], embed);
@@ -112,6 +126,7 @@ dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows)
     const uint32_t head = t ? t->head_dim : 0;
     switch (part) {
     case DOP_PART_ALL:
+    case DOP_PART_KEY:
         break;
     case DOP_PART_Q:
     case DOP_PART_K:
@@ -127,6 +142,9 @@ dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows)
     case DOP_PART_GATE:
     case DOP_PART_UP:
         return (dop_rows){.start = part == DOP_PART_UP ? rows : 0, .total = 2 * (uint64_t)rows};
+    case DOP_PART_EVEN:
+    case DOP_PART_ODD:
+        return (dop_rows){.start = part == DOP_PART_ODD, .total = 2 * (uint64_t)rows, .block = 1, .block_step = 2};
     }
     return (dop_rows){.total = rows};
 }

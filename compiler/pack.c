@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 256, TAIL = 16 /* vector loads of the last value may reach past a tensor */ };
+enum { ALIGN = DOP_PACK_ALIGN, TAIL = 16 /* vector loads of the last value may reach past a tensor */ };
 enum { SEGMENT = 256 << 20 }; /* a tensor larger than this has one of its own */
 
 void
@@ -67,8 +67,7 @@ add_leaf(dop_pack *p, const dop_graph *g, dop_node_id id, dop_diag *diag)
         return DOP_FAIL(diag, DOP_E_INPUT, "weight %s is too large", name);
     item.size = matrix ? dop_packed_bytes(item.type, item.rows, item.cols) : item.row_bytes;
     if (item.source && item.source->rank == 3) {
-        /* Each expert is a packed matrix of its own and begins where a tensor could. */
-        item.expert_stride = dop_align_u64(item.size, ALIGN);
+        item.expert_stride = dop_packed_expert_stride(item.type, item.rows, item.cols);
         uint64_t others = 0;
         if (!dop_mul_u64(item.expert_stride, item.experts - 1, &others) || !dop_add_u64(others, item.size, &item.size))
             return DOP_FAIL(diag, DOP_E_INPUT, "weight %s is too large", name);

@@ -13,7 +13,7 @@
 static const struct {
     const char *name, *roles;
 } classes[] = {
-    {"attn", " q k v o "}, {"ffn", " gate up down expert_gate expert_up expert_down "},
+    {"attn", " q k v o "}, {"ffn", " gate up down expert_gate expert_up expert_down shared_gate shared_up shared_down "},
     {"embed", " embed "},  {"head", " lm_head "},
     {"all", NULL},
 };
@@ -58,6 +58,16 @@ in_class(const char *role, const char *class, size_t len)
     return strlen(role) == len && memcmp(role, class, len) == 0;
 }
 
+/* Small matrices that decide much: routers, and biases of experts.  Only who names one quantizes it. */
+static bool
+is_kept(const dop_weight *w)
+{
+    const char *role = role_of(w->name);
+    const size_t n = strlen(role);
+    return strcmp(role, "router") == 0 || strcmp(role, "shared_router") == 0 ||
+           (n > 5 && strcmp(role + n - 5, "_bias") == 0);
+}
+
 static void
 set_type(const dop_weights *w, uint32_t i, dop_type to, dop_type *types)
 {
@@ -79,7 +89,8 @@ choose_by_class(const char *spec, const dop_weights *w, dop_diag *diag, dop_type
         bool found = false;
         for (uint32_t i = 0; i < w->n; i++)
             if (w->items[i].rank > 1 && in_class(role_of(w->items[i].name), p, class)) {
-                set_type(w, i, to, types);
+                if (!is_kept(&w->items[i]) || !in_class("", p, class))
+                    set_type(w, i, to, types);
                 found = true;
             }
         if (!found)
@@ -169,7 +180,7 @@ choose_as_asked(const char *spec, const dop_weights *w, dop_diag *diag, dop_type
         return choose_by_class(spec, w, diag, types);
     dop_status st = parse_type("--quant", spec, len, diag, &to);
     for (uint32_t i = 0; i < w->n && st == DOP_OK; i++)
-        if (w->items[i].rank > 1)
+        if (w->items[i].rank > 1 && !is_kept(&w->items[i]))
             set_type(w, i, to, types);
     return st;
 }

@@ -194,6 +194,15 @@ dop_node_gathers(const dop_graph *g, dop_node_id id)
 }
 
 bool
+dop_node_has_experts(const dop_graph *g, dop_node_id id)
+{
+    for (uint32_t k = 0; k < g->nodes[id].n_srcs; k++)
+        if (dop_node_access(g, id, k)->axis[DOP_AXIS_expert] == DOP_ACCESS_at)
+            return true;
+    return false;
+}
+
+bool
 dop_node_merges(const dop_graph *g, dop_node_id id)
 {
     for (uint32_t k = 0; k < g->nodes[id].n_srcs; k++)
@@ -242,6 +251,30 @@ dop_node_cols(const dop_graph *g, dop_node_id id)
     for (uint32_t i = dop_shape_appends(s) ? 2 : 1; i < s->rank; i++)
         cols *= s->dim[i].mul;
     return cols;
+}
+
+static uint32_t
+last_axis(const dop_shape *s)
+{
+    return s->dim[s->rank - 1].mul;
+}
+
+uint32_t
+dop_product_depth(const dop_graph *g, dop_node_id id)
+{
+    return last_axis(&g->nodes[g->nodes[id].src[0]].shape);
+}
+
+uint32_t
+dop_product_cols(const dop_graph *g, dop_node_id id)
+{
+    return last_axis(&g->nodes[id].shape);
+}
+
+uint32_t
+dop_product_slots(const dop_graph *g, dop_node_id id)
+{
+    return g->nodes[id].shape.rank == 3 ? g->nodes[id].shape.dim[1].mul : 1;
 }
 
 bool

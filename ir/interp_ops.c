@@ -88,6 +88,10 @@ unary(dop_op op, double x, double attr)
         return exp(x);
     case DOP_OP_softplus:
         return x > 0.0 ? x + log1p(exp(-x)) : log1p(exp(x));
+    case DOP_OP_at_most:
+        return fmin(x, attr);
+    case DOP_OP_at_least:
+        return fmax(x, attr);
     case DOP_OP_softcap:
         return attr * tanh(x / attr);
     default: /* cast */
@@ -397,15 +401,42 @@ compute_pick(const dop_interp_node *n)
 }
 
 static dop_status
+compute_group_rows(const dop_interp_node *n)
+{
+    const dop_tensor *ids = n->src[0];
+    const uint32_t experts = (uint32_t)dop_node_i(n->g, n->id, DOP_A_experts);
+    const uint64_t span = (uint64_t)dop_node_i(n->g, n->id, DOP_A_span);
+    uint64_t blocks = 0;
+    dop_status st = check_ids(n, 0, experts);
+    if (st != DOP_OK)
+        return st;
+    memset(n->out.u, 0xff, (size_t)n->out.count * sizeof *n->out.u);
+    for (uint32_t e = 0; e < experts; e++) {
+        uint64_t used = 0;
+        for (uint64_t i = 0; i < ids->count; i++) {
+            if (ids->u[i] != e)
+                continue;
+            uint32_t *block = n->out.u + (blocks + used / span) * (span + 1);
+            block[0] = e;
+            block[1 + used++ % span] = (uint32_t)i;
+        }
+        blocks += (used + span - 1) / span;
+    }
+    return DOP_OK;
+}
+
+/* The order of the work, which blocks would give, does not matter here. */
+static dop_status
 compute_matmul_at(const dop_interp_node *n)
 {
     const dop_tensor *x = n->src[0], *w = n->src[1], *ids = n->src[2];
-    uint64_t depth = last_axis(x), cols = w->shape.dim[1].mul, k = last_axis(ids);
-    dop_status st = check_ids(n, 2, w->shape.dim[0].mul);
-    for (uint64_t i = 0; i < ids->count && st == DOP_OK; i++) {
+    uint64_t depth = last_axis(x), cols = w->shape.dim[1].mul, k = n->out.shape.dim[1].mul;
+    dop_status st = ids ? check_ids(n, 2, w->shape.dim[0].mul) : DOP_OK;
+    for (uint64_t i = 0; i < n->out.count / cols && st == DOP_OK; i++) {
         const float *in = x->f + (x->shape.rank == 3 ? i : i / k) * depth;
+        const uint64_t matrix = ids ? ids->u[i] : i % k;
         for (uint64_t j = 0; j < cols; j++)
-            n->out.f[i * cols + j] = (float)dot(in, w->f + (ids->u[i] * cols + j) * depth, depth);
+            n->out.f[i * cols + j] = (float)dot(in, w->f + (matrix * cols + j) * depth, depth);
     }
     return st;
 }
@@ -594,6 +625,8 @@ dop_interp_compute(const dop_interp_node *n)
         return DOP_OK;
     case DOP_OP_top_k:
         return compute_top_k(n);
+    case DOP_OP_group_rows:
+        return compute_group_rows(n);
     case DOP_OP_pick:
         return compute_pick(n);
     case DOP_OP_matmul_at:

@@ -7,6 +7,7 @@
 
 /* Values of one tensor: far above any real one, low enough that byte counts never overflow. */
 #define MAX_VALUES ((uint64_t)1 << 40)
+enum { MAX_SPAN = 1 << 16 };
 
 typedef struct rule_ctx {
     const dop_graph *g;
@@ -401,6 +402,47 @@ rule_top_k(const rule_ctx *c, dop_want *out)
     return DOP_OK;
 }
 
+/* Blocks for any ids of the longest step: all are full but the last one of each expert that has rows. */
+static dop_status
+rule_group_rows(const rule_ctx *c, dop_want *out)
+{
+    dop_status st = need_choice(c, 0);
+    if (st != DOP_OK)
+        return st;
+    uint64_t pairs = dop_dim_value(c->g, c->src[0]->shape.dim[0], c->g->max_t) * last_dim(c->src[0]).mul;
+    uint64_t experts = (uint64_t)attr_i(c, DOP_A_experts), span = (uint64_t)attr_i(c, DOP_A_span);
+    uint64_t used = experts < pairs ? experts : pairs, blocks = (pairs + used * (span - 1)) / span;
+    if (blocks > UINT32_MAX || span > MAX_SPAN)
+        return BAD(c, "cannot make %llu blocks of %llu", (unsigned long long)blocks, (unsigned long long)span);
+    out->shape = (dop_shape){2, {dop_dim_n((uint32_t)blocks), dop_dim_n((uint32_t)span + 1)}};
+    out->type = DOP_TYPE_u32;
+    return DOP_OK;
+}
+
+/* Blocks of the ids, and the experts that they are of. */
+static dop_status
+need_blocks(const rule_ctx *c)
+{
+    const dop_node *b = c->src[3], *w = c->src[1];
+    if (b->op != DOP_OP_group_rows || dop_node_at(c->g, b->src[0]) != c->src[2])
+        return BAD(c, "needs the blocks of %%%s for source 3, not %%%s", c->src[2]->name, b->name);
+    return b->attr[0].i == w->shape.dim[0].mul ? DOP_OK : mismatch(c, 1, 3);
+}
+
+/* matmul_at without ids: x [T,k,K], w [k,N,K]. */
+static dop_status
+matrix_by_slot(const rule_ctx *c, dop_want *out)
+{
+    const dop_shape *x = &c->src[0]->shape, *w = &c->src[1]->shape;
+    dop_status st = need_rank(c, 0, 3);
+    if (st != DOP_OK)
+        return st;
+    if (!dim_equal(x->dim[1], w->dim[0]) || !dim_equal(x->dim[2], w->dim[2]))
+        return mismatch(c, 0, 1);
+    out->shape = (dop_shape){3, {x->dim[0], x->dim[1], w->dim[1]}};
+    return DOP_OK;
+}
+
 static dop_status
 rule_experts(const rule_ctx *c, dop_want *out)
 {
@@ -420,7 +462,11 @@ rule_experts(const rule_ctx *c, dop_want *out)
         out->shape = (dop_shape){2, {x->shape.dim[0], last_dim(x)}};
         return DOP_OK;
     default: /* matmul_at */
-        if ((st = need_rank(c, 1, 3)) != DOP_OK || (st = need_choice(c, 2)) != DOP_OK)
+        if ((st = need_rank(c, 1, 3)) != DOP_OK)
+            return st;
+        if (!c->src[2])
+            return matrix_by_slot(c, out);
+        if ((st = need_choice(c, 2)) != DOP_OK)
             return st;
         if (x->shape.rank != 2 && (st = need_rank(c, 0, 3)) != DOP_OK)
             return st;
@@ -428,6 +474,8 @@ rule_experts(const rule_ctx *c, dop_want *out)
             return mismatch(c, 0, 1);
         if (x->shape.rank == 3 && !dim_equal(x->shape.dim[1], c->src[2]->shape.dim[1]))
             return mismatch(c, 0, 2);
+        if (c->src[3] && (st = need_blocks(c)) != DOP_OK)
+            return st;
         out->shape = (dop_shape){3, {x->shape.dim[0], c->src[2]->shape.dim[1], y->shape.dim[1]}};
         return DOP_OK;
     }
@@ -579,7 +627,8 @@ check_attr(const rule_ctx *c, dop_attr_id a, dop_attr v)
     }
     case DOP_ATTR_I:
     case DOP_ATTR_O: {
-        int64_t lo = a == DOP_A_splits || a == DOP_A_parts || c->op == DOP_OP_top_k ? 1 : 0,
+        int64_t lo = a == DOP_A_splits || a == DOP_A_parts || c->op == DOP_OP_top_k || c->op == DOP_OP_group_rows ? 1
+                                                                                                                  : 0,
                 hi = a == DOP_A_interleaved ? 1 : UINT32_MAX;
         if (v.i < lo || v.i > hi)
             return BAD(c, "attribute %s=%lld is not in %lld to %lld", name, (long long)v.i, (long long)lo,
@@ -603,7 +652,8 @@ check_src_types(const rule_ctx *c, uint32_t n_srcs)
         return DOP_OK;
     for (uint32_t i = 0; i < n_srcs; i++) {
         bool ids = (c->op == DOP_OP_rope && i == 1) || ((c->op == DOP_OP_gather || c->op == DOP_OP_pick) && i == 1) ||
-                   (c->op == DOP_OP_matmul_at && i == 2) || (c->op == DOP_OP_state_write && i >= 2) ||
+                   (c->op == DOP_OP_matmul_at && i >= 2) || c->op == DOP_OP_group_rows ||
+                   (c->op == DOP_OP_state_write && i >= 2) ||
                    ((c->op == DOP_OP_attention || c->op == DOP_OP_attn_split) && (i == 3 || i == 4));
         bool blocks = (c->op == DOP_OP_gather && i == 0) ||
                       ((c->op == DOP_OP_matmul || c->op == DOP_OP_matmul_at) && i == 1) || c->op == DOP_OP_cast ||
@@ -669,6 +719,8 @@ apply_rule(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
         return rule_rows(c, out);
     case DOP_OP_top_k:
         return rule_top_k(c, out);
+    case DOP_OP_group_rows:
+        return rule_group_rows(c, out);
     case DOP_OP_pick:
     case DOP_OP_matmul_at:
     case DOP_OP_weighted_sum:

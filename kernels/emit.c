@@ -103,8 +103,8 @@ uint32_t
 dop_row_values(const dop_graph *g, dop_node_id id)
 {
     const dop_node *n = dop_node_at(g, id);
-    uint32_t cols = dop_node_cols(g, id);
-    return n->op == DOP_OP_weight && n->shape.rank > 1 ? dop_packed_row_values(n->type, cols) : cols;
+    const bool matrix = n->op == DOP_OP_weight && n->shape.rank > 1;
+    return matrix ? dop_packed_row_values(n->type, n->shape.dim[n->shape.rank - 1].mul) : dop_node_cols(g, id);
 }
 
 static const char *
@@ -232,6 +232,15 @@ flat_index(dop_emit *e, dop_node_id node, dop_index ix, uint32_t row_values, uin
     return dop_emit_str(e, "(%s * %s + %s)", ix.t, row, c);
 }
 
+/* A whole number: an index, which no arithmetic is done with. */
+static const char *
+temp_u32(dop_emit *e, const char *expr)
+{
+    const char *name = dop_emit_str(e, "v%u", e->n_temps++);
+    dop_emit_line(e, "uint %s = %s;", name, expr);
+    return name;
+}
+
 static const char *
 temp(dop_emit *e, uint32_t width, const char *expr)
 {
@@ -248,10 +257,23 @@ dop_weight_aux(const dop_graph *g, dop_node_id node)
 {
     const dop_node *n = dop_node_at(g, node);
     const dop_weight_type *wt = dop_weight_type_of(n->type);
-    uint64_t rows = dop_dim_value(g, n->shape.dim[0], 1);
+    const dop_dim *dims = n->shape.dim + n->shape.rank - 2; /* of an expert's matrix, where there are several */
     if (!wt || wt->aux_bytes == 0)
         return 0;
-    return (uint32_t)(dop_packed_plane_bytes(n->type, (uint32_t)rows, dop_node_cols(g, node)) / 16);
+    return (uint32_t)(dop_packed_plane_bytes(n->type, (uint32_t)dop_dim_value(g, dims[0], 1), dims[1].mul) / 16);
+}
+
+const char *
+dop_emit_matrix(dop_emit *e, dop_node_id node, const char *expert)
+{
+    const char *a = dop_emit_arg(e, node, false);
+    const dop_shape *s = &dop_node_at(e->g, node)->shape;
+    if (s->rank < 3)
+        return a;
+    e->addresses = true;
+    return dop_emit_str(
+        e, "dop_at(%s, %s * %uu)", a, expert,
+        (uint32_t)(dop_packed_expert_stride(dop_node_at(e->g, node)->type, s->dim[1].mul, s->dim[2].mul) / 16));
 }
 
 const char *
@@ -275,7 +297,7 @@ load_temp(dop_emit *e, dop_node_id node, uint32_t width, const char *expr)
         e->out = dop_node_at(e->g, node)->op == DOP_OP_weight ? e->constants : e->early;
         e->indent = "    ";
     }
-    const char *name = temp(e, width, expr);
+    const char *name = dop_node_at(e->g, node)->type == DOP_TYPE_u32 ? temp_u32(e, expr) : temp(e, width, expr);
     e->out = out;
     e->indent = indent;
     return name;
@@ -296,7 +318,10 @@ receive(dop_emit *e, dop_node_id node, const char *at, uint32_t w, uint32_t widt
     const char *a = add_arg(e, node, DOP_ARG_VALUE, false, true), *look = dop_emit_str(e, "h%u", e->n_temps++);
     dop_buf_puts(out, e->early ? "    " : e->indent);
     dop_buf_printf(out, "%s %s = dop_look%u(%s, %s);\n", w == 4 ? "uvec4" : "uint", look, w, a, at);
-    return temp(e, width, dop_emit_str(e, "dop_receive%u(%s, %s, %s)", w, look, a, at));
+    const char *x = dop_emit_str(e, "dop_receive%u(%s, %s, %s)", w, look, a, at);
+    if (dop_node_at(e->g, node)->type == DOP_TYPE_u32) /* mailboxes hold floats */
+        return temp_u32(e, dop_emit_str(e, "uint(%s)", x));
+    return temp(e, width, x);
 }
 
 bool
@@ -607,6 +632,33 @@ emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     return out;
 }
 
+/* A row for each of several ids of a token's row. */
+static const char *
+gather_each(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
+{
+    const dop_node *n = dop_node_at(e->g, node);
+    const uint32_t cols = dop_node_cols(e->g, n->src[0]);
+    const uint32_t rows = (uint32_t)dop_dim_value(e->g, dop_node_at(e->g, n->src[0])->shape.dim[0], e->g->max_t);
+    const char *slot = dop_emit_str(e, "(%s / %uu)", ix.c, cols), *c = dop_emit_str(e, "(%s %% %uu)", ix.c, cols);
+    const char *id = dop_emit_value(e, n->src[1], (dop_index){ix.t, slot}, 1);
+    return dop_emit_value(e, n->src[0], (dop_index){dop_emit_str(e, "min(%s, %uu)", id, rows - 1), c}, width);
+}
+
+static const char *
+emit_weighted_sum(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
+{
+    const dop_node *n = dop_node_at(e->g, node);
+    const uint32_t cols = dop_node_cols(e->g, node), slots = dop_node_cols(e->g, n->src[1]);
+    const char *sum = dop_emit_str(e, "v%u", e->n_temps++);
+    dop_emit_line(e, width == 4 ? "vec4 %s = vec4(0.0);" : "float %s = 0.0;", sum);
+    for (uint32_t j = 0; j < slots; j++) {
+        const char *w = dop_emit_value(e, n->src[1], (dop_index){ix.t, dop_emit_str(e, "%uu", j)}, 1);
+        const char *at = j ? dop_emit_str(e, "(%s + %uu)", ix.c, j * cols) : ix.c;
+        dop_emit_line(e, "%s += %s * %s;", sum, w, dop_emit_value(e, n->src[0], (dop_index){ix.t, at}, width));
+    }
+    return sum;
+}
+
 static const char *
 emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 {
@@ -617,7 +669,13 @@ emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
         return emit_rope(e, node, ix, width);
     case DOP_OP_attn_combine:
         return emit_combine(e, node, ix, width);
+    case DOP_OP_pick:
+        return dop_emit_value(e, n->src[0], (dop_index){ix.t, dop_emit_value(e, n->src[1], ix, 1)}, width);
+    case DOP_OP_weighted_sum:
+        return emit_weighted_sum(e, node, ix, width);
     case DOP_OP_gather: {
+        if (dop_node_at(g, n->src[1])->shape.rank > 1)
+            return gather_each(e, node, ix, width);
         if (is_replace_state(g, dop_node_base(g, n->src[0], NULL)))
             return dop_emit_value(e, n->src[0], (dop_index){sequence_of(e, n->src[1], ix.t), ix.c}, width);
         const char *id = dop_emit_value(e, n->src[1], (dop_index){ix.t, "0u"}, 1);
@@ -718,15 +776,16 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
     } else {
         at = flat_index(e, node, ix, dop_node_cols(g, node), 0);
     }
-    if (n->type != DOP_TYPE_f32 && n->type != DOP_TYPE_f16) {
-        fail(e, DOP_E_INTERNAL, "values are stored as f32 or f16", node);
+    const bool index = n->type == DOP_TYPE_u32;
+    if (!index && n->type != DOP_TYPE_f32 && n->type != DOP_TYPE_f16) {
+        fail(e, DOP_E_INTERNAL, "values are stored as f32, f16 or u32", node);
         return;
     }
     if (n->type == DOP_TYPE_f16 && width == 1)
         e->caps |= DOP_CAP_f16_storage;
     if (in_mailbox(e, node)) {
-        dop_emit_line(e, "dop_send%u(%s, %s, %s);", width, add_arg(e, node, DOP_ARG_VALUE, true, true),
-                      n->op == DOP_OP_state_write ? ix.c : at, value);
+        dop_emit_line(e, index ? "dop_send%u(%s, %s, float(%s));" : "dop_send%u(%s, %s, %s);", width,
+                      add_arg(e, node, DOP_ARG_VALUE, true, true), n->op == DOP_OP_state_write ? ix.c : at, value);
         if (!(e->routes[node] & DOP_LEAVES))
             return;
     }

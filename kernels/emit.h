@@ -73,6 +73,7 @@ typedef struct dop_emit {
     /* A stored value whose row length is a number of the dispatch, and its name; 0: none. */
     dop_node_id long_row;
     const char *row_values;
+    bool addresses; /* it computes some: needs dop_at() of common.glsl */
 } dop_emit;
 
 typedef struct dop_index {
@@ -109,6 +110,9 @@ const char *dop_emit_n_tokens(dop_emit *e);
 /* The `aux` argument of a weight matrix's load functions (weight_types.h); notes that the type's file is needed. */
 const char *dop_emit_weight(dop_emit *e, dop_node_id node);
 uint32_t dop_weight_aux(const dop_graph *g, dop_node_id node); /* the same as a number */
+
+/* Address of a weight matrix; of rank 3, of that expert's (a GLSL expression). */
+const char *dop_emit_matrix(dop_emit *e, dop_node_id node, const char *expert);
 
 /* Appends the statements that compute the node's value at the index and returns the value's name. */
 const char *dop_emit_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width);

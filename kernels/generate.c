@@ -22,6 +22,8 @@ put_header(dop_gen *gen, dop_buf *b)
         dop_buf_puts(b, "#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require\n#define DOP_INT64\n");
     if ((gen->e.caps & DOP_CAP_int64) && gen->descriptor->ahead)
         dop_buf_puts(b, "#define DOP_AHEAD\n");
+    if (gen->e.addresses)
+        dop_buf_puts(b, "#extension GL_EXT_buffer_reference_uvec2 : require\n#define DOP_ADDRESSES\n");
     bool coop = (dop_variant_of(gen->choice->variant)->caps & DOP_CAP_coop) != 0;
     if (coop)
         dop_buf_puts(b, "#extension GL_NV_cooperative_matrix : require\n"
@@ -37,6 +39,8 @@ put_header(dop_gen *gen, dop_buf *b)
                        gen->e.types_used & ~(1u << DOP_TYPE_q8_0) ? "" : "#define DOP_XI_BYTES\n");
     if (gen->merges)
         dop_buf_puts(b, "#define DOP_MERGES\n");
+    if (gen->experts)
+        dop_buf_puts(b, "#extension GL_EXT_buffer_reference_uvec2 : require\n");
     if (tile->subgroup)
         dop_buf_puts(b, "#extension GL_KHR_shader_subgroup_basic : require\n"
                         "#extension GL_KHR_shader_subgroup_arithmetic : require\n"

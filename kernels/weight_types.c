@@ -49,3 +49,9 @@ dop_packed_bytes(dop_type t, uint32_t rows, uint32_t cols)
     uint64_t groups = (units + DOP_AUX_UNITS - 1) / DOP_AUX_UNITS;
     return dop_packed_plane_bytes(t, rows, cols) + (w ? groups * w->aux_bytes : 0);
 }
+
+uint64_t
+dop_packed_expert_stride(dop_type t, uint32_t rows, uint32_t cols)
+{
+    return (dop_packed_bytes(t, rows, cols) + DOP_PACK_ALIGN - 1) / DOP_PACK_ALIGN * DOP_PACK_ALIGN;
+}

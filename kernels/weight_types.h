@@ -26,6 +26,8 @@ typedef struct dop_weight_type {
     const char *file;    /* GLSL with its functions, relative to the template folder */
 } dop_weight_type;
 
+enum { DOP_PACK_ALIGN = 256 }; /* bytes: where a tensor may begin, and an expert's matrix in one of several */
+
 /* NULL when kernels cannot read the type. */
 const dop_weight_type *dop_weight_type_of(dop_type t);
 /* Values of a packed row of n values. */
@@ -33,5 +35,7 @@ uint32_t dop_packed_row_values(dop_type t, uint32_t n);
 /* Bytes of plane 0 and of the whole packed matrix. */
 uint64_t dop_packed_plane_bytes(dop_type t, uint32_t rows, uint32_t cols);
 uint64_t dop_packed_bytes(dop_type t, uint32_t rows, uint32_t cols);
+/* Bytes from the packed matrix of an expert to the next one's. */
+uint64_t dop_packed_expert_stride(dop_type t, uint32_t rows, uint32_t cols);
 
 #endif

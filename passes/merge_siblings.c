@@ -74,7 +74,10 @@ dop_pass_merge_siblings(dop_pass_ctx *cx, dop_graph *g, bool *changed)
         const product *a = order[i];
         for (const product *b = a + 1; st == DOP_OK && b < items + n && b->act == a->act; b++)
             if (!g->regions[a->region].dead && !g->regions[b->region].dead &&
-                g->regions[a->region].tpl == g->regions[b->region].tpl)
+                g->regions[a->region].tpl == g->regions[b->region].tpl &&
+                g->regions[a->region].info->ids == g->regions[b->region].info->ids &&
+                g->regions[a->region].info->blocks == g->regions[b->region].info->blocks &&
+                g->regions[a->region].info->slots == g->regions[b->region].info->slots)
                 st = try_pair(cx, g, &f, a->region, b->region, changed);
     }
     dop_flow_finish(&f);

@@ -74,15 +74,50 @@ take(const dop_gi *gi, const char *name, const dop_rows *rows, dop_weight *w)
     return w->source ? DOP_OK : DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
 }
 
+/* Makes the single value w of a key with one for each layer, or for all. */
+static dop_status
+take_key(const dop_gi *gi, const char *key, int32_t layer, dop_weight *w)
+{
+    const dop_gguf_kv *kv = dop_gguf_find(&gi->parts[0], key);
+    const uint64_t n = gi->model->arch.n_layers;
+    double v = 0;
+    float *value = dop_arena_alloc(gi->model->arena, sizeof *value);
+    if (!value)
+        return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+    if (!kv)
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is missing", key);
+    if ((kv->type == DOP_GGUF_ARRAY && kv->count != n) ||
+        !dop_gguf_f64(kv, kv->type == DOP_GGUF_ARRAY ? (uint64_t)layer : 0, &v))
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not one number per layer", key);
+    *value = (float)v;
+    w->type = DOP_TYPE_f32;
+    w->row_stride = sizeof *value;
+    w->data = (const uint8_t *)value;
+    w->source = key;
+    return DOP_OK;
+}
+
+/* The name of a weight's tensor, or of its key. */
+static const dop_tensor_name *
+name_of(const dop_gi *gi, const dop_weight_need *need)
+{
+    char fused[32];
+    const dop_tensor_name *n = NULL;
+    snprintf(fused, sizeof fused, "blk.%d.attn_qkv.weight", (int)need->layer);
+    if (need->layer >= 0 && dop_gi_tensor(gi, fused, NULL))
+        n = dop_find_tensor_name(NULL, dop_gguf_names_fused, need->role);
+    return n ? n : dop_find_tensor_name(gi->family->more_gguf_names, dop_gguf_names, need->role);
+}
+
 static dop_status
 fill(void *user, const dop_weight_need *need)
 {
     dop_gi *gi = user;
-    const dop_tensor_name *n = dop_find_tensor_name(gi->family->more_gguf_names, dop_gguf_names, need->role);
+    const dop_tensor_name *n = name_of(gi, need);
     if (!n)
         return DOP_FAIL_IN(gi->diag, DOP_E_INTERNAL, gi->path, "no GGUF tensor name for %s", dop_role_name(need->role));
     char name[96], one[112];
-    if (need->layer >= 0)
+    if (need->layer >= 0 && n->part != DOP_PART_KEY)
         snprintf(name, sizeof name, "blk.%d.%s", (int)need->layer, n->source);
     else
         snprintf(name, sizeof name, "%s", n->source);
@@ -94,7 +129,9 @@ fill(void *user, const dop_weight_need *need)
     const uint32_t own = need->rank == 1 ? need->cols : need->rows;
     const dop_rows rows = dop_part_rows(need->layer >= 0 ? &gi->model->arch.layers[need->layer] : NULL, n->part, own);
     dop_status st = dop_expert_list(need, name, gi->model->arena, gi->diag, &each);
-    if (st == DOP_OK && !each)
+    if (st == DOP_OK && n->part == DOP_PART_KEY)
+        st = take_key(gi, n->source, need->layer, &w);
+    else if (st == DOP_OK && !each)
         st = take(gi, name, &rows, &w);
     for (uint32_t e = 0; each && e < need->experts && st == DOP_OK; e++) {
         dop_expert_name(name, e, one, sizeof one);

@@ -166,9 +166,13 @@ read_windows(dop_hf *hf, const bool *rotates, bool *sliding)
     if (st == DOP_OK && !(hf->cfg.object && json_object_get(hf->cfg.object, "sliding_window")))
         window = hf->family->window;
     if (st == DOP_OK)
-        st = dop_json_u32_or(&hf->cfg, "sliding_window", 1, DOP_MAX_CTX, window, &window);
-    for (uint32_t i = 0; st == DOP_OK && use && i < a->n_layers; i++)
+        st = dop_json_u32_or(&hf->cfg, "sliding_window", use ? 1 : 0, DOP_MAX_CTX, window, &window);
+    for (uint32_t i = 0; st == DOP_OK && use && i < a->n_layers; i++) {
         a->layers[i].mixers[0].attn.window = sliding[i] ? window : 0;
+        if (types && sliding[i] && !window)
+            st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                             "%slayer_types[%u] is sliding_attention, but sliding_window is null", hf->cfg.where, i);
+    }
     return st;
 }
 
@@ -285,6 +289,11 @@ read_scalars(dop_hf *hf)
         st = read_biases(hf);
     if (st == DOP_OK)
         st = read_parallel(hf);
+    bool qk_norm = true;
+    if (st == DOP_OK && f->qk_norm.key)
+        st = read_fact(hf, &f->qk_norm, &qk_norm);
+    if (!qk_norm)
+        hf->layer.mixers[0].attn.q_norm = hf->layer.mixers[0].attn.k_norm = (dop_norm){0};
     if (st == DOP_OK && (f->flags & DOP_FAM_LOGIT_SCALE))
         st = dop_json_f64_or(&hf->cfg, "logit_scale", 1e-6, 1e6, 0.0625, &a->logit_scale);
     if (st == DOP_OK)
@@ -354,6 +363,8 @@ read_layers(dop_hf *hf)
     dop_status st = hf->family->flags & DOP_FAM_NOPE ? read_nope(hf, rotates) : DOP_OK;
     if (st == DOP_OK)
         st = read_windows(hf, rotates, sliding);
+    if (st == DOP_OK && hf->family->experts)
+        st = dop_hf_experts(hf);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_HEADS_BY_TYPE))
         st = read_heads_by_type(hf, sliding);
     bool some = false;

@@ -34,6 +34,8 @@ typedef struct dop_hf {
 dop_status dop_hf_config(dop_hf *hf);
 /* Rotary embeddings, and which layer uses which.  sliding[n_layers]: the layer is of type sliding_attention. */
 dop_status dop_hf_ropes(dop_hf *hf, const bool *sliding);
+/* The layers that have experts, and how many: sets their feed-forward parts. */
+dop_status dop_hf_experts(dop_hf *hf);
 /* End ids, sampling defaults, tokenizer, chat template. */
 dop_status dop_hf_text(dop_hf *hf);
 /* Maps the tensors and fills model->weights with those that the facts call for. */

@@ -41,10 +41,13 @@ static dop_status
 check_shape(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *rows, const dop_weight *w)
 {
     const bool one = t->rank == 0 && w->rank == 1 && rows->total == 1; /* a value of shape [] */
+    const uint64_t single[] = {1, rows->total};
     const uint64_t vector[] = {rows->total}, matrix[] = {w->experts, rows->total, w->cols},
                    turned[] = {w->experts, w->cols, rows->total};
     if (one)
         return DOP_OK;
+    if (w->rank == 1 && t->rank == 2 && t->shape[0] == 1) /* a vector of shape [1, n] */
+        return dop_st_check_shape(t, 2, single, f->hf->diag);
     if (w->rank == 1)
         return dop_st_check_shape(t, 1, vector, f->hf->diag);
     return dop_st_check_shape(t, w->rank, (transposed ? turned : matrix) + 3 - w->rank, f->hf->diag);
@@ -175,7 +178,7 @@ leftovers(const filler *f)
                        .facts = "config.json",
                        .layer_prefix = hf->family->layer_prefix,
                        .layers_key = hf->family->keys->layers};
-    dop_status st = DOP_OK;
+    dop_status st = dop_json_u32_or(&hf->cfg, "num_nextn_predict_layers", 0, DOP_MAX_LAYERS, 0, &l.draft_layers);
     for (uint32_t i = 0; st == DOP_OK && i < f->set.n; i++) {
         const dop_st_tensor *t = &f->set.tensors[i];
         if (f->set.taken[i])

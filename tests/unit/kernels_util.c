@@ -3,6 +3,7 @@
 #include "compiler/compile.h"
 #include "ir/interp.h"
 #include "ir/text.h"
+#include "kernels/weight_types.h"
 #include "passes/region.h"
 #include "runtime/plan_format.h"
 #include "tests/unit/kernels_device.h"
@@ -186,7 +187,7 @@ leaf_values(const dop_graph *g, dop_node_id id, double shake, float *out)
     uint64_t count = 1, state = hash(name), other = hash(name) ^ 0x5555;
     for (uint32_t i = 0; i < n->shape.rank; i++)
         count *= dop_dim_value(g, n->shape.dim[i], 1);
-    double size = n->op == DOP_OP_weight && n->shape.rank == 2 && name[0] != 't' ? 1 / sqrt(dop_node_cols(g, id)) : 1;
+    double size = n->op == DOP_OP_weight && n->shape.rank > 1 && name[0] != 't' ? 1 / sqrt(dop_node_cols(g, id)) : 1;
     for (uint64_t i = 0; i < count; i++) {
         double x = n->shape.rank == 1 ? 1 + 0.25 * normal(&state) : size * normal(&state);
         float f = (float)x;
@@ -259,18 +260,18 @@ place_weight(built *b, dop_node_id id)
 {
     const dop_graph *g = &b->g;
     const dop_node *n = dop_node_at(g, id);
-    uint32_t cols = dop_node_cols(g, id), row_values = dop_row_values(g, id);
-    uint64_t rows = n->shape.rank == 1 ? 1 : dop_dim_value(g, n->shape.dim[0], 1), row_bytes = 0;
-    float *f = malloc((size_t)(rows * cols) * sizeof *f);
-    if (!f || !dop_type_row_bytes(n->type, row_values, &row_bytes) || !(b->at[id] = take(b, rows * row_bytes))) {
+    const dop_dim *d = n->shape.dim, *last = d + n->shape.rank - 1;
+    uint32_t rows = last == d ? 1 : (uint32_t)dop_dim_value(g, last[-1], 1), cols = last->mul;
+    uint64_t many = last == d + 2 ? d->mul : 1, each = dop_packed_expert_stride(n->type, rows, cols), bytes = 0;
+    float *f = malloc((size_t)(many * rows * cols) * sizeof *f);
+    if (!f || !dop_type_row_bytes(n->type, dop_row_values(g, id), &bytes) || !(b->at[id] = take(b, many * each))) {
         free(f);
         return DOP_FAIL(b->diag, DOP_E_NOMEM, "out of memory");
     }
     leaf_values(g, id, 0, f);
-    uint8_t *p = b->l->heap + b->at[id];
-    memset(p, 0, (size_t)(rows * row_bytes));
-    for (uint64_t r = 0; r < rows; r++)
-        encode(n->type, f + r * cols, cols, p + r * row_bytes);
+    uint8_t *p = memset(b->l->heap + b->at[id], 0, (size_t)(many * each));
+    for (uint64_t i = 0; i < many * rows; i++)
+        encode(n->type, f + i * cols, cols, p + i / rows * each + i % rows * bytes);
     free(f);
     return DOP_OK;
 }
@@ -376,8 +377,7 @@ list_dispatches(built *b)
     return DOP_OK;
 }
 
-/* Position of a row of a step whose positions are pos .. pos + t - 1.  Rows need not stand in their order: from odd
- * positions on the last two are exchanged. */
+/* Of a row of a step at pos .. pos + t - 1.  Order is free: from odd positions on the last two rows are exchanged. */
 static uint32_t
 row_position(uint32_t pos, uint32_t t, uint32_t row)
 {

@@ -36,6 +36,13 @@ static const char cases[][32] = {
     "nemotron",
     "apertus",
     "gemma4",
+    "mixtral",
+    "qwen2_moe",
+    "qwen3_moe",
+    "olmoe",
+    "ernie4_5_moe",
+    "minimax_m2",
+    "glm4_moe",
 };
 
 /* expected.json of one case. */

@@ -38,7 +38,7 @@ static dop_arch
 facts(void)
 {
     layer = (dop_layer){.residual_scale = 1,
-                        .ffn = {.kind = DOP_FFN_EXPERTS, .n_experts = EXPERTS, .expert_width = WIDTH, .gated = true}};
+                        .ffn = {.kind = DOP_FFN_EXPERTS, .experts = {.n = EXPERTS, .width = WIDTH}, .gated = true}};
     return (dop_arch){
         .family = "made-up", .n_layers = 1, .hidden = HIDDEN, .vocab = VOCAB, .tied = true, .layers = &layer};
 }

@@ -11,6 +11,10 @@
     "Starcoder2ForCausalLM, StableLmForCausalLM, Exaone4ForCausalLM, Glm4ForCausalLM, GPTNeoXForCausalLM, " \
     "Cohere2ForCausalLM, NemotronForCausalLM, ApertusForCausalLM, Gemma4ForCausalLM"
 
+#define KNOWN_TYPES                                                                                                    \
+    "llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text, phi3, gpt2, granite, olmo2, smollm3, arcee, seed_oss, " \
+    "ernie4_5, starcoder2, stablelm, exaone4, glm4, gpt_neox, cohere2, nemotron, apertus, gemma4_text"
+
 static const struct {
     const char *model, *patch, *message;
 } config_cases[] = {
@@ -18,7 +22,7 @@ static const struct {
     {"llama", "{\"architectures\": [\"MambaForCausalLM\"]}",
      "architecture \"MambaForCausalLM\" is not supported; known: " KNOWN},
     {"llama", "{\"architectures\": null, \"model_type\": \"mamba\"}",
-     "model_type \"mamba\" is not supported; known: " KNOWN},
+     "model_type \"mamba\" is not supported; known: " KNOWN_TYPES},
     {"llama", "{\"architectures\": \"<delete>\", \"model_type\": \"<delete>\"}",
      "architectures and model_type are both missing"},
     {"llama", "{\"architectures\": []}", "architectures is not a list of names"},
@@ -28,7 +32,16 @@ static const struct {
     {"mistral_window",
      "{\"architectures\": [\"Mistral3ForConditionalGeneration\"],"
      " \"text_config\": {\"model_type\": \"ministral3\"}}",
-     "text_config.model_type \"ministral3\" is not supported; known: " KNOWN},
+     "text_config.model_type \"ministral3\" is not supported; known: " KNOWN_TYPES},
+    {"gemma3",
+     "{\"architectures\": [\"Gemma3ForConditionalGeneration\"], \"text_config\": {\"model_type\": \"llama\"}}",
+     "architectures names Gemma3ForConditionalGeneration, which is gemma3, but text_config.model_type is \"llama\": "
+     "one of "
+     "the two is wrong"},
+    {"llama", "{\"model_type\": \"mistral\"}",
+     "architectures names LlamaForCausalLM, which is llama, but model_type is \"mistral\": one of the two is wrong"},
+    {"llama", "{\"architectures\": [\"LlavaForConditionalGeneration\"]}",
+     "architecture \"LlavaForConditionalGeneration\" is not supported; known: " KNOWN},
     {"gemma3", "{\"text_config\": [1]}", "text_config is a list, expected an object"},
     /* sizes */
     {"llama", "{\"num_attention_heads\": 0}", "num_attention_heads is 0, expected 1 to 4096"},
@@ -78,6 +91,7 @@ static const struct {
      "layer_types[1] is null, expected full_attention or sliding_attention"},
     {"llama", "{\"layer_types\": [\"full_attention\", \"sliding_attention\"]}",
      "layer_types[1] is sliding_attention, which llama models do not have"},
+    {"gemma3", "{\"sliding_window\": null}", "layer_types[0] is sliding_attention, but sliding_window is null"},
     {"gemma3", "{\"layer_types\": null, \"sliding_window_pattern\": 0}",
      "sliding_window_pattern is 0, expected 1 to 1073741824"},
     {"smollm3_nope", "{\"no_rope_layers\": [1, 1]}", "no_rope_layers is not a list of 4 entries (num_hidden_layers)"},
@@ -98,6 +112,8 @@ static const struct {
     {"llama", "{\"rope_parameters\": {\"rope_type\": \"dynamic\", \"factor\": 2.0}}",
      "rope_parameters.rope_type \"dynamic\" is not supported; known: default, linear, llama3, yarn, longrope, "
      "proportional"},
+    {"llama", "{\"rope_theta\": 500000}", "rope_theta is 500000, but rope_parameters.rope_theta is 10000"},
+    {"gpt_neox", "{\"rotary_pct\": 0.5}", "rotary_pct is 0.5, but rope_parameters.partial_rotary_factor is 0.25"},
     {"llama", "{\"rope_parameters\": null, \"rope_scaling\": \"linear\"}",
      "rope_scaling is a string, expected an object"},
     {"llama", "{\"rope_parameters\": null, \"rope_scaling\": {\"type\": \"linear\"}}",

@@ -74,7 +74,10 @@ static const char *const test_all_ops =
     "%c2:f32[T,32] = div %c1, %rms\n"
     "%ids:u32[T,2] = top_k %c2 k=2 groups=4 group_best=2 group_keep=2\n"
     "%pk:f32[T,2] = pick %c2, %ids\n"
+    "%bl:u32[7,5] = group_rows %ids experts=6 span=4\n"
+    "%me0:f32[T,2,8] = matmul_at %c2, %we, %ids, %bl\n"
     "%me:f32[T,2,8] = matmul_at %c2, %we, %ids\n"
+    "%ws0:f32[T,8] = weighted_sum %me0, %pk\n"
     "%ws:f32[T,8] = weighted_sum %me, %pk\n"
     "%rs1:f32[Q,32] = state_write %rs, %c2, %seq\n"
     "%e0:f32[T,32] = offset %c2 by=-0x1.8p+1\n"
@@ -87,7 +90,9 @@ static const char *const test_all_ops =
     "%e7:f32[T,32] = tanh %e6\n"
     "%e7x:f32[T,32] = xielu %e7, %one, %one, %one\n"
     "%e8:f32[T,32] = exp %e7x\n"
-    "%e9:bf16[T,32] = softplus %e8\n"
+    "%e8a:f32[T,32] = at_most %e8 by=0x1.cp+2\n"
+    "%e8b:f32[T,32] = at_least %e8a by=-0x1.cp+2\n"
+    "%e9:bf16[T,32] = softplus %e8b\n"
     "%e10:f32[T,32] = softcap %e9 cap=0x1.ep+4 ; head\n"
     "%last:f32[1,32] = last_row %e10\n"
     "%p:f32[1,32] = softmax %last\n"
@@ -102,14 +107,18 @@ static const char *const test_all_ops =
     "region @3 gemv writes %q { %q }\n"
     "region @4 attention using attn/decode.f16-a writes %kc1 %vc1 %a { %q3 %k3 %qr %kr %kr16 %kc1 %vc1 %a }\n"
     "region @5 attention writes %s { %k3 %qr %kr %kr16 %kc1 %vc1 %s }\n"
-    "region @6 row writes %e10 { %a2 %sum %flat %part %rms %mean %istd %c0 %c1 %c2 %e0 %e1 %e2 %e3 %e4 %e5 %e6 %e7 "
+    "region @6 row writes %c2 %e10 { %a2 %sum %flat %part %rms %mean %istd %c0 %c1 %c2 %e0 %e1 %e2 %e3 %e4 %e5 %e6 %e7 "
     "%e7x "
-    "%e8 %e9 %e10 }\n"
+    "%e8 %e8a %e8b %e9 %e10 }\n"
     "region @7 row writes %p { %last %p }\n"
     "region @8 argmax writes %id { %id }\n"
     "region @9 argmax writes %ap { %last %ap }\n"
     "region @10 argmax writes %am { %am }\n"
-    "region @11 matmul writes %k { %wkd %k }\n";
+    "region @11 matmul writes %k { %wkd %k }\n"
+    "region @12 choice writes %ids %pk { %ids %pk }\n"
+    "region @13 group writes %bl { %bl }\n"
+    "region @14 expert_tiles writes %me0 { %me0 }\n"
+    "region @15 expert writes %ws { %me %ws }\n";
 
 static inline dop_status
 test_parse(const char *text, dop_arena *arena, dop_diag *diag, dop_graph *out)

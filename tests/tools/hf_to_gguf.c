@@ -1,0 +1,24 @@
+/* hf_to_gguf MODEL_DIR OUT.gguf: a small Hugging Face model as llama.cpp's converter writes it (hf_to_gguf.h). */
+#include "tests/unit/hf_to_gguf.h"
+
+#include <stdio.h>
+
+int
+main(int argc, char **argv)
+{
+    gguf_writer w = {0};
+    char error[300] = "";
+    if (argc != 3) {
+        fprintf(stderr, "usage: hf_to_gguf MODEL_DIR OUT.gguf\n");
+        return 2;
+    }
+    if (!hf_to_gguf(argv[1], &w, error, sizeof error)) {
+        fprintf(stderr, "hf_to_gguf: %s\n", error);
+        return 1;
+    }
+    if (!gguf_save(&w, argv[2])) {
+        fprintf(stderr, "hf_to_gguf: cannot write %s\n", argv[2]);
+        return 1;
+    }
+    return 0;
+}
