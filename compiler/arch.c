@@ -77,6 +77,11 @@ check_attention(const dop_arch *a, uint32_t i, const dop_attention *t, const cha
         st = check_norm("the epsilon of the key norm", &t->k_norm, path, diag);
     if (st == DOP_OK)
         st = check_norm("the epsilon of the value norm", &t->v_norm, path, diag);
+    if (st == DOP_OK && t->latent.rank) {
+        st = check_u32("the rank of keys and values", t->latent.rank, DOP_MAX_HEAD_DIM, path, diag);
+        if (st == DOP_OK)
+            st = check_u32("the values of a head", t->n_heads * t->latent.value_dim, DOP_MAX_WIDTH, path, diag);
+    }
     if (st != DOP_OK)
         return st;
     if (t->n_heads % t->n_kv_heads != 0)
@@ -85,7 +90,12 @@ check_attention(const dop_arch *a, uint32_t i, const dop_attention *t, const cha
                            t->n_kv_heads);
     if (t->rope < -1 || t->rope >= (int32_t)a->n_ropes)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u uses rotary embedding %d of %u", i, t->rope, a->n_ropes);
-    if (t->rope >= 0 && a->ropes[t->rope].dims > t->head_dim)
+    if (t->latent.rank && (t->latent.plain + t->latent.rotated != t->head_dim || t->n_kv_heads != 1))
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: heads of %u values are not the %u plain and %u rotated ones",
+                           i, t->head_dim, t->latent.plain, t->latent.rotated);
+    if (t->tempered && !(a->temper.floor > 0))
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: the temperature of its queries is not stated", i);
+    if (t->rope >= 0 && a->ropes[t->rope].dims > (t->latent.rank ? t->latent.rotated : t->head_dim))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: rotary embedding of %u values on heads of %u", i,
                            a->ropes[t->rope].dims, t->head_dim);
     return DOP_OK;
@@ -107,7 +117,7 @@ check_kinds(const dop_layer *y, uint32_t i, const char *path, dop_diag *diag)
     if (y->n_mixers != 1)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u has %u mixers side by side, which is not supported", i,
                            y->n_mixers);
-    if (y->mixers[0].kind != DOP_MIXER_ATTENTION)
+    if (y->mixers[0].kind != DOP_MIXER_ATTENTION && y->mixers[0].kind != DOP_MIXER_LATENT)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u has %s, which is not supported", i,
                            mixers[y->mixers[0].kind]);
     if (y->ffn.kind != DOP_FFN_DENSE && y->ffn.kind != DOP_FFN_EXPERTS)
@@ -240,7 +250,7 @@ const dop_attention *
 dop_layer_attention(const dop_layer *y)
 {
     for (uint32_t i = 0; i < y->n_mixers && i < DOP_MAX_MIXERS; i++)
-        if (y->mixers[i].kind == DOP_MIXER_ATTENTION)
+        if (y->mixers[i].kind == DOP_MIXER_ATTENTION || y->mixers[i].kind == DOP_MIXER_LATENT)
             return &y->mixers[i].attn;
     return NULL;
 }

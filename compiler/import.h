@@ -32,6 +32,8 @@ enum {
     DOP_FAM_V_NORM = 1 << 20,       /* norm of every v head, without weights */
     DOP_FAM_LAYER_SCALE = 1 << 21,  /* a learned value multiplies the stream after each layer */
     DOP_FAM_HEADS_BY_TYPE = 1 << 22, /* fields global_head_dim, num_global_key_value_heads, per_layer_config */
+    DOP_FAM_LATENT = 1 << 24,        /* latent attention: fields kv_lora_rank, q_lora_rank, qk_nope_head_dim, ... */
+    DOP_FAM_CHUNKS = 1 << 25,        /* layers that rotate see a chunk; the others temper queries; norms after rotation */
     DOP_FAM_SINKS = 1 << 23          /* a learned logit per head takes part in attention's softmax */
 };
 
@@ -63,6 +65,12 @@ typedef enum dop_part {
     DOP_PART_UP,
     DOP_PART_EVEN, /* of two matrices whose rows take turns */
     DOP_PART_ODD,
+    DOP_PART_PLAIN, /* of each head's query in latent attention: what is not rotated, and what is */
+    DOP_PART_ROTATED,
+    DOP_PART_LATENT, /* of what keys and values are made of, and the rotated values of the key below that */
+    DOP_PART_LATENT_ROTATED,
+    DOP_PART_K_UP, /* of each head's matrices of keys and of values below each other; the one of keys transposed */
+    DOP_PART_V_UP,
     DOP_PART_KEY /* GGUF: no tensor, but a key of the metadata with a value for each layer, or one for all */
 } dop_part;
 
@@ -174,6 +182,7 @@ dop_status dop_expert_list(const dop_weight_need *need, const char *pattern, dop
 /* The rows of a fused tensor that a weight is; of rank 3: of each expert's. */
 typedef struct dop_rows {
     uint64_t start, total;      /* its first row, and those of the whole tensor */
+    uint64_t each;              /* of rank 3: values from one matrix to the next, in a tensor of rank 2; 0: those of its rows */
     uint32_t block, block_step; /* rows that lie together, and from one block's first to the next's; 0: all do */
 } dop_rows;
 

@@ -166,6 +166,16 @@ compute_slice(const dop_interp_node *n)
     }
 }
 
+static void
+compute_concat(const dop_interp_node *n)
+{
+    uint64_t cols = last_axis(&n->out), first = last_axis(n->src[0]);
+    for (uint64_t i = 0; i < n->out.count; i++) {
+        uint64_t r = i / cols, c = i % cols;
+        n->out.f[i] = c < first ? n->src[0]->f[r * first + c] : n->src[1]->f[r * (cols - first) + c - first];
+    }
+}
+
 static dop_status
 compute_rope(const dop_interp_node *n)
 {
@@ -597,6 +607,9 @@ dop_interp_compute(const dop_interp_node *n)
         return DOP_OK;
     case DOP_OP_xielu:
         compute_xielu(n);
+        return DOP_OK;
+    case DOP_OP_concat:
+        compute_concat(n);
         return DOP_OK;
     case DOP_OP_rope:
         return compute_rope(n);

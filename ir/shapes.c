@@ -272,6 +272,22 @@ rule_slice(const rule_ctx *c, dop_want *out)
 }
 
 static dop_status
+rule_concat(const rule_ctx *c, dop_want *out)
+{
+    const dop_shape *a = &c->src[0]->shape, *b = &c->src[1]->shape;
+    const uint32_t last = a->rank - 1;
+    bool fits = a->rank == b->rank && a->rank > 1 && a->dim[last].sym == DOP_SYM_1 && b->dim[last].sym == DOP_SYM_1 &&
+                b->dim[last].mul < UINT32_MAX - a->dim[last].mul;
+    for (uint32_t i = 0; fits && i < last; i++)
+        fits = dim_equal(a->dim[i], b->dim[i]);
+    if (!fits)
+        return mismatch(c, 0, 1);
+    out->shape = *a;
+    out->shape.dim[last].mul += b->dim[last].mul;
+    return DOP_OK;
+}
+
+static dop_status
 rule_rope(const rule_ctx *c, dop_want *out)
 {
     dop_status st;
@@ -700,6 +716,8 @@ apply_rule(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
         return rule_broadcast(c, &out->shape);
     case DOP_OP_xielu:
         return rule_xielu(c, out);
+    case DOP_OP_concat:
+        return rule_concat(c, out);
     case DOP_OP_rope:
         return rule_rope(c, out);
     case DOP_OP_row_rms:

@@ -55,7 +55,13 @@ read_sizes(dop_hf *hf)
     if (st == DOP_OK) /* GPT-2's n_inner may be absent: four times the width */
         st = size_field(hf, k->ffn, DOP_MAX_WIDTH, hf->family->flags & DOP_FAM_LEARNED_POS ? 4 * a->hidden : 0,
                         &hf->layer.ffn.width);
-    return st == DOP_OK ? read_heads(hf, &hf->layer.mixers[0].attn) : st;
+    if (st == DOP_OK)
+        st = read_heads(hf, &hf->layer.mixers[0].attn);
+    if (st == DOP_OK && (hf->family->flags & DOP_FAM_LATENT)) {
+        hf->layer.mixers[0].kind = DOP_MIXER_LATENT;
+        st = dop_hf_latent(hf, &hf->layer.mixers[0].attn);
+    }
+    return st;
 }
 
 /* ---- sliding windows ---------------------------------------------------------------------------------------------- */
@@ -374,6 +380,8 @@ read_layers(dop_hf *hf)
         rotates[i] = a->layers[i].mixers[0].attn.window;
     if (st == DOP_OK && !a->learned_positions)
         st = dop_hf_ropes(hf, sliding);
+    if (st == DOP_OK && (hf->family->flags & DOP_FAM_LATENT))
+        st = dop_hf_latent_rope(hf);
     for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++)
         if (!rotates[i])
             a->layers[i].mixers[0].attn.rope = -1;

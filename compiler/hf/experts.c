@@ -37,9 +37,9 @@ static dop_status
 read_choice(const dop_hf *hf, const dop_expert_keys *k, dop_experts *x)
 {
     double limit = 7;
-    dop_status st = number(hf, k->groups, DOP_MAX_EXPERTS, 1, &x->groups);
+    dop_status st = number(hf, k->groups, DOP_MAX_EXPERTS, x->groups, &x->groups);
     if (st == DOP_OK)
-        st = number(hf, k->group_keep, DOP_MAX_EXPERTS, 1, &x->group_keep);
+        st = number(hf, k->group_keep, DOP_MAX_EXPERTS, x->group_keep, &x->group_keep);
     if (st == DOP_OK && k->normalized)
         st = dop_json_bool_or(&hf->cfg, k->normalized, x->normalized, &x->normalized);
     if (st == DOP_OK && k->scale)
