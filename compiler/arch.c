@@ -139,6 +139,9 @@ check_experts(uint32_t i, const dop_experts *x, const char *path, dop_diag *diag
         st = check_f64("the multiplier of the experts", x->scale, 1e-6, 1e6, path, diag);
     if (st != DOP_OK)
         return st;
+    if (x->scales_input && x->active != 1)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: %u active experts with scaled inputs; only 1 is supported", i,
+                           x->active);
     if (x->shared_width > DOP_MAX_WIDTH)
         return check_u32("the width of the shared expert", x->shared_width, DOP_MAX_WIDTH, path, diag);
     if (x->active > x->n)

@@ -449,6 +449,8 @@ experts_part(builder *b, const dop_ffn *f, dop_node_id in)
     dop_node_id shared = x->shared_width ? shared_expert(b, f, in) : 0;
     set_label(b, "router");
     choose_experts(b, x, logits, &ids, &weights);
+    if (x->scales_input)
+        in = op2(b, DOP_OP_mul, "expert_in", in, weights, NULL, b->opt->act_type);
     set_label(b, "expert_up");
     if (f->gated)
         gate = expert_rows(b, DOP_W_expert_gate, "expert_gateb", in, ids);
@@ -456,7 +458,8 @@ experts_part(builder *b, const dop_ffn *f, dop_node_id in)
     y = gated(b, f, "gated", gate, y);
     set_label(b, "expert_down");
     y = expert_product(b, DOP_W_expert_down, y, ids);
-    y = op2(b, DOP_OP_weighted_sum, "experts", y, weights, NULL, b->opt->act_type);
+    y = x->scales_input ? reshape(b, "experts", y, 0, b->a->hidden)
+                        : op2(b, DOP_OP_weighted_sum, "experts", y, weights, NULL, b->opt->act_type);
     bias = expert_bias(b, DOP_W_expert_down, ids); /* summed apart, so that the sum over slots joins the product */
     if (bias) {
         bias = op2(b, DOP_OP_weighted_sum, "expert_biases", bias, weights, NULL, DOP_TYPE_none);

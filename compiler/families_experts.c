@@ -202,3 +202,38 @@ const dop_tensor_name dop_hf_names_deepseek_v3[] = {
     {DOP_W_shared_down, "mlp.shared_experts.down_proj.weight", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
+
+const dop_hf_keys dop_hf_keys_llama4 = {
+    .hidden = "hidden_size",
+    .layers = "num_hidden_layers",
+    .heads = "num_attention_heads",
+    .ctx = "max_position_embeddings",
+    .ffn = "intermediate_size_mlp",
+    .act = "hidden_act",
+    .eps = "rms_norm_eps",
+};
+const dop_expert_keys dop_experts_llama4 = {
+    .n = "num_local_experts",
+    .active = "num_experts_per_tok",
+    .width = "intermediate_size",
+    .shared_width = "intermediate_size",
+    .step = "interleave_moe_layer_step",
+    .only = "moe_layers",
+    .n_otherwise = 16,
+    .active_otherwise = 1,
+    .shared_otherwise = 8192,
+    .facts = {ONE_GROUP, .score = DOP_SCORE_SIGMOID, .scales_input = true},
+};
+const dop_tensor_name dop_hf_names_llama4[] = {
+    {DOP_W_gate, "feed_forward.gate_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_up, "feed_forward.up_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_down, "feed_forward.down_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_router, "feed_forward.router.weight", DOP_PART_ALL, false},
+    {DOP_W_expert_gate, "feed_forward.experts.gate_up_proj", DOP_PART_GATE, true},
+    {DOP_W_expert_up, "feed_forward.experts.gate_up_proj", DOP_PART_UP, true},
+    {DOP_W_expert_down, "feed_forward.experts.down_proj", DOP_PART_ALL, true},
+    {DOP_W_shared_gate, "feed_forward.shared_expert.gate_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_shared_up, "feed_forward.shared_expert.up_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_shared_down, "feed_forward.shared_expert.down_proj.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};

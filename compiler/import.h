@@ -33,7 +33,6 @@ enum {
     DOP_FAM_LAYER_SCALE = 1 << 21,  /* a learned value multiplies the stream after each layer */
     DOP_FAM_HEADS_BY_TYPE = 1 << 22, /* fields global_head_dim, num_global_key_value_heads, per_layer_config */
     DOP_FAM_LATENT = 1 << 24,        /* latent attention: fields kv_lora_rank, q_lora_rank, qk_nope_head_dim, ... */
-    DOP_FAM_CHUNKS = 1 << 25,        /* layers that rotate see a chunk; the others temper queries; norms after rotation */
     DOP_FAM_SINKS = 1 << 23          /* a learned logit per head takes part in attention's softmax */
 };
 
@@ -49,7 +48,8 @@ typedef enum dop_window_rule {
     DOP_WINDOW_ALL,     /* every layer, when sliding_window is set */
     DOP_WINDOW_QWEN,    /* use_sliding_window: layers from max_window_layers on */
     DOP_WINDOW_PATTERN, /* all but every n-th layer; n is sliding_window_pattern, or the family's period */
-    DOP_WINDOW_NOPE     /* use_sliding_window: layers without rotary embedding */
+    DOP_WINDOW_NOPE,    /* use_sliding_window: layers without rotary embedding */
+    DOP_WINDOW_CHUNKS   /* no window: layers with rotary embedding see chunks of attention_chunk_size positions */
 } dop_window_rule;
 
 /* Which rows of a fused tensor a weight is. */
@@ -102,7 +102,7 @@ typedef struct dop_expert_keys {
     const char *groups, *group_keep; /* of experts; the best groups */
     const char *first, *last;        /* layers that have experts, counted from 0; a negative last is the last layer's */
     const char *step;                /* ... of which only every step-th layer, counted from 1 */
-    const char *dense;               /* a list of layers that have none */
+    const char *dense, *only;        /* lists of layers that have none, and of those that have some */
     const char *limit;               /* of DOP_ACT_CLAMPED, of which one is known */
     /* Where the file is silent. */
     uint32_t n_otherwise, active_otherwise, shared_otherwise, first_otherwise;

@@ -1,4 +1,5 @@
-/* Latent attention in config.json: the fields of DeepSeek-V3 (transformers, models/deepseek_v3). */
+/* Forms of attention that single families have, in config.json: the latent one of DeepSeek-V3 and the chunks of Llama 4
+ * (transformers, models/deepseek_v3 and models/llama4). */
 #include "compiler/hf/hf.h"
 
 #include <math.h>
@@ -41,5 +42,34 @@ dop_hf_latent_rope(dop_hf *hf)
                          : 1;
     for (uint32_t i = 0; i < a->n_layers; i++)
         a->layers[i].mixers[0].attn.scale *= m * m;
+    return st;
+}
+
+/* Llama4TextAttention: chunks in some layers; queries and keys that rotate are normed after it, without weights; queries
+ * that do not are tempered. */
+dop_status
+dop_hf_chunks(dop_hf *hf, const bool *rotates, const bool *chunked)
+{
+    dop_arch *a = &hf->model->arch;
+    uint32_t chunk = 0;
+    bool normed = true;
+    const json_t *tempers = hf->cfg.object ? json_object_get(hf->cfg.object, "attn_temperature_tuning") : NULL;
+    const bool tempered = !tempers || json_is_true(tempers) || (json_is_number(tempers) && json_number_value(tempers) != 0.0);
+    dop_status st = dop_json_u32_or(&hf->cfg, "attention_chunk_size", 1, DOP_MAX_CTX, hf->family->window, &chunk);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(&hf->cfg, "use_qk_norm", true, &normed);
+    if (st == DOP_OK && tempered)
+        st = dop_json_f64_or(&hf->cfg, "floor_scale", 1, 1e9, 8192, &a->temper.floor);
+    if (st == DOP_OK && tempered)
+        st = dop_json_f64_or(&hf->cfg, "attn_scale", 0, 1e3, 0.1, &a->temper.scale);
+    for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
+        dop_attention *t = &a->layers[i].mixers[0].attn;
+        t->chunk = chunked[i] ? chunk : 0;
+        t->tempered = tempered && !rotates[i];
+        if (normed && rotates[i]) {
+            t->norm_after = true;
+            t->q_norm = t->k_norm = (dop_norm){.kind = DOP_NORM_RMS, .plain = true, .eps = a->layers[i].attn_norm.eps};
+        }
+    }
     return st;
 }
