@@ -91,8 +91,9 @@ check_attention(const dop_arch *a, uint32_t i, const dop_attention *t, const cha
     if (t->rope < -1 || t->rope >= (int32_t)a->n_ropes)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u uses rotary embedding %d of %u", i, t->rope, a->n_ropes);
     if (t->latent.rank && (t->latent.plain + t->latent.rotated != t->head_dim || t->n_kv_heads != 1))
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: heads of %u values are not the %u plain and %u rotated ones",
-                           i, t->head_dim, t->latent.plain, t->latent.rotated);
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                           "layer %u: heads of %u values are not the %u plain and %u rotated ones", i, t->head_dim,
+                           t->latent.plain, t->latent.rotated);
     if (t->tempered && !(a->temper.floor > 0))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: the temperature of its queries is not stated", i);
     if (t->rope >= 0 && a->ropes[t->rope].dims > (t->latent.rank ? t->latent.rotated : t->head_dim))
@@ -140,20 +141,21 @@ check_experts(uint32_t i, const dop_experts *x, const char *path, dop_diag *diag
     if (st != DOP_OK)
         return st;
     if (x->scales_input && x->active != 1)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: %u active experts with scaled inputs; only 1 is supported", i,
-                           x->active);
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                           "layer %u: %u active experts with scaled inputs; only 1 is supported", i, x->active);
     if (x->shared_width > DOP_MAX_WIDTH)
         return check_u32("the width of the shared expert", x->shared_width, DOP_MAX_WIDTH, path, diag);
     if (x->active > x->n)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: %u active experts of %u", i, x->active, x->n);
     if (x->n % x->groups != 0)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: %u experts do not make %u equal groups", i, x->n, x->groups);
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: %u experts do not make %u equal groups", i, x->n,
+                           x->groups);
     if (x->group_keep < 1 || x->group_keep > x->groups)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: the best %u of %u groups of experts", i, x->group_keep,
                            x->groups);
     if (x->group_best < 1 || x->group_best > x->n / x->groups)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: the best %u of the %u experts of a group", i, x->group_best,
-                           x->n / x->groups);
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: the best %u of the %u experts of a group", i,
+                           x->group_best, x->n / x->groups);
     if (x->active > x->n / x->groups * x->group_keep)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: %u active experts of the %u in the best groups", i,
                            x->active, x->n / x->groups * x->group_keep);

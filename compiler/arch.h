@@ -113,12 +113,12 @@ typedef struct dop_experts {
     uint32_t active;                         /* experts of a row */
     uint32_t groups, group_best, group_keep; /* as the op top_k has them; 1, 1, 1: none */
     dop_score_kind score;
-    bool correction; /* a learned value per expert is added for the choice only */
-    bool normalized; /* weights of a row are divided by their sum */
-    double sum_eps;  /* ... plus this */
-    double scale;    /* of the sum of all chosen experts; 1: none */
+    bool correction;   /* a learned value per expert is added for the choice only */
+    bool normalized;   /* weights of a row are divided by their sum */
+    double sum_eps;    /* ... plus this */
+    double scale;      /* of the sum of all chosen experts; 1: none */
     bool scales_input; /* the weight of the only active expert multiplies what it reads, not what it makes */
-    bool bias;       /* of every expert's matrices */
+    bool bias;         /* of every expert's matrices */
     bool router_bias;
     uint32_t shared_width; /* hidden values of the shared expert, which works on every row; 0: there is none */
     bool shared_gate;      /* ... times the sigmoid of a product of its own */
@@ -126,8 +126,8 @@ typedef struct dop_experts {
 
 typedef struct dop_ffn {
     dop_ffn_kind kind;
-    uint32_t width;                   /* hidden values of the dense part */
-    dop_experts experts;              /* of a mixture */
+    uint32_t width;      /* hidden values of the dense part */
+    dop_experts experts; /* of a mixture */
     dop_act_kind act;
     bool gated; /* act(gate) * up; else act(up) alone */
     bool bias;  /* of every matrix of the dense part */
@@ -203,7 +203,7 @@ typedef struct dop_arch {
     double logit_scale;   /* logits are multiplied by it; 1: none */
     double logit_softcap; /* after that; 0: none */
     dop_temper temper;
-    bool tied;            /* the output matrix is the embedding */
+    bool tied; /* the output matrix is the embedding */
 
     int64_t bos_id; /* -1: none */
     uint32_t n_end_ids;

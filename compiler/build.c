@@ -16,7 +16,7 @@ typedef struct builder {
     int32_t layer;                    /* -1 outside */
     dop_node_id tok, pos, seq, embed; /* embed: the weight */
     dop_node_id ropes[DOP_MAX_ROPES];
-    dop_node_id temper; /* 0: queries are not tempered */
+    dop_node_id temper;  /* 0: queries are not tempered */
     dop_node_id *states; /* the final one of each state, in the order of the layers */
     uint32_t n_states;
 } builder;
@@ -322,7 +322,8 @@ mixer_part(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_norme
             b->status = DOP_FAIL(b->diag, DOP_E_INTERNAL, "layer %d has no attention", (int)b->layer);
         return 0;
     }
-    return norm(b, "post_attn_norm", DOP_W_post_attn_norm, t->latent.rank ? latent_attention(b, t, in) : attention(b, t, in));
+    return norm(b, "post_attn_norm", DOP_W_post_attn_norm,
+                t->latent.rank ? latent_attention(b, t, in) : attention(b, t, in));
 }
 
 /* The clamped form of gate and up: arch.h has the formula. */
@@ -386,7 +387,8 @@ choose_experts(builder *b, const dop_experts *x, dop_node_id logits, dop_node_id
         w = op1(b, DOP_OP_softmax, "weights", w, NULL, f32);
     if (x->normalized && !after) {
         const dop_attr k = {.f = x->active}, eps = {.f = x->sum_eps};
-        dop_node_id sum = op1(b, DOP_OP_scale, "weight_sum", op1(b, DOP_OP_row_mean, "weight_mean", w, NULL, f32), &k, f32);
+        dop_node_id sum =
+            op1(b, DOP_OP_scale, "weight_sum", op1(b, DOP_OP_row_mean, "weight_mean", w, NULL, f32), &k, f32);
         if (x->sum_eps > 0)
             sum = op1(b, DOP_OP_offset, "weight_sum_e", sum, &eps, f32);
         w = op2(b, DOP_OP_div, "weights", w, sum, NULL, f32);
@@ -449,12 +451,15 @@ experts_part(builder *b, const dop_ffn *f, dop_node_id in)
     dop_node_id shared = x->shared_width ? shared_expert(b, f, in) : 0;
     set_label(b, "router");
     choose_experts(b, x, logits, &ids, &weights);
-    if (x->scales_input)
-        in = op2(b, DOP_OP_mul, "expert_in", in, weights, NULL, b->opt->act_type);
     set_label(b, "expert_up");
     if (f->gated)
         gate = expert_rows(b, DOP_W_expert_gate, "expert_gateb", in, ids);
     dop_node_id y = expert_rows(b, DOP_W_expert_up, "expert_upb", in, ids);
+    if (x->scales_input) { /* products are linear, and what they make is at hand where the weight is */
+        weights = reshape(b, "weightsh", weights, 1, 1);
+        gate = gate ? op2(b, DOP_OP_mul, "expert_gatew", gate, weights, NULL, b->opt->act_type) : 0;
+        y = op2(b, DOP_OP_mul, "expert_upw", y, weights, NULL, b->opt->act_type);
+    }
     y = gated(b, f, "gated", gate, y);
     set_label(b, "expert_down");
     y = expert_product(b, DOP_W_expert_down, y, ids);

@@ -9,28 +9,28 @@
 
 /* Facts of a family, or which optional fields of config.json it has. */
 enum {
-    DOP_FAM_PRE_NORM = 1 << 0,      /* norms before attention and feed-forward */
-    DOP_FAM_POST_NORM = 1 << 1,     /* norms after them, before the residual add */
-    DOP_FAM_LAYER_NORM = 1 << 2,    /* LayerNorm with bias instead of RMSNorm */
-    DOP_FAM_NORM_ADD_1 = 1 << 3,    /* Hugging Face checkpoints store norm weights minus 1 */
-    DOP_FAM_NOT_GATED = 1 << 4,     /* act(up) instead of act(gate) * up */
-    DOP_FAM_LEARNED_POS = 1 << 5,   /* a position embedding instead of rotary */
-    DOP_FAM_QK_NORM = 1 << 6,       /* norm of every q and k head */
-    DOP_FAM_QK_NORM_ROW = 1 << 7,   /* norm over all heads of q, and of k */
-    DOP_FAM_EMBED_SQRT = 1 << 8,    /* embedding times sqrt(hidden) */
-    DOP_FAM_QUERY_SCALAR = 1 << 9,  /* field query_pre_attn_scalar */
-    DOP_FAM_SOFTCAPS = 1 << 10,     /* fields attn_logit_softcapping, final_logit_softcapping */
-    DOP_FAM_MULTIPLIERS = 1 << 11,  /* Granite's four multipliers */
-    DOP_FAM_LOCAL_ROPE = 1 << 12,   /* sliding layers rotate with their own base */
-    DOP_FAM_NOPE = 1 << 13,         /* field no_rope_layers */
-    DOP_FAM_TIED = 1 << 14,         /* tie_word_embeddings is true where config.json does not say */
-    DOP_FAM_NO_NORM_BIAS = 1 << 15, /* LayerNorm has a weight only */
-    DOP_FAM_ROPE_PAIRS = 1 << 16,   /* Hugging Face checkpoints rotate pairs (2i, 2i+1) */
-    DOP_FAM_NOPE_FULL = 1 << 17,    /* in models with sliding layers, the others do not rotate */
-    DOP_FAM_ONE_NORM = 1 << 18,     /* a parallel layer's feed-forward part has no norm of its own */
-    DOP_FAM_LOGIT_SCALE = 1 << 19,  /* field logit_scale */
-    DOP_FAM_V_NORM = 1 << 20,       /* norm of every v head, without weights */
-    DOP_FAM_LAYER_SCALE = 1 << 21,  /* a learned value multiplies the stream after each layer */
+    DOP_FAM_PRE_NORM = 1 << 0,       /* norms before attention and feed-forward */
+    DOP_FAM_POST_NORM = 1 << 1,      /* norms after them, before the residual add */
+    DOP_FAM_LAYER_NORM = 1 << 2,     /* LayerNorm with bias instead of RMSNorm */
+    DOP_FAM_NORM_ADD_1 = 1 << 3,     /* Hugging Face checkpoints store norm weights minus 1 */
+    DOP_FAM_NOT_GATED = 1 << 4,      /* act(up) instead of act(gate) * up */
+    DOP_FAM_LEARNED_POS = 1 << 5,    /* a position embedding instead of rotary */
+    DOP_FAM_QK_NORM = 1 << 6,        /* norm of every q and k head */
+    DOP_FAM_QK_NORM_ROW = 1 << 7,    /* norm over all heads of q, and of k */
+    DOP_FAM_EMBED_SQRT = 1 << 8,     /* embedding times sqrt(hidden) */
+    DOP_FAM_QUERY_SCALAR = 1 << 9,   /* field query_pre_attn_scalar */
+    DOP_FAM_SOFTCAPS = 1 << 10,      /* fields attn_logit_softcapping, final_logit_softcapping */
+    DOP_FAM_MULTIPLIERS = 1 << 11,   /* Granite's four multipliers */
+    DOP_FAM_LOCAL_ROPE = 1 << 12,    /* sliding layers rotate with their own base */
+    DOP_FAM_NOPE = 1 << 13,          /* field no_rope_layers */
+    DOP_FAM_TIED = 1 << 14,          /* tie_word_embeddings is true where config.json does not say */
+    DOP_FAM_NO_NORM_BIAS = 1 << 15,  /* LayerNorm has a weight only */
+    DOP_FAM_ROPE_PAIRS = 1 << 16,    /* Hugging Face checkpoints rotate pairs (2i, 2i+1) */
+    DOP_FAM_NOPE_FULL = 1 << 17,     /* in models with sliding layers, the others do not rotate */
+    DOP_FAM_ONE_NORM = 1 << 18,      /* a parallel layer's feed-forward part has no norm of its own */
+    DOP_FAM_LOGIT_SCALE = 1 << 19,   /* field logit_scale */
+    DOP_FAM_V_NORM = 1 << 20,        /* norm of every v head, without weights */
+    DOP_FAM_LAYER_SCALE = 1 << 21,   /* a learned value multiplies the stream after each layer */
     DOP_FAM_HEADS_BY_TYPE = 1 << 22, /* fields global_head_dim, num_global_key_value_heads, per_layer_config */
     DOP_FAM_LATENT = 1 << 24,        /* latent attention: fields kv_lora_rank, q_lora_rank, qk_nope_head_dim, ... */
     DOP_FAM_SINKS = 1 << 23          /* a learned logit per head takes part in attention's softmax */
@@ -181,8 +181,8 @@ dop_status dop_expert_list(const dop_weight_need *need, const char *pattern, dop
                            dop_weight **out_list);
 /* The rows of a fused tensor that a weight is; of rank 3: of each expert's. */
 typedef struct dop_rows {
-    uint64_t start, total;      /* its first row, and those of the whole tensor */
-    uint64_t each;              /* of rank 3: values from one matrix to the next, in a tensor of rank 2; 0: those of its rows */
+    uint64_t start, total; /* its first row, and those of the whole tensor */
+    uint64_t each; /* of rank 3: values from one matrix to the next, in a tensor of rank 2; 0: those of its rows */
     uint32_t block, block_step; /* rows that lie together, and from one block's first to the next's; 0: all do */
 } dop_rows;
 

@@ -143,7 +143,9 @@ dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows)
     case DOP_PART_ROTATED:
         return (dop_rows){.start = part == DOP_PART_PLAIN || !t ? 0 : t->latent.plain,
                           .total = q,
-                          .block = !t ? 0 : part == DOP_PART_PLAIN ? t->latent.plain : t->latent.rotated,
+                          .block = !t                       ? 0
+                                   : part == DOP_PART_PLAIN ? t->latent.plain
+                                                            : t->latent.rotated,
                           .block_step = head};
     case DOP_PART_LATENT:
     case DOP_PART_LATENT_ROTATED:

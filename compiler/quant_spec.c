@@ -13,8 +13,10 @@
 static const struct {
     const char *name, *roles;
 } classes[] = {
-    {"attn", " q k v o q_a q_plain q_rotated kv_a k_rotated k_up v_up "}, {"ffn", " gate up down expert_gate expert_up expert_down shared_gate shared_up shared_down "},
-    {"embed", " embed "},  {"head", " lm_head "},
+    {"attn", " q k v o q_a q_plain q_rotated kv_a k_rotated k_up v_up "},
+    {"ffn", " gate up down expert_gate expert_up expert_down shared_gate shared_up shared_down "},
+    {"embed", " embed "},
+    {"head", " lm_head "},
     {"all", NULL},
 };
 

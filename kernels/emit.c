@@ -542,10 +542,12 @@ emit_concat(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     const dop_node *n = dop_node_at(g, node);
     const char *values[2], *col[2] = {dop_emit_str(e, "c%u", e->n_temps++), dop_emit_str(e, "c%u", e->n_temps++)};
     const char *i = dop_emit_str(e, "i%u", e->n_temps++);
-    uint32_t last = n->shape.rank - 1, all = n->shape.dim[last].mul, first = dop_node_at(g, n->src[0])->shape.dim[last].mul;
+    uint32_t last = n->shape.rank - 1, all = n->shape.dim[last].mul,
+             first = dop_node_at(g, n->src[0])->shape.dim[last].mul;
     dop_emit_index(e, "uint %s = %s %% %uu;", i, ix.c, all);
     dop_emit_index(e, "uint %s = %s / %uu * %uu + min(%s, %uu);", col[0], ix.c, all, first, i, first - width);
-    dop_emit_index(e, "uint %s = %s / %uu * %uu + max(%s, %uu) - %uu;", col[1], ix.c, all, all - first, i, first, first);
+    dop_emit_index(e, "uint %s = %s / %uu * %uu + max(%s, %uu) - %uu;", col[1], ix.c, all, all - first, i, first,
+                   first);
     for (uint32_t k = 0; k < 2; k++)
         values[k] = dop_emit_value(e, n->src[k], (dop_index){ix.t, col[k]}, width);
     return temp(e, width, dop_emit_str(e, "%s < %uu ? %s : %s", i, first, values[0], values[1]));

@@ -19,10 +19,11 @@ dop_hf_latent(dop_hf *hf, dop_attention *t)
     if (st == DOP_OK)
         st = dop_json_u32_or(&hf->cfg, "v_head_dim", 1, DOP_MAX_HEAD_DIM, 128, &l->value_dim);
     if (st == DOP_OK && (l->plain % 4 || l->rotated % 8 || l->rank % 4 || l->value_dim % 4))
-        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
-                         "%sqk_nope_head_dim %u, qk_rope_head_dim %u, kv_lora_rank %u or v_head_dim %u is not a multiple of 4 "
-                         "(of 8 for qk_rope_head_dim)",
-                         hf->cfg.where, l->plain, l->rotated, l->rank, l->value_dim);
+        st = DOP_FAIL_IN(
+            hf->diag, DOP_E_INPUT, hf->path,
+            "%sqk_nope_head_dim %u, qk_rope_head_dim %u, kv_lora_rank %u or v_head_dim %u is not a multiple of 4 "
+            "(of 8 for qk_rope_head_dim)",
+            hf->cfg.where, l->plain, l->rotated, l->rank, l->value_dim);
     l->norm = (dop_norm){.kind = DOP_NORM_RMS, .eps = 1e-6}; /* rms_norm_eps is not theirs */
     l->q_norm = l->q_rank ? l->norm : (dop_norm){0};
     t->head_dim = l->plain + l->rotated;
@@ -54,7 +55,8 @@ dop_hf_chunks(dop_hf *hf, const bool *rotates, const bool *chunked)
     uint32_t chunk = 0;
     bool normed = true;
     const json_t *tempers = hf->cfg.object ? json_object_get(hf->cfg.object, "attn_temperature_tuning") : NULL;
-    const bool tempered = !tempers || json_is_true(tempers) || (json_is_number(tempers) && json_number_value(tempers) != 0.0);
+    const bool tempered =
+        !tempers || json_is_true(tempers) || (json_is_number(tempers) && json_number_value(tempers) != 0.0);
     dop_status st = dop_json_u32_or(&hf->cfg, "attention_chunk_size", 1, DOP_MAX_CTX, hf->family->window, &chunk);
     if (st == DOP_OK)
         st = dop_json_bool_or(&hf->cfg, "use_qk_norm", true, &normed);

@@ -68,8 +68,8 @@ mark_layers(const dop_hf *hf, const char *key, bool mark, bool *has)
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *v = json_array_get(list, i);
         if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) >= n)
-            return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s[%zu] is not a layer below %u", hf->cfg.where, key, i,
-                               n);
+            return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s[%zu] is not a layer below %u", hf->cfg.where, key,
+                               i, n);
         has[json_integer_value(v)] = mark;
     }
     return DOP_OK;
