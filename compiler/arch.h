@@ -56,7 +56,7 @@ typedef struct dop_rope {
     const double *short_factors, *long_factors;
 } dop_rope;
 
-/* What mixes positions.  Only attention has a builder so far; dop_arch_check refuses the others. */
+/* What mixes positions.  Latent attention has no builder yet; dop_arch_check refuses it. */
 typedef enum dop_mixer_kind {
     DOP_MIXER_ATTENTION,
     DOP_MIXER_LATENT, /* attention over a compressed cache */
@@ -85,16 +85,45 @@ typedef struct dop_attention {
     bool norm_after;                 /* q_norm and k_norm come after the rotation */
     bool norm_rows;                  /* they go over all heads of a row, instead of over each head */
     bool bias_q, bias_k, bias_v, bias_o;
+    bool gate;      /* what a head gives is multiplied by the sigmoid of a projection of its own */
     bool sinks;     /* a learned logit per head that takes part in the softmax alone */
     double scale;   /* factor on q.k, resolved (1/sqrt(head dim) and its variants) */
     double softcap; /* of q.k; 0: none */
     bool tempered;  /* queries are multiplied by dop_arch.temper at their positions */
 } dop_attention;
 
+/* Mixers whose memory has one size for any number of positions: the last inputs of a causal convolution of each channel, and,
+ * but for the short convolution, a matrix [head_dim, state_dim] of each head (linear_scan of ir/ops.def).
+ * Short convolution: out(c * conv(b * x)), b, c and x projections as wide as the model.
+ * Mamba-2 and the gated delta rule: one projection and convolution, then SiLU, give values, keys and queries (x, B and C);
+ * dt = softplus(projection + bias), decay = exp(-exp(learned) dt), and a gate is a projection of its own. */
+typedef struct dop_recurrent {
+    uint32_t taps; /* of the convolution, its own position included; 0: there is no such mixer */
+    bool conv_bias;
+    uint32_t n_heads, head_dim;   /* of values; 0: short convolution */
+    uint32_t n_groups, state_dim; /* heads of keys and queries, and their values */
+    bool delta;                   /* the delta rule: queries and keys have length 1, queries times 1/sqrt(state_dim) */
+    bool skip;                    /* a learned multiple of each head's values is added to what it gives */
+    bool norm_rows;               /* the norm goes over all heads, behind the gate; else over each head, before it */
+    dop_norm norm;
+    double gate_scale, dt_scale; /* of these projections; 1: none */
+    double value_scale, key_scale,
+        query_scale; /* of what the convolution reads; 1: none.  Importers put them into its taps. */
+} dop_recurrent;
+
 typedef struct dop_mixer {
     dop_mixer_kind kind;
+    double scale;       /* of what it gives; 1: none */
     dop_attention attn; /* when that is its kind */
+    dop_recurrent rec;  /* of the kinds that keep a state of fixed size */
 } dop_mixer;
+
+/* Channels of its convolution; hidden: the width of the model. */
+static inline uint32_t
+dop_conv_channels(const dop_recurrent *s, uint32_t hidden)
+{
+    return s->n_heads ? s->n_heads * s->head_dim + 2 * s->n_groups * s->state_dim : hidden;
+}
 
 /* What works on each position by itself. */
 typedef enum dop_ffn_kind {
@@ -129,8 +158,9 @@ typedef struct dop_ffn {
     uint32_t width;      /* hidden values of the dense part */
     dop_experts experts; /* of a mixture */
     dop_act_kind act;
-    bool gated; /* act(gate) * up; else act(up) alone */
-    bool bias;  /* of every matrix of the dense part */
+    bool gated;               /* act(gate) * up; else act(up) alone */
+    bool bias;                /* of every matrix */
+    double gate_scale, scale; /* of what the activation reads, and of what the dense part gives; 1: none */
 } dop_ffn;
 
 /* Whether it has a dense part, and experts. */
@@ -181,7 +211,8 @@ enum {
     DOP_MAX_HEADS = 4096,
     DOP_MAX_EXPERTS = 4096,
     DOP_MAX_ACTIVE = 64,
-    DOP_MAX_HEAD_DIM = 4096
+    DOP_MAX_HEAD_DIM = 4096,
+    DOP_MAX_TAPS = 16
 };
 
 /* What queries grow with: 1 + scale * log(1 + floor((position + 1) / floor)). */
@@ -214,6 +245,10 @@ typedef struct dop_arch {
  * along its last axis.  Value (row, col) is scale * (integer - zero), both of group col / group and output first + row.
  * compiler/pack_int4.h makes blocks of it. */
 typedef struct dop_int4_parts {
+    /* Microscaling (mxfp4) instead of integers: words holds 16 bytes for 32 inputs, the first of two in the low nibble, and
+     * scales an exponent byte for each 32; both output by output.  Of the rest only `first` and `step` count. */
+    bool microscaling;
+    uint32_t step;         /* outputs from one row to the next; 0: 1 */
     const uint8_t *words;  /* 32 bits, eight integers: by_output [inputs, outputs / 8], else [inputs / 8, outputs] */
     const uint8_t *zeros;  /* 32 bits, eight outputs [groups, outputs / 8]; NULL: every zero point is 8 */
     const uint8_t *scales; /* [groups, outputs] */
@@ -329,6 +364,7 @@ typedef struct dop_weight_need {
     dop_role role;
     int32_t layer;                      /* -1: none */
     uint32_t rank, experts, rows, cols; /* as in dop_weight */
+    bool vectors;                       /* of rank 2: a vector for each expert, not a matrix */
 } dop_weight_need;
 
 /* "q" */
@@ -344,8 +380,9 @@ dop_norm dop_arch_norm(const dop_arch *a, int32_t layer, dop_role role);
 typedef dop_status dop_weight_need_fn(void *user, const dop_weight_need *need);
 dop_status dop_arch_each_weight(const dop_arch *a, dop_weight_need_fn *fn, void *user);
 
-/* The attention among the mixers of a layer; NULL: none. */
+/* The attention among the mixers of a layer, and the mixer with a state of fixed size; NULL: none. */
 const dop_attention *dop_layer_attention(const dop_layer *y);
+const dop_recurrent *dop_layer_recurrent(const dop_layer *y);
 
 /* Sanity of the facts alone (zero heads, absurd sizes, hidden not divisible, ...), for every importer. */
 dop_status dop_arch_check(const dop_arch *a, const char *path, dop_diag *diag);

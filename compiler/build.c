@@ -1,7 +1,10 @@
 #include "compiler/build.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { STATES = 2 * DOP_MAX_MIXERS }; /* of a layer: every mixer has two */
 
 /* Node names: %tok, %pos, %seq; %w.NAME a weight; %L3.q and its successors %L3.qb (bias) %L3.qh (as heads) %L3.qn (normed)
  * %L3.qr (rotated); %x3 the residual stream before layer 3, %x3a after its attention. */
@@ -74,7 +77,8 @@ static dop_node_id
 leaf(builder *b, dop_op op, const char *node_name, const char *name, dop_type type, const dop_shape *shape)
 {
     dop_want want = {type, *shape};
-    dop_attr attr[2] = {{.s = name}, {.i = DOP_STATE_append}}; /* the second one of states only */
+    dop_attr attr[2] = {{.s = name}, /* the second one of states only */
+                        {.i = dop_shape_appends(shape) ? DOP_STATE_append : DOP_STATE_replace}};
     int32_t layer = b->layer;
     b->layer = -1; /* leaves are named in full */
     dop_node_id id = add_node(b, op, node_name, NULL, 0, attr, &want);
@@ -287,12 +291,141 @@ latent_attention(builder *b, const dop_attention *t, dop_node_id in)
     return project(b, DOP_W_o, y);
 }
 
+/* Columns of a row. */
+static dop_node_id
+slice(builder *b, const char *name, dop_node_id x, uint32_t start, uint32_t n)
+{
+    dop_want want = {.shape = {2, {{1, DOP_SYM_T}, dop_dim_n(n)}}};
+    return add_node(b, DOP_OP_slice, name, &x, 1, &(dop_attr){.i = start}, &want);
+}
+
+static dop_node_id
+scaled(builder *b, const char *name, dop_node_id x, double by, dop_type type)
+{
+    return by == 1 ? x : op1(b, DOP_OP_scale, name, x, &(dop_attr){.f = by}, type);
+}
+
+/* A state of fixed size: what the step before left. */
+static dop_node_id
+old_state(builder *b, const char *role, const dop_shape *shape)
+{
+    char name[48], node_name[64];
+    snprintf(name, sizeof name, "L%d.%s", (int)b->layer, role);
+    snprintf(node_name, sizeof node_name, "s.%s", name);
+    return leaf(b, DOP_OP_state, node_name, name, DOP_TYPE_f32, shape);
+}
+
+/* ... and what this one leaves: srcs are the state, the value and, when that is by rows, the sequences. */
+static void
+new_state(builder *b, const char *name, dop_node_id old, dop_node_id x, dop_node_id sequences)
+{
+    b->states[b->n_states++] =
+        add_node(b, DOP_OP_state_write, name, (dop_node_id[]){old, x, sequences}, sequences ? 3 : 2, NULL, NULL);
+}
+
+static dop_node_id
+convolution(builder *b, const dop_recurrent *s, dop_node_id x)
+{
+    const uint32_t channels = dop_conv_channels(s, b->a->hidden);
+    dop_want want = {.shape = {2, {dop_dim_n(s->taps), dop_dim_n(channels)}}}, type = {.type = b->opt->act_type};
+    dop_shape kept = {3, {{1, DOP_SYM_Q}, dop_dim_n(s->taps - 1), dop_dim_n(channels)}};
+    dop_node_id taps = weight(b, DOP_W_taps), old = old_state(b, "conv", &kept);
+    taps = add_node(b, DOP_OP_reshape, "taps", &taps, 1, NULL, &want);
+    dop_node_id srcs[] = {x, old, taps, b->seq, weight(b, DOP_W_taps_bias)};
+    dop_node_id y = add_node(b, DOP_OP_short_conv, "conv", srcs, srcs[4] ? 5 : 4, NULL, &type);
+    new_state(b, "conv_kept", old, x, b->seq);
+    return y;
+}
+
+/* Every head of q or k with length 1, times `by`: what the delta rule reads (the epsilon is that of
+ * modeling_qwen3_next.py's l2norm, added to the sum of squares). */
+static dop_node_id
+unit_heads(builder *b, const char *name, dop_node_id x, uint32_t dim, double by)
+{
+    char stat[16], normed[16];
+    snprintf(stat, sizeof stat, "%s_rms", name);
+    snprintf(normed, sizeof normed, "%s_n", name);
+    dop_node_id k = op1(b, DOP_OP_row_rms, stat, x, &(dop_attr){.f = 1e-6 / dim}, DOP_TYPE_none);
+    x = op2(b, DOP_OP_mul, normed, x, k, NULL, DOP_TYPE_none);
+    return scaled(b, name, x, by / sqrt(dim), DOP_TYPE_none);
+}
+
+/* From what the convolution gives and dt [T,H] to what the heads give, [T,H,P]. */
+static dop_node_id
+scan(builder *b, const dop_recurrent *s, dop_node_id mixed, dop_node_id dt, dop_node_id beta)
+{
+    const uint32_t values = s->n_heads * s->head_dim, keys = s->n_groups * s->state_dim;
+    const dop_shape kept = {4,
+                            {{1, DOP_SYM_Q}, dop_dim_n(s->n_heads), dop_dim_n(s->head_dim), dop_dim_n(s->state_dim)}};
+    dop_want one = {.shape = {3, {dop_dim_n(1), dop_dim_n(s->n_heads), dop_dim_n(1)}}};
+    dop_node_id v = reshape(b, "svh", slice(b, "sv", mixed, s->delta ? 2 * keys : 0, values), s->n_heads, s->head_dim);
+    dop_node_id k = reshape(b, "skh", slice(b, "sk", mixed, s->delta ? keys : values, keys), s->n_groups, s->state_dim);
+    dop_node_id q =
+        reshape(b, "sqh", slice(b, "sq", mixed, s->delta ? 0 : values + keys, keys), s->n_groups, s->state_dim);
+    dop_node_id rate = op1(b, DOP_OP_exp, "rate", weight(b, DOP_W_decay), NULL, DOP_TYPE_none), x = v;
+    rate = op2(b, DOP_OP_mul, "fade", dt, rate, NULL, DOP_TYPE_none);
+    rate = op1(b, DOP_OP_exp, "decay", scaled(b, "fades", rate, -1, DOP_TYPE_none), NULL, DOP_TYPE_none);
+    if (s->delta) {
+        q = unit_heads(b, "squ", q, s->state_dim, 1 / sqrt(s->state_dim));
+        k = unit_heads(b, "sku", k, s->state_dim, 1);
+    } else {
+        x = op2(b, DOP_OP_mul, "dtx", v, reshape(b, "dth", dt, s->n_heads, 1), NULL, DOP_TYPE_none);
+    }
+    dop_node_id old = old_state(b, "state", &kept);
+    dop_node_id srcs[] = {q, k, x, rate, old, b->seq, beta};
+    dop_node_id y = add_node(b, DOP_OP_linear_scan, "scan", srcs, beta ? 7 : 6, NULL, NULL);
+    dop_node_id after = add_node(b, DOP_OP_linear_scan_state, "scanned", srcs, beta ? 7 : 6, NULL, NULL);
+    new_state(b, "state_kept", old, after, 0);
+    if (!s->skip)
+        return y;
+    dop_node_id skip = weight(b, DOP_W_skip);
+    skip = op2(b, DOP_OP_mul, "skipped", v, add_node(b, DOP_OP_reshape, "skip", &skip, 1, NULL, &one), NULL,
+               DOP_TYPE_none);
+    return op2(b, DOP_OP_add, "scan_d", y, skip, NULL, DOP_TYPE_none);
+}
+
+static dop_node_id
+recurrent(builder *b, const dop_recurrent *s, dop_node_id in)
+{
+    const dop_type type = b->opt->act_type;
+    dop_node_id y, z, dt, beta = 0;
+    if (s->n_heads == 0) {
+        dop_node_id gate = project(b, DOP_W_conv_b, in), c = project(b, DOP_W_conv_c, in);
+        y = op2(b, DOP_OP_mul, "conv_bx", gate, project(b, DOP_W_conv_x, in), NULL, type);
+        y = op2(b, DOP_OP_mul, "conv_cx", convolution(b, s, y), c, NULL, type);
+        set_label(b, "mix_out");
+        return project(b, DOP_W_mix_out, y);
+    }
+    z = project(b, DOP_W_mix_z, in);
+    y = project(b, DOP_W_mix_in, in);
+    dt = op2(b, DOP_OP_matmul, "mix_dt", in, weight(b, DOP_W_mix_dt), NULL, DOP_TYPE_none);
+    dt = scaled(b, "mix_dts", dt, s->dt_scale, DOP_TYPE_none);
+    dt = op2(b, DOP_OP_add, "mix_dtb", dt, weight(b, DOP_W_mix_dt_bias), NULL, DOP_TYPE_none);
+    dt = op1(b, DOP_OP_softplus, "dt", dt, NULL, DOP_TYPE_none);
+    if (s->delta)
+        beta = op1(b, DOP_OP_sigmoid, "beta", project(b, DOP_W_mix_beta, in), NULL, DOP_TYPE_none);
+    y = op1(b, DOP_OP_silu, "mixed", convolution(b, s, y), NULL, type);
+    set_label(b, "scan");
+    y = scan(b, s, y, dt, beta);
+    z = reshape(b, "zh", scaled(b, "zs", z, s->gate_scale, type), s->n_heads, s->head_dim);
+    z = op1(b, DOP_OP_silu, "zg", z, NULL, type);
+    if (!s->norm_rows)
+        y = norm(b, "mix_norm", DOP_W_mix_norm, y);
+    y = op2(b, DOP_OP_mul, "mix_g", y, z, NULL, type);
+    y = reshape(b, "mix_r", y, 0, s->n_heads * s->head_dim);
+    if (s->norm_rows)
+        y = norm(b, "mix_norm", DOP_W_mix_norm, y);
+    set_label(b, "mix_out");
+    return project(b, DOP_W_mix_out, y);
+}
+
 static dop_node_id
 attention(builder *b, const dop_attention *t, dop_node_id in)
 {
     dop_node_id q = heads_of(b, t, DOP_W_q, DOP_W_q_norm, in, t->n_heads);
     dop_node_id k = heads_of(b, t, DOP_W_k, DOP_W_k_norm, in, t->n_kv_heads);
     dop_node_id v = heads_of(b, t, DOP_W_v, DOP_W_v_norm, in, t->n_kv_heads);
+    dop_node_id gate = t->gate ? project(b, DOP_W_attn_gate, in) : 0;
     set_label(b, "attn");
     q = rotate(b, t, "qr", q);
     k = rotate(b, t, "kr", k);
@@ -307,6 +440,10 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
     dop_node_id y = attend(b, t, q, k, v);
     set_label(b, "o");
     y = reshape(b, "attn_r", y, 0, t->n_heads * t->head_dim);
+    if (t->gate) {
+        gate = op1(b, DOP_OP_sigmoid, "attn_gs", gate, NULL, b->opt->act_type);
+        y = op2(b, DOP_OP_mul, "attn_g", y, gate, NULL, b->opt->act_type);
+    }
     return project(b, DOP_W_o, y);
 }
 
@@ -316,14 +453,20 @@ mixer_part(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_norme
     set_label(b, "qkv");
     dop_node_id in = norm(b, "attn_norm", DOP_W_attn_norm, x);
     *out_normed = in;
-    const dop_attention *t = dop_layer_attention(l);
-    if (!t) {
-        if (b->status == DOP_OK)
-            b->status = DOP_FAIL(b->diag, DOP_E_INTERNAL, "layer %d has no attention", (int)b->layer);
-        return 0;
+    dop_node_id sum = 0;
+    for (uint32_t i = 0; i < l->n_mixers; i++) {
+        const dop_mixer *m = &l->mixers[i];
+        char name[16];
+        snprintf(name, sizeof name, "mixer%u", i);
+        const bool attends = m->kind == DOP_MIXER_ATTENTION || m->kind == DOP_MIXER_LATENT;
+        set_label(b, attends ? "qkv" : "mix_in");
+        dop_node_id y = m->kind == DOP_MIXER_LATENT ? latent_attention(b, &m->attn, in)
+                        : attends                   ? attention(b, &m->attn, in)
+                                                    : recurrent(b, &m->rec, in);
+        y = scaled(b, name, y, m->scale, b->opt->act_type);
+        sum = sum ? op2(b, DOP_OP_add, "mixers", sum, y, NULL, b->opt->act_type) : y;
     }
-    return norm(b, "post_attn_norm", DOP_W_post_attn_norm,
-                t->latent.rank ? latent_attention(b, t, in) : attention(b, t, in));
+    return norm(b, "post_attn_norm", DOP_W_post_attn_norm, sum);
 }
 
 /* The clamped form of gate and up: arch.h has the formula. */
@@ -481,10 +624,12 @@ ffn_part(builder *b, const dop_ffn *f, dop_node_id x)
     if (dop_ffn_experts(f)) {
         y = experts_part(b, f, in);
     } else {
-        dop_node_id gate = f->gated ? project(b, DOP_W_gate, in) : 0;
-        y = gated(b, f, "gated", gate, project(b, DOP_W_up, in));
+        dop_node_id gate = f->gated ? project(b, DOP_W_gate, in) : 0, up = project(b, DOP_W_up, in);
+        if (f->gated)
+            gate = scaled(b, "gate_by", gate, f->gate_scale, b->opt->act_type);
+        y = gated(b, f, "gated", gate, up);
         set_label(b, "ffn_down");
-        y = project(b, DOP_W_down, y);
+        y = scaled(b, "down_s", project(b, DOP_W_down, y), f->scale, b->opt->act_type);
     }
     return norm(b, "post_ffn_norm", DOP_W_post_ffn_norm, y);
 }
@@ -496,6 +641,8 @@ build_layer(builder *b, uint32_t i, dop_node_id x)
     const dop_layer *l = &b->a->layers[i];
     b->layer = (int32_t)i;
     dop_node_id before = x, normed, y = mixer_part(b, l, x, &normed);
+    if (l->ffn.kind == DOP_FFN_NONE)
+        return residual(b, i + 1, "", l->residual_scale, x, y);
     x = residual(b, i, "a", l->residual_scale, x, y);
     b->layer = (int32_t)i;
     y = ffn_part(b, &l->ffn, !l->parallel ? x : l->ffn_norm.kind == DOP_NORM_NONE ? normed : before);
@@ -516,7 +663,9 @@ inputs(builder *b)
     dop_shape ids = {1, {{1, DOP_SYM_T}}};
     b->tok = leaf(b, DOP_OP_input, "tok", "tokens", DOP_TYPE_u32, &ids);
     b->pos = leaf(b, DOP_OP_input, "pos", "positions", DOP_TYPE_u32, &ids);
-    b->seq = leaf(b, DOP_OP_input, "seq", "sequences", DOP_TYPE_u32, &ids);
+    dop_shape one = {1, {{1, DOP_SYM_1}}};
+    bool several = b->g->max_q > 1 && !b->opt->mixed;
+    b->seq = leaf(b, DOP_OP_input, "seq", "sequences", DOP_TYPE_u32, several ? &one : &ids);
     bool used[DOP_MAX_ROPES] = {false};
     for (uint32_t i = 0; i < b->a->n_layers; i++) {
         const dop_attention *t = dop_layer_attention(&b->a->layers[i]);
@@ -588,7 +737,7 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
     static const char *const names[] = {
         [DOP_PHASE_DECODE] = "decode", [DOP_PHASE_PREFILL] = "prefill", [DOP_PHASE_SCORE] = "score"};
     builder b = {.m = m, .a = &m->arch, .opt = opt, .g = out_graph, .diag = diag, .layer = -1};
-    b.states = dop_arena_alloc(arena, 2 * (size_t)m->arch.n_layers * sizeof *b.states);
+    b.states = dop_arena_alloc(arena, STATES * (size_t)m->arch.n_layers * sizeof *b.states);
     if (!b.states)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
     if (m->arch.learned_positions && opt->max_s > m->arch.ctx_train)
@@ -597,6 +746,10 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
                         opt->max_s, m->arch.ctx_train);
     b.status = dop_graph_init(out_graph, arena, names[opt->phase], opt->phase == DOP_PHASE_DECODE ? 1 : opt->max_t,
                               opt->max_s, diag);
+    if (opt->max_q > 1)
+        out_graph->max_q = opt->max_q;
+    if (opt->mixed)
+        out_graph->name = "rows";
     inputs(&b);
     dop_node_id x = embedding(&b);
     for (uint32_t i = 0; i < m->arch.n_layers && b.status == DOP_OK; i++)

@@ -1,6 +1,7 @@
 /* The families, as rows.  What a field means and its value where config.json is silent were taken from the
  * configuration classes of Hugging Face transformers (configuration_<model>.py, releases 4.40 to 5.x). */
 #include "compiler/families_experts.h"
+#include "compiler/families_recurrent.h"
 
 #include <string.h>
 
@@ -561,6 +562,7 @@ const dop_family dop_families[] = {
      .vocab = 262144,
      .ctx = 131072},
 #include "compiler/families_experts.def"
+#include "compiler/families_recurrent.def"
 };
 const uint32_t dop_n_families = sizeof dop_families / sizeof *dop_families;
 
@@ -591,23 +593,33 @@ dop_family_by_model_type(const char *model_type)
     return NULL;
 }
 
-const dop_family *
-dop_family_by_gguf(const char *arch, size_t len)
+static bool
+is_gguf(const dop_family *f, const char *arch, size_t len)
 {
-    for (uint32_t i = 0; i < dop_n_families; i++) {
-        const char *name = dop_families[i].gguf;
-        if (name && strlen(name) == len && memcmp(name, arch, len) == 0)
-            return &dop_families[i];
-    }
-    return NULL;
+    return f->gguf && strlen(f->gguf) == len && memcmp(f->gguf, arch, len) == 0;
+}
+
+const dop_family *
+dop_family_by_gguf(const char *arch, size_t len, bool experts)
+{
+    const dop_family *other = NULL;
+    for (uint32_t i = dop_n_families; i-- > 0;)
+        if (is_gguf(&dop_families[i], arch, len)) {
+            other = &dop_families[i];
+            if (experts == (other->experts != NULL))
+                return other;
+        }
+    return other;
 }
 
 void
 dop_family_list_gguf(dop_buf *out)
 {
-    for (uint32_t i = 0; i < dop_n_families; i++)
-        if (dop_families[i].gguf)
-            dop_buf_printf(out, "%s%s", out->size ? ", " : "", dop_families[i].gguf);
+    for (uint32_t i = 0; i < dop_n_families; i++) {
+        const char *name = dop_families[i].gguf;
+        if (name && dop_family_by_gguf(name, strlen(name), false) == &dop_families[i])
+            dop_buf_printf(out, "%s%s", out->size ? ", " : "", name);
+    }
 }
 
 void
@@ -628,8 +640,8 @@ void
 dop_arch_defaults(dop_arch *a, dop_layer *layer)
 {
     *layer = (dop_layer){.n_mixers = 1, .residual_scale = 1};
-    layer->mixers[0] = (dop_mixer){.kind = DOP_MIXER_ATTENTION, .attn.rope = -1};
-    layer->ffn = (dop_ffn){.kind = DOP_FFN_DENSE, .gated = true};
+    layer->mixers[0] = (dop_mixer){.kind = DOP_MIXER_ATTENTION, .scale = 1, .attn.rope = -1};
+    layer->ffn = (dop_ffn){.kind = DOP_FFN_DENSE, .gated = true, .gate_scale = 1, .scale = 1};
     layer->attn_norm.kind = layer->ffn_norm.kind = a->final_norm.kind = DOP_NORM_RMS;
     a->embed_scale = a->logit_scale = 1;
     a->bos_id = -1;
@@ -647,6 +659,7 @@ dop_family_facts(const dop_family *f, dop_arch *a, dop_layer *layer)
     layer->post_attn_norm = layer->post_ffn_norm = has & DOP_FAM_POST_NORM ? norm : none;
     t->q_norm = t->k_norm = has & (DOP_FAM_QK_NORM | DOP_FAM_QK_NORM_ROW) ? norm : none;
     t->norm_rows = has & DOP_FAM_QK_NORM_ROW;
+    t->gate = f->attn_gate;
     t->v_norm = has & DOP_FAM_V_NORM ? (dop_norm){.kind = DOP_NORM_RMS, .plain = true} : none;
     t->sinks = has & DOP_FAM_SINKS;
     layer->scaled = has & DOP_FAM_LAYER_SCALE;

@@ -35,6 +35,7 @@ const dop_expert_keys dop_experts_qwen3 = {
     .dense = "mlp_only_layers",
     .n_otherwise = 128,
     .active_otherwise = 8,
+    .gguf_normalized = true,
     .facts = {ONE_GROUP},
 };
 const dop_expert_keys dop_experts_olmoe = {
@@ -134,7 +135,7 @@ const dop_tensor_name dop_hf_names_shared_experts[] = {
 };
 const dop_tensor_name dop_hf_names_ernie_experts[] = {
     {DOP_W_router, "mlp.gate.weight", DOP_PART_ALL, false},
-    {DOP_W_router_correction, "mlp.moe_statics.e_score_correction_bias", DOP_PART_ALL, false},
+    {DOP_W_router_correction, "mlp.moe_statics.e_score_correction_bias", DOP_PART_ROW, false},
     {DOP_W_expert_gate, "mlp.experts.*.gate_proj.weight", DOP_PART_ALL, false},
     {DOP_W_expert_up, "mlp.experts.*.up_proj.weight", DOP_PART_ALL, false},
     {DOP_W_expert_down, "mlp.experts.*.down_proj.weight", DOP_PART_ALL, false},

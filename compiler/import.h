@@ -42,6 +42,27 @@ typedef struct dop_fact_field {
     bool otherwise;
 } dop_fact_field;
 
+/* A size that a field of config.json states; 0: it must; no key: it has none. */
+typedef struct dop_size_field {
+    const char *key;
+    uint32_t otherwise;
+} dop_size_field;
+
+/* How config.json states the recurrent mixer of a family (dop_recurrent), and which layers have it. */
+typedef struct dop_hf_recurrent {
+    dop_mixer_kind kind;
+    const char *layer_types[2]; /* what layer_types calls them; none: every layer */
+    const char *interval;       /* without layer_types: the field by which every n-th layer is attention, */
+    const char *attention_list; /* or that lists the layers that are */
+    bool beside;                /* beside the attention, not instead of it */
+    dop_size_field taps, heads, head_dim, groups, state_dim;
+    const char *width, *expand; /* state the values of all heads too: as such, or as a multiple of the model's width */
+    dop_fact_field conv_bias;
+    bool norm, norm_rows; /* as in dop_recurrent */
+    bool multipliers;     /* Falcon-H1's */
+    bool adjusts_ffn;     /* LFM2's block_ fields */
+} dop_hf_recurrent;
+
 /* Which layers slide when config.json has no layer_types. */
 typedef enum dop_window_rule {
     DOP_WINDOW_NONE,    /* the family has no sliding window */
@@ -55,12 +76,22 @@ typedef enum dop_window_rule {
 /* Which rows of a fused tensor a weight is. */
 typedef enum dop_part {
     DOP_PART_ALL,
-    DOP_PART_Q, /* of q, k and v below each other */
+    DOP_PART_ROW, /* a vector that is stored as a matrix of one row */
+    DOP_PART_Q,   /* of q, k and v below each other */
     DOP_PART_K,
     DOP_PART_V,
     DOP_PART_HEAD_Q, /* of q, k and v of the first head, then of the second, ... */
     DOP_PART_HEAD_K,
     DOP_PART_HEAD_V,
+    DOP_PART_PAIR_Q, /* of the query and the gate of the first head, then of the second, ... */
+    DOP_PART_PAIR_GATE,
+    DOP_PART_MIX_Z, /* of gate, convolved part and dt below each other */
+    DOP_PART_MIX_IN,
+    DOP_PART_MIX_DT,
+    DOP_PART_THIRD_1, /* of three of equal height below each other */
+    DOP_PART_THIRD_2,
+    DOP_PART_THIRD_3,
+    DOP_PART_TAPS, /* the taps of a convolution, stored [channels, 1, taps] */
     DOP_PART_GATE, /* of gate and up below each other */
     DOP_PART_UP,
     DOP_PART_EVEN, /* of two matrices whose rows take turns */
@@ -84,7 +115,7 @@ typedef struct dop_tensor_name {
     bool transposed; /* stored [input, output] (Conv1D) */
 } dop_tensor_name;
 
-/* Fields of config.json that families spell differently. */
+/* Fields of config.json that families spell differently.  NULL: there is none (heads: nor is there attention). */
 typedef struct dop_hf_keys {
     const char *hidden, *layers, *heads, *ctx, *ffn, *act, *eps;
     const char *theta, *partial; /* rotary base and rotated part of a head; NULL: rope_theta, partial_rotary_factor */
@@ -106,6 +137,7 @@ typedef struct dop_expert_keys {
     const char *limit;               /* of DOP_ACT_CLAMPED, of which one is known */
     /* Where the file is silent. */
     uint32_t n_otherwise, active_otherwise, shared_otherwise, first_otherwise;
+    bool gguf_normalized; /* `normalized` in GGUF files without the key */
     dop_experts facts; /* everything that is not read */
 } dop_expert_keys;
 
@@ -115,6 +147,8 @@ typedef struct dop_family {
     const char *model_types[3]; /* config.json model_type */
     uint32_t flags;             /* DOP_FAM_* */
     dop_fact_field bias_qkv, bias_o, bias_ffn, parallel;
+    bool attn_gate;                    /* dop_attention.gate */
+    const dop_hf_recurrent *recurrent; /* NULL: there are no recurrent layers */
     dop_fact_field qk_norm; /* whether the norms of q and k that the flags state are there; no key: they are */
     dop_window_rule window_rule;
     const dop_hf_keys *keys;
@@ -129,6 +163,7 @@ typedef struct dop_family {
     const char *gguf;
     const dop_tensor_name *more_gguf_names;
     bool gguf_interleaved, gguf_windows;
+    bool gguf_untruncated; /* YaRN's correction range is not rounded, which files do not state */
     uint32_t gguf_wide_layers;
     /* The values that the family's configuration class has where config.json says nothing; 0 or NULL: must be said. */
     uint32_t kv_heads, heads, head_dim, vocab, ctx, window, period;
@@ -155,7 +190,8 @@ void dop_set_norms(dop_arch *a, dop_layer *layer, double eps, double add);
 /* Activation by the name that config files use; false when unknown. */
 bool dop_act_by_name(const char *name, dop_act_kind *out);
 
-const dop_family *dop_family_by_gguf(const char *arch, size_t len);
+/* Families may share a name there: the one that has experts, or has none. */
+const dop_family *dop_family_by_gguf(const char *arch, size_t len, bool experts);
 /* "llama, qwen2, ..." */
 void dop_family_list_gguf(dop_buf *out);
 extern const dop_tensor_name dop_gguf_names[];
@@ -181,9 +217,11 @@ dop_status dop_expert_list(const dop_weight_need *need, const char *pattern, dop
                            dop_weight **out_list);
 /* The rows of a fused tensor that a weight is; of rank 3: of each expert's. */
 typedef struct dop_rows {
-    uint64_t start, total; /* its first row, and those of the whole tensor */
-    uint64_t each; /* of rank 3: values from one matrix to the next, in a tensor of rank 2; 0: those of its rows */
+    uint64_t start, total;      /* its first row, and those of the whole tensor */
+    bool one_row;               /* of a matrix that is a vector */
+    uint64_t each;              /* of rank 3: values from one matrix to the next, in a tensor of rank 2; 0: those of its rows */
     uint32_t block, block_step; /* rows that lie together, and from one block's first to the next's; 0: all do */
+    bool turned;                /* a vector [block_step, block] that is stored [block, 1, block_step] */
 } dop_rows;
 
 /* `rows`: those of the weight itself (of an expert).  l is NULL outside the layers. */

@@ -32,10 +32,20 @@ const dop_tensor_name dop_gguf_names[] = {
     {DOP_W_gate_bias, "ffn_gate.bias", DOP_PART_ALL, false},
     {DOP_W_up_bias, "ffn_up.bias", DOP_PART_ALL, false},
     {DOP_W_down_bias, "ffn_down.bias", DOP_PART_ALL, false},
+    {DOP_W_sinks, "attn_sinks.weight", DOP_PART_ALL, false},
     {DOP_W_router, "ffn_gate_inp.weight", DOP_PART_ALL, false},
+    {DOP_W_router_bias, "ffn_gate_inp.bias", DOP_PART_ALL, false},
+    {DOP_W_router_correction, "exp_probs_b.bias", DOP_PART_ALL, false},
     {DOP_W_expert_gate, "ffn_gate_exps.weight", DOP_PART_ALL, false},
     {DOP_W_expert_up, "ffn_up_exps.weight", DOP_PART_ALL, false},
     {DOP_W_expert_down, "ffn_down_exps.weight", DOP_PART_ALL, false},
+    {DOP_W_expert_gate_bias, "ffn_gate_exps.bias", DOP_PART_ALL, false},
+    {DOP_W_expert_up_bias, "ffn_up_exps.bias", DOP_PART_ALL, false},
+    {DOP_W_expert_down_bias, "ffn_down_exps.bias", DOP_PART_ALL, false},
+    {DOP_W_shared_gate, "ffn_gate_shexp.weight", DOP_PART_ALL, false},
+    {DOP_W_shared_up, "ffn_up_shexp.weight", DOP_PART_ALL, false},
+    {DOP_W_shared_down, "ffn_down_shexp.weight", DOP_PART_ALL, false},
+    {DOP_W_shared_router, "ffn_gate_inp_shexp.weight", DOP_PART_ALL, false},
     {DOP_W_post_ffn_norm, "post_ffw_norm.weight", DOP_PART_ALL, false},
     {DOP_W_layer_scale, "layer_output_scale.weight", DOP_PART_ALL, false},
     {DOP_W_act_alpha_p, "xielu.alpha_p", DOP_PART_KEY, false},
@@ -124,10 +134,14 @@ dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows)
     const dop_attention *t = l ? dop_layer_attention(l) : NULL;
     const uint64_t q = t ? (uint64_t)t->n_heads * t->head_dim : 0, kv = t ? (uint64_t)t->n_kv_heads * t->head_dim : 0;
     const uint32_t head = t ? t->head_dim : 0;
+    const dop_recurrent *s = l ? dop_layer_recurrent(l) : NULL;
+    const uint64_t values = s ? (uint64_t)s->n_heads * s->head_dim : 0, mixed = s ? dop_conv_channels(s, 0) : 0;
     switch (part) {
     case DOP_PART_ALL:
     case DOP_PART_KEY:
         break;
+    case DOP_PART_ROW:
+        return (dop_rows){.total = rows, .one_row = true};
     case DOP_PART_Q:
     case DOP_PART_K:
     case DOP_PART_V:
@@ -160,6 +174,23 @@ dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows)
                               .total = rows,
                               .each = (uint64_t)(t->latent.plain + t->latent.value_dim) * t->latent.rank};
         break;
+    case DOP_PART_PAIR_Q:
+    case DOP_PART_PAIR_GATE:
+        return (dop_rows){
+            .start = part == DOP_PART_PAIR_Q ? 0 : head, .total = 2 * q, .block = head, .block_step = 2 * head};
+    case DOP_PART_MIX_Z:
+        return (dop_rows){.total = values + mixed + (s ? s->n_heads : 0)};
+    case DOP_PART_MIX_IN:
+        return (dop_rows){.start = values, .total = values + mixed + (s ? s->n_heads : 0)};
+    case DOP_PART_MIX_DT:
+        return (dop_rows){.start = values + mixed, .total = values + mixed + (s ? s->n_heads : 0)};
+    case DOP_PART_THIRD_1:
+    case DOP_PART_THIRD_2:
+    case DOP_PART_THIRD_3:
+        return (dop_rows){.start = (uint64_t)(part - DOP_PART_THIRD_1) * rows, .total = 3 * (uint64_t)rows};
+    case DOP_PART_TAPS:
+        return (dop_rows){
+            .total = rows, .block = s ? rows / s->taps : rows, .block_step = s ? s->taps : 1, .turned = true};
     case DOP_PART_GATE:
     case DOP_PART_UP:
         return (dop_rows){.start = part == DOP_PART_UP ? rows : 0, .total = 2 * (uint64_t)rows};

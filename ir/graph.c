@@ -167,7 +167,7 @@ dop_node_extent(const dop_graph *g, dop_node_id id)
     const dop_node *n = &g->nodes[id];
     dop_extent most = DOP_EXTENT_none;
     dop_root root = dop_op_of(n->op)->root;
-    if (root == DOP_ROOT_product || root == DOP_ROOT_attention)
+    if (root == DOP_ROOT_product || root == DOP_ROOT_attention || root == DOP_ROOT_scan)
         return DOP_EXTENT_all;
     for (uint32_t k = 0; k < n->n_srcs; k++) {
         dop_extent x = access_extent(g, id, k);
@@ -332,6 +332,15 @@ dop_graph_replaces(const dop_graph *g)
         if (g->nodes[id].op == DOP_OP_state && !dop_shape_appends(&g->nodes[id].shape))
             return id;
     return 0;
+}
+
+bool
+dop_graph_mixes(const dop_graph *g)
+{
+    for (dop_node_id id = 1; id < g->n_nodes && g->max_q > 1 && g->max_t > 1; id++)
+        if (g->nodes[id].op == DOP_OP_input && strcmp(dop_node_s(g, id, DOP_A_name), "sequences") == 0)
+            return g->nodes[id].shape.dim[0].sym == DOP_SYM_T;
+    return false;
 }
 
 dop_status

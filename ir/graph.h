@@ -51,7 +51,7 @@ typedef enum dop_axis {
     DOP_AXES
 } dop_axis;
 
-enum { DOP_MAX_RANK = 4, DOP_MAX_SRCS = 6, DOP_MAX_ATTRS = 7, DOP_BY_STEP = 255 };
+enum { DOP_MAX_RANK = 4, DOP_MAX_SRCS = 7, DOP_MAX_ATTRS = 7, DOP_BY_STEP = 255 };
 
 typedef struct dop_access {
     uint8_t axis[DOP_AXES]; /* dop_access_kind */
@@ -67,7 +67,8 @@ typedef enum dop_root {
     DOP_ROOT_product,
     DOP_ROOT_attention,
     DOP_ROOT_argmax,
-    DOP_ROOT_group
+    DOP_ROOT_group,
+    DOP_ROOT_scan
 } dop_root;
 
 /* How much of its sources an element reads, all axes together; ordered: a larger one reads more. */
@@ -161,7 +162,7 @@ typedef struct dop_template_info {
     uint8_t joins;                                /* DOP_JOIN_* */
     uint8_t hole[DOP_MAX_SRCS];                   /* DOP_HOLE_* by source of the root */
     uint32_t meets, partials, statistics, merges; /* capacities: templates.def */
-    uint32_t held, numbers, heavy, mixed;
+    uint32_t held, numbers, heavy, mixed, twins, siblings;
     const char *makes;
 } dop_template_info;
 const dop_template_info *dop_template_of(dop_template t);
@@ -322,6 +323,8 @@ dop_reach dop_attention_reach(const dop_graph *g, dop_node_id attention);
 uint32_t dop_reach_first(const dop_reach *r, uint32_t position);
 /* A replace state of the graph, 0: it has none. */
 dop_node_id dop_graph_replaces(const dop_graph *g);
+/* May the rows of a step be of several sequences?  (Input "sequences" has one value for each.) */
+bool dop_graph_mixes(const dop_graph *g);
 bool dop_shape_equal(const dop_shape *a, const dop_shape *b);
 
 /* The vector that a row program walks over: a row, or one head of it. */

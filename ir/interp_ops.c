@@ -31,8 +31,8 @@ dop_interp_round(dop_type t, float v)
     }
 }
 
-static dop_status
-check_ids(const dop_interp_node *n, uint32_t src, uint32_t limit)
+dop_status
+dop_interp_check_ids(const dop_interp_node *n, uint32_t src, uint32_t limit)
 {
     const dop_node *node = &n->g->nodes[n->id];
     const dop_tensor *ids = n->src[src];
@@ -180,7 +180,7 @@ static dop_status
 compute_rope(const dop_interp_node *n)
 {
     const dop_tensor *x = n->src[0], *table = n->src[2];
-    dop_status st = check_ids(n, 1, table->shape.dim[0].mul);
+    dop_status st = dop_interp_check_ids(n, 1, table->shape.dim[0].mul);
     if (st != DOP_OK)
         return st;
     uint64_t heads = x->shape.dim[1].mul, dim = last_axis(x), dims = last_axis(table), half = dims / 2;
@@ -312,7 +312,7 @@ static dop_status
 compute_gather(const dop_interp_node *n)
 {
     const dop_tensor *table = n->src[0], *ids = n->src[1];
-    dop_status st = check_ids(n, 1, table->shape.dim[0].mul);
+    dop_status st = dop_interp_check_ids(n, 1, table->shape.dim[0].mul);
     if (st != DOP_OK)
         return st;
     uint64_t w = table->count / table->shape.dim[0].mul;
@@ -404,7 +404,7 @@ static dop_status
 compute_pick(const dop_interp_node *n)
 {
     uint64_t cols = last_axis(n->src[0]), k = last_axis(&n->out);
-    dop_status st = check_ids(n, 1, (uint32_t)cols);
+    dop_status st = dop_interp_check_ids(n, 1, (uint32_t)cols);
     for (uint64_t i = 0; i < n->out.count && st == DOP_OK; i++)
         n->out.f[i] = n->src[0]->f[i / k * cols + n->src[1]->u[i]];
     return st;
@@ -417,7 +417,7 @@ compute_group_rows(const dop_interp_node *n)
     const uint32_t experts = (uint32_t)dop_node_i(n->g, n->id, DOP_A_experts);
     const uint64_t span = (uint64_t)dop_node_i(n->g, n->id, DOP_A_span);
     uint64_t blocks = 0;
-    dop_status st = check_ids(n, 0, experts);
+    dop_status st = dop_interp_check_ids(n, 0, experts);
     if (st != DOP_OK)
         return st;
     memset(n->out.u, 0xff, (size_t)n->out.count * sizeof *n->out.u);
@@ -441,7 +441,7 @@ compute_matmul_at(const dop_interp_node *n)
 {
     const dop_tensor *x = n->src[0], *w = n->src[1], *ids = n->src[2];
     uint64_t depth = last_axis(x), cols = w->shape.dim[1].mul, k = n->out.shape.dim[1].mul;
-    dop_status st = ids ? check_ids(n, 2, w->shape.dim[0].mul) : DOP_OK;
+    dop_status st = ids ? dop_interp_check_ids(n, 2, w->shape.dim[0].mul) : DOP_OK;
     for (uint64_t i = 0; i < n->out.count / cols && st == DOP_OK; i++) {
         const float *in = x->f + (x->shape.rank == 3 ? i : i / k) * depth;
         const uint64_t matrix = ids ? ids->u[i] : i % k;
@@ -472,17 +472,21 @@ compute_state_write(const dop_interp_node *n)
     uint32_t n_srcs = n->g->nodes[n->id].n_srcs;
     const dop_tensor *pos = appends ? n->src[2] : NULL, *seq = n_srcs > 2 ? n->src[n_srcs - 1] : NULL;
     uint64_t held = state->shape.dim[1].mul; /* of append state: rows of a sequence */
-    dop_status st = appends ? check_ids(n, 2, n->g->max_s) : DOP_OK;
+    dop_status st = appends ? dop_interp_check_ids(n, 2, n->g->max_s) : DOP_OK;
     if (st == DOP_OK && seq)
-        st = check_ids(n, n_srcs - 1, state->shape.dim[0].mul);
+        st = dop_interp_check_ids(n, n_srcs - 1, state->shape.dim[0].mul);
     if (st != DOP_OK)
         return st;
     dop_type type = n->round ? n->g->nodes[n->id].type : DOP_TYPE_f32;
+    if (!appends && state->shape.rank > x->shape.rank) {
+        dop_interp_last_rows(n, type);
+        return DOP_OK;
+    }
     uint64_t rows = x->shape.dim[0].mul, w = x->count / rows;
     if (!appends) /* the successor is another value: what no row writes is as it was */
         memcpy(n->out.f, state->f, state->count * sizeof(float));
     for (uint64_t t = 0; t < rows; t++) {
-        uint64_t row = seq ? seq->u[t] : t;
+        uint64_t row = seq ? seq->u[seq->count > 1 ? t : 0] : t;
         if (appends)
             row = row * held + pos->u[t] % held;
         for (uint64_t i = 0; i < w; i++)
@@ -535,9 +539,9 @@ static dop_status
 compute_attention(const dop_interp_node *n, bool split)
 {
     const dop_tensor *q = n->src[0], *k = n->src[1], *pos = n->src[3], *seq = n->src[4], *sinks = n->src[5];
-    dop_status st = check_ids(n, 3, n->g->max_s);
+    dop_status st = dop_interp_check_ids(n, 3, n->g->max_s);
     if (st == DOP_OK)
-        st = check_ids(n, 4, k->shape.dim[0].mul);
+        st = dop_interp_check_ids(n, 4, k->shape.dim[0].mul);
     if (st != DOP_OK)
         return st;
     uint64_t heads = q->shape.dim[1].mul, dim = last_axis(n->src[2]), group = heads / k->shape.dim[2].mul;
@@ -555,7 +559,7 @@ compute_attention(const dop_interp_node *n, bool split)
         uint64_t lo = min_u64(begin + i * span, end), hi = min_u64(lo + span, end);
         const float *sink = sinks && i == 0 ? sinks->f + h : NULL;
         const float *query = q->f + (t * heads + h) * last_axis(q);
-        head_sum m = attend(n, query, seq->u[t], h / group, lo, hi, sink, scores, acc);
+        head_sum m = attend(n, query, seq->u[seq->count > 1 ? t : 0], h / group, lo, hi, sink, scores, acc);
         float *out = n->out.f + r * out_dim;
         for (uint64_t d = 0; d < dim; d++)
             out[d] = (float)(split ? acc[d] : acc[d] / m.sum);
@@ -655,6 +659,11 @@ dop_interp_compute(const dop_interp_node *n)
     case DOP_OP_attn_combine:
         compute_attn_combine(n);
         return DOP_OK;
+    case DOP_OP_short_conv:
+        return dop_interp_short_conv(n);
+    case DOP_OP_linear_scan:
+    case DOP_OP_linear_scan_state:
+        return dop_interp_linear_scan(n);
     default:
         compute_unary(n, op);
         return DOP_OK;

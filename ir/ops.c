@@ -57,7 +57,7 @@ static const struct {
 #define AXIS(name, span) [DOP_AXIS_##name] = DOP_TILE_##span,
 #define TILE(...) {__VA_ARGS__}
 #define HOLES(...) {__VA_ARGS__}
-#define ANYWHERE {ELEMENTS, ELEMENTS, ELEMENTS, ELEMENTS, ELEMENTS, ELEMENTS}
+#define ANYWHERE {ELEMENTS, ELEMENTS, ELEMENTS, ELEMENTS, ELEMENTS, ELEMENTS, ELEMENTS}
 #define CAPACITIES(...) __VA_ARGS__
 /* clang-format on */
 

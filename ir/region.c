@@ -194,7 +194,7 @@ find_widths(walk *w, bool *wide)
     for (uint32_t i = 0; i < w->r->n_nodes; i++) {
         const dop_node *n = node(w, i);
         wide[i] = n->op != DOP_OP_rope || dop_node_i(w->g, w->r->nodes[i], DOP_A_dims) % 8 == 0;
-        if (is_product(w, i) || root_of(w, i) == DOP_ROOT_attention)
+        if (is_product(w, i) || root_of(w, i) == DOP_ROOT_attention || root_of(w, i) == DOP_ROOT_scan)
             continue; /* the template computes them */
         for (uint32_t k = 0; k < n->n_srcs; k++)
             if (dop_node_access(w->g, w->r->nodes[i], k)->axis[DOP_AXIS_col] != DOP_ACCESS_none)
@@ -462,6 +462,42 @@ describe_attention(walk *w, dop_node_id *ids)
     }
 }
 
+/* --- recurrences ----------------------------------------------------------------------------------------------------- */
+
+static void
+describe_scan(walk *w, dop_node_id *ids)
+{
+    dop_analysis *a = w->a;
+    const dop_region *r = w->r;
+    uint32_t n = r->n_nodes;
+    for (uint32_t i = 0; i < n; i++)
+        if (root_of(w, i) == DOP_ROOT_scan) {
+            a->scan = r->nodes[i];
+            a->made[!dop_node_per_token(w->g, a->scan)] = a->scan;
+        }
+    if (!a->scan)
+        return;
+    const dop_node *scan = dop_node_at(w->g, a->scan);
+    const dop_shape *q = &dop_node_at(w->g, scan->src[0])->shape, *v = &dop_node_at(w->g, scan->src[2])->shape;
+    for (uint32_t s = 0; s < 2; s++) {
+        a->heads[s] = (dop_program){.unit = {q->dim[2].mul, q->dim[1].mul}, .nodes = ids + s * n};
+        a->heads[s].n_nodes = take_cone(w, scan->src[s], a->heads[s].nodes);
+    }
+    a->has_unit = true;
+    a->unit = (dop_unit){v->dim[2].mul, v->dim[1].mul};
+    a->behind = (dop_program){.unit = a->unit, .nodes = ids + 2 * n};
+    for (uint32_t i = 0; i < n; i++) {
+        bool saves = dop_node_is(w->g, r->nodes[i], DOP_EFFECT);
+        w->behind[i] = r->nodes[i] == a->made[0];
+        for (uint32_t s = 0; s < node(w, i)->n_srcs; s++)
+            w->behind[i] = w->behind[i] || (source(w, i, s) >= 0 && w->behind[source(w, i, s)]);
+        if (saves && dop_node_base(w->g, node(w, i)->src[1], NULL) == a->made[1] && a->made[1])
+            a->saved = r->nodes[i];
+        else if (w->behind[i])
+            a->behind.nodes[a->behind.n_nodes++] = r->nodes[i];
+    }
+}
+
 /* --- all of them ----------------------------------------------------------------------------------------------------- */
 
 static void
@@ -569,6 +605,9 @@ dop_region_describe(dop_graph *g, dop_region *r, dop_diag *diag)
     case DOP_TPL_attention:
         describe_attention(&w, ids);
         break;
+    case DOP_TPL_scan:
+        describe_scan(&w, ids);
+        break;
     default:
         break;
     }
@@ -625,6 +664,11 @@ dop_region_storers(const dop_region *r, uint32_t *counts)
             count_outs(r, a->query.nodes, a->query.n_nodes, counts);
         for (uint32_t i = 0; i < a->n_writes && !a->writes[i].again; i++)
             count_outs(r, a->writes[i].prog.nodes, a->writes[i].prog.n_nodes, counts);
+        break;
+    case DOP_TPL_scan:
+        count_outs(r, a->behind.nodes, a->behind.n_nodes, counts);
+        count_outs(r, &a->made[1], 1, counts);
+        count_outs(r, &a->saved, 1, counts);
         break;
     case DOP_TPL_argmax:
         count_outs(r, &a->root, 1, counts);

@@ -81,6 +81,13 @@ typedef struct dop_analysis {
     uint32_t n_after; /* outputs made of the attention itself */
     dop_node_id *after;
 
+    /* template scan */
+    dop_node_id scan;     /* any of its roots, which read the same sources */
+    dop_node_id made[2];  /* the root that gives values and the one that gives states; 0: none */
+    dop_node_id saved;    /* state_write of what the latter gives, 0: elsewhere */
+    dop_program heads[2]; /* what the region makes of q and k as row programs; no nodes: it loads them */
+    dop_program behind;   /* what it makes of the values, the root included */
+
     uint32_t capacity; /* nodes that the lists have memory for */
     void *memory;
 } dop_analysis;

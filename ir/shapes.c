@@ -159,6 +159,15 @@ need_ids(const rule_ctx *c, uint32_t i, const dop_node *rows)
     return DOP_OK;
 }
 
+/* The sequence of each of these rows, or one of them all. */
+static dop_status
+need_sequences(const rule_ctx *c, uint32_t i, const dop_node *rows)
+{
+    const dop_shape *s = &c->src[i]->shape;
+    bool one = s->rank == 1 && s->dim[0].sym == DOP_SYM_1 && s->dim[0].mul == 1;
+    return need_ids(c, i, one ? NULL : rows);
+}
+
 static dop_status
 mismatch(const rule_ctx *c, uint32_t i, uint32_t j)
 {
@@ -545,7 +554,8 @@ rule_state_write(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
     dop_status st = DOP_OK;
     const dop_node *state = c->src[0], *x = c->src[1];
     bool appends = dop_shape_appends(&state->shape), whole = !appends && dop_shape_equal(&state->shape, &x->shape);
-    uint32_t ids = appends ? 2 : whole ? 0 : 1; /* sources that index rows */
+    bool tail = !appends && !whole && state->shape.rank == x->shape.rank + 1; /* the last rows, not the last one */
+    uint32_t ids = appends ? 2 : whole ? 0 : 1;                               /* sources that index rows */
     out->shape = state->shape;
     out->type = state->type;
     if (state->shape.dim[0].sym != DOP_SYM_Q)
@@ -559,8 +569,8 @@ rule_state_write(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
     if (whole)
         return DOP_OK;
     for (uint32_t i = 2; i < n_srcs && st == DOP_OK; i++)
-        st = need_ids(c, i, x);
-    if (st == DOP_OK && !same_tail(state, 1 + appends, x, 1))
+        st = i + 1 == n_srcs ? need_sequences(c, i, x) : need_ids(c, i, x);
+    if (st == DOP_OK && !same_tail(state, 1 + (appends || tail), x, 1))
         return mismatch(c, 0, 1);
     return st;
 }
@@ -578,6 +588,63 @@ check_ring(const rule_ctx *c)
                (unsigned long long)sees, c->g->max_t, c->src[1]->name, rows.mul);
 }
 
+/* Source 1 is [Q,...] without positions. */
+static dop_status
+need_replaced(const rule_ctx *c, uint32_t i, uint32_t rank)
+{
+    char text[DOP_SHAPE_TEXT];
+    const dop_shape *s = &c->src[i]->shape;
+    if (s->rank != rank || s->dim[0].sym != DOP_SYM_Q || dop_shape_appends(s))
+        return BAD(c, "needs replace state of rank %u for source %u, %%%s is %s", rank, i, c->src[i]->name,
+                   dop_shape_text(s, text));
+    return DOP_OK;
+}
+
+static dop_status
+rule_short_conv(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
+{
+    dop_status st;
+    const dop_node *x = c->src[0], *state = c->src[1], *taps = c->src[2];
+    if ((st = need_rank(c, 0, 2)) != DOP_OK || (st = need_replaced(c, 1, 3)) != DOP_OK ||
+        (st = need_rank(c, 2, 2)) != DOP_OK || (st = need_ids(c, 3, x)) != DOP_OK)
+        return st;
+    if (!dim_equal(last_dim(x), last_dim(state)))
+        return mismatch(c, 0, 1);
+    if (!dim_equal(last_dim(x), last_dim(taps)))
+        return mismatch(c, 0, 2);
+    if (state->shape.dim[1].mul + 1 != taps->shape.dim[0].mul || taps->shape.dim[0].sym != DOP_SYM_1)
+        return mismatch(c, 1, 2);
+    out->shape = x->shape;
+    return n_srcs > 4 ? need_vector(c, 4) : DOP_OK;
+}
+
+static dop_status
+rule_linear_scan(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
+{
+    dop_status st;
+    const dop_node *q = c->src[0], *k = c->src[1], *v = c->src[2], *decay = c->src[3], *state = c->src[4];
+    for (uint32_t i = 0; i < 3; i++)
+        if ((st = need_rank(c, i, 3)) != DOP_OK)
+            return st;
+    if ((st = need_rank(c, 3, 2)) != DOP_OK || (st = need_replaced(c, 4, 4)) != DOP_OK ||
+        (st = need_ids(c, 5, q)) != DOP_OK)
+        return st;
+    if (!dop_shape_equal(&q->shape, &k->shape))
+        return mismatch(c, 0, 1);
+    if (!dim_equal(q->shape.dim[0], v->shape.dim[0]) || v->shape.dim[1].mul % q->shape.dim[1].mul != 0)
+        return mismatch(c, 0, 2);
+    if (!dim_equal(v->shape.dim[0], decay->shape.dim[0]) || !dim_equal(v->shape.dim[1], decay->shape.dim[1]))
+        return mismatch(c, 2, 3);
+    if (!same_tail(state, 3, q, 2))
+        return mismatch(c, 0, 4);
+    if (!dim_equal(state->shape.dim[1], v->shape.dim[1]) || !dim_equal(state->shape.dim[2], v->shape.dim[2]))
+        return mismatch(c, 2, 4);
+    if (n_srcs > 6 && !dop_shape_equal(&c->src[6]->shape, &decay->shape))
+        return mismatch(c, 3, 6);
+    out->shape = c->op == DOP_OP_linear_scan ? v->shape : state->shape;
+    return DOP_OK;
+}
+
 static dop_status
 rule_attention(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
 {
@@ -589,7 +656,7 @@ rule_attention(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
         if (i && !dop_shape_appends(&c->src[i]->shape))
             return BAD(c, "needs append state for source %u, %%%s is none", i, c->src[i]->name);
     }
-    if ((st = need_ids(c, 3, q)) != DOP_OK || (st = need_ids(c, 4, q)) != DOP_OK)
+    if ((st = need_ids(c, 3, q)) != DOP_OK || (st = need_sequences(c, 4, q)) != DOP_OK)
         return st;
     for (uint32_t i = 0; i < 3; i++) /* values may have another length */
         if (!dim_equal(k->shape.dim[i], v->shape.dim[i]))
@@ -670,7 +737,8 @@ check_src_types(const rule_ctx *c, uint32_t n_srcs)
         bool ids = (c->op == DOP_OP_rope && i == 1) || ((c->op == DOP_OP_gather || c->op == DOP_OP_pick) && i == 1) ||
                    (c->op == DOP_OP_matmul_at && i >= 2) || c->op == DOP_OP_group_rows ||
                    (c->op == DOP_OP_state_write && i >= 2) ||
-                   ((c->op == DOP_OP_attention || c->op == DOP_OP_attn_split) && (i == 3 || i == 4));
+                   ((c->op == DOP_OP_attention || c->op == DOP_OP_attn_split) && (i == 3 || i == 4)) ||
+                   (c->op == DOP_OP_short_conv && i == 3) || (c->info->root == DOP_ROOT_scan && i == 5);
         bool blocks = (c->op == DOP_OP_gather && i == 0) ||
                       ((c->op == DOP_OP_matmul || c->op == DOP_OP_matmul_at) && i == 1) || c->op == DOP_OP_cast ||
                       c->op == DOP_OP_dequant;
@@ -750,6 +818,11 @@ apply_rule(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
         return rule_attention(c, n_srcs, out);
     case DOP_OP_attn_combine:
         return rule_attn_combine(c, out);
+    case DOP_OP_short_conv:
+        return rule_short_conv(c, n_srcs, out);
+    case DOP_OP_linear_scan:
+    case DOP_OP_linear_scan_state:
+        return rule_linear_scan(c, n_srcs, out);
     case DOP_OP_dequant:
         if (c->src[0]->op != DOP_OP_weight || c->src[0]->shape.rank != 2)
             return BAD(c, "is not of a weight matrix");

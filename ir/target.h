@@ -1,4 +1,4 @@
-/* A target profile: what the device offers and roughly what things cost there.  Passes and kernels read it; the
+/* A target: what the device offers and roughly what things cost there.  Passes and kernels read it; the
  * compiler fills it from a built-in row, a YAML file or the device itself. */
 #ifndef DOPPLER_IR_TARGET_H
 #define DOPPLER_IR_TARGET_H

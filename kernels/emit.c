@@ -355,9 +355,8 @@ load_input(dop_emit *e, dop_node_id node, const char *row)
     return name;
 }
 
-/* Where the copy of a replace state begins that is current for the sequence, or the one that this step makes. */
-static const char *
-replace_copy(dop_emit *e, dop_node_id state, const char *sequence, bool successor)
+const char *
+dop_emit_replace_copy(dop_emit *e, dop_node_id state, const char *sequence, bool successor)
 {
     const char *name = dop_emit_str(e, "r%u", e->n_temps++), *step = dop_emit_step(e);
     uint64_t values = dop_node_rows(e->g, state, 1) * dop_node_cols(e->g, state);
@@ -373,11 +372,11 @@ is_replace_state(const dop_graph *g, dop_node_id id)
     return (n->op == DOP_OP_state || n->op == DOP_OP_state_write) && !dop_shape_appends(&n->shape);
 }
 
-/* Sequence of a row, 0u where there is one only. */
-static const char *
-sequence_of(dop_emit *e, dop_node_id sequences, const char *row)
+const char *
+dop_emit_sequence(dop_emit *e, dop_node_id sequences, const char *row)
 {
-    return e->g->max_q == 1 ? "0u" : dop_emit_value(e, sequences, (dop_index){row, "0u"}, 1);
+    bool one = dop_node_at(e->g, sequences)->shape.dim[0].sym != DOP_SYM_T; /* for all rows */
+    return e->g->max_q == 1 ? "0u" : dop_emit_value(e, sequences, (dop_index){one ? "0u" : row, "0u"}, 1);
 }
 
 static const char *
@@ -395,7 +394,7 @@ load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start
         ix.t = "0u";
     const char *at = flat_index(e, node, ix, dop_row_values(g, node), start);
     if (is_replace_state(g, node))
-        at = dop_emit_str(e, "(%s + %s)", replace_copy(e, node, ix.t, n->op == DOP_OP_state_write), at);
+        at = dop_emit_str(e, "(%s + %s)", dop_emit_replace_copy(e, node, ix.t, n->op == DOP_OP_state_write), at);
     uint32_t w = width == 4 && cols > 1 ? 4 : 1; /* a statistic is one value for all four columns */
     if (n->op == DOP_OP_weight && n->shape.rank > 1)
         return load_temp(e, node, width,
@@ -698,7 +697,7 @@ emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
         if (dop_node_at(g, n->src[1])->shape.rank > 1)
             return gather_each(e, node, ix, width);
         if (is_replace_state(g, dop_node_base(g, n->src[0], NULL)))
-            return dop_emit_value(e, n->src[0], (dop_index){sequence_of(e, n->src[1], ix.t), ix.c}, width);
+            return dop_emit_value(e, n->src[0], (dop_index){dop_emit_sequence(e, n->src[1], ix.t), ix.c}, width);
         const char *id = dop_emit_value(e, n->src[1], (dop_index){ix.t, "0u"}, 1);
         /* Ids are made on the device too, and then by logits that may not be finite. */
         uint32_t rows = (uint32_t)dop_dim_value(g, dop_node_at(g, n->src[0])->shape.dim[0], g->max_t);
@@ -710,6 +709,8 @@ emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     }
     case DOP_OP_state_write:
         return dop_emit_value(e, n->src[1], ix, width);
+    case DOP_OP_short_conv:
+        return dop_emit_conv(e, node, ix, width);
     default:
         if (dop_op_of(n->op)->expr[0])
             return emit_elementwise(e, node, ix, width);
@@ -758,10 +759,10 @@ replace_index(dop_emit *e, dop_node_id node, dop_index ix)
 {
     const dop_graph *g = e->g;
     const dop_node *n = dop_node_at(g, node);
-    if (n->n_srcs > 2 && g->max_q > 1 && g->max_t > 1)
+    if (n->n_srcs > 2 && dop_graph_mixes(g))
         return fail(e, DOP_E_INPUT, "no kernel writes rows of several sequences to replace state", node);
-    const char *q = n->n_srcs > 2 ? sequence_of(e, n->src[2], ix.t) : g->max_q == 1 ? "0u" : ix.t;
-    const char *copy = replace_copy(e, node, q, true);
+    const char *q = n->n_srcs > 2 ? dop_emit_sequence(e, n->src[2], ix.t) : g->max_q == 1 ? "0u" : ix.t;
+    const char *copy = dop_emit_replace_copy(e, node, q, true);
     return dop_emit_str(e, "(%s + %s)", copy, flat_index(e, node, (dop_index){q, ix.c}, dop_node_cols(g, node), 0));
 }
 
@@ -779,7 +780,7 @@ append_row(dop_emit *e, const dop_node *write, const char *t)
         row = dop_emit_str(e, "min(%s, %uu)", pos, rows - 1);
     if (g->max_q == 1)
         return ring || varies ? dop_emit_str(e, "(%s)", row) : row;
-    return dop_emit_str(e, "(%s * %uu + %s)", sequence_of(e, write->src[3], t), rows, row);
+    return dop_emit_str(e, "(%s * %uu + %s)", dop_emit_sequence(e, write->src[3], t), rows, row);
 }
 
 void
@@ -790,6 +791,10 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
     const char *at;
     if (e->status != DOP_OK)
         return;
+    if (is_replace_state(g, node) && n->shape.rank > dop_node_at(g, n->src[1])->shape.rank) {
+        dop_emit_store_tail(e, node, ix, width, value);
+        return;
+    }
     if (is_replace_state(g, node)) {
         at = replace_index(e, node, ix);
     } else if (n->op == DOP_OP_state_write) {

@@ -124,6 +124,13 @@ bool dop_emit_in_mailbox(const dop_emit *e, dop_node_id node);
 /* Argument with the address of a value's mailbox, for code that sends or receives by itself. */
 const char *dop_emit_mailbox_arg(dop_emit *e, dop_node_id node, bool written);
 const char *dop_emit_receive(dop_emit *e, dop_node_id node, const char *c);
+/* emit_state.c.  Where the copy of a replace state begins that is current for the sequence, or (successor) the one that this
+ * step makes; and the sequence of a row, 0u where there is one only. */
+const char *dop_emit_replace_copy(dop_emit *e, dop_node_id state, const char *sequence, bool successor);
+const char *dop_emit_sequence(dop_emit *e, dop_node_id sequences, const char *row);
+/* The value of a short_conv node, and what the row ix.t stores of a state_write that keeps the last rows. */
+const char *dop_emit_conv(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width);
+void dop_emit_store_tail(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value);
 /* Can the node be evaluated 4 columns at a time?  (Every width on the way is a multiple of 4 or 1.) */
 bool dop_emit_wide(const dop_emit *e, dop_node_id node);
 

@@ -84,6 +84,8 @@ dop_attn dop_attn_at(const dop_site *s);    /* the same before anything is gener
 bool dop_attn_makes_heads(const dop_gen *gen);
 /* Heads that no kernel of attention computes. */
 dop_refusal dop_attn_refuses(const dop_site *s);
+/* May a step have rows of several sequences? */
+bool dop_attn_mixes(const dop_site *s);
 /* The tile of the forms without matrix units. */
 void dop_attn_tile(const dop_site *s, dop_tile *tile);
 /* Does the region make this step's row of a cache (0: K, 1: V), or receive it from the stage that writes it? */
@@ -96,6 +98,8 @@ void dop_attn_shape(dop_gen *gen, const dop_attn *a, dop_keys *keys);
 /* Query rows into dop_q; cache writes of this step. */
 void dop_attn_prologue(dop_gen *gen, const dop_attn *a, dop_buf *body);
 /* The body of dop_store_row(t, h, d, o, m, l, split): four values from column d of head h. */
+/* Keys KVH, a KV head in the caches of the sequence that `row` belongs to, and SEQUENCE, what it needs before. */
+void dop_attn_sequence(dop_gen *gen, const dop_attn *a, const char *row, dop_keys *keys, dop_buf *decls);
 void dop_attn_store(dop_gen *gen, const dop_attn *a, dop_buf *store);
 /* What the last workgroup of a KV head does: the merged rows of its query heads; and the store of four values `o` at
  * column c of `merged` by a workgroup that has no others to merge with. */

@@ -93,6 +93,7 @@ emit(dop_gen *gen)
     uint32_t lanes = lanes_of(&a, e->target), at_once = positions_of(tile);
     dop_buf_printf(&decls, "#define V_IN_K %d\n", values_are_keys(e->g, &a, lanes));
     dop_attn_positions(gen, &a, &decls);
+    dop_attn_sequence(gen, &a, "0u", &keys, &decls);
     dop_attn_prologue(gen, &a, &prologue);
     dop_attn_store(gen, &a, &store);
     dop_attn_store_whole(gen, &a, merged, &whole);

@@ -87,11 +87,14 @@ read_ids(dop_gen *gen, dop_node_id ids, uint32_t experts, dop_buf *out)
     dop_buf_printf(out, "    return min(ids, uvec4(%uu));\n}\n", experts - 1);
 }
 
-/* Slices of the ids that are looked through at once, one invocation for each expert and slice. */
+/* Slices of the ids, each of one invocation: as many as their counts fit half of the shared memory, and no more than pay,
+ * since somebody sums them up. */
 static uint32_t
-slices(const dop_tile *tile, uint32_t experts)
+slices(const dop_gen *gen, uint32_t experts)
 {
-    return experts < tile->wg ? tile->wg / experts : 1;
+    const uint32_t fit = gen->e.target->shared_bytes / 8 / experts,
+                   most = gen->choice->tile.wg < 64 ? gen->choice->tile.wg : 64;
+    return fit == 0 ? 1 : fit < most ? fit : most;
 }
 
 static dop_status
@@ -110,7 +113,7 @@ emit(dop_gen *gen)
     dop_keys_num(gen, &keys, "EXPERTS", experts);
     dop_keys_num(gen, &keys, "SPAN", s->dim[1].mul - 1);
     dop_keys_num(gen, &keys, "BLOCKS", s->dim[0].mul);
-    dop_keys_num(gen, &keys, "SLICES", slices(&gen->choice->tile, experts));
+    dop_keys_num(gen, &keys, "SLICES", slices(gen, experts));
     dop_keys_num(gen, &keys, "SLOTS", dop_node_cols(g, ids));
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_set(&keys, "OUT", dop_emit_arg(e, id, true));
@@ -124,7 +127,7 @@ static uint32_t
 shared_bytes(dop_gen *gen)
 {
     const uint32_t experts = (uint32_t)dop_node_i(gen->e.g, gen->e.r->info->root, DOP_A_experts);
-    return (slices(&gen->choice->tile, experts) + 2) * experts * 4;
+    return (slices(gen, experts) + 2) * experts * 4;
 }
 
 /* One workgroup, as large as there is. */

@@ -70,17 +70,17 @@ put_types(dop_gen *gen, dop_buf *b)
     uint32_t n = 0;
     for (int t = 0; t < DOP_TYPE_COUNT; t++) {
         const dop_weight_type *w = dop_weight_type_of((dop_type)t);
-        if (!w || !w->file || !(gen->e.types_used & (1u << t)))
+        if (!w || !(gen->e.types_used & (1u << t)))
             continue;
         bool seen = false;
         for (uint32_t i = 0; i < n; i++)
-            seen = seen || strcmp(done[i], w->file) == 0;
+            seen = seen || strcmp(done[i], dop_weight_type_file(w)) == 0;
         if (seen)
             continue;
-        dop_status st = put_file(gen, w->file, b);
+        dop_status st = put_file(gen, dop_weight_type_file(w), b);
         if (st != DOP_OK)
             return st;
-        done[n++] = w->file;
+        done[n++] = dop_weight_type_file(w);
     }
     return gen->descriptor->ints ? put_file(gen, "types/int.glsl", b) : DOP_OK;
 }

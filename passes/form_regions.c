@@ -15,6 +15,8 @@ template_for(const dop_graph *g, dop_node_id id)
         return DOP_TPL_attention;
     case DOP_ROOT_argmax:
         return DOP_TPL_argmax;
+    case DOP_ROOT_scan:
+        return DOP_TPL_scan;
     case DOP_ROOT_group:
         return DOP_TPL_group;
     case DOP_ROOT_choice:

@@ -97,6 +97,8 @@ compare_access(const tile *t, dop_node_id n, uint32_t k, bool made)
         return DOP_REASON_none; /* loaded from memory */
     if (a->axis[DOP_AXIS_row] == DOP_ACCESS_at)
         return DOP_REASON_cross_workgroup;
+    if (a->axis[DOP_AXIS_row] == DOP_ACCESS_few && g->max_t > 1 && t->has->tile[DOP_AXIS_row] != DOP_TILE_whole)
+        return DOP_REASON_cross_workgroup; /* rows that other workgroups make */
     if (a->axis[DOP_AXIS_pos] == DOP_ACCESS_all ||
         (dop_node_is(g, n, DOP_EFFECT) && dop_node_space(g, n) != dop_node_at(g, n)->src[k]))
         return DOP_REASON_state_order;
@@ -125,6 +127,8 @@ compare_units(const tile *t, dop_node_id n)
     if (t->has->tile[DOP_AXIS_col] != DOP_TILE_whole || t->has->mixed || dop_node_at(g, n)->shape.rank == 1 ||
         same_unit(u, unit))
         return DOP_REASON_none;
+    if (dop_node_is(g, n, DOP_EFFECT) && t->r->info->scan && dop_node_space(g, n) == t->r->info->made[1])
+        return DOP_REASON_none; /* the state goes where it is kept, by whoever has it */
     if (dop_op_of(dop_node_at(g, n)->op)->root == DOP_ROOT_element && u.len == 1 && u.units == 1)
         return DOP_REASON_none;
     return dop_node_extent(g, n) == DOP_EXTENT_row && unit.units > 1 ? DOP_REASON_reduction_barrier
@@ -219,7 +223,7 @@ check_consumer(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, cons
     *out = DOP_REASON_template_limit;
     if (!(t.has->joins & joins_as(g, c))) {
         dop_root root = dop_op_of(dop_node_at(g, c->info->root)->op)->root;
-        if (root == DOP_ROOT_product || root == DOP_ROOT_attention ||
+        if (root == DOP_ROOT_product || root == DOP_ROOT_attention || root == DOP_ROOT_scan ||
             (joins_as(g, c) == DOP_JOIN_PARTIAL && p->info->n_products))
             *out = DOP_REASON_reduction_barrier;
         return DOP_OK;
@@ -301,8 +305,8 @@ compare_hole(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, do
 {
     const dop_template_info *t = dop_template_of(c->tpl);
     dop_root root = dop_op_of(dop_node_at(g, n)->op)->root;
-    bool is_root =
-        root == DOP_ROOT_product || root == DOP_ROOT_attention || root == DOP_ROOT_argmax || root == DOP_ROOT_group;
+    bool is_root = root == DOP_ROOT_product || root == DOP_ROOT_attention || root == DOP_ROOT_argmax ||
+                   root == DOP_ROOT_group || root == DOP_ROOT_scan;
     if (is_root && !(t->hole[k] & DOP_HOLE_ELEMENTS))
         return DOP_REASON_template_limit;
     if (merges && c->info->n_products && !(t->hole[0] & DOP_HOLE_ROWS))
@@ -421,6 +425,29 @@ stage_into_attention(const dop_flow *f, dop_region_id producer, dop_region_id co
     return DOP_REASON_none;
 }
 
+/* Heads of q and k enter through the holes of the roots, which compute them for themselves.  Nothing else of the region may
+ * read them, because an epilogue runs after the values of the load phase are gone. */
+static dop_reason
+stage_into_scan(const dop_flow *f, dop_region_id producer, dop_region_id consumer, dop_unit unit)
+{
+    const dop_graph *g = f->g;
+    const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
+    const dop_template_info *t = dop_template_of(c->tpl);
+    if (!same_unit(unit, c->info->heads[0].unit))
+        return DOP_REASON_tile_mismatch;
+    for (uint32_t i = 0; i < p->n_outs; i++) {
+        bool elsewhere = dop_node_is(g, p->outs[i], DOP_EFFECT) || f->output[p->outs[i]];
+        for (uint32_t k = 0; k < c->n_nodes; k++)
+            for (uint32_t s = 0; s < dop_node_at(g, c->nodes[k])->n_srcs; s++)
+                if (dop_node_base(g, dop_node_at(g, c->nodes[k])->src[s], NULL) == p->outs[i])
+                    elsewhere = elsewhere || dop_op_of(dop_node_at(g, c->nodes[k])->op)->root != DOP_ROOT_scan ||
+                                !(t->hole[s] & DOP_HOLE_HEADS);
+        if (elsewhere || dop_flow_n_readers(f, p->outs[i]) != 1)
+            return DOP_REASON_multiple_readers;
+    }
+    return DOP_REASON_none;
+}
+
 /* Rows of shared memory, whatever their length: a row program of whole rows makes another one. */
 static dop_reason
 stage_into_choice(const dop_flow *f, dop_region_id producer, dop_region_id consumer)
@@ -482,6 +509,8 @@ dop_fuse_may_stage(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, 
         *out_reason = stage_choice(cx, f, producer, consumer);
     else if (c->info->attention)
         *out_reason = stage_into_attention(f, producer, consumer, p->info->unit);
+    else if (c->info->scan)
+        *out_reason = stage_into_scan(f, producer, consumer, p->info->unit);
     else
         *out_reason = stage_into_product(cx, f, producer, consumer, p->info->unit);
     if (*out_reason == DOP_REASON_none && dop_fuse_too_many_buffers(cx, f, producer, consumer, false))

@@ -4,6 +4,7 @@
 #include "passes/fuse.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct product {
     dop_node_id act;
@@ -32,10 +33,13 @@ try_pair(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id a, dop_regio
                           g->regions[b].nodes[0],
                           "merge-siblings",
                           DOP_REASON_none,
-                          dop_node_bytes(g, g->regions[a].info->act),
+                          dop_node_bytes(g, dop_node_at(g, g->regions[a].info->root)->src[0]),
                           1};
     if (dop_fuse_disabled(cx, g, a, b))
         e.reason = DOP_REASON_disabled;
+    else if (g->regions[a].info->n_products + g->regions[b].info->n_products >
+             dop_template_of(g->regions[a].tpl)->siblings)
+        e.reason = DOP_REASON_capacity;
     else if (dop_fuse_too_many_buffers(cx, f, a, b, false))
         e.reason = DOP_REASON_arguments;
     e.dispatches = e.reason == DOP_REASON_none;
@@ -45,6 +49,22 @@ try_pair(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id a, dop_regio
     *changed = true;
     st = dop_flow_absorb(f, g, a, b, g->regions[a].tpl, false, cx->diag);
     return st == DOP_OK ? dop_flow_settle(f, g, cx->diag) : st;
+}
+
+/* Other roots that read the same sources: what they read is loaded once. */
+static dop_status
+try_twins(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, bool *changed)
+{
+    const dop_node *a = dop_node_at(g, g->regions[r].info->root);
+    dop_status st = DOP_OK;
+    /* Twins are near each other: looking further would only lengthen lifetimes. */
+    for (dop_region_id k = r + 1; k < g->n_regions && k < r + 8 && st == DOP_OK; k++) {
+        const dop_node *b = dop_node_at(g, g->regions[k].info->root);
+        if (!g->regions[k].dead && g->regions[k].tpl == g->regions[r].tpl && a->n_srcs == b->n_srcs &&
+            memcmp(a->src, b->src, a->n_srcs * sizeof *a->src) == 0)
+            st = try_pair(cx, g, f, r, k, changed);
+    }
+    return st;
 }
 
 static int
@@ -80,6 +100,9 @@ dop_pass_merge_siblings(dop_pass_ctx *cx, dop_graph *g, bool *changed)
                 g->regions[a->region].info->slots == g->regions[b->region].info->slots)
                 st = try_pair(cx, g, &f, a->region, b->region, changed);
     }
+    for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)
+        if (!g->regions[r].dead && dop_template_of(g->regions[r].tpl)->twins)
+            st = try_twins(cx, g, &f, r, changed);
     dop_flow_finish(&f);
     free(items);
     free(order);

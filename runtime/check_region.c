@@ -54,6 +54,20 @@ matrix_of(const dop_graph *g, dop_node_id id)
 
 /* --- which tokens and columns ---------------------------------------------------------------------------------------- */
 
+/* Does anything depend on other rows of the step than its own? */
+static bool
+reads_rows(const dop_graph *g, const dop_region *r)
+{
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        for (uint32_t k = 0; k < dop_node_at(g, r->nodes[i])->n_srcs; k++) {
+            uint8_t row = dop_node_access(g, r->nodes[i], k)->axis[DOP_AXIS_row];
+            bool state = dop_node_is(g, r->nodes[i], DOP_EFFECT) && dop_node_at(g, r->nodes[i])->n_srcs == 3;
+            if (row == DOP_ACCESS_few || row == DOP_ACCESS_all || state)
+                return true;
+        }
+    return false;
+}
+
 static void
 choose_samples(dop_check_run *run)
 {
@@ -65,7 +79,7 @@ choose_samples(dop_check_run *run)
         while (n > 2 && each * n > max_products)
             n--;
     }
-    if (a->n_writes) /* every token of the step is read by the others */
+    if (a->n_writes || reads_rows(g, run->r)) /* every token of the step is read by others */
         n = t;
     run->n_samples = n;
     for (uint32_t i = 0; i < n; i++)

@@ -229,3 +229,34 @@ dop_options_help(const dop_option *table, size_t n, dop_buf *out)
         dop_buf_printf(out, "%-28s %s\n", left, o->help);
     }
 }
+
+void
+dop_diag_print(const dop_diag *diag, const char *program, bool verbose)
+{
+    fprintf(stderr, "%s: ", program);
+    if (diag->path[0]) {
+        fprintf(stderr, "%s:", diag->path);
+        if (diag->line > 0)
+            fprintf(stderr, "%ld:", diag->line);
+        if (diag->column > 0)
+            fprintf(stderr, "%ld:", diag->column);
+        fputc(' ', stderr);
+    }
+    fprintf(stderr, "error: %s%s\n", diag->message,
+            diag->code == DOP_E_INTERNAL ? " (this is a bug in Doppler, please report it)" : "");
+    if (verbose && diag->src_file)
+        fprintf(stderr, "  raised at %s:%d\n", diag->src_file, diag->src_line);
+}
+
+int
+dop_status_exit(dop_status code)
+{
+    switch (code) {
+    case DOP_OK:
+        return 0;
+    case DOP_E_USAGE:
+        return 2;
+    default:
+        return 1;
+    }
+}

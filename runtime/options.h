@@ -1,4 +1,4 @@
-/* Command lines from a table: parsing, checking, and the text of --help.  Shared by both programs. */
+/* Command lines from a table: parsing, checking, and the text of --help; how errors are shown.  Shared by both programs. */
 #ifndef DOPPLER_RUNTIME_OPTIONS_H
 #define DOPPLER_RUNTIME_OPTIONS_H
 
@@ -63,5 +63,10 @@ dop_status dop_options_parse(const dop_option *table, size_t n, int argc, char *
 
 /* One line per option, aligned. */
 void dop_options_help(const dop_option *table, size_t n, dop_buf *out);
+
+/* Prints `PROGRAM: FILE:LINE: error: MESSAGE` to stderr. */
+void dop_diag_print(const dop_diag *diag, const char *program, bool verbose);
+/* Exit status that CLI.md fixes for a code. */
+int dop_status_exit(dop_status code);
 
 #endif

@@ -33,7 +33,8 @@
     SECTION(13, TOKENIZER, uint8_t, "tokenizer blob (runtime/text/tokenizer.h)")          \
     SECTION(14, TEMPLATE, char, "chat template text")                                     \
     SECTION(15, WEIGHTS, uint8_t, "packed weights, page aligned")                         \
-    SECTION(16, FILES, dop_plan_file, "files of external weights")
+    SECTION(16, FILES, dop_plan_file, "files of external weights")                        \
+    SECTION(17, STATES, dop_plan_state, "directory of the states")
 
 enum {
 #define SECTION(number, name, type, what) DOP_SEC_##name = number,
@@ -67,7 +68,8 @@ typedef struct dop_plan_model {
     /* Positions that may be written and then dropped: where append state is a ring, positions further on have taken the place
      * of some that earlier rows see.  DOP_PLAN_NO_RINGS: any number. */
     uint32_t rewind;
-    int32_t bos_id; /* -1: none */
+    uint32_t n_sequences; /* the states have room for so many, Q: 1 .. DOP_STEP_MAX_SEQUENCES */
+    int32_t bos_id;       /* -1: none */
     uint32_t n_end_ids;
     uint32_t end_ids[16];
     float temperature; /* the model's own sampling defaults; < 0: not stated, greedy */
@@ -124,6 +126,8 @@ typedef struct dop_plan_slot {
     uint64_t file_offset; /* WEIGHTS: from the start of DOP_SEC_WEIGHTS (or of file `file` when external) */
     uint32_t file;        /* external weights: row of DOP_SEC_FILES; 0xffffffff: embedded */
     uint32_t state;       /* STATE: DOP_PLAN_STATE_*; else 0 */
+    uint32_t rows;        /* APPEND: rows of the state in it that has the fewest, all sequences together; else 0 */
+    uint32_t reserved;
 } dop_plan_slot;
 
 /* Append: a row for every position of a sequence, or a ring of rows for its last ones (key and value caches); writing a row again leaves it as it was.
@@ -131,7 +135,9 @@ typedef struct dop_plan_slot {
  * where the parity of a sequence is 0 (dop_step). */
 enum { DOP_PLAN_STATE_APPEND = 1, DOP_PLAN_STATE_REPLACE };
 
-enum { DOP_SCHED_DECODE = 1, DOP_SCHED_PREFILL, DOP_SCHED_SCORE };
+/* Prefill and score take rows of one sequence in a step, rows those of any sequences.  Score and rows give the logits of
+ * every row, the others those of the last one. */
+enum { DOP_SCHED_DECODE = 1, DOP_SCHED_PREFILL, DOP_SCHED_SCORE, DOP_SCHED_ROWS };
 
 /* How the dispatches of a schedule are ordered.
  * Persistent: the first dispatch runs the schedule's stages.  Its workgroups, all of which the device must run at once, go
@@ -213,6 +219,19 @@ typedef struct dop_plan_tensor {
     uint64_t size;          /* bytes of one */
     uint64_t expert_stride; /* bytes from one to the next; 0: there is one */
 } dop_plan_tensor;
+
+/* One state of all sequences.  Append: row p of sequence q begins at offset + q * sequence_stride + p * row_bytes.
+ * Replace: copy c of sequence q at offset + c * copy_stride + q * sequence_stride, row_bytes in all. */
+typedef struct dop_plan_state {
+    uint32_t name; /* string: of the IR */
+    uint32_t slot; /* row of DOP_SEC_SLOTS; its `state` says of which kind this is */
+    uint32_t rows; /* of one sequence; 1 for replace */
+    uint32_t reserved;
+    uint64_t offset; /* bytes into the slot; this and what follows are multiples of 4 */
+    uint64_t row_bytes;
+    uint64_t sequence_stride; /* bytes */
+    uint64_t copy_stride;     /* bytes; append: 0 */
+} dop_plan_state;
 
 typedef struct dop_plan_file {
     uint32_t name; /* string: file name relative to the plan's directory */

@@ -23,12 +23,19 @@ read_sizes(dop_gi *gi)
         st = dop_gi_size(gi, "embedding_length", 0, DOP_MAX_WIDTH, 0, &a->hidden);
     if (st == DOP_OK)
         st = dop_gi_size(gi, "context_length", 0, DOP_MAX_CTX, 0, &a->ctx_train);
-    uint64_t experts = 0;
-    if (st == DOP_OK && dop_gguf_u64(dop_gi_find(gi, "expert_count", full, sizeof full), 0, &experts) && experts)
-        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s: mixtures of experts are not supported in GGUF files",
-                         full);
+    uint64_t experts = 0, draft = 0;
+    if (st == DOP_OK && !gi->family->experts &&
+        dop_gguf_u64(dop_gi_find(gi, "expert_count", full, sizeof full), 0, &experts) && experts)
+        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is %llu, but %s models have no experts", full,
+                         (unsigned long long)experts, gi->family->name);
+    if (st == DOP_OK && dop_gguf_u64(dop_gi_find(gi, "nextn_predict_layers", full, sizeof full), 0, &draft) &&
+        draft >= a->n_layers)
+        st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is %llu, but %s.block_count is %u", full,
+                         (unsigned long long)draft, gi->family->gguf, a->n_layers);
     if (st != DOP_OK)
         return st;
+    gi->draft = (uint32_t)draft;
+    a->n_layers -= gi->draft;
     const dop_gguf_tensor *embed = dop_gi_tensor(gi, "token_embd.weight", NULL);
     if (!embed)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor token_embd.weight is missing");
@@ -71,7 +78,7 @@ read_pattern(dop_gi *gi)
     uint32_t period = gi->family->period;
     if (kv && kv->type == DOP_GGUF_ARRAY) {
         for (uint32_t i = 0; i < n; i++)
-            if (kv->count != n || !dop_gguf_bool(kv, i, &gi->slides[i]))
+            if (kv->count != n + gi->draft || !dop_gguf_bool(kv, i, &gi->slides[i]))
                 return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not one true or false per layer", full);
         return DOP_OK;
     }
@@ -157,6 +164,8 @@ read_layer(dop_gi *gi, uint32_t i, uint32_t window)
     *y = gi->layer;
     t->rope = a->learned_positions ? -1 : 0;
     t->window = gi->slides[i] ? window : 0;
+    if (gi->family->qk_norm.key && !has_tensor(gi, "blk.0.attn_q_norm.weight"))
+        t->q_norm = t->k_norm = (dop_norm){0};
     dop_status st = dop_gi_size(gi, "attention.head_count", i, DOP_MAX_HEADS, 0, &t->n_heads);
     if (st == DOP_OK)
         st = dop_gi_size(gi, "attention.head_count_kv", i, DOP_MAX_HEADS, t->n_heads, &t->n_kv_heads);
@@ -294,6 +303,8 @@ dop_gi_config(dop_gi *gi)
         st = read_scalars(gi);
     if (st == DOP_OK)
         st = read_layers(gi);
+    if (st == DOP_OK)
+        st = dop_gi_experts(gi);
     if (st == DOP_OK && !a->learned_positions)
         st = dop_gi_ropes(gi);
     if (st == DOP_OK)

@@ -16,6 +16,7 @@ typedef struct dop_gi {
     const dop_family *family;
     dop_layer layer; /* what all layers share; copied to each before what differs is read */
     bool *slides;    /* [n_layers] the layer has the window; in the arena */
+    uint32_t draft;  /* layers after those of the model that predict further tokens; they are not read */
     dop_diag *diag;
     dop_checkpoint *model;
 } dop_gi;
@@ -35,6 +36,8 @@ dop_status dop_gi_size(const dop_gi *gi, const char *key, uint32_t layer, uint32
 dop_status dop_gi_number(const dop_gi *gi, const char *key, double min, double max, double otherwise, double *out);
 /* Rotary embeddings, and which layer uses which.  The layers and which of them slide are known. */
 dop_status dop_gi_ropes(dop_gi *gi);
+/* Which layers have experts, and how many. */
+dop_status dop_gi_experts(dop_gi *gi);
 /* End ids, chat template, name, vocabulary. */
 dop_status dop_gi_text(dop_gi *gi);
 /* Fills the model's weights with those that the facts call for. */

@@ -158,7 +158,11 @@ find_family(dop_gi *gi)
     dop_gguf_str arch;
     if (!dop_gguf_string(dop_gguf_find(&gi->parts[0], "general.architecture"), &arch))
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "general.architecture is missing or not a string");
-    gi->family = dop_family_by_gguf(arch.data, (size_t)arch.len);
+    char key[96];
+    uint64_t experts = 0;
+    snprintf(key, sizeof key, "%.*s.expert_count", (int)(arch.len > 60 ? 60 : arch.len), arch.data);
+    dop_gguf_u64(dop_gguf_find(&gi->parts[0], key), 0, &experts);
+    gi->family = dop_family_by_gguf(arch.data, (size_t)arch.len, experts > 0);
     if (gi->family)
         return DOP_OK;
     dop_buf known = {0};
@@ -176,8 +180,12 @@ leftovers(const dop_gi *gi)
 {
     char key[64];
     snprintf(key, sizeof key, "%s.block_count", gi->family->gguf);
-    dop_leftovers l = {
-        .model = gi->model, .diag = gi->diag, .facts = "the metadata", .layer_prefix = "blk.", .layers_key = key};
+    dop_leftovers l = {.model = gi->model,
+                       .diag = gi->diag,
+                       .facts = "the metadata",
+                       .layer_prefix = "blk.",
+                       .layers_key = key,
+                       .draft_layers = gi->draft};
     dop_status st = DOP_OK;
     size_t at = 0;
     for (uint32_t i = 0; i < gi->n_parts; i++)

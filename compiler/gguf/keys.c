@@ -25,7 +25,7 @@ dop_gi_size(const dop_gi *gi, const char *key, uint32_t layer, uint32_t max, uin
     uint64_t v = otherwise;
     if (!kv && !otherwise)
         return missing(gi, full);
-    if (kv && kv->type == DOP_GGUF_ARRAY && kv->count != gi->model->arch.n_layers)
+    if (kv && kv->type == DOP_GGUF_ARRAY && kv->count != gi->model->arch.n_layers + gi->draft)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s has %llu entries, expected one per layer", full,
                            (unsigned long long)kv->count);
     if (kv && !dop_gguf_u64(kv, kv->type == DOP_GGUF_ARRAY ? layer : 0, &v))

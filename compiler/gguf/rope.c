@@ -107,7 +107,7 @@ read_rope(dop_gi *gi)
     dop_arch *a = &gi->model->arch;
     dop_rope *r = &a->ropes[0];
     const bool two = gi->family->flags & DOP_FAM_LOCAL_ROPE;
-    *r = (dop_rope){.interleaved = gi->family->gguf_interleaved, .truncate = true};
+    *r = (dop_rope){.interleaved = gi->family->gguf_interleaved, .truncate = !gi->family->gguf_untruncated};
     dop_status st = dop_gi_number(gi, "rope.freq_base", 1e-3, 1e12, gi->family->theta, &r->theta);
     if (st == DOP_OK)
         st = read_dims(gi, "rope.dimension_count", head_dim_of(gi, two ? false : gi->slides[0]), &r->dims);

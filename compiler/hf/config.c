@@ -20,6 +20,8 @@ read_heads(dop_hf *hf, dop_attention *t)
 {
     const dop_family *f = hf->family;
     const dop_arch *a = &hf->model->arch;
+    if (!f->keys->heads)
+        return DOP_OK;
     dop_status st = size_field(hf, f->keys->heads, DOP_MAX_HEADS, f->heads, &t->n_heads);
     if (st == DOP_OK)
         st = size_field(hf, "num_key_value_heads", DOP_MAX_HEADS, f->kv_heads ? f->kv_heads : t->n_heads,
@@ -50,11 +52,18 @@ read_sizes(dop_hf *hf)
         st = size_field(hf, k->layers, DOP_MAX_LAYERS, 0, &a->n_layers);
     if (st == DOP_OK)
         st = size_field(hf, "vocab_size", DOP_MAX_VOCAB, hf->family->vocab, &a->vocab);
-    if (st == DOP_OK)
+    a->ctx_train = hf->family->ctx;
+    if (st == DOP_OK && k->ctx)
         st = size_field(hf, k->ctx, DOP_MAX_CTX, hf->family->ctx, &a->ctx_train);
-    if (st == DOP_OK) /* GPT-2's n_inner may be absent: four times the width */
+    if (!k->ffn) {
+        hf->layer.ffn.kind = DOP_FFN_NONE;
+        hf->layer.ffn_norm = (dop_norm){0};
+    }
+    if (st == DOP_OK && k->ffn) /* GPT-2's n_inner may be absent: four times the width */
         st = size_field(hf, k->ffn, DOP_MAX_WIDTH, hf->family->flags & DOP_FAM_LEARNED_POS ? 4 * a->hidden : 0,
                         &hf->layer.ffn.width);
+    if (st == DOP_OK)
+        st = dop_hf_adjust_ffn(hf);
     if (st == DOP_OK)
         st = read_heads(hf, &hf->layer.mixers[0].attn);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_LATENT)) {
@@ -81,6 +90,8 @@ read_layer_types(dop_hf *hf, const json_t *list, bool *sliding)
     for (uint32_t i = 0; i < n; i++) {
         const char *type = json_string_value(json_array_get(list, i));
         bool slides = type && strcmp(type, limited) == 0;
+        if (dop_hf_recurs(hf, type))
+            continue;
         if (!slides && (!type || strcmp(type, "full_attention") != 0))
             return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                                "%slayer_types[%u] is %.60s, expected full_attention or %s", hf->cfg.where, i,
@@ -386,14 +397,14 @@ read_layers(dop_hf *hf)
         some = some || a->layers[i].mixers[0].attn.window;
     for (uint32_t i = 0; some && (hf->family->flags & DOP_FAM_NOPE_FULL) && i < a->n_layers; i++)
         rotates[i] = a->layers[i].mixers[0].attn.window;
-    if (st == DOP_OK && !a->learned_positions)
+    if (st == DOP_OK && !a->learned_positions && hf->family->keys->heads)
         st = dop_hf_ropes(hf, sliding);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_LATENT))
         st = dop_hf_latent_rope(hf);
     for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++)
         if (!rotates[i])
             a->layers[i].mixers[0].attn.rope = -1;
-    return st;
+    return st == DOP_OK ? dop_hf_settle_mixers(hf) : st;
 }
 
 dop_status
@@ -408,5 +419,7 @@ dop_hf_config(dop_hf *hf)
         st = read_sizes(hf);
     if (st == DOP_OK)
         st = read_scalars(hf);
+    if (st == DOP_OK)
+        st = dop_hf_read_recurrent(hf);
     return st == DOP_OK ? read_layers(hf) : st;
 }

@@ -43,7 +43,7 @@ void dop_scores(uint base, uint kvh, uint sg, FRAG_A q[FD])
     [[unroll]] for (uint i = 0u; i < FD; i++) {
         FRAG_B k;
         [[unroll]] for (uint j = 0u; j < 2u; j++) {
-            coopMatLoadNV(k, U32x4(${K}).v, (DOP_SLOT(base + j * 16u) * KV + kvh) * (D / 8u) + i * 2u, KV * (D / 8u), true);
+            coopMatLoadNV(k, U32x4(${K}).v, (DOP_SLOT(base + j * 16u) * KV + ${KVH}) * (D / 8u) + i * 2u, KV * (D / 8u), true);
             s[j] = coopMatMulAddNV(q[i], k, s[j]);
         }
     }
@@ -77,7 +77,7 @@ ${LOAD_Q}        }
     FRAG_A q[FD];
     [[unroll]] for (uint i = 0u; i < FD; i++)
         coopMatLoadNV(q[i], dop_qh, first * D / 8u + i * 2u, D / 8u, false);
-    float m = -1e30, l = 0.0;
+${SEQUENCE}    float m = -1e30, l = 0.0;
     for (uint base = lo; base < hi; base += CP) {
         dop_scores(base, kvh, sg, q);
         for (uint i = 0u; i < CP / LANES; i += 4u) {
@@ -114,7 +114,7 @@ ${LOAD_Q}        }
             FRAG_B v;
             coopMatLoadNV(p, dop_ph, first * LP + j * 4u, LP, false);
             [[unroll]] for (uint i = 0u; i < FD; i++) {
-                coopMatLoadNV(v, U32x4(${V}).v, (DOP_SLOT(base + j * 16u) * KV + kvh) * (D / 8u) + i * 2u, KV * (D / 8u), false);
+                coopMatLoadNV(v, U32x4(${V}).v, (DOP_SLOT(base + j * 16u) * KV + ${KVH}) * (D / 8u) + i * 2u, KV * (D / 8u), false);
                 acc[i] = coopMatMulAddNV(p, v, acc[i]);
             }
         }

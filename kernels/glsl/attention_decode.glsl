@@ -69,7 +69,7 @@ void dop_hold_k(uint base, uint kvh, uint from, uint to)
 {
     uint p = base + gl_LocalInvocationIndex / LANES;
 ${@n NP}    if (p + $nu * GROUPS >= from && p + $nu * GROUPS < to) {
-        uint at = (DOP_SLOT(p + $nu * GROUPS) * KV + kvh) * D / 8u + gl_LocalInvocationIndex % LANES;
+        uint at = (DOP_SLOT(p + $nu * GROUPS) * KV + ${KVH}) * D / 8u + gl_LocalInvocationIndex % LANES;
 ${@c CK}        dop_k[$nu * CK + $cu] = DOP_ROWS_K(${K}).v[at + $cu * LANES];
 ${@}    }
 ${@}}
@@ -78,7 +78,7 @@ void dop_hold_v(uint base, uint kvh, uint from, uint to)
 #if !V_IN_K
     uint p = base + gl_LocalInvocationIndex / LANES;
 ${@n NP}    if (p + $nu * GROUPS >= from && p + $nu * GROUPS < to) {
-        uint at = ((DOP_SLOT(p + $nu * GROUPS) * KV + kvh) * VS + V0) / 8u + gl_LocalInvocationIndex % LANES;
+        uint at = ((DOP_SLOT(p + $nu * GROUPS) * KV + ${KVH}) * VS + V0) / 8u + gl_LocalInvocationIndex % LANES;
 ${@c CV}        dop_v[$nu * CV + $cu] = DOP_ROWS_V(${V}).v[at + $cu * LANES];
 ${@}    }
 ${@}#endif
@@ -165,7 +165,7 @@ void main()
 {
     uint head0 = DOP_GROUP.x * R, kvh = DOP_GROUP.x / GROUP_WGS, split = DOP_GROUP.z;
     uint last = ${POSITION}; // position of the query
-    uint hi = last + 1u, lo = DOP_FIRST(last);
+${SEQUENCE}    uint hi = last + 1u, lo = DOP_FIRST(last);
     DOP_RING_FROM(lo);
 #if SPLITS > 1
     uint len = dop_split_len(hi - lo, SPLITS), used = (hi - lo + len - 1u) / len;

@@ -1,10 +1,10 @@
 // The pairs of a row and one of its SLOTS, sorted by their expert (group_rows of ir/ops.def), by one workgroup.  An
-// invocation looks for one expert in one slice of the ids, first to count its pairs, then to put them where they belong.
+// invocation walks over one slice of the ids, first to count those of each expert, then to put its pairs where they belong.
 #define EXPERTS ${EXPERTS}u
 #define SPAN ${SPAN}u
 #define SLICES ${SLICES}u
 #define NONE 0xffffffffu
-shared uint dop_found[EXPERTS * SLICES]; // of an expert in a slice; then those in the slices before it
+shared uint dop_found[SLICES * EXPERTS]; // of an expert in a slice; then those in front of the slice's next one
 shared uint dop_total[EXPERTS]; // pairs of an expert
 shared uint dop_first[EXPERTS]; // its first block
 ${IDS}uint dop_blocks_of(uint pairs) { return (pairs + SPAN - 1u) / SPAN; }
@@ -12,14 +12,15 @@ void main()
 {
     uint me = gl_LocalInvocationIndex, pairs = ${N_TOKENS} * ${SLOTS}u;
     uint len = (pairs + 4u * SLICES - 1u) / (4u * SLICES); // fours of a slice
-    for (uint i = me; i < EXPERTS * SLICES; i += WG) {
-        uint e = i % EXPERTS, n = 0u;
-        for (uint q = i / EXPERTS * len, end = min(q + len, (pairs + 3u) / 4u); q < end; q++) {
-            uvec4 ids = dop_ids(q);
-            for (uint k = 0u; k < 4u; k++)
-                n += ids[k] == e && q * 4u + k < pairs ? 1u : 0u;
-        }
-        dop_found[i] = n;
+    uint from = me * len, end = me < SLICES ? min(from + len, (pairs + 3u) / 4u) : 0u;
+    for (uint i = me; i < SLICES * EXPERTS; i += WG)
+        dop_found[i] = 0u;
+    barrier();
+    for (uint q = from; q < end; q++) {
+        uvec4 ids = dop_ids(q);
+        for (uint k = 0u; k < 4u; k++)
+            if (q * 4u + k < pairs)
+                dop_found[me * EXPERTS + ids[k]]++;
     }
     barrier();
     for (uint e = me; e < EXPERTS; e += WG) {
@@ -39,16 +40,13 @@ void main()
         used += dop_blocks_of(dop_total[e]);
     }
     barrier();
-    for (uint i = me; i < EXPERTS * SLICES; i += WG) {
-        uint e = i % EXPERTS, n = dop_found[i];
-        for (uint q = i / EXPERTS * len, end = min(q + len, (pairs + 3u) / 4u); q < end; q++) {
-            uvec4 ids = dop_ids(q);
-            for (uint k = 0u; k < 4u; k++)
-                if (ids[k] == e && q * 4u + k < pairs) {
-                    ${OUT}.v[(dop_first[e] + n / SPAN) * (SPAN + 1u) + 1u + n % SPAN] = q * 4u + k;
-                    n++;
-                }
-        }
+    for (uint q = from; q < end; q++) {
+        uvec4 ids = dop_ids(q);
+        for (uint k = 0u; k < 4u; k++)
+            if (q * 4u + k < pairs) {
+                uint n = dop_found[me * EXPERTS + ids[k]]++;
+                ${OUT}.v[(dop_first[ids[k]] + n / SPAN) * (SPAN + 1u) + 1u + n % SPAN] = q * 4u + k;
+            }
     }
     for (uint e = me; e < EXPERTS; e += WG)
         for (uint b = 0u; b < dop_blocks_of(dop_total[e]); b++)

@@ -82,6 +82,142 @@ static const hg_rule apertus[] = {
     {0},
 };
 
+/* ---- names of experts and recurrent layers ------------------------------------------------------------------------ */
+
+static const hg_rule experts[] = {
+    {"*.mlp.gate", "ffn_gate_inp", HG_PLAIN},
+    {"*.mlp.experts.*.gate_proj", "ffn_gate_exps", HG_EXPERTS},
+    {"*.mlp.experts.*.up_proj", "ffn_up_exps", HG_EXPERTS},
+    {"*.mlp.experts.*.down_proj", "ffn_down_exps", HG_EXPERTS},
+    {"*.mlp.shared_expert.gate_proj", "ffn_gate_shexp", HG_PLAIN},
+    {"*.mlp.shared_expert.up_proj", "ffn_up_shexp", HG_PLAIN},
+    {"*.mlp.shared_expert.down_proj", "ffn_down_shexp", HG_PLAIN},
+    {"*.mlp.shared_expert_gate", "ffn_gate_inp_shexp", HG_PLAIN},
+    {"*.mlp.shared_experts.gate_proj", "ffn_gate_shexp", HG_PLAIN},
+    {"*.mlp.shared_experts.up_proj", "ffn_up_shexp", HG_PLAIN},
+    {"*.mlp.shared_experts.down_proj", "ffn_down_shexp", HG_PLAIN},
+    {"*.mlp.gate.e_score_correction_bias", "exp_probs_b.bias", HG_WHOLE_NAME},
+    {"*.mlp.moe_statics.e_score_correction_bias", "exp_probs_b.bias", HG_WHOLE_NAME},
+    {"*.block_sparse_moe.gate", "ffn_gate_inp", HG_PLAIN},
+    {"*.block_sparse_moe.experts.*.w1", "ffn_gate_exps", HG_EXPERTS},
+    {"*.block_sparse_moe.experts.*.w3", "ffn_up_exps", HG_EXPERTS},
+    {"*.block_sparse_moe.experts.*.w2", "ffn_down_exps", HG_EXPERTS},
+    {"*.block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias", HG_WHOLE_NAME},
+    {0},
+};
+static const hg_rule gpt_oss[] = {
+    {"*.self_attn.sinks", "attn_sinks.weight", HG_WHOLE_NAME},
+    {"*.mlp.router", "ffn_gate_inp", HG_PLAIN},
+    {"*.mlp.experts.gate_up_proj_bias", "ffn_gate_exps.bias,ffn_up_exps.bias", HG_EVEN_ODD},
+    {"*.mlp.experts.down_proj_bias", "ffn_down_exps.bias", HG_WHOLE_NAME},
+    {"*.mlp.experts.gate_up_proj_blocks", "ffn_gate_exps.weight,ffn_up_exps.weight", HG_MXFP4_EVEN_ODD},
+    {"*.mlp.experts.down_proj_blocks", "ffn_down_exps.weight", HG_MXFP4},
+    {"*.mlp.experts.gate_up_proj_scales", NULL, HG_DROPPED}, /* taken with the blocks */
+    {"*.mlp.experts.down_proj_scales", NULL, HG_DROPPED},
+    {0},
+};
+static const hg_rule llama4[] = {
+    {"*.feed_forward.gate_proj", "ffn_gate", HG_PLAIN},
+    {"*.feed_forward.up_proj", "ffn_up", HG_PLAIN},
+    {"*.feed_forward.down_proj", "ffn_down", HG_PLAIN},
+    {"*.feed_forward.router", "ffn_gate_inp", HG_PLAIN},
+    {"*.feed_forward.experts.gate_up_proj", "ffn_gate_exps.weight,ffn_up_exps.weight", HG_COLUMN_HALVES},
+    {"*.feed_forward.experts.down_proj", "ffn_down_exps.weight", HG_TURNED},
+    {"*.feed_forward.shared_expert.gate_proj", "ffn_gate_shexp", HG_PLAIN},
+    {"*.feed_forward.shared_expert.up_proj", "ffn_up_shexp", HG_PLAIN},
+    {"*.feed_forward.shared_expert.down_proj", "ffn_down_shexp", HG_PLAIN},
+    {0},
+};
+static const hg_rule deepseek[] = {
+    {"*.self_attn.q_a_proj", "attn_q_a", HG_PLAIN},
+    {"*.self_attn.q_a_layernorm", "attn_q_a_norm", HG_PLAIN},
+    {"*.self_attn.q_b_proj", "attn_q_b", HG_PLAIN},
+    {"*.self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa", HG_PLAIN},
+    {"*.self_attn.kv_a_layernorm", "attn_kv_a_norm", HG_PLAIN},
+    {"*.self_attn.kv_b_proj", "attn_k_b.weight,attn_v_b.weight", HG_KV_B},
+    {0},
+};
+static const hg_rule qwen3_next[] = {
+    {"*.post_attention_layernorm", "post_attention_norm", HG_NORM},
+    {"*.linear_attn.in_proj_qkvz", "attn_qkv.weight,attn_gate.weight", HG_QKVZ},
+    {"*.linear_attn.in_proj_ba", "ssm_ba", HG_PLAIN},
+    {"*.linear_attn.conv1d", "ssm_conv1d", HG_TAPS},
+    {"*.linear_attn.dt_bias", "ssm_dt.bias", HG_WHOLE_NAME},
+    {"*.linear_attn.A_log", "ssm_a", HG_DECAY},
+    {"*.linear_attn.norm", "ssm_norm", HG_PLAIN},
+    {"*.linear_attn.out_proj", "ssm_out", HG_PLAIN},
+    {0},
+};
+static const hg_rule qwen3_5[] = {
+    {"*.post_attention_layernorm", "post_attention_norm", HG_NORM},
+    {"*.linear_attn.in_proj_qkv", "attn_qkv", HG_V_ROWS},
+    {"*.linear_attn.in_proj_z", "attn_gate", HG_V_ALL_ROWS},
+    {"*.linear_attn.in_proj_a", "ssm_alpha", HG_V_VALUES},
+    {"*.linear_attn.in_proj_b", "ssm_beta", HG_V_VALUES},
+    {"*.linear_attn.conv1d", "ssm_conv1d", HG_V_TAPS},
+    {"*.linear_attn.dt_bias", "ssm_dt.bias", HG_V_VALUES},
+    {"*.linear_attn.A_log", "ssm_a", HG_V_DECAY},
+    {"*.linear_attn.norm", "ssm_norm", HG_PLAIN},
+    {"*.linear_attn.out_proj", "ssm_out", HG_V_COLUMNS},
+    {0},
+};
+/* Mamba-2's own names, and those of hybrid models, where its parts are below "mamba". */
+static const hg_rule mamba2[] = {
+    {"embeddings", "token_embd", HG_PLAIN},
+    {"norm_f", "output_norm", HG_PLAIN},
+    {"*.norm", "attn_norm", HG_PLAIN},
+    {"*.mixer.in_proj", "ssm_in", HG_PLAIN},
+    {"*.mixer.conv1d", "ssm_conv1d", HG_TAPS},
+    {"*.mixer.dt_bias", "ssm_dt.bias", HG_WHOLE_NAME},
+    {"*.mixer.A_log", "ssm_a", HG_DECAY_COLUMN},
+    {"*.mixer.D", "ssm_d", HG_COLUMN},
+    {"*.mixer.norm", "ssm_norm", HG_GROUPS},
+    {"*.mixer.out_proj", "ssm_out", HG_PLAIN},
+    {0},
+};
+static const hg_rule hybrid[] = {
+    {"*.mamba.conv1d", "ssm_conv1d", HG_TAPS},
+    {"*.mamba.dt_bias", "ssm_dt.bias", HG_WHOLE_NAME},
+    {"*.mamba.A_log", "ssm_a", HG_DECAY_COLUMN},
+    {"*.mamba.D", "ssm_d", HG_COLUMN},
+    {"*.mamba.norm", "ssm_norm", HG_GROUPS},
+    {"*.mamba.out_proj", "ssm_out", HG_PLAIN},
+    {0},
+};
+static const hg_rule granite_hybrid[] = {
+    {"*.mamba.in_proj", "ssm_in", HG_PLAIN},
+    {"*.block_sparse_moe.router.layer", "ffn_gate_inp", HG_PLAIN},
+    {"*.block_sparse_moe.input_linear", "ffn_gate_exps.weight,ffn_up_exps.weight", HG_HALVES},
+    {"*.block_sparse_moe.output_linear", "ffn_down_exps", HG_PLAIN},
+    {"*.shared_mlp.input_linear", "ffn_gate_shexp.weight,ffn_up_shexp.weight", HG_HALVES},
+    {"*.shared_mlp.output_linear", "ffn_down_shexp", HG_PLAIN},
+    {0},
+};
+static const hg_rule falcon_h1[] = {
+    {"final_layernorm", "output_norm", HG_PLAIN},
+    {"*.pre_ff_layernorm", "ffn_norm", HG_WHOLE_NAME},
+    {"*.mamba.in_proj", "ssm_in", HG_MIX_IN},
+    {"*.feed_forward.gate_proj", "ffn_gate", HG_PLAIN},
+    {"*.feed_forward.up_proj", "ffn_up", HG_PLAIN},
+    {"*.feed_forward.down_proj", "ffn_down", HG_PLAIN},
+    {0},
+};
+static const hg_rule lfm2[] = {
+    {"embedding_norm", "token_embd_norm", HG_PLAIN},
+    {"*.operator_norm", "attn_norm", HG_PLAIN},
+    {"*.ffn_norm", "ffn_norm", HG_PLAIN},
+    {"*.self_attn.q_layernorm", "attn_q_norm", HG_PLAIN},
+    {"*.self_attn.k_layernorm", "attn_k_norm", HG_PLAIN},
+    {"*.self_attn.out_proj", "attn_output", HG_PLAIN},
+    {"*.conv.conv", "shortconv.conv", HG_TAPS},
+    {"*.conv.in_proj", "shortconv.in_proj", HG_PLAIN},
+    {"*.conv.out_proj", "shortconv.out_proj", HG_PLAIN},
+    {"*.feed_forward.w1", "ffn_gate", HG_PLAIN},
+    {"*.feed_forward.w3", "ffn_up", HG_PLAIN},
+    {"*.feed_forward.w2", "ffn_down", HG_PLAIN},
+    {0},
+};
+
 /* ---- families ----------------------------------------------------------------------------------------------------- */
 
 static const hg_family families[] = {
@@ -109,6 +245,22 @@ static const hg_family families[] = {
     {"cohere2", "cohere2", {common}, 0, hg_cohere2},
     {"nemotron", "nemotron", {common}, HG_ADD_1, NULL},
     {"apertus", "apertus", {apertus, common}, 0, hg_apertus},
+    {"mixtral", "llama", {experts, common}, HG_PERMUTE, hg_experts},
+    {"qwen2_moe", "qwen2moe", {experts, common}, 0, hg_experts},
+    {"qwen3_moe", "qwen3moe", {experts, common}, 0, hg_experts},
+    {"olmoe", "olmoe", {experts, common}, 0, hg_experts},
+    {"gpt_oss", "gpt-oss", {gpt_oss, seed_oss, common}, 0, hg_gpt_oss},
+    {"deepseek_v3", "deepseek2", {deepseek, experts, common}, 0, hg_deepseek},
+    {"glm4_moe", "glm4moe", {seed_oss, experts, common}, 0, hg_experts},
+    {"ernie4_5_moe", "ernie4_5-moe", {experts, common}, 0, hg_experts},
+    {"minimax_m2", "minimax-m2", {experts, common}, 0, hg_experts},
+    {"llama4_text", "llama4", {llama4, common}, 0, hg_llama4},
+    {"qwen3_next", "qwen3next", {qwen3_next, experts, common}, HG_ADD_1, hg_delta},
+    {"qwen3_5_text", "qwen35", {qwen3_5, common}, HG_ADD_1, hg_delta},
+    {"granitemoehybrid", "granitehybrid", {granite_hybrid, hybrid, common}, HG_PERMUTE, hg_granite_hybrid},
+    {"falcon_h1", "falcon-h1", {falcon_h1, hybrid, common}, 0, hg_ssm},
+    {"lfm2", "lfm2", {lfm2, common}, 0, hg_lfm2},
+    {"mamba2", "mamba2", {mamba2, common}, 0, hg_ssm},
 };
 
 /* ---- tensors ------------------------------------------------------------------------------------------------------ */
@@ -152,9 +304,8 @@ hg_values(const hg_tensor *t)
     return v;
 }
 
-/* Rows of `cols` values in another order: the new row r is the old row from[r]. */
-static void
-reorder(float *v, const uint64_t *from, uint64_t rows, uint64_t cols)
+void
+hg_reorder(float *v, const uint64_t *from, uint64_t rows, uint64_t cols)
 {
     float *old = malloc(rows * cols * sizeof *old);
     memcpy(old, v, rows * cols * sizeof *old);
@@ -171,7 +322,7 @@ permute(const hg_model *m, float *v, uint64_t rows, uint64_t cols)
     const uint64_t d = m->head_dim;
     for (uint64_t r = 0; r < rows; r++)
         from[r] = r / d * d + r % 2 * (d / 2) + r % d / 2;
-    reorder(v, from, rows, cols);
+    hg_reorder(v, from, rows, cols);
     free(from);
 }
 
@@ -183,7 +334,7 @@ split_heads(const hg_model *m, float *v, uint64_t rows, uint64_t cols)
     const uint64_t d = m->head_dim, third = rows / 3;
     for (uint64_t r = 0; r < rows; r++)
         from[r] = (r % third / d * 3 + r / third) * d + r % d;
-    reorder(v, from, rows, cols);
+    hg_reorder(v, from, rows, cols);
     free(from);
 }
 
@@ -201,6 +352,31 @@ transpose(float *v, uint64_t *shape)
     free(old);
 }
 
+/* Falcon-H1 multiplies what its other families have as it is; the file has the products. */
+static void
+scale_falcon(const hg_model *m, const char *gguf, hg_tensor *t, float *v)
+{
+    const json_t *mlp = json_object_get(m->config, "mlp_multipliers");
+    const double in = hg_number(m, "attention_in_multiplier", 1);
+    const struct {
+        const char *name;
+        double by;
+    } scales[] = {
+        {"attn_q", in},
+        {"attn_k", in * hg_number(m, "key_multiplier", 1)},
+        {"attn_v", in},
+        {"attn_output", hg_number(m, "attention_out_multiplier", 1)},
+        {"ssm_out", hg_number(m, "ssm_out_multiplier", 1)},
+        {"ffn_gate", json_number_value(json_array_get(mlp, 0))},
+        {"ffn_down", json_number_value(json_array_get(mlp, 1))},
+        {"token_embd", hg_number(m, "embedding_multiplier", 1)},
+        {"output", hg_number(m, "lm_head_multiplier", 1)},
+    };
+    for (size_t k = 0; k < sizeof scales / sizeof *scales; k++)
+        for (uint64_t i = 0; strcmp(scales[k].name, gguf) == 0 && i < t->count; i++)
+            v[i] *= (float)scales[k].by;
+}
+
 static void
 change(const hg_model *m, const hg_rule *rule, bool weight, hg_tensor *t, float *v)
 {
@@ -214,17 +390,33 @@ change(const hg_model *m, const hg_rule *rule, bool weight, hg_tensor *t, float 
         split_heads(m, v, t->shape[0], cols);
     if (rule->how == HG_TRANSPOSED && t->rank == 2)
         transpose(v, t->shape);
+    if (m->family->rules[0] == falcon_h1) {
+        scale_falcon(m, rule->gguf, t, v);
+        t->dtype = "F32"; /* no other type holds the products */
+    }
 }
 
-/* Vectors are always f32; matrices stay what they are. */
+/* Vectors, routers and taps are always f32; matrices stay what they are. */
+static bool
+always_f32(const char *name)
+{
+    static const char *const parts[] = {"ffn_gate_inp", "ssm_conv1d", "shortconv.conv.", "_norm", ".bias"};
+    static const char *const bare[] = {".ssm_a", ".ssm_d"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(name, parts[i]))
+            return true;
+    const char *dot = strrchr(name, '.');
+    return dot && (strcmp(dot, bare[0]) == 0 || strcmp(dot, bare[1]) == 0);
+}
+
 void
 hg_write(hg_model *m, const char *name, const hg_tensor *t, const float *v)
 {
     const uint64_t one = 1;
-    const uint32_t type = t->rank < 2                     ? GGUF_F32
-                          : strcmp(t->dtype, "BF16") == 0 ? GGUF_BF16
-                          : strcmp(t->dtype, "F16") == 0  ? GGUF_F16
-                                                          : GGUF_F32;
+    const uint32_t type = t->rank < 2 || m->f32 || always_f32(name) ? GGUF_F32
+                          : strcmp(t->dtype, "BF16") == 0           ? GGUF_BF16
+                          : strcmp(t->dtype, "F16") == 0            ? GGUF_F16
+                                                                    : GGUF_F32;
     gguf_tensor(m->w, name, type, t->rank ? t->rank : 1, t->rank ? t->shape : &one, v);
 }
 
@@ -247,6 +439,13 @@ split_name(const char *name, long *layer, char *stem, size_t size, const char **
     const char *dot = strrchr(name, '.');
     *ending = dot && (strcmp(dot, ".weight") == 0 || strcmp(dot, ".bias") == 0) ? dot : "";
     snprintf(stem, size, "%s%.*s", *layer >= 0 ? "*" : "", (int)(strlen(name) - strlen(*ending)), name);
+    char *number = strstr(stem, ".experts.");
+    if (!number || number[9] < '0' || number[9] > '9')
+        return;
+    number += 9; /* the number of an expert becomes a star too */
+    const size_t digits = strspn(number, "0123456789");
+    *number = '*';
+    memmove(number + 1, number + digits, strlen(number + digits) + 1);
 }
 
 static const hg_rule *
@@ -275,7 +474,10 @@ convert_tensor(hg_model *m, const char *name)
     if (!hg_find(m, name, &t))
         return fail(m, "cannot read tensor", name);
     const int n = layer >= 0 ? snprintf(full, sizeof full, "blk.%ld.", layer) : 0;
-    snprintf(full + n, sizeof full - (size_t)n, "%s%s", rule->gguf, rule->how == HG_WHOLE_NAME ? "" : ending);
+    const bool whole = rule->how == HG_WHOLE_NAME || rule->how >= HG_EXPERTS;
+    snprintf(full + n, sizeof full - (size_t)n, "%s%s", rule->gguf, whole ? "" : ending);
+    if (rule->how >= HG_EXPERTS)
+        return hg_split(m, rule, name, full, ending) || fail(m, "cannot convert tensor", name);
     float *v = hg_values(&t);
     if (!v)
         return fail(m, "out of memory for tensor", name);
@@ -317,9 +519,9 @@ open_model(hg_model *m, const char *dir)
 }
 
 bool
-hf_to_gguf(const char *dir, gguf_writer *w, char *error, size_t size)
+hf_to_gguf(const char *dir, bool f32, gguf_writer *w, char *error, size_t size)
 {
-    hg_model m = {.w = w, .error = error, .error_size = size};
+    hg_model m = {.w = w, .f32 = f32, .error = error, .error_size = size};
     const char *name;
     json_t *entry;
     bool ok = open_model(&m, dir);

@@ -8,7 +8,7 @@
 
 #include "tests/unit/gguf_writer.h"
 
-/* Fills a zeroed writer; false: `error` says why. */
-bool hf_to_gguf(const char *dir, gguf_writer *w, char *error, size_t size);
+/* Fills a zeroed writer; false: `error` says why.  f32: matrices too, instead of the type that they have. */
+bool hf_to_gguf(const char *dir, bool f32, gguf_writer *w, char *error, size_t size);
 
 #endif

@@ -24,6 +24,12 @@ number(const hg_model *m, const char *const *keys, double otherwise)
     return otherwise;
 }
 
+double
+hg_number(const hg_model *m, const char *key, double otherwise)
+{
+    return number(m, (const char *const[]){key, NULL}, otherwise);
+}
+
 #define NUMBER(m, otherwise, ...) number(m, (const char *const[]){__VA_ARGS__, NULL}, otherwise)
 
 /* A field as a key, when it is there. */
@@ -88,6 +94,8 @@ full_head_dim(const hg_model *m)
 static uint32_t
 rope_dims(const hg_model *m)
 {
+    if (field(m, "rotary_dim") || field(m, "qk_rope_head_dim"))
+        return (uint32_t)NUMBER(m, 0, "rotary_dim", "qk_rope_head_dim");
     const double partial = rope_number(m, "partial_rotary_factor", NUMBER(m, 1, "rotary_pct"));
     return strcmp(rope_type(m), "proportional") == 0 ? full_head_dim(m) : (uint32_t)(m->head_dim * partial);
 }
@@ -169,30 +177,42 @@ hg_extra_tensors(hg_model *m)
 
 /* ---- every family ------------------------------------------------------------------------------------------------- */
 
+static void
+norm_metadata(hg_model *m)
+{
+    const bool mamba = strcmp(m->w->arch, "mamba2") == 0, nemotron = strcmp(m->w->arch, "nemotron") == 0;
+    if (mamba)
+        copy_f32(m, "layer_norm_epsilon", "%.attention.layer_norm_rms_epsilon");
+    else if (field(m, "rms_norm_eps") || field(m, "norm_eps"))
+        gguf_f32(m->w, "%.attention.layer_norm_rms_epsilon", NUMBER(m, 0, "rms_norm_eps", "norm_eps"));
+    if (!mamba &&
+        (field(m, "layer_norm_eps") || field(m, "layer_norm_epsilon") || field(m, "norm_epsilon") || nemotron))
+        gguf_f32(m->w, "%.attention.layer_norm_epsilon",
+                 NUMBER(m, 0, "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"));
+}
+
 void
 hg_metadata(hg_model *m)
 {
     gguf_writer *w = m->w;
+    const bool latent = strcmp(w->arch, "deepseek2") == 0, own_heads = latent || strcmp(w->arch, "gemma4") == 0;
     m->layers = (uint32_t)NUMBER(m, 0, "num_hidden_layers", "n_layer");
     m->hidden = (uint32_t)NUMBER(m, 0, "hidden_size", "n_embd");
     m->heads = (uint32_t)NUMBER(m, 0, "num_attention_heads", "n_head");
     m->head_dim = (uint32_t)NUMBER(m, m->heads ? m->hidden / m->heads : 0, "head_dim");
     gguf_u32(w, "%.block_count", m->layers);
-    gguf_u32(w, "%.context_length", (uint32_t)NUMBER(m, 0, "max_position_embeddings", "n_positions"));
+    gguf_u32(w, "%.context_length", (uint32_t)NUMBER(m, 1 << 20, "max_position_embeddings", "n_positions"));
     gguf_u32(w, "%.embedding_length", m->hidden);
-    gguf_u32(w, "%.feed_forward_length", (uint32_t)NUMBER(m, 4.0 * m->hidden, "intermediate_size", "n_inner"));
+    gguf_u32(
+        w, "%.feed_forward_length",
+        (uint32_t)NUMBER(m, m->heads ? 4.0 * m->hidden : 0, "intermediate_size_mlp", "intermediate_size", "n_inner"));
     gguf_u32(w, "%.attention.head_count", m->heads);
-    copy_u32(m, "num_key_value_heads", "%.attention.head_count_kv");
-    if (field(m, "rms_norm_eps") || field(m, "norm_eps"))
-        gguf_f32(w, "%.attention.layer_norm_rms_epsilon", NUMBER(m, 0, "rms_norm_eps", "norm_eps"));
-    /* The last of these is Nemotron's. */
-    if (field(m, "layer_norm_eps") || field(m, "layer_norm_epsilon") || field(m, "norm_epsilon") ||
-        strcmp(w->arch, "nemotron") == 0)
-        gguf_f32(w, "%.attention.layer_norm_epsilon",
-                 NUMBER(m, 0, "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"));
-    if (!field(m, "n_positions"))
+    if (!latent && m->family->metadata != hg_lfm2 && m->family->metadata != hg_granite_hybrid)
+        copy_u32(m, "num_key_value_heads", "%.attention.head_count_kv");
+    norm_metadata(m);
+    if (m->heads && !field(m, "n_positions"))
         rope_metadata(m);
-    if (field(m, "head_dim") && strcmp(w->arch, "gemma4") != 0) {
+    if (m->heads && field(m, "head_dim") && !own_heads) {
         gguf_u32(w, "%.attention.key_length", m->head_dim);
         gguf_u32(w, "%.attention.value_length", m->head_dim);
     }
@@ -297,4 +317,141 @@ hg_apertus(hg_model *m)
             free(v);
         }
     }
+}
+
+/* ---- experts ------------------------------------------------------------------------------------------------------ */
+
+/* The converter's general rules, and what single families add.  Gating functions: 1 softmax, 2 sigmoid. */
+void
+hg_experts(hg_model *m)
+{
+    gguf_writer *w = m->w;
+    const double width = NUMBER(m, NUMBER(m, 0, "intermediate_size"), "moe_intermediate_size");
+    const double shared = NUMBER(m, 0, "n_shared_experts", "moe_num_shared_experts");
+    const bool ernie = strcmp(w->arch, "ernie4_5-moe") == 0;
+    const bool sigmoid =
+        strcmp(w->arch, "glm4moe") == 0 || strcmp(w->arch, "deepseek2") == 0 || strcmp(w->arch, "minimax-m2") == 0;
+    gguf_u32(w, "%.expert_count",
+             (uint32_t)NUMBER(m, 0, "num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"));
+    gguf_u32(w, "%.expert_used_count", (uint32_t)NUMBER(m, 0, "num_experts_per_tok", "moe_k"));
+    gguf_u32(w, "%.expert_feed_forward_length", (uint32_t)width);
+    copy_u32(m, "shared_expert_intermediate_size", "%.expert_shared_feed_forward_length");
+    copy_u32(m, "first_k_dense_replace", "%.leading_dense_block_count");
+    copy_u32(m, "moe_layer_start_index", "%.leading_dense_block_count");
+    copy_u32(m, "moe_layer_interval", "%.interleave_moe_layer_step");
+    copy_f32(m, "routed_scaling_factor", "%.expert_weights_scale");
+    if (shared > 0)
+        gguf_u32(w, "%.expert_shared_count", (uint32_t)shared);
+    if (shared > 0 && ernie)
+        gguf_u32(w, "%.expert_shared_feed_forward_length", (uint32_t)(shared * width));
+    if (sigmoid)
+        gguf_u32(w, "%.expert_gating_func", 2);
+    if (field(m, "norm_topk_prob") && sigmoid)
+        gguf_bool(w, "%.expert_weights_norm", json_is_true(field(m, "norm_topk_prob")));
+    if (strcmp(w->arch, "llama") == 0)
+        hg_window(m);
+}
+
+void
+hg_gpt_oss(hg_model *m)
+{
+    hg_experts(m);
+    hg_window(m); /* every second layer has it, the first to begin with */
+}
+
+/* llama.cpp knows the length of chunks and of the scale's steps (8192) and which layers have none.  The small model has
+ * others, which are stated by the keys that come closest. */
+void
+hg_llama4(hg_model *m)
+{
+    hg_experts(m);
+    copy_u32(m, "interleave_moe_layer_step", "%.interleave_moe_layer_step");
+    copy_u32(m, "attention_chunk_size", "%.attention.sliding_window");
+    copy_u32(m, "floor_scale", "%.attention.temperature_length");
+}
+
+/* Attention there has one head of keys and values, the compressed cache itself. */
+void
+hg_deepseek(hg_model *m)
+{
+    const uint32_t rank = (uint32_t)NUMBER(m, 0, "kv_lora_rank"), rotated = (uint32_t)NUMBER(m, 0, "qk_rope_head_dim");
+    hg_experts(m);
+    gguf_u32(m->w, "%.attention.head_count_kv", 1);
+    copy_u32(m, "q_lora_rank", "%.attention.q_lora_rank");
+    gguf_u32(m->w, "%.attention.kv_lora_rank", rank);
+    gguf_u32(m->w, "%.attention.key_length", rank + rotated);
+    gguf_u32(m->w, "%.attention.value_length", rank);
+    gguf_u32(m->w, "%.attention.key_length_mla", (uint32_t)NUMBER(m, 0, "qk_nope_head_dim") + rotated);
+    copy_u32(m, "v_head_dim", "%.attention.value_length_mla");
+    copy_u32(m, "n_group", "%.expert_group_count");
+    copy_u32(m, "topk_group", "%.expert_group_used_count");
+}
+
+/* ---- recurrent layers --------------------------------------------------------------------------------------------- */
+
+void
+hg_delta(hg_model *m)
+{
+    const uint32_t half = rope_dims(m) / 2, sections[] = {half - half / 3 * 2, half / 3, half / 3, 0};
+    const double inner = NUMBER(m, 0, "linear_num_value_heads") * NUMBER(m, 0, "linear_value_head_dim");
+    const json_t *types = field(m, "layer_types");
+    uint32_t interval = 4;
+    for (size_t i = json_array_size(types); i-- > 0;) /* the first layer that attends */
+        if (strcmp(json_string_value(json_array_get(types, i)), "full_attention") == 0)
+            interval = (uint32_t)i + 1;
+    copy_u32(m, "linear_conv_kernel_dim", "%.ssm.conv_kernel");
+    gguf_u32(m->w, "%.ssm.inner_size", (uint32_t)inner);
+    copy_u32(m, "linear_key_head_dim", "%.ssm.state_size");
+    copy_u32(m, "linear_num_value_heads", "%.ssm.time_step_rank");
+    copy_u32(m, "linear_num_key_heads", "%.ssm.group_count");
+    gguf_u32(m->w, "%.full_attention_interval", interval);
+    if (strcmp(m->w->arch, "qwen35") == 0) { /* text positions are the same in every section */
+        gguf_array(m->w, "%.rope.dimension_sections", 5, 4);
+        dop_buf_append(&m->w->kvs, sections, sizeof sections);
+    }
+    if (field(m, "num_experts"))
+        hg_experts(m);
+}
+
+/* Heads of keys and values by layer: none where it does not attend. */
+static void
+kv_heads_by_layer(hg_model *m)
+{
+    const json_t *types = field(m, "layer_types");
+    gguf_array(m->w, "%.attention.head_count_kv", 5, m->layers);
+    for (uint32_t i = 0; i < m->layers; i++) {
+        const char *type = json_string_value(json_array_get(types, i));
+        const bool attends = type && (strcmp(type, "full_attention") == 0 || strcmp(type, "attention") == 0);
+        gguf_put_u32(&m->w->kvs, attends ? (uint32_t)NUMBER(m, 0, "num_key_value_heads") : 0);
+    }
+}
+
+void
+hg_ssm(hg_model *m)
+{
+    const double heads = NUMBER(m, 0, "mamba_n_heads", "num_heads");
+    const double dim = field(m, "mamba_d_head") ? NUMBER(m, 0, "mamba_d_head") : NUMBER(m, 0, "head_dim");
+    gguf_u32(m->w, "%.ssm.conv_kernel", (uint32_t)NUMBER(m, 4, "mamba_d_conv", "conv_kernel"));
+    gguf_u32(m->w, "%.ssm.inner_size", (uint32_t)(heads * dim));
+    gguf_u32(m->w, "%.ssm.state_size", (uint32_t)NUMBER(m, 128, "mamba_d_state", "state_size"));
+    gguf_u32(m->w, "%.ssm.time_step_rank", (uint32_t)heads);
+    gguf_u32(m->w, "%.ssm.group_count", (uint32_t)NUMBER(m, 1, "mamba_n_groups", "n_groups"));
+}
+
+void
+hg_granite_hybrid(hg_model *m)
+{
+    hg_granite(m);
+    hg_experts(m);
+    copy_u32(m, "shared_intermediate_size", "%.expert_shared_feed_forward_length");
+    hg_ssm(m);
+    kv_heads_by_layer(m);
+    gguf_bool(m->w, "%.rope.scaling.finetuned", false); /* layers that attend do not rotate */
+}
+
+void
+hg_lfm2(hg_model *m)
+{
+    kv_heads_by_layer(m);
+    copy_u32(m, "conv_L_cache", "%.shortconv.l_cache");
 }

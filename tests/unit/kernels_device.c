@@ -1,4 +1,3 @@
-/* The device of the laboratory: one heap that the host sees, pipelines by their text. */
 #include "tests/unit/kernels_device.h"
 
 #include "runtime/memory.h"
@@ -62,7 +61,7 @@ open_objects(lab_device *l, dop_diag *diag)
 }
 
 dop_status
-lab_device_open(uint32_t caps, dop_diag *diag, lab_device **out_device)
+lab_device_open(bool any, uint32_t caps, dop_diag *diag, lab_device **out_device)
 {
     uint32_t index = 0;
     lab_device *l = calloc(1, sizeof *l);
@@ -70,12 +69,15 @@ lab_device_open(uint32_t caps, dop_diag *diag, lab_device **out_device)
     if (!l)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     dop_status st = dop_instance_create(diag, &l->instance);
-    while (st == DOP_OK && index < l->instance.n_devices && !l->instance.devices[index].caps.cpu)
+    while (st == DOP_OK && !any && index < l->instance.n_devices && !l->instance.devices[index].caps.cpu)
         index++;
     if (st == DOP_OK && index == l->instance.n_devices)
-        st = DOP_FAIL(diag, DOP_E_DEVICE, "no software Vulkan device");
+        st = DOP_FAIL(diag, DOP_E_DEVICE, "no %s device", any ? "Vulkan" : "software Vulkan");
+    if (st == DOP_OK && any)
+        st = dop_instance_choose(&l->instance, NULL, diag, &index);
     if (st == DOP_OK)
-        st = dop_device_create(&l->instance, index, caps, diag, &l->device);
+        st =
+            dop_device_create(&l->instance, index, any ? l->instance.devices[index].caps.caps : caps, diag, &l->device);
     if (st == DOP_OK)
         st = open_objects(l, diag);
     return st;
@@ -101,6 +103,18 @@ lab_device_close(lab_device *l)
     dop_device_destroy(&l->device);
     dop_instance_destroy(&l->instance);
     free(l);
+}
+
+uint32_t
+lab_device_caps(const lab_device *l)
+{
+    return l->device.info.caps.caps;
+}
+
+uint32_t
+lab_device_subgroup(const lab_device *l)
+{
+    return l->device.info.caps.subgroup;
 }
 
 uint8_t *

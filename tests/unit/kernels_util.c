@@ -107,7 +107,7 @@ kernel_lab_open(kernel_lab **out_lab, dop_buf *why)
     *out_lab = l;
     dop_status st = l ? dop_templates_load(NULL, &l->templates, &diag) : DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
     if (st == DOP_OK)
-        st = lab_device_open(kernel_lab_target(0)->caps, &diag, &l->device);
+        st = lab_device_open(false, kernel_lab_target(0)->caps, &diag, &l->device);
     if (st == DOP_OK) {
         l->heap = lab_device_heap(l->device, &l->address);
         return true;

@@ -19,7 +19,7 @@ bool kernel_lab_open(kernel_lab **out_lab, dop_buf *why);
 void kernel_lab_close(kernel_lab *lab); /* accepts NULL */
 kernel_lab_counts kernel_lab_count(const kernel_lab *lab);
 
-/* Target profiles that a software device can run: a CPU, a GPU with subgroups, one without, one with nothing. */
+/* Targets that a software device can run: a CPU, a GPU with subgroups, one without, one with nothing. */
 enum { KERNEL_LAB_TARGETS = 4 };
 const dop_target *kernel_lab_target(uint32_t which);
 

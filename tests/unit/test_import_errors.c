@@ -9,11 +9,14 @@
     "Gemma2ForCausalLM, Gemma3ForCausalLM, Phi3ForCausalLM, GPT2LMHeadModel, GraniteForCausalLM, "          \
     "Olmo2ForCausalLM, SmolLM3ForCausalLM, ArceeForCausalLM, SeedOssForCausalLM, Ernie4_5ForCausalLM, "     \
     "Starcoder2ForCausalLM, StableLmForCausalLM, Exaone4ForCausalLM, Glm4ForCausalLM, GPTNeoXForCausalLM, " \
-    "Cohere2ForCausalLM, NemotronForCausalLM, ApertusForCausalLM, Gemma4ForCausalLM"
+    "Cohere2ForCausalLM, NemotronForCausalLM, ApertusForCausalLM, Gemma4ForCausalLM, "                      \
+    "MixtralForCausalLM, Qwen2MoeForCausalLM, Qwen3MoeForCausalLM, OlmoeForCausalLM, "                      \
+    "Ernie4_5_MoeForCausalLM, MiniMaxM2ForCausalLM, Glm4MoeForCausalLM, GptOssForCausalLM"
 
 #define KNOWN_TYPES                                                                                                    \
     "llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text, phi3, gpt2, granite, olmo2, smollm3, arcee, seed_oss, " \
-    "ernie4_5, starcoder2, stablelm, exaone4, glm4, gpt_neox, cohere2, nemotron, apertus, gemma4_text"
+    "ernie4_5, starcoder2, stablelm, exaone4, glm4, gpt_neox, cohere2, nemotron, apertus, gemma4_text, "               \
+    "mixtral, qwen2_moe, qwen3_moe, olmoe, ernie4_5_moe, minimax_m2, glm4_moe, gpt_oss"
 
 static const struct {
     const char *model, *patch, *message;
@@ -25,6 +28,17 @@ static const struct {
      "model_type \"mamba\" is not supported; known: " KNOWN_TYPES},
     {"llama", "{\"architectures\": \"<delete>\", \"model_type\": \"<delete>\"}",
      "architectures and model_type are both missing"},
+    /* experts */
+    {"mixtral", "{\"num_experts_per_tok\": 5}", "layer 0: 5 active experts of 4"},
+    {"mixtral", "{\"num_local_experts\": 0}", "the number of experts is 0, expected 1 to 4096"},
+    {"mixtral", "{\"num_local_experts\": 1000000}", "num_local_experts is 1000000, expected 0 to 4096"},
+    {"mixtral", "{\"num_experts_per_tok\": 0}", "the number of active experts is 0, expected 1 to 64"},
+    {"glm4_moe", "{\"n_group\": 0}", "the number of groups of experts is 0, expected 1 to 4096"},
+    {"glm4_moe", "{\"n_group\": 3}", "layer 1: 4 experts do not make 3 equal groups"},
+    {"glm4_moe", "{\"n_group\": 2, \"topk_group\": 3}", "layer 1: the best 3 of 2 groups of experts"},
+    {"glm4_moe", "{\"n_group\": 4}", "layer 1: the best 2 of the 1 experts of a group"},
+    {"qwen2_moe", "{\"decoder_sparse_step\": 0}", "decoder_sparse_step is 0, expected 1 to 1024"},
+    {"qwen2_moe", "{\"mlp_only_layers\": [2]}", "mlp_only_layers[0] is not a layer below 2"},
     {"llama", "{\"architectures\": []}", "architectures is not a list of names"},
     {"llama", "{\"architectures\": [7]}", "architectures is not a list of names"},
     {"llama", "{\"architectures\": \"LlamaForCausalLM\"}", "architectures is not a list of names"},

@@ -11,7 +11,7 @@ convert_model(gguf_writer *w, const char *golden)
     char dir[512], error[200] = "";
     *w = (gguf_writer){0};
     snprintf(dir, sizeof dir, GOLDEN "/%s", golden);
-    cr_assert(hf_to_gguf(dir, w, error, sizeof error), "%s: %s", golden, error);
+    cr_assert(hf_to_gguf(dir, false, w, error, sizeof error), "%s: %s", golden, error);
 }
 
 /* Every family that has a GGUF form. */
@@ -253,12 +253,17 @@ Test(import_gguf, unknown_architecture_and_type)
     expect_failure(path, "",
                    "architecture \"mamba\" is not supported in GGUF files; known: llama, qwen2, qwen3, gemma, gemma2, "
                    "gemma3, phi3, gpt2, granite, olmo2, smollm3, arcee, seed_oss, ernie4_5, starcoder2, stablelm, "
-                   "exaone4, glm4, gptneox, cohere2, nemotron, apertus, gemma4",
+                   "exaone4, glm4, gptneox, cohere2, nemotron, apertus, gemma4, qwen2moe, qwen3moe, olmoe, "
+                   "ernie4_5-moe, minimax-m2, glm4moe, gpt-oss",
                    0, 0);
-    convert_model(&w, "llama");
+    convert_model(&w, "qwen3");
     gguf_u32(&w, "%.expert_count", 8);
     cr_assert(gguf_save(&w, path));
-    expect_failure(path, "", "llama.expert_count: mixtures of experts are not supported in GGUF files", 0, 0);
+    expect_failure(path, "", "qwen3.expert_count is 8, but qwen3 models have no experts", 0, 0);
+    convert_model(&w, "llama");
+    gguf_u32(&w, "%.nextn_predict_layers", 2);
+    cr_assert(gguf_save(&w, path));
+    expect_failure(path, "", "llama.nextn_predict_layers is 2, but llama.block_count is 2", 0, 0);
     convert_model(&w, "olmo2");
     gguf_u32(&w, "%.attention.sliding_window", 4096);
     cr_assert(gguf_save(&w, path));

@@ -289,16 +289,16 @@ stall(dop_sequence *s, bool committed)
     volatile dop_step *step = dop_replay_step(&m->replay);
     cr_assert_eq(m->n_ahead, 1);
     OK(dop_replay_wait(&m->replay, m->ahead[0].ticket, &diag));
-    cr_assert_eq(step->parity[0], 1 - m->parity);
+    cr_assert_eq(step->parity[0], 1 - m->parity[0]);
     uint32_t n_out = step->n_out, wrong = 1;
     uint64_t ticket;
-    dop_replay_write_step(&m->replay, &wrong, 1, m->dev_pos - 1, m->parity);
+    dop_replay_write_step(&m->replay, &wrong, 1, m->dev_pos - 1, m->parity[0]);
     OK(dop_replay_submit(&m->replay, m->decode[DOP_ORDER_BARRIERS], DOP_FORM_FULL, 1, &diag, &ticket));
     OK(dop_replay_wait(&m->replay, ticket, &diag));
     step->n_out = n_out;
     step->flags |= DOP_STEP_STALLED;
     step->ids[m->picks_taken % DOP_STEP_RING] = wrong;
-    step->parity[0] = committed ? 1 - m->parity : m->parity;
+    step->parity[0] = committed ? 1 - m->parity[0] : m->parity[0];
 }
 
 /* Back to barriers with the last token fed again, as it is after a stall. */
