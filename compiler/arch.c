@@ -141,9 +141,7 @@ check_kinds(const dop_layer *y, uint32_t i, const char *path, dop_diag *diag)
                                        [DOP_FFN_NONE] = "no feed-forward part"};
     uint32_t n[2] = {0};
     for (uint32_t k = 0; k < y->n_mixers && k < DOP_MAX_MIXERS; k++) {
-        if (y->mixers[k].kind == DOP_MIXER_LATENT)
-            return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u has latent attention, which is not supported", i);
-        n[y->mixers[k].kind == DOP_MIXER_ATTENTION]++;
+        n[y->mixers[k].kind == DOP_MIXER_ATTENTION || y->mixers[k].kind == DOP_MIXER_LATENT]++;
     }
     if (n[0] + n[1] != y->n_mixers || n[0] > 1 || n[1] > 1 || y->n_mixers == 0)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u has %u mixers side by side, which is not supported", i,

@@ -138,7 +138,7 @@ typedef struct dop_expert_keys {
     /* Where the file is silent. */
     uint32_t n_otherwise, active_otherwise, shared_otherwise, first_otherwise;
     bool gguf_normalized; /* `normalized` in GGUF files without the key */
-    dop_experts facts; /* everything that is not read */
+    dop_experts facts;    /* everything that is not read */
 } dop_expert_keys;
 
 typedef struct dop_family {
@@ -217,9 +217,9 @@ dop_status dop_expert_list(const dop_weight_need *need, const char *pattern, dop
                            dop_weight **out_list);
 /* The rows of a fused tensor that a weight is; of rank 3: of each expert's. */
 typedef struct dop_rows {
-    uint64_t start, total;      /* its first row, and those of the whole tensor */
-    bool one_row;               /* of a matrix that is a vector */
-    uint64_t each;              /* of rank 3: values from one matrix to the next, in a tensor of rank 2; 0: those of its rows */
+    uint64_t start, total; /* its first row, and those of the whole tensor */
+    bool one_row;          /* of a matrix that is a vector */
+    uint64_t each; /* of rank 3: values from one matrix to the next, in a tensor of rank 2; 0: those of its rows */
     uint32_t block, block_step; /* rows that lie together, and from one block's first to the next's; 0: all do */
     bool turned;                /* a vector [block_step, block] that is stored [block, 1, block_step] */
 } dop_rows;

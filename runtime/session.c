@@ -102,6 +102,8 @@ dop_sequence_save(dop_sequence *sequence, const char *path, dop_diag *diag)
 {
     saver f = {.digest = NULL};
     dop_status st = be_ready(sequence->model, diag);
+    if (st == DOP_OK)
+        st = dop_sequence_keep_rings(sequence, sequence->n_fed, diag);
     if (st != DOP_OK)
         return st;
     f.digest = XXH3_createState();

@@ -11,12 +11,15 @@
     "Starcoder2ForCausalLM, StableLmForCausalLM, Exaone4ForCausalLM, Glm4ForCausalLM, GPTNeoXForCausalLM, " \
     "Cohere2ForCausalLM, NemotronForCausalLM, ApertusForCausalLM, Gemma4ForCausalLM, "                      \
     "MixtralForCausalLM, Qwen2MoeForCausalLM, Qwen3MoeForCausalLM, OlmoeForCausalLM, "                      \
-    "Ernie4_5_MoeForCausalLM, MiniMaxM2ForCausalLM, Glm4MoeForCausalLM, GptOssForCausalLM"
+    "Ernie4_5_MoeForCausalLM, MiniMaxM2ForCausalLM, Glm4MoeForCausalLM, GptOssForCausalLM, "                \
+    "DeepseekV3ForCausalLM, Llama4ForCausalLM, Mamba2ForCausalLM, FalconH1ForCausalLM, Lfm2ForCausalLM, "   \
+    "Qwen3_5ForCausalLM"
 
 #define KNOWN_TYPES                                                                                                    \
     "llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text, phi3, gpt2, granite, olmo2, smollm3, arcee, seed_oss, " \
     "ernie4_5, starcoder2, stablelm, exaone4, glm4, gpt_neox, cohere2, nemotron, apertus, gemma4_text, "               \
-    "mixtral, qwen2_moe, qwen3_moe, olmoe, ernie4_5_moe, minimax_m2, glm4_moe, gpt_oss"
+    "mixtral, qwen2_moe, qwen3_moe, olmoe, ernie4_5_moe, minimax_m2, glm4_moe, gpt_oss, "                              \
+    "deepseek_v3, llama4_text, mamba2, falcon_h1, lfm2, qwen3_5"
 
 static const struct {
     const char *model, *patch, *message;
