@@ -194,7 +194,8 @@ check_layer(const dop_arch *a, uint32_t i, const char *path, dop_diag *diag)
     dop_status st = check_kinds(y, i, path, diag);
     for (uint32_t k = 0; st == DOP_OK && k < y->n_mixers; k++) {
         st = check_f64("the multiplier of a mixer", y->mixers[k].scale, -1e6, 1e6, path, diag);
-        if (st == DOP_OK && y->mixers[k].kind == DOP_MIXER_ATTENTION)
+        const bool attends = y->mixers[k].kind == DOP_MIXER_ATTENTION || y->mixers[k].kind == DOP_MIXER_LATENT;
+        if (st == DOP_OK && attends)
             st = check_attention(a, i, &y->mixers[k].attn, path, diag);
         else if (st == DOP_OK)
             st = check_recurrent(a, i, &y->mixers[k], path, diag);

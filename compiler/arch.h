@@ -102,9 +102,10 @@ typedef struct dop_recurrent {
     bool conv_bias;
     uint32_t n_heads, head_dim;   /* of values; 0: short convolution */
     uint32_t n_groups, state_dim; /* heads of keys and queries, and their values */
-    bool delta;                   /* the delta rule: queries and keys have length 1, queries times 1/sqrt(state_dim) */
-    bool skip;                    /* a learned multiple of each head's values is added to what it gives */
-    bool norm_rows;               /* the norm goes over all heads, behind the gate; else over each head, before it */
+    bool in_turn;   /* value head h goes with key head h mod n_groups; else with h / (n_heads / n_groups) */
+    bool delta;     /* the delta rule: queries and keys have length 1, queries times 1/sqrt(state_dim) */
+    bool skip;      /* a learned multiple of each head's values is added to what it gives */
+    bool norm_rows; /* the norm goes over all heads, behind the gate; else over each head, before it */
     dop_norm norm;
     double gate_scale, dt_scale; /* of these projections; 1: none */
     double value_scale, key_scale,

@@ -373,8 +373,9 @@ scan(builder *b, const dop_recurrent *s, dop_node_id mixed, dop_node_id dt, dop_
     }
     dop_node_id old = old_state(b, "state", &kept);
     dop_node_id srcs[] = {q, k, x, rate, old, b->seq, beta};
-    dop_node_id y = add_node(b, DOP_OP_linear_scan, "scan", srcs, beta ? 7 : 6, NULL, NULL);
-    dop_node_id after = add_node(b, DOP_OP_linear_scan_state, "scanned", srcs, beta ? 7 : 6, NULL, NULL);
+    const dop_attr in_turn = {.i = s->in_turn};
+    dop_node_id y = add_node(b, DOP_OP_linear_scan, "scan", srcs, beta ? 7 : 6, &in_turn, NULL);
+    dop_node_id after = add_node(b, DOP_OP_linear_scan_state, "scanned", srcs, beta ? 7 : 6, &in_turn, NULL);
     new_state(b, "state_kept", old, after, 0);
     if (!s->skip)
         return y;

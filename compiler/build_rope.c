@@ -1,7 +1,8 @@
 /* Rotary tables.  Every scaling changes the frequencies theta^(-2i/dims), and some multiply cosines and sines.
  *
  * Sources of the formulas: Hugging Face transformers, modeling_rope_utils.py (linear, llama3, yarn, longrope,
- * proportional), models/llama4/modeling_llama4.py (the temperature of queries); YaRN: https://arxiv.org/abs/2309.00071; LongRoPE: https://arxiv.org/abs/2402.13753. */
+ * proportional), models/llama4/modeling_llama4.py (the temperature of queries); YaRN: https://arxiv.org/abs/2309.00071;
+ * LongRoPE: https://arxiv.org/abs/2402.13753. */
 #include "compiler/build.h"
 
 #include <math.h>

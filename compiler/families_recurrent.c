@@ -88,6 +88,34 @@ const dop_tensor_name dop_names_qwen3_5[] = {
     {.role = DOP_W_none},
 };
 
+/* What GGUF files name in another way than dop_gguf_names. */
+const dop_tensor_name dop_gguf_names_falcon_h1[] = {
+    {DOP_W_ffn_norm, "ffn_norm", DOP_PART_ALL, false}, /* without ".weight" */
+    {.role = DOP_W_none},
+};
+
+const dop_tensor_name dop_gguf_names_lfm2[] = {
+    {DOP_W_final_norm, "token_embd_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_conv_b, "shortconv.in_proj.weight", DOP_PART_THIRD_1, false},
+    {DOP_W_conv_c, "shortconv.in_proj.weight", DOP_PART_THIRD_2, false},
+    {DOP_W_conv_x, "shortconv.in_proj.weight", DOP_PART_THIRD_3, false},
+    {DOP_W_taps, "shortconv.conv.weight", DOP_PART_TAPS, false},
+    {DOP_W_taps_bias, "shortconv.conv.bias", DOP_PART_ALL, false},
+    {DOP_W_mix_out, "shortconv.out_proj.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+
+const dop_tensor_name dop_gguf_names_qwen3_5[] = {
+    {DOP_W_q, "attn_q.weight", DOP_PART_PAIR_Q, false},
+    {DOP_W_attn_gate, "attn_q.weight", DOP_PART_PAIR_GATE, false},
+    {DOP_W_mix_in, "attn_qkv.weight", DOP_PART_ALL, false},
+    {DOP_W_mix_z, "attn_gate.weight", DOP_PART_ALL, false},
+    {DOP_W_mix_dt, "ssm_alpha.weight", DOP_PART_ALL, false},
+    {DOP_W_mix_beta, "ssm_beta.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "post_attention_norm.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+
 const dop_hf_recurrent dop_recurrent_mamba2 = {
     .kind = DOP_MIXER_SSM,
     .taps = {"conv_kernel", 4},
@@ -131,4 +159,5 @@ const dop_hf_recurrent dop_recurrent_qwen3_5 = {
     .groups = {"linear_num_key_heads", 16},
     .state_dim = {"linear_key_head_dim", 128},
     .norm = true,
+    .gguf_in_turn = true,
 };

@@ -59,6 +59,7 @@ typedef struct dop_hf_recurrent {
     const char *width, *expand; /* state the values of all heads too: as such, or as a multiple of the model's width */
     dop_fact_field conv_bias;
     bool norm, norm_rows; /* as in dop_recurrent */
+    bool gguf_in_turn;    /* dop_recurrent.in_turn of GGUF files, whose value heads lie in that order */
     bool multipliers;     /* Falcon-H1's */
     bool adjusts_ffn;     /* LFM2's block_ fields */
 } dop_hf_recurrent;
@@ -102,7 +103,8 @@ typedef enum dop_part {
     DOP_PART_LATENT_ROTATED,
     DOP_PART_K_UP, /* of each head's matrices of keys and of values below each other; the one of keys transposed */
     DOP_PART_V_UP,
-    DOP_PART_KEY /* GGUF: no tensor, but a key of the metadata with a value for each layer, or one for all */
+    DOP_PART_DECAY, /* GGUF: -exp() of what the graph reads */
+    DOP_PART_KEY    /* GGUF: no tensor, but a key of the metadata with a value for each layer, or one for all */
 } dop_part;
 
 /* Name of a weight in a format: Hugging Face below "model." and below the layer, GGUF below "blk.<i>.".  A weight of rank 3

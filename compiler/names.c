@@ -23,6 +23,16 @@ const dop_tensor_name dop_gguf_names[] = {
     {DOP_W_o_bias, "attn_output.bias", DOP_PART_ALL, false},
     {DOP_W_q_norm, "attn_q_norm.weight", DOP_PART_ALL, false},
     {DOP_W_k_norm, "attn_k_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_mix_z, "ssm_in.weight", DOP_PART_MIX_Z, false},
+    {DOP_W_mix_in, "ssm_in.weight", DOP_PART_MIX_IN, false},
+    {DOP_W_mix_dt, "ssm_in.weight", DOP_PART_MIX_DT, false},
+    {DOP_W_mix_dt_bias, "ssm_dt.bias", DOP_PART_ALL, false},
+    {DOP_W_taps, "ssm_conv1d.weight", DOP_PART_TAPS, false},
+    {DOP_W_taps_bias, "ssm_conv1d.bias", DOP_PART_ALL, false},
+    {DOP_W_decay, "ssm_a", DOP_PART_DECAY, false},
+    {DOP_W_skip, "ssm_d", DOP_PART_ALL, false},
+    {DOP_W_mix_norm, "ssm_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_mix_out, "ssm_out.weight", DOP_PART_ALL, false},
     {DOP_W_post_attn_norm, "post_attention_norm.weight", DOP_PART_ALL, false},
     {DOP_W_ffn_norm, "ffn_norm.weight", DOP_PART_ALL, false},
     {DOP_W_ffn_norm_bias, "ffn_norm.bias", DOP_PART_ALL, false},
@@ -138,6 +148,7 @@ dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows)
     const uint64_t values = s ? (uint64_t)s->n_heads * s->head_dim : 0, mixed = s ? dop_conv_channels(s, 0) : 0;
     switch (part) {
     case DOP_PART_ALL:
+    case DOP_PART_DECAY:
     case DOP_PART_KEY:
         break;
     case DOP_PART_ROW:

@@ -75,7 +75,8 @@ dop_interp_linear_scan(const dop_interp_node *n)
                      *seq = n->src[5], *beta = n->src[6];
     uint64_t rows = v->shape.dim[0].mul, heads = v->shape.dim[1].mul, p_count = v->shape.dim[2].mul;
     uint64_t groups = q->shape.dim[1].mul, n_count = q->shape.dim[2].mul, size = p_count * n_count;
-    bool after = n->g->nodes[n->id].op == DOP_OP_linear_scan_state;
+    bool after = n->g->nodes[n->id].op == DOP_OP_linear_scan_state,
+         in_turn = dop_node_i(n->g, n->id, DOP_A_interleaved);
     dop_status st = dop_interp_check_ids(n, 5, state->shape.dim[0].mul);
     if (st != DOP_OK)
         return st;
@@ -87,7 +88,8 @@ dop_interp_linear_scan(const dop_interp_node *n)
         memcpy(n->out.f, state->f, state->count * sizeof(float));
     for (uint64_t h = 0; h < heads && st == DOP_OK; h++)
         for (uint64_t t = 0; t < rows; t++) {
-            uint64_t own = (seq->u[t] * heads + h) * size, in = (t * groups + h / (heads / groups)) * n_count;
+            uint64_t own = (seq->u[t] * heads + h) * size,
+                     in = (t * groups + (in_turn ? h % groups : h / (heads / groups))) * n_count;
             for (uint64_t i = 0; i < size && rows_before(seq, t) == 0; i++)
                 s[i] = (double)state->f[own + i];
             scan_row(q->f + in, k->f + in, v->f + (t * heads + h) * p_count, (double)decay->f[t * heads + h],

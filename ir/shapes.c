@@ -35,36 +35,6 @@ bad(const rule_ctx *c, int line, const char *fmt, ...)
     return dop_fail(c->diag, __FILE__, line, DOP_E_INTERNAL, NULL, 0, 0, "%%%s: %s %s", c->name, c->info->name, text);
 }
 
-const char *
-dop_shape_text(const dop_shape *s, char out_text[DOP_SHAPE_TEXT])
-{
-    size_t n = 0;
-    out_text[n++] = '[';
-    for (uint32_t i = 0; i < s->rank && i < DOP_MAX_RANK; i++) {
-        dop_dim d = s->dim[i];
-        const char *sym = d.sym == DOP_SYM_T   ? "T"
-                          : d.sym == DOP_SYM_S ? "S"
-                          : d.sym == DOP_SYM_Q ? "Q"
-                          : d.sym == DOP_SYM_R ? "R"
-                                               : "";
-        const char *comma = i ? "," : "";
-        int k = d.mul == 1 && *sym ? snprintf(out_text + n, DOP_SHAPE_TEXT - n, "%s%s", comma, sym)
-                                   : snprintf(out_text + n, DOP_SHAPE_TEXT - n, "%s%u%s", comma, d.mul, sym);
-        n += (size_t)k;
-    }
-    out_text[n++] = ']';
-    out_text[n] = 0;
-    return out_text;
-}
-
-bool
-dop_name_ok(const char *s)
-{
-    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-/";
-    size_t n = strspn(s, allowed);
-    return n >= 1 && n <= 200 && s[n] == 0;
-}
-
 static bool
 dim_equal(dop_dim a, dop_dim b)
 {
@@ -86,24 +56,10 @@ last_dim(const dop_node *n)
 static int64_t
 attr_i(const rule_ctx *c, dop_attr_id a)
 {
-    for (uint8_t k = 0; k < c->info->n_attrs; k++) {
+    for (uint8_t k = 0; k < c->info->n_attrs; k++)
         if (c->info->attrs[k] == a)
             return c->attrs[k].i;
-    }
     return 0;
-}
-
-/* Product of the multipliers; the caller has checked every factor against MAX_VALUES, ranks are small. */
-static uint64_t
-shape_product(const dop_shape *s, uint32_t n_sym[DOP_N_SYMS])
-{
-    uint64_t p = 1;
-    memset(n_sym, 0, DOP_N_SYMS * sizeof n_sym[0]);
-    for (uint32_t i = 0; i < s->rank; i++) {
-        p *= s->dim[i].mul;
-        n_sym[s->dim[i].sym]++;
-    }
-    return p;
 }
 
 static dop_status
@@ -118,8 +74,7 @@ check_shape(const rule_ctx *c, const dop_shape *s)
             return BAD(c, "axis %u is empty", i);
         if (i == 0)
             continue;
-        bool positions = (d.sym == DOP_SYM_S && d.mul == 1) || d.sym == DOP_SYM_R;
-        if (i == 1 && positions && s->dim[0].sym == DOP_SYM_Q)
+        if (i == 1 && s->dim[0].sym == DOP_SYM_Q && (d.sym == DOP_SYM_R || (d.sym == DOP_SYM_S && d.mul == 1)))
             continue;
         if (d.sym != DOP_SYM_1)
             return BAD(c, "axis %u depends on T, S or Q; only axis 0 may", i);
@@ -247,7 +202,7 @@ rule_reshape(const rule_ctx *c, dop_want *out)
     if (st != DOP_OK)
         return st;
     uint32_t sa[DOP_N_SYMS], sw[DOP_N_SYMS];
-    uint64_t pa = shape_product(s, sa), pw = shape_product(w, sw);
+    uint64_t pa = dop_shape_product(s, sa), pw = dop_shape_product(w, sw);
     if (pa != pw || memcmp(sa + 1, sw + 1, sizeof sa - sizeof sa[0]) != 0)
         return BAD(c, "cannot view %%%s %s as %s", c->src[0]->name, dop_shape_text(s, a), dop_shape_text(w, b));
     out->shape = *w;
@@ -285,12 +240,11 @@ rule_concat(const rule_ctx *c, dop_want *out)
 {
     const dop_shape *a = &c->src[0]->shape, *b = &c->src[1]->shape;
     const uint32_t last = a->rank - 1;
-    bool fits = a->rank == b->rank && a->rank > 1 && a->dim[last].sym == DOP_SYM_1 && b->dim[last].sym == DOP_SYM_1 &&
-                b->dim[last].mul < UINT32_MAX - a->dim[last].mul;
-    for (uint32_t i = 0; fits && i < last; i++)
-        fits = dim_equal(a->dim[i], b->dim[i]);
-    if (!fits)
+    if (a->rank != b->rank || last == 0 || (uint64_t)a->dim[last].mul + b->dim[last].mul > UINT32_MAX)
         return mismatch(c, 0, 1);
+    for (uint32_t i = 0; i < last; i++)
+        if (!dim_equal(a->dim[i], b->dim[i]))
+            return mismatch(c, 0, 1);
     out->shape = *a;
     out->shape.dim[last].mul += b->dim[last].mul;
     return DOP_OK;
@@ -575,73 +529,53 @@ rule_state_write(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
     return st;
 }
 
-/* A ring has a row for every position that some row of a step sees. */
-static dop_status
-check_ring(const rule_ctx *c)
-{
-    const dop_dim rows = c->src[1]->shape.dim[1];
-    uint64_t window = (uint64_t)attr_i(c, DOP_A_window), chunk = (uint64_t)attr_i(c, DOP_A_chunk);
-    uint64_t sees = window == 0 || (chunk > 0 && chunk < window) ? chunk : window;
-    if (rows.sym != DOP_SYM_R || (sees > 0 && sees + c->g->max_t - 1 <= rows.mul))
-        return DOP_OK;
-    return BAD(c, "of %llu positions by each of %u rows does not fit the ring %%%s of %u rows",
-               (unsigned long long)sees, c->g->max_t, c->src[1]->name, rows.mul);
-}
+/* Axes that must be equal: of source a its axis x, of source b its axis y; the ranks of all (0: of ids) come first. */
+typedef struct equal_axes {
+    uint8_t a, x, b, y;
+} equal_axes;
 
-/* Source 1 is [Q,...] without positions. */
 static dop_status
-need_replaced(const rule_ctx *c, uint32_t i, uint32_t rank)
+need_axes(const rule_ctx *c, uint32_t n_srcs, const uint8_t *ranks, uint32_t state, const equal_axes *axes, uint32_t n)
 {
-    char text[DOP_SHAPE_TEXT];
-    const dop_shape *s = &c->src[i]->shape;
-    if (s->rank != rank || s->dim[0].sym != DOP_SYM_Q || dop_shape_appends(s))
-        return BAD(c, "needs replace state of rank %u for source %u, %%%s is %s", rank, i, c->src[i]->name,
-                   dop_shape_text(s, text));
-    return DOP_OK;
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; i < n_srcs && st == DOP_OK; i++)
+        st = ranks[i] ? need_rank(c, i, ranks[i]) : need_ids(c, i, c->src[0]);
+    if (st == DOP_OK && (c->src[state]->shape.dim[0].sym != DOP_SYM_Q || dop_shape_appends(&c->src[state]->shape)))
+        return BAD(c, "needs replace state for source %u, %%%s is none", state, c->src[state]->name);
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++)
+        if (axes[i].b < n_srcs &&
+            !dim_equal(c->src[axes[i].a]->shape.dim[axes[i].x], c->src[axes[i].b]->shape.dim[axes[i].y]))
+            return mismatch(c, axes[i].a, axes[i].b);
+    return st;
 }
 
 static dop_status
 rule_short_conv(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
 {
-    dop_status st;
-    const dop_node *x = c->src[0], *state = c->src[1], *taps = c->src[2];
-    if ((st = need_rank(c, 0, 2)) != DOP_OK || (st = need_replaced(c, 1, 3)) != DOP_OK ||
-        (st = need_rank(c, 2, 2)) != DOP_OK || (st = need_ids(c, 3, x)) != DOP_OK)
+    static const uint8_t ranks[] = {2, 3, 2, 0, 1};
+    static const equal_axes axes[] = {{0, 1, 1, 2}, {0, 1, 2, 1}, {0, 1, 4, 0}};
+    dop_status st = need_axes(c, n_srcs, ranks, 1, axes, 3);
+    if (st != DOP_OK)
         return st;
-    if (!dim_equal(last_dim(x), last_dim(state)))
-        return mismatch(c, 0, 1);
-    if (!dim_equal(last_dim(x), last_dim(taps)))
-        return mismatch(c, 0, 2);
-    if (state->shape.dim[1].mul + 1 != taps->shape.dim[0].mul || taps->shape.dim[0].sym != DOP_SYM_1)
+    if (c->src[1]->shape.dim[1].mul + 1 != c->src[2]->shape.dim[0].mul || c->src[2]->shape.dim[0].sym != DOP_SYM_1)
         return mismatch(c, 1, 2);
-    out->shape = x->shape;
-    return n_srcs > 4 ? need_vector(c, 4) : DOP_OK;
+    out->shape = c->src[0]->shape;
+    return DOP_OK;
 }
 
 static dop_status
 rule_linear_scan(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
 {
-    dop_status st;
-    const dop_node *q = c->src[0], *k = c->src[1], *v = c->src[2], *decay = c->src[3], *state = c->src[4];
-    for (uint32_t i = 0; i < 3; i++)
-        if ((st = need_rank(c, i, 3)) != DOP_OK)
-            return st;
-    if ((st = need_rank(c, 3, 2)) != DOP_OK || (st = need_replaced(c, 4, 4)) != DOP_OK ||
-        (st = need_ids(c, 5, q)) != DOP_OK)
+    static const uint8_t ranks[] = {3, 3, 3, 2, 4, 0, 2};
+    static const equal_axes axes[] = {{0, 0, 1, 0}, {0, 1, 1, 1}, {0, 2, 1, 2}, {0, 0, 2, 0},
+                                      {2, 0, 3, 0}, {2, 1, 3, 1}, {2, 1, 4, 1}, {2, 2, 4, 2},
+                                      {0, 2, 4, 3}, {3, 0, 6, 0}, {3, 1, 6, 1}};
+    dop_status st = need_axes(c, n_srcs, ranks, 4, axes, sizeof axes / sizeof *axes);
+    if (st != DOP_OK)
         return st;
-    if (!dop_shape_equal(&q->shape, &k->shape))
-        return mismatch(c, 0, 1);
-    if (!dim_equal(q->shape.dim[0], v->shape.dim[0]) || v->shape.dim[1].mul % q->shape.dim[1].mul != 0)
+    if (c->src[2]->shape.dim[1].mul % c->src[0]->shape.dim[1].mul != 0)
         return mismatch(c, 0, 2);
-    if (!dim_equal(v->shape.dim[0], decay->shape.dim[0]) || !dim_equal(v->shape.dim[1], decay->shape.dim[1]))
-        return mismatch(c, 2, 3);
-    if (!same_tail(state, 3, q, 2))
-        return mismatch(c, 0, 4);
-    if (!dim_equal(state->shape.dim[1], v->shape.dim[1]) || !dim_equal(state->shape.dim[2], v->shape.dim[2]))
-        return mismatch(c, 2, 4);
-    if (n_srcs > 6 && !dop_shape_equal(&c->src[6]->shape, &decay->shape))
-        return mismatch(c, 3, 6);
-    out->shape = c->op == DOP_OP_linear_scan ? v->shape : state->shape;
+    out->shape = c->op == DOP_OP_linear_scan ? c->src[2]->shape : c->src[4]->shape;
     return DOP_OK;
 }
 
@@ -667,8 +601,6 @@ rule_attention(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
         return mismatch(c, 0, 5);
     out->shape = q->shape;
     out->shape.dim[2] = last_dim(v);
-    if ((st = check_ring(c)) != DOP_OK)
-        return st;
     if (c->op == DOP_OP_attn_split) {
         uint64_t rows = (uint64_t)q->shape.dim[1].mul * (uint64_t)attr_i(c, DOP_A_splits);
         if (rows > UINT32_MAX || last_dim(v).mul > UINT32_MAX - 2)

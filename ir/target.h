@@ -58,8 +58,8 @@ dop_matrix_fit_of(const dop_target *t, uint32_t rows, uint32_t depth)
 }
 
 /* Pairs of a row and one of its experts that a tile of products takes: blocks of one expert each (group_rows of ops.def), a
- * power of two.  0: rows take their experts one by one, because hardly two of them share one.  A block is half as large again
- * as what an expert gets if all get the same, so that most need one, and its matrix is decoded once. */
+ * power of two.  0: rows take their experts one by one, because hardly two of them share one.  A block has room for what an expert
+ * gets if all get the same. */
 enum { DOP_SPAN_LEAST = 8, DOP_SPAN_MOST = 128, DOP_SPAN_SHARE = 2 };
 static inline uint32_t
 dop_expert_span(const dop_target *t, uint32_t pairs, uint32_t experts)
@@ -67,7 +67,7 @@ dop_expert_span(const dop_target *t, uint32_t pairs, uint32_t experts)
     uint32_t span = dop_caps_missing(DOP_MATRIX_CAPS, t->caps) ? DOP_SPAN_LEAST : DOP_MATRIX_ROWS;
     if (pairs < experts * DOP_SPAN_SHARE)
         return 0;
-    while (span < DOP_SPAN_MOST && (uint64_t)span * 2 * experts < (uint64_t)pairs * 3)
+    while (span < DOP_SPAN_MOST && (uint64_t)span * experts < pairs)
         span *= 2;
     return span;
 }

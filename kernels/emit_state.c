@@ -35,8 +35,8 @@ row_before(dop_emit *e, dop_node_id node, dop_index ix, uint32_t ago, uint32_t k
     return name;
 }
 
-const char *
-dop_emit_conv(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
+static const char *
+emit_conv(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 {
     const dop_graph *g = e->g;
     const dop_node *n = dop_node_at(g, node);
@@ -66,8 +66,8 @@ move_row(dop_emit *e, dop_node_id node, const char *q, const char *copy, const c
                   dop_emit_arg(e, node, true), copy, q, values, row, cols, ix.c, old);
 }
 
-void
-dop_emit_store_tail(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value)
+static void
+store_tail(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value)
 {
     const dop_graph *g = e->g;
     const dop_node *n = dop_node_at(g, node);
@@ -106,3 +106,5 @@ dop_emit_store_tail(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width,
     e->early = early;
     e->n_memo = n_memo;
 }
+
+const dop_emit_rows dop_emit_of_rows = {emit_conv, store_tail};

@@ -305,12 +305,10 @@ choose_tile(const dop_site *s, dop_tile *tile)
     }
 }
 
-/* By expert.  Tiles as wide as a block, or half as wide where that is not one of these. */
+/* By expert, measured as the others were: the first that fits of those whose rows a block has. */
 static const coop_shape block_shapes[] = {
-    {128, 64, 64, 32, 32, 0, false},
-    {64, 64, 64, 32, 32, 0, false},
-    {32, 64, 64, 16, 32, 0, false},
-    {16, 64, 64, 16, 16, 0, false},
+    {128, 128, 64, 64, 32, 0, false}, {128, 64, 64, 32, 32, 0, false}, {64, 64, 32, 32, 16, 0, false},
+    {32, 64, 64, 16, 16, 0, false},   {16, 64, 64, 16, 16, 0, false},
 };
 
 static void

@@ -119,8 +119,9 @@ emit_behind(dop_gen *gen, const scan *s, dop_buf *body)
                      .lane = "lane",
                      .serial = 2};
     dop_buf_puts(body, "        barrier();\n");
-    dop_buf_puts(body, subgroups ? "    for (uint row = gl_LocalInvocationIndex / SG; row < count; row += SUBGROUPS) {\n"
-                                 : "    for (uint row = 0u; row < count; row++) {\n");
+    dop_buf_puts(body, subgroups
+                           ? "    for (uint row = gl_LocalInvocationIndex / SG; row < count; row += SUBGROUPS) {\n"
+                           : "    for (uint row = 0u; row < count; row++) {\n");
     dop_buf_puts(body, "    uint t = first + row;\n");
     dop_emit_bind(e, a->made[0], "scan_v", true, "(h * P - row * P)");
     dop_gen_rowprog(gen, &p, body);
@@ -182,7 +183,9 @@ emit(dop_gen *gen)
     dop_keys_num(gen, &keys, "J", dop_div_up_u32(s.count, tile->lanes * s.width));
     dop_keys_num(gen, &keys, "R", dop_div_up_u32(s.p, teams));
     dop_keys_num(gen, &keys, "ROWS", tile->bq);
-    dop_keys_num(gen, &keys, "GROUP", s.heads / s.groups);
+    const bool in_turn = dop_node_i(e->g, e->r->info->scan, DOP_A_interleaved);
+    dop_keys_set(&keys, "KEY_HEAD",
+                 in_turn ? dop_emit_str(e, "h %% %uu", s.groups) : dop_emit_str(e, "h / %uu", s.heads / s.groups));
     dop_keys_num(gen, &keys, "DELTA", s.n->n_srcs > 6);
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");

@@ -22,6 +22,12 @@ make_harmless(char *s, bool lines)
             *s = *s == '\n' || *s == '\t' ? ' ' : '?';
 }
 
+void
+dop_free(void *memory)
+{
+    free(memory);
+}
+
 const char *
 dop_version(void)
 {

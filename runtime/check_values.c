@@ -121,6 +121,10 @@ dop_check_fill_values(dop_check_random *r, const dop_check_fill *fill, float *ou
         fill_argmax_parts(r, fill, out);
         return;
     }
+    if (op == DOP_OP_top_k) {
+        dop_check_fill_choice(r, fill->g, fill->id, fill->rows, out);
+        return;
+    }
     bool positive = op == DOP_OP_row_rms || op == DOP_OP_row_istd || op == DOP_OP_exp || op == DOP_OP_softplus;
     /* States of recurrences must not grow from row to row: factors below 1, keys about as long as 1. */
     uint32_t source = source_of_scan(fill->g, fill->id);
@@ -136,6 +140,11 @@ dop_check_fill_values(dop_check_random *r, const dop_check_fill *fill, float *ou
 void
 dop_check_encode(dop_type type, float *values, uint64_t n, void *out)
 {
+    uint32_t *u = out;
+    for (uint64_t i = 0; i < n && type == DOP_TYPE_u32; i++)
+        u[i] = values[i] < 4294967296.0f ? (uint32_t)values[i] : UINT32_MAX;
+    if (type == DOP_TYPE_u32)
+        return;
     if (type != DOP_TYPE_f16) {
         memcpy(out, values, n * sizeof *values);
         return;
@@ -150,7 +159,11 @@ dop_check_encode(dop_type type, float *values, uint64_t n, void *out)
 void
 dop_check_decode(dop_type type, const void *bytes, uint64_t n, float *out)
 {
-    if (type == DOP_TYPE_f16)
+    const uint32_t *u = bytes;
+    if (type == DOP_TYPE_u32)
+        for (uint64_t i = 0; i < n; i++)
+            out[i] = (float)u[i];
+    else if (type == DOP_TYPE_f16)
         dop_decode_row(type, bytes, n, out);
     else
         memcpy(out, bytes, n * sizeof *out);

@@ -149,7 +149,11 @@ dop_status dop_sequence_own_pick(dop_sequence *sequence, const float *logits, si
 
 /* sequence_states.c */
 /* Positions below `end` are about to be written. */
-void dop_sequence_note_written(dop_sequence *sequence, uint32_t end);
+static inline void
+dop_sequence_note_written(dop_sequence *sequence, uint32_t end)
+{
+    sequence->n_written = end > sequence->n_written ? end : sequence->n_written;
+}
 /* Rings may have lost positions that the row at `next` sees, to positions that were written further on and dropped again: then
  * the states are emptied, and everything is fed anew.  Nothing may be under way. */
 dop_status dop_sequence_keep_rings(dop_sequence *sequence, uint32_t next, dop_diag *diag);

@@ -60,7 +60,7 @@ store(const dop_option *o, const char *shown, const char *value, void *values, d
         break;
     case DOP_OPT_COUNT:
         if ((st = number(o, shown, value, &v, diag)) == DOP_OK)
-            memcpy(field, &(uint32_t){(uint32_t)v}, sizeof(uint32_t));
+            memcpy(field, &(uint32_t){v < 0 ? DOP_OPTION_MINUS_1 : (uint32_t)v}, sizeof(uint32_t));
         break;
     case DOP_OPT_REAL:
         if ((st = number(o, shown, value, &v, diag)) == DOP_OK)

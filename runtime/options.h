@@ -11,11 +11,13 @@ typedef enum dop_option_kind {
     DOP_OPT_FLAG,     /* bool: no value */
     DOP_OPT_TEXT,     /* const char * */
     DOP_OPT_OPTIONAL, /* const char *: a value only as --name=VALUE; "" without */
-    DOP_OPT_COUNT,    /* uint32_t, min .. max */
+    DOP_OPT_COUNT,    /* uint32_t, min .. max; -1 where min is: DOP_OPTION_MINUS_1 */
     DOP_OPT_REAL,     /* double, min .. max */
     DOP_OPT_LIST,     /* dop_texts: may be given several times */
     DOP_OPT_POINTER,  /* no option of this program: `help` says what to use instead; also as -name */
 } dop_option_kind;
+
+#define DOP_OPTION_MINUS_1 (UINT32_MAX - 1)
 
 /* Texts in order; the texts themselves are not owned (they point into argv). */
 typedef struct dop_texts {

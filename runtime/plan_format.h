@@ -130,7 +130,8 @@ typedef struct dop_plan_slot {
     uint32_t reserved;
 } dop_plan_slot;
 
-/* Append: a row for every position of a sequence, or a ring of rows for its last ones (key and value caches); writing a row again leaves it as it was.
+/* Append: a row for every position of a sequence, or a ring of rows for its last ones (key and value caches); writing a row
+ * again leaves it as it was.
  * Replace: two copies of what a step replaces as a whole, beside each other in the bytes of each argument, the first one
  * where the parity of a sequence is 0 (dop_step). */
 enum { DOP_PLAN_STATE_APPEND = 1, DOP_PLAN_STATE_REPLACE };

@@ -97,12 +97,6 @@ dop_sequence_empty(dop_sequence *sequence, dop_diag *diag)
     return st == DOP_OK ? dop_replay_wait(r, ticket, diag) : st;
 }
 
-void
-dop_sequence_note_written(dop_sequence *sequence, uint32_t end)
-{
-    sequence->n_written = end > sequence->n_written ? end : sequence->n_written;
-}
-
 dop_status
 dop_sequence_keep_rings(dop_sequence *sequence, uint32_t next, dop_diag *diag)
 {

@@ -69,12 +69,6 @@ dop_text_destroy(dop_text *text)
     free(text);
 }
 
-void
-dop_text_free(void *memory)
-{
-    free(memory);
-}
-
 /* What was gathered becomes the caller's. */
 static dop_status
 give_ids(dop_status st, dop_ids *ids, dop_diag *diag, uint32_t **out_ids, size_t *out_n)

@@ -156,13 +156,9 @@ read_scale(dop_gi *gi, dop_attention *t)
 }
 
 static dop_status
-read_layer(dop_gi *gi, uint32_t i, uint32_t window)
+read_attention(dop_gi *gi, uint32_t i, uint32_t window, dop_attention *t)
 {
-    dop_layer *y = &gi->model->arch.layers[i];
-    dop_attention *t = &y->mixers[0].attn;
-    const dop_arch *a = &gi->model->arch;
-    *y = gi->layer;
-    t->rope = a->learned_positions ? -1 : 0;
+    t->rope = gi->model->arch.learned_positions ? -1 : 0;
     t->window = gi->slides[i] ? window : 0;
     if (gi->family->qk_norm.key && !has_tensor(gi, "blk.0.attn_q_norm.weight"))
         t->q_norm = t->k_norm = (dop_norm){0};
@@ -170,10 +166,23 @@ read_layer(dop_gi *gi, uint32_t i, uint32_t window)
     if (st == DOP_OK)
         st = dop_gi_size(gi, "attention.head_count_kv", i, DOP_MAX_HEADS, t->n_heads, &t->n_kv_heads);
     if (st == DOP_OK)
-        st = dop_gi_size(gi, "feed_forward_length", i, DOP_MAX_WIDTH, 0, &y->ffn.width);
-    if (st == DOP_OK)
         st = read_head_dim(gi, i, t);
     return st == DOP_OK ? read_scale(gi, t) : st;
+}
+
+static dop_status
+read_layer(dop_gi *gi, uint32_t i, uint32_t window)
+{
+    dop_layer *y = &gi->model->arch.layers[i];
+    dop_status st = DOP_OK;
+    *y = gi->layer;
+    if (dop_gi_attends(gi, i))
+        st = read_attention(gi, i, window, &y->mixers[0].attn);
+    if (st == DOP_OK && dop_gi_recurs(gi, i))
+        st = dop_gi_recurrent(gi, i, gi->model->arch.final_norm.eps);
+    if (st == DOP_OK && y->ffn.kind == DOP_FFN_DENSE)
+        st = dop_gi_size(gi, "feed_forward_length", i, DOP_MAX_WIDTH, 0, &y->ffn.width);
+    return st;
 }
 
 static dop_status
@@ -199,7 +208,7 @@ leave_positions_out(dop_gi *gi)
     dop_arch *a = &gi->model->arch;
     bool some = false;
     for (uint32_t i = 0; i < a->n_layers; i++)
-        some = some || a->layers[i].mixers[0].attn.window;
+        some = some || a->layers[i].mixers[0].attn.window; /* all zero in a layer without attention */
     for (uint32_t i = 0; i < a->n_layers; i++) {
         dop_attention *t = &a->layers[i].mixers[0].attn;
         if ((gi->family->flags & DOP_FAM_NOPE && (i + 1) % FOURTH == 0) ||
@@ -210,17 +219,29 @@ leave_positions_out(dop_gi *gi)
 
 /* ---- facts of all layers ------------------------------------------------------------------------------------------ */
 
-/* Biases are there when the first layer has them; layers that differ lack a weight or have one too many. */
+static bool
+layer_has(const dop_gi *gi, uint32_t layer, const char *name)
+{
+    char full[96];
+    snprintf(full, sizeof full, "blk.%u.%s", layer, name);
+    return has_tensor(gi, full);
+}
+
+/* Biases are there when the first layer that attends has them, or, of a feed-forward part, the first layer; layers that
+ * differ lack a weight or have one too many. */
 static void
 find_biases(dop_gi *gi)
 {
     dop_attention *t = &gi->layer.mixers[0].attn;
-    const bool fused = has_tensor(gi, "blk.0.attn_qkv.bias");
-    t->bias_q = fused || has_tensor(gi, "blk.0.attn_q.bias");
-    t->bias_k = fused || has_tensor(gi, "blk.0.attn_k.bias");
-    t->bias_v = fused || has_tensor(gi, "blk.0.attn_v.bias");
-    t->bias_o = has_tensor(gi, "blk.0.attn_output.bias");
-    gi->layer.ffn.bias = has_tensor(gi, "blk.0.ffn_down.bias");
+    uint32_t i = 0;
+    while (i + 1 < gi->model->arch.n_layers && !dop_gi_attends(gi, i))
+        i++;
+    const bool fused = layer_has(gi, i, "attn_qkv.bias");
+    t->bias_q = fused || layer_has(gi, i, "attn_q.bias");
+    t->bias_k = fused || layer_has(gi, i, "attn_k.bias");
+    t->bias_v = fused || layer_has(gi, i, "attn_v.bias");
+    t->bias_o = layer_has(gi, i, "attn_output.bias");
+    gi->layer.ffn.bias = layer_has(gi, 0, "ffn_down.bias");
 }
 
 /* Attention and feed-forward part side by side: a family that may have one norm for both does so where the second norm is
@@ -295,17 +316,22 @@ dop_gi_config(dop_gi *gi)
     dop_arch_defaults(a, &gi->layer);
     dop_family_facts(gi->family, a, &gi->layer);
     snprintf(a->family, sizeof a->family, "%s", gi->family->name);
-    find_biases(gi);
+    if (!gi->family->keys->ffn) { /* layers are their mixers alone */
+        gi->layer.ffn.kind = DOP_FFN_NONE;
+        gi->layer.ffn_norm = (dop_norm){0};
+    }
     dop_status st = read_sizes(gi);
     if (st == DOP_OK)
         st = refuse(gi);
+    if (st == DOP_OK)
+        find_biases(gi);
     if (st == DOP_OK)
         st = read_scalars(gi);
     if (st == DOP_OK)
         st = read_layers(gi);
     if (st == DOP_OK)
         st = dop_gi_experts(gi);
-    if (st == DOP_OK && !a->learned_positions)
+    if (st == DOP_OK && !a->learned_positions && gi->family->keys->heads)
         st = dop_gi_ropes(gi);
     if (st == DOP_OK)
         leave_positions_out(gi);

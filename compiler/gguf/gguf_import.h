@@ -36,6 +36,13 @@ dop_status dop_gi_size(const dop_gi *gi, const char *key, uint32_t layer, uint32
 dop_status dop_gi_number(const dop_gi *gi, const char *key, double min, double max, double otherwise, double *out);
 /* Rotary embeddings, and which layer uses which.  The layers and which of them slide are known. */
 dop_status dop_gi_ropes(dop_gi *gi);
+/* Whether a layer has a recurrent mixer, and attention. */
+bool dop_gi_recurs(const dop_gi *gi, uint32_t layer);
+bool dop_gi_attends(const dop_gi *gi, uint32_t layer);
+/* The recurrent mixer of a layer, beside its attention or instead of it. */
+dop_status dop_gi_recurrent(dop_gi *gi, uint32_t layer, double eps);
+/* A vector w, placed in the file, that the graph wants in another form (DOP_PART_TAPS, DOP_PART_DECAY): a copy. */
+dop_status dop_gi_vector(const dop_gi *gi, const dop_rows *rows, dop_weight *w);
 /* Which layers have experts, and how many. */
 dop_status dop_gi_experts(dop_gi *gi);
 /* End ids, chat template, name, vocabulary. */

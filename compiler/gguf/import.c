@@ -56,10 +56,14 @@ take(const dop_gi *gi, const char *name, const dop_rows *rows, dop_weight *w)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor %s is missing", name);
     uint64_t row = 0, want[4] = {w->cols, rows->total, w->rank == 3 ? w->experts : 1, 1};
     if (w->rank == 1) {
-        want[0] = rows->total;
-        want[1] = 1;
+        want[0] = rows->turned ? rows->block_step : rows->total;
+        want[1] = rows->turned ? rows->block : 1;
     }
-    if (memcmp(t->dims, want, sizeof want) != 0)
+    /* Vectors of recurrent layers may lie as a column, or as rows of groups. */
+    const bool folded = w->rank == 1 && !rows->turned && t->dims[1] != 1 && t->dims[2] == 1 && t->dims[3] == 1 &&
+                        gi->family->recurrent && t->dims[0] <= rows->total && t->dims[1] <= rows->total &&
+                        t->dims[0] * t->dims[1] == rows->total;
+    if (!folded && memcmp(t->dims, want, sizeof want) != 0)
         return wrong_shape(gi, part, name, t->dims, want);
     dop_status st = type_of(gi, part, name, t, &w->type);
     if (st != DOP_OK)
@@ -68,6 +72,10 @@ take(const dop_gi *gi, const char *name, const dop_rows *rows, dop_weight *w)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path, "tensor %s: type %s is not supported for a vector", name,
                            dop_type_of(w->type)->name);
     w->row_stride = row;
+    if (w->rank == 2) {
+        w->block_rows = rows->block;
+        w->block_stride = rows->block_step * row;
+    }
     w->expert_stride = w->rank == 3 ? rows->total * row : 0;
     w->data = part->map.data + t->offset + rows->start * (w->rank == 1 ? dop_type_of(w->type)->bytes : row);
     w->source = dop_arena_strdup(gi->model->arena, name);
@@ -133,6 +141,8 @@ fill(void *user, const dop_weight_need *need)
         st = take_key(gi, n->source, need->layer, &w);
     else if (st == DOP_OK && !each)
         st = take(gi, name, &rows, &w);
+    if (st == DOP_OK && (rows.turned || n->part == DOP_PART_DECAY))
+        st = dop_gi_vector(gi, &rows, &w);
     for (uint32_t e = 0; each && e < need->experts && st == DOP_OK; e++) {
         dop_expert_name(name, e, one, sizeof one);
         st = take(gi, one, &rows, &each[e]);

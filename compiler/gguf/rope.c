@@ -80,15 +80,19 @@ read_longrope(dop_gi *gi, dop_rope *r)
     return dop_gi_number(gi, "rope.scaling.attn_factor", 1e-3, 1e3, 1, &r->attention_factor);
 }
 
-/* Values of a head in the first layer that slides, or does not; in the first of all when there is none. */
+/* Values of a head in the first layer that attends and slides, or does not; in the first that attends when there is none. */
 static uint32_t
-head_dim_of(const dop_gi *gi, bool slides)
+head_dim_of(const dop_gi *gi, bool any, bool slides)
 {
     const dop_arch *a = &gi->model->arch;
-    uint32_t i = 0;
-    while (i < a->n_layers && gi->slides[i] != slides)
-        i++;
-    return a->layers[i < a->n_layers ? i : 0].mixers[0].attn.head_dim;
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < a->n_layers; i++) {
+        const dop_attention *t = dop_layer_attention(&a->layers[i]);
+        first = first || !t ? first : t->head_dim;
+        if (t && (any || gi->slides[i] == slides))
+            return t->head_dim;
+    }
+    return first;
 }
 
 static dop_status
@@ -110,7 +114,7 @@ read_rope(dop_gi *gi)
     *r = (dop_rope){.interleaved = gi->family->gguf_interleaved, .truncate = !gi->family->gguf_untruncated};
     dop_status st = dop_gi_number(gi, "rope.freq_base", 1e-3, 1e12, gi->family->theta, &r->theta);
     if (st == DOP_OK)
-        st = read_dims(gi, "rope.dimension_count", head_dim_of(gi, two ? false : gi->slides[0]), &r->dims);
+        st = read_dims(gi, "rope.dimension_count", head_dim_of(gi, !two, false), &r->dims);
     if (st == DOP_OK)
         st = read_scaling(gi, r);
     if (st == DOP_OK)
@@ -141,7 +145,7 @@ read_local_rope(dop_gi *gi)
     a->n_ropes = 2;
     for (uint32_t i = 0; i < a->n_layers; i++)
         a->layers[i].mixers[0].attn.rope = gi->slides[i] ? 1 : 0;
-    dop_status st = read_dims(gi, "rope.dimension_count_swa", head_dim_of(gi, true), &a->ropes[1].dims);
+    dop_status st = read_dims(gi, "rope.dimension_count_swa", head_dim_of(gi, false, true), &a->ropes[1].dims);
     return st == DOP_OK ? dop_gi_number(gi, "rope.freq_base_swa", 1e-3, 1e12, 1e4, &a->ropes[1].theta) : st;
 }
 

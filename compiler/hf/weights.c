@@ -80,7 +80,7 @@ check_shape(const filler *f, const dop_st_tensor *t, bool transposed, const dop_
     }
     if (rows->turned)
         return dop_st_check_shape(t, 3, taps, f->hf->diag);
-    if (rows->one_row || (w->rank == 1 && t->rank == 2 && t->shape[0] == 1)) /* a vector of shape [1, n] */
+    if (rows->one_row)
         return dop_st_check_shape(t, 2, single, f->hf->diag);
     if (w->rank == 1)
         return dop_st_check_shape(t, 1, vector, f->hf->diag);

@@ -37,7 +37,7 @@ decode(const dop_text *text, const dop_sequence *sequence, Check &check)
     const uint32_t *ids = dop_sequence_tokens(sequence, &n);
     check(dop_text_decode(text, ids, n, &check.diag, &bytes, &len));
     std::string out(bytes, len);
-    dop_text_free(bytes);
+    dop_free(bytes);
     return out;
 }
 
@@ -61,7 +61,7 @@ run(const char *plan, int n_tokens, const std::vector<std::string> &prompts)
         size_t n;
         check(dop_sequence_create(model.get(), &check.diag, &s));
         check(dop_text_encode(text.get(), prompt.data(), prompt.size(), DOP_TEXT_ADD_SPECIAL, &check.diag, &ids, &n));
-        Ids owned(ids, dop_text_free);
+        Ids owned(ids, dop_free);
         if (n == 0)
             throw std::runtime_error("a prompt has no tokens");
         check(dop_sequence_feed(s, ids, n - 1, &check.diag));

@@ -91,9 +91,9 @@ main(int argc, char **argv)
         goto error;
 
     /* What was saved goes on as if nothing had been between. */
-    if ((st = dop_sequence_save(sequence, argv[4], &diag)) != DOP_OK ||
+    if ((st = dop_sequence_save(sequence, argv[4], NULL, 0, &diag)) != DOP_OK ||
         (st = dop_sequence_rewind(sequence, 0, &diag)) != DOP_OK ||
-        (st = dop_sequence_load(sequence, argv[4], &diag)) != DOP_OK)
+        (st = dop_sequence_load(sequence, argv[4], &diag, NULL, NULL)) != DOP_OK)
         goto error;
     (void)dop_sequence_tokens(sequence, &n_ids);
     printf("%zu tokens restored:", n_ids);
@@ -101,7 +101,7 @@ main(int argc, char **argv)
 error:
     if (st != DOP_OK)
         fprintf(stderr, "error: %s\n", diag.message);
-    dop_text_free(ids);
+    dop_free(ids);
     dop_text_destroy(text); /* before the model that it is of */
     dop_model_close(model); /* and its sequences */
     return st == DOP_OK ? 0 : 1;

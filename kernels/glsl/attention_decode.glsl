@@ -1,7 +1,8 @@
 // Attention of one token: R query heads of one KV head over one split of an f16 cache, CP positions at a time.
-// LANES neighbouring invocations own one row of K or V, in pieces of 8 values (16 bytes): piece i is the lane's whose number is
-// i % LANES.  So a subgroup reads whole rows, and its queries lie in shared memory without conflicts.  Scores meet in shared memory, a subgroup turns each head's into
-// weights (online softmax), and every invocation adds up its columns over its share of the positions.
+// LANES neighbouring invocations own one row of K or V, in pieces of 8 values (16 bytes): piece i is the lane's whose
+// number is i % LANES.  So a subgroup reads whole rows, and its queries lie in shared memory without conflicts.
+// Scores meet in shared memory, a subgroup turns each head's into weights (online softmax), and every invocation adds
+// up its columns over its share of the positions.
 //
 // Loops over what invocations hold are written out: a driver that does not unroll them keeps it in memory.
 //

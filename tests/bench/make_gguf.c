@@ -12,7 +12,7 @@
  * its converter (conversion/) and loader (src/models/), so that it reads the same file.  The shapes tiny-* are the same
  * architectures small, with sizes that are no powers of two.
  *
- * Build: cc -O2 -D_GNU_SOURCE -I ROOT make_gguf.c ROOT/runtime/base.c -lm */
+ * Build: cc -O2 -D_GNU_SOURCE -I ROOT -I ROOT/runtime/include make_gguf.c ROOT/runtime/base.c -lm */
 #include "runtime/base.h"
 
 #include <errno.h>
@@ -70,7 +70,7 @@ static const shape shapes[] = {
      .expert_ffn = 96},
     {"tiny-qwen3.5", "qwen35", 96, 160, 4, 3, 1, 32, 331, true, 1e7f, .recurrent = DELTA, .attends = EVERY_FOURTH,
      .inner = 96, .state = 16, .groups = 3, .ranks = 6, .taps = 4},
-    {"tiny-mamba2", "mamba2", 96, 0, 2, 0, 0, 0, 331, true, 0, .recurrent = SSM, .inner = 192, .state = 16, .groups = 2,
+    {"tiny-mamba2", "mamba2", 96, 0, 2, 0, 0, 0, 331, true, 0, .recurrent = SSM, .inner = 192, .state = 16, .groups = 1,
      .ranks = 12, .taps = 4},
     {"tiny-lfm2", "lfm2", 96, 160, 3, 6, 2, 16, 331, true, 1e6f, .recurrent = CONV, .attends = 2, .taps = 3},
 };

@@ -249,13 +249,13 @@ save_or_load(state *t, uint32_t i, const char *work)
     if (t->n_files < 4 || pick(t, 3) == 0) {
         uint32_t f = t->n_files < 4 ? t->n_files++ : pick(t, 4);
         snprintf(t->file[f], sizeof t->file[f], "%s/sequence.%u", work, f);
-        ok(t, dop_sequence_save(t->of[i].s, t->file[f], &t->diag), "save");
+        ok(t, dop_sequence_save(t->of[i].s, t->file[f], NULL, 0, &t->diag), "save");
         t->file_text[f] = t->of[i].text;
         t->file_n[f] = t->of[i].n;
         return;
     }
     uint32_t f = pick(t, t->n_files);
-    ok(t, dop_sequence_load(t->of[i].s, t->file[f], &t->diag), "load");
+    ok(t, dop_sequence_load(t->of[i].s, t->file[f], &t->diag, NULL, NULL), "load");
     t->of[i].text = t->file_text[f];
     t->of[i].n = t->file_n[f];
 }

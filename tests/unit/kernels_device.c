@@ -22,6 +22,7 @@ struct lab_device {
     dop_block heap;
     lab_kernel *kernels;
     uint32_t n_kernels;
+    uint32_t lost; /* number of the dispatch that is left out of every list */
 };
 
 static dop_status
@@ -68,6 +69,7 @@ lab_device_open(bool any, uint32_t caps, dop_diag *diag, lab_device **out_device
     *out_device = l;
     if (!l)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    l->lost = UINT32_MAX;
     dop_status st = dop_instance_create(diag, &l->instance);
     while (st == DOP_OK && !any && index < l->instance.n_devices && !l->instance.devices[index].caps.cpu)
         index++;
@@ -195,6 +197,12 @@ lab_device_add(lab_device *l, const char *glsl, const dop_buf *spirv, uint32_t s
     return DOP_OK;
 }
 
+void
+lab_device_lose(lab_device *l, uint32_t n)
+{
+    l->lost = n;
+}
+
 dop_status
 lab_device_run(lab_device *l, const lab_dispatch *list, uint32_t n, dop_diag *diag)
 {
@@ -211,6 +219,8 @@ lab_device_run(lab_device *l, const lab_dispatch *list, uint32_t n, dop_diag *di
         if (d->barrier)
             vkCmdPipelineBarrier(c, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1,
                                  &barrier, 0, NULL, 0, NULL);
+        if (i == l->lost)
+            continue;
         vkCmdBindPipeline(c, VK_PIPELINE_BIND_POINT_COMPUTE, l->kernels[d->kernel].pipeline);
         if (d->n_args > 0)
             vkCmdPushConstants(c, l->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, d->n_args * 8, d->args);

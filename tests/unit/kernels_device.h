@@ -27,6 +27,8 @@ uint8_t *lab_device_heap(const lab_device *device, uint64_t *out_address);
 bool lab_device_find(const lab_device *device, const char *glsl, uint32_t *out_kernel);
 dop_status lab_device_add(lab_device *device, const char *glsl, const dop_buf *spirv, uint32_t subgroup, dop_diag *diag,
                           uint32_t *out_kernel);
+/* From now on dispatch number n of every list is left out; UINT32_MAX: none, as in the beginning. */
+void lab_device_lose(lab_device *device, uint32_t n);
 /* Runs them in order and waits. */
 dop_status lab_device_run(lab_device *device, const lab_dispatch *list, uint32_t n, dop_diag *diag);
 

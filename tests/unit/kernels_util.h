@@ -33,6 +33,9 @@ bool kernel_lab_check(kernel_lab *lab, const char *text, size_t size, const dop_
  * are run and dropped before they count. */
 bool kernel_lab_steps(kernel_lab *lab, const char *text, uint32_t n, const dop_target *target, bool fuse, dop_buf *why);
 
+/* From now on dispatch number n of every list is left out, so that what it would store is not stored; UINT32_MAX: none. */
+void kernel_lab_lose(kernel_lab *lab, uint32_t n);
+
 /* A random well-typed graph as text; the same seed, the same text.  small: of those that many are made of quickly. */
 void kernel_random_graph(uint64_t seed, bool small, dop_buf *out_text);
 

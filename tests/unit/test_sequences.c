@@ -250,7 +250,8 @@ Test(sequences, what_is_refused)
     fails(dop_sequence_fork(a.s, &diag, &none), DOP_E_USAGE, "neither committed nor rolled back");
     fails(dop_sequence_copy(a.s, b.s, &diag), DOP_E_USAGE, "neither committed nor rolled back");
     fails(dop_sequence_cut(a.s, 0, 1, &diag), DOP_E_USAGE, "neither committed nor rolled back");
-    fails(dop_sequence_save(a.s, "/tmp/doppler-test-none", &diag), DOP_E_USAGE, "neither committed nor rolled back");
+    fails(dop_sequence_save(a.s, "/tmp/doppler-test-none", NULL, 0, &diag), DOP_E_USAGE,
+          "neither committed nor rolled back");
     uint32_t id;
     fails(dop_step_sample(m, 0, &diag, &id), DOP_E_INPUT, "has no logits to pick from");
     dop_sequence_destroy(b.s); /* the step goes with it */
@@ -334,17 +335,21 @@ Test(sequences, saved_and_restored)
     start(m, &a, 1, 31);
     check_next(&a);
     b = a;
-    ok(dop_sequence_save(a.s, path, &diag));
+    ok(dop_sequence_save(a.s, path, "a note", 6, &diag));
     for (uint32_t i = 0; i < 5; i++)
         check_next(&a);
     ok(dop_sequence_create(m, &diag, &b.s));
     ok(dop_sequence_feed(b.s, (uint32_t[]){9, 9, 9}, 3, &diag));
-    ok(dop_sequence_load(b.s, path, &diag));
+    ok(dop_sequence_load(b.s, path, &diag, NULL, NULL));
     check_next(&b);
     check_next(&b);
     /* In another process, as it were. */
     start(again, &c, 8, 8);
-    ok(dop_sequence_load(c.s, path, &diag));
+    char *note;
+    size_t n_note;
+    ok(dop_sequence_load(c.s, path, &diag, &note, &n_note));
+    cr_assert(n_note == 6 && strcmp(note, "a note") == 0);
+    dop_free(note);
     memcpy(c.ids, a.ids, sizeof c.ids);
     c.n = 32;
     check_next(&c);
@@ -356,23 +361,24 @@ Test(sequences, saved_and_restored)
     memcpy(bytes, map.data, size);
     dop_map_close(&map);
     start(one, &o, 3, 3);
-    fails(dop_sequence_save(o.s, path, &diag), DOP_E_INPUT, "does not list its states");
-    fails(dop_sequence_load(b.s, "/nonexistent/file", &diag), DOP_E_IO, "cannot open");
+    fails(dop_sequence_save(o.s, path, NULL, 0, &diag), DOP_E_INPUT, "does not list its states");
+    fails(dop_sequence_load(b.s, "/nonexistent/file", &diag, NULL, NULL), DOP_E_IO, "cannot open");
     for (size_t n = 0; n < size; n += n < 80 ? 13 : 97) {
         rewrite(path, bytes, n);
-        fails(dop_sequence_load(b.s, path, &diag), DOP_E_INPUT, n < 56 ? "not a saved sequence" : "cut short");
+        fails(dop_sequence_load(b.s, path, &diag, NULL, NULL), DOP_E_INPUT,
+              n < 56 ? "not a saved sequence" : "cut short");
         check_tokens(&b);
     }
     for (size_t at = 0; at < size; at += 41) {
         bytes[at] ^= 0x10;
         rewrite(path, bytes, size);
-        cr_assert_eq(dop_sequence_load(b.s, path, &diag), DOP_E_INPUT);
+        cr_assert_eq(dop_sequence_load(b.s, path, &diag, NULL, NULL), DOP_E_INPUT);
         memset(&diag, 0, sizeof diag);
         bytes[at] ^= 0x10;
     }
     rewrite(path, bytes, size);
     check_next(&b);
-    ok(dop_sequence_load(b.s, path, &diag));
+    ok(dop_sequence_load(b.s, path, &diag, NULL, NULL));
     dop_model_close(again);
     dop_model_close(one);
     dop_model_close(m);
@@ -388,8 +394,8 @@ Test(sequences, files_of_others)
     cr_assert(close(mkstemp(path)) == 0);
     start(two, &a, 1, 9);
     start(three, &b, 2, 4);
-    ok(dop_sequence_save(a.s, path, &diag));
-    fails(dop_sequence_load(b.s, path, &diag), DOP_E_INPUT, "of another plan");
+    ok(dop_sequence_save(a.s, path, NULL, 0, &diag));
+    fails(dop_sequence_load(b.s, path, &diag, NULL, NULL), DOP_E_INPUT, "of another plan");
     check_next(&b);
     dop_map map;
     ok(dop_map_open(path, &diag, &map));
@@ -414,7 +420,7 @@ Test(sequences, files_of_others)
         char changed[] = "/tmp/doppler-test-XXXXXX";
         cr_assert(close(mkstemp(changed)) == 0);
         rewrite(changed, bytes, size);
-        fails(dop_sequence_load(a.s, changed, &diag), DOP_E_INPUT, cases[i].says);
+        fails(dop_sequence_load(a.s, changed, &diag, NULL, NULL), DOP_E_INPUT, cases[i].says);
         check_tokens(&a);
         unlink(changed);
     }

@@ -127,12 +127,15 @@ dop_status dop_sequence_cut(dop_sequence *sequence, uint32_t first, uint32_t n, 
 /* Tokens of the sequence so far, fed and picked; owned by the sequence, valid until it changes. */
 const uint32_t *dop_sequence_tokens(const dop_sequence *sequence, size_t *out_n);
 
-/* Writes tokens and states to a file that appears under its name when it is complete.  The file depends on the plan (its
- * digest) and on the layout of its states, and not on the device. */
-dop_status dop_sequence_save(dop_sequence *sequence, const char *path, dop_diag *diag);
+/* Writes tokens and states to a file that appears under its name when it is complete, with a note of the caller's (n_note
+ * bytes; NULL and 0: none).  The file depends on the plan (its digest) and on the layout of its states, and not on the
+ * device. */
+dop_status dop_sequence_save(dop_sequence *sequence, const char *path, const void *note, size_t n_note, dop_diag *diag);
 /* The sequence becomes what was saved; how it picks stays.  A file that is cut short, damaged, of another plan or of another
- * layout is DOP_E_INPUT with the reason, and the sequence is as it was.  When the device fails, it is empty. */
-dop_status dop_sequence_load(dop_sequence *sequence, const char *path, dop_diag *diag);
+ * layout is DOP_E_INPUT with the reason, and the sequence is as it was.  When the device fails, it is empty.
+ * *out_note: the note, 0-terminated and *out_n_note bytes long, to free with dop_free; both NULL: nobody wants it. */
+dop_status dop_sequence_load(dop_sequence *sequence, const char *path, dop_diag *diag, char **out_note,
+                             size_t *out_n_note);
 
 /* How to pick tokens from now on; the default is greedy.  Restarts the random numbers, and takes the place of a sampler of
  * the caller's. */

@@ -42,6 +42,9 @@ typedef struct dop_log {
     void *user;
 } dop_log;
 
+/* Frees what a function of the library gave out for that; accepts NULL.  Any thread. */
+void dop_free(void *memory);
+
 /* The release of the library at hand, in the form of DOP_VERSION; static.  Any thread. */
 const char *dop_version(void);
 

@@ -21,20 +21,17 @@ dop_status dop_text_of_model(const dop_model *model, dop_diag *diag, dop_text **
 dop_status dop_text_open(const char *plan_path, dop_diag *diag, dop_text **out_text);
 void dop_text_destroy(dop_text *text); /* accepts NULL */
 
-/* Frees what a function of this header gave out; accepts NULL. */
-void dop_text_free(void *memory);
-
 enum {
     DOP_TEXT_ADD_SPECIAL = 1,  /* encoding: add what the model's definition adds around a text (BOS, EOS) */
     DOP_TEXT_PARSE_SPECIAL = 2 /* encoding: special tokens written in the text become that token, not plain text */
 };
 
-/* The ids of a text of len bytes (any bytes, NUL included): *out_ids [*out_n], the caller's to free with dop_text_free; NULL
+/* The ids of a text of len bytes (any bytes, NUL included): *out_ids [*out_n], the caller's to free with dop_free; NULL
  * for none.  flags: DOP_TEXT_* bits.  Text that is not valid UTF-8 is DOP_E_INPUT naming the byte offset. */
 dop_status dop_text_encode(const dop_text *text, const char *bytes, size_t len, unsigned flags, dop_diag *diag,
                            uint32_t **out_ids, size_t *out_n);
 /* The text of n ids, special tokens left out: *out_bytes, 0-terminated and *out_len bytes long, the caller's to free with
- * dop_text_free.  Bytes that are no valid UTF-8 come out as U+FFFD.  An id outside the vocabulary is DOP_E_INPUT. */
+ * dop_free.  Bytes that are no valid UTF-8 come out as U+FFFD.  An id outside the vocabulary is DOP_E_INPUT. */
 dop_status dop_text_decode(const dop_text *text, const uint32_t *ids, size_t n, dop_diag *diag, char **out_bytes,
                            size_t *out_len);
 /* Is it one of the ids that end generation? */
@@ -57,7 +54,7 @@ typedef struct dop_message {
 } dop_message;
 
 /* The ids of a conversation in the model's chat format, up to where the model answers: *out_ids [*out_n], the caller's to
- * free with dop_text_free.  DOP_E_INPUT: the model has no template, or one of an unknown format, or it refuses the
+ * free with dop_free.  DOP_E_INPUT: the model has no template, or one of an unknown format, or it refuses the
  * conversation (in its own words). */
 dop_status dop_text_chat(const dop_text *text, const dop_message *messages, size_t n, dop_diag *diag,
                          uint32_t **out_ids, size_t *out_n);
