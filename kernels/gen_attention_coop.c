@@ -22,19 +22,18 @@ emit(dop_gen *gen)
     dop_attn a = dop_attn_find(gen);
     const dop_tile *tile = &gen->choice->tile;
     dop_keys keys = {0};
-    dop_buf load = {0}, store = {0}, sink = {0}, decls = {0};
+    dop_buf decls = {0}, load = {0}, store = {0}, sink = {0};
     a.rows = a.group * tile->bq;
     gen->halves = true;
+    dop_attn_positions(gen, &a, &decls);
     dop_emit_scope(e, &load, "            ");
     dop_emit_line(e, "q = %s;", dop_emit_value(e, a.n->src[0], (dop_index){"t", "c"}, 4));
     dop_attn_store(gen, &a, &store);
     sink_code(gen, &a, &sink);
-    dop_keys_num(gen, &keys, "D", a.dim);
+    dop_attn_shape(gen, &a, &keys);
     dop_keys_num(gen, &keys, "G", a.group);
     dop_keys_num(gen, &keys, "BQ", tile->bq);
-    dop_keys_num(gen, &keys, "KV", a.kv);
     dop_keys_num(gen, &keys, "FD", a.dim / 16);
-    dop_keys_set(&keys, "WINDOW", dop_emit_window(e, a.id));
     dop_keys_set(&keys, "STEP_RECORD", dop_emit_step(e));
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_set(&keys, "K", dop_emit_arg(e, a.n->src[1], false));
@@ -49,6 +48,7 @@ emit(dop_gen *gen)
     gen->grid[1] = dop_div_up_u32(g->max_t, tile->bq);
     gen->grid[2] = 1;
     dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "attention_coop.glsl", &keys, &gen->main) : e->status;
+    dop_buf_finish(&decls);
     dop_buf_finish(&load);
     dop_buf_finish(&store);
     dop_buf_finish(&sink);
@@ -79,6 +79,8 @@ fits(const dop_site *s)
         return (dop_refusal){"the cache is not f16", "--kv f16"};
     if (a.dim % 16 || a.dim > 256)
         return (dop_refusal){"the head is no multiple of 16 values, or longer than 256", NULL};
+    if (a.value_dim != a.dim || a.value_stride != a.dim)
+        return (dop_refusal){"keys and values have different lengths", NULL};
     if (a.group > dop_matrix_m(s->t->matrix))
         return (dop_refusal){"more query heads share a KV head than a matrix has rows", NULL};
     if (dop_attn_makes_heads(&gen) || !dop_emit_wide(&gen.e, a.n->src[0]))

@@ -7,10 +7,8 @@
 static uint32_t
 used_splits(const dop_graph *g, dop_node_id split, uint32_t pos)
 {
-    uint32_t window = (uint32_t)dop_node_i(g, split, DOP_A_window);
-    uint32_t n = pos + 1;
-    if (window > 0 && n > window)
-        n = window;
+    const dop_reach reach = dop_attention_reach(g, split);
+    uint32_t n = pos + 1 - dop_reach_first(&reach, pos);
     return dop_div_up_u32(n, dop_split_len(g, split, n));
 }
 

@@ -3,6 +3,7 @@
 // one adds up exp(score - largest) times V, so that no sum has to be scaled again.  Scores pass through the subgroup's
 // own piece of shared memory, where LANES lanes side by side own a row.
 #define D ${D}u
+#define DV ${DV}u
 #define G ${G}u
 #define BQ ${BQ}u
 #define R (G * BQ)
@@ -42,7 +43,7 @@ void dop_scores(uint base, uint kvh, uint sg, FRAG_A q[FD])
     [[unroll]] for (uint i = 0u; i < FD; i++) {
         FRAG_B k;
         [[unroll]] for (uint j = 0u; j < 2u; j++) {
-            coopMatLoadNV(k, U32x4(${K}).v, ((base + j * 16u) * KV + ${KVH}) * (D / 8u) + i * 2u, KV * (D / 8u), true);
+            coopMatLoadNV(k, U32x4(${K}).v, (DOP_SLOT(base + j * 16u) * KV + ${KVH}) * (D / 8u) + i * 2u, KV * (D / 8u), true);
             s[j] = coopMatMulAddNV(q[i], k, s[j]);
         }
     }
@@ -71,7 +72,8 @@ ${LOAD_Q}        }
         return;
     uint pq = ${STEP_RECORD}.rows[DOP_T(row)].position; // of this lane's row
     uint least = subgroupMin(pq), last = subgroupMax(pq);
-    uint lo = ${WINDOW} > 0u && least + 1u > ${WINDOW} ? (least + 1u - ${WINDOW}) / CP * CP : 0u, hi = last + 1u;
+    uint lo = DOP_FIRST(least) / CP * CP, hi = last + 1u; // 16 positions from a multiple of 16 lie side by side in a ring, too
+    DOP_RING_FROM(lo);
     FRAG_A q[FD];
     [[unroll]] for (uint i = 0u; i < FD; i++)
         coopMatLoadNV(q[i], dop_qh, first * D / 8u + i * 2u, D / 8u, false);
@@ -82,7 +84,7 @@ ${SEQUENCE}    float m = -1e30, l = 0.0;
             vec4 x = uintBitsToFloat(dop_sf[row * LS + (side + i) / 4u]);
             [[unroll]] for (uint k = 0u; k < 4u; k++) {
                 uint p = base + side + i + k;
-                bool seen = p <= pq && (${WINDOW} == 0u || p + ${WINDOW} > pq);
+                bool seen = p <= pq && p >= DOP_FIRST(pq);
                 m = seen ? max(m, dop_score(x[k])) : m;
             }
         }
@@ -99,7 +101,7 @@ ${SEQUENCE}    float m = -1e30, l = 0.0;
             vec4 x = uintBitsToFloat(dop_sf[row * LS + (side + i) / 4u]), e;
             [[unroll]] for (uint k = 0u; k < 4u; k++) {
                 uint p = base + side + i + k;
-                bool seen = p <= pq && (${WINDOW} == 0u || p + ${WINDOW} > pq);
+                bool seen = p <= pq && p >= DOP_FIRST(pq);
                 e[k] = seen ? exp(dop_score(x[k]) - m) : 0.0;
             }
             l += (e.x + e.y) + (e.z + e.w);
@@ -112,7 +114,7 @@ ${SEQUENCE}    float m = -1e30, l = 0.0;
             FRAG_B v;
             coopMatLoadNV(p, dop_ph, first * LP + j * 4u, LP, false);
             [[unroll]] for (uint i = 0u; i < FD; i++) {
-                coopMatLoadNV(v, U32x4(${V}).v, ((base + j * 16u) * KV + ${KVH}) * (D / 8u) + i * 2u, KV * (D / 8u), false);
+                coopMatLoadNV(v, U32x4(${V}).v, (DOP_SLOT(base + j * 16u) * KV + ${KVH}) * (D / 8u) + i * 2u, KV * (D / 8u), false);
                 acc[i] = coopMatMulAddNV(p, v, acc[i]);
             }
         }

@@ -49,6 +49,8 @@ static const char cases[][32] = {
     "minimax_m2",
     "glm4_moe",
     "gpt_oss",
+    "deepseek_v3",
+    "llama4_text",
 };
 
 /* expected.json of one case. */
