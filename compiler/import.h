@@ -54,6 +54,7 @@ typedef struct dop_hf_recurrent {
     const char *layer_types[2]; /* what layer_types calls them; none: every layer */
     const char *interval;       /* without layer_types: the field by which every n-th layer is attention, */
     const char *attention_list; /* or that lists the layers that are */
+    const char *positions;      /* the field that says "rope" where attention rotates; NULL: it does */
     bool beside;                /* beside the attention, not instead of it */
     dop_size_field taps, heads, head_dim, groups, state_dim;
     const char *width, *expand; /* state the values of all heads too: as such, or as a multiple of the model's width */

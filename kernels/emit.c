@@ -360,7 +360,13 @@ gather_each(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     const uint32_t rows = (uint32_t)dop_dim_value(e->g, dop_node_at(e->g, n->src[0])->shape.dim[0], e->g->max_t);
     const char *slot = dop_emit_str(e, "(%s / %uu)", ix.c, cols), *c = dop_emit_str(e, "(%s %% %uu)", ix.c, cols);
     const char *id = dop_emit_value(e, n->src[1], (dop_index){ix.t, slot}, 1);
-    return dop_emit_value(e, n->src[0], (dop_index){dop_emit_str(e, "min(%s, %uu)", id, rows - 1), c}, width);
+    /* Weights may be loaded first, but not before the id that says which. */
+    dop_buf *constants = e->constants;
+    if (e->early)
+        e->constants = e->early;
+    const char *v = dop_emit_value(e, n->src[0], (dop_index){dop_emit_str(e, "min(%s, %uu)", id, rows - 1), c}, width);
+    e->constants = constants;
+    return v;
 }
 
 static const char *

@@ -92,7 +92,9 @@ read_layer_types(dop_hf *hf, const json_t *list, bool *sliding)
         bool slides = type && strcmp(type, limited) == 0;
         if (dop_hf_recurs(hf, type))
             continue;
-        if (!slides && (!type || strcmp(type, "full_attention") != 0))
+        const bool full =
+            type && (strcmp(type, "full_attention") == 0 || (hf->family->recurrent && strcmp(type, "attention") == 0));
+        if (!slides && !full)
             return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                                "%slayer_types[%u] is %.60s, expected full_attention or %s", hf->cfg.where, i,
                                type ? type : dop_json_kind(json_array_get(list, i)), limited);
@@ -386,6 +388,8 @@ read_layers(dop_hf *hf)
         rotates[i] = !a->learned_positions;
     }
     dop_status st = hf->family->flags & DOP_FAM_NOPE ? read_nope(hf, rotates) : DOP_OK;
+    if (st == DOP_OK)
+        st = dop_hf_positions(hf, rotates);
     if (st == DOP_OK)
         st = read_windows(hf, rotates, sliding);
     if (st == DOP_OK && hf->family->experts)
