@@ -281,6 +281,10 @@ typedef struct dop_weight {
     uint64_t expert_stride;      /* of rank 3: bytes from expert to expert */
     /* Of rank 3: [experts] of rank 2, instead of data, strides and parts; NULL: one tensor has them all; in the arena. */
     const struct dop_weight *each;
+    /* Of rank 2: the matrix that the rows from own_rows on are, which may go on below itself; NULL: all rows are where data
+     * and strides say; in the arena.  Of the same type and column stride; `rows` counts its rows too. */
+    const struct dop_weight *below;
+    uint32_t own_rows; /* 0 without `below` */
 } dop_weight;
 
 /* Names and shapes of all weights: weights.def. */
@@ -337,6 +341,8 @@ dop_weight dop_weight_expert(const dop_weight *w, uint32_t expert);
 static inline const uint8_t *
 dop_weight_at(const dop_weight *w, uint32_t row)
 {
+    for (; w->below && row >= w->own_rows; w = w->below)
+        row -= w->own_rows;
     if (w->block_rows)
         return w->data + row / w->block_rows * w->block_stride + row % w->block_rows * w->row_stride;
     return w->data + row * w->row_stride;

@@ -73,18 +73,24 @@ const dop_tensor_name dop_names_lfm2[] = {
     {.role = DOP_W_none},
 };
 
+/* What Qwen's mixers with a delta rule have in common. */
+#define DELTA                                                                    \
+    {DOP_W_q, "self_attn.q_proj.weight", DOP_PART_PAIR_Q, false},                \
+        {DOP_W_attn_gate, "self_attn.q_proj.weight", DOP_PART_PAIR_GATE, false}, \
+        {DOP_W_mix_dt_bias, "linear_attn.dt_bias", DOP_PART_ALL, false},         \
+        {DOP_W_taps, "linear_attn.conv1d.weight", DOP_PART_TAPS, false},         \
+        {DOP_W_decay, "linear_attn.A_log", DOP_PART_ALL, false},                 \
+        {DOP_W_mix_norm, "linear_attn.norm.weight", DOP_PART_ALL, false},        \
+    {                                                                            \
+        DOP_W_mix_out, "linear_attn.out_proj.weight", DOP_PART_ALL, false        \
+    }
+
 const dop_tensor_name dop_names_qwen3_5[] = {
-    {DOP_W_q, "self_attn.q_proj.weight", DOP_PART_PAIR_Q, false},
-    {DOP_W_attn_gate, "self_attn.q_proj.weight", DOP_PART_PAIR_GATE, false},
+    DELTA,
     {DOP_W_mix_in, "linear_attn.in_proj_qkv.weight", DOP_PART_ALL, false},
     {DOP_W_mix_z, "linear_attn.in_proj_z.weight", DOP_PART_ALL, false},
     {DOP_W_mix_dt, "linear_attn.in_proj_a.weight", DOP_PART_ALL, false},
     {DOP_W_mix_beta, "linear_attn.in_proj_b.weight", DOP_PART_ALL, false},
-    {DOP_W_mix_dt_bias, "linear_attn.dt_bias", DOP_PART_ALL, false},
-    {DOP_W_taps, "linear_attn.conv1d.weight", DOP_PART_TAPS, false},
-    {DOP_W_decay, "linear_attn.A_log", DOP_PART_ALL, false},
-    {DOP_W_mix_norm, "linear_attn.norm.weight", DOP_PART_ALL, false},
-    {DOP_W_mix_out, "linear_attn.out_proj.weight", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
 
@@ -196,4 +202,60 @@ const dop_expert_keys dop_experts_granite_hybrid = {
     .active_otherwise = 2,
     .shared_otherwise = 1024,
     .facts = {.groups = 1, .group_best = 1, .group_keep = 1, .scale = 1, .normalized = true},
+};
+
+const dop_tensor_name dop_names_qwen3_next[] = {
+    DELTA,
+    {DOP_W_mix_in, "linear_attn.in_proj_qkvz.weight", DOP_PART_GROUP_Q, false},
+    {DOP_W_mix_in, "linear_attn.in_proj_qkvz.weight", DOP_PART_GROUP_K, false},
+    {DOP_W_mix_in, "linear_attn.in_proj_qkvz.weight", DOP_PART_GROUP_V, false},
+    {DOP_W_mix_z, "linear_attn.in_proj_qkvz.weight", DOP_PART_GROUP_Z, false},
+    {DOP_W_mix_beta, "linear_attn.in_proj_ba.weight", DOP_PART_GROUP_BETA, false},
+    {DOP_W_mix_dt, "linear_attn.in_proj_ba.weight", DOP_PART_GROUP_DT, false},
+    {DOP_W_router, "mlp.gate.weight", DOP_PART_ALL, false},
+    {DOP_W_expert_gate, "mlp.experts.*.gate_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_expert_up, "mlp.experts.*.up_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_expert_down, "mlp.experts.*.down_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_shared_gate, "mlp.shared_expert.gate_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_shared_up, "mlp.shared_expert.up_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_shared_down, "mlp.shared_expert.down_proj.weight", DOP_PART_ALL, false},
+    {DOP_W_shared_router, "mlp.shared_expert_gate.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+/* llama.cpp's converter puts q, k and v of all groups below each other, but leaves beta and dt as they are. */
+const dop_tensor_name dop_gguf_names_qwen3_next[] = {
+    {DOP_W_q, "attn_q.weight", DOP_PART_PAIR_Q, false},
+    {DOP_W_attn_gate, "attn_q.weight", DOP_PART_PAIR_GATE, false},
+    {DOP_W_mix_in, "attn_qkv.weight", DOP_PART_ALL, false},
+    {DOP_W_mix_z, "attn_gate.weight", DOP_PART_ALL, false},
+    {DOP_W_mix_beta, "ssm_ba.weight", DOP_PART_GROUP_BETA, false},
+    {DOP_W_mix_dt, "ssm_ba.weight", DOP_PART_GROUP_DT, false},
+    {DOP_W_ffn_norm, "post_attention_norm.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_hf_recurrent dop_recurrent_qwen3_next = {
+    .kind = DOP_MIXER_DELTA,
+    .layer_types = {"linear_attention"},
+    .interval = "full_attention_interval",
+    .taps = {"linear_conv_kernel_dim", 4},
+    .heads = {"linear_num_value_heads", 32},
+    .head_dim = {"linear_value_head_dim", 128},
+    .groups = {"linear_num_key_heads", 16},
+    .state_dim = {"linear_key_head_dim", 128},
+    .norm = true,
+};
+const dop_expert_keys dop_experts_qwen3_next = {
+    .n = "num_experts",
+    .n_too = "num_local_experts",
+    .active = "num_experts_per_tok",
+    .width = "moe_intermediate_size",
+    .shared_width = "shared_expert_intermediate_size",
+    .normalized = "norm_topk_prob",
+    .step = "decoder_sparse_step",
+    .dense = "mlp_only_layers",
+    .n_otherwise = 512,
+    .active_otherwise = 10,
+    .shared_otherwise = 512,
+    .gguf_normalized = true,
+    .facts = {.groups = 1, .group_best = 1, .group_keep = 1, .scale = 1, .normalized = true, .shared_gate = true},
 };

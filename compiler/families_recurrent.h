@@ -11,5 +11,8 @@ extern const dop_hf_recurrent dop_recurrent_mamba2, dop_recurrent_falcon_h1, dop
 extern const dop_tensor_name dop_names_granite_hybrid[];
 extern const dop_hf_recurrent dop_recurrent_granite_hybrid;
 extern const dop_expert_keys dop_experts_granite_hybrid;
+extern const dop_tensor_name dop_names_qwen3_next[], dop_gguf_names_qwen3_next[];
+extern const dop_hf_recurrent dop_recurrent_qwen3_next;
+extern const dop_expert_keys dop_experts_qwen3_next;
 
 #endif

@@ -90,6 +90,12 @@ typedef enum dop_part {
     DOP_PART_MIX_Z, /* of gate, convolved part and dt below each other */
     DOP_PART_MIX_IN,
     DOP_PART_MIX_DT,
+    DOP_PART_GROUP_Q, /* of query, key, values and gate of the first group of a recurrent mixer, then of the second, ... */
+    DOP_PART_GROUP_K,
+    DOP_PART_GROUP_V,
+    DOP_PART_GROUP_Z,
+    DOP_PART_GROUP_BETA, /* of beta and dt of the first group, then of the second, ... */
+    DOP_PART_GROUP_DT,
     DOP_PART_THIRD_1, /* of three of equal height below each other */
     DOP_PART_THIRD_2,
     DOP_PART_THIRD_3,
@@ -110,7 +116,8 @@ typedef enum dop_part {
 
 /* Name of a weight in a format: Hugging Face below "model." and below the layer, GGUF below "blk.<i>.".  A weight of rank 3
  * is one tensor with the experts as its first axis, or, where the name has a *, a tensor for each expert whose number
- * stands there: "mlp.experts.*.up_proj.weight". */
+ * stands there: "mlp.experts.*.up_proj.weight".  Several names of one role
+ * in a row are parts of a matrix that lie below each other (dop_rows.own rows of each); GGUF has no such matrix. */
 typedef struct dop_tensor_name {
     dop_role role; /* none ends the list */
     const char *source;
@@ -224,7 +231,8 @@ typedef struct dop_rows {
     bool one_row;          /* of a matrix that is a vector */
     uint64_t each; /* of rank 3: values from one matrix to the next, in a tensor of rank 2; 0: those of its rows */
     uint32_t block, block_step; /* rows that lie together, and from one block's first to the next's; 0: all do */
-    bool turned;                /* a vector [block_step, block] that is stored [block, 1, block_step] */
+    uint32_t own; /* rows of the part itself, where the weight may go on below it; 0: all of the weight's */
+    bool turned;  /* a vector [block_step, block] that is stored [block, 1, block_step] */
 } dop_rows;
 
 /* `rows`: those of the weight itself (of an expert).  l is NULL outside the layers. */

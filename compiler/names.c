@@ -138,6 +138,24 @@ dop_expert_list(const dop_weight_need *need, const char *pattern, dop_arena *are
     return DOP_OK;
 }
 
+/* Groups of a recurrent mixer: a head of queries and keys, and the heads of values that go with it. */
+static dop_rows
+group_rows(const dop_recurrent *s, dop_part part)
+{
+    const uint32_t heads = s->n_heads / s->n_groups, key = s->state_dim, values = heads * s->head_dim;
+    const bool few = part == DOP_PART_GROUP_BETA || part == DOP_PART_GROUP_DT;
+    const uint32_t step = few ? 2 * heads : 2 * key + 2 * values;
+    dop_rows r = {.total = (uint64_t)s->n_groups * step, .block_step = step};
+    r.block = few ? heads : part == DOP_PART_GROUP_Q || part == DOP_PART_GROUP_K ? key : values;
+    r.start = part == DOP_PART_GROUP_DT  ? heads
+              : part == DOP_PART_GROUP_K ? key
+              : part == DOP_PART_GROUP_V ? 2 * key
+              : part == DOP_PART_GROUP_Z ? 2 * key + values
+                                         : 0;
+    r.own = s->n_groups * r.block;
+    return r;
+}
+
 dop_rows
 dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows)
 {
@@ -195,6 +213,15 @@ dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows)
         return (dop_rows){.start = values, .total = values + mixed + (s ? s->n_heads : 0)};
     case DOP_PART_MIX_DT:
         return (dop_rows){.start = values + mixed, .total = values + mixed + (s ? s->n_heads : 0)};
+    case DOP_PART_GROUP_Q:
+    case DOP_PART_GROUP_K:
+    case DOP_PART_GROUP_V:
+    case DOP_PART_GROUP_Z:
+    case DOP_PART_GROUP_BETA:
+    case DOP_PART_GROUP_DT:
+        if (s && s->n_groups)
+            return group_rows(s, part);
+        break;
     case DOP_PART_THIRD_1:
     case DOP_PART_THIRD_2:
     case DOP_PART_THIRD_3:

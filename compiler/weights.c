@@ -125,9 +125,17 @@ check_tensor(const checker *c, const dop_weight *x)
                            x->source, type->name);
     if (x->parts) /* of whole tensors, which the importer has checked */
         return DOP_OK;
-    uint64_t bytes = 0;
-    if (!x->data || !extent(x, &bytes) || !inside_its_map(c->w, x, bytes))
-        return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor %s ends past its file", x->source);
+    for (const dop_weight *below = x; below; below = below->below) {
+        dop_weight own = *below;
+        uint64_t bytes = 0;
+        if (own.type != x->type || own.col_stride != x->col_stride || own.parts ||
+            (own.below && (own.own_rows == 0 || own.rows != own.own_rows + own.below->rows)))
+            return DOP_FAIL_IN(c->diag, DOP_E_INTERNAL, c->path, "the parts of weight %s do not fit", x->name);
+        own.rows = own.below ? own.own_rows : own.rows;
+        own.below = NULL;
+        if (!own.data || !extent(&own, &bytes) || !inside_its_map(c->w, &own, bytes))
+            return DOP_FAIL_IN(c->diag, DOP_E_INPUT, c->path, "tensor %s ends past its file", x->source);
+    }
     return DOP_OK;
 }
 

@@ -164,6 +164,32 @@ take(filler *f, char *name, const dop_tensor_name *n, const dop_rows *rows, dop_
     return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
 }
 
+/* The rows of w below those that name n has put there: the names that follow in the table, where they are of its role. */
+static dop_status
+take_below(filler *f, const dop_tensor_name *n, const dop_weight_need *need, uint32_t own, dop_weight *w)
+{
+    dop_hf *hf = f->hf;
+    dop_weight *above = w;
+    dop_status st = DOP_OK;
+    for (; st == DOP_OK && n[1].role == n->role; n++) {
+        char name[256];
+        const dop_rows rows = dop_part_rows(f->layer, n[1].part, need->rows);
+        dop_weight *below = dop_arena_alloc(hf->arena, sizeof *below);
+        if (!below)
+            return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+        if (need->rank != 2 || own == 0 || own >= above->rows || above->parts)
+            return DOP_FAIL_IN(hf->diag, DOP_E_INTERNAL, hf->path, "weight %s cannot be made of parts", need->name);
+        dop_hf_full_name(f->prefix, hf->family->layer_prefix, need, n[1].source, name, sizeof name);
+        *below = (dop_weight){.name = need->name, .rank = 2, .rows = above->rows - own, .cols = need->cols};
+        st = take(f, name, &n[1], &rows, below);
+        above->own_rows = own;
+        above->below = below;
+        above = below;
+        own = rows.own;
+    }
+    return st;
+}
+
 static dop_status
 fill(void *user, const dop_weight_need *need)
 {
@@ -191,6 +217,8 @@ fill(void *user, const dop_weight_need *need)
                : DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
     } else if (st == DOP_OK && !each) {
         st = take(f, name, n, &rows, &w);
+        if (st == DOP_OK)
+            st = take_below(f, n, need, rows.own, &w);
     }
     for (uint32_t e = 0; each && e < need->experts && st == DOP_OK; e++) {
         dop_expert_name(name, e, one, sizeof one);

@@ -40,6 +40,7 @@ static const char cases[][32] = {
     "lfm2",
     "falcon_h1",
     "qwen3_5",
+    "qwen3_next",
     "granitemoehybrid",
     "mixtral",
     "qwen2_moe",

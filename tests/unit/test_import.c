@@ -369,6 +369,23 @@ Test(import, nothing_is_copied)
     cr_expect(q->row_stride == 128 && k->data == q->data + 16 * 128 && dop_weight_at(q, 15) == q->data + 15 * 128 &&
               dop_weight_at(q, 16) == q->data + 48 * 128 && dop_weight_at(k, 63) == k->data + (3 * 48 + 15) * 128);
     unload(&l);
+    /* 16 rows of the query, 16 of the key, 32 of values and 32 of the gate in each of two groups; the first three are one
+     * matrix whose rows are queries, then keys, then values. */
+    load_patched(&l, "qwen3_next", "{}");
+    q = dop_weights_find(&l.m.weights, "L1.mix_in");
+    k = dop_weights_find(&l.m.weights, "L1.mix_z");
+    cr_assert(q && k && q->rows == 128 && k->rows == 64);
+    static const int from[][2] = {{0, 0},    {15, 15}, {16, 96}, {31, 111}, {32, 16},  {47, 31},
+                                  {48, 112}, {64, 32}, {95, 63}, {96, 128}, {127, 159}};
+    for (size_t i = 0; i < sizeof from / sizeof *from; i++)
+        cr_expect(dop_weight_at(q, (uint32_t)from[i][0]) == q->data + from[i][1] * 128, "row %d", from[i][0]);
+    cr_expect(k->data == q->data + 64 * 128 && dop_weight_at(k, 32) == q->data + 160 * 128);
+    q = dop_weights_find(&l.m.weights, "L1.mix_beta"); /* two rows of each in each group */
+    k = dop_weights_find(&l.m.weights, "L1.mix_dt");
+    cr_assert(q && k && q->rows == 4 && k->rows == 4);
+    cr_expect(k->data == q->data + 2 * 128 && dop_weight_at(q, 2) == q->data + 4 * 128 &&
+              dop_weight_at(k, 3) == q->data + 7 * 128);
+    unload(&l);
 }
 
 Test(import, ids_and_sampling)

@@ -59,6 +59,7 @@ Test(import_gguf, golden_logits)
         "falcon_h1",
         "lfm2",
         "qwen3_5",
+        "qwen3_next",
     };
     scratch s = scratch_make();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
