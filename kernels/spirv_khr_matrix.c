@@ -566,21 +566,6 @@ swap_layout(rewriter *r, uint32_t *line, uint32_t len, uint32_t stride, uint32_t
     line[0] = len << 16 | op;
 }
 
-/* The number of elements of a type: it depends on the use, and only the type says on which. */
-static void
-put_length(rewriter *r, uint32_t *line, uint32_t len)
-{
-    const id_facts *f = facts(r, len == 4 ? line[3] : 0);
-    if (!f->is_type || !f->has_matrix || (f->uses & (f->uses - 1))) {
-        fail(r, "the number of elements of matrix type", len > 3 ? line[3] : 0);
-        return;
-    }
-    line[0] = len << 16 | DOP_SPV_MATRIX_LENGTH_KHR;
-    for (uint32_t u = 0; u < USES; u++)
-        if (f->uses >> u & 1)
-            line[3] = f->made[u];
-}
-
 static void
 put_code(rewriter *r, size_t at, uint32_t function, bool types)
 {
@@ -600,8 +585,8 @@ put_code(rewriter *r, size_t at, uint32_t function, bool types)
         swap_layout(r, line, len, 3, DOP_SPV_MATRIX_STORE_KHR);
     else if (op == DOP_SPV_MATRIX_MUL_ADD_NV)
         line[0] = len << 16 | DOP_SPV_MATRIX_MUL_ADD_KHR;
-    else if (op == DOP_SPV_MATRIX_LENGTH_NV)
-        put_length(r, line, len);
+    else if (op == DOP_SPV_MATRIX_LENGTH_NV) /* depends on the use, and nothing here says on which */
+        fail(r, "the number of elements of matrix type", len > 3 ? w[3] : 0);
     put(r, line, len);
 }
 

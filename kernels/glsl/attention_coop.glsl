@@ -24,6 +24,7 @@
 #define LK (D / 8u + 1u) // words of eight halves from one row to the next, padded against bank conflicts
 #define LV (DV / 8u + 1u)
 #define LS 5u // words from one row to the next of a matrix of sums, or of two matrices of halves
+#define EL (MM * 16u / SG) // elements of a matrix of sums that an invocation has (no length(): a constant that KHR has not)
 #define LANES (SG / MM) // invocations side by side that own a row where values pass through a subgroup's piece
 #define NK ((CP * D / 8u + WG - 1u) / WG) // words of a tile that an invocation moves
 #define NV ((CP * DV / 8u + WG - 1u) / WG)
@@ -59,7 +60,7 @@ void dop_put_q(uint at, uint i, vec4 q)
     dop_s[at + i / D * LK + i % D / 8u][i % 8u / 2u + 1u] = packHalf2x16(q.zw);
 }
 
-// The largest, or the sum, of each row of a matrix in the subgroup's piece: of the row that this invocation owns.
+// The largest of each row of a matrix in the subgroup's piece: of the row that this invocation owns.
 float dop_row_max(uint at, uint lane)
 {
     float m = NOTHING;
@@ -70,17 +71,6 @@ float dop_row_max(uint at, uint lane)
     [[unroll]] for (uint i = 1u; i < LANES; i *= 2u)
         m = max(m, subgroupShuffleXor(m, i));
     return m;
-}
-float dop_row_sum(uint at, uint lane)
-{
-    float l = 0.0;
-    [[unroll]] for (uint i = 0u; i < 4u / LANES; i++) {
-        vec4 x = uintBitsToFloat(dop_s[at + lane / LANES * LS + lane % LANES * (4u / LANES) + i]);
-        l += (x.x + x.y) + (x.z + x.w);
-    }
-    [[unroll]] for (uint i = 1u; i < LANES; i *= 2u)
-        l += subgroupShuffleXor(l, i);
-    return l;
 }
 
 void main()
@@ -95,10 +85,12 @@ void main()
         vec4 q = vec4(0.0);
         if (j < R) {
 ${LOAD_Q}        }
-        dop_put_q(Q_AT, i, q);
-#if ${SPLIT_Q}
-        dop_put_q(Q_AT + ROWS * LK, i, q - vec4(unpackHalf2x16(packHalf2x16(q.xy)), unpackHalf2x16(packHalf2x16(q.zw))));
+#if ${SPLIT_Q} // what is left of it is put beside its first 11 bits
+        vec4 most = uintBitsToFloat(floatBitsToUint(q) & 0xffffe000u);
+        dop_put_q(Q_AT + ROWS * LK, i, q - most);
+        q = most;
 #endif
+        dop_put_q(Q_AT, i, q);
     }
     // Positions of the rows of the workgroup (wl to wh) and of the subgroup (sl to sh).
     uint wl = 0xffffffffu, wh = 0u, sl = 0xffffffffu, sh = 0u;
@@ -179,7 +171,7 @@ ${LOAD_Q}        }
             }
 #if ${EAGER}
             [[unroll]] for (uint c = 0u; c < FC; c++)
-                [[unroll]] for (uint e = 0u; e < s[c].length(); e++)
+                [[unroll]] for (uint e = 0u; e < EL; e++)
                     s[c][e] = dop_score(s[c][e]);
 #endif
             // At the edge of what the rows see, positions count or do not.
@@ -188,7 +180,7 @@ ${LOAD_Q}        }
                 coopMatLoadNV(col, dop_c, 0u, 0u, false);
                 coopMatLoadNV(row, dop_p, row0, 0u, true);
                 [[unroll]] for (uint c = 0u; c < FC; c++)
-                    [[unroll]] for (uint e = 0u; e < s[c].length(); e++) {
+                    [[unroll]] for (uint e = 0u; e < EL; e++) {
                         float back = row[e] - (col[e] + float(first + c * 16u));
                         bool seen = back >= 0.0 && (${WINDOW} == 0u || back < float(${WINDOW}));
                         s[c][e] = seen ? s[c][e] : UNSEEN;
@@ -196,7 +188,7 @@ ${LOAD_Q}        }
             }
             FRAG top = s[0];
             bool over = false;
-            [[unroll]] for (uint e = 0u; e < top.length(); e++) {
+            [[unroll]] for (uint e = 0u; e < EL; e++) {
                 [[unroll]] for (uint c = 1u; c < FC; c++)
                     top[e] = max(top[e], s[c][e]);
                 over = over || top[e] * FACTOR > m[e] + SLACK;
@@ -215,17 +207,15 @@ ${LOAD_Q}        }
                 FRAG f;
                 coopMatLoadNV(m, dop_m, stats, 0u, true);
                 coopMatLoadNV(f, dop_f, stats, 0u, true);
-                [[unroll]] for (uint e = 0u; e < f.length(); e++) {
+                [[unroll]] for (uint e = 0u; e < EL; e++) {
                     sums[e] *= f[e];
                     [[unroll]] for (uint i = 0u; i < FV; i++)
                         acc[i][e] *= f[e];
                 }
             }
             [[unroll]] for (uint c = 0u; c < FC; c++) {
-                [[unroll]] for (uint e = 0u; e < s[c].length(); e++) {
+                [[unroll]] for (uint e = 0u; e < EL; e++)
                     s[c][e] = exp2(s[c][e] * FACTOR - m[e]);
-                    sums[e] += s[c][e];
-                }
 #if ${PASS} == 0 // a matrix of sums is a factor
                 p[c] = FRAG_A(s[c]);
 #else // it becomes one in shared memory, two at a time
@@ -261,12 +251,14 @@ ${LOAD_Q}        }
             DOP_LOAD(NK, CP * D / 8u, D, ${K}, base + CP)
         }
         if (live) {
-            [[unroll]] for (uint c = 0u; c < FC; c++)
+            [[unroll]] for (uint c = 0u; c < FC; c++) {
+                sums = coopMatMulAddNV(p[c], FRAG_B(1.0), sums); // of what is multiplied: the weights add up to 1
                 [[unroll]] for (uint i = 0u; i < FV; i++) {
                     FRAG_B v;
                     coopMatLoadNV(v, dop_s, V_AT + (cw + c * 16u) * LV + i * 2u, LV, false);
                     acc[i] = coopMatMulAddNV(p[c], v, acc[i]);
                 }
+            }
         }
 #if ${ONE_BUFFER}
         barrier();
@@ -275,7 +267,7 @@ ${LOAD_Q}        }
     // The row's sum; every invocation has that of the row which it owns.
     coopMatStoreNV(sums, dop_s, PIECE_AT, LS, false);
     DOP_SYNC;
-    float l = dop_row_sum(PIECE_AT, lane);
+    float l = uintBitsToFloat(dop_s[PIECE_AT + lane / LANES * LS].x);
     subgroupBarrier();
     uint row = row0 + lane / LANES, t = t0 + row / G, h = DOP_H(row);
 #if ${POSITION_GROUPS} > 1
@@ -296,7 +288,7 @@ ${LOAD_Q}        }
     FRAG f;
     coopMatLoadNV(f, dop_f, stats, 0u, true);
     [[unroll]] for (uint i = 0u; i < FV; i++) {
-        [[unroll]] for (uint e = 0u; e < f.length(); e++)
+        [[unroll]] for (uint e = 0u; e < EL; e++)
             acc[i][e] *= f[e];
         if (sub >= RG)
             coopMatStoreNV(acc[i], dop_s, PIECE_AT, LS, false);
@@ -305,7 +297,7 @@ ${LOAD_Q}        }
             [[unroll]] for (uint g = 1u; g < PS; g++) {
                 FRAG other;
                 coopMatLoadNV(other, dop_s, PIECE_AT + g * RG * ${PIECE}u, LS, false);
-                [[unroll]] for (uint e = 0u; e < f.length(); e++)
+                [[unroll]] for (uint e = 0u; e < EL; e++)
                     acc[i][e] += other[e];
             }
         barrier();
