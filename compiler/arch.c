@@ -91,27 +91,87 @@ check_attention(const dop_arch *a, uint32_t i, const dop_attention *t, const cha
     return DOP_OK;
 }
 
+static dop_status
+check_recurrent(const dop_arch *a, uint32_t i, const dop_mixer *m, const char *path, dop_diag *diag)
+{
+    const dop_recurrent *s = &m->rec;
+    const double scales[] = {s->gate_scale, s->dt_scale, s->value_scale, s->key_scale, s->query_scale};
+    if (s->taps < 2 || s->taps > DOP_MAX_TAPS)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the convolution's kernel size is %u, expected 2 to %u", s->taps,
+                           DOP_MAX_TAPS);
+    if (m->kind == DOP_MIXER_CONV)
+        return DOP_OK;
+    dop_status st = check_u32("the number of value heads", s->n_heads, DOP_MAX_HEADS, path, diag);
+    if (st == DOP_OK)
+        st = check_u32("the values of a head", s->head_dim, DOP_MAX_HEAD_DIM, path, diag);
+    if (st == DOP_OK)
+        st = check_u32("the number of key heads", s->n_groups, DOP_MAX_HEADS, path, diag);
+    if (st == DOP_OK)
+        st = check_u32("the state size", s->state_dim, DOP_MAX_HEAD_DIM, path, diag);
+    if (st == DOP_OK)
+        st = check_u32("the width of all heads", dop_conv_channels(s, a->hidden), DOP_MAX_WIDTH, path, diag);
+    for (size_t k = 0; st == DOP_OK && k < sizeof scales / sizeof *scales; k++)
+        st = check_f64("a multiplier of a recurrent layer", scales[k], -1e6, 1e6, path, diag);
+    if (st == DOP_OK)
+        st = check_norm("the epsilon of a recurrent layer's norm", &s->norm, path, diag);
+    if (st == DOP_OK && s->n_heads % s->n_groups != 0)
+        st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: %u value heads are not a multiple of %u key heads", i,
+                         s->n_heads, s->n_groups);
+    return st;
+}
+
 /* What the graph builder has no form for yet. */
 static dop_status
 check_kinds(const dop_layer *y, uint32_t i, const char *path, dop_diag *diag)
 {
-    static const char *const mixers[] = {[DOP_MIXER_ATTENTION] = "attention",
-                                         [DOP_MIXER_LATENT] = "latent attention",
-                                         [DOP_MIXER_CONV] = "a short convolution",
-                                         [DOP_MIXER_DELTA] = "the gated delta rule",
-                                         [DOP_MIXER_SSM] = "a state space"};
     static const char *const ffns[] = {[DOP_FFN_DENSE] = "a dense feed-forward part",
                                        [DOP_FFN_EXPERTS] = "a mixture of experts",
                                        [DOP_FFN_BOTH] = "a mixture of experts beside a dense part",
                                        [DOP_FFN_NONE] = "no feed-forward part"};
-    if (y->n_mixers != 1)
+    uint32_t n[2] = {0};
+    for (uint32_t k = 0; k < y->n_mixers && k < DOP_MAX_MIXERS; k++) {
+        if (y->mixers[k].kind == DOP_MIXER_LATENT)
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u has latent attention, which is not supported", i);
+        n[y->mixers[k].kind == DOP_MIXER_ATTENTION]++;
+    }
+    if (n[0] + n[1] != y->n_mixers || n[0] > 1 || n[1] > 1 || y->n_mixers == 0)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u has %u mixers side by side, which is not supported", i,
                            y->n_mixers);
-    if (y->mixers[0].kind != DOP_MIXER_ATTENTION)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u has %s, which is not supported", i,
-                           mixers[y->mixers[0].kind]);
-    if (y->ffn.kind != DOP_FFN_DENSE)
+    if (y->ffn.kind != DOP_FFN_DENSE && y->ffn.kind != DOP_FFN_EXPERTS && y->ffn.kind != DOP_FFN_NONE)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u has %s, which is not supported", i, ffns[y->ffn.kind]);
+    return DOP_OK;
+}
+
+static dop_status
+check_experts(uint32_t i, const dop_experts *x, const char *path, dop_diag *diag)
+{
+    dop_status st = check_u32("the number of experts", x->n, DOP_MAX_EXPERTS, path, diag);
+    if (st == DOP_OK)
+        st = check_u32("the number of active experts", x->active, DOP_MAX_ACTIVE, path, diag);
+    if (st == DOP_OK)
+        st = check_u32("the width of an expert", x->width, DOP_MAX_WIDTH, path, diag);
+    if (st == DOP_OK)
+        st = check_u32("the number of groups of experts", x->groups, DOP_MAX_EXPERTS, path, diag);
+    if (st == DOP_OK)
+        st = check_f64("the multiplier of the experts", x->scale, 1e-6, 1e6, path, diag);
+    if (st != DOP_OK)
+        return st;
+    if (x->shared_width > DOP_MAX_WIDTH)
+        return check_u32("the width of the shared expert", x->shared_width, DOP_MAX_WIDTH, path, diag);
+    if (x->active > x->n)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: %u active experts of %u", i, x->active, x->n);
+    if (x->n % x->groups != 0)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: %u experts do not make %u equal groups", i, x->n,
+                           x->groups);
+    if (x->group_keep < 1 || x->group_keep > x->groups)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: the best %u of %u groups of experts", i, x->group_keep,
+                           x->groups);
+    if (x->group_best < 1 || x->group_best > x->n / x->groups)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: the best %u of the %u experts of a group", i,
+                           x->group_best, x->n / x->groups);
+    if (x->active > x->n / x->groups * x->group_keep)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: %u active experts of the %u in the best groups", i,
+                           x->active, x->n / x->groups * x->group_keep);
     return DOP_OK;
 }
 
@@ -120,10 +180,17 @@ check_layer(const dop_arch *a, uint32_t i, const char *path, dop_diag *diag)
 {
     const dop_layer *y = &a->layers[i];
     dop_status st = check_kinds(y, i, path, diag);
-    if (st == DOP_OK)
-        st = check_attention(a, i, &y->mixers[0].attn, path, diag);
-    if (st == DOP_OK)
+    for (uint32_t k = 0; st == DOP_OK && k < y->n_mixers; k++) {
+        st = check_f64("the multiplier of a mixer", y->mixers[k].scale, -1e6, 1e6, path, diag);
+        if (st == DOP_OK && y->mixers[k].kind == DOP_MIXER_ATTENTION)
+            st = check_attention(a, i, &y->mixers[k].attn, path, diag);
+        else if (st == DOP_OK)
+            st = check_recurrent(a, i, &y->mixers[k], path, diag);
+    }
+    if (st == DOP_OK && dop_ffn_dense(&y->ffn))
         st = check_u32("the feed-forward width", y->ffn.width, DOP_MAX_WIDTH, path, diag);
+    if (st == DOP_OK && dop_ffn_experts(&y->ffn))
+        st = check_experts(i, &y->ffn.experts, path, diag);
     if (st == DOP_OK)
         st = check_f64("the residual multiplier", y->residual_scale, 1e-6, 1e6, path, diag);
     const dop_norm *norms[] = {&y->attn_norm, &y->post_attn_norm, &y->ffn_norm, &y->post_ffn_norm};
@@ -172,6 +239,7 @@ static const struct {
 #define MATRIX(scope, role, ...) [DOP_W_##role] = {#role, scope},
 #define EXPERTS(scope, role, ...) [DOP_W_##role] = {#role, scope},
 #define BIAS(scope, role, ...) [DOP_W_##role##_bias] = {#role "_bias", scope},
+#define EXPERT_BIAS(scope, role, ...) [DOP_W_##role##_bias] = {#role "_bias", scope},
 #define VECTOR(scope, role, ...) [DOP_W_##role] = {#role, scope},
 #define NORM(scope, role, ...) [DOP_W_##role] = {#role, scope}, [DOP_W_##role##_bias] = {#role "_bias", scope},
 #include "compiler/weights.def"
@@ -192,6 +260,7 @@ dop_role_bias(dop_role role)
 #define BIAS(scope, role, ...) \
     case DOP_W_##role:         \
         return DOP_W_##role##_bias;
+#define EXPERT_BIAS BIAS
 #define VECTOR(...)
 #define NORM(...)
 #include "compiler/weights.def"
@@ -209,18 +278,32 @@ dop_layer_attention(const dop_layer *y)
     return NULL;
 }
 
+const dop_recurrent *
+dop_layer_recurrent(const dop_layer *y)
+{
+    for (uint32_t i = 0; i < y->n_mixers && i < DOP_MAX_MIXERS; i++)
+        if (y->mixers[i].kind == DOP_MIXER_CONV || y->mixers[i].kind == DOP_MIXER_DELTA ||
+            y->mixers[i].kind == DOP_MIXER_SSM)
+            return &y->mixers[i].rec;
+    return NULL;
+}
+
 dop_norm
 dop_arch_norm(const dop_arch *a, int32_t layer, dop_role role)
 {
     static const dop_attention no_attention;
+    static const dop_recurrent no_state;
     static const dop_layer no_layer;
     const dop_layer *y = layer >= 0 ? &a->layers[layer] : &no_layer;
     const dop_attention *t = dop_layer_attention(y);
+    const dop_recurrent *s = dop_layer_recurrent(y);
     t = t ? t : &no_attention;
+    s = s ? s : &no_state;
     switch (role) {
 #define MATRIX(...)
 #define EXPERTS(...)
 #define BIAS(...)
+#define EXPERT_BIAS(...)
 #define VECTOR(...)
 #define NORM(scope, role, norm, values) \
     case DOP_W_##role:                  \
@@ -235,14 +318,18 @@ bool
 dop_arch_weight(const dop_arch *a, int32_t layer, dop_role role, dop_weight_need *out_need)
 {
     static const dop_attention no_attention;
+    static const dop_recurrent no_state;
     static const dop_layer no_layer;
     const dop_layer *y = layer >= 0 ? &a->layers[layer] : &no_layer;
     const dop_attention *t = dop_layer_attention(y);
+    const dop_recurrent *s = dop_layer_recurrent(y);
     const dop_ffn *f = &y->ffn;
+    const dop_experts *x = &f->experts;
     dop_weight_need *n = out_need;
     bool wanted = false;
     *n = (dop_weight_need){.role = role, .layer = layer, .rank = 1, .rows = 1};
     t = t ? t : &no_attention;
+    s = s ? s : &no_state;
     if (role == DOP_W_none || (roles[role].scope == LAYER) != (layer >= 0))
         return false;
     switch (role) {
@@ -265,6 +352,14 @@ dop_arch_weight(const dop_arch *a, int32_t layer, dop_role role, dop_weight_need
     case DOP_W_##role##_bias:                \
         wanted = condition;                  \
         n->cols = values;                    \
+        break;
+#define EXPERT_BIAS(scope, role, condition, n_experts_, values) \
+    case DOP_W_##role##_bias:                                   \
+        wanted = condition;                                     \
+        n->vectors = true;                                      \
+        n->rank = 2;                                            \
+        n->rows = n_experts_;                                   \
+        n->cols = values;                                       \
         break;
 #define VECTOR(scope, role, condition, values) \
     case DOP_W_##role:                         \

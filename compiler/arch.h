@@ -23,7 +23,10 @@ typedef enum dop_act_kind {
     DOP_ACT_GELU_TANH, /* gelu_new, gelu_pytorch_tanh */
     DOP_ACT_RELU,
     DOP_ACT_RELU2,
-    DOP_ACT_XIELU /* with three learned values per layer */
+    DOP_ACT_XIELU, /* with three learned values per layer */
+    /* gate * sigmoid(1.702 gate) * (up + 1), the gate at most 7 and up between -7 and 7 (gpt-oss; transformers,
+     * modeling_gpt_oss.py) */
+    DOP_ACT_CLAMPED
 } dop_act_kind;
 
 typedef enum dop_rope_scaling {
@@ -53,7 +56,7 @@ typedef struct dop_rope {
     const double *short_factors, *long_factors;
 } dop_rope;
 
-/* What mixes positions.  Only attention has a builder so far; dop_arch_check refuses the others. */
+/* What mixes positions.  Latent attention has no builder yet; dop_arch_check refuses it. */
 typedef enum dop_mixer_kind {
     DOP_MIXER_ATTENTION,
     DOP_MIXER_LATENT, /* attention over a compressed cache */
@@ -69,15 +72,45 @@ typedef struct dop_attention {
     dop_norm q_norm, k_norm, v_norm; /* before the rotation; v_norm always goes over each head */
     bool norm_rows;                  /* they go over all heads of a row, instead of over each head */
     bool bias_q, bias_k, bias_v, bias_o;
+    bool gate;      /* what a head gives is multiplied by the sigmoid of a projection of its own */
     bool sinks;     /* a learned logit per head that takes part in the softmax alone */
     double scale;   /* factor on q.k, resolved (1/sqrt(head dim) and its variants) */
     double softcap; /* of q.k; 0: none */
 } dop_attention;
 
+/* Mixers whose memory has one size for any number of positions: the last inputs of a causal convolution of each channel, and,
+ * but for the short convolution, a matrix [head_dim, state_dim] of each head (linear_scan of ir/ops.def).
+ * Short convolution: out(c * conv(b * x)), b, c and x projections as wide as the model.
+ * Mamba-2 and the gated delta rule: one projection and convolution, then SiLU, give values, keys and queries (x, B and C);
+ * dt = softplus(projection + bias), decay = exp(-exp(learned) dt), and a gate is a projection of its own. */
+typedef struct dop_recurrent {
+    uint32_t taps; /* of the convolution, its own position included; 0: there is no such mixer */
+    bool conv_bias;
+    uint32_t n_heads, head_dim;   /* of values; 0: short convolution */
+    uint32_t n_groups, state_dim; /* heads of keys and queries, and their values */
+    bool in_turn;   /* value head h goes with key head h mod n_groups; else with h / (n_heads / n_groups) */
+    bool delta;     /* the delta rule: queries and keys have length 1, queries times 1/sqrt(state_dim) */
+    bool skip;      /* a learned multiple of each head's values is added to what it gives */
+    bool norm_rows; /* the norm goes over all heads, behind the gate; else over each head, before it */
+    dop_norm norm;
+    double gate_scale, dt_scale; /* of these projections; 1: none */
+    double value_scale, key_scale,
+        query_scale; /* of what the convolution reads; 1: none.  Importers put them into its taps. */
+} dop_recurrent;
+
 typedef struct dop_mixer {
     dop_mixer_kind kind;
+    double scale;       /* of what it gives; 1: none */
     dop_attention attn; /* when that is its kind */
+    dop_recurrent rec;  /* of the kinds that keep a state of fixed size */
 } dop_mixer;
+
+/* Channels of its convolution; hidden: the width of the model. */
+static inline uint32_t
+dop_conv_channels(const dop_recurrent *s, uint32_t hidden)
+{
+    return s->n_heads ? s->n_heads * s->head_dim + 2 * s->n_groups * s->state_dim : hidden;
+}
 
 /* What works on each position by itself. */
 typedef enum dop_ffn_kind {
@@ -87,13 +120,33 @@ typedef enum dop_ffn_kind {
     DOP_FFN_NONE     /* the layer is its mixer alone */
 } dop_ffn_kind;
 
+/* How a mixture of experts chooses and weighs.  A router scores every expert, `active` of them are chosen for each row, and
+ * what these make is added, each times its score: softmax or sigmoid of the router's logits.  The choice goes by the
+ * scores plus a learned correction where there is one, among the best groups where there are groups. */
+typedef enum dop_score_kind { DOP_SCORE_SOFTMAX, DOP_SCORE_SIGMOID } dop_score_kind;
+typedef struct dop_experts {
+    uint32_t n, width;                       /* matrices of each kind; hidden values of one expert */
+    uint32_t active;                         /* experts of a row */
+    uint32_t groups, group_best, group_keep; /* as the op top_k has them; 1, 1, 1: none */
+    dop_score_kind score;
+    bool correction; /* a learned value per expert is added for the choice only */
+    bool normalized; /* weights of a row are divided by their sum */
+    double sum_eps;  /* ... plus this */
+    double scale;    /* of the sum of all chosen experts; 1: none */
+    bool bias;       /* of every expert's matrices */
+    bool router_bias;
+    uint32_t shared_width; /* hidden values of the shared expert, which works on every row; 0: there is none */
+    bool shared_gate;      /* ... times the sigmoid of a product of its own */
+} dop_experts;
+
 typedef struct dop_ffn {
     dop_ffn_kind kind;
-    uint32_t width;                   /* hidden values of the dense part */
-    uint32_t n_experts, expert_width; /* of a mixture: matrices of each kind, and hidden values of one expert */
+    uint32_t width;      /* hidden values of the dense part */
+    dop_experts experts; /* of a mixture */
     dop_act_kind act;
-    bool gated; /* act(gate) * up; else act(up) alone */
-    bool bias;  /* of every matrix */
+    bool gated;               /* act(gate) * up; else act(up) alone */
+    bool bias;                /* of every matrix */
+    double gate_scale, scale; /* of what the activation reads, and of what the dense part gives; 1: none */
 } dop_ffn;
 
 /* Whether it has a dense part, and experts. */
@@ -107,6 +160,13 @@ static inline bool
 dop_ffn_experts(const dop_ffn *f)
 {
     return f->kind == DOP_FFN_EXPERTS || f->kind == DOP_FFN_BOTH;
+}
+
+/* Has it an expert that works on every row? */
+static inline bool
+dop_ffn_shared(const dop_ffn *f)
+{
+    return dop_ffn_experts(f) && f->experts.shared_width > 0;
 }
 
 enum { DOP_MAX_MIXERS = 2 };
@@ -135,7 +195,10 @@ enum {
     DOP_MAX_VOCAB = 1 << 24,
     DOP_MAX_CTX = 1 << 30,
     DOP_MAX_HEADS = 4096,
-    DOP_MAX_HEAD_DIM = 4096
+    DOP_MAX_EXPERTS = 4096,
+    DOP_MAX_ACTIVE = 64,
+    DOP_MAX_HEAD_DIM = 4096,
+    DOP_MAX_TAPS = 16
 };
 
 typedef struct dop_arch {
@@ -162,6 +225,10 @@ typedef struct dop_arch {
  * along its last axis.  Value (row, col) is scale * (integer - zero), both of group col / group and output first + row.
  * compiler/pack_int4.h makes blocks of it. */
 typedef struct dop_int4_parts {
+    /* Microscaling (mxfp4) instead of integers: words holds 16 bytes for 32 inputs, the first of two in the low nibble, and
+     * scales an exponent byte for each 32; both output by output.  Of the rest only `first` and `step` count. */
+    bool microscaling;
+    uint32_t step;         /* outputs from one row to the next; 0: 1 */
     const uint8_t *words;  /* 32 bits, eight integers: by_output [inputs, outputs / 8], else [inputs / 8, outputs] */
     const uint8_t *zeros;  /* 32 bits, eight outputs [groups, outputs / 8]; NULL: every zero point is 8 */
     const uint8_t *scales; /* [groups, outputs] */
@@ -264,6 +331,7 @@ typedef enum dop_role {
 #define MATRIX(scope, role, ...) DOP_W_##role,
 #define EXPERTS(scope, role, ...) DOP_W_##role,
 #define BIAS(scope, role, ...) DOP_W_##role##_bias,
+#define EXPERT_BIAS(scope, role, ...) DOP_W_##role##_bias,
 #define VECTOR(scope, role, ...) DOP_W_##role,
 #define NORM(scope, role, ...) DOP_W_##role, DOP_W_##role##_bias,
 #include "compiler/weights.def"
@@ -276,6 +344,7 @@ typedef struct dop_weight_need {
     dop_role role;
     int32_t layer;                      /* -1: none */
     uint32_t rank, experts, rows, cols; /* as in dop_weight */
+    bool vectors;                       /* of rank 2: a vector for each expert, not a matrix */
 } dop_weight_need;
 
 /* "q" */
@@ -291,8 +360,9 @@ dop_norm dop_arch_norm(const dop_arch *a, int32_t layer, dop_role role);
 typedef dop_status dop_weight_need_fn(void *user, const dop_weight_need *need);
 dop_status dop_arch_each_weight(const dop_arch *a, dop_weight_need_fn *fn, void *user);
 
-/* The attention among the mixers of a layer; NULL: none. */
+/* The attention among the mixers of a layer, and the mixer with a state of fixed size; NULL: none. */
 const dop_attention *dop_layer_attention(const dop_layer *y);
+const dop_recurrent *dop_layer_recurrent(const dop_layer *y);
 
 /* Sanity of the facts alone (zero heads, absurd sizes, hidden not divisible, ...), for every importer. */
 dop_status dop_arch_check(const dop_arch *a, const char *path, dop_diag *diag);

@@ -1,7 +1,10 @@
 #include "compiler/build.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { STATES = 2 * DOP_MAX_MIXERS }; /* of a layer: every mixer has two */
 
 /* Node names: %tok, %pos, %seq; %w.NAME a weight; %L3.q and its successors %L3.qb (bias) %L3.qh (as heads) %L3.qn (normed)
  * %L3.qr (rotated); %x3 the residual stream before layer 3, %x3a after its attention. */
@@ -73,7 +76,8 @@ static dop_node_id
 leaf(builder *b, dop_op op, const char *node_name, const char *name, dop_type type, const dop_shape *shape)
 {
     dop_want want = {type, *shape};
-    dop_attr attr[2] = {{.s = name}, {.i = DOP_STATE_append}}; /* the second one of states only */
+    dop_attr attr[2] = {{.s = name}, /* the second one of states only */
+                        {.i = dop_shape_appends(shape) ? DOP_STATE_append : DOP_STATE_replace}};
     int32_t layer = b->layer;
     b->layer = -1; /* leaves are named in full */
     dop_node_id id = add_node(b, op, node_name, NULL, 0, attr, &want);
@@ -210,12 +214,142 @@ residual(builder *b, uint32_t number, const char *after, double scale, dop_node_
     return op2(b, DOP_OP_add, name, x, branch, NULL, DOP_TYPE_none);
 }
 
+/* Columns of a row. */
+static dop_node_id
+slice(builder *b, const char *name, dop_node_id x, uint32_t start, uint32_t n)
+{
+    dop_want want = {.shape = {2, {{1, DOP_SYM_T}, dop_dim_n(n)}}};
+    return add_node(b, DOP_OP_slice, name, &x, 1, &(dop_attr){.i = start}, &want);
+}
+
+static dop_node_id
+scaled(builder *b, const char *name, dop_node_id x, double by, dop_type type)
+{
+    return by == 1 ? x : op1(b, DOP_OP_scale, name, x, &(dop_attr){.f = by}, type);
+}
+
+/* A state of fixed size: what the step before left. */
+static dop_node_id
+old_state(builder *b, const char *role, const dop_shape *shape)
+{
+    char name[48], node_name[64];
+    snprintf(name, sizeof name, "L%d.%s", (int)b->layer, role);
+    snprintf(node_name, sizeof node_name, "s.%s", name);
+    return leaf(b, DOP_OP_state, node_name, name, DOP_TYPE_f32, shape);
+}
+
+/* ... and what this one leaves: srcs are the state, the value and, when that is by rows, the sequences. */
+static void
+new_state(builder *b, const char *name, dop_node_id old, dop_node_id x, dop_node_id sequences)
+{
+    b->states[b->n_states++] =
+        add_node(b, DOP_OP_state_write, name, (dop_node_id[]){old, x, sequences}, sequences ? 3 : 2, NULL, NULL);
+}
+
+static dop_node_id
+convolution(builder *b, const dop_recurrent *s, dop_node_id x)
+{
+    const uint32_t channels = dop_conv_channels(s, b->a->hidden);
+    dop_want want = {.shape = {2, {dop_dim_n(s->taps), dop_dim_n(channels)}}}, type = {.type = b->opt->act_type};
+    dop_shape kept = {3, {{1, DOP_SYM_Q}, dop_dim_n(s->taps - 1), dop_dim_n(channels)}};
+    dop_node_id taps = weight(b, DOP_W_taps), old = old_state(b, "conv", &kept);
+    taps = add_node(b, DOP_OP_reshape, "taps", &taps, 1, NULL, &want);
+    dop_node_id srcs[] = {x, old, taps, b->seq, weight(b, DOP_W_taps_bias)};
+    dop_node_id y = add_node(b, DOP_OP_short_conv, "conv", srcs, srcs[4] ? 5 : 4, NULL, &type);
+    new_state(b, "conv_kept", old, x, b->seq);
+    return y;
+}
+
+/* Every head of q or k with length 1, times `by`: what the delta rule reads (the epsilon is that of
+ * modeling_qwen3_next.py's l2norm, added to the sum of squares). */
+static dop_node_id
+unit_heads(builder *b, const char *name, dop_node_id x, uint32_t dim, double by)
+{
+    char stat[16], normed[16];
+    snprintf(stat, sizeof stat, "%s_rms", name);
+    snprintf(normed, sizeof normed, "%s_n", name);
+    dop_node_id k = op1(b, DOP_OP_row_rms, stat, x, &(dop_attr){.f = 1e-6 / dim}, DOP_TYPE_none);
+    x = op2(b, DOP_OP_mul, normed, x, k, NULL, DOP_TYPE_none);
+    return scaled(b, name, x, by / sqrt(dim), DOP_TYPE_none);
+}
+
+/* From what the convolution gives and dt [T,H] to what the heads give, [T,H,P]. */
+static dop_node_id
+scan(builder *b, const dop_recurrent *s, dop_node_id mixed, dop_node_id dt, dop_node_id beta)
+{
+    const uint32_t values = s->n_heads * s->head_dim, keys = s->n_groups * s->state_dim;
+    const dop_shape kept = {4,
+                            {{1, DOP_SYM_Q}, dop_dim_n(s->n_heads), dop_dim_n(s->head_dim), dop_dim_n(s->state_dim)}};
+    dop_want one = {.shape = {3, {dop_dim_n(1), dop_dim_n(s->n_heads), dop_dim_n(1)}}};
+    dop_node_id v = reshape(b, "svh", slice(b, "sv", mixed, s->delta ? 2 * keys : 0, values), s->n_heads, s->head_dim);
+    dop_node_id k = reshape(b, "skh", slice(b, "sk", mixed, s->delta ? keys : values, keys), s->n_groups, s->state_dim);
+    dop_node_id q =
+        reshape(b, "sqh", slice(b, "sq", mixed, s->delta ? 0 : values + keys, keys), s->n_groups, s->state_dim);
+    dop_node_id rate = op1(b, DOP_OP_exp, "rate", weight(b, DOP_W_decay), NULL, DOP_TYPE_none), x = v;
+    rate = op2(b, DOP_OP_mul, "fade", dt, rate, NULL, DOP_TYPE_none);
+    rate = op1(b, DOP_OP_exp, "decay", scaled(b, "fades", rate, -1, DOP_TYPE_none), NULL, DOP_TYPE_none);
+    if (s->delta) {
+        q = unit_heads(b, "squ", q, s->state_dim, 1 / sqrt(s->state_dim));
+        k = unit_heads(b, "sku", k, s->state_dim, 1);
+    } else {
+        x = op2(b, DOP_OP_mul, "dtx", v, reshape(b, "dth", dt, s->n_heads, 1), NULL, DOP_TYPE_none);
+    }
+    dop_node_id old = old_state(b, "state", &kept);
+    dop_node_id srcs[] = {q, k, x, rate, old, b->seq, beta};
+    const dop_attr in_turn = {.i = s->in_turn};
+    dop_node_id y = add_node(b, DOP_OP_linear_scan, "scan", srcs, beta ? 7 : 6, &in_turn, NULL);
+    dop_node_id after = add_node(b, DOP_OP_linear_scan_state, "scanned", srcs, beta ? 7 : 6, &in_turn, NULL);
+    new_state(b, "state_kept", old, after, 0);
+    if (!s->skip)
+        return y;
+    dop_node_id skip = weight(b, DOP_W_skip);
+    skip = op2(b, DOP_OP_mul, "skipped", v, add_node(b, DOP_OP_reshape, "skip", &skip, 1, NULL, &one), NULL,
+               DOP_TYPE_none);
+    return op2(b, DOP_OP_add, "scan_d", y, skip, NULL, DOP_TYPE_none);
+}
+
+static dop_node_id
+recurrent(builder *b, const dop_recurrent *s, dop_node_id in)
+{
+    const dop_type type = b->opt->act_type;
+    dop_node_id y, z, dt, beta = 0;
+    if (s->n_heads == 0) {
+        dop_node_id gate = project(b, DOP_W_conv_b, in), c = project(b, DOP_W_conv_c, in);
+        y = op2(b, DOP_OP_mul, "conv_bx", gate, project(b, DOP_W_conv_x, in), NULL, type);
+        y = op2(b, DOP_OP_mul, "conv_cx", convolution(b, s, y), c, NULL, type);
+        set_label(b, "mix_out");
+        return project(b, DOP_W_mix_out, y);
+    }
+    z = project(b, DOP_W_mix_z, in);
+    y = project(b, DOP_W_mix_in, in);
+    dt = op2(b, DOP_OP_matmul, "mix_dt", in, weight(b, DOP_W_mix_dt), NULL, DOP_TYPE_none);
+    dt = scaled(b, "mix_dts", dt, s->dt_scale, DOP_TYPE_none);
+    dt = op2(b, DOP_OP_add, "mix_dtb", dt, weight(b, DOP_W_mix_dt_bias), NULL, DOP_TYPE_none);
+    dt = op1(b, DOP_OP_softplus, "dt", dt, NULL, DOP_TYPE_none);
+    if (s->delta)
+        beta = op1(b, DOP_OP_sigmoid, "beta", project(b, DOP_W_mix_beta, in), NULL, DOP_TYPE_none);
+    y = op1(b, DOP_OP_silu, "mixed", convolution(b, s, y), NULL, type);
+    set_label(b, "scan");
+    y = scan(b, s, y, dt, beta);
+    z = reshape(b, "zh", scaled(b, "zs", z, s->gate_scale, type), s->n_heads, s->head_dim);
+    z = op1(b, DOP_OP_silu, "zg", z, NULL, type);
+    if (!s->norm_rows)
+        y = norm(b, "mix_norm", DOP_W_mix_norm, y);
+    y = op2(b, DOP_OP_mul, "mix_g", y, z, NULL, type);
+    y = reshape(b, "mix_r", y, 0, s->n_heads * s->head_dim);
+    if (s->norm_rows)
+        y = norm(b, "mix_norm", DOP_W_mix_norm, y);
+    set_label(b, "mix_out");
+    return project(b, DOP_W_mix_out, y);
+}
+
 static dop_node_id
 attention(builder *b, const dop_attention *t, dop_node_id in)
 {
     dop_node_id q = heads_of(b, t, DOP_W_q, DOP_W_q_norm, in, t->n_heads);
     dop_node_id k = heads_of(b, t, DOP_W_k, DOP_W_k_norm, in, t->n_kv_heads);
     dop_node_id v = heads_of(b, t, DOP_W_v, DOP_W_v_norm, in, t->n_kv_heads);
+    dop_node_id gate = t->gate ? project(b, DOP_W_attn_gate, in) : 0;
     set_label(b, "attn");
     q = rotate(b, t, "qr", q);
     k = rotate(b, t, "kr", k);
@@ -229,6 +363,10 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
     dop_node_id y = add_node(b, DOP_OP_attention, "attn", srcs, srcs[5] ? 6 : 5, attrs, &want);
     set_label(b, "o");
     y = reshape(b, "attn_r", y, 0, t->n_heads * t->head_dim);
+    if (t->gate) {
+        gate = op1(b, DOP_OP_sigmoid, "attn_gs", gate, NULL, b->opt->act_type);
+        y = op2(b, DOP_OP_mul, "attn_g", y, gate, NULL, b->opt->act_type);
+    }
     return project(b, DOP_W_o, y);
 }
 
@@ -238,17 +376,34 @@ mixer_part(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_norme
     set_label(b, "qkv");
     dop_node_id in = norm(b, "attn_norm", DOP_W_attn_norm, x);
     *out_normed = in;
-    const dop_attention *t = dop_layer_attention(l);
-    if (!t) {
-        if (b->status == DOP_OK)
-            b->status = DOP_FAIL(b->diag, DOP_E_INTERNAL, "layer %d has no attention", (int)b->layer);
-        return 0;
+    dop_node_id sum = 0;
+    for (uint32_t i = 0; i < l->n_mixers; i++) {
+        const dop_mixer *m = &l->mixers[i];
+        char name[16];
+        snprintf(name, sizeof name, "mixer%u", i);
+        set_label(b, m->kind == DOP_MIXER_ATTENTION ? "qkv" : "mix_in");
+        dop_node_id y = m->kind == DOP_MIXER_ATTENTION ? attention(b, &m->attn, in) : recurrent(b, &m->rec, in);
+        y = scaled(b, name, y, m->scale, b->opt->act_type);
+        sum = sum ? op2(b, DOP_OP_add, "mixers", sum, y, NULL, b->opt->act_type) : y;
     }
-    return norm(b, "post_attn_norm", DOP_W_post_attn_norm, attention(b, t, in));
+    return norm(b, "post_attn_norm", DOP_W_post_attn_norm, sum);
+}
+
+/* The clamped form of gate and up: arch.h has the formula. */
+static dop_node_id
+clamped(builder *b, dop_node_id gate, dop_node_id up)
+{
+    const dop_attr limit = {.f = 7}, below = {.f = -7}, by = {.f = 1.702}, one = {.f = 1};
+    const dop_type t = b->opt->act_type;
+    gate = op1(b, DOP_OP_at_most, "gate_c", gate, &limit, t);
+    up = op1(b, DOP_OP_at_least, "up_c", op1(b, DOP_OP_at_most, "up_m", up, &limit, t), &below, t);
+    dop_node_id s = op1(b, DOP_OP_sigmoid, "gate_g", op1(b, DOP_OP_scale, "gate_s", gate, &by, t), NULL, t);
+    gate = op2(b, DOP_OP_mul, "act", gate, s, NULL, t);
+    return op2(b, DOP_OP_mul, "gated", op1(b, DOP_OP_offset, "up_1", up, &one, t), gate, NULL, t);
 }
 
 static dop_node_id
-activation(builder *b, dop_act_kind kind, dop_node_id x)
+activation(builder *b, dop_act_kind kind, const char *name, dop_node_id x)
 {
     static const dop_op acts[] = {
         [DOP_ACT_SILU] = DOP_OP_silu, [DOP_ACT_GELU] = DOP_OP_gelu,   [DOP_ACT_GELU_TANH] = DOP_OP_gelu_tanh,
@@ -256,7 +411,123 @@ activation(builder *b, dop_act_kind kind, dop_node_id x)
     };
     dop_want want = {.type = b->opt->act_type};
     dop_node_id srcs[4] = {x, weight(b, DOP_W_act_alpha_p), weight(b, DOP_W_act_alpha_n), weight(b, DOP_W_act_beta)};
-    return add_node(b, acts[kind], "act", srcs, kind == DOP_ACT_XIELU ? 4 : 1, NULL, &want);
+    return add_node(b, acts[kind], name, srcs, kind == DOP_ACT_XIELU ? 4 : 1, NULL, &want);
+}
+
+/* act(gate) * up, or act(up) where there is no gate (0). */
+static dop_node_id
+gated(builder *b, const dop_ffn *f, const char *name, dop_node_id gate, dop_node_id up)
+{
+    char act[24];
+    snprintf(act, sizeof act, "%s_a", name);
+    if (f->act == DOP_ACT_CLAMPED && gate)
+        return clamped(b, gate, up);
+    if (!gate)
+        return activation(b, f->act, strcmp(name, "gated") == 0 ? "act" : act, up);
+    gate = activation(b, f->act, strcmp(name, "gated") == 0 ? "act" : act, gate);
+    return op2(b, DOP_OP_mul, name, gate, up, NULL, b->opt->act_type);
+}
+
+/* Which experts each row takes, and their weights: ids and weights [T,k] from the router's logits [T,n].  Where weights are
+ * normalized scores by softmax, the softmax of the chosen logits is the same. */
+static void
+choose_experts(builder *b, const dop_experts *x, dop_node_id logits, dop_node_id *out_ids, dop_node_id *out_weights)
+{
+    const dop_attr how[] = {{.i = x->active}, {.i = x->groups}, {.i = x->group_best}, {.i = x->group_keep}};
+    const dop_type f32 = DOP_TYPE_none;
+    const bool softmax = x->score == DOP_SCORE_SOFTMAX, plain = !x->correction && x->groups == 1;
+    const bool after = softmax && x->normalized && plain;
+    dop_node_id scores = logits, by = logits;
+    if (!after)
+        scores = op1(b, softmax ? DOP_OP_softmax : DOP_OP_sigmoid, "scores", logits, NULL, f32);
+    if (x->correction)
+        by = op2(b, DOP_OP_add, "scores_c", scores, weight(b, DOP_W_router_correction), NULL, f32);
+    else if (!plain)
+        by = scores;
+    *out_ids = op1(b, DOP_OP_top_k, "ids", by, how, f32);
+    dop_node_id w = op2(b, DOP_OP_pick, "picked", scores, *out_ids, NULL, f32);
+    if (after)
+        w = op1(b, DOP_OP_softmax, "weights", w, NULL, f32);
+    if (x->normalized && !after) {
+        const dop_attr k = {.f = x->active}, eps = {.f = x->sum_eps};
+        dop_node_id sum =
+            op1(b, DOP_OP_scale, "weight_sum", op1(b, DOP_OP_row_mean, "weight_mean", w, NULL, f32), &k, f32);
+        if (x->sum_eps > 0)
+            sum = op1(b, DOP_OP_offset, "weight_sum_e", sum, &eps, f32);
+        w = op2(b, DOP_OP_div, "weights", w, sum, NULL, f32);
+    }
+    if (x->scale != 1) {
+        const dop_attr scale = {.f = x->scale};
+        w = op1(b, DOP_OP_scale, "weights_s", w, &scale, f32);
+    }
+    *out_weights = w;
+}
+
+/* The product of x with the chosen experts' matrices of a role, [T,k,..], without their biases. */
+static dop_node_id
+expert_product(builder *b, dop_role role, dop_node_id x, dop_node_id ids)
+{
+    dop_want want = {.type = b->opt->act_type};
+    return add_node(b, DOP_OP_matmul_at, dop_role_name(role), (dop_node_id[]){x, weight(b, role), ids}, 3, NULL, &want);
+}
+
+/* The biases of the chosen experts, [T,k,..]; 0: there are none. */
+static dop_node_id
+expert_bias(builder *b, dop_role role, dop_node_id ids)
+{
+    const dop_node_id bias = weight(b, dop_role_bias(role));
+    return bias ? op2(b, DOP_OP_gather, dop_role_name(dop_role_bias(role)), bias, ids, NULL, DOP_TYPE_none) : 0;
+}
+
+static dop_node_id
+expert_rows(builder *b, dop_role role, const char *biased, dop_node_id x, dop_node_id ids)
+{
+    dop_node_id y = expert_product(b, role, x, ids), bias = expert_bias(b, role, ids);
+    return bias ? op2(b, DOP_OP_add, biased, y, bias, NULL, b->opt->act_type) : y;
+}
+
+/* What the shared expert makes of the same rows. */
+static dop_node_id
+shared_expert(builder *b, const dop_ffn *f, dop_node_id in)
+{
+    dop_node_id gate = f->gated ? project(b, DOP_W_shared_gate, in) : 0, up = project(b, DOP_W_shared_up, in), mix = 0;
+    if (f->experts.shared_gate) {
+        mix = op2(b, DOP_OP_matmul, "shared_router", in, weight(b, DOP_W_shared_router), NULL, DOP_TYPE_none);
+        mix = op1(b, DOP_OP_sigmoid, "shared_mix", mix, NULL, DOP_TYPE_none);
+    }
+    dop_node_id y = gated(b, f, "shared_gated", gate, up);
+    set_label(b, "shared_down");
+    y = project(b, DOP_W_shared_down, y);
+    return mix ? op2(b, DOP_OP_mul, "shared_mixed", y, mix, NULL, b->opt->act_type) : y;
+}
+
+/* The chosen experts' results, each times its weight, and the shared expert's. */
+static dop_node_id
+experts_part(builder *b, const dop_ffn *f, dop_node_id in)
+{
+    const dop_experts *x = &f->experts;
+    dop_node_id ids, weights, bias, gate = 0;
+    set_label(b, "router");
+    dop_node_id logits = op2(b, DOP_OP_matmul, "router", in, weight(b, DOP_W_router), NULL, DOP_TYPE_none);
+    if (x->router_bias)
+        logits = op2(b, DOP_OP_add, "router_b", logits, weight(b, DOP_W_router_bias), NULL, DOP_TYPE_none);
+    dop_node_id shared = x->shared_width ? shared_expert(b, f, in) : 0;
+    set_label(b, "router");
+    choose_experts(b, x, logits, &ids, &weights);
+    set_label(b, "expert_up");
+    if (f->gated)
+        gate = expert_rows(b, DOP_W_expert_gate, "expert_gateb", in, ids);
+    dop_node_id y = expert_rows(b, DOP_W_expert_up, "expert_upb", in, ids);
+    y = gated(b, f, "gated", gate, y);
+    set_label(b, "expert_down");
+    y = expert_product(b, DOP_W_expert_down, y, ids);
+    y = op2(b, DOP_OP_weighted_sum, "experts", y, weights, NULL, b->opt->act_type);
+    bias = expert_bias(b, DOP_W_expert_down, ids); /* summed apart, so that the sum over slots joins the product */
+    if (bias) {
+        bias = op2(b, DOP_OP_weighted_sum, "expert_biases", bias, weights, NULL, DOP_TYPE_none);
+        y = op2(b, DOP_OP_add, "experts_b", y, bias, NULL, b->opt->act_type);
+    }
+    return shared ? op2(b, DOP_OP_add, "experts_s", y, shared, NULL, b->opt->act_type) : y;
 }
 
 static dop_node_id
@@ -264,15 +535,16 @@ ffn_part(builder *b, const dop_ffn *f, dop_node_id x)
 {
     set_label(b, "ffn_up");
     dop_node_id in = norm(b, "ffn_norm", DOP_W_ffn_norm, x), y;
-    if (f->gated) {
-        dop_node_id gate = project(b, DOP_W_gate, in), up = project(b, DOP_W_up, in);
-        gate = activation(b, f->act, gate);
-        y = op2(b, DOP_OP_mul, "gated", gate, up, NULL, b->opt->act_type);
+    if (dop_ffn_experts(f)) {
+        y = experts_part(b, f, in);
     } else {
-        y = activation(b, f->act, project(b, DOP_W_up, in));
+        dop_node_id gate = f->gated ? project(b, DOP_W_gate, in) : 0, up = project(b, DOP_W_up, in);
+        if (f->gated)
+            gate = scaled(b, "gate_by", gate, f->gate_scale, b->opt->act_type);
+        y = gated(b, f, "gated", gate, up);
+        set_label(b, "ffn_down");
+        y = scaled(b, "down_s", project(b, DOP_W_down, y), f->scale, b->opt->act_type);
     }
-    set_label(b, "ffn_down");
-    y = project(b, DOP_W_down, y);
     return norm(b, "post_ffn_norm", DOP_W_post_ffn_norm, y);
 }
 
@@ -283,6 +555,8 @@ build_layer(builder *b, uint32_t i, dop_node_id x)
     const dop_layer *l = &b->a->layers[i];
     b->layer = (int32_t)i;
     dop_node_id before = x, normed, y = mixer_part(b, l, x, &normed);
+    if (l->ffn.kind == DOP_FFN_NONE)
+        return residual(b, i + 1, "", l->residual_scale, x, y);
     x = residual(b, i, "a", l->residual_scale, x, y);
     b->layer = (int32_t)i;
     y = ffn_part(b, &l->ffn, !l->parallel ? x : l->ffn_norm.kind == DOP_NORM_NONE ? normed : before);
@@ -303,7 +577,9 @@ inputs(builder *b)
     dop_shape ids = {1, {{1, DOP_SYM_T}}};
     b->tok = leaf(b, DOP_OP_input, "tok", "tokens", DOP_TYPE_u32, &ids);
     b->pos = leaf(b, DOP_OP_input, "pos", "positions", DOP_TYPE_u32, &ids);
-    b->seq = leaf(b, DOP_OP_input, "seq", "sequences", DOP_TYPE_u32, &ids);
+    dop_shape one = {1, {{1, DOP_SYM_1}}};
+    bool several = b->g->max_q > 1 && !b->opt->mixed;
+    b->seq = leaf(b, DOP_OP_input, "seq", "sequences", DOP_TYPE_u32, several ? &one : &ids);
     bool used[DOP_MAX_ROPES] = {false};
     for (uint32_t i = 0; i < b->a->n_layers; i++) {
         const dop_attention *t = dop_layer_attention(&b->a->layers[i]);
@@ -372,7 +648,7 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
     static const char *const names[] = {
         [DOP_PHASE_DECODE] = "decode", [DOP_PHASE_PREFILL] = "prefill", [DOP_PHASE_SCORE] = "score"};
     builder b = {.m = m, .a = &m->arch, .opt = opt, .g = out_graph, .diag = diag, .layer = -1};
-    b.states = dop_arena_alloc(arena, 2 * (size_t)m->arch.n_layers * sizeof *b.states);
+    b.states = dop_arena_alloc(arena, STATES * (size_t)m->arch.n_layers * sizeof *b.states);
     if (!b.states)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
     if (m->arch.learned_positions && opt->max_s > m->arch.ctx_train)
@@ -381,6 +657,10 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
                         opt->max_s, m->arch.ctx_train);
     b.status = dop_graph_init(out_graph, arena, names[opt->phase], opt->phase == DOP_PHASE_DECODE ? 1 : opt->max_t,
                               opt->max_s, diag);
+    if (opt->max_q > 1)
+        out_graph->max_q = opt->max_q;
+    if (opt->mixed)
+        out_graph->name = "rows";
     inputs(&b);
     dop_node_id x = embedding(&b);
     for (uint32_t i = 0; i < m->arch.n_layers && b.status == DOP_OK; i++)

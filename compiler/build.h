@@ -17,9 +17,12 @@ typedef struct dop_build_options {
     uint32_t max_s;    /* cache length */
     dop_type kv_type;  /* f16 or f32 */
     dop_type act_type; /* f32 or f16: storage of activations between regions */
+    uint32_t max_q;    /* sequences that states have room for; 0: 1 */
+    bool mixed;        /* score: rows of several sequences in a step, and not of one only */
 } dop_build_options;
 
-/* Leaves: input "tokens" u32[T], input "positions" u32[T], weight NAME with the type it is stored with, weight
+/* Leaves: input "tokens" u32[T], input "positions" u32[T], input "sequences" u32[T], or u32[1] where all rows of a step are of
+ * one of several sequences, weight NAME with the type it is stored with, weight
  * "rope.<i>" f32 [S, dims] (made by dop_rope_table), state "L<i>.k" and "L<i>.v" [S, KV heads, head dim].
  * Labels: "embed", "L<i>/qkv", "L<i>/attn", "L<i>/o", "L<i>/ffn_up", "L<i>/ffn_down", "head".
  * Outputs in order: logits, and for decode and prefill the arg-max id; every final cache is an output too. */

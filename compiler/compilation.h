@@ -9,7 +9,7 @@
 #include "compiler/schedule.h"
 #include "compiler/tuning.h"
 
-enum { DOP_MAX_SCHEDULES = 10, DOP_MAX_CHUNKS = 4, DOP_MAX_FORCES = 32 };
+enum { DOP_MAX_SCHEDULES = 16, DOP_MAX_CHUNKS = 4, DOP_MAX_ROWS_SIZES = 8, DOP_MAX_FORCES = 32 };
 
 /* --force OP=VARIANT: OP as in a rule of a kernel path. */
 typedef struct dop_force {
@@ -23,6 +23,9 @@ typedef struct dop_compile_options {
     uint32_t ctx;             /* 0: the model's, at most 4096 */
     uint32_t n_chunks;        /* 0: the target's default */
     uint32_t chunks[DOP_MAX_CHUNKS];
+    uint32_t sequences;                /* that the plan holds at once; 0: 1 */
+    uint32_t n_rows;                   /* 0: by the number of sequences */
+    uint32_t rows[DOP_MAX_ROWS_SIZES]; /* sizes of steps of any rows, with logits of each */
     dop_type kv_type, act_type; /* none: what the kernel path says, else f16 (f32 where the target lacks it) and f32 */
     const char *kernel_path;    /* name or file; NULL: what the model states */
     const char *quant;          /* "keep", a storage type */

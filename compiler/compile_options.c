@@ -2,7 +2,30 @@
 
 #include "compiler/target.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+static int
+compare_sizes(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Steps of several sequences: a row of each, and schedules of a quarter and less for when not all have something to do. */
+static void
+settle_rows(dop_compile_options *o)
+{
+    if (o->sequences == 0)
+        o->sequences = 1;
+    uint32_t most = 1;
+    while (most < o->sequences)
+        most *= 2;
+    if (o->n_rows == 0)
+        for (; most > 1; most /= 4)
+            o->rows[o->n_rows++] = most;
+    qsort(o->rows, o->n_rows, sizeof *o->rows, compare_sizes);
+}
 
 dop_status
 dop_settle_sizes(dop_compilation *c, const char *path, dop_diag *diag)
@@ -14,6 +37,7 @@ dop_settle_sizes(dop_compilation *c, const char *path, dop_diag *diag)
     if (a->learned_positions && c->ctx > a->ctx_train)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "--ctx %u is more than the %u positions the model learned", c->ctx,
                            a->ctx_train);
+    settle_rows(&c->options);
     if (c->options.n_chunks == 0) {
         /* Large chunks amortize weights on GPUs; a software device is bound by arithmetic at any size. */
         static const uint32_t gpu[] = {16, 64, 512}, cpu[] = {8, 64};

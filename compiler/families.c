@@ -1,6 +1,7 @@
 /* The families, as rows.  What a field means and its value where config.json is silent were taken from the
  * configuration classes of Hugging Face transformers (configuration_<model>.py, releases 4.40 to 5.x). */
-#include "compiler/import.h"
+#include "compiler/families_experts.h"
+#include "compiler/families_recurrent.h"
 
 #include <string.h>
 
@@ -191,19 +192,16 @@ static const dop_tensor_name names_apertus[] = {
     {.role = DOP_W_none},
 };
 
-static const dop_tensor_name gguf_names_phi3[] = {
-    {DOP_W_q, "attn_qkv.weight", DOP_PART_Q, false}, {DOP_W_k, "attn_qkv.weight", DOP_PART_K, false},
-    {DOP_W_v, "attn_qkv.weight", DOP_PART_V, false}, {DOP_W_gate, "ffn_up.weight", DOP_PART_GATE, false},
-    {DOP_W_up, "ffn_up.weight", DOP_PART_UP, false}, {0},
+/* Gate and up below each other under the name of up. */
+static const dop_tensor_name gguf_names_gate_up[] = {
+    {DOP_W_gate, "ffn_up.weight", DOP_PART_GATE, false},
+    {DOP_W_up, "ffn_up.weight", DOP_PART_UP, false},
+    {.role = DOP_W_none},
 };
-static const dop_tensor_name gguf_names_gpt2[] = {
-    {DOP_W_q, "attn_qkv.weight", DOP_PART_Q, false},
-    {DOP_W_k, "attn_qkv.weight", DOP_PART_K, false},
-    {DOP_W_v, "attn_qkv.weight", DOP_PART_V, false},
-    {DOP_W_q_bias, "attn_qkv.bias", DOP_PART_Q, false},
-    {DOP_W_k_bias, "attn_qkv.bias", DOP_PART_K, false},
-    {DOP_W_v_bias, "attn_qkv.bias", DOP_PART_V, false},
-    {0},
+/* A norm before the feed-forward part with the name that Hugging Face gives it. */
+static const dop_tensor_name gguf_names_post_attention[] = {
+    {DOP_W_ffn_norm, "post_attention_norm.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
 };
 
 #define COMMON .keys = &keys_common, .names = dop_hf_names_common, .prefix = "model.", .layer_prefix = "layers."
@@ -219,6 +217,7 @@ const dop_family dop_families[] = {
      .model_types = {"llama"},
      .gguf = "llama",
      .gguf_interleaved = true,
+     .gguf_windows = true, /* Mistral's files */
      .flags = DOP_FAM_PRE_NORM,
      BIAS_FIELDS,
      COMMON,
@@ -227,7 +226,7 @@ const dop_family dop_families[] = {
      .theta = 1e4,
      .ctx = 2048},
     {.name = "mistral",
-     .archs = {"MistralForCausalLM", "Mistral3ForConditionalGeneration"},
+     .archs = {"MistralForCausalLM"},
      .model_types = {"mistral"},
      .flags = DOP_FAM_PRE_NORM,
      .window_rule = DOP_WINDOW_ALL,
@@ -312,7 +311,7 @@ const dop_family dop_families[] = {
      .archs = {"Phi3ForCausalLM"},
      .model_types = {"phi3"},
      .gguf = "phi3",
-     .more_gguf_names = gguf_names_phi3,
+     .more_gguf_names = gguf_names_gate_up,
      .flags = DOP_FAM_PRE_NORM,
      .window_rule = DOP_WINDOW_ALL,
      .more_names = names_phi3,
@@ -324,7 +323,6 @@ const dop_family dop_families[] = {
      .archs = {"GPT2LMHeadModel"},
      .model_types = {"gpt2"},
      .gguf = "gpt2",
-     .more_gguf_names = gguf_names_gpt2,
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_LAYER_NORM | DOP_FAM_NOT_GATED | DOP_FAM_LEARNED_POS | DOP_FAM_TIED,
      .bias_qkv = {NULL, true},
      .bias_o = {NULL, true},
@@ -339,6 +337,8 @@ const dop_family dop_families[] = {
     {.name = "granite",
      .archs = {"GraniteForCausalLM"},
      .model_types = {"granite"},
+     .gguf = "granite",
+     .gguf_interleaved = true,
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_MULTIPLIERS,
      BIAS_FIELDS,
      COMMON,
@@ -349,6 +349,7 @@ const dop_family dop_families[] = {
     {.name = "olmo2",
      .archs = {"Olmo2ForCausalLM"},
      .model_types = {"olmo2"},
+     .gguf = "olmo2",
      .flags = DOP_FAM_POST_NORM | DOP_FAM_QK_NORM_ROW,
      ATTENTION_BIAS,
      .more_names = dop_hf_names_sandwich,
@@ -360,6 +361,8 @@ const dop_family dop_families[] = {
     {.name = "smollm3",
      .archs = {"SmolLM3ForCausalLM"},
      .model_types = {"smollm3"},
+     .gguf = "smollm3",
+     .gguf_interleaved = true,
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_NOPE | DOP_FAM_TIED,
      BIAS_FIELDS,
      .window_rule = DOP_WINDOW_NOPE,
@@ -371,6 +374,8 @@ const dop_family dop_families[] = {
     {.name = "arcee",
      .archs = {"ArceeForCausalLM"},
      .model_types = {"arcee"},
+     .gguf = "arcee",
+     .gguf_interleaved = true,
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_NOT_GATED,
      BIAS_FIELDS,
      COMMON,
@@ -381,6 +386,8 @@ const dop_family dop_families[] = {
     {.name = "seed_oss",
      .archs = {"SeedOssForCausalLM"},
      .model_types = {"seed_oss"},
+     .gguf = "seed_oss",
+     .more_gguf_names = gguf_names_post_attention,
      .flags = DOP_FAM_PRE_NORM,
      .bias_qkv = {"attention_bias", true},
      .bias_o = {"attention_out_bias", false},
@@ -394,6 +401,8 @@ const dop_family dop_families[] = {
     {.name = "ernie4_5",
      .archs = {"Ernie4_5ForCausalLM"},
      .model_types = {"ernie4_5"},
+     .gguf = "ernie4_5",
+     .gguf_interleaved = true,
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_ROPE_PAIRS | DOP_FAM_TIED,
      .bias_qkv = {"use_bias", false},
      .bias_o = {"use_bias", false},
@@ -407,6 +416,7 @@ const dop_family dop_families[] = {
     {.name = "starcoder2",
      .archs = {"Starcoder2ForCausalLM"},
      .model_types = {"starcoder2"},
+     .gguf = "starcoder2",
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_LAYER_NORM | DOP_FAM_NOT_GATED | DOP_FAM_TIED,
      .bias_qkv = {"use_bias", true},
      .bias_o = {"use_bias", true},
@@ -425,6 +435,7 @@ const dop_family dop_families[] = {
     {.name = "stablelm",
      .archs = {"StableLmForCausalLM"},
      .model_types = {"stablelm"},
+     .gguf = "stablelm",
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_LAYER_NORM | DOP_FAM_ONE_NORM,
      .bias_qkv = {"use_qkv_bias", false},
      .parallel = {"use_parallel_residual", false},
@@ -440,6 +451,7 @@ const dop_family dop_families[] = {
     {.name = "exaone4",
      .archs = {"Exaone4ForCausalLM"},
      .model_types = {"exaone4"},
+     .gguf = "exaone4",
      .flags = DOP_FAM_POST_NORM | DOP_FAM_QK_NORM | DOP_FAM_NOPE_FULL,
      .window_rule = DOP_WINDOW_PATTERN,
      .more_names = dop_hf_names_sandwich,
@@ -453,6 +465,9 @@ const dop_family dop_families[] = {
     {.name = "glm4",
      .archs = {"Glm4ForCausalLM"},
      .model_types = {"glm4"},
+     .gguf = "glm4",
+     .gguf_interleaved = true,
+     .more_gguf_names = gguf_names_gate_up,
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_POST_NORM | DOP_FAM_ROPE_PAIRS,
      .bias_qkv = {"attention_bias", false},
      .more_names = names_glm4,
@@ -466,6 +481,7 @@ const dop_family dop_families[] = {
     {.name = "gpt_neox",
      .archs = {"GPTNeoXForCausalLM"},
      .model_types = {"gpt_neox"},
+     .gguf = "gptneox",
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_LAYER_NORM | DOP_FAM_NOT_GATED,
      .bias_qkv = {"attention_bias", true},
      .bias_o = {"attention_bias", true},
@@ -483,6 +499,8 @@ const dop_family dop_families[] = {
     {.name = "cohere2",
      .archs = {"Cohere2ForCausalLM"},
      .model_types = {"cohere2"},
+     .gguf = "cohere2",
+     .gguf_interleaved = true,
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_LAYER_NORM | DOP_FAM_NO_NORM_BIAS | DOP_FAM_ROPE_PAIRS | DOP_FAM_NOPE_FULL |
               DOP_FAM_ONE_NORM | DOP_FAM_LOGIT_SCALE | DOP_FAM_TIED,
      ATTENTION_BIAS,
@@ -501,6 +519,7 @@ const dop_family dop_families[] = {
     {.name = "nemotron",
      .archs = {"NemotronForCausalLM"},
      .model_types = {"nemotron"},
+     .gguf = "nemotron",
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_LAYER_NORM | DOP_FAM_NORM_ADD_1 | DOP_FAM_NOT_GATED,
      BIAS_FIELDS,
      .keys = &keys_nemotron,
@@ -515,6 +534,7 @@ const dop_family dop_families[] = {
     {.name = "apertus",
      .archs = {"ApertusForCausalLM"},
      .model_types = {"apertus"},
+     .gguf = "apertus",
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_QK_NORM | DOP_FAM_NOT_GATED,
      BIAS_FIELDS,
      .more_names = names_apertus,
@@ -526,6 +546,7 @@ const dop_family dop_families[] = {
     {.name = "gemma4",
      .archs = {"Gemma4ForCausalLM", "Gemma4ForConditionalGeneration"},
      .model_types = {"gemma4_text", "gemma4"},
+     .gguf = "gemma4",
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_POST_NORM | DOP_FAM_EMBED_SQRT | DOP_FAM_QK_NORM | DOP_FAM_V_NORM |
               DOP_FAM_SOFTCAPS | DOP_FAM_LOCAL_ROPE | DOP_FAM_LAYER_SCALE | DOP_FAM_HEADS_BY_TYPE | DOP_FAM_TIED,
      ATTENTION_BIAS,
@@ -540,6 +561,8 @@ const dop_family dop_families[] = {
      .period = 6,
      .vocab = 262144,
      .ctx = 131072},
+#include "compiler/families_experts.def"
+#include "compiler/families_recurrent.def"
 };
 const uint32_t dop_n_families = sizeof dop_families / sizeof *dop_families;
 
@@ -570,23 +593,33 @@ dop_family_by_model_type(const char *model_type)
     return NULL;
 }
 
-const dop_family *
-dop_family_by_gguf(const char *arch, size_t len)
+static bool
+is_gguf(const dop_family *f, const char *arch, size_t len)
 {
-    for (uint32_t i = 0; i < dop_n_families; i++) {
-        const char *name = dop_families[i].gguf;
-        if (name && strlen(name) == len && memcmp(name, arch, len) == 0)
-            return &dop_families[i];
-    }
-    return NULL;
+    return f->gguf && strlen(f->gguf) == len && memcmp(f->gguf, arch, len) == 0;
+}
+
+const dop_family *
+dop_family_by_gguf(const char *arch, size_t len, bool experts)
+{
+    const dop_family *other = NULL;
+    for (uint32_t i = dop_n_families; i-- > 0;)
+        if (is_gguf(&dop_families[i], arch, len)) {
+            other = &dop_families[i];
+            if (experts == (other->experts != NULL))
+                return other;
+        }
+    return other;
 }
 
 void
 dop_family_list_gguf(dop_buf *out)
 {
-    for (uint32_t i = 0; i < dop_n_families; i++)
-        if (dop_families[i].gguf)
-            dop_buf_printf(out, "%s%s", out->size ? ", " : "", dop_families[i].gguf);
+    for (uint32_t i = 0; i < dop_n_families; i++) {
+        const char *name = dop_families[i].gguf;
+        if (name && dop_family_by_gguf(name, strlen(name), false) == &dop_families[i])
+            dop_buf_printf(out, "%s%s", out->size ? ", " : "", name);
+    }
 }
 
 void
@@ -597,11 +630,18 @@ dop_family_list(dop_buf *out)
 }
 
 void
+dop_family_list_types(dop_buf *out)
+{
+    for (uint32_t i = 0; i < dop_n_families; i++)
+        dop_buf_printf(out, "%s%s", i ? ", " : "", dop_families[i].model_types[0]);
+}
+
+void
 dop_arch_defaults(dop_arch *a, dop_layer *layer)
 {
     *layer = (dop_layer){.n_mixers = 1, .residual_scale = 1};
-    layer->mixers[0] = (dop_mixer){.kind = DOP_MIXER_ATTENTION, .attn.rope = -1};
-    layer->ffn = (dop_ffn){.kind = DOP_FFN_DENSE, .gated = true};
+    layer->mixers[0] = (dop_mixer){.kind = DOP_MIXER_ATTENTION, .scale = 1, .attn.rope = -1};
+    layer->ffn = (dop_ffn){.kind = DOP_FFN_DENSE, .gated = true, .gate_scale = 1, .scale = 1};
     layer->attn_norm.kind = layer->ffn_norm.kind = a->final_norm.kind = DOP_NORM_RMS;
     a->embed_scale = a->logit_scale = 1;
     a->bos_id = -1;
@@ -619,7 +659,9 @@ dop_family_facts(const dop_family *f, dop_arch *a, dop_layer *layer)
     layer->post_attn_norm = layer->post_ffn_norm = has & DOP_FAM_POST_NORM ? norm : none;
     t->q_norm = t->k_norm = has & (DOP_FAM_QK_NORM | DOP_FAM_QK_NORM_ROW) ? norm : none;
     t->norm_rows = has & DOP_FAM_QK_NORM_ROW;
+    t->gate = f->attn_gate;
     t->v_norm = has & DOP_FAM_V_NORM ? (dop_norm){.kind = DOP_NORM_RMS, .plain = true} : none;
+    t->sinks = has & DOP_FAM_SINKS;
     layer->scaled = has & DOP_FAM_LAYER_SCALE;
     a->final_norm = norm;
     layer->ffn.gated = !(has & DOP_FAM_NOT_GATED);

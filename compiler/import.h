@@ -9,29 +9,30 @@
 
 /* Facts of a family, or which optional fields of config.json it has. */
 enum {
-    DOP_FAM_PRE_NORM = 1 << 0,      /* norms before attention and feed-forward */
-    DOP_FAM_POST_NORM = 1 << 1,     /* norms after them, before the residual add */
-    DOP_FAM_LAYER_NORM = 1 << 2,    /* LayerNorm with bias instead of RMSNorm */
-    DOP_FAM_NORM_ADD_1 = 1 << 3,    /* Hugging Face checkpoints store norm weights minus 1 */
-    DOP_FAM_NOT_GATED = 1 << 4,     /* act(up) instead of act(gate) * up */
-    DOP_FAM_LEARNED_POS = 1 << 5,   /* a position embedding instead of rotary */
-    DOP_FAM_QK_NORM = 1 << 6,       /* norm of every q and k head */
-    DOP_FAM_QK_NORM_ROW = 1 << 7,   /* norm over all heads of q, and of k */
-    DOP_FAM_EMBED_SQRT = 1 << 8,    /* embedding times sqrt(hidden) */
-    DOP_FAM_QUERY_SCALAR = 1 << 9,  /* field query_pre_attn_scalar */
-    DOP_FAM_SOFTCAPS = 1 << 10,     /* fields attn_logit_softcapping, final_logit_softcapping */
-    DOP_FAM_MULTIPLIERS = 1 << 11,  /* Granite's four multipliers */
-    DOP_FAM_LOCAL_ROPE = 1 << 12,   /* sliding layers rotate with their own base */
-    DOP_FAM_NOPE = 1 << 13,         /* field no_rope_layers */
-    DOP_FAM_TIED = 1 << 14,         /* tie_word_embeddings is true where config.json does not say */
-    DOP_FAM_NO_NORM_BIAS = 1 << 15, /* LayerNorm has a weight only */
-    DOP_FAM_ROPE_PAIRS = 1 << 16,   /* Hugging Face checkpoints rotate pairs (2i, 2i+1) */
-    DOP_FAM_NOPE_FULL = 1 << 17,    /* in models with sliding layers, the others do not rotate */
-    DOP_FAM_ONE_NORM = 1 << 18,     /* a parallel layer's feed-forward part has no norm of its own */
-    DOP_FAM_LOGIT_SCALE = 1 << 19,  /* field logit_scale */
-    DOP_FAM_V_NORM = 1 << 20,       /* norm of every v head, without weights */
-    DOP_FAM_LAYER_SCALE = 1 << 21,  /* a learned value multiplies the stream after each layer */
-    DOP_FAM_HEADS_BY_TYPE = 1 << 22 /* fields global_head_dim, num_global_key_value_heads, per_layer_config */
+    DOP_FAM_PRE_NORM = 1 << 0,       /* norms before attention and feed-forward */
+    DOP_FAM_POST_NORM = 1 << 1,      /* norms after them, before the residual add */
+    DOP_FAM_LAYER_NORM = 1 << 2,     /* LayerNorm with bias instead of RMSNorm */
+    DOP_FAM_NORM_ADD_1 = 1 << 3,     /* Hugging Face checkpoints store norm weights minus 1 */
+    DOP_FAM_NOT_GATED = 1 << 4,      /* act(up) instead of act(gate) * up */
+    DOP_FAM_LEARNED_POS = 1 << 5,    /* a position embedding instead of rotary */
+    DOP_FAM_QK_NORM = 1 << 6,        /* norm of every q and k head */
+    DOP_FAM_QK_NORM_ROW = 1 << 7,    /* norm over all heads of q, and of k */
+    DOP_FAM_EMBED_SQRT = 1 << 8,     /* embedding times sqrt(hidden) */
+    DOP_FAM_QUERY_SCALAR = 1 << 9,   /* field query_pre_attn_scalar */
+    DOP_FAM_SOFTCAPS = 1 << 10,      /* fields attn_logit_softcapping, final_logit_softcapping */
+    DOP_FAM_MULTIPLIERS = 1 << 11,   /* Granite's four multipliers */
+    DOP_FAM_LOCAL_ROPE = 1 << 12,    /* sliding layers rotate with their own base */
+    DOP_FAM_NOPE = 1 << 13,          /* field no_rope_layers */
+    DOP_FAM_TIED = 1 << 14,          /* tie_word_embeddings is true where config.json does not say */
+    DOP_FAM_NO_NORM_BIAS = 1 << 15,  /* LayerNorm has a weight only */
+    DOP_FAM_ROPE_PAIRS = 1 << 16,    /* Hugging Face checkpoints rotate pairs (2i, 2i+1) */
+    DOP_FAM_NOPE_FULL = 1 << 17,     /* in models with sliding layers, the others do not rotate */
+    DOP_FAM_ONE_NORM = 1 << 18,      /* a parallel layer's feed-forward part has no norm of its own */
+    DOP_FAM_LOGIT_SCALE = 1 << 19,   /* field logit_scale */
+    DOP_FAM_V_NORM = 1 << 20,        /* norm of every v head, without weights */
+    DOP_FAM_LAYER_SCALE = 1 << 21,   /* a learned value multiplies the stream after each layer */
+    DOP_FAM_HEADS_BY_TYPE = 1 << 22, /* fields global_head_dim, num_global_key_value_heads, per_layer_config */
+    DOP_FAM_SINKS = 1 << 23          /* a learned logit per head takes part in attention's softmax */
 };
 
 /* A fact that a field of config.json decides, and its value where the file is silent; no key: always that value. */
@@ -39,6 +40,28 @@ typedef struct dop_fact_field {
     const char *key;
     bool otherwise;
 } dop_fact_field;
+
+/* A size that a field of config.json states; 0: it must; no key: it has none. */
+typedef struct dop_size_field {
+    const char *key;
+    uint32_t otherwise;
+} dop_size_field;
+
+/* How config.json states the recurrent mixer of a family (dop_recurrent), and which layers have it. */
+typedef struct dop_hf_recurrent {
+    dop_mixer_kind kind;
+    const char *layer_types[2]; /* what layer_types calls them; none: every layer */
+    const char *interval;       /* without layer_types: the field by which every n-th layer is attention, */
+    const char *attention_list; /* or that lists the layers that are */
+    bool beside;                /* beside the attention, not instead of it */
+    dop_size_field taps, heads, head_dim, groups, state_dim;
+    const char *width, *expand; /* state the values of all heads too: as such, or as a multiple of the model's width */
+    dop_fact_field conv_bias;
+    bool norm, norm_rows; /* as in dop_recurrent */
+    bool gguf_in_turn;    /* dop_recurrent.in_turn of GGUF files, whose value heads lie in that order */
+    bool multipliers;     /* Falcon-H1's */
+    bool adjusts_ffn;     /* LFM2's block_ fields */
+} dop_hf_recurrent;
 
 /* Which layers slide when config.json has no layer_types. */
 typedef enum dop_window_rule {
@@ -52,14 +75,28 @@ typedef enum dop_window_rule {
 /* Which rows of a fused tensor a weight is. */
 typedef enum dop_part {
     DOP_PART_ALL,
-    DOP_PART_Q, /* of q, k and v below each other */
+    DOP_PART_ROW, /* a vector that is stored as a matrix of one row */
+    DOP_PART_Q,   /* of q, k and v below each other */
     DOP_PART_K,
     DOP_PART_V,
     DOP_PART_HEAD_Q, /* of q, k and v of the first head, then of the second, ... */
     DOP_PART_HEAD_K,
     DOP_PART_HEAD_V,
+    DOP_PART_PAIR_Q, /* of the query and the gate of the first head, then of the second, ... */
+    DOP_PART_PAIR_GATE,
+    DOP_PART_MIX_Z, /* of gate, convolved part and dt below each other */
+    DOP_PART_MIX_IN,
+    DOP_PART_MIX_DT,
+    DOP_PART_THIRD_1, /* of three of equal height below each other */
+    DOP_PART_THIRD_2,
+    DOP_PART_THIRD_3,
+    DOP_PART_TAPS, /* the taps of a convolution, stored [channels, 1, taps] */
     DOP_PART_GATE, /* of gate and up below each other */
-    DOP_PART_UP
+    DOP_PART_UP,
+    DOP_PART_EVEN, /* of two matrices whose rows take turns */
+    DOP_PART_ODD,
+    DOP_PART_DECAY, /* GGUF: -exp() of what the graph reads */
+    DOP_PART_KEY    /* GGUF: no tensor, but a key of the metadata with a value for each layer, or one for all */
 } dop_part;
 
 /* Name of a weight in a format: Hugging Face below "model." and below the layer, GGUF below "blk.<i>.".  A weight of rank 3
@@ -72,11 +109,31 @@ typedef struct dop_tensor_name {
     bool transposed; /* stored [input, output] (Conv1D) */
 } dop_tensor_name;
 
-/* Fields of config.json that families spell differently. */
+/* Fields of config.json that families spell differently.  NULL: there is none (heads: nor is there attention). */
 typedef struct dop_hf_keys {
     const char *hidden, *layers, *heads, *ctx, *ffn, *act, *eps;
     const char *theta, *partial; /* rotary base and rotated part of a head; NULL: rope_theta, partial_rotary_factor */
 } dop_hf_keys;
+
+/* How a family's files spell a mixture of experts, and what holds for all of its models.  A key that is NULL is not read. */
+typedef struct dop_expert_keys {
+    const char *n, *n_too;           /* experts: either field */
+    const char *active;              /* of them for each row */
+    const char *width;               /* hidden values of one */
+    const char *shared_width;        /* of the shared expert; or */
+    const char *shared_n;            /* as many times the width of one */
+    const char *normalized;          /* decides dop_experts.normalized */
+    const char *scale;               /* of what all chosen experts give */
+    const char *groups, *group_keep; /* of experts; the best groups */
+    const char *first, *last;        /* layers that have experts, counted from 0; a negative last is the last layer's */
+    const char *step;                /* ... of which only every step-th layer, counted from 1 */
+    const char *dense;               /* a list of layers that have none */
+    const char *limit;               /* of DOP_ACT_CLAMPED, of which one is known */
+    /* Where the file is silent. */
+    uint32_t n_otherwise, active_otherwise, shared_otherwise, first_otherwise;
+    bool gguf_normalized; /* `normalized` in GGUF files without the key */
+    dop_experts facts;    /* everything that is not read */
+} dop_expert_keys;
 
 typedef struct dop_family {
     const char *name;
@@ -84,17 +141,23 @@ typedef struct dop_family {
     const char *model_types[3]; /* config.json model_type */
     uint32_t flags;             /* DOP_FAM_* */
     dop_fact_field bias_qkv, bias_o, bias_ffn, parallel;
+    bool attn_gate;                    /* dop_attention.gate */
+    const dop_hf_recurrent *recurrent; /* NULL: there are no recurrent layers */
+    dop_fact_field qk_norm; /* whether the norms of q and k that the flags state are there; no key: they are */
     dop_window_rule window_rule;
     const dop_hf_keys *keys;
+    const dop_expert_keys *experts; /* NULL: all layers are dense */
     const dop_tensor_name *names;
     const dop_tensor_name *more_names; /* looked at first; NULL: none */
     const char *prefix;                /* usual prefix of tensor names */
     const char *layer_prefix;          /* "layers." */
     /* GGUF: general.architecture, names that differ from the common ones (gguf_names), whether rotary pairs lie side by
-     * side, and the number of layers of the one size whose query scale is 1/sqrt(hidden / heads). */
+     * side, whether a file may state a window for every layer although the family has none (files of other families
+     * take the name), and the number of layers of the one size whose query scale is 1/sqrt(hidden / heads). */
     const char *gguf;
     const dop_tensor_name *more_gguf_names;
-    bool gguf_interleaved;
+    bool gguf_interleaved, gguf_windows;
+    bool gguf_untruncated; /* YaRN's correction range is not rounded, which files do not state */
     uint32_t gguf_wide_layers;
     /* The values that the family's configuration class has where config.json says nothing; 0 or NULL: must be said. */
     uint32_t kv_heads, heads, head_dim, vocab, ctx, window, period;
@@ -110,6 +173,8 @@ const dop_family *dop_family_by_arch(const char *arch);
 const dop_family *dop_family_by_model_type(const char *model_type);
 /* "LlamaForCausalLM, MistralForCausalLM, ..." */
 void dop_family_list(dop_buf *out);
+/* "llama, mistral, ..." */
+void dop_family_list_types(dop_buf *out);
 /* Neutral facts (no multipliers, no caps, no ids) of a model and of the layer that its layers are copied from. */
 void dop_arch_defaults(dop_arch *a, dop_layer *layer);
 /* Those that the family's row alone decides. */
@@ -119,10 +184,13 @@ void dop_set_norms(dop_arch *a, dop_layer *layer, double eps, double add);
 /* Activation by the name that config files use; false when unknown. */
 bool dop_act_by_name(const char *name, dop_act_kind *out);
 
-const dop_family *dop_family_by_gguf(const char *arch, size_t len);
+/* Families may share a name there: the one that has experts, or has none. */
+const dop_family *dop_family_by_gguf(const char *arch, size_t len, bool experts);
 /* "llama, qwen2, ..." */
 void dop_family_list_gguf(dop_buf *out);
 extern const dop_tensor_name dop_gguf_names[];
+/* Names in a layer whose q, k and v are one tensor, "attn_qkv". */
+extern const dop_tensor_name dop_gguf_names_fused[];
 
 /* The name of a role: in `more` (may be NULL), else in `names`; NULL when neither has it. */
 const dop_tensor_name *dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names, dop_role role);
@@ -144,7 +212,9 @@ dop_status dop_expert_list(const dop_weight_need *need, const char *pattern, dop
 /* The rows of a fused tensor that a weight is; of rank 3: of each expert's. */
 typedef struct dop_rows {
     uint64_t start, total;      /* its first row, and those of the whole tensor */
+    bool one_row;               /* of a matrix that is a vector */
     uint32_t block, block_step; /* rows that lie together, and from one block's first to the next's; 0: all do */
+    bool turned;                /* a vector [block_step, block] that is stored [block, 1, block_step] */
 } dop_rows;
 
 /* `rows`: those of the weight itself (of an expert).  l is NULL outside the layers. */

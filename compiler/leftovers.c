@@ -9,6 +9,7 @@ static const char *const reasons[DOP_N_EXCUSES] = {
     [DOP_EXCUSE_MASK] = "attention masks, which the kernels know",
     [DOP_EXCUSE_VISION] = "of the vision part: only text is compiled",
     [DOP_EXCUSE_AUDIO] = "of the audio part: only text is compiled",
+    [DOP_EXCUSE_DRAFT] = "of layers that predict further tokens, which are not compiled",
     [DOP_EXCUSE_TIED] = "output matrix: the embedding is used for it, as the configuration says",
     [DOP_EXCUSE_ACT_EPS] = "bounds near 0 of xIELU activations, which change no value by more than they are",
     [DOP_EXCUSE_ZERO_BIAS] = "biases that a quantizer wrote, all zero",
@@ -35,12 +36,18 @@ static const struct {
     {"embed_vision.*", DOP_EXCUSE_VISION},
     {"model.embed_vision.*", DOP_EXCUSE_VISION},
     {"patch_merger.*", DOP_EXCUSE_VISION},
+    {"connector.*", DOP_EXCUSE_VISION},
+    {"model.connector.*", DOP_EXCUSE_VISION},
     {"image_newline", DOP_EXCUSE_VISION},
     {"model.image_newline", DOP_EXCUSE_VISION},
     {"audio_*", DOP_EXCUSE_AUDIO},
     {"model.audio_*", DOP_EXCUSE_AUDIO},
     {"embed_audio.*", DOP_EXCUSE_AUDIO},
     {"model.embed_audio.*", DOP_EXCUSE_AUDIO},
+    {"encoder.*", DOP_EXCUSE_AUDIO},
+    {"projector.*", DOP_EXCUSE_AUDIO},
+    {"mtp.*", DOP_EXCUSE_DRAFT},
+    {"model.mtp.*", DOP_EXCUSE_DRAFT},
     {"lm_head.weight", DOP_EXCUSE_TIED},
     {"*.lm_head.weight", DOP_EXCUSE_TIED},
 };
@@ -64,21 +71,6 @@ excused(const dop_leftovers *l, const char *name, uint32_t rank, dop_excuse *out
     return false;
 }
 
-dop_status
-dop_leftovers_add(dop_leftovers *l, const char *name, uint32_t rank, const char *file)
-{
-    dop_excuse why;
-    if (excused(l, name, rank, &why)) {
-        l->excused[why]++;
-        return DOP_OK;
-    }
-    if (l->n_unknown++ > 0)
-        return DOP_OK;
-    l->file = file;
-    l->unknown = dop_arena_strdup(l->model->arena, name);
-    return l->unknown ? DOP_OK : DOP_FAIL(l->diag, DOP_E_NOMEM, "out of host memory");
-}
-
 /* The layer that a name is about; -1: none. */
 static long
 layer_of(const dop_leftovers *l, const char *name)
@@ -90,6 +82,23 @@ layer_of(const dop_leftovers *l, const char *name)
     at += strlen(l->layer_prefix);
     const long n = strtol(at, &end, 10);
     return end != at && *end == '.' && n >= 0 ? n : -1;
+}
+
+dop_status
+dop_leftovers_add(dop_leftovers *l, const char *name, uint32_t rank, const char *file)
+{
+    const uint32_t n = l->model->arch.n_layers;
+    const long layer = layer_of(l, name);
+    dop_excuse why = DOP_EXCUSE_DRAFT;
+    if ((layer >= (long)n && layer - (long)n < (long)l->draft_layers) || excused(l, name, rank, &why)) {
+        l->excused[why]++;
+        return DOP_OK;
+    }
+    if (l->n_unknown++ > 0)
+        return DOP_OK;
+    l->file = file;
+    l->unknown = dop_arena_strdup(l->model->arena, name);
+    return l->unknown ? DOP_OK : DOP_FAIL(l->diag, DOP_E_NOMEM, "out of host memory");
 }
 
 static dop_status

@@ -11,6 +11,7 @@ typedef enum dop_excuse {
     DOP_EXCUSE_MASK,
     DOP_EXCUSE_VISION,
     DOP_EXCUSE_AUDIO,
+    DOP_EXCUSE_DRAFT,
     DOP_EXCUSE_TIED,
     DOP_EXCUSE_ZERO_BIAS,
     DOP_EXCUSE_ACT_EPS,
@@ -24,6 +25,7 @@ typedef struct dop_leftovers {
     const char *facts;        /* where the facts stand, for messages: "config.json" */
     const char *layer_prefix; /* what comes before a layer's number in a name: "layers." */
     const char *layers_key;   /* the field that counts the layers: "num_hidden_layers" */
+    uint32_t draft_layers;    /* layers after those of the model that predict further tokens */
     /* Found so far. */
     uint32_t excused[DOP_N_EXCUSES];
     uint32_t n_unknown;

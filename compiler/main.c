@@ -6,6 +6,7 @@
 #include "compiler/target.h"
 #include "ir/text.h"
 #include "runtime/options.h"
+#include "runtime/plan_format.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,9 +16,9 @@
 #include <unistd.h>
 
 typedef struct cli {
-    const char *output, *target, *quant, *chunks, *kv, *act, *stop_after, *emit, *dump_dir, *dumps, *report, *weights,
-        *explain, *tuning, *kernel_path;
-    uint32_t ctx, threads;
+    const char *output, *target, *quant, *chunks, *rows, *kv, *act, *stop_after, *emit, *dump_dir, *dumps, *report,
+        *weights, *explain, *tuning, *kernel_path;
+    uint32_t ctx, threads, sequences;
     dop_texts skip, force;
     bool no_fuse, check, quiet, verbose, help, version;
 } cli;
@@ -36,7 +37,7 @@ static const dop_option options[] = {
     OPT('d', "dump", TEXT, dumps, "LETTERS", "print the graph after these passes"),
     HEADING("Model"),
     OPT(0, "target", TEXT, target, "NAME|FILE",
-        "device profile: auto (default), tier1, tier2, tier3, lavapipe, ...; several, separated by commas, make one "
+        "the device: auto (default), tier1, tier2, tier3, lavapipe, ...; several, separated by commas, make one "
         "plan "
         "of which a device takes the first that it can run"),
     OPT(0, "quant", TEXT, quant, "SPEC",
@@ -44,6 +45,9 @@ static const dop_option options[] = {
         "attn=q8_0,ffn=q4_k,embed=q6_k; or a .yaml of name patterns"),
     NUM(0, "ctx", COUNT, ctx, "N", "cache length (default: the model's, at most 4096)", 1, 1u << 24),
     OPT(0, "chunks", TEXT, chunks, "LIST", "prefill chunk sizes, as 8,64,512"),
+    NUM(0, "sequences", COUNT, sequences, "N", "sequences that the plan holds at once (default 1)", 1, 64),
+    OPT(0, "rows", TEXT, rows, "LIST",
+        "most rows of steps of several sequences, as 4,16 (default: a row of each sequence, and quarters of that)"),
     OPT(0, "kv", TEXT, kv, "TYPE", "storage of the cache: f16 (default) or f32"),
     OPT(0, "act", TEXT, act, "TYPE", "storage of activations: f32 (default) or f16"),
     OPT(0, "weights", TEXT, weights, "HOW",
@@ -87,6 +91,28 @@ parse_chunks(const char *list, dop_compile_options *o, dop_diag *diag)
         p = *end ? end + 1 : end;
     }
     return o->n_chunks ? DOP_OK : DOP_FAIL(diag, DOP_E_USAGE, "--chunks needs at least one size");
+}
+
+static dop_status
+parse_rows(const char *list, dop_compile_options *o, dop_diag *diag)
+{
+    const char *p = list;
+    while (*p) {
+        char *end = NULL;
+        unsigned long v = strtoul(p, &end, 10);
+        if (end == p || v < 1 || v > DOP_STEP_MAX_ROWS || (*end && *end != ','))
+            return DOP_FAIL(diag, DOP_E_USAGE, "--rows %s: expected sizes from 1 to %d, separated by commas", list,
+                            DOP_STEP_MAX_ROWS);
+        bool there = false;
+        for (uint32_t i = 0; i < o->n_rows; i++)
+            there = there || o->rows[i] == v;
+        if (!there && o->n_rows == DOP_MAX_ROWS_SIZES)
+            return DOP_FAIL(diag, DOP_E_USAGE, "--rows %s: at most %d sizes", list, DOP_MAX_ROWS_SIZES);
+        if (!there)
+            o->rows[o->n_rows++] = (uint32_t)v;
+        p = *end ? end + 1 : end;
+    }
+    return o->n_rows ? DOP_OK : DOP_FAIL(diag, DOP_E_USAGE, "--rows needs at least one size");
 }
 
 static dop_status
@@ -376,6 +402,9 @@ fill_options(const cli *o, dop_compile_options *opt, dop_diag *diag)
     dop_status st = parse_passes(o, opt, diag);
     if (st == DOP_OK && o->chunks)
         st = parse_chunks(o->chunks, opt, diag);
+    opt->sequences = o->sequences;
+    if (st == DOP_OK && o->rows)
+        st = parse_rows(o->rows, opt, diag);
     if (st == DOP_OK)
         st = parse_storage("kv", o->kv, &opt->kv_type, diag);
     if (st == DOP_OK)

@@ -23,6 +23,16 @@ const dop_tensor_name dop_gguf_names[] = {
     {DOP_W_o_bias, "attn_output.bias", DOP_PART_ALL, false},
     {DOP_W_q_norm, "attn_q_norm.weight", DOP_PART_ALL, false},
     {DOP_W_k_norm, "attn_k_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_mix_z, "ssm_in.weight", DOP_PART_MIX_Z, false},
+    {DOP_W_mix_in, "ssm_in.weight", DOP_PART_MIX_IN, false},
+    {DOP_W_mix_dt, "ssm_in.weight", DOP_PART_MIX_DT, false},
+    {DOP_W_mix_dt_bias, "ssm_dt.bias", DOP_PART_ALL, false},
+    {DOP_W_taps, "ssm_conv1d.weight", DOP_PART_TAPS, false},
+    {DOP_W_taps_bias, "ssm_conv1d.bias", DOP_PART_ALL, false},
+    {DOP_W_decay, "ssm_a", DOP_PART_DECAY, false},
+    {DOP_W_skip, "ssm_d", DOP_PART_ALL, false},
+    {DOP_W_mix_norm, "ssm_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_mix_out, "ssm_out.weight", DOP_PART_ALL, false},
     {DOP_W_post_attn_norm, "post_attention_norm.weight", DOP_PART_ALL, false},
     {DOP_W_ffn_norm, "ffn_norm.weight", DOP_PART_ALL, false},
     {DOP_W_ffn_norm_bias, "ffn_norm.bias", DOP_PART_ALL, false},
@@ -32,11 +42,35 @@ const dop_tensor_name dop_gguf_names[] = {
     {DOP_W_gate_bias, "ffn_gate.bias", DOP_PART_ALL, false},
     {DOP_W_up_bias, "ffn_up.bias", DOP_PART_ALL, false},
     {DOP_W_down_bias, "ffn_down.bias", DOP_PART_ALL, false},
+    {DOP_W_sinks, "attn_sinks.weight", DOP_PART_ALL, false},
     {DOP_W_router, "ffn_gate_inp.weight", DOP_PART_ALL, false},
+    {DOP_W_router_bias, "ffn_gate_inp.bias", DOP_PART_ALL, false},
+    {DOP_W_router_correction, "exp_probs_b.bias", DOP_PART_ALL, false},
     {DOP_W_expert_gate, "ffn_gate_exps.weight", DOP_PART_ALL, false},
     {DOP_W_expert_up, "ffn_up_exps.weight", DOP_PART_ALL, false},
     {DOP_W_expert_down, "ffn_down_exps.weight", DOP_PART_ALL, false},
+    {DOP_W_expert_gate_bias, "ffn_gate_exps.bias", DOP_PART_ALL, false},
+    {DOP_W_expert_up_bias, "ffn_up_exps.bias", DOP_PART_ALL, false},
+    {DOP_W_expert_down_bias, "ffn_down_exps.bias", DOP_PART_ALL, false},
+    {DOP_W_shared_gate, "ffn_gate_shexp.weight", DOP_PART_ALL, false},
+    {DOP_W_shared_up, "ffn_up_shexp.weight", DOP_PART_ALL, false},
+    {DOP_W_shared_down, "ffn_down_shexp.weight", DOP_PART_ALL, false},
+    {DOP_W_shared_router, "ffn_gate_inp_shexp.weight", DOP_PART_ALL, false},
     {DOP_W_post_ffn_norm, "post_ffw_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_layer_scale, "layer_output_scale.weight", DOP_PART_ALL, false},
+    {DOP_W_act_alpha_p, "xielu.alpha_p", DOP_PART_KEY, false},
+    {DOP_W_act_alpha_n, "xielu.alpha_n", DOP_PART_KEY, false},
+    {DOP_W_act_beta, "xielu.beta", DOP_PART_KEY, false},
+    {.role = DOP_W_none},
+};
+
+const dop_tensor_name dop_gguf_names_fused[] = {
+    {DOP_W_q, "attn_qkv.weight", DOP_PART_Q, false},
+    {DOP_W_k, "attn_qkv.weight", DOP_PART_K, false},
+    {DOP_W_v, "attn_qkv.weight", DOP_PART_V, false},
+    {DOP_W_q_bias, "attn_qkv.bias", DOP_PART_Q, false},
+    {DOP_W_k_bias, "attn_qkv.bias", DOP_PART_K, false},
+    {DOP_W_v_bias, "attn_qkv.bias", DOP_PART_V, false},
     {.role = DOP_W_none},
 };
 
@@ -54,8 +88,8 @@ dop_find_tensor_name(const dop_tensor_name *more, const dop_tensor_name *names, 
 const char *
 dop_hf_prefix(bool (*has)(void *user, const char *name), void *user, const char *embed, const char *otherwise)
 {
-    static const char *const prefixes[] = {"model.", "language_model.model.", "model.language_model.", "transformer.",
-                                           ""};
+    static const char *const prefixes[] = {
+        "model.", "language_model.model.", "model.language_model.", "model.text_model.", "transformer.", ""};
     char name[256];
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         snprintf(name, sizeof name, "%s%s", prefixes[i], embed);
@@ -110,9 +144,15 @@ dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows)
     const dop_attention *t = l ? dop_layer_attention(l) : NULL;
     const uint64_t q = t ? (uint64_t)t->n_heads * t->head_dim : 0, kv = t ? (uint64_t)t->n_kv_heads * t->head_dim : 0;
     const uint32_t head = t ? t->head_dim : 0;
+    const dop_recurrent *s = l ? dop_layer_recurrent(l) : NULL;
+    const uint64_t values = s ? (uint64_t)s->n_heads * s->head_dim : 0, mixed = s ? dop_conv_channels(s, 0) : 0;
     switch (part) {
     case DOP_PART_ALL:
+    case DOP_PART_DECAY:
+    case DOP_PART_KEY:
         break;
+    case DOP_PART_ROW:
+        return (dop_rows){.total = rows, .one_row = true};
     case DOP_PART_Q:
     case DOP_PART_K:
     case DOP_PART_V:
@@ -124,9 +164,29 @@ dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows)
                           .total = q + 2 * kv,
                           .block = head,
                           .block_step = 3 * head};
+    case DOP_PART_PAIR_Q:
+    case DOP_PART_PAIR_GATE:
+        return (dop_rows){
+            .start = part == DOP_PART_PAIR_Q ? 0 : head, .total = 2 * q, .block = head, .block_step = 2 * head};
+    case DOP_PART_MIX_Z:
+        return (dop_rows){.total = values + mixed + (s ? s->n_heads : 0)};
+    case DOP_PART_MIX_IN:
+        return (dop_rows){.start = values, .total = values + mixed + (s ? s->n_heads : 0)};
+    case DOP_PART_MIX_DT:
+        return (dop_rows){.start = values + mixed, .total = values + mixed + (s ? s->n_heads : 0)};
+    case DOP_PART_THIRD_1:
+    case DOP_PART_THIRD_2:
+    case DOP_PART_THIRD_3:
+        return (dop_rows){.start = (uint64_t)(part - DOP_PART_THIRD_1) * rows, .total = 3 * (uint64_t)rows};
+    case DOP_PART_TAPS:
+        return (dop_rows){
+            .total = rows, .block = s ? rows / s->taps : rows, .block_step = s ? s->taps : 1, .turned = true};
     case DOP_PART_GATE:
     case DOP_PART_UP:
         return (dop_rows){.start = part == DOP_PART_UP ? rows : 0, .total = 2 * (uint64_t)rows};
+    case DOP_PART_EVEN:
+    case DOP_PART_ODD:
+        return (dop_rows){.start = part == DOP_PART_ODD, .total = 2 * (uint64_t)rows, .block = 1, .block_step = 2};
     }
     return (dop_rows){.total = rows};
 }

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 256, TAIL = 16 /* vector loads of the last value may reach past a tensor */ };
+enum { ALIGN = DOP_PACK_ALIGN, TAIL = 16 /* vector loads of the last value may reach past a tensor */ };
 enum { SEGMENT = 256 << 20 }; /* a tensor larger than this has one of its own */
 
 void
@@ -67,8 +67,7 @@ add_leaf(dop_pack *p, const dop_graph *g, dop_node_id id, dop_diag *diag)
         return DOP_FAIL(diag, DOP_E_INPUT, "weight %s is too large", name);
     item.size = matrix ? dop_packed_bytes(item.type, item.rows, item.cols) : item.row_bytes;
     if (item.source && item.source->rank == 3) {
-        /* Each expert is a packed matrix of its own and begins where a tensor could. */
-        item.expert_stride = dop_align_u64(item.size, ALIGN);
+        item.expert_stride = dop_packed_expert_stride(item.type, item.rows, item.cols);
         uint64_t others = 0;
         if (!dop_mul_u64(item.expert_stride, item.experts - 1, &others) || !dop_add_u64(others, item.size, &item.size))
             return DOP_FAIL(diag, DOP_E_INPUT, "weight %s is too large", name);
@@ -105,14 +104,14 @@ dop_pack_layout(dop_pack *p, uint64_t max_segment, dop_diag *diag)
     p->n_segments = 0;
     for (uint32_t i = 0; i < p->n; i++) {
         dop_packed *x = &p->items[i];
-        uint64_t room = dop_align_u64(x->size + TAIL, ALIGN);
-        if (room > max_segment)
+        uint64_t bytes = dop_align_u64(x->size + TAIL, ALIGN);
+        if (bytes > max_segment)
             return DOP_FAIL(diag, DOP_E_INPUT,
                             "weight %s takes %llu bytes, more than one allocation of the target (%llu): quantize it "
                             "(--quant %s=q8_0)",
-                            x->name, (unsigned long long)room, (unsigned long long)max_segment,
+                            x->name, (unsigned long long)bytes, (unsigned long long)max_segment,
                             strchr(x->name, '.') ? strchr(x->name, '.') + 1 : x->name);
-        if (p->n_segments == 0 || p->segment_size[p->n_segments - 1] + room > usual) {
+        if (p->n_segments == 0 || p->segment_size[p->n_segments - 1] + bytes > usual) {
             if (p->n_segments == DOP_MAX_SEGMENTS)
                 return DOP_FAIL(diag, DOP_E_INPUT, "the weights need more than %d allocations on this target",
                                 DOP_MAX_SEGMENTS);
@@ -120,7 +119,7 @@ dop_pack_layout(dop_pack *p, uint64_t max_segment, dop_diag *diag)
         }
         x->segment = p->n_segments - 1;
         x->offset = p->segment_size[x->segment];
-        p->segment_size[x->segment] += room;
+        p->segment_size[x->segment] += bytes;
     }
     return DOP_OK;
 }
@@ -172,11 +171,11 @@ all_finite(const float *x, uint32_t n)
 }
 
 /* What a thread works with. */
-typedef struct row_room {
+typedef struct row_buffers {
     float *values;
     uint8_t *blocks; /* of one row as packed */
     uint8_t *parts;  /* of several rows as stored */
-} row_room;
+} row_buffers;
 
 /* Threads take blocks of rows in turn, which do not cross experts; every row's bytes are its own. */
 typedef struct row_job {
@@ -184,32 +183,32 @@ typedef struct row_job {
     uint8_t *out;
     uint32_t at_once; /* rows of a block */
     uint32_t blocks;  /* of an expert */
-    row_room rooms[DOP_MAX_THREADS];
+    row_buffers buffers[DOP_MAX_THREADS];
 } row_job;
 
 /* One row of matrix w, which is packed at out; its stored blocks are at `stored` (NULL: at none).  False when it cannot be
  * quantized. */
 static bool
-write_row(const dop_packed *item, const dop_weight *w, const row_room *room, uint32_t row, const uint8_t *stored,
+write_row(const dop_packed *item, const dop_weight *w, const row_buffers *b, uint32_t row, const uint8_t *stored,
           uint8_t *out)
 {
     const bool quant = dop_type_of(item->type)->kind == DOP_KIND_QUANT;
     if (w->type != item->type || !quant) {
         if (stored)
-            dop_decode_row(w->type, stored, w->cols, room->values);
+            dop_decode_row(w->type, stored, w->cols, b->values);
         else
-            dop_weight_row(w, row, room->values);
+            dop_weight_row(w, row, b->values);
     }
     if (!quant) {
-        encode_row(item->type, room->values, item->cols, out + row * item->row_bytes);
+        encode_row(item->type, b->values, item->cols, out + row * item->row_bytes);
         return true;
     }
     if (w->type != item->type) {
-        memset(room->values + item->cols, 0, 16 * sizeof *room->values);
-        if (!all_finite(room->values, (item->cols + 15) / 16 * 16))
+        memset(b->values + item->cols, 0, 16 * sizeof *b->values);
+        if (!all_finite(b->values, (item->cols + 15) / 16 * 16))
             return false;
-        dop_quantize_row(item->type, room->values, item->cols, room->blocks);
-        stored = room->blocks;
+        dop_quantize_row(item->type, b->values, item->cols, b->blocks);
+        stored = b->blocks;
     }
     dop_repack_row(item->type, stored, row, item->rows, item->cols, out);
     return true;
@@ -234,25 +233,25 @@ write_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     const uint32_t expert = index / j->blocks;
     const dop_weight w = dop_weight_expert(item->source, expert);
     uint8_t *out = j->out + expert * item->expert_stride;
-    row_room *room = &j->rooms[worker];
+    row_buffers *b = &j->buffers[worker];
     uint64_t packed = 0, stored = 0;
     uint32_t first = index % j->blocks * j->at_once, left = item->rows - first,
              n = left < j->at_once ? left : j->at_once;
     (void)dop_type_row_bytes(item->type, item->cols, &packed);
     (void)dop_type_row_bytes(w.type, item->cols, &stored);
-    if (!room->values) {
-        room->values = malloc(((size_t)item->cols + 256) * sizeof *room->values);
-        room->blocks = malloc((size_t)packed + 1);
+    if (!b->values) {
+        b->values = malloc(((size_t)item->cols + 256) * sizeof *b->values);
+        b->blocks = malloc((size_t)packed + 1);
     }
-    if (w.parts && !room->parts)
-        room->parts = malloc(j->at_once * (size_t)stored);
-    if (!room->values || !room->blocks || (w.parts && !room->parts))
+    if (w.parts && !b->parts)
+        b->parts = malloc(j->at_once * (size_t)stored);
+    if (!b->values || !b->blocks || (w.parts && !b->parts))
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (w.parts)
-        dop_int4_rows(&w, first, n, room->parts);
+        dop_int4_rows(&w, first, n, b->parts);
     for (uint32_t r = first; r < first + n; r++) {
-        const uint8_t *at = w.parts ? room->parts + (r - first) * stored : w.col_stride ? NULL : dop_weight_at(&w, r);
-        if (!write_row(item, &w, room, r, at, out))
+        const uint8_t *at = w.parts ? b->parts + (r - first) * stored : w.col_stride ? NULL : dop_weight_at(&w, r);
+        if (!write_row(item, &w, b, r, at, out))
             return DOP_FAIL(diag, DOP_E_INPUT, "tensor %s holds infinities or NaN (%srow %u): it cannot be quantized",
                             w.source, expert_text(item, expert, (char[24]){0}, 24), r);
     }
@@ -273,9 +272,9 @@ write_in_threads(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_di
         return DOP_FAIL(diag, DOP_E_INPUT, "weight %s is too large", item->name);
     dop_status st = dop_parallel_for((uint32_t)n, small ? 1 : p->threads, write_rows, &j, diag);
     for (uint32_t i = 0; i < DOP_MAX_THREADS; i++) {
-        free(j.rooms[i].values);
-        free(j.rooms[i].blocks);
-        free(j.rooms[i].parts);
+        free(j.buffers[i].values);
+        free(j.buffers[i].blocks);
+        free(j.buffers[i].parts);
     }
     return st;
 }

@@ -69,6 +69,22 @@ put_outputs(const dop_int4_parts *p, uint32_t k, uint64_t o, uint32_t n, uint32_
     }
 }
 
+/* Blocks of mxfp4: in a byte of theirs lie value i and value i + 16, where the file has two neighbours. */
+static void
+put_microscaling(const dop_weight *w, uint32_t row, uint32_t from, uint32_t to, uint8_t *at)
+{
+    const dop_int4_parts *p = w->parts;
+    const uint64_t output = p->first + (uint64_t)row * (p->step ? p->step : 1), groups = w->cols / 32;
+    for (uint32_t k = from; k < to; k += 32, at += 17) {
+        const uint8_t *bytes = p->words + (output * groups + k / 32) * 16;
+        at[0] = p->scales[output * groups + k / 32];
+        for (uint32_t i = 0; i < 16; i++) {
+            const uint32_t low = bytes[i / 2] >> 4 * (i % 2), high = bytes[8 + i / 2] >> 4 * (i % 2);
+            at[1 + i] = (uint8_t)((low & 15) | (high & 15) << 4);
+        }
+    }
+}
+
 /* Blocks of the inputs from `from` to `to`, which is the last one or where a block ends; `stride` bytes from row to row. */
 static void
 put_blocks(const dop_weight *w, uint32_t first, uint32_t n, uint32_t from, uint32_t to, uint8_t *at, uint64_t stride)
@@ -76,6 +92,10 @@ put_blocks(const dop_weight *w, uint32_t first, uint32_t n, uint32_t from, uint3
     const dop_int4_parts *p = w->parts;
     const dop_type_info *ti = dop_type_of(w->type);
     const uint64_t o = p->first + first;
+    for (uint32_t r = 0; p->microscaling && r < n; r++)
+        put_microscaling(w, first + r, from, to, at + r * stride);
+    if (p->microscaling)
+        return;
     for (uint32_t k = from; k < to; k += ti->block, at += ti->bytes) {
         const uint32_t inputs = to - k < ti->block ? to - k : ti->block;
         for (uint32_t r = 0; r < n; r++)

@@ -21,6 +21,7 @@ typedef struct state_place {
     const char *name;
     uint32_t slot;
     uint64_t offset, size;
+    dop_plan_state row; /* without the slot */
 } state_place;
 
 /* What is a target's own: its buffers, and where its kernels stand in the table of all. */
@@ -108,15 +109,24 @@ write_weights_slots(writer *w)
 }
 
 static uint32_t
-add_state_slot(writer *w, uint32_t kind, uint64_t size)
+add_state_slot(writer *w, uint32_t kind, uint64_t size, uint32_t rows)
 {
     dop_plan_slot s = {.kind = DOP_SLOT_STATE,
                        .name = string(w, kind == DOP_PLAN_STATE_APPEND ? "cache" : "state"),
                        .size = size,
                        .file = 0xffffffffu,
-                       .state = kind};
+                       .state = kind,
+                       .rows = rows};
     dop_buf_append(&w->parts.sec[DOP_SEC_SLOTS], &s, sizeof s);
     return w->n_slots++;
+}
+
+/* Positions of all sequences. */
+static uint32_t
+state_rows(const dop_graph *g, dop_node_id state)
+{
+    const dop_shape *s = &dop_node_at(g, state)->shape;
+    return (uint32_t)(dop_dim_value(g, s->dim[0], 1) * dop_dim_value(g, s->dim[1], 1));
 }
 
 /* The states of one kind, behind the n that have their places already. */
@@ -125,25 +135,35 @@ write_states_of(writer *w, target_rows *t, uint32_t kind, uint32_t n)
 {
     const dop_graph *g = &t->c->schedules[0].g;
     uint64_t used = 0;
-    uint32_t from = n;
+    uint32_t from = n, fewest = 0;
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
         bool appends = dop_shape_appends(&dop_node_at(g, id)->shape);
         if (dop_node_at(g, id)->op != DOP_OP_state || appends != (kind == DOP_PLAN_STATE_APPEND))
             continue;
         /* Kernels read caches in tiles: what lies past the last row must be memory, and zero. */
-        uint64_t bytes = dop_node_bytes(g, id),
-                 size = dop_align_u64(appends ? bytes + bytes / g->max_s * STATE_TAIL : 2 * bytes, STATE_ALIGN);
+        uint64_t bytes = dop_node_bytes(g, id);
+        uint32_t rows = appends ? (uint32_t)dop_dim_value(g, dop_node_at(g, id)->shape.dim[1], g->max_t) : 1;
+        uint64_t row_bytes = bytes / g->max_q / rows;
+        uint64_t size = dop_align_u64(appends ? bytes + row_bytes * STATE_TAIL : 2 * bytes, STATE_ALIGN);
         if (used > 0 && used + size > STATE_SEGMENT) {
-            uint32_t slot = add_state_slot(w, kind, used);
+            uint32_t slot = add_state_slot(w, kind, used, fewest);
             for (; from < n; from++)
                 t->states[from].slot = slot;
-            used = 0;
+            used = fewest = 0;
         }
-        t->states[n++] = (state_place){dop_node_s(g, id, DOP_A_name), 0, used, size};
+        const uint32_t all = appends ? state_rows(g, id) : 0;
+        fewest = used == 0 || all < fewest ? all : fewest;
+        dop_plan_state row = {.name = string(w, dop_node_s(g, id, DOP_A_name)),
+                              .rows = rows,
+                              .offset = used,
+                              .row_bytes = row_bytes,
+                              .sequence_stride = bytes / g->max_q,
+                              .copy_stride = appends ? 0 : bytes};
+        t->states[n++] = (state_place){dop_node_s(g, id, DOP_A_name), 0, used, size, row};
         used += size;
     }
     if (used > 0) {
-        uint32_t slot = add_state_slot(w, kind, used);
+        uint32_t slot = add_state_slot(w, kind, used, fewest);
         for (; from < n; from++)
             t->states[from].slot = slot;
     }
@@ -161,6 +181,10 @@ write_state_slots(writer *w, target_rows *t)
     }
     t->n_states = write_states_of(w, t, DOP_PLAN_STATE_APPEND, 0);
     t->n_states = write_states_of(w, t, DOP_PLAN_STATE_REPLACE, t->n_states);
+    for (uint32_t i = 0; i < t->n_states; i++) {
+        t->states[i].row.slot = t->states[i].slot;
+        dop_buf_append(&w->parts.sec[DOP_SEC_STATES], &t->states[i].row, sizeof t->states[i].row);
+    }
 }
 
 /* Regions of the largest schedule that merges splits of attention; 0: none does. */
@@ -304,7 +328,7 @@ n_dispatches(const writer *w)
 static void
 write_schedule(writer *w, const target_rows *t, const dop_schedule *s)
 {
-    dop_plan_schedule row = {.kind = kinds[s->phase],
+    dop_plan_schedule row = {.kind = s->mixed ? DOP_SCHED_ROWS : kinds[s->phase],
                              .profile = (uint32_t)(t - w->targets),
                              .max_rows = s->g.max_t,
                              .first_dispatch = n_dispatches(w),
@@ -529,6 +553,7 @@ write_model(writer *w)
                         .ctx = c->ctx,
                         .ctx_train = a->ctx_train,
                         .n_layers = a->n_layers,
+                        .n_sequences = c->schedules[0].g.max_q,
                         .bos_id = (int32_t)a->bos_id,
                         .n_end_ids = a->n_end_ids,
                         .temperature = (float)c->model.temperature,

@@ -17,9 +17,9 @@ dop_type dop_quant_fallback(dop_type t, uint32_t rows, uint32_t cols);
 
 /* Reads SPEC and fills types[w->n], one per weight; vectors keep what they have.  SPEC is
  *   keep                        (also NULL) as stored
- *   TYPE                        every matrix
+ *   TYPE                        every matrix but routers, other small ones by which a model decides, and biases
  *   CLASS=TYPE,CLASS=TYPE,...   classes attn, ffn, embed, head, or one role (q k v o gate up down pos_embed
- *                               router expert_gate expert_up expert_down; ffn has the experts too), or all;
+ *                               router expert_gate expert_up expert_down; ffn has the experts too), or all (as TYPE alone);
  *                               the last one that holds for a weight counts, weights without one keep their type
  *   FILE.yaml                   a mapping of patterns (* ? []) to types or keep; a pattern stands for the names of this
  *                               compiler (L3.q, embed) and those in the model; the first one that fits counts

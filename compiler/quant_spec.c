@@ -13,10 +13,34 @@
 static const struct {
     const char *name, *roles;
 } classes[] = {
-    {"attn", " q k v o "}, {"ffn", " gate up down expert_gate expert_up expert_down "},
-    {"embed", " embed "},  {"head", " lm_head "},
+    {"attn", " q k v o attn_gate conv_b conv_c conv_x mix_z mix_in mix_dt mix_beta mix_out "},
+    {"ffn", " gate up down expert_gate expert_up expert_down shared_gate shared_up shared_down "},
+    {"embed", " embed "},
+    {"head", " lm_head "},
     {"all", NULL},
 };
+
+/* Small matrices by which a model decides (which expert, how fast a state decays): they cost few bytes, and what their
+ * rounding changes is not small.  They are quantized where they are named only, and so are biases, of which experts have
+ * a matrix. */
+static const char deciding[] = " router shared_router mix_dt mix_beta ";
+
+static bool
+has_role(const char *list, const char *role)
+{
+    size_t n = strlen(role);
+    for (const char *p = strstr(list, role); p; p = strstr(p + 1, role))
+        if (p[-1] == ' ' && p[n] == ' ')
+            return true;
+    return false;
+}
+
+static bool
+only_if_named(const char *role)
+{
+    size_t n = strlen(role);
+    return has_role(deciding, role) || (n > 5 && strcmp(role + n - 5, "_bias") == 0);
+}
 
 /* none: keep. */
 static dop_status
@@ -47,13 +71,7 @@ in_class(const char *role, const char *class, size_t len)
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         if (strlen(classes[i].name) != len || memcmp(classes[i].name, class, len) != 0)
             continue;
-        if (!classes[i].roles)
-            return true;
-        size_t n = strlen(role);
-        for (const char *p = strstr(classes[i].roles, role); p; p = strstr(p + 1, role))
-            if (p[-1] == ' ' && p[n] == ' ')
-                return true;
-        return false;
+        return classes[i].roles ? has_role(classes[i].roles, role) : !only_if_named(role);
     }
     return strlen(role) == len && memcmp(role, class, len) == 0;
 }
@@ -169,7 +187,7 @@ choose_as_asked(const char *spec, const dop_weights *w, dop_diag *diag, dop_type
         return choose_by_class(spec, w, diag, types);
     dop_status st = parse_type("--quant", spec, len, diag, &to);
     for (uint32_t i = 0; i < w->n && st == DOP_OK; i++)
-        if (w->items[i].rank > 1)
+        if (w->items[i].rank > 1 && !only_if_named(role_of(w->items[i].name)))
             set_type(w, i, to, types);
     return st;
 }

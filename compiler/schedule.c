@@ -160,11 +160,18 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     return st == DOP_OK ? dop_pack_add_graph(&c->pack, &s->g, diag) : st;
 }
 
-dop_status
-dop_schedule_add(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag)
+static dop_status
+add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, dop_diag *diag)
 {
     dop_schedule *s = next_schedule(c, phase);
-    dop_build_options build = {phase, max_t, c->ctx, c->options.kv_type, c->options.act_type};
+    dop_build_options build = {.phase = phase,
+                               .max_t = max_t,
+                               .max_s = c->ctx,
+                               .kv_type = c->options.kv_type,
+                               .act_type = c->options.act_type,
+                               .max_q = c->options.sequences,
+                               .mixed = mixed};
+    s->mixed = mixed;
     dop_weights *w = &c->model.weights;
     /* The builder sees the types that weights are packed with. */
     dop_type *stored = dop_arena_alloc(&c->arena, (w->n + 1) * sizeof *stored);
@@ -178,6 +185,18 @@ dop_schedule_add(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *
     for (uint32_t i = 0; i < w->n; i++)
         w->items[i].type = stored[i];
     return st == DOP_OK ? build_schedule(c, s, diag) : st;
+}
+
+dop_status
+dop_schedule_add(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag)
+{
+    return add_schedule(c, phase, max_t, false, diag);
+}
+
+dop_status
+dop_schedule_add_rows(dop_compilation *c, uint32_t max_t, dop_diag *diag)
+{
+    return add_schedule(c, DOP_PHASE_SCORE, max_t, true, diag);
 }
 
 dop_status

@@ -1,4 +1,4 @@
-/* Target profiles: built-in rows, YAML files, the device at hand. */
+/* Targets: built-in rows, YAML files, the device at hand. */
 #ifndef DOPPLER_COMPILER_TARGET_H
 #define DOPPLER_COMPILER_TARGET_H
 

@@ -163,7 +163,7 @@ dop_node_extent(const dop_graph *g, dop_node_id id)
     const dop_node *n = &g->nodes[id];
     dop_extent most = DOP_EXTENT_none;
     dop_root root = dop_op_of(n->op)->root;
-    if (root == DOP_ROOT_product || root == DOP_ROOT_attention)
+    if (root == DOP_ROOT_product || root == DOP_ROOT_attention || root == DOP_ROOT_scan)
         return DOP_EXTENT_all;
     for (uint32_t k = 0; k < n->n_srcs; k++) {
         dop_extent x = access_extent(g, id, k);
@@ -186,6 +186,15 @@ dop_node_gathers(const dop_graph *g, dop_node_id id)
         if (a->axis[DOP_AXIS_row] == DOP_ACCESS_at && a->by != DOP_BY_STEP)
             return true;
     }
+    return false;
+}
+
+bool
+dop_node_has_experts(const dop_graph *g, dop_node_id id)
+{
+    for (uint32_t k = 0; k < g->nodes[id].n_srcs; k++)
+        if (dop_node_access(g, id, k)->axis[DOP_AXIS_expert] == DOP_ACCESS_at)
+            return true;
     return false;
 }
 
@@ -240,6 +249,30 @@ dop_node_cols(const dop_graph *g, dop_node_id id)
     return cols;
 }
 
+static uint32_t
+last_axis(const dop_shape *s)
+{
+    return s->dim[s->rank - 1].mul;
+}
+
+uint32_t
+dop_product_depth(const dop_graph *g, dop_node_id id)
+{
+    return last_axis(&g->nodes[g->nodes[id].src[0]].shape);
+}
+
+uint32_t
+dop_product_cols(const dop_graph *g, dop_node_id id)
+{
+    return last_axis(&g->nodes[id].shape);
+}
+
+uint32_t
+dop_product_slots(const dop_graph *g, dop_node_id id)
+{
+    return g->nodes[id].shape.rank == 3 ? g->nodes[id].shape.dim[1].mul : 1;
+}
+
 bool
 dop_node_per_token(const dop_graph *g, dop_node_id id)
 {
@@ -267,6 +300,15 @@ dop_graph_replaces(const dop_graph *g)
         if (g->nodes[id].op == DOP_OP_state && !dop_shape_appends(&g->nodes[id].shape))
             return id;
     return 0;
+}
+
+bool
+dop_graph_mixes(const dop_graph *g)
+{
+    for (dop_node_id id = 1; id < g->n_nodes && g->max_q > 1 && g->max_t > 1; id++)
+        if (g->nodes[id].op == DOP_OP_input && strcmp(dop_node_s(g, id, DOP_A_name), "sequences") == 0)
+            return g->nodes[id].shape.dim[0].sym == DOP_SYM_T;
+    return false;
 }
 
 dop_status

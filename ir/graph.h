@@ -51,7 +51,7 @@ typedef enum dop_axis {
     DOP_AXES
 } dop_axis;
 
-enum { DOP_MAX_RANK = 4, DOP_MAX_SRCS = 6, DOP_MAX_ATTRS = 6, DOP_BY_STEP = 255 };
+enum { DOP_MAX_RANK = 4, DOP_MAX_SRCS = 7, DOP_MAX_ATTRS = 6, DOP_BY_STEP = 255 };
 
 typedef struct dop_access {
     uint8_t axis[DOP_AXES]; /* dop_access_kind */
@@ -63,9 +63,12 @@ typedef enum dop_root {
     DOP_ROOT_none,
     DOP_ROOT_element,
     DOP_ROOT_row,
+    DOP_ROOT_choice,
     DOP_ROOT_product,
     DOP_ROOT_attention,
-    DOP_ROOT_argmax
+    DOP_ROOT_argmax,
+    DOP_ROOT_group,
+    DOP_ROOT_scan
 } dop_root;
 
 /* How much of its sources an element reads, all axes together; ordered: a larger one reads more. */
@@ -151,14 +154,14 @@ const char *dop_template_name(dop_template t);
 
 typedef enum dop_tile_span { DOP_TILE_one, DOP_TILE_span, DOP_TILE_whole } dop_tile_span;
 enum { DOP_HOLE_ELEMENTS = 1, DOP_HOLE_ROWS = 2, DOP_HOLE_SCALAR = 4, DOP_HOLE_HEADS = 8 };
-enum { DOP_JOIN_ELEMENT = 1, DOP_JOIN_ROW = 2, DOP_JOIN_PARTIAL = 4 };
+enum { DOP_JOIN_ELEMENT = 1, DOP_JOIN_ROW = 2, DOP_JOIN_PARTIAL = 4, DOP_JOIN_CHOICE = 8 };
 typedef struct dop_template_info {
     const char *name;
     uint8_t tile[DOP_AXES];                       /* dop_tile_span */
     uint8_t joins;                                /* DOP_JOIN_* */
     uint8_t hole[DOP_MAX_SRCS];                   /* DOP_HOLE_* by source of the root */
     uint32_t meets, partials, statistics, merges; /* capacities: templates.def */
-    uint32_t held, numbers, heavy;
+    uint32_t held, numbers, heavy, mixed, twins;
     const char *makes;
 } dop_template_info;
 const dop_template_info *dop_template_of(dop_template t);
@@ -266,6 +269,15 @@ dop_node_space(const dop_graph *g, dop_node_id id)
 bool dop_node_is_input(const dop_graph *g, dop_node_id id);
 /* Is the row of some source where another source says? */
 bool dop_node_gathers(const dop_graph *g, dop_node_id id);
+/* Does it sum over the heads or slots of its source number k? */
+static inline bool
+dop_node_sums_heads(const dop_graph *g, dop_node_id id, uint32_t k)
+{
+    const dop_access *a = dop_node_access(g, id, k);
+    return a->axis[DOP_AXIS_head] == DOP_ACCESS_all && a->axis[DOP_AXIS_col] == DOP_ACCESS_same;
+}
+/* Is some source's matrix where another source says? */
+bool dop_node_has_experts(const dop_graph *g, dop_node_id id);
 /* Does it read all partial results of something? */
 bool dop_node_merges(const dop_graph *g, dop_node_id id);
 
@@ -280,6 +292,10 @@ dop_node_id dop_storage_node(const dop_graph *g, dop_node_id id);
  * the others (of append state, what one position has).  `t` replaces T. */
 uint64_t dop_dim_value(const dop_graph *g, dop_dim d, uint32_t t);
 uint32_t dop_node_cols(const dop_graph *g, dop_node_id id);
+/* Of a product: values that one output sums up, columns of a slot, and slots (1 unless each has a matrix of its own). */
+uint32_t dop_product_depth(const dop_graph *g, dop_node_id id);
+uint32_t dop_product_cols(const dop_graph *g, dop_node_id id);
+uint32_t dop_product_slots(const dop_graph *g, dop_node_id id);
 /* Cache rows of one split of the attn_split node, of n rows in all (ops.def). */
 uint32_t dop_split_len(const dop_graph *g, dop_node_id id, uint32_t n);
 bool dop_node_per_token(const dop_graph *g, dop_node_id id); /* axis 0 is T */
@@ -291,6 +307,8 @@ bool dop_shape_appends(const dop_shape *s);
 uint32_t dop_cache_heads(const dop_graph *g, dop_node_id cache);
 /* A replace state of the graph, 0: it has none. */
 dop_node_id dop_graph_replaces(const dop_graph *g);
+/* May the rows of a step be of several sequences?  (Input "sequences" has one value for each.) */
+bool dop_graph_mixes(const dop_graph *g);
 bool dop_shape_equal(const dop_shape *a, const dop_shape *b);
 
 /* The vector that a row program walks over: a row, or one head of it. */

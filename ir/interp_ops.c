@@ -18,32 +18,6 @@ attr_f(const dop_interp_node *n, dop_attr_id a)
     return dop_node_f(n->g, n->id, a);
 }
 
-float
-dop_interp_round(dop_type t, float v)
-{
-    switch (t) {
-    case DOP_TYPE_f16:
-        return dop_f16_to_f32(dop_f32_to_f16(v));
-    case DOP_TYPE_bf16:
-        return dop_bf16_to_f32(dop_f32_to_bf16(v));
-    default:
-        return v;
-    }
-}
-
-static dop_status
-check_ids(const dop_interp_node *n, uint32_t src, uint32_t limit)
-{
-    const dop_node *node = &n->g->nodes[n->id];
-    const dop_tensor *ids = n->src[src];
-    for (uint64_t i = 0; i < ids->count; i++) {
-        if (ids->u[i] >= limit)
-            return DOP_FAIL(n->diag, DOP_E_INPUT, "%%%s: %%%s holds %u but %s has %u rows", node->name,
-                            n->g->nodes[node->src[src]].name, ids->u[i], dop_op_of(node->op)->name, limit);
-    }
-    return DOP_OK;
-}
-
 /* ---- element by element ---- */
 
 static double
@@ -88,6 +62,10 @@ unary(dop_op op, double x, double attr)
         return exp(x);
     case DOP_OP_softplus:
         return x > 0.0 ? x + log1p(exp(-x)) : log1p(exp(x));
+    case DOP_OP_at_most:
+        return fmin(x, attr);
+    case DOP_OP_at_least:
+        return fmax(x, attr);
     case DOP_OP_softcap:
         return attr * tanh(x / attr);
     default: /* cast */
@@ -166,7 +144,7 @@ static dop_status
 compute_rope(const dop_interp_node *n)
 {
     const dop_tensor *x = n->src[0], *table = n->src[2];
-    dop_status st = check_ids(n, 1, table->shape.dim[0].mul);
+    dop_status st = dop_interp_check_ids(n, 1, table->shape.dim[0].mul);
     if (st != DOP_OK)
         return st;
     uint64_t heads = x->shape.dim[1].mul, dim = last_axis(x), dims = last_axis(table), half = dims / 2;
@@ -298,7 +276,7 @@ static dop_status
 compute_gather(const dop_interp_node *n)
 {
     const dop_tensor *table = n->src[0], *ids = n->src[1];
-    dop_status st = check_ids(n, 1, table->shape.dim[0].mul);
+    dop_status st = dop_interp_check_ids(n, 1, table->shape.dim[0].mul);
     if (st != DOP_OK)
         return st;
     uint64_t w = table->count / table->shape.dim[0].mul;
@@ -390,22 +368,49 @@ static dop_status
 compute_pick(const dop_interp_node *n)
 {
     uint64_t cols = last_axis(n->src[0]), k = last_axis(&n->out);
-    dop_status st = check_ids(n, 1, (uint32_t)cols);
+    dop_status st = dop_interp_check_ids(n, 1, (uint32_t)cols);
     for (uint64_t i = 0; i < n->out.count && st == DOP_OK; i++)
         n->out.f[i] = n->src[0]->f[i / k * cols + n->src[1]->u[i]];
     return st;
 }
 
 static dop_status
+compute_group_rows(const dop_interp_node *n)
+{
+    const dop_tensor *ids = n->src[0];
+    const uint32_t experts = (uint32_t)dop_node_i(n->g, n->id, DOP_A_experts);
+    const uint64_t span = (uint64_t)dop_node_i(n->g, n->id, DOP_A_span);
+    uint64_t blocks = 0;
+    dop_status st = dop_interp_check_ids(n, 0, experts);
+    if (st != DOP_OK)
+        return st;
+    memset(n->out.u, 0xff, (size_t)n->out.count * sizeof *n->out.u);
+    for (uint32_t e = 0; e < experts; e++) {
+        uint64_t used = 0;
+        for (uint64_t i = 0; i < ids->count; i++) {
+            if (ids->u[i] != e)
+                continue;
+            uint32_t *block = n->out.u + (blocks + used / span) * (span + 1);
+            block[0] = e;
+            block[1 + used++ % span] = (uint32_t)i;
+        }
+        blocks += (used + span - 1) / span;
+    }
+    return DOP_OK;
+}
+
+/* The order of the work, which blocks would give, does not matter here. */
+static dop_status
 compute_matmul_at(const dop_interp_node *n)
 {
     const dop_tensor *x = n->src[0], *w = n->src[1], *ids = n->src[2];
-    uint64_t depth = last_axis(x), cols = w->shape.dim[1].mul, k = last_axis(ids);
-    dop_status st = check_ids(n, 2, w->shape.dim[0].mul);
-    for (uint64_t i = 0; i < ids->count && st == DOP_OK; i++) {
+    uint64_t depth = last_axis(x), cols = w->shape.dim[1].mul, k = n->out.shape.dim[1].mul;
+    dop_status st = ids ? dop_interp_check_ids(n, 2, w->shape.dim[0].mul) : DOP_OK;
+    for (uint64_t i = 0; i < n->out.count / cols && st == DOP_OK; i++) {
         const float *in = x->f + (x->shape.rank == 3 ? i : i / k) * depth;
+        const uint64_t matrix = ids ? ids->u[i] : i % k;
         for (uint64_t j = 0; j < cols; j++)
-            n->out.f[i * cols + j] = (float)dot(in, w->f + (ids->u[i] * cols + j) * depth, depth);
+            n->out.f[i * cols + j] = (float)dot(in, w->f + (matrix * cols + j) * depth, depth);
     }
     return st;
 }
@@ -430,17 +435,21 @@ compute_state_write(const dop_interp_node *n)
     bool appends = dop_shape_appends(&n->g->nodes[n->id].shape);
     uint32_t n_srcs = n->g->nodes[n->id].n_srcs;
     const dop_tensor *pos = appends ? n->src[2] : NULL, *seq = n_srcs > 2 ? n->src[n_srcs - 1] : NULL;
-    dop_status st = appends ? check_ids(n, 2, state->shape.dim[1].mul) : DOP_OK;
+    dop_status st = appends ? dop_interp_check_ids(n, 2, state->shape.dim[1].mul) : DOP_OK;
     if (st == DOP_OK && seq)
-        st = check_ids(n, n_srcs - 1, state->shape.dim[0].mul);
+        st = dop_interp_check_ids(n, n_srcs - 1, state->shape.dim[0].mul);
     if (st != DOP_OK)
         return st;
     dop_type type = n->round ? n->g->nodes[n->id].type : DOP_TYPE_f32;
+    if (!appends && state->shape.rank > x->shape.rank) {
+        dop_interp_last_rows(n, type);
+        return DOP_OK;
+    }
     uint64_t rows = x->shape.dim[0].mul, w = x->count / rows;
     if (!appends) /* the successor is another value: what no row writes is as it was */
         memcpy(n->out.f, state->f, state->count * sizeof(float));
     for (uint64_t t = 0; t < rows; t++) {
-        uint64_t row = seq ? seq->u[t] : t;
+        uint64_t row = seq ? seq->u[seq->count > 1 ? t : 0] : t;
         if (appends)
             row = row * state->shape.dim[1].mul + pos->u[t];
         for (uint64_t i = 0; i < w; i++)
@@ -492,9 +501,9 @@ static dop_status
 compute_attention(const dop_interp_node *n, bool split)
 {
     const dop_tensor *q = n->src[0], *k = n->src[1], *pos = n->src[3], *seq = n->src[4], *sinks = n->src[5];
-    dop_status st = check_ids(n, 3, k->shape.dim[1].mul);
+    dop_status st = dop_interp_check_ids(n, 3, k->shape.dim[1].mul);
     if (st == DOP_OK)
-        st = check_ids(n, 4, k->shape.dim[0].mul);
+        st = dop_interp_check_ids(n, 4, k->shape.dim[0].mul);
     if (st != DOP_OK)
         return st;
     uint64_t heads = q->shape.dim[1].mul, dim = last_axis(q), group = heads / k->shape.dim[2].mul;
@@ -510,7 +519,7 @@ compute_attention(const dop_interp_node *n, bool split)
         uint64_t span = split ? dop_split_len(n->g, n->id, (uint32_t)(end - begin)) : end - begin;
         uint64_t lo = min_u64(begin + i * span, end), hi = min_u64(lo + span, end);
         const float *sink = sinks && i == 0 ? sinks->f + h : NULL;
-        uint64_t first = seq->u[t] * max_s; /* row of the cache where the sequence begins */
+        uint64_t first = seq->u[seq->count > 1 ? t : 0] * max_s; /* row of the cache where the sequence begins */
         head_sum m = attend(n, q->f + (t * heads + h) * dim, h / group, first + lo, first + hi, sink, scores, acc);
         float *out = n->out.f + r * out_dim;
         for (uint64_t d = 0; d < dim; d++)
@@ -591,6 +600,8 @@ dop_interp_compute(const dop_interp_node *n)
         return DOP_OK;
     case DOP_OP_top_k:
         return compute_top_k(n);
+    case DOP_OP_group_rows:
+        return compute_group_rows(n);
     case DOP_OP_pick:
         return compute_pick(n);
     case DOP_OP_matmul_at:
@@ -606,6 +617,11 @@ dop_interp_compute(const dop_interp_node *n)
     case DOP_OP_attn_combine:
         compute_attn_combine(n);
         return DOP_OK;
+    case DOP_OP_short_conv:
+        return dop_interp_short_conv(n);
+    case DOP_OP_linear_scan:
+    case DOP_OP_linear_scan_state:
+        return dop_interp_linear_scan(n);
     default:
         compute_unary(n, op);
         return DOP_OK;

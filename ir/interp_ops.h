@@ -15,6 +15,12 @@ typedef struct dop_interp_node {
 
 /* Any op but the leaves.  Errors: ids out of range, host memory. */
 dop_status dop_interp_compute(const dop_interp_node *n);
+/* Error: an id of source number `src` is not below the limit. */
+dop_status dop_interp_check_ids(const dop_interp_node *n, uint32_t src, uint32_t limit);
+/* interp_scan.c: the recurrences, and the state_write that keeps a sequence's last rows (ids are checked). */
+dop_status dop_interp_short_conv(const dop_interp_node *n);
+dop_status dop_interp_linear_scan(const dop_interp_node *n);
+void dop_interp_last_rows(const dop_interp_node *n, dop_type type);
 /* Rounds to the storage type, as a store and a load would. */
 float dop_interp_round(dop_type t, float v);
 

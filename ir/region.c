@@ -45,6 +45,7 @@ typedef struct walk {
     bool *behind;   /* [n_nodes] made of a product */
     bool *mark;     /* [n_nodes] scratch */
     bool *out;      /* [n_nodes] an output */
+    bool *chooses;  /* [n_nodes] of the choice of experts, which runs before the products */
     bool *feeds;    /* [n_nodes] of the analysis */
 } walk;
 
@@ -193,10 +194,11 @@ find_widths(walk *w, bool *wide)
     for (uint32_t i = 0; i < w->r->n_nodes; i++) {
         const dop_node *n = node(w, i);
         wide[i] = n->op != DOP_OP_rope || dop_node_i(w->g, w->r->nodes[i], DOP_A_dims) % 8 == 0;
-        if (is_product(w, i) || root_of(w, i) == DOP_ROOT_attention)
+        if (is_product(w, i) || root_of(w, i) == DOP_ROOT_attention || root_of(w, i) == DOP_ROOT_scan)
             continue; /* the template computes them */
         for (uint32_t k = 0; k < n->n_srcs; k++)
-            wide[i] = wide[i] && wide_at(w->g, n->src[k], w->r, wide);
+            if (dop_node_access(w->g, w->r->nodes[i], k)->axis[DOP_AXIS_col] != DOP_ACCESS_none)
+                wide[i] = wide[i] && wide_at(w->g, n->src[k], w->r, wide);
     }
     w->a->wide = wide;
 }
@@ -244,7 +246,7 @@ add_to_part(walk *w, uint32_t i, bool fill)
     dop_part *p = &w->a->parts[w->part[find_set(w, i)]];
     dop_node_id id = w->r->nodes[i];
     if (is_product(w, i)) {
-        p->rows = dop_node_cols(w->g, id) == p->rows ? p->rows : 0;
+        p->rows = dop_product_cols(w->g, id) == p->rows ? p->rows : 0;
         if (fill)
             p->mats[p->n_mats] = id;
         p->n_mats++;
@@ -268,7 +270,7 @@ list_parts(walk *w, dop_part *parts, dop_node_id *mats, dop_node_id *outs)
     for (uint32_t i = 0; i < w->r->n_nodes; i++)
         if (is_product(w, i) && find_set(w, i) == i) {
             w->part[i] = a->n_parts;
-            parts[a->n_parts++] = (dop_part){.rows = dop_node_cols(w->g, w->r->nodes[i])};
+            parts[a->n_parts++] = (dop_part){.rows = dop_product_cols(w->g, w->r->nodes[i])};
         }
     for (uint32_t i = 0; i < w->r->n_nodes; i++)
         if (w->behind[i])
@@ -298,6 +300,45 @@ needs_stage(const walk *w, uint32_t i, bool feeds)
            (stat && (!dop_node_is(w->g, id, DOP_ALONGSIDE) || !wide_at(w->g, node(w, i)->src[0], w->r, w->a->wide)));
 }
 
+/* Is the node, made of a choice of experts, still a row of that choice?  A bias or a sum that it picks is not. */
+static bool
+is_choice_row(const walk *w, uint32_t i)
+{
+    const uint32_t cols = dop_node_cols(w->g, w->r->nodes[i]);
+    bool sums = false;
+    for (uint32_t k = 0; k < node(w, i)->n_srcs; k++)
+        sums = sums || dop_node_sums_heads(w->g, w->r->nodes[i], k);
+    return !w->behind[i] && !sums && !dop_node_gathers(w->g, w->r->nodes[i]) && (cols == 1 || cols == w->a->slots);
+}
+
+/* What a choice of experts is made of, and what is made of it, as far as no product is behind it. */
+static void
+describe_experts(walk *w, dop_node_id *ids)
+{
+    dop_analysis *a = w->a;
+    const uint32_t n = w->r->n_nodes;
+    const dop_node *first = dop_node_at(w->g, a->products[0]);
+    a->slots = dop_product_slots(w->g, a->products[0]);
+    if (!dop_node_has_experts(w->g, a->products[0]))
+        return;
+    a->ids = first->n_srcs > 2 ? first->src[2] : 0;
+    a->blocks = first->n_srcs > 3 ? first->src[3] : 0;
+    memset(w->mark, 0, n * sizeof *w->mark);
+    for (uint32_t i = 0; i < n; i++) {
+        w->mark[i] = root_of(w, i) == DOP_ROOT_choice;
+        for (uint32_t k = 0; k < node(w, i)->n_srcs; k++) {
+            const int32_t s = source(w, i, k);
+            w->mark[i] = w->mark[i] || (s >= 0 && w->mark[s] && is_choice_row(w, i));
+            if (s >= 0 && is_product(w, (uint32_t)s) && dop_node_sums_heads(w->g, w->r->nodes[i], k))
+                a->sum = w->r->nodes[i];
+        }
+    }
+    mark_sources(w);
+    memcpy(w->chooses, w->mark, n * sizeof *w->mark);
+    a->choice = (dop_program){.unit = {first->shape.dim[1].mul, 1}, .nodes = ids};
+    a->choice.n_nodes = take_marked(w, a->choice.nodes);
+}
+
 static void
 describe_products(walk *w, dop_node_id *ids, dop_part *parts)
 {
@@ -314,10 +355,11 @@ describe_products(walk *w, dop_node_id *ids, dop_part *parts)
     if (a->n_products == 0)
         return;
     a->act = dop_node_at(w->g, a->products[0])->src[0];
-    a->depth = dop_node_cols(w->g, a->act);
+    a->depth = dop_product_depth(w->g, a->products[0]);
     a->prog.unit = (dop_unit){a->depth, 1};
     join_products(w);
     list_parts(w, parts, mats, outs);
+    describe_experts(w, ids + 6 * n);
     int32_t act = position(r, dop_node_base(w->g, a->act, NULL));
     memset(w->mark, 0, n * sizeof *w->mark);
     if (act >= 0)
@@ -325,14 +367,14 @@ describe_products(walk *w, dop_node_id *ids, dop_part *parts)
     mark_sources(w);
     memcpy(w->feeds, w->mark, n * sizeof *w->mark);
     for (uint32_t i = 0; i < n; i++) {
-        if (w->behind[i])
+        if (w->behind[i] || w->chooses[i])
             continue;
         a->staged = a->staged || needs_stage(w, i, w->mark[i]);
         if (dop_node_is(w->g, r->nodes[i], DOP_STATISTIC))
             a->stats[a->n_stats++] = r->nodes[i];
     }
     for (uint32_t i = 0; i < n; i++)
-        if (!w->behind[i] && (w->out[i] || dop_node_is(w->g, r->nodes[i], DOP_STATISTIC)))
+        if (!w->behind[i] && !w->chooses[i] && (w->out[i] || dop_node_is(w->g, r->nodes[i], DOP_STATISTIC)))
             w->mark[i] = true;
     mark_sources(w);
     a->prog.n_nodes = take_marked(w, a->prog.nodes);
@@ -420,6 +462,42 @@ describe_attention(walk *w, dop_node_id *ids)
     }
 }
 
+/* --- recurrences ----------------------------------------------------------------------------------------------------- */
+
+static void
+describe_scan(walk *w, dop_node_id *ids)
+{
+    dop_analysis *a = w->a;
+    const dop_region *r = w->r;
+    uint32_t n = r->n_nodes;
+    for (uint32_t i = 0; i < n; i++)
+        if (root_of(w, i) == DOP_ROOT_scan) {
+            a->scan = r->nodes[i];
+            a->made[!dop_node_per_token(w->g, a->scan)] = a->scan;
+        }
+    if (!a->scan)
+        return;
+    const dop_node *scan = dop_node_at(w->g, a->scan);
+    const dop_shape *q = &dop_node_at(w->g, scan->src[0])->shape, *v = &dop_node_at(w->g, scan->src[2])->shape;
+    for (uint32_t s = 0; s < 2; s++) {
+        a->heads[s] = (dop_program){.unit = {q->dim[2].mul, q->dim[1].mul}, .nodes = ids + s * n};
+        a->heads[s].n_nodes = take_cone(w, scan->src[s], a->heads[s].nodes);
+    }
+    a->has_unit = true;
+    a->unit = (dop_unit){v->dim[2].mul, v->dim[1].mul};
+    a->behind = (dop_program){.unit = a->unit, .nodes = ids + 2 * n};
+    for (uint32_t i = 0; i < n; i++) {
+        bool saves = dop_node_is(w->g, r->nodes[i], DOP_EFFECT);
+        w->behind[i] = r->nodes[i] == a->made[0];
+        for (uint32_t s = 0; s < node(w, i)->n_srcs; s++)
+            w->behind[i] = w->behind[i] || (source(w, i, s) >= 0 && w->behind[source(w, i, s)]);
+        if (saves && dop_node_base(w->g, node(w, i)->src[1], NULL) == a->made[1] && a->made[1])
+            a->saved = r->nodes[i];
+        else if (w->behind[i])
+            a->behind.nodes[a->behind.n_nodes++] = r->nodes[i];
+    }
+}
+
 /* --- all of them ----------------------------------------------------------------------------------------------------- */
 
 static void
@@ -443,7 +521,7 @@ find_root(walk *w)
     }
 }
 
-enum { LISTS = 6 }; /* of at most n_nodes ids each, in describe_products(), the others have fewer; and the reads */
+enum { LISTS = 7 }; /* of at most n_nodes ids each, in describe_products(), the others have fewer; and the reads */
 
 /* Memory for the analysis of n nodes: that of the last one where it is large enough. */
 static dop_analysis *
@@ -490,7 +568,7 @@ dop_region_describe(dop_graph *g, dop_region *r, dop_diag *diag)
 {
     size_t n = r->n_nodes ? r->n_nodes : 1;
     walk w = {.g = g, .r = r, .a = make_analysis(g, r)};
-    char *scratch = calloc(n, DOP_MAX_SRCS * sizeof *w.src + 2 * sizeof *w.set + 3 * sizeof(bool));
+    char *scratch = calloc(n, DOP_MAX_SRCS * sizeof *w.src + 2 * sizeof *w.set + 4 * sizeof(bool));
     if (!w.a || !scratch) {
         free(scratch);
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
@@ -501,6 +579,7 @@ dop_region_describe(dop_graph *g, dop_region *r, dop_diag *diag)
     w.behind = (bool *)(w.part + n);
     w.mark = w.behind + n;
     w.out = w.mark + n;
+    w.chooses = w.out + n;
     size_t each = sizeof(dop_part) > sizeof(dop_program) ? sizeof(dop_part) : sizeof(dop_program);
     dop_node_id *ids = (dop_node_id *)(void *)((char *)w.a->memory + w.a->capacity * each);
     r->info = w.a;
@@ -516,6 +595,8 @@ dop_region_describe(dop_graph *g, dop_region *r, dop_diag *diag)
     switch (r->tpl) {
     case DOP_TPL_gemv:
     case DOP_TPL_matmul:
+    case DOP_TPL_expert:
+    case DOP_TPL_expert_tiles:
         describe_products(&w, ids, w.a->memory);
         break;
     case DOP_TPL_row:
@@ -523,6 +604,9 @@ dop_region_describe(dop_graph *g, dop_region *r, dop_diag *diag)
         break;
     case DOP_TPL_attention:
         describe_attention(&w, ids);
+        break;
+    case DOP_TPL_scan:
+        describe_scan(&w, ids);
         break;
     default:
         break;
@@ -559,6 +643,9 @@ dop_region_storers(const dop_region *r, uint32_t *counts)
     switch (r->tpl) {
     case DOP_TPL_gemv:
     case DOP_TPL_matmul:
+    case DOP_TPL_expert:
+    case DOP_TPL_expert_tiles:
+        count_outs(r, a->choice.nodes, a->choice.n_nodes, counts);
         for (uint32_t i = 0; i < a->n_parts; i++) {
             count_outs(r, a->parts[i].outs, a->parts[i].n_outs, counts);
             count_outs(r, &a->parts[i].argmax, 1, counts);
@@ -577,6 +664,11 @@ dop_region_storers(const dop_region *r, uint32_t *counts)
             count_outs(r, a->query.nodes, a->query.n_nodes, counts);
         for (uint32_t i = 0; i < a->n_writes && !a->writes[i].again; i++)
             count_outs(r, a->writes[i].prog.nodes, a->writes[i].prog.n_nodes, counts);
+        break;
+    case DOP_TPL_scan:
+        count_outs(r, a->behind.nodes, a->behind.n_nodes, counts);
+        count_outs(r, &a->made[1], 1, counts);
+        count_outs(r, &a->saved, 1, counts);
         break;
     case DOP_TPL_argmax:
         count_outs(r, &a->root, 1, counts);

@@ -15,7 +15,7 @@
 typedef struct dop_part {
     uint32_t n_mats;
     dop_node_id *mats; /* the products */
-    uint32_t rows;     /* of each matrix: columns of a product; 0: the products differ */
+    uint32_t rows;     /* of each matrix: columns of a product, of one slot; 0: the products differ */
     uint32_t n_outs;
     dop_node_id *outs;  /* stored values made of them, argmax not counted */
     dop_node_id argmax; /* partial arg-max over what they make, 0: none */
@@ -39,14 +39,14 @@ typedef struct dop_analysis {
     dop_node_id *reads; /* values (of base nodes, leaves included) that it reads from memory */
     const bool *wide;   /* [n_nodes of the region] four columns of the node can be computed at once */
 
-    /* templates gemv and matmul */
+    /* templates gemv, matmul, expert and expert_tiles */
     uint32_t n_products; /* in all parts */
     dop_node_id *products;
     uint32_t n_parts; /* ordered by their first products */
     dop_part *parts;
     uint32_t most_mats; /* of any part, at least 1 */
     dop_node_id act;    /* activation: source 0 of every product */
-    uint32_t depth;     /* its columns */
+    uint32_t depth;     /* values of it that a sum is over */
     const uint32_t
         *part_of;      /* [n_nodes of the region] the part that the node is of; n_parts: it is made of no product */
     const bool *feeds; /* [n_nodes of the region] the activation is made of the node */
@@ -54,6 +54,13 @@ typedef struct dop_analysis {
     uint32_t n_stats;  /* statistics that no product depends on; unless `staged`, they are used after the sums only */
     dop_node_id *stats;
     dop_program prog; /* what the activation, a statistic or a stored row is made of */
+
+    /* templates expert and expert_tiles: matrices that are chosen by a value */
+    uint32_t slots;     /* of each product */
+    dop_node_id ids;    /* which matrix each slot of a row takes; 0: slot j takes matrix j */
+    dop_node_id blocks; /* rows of the step by matrix, in which order they are made; 0: in that of the step */
+    dop_node_id sum;    /* sum over the slots of the one product, 0: none */
+    dop_program choice; /* nodes that run before the products: the region makes its choice of experts itself */
 
     /* template row: one program for each unit.  Arithmetic on weight vectors (rank 1) is in none of them. */
     uint32_t n_programs;
@@ -73,6 +80,13 @@ typedef struct dop_analysis {
     } writes[DOP_MAX_WRITES];
     uint32_t n_after; /* outputs made of the attention itself */
     dop_node_id *after;
+
+    /* template scan */
+    dop_node_id scan;     /* any of its roots, which read the same sources */
+    dop_node_id made[2];  /* the root that gives values and the one that gives states; 0: none */
+    dop_node_id saved;    /* state_write of what the latter gives, 0: elsewhere */
+    dop_program heads[2]; /* what the region makes of q and k as row programs; no nodes: it loads them */
+    dop_program behind;   /* what it makes of the values, the root included */
 
     uint32_t capacity; /* nodes that the lists have memory for */
     void *memory;

@@ -7,6 +7,7 @@
 
 /* Values of one tensor: far above any real one, low enough that byte counts never overflow. */
 #define MAX_VALUES ((uint64_t)1 << 40)
+enum { MAX_SPAN = 1 << 16 };
 
 typedef struct rule_ctx {
     const dop_graph *g;
@@ -32,32 +33,6 @@ bad(const rule_ctx *c, int line, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     return dop_fail(c->diag, __FILE__, line, DOP_E_INTERNAL, NULL, 0, 0, "%%%s: %s %s", c->name, c->info->name, text);
-}
-
-const char *
-dop_shape_text(const dop_shape *s, char out_text[DOP_SHAPE_TEXT])
-{
-    size_t n = 0;
-    out_text[n++] = '[';
-    for (uint32_t i = 0; i < s->rank && i < DOP_MAX_RANK; i++) {
-        dop_dim d = s->dim[i];
-        const char *sym = d.sym == DOP_SYM_T ? "T" : d.sym == DOP_SYM_S ? "S" : d.sym == DOP_SYM_Q ? "Q" : "";
-        const char *comma = i ? "," : "";
-        int k = d.mul == 1 && *sym ? snprintf(out_text + n, DOP_SHAPE_TEXT - n, "%s%s", comma, sym)
-                                   : snprintf(out_text + n, DOP_SHAPE_TEXT - n, "%s%u%s", comma, d.mul, sym);
-        n += (size_t)k;
-    }
-    out_text[n++] = ']';
-    out_text[n] = 0;
-    return out_text;
-}
-
-bool
-dop_name_ok(const char *s)
-{
-    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-/";
-    size_t n = strspn(s, allowed);
-    return n >= 1 && n <= 200 && s[n] == 0;
 }
 
 static bool
@@ -150,6 +125,15 @@ need_ids(const rule_ctx *c, uint32_t i, const dop_node *rows)
         return BAD(c, "%%%s %s and %%%s %s differ on axis 0", ids->name, dop_shape_text(&ids->shape, a), rows->name,
                    dop_shape_text(&rows->shape, b));
     return DOP_OK;
+}
+
+/* The sequence of each of these rows, or one of them all. */
+static dop_status
+need_sequences(const rule_ctx *c, uint32_t i, const dop_node *rows)
+{
+    const dop_shape *s = &c->src[i]->shape;
+    bool one = s->rank == 1 && s->dim[0].sym == DOP_SYM_1 && s->dim[0].mul == 1;
+    return need_ids(c, i, one ? NULL : rows);
 }
 
 static dop_status
@@ -395,6 +379,47 @@ rule_top_k(const rule_ctx *c, dop_want *out)
     return DOP_OK;
 }
 
+/* Blocks for any ids of the longest step: all are full but the last one of each expert that has rows. */
+static dop_status
+rule_group_rows(const rule_ctx *c, dop_want *out)
+{
+    dop_status st = need_choice(c, 0);
+    if (st != DOP_OK)
+        return st;
+    uint64_t pairs = dop_dim_value(c->g, c->src[0]->shape.dim[0], c->g->max_t) * last_dim(c->src[0]).mul;
+    uint64_t experts = (uint64_t)attr_i(c, DOP_A_experts), span = (uint64_t)attr_i(c, DOP_A_span);
+    uint64_t used = experts < pairs ? experts : pairs, blocks = (pairs + used * (span - 1)) / span;
+    if (blocks > UINT32_MAX || span > MAX_SPAN)
+        return BAD(c, "cannot make %llu blocks of %llu", (unsigned long long)blocks, (unsigned long long)span);
+    out->shape = (dop_shape){2, {dop_dim_n((uint32_t)blocks), dop_dim_n((uint32_t)span + 1)}};
+    out->type = DOP_TYPE_u32;
+    return DOP_OK;
+}
+
+/* Blocks of the ids, and the experts that they are of. */
+static dop_status
+need_blocks(const rule_ctx *c)
+{
+    const dop_node *b = c->src[3], *w = c->src[1];
+    if (b->op != DOP_OP_group_rows || dop_node_at(c->g, b->src[0]) != c->src[2])
+        return BAD(c, "needs the blocks of %%%s for source 3, not %%%s", c->src[2]->name, b->name);
+    return b->attr[0].i == w->shape.dim[0].mul ? DOP_OK : mismatch(c, 1, 3);
+}
+
+/* matmul_at without ids: x [T,k,K], w [k,N,K]. */
+static dop_status
+matrix_by_slot(const rule_ctx *c, dop_want *out)
+{
+    const dop_shape *x = &c->src[0]->shape, *w = &c->src[1]->shape;
+    dop_status st = need_rank(c, 0, 3);
+    if (st != DOP_OK)
+        return st;
+    if (!dim_equal(x->dim[1], w->dim[0]) || !dim_equal(x->dim[2], w->dim[2]))
+        return mismatch(c, 0, 1);
+    out->shape = (dop_shape){3, {x->dim[0], x->dim[1], w->dim[1]}};
+    return DOP_OK;
+}
+
 static dop_status
 rule_experts(const rule_ctx *c, dop_want *out)
 {
@@ -414,7 +439,11 @@ rule_experts(const rule_ctx *c, dop_want *out)
         out->shape = (dop_shape){2, {x->shape.dim[0], last_dim(x)}};
         return DOP_OK;
     default: /* matmul_at */
-        if ((st = need_rank(c, 1, 3)) != DOP_OK || (st = need_choice(c, 2)) != DOP_OK)
+        if ((st = need_rank(c, 1, 3)) != DOP_OK)
+            return st;
+        if (!c->src[2])
+            return matrix_by_slot(c, out);
+        if ((st = need_choice(c, 2)) != DOP_OK)
             return st;
         if (x->shape.rank != 2 && (st = need_rank(c, 0, 3)) != DOP_OK)
             return st;
@@ -422,6 +451,8 @@ rule_experts(const rule_ctx *c, dop_want *out)
             return mismatch(c, 0, 1);
         if (x->shape.rank == 3 && !dim_equal(x->shape.dim[1], c->src[2]->shape.dim[1]))
             return mismatch(c, 0, 2);
+        if (c->src[3] && (st = need_blocks(c)) != DOP_OK)
+            return st;
         out->shape = (dop_shape){3, {x->shape.dim[0], c->src[2]->shape.dim[1], y->shape.dim[1]}};
         return DOP_OK;
     }
@@ -475,7 +506,8 @@ rule_state_write(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
     dop_status st = DOP_OK;
     const dop_node *state = c->src[0], *x = c->src[1];
     bool appends = dop_shape_appends(&state->shape), whole = !appends && dop_shape_equal(&state->shape, &x->shape);
-    uint32_t ids = appends ? 2 : whole ? 0 : 1; /* sources that index rows */
+    bool tail = !appends && !whole && state->shape.rank == x->shape.rank + 1; /* the last rows, not the last one */
+    uint32_t ids = appends ? 2 : whole ? 0 : 1;                               /* sources that index rows */
     out->shape = state->shape;
     out->type = state->type;
     if (state->shape.dim[0].sym != DOP_SYM_Q)
@@ -489,10 +521,60 @@ rule_state_write(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
     if (whole)
         return DOP_OK;
     for (uint32_t i = 2; i < n_srcs && st == DOP_OK; i++)
-        st = need_ids(c, i, x);
-    if (st == DOP_OK && !same_tail(state, 1 + appends, x, 1))
+        st = i + 1 == n_srcs ? need_sequences(c, i, x) : need_ids(c, i, x);
+    if (st == DOP_OK && !same_tail(state, 1 + (appends || tail), x, 1))
         return mismatch(c, 0, 1);
     return st;
+}
+
+/* Axes that must be equal: of source a its axis x, of source b its axis y; the ranks of all (0: of ids) come first. */
+typedef struct equal_axes {
+    uint8_t a, x, b, y;
+} equal_axes;
+
+static dop_status
+need_axes(const rule_ctx *c, uint32_t n_srcs, const uint8_t *ranks, uint32_t state, const equal_axes *axes, uint32_t n)
+{
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; i < n_srcs && st == DOP_OK; i++)
+        st = ranks[i] ? need_rank(c, i, ranks[i]) : need_ids(c, i, c->src[0]);
+    if (st == DOP_OK && (c->src[state]->shape.dim[0].sym != DOP_SYM_Q || dop_shape_appends(&c->src[state]->shape)))
+        return BAD(c, "needs replace state for source %u, %%%s is none", state, c->src[state]->name);
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++)
+        if (axes[i].b < n_srcs &&
+            !dim_equal(c->src[axes[i].a]->shape.dim[axes[i].x], c->src[axes[i].b]->shape.dim[axes[i].y]))
+            return mismatch(c, axes[i].a, axes[i].b);
+    return st;
+}
+
+static dop_status
+rule_short_conv(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
+{
+    static const uint8_t ranks[] = {2, 3, 2, 0, 1};
+    static const equal_axes axes[] = {{0, 1, 1, 2}, {0, 1, 2, 1}, {0, 1, 4, 0}};
+    dop_status st = need_axes(c, n_srcs, ranks, 1, axes, 3);
+    if (st != DOP_OK)
+        return st;
+    if (c->src[1]->shape.dim[1].mul + 1 != c->src[2]->shape.dim[0].mul || c->src[2]->shape.dim[0].sym != DOP_SYM_1)
+        return mismatch(c, 1, 2);
+    out->shape = c->src[0]->shape;
+    return DOP_OK;
+}
+
+static dop_status
+rule_linear_scan(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
+{
+    static const uint8_t ranks[] = {3, 3, 3, 2, 4, 0, 2};
+    static const equal_axes axes[] = {{0, 0, 1, 0}, {0, 1, 1, 1}, {0, 2, 1, 2}, {0, 0, 2, 0},
+                                      {2, 0, 3, 0}, {2, 1, 3, 1}, {2, 1, 4, 1}, {2, 2, 4, 2},
+                                      {0, 2, 4, 3}, {3, 0, 6, 0}, {3, 1, 6, 1}};
+    dop_status st = need_axes(c, n_srcs, ranks, 4, axes, sizeof axes / sizeof *axes);
+    if (st != DOP_OK)
+        return st;
+    if (c->src[2]->shape.dim[1].mul % c->src[0]->shape.dim[1].mul != 0)
+        return mismatch(c, 0, 2);
+    out->shape = c->op == DOP_OP_linear_scan ? c->src[2]->shape : c->src[4]->shape;
+    return DOP_OK;
 }
 
 static dop_status
@@ -506,7 +588,7 @@ rule_attention(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
         if (i && !dop_shape_appends(&c->src[i]->shape))
             return BAD(c, "needs append state for source %u, %%%s is none", i, c->src[i]->name);
     }
-    if ((st = need_ids(c, 3, q)) != DOP_OK || (st = need_ids(c, 4, q)) != DOP_OK)
+    if ((st = need_ids(c, 3, q)) != DOP_OK || (st = need_sequences(c, 4, q)) != DOP_OK)
         return st;
     if (!dop_shape_equal(&k->shape, &v->shape))
         return mismatch(c, 1, 2);
@@ -555,7 +637,8 @@ check_attr(const rule_ctx *c, dop_attr_id a, dop_attr v)
         return DOP_OK;
     }
     case DOP_ATTR_I: {
-        int64_t lo = a == DOP_A_splits || a == DOP_A_parts || c->op == DOP_OP_top_k ? 1 : 0,
+        int64_t lo = a == DOP_A_splits || a == DOP_A_parts || c->op == DOP_OP_top_k || c->op == DOP_OP_group_rows ? 1
+                                                                                                                  : 0,
                 hi = a == DOP_A_interleaved ? 1 : UINT32_MAX;
         if (v.i < lo || v.i > hi)
             return BAD(c, "attribute %s=%lld is not in %lld to %lld", name, (long long)v.i, (long long)lo,
@@ -579,8 +662,10 @@ check_src_types(const rule_ctx *c, uint32_t n_srcs)
         return DOP_OK;
     for (uint32_t i = 0; i < n_srcs; i++) {
         bool ids = (c->op == DOP_OP_rope && i == 1) || ((c->op == DOP_OP_gather || c->op == DOP_OP_pick) && i == 1) ||
-                   (c->op == DOP_OP_matmul_at && i == 2) || (c->op == DOP_OP_state_write && i >= 2) ||
-                   ((c->op == DOP_OP_attention || c->op == DOP_OP_attn_split) && (i == 3 || i == 4));
+                   (c->op == DOP_OP_matmul_at && i >= 2) || c->op == DOP_OP_group_rows ||
+                   (c->op == DOP_OP_state_write && i >= 2) ||
+                   ((c->op == DOP_OP_attention || c->op == DOP_OP_attn_split) && (i == 3 || i == 4)) ||
+                   (c->op == DOP_OP_short_conv && i == 3) || (c->info->root == DOP_ROOT_scan && i == 5);
         bool blocks = (c->op == DOP_OP_gather && i == 0) ||
                       ((c->op == DOP_OP_matmul || c->op == DOP_OP_matmul_at) && i == 1) || c->op == DOP_OP_cast ||
                       c->op == DOP_OP_dequant;
@@ -645,6 +730,8 @@ apply_rule(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
         return rule_rows(c, out);
     case DOP_OP_top_k:
         return rule_top_k(c, out);
+    case DOP_OP_group_rows:
+        return rule_group_rows(c, out);
     case DOP_OP_pick:
     case DOP_OP_matmul_at:
     case DOP_OP_weighted_sum:
@@ -656,6 +743,11 @@ apply_rule(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
         return rule_attention(c, n_srcs, out);
     case DOP_OP_attn_combine:
         return rule_attn_combine(c, out);
+    case DOP_OP_short_conv:
+        return rule_short_conv(c, n_srcs, out);
+    case DOP_OP_linear_scan:
+    case DOP_OP_linear_scan_state:
+        return rule_linear_scan(c, n_srcs, out);
     case DOP_OP_dequant:
         if (c->src[0]->op != DOP_OP_weight || c->src[0]->shape.rank != 2)
             return BAD(c, "is not of a weight matrix");

@@ -1,4 +1,4 @@
-/* A target profile: what the device offers and roughly what things cost there.  Passes and kernels read it; the
+/* A target: what the device offers and roughly what things cost there.  Passes and kernels read it; the
  * compiler fills it from a built-in row, a YAML file or the device itself. */
 #ifndef DOPPLER_IR_TARGET_H
 #define DOPPLER_IR_TARGET_H
@@ -55,6 +55,21 @@ dop_matrix_fit_of(const dop_target *t, uint32_t rows, uint32_t depth)
     return depth % DOP_MATRIX_UNIT  ? DOP_MATRIX_FIT_ragged
            : rows < DOP_MATRIX_ROWS ? DOP_MATRIX_FIT_few
                                     : DOP_MATRIX_FIT_yes;
+}
+
+/* Pairs of a row and one of its experts that a tile of products takes: blocks of one expert each (group_rows of ops.def), a
+ * power of two.  0: rows take their experts one by one, because hardly two of them share one.  A block has room for what an expert
+ * gets if all get the same. */
+enum { DOP_SPAN_LEAST = 8, DOP_SPAN_MOST = 128, DOP_SPAN_SHARE = 2 };
+static inline uint32_t
+dop_expert_span(const dop_target *t, uint32_t pairs, uint32_t experts)
+{
+    uint32_t span = dop_caps_missing(DOP_MATRIX_CAPS, t->caps) ? DOP_SPAN_LEAST : DOP_MATRIX_ROWS;
+    if (pairs < experts * DOP_SPAN_SHARE)
+        return 0;
+    while (span < DOP_SPAN_MOST && (uint64_t)span * experts < pairs)
+        span *= 2;
+    return span;
 }
 
 #endif

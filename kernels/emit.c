@@ -103,8 +103,8 @@ uint32_t
 dop_row_values(const dop_graph *g, dop_node_id id)
 {
     const dop_node *n = dop_node_at(g, id);
-    uint32_t cols = dop_node_cols(g, id);
-    return n->op == DOP_OP_weight && n->shape.rank > 1 ? dop_packed_row_values(n->type, cols) : cols;
+    const bool matrix = n->op == DOP_OP_weight && n->shape.rank > 1;
+    return matrix ? dop_packed_row_values(n->type, n->shape.dim[n->shape.rank - 1].mul) : dop_node_cols(g, id);
 }
 
 static const char *
@@ -210,6 +210,15 @@ flat_index(dop_emit *e, dop_node_id node, dop_index ix, uint32_t row_values, uin
     return dop_emit_str(e, "(%s * %s + %s)", ix.t, row, c);
 }
 
+/* A whole number: an index, which no arithmetic is done with. */
+static const char *
+temp_u32(dop_emit *e, const char *expr)
+{
+    const char *name = dop_emit_str(e, "v%u", e->n_temps++);
+    dop_emit_line(e, "uint %s = %s;", name, expr);
+    return name;
+}
+
 static const char *
 temp(dop_emit *e, uint32_t width, const char *expr)
 {
@@ -226,10 +235,23 @@ dop_weight_aux(const dop_graph *g, dop_node_id node)
 {
     const dop_node *n = dop_node_at(g, node);
     const dop_weight_type *wt = dop_weight_type_of(n->type);
-    uint64_t rows = dop_dim_value(g, n->shape.dim[0], 1);
+    const dop_dim *dims = n->shape.dim + n->shape.rank - 2; /* of an expert's matrix, where there are several */
     if (!wt || wt->aux_bytes == 0)
         return 0;
-    return (uint32_t)(dop_packed_plane_bytes(n->type, (uint32_t)rows, dop_node_cols(g, node)) / 16);
+    return (uint32_t)(dop_packed_plane_bytes(n->type, (uint32_t)dop_dim_value(g, dims[0], 1), dims[1].mul) / 16);
+}
+
+const char *
+dop_emit_matrix(dop_emit *e, dop_node_id node, const char *expert)
+{
+    const char *a = dop_emit_arg(e, node, false);
+    const dop_shape *s = &dop_node_at(e->g, node)->shape;
+    if (s->rank < 3)
+        return a;
+    e->addresses = true;
+    return dop_emit_str(
+        e, "dop_at(%s, %s * %uu)", a, expert,
+        (uint32_t)(dop_packed_expert_stride(dop_node_at(e->g, node)->type, s->dim[1].mul, s->dim[2].mul) / 16));
 }
 
 const char *
@@ -253,7 +275,7 @@ load_temp(dop_emit *e, dop_node_id node, uint32_t width, const char *expr)
         e->out = dop_node_at(e->g, node)->op == DOP_OP_weight ? e->constants : e->early;
         e->indent = "    ";
     }
-    const char *name = temp(e, width, expr);
+    const char *name = dop_node_at(e->g, node)->type == DOP_TYPE_u32 ? temp_u32(e, expr) : temp(e, width, expr);
     e->out = out;
     e->indent = indent;
     return name;
@@ -274,7 +296,10 @@ receive(dop_emit *e, dop_node_id node, const char *at, uint32_t w, uint32_t widt
     const char *a = add_arg(e, node, DOP_ARG_VALUE, false, true), *look = dop_emit_str(e, "h%u", e->n_temps++);
     dop_buf_puts(out, e->early ? "    " : e->indent);
     dop_buf_printf(out, "%s %s = dop_look%u(%s, %s);\n", w == 4 ? "uvec4" : "uint", look, w, a, at);
-    return temp(e, width, dop_emit_str(e, "dop_receive%u(%s, %s, %s)", w, look, a, at));
+    const char *x = dop_emit_str(e, "dop_receive%u(%s, %s, %s)", w, look, a, at);
+    if (dop_node_at(e->g, node)->type == DOP_TYPE_u32) /* mailboxes hold floats */
+        return temp_u32(e, dop_emit_str(e, "uint(%s)", x));
+    return temp(e, width, x);
 }
 
 bool
@@ -308,9 +333,8 @@ load_input(dop_emit *e, dop_node_id node, const char *row)
     return name;
 }
 
-/* Where the copy of a replace state begins that is current for the sequence, or the one that this step makes. */
-static const char *
-replace_copy(dop_emit *e, dop_node_id state, const char *sequence, bool successor)
+const char *
+dop_emit_replace_copy(dop_emit *e, dop_node_id state, const char *sequence, bool successor)
 {
     const char *name = dop_emit_str(e, "r%u", e->n_temps++), *step = dop_emit_step(e);
     uint64_t values = dop_node_rows(e->g, state, 1) * dop_node_cols(e->g, state);
@@ -326,11 +350,11 @@ is_replace_state(const dop_graph *g, dop_node_id id)
     return (n->op == DOP_OP_state || n->op == DOP_OP_state_write) && !dop_shape_appends(&n->shape);
 }
 
-/* Sequence of a row, 0u where there is one only. */
-static const char *
-sequence_of(dop_emit *e, dop_node_id sequences, const char *row)
+const char *
+dop_emit_sequence(dop_emit *e, dop_node_id sequences, const char *row)
 {
-    return e->g->max_q == 1 ? "0u" : dop_emit_value(e, sequences, (dop_index){row, "0u"}, 1);
+    bool one = dop_node_at(e->g, sequences)->shape.dim[0].sym != DOP_SYM_T; /* for all rows */
+    return e->g->max_q == 1 ? "0u" : dop_emit_value(e, sequences, (dop_index){one ? "0u" : row, "0u"}, 1);
 }
 
 static const char *
@@ -348,7 +372,7 @@ load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start
         ix.t = "0u";
     const char *at = flat_index(e, node, ix, dop_row_values(g, node), start);
     if (is_replace_state(g, node))
-        at = dop_emit_str(e, "(%s + %s)", replace_copy(e, node, ix.t, n->op == DOP_OP_state_write), at);
+        at = dop_emit_str(e, "(%s + %s)", dop_emit_replace_copy(e, node, ix.t, n->op == DOP_OP_state_write), at);
     uint32_t w = width == 4 && cols > 1 ? 4 : 1; /* a statistic is one value for all four columns */
     if (n->op == DOP_OP_weight && n->shape.rank > 1)
         return load_temp(e, node, width,
@@ -587,6 +611,33 @@ emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     return out;
 }
 
+/* A row for each of several ids of a token's row. */
+static const char *
+gather_each(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
+{
+    const dop_node *n = dop_node_at(e->g, node);
+    const uint32_t cols = dop_node_cols(e->g, n->src[0]);
+    const uint32_t rows = (uint32_t)dop_dim_value(e->g, dop_node_at(e->g, n->src[0])->shape.dim[0], e->g->max_t);
+    const char *slot = dop_emit_str(e, "(%s / %uu)", ix.c, cols), *c = dop_emit_str(e, "(%s %% %uu)", ix.c, cols);
+    const char *id = dop_emit_value(e, n->src[1], (dop_index){ix.t, slot}, 1);
+    return dop_emit_value(e, n->src[0], (dop_index){dop_emit_str(e, "min(%s, %uu)", id, rows - 1), c}, width);
+}
+
+static const char *
+emit_weighted_sum(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
+{
+    const dop_node *n = dop_node_at(e->g, node);
+    const uint32_t cols = dop_node_cols(e->g, node), slots = dop_node_cols(e->g, n->src[1]);
+    const char *sum = dop_emit_str(e, "v%u", e->n_temps++);
+    dop_emit_line(e, width == 4 ? "vec4 %s = vec4(0.0);" : "float %s = 0.0;", sum);
+    for (uint32_t j = 0; j < slots; j++) {
+        const char *w = dop_emit_value(e, n->src[1], (dop_index){ix.t, dop_emit_str(e, "%uu", j)}, 1);
+        const char *at = j ? dop_emit_str(e, "(%s + %uu)", ix.c, j * cols) : ix.c;
+        dop_emit_line(e, "%s += %s * %s;", sum, w, dop_emit_value(e, n->src[0], (dop_index){ix.t, at}, width));
+    }
+    return sum;
+}
+
 static const char *
 emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 {
@@ -597,9 +648,15 @@ emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
         return emit_rope(e, node, ix, width);
     case DOP_OP_attn_combine:
         return emit_combine(e, node, ix, width);
+    case DOP_OP_pick:
+        return dop_emit_value(e, n->src[0], (dop_index){ix.t, dop_emit_value(e, n->src[1], ix, 1)}, width);
+    case DOP_OP_weighted_sum:
+        return emit_weighted_sum(e, node, ix, width);
     case DOP_OP_gather: {
+        if (dop_node_at(g, n->src[1])->shape.rank > 1)
+            return gather_each(e, node, ix, width);
         if (is_replace_state(g, dop_node_base(g, n->src[0], NULL)))
-            return dop_emit_value(e, n->src[0], (dop_index){sequence_of(e, n->src[1], ix.t), ix.c}, width);
+            return dop_emit_value(e, n->src[0], (dop_index){dop_emit_sequence(e, n->src[1], ix.t), ix.c}, width);
         const char *id = dop_emit_value(e, n->src[1], (dop_index){ix.t, "0u"}, 1);
         /* Ids are made on the device too, and then by logits that may not be finite. */
         uint32_t rows = (uint32_t)dop_dim_value(g, dop_node_at(g, n->src[0])->shape.dim[0], g->max_t);
@@ -611,6 +668,8 @@ emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     }
     case DOP_OP_state_write:
         return dop_emit_value(e, n->src[1], ix, width);
+    case DOP_OP_short_conv:
+        return dop_emit_of_rows.conv(e, node, ix, width);
     default:
         if (dop_op_of(n->op)->expr[0])
             return emit_elementwise(e, node, ix, width);
@@ -659,10 +718,10 @@ replace_index(dop_emit *e, dop_node_id node, dop_index ix)
 {
     const dop_graph *g = e->g;
     const dop_node *n = dop_node_at(g, node);
-    if (n->n_srcs > 2 && g->max_q > 1 && g->max_t > 1)
+    if (n->n_srcs > 2 && dop_graph_mixes(g))
         return fail(e, DOP_E_INPUT, "no kernel writes rows of several sequences to replace state", node);
-    const char *q = n->n_srcs > 2 ? sequence_of(e, n->src[2], ix.t) : g->max_q == 1 ? "0u" : ix.t;
-    const char *copy = replace_copy(e, node, q, true);
+    const char *q = n->n_srcs > 2 ? dop_emit_sequence(e, n->src[2], ix.t) : g->max_q == 1 ? "0u" : ix.t;
+    const char *copy = dop_emit_replace_copy(e, node, q, true);
     return dop_emit_str(e, "(%s + %s)", copy, flat_index(e, node, (dop_index){q, ix.c}, dop_node_cols(g, node), 0));
 }
 
@@ -674,26 +733,31 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
     const char *at;
     if (e->status != DOP_OK)
         return;
+    if (is_replace_state(g, node) && n->shape.rank > dop_node_at(g, n->src[1])->shape.rank) {
+        dop_emit_of_rows.store_tail(e, node, ix, width, value);
+        return;
+    }
     if (is_replace_state(g, node)) {
         at = replace_index(e, node, ix);
     } else if (n->op == DOP_OP_state_write) {
         const char *pos = dop_emit_value(e, n->src[2], (dop_index){ix.t, "0u"}, 1);
         const char *row = dop_emit_str(e, "min(%s, %uu)", pos, g->max_s - 1);
         if (g->max_q > 1)
-            row = dop_emit_str(e, "(%s * %uu + %s)", sequence_of(e, n->src[3], ix.t), g->max_s, row);
+            row = dop_emit_str(e, "(%s * %uu + %s)", dop_emit_sequence(e, n->src[3], ix.t), g->max_s, row);
         at = dop_emit_str(e, "(%s * %uu + %s)", row, dop_node_cols(g, node), ix.c);
     } else {
         at = flat_index(e, node, ix, dop_node_cols(g, node), 0);
     }
-    if (n->type != DOP_TYPE_f32 && n->type != DOP_TYPE_f16) {
-        fail(e, DOP_E_INTERNAL, "values are stored as f32 or f16", node);
+    const bool index = n->type == DOP_TYPE_u32;
+    if (!index && n->type != DOP_TYPE_f32 && n->type != DOP_TYPE_f16) {
+        fail(e, DOP_E_INTERNAL, "values are stored as f32, f16 or u32", node);
         return;
     }
     if (n->type == DOP_TYPE_f16 && width == 1)
         e->caps |= DOP_CAP_f16_storage;
     if (in_mailbox(e, node)) {
-        dop_emit_line(e, "dop_send%u(%s, %s, %s);", width, add_arg(e, node, DOP_ARG_VALUE, true, true),
-                      n->op == DOP_OP_state_write ? ix.c : at, value);
+        dop_emit_line(e, index ? "dop_send%u(%s, %s, float(%s));" : "dop_send%u(%s, %s, %s);", width,
+                      add_arg(e, node, DOP_ARG_VALUE, true, true), n->op == DOP_OP_state_write ? ix.c : at, value);
         if (!(e->routes[node] & DOP_LEAVES))
             return;
     }

@@ -73,6 +73,7 @@ typedef struct dop_emit {
     /* A stored value whose row length is a number of the dispatch, and its name; 0: none. */
     dop_node_id long_row;
     const char *row_values;
+    bool addresses; /* it computes some: needs dop_at() of common.glsl */
 } dop_emit;
 
 typedef struct dop_index {
@@ -108,6 +109,9 @@ const char *dop_emit_n_tokens(dop_emit *e);
 const char *dop_emit_weight(dop_emit *e, dop_node_id node);
 uint32_t dop_weight_aux(const dop_graph *g, dop_node_id node); /* the same as a number */
 
+/* Address of a weight matrix; of rank 3, of that expert's (a GLSL expression). */
+const char *dop_emit_matrix(dop_emit *e, dop_node_id node, const char *expert);
+
 /* Appends the statements that compute the node's value at the index and returns the value's name. */
 const char *dop_emit_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width);
 /* Statement that stores a value (a name from dop_emit_value) to the node's memory: scratch, result, or, for state_write,
@@ -118,6 +122,16 @@ bool dop_emit_in_mailbox(const dop_emit *e, dop_node_id node);
 /* Argument with the address of a value's mailbox, for code that sends or receives by itself. */
 const char *dop_emit_mailbox_arg(dop_emit *e, dop_node_id node, bool written);
 const char *dop_emit_receive(dop_emit *e, dop_node_id node, const char *c);
+/* Where the copy of a replace state begins that is current for the sequence, or (successor) the one that this
+ * step makes; and the sequence of a row, 0u where there is one only. */
+const char *dop_emit_replace_copy(dop_emit *e, dop_node_id state, const char *sequence, bool successor);
+const char *dop_emit_sequence(dop_emit *e, dop_node_id sequences, const char *row);
+/* What reads or keeps other rows: the value of a short_conv node, and the store of a state_write of the last rows. */
+typedef struct dop_emit_rows {
+    const char *(*conv)(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width);
+    void (*store_tail)(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value);
+} dop_emit_rows;
+extern const dop_emit_rows dop_emit_of_rows; /* emit_state.c */
 /* Can the node be evaluated 4 columns at a time?  (Every width on the way is a multiple of 4 or 1.) */
 bool dop_emit_wide(const dop_emit *e, dop_node_id node);
 

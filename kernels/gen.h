@@ -14,6 +14,7 @@ struct dop_gen {
     dop_buf main; /* the filled template */
     uint32_t grid[3];
     bool merges;       /* attention merges its splits, and counts the workgroups that are done with theirs */
+    bool experts;      /* addresses of weights are computed */
     bool halves;       /* factors of products are f16 */
     bool votes;        /* it asks whether something holds for any invocation of a subgroup */
     uint64_t failures; /* dop_buf_failures() at the start: a text of which a piece is missing is no kernel */
@@ -51,7 +52,8 @@ typedef struct dop_rowprog {
      * stage_PUT1(i, float), its first value at stage_base; and statistics, which become variables bound in the emitter. */
     dop_node_id staged; /* 0: none.  Any node readable from the program's nodes (an expression) */
     const char *stage, *stage_base;
-    uint32_t serial; /* distinguishes the names of several programs in one kernel */
+    const char *times; /* macro of a value's index, by which it is multiplied before; NULL: none */
+    uint32_t serial;   /* distinguishes the names of several programs in one kernel */
     /* Where loads of weights may go, in the scope of what `body` joins but before it (before waiting for other
      * dispatches); NULL: with the rest. */
     dop_buf *constants;
@@ -81,6 +83,8 @@ dop_attn dop_attn_at(const dop_site *s);    /* the same before anything is gener
 bool dop_attn_makes_heads(const dop_gen *gen);
 /* Heads that no kernel of attention computes. */
 dop_refusal dop_attn_refuses(const dop_site *s);
+/* May a step have rows of several sequences? */
+bool dop_attn_mixes(const dop_site *s);
 /* The tile of the forms without matrix units. */
 void dop_attn_tile(const dop_site *s, dop_tile *tile);
 /* Does the region make this step's row of a cache (0: K, 1: V), or receive it from the stage that writes it? */
@@ -88,6 +92,8 @@ bool dop_attn_has_row(const dop_gen *gen, const dop_attn *a, uint32_t which);
 /* Query rows into dop_q; cache writes of this step. */
 void dop_attn_prologue(dop_gen *gen, const dop_attn *a, dop_buf *body);
 /* The body of dop_store_row(t, h, d, o, m, l, split): four values from column d of head h. */
+/* Keys KVH, a KV head in the caches of the sequence that `row` belongs to, and SEQUENCE, what it needs before. */
+void dop_attn_sequence(dop_gen *gen, const dop_attn *a, const char *row, dop_keys *keys, dop_buf *decls);
 void dop_attn_store(dop_gen *gen, const dop_attn *a, dop_buf *store);
 /* What the last workgroup of a KV head does: the merged rows of its query heads; and the store of four values `o` at
  * column c of `merged` by a workgroup that has no others to merge with. */
@@ -95,6 +101,26 @@ void dop_attn_merge(dop_gen *gen, const dop_attn *a, dop_node_id merged, dop_buf
 void dop_attn_store_whole(dop_gen *gen, const dop_attn *a, dop_node_id merged, dop_buf *out);
 const char *dop_attn_sink(dop_gen *gen, const dop_attn *a);                 /* head h's sink into o, top, sum */
 const char *dop_attn_score(dop_gen *gen, const dop_attn *a, const char *x); /* from a product of query and key */
+
+/* --- choices of experts: gen_choice.c ---------------------------------------------------------------------------------- */
+
+/* Rows of scores and what is made of them, one after the other, in shared memory. */
+typedef struct dop_choice_program {
+    const dop_node_id *nodes; /* in topological order */
+    uint32_t n_nodes;
+    const char *t;        /* row of the step */
+    const char *store_if; /* condition on storing region outputs, NULL: always */
+    dop_node_id kept[2];  /* values that become rows in any case, loaded where they are not computed */
+    uint32_t n_kept;
+} dop_choice_program;
+
+/* Appends statements to `body`, which all invocations of the workgroup run.  Values are bound in gen->e afterwards, the kept
+ * ones as rows of shared memory that `decls` declares. */
+void dop_gen_choice(dop_gen *gen, const dop_choice_program *p, dop_buf *decls, dop_buf *body);
+/* Name of the row that a kept value became. */
+const char *dop_choice_row(const dop_gen *gen, dop_node_id id);
+/* Bytes of shared memory that it takes, at most. */
+uint32_t dop_choice_bytes(const dop_gen *gen, const dop_choice_program *p);
 
 /* --- products: products.c --------------------------------------------------------------------------------------------- */
 
@@ -121,7 +147,13 @@ typedef struct dop_parts {
     const dop_node_id *stats;
     uint32_t n_prog; /* nodes of the row program when staged */
     const dop_node_id *prog;
-    uint32_t unit; /* values per step: the largest unit of all weight types, at least 8 */
+    uint32_t unit;   /* values per step: the largest unit of all weight types, at least 8 */
+    const char *t;   /* row of the step */
+    bool experts;    /* every product has a matrix for each expert */
+    bool own_rows;   /* ... and each slot its own row of the activation */
+    uint32_t slots;  /* of each product; 1 without experts */
+    dop_node_id ids; /* as in the analysis, as the sum is */
+    dop_node_id sum;
 } dop_parts;
 
 /* Errors: weights of a type that no kernel reads. */
@@ -129,6 +161,39 @@ dop_status dop_gen_parts(const dop_gen *gen, dop_parts *out);
 /* The largest unit of the part's weight types. */
 uint32_t dop_part_unit(const dop_graph *g, const dop_part *part);
 uint32_t dop_pow2_floor(uint32_t v);
+
+/* --- products by expert: gen_group.c ----------------------------------------------------------------------------------- */
+
+/* Whose rows a tile takes: those of the step in their order, or the pairs of a block of group_rows (ops.def). */
+typedef struct dop_blocks {
+    dop_node_id id; /* the blocks; 0: rows in their order */
+    uint32_t n, span;
+    uint32_t slots; /* pairs of a row */
+    bool by_pair;   /* the activation has a row for each pair, [T,k,K]; else one for each row of the step */
+} dop_blocks;
+dop_blocks dop_blocks_of(const dop_graph *g, const dop_region *r);
+/* Rows that no tiles make: without blocks, or in blocks of other sizes. */
+dop_refusal dop_blocks_refuse(const dop_site *s);
+uint32_t dop_blocks_bytes(const dop_gen *gen, uint32_t bm); /* of shared memory, in tiles of bm rows */
+/* Declares dop_pair[BM], the pairs of a workgroup, and dop_matrix, their expert. */
+void dop_blocks_declare(const dop_blocks *b, dop_buf *decls);
+/* The start of main(): finds both for tile number `tile`, and leaves where there are none. */
+void dop_blocks_begin(dop_gen *gen, const dop_blocks *b, const char *tile, dop_buf *out);
+/* A row of the step from `pair`, and in `column` where the column c of n that the pair has is in a value [T,k,n]. */
+const char *dop_blocks_row(dop_gen *gen, const dop_blocks *b, const char *pair);
+const char *dop_blocks_column(dop_gen *gen, const dop_blocks *b, const char *pair, uint32_t n);
+
+/* --- products with a matrix for each expert: gen_expert.c ---------------------------------------------------------------- */
+
+/* What the kernels of few rows need beside gemv: the row and slot of a workgroup, the choice of experts, its matrices. */
+void dop_expert_begin(dop_gen *gen, const dop_parts *p, dop_buf *decls, dop_buf *before);
+/* Where the matrix of weight w begins that the slot takes ("dop_expert(a3, ...)"). */
+const char *dop_expert_weights(dop_gen *gen, const dop_parts *p, dop_node_id w, const char *slot);
+/* The row program that stages the activation, of all slots that are summed up or of the workgroup's own; *out_each: it is
+ * to run for each slot dop_j. */
+void dop_expert_program(dop_gen *gen, const dop_parts *p, uint32_t k_pad, dop_rowprog *prog, dop_buf *decls,
+                        bool *out_each);
+uint32_t dop_expert_bytes(dop_gen *gen); /* of shared memory, for the choice */
 
 /* --- integer products: int8.c ---------------------------------------------------------------------------------------- */
 

@@ -66,7 +66,7 @@ emit(dop_gen *gen)
                        "        %s.n_rows = 1u;\n",
                        s, s, s, s, s, s, s);
         /* The step is complete: what it made of the states that it replaces is current from now on. */
-        if (dop_graph_replaces(g) && g->max_q > 1 && g->max_t > 1)
+        if (dop_graph_replaces(g) && dop_graph_mixes(g))
             e->status = DOP_FAIL(e->diag, DOP_E_INPUT, "no kernel commits a step of several sequences");
         if (dop_graph_replaces(g))
             dop_buf_printf(&store, "        %s.parity[%s] ^= 1u;\n", s, g->max_q == 1 ? "0" : "last.sequence");

@@ -123,6 +123,29 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
                            : "groupMemoryBarrier");
 }
 
+/* Where there are several sequences, the caches of one begin at row dop_first. */
+void
+dop_attn_sequence(dop_gen *gen, const attn *a, const char *row, dop_keys *keys, dop_buf *decls)
+{
+    dop_emit *e = &gen->e;
+    const dop_node *cache = dop_node_at(e->g, a->n->src[1]);
+    bool several = e->g->max_q > 1;
+    if (several)
+        dop_buf_puts(decls, "uint dop_first;\n");
+    dop_keys_set(keys, "KVH", several ? "kvh + dop_first * KV" : "kvh");
+    dop_keys_set(keys, "SEQUENCE",
+                 several ? dop_emit_str(e, "    dop_first = %s.rows[%s].sequence * %uu;\n", dop_emit_step(e), row,
+                                        (uint32_t)dop_dim_value(e->g, cache->shape.dim[1], e->g->max_t))
+                         : "");
+}
+
+bool
+dop_attn_mixes(const dop_site *s)
+{
+    const dop_node *sequences = dop_node_at(s->g, dop_attn_at(s).n->src[4]);
+    return s->g->max_q > 1 && s->g->max_t > 1 && sequences->shape.dim[0].sym == DOP_SYM_T;
+}
+
 void
 dop_attn_store(dop_gen *gen, const attn *a, dop_buf *store)
 {
@@ -336,6 +359,7 @@ emit(dop_gen *gen)
     dop_buf_printf(&decls, "#define SPLITS %u\n#define MERGE %d\n", a.splits, merged != 0);
     gen->merges = merged != 0;
     a.rows = a.group * tile->bq;
+    dop_attn_sequence(gen, &a, "t0", &keys, &decls);
     dop_attn_prologue(gen, &a, &prologue);
     dop_attn_store(gen, &a, &store);
     const char *vt = dop_type_of(dop_node_at(g, a.n->src[2])->type)->name;
@@ -399,7 +423,7 @@ dop_attn_tile(const dop_site *s, dop_tile *tile)
         while (tile->ds > t->subgroup || (tile->ds > 1 && a.dim % (tile->ds * step_of(g, &a))))
             tile->ds /= 2;
     }
-    tile->bq = a.group >= 16 ? 1 : 16 / a.group;
+    tile->bq = a.group >= 16 || dop_attn_mixes(s) ? 1 : 16 / a.group;
     if (tile->bq > g->max_t)
         tile->bq = g->max_t;
     /* queries, scores and the final sums share the workgroup's memory */

@@ -134,7 +134,7 @@ emit(dop_gen *gen)
     const dop_tile *tile = &gen->choice->tile;
     layout l = layout_of(g, &a, tile, e->target);
     dop_keys keys = {0};
-    dop_buf load = {0}, store = {0}, sink = {0};
+    dop_buf load = {0}, store = {0}, sink = {0}, decls = {0};
     if (l.row_groups * l.position_groups != l.subgroups || l.positions % (16 * l.position_groups) ||
         a.group * tile->bq > l.rows)
         return DOP_FAIL(e->diag, DOP_E_INPUT,
@@ -163,6 +163,8 @@ emit(dop_gen *gen)
     dop_keys_set(&keys, "LOAD_Q", load.data ? load.data : "");
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");
     dop_keys_set(&keys, "SINK", sink.data ? sink.data : "");
+    dop_attn_sequence(gen, &a, "0u", &keys, &decls);
+    dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
     gen->grid[0] = a.kv;
     gen->grid[1] = dop_div_up_u32(g->max_t, tile->bq);
     gen->grid[2] = 1;
@@ -170,6 +172,7 @@ emit(dop_gen *gen)
     dop_buf_finish(&load);
     dop_buf_finish(&store);
     dop_buf_finish(&sink);
+    dop_buf_finish(&decls);
     return st;
 }
 
@@ -187,6 +190,8 @@ fits(const dop_site *s)
     dop_gen gen;
     dop_attn a = dop_attn_at(s);
     dop_gen_open(&gen, s, NULL, NULL, &ignored);
+    if (dop_attn_mixes(s))
+        return (dop_refusal){"the rows of a step are of several sequences", NULL};
     if (a.n->op != DOP_OP_attention)
         return (dop_refusal){"the cache is split", NULL};
     if (dop_node_at(s->g, a.n->src[1])->type != DOP_TYPE_f16 || dop_node_at(s->g, a.n->src[2])->type != DOP_TYPE_f16)

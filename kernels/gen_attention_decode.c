@@ -72,6 +72,7 @@ emit(dop_gen *gen)
     dop_buf_printf(
         &decls, "#define SPLITS %u\n#define MAX_SPLITS %uu\n#define MERGE %d\n#define KEEPS_K %d\n#define KEEPS_V %d\n",
         a.splits, a.max_splits, merged != 0, a.keeps[0], a.keeps[1]);
+    dop_attn_sequence(gen, &a, "0u", &keys, &decls);
     dop_attn_prologue(gen, &a, &prologue);
     dop_attn_store(gen, &a, &store);
     dop_attn_store_whole(gen, &a, merged, &whole);

@@ -64,6 +64,15 @@ emit(dop_gen *gen)
     uint32_t step = dop_node_at(g, a.n->src[1])->type == DOP_TYPE_f16 && a.dim % 8 == 0 ? 8 : 4;
     a.rows = ROWS;
     dop_buf_printf(&decls, "#define SPLITS %u\n", a.splits);
+    /* Rows of several sequences: a workgroup has those of one token only. */
+    bool mixes = dop_attn_mixes(&(dop_site){g, e->r, e->target, e->routes});
+    uint32_t of_token = dop_div_up_u32(a.group, ROWS);
+    dop_attn_sequence(gen, &a, mixes ? "DOP_T(0u)" : "0u", &keys, &decls);
+    dop_keys_set(&keys, "FIRST_ROW",
+                 mixes ? dop_emit_str(e, "gl_WorkGroupID.y / %uu * G + gl_WorkGroupID.y %% %uu * R", of_token, of_token)
+                       : "gl_WorkGroupID.y * R");
+    dop_keys_set(&keys, "N_ROWS",
+                 mixes ? dop_emit_str(e, "min(n_tokens, gl_WorkGroupID.y / %uu + 1u) * G", of_token) : "n_tokens * G");
     dop_attn_prologue(gen, &a, &prologue);
     dop_attn_store(gen, &a, &store);
     dot_k(gen, &a, step, &dot);
@@ -83,7 +92,7 @@ emit(dop_gen *gen)
     dop_keys_set(&keys, "PROLOGUE", prologue.data ? prologue.data : "");
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");
     gen->grid[0] = a.kv;
-    gen->grid[1] = dop_div_up_u32(g->max_t * a.group, a.rows);
+    gen->grid[1] = mixes ? g->max_t * of_token : dop_div_up_u32(g->max_t * a.group, a.rows);
     gen->grid[2] = a.splits;
     dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "attention_rows.glsl", &keys, &gen->main) : e->status;
     dop_buf_finish(&decls);

@@ -38,13 +38,36 @@ declare_stage(dop_gen *gen, uint32_t k_pad, uint32_t unit, bool half, dop_buf *d
                         "#define DOP_X_PUT1(i, x) dop_x[DOP_X_AT((i) >> 2)][(i) & 3u] = x\n");
 }
 
+/* Slots whose rows of the activation are parts of one sum. */
+static uint32_t
+summed_slots(const dop_parts *p)
+{
+    return p->sum ? p->slots : 1;
+}
+
+/* Steps along the row of one slot. */
+static uint32_t
+units_of(const dop_parts *p)
+{
+    return dop_div_up_u32(p->k, p->unit);
+}
+
+/* A gemv has one row; experts may have several, each a workgroup's own. */
+static dop_status
+parts_of(const dop_gen *gen, dop_parts *p)
+{
+    dop_status st = dop_gen_parts(gen, p);
+    p->t = gen->e.r->tpl == DOP_TPL_expert_tiles && gen->e.g->max_t > 1 ? "dop_t" : "0u";
+    return st;
+}
+
 static dop_rowprog
 program_of(const dop_parts *p)
 {
     return (dop_rowprog){.nodes = p->prog,
                          .n_nodes = p->n_prog,
                          .len = p->k,
-                         .t = "0u",
+                         .t = p->t,
                          .unit = "0u",
                          .store_if = "DOP_GROUP.x == 0u",
                          .staged = p->act,
@@ -59,23 +82,30 @@ stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, uint32_t unit
 {
     dop_emit *e = &gen->e;
     dop_status st = DOP_OK;
-    bool ints = gen->descriptor->ints, direct = false;
+    bool ints = gen->descriptor->ints, direct = false, each = false;
     dop_rowprog prog = program_of(p);
     prog.constants = constants;
+    if (p->experts)
+        dop_expert_program(gen, p, k_pad, &prog, decls, &each);
+    const uint32_t all = k_pad * summed_slots(p);
     if (ints)
-        st = dop_int8_declare(gen, &prog, k_pad, decls, &direct);
+        st = dop_int8_declare(gen, &prog, all, decls, &direct);
     else
-        declare_stage(gen, k_pad, unit, half, decls);
+        declare_stage(gen, all, unit, half, decls);
+    if (each)
+        dop_buf_printf(body, "    for (uint dop_j = 0u; dop_j < %uu; dop_j++) {\n", p->slots);
     if (k_pad > p->k)
         dop_buf_printf(body,
                        "    for (uint i = %uu + gl_LocalInvocationIndex; i < %uu; i += WG)\n"
-                       "        DOP_X_PUT1(i, 0.0);\n",
-                       p->k, k_pad);
+                       "        DOP_X_PUT1(%s%si, 0.0);\n",
+                       p->k, k_pad, each ? prog.stage_base : "", each ? " + " : "");
     uint32_t n_binds = e->n_binds;
     dop_gen_rowprog(gen, &prog, body);
+    if (each)
+        dop_buf_puts(body, "    }\n");
     dop_buf_puts(body, ints && !direct ? "    barrier();\n    dop_xi_row();\n    barrier();\n" : "    barrier();\n");
     for (uint32_t i = 0; i < p->n_stats; i++)
-        dop_buf_printf(body, "    dop_stat%u = %s;\n", i, dop_emit_value(e, p->stats[i], (dop_index){"0u", "0u"}, 1));
+        dop_buf_printf(body, "    dop_stat%u = %s;\n", i, dop_emit_value(e, p->stats[i], (dop_index){p->t, "0u"}, 1));
     e->n_binds = n_binds;
     return st;
 }
@@ -99,22 +129,33 @@ load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
     bool wide = dop_emit_wide(e, p->act);
     dop_buf inner = {0};
     dop_buf_printf(load, "%s[[unroll]] for (uint q = 0u; q < %uu; q++) {\n", in, p->unit / 4);
-    dop_buf_printf(load, "%s    uint c = v * %uu + q * 4u;\n", in, p->unit);
+    const char *column = "c", *cj = "(c + j)", *times = "";
+    if (p->sum)
+        dop_buf_printf(load, "%s    uint slot = v / %uu, c = v %% %uu * %uu + q * 4u;\n", in, units_of(p), units_of(p),
+                       p->unit);
+    else
+        dop_buf_printf(load, "%s    uint c = v * %uu + q * 4u;\n", in, p->unit);
+    if (p->own_rows) {
+        column = dop_emit_str(e, "(%s * %uu + c)", p->sum ? "slot" : "dop_slot", p->k);
+        cj = dop_emit_str(e, "(%s + j)", column);
+    }
+    if (p->sum)
+        times = dop_emit_str(e, " * %s[slot]", dop_choice_row(gen, dop_node_at(e->g, p->sum)->src[1]));
     if (p->k % p->unit)
         dop_buf_printf(load, "%s    x[q] = vec4(0.0);\n", in);
     if (wide) {
         dop_emit_scope(e, &inner, "                        ");
-        dop_emit_line(e, "x[q] = %s;", dop_emit_value(e, p->act, (dop_index){"0u", "c"}, 4));
+        dop_emit_line(e, "x[q] = %s%s;", dop_emit_value(e, p->act, (dop_index){p->t, column}, 4), times);
         for (uint32_t i = 0; i < p->n_stats; i++)
             dop_emit_line(e, "dop_stat%u += dop_sumsq(%s);", i,
-                          dop_emit_value(e, dop_node_at(e->g, p->stats[i])->src[0], (dop_index){"0u", "c"}, 4));
+                          dop_emit_value(e, dop_node_at(e->g, p->stats[i])->src[0], (dop_index){p->t, column}, 4));
         if (p->k % p->unit)
             dop_buf_printf(load, "%s    if (c < %uu) {\n%s%s    }\n", in, p->k, inner.data ? inner.data : "", in);
         else
             dop_buf_printf(load, "%s    {\n%s%s    }\n", in, inner.data ? inner.data : "", in);
     } else {
         dop_emit_scope(e, &inner, "                        ");
-        dop_emit_line(e, "x[q][j] = %s;", dop_emit_value(e, p->act, (dop_index){"0u", "(c + j)"}, 1));
+        dop_emit_line(e, "x[q][j] = %s%s;", dop_emit_value(e, p->act, (dop_index){p->t, cj}, 1), times);
         dop_buf_printf(load, "%s    for (uint j = 0u; j < 4u; j++)\n%s        if (c + j < %uu) {\n%s%s        }\n", in,
                        in, p->k, inner.data ? inner.data : "", in);
     }
@@ -134,7 +175,7 @@ static void
 emit_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *fetch, dop_buf *raw)
 {
     const dop_part *part = &p->part[index];
-    uint32_t units = dop_div_up_u32(p->k, p->unit);
+    uint32_t units = units_of(p) * summed_slots(p);
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
     const dop_tile *tile = &gen->choice->tile;
@@ -143,6 +184,9 @@ emit_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *fetch, dop
     const char *row = limited(e, rows_end, dop_emit_str(e, "row + i %% %uu", tile->rows), part->rows - 1);
     const char *v = dop_emit_str(e, "u + i / %uu * LANES", tile->rows);
     v = limited(e, units % (tile->lanes * tile->unroll) != 0, v, units - 1);
+    if (p->sum)
+        v = dop_emit_str(e, "%s, slot = v / %uu;\n        v %%= %uu", v, units_of(p), units_of(p));
+    units = units_of(p);
     dop_buf_printf(fetch, "void dop_fetch%u(uint row, uint u", index);
     for (uint32_t m = 0; m < part->n_mats; m++) {
         dop_node_id w = dop_node_at(g, part->mats[m])->src[1];
@@ -150,7 +194,9 @@ emit_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *fetch, dop
         const dop_weight_type *wt = dop_weight_type_of(type);
         uint32_t steps = p->unit / wt->unit, per_row = dop_row_values(g, w) / wt->unit;
         uint32_t count = tile->unroll * tile->rows * steps;
-        const char *a = dop_emit_arg(e, w, false), *aux = dop_emit_weight(e, w), *name = dop_type_of(type)->name;
+        const char *a =
+            p->experts ? dop_expert_weights(gen, p, w, p->sum ? "slot" : "dop_slot") : dop_emit_arg(e, w, false);
+        const char *aux = dop_emit_weight(e, w), *name = dop_type_of(type)->name;
         dop_buf_printf(fetch, ", out dop_raw_%s q%u[%u]", name, m, count);
         dop_buf_printf(raw, "        dop_raw_%s q%u[%u], n%u[%u];\n", name, m, count, m, count);
         for (uint32_t s = 0; s < steps; s++) {
@@ -209,14 +255,16 @@ emit_dots(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *dots)
 /* The epilogue of row c.  Where a team has a lane for each of its rows, what the epilogue loads goes to `preload`, before
  * the products. */
 static void
-emit_store(dop_gen *gen, const dop_part *part, dop_buf *preload, dop_buf *store)
+emit_store(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *preload, dop_buf *store)
 {
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
-    dop_index ix = {"0u", "c"};
+    dop_index ix = {p->t, "c"};
     uint32_t n_binds = e->n_binds;
+    if (p->experts && !p->sum)
+        ix.c = dop_emit_str(e, "(dop_slot * %uu + c)", part->rows);
     for (uint32_t m = 0; m < part->n_mats; m++)
-        dop_emit_bind(e, part->mats[m],
+        dop_emit_bind(e, p->sum ? p->sum : part->mats[m],
                       tile->rows == 1 ? dop_emit_str(e, "acc[%u]", m) : dop_emit_str(e, "acc[%u + r]", m * tile->rows),
                       false, NULL);
     if (tile->rows <= tile->lanes)
@@ -318,7 +366,7 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
     dop_keys_num(gen, &keys, "N", part->rows);
     dop_keys_num(gen, &keys, "U", p->unit);
     dop_keys_num(gen, &keys, "ROWS", tile->rows);
-    dop_keys_num(gen, &keys, "UNITS", dop_div_up_u32(p->k, p->unit));
+    dop_keys_num(gen, &keys, "UNITS", units_of(p) * summed_slots(p));
     const char *limit;
     if (part->argmax) {
         uint32_t chunk = dop_div_up_u32(part->rows, n_wg);
@@ -337,7 +385,7 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
     load_activation(gen, p, &load);
     emit_fetch(gen, p, index, &fetch, &raw);
     emit_dots(gen, p, part, &dots);
-    emit_store(gen, part, &preload, &store);
+    emit_store(gen, p, part, &preload, &store);
     set_store_rows(gen, part, limit, &preload, &keys);
     dop_keys_set(&keys, "STATS_INIT", init.data ? init.data : "");
     dop_keys_set(&keys, "STATS_DONE", done.data ? done.data : "");
@@ -389,17 +437,16 @@ plan_staging(const dop_gen *gen, dop_parts *p)
     staging x = {.unit = p->unit}; /* one activation in shared memory serves all parts */
     uint32_t per_wg = tile->wg / tile->lanes * tile->rows;
     x.k_pad = (p->k + x.unit - 1) / x.unit * x.unit;
-    uint32_t capacity = e->target->shared_bytes / 4 * 3;
+    uint32_t capacity = e->target->shared_bytes / 4 * 3, all = x.k_pad * summed_slots(p);
     /* On GPUs the row is staged when it costs something to make, or when a lane reads much of it at once, which would
      * conflict, or when many rows share it: else a plain f32 row is as well read where it lies.  What a mailbox holds is
      * looked for once. */
     bool worth = x.unit > 8 || p->n_prog > 0 || per_wg >= 16 || e->routes;
     if (gen->descriptor->ints)
         p->staged = true;
-    else if (!p->staged && worth && tile->stage && x.k_pad * 4 <= capacity)
+    else if (!p->staged && worth && tile->stage && all * 4 <= capacity)
         p->staged = true;
-    else if (!p->staged && worth && tile->stage && x.k_pad * 2 <= capacity && x.k_pad == p->k &&
-             dop_emit_wide(e, p->act))
+    else if (!p->staged && worth && tile->stage && all * 2 <= capacity && x.k_pad == p->k && dop_emit_wide(e, p->act))
         p->staged = x.half = true;
     return x;
 }
@@ -411,10 +458,12 @@ emit(dop_gen *gen)
     const dop_tile *tile = &gen->choice->tile;
     dop_parts p;
     dop_keys keys = {0};
-    dop_buf decls = {0}, constants = {0}, prologue = {0}, parts = {0}, calls = {0};
-    dop_status st = dop_gen_parts(gen, &p);
+    dop_buf decls = {0}, constants = {0}, prologue = {0}, parts = {0}, calls = {0}, before = {0};
+    dop_status st = parts_of(gen, &p);
     if (st != DOP_OK)
         return st;
+    if (p.experts)
+        dop_expert_begin(gen, &p, &decls, &before);
     uint32_t first = 0, per_wg = tile->wg / tile->lanes * tile->rows;
     for (uint32_t i = 0; i < p.n_stats; i++)
         dop_buf_printf(&decls, "float dop_stat%u;\n", i);
@@ -430,15 +479,20 @@ emit(dop_gen *gen)
         uint32_t n_wg = n_parts ? (e->routes && n_parts > e->target->cores ? e->target->cores : n_parts)
                                 : dop_div_up_u32(part->rows, per_wg * (tile->loops ? tile->loops : 1));
         st = emit_part(gen, &p, i, n_wg, &decls, &parts);
+        const uint32_t n_all = n_wg * (p.sum ? 1 : p.slots);
+        const char *call = dop_emit_str(e, "dop_part%u(wg - %uu);", i, first);
+        if (p.experts && !p.sum)
+            call = dop_emit_str(e, "dop_slot = (wg - %uu) / %uu; dop_part%u((wg - %uu) %% %uu);", first, n_wg, i, first,
+                                n_wg);
         if (i + 1 < p.n)
-            dop_buf_printf(&calls, "    if (wg < %uu) {\n        dop_part%u(wg - %uu);\n        return;\n    }\n",
-                           first + n_wg, i, first);
+            dop_buf_printf(&calls, "    if (wg < %uu) {\n        %s\n        return;\n    }\n", first + n_all, call);
         else
-            dop_buf_printf(&calls, "    dop_part%u(wg - %uu);\n", i, first);
-        first += n_wg;
+            dop_buf_printf(&calls, "    %s\n", call);
+        first += n_all;
     }
     gen->grid[0] = first;
-    gen->grid[1] = gen->grid[2] = 1;
+    gen->grid[1] = strcmp(p.t, "0u") == 0 ? 1 : e->g->max_t;
+    gen->grid[2] = 1;
     dop_keys_num(gen, &keys, "LANES", tile->lanes);
     dop_buf all = {0};
     dop_buf_printf(&all, "#define LANES_LOG2 %u\n%s", log2_of(tile->lanes), decls.data ? decls.data : "");
@@ -446,6 +500,7 @@ emit(dop_gen *gen)
     dop_keys_set(&keys, "CONSTANTS", constants.data ? constants.data : "");
     dop_keys_set(&keys, "PROLOGUE", prologue.data ? prologue.data : "");
     dop_keys_set(&keys, "PARTS", parts.data ? parts.data : "");
+    dop_keys_set(&keys, "BEFORE", before.data ? before.data : "");
     dop_keys_set(&keys, "CALLS", calls.data ? calls.data : "");
     if (st == DOP_OK)
         st = e->status == DOP_OK ? dop_template_fill(gen, "gemv.glsl", &keys, &gen->main) : e->status;
@@ -455,6 +510,7 @@ emit(dop_gen *gen)
     dop_buf_finish(&prologue);
     dop_buf_finish(&parts);
     dop_buf_finish(&calls);
+    dop_buf_finish(&before);
     return st;
 }
 
@@ -524,12 +580,10 @@ choose_tile(const dop_site *s, dop_tile *tile)
 static uint32_t
 count_stage_groups(const dop_site *s, uint32_t products, uint32_t rows_each)
 {
-    uint32_t n = 0, per = 0;
-    for (uint32_t i = 0; i < s->r->n_nodes; i++) {
-        if (dop_node_at(s->g, s->r->nodes[i])->op != DOP_OP_matmul || per++ % products)
-            continue;
-        n += dop_div_up_u32(dop_node_cols(s->g, s->r->nodes[i]), rows_each);
-    }
+    const dop_analysis *a = s->r->info;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < a->n_products; i += products)
+        n += dop_div_up_u32(dop_product_cols(s->g, a->products[i]), rows_each) * (a->sum ? 1 : a->slots);
     return n;
 }
 
@@ -571,15 +625,17 @@ shared_bytes(dop_gen *gen)
 {
     const dop_tile *tile = &gen->choice->tile;
     dop_parts p;
-    if (dop_gen_parts(gen, &p) != DOP_OK)
+    if (parts_of(gen, &p) != DOP_OK)
         return 0; /* generation says why */
     staging x = plan_staging(gen, &p);
     dop_rowprog prog = program_of(&p);
     uint32_t bytes = 4 * (tile->subgroup ? tile->wg / gen->e.target->subgroup : tile->wg); /* sums of a team */
+    const uint32_t all = x.k_pad * summed_slots(&p);
+    bytes += p.experts ? dop_expert_bytes(gen) : 0;
     if (gen->descriptor->ints)
-        bytes += dop_int8_bytes(gen, &prog, x.k_pad);
+        bytes += dop_int8_bytes(gen, &prog, all);
     else if (p.staged)
-        bytes += x.k_pad * (x.half ? 2 : 4);
+        bytes += all * (x.half ? 2 : 4);
     for (uint32_t i = 0; i < p.n; i++)
         if (p.part[i].argmax)
             return bytes + tile->wg * 8;
@@ -638,4 +694,49 @@ const dop_descriptor dop_descriptor_gemv_subgroup_i8 = {
     .stage = DOP_VARIANT_gemv_subgroup_i8,
     .as_stage = as_stage,
     .ints = true,
+};
+
+const dop_descriptor dop_descriptor_expert = {
+    .fits = dop_products_refuse,
+    .tile = choose_tile,
+    .shared = shared_bytes,
+    .emit = emit,
+};
+const dop_descriptor dop_descriptor_expert_i8 = {
+    .fits = fits_ints,
+    .avoid = dop_int8_avoid,
+    .tile = choose_tile,
+    .shared = shared_bytes,
+    .emit = emit,
+    .ints = true,
+};
+const dop_descriptor dop_descriptor_expert_subgroup = {
+    .fits = dop_products_refuse,
+    .tile = choose_tile,
+    .shared = shared_bytes,
+    .emit = emit,
+    .stage = DOP_VARIANT_expert_subgroup,
+    .as_stage = as_stage,
+};
+const dop_descriptor dop_descriptor_expert_subgroup_i8 = {
+    .fits = fits_ints,
+    .avoid = dop_int8_avoid,
+    .tile = choose_tile,
+    .shared = shared_bytes,
+    .emit = emit,
+    .stage = DOP_VARIANT_expert_subgroup_i8,
+    .as_stage = as_stage,
+    .ints = true,
+};
+const dop_descriptor dop_descriptor_expert_each = {
+    .fits = dop_products_refuse,
+    .tile = choose_tile,
+    .shared = shared_bytes,
+    .emit = emit,
+};
+const dop_descriptor dop_descriptor_expert_each_subgroup = {
+    .fits = dop_products_refuse,
+    .tile = choose_tile,
+    .shared = shared_bytes,
+    .emit = emit,
 };

@@ -10,10 +10,15 @@ static void
 load_tile(dop_gen *gen, const dop_parts *p, const char *k, dop_buf *load)
 {
     dop_emit *e = &gen->e;
-    const char *in = "                ";
+    const char *in = "                ", *c = "c";
+    const dop_blocks b = dop_blocks_of(e->g, e->r);
+    if (b.by_pair) {
+        dop_buf_printf(load, "%suint s = %s;\n", in, dop_blocks_column(gen, &b, "dop_pair[m]", p->k));
+        c = "s";
+    }
     if (dop_emit_wide(e, p->act)) {
         dop_emit_scope(e, load, in);
-        dop_emit_line(e, "x = %s;", dop_emit_value(e, p->act, (dop_index){"t", "c"}, 4));
+        dop_emit_line(e, "x = %s;", dop_emit_value(e, p->act, (dop_index){"t", c}, 4));
         for (uint32_t i = 0; i < p->n_stats; i++)
             dop_emit_line(e, "stat%u[i / WG] += dop_sumsq(%s);", i,
                           dop_emit_value(e, dop_node_at(e->g, p->stats[i])->src[0], (dop_index){"t", "c"}, 4));
@@ -21,7 +26,7 @@ load_tile(dop_gen *gen, const dop_parts *p, const char *k, dop_buf *load)
     }
     dop_buf_printf(load, "%sfor (uint j = 0u; j < 4u; j++)\n%s    if (c + j < %s) {\n", in, in, k);
     dop_emit_scope(e, load, "                        ");
-    dop_emit_line(e, "x[j] = %s;", dop_emit_value(e, p->act, (dop_index){"t", "(c + j)"}, 1));
+    dop_emit_line(e, "x[j] = %s;", dop_emit_value(e, p->act, (dop_index){"t", dop_emit_str(e, "(%s + j)", c)}, 1));
     for (uint32_t i = 0; i < p->n_stats; i++)
         dop_emit_line(e, "stat%u[i / WG] += dop_sumsq(%s);", i,
                       dop_emit_value(e, dop_node_at(e->g, p->stats[i])->src[0], (dop_index){"t", "(c + j)"}, 1));
@@ -56,8 +61,8 @@ depth_of(dop_gen *gen, const dop_parts *p, const dop_part *part)
         return d;
     }
     dop_node_id act = dop_node_base(e->g, p->act, NULL);
-    bool numbers = p->n == 1 && part->n_mats == 1 && p->n_stats == 0 && !dop_region_has(e->r, act) &&
-                   dop_row_values(e->g, act) == p->k;
+    bool numbers = !dop_blocks_of(e->g, e->r).id && p->n == 1 && part->n_mats == 1 && p->n_stats == 0 &&
+                   !dop_region_has(e->r, act) && dop_row_values(e->g, act) == p->k;
     if (numbers) {
         e->long_row = act;
         d.k = e->row_values = even_number(e, p->k);
@@ -81,7 +86,7 @@ load_weights(dop_gen *gen, const dop_part *part, const depth *deep, dop_buf *out
     dop_emit *e = &gen->e;
     for (uint32_t m = 0; m < part->n_mats; m++) {
         dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
-        const char *a = dop_emit_arg(e, w, false), *type = dop_type_of(dop_node_at(e->g, w)->type)->name;
+        const char *a = dop_emit_matrix(e, w, "dop_matrix"), *type = dop_type_of(dop_node_at(e->g, w)->type)->name;
         dop_buf_printf(out,
                        "        for (uint i = gl_LocalInvocationIndex; i < BN * BK / 4u; i += WG) {\n"
                        "            uint n = i / (BK / 4u), k = (i %% (BK / 4u)) * 4u, c = k0 + k;\n"
@@ -128,8 +133,12 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
     }
     for (uint32_t m = 0; m < part->n_mats; m++)
         dop_emit_bind(e, part->mats[m], dop_emit_str(e, "acc[(%uu * TM + i) * TN + j]", m), false, NULL);
+    const dop_blocks b = dop_blocks_of(e->g, e->r);
+    const char *pair = "dop_pair[ty * TM + i]";
+    dop_index ix = {"t", b.id ? "s" : "c"};
+    if (b.id)
+        dop_buf_printf(&store, "                uint s = %s;\n", dop_blocks_column(gen, &b, pair, part->rows));
     dop_emit_scope(e, &store, "                ");
-    dop_index ix = {"t", "c"};
     for (uint32_t i = 0; i < part->n_outs; i++)
         dop_emit_store(e, part->outs[i], ix, 1, dop_emit_value(e, part->outs[i], ix, 1));
     dop_keys_num(gen, &keys, "P", index);
@@ -139,6 +148,8 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
     dop_keys_num(gen, &keys, "TM", tile->tm);
     dop_keys_num(gen, &keys, "TN", tile->tn);
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
+    dop_keys_set(&keys, "LOAD_ROW", b.id ? dop_blocks_row(gen, &b, "dop_pair[m]") : "t0 + m");
+    dop_keys_set(&keys, "STORE_ROW", b.id ? dop_blocks_row(gen, &b, pair) : "t0 + ty * TM + i");
     dop_keys_set(&keys, "STATS_INIT", init.data ? init.data : "");
     dop_keys_set(&keys, "STATS_DONE", done.data ? done.data : "");
     dop_keys_set(&keys, "STATS_ROW", row.data ? row.data : "");
@@ -163,7 +174,7 @@ emit(dop_gen *gen)
     const dop_tile *tile = &gen->choice->tile;
     dop_parts p;
     dop_keys keys = {0};
-    dop_buf decls = {0}, parts = {0}, calls = {0};
+    dop_buf decls = {0}, begin = {0}, parts = {0}, calls = {0};
     dop_status st = dop_gen_parts(gen, &p);
     if (st != DOP_OK)
         return st;
@@ -181,8 +192,19 @@ emit(dop_gen *gen)
             dop_buf_printf(&calls, "    dop_part%u(wg - %uu, t0);\n", i, first);
         first += n_wg;
     }
+    const dop_blocks b = dop_blocks_of(e->g, e->r);
+    if (b.id) {
+        dop_blocks_declare(&b, &decls);
+        dop_blocks_begin(gen, &b, "gl_WorkGroupID.y", &begin);
+    } else {
+        dop_buf_printf(&begin,
+                       "    uint t0 = gl_WorkGroupID.y * BM;\n"
+                       "    if (t0 >= %s)\n"
+                       "        return;\n",
+                       dop_emit_n_tokens(e));
+    }
     gen->grid[0] = first;
-    gen->grid[1] = dop_div_up_u32(e->g->max_t, tile->bm);
+    gen->grid[1] = b.id ? b.n * (b.span / tile->bm) : dop_div_up_u32(e->g->max_t, tile->bm);
     gen->grid[2] = 1;
     dop_keys_num(gen, &keys, "BM", tile->bm);
     dop_keys_num(gen, &keys, "BN", tile->bn);
@@ -190,13 +212,14 @@ emit(dop_gen *gen)
     dop_keys_num(gen, &keys, "TM", tile->tm);
     dop_keys_num(gen, &keys, "TN", tile->tn);
     dop_keys_num(gen, &keys, "M_MAX", mats);
-    dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
+    dop_keys_set(&keys, "BEGIN", begin.data ? begin.data : "");
     dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
     dop_keys_set(&keys, "PARTS", parts.data ? parts.data : "");
     dop_keys_set(&keys, "CALLS", calls.data ? calls.data : "");
     if (st == DOP_OK)
         st = e->status == DOP_OK ? dop_template_fill(gen, "matmul.glsl", &keys, &gen->main) : e->status;
     dop_buf_finish(&decls);
+    dop_buf_finish(&begin);
     dop_buf_finish(&parts);
     dop_buf_finish(&calls);
     return st;
@@ -212,17 +235,18 @@ shared_bytes(dop_gen *gen)
         return 0; /* generation says why */
     for (uint32_t i = 0; i < p.n; i++)
         mats = p.part[i].n_mats > mats ? p.part[i].n_mats : mats;
-    return ((tile->bm + 1) + mats * (tile->bn + 1)) * tile->bk * 4 + p.n_stats * tile->bm * tile->bk;
+    return ((tile->bm + 1) + mats * (tile->bn + 1)) * tile->bk * 4 + p.n_stats * tile->bm * tile->bk +
+           dop_blocks_bytes(gen, tile->bm);
 }
 
+/* rows: of the step, or of a block, which is whole tiles then */
 static void
-choose_tile(const dop_site *s, dop_tile *tile)
+tile_of_rows(const dop_site *s, uint32_t rows, dop_tile *tile)
 {
-    const dop_graph *g = s->g;
     const dop_target *t = s->t;
     dop_products p = dop_products_of(s);
     uint32_t mats = p.most < 2 ? 2 : p.most;
-    tile->bm = g->max_t >= 64 ? 64 : g->max_t >= 32 ? 32 : g->max_t >= 16 ? 16 : 8;
+    tile->bm = rows >= 64 ? 64 : rows >= 32 ? 32 : rows >= 16 ? 16 : 8;
     tile->bn = 64;
     tile->bk = 32;
     /* Activations, two weight tiles (gate and up) or more, and a quarter more for statistics and sums. */
@@ -244,9 +268,27 @@ choose_tile(const dop_site *s, dop_tile *tile)
     }
 }
 
+static void
+choose_tile(const dop_site *s, dop_tile *tile)
+{
+    tile_of_rows(s, s->g->max_t, tile);
+}
+
+static void
+choose_tile_at(const dop_site *s, dop_tile *tile)
+{
+    tile_of_rows(s, dop_blocks_of(s->g, s->r).span, tile);
+}
+
 const dop_descriptor dop_descriptor_matmul_tiled = {
     .fits = dop_products_refuse,
     .tile = choose_tile,
+    .shared = shared_bytes,
+    .emit = emit,
+};
+const dop_descriptor dop_descriptor_expert_tiled = {
+    .fits = dop_blocks_refuse,
+    .tile = choose_tile_at,
     .shared = shared_bytes,
     .emit = emit,
 };

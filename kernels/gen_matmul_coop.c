@@ -20,7 +20,7 @@ load_weights(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *lo
     for (uint32_t m = 0; m < part->n_mats; m++) {
         dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
         uint32_t stride = dop_row_values(e->g, w);
-        const char *a = dop_emit_arg(e, w, false), *aux = dop_emit_weight(e, w);
+        const char *a = dop_emit_matrix(e, w, "dop_matrix"), *aux = dop_emit_weight(e, w);
         const char *name = dop_type_of(dop_node_at(e->g, w)->type)->name;
         const char *which = m + 1 < part->n_mats ? dop_emit_str(e, "    if (m == %uu)\n        ", m) : "    ";
         dop_buf_printf(load, "%sreturn dop_w8load_%s(%s, n * %uu + c, %s);\n", which, name, a, stride, aux);
@@ -37,7 +37,8 @@ load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
     uint32_t start = 0;
     dop_node_id act = dop_node_base(g, p->act, &start);
     dop_type type = dop_node_at(g, act)->type;
-    uint32_t cols = dop_node_cols(g, act);
+    const dop_blocks b = dop_blocks_of(g, e->r);
+    uint32_t cols = b.by_pair ? p->k : dop_node_cols(g, act); /* a row of [T,k,K] is that of a pair */
     guard_column(gen, p, load);
     dop_emit_scope(e, load, "    ");
     if (!dop_region_has(e->r, act) && start % 8 == 0 && cols % 8 == 0 &&
@@ -51,8 +52,13 @@ load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
         dop_emit_line(e, "return dop_raw8(C32x4(%s).v[at >> 2], C32x4(%s).v[(at >> 2) + 1u]);", a, a);
         return "dop_pack8(uintBitsToFloat(r.a), uintBitsToFloat(r.b))";
     }
-    const char *x = dop_emit_value(e, p->act, (dop_index){"t", "c"}, 4);
-    const char *y = dop_emit_value(e, p->act, (dop_index){"t", "(c + 4u)"}, 4);
+    if (b.by_pair) {
+        dop_emit_line(e, "uint s = %s;", dop_blocks_column(gen, &b, "t", p->k));
+        dop_emit_line(e, "uint row = %s;", dop_blocks_row(gen, &b, "t"));
+    }
+    const char *t = b.by_pair ? "row" : "t", *c = b.by_pair ? "s" : "c";
+    const char *x = dop_emit_value(e, p->act, (dop_index){t, c}, 4);
+    const char *y = dop_emit_value(e, p->act, (dop_index){t, dop_emit_str(e, "(%s + 4u)", c)}, 4);
     dop_emit_line(e, "return dop_raw8(dop_pack8(%s, %s), uvec4(0u));", x, y);
     return "r.a";
 }
@@ -76,11 +82,17 @@ declare_types(const dop_gen *gen, const dop_parts *p, dop_buf *out)
         }
 }
 
+#define STORED_PAIR "dop_pair[wm * WM + i * MM + r]"
+
 static void
 store_tile(dop_gen *gen, const dop_part *part, uint32_t width, dop_buf *store)
 {
     dop_emit *e = &gen->e;
     uint32_t n_binds = e->n_binds;
+    const dop_blocks b = dop_blocks_of(e->g, e->r);
+    if (b.id)
+        dop_buf_printf(store, "                    uint s = %s;\n",
+                       dop_blocks_column(gen, &b, STORED_PAIR, part->rows));
     dop_emit_scope(e, store, "                    ");
     for (uint32_t m = 0; m < part->n_mats; m++) {
         const char *at = dop_emit_str(e, "(%uu * (WG / SG) + sg) * (MM * LS) + e", m),
@@ -91,10 +103,35 @@ store_tile(dop_gen *gen, const dop_part *part, uint32_t width, dop_buf *store)
             dop_emit_line(e, "float %s = dop_c1(%s);", name, at);
         dop_emit_bind(e, part->mats[m], name, false, NULL);
     }
-    dop_index ix = {"t", "c"};
+    dop_index ix = {"t", b.id ? "s" : "c"};
     for (uint32_t i = 0; i < part->n_outs; i++)
         dop_emit_store(e, part->outs[i], ix, width, dop_emit_value(e, part->outs[i], ix, width));
     e->n_binds = n_binds;
+}
+
+/* Which row the activations of a piece are of, and where a tile's rows are stored. */
+static void
+row_keys(dop_gen *gen, dop_keys *keys)
+{
+    const dop_blocks b = dop_blocks_of(gen->e.g, gen->e.r);
+    if (!b.id) {
+        dop_keys_set(keys, "LOAD_ROW", "min(t0 + i / (BK / 8u), dop_tokens - 1u)");
+        dop_keys_set(keys, "ROW_OF", "t0");
+        dop_keys_set(keys, "ROWS", "");
+        dop_keys_set(keys, "STORE_ROW", "t0 + wm * WM + i * MM + r");
+        return;
+    }
+    /* Rows without a pair take some other one's: they are not stored. */
+    const char *pair = "min(dop_pair[(lane + i * WG) / (BK / 8u) % BM], dop_tokens * DOP_SLOTS - 1u)";
+    dop_keys_set(keys, "LOAD_ROW", "t0");
+    dop_keys_set(keys, "ROW_OF", "row_of[i]");
+    dop_keys_set(keys, "ROWS",
+                 dop_emit_str(&gen->e,
+                              "    uint row_of[NA];\n"
+                              "    [[unroll]] for (uint i = 0u; i < NA; i++)\n"
+                              "        row_of[i] = %s;\n",
+                              b.by_pair ? pair : dop_blocks_row(gen, &b, pair)));
+    dop_keys_set(keys, "STORE_ROW", dop_blocks_row(gen, &b, STORED_PAIR));
 }
 
 static dop_status
@@ -111,6 +148,7 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
     dop_keys_set(&keys, "TAKE_A", load_activation(gen, p, &load_a));
     load_weights(gen, p, part, &load_b, &take_b);
     store_tile(gen, part, width, &store);
+    row_keys(gen, &keys);
     dop_keys_num(gen, &keys, "P", index);
     dop_keys_num(gen, &keys, "M", part->n_mats);
     dop_keys_num(gen, &keys, "N", part->rows);
@@ -163,7 +201,7 @@ emit(dop_gen *gen)
     const dop_tile *tile = &gen->choice->tile;
     dop_parts p;
     dop_keys keys = {0};
-    dop_buf parts = {0}, calls = {0}, types = {0};
+    dop_buf decls = {0}, begin = {0}, parts = {0}, calls = {0}, types = {0};
     dop_status st = dop_gen_parts(gen, &p);
     if (st != DOP_OK)
         return st;
@@ -180,7 +218,16 @@ emit(dop_gen *gen)
         first += n_wg;
     }
     gen->halves = true;
-    gen->grid[0] = dop_div_up_u32(e->g->max_t, tile->bm);
+    const dop_blocks b = dop_blocks_of(e->g, e->r);
+    if (b.id) {
+        dop_blocks_declare(&b, &decls);
+        dop_blocks_begin(gen, &b, "gl_WorkGroupID.x", &begin);
+    } else {
+        dop_buf_puts(&begin, "    uint t0 = gl_WorkGroupID.x * BM; // tiles that share weights run side by side\n"
+                             "    if (t0 >= dop_tokens)\n"
+                             "        return;\n");
+    }
+    gen->grid[0] = b.id ? b.n * (b.span / tile->bm) : dop_div_up_u32(e->g->max_t, tile->bm);
     gen->grid[1] = first;
     gen->grid[2] = 1;
     dop_keys_num(gen, &keys, "BM", tile->bm);
@@ -193,10 +240,14 @@ emit(dop_gen *gen)
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     declare_types(gen, &p, &types);
     dop_keys_set(&keys, "TYPES", types.data ? types.data : "");
+    dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
+    dop_keys_set(&keys, "BEGIN", begin.data ? begin.data : "");
     dop_keys_set(&keys, "PARTS", parts.data ? parts.data : "");
     dop_keys_set(&keys, "CALLS", calls.data ? calls.data : "");
     if (st == DOP_OK)
         st = e->status == DOP_OK ? dop_template_fill(gen, "matmul_coop.glsl", &keys, &gen->main) : e->status;
+    dop_buf_finish(&decls);
+    dop_buf_finish(&begin);
     dop_buf_finish(&parts);
     dop_buf_finish(&types);
     dop_buf_finish(&calls);
@@ -254,6 +305,21 @@ choose_tile(const dop_site *s, dop_tile *tile)
     }
 }
 
+/* By expert, measured as the others were: the first that fits of those whose rows a block has. */
+static const coop_shape block_shapes[] = {
+    {128, 128, 64, 64, 32, 0, false}, {128, 64, 64, 32, 32, 0, false}, {64, 64, 32, 32, 16, 0, false},
+    {32, 64, 64, 16, 16, 0, false},   {16, 64, 64, 16, 16, 0, false},
+};
+
+static void
+choose_tile_at(const dop_site *s, dop_tile *tile)
+{
+    const uint32_t span = dop_blocks_of(s->g, s->r).span, mats = dop_products_of(s).most;
+    for (size_t i = 0; i < sizeof block_shapes / sizeof *block_shapes; i++)
+        if (block_shapes[i].bm <= span && coop_tile(&block_shapes[i], mats, s->t, tile))
+            return;
+}
+
 static uint32_t
 shared_bytes(dop_gen *gen)
 {
@@ -263,7 +329,7 @@ shared_bytes(dop_gen *gen)
         return 0; /* generation says why */
     for (uint32_t i = 0; i < p.n; i++)
         mats = p.part[i].n_mats > mats ? p.part[i].n_mats : mats;
-    return tile_bytes(&gen->choice->tile, mats, gen->e.target);
+    return tile_bytes(&gen->choice->tile, mats, gen->e.target) + dop_blocks_bytes(gen, gen->choice->tile.bm);
 }
 
 static dop_refusal
@@ -283,6 +349,21 @@ fits(const dop_site *s)
     return no;
 }
 
+static dop_refusal
+fits_at(const dop_site *s)
+{
+    dop_refusal no = dop_blocks_refuse(s);
+    return no.why ? no : fits(s);
+}
+
+static const char *
+avoid_at(const dop_site *s)
+{
+    const uint32_t span = dop_blocks_of(s->g, s->r).span;
+    return dop_matrix_fit_of(s->t, span, dop_products_of(s).k) == DOP_MATRIX_FIT_few ? "fewer than 16 rows of an expert"
+                                                                                     : NULL;
+}
+
 static const char *
 avoid(const dop_site *s)
 {
@@ -296,6 +377,14 @@ const dop_descriptor dop_descriptor_matmul_coop = {
     .fits = fits,
     .avoid = avoid,
     .tile = choose_tile,
+    .shared = shared_bytes,
+    .emit = emit,
+    .matrix_form = DOP_CAP_coop_khr,
+};
+const dop_descriptor dop_descriptor_expert_coop = {
+    .fits = fits_at,
+    .avoid = avoid_at,
+    .tile = choose_tile_at,
     .shared = shared_bytes,
     .emit = emit,
     .matrix_form = DOP_CAP_coop_khr,

@@ -226,6 +226,8 @@ emit_pass(pass *s, const uint32_t *level, uint32_t top)
     }
     if (p->staged && s->level == top) {
         const char *v = dop_emit_value(e, p->staged, s->ix, s->width);
+        if (p->times)
+            v = dop_emit_str(e, "%s * %s(%s)", v, p->times, s->i);
         if (s->width == 4)
             dop_emit_line(e, "%s{ %s_PUT((%s + %s) >> 2, %s); }", guard(s), p->stage, p->stage_base, s->i, v);
         else

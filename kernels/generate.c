@@ -22,6 +22,8 @@ put_header(dop_gen *gen, dop_buf *b)
         dop_buf_puts(b, "#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require\n#define DOP_INT64\n");
     if ((gen->e.caps & DOP_CAP_int64) && gen->descriptor->ahead)
         dop_buf_puts(b, "#define DOP_AHEAD\n");
+    if (gen->e.addresses)
+        dop_buf_puts(b, "#extension GL_EXT_buffer_reference_uvec2 : require\n#define DOP_ADDRESSES\n");
     bool coop = (dop_variant_of(gen->choice->variant)->caps & DOP_CAP_coop) != 0;
     if (coop)
         dop_buf_puts(b, "#extension GL_NV_cooperative_matrix : require\n"
@@ -37,6 +39,8 @@ put_header(dop_gen *gen, dop_buf *b)
                        gen->e.types_used & ~(1u << DOP_TYPE_q8_0) ? "" : "#define DOP_XI_BYTES\n");
     if (gen->merges)
         dop_buf_puts(b, "#define DOP_MERGES\n");
+    if (gen->experts)
+        dop_buf_puts(b, "#extension GL_EXT_buffer_reference_uvec2 : require\n");
     if (tile->subgroup)
         dop_buf_puts(b, "#extension GL_KHR_shader_subgroup_basic : require\n"
                         "#extension GL_KHR_shader_subgroup_arithmetic : require\n"
@@ -68,17 +72,17 @@ put_types(dop_gen *gen, dop_buf *b)
     uint32_t n = 0;
     for (int t = 0; t < DOP_TYPE_COUNT; t++) {
         const dop_weight_type *w = dop_weight_type_of((dop_type)t);
-        if (!w || !w->file || !(gen->e.types_used & (1u << t)))
+        if (!w || !(gen->e.types_used & (1u << t)))
             continue;
         bool seen = false;
         for (uint32_t i = 0; i < n; i++)
-            seen = seen || strcmp(done[i], w->file) == 0;
+            seen = seen || strcmp(done[i], dop_weight_type_file(w)) == 0;
         if (seen)
             continue;
-        dop_status st = put_file(gen, w->file, b);
+        dop_status st = put_file(gen, dop_weight_type_file(w), b);
         if (st != DOP_OK)
             return st;
-        done[n++] = w->file;
+        done[n++] = dop_weight_type_file(w);
     }
     return gen->descriptor->ints ? put_file(gen, "types/int.glsl", b) : DOP_OK;
 }

@@ -39,9 +39,9 @@ quantizes_directly(const dop_tile *tile, const dop_target *t, uint32_t k)
 dop_refusal
 dop_int8_refuses(const dop_site *s)
 {
-    for (uint32_t i = 0; i < s->r->n_nodes; i++) {
-        const dop_node *n = dop_node_at(s->g, s->r->nodes[i]);
-        if (n->op == DOP_OP_matmul && !has_product(dop_node_at(s->g, n->src[1])->type))
+    for (uint32_t i = 0; i < s->r->info->n_products; i++) {
+        const dop_node *n = dop_node_at(s->g, s->r->info->products[i]);
+        if (!has_product(dop_node_at(s->g, n->src[1])->type))
             return (dop_refusal){"some weights here have no integer product", "--quant and a type of 4 to 8 bits"};
     }
     if (s->t->subgroup > 1 && s->t->subgroup < LANES_OF_UNIT)

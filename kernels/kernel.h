@@ -11,7 +11,7 @@ typedef struct dop_templates {
     struct {
         char name[64];
         char *text;
-    } files[32];
+    } files[64];
     void *glsl_compiler; /* while one exists, glslang keeps its parsed built-ins: those take longer than most kernels */
 } dop_templates;
 

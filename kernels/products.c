@@ -55,7 +55,12 @@ dop_gen_parts(const dop_gen *gen, dop_parts *out)
                        .stats = a->stats,
                        .n_prog = a->prog.n_nodes,
                        .prog = a->prog.nodes,
-                       .unit = 8};
+                       .unit = 8,
+                       .experts = dop_node_has_experts(g, a->products[0]),
+                       .own_rows = dop_node_at(g, a->act)->shape.rank == 3,
+                       .slots = a->slots,
+                       .ids = a->ids,
+                       .sum = a->sum};
     for (uint32_t i = 0; i < a->n_parts; i++) {
         uint32_t unit = dop_part_unit(g, &a->parts[i]);
         out->unit = unit > out->unit ? unit : out->unit;
@@ -68,9 +73,10 @@ dop_products_of(const dop_site *s)
 {
     const dop_graph *g = s->g;
     const dop_analysis *a = s->r->info;
-    dop_products p = {.most = a->most_mats, .k = a->depth};
+    const uint32_t summed = a->sum ? a->slots : 1; /* slots that are a part of the depth */
+    dop_products p = {.most = a->most_mats, .k = a->depth * summed};
     for (uint32_t i = 0; i < a->n_products; i++)
-        p.rows += dop_node_cols(g, a->products[i]);
+        p.rows += dop_node_cols(g, a->products[i]) / summed;
     if (a->n_products > 0) {
         p.first = a->products[0];
         p.type = dop_node_at(g, dop_node_at(g, p.first)->src[1])->type;

@@ -101,8 +101,6 @@ dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *tar
     dop_variant_id unwelcome = DOP_VARIANT_none;
     dop_tile other = {0};
     memset(c, 0, sizeof *c);
-    if (r->tpl == DOP_TPL_attention && g->max_q > 1)
-        return DOP_FAIL(diag, DOP_E_INPUT, "no kernel attends to the caches of several sequences");
     for (int i = 1; i < DOP_VARIANT_COUNT; i++) {
         const dop_variant *v = &variants[i];
         dop_tile tile;

@@ -23,15 +23,20 @@ typedef struct dop_weight_type {
     uint32_t unit_bytes; /* bytes of a unit in plane 0 */
     uint32_t pad;        /* rows are padded to a multiple of it: the unit, or what shares scales */
     uint32_t aux_bytes;  /* bytes of plane 1 per group: DOP_AUX_UNITS units, counted over packed rows */
-    const char *file;    /* GLSL with its functions, relative to the template folder */
-} dop_weight_type;
+} dop_weight_type; /* the rows of ir/packing.def */
+
+enum { DOP_PACK_ALIGN = 256 }; /* bytes: where a tensor may begin, and an expert's matrix in one of several */
 
 /* NULL when kernels cannot read the type. */
 const dop_weight_type *dop_weight_type_of(dop_type t);
+/* GLSL with its functions, relative to the template folder. */
+const char *dop_weight_type_file(const dop_weight_type *w);
 /* Values of a packed row of n values. */
 uint32_t dop_packed_row_values(dop_type t, uint32_t n);
 /* Bytes of plane 0 and of the whole packed matrix. */
 uint64_t dop_packed_plane_bytes(dop_type t, uint32_t rows, uint32_t cols);
 uint64_t dop_packed_bytes(dop_type t, uint32_t rows, uint32_t cols);
+/* Bytes from the packed matrix of an expert to the next one's. */
+uint64_t dop_packed_expert_stride(dop_type t, uint32_t rows, uint32_t cols);
 
 #endif

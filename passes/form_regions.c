@@ -8,30 +8,24 @@ template_for(const dop_graph *g, dop_node_id id)
     const dop_node *n = dop_node_at(g, id);
     switch (dop_op_of(n->op)->root) {
     case DOP_ROOT_product:
+        if (dop_node_has_experts(g, id))
+            return dop_dim_value(g, n->shape.dim[0], g->max_t) == 1 ? DOP_TPL_expert : DOP_TPL_expert_tiles;
         return dop_dim_value(g, n->shape.dim[0], g->max_t) == 1 ? DOP_TPL_gemv : DOP_TPL_matmul;
     case DOP_ROOT_attention:
         return DOP_TPL_attention;
     case DOP_ROOT_argmax:
         return DOP_TPL_argmax;
+    case DOP_ROOT_scan:
+        return DOP_TPL_scan;
+    case DOP_ROOT_group:
+        return DOP_TPL_group;
+    case DOP_ROOT_choice:
+        return DOP_TPL_choice;
     case DOP_ROOT_row:
         return DOP_TPL_row;
     default:
         return DOP_TPL_elementwise;
     }
-}
-
-/* Templates take one row where another value says which, not several for each row of theirs. */
-static bool
-has_template(const dop_graph *g, dop_node_id id)
-{
-    const dop_node *n = dop_node_at(g, id);
-    for (uint32_t k = 0; k < n->n_srcs; k++) {
-        const dop_access *a = dop_node_access(g, id, k);
-        if (a->axis[DOP_AXIS_row] == DOP_ACCESS_at && a->by != DOP_BY_STEP &&
-            dop_node_at(g, n->src[a->by])->shape.rank > 1)
-            return false;
-    }
-    return dop_op_of(n->op)->root != DOP_ROOT_none;
 }
 
 dop_status
@@ -42,7 +36,7 @@ dop_pass_form_regions(dop_pass_ctx *cx, dop_graph *g, bool *changed)
         dop_region_id r;
         if (!dop_node_computed(g, id))
             continue;
-        if (!has_template(g, id))
+        if (dop_op_of(dop_node_at(g, id)->op)->root == DOP_ROOT_none)
             return DOP_FAIL(cx->diag, DOP_E_INPUT, "no template makes %%%s (%s)", dop_node_at(g, id)->name,
                             dop_op_of(dop_node_at(g, id)->op)->name);
         dop_status st = dop_graph_add_region(g, template_for(g, id), &id, 1, &id, 1, cx->diag, &r);

@@ -30,6 +30,7 @@ reads_of(const dop_flow *f, dop_node_id n, dop_region_id p, uint32_t nth, uint32
  * what the consumer computes from it. */
 typedef struct tile {
     const dop_graph *g;
+    const dop_flow *f;
     const dop_region *r;
     const dop_template_info *has;
     const bool *made; /* [n_nodes of the consumer][DOP_MAX_SRCS] */
@@ -67,6 +68,20 @@ compare_columns(const tile *t, dop_node_id n, const dop_access *a)
     }
 }
 
+/* A sum over slots joins the one product that it reads: the slots are then a part of what the product sums up, and what
+ * each of them gives is nowhere. */
+static dop_reason
+sum_over_slots(const tile *t, dop_node_id n, uint32_t k)
+{
+    const dop_graph *g = t->g;
+    const dop_node_id src = dop_node_at(g, n)->src[k];
+    if (t->has->tile[DOP_AXIS_head] != DOP_TILE_whole)
+        return DOP_REASON_cross_workgroup;
+    if (dop_op_of(dop_node_at(g, src)->op)->root != DOP_ROOT_product || t->r->info->n_products > t->has->partials)
+        return DOP_REASON_template_limit;
+    return dop_flow_n_readers(t->f, src) == 1 && !t->f->output[src] ? DOP_REASON_none : DOP_REASON_multiple_readers;
+}
+
 /* The rule of DESIGN section 3: does the tile hold what node n reads of its source number k? */
 static dop_reason
 compare_access(const tile *t, dop_node_id n, uint32_t k, bool made)
@@ -82,11 +97,15 @@ compare_access(const tile *t, dop_node_id n, uint32_t k, bool made)
         return DOP_REASON_none; /* loaded from memory */
     if (a->axis[DOP_AXIS_row] == DOP_ACCESS_at)
         return DOP_REASON_cross_workgroup;
+    if (a->axis[DOP_AXIS_row] == DOP_ACCESS_few && g->max_t > 1 && t->has->tile[DOP_AXIS_row] != DOP_TILE_whole)
+        return DOP_REASON_cross_workgroup; /* rows that other workgroups make */
     if (a->axis[DOP_AXIS_pos] == DOP_ACCESS_all ||
         (dop_node_is(g, n, DOP_EFFECT) && dop_node_space(g, n) != dop_node_at(g, n)->src[k]))
         return DOP_REASON_state_order;
     if (a->axis[DOP_AXIS_col] == DOP_ACCESS_span)
         return DOP_REASON_none;
+    if (dop_node_sums_heads(g, n, k))
+        return sum_over_slots(t, n, k);
     if (t->has->tile[DOP_AXIS_col] == DOP_TILE_whole) { /* the unit is compared for the node as a whole */
         dop_node_id src = dop_node_at(g, n)->src[k];
         return dop_node_cols(g, src) == dop_node_cols(g, dop_node_base(g, src, NULL)) ? DOP_REASON_none
@@ -105,8 +124,11 @@ compare_units(const tile *t, dop_node_id n)
     if (t->has->tile[DOP_AXIS_col] == DOP_TILE_one || t->r->tpl == DOP_TPL_attention)
         return dop_node_cols(g, dop_node_space(g, n)) == dop_node_cols(g, t->r->info->root) ? DOP_REASON_none
                                                                                             : DOP_REASON_tile_mismatch;
-    if (t->has->tile[DOP_AXIS_col] != DOP_TILE_whole || dop_node_at(g, n)->shape.rank == 1 || same_unit(u, unit))
+    if (t->has->tile[DOP_AXIS_col] != DOP_TILE_whole || t->has->mixed || dop_node_at(g, n)->shape.rank == 1 ||
+        same_unit(u, unit))
         return DOP_REASON_none;
+    if (dop_node_is(g, n, DOP_EFFECT) && t->r->info->scan && dop_node_space(g, n) == t->r->info->made[1])
+        return DOP_REASON_none; /* the state goes where it is kept, by whoever has it */
     if (dop_op_of(dop_node_at(g, n)->op)->root == DOP_ROOT_element && u.len == 1 && u.units == 1)
         return DOP_REASON_none;
     return dop_node_extent(g, n) == DOP_EXTENT_row && unit.units > 1 ? DOP_REASON_reduction_barrier
@@ -158,6 +180,8 @@ joins_as(const dop_graph *g, const dop_region *c)
         return DOP_JOIN_ELEMENT;
     if (c->tpl == DOP_TPL_row)
         return DOP_JOIN_ROW;
+    if (c->tpl == DOP_TPL_choice)
+        return DOP_JOIN_CHOICE;
     return c->tpl == DOP_TPL_argmax && dop_node_is(g, c->info->root, DOP_PARTIAL) ? DOP_JOIN_PARTIAL : 0;
 }
 
@@ -195,11 +219,11 @@ check_consumer(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, cons
 {
     const dop_graph *g = f->g;
     const dop_region *p = &g->regions[producer];
-    tile t = {g, p, dop_template_of(p->tpl), NULL};
+    tile t = {g, f, p, dop_template_of(p->tpl), NULL};
     *out = DOP_REASON_template_limit;
     if (!(t.has->joins & joins_as(g, c))) {
         dop_root root = dop_op_of(dop_node_at(g, c->info->root)->op)->root;
-        if (root == DOP_ROOT_product || root == DOP_ROOT_attention ||
+        if (root == DOP_ROOT_product || root == DOP_ROOT_attention || root == DOP_ROOT_scan ||
             (joins_as(g, c) == DOP_JOIN_PARTIAL && p->info->n_products))
             *out = DOP_REASON_reduction_barrier;
         return DOP_OK;
@@ -238,7 +262,7 @@ dop_fuse_may_epilogue(dop_pass_ctx *cx, const dop_flow *f, dop_region_id produce
     if (st != DOP_OK)
         return st;
     /* A row program holds its values in shared memory or computes them again. */
-    if (*out_reason == DOP_REASON_none && p->tpl != DOP_TPL_row) {
+    if (*out_reason == DOP_REASON_none && dop_template_of(p->tpl)->tile[DOP_AXIS_col] != DOP_TILE_whole) {
         uint32_t registers;
         st = dop_fuse_registers(g, p, c, p->tpl, cx->diag, &registers);
         if (st != DOP_OK)
@@ -281,7 +305,8 @@ compare_hole(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, do
 {
     const dop_template_info *t = dop_template_of(c->tpl);
     dop_root root = dop_op_of(dop_node_at(g, n)->op)->root;
-    bool is_root = root == DOP_ROOT_product || root == DOP_ROOT_attention || root == DOP_ROOT_argmax;
+    bool is_root = root == DOP_ROOT_product || root == DOP_ROOT_attention || root == DOP_ROOT_argmax ||
+                   root == DOP_ROOT_group || root == DOP_ROOT_scan;
     if (is_root && !(t->hole[k] & DOP_HOLE_ELEMENTS))
         return DOP_REASON_template_limit;
     if (merges && c->info->n_products && !(t->hole[0] & DOP_HOLE_ROWS))
@@ -400,6 +425,60 @@ stage_into_attention(const dop_flow *f, dop_region_id producer, dop_region_id co
     return DOP_REASON_none;
 }
 
+/* Heads of q and k enter through the holes of the roots, which compute them for themselves.  Nothing else of the region may
+ * read them, because an epilogue runs after the values of the load phase are gone. */
+static dop_reason
+stage_into_scan(const dop_flow *f, dop_region_id producer, dop_region_id consumer, dop_unit unit)
+{
+    const dop_graph *g = f->g;
+    const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
+    const dop_template_info *t = dop_template_of(c->tpl);
+    if (!same_unit(unit, c->info->heads[0].unit))
+        return DOP_REASON_tile_mismatch;
+    for (uint32_t i = 0; i < p->n_outs; i++) {
+        bool elsewhere = dop_node_is(g, p->outs[i], DOP_EFFECT) || f->output[p->outs[i]];
+        for (uint32_t k = 0; k < c->n_nodes; k++)
+            for (uint32_t s = 0; s < dop_node_at(g, c->nodes[k])->n_srcs; s++)
+                if (dop_node_base(g, dop_node_at(g, c->nodes[k])->src[s], NULL) == p->outs[i])
+                    elsewhere = elsewhere || dop_op_of(dop_node_at(g, c->nodes[k])->op)->root != DOP_ROOT_scan ||
+                                !(t->hole[s] & DOP_HOLE_HEADS);
+        if (elsewhere || dop_flow_n_readers(f, p->outs[i]) != 1)
+            return DOP_REASON_multiple_readers;
+    }
+    return DOP_REASON_none;
+}
+
+/* Rows of shared memory, whatever their length: a row program of whole rows makes another one. */
+static dop_reason
+stage_into_choice(const dop_flow *f, dop_region_id producer, dop_region_id consumer)
+{
+    const dop_graph *g = f->g;
+    const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
+    if (p->tpl != DOP_TPL_row || p->info->unit.units != 1)
+        return DOP_REASON_tile_mismatch;
+    for (uint32_t i = 0; i < p->n_outs; i++)
+        if (dop_node_is(g, p->outs[i], DOP_EFFECT) ||
+            dop_node_per_token(g, p->outs[i]) != dop_node_per_token(g, c->outs[0]))
+            return DOP_REASON_tile_mismatch;
+    return DOP_REASON_none;
+}
+
+/* Every workgroup of one token's experts makes the choice again, from the scores in shared memory; one of them stores it. */
+static dop_reason
+stage_choice(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer)
+{
+    const dop_graph *g = f->g;
+    const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
+    uint64_t values = 0;
+    if (!c->info->ids || !(dop_template_of(c->tpl)->hole[2] & DOP_HOLE_ROWS))
+        return DOP_REASON_tile_mismatch;
+    if (!dop_region_has(p, dop_node_base(g, c->info->ids, NULL)) || g->max_t != 1)
+        return DOP_REASON_tile_mismatch;
+    for (uint32_t i = 0; i < p->n_nodes; i++) /* a row and what it was made of */
+        values += 2 * (uint64_t)dop_node_cols(g, p->nodes[i]);
+    return values * 4 > cx->target->shared_bytes / 8 ? DOP_REASON_shared_memory : DOP_REASON_none;
+}
+
 /* Load phases can compute statistics and rotations.  An op that sums over the row and also gives a value for each column (an
  * unsplit norm, softmax) walks over the row twice, which only the row template does. */
 static bool
@@ -420,10 +499,18 @@ dop_fuse_may_stage(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, 
     if (dop_fuse_disabled(cx, g, producer, consumer))
         return DOP_OK;
     *out_reason = DOP_REASON_template_limit;
-    if (p->tpl != DOP_TPL_row || !p->info->has_unit || any_node(g, p, walks_twice) || !dop_fuse_stages(c))
+    const bool choice = p->tpl == DOP_TPL_choice, mixed = dop_template_of(c->tpl)->mixed;
+    if ((p->tpl != DOP_TPL_row && !choice) || !p->info->has_unit || !dop_fuse_stages(c) ||
+        (!choice && !mixed && any_node(g, p, walks_twice)))
         return DOP_OK;
-    if (c->info->attention)
+    if (mixed)
+        *out_reason = stage_into_choice(f, producer, consumer);
+    else if (choice)
+        *out_reason = stage_choice(cx, f, producer, consumer);
+    else if (c->info->attention)
         *out_reason = stage_into_attention(f, producer, consumer, p->info->unit);
+    else if (c->info->scan)
+        *out_reason = stage_into_scan(f, producer, consumer, p->info->unit);
     else
         *out_reason = stage_into_product(cx, f, producer, consumer, p->info->unit);
     if (*out_reason == DOP_REASON_none && dop_fuse_too_many_buffers(cx, f, producer, consumer, false))

@@ -27,6 +27,8 @@ dop_status dop_fuse_registers(const dop_graph *g, const dop_region *a, const dop
                               dop_diag *diag, uint32_t *out_registers);
 
 /* Would one dispatch of both use more buffers than push constants can point at?  prologue: what a makes is not stored. */
+uint32_t dop_fuse_buffers(const dop_flow *f, dop_region_id a, dop_region_id b, bool prologue);
+uint32_t dop_fuse_most_buffers(const dop_pass_ctx *cx);
 bool dop_fuse_too_many_buffers(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id a, dop_region_id b,
                                bool prologue);
 

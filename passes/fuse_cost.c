@@ -124,12 +124,17 @@ numbers_of(const dop_graph *g, const dop_region *r)
     return n;
 }
 
-bool
-dop_fuse_too_many_buffers(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id a, dop_region_id b, bool prologue)
+uint32_t
+dop_fuse_most_buffers(const dop_pass_ctx *cx)
+{
+    return (cx->target->push_bytes < 128 ? cx->target->push_bytes : 128) / 8 - 1;
+}
+
+uint32_t
+dop_fuse_buffers(const dop_flow *f, dop_region_id a, dop_region_id b, bool prologue)
 {
     const dop_graph *g = f->g;
     const dop_region *ra = &g->regions[a], *rb = &g->regions[b];
-    const uint32_t push = cx->target->push_bytes < 128 ? cx->target->push_bytes : 128;
     buffers set = {.g = g, .other = rb};
     dop_region_reads(ra, add_read, &set);
     set.other = ra;
@@ -140,5 +145,11 @@ dop_fuse_too_many_buffers(const dop_pass_ctx *cx, const dop_flow *f, dop_region_
             if (is_stored(f, a, b, r->nodes[i]))
                 add_buffer(&set, r->nodes[i]);
     }
-    return set.n + numbers_of(g, ra) + numbers_of(g, rb) > push / 8 - 1;
+    return set.n + numbers_of(g, ra) + numbers_of(g, rb);
+}
+
+bool
+dop_fuse_too_many_buffers(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id a, dop_region_id b, bool prologue)
+{
+    return dop_fuse_buffers(f, a, b, prologue) > dop_fuse_most_buffers(cx);
 }

@@ -57,15 +57,20 @@ add_read(void *user, dop_node_id base)
 
 /* Bytes moved when the n readers recompute the region, against storing and loading its value.  Gathered rows are stored
  * however small their table's are: recomputed, all their readers in the first layer would be kernels of their own, where
- * every other layer reads its input from memory.  fuse-rows finds the reader that makes them. */
+ * every other layer reads its input from memory.  fuse-rows finds the reader that makes them.  What reads several rows for each
+ * of its own would read all of them again in every reader. */
 static bool
 recompute_pays(const dop_graph *g, const dop_region *reg, const dop_region_id *readers, uint32_t n)
 {
     cost in = {g, reg, 0};
     uint64_t out = 0;
     bool gathers = false, heavy = false;
-    for (uint32_t i = 0; i < reg->n_nodes; i++)
+    for (uint32_t i = 0; i < reg->n_nodes; i++) {
         gathers = gathers || dop_node_gathers(g, reg->nodes[i]);
+        for (uint32_t k = 0; k < dop_node_at(g, reg->nodes[i])->n_srcs; k++)
+            if (g->max_t > 1 && dop_node_access(g, reg->nodes[i], k)->axis[DOP_AXIS_row] == DOP_ACCESS_few)
+                return false;
+    }
     for (uint32_t i = 0; i < n; i++)
         heavy = heavy || g->regions[readers[i]].tpl != DOP_TPL_elementwise;
     if (gathers && heavy)

@@ -33,7 +33,7 @@ makes_rows(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, dop_
 {
     uint32_t cols = dop_node_cols(g, value);
     const dop_template_info *t = dop_template_of(c->tpl);
-    if (t->tile[DOP_AXIS_col] == DOP_TILE_whole)
+    if (t->tile[DOP_AXIS_col] == DOP_TILE_whole && t->tile[DOP_AXIS_row] != DOP_TILE_whole)
         return c->info->has_unit && c->info->unit.units == 1 && c->info->unit.len == cols &&
                dop_node_per_token(g, c->nodes[0]) == dop_node_per_token(g, value);
     return (t->hole[0] & DOP_HOLE_ROWS) && g->max_t == 1 && dop_fuse_fits_shared(cx->target, cols) &&
@@ -79,7 +79,7 @@ dop_pass_fuse_rows(dop_pass_ctx *cx, dop_graph *g, bool *changed)
     dop_flow f = {0};
     dop_status st = dop_flow_start(g, cx->diag, &f);
     for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)
-        if (!g->regions[r].dead && g->regions[r].tpl == DOP_TPL_row)
+        if (!g->regions[r].dead && (g->regions[r].tpl == DOP_TPL_row || g->regions[r].tpl == DOP_TPL_choice))
             st = try_region(cx, g, &f, r, changed);
     for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)
         if (!g->regions[r].dead && g->regions[r].tpl == DOP_TPL_elementwise)

@@ -4,6 +4,9 @@
 #include "passes/fuse.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+enum { MOST_FOLLOWING = 16, MOST_DEEP = 4 };
 
 typedef struct product {
     dop_node_id act;
@@ -19,6 +22,45 @@ compare(const void *a, const void *b)
     return x->region < y->region ? -1 : x->region > y->region;
 }
 
+/* Weights and states, each once, that element-wise regions read beside what region r makes, or beside what such regions make
+ * of it; they may end behind the products. */
+typedef struct following {
+    uint32_t n;
+    dop_node_id ids[MOST_FOLLOWING];
+} following;
+
+static void
+follow(const dop_flow *f, dop_region_id r, uint32_t depth, following *out)
+{
+    const dop_graph *g = f->g;
+    for (uint32_t i = 0; i < g->regions[r].n_outs && depth > 0; i++)
+        for (uint32_t k = 0; k < f->readers[g->regions[r].outs[i]].n; k++) {
+            dop_region_id next = f->readers[g->regions[r].outs[i]].ids[k];
+            const dop_region *c = &g->regions[next];
+            if (c->tpl != DOP_TPL_elementwise)
+                continue;
+            for (uint32_t m = 0; m < c->info->n_reads; m++) {
+                dop_node_id id = c->info->reads[m];
+                bool counts = dop_node_is(g, id, DOP_LEAF) && !dop_node_is_input(g, id);
+                for (uint32_t o = 0; o < out->n && counts; o++)
+                    counts = out->ids[o] != id;
+                if (counts && out->n < MOST_FOLLOWING)
+                    out->ids[out->n++] = id;
+            }
+            follow(f, next, depth - 1, out);
+        }
+}
+
+/* Would so many products share a dispatch that what follows them, and the norm before them, had no arguments left? */
+static bool
+leave_too_few(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id a, dop_region_id b)
+{
+    following beside = {0};
+    follow(f, a, MOST_DEEP, &beside);
+    follow(f, b, MOST_DEEP, &beside);
+    return beside.n > 0 && dop_fuse_buffers(f, a, b, false) + beside.n + 1 > dop_fuse_most_buffers(cx);
+}
+
 static dop_status
 try_pair(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id a, dop_region_id b, bool *changed)
 {
@@ -32,11 +74,11 @@ try_pair(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id a, dop_regio
                           g->regions[b].nodes[0],
                           "merge-siblings",
                           DOP_REASON_none,
-                          dop_node_bytes(g, g->regions[a].info->act),
+                          dop_node_bytes(g, dop_node_at(g, g->regions[a].info->root)->src[0]),
                           1};
     if (dop_fuse_disabled(cx, g, a, b))
         e.reason = DOP_REASON_disabled;
-    else if (dop_fuse_too_many_buffers(cx, f, a, b, false))
+    else if (dop_fuse_too_many_buffers(cx, f, a, b, false) || leave_too_few(cx, f, a, b))
         e.reason = DOP_REASON_arguments;
     e.dispatches = e.reason == DOP_REASON_none;
     st = dop_fusion_log_add(cx->log, &e, cx->diag);
@@ -45,6 +87,22 @@ try_pair(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id a, dop_regio
     *changed = true;
     st = dop_flow_absorb(f, g, a, b, g->regions[a].tpl, false, cx->diag);
     return st == DOP_OK ? dop_flow_settle(f, g, cx->diag) : st;
+}
+
+/* Other roots that read the same sources: what they read is loaded once. */
+static dop_status
+try_twins(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, bool *changed)
+{
+    const dop_node *a = dop_node_at(g, g->regions[r].info->root);
+    dop_status st = DOP_OK;
+    /* Twins are near each other: looking further would only lengthen lifetimes. */
+    for (dop_region_id k = r + 1; k < g->n_regions && k < r + 8 && st == DOP_OK; k++) {
+        const dop_node *b = dop_node_at(g, g->regions[k].info->root);
+        if (!g->regions[k].dead && g->regions[k].tpl == g->regions[r].tpl && a->n_srcs == b->n_srcs &&
+            memcmp(a->src, b->src, a->n_srcs * sizeof *a->src) == 0)
+            st = try_pair(cx, g, f, r, k, changed);
+    }
+    return st;
 }
 
 static int
@@ -74,9 +132,15 @@ dop_pass_merge_siblings(dop_pass_ctx *cx, dop_graph *g, bool *changed)
         const product *a = order[i];
         for (const product *b = a + 1; st == DOP_OK && b < items + n && b->act == a->act; b++)
             if (!g->regions[a->region].dead && !g->regions[b->region].dead &&
-                g->regions[a->region].tpl == g->regions[b->region].tpl)
+                g->regions[a->region].tpl == g->regions[b->region].tpl &&
+                g->regions[a->region].info->ids == g->regions[b->region].info->ids &&
+                g->regions[a->region].info->blocks == g->regions[b->region].info->blocks &&
+                g->regions[a->region].info->slots == g->regions[b->region].info->slots)
                 st = try_pair(cx, g, &f, a->region, b->region, changed);
     }
+    for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)
+        if (!g->regions[r].dead && dop_template_of(g->regions[r].tpl)->twins)
+            st = try_twins(cx, g, &f, r, changed);
     dop_flow_finish(&f);
     free(items);
     free(order);

@@ -4,12 +4,16 @@
  * about it changes.  Runs when products have got their final sources. */
 #include "passes/rewrite.h"
 
+/* A tile of products by expert has the rows of a block. */
 static bool
 on_matrix_units(const dop_graph *g, const dop_target *t, dop_node_id id)
 {
     const dop_node *n = dop_node_at(g, id);
-    return n->op == DOP_OP_matmul && dop_node_per_token(g, id) &&
-           dop_matrix_fit_of(t, g->max_t, dop_node_cols(g, n->src[0])) == DOP_MATRIX_FIT_yes;
+    uint32_t rows = n->op == DOP_OP_matmul                       ? g->max_t
+                    : n->op == DOP_OP_matmul_at && n->n_srcs > 3 ? dop_node_cols(g, n->src[3]) - 1
+                                                                 : 0;
+    return rows > 0 && dop_node_per_token(g, id) &&
+           dop_matrix_fit_of(t, rows, dop_product_depth(g, id)) == DOP_MATRIX_FIT_yes;
 }
 
 /* Values that are stored in a type of their own: not caches, leaves or parts of other values. */

@@ -22,6 +22,18 @@ make_harmless(char *s, bool lines)
             *s = *s == '\n' || *s == '\t' ? ' ' : '?';
 }
 
+void
+dop_free(void *memory)
+{
+    free(memory);
+}
+
+const char *
+dop_version(void)
+{
+    return DOP_VERSION;
+}
+
 dop_status
 dop_fail(dop_diag *diag, const char *src_file, int src_line, dop_status code, const char *path, long line, long column,
          const char *fmt, ...)
@@ -41,37 +53,6 @@ dop_fail(dop_diag *diag, const char *src_file, int src_line, dop_status code, co
     make_harmless(diag->path, false);
     make_harmless(diag->message, strchr(fmt, '\n') != NULL);
     return code;
-}
-
-void
-dop_diag_print(const dop_diag *diag, const char *program, bool verbose)
-{
-    fprintf(stderr, "%s: ", program);
-    if (diag->path[0]) {
-        fprintf(stderr, "%s:", diag->path);
-        if (diag->line > 0)
-            fprintf(stderr, "%ld:", diag->line);
-        if (diag->column > 0)
-            fprintf(stderr, "%ld:", diag->column);
-        fputc(' ', stderr);
-    }
-    fprintf(stderr, "error: %s%s\n", diag->message,
-            diag->code == DOP_E_INTERNAL ? " (this is a bug in Doppler, please report it)" : "");
-    if (verbose && diag->src_file)
-        fprintf(stderr, "  raised at %s:%d\n", diag->src_file, diag->src_line);
-}
-
-int
-dop_status_exit(dop_status code)
-{
-    switch (code) {
-    case DOP_OK:
-        return 0;
-    case DOP_E_USAGE:
-        return 2;
-    default:
-        return 1;
-    }
 }
 
 dop_status

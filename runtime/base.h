@@ -11,30 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Release number of both programs; the plan format has its own (plan_format.h). */
-#define DOP_VERSION "0.1.0"
-
-/* Result of every fallible function.  Anything but DOP_OK leaves one message in the dop_diag it was given. */
-typedef enum dop_status {
-    DOP_OK = 0,
-    DOP_E_INPUT,    /* outside data is missing, damaged or not supported: exit status 1 */
-    DOP_E_DEVICE,   /* the device cannot do it, was lost, or is out of memory: exit status 1 */
-    DOP_E_IO,       /* the operating system refused: exit status 1 */
-    DOP_E_NOMEM,    /* host memory: exit status 1 */
-    DOP_E_USAGE,    /* wrong command line: exit status 2 */
-    DOP_E_INTERNAL, /* a broken invariant of ours: exit status 1, asks for a report */
-} dop_status;
-
-/* One diagnostic: the first cause.  Zero-initialize; owned by the caller, no heap. */
-typedef struct dop_diag {
-    dop_status code;
-    char path[512];       /* file the message is about, "" if none */
-    long line;            /* 1-based line in that file, 0 if none */
-    long column;          /* 1-based column, 0 if none */
-    char message[1024];   /* one sentence: what, and what to do */
-    const char *src_file; /* where in our source it was raised, printed with -v */
-    int src_line;
-} dop_diag;
+#include <doppler/status.h>
 
 /* Records a failure (the first one wins) and returns its code, so that `return DOP_FAIL(...)` reads well.
  * diag may be NULL. */
@@ -44,11 +21,6 @@ dop_status dop_fail(dop_diag *diag, const char *src_file, int src_line, dop_stat
 #define DOP_FAIL_IN(diag, code, path, ...) dop_fail((diag), __FILE__, __LINE__, (code), (path), 0, 0, __VA_ARGS__)
 #define DOP_FAIL_AT(diag, code, path, line, col, ...) \
     dop_fail((diag), __FILE__, __LINE__, (code), (path), (line), (col), __VA_ARGS__)
-
-/* Prints `PROGRAM: FILE:LINE: error: MESSAGE` to stderr. */
-void dop_diag_print(const dop_diag *diag, const char *program, bool verbose);
-/* Exit status that CLI.md fixes for a code. */
-int dop_status_exit(dop_status code);
 
 /* Overflow-safe arithmetic on outside numbers: false when the result does not fit; *out is then unspecified. */
 static inline bool

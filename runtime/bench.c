@@ -64,14 +64,59 @@ measure(dop_sequence *s, const dop_bench_test *t, const uint32_t *ids, double li
     return st;
 }
 
+/* Tokens that a run of a test counts. */
+static double
+tokens_of(const dop_bench_test *t)
+{
+    return (double)t->n_prompt + (double)t->n_gen * t->batch;
+}
+
+/* One run of a test of several sequences, which begin as the first one does. */
+static dop_status
+measure_batch(dop_sequence *s, const dop_bench_test *t, const uint32_t *ids, double limit_ms, dop_diag *diag,
+              double *out_ms)
+{
+    dop_step_row rows[DOP_STEP_MAX_SEQUENCES];
+    dop_status st = dop_sequence_rewind(s, t->depth, diag);
+    uint32_t n = 0;
+    for (; n < t->batch && st == DOP_OK; n++) {
+        rows[n] = (dop_step_row){s, ids[0], DOP_WANTS_PICK};
+        if (n > 0)
+            st = dop_sequence_fork(s, diag, &rows[n].sequence);
+    }
+    double start = dop_now_ms();
+    for (uint32_t i = 0; i < t->n_gen && st == DOP_OK; i++) {
+        st = dop_step_run(s->model, rows, n, diag);
+        for (uint32_t k = 0; k < n && st == DOP_OK; k++)
+            rows[k].token = dop_step_pick(s->model, k);
+        dop_step_commit(s->model);
+        if (limit_ms > 0 && dop_now_ms() - start > limit_ms)
+            break;
+    }
+    *out_ms = dop_now_ms() - start;
+    for (uint32_t k = 1; k < n; k++)
+        dop_sequence_destroy(rows[k].sequence);
+    return st;
+}
+
+static dop_status
+measure_test(dop_sequence *s, const dop_bench_test *t, const uint32_t *ids, double limit_ms, dop_diag *diag,
+             double *out_ms)
+{
+    return t->batch > 1 ? measure_batch(s, t, ids, limit_ms, diag, out_ms) : measure(s, t, ids, limit_ms, diag, out_ms);
+}
+
 static void
-add_test(dop_bench *b, uint32_t n_prompt, uint32_t n_gen, uint32_t depth)
+add_test(dop_bench *b, uint32_t n_prompt, uint32_t n_gen, uint32_t batch, uint32_t depth)
 {
     dop_bench_test *t = &b->tests[b->n_tests++];
     t->n_prompt = n_prompt;
     t->n_gen = n_gen;
+    t->batch = batch;
     t->depth = depth;
     int at = snprintf(t->name, sizeof t->name, "%s%u", n_prompt ? "pp" : "tg", n_prompt ? n_prompt : n_gen);
+    if (batch > 1)
+        at += snprintf(t->name + at, sizeof t->name - (size_t)at, "b%u", batch);
     if (depth > 0)
         snprintf(t->name + at, sizeof t->name - (size_t)at, "@d%u", depth);
 }
@@ -80,16 +125,17 @@ add_test(dop_bench *b, uint32_t n_prompt, uint32_t n_gen, uint32_t depth)
 static dop_status
 list_tests(dop_bench *b, const dop_bench_options *o, dop_diag *diag)
 {
-    b->tests = calloc(o->n_depths * (o->n_prompts + o->n_gens) + 1, sizeof *b->tests);
+    b->tests = calloc(o->n_depths * (o->n_prompts + o->n_gens * (o->n_batches + 1)) + 1, sizeof *b->tests);
     if (!b->tests)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     for (size_t d = 0; d < o->n_depths; d++) {
         for (size_t i = 0; i < o->n_prompts; i++)
             if (o->prompts[i] > 0)
-                add_test(b, o->prompts[i], 0, o->depths[d]);
+                add_test(b, o->prompts[i], 0, 1, o->depths[d]);
         for (size_t i = 0; i < o->n_gens; i++)
             if (o->gens[i] > 0)
-                add_test(b, 0, o->gens[i], o->depths[d]);
+                for (size_t k = 0; k < (o->n_batches ? o->n_batches : 1); k++)
+                    add_test(b, 0, o->gens[i], o->n_batches ? o->batches[k] : 1, o->depths[d]);
     }
     if (b->n_tests == 0)
         return DOP_FAIL(diag, DOP_E_USAGE, "nothing to measure: -p and -n are both 0");
@@ -102,6 +148,10 @@ check_context(const dop_bench *b, const dop_bench_plan *p, dop_diag *diag)
     uint32_t ctx = p->info.plan->model->ctx;
     for (size_t i = 0; i < b->n_tests; i++) {
         const dop_bench_test *t = &b->tests[i];
+        if (t->batch > p->info.plan->model->n_sequences)
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, p->path,
+                               "%s needs %u sequences and the plan holds %u at once: compile with --sequences %u",
+                               t->name, t->batch, p->info.plan->model->n_sequences, t->batch);
         uint64_t need = (uint64_t)t->depth + t->n_prompt + t->n_gen;
         if (need > ctx)
             return DOP_FAIL_IN(diag, DOP_E_INPUT, p->path,
@@ -150,7 +200,7 @@ sum_up(dop_bench *b, size_t plan, size_t test, dop_diag *diag)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     dop_stats s;
     for (uint32_t i = 0; i < b->rounds; i++)
-        rates[i] = (double)(t->n_prompt + t->n_gen) * 1e3 / r->ms[i];
+        rates[i] = tokens_of(t) * 1e3 / r->ms[i];
     dop_status st = dop_stats_of(rates, b->rounds, diag, &s);
     free(rates);
     if (st != DOP_OK)
@@ -165,7 +215,7 @@ sum_up(dop_bench *b, size_t plan, size_t test, dop_diag *diag)
         r->ratio_max = i == 0 || ratio > r->ratio_max ? ratio : r->ratio_max;
     }
     if (t->n_gen > 0) {
-        r->gbps = (double)p->bytes_per_token * r->median * 1e-9;
+        r->gbps = (double)p->bytes_per_token * r->median / t->batch * 1e-9;
         r->floor_share = p->floor_gbps > 0 ? r->gbps / p->floor_gbps : 0;
     }
     return DOP_OK;
@@ -179,14 +229,14 @@ run_test(dop_bench *b, size_t test, const uint32_t *ids, bool progress, dop_diag
     dop_status st = DOP_OK;
     double ms;
     for (size_t p = 0; p < b->n_plans && st == DOP_OK; p++)
-        st = measure(b->plans[p].sequence, t, ids, warm_up_ms, diag, &ms);
+        st = measure_test(b->plans[p].sequence, t, ids, warm_up_ms, diag, &ms);
     for (uint32_t round = 0; round < b->rounds && st == DOP_OK; round++)
         for (size_t p = 0; p < b->n_plans && st == DOP_OK; p++) {
             dop_bench_row *row = &b->rows[p * b->n_tests + test];
-            st = measure(b->plans[p].sequence, t, ids, 0, diag, &row->ms[round]);
+            st = measure_test(b->plans[p].sequence, t, ids, 0, diag, &row->ms[round]);
             if (progress && st == DOP_OK)
                 fprintf(stderr, "%s: %s, round %u of %u: %.2f tok/s\n", b->plans[p].path, t->name, round + 1, b->rounds,
-                        (double)(t->n_prompt + t->n_gen) * 1e3 / row->ms[round]);
+                        tokens_of(t) * 1e3 / row->ms[round]);
         }
     for (size_t p = 0; p < b->n_plans && st == DOP_OK; p++)
         st = sum_up(b, p, test, diag);

@@ -2,7 +2,8 @@
  *
  * ppN feeds N tokens and ends when the token after them is known.  tgN takes N single greedy steps, each fed with the
  * token that the step before it picked, starting from a random one; it ends when the host has the last pick.  @dD: the
- * cache holds D tokens when the test starts.  Several plans are measured in turn, round by round, so that whatever the
+ * cache holds D tokens when the test starts.  tgNbB: B sequences at once, one row of each in every step, and the tokens of
+ * all of them counted.  Several plans are measured in turn, round by round, so that whatever the
  * machine does meanwhile hits all of them. */
 #ifndef DOPPLER_RUNTIME_BENCH_H
 #define DOPPLER_RUNTIME_BENCH_H
@@ -11,7 +12,8 @@
 
 typedef struct dop_bench_options {
     const uint32_t *prompts, *gens, *depths; /* lists; a 0 in the first two is left out */
-    size_t n_prompts, n_gens, n_depths;
+    const uint32_t *batches;                 /* sequences at once, for the tests of gens; none: 1 */
+    size_t n_prompts, n_gens, n_depths, n_batches;
     uint32_t rounds;   /* counted ones, at least 1; one more before them is not */
     double floor_gbps; /* read bandwidth of the device in 1e9 bytes per second; 0: as far as it is known */
     bool progress;     /* one line per round on standard error */
@@ -21,8 +23,9 @@ typedef struct dop_bench_options {
 
 typedef struct dop_bench_test {
     uint32_t n_prompt, n_gen; /* one of them is 0 */
+    uint32_t batch;           /* sequences at once */
     uint32_t depth;
-    char name[48]; /* "pp512", "tg128@d8192" */
+    char name[48]; /* "pp512", "tg128@d8192", "tg128b4" */
 } dop_bench_test;
 
 typedef struct dop_bench_row {

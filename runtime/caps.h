@@ -1,5 +1,5 @@
 /* Capabilities of a device: what a kernel may need, what a plan says it needs, what a driver offers.  One list for
- * the compiler's target profiles (ir/target.h), the rows of a plan (plan_format.h) and the runtime. */
+ * the compiler's targets (ir/target.h), the rows of a plan (plan_format.h) and the runtime. */
 #ifndef DOPPLER_RUNTIME_CAPS_H
 #define DOPPLER_RUNTIME_CAPS_H
 

@@ -48,10 +48,10 @@ void dop_check_round_rows(float *x, uint64_t rows, uint64_t k);
 /* check_unpack.c: one row of a packed quantized matrix.  False: no such type, or not enough bytes. */
 bool dop_check_unpack_row(dop_type type, const uint8_t *data, uint64_t size, uint32_t rows, uint32_t cols, uint32_t row,
                           float *out);
-/* out[t * weight->rows + r] = x[t] . row r, for every r with want[r]; the others stay as they are.  x is
- * [n_tokens, weight->cols], the weight a matrix.  Several threads. */
-dop_status dop_check_matmul(const dop_plan *plan, const dop_plan_tensor *weight, const float *x, uint32_t n_tokens,
-                            const bool *want, float *out, dop_diag *diag);
+/* out[t * weight->rows + r] = x[t] . row r of the expert's matrix, for every r with want[r]; the others stay as they are.  x
+ * is [n_tokens, weight->cols].  Several threads. */
+dop_status dop_check_matmul(const dop_plan *plan, const dop_plan_tensor *weight, uint32_t expert, const float *x,
+                            uint32_t n_tokens, const bool *want, float *out, dop_diag *diag);
 
 /* --- check_values.c: random values -------------------------------------------------------------------------------- */
 
@@ -73,10 +73,12 @@ typedef struct dop_check_fill {
     bool ties;
 } dop_check_fill;
 void dop_check_fill_values(dop_check_random *r, const dop_check_fill *fill, float *out);
+/* Ids as top_k makes them, all of a row different. */
+void dop_check_fill_choice(dop_check_random *r, const dop_graph *g, dop_node_id id, uint32_t rows, float *out);
 /* Partial results that no kernel would have written: NaN. */
 void dop_check_poison_splits(const dop_check_fill *fill, float *values);
 
-/* f32 to and from a storage type (f32, f16); encoding rounds the values in place. */
+/* f32 to and from a storage type (f32, f16, u32: 2^32 for the largest one); encoding rounds the values in place. */
 void dop_check_encode(dop_type type, float *values, uint64_t n, void *out);
 void dop_check_decode(dop_type type, const void *bytes, uint64_t n, float *out);
 

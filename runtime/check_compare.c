@@ -89,6 +89,18 @@ difference(const dop_check_run *run, dop_type type, double got, double want)
     return d > allowed ? d - allowed : 0;
 }
 
+/* Indices, each of which must be the same. */
+static dop_status
+compare_ids(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, const dop_tensor *ref)
+{
+    for (uint64_t i = 0; i < ref->count; i++) {
+        uint32_t t = dop_node_per_token(run->g, id) ? run->sample[i / b->cols] : (uint32_t)(i / b->cols);
+        double want = (double)(float)ref->u[i], got = (double)b->got[(uint64_t)t * b->cols + i % b->cols];
+        note(run, got == want ? 0 : INFINITY, id, t, (uint32_t)(i % b->cols), got, want);
+    }
+    return DOP_OK;
+}
+
 static dop_status
 compare_values(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, const dop_tensor *ref)
 {
@@ -297,7 +309,7 @@ dop_check_compare(dop_check_run *run)
         else if (op == DOP_OP_attn_split)
             st = compare_splits(run, id, b, ref);
         else
-            st = compare_values(run, id, b, ref);
+            st = ref->u ? compare_ids(run, id, b, ref) : compare_values(run, id, b, ref);
     }
     if (st == DOP_OK)
         st = compare_step(run);

@@ -53,6 +53,20 @@ matrix_of(const dop_graph *g, dop_node_id id)
 
 /* --- which tokens and columns ---------------------------------------------------------------------------------------- */
 
+/* Does anything depend on other rows of the step than its own? */
+static bool
+reads_rows(const dop_graph *g, const dop_region *r)
+{
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        for (uint32_t k = 0; k < dop_node_at(g, r->nodes[i])->n_srcs; k++) {
+            uint8_t row = dop_node_access(g, r->nodes[i], k)->axis[DOP_AXIS_row];
+            bool state = dop_node_is(g, r->nodes[i], DOP_EFFECT) && dop_node_at(g, r->nodes[i])->n_srcs == 3;
+            if (row == DOP_ACCESS_few || row == DOP_ACCESS_all || state)
+                return true;
+        }
+    return false;
+}
+
 static void
 choose_samples(dop_check_run *run)
 {
@@ -64,7 +78,7 @@ choose_samples(dop_check_run *run)
         while (n > 2 && each * n > max_products)
             n--;
     }
-    if (a->n_writes) /* every token of the step is read by the others */
+    if (a->n_writes || reads_rows(g, run->r)) /* every token of the step is read by others */
         n = t;
     run->n_samples = n;
     for (uint32_t i = 0; i < n; i++)
@@ -178,20 +192,24 @@ set_outside(dop_check_run *run, dop_node_id id)
 {
     const dop_graph *g = run->g;
     const dop_check_buffer *b = dop_check_buffer_of(run, id);
-    if (!b)
+    const bool chosen = run->choice && id == dop_node_base(g, run->r->info->ids, NULL);
+    const uint32_t cols = dop_node_cols(g, id);
+    if (dop_node_at(g, id)->op == DOP_OP_group_rows) /* the interpreter makes them */
+        return DOP_OK;
+    if (!b && !chosen)
         return DOP_FAIL_IN(run->diag, DOP_E_INPUT, run->plan->path,
                            "the plan is damaged: dispatch %s reads %%%s and has no argument for it",
                            dop_plan_string(run->plan, run->c->dispatch->label), dop_node_at(g, id)->name);
     bool tokens = dop_node_per_token(g, id);
     bool cache = dop_node_is(g, id, DOP_EFFECT);
     uint64_t rows = tokens ? run->n_samples : cache ? dop_node_rows(g, id, 1) : b->rows;
-    float *values = calloc((size_t)(rows * b->cols), sizeof *values);
+    float *values = calloc((size_t)(rows * cols), sizeof *values);
     if (!values)
         return DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
-    const float *sent = b->sent + dop_check_copy(run, b, id);
+    const float *sent = chosen ? run->choice : b->sent + dop_check_copy(run, b, id);
     for (uint32_t i = 0; i < (cache ? b->rows : rows); i++)
-        memcpy(values + (uint64_t)i * b->cols, sent + (uint64_t)(tokens ? run->sample[i] : i) * b->cols,
-               b->cols * sizeof *values);
+        memcpy(values + (uint64_t)i * cols, sent + (uint64_t)(tokens ? run->sample[i] : i) * cols,
+               cols * sizeof *values);
     dop_status st = dop_interp_set(run->it, id, values, run->diag);
     free(values);
     return st;
@@ -209,24 +227,28 @@ set_matrix_node(dop_check_run *run, dop_node_id id)
     dop_status st = dop_interp_eval(run->it, n->src[!product], run->diag, &x);
     if (st != DOP_OK)
         return st;
-    uint64_t rows = product ? x->count / (w ? w->cols : 1) : x->count, cols = dop_node_cols(g, id);
-    if (!w || w->cols != (product ? dop_node_cols(g, n->src[0]) : cols) || (product && w->rows != cols))
+    const bool experts = dop_node_has_experts(g, id);
+    uint64_t rows = product ? x->count / (w ? w->cols : 1) : x->count;
+    uint64_t cols = product ? dop_product_cols(g, id) : dop_node_cols(g, n->src[0]);
+    if (!w || w->cols != (product ? dop_product_depth(g, id) : cols) || (product && w->rows != cols))
         return DOP_FAIL_IN(run->diag, DOP_E_INPUT, run->plan->path, "the plan is damaged: the matrix of %%%s", n->name);
-    float *out = malloc((size_t)(rows * cols) * sizeof *out);
+    const uint64_t made = experts ? (uint64_t)run->n_samples * dop_node_cols(g, id) : rows * cols;
+    float *out = malloc((size_t)made * sizeof *out);
     bool *want = product ? calloc(w->rows, sizeof *want) : NULL;
     float *acts = product ? malloc((size_t)x->count * sizeof *acts) : NULL;
     if (!out || (product && (!want || !acts))) {
         st = DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
         goto error;
     }
-    for (uint64_t i = 0; i < rows * cols; i++)
+    for (uint64_t i = 0; i < made; i++)
         out[i] = NAN; /* not computed: nothing that is made of it is compared */
     if (product) {
         choose_columns(run, w, want);
         memcpy(acts, x->f, (size_t)x->count * sizeof *acts);
         if (run->rounds)
             dop_check_round_rows(acts, rows, w->cols);
-        st = dop_check_matmul(run->plan, w, acts, (uint32_t)rows, want, out, run->diag);
+        st = experts ? dop_check_experts(run, id, w, acts, want, out)
+                     : dop_check_matmul(run->plan, w, 0, acts, (uint32_t)rows, want, out, run->diag);
     }
     for (uint64_t i = 0; i < rows && st == DOP_OK && !product; i++)
         st = dop_check_weight_row(run->plan, w, 0, x->u[i], out + i * cols, run->diag);
@@ -299,7 +321,13 @@ fill_buffer(dop_check_run *run, dop_check_buffer *b)
         for (uint64_t i = 0; i < n; i++)
             b->sent[i] = (i < (uint64_t)end * b->cols ? 1.0f : 100.0f) * dop_check_normal(&run->random);
     } else if (!is_out(run, b->node)) {
-        dop_check_fill_values(&run->random, &fill, b->sent);
+        dop_node_id chosen = run->choice ? dop_node_base(g, run->r->info->ids, NULL) : 0;
+        if (run->choice && dop_node_at(g, b->node)->op == DOP_OP_group_rows)
+            dop_check_fill_blocks(run, b->node, b->sent);
+        else if (b->node == chosen)
+            memcpy(b->sent, run->choice, (size_t)n * sizeof *b->sent);
+        else
+            dop_check_fill_values(&run->random, &fill, b->sent);
     } else {
         bool split = dop_node_at(g, b->node)->op == DOP_OP_attn_split;
         for (uint64_t i = 0; i < n; i++)
@@ -386,8 +414,8 @@ prepare_buffers(dop_check_run *run)
             rows = end;
         uint32_t copies = n->op == DOP_OP_state && !appends ? 2 : 1;
         *b = (dop_check_buffer){id, a, copies, (uint32_t)rows, dop_node_cols(g, id), run->types[id], NULL, NULL};
-        if ((b->type != DOP_TYPE_f32 && b->type != DOP_TYPE_f16) || !dop_type_row_bytes(b->type, n_values(b), &bytes) ||
-            bytes > a->size)
+        if ((b->type != DOP_TYPE_f32 && b->type != DOP_TYPE_f16 && b->type != DOP_TYPE_u32) ||
+            !dop_type_row_bytes(b->type, n_values(b), &bytes) || bytes > a->size)
             return DOP_FAIL_IN(run->diag, DOP_E_INPUT, run->plan->path,
                                "the plan is damaged: argument %%%s has no room", name);
         b->sent = malloc((size_t)n_values(b) * sizeof *b->sent);
@@ -455,7 +483,7 @@ dop_check_run_case(const dop_check_case *c, dop_diag *diag, dop_check_result *re
     widen_types(run);
     prepare_step(run);
     choose_samples(run);
-    if ((st = prepare_buffers(run)) != DOP_OK)
+    if ((st = dop_check_choose(run)) != DOP_OK || (st = prepare_buffers(run)) != DOP_OK)
         goto error;
     volatile dop_step *step = dop_replay_step(&c->device->model->replay);
     memcpy((void *)(uintptr_t)step, &run->before, sizeof run->before);
@@ -481,6 +509,8 @@ error:
         for (uint32_t i = 0; i < run->n_leaves; i++)
             free(run->leaves[i]);
     }
+    if (run)
+        free(run->choice);
     free(run);
     free(types);
     return st;

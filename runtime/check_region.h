@@ -33,6 +33,7 @@ typedef struct dop_check_run {
     float *leaves[DOP_CHECK_LEAVES];
     dop_type *types; /* [n_nodes] as the graph had them */
     dop_interp *it;
+    float *choice; /* [T,k] ids that say which matrices the region takes; NULL: it has none, or makes them itself */
     dop_step before, after;
     uint32_t step_ids[DOP_STEP_MAX_ROWS], step_positions[DOP_STEP_MAX_ROWS],
         step_sequences[DOP_STEP_MAX_ROWS]; /* of the samples */
@@ -45,6 +46,14 @@ dop_check_buffer *dop_check_buffer_of(dop_check_run *run, dop_node_id id);
 uint64_t dop_check_copy(const dop_check_run *run, const dop_check_buffer *b, dop_node_id id);
 /* Does an arg-max choose an id here?  Where that belongs is the step record. */
 bool dop_check_picks(const dop_graph *g, dop_node_id id);
+
+/* check_experts.c: sets run->choice where the region reads one. */
+dop_status dop_check_choose(dop_check_run *run);
+void dop_check_fill_blocks(const dop_check_run *run, dop_node_id id, float *out);
+/* The product `id` of the samples with the matrices that they chose: acts has a row for each row of its source 0, out
+ * [samples, k, w->rows]; columns that are not wanted become NaN. */
+dop_status dop_check_experts(dop_check_run *run, dop_node_id id, const dop_plan_tensor *w, const float *acts,
+                             const bool *want, float *out);
 
 /* check_region.c: the interpreter with every outside value set and products done by hand. */
 dop_status dop_check_reference(dop_check_run *run);

@@ -249,10 +249,10 @@ check_step(stages *x, uint32_t token)
     dop_model *s = x->device->model;
     uint32_t schedule = (uint32_t)(x->persistent - x->plan->schedules);
     uint64_t ticket;
-    dop_replay_write_step(&s->replay, &token, 1, x->pos, s->parity);
+    dop_replay_write_step(&s->replay, &token, 1, x->pos, s->parity[0]);
     const volatile dop_step *record = dop_replay_step(&s->replay);
     uint32_t n_out = record->n_out;
-    x->parity = s->parity;
+    x->parity = s->parity[0];
     x->copy = x->copy_size * (record->persistent_runs & 1);
     dop_status st = dop_step_submit(s, schedule, DOP_FORM_READ, 1, x->diag, &ticket);
     if (st == DOP_OK)
@@ -266,10 +266,10 @@ check_step(stages *x, uint32_t token)
     check_pick(x, record->ids[n_out % DOP_STEP_RING]);
     if ((st = check_cleared(x)) != DOP_OK)
         return st;
-    dop_replay_write_step(&s->replay, &token, 1, x->pos, s->parity); /* the last dispatch has moved it on */
+    dop_replay_write_step(&s->replay, &token, 1, x->pos, s->parity[0]); /* the last dispatch has moved it on */
     for (uint32_t i = 0; i < x->persistent->n_stages && st == DOP_OK; i++)
         st = check_stage(x, &x->plan->dispatches[x->persistent->first_stage + i]);
-    dop_step_swap_states(s); /* the step counts */
+    dop_step_swap_states(s, 0); /* the step counts */
     return st;
 }
 

@@ -1,6 +1,6 @@
 /* Quantized weights as kernels read them, decoded without the kernels' code: the inverse of the layout that
  * compiler/repack.c writes and describes.  A row of n values has units of 32; plane 0 holds the low bits of all units,
- * plane 1 what is shared, in groups of 32 units counted over all rows. */
+ * plane 1 what is shared, in groups of 32 units counted over all rows.  How many bytes that is, ir/packing.def says. */
 #include "runtime/check.h"
 
 #include <string.h>
@@ -18,14 +18,12 @@ layout_of(dop_type t, layout *out)
         dop_type type;
         layout l;
     } rows[] = {
-        {DOP_TYPE_q4_0, {16, 32, 64}},       {DOP_TYPE_q4_1, {16, 32, 128}},    {DOP_TYPE_q5_0, {16, 32, 192}},
-        {DOP_TYPE_q5_1, {16, 32, 256}},      {DOP_TYPE_q8_0, {32, 32, 64}},     {DOP_TYPE_q2_k, {8, 256, 80}},
-        {DOP_TYPE_q3_k, {8, 256, 200}},      {DOP_TYPE_q4_k, {16, 256, 64}},    {DOP_TYPE_q5_k, {16, 256, 192}},
-        {DOP_TYPE_q6_k, {16, 256, 328}},     {DOP_TYPE_iq4_nl, {16, 32, 64}},   {DOP_TYPE_mxfp4, {16, 32, 32}},
-        {DOP_TYPE_int4_g128, {16, 128, 32}}, {DOP_TYPE_int4_g64, {16, 64, 64}}, {DOP_TYPE_int4_g32, {16, 32, 128}},
+#define PACKING(type, unit, unit_bytes, pad, group_bytes) {DOP_TYPE_##type, {unit_bytes, pad, group_bytes}},
+#include "ir/packing.def"
+#undef PACKING
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].type == t) {
+        if (rows[i].type == t && dop_type_of(t)->kind == DOP_KIND_QUANT) {
             *out = rows[i].l;
             return true;
         }

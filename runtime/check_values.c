@@ -98,6 +98,18 @@ fill_argmax_parts(dop_check_random *r, const dop_check_fill *f, float *out)
     }
 }
 
+/* Which source of a recurrence the value is; the number of its sources: none. */
+static uint32_t
+source_of_scan(const dop_graph *g, dop_node_id id)
+{
+    for (dop_node_id i = id + 1; i < g->n_nodes; i++)
+        for (uint32_t k = 0; k < dop_node_at(g, i)->n_srcs && dop_op_of(dop_node_at(g, i)->op)->root == DOP_ROOT_scan;
+             k++)
+            if (dop_node_base(g, dop_node_at(g, i)->src[k], NULL) == id)
+                return k;
+    return DOP_MAX_SRCS;
+}
+
 void
 dop_check_fill_values(dop_check_random *r, const dop_check_fill *fill, float *out)
 {
@@ -111,9 +123,18 @@ dop_check_fill_values(dop_check_random *r, const dop_check_fill *fill, float *ou
         fill_argmax_parts(r, fill, out);
         return;
     }
-    bool positive = op == DOP_OP_row_rms || op == DOP_OP_row_istd || op == DOP_OP_exp;
+    if (op == DOP_OP_top_k) {
+        dop_check_fill_choice(r, fill->g, fill->id, fill->rows, out);
+        return;
+    }
+    bool positive = op == DOP_OP_row_rms || op == DOP_OP_row_istd || op == DOP_OP_exp || op == DOP_OP_softplus;
+    /* States of recurrences must not grow from row to row: factors below 1, keys about as long as 1. */
+    uint32_t source = source_of_scan(fill->g, fill->id);
+    bool fades = source == 3 || source == 6 || op == DOP_OP_sigmoid;
+    const dop_shape *shape = &dop_node_at(fill->g, fill->id)->shape;
+    float by = source == 1 ? 1.0f / sqrtf((float)shape->dim[shape->rank - 1].mul) : 1.0f;
     for (uint64_t i = 0; i < n; i++) {
-        float x = positive ? 0.5f + dop_check_uniform(r) : dop_check_normal(r);
+        float x = fades ? dop_check_uniform(r) : positive ? 0.5f + dop_check_uniform(r) : by * dop_check_normal(r);
         out[i] = fill->ties ? roundf(2 * x) / 2 : x;
     }
 }
@@ -121,6 +142,11 @@ dop_check_fill_values(dop_check_random *r, const dop_check_fill *fill, float *ou
 void
 dop_check_encode(dop_type type, float *values, uint64_t n, void *out)
 {
+    uint32_t *u = out;
+    for (uint64_t i = 0; i < n && type == DOP_TYPE_u32; i++)
+        u[i] = values[i] < 4294967296.0f ? (uint32_t)values[i] : UINT32_MAX;
+    if (type == DOP_TYPE_u32)
+        return;
     if (type != DOP_TYPE_f16) {
         memcpy(out, values, n * sizeof *values);
         return;
@@ -135,7 +161,11 @@ dop_check_encode(dop_type type, float *values, uint64_t n, void *out)
 void
 dop_check_decode(dop_type type, const void *bytes, uint64_t n, float *out)
 {
-    if (type == DOP_TYPE_f16)
+    const uint32_t *u = bytes;
+    if (type == DOP_TYPE_u32)
+        for (uint64_t i = 0; i < n; i++)
+            out[i] = (float)u[i];
+    else if (type == DOP_TYPE_f16)
         dop_decode_row(type, bytes, n, out);
     else
         memcpy(out, bytes, n * sizeof *out);

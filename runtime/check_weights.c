@@ -59,6 +59,7 @@ dop_check_round_rows(float *x, uint64_t rows, uint64_t k)
 typedef struct product {
     const dop_plan *plan;
     const dop_plan_tensor *weight;
+    uint32_t expert;
     const float *x;
     uint32_t n_tokens;
     const bool *want;
@@ -78,7 +79,7 @@ multiply(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     for (uint64_t r = (uint64_t)index * ROWS, end = r + ROWS; r < n && r < end && st == DOP_OK; r++) {
         if (!p->want[r])
             continue;
-        st = dop_check_weight_row(p->plan, p->weight, 0, (uint32_t)r, row, diag);
+        st = dop_check_weight_row(p->plan, p->weight, p->expert, (uint32_t)r, row, diag);
         for (uint32_t t = 0; t < p->n_tokens && st == DOP_OK; t++) {
             const float *x = p->x + t * k;
             double sum[4] = {0};
@@ -92,9 +93,9 @@ multiply(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 }
 
 dop_status
-dop_check_matmul(const dop_plan *plan, const dop_plan_tensor *weight, const float *x, uint32_t n_tokens,
-                 const bool *want, float *out, dop_diag *diag)
+dop_check_matmul(const dop_plan *plan, const dop_plan_tensor *weight, uint32_t expert, const float *x,
+                 uint32_t n_tokens, const bool *want, float *out, dop_diag *diag)
 {
-    product p = {plan, weight, x, n_tokens, want, out};
+    product p = {plan, weight, expert, x, n_tokens, want, out};
     return dop_parallel_for(weight->rows / ROWS + (weight->rows % ROWS != 0), 0, multiply, &p, diag);
 }

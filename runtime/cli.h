@@ -15,7 +15,7 @@ typedef struct dop_cli {
     /* prompt */
     const char *prompt, *file, *tokens, *tokens_file;
     /* generation */
-    uint32_t n_predict;                               /* DOP_CLI_UNSET: 128, as far as the context goes */
+    uint32_t n_predict; /* DOP_CLI_UNSET: 128, as far as the context goes; DOP_OPTION_MINUS_1: until the model ends */
     double temperature, top_p, min_p, repeat_penalty; /* NaN: the model's own */
     uint32_t top_k, repeat_last_n;                    /* DOP_CLI_UNSET: the model's own */
     const char *seed;
@@ -23,13 +23,15 @@ typedef struct dop_cli {
     dop_texts stop;
     /* scoring */
     const char *logits, *ppl;
+    uint32_t logprobs;   /* with --json: alternatives shown for each token; DOP_CLI_UNSET: none of it */
+    const char *session; /* file of the sequence: restored before, saved after */
     uint32_t ppl_ctx;
     /* device */
     const char *device, *ordering;
     uint32_t gpu_loop, chunk, threads;
     bool list_devices;
     /* --bench, whose -p and -n are lists */
-    const char *bench_prompts, *bench_gens, *bench_depths, *bench_output;
+    const char *bench_prompts, *bench_gens, *bench_depths, *bench_batches, *bench_output;
     uint32_t bench_rounds; /* 0: 5 */
     double bench_floor;
     const char *profile;

@@ -13,20 +13,6 @@ dop_cli_chat(const dop_plan *plan, const dop_tokenizer *tok, dop_diag *diag, dop
 }
 
 dop_status
-dop_chat_encode(const dop_tokenizer *tok, const dop_buf *text, bool start, dop_diag *diag, dop_ids *out_ids)
-{
-    uint32_t bos = dop_tokenizer_bos(tok);
-    size_t len = 0;
-    const char *written = bos != DOP_NO_TOKEN ? dop_tokenizer_piece(tok, bos, &len) : NULL;
-    const char *data = text->data ? text->data : "";
-    bool has_bos = written && len > 0 && text->size >= len && memcmp(data, written, len) == 0;
-    unsigned flags = DOP_ENCODE_PARSE_SPECIAL;
-    if (start && !has_bos)
-        flags |= DOP_ENCODE_ADD_SPECIAL;
-    return dop_tokenizer_encode(tok, data, text->size, flags, diag, out_ids);
-}
-
-dop_status
 dop_chat_add_message(json_t *messages, const char *role, const char *text, size_t len, dop_diag *diag)
 {
     json_t *content = json_stringn(text, len);

@@ -7,8 +7,6 @@
 
 /* The chat format of a plan (NULL: none) or of a tokenizer. */
 dop_status dop_cli_chat(const dop_plan *plan, const dop_tokenizer *tok, dop_diag *diag, dop_chat **out_chat);
-/* Rendered text to ids; at the start of a sequence BOS is added unless the template wrote it. */
-dop_status dop_chat_encode(const dop_tokenizer *tok, const dop_buf *text, bool start, dop_diag *diag, dop_ids *out_ids);
 dop_status dop_chat_add_message(json_t *messages, const char *role, const char *text, size_t len, dop_diag *diag);
 /* Adds the format's stop texts, which live as long as the program. */
 dop_status dop_chat_add_stops(const dop_chat *chat, dop_texts *stops, dop_diag *diag);

@@ -182,16 +182,8 @@ parse_seed(const char *text, uint64_t *out, dop_diag *diag)
 dop_status
 dop_cli_sampling(const dop_cli *cli, const dop_plan *plan, dop_diag *diag, dop_sampling *out_sampling)
 {
-    const dop_plan_model *m = plan->model;
     dop_sampling *s = out_sampling;
-    *s = (dop_sampling){
-        .temperature = m->temperature,
-        .top_k = m->top_k,
-        .top_p = m->top_p,
-        .min_p = m->min_p,
-        .repeat_penalty = 1,
-        .repeat_last_n = 64,
-    };
+    *s = dop_plan_sampling(plan);
     if (!isnan(cli->temperature))
         s->temperature = (float)cli->temperature;
     if (!isnan(cli->top_p))

@@ -1,136 +1,153 @@
-/* -i: lines from standard input, answers to standard output, until the input ends or the context is full.
- *
- * With a chat format every line is a message of the user and the whole conversation stays in the cache: only what a
- * message adds is fed.  A model without one just goes on with the text. */
-#include "runtime/cli_chat.h"
+/* -i: lines from standard input, answers to standard output, until the input ends.  A line that begins with a slash is a
+ * command.  Ctrl-C ends an answer, and the program where there is none. */
+#include "runtime/cli_talk.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-typedef struct talk {
-    dop_cli *cli;
-    dop_generation gen;
-    dop_chat *chat; /* NULL: plain text */
-    json_t *messages;
-    bool prompts; /* standard input is a terminal: show where to type */
-} talk;
+static volatile sig_atomic_t interrupts; /* since the last line: a signal handler has nowhere else to say so */
 
-static dop_status
-open_talk(talk *t, dop_diag *diag)
+/* The second one does what it does to every program. */
+static void
+on_interrupt(int number)
 {
-    dop_status st = dop_generation_open(t->cli, "-i", diag, &t->gen);
-    if (st != DOP_OK)
-        return st;
-    size_t len = 0;
-    const dop_plan *plan = t->gen.info.plan;
-    bool has_template = plan->template_size > 0 || dop_tokenizer_chat_template(t->gen.tok, &len);
-    t->gen.streams = true;
-    t->prompts = isatty(STDIN_FILENO) && !t->cli->quiet;
-    t->messages = json_array();
-    if (!t->messages)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (!has_template && !t->cli->chat) {
-        if (!t->cli->quiet)
-            fprintf(stderr, "doppler-exec: the model has no chat template: it goes on with your text\n");
-        return DOP_OK;
-    }
-    if ((st = dop_cli_chat(plan, t->gen.tok, diag, &t->chat)) != DOP_OK)
-        return st;
-    return dop_chat_add_stops(t->chat, &t->gen.stops, diag);
+    interrupts = interrupts + 1;
+    signal(number, SIG_DFL);
 }
 
-/* The ids that one line adds to the sequence. */
-static dop_status
-encode_line(talk *t, const char *line, size_t len, dop_diag *diag, dop_ids *out_ids)
+static void
+listen_for_interrupts(void)
 {
-    size_t n_tokens;
-    dop_sequence_tokens(t->gen.sequence, &n_tokens);
-    bool start = n_tokens == 0;
-    if (!t->chat) {
-        dop_status st = dop_tokenizer_encode(t->gen.tok, line, len, start ? DOP_ENCODE_ADD_SPECIAL : 0, diag, out_ids);
-        return st == DOP_OK ? dop_tokenizer_encode(t->gen.tok, "\n", 1, 0, diag, out_ids) : st;
-    }
-    dop_buf text = {0};
-    dop_status st = dop_chat_add_message(t->messages, "user", line, len, diag);
-    dop_chat_input in = {.messages = t->messages, .add_generation_prompt = true, .tokenizer = t->gen.tok};
-    if (st == DOP_OK)
-        st = start ? dop_chat_render(t->chat, &in, diag, &text) : dop_chat_render_added(t->chat, &in, diag, &text);
-    if (st == DOP_OK)
-        st = dop_chat_encode(t->gen.tok, &text, start, diag, out_ids);
-    dop_buf_finish(&text);
-    return st;
+    struct sigaction a = {.sa_handler = on_interrupt}; /* without SA_RESTART: reading a line ends too */
+    interrupts = 0;
+    sigemptyset(&a.sa_mask);
+    sigaction(SIGINT, &a, NULL);
 }
 
-static dop_status
-answer(talk *t, const char *line, size_t len, dop_diag *diag)
+static const char help[] = "/help          this text\n"
+                           "/quit          ends the conversation\n"
+                           "/save [FILE]   keeps it in a file (the one of --session)\n"
+                           "/load [FILE]   goes on from a file\n"
+                           "/reset         begins anew\n"
+                           "/undo          forgets the last line and its answer\n"
+                           "//TEXT         a line that begins with a slash\n"
+                           "Ctrl-C ends an answer; twice, or where there is none, the program\n";
+
+/* A failure of a command is said, and the conversation goes on. */
+static void
+say_failure(dop_status st, const dop_diag *diag)
 {
-    dop_ids ids = {0};
-    size_t n_tokens;
-    dop_status st = encode_line(t, line, len, diag, &ids);
     if (st != DOP_OK)
-        goto error;
-    dop_sequence_tokens(t->gen.sequence, &n_tokens);
-    uint32_t ctx = t->gen.info.plan->model->ctx;
-    if (n_tokens + ids.count >= ctx) {
-        st = DOP_FAIL(diag, DOP_E_INPUT,
-                      "the conversation has %zu tokens and the plan's context is %u: start again, or compile with a "
-                      "larger --ctx",
-                      n_tokens + ids.count, ctx);
-        goto error;
+        fprintf(stderr, "doppler-exec: %s%s%s\n", diag->path, diag->path[0] ? ": " : "", diag->message);
+}
+
+static void
+keep_or_restore(dop_talk *t, bool keep, const char *file)
+{
+    dop_diag diag = {0};
+    const char *path = file[0] ? file : t->cli->session;
+    if (!path) {
+        fprintf(stderr, "doppler-exec: %s needs a file: /%s FILE, or --session FILE at the start\n",
+                keep ? "/save" : "/load", keep ? "save" : "load");
+        return;
     }
-    uint32_t n = t->cli->n_predict, room = ctx - (uint32_t)(n_tokens + ids.count);
-    if (n > room) /* also when it is not set */
-        n = room;
-    dop_sequence_expect(t->gen.sequence, n);
-    if ((st = dop_sequence_feed(t->gen.sequence, ids.data, ids.count, diag)) != DOP_OK ||
-        (st = dop_generate(&t->gen, n, diag)) != DOP_OK || (st = dop_cli_print("\n", 1, diag)) != DOP_OK)
-        goto error;
-    const dop_buf *text = &t->gen.output.text;
-    if (t->chat)
-        st = dop_chat_add_message(t->messages, "assistant", text->data ? text->data : "", text->size, diag);
-error:
-    dop_ids_finish(&ids);
-    return st;
+    dop_status st = keep ? dop_talk_save(t, path, &diag) : dop_talk_load(t, path, &diag);
+    say_failure(st, &diag);
+    if (st == DOP_OK)
+        fprintf(stderr, "doppler-exec: %s %s, %zu turn%s\n", keep ? "kept in" : "restored from", path, t->n_turns,
+                t->n_turns == 1 ? "" : "s");
+}
+
+/* Is the line a command, and does it end the conversation? */
+static bool
+command(dop_talk *t, const char *line, bool *out_quit)
+{
+    dop_diag diag = {0};
+    bool there_was = true;
+    dop_status st = DOP_OK;
+    if (line[0] != '/' || line[1] == '/')
+        return false;
+    size_t n = strcspn(line, " ");
+    const char *rest = line + n + strspn(line + n, " ");
+    if (strcmp(line, "/quit") == 0)
+        *out_quit = true;
+    else if (strcmp(line, "/help") == 0)
+        fputs(help, stderr);
+    else if (n == 5 && strncmp(line, "/save", n) == 0)
+        keep_or_restore(t, true, rest);
+    else if (n == 5 && strncmp(line, "/load", n) == 0)
+        keep_or_restore(t, false, rest);
+    else if (strcmp(line, "/reset") == 0)
+        st = dop_talk_reset(t, &diag);
+    else if (strcmp(line, "/undo") == 0)
+        st = dop_talk_undo(t, &diag, &there_was);
+    else
+        fprintf(stderr, "doppler-exec: unknown command %.*s; /help lists them\n", (int)n, line);
+    if (!there_was)
+        fprintf(stderr, "doppler-exec: there is nothing to undo\n");
+    say_failure(st, &diag);
+    return true;
+}
+
+/* The next line without its end, NULL: there are no more.  *io_line is owned by the caller. */
+static char *
+read_line(char **io_line, size_t *io_cap, bool prompts, size_t *out_len)
+{
+    listen_for_interrupts();
+    if (prompts)
+        fputs("> ", stderr);
+    errno = 0;
+    ssize_t n = getline(io_line, io_cap, stdin);
+    if (n < 0) {
+        if (prompts)
+            fputc('\n', stderr);
+        return NULL;
+    }
+    if (n > 0 && (*io_line)[n - 1] == '\n')
+        (*io_line)[--n] = 0;
+    *out_len = (size_t)n;
+    return *io_line;
 }
 
 /* -p opens the conversation; then line after line. */
 static dop_status
-talk_on(talk *t, dop_diag *diag)
+talk_on(dop_talk *t, dop_diag *diag)
 {
-    char *line = NULL;
-    size_t cap = 0;
+    char *buffer = NULL, *line;
+    size_t cap = 0, n;
+    bool quit = false, prompts = isatty(STDIN_FILENO) && !t->cli->quiet;
     dop_status st = DOP_OK;
+    listen_for_interrupts();
     if (t->cli->prompt)
-        st = answer(t, t->cli->prompt, strlen(t->cli->prompt), diag);
-    while (st == DOP_OK) {
-        if (t->prompts)
-            fputs("> ", stderr);
-        ssize_t n = getline(&line, &cap, stdin);
-        if (n < 0)
-            break;
-        if (n > 0 && line[n - 1] == '\n')
-            n--;
-        if (n > 0)
-            st = answer(t, line, (size_t)n, diag);
+        st = dop_talk_answer(t, t->cli->prompt, strlen(t->cli->prompt), diag);
+    while (st == DOP_OK && !quit && (line = read_line(&buffer, &cap, prompts, &n))) {
+        if (n == 0 || command(t, line, &quit))
+            continue;
+        bool slash = line[0] == '/';
+        st = dop_talk_answer(t, line + slash, n - slash, diag);
     }
-    free(line);
+    free(buffer);
     return st;
 }
 
 dop_status
 dop_mode_converse(dop_cli *cli, dop_diag *diag)
 {
-    talk t = {.cli = cli};
+    dop_talk t = {.cli = NULL};
     if (cli->tokens || cli->tokens_file || cli->file || cli->json || cli->print_ids || cli->logits)
         return DOP_FAIL(diag, DOP_E_USAGE,
                         "-i reads its text from standard input and goes with -p only, not with -f, --tokens, --logits, "
                         "--json or --print-ids");
-    dop_status st = open_talk(&t, diag);
+    dop_status st = dop_talk_open(cli, &t, diag);
+    t.gen.interrupted = &interrupts;
+    if (st == DOP_OK && cli->session && access(cli->session, F_OK) == 0)
+        st = dop_talk_load(&t, cli->session, diag);
     if (st == DOP_OK)
         st = talk_on(&t, diag);
-    dop_chat_destroy(t.chat);
-    json_decref(t.messages);
-    dop_generation_finish(&t.gen);
+    if (st == DOP_OK && cli->session)
+        st = dop_talk_save(&t, cli->session, diag);
+    dop_talk_close(&t);
     return st;
 }

@@ -87,6 +87,10 @@ dop_generate(dop_generation *gen, uint32_t n, dop_diag *diag)
         dop_output_init(&g->output, g->tok, &g->stops);
     for (uint32_t i = 0; i < n && st == DOP_OK && !g->output.stopped; i++) {
         uint32_t id;
+        if (g->interrupted && *g->interrupted) {
+            g->stop_reason = "interrupt";
+            break;
+        }
         if ((st = dop_sequence_next(g->sequence, diag, &id)) != DOP_OK)
             break;
         g->times[g->ids.count] = dop_now_ms();

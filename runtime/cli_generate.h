@@ -5,6 +5,8 @@
 #include "runtime/cli.h"
 #include "runtime/cli_output.h"
 
+#include <signal.h>
+
 typedef struct dop_generation {
     dop_model *model;       /* owned */
     dop_sequence *sequence; /* the model's */
@@ -13,13 +15,14 @@ typedef struct dop_generation {
     dop_sampling sampling;
     dop_texts stops; /* owned list: --stop and those of the chat format */
     bool ignore_eos;
-    bool streams; /* text goes to stdout as it comes */
+    bool streams;                             /* text goes to stdout as it comes */
+    const volatile sig_atomic_t *interrupted; /* generation ends when it is not 0; NULL: nobody interrupts */
 
     /* of the last dop_generate */
     dop_output output;
     dop_ids ids;             /* with the end id when one was picked */
     double *times;           /* dop_now_ms when each id was known */
-    const char *stop_reason; /* "length", "end", "text" */
+    const char *stop_reason; /* "length", "end", "text", "interrupt" */
 } dop_generation;
 
 /* Opens model, sequence and tokenizer; needed_for as in dop_cli_tokenizer. */

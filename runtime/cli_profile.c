@@ -67,7 +67,7 @@ profile(const dop_cli *cli, dop_model *m, dop_sequence *s, dop_profile *p, dop_d
         goto error;
     uint32_t ctx = info.plan->model->ctx, n = cli->n_predict == DOP_CLI_UNSET ? TOKENS : cli->n_predict;
     uint32_t room = prompt.count < ctx ? ctx - (uint32_t)prompt.count : 0;
-    if (n > room && cli->n_predict == DOP_CLI_UNSET)
+    if (n > room && cli->n_predict >= DOP_OPTION_MINUS_1)
         n = room;
     if (prompt.count > ctx || n > room) {
         st = DOP_FAIL(diag, DOP_E_INPUT, "%zu and %u tokens do not fit the plan's context of %u", prompt.count, n, ctx);

@@ -1,9 +1,11 @@
 /* Generation: prompt in, text or ids out, timings at the end. */
 #include "runtime/cli_generate.h"
+#include "runtime/cli_logprobs.h"
 
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct run {
     dop_cli *cli;
@@ -11,8 +13,10 @@ typedef struct run {
     dop_ids prompt;
     dop_buf prompt_text; /* as given; empty for ids */
     bool as_ids;         /* ids instead of text */
+    size_t n_before;     /* tokens of the sequence that --session restored */
     uint32_t n;          /* tokens to generate */
-    double feed_ms;      /* when feeding began, dop_now_ms */
+    dop_logprobs logprobs;
+    double feed_ms; /* when feeding began, dop_now_ms */
 } run;
 
 /* -n against what is left of the context. */
@@ -20,7 +24,7 @@ static dop_status
 choose_length(run *r, dop_diag *diag)
 {
     uint32_t ctx = r->gen.info.plan->model->ctx;
-    size_t n_prompt = r->prompt.count;
+    size_t n_prompt = r->n_before + r->prompt.count;
     if (n_prompt == 0)
         return DOP_FAIL(diag, DOP_E_INPUT, "the prompt has no tokens: give one with -p, -f or --tokens");
     if (n_prompt > ctx)
@@ -32,12 +36,38 @@ choose_length(run *r, dop_diag *diag)
     r->n = r->cli->n_predict;
     if (r->n == DOP_CLI_UNSET)
         r->n = room < 128 ? room : 128;
+    else if (r->n == DOP_OPTION_MINUS_1)
+        r->n = room;
     if (r->n > room)
         return DOP_FAIL(diag, DOP_E_INPUT,
                         "-n %u after a prompt of %zu tokens does not fit the plan's context of %u: use -n %u or less, "
                         "or compile with a larger --ctx",
                         r->n, n_prompt, ctx, room);
     return DOP_OK;
+}
+
+static dop_status
+start_logprobs(run *r, dop_diag *diag)
+{
+    if (!r->cli->json)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--logprobs goes with --json");
+    dop_status st =
+        dop_logprobs_init(&r->logprobs, &r->gen.sampling, r->gen.info.plan->model->vocab, r->cli->logprobs, diag);
+    if (st == DOP_OK)
+        dop_sequence_set_sampler(r->gen.sequence, dop_logprobs_pick, &r->logprobs);
+    return st;
+}
+
+/* --session FILE, where the file exists. */
+static dop_status
+restore(run *r, dop_diag *diag)
+{
+    if (!r->cli->session || access(r->cli->session, F_OK) != 0)
+        return DOP_OK;
+    dop_status st = dop_sequence_load(r->gen.sequence, r->cli->session, diag, NULL, NULL);
+    if (st == DOP_OK)
+        (void)dop_sequence_tokens(r->gen.sequence, &r->n_before);
+    return st;
 }
 
 static dop_status
@@ -54,17 +84,27 @@ prepare(run *r, dop_diag *diag)
         return st;
     const dop_plan *plan = r->gen.info.plan;
     const dop_tokenizer *tok = r->gen.tok;
-    if ((st = dop_cli_prompt(cli, cli->chat ? NULL : tok, diag, &r->prompt, &r->prompt_text)) != DOP_OK)
+    if ((st = restore(r, diag)) != DOP_OK ||
+        (st = dop_cli_prompt(cli, cli->chat ? NULL : tok, diag, &r->prompt, &r->prompt_text)) != DOP_OK)
         return st;
+    if (r->n_before > 0 && tok && !cli->chat && !cli->tokens && !cli->tokens_file) {
+        r->prompt.count = 0; /* it goes on with a text: nothing stands before it */
+        st = dop_tokenizer_encode(tok, r->prompt_text.data ? r->prompt_text.data : "", r->prompt_text.size, 0, diag,
+                                  &r->prompt);
+        if (st != DOP_OK)
+            return st;
+    }
     if (cli->chat && (st = dop_chat_prompt(cli, &r->gen, &r->prompt_text, diag, &r->prompt)) != DOP_OK)
         return st;
     /* Nothing said at all: start from nothing, as the model knows it. */
-    if (!tok && !cli->tokens && !cli->tokens_file && plan->model->bos_id >= 0)
+    if (!tok && r->n_before == 0 && !cli->tokens && !cli->tokens_file && plan->model->bos_id >= 0)
         dop_ids_push(&r->prompt, (uint32_t)plan->model->bos_id);
     if (r->prompt.failed)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     r->as_ids = cli->print_ids || !tok;
     r->gen.streams = !r->as_ids && !cli->json;
+    if (cli->logprobs != DOP_CLI_UNSET && (st = start_logprobs(r, diag)) != DOP_OK)
+        return st;
     return choose_length(r, diag);
 }
 
@@ -182,6 +222,8 @@ print_json(const run *r, dop_diag *diag)
             root, "text",
             json_stringn(r->gen.output.text.data ? r->gen.output.text.data : "", r->gen.output.text.size));
     json_object_set_new(root, "ids", ids);
+    if (r->logprobs.list)
+        json_object_set(root, "logprobs", r->logprobs.list);
     json_object_set_new(root, "promptTokens", json_integer((json_int_t)r->prompt.count));
     json_object_set_new(root, "stop", json_string(r->gen.stop_reason));
     json_object_set_new(root, "seed", json_integer((json_int_t)r->gen.sampling.seed));
@@ -229,6 +271,8 @@ dop_mode_run(dop_cli *cli, dop_diag *diag)
     if ((st = prepare(&r, diag)) != DOP_OK || (st = show_prompt(&r, diag)) != DOP_OK ||
         (st = feed_prompt(&r, diag)) != DOP_OK || (st = dop_generate(&r.gen, r.n, diag)) != DOP_OK)
         goto error;
+    if (cli->session && (st = dop_sequence_save(r.gen.sequence, cli->session, NULL, 0, diag)) != DOP_OK)
+        goto error;
     if (cli->json)
         st = print_json(&r, diag);
     else if (r.as_ids)
@@ -239,6 +283,7 @@ dop_mode_run(dop_cli *cli, dop_diag *diag)
         print_summary(&r);
 error:
     dop_generation_finish(&r.gen);
+    dop_logprobs_finish(&r.logprobs);
     dop_ids_finish(&r.prompt);
     dop_buf_finish(&r.prompt_text);
     return st;

@@ -2,10 +2,7 @@
 #ifndef DOPPLER_RUNTIME_LOG_H
 #define DOPPLER_RUNTIME_LOG_H
 
-typedef struct dop_log {
-    void (*line)(void *user, const char *text);
-    void *user;
-} dop_log;
+#include <doppler/status.h>
 
 void dop_log_printf(const dop_log *log, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

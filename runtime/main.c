@@ -17,7 +17,8 @@ static const dop_option options[] = {
     OPT(0, "tokens", TEXT, tokens, "IDS", "ids to continue, as \"1 2 3\"; nothing is added to them"),
     OPT(0, "tokens-file", TEXT, tokens_file, "FILE", "the same from a file"),
     HEADING("Generation"),
-    NUM('n', "predict", COUNT, n_predict, "N", "tokens to generate (default 128)", 0, UINT32_MAX - 1),
+    NUM('n', "predict", COUNT, n_predict, "N",
+        "tokens to generate (default 128); -1: until the model ends, or the context", -1, UINT32_MAX - 2),
     NUM(0, "temp", REAL, temperature, "X", "temperature; 0 is greedy (default: the model's own)", 0, 1000),
     NUM(0, "top-k", COUNT, top_k, "N", "draw from the N best; 0: all", 0, UINT32_MAX - 1),
     NUM(0, "top-p", REAL, top_p, "X", "draw from the best that make up this probability; 1: all", 0, 1),
@@ -29,11 +30,15 @@ static const dop_option options[] = {
     OPT(0, "stop", LIST, stop, "TEXT", "end before this text; repeatable"),
     OPT(0, "chat", FLAG, chat, NULL, "put the prompt into the model's chat template"),
     OPT('i', "interactive", FLAG, interactive, NULL, "converse"),
+    OPT(0, "session", TEXT, session, "FILE",
+        "go on from a sequence in FILE where there is one, and keep it there afterwards"),
     HEADING("Output"),
     OPT(0, "no-display-prompt", FLAG, no_display_prompt, NULL, "print only what is generated"),
     OPT(0, "print-ids", FLAG, print_ids, NULL, "print the generated ids on one line instead of text"),
     OPT(0, "logits", TEXT, logits, "FILE", "write the prompt's logits, raw f32 [tokens, vocabulary]"),
     OPT(0, "json", FLAG, json, NULL, "print one JSON object"),
+    NUM(0, "logprobs", COUNT, logprobs, "N", "in --json: log-probability of each token and of the N likeliest", 0,
+        1000),
     OPT(0, "quiet", FLAG, quiet, NULL, "no timing summary"),
     OPT('v', "verbose", FLAG, verbose, NULL, "say what is decided, and where errors come from"),
     HEADING("Device"),
@@ -79,7 +84,7 @@ cli_init(dop_cli *cli)
 {
     memset(cli, 0, sizeof *cli);
     cli->start_ms = dop_now_ms();
-    cli->n_predict = cli->top_k = cli->repeat_last_n = cli->ppl_ctx = DOP_CLI_UNSET;
+    cli->n_predict = cli->logprobs = cli->top_k = cli->repeat_last_n = cli->ppl_ctx = DOP_CLI_UNSET;
     cli->temperature = cli->top_p = cli->min_p = cli->repeat_penalty = (double)NAN;
 }
 

@@ -8,6 +8,9 @@
  * lines and pages of small GPUs' address translation it is a multiple too. */
 enum { SLOT_ALIGN = 256 };
 
+/* Rows behind the last one of a state that kernels may read, and do not use. */
+enum { STATE_TAIL = 32 };
+
 /* Bytes of one allocation of weights that are filled while others are being made, unless one slot has more. */
 enum { WEIGHTS_BLOCK = 256 << 20 };
 
@@ -236,7 +239,7 @@ read_bytes(const dop_plan *plan, const bool *schedules, uint32_t slot)
     uint64_t most = 4;
     for (uint32_t i = 0; i < plan->n_schedules; i++) {
         const dop_plan_schedule *s = &plan->schedules[i];
-        uint64_t rows = s->kind == DOP_SCHED_SCORE ? s->max_rows : 1;
+        uint64_t rows = dop_plan_logit_rows(s);
         uint64_t end = s->logits_offset + rows * plan->model->vocab * 4; /* inside the slot, checked at load */
         if (schedules[i] && s->logits_slot == slot && end > most)
             most = end;
@@ -258,15 +261,75 @@ place_slots(dop_memory *m, const dop_plan *plan, const dop_memory_use *use, dop_
         if (!use->slots[i])
             continue;
         const char *name = dop_plan_string(plan, s->name);
-        dop_status st = place(m, limit, pool_of(s->kind), name, s->size, &p->block, &p->offset, diag);
+        dop_status st = place(m, limit, pool_of(s->kind), name, p->size, &p->block, &p->offset, diag);
         if (st == DOP_OK && s->kind == DOP_SLOT_RESULT && mirror)
             st = place(m, limit, POOL_MIRROR, name, read_bytes(plan, use->schedules, i), &p->mirror, &p->mirror_offset,
                        diag);
         if (st != DOP_OK)
             return st;
-        m->bytes[s->kind] += s->size;
+        m->bytes[s->kind] += p->size;
     }
     return DOP_OK;
+}
+
+static int
+by_state(const void *a, const void *b)
+{
+    const dop_piece *x = a, *y = b;
+    if (x->slot != y->slot)
+        return x->slot < y->slot ? -1 : 1;
+    return x->from == y->from ? 0 : x->from < y->from ? -1 : 1;
+}
+
+/* The states that the plan's arguments name in slots that may be shorter, sorted, each once. */
+static dop_status
+find_states(dop_memory *m, const dop_plan *plan, const dop_memory_use *use, uint32_t rows, dop_diag *diag)
+{
+    uint32_t n = 0, kept = 0;
+    m->pieces = calloc((size_t)plan->n_args + 1, sizeof *m->pieces);
+    if (!m->pieces)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < plan->n_args; i++) {
+        const dop_plan_arg *a = &plan->args[i];
+        if (a->slot != DOP_ARG_NUMBERS && use->slots[a->slot] && plan->slots[a->slot].rows > rows)
+            m->pieces[n++] = (dop_piece){a->slot, a->offset, a->offset, a->size};
+    }
+    qsort(m->pieces, n, sizeof *m->pieces, by_state);
+    for (uint32_t i = 0; i < n; i++) {
+        dop_piece *last = kept > 0 ? &m->pieces[kept - 1] : NULL;
+        if (last && by_state(last, &m->pieces[i]) == 0)
+            last->size = last->size > m->pieces[i].size ? last->size : m->pieces[i].size;
+        else
+            m->pieces[kept++] = m->pieces[i];
+    }
+    m->n_pieces = kept;
+    return DOP_OK;
+}
+
+/* States of rows for every position get those that are needed and STATE_TAIL more, into which kernels that read in tiles
+ * may look.  A row has at most its share of a state's bytes.  Where arguments overlap, the slot stays as it is. */
+static dop_status
+shorten_states(dop_memory *m, const dop_plan *plan, const dop_memory_use *use, dop_diag *diag)
+{
+    uint64_t rows = (uint64_t)use->positions + STATE_TAIL;
+    dop_status st = rows < UINT32_MAX ? find_states(m, plan, use, (uint32_t)rows, diag) : DOP_OK;
+    for (uint32_t i = 0, end; i < m->n_pieces; i = end) {
+        uint32_t slot = m->pieces[i].slot;
+        bool apart = true;
+        uint64_t used = 0;
+        for (end = i + 1; end < m->n_pieces && m->pieces[end].slot == slot; end++)
+            apart = apart && m->pieces[end].from >= m->pieces[end - 1].from + m->pieces[end - 1].size;
+        for (uint32_t k = i; k < end; k++) {
+            dop_piece *p = &m->pieces[k];
+            uint64_t needed = (p->size / plan->slots[slot].rows + 1) * rows;
+            p->to = apart ? used : p->from;
+            p->size = !apart ? 0 : needed < p->size ? needed : p->size;
+            used += dop_align_u64(p->size, SLOT_ALIGN);
+        }
+        if (apart)
+            m->places[slot].size = used;
+    }
+    return st;
 }
 
 static dop_status
@@ -356,9 +419,13 @@ dop_memory_place(dop_device *device, const dop_plan *plan, const dop_memory_use 
     m->places = calloc(plan->n_slots, sizeof *m->places);
     if (!m->places)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < plan->n_slots; i++)
+        m->places[i].size = plan->slots[i].size;
     m->shared = is_shared(&device->info, use->sharing);
     m->written = m->shared || (use->sharing == DOP_SHARING_AUTO && device->info.maps_all);
-    dop_status st = place_slots(m, plan, use, diag);
+    dop_status st = use->positions > 0 ? shorten_states(m, plan, use, diag) : DOP_OK;
+    if (st == DOP_OK)
+        st = place_slots(m, plan, use, diag);
     if (st == DOP_OK)
         st = check_fit(m, plan, log, diag);
     if (st == DOP_OK) {
@@ -400,7 +467,7 @@ dop_memory_beside(const dop_memory *base, const dop_plan *plan, const dop_memory
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     for (uint32_t i = 0; i < plan->n_slots; i++)
         own[i] = use->slots[i] && plan->slots[i].kind != DOP_SLOT_WEIGHTS;
-    const dop_memory_use mine = {own, use->schedules, use->sharing};
+    const dop_memory_use mine = {own, use->schedules, use->sharing, use->positions};
     dop_status st = dop_memory_place(base->device, plan, &mine, &quiet, diag, m);
     if (st == DOP_OK)
         st = dop_memory_allocate(m, plan, diag);
@@ -455,6 +522,7 @@ dop_memory_destroy(dop_memory *memory)
     }
     free(memory->blocks);
     free(memory->places);
+    free(memory->pieces);
     memset(memory, 0, sizeof *memory);
 }
 
@@ -468,7 +536,12 @@ dop_memory_address(const dop_memory *memory, uint32_t slot, uint64_t offset)
 uint64_t
 dop_memory_arg(const dop_memory *memory, const dop_plan_arg *arg)
 {
-    return arg->slot == DOP_ARG_NUMBERS ? arg->offset : dop_memory_address(memory, arg->slot, arg->offset);
+    if (arg->slot == DOP_ARG_NUMBERS)
+        return arg->offset;
+    const dop_piece key = {.slot = arg->slot, .from = arg->offset},
+                    *p = memory->n_pieces == 0 ? NULL
+                                               : bsearch(&key, memory->pieces, memory->n_pieces, sizeof key, by_state);
+    return dop_memory_address(memory, arg->slot, p ? p->to : arg->offset);
 }
 
 void *

@@ -27,8 +27,16 @@ typedef struct dop_place {
     uint32_t block;  /* UINT32_MAX: the slot is not used by the chosen schedules */
     uint32_t mirror; /* block of the host's copy of a RESULT slot; UINT32_MAX: read it in place */
     uint64_t offset; /* bytes into the block */
+    uint64_t size;   /* bytes */
     uint64_t mirror_offset;
 } dop_place;
+
+/* A state of which a memory holds the first rows only. */
+typedef struct dop_piece {
+    uint32_t slot;
+    uint64_t from, to; /* bytes into the slot: as the plan has it, and in this memory */
+    uint64_t size;     /* bytes in this memory; 0: it is where the plan has it, with all of its slot */
+} dop_piece;
 
 /* Whether the host writes weights straight into device memory and reads logits there. */
 typedef enum dop_sharing {
@@ -45,7 +53,8 @@ typedef struct dop_memory {
     uint32_t n_blocks, cap_blocks;
     uint32_t first_borrowed; /* blocks from here on are another memory's; UINT32_MAX: none is */
     dop_place *places;       /* one per slot of the plan */
-    uint32_t n_places;
+    dop_piece *pieces;       /* by slot and `from`; of slots that are not as long as the plan says, all states */
+    uint32_t n_places, n_pieces;
     uint64_t bytes[DOP_SLOT_TABLE + 1]; /* by DOP_SLOT_*, of the slots in use */
     uint64_t total;                     /* bytes of all device allocations */
     pthread_mutex_t lock;
@@ -57,6 +66,7 @@ typedef struct dop_memory {
 typedef struct dop_memory_use {
     const bool *slots, *schedules;
     dop_sharing sharing;
+    uint32_t positions; /* no more of a sequence are needed, and there is one sequence; 0: all that the plan says */
 } dop_memory_use;
 
 /* Gives every slot its place.  Says sizes and decision in log before anything is allocated; fails with the same numbers

@@ -27,15 +27,23 @@ typedef struct dop_loader {
     bool started;
 } dop_loader;
 
-/* A step that dop_step_run ran and that is neither committed nor rolled back.  Its tokens stand after those of the
- * sequence. */
+/* A step that dop_step_run ran and that is neither committed nor rolled back.  The tokens of its rows stand after those of
+ * their sequences. */
 typedef struct dop_open_step {
-    dop_sequence *sequence; /* NULL: there is none */
-    uint32_t n_rows;
-    const float *logits; /* of the last row, or of all rows; NULL: the host has none */
-    bool all_rows;
-    uint32_t pick; /* of the last row, by the device; UINT32_MAX: none */
+    uint32_t n_rows; /* 0: there is no step */
+    uint32_t n_sequences;
+    struct {
+        dop_sequence *sequence;
+        uint32_t n_rows; /* of it in this step */
+        bool ran;        /* its replay is done: its states are those after them */
+        uint32_t pick;   /* of its last row, by the device; UINT32_MAX: none */
+    } of[DOP_STEP_MAX_SEQUENCES];
+    uint32_t slot[DOP_STEP_MAX_ROWS];       /* index into of[] */
+    uint32_t number[DOP_STEP_MAX_ROWS];     /* of the row among those of its sequence */
+    const float *logits[DOP_STEP_MAX_ROWS]; /* of rows that want something and that the host has; else NULL */
     uint8_t wants[DOP_STEP_MAX_ROWS];
+    float *kept; /* owned: copies of logits, where a step takes several replays */
+    size_t cap_kept;
 } dop_open_step;
 
 struct dop_model {
@@ -62,13 +70,17 @@ struct dop_model {
     uint32_t probe_at;      /* the next one when all are there and this position is reached */
     uint32_t probe_prefill; /* schedule of several rows, a probe's yardstick; UINT32_MAX: there is none */
 
-    dop_sequence *sequence; /* the one that there is; NULL: none */
-    bool states_used;       /* they are not zero any more, as a new sequence wants them */
-    uint32_t parity;        /* of the sequence, without a step that is under way: see dop_step of plan_format.h */
+    /* By the number of the place that a sequence has in the plan's states. */
+    dop_sequence *sequences[DOP_STEP_MAX_SEQUENCES]; /* NULL: the place is free */
+    uint32_t n_sequences;
+    bool states_used[DOP_STEP_MAX_SEQUENCES]; /* they are not zero any more, as a new sequence wants them */
+    /* Without a step that is under way: see dop_step of plan_format.h. */
+    uint32_t parity[DOP_STEP_MAX_SEQUENCES];
 
-    /* Greedy steps of the sequence on the device.  `running`: the step record holds the device's own next step, which is
-     * to write position dev_pos.  Picks are numbered since the plan was loaded; pick i is ids[i % DOP_STEP_RING]. */
+    /* Greedy steps of one sequence on the device.  `running`: the step record holds the device's own next step, which is
+     * to write position dev_pos of `runner`.  Picks are numbered since the plan was loaded; pick i is ids[i % DOP_STEP_RING]. */
     bool running;
+    dop_sequence *runner; /* the steps in ahead[] are its own; NULL: there are none */
     uint32_t dev_pos;
     uint32_t picks_asked, picks_taken;
     struct {
@@ -83,6 +95,7 @@ struct dop_model {
 /* tokens[0 .. n_fed) are in its states; usually at most one more, the last pick, is not yet. */
 struct dop_sequence {
     dop_model *model;
+    uint32_t place;   /* number of its place in the plan's states */
     uint32_t *tokens; /* owned, [ctx + 1] */
     uint32_t n_tokens, n_fed;
     /* States that steps replace have another copy, which is of tokens[0 .. n_kept): those before the last step, also while
@@ -90,6 +103,8 @@ struct dop_sequence {
     uint32_t n_kept;
     uint32_t wanted; /* tokens that dop_sequence_next will still be asked for */
     dop_sampler sampler;
+    dop_sampler_fn *pick; /* the caller's own sampler; NULL: `sampler` */
+    void *pick_user;
     const float *logits; /* of the last fed token, for the host to pick from; NULL: none */
 };
 
@@ -100,18 +115,18 @@ bool dop_step_takes(const dop_model *model, uint32_t schedule, uint32_t kind, si
 void dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_schedule, uint32_t *out_take);
 /* The decode schedule for n steps from pos on. */
 uint32_t dop_step_decode_at(const dop_model *model, uint32_t pos, uint32_t n);
-/* Makes the other copy of states that steps replace the current one, because a step counts or does not count any more.
- * Nothing may be under way. */
-void dop_step_swap_states(dop_model *model);
-/* Submits and keeps count of the device's own picks. */
+/* Makes the other copy of states that steps replace the current one, because a step of the sequence at this place counts
+ * or does not count any more.  Nothing may be under way. */
+void dop_step_swap_states(dop_model *model, uint32_t place);
+/* Submits and keeps count of the device's own picks.  Logits of steps before are gone then. */
 dop_status dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
                            uint64_t *out_ticket);
-/* One step from write to wait, which counts then.  Where waits run out (a persistent schedule only), it is run again with barriers, and
- * *io_schedule is what ran in the end. */
-dop_status dop_step_finish(dop_model *model, const uint32_t *ids, uint32_t n, uint32_t pos, dop_form form,
-                           uint32_t *io_schedule, dop_diag *diag);
-/* Everything submitted is done, and picks that were not taken are dropped.  Of states that steps replace the sequence has
- * those after the one step that was under way: all its tokens were there before. */
+/* One step of n rows of a sequence, whose tokens from pos on they are, from write to wait; it counts then.  Where waits run
+ * out (a persistent schedule only), it is run again with barriers, and *io_schedule is what ran in the end. */
+dop_status dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form, uint32_t *io_schedule,
+                           dop_diag *diag);
+/* Everything submitted is done, and picks that were not taken are dropped.  Of states that steps replace the sequence that
+ * ran has those after the one step that was under way: all its tokens were there before. */
 dop_status dop_step_drain(dop_model *model, dop_diag *diag);
 /* Fails with DOP_E_USAGE while a step is open. */
 dop_status dop_step_none_open(const dop_model *model, dop_diag *diag);
@@ -125,6 +140,29 @@ dop_status dop_sequence_check_room(const dop_sequence *sequence, size_t n, dop_d
 dop_status dop_sequence_make_room(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_diag *diag);
 /* Feeds what is missing from the states. */
 dop_status dop_sequence_catch_up(dop_sequence *sequence, dop_diag *diag);
+
+/* A pick by the caller's own sampler, from the logits after the first n_tokens tokens. */
+dop_status dop_sequence_own_pick(dop_sequence *sequence, const float *logits, size_t n_tokens, dop_diag *diag,
+                                 uint32_t *out_id);
+
+/* sequence_states.c */
+/* The states are of the first n tokens at most: of fewer where steps replace them and no copy of that time is left.
+ * Nothing may be under way. */
+dop_status dop_sequence_go_back(dop_sequence *sequence, uint32_t n, dop_diag *diag);
+/* The sequence is empty, and its states are zeros.  Nothing may be under way. */
+dop_status dop_sequence_empty(dop_sequence *sequence, dop_diag *diag);
+
+/* transfer.c: states of the sequence at a place, with nothing under way.  Append state is that of the first n positions;
+ * of state that steps replace it is the current copy. */
+bool dop_transfer_can(const dop_model *model); /* the plan says where each state is */
+dop_status dop_transfer_clear(dop_model *model, uint32_t place, dop_diag *diag);
+dop_status dop_transfer_copy(dop_model *model, uint32_t from, uint32_t to, uint32_t n, dop_diag *diag);
+/* Bytes of it, and their way to and from the host, in the order of the plan's states. */
+uint64_t dop_transfer_size(const dop_model *model, uint32_t n);
+typedef dop_status dop_bytes_fn(void *user, const void *bytes, size_t size, dop_diag *diag);
+dop_status dop_transfer_read(dop_model *model, uint32_t place, uint32_t n, dop_bytes_fn *take, void *user,
+                             dop_diag *diag);
+dop_status dop_transfer_write(dop_model *model, uint32_t place, uint32_t n, const uint8_t *bytes, dop_diag *diag);
 
 /* model_load.c */
 /* Starts pipelines: those of the schedules with first[schedule], then those of decoding, then the rest. */
@@ -166,6 +204,7 @@ typedef struct dop_probe_result {
     const char *fault;      /* why the other ordering is out of the question; NULL: it is not */
     double ms[2];           /* best time of a step: by barriers, in the other ordering */
     double distance, bound; /* of the logits, in standard deviations of a row */
+    uint64_t bytes;         /* device memory of the probe's own */
 } dop_probe_result;
 /* One ordering against barriers from pos on, with rows, step record, states and mailboxes of its own. */
 dop_status dop_probe_run(dop_model *model, uint32_t other, uint32_t pos, dop_diag *diag, dop_probe_result *out);

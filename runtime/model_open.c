@@ -220,7 +220,7 @@ static dop_status
 load(dop_model *m, const dop_open_options *o, uint32_t threads, const bool *first, dop_diag *diag)
 {
     const dop_memory_use use = {m->used.slots, m->used.schedules,
-                                o->separate_memory ? DOP_SHARING_OFF : DOP_SHARING_AUTO};
+                                o->separate_memory ? DOP_SHARING_OFF : DOP_SHARING_AUTO, 0};
     dop_status st = dop_memory_place(&m->device, &m->plan, &use, &m->log, diag, &m->memory);
     bool early = m->device.info.caps.cpu && m->memory.shared;
     double start = dop_now_ms();
@@ -320,7 +320,9 @@ dop_model_close(dop_model *model)
 {
     if (!model)
         return;
-    dop_sequence_destroy(model->sequence);
+    for (uint32_t i = 0; i < DOP_STEP_MAX_SEQUENCES; i++)
+        dop_sequence_destroy(model->sequences[i]);
+    free(model->step.kept);
     dop_model_end_loader(model);
     dop_upload_destroy(model->upload);
     /* A device that was only slow has finished meanwhile, and then everything can be given back. */
@@ -343,6 +345,31 @@ void
 dop_model_describe(const dop_model *model, dop_model_info *out_info)
 {
     *out_info = model->info;
+}
+
+void
+dop_model_facts(const dop_model *model, dop_facts *out_facts)
+{
+    const dop_plan *plan = &model->plan;
+    const dop_plan_model *m = plan->model;
+    *out_facts = (dop_facts){
+        .name = dop_plan_string(plan, m->name),
+        .family = dop_plan_string(plan, m->family),
+        .quant = dop_plan_string(plan, m->quant),
+        .device = model->device.info.caps.name,
+        .driver = model->device.info.caps.driver,
+        .digest = plan->digest,
+        .vocab = m->vocab,
+        .ctx = m->ctx,
+        .n_layers = m->n_layers,
+        .n_sequences = m->n_sequences,
+        .bos_id = m->bos_id,
+        .n_end_ids = m->n_end_ids,
+        .end_ids = m->end_ids,
+        .sampling = dop_plan_sampling(plan),
+        .device_bytes = model->memory.total,
+        .load_ms = model->info.load_ms,
+    };
 }
 
 dop_counters

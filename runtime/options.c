@@ -60,7 +60,7 @@ store(const dop_option *o, const char *shown, const char *value, void *values, d
         break;
     case DOP_OPT_COUNT:
         if ((st = number(o, shown, value, &v, diag)) == DOP_OK)
-            memcpy(field, &(uint32_t){(uint32_t)v}, sizeof(uint32_t));
+            memcpy(field, &(uint32_t){v < 0 ? DOP_OPTION_MINUS_1 : (uint32_t)v}, sizeof(uint32_t));
         break;
     case DOP_OPT_REAL:
         if ((st = number(o, shown, value, &v, diag)) == DOP_OK)
@@ -227,5 +227,36 @@ dop_options_help(const dop_option *table, size_t n, dop_buf *out)
         else if (o->kind != DOP_OPT_FLAG)
             snprintf(left + at, sizeof left - at, " %s", o->arg);
         dop_buf_printf(out, "%-28s %s\n", left, o->help);
+    }
+}
+
+void
+dop_diag_print(const dop_diag *diag, const char *program, bool verbose)
+{
+    fprintf(stderr, "%s: ", program);
+    if (diag->path[0]) {
+        fprintf(stderr, "%s:", diag->path);
+        if (diag->line > 0)
+            fprintf(stderr, "%ld:", diag->line);
+        if (diag->column > 0)
+            fprintf(stderr, "%ld:", diag->column);
+        fputc(' ', stderr);
+    }
+    fprintf(stderr, "error: %s%s\n", diag->message,
+            diag->code == DOP_E_INTERNAL ? " (this is a bug in Doppler, please report it)" : "");
+    if (verbose && diag->src_file)
+        fprintf(stderr, "  raised at %s:%d\n", diag->src_file, diag->src_line);
+}
+
+int
+dop_status_exit(dop_status code)
+{
+    switch (code) {
+    case DOP_OK:
+        return 0;
+    case DOP_E_USAGE:
+        return 2;
+    default:
+        return 1;
     }
 }

@@ -1,4 +1,4 @@
-/* Command lines from a table: parsing, checking, and the text of --help.  Shared by both programs. */
+/* Command lines from a table: parsing, checking, and the text of --help; how errors are shown.  Shared by both programs. */
 #ifndef DOPPLER_RUNTIME_OPTIONS_H
 #define DOPPLER_RUNTIME_OPTIONS_H
 
@@ -11,11 +11,13 @@ typedef enum dop_option_kind {
     DOP_OPT_FLAG,     /* bool: no value */
     DOP_OPT_TEXT,     /* const char * */
     DOP_OPT_OPTIONAL, /* const char *: a value only as --name=VALUE; "" without */
-    DOP_OPT_COUNT,    /* uint32_t, min .. max */
+    DOP_OPT_COUNT,    /* uint32_t, min .. max; -1 where min is: DOP_OPTION_MINUS_1 */
     DOP_OPT_REAL,     /* double, min .. max */
     DOP_OPT_LIST,     /* dop_texts: may be given several times */
     DOP_OPT_POINTER,  /* no option of this program: `help` says what to use instead; also as -name */
 } dop_option_kind;
+
+#define DOP_OPTION_MINUS_1 (UINT32_MAX - 1)
 
 /* Texts in order; the texts themselves are not owned (they point into argv). */
 typedef struct dop_texts {
@@ -63,5 +65,10 @@ dop_status dop_options_parse(const dop_option *table, size_t n, int argc, char *
 
 /* One line per option, aligned. */
 void dop_options_help(const dop_option *table, size_t n, dop_buf *out);
+
+/* Prints `PROGRAM: FILE:LINE: error: MESSAGE` to stderr. */
+void dop_diag_print(const dop_diag *diag, const char *program, bool verbose);
+/* Exit status that CLI.md fixes for a code. */
+int dop_status_exit(dop_status code);
 
 #endif

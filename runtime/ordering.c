@@ -51,8 +51,9 @@ dop_model_fall_back(dop_model *model, dop_diag *diag)
     step->persistent_runs = 0;
     step->flags = 0;
     step->n_out = m->picks_asked;
-    if (m->sequence) /* the step that stalled does not count, and wrote the other copy */
-        m->sequence->n_kept = UINT32_MAX;
+    if (m->runner) /* the step that stalled does not count, and wrote the other copy */
+        m->runner->n_kept = UINT32_MAX;
+    m->runner = NULL;
     dop_model_use_ordering(m, DOP_ORDER_BARRIERS);
     for (uint32_t o = DOP_ORDER_BARRIERS + 1; o < DOP_N_ORDERS; o++)
         m->decode[o] = UINT32_MAX;

@@ -162,8 +162,10 @@ load_cache(dop_pipeline_build *b)
     if (!b->cache_loaded) {
         b->cache_loaded = true;
         b->st = dop_pipeline_cache_load(b->out->device, b->cache_dir, b->log, &b->diag, &b->cache);
-        if (b->st != DOP_OK)
+        if (b->st != DOP_OK) {
             atomic_store(&b->stop, true);
+            pthread_cond_broadcast(&b->changed); /* somebody may wait already for what nobody makes now */
+        }
     }
     pthread_mutex_unlock(&b->lock);
 }

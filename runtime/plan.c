@@ -182,6 +182,7 @@ bind_section(dop_plan *plan, const dop_plan_section *s, uint32_t *io_n_models, d
         ROWS(ARGS, args, n_args);
         ROWS(TENSORS, tensors, n_tensors);
         ROWS(FILES, files, n_files);
+        ROWS(STATES, states, n_states);
 #undef ROWS
     case DOP_SEC_MODEL:
         st = bind_rows(plan, s, &rows, io_n_models, diag);

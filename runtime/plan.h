@@ -27,6 +27,7 @@ typedef struct dop_plan {
     const dop_plan_arg *args;
     const dop_plan_tensor *tensors;
     const dop_plan_file *files;
+    const dop_plan_state *states;
     const char *card; /* the four texts and blobs are not 0-terminated; NULL when absent */
     const char *ir;
     const char *chat_template;
@@ -34,7 +35,7 @@ typedef struct dop_plan {
     const uint8_t *weights;
     uint64_t strings_size, card_size, ir_size, template_size, tokenizer_size, weights_size; /* bytes */
     uint64_t weights_digest; /* XXH3, as the section table says */
-    uint32_t n_profiles, n_kernels, n_slots, n_schedules, n_dispatches, n_args, n_tensors, n_files;
+    uint32_t n_profiles, n_kernels, n_slots, n_schedules, n_dispatches, n_args, n_tensors, n_files, n_states;
     uint64_t n_spirv;   /* words */
     uint32_t step_slot; /* the one slot of kind DOP_SLOT_STEP */
     bool replaces;      /* a slot holds state that steps replace: they have to be committed (dop_step) */
@@ -42,6 +43,9 @@ typedef struct dop_plan {
     dop_map map;        /* owned; zeroed when opened from memory */
     dop_map *file_maps; /* owned, n_files: external weights, mapped */
 } dop_plan;
+
+/* Rows whose logits a schedule gives. */
+uint32_t dop_plan_logit_rows(const dop_plan_schedule *schedule);
 
 /* Maps and checks a plan and the sizes of its external weight files. */
 dop_status dop_plan_open(const char *path, dop_diag *diag, dop_plan *out_plan);

@@ -55,6 +55,8 @@ check_model(const dop_plan *plan, dop_diag *diag)
         return DAMAGED("vocabulary of %u tokens", m->vocab);
     if (m->ctx == 0 || m->ctx > MAX_CTX)
         return DAMAGED("context of %u positions", m->ctx);
+    if (m->n_sequences == 0 || m->n_sequences > DOP_STEP_MAX_SEQUENCES)
+        return DAMAGED("room for %u sequences", m->n_sequences);
     if (m->bos_id < -1 || m->bos_id >= (int32_t)m->vocab)
         return DAMAGED("BOS id %d of %u tokens", m->bos_id, m->vocab);
     if (m->n_end_ids > sizeof m->end_ids / sizeof m->end_ids[0])
@@ -223,6 +225,8 @@ check_slots(dop_plan *plan, dop_diag *diag)
         if (s->kind == DOP_SLOT_STATE ? s->state < DOP_PLAN_STATE_APPEND || s->state > DOP_PLAN_STATE_REPLACE
                                       : s->state != 0)
             return DAMAGED("slot %u holds state of kind %u", i, s->state);
+        if ((s->state == DOP_PLAN_STATE_APPEND) != (s->rows > 0))
+            return DAMAGED("slot %u, which holds state of kind %u, has states of %u rows", i, s->state, s->rows);
         plan->replaces = plan->replaces || s->state == DOP_PLAN_STATE_REPLACE;
         if (s->kind != DOP_SLOT_WEIGHTS)
             continue;
@@ -315,7 +319,7 @@ static dop_status
 check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
 {
     const dop_plan_schedule *s = &plan->schedules[i];
-    if (s->kind < DOP_SCHED_DECODE || s->kind > DOP_SCHED_SCORE || s->profile >= plan->n_profiles || s->greedy > 1)
+    if (s->kind < DOP_SCHED_DECODE || s->kind > DOP_SCHED_ROWS || s->profile >= plan->n_profiles || s->greedy > 1)
         return DAMAGED("schedule %u has kind %u, profile %u, greedy %u", i, s->kind, s->profile, s->greedy);
     if (s->ordering >= DOP_N_ORDERS)
         return DAMAGED("schedule %u has ordering %u", i, s->ordering);
@@ -345,7 +349,7 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
                        s->n_dispatches, plan->n_dispatches, s->n_body);
     if (s->logits_slot >= plan->n_slots || plan->slots[s->logits_slot].kind != DOP_SLOT_RESULT)
         return DAMAGED("schedule %u has its logits in slot %u, which is none for results", i, s->logits_slot);
-    uint64_t rows = s->kind == DOP_SCHED_SCORE ? s->max_rows : 1;
+    uint64_t rows = dop_plan_logit_rows(s);
     if (s->logits_offset % 4 != 0 ||
         !range_ok(s->logits_offset, rows * plan->model->vocab * 4, plan->slots[s->logits_slot].size))
         return DAMAGED("the logits of schedule %u leave their slot", i);
@@ -370,6 +374,36 @@ check_tensors(const dop_plan *plan, dop_diag *diag)
     return DOP_OK;
 }
 
+static bool
+is_multiple_of_4(uint64_t bytes)
+{
+    return bytes % 4 == 0;
+}
+
+/* All bytes of a state lie in its slot, and those of its sequences and copies apart. */
+static dop_status
+check_states(const dop_plan *plan, dop_diag *diag)
+{
+    for (uint32_t i = 0; i < plan->n_states; i++) {
+        const dop_plan_state *s = &plan->states[i];
+        if (!string_ok(plan, s->name) || s->slot >= plan->n_slots || plan->slots[s->slot].kind != DOP_SLOT_STATE)
+            return DAMAGED("state %u has no name, or is in slot %u, which is none for states", i, s->slot);
+        bool replaces = plan->slots[s->slot].state == DOP_PLAN_STATE_REPLACE;
+        uint64_t one, all, copies = replaces ? 2 : 1;
+        if (s->rows == 0 || (replaces && s->rows != 1) || !is_multiple_of_4(s->offset) || s->row_bytes == 0 ||
+            !is_multiple_of_4(s->row_bytes) || !is_multiple_of_4(s->sequence_stride) ||
+            !is_multiple_of_4(s->copy_stride))
+            return DAMAGED("state %s has %u rows of %llu bytes", dop_plan_string(plan, s->name), s->rows,
+                           (unsigned long long)s->row_bytes);
+        if (!dop_mul_u64(s->row_bytes, s->rows, &one) || s->sequence_stride < one ||
+            !dop_mul_u64(s->sequence_stride, plan->model->n_sequences, &all) ||
+            (replaces && (s->copy_stride < all || !dop_mul_u64(s->copy_stride, copies, &all))) ||
+            !range_ok(s->offset, all, plan->slots[s->slot].size))
+            return DAMAGED("state %s leaves its slot", dop_plan_string(plan, s->name));
+    }
+    return DOP_OK;
+}
+
 dop_status
 dop_plan_check_rows(dop_plan *plan, dop_diag *diag)
 {
@@ -381,7 +415,8 @@ dop_plan_check_rows(dop_plan *plan, dop_diag *diag)
         if ((st = check_kernel(plan, i, diag)) != DOP_OK)
             return st;
     if ((st = check_slots(plan, diag)) != DOP_OK || (st = check_args(plan, diag)) != DOP_OK ||
-        (st = check_dispatches(plan, diag)) != DOP_OK || (st = check_tensors(plan, diag)) != DOP_OK)
+        (st = check_dispatches(plan, diag)) != DOP_OK || (st = check_tensors(plan, diag)) != DOP_OK ||
+        (st = check_states(plan, diag)) != DOP_OK)
         return st;
     for (uint32_t i = 0; i < plan->n_schedules; i++)
         if ((st = check_schedule(plan, i, diag)) != DOP_OK)

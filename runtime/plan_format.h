@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 9u
+#define DOP_PLAN_VERSION 10u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                        \
@@ -33,7 +33,8 @@
     SECTION(13, TOKENIZER, uint8_t, "tokenizer blob (runtime/text/tokenizer.h)")          \
     SECTION(14, TEMPLATE, char, "chat template text")                                     \
     SECTION(15, WEIGHTS, uint8_t, "packed weights, page aligned")                         \
-    SECTION(16, FILES, dop_plan_file, "files of external weights")
+    SECTION(16, FILES, dop_plan_file, "files of external weights")                        \
+    SECTION(17, STATES, dop_plan_state, "directory of the states")
 
 enum {
 #define SECTION(number, name, type, what) DOP_SEC_##name = number,
@@ -63,7 +64,8 @@ typedef struct dop_plan_model {
     uint32_t ctx; /* cache length S: positions 0 .. ctx - 1 */
     uint32_t ctx_train;
     uint32_t n_layers;
-    int32_t bos_id; /* -1: none */
+    uint32_t n_sequences; /* the states have room for so many, Q: 1 .. DOP_STEP_MAX_SEQUENCES */
+    int32_t bos_id;       /* -1: none */
     uint32_t n_end_ids;
     uint32_t end_ids[16];
     float temperature; /* the model's own sampling defaults; < 0: not stated, greedy */
@@ -120,6 +122,8 @@ typedef struct dop_plan_slot {
     uint64_t file_offset; /* WEIGHTS: from the start of DOP_SEC_WEIGHTS (or of file `file` when external) */
     uint32_t file;        /* external weights: row of DOP_SEC_FILES; 0xffffffff: embedded */
     uint32_t state;       /* STATE: DOP_PLAN_STATE_*; else 0 */
+    uint32_t rows;        /* APPEND: rows of the state in it that has the fewest, all sequences together; else 0 */
+    uint32_t reserved;
 } dop_plan_slot;
 
 /* Append: a row for every position of a sequence (key and value caches); writing a row again leaves it as it was.
@@ -127,7 +131,9 @@ typedef struct dop_plan_slot {
  * where the parity of a sequence is 0 (dop_step). */
 enum { DOP_PLAN_STATE_APPEND = 1, DOP_PLAN_STATE_REPLACE };
 
-enum { DOP_SCHED_DECODE = 1, DOP_SCHED_PREFILL, DOP_SCHED_SCORE };
+/* Prefill and score take rows of one sequence in a step, rows those of any sequences.  Score and rows give the logits of
+ * every row, the others those of the last one. */
+enum { DOP_SCHED_DECODE = 1, DOP_SCHED_PREFILL, DOP_SCHED_SCORE, DOP_SCHED_ROWS };
 
 /* How the dispatches of a schedule are ordered.
  * Persistent: the first dispatch runs the schedule's stages.  Its workgroups, all of which the device must run at once, go
@@ -209,6 +215,19 @@ typedef struct dop_plan_tensor {
     uint64_t size;          /* bytes of one */
     uint64_t expert_stride; /* bytes from one to the next; 0: there is one */
 } dop_plan_tensor;
+
+/* One state of all sequences.  Append: row p of sequence q begins at offset + q * sequence_stride + p * row_bytes.
+ * Replace: copy c of sequence q at offset + c * copy_stride + q * sequence_stride, row_bytes in all. */
+typedef struct dop_plan_state {
+    uint32_t name; /* string: of the IR */
+    uint32_t slot; /* row of DOP_SEC_SLOTS; its `state` says of which kind this is */
+    uint32_t rows; /* of one sequence; 1 for replace */
+    uint32_t reserved;
+    uint64_t offset; /* bytes into the slot; this and what follows are multiples of 4 */
+    uint64_t row_bytes;
+    uint64_t sequence_stride; /* bytes */
+    uint64_t copy_stride;     /* bytes; append: 0 */
+} dop_plan_state;
 
 typedef struct dop_plan_file {
     uint32_t name; /* string: file name relative to the plan's directory */

@@ -2,7 +2,8 @@
  *
  * A probe has memory of its own for everything but weights: rows, step record, states, results and mailboxes, and command
  * buffers recorded against them.  The caller's sequence lends nothing but a copy of its states, so that a probe at a depth
- * finds a cache of that depth, and whatever goes wrong here goes wrong here only.
+ * finds a cache of that depth, and whatever goes wrong here goes wrong here only.  Of caches it has as many positions as it
+ * reads: a probe happens between two tokens, and taking and copying memory for a long context would be felt there.
  *
  * A few pseudo-random rows are decoded by barriers and in the other ordering, each from the same states, and their logits
  * compared.  They may be further apart than the same sums in another order would be by nothing.  How far that is, the
@@ -62,7 +63,8 @@ prober_init(prober *p)
         x ^= x << 5;
         p->rows[i] = x % plan->model->vocab;
     }
-    const dop_memory_use use = {p->used.slots, p->used.schedules, m->memory.shared ? DOP_SHARING_ON : DOP_SHARING_OFF};
+    const dop_memory_use use = {p->used.slots, p->used.schedules, m->memory.shared ? DOP_SHARING_ON : DOP_SHARING_OFF,
+                                p->pos + STEPS};
     uint64_t allocations = m->device.allocations;
     if ((st = dop_memory_beside(&m->memory, plan, &use, p->diag, &p->memory)) == DOP_OK)
         st = dop_replay_create(&m->device, plan, &p->memory, &m->pipelines, p->diag, &p->replay);
@@ -125,7 +127,7 @@ collect(prober *p, uint32_t which, bool *out_stalled)
     for (uint32_t i = 0; i < STEPS && st == DOP_OK && !*out_stalled; i++) {
         /* Several rows begin with the first one each time, from the states that the sequence has; otherwise steps follow
          * one another. */
-        uint32_t first = which == SEVERAL ? 0 : i, n = i + 1 - first, parity = p->m->parity ^ (first & 1u);
+        uint32_t first = which == SEVERAL ? 0 : i, n = i + 1 - first, parity = p->m->parity[0] ^ (first & 1u);
         st = run(p, which, first, n, parity, DOP_FORM_READ, 1, out_stalled);
         if (st == DOP_OK)
             memcpy(p->logits[which] + i * vocab, dop_replay_logits(&p->replay, p->schedules[which]),
@@ -192,7 +194,7 @@ measure(prober *p, dop_probe_result *out)
             uint32_t o = (round + i) % 2;
             bool stalled;
             double start = dop_now_ms();
-            dop_status st = run(p, o, 0, 1, p->m->parity, DOP_FORM_FULL, n, &stalled);
+            dop_status st = run(p, o, 0, 1, p->m->parity[0], DOP_FORM_FULL, n, &stalled);
             t[o] = (dop_now_ms() - start) / n;
             if (st != DOP_OK)
                 return st;
@@ -220,6 +222,7 @@ dop_probe_run(dop_model *model, uint32_t other, uint32_t pos, dop_diag *diag, do
                 .schedules = {m->decode[DOP_ORDER_BARRIERS], m->decode[other], m->probe_prefill}};
     *out = (dop_probe_result){.fault = NULL};
     dop_status st = prober_init(&p);
+    out->bytes = p.memory.total;
     if (st != DOP_OK && !m->device.lost) {
         dop_log_printf(&m->log, "ordering: a probe has no room beside the model: %s", why.message);
         out->fault = "there is no room for a probe";

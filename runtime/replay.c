@@ -50,7 +50,7 @@ static void
 record_mirror(const dop_replay *r, const dop_plan_schedule *s, VkCommandBuffer commands)
 {
     const dop_place *p = &r->memory->places[s->logits_slot];
-    uint64_t rows = s->kind == DOP_SCHED_SCORE ? s->max_rows : 1;
+    uint64_t rows = dop_plan_logit_rows(s);
     VkBufferCopy copy = {
         .srcOffset = p->offset + s->logits_offset,
         .dstOffset = p->mirror_offset + s->logits_offset,
@@ -148,7 +148,7 @@ record_clear(dop_replay *r, dop_clear what, dop_diag *diag)
         const dop_place *p = &r->memory->places[i];
         if (p->block == UINT32_MAX || !is_cleared(what, s->kind))
             continue;
-        vkCmdFillBuffer(commands, r->memory->blocks[p->block].buffer, p->offset, dop_align_u64(s->size, 4),
+        vkCmdFillBuffer(commands, r->memory->blocks[p->block].buffer, p->offset, dop_align_u64(p->size, 4),
                         s->kind == DOP_SLOT_MAILBOX ? UINT32_MAX : 0);
     }
     for (uint32_t i = 0; i < r->plan->n_schedules && what == DOP_CLEAR_ALL; i++)
@@ -289,6 +289,44 @@ dop_replay_clear(dop_replay *replay, dop_clear what, dop_diag *diag, uint64_t *o
     return submit(replay, &replay->clear[what], 1, diag, out_ticket);
 }
 
+/* Everything before is seen by everything after. */
+static void
+barrier_of_all(VkCommandBuffer commands)
+{
+    barrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
+            VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT,
+            VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
+}
+
+dop_status
+dop_replay_begin(dop_replay *replay, dop_diag *diag, VkCommandBuffer *out_commands)
+{
+    dop_replay *r = replay;
+    if (r->piece)
+        vkFreeCommandBuffers(r->device->handle, r->pools[0], 1, &r->piece);
+    r->piece = VK_NULL_HANDLE;
+    dop_status st = allocate_commands(r, r->pools[0], 1, &r->piece, diag);
+    if (st != DOP_OK)
+        return st;
+    VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+                                      .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
+    VkResult res = vkBeginCommandBuffer(r->piece, &begin);
+    if (res != VK_SUCCESS)
+        return DOP_VK_FAIL(diag, res, "vkBeginCommandBuffer");
+    barrier_of_all(r->piece);
+    *out_commands = r->piece;
+    return DOP_OK;
+}
+
+dop_status
+dop_replay_end(dop_replay *replay, dop_diag *diag, uint64_t *out_ticket)
+{
+    barrier_of_all(replay->piece);
+    VkResult res = vkEndCommandBuffer(replay->piece);
+    return res == VK_SUCCESS ? submit(replay, &replay->piece, 1, diag, out_ticket)
+                             : DOP_VK_FAIL(diag, res, "vkEndCommandBuffer");
+}
+
 static dop_status
 record_copy(dop_replay *r, const dop_memory *from, dop_diag *diag)
 {
@@ -304,8 +342,19 @@ record_copy(dop_replay *r, const dop_memory *from, dop_diag *diag)
         const dop_place *to = &r->memory->places[i], *at = &from->places[i];
         if (r->plan->slots[i].kind != DOP_SLOT_STATE || to->block == UINT32_MAX)
             continue;
-        VkBufferCopy copy = {.srcOffset = at->offset, .dstOffset = to->offset, .size = r->plan->slots[i].size};
-        vkCmdCopyBuffer(r->copy, from->blocks[at->block].buffer, r->memory->blocks[to->block].buffer, 1, &copy);
+        VkBuffer source = from->blocks[at->block].buffer, target = r->memory->blocks[to->block].buffer;
+        bool pieces = false;
+        for (uint32_t k = 0; k < r->memory->n_pieces; k++) {
+            const dop_piece *p = &r->memory->pieces[k];
+            VkBufferCopy copy = {.srcOffset = at->offset + p->from, .dstOffset = to->offset + p->to, .size = p->size};
+            if (p->slot != i || p->size == 0)
+                continue;
+            pieces = true;
+            vkCmdCopyBuffer(r->copy, source, target, 1, &copy);
+        }
+        VkBufferCopy whole = {.srcOffset = at->offset, .dstOffset = to->offset, .size = to->size};
+        if (!pieces)
+            vkCmdCopyBuffer(r->copy, source, target, 1, &whole);
     }
     barrier(r->copy, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
             VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
@@ -359,14 +408,21 @@ dop_replay_step(const dop_replay *replay)
 void
 dop_replay_write_step(const dop_replay *replay, const uint32_t *ids, uint32_t n, uint32_t pos, uint32_t parity)
 {
+    dop_replay_write_step_of(replay, 0, ids, n, pos, parity);
+}
+
+void
+dop_replay_write_step_of(const dop_replay *replay, uint32_t place, const uint32_t *ids, uint32_t n, uint32_t pos,
+                         uint32_t parity)
+{
     volatile dop_step *step = dop_replay_step(replay);
     step->n_rows = n;
     step->flags = 0;
-    step->parity[0] = parity;
+    step->parity[place] = parity;
     for (uint32_t i = 0; i < n; i++) {
         step->rows[i].token = ids[i];
         step->rows[i].position = pos + i;
-        step->rows[i].sequence = 0;
+        step->rows[i].sequence = place;
         step->rows[i].flags = 0;
     }
 }

@@ -47,7 +47,8 @@ typedef struct dop_replay {
     VkCommandPool pools[2];    /* of what is recorded first, and later */
     VkCommandBuffer *commands; /* [schedule][form]; VK_NULL_HANDLE: not recorded */
     VkCommandBuffer clear[DOP_N_CLEARS];
-    VkCommandBuffer copy; /* of states; VK_NULL_HANDLE: not recorded */
+    VkCommandBuffer copy;  /* of states; VK_NULL_HANDLE: not recorded */
+    VkCommandBuffer piece; /* of what dop_replay_begin was called for last; VK_NULL_HANDLE: it was not */
     VkSemaphore timeline;
     uint64_t submitted;                  /* last value that was asked for */
     _Atomic uint64_t recordings;         /* of command buffers */
@@ -68,6 +69,11 @@ enum { DOP_REPLAY_MAX_TIMES = 256 };
 dop_status dop_replay_submit(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
                              uint64_t *out_ticket);
 dop_status dop_replay_clear(dop_replay *replay, dop_clear what, dop_diag *diag, uint64_t *out_ticket);
+/* For work that is no schedule: begins a command buffer that sees everything submitted before, to be recorded by the caller
+ * and given to dop_replay_end, which submits it; what follows sees what it wrote, and the host too.  One at a time, and
+ * nothing may be under way. */
+dop_status dop_replay_begin(dop_replay *replay, dop_diag *diag, VkCommandBuffer *out_commands);
+dop_status dop_replay_end(dop_replay *replay, dop_diag *diag, uint64_t *out_ticket);
 /* Copies the states of the same plan in other memory, with nothing under way there; records a command buffer. */
 dop_status dop_replay_copy_states(dop_replay *replay, const dop_memory *from, dop_diag *diag, uint64_t *out_ticket);
 dop_status dop_replay_wait(dop_replay *replay, uint64_t ticket, dop_diag *diag);
@@ -83,6 +89,9 @@ volatile dop_step *dop_replay_step(const dop_replay *replay);
 /* Writes the step record: n tokens from position pos on, whose sequence has its current states in copy `parity`.  Nothing
  * that uses it may be under way. */
 void dop_replay_write_step(const dop_replay *replay, const uint32_t *ids, uint32_t n, uint32_t pos, uint32_t parity);
+/* The same for the sequence at a place of the plan's states; the one above is for place 0. */
+void dop_replay_write_step_of(const dop_replay *replay, uint32_t place, const uint32_t *ids, uint32_t n, uint32_t pos,
+                              uint32_t parity);
 
 /* Records a schedule into a command buffer of the caller's; with a query pool, a timestamp before the first dispatch
  * and one after each: n_dispatches + 1 from first_query on. */

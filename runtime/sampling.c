@@ -1,8 +1,24 @@
 #include "runtime/sampling.h"
 
+#include "runtime/plan.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+dop_sampling
+dop_plan_sampling(const dop_plan *plan)
+{
+    const dop_plan_model *m = plan->model;
+    return (dop_sampling){
+        .temperature = m->temperature,
+        .top_k = m->top_k,
+        .top_p = m->top_p,
+        .min_p = m->min_p,
+        .repeat_penalty = 1,
+        .repeat_last_n = 64,
+    };
+}
 
 bool
 dop_sampling_is_greedy(const dop_sampling *params)

@@ -1,21 +1,15 @@
 /* Picking the next token from logits on the host.
- *
- * The order is that of llama.cpp: repetition penalty, top-k, top-p, min-p, temperature, draw.  Equal logits, history,
- * parameters and seed give equal ids on every machine with the same C library. */
+ * The way is data: dop_sampling of doppler/doppler.h. */
 #ifndef DOPPLER_RUNTIME_SAMPLING_H
 #define DOPPLER_RUNTIME_SAMPLING_H
 
 #include "runtime/base.h"
 
-typedef struct dop_sampling {
-    float temperature;      /* <= 0: the largest logit, no draw */
-    uint32_t top_k;         /* keep the k largest; 0: all */
-    float top_p;            /* keep the smallest set with at least this probability; outside (0, 1): all */
-    float min_p;            /* keep what has at least this share of the largest probability; <= 0: all */
-    float repeat_penalty;   /* divides positive and multiplies negative logits of recent tokens; 1: none */
-    uint32_t repeat_last_n; /* how many recent tokens count; 0: none */
-    uint64_t seed;
-} dop_sampling;
+#include <doppler/doppler.h>
+
+/* A model's own way, as its plan states it. */
+struct dop_plan;
+dop_sampling dop_plan_sampling(const struct dop_plan *plan);
 
 /* True when the pick is the plain arg-max of the logits, which the device does by itself. */
 bool dop_sampling_is_greedy(const dop_sampling *params);

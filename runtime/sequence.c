@@ -1,108 +1,21 @@
-/* Sequences: feeding, picking with steps that run ahead on the device, scoring, rewinding. */
+/* Sequences: feeding, picking with steps that run ahead on the device, scoring. */
 #include "runtime/model.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-dop_status
-dop_sequence_create(dop_model *model, dop_diag *diag, dop_sequence **out_sequence)
-{
-    *out_sequence = NULL;
-    if (model->sequence)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, model->plan.path,
-                           "the plan holds one sequence at a time, and there is one: destroy it first");
-    dop_sequence *s = calloc(1, sizeof *s);
-    if (!s)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    s->model = model;
-    s->wanted = UINT32_MAX;
-    s->n_kept = UINT32_MAX;
-    s->tokens = calloc((size_t)model->plan.model->ctx + 1, sizeof *s->tokens);
-    dop_status st = s->tokens ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (st == DOP_OK)
-        st = dop_sampler_init(&s->sampler, model->plan.model->vocab, diag);
-    if (st == DOP_OK && model->states_used)
-        st = dop_sequence_rewind(s, 0, diag);
-    if (st != DOP_OK) {
-        dop_sequence_destroy(s);
-        return st;
-    }
-    model->sequence = s;
-    model->states_used = true;
-    *out_sequence = s;
-    return DOP_OK;
-}
-
-void
-dop_sequence_destroy(dop_sequence *sequence)
-{
-    if (!sequence)
-        return;
-    dop_model *m = sequence->model;
-    if (m->sequence == sequence) {
-        (void)dop_step_drain(m, NULL); /* a lost device says so again */
-        dop_step_rollback(m);
-        m->sequence = NULL;
-    }
-    dop_sampler_finish(&sequence->sampler);
-    free(sequence->tokens);
-    free(sequence);
-}
-
-static dop_status
-clear_states(dop_sequence *s, dop_diag *diag)
-{
-    dop_replay *r = &s->model->replay;
-    uint64_t ticket;
-    s->n_fed = 0;
-    s->n_kept = UINT32_MAX;
-    dop_status st = dop_replay_clear(r, DOP_CLEAR_STATE, diag, &ticket);
-    return st == DOP_OK ? dop_replay_wait(r, ticket, diag) : st;
-}
-
-/* The states are of the first n tokens at most: of fewer where steps replace them and no copy of that time is left.
- * Nothing may be under way. */
-static dop_status
-go_back(dop_sequence *s, uint32_t n, dop_diag *diag)
-{
-    if (s->n_fed <= n)
-        return DOP_OK;
-    if (!s->model->plan.replaces) {
-        s->n_fed = n;
-        return DOP_OK;
-    }
-    if (s->n_kept > n)
-        return clear_states(s, diag);
-    dop_step_swap_states(s->model);
-    s->n_fed = s->n_kept;
-    s->n_kept = UINT32_MAX;
-    return DOP_OK;
-}
-
-dop_status
-dop_sequence_rewind(dop_sequence *sequence, uint32_t n_tokens, dop_diag *diag)
-{
-    dop_sequence *s = sequence;
-    dop_model *m = s->model;
-    if (n_tokens > s->n_tokens)
-        return DOP_FAIL(diag, DOP_E_INPUT, "the sequence has %u tokens and cannot be rewound to %u", s->n_tokens,
-                        n_tokens);
-    dop_status st = dop_step_none_open(m, diag);
-    if (st != DOP_OK)
-        return st;
-    st = dop_step_drain(m, diag);
-    s->n_tokens = n_tokens;
-    s->logits = NULL;
-    if (st == DOP_OK)
-        return n_tokens == 0 ? clear_states(s, diag) : go_back(s, n_tokens, diag);
-    s->n_fed = s->n_fed < n_tokens ? s->n_fed : n_tokens;
-    return st;
-}
-
 void
 dop_sequence_set_sampling(dop_sequence *sequence, const dop_sampling *sampling)
 {
     dop_sampler_set(&sequence->sampler, sampling);
+    sequence->pick = NULL;
+}
+
+void
+dop_sequence_set_sampler(dop_sequence *sequence, dop_sampler_fn *fn, void *user)
+{
+    sequence->pick = fn;
+    sequence->pick_user = user;
 }
 
 void
@@ -111,17 +24,11 @@ dop_sequence_expect(dop_sequence *sequence, uint32_t n_tokens)
     sequence->wanted = n_tokens;
 }
 
-const uint32_t *
-dop_sequence_tokens(const dop_sequence *sequence, size_t *out_n)
-{
-    *out_n = sequence->n_tokens;
-    return sequence->tokens;
-}
-
 static bool
 picks_on_device(const dop_sequence *s)
 {
-    return dop_sampling_is_greedy(&s->sampler.params) && s->model->plan.schedules[s->model->info.decode].greedy;
+    return !s->pick && dop_sampling_is_greedy(&s->sampler.params) &&
+           s->model->plan.schedules[s->model->info.decode].greedy;
 }
 
 dop_status
@@ -169,7 +76,7 @@ feed_and_pick(dop_sequence *s, uint32_t schedule, uint32_t take, dop_diag *diag)
     dop_model *m = s->model;
     uint64_t ticket;
     m->picks_taken = m->picks_asked;
-    dop_replay_write_step(&m->replay, s->tokens + s->n_fed, take, s->n_fed, m->parity);
+    dop_replay_write_step_of(&m->replay, s->place, s->tokens + s->n_fed, take, s->n_fed, m->parity[s->place]);
     dop_status st = dop_step_submit(m, schedule, DOP_FORM_FULL, 1, diag, &ticket);
     if (st != DOP_OK)
         return st;
@@ -177,6 +84,7 @@ feed_and_pick(dop_sequence *s, uint32_t schedule, uint32_t take, dop_diag *diag)
     m->ahead[0].end = m->picks_asked;
     m->n_ahead = 1;
     m->running = true;
+    m->runner = s;
     m->dev_pos = s->n_tokens;
     s->n_kept = s->n_fed;
     s->n_fed += take;
@@ -193,8 +101,7 @@ feed_chunk(dop_sequence *s, dop_diag *diag)
     bool last = s->n_fed + take == s->n_tokens;
     if (last && picks_on_device(s) && m->plan.schedules[schedule].greedy)
         return feed_and_pick(s, schedule, take, diag);
-    dop_status st =
-        dop_step_finish(m, s->tokens + s->n_fed, take, s->n_fed, last ? DOP_FORM_READ : DOP_FORM_BODY, &schedule, diag);
+    dop_status st = dop_step_finish(s, take, s->n_fed, last ? DOP_FORM_READ : DOP_FORM_BODY, &schedule, diag);
     if (st != DOP_OK)
         return st;
     if (last)
@@ -245,7 +152,7 @@ dop_sequence_score(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_lo
     while (st == DOP_OK && s->n_fed < s->n_tokens) {
         uint32_t schedule, take;
         dop_step_choose(m, DOP_SCHED_SCORE, s->n_tokens - s->n_fed, &schedule, &take);
-        st = dop_step_finish(m, s->tokens + s->n_fed, take, s->n_fed, DOP_FORM_READ, &schedule, diag);
+        st = dop_step_finish(s, take, s->n_fed, DOP_FORM_READ, &schedule, diag);
         if (st != DOP_OK)
             break;
         const float *rows = dop_replay_logits(&m->replay, schedule);
@@ -263,7 +170,8 @@ dop_sequence_score(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_lo
 
 /* --- picking --------------------------------------------------------------------------------------------------------- */
 
-/* Keeps steps_ahead submissions under way, no more than wanted and none past the context. */
+/* Keeps steps_ahead submissions under way, no more than wanted and none past the context.  Where there are other sequences
+ * only what the next call wants: theirs would drop the rest. */
 static dop_status
 submit_ahead(dop_sequence *s, dop_diag *diag)
 {
@@ -273,9 +181,10 @@ submit_ahead(dop_sequence *s, dop_diag *diag)
         if (st != DOP_OK || m->n_ahead > 0)
             return st;
     }
-    while (m->n_ahead < m->steps_ahead) {
+    uint32_t most = m->n_sequences > 1 ? 1 : m->steps_ahead;
+    while (m->n_ahead < most) {
         uint32_t pending = m->picks_asked - m->picks_taken;
-        uint32_t times = m->steps_per_submit, room = m->plan.model->ctx - m->dev_pos;
+        uint32_t times = m->n_sequences > 1 ? 1 : m->steps_per_submit, room = m->plan.model->ctx - m->dev_pos;
         if (s->wanted <= pending || room == 0)
             return DOP_OK;
         if (times > s->wanted - pending)
@@ -324,9 +233,10 @@ finish_pick(dop_sequence *s, dop_diag *diag)
         uint32_t at = unfed(s);
         if (at == m->plan.model->ctx)
             return context_full(s, diag);
-        dop_replay_write_step(&m->replay, s->tokens + at, 1, at, m->parity);
+        dop_replay_write_step_of(&m->replay, s->place, s->tokens + at, 1, at, m->parity[s->place]);
         m->dev_pos = at;
         m->running = true;
+        m->runner = s;
     }
     if ((st = submit_ahead(s, diag)) != DOP_OK)
         return st;
@@ -350,7 +260,7 @@ next_on_device(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
         (void)dop_step_drain(m, NULL); /* what runs ahead of it goes on from nowhere */
         return dop_step_not_finite(m, s->n_tokens - 1, diag);
     }
-    dop_step_swap_states(m); /* as the device has done */
+    dop_step_swap_states(m, s->place); /* as the device has done */
     m->picks_taken++;
     if (m->picks_taken == m->ahead[0].end) {
         m->n_ahead--;
@@ -371,12 +281,25 @@ decode_on_host(dop_sequence *s, uint32_t at, dop_diag *diag)
     if (st != DOP_OK)
         return st;
     uint32_t schedule = dop_step_decode_at(m, at, 1);
-    if ((st = dop_step_finish(m, s->tokens + at, 1, at, DOP_FORM_READ, &schedule, diag)) != DOP_OK)
+    if ((st = dop_step_finish(s, 1, at, DOP_FORM_READ, &schedule, diag)) != DOP_OK)
         return st;
     s->logits = dop_replay_logits(&m->replay, schedule);
     s->n_kept = at;
     s->n_fed = at + 1;
     return DOP_OK;
+}
+
+dop_status
+dop_sequence_own_pick(dop_sequence *sequence, const float *logits, size_t n_tokens, dop_diag *diag, uint32_t *out_id)
+{
+    uint32_t vocab = sequence->model->plan.model->vocab, id = UINT32_MAX;
+    dop_status st = sequence->pick(sequence->pick_user, logits, vocab, sequence->tokens, n_tokens, diag, &id);
+    if (st == DOP_OK && id >= vocab)
+        st = DOP_FAIL(diag, DOP_E_INPUT, "the sampler gave token id %u, which is outside the vocabulary of %u", id,
+                      vocab);
+    if (st == DOP_OK)
+        *out_id = id;
+    return st;
 }
 
 static dop_status
@@ -393,7 +316,11 @@ next_on_host(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
     }
     if (dop_logits_largest(s->logits, m->plan.model->vocab) == UINT32_MAX)
         return dop_step_not_finite(m, s->n_fed - 1, diag);
-    *out_id = dop_sampler_pick(&s->sampler, s->logits, s->tokens, s->n_tokens);
+    const float *logits = s->logits;
+    if (!s->pick)
+        *out_id = dop_sampler_pick(&s->sampler, logits, s->tokens, s->n_tokens);
+    else if ((st = dop_sequence_own_pick(s, logits, s->n_tokens, diag, out_id)) != DOP_OK)
+        return st; /* the next call asks again */
     s->logits = NULL;
     return DOP_OK;
 }
@@ -404,10 +331,10 @@ make_ready(dop_sequence *s, dop_diag *diag)
 {
     dop_model *m = s->model;
     dop_status st = DOP_OK;
-    if (m->running && (s->logits || !picks_on_device(s)))
+    if (m->running && (m->runner != s || s->logits || !picks_on_device(s)))
         st = dop_step_drain(m, diag);
     if (st == DOP_OK && m->plan.replaces && !m->running && !s->logits)
-        st = go_back(s, s->n_tokens - 1, diag);
+        st = dop_sequence_go_back(s, s->n_tokens - 1, diag);
     /* More than the last pick is missing where feeding failed, or begins again. */
     while (st == DOP_OK && !m->running && s->n_fed + 1 < s->n_tokens)
         st = feed_chunk(s, diag);
@@ -437,7 +364,7 @@ dop_sequence_next(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
         s->wanted--;
     /* Of states that steps replace only the last step can be undone: the next one begins when its token is taken, and
      * whoever calls meanwhile does something else.  What fails here fails again in the next call, which says so. */
-    if (s->model->plan.replaces && s->model->running)
+    if (s->model->plan.replaces && s->model->running && s->model->n_sequences == 1)
         (void)submit_ahead(s, NULL);
     return DOP_OK;
 }

@@ -73,6 +73,9 @@ dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t tim
     dop_model *m = model;
     const dop_plan_schedule *sched = &m->plan.schedules[schedule];
     dop_status st = dop_model_need(m, schedule, diag);
+    for (uint32_t i = 0; i < m->plan.model->n_sequences; i++)
+        if (m->sequences[i])
+            m->sequences[i]->logits = NULL;
     if (st == DOP_OK)
         st = dop_replay_submit(&m->replay, schedule, form, times, diag, out_ticket);
     /* A schedule without a split picks even when only its body is wanted. */
@@ -82,41 +85,39 @@ dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t tim
 }
 
 void
-dop_step_swap_states(dop_model *model)
+dop_step_swap_states(dop_model *model, uint32_t place)
 {
     if (!model->plan.replaces)
         return;
-    model->parity ^= 1u;
-    dop_replay_step(&model->replay)->parity[0] = model->parity;
+    model->parity[place] ^= 1u;
+    dop_replay_step(&model->replay)->parity[place] = model->parity[place];
 }
 
 static dop_status
-run_and_wait(dop_model *m, const uint32_t *ids, uint32_t n, uint32_t pos, dop_form form, uint32_t schedule,
-             dop_diag *diag)
+run_and_wait(dop_sequence *s, uint32_t n, uint32_t pos, dop_form form, uint32_t schedule, dop_diag *diag)
 {
+    dop_model *m = s->model;
     uint64_t ticket;
-    dop_replay_write_step(&m->replay, ids, n, pos, m->parity);
+    dop_replay_write_step_of(&m->replay, s->place, s->tokens + pos, n, pos, m->parity[s->place]);
     dop_status st = dop_step_submit(m, schedule, form, 1, diag, &ticket);
     return st == DOP_OK ? dop_replay_wait(&m->replay, ticket, diag) : st;
 }
 
 dop_status
-dop_step_finish(dop_model *model, const uint32_t *ids, uint32_t n, uint32_t pos, dop_form form, uint32_t *io_schedule,
-                dop_diag *diag)
+dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form, uint32_t *io_schedule, dop_diag *diag)
 {
-    dop_model *m = model;
-    if (m->sequence)
-        m->sequence->n_kept = UINT32_MAX; /* the other copy is written now */
-    dop_status st = run_and_wait(m, ids, n, pos, form, *io_schedule, diag);
+    dop_model *m = sequence->model;
+    sequence->n_kept = UINT32_MAX; /* the other copy is written now */
+    dop_status st = run_and_wait(sequence, n, pos, form, *io_schedule, diag);
     bool waits = m->plan.schedules[*io_schedule].ordering != DOP_ORDER_BARRIERS;
     if (st == DOP_OK && waits && dop_model_stalled(m, m->picks_asked) &&
         (st = dop_model_fall_back(m, diag)) == DOP_OK) {
         *io_schedule = m->info.decode;
-        st = run_and_wait(m, ids, n, pos, form, *io_schedule, diag);
+        st = run_and_wait(sequence, n, pos, form, *io_schedule, diag);
     }
     m->picks_taken = m->picks_asked;
     if (st == DOP_OK)
-        dop_step_swap_states(m); /* as the kernel that picks has done already, where there is one */
+        dop_step_swap_states(m, sequence->place); /* as the kernel that picks has done already, where there is one */
     return st;
 }
 
@@ -127,18 +128,23 @@ dop_step_drain(dop_model *model, dop_diag *diag)
     dop_model *m = model;
     dop_status st = DOP_OK;
     bool steps = m->n_ahead > 0;
+    dop_sequence *runner = m->runner;
     if (steps)
         st = dop_replay_wait(&m->replay, m->ahead[m->n_ahead - 1].ticket, diag);
     m->n_ahead = 0;
     m->picks_taken = m->picks_asked;
     m->running = false;
+    m->runner = NULL;
     if (st != DOP_OK)
         return st;
-    if (dop_model_stalled(m, m->picks_asked))
+    if (dop_model_stalled(m, m->picks_asked)) {
+        if (runner) /* the step that stalled does not count, and wrote the other copy */
+            runner->n_kept = UINT32_MAX;
         return dop_model_fall_back(m, diag);
+    }
     if (steps && m->plan.replaces) {
-        dop_step_swap_states(m);
-        m->sequence->n_fed = m->sequence->n_tokens;
+        dop_step_swap_states(m, runner->place);
+        runner->n_fed = runner->n_tokens;
     }
     return DOP_OK;
 }
@@ -146,7 +152,7 @@ dop_step_drain(dop_model *model, dop_diag *diag)
 dop_status
 dop_step_none_open(const dop_model *model, dop_diag *diag)
 {
-    return model->step.sequence ? DOP_FAIL(diag, DOP_E_USAGE, "a step is neither committed nor rolled back") : DOP_OK;
+    return model->step.n_rows ? DOP_FAIL(diag, DOP_E_USAGE, "a step is neither committed nor rolled back") : DOP_OK;
 }
 
 dop_status
@@ -163,21 +169,22 @@ void
 dop_step_commit(dop_model *model)
 {
     dop_open_step *o = &model->step;
-    if (!o->sequence)
-        return;
-    o->sequence->n_kept = o->sequence->n_tokens;
-    o->sequence->n_tokens += o->n_rows;
-    o->sequence->n_fed = o->sequence->n_tokens;
-    o->sequence = NULL;
-    o->n_rows = 0;
+    for (uint32_t i = 0; i < o->n_sequences; i++) {
+        dop_sequence *s = o->of[i].sequence;
+        s->n_kept = s->n_tokens;
+        s->n_tokens += o->of[i].n_rows;
+        s->n_fed = s->n_tokens;
+    }
+    o->n_rows = o->n_sequences = 0;
 }
 
 /* The rows' positions are written again by whatever comes next, and states that were replaced have a copy from before. */
 void
 dop_step_rollback(dop_model *model)
 {
-    if (model->step.sequence)
-        dop_step_swap_states(model);
-    model->step.sequence = NULL;
-    model->step.n_rows = 0;
+    dop_open_step *o = &model->step;
+    for (uint32_t i = 0; i < o->n_sequences; i++)
+        if (o->of[i].ran)
+            dop_step_swap_states(model, o->of[i].sequence->place);
+    o->n_rows = o->n_sequences = 0;
 }

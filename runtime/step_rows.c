@@ -1,6 +1,9 @@
 /* Steps of the caller's rows, which are committed or rolled back (step.c). */
 #include "runtime/model.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 /* The smallest schedule that holds n rows; UINT32_MAX: none does. */
 static uint32_t
 smallest(const dop_model *m, uint32_t kind, uint32_t n)
@@ -13,89 +16,276 @@ smallest(const dop_model *m, uint32_t kind, uint32_t n)
     return best;
 }
 
-uint32_t
-dop_model_max_rows(const dop_model *model, bool inner_rows_want)
+/* The same for rows of one sequence: what takes rows of several takes those too. */
+static uint32_t
+smallest_of_one(const dop_model *m, bool inner, uint32_t n)
 {
-    uint32_t most = 1, kind = inner_rows_want ? DOP_SCHED_SCORE : DOP_SCHED_PREFILL;
-    for (uint32_t i = 0; i < model->plan.n_schedules; i++) {
-        const dop_plan_schedule *s = &model->plan.schedules[i];
-        if (dop_step_takes(model, i, kind, s->max_rows) && model->used.schedules[i] && s->max_rows > most)
+    uint32_t best = smallest(m, inner ? DOP_SCHED_SCORE : DOP_SCHED_PREFILL, n);
+    uint32_t rows = inner ? smallest(m, DOP_SCHED_ROWS, n) : UINT32_MAX;
+    if (best == UINT32_MAX ||
+        (rows != UINT32_MAX && m->plan.schedules[rows].max_rows < m->plan.schedules[best].max_rows))
+        best = rows;
+    return best;
+}
+
+static uint32_t
+most_rows(const dop_model *m, uint32_t kind)
+{
+    uint32_t most = 1;
+    for (uint32_t i = 0; i < m->plan.n_schedules; i++) {
+        const dop_plan_schedule *s = &m->plan.schedules[i];
+        if (dop_step_takes(m, i, kind, s->max_rows) && m->used.schedules[i] && s->max_rows > most)
             most = s->max_rows;
     }
     return most;
 }
 
-static dop_status
-check_rows(const dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
+uint32_t
+dop_model_max_rows(const dop_model *model, bool inner_rows_want)
 {
+    uint32_t most = most_rows(model, inner_rows_want ? DOP_SCHED_SCORE : DOP_SCHED_PREFILL);
+    uint32_t rows = inner_rows_want ? most_rows(model, DOP_SCHED_ROWS) : 1;
+    return rows > most ? rows : most;
+}
+
+uint32_t
+dop_model_max_rows_of_several(const dop_model *model)
+{
+    return most_rows(model, DOP_SCHED_ROWS);
+}
+
+static bool
+is_alive(const dop_model *m, const dop_sequence *s)
+{
+    for (uint32_t i = 0; i < m->plan.model->n_sequences && s; i++)
+        if (m->sequences[i] == s)
+            return true;
+    return false;
+}
+
+/* Sorts the rows by sequence, and writes nothing that lasts. */
+static dop_status
+sort_rows(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
+{
+    dop_open_step *o = &m->step;
     if (n == 0)
         return DOP_FAIL(diag, DOP_E_INPUT, "a step without rows");
+    if (n > DOP_STEP_MAX_ROWS)
+        return DOP_FAIL(diag, DOP_E_INPUT, "a step of %u rows: %d is the most", n, DOP_STEP_MAX_ROWS);
+    o->n_sequences = 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (!rows[i].sequence || rows[i].sequence->model != m)
+        uint32_t k = 0;
+        if (!is_alive(m, rows[i].sequence))
             return DOP_FAIL(diag, DOP_E_INPUT, "row %u is of no sequence of this model", i);
-        if (rows[i].sequence != rows[0].sequence)
-            return DOP_FAIL(diag, DOP_E_INPUT,
-                            "the plan takes rows of one sequence in a step, and row %u is of another", i);
+        if (rows[i].token >= m->plan.model->vocab)
+            return DOP_FAIL(diag, DOP_E_INPUT, "token id %u is outside the vocabulary of %u", rows[i].token,
+                            m->plan.model->vocab);
+        while (k < o->n_sequences && o->of[k].sequence != rows[i].sequence)
+            k++;
+        if (k == o->n_sequences) {
+            o->of[o->n_sequences++].sequence = rows[i].sequence;
+            o->of[k].n_rows = 0;
+            o->of[k].ran = false;
+            o->of[k].pick = UINT32_MAX;
+        }
+        o->slot[i] = k;
+        o->number[i] = o->of[k].n_rows++;
+        o->wants[i] = (uint8_t)rows[i].wants;
+        o->logits[i] = NULL;
     }
     return DOP_OK;
 }
 
-/* Logits that somebody is going to look at. */
+/* Does a row that is not the last of sequence k want something? */
+static bool
+inner_wants(const dop_open_step *o, uint32_t n, uint32_t k)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (o->slot[i] == k && o->number[i] + 1 < o->of[k].n_rows && o->wants[i])
+            return true;
+    return false;
+}
+
+static bool
+wants_any(const dop_open_step *o, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (o->wants[i])
+            return true;
+    return false;
+}
+
 static dop_status
-check_finite(const dop_model *m, uint32_t pos, dop_diag *diag)
+too_many(uint32_t n, const char *what, uint32_t most, dop_diag *diag)
+{
+    return DOP_FAIL(diag, DOP_E_INPUT, "a step of %u rows%s: this plan's schedules take at most %u", n, what, most);
+}
+
+/* Do the schedules hold the rows?  *out_together: the one that takes them all; UINT32_MAX: one replay for each sequence. */
+static dop_status
+choose(const dop_model *m, uint32_t n, dop_diag *diag, uint32_t *out_together)
 {
     const dop_open_step *o = &m->step;
-    for (uint32_t i = 0; i < o->n_rows; i++) {
-        const float *row = o->wants[i] ? dop_step_logits(m, i) : NULL;
-        if (row && dop_logits_largest(row, m->plan.model->vocab) == UINT32_MAX)
-            return dop_step_not_finite(m, pos + i, diag);
+    uint32_t most = dop_model_max_rows_of_several(m);
+    *out_together = UINT32_MAX;
+    if (o->n_sequences > 1 && most > 1) {
+        *out_together = smallest(m, DOP_SCHED_ROWS, n);
+        return *out_together != UINT32_MAX ? DOP_OK : too_many(n, " of several sequences", most, diag);
     }
-    if (o->wants[o->n_rows - 1] && !o->logits && o->pick >= m->plan.model->vocab)
-        return dop_step_not_finite(m, pos + o->n_rows - 1, diag);
+    for (uint32_t k = 0; k < o->n_sequences; k++) {
+        bool inner = inner_wants(o, n, k);
+        if (o->of[k].n_rows > dop_model_max_rows(m, inner))
+            return too_many(o->of[k].n_rows, inner ? " that want logits" : "", dop_model_max_rows(m, inner), diag);
+    }
     return DOP_OK;
+}
+
+/* Room for the logits of every row that wants some, where more than one replay makes them. */
+static dop_status
+make_room_for_logits(dop_model *m, uint32_t n, dop_diag *diag)
+{
+    dop_open_step *o = &m->step;
+    size_t need = 0;
+    for (uint32_t i = 0; i < n; i++)
+        need += o->wants[i] != 0;
+    if (o->n_sequences == 1 || need <= o->cap_kept)
+        return DOP_OK;
+    float *p = realloc(o->kept, need * m->plan.model->vocab * sizeof *p);
+    if (!p)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    o->kept = p;
+    o->cap_kept = need;
+    return DOP_OK;
+}
+
+/* Where the host finds what the rows of sequence k want. */
+static void
+take_logits(dop_model *m, uint32_t n, uint32_t k, const float *all, bool of_every_row, float **io_kept)
+{
+    dop_open_step *o = &m->step;
+    size_t vocab = m->plan.model->vocab;
+    for (uint32_t i = 0; i < n; i++) {
+        if (o->slot[i] != k || !o->wants[i])
+            continue;
+        o->logits[i] = all + (of_every_row ? o->number[i] * vocab : 0);
+        if (o->n_sequences == 1)
+            continue;
+        memcpy(*io_kept, o->logits[i], vocab * sizeof(float));
+        o->logits[i] = *io_kept;
+        *io_kept += vocab;
+    }
+}
+
+/* The rows of one sequence. */
+static dop_status
+run_one(dop_model *m, uint32_t n, uint32_t k, float **io_kept, dop_diag *diag)
+{
+    dop_open_step *o = &m->step;
+    dop_sequence *s = o->of[k].sequence;
+    uint32_t pos = s->n_tokens, n_rows = o->of[k].n_rows, last = 0;
+    bool inner = inner_wants(o, n, k);
+    for (uint32_t i = 0; i < n; i++)
+        if (o->slot[i] == k)
+            last = o->wants[i];
+    uint32_t schedule = n_rows == 1 ? dop_step_decode_at(m, pos, 1) : smallest_of_one(m, inner, n_rows);
+    bool by_device = last == DOP_WANTS_PICK && !inner && m->plan.schedules[schedule].greedy;
+    /* Persistent schedules have no form without logits. */
+    dop_form form = by_device ? DOP_FORM_FULL : inner || last || n_rows == 1 ? DOP_FORM_READ : DOP_FORM_BODY;
+    dop_status st = dop_step_finish(s, n_rows, pos, form, &schedule, diag);
+    if (st != DOP_OK)
+        return st;
+    o->of[k].ran = true;
+    if (by_device)
+        o->of[k].pick = dop_replay_step(&m->replay)->ids[(m->picks_asked - 1) % DOP_STEP_RING];
+    if (form == DOP_FORM_READ)
+        take_logits(m, n, k, dop_replay_logits(&m->replay, schedule),
+                    dop_plan_logit_rows(&m->plan.schedules[schedule]) > 1, io_kept);
+    return DOP_OK;
+}
+
+/* The rows of all sequences in one replay, in the order of the caller's. */
+static dop_status
+run_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t schedule, dop_diag *diag)
+{
+    dop_open_step *o = &m->step;
+    volatile dop_step *step = dop_replay_step(&m->replay);
+    step->n_rows = n;
+    step->flags = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const dop_sequence *s = rows[i].sequence;
+        step->rows[i].token = rows[i].token;
+        step->rows[i].position = s->n_tokens + o->number[i];
+        step->rows[i].sequence = s->place;
+        step->rows[i].flags = 0;
+    }
+    uint64_t ticket;
+    dop_status st = dop_step_submit(m, schedule, wants_any(o, n) ? DOP_FORM_READ : DOP_FORM_BODY, 1, diag, &ticket);
+    if (st == DOP_OK)
+        st = dop_replay_wait(&m->replay, ticket, diag);
+    const float *logits = dop_replay_logits(&m->replay, schedule);
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++)
+        o->logits[i] = o->wants[i] ? logits + (size_t)i * m->plan.model->vocab : NULL;
+    return st;
+}
+
+/* Logits that somebody is going to look at. */
+static dop_status
+check_finite(const dop_model *m, uint32_t n, dop_diag *diag)
+{
+    const dop_open_step *o = &m->step;
+    for (uint32_t i = 0; i < n; i++) {
+        const dop_sequence *s = o->of[o->slot[i]].sequence;
+        bool finite = true;
+        if (o->logits[i])
+            finite = dop_logits_largest(o->logits[i], m->plan.model->vocab) != UINT32_MAX;
+        else if (o->wants[i])
+            finite = o->of[o->slot[i]].pick < m->plan.model->vocab;
+        if (!finite)
+            return dop_step_not_finite(m, s->n_tokens + o->number[i], diag);
+    }
+    return DOP_OK;
+}
+
+/* Every sequence of the step has the states of all its tokens, and room for its rows, whose tokens stand behind them. */
+static dop_status
+prepare(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
+{
+    dop_open_step *o = &m->step;
+    dop_status st = dop_step_drain(m, diag);
+    for (uint32_t k = 0; k < o->n_sequences && st == DOP_OK; k++)
+        st = dop_sequence_check_room(o->of[k].sequence, o->of[k].n_rows, diag);
+    for (uint32_t k = 0; k < o->n_sequences && st == DOP_OK; k++)
+        st = dop_sequence_catch_up(o->of[k].sequence, diag);
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
+        dop_sequence *s = rows[i].sequence;
+        s->tokens[s->n_tokens + o->number[i]] = rows[i].token;
+        s->logits = NULL;
+    }
+    return st;
 }
 
 dop_status
 dop_step_run(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_diag *diag)
 {
     dop_model *m = model;
-    dop_status st = check_rows(m, rows, n_rows, diag);
-    if (st != DOP_OK || (st = dop_step_none_open(m, diag)) != DOP_OK)
-        return st;
-    dop_sequence *s = rows[0].sequence;
-    bool inner = false;
-    for (uint32_t i = 0; i + 1 < n_rows; i++)
-        inner = inner || rows[i].wants;
-    if (n_rows > dop_model_max_rows(m, inner))
-        return DOP_FAIL(diag, DOP_E_INPUT, "a step of %u rows%s: this plan's schedules take at most %u", n_rows,
-                        inner ? " that want logits" : "", dop_model_max_rows(m, inner));
-    if ((st = dop_sequence_make_room(s, NULL, 0, diag)) != DOP_OK || (st = dop_sequence_catch_up(s, diag)) != DOP_OK ||
-        (st = dop_sequence_check_room(s, n_rows, diag)) != DOP_OK)
-        return st;
     dop_open_step *o = &m->step;
-    uint32_t pos = s->n_tokens, *ids = s->tokens + pos;
-    for (uint32_t i = 0; i < n_rows; i++) {
-        ids[i] = rows[i].token;
-        o->wants[i] = (uint8_t)rows[i].wants;
-        if (ids[i] >= m->plan.model->vocab)
-            return DOP_FAIL(diag, DOP_E_INPUT, "token id %u is outside the vocabulary of %u", ids[i],
-                            m->plan.model->vocab);
-    }
-    uint32_t schedule =
-        n_rows == 1 ? dop_step_decode_at(m, pos, 1) : smallest(m, inner ? DOP_SCHED_SCORE : DOP_SCHED_PREFILL, n_rows);
-    uint32_t last = o->wants[n_rows - 1];
-    bool by_device = last == DOP_WANTS_PICK && !inner && m->plan.schedules[schedule].greedy;
-    /* Persistent schedules have no form without logits. */
-    dop_form form = by_device ? DOP_FORM_FULL : inner || last || n_rows == 1 ? DOP_FORM_READ : DOP_FORM_BODY;
-    s->logits = NULL;
-    if ((st = dop_step_finish(m, ids, n_rows, pos, form, &schedule, diag)) != DOP_OK)
+    uint32_t together;
+    dop_status st = dop_step_none_open(m, diag);
+    if (st != DOP_OK)
         return st;
-    o->n_rows = n_rows;
-    o->all_rows = inner;
-    o->logits = form == DOP_FORM_READ ? dop_replay_logits(&m->replay, schedule) : NULL;
-    o->pick = by_device ? dop_replay_step(&m->replay)->ids[(m->picks_asked - 1) % DOP_STEP_RING] : UINT32_MAX;
-    o->sequence = s;
-    if ((st = check_finite(m, pos, diag)) != DOP_OK)
+    if ((st = sort_rows(m, rows, n_rows, diag)) == DOP_OK && (st = choose(m, n_rows, diag, &together)) == DOP_OK &&
+        (st = make_room_for_logits(m, n_rows, diag)) == DOP_OK && (st = prepare(m, rows, n_rows, diag)) == DOP_OK) {
+        float *kept = o->kept;
+        if (together != UINT32_MAX)
+            st = run_together(m, rows, n_rows, together, diag);
+        for (uint32_t k = 0; k < o->n_sequences && together == UINT32_MAX && st == DOP_OK; k++)
+            st = run_one(m, n_rows, k, &kept, diag);
+        if (st == DOP_OK)
+            st = check_finite(m, n_rows, diag);
+    }
+    if (st == DOP_OK)
+        o->n_rows = n_rows;
+    else
         dop_step_rollback(m);
     return st;
 }
@@ -104,9 +294,7 @@ const float *
 dop_step_logits(const dop_model *model, uint32_t row)
 {
     const dop_open_step *o = &model->step;
-    if (row >= o->n_rows || !o->wants[row] || !o->logits)
-        return NULL;
-    return o->all_rows ? o->logits + (size_t)row * model->plan.model->vocab : o->logits;
+    return row < o->n_rows ? o->logits[row] : NULL;
 }
 
 uint32_t
@@ -115,6 +303,20 @@ dop_step_pick(const dop_model *model, uint32_t row)
     const dop_open_step *o = &model->step;
     if (row >= o->n_rows || !(o->wants[row] & DOP_WANTS_PICK))
         return UINT32_MAX;
-    const float *logits = dop_step_logits(model, row);
-    return logits ? dop_logits_largest(logits, model->plan.model->vocab) : o->pick;
+    const float *logits = o->logits[row];
+    return logits ? dop_logits_largest(logits, model->plan.model->vocab) : o->of[o->slot[row]].pick;
+}
+
+dop_status
+dop_step_sample(dop_model *model, uint32_t row, dop_diag *diag, uint32_t *out_id)
+{
+    dop_open_step *o = &model->step;
+    if (row >= o->n_rows || !o->logits[row])
+        return DOP_FAIL(diag, DOP_E_INPUT, "row %u has no logits to pick from: it is to want them", row);
+    dop_sequence *s = o->of[o->slot[row]].sequence;
+    size_t n = s->n_tokens + o->number[row] + 1;
+    if (s->pick)
+        return dop_sequence_own_pick(s, o->logits[row], n, diag, out_id);
+    *out_id = dop_sampler_pick(&s->sampler, o->logits[row], s->tokens, n);
+    return DOP_OK;
 }

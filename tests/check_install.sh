@@ -14,7 +14,7 @@ for library in "$build"/libdop_*.a; do
         "$(nm -g --defined-only "$library" | awk 'NF == 3 && $3 !~ /^(dop_|__)/ { print $3 }' | sort -u)"
 done
 nothing "the runtime library calls no compiler" \
-    "$(nm -g --undefined-only "$build/libdop_runtime.a" "$build/libdop_base.a" |
+    "$(nm -g --undefined-only "$build/libdop_core.a" "$build/libdop_runtime.a" "$build/libdop_base.a" |
         awk '$1 == "U" && $2 ~ /^(shaderc|spvc|yaml|dop_(ir|graph|pass|kernel))/ { print $2 }' | sort -u)"
 nothing "doppler-exec loads no compiler" "$(ldd "$EXEC" | grep -E 'shaderc|spirv|yaml')"
 
@@ -28,6 +28,45 @@ check "every template" diff -r "$SRC/kernels/glsl" "$WORK/moved/share/doppler/gl
 check "compiles from the build tree" "$DOPPLERC" "$model" -o build.plan --quiet
 check "compiles when installed" "$installed" "$model" -o installed.plan --quiet
 check "and makes the same plan" cmp build.plan installed.plan
+
+# ---- libdoppler -----------------------------------------------------------------------------------------------------
+prefix=$WORK/moved
+lib=$(dirname "$(find "$prefix" -name libdoppler.so -print -quit)")
+# Functions that the headers declare: lines that begin with a type and name one.
+grep -hoE '^[a-z].*\bdop_[a-z_0-9]+\(' "$prefix"/include/doppler/*.h | grep -v '^typedef' | grep -oE 'dop_[a-z_0-9]+\($' |
+    tr -d '(' | sort -u >declared
+nm -D --defined-only "$lib/libdoppler.so" | awk '$2 == "T" { sub(/@.*/, "", $3); print $3 }' | sort -u >exported
+check "libdoppler.so exports what its headers declare" diff declared exported
+nothing "under a version" "$(nm -D --defined-only "$lib/libdoppler.so" | awk '$2 == "T" && $3 !~ /@@DOPPLER_/ { print $3 }')"
+nothing "the library prints nothing" \
+    "$(nm -D --undefined-only "$lib/libdoppler.so" | awk '{ print $2 }' | grep -E '^(printf|puts|putchar|stdout|stderr|perror|exit)(@|$)')"
+nothing "and asks for no environment" \
+    "$(nm -D --undefined-only "$lib/libdoppler.so" | awk '{ print $2 }' | grep -E '^(secure_)?getenv(@|$)')"
+nothing "no private headers" "$(grep -rhE '^ *# *include +"' "$prefix/include")"
+for language in "cc -std=c11" "c++ -std=c++11 -x c++"; do
+    printf '#include <doppler/doppler.h>\n#include <doppler/text.h>\nint main(void) { return 0; }\n' >empty.c
+    # shellcheck disable=SC2086 # words
+    check "headers alone: $language" $language -Wall -Wextra -pedantic -Wshadow -Werror -I"$prefix/include" -c empty.c -o empty.o
+done
+if nm "$lib/libdoppler.so" | grep -q __asan_; then
+    skip "the example" "a library with sanitizers"
+else
+    demo=$SRC/examples/shakespeare-gemma3
+    check "a plan for the example" "$DOPPLERC" "$demo" -o demo.plan --ctx 64 --chunks 8 --sequences 2 --target lavapipe --quiet
+    check "the example configures" cmake -S "$SRC/examples/embed" -B embed -DCMAKE_PREFIX_PATH="$prefix"
+    check "the example builds" cmake --build embed
+    check "with pkg-config too" env PKG_CONFIG_PATH="$lib/pkgconfig" sh -c \
+        'cc "$1" -o write $(pkg-config --cflags --libs doppler)' sh "$SRC/examples/embed/write.c"
+    "$EXEC" demo.plan -p "ROMEO:" -n 24 --temp 0 --quiet >want
+    check "the example in C" sh -c 'LD_LIBRARY_PATH=$1 ./write demo.plan ROMEO: 12 kept.bin >written' sh "$lib"
+    check "writes what doppler-exec writes" sh -c \
+        '{ sed -n "/^greedy:/,\$p" written | sed "s/^greedy://; s/^[0-9]* tokens restored:/@/" |
+           tr -d "\n" | tr -d "@"; } >got && tr -d "\n" <want | cmp - got'
+    check "the example in C++" sh -c 'embed/together demo.plan 24 ROMEO: JULIET: >both'
+    check "each text as if it were alone" sh -c \
+        'sed -n "2,/^---/p" both | sed "/^---/d" | tr -d "\n" >got && tr -d "\n" <want | cmp - got'
+fi
+
 find moved/share/doppler/glsl -type f | while read -r template; do
     echo '#error "a template of the installation"' >"$template"
 done

@@ -142,7 +142,7 @@ sources c h def glsl comp sh | grep -v '^tests/check_layout.sh$' | xargs -r grep
     none "nothing is left to do"
 find . -path './.git' -prune -o -path './build*' -prune -o -type f -size +16M -print | none "no large files"
 
-version=$(sed -n 's/^#define DOP_VERSION "\(.*\)"/\1/p' runtime/base.h)
+version=$(sed -n 's/^#define DOP_VERSION "\(.*\)"/\1/p' runtime/include/doppler/status.h)
 check "one version number ($version)" grep -q "^project(doppler VERSION $version " CMakeLists.txt
 
 finish

@@ -19,6 +19,8 @@ for model in tests/golden/llama tests/golden/gemma3 examples/shakespeare-gemma3;
     check "$name: same report" sh -c '"$1" "$2" -o "$3/p" --quiet -j 3 --report="$3/r1.txt" &&
         "$1" "$3/$4" -o "$3/p" --quiet -j 1 --report="$3/r2.txt" && cmp "$3/r1.txt" "$3/r2.txt"' \
         sh "$DOPPLERC" "$SRC/$model" "$WORK/a" "$name"
+    check "$name: same plan by the compiler of the tests" sh -c '"$1" "$2" -o "$3/t" --quiet && cmp "$3/t" "$3/plan"' \
+        sh "$TOOLS/dopplerc" "$SRC/$model" "$WORK/a"
     if grep -qaF -e "$WORK" -e "$SRC" a/plan; then
         fail "$name: no paths in the plan"
     else

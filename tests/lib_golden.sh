@@ -33,7 +33,15 @@ agree() {
 
 most=5
 case $(basename "$model") in
+<<<<<<< HEAD
+falcon_h1) most=8 ;; # attention and state space side by side: their projections have too many arguments for one dispatch
 olmo2) most=7 ;; # norms after q, k and after both blocks, over whole rows
+=======
+olmo2) most=7 ;;                              # norms after q, k and after both blocks, over whole rows
+mixtral | qwen3_moe | gpt_oss) most=6 ;;      # the router, and two products of the experts
+qwen2_moe | ernie4_5_moe | glm4_moe) most=7 ;; # ... and the shared expert's second product
+olmoe | minimax_m2) most=8 ;;                 # norms of q and k over whole rows
+>>>>>>> main
 esac
 
 layers() { # PLAN: what --info says of decoding

@@ -15,6 +15,8 @@ typedef struct dop_gi {
     bool *taken; /* of all tensors of all parts: dop_gi_take() gave it; in the arena */
     const dop_family *family;
     dop_layer layer; /* what all layers share; copied to each before what differs is read */
+    bool *slides;    /* [n_layers] the layer has the window; in the arena */
+    uint32_t draft;  /* layers after those of the model that predict further tokens; they are not read */
     dop_diag *diag;
     dop_checkpoint *model;
 } dop_gi;
@@ -25,6 +27,26 @@ dop_status dop_gi_open(dop_gi *gi);
 void dop_gi_close(dop_gi *gi);
 /* Metadata to facts, ids and the text side. */
 dop_status dop_gi_config(dop_gi *gi);
+/* The value of a key of the architecture, such as "block_count"; NULL: it is not there.  out_full is its whole name. */
+const dop_gguf_kv *dop_gi_find(const dop_gi *gi, const char *key, char *out_full, size_t size);
+/* An integer in [1, max]; 0 as `otherwise`: it must be there.  An array gives the value of each layer: element `layer`. */
+dop_status dop_gi_size(const dop_gi *gi, const char *key, uint32_t layer, uint32_t max, uint32_t otherwise,
+                       uint32_t *out);
+/* A number in [min, max], which `otherwise` need not be. */
+dop_status dop_gi_number(const dop_gi *gi, const char *key, double min, double max, double otherwise, double *out);
+/* Rotary embeddings, and which layer uses which.  The layers and which of them slide are known. */
+dop_status dop_gi_ropes(dop_gi *gi);
+/* Whether a layer has a recurrent mixer, and attention. */
+bool dop_gi_recurs(const dop_gi *gi, uint32_t layer);
+bool dop_gi_attends(const dop_gi *gi, uint32_t layer);
+/* The recurrent mixer of a layer, beside its attention or instead of it. */
+dop_status dop_gi_recurrent(dop_gi *gi, uint32_t layer, double eps);
+/* A vector w, placed in the file, that the graph wants in another form (DOP_PART_TAPS, DOP_PART_DECAY): a copy. */
+dop_status dop_gi_vector(const dop_gi *gi, const dop_rows *rows, dop_weight *w);
+/* Which layers have experts, and how many. */
+dop_status dop_gi_experts(dop_gi *gi);
+/* End ids, chat template, name, vocabulary. */
+dop_status dop_gi_text(dop_gi *gi);
 /* Fills the model's weights with those that the facts call for. */
 dop_status dop_gi_weights(dop_gi *gi);
 /* NULL when no part has it; *out_part: which. */

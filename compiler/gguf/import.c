@@ -56,10 +56,14 @@ take(const dop_gi *gi, const char *name, const dop_rows *rows, dop_weight *w)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor %s is missing", name);
     uint64_t row = 0, want[4] = {w->cols, rows->total, w->rank == 3 ? w->experts : 1, 1};
     if (w->rank == 1) {
-        want[0] = rows->total;
-        want[1] = 1;
+        want[0] = rows->turned ? rows->block_step : rows->total;
+        want[1] = rows->turned ? rows->block : 1;
     }
-    if (memcmp(t->dims, want, sizeof want) != 0)
+    /* Vectors of recurrent layers may lie as a column, or as rows of groups. */
+    const bool folded = w->rank == 1 && !rows->turned && t->dims[1] != 1 && t->dims[2] == 1 && t->dims[3] == 1 &&
+                        gi->family->recurrent && t->dims[0] <= rows->total && t->dims[1] <= rows->total &&
+                        t->dims[0] * t->dims[1] == rows->total;
+    if (!folded && memcmp(t->dims, want, sizeof want) != 0)
         return wrong_shape(gi, part, name, t->dims, want);
     dop_status st = type_of(gi, part, name, t, &w->type);
     if (st != DOP_OK)
@@ -68,21 +72,60 @@ take(const dop_gi *gi, const char *name, const dop_rows *rows, dop_weight *w)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path, "tensor %s: type %s is not supported for a vector", name,
                            dop_type_of(w->type)->name);
     w->row_stride = row;
+    if (w->rank == 2) {
+        w->block_rows = rows->block;
+        w->block_stride = rows->block_step * row;
+    }
     w->expert_stride = w->rank == 3 ? rows->total * row : 0;
     w->data = part->map.data + t->offset + rows->start * (w->rank == 1 ? dop_type_of(w->type)->bytes : row);
     w->source = dop_arena_strdup(gi->model->arena, name);
     return w->source ? DOP_OK : DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
 }
 
+/* Makes the single value w of a key with one for each layer, or for all. */
+static dop_status
+take_key(const dop_gi *gi, const char *key, int32_t layer, dop_weight *w)
+{
+    const dop_gguf_kv *kv = dop_gguf_find(&gi->parts[0], key);
+    const uint64_t n = gi->model->arch.n_layers;
+    double v = 0;
+    float *value = dop_arena_alloc(gi->model->arena, sizeof *value);
+    if (!value)
+        return DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
+    if (!kv)
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is missing", key);
+    if ((kv->type == DOP_GGUF_ARRAY && kv->count != n) ||
+        !dop_gguf_f64(kv, kv->type == DOP_GGUF_ARRAY ? (uint64_t)layer : 0, &v))
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not one number per layer", key);
+    *value = (float)v;
+    w->type = DOP_TYPE_f32;
+    w->row_stride = sizeof *value;
+    w->data = (const uint8_t *)value;
+    w->source = key;
+    return DOP_OK;
+}
+
+/* The name of a weight's tensor, or of its key. */
+static const dop_tensor_name *
+name_of(const dop_gi *gi, const dop_weight_need *need)
+{
+    char fused[32];
+    const dop_tensor_name *n = NULL;
+    snprintf(fused, sizeof fused, "blk.%d.attn_qkv.weight", (int)need->layer);
+    if (need->layer >= 0 && dop_gi_tensor(gi, fused, NULL))
+        n = dop_find_tensor_name(NULL, dop_gguf_names_fused, need->role);
+    return n ? n : dop_find_tensor_name(gi->family->more_gguf_names, dop_gguf_names, need->role);
+}
+
 static dop_status
 fill(void *user, const dop_weight_need *need)
 {
     dop_gi *gi = user;
-    const dop_tensor_name *n = dop_find_tensor_name(gi->family->more_gguf_names, dop_gguf_names, need->role);
+    const dop_tensor_name *n = name_of(gi, need);
     if (!n)
         return DOP_FAIL_IN(gi->diag, DOP_E_INTERNAL, gi->path, "no GGUF tensor name for %s", dop_role_name(need->role));
     char name[96], one[112];
-    if (need->layer >= 0)
+    if (need->layer >= 0 && n->part != DOP_PART_KEY)
         snprintf(name, sizeof name, "blk.%d.%s", (int)need->layer, n->source);
     else
         snprintf(name, sizeof name, "%s", n->source);
@@ -94,8 +137,12 @@ fill(void *user, const dop_weight_need *need)
     const uint32_t own = need->rank == 1 ? need->cols : need->rows;
     const dop_rows rows = dop_part_rows(need->layer >= 0 ? &gi->model->arch.layers[need->layer] : NULL, n->part, own);
     dop_status st = dop_expert_list(need, name, gi->model->arena, gi->diag, &each);
-    if (st == DOP_OK && !each)
+    if (st == DOP_OK && n->part == DOP_PART_KEY)
+        st = take_key(gi, n->source, need->layer, &w);
+    else if (st == DOP_OK && !each)
         st = take(gi, name, &rows, &w);
+    if (st == DOP_OK && (rows.turned || n->part == DOP_PART_DECAY))
+        st = dop_gi_vector(gi, &rows, &w);
     for (uint32_t e = 0; each && e < need->experts && st == DOP_OK; e++) {
         dop_expert_name(name, e, one, sizeof one);
         st = take(gi, one, &rows, &each[e]);
@@ -121,7 +168,11 @@ find_family(dop_gi *gi)
     dop_gguf_str arch;
     if (!dop_gguf_string(dop_gguf_find(&gi->parts[0], "general.architecture"), &arch))
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "general.architecture is missing or not a string");
-    gi->family = dop_family_by_gguf(arch.data, (size_t)arch.len);
+    char key[96];
+    uint64_t experts = 0;
+    snprintf(key, sizeof key, "%.*s.expert_count", (int)(arch.len > 60 ? 60 : arch.len), arch.data);
+    dop_gguf_u64(dop_gguf_find(&gi->parts[0], key), 0, &experts);
+    gi->family = dop_family_by_gguf(arch.data, (size_t)arch.len, experts > 0);
     if (gi->family)
         return DOP_OK;
     dop_buf known = {0};
@@ -139,8 +190,12 @@ leftovers(const dop_gi *gi)
 {
     char key[64];
     snprintf(key, sizeof key, "%s.block_count", gi->family->gguf);
-    dop_leftovers l = {
-        .model = gi->model, .diag = gi->diag, .facts = "the metadata", .layer_prefix = "blk.", .layers_key = key};
+    dop_leftovers l = {.model = gi->model,
+                       .diag = gi->diag,
+                       .facts = "the metadata",
+                       .layer_prefix = "blk.",
+                       .layers_key = key,
+                       .draft_layers = gi->draft};
     dop_status st = DOP_OK;
     size_t at = 0;
     for (uint32_t i = 0; i < gi->n_parts; i++)

@@ -20,6 +20,8 @@ read_heads(dop_hf *hf, dop_attention *t)
 {
     const dop_family *f = hf->family;
     const dop_arch *a = &hf->model->arch;
+    if (!f->keys->heads)
+        return DOP_OK;
     dop_status st = size_field(hf, f->keys->heads, DOP_MAX_HEADS, f->heads, &t->n_heads);
     if (st == DOP_OK)
         st = size_field(hf, "num_key_value_heads", DOP_MAX_HEADS, f->kv_heads ? f->kv_heads : t->n_heads,
@@ -50,11 +52,18 @@ read_sizes(dop_hf *hf)
         st = size_field(hf, k->layers, DOP_MAX_LAYERS, 0, &a->n_layers);
     if (st == DOP_OK)
         st = size_field(hf, "vocab_size", DOP_MAX_VOCAB, hf->family->vocab, &a->vocab);
-    if (st == DOP_OK)
+    a->ctx_train = hf->family->ctx;
+    if (st == DOP_OK && k->ctx)
         st = size_field(hf, k->ctx, DOP_MAX_CTX, hf->family->ctx, &a->ctx_train);
-    if (st == DOP_OK) /* GPT-2's n_inner may be absent: four times the width */
+    if (!k->ffn) {
+        hf->layer.ffn.kind = DOP_FFN_NONE;
+        hf->layer.ffn_norm = (dop_norm){0};
+    }
+    if (st == DOP_OK && k->ffn) /* GPT-2's n_inner may be absent: four times the width */
         st = size_field(hf, k->ffn, DOP_MAX_WIDTH, hf->family->flags & DOP_FAM_LEARNED_POS ? 4 * a->hidden : 0,
                         &hf->layer.ffn.width);
+    if (st == DOP_OK)
+        st = dop_hf_adjust_ffn(hf);
     return st == DOP_OK ? read_heads(hf, &hf->layer.mixers[0].attn) : st;
 }
 
@@ -74,6 +83,8 @@ read_layer_types(dop_hf *hf, const json_t *list, bool *sliding)
     for (uint32_t i = 0; i < n; i++) {
         const char *type = json_string_value(json_array_get(list, i));
         bool slides = type && strcmp(type, "sliding_attention") == 0;
+        if (dop_hf_recurs(hf, type))
+            continue;
         if (!slides && (!type || strcmp(type, "full_attention") != 0))
             return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                                "%slayer_types[%u] is %.60s, expected full_attention or sliding_attention",
@@ -166,9 +177,13 @@ read_windows(dop_hf *hf, const bool *rotates, bool *sliding)
     if (st == DOP_OK && !(hf->cfg.object && json_object_get(hf->cfg.object, "sliding_window")))
         window = hf->family->window;
     if (st == DOP_OK)
-        st = dop_json_u32_or(&hf->cfg, "sliding_window", 1, DOP_MAX_CTX, window, &window);
-    for (uint32_t i = 0; st == DOP_OK && use && i < a->n_layers; i++)
+        st = dop_json_u32_or(&hf->cfg, "sliding_window", use ? 1 : 0, DOP_MAX_CTX, window, &window);
+    for (uint32_t i = 0; st == DOP_OK && use && i < a->n_layers; i++) {
         a->layers[i].mixers[0].attn.window = sliding[i] ? window : 0;
+        if (types && sliding[i] && !window)
+            st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                             "%slayer_types[%u] is sliding_attention, but sliding_window is null", hf->cfg.where, i);
+    }
     return st;
 }
 
@@ -285,6 +300,11 @@ read_scalars(dop_hf *hf)
         st = read_biases(hf);
     if (st == DOP_OK)
         st = read_parallel(hf);
+    bool qk_norm = true;
+    if (st == DOP_OK && f->qk_norm.key)
+        st = read_fact(hf, &f->qk_norm, &qk_norm);
+    if (!qk_norm)
+        hf->layer.mixers[0].attn.q_norm = hf->layer.mixers[0].attn.k_norm = (dop_norm){0};
     if (st == DOP_OK && (f->flags & DOP_FAM_LOGIT_SCALE))
         st = dop_json_f64_or(&hf->cfg, "logit_scale", 1e-6, 1e6, 0.0625, &a->logit_scale);
     if (st == DOP_OK)
@@ -354,6 +374,8 @@ read_layers(dop_hf *hf)
     dop_status st = hf->family->flags & DOP_FAM_NOPE ? read_nope(hf, rotates) : DOP_OK;
     if (st == DOP_OK)
         st = read_windows(hf, rotates, sliding);
+    if (st == DOP_OK && hf->family->experts)
+        st = dop_hf_experts(hf);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_HEADS_BY_TYPE))
         st = read_heads_by_type(hf, sliding);
     bool some = false;
@@ -361,12 +383,12 @@ read_layers(dop_hf *hf)
         some = some || a->layers[i].mixers[0].attn.window;
     for (uint32_t i = 0; some && (hf->family->flags & DOP_FAM_NOPE_FULL) && i < a->n_layers; i++)
         rotates[i] = a->layers[i].mixers[0].attn.window;
-    if (st == DOP_OK && !a->learned_positions)
+    if (st == DOP_OK && !a->learned_positions && hf->family->keys->heads)
         st = dop_hf_ropes(hf, sliding);
     for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++)
         if (!rotates[i])
             a->layers[i].mixers[0].attn.rope = -1;
-    return st;
+    return st == DOP_OK ? dop_hf_settle_mixers(hf) : st;
 }
 
 dop_status
@@ -381,5 +403,7 @@ dop_hf_config(dop_hf *hf)
         st = read_sizes(hf);
     if (st == DOP_OK)
         st = read_scalars(hf);
+    if (st == DOP_OK)
+        st = dop_hf_read_recurrent(hf);
     return st == DOP_OK ? read_layers(hf) : st;
 }

@@ -8,8 +8,9 @@
 
 /* quantization_config. */
 typedef struct dop_hf_quant {
-    bool used; /* there is one */
-    bool awq;  /* else GPTQ */
+    bool used;  /* there is one */
+    bool awq;   /* else GPTQ */
+    bool mxfp4; /* experts in blocks and scales; `used` is false, since everything else is as in other checkpoints */
     bool act_order, symmetric;
     uint32_t group;    /* inputs of one scale; 0: a whole row */
     uint32_t zero_add; /* to stored zero points */
@@ -34,6 +35,15 @@ typedef struct dop_hf {
 dop_status dop_hf_config(dop_hf *hf);
 /* Rotary embeddings, and which layer uses which.  sliding[n_layers]: the layer is of type sliding_attention. */
 dop_status dop_hf_ropes(dop_hf *hf, const bool *sliding);
+/* recurrent.c: the recurrent mixer of the family as hf->layer.mixers[1]; the width of a feed-forward part that is stated for
+ * another form; whether layers of a type in layer_types recur; and, when everything else of the layers is known, the mixers
+ * that each of them has. */
+dop_status dop_hf_read_recurrent(dop_hf *hf);
+dop_status dop_hf_adjust_ffn(dop_hf *hf);
+bool dop_hf_recurs(const dop_hf *hf, const char *layer_type);
+dop_status dop_hf_settle_mixers(dop_hf *hf);
+/* The layers that have experts, and how many: sets their feed-forward parts. */
+dop_status dop_hf_experts(dop_hf *hf);
 /* End ids, sampling defaults, tokenizer, chat template. */
 dop_status dop_hf_text(dop_hf *hf);
 /* Maps the tensors and fills model->weights with those that the facts call for. */
@@ -44,6 +54,10 @@ dop_status dop_hf_quant_config(dop_hf *hf);
 /* Sets type, source and parts of w, whose rows, cols and name are set, from the quantized tensors NAME.*: the rows are
  * the outputs from `first` on of `outputs`.  name ends in a dot. */
 dop_status dop_hf_quant_weight(dop_hf *hf, const dop_st_set *set, const char *name, uint64_t outputs, uint64_t first,
+                               dop_weight *w);
+/* The same of experts in mxfp4: NAME_blocks [experts, outputs, inputs / 32, 16] and NAME_scales [experts, outputs,
+ * inputs / 32], both bytes. */
+dop_status dop_hf_mxfp4_weight(dop_hf *hf, const dop_st_set *set, const char *name, const dop_rows *rows,
                                dop_weight *w);
 
 #endif

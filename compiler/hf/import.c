@@ -4,20 +4,42 @@
 #include <string.h>
 
 static dop_status
-unknown(const dop_hf *hf, const char *what, const char *name)
+unknown(const dop_hf *hf, const char *what, const char *name, void (*list)(dop_buf *out))
 {
     dop_buf known = {0};
-    dop_family_list(&known);
+    list(&known);
     dop_status st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s \"%.80s\" is not supported; known: %s", what, name,
                                 known.data ? known.data : "");
     dop_buf_finish(&known);
     return st;
 }
 
-/* The family is what `architectures` names; model_type decides only where that list is absent. */
+/* Models of several parts whose text part is a model by itself, named by text_config.model_type.  Text alone goes through
+ * them as through that model.  Families whose models of several parts have a text part of their own list it themselves. */
+static bool
+has_any_text_part(const char *arch)
+{
+    static const char *const archs[] = {
+        "AyaVisionForConditionalGeneration",      "Cohere2VisionForConditionalGeneration",
+        "GraniteSpeechForConditionalGeneration",  "Idefics3ForConditionalGeneration",
+        "InternVLForConditionalGeneration",       "Lfm2VlForConditionalGeneration",
+        "LlavaForConditionalGeneration",          "LlavaNextForConditionalGeneration",
+        "LlavaOnevisionForConditionalGeneration", "Mistral3ForConditionalGeneration",
+        "SmolVLMForConditionalGeneration",        "VoxtralForConditionalGeneration",
+    };
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
+        if (strcmp(archs[i], arch) == 0)
+            return true;
+    return false;
+}
+
+/* The family is what `architectures` names; model_type decides only where that list is absent, or names a model of several
+ * parts.  Where both name a family it must be the same: other programs go by the one or by the other. */
 static dop_status
 find_family(dop_hf *hf)
 {
+    const bool parts = hf->cfg.object != hf->top.object;
+    const char *const key = parts ? "text_config.model_type" : "model_type";
     const json_t *list = dop_json_get(&hf->top, "architectures");
     const char *model_type = NULL;
     dop_status st = dop_json_str_or(&hf->cfg, "model_type", NULL, &model_type);
@@ -27,17 +49,19 @@ find_family(dop_hf *hf)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "architectures is not a list of names");
     if (!list && !model_type)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "architectures and model_type are both missing");
-    if (!list) {
-        hf->family = dop_family_by_model_type(model_type);
-        return hf->family ? DOP_OK : unknown(hf, "model_type", model_type);
-    }
-    const char *arch = json_string_value(json_array_get(list, 0));
-    hf->family = dop_family_by_arch(arch);
-    if (!hf->family)
-        return unknown(hf, "architecture", arch);
-    /* A model of several parts keeps its name when its text part changes: there the part's own type must fit. */
-    if (hf->cfg.object != hf->top.object && model_type && dop_family_by_model_type(model_type) != hf->family)
-        return unknown(hf, "text_config.model_type", model_type);
+    const dop_family *by_type = model_type ? dop_family_by_model_type(model_type) : NULL;
+    const char *arch = list ? json_string_value(json_array_get(list, 0)) : NULL;
+    hf->family = arch ? dop_family_by_arch(arch) : by_type;
+    if (arch && parts && model_type && has_any_text_part(arch))
+        hf->family = by_type;
+    else if (arch && !hf->family)
+        return unknown(hf, "architecture", arch, dop_family_list);
+    if (!hf->family || (parts && model_type && !by_type))
+        return unknown(hf, key, model_type, dop_family_list_types);
+    if (by_type && by_type != hf->family)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                           "architectures names %s, which is %s, but %s is \"%s\": one of the two is wrong", arch,
+                           hf->family->name, key, model_type);
     return DOP_OK;
 }
 

@@ -91,8 +91,11 @@ dop_hf_quant_config(dop_hf *hf)
     if (st != DOP_OK || !q.object)
         return st;
     st = dop_json_str_or(&q, "quant_method", "", &method);
+    hf->quant.mxfp4 = st == DOP_OK && strcmp(method, "mxfp4") == 0;
+    if (hf->quant.mxfp4)
+        return DOP_OK;
     if (st == DOP_OK && strcmp(method, "awq") != 0 && strcmp(method, "gptq") != 0)
-        return refuse(&q, "quant_method", method, "awq, gptq");
+        return refuse(&q, "quant_method", method, "awq, gptq, mxfp4");
     hf->quant.used = true;
     hf->quant.awq = st == DOP_OK && *method == 'a';
     if (st == DOP_OK)
@@ -236,5 +239,61 @@ dop_hf_quant_weight(dop_hf *hf, const dop_st_set *set, const char *name, uint64_
     w->type = l.group % 128 == 0 ? DOP_TYPE_int4_g128 : l.group % 64 == 0 ? DOP_TYPE_int4_g64 : DOP_TYPE_int4_g32;
     w->source = l.words->name;
     w->parts = p;
+    return DOP_OK;
+}
+
+/* ---- mxfp4: experts alone ----------------------------------------------------------------------------------------- */
+
+static dop_status
+find_bytes(dop_hf *hf, const dop_st_set *set, const char *name, const char *part, uint32_t rank, const uint64_t *shape,
+           const dop_st_tensor **out)
+{
+    char full[300];
+    snprintf(full, sizeof full, "%s%s", name, part);
+    *out = dop_st_take(set, full);
+    if (!*out)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, set->path, "tensor %s is missing", full);
+    dop_status st = dop_st_check_shape(*out, rank, shape, hf->diag);
+    if (st == DOP_OK && strcmp((*out)->dtype, "U8") != 0)
+        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, (*out)->file, "tensor %s: dtype %s is not supported; known: U8", full,
+                         (*out)->dtype);
+    return st;
+}
+
+dop_status
+dop_hf_mxfp4_weight(dop_hf *hf, const dop_st_set *set, const char *name, const dop_rows *rows, dop_weight *w)
+{
+    const uint64_t groups = w->cols / 32, shape[] = {w->experts, rows->total, groups, 16};
+    const dop_st_tensor *blocks = NULL, *scales = NULL;
+    if (w->cols % 32 != 0)
+        return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "tensor %s_blocks: rows of %u values are no multiple of 32",
+                           name, w->cols);
+    dop_status st = find_bytes(hf, set, name, "_blocks", 4, shape, &blocks);
+    if (st == DOP_OK)
+        st = find_bytes(hf, set, name, "_scales", 3, shape, &scales);
+    if (st != DOP_OK)
+        return st;
+    dop_weight *each = dop_arena_alloc(hf->arena, w->experts * sizeof *each);
+    dop_int4_parts *parts = dop_arena_alloc(hf->arena, w->experts * sizeof *parts);
+    if (!each || !parts)
+        return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
+    for (uint32_t e = 0; e < w->experts; e++) {
+        parts[e] = (dop_int4_parts){.microscaling = true,
+                                    .words = blocks->data,
+                                    .scales = scales->data,
+                                    .outputs = rows->total,
+                                    .first = e * rows->total + rows->start,
+                                    .step = rows->block ? rows->block_step / rows->block : 1};
+        each[e] = (dop_weight){.name = w->name,
+                               .type = DOP_TYPE_mxfp4,
+                               .rank = 2,
+                               .rows = w->rows,
+                               .cols = w->cols,
+                               .source = blocks->name,
+                               .parts = &parts[e]};
+    }
+    w->each = each;
+    w->type = DOP_TYPE_mxfp4;
+    w->source = blocks->name;
     return DOP_OK;
 }

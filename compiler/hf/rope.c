@@ -2,6 +2,7 @@
  * Field names and defaults are those of transformers' modeling_rope_utils.py. */
 #include "compiler/hf/hf.h"
 
+#include <math.h>
 #include <string.h>
 
 static const struct {
@@ -123,19 +124,44 @@ read_parameters(const dop_hf *hf, const dop_json *j, dop_rope *r)
     return st;
 }
 
+/* A number that old files have beside the others and new ones in rope_parameters: where both are, they must agree. */
+static dop_status
+check_twice(const dop_hf *hf, const dop_json *j, const char *outer, const char *key, double min, double max)
+{
+    double a = 0, b = 0;
+    if (!dop_json_has(&hf->cfg, outer) || !j->object || !dop_json_has(j, key))
+        return DOP_OK;
+    dop_status st = dop_json_f64(&hf->cfg, outer, min, max, &a);
+    if (st == DOP_OK)
+        st = dop_json_f64(j, key, min, max, &b);
+    if (st == DOP_OK && fabs(a - b) > 1e-6 * a)
+        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is %g, but %s%s is %g", hf->cfg.where, outer, a,
+                         j->where, key, b);
+    return st;
+}
+
 /* One rotary embedding; `j` may be an absent object: no scaling. */
 static dop_status
 read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, dop_rope *r)
 {
     const dop_family *f = hf->family;
+    const char *part = f->keys->partial ? f->keys->partial : "partial_rotary_factor";
     double partial = f->partial > 0 ? f->partial : 1;
     *r = (dop_rope){.interleaved = f->flags & DOP_FAM_ROPE_PAIRS};
     dop_status st = dop_json_f64_or(j, "rope_theta", 1e-3, 1e12, theta, &r->theta);
     if (st == DOP_OK)
-        st = dop_json_f64_or(&hf->cfg, f->keys->partial ? f->keys->partial : "partial_rotary_factor", 1e-3, 1, partial,
-                             &partial);
+        st = dop_json_f64_or(&hf->cfg, part, 1e-3, 1, partial, &partial);
+    if (st == DOP_OK && !(f->flags & DOP_FAM_LOCAL_ROPE)) /* with two embeddings the field outside is of one of them */
+        st = check_twice(hf, j, f->keys->theta ? f->keys->theta : "rope_theta", "rope_theta", 1e-3, 1e12);
+    if (st == DOP_OK && !(f->flags & DOP_FAM_LOCAL_ROPE))
+        st = check_twice(hf, j, part, "partial_rotary_factor", 1e-3, 1);
     if (st == DOP_OK)
         st = dop_json_f64_or(j, "partial_rotary_factor", 1e-3, 1, partial, &partial);
+    uint32_t dims = 0; /* MiniMax: values instead of a part */
+    if (st == DOP_OK)
+        st = dop_json_u32_or(&hf->cfg, "rotary_dim", 1, head_dim, 0, &dims);
+    if (dims)
+        partial = (double)dims / head_dim;
     if (st == DOP_OK)
         st = read_scaling(j, r);
     if (st != DOP_OK)

@@ -2,6 +2,7 @@
  * Conv1D tensors by strides, experts as one tensor or one each.  Nothing is copied. */
 #include "compiler/hf/hf.h"
 #include "compiler/leftovers.h"
+#include "ir/interp.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +11,8 @@
 typedef struct filler {
     dop_hf *hf;
     dop_st_set set;
-    const char *prefix; /* of everything but lm_head */
+    const char *prefix;     /* of everything but lm_head */
+    const dop_layer *layer; /* of the weight at hand; NULL: it is outside of them */
 } filler;
 
 static bool
@@ -36,15 +38,46 @@ collect(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weigh
     return DOP_OK;
 }
 
+/* Taps, one position after the other instead of one channel after the other, with the multipliers of what they multiply. */
+static dop_status
+turn(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
+{
+    const dop_recurrent *s = f->layer ? dop_layer_recurrent(f->layer) : NULL;
+    const uint32_t channels = rows->block, taps = rows->block_step, values = s ? s->n_heads * s->head_dim : 0;
+    const uint64_t row = taps * dop_type_of(t->type)->bytes;
+    float one[DOP_MAX_TAPS], *copy = dop_arena_alloc(f->hf->arena, w->cols * sizeof *copy);
+    if (!copy)
+        return DOP_FAIL(f->hf->diag, DOP_E_NOMEM, "out of host memory");
+    for (uint32_t c = 0; c < channels; c++) {
+        double by = !s || !values                          ? 1
+                    : c < values                           ? s->value_scale
+                    : c < values + (channels - values) / 2 ? s->key_scale
+                                                           : s->query_scale;
+        dop_decode_row(t->type, t->data + c * row, taps, one);
+        for (uint32_t k = 0; k < taps; k++)
+            copy[(uint64_t)k * channels + c] = (float)(by * (double)one[k]);
+    }
+    w->type = DOP_TYPE_f32;
+    w->row_stride = w->cols * sizeof *copy;
+    w->data = (const uint8_t *)copy;
+    return DOP_OK;
+}
+
 /* The shape of the tensor that w is these rows of, experts first. */
 static dop_status
 check_shape(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *rows, const dop_weight *w)
 {
+    const uint64_t taps[] = {rows->block, 1, rows->block_step};
     const bool one = t->rank == 0 && w->rank == 1 && rows->total == 1; /* a value of shape [] */
+    const uint64_t single[] = {1, rows->total};
     const uint64_t vector[] = {rows->total}, matrix[] = {w->experts, rows->total, w->cols},
                    turned[] = {w->experts, w->cols, rows->total};
     if (one)
         return DOP_OK;
+    if (rows->turned)
+        return dop_st_check_shape(t, 3, taps, f->hf->diag);
+    if (rows->one_row)
+        return dop_st_check_shape(t, 2, single, f->hf->diag);
     if (w->rank == 1)
         return dop_st_check_shape(t, 1, vector, f->hf->diag);
     return dop_st_check_shape(t, w->rank, (transposed ? turned : matrix) + 3 - w->rank, f->hf->diag);
@@ -70,6 +103,8 @@ place(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *
     } else {
         w->row_stride = w->cols * value;
     }
+    if (rows->turned)
+        return turn(f, t, rows, w);
     if (w->rank == 1 && rows->block)
         return collect(f, t, rows, w);
     w->expert_stride = w->rank == 3 ? rows->total * w->cols * value : 0;
@@ -91,6 +126,26 @@ cut_weight(char *name)
 }
 
 /* Makes w of the tensor of this name, or of what a quantizer made of it. */
+/* A vector for each expert, as rows of w: these values of each. */
+static dop_status
+place_vectors(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
+{
+    const uint64_t shape[] = {w->rows, rows->total};
+    dop_status st = dop_st_check_shape(t, 2, shape, f->hf->diag);
+    if (st == DOP_OK && t->type != DOP_TYPE_f32 && t->type != DOP_TYPE_f16 && t->type != DOP_TYPE_bf16)
+        st = DOP_FAIL_IN(f->hf->diag, DOP_E_INPUT, t->file,
+                         "tensor %s: dtype %s is not supported; known: F32, F16, BF16", t->name, t->dtype);
+    if (st != DOP_OK)
+        return st;
+    const uint64_t value = dop_type_of(t->type)->bytes;
+    w->type = t->type;
+    w->source = t->name;
+    w->row_stride = rows->total * value;
+    w->col_stride = rows->block ? rows->block_step * value : 0; /* blocks of single values */
+    w->data = t->data + rows->start * value;
+    return DOP_OK;
+}
+
 static dop_status
 take(filler *f, char *name, const dop_tensor_name *n, const dop_rows *rows, dop_weight *w)
 {
@@ -98,6 +153,8 @@ take(filler *f, char *name, const dop_tensor_name *n, const dop_rows *rows, dop_
     const dop_st_tensor *t = dop_st_take(&f->set, name);
     if (t) /* also in a quantized model: what its quantizer left alone */
         return place(f, t, n->transposed, rows, w);
+    if (hf->quant.mxfp4 && w->rank == 3)
+        return dop_hf_mxfp4_weight(hf, &f->set, name, rows, w);
     if (hf->quant.used && w->rank == 2 && !rows->block && cut_weight(name))
         return dop_hf_quant_weight(hf, &f->set, name, rows->total, rows->start, w);
     return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
@@ -119,11 +176,18 @@ fill(void *user, const dop_weight_need *need)
                                   .experts = need->experts,
                                   .rows = need->rows,
                                   .cols = need->cols};
-    const uint32_t own = need->rank == 1 ? need->cols : need->rows; /* along the axis that fusing concatenates */
-    const dop_rows rows = dop_part_rows(need->layer >= 0 ? &hf->model->arch.layers[need->layer] : NULL, n->part, own);
+    const uint32_t own =
+        need->rank == 1 || need->vectors ? need->cols : need->rows; /* along the axis that fusing concatenates */
+    f->layer = need->layer >= 0 ? &hf->model->arch.layers[need->layer] : NULL;
+    const dop_rows rows = dop_part_rows(f->layer, n->part, own);
     dop_status st = dop_expert_list(need, name, hf->arena, hf->diag, &each);
-    if (st == DOP_OK && !each)
+    if (st == DOP_OK && need->vectors) {
+        const dop_st_tensor *t = dop_st_take(&f->set, name);
+        st = t ? place_vectors(f, t, &rows, &w)
+               : DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
+    } else if (st == DOP_OK && !each) {
         st = take(f, name, n, &rows, &w);
+    }
     for (uint32_t e = 0; each && e < need->experts && st == DOP_OK; e++) {
         dop_expert_name(name, e, one, sizeof one);
         st = take(f, one, n, &rows, &each[e]);
@@ -175,7 +239,7 @@ leftovers(const filler *f)
                        .facts = "config.json",
                        .layer_prefix = hf->family->layer_prefix,
                        .layers_key = hf->family->keys->layers};
-    dop_status st = DOP_OK;
+    dop_status st = dop_json_u32_or(&hf->cfg, "num_nextn_predict_layers", 0, DOP_MAX_LAYERS, 0, &l.draft_layers);
     for (uint32_t i = 0; st == DOP_OK && i < f->set.n; i++) {
         const dop_st_tensor *t = &f->set.tensors[i];
         if (f->set.taken[i])

@@ -67,7 +67,7 @@ void main()
     uint n_tokens = ${N_TOKENS};
     if (t0 >= n_tokens)
         return;
-    uint pq[BQ]; // positions of the tokens, and their bounds
+${SEQUENCE}    uint pq[BQ]; // positions of the tokens, and their bounds
     uint least = ${STEP_RECORD}.rows[t0].position, last = least;
     pq[0] = least;
     [[unroll]] for (uint i = 1u; i < BQ; i++) {
@@ -99,7 +99,7 @@ ${PROLOGUE}    vec4 acc[R];
         for (uint j = 0u; j < R; j++)
             s[j] = 0.0;
         if (p < hi) {
-            uint at = (p * KV + kvh) * D;
+            uint at = (p * KV + ${KVH}) * D;
             for (uint d = part * (D / DS); d < (part + 1u) * (D / DS); d += ${STEP}u) {
 ${DOT_K}            }
         }
@@ -129,7 +129,7 @@ ${DOT_K}            }
         if (share < SHARES) {
             uint n = min(hi - base, CP);
             for (uint i = share; i < n; i += SHARES) {
-                uint at = ((base + i) * KV + kvh) * D + d4 * 4u;
+                uint at = ((base + i) * KV + ${KVH}) * D + d4 * 4u;
                 vec4 v = ${LOAD_V};
                 for (uint j = 0u; j < R; j++)
                     acc[j] += dop_s[j * CP + i] * v;

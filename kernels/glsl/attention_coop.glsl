@@ -44,6 +44,7 @@ shared uvec4 dop_s[${WORDS}u]; // K and V, queries (at first, or always), a piec
 shared float dop_m[PS * ROWS], dop_f[PS * ROWS]; // M of each row of a subgroup, and what its sums are to be scaled by
 shared float dop_p[ROWS], dop_c[16]; // the rows' positions; 0 to 15
 #define DOP_SYNC subgroupMemoryBarrierShared(), subgroupBarrier()
+${DECLS}
 void dop_store_row(uint t, uint h, uint d, vec4 o, float l)
 {
 ${STORE}}
@@ -78,7 +79,7 @@ void main()
     uint kvh = gl_WorkGroupID.x, t0 = gl_WorkGroupID.y * BQ, n_tokens = ${N_TOKENS};
     if (t0 >= n_tokens)
         return;
-    uint sub = gl_LocalInvocationIndex / SG, lane = gl_LocalInvocationIndex % SG;
+${SEQUENCE}    uint sub = gl_LocalInvocationIndex / SG, lane = gl_LocalInvocationIndex % SG;
     uint rg = sub % RG, cw = sub / RG * CW, row0 = rg * MM, stats = sub * MM;
     for (uint i = gl_LocalInvocationIndex * 4u; i < ROWS * D; i += WG * 4u) {
         uint j = i / D, t = DOP_T(j), c = DOP_H(j) * D + i % D;
@@ -118,7 +119,7 @@ ${LOAD_Q}        }
     [[unroll]] for (uint i = 0u; i < n; i++) {                                                                      \
         uint e = gl_LocalInvocationIndex + i * WG;                                                                  \
         if (size % WG == 0u || e < size)                                                                            \
-            next[i] = U32x4(from).v[(min(base + e / (d / 8u), wh) * KV + kvh) * (d / 8u) + e % (d / 8u)];           \
+            next[i] = U32x4(from).v[(min(base + e / (d / 8u), wh) * KV + ${KVH}) * (d / 8u) + e % (d / 8u)];        \
     }
 #define DOP_PUT(n, size, d, at, stride)                                                                             \
     [[unroll]] for (uint i = 0u; i < n; i++) {                                                                      \

@@ -57,13 +57,13 @@ void dop_hold_k(uint base, uint kvh, uint from, uint to)
 {
     uint p = base + gl_LocalInvocationIndex / LANES;
 ${@n NP}    if (p + $nu * GROUPS >= from && p + $nu * GROUPS < to)
-        dop_k[$n] = DOP_ROWS_K(${K}).v[(((p + $nu * GROUPS) * KV + kvh) * D) / 8u + gl_LocalInvocationIndex % LANES];
+        dop_k[$n] = DOP_ROWS_K(${K}).v[(((p + $nu * GROUPS) * KV + ${KVH}) * D) / 8u + gl_LocalInvocationIndex % LANES];
 ${@}}
 void dop_hold_v(uint base, uint kvh, uint from, uint to)
 {
     uint p = base + gl_LocalInvocationIndex / LANES;
 ${@n NP}    if (p + $nu * GROUPS >= from && p + $nu * GROUPS < to)
-        dop_v[$n] = DOP_ROWS_V(${V}).v[(((p + $nu * GROUPS) * KV + kvh) * D) / 8u + gl_LocalInvocationIndex % LANES];
+        dop_v[$n] = DOP_ROWS_V(${V}).v[(((p + $nu * GROUPS) * KV + ${KVH}) * D) / 8u + gl_LocalInvocationIndex % LANES];
 ${@}}
 
 // The row of this step, where it is among those from base: the workgroup has it from making it.
@@ -146,7 +146,7 @@ void main()
 {
     uint head0 = DOP_GROUP.x * R, kvh = DOP_GROUP.x / GROUP_WGS, split = DOP_GROUP.z;
     uint last = ${POSITION}; // position of the query
-    uint hi = last + 1u, lo = ${WINDOW} > 0u && hi > ${WINDOW} ? hi - ${WINDOW} : 0u;
+${SEQUENCE}    uint hi = last + 1u, lo = ${WINDOW} > 0u && hi > ${WINDOW} ? hi - ${WINDOW} : 0u;
 #if SPLITS > 1
     uint len = dop_split_len(hi - lo, SPLITS), used = (hi - lo + len - 1u) / len;
     lo += split * len;

@@ -29,11 +29,11 @@ ${STORE}}
 
 void main()
 {
-    uint kvh = gl_WorkGroupID.x, r0 = gl_WorkGroupID.y * R, split = gl_WorkGroupID.z;
-    uint n_tokens = ${N_TOKENS}, n_rows = n_tokens * G;
+    uint kvh = gl_WorkGroupID.x, r0 = ${FIRST_ROW}, split = gl_WorkGroupID.z;
+    uint n_tokens = ${N_TOKENS}, n_rows = ${N_ROWS};
     if (r0 >= n_rows)
         return;
-    uvec4 pq = ${POSITIONS}; // of the rows, and their bounds
+${SEQUENCE}    uvec4 pq = ${POSITIONS}; // of the rows, and their bounds
     uint least = min(min(pq.x, pq.y), min(pq.z, pq.w)), last = max(max(pq.x, pq.y), max(pq.z, pq.w));
     uint lo = ${WINDOW} > 0u && least + 1u > ${WINDOW} ? least + 1u - ${WINDOW} : 0u;
     uint hi = last + 1u;
@@ -60,7 +60,7 @@ ${PROLOGUE}    DOP_STEP();
         [[dont_unroll]] for (uint b = 0u; b < n; b += WG) {
             vec4 mine = vec4(0.0);
             [[dont_unroll]] for (uint i = 0u; i < min(WG, n - b); i++) {
-                uint at = ((base + b + i) * KV + kvh) * D;
+                uint at = ((base + b + i) * KV + ${KVH}) * D;
                 vec4 x = vec4(0.0);
                 [[unroll]] for (uint s = 0u; s < STEPS; s++) {
                     uint d = (s * WG + LANE) * STEP;
@@ -98,7 +98,7 @@ ${DOT_K}                    }
             vec4 es = dop_s[b + LANE];
             [[dont_unroll]] for (uint i = 0u; i < min(WG, n - b); i++) {
                 vec4 e = subgroupShuffle(es, i);
-                uint at = ((base + b + i) * KV + kvh) * D;
+                uint at = ((base + b + i) * KV + ${KVH}) * D;
                 [[unroll]] for (uint s = 0u; s < STEPS; s++) {
                     uint d = (s * WG + LANE) * STEP;
                     if (d < D) {

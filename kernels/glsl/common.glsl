@@ -122,6 +122,18 @@ void dop_clear4(U32 p, uint i) { Words4(p).v[(i + dop_stage.next) >> 2] = uvec4(
 #define DOP_GROUP gl_WorkGroupID
 #endif
 
+// --- addresses: p and so many 16-byte words ---------------------------------------------------------------------------
+#ifdef DOP_ADDRESSES
+U32 dop_at(U32 p, uint words)
+{
+    uint carry;
+    uvec2 at = uvec2(p);
+    at.x = uaddCarry(at.x, words << 4, carry);
+    at.y += (words >> 28) + carry;
+    return U32(at);
+}
+#endif
+
 // --- two and four words at once: CPU devices load component by component, so 64 bits each there ------------------
 #ifdef DOP_INT64
 uvec2 dop_ldw2(U32 p, uint i) { return unpack32(U64(p).v[i]); }
@@ -176,6 +188,7 @@ vec4 dop_ld4_bf16(U32 p, uint i) { return dop_bf16x4(dop_ldw2(p, i >> 2)); }
 
 // --- stores ---------------------------------------------------------------------------------------------------------
 void dop_st1_f32(U32 p, uint i, float x) { F32(p).v[i] = x; }
+void dop_st1_u32(U32 p, uint i, uint x) { p.v[i] = x; }
 void dop_st4_f32(U32 p, uint i, vec4 x) { dop_stw4(p, i >> 2, floatBitsToUint(x)); }
 #ifdef DOP_F16_STORAGE
 void dop_st1_f16(U32 p, uint i, float x) { F16(p).v[i] = float16_t(x); }

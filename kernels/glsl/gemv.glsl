@@ -60,5 +60,5 @@ ${CONSTANTS}${PROLOGUE}}
 ${PARTS}
 void main()
 {
-    uint wg = DOP_GROUP.x;
+${BEFORE}    uint wg = DOP_GROUP.x;
 ${CALLS}}

@@ -11,8 +11,5 @@ ${DECLS}
 ${PARTS}
 void main()
 {
-    uint t0 = gl_WorkGroupID.y * BM;
-    if (t0 >= ${N_TOKENS})
-        return;
-    uint wg = gl_WorkGroupID.x;
+${BEGIN}    uint wg = gl_WorkGroupID.x;
 ${CALLS}}

@@ -49,12 +49,9 @@ struct dop_raw8 { uvec4 a, b; };
 // The others are decoded at once.
 #define DOP_HALVES_EAGER(T)                                                                                         \
     DOP_HALVES(T, dop_raw8(dop_pack8(dop_w4_##T(p, i, aux), dop_w4_##T(p, i + 4u, aux)), uvec4(0u)), r.a)
-${TYPES}${PARTS}
+${DECLS}${TYPES}${PARTS}
 void main()
 {
-    uint t0 = gl_WorkGroupID.x * BM; // tiles that share weights run side by side
     dop_tokens = ${N_TOKENS};
-    if (t0 >= dop_tokens)
-        return;
-    uint wg = gl_WorkGroupID.y;
+${BEGIN}    uint wg = gl_WorkGroupID.y;
 ${CALLS}}

@@ -1,7 +1,7 @@
 // Activations of token t (clamped: rows past the last one are never stored) and weights of row n, from column c on.
 dop_raw8 dop_load_a${P}(uint t0, uint i, uint k0)
 {
-    uint t = min(t0 + i / (BK / 8u), dop_tokens - 1u), c = k0 + i % (BK / 8u) * 8u;
+    uint t = ${LOAD_ROW}, c = k0 + i % (BK / 8u) * 8u;
 ${LOAD_A}}
 #define DOP_B_AT${P}                                                                                                \
     uint m = i / (BN * (BK / 8u)), n = min(n0 + i / (BK / 8u) % BN, ${N}u - 1u), c = k0 + i % (BK / 8u) * 8u;
@@ -23,8 +23,8 @@ void dop_part${P}(uint wg, uint t0)
     [[unroll]] for (uint i = 0u; i < ${M}u * FM * FN; i++)
         acc[i] = FRAG(0.0);
     dop_raw8 ra[NA], rb[NB];
-    [[unroll]] for (uint i = 0u; i < NA; i++)
-        ra[i] = dop_load_a${P}(t0, lane + i * WG, 0u);
+${ROWS}    [[unroll]] for (uint i = 0u; i < NA; i++)
+        ra[i] = dop_load_a${P}(${ROW_OF}, lane + i * WG, 0u);
     [[unroll]] for (uint i = 0u; i < NB; i++)
         rb[i] = dop_load_b${P}(n0, lane + i * WG, 0u);
     for (uint k0 = 0u; k0 < ${K}u; k0 += BK) {
@@ -43,7 +43,7 @@ void dop_part${P}(uint wg, uint t0)
         barrier();
         if (k0 + BK < ${K}u) {
             [[unroll]] for (uint i = 0u; i < NA; i++)
-                ra[i] = dop_load_a${P}(t0, lane + i * WG, k0 + BK);
+                ra[i] = dop_load_a${P}(${ROW_OF}, lane + i * WG, k0 + BK);
             [[unroll]] for (uint i = 0u; i < NB; i++)
                 rb[i] = dop_load_b${P}(n0, lane + i * WG, k0 + BK);
         }
@@ -74,7 +74,7 @@ void dop_part${P}(uint wg, uint t0)
             subgroupBarrier();
             [[unroll]] for (uint s = 0u; s < MM * FJ * MN / (SG * ${W}u); s++) {
                 uint q = (s * SG + lane % SG) * ${W}u, r = q / (FJ * MN), e = r * LS + q % (FJ * MN);
-                uint t = t0 + wm * WM + i * MM + r, c = n0 + wn * WN + j * FJ * MN + q % (FJ * MN);
+                uint t = ${STORE_ROW}, c = n0 + wn * WN + j * FJ * MN + q % (FJ * MN);
                 if (t < dop_tokens && c < ${N}u) {
 ${STORE}                }
             }

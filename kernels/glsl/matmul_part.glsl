@@ -7,7 +7,7 @@ void dop_part${P}(uint wg, uint t0)
         acc[i] = 0.0;
 ${STATS_INIT}    for (uint k0 = 0u; k0 < ${K}; k0 += BK) {
         for (uint i = gl_LocalInvocationIndex; i < BM * BK / 4u; i += WG) {
-            uint m = i / (BK / 4u), k = (i % (BK / 4u)) * 4u, t = t0 + m, c = k0 + k;
+            uint m = i / (BK / 4u), k = (i % (BK / 4u)) * 4u, t = ${LOAD_ROW}, c = k0 + k;
             vec4 x = vec4(0.0);
             if (t < ${N_TOKENS} && c < ${K}) {
 ${LOAD}            }
@@ -31,7 +31,7 @@ ${LOAD_B}        barrier();
     }
 ${STATS_DONE}    for (uint i = 0u; i < TM; i++) {
 ${STATS_ROW}        for (uint j = 0u; j < TN; j++) {
-            uint t = t0 + ty * TM + i, c = n0 + tx * TN + j;
+            uint t = ${STORE_ROW}, c = n0 + tx * TN + j;
             if (t < ${N_TOKENS} && c < ${N}u) {
 ${STORE}            }
         }

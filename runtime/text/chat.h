@@ -51,4 +51,7 @@ dop_status dop_chat_render(const dop_chat *chat, const dop_chat_input *in, dop_d
  * conversation before ends with one that generation left out). */
 dop_status dop_chat_render_added(const dop_chat *chat, const dop_chat_input *in, dop_diag *diag, dop_buf *out);
 
+/* Rendered text to ids; at the start of a sequence BOS is added unless the template wrote it. */
+dop_status dop_chat_encode(const dop_tokenizer *tok, const dop_buf *text, bool start, dop_diag *diag, dop_ids *out_ids);
+
 #endif

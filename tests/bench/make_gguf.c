@@ -3,11 +3,16 @@
  *
  *   make_gguf SHAPE TYPE OUT.gguf [SEED|empty]
  *
- * TYPE: f16 q8_0 q4_0 q4_k.  As llama.cpp's own quantizer does it, embeddings of the 4-bit ones are q6_k, and rows that
- * whole blocks do not fill fall back to q8_0.  There is no vocabulary: prompts are token ids.  With `empty` the weights
- * are a hole in the file, which takes no room on disk: for what depends on sizes alone.
+ * TYPE: f16 q8_0 q4_0 q4_k mxfp4.  As llama.cpp's own quantizer does it, embeddings of the 4-bit ones are q6_k, rows that
+ * whole blocks do not fill fall back to q8_0, and mxfp4 is for experts: everything else is q8_0 then.  There is no
+ * vocabulary: prompts are token ids.  With `empty` the weights are a hole in the file, which takes no room on disk: for what
+ * depends on sizes alone.
  *
- * Build: cc -O2 -D_GNU_SOURCE -I ROOT make_gguf.c ROOT/runtime/base.c */
+ * Names, keys and what llama.cpp stores another way than it was published (decays as -exp(A_log), stacked experts) follow
+ * its converter (conversion/) and loader (src/models/), so that it reads the same file.  The shapes tiny-* are the same
+ * architectures small, with sizes that are no powers of two.
+ *
+ * Build: cc -O2 -D_GNU_SOURCE -I ROOT -I ROOT/runtime/include make_gguf.c ROOT/runtime/base.c -lm */
 #include "runtime/base.h"
 
 #include <errno.h>
@@ -17,23 +22,57 @@
 #include <string.h>
 #include <unistd.h>
 
+/* What the layers that do not attend have instead. */
+typedef enum recurrence { NONE, DELTA, SSM, CONV } recurrence;
+
 typedef struct shape {
     const char *name, *arch;
     uint32_t hidden, ffn, layers, heads, kv_heads, head_dim, vocab;
     bool tied;
     float rope_base;
+    uint32_t experts, used, expert_ffn; /* of a mixture; ffn is then the key of that name only */
+    recurrence recurrent;
+    uint64_t attends;                     /* bit i: layer i attends although others are recurrent */
+    uint32_t inner, state, groups, ranks; /* of recurrent layers, as the keys ssm.* name them */
+    uint32_t taps;                        /* of their convolution */
 } shape;
 
+#define EVERY_FOURTH 0x8888888888888888u
+
 static const shape shapes[] = {
-    {"gemma3-1b", "gemma3", 1152, 6912, 26, 4, 1, 256, 262144, true, 1e6f},
-    {"llama3.2-1b", "llama", 2048, 8192, 16, 32, 8, 64, 128256, true, 5e5f},
-    {"llama3.1-8b", "llama", 4096, 14336, 32, 32, 8, 128, 128256, false, 5e5f},
-    {"qwen3-0.6b", "qwen3", 1024, 3072, 28, 16, 8, 128, 151936, true, 1e6f},
-    {"smollm2-1.7b", "llama", 2048, 8192, 24, 32, 32, 64, 49152, true, 1.3e5f},
-    {"smollm2-135m", "llama", 576, 1536, 30, 9, 3, 64, 49152, true, 1e5f},
-    {"deep-200", "llama", 64, 128, 200, 4, 2, 16, 256, true, 1e4f}, /* tiny layers, for the time that compiling takes */
-    {"deep-1024", "llama", 64, 128, 1024, 4, 2, 16, 256, true, 1e4f},
-    {"phi4-mini", "llama", 3072, 8192, 32, 24, 8, 128, 200064, true, 1e4f},
+    {"gemma3-1b", "gemma3", 1152, 6912, 26, 4, 1, 256, 262144, true, .rope_base = 1e6f},
+    {"llama3.2-1b", "llama", 2048, 8192, 16, 32, 8, 64, 128256, true, .rope_base = 5e5f},
+    {"llama3.1-8b", "llama", 4096, 14336, 32, 32, 8, 128, 128256, false, .rope_base = 5e5f},
+    {"qwen3-0.6b", "qwen3", 1024, 3072, 28, 16, 8, 128, 151936, true, .rope_base = 1e6f},
+    {"smollm2-1.7b", "llama", 2048, 8192, 24, 32, 32, 64, 49152, true, .rope_base = 1.3e5f},
+    {"smollm2-135m", "llama", 576, 1536, 30, 9, 3, 64, 49152, true, .rope_base = 1e5f},
+    {"deep-200", "llama", 64, 128, 200, 4, 2, 16, 256, true,
+     .rope_base = 1e4f}, /* tiny layers, for the time that compiling takes */
+    {"deep-1024", "llama", 64, 128, 1024, 4, 2, 16, 256, true, .rope_base = 1e4f},
+    {"phi4-mini", "llama", 3072, 8192, 32, 24, 8, 128, 200064, true, .rope_base = 1e4f},
+    {"qwen3-30b-a3b", "qwen3moe", 2048, 6144, 48, 32, 4, 128, 151936, false, .rope_base = 1e6f, .experts = 128,
+     .used = 8, .expert_ffn = 768},
+    {"mixtral-8x7b", "llama", 4096, 14336, 32, 32, 8, 128, 32000, false, .rope_base = 1e6f, .experts = 8, .used = 2,
+     .expert_ffn = 14336},
+    {"gpt-oss-20b", "gpt-oss", 2880, 2880, 24, 64, 8, 64, 201088, false, .rope_base = 1.5e5f, .experts = 32, .used = 4,
+     .expert_ffn = 2880},
+    {"qwen3.5-4b", "qwen35", 2560, 9216, 32, 16, 4, 256, 248320, true, 1e7f, .recurrent = DELTA,
+     .attends = EVERY_FOURTH, .inner = 4096, .state = 128, .groups = 16, .ranks = 32, .taps = 4},
+    {"mamba2-2.7b", "mamba2", 2560, 0, 64, 0, 0, 0, 50288, true, 0, .recurrent = SSM, .inner = 5120, .state = 128,
+     .groups = 1, .ranks = 80, .taps = 4},
+    {"lfm2-1.2b", "lfm2", 2048, 8192, 16, 32, 8, 64, 65536, true, 1e6f, .recurrent = CONV, .attends = 0x5524,
+     .taps = 3},
+    {"tiny-qwen3moe", "qwen3moe", 96, 160, 2, 6, 2, 16, 331, false, .rope_base = 1e6f, .experts = 6, .used = 2,
+     .expert_ffn = 64},
+    {"tiny-mixtral", "llama", 96, 96, 2, 6, 3, 16, 331, false, .rope_base = 1e6f, .experts = 8, .used = 3,
+     .expert_ffn = 96},
+    {"tiny-gpt-oss", "gpt-oss", 96, 96, 2, 6, 2, 16, 331, false, .rope_base = 1.5e5f, .experts = 4, .used = 2,
+     .expert_ffn = 96},
+    {"tiny-qwen3.5", "qwen35", 96, 160, 4, 3, 1, 32, 331, true, 1e7f, .recurrent = DELTA, .attends = EVERY_FOURTH,
+     .inner = 96, .state = 16, .groups = 3, .ranks = 6, .taps = 4},
+    {"tiny-mamba2", "mamba2", 96, 0, 2, 0, 0, 0, 331, true, 0, .recurrent = SSM, .inner = 192, .state = 16, .groups = 1,
+     .ranks = 12, .taps = 4},
+    {"tiny-lfm2", "lfm2", 96, 160, 3, 6, 2, 16, 331, true, 1e6f, .recurrent = CONV, .attends = 2, .taps = 3},
 };
 
 /* Number in the file, values and bytes of a block: ggml's types. */
@@ -43,22 +82,26 @@ typedef struct storage {
 } storage;
 
 static const storage storages[] = {
-    {"f32", 0, 1, 4},    {"f16", 1, 1, 2},       {"q8_0", 8, 32, 34},
-    {"q4_0", 2, 32, 18}, {"q4_k", 12, 256, 144}, {"q6_k", 14, 256, 210},
+    {"f32", 0, 1, 4},       {"f16", 1, 1, 2},       {"q8_0", 8, 32, 34},   {"q4_0", 2, 32, 18},
+    {"q4_k", 12, 256, 144}, {"q6_k", 14, 256, 210}, {"mxfp4", 39, 32, 17},
 };
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0], N_STORAGES = sizeof storages / sizeof storages[0] };
 enum { MAX_TENSORS = 16384, TABLE = 65536 };
 
+/* What f32 tensors are full of. */
+typedef enum content { RANDOM, ONES, DECAYS } content;
+
 typedef struct tensor {
     char name[64];
     const storage *type;
-    uint64_t cols, rows; /* rows == 0: a vector */
+    content content;
+    uint64_t cols, rows, experts; /* rows == 0: a vector; experts == 0: no third axis */
 } tensor;
 
 typedef struct writer {
     FILE *f;
     const shape *shape;
-    const storage *type, *embedding;
+    const storage *type, *embedding, *expert; /* of matrices */
     tensor tensors[MAX_TENSORS];
     size_t n_tensors;
     dop_buf keys;
@@ -126,6 +169,63 @@ key_text(writer *w, const char *name, const char *value)
 }
 
 static void
+key_list(writer *w, const char *prefix, const char *name, const uint32_t *values, uint64_t n)
+{
+    const uint32_t element = 5; /* i32 */
+    put_key(w, prefix, name, 9);
+    dop_buf_append(&w->keys, &element, sizeof element);
+    dop_buf_append(&w->keys, &n, sizeof n);
+    dop_buf_append(&w->keys, values, n * sizeof *values);
+}
+
+static bool
+attends(const shape *s, uint32_t layer)
+{
+    return !s->recurrent || s->attends >> layer % 64 & 1;
+}
+
+static void
+put_recurrent_keys(writer *w)
+{
+    const shape *s = w->shape;
+    const char *a = s->arch;
+    uint32_t kv_heads[64];
+    if (s->recurrent == CONV) { /* which layers attend is told by their heads */
+        for (uint32_t i = 0; i < s->layers; i++)
+            kv_heads[i] = attends(s, i) ? s->kv_heads : 0;
+        key_list(w, a, "attention.head_count_kv", kv_heads, s->layers);
+        key_u32(w, a, "shortconv.l_cache", s->taps);
+        return;
+    }
+    key_u32(w, a, "attention.head_count_kv", s->kv_heads);
+    if (!s->recurrent)
+        return;
+    key_u32(w, a, "ssm.conv_kernel", s->taps);
+    key_u32(w, a, "ssm.inner_size", s->inner);
+    key_u32(w, a, "ssm.state_size", s->state);
+    key_u32(w, a, "ssm.time_step_rank", s->ranks);
+    key_u32(w, a, "ssm.group_count", s->groups);
+    if (s->recurrent == DELTA)
+        key_u32(w, a, "full_attention_interval", 4);
+}
+
+static void
+put_rope_keys(writer *w)
+{
+    const shape *s = w->shape;
+    const char *a = s->arch;
+    const bool quarter = s->recurrent == DELTA;
+    const uint32_t sections[4] = {s->head_dim / 8 - s->head_dim / 8 * 2 / 3, s->head_dim / 8 / 3, s->head_dim / 8 / 3,
+                                  0};
+    key_u32(w, a, "attention.key_length", s->head_dim);
+    key_u32(w, a, "attention.value_length", s->head_dim);
+    key_u32(w, a, "rope.dimension_count", quarter ? s->head_dim / 4 : s->head_dim);
+    key_f32(w, a, "rope.freq_base", s->rope_base);
+    if (quarter)
+        key_list(w, a, "rope.dimension_sections", sections, 4);
+}
+
+static void
 put_keys(writer *w)
 {
     const shape *s = w->shape;
@@ -138,68 +238,187 @@ put_keys(writer *w)
     key_u32(w, a, "block_count", s->layers);
     key_u32(w, a, "feed_forward_length", s->ffn);
     key_u32(w, a, "attention.head_count", s->heads);
-    key_u32(w, a, "attention.head_count_kv", s->kv_heads);
     key_f32(w, a, "attention.layer_norm_rms_epsilon", 1e-6f);
-    key_u32(w, a, "attention.key_length", s->head_dim);
-    key_u32(w, a, "attention.value_length", s->head_dim);
-    key_u32(w, a, "rope.dimension_count", s->head_dim);
-    key_f32(w, a, "rope.freq_base", s->rope_base);
+    put_recurrent_keys(w);
+    if (s->heads)
+        put_rope_keys(w);
     key_u32(w, a, "vocab_size", s->vocab);
+    if (s->experts) {
+        key_u32(w, a, "expert_count", s->experts);
+        key_u32(w, a, "expert_used_count", s->used);
+        key_u32(w, a, "expert_feed_forward_length", s->expert_ffn);
+    }
     if (strcmp(a, "gemma3") == 0)
         key_u32(w, a, "attention.sliding_window", 512);
+    if (strcmp(a, "gpt-oss") == 0) {
+        key_u32(w, a, "attention.sliding_window", 128);
+        put_key(w, a, "rope.scaling.type", 8);
+        put_text(&w->keys, "yarn");
+        key_f32(w, a, "rope.scaling.factor", 32);
+        key_u32(w, a, "rope.scaling.original_context_length", 4096);
+    }
     key_text(w, "tokenizer.ggml.model", "no_vocab");
 }
 
-/* layer < 0: none. */
-static void
+/* layer < 0: none.  A name without an ending is a weight. */
+static tensor *
 add_tensor(writer *w, int layer, const char *name, const storage *type, uint64_t cols, uint64_t rows)
 {
     tensor *t = &w->tensors[w->n_tensors++];
+    const char *ending = strchr(name, '.') && strcmp(strrchr(name, '.'), ".bias") == 0 ? "" : ".weight";
     if (layer < 0)
-        snprintf(t->name, sizeof t->name, "%s.weight", name);
+        snprintf(t->name, sizeof t->name, "%s%s", name, ending);
     else
-        snprintf(t->name, sizeof t->name, "blk.%d.%s.weight", layer, name);
+        snprintf(t->name, sizeof t->name, "blk.%d.%s%s", layer, name, ending);
     t->type = cols % type->values == 0 ? type : find_storage(cols % 32 == 0 ? "q8_0" : "f16");
     t->cols = cols;
     t->rows = rows;
+    return t;
+}
+
+static tensor *
+add_f32(writer *w, int layer, const char *name, content c, uint64_t cols, uint64_t rows)
+{
+    tensor *t = add_tensor(w, layer, name, find_storage("f32"), cols, rows);
+    t->content = c;
+    return t;
+}
+
+/* ssm_a and ssm_d have no ending. */
+static void
+add_bare(writer *w, int layer, const char *name, content c, uint64_t cols, uint64_t rows)
+{
+    tensor *t = add_f32(w, layer, name, c, cols, rows);
+    snprintf(t->name, sizeof t->name, "blk.%d.%s", layer, name);
 }
 
 static void
-add_tensors(writer *w)
+add_attention(writer *w, int i)
 {
     const shape *s = w->shape;
-    const storage *f32 = find_storage("f32");
-    uint64_t q = (uint64_t)s->heads * s->head_dim, kv = (uint64_t)s->kv_heads * s->head_dim;
-    bool is_gemma = strcmp(s->arch, "gemma3") == 0, head_norms = is_gemma || strcmp(s->arch, "qwen3") == 0;
-    add_tensor(w, -1, "token_embd", w->embedding, s->hidden, s->vocab);
-    add_tensor(w, -1, "output_norm", f32, s->hidden, 0);
-    if (!s->tied)
-        add_tensor(w, -1, "output", w->embedding, s->hidden, s->vocab);
-    for (int i = 0; i < (int)s->layers; i++) {
-        add_tensor(w, i, "attn_norm", f32, s->hidden, 0);
-        add_tensor(w, i, "attn_q", w->type, s->hidden, q);
-        add_tensor(w, i, "attn_k", w->type, s->hidden, kv);
-        add_tensor(w, i, "attn_v", w->type, s->hidden, kv);
-        add_tensor(w, i, "attn_output", w->type, q, s->hidden);
-        if (head_norms) {
-            add_tensor(w, i, "attn_q_norm", f32, s->head_dim, 0);
-            add_tensor(w, i, "attn_k_norm", f32, s->head_dim, 0);
-        }
-        if (is_gemma) {
-            add_tensor(w, i, "post_attention_norm", f32, s->hidden, 0);
-            add_tensor(w, i, "post_ffw_norm", f32, s->hidden, 0);
-        }
-        add_tensor(w, i, "ffn_norm", f32, s->hidden, 0);
+    const uint64_t q = (uint64_t)s->heads * s->head_dim, kv = (uint64_t)s->kv_heads * s->head_dim;
+    const bool gated = s->recurrent == DELTA, oss = strcmp(s->arch, "gpt-oss") == 0;
+    add_tensor(w, i, "attn_q", w->type, s->hidden, gated ? 2 * q : q);
+    add_tensor(w, i, "attn_k", w->type, s->hidden, kv);
+    add_tensor(w, i, "attn_v", w->type, s->hidden, kv);
+    add_tensor(w, i, "attn_output", w->type, q, s->hidden);
+    if (strcmp(s->arch, "llama") != 0 && !oss) {
+        add_f32(w, i, "attn_q_norm", ONES, s->head_dim, 0);
+        add_f32(w, i, "attn_k_norm", ONES, s->head_dim, 0);
+    }
+    if (oss) {
+        add_f32(w, i, "attn_q.bias", RANDOM, q, 0);
+        add_f32(w, i, "attn_k.bias", RANDOM, kv, 0);
+        add_f32(w, i, "attn_v.bias", RANDOM, kv, 0);
+        add_f32(w, i, "attn_output.bias", RANDOM, s->hidden, 0);
+        add_f32(w, i, "attn_sinks", RANDOM, s->heads, 0);
+    }
+}
+
+static void
+add_recurrent(writer *w, int i)
+{
+    const shape *s = w->shape;
+    const uint64_t channels = s->inner + 2 * (uint64_t)s->groups * s->state;
+    switch (s->recurrent) {
+    case NONE:
+        break;
+    case DELTA:
+        add_tensor(w, i, "attn_qkv", w->type, s->hidden, channels);
+        add_tensor(w, i, "attn_gate", w->type, s->hidden, s->inner);
+        add_f32(w, i, "ssm_conv1d", RANDOM, s->taps, channels);
+        add_f32(w, i, "ssm_dt.bias", RANDOM, s->ranks, 0);
+        add_bare(w, i, "ssm_a", DECAYS, s->ranks, 0);
+        add_tensor(w, i, "ssm_beta", w->type, s->hidden, s->ranks);
+        add_tensor(w, i, "ssm_alpha", w->type, s->hidden, s->ranks);
+        add_f32(w, i, "ssm_norm", ONES, s->inner / s->ranks, 0);
+        add_tensor(w, i, "ssm_out", w->type, s->inner, s->hidden);
+        break;
+    case SSM:
+        add_tensor(w, i, "ssm_in", w->type, s->hidden, s->inner + channels + s->ranks);
+        add_f32(w, i, "ssm_conv1d", RANDOM, s->taps, channels);
+        add_f32(w, i, "ssm_conv1d.bias", RANDOM, channels, 0);
+        add_f32(w, i, "ssm_dt.bias", RANDOM, s->ranks, 0);
+        add_bare(w, i, "ssm_a", DECAYS, 1, s->ranks);
+        add_bare(w, i, "ssm_d", ONES, 1, s->ranks);
+        add_f32(w, i, "ssm_norm", ONES, s->inner / s->groups, s->groups);
+        add_tensor(w, i, "ssm_out", w->type, s->inner, s->hidden);
+        break;
+    case CONV:
+        add_f32(w, i, "shortconv.conv", RANDOM, s->taps, s->hidden);
+        add_tensor(w, i, "shortconv.in_proj", w->type, s->hidden, 3 * (uint64_t)s->hidden);
+        add_tensor(w, i, "shortconv.out_proj", w->type, s->hidden, s->hidden);
+        break;
+    }
+}
+
+static void
+add_experts(writer *w, int i)
+{
+    static const char *const names[] = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"};
+    const shape *s = w->shape;
+    add_f32(w, i, "ffn_gate_inp", RANDOM, s->hidden, s->experts);
+    for (int k = 0; k < 3; k++)
+        add_tensor(w, i, names[k], w->expert, k < 2 ? s->hidden : s->expert_ffn, k < 2 ? s->expert_ffn : s->hidden)
+            ->experts = s->experts;
+    if (strcmp(s->arch, "gpt-oss") != 0)
+        return;
+    add_f32(w, i, "ffn_gate_inp.bias", RANDOM, s->experts, 0);
+    add_f32(w, i, "ffn_gate_exps.bias", RANDOM, s->expert_ffn, s->experts);
+    add_f32(w, i, "ffn_up_exps.bias", RANDOM, s->expert_ffn, s->experts);
+    add_f32(w, i, "ffn_down_exps.bias", RANDOM, s->hidden, s->experts);
+}
+
+static void
+add_layer(writer *w, int i)
+{
+    const shape *s = w->shape;
+    const bool is_gemma = strcmp(s->arch, "gemma3") == 0;
+    /* The norm before the feed-forward part by the name that Hugging Face gives it. */
+    const bool renamed = strcmp(s->arch, "gpt-oss") == 0 || s->recurrent == DELTA;
+    add_f32(w, i, "attn_norm", ONES, s->hidden, 0);
+    if (attends(s, (uint32_t)i))
+        add_attention(w, i);
+    else
+        add_recurrent(w, i);
+    if (is_gemma) {
+        add_f32(w, i, "post_attention_norm", ONES, s->hidden, 0);
+        add_f32(w, i, "post_ffw_norm", ONES, s->hidden, 0);
+    }
+    if (s->ffn)
+        add_f32(w, i, renamed ? "post_attention_norm" : "ffn_norm", ONES, s->hidden, 0);
+    if (s->experts) {
+        add_experts(w, i);
+    } else if (s->ffn) {
         add_tensor(w, i, "ffn_gate", w->type, s->hidden, s->ffn);
         add_tensor(w, i, "ffn_up", w->type, s->hidden, s->ffn);
         add_tensor(w, i, "ffn_down", w->type, s->ffn, s->hidden);
     }
 }
 
+static void
+add_tensors(writer *w)
+{
+    const shape *s = w->shape;
+    add_tensor(w, -1, "token_embd", w->embedding, s->hidden, s->vocab);
+    add_f32(w, -1, s->recurrent == CONV ? "token_embd_norm" : "output_norm", ONES, s->hidden, 0);
+    if (!s->tied)
+        add_tensor(w, -1, "output", w->embedding, s->hidden, s->vocab);
+    for (int i = 0; i < (int)s->layers; i++)
+        add_layer(w, i);
+}
+
+/* Rows of all experts; a vector is one. */
+static uint64_t
+tensor_rows(const tensor *t)
+{
+    return (t->rows ? t->rows : 1) * (t->experts ? t->experts : 1);
+}
+
 static uint64_t
 tensor_bytes(const tensor *t)
 {
-    return (t->rows ? t->rows : 1) * t->cols / t->type->values * t->type->bytes;
+    return tensor_rows(t) * (t->cols / t->type->values) * t->type->bytes;
 }
 
 static void
@@ -209,23 +428,45 @@ put_half(uint8_t *at, double value)
     memcpy(at, &h, sizeof h);
 }
 
+/* A draw of deviation 1: the bell's are 32768 / sqrt(3), summed over four and divided by four. */
+static double
+normal(writer *w)
+{
+    return sqrt(12.0) / 32768 * w->bell[draw(w) % TABLE];
+}
+
+/* Decays are -exp() of what was trained: between -0.1 and -8. */
+static void
+fill_f32(writer *w, const tensor *t, uint8_t *row)
+{
+    const double scale = t->rows ? 1 / sqrt((double)t->cols) : 0.5;
+    for (uint64_t i = 0; i < t->cols; i++) {
+        const double x = t->content == ONES ? 1 : t->content == DECAYS ? -exp(normal(w)) : scale * normal(w);
+        const float f = (float)x;
+        memcpy(row + 4 * i, &f, sizeof f);
+    }
+}
+
+/* The exponent with which blocks of mxfp4 have the deviation: that of its 16 values is 2.93. */
+static uint8_t
+mxfp4_exponent(double scale)
+{
+    return (uint8_t)(127 + lround(log2(scale / 2.93)));
+}
+
 /* One row: random bits with scales that give a standard deviation of about 1 / sqrt(cols). */
 static void
 fill_row(writer *w, const tensor *t, uint8_t *row)
 {
     const storage *s = t->type;
     double scale = 1 / sqrt((double)t->cols);
-    if (strcmp(s->name, "f32") == 0) { /* only norms */
-        const float one = 1;
-        for (uint64_t i = 0; i < t->cols; i++)
-            memcpy(row + 4 * i, &one, sizeof one);
+    if (strcmp(s->name, "f32") == 0) {
+        fill_f32(w, t, row);
         return;
     }
     if (strcmp(s->name, "f16") == 0) {
-        /* The draws' deviation is 32768 / sqrt(3), summed over four and divided by four. */
-        double unit = scale * sqrt(12.0) / 32768;
         for (uint64_t i = 0; i < t->cols; i++)
-            put_half(row + 2 * i, unit * w->bell[draw(w) % TABLE]);
+            put_half(row + 2 * i, scale * normal(w));
         return;
     }
     uint64_t n = t->cols / s->values;
@@ -241,6 +482,8 @@ fill_row(writer *w, const tensor *t, uint8_t *row)
             put_half(block, scale / 4.6);
         else if (strcmp(s->name, "q6_k") == 0)
             put_half(block + 208, scale / 18 / 74);
+        else if (strcmp(s->name, "mxfp4") == 0)
+            block[0] = mxfp4_exponent(scale);
         else { /* q4_k: scale and minimum */
             put_half(block, scale / 4.6 / 32);
             put_half(block + 2, scale * 1.6 / 32);
@@ -272,12 +515,14 @@ write_header(writer *w)
     dop_buf_append(&b, w->keys.data, w->keys.size);
     for (size_t i = 0; i < w->n_tensors; i++) {
         const tensor *t = &w->tensors[i];
-        const uint32_t n_dims = t->rows ? 2 : 1;
+        const uint32_t n_dims = t->experts ? 3 : t->rows ? 2 : 1;
         put_text(&b, t->name);
         dop_buf_append(&b, &n_dims, sizeof n_dims);
         dop_buf_append(&b, &t->cols, sizeof t->cols);
         if (t->rows)
             dop_buf_append(&b, &t->rows, sizeof t->rows);
+        if (t->experts)
+            dop_buf_append(&b, &t->experts, sizeof t->experts);
         dop_buf_append(&b, &t->type->id, sizeof t->type->id);
         dop_buf_append(&b, &offset, sizeof offset);
         offset += dop_align_u64(tensor_bytes(t), 32);
@@ -304,7 +549,7 @@ write_weights(writer *w)
         size_t row_bytes = (size_t)(t->cols / t->type->values * t->type->bytes);
         uint8_t *row = malloc(row_bytes);
         ok = row != NULL;
-        for (uint64_t r = 0; r < (t->rows ? t->rows : 1) && ok; r++) {
+        for (uint64_t r = 0; r < tensor_rows(t) && ok; r++) {
             fill_row(w, t, row);
             ok = fwrite(row, 1, row_bytes, w->f) == row_bytes;
         }
@@ -327,7 +572,7 @@ leave_hole(writer *w)
 static int
 usage(void)
 {
-    fprintf(stderr, "usage: make_gguf SHAPE f16|q8_0|q4_0|q4_k OUT.gguf [SEED|empty]\nshapes:");
+    fprintf(stderr, "usage: make_gguf SHAPE f16|q8_0|q4_0|q4_k|mxfp4 OUT.gguf [SEED|empty]\nshapes:");
     for (size_t i = 0; i < N_SHAPES; i++)
         fprintf(stderr, " %s", shapes[i].name);
     fprintf(stderr, "\n");
@@ -350,6 +595,9 @@ main(int argc, char **argv)
         free(w);
         return usage();
     }
+    w->expert = w->type;
+    if (strcmp(argv[2], "mxfp4") == 0)
+        w->type = find_storage("q8_0");
     w->embedding = strncmp(argv[2], "q4", 2) == 0 ? find_storage("q6_k") : w->type;
     w->random = argc > 4 ? strtoull(argv[4], NULL, 10) : 7;
     w->f = fopen(argv[3], "wbe");

@@ -40,6 +40,12 @@ config indivisible 's/"hidden_size": 64/"hidden_size": 66/; /"head_dim"/d'
 fails indivisible "hidden_size 66 is not divisible by num_attention_heads 4" indivisible
 config unknown 's/LlamaForCausalLM/MambaForCausalLM/'
 fails unknown 'architecture "MambaForCausalLM" is not supported; known: LlamaForCausalLM, MistralForCausalLM' unknown
+config unknown-type 's/"llama"/"mamba"/; s/"LlamaForCausalLM"//; s/"architectures": \[/"others": [/'
+fails unknown-type 'model_type "mamba" is not supported; known: llama, mistral, qwen2' unknown-type
+config two-families 's/"model_type": "llama"/"model_type": "qwen3"/'
+fails two-families 'architectures names LlamaForCausalLM, which is llama, but model_type is "qwen3": one of the two is' two-families
+config two-bases 's/"vocab_size"/"rope_theta": 500000.0, "vocab_size"/'
+fails two-bases "rope_theta is 500000, but rope_parameters.rope_theta is 10000" two-bases
 config one-layer 's/"num_hidden_layers": 2/"num_hidden_layers": 1/'
 fails one-layer "tensor model.layers.1.input_layernorm.weight is of layer 1, but num_hidden_layers is 1" one-layer
 copy no-bias
@@ -81,7 +87,7 @@ quantized() {
 }
 
 quantized method awq 32 's/"awq"/"bitsandbytes"/'
-fails method 'quantization_config.quant_method "bitsandbytes" is not supported; known: awq, gptq' method
+fails method 'quantization_config.quant_method "bitsandbytes" is not supported; known: awq, gptq, mxfp4' method
 quantized three-bits gptq 32 's/"bits": 4/"bits": 3/'
 fails three-bits "quantization_config.bits is 3; only 4 bits are supported" three-bits
 quantized bad-group awq 32 's/"group_size": 32/"group_size": 48/'

@@ -17,93 +17,29 @@
 #include "compiler/compile.h"
 #include "compiler/plan_write.h"
 #include "compiler/target.h"
+#include "tests/faults/points.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <shaderc/shaderc.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_SHADERS = 512, MAX_POINTS = 4000000, N_BETWEEN = 100 };
+enum { MAX_SHADERS = 512 };
 static const char plan_name[] = "faults.plan";
 
-/* Sanitizers make a process of its own take a second. */
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifdef __SANITIZE_ADDRESS__
-#define SANITIZED 1
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
-
-static bool armed;
-static uint64_t fail_at;       /* 1 is the first point; 0: none */
-static _Atomic uint64_t point; /* so far in this run */
-static void **places;          /* [MAX_POINTS] of the first run; NULL in the others */
-static bool reading;           /* the JSON reader is at work */
-static _Thread_local bool fail_next;
-
-static bool
-fails(void *place)
-{
-    if (fail_next || !armed)
-        return fail_next;
-    uint64_t n = atomic_fetch_add(&point, 1) + 1;
-    if (places && n <= MAX_POINTS)
-        places[n - 1] = place;
-    if (n != fail_at)
-        return false;
-    errno = ENOMEM;
-    return true;
-}
-#define FAILS() fails(__builtin_return_address(0))
-
-/* ---- what is wrapped ------------------------------------------------------------------------------------------------ */
-#define WRAP(type, name, parameters, arguments)          \
-    type __real_##name parameters;                       \
-    type __wrap_##name parameters;                       \
-    type __wrap_##name parameters                        \
-    {                                                    \
-        return FAILS() ? NULL : __real_##name arguments; \
-    }
-WRAP(void *, malloc, (size_t n), (n))
-WRAP(void *, calloc, (size_t n, size_t size), (n, size))
-WRAP(void *, realloc, (void *p, size_t n), (p, n))
-WRAP(char *, strdup, (const char *s), (s))
-WRAP(char *, strndup, (const char *s, size_t n), (s, n))
-WRAP(FILE *, fopen, (const char *path, const char *mode), (path, mode))
-WRAP(FILE *, fdopen, (int fd, const char *mode), (fd, mode))
+/* ---- what is wrapped beside that of points.c ----------------------------------------------------------------------- */
 WRAP(void *, dop_arena_alloc, (dop_arena * a, size_t n), (a, n))
 WRAP(char *, dop_arena_strdup, (dop_arena * a, const char *s), (a, s))
-
-int __wrap_asprintf(char **out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-int
-__wrap_asprintf(char **out, const char *fmt, ...)
-{
-    if (FAILS())
-        return -1;
-    va_list ap;
-    va_start(ap, fmt);
-    int n = vasprintf(out, fmt, ap);
-    va_end(ap);
-    return n;
-}
 
 char *__wrap_dop_arena_printf(dop_arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 char *
 __wrap_dop_arena_printf(dop_arena *a, const char *fmt, ...)
 {
     char *text = NULL;
-    if (FAILS())
+    if (POINT_FAILS())
         return NULL;
     va_list ap;
     va_start(ap, fmt);
@@ -112,59 +48,6 @@ __wrap_dop_arena_printf(dop_arena *a, const char *fmt, ...)
     char *s = n < 0 ? NULL : __real_dop_arena_strdup(a, text);
     free(text);
     return s;
-}
-
-/* The buffer has to grow now, and cannot. */
-static void
-fail_growth(dop_buf *b)
-{
-    b->cap = b->size;
-    fail_next = true;
-}
-
-void __real_dop_buf_append(dop_buf *b, const void *bytes, size_t n);
-void __wrap_dop_buf_append(dop_buf *b, const void *bytes, size_t n);
-void
-__wrap_dop_buf_append(dop_buf *b, const void *bytes, size_t n)
-{
-    if (FAILS())
-        fail_growth(b);
-    __real_dop_buf_append(b, bytes, n);
-    fail_next = false;
-}
-
-void __wrap_dop_buf_puts(dop_buf *b, const char *s);
-void
-__wrap_dop_buf_puts(dop_buf *b, const char *s)
-{
-    if (FAILS())
-        fail_growth(b);
-    __real_dop_buf_append(b, s, strlen(s));
-    fail_next = false;
-}
-
-void __real_dop_buf_zeros(dop_buf *b, size_t n);
-void __wrap_dop_buf_zeros(dop_buf *b, size_t n);
-void
-__wrap_dop_buf_zeros(dop_buf *b, size_t n)
-{
-    if (FAILS())
-        fail_growth(b);
-    __real_dop_buf_zeros(b, n);
-    fail_next = false;
-}
-
-void __wrap_dop_buf_printf(dop_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void
-__wrap_dop_buf_printf(dop_buf *b, const char *fmt, ...)
-{
-    if (FAILS())
-        fail_growth(b);
-    va_list ap;
-    va_start(ap, fmt);
-    dop_buf_vprintf(b, fmt, ap);
-    va_end(ap);
-    fail_next = false;
 }
 
 /* ---- the shader compiler's results, kept by text --------------------------------------------------------------------- */
@@ -186,21 +69,21 @@ __wrap_shaderc_compile_into_spv(const shaderc_compiler_t compiler, const char *t
                                 shaderc_shader_kind kind, const char *name, const char *entry,
                                 const shaderc_compile_options_t options)
 {
-    bool was = armed;
+    bool was = points_armed;
     uint32_t i = 0;
     while (i < n_shaders && strcmp(shaders[i].glsl, text) != 0)
         i++;
     if (i < n_shaders)
         return shaders[i].result;
-    if (fail_at || i == MAX_SHADERS) { /* a text that is not among those of the first run */
+    if (points_fail_at || i == MAX_SHADERS) { /* a text that is not among those of the first run */
         other_kernel = true;
         return NULL;
     }
-    armed = false;
+    points_armed = false;
     shaders[i].result = __real_shaderc_compile_into_spv(compiler, text, size, kind, name, entry, options);
-    shaders[i].glsl = __real_strdup(text);
+    shaders[i].glsl = strdup(text);
     n_shaders++;
-    armed = was;
+    points_armed = was;
     return shaders[i].result;
 }
 
@@ -226,7 +109,7 @@ run_load(job *j)
     dop_checkpoint m;
     dop_arena_init(&arena);
     dop_status st = dop_checkpoint_load(j->model, &arena, &j->diag, &m);
-    armed = false;
+    points_armed = false;
     if (st == DOP_OK) {
         for (uint32_t i = 0; i < m.weights.n; i++)
             dop_buf_printf(&j->made, "%s\n", m.weights.items[i].name);
@@ -259,7 +142,7 @@ run_compile(job *j, bool plan)
     bool compiled = st == DOP_OK;
     if (compiled && plan)
         st = dop_plan_write(&c, 1, plan_name, false, &j->diag);
-    armed = false;
+    points_armed = false;
     for (uint32_t i = 0; compiled && i < c.kernels.n; i++)
         dop_buf_puts(&j->made, c.kernels.items[i].k.glsl);
     for (uint32_t i = 0; compiled && i < c.n_schedules; i++) /* barriers are in no text */
@@ -277,12 +160,12 @@ run(job *j, uint64_t at)
 {
     memset(&j->diag, 0, sizeof j->diag);
     j->made.size = 0;
-    other_kernel = reading = false;
-    fail_at = at;
-    point = 0;
-    armed = true;
+    other_kernel = false;
+    points_fail_at = at;
+    points_seen = 0;
+    points_armed = true;
     dop_status st = strcmp(j->what, "load") == 0 ? run_load(j) : run_compile(j, strcmp(j->what, "plan") == 0);
-    armed = false;
+    points_armed = false;
     return st;
 }
 
@@ -327,40 +210,6 @@ judge(job *j, const dop_buf *wanted, uint64_t at)
     return text;
 }
 
-/* Points to let fail: per place the first and the last, and some that lie between; or (all) each.  Returns how many. */
-static uint64_t
-choose(bool all, uint64_t n, uint64_t *out)
-{
-    uint64_t chosen = 0;
-    enum { TABLE = 1 << 16 };
-    struct row {
-        void *place;
-        uint64_t first, last;
-    } *rows = calloc(TABLE, sizeof *rows);
-    for (uint64_t i = 0; rows && !all && i < n; i++) {
-        uint64_t h = ((uintptr_t)places[i] * 0x9e3779b97f4a7c15u) >> 48;
-        while (rows[h].place && rows[h].place != places[i])
-            h = (h + 1) % TABLE;
-        if (!rows[h].place)
-            rows[h].first = i + 1;
-        rows[h].place = places[i];
-        rows[h].last = i + 1;
-    }
-    for (uint64_t i = 0; rows && i < n; i++) {
-        bool take = all;
-        if (!all) {
-            uint64_t h = ((uintptr_t)places[i] * 0x9e3779b97f4a7c15u) >> 48;
-            while (rows[h].place != places[i])
-                h = (h + 1) % TABLE;
-            take = rows[h].first == i + 1 || rows[h].last == i + 1 || i % (n / N_BETWEEN + 1) == 0;
-        }
-        if (take)
-            out[chosen++] = i + 1;
-    }
-    free(rows);
-    return chosen;
-}
-
 /* The same in a process of its own, whose sanitizers look for leaks when it ends.  True: all is well. */
 static bool
 judge_apart(job *j, const dop_buf *wanted, uint64_t at)
@@ -388,17 +237,17 @@ static uint32_t
 run_all(job *j, uint32_t every, uint64_t only)
 {
     uint32_t bad = 0, runs = 0;
-    places = calloc(MAX_POINTS, sizeof *places);
+    points_places = calloc(MAX_POINTS, sizeof *points_places);
     uint64_t *chosen = calloc(MAX_POINTS, sizeof *chosen);
-    dop_status st = places && chosen ? run(j, 0) : DOP_E_NOMEM;
+    dop_status st = points_places && chosen ? run(j, 0) : DOP_E_NOMEM;
     if (st != DOP_OK) {
         fprintf(stderr, "fail_alloc: without a failure: %s\n", j->diag.message);
         bad = 1;
         goto error;
     }
-    uint64_t n = point < MAX_POINTS ? point : MAX_POINTS, n_chosen = choose(every == 0, n, chosen);
-    free(places);
-    places = NULL;
+    uint64_t n = points_seen < MAX_POINTS ? points_seen : MAX_POINTS, n_chosen = points_choose(every == 0, n, chosen);
+    free(points_places);
+    points_places = NULL;
     dop_buf wanted = j->made;
     j->made = (dop_buf){0};
     for (uint64_t i = 0; i < (only ? 1 : n_chosen); i += every ? every : 1) {
@@ -417,27 +266,9 @@ run_all(job *j, uint32_t every, uint64_t only)
            bad);
     dop_buf_finish(&wanted);
 error:
-    free(places);
+    free(points_places);
     free(chosen);
     return bad;
-}
-
-/* Jansson 2.14 reads and writes past the end of a string that it could not save while it reads: it is spared there. */
-static void *
-json_malloc(size_t n)
-{
-    return !reading && FAILS() ? NULL : __real_malloc(n);
-}
-
-json_t *__real_json_loadb(const char *text, size_t n, size_t flags, json_error_t *error);
-json_t *__wrap_json_loadb(const char *text, size_t n, size_t flags, json_error_t *error);
-json_t *
-__wrap_json_loadb(const char *text, size_t n, size_t flags, json_error_t *error)
-{
-    reading = true;
-    json_t *root = __real_json_loadb(text, n, flags, error);
-    reading = false;
-    return root;
 }
 
 int
@@ -450,8 +281,7 @@ main(int argc, char **argv)
     }
     j.what = argv[1];
     j.model = argv[2];
-    json_object_seed(1);
-    json_set_alloc_funcs(json_malloc, free);
+    points_of_json();
     if (dop_target_resolve(argv[3], &j.diag, &j.target) != DOP_OK) {
         fprintf(stderr, "fail_alloc: %s\n", j.diag.message);
         return 2;

@@ -1,5 +1,5 @@
 # Decoding, prefill and scoring are different kernels: the same tokens give the same logits with all of them, for every
-# target profile (with subgroups as wide as the software device's) and for kernel paths of every kind.
+# target (with subgroups as wide as the software device's) and for kernel paths of every kind.
 . "$(dirname "$0")/../lib.sh"
 exact=5e-4 # f32 caches and activations
 f16=2e-2   # something is stored in 16 bits

@@ -24,6 +24,7 @@
 #include "compiler/report.h"
 #include "compiler/target.h"
 #include "ir/text.h"
+#include "runtime/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -22,6 +22,7 @@ typedef struct comparison {
     uint32_t tokens[MAX_TOKENS], n, vocab;
     float *rows; /* [n, vocab] of the decode schedule */
     double std, bound;
+    uint32_t parity; /* of the next step */
     bool miss;
 } comparison;
 
@@ -48,7 +49,8 @@ static dop_status
 replay(comparison *c, uint32_t schedule, uint32_t pos, uint32_t n, dop_diag *diag, const float **out_rows)
 {
     uint64_t ticket;
-    dop_replay_write_step(&c->m->replay, c->tokens + pos, n, pos, 0);
+    dop_replay_write_step(&c->m->replay, c->tokens + pos, n, pos, c->parity);
+    c->parity ^= 1u;
     dop_status st = dop_step_submit(c->m, schedule, DOP_FORM_READ, 1, diag, &ticket);
     if (st == DOP_OK)
         st = dop_replay_wait(&c->m->replay, ticket, diag);
@@ -107,7 +109,11 @@ compare_schedule(comparison *c, uint32_t schedule, dop_diag *diag)
     const dop_plan_schedule *row = &c->m->plan.schedules[schedule];
     bool score = row->kind == DOP_SCHED_SCORE;
     double worst = 0;
-    dop_status st = dop_sequence_rewind(c->sequence, 0, diag);
+    uint64_t ticket;
+    dop_status st = dop_replay_clear(&c->m->replay, DOP_CLEAR_STATE, diag, &ticket);
+    if (st == DOP_OK)
+        st = dop_replay_wait(&c->m->replay, ticket, diag);
+    c->parity = 0;
     for (uint32_t pos = 0; pos < c->n && st == DOP_OK; pos += row->max_rows) {
         uint32_t n = c->n - pos < row->max_rows ? c->n - pos : row->max_rows;
         const float *got;

@@ -1,4 +1,3 @@
-/* The device of the laboratory: one heap that the host sees, pipelines by their text. */
 #include "tests/unit/kernels_device.h"
 
 #include "runtime/memory.h"
@@ -23,6 +22,7 @@ struct lab_device {
     dop_block heap;
     lab_kernel *kernels;
     uint32_t n_kernels;
+    uint32_t lost; /* number of the dispatch that is left out of every list */
 };
 
 static dop_status
@@ -62,20 +62,24 @@ open_objects(lab_device *l, dop_diag *diag)
 }
 
 dop_status
-lab_device_open(uint32_t caps, dop_diag *diag, lab_device **out_device)
+lab_device_open(bool any, uint32_t caps, dop_diag *diag, lab_device **out_device)
 {
     uint32_t index = 0;
     lab_device *l = calloc(1, sizeof *l);
     *out_device = l;
     if (!l)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    l->lost = UINT32_MAX;
     dop_status st = dop_instance_create(diag, &l->instance);
-    while (st == DOP_OK && index < l->instance.n_devices && !l->instance.devices[index].caps.cpu)
+    while (st == DOP_OK && !any && index < l->instance.n_devices && !l->instance.devices[index].caps.cpu)
         index++;
     if (st == DOP_OK && index == l->instance.n_devices)
-        st = DOP_FAIL(diag, DOP_E_DEVICE, "no software Vulkan device");
+        st = DOP_FAIL(diag, DOP_E_DEVICE, "no %s device", any ? "Vulkan" : "software Vulkan");
+    if (st == DOP_OK && any)
+        st = dop_instance_choose(&l->instance, NULL, diag, &index);
     if (st == DOP_OK)
-        st = dop_device_create(&l->instance, index, caps, diag, &l->device);
+        st =
+            dop_device_create(&l->instance, index, any ? l->instance.devices[index].caps.caps : caps, diag, &l->device);
     if (st == DOP_OK)
         st = open_objects(l, diag);
     return st;
@@ -101,6 +105,18 @@ lab_device_close(lab_device *l)
     dop_device_destroy(&l->device);
     dop_instance_destroy(&l->instance);
     free(l);
+}
+
+uint32_t
+lab_device_caps(const lab_device *l)
+{
+    return l->device.info.caps.caps;
+}
+
+uint32_t
+lab_device_subgroup(const lab_device *l)
+{
+    return l->device.info.caps.subgroup;
 }
 
 uint8_t *
@@ -181,6 +197,12 @@ lab_device_add(lab_device *l, const char *glsl, const dop_buf *spirv, uint32_t s
     return DOP_OK;
 }
 
+void
+lab_device_lose(lab_device *l, uint32_t n)
+{
+    l->lost = n;
+}
+
 dop_status
 lab_device_run(lab_device *l, const lab_dispatch *list, uint32_t n, dop_diag *diag)
 {
@@ -197,6 +219,8 @@ lab_device_run(lab_device *l, const lab_dispatch *list, uint32_t n, dop_diag *di
         if (d->barrier)
             vkCmdPipelineBarrier(c, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1,
                                  &barrier, 0, NULL, 0, NULL);
+        if (i == l->lost)
+            continue;
         vkCmdBindPipeline(c, VK_PIPELINE_BIND_POINT_COMPUTE, l->kernels[d->kernel].pipeline);
         if (d->n_args > 0)
             vkCmdPushConstants(c, l->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, d->n_args * 8, d->args);

@@ -1,6 +1,6 @@
 /* Random graphs for test_kernels_random.c and fuzz_graph.c.  Shapes come from small lists, so that many graphs share
  * kernels: compiling them is what the time goes to.  Small graphs share more: fewer token counts, one type of weights in
- * a graph, and attention, whose kernels take longest, in every 25th only.  Values stay near 1, so that a difference is a
+ * a graph, and attention, whose kernels take longest, or a state that is replaced in every 25th only.  Values stay near 1, so that a difference is a
  * fault and not lost precision. */
 #include "ir/text.h"
 #include "tests/unit/kernels_util.h"
@@ -279,6 +279,22 @@ cached(maker *m, dop_node_id x, dop_type type, uint32_t heads)
     return add(m, DOP_OP_state_write, (dop_node_id[4]){cache, x, m->pos, m->seq}, 4, NULL, NULL);
 }
 
+/* A state that the step replaces: the row of the sequence as it was, and of several rows of the step the last one's. */
+static void
+recurrent(maker *m)
+{
+    const value *v = any(m);
+    uint32_t cols = v->cols;
+    char name[4] = {'r', (char)('a' + m->n_caches++ % 26), 0, 0};
+    dop_want want = {pick(m, 3) ? DOP_TYPE_f32 : DOP_TYPE_f16, {2, {{1, DOP_SYM_Q}, dop_dim_n(cols)}}};
+    dop_node_id x = v->id;
+    dop_node_id state = add(m, DOP_OP_state, NULL, 0, (dop_attr[2]){{.s = name}, {.i = DOP_STATE_replace}}, &want);
+    dop_node_id old = add(m, DOP_OP_gather, (dop_node_id[2]){state, m->seq}, 2, NULL, NULL);
+    dop_node_id new = op1(m, DOP_OP_tanh, op2(m, DOP_OP_add, x, old), (dop_attr){.f = 0});
+    add(m, DOP_OP_state_write, (dop_node_id[3]){state, new, m->seq}, 3, NULL, NULL);
+    keep(m, new, cols);
+}
+
 static void
 attention(maker *m)
 {
@@ -366,7 +382,7 @@ kernel_random_graph(uint64_t seed, bool small, dop_buf *out_text)
 {
     typedef void step(maker *);
     static step *const steps[] = {unary, unary,  unary,  binary,   binary, binary,   broadcast, broadcast, norm,
-                                  norm,  matmul, matmul, siblings, slice,  by_heads, by_heads,  attention};
+                                  norm,  matmul, matmul, siblings, slice,  by_heads, by_heads,  recurrent, attention};
     enum { N_STEPS = sizeof steps / sizeof *steps };
     static const uint32_t tokens[] = {1, 1, 5, 5, 7, 9};
     dop_arena arena;
@@ -379,10 +395,10 @@ kernel_random_graph(uint64_t seed, bool small, dop_buf *out_text)
         m.type = float_type(&m);
     begin(&m);
     for (uint32_t i = 0, n = 1 + pick(&m, seed % 8 == 0 ? 9 : 4); i < n && !m.failed; i++)
-        steps[pick(&m, small ? N_STEPS - 1 : N_STEPS)](&m);
-    if (small && seed % 25 == 5) {
-        attention(&m);
-        steps[pick(&m, N_STEPS - 1)](&m);
+        steps[pick(&m, small ? N_STEPS - 2 : N_STEPS)](&m);
+    if (small && (seed % 25 == 5 || seed % 25 == 15)) {
+        (seed % 25 == 5 ? attention : recurrent)(&m);
+        steps[pick(&m, N_STEPS - 2)](&m);
     }
     finish(&m);
     if (m.failed || dop_graph_compact(&g, &diag) != DOP_OK || dop_graph_verify(&g, "random", &diag) != DOP_OK)

@@ -1,8 +1,11 @@
 #include "tests/unit/kernels_util.h"
 
 #include "compiler/compile.h"
+#include "compiler/quant.h"
+#include "compiler/repack.h"
 #include "ir/interp.h"
 #include "ir/text.h"
+#include "kernels/weight_types.h"
 #include "passes/region.h"
 #include "runtime/plan_format.h"
 #include "tests/unit/kernels_device.h"
@@ -24,80 +27,6 @@ struct kernel_lab {
 
 /* --- the device ------------------------------------------------------------------------------------------------------ */
 
-const dop_target *
-kernel_lab_target(uint32_t which)
-{
-    enum { f16 = DOP_CAP_f16_storage | DOP_CAP_f16_math };
-    static const dop_target targets[KERNEL_LAB_TARGETS] = {
-        {.name = "cpu",
-         .caps = f16 | DOP_CAP_subgroup,
-         .subgroup = 8,
-         .max_workgroup = 256,
-         .shared_bytes = 32768,
-         .push_bytes = 128,
-         .registers = 64,
-         .cores = 2,
-         .max_alloc = 1u << 30,
-         .bandwidth = 5e9,
-         .dispatch_us = 20,
-         .barrier_us = 5,
-         .workgroup_us = 1,
-         .split_whole = 192,
-         .split_least = 64,
-         .stage_whole = 128,
-         .cpu = true},
-        {.name = "gpu",
-         .caps = f16 | DOP_CAP_subgroup,
-         .subgroup = 8,
-         .max_workgroup = 64,
-         .shared_bytes = 32768,
-         .push_bytes = 128,
-         .registers = 128,
-         .cores = 8,
-         .max_alloc = 1u << 30,
-         .bandwidth = 4e11,
-         .dispatch_us = 1,
-         .barrier_us = 5,
-         .workgroup_us = 0.01,
-         .split_whole = 192,
-         .split_least = 64,
-         .stage_whole = 128},
-        {.name = "no-subgroups",
-         .caps = f16,
-         .subgroup = 1,
-         .max_workgroup = 64,
-         .shared_bytes = 32768,
-         .push_bytes = 128,
-         .registers = 128,
-         .cores = 8,
-         .max_alloc = 1u << 30,
-         .bandwidth = 4e11,
-         .dispatch_us = 1,
-         .barrier_us = 5,
-         .workgroup_us = 0.01,
-         .split_whole = 192,
-         .split_least = 64,
-         .stage_whole = 128},
-        {.name = "nothing",
-         .caps = 0,
-         .subgroup = 1,
-         .max_workgroup = 64,
-         .shared_bytes = 16384,
-         .push_bytes = 128,
-         .registers = 64,
-         .cores = 4,
-         .max_alloc = 1u << 30,
-         .bandwidth = 5e10,
-         .dispatch_us = 2,
-         .barrier_us = 10,
-         .workgroup_us = 0.01,
-         .split_whole = 192,
-         .split_least = 64,
-         .stage_whole = 128},
-    };
-    return &targets[which % KERNEL_LAB_TARGETS];
-}
-
 bool
 kernel_lab_open(kernel_lab **out_lab, dop_buf *why)
 {
@@ -106,7 +35,7 @@ kernel_lab_open(kernel_lab **out_lab, dop_buf *why)
     *out_lab = l;
     dop_status st = l ? dop_templates_load(NULL, &l->templates, &diag) : DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
     if (st == DOP_OK)
-        st = lab_device_open(kernel_lab_target(0)->caps, &diag, &l->device);
+        st = lab_device_open(false, kernel_lab_target(0)->caps, &diag, &l->device);
     if (st == DOP_OK) {
         l->heap = lab_device_heap(l->device, &l->address);
         return true;
@@ -115,6 +44,12 @@ kernel_lab_open(kernel_lab **out_lab, dop_buf *why)
     kernel_lab_close(l);
     *out_lab = NULL;
     return false;
+}
+
+void
+kernel_lab_lose(kernel_lab *lab, uint32_t n)
+{
+    lab_device_lose(lab->device, n);
 }
 
 void
@@ -179,14 +114,14 @@ normal(uint64_t *state)
 
 /* Vectors lie around 1, matrices keep the size of what they multiply, tables ("t...") and caches are normal. */
 static void
-leaf_values(const dop_graph *g, dop_node_id id, double shake, float *out)
+own_values(const dop_graph *g, dop_node_id id, double shake, float *out)
 {
     const dop_node *n = dop_node_at(g, id);
     const char *name = dop_node_s(g, id, DOP_A_name);
     uint64_t count = 1, state = hash(name), other = hash(name) ^ 0x5555;
     for (uint32_t i = 0; i < n->shape.rank; i++)
         count *= dop_dim_value(g, n->shape.dim[i], 1);
-    double size = n->op == DOP_OP_weight && n->shape.rank == 2 && name[0] != 't' ? 1 / sqrt(dop_node_cols(g, id)) : 1;
+    double size = n->op == DOP_OP_weight && n->shape.rank > 1 && name[0] != 't' ? 1 / sqrt(dop_node_cols(g, id)) : 1;
     for (uint64_t i = 0; i < count; i++) {
         double x = n->shape.rank == 1 ? 1 + 0.25 * normal(&state) : size * normal(&state);
         float f = (float)x;
@@ -196,6 +131,36 @@ leaf_values(const dop_graph *g, dop_node_id id, double shake, float *out)
             f = dop_bf16_to_f32(dop_f32_to_bf16(f));
         out[i] = (float)((double)f * (1 + shake * normal(&other)));
     }
+}
+
+/* The values of a weight in blocks: what is left of the row after quantizing it, and the blocks. */
+static bool
+quantize(const dop_graph *g, dop_node_id id, float *values, uint8_t *packed, uint64_t stride)
+{
+    const dop_node *n = dop_node_at(g, id);
+    const dop_dim *last = n->shape.dim + n->shape.rank - 1;
+    const uint32_t cols = last->mul, rows = last == n->shape.dim ? 1 : last[-1].mul;
+    const uint64_t many = n->shape.rank == 3 ? n->shape.dim[0].mul : 1;
+    float *row = calloc(cols + 256, sizeof *row);
+    uint8_t *blocks = calloc(cols + 256, 4);
+    for (uint64_t i = 0; row && blocks && i < many * rows; i++) {
+        memcpy(row, values + i * cols, cols * sizeof *row);
+        dop_quantize_row(n->type, row, cols, blocks);
+        if (packed)
+            dop_repack_row(n->type, blocks, (uint32_t)(i % rows), rows, cols, packed + i / rows * stride);
+        else
+            dop_decode_row(n->type, blocks, cols, values + i * cols);
+    }
+    const bool ok = row && blocks;
+    free(row);
+    free(blocks);
+    return ok;
+}
+
+static bool
+in_blocks(const dop_node *n)
+{
+    return n->op == DOP_OP_weight && dop_type_of(n->type)->kind == DOP_KIND_QUANT;
 }
 
 static void
@@ -208,6 +173,22 @@ encode(dop_type type, const float *in, uint64_t n, uint8_t *out)
         else
             memcpy(out + 2 * i, &h, 2);
     }
+}
+
+static void
+leaf_values(const dop_graph *g, dop_node_id id, double shake, float *out)
+{
+    const dop_node *n = dop_node_at(g, id);
+    if (!in_blocks(n)) {
+        own_values(g, id, shake, out);
+        return;
+    }
+    uint64_t count = dop_dim_value(g, n->shape.dim[0], 1) * dop_node_cols(g, id),
+             other = hash(dop_node_s(g, id, DOP_A_name));
+    own_values(g, id, 0, out);
+    (void)quantize(g, id, out, NULL, 0);
+    for (uint64_t i = 0; i < count; i++)
+        out[i] = (float)((double)out[i] * (1 + shake * normal(&other)));
 }
 
 static uint32_t
@@ -259,18 +240,24 @@ place_weight(built *b, dop_node_id id)
 {
     const dop_graph *g = &b->g;
     const dop_node *n = dop_node_at(g, id);
-    uint32_t cols = dop_node_cols(g, id), row_values = dop_row_values(g, id);
-    uint64_t rows = n->shape.rank == 1 ? 1 : dop_dim_value(g, n->shape.dim[0], 1), row_bytes = 0;
-    float *f = malloc((size_t)(rows * cols) * sizeof *f);
-    if (!f || !dop_type_row_bytes(n->type, row_values, &row_bytes) || !(b->at[id] = take(b, rows * row_bytes))) {
+    const dop_dim *d = n->shape.dim, *last = d + n->shape.rank - 1;
+    uint32_t rows = last == d ? 1 : (uint32_t)dop_dim_value(g, last[-1], 1), cols = last->mul;
+    uint64_t many = last == d + 2 ? d->mul : 1, each = dop_packed_expert_stride(n->type, rows, cols), bytes = 0;
+    float *f = malloc((size_t)(many * rows * cols) * sizeof *f);
+    if (!f || !dop_type_row_bytes(n->type, dop_row_values(g, id), &bytes) || !(b->at[id] = take(b, many * each))) {
         free(f);
         return DOP_FAIL(b->diag, DOP_E_NOMEM, "out of memory");
     }
     leaf_values(g, id, 0, f);
-    uint8_t *p = b->l->heap + b->at[id];
-    memset(p, 0, (size_t)(rows * row_bytes));
-    for (uint64_t r = 0; r < rows; r++)
-        encode(n->type, f + r * cols, cols, p + r * row_bytes);
+    uint8_t *p = memset(b->l->heap + b->at[id], 0, (size_t)(many * each));
+    if (in_blocks(n)) {
+        own_values(g, id, 0, f);
+        const bool ok = quantize(g, id, f, p, each);
+        free(f);
+        return ok ? DOP_OK : DOP_FAIL(b->diag, DOP_E_NOMEM, "out of memory");
+    }
+    for (uint64_t i = 0; i < many * rows; i++)
+        encode(n->type, f + i * cols, cols, p + i / rows * each + i % rows * bytes);
     free(f);
     return DOP_OK;
 }
@@ -376,8 +363,7 @@ list_dispatches(built *b)
     return DOP_OK;
 }
 
-/* Position of a row of a step whose positions are pos .. pos + t - 1.  Rows need not stand in their order: from odd
- * positions on the last two are exchanged. */
+/* Of a row of a step at pos .. pos + t - 1.  Order is free: from odd positions on the last two rows are exchanged. */
 static uint32_t
 row_position(uint32_t pos, uint32_t t, uint32_t row)
 {

@@ -19,7 +19,7 @@ bool kernel_lab_open(kernel_lab **out_lab, dop_buf *why);
 void kernel_lab_close(kernel_lab *lab); /* accepts NULL */
 kernel_lab_counts kernel_lab_count(const kernel_lab *lab);
 
-/* Target profiles that a software device can run: a CPU, a GPU with subgroups, one without, one with nothing. */
+/* Targets that a software device can run: a CPU, a GPU with subgroups, one without, one with nothing. */
 enum { KERNEL_LAB_TARGETS = 4 };
 const dop_target *kernel_lab_target(uint32_t which);
 
@@ -32,6 +32,9 @@ bool kernel_lab_check(kernel_lab *lab, const char *text, size_t size, const dop_
 /* Runs n steps of one row of a graph with states, which begin as zeros, on the device and in the interpreter; some steps
  * are run and dropped before they count. */
 bool kernel_lab_steps(kernel_lab *lab, const char *text, uint32_t n, const dop_target *target, bool fuse, dop_buf *why);
+
+/* From now on dispatch number n of every list is left out, so that what it would store is not stored; UINT32_MAX: none. */
+void kernel_lab_lose(kernel_lab *lab, uint32_t n);
 
 /* A random well-typed graph as text; the same seed, the same text.  small: of those that many are made of quickly. */
 void kernel_random_graph(uint64_t seed, bool small, dop_buf *out_text);

@@ -90,6 +90,15 @@ util_step(util_model *u, dop_phase phase, const uint32_t *tokens, uint32_t n, ui
     /* every cache too, or the next step would read zeros */
     for (uint32_t i = 0; i < g.n_outs; i++)
         util_ok(u, dop_interp_eval(it, g.outs[i], &u->diag, &out), g.nodes[g.outs[i]].name);
+    for (uint32_t i = 0; i < g.n_outs; i++) { /* caches are written in place, what replaces a state is a copy */
+        const dop_node *w = &g.nodes[g.outs[i]];
+        const dop_tensor *state;
+        if (w->op != DOP_OP_state_write || dop_shape_appends(&w->shape))
+            continue;
+        util_ok(u, dop_interp_eval(it, g.outs[i], &u->diag, &out), w->name);
+        util_ok(u, dop_interp_eval(it, w->src[0], &u->diag, &state), w->name);
+        memcpy(state->f, out->f, out->count * sizeof *out->f);
+    }
     dop_interp_destroy(it);
     dop_arena_finish(&arena);
     return best;

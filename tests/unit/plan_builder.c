@@ -81,8 +81,10 @@ pb_slot(plan_builder *b, uint32_t kind, const char *name, uint64_t size)
     dop_plan_slot s = {.kind = kind, .name = pb_string(b, name), .size = size, .file = UINT32_MAX};
     if (kind == DOP_SLOT_WEIGHTS)
         s.file_offset = 0;
-    if (kind == DOP_SLOT_STATE)
+    if (kind == DOP_SLOT_STATE) {
         s.state = DOP_PLAN_STATE_APPEND;
+        s.rows = TOY_CTX;
+    }
     return PB_ROW(b, SLOTS, s);
 }
 
@@ -158,19 +160,21 @@ pb_build(plan_builder *b, dop_buf *out)
     "layout(buffer_reference, std430) buffer U32 { uint at[]; };\n"                                         \
     "layout(buffer_reference, std430) buffer F32 { float at[]; };\n"
 
-static const char toy_write[] = TOY_HEAD "layout(push_constant) uniform P { Step step; U32 state; };\n"
-                                         "void main() {\n"
-                                         "    for (uint t = gl_LocalInvocationID.x; t < step.n_rows; t += 64)\n"
-                                         "        state.at[step.rows[t].position] = step.rows[t].token;\n"
-                                         "}\n";
+static const char toy_write[] =
+    TOY_HEAD "layout(push_constant) uniform P { Step step; U32 state; };\n"
+             "void main() {\n"
+             "    for (uint t = gl_LocalInvocationID.x; t < step.n_rows; t += 64)\n"
+             "        state.at[step.rows[t].sequence * 128 + step.rows[t].position] = step.rows[t].token;\n"
+             "}\n";
 /* Workgroup t of `rows` makes row t, or the last valid row when there is one row only. */
 static const char toy_rows[] =
     TOY_HEAD "layout(push_constant) uniform P { Step step; U32 state; F32 w; F32 logits; };\n"
              "void main() {\n"
              "    uint t = gl_WorkGroupID.x, v = gl_LocalInvocationID.x;\n"
              "    if (t >= step.n_rows) return;\n"
-             "    uint last = step.rows[gl_NumWorkGroups.x == 1 ? step.n_rows - 1 : t].position, h = 0;\n"
-             "    for (uint p = 0; p <= last; p++) h += (p + 1) * state.at[p];\n"
+             "    Row row = step.rows[gl_NumWorkGroups.x == 1 ? step.n_rows - 1 : t];\n"
+             "    uint h = 0;\n"
+             "    for (uint p = 0; p <= row.position; p++) h += (p + 1) * state.at[row.sequence * 128 + p];\n"
              "    logits.at[t * 64 + v] = w.at[(h % 64) * 64 + v];\n"
              "}\n";
 static const char toy_pick[] =
@@ -182,6 +186,7 @@ static const char toy_pick[] =
              "    step.ids[step.n_out % 4096] = best;\n"
              "    step.n_out = step.n_out + 1;\n"
              "    step.rows[0].position = step.rows[step.n_rows - 1].position + 1;\n"
+             "    step.rows[0].sequence = step.rows[step.n_rows - 1].sequence;\n"
              "    step.rows[0].token = best;\n"
              "    step.n_rows = 1;\n"
              "}\n";
@@ -267,18 +272,19 @@ static const char toy_advance[] =
 typedef struct toy_parts {
     uint32_t write, rows, pick;            /* kernels */
     uint32_t weights, state, step, result; /* slots */
+    uint32_t n_sequences;
 } toy_parts;
 
 static void
 toy_schedule(plan_builder *b, const toy_parts *t, uint32_t kind, uint32_t max_rows)
 {
-    uint32_t rows = kind == DOP_SCHED_SCORE ? max_rows : 1;
+    uint32_t rows = kind == DOP_SCHED_SCORE || kind == DOP_SCHED_ROWS ? max_rows : 1;
     uint64_t logits = (uint64_t)rows * TOY_VOCAB * 4;
     uint32_t first = (uint32_t)(b->sections[DOP_SEC_DISPATCHES].size / sizeof(dop_plan_dispatch));
-    bool greedy = kind != DOP_SCHED_SCORE;
+    bool greedy = rows == 1;
     dop_plan_dispatch write = {.kernel = t->write, .grid = {1, 1, 1}, .n_args = 2, .label = pb_string(b, "write")};
     write.first_arg = pb_arg(b, t->step, 0, sizeof(dop_step));
-    pb_arg(b, t->state, 0, TOY_CTX * 4);
+    pb_arg(b, t->state, 0, t->n_sequences * TOY_CTX * 4);
     PB_ROW(b, DISPATCHES, write);
     dop_plan_dispatch head = {.kernel = t->rows,
                               .grid = {rows, 1, 1},
@@ -286,7 +292,7 @@ toy_schedule(plan_builder *b, const toy_parts *t, uint32_t kind, uint32_t max_ro
                               .flags = DOP_DISPATCH_BARRIER,
                               .label = pb_string(b, "head")};
     head.first_arg = pb_arg(b, t->step, 0, sizeof(dop_step));
-    pb_arg(b, t->state, 0, TOY_CTX * 4);
+    pb_arg(b, t->state, 0, t->n_sequences * TOY_CTX * 4);
     pb_arg(b, t->weights, 0, 64 * 64 * 4);
     pb_arg(b, t->result, 0, logits);
     PB_ROW(b, DISPATCHES, head);
@@ -313,12 +319,19 @@ toy_schedule(plan_builder *b, const toy_parts *t, uint32_t kind, uint32_t max_ro
 void
 pb_toy(plan_builder *b)
 {
+    pb_toy_of(b, 1);
+}
+
+void
+pb_toy_of(plan_builder *b, uint32_t n_sequences)
+{
     plan_builder_init(b);
     dop_plan_model m = {
         .vocab = TOY_VOCAB,
         .ctx = TOY_CTX,
         .ctx_train = TOY_CTX,
         .n_layers = 1,
+        .n_sequences = n_sequences,
         .bos_id = 1,
         .n_end_ids = 1,
         .end_ids = {2},
@@ -339,9 +352,10 @@ pb_toy(plan_builder *b)
         .rows = pb_kernel(b, "toy_rows", toy_rows, 64, 4),
         .pick = pb_kernel(b, "toy_pick", toy_pick, 64, 2),
         .weights = pb_slot(b, DOP_SLOT_WEIGHTS, "weights", 64 * 64 * 4),
-        .state = pb_slot(b, DOP_SLOT_STATE, "state", TOY_CTX * 4),
+        .state = pb_slot(b, DOP_SLOT_STATE, "state", n_sequences * TOY_CTX * 4),
         .step = pb_slot(b, DOP_SLOT_STEP, "step", sizeof(dop_step)),
         .result = pb_slot(b, DOP_SLOT_RESULT, "logits", 8 * TOY_VOCAB * 4),
+        .n_sequences = n_sequences,
     };
     for (uint32_t h = 0; h < 64; h++)
         for (uint32_t v = 0; v < 64; v++) {
@@ -352,6 +366,15 @@ pb_toy(plan_builder *b)
     toy_schedule(b, &t, DOP_SCHED_PREFILL, 8);
     toy_schedule(b, &t, DOP_SCHED_PREFILL, 32);
     toy_schedule(b, &t, DOP_SCHED_SCORE, 8);
+    if (n_sequences > 1) {
+        toy_schedule(b, &t, DOP_SCHED_ROWS, 4);
+        dop_plan_state state = {.name = pb_string(b, "tokens"),
+                                .slot = t.state,
+                                .rows = TOY_CTX,
+                                .row_bytes = 4,
+                                .sequence_stride = TOY_CTX * 4};
+        PB_ROW(b, STATES, state);
+    }
     dop_plan_tensor tensor = {
         .name = pb_string(b, "head"), .rows = 64, .cols = 64, .experts = 1, .slot = t.weights, .size = 64 * 64 * 4};
     PB_ROW(b, TENSORS, tensor);

@@ -33,6 +33,8 @@ void pb_redigest(uint8_t *file);
  * logits[v] = W[h][v].  Schedules: decode, prefill of 8 and of 32, score of 8; slots: weights, state, step, result. */
 enum { TOY_VOCAB = 64, TOY_CTX = 128 };
 void pb_toy(plan_builder *b);
+/* The same for several sequences, with a schedule for 4 rows of any; the plan lists its state then. */
+void pb_toy_of(plan_builder *b, uint32_t n_sequences);
 /* Adds a persistent decode schedule, the last row of SCHEDULES: like the other one, as one stage with a mailbox and a
  * dispatch that picks.  From run stall_at on waits run out, and from then on the picks are wrong: UINT32_MAX for never.  A
  * mailbox that is not empty before a step (a run that was half a one, or an incomplete reset) shows as a stall too.

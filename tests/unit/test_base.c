@@ -1,5 +1,6 @@
 /* runtime/base: conversions against an oracle that only uses doubles, buffers, files, diagnostics. */
 #include "runtime/base.h"
+#include "runtime/options.h"
 
 #include <criterion/criterion.h>
 #include <criterion/redirect.h>

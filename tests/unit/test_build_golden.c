@@ -36,6 +36,18 @@ static const char cases[][32] = {
     "nemotron",
     "apertus",
     "gemma4",
+    "mamba2",
+    "lfm2",
+    "falcon_h1",
+    "qwen3_5",
+    "mixtral",
+    "qwen2_moe",
+    "qwen3_moe",
+    "olmoe",
+    "ernie4_5_moe",
+    "minimax_m2",
+    "glm4_moe",
+    "gpt_oss",
 };
 
 /* expected.json of one case. */

@@ -38,7 +38,7 @@ static dop_arch
 facts(void)
 {
     layer = (dop_layer){.residual_scale = 1,
-                        .ffn = {.kind = DOP_FFN_EXPERTS, .n_experts = EXPERTS, .expert_width = WIDTH, .gated = true}};
+                        .ffn = {.kind = DOP_FFN_EXPERTS, .experts = {.n = EXPERTS, .width = WIDTH}, .gated = true}};
     return (dop_arch){
         .family = "made-up", .n_layers = 1, .hidden = HIDDEN, .vocab = VOCAB, .tied = true, .layers = &layer};
 }
@@ -584,15 +584,22 @@ Test(experts, quant)
 {
     dop_weight w[] = {
         {.name = "L0.expert_up", .source = "up", .type = DOP_TYPE_f16, .rank = 3, .experts = 4, .rows = 8, .cols = 576},
-        {.name = "L0.q", .source = "q", .type = DOP_TYPE_f16, .rank = 2, .rows = 8, .cols = 576}};
-    const dop_weights all = {.n = 2, .items = w};
-    dop_type types[2], asked[2];
+        {.name = "L0.q", .source = "q", .type = DOP_TYPE_f16, .rank = 2, .rows = 8, .cols = 576},
+        {.name = "L0.router", .source = "r", .type = DOP_TYPE_f32, .rank = 2, .rows = 4, .cols = 576},
+        {.name = "L0.expert_up_bias", .source = "b", .type = DOP_TYPE_f32, .rank = 2, .rows = 4, .cols = 8}};
+    const dop_weights all = {.n = 4, .items = w};
+    dop_type types[4], asked[4];
     cr_assert_eq(dop_quant_choose("ffn=q8_0", &all, NULL, types, asked), DOP_OK);
     cr_expect(types[0] == DOP_TYPE_q8_0 && types[1] == DOP_TYPE_f16);
     cr_assert_eq(dop_quant_choose("expert_up=q6_k", &all, NULL, types, asked), DOP_OK);
     cr_expect(types[0] == DOP_TYPE_q8_0 && asked[0] == DOP_TYPE_q6_k && types[1] == DOP_TYPE_f16);
-    cr_assert_eq(dop_quant_choose("q4_0", &all, NULL, types, asked), DOP_OK);
-    cr_expect(types[0] == DOP_TYPE_q4_0 && types[1] == DOP_TYPE_q4_0);
+    for (int i = 0; i < 2; i++) { /* what decides stays, and biases do */
+        cr_assert_eq(dop_quant_choose(i ? "all=q4_0" : "q4_0", &all, NULL, types, asked), DOP_OK);
+        cr_expect(types[0] == DOP_TYPE_q4_0 && types[1] == DOP_TYPE_q4_0);
+        cr_expect(types[2] == DOP_TYPE_f32 && types[3] == DOP_TYPE_f32);
+    }
+    cr_assert_eq(dop_quant_choose("all=q4_0,router=f16", &all, NULL, types, asked), DOP_OK);
+    cr_expect(types[0] == DOP_TYPE_q4_0 && types[2] == DOP_TYPE_f16);
 }
 
 /* The reference interpreter reads the expert's matrix that a graph asks for. */

@@ -145,7 +145,7 @@ Test(import, layers_that_differ)
     } cases[] = {
         {"cohere2", "{}", {0, 0, 0, -1}, {16, 16, 16, 16}},
         {"exaone4", "{}", {0, 0, 0, -1}, {16, 16, 16, 16}},
-        {"exaone4", "{\"sliding_window\": null}", {0, 0, 0, 0}, {16, 16, 16, 16}},
+        {"exaone4", "{\"sliding_window\": null, \"layer_types\": null}", {0, 0, 0, 0}, {16, 16, 16, 16}},
         {"gemma4", "{}", {1, 1, 1, 1, 1, 0}, {16, 16, 16, 16, 16, 32}},
         {"smollm3_nope", "{}", {0, 0, 0, -1}, {16, 16, 16, 16}},
     };
@@ -195,53 +195,84 @@ Test(import, sliding_windows)
     }
 }
 
-/* A model of several parts: text_config below, tensors with a longer prefix. */
+/* A golden model as the text part of a model of several parts: its config below text_config, its tensors with a longer
+ * prefix, and some of the other parts beside them. */
+static void
+write_nested(scratch *s, const char *model, const char *arch, const char *model_type, const char *prefix)
+{
+    static const char *const others[] = {"vision_tower.patch_embed.weight", "model.vision_tower.layers.0.q.weight",
+                                         "multi_modal_projector.linear.weight", "audio_tower.conv1.weight",
+                                         "mtp.layers.0.fc.weight"};
+    dop_buf b = golden_file(model, "config.json"), t = golden_file(model, "model.safetensors");
+    json_t *text = json_of(b.data), *top = json_object();
+    json_object_del(text, "architectures");
+    json_object_del(text, "eos_token_id");
+    json_object_set_new(top, "architectures", json_pack("[s]", arch));
+    json_object_set_new(top, "model_type", json_string(model_type));
+    json_object_set_new(top, "eos_token_id", json_pack("[i,i]", 1, 106));
+    json_object_set_new(top, "text_config", text);
+    scratch_json(s, "config.json", top);
+    json_t *header = json_loadb(t.data + 8, (size_t)st_header_size(&t), 0, NULL), *renamed = json_object(), *v;
+    const char *key;
+    json_object_foreach(header, key, v)
+    {
+        char name[256];
+        const bool inside = strncmp(key, "model.", 6) == 0;
+        if (strcmp(key, "__metadata__") == 0)
+            continue;
+        snprintf(name, sizeof name, "%s%s",
+                 inside                                        ? prefix
+                 : strncmp(prefix, "language_model.", 15) == 0 ? "language_model."
+                                                               : "",
+                 inside ? key + 6 : key);
+        json_object_set(renamed, name, v);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        json_object_set_new(renamed, others[i],
+                            json_pack("{s:s, s:[i,i], s:[i,i]}", "dtype", "F32", "shape", 0, 0, "data_offsets", 0, 0));
+    char *dump = json_dumps(renamed, JSON_COMPACT);
+    dop_buf out = st_bytes(dump, strlen(dump), strlen(dump), t.data + 8 + st_header_size(&t),
+                           t.size - 8 - (size_t)st_header_size(&t));
+    scratch_write(s, "model.safetensors", out.data, out.size);
+    free(dump);
+    json_decref(header);
+    json_decref(renamed);
+    json_decref(top);
+    dop_buf_finish(&b);
+    dop_buf_finish(&t);
+    dop_buf_finish(&out);
+}
+
 Test(import, nested_text_config)
 {
-    static const char *const prefixes[][2] = {{"language_model.model.", "language_model."},
-                                              {"model.language_model.", ""}};
-    loaded plain;
-    load_patched(&plain, "gemma3", "{}");
-    for (size_t p = 0; p < 2; p++) {
+    static const struct {
+        const char *model, *arch, *model_type, *prefix;
+    } cases[] = {
+        {"gemma3", "Gemma3ForConditionalGeneration", "gemma3", "language_model.model."},
+        {"gemma3", "Gemma3ForConditionalGeneration", "gemma3", "model.language_model."},
+        {"gemma4", "Gemma4ForConditionalGeneration", "gemma4", "model.language_model."},
+        {"mistral_window", "Mistral3ForConditionalGeneration", "mistral3", "language_model.model."},
+        {"llama", "LlavaForConditionalGeneration", "llava", "language_model.model."},
+        {"llama", "SmolVLMForConditionalGeneration", "smolvlm", "model.text_model."},
+        {"qwen2", "InternVLForConditionalGeneration", "internvl", "model.language_model."},
+        {"cohere2", "AyaVisionForConditionalGeneration", "aya_vision", "model.language_model."},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        loaded plain, l;
         scratch s = scratch_make();
-        dop_buf b = golden_file("gemma3", "config.json"), t = golden_file("gemma3", "model.safetensors");
-        json_t *text = json_of(b.data), *top = json_object();
-        json_object_del(text, "architectures");
-        json_object_del(text, "eos_token_id");
-        json_object_set_new(top, "architectures", json_pack("[s]", "Gemma3ForConditionalGeneration"));
-        json_object_set_new(top, "model_type", json_string("gemma3"));
-        json_object_set_new(top, "eos_token_id", json_pack("[i,i]", 1, 106));
-        json_object_set_new(top, "text_config", text);
-        scratch_json(&s, "config.json", top);
-        json_t *header = json_loadb(t.data + 8, (size_t)st_header_size(&t), 0, NULL), *renamed = json_object(), *v;
-        const char *key;
-        json_object_foreach(header, key, v)
-        {
-            char name[256];
-            snprintf(name, sizeof name, "%s%s", strncmp(key, "model.", 6) == 0 ? prefixes[p][0] : "",
-                     strncmp(key, "model.", 6) == 0 ? key + 6 : key);
-            json_object_set(renamed, name, v);
-        }
-        char *dump = json_dumps(renamed, JSON_COMPACT);
-        dop_buf out = st_bytes(dump, strlen(dump), strlen(dump), t.data + 8 + st_header_size(&t),
-                               t.size - 8 - (size_t)st_header_size(&t));
-        scratch_write(&s, "model.safetensors", out.data, out.size);
-        loaded l;
+        load_patched(&plain, cases[i].model, "{}");
+        write_nested(&s, cases[i].model, cases[i].arch, cases[i].model_type, cases[i].prefix);
         load_dir(&l, s.dir);
         same_facts(&plain.m.arch, &l.m.arch);
         cr_expect_eq(l.m.weights.n, plain.m.weights.n);
         cr_expect(l.m.arch.n_end_ids == 2 && l.m.arch.end_ids[0] == 1 && l.m.arch.end_ids[1] == 106);
+        cr_expect_str_eq(l.m.note,
+                         "tensors not used: 3 of the vision part: only text is compiled; 1 of the audio part: only "
+                         "text is compiled; 1 of layers that predict further tokens, which are not compiled");
         unload(&l);
+        unload(&plain);
         scratch_remove(&s);
-        free(dump);
-        json_decref(header);
-        json_decref(renamed);
-        json_decref(top);
-        dop_buf_finish(&b);
-        dop_buf_finish(&t);
-        dop_buf_finish(&out);
     }
-    unload(&plain);
 }
 
 static void
@@ -472,6 +503,8 @@ Test(import, excused_tensors)
          "text is compiled"},
         {"gpt2", "{}", "{\"transformer.h.0.attn.bias\": " NONE ", \"transformer.h.0.attn.masked_bias\": " NONE "}",
          "tensors not used: 2 attention masks, which the kernels know"},
+        {"llama", "{\"num_nextn_predict_layers\": 1}", "{\"model.layers.2.eh_proj.weight\": " NONE "}",
+         "tensors not used: 1 of layers that predict further tokens, which are not compiled"},
         {"llama", "{\"tie_word_embeddings\": true}", "{}",
          "tensors not used: 1 output matrix: the embedding is used for it, as the configuration says"},
     };

@@ -191,9 +191,9 @@ static const struct {
     const char *file, *message;
 } refused[] = {
     {"awq", Q "\"quant_method\": \"bitsandbytes\"}}", NULL, "config.json",
-     "quantization_config.quant_method \"bitsandbytes\" is not supported; known: awq, gptq"},
+     "quantization_config.quant_method \"bitsandbytes\" is not supported; known: awq, gptq, mxfp4"},
     {"awq", Q "\"quant_method\": \"<delete>\"}}", NULL, "config.json",
-     "quantization_config.quant_method \"\" is not supported; known: awq, gptq"},
+     "quantization_config.quant_method \"\" is not supported; known: awq, gptq, mxfp4"},
     {"awq", "{\"quantization_config\": 7}", NULL, "config.json",
      "quantization_config is an integer, expected an object"},
     {"gptq", Q "\"bits\": 3}}", NULL, "config.json", "quantization_config.bits is 3; only 4 bits are supported"},

@@ -129,6 +129,8 @@ Test(ir_interp, element_functions)
         {"cast", "", {-3, -0.5, 0, 1, 2.5}},
         {"scale", "by=-0.5", {1.5, 0.25, 0, -0.5, -1.25}},
         {"offset", "by=0.25", {-2.75, -0.25, 0.25, 1.25, 2.75}},
+        {"at_most", "by=0.75", {-3, -0.5, 0, 0.75, 0.75}},
+        {"at_least", "by=-0.75", {-0.75, -0.5, 0, 1, 2.5}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fixture x = {0};

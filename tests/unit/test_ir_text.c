@@ -220,7 +220,7 @@ static const refusal refusals[] = {
     {HEAD "%b:f32[2] = relu %a", 2, 19, "there is no node %a before this place"},
     {HEAD "%b:f32[2] = relu %b", 2, 19, "there is no node %b before this place"},
     {HEAD "%a:f32[2] = weight \"a\" %b:f32[2] = add %a return %b }", 2, 36, "%b: add takes 2 to 2 sources, not 1"},
-    {HEAD "%a:f32[2] = weight \"a\" %b:f32[2] = add %a,%a,%a,%a,%a,%a,%a", 2, 58, "more than 6 sources"},
+    {HEAD "%a:f32[2] = weight \"a\" %b:f32[2] = add %a,%a,%a,%a,%a,%a,%a,%a", 2, 61, "more than 7 sources"},
     {HEAD "%a:f32[2] = weight \"a\" %b:f32[2] = scale %a\nreturn %b }", 3, 1, "expected by=, an attribute of scale"},
     {HEAD "%a:f32[2] = weight \"a\" %b:f32[2] = scale %a by 1", 2, 48, "expected '='"},
     {HEAD "%a:f32[2] = weight \"a\" %b:f32[2] = scale %a by=x", 2, 48, "expected a number"},

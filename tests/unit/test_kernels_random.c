@@ -261,6 +261,31 @@ Test(kernels, recurrent_states_over_steps, .timeout = 300)
     kernel_lab_close(lab);
 }
 
+/* What is wrong with a kernel may be that it stores nothing: whatever dispatch is left out of a step, an output misses. */
+Test(kernels, an_output_that_is_never_stored_is_noticed, .timeout = 300)
+{
+    static const char text[] = "graph pair(T<=5, S<=100, Q=1) {\n"
+                               "  %tok:u32[T] = input \"tokens\"\n"
+                               "  %t:f16[24,32] = weight \"t0\"\n"
+                               "  %x:f32[T,32] = gather %t, %tok\n"
+                               "  %w:f16[33,32] = weight \"w1\"\n"
+                               "  %y:f32[T,33] = matmul %x, %w\n"
+                               "  return %x, %y\n"
+                               "}\n";
+    kernel_lab *lab = open_lab();
+    for (uint32_t lost = 0; lost <= 2;
+         lost++) { /* there are two dispatches, also fused: the product reads what is stored */
+        dop_buf why = {0};
+        kernel_lab_lose(lab, lost);
+        bool ok = kernel_lab_check(lab, text, sizeof text - 1, kernel_lab_target(0), true, &why);
+        cr_expect_eq(ok, lost == 2, "without dispatch %u: %s", lost, why.data ? why.data : "nothing was noticed");
+        cr_expect(ok || (why.data && strstr(why.data, lost == 0 ? "%x value" : "%y value")), "%s",
+                  why.data ? why.data : "?");
+        dop_buf_finish(&why);
+    }
+    kernel_lab_close(lab);
+}
+
 Test(kernels, graphs_that_once_failed, .timeout = 300)
 {
     kernel_lab *lab = open_lab();

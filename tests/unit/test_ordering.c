@@ -357,6 +357,53 @@ Test(ordering, a_probe_leaves_the_sequence_alone)
     cr_assert_arr_eq(logits[0], logits[1], sizeof logits[0]);
 }
 
+/* The toy with its context so many times as long. */
+static dop_sequence *
+open_long(uint32_t times)
+{
+    plan_builder b;
+    dop_diag diag = {0};
+    pb_toy(&b);
+    pb_toy_persistent(&b, NEVER, 0);
+    PB_AT(&b, MODEL, dop_plan_model, 0)->ctx *= times;
+    dop_plan_slot *state = PB_AT(&b, SLOTS, dop_plan_slot, 1);
+    cr_assert_eq(state->state, DOP_PLAN_STATE_APPEND);
+    state->size *= times;
+    state->rows *= times;
+    for (uint32_t i = 0; i < b.sections[DOP_SEC_ARGS].size / sizeof(dop_plan_arg); i++)
+        if (PB_AT(&b, ARGS, dop_plan_arg, i)->slot == 1)
+            PB_AT(&b, ARGS, dop_plan_arg, i)->size *= times;
+    dop_sequence *s = try_open(&b, &forced[0], &diag);
+    cr_assert(s, "%s", diag.message);
+    plan_builder_finish(&b);
+    return s;
+}
+
+/* What a probe takes between two tokens follows from where it is, not from how long the context may become; and what it has
+ * of the states is what the sequence has. */
+Test(ordering, a_probe_takes_as_many_positions_as_it_reads)
+{
+    static const uint32_t at[] = {0, 1, 20, 60}, times[] = {1, 1000};
+    uint64_t bytes[2][4];
+    for (uint32_t i = 0; i < 2; i++) {
+        dop_sequence *s = open_long(times[i]);
+        dop_diag diag = {0};
+        uint32_t all[TOY_CTX];
+        feed(s, all, 0, 64);
+        for (uint32_t k = 0; k < 4; k++) {
+            dop_probe_result r;
+            cr_assert_eq(dop_probe_run(s->model, DOP_ORDER_PERSISTENT, at[k], &diag, &r), DOP_OK, "%s", diag.message);
+            cr_assert_null(r.fault, "at %u: %s", at[k], r.fault);
+            bytes[i][k] = r.bytes;
+        }
+        take(s, all, 64, 20);
+        close_model(s);
+    }
+    cr_assert_arr_eq(bytes[0], bytes[1], sizeof bytes[0], "%llu bytes for a short context, %llu for a long one",
+                     (unsigned long long)bytes[0][3], (unsigned long long)bytes[1][3]);
+    cr_assert_gt(bytes[1][3], bytes[1][0]);
+}
+
 /* Where memory for a probe is missing, nobody knows, and barriers are right. */
 Test(ordering, no_room_for_a_probe)
 {

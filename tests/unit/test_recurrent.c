@@ -289,16 +289,16 @@ stall(dop_sequence *s, bool committed)
     volatile dop_step *step = dop_replay_step(&m->replay);
     cr_assert_eq(m->n_ahead, 1);
     OK(dop_replay_wait(&m->replay, m->ahead[0].ticket, &diag));
-    cr_assert_eq(step->parity[0], 1 - m->parity);
+    cr_assert_eq(step->parity[0], 1 - m->parity[0]);
     uint32_t n_out = step->n_out, wrong = 1;
     uint64_t ticket;
-    dop_replay_write_step(&m->replay, &wrong, 1, m->dev_pos - 1, m->parity);
+    dop_replay_write_step(&m->replay, &wrong, 1, m->dev_pos - 1, m->parity[0]);
     OK(dop_replay_submit(&m->replay, m->decode[DOP_ORDER_BARRIERS], DOP_FORM_FULL, 1, &diag, &ticket));
     OK(dop_replay_wait(&m->replay, ticket, &diag));
     step->n_out = n_out;
     step->flags |= DOP_STEP_STALLED;
     step->ids[m->picks_taken % DOP_STEP_RING] = wrong;
-    step->parity[0] = committed ? 1 - m->parity : m->parity;
+    step->parity[0] = committed ? 1 - m->parity[0] : m->parity[0];
 }
 
 /* Back to barriers with the last token fed again, as it is after a stall. */
@@ -343,6 +343,95 @@ Test(recurrent, a_step_that_stalls_is_run_again)
         }
         cr_assert_arr_eq(logits[0], logits[1], sizeof logits[0]);
     }
+    ir_plan_finish(&plan);
+}
+
+/* Whatever reads it finds no number where the copy of `h` that is not current lies. */
+static void
+spoil_other_copy(dop_sequence *s)
+{
+    enum { BYTES = 48 * 4 };
+    dop_model *m = s->model;
+    dop_replay *r = &m->replay;
+    uint32_t i = 0;
+    VkCommandBuffer c;
+    VkCommandBufferAllocateInfo one = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+                                       .commandPool = r->pools[0],
+                                       .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+                                       .commandBufferCount = 1};
+    VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+    VkSubmitInfo submit = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &c};
+    while (i < m->plan.n_slots && m->plan.slots[i].state != DOP_PLAN_STATE_REPLACE)
+        i++;
+    cr_assert(i < m->plan.n_slots && m->plan.slots[i].size >= 2 * BYTES);
+    const dop_place *p = &m->memory.places[i];
+    cr_assert_eq(vkAllocateCommandBuffers(m->device.handle, &one, &c), VK_SUCCESS);
+    cr_assert_eq(vkBeginCommandBuffer(c, &begin), VK_SUCCESS);
+    vkCmdFillBuffer(c, m->memory.blocks[p->block].buffer, p->offset + (1 - m->parity[0]) * BYTES, BYTES, UINT32_MAX);
+    cr_assert_eq(vkEndCommandBuffer(c), VK_SUCCESS);
+    OK(dop_device_submit(&m->device, m->device.queue, &submit, &diag));
+    cr_assert_eq(vkDeviceWaitIdle(m->device.handle), VK_SUCCESS);
+    s->n_kept = UINT32_MAX; /* the sequence cannot go back to it */
+}
+
+/* A probe starts from the copy that is current: the other one may be anything, and one that started there would say that
+ * the logits are others. */
+Test(recurrent, a_probe_starts_from_the_current_copy)
+{
+    uint32_t all[CTX];
+    make(true);
+    prompt(all, 9);
+    expect(all, 9, CTX - 9);
+    for (uint32_t n = 1; n < 3; n++) { /* one parity, and the other */
+        dop_sequence *s = open_model(&ways[N_WAYS - 1]);
+        dop_model *m = s->model;
+        dop_probe_result r;
+        OK(dop_sequence_feed(s, all, 9, &diag));
+        take(s, all, 9, n);
+        OK(dop_step_drain(m, &diag));
+        spoil_other_copy(s);
+        OK(dop_probe_run(m, DOP_ORDER_PERSISTENT, 9 + n, &diag, &r));
+        cr_assert(!r.fault, "%s", r.fault);
+        m->parity[0] ^= 1u;
+        OK(dop_probe_run(m, DOP_ORDER_PERSISTENT, 9 + n, &diag, &r));
+        cr_assert(r.fault, "it starts from the other copy, and nobody notices");
+        m->parity[0] ^= 1u;
+        take(s, all, 9 + n, 20);
+        close_model(s);
+    }
+    ir_plan_finish(&plan);
+}
+
+/* status of a program, whose output is in `out` */
+static int
+output_of(const char *command, char *out, size_t size)
+{
+    FILE *f = popen(command, "r");
+    cr_assert(f, "%s", command);
+    size_t n = fread(out, 1, size - 1, f);
+    out[n] = 0;
+    return pclose(f);
+}
+
+/* doppler-exec --check says ok of a plan that replaces states.  When its graph says another state than its kernels write,
+ * which no output of the step depends on, it says so. */
+Test(recurrent, check_compares_states)
+{
+    char command[600], out[16384], *end;
+    make(false);
+    snprintf(command, sizeof command, DOP_EXEC " %s --check 2>&1", plan.path);
+    int status = output_of(command, out, sizeof out);
+    cr_assert_eq(status, 0, "%s", out);
+    unsigned long n = strtoul(strstr(out, " of ") ? strstr(out, " of ") + 4 : "0", &end, 10);
+    cr_assert(n > 0 && strncmp(end, " kernels agree", 14) == 0, "%s", out);
+    cr_assert(!strstr(out, "MISS"), "%s", out);
+    snprintf(command, sizeof command,
+             DOP_TOOLS "/edit_plan %s %s.other 'by=0x1p-1' 'by=0x1p+1' && " DOP_EXEC " %s.other --check 2>&1; s=$?; "
+                       "rm -f %s.other; exit $s",
+             plan.path, plan.path, plan.path, plan.path);
+    status = output_of(command, out, sizeof out);
+    cr_assert_neq(status, 0, "%s", out);
+    cr_assert(strstr(out, "MISS"), "%s", out);
     ir_plan_finish(&plan);
 }
 

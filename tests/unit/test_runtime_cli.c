@@ -244,7 +244,7 @@ plain_cli(void)
 {
     dop_cli cli;
     memset(&cli, 0, sizeof cli);
-    cli.n_predict = cli.top_k = cli.repeat_last_n = cli.ppl_ctx = DOP_CLI_UNSET;
+    cli.n_predict = cli.logprobs = cli.top_k = cli.repeat_last_n = cli.ppl_ctx = DOP_CLI_UNSET;
     cli.temperature = cli.top_p = cli.min_p = cli.repeat_penalty = (double)NAN;
     cli.quiet = true;
     plan_list[0] = plan_list[1] = plan_path;
@@ -290,7 +290,7 @@ Test(modes, errors_of_a_run)
     EXPECT_ERROR(dop_mode_run, DOP_E_INPUT, "-n 126 after a prompt of 3 tokens does not fit the plan's context of 128",
                  cli.tokens = "1 2 3";
                  cli.n_predict = 126);
-    EXPECT_ERROR(dop_mode_run, DOP_E_INPUT, "use -n 125 or less", cli.tokens = "1 2 3"; cli.n_predict = UINT32_MAX - 1);
+    EXPECT_ERROR(dop_mode_run, DOP_E_INPUT, "use -n 125 or less", cli.tokens = "1 2 3"; cli.n_predict = UINT32_MAX - 2);
     EXPECT_ERROR(dop_mode_run, DOP_E_USAGE, "--seed needs a whole number", cli.tokens = "1"; cli.seed = "x");
     EXPECT_ERROR(dop_mode_run, DOP_E_DEVICE, "no device \"nothing\"", cli.tokens = "1"; cli.device = "nothing");
 }

@@ -10,7 +10,7 @@
 #include "passes/pass.h"
 #include "passes/region.h"
 #include "runtime/plan_format.h"
-#include "tests/unit/dispatch_util.h"
+#include "tests/unit/kernels_device.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -19,7 +19,9 @@
 #include <string.h>
 
 typedef struct bench {
-    test_device device;
+    lab_device *device;
+    uint8_t *heap;
+    uint64_t address, used; /* of the heap; bytes of it */
     dop_templates templates;
     dop_arena arena;
     dop_diag diag;
@@ -31,8 +33,11 @@ static void
 bench_open(bench *b)
 {
     memset(b, 0, sizeof *b);
-    if (!test_device_open(&b->device))
+    dop_status st = lab_device_open(true, 0, &b->diag, &b->device);
+    if (st == DOP_E_DEVICE)
         cr_skip_test("no Vulkan device here");
+    OK(b, st);
+    b->heap = lab_device_heap(b->device, &b->address);
     dop_arena_init(&b->arena);
     OK(b, dop_templates_load(NULL, &b->templates, &b->diag));
 }
@@ -40,9 +45,20 @@ bench_open(bench *b)
 static void
 bench_close(bench *b)
 {
-    test_device_close(&b->device);
+    lab_device_close(b->device);
     dop_templates_finish(&b->templates);
     dop_arena_finish(&b->arena);
+}
+
+/* Bytes of the heap, from where they begin in it. */
+static uint64_t
+take(bench *b, uint64_t size, uint8_t fill)
+{
+    uint64_t at = b->used;
+    b->used += dop_align_u64(size, 256);
+    cr_assert(b->used <= LAB_HEAP, "%llu bytes", (unsigned long long)b->used);
+    memset(b->heap + at, fill, size);
+    return at;
 }
 
 /* --- random weights --------------------------------------------------------------------------------------------------- */
@@ -188,8 +204,8 @@ target_of(bench *b, const setting *how)
     dop_target target;
     OK(b, dop_target_resolve("lavapipe", &b->diag, &target));
     target.cpu = how->cpu;
-    target.caps = how->caps & b->device.device.info.caps.caps;
-    target.subgroup = target.caps & DOP_CAP_subgroup ? b->device.device.info.caps.subgroup : 1;
+    target.caps = how->caps & lab_device_caps(b->device);
+    target.subgroup = target.caps & DOP_CAP_subgroup ? lab_device_subgroup(b->device) : 1;
     target.max_workgroup = 256;
     return target;
 }
@@ -259,6 +275,20 @@ expand(void *user, const dop_graph *g, dop_node_id matmul)
     return how->expand;
 }
 
+/* Kernels of equal text are one. */
+static uint32_t
+find_kernel(bench *b, const dop_kernel *k, const dop_target *target)
+{
+    dop_buf spirv = {0};
+    uint32_t shared, kernel;
+    if (lab_device_find(b->device, k->glsl, &kernel))
+        return kernel;
+    OK(b, dop_kernel_compile("test", k, target, &b->diag, &spirv, &shared));
+    OK(b, lab_device_add(b->device, k->glsl, &spirv, k->subgroup, &b->diag, &kernel));
+    dop_buf_finish(&spirv);
+    return kernel;
+}
+
 /* x = rows of emb; y = x w^T, both stored.  False: not possible. */
 static bool
 run_case(bench *b, const setting *how, dop_type t, shape s)
@@ -282,22 +312,23 @@ run_case(bench *b, const setting *how, dop_type t, shape s)
     OK(b, dop_passes_run(&cx, &opt, &g));
     if (!is_possible(how, &g, &target))
         return false;
-    uint32_t expanded = 0;
+    uint32_t expanded = 0, n_dispatches = 0;
     matrix emb = random_matrix(emb_type, s.vocab, s.k, 7), w = random_matrix(t, s.n, s.k, 11);
-    test_buffer *blocks = calloc(g.n_nodes, sizeof *blocks);
+    uint64_t *at = calloc(g.n_nodes, sizeof *at); /* of storage in the heap */
+    lab_dispatch *dispatches = calloc(g.n_regions, sizeof *dispatches);
     uint32_t tokens[64];
+    b->used = 0;
     for (dop_node_id id = 0; id < g.n_nodes; id++) { /* 0 is the step record */
         const dop_node *n = id ? dop_node_at(&g, id) : NULL;
         const matrix *m =
             n && n->op == DOP_OP_weight ? strcmp(dop_node_s(&g, id, DOP_A_name), "w") == 0 ? &w : &emb : NULL;
         uint64_t rows = n && n->op == DOP_OP_dequant ? s.n : s.tokens;
         uint64_t size = m ? m->size + 16 : n ? rows * dop_node_cols(&g, id) * 4 + 64 : sizeof(dop_step);
-        blocks[id] = test_buffer_create(&b->device, size);
-        memset(blocks[id].mapped, m || !n ? 0 : 255, size);
+        at[id] = take(b, size, m || !n ? 0 : 255);
         if (m)
-            memcpy(blocks[id].mapped, m->packed, m->size);
+            memcpy(b->heap + at[id], m->packed, m->size);
     }
-    dop_step *step = (dop_step *)(void *)blocks[0].mapped;
+    dop_step *step = (dop_step *)(void *)(b->heap + at[0]);
     step->n_rows = s.tokens;
     for (uint32_t i = 0; i < s.tokens; i++) {
         tokens[i] = (i * 5 + s.vocab - 1) % s.vocab;
@@ -307,25 +338,22 @@ run_case(bench *b, const setting *how, dop_type t, shape s)
         const dop_region *reg = &g.regions[r];
         dop_choice choice;
         dop_kernel k;
-        dop_buf spirv = {0};
-        uint32_t shared;
-        uint64_t args[DOP_MAX_ARGS];
         if (reg->dead)
             continue;
         bool product = reg->tpl == DOP_TPL_gemv || reg->tpl == DOP_TPL_matmul;
         OK(b, dop_kernel_select(&g, reg, &target, product ? how->forced : NULL, &b->diag, &choice));
         expanded += strcmp(dop_variant_of(choice.variant)->name, "dequant") == 0;
         OK(b, dop_kernel_generate(&b->templates, &g, reg, &target, &choice, NULL, &b->diag, &k));
-        OK(b, dop_kernel_compile("test", &k, &target, &b->diag, &spirv, &shared));
+        lab_dispatch *d = &dispatches[n_dispatches++];
+        *d = (lab_dispatch){find_kernel(b, &k, &target), {k.grid[0], k.grid[1], k.grid[2]}, k.n_args, {0}, true};
         for (uint32_t i = 0; i < k.n_args; i++)
-            args[i] = k.args[i].numbers ? k.args[i].number[0] | (uint64_t)k.args[i].number[1] << 32
-                                        : blocks[k.args[i].value].address;
-        test_dispatch(&b->device, spirv.data, spirv.size, k.subgroup, k.n_args, args, k.grid);
-        dop_buf_finish(&spirv);
+            d->args[i] = k.args[i].numbers ? k.args[i].number[0] | (uint64_t)k.args[i].number[1] << 32
+                                           : b->address + at[k.args[i].value];
     }
+    OK(b, lab_device_run(b->device, dispatches, n_dispatches, &b->diag));
     cr_assert_eq(expanded, is_expanded(how, t, s.k), "%s, %s: %u matrices expanded", how->name, type, expanded);
-    const float *x = (const float *)(const void *)blocks[dop_node_base(&g, g.outs[0], NULL)].mapped;
-    const float *y = (const float *)(const void *)blocks[dop_node_base(&g, g.outs[1], NULL)].mapped;
+    const float *x = (const float *)(const void *)(b->heap + at[dop_node_base(&g, g.outs[0], NULL)]);
+    const float *y = (const float *)(const void *)(b->heap + at[dop_node_base(&g, g.outs[1], NULL)]);
     for (uint32_t i = 0; i < s.tokens; i++) {
         const float *row = emb.values + (size_t)tokens[i] * s.k;
         for (uint32_t c = 0; c < s.k; c++)
@@ -341,9 +369,8 @@ run_case(bench *b, const setting *how, dop_type t, shape s)
             compare_product(how, &w, n, row, rounded, either, steps, (double)y[i * s.n + n]);
         free(rounded);
     }
-    for (dop_node_id id = 0; id < g.n_nodes; id++)
-        test_buffer_destroy(&b->device, &blocks[id]);
-    free(blocks);
+    free(at);
+    free(dispatches);
     matrix_free(&emb);
     matrix_free(&w);
     return true;

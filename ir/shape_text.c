@@ -1,0 +1,31 @@
+/* Shapes as text, and names that a text can have. */
+#include "ir/shapes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *
+dop_shape_text(const dop_shape *s, char out_text[DOP_SHAPE_TEXT])
+{
+    size_t n = 0;
+    out_text[n++] = '[';
+    for (uint32_t i = 0; i < s->rank && i < DOP_MAX_RANK; i++) {
+        dop_dim d = s->dim[i];
+        const char *sym = d.sym == DOP_SYM_T ? "T" : d.sym == DOP_SYM_S ? "S" : d.sym == DOP_SYM_Q ? "Q" : "";
+        const char *comma = i ? "," : "";
+        int k = d.mul == 1 && *sym ? snprintf(out_text + n, DOP_SHAPE_TEXT - n, "%s%s", comma, sym)
+                                   : snprintf(out_text + n, DOP_SHAPE_TEXT - n, "%s%u%s", comma, d.mul, sym);
+        n += (size_t)k;
+    }
+    out_text[n++] = ']';
+    out_text[n] = 0;
+    return out_text;
+}
+
+bool
+dop_name_ok(const char *s)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-/";
+    size_t n = strspn(s, allowed);
+    return n >= 1 && n <= 200 && s[n] == 0;
+}

@@ -1,0 +1,144 @@
+/* Products by expert: the rows of a step in blocks of one expert each, made by one small dispatch, and how the kernels of
+ * products find theirs in them. */
+#include "kernels/gen.h"
+
+dop_blocks
+dop_blocks_of(const dop_graph *g, const dop_region *r)
+{
+    const dop_analysis *a = r->info;
+    if (!a->blocks)
+        return (dop_blocks){0};
+    const dop_shape *s = &dop_node_at(g, a->blocks)->shape;
+    return (dop_blocks){.id = a->blocks,
+                        .n = s->dim[0].mul,
+                        .span = s->dim[1].mul - 1,
+                        .slots = a->slots,
+                        .by_pair = dop_node_at(g, a->act)->shape.rank == 3};
+}
+
+dop_refusal
+dop_blocks_refuse(const dop_site *s)
+{
+    uint32_t span = dop_blocks_of(s->g, s->r).span;
+    if (span < DOP_SPAN_LEAST || (span & (span - 1)) != 0)
+        return (dop_refusal){"its rows do not come in blocks of 8, 16, 32, ...", NULL};
+    return dop_products_refuse(s);
+}
+
+uint32_t
+dop_blocks_bytes(const dop_gen *gen, uint32_t bm)
+{
+    return dop_blocks_of(gen->e.g, gen->e.r).id ? bm * 4 : 0;
+}
+
+void
+dop_blocks_declare(const dop_blocks *b, dop_buf *decls)
+{
+    dop_buf_printf(decls, "#define DOP_SPAN %uu\n#define DOP_SLOTS %uu\nshared uint dop_pair[BM];\nuint dop_matrix;\n",
+                   b->span, b->slots);
+}
+
+void
+dop_blocks_begin(dop_gen *gen, const dop_blocks *b, const char *tile, dop_buf *out)
+{
+    const char *a = dop_emit_arg(&gen->e, b->id, false);
+    dop_buf_printf(out,
+                   "    // A block may be several tiles, of which the first ones are used.\n"
+                   "    const uint t0 = 0u;\n"
+                   "    uint block = %s / (DOP_SPAN / BM) * (DOP_SPAN + 1u);\n"
+                   "    uint first = block + 1u + %s %% (DOP_SPAN / BM) * BM;\n"
+                   "    if (%s.v[first] == 0xffffffffu)\n"
+                   "        return;\n"
+                   "    dop_matrix = %s.v[block];\n"
+                   "    for (uint i = gl_LocalInvocationIndex; i < BM; i += WG)\n"
+                   "        dop_pair[i] = %s.v[first + i];\n"
+                   "    barrier();\n",
+                   tile, tile, a, a, a);
+}
+
+const char *
+dop_blocks_row(dop_gen *gen, const dop_blocks *b, const char *pair)
+{
+    return dop_emit_str(&gen->e, "%s / %uu", pair, b->slots);
+}
+
+const char *
+dop_blocks_column(dop_gen *gen, const dop_blocks *b, const char *pair, uint32_t n)
+{
+    return dop_emit_str(&gen->e, "%s %% %uu * %uu + c", pair, b->slots, n);
+}
+
+/* Ids that are a fact of the rows come from the row table, the others from memory, four at once. */
+static void
+read_ids(dop_gen *gen, dop_node_id ids, uint32_t experts, dop_buf *out)
+{
+    dop_emit *e = &gen->e;
+    dop_node_id base = dop_node_base(e->g, ids, NULL);
+    dop_buf_puts(out, "uvec4 dop_ids(uint i)\n{\n");
+    if (dop_node_is_input(e->g, base)) {
+        dop_buf_puts(out, "    uvec4 ids;\n    for (uint k = 0u; k < 4u; k++) {\n        uint t = i * 4u + k;\n");
+        dop_emit_scope(e, out, "        ");
+        dop_emit_line(e, "ids[k] = %s;", dop_emit_value(e, base, (dop_index){"t", "0u"}, 1));
+        dop_buf_puts(out, "    }\n");
+    } else {
+        dop_buf_printf(out, "    uvec4 ids = dop_ldc4(%s, i);\n", dop_emit_arg(e, base, false));
+    }
+    /* They may be made of scores that are not finite. */
+    dop_buf_printf(out, "    return min(ids, uvec4(%uu));\n}\n", experts - 1);
+}
+
+/* Slices of the ids, each of one invocation: as many as their counts fit half of the shared memory, and no more than pay,
+ * since somebody sums them up. */
+static uint32_t
+slices(const dop_gen *gen, uint32_t experts)
+{
+    const uint32_t fit = gen->e.target->shared_bytes / 8 / experts,
+                   most = gen->choice->tile.wg < 64 ? gen->choice->tile.wg : 64;
+    return fit == 0 ? 1 : fit < most ? fit : most;
+}
+
+static dop_status
+emit(dop_gen *gen)
+{
+    dop_emit *e = &gen->e;
+    const dop_graph *g = e->g;
+    dop_node_id id = e->r->info->root;
+    const dop_shape *s = &dop_node_at(g, id)->shape;
+    const uint32_t experts = (uint32_t)dop_node_i(g, id, DOP_A_experts);
+    dop_node_id ids = dop_node_at(g, id)->src[0];
+    dop_keys keys = {0};
+    dop_buf read = {0};
+    gen->grid[0] = gen->grid[1] = gen->grid[2] = 1;
+    read_ids(gen, ids, experts, &read);
+    dop_keys_num(gen, &keys, "EXPERTS", experts);
+    dop_keys_num(gen, &keys, "SPAN", s->dim[1].mul - 1);
+    dop_keys_num(gen, &keys, "BLOCKS", s->dim[0].mul);
+    dop_keys_num(gen, &keys, "SLICES", slices(gen, experts));
+    dop_keys_num(gen, &keys, "SLOTS", dop_node_cols(g, ids));
+    dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
+    dop_keys_set(&keys, "OUT", dop_emit_arg(e, id, true));
+    dop_keys_set(&keys, "IDS", read.data ? read.data : "");
+    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "group.glsl", &keys, &gen->main) : e->status;
+    dop_buf_finish(&read);
+    return st;
+}
+
+static uint32_t
+shared_bytes(dop_gen *gen)
+{
+    const uint32_t experts = (uint32_t)dop_node_i(gen->e.g, gen->e.r->info->root, DOP_A_experts);
+    return (slices(gen, experts) + 2) * experts * 4;
+}
+
+/* One workgroup, as large as there is. */
+static void
+choose_tile(const dop_site *s, dop_tile *tile)
+{
+    tile->wg = s->t->cpu ? 64 : s->t->max_workgroup < 1024 ? s->t->max_workgroup : 1024;
+}
+
+const dop_descriptor dop_descriptor_group_rows = {
+    .tile = choose_tile,
+    .shared = shared_bytes,
+    .emit = emit,
+};

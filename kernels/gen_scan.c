@@ -1,0 +1,262 @@
+/* Linear recurrences: a head's state stays in registers while the rows of the step go by.  That is the form for one row and
+ * for many: for each row and head it takes three products with the state, and no other memory than that of the row. */
+#include "kernels/gen.h"
+
+#include <string.h>
+
+typedef struct scan {
+    const dop_node *n;
+    uint32_t heads, p, groups, count; /* H, P, G, N */
+    uint32_t width;                   /* of N that lie in one register vector: 4 or 1 */
+} scan;
+
+static scan
+find_scan(const dop_site *s)
+{
+    const dop_graph *g = s->g;
+    const dop_node *n = dop_node_at(g, s->r->info->scan);
+    const dop_shape *q = &dop_node_at(g, n->src[0])->shape, *v = &dop_node_at(g, n->src[2])->shape;
+    uint32_t count = q->dim[2].mul;
+    return (scan){n, v->dim[1].mul, v->dim[2].mul, q->dim[1].mul, count, count % 4 == 0 ? 4 : 1};
+}
+
+static scan
+scan_of(const dop_gen *gen)
+{
+    return find_scan(&(dop_site){gen->e.g, gen->e.r, gen->e.target, gen->e.routes});
+}
+
+/* Fills one shared array: `count` values of each staged row, from column `base` on, through PUT and PUT1. */
+static void
+stage_values(dop_gen *gen, dop_node_id src, uint32_t count, const char *base, const char *put, uint32_t most,
+             dop_buf *body)
+{
+    dop_emit *e = &gen->e;
+    dop_buf inner = {0};
+    uint32_t width = most == 4 && count % 4 == 0 && dop_emit_wide(e, src) ? 4 : 1;
+    const char *t = e->g->max_t == 1 ? "0u" : "t";
+    dop_emit_scope(e, &inner, "            ");
+    const char *x = dop_emit_value(e, src, (dop_index){t, "c"}, width);
+    dop_emit_line(e, width == 4 ? "%s(at >> 2, %s);" : "%s1(at, %s);", put, x);
+    dop_buf_printf(body,
+                   "        for (uint at = gl_LocalInvocationIndex * %uu; at < count * %uu; at += WG * %uu) {\n"
+                   "            uint t = first + at / %uu, c = %s + at %% %uu;\n%s        }\n",
+                   width, count, width, count, base, count, inner.data ? inner.data : "");
+    dop_buf_finish(&inner);
+}
+
+/* A head of q or k as a row program: a subgroup each, or the workgroup one after the other. */
+static void
+stage_heads(dop_gen *gen, const scan *s, dop_buf *body)
+{
+    dop_emit *e = &gen->e;
+    const dop_analysis *a = e->r->info;
+    bool subgroups = gen->choice->tile.subgroup;
+    uint32_t n_binds = e->n_binds, jobs = 0, job = 0;
+    for (uint32_t i = 0; i < 2; i++)
+        jobs += a->heads[i].n_nodes > 0;
+    if (jobs == 0)
+        return;
+    if (subgroups)
+        dop_buf_printf(
+            body, "    for (uint job = gl_LocalInvocationIndex / SG; job < count * %uu; job += SUBGROUPS) {\n", jobs);
+    else
+        dop_buf_printf(body, "    for (uint job = 0u; job < count * %uu; job++) {\n", jobs);
+    dop_buf_printf(body, "    uint row = job / %uu, t = first + row;\n", jobs);
+    for (uint32_t i = 0; i < 2; i++) {
+        if (a->heads[i].n_nodes == 0)
+            continue;
+        dop_rowprog p = {.nodes = a->heads[i].nodes,
+                         .n_nodes = a->heads[i].n_nodes,
+                         .len = s->count,
+                         .t = e->g->max_t == 1 ? "0u" : "t",
+                         .unit = "g",
+                         .lanes = subgroups ? e->target->subgroup : 0,
+                         .lane = "lane",
+                         .staged = s->n->src[i],
+                         .stage = i ? "DOP_SK" : "DOP_SQ",
+                         .stage_base = "row * N",
+                         .serial = i};
+        dop_buf_printf(body, "    if (job %% %uu == %uu) {\n", jobs, job++);
+        dop_gen_rowprog(gen, &p, body);
+        dop_buf_puts(body, "    }\n");
+        e->n_binds = n_binds;
+    }
+    dop_buf_puts(body, "    }\n");
+}
+
+static void
+stage(dop_gen *gen, const scan *s, dop_buf *body)
+{
+    const dop_analysis *a = gen->e.r->info;
+    const char *head = dop_emit_str(&gen->e, "h * P");
+    for (uint32_t i = 0; i < 2; i++)
+        if (a->heads[i].n_nodes == 0)
+            stage_values(gen, s->n->src[i], s->count, "g * N", i ? "DOP_SK_PUT" : "DOP_SQ_PUT", s->width, body);
+    stage_heads(gen, s, body);
+    stage_values(gen, s->n->src[2], s->p, head, "DOP_SV_PUT", 1, body);
+    stage_values(gen, s->n->src[3], 1, "h", "DOP_SD_PUT", 1, body);
+    if (s->n->n_srcs > 6)
+        stage_values(gen, s->n->src[6], 1, "h", "DOP_SB_PUT", 1, body);
+}
+
+/* What is made of the values: a row program for each row. */
+static void
+emit_behind(dop_gen *gen, const scan *s, dop_buf *body)
+{
+    dop_emit *e = &gen->e;
+    const dop_analysis *a = e->r->info;
+    bool subgroups = gen->choice->tile.subgroup;
+    uint32_t n_binds = e->n_binds;
+    if (a->behind.n_nodes == 0)
+        return;
+    dop_rowprog p = {.nodes = a->behind.nodes,
+                     .n_nodes = a->behind.n_nodes,
+                     .len = s->p,
+                     .t = e->g->max_t == 1 ? "0u" : "t",
+                     .unit = "h",
+                     .lanes = subgroups ? e->target->subgroup : 0,
+                     .lane = "lane",
+                     .serial = 2};
+    dop_buf_puts(body, "        barrier();\n");
+    dop_buf_puts(body, subgroups
+                           ? "    for (uint row = gl_LocalInvocationIndex / SG; row < count; row += SUBGROUPS) {\n"
+                           : "    for (uint row = 0u; row < count; row++) {\n");
+    dop_buf_puts(body, "    uint t = first + row;\n");
+    dop_emit_bind(e, a->made[0], "scan_v", true, "(h * P - row * P)");
+    dop_gen_rowprog(gen, &p, body);
+    e->n_binds = n_binds;
+    dop_buf_puts(body, "    }\n");
+}
+
+/* The state goes where it is kept, and, when something else reads it, among the values of the step. */
+static void
+emit_save(dop_gen *gen, const scan *s, dop_buf *body)
+{
+    dop_emit *e = &gen->e;
+    const dop_analysis *a = e->r->info;
+    dop_buf inner = {0};
+    if (a->saved) {
+        dop_emit_scope(e, body, "    ");
+        dop_emit_line(e, "uint to = %s;", dop_emit_replace_copy(e, a->saved, "0u", true));
+    }
+    dop_emit_scope(e, &inner, "                ");
+    if (a->saved)
+        dop_emit_line(e, "dop_st%u_f32(%s, to + c, s[r * J + j]);", s->width, dop_emit_arg(e, a->saved, true));
+    if (a->made[1] && dop_region_is_out(e->r, a->made[1]))
+        dop_emit_store(e, a->made[1], (dop_index){"0u", "c"}, s->width, "s[r * J + j]");
+    if (inner.data)
+        dop_buf_printf(body,
+                       "    [[unroll]] for (uint r = 0u; r < R; r++)\n"
+                       "        [[unroll]] for (uint j = 0u; j < J; j++) {\n"
+                       "            uint p = team + r * TEAMS, n = (part + j * L) * %uu, c = (h * P + p) * N + n;\n"
+                       "            if (p < P && n < N) {\n%s            }\n        }\n",
+                       s->width, inner.data);
+    dop_buf_finish(&inner);
+}
+
+static dop_status
+emit(dop_gen *gen)
+{
+    dop_emit *e = &gen->e;
+    const scan s = scan_of(gen);
+    const dop_tile *tile = &gen->choice->tile;
+    dop_keys keys = {0};
+    dop_buf decls = {0}, from = {0}, stages = {0}, after = {0}, save = {0};
+    uint32_t teams = tile->wg / tile->lanes;
+    dop_buf_puts(&decls, "#define DOP_SV_PUT1(i, x) scan_v[i] = x\n#define DOP_SD_PUT1(i, x) scan_decay[i] = x\n"
+                         "#define DOP_SB_PUT1(i, x) scan_beta[i] = x\n");
+    dop_emit_scope(e, &from, "    ");
+    const dop_node *state = dop_node_at(e->g, s.n->src[4]);
+    const char *copy = dop_emit_replace_copy(e, s.n->src[4], "0u", false);
+    dop_keys_set(&keys, "LOAD",
+                 dop_emit_str(e, "dop_ld%u_%s(%s, %s + (h * P + p) * N + n)", s.width, dop_type_of(state->type)->name,
+                              dop_emit_arg(e, s.n->src[4], false), copy));
+    stage(gen, &s, &stages);
+    emit_behind(gen, &s, &after);
+    emit_save(gen, &s, &save);
+    dop_keys_num(gen, &keys, "P", s.p);
+    dop_keys_num(gen, &keys, "N", s.count);
+    dop_keys_num(gen, &keys, "W", s.width);
+    dop_keys_set(&keys, "VEC", s.width == 4 ? "vec4" : "float");
+    dop_keys_num(gen, &keys, "L", tile->lanes);
+    dop_keys_num(gen, &keys, "J", dop_div_up_u32(s.count, tile->lanes * s.width));
+    dop_keys_num(gen, &keys, "R", dop_div_up_u32(s.p, teams));
+    dop_keys_num(gen, &keys, "ROWS", tile->bq);
+    const bool in_turn = dop_node_i(e->g, e->r->info->scan, DOP_A_interleaved);
+    dop_keys_set(&keys, "KEY_HEAD",
+                 in_turn ? dop_emit_str(e, "h %% %uu", s.groups) : dop_emit_str(e, "h / %uu", s.heads / s.groups));
+    dop_keys_num(gen, &keys, "DELTA", s.n->n_srcs > 6);
+    dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
+    dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
+    dop_keys_set(&keys, "FROM", from.data ? from.data : "");
+    dop_keys_set(&keys, "STAGE", stages.data ? stages.data : "");
+    dop_keys_set(&keys, "AFTER", after.data ? after.data : "");
+    dop_keys_set(&keys, "SAVE", save.data ? save.data : "");
+    gen->grid[0] = s.heads;
+    gen->grid[1] = gen->grid[2] = 1;
+    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "scan.glsl", &keys, &gen->main) : e->status;
+    dop_buf_finish(&decls);
+    dop_buf_finish(&from);
+    dop_buf_finish(&stages);
+    dop_buf_finish(&after);
+    dop_buf_finish(&save);
+    return st;
+}
+
+static uint32_t
+row_bytes(const scan *s)
+{
+    return (2 * s->count + s->p + 2) * 4;
+}
+
+static uint32_t
+shared_bytes(dop_gen *gen)
+{
+    const scan s = scan_of(gen);
+    return gen->choice->tile.bq * row_bytes(&s);
+}
+
+static dop_refusal
+fits(const dop_site *s)
+{
+    const dop_node *state = dop_node_at(s->g, find_scan(s).n->src[4]);
+    if (s->g->max_q > 1)
+        return (dop_refusal){"the step has rows of several sequences", NULL};
+    if (state->op != DOP_OP_state || state->type != DOP_TYPE_f32)
+        return (dop_refusal){"the state before the step is not kept as f32", NULL};
+    return (dop_refusal){0};
+}
+
+enum { MOST_ROWS = 16, GPU_LANES = 8 };
+
+/* The state of a head is divided among the workgroup; on a CPU device that is one subgroup, whose barriers cost nothing. */
+static void
+tile_of(const dop_site *site, dop_tile *tile)
+{
+    const scan s = find_scan(site);
+    const dop_target *t = site->t;
+    uint32_t vectors = s.count / s.width, room = t->shared_bytes / 2 / row_bytes(&s), most = tile->wg;
+    tile->lanes = !tile->subgroup ? 1 : t->cpu ? t->subgroup : t->subgroup < GPU_LANES ? t->subgroup : GPU_LANES;
+    while (!t->cpu && tile->lanes > 1 && tile->lanes > vectors)
+        tile->lanes /= 2;
+    tile->wg = tile->subgroup ? t->subgroup : 32;
+    while (!(t->cpu && tile->subgroup) && tile->wg * 2 <= most && tile->wg < s.p * tile->lanes)
+        tile->wg *= 2;
+    tile->bq = site->g->max_t < MOST_ROWS ? site->g->max_t : MOST_ROWS;
+    if (tile->bq > room)
+        tile->bq = room ? room : 1;
+}
+
+const dop_descriptor dop_descriptor_scan = {
+    .fits = fits,
+    .tile = tile_of,
+    .shared = shared_bytes,
+    .emit = emit,
+};
+const dop_descriptor dop_descriptor_scan_subgroup = {
+    .fits = fits,
+    .tile = tile_of,
+    .shared = shared_bytes,
+    .emit = emit,
+};

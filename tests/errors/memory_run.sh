@@ -1,0 +1,19 @@
+# Memory, and what else a device or a system may refuse, that runs out somewhere while a plan is opened and run, or while a
+# text is tokenized: an error with a message, wherever that happens (tests/faults/fail_runtime.c).  By default for some of
+# the points that each place makes; with `whole` for every one.
+. "$(dirname "$0")/../lib.sh"
+golden=$SRC/tests/golden
+whole=${1:-}
+
+fails() { # NAME WHAT FILE EVERY
+    check "$1" "$TOOLS/fail_runtime" "$2" "$3" "$([ -n "$whole" ] && echo 0 || echo "$4")"
+}
+
+check "llama: compiles" "$DOPPLERC" "$golden/llama" -o llama.plan --quiet --target tier2 --chunks 8 --ctx 64 &&
+    fails "llama: opened and run" run llama.plan 3
+fails "tokenizer.json alone" text "$SRC/examples/shakespeare-gemma3/tokenizer.json" 5
+fails "a directory with a chat template" text "$SRC/examples/shakespeare-gemma3" 5
+for kind in spm-bpe spm-unigram tiktoken tekken wordpiece; do
+    fails "tokenizer: $kind" text "$SRC/tests/tokenizers/$kind" 20
+done
+finish

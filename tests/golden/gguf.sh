@@ -1,0 +1,23 @@
+# A GGUF file of a hybrid model on a device: value heads that take key heads in turn, as only GGUF files have them.  The
+# interpreter reads every family's file (unit.test_import_gguf).  And what tests/bench/make_gguf.c writes is read.
+. "$(dirname "$0")/../lib.sh"
+golden=$SRC/tests/golden/qwen3_5
+
+logits() { # PLAN
+    "$EXEC" "$1" --quiet --tokens-file prompt -n 0 --logits got.f32
+}
+
+"$TOOLS/expect" tokens "$golden/expected.json" . >prompt
+check "converts" "$TOOLS/hf_to_gguf" "$golden" model.gguf &&
+    check "compiles" "$DOPPLERC" model.gguf -o model.plan --quiet --kv f32 &&
+    check "runs" logits model.plan &&
+    check "logits" "$TOOLS/expect" logits "$golden/expected.json" . "$golden/logits.f32" got.f32 5e-4
+
+reads() { # SHAPE TYPE
+    "$TOOLS/make_gguf" "$1" "$2" tiny.gguf && "$DOPPLERC" tiny.gguf --emit ir >tiny.ir && grep -q 'argmax' tiny.ir
+}
+for shape in "qwen3moe q4_0" "mixtral q8_0" "gpt-oss mxfp4" "qwen3.5 f16" "mamba2 f16" "lfm2 f16"; do
+    # shellcheck disable=SC2086
+    check "make_gguf $shape" reads tiny-$shape
+done
+finish

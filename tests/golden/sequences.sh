@@ -1,0 +1,23 @@
+# Sequences that come and go in random order, beside each other and alone: the same logits (tests/tools/sequences.c).
+# The argument `whole` is the long form, with more operations over more kinds of models.
+. "$(dirname "$0")/../lib.sh"
+work=$WORK
+
+run() { # MODEL OPERATIONS SEED BOUND OPTION...
+    local model=$1 operations=$2 seed=$3 bound=$4
+    shift 4
+    check "a plan of $model $*" "$DOPPLERC" "$SRC/tests/golden/$model" -o "$model.plan" --ctx 64 --chunks 4,16 --quiet "$@" &&
+        check "$operations operations on $model $*" "$TOOLS/sequences" "$model.plan" "$operations" "$seed" "$bound" "$work"
+}
+
+if [ "${1:-}" = whole ]; then
+    for model in llama gemma2 gpt2 gemma3 phi3 qwen3 mistral_window; do
+        run "$model" 2000 7 5e-4 --kv f32 --sequences 6
+    done
+    run llama 2000 8 2e-2 --sequences 64 --rows 2,8,64
+    run llama 2000 9 5e-4 --kv f32 --sequences 3 --no-fuse
+else
+    run llama 400 1 5e-4 --kv f32 --sequences 5
+    run mistral_window 200 2 2e-2 --sequences 3 --rows 3
+fi
+finish

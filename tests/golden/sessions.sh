@@ -1,0 +1,89 @@
+# --session, the commands of -i, a context that gets full, Ctrl-C; and what of it is refused.
+. "$(dirname "$0")/../lib.sh"
+demo=$SRC/examples/shakespeare-gemma3
+ids() { "$EXEC" "$1" --temp 0 --quiet --print-ids "${@:2}"; }
+
+check "a plan" "$DOPPLERC" "$demo" -o demo.plan --ctx 64 --chunks 8 --sequences 2 --target lavapipe --quiet
+whole=$(ids demo.plan -p "ROMEO:" -n 20)
+first=$(ids demo.plan -p "ROMEO:" -n 8 --session s.bin)
+rest=$(ids demo.plan -n 12 --session s.bin)
+[ "$first $rest" = "$whole" ] && pass "a session goes on" || fail "a session goes on" "$first | $rest | $whole"
+check "a prompt is added to a session" test -n "$(ids demo.plan -p " and" -n 2 --session s.bin)"
+check_fails "a session that leaves no room" 1 "does not fit the plan's context of 64" \
+    "$EXEC" demo.plan -p "and" -n 60 --session s.bin --quiet
+head -c 1000 s.bin >short.bin
+check_fails "a session cut short" 1 "cut short: 1000 of" "$EXEC" demo.plan -n 2 --session short.bin
+{ head -c 900 s.bin; printf X; tail -c +902 s.bin; } >changed.bin
+check_fails "a changed one" 1 "damaged: its digest does not fit" "$EXEC" demo.plan -n 2 --session changed.bin
+echo nothing >none.bin
+check_fails "a file that is none" 1 "not a saved sequence" "$EXEC" demo.plan -n 2 --session none.bin
+[ "$(cat none.bin)" = nothing ] && pass "which stays as it is" || fail "which stays as it is"
+
+# ---- -i --------------------------------------------------------------------------------------------------------------
+talk() { # PLAN [OPTION...]: lines from standard input
+    "$EXEC" "$1" -i -n 10 --temp 0 --quiet "${@:2}" 2>said
+}
+printf 'ROMEO:\n' | talk demo.plan >one
+printf 'JULIET:\n/undo\n/undo\nROMEO:\n' | talk demo.plan >undone
+check "/undo" sh -c 'tail -n "$(wc -l <one)" undone | cmp - one'
+check "/undo of nothing says so" grep -q "nothing to undo" said
+printf 'ROMEO:\n/save k.bin\nKING:\n/load k.bin\nKING:\n/reset\nROMEO:\n/help\n/nothing\n//x\n/quit\nmore\n' | talk demo.plan --session t.bin >all
+check "/save, /load and /reset" sh -c 'n=$(wc -l <one); head -n "$n" all | cmp - one'
+check "/help" grep -q "^/undo" said
+check "an unknown command" grep -q "unknown command /nothing" said
+check "a file of its own" grep -q "restored from k.bin, 1 turn$" said
+printf 'KING:\n' | talk demo.plan --session k.bin >king
+check "goes on in another run" grep -qF "$(head -n 1 king)" all
+check "kept at the end" test -s t.bin
+printf '/save\n/load nothing.bin\n' | talk demo.plan >/dev/null
+check "/save without a file" grep -q "/save needs a file" said
+check "/load of a file that is not there" grep -q "nothing.bin: cannot open" said
+for i in 1 2 3 4 5 6 7 8; do echo "the king of line $i"; done | talk demo.plan >full
+check "a full context drops the oldest turns" grep -q "the context of 64 tokens is full: the oldest" said
+[ "$(grep -c . full)" -ge 8 ] && pass "and goes on" || fail "and goes on"
+
+# The same with a chat format, where the conversation is rendered again from its messages.
+cp -r "$demo" chat
+cat >chat/tokenizer_config.json <<'JSON'
+{"chat_template": "{% for m in messages %}{{ '<start_of_turn>' + m['role'] + '\n' + m['content'] + '<end_of_turn>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}"}
+JSON
+check "a plan with a chat format" "$DOPPLERC" chat -o chat.plan --ctx 128 --chunks 8 --target lavapipe --quiet
+printf 'Speak.\n' | talk chat.plan >one
+printf 'Who is it?\n/undo\nSpeak.\n/save c.bin\n/load c.bin\n/undo\nSpeak.\n' | talk chat.plan >undone
+check "/undo in a conversation" sh -c 'tail -n "$(wc -l <one)" undone | cmp - one'
+for i in 1 2 3 4 5 6; do echo "Tell me more of the king, $i."; done | talk chat.plan --session c2.bin >full
+check "a full conversation" grep -q "the context of 128 tokens is full" said
+printf 'And then?\n' | talk chat.plan --session c2.bin >more
+check "is kept as far as it is known" test -s more
+"$EXEC" chat.plan -p "no conversation" -n 2 --session plain.bin --quiet >/dev/null
+check_fails "a session that is no conversation" 1 "is no conversation" "$EXEC" chat.plan -i --session plain.bin </dev/null
+
+# ---- Ctrl-C ------------------------------------------------------------------------------------------------------------
+mkfifo lines
+"$EXEC" demo.plan -i -n 60 --temp 0 --ignore-eos --quiet --chunk 1 <lines >answers 2>said &
+pid=$!
+exec 3>lines
+echo "ROMEO:" >&3
+for _ in $(seq 200); do
+    [ -s answers ] && break
+    sleep 0.05
+done
+kill -INT "$pid"
+echo "/quit" >&3
+exec 3>&-
+status=0
+wait "$pid" || status=$?
+[ "$status" -eq 0 ] && pass "Ctrl-C ends an answer, not the program" || fail "Ctrl-C ends an answer, not the program" "status $status"
+
+# ---- --logprobs, -n -1, --bench -b -----------------------------------------------------------------------------------
+"$EXEC" demo.plan -p "ROMEO:" -n 3 --temp 0 --quiet --json --logprobs 4 >probs.json
+# Greedy: each pick is the first of its alternatives.
+n=$(grep -oE '"id":([0-9]+),"logprob":(-[0-9.e-]+),"top":\[\{"id":\1,"logprob":\2\}(,\{[^}]*\}){3}\]' probs.json | wc -l)
+[ "$n" -eq 3 ] && pass "the likeliest of each token" || fail "the likeliest of each token" "$(cat probs.json)"
+check_fails "--logprobs without --json" 2 "--logprobs goes with --json" "$EXEC" demo.plan -p "ROMEO:" -n 1 --logprobs 1
+n=$(ids demo.plan -p "ROMEO:" -n -1 --ignore-eos | wc -w)
+[ "$n" -eq 62 ] && pass "-n -1 goes to the end of the context" || fail "-n -1 goes to the end of the context" "$n tokens"
+check "--bench -b" sh -c '"$1" --bench demo.plan -p 0 -n 4 -b 1,2 -r 1 -o csv --quiet | grep -q "tg4b2"' sh "$EXEC"
+check_fails "more sequences than the plan holds" 1 "tg4b3 needs 3 sequences and the plan holds 2 at once" \
+    "$EXEC" --bench demo.plan -p 0 -n 4 -b 3 -r 1 --quiet
+finish

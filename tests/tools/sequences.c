@@ -1,0 +1,333 @@
+/* Sequences that come and go in random order, against the same texts run alone.
+ *
+ *   sequences PLAN OPERATIONS SEED BOUND WORK    (BOUND: of any logit, in standard deviations of its row; WORK: a folder)
+ *
+ * There are a few texts, some of which begin alike.  Every sequence holds the beginning of one of them, whatever is done with
+ * it: fed, stepped beside others, rolled back, rewound, cut, forked, copied, saved, restored.  So the logits of every
+ * position are known beforehand: those of the text in a model of its own, token by token.  Uses the public interface only. */
+#include <doppler/doppler.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXTS = 5, LENGTH = 40, MAX = 64 };
+
+typedef struct state {
+    dop_model *m;
+    dop_diag diag;
+    dop_facts facts;
+    uint32_t text[TEXTS][LENGTH];
+    float *want[TEXTS]; /* [LENGTH][vocab] */
+    struct {
+        dop_sequence *s; /* NULL: none */
+        uint32_t text, n;
+    } of[MAX];
+    char file[MAX][512]; /* what was saved by number, and of which text: */
+    uint32_t file_text[MAX], file_n[MAX], n_files;
+    uint64_t x;
+    double bound, worst;
+    uint64_t rows, ops[16];
+} state;
+
+static void
+ok(state *t, dop_status st, const char *what)
+{
+    if (st == DOP_OK)
+        return;
+    printf("%s: %s\n", what, t->diag.message);
+    exit(1);
+}
+
+static void
+must(bool good, const char *what)
+{
+    if (good)
+        return;
+    printf("failed: %s\n", what);
+    exit(1);
+}
+
+static uint32_t
+pick(state *t, uint32_t n)
+{
+    t->x = t->x * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(t->x >> 33) % n;
+}
+
+static void
+compare(state *t, uint32_t text, uint32_t pos, const float *got)
+{
+    const float *want = t->want[text] + (size_t)pos * t->facts.vocab;
+    double sum = 0, squares = 0, worst = 0, n = t->facts.vocab;
+    for (uint32_t i = 0; i < t->facts.vocab; i++) {
+        double d = fabs((double)got[i] - (double)want[i]);
+        sum += (double)want[i];
+        squares += (double)want[i] * (double)want[i];
+        worst = d > worst || isnan(d) ? d : worst;
+    }
+    worst /= sqrt(squares / n - (sum / n) * (sum / n));
+    t->worst = worst > t->worst || isnan(worst) ? worst : t->worst;
+    t->rows++;
+    if (!(worst <= t->bound)) {
+        printf("text %u, position %u: %.3g standard deviations from the same text alone\n", text, pos, worst);
+        exit(1);
+    }
+}
+
+typedef struct keeper {
+    state *t;
+    uint32_t text;
+} keeper;
+
+static dop_status
+keep(void *user, size_t first, size_t n, const float *rows, dop_diag *diag)
+{
+    keeper *k = user;
+    size_t vocab = k->t->facts.vocab;
+    (void)diag;
+    memcpy(k->t->want[k->text] + first * vocab, rows, n * vocab * sizeof *rows);
+    return DOP_OK;
+}
+
+/* Texts 1 and 2 begin as text 0 does. */
+static void
+make_texts(state *t, const char *plan)
+{
+    dop_open_options alone = {.max_chunk = 1};
+    dop_model *m;
+    dop_sequence *s;
+    ok(t, dop_model_open(plan, &alone, &t->diag, &m), "opening");
+    dop_model_facts(m, &t->facts);
+    for (uint32_t i = 0; i < TEXTS; i++) {
+        for (uint32_t k = 0; k < LENGTH; k++)
+            t->text[i][k] = i > 0 && i < 3 && k < 8 * i ? t->text[0][k] : pick(t, t->facts.vocab);
+        t->want[i] = calloc((size_t)LENGTH * t->facts.vocab, sizeof(float));
+        must(t->want[i] != NULL, "memory");
+        keeper k = {t, i};
+        ok(t, dop_sequence_create(m, &t->diag, &s), "create");
+        ok(t, dop_sequence_score(s, t->text[i], LENGTH, keep, &k, &t->diag), "score");
+        dop_sequence_destroy(s);
+    }
+    dop_model_close(m);
+    ok(t, dop_model_open(plan, NULL, &t->diag, &t->m), "opening");
+    dop_model_facts(t->m, &t->facts);
+}
+
+/* The texts that begin with the first n tokens of this one: a sequence may go on as any of them. */
+static uint32_t
+another_text(state *t, uint32_t text, uint32_t n)
+{
+    uint32_t other = pick(t, TEXTS);
+    return memcmp(t->text[text], t->text[other], n * sizeof(uint32_t)) == 0 ? other : text;
+}
+
+static void
+check_tokens(state *t, uint32_t i)
+{
+    size_t n;
+    const uint32_t *ids = dop_sequence_tokens(t->of[i].s, &n);
+    must(n == t->of[i].n && memcmp(ids, t->text[t->of[i].text], n * sizeof *ids) == 0, "tokens of a sequence");
+}
+
+static dop_status
+compare_rows(void *user, size_t first, size_t n, const float *rows, dop_diag *diag)
+{
+    struct {
+        state *t;
+        uint32_t i;
+    } *u = user;
+    (void)diag;
+    for (size_t k = 0; k < n; k++)
+        compare(u->t, u->t->of[u->i].text, u->t->of[u->i].n + (uint32_t)(first + k), rows + k * u->t->facts.vocab);
+    return DOP_OK;
+}
+
+static void
+feed(state *t, uint32_t i, bool score)
+{
+    uint32_t n = 1 + pick(t, 12);
+    struct {
+        state *t;
+        uint32_t i;
+    } u = {t, i};
+    t->of[i].text = another_text(t, t->of[i].text, t->of[i].n);
+    if (n > LENGTH - t->of[i].n)
+        n = LENGTH - t->of[i].n;
+    const uint32_t *ids = t->text[t->of[i].text] + t->of[i].n;
+    ok(t,
+       score ? dop_sequence_score(t->of[i].s, ids, n, compare_rows, &u, &t->diag)
+             : dop_sequence_feed(t->of[i].s, ids, n, &t->diag),
+       "feed");
+    t->of[i].n += n;
+}
+
+/* What it would say next, which is taken back. */
+static void
+next(state *t, uint32_t i)
+{
+    uint32_t id;
+    if (t->of[i].n == 0 || t->of[i].n == LENGTH)
+        return;
+    ok(t, dop_sequence_next(t->of[i].s, &t->diag, &id), "next");
+    const float *want = t->want[t->of[i].text] + (size_t)(t->of[i].n - 1) * t->facts.vocab;
+    for (uint32_t k = 0; k < t->facts.vocab; k++)
+        must((double)want[k] <= (double)want[id] + 2 * t->bound * 10, "a pick is far from the largest logit");
+    ok(t, dop_sequence_rewind(t->of[i].s, t->of[i].n, &t->diag), "rewind");
+}
+
+/* Rows of some sequences, one or several of each, mixed; committed or rolled back. */
+static void
+step(state *t)
+{
+    dop_step_row rows[MAX];
+    uint32_t of[MAX], pos[MAX], more[MAX] = {0}, n = 0, most = dop_model_max_rows_of_several(t->m);
+    uint32_t want = 1 + pick(t, most > 1 ? most : t->facts.n_sequences);
+    for (uint32_t tries = 0; tries < 4 * want && n < want && n < MAX; tries++) {
+        uint32_t i = pick(t, t->facts.n_sequences);
+        if (!t->of[i].s || t->of[i].n + more[i] >= LENGTH || (most == 1 && more[i] == 4))
+            continue;
+        if (more[i] == 0)
+            t->of[i].text = another_text(t, t->of[i].text, t->of[i].n);
+        pos[n] = t->of[i].n + more[i]++;
+        of[n] = i;
+        rows[n] = (dop_step_row){t->of[i].s, t->text[t->of[i].text][pos[n]], pick(t, 4)};
+        n++;
+    }
+    if (n == 0)
+        return;
+    ok(t, dop_step_run(t->m, rows, n, &t->diag), "step");
+    for (uint32_t k = 0; k < n; k++) {
+        const float *logits = dop_step_logits(t->m, k);
+        if (rows[k].wants & DOP_WANTS_LOGITS)
+            must(logits != NULL, "logits that a row wants");
+        if (logits)
+            compare(t, t->of[of[k]].text, pos[k], logits);
+        must(!(rows[k].wants & DOP_WANTS_PICK) || dop_step_pick(t->m, k) < t->facts.vocab, "a pick that a row wants");
+    }
+    if (pick(t, 3) == 0) {
+        dop_step_rollback(t->m);
+        return;
+    }
+    dop_step_commit(t->m);
+    for (uint32_t i = 0; i < t->facts.n_sequences; i++)
+        t->of[i].n += more[i];
+}
+
+static uint32_t
+free_place(const state *t)
+{
+    uint32_t i = 0;
+    while (i < t->facts.n_sequences && t->of[i].s)
+        i++;
+    return i;
+}
+
+static void
+create_or_fork(state *t, uint32_t from)
+{
+    uint32_t to = free_place(t);
+    bool fork = t->of[from].s && pick(t, 3) > 0;
+    dop_sequence *s = NULL;
+    if (to == t->facts.n_sequences) { /* the plan is full: an error, and nothing changes */
+        memset(&t->diag, 0, sizeof t->diag);
+        dop_status st = fork ? dop_sequence_fork(t->of[from].s, &t->diag, &s) : dop_sequence_create(t->m, &t->diag, &s);
+        must(st == DOP_E_INPUT && !s, "one sequence too many");
+        memset(&t->diag, 0, sizeof t->diag);
+        return;
+    }
+    ok(t, fork ? dop_sequence_fork(t->of[from].s, &t->diag, &s) : dop_sequence_create(t->m, &t->diag, &s), "create");
+    t->of[to].s = s;
+    t->of[to].n = fork ? t->of[from].n : 0;
+    t->of[to].text = fork ? t->of[from].text : pick(t, TEXTS);
+}
+
+static void
+save_or_load(state *t, uint32_t i, const char *work)
+{
+    if (t->n_files < 4 || pick(t, 3) == 0) {
+        uint32_t f = t->n_files < 4 ? t->n_files++ : pick(t, 4);
+        snprintf(t->file[f], sizeof t->file[f], "%s/sequence.%u", work, f);
+        ok(t, dop_sequence_save(t->of[i].s, t->file[f], NULL, 0, &t->diag), "save");
+        t->file_text[f] = t->of[i].text;
+        t->file_n[f] = t->of[i].n;
+        return;
+    }
+    uint32_t f = pick(t, t->n_files);
+    ok(t, dop_sequence_load(t->of[i].s, t->file[f], &t->diag, NULL, NULL), "load");
+    t->of[i].text = t->file_text[f];
+    t->of[i].n = t->file_n[f];
+}
+
+static void
+operation(state *t, const char *work)
+{
+    uint32_t i = pick(t, t->facts.n_sequences), op = pick(t, 16), k = pick(t, t->facts.n_sequences);
+    t->ops[op]++;
+    if (op < 6) {
+        step(t);
+        return;
+    }
+    if (op < 8 || !t->of[i].s) {
+        create_or_fork(t, k);
+        return;
+    }
+    switch (op) {
+    case 8:
+        dop_sequence_destroy(t->of[i].s);
+        t->of[i].s = NULL;
+        return;
+    case 9:
+        t->of[i].n = pick(t, t->of[i].n + 1);
+        ok(t, dop_sequence_rewind(t->of[i].s, t->of[i].n, &t->diag), "rewind");
+        break;
+    case 10:
+        if (t->of[k].s) {
+            ok(t, dop_sequence_copy(t->of[i].s, t->of[k].s, &t->diag), "copy");
+            t->of[i].n = t->of[k].n;
+            t->of[i].text = t->of[k].text;
+        }
+        break;
+    case 11:
+        save_or_load(t, i, work);
+        break;
+    case 12:
+        next(t, i);
+        break;
+    case 13: /* what is cut at the end is as if rewound; in the middle it is another text */
+        if (t->of[i].n > 2) {
+            uint32_t n = 1 + pick(t, t->of[i].n - 1);
+            ok(t, dop_sequence_cut(t->of[i].s, t->of[i].n - n, n, &t->diag), "cut");
+            t->of[i].n -= n;
+        }
+        break;
+    default:
+        if (t->of[i].n < LENGTH)
+            feed(t, i, op == 14);
+    }
+    check_tokens(t, i);
+}
+
+int
+main(int argc, char **argv)
+{
+    static state t;
+    if (argc != 6)
+        return 2;
+    t.x = strtoull(argv[3], NULL, 10) + 1;
+    t.bound = strtod(argv[4], NULL);
+    make_texts(&t, argv[1]);
+    unsigned long n = strtoul(argv[2], NULL, 10);
+    for (unsigned long i = 0; i < n; i++)
+        operation(&t, argv[5]);
+    for (uint32_t i = 0; i < t.facts.n_sequences; i++)
+        if (t.of[i].s)
+            check_tokens(&t, i);
+    printf("%lu operations on %u sequences, %llu rows compared, worst %.3g standard deviations\n", n,
+           t.facts.n_sequences, (unsigned long long)t.rows, t.worst);
+    dop_model_close(t.m);
+    for (uint32_t i = 0; i < TEXTS; i++)
+        free(t.want[i]);
+    return t.rows > n / 2 ? 0 : 1;
+}

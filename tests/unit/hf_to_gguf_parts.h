@@ -1,0 +1,119 @@
+/* The parts of the converter; only hf_to_gguf*.c include this. */
+#ifndef DOPPLER_TESTS_UNIT_HF_TO_GGUF_PARTS_H
+#define DOPPLER_TESTS_UNIT_HF_TO_GGUF_PARTS_H
+
+#include <jansson.h>
+
+#include "tests/unit/gguf_writer.h"
+
+enum { HG_MAX_RANK = 4 };
+
+/* What is done to the values of a tensor. */
+typedef enum hg_how {
+    HG_PLAIN,
+    HG_WHOLE_NAME, /* nothing; its name takes no ending */
+    HG_NORM,
+    HG_Q,
+    HG_K,
+    HG_QKV_BY_HEAD, /* fused, head by head */
+    HG_TRANSPOSED,
+    HG_DROPPED, /* it becomes metadata */
+    /* hf_to_gguf_split.c: one tensor of all experts, two of one, or values in another form */
+    HG_EXPERTS,        /* one tensor for each expert: stacked */
+    HG_HALVES,         /* gate and up below each other (of each expert): two tensors, "gate,up" */
+    HG_COLUMN_HALVES,  /* the same beside each other: [expert, in, out] becomes [expert, out, in] */
+    HG_TURNED,         /* [expert, in, out] becomes [expert, out, in] */
+    HG_EVEN_ODD,       /* values of gate and up in turn */
+    HG_MXFP4,          /* blocks, whose scales are a tensor beside it */
+    HG_MXFP4_EVEN_ODD, /* ... with rows of gate and up in turn */
+    HG_KV_B,           /* keys and values of a latent head: "k,v", the keys turned */
+    HG_DECAY,          /* -exp() */
+    HG_COLUMN,         /* a vector as a matrix of one column */
+    HG_DECAY_COLUMN,   /* both */
+    HG_TAPS,           /* [channels, 1, taps] without the 1 */
+    HG_GROUPS,         /* a vector as rows of one group each */
+    HG_QKVZ,           /* "qkv,gate", key head by key head there */
+    HG_V_ROWS,         /* value heads in the order that their key heads take turns; the qk channels before them stay */
+    HG_V_ALL_ROWS,     /* the same of a tensor of value heads alone */
+    HG_V_VALUES,       /* of one value (or row) of each value head */
+    HG_V_DECAY,
+    HG_V_TAPS,
+    HG_V_COLUMNS,
+    HG_MIX_IN /* Falcon-H1's multipliers */
+} hg_how;
+
+typedef struct hg_rule {
+    const char *hf;   /* below the model's prefix, "*" for the layer; NULL ends a list */
+    const char *gguf; /* in a layer: below "blk.N." */
+    hg_how how;
+} hg_rule;
+
+enum {
+    HG_PERMUTE = 1, /* q and k rotate in pairs there, in halves here */
+    HG_ADD_1 = 2    /* norms are stored minus 1 */
+};
+
+typedef struct hg_model hg_model;
+
+typedef struct hg_family {
+    const char *model_type, *arch;
+    const hg_rule *rules[4];
+    unsigned flags;
+    void (*metadata)(hg_model *m); /* what only this family has; NULL: nothing */
+} hg_family;
+
+struct hg_model {
+    json_t *root, *config; /* config.json, and its text_config where there is one */
+    json_t *header;        /* of the safetensors file */
+    dop_map map;
+    const uint8_t *data; /* of the tensors */
+    const hg_family *family;
+    uint32_t layers, hidden, heads, head_dim;
+    bool f32;
+    gguf_writer *w;
+    char *error;
+    size_t error_size;
+};
+
+typedef struct hg_tensor {
+    const char *dtype;
+    uint32_t rank;
+    uint64_t shape[HG_MAX_RANK], count;
+    const uint8_t *data;
+} hg_tensor;
+
+bool hg_find(const hg_model *m, const char *name, hg_tensor *out);
+/* malloc'ed */
+float *hg_values(const hg_tensor *t);
+void hg_write(hg_model *m, const char *name, const hg_tensor *t, const float *v);
+/* A number of config.json; otherwise where it has none. */
+double hg_number(const hg_model *m, const char *key, double otherwise);
+/* Rows of `cols` values in another order: the new row r is the old row from[r]. */
+void hg_reorder(float *v, const uint64_t *from, uint64_t rows, uint64_t cols);
+/* The rules from HG_EXPERTS on.  hf: the tensor's whole name; gguf: of what it becomes, "blk.N." included, with a comma
+ * between two.  ending: ".weight" or what the tensor has.  false: it cannot be done. */
+bool hg_split(hg_model *m, const hg_rule *rule, const char *hf, const char *gguf, const char *ending);
+
+/* Keys that every family has, and then those of its own. */
+void hg_metadata(hg_model *m);
+/* Tensors that no tensor of the model becomes: frequency divisors. */
+void hg_extra_tensors(hg_model *m);
+
+void hg_window(hg_model *m);
+void hg_window_flags(hg_model *m);
+void hg_gemma(hg_model *m);
+void hg_gemma4(hg_model *m);
+void hg_granite(hg_model *m);
+void hg_parallel(hg_model *m);
+void hg_cohere2(hg_model *m);
+void hg_apertus(hg_model *m);
+void hg_experts(hg_model *m);
+void hg_gpt_oss(hg_model *m);
+void hg_llama4(hg_model *m);
+void hg_deepseek(hg_model *m);
+void hg_delta(hg_model *m);
+void hg_granite_hybrid(hg_model *m);
+void hg_ssm(hg_model *m);
+void hg_lfm2(hg_model *m);
+
+#endif

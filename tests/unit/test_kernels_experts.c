@@ -1,0 +1,86 @@
+/* Products by expert with many rows on a software device, against the interpreter: rows in blocks of one expert each, tiles
+ * over them, what joins the tiles and what comes after.  Steps have as many rows as the graph takes, fewer, and one. */
+#include "tests/unit/kernels_util.h"
+
+#include "runtime/base.h"
+#include "runtime/device.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+typedef struct shape {
+    const char *what;
+    uint32_t t, experts, k, hidden, width;
+    double spread; /* factor on the scores; 0: all are equal, and everybody takes the first k */
+    bool bias;
+} shape;
+
+static const shape shapes[] = {
+    {"seven rows, odd sizes", 7, 3, 2, 36, 21, 1, false},
+    {"most experts have no row", 9, 6, 2, 32, 24, 0, true},
+    {"all rows on one expert, more than a block", 64, 5, 1, 24, 40, 0, false},
+    {"eight experts, three active, biases", 33, 8, 3, 40, 20, 2, true},
+    {"many experts for few rows each", 64, 24, 1, 20, 12, 3, false},
+};
+
+static void
+write_graph(const shape *s, dop_buf *out)
+{
+    const uint32_t e = s->experts, k = s->k, h = s->hidden, w = s->width;
+    dop_buf_printf(out,
+                   "graph experts(T<=%u, S<=200, Q=1) {\n"
+                   "  %%tok:u32[T] = input \"tokens\"\n"
+                   "  %%t:f16[16,%u] = weight \"t0\"\n"
+                   "  %%r:f32[16,%u] = weight \"t1\"\n"
+                   "  %%wg:f16[%u,%u,%u] = weight \"w1\"\n"
+                   "  %%wu:f32[%u,%u,%u] = weight \"w2\"\n"
+                   "  %%wd:bf16[%u,%u,%u] = weight \"w3\"\n"
+                   "  %%b:f32[%u,%u] = weight \"t2\"\n",
+                   s->t, h, e, e, w, h, e, w, h, e, h, w, e, h);
+    dop_buf_printf(out,
+                   "  %%x:f32[T,%u] = gather %%t, %%tok\n"
+                   "  %%r0:f32[T,%u] = gather %%r, %%tok\n"
+                   "  %%s:f32[T,%u] = scale %%r0 by=%.1f\n"
+                   "  %%p:f32[T,%u] = softmax %%s\n"
+                   "  %%ids:u32[T,%u] = top_k %%p k=%u groups=1 group_best=1 group_keep=1\n"
+                   "  %%pk:f32[T,%u] = pick %%p, %%ids\n",
+                   h, e, e, s->spread, e, k, k, k);
+    dop_buf_printf(out,
+                   "  %%xs:f32[T,%u] = scale %%x by=0.5\n"
+                   "  %%g:f32[T,%u,%u] = matmul_at %%xs, %%wg, %%ids\n"
+                   "  %%u:f32[T,%u,%u] = matmul_at %%xs, %%wu, %%ids\n"
+                   "  %%a:f32[T,%u,%u] = silu %%g\n"
+                   "  %%m:f32[T,%u,%u] = mul %%a, %%u\n"
+                   "  %%d:f32[T,%u,%u] = matmul_at %%m, %%wd, %%ids\n",
+                   h, k, w, k, w, k, w, k, w, k, h);
+    if (s->bias)
+        dop_buf_printf(out,
+                       "  %%bi:f32[T,%u,%u] = gather %%b, %%ids\n"
+                       "  %%db:f32[T,%u,%u] = add %%d, %%bi\n",
+                       k, h, k, h);
+    dop_buf_printf(out,
+                   "  %%y:f32[T,%u] = weighted_sum %%%s, %%pk\n"
+                   "  %%z:f32[T,%u] = add %%y, %%x\n"
+                   "  return %%z, %%m\n}\n",
+                   h, s->bias ? "db" : "d", h);
+}
+
+Test(kernels_experts, blocks_of_rows_agree_with_the_interpreter, .timeout = 300)
+{
+    kernel_lab *lab;
+    dop_buf no = {0};
+    if (!kernel_lab_open(&lab, &no))
+        cr_skip_test("%s", no.data ? no.data : "no device");
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        dop_buf text = {0}, why = {0};
+        write_graph(&shapes[i], &text);
+        for (uint32_t t = 0; t < KERNEL_LAB_TARGETS; t++)
+            if (t == i % KERNEL_LAB_TARGETS || i == 3) {
+                bool ok = kernel_lab_check(lab, text.data, text.size, kernel_lab_target(t), true, &why);
+                cr_expect(ok, "%s: %s\n%s", shapes[i].what, why.data ? why.data : "?", text.data);
+            }
+        dop_buf_finish(&text);
+        dop_buf_finish(&why);
+    }
+    kernel_lab_close(lab);
+}

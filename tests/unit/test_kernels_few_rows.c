@@ -1,0 +1,158 @@
+/* Experts of few rows on a software device, against the interpreter: a whole layer's choice, products and sum, as the
+ * passes fuse it, for every way of choosing, and every kind of weights. */
+#include "tests/unit/kernels_util.h"
+
+#include "runtime/base.h"
+
+#include <criterion/criterion.h>
+
+typedef struct layer {
+    const char *what;
+    uint32_t t, experts, k, hidden, width, groups, keep;
+    bool sigmoid, correction, normalized, bias, shared;
+    const char *up, *down; /* types of the weights */
+} layer;
+
+static const layer layers[] = {
+    {"8 experts, 3 active, odd sizes", 1, 8, 3, 36, 20, 1, 1, false, false, true, false, false, "f16", "bf16"},
+    {"6 experts, 2 active, biases", 1, 6, 2, 72, 24, 1, 1, false, false, true, true, false, "f32", "f16"},
+    {"groups, correction, a shared expert", 1, 16, 4, 40, 36, 4, 2, true, true, true, false, true, "bf16", "f16"},
+    {"more scores than invocations", 1, 300, 5, 32, 8, 1, 1, false, true, false, false, false, "f16", "f16"},
+    {"blocks of 256, whole and in part", 1, 5, 2, 256, 96, 1, 1, true, false, true, false, false, "q4_k", "q6_k"},
+    {"blocks of 32", 1, 7, 3, 96, 64, 1, 1, false, false, false, true, true, "mxfp4", "q8_0"},
+    {"all experts, and rows that end within a unit", 1, 3, 3, 40, 40, 1, 1, false, false, true, false, false, "q8_0",
+     "q5_1"},
+    {"one expert of two, three rows", 3, 2, 1, 36, 20, 1, 1, true, false, false, false, false, "f16", "q4_0"},
+    {"three rows, groups", 3, 12, 2, 64, 32, 3, 1, true, true, true, true, false, "q5_k", "f16"},
+};
+
+static void
+write_choice(const layer *s, dop_buf *out)
+{
+    const uint32_t e = s->experts, k = s->k;
+    const char *by = "sc";
+    dop_buf_printf(out, "  %%r:f32[T,%u] = matmul %%n, %%wr\n  %%sc:f32[T,%u] = %s %%r\n", e, e,
+                   s->sigmoid ? "sigmoid" : "softmax");
+    if (s->correction) {
+        dop_buf_printf(out, "  %%by:f32[T,%u] = add %%sc, %%c\n", e);
+        by = "by";
+    }
+    dop_buf_printf(out,
+                   "  %%ids:u32[T,%u] = top_k %%%s k=%u groups=%u group_best=%u group_keep=%u\n"
+                   "  %%p:f32[T,%u] = pick %%sc, %%ids\n",
+                   k, by, k, s->groups, s->groups > 1 ? 2 : 1, s->keep, k);
+    if (s->normalized)
+        dop_buf_printf(out,
+                       "  %%pm:f32[T,1] = row_mean %%p\n  %%ps:f32[T,1] = scale %%pm by=%u.0\n"
+                       "  %%w:f32[T,%u] = div %%p, %%ps\n",
+                       k, k);
+    else
+        dop_buf_printf(out, "  %%w:f32[T,%u] = scale %%p by=1.5\n", k);
+}
+
+static void
+write_products(const layer *s, dop_buf *out)
+{
+    const uint32_t k = s->k, h = s->hidden, w = s->width;
+    const char *up = "u", *y = "d";
+    dop_buf_printf(out,
+                   "  %%g:f32[T,%u,%u] = matmul_at %%n, %%wg, %%ids\n"
+                   "  %%u:f32[T,%u,%u] = matmul_at %%n, %%wu, %%ids\n",
+                   k, w, k, w);
+    if (s->bias) {
+        dop_buf_printf(out, "  %%ub:f32[T,%u,%u] = gather %%bu, %%ids\n  %%u1:f32[T,%u,%u] = add %%u, %%ub\n", k, w, k,
+                       w);
+        up = "u1";
+    }
+    dop_buf_printf(out,
+                   "  %%a:f32[T,%u,%u] = silu %%g\n  %%m:f32[T,%u,%u] = mul %%a, %%%s\n"
+                   "  %%dx:f32[T,%u,%u] = matmul_at %%m, %%wd, %%ids\n  %%d:f32[T,%u] = weighted_sum %%dx, %%w\n",
+                   k, w, k, w, up, k, h, h);
+    if (s->bias) {
+        dop_buf_printf(out,
+                       "  %%db:f32[T,%u,%u] = gather %%bd, %%ids\n  %%ds:f32[T,%u] = weighted_sum %%db, %%w\n"
+                       "  %%d1:f32[T,%u] = add %%d, %%ds\n",
+                       k, h, h, h);
+        y = "d1";
+    }
+    if (s->shared) {
+        dop_buf_printf(out,
+                       "  %%sg:f32[T,%u] = matmul %%n, %%wsg\n  %%sa:f32[T,%u] = silu %%sg\n"
+                       "  %%sd:f32[T,%u] = matmul %%sa, %%wsd\n  %%dd:f32[T,%u] = add %%%s, %%sd\n",
+                       w, w, h, h, y);
+        y = "dd";
+    }
+    dop_buf_printf(out, "  %%z:f32[T,%u] = add %%x, %%%s\n  return %%z\n}\n", h, y);
+}
+
+static void
+write_layer(const layer *s, dop_buf *out)
+{
+    const uint32_t e = s->experts, h = s->hidden, w = s->width;
+    dop_buf_printf(out,
+                   "graph layer(T<=%u, S<=200, Q=1) {\n"
+                   "  %%tok:u32[T] = input \"tokens\"\n  %%t:f16[16,%u] = weight \"t0\"\n"
+                   "  %%nw:f32[%u] = weight \"v0\"\n  %%wr:f16[%u,%u] = weight \"w0\"\n"
+                   "  %%wg:%s[%u,%u,%u] = weight \"w1\"\n  %%wu:%s[%u,%u,%u] = weight \"w2\"\n"
+                   "  %%wd:%s[%u,%u,%u] = weight \"w3\"\n",
+                   s->t, h, h, e, h, s->up, e, w, h, s->up, e, w, h, s->down, e, h, w);
+    if (s->correction)
+        dop_buf_printf(out, "  %%c:f32[%u] = weight \"v1\"\n", e);
+    if (s->bias)
+        dop_buf_printf(out, "  %%bu:bf16[%u,%u] = weight \"t1\"\n  %%bd:f32[%u,%u] = weight \"t2\"\n", e, w, e, h);
+    if (s->shared)
+        dop_buf_printf(out, "  %%wsg:f16[%u,%u] = weight \"w4\"\n  %%wsd:f16[%u,%u] = weight \"w5\"\n", w, h, h, w);
+    dop_buf_printf(out, "  %%x:f32[T,%u] = gather %%t, %%tok\n  %%n:f32[T,%u] = rmsnorm %%x, %%nw eps=0x1p-20 add=0\n",
+                   h, h);
+    write_choice(s, out);
+    write_products(s, out);
+}
+
+static void
+check(kernel_lab *lab, const char *what, const dop_buf *text, uint32_t target)
+{
+    dop_buf why = {0};
+    bool ok = kernel_lab_check(lab, text->data, text->size, kernel_lab_target(target), true, &why);
+    cr_expect(ok, "%s: %s\n%s", what, why.data ? why.data : "?", text->data);
+    dop_buf_finish(&why);
+}
+
+Test(kernels_few_rows, layers_agree_with_the_interpreter, .timeout = 300)
+{
+    kernel_lab *lab;
+    dop_buf no = {0};
+    if (!kernel_lab_open(&lab, &no))
+        cr_skip_test("%s", no.data ? no.data : "no device");
+    for (uint32_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+        dop_buf text = {0};
+        write_layer(&layers[i], &text);
+        for (uint32_t t = 0; t < KERNEL_LAB_TARGETS; t++)
+            if (i < 3 || t == i % KERNEL_LAB_TARGETS)
+                check(lab, layers[i].what, &text, t);
+        dop_buf_finish(&text);
+    }
+    kernel_lab_close(lab);
+}
+
+/* Slot j takes matrix j: no choice, as in products of heads with a matrix each. */
+Test(kernels_few_rows, a_matrix_for_each_slot, .timeout = 300)
+{
+    kernel_lab *lab;
+    dop_buf no = {0};
+    if (!kernel_lab_open(&lab, &no))
+        cr_skip_test("%s", no.data ? no.data : "no device");
+    for (uint32_t t = 1; t <= 3; t += 2) {
+        dop_buf text = {0};
+        dop_buf_printf(&text,
+                       "graph slots(T<=%u, S<=200, Q=1) {\n"
+                       "  %%tok:u32[T] = input \"tokens\"\n  %%t:f16[16,60] = weight \"t0\"\n"
+                       "  %%w:q8_0[3,24,20] = weight \"w1\"\n  %%x:f32[T,60] = gather %%t, %%tok\n"
+                       "  %%h:f32[T,3,20] = reshape %%x\n  %%y:f32[T,3,24] = matmul_at %%h, %%w\n"
+                       "  %%z:f32[T,3,24] = scale %%y by=0.5\n  return %%z\n}\n",
+                       t);
+        for (uint32_t k = 0; k < KERNEL_LAB_TARGETS; k++)
+            check(lab, "a matrix for each slot", &text, k);
+        dop_buf_finish(&text);
+    }
+    kernel_lab_close(lab);
+}
