@@ -44,9 +44,9 @@ check "a full context drops the oldest turns" grep -q "the context of 64 tokens 
 
 # The same with a chat format, where the conversation is rendered again from its messages.
 cp -r "$demo" chat
-cat >chat/tokenizer_config.json <<'JSON'
-{"chat_template": "{% for m in messages %}{{ '<start_of_turn>' + m['role'] + '\n' + m['content'] + '<end_of_turn>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}"}
-JSON
+turns="{% for m in messages %}{{ '<start_of_turn>' + m['role'] + '\\n' + m['content'] + '<end_of_turn>\\n' }}{% endfor %}"
+answer="{% if add_generation_prompt %}{{ '<start_of_turn>model\\n' }}{% endif %}"
+printf '{"chat_template": "%s%s"}\n' "$turns" "$answer" >chat/tokenizer_config.json
 check "a plan with a chat format" "$DOPPLERC" chat -o chat.plan --ctx 128 --chunks 8 --target lavapipe --quiet
 printf 'Speak.\n' | talk chat.plan >one
 printf 'Who is it?\n/undo\nSpeak.\n/save c.bin\n/load c.bin\n/undo\nSpeak.\n' | talk chat.plan >undone
