@@ -77,6 +77,11 @@ check_attention(const dop_arch *a, uint32_t i, const dop_attention *t, const cha
         st = check_norm("the epsilon of the key norm", &t->k_norm, path, diag);
     if (st == DOP_OK)
         st = check_norm("the epsilon of the value norm", &t->v_norm, path, diag);
+    if (st == DOP_OK && t->latent.rank) {
+        st = check_u32("the rank of keys and values", t->latent.rank, DOP_MAX_HEAD_DIM, path, diag);
+        if (st == DOP_OK)
+            st = check_u32("the values of a head", t->n_heads * t->latent.value_dim, DOP_MAX_WIDTH, path, diag);
+    }
     if (st != DOP_OK)
         return st;
     if (t->n_heads % t->n_kv_heads != 0)
@@ -85,7 +90,13 @@ check_attention(const dop_arch *a, uint32_t i, const dop_attention *t, const cha
                            t->n_kv_heads);
     if (t->rope < -1 || t->rope >= (int32_t)a->n_ropes)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u uses rotary embedding %d of %u", i, t->rope, a->n_ropes);
-    if (t->rope >= 0 && a->ropes[t->rope].dims > t->head_dim)
+    if (t->latent.rank && (t->latent.plain + t->latent.rotated != t->head_dim || t->n_kv_heads != 1))
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                           "layer %u: heads of %u values are not the %u plain and %u rotated ones", i, t->head_dim,
+                           t->latent.plain, t->latent.rotated);
+    if (t->tempered && !(a->temper.floor > 0))
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: the temperature of its queries is not stated", i);
+    if (t->rope >= 0 && a->ropes[t->rope].dims > (t->latent.rank ? t->latent.rotated : t->head_dim))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: rotary embedding of %u values on heads of %u", i,
                            a->ropes[t->rope].dims, t->head_dim);
     return DOP_OK;
@@ -130,9 +141,7 @@ check_kinds(const dop_layer *y, uint32_t i, const char *path, dop_diag *diag)
                                        [DOP_FFN_NONE] = "no feed-forward part"};
     uint32_t n[2] = {0};
     for (uint32_t k = 0; k < y->n_mixers && k < DOP_MAX_MIXERS; k++) {
-        if (y->mixers[k].kind == DOP_MIXER_LATENT)
-            return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u has latent attention, which is not supported", i);
-        n[y->mixers[k].kind == DOP_MIXER_ATTENTION]++;
+        n[y->mixers[k].kind == DOP_MIXER_ATTENTION || y->mixers[k].kind == DOP_MIXER_LATENT]++;
     }
     if (n[0] + n[1] != y->n_mixers || n[0] > 1 || n[1] > 1 || y->n_mixers == 0)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u has %u mixers side by side, which is not supported", i,
@@ -156,6 +165,9 @@ check_experts(uint32_t i, const dop_experts *x, const char *path, dop_diag *diag
         st = check_f64("the multiplier of the experts", x->scale, 1e-6, 1e6, path, diag);
     if (st != DOP_OK)
         return st;
+    if (x->scales_input && x->active != 1)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
+                           "layer %u: %u active experts with scaled inputs; only 1 is supported", i, x->active);
     if (x->shared_width > DOP_MAX_WIDTH)
         return check_u32("the width of the shared expert", x->shared_width, DOP_MAX_WIDTH, path, diag);
     if (x->active > x->n)
@@ -182,7 +194,8 @@ check_layer(const dop_arch *a, uint32_t i, const char *path, dop_diag *diag)
     dop_status st = check_kinds(y, i, path, diag);
     for (uint32_t k = 0; st == DOP_OK && k < y->n_mixers; k++) {
         st = check_f64("the multiplier of a mixer", y->mixers[k].scale, -1e6, 1e6, path, diag);
-        if (st == DOP_OK && y->mixers[k].kind == DOP_MIXER_ATTENTION)
+        const bool attends = y->mixers[k].kind == DOP_MIXER_ATTENTION || y->mixers[k].kind == DOP_MIXER_LATENT;
+        if (st == DOP_OK && attends)
             st = check_attention(a, i, &y->mixers[k].attn, path, diag);
         else if (st == DOP_OK)
             st = check_recurrent(a, i, &y->mixers[k], path, diag);
@@ -273,7 +286,7 @@ const dop_attention *
 dop_layer_attention(const dop_layer *y)
 {
     for (uint32_t i = 0; i < y->n_mixers && i < DOP_MAX_MIXERS; i++)
-        if (y->mixers[i].kind == DOP_MIXER_ATTENTION)
+        if (y->mixers[i].kind == DOP_MIXER_ATTENTION || y->mixers[i].kind == DOP_MIXER_LATENT)
             return &y->mixers[i].attn;
     return NULL;
 }

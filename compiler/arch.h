@@ -65,17 +65,31 @@ typedef enum dop_mixer_kind {
     DOP_MIXER_SSM     /* state space, Mamba-2 */
 } dop_mixer_kind;
 
+/* Keys and values of all heads are made of `rank` values of a row, beside which `rotated` values carry the position of every
+ * key.  These are all that the cache keeps.  A head's query has `plain` values, which meet the key through a matrix of the
+ * head, and `rotated` ones. */
+typedef struct dop_latent {
+    uint32_t rank;   /* 0: attention is not latent */
+    uint32_t q_rank; /* queries are made of so many values; 0: of the layer's input */
+    uint32_t plain, rotated, value_dim;
+    dop_norm q_norm, norm; /* of the values that queries, and that keys and values are made of */
+} dop_latent;
+
 typedef struct dop_attention {
     uint32_t n_heads, n_kv_heads, head_dim;
     uint32_t window;                 /* positions a query sees, itself included; 0: all before it */
+    uint32_t chunk;                  /* ... of the chunk of so many positions that it is in; 0: there are no chunks */
+    dop_latent latent;               /* then n_kv_heads is 1 and head_dim what a query has */
     int32_t rope;                    /* index into dop_arch.ropes; -1: no rotation */
     dop_norm q_norm, k_norm, v_norm; /* before the rotation; v_norm always goes over each head */
+    bool norm_after;                 /* q_norm and k_norm come after the rotation */
     bool norm_rows;                  /* they go over all heads of a row, instead of over each head */
     bool bias_q, bias_k, bias_v, bias_o;
     bool gate;      /* what a head gives is multiplied by the sigmoid of a projection of its own */
     bool sinks;     /* a learned logit per head that takes part in the softmax alone */
     double scale;   /* factor on q.k, resolved (1/sqrt(head dim) and its variants) */
     double softcap; /* of q.k; 0: none */
+    bool tempered;  /* queries are multiplied by dop_arch.temper at their positions */
 } dop_attention;
 
 /* Mixers whose memory has one size for any number of positions: the last inputs of a causal convolution of each channel, and,
@@ -129,11 +143,12 @@ typedef struct dop_experts {
     uint32_t active;                         /* experts of a row */
     uint32_t groups, group_best, group_keep; /* as the op top_k has them; 1, 1, 1: none */
     dop_score_kind score;
-    bool correction; /* a learned value per expert is added for the choice only */
-    bool normalized; /* weights of a row are divided by their sum */
-    double sum_eps;  /* ... plus this */
-    double scale;    /* of the sum of all chosen experts; 1: none */
-    bool bias;       /* of every expert's matrices */
+    bool correction;   /* a learned value per expert is added for the choice only */
+    bool normalized;   /* weights of a row are divided by their sum */
+    double sum_eps;    /* ... plus this */
+    double scale;      /* of the sum of all chosen experts; 1: none */
+    bool scales_input; /* the weight of the only active expert multiplies what it reads, not what it makes */
+    bool bias;         /* of every expert's matrices */
     bool router_bias;
     uint32_t shared_width; /* hidden values of the shared expert, which works on every row; 0: there is none */
     bool shared_gate;      /* ... times the sigmoid of a product of its own */
@@ -201,6 +216,11 @@ enum {
     DOP_MAX_TAPS = 16
 };
 
+/* What queries grow with: 1 + scale * log(1 + floor((position + 1) / floor)). */
+typedef struct dop_temper {
+    double scale, floor; /* floor 0: there is none */
+} dop_temper;
+
 typedef struct dop_arch {
     char family[32]; /* for messages and the model card only */
     uint32_t n_layers, hidden, vocab;
@@ -214,7 +234,8 @@ typedef struct dop_arch {
     double embed_scale;   /* of the embedding; 1: none */
     double logit_scale;   /* logits are multiplied by it; 1: none */
     double logit_softcap; /* after that; 0: none */
-    bool tied;            /* the output matrix is the embedding */
+    dop_temper temper;
+    bool tied; /* the output matrix is the embedding */
 
     int64_t bos_id; /* -1: none */
     uint32_t n_end_ids;

@@ -19,6 +19,7 @@ typedef struct builder {
     int32_t layer;                    /* -1 outside */
     dop_node_id tok, pos, seq, embed; /* embed: the weight */
     dop_node_id ropes[DOP_MAX_ROPES];
+    dop_node_id temper;  /* 0: queries are not tempered */
     dop_node_id *states; /* the final one of each state, in the order of the layers */
     uint32_t n_states;
 } builder;
@@ -169,7 +170,7 @@ heads_of(builder *b, const dop_attention *t, dop_role role, dop_role norm_role, 
     if (rows)
         y = norm(b, normed, norm_role, y);
     y = reshape(b, head_name, y, heads, t->head_dim);
-    return rows ? y : norm(b, normed, norm_role, y);
+    return rows || (t->norm_after && norm_role != DOP_W_v_norm) ? y : norm(b, normed, norm_role, y);
 }
 
 static dop_node_id
@@ -183,12 +184,26 @@ rotate(builder *b, const dop_attention *t, const char *name, dop_node_id x)
     return add_node(b, DOP_OP_rope, name, (dop_node_id[]){x, b->pos, b->ropes[t->rope]}, 3, attrs, &want);
 }
 
+/* Positions of a layer's cache: all of them, or, where its rows see the last ones only, a ring of these, of those that a step
+ * adds, and of some that may be dropped again.  Matrix units take 16 at a time, side by side. */
+static dop_dim
+cache_rows(const builder *b, const dop_attention *t)
+{
+    enum { DROPPED = 64, TILE = 16 };
+    const uint32_t step = b->opt->max_rows > b->opt->max_t ? b->opt->max_rows : b->opt->max_t;
+    const uint32_t sees = t->chunk && (!t->window || t->chunk < t->window) ? t->chunk : t->window;
+    const uint64_t rows = dop_align_u64((uint64_t)sees + step + DROPPED, TILE);
+    if (sees == 0 || rows >= b->opt->max_s)
+        return (dop_dim){1, DOP_SYM_S};
+    return (dop_dim){(uint32_t)rows, DOP_SYM_R};
+}
+
 /* Appends to the layer's cache; the new cache is a result of the graph. */
 static dop_node_id
-cache(builder *b, const dop_attention *t, const char *role, dop_node_id x)
+cache(builder *b, const dop_attention *t, const char *role, dop_node_id x, uint32_t dim)
 {
     char name[48], node_name[64];
-    dop_shape shape = {4, {{1, DOP_SYM_Q}, {1, DOP_SYM_S}, dop_dim_n(t->n_kv_heads), dop_dim_n(t->head_dim)}};
+    dop_shape shape = {4, {{1, DOP_SYM_Q}, cache_rows(b, t), dop_dim_n(t->n_kv_heads), dop_dim_n(dim)}};
     snprintf(name, sizeof name, "L%d.%s", (int)b->layer, role);
     snprintf(node_name, sizeof node_name, "s.%s", name);
     dop_node_id old = leaf(b, DOP_OP_state, node_name, name, b->opt->kv_type, &shape);
@@ -212,6 +227,68 @@ residual(builder *b, uint32_t number, const char *after, double scale, dop_node_
     }
     /* The stream itself stays f32: its error would grow with every layer. */
     return op2(b, DOP_OP_add, name, x, branch, NULL, DOP_TYPE_none);
+}
+
+/* What the queries of each row are multiplied by, [T,1,1]. */
+static dop_node_id
+temper(builder *b)
+{
+    dop_node_id x = op2(b, DOP_OP_gather, "temper_p", b->temper, b->pos, NULL, DOP_TYPE_none);
+    return reshape(b, "temper_h", x, 1, 1);
+}
+
+static dop_node_id
+attend(builder *b, const dop_attention *t, dop_node_id q, dop_node_id k, dop_node_id v)
+{
+    dop_node_id srcs[6] = {q, k, v, b->pos, b->seq, weight(b, DOP_W_sinks)};
+    /* A window that no position of this cache leaves is none, and a chunk that holds them all. */
+    const uint32_t window = t->window < b->opt->max_s ? t->window : 0, chunk = t->chunk < b->opt->max_s ? t->chunk : 0;
+    dop_attr attrs[] = {{.f = t->scale}, {.i = window}, {.f = t->softcap}, {.i = chunk}};
+    dop_want want = {.type = b->opt->act_type};
+    return add_node(b, DOP_OP_attention, "attn", srcs, srcs[5] ? 6 : 5, attrs, &want);
+}
+
+/* A product with a matrix for each head. */
+static dop_node_id
+head_product(builder *b, const char *name, dop_role role, dop_node_id x)
+{
+    dop_want want = {.type = b->opt->act_type};
+    return add_node(b, DOP_OP_matmul_at, name, (dop_node_id[]){x, weight(b, role)}, 2, NULL, &want);
+}
+
+/* Latent attention in its absorbed form: queries meet what the cache keeps, because the matrix that would make keys of that
+ * is applied to the queries instead, and the one that makes values to the result.  DeepSeek-V2:
+ * https://arxiv.org/abs/2405.04434, section 2.1. */
+static dop_node_id
+latent_attention(builder *b, const dop_attention *t, dop_node_id in)
+{
+    const dop_latent *l = &t->latent;
+    const dop_type act = b->opt->act_type;
+    dop_node_id x = l->q_rank ? norm(b, "q_an", DOP_W_q_a_norm, project(b, DOP_W_q_a, in)) : in;
+    dop_node_id c = norm(b, "kv_an", DOP_W_kv_a_norm, project(b, DOP_W_kv_a, in));
+    dop_node_id kr = project(b, DOP_W_k_rotated, in);
+    set_label(b, "q");
+    dop_node_id qp = reshape(b, "q_plainh", project(b, DOP_W_q_plain, x), t->n_heads, l->plain);
+    dop_node_id qr = reshape(b, "q_rotatedh", project(b, DOP_W_q_rotated, x), t->n_heads, l->rotated);
+    set_label(b, "q_up");
+    qp = head_product(b, "q_up", DOP_W_k_up, qp);
+    set_label(b, "attn");
+    qr = rotate(b, t, "qr", qr);
+    kr = rotate(b, t, "kr", reshape(b, "k_rotatedh", kr, 1, l->rotated));
+    dop_node_id q = op2(b, DOP_OP_concat, "q", qp, qr, NULL, act);
+    dop_node_id k = op2(b, DOP_OP_concat, "k", reshape(b, "kv_ah", c, 1, l->rank), kr, NULL, act);
+    k = cache(b, t, "kv", k, l->rank + l->rotated);
+    if (b->status != DOP_OK)
+        return 0;
+    dop_want values = {.shape = dop_node_at(b->g, k)->shape};
+    values.shape.dim[3] = dop_dim_n(l->rank);
+    dop_node_id v = add_node(b, DOP_OP_slice, "v_cache", &k, 1, &(dop_attr){.i = 0}, &values);
+    dop_node_id y = attend(b, t, q, k, v);
+    set_label(b, "v_up");
+    y = head_product(b, "v_up", DOP_W_v_up, y);
+    set_label(b, "o");
+    y = reshape(b, "attn_r", y, 0, t->n_heads * l->value_dim);
+    return project(b, DOP_W_o, y);
 }
 
 /* Columns of a row. */
@@ -353,14 +430,15 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
     set_label(b, "attn");
     q = rotate(b, t, "qr", q);
     k = rotate(b, t, "kr", k);
-    k = cache(b, t, "k", k); /* one by one: the order of the nodes is the order of these lines */
-    v = cache(b, t, "v", v);
-    dop_node_id srcs[6] = {q, k, v, b->pos, b->seq, weight(b, DOP_W_sinks)};
-    /* A window that no position of this cache leaves is none. */
-    const uint32_t window = t->window < b->opt->max_s ? t->window : 0;
-    dop_attr attrs[] = {{.f = t->scale}, {.i = window}, {.f = t->softcap}};
-    dop_want want = {.type = b->opt->act_type};
-    dop_node_id y = add_node(b, DOP_OP_attention, "attn", srcs, srcs[5] ? 6 : 5, attrs, &want);
+    if (t->norm_after) {
+        q = norm(b, "qn", DOP_W_q_norm, q);
+        k = norm(b, "kn", DOP_W_k_norm, k);
+    }
+    if (t->tempered)
+        q = op2(b, DOP_OP_mul, "qt", q, temper(b), NULL, b->opt->act_type);
+    k = cache(b, t, "k", k, t->head_dim); /* one by one: the order of the nodes is the order of these lines */
+    v = cache(b, t, "v", v, t->head_dim);
+    dop_node_id y = attend(b, t, q, k, v);
     set_label(b, "o");
     y = reshape(b, "attn_r", y, 0, t->n_heads * t->head_dim);
     if (t->gate) {
@@ -381,8 +459,11 @@ mixer_part(builder *b, const dop_layer *l, dop_node_id x, dop_node_id *out_norme
         const dop_mixer *m = &l->mixers[i];
         char name[16];
         snprintf(name, sizeof name, "mixer%u", i);
-        set_label(b, m->kind == DOP_MIXER_ATTENTION ? "qkv" : "mix_in");
-        dop_node_id y = m->kind == DOP_MIXER_ATTENTION ? attention(b, &m->attn, in) : recurrent(b, &m->rec, in);
+        const bool attends = m->kind == DOP_MIXER_ATTENTION || m->kind == DOP_MIXER_LATENT;
+        set_label(b, attends ? "qkv" : "mix_in");
+        dop_node_id y = m->kind == DOP_MIXER_LATENT ? latent_attention(b, &m->attn, in)
+                        : attends                   ? attention(b, &m->attn, in)
+                                                    : recurrent(b, &m->rec, in);
         y = scaled(b, name, y, m->scale, b->opt->act_type);
         sum = sum ? op2(b, DOP_OP_add, "mixers", sum, y, NULL, b->opt->act_type) : y;
     }
@@ -518,10 +599,16 @@ experts_part(builder *b, const dop_ffn *f, dop_node_id in)
     if (f->gated)
         gate = expert_rows(b, DOP_W_expert_gate, "expert_gateb", in, ids);
     dop_node_id y = expert_rows(b, DOP_W_expert_up, "expert_upb", in, ids);
+    if (x->scales_input) { /* products are linear, and what they make is at hand where the weight is */
+        weights = reshape(b, "weightsh", weights, 1, 1);
+        gate = gate ? op2(b, DOP_OP_mul, "expert_gatew", gate, weights, NULL, b->opt->act_type) : 0;
+        y = op2(b, DOP_OP_mul, "expert_upw", y, weights, NULL, b->opt->act_type);
+    }
     y = gated(b, f, "gated", gate, y);
     set_label(b, "expert_down");
     y = expert_product(b, DOP_W_expert_down, y, ids);
-    y = op2(b, DOP_OP_weighted_sum, "experts", y, weights, NULL, b->opt->act_type);
+    y = x->scales_input ? reshape(b, "experts", y, 0, b->a->hidden)
+                        : op2(b, DOP_OP_weighted_sum, "experts", y, weights, NULL, b->opt->act_type);
     bias = expert_bias(b, DOP_W_expert_down, ids); /* summed apart, so that the sum over slots joins the product */
     if (bias) {
         bias = op2(b, DOP_OP_weighted_sum, "expert_biases", bias, weights, NULL, DOP_TYPE_none);
@@ -586,6 +673,9 @@ inputs(builder *b)
         if (t && t->rope >= 0)
             used[t->rope] = true;
     }
+    dop_shape per_position = {2, {{1, DOP_SYM_S}, dop_dim_n(1)}};
+    if (b->a->temper.floor > 0)
+        b->temper = leaf(b, DOP_OP_weight, "temper", "temper", DOP_TYPE_f32, &per_position);
     for (uint32_t i = 0; i < b->a->n_ropes; i++) {
         char name[16];
         dop_shape table = {2, {{1, DOP_SYM_S}, dop_dim_n(b->a->ropes[i].dims)}};

@@ -15,6 +15,7 @@ typedef struct dop_build_options {
     dop_phase phase;
     uint32_t max_t;    /* chunk size; 1 for decode */
     uint32_t max_s;    /* cache length */
+    uint32_t max_rows; /* chunk size of the plan's largest graph: all of them share the states; 0: this one's */
     dop_type kv_type;  /* f16 or f32 */
     dop_type act_type; /* f32 or f16: storage of activations between regions */
     uint32_t max_q;    /* sequences that states have room for; 0: 1 */
@@ -22,8 +23,9 @@ typedef struct dop_build_options {
 } dop_build_options;
 
 /* Leaves: input "tokens" u32[T], input "positions" u32[T], input "sequences" u32[T], or u32[1] where all rows of a step are of
- * one of several sequences, weight NAME with the type it is stored with, weight
- * "rope.<i>" f32 [S, dims] (made by dop_rope_table), state "L<i>.k" and "L<i>.v" [S, KV heads, head dim].
+ * one of several sequences, weight NAME with the type it is stored with, weight "rope.<i>" f32 [S, dims] (made by
+ * dop_rope_table) and "temper" f32 [S, 1] (dop_temper_table), state "L<i>.k" and "L<i>.v" [Q, S, KV heads, head dim]; layers
+ * that see the last positions only have a ring of rows instead of S.
  * Labels: "embed", "L<i>/qkv", "L<i>/attn", "L<i>/o", "L<i>/ffn_up", "L<i>/ffn_down", "head".
  * Outputs in order: logits, and for decode and prefill the arg-max id; every final cache is an output too. */
 dop_status dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena *arena, dop_diag *diag,
@@ -32,5 +34,8 @@ dop_status dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt
 /* table [n_pos, dims]: cos of dims/2 frequencies, then sin, computed in double.  Sources of the scalings are named in
  * build_rope.c. */
 dop_status dop_rope_table(const dop_rope *r, uint32_t n_pos, float *out_table, dop_diag *diag);
+
+/* [n_pos]: what queries at each position are multiplied by. */
+void dop_temper_table(const dop_temper *t, uint32_t n_pos, float *out_table);
 
 #endif

@@ -1,7 +1,8 @@
 /* Rotary tables.  Every scaling changes the frequencies theta^(-2i/dims), and some multiply cosines and sines.
  *
  * Sources of the formulas: Hugging Face transformers, modeling_rope_utils.py (linear, llama3, yarn, longrope,
- * proportional); YaRN: https://arxiv.org/abs/2309.00071; LongRoPE: https://arxiv.org/abs/2402.13753. */
+ * proportional), models/llama4/modeling_llama4.py (the temperature of queries); YaRN: https://arxiv.org/abs/2309.00071;
+ * LongRoPE: https://arxiv.org/abs/2402.13753. */
 #include "compiler/build.h"
 
 #include <math.h>
@@ -114,4 +115,11 @@ dop_rope_table(const dop_rope *r, uint32_t n_pos, float *out_table, dop_diag *di
     }
     free(freq);
     return DOP_OK;
+}
+
+void
+dop_temper_table(const dop_temper *t, uint32_t n_pos, float *out_table)
+{
+    for (uint32_t p = 0; p < n_pos; p++)
+        out_table[p] = (float)(1 + t->scale * log1p(floor((p + 1) / t->floor)));
 }

@@ -90,6 +90,10 @@ fill(const dop_checkpoint_leaves *l, const dop_graph *g, value *v, dop_diag *dia
             return DOP_FAIL(diag, DOP_E_INTERNAL, "leaf %s has an unexpected shape", v->name);
         return dop_rope_table(&l->m->arch.ropes[rope], g->max_s, v->f, diag);
     }
+    if (strcmp(v->name, "temper") == 0 && v->count == g->max_s) {
+        dop_temper_table(&l->m->arch.temper, g->max_s, v->f);
+        return DOP_OK;
+    }
     const dop_weight *w = dop_weights_find(&l->m->weights, v->name);
     if (!w || (uint64_t)w->rows * w->cols * dop_weight_experts(w) != v->count)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "leaf %s is no weight of the model or has another shape", v->name);

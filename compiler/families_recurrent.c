@@ -161,3 +161,39 @@ const dop_hf_recurrent dop_recurrent_qwen3_5 = {
     .norm = true,
     .gguf_in_turn = true,
 };
+
+const dop_tensor_name dop_names_granite_hybrid[] = {
+    {DOP_W_router, "block_sparse_moe.router.layer.weight", DOP_PART_ALL, false},
+    {DOP_W_expert_gate, "block_sparse_moe.input_linear.weight", DOP_PART_GATE, false},
+    {DOP_W_expert_up, "block_sparse_moe.input_linear.weight", DOP_PART_UP, false},
+    {DOP_W_expert_down, "block_sparse_moe.output_linear.weight", DOP_PART_ALL, false},
+    {DOP_W_shared_gate, "shared_mlp.input_linear.weight", DOP_PART_GATE, false},
+    {DOP_W_shared_up, "shared_mlp.input_linear.weight", DOP_PART_UP, false},
+    {DOP_W_shared_down, "shared_mlp.output_linear.weight", DOP_PART_ALL, false},
+    MAMBA("mamba."),
+    {.role = DOP_W_none},
+};
+const dop_hf_recurrent dop_recurrent_granite_hybrid = {
+    .kind = DOP_MIXER_SSM,
+    .layer_types = {"linear_attention", "mamba"},
+    .positions = "position_embedding_type",
+    .taps = {"mamba_d_conv", 4},
+    .heads = {"mamba_n_heads", 128},
+    .head_dim = {"mamba_d_head", 0},
+    .groups = {"mamba_n_groups", 1},
+    .state_dim = {"mamba_d_state", 256},
+    .expand = "mamba_expand",
+    .conv_bias = {"mamba_conv_bias", true},
+    .norm = true,
+    .norm_rows = true,
+};
+const dop_expert_keys dop_experts_granite_hybrid = {
+    .n = "num_local_experts",
+    .active = "num_experts_per_tok",
+    .width = "intermediate_size",
+    .shared_width = "shared_intermediate_size",
+    .n_otherwise = 8,
+    .active_otherwise = 2,
+    .shared_otherwise = 1024,
+    .facts = {.groups = 1, .group_best = 1, .group_keep = 1, .scale = 1, .normalized = true},
+};

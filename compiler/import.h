@@ -32,6 +32,7 @@ enum {
     DOP_FAM_V_NORM = 1 << 20,        /* norm of every v head, without weights */
     DOP_FAM_LAYER_SCALE = 1 << 21,   /* a learned value multiplies the stream after each layer */
     DOP_FAM_HEADS_BY_TYPE = 1 << 22, /* fields global_head_dim, num_global_key_value_heads, per_layer_config */
+    DOP_FAM_LATENT = 1 << 24,        /* latent attention: fields kv_lora_rank, q_lora_rank, qk_nope_head_dim, ... */
     DOP_FAM_SINKS = 1 << 23          /* a learned logit per head takes part in attention's softmax */
 };
 
@@ -53,6 +54,7 @@ typedef struct dop_hf_recurrent {
     const char *layer_types[2]; /* what layer_types calls them; none: every layer */
     const char *interval;       /* without layer_types: the field by which every n-th layer is attention, */
     const char *attention_list; /* or that lists the layers that are */
+    const char *positions;      /* the field that says "rope" where attention rotates; NULL: it does */
     bool beside;                /* beside the attention, not instead of it */
     dop_size_field taps, heads, head_dim, groups, state_dim;
     const char *width, *expand; /* state the values of all heads too: as such, or as a multiple of the model's width */
@@ -69,7 +71,8 @@ typedef enum dop_window_rule {
     DOP_WINDOW_ALL,     /* every layer, when sliding_window is set */
     DOP_WINDOW_QWEN,    /* use_sliding_window: layers from max_window_layers on */
     DOP_WINDOW_PATTERN, /* all but every n-th layer; n is sliding_window_pattern, or the family's period */
-    DOP_WINDOW_NOPE     /* use_sliding_window: layers without rotary embedding */
+    DOP_WINDOW_NOPE,    /* use_sliding_window: layers without rotary embedding */
+    DOP_WINDOW_CHUNKS   /* no window: layers with rotary embedding see chunks of attention_chunk_size positions */
 } dop_window_rule;
 
 /* Which rows of a fused tensor a weight is. */
@@ -95,6 +98,12 @@ typedef enum dop_part {
     DOP_PART_UP,
     DOP_PART_EVEN, /* of two matrices whose rows take turns */
     DOP_PART_ODD,
+    DOP_PART_PLAIN, /* of each head's query in latent attention: what is not rotated, and what is */
+    DOP_PART_ROTATED,
+    DOP_PART_LATENT, /* of what keys and values are made of, and the rotated values of the key below that */
+    DOP_PART_LATENT_ROTATED,
+    DOP_PART_K_UP, /* of each head's matrices of keys and of values below each other; the one of keys transposed */
+    DOP_PART_V_UP,
     DOP_PART_DECAY, /* GGUF: -exp() of what the graph reads */
     DOP_PART_KEY    /* GGUF: no tensor, but a key of the metadata with a value for each layer, or one for all */
 } dop_part;
@@ -127,7 +136,7 @@ typedef struct dop_expert_keys {
     const char *groups, *group_keep; /* of experts; the best groups */
     const char *first, *last;        /* layers that have experts, counted from 0; a negative last is the last layer's */
     const char *step;                /* ... of which only every step-th layer, counted from 1 */
-    const char *dense;               /* a list of layers that have none */
+    const char *dense, *only;        /* lists of layers that have none, and of those that have some */
     const char *limit;               /* of DOP_ACT_CLAMPED, of which one is known */
     /* Where the file is silent. */
     uint32_t n_otherwise, active_otherwise, shared_otherwise, first_otherwise;
@@ -211,8 +220,9 @@ dop_status dop_expert_list(const dop_weight_need *need, const char *pattern, dop
                            dop_weight **out_list);
 /* The rows of a fused tensor that a weight is; of rank 3: of each expert's. */
 typedef struct dop_rows {
-    uint64_t start, total;      /* its first row, and those of the whole tensor */
-    bool one_row;               /* of a matrix that is a vector */
+    uint64_t start, total; /* its first row, and those of the whole tensor */
+    bool one_row;          /* of a matrix that is a vector */
+    uint64_t each; /* of rank 3: values from one matrix to the next, in a tensor of rank 2; 0: those of its rows */
     uint32_t block, block_step; /* rows that lie together, and from one block's first to the next's; 0: all do */
     bool turned;                /* a vector [block_step, block] that is stored [block, 1, block_step] */
 } dop_rows;

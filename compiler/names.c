@@ -164,6 +164,27 @@ dop_part_rows(const dop_layer *l, dop_part part, uint32_t rows)
                           .total = q + 2 * kv,
                           .block = head,
                           .block_step = 3 * head};
+    case DOP_PART_PLAIN:
+    case DOP_PART_ROTATED:
+        return (dop_rows){.start = part == DOP_PART_PLAIN || !t ? 0 : t->latent.plain,
+                          .total = q,
+                          .block = !t                       ? 0
+                                   : part == DOP_PART_PLAIN ? t->latent.plain
+                                                            : t->latent.rotated,
+                          .block_step = head};
+    case DOP_PART_LATENT:
+    case DOP_PART_LATENT_ROTATED:
+        if (t)
+            return (dop_rows){.start = part == DOP_PART_LATENT ? 0 : t->latent.rank,
+                              .total = t->latent.rank + t->latent.rotated};
+        break;
+    case DOP_PART_K_UP:
+    case DOP_PART_V_UP:
+        if (t)
+            return (dop_rows){.start = part == DOP_PART_K_UP ? 0 : t->latent.plain,
+                              .total = rows,
+                              .each = (uint64_t)(t->latent.plain + t->latent.value_dim) * t->latent.rank};
+        break;
     case DOP_PART_PAIR_Q:
     case DOP_PART_PAIR_GATE:
         return (dop_rows){

@@ -58,6 +58,10 @@ add_leaf(dop_pack *p, const dop_graph *g, dop_node_id id, dop_diag *diag)
         item.rope = (uint32_t)strtoul(name + 5, NULL, 10);
         item.rows = p->ctx;
         item.cols = dop_node_cols(g, id);
+    } else if (strcmp(name, "temper") == 0) {
+        item.rope = DOP_PACK_TEMPER;
+        item.rows = p->ctx;
+        item.cols = 1;
     } else {
         return DOP_FAIL(diag, DOP_E_INTERNAL, "the graph reads weight %s, which the model does not have", name);
     }
@@ -142,7 +146,11 @@ write_rope(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *di
     float *table = calloc((size_t)item->rows * item->cols, sizeof *table);
     if (!table)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    dop_status st = dop_rope_table(&p->model->arch.ropes[item->rope], item->rows, table, diag);
+    dop_status st = DOP_OK;
+    if (item->rope == DOP_PACK_TEMPER)
+        dop_temper_table(&p->model->arch.temper, item->rows, table);
+    else
+        st = dop_rope_table(&p->model->arch.ropes[item->rope], item->rows, table, diag);
     memset(out, 0, item->size);
     for (uint32_t r = 0; r < item->rows && st == DOP_OK; r++)
         memcpy(out + r * item->row_bytes, table + (size_t)r * item->cols, item->cols * sizeof *table);

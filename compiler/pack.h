@@ -7,8 +7,9 @@
 #include "compiler/lookup.h"
 #include "ir/graph.h"
 
+enum { DOP_PACK_TEMPER = 0xffffff };
 typedef struct dop_packed {
-    const char *name; /* canonical weight name, or "rope.<i>" */
+    const char *name; /* canonical weight name, "rope.<i>" or "temper" */
     dop_type type;    /* as packed */
     uint32_t rows, cols;
     uint32_t experts;   /* packed matrices of rows x cols, one after the other; 1 unless the weight has rank 3 */
@@ -18,7 +19,7 @@ typedef struct dop_packed {
     uint64_t size;            /* bytes, of all experts */
     uint64_t expert_stride;   /* bytes from one expert's matrix to the next's, aligned to 256; 0: rank below 3 */
     const dop_weight *source; /* NULL: a rotary table */
-    uint32_t rope;            /* its number */
+    uint32_t rope;            /* its number; DOP_PACK_TEMPER: it is the other table */
 } dop_packed;
 
 enum { DOP_MAX_SEGMENTS = 1024 };

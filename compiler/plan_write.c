@@ -542,6 +542,25 @@ append_json(const char *text, size_t size, void *user)
     return out->failed ? -1 : 0;
 }
 
+/* See dop_plan_model. */
+static uint32_t
+rewind_of(const writer *w)
+{
+    uint32_t least = DOP_PLAN_NO_RINGS;
+    for (uint32_t i = 0; i < w->n_targets; i++) {
+        const dop_graph *g = &w->targets[i].c->schedules[0].g;
+        for (dop_node_id id = 1; id < g->n_nodes; id++) {
+            if (dop_op_of(dop_node_at(g, id)->op)->root != DOP_ROOT_attention)
+                continue;
+            const dop_reach r = dop_attention_reach(g, id);
+            uint32_t sees = r.chunk && (!r.window || r.chunk < r.window) ? r.chunk : r.window;
+            if (r.ring && r.ring - sees < least)
+                least = r.ring - sees;
+        }
+    }
+    return least;
+}
+
 static void
 write_model(writer *w)
 {
@@ -552,6 +571,7 @@ write_model(writer *w)
     dop_plan_model m = {.vocab = a->vocab,
                         .ctx = c->ctx,
                         .ctx_train = a->ctx_train,
+                        .rewind = rewind_of(w),
                         .n_layers = a->n_layers,
                         .n_sequences = c->schedules[0].g.max_q,
                         .bos_id = (int32_t)a->bos_id,

@@ -13,7 +13,9 @@
 static const struct {
     const char *name, *roles;
 } classes[] = {
-    {"attn", " q k v o attn_gate conv_b conv_c conv_x mix_z mix_in mix_dt mix_beta mix_out "},
+    {"attn", " q k v o q_a q_plain q_rotated kv_a k_rotated k_up v_up attn_gate conv_b conv_c conv_x mix_z mix_in "
+             "mix_dt mix_beta "
+             "mix_out "},
     {"ffn", " gate up down expert_gate expert_up expert_down shared_gate shared_up shared_down "},
     {"embed", " embed "},
     {"head", " lm_head "},

@@ -32,7 +32,7 @@ count_read(void *user, dop_node_id base)
     traffic *t = user;
     const dop_graph *g = t->g;
     uint64_t bytes = dop_node_bytes(g, base);
-    bool once = false, table = false;
+    bool once = false, table = false, cache = false;
     if (dop_node_is_input(g, base))
         return;
     for (uint32_t i = 0; i < t->r->n_nodes; i++) {
@@ -41,12 +41,17 @@ count_read(void *user, dop_node_id base)
             const dop_access *a = dop_node_access(g, id, k);
             if (dop_node_base(g, dop_node_at(g, id)->src[k], NULL) != base)
                 continue;
-            if (a->axis[DOP_AXIS_pos] == DOP_ACCESS_all) /* a cache is read as deep as the sequence is long */
-                t->bytes += bytes / g->max_s / g->max_q * t->depth;
+            if (a->axis[DOP_AXIS_pos] == DOP_ACCESS_all)
+                cache = true;
             else
                 once = true;
             table = table || (a->axis[DOP_AXIS_row] == DOP_ACCESS_at && a->by != DOP_BY_STEP);
         }
+    }
+    /* A cache is read as deep as the sequence is long, a ring as far as it goes. */
+    if (cache) {
+        uint32_t rows = dop_cache_rows(g, base);
+        t->bytes += bytes / rows / g->max_q * (t->depth < rows ? t->depth : rows);
     }
     /* Of a table only the gathered or rotated rows are read. */
     if (once)

@@ -1,5 +1,7 @@
 /* Axes and shapes by themselves, for the graph and for the shape rules that it asks. */
-#include "ir/graph.h"
+#include "ir/shapes.h"
+
+#include <string.h>
 
 uint64_t
 dop_dim_value(const dop_graph *g, dop_dim d, uint32_t t)
@@ -13,7 +15,7 @@ dop_dim_value(const dop_graph *g, dop_dim d, uint32_t t)
 bool
 dop_shape_appends(const dop_shape *s)
 {
-    return s->rank > 1 && s->dim[1].sym == DOP_SYM_S;
+    return s->rank > 1 && (s->dim[1].sym == DOP_SYM_S || s->dim[1].sym == DOP_SYM_R);
 }
 
 bool
@@ -26,4 +28,16 @@ dop_shape_equal(const dop_shape *a, const dop_shape *b)
             return false;
     }
     return true;
+}
+
+uint64_t
+dop_shape_product(const dop_shape *s, uint32_t out_n_sym[DOP_N_SYMS])
+{
+    uint64_t p = 1;
+    memset(out_n_sym, 0, DOP_N_SYMS * sizeof out_n_sym[0]);
+    for (uint32_t i = 0; i < s->rank; i++) {
+        p *= s->dim[i].mul;
+        out_n_sym[s->dim[i].sym]++;
+    }
+    return p;
 }

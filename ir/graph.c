@@ -85,11 +85,14 @@ dop_graph_add(dop_graph *g, dop_op op, const char *name, const dop_node_id *srcs
     note_name(g, own);
     g->nodes[g->n_nodes] = n;
     *out_id = g->n_nodes++;
-    if (dop_node_has(g, *out_id, DOP_A_window)) {
-        int64_t window = dop_node_i(g, *out_id, DOP_A_window);
-        g->windows_differ = g->windows_differ || (g->has_window && window != g->window);
-        g->window = window;
-        g->has_window = true;
+    if (info->root == DOP_ROOT_attention) {
+        dop_reach x = dop_attention_reach(g, *out_id), *r = &g->reach;
+        g->reaches_differ = g->reaches_differ ||
+                            (g->has_attention && (x.window != r->window || x.chunk != r->chunk || x.ring != r->ring));
+        g->reach = x;
+        g->has_chunks = g->has_chunks || x.chunk > 0;
+        g->has_rings = g->has_rings || x.ring > 0;
+        g->has_attention = true;
     }
     return DOP_OK;
 }
@@ -129,8 +132,9 @@ int64_t
 dop_node_i(const dop_graph *g, dop_node_id id, dop_attr_id a)
 {
     int k = attr_index(g, id, a);
-    return k < 0 || (dop_attr_kind_of(a) != DOP_ATTR_I && dop_attr_kind_of(a) != DOP_ATTR_W) ? 0
-                                                                                             : g->nodes[id].attr[k].i;
+    if (k < 0 || dop_attr_kind_of(a) == DOP_ATTR_F || dop_attr_kind_of(a) == DOP_ATTR_S)
+        return 0;
+    return g->nodes[id].attr[k].i;
 }
 
 const char *
@@ -244,7 +248,7 @@ dop_node_cols(const dop_graph *g, dop_node_id id)
     if (s->rank == 1)
         return s->dim[0].sym == DOP_SYM_1 ? s->dim[0].mul : 1;
     uint32_t cols = 1; /* fits: checked when the node was made */
-    for (uint32_t i = 1; i < s->rank; i++)
+    for (uint32_t i = dop_shape_appends(s) ? 2 : 1; i < s->rank; i++)
         cols *= s->dim[i].mul;
     return cols;
 }
@@ -291,6 +295,34 @@ dop_cache_heads(const dop_graph *g, dop_node_id cache)
 {
     const dop_shape *s = &g->nodes[cache].shape;
     return s->dim[s->rank - 2].mul;
+}
+
+uint32_t
+dop_cache_ring(const dop_graph *g, dop_node_id cache)
+{
+    const dop_dim d = g->nodes[cache].shape.dim[1];
+    return d.sym == DOP_SYM_R ? d.mul : 0;
+}
+
+uint32_t
+dop_cache_rows(const dop_graph *g, dop_node_id cache)
+{
+    return (uint32_t)dop_dim_value(g, g->nodes[cache].shape.dim[1], 1);
+}
+
+dop_reach
+dop_attention_reach(const dop_graph *g, dop_node_id attention)
+{
+    return (dop_reach){(uint32_t)dop_node_i(g, attention, DOP_A_window),
+                       (uint32_t)dop_node_i(g, attention, DOP_A_chunk), dop_cache_ring(g, g->nodes[attention].src[1])};
+}
+
+uint32_t
+dop_reach_first(const dop_reach *r, uint32_t position)
+{
+    uint32_t window = r->window && position >= r->window ? position + 1 - r->window : 0;
+    uint32_t chunk = r->chunk ? position / r->chunk * r->chunk : 0;
+    return window > chunk ? window : chunk;
 }
 
 dop_node_id

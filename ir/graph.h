@@ -51,7 +51,7 @@ typedef enum dop_axis {
     DOP_AXES
 } dop_axis;
 
-enum { DOP_MAX_RANK = 4, DOP_MAX_SRCS = 7, DOP_MAX_ATTRS = 6, DOP_BY_STEP = 255 };
+enum { DOP_MAX_RANK = 4, DOP_MAX_SRCS = 7, DOP_MAX_ATTRS = 7, DOP_BY_STEP = 255 };
 
 typedef struct dop_access {
     uint8_t axis[DOP_AXES]; /* dop_access_kind */
@@ -88,7 +88,7 @@ typedef enum dop_attr_id {
     DOP_A_COUNT
 } dop_attr_id;
 
-typedef enum dop_attr_kind { DOP_ATTR_F, DOP_ATTR_I, DOP_ATTR_S, DOP_ATTR_W } dop_attr_kind;
+typedef enum dop_attr_kind { DOP_ATTR_F, DOP_ATTR_I, DOP_ATTR_S, DOP_ATTR_W, DOP_ATTR_O } dop_attr_kind;
 typedef enum dop_state_kind { DOP_STATE_append, DOP_STATE_replace } dop_state_kind;
 
 typedef struct dop_op_info {
@@ -113,8 +113,9 @@ typedef union dop_attr {
     const char *s; /* in the arena */
 } dop_attr;
 
-/* One axis: mul, mul*T (rows of this step), mul*S (positions of a sequence) or mul*Q (sequences). */
-typedef enum dop_sym { DOP_SYM_1, DOP_SYM_T, DOP_SYM_S, DOP_SYM_Q, DOP_N_SYMS } dop_sym;
+/* One axis: mul, mul*T (rows of this step), mul*S (positions of a sequence) or mul*Q (sequences).  With R it is a ring: mul rows,
+ * in which position p has row p % mul, so that only the last positions are there. */
+typedef enum dop_sym { DOP_SYM_1, DOP_SYM_T, DOP_SYM_S, DOP_SYM_Q, DOP_SYM_R, DOP_N_SYMS } dop_sym;
 typedef struct dop_dim {
     uint32_t mul;
     dop_sym sym;
@@ -177,6 +178,13 @@ typedef struct dop_region {
     struct dop_analysis *info; /* what is known about it (region.h); of a dead region the last state */
 } dop_region;
 
+/* Which positions of its cache attention reads, and where they are. */
+typedef struct dop_reach {
+    uint32_t window; /* positions that a query sees, itself included; 0: any number */
+    uint32_t chunk;  /* it sees none before the chunk of so many positions that it is in; 0: there are no chunks */
+    uint32_t ring;   /* rows of the cache, where position p has row p % ring; 0: every position has a row */
+} dop_reach;
+
 typedef struct dop_graph {
     dop_arena *arena;
     const char *name;            /* "decode", "prefill", "score" */
@@ -189,8 +197,10 @@ typedef struct dop_graph {
     uint32_t n_regions, cap_regions;
     dop_node_id *outs; /* results of the graph, kept alive */
     uint32_t n_outs, cap_outs;
-    bool has_window, windows_differ; /* attention and its window attribute: nodes that were added so far */
-    int64_t window;
+    /* Of the attention nodes that were added so far: are there any, with chunks, with rings, and their reach if that is the same
+     * for all of them. */
+    bool has_attention, has_chunks, has_rings, reaches_differ;
+    dop_reach reach;
     uint64_t next_name; /* number of the next made-up name, x<number> */
 } dop_graph;
 
@@ -301,10 +311,16 @@ uint32_t dop_split_len(const dop_graph *g, dop_node_id id, uint32_t n);
 bool dop_node_per_token(const dop_graph *g, dop_node_id id); /* axis 0 is T */
 /* Rows of a value as a matrix: of axis 0, or of both symbolic axes of append state. */
 uint64_t dop_node_rows(const dop_graph *g, dop_node_id id, uint32_t t);
-/* State of kind append has an axis of positions, that of kind replace has none. */
+/* State of kind append has an axis of positions, S or a ring, that of kind replace has none. */
 bool dop_shape_appends(const dop_shape *s);
 /* Heads of keys or values in a cache. */
 uint32_t dop_cache_heads(const dop_graph *g, dop_node_id cache);
+/* Rows that a sequence has in append state, and those of a ring; 0: it is none. */
+uint32_t dop_cache_rows(const dop_graph *g, dop_node_id cache);
+uint32_t dop_cache_ring(const dop_graph *g, dop_node_id cache);
+/* Of attention, whole or split.  The first position that a query at `position` sees. */
+dop_reach dop_attention_reach(const dop_graph *g, dop_node_id attention);
+uint32_t dop_reach_first(const dop_reach *r, uint32_t position);
 /* A replace state of the graph, 0: it has none. */
 dop_node_id dop_graph_replaces(const dop_graph *g);
 /* May the rows of a step be of several sequences?  (Input "sequences" has one value for each.) */

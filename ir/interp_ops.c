@@ -140,6 +140,16 @@ compute_slice(const dop_interp_node *n)
     }
 }
 
+static void
+compute_concat(const dop_interp_node *n)
+{
+    uint64_t cols = last_axis(&n->out), first = last_axis(n->src[0]);
+    for (uint64_t i = 0; i < n->out.count; i++) {
+        uint64_t r = i / cols, c = i % cols;
+        n->out.f[i] = c < first ? n->src[0]->f[r * first + c] : n->src[1]->f[r * (cols - first) + c - first];
+    }
+}
+
 static dop_status
 compute_rope(const dop_interp_node *n)
 {
@@ -435,7 +445,8 @@ compute_state_write(const dop_interp_node *n)
     bool appends = dop_shape_appends(&n->g->nodes[n->id].shape);
     uint32_t n_srcs = n->g->nodes[n->id].n_srcs;
     const dop_tensor *pos = appends ? n->src[2] : NULL, *seq = n_srcs > 2 ? n->src[n_srcs - 1] : NULL;
-    dop_status st = appends ? dop_interp_check_ids(n, 2, state->shape.dim[1].mul) : DOP_OK;
+    uint64_t held = state->shape.dim[1].mul; /* of append state: rows of a sequence */
+    dop_status st = appends ? dop_interp_check_ids(n, 2, n->g->max_s) : DOP_OK;
     if (st == DOP_OK && seq)
         st = dop_interp_check_ids(n, n_srcs - 1, state->shape.dim[0].mul);
     if (st != DOP_OK)
@@ -451,7 +462,7 @@ compute_state_write(const dop_interp_node *n)
     for (uint64_t t = 0; t < rows; t++) {
         uint64_t row = seq ? seq->u[seq->count > 1 ? t : 0] : t;
         if (appends)
-            row = row * state->shape.dim[1].mul + pos->u[t];
+            row = row * held + pos->u[t] % held;
         for (uint64_t i = 0; i < w; i++)
             n->out.f[row * w + i] = dop_interp_round(type, x->f[t * w + i]);
     }
@@ -465,17 +476,18 @@ typedef struct head_sum {
     double sum; /* of exp(score - max) */
 } head_sum;
 
-/* Accumulates sum exp(s - max) * v into acc[dim] over cache rows lo..hi-1 of one kv head.  scores: scratch for all. */
+/* Accumulates sum exp(s - max) * v into acc over positions lo..hi-1 of a sequence and one kv head.  scores: scratch for all. */
 static head_sum
-attend(const dop_interp_node *n, const float *q, uint64_t kv_head, uint64_t lo, uint64_t hi, const float *sink,
-       double *scores, double *acc)
+attend(const dop_interp_node *n, const float *q, uint64_t sequence, uint64_t kv_head, uint64_t lo, uint64_t hi,
+       const float *sink, double *scores, double *acc)
 {
-    uint64_t dim = last_axis(n->src[0]), row = n->src[1]->shape.dim[2].mul * dim;
+    uint64_t dim = last_axis(n->src[1]), vdim = last_axis(n->src[2]), heads = n->src[1]->shape.dim[2].mul;
+    uint64_t rows = n->src[1]->shape.dim[1].mul; /* of a ring as many as it has */
     double scale = attr_f(n, DOP_A_scale), cap = attr_f(n, DOP_A_cap);
     head_sum r = {sink ? (double)*sink : -1e30, 0};
-    memset(acc, 0, dim * sizeof *acc);
+    memset(acc, 0, vdim * sizeof *acc);
     for (uint64_t p = lo; p < hi; p++) {
-        double s = scale * dot(q, n->src[1]->f + p * row + kv_head * dim, dim);
+        double s = scale * dot(q, n->src[1]->f + ((sequence * rows + p % rows) * heads + kv_head) * dim, dim);
         scores[p - lo] = cap > 0 ? cap * tanh(s / cap) : s;
         r.max = scores[p - lo] > r.max ? scores[p - lo] : r.max;
     }
@@ -483,9 +495,9 @@ attend(const dop_interp_node *n, const float *q, uint64_t kv_head, uint64_t lo, 
     r.sum = sink ? exp((double)*sink - r.max) : 0;
     for (uint64_t p = lo; p < hi; p++) {
         double e = exp(scores[p - lo] - r.max);
-        const float *v = n->src[2]->f + p * row + kv_head * dim;
+        const float *v = n->src[2]->f + ((sequence * rows + p % rows) * heads + kv_head) * vdim;
         r.sum += e;
-        for (uint64_t i = 0; i < dim; i++)
+        for (uint64_t i = 0; i < vdim; i++)
             acc[i] += e * (double)v[i];
     }
     return r;
@@ -501,13 +513,14 @@ static dop_status
 compute_attention(const dop_interp_node *n, bool split)
 {
     const dop_tensor *q = n->src[0], *k = n->src[1], *pos = n->src[3], *seq = n->src[4], *sinks = n->src[5];
-    dop_status st = dop_interp_check_ids(n, 3, k->shape.dim[1].mul);
+    dop_status st = dop_interp_check_ids(n, 3, n->g->max_s);
     if (st == DOP_OK)
         st = dop_interp_check_ids(n, 4, k->shape.dim[0].mul);
     if (st != DOP_OK)
         return st;
-    uint64_t heads = q->shape.dim[1].mul, dim = last_axis(q), group = heads / k->shape.dim[2].mul;
-    uint64_t window = (uint64_t)dop_node_i(n->g, n->id, DOP_A_window), max_s = k->shape.dim[1].mul;
+    uint64_t heads = q->shape.dim[1].mul, dim = last_axis(n->src[2]), group = heads / k->shape.dim[2].mul;
+    uint64_t max_s = n->g->max_s;
+    const dop_reach reach = dop_attention_reach(n->g, n->id);
     uint64_t splits = split ? (uint64_t)dop_node_i(n->g, n->id, DOP_A_splits) : 1, out_dim = split ? dim + 2 : dim;
     double *scores = calloc(max_s + dim, sizeof *scores), *acc;
     if (!scores)
@@ -515,12 +528,12 @@ compute_attention(const dop_interp_node *n, bool split)
     acc = scores + max_s;
     for (uint64_t r = 0; r < n->out.count / out_dim; r++) { /* token, head, split */
         uint64_t i = r % splits, h = r / splits % heads, t = r / splits / heads;
-        uint64_t end = (uint64_t)pos->u[t] + 1, begin = window && end > window ? end - window : 0;
+        uint64_t end = (uint64_t)pos->u[t] + 1, begin = dop_reach_first(&reach, pos->u[t]);
         uint64_t span = split ? dop_split_len(n->g, n->id, (uint32_t)(end - begin)) : end - begin;
         uint64_t lo = min_u64(begin + i * span, end), hi = min_u64(lo + span, end);
         const float *sink = sinks && i == 0 ? sinks->f + h : NULL;
-        uint64_t first = seq->u[seq->count > 1 ? t : 0] * max_s; /* row of the cache where the sequence begins */
-        head_sum m = attend(n, q->f + (t * heads + h) * dim, h / group, first + lo, first + hi, sink, scores, acc);
+        const float *query = q->f + (t * heads + h) * last_axis(q);
+        head_sum m = attend(n, query, seq->u[seq->count > 1 ? t : 0], h / group, lo, hi, sink, scores, acc);
         float *out = n->out.f + r * out_dim;
         for (uint64_t d = 0; d < dim; d++)
             out[d] = (float)(split ? acc[d] : acc[d] / m.sum);
@@ -572,6 +585,9 @@ dop_interp_compute(const dop_interp_node *n)
         return DOP_OK;
     case DOP_OP_xielu:
         compute_xielu(n);
+        return DOP_OK;
+    case DOP_OP_concat:
+        compute_concat(n);
         return DOP_OK;
     case DOP_OP_rope:
         return compute_rope(n);

@@ -11,7 +11,11 @@ dop_shape_text(const dop_shape *s, char out_text[DOP_SHAPE_TEXT])
     out_text[n++] = '[';
     for (uint32_t i = 0; i < s->rank && i < DOP_MAX_RANK; i++) {
         dop_dim d = s->dim[i];
-        const char *sym = d.sym == DOP_SYM_T ? "T" : d.sym == DOP_SYM_S ? "S" : d.sym == DOP_SYM_Q ? "Q" : "";
+        const char *sym = d.sym == DOP_SYM_T   ? "T"
+                          : d.sym == DOP_SYM_S ? "S"
+                          : d.sym == DOP_SYM_Q ? "Q"
+                          : d.sym == DOP_SYM_R ? "R"
+                                               : "";
         const char *comma = i ? "," : "";
         int k = d.mul == 1 && *sym ? snprintf(out_text + n, DOP_SHAPE_TEXT - n, "%s%s", comma, sym)
                                    : snprintf(out_text + n, DOP_SHAPE_TEXT - n, "%s%u%s", comma, d.mul, sym);

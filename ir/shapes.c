@@ -1,4 +1,4 @@
-/* One rule per op, under the op's name.  Only axis 0 may be symbolic (T, S or Q), and axis 1 of append state. */
+/* One rule per op, under the op's name.  Only axis 0 may be symbolic (T, S or Q), and axis 1 of append state (S, or a ring). */
 #include "ir/shapes.h"
 
 #include <math.h>
@@ -56,24 +56,10 @@ last_dim(const dop_node *n)
 static int64_t
 attr_i(const rule_ctx *c, dop_attr_id a)
 {
-    for (uint8_t k = 0; k < c->info->n_attrs; k++) {
+    for (uint8_t k = 0; k < c->info->n_attrs; k++)
         if (c->info->attrs[k] == a)
             return c->attrs[k].i;
-    }
     return 0;
-}
-
-/* Product of the multipliers; the caller has checked every factor against MAX_VALUES, ranks are small. */
-static uint64_t
-shape_product(const dop_shape *s, uint32_t n_sym[DOP_N_SYMS])
-{
-    uint64_t p = 1;
-    memset(n_sym, 0, DOP_N_SYMS * sizeof n_sym[0]);
-    for (uint32_t i = 0; i < s->rank; i++) {
-        p *= s->dim[i].mul;
-        n_sym[s->dim[i].sym]++;
-    }
-    return p;
 }
 
 static dop_status
@@ -84,18 +70,19 @@ check_shape(const rule_ctx *c, const dop_shape *s)
     uint64_t cols = 1, values;
     for (uint32_t i = 0; i < s->rank; i++) {
         dop_dim d = s->dim[i];
-        if (d.mul == 0 || (unsigned)d.sym >= DOP_N_SYMS)
+        if (d.mul == 0 || (unsigned)d.sym >= DOP_N_SYMS || (i == 0 && d.sym == DOP_SYM_R))
             return BAD(c, "axis %u is empty", i);
         if (i == 0)
             continue;
-        if (i == 1 && d.sym == DOP_SYM_S && d.mul == 1 && s->dim[0].sym == DOP_SYM_Q)
+        if (i == 1 && s->dim[0].sym == DOP_SYM_Q && (d.sym == DOP_SYM_R || (d.sym == DOP_SYM_S && d.mul == 1)))
             continue;
         if (d.sym != DOP_SYM_1)
             return BAD(c, "axis %u depends on T, S or Q; only axis 0 may", i);
         if (!dop_mul_u64(cols, d.mul, &cols) || cols > UINT32_MAX)
             return BAD(c, "a row has more than 2^32-1 values");
     }
-    uint64_t rows = dop_dim_value(c->g, s->dim[0], c->g->max_t), positions = dop_shape_appends(s) ? c->g->max_s : 1;
+    uint64_t rows = dop_dim_value(c->g, s->dim[0], c->g->max_t),
+             positions = dop_shape_appends(s) ? dop_dim_value(c->g, s->dim[1], 1) : 1;
     if (!dop_mul_u64(rows, positions, &rows) || !dop_mul_u64(cols, rows, &values) || values > MAX_VALUES ||
         rows > UINT32_MAX)
         return BAD(c, "is too large");
@@ -200,7 +187,7 @@ rule_leaf(const rule_ctx *c, dop_want *out)
     char text[DOP_SHAPE_TEXT];
     bool sequences = s->rank >= 2 && s->rank <= DOP_MAX_RANK && s->dim[0].sym == DOP_SYM_Q && s->dim[0].mul == 1;
     if (attr_i(c, DOP_A_kind) == DOP_STATE_append && !(sequences && s->rank >= 3 && dop_shape_appends(s)))
-        return BAD(c, "of kind append is [Q,S,...], not %s", dop_shape_text(s, text));
+        return BAD(c, "of kind append is [Q,S,...] or a ring [Q,<rows>R,...], not %s", dop_shape_text(s, text));
     if (attr_i(c, DOP_A_kind) == DOP_STATE_replace && !(sequences && !dop_shape_appends(s)))
         return BAD(c, "of kind replace is [Q,...], not %s", dop_shape_text(s, text));
     return DOP_OK;
@@ -215,7 +202,7 @@ rule_reshape(const rule_ctx *c, dop_want *out)
     if (st != DOP_OK)
         return st;
     uint32_t sa[DOP_N_SYMS], sw[DOP_N_SYMS];
-    uint64_t pa = shape_product(s, sa), pw = shape_product(w, sw);
+    uint64_t pa = dop_shape_product(s, sa), pw = dop_shape_product(w, sw);
     if (pa != pw || memcmp(sa + 1, sw + 1, sizeof sa - sizeof sa[0]) != 0)
         return BAD(c, "cannot view %%%s %s as %s", c->src[0]->name, dop_shape_text(s, a), dop_shape_text(w, b));
     out->shape = *w;
@@ -245,6 +232,21 @@ rule_slice(const rule_ctx *c, dop_want *out)
         return BAD(c, "start %lld is not a multiple of the %u values in a block of %s", (long long)start,
                    dop_type_of(out->type)->block, dop_type_of(out->type)->name);
     out->shape = *w;
+    return DOP_OK;
+}
+
+static dop_status
+rule_concat(const rule_ctx *c, dop_want *out)
+{
+    const dop_shape *a = &c->src[0]->shape, *b = &c->src[1]->shape;
+    const uint32_t last = a->rank - 1;
+    if (a->rank != b->rank || last == 0 || (uint64_t)a->dim[last].mul + b->dim[last].mul > UINT32_MAX)
+        return mismatch(c, 0, 1);
+    for (uint32_t i = 0; i < last; i++)
+        if (!dim_equal(a->dim[i], b->dim[i]))
+            return mismatch(c, 0, 1);
+    out->shape = *a;
+    out->shape.dim[last].mul += b->dim[last].mul;
     return DOP_OK;
 }
 
@@ -590,16 +592,18 @@ rule_attention(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
     }
     if ((st = need_ids(c, 3, q)) != DOP_OK || (st = need_sequences(c, 4, q)) != DOP_OK)
         return st;
-    if (!dop_shape_equal(&k->shape, &v->shape))
-        return mismatch(c, 1, 2);
+    for (uint32_t i = 0; i < 3; i++) /* values may have another length */
+        if (!dim_equal(k->shape.dim[i], v->shape.dim[i]))
+            return mismatch(c, 1, 2);
     if (!dim_equal(last_dim(q), last_dim(k)) || q->shape.dim[1].mul % k->shape.dim[2].mul != 0)
         return mismatch(c, 0, 1);
     if (n_srcs == 6 && (c->src[5]->shape.rank != 1 || !dim_equal(c->src[5]->shape.dim[0], q->shape.dim[1])))
         return mismatch(c, 0, 5);
     out->shape = q->shape;
+    out->shape.dim[2] = last_dim(v);
     if (c->op == DOP_OP_attn_split) {
         uint64_t rows = (uint64_t)q->shape.dim[1].mul * (uint64_t)attr_i(c, DOP_A_splits);
-        if (rows > UINT32_MAX || last_dim(q).mul > UINT32_MAX - 2)
+        if (rows > UINT32_MAX || last_dim(v).mul > UINT32_MAX - 2)
             return BAD(c, "is too large");
         out->shape.dim[1].mul = (uint32_t)rows;
         out->shape.dim[2].mul += 2;
@@ -636,7 +640,8 @@ check_attr(const rule_ctx *c, dop_attr_id a, dop_attr v)
             return BAD(c, "attribute %s must be positive", name);
         return DOP_OK;
     }
-    case DOP_ATTR_I: {
+    case DOP_ATTR_I:
+    case DOP_ATTR_O: {
         int64_t lo = a == DOP_A_splits || a == DOP_A_parts || c->op == DOP_OP_top_k || c->op == DOP_OP_group_rows ? 1
                                                                                                                   : 0,
                 hi = a == DOP_A_interleaved ? 1 : UINT32_MAX;
@@ -711,6 +716,8 @@ apply_rule(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
         return rule_broadcast(c, &out->shape);
     case DOP_OP_xielu:
         return rule_xielu(c, out);
+    case DOP_OP_concat:
+        return rule_concat(c, out);
     case DOP_OP_rope:
         return rule_rope(c, out);
     case DOP_OP_row_rms:

@@ -18,4 +18,7 @@ dop_status dop_shape_infer(const dop_graph *g, dop_op op, const char *name, cons
 /* True for names that print and parse back: 1 to 200 of A-Z a-z 0-9 _ . - and slash. */
 bool dop_name_ok(const char *s);
 
+/* Product of the multipliers, and how many axes have each symbol.  Every factor is far below 2^32, and ranks are small. */
+uint64_t dop_shape_product(const dop_shape *s, uint32_t out_n_sym[DOP_N_SYMS]);
+
 #endif

@@ -403,12 +403,16 @@ read_type(parser *p, dop_want *out)
         uint32_t mul;
         w = read_word(p);
         if (w.n == 0 || !head_number(w, &digits, &mul) || w.n - digits > 1)
-            return FAIL(p, w.pos, "expected an axis: a number, T, S, Q, or a number and one of them");
+            return FAIL(p, w.pos, "expected an axis: a number, T, S, Q, R, or a number and one of them");
         dop_dim d = dop_dim_n(digits ? mul : 1);
         char sym = digits < w.n ? w.s[digits] : 0;
-        d.sym = sym == 'T' ? DOP_SYM_T : sym == 'S' ? DOP_SYM_S : sym == 'Q' ? DOP_SYM_Q : DOP_SYM_1;
+        d.sym = sym == 'T'   ? DOP_SYM_T
+                : sym == 'S' ? DOP_SYM_S
+                : sym == 'Q' ? DOP_SYM_Q
+                : sym == 'R' ? DOP_SYM_R
+                             : DOP_SYM_1;
         if (d.mul == 0 || (sym && d.sym == DOP_SYM_1))
-            return FAIL(p, w.pos, "expected an axis: a number, T, S, Q, or a number and one of them");
+            return FAIL(p, w.pos, "expected an axis: a number, T, S, Q, R, or a number and one of them");
         if (out->shape.rank == DOP_MAX_RANK)
             return FAIL(p, w.pos, "a shape has at most %d axes", DOP_MAX_RANK);
         out->shape.dim[out->shape.rank++] = d;
@@ -429,25 +433,45 @@ read_op(parser *p, dop_op *out)
     return FAIL(p, w.pos, "unknown op '%.*s'", shown(w), w.s);
 }
 
-/* All attributes of the op's row, in any order; a leaf's name stands alone as a string. */
+static bool
+is_optional(const dop_op_info *info, uint8_t k)
+{
+    return dop_attr_kind_of(info->attrs[k]) == DOP_ATTR_O;
+}
+
+/* The first attribute that is not there and must be; n_attrs: none is missing. */
+static uint8_t
+missing_attr(const dop_op_info *info, const bool *have)
+{
+    uint8_t k = 0;
+    while (k < info->n_attrs && (have[k] || is_optional(info, k)))
+        k++;
+    return k;
+}
+
+/* All attributes of the op's row, in any order, those of kind O where they are written; a leaf's name stands alone as a
+ * string. */
 static dop_status
 read_attrs(parser *p, const dop_op_info *info, dop_attr *attrs)
 {
     bool have[DOP_MAX_ATTRS] = {false};
-    for (uint8_t left = info->n_attrs; left; left--) {
+    for (uint8_t n = 0; n < info->n_attrs; n++) {
         dop_status st;
-        uint8_t k = 0;
+        uint8_t k = 0, missing = missing_attr(info, have);
         if (info->attrs[0] == DOP_A_name && !have[0]) {
             st = read_string(p, &attrs[0].s);
         } else {
+            size_t before = p->pos;
             word w = read_word(p);
             while (k < info->n_attrs && !(word_is(w, dop_attr_name(info->attrs[k])) && !have[k]))
                 k++;
-            if (k == info->n_attrs) {
-                for (k = 0; have[k];)
-                    k++;
-                return FAIL(p, w.pos, "expected %s=, an attribute of %s", dop_attr_name(info->attrs[k]), info->name);
+            if (k == info->n_attrs && missing == info->n_attrs) {
+                p->pos = before;
+                return DOP_OK;
             }
+            if (k == info->n_attrs)
+                return FAIL(p, w.pos, "expected %s=, an attribute of %s", dop_attr_name(info->attrs[missing]),
+                            info->name);
             if ((st = expect(p, "=")) == DOP_OK)
                 st = read_value(p, info->attrs[k], &attrs[k]);
         }

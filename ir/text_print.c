@@ -65,6 +65,8 @@ print_node(dop_buf *b, const dop_graph *g, const dop_node *n)
     print_ids(b, g, n->src, n->n_srcs, ",");
     for (uint8_t k = 0; k < info->n_attrs; k++) {
         dop_attr_id a = info->attrs[k];
+        if (dop_attr_kind_of(a) == DOP_ATTR_O && n->attr[k].i == 0)
+            continue;
         dop_buf_puts(b, " ");
         if (a != DOP_A_name)
             dop_buf_printf(b, "%s=", dop_attr_name(a));
@@ -73,6 +75,7 @@ print_node(dop_buf *b, const dop_graph *g, const dop_node *n)
             print_double(b, n->attr[k].f);
             break;
         case DOP_ATTR_I:
+        case DOP_ATTR_O:
             dop_buf_printf(b, "%lld", (long long)n->attr[k].i);
             break;
         case DOP_ATTR_W:

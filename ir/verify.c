@@ -162,6 +162,23 @@ verify_state(verify_ctx *v)
     return DOP_OK;
 }
 
+/* A ring has a row for every position that some row of a step sees. */
+static dop_status
+verify_rings(verify_ctx *v)
+{
+    const dop_graph *g = v->g;
+    for (dop_node_id id = 1; id < g->n_nodes; id++) {
+        if (dop_op_of(g->nodes[id].op)->root != DOP_ROOT_attention)
+            continue;
+        const dop_reach r = dop_attention_reach(g, id);
+        uint32_t sees = r.chunk && (!r.window || r.chunk < r.window) ? r.chunk : r.window;
+        if (r.ring && (sees == 0 || (uint64_t)sees + g->max_t - 1 > r.ring))
+            return BAD(v, "%%%s: %u positions of each of %u rows do not fit a ring of %u rows", g->nodes[id].name, sees,
+                       g->max_t, r.ring);
+    }
+    return DOP_OK;
+}
+
 /* What a region lists and writes, taken alone. */
 static dop_status
 verify_region(verify_ctx *v, dop_region_id id)
@@ -352,7 +369,8 @@ dop_graph_verify(const dop_graph *g, const char *when, dop_diag *diag)
     }
     if (!g->name || !dop_name_ok(g->name) || g->max_t < 1 || g->max_s < 1 || g->max_q < 1)
         st = BAD(&v, "the graph's name '%.100s', T, S or Q cannot be printed", g->name ? g->name : "");
-    else if ((st = verify_nodes(&v)) == DOP_OK && (st = verify_state(&v)) == DOP_OK)
+    else if ((st = verify_nodes(&v)) == DOP_OK && (st = verify_state(&v)) == DOP_OK &&
+             (st = verify_rings(&v)) == DOP_OK)
         st = verify_regions(&v);
 error:
     free(v.uses);

@@ -166,12 +166,34 @@ dop_emit_number(dop_emit *e, uint32_t value)
 
 /* Local and global layers run the same code: a limit in a comparison is as fast from the push constants. */
 const char *
-dop_emit_window(dop_emit *e, dop_node_id attention)
+dop_emit_first(dop_emit *e, dop_node_id attention, const char *position)
 {
-    uint32_t window = (uint32_t)dop_node_i(e->g, attention, DOP_A_window);
-    if (!e->window)
-        e->window = e->g->windows_differ ? dop_emit_number(e, window) : dop_emit_str(e, "%uu", window);
-    return e->window;
+    const dop_reach r = dop_attention_reach(e->g, attention);
+    const bool chunks = e->g->has_chunks, differ = e->g->reaches_differ;
+    if (chunks && r.window)
+        return fail(e, DOP_E_INPUT, "a graph has either windows or chunks", attention);
+    if (!differ && !r.window && !r.chunk)
+        return "0u";
+    if (!e->limit)
+        e->limit = differ ? dop_emit_number(e, chunks ? r.chunk : r.window)
+                          : dop_emit_str(e, "%uu", chunks ? r.chunk : r.window);
+    const char *p = position, *l = e->limit;
+    const char *any = differ ? dop_emit_str(e, "%s > 0u%s", l, chunks ? " ? " : " && ") : "";
+    if (chunks)
+        return dop_emit_str(e, "(%s%s / %s * %s%s)", any, p, l, l, differ ? " : 0u" : "");
+    return dop_emit_str(e, "(%s%s + 1u > %s ? %s + 1u - %s : 0u)", any, p, l, p, l);
+}
+
+const char *
+dop_emit_ring(dop_emit *e, dop_node_id attention)
+{
+    const dop_reach r = dop_attention_reach(e->g, attention);
+    if (!e->g->has_rings)
+        return NULL;
+    if (!e->ring)
+        e->ring =
+            e->g->reaches_differ ? dop_emit_number(e, r.ring ? r.ring : e->g->max_s) : dop_emit_str(e, "%uu", r.ring);
+    return e->ring;
 }
 
 const char *
@@ -511,104 +533,23 @@ emit_rope(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     return out;
 }
 
-/* One split's result in memory: `a` is the argument, `row` values from one to the next. */
-typedef struct split_row {
-    const char *a, *T;
-    uint32_t i, row, head, width;
-} split_row;
-
-static void
-load_split(dop_emit *e, const split_row *p)
-{
-    dop_emit_line(e, "    float m%u = -1e30, l%u = 0.0;", p->i, p->i);
-    dop_emit_line(e, "    %s x%u = %s(0.0);", p->T, p->i, p->T);
-    dop_emit_line(e, "    if (%uu < used) {", p->i);
-    dop_emit_line(e, "        uint at = row + %uu;", p->i * p->row);
-    dop_emit_line(e, "        vec2 ml = dop_ld2_f32(%s, at + %uu);", p->a, p->head);
-    dop_emit_line(e, "        m%u = ml.x;", p->i);
-    dop_emit_line(e, "        l%u = ml.y;", p->i);
-    if (p->width == 4)
-        dop_emit_line(e, "        x%u = vec4(dop_ld2_f32(%s, at + d), dop_ld2_f32(%s, at + d + 2u));", p->i, p->a,
-                      p->a);
-    else
-        dop_emit_line(e, "        x%u = dop_ld1_f32(%s, at + d);", p->i, p->a);
-    dop_emit_line(e, "    }");
-}
-
-/* Looks at the mailboxes of all splits, again and again until none is empty. */
-static void
-receive_splits(dop_emit *e, const split_row *p, uint32_t splits)
-{
-    const char *words = p->width == 4 ? "uvec4" : "uint";
-    for (uint32_t i = 0; i < splits; i++)
-        dop_emit_line(e, "    uint hm%u = 0xf149f2cau, hl%u = 0u; // -1e30, 0\n        %s hx%u = %s(0u);", i, i, words,
-                      i, words);
-    dop_emit_line(e, "    for (uint n = 0u;; n++) {");
-    dop_emit_line(e, "        bool missing = false;");
-    for (uint32_t i = 0; i < splits; i++) {
-        dop_emit_line(e, "        if (%uu < used) {", i);
-        dop_emit_line(e, "            uint at = row + %uu;", i * p->row);
-        dop_emit_line(e, "            hm%u = dop_look1(%s, at + %uu);", i, p->a, p->head);
-        dop_emit_line(e, "            hl%u = dop_look1(%s, at + %uu);", i, p->a, p->head + 1);
-        dop_emit_line(e, "            hx%u = dop_look%u(%s, at + d);", i, p->width, p->a);
-        dop_emit_line(e, "        }");
-    }
-    for (uint32_t i = 0; i < splits; i++)
-        dop_emit_line(e, "        missing = missing || dop_missing(hm%u) || dop_missing(hl%u) || dop_missing(hx%u);", i,
-                      i, i);
-    dop_emit_line(e, "        if (!missing || dop_given_up(n))");
-    dop_emit_line(e, "            break;");
-    dop_emit_line(e, "    }");
-    for (uint32_t i = 0; i < splits; i++) {
-        dop_emit_line(e, "    float m%u = uintBitsToFloat(hm%u), l%u = uintBitsToFloat(hl%u);", i, i, i, i);
-        dop_emit_line(e, "    %s x%u = uintBitsToFloat(hx%u);", p->T, i, i);
-    }
-}
-
-/* Merges the partial results of a cache split; only splits that cover rows were written. */
+/* Both sources are computed, each at a column that it has: loads stay without conditions. */
 static const char *
-emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
+emit_concat(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 {
     const dop_graph *g = e->g;
     const dop_node *n = dop_node_at(g, node);
-    uint32_t head = n->shape.dim[2].mul, max_splits = (uint32_t)dop_node_i(g, node, DOP_A_splits);
-    uint32_t splits = e->splits ? e->splits : max_splits;
-    dop_node_id split = dop_node_base(g, n->src[0], NULL);
-    const char *window = dop_node_at(g, split)->op == DOP_OP_attn_split ? dop_emit_window(e, split) : "0u";
-    bool mailbox = in_mailbox(e, split);
-    const char *a = mailbox ? dop_emit_mailbox_arg(e, split, false) : dop_emit_arg(e, split, false);
-    const char *out = dop_emit_str(e, "v%u", e->n_temps++), *T = width == 4 ? "vec4" : "float";
-    uint32_t heads = dop_node_cols(g, node) / head,
-             row = head + (mailbox ? 4 : 2); /* splits are aligned in a mailbox */
-    dop_emit_line(e, "%s %s = %s(0.0);", T, out, T);
-    dop_emit_line(e, "{");
-    dop_emit_line(e, "    uint n = %s + 1u;", dop_emit_position(e, ix.t));
-    if (strcmp(window, "0u") != 0)
-        dop_emit_line(e, "    n = %s > 0u ? min(n, %s) : n;", window, window);
-    if (dop_node_at(g, split)->op == DOP_OP_attn_split)
-        dop_emit_line(e, "    uint len = dop_split_len(n, %uu), used = (n + len - 1u) / len;", splits);
-    else
-        dop_emit_line(e, "    uint used = %uu;", splits);
-    dop_emit_line(e, "    uint h = %s / %uu, d = %s %% %uu, row = (%s * %uu + h * %uu) * %uu;", ix.c, head, ix.c, head,
-                  ix.t, heads * max_splits, max_splits, row);
-    /* All loads of all splits at once: one round trip to memory instead of one per split.  Written out: a driver that does
-     * not unroll a loop over arrays keeps them in memory. */
-    dop_emit_line(e, "    float m = -1e30, l = 0.0;");
-    if (mailbox)
-        receive_splits(e, &(split_row){a, T, 0, row, head, width}, splits);
-    for (uint32_t i = 0; i < splits && !mailbox; i++)
-        load_split(e, &(split_row){a, T, i, row, head, width});
-    for (uint32_t i = 0; i < splits; i++)
-        dop_emit_line(e, "    m = max(m, m%u);", i);
-    dop_emit_line(e, "    float w;");
-    for (uint32_t i = 0; i < splits; i++) {
-        dop_emit_line(e, "    w = exp(m%u - m);", i);
-        dop_emit_line(e, "    l += w * l%u;", i);
-        dop_emit_line(e, "    %s += w * x%u;", out, i);
-    }
-    dop_emit_line(e, "    %s /= l;", out);
-    dop_emit_line(e, "}");
-    return out;
+    const char *values[2], *col[2] = {dop_emit_str(e, "c%u", e->n_temps++), dop_emit_str(e, "c%u", e->n_temps++)};
+    const char *i = dop_emit_str(e, "i%u", e->n_temps++);
+    uint32_t last = n->shape.rank - 1, all = n->shape.dim[last].mul,
+             first = dop_node_at(g, n->src[0])->shape.dim[last].mul;
+    dop_emit_index(e, "uint %s = %s %% %uu;", i, ix.c, all);
+    dop_emit_index(e, "uint %s = %s / %uu * %uu + min(%s, %uu);", col[0], ix.c, all, first, i, first - width);
+    dop_emit_index(e, "uint %s = %s / %uu * %uu + max(%s, %uu) - %uu;", col[1], ix.c, all, all - first, i, first,
+                   first);
+    for (uint32_t k = 0; k < 2; k++)
+        values[k] = dop_emit_value(e, n->src[k], (dop_index){ix.t, col[k]}, width);
+    return temp(e, width, dop_emit_str(e, "%s < %uu ? %s : %s", i, first, values[0], values[1]));
 }
 
 /* A row for each of several ids of a token's row. */
@@ -620,7 +561,13 @@ gather_each(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     const uint32_t rows = (uint32_t)dop_dim_value(e->g, dop_node_at(e->g, n->src[0])->shape.dim[0], e->g->max_t);
     const char *slot = dop_emit_str(e, "(%s / %uu)", ix.c, cols), *c = dop_emit_str(e, "(%s %% %uu)", ix.c, cols);
     const char *id = dop_emit_value(e, n->src[1], (dop_index){ix.t, slot}, 1);
-    return dop_emit_value(e, n->src[0], (dop_index){dop_emit_str(e, "min(%s, %uu)", id, rows - 1), c}, width);
+    /* Weights may be loaded first, but not before the id that says which. */
+    dop_buf *constants = e->constants;
+    if (e->early)
+        e->constants = e->early;
+    const char *v = dop_emit_value(e, n->src[0], (dop_index){dop_emit_str(e, "min(%s, %uu)", id, rows - 1), c}, width);
+    e->constants = constants;
+    return v;
 }
 
 static const char *
@@ -646,8 +593,10 @@ emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     switch (n->op) {
     case DOP_OP_rope:
         return emit_rope(e, node, ix, width);
+    case DOP_OP_concat:
+        return emit_concat(e, node, ix, width);
     case DOP_OP_attn_combine:
-        return emit_combine(e, node, ix, width);
+        return dop_emit_combine(e, node, ix, width);
     case DOP_OP_pick:
         return dop_emit_value(e, n->src[0], (dop_index){ix.t, dop_emit_value(e, n->src[1], ix, 1)}, width);
     case DOP_OP_weighted_sum:
@@ -725,6 +674,23 @@ replace_index(dop_emit *e, dop_node_id node, dop_index ix)
     return dop_emit_str(e, "(%s + %s)", copy, flat_index(e, node, (dop_index){q, ix.c}, dop_node_cols(g, node), 0));
 }
 
+/* The row of append state where the step writes. */
+static const char *
+append_row(dop_emit *e, const dop_node *write, const char *t)
+{
+    const dop_graph *g = e->g;
+    const char *pos = dop_emit_value(e, write->src[2], (dop_index){t, "0u"}, 1), *row;
+    uint32_t ring = dop_cache_ring(g, write->src[0]), rows = ring ? ring : g->max_s;
+    const char *varies = e->r->info->attention ? dop_emit_ring(e, e->r->info->attention) : NULL;
+    if (varies || ring)
+        row = dop_emit_str(e, "%s %% %s", pos, varies ? varies : dop_emit_str(e, "%uu", ring));
+    else
+        row = dop_emit_str(e, "min(%s, %uu)", pos, rows - 1);
+    if (g->max_q == 1)
+        return ring || varies ? dop_emit_str(e, "(%s)", row) : row;
+    return dop_emit_str(e, "(%s * %uu + %s)", dop_emit_sequence(e, write->src[3], t), rows, row);
+}
+
 void
 dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value)
 {
@@ -740,11 +706,7 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
     if (is_replace_state(g, node)) {
         at = replace_index(e, node, ix);
     } else if (n->op == DOP_OP_state_write) {
-        const char *pos = dop_emit_value(e, n->src[2], (dop_index){ix.t, "0u"}, 1);
-        const char *row = dop_emit_str(e, "min(%s, %uu)", pos, g->max_s - 1);
-        if (g->max_q > 1)
-            row = dop_emit_str(e, "(%s * %uu + %s)", dop_emit_sequence(e, n->src[3], ix.t), g->max_s, row);
-        at = dop_emit_str(e, "(%s * %uu + %s)", row, dop_node_cols(g, node), ix.c);
+        at = dop_emit_str(e, "(%s * %uu + %s)", append_row(e, n, ix.t), dop_node_cols(g, node), ix.c);
     } else {
         at = flat_index(e, node, ix, dop_node_cols(g, node), 0);
     }

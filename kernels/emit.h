@@ -67,9 +67,9 @@ typedef struct dop_emit {
     dop_bind *binds;
     uint32_t n_memo, cap_memo;
     dop_memo *memo;
-    const uint8_t *routes; /* a stage of a persistent dispatch: DOP_MAILBOX and DOP_LEAVES by node; else NULL */
-    uint32_t splits;       /* splits of the cache, where they are fewer than the graph's capacity; else 0 */
-    const char *window;    /* what dop_emit_window gave, NULL: nothing yet */
+    const uint8_t *routes;    /* a stage of a persistent dispatch: DOP_MAILBOX and DOP_LEAVES by node; else NULL */
+    uint32_t splits;          /* splits of the cache, where they are fewer than the graph's capacity; else 0 */
+    const char *limit, *ring; /* of the positions that attention sees, and of its cache; NULL: not asked for yet */
     /* A stored value whose row length is a number of the dispatch, and its name; 0: none. */
     dop_node_id long_row;
     const char *row_values;
@@ -99,9 +99,11 @@ const char *dop_emit_position(dop_emit *e, const char *row); /* of a row of the 
 const char *dop_emit_merges(dop_emit *e);
 /* A number that dispatches of this kernel may differ in ("a3.x").  Every call gives another one. */
 const char *dop_emit_number(dop_emit *e, uint32_t value);
-/* The window of the region's attention, or of the attention whose splits it merges.  It is a constant when all layers have the
- * same one, else a number of the dispatch; 0 is no window. */
-const char *dop_emit_window(dop_emit *e, dop_node_id attention);
+/* The first position that a query at `position` sees, for the region's attention or the one whose splits it merges.  What limits
+ * it is a constant when that is the same for all layers, else a number of the dispatch.  "0u": nothing does. */
+const char *dop_emit_first(dop_emit *e, dop_node_id attention, const char *position);
+/* Rows of the ring that the caches of the region's attention are, in the same way; NULL: no attention of the graph has one. */
+const char *dop_emit_ring(dop_emit *e, dop_node_id attention);
 /* "step.n_rows", or "1u" when the graph has one token. */
 const char *dop_emit_n_tokens(dop_emit *e);
 
@@ -114,6 +116,8 @@ const char *dop_emit_matrix(dop_emit *e, dop_node_id node, const char *expert);
 
 /* Appends the statements that compute the node's value at the index and returns the value's name. */
 const char *dop_emit_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width);
+/* emit_combine.c: the value of attn_combine. */
+const char *dop_emit_combine(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width);
 /* Statement that stores a value (a name from dop_emit_value) to the node's memory: scratch, result, or, for state_write,
  * the row of the cache at this token's position. */
 void dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value);

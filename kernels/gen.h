@@ -66,12 +66,14 @@ void dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body);
 bool dop_rowprog_wide(const dop_gen *gen, const dop_rowprog *p);
 
 /* An attention region: its node (attention or attn_split) and shape.  Templates define DOP_T(j) and DOP_H(j), token and
- * query head of row j of `rows`, the constants D, R and SUBGROUPS, the shared array dop_q, and the variables that the pieces
+ * query head of row j of `rows`, the constants D, DV, R and SUBGROUPS, the shared array dop_q, and the variables that the pieces
  * below name. */
 typedef struct dop_attn {
     dop_node_id id;
     const dop_node *n;
-    uint32_t dim, heads, kv, group, rows;
+    uint32_t dim, heads, kv, group, rows; /* dim: values of a query and a key */
+    uint32_t value_dim, value_stride,
+        value_start;             /* values of a V, from one to the next in memory, and of a row before the first */
     uint32_t splits, max_splits; /* splits of the cache, and the graph's capacity for them */
     uint32_t merged_heads;       /* those that a workgroup merges, and */
     const char *head0;           /* the first of them */
@@ -89,6 +91,11 @@ bool dop_attn_mixes(const dop_site *s);
 void dop_attn_tile(const dop_site *s, dop_tile *tile);
 /* Does the region make this step's row of a cache (0: K, 1: V), or receive it from the stage that writes it? */
 bool dop_attn_has_row(const dop_gen *gen, const dop_attn *a, uint32_t which);
+/* What templates know of a position: DOP_FIRST(p), the first one that a query at p sees; and DOP_SLOT(p), its row in the cache,
+ * of positions from DOP_RING_FROM(first) on. */
+void dop_attn_positions(dop_gen *gen, const dop_attn *a, dop_buf *decls);
+/* The template's constants D, DV, VS (value_stride), V0 (value_start) and KV. */
+void dop_attn_shape(dop_gen *gen, const dop_attn *a, dop_keys *keys);
 /* Query rows into dop_q; cache writes of this step. */
 void dop_attn_prologue(dop_gen *gen, const dop_attn *a, dop_buf *body);
 /* The body of dop_store_row(t, h, d, o, m, l, split): four values from column d of head h. */

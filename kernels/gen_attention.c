@@ -14,6 +14,13 @@ dop_attn_has_row(const dop_gen *gen, const attn *a, uint32_t which)
            (dop_region_has(gen->e.r, w) || dop_emit_in_mailbox(&gen->e, w));
 }
 
+/* Values of a row of the cache for one KV head. */
+static uint32_t
+row_dim(const attn *a, uint32_t which)
+{
+    return which ? a->value_stride : a->dim;
+}
+
 /* Receives rows of this step from another stage, one subgroup each. */
 static void
 receive_rows(dop_gen *gen, const attn *a, uint32_t job, dop_buf *body)
@@ -25,9 +32,9 @@ receive_rows(dop_gen *gen, const attn *a, uint32_t job, dop_buf *body)
         if (!a->keeps[which] || dop_region_has(e->r, w))
             continue;
         dop_buf_printf(body,
-                       "    if (j == %uu)\n        for (uint i = lane; i < D / 4u; i += SG) {\n"
-                       "            uint c = kvh * D + i * 4u;\n",
-                       job + n++);
+                       "    if (j == %uu)\n        for (uint i = lane; i < %uu; i += SG) {\n"
+                       "            uint c = kvh * %uu + i * 4u;\n",
+                       job + n++, row_dim(a, which) / 4, row_dim(a, which));
         dop_emit_scope(e, body, "            ");
         dop_emit_line(e, "DOP_NEW%u_PUT(i, %s);", which, dop_emit_receive(e, w, "c"));
         dop_buf_puts(body, "        }\n");
@@ -100,6 +107,7 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
     for (uint32_t w = 0; w < n_writes; w++) {
         dop_buf_printf(body, "    if (j == %uu) {\n", first + w);
         uint32_t which = found->writes[w].which;
+        p.len = row_dim(a, which);
         p.nodes = found->writes[w].prog.nodes;
         p.n_nodes = found->writes[w].prog.n_nodes;
         p.unit = "kvh";
@@ -147,34 +155,62 @@ dop_attn_mixes(const dop_site *s)
 }
 
 void
+dop_attn_positions(dop_gen *gen, const attn *a, dop_buf *decls)
+{
+    const char *ring = dop_emit_ring(&gen->e, a->id);
+    dop_buf_printf(decls, "#define DOP_FIRST(p) %s\n", dop_emit_first(&gen->e, a->id, "(p)"));
+    if (!ring) {
+        dop_buf_puts(decls, "#define DOP_RING_FROM(first)\n#define DOP_SLOT(p) (p)\n");
+        return;
+    }
+    /* One division for all positions: those of a dispatch are fewer than the ring has rows. */
+    dop_buf_printf(decls,
+                   "uint dop_ring0; // what the first position counts from: a multiple of the ring\n"
+                   "#define DOP_RING_FROM(first) dop_ring0 = (first) / %s * %s\n"
+                   "#define DOP_SLOT(p) min((p) - dop_ring0, (p) - dop_ring0 - %s)\n",
+                   ring, ring, ring);
+}
+
+void
+dop_attn_shape(dop_gen *gen, const attn *a, dop_keys *keys)
+{
+    dop_keys_num(gen, keys, "D", a->dim);
+    dop_keys_num(gen, keys, "DV", a->value_dim);
+    dop_keys_num(gen, keys, "VS", a->value_stride);
+    dop_keys_num(gen, keys, "V0", a->value_start);
+    dop_keys_num(gen, keys, "KV", a->kv);
+}
+
+void
 dop_attn_store(dop_gen *gen, const attn *a, dop_buf *store)
 {
     dop_emit *e = &gen->e;
     const char *t = e->g->max_t == 1 ? "0u" : "t";
     if (a->n->op == DOP_OP_attn_split && e->routes) {
         const char *out = dop_emit_mailbox_arg(e, a->id, true);
-        dop_buf_printf(store,
-                       "    uint at = (h * %uu + split) * (D + 4u);\n    dop_send4(%s, at + d, o);\n"
-                       "    if (d == 0u) {\n        dop_send1(%s, at + D, m);\n        dop_send1(%s, at + D + 1u, l);\n"
-                       "    }\n",
-                       a->max_splits, out, out, out);
+        dop_buf_printf(
+            store,
+            "    uint at = (h * %uu + split) * (DV + 4u);\n    dop_send4(%s, at + d, o);\n"
+            "    if (d == 0u) {\n        dop_send1(%s, at + DV, m);\n        dop_send1(%s, at + DV + 1u, l);\n"
+            "    }\n",
+            a->max_splits, out, out, out);
         return;
     }
     if (a->n->op == DOP_OP_attn_split) {
         const char *out = dop_emit_arg(e, a->id, true);
         dop_buf_printf(store,
-                       "    uint at = ((%s * %uu + h) * %uu + split) * (D + 2u);\n"
+                       "    uint at = ((%s * %uu + h) * %uu + split) * (DV + 2u);\n"
                        "    for (uint i = 0u; i < 4u; i++)\n"
                        "        dop_st1_f32(%s, at + d + i, o[i]);\n"
                        "    if (d == 0u) {\n"
-                       "        dop_st1_f32(%s, at + D, m);\n"
-                       "        dop_st1_f32(%s, at + D + 1u, l);\n"
+                       "        dop_st1_f32(%s, at + DV, m);\n"
+                       "        dop_st1_f32(%s, at + DV + 1u, l);\n"
                        "    }\n",
                        t, a->heads, a->max_splits, out, out, out);
         return;
     }
     uint32_t n_binds = e->n_binds;
-    dop_buf_puts(store, "    o /= l;\n    uint c = h * D + d;\n");
+    dop_buf_puts(store, "    o /= l;\n    uint c = h * DV + d;\n");
     dop_emit_bind(e, a->id, "o", false, NULL);
     dop_emit_scope(e, store, "    ");
     dop_index ix = {t, "c"};
@@ -259,8 +295,8 @@ dop_attn_merge(dop_gen *gen, const attn *a, dop_node_id merged, dop_buf *out)
     dop_emit_store(e, merged, ix, 4, dop_emit_value(e, merged, ix, 4));
     dop_buf_printf(out,
                    "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG) {\n"
-                   "        uint c = %s * D + i * 4u;\n%s    }\n",
-                   a->merged_heads * a->dim / 4, a->head0, inner.data ? inner.data : "");
+                   "        uint c = %s * DV + i * 4u;\n%s    }\n",
+                   a->merged_heads * a->value_dim / 4, a->head0, inner.data ? inner.data : "");
     dop_buf_finish(&inner);
 }
 
@@ -290,8 +326,14 @@ dop_attn_at(const dop_site *s)
     a.dim = q->shape.dim[2].mul;
     a.kv = dop_cache_heads(g, a.n->src[1]);
     a.group = a.heads / a.kv;
+    uint32_t start;
+    dop_node_id values = dop_node_base(g, a.n->src[2], &start);
+    const dop_shape *v = &dop_node_at(g, values)->shape;
+    a.value_dim = dop_node_at(g, a.n->src[2])->shape.dim[3].mul;
+    a.value_stride = v->dim[v->rank - 1].mul;
+    a.value_start = start;
     a.merged_heads = a.group;
-    a.head0 = "kvh * G";
+    a.head0 = "head0";
     if (a.n->op == DOP_OP_attn_split)
         a.splits = (uint32_t)dop_node_i(g, a.id, DOP_A_splits);
     a.max_splits = a.splits;
@@ -316,7 +358,7 @@ dop_attn_refuses(const dop_site *s)
 {
     const dop_analysis *found = s->r->info;
     attn a = dop_attn_at(s);
-    if (a.dim % 4)
+    if (a.dim % 4 || a.value_dim % 4 || a.value_start % 4 || a.value_stride % 4)
         return (dop_refusal){"heads are not a multiple of 4 values", "heads that are padded with zeros"};
     for (uint32_t i = 0; i < found->n_after && a.n->op == DOP_OP_attention; i++)
         if (!dop_region_wide(s->g, s->r, found->after[i]))
@@ -332,10 +374,17 @@ rows_at_once(uint32_t rows, const dop_tile *tile, const dop_target *t)
     return batch < 1 ? 1 : batch > rows ? rows : batch;
 }
 
+/* Of the query heads that share a KV head a workgroup takes as many as it has memory for. */
+static uint32_t
+heads_of(const attn *a, const dop_tile *tile)
+{
+    return a->group / (tile->group_wgs ? tile->group_wgs : 1);
+}
+
 static uint32_t
 tile_bytes(const attn *a, const dop_tile *tile, const dop_target *t)
 {
-    uint32_t rows = a->group * tile->bq;
+    uint32_t rows = heads_of(a, tile) * tile->bq;
     return (rows * a->dim + rows * tile->wg + rows_at_once(rows, tile, t) * tile->wg * 4 + rows * tile->wg / 8) * 4;
 }
 
@@ -358,17 +407,18 @@ emit(dop_gen *gen)
     dop_node_id merged = e->r->info->merged;
     dop_buf_printf(&decls, "#define SPLITS %u\n#define MERGE %d\n", a.splits, merged != 0);
     gen->merges = merged != 0;
-    a.rows = a.group * tile->bq;
+    a.merged_heads = heads_of(&a, tile);
+    a.rows = a.merged_heads * tile->bq;
+    dop_attn_positions(gen, &a, &decls);
     dop_attn_sequence(gen, &a, "t0", &keys, &decls);
     dop_attn_prologue(gen, &a, &prologue);
     dop_attn_store(gen, &a, &store);
     const char *vt = dop_type_of(dop_node_at(g, a.n->src[2])->type)->name;
     uint32_t step = step_of(g, &a), batch = rows_at_once(a.rows, tile, e->target);
-    dop_keys_num(gen, &keys, "D", a.dim);
-    dop_keys_num(gen, &keys, "G", a.group);
+    dop_attn_shape(gen, &a, &keys);
+    dop_keys_num(gen, &keys, "G", a.merged_heads);
+    dop_keys_num(gen, &keys, "GROUP_WGS", a.group / a.merged_heads);
     dop_keys_num(gen, &keys, "BQ", tile->bq);
-    dop_keys_num(gen, &keys, "KV", a.kv);
-    dop_keys_set(&keys, "WINDOW", dop_emit_window(e, a.id));
     dop_keys_set(&keys, "STEP_RECORD", dop_emit_step(e));
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_num(gen, &keys, "DS", tile->ds ? tile->ds : 1);
@@ -384,7 +434,7 @@ emit(dop_gen *gen)
     dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
     dop_keys_set(&keys, "PROLOGUE", prologue.data ? prologue.data : "");
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");
-    gen->grid[0] = a.kv;
+    gen->grid[0] = a.heads / a.merged_heads;
     gen->grid[1] = dop_div_up_u32(g->max_t, tile->bq);
     gen->grid[2] = a.splits;
     dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "attention.glsl", &keys, &gen->main) : e->status;
@@ -402,6 +452,21 @@ shared_bytes(dop_gen *gen)
     return tile_bytes(&a, &gen->choice->tile, gen->e.target);
 }
 
+/* More query heads to a KV head than a workgroup holds are divided among workgroups. */
+static void
+divide_heads(const attn *a, const dop_target *t, dop_tile *tile)
+{
+    enum { MOST = 32 };
+    const uint32_t sums = tile->wg * 4;
+    for (uint32_t n = 1; n <= a->group; n++) {
+        if (a->group % n)
+            continue;
+        tile->group_wgs = n;
+        if (a->group / n <= MOST && tile_bytes(a, tile, t) + sums <= t->shared_bytes)
+            return;
+    }
+}
+
 void
 dop_attn_tile(const dop_site *s, dop_tile *tile)
 {
@@ -410,14 +475,14 @@ dop_attn_tile(const dop_site *s, dop_tile *tile)
     attn a = dop_attn_at(s);
     uint32_t sums = tile->wg * 4, least = tile->subgroup ? t->subgroup : 32;
     tile->wg = t->max_workgroup >= 128 ? 128 : dop_pow2_floor(t->max_workgroup);
-    while (tile->wg < a.dim / 4 && tile->wg * 2 <= t->max_workgroup)
+    while (tile->wg < a.value_dim / 4 && tile->wg * 2 <= t->max_workgroup)
         tile->wg *= 2;
     /* One token: 64 positions at once, which is the shortest split, by as many invocations as fit. */
     if (g->max_t == 1 && tile->subgroup && !t->cpu) {
         tile->wg = a.dim <= 64 ? 128 : 256;
         while (tile->wg > t->max_workgroup)
             tile->wg /= 2;
-        while (tile->wg < a.dim / 4 && tile->wg * 2 <= t->max_workgroup)
+        while (tile->wg < a.value_dim / 4 && tile->wg * 2 <= t->max_workgroup)
             tile->wg *= 2;
         tile->ds = tile->wg / 64;
         while (tile->ds > t->subgroup || (tile->ds > 1 && a.dim % (tile->ds * step_of(g, &a))))
@@ -431,18 +496,19 @@ dop_attn_tile(const dop_site *s, dop_tile *tile)
            (a.group * tile->bq * (a.dim + tile->wg + tile->wg / 8) + tile->wg * 6) * 4 > t->shared_bytes / 4 * 3)
         tile->bq /= 2;
     /* Many query heads to a KV head: fewer positions at a time, as long as every four values of a head have somebody. */
-    while (tile_bytes(&a, tile, t) + sums > t->shared_bytes && tile->wg > least && tile->wg / 2 >= a.dim / 4) {
+    while (tile_bytes(&a, tile, t) + sums > t->shared_bytes && tile->wg > least && tile->wg / 2 >= a.value_dim / 4) {
         tile->wg /= 2;
         if (tile->ds > 1)
             tile->ds /= 2;
     }
+    divide_heads(&a, t, tile);
 }
 
 static dop_refusal
 fits(const dop_site *s)
 {
     dop_refusal no = dop_attn_refuses(s);
-    if (!no.why && dop_attn_at(s).dim / 4 > dop_pow2_floor(s->t->max_workgroup))
+    if (!no.why && dop_attn_at(s).value_dim / 4 > dop_pow2_floor(s->t->max_workgroup))
         return (dop_refusal){"a head has more values than four for each invocation",
                              "a target with a larger max_workgroup"};
     return no;

@@ -51,7 +51,7 @@ static layout
 layout_of(const dop_graph *g, const dop_attn *a, const dop_tile *tile, const dop_target *t)
 {
     enum { ENOUGH = 200 }; /* of 255: addresses and what is being multiplied need some */
-    layout l = {.dim = a->dim, .value_dim = a->dim, .m = dop_matrix_m(t->matrix)};
+    layout l = {.dim = a->dim, .value_dim = a->value_dim, .m = dop_matrix_m(t->matrix)};
     l.subgroups = tile->wg / t->subgroup;
     l.position_groups = tile->ds ? tile->ds : 1;
     l.row_groups = max_u32(l.subgroups / l.position_groups, 1);
@@ -61,7 +61,7 @@ layout_of(const dop_graph *g, const dop_attn *a, const dop_tile *tile, const dop
     l.q_stays = l.split_q || registers(&l, t) > ENOUGH;
     l.pass = !(t->caps & DOP_CAP_coop_khr) ? PASS_CAST : t->caps & DOP_CAP_coop_f16_sums ? PASS_HALVES : PASS_FLOATS;
     uint32_t k = l.positions * (l.dim / 8 + 1), v = l.positions * (l.value_dim / 8 + 1);
-    uint32_t q = l.rows * (l.dim / 8 + 1) * (l.split_q ? 2 : 1), stats = (2 * l.position_groups + 1) * l.rows * 4 + 64;
+    uint32_t q = l.rows * (l.dim / 8 + 1) * (l.split_q ? 2 : 1), stats = (2 * l.position_groups + 2) * l.rows * 4 + 64;
     l.piece = l.m * 5 * (l.pass == PASS_FLOATS ? 2 : 1);
     uint32_t pieces = l.piece * l.subgroups, rest = pieces + (l.q_stays ? q : 0);
     l.one_buffer = (k + v + rest) * 16 + stats > t->shared_bytes;
@@ -106,8 +106,6 @@ layout_keys(dop_gen *gen, const layout *l, dop_keys *keys)
         const char *key;
         uint32_t value;
     } numbers[] = {
-        {"D", l->dim},
-        {"DV", l->value_dim},
         {"RG", l->row_groups},
         {"POSITION_GROUPS", l->position_groups},
         {"CP", l->positions},
@@ -146,6 +144,7 @@ emit(dop_gen *gen)
     gen->votes = true;
     if (l.pass == PASS_HALVES)
         e->caps |= DOP_CAP_coop_f16_sums;
+    dop_attn_positions(gen, &a, &decls);
     dop_emit_scope(e, &load, "            ");
     dop_emit_line(e, "q = %s;", dop_emit_value(e, a.n->src[0], (dop_index){"t", "c"}, 4));
     dop_attn_store(gen, &a, &store);
@@ -154,8 +153,7 @@ emit(dop_gen *gen)
     score_keys(gen, &a, &keys);
     dop_keys_num(gen, &keys, "G", a.group);
     dop_keys_num(gen, &keys, "BQ", tile->bq);
-    dop_keys_num(gen, &keys, "KV", a.kv);
-    dop_keys_set(&keys, "WINDOW", dop_emit_window(e, a.id));
+    dop_attn_shape(gen, &a, &keys);
     dop_keys_set(&keys, "STEP_RECORD", dop_emit_step(e));
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_set(&keys, "K", dop_emit_arg(e, a.n->src[1], false));
@@ -198,6 +196,8 @@ fits(const dop_site *s)
         return (dop_refusal){"the cache is not f16", "--kv f16"};
     if (a.dim % 16 || a.dim > 256)
         return (dop_refusal){"the head is no multiple of 16 values, or longer than 256", NULL};
+    if (a.value_dim != a.dim || a.value_stride != a.dim)
+        return (dop_refusal){"keys and values have different lengths", NULL};
     if (a.group > dop_matrix_m(s->t->matrix))
         return (dop_refusal){"more query heads share a KV head than a matrix has rows", NULL};
     if (dop_attn_makes_heads(&gen) || !dop_emit_wide(&gen.e, a.n->src[0]))

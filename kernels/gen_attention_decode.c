@@ -27,6 +27,24 @@ sums(uint32_t values, uint32_t lanes, dop_buf *out)
     return halvings;
 }
 
+/* Lanes that own a row: their pieces of 8 values are the same number for each of them. */
+static uint32_t
+lanes_of(const dop_attn *a, const dop_target *t)
+{
+    uint32_t lanes = t->subgroup;
+    while (lanes > 1 && (a->dim % (8 * lanes) || a->value_dim % (8 * lanes)))
+        lanes /= 2;
+    return lanes;
+}
+
+/* Are the values columns of the keys that a lane holds anyway? */
+static bool
+values_are_keys(const dop_graph *g, const dop_attn *a, uint32_t lanes)
+{
+    return dop_storage_node(g, a->n->src[1]) == dop_storage_node(g, a->n->src[2]) && a->value_stride == a->dim &&
+           a->value_start % (8 * lanes) == 0;
+}
+
 /* What the tile makes of the region's attention.  Returns how many workgroups a head group is divided among. */
 static uint32_t
 shape(const dop_gen *gen, dop_attn *a)
@@ -52,7 +70,7 @@ positions_of(const dop_tile *tile)
 static uint32_t
 heads_at_once(const dop_attn *a, const dop_tile *tile, const dop_target *t)
 {
-    uint32_t batch = t->shared_bytes / 3 / (tile->wg / t->subgroup * a->dim * 4);
+    uint32_t batch = t->shared_bytes / 3 / (tile->wg / t->subgroup * a->value_dim * 4);
     return batch < 1 ? 1 : batch > a->rows ? a->rows : batch;
 }
 
@@ -72,18 +90,23 @@ emit(dop_gen *gen)
     dop_buf_printf(
         &decls, "#define SPLITS %u\n#define MAX_SPLITS %uu\n#define MERGE %d\n#define KEEPS_K %d\n#define KEEPS_V %d\n",
         a.splits, a.max_splits, merged != 0, a.keeps[0], a.keeps[1]);
+    uint32_t lanes = lanes_of(&a, e->target), at_once = positions_of(tile);
+    dop_buf_printf(&decls, "#define V_IN_K %d\n", values_are_keys(e->g, &a, lanes));
+    dop_attn_positions(gen, &a, &decls);
     dop_attn_sequence(gen, &a, "0u", &keys, &decls);
     dop_attn_prologue(gen, &a, &prologue);
     dop_attn_store(gen, &a, &store);
     dop_attn_store_whole(gen, &a, merged, &whole);
     dop_attn_merge(gen, &a, merged, &merge);
-    uint32_t lanes = a.dim / 8, at_once = positions_of(tile);
     uint32_t held = at_once * lanes / tile->wg, halvings = sums(held * a.rows, lanes, &tree);
     uint32_t batch = heads_at_once(&a, tile, e->target);
-    dop_keys_num(gen, &keys, "D", a.dim);
+    dop_attn_shape(gen, &a, &keys);
+    dop_keys_num(gen, &keys, "LANES", lanes);
+    dop_keys_num(gen, &keys, "CK", a.dim / 8 / lanes);
+    dop_keys_num(gen, &keys, "CV", a.value_dim / 8 / lanes);
+    dop_keys_num(gen, &keys, "SUMS_V", a.rows * a.value_dim / 4 / lanes);
     dop_keys_num(gen, &keys, "R", a.rows);
     dop_keys_num(gen, &keys, "GROUP_WGS", group_wgs);
-    dop_keys_num(gen, &keys, "KV", a.kv);
     dop_keys_set(&keys, "SUMS", tree.data ? tree.data : "");
     dop_keys_num(gen, &keys, "CP", at_once);
     dop_keys_num(gen, &keys, "NP", held);
@@ -92,7 +115,6 @@ emit(dop_gen *gen)
     dop_keys_num(gen, &keys, "SHARE", at_once / e->target->subgroup);
     dop_keys_num(gen, &keys, "HALVINGS", halvings);
     dop_keys_num(gen, &keys, "BATCH", batch);
-    dop_keys_set(&keys, "WINDOW", dop_emit_window(e, a.id));
     dop_keys_set(&keys, "POSITION", dop_emit_position(e, "0"));
     dop_keys_set(&keys, "K", dop_emit_arg(e, a.n->src[1], false));
     dop_keys_set(&keys, "V", dop_emit_arg(e, a.n->src[2], false));
@@ -128,12 +150,33 @@ shared_bytes(dop_gen *gen)
     dop_attn a = dop_attn_find(gen);
     (void)shape(gen, &a);
     uint32_t at_once = positions_of(tile), batch = heads_at_once(&a, tile, t);
-    return (a.rows * a.dim + a.rows * at_once + a.rows * 3 + batch * (tile->wg / t->subgroup) * a.dim +
-            (a.keeps[0] || a.keeps[1] ? 2 * a.dim : 0)) *
+    return (a.rows * a.dim + a.rows * at_once + a.rows * 3 + batch * (tile->wg / t->subgroup) * a.value_dim +
+            (a.keeps[0] || a.keeps[1] ? a.dim + a.value_stride : 0)) *
            4;
 }
 
 enum { OWN_WG = 256 }; /* of a dispatch of its own */
+
+/* Registers that an invocation holds its rows, its products and its sums in, with so many workgroups to a head group. */
+static uint32_t
+registers_of(const dop_graph *g, const dop_attn *a, const dop_target *t, uint32_t wg, uint32_t group_wgs)
+{
+    uint32_t lanes = lanes_of(a, t), rows = 64 * lanes / wg, heads = a->group / group_wgs;
+    uint32_t pieces = a->dim / 8 / lanes + (values_are_keys(g, a, lanes) ? 0 : a->value_dim / 8 / lanes);
+    return rows * pieces * 4 + rows * heads + heads * a->value_dim / lanes;
+}
+
+/* The fewest workgroups among which a head group is divided, so that each has registers for its part; 0: no number will do. */
+static uint32_t
+least_group_wgs(const dop_site *s, const dop_attn *a, uint32_t wg)
+{
+    enum { HELD = 208, PRODUCTS = 64 };
+    const uint32_t rows = 64 * lanes_of(a, s->t) / wg;
+    for (uint32_t n = 1; n <= a->group; n++)
+        if (a->group % n == 0 && rows * a->group / n <= PRODUCTS && registers_of(s->g, a, s->t, wg, n) <= HELD)
+            return n;
+    return 0;
+}
 
 /* Lanes of a row must divide a subgroup, and the products that one invocation holds are registers. */
 static dop_refusal
@@ -141,16 +184,18 @@ refuses(const dop_site *s, uint32_t wg)
 {
     const dop_target *t = s->t;
     dop_attn a = dop_attn_at(s);
-    uint32_t lanes = a.dim / 8;
     if (s->g->max_t != 1)
         return (dop_refusal){"more than one token", NULL};
     if (dop_node_at(s->g, a.n->src[1])->type != DOP_TYPE_f16 || dop_node_at(s->g, a.n->src[2])->type != DOP_TYPE_f16)
         return (dop_refusal){"the cache is not f16", "--kv f16"};
-    if (a.dim % 8 || t->subgroup == 0 || lanes == 0 || t->subgroup % lanes || 64 % t->subgroup ||
-        wg > t->max_workgroup || wg / lanes > 64)
-        return (dop_refusal){"the lanes of a head, 8 values each, do not divide a subgroup", NULL};
-    if (64 * lanes / wg * a.group > 64)
-        return (dop_refusal){"too many query heads share a KV head", NULL};
+    if (a.dim % 8 || a.value_dim % 8 || a.value_start % 8 || a.value_stride % 8 || t->subgroup == 0 ||
+        64 % t->subgroup || wg > t->max_workgroup || wg / lanes_of(&a, t) > 64)
+        return (dop_refusal){"the values of a head cannot be divided among enough lanes, 8 at a time", NULL};
+    uint32_t group_wgs = least_group_wgs(s, &a, wg);
+    if (group_wgs == 0)
+        return (dop_refusal){"a head has more values than an invocation has registers for", NULL};
+    if (s->r->info->merged && group_wgs * a.kv > dop_template_of(DOP_TPL_attention)->merges)
+        return (dop_refusal){"more head groups than can count their splits", NULL};
     return dop_attn_refuses(s);
 }
 
@@ -169,30 +214,31 @@ avoid(const dop_site *s)
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {
-    (void)s;
+    dop_attn a = dop_attn_at(s);
     tile->wg = OWN_WG;
     tile->bq = 1;
+    tile->group_wgs = least_group_wgs(s, &a, OWN_WG);
 }
 
 /* Where KV heads are few, a head group is divided among workgroups as long as there are about enough of them for all
  * `splits`. */
 static uint32_t
-stage_group_wgs(const dop_attn *a, const dop_target *t, uint32_t splits)
+stage_group_wgs(const dop_site *s, const dop_attn *a, uint32_t splits)
 {
-    return a->kv * a->group * splits * 8 <= t->cores * 9 ? a->group : 1;
+    return a->kv * a->group * splits * 8 <= s->t->cores * 9 ? a->group : least_group_wgs(s, a, s->t->persistent);
 }
 
 /* The most splits of a short cache, for which head groups are divided although they are not for a longer one; 0: there is
  * no such form. */
 static uint32_t
-short_splits(const dop_attn *a, const dop_target *t)
+short_splits(const dop_site *s, const dop_attn *a)
 {
-    uint32_t splits = a->splits;
-    if (stage_group_wgs(a, t, splits) > 1)
+    uint32_t splits = a->splits, least = least_group_wgs(s, a, s->t->persistent);
+    if (stage_group_wgs(s, a, splits) > least)
         return 0;
-    while (splits > 1 && stage_group_wgs(a, t, splits) == 1)
+    while (splits > 1 && stage_group_wgs(s, a, splits) == least)
         splits /= 2;
-    return stage_group_wgs(a, t, splits) > 1 ? splits : 0;
+    return stage_group_wgs(s, a, splits) > least ? splits : 0;
 }
 
 static const char *
@@ -202,9 +248,9 @@ as_stage(const dop_site *s, dop_tile *tile)
     tile->bq = 1;
     tile->whole = s->t->stage_whole;
     tile->least = s->t->split_least;
-    tile->group_wgs = stage_group_wgs(&a, s->t, a.splits);
+    tile->group_wgs = stage_group_wgs(s, &a, a.splits);
     /* Long caches: where 64 positions are one row for each invocation, twice as many at a time need half the barriers. */
-    if (short_splits(&a, s->t) > 1 && s->t->persistent * 8 == a.dim * 64)
+    if (short_splits(s, &a) > 1 && a.dim == a.value_dim && s->t->persistent * 8 == a.dim * 64)
         tile->positions = 128;
     return refuses(s, s->t->persistent).why;
 }
@@ -213,11 +259,11 @@ static uint32_t
 as_short_stage(const dop_site *s, const dop_tile *stage, dop_tile *tile)
 {
     dop_attn a = dop_attn_at(s);
-    uint32_t splits = short_splits(&a, s->t);
+    uint32_t splits = short_splits(s, &a);
     if (splits < 2)
         return 0;
     tile->splits = splits;
-    tile->group_wgs = stage_group_wgs(&a, s->t, splits);
+    tile->group_wgs = stage_group_wgs(s, &a, splits);
     tile->positions = 0;
     return splits * stage->whole;
 }

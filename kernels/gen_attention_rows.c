@@ -61,9 +61,11 @@ emit(dop_gen *gen)
     dop_attn a = dop_attn_find(gen);
     dop_keys keys = {0};
     dop_buf decls = {0}, prologue = {0}, store = {0}, dot = {0}, add = {0};
-    uint32_t step = dop_node_at(g, a.n->src[1])->type == DOP_TYPE_f16 && a.dim % 8 == 0 ? 8 : 4;
+    bool eights = a.dim % 8 == 0 && a.value_dim % 8 == 0 && a.value_start % 8 == 0 && a.value_stride % 8 == 0;
+    uint32_t step = dop_node_at(g, a.n->src[1])->type == DOP_TYPE_f16 && eights ? 8 : 4;
     a.rows = ROWS;
     dop_buf_printf(&decls, "#define SPLITS %u\n", a.splits);
+    dop_attn_positions(gen, &a, &decls);
     /* Rows of several sequences: a workgroup has those of one token only. */
     bool mixes = dop_attn_mixes(&(dop_site){g, e->r, e->target, e->routes});
     uint32_t of_token = dop_div_up_u32(a.group, ROWS);
@@ -77,11 +79,9 @@ emit(dop_gen *gen)
     dop_attn_store(gen, &a, &store);
     dot_k(gen, &a, step, &dot);
     add_v(gen, &a, step, &add);
-    dop_keys_num(gen, &keys, "D", a.dim);
+    dop_attn_shape(gen, &a, &keys);
     dop_keys_num(gen, &keys, "G", a.group);
-    dop_keys_num(gen, &keys, "KV", a.kv);
     dop_keys_num(gen, &keys, "STEP", step);
-    dop_keys_set(&keys, "WINDOW", dop_emit_window(e, a.id));
     dop_keys_set(&keys, "POSITIONS", positions(e));
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_set(&keys, "DOT_K", dot.data ? dot.data : "");
@@ -106,7 +106,8 @@ emit(dop_gen *gen)
 static uint32_t
 shared_bytes(dop_gen *gen)
 {
-    return (ROWS * dop_attn_find(gen).dim + POSITIONS * ROWS) * 4;
+    dop_attn a = dop_attn_find(gen);
+    return (ROWS * (a.dim > a.value_dim ? a.dim : a.value_dim) + POSITIONS * ROWS) * 4;
 }
 
 static dop_refusal

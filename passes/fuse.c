@@ -210,7 +210,7 @@ join_parts(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *p, cons
         return DOP_REASON_template_limit;
     if (dop_node_base(g, merge->src[0], NULL) != p->info->root || !cx->target->merges)
         return DOP_REASON_cross_workgroup;
-    uint32_t heads = dop_node_at(g, root->src[1])->shape.dim[1].mul;
+    uint32_t heads = dop_cache_heads(g, root->src[1]);
     return heads > dop_template_of(p->tpl)->merges ? DOP_REASON_capacity : DOP_REASON_none;
 }
 

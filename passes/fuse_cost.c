@@ -113,7 +113,7 @@ is_stored(const dop_flow *f, dop_region_id a, dop_region_id b, dop_node_id id)
     return false;
 }
 
-/* Arguments that are numbers instead of buffers: what the template has, and the window of attention or of its parts. */
+/* Arguments that are numbers instead of buffers: what the template has, and which positions attention or its parts see. */
 static uint32_t
 numbers_of(const dop_graph *g, const dop_region *r)
 {

@@ -1,12 +1,13 @@
 /* merge-siblings: matmuls that read the same activation share a region although their row counts differ (q, k, v; gate
  * and up; a router beside a shared expert): the grid is partitioned by row range.  Runs first, so that an element-wise
- * consumer of two of them (act(gate) * up) finds both in one region. */
+ * consumer of two of them (act(gate) * up) finds both in one region.  It leaves products apart that would leave no arguments
+ * for what follows them.  Other roots that read the same (a recurrence's values and its state) share a region too. */
 #include "passes/fuse.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_FOLLOWING = 16, MOST_DEEP = 4 };
+enum { MOST_FOLLOWING = 16, MOST_DEEP = 4, MOST_VISITS = 64 }; /* so that a pass takes linear time */
 
 typedef struct product {
     dop_node_id act;
@@ -25,7 +26,7 @@ compare(const void *a, const void *b)
 /* Weights and states, each once, that element-wise regions read beside what region r makes, or beside what such regions make
  * of it; they may end behind the products. */
 typedef struct following {
-    uint32_t n;
+    uint32_t n, visits;
     dop_node_id ids[MOST_FOLLOWING];
 } following;
 
@@ -37,6 +38,8 @@ follow(const dop_flow *f, dop_region_id r, uint32_t depth, following *out)
         for (uint32_t k = 0; k < f->readers[g->regions[r].outs[i]].n; k++) {
             dop_region_id next = f->readers[g->regions[r].outs[i]].ids[k];
             const dop_region *c = &g->regions[next];
+            if (++out->visits > MOST_VISITS)
+                return;
             if (c->tpl != DOP_TPL_elementwise)
                 continue;
             for (uint32_t m = 0; m < c->info->n_reads; m++) {

@@ -124,17 +124,19 @@ static dop_status
 compare_cache(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, const dop_tensor *ref)
 {
     double scale = 0;
+    const uint32_t held = dop_cache_rows(run->g, id), first = run->c->pos % held;
     for (uint32_t i = 0; i < run->n_samples; i++)
-        scale += spread(ref->f + (uint64_t)run->step_positions[i] * b->cols, b->cols) / run->n_samples;
-    for (uint32_t p = 0; p < b->rows; p++) {
-        uint32_t i = 0;
+        scale += spread(ref->f + (uint64_t)(run->step_positions[i] % held) * b->cols, b->cols) / run->n_samples;
+    for (uint32_t row = 0; row < b->rows; row++) {
+        uint32_t i = 0,
+                 p = run->c->pos + (row + held - first) % held; /* the step's position there, if it goes so far */
         while (i < run->n_samples && run->step_positions[i] != p)
             i++;
-        bool inside = p >= run->c->pos && p < run->c->pos + run->c->n_tokens;
+        bool inside = p < run->c->pos + run->c->n_tokens;
         if (inside && i == run->n_samples)
             continue;
         for (uint32_t c = 0; c < b->cols; c++) {
-            uint64_t at = (uint64_t)p * b->cols + c;
+            uint64_t at = (uint64_t)row * b->cols + c;
             double got = (double)b->got[at], want = (double)(inside ? ref->f[at] : b->sent[at]);
             if (inside && isfinite(want))
                 note(run, difference(run, b->type, got, want) / scale, id, p - run->c->pos, c, got, want);

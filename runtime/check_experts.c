@@ -10,23 +10,6 @@
 /* What is not used of blocks, as a value of an image. */
 static const float none = 4294967296.0f;
 
-void
-dop_check_fill_choice(dop_check_random *r, const dop_graph *g, dop_node_id id, uint32_t rows, float *out)
-{
-    const uint32_t k = dop_node_cols(g, id), n = dop_node_cols(g, dop_node_at(g, id)->src[0]);
-    for (uint32_t t = 0; t < rows; t++)
-        for (uint32_t j = 0; j < k; j++) {
-            float *row = out + (uint64_t)t * k;
-            uint32_t pick = dop_check_u32(r) % n;
-            for (uint32_t i = 0; i < j; i++)
-                if (row[i] == (float)pick) { /* look again from the start, with the next one */
-                    pick = (pick + 1) % n;
-                    i = UINT32_MAX;
-                }
-            row[j] = (float)pick;
-        }
-}
-
 dop_status
 dop_check_choose(dop_check_run *run)
 {

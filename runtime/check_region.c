@@ -40,7 +40,8 @@ is_product(const dop_graph *g, dop_node_id id)
     return dop_op_of(dop_node_at(g, id)->op)->root == DOP_ROOT_product;
 }
 
-/* The matrix of the plan that the node multiplies with, or whose rows it copies; 0: neither. */
+/* The matrix of the plan that the node multiplies with, or whose rows it copies; 0: neither.  Of several, of experts or of heads,
+ * the interpreter takes those that it reads. */
 static dop_node_id
 matrix_of(const dop_graph *g, dop_node_id id)
 {
@@ -48,7 +49,7 @@ matrix_of(const dop_graph *g, dop_node_id id)
     const dop_access *a = dop_node_access(g, id, 0);
     bool copies = a->axis[DOP_AXIS_row] == DOP_ACCESS_at && a->axis[DOP_AXIS_col] == DOP_ACCESS_same;
     dop_node_id matrix = product || copies ? dop_node_at(g, id)->src[product] : 0;
-    return matrix && dop_node_at(g, matrix)->op == DOP_OP_weight ? matrix : 0;
+    return matrix && dop_node_at(g, matrix)->op == DOP_OP_weight && dop_node_at(g, matrix)->shape.rank < 3 ? matrix : 0;
 }
 
 /* --- which tokens and columns ---------------------------------------------------------------------------------------- */

@@ -120,7 +120,8 @@ take(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, 
         return DOP_OK;
     uint64_t row = (uint64_t)cols * (n->type == DOP_TYPE_f16 ? 2 : 4);
     uint64_t replaced = dop_node_rows(x->g, place, 1) * row; /* one copy */
-    m->offset = !write ? 0 : dop_shape_appends(&n->shape) ? x->pos * row : x->parity ? 0 : replaced;
+    bool appends = dop_shape_appends(&n->shape);
+    m->offset = !write ? 0 : appends ? x->pos % dop_cache_rows(x->g, id) * row : x->parity ? 0 : replaced;
     if ((n->type != DOP_TYPE_f32 && n->type != DOP_TYPE_f16) || m->offset + row > m->arg->size ||
         (mailbox && x->copy_size + row > mailbox->size) || (logits && cols != x->plan->model->vocab))
         return damaged(x, stage);

@@ -7,10 +7,8 @@
 static uint32_t
 used_splits(const dop_graph *g, dop_node_id split, uint32_t pos)
 {
-    uint32_t window = (uint32_t)dop_node_i(g, split, DOP_A_window);
-    uint32_t n = pos + 1;
-    if (window > 0 && n > window)
-        n = window;
+    const dop_reach reach = dop_attention_reach(g, split);
+    uint32_t n = pos + 1 - dop_reach_first(&reach, pos);
     return dop_div_up_u32(n, dop_split_len(g, split, n));
 }
 
@@ -76,6 +74,23 @@ source_of_scan(const dop_graph *g, dop_node_id id)
             if (dop_node_base(g, dop_node_at(g, i)->src[k], NULL) == id)
                 return k;
     return DOP_MAX_SRCS;
+}
+
+void
+dop_check_fill_choice(dop_check_random *r, const dop_graph *g, dop_node_id id, uint32_t rows, float *out)
+{
+    const uint32_t k = dop_node_cols(g, id), n = dop_node_cols(g, dop_node_at(g, id)->src[0]);
+    for (uint32_t t = 0; t < rows; t++)
+        for (uint32_t j = 0; j < k; j++) {
+            float *row = out + (uint64_t)t * k;
+            uint32_t pick = dop_check_u32(r) % n;
+            for (uint32_t i = 0; i < j; i++)
+                if (row[i] == (float)pick) { /* look again from the start, with the next one */
+                    pick = (pick + 1) % n;
+                    i = UINT32_MAX;
+                }
+            row[j] = (float)pick;
+        }
 }
 
 void

@@ -101,6 +101,8 @@ struct dop_sequence {
     /* States that steps replace have another copy, which is of tokens[0 .. n_kept): those before the last step, also while
      * that one is under way.  UINT32_MAX: it is of nothing. */
     uint32_t n_kept;
+    uint32_t
+        n_written; /* positions that were written since the states were clear, dropped ones too: rings have lost earlier ones */
     uint32_t wanted; /* tokens that dop_sequence_next will still be asked for */
     dop_sampler sampler;
     dop_sampler_fn *pick; /* the caller's own sampler; NULL: `sampler` */
@@ -146,6 +148,15 @@ dop_status dop_sequence_own_pick(dop_sequence *sequence, const float *logits, si
                                  uint32_t *out_id);
 
 /* sequence_states.c */
+/* Positions below `end` are about to be written. */
+static inline void
+dop_sequence_note_written(dop_sequence *sequence, uint32_t end)
+{
+    sequence->n_written = end > sequence->n_written ? end : sequence->n_written;
+}
+/* Rings may have lost positions that the row at `next` sees, to positions that were written further on and dropped again: then
+ * the states are emptied, and everything is fed anew.  Nothing may be under way. */
+dop_status dop_sequence_keep_rings(dop_sequence *sequence, uint32_t next, dop_diag *diag);
 /* The states are of the first n tokens at most: of fewer where steps replace them and no copy of that time is left.
  * Nothing may be under way. */
 dop_status dop_sequence_go_back(dop_sequence *sequence, uint32_t n, dop_diag *diag);

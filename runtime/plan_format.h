@@ -59,11 +59,15 @@ typedef struct dop_plan_section {
     uint64_t digest;    /* XXH3 of the section's bytes (weights: plan_weights.h) */
 } dop_plan_section;
 
+#define DOP_PLAN_NO_RINGS 0xffffffffu
 typedef struct dop_plan_model {
     uint32_t vocab;
     uint32_t ctx; /* cache length S: positions 0 .. ctx - 1 */
     uint32_t ctx_train;
     uint32_t n_layers;
+    /* Positions that may be written and then dropped: where append state is a ring, positions further on have taken the place
+     * of some that earlier rows see.  DOP_PLAN_NO_RINGS: any number. */
+    uint32_t rewind;
     uint32_t n_sequences; /* the states have room for so many, Q: 1 .. DOP_STEP_MAX_SEQUENCES */
     int32_t bos_id;       /* -1: none */
     uint32_t n_end_ids;
@@ -126,7 +130,8 @@ typedef struct dop_plan_slot {
     uint32_t reserved;
 } dop_plan_slot;
 
-/* Append: a row for every position of a sequence (key and value caches); writing a row again leaves it as it was.
+/* Append: a row for every position of a sequence, or a ring of rows for its last ones (key and value caches); writing a row
+ * again leaves it as it was.
  * Replace: two copies of what a step replaces as a whole, beside each other in the bytes of each argument, the first one
  * where the parity of a sequence is 0 (dop_step). */
 enum { DOP_PLAN_STATE_APPEND = 1, DOP_PLAN_STATE_REPLACE };

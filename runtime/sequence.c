@@ -86,6 +86,7 @@ feed_and_pick(dop_sequence *s, uint32_t schedule, uint32_t take, dop_diag *diag)
     m->running = true;
     m->runner = s;
     m->dev_pos = s->n_tokens;
+    dop_sequence_note_written(s, s->n_tokens);
     s->n_kept = s->n_fed;
     s->n_fed += take;
     return DOP_OK;
@@ -114,7 +115,7 @@ feed_chunk(dop_sequence *s, dop_diag *diag)
 dop_status
 dop_sequence_catch_up(dop_sequence *sequence, dop_diag *diag)
 {
-    dop_status st = DOP_OK;
+    dop_status st = dop_sequence_keep_rings(sequence, sequence->n_fed, diag);
     while (st == DOP_OK && sequence->n_fed < sequence->n_tokens)
         st = feed_chunk(sequence, diag);
     /* What that picks is for nobody. */
@@ -130,6 +131,7 @@ dop_sequence_feed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_dia
     if (st != DOP_OK)
         return st;
     sequence->logits = NULL;
+    st = dop_sequence_keep_rings(sequence, sequence->n_fed, diag);
     while (st == DOP_OK && sequence->n_fed < sequence->n_tokens)
         st = feed_chunk(sequence, diag);
     return st;
@@ -185,6 +187,9 @@ submit_ahead(dop_sequence *s, dop_diag *diag)
     while (m->n_ahead < most) {
         uint32_t pending = m->picks_asked - m->picks_taken;
         uint32_t times = m->n_sequences > 1 ? 1 : m->steps_per_submit, room = m->plan.model->ctx - m->dev_pos;
+        uint32_t rewind = m->plan.model->rewind, ahead = m->dev_pos + 1 - s->n_tokens;
+        if (rewind != DOP_PLAN_NO_RINGS && room > rewind - (ahead < rewind ? ahead : rewind)) /* picks may be dropped */
+            room = rewind - (ahead < rewind ? ahead : rewind);
         if (s->wanted <= pending || room == 0)
             return DOP_OK;
         if (times > s->wanted - pending)
@@ -198,6 +203,7 @@ submit_ahead(dop_sequence *s, dop_diag *diag)
         dop_status st = dop_step_submit(m, schedule, DOP_FORM_FULL, times, diag, &ticket);
         if (st != DOP_OK)
             return st;
+        dop_sequence_note_written(s, m->dev_pos + times);
         s->n_kept = m->dev_pos; /* where states are replaced, so that this is the only step under way */
         m->dev_pos += times;
         m->ahead[m->n_ahead].ticket = ticket;
@@ -335,6 +341,8 @@ make_ready(dop_sequence *s, dop_diag *diag)
         st = dop_step_drain(m, diag);
     if (st == DOP_OK && m->plan.replaces && !m->running && !s->logits)
         st = dop_sequence_go_back(s, s->n_tokens - 1, diag);
+    if (st == DOP_OK && !m->running && !s->logits)
+        st = dop_sequence_keep_rings(s, s->n_fed < s->n_tokens ? s->n_fed : s->n_tokens - 1, diag);
     /* More than the last pick is missing where feeding failed, or begins again. */
     while (st == DOP_OK && !m->running && s->n_fed + 1 < s->n_tokens)
         st = feed_chunk(s, diag);

@@ -88,13 +88,21 @@ dop_sequence_empty(dop_sequence *sequence, dop_diag *diag)
     dop_sequence *s = sequence;
     dop_replay *r = &s->model->replay;
     uint64_t ticket;
-    s->n_fed = 0;
+    s->n_fed = s->n_written = 0;
     s->n_kept = UINT32_MAX;
     s->logits = NULL;
     if (s->model->plan.model->n_sequences > 1)
         return dop_transfer_clear(s->model, s->place, diag);
     dop_status st = dop_replay_clear(r, DOP_CLEAR_STATE, diag, &ticket);
     return st == DOP_OK ? dop_replay_wait(r, ticket, diag) : st;
+}
+
+dop_status
+dop_sequence_keep_rings(dop_sequence *sequence, uint32_t next, dop_diag *diag)
+{
+    uint32_t rewind = sequence->model->plan.model->rewind, end = sequence->n_written;
+    bool lost = rewind != DOP_PLAN_NO_RINGS && end > next && end - next > rewind;
+    return lost ? dop_sequence_empty(sequence, diag) : DOP_OK;
 }
 
 dop_status
@@ -175,6 +183,7 @@ dop_sequence_copy(dop_sequence *to, dop_sequence *from, dop_diag *diag)
     to->n_tokens = from->n_tokens;
     if ((st = dop_transfer_copy(to->model, from->place, to->place, from->n_fed, diag)) == DOP_OK)
         to->n_fed = from->n_fed;
+    to->n_written = from->n_written;
     return st;
 }
 

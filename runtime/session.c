@@ -111,6 +111,8 @@ dop_sequence_save(dop_sequence *sequence, const char *path, const void *note, si
 {
     saver f = {.digest = NULL};
     dop_status st = be_ready(sequence->model, diag);
+    if (st == DOP_OK)
+        st = dop_sequence_keep_rings(sequence, sequence->n_fed, diag);
     if (st != DOP_OK)
         return st;
     f.digest = XXH3_createState();
@@ -199,7 +201,7 @@ dop_sequence_load(dop_sequence *sequence, const char *path, dop_diag *diag, char
         goto error;
     memcpy(s->tokens, map.data + sizeof h, h.n_tokens * sizeof *s->tokens);
     s->n_tokens = h.n_tokens;
-    s->n_fed = h.n_fed;
+    s->n_fed = s->n_written = h.n_fed;
     if (out_note) {
         *out_note = note;
         *out_n_note = h.n_note;

@@ -108,6 +108,7 @@ dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form,
 {
     dop_model *m = sequence->model;
     sequence->n_kept = UINT32_MAX; /* the other copy is written now */
+    dop_sequence_note_written(sequence, pos + n);
     dop_status st = run_and_wait(sequence, n, pos, form, *io_schedule, diag);
     bool waits = m->plan.schedules[*io_schedule].ordering != DOP_ORDER_BARRIERS;
     if (st == DOP_OK && waits && dop_model_stalled(m, m->picks_asked) &&

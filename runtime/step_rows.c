@@ -254,8 +254,11 @@ prepare(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
     dop_status st = dop_step_drain(m, diag);
     for (uint32_t k = 0; k < o->n_sequences && st == DOP_OK; k++)
         st = dop_sequence_check_room(o->of[k].sequence, o->of[k].n_rows, diag);
-    for (uint32_t k = 0; k < o->n_sequences && st == DOP_OK; k++)
-        st = dop_sequence_catch_up(o->of[k].sequence, diag);
+    for (uint32_t k = 0; k < o->n_sequences && st == DOP_OK; k++) {
+        dop_sequence *s = o->of[k].sequence;
+        st = dop_sequence_catch_up(s, diag);
+        dop_sequence_note_written(s, s->n_tokens + o->of[k].n_rows);
+    }
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
         dop_sequence *s = rows[i].sequence;
         s->tokens[s->n_tokens + o->number[i]] = rows[i].token;

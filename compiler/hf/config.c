@@ -64,7 +64,13 @@ read_sizes(dop_hf *hf)
                         &hf->layer.ffn.width);
     if (st == DOP_OK)
         st = dop_hf_adjust_ffn(hf);
-    return st == DOP_OK ? read_heads(hf, &hf->layer.mixers[0].attn) : st;
+    if (st == DOP_OK)
+        st = read_heads(hf, &hf->layer.mixers[0].attn);
+    if (st == DOP_OK && (hf->family->flags & DOP_FAM_LATENT)) {
+        hf->layer.mixers[0].kind = DOP_MIXER_LATENT;
+        st = dop_hf_latent(hf, &hf->layer.mixers[0].attn);
+    }
+    return st;
 }
 
 /* ---- sliding windows ---------------------------------------------------------------------------------------------- */
@@ -74,6 +80,7 @@ static dop_status
 read_layer_types(dop_hf *hf, const json_t *list, bool *sliding)
 {
     const uint32_t n = hf->model->arch.n_layers;
+    const char *limited = hf->family->window_rule == DOP_WINDOW_CHUNKS ? "chunked_attention" : "sliding_attention";
     if (!json_is_array(list))
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%slayer_types is %s, expected a list", hf->cfg.where,
                            dop_json_kind(list));
@@ -82,13 +89,15 @@ read_layer_types(dop_hf *hf, const json_t *list, bool *sliding)
                            hf->cfg.where, json_array_size(list), n, hf->family->keys->layers);
     for (uint32_t i = 0; i < n; i++) {
         const char *type = json_string_value(json_array_get(list, i));
-        bool slides = type && strcmp(type, "sliding_attention") == 0;
+        bool slides = type && strcmp(type, limited) == 0;
         if (dop_hf_recurs(hf, type))
             continue;
-        if (!slides && (!type || strcmp(type, "full_attention") != 0))
+        const bool full =
+            type && (strcmp(type, "full_attention") == 0 || (hf->family->recurrent && strcmp(type, "attention") == 0));
+        if (!slides && !full)
             return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
-                               "%slayer_types[%u] is %.60s, expected full_attention or sliding_attention",
-                               hf->cfg.where, i, type ? type : dop_json_kind(json_array_get(list, i)));
+                               "%slayer_types[%u] is %.60s, expected full_attention or %s", hf->cfg.where, i,
+                               type ? type : dop_json_kind(json_array_get(list, i)), limited);
         if (slides && hf->family->window_rule == DOP_WINDOW_NONE)
             return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                                "%slayer_types[%u] is sliding_attention, which %s models do not have", hf->cfg.where, i,
@@ -108,6 +117,8 @@ read_nope(dop_hf *hf, bool *rotates)
     dop_status st = dop_json_u32_or(&hf->cfg, "no_rope_layer_interval", 1, DOP_MAX_CTX, 4, &interval);
     if (st != DOP_OK)
         return st;
+    if (json_is_array(list) && json_array_size(list) == 0) /* says as little as none */
+        list = NULL;
     if (list && (!json_is_array(list) || json_array_size(list) != n))
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%sno_rope_layers is not a list of %u entries (%s)",
                            hf->cfg.where, n, hf->family->keys->layers);
@@ -156,6 +167,9 @@ apply_window_rule(dop_hf *hf, const bool *rotates, bool *sliding)
         case DOP_WINDOW_NOPE:
             sliding[i] = !rotates[i];
             break;
+        case DOP_WINDOW_CHUNKS:
+            sliding[i] = rotates[i];
+            break;
         }
     return st;
 }
@@ -171,6 +185,8 @@ read_windows(dop_hf *hf, const bool *rotates, bool *sliding)
     dop_status st = types ? read_layer_types(hf, types, sliding) : apply_window_rule(hf, rotates, sliding);
     if (st != DOP_OK || rule == DOP_WINDOW_NONE)
         return st;
+    if (rule == DOP_WINDOW_CHUNKS)
+        return dop_hf_chunks(hf, rotates, sliding);
     if (rule == DOP_WINDOW_QWEN || rule == DOP_WINDOW_NOPE)
         st = dop_json_bool_or(&hf->cfg, "use_sliding_window", false, &use);
     /* null means no window; only a file without the field takes the family's. */
@@ -373,6 +389,8 @@ read_layers(dop_hf *hf)
     }
     dop_status st = hf->family->flags & DOP_FAM_NOPE ? read_nope(hf, rotates) : DOP_OK;
     if (st == DOP_OK)
+        st = dop_hf_positions(hf, rotates);
+    if (st == DOP_OK)
         st = read_windows(hf, rotates, sliding);
     if (st == DOP_OK && hf->family->experts)
         st = dop_hf_experts(hf);
@@ -385,6 +403,8 @@ read_layers(dop_hf *hf)
         rotates[i] = a->layers[i].mixers[0].attn.window;
     if (st == DOP_OK && !a->learned_positions && hf->family->keys->heads)
         st = dop_hf_ropes(hf, sliding);
+    if (st == DOP_OK && (hf->family->flags & DOP_FAM_LATENT))
+        st = dop_hf_latent_rope(hf);
     for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++)
         if (!rotates[i])
             a->layers[i].mixers[0].attn.rope = -1;

@@ -37,9 +37,9 @@ static dop_status
 read_choice(const dop_hf *hf, const dop_expert_keys *k, dop_experts *x)
 {
     double limit = 7;
-    dop_status st = number(hf, k->groups, DOP_MAX_EXPERTS, 1, &x->groups);
+    dop_status st = number(hf, k->groups, DOP_MAX_EXPERTS, x->groups, &x->groups);
     if (st == DOP_OK)
-        st = number(hf, k->group_keep, DOP_MAX_EXPERTS, 1, &x->group_keep);
+        st = number(hf, k->group_keep, DOP_MAX_EXPERTS, x->group_keep, &x->group_keep);
     if (st == DOP_OK && k->normalized)
         st = dop_json_bool_or(&hf->cfg, k->normalized, x->normalized, &x->normalized);
     if (st == DOP_OK && k->scale)
@@ -54,9 +54,9 @@ read_choice(const dop_hf *hf, const dop_expert_keys *k, dop_experts *x)
     return st;
 }
 
-/* Layers that the list of the file names have no experts. */
+/* Layers that the list of the file names have experts, or have none. */
 static dop_status
-drop_dense(const dop_hf *hf, const char *key, bool *has)
+mark_layers(const dop_hf *hf, const char *key, bool mark, bool *has)
 {
     const uint32_t n = hf->model->arch.n_layers;
     const json_t *list = key ? dop_json_get(&hf->cfg, key) : NULL;
@@ -70,7 +70,7 @@ drop_dense(const dop_hf *hf, const char *key, bool *has)
         if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) >= n)
             return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s[%zu] is not a layer below %u", hf->cfg.where, key,
                                i, n);
-        has[json_integer_value(v)] = false;
+        has[json_integer_value(v)] = mark;
     }
     return DOP_OK;
 }
@@ -92,9 +92,10 @@ find_layers(const dop_hf *hf, const dop_expert_keys *k, bool *has)
     if (step == 0)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is 0, expected 1 to %d", hf->cfg.where, k->step,
                            DOP_MAX_LAYERS);
+    const bool listed = k->only && json_array_size(dop_json_get(&hf->cfg, k->only)) > 0;
     for (uint32_t i = 0; i < n; i++)
-        has[i] = i >= first && i <= last && (i + 1) % step == 0;
-    return drop_dense(hf, k->dense, has);
+        has[i] = !listed && i >= first && i <= last && (i + 1) % step == 0;
+    return listed ? mark_layers(hf, k->only, true, has) : mark_layers(hf, k->dense, false, has);
 }
 
 dop_status

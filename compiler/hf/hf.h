@@ -42,8 +42,15 @@ dop_status dop_hf_read_recurrent(dop_hf *hf);
 dop_status dop_hf_adjust_ffn(dop_hf *hf);
 bool dop_hf_recurs(const dop_hf *hf, const char *layer_type);
 dop_status dop_hf_settle_mixers(dop_hf *hf);
+/* Clears rotates[n_layers] where the family says in words whether attention rotates, and says that it does not. */
+dop_status dop_hf_positions(const dop_hf *hf, bool *rotates);
 /* The layers that have experts, and how many: sets their feed-forward parts. */
 dop_status dop_hf_experts(dop_hf *hf);
+/* Latent attention: its sizes, before what differs between layers is read; and what its rotary embedding states besides. */
+dop_status dop_hf_latent(dop_hf *hf, dop_attention *t);
+dop_status dop_hf_latent_rope(dop_hf *hf);
+/* Layers that see chunks, and what differs between those that rotate and the others. */
+dop_status dop_hf_chunks(dop_hf *hf, const bool *rotates, const bool *chunked);
 /* End ids, sampling defaults, tokenizer, chat template. */
 dop_status dop_hf_text(dop_hf *hf);
 /* Maps the tensors and fills model->weights with those that the facts call for. */

@@ -242,3 +242,14 @@ dop_hf_settle_mixers(dop_hf *hf)
     }
     return st;
 }
+
+dop_status
+dop_hf_positions(const dop_hf *hf, bool *rotates)
+{
+    const dop_hf_recurrent *r = hf->family->recurrent;
+    const char *how = "rope";
+    dop_status st = r && r->positions ? dop_json_str_or(&hf->cfg, r->positions, "nope", &how) : DOP_OK;
+    for (uint32_t i = 0; st == DOP_OK && i < hf->model->arch.n_layers; i++)
+        rotates[i] = rotates[i] && strcmp(how, "rope") == 0;
+    return st;
+}

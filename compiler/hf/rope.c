@@ -182,14 +182,21 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, 
     return read_parameters(hf, j, r);
 }
 
-/* Values of a head in the first layer of a type, or of any. */
+/* Values of a head that a rotary embedding is for: all of them, but in latent attention. */
+static uint32_t
+rope_dim(const dop_attention *t)
+{
+    return t->latent.rank ? t->latent.rotated : t->head_dim;
+}
+
+/* ... in the first layer of a type, or of any. */
 static uint32_t
 head_dim_of(const dop_arch *a, const bool *sliding, bool any, bool slides)
 {
     uint32_t i = 0;
     while (i + 1 < a->n_layers && !any && sliding[i] != slides)
         i++;
-    return a->layers[i].mixers[0].attn.head_dim;
+    return rope_dim(&a->layers[i].mixers[0].attn);
 }
 
 /* Gemma 3: embedding 0 for full, 1 for sliding layers; other families: one for all. */
@@ -221,7 +228,7 @@ dop_hf_ropes(dop_hf *hf, const bool *sliding)
         dop_attention *t = &a->layers[i].mixers[0].attn;
         const uint32_t head = head_dim_of(a, sliding, !two, sliding[i]);
         t->rope = two && sliding[i] ? 1 : 0;
-        if (t->head_dim != head)
+        if (rope_dim(t) != head)
             st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                              "%slayer %u has heads of %u values, others of its type have %u: one rotary embedding does "
                              "not fit both",

@@ -74,6 +74,10 @@ check_shape(const filler *f, const dop_st_tensor *t, bool transposed, const dop_
                    turned[] = {w->experts, w->cols, rows->total};
     if (one)
         return DOP_OK;
+    if (rows->each) { /* all matrices below each other */
+        const uint64_t inner = transposed ? w->rows : w->cols, below[] = {w->experts * rows->each / inner, inner};
+        return dop_st_check_shape(t, 2, below, f->hf->diag);
+    }
     if (rows->turned)
         return dop_st_check_shape(t, 3, taps, f->hf->diag);
     if (rows->one_row)
@@ -107,7 +111,7 @@ place(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *
         return turn(f, t, rows, w);
     if (w->rank == 1 && rows->block)
         return collect(f, t, rows, w);
-    w->expert_stride = w->rank == 3 ? rows->total * w->cols * value : 0;
+    w->expert_stride = w->rank == 3 ? (rows->each ? rows->each : rows->total * w->cols) * value : 0;
     w->block_rows = rows->block;
     w->block_stride = rows->block_step * w->row_stride;
     w->data = t->data + rows->start * (w->rank == 1 ? value : w->row_stride);

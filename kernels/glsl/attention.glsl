@@ -1,18 +1,20 @@
-// Attention of R query rows (BQ tokens by the G query heads of one KV head) over one split of the cache, by online
+// Attention of R query rows (BQ tokens by G query heads of one KV head) over one split of the cache, by online
 // softmax.  DS neighbouring invocations score one position, so each K row is read once for all R rows; then invocations
 // own 4 values of the head and a share of the positions, so each V row is read once too.
-#define D ${D}u
-#define G ${G}u
+#define D ${D}u   // values of a query and a key
+#define DV ${DV}u // and of a V
+#define G ${G}u   // query heads of a workgroup
+#define GROUP_WGS ${GROUP_WGS}u // workgroups that the query heads of a KV head are divided among
 #define BQ ${BQ}u
 #define R (G * BQ)
 #define KV ${KV}u
-#define LANES_D (D / 4u)
+#define LANES_D (DV / 4u)
 #define SHARES (WG / LANES_D)
 #define SUBGROUPS (WG / SG)
 #define DS ${DS}u
 #define CP (WG / DS) // positions scored at once
 #define DOP_T(j) min(t0 + (j) / G, n_tokens - 1u)
-#define DOP_H(j) (kvh * G + (j) % G)
+#define DOP_H(j) (head0 + (j) % G)
 #define BATCH ${BATCH}u // rows whose sums meet in shared memory at once
 shared vec4 dop_q[R * D / 4u];
 #define DOP_Q_PUT(i, x) dop_q[i] = x
@@ -63,7 +65,7 @@ ${STORE}}
 
 void main()
 {
-    uint kvh = gl_WorkGroupID.x, t0 = gl_WorkGroupID.y * BQ, split = gl_WorkGroupID.z;
+    uint head0 = gl_WorkGroupID.x * G, kvh = gl_WorkGroupID.x / GROUP_WGS, t0 = gl_WorkGroupID.y * BQ, split = gl_WorkGroupID.z;
     uint n_tokens = ${N_TOKENS};
     if (t0 >= n_tokens)
         return;
@@ -75,8 +77,8 @@ ${SEQUENCE}    uint pq[BQ]; // positions of the tokens, and their bounds
         least = min(least, pq[i]);
         last = max(last, pq[i]);
     }
-    uint lo = ${WINDOW} > 0u && least + 1u > ${WINDOW} ? least + 1u - ${WINDOW} : 0u;
-    uint hi = last + 1u;
+    uint lo = DOP_FIRST(least), hi = last + 1u;
+    DOP_RING_FROM(lo);
 #if SPLITS > 1
     uint len = dop_split_len(hi - lo, SPLITS), used = (hi - lo + len - 1u) / len;
     lo += split * len;
@@ -99,7 +101,7 @@ ${PROLOGUE}    vec4 acc[R];
         for (uint j = 0u; j < R; j++)
             s[j] = 0.0;
         if (p < hi) {
-            uint at = (p * KV + ${KVH}) * D;
+            uint at = (DOP_SLOT(p) * KV + ${KVH}) * D;
             for (uint d = part * (D / DS); d < (part + 1u) * (D / DS); d += ${STEP}u) {
 ${DOT_K}            }
         }
@@ -110,7 +112,7 @@ ${DOT_K}            }
 #endif
         for (uint j = 0u; j < R; j++) {
             float x = ${SCORE};
-            bool seen = p < hi && p <= pq[j / G] && (${WINDOW} == 0u || p + ${WINDOW} > pq[j / G]);
+            bool seen = p < hi && p <= pq[j / G] && p >= DOP_FIRST(pq[j / G]);
             s[j] = seen ? x : -1e30;
             top[j] = s[j];
         }
@@ -129,7 +131,7 @@ ${DOT_K}            }
         if (share < SHARES) {
             uint n = min(hi - base, CP);
             for (uint i = share; i < n; i += SHARES) {
-                uint at = ((base + i) * KV + ${KVH}) * D + d4 * 4u;
+                uint at = (DOP_SLOT(base + i) * KV + ${KVH}) * ${VS}u + ${V0}u + d4 * 4u;
                 vec4 v = ${LOAD_V};
                 for (uint j = 0u; j < R; j++)
                     acc[j] += dop_s[j * CP + i] * v;
@@ -155,7 +157,7 @@ ${DOT_K}            }
         barrier();
         for (uint i = gl_LocalInvocationIndex; i < min(BATCH, R - j0) * LANES_D; i += WG) {
             uint j = j0 + i / LANES_D, d = i % LANES_D;
-            uint t = t0 + j / G, h = kvh * G + j % G;
+            uint t = t0 + j / G, h = head0 + j % G;
             if (t < n_tokens) {
                 float sum = 0.0, top = m[0];
                 for (uint k = 1u; k < R; k++)
@@ -177,7 +179,7 @@ ${SINK}                dop_store_row(t, h, d * 4u, o, top, sum, split);
     }
 #if MERGE
     // The last workgroup of this KV head to get here merges the splits.
-    if (!dop_last_of(${MERGES}, kvh, used))
+    if (!dop_last_of(${MERGES}, gl_WorkGroupID.x, used))
         return;
 ${MERGE_BODY}#endif
 }

@@ -42,7 +42,7 @@
 #define FRAG_B fcoopmatNV<16, gl_ScopeSubgroup, 16, 16>
 shared uvec4 dop_s[${WORDS}u]; // K and V, queries (at first, or always), a piece for each subgroup
 shared float dop_m[PS * ROWS], dop_f[PS * ROWS]; // M of each row of a subgroup, and what its sums are to be scaled by
-shared float dop_p[ROWS], dop_c[16]; // the rows' positions; 0 to 15
+shared float dop_p[ROWS], dop_w[ROWS], dop_c[16]; // the rows' positions, the first that each sees; 0 to 15
 #define DOP_SYNC subgroupMemoryBarrierShared(), subgroupBarrier()
 ${DECLS}
 void dop_store_row(uint t, uint h, uint d, vec4 o, float l)
@@ -102,14 +102,17 @@ ${LOAD_Q}        }
         wh = max(wh, p);
         sl = own ? min(sl, p) : sl;
         sh = own ? max(sh, p) : sh;
-        if (sub == 0u)
+        if (sub == 0u) {
             dop_p[j] = float(p);
+            dop_w[j] = float(DOP_FIRST(p));
+        }
     }
     wl = subgroupMin(wl);
     wh = subgroupMax(wh);
     sl = subgroupMin(sl);
     sh = subgroupMax(sh);
-    uint lo = ${WINDOW} > 0u && wl + 1u > ${WINDOW} ? (wl + 1u - ${WINDOW}) / CP * CP : 0u;
+    uint lo = DOP_FIRST(wl), sf = DOP_FIRST(sl), sg = DOP_FIRST(sh); // the first of the first and of the last row
+    DOP_RING_FROM(lo);
     if (gl_LocalInvocationIndex < 16u)
         dop_c[gl_LocalInvocationIndex] = float(gl_LocalInvocationIndex);
     for (uint i = gl_LocalInvocationIndex; i < PS * ROWS; i += WG)
@@ -119,7 +122,7 @@ ${LOAD_Q}        }
     [[unroll]] for (uint i = 0u; i < n; i++) {                                                                      \
         uint e = gl_LocalInvocationIndex + i * WG;                                                                  \
         if (size % WG == 0u || e < size)                                                                            \
-            next[i] = U32x4(from).v[(min(base + e / (d / 8u), wh) * KV + ${KVH}) * (d / 8u) + e % (d / 8u)];        \
+            next[i] = U32x4(from).v[(DOP_SLOT(min(base + e / (d / 8u), wh)) * KV + ${KVH}) * (d / 8u) + e % (d / 8u)]; \
     }
 #define DOP_PUT(n, size, d, at, stride)                                                                             \
     [[unroll]] for (uint i = 0u; i < n; i++) {                                                                      \
@@ -143,7 +146,7 @@ ${LOAD_Q}        }
         barrier();
         DOP_LOAD(NV, CP * DV / 8u, DV, ${V}, base)
         uint first = base + cw; // of this subgroup's positions
-        bool live = first <= sh && (${WINDOW} == 0u || first + CW + ${WINDOW} > sl + 1u);
+        bool live = first <= sh && first + CW > sf;
         FRAG_A p[FC];
         if (live) {
             FRAG s[FC];
@@ -176,15 +179,15 @@ ${LOAD_Q}        }
                     s[c][e] = dop_score(s[c][e]);
 #endif
             // At the edge of what the rows see, positions count or do not.
-            if (first + CW > sl + 1u || (${WINDOW} > 0u && first + ${WINDOW} <= sh)) {
-                FRAG col, row;
+            if (first + CW > sl + 1u || first < sg) {
+                FRAG col, row, from;
                 coopMatLoadNV(col, dop_c, 0u, 0u, false);
                 coopMatLoadNV(row, dop_p, row0, 0u, true);
+                coopMatLoadNV(from, dop_w, row0, 0u, true);
                 [[unroll]] for (uint c = 0u; c < FC; c++)
                     [[unroll]] for (uint e = 0u; e < EL; e++) {
-                        float back = row[e] - (col[e] + float(first + c * 16u));
-                        bool seen = back >= 0.0 && (${WINDOW} == 0u || back < float(${WINDOW}));
-                        s[c][e] = seen ? s[c][e] : UNSEEN;
+                        float at = col[e] + float(first + c * 16u);
+                        s[c][e] = at <= row[e] && at >= from[e] ? s[c][e] : UNSEEN;
                     }
             }
             FRAG top = s[0];

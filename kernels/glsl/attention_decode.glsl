@@ -1,16 +1,22 @@
 // Attention of one token: R query heads of one KV head over one split of an f16 cache, CP positions at a time.
-// LANES neighbouring invocations own one row of K or V, 8 values (16 bytes) each, so that a subgroup reads whole rows and
-// its queries lie in shared memory without conflicts.  Scores meet in shared memory, a subgroup turns each head's into
-// weights (online softmax), and every invocation adds up its columns over its share of the positions.
+// LANES neighbouring invocations own one row of K or V, in pieces of 8 values (16 bytes): piece i is the lane's whose
+// number is i % LANES.  So a subgroup reads whole rows, and its queries lie in shared memory without conflicts.
+// Scores meet in shared memory, a subgroup turns each head's into weights (online softmax), and every invocation adds
+// up its columns over its share of the positions.
 //
 // Loops over what invocations hold are written out: a driver that does not unroll them keeps it in memory.
 //
 // The first rows are on their way before this step's queries are waited for, the next ones while the current are used.
-#define D ${D}u
+#define D ${D}u   // values of a query and a key
+#define DV ${DV}u // and of a V
+#define VS ${VS}u
+#define V0 ${V0}u
 #define R ${R}u
 #define GROUP_WGS ${GROUP_WGS}u // workgroups that a head group is divided among
 #define KV ${KV}u
-#define LANES (D / 8u)
+#define LANES ${LANES}u
+#define CK ${CK}u // pieces of a K row that a lane owns
+#define CV ${CV}u // and of a V row
 #define GROUPS (WG / LANES) // rows of a pass
 #define CP ${CP}u           // positions at a time
 #define NP (CP / GROUPS)    // rows of an invocation
@@ -20,16 +26,23 @@
 #define BATCH ${BATCH}u // heads whose sums meet in shared memory at once
 #define DOP_T(j) 0u
 #define DOP_H(j) (head0 + (j))
-// The first halves of all lanes' values, then the second: neighbouring lanes read neighbouring words.
+// Of each LANES pieces the first halves, then the second: neighbouring lanes read neighbouring words.
 shared vec4 dop_q[R * D / 4u];
 #define DOP_Q_AT(i) ((i) / (2u * LANES) * (2u * LANES) + (i) % 2u * LANES + (i) % (2u * LANES) / 2u)
 #define DOP_Q_PUT(i, x) dop_q[DOP_Q_AT(i)] = x
 #define DOP_Q_PUT1(i, x) dop_q[DOP_Q_AT((i) >> 2)][(i) & 3u] = x
 shared float dop_s[R * CP];
 shared float dop_m[R], dop_l[R], dop_fix[R];
-shared vec4 dop_acc[BATCH * SUBGROUPS * D / 4u];
-uvec4 dop_k[NP], dop_v[NP];
-${DECLS}// Rows of a cache are read past what this step writes (then all are from steps before), or with it.
+shared vec4 dop_acc[BATCH * SUBGROUPS * DV / 4u];
+${DECLS}uvec4 dop_k[NP * CK];
+// Piece c of row n of V.  Where V is columns of K, it is held already.
+#if V_IN_K
+#define DOP_V(n, c) dop_k[(n) * CK + V0 / 8u / LANES + (c)]
+#else
+uvec4 dop_v[NP * CV];
+#define DOP_V(n, c) dop_v[(n) * CV + (c)]
+#endif
+// Rows of a cache are read past what this step writes (then all are from steps before), or with it.
 #if KEEPS_K
 #define DOP_ROWS_K U32x4
 #else
@@ -41,7 +54,7 @@ ${DECLS}// Rows of a cache are read past what this step writes (then all are fro
 #define DOP_ROWS_V C32x4
 #endif
 #if KEEPS_K || KEEPS_V
-shared vec4 dop_new[2u * D / 4u];
+shared vec4 dop_new[(D + VS) / 4u];
 #define DOP_NEW0_PUT(i, x) dop_new[i] = x
 #define DOP_NEW1_PUT(i, x) dop_new[D / 4u + (i)] = x
 #define DOP_NEW0_PUT1(i, x) dop_new[(i) >> 2][(i) & 3u] = x
@@ -56,15 +69,21 @@ uvec4 dop_new_part(uint first)
 void dop_hold_k(uint base, uint kvh, uint from, uint to)
 {
     uint p = base + gl_LocalInvocationIndex / LANES;
-${@n NP}    if (p + $nu * GROUPS >= from && p + $nu * GROUPS < to)
-        dop_k[$n] = DOP_ROWS_K(${K}).v[(((p + $nu * GROUPS) * KV + ${KVH}) * D) / 8u + gl_LocalInvocationIndex % LANES];
+${@n NP}    if (p + $nu * GROUPS >= from && p + $nu * GROUPS < to) {
+        uint at = (DOP_SLOT(p + $nu * GROUPS) * KV + ${KVH}) * D / 8u + gl_LocalInvocationIndex % LANES;
+${@c CK}        dop_k[$nu * CK + $cu] = DOP_ROWS_K(${K}).v[at + $cu * LANES];
+${@}    }
 ${@}}
 void dop_hold_v(uint base, uint kvh, uint from, uint to)
 {
+#if !V_IN_K
     uint p = base + gl_LocalInvocationIndex / LANES;
-${@n NP}    if (p + $nu * GROUPS >= from && p + $nu * GROUPS < to)
-        dop_v[$n] = DOP_ROWS_V(${V}).v[(((p + $nu * GROUPS) * KV + ${KVH}) * D) / 8u + gl_LocalInvocationIndex % LANES];
-${@}}
+${@n NP}    if (p + $nu * GROUPS >= from && p + $nu * GROUPS < to) {
+        uint at = ((DOP_SLOT(p + $nu * GROUPS) * KV + ${KVH}) * VS + V0) / 8u + gl_LocalInvocationIndex % LANES;
+${@c CV}        dop_v[$nu * CV + $cu] = DOP_ROWS_V(${V}).v[at + $cu * LANES];
+${@}    }
+${@}#endif
+}
 
 // The row of this step, where it is among those from base: the workgroup has it from making it.
 void dop_hold_new(uint base, uint pos)
@@ -73,11 +92,11 @@ void dop_hold_new(uint base, uint pos)
     uint lane = gl_LocalInvocationIndex % LANES;
 ${@n NP}    if (base + $nu * GROUPS + gl_LocalInvocationIndex / LANES == pos) {
 #if KEEPS_K
-        dop_k[$n] = dop_new_part(lane * 2u);
-#endif
-#if KEEPS_V
-        dop_v[$n] = dop_new_part(D / 4u + lane * 2u);
-#endif
+${@c CK}        dop_k[$nu * CK + $cu] = dop_new_part(($cu * LANES + lane) * 2u);
+${@}#endif
+#if KEEPS_V && !V_IN_K
+${@c CV}        dop_v[$nu * CV + $cu] = dop_new_part((D + V0) / 4u + ($cu * LANES + lane) * 2u);
+${@}#endif
     }
 ${@}#endif
 }
@@ -88,9 +107,10 @@ void dop_scores(uint n_rows)
     uint lane = gl_LocalInvocationIndex % LANES, group = gl_LocalInvocationIndex / LANES;
     float s[VALUES]; // [row][head]
 ${@j R}    {
-        vec4 q0 = dop_q[$ju * D / 4u + lane], q1 = dop_q[$ju * D / 4u + LANES + lane];
-${@n NP}        s[$nu * R + $ju] = dot(dop_f16x4(dop_k[$n].xy), q0) + dot(dop_f16x4(dop_k[$n].zw), q1);
-${@}    }
+${@c CK}        vec4 q0_$c = dop_q[$ju * D / 4u + 2u * $cu * LANES + lane], q1_$c = dop_q[$ju * D / 4u + (2u * $cu + 1u) * LANES + lane];
+${@}${@n NP}        s[$nu * R + $ju] = 0.0;
+${@c CK}        s[$nu * R + $ju] += dot(dop_f16x4(dop_k[$nu * CK + $cu].xy), q0_$c) + dot(dop_f16x4(dop_k[$nu * CK + $cu].zw), q1_$c);
+${@}${@}    }
 ${@}    // Sums over LANES: while there is an even number of values, one half of the lanes keeps one half of them.
     uint first = 0u;
 ${SUMS}    if ((lane >> HALVINGS) == 0u) {
@@ -134,9 +154,9 @@ void dop_clear_splits(uint head0, uint split, uint used)
     uint first = (used == 1u ? 0u : split + used) + gl_LocalInvocationIndex % SG * used;
     for (uint i = first; i < MAX_SPLITS; i += SG * used)
         for (uint j = 0u; j < R; j++) {
-            uint at = ((head0 + j) * MAX_SPLITS + i) * (D + 4u);
-            if (dop_left(${MAILBOX}, at + D))
-                for (uint c = 0u; c < D + 4u; c += 4u)
+            uint at = ((head0 + j) * MAX_SPLITS + i) * (DV + 4u);
+            if (dop_left(${MAILBOX}, at + DV))
+                for (uint c = 0u; c < DV + 4u; c += 4u)
                     dop_clear4(${MAILBOX}, at + c);
         }
 #endif
@@ -146,7 +166,8 @@ void main()
 {
     uint head0 = DOP_GROUP.x * R, kvh = DOP_GROUP.x / GROUP_WGS, split = DOP_GROUP.z;
     uint last = ${POSITION}; // position of the query
-${SEQUENCE}    uint hi = last + 1u, lo = ${WINDOW} > 0u && hi > ${WINDOW} ? hi - ${WINDOW} : 0u;
+${SEQUENCE}    uint hi = last + 1u, lo = DOP_FIRST(last);
+    DOP_RING_FROM(lo);
 #if SPLITS > 1
     uint len = dop_split_len(hi - lo, SPLITS), used = (hi - lo + len - 1u) / len;
     lo += split * len;
@@ -154,8 +175,9 @@ ${SEQUENCE}    uint hi = last + 1u, lo = ${WINDOW} > 0u && hi > ${WINDOW} ? hi -
     if (lo >= hi)
         return;
 #endif
-${@n NP}    dop_k[$n] = dop_v[$n] = uvec4(0u);
-${@}    dop_hold_k(lo, kvh, lo, min(hi, last));
+${@n NP}${@c CK}    dop_k[$nu * CK + $cu] = uvec4(0u);
+${@}${@c CV}    DOP_V($nu, $cu) = uvec4(0u);
+${@}${@}    dop_hold_k(lo, kvh, lo, min(hi, last));
     dop_hold_v(lo, kvh, lo, min(hi, last));
     for (uint j = gl_LocalInvocationIndex; j < R; j += WG) {
         dop_m[j] = -1e30;
@@ -173,52 +195,57 @@ ${PROLOGUE}    barrier();
         dop_hold_new(lo, last);
     }
     uint part = gl_LocalInvocationIndex % LANES, group = gl_LocalInvocationIndex / LANES;
-    vec4 acc[R * 2u];
-${@j R}    acc[2u * $ju] = acc[2u * $ju + 1u] = vec4(0.0);
+    vec4 acc[R * CV * 2u];
+${@i SUMS_V}    acc[$i] = vec4(0.0);
 ${@}    for (uint base = lo; base < hi; base += CP) {
         dop_scores(hi - base);
+#if !V_IN_K
         dop_hold_k(base + CP, kvh, base + CP, held_k);
+#endif
         barrier();
         dop_softmax();
         barrier();
 ${@j R}        {
             float fix = dop_fix[$j], w;
-            acc[2u * $ju] *= fix;
-            acc[2u * $ju + 1u] *= fix;
-${@n NP}            w = dop_s[$ju * CP + $nu * GROUPS + group];
-            acc[2u * $ju] += w * dop_f16x4(dop_v[$n].xy);
-            acc[2u * $ju + 1u] += w * dop_f16x4(dop_v[$n].zw);
-${@}        }
-${@}        dop_hold_v(base + CP, kvh, base + CP, held_v);
+${@c CV}            acc[2u * ($ju * CV + $cu)] *= fix;
+            acc[2u * ($ju * CV + $cu) + 1u] *= fix;
+${@}${@n NP}            w = dop_s[$ju * CP + $nu * GROUPS + group];
+${@c CV}            acc[2u * ($ju * CV + $cu)] += w * dop_f16x4(DOP_V($nu, $cu).xy);
+            acc[2u * ($ju * CV + $cu) + 1u] += w * dop_f16x4(DOP_V($nu, $cu).zw);
+${@}${@}        }
+${@}#if V_IN_K
+        dop_hold_k(base + CP, kvh, base + CP, held_k);
+#endif
+        dop_hold_v(base + CP, kvh, base + CP, held_v);
         if (last < hi)
             dop_hold_new(base + CP, last);
         barrier();
     }
     [[unroll]] for (uint m = LANES; m < SG; m *= 2u) {
-${@j R}        acc[2u * $ju] += subgroupShuffleXor(acc[2u * $ju], m);
-        acc[2u * $ju + 1u] += subgroupShuffleXor(acc[2u * $ju + 1u], m);
+${@i SUMS_V}        acc[$i] += subgroupShuffleXor(acc[$i], m);
 ${@}    }
     uint sub = gl_LocalInvocationIndex / SG;
 ${@b BATCHES}    {
         const uint j0 = $bu * BATCH;
         if (gl_LocalInvocationIndex % SG < LANES) {
 ${@j BATCH}            if (j0 + $ju < R) {
-                dop_acc[($ju * SUBGROUPS + sub) * (D / 4u) + part * 2u] = acc[min(2u * (j0 + $ju), 2u * R - 1u)];
-                dop_acc[($ju * SUBGROUPS + sub) * (D / 4u) + part * 2u + 1u] = acc[min(2u * (j0 + $ju) + 1u, 2u * R - 1u)];
-            }
+${@c CV}                uint at$c = ($ju * SUBGROUPS + sub) * (DV / 4u) + ($cu * LANES + part) * 2u;
+                dop_acc[at$c] = acc[min(2u * ((j0 + $ju) * CV + $cu), 2u * R * CV - 1u)];
+                dop_acc[at$c + 1u] = acc[min(2u * ((j0 + $ju) * CV + $cu) + 1u, 2u * R * CV - 1u)];
+${@}            }
 ${@}        }
         barrier();
-        for (uint i = gl_LocalInvocationIndex; i < min(BATCH, R - j0) * (D / 4u); i += WG) {
-            uint j = i / (D / 4u), d = i % (D / 4u) * 4u, h = head0 + j0 + j;
+        for (uint i = gl_LocalInvocationIndex; i < min(BATCH, R - j0) * (DV / 4u); i += WG) {
+            uint j = i / (DV / 4u), d = i % (DV / 4u) * 4u, h = head0 + j0 + j;
             float top = dop_m[j0 + j], sum = dop_l[j0 + j];
             vec4 o = vec4(0.0);
             [[unroll]] for (uint k = 0u; k < SUBGROUPS; k++)
-                o += dop_acc[(j * SUBGROUPS + k) * (D / 4u) + d / 4u];
+                o += dop_acc[(j * SUBGROUPS + k) * (DV / 4u) + d / 4u];
 ${SINK}            float m = top, l = sum;
 #if MERGE
             if (used == 1u) {
                 o /= l;
-                uint c = h * D + d;
+                uint c = h * DV + d;
 ${STORE_WHOLE}            } else
 #endif
             {

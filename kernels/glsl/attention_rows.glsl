@@ -1,7 +1,8 @@
 // Attention on CPU devices: four query rows (tokens by the query heads of one KV head) over one split of the cache, by
 // online softmax.  A workgroup is one subgroup whose lanes split the head; sums and weights go round by shuffles, without
 // barriers, and four rows are the components of a vector, so that there is one copy of everything.
-#define D ${D}u
+#define D ${D}u   // values of a query and a key
+#define DV ${DV}u // and of a V
 #define G ${G}u
 #define R 4u
 #define KV ${KV}u
@@ -9,6 +10,7 @@
 #define TILE 64u // positions between two rescalings
 #define STEP ${STEP}u
 #define STEPS ((D / STEP + WG - 1u) / WG)
+#define STEPS_V ((DV / STEP + WG - 1u) / WG)
 #define LANE gl_SubgroupInvocationID
 // Lanes of a subgroup run in step: what one wrote to shared memory the others see.
 #ifdef DOP_CPU
@@ -18,7 +20,7 @@
 #endif
 #define DOP_T(j) (min(r0 + (j), n_rows - 1u) / G)
 #define DOP_H(j) (kvh * G + min(r0 + (j), n_rows - 1u) % G)
-shared vec4 dop_q[R * D / 4u];
+shared vec4 dop_q[R * max(D, DV) / 4u];
 #define DOP_Q_PUT(i, x) dop_q[i] = x
 #define DOP_Q_PUT1(i, x) dop_q[(i) >> 2][(i) & 3u] = x
 shared vec4 dop_s[TILE];
@@ -35,8 +37,8 @@ void main()
         return;
 ${SEQUENCE}    uvec4 pq = ${POSITIONS}; // of the rows, and their bounds
     uint least = min(min(pq.x, pq.y), min(pq.z, pq.w)), last = max(max(pq.x, pq.y), max(pq.z, pq.w));
-    uint lo = ${WINDOW} > 0u && least + 1u > ${WINDOW} ? least + 1u - ${WINDOW} : 0u;
-    uint hi = last + 1u;
+    uint lo = DOP_FIRST(least), hi = last + 1u;
+    DOP_RING_FROM(lo);
 #if SPLITS > 1
     uint len = dop_split_len(hi - lo, SPLITS);
     lo += split * len;
@@ -45,13 +47,15 @@ ${SEQUENCE}    uvec4 pq = ${POSITIONS}; // of the rows, and their bounds
         return;
 #endif
 ${PROLOGUE}    DOP_STEP();
-    vec4 q[R][STEPS * STEP / 4u], acc[R][STEPS * STEP / 4u];
-    [[unroll]] for (uint j = 0u; j < R; j++)
+    vec4 q[R][STEPS * STEP / 4u], acc[R][STEPS_V * STEP / 4u];
+    [[unroll]] for (uint j = 0u; j < R; j++) {
         [[unroll]] for (uint s = 0u; s < STEPS * STEP / 4u; s++) {
             uint d = (s / (STEP / 4u) * WG + LANE) * STEP + s % (STEP / 4u) * 4u;
             q[j][s] = d < D ? dop_q[(j * D + d) >> 2] : vec4(0.0);
-            acc[j][s] = vec4(0.0);
         }
+        [[unroll]] for (uint s = 0u; s < STEPS_V * STEP / 4u; s++)
+            acc[j][s] = vec4(0.0);
+    }
     DOP_STEP();
     vec4 m = vec4(-1e30), l = vec4(0.0);
     [[dont_unroll]] for (uint base = lo; base < hi; base += TILE) {
@@ -60,7 +64,7 @@ ${PROLOGUE}    DOP_STEP();
         [[dont_unroll]] for (uint b = 0u; b < n; b += WG) {
             vec4 mine = vec4(0.0);
             [[dont_unroll]] for (uint i = 0u; i < min(WG, n - b); i++) {
-                uint at = ((base + b + i) * KV + ${KVH}) * D;
+                uint at = (DOP_SLOT(base + b + i) * KV + ${KVH}) * D;
                 vec4 x = vec4(0.0);
                 [[unroll]] for (uint s = 0u; s < STEPS; s++) {
                     uint d = (s * WG + LANE) * STEP;
@@ -75,7 +79,7 @@ ${DOT_K}                    }
             vec4 x = mine;
             x = ${SCORE};
             [[unroll]] for (uint j = 0u; j < R; j++)
-                x[j] = p < hi && p <= pq[j] && (${WINDOW} == 0u || p + ${WINDOW} > pq[j]) ? x[j] : -1e30;
+                x[j] = p < hi && p <= pq[j] && p >= DOP_FIRST(pq[j]) ? x[j] : -1e30;
             dop_s[b + LANE] = x;
             top = max(top, x);
             DOP_STEP();
@@ -85,7 +89,7 @@ ${DOT_K}                    }
         m = top;
         l *= fix;
         [[unroll]] for (uint j = 0u; j < R; j++)
-            [[unroll]] for (uint s = 0u; s < STEPS * STEP / 4u; s++)
+            [[unroll]] for (uint s = 0u; s < STEPS_V * STEP / 4u; s++)
                 acc[j][s] *= fix[j];
         [[dont_unroll]] for (uint b = LANE; b < (n + WG - 1u) / WG * WG; b += WG) {
             // A row that sees nothing here has only -1e30: its weights are zero, not exp(0).
@@ -98,10 +102,10 @@ ${DOT_K}                    }
             vec4 es = dop_s[b + LANE];
             [[dont_unroll]] for (uint i = 0u; i < min(WG, n - b); i++) {
                 vec4 e = subgroupShuffle(es, i);
-                uint at = ((base + b + i) * KV + ${KVH}) * D;
-                [[unroll]] for (uint s = 0u; s < STEPS; s++) {
+                uint at = (DOP_SLOT(base + b + i) * KV + ${KVH}) * ${VS}u + ${V0}u;
+                [[unroll]] for (uint s = 0u; s < STEPS_V; s++) {
                     uint d = (s * WG + LANE) * STEP;
-                    if (d < D) {
+                    if (d < DV) {
 ${ADD_V}                    }
                 }
             }
@@ -110,14 +114,14 @@ ${ADD_V}                    }
     }
     l = subgroupAdd(l);
     [[unroll]] for (uint j = 0u; j < R; j++)
-        [[unroll]] for (uint s = 0u; s < STEPS * STEP / 4u; s++) {
+        [[unroll]] for (uint s = 0u; s < STEPS_V * STEP / 4u; s++) {
             uint d = (s / (STEP / 4u) * WG + LANE) * STEP + s % (STEP / 4u) * 4u;
-            if (d < D)
-                dop_q[(j * D + d) >> 2] = acc[j][s];
+            if (d < DV)
+                dop_q[(j * DV + d) >> 2] = acc[j][s];
         }
     DOP_STEP();
-    [[dont_unroll]] for (uint i = LANE; i < min(R, n_rows - r0) * (D / 4u); i += WG) {
-        uint j = i / (D / 4u), d = i % (D / 4u) * 4u, t = DOP_T(j), h = DOP_H(j);
+    [[dont_unroll]] for (uint i = LANE; i < min(R, n_rows - r0) * (DV / 4u); i += WG) {
+        uint j = i / (DV / 4u), d = i % (DV / 4u) * 4u, t = DOP_T(j), h = DOP_H(j);
         float sum = l[j], top = m[j];
         vec4 o = dop_q[i];
 ${SINK}        dop_store_row(t, h, d, o, top, sum, split);

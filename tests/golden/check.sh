@@ -39,6 +39,8 @@ for model in gemma3 qwen3; do
     agrees "$model-tier2" "$golden/$model" --target tier2
     agrees "$model-tier3" "$golden/$model" --target tier3 --kv f32
 done
+# Rows in blocks of one expert each, and the choice of experts before them.
+agrees mixtral-experts "$golden/mixtral" --target subgroup8.yaml --chunks 8
 agrees demo-gpu "$SRC/examples/shakespeare-gemma3" --target gpu.yaml --ctx 512 --quant ffn=q4_0
 agrees llama-unfused "$golden/llama" --target subgroup8.yaml --no-fuse
 agrees llama-act-f16 "$golden/llama" --target tier2 --act f16

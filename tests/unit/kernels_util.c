@@ -1,13 +1,12 @@
 #include "tests/unit/kernels_util.h"
 
 #include "compiler/compile.h"
-#include "compiler/quant.h"
-#include "compiler/repack.h"
 #include "ir/interp.h"
 #include "ir/text.h"
 #include "kernels/weight_types.h"
 #include "passes/region.h"
 #include "runtime/plan_format.h"
+#include "tests/unit/kernels_blocks.h"
 #include "tests/unit/kernels_device.h"
 
 #include <math.h>
@@ -133,36 +132,6 @@ own_values(const dop_graph *g, dop_node_id id, double shake, float *out)
     }
 }
 
-/* The values of a weight in blocks: what is left of the row after quantizing it, and the blocks. */
-static bool
-quantize(const dop_graph *g, dop_node_id id, float *values, uint8_t *packed, uint64_t stride)
-{
-    const dop_node *n = dop_node_at(g, id);
-    const dop_dim *last = n->shape.dim + n->shape.rank - 1;
-    const uint32_t cols = last->mul, rows = last == n->shape.dim ? 1 : last[-1].mul;
-    const uint64_t many = n->shape.rank == 3 ? n->shape.dim[0].mul : 1;
-    float *row = calloc(cols + 256, sizeof *row);
-    uint8_t *blocks = calloc(cols + 256, 4);
-    for (uint64_t i = 0; row && blocks && i < many * rows; i++) {
-        memcpy(row, values + i * cols, cols * sizeof *row);
-        dop_quantize_row(n->type, row, cols, blocks);
-        if (packed)
-            dop_repack_row(n->type, blocks, (uint32_t)(i % rows), rows, cols, packed + i / rows * stride);
-        else
-            dop_decode_row(n->type, blocks, cols, values + i * cols);
-    }
-    const bool ok = row && blocks;
-    free(row);
-    free(blocks);
-    return ok;
-}
-
-static bool
-in_blocks(const dop_node *n)
-{
-    return n->op == DOP_OP_weight && dop_type_of(n->type)->kind == DOP_KIND_QUANT;
-}
-
 static void
 encode(dop_type type, const float *in, uint64_t n, uint8_t *out)
 {
@@ -179,14 +148,14 @@ static void
 leaf_values(const dop_graph *g, dop_node_id id, double shake, float *out)
 {
     const dop_node *n = dop_node_at(g, id);
-    if (!in_blocks(n)) {
+    if (!lab_in_blocks(n)) {
         own_values(g, id, shake, out);
         return;
     }
     uint64_t count = dop_dim_value(g, n->shape.dim[0], 1) * dop_node_cols(g, id),
              other = hash(dop_node_s(g, id, DOP_A_name));
     own_values(g, id, 0, out);
-    (void)quantize(g, id, out, NULL, 0);
+    (void)lab_quantize(g, id, out, NULL, 0);
     for (uint64_t i = 0; i < count; i++)
         out[i] = (float)((double)out[i] * (1 + shake * normal(&other)));
 }
@@ -250,9 +219,9 @@ place_weight(built *b, dop_node_id id)
     }
     leaf_values(g, id, 0, f);
     uint8_t *p = memset(b->l->heap + b->at[id], 0, (size_t)(many * each));
-    if (in_blocks(n)) {
+    if (lab_in_blocks(n)) {
         own_values(g, id, 0, f);
-        const bool ok = quantize(g, id, f, p, each);
+        const bool ok = lab_quantize(g, id, f, p, each);
         free(f);
         return ok ? DOP_OK : DOP_FAIL(b->diag, DOP_E_NOMEM, "out of memory");
     }

@@ -30,6 +30,8 @@ typedef struct util_model {
     uint32_t max_s;
     dop_type kv_type, act_type;
     bool round_storage;
+    double
+        choice_gap; /* least distance of scores on both sides of a choice of experts, of all steps; infinite: no choice */
 } util_model;
 
 static inline void
@@ -41,7 +43,7 @@ util_ok(const util_model *u, dop_status st, const char *what)
 static inline void
 util_model_open(util_model *u, const char *path, uint32_t max_s)
 {
-    *u = (util_model){.max_s = max_s, .kv_type = DOP_TYPE_f32, .act_type = DOP_TYPE_f32};
+    *u = (util_model){.choice_gap = INFINITY, .max_s = max_s, .kv_type = DOP_TYPE_f32, .act_type = DOP_TYPE_f32};
     dop_arena_init(&u->arena);
     util_ok(u, dop_checkpoint_load(path, &u->arena, &u->diag, &u->m), path);
     util_ok(u, dop_checkpoint_leaves_create(&u->m, &u->diag, &u->leaves), path);
@@ -53,6 +55,34 @@ util_model_close(util_model *u)
     dop_checkpoint_leaves_destroy(u->leaves);
     dop_checkpoint_finish(&u->m);
     dop_arena_finish(&u->arena);
+}
+
+/* Remembers the least distance between the score of an expert that was chosen and of one that was not: what other orders of
+ * summation may turn around.  (Where the best of several groups are chosen, only if the scores decided.) */
+static inline void
+util_choices(util_model *u, const dop_graph *g, dop_interp *it)
+{
+    for (dop_node_id id = 1; id < g->n_nodes; id++) {
+        const dop_tensor *x, *ids;
+        if (g->nodes[id].op != DOP_OP_top_k)
+            continue;
+        util_ok(u, dop_interp_eval(it, g->nodes[id].src[0], &u->diag, &x), "scores");
+        util_ok(u, dop_interp_eval(it, id, &u->diag, &ids), "choice");
+        const uint64_t k = dop_node_cols(g, id), cols = dop_node_cols(g, g->nodes[id].src[0]);
+        for (uint64_t t = 0; t < ids->count / k; t++) {
+            float chosen = INFINITY, other = -INFINITY;
+            for (uint64_t c = 0; c < cols; c++) {
+                bool is = false;
+                for (uint64_t j = 0; j < k; j++)
+                    is = is || ids->u[t * k + j] == c;
+                const float v = x->f[t * cols + c];
+                chosen = is && v < chosen ? v : chosen;
+                other = !is && v > other ? v : other;
+            }
+            const double gap = (double)chosen - (double)other;
+            u->choice_gap = gap >= 0 && gap < u->choice_gap ? gap : u->choice_gap;
+        }
+    }
 }
 
 /* One step of `phase` over n tokens from position `first`; copies the logits (rows x vocab) to `logits` and gives the
@@ -87,6 +117,7 @@ util_step(util_model *u, dop_phase phase, const uint32_t *tokens, uint32_t n, ui
         util_ok(u, dop_interp_eval(it, g.outs[1], &u->diag, &out), "arg-max");
         cr_assert(out->u && out->count == 1 && out->u[0] == best, "arg-max %u, expected %u", out->u[0], best);
     }
+    util_choices(u, &g, it);
     /* every cache too, or the next step would read zeros */
     for (uint32_t i = 0; i < g.n_outs; i++)
         util_ok(u, dop_interp_eval(it, g.outs[i], &u->diag, &out), g.nodes[g.outs[i]].name);

@@ -330,6 +330,7 @@ pb_toy_of(plan_builder *b, uint32_t n_sequences)
         .vocab = TOY_VOCAB,
         .ctx = TOY_CTX,
         .ctx_train = TOY_CTX,
+        .rewind = DOP_PLAN_NO_RINGS,
         .n_layers = 1,
         .n_sequences = n_sequences,
         .bos_id = 1,

@@ -348,7 +348,7 @@ Test(ir_verify, shape_rules)
          "%b: pick needs u32 ids for source 1, %i is f32"},
         {"%a:f32[T,2,6]=input \"a\" %p:f32[T,3]=input \"p\" %b:f32[T,6]=weighted_sum %a,%p",
          "%b: weighted_sum %a [T,2,6] and %p [T,3] do not fit"},
-        {"%h:f32[Q,4]=state \"h\" kind=append", "%h: state of kind append is [Q,S,...], not [Q,4]"},
+        {"%h:f32[Q,4]=state \"h\" kind=append", "%h: state of kind append is [Q,S,...] or a ring [Q,<rows>R,...], not [Q,4]"},
         {"%h:f32[Q,S,4]=state \"h\" kind=replace", "%h: state of kind replace is [Q,...], not [Q,S,4]"},
         {"%h:f32[T,4]=state \"h\" kind=replace", "%h: state of kind replace is [Q,...], not [T,4]"},
         {"%h:f32[Q,4]=state \"h\" kind=replace %x:f32[T,4]=input \"x\" %b:f32[Q,4]=state_write %h,%x",

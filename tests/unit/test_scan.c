@@ -74,7 +74,7 @@ Test(scan, odd_shapes, .timeout = 300)
     if (!kernel_lab_open(&lab, &why))
         cr_skip_test("%s", why.data ? why.data : "no device");
     for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (uint32_t t = i % 2; t < KERNEL_LAB_TARGETS; t += 2) {
+        for (uint32_t t = i % KERNEL_LAB_TARGETS; t < KERNEL_LAB_TARGETS; t += KERNEL_LAB_TARGETS) {
             dop_buf text = {0};
             dop_buf_finish(&why);
             write_graph(&shapes[i], &text);

@@ -1,0 +1,12 @@
+/* Quantized weights of the laboratory of kernels_util.h. */
+#ifndef DOPPLER_TESTS_UNIT_KERNELS_BLOCKS_H
+#define DOPPLER_TESTS_UNIT_KERNELS_BLOCKS_H
+
+#include "ir/graph.h"
+
+bool lab_in_blocks(const dop_node *n);
+/* Quantizes the values of a weight.  packed: where its blocks go as kernels read them, experts `stride` bytes apart; NULL: the
+ * values become what is left of them.  False: out of memory. */
+bool lab_quantize(const dop_graph *g, dop_node_id id, float *values, uint8_t *packed, uint64_t stride);
+
+#endif
