@@ -190,10 +190,9 @@ static dop_dim
 cache_rows(const builder *b, const dop_attention *t)
 {
     enum { DROPPED = 64, TILE = 16 };
-    const uint32_t step = b->opt->max_rows > b->opt->max_t ? b->opt->max_rows : b->opt->max_t;
     const uint32_t sees = t->chunk && (!t->window || t->chunk < t->window) ? t->chunk : t->window;
-    const uint64_t rows = dop_align_u64((uint64_t)sees + step + DROPPED, TILE);
-    if (sees == 0 || rows >= b->opt->max_s)
+    const uint64_t rows = dop_align_u64((uint64_t)sees + b->opt->max_rows + DROPPED, TILE);
+    if (sees == 0 || b->opt->max_rows == 0 || rows >= b->opt->max_s)
         return (dop_dim){1, DOP_SYM_S};
     return (dop_dim){(uint32_t)rows, DOP_SYM_R};
 }

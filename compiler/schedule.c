@@ -173,6 +173,8 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, do
                                .mixed = mixed};
     for (uint32_t i = 0; i < c->options.n_chunks; i++)
         build.max_rows = build.max_rows > c->options.chunks[i] ? build.max_rows : c->options.chunks[i];
+    if (build.max_rows < c->options.sequences)
+        build.max_rows = c->options.sequences;
     s->mixed = mixed;
     dop_weights *w = &c->model.weights;
     /* The builder sees the types that weights are packed with. */

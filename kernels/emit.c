@@ -7,201 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-void
-dop_emit_init(dop_emit *e, const dop_graph *g, const dop_region *r, const dop_target *target, dop_diag *diag)
-{
-    memset(e, 0, sizeof *e);
-    e->g = g;
-    e->r = r;
-    e->target = target;
-    e->diag = diag;
-    e->indent = "    ";
-}
-
-void
-dop_emit_scope(dop_emit *e, dop_buf *out, const char *indent)
-{
-    e->out = out;
-    e->indent = indent;
-    e->n_memo = 0;
-}
-
-static const char *
-fail(dop_emit *e, dop_status st, const char *what, dop_node_id node)
-{
-    if (e->status == DOP_OK)
-        e->status = DOP_FAIL(e->diag, st, "cannot generate code for %%%s (%s): %s", dop_node_at(e->g, node)->name,
-                             dop_op_of(dop_node_at(e->g, node)->op)->name, what);
-    return "0.0";
-}
-
-/* Room for one more item; the old list stays in the arena. */
-static bool
-grow(dop_emit *e, void **items, uint32_t n, uint32_t *cap, size_t size)
-{
-    if (n < *cap)
-        return true;
-    uint32_t more = *cap ? *cap * 2 : 32;
-    void *p = dop_arena_alloc(e->g->arena, more * size);
-    if (!p) {
-        fail(e, DOP_E_NOMEM, "out of memory", e->r->nodes[0]);
-        return false;
-    }
-    if (n)
-        memcpy(p, *items, n * size);
-    *items = p;
-    *cap = more;
-    return true;
-}
-
-void
-dop_emit_bind(dop_emit *e, dop_node_id node, const char *name, bool indexed, const char *base)
-{
-    if (!grow(e, (void **)&e->binds, e->n_binds, &e->cap_binds, sizeof *e->binds))
-        return;
-    e->binds[e->n_binds++] = (dop_bind){node, name, indexed, base};
-}
-
-const char *
-dop_emit_str(dop_emit *e, const char *fmt, ...)
-{
-    char text[512];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    const char *s = dop_arena_strdup(e->g->arena, text);
-    if (!s && e->status == DOP_OK)
-        e->status = DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
-    return s ? s : "0";
-}
-
-void
-dop_emit_line(dop_emit *e, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    dop_buf_puts(e->out, e->indent);
-    dop_buf_vprintf(e->out, fmt, ap);
-    dop_buf_puts(e->out, "\n");
-    va_end(ap);
-}
-
-void
-dop_emit_index(dop_emit *e, const char *fmt, ...)
-{
-    va_list ap;
-    dop_buf *out = e->constants ? e->constants : e->out;
-    va_start(ap, fmt);
-    dop_buf_puts(out, e->constants ? "    " : e->indent);
-    dop_buf_vprintf(out, fmt, ap);
-    dop_buf_puts(out, "\n");
-    va_end(ap);
-}
-
-uint32_t
-dop_row_values(const dop_graph *g, dop_node_id id)
-{
-    const dop_node *n = dop_node_at(g, id);
-    const bool matrix = n->op == DOP_OP_weight && n->shape.rank > 1;
-    return matrix ? dop_packed_row_values(n->type, n->shape.dim[n->shape.rank - 1].mul) : dop_node_cols(g, id);
-}
-
-static const char *
-add_arg(dop_emit *e, dop_node_id storage, dop_arg_kind kind, bool written, bool mailbox)
-{
-    uint32_t i = 0;
-    while (i < e->n_args && (e->args[i].value != storage || e->args[i].kind != kind || e->args[i].numbers > 0 ||
-                             e->args[i].mailbox != mailbox))
-        i++;
-    if (i == e->n_args) {
-        if (i == DOP_MAX_ARGS)
-            return fail(e, DOP_E_INTERNAL, "too many buffers for one dispatch", storage ? storage : 1);
-        e->args[e->n_args++] = (dop_kernel_arg){.value = storage, .kind = kind, .mailbox = mailbox};
-    }
-    e->args[i].written = e->args[i].written || written;
-    e->args[i].read = e->args[i].read || !written;
-    return dop_emit_str(e, "a%u", i);
-}
-
-const char *
-dop_emit_arg(dop_emit *e, dop_node_id node, bool written)
-{
-    return add_arg(e, dop_storage_node(e->g, node), DOP_ARG_VALUE, written, false);
-}
-
-const char *
-dop_emit_step(dop_emit *e)
-{
-    return add_arg(e, 0, DOP_ARG_VALUE, false, false);
-}
-
-const char *
-dop_emit_position(dop_emit *e, const char *row)
-{
-    return e->routes ? "dop_stage.position" : dop_emit_str(e, "%s.rows[%s].position", dop_emit_step(e), row);
-}
-
-const char *
-dop_emit_merges(dop_emit *e)
-{
-    return add_arg(e, 0, DOP_ARG_MERGES, true, false);
-}
-
-const char *
-dop_emit_number(dop_emit *e, uint32_t value)
-{
-    uint32_t i = 0;
-    while (i < e->n_args && e->args[i].numbers != 1)
-        i++;
-    if (i == e->n_args) {
-        if (i == DOP_MAX_ARGS)
-            return fail(e, DOP_E_INTERNAL, "too many arguments for one dispatch", e->r->outs[0]);
-        e->args[e->n_args++] = (dop_kernel_arg){.value = 0};
-    }
-    dop_kernel_arg *a = &e->args[i];
-    a->number[a->numbers++] = value;
-    return dop_emit_str(e, "a%u.%c", i, a->numbers == 1 ? 'x' : 'y');
-}
-
-/* Local and global layers run the same code: a limit in a comparison is as fast from the push constants. */
-const char *
-dop_emit_first(dop_emit *e, dop_node_id attention, const char *position)
-{
-    const dop_reach r = dop_attention_reach(e->g, attention);
-    const bool chunks = e->g->has_chunks, differ = e->g->reaches_differ;
-    if (chunks && r.window)
-        return fail(e, DOP_E_INPUT, "a graph has either windows or chunks", attention);
-    if (!differ && !r.window && !r.chunk)
-        return "0u";
-    if (!e->limit)
-        e->limit = differ ? dop_emit_number(e, chunks ? r.chunk : r.window)
-                          : dop_emit_str(e, "%uu", chunks ? r.chunk : r.window);
-    const char *p = position, *l = e->limit;
-    const char *any = differ ? dop_emit_str(e, "%s > 0u%s", l, chunks ? " ? " : " && ") : "";
-    if (chunks)
-        return dop_emit_str(e, "(%s%s / %s * %s%s)", any, p, l, l, differ ? " : 0u" : "");
-    return dop_emit_str(e, "(%s%s + 1u > %s ? %s + 1u - %s : 0u)", any, p, l, p, l);
-}
-
-const char *
-dop_emit_ring(dop_emit *e, dop_node_id attention)
-{
-    const dop_reach r = dop_attention_reach(e->g, attention);
-    if (!e->g->has_rings)
-        return NULL;
-    if (!e->ring)
-        e->ring =
-            e->g->reaches_differ ? dop_emit_number(e, r.ring ? r.ring : e->g->max_s) : dop_emit_str(e, "%uu", r.ring);
-    return e->ring;
-}
-
-const char *
-dop_emit_n_tokens(dop_emit *e)
-{
-    return e->g->max_t == 1 ? "1u" : dop_emit_str(e, "%s.n_rows", dop_emit_step(e));
-}
-
 /* A value that does not depend on the token is a row vector; t is then dropped. */
 static bool
 has_rows(const dop_graph *g, dop_node_id id)
@@ -282,7 +87,7 @@ dop_emit_weight(dop_emit *e, dop_node_id node)
     const dop_node *n = dop_node_at(e->g, node);
     const dop_weight_type *wt = dop_weight_type_of(n->type);
     if (!wt)
-        return fail(e, DOP_E_INPUT, "no kernel reads this storage type", node);
+        return dop_emit_fail(e, DOP_E_INPUT, "no kernel reads this storage type", node);
     e->types_used |= 1u << n->type;
     return dop_emit_str(e, "%uu", dop_weight_aux(e->g, node));
 }
@@ -315,7 +120,7 @@ static const char *
 receive(dop_emit *e, dop_node_id node, const char *at, uint32_t w, uint32_t width)
 {
     dop_buf *out = e->early ? e->early : e->out;
-    const char *a = add_arg(e, node, DOP_ARG_VALUE, false, true), *look = dop_emit_str(e, "h%u", e->n_temps++);
+    const char *a = dop_emit_add_arg(e, node, DOP_ARG_VALUE, false, true), *look = dop_emit_str(e, "h%u", e->n_temps++);
     dop_buf_puts(out, e->early ? "    " : e->indent);
     dop_buf_printf(out, "%s %s = dop_look%u(%s, %s);\n", w == 4 ? "uvec4" : "uint", look, w, a, at);
     const char *x = dop_emit_str(e, "dop_receive%u(%s, %s, %s)", w, look, a, at);
@@ -328,12 +133,6 @@ bool
 dop_emit_in_mailbox(const dop_emit *e, dop_node_id node)
 {
     return in_mailbox(e, node) && !dop_region_has(e->r, node);
-}
-
-const char *
-dop_emit_mailbox_arg(dop_emit *e, dop_node_id node, bool written)
-{
-    return add_arg(e, node, DOP_ARG_VALUE, written, true);
 }
 
 const char *
@@ -389,7 +188,7 @@ load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start
         return load_input(e, node, ix.t);
     const dop_weight_type *wt = dop_weight_type_of(n->type);
     if (n->type != DOP_TYPE_u32 && !wt)
-        return fail(e, DOP_E_INPUT, "no kernel reads this storage type", node);
+        return dop_emit_fail(e, DOP_E_INPUT, "no kernel reads this storage type", node);
     if (is_replace_state(g, node) && g->max_q == 1)
         ix.t = "0u";
     const char *at = flat_index(e, node, ix, dop_row_values(g, node), start);
@@ -460,7 +259,7 @@ expand(dop_emit *e, dop_node_id node, const char *const *srcs)
     }
     const char *s = b.failed ? NULL : dop_arena_strdup(e->g->arena, b.data);
     dop_buf_finish(&b);
-    return s ? s : fail(e, DOP_E_NOMEM, "out of memory", node);
+    return s ? s : dop_emit_fail(e, DOP_E_NOMEM, "out of memory", node);
 }
 
 static const char *
@@ -622,7 +421,7 @@ emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     default:
         if (dop_op_of(n->op)->expr[0])
             return emit_elementwise(e, node, ix, width);
-        return fail(e, DOP_E_INTERNAL, "the template does not compute it", node);
+        return dop_emit_fail(e, DOP_E_INTERNAL, "the template does not compute it", node);
     }
 }
 
@@ -656,7 +455,7 @@ dop_emit_value(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
             return m->name;
     }
     const char *name = dop_region_has(e->r, node) ? emit_computed(e, node, ix, width) : load(e, node, ix, width, 0);
-    if (grow(e, (void **)&e->memo, e->n_memo, &e->cap_memo, sizeof *e->memo))
+    if (dop_emit_grow(e, (void **)&e->memo, e->n_memo, &e->cap_memo, sizeof *e->memo))
         e->memo[e->n_memo++] = (dop_memo){node, ix.t, ix.c, width, name};
     return name;
 }
@@ -668,7 +467,7 @@ replace_index(dop_emit *e, dop_node_id node, dop_index ix)
     const dop_graph *g = e->g;
     const dop_node *n = dop_node_at(g, node);
     if (n->n_srcs > 2 && dop_graph_mixes(g))
-        return fail(e, DOP_E_INPUT, "no kernel writes rows of several sequences to replace state", node);
+        return dop_emit_fail(e, DOP_E_INPUT, "no kernel writes rows of several sequences to replace state", node);
     const char *q = n->n_srcs > 2 ? dop_emit_sequence(e, n->src[2], ix.t) : g->max_q == 1 ? "0u" : ix.t;
     const char *copy = dop_emit_replace_copy(e, node, q, true);
     return dop_emit_str(e, "(%s + %s)", copy, flat_index(e, node, (dop_index){q, ix.c}, dop_node_cols(g, node), 0));
@@ -712,14 +511,15 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
     }
     const bool index = n->type == DOP_TYPE_u32;
     if (!index && n->type != DOP_TYPE_f32 && n->type != DOP_TYPE_f16) {
-        fail(e, DOP_E_INTERNAL, "values are stored as f32, f16 or u32", node);
+        dop_emit_fail(e, DOP_E_INTERNAL, "values are stored as f32, f16 or u32", node);
         return;
     }
     if (n->type == DOP_TYPE_f16 && width == 1)
         e->caps |= DOP_CAP_f16_storage;
     if (in_mailbox(e, node)) {
         dop_emit_line(e, index ? "dop_send%u(%s, %s, float(%s));" : "dop_send%u(%s, %s, %s);", width,
-                      add_arg(e, node, DOP_ARG_VALUE, true, true), n->op == DOP_OP_state_write ? ix.c : at, value);
+                      dop_emit_add_arg(e, node, DOP_ARG_VALUE, true, true), n->op == DOP_OP_state_write ? ix.c : at,
+                      value);
         if (!(e->routes[node] & DOP_LEAVES))
             return;
     }

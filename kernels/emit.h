@@ -107,6 +107,13 @@ const char *dop_emit_ring(dop_emit *e, dop_node_id attention);
 /* "step.n_rows", or "1u" when the graph has one token. */
 const char *dop_emit_n_tokens(dop_emit *e);
 
+/* Keeps the first failure, and gives a text that stands for the value. */
+const char *dop_emit_fail(dop_emit *e, dop_status st, const char *what, dop_node_id node);
+/* Makes room for one more item of a list in the arena, whose old memory stays there. */
+bool dop_emit_grow(dop_emit *e, void **items, uint32_t n, uint32_t *cap, size_t size);
+/* The argument of this storage and kind, added where it is new. */
+const char *dop_emit_add_arg(dop_emit *e, dop_node_id storage, dop_arg_kind kind, bool written, bool mailbox);
+
 /* The `aux` argument of a weight matrix's load functions (weight_types.h); notes that the type's file is needed. */
 const char *dop_emit_weight(dop_emit *e, dop_node_id node);
 uint32_t dop_weight_aux(const dop_graph *g, dop_node_id node); /* the same as a number */

@@ -23,7 +23,7 @@ typedef struct dop_weight_type {
     uint32_t unit_bytes; /* bytes of a unit in plane 0 */
     uint32_t pad;        /* rows are padded to a multiple of it: the unit, or what shares scales */
     uint32_t aux_bytes;  /* bytes of plane 1 per group: DOP_AUX_UNITS units, counted over packed rows */
-} dop_weight_type; /* the rows of ir/packing.def */
+} dop_weight_type;       /* the rows of ir/packing.def */
 
 enum { DOP_PACK_ALIGN = 256 }; /* bytes: where a tensor may begin, and an expert's matrix in one of several */
 

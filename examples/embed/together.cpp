@@ -18,7 +18,8 @@ namespace
 // A failure as an exception, with the library's own words.
 struct Check {
     dop_diag diag = {};
-    void operator()(dop_status st)
+    void
+    operator()(dop_status st)
     {
         if (st != DOP_OK)
             throw std::runtime_error(diag.message);

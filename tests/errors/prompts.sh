@@ -20,8 +20,8 @@ refuses 2 "unknown option -ngl: the whole model runs on the device of --device" 
 check "-h is --help" cmp <("$EXEC" -h) <("$EXEC" --help)
 refuses 2 "-n needs a value: N" ids.plan -n
 refuses 2 '-n needs a whole number, not "x"' ids.plan -n x
-refuses 2 "-n must lie between 0 and" ids.plan -n -1
-refuses 2 "-n must lie between 0 and" ids.plan -n 99999999999999999999
+refuses 2 "-n must lie between -1 and" ids.plan -n -2
+refuses 2 "-n must lie between -1 and" ids.plan -n 99999999999999999999
 refuses 2 "--temp" ids.plan --temp -1
 refuses 2 "--temp" ids.plan --temp hot
 refuses 2 "--top-p" ids.plan --top-p 2

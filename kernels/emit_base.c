@@ -1,0 +1,208 @@
+/* What all code generation rests on: texts, statements, arguments, and the numbers in which dispatches differ. */
+#include "kernels/emit.h"
+
+#include "kernels/weight_types.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void
+dop_emit_init(dop_emit *e, const dop_graph *g, const dop_region *r, const dop_target *target, dop_diag *diag)
+{
+    memset(e, 0, sizeof *e);
+    e->g = g;
+    e->r = r;
+    e->target = target;
+    e->diag = diag;
+    e->indent = "    ";
+}
+
+void
+dop_emit_scope(dop_emit *e, dop_buf *out, const char *indent)
+{
+    e->out = out;
+    e->indent = indent;
+    e->n_memo = 0;
+}
+
+const char *
+dop_emit_fail(dop_emit *e, dop_status st, const char *what, dop_node_id node)
+{
+    if (e->status == DOP_OK)
+        e->status = DOP_FAIL(e->diag, st, "cannot generate code for %%%s (%s): %s", dop_node_at(e->g, node)->name,
+                             dop_op_of(dop_node_at(e->g, node)->op)->name, what);
+    return "0.0";
+}
+
+/* Room for one more item; the old list stays in the arena. */
+bool
+dop_emit_grow(dop_emit *e, void **items, uint32_t n, uint32_t *cap, size_t size)
+{
+    if (n < *cap)
+        return true;
+    uint32_t more = *cap ? *cap * 2 : 32;
+    void *p = dop_arena_alloc(e->g->arena, more * size);
+    if (!p) {
+        dop_emit_fail(e, DOP_E_NOMEM, "out of memory", e->r->nodes[0]);
+        return false;
+    }
+    if (n)
+        memcpy(p, *items, n * size);
+    *items = p;
+    *cap = more;
+    return true;
+}
+
+void
+dop_emit_bind(dop_emit *e, dop_node_id node, const char *name, bool indexed, const char *base)
+{
+    if (!dop_emit_grow(e, (void **)&e->binds, e->n_binds, &e->cap_binds, sizeof *e->binds))
+        return;
+    e->binds[e->n_binds++] = (dop_bind){node, name, indexed, base};
+}
+
+const char *
+dop_emit_str(dop_emit *e, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    const char *s = dop_arena_strdup(e->g->arena, text);
+    if (!s && e->status == DOP_OK)
+        e->status = DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
+    return s ? s : "0";
+}
+
+void
+dop_emit_line(dop_emit *e, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    dop_buf_puts(e->out, e->indent);
+    dop_buf_vprintf(e->out, fmt, ap);
+    dop_buf_puts(e->out, "\n");
+    va_end(ap);
+}
+
+void
+dop_emit_index(dop_emit *e, const char *fmt, ...)
+{
+    va_list ap;
+    dop_buf *out = e->constants ? e->constants : e->out;
+    va_start(ap, fmt);
+    dop_buf_puts(out, e->constants ? "    " : e->indent);
+    dop_buf_vprintf(out, fmt, ap);
+    dop_buf_puts(out, "\n");
+    va_end(ap);
+}
+
+uint32_t
+dop_row_values(const dop_graph *g, dop_node_id id)
+{
+    const dop_node *n = dop_node_at(g, id);
+    const bool matrix = n->op == DOP_OP_weight && n->shape.rank > 1;
+    return matrix ? dop_packed_row_values(n->type, n->shape.dim[n->shape.rank - 1].mul) : dop_node_cols(g, id);
+}
+
+const char *
+dop_emit_add_arg(dop_emit *e, dop_node_id storage, dop_arg_kind kind, bool written, bool mailbox)
+{
+    uint32_t i = 0;
+    while (i < e->n_args && (e->args[i].value != storage || e->args[i].kind != kind || e->args[i].numbers > 0 ||
+                             e->args[i].mailbox != mailbox))
+        i++;
+    if (i == e->n_args) {
+        if (i == DOP_MAX_ARGS)
+            return dop_emit_fail(e, DOP_E_INTERNAL, "too many buffers for one dispatch", storage ? storage : 1);
+        e->args[e->n_args++] = (dop_kernel_arg){.value = storage, .kind = kind, .mailbox = mailbox};
+    }
+    e->args[i].written = e->args[i].written || written;
+    e->args[i].read = e->args[i].read || !written;
+    return dop_emit_str(e, "a%u", i);
+}
+
+const char *
+dop_emit_arg(dop_emit *e, dop_node_id node, bool written)
+{
+    return dop_emit_add_arg(e, dop_storage_node(e->g, node), DOP_ARG_VALUE, written, false);
+}
+
+const char *
+dop_emit_step(dop_emit *e)
+{
+    return dop_emit_add_arg(e, 0, DOP_ARG_VALUE, false, false);
+}
+
+const char *
+dop_emit_position(dop_emit *e, const char *row)
+{
+    return e->routes ? "dop_stage.position" : dop_emit_str(e, "%s.rows[%s].position", dop_emit_step(e), row);
+}
+
+const char *
+dop_emit_merges(dop_emit *e)
+{
+    return dop_emit_add_arg(e, 0, DOP_ARG_MERGES, true, false);
+}
+
+const char *
+dop_emit_number(dop_emit *e, uint32_t value)
+{
+    uint32_t i = 0;
+    while (i < e->n_args && e->args[i].numbers != 1)
+        i++;
+    if (i == e->n_args) {
+        if (i == DOP_MAX_ARGS)
+            return dop_emit_fail(e, DOP_E_INTERNAL, "too many arguments for one dispatch", e->r->outs[0]);
+        e->args[e->n_args++] = (dop_kernel_arg){.value = 0};
+    }
+    dop_kernel_arg *a = &e->args[i];
+    a->number[a->numbers++] = value;
+    return dop_emit_str(e, "a%u.%c", i, a->numbers == 1 ? 'x' : 'y');
+}
+
+/* Local and global layers run the same code: a limit in a comparison is as fast from the push constants. */
+const char *
+dop_emit_first(dop_emit *e, dop_node_id attention, const char *position)
+{
+    const dop_reach r = dop_attention_reach(e->g, attention);
+    const bool chunks = e->g->has_chunks, differ = e->g->reaches_differ;
+    if (chunks && r.window)
+        return dop_emit_fail(e, DOP_E_INPUT, "a graph has either windows or chunks", attention);
+    if (!differ && !r.window && !r.chunk)
+        return "0u";
+    if (!e->limit)
+        e->limit = differ ? dop_emit_number(e, chunks ? r.chunk : r.window)
+                          : dop_emit_str(e, "%uu", chunks ? r.chunk : r.window);
+    const char *p = position, *l = e->limit;
+    const char *any = differ ? dop_emit_str(e, "%s > 0u%s", l, chunks ? " ? " : " && ") : "";
+    if (chunks)
+        return dop_emit_str(e, "(%s%s / %s * %s%s)", any, p, l, l, differ ? " : 0u" : "");
+    return dop_emit_str(e, "(%s%s + 1u > %s ? %s + 1u - %s : 0u)", any, p, l, p, l);
+}
+
+const char *
+dop_emit_ring(dop_emit *e, dop_node_id attention)
+{
+    const dop_reach r = dop_attention_reach(e->g, attention);
+    if (!e->g->has_rings)
+        return NULL;
+    if (!e->ring)
+        e->ring =
+            e->g->reaches_differ ? dop_emit_number(e, r.ring ? r.ring : e->g->max_s) : dop_emit_str(e, "%uu", r.ring);
+    return e->ring;
+}
+
+const char *
+dop_emit_n_tokens(dop_emit *e)
+{
+    return e->g->max_t == 1 ? "1u" : dop_emit_str(e, "%s.n_rows", dop_emit_step(e));
+}
+
+const char *
+dop_emit_mailbox_arg(dop_emit *e, dop_node_id node, bool written)
+{
+    return dop_emit_add_arg(e, node, DOP_ARG_VALUE, written, true);
+}
