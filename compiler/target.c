@@ -76,7 +76,7 @@ static const dop_target builtin[] = {
      .cpu = true,
      SPLITS},
     {.name = "nvidia-hopper",
-     .caps = CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop | DOP_CAP_int64,
+     .caps = CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop | DOP_CAP_coop_f16_sums | DOP_CAP_int64,
      .subgroup = 32,
      .max_workgroup = 1024,
      .shared_bytes = 49152,
@@ -231,7 +231,7 @@ set_field(dop_target *t, const char *path, const yaml_node_t *key, const yaml_no
                 return DOP_FAIL_AT(
                     diag, DOP_E_INPUT, path, (long)n->start_mark.line + 1, 0,
                     "unknown capability; known: f16_storage f16_math i8_storage subgroup int_dot coop_nv "
-                    "coop_khr int64");
+                    "coop_khr int64 coop_f16_sums");
         }
         return DOP_OK;
     }

@@ -254,7 +254,7 @@ error:
     return st;
 }
 
-/* The stages' functions in the place of the root's empty ones. */
+/* The stages' functions in the place of the root's empty ones, whose names an optimizer would not leave. */
 static dop_status
 compile_stages(const char *name, const dop_kernel *k, dop_diag *diag, dop_buf *out_spirv)
 {
@@ -278,9 +278,8 @@ dop_kernel_compile(const char *name, const dop_kernel *k, const dop_target *targ
 {
     dop_arena arena;
     dop_arena_init(&arena);
-    dop_status st =
-        k->n_stages ? compile_stages(name, k, diag, out_spirv)
-                    : compile_text(name, k->glsl, !k->unoptimized, (k->caps & DOP_CAP_coop_khr) != 0, diag, out_spirv);
+    dop_status st = k->n_stages ? compile_stages(name, k, diag, out_spirv)
+                                : compile_text(name, k->glsl, true, (k->caps & DOP_CAP_coop_khr) != 0, diag, out_spirv);
     if (st != DOP_OK)
         goto error;
     st = check_capabilities(name, k, out_spirv, diag);

@@ -39,9 +39,8 @@ struct dop_descriptor {
 
     /* The form of matrix units to prefer on devices that have both: DOP_CAP_coop_khr or DOP_CAP_coop_nv. */
     uint32_t matrix_form;
-    bool ints;        /* activations in 8 bits per 32 values, packed integer products */
-    bool ahead;       /* with 64-bit integers, the first words of its weights are loaded before they are used */
-    bool unoptimized; /* as in dop_kernel */
+    bool ints;  /* activations in 8 bits per 32 values, packed integer products */
+    bool ahead; /* with 64-bit integers, the first words of its weights are loaded before they are used */
 };
 
 /* One for each row of kernels.def, in the file of its family. */

@@ -16,6 +16,7 @@ struct dop_gen {
     bool merges;       /* attention merges its splits, and counts the workgroups that are done with theirs */
     bool experts;      /* addresses of weights are computed */
     bool halves;       /* factors of products are f16 */
+    bool votes;        /* it asks whether something holds for any invocation of a subgroup */
     uint64_t failures; /* dop_buf_failures() at the start: a text of which a piece is missing is no kernel */
 };
 /* Ready to look at the region; emitting needs templates too. */

@@ -1,6 +1,79 @@
 /* Prefill attention on matrix units. */
 #include "kernels/gen.h"
 
+#include <math.h>
+
+/* How a matrix of probabilities, which are sums, becomes a factor of the second product. */
+typedef enum pass_way {
+    PASS_CAST,   /* by a conversion: the NV form, whose matrices are not tied to a use */
+    PASS_HALVES, /* through shared memory, as sums of f16 */
+    PASS_FLOATS  /* through shared memory, as sums of f32 that invocations convert */
+} pass_way;
+
+/* What follows from a tile: how its subgroups share the work, and where things are in shared memory, in words of 16 bytes. */
+typedef struct layout {
+    uint32_t dim, value_dim;
+    uint32_t subgroups, row_groups, position_groups;
+    uint32_t m, rows;   /* of a matrix, of the workgroup */
+    uint32_t positions; /* that it takes at a time */
+    bool split_q;       /* queries are sums of two halves */
+    bool q_stays;       /* they stay in shared memory: registers would not hold them */
+    bool one_buffer;    /* K and V of a tile take turns in it */
+    pass_way pass;
+    uint32_t v_at, q_at, piece_at, piece, words;
+    uint32_t bytes; /* of shared memory in all */
+} layout;
+
+static uint32_t
+max_u32(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* A score is off by what f16 loses of its query, which grows with the scale.  Usually that is one over the root of the
+ * length and the loss does not show.  Where queries and keys are normed and the scale is 1, it does (Gemma 4). */
+static bool
+splits_queries(const dop_graph *g, const dop_attn *a)
+{
+    return dop_node_f(g, a->id, DOP_A_scale) * sqrt(a->dim) > 2;
+}
+
+/* Registers of an invocation that live through the loop over positions when queries are among them. */
+static uint32_t
+registers(const layout *l, const dop_target *t)
+{
+    uint32_t sum = l->m * 16 / t->subgroup, scores = l->positions / l->position_groups / 16;
+    uint32_t matrices = (l->value_dim / 16 + scores + 2) * sum + l->dim / 16 * sum / 2;
+    return matrices + l->positions * max_u32(l->dim, l->value_dim) / 2 / (l->subgroups * t->subgroup);
+}
+
+static layout
+layout_of(const dop_graph *g, const dop_attn *a, const dop_tile *tile, const dop_target *t)
+{
+    enum { ENOUGH = 200 }; /* of 255: addresses and what is being multiplied need some */
+    layout l = {.dim = a->dim, .value_dim = a->value_dim, .m = dop_matrix_m(t->matrix)};
+    l.subgroups = tile->wg / t->subgroup;
+    l.position_groups = tile->ds ? tile->ds : 1;
+    l.row_groups = max_u32(l.subgroups / l.position_groups, 1);
+    l.positions = tile->positions ? tile->positions : 64;
+    l.rows = l.row_groups * l.m;
+    l.split_q = splits_queries(g, a);
+    l.q_stays = l.split_q || registers(&l, t) > ENOUGH;
+    l.pass = !(t->caps & DOP_CAP_coop_khr) ? PASS_CAST : t->caps & DOP_CAP_coop_f16_sums ? PASS_HALVES : PASS_FLOATS;
+    uint32_t k = l.positions * (l.dim / 8 + 1), v = l.positions * (l.value_dim / 8 + 1);
+    uint32_t q = l.rows * (l.dim / 8 + 1) * (l.split_q ? 2 : 1), stats = (2 * l.position_groups + 2) * l.rows * 4 + 64;
+    l.piece = l.m * 5 * (l.pass == PASS_FLOATS ? 2 : 1);
+    uint32_t pieces = l.piece * l.subgroups, rest = pieces + (l.q_stays ? q : 0);
+    l.one_buffer = (k + v + rest) * 16 + stats > t->shared_bytes;
+    uint32_t tiles = l.one_buffer ? max_u32(k, v) : k + v;
+    l.v_at = l.one_buffer ? 0 : k;
+    l.q_at = l.q_stays ? tiles : 0;
+    l.piece_at = l.q_stays ? tiles + q : tiles;
+    l.words = max_u32(l.piece_at + pieces, q);
+    l.bytes = l.words * 16 + stats;
+    return l;
+}
+
 /* A sink is one more score that only the sum sees. */
 static void
 sink_code(dop_gen *gen, const dop_attn *a, dop_buf *out)
@@ -10,8 +83,44 @@ sink_code(dop_gen *gen, const dop_attn *a, dop_buf *out)
         return;
     dop_emit_scope(e, out, "    ");
     const char *s = dop_emit_value(e, a->n->src[5], (dop_index){"0u", "h"}, 1);
-    dop_emit_line(e, "l += exp(%s - m);",
-                  s); /* the largest score may be far below a sink: then l is large, as it should */
+    /* The largest score may be far below a sink: then the sum is large, as it should be. */
+    dop_emit_line(e, "l += exp2(%s * 1.44269504 - most);", s);
+}
+
+/* Scores in units of log(2): dop_score() of a product times FACTOR. */
+static void
+score_keys(dop_gen *gen, const dop_attn *a, dop_keys *keys)
+{
+    dop_emit *e = &gen->e;
+    double scale = dop_node_f(e->g, a->id, DOP_A_scale), cap = dop_node_f(e->g, a->id, DOP_A_cap);
+    const double log2e = 1.4426950408889634;
+    dop_keys_num(gen, keys, "EAGER", cap > 0);
+    dop_keys_set(keys, "SCORE", cap > 0 ? dop_emit_str(e, "dop_tanh(x * %.9g)", scale / cap) : "x");
+    dop_keys_set(keys, "FACTOR", dop_emit_str(e, "%.9g", (cap > 0 ? cap : scale) * log2e));
+}
+
+static void
+layout_keys(dop_gen *gen, const layout *l, dop_keys *keys)
+{
+    const struct {
+        const char *key;
+        uint32_t value;
+    } numbers[] = {
+        {"RG", l->row_groups},
+        {"POSITION_GROUPS", l->position_groups},
+        {"CP", l->positions},
+        {"V_AT", l->v_at},
+        {"Q_AT", l->q_at},
+        {"PIECE_AT", l->piece_at},
+        {"PIECE", l->piece},
+        {"WORDS", l->words},
+        {"SPLIT_Q", l->split_q},
+        {"Q_STAYS", l->q_stays},
+        {"ONE_BUFFER", l->one_buffer},
+        {"PASS", l->pass},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        dop_keys_num(gen, keys, numbers[i].key, numbers[i].value);
 }
 
 static dop_status
@@ -21,24 +130,34 @@ emit(dop_gen *gen)
     const dop_graph *g = e->g;
     dop_attn a = dop_attn_find(gen);
     const dop_tile *tile = &gen->choice->tile;
+    layout l = layout_of(g, &a, tile, e->target);
     dop_keys keys = {0};
-    dop_buf decls = {0}, load = {0}, store = {0}, sink = {0};
+    dop_buf load = {0}, store = {0}, sink = {0}, decls = {0};
+    if (l.row_groups * l.position_groups != l.subgroups || l.positions % (16 * l.position_groups) ||
+        a.group * tile->bq > l.rows)
+        return DOP_FAIL(e->diag, DOP_E_INPUT,
+                        "attention_coop: %u invocations do not make %u groups of positions, %u positions at a time, %u "
+                        "tokens with %u heads each in %u rows",
+                        tile->wg, l.position_groups, l.positions, tile->bq, a.group, l.rows);
     a.rows = a.group * tile->bq;
     gen->halves = true;
+    gen->votes = true;
+    if (l.pass == PASS_HALVES)
+        e->caps |= DOP_CAP_coop_f16_sums;
     dop_attn_positions(gen, &a, &decls);
     dop_emit_scope(e, &load, "            ");
     dop_emit_line(e, "q = %s;", dop_emit_value(e, a.n->src[0], (dop_index){"t", "c"}, 4));
     dop_attn_store(gen, &a, &store);
     sink_code(gen, &a, &sink);
-    dop_attn_shape(gen, &a, &keys);
+    layout_keys(gen, &l, &keys);
+    score_keys(gen, &a, &keys);
     dop_keys_num(gen, &keys, "G", a.group);
     dop_keys_num(gen, &keys, "BQ", tile->bq);
-    dop_keys_num(gen, &keys, "FD", a.dim / 16);
+    dop_attn_shape(gen, &a, &keys);
     dop_keys_set(&keys, "STEP_RECORD", dop_emit_step(e));
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_set(&keys, "K", dop_emit_arg(e, a.n->src[1], false));
     dop_keys_set(&keys, "V", dop_emit_arg(e, a.n->src[2], false));
-    dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "x"));
     dop_keys_set(&keys, "LOAD_Q", load.data ? load.data : "");
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");
     dop_keys_set(&keys, "SINK", sink.data ? sink.data : "");
@@ -48,7 +167,6 @@ emit(dop_gen *gen)
     gen->grid[1] = dop_div_up_u32(g->max_t, tile->bq);
     gen->grid[2] = 1;
     dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "attention_coop.glsl", &keys, &gen->main) : e->status;
-    dop_buf_finish(&decls);
     dop_buf_finish(&load);
     dop_buf_finish(&store);
     dop_buf_finish(&sink);
@@ -59,9 +177,8 @@ emit(dop_gen *gen)
 static uint32_t
 shared_bytes(dop_gen *gen)
 {
-    const dop_target *t = gen->e.target;
-    uint32_t rows = gen->choice->tile.wg / t->subgroup * dop_matrix_m(t->matrix);
-    return rows * dop_attn_find(gen).dim * 2 + rows * (36 * 4 + 40 * 2);
+    dop_attn a = dop_attn_find(gen);
+    return layout_of(gen->e.g, &a, &gen->choice->tile, gen->e.target).bytes;
 }
 
 static dop_refusal
@@ -94,26 +211,50 @@ avoid(const dop_site *s)
     return s->g->max_t < DOP_MATRIX_ROWS ? "fewer than 16 tokens" : NULL;
 }
 
-/* One matrix of rows for each subgroup, and as many subgroups as there are queries for. */
+/* Groups of rows by groups of positions, a subgroup each, and positions at a time. */
+typedef struct shape {
+    uint32_t row_groups, position_groups, positions;
+} shape;
+
+static layout
+take_shape(const dop_site *s, const dop_attn *a, const shape *of, dop_tile *tile)
+{
+    tile->wg = of->row_groups * of->position_groups * s->t->subgroup;
+    tile->ds = of->position_groups;
+    tile->positions = of->positions;
+    tile->bq = of->row_groups * dop_matrix_m(s->t->matrix) / a->group;
+    return layout_of(s->g, a, tile, s->t);
+}
+
+/* The first row that the target can hold.  Where there are not as many rows of queries as it takes to keep all cores busy,
+ * subgroups share out positions instead.  Measured on an H200 (tests/bench/RESULTS.md). */
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {
+    static const struct {
+        uint32_t most_dim;
+        shape many, few;
+    } rows[] = {
+        {64, {8, 1, 96}, {4, 2, 128}}, {128, {8, 1, 64}, {4, 2, 64}}, {256, {2, 2, 32}, {1, 4, 64}},
+        {256, {4, 1, 32}, {2, 2, 32}}, {256, {1, 2, 32}, {1, 2, 32}}, {256, {1, 1, 16}, {1, 1, 16}},
+    };
     const dop_target *t = s->t;
     dop_attn a = dop_attn_at(s);
-    uint32_t subgroups = a.dim <= 128 ? 4 : 2, rows = dop_matrix_m(t->matrix);
-    /* Small models: more, smaller workgroups. */
-    while (subgroups > 1 && dop_div_up_u32(s->g->max_t * a.heads, subgroups * rows) < 2 * t->cores)
-        subgroups /= 2;
-    while (subgroups > 1 && subgroups * t->subgroup > t->max_workgroup)
-        subgroups /= 2;
-    tile->wg = subgroups * t->subgroup;
-    tile->bq = subgroups * rows / a.group;
-    if (tile->bq == 0)
-        tile->bq = 1;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (a.dim > rows[i].most_dim)
+            continue;
+        bool many = take_shape(s, &a, &rows[i].many, tile).bytes <= t->shared_bytes && tile->wg <= t->max_workgroup;
+        if (many && dop_div_up_u32(s->g->max_t, tile->bq) * a.kv * 4 >= t->cores * 3)
+            return;
+        if (take_shape(s, &a, &rows[i].few, tile).bytes <= t->shared_bytes && tile->wg <= t->max_workgroup)
+            return;
+        if (many) {
+            take_shape(s, &a, &rows[i].many, tile);
+            return;
+        }
+    }
 }
 
-/* A driver takes ten times as long to compile this when its loops over fragments were unrolled before, and it runs no
- * faster; products run an eighth faster then.  The KHR form loses a third on an H200, where it gains a tenth for products. */
 const dop_descriptor dop_descriptor_attention_coop = {
     .fits = fits,
     .avoid = avoid,
@@ -121,6 +262,5 @@ const dop_descriptor dop_descriptor_attention_coop = {
     .shared = shared_bytes,
     .emit = emit,
     .stage = DOP_VARIANT_attention_decode,
-    .matrix_form = DOP_CAP_coop_nv,
-    .unoptimized = true,
+    .matrix_form = DOP_CAP_coop_khr,
 };

@@ -1,8 +1,8 @@
 /* The kernel of a persistent dispatch: persistent.glsl around its stages, which link.c puts in their places. */
 #include "kernels/gen.h"
 
-/* Made of regions that other kernels are for: nobody chooses it.  Unoptimized so that the stages' names are left. */
-const dop_descriptor dop_descriptor_persistent = {.unoptimized = true};
+/* Made of regions that other kernels are for: nobody chooses it. */
+const dop_descriptor dop_descriptor_persistent = {0};
 
 dop_status
 dop_kernel_persistent(const dop_templates *t, const dop_target *target, const dop_kernel *const *stages,
@@ -20,8 +20,7 @@ dop_kernel_persistent(const dop_templates *t, const dop_target *target, const do
                       .subgroup = stages[0]->subgroup,
                       .n_stages = n_stages,
                       .n_args = 3,
-                      .variant = DOP_VARIANT_persistent,
-                      .unoptimized = dop_descriptor_persistent.unoptimized};
+                      .variant = DOP_VARIANT_persistent};
     for (uint32_t i = 0; i < n_stages && glsl; i++) {
         glsl[i] = stages[i]->glsl;
         k->caps |= stages[i]->caps;

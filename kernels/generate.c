@@ -45,6 +45,8 @@ put_header(dop_gen *gen, dop_buf *b)
         dop_buf_puts(b, "#extension GL_KHR_shader_subgroup_basic : require\n"
                         "#extension GL_KHR_shader_subgroup_arithmetic : require\n"
                         "#extension GL_KHR_shader_subgroup_shuffle : require\n");
+    if (gen->votes)
+        dop_buf_puts(b, "#extension GL_KHR_shader_subgroup_vote : require\n");
     if (tile->subgroup && gen->e.target->cpu)
         dop_buf_puts(b, "#extension GL_KHR_shader_subgroup_ballot : require\n"
                         "#extension GL_EXT_shader_subgroup_extended_types_int64 : enable\n");
@@ -251,7 +253,6 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
     k->caps = gen.e.caps | variant->caps;
     if ((k->caps & DOP_CAP_coop) == DOP_CAP_coop)
         k->caps &= ~(uint32_t)DOP_CAP_coop | matrix_form(variant->descriptor, target->caps);
-    k->unoptimized = variant->descriptor->unoptimized;
     k->rounding = variant->descriptor->ints ? DOP_ROUNDING_i8 : gen.halves ? DOP_ROUNDING_f16 : DOP_ROUNDING_none;
     k->subgroup = choice->tile.subgroup ? target->subgroup : 0;
 error:

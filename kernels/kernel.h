@@ -27,12 +27,13 @@ typedef struct dop_tile {
     uint32_t loops;              /* gemv: row sets a workgroup walks over, 0: one */
     uint32_t unroll;             /* gemv: steps whose weights are in flight at once */
     uint32_t bm, bn, bk, tm, tn; /* matmul: tokens, rows, depth; per invocation, on matrix units per subgroup */
-    uint32_t bq, ds;             /* attention: tokens; invocations that share a position's K row, 0: 1 */
-    uint32_t group_wgs;          /* attention of one token: workgroups that a head group is divided among, 0: one */
-    uint32_t splits;             /* the same: most splits of the cache, 0: as in the graph */
+    uint32_t bq, ds;    /* attention: tokens; invocations that share a position's K row, or on matrix units groups
+                                    of positions, 0: 1 */
+    uint32_t group_wgs; /* attention of one token: workgroups that a head group is divided among, 0: one */
+    uint32_t splits;    /* the same: most splits of the cache, 0: as in the graph */
     uint32_t whole,
         least; /* the same: up to how many positions make one split, and the least of a split; 0: as in the graph */
-    uint32_t positions; /* the same: of the cache at a time, 0: 64 */
+    uint32_t positions; /* attention of one token or on matrix units: of the cache at a time, 0: 64 */
     uint32_t stage;     /* gemv: stage the activation in shared memory where it fits */
     bool subgroup;      /* reduce with subgroup operations */
 } dop_tile;
@@ -98,9 +99,6 @@ typedef struct dop_kernel {
     uint32_t caps;
     uint32_t subgroup; /* required size; 0: any */
     dop_rounding rounding;
-    /* The module goes to the driver as it is.  Attention on matrix units takes a driver ten times as long to compile when
-     * its loops over fragments were unrolled before, and runs no faster; products run an eighth faster then. */
-    bool unoptimized;
     uint32_t n_stages;         /* a persistent dispatch: */
     const char *const *stages; /* GLSL of its functions */
 } dop_kernel;

@@ -15,7 +15,8 @@
     CAP(4, int_dot, "packed 4x8 integer dot products")                                  \
     CAP(5, coop_nv, "cooperative matrix (NV)")                                          \
     CAP(6, coop_khr, "cooperative matrix (KHR)")                                        \
-    CAP(7, int64, "64-bit integers")
+    CAP(7, int64, "64-bit integers")                                                    \
+    CAP(8, coop_f16_sums, "cooperative matrix sums of f16 (KHR)")
 
 enum {
 #define CAP(bit, name, what) DOP_CAP_##name = 1 << bit,

@@ -27,8 +27,8 @@ typedef struct dop_device_info {
     dop_device_caps caps;
     char missing[128]; /* why it cannot be used at all; "" when it can */
     /* Matrix units, f16 factors and f32 sums, all invocations of a subgroup: DOP_MATRIX_SHAPE each, the first
-     * dop_matrix_list.n, of each form that the device has. */
-    dop_matrix_list matrix_nv, matrix_khr;
+     * dop_matrix_list.n, of each form that the device has; and those of the KHR form with f16 sums. */
+    dop_matrix_list matrix_nv, matrix_khr, matrix_khr_f16;
 
     uint32_t subgroup_min, subgroup_max; /* sizes that a kernel may require */
     uint32_t max_subgroups;              /* per workgroup when a size is required */

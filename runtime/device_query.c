@@ -121,13 +121,13 @@ caps_of(const answers *a)
     return caps;
 }
 
-/* One row of the driver's list, of either form. */
+/* One row of the driver's list, of either form, if its sums are of that type. */
 static void
-add_matrix(dop_matrix_list *list, const uint32_t size[3], const int32_t types[4], int32_t scope)
+add_matrix(dop_matrix_list *list, const uint32_t size[3], const int32_t types[4], int32_t sums, int32_t scope)
 {
     bool fits = size[0] < 256 && size[1] < 256 && size[2] < 256 && list->n < DOP_MAX_MATRIX_SHAPES;
-    if (fits && types[0] == DOP_VK_FLOAT16 && types[1] == DOP_VK_FLOAT16 && types[2] == DOP_VK_FLOAT32 &&
-        types[3] == DOP_VK_FLOAT32 && scope == DOP_VK_SUBGROUP)
+    if (fits && types[0] == DOP_VK_FLOAT16 && types[1] == DOP_VK_FLOAT16 && types[2] == sums && types[3] == sums &&
+        scope == DOP_VK_SUBGROUP)
         list->shapes[list->n++] = DOP_MATRIX_SHAPE(size[0], size[1], size[2]);
 }
 
@@ -149,7 +149,7 @@ find_matrices(VkInstance instance, dop_device_info *info)
                 add_matrix(&info->matrix_nv, (uint32_t[]){rows[i].MSize, rows[i].NSize, rows[i].KSize},
                            (int32_t[]){(int32_t)rows[i].AType, (int32_t)rows[i].BType, (int32_t)rows[i].CType,
                                        (int32_t)rows[i].DType},
-                           (int32_t)rows[i].scope);
+                           DOP_VK_FLOAT32, (int32_t)rows[i].scope);
     }
     if (info->caps.caps & DOP_CAP_coop_khr) {
         dop_vk_get_matrix_properties get = (dop_vk_get_matrix_properties)vkGetInstanceProcAddr(
@@ -160,9 +160,12 @@ find_matrices(VkInstance instance, dop_device_info *info)
             rows[i].sType = (VkStructureType)DOP_VK_MATRIX_PROPERTIES;
         uint32_t n = MAX_ROWS;
         if (get && get(info->physical, &n, rows) >= 0)
-            for (uint32_t i = 0; i < n; i++)
-                add_matrix(&info->matrix_khr, (uint32_t[]){rows[i].MSize, rows[i].NSize, rows[i].KSize},
-                           (int32_t[]){rows[i].AType, rows[i].BType, rows[i].CType, rows[i].ResultType}, rows[i].scope);
+            for (uint32_t i = 0; i < n; i++) {
+                const uint32_t size[] = {rows[i].MSize, rows[i].NSize, rows[i].KSize};
+                const int32_t types[] = {rows[i].AType, rows[i].BType, rows[i].CType, rows[i].ResultType};
+                add_matrix(&info->matrix_khr, size, types, DOP_VK_FLOAT32, rows[i].scope);
+                add_matrix(&info->matrix_khr_f16, size, types, DOP_VK_FLOAT16, rows[i].scope);
+            }
     }
 }
 
@@ -338,6 +341,8 @@ dop_device_query(VkInstance instance, VkPhysicalDevice physical, uint32_t index,
     fill_limits(&a, info);
     find_matrices(instance, info);
     info->caps.matrix = usable_matrix(info);
+    if (has_shape(&info->matrix_khr_f16, info->caps.matrix))
+        info->caps.caps |= DOP_CAP_coop_f16_sums;
     info->has_budget = has_extension(&ext, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     info->has_portability = has_extension(&ext, "VK_KHR_portability_subset");
     info->has_calibration =

@@ -1,56 +1,77 @@
-// Prefill attention on matrix units (GL_NV_cooperative_matrix, MM x 16 x 16).  Every subgroup works alone on MM query
-// rows (tokens by the G query heads of one KV head): a first walk over the cache finds each row's largest score, a second
-// one adds up exp(score - largest) times V, so that no sum has to be scaled again.  Scores pass through the subgroup's
-// own piece of shared memory, where LANES lanes side by side own a row.
+// Prefill attention on matrix units (GL_NV_cooperative_matrix, MM x 16 x 16) in one walk over the cache, with the online
+// softmax of FlashAttention-2 (Dao, arXiv 2307.08691): a workgroup has ROWS query rows (tokens by the G query heads of
+// one KV head) and takes CP positions at a time, whose K and V rows all its subgroups share while the next ones are on
+// their way to registers.  RG groups of MM rows by PS groups of CW positions are a subgroup each; what the position
+// groups found is merged at the end.
+//
+// Scores stay in the units: exp2(score - M) is made element by element, whatever rows and columns an invocation has.  M
+// is no maximum but a number that no score so far exceeds by more than 2^SLACK: only where one does, the subgroup takes the
+// rows' maxima through its piece of shared memory and scales its sums, so that almost all tiles need neither.
 #define D ${D}u
 #define DV ${DV}u
 #define G ${G}u
 #define BQ ${BQ}u
 #define R (G * BQ)
 #define KV ${KV}u
+#define RG ${RG}u
+#define PS ${POSITION_GROUPS}u
+#define CP ${CP}u
 #define FD (D / 16u)
-#define CP 32u // positions at once
-#define LS (CP / 4u + 1u) // words of four from one row of scores to the next, against bank conflicts
-#define LP (CP / 4u + 2u) // the same for weights: rows stay aligned to 16 bytes
-#define ROWS (WG / SG * MM)
-#define LANES (SG / MM)
+#define FV (DV / 16u)
+#define CW (CP / PS)
+#define FC (CW / 16u)
+#define ROWS (RG * MM)
+#define LK (D / 8u + 1u) // words of eight halves from one row to the next, padded against bank conflicts
+#define LV (DV / 8u + 1u)
+#define LS 5u // words from one row to the next of a matrix of sums, or of two matrices of halves
+#define EL (MM * 16u / SG) // elements of a matrix of sums that an invocation has (no length(): a constant that KHR has not)
+#define LANES (SG / MM) // invocations side by side that own a row where values pass through a subgroup's piece
+#define NK ((CP * D / 8u + WG - 1u) / WG) // words of a tile that an invocation moves
+#define NV ((CP * DV / 8u + WG - 1u) / WG)
+#define K_AT 0u
+#define V_AT ${V_AT}u
+#define Q_AT ${Q_AT}u
+#define PIECE_AT (${PIECE_AT}u + sub * ${PIECE}u)
+#define SLACK 8.0
+#define NOTHING -1e30 // M before any score
+#define UNSEEN -3e38 // a score that may not count
 #define DOP_T(j) min(t0 + (j) / G, n_tokens - 1u)
 #define DOP_H(j) (kvh * G + (j) % G)
 #define FRAG fcoopmatNV<32, gl_ScopeSubgroup, MM, 16>
 #define FRAG_A fcoopmatNV<16, gl_ScopeSubgroup, MM, 16>
 #define FRAG_B fcoopmatNV<16, gl_ScopeSubgroup, 16, 16>
-shared uvec4 dop_qh[ROWS * D / 8u];
-shared uvec4 dop_sf[ROWS * LS];
-shared uvec2 dop_ph[ROWS * LP];
-#define DOP_Q_PUT(i, x) dop_qh[(i) >> 1][((i) & 1u) * 2u] = packHalf2x16((x).xy), \
-                       dop_qh[(i) >> 1][((i) & 1u) * 2u + 1u] = packHalf2x16((x).zw)
+shared uvec4 dop_s[${WORDS}u]; // K and V, queries (at first, or always), a piece for each subgroup
+shared float dop_m[PS * ROWS], dop_f[PS * ROWS]; // M of each row of a subgroup, and what its sums are to be scaled by
+shared float dop_p[ROWS], dop_w[ROWS], dop_c[16]; // the rows' positions, the first that each sees; 0 to 15
+#define DOP_SYNC subgroupMemoryBarrierShared(), subgroupBarrier()
 ${DECLS}
 void dop_store_row(uint t, uint h, uint d, vec4 o, float l)
 {
 ${STORE}}
 
-float dop_score(float x)
+float dop_score(float x) // times FACTOR it is a score in units of log(2)
 {
     return ${SCORE};
 }
+#define FACTOR ${FACTOR}
 
-// Scores of this subgroup's rows against positions base .. base + CP, into its piece of shared memory.
-void dop_scores(uint base, uint kvh, uint sg, FRAG_A q[FD])
+void dop_put_q(uint at, uint i, vec4 q)
 {
-    FRAG s[2];
-    s[0] = FRAG(0.0);
-    s[1] = FRAG(0.0);
-    [[unroll]] for (uint i = 0u; i < FD; i++) {
-        FRAG_B k;
-        [[unroll]] for (uint j = 0u; j < 2u; j++) {
-            coopMatLoadNV(k, U32x4(${K}).v, (DOP_SLOT(base + j * 16u) * KV + ${KVH}) * (D / 8u) + i * 2u, KV * (D / 8u), true);
-            s[j] = coopMatMulAddNV(q[i], k, s[j]);
-        }
+    dop_s[at + i / D * LK + i % D / 8u][i % 8u / 2u] = packHalf2x16(q.xy);
+    dop_s[at + i / D * LK + i % D / 8u][i % 8u / 2u + 1u] = packHalf2x16(q.zw);
+}
+
+// The largest of each row of a matrix in the subgroup's piece: of the row that this invocation owns.
+float dop_row_max(uint at, uint lane)
+{
+    float m = NOTHING;
+    [[unroll]] for (uint i = 0u; i < 4u / LANES; i++) {
+        vec4 x = uintBitsToFloat(dop_s[at + lane / LANES * LS + lane % LANES * (4u / LANES) + i]);
+        m = max(m, max(max(x.x, x.y), max(x.z, x.w)));
     }
-    coopMatStoreNV(s[0], dop_sf, sg * MM * LS, LS, false);
-    coopMatStoreNV(s[1], dop_sf, sg * MM * LS + 4u, LS, false);
-    subgroupMemoryBarrierShared();
-    subgroupBarrier();
+    [[unroll]] for (uint i = 1u; i < LANES; i *= 2u)
+        m = max(m, subgroupShuffleXor(m, i));
+    return m;
 }
 
 void main()
@@ -58,79 +79,245 @@ void main()
     uint kvh = gl_WorkGroupID.x, t0 = gl_WorkGroupID.y * BQ, n_tokens = ${N_TOKENS};
     if (t0 >= n_tokens)
         return;
+${SEQUENCE}    uint sub = gl_LocalInvocationIndex / SG, lane = gl_LocalInvocationIndex % SG;
+    uint rg = sub % RG, cw = sub / RG * CW, row0 = rg * MM, stats = sub * MM;
     for (uint i = gl_LocalInvocationIndex * 4u; i < ROWS * D; i += WG * 4u) {
         uint j = i / D, t = DOP_T(j), c = DOP_H(j) * D + i % D;
         vec4 q = vec4(0.0);
         if (j < R) {
 ${LOAD_Q}        }
-        DOP_Q_PUT(i >> 2, q);
+#if ${SPLIT_Q} // what is left of it is put beside its first 11 bits
+        vec4 most = uintBitsToFloat(floatBitsToUint(q) & 0xffffe000u);
+        dop_put_q(Q_AT + ROWS * LK, i, q - most);
+        q = most;
+#endif
+        dop_put_q(Q_AT, i, q);
     }
-    barrier();
-    uint sg = gl_LocalInvocationIndex / SG, lane = gl_LocalInvocationIndex % SG;
-    uint first = sg * MM, row = first + lane / LANES, side = lane % LANES * (CP / LANES);
-    if (first >= R)
-        return;
-    uint pq = ${STEP_RECORD}.rows[DOP_T(row)].position; // of this lane's row
-    uint least = subgroupMin(pq), last = subgroupMax(pq);
-    uint lo = DOP_FIRST(least) / CP * CP, hi = last + 1u; // 16 positions from a multiple of 16 lie side by side in a ring, too
+    // Positions of the rows of the workgroup (wl to wh) and of the subgroup (sl to sh).
+    uint wl = 0xffffffffu, wh = 0u, sl = 0xffffffffu, sh = 0u;
+    for (uint j = lane; j < ROWS; j += SG) {
+        uint p = ${STEP_RECORD}.rows[DOP_T(min(j, R - 1u))].position;
+        bool own = j >= row0 && j < row0 + MM;
+        wl = min(wl, p);
+        wh = max(wh, p);
+        sl = own ? min(sl, p) : sl;
+        sh = own ? max(sh, p) : sh;
+        if (sub == 0u) {
+            dop_p[j] = float(p);
+            dop_w[j] = float(DOP_FIRST(p));
+        }
+    }
+    wl = subgroupMin(wl);
+    wh = subgroupMax(wh);
+    sl = subgroupMin(sl);
+    sh = subgroupMax(sh);
+    uint lo = DOP_FIRST(wl), sf = DOP_FIRST(sl), sg = DOP_FIRST(sh); // the first of the first and of the last row
     DOP_RING_FROM(lo);
+    if (gl_LocalInvocationIndex < 16u)
+        dop_c[gl_LocalInvocationIndex] = float(gl_LocalInvocationIndex);
+    for (uint i = gl_LocalInvocationIndex; i < PS * ROWS; i += WG)
+        dop_m[i] = NOTHING;
+    uvec4 next[max(NK, NV)];
+#define DOP_LOAD(n, size, d, from, base)                                                                            \
+    [[unroll]] for (uint i = 0u; i < n; i++) {                                                                      \
+        uint e = gl_LocalInvocationIndex + i * WG;                                                                  \
+        if (size % WG == 0u || e < size)                                                                            \
+            next[i] = U32x4(from).v[(DOP_SLOT(min(base + e / (d / 8u), wh)) * KV + ${KVH}) * (d / 8u) + e % (d / 8u)]; \
+    }
+#define DOP_PUT(n, size, d, at, stride)                                                                             \
+    [[unroll]] for (uint i = 0u; i < n; i++) {                                                                      \
+        uint e = gl_LocalInvocationIndex + i * WG;                                                                  \
+        if (size % WG == 0u || e < size)                                                                            \
+            dop_s[at + e / (d / 8u) * stride + e % (d / 8u)] = next[i];                                             \
+    }
+    DOP_LOAD(NK, CP * D / 8u, D, ${K}, lo)
+    barrier();
+#if !${Q_STAYS}
     FRAG_A q[FD];
     [[unroll]] for (uint i = 0u; i < FD; i++)
-        coopMatLoadNV(q[i], dop_qh, first * D / 8u + i * 2u, D / 8u, false);
-${SEQUENCE}    float m = -1e30, l = 0.0;
-    for (uint base = lo; base < hi; base += CP) {
-        dop_scores(base, kvh, sg, q);
-        for (uint i = 0u; i < CP / LANES; i += 4u) {
-            vec4 x = uintBitsToFloat(dop_sf[row * LS + (side + i) / 4u]);
-            [[unroll]] for (uint k = 0u; k < 4u; k++) {
-                uint p = base + side + i + k;
-                bool seen = p <= pq && p >= DOP_FIRST(pq);
-                m = seen ? max(m, dop_score(x[k])) : m;
-            }
-        }
-        subgroupBarrier();
-    }
-    [[unroll]] for (uint i = 1u; i < LANES; i *= 2u)
-        m = max(m, subgroupShuffleXor(m, i));
-    FRAG acc[${FD}];
-    [[unroll]] for (uint i = 0u; i < FD; i++)
+        coopMatLoadNV(q[i], dop_s, Q_AT + row0 * LK + i * 2u, LK, false);
+    barrier();
+#endif
+    FRAG acc[FV], sums = FRAG(0.0), m = FRAG(NOTHING);
+    [[unroll]] for (uint i = 0u; i < FV; i++)
         acc[i] = FRAG(0.0);
-    for (uint base = lo; base < hi; base += CP) {
-        dop_scores(base, kvh, sg, q);
-        for (uint i = 0u; i < CP / LANES; i += 4u) {
-            vec4 x = uintBitsToFloat(dop_sf[row * LS + (side + i) / 4u]), e;
-            [[unroll]] for (uint k = 0u; k < 4u; k++) {
-                uint p = base + side + i + k;
-                bool seen = p <= pq && p >= DOP_FIRST(pq);
-                e[k] = seen ? exp(dop_score(x[k]) - m) : 0.0;
-            }
-            l += (e.x + e.y) + (e.z + e.w);
-            dop_ph[row * LP + (side + i) / 4u] = uvec2(packHalf2x16(e.xy), packHalf2x16(e.zw));
-        }
-        subgroupMemoryBarrierShared();
-        subgroupBarrier();
-        [[unroll]] for (uint j = 0u; j < 2u; j++) {
-            FRAG_A p;
-            FRAG_B v;
-            coopMatLoadNV(p, dop_ph, first * LP + j * 4u, LP, false);
+    for (uint base = lo; base <= wh; base += CP) {
+        DOP_PUT(NK, CP * D / 8u, D, K_AT, LK)
+        barrier();
+        DOP_LOAD(NV, CP * DV / 8u, DV, ${V}, base)
+        uint first = base + cw; // of this subgroup's positions
+        bool live = first <= sh && first + CW > sf;
+        FRAG_A p[FC];
+        if (live) {
+            FRAG s[FC];
+            [[unroll]] for (uint c = 0u; c < FC; c++)
+                s[c] = FRAG(0.0);
             [[unroll]] for (uint i = 0u; i < FD; i++) {
-                coopMatLoadNV(v, U32x4(${V}).v, (DOP_SLOT(base + j * 16u) * KV + ${KVH}) * (D / 8u) + i * 2u, KV * (D / 8u), false);
-                acc[i] = coopMatMulAddNV(p, v, acc[i]);
+#if ${Q_STAYS}
+                FRAG_A q_i;
+                coopMatLoadNV(q_i, dop_s, Q_AT + row0 * LK + i * 2u, LK, false);
+#define DOP_Q(i) q_i
+#else
+#define DOP_Q(i) q[i]
+#endif
+#if ${SPLIT_Q}
+                FRAG_A rest;
+                coopMatLoadNV(rest, dop_s, Q_AT + (ROWS + row0) * LK + i * 2u, LK, false);
+#endif
+                [[unroll]] for (uint c = 0u; c < FC; c++) {
+                    FRAG_B k;
+                    coopMatLoadNV(k, dop_s, K_AT + (cw + c * 16u) * LK + i * 2u, LK, true);
+                    s[c] = coopMatMulAddNV(DOP_Q(i), k, s[c]);
+#if ${SPLIT_Q}
+                    s[c] = coopMatMulAddNV(rest, k, s[c]);
+#endif
+                }
+            }
+#if ${EAGER}
+            [[unroll]] for (uint c = 0u; c < FC; c++)
+                [[unroll]] for (uint e = 0u; e < EL; e++)
+                    s[c][e] = dop_score(s[c][e]);
+#endif
+            // At the edge of what the rows see, positions count or do not.
+            if (first + CW > sl + 1u || first < sg) {
+                FRAG col, row, from;
+                coopMatLoadNV(col, dop_c, 0u, 0u, false);
+                coopMatLoadNV(row, dop_p, row0, 0u, true);
+                coopMatLoadNV(from, dop_w, row0, 0u, true);
+                [[unroll]] for (uint c = 0u; c < FC; c++)
+                    [[unroll]] for (uint e = 0u; e < EL; e++) {
+                        float at = col[e] + float(first + c * 16u);
+                        s[c][e] = at <= row[e] && at >= from[e] ? s[c][e] : UNSEEN;
+                    }
+            }
+            FRAG top = s[0];
+            bool over = false;
+            [[unroll]] for (uint e = 0u; e < EL; e++) {
+                [[unroll]] for (uint c = 1u; c < FC; c++)
+                    top[e] = max(top[e], s[c][e]);
+                over = over || top[e] * FACTOR > m[e] + SLACK;
+            }
+            if (subgroupAny(over)) {
+                coopMatStoreNV(top, dop_s, PIECE_AT, LS, false);
+                DOP_SYNC;
+                float was = dop_m[stats + lane / LANES];
+                float now = max(was, dop_row_max(PIECE_AT, lane) * FACTOR);
+                subgroupBarrier();
+                if (lane % LANES == 0u) {
+                    dop_m[stats + lane / LANES] = now;
+                    dop_f[stats + lane / LANES] = exp2(was - now);
+                }
+                DOP_SYNC;
+                FRAG f;
+                coopMatLoadNV(m, dop_m, stats, 0u, true);
+                coopMatLoadNV(f, dop_f, stats, 0u, true);
+                [[unroll]] for (uint e = 0u; e < EL; e++) {
+                    sums[e] *= f[e];
+                    [[unroll]] for (uint i = 0u; i < FV; i++)
+                        acc[i][e] *= f[e];
+                }
+            }
+            [[unroll]] for (uint c = 0u; c < FC; c++) {
+                [[unroll]] for (uint e = 0u; e < EL; e++)
+                    s[c][e] = exp2(s[c][e] * FACTOR - m[e]);
+#if ${PASS} == 0 // a matrix of sums is a factor
+                p[c] = FRAG_A(s[c]);
+#else // it becomes one in shared memory, two at a time
+#if ${PASS} == 1
+                FRAG_A h = FRAG_A(s[c]);
+                coopMatStoreNV(h, dop_s, PIECE_AT + c % 2u * 2u, LS, false);
+#else // there are only sums of f32, whose halves invocations make
+                coopMatStoreNV(s[c], dop_s, PIECE_AT + MM * LS, LS, false);
+                DOP_SYNC;
+                [[unroll]] for (uint k = 0u; k < 4u / LANES; k++) {
+                    uint d = lane % LANES * (4u / LANES) + k;
+                    uint at = PIECE_AT + lane / LANES * LS + c % 2u * 2u + d / 2u;
+                    vec4 x = uintBitsToFloat(dop_s[PIECE_AT + MM * LS + lane / LANES * LS + d]);
+                    dop_s[at][d % 2u * 2u] = packHalf2x16(x.xy);
+                    dop_s[at][d % 2u * 2u + 1u] = packHalf2x16(x.zw);
+                }
+#endif
+                if (c % 2u == 1u || c + 1u == FC) {
+                    DOP_SYNC;
+                    [[unroll]] for (uint j = c / 2u * 2u; j <= c; j++)
+                        coopMatLoadNV(p[j], dop_s, PIECE_AT + j % 2u * 2u, LS, false);
+                    subgroupBarrier();
+                }
+#endif
             }
         }
-        subgroupBarrier();
+#if ${ONE_BUFFER}
+        barrier();
+#endif
+        DOP_PUT(NV, CP * DV / 8u, DV, V_AT, LV)
+        barrier();
+        if (base + CP <= wh) {
+            DOP_LOAD(NK, CP * D / 8u, D, ${K}, base + CP)
+        }
+        if (live) {
+            [[unroll]] for (uint c = 0u; c < FC; c++) {
+                sums = coopMatMulAddNV(p[c], FRAG_B(1.0), sums); // of what is multiplied: the weights add up to 1
+                [[unroll]] for (uint i = 0u; i < FV; i++) {
+                    FRAG_B v;
+                    coopMatLoadNV(v, dop_s, V_AT + (cw + c * 16u) * LV + i * 2u, LV, false);
+                    acc[i] = coopMatMulAddNV(p[c], v, acc[i]);
+                }
+            }
+        }
+#if ${ONE_BUFFER}
+        barrier();
+#endif
     }
-    [[unroll]] for (uint i = 1u; i < LANES; i *= 2u)
-        l += subgroupShuffleXor(l, i);
-    uint t = t0 + row / G, h = DOP_H(row);
-${SINK}    [[unroll]] for (uint i = 0u; i < FD; i++) {
-        coopMatStoreNV(acc[i], dop_sf, first * LS, LS, false);
-        subgroupMemoryBarrierShared();
-        subgroupBarrier();
+    // The row's sum; every invocation has that of the row which it owns.
+    coopMatStoreNV(sums, dop_s, PIECE_AT, LS, false);
+    DOP_SYNC;
+    float l = uintBitsToFloat(dop_s[PIECE_AT + lane / LANES * LS].x);
+    subgroupBarrier();
+    uint row = row0 + lane / LANES, t = t0 + row / G, h = DOP_H(row);
+#if ${POSITION_GROUPS} > 1
+    // All position groups' sums on one scale, and together.
+    if (lane % LANES == 0u)
+        dop_f[stats + lane / LANES] = l;
+    barrier();
+    float most = dop_m[row], own = dop_m[stats + lane / LANES];
+    [[unroll]] for (uint g = 1u; g < PS; g++)
+        most = max(most, dop_m[g * ROWS + row]);
+    l = 0.0;
+    [[unroll]] for (uint g = 0u; g < PS; g++)
+        l += dop_f[g * ROWS + row] * exp2(dop_m[g * ROWS + row] - most);
+    barrier();
+    if (lane % LANES == 0u)
+        dop_f[stats + lane / LANES] = exp2(own - most);
+    DOP_SYNC;
+    FRAG f;
+    coopMatLoadNV(f, dop_f, stats, 0u, true);
+    [[unroll]] for (uint i = 0u; i < FV; i++) {
+        [[unroll]] for (uint e = 0u; e < EL; e++)
+            acc[i][e] *= f[e];
+        if (sub >= RG)
+            coopMatStoreNV(acc[i], dop_s, PIECE_AT, LS, false);
+        barrier();
+        if (sub < RG)
+            [[unroll]] for (uint g = 1u; g < PS; g++) {
+                FRAG other;
+                coopMatLoadNV(other, dop_s, PIECE_AT + g * RG * ${PIECE}u, LS, false);
+                [[unroll]] for (uint e = 0u; e < EL; e++)
+                    acc[i][e] += other[e];
+            }
+        barrier();
+    }
+    if (sub >= RG)
+        return;
+#else
+    float most = dop_m[row];
+#endif
+${SINK}    [[unroll]] for (uint i = 0u; i < FV; i++) {
+        coopMatStoreNV(acc[i], dop_s, PIECE_AT, LS, false);
+        DOP_SYNC;
         if (row < R && t < n_tokens)
-            for (uint q = 0u; q < 16u / LANES; q += 4u) {
-                uint d = lane % LANES * (16u / LANES) + q;
-                dop_store_row(t, h, i * 16u + d, uintBitsToFloat(dop_sf[row * LS + d / 4u]), l);
+            [[unroll]] for (uint k = 0u; k < 4u / LANES; k++) {
+                uint d = lane % LANES * (4u / LANES) + k;
+                dop_store_row(t, h, i * 16u + d * 4u, uintBitsToFloat(dop_s[PIECE_AT + lane / LANES * LS + d]), l);
             }
         subgroupBarrier();
     }

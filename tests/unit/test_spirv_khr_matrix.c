@@ -247,6 +247,31 @@ Test(khr_matrix, one_type_becomes_three)
     }
 }
 
+/* Sums are changed element by element, and pass through memory as f16 ones to become a factor. */
+Test(khr_matrix, elements_and_sums_of_halves)
+{
+    static const char text[] = "void main() {\n"
+                               "    FACTOR a, b, p;\n"
+                               "    SUM s = SUM(0.0);\n"
+                               "    coopMatLoadNV(a, words, 0, 2, false);\n"
+                               "    coopMatLoadNV(b, words, 64, 2, true);\n"
+                               "    s = coopMatMulAddNV(a, b, s);\n"
+                               "    for (uint e = 0u; e < 8u; e++)\n"
+                               "        s[e] = exp2(s[e]);\n"
+                               "    FACTOR h = FACTOR(s);\n"
+                               "    coopMatStoreNV(h, words, 0, 2, false);\n"
+                               "    coopMatLoadNV(p, words, 0, 2, false);\n"
+                               "    s = coopMatMulAddNV(p, b, s);\n"
+                               "    coopMatStoreNV(s, numbers, 0, 16, false);\n"
+                               "}\n";
+    for (int optimized = 0; optimized < 2; optimized++) {
+        counts c = made(text, optimized);
+        cr_expect_eq(c.matrix_types, 4);
+        cr_expect_eq(c.products, 2);
+        cr_expect_eq(c.stores, 2);
+    }
+}
+
 Test(khr_matrix, arrays_and_functions)
 {
     static const char text[] = "SUM twice(FACTOR q[2], SUM s) {\n"
