@@ -379,8 +379,9 @@ experts(maker *m)
     h = op1(m, pick(m, 2) ? DOP_OP_silu : DOP_OP_gelu_tanh, h, none);
     if (pick(m, 2))
         h = op2(m, DOP_OP_mul, h, by_expert(m, x, ids, n, hidden, cols));
-    h = by_expert(m, h, ids, n, out, hidden);
-    keep(m, op2(m, DOP_OP_weighted_sum, h, share), out);
+    h = op2(m, DOP_OP_weighted_sum, by_expert(m, h, ids, n, out, hidden), share);
+    /* Else products of small values become ever smaller, and what an activation rounds off is all of them. */
+    keep(m, op1(m, DOP_OP_offset, h, (dop_attr){.f = 1}), out);
 }
 
 /* A causal convolution of each column, which keeps the rows that the next step needs. */
