@@ -1,8 +1,8 @@
 /* Random graphs for test_kernels_random.c and fuzz_graph.c.  Shapes come from small lists, so that many graphs share
  * kernels: compiling them is what the time goes to.  Small graphs share more: fewer token counts, one type of weights in
  * a graph, attention, whose kernels take longest, or a state that is replaced in every 25th only, and nothing of experts
- * and recurrences, which have tests of their own on the device.  Values stay near 1, so that a difference is a fault and
- * not lost precision. */
+ * and recurrences, which have tests of their own on the device and are in half of the large graphs.  Values stay near 1,
+ * so that a difference is a fault and not lost precision. */
 #include "ir/text.h"
 #include "tests/unit/kernels_util.h"
 
@@ -24,6 +24,7 @@ typedef struct maker {
     uint32_t n, n_leaves, n_caches;
     value v[MAX_VALUES]; /* all of rank 2, one row per token */
     dop_type type;       /* of all weights; none: any */
+    bool all;            /* steps of experts and recurrences too, and keys are normed: an f16 cache rounds large ones */
     bool failed;
 } maker;
 
@@ -315,7 +316,7 @@ attention(maker *m)
     const value *v = any(m);
     uint32_t cols = v->cols, kv = 1 + pick(m, 2), heads = kv * (1 + pick(m, 2));
     dop_node_id x = v->id, part[3];
-    bool normed = pick(m, 2), rotated = pick(m, 3);
+    bool normed = pick(m, 2) || m->all, rotated = pick(m, 3);
     dop_type type = pick(m, 2) ? DOP_TYPE_f16 : DOP_TYPE_f32;
     for (uint32_t i = 0; i < 3; i++) {
         uint32_t h = i == 0 ? heads : kv;
@@ -496,7 +497,7 @@ kernel_random_graph(uint64_t seed, bool small, dop_buf *out_text)
     static step *const steps[] = {unary,     unary,     unary,       binary, binary,   binary,  broadcast, broadcast,
                                   norm,      norm,      matmul,      matmul, siblings, slice,   by_heads,  by_heads,
                                   recurrent, attention, convolution, scan,   experts,  experts, beside};
-    enum { N_STEPS = sizeof steps / sizeof *steps, N_SMALL = 16 };
+    enum { N_STEPS = sizeof steps / sizeof *steps, N_SMALL = 16, N_PLAIN = 18 };
     static const uint32_t tokens[] = {1, 1, 5, 5, 7, 9};
     dop_arena arena;
     dop_graph g;
@@ -504,11 +505,12 @@ kernel_random_graph(uint64_t seed, bool small, dop_buf *out_text)
     maker m = {.g = &g, .state = seed * 0x2545f4914f6cdd1du + 1};
     dop_arena_init(&arena);
     m.failed = dop_graph_init(&g, &arena, "random", tokens[pick(&m, small ? 3 : 6)], POSITIONS, &diag) != DOP_OK;
+    m.all = !small && seed / 8 % 2; /* every target has both kinds */
     if (small)
         m.type = float_type(&m);
     begin(&m);
     for (uint32_t i = 0, n = 1 + pick(&m, seed % 8 == 0 ? 9 : 4); i < n && !m.failed; i++)
-        steps[pick(&m, small ? N_SMALL : N_STEPS)](&m);
+        steps[pick(&m, small ? N_SMALL : m.all ? N_STEPS : N_PLAIN)](&m);
     if (small && (seed % 25 == 5 || seed % 25 == 15)) {
         (seed % 25 == 5 ? attention : recurrent)(&m);
         steps[pick(&m, N_SMALL)](&m);
