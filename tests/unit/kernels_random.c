@@ -1,7 +1,8 @@
 /* Random graphs for test_kernels_random.c and fuzz_graph.c.  Shapes come from small lists, so that many graphs share
  * kernels: compiling them is what the time goes to.  Small graphs share more: fewer token counts, one type of weights in
- * a graph, and attention, whose kernels take longest, or a state that is replaced in every 25th only.  Values stay near 1, so that a difference is a
- * fault and not lost precision. */
+ * a graph, attention, whose kernels take longest, or a state that is replaced in every 25th only, and nothing of experts
+ * and recurrences, which have tests of their own on the device and are in half of the large graphs.  Values stay near 1,
+ * so that a difference is a fault and not lost precision. */
 #include "ir/text.h"
 #include "tests/unit/kernels_util.h"
 
@@ -23,6 +24,7 @@ typedef struct maker {
     uint32_t n, n_leaves, n_caches;
     value v[MAX_VALUES]; /* all of rank 2, one row per token */
     dop_type type;       /* of all weights; none: any */
+    bool all;            /* steps of experts and recurrences too, and keys are normed: an f16 cache rounds large ones */
     bool failed;
 } maker;
 
@@ -58,11 +60,11 @@ op2(maker *m, dop_op op, dop_node_id a, dop_node_id b)
 }
 
 static dop_node_id
-weight(maker *m, const char *kind, dop_type type, uint32_t rank, uint32_t a, uint32_t b)
+weight_of(maker *m, const char *kind, dop_type type, dop_shape shape)
 {
     char name[32];
     dop_attr attr = {.s = name};
-    dop_want want = {type, {rank, {dop_dim_n(a), dop_dim_n(b)}}};
+    dop_want want = {type, shape};
     int k = 0;
     for (; kind[k]; k++)
         name[k] = kind[k];
@@ -72,6 +74,12 @@ weight(maker *m, const char *kind, dop_type type, uint32_t rank, uint32_t a, uin
         name[k++] = *d;
     name[k] = 0;
     return add(m, DOP_OP_weight, NULL, 0, &attr, &want);
+}
+
+static dop_node_id
+weight(maker *m, const char *kind, dop_type type, uint32_t rank, uint32_t a, uint32_t b)
+{
+    return weight_of(m, kind, type, (dop_shape){rank, {dop_dim_n(a), dop_dim_n(b)}});
 }
 
 static value *
@@ -279,16 +287,23 @@ cached(maker *m, dop_node_id x, dop_type type, uint32_t heads)
     return add(m, DOP_OP_state_write, (dop_node_id[4]){cache, x, m->pos, m->seq}, 4, NULL, NULL);
 }
 
+static dop_node_id
+replaced(maker *m, dop_type type, dop_shape shape)
+{
+    char name[4] = {'r', (char)('a' + m->n_caches++ % 26), 0, 0};
+    dop_want want = {type, shape};
+    return add(m, DOP_OP_state, NULL, 0, (dop_attr[2]){{.s = name}, {.i = DOP_STATE_replace}}, &want);
+}
+
 /* A state that the step replaces: the row of the sequence as it was, and of several rows of the step the last one's. */
 static void
 recurrent(maker *m)
 {
     const value *v = any(m);
     uint32_t cols = v->cols;
-    char name[4] = {'r', (char)('a' + m->n_caches++ % 26), 0, 0};
-    dop_want want = {pick(m, 3) ? DOP_TYPE_f32 : DOP_TYPE_f16, {2, {{1, DOP_SYM_Q}, dop_dim_n(cols)}}};
     dop_node_id x = v->id;
-    dop_node_id state = add(m, DOP_OP_state, NULL, 0, (dop_attr[2]){{.s = name}, {.i = DOP_STATE_replace}}, &want);
+    dop_node_id state =
+        replaced(m, pick(m, 3) ? DOP_TYPE_f32 : DOP_TYPE_f16, (dop_shape){2, {{1, DOP_SYM_Q}, dop_dim_n(cols)}});
     dop_node_id old = add(m, DOP_OP_gather, (dop_node_id[2]){state, m->seq}, 2, NULL, NULL);
     dop_node_id new = op1(m, DOP_OP_tanh, op2(m, DOP_OP_add, x, old), (dop_attr){.f = 0});
     add(m, DOP_OP_state_write, (dop_node_id[3]){state, new, m->seq}, 3, NULL, NULL);
@@ -301,7 +316,7 @@ attention(maker *m)
     const value *v = any(m);
     uint32_t cols = v->cols, kv = 1 + pick(m, 2), heads = kv * (1 + pick(m, 2));
     dop_node_id x = v->id, part[3];
-    bool normed = pick(m, 2), rotated = pick(m, 3);
+    bool normed = pick(m, 2) || m->all, rotated = pick(m, 3);
     dop_type type = pick(m, 2) ? DOP_TYPE_f16 : DOP_TYPE_f32;
     for (uint32_t i = 0; i < 3; i++) {
         uint32_t h = i == 0 ? heads : kv;
@@ -321,6 +336,104 @@ attention(maker *m)
     dop_attr attrs[4] = {{.f = 0.25}, {.i = pick(m, 2) ? 0 : 9}, {.f = pick(m, 3) ? 0 : 8}};
     dop_node_id a = add(m, DOP_OP_attention, srcs, n, attrs, NULL);
     keep(m, reshape(m, a, 0, heads * 16), heads * 16);
+}
+
+static void
+beside(maker *m)
+{
+    const value *a = any(m), *b = any(m);
+    uint32_t cols = a->cols + b->cols;
+    if (cols <= 128)
+        keep(m, op2(m, DOP_OP_concat, a->id, b->id), cols);
+}
+
+/* A product by expert of x [T,cols] or [T,k,cols], with the bias that its expert has or without. */
+static dop_node_id
+by_expert(maker *m, dop_node_id x, dop_node_id ids, uint32_t experts, uint32_t out, uint32_t cols)
+{
+    dop_shape shape = {3, {dop_dim_n(experts), dop_dim_n(out), dop_dim_n(cols)}};
+    dop_node_id w = weight_of(m, "w", float_type(m), shape);
+    dop_node_id y = add(m, DOP_OP_matmul_at, (dop_node_id[3]){x, w, ids}, 3, NULL, NULL);
+    if (pick(m, 3))
+        return y;
+    dop_node_id bias = weight(m, "t", pick(m, 2) ? DOP_TYPE_f32 : DOP_TYPE_f16, 2, experts, out);
+    return op2(m, DOP_OP_add, y, op2(m, DOP_OP_gather, bias, ids));
+}
+
+/* A router, some of its experts, and their sum; weighted before or after the choice, and with a gate or without. */
+static void
+experts(maker *m)
+{
+    const value *v = any(m);
+    uint32_t cols = v->cols, out = width(m), hidden = pick(m, 2) ? 24 : 7, grouped = pick(m, 4) == 0;
+    uint32_t n = grouped ? 8 : pick(m, 2) ? 4 : 6, k = 1 + pick(m, 3), softmax = pick(m, 3);
+    dop_node_id x = v->id, scores = op2(m, DOP_OP_matmul, x, weight(m, "w", DOP_TYPE_f32, 2, n, cols));
+    dop_attr none = {.f = 0}, attrs[4] = {{.i = k}, {.i = 1}, {.i = 1}, {.i = 1}};
+    if (softmax == 0)
+        scores = op1(m, pick(m, 2) ? DOP_OP_softmax : DOP_OP_sigmoid, scores, none);
+    if (grouped)
+        attrs[1].i = 4, attrs[2].i = 1 + pick(m, 2), attrs[3].i = 2;
+    dop_node_id ids = add(m, DOP_OP_top_k, &scores, 1, attrs, NULL), share = op2(m, DOP_OP_pick, scores, ids);
+    if (softmax > 0)
+        share = op1(m, softmax == 1 ? DOP_OP_softmax : DOP_OP_sigmoid, share, none);
+    dop_node_id h = by_expert(m, x, ids, n, hidden, cols);
+    h = op1(m, pick(m, 2) ? DOP_OP_silu : DOP_OP_gelu_tanh, h, none);
+    if (pick(m, 2))
+        h = op2(m, DOP_OP_mul, h, by_expert(m, x, ids, n, hidden, cols));
+    h = op2(m, DOP_OP_weighted_sum, by_expert(m, h, ids, n, out, hidden), share);
+    /* Else products of small values become ever smaller, and what an activation rounds off is all of them. */
+    keep(m, op1(m, DOP_OP_offset, h, (dop_attr){.f = 1}), out);
+}
+
+/* A causal convolution of each column, which keeps the rows that the next step needs. */
+static void
+convolution(maker *m)
+{
+    const value *v = any(m);
+    uint32_t cols = v->cols, taps = 2 + pick(m, 3);
+    dop_node_id x = v->id, w = weight(m, "w", DOP_TYPE_f32, 2, taps, cols);
+    dop_node_id state =
+        replaced(m, DOP_TYPE_f32, (dop_shape){3, {{1, DOP_SYM_Q}, dop_dim_n(taps - 1), dop_dim_n(cols)}});
+    dop_node_id srcs[5] = {x, state, w, m->seq, 0};
+    uint32_t n = 4;
+    if (pick(m, 2))
+        srcs[n++] = weight(m, "v", DOP_TYPE_f32, 1, cols, 1);
+    dop_node_id y = add(m, DOP_OP_short_conv, srcs, n, NULL, NULL);
+    add(m, DOP_OP_state_write, (dop_node_id[3]){state, x, m->seq}, 3, NULL, NULL);
+    keep(m, pick(m, 2) ? op1(m, DOP_OP_silu, y, (dop_attr){.f = 0}) : y, cols);
+}
+
+/* A linear recurrence, with the delta rule or without: keys have a length near 1, so that the state stays as it is large. */
+static void
+scan(maker *m)
+{
+    const value *v = any(m);
+    uint32_t cols = v->cols, groups = 1 + pick(m, 2), heads = groups * (1 + pick(m, 2)), delta = pick(m, 2);
+    const uint32_t p = 8, n = 16;
+    dop_node_id x = v->id, part[3];
+    dop_attr none = {.f = 0}, turn = {.i = pick(m, 2)};
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t h = i < 2 ? groups : heads, dim = i < 2 ? n : p;
+        part[i] = op2(m, DOP_OP_matmul, x, weight(m, "w", float_type(m), 2, h * dim, cols));
+        part[i] = reshape(m, part[i], h, dim);
+    }
+    dop_node_id length = op1(m, DOP_OP_row_rms, part[1], (dop_attr){.f = 1e-3});
+    dop_node_id k = op1(m, DOP_OP_scale, op2(m, DOP_OP_mul, part[1], length), (dop_attr){.f = 0.25});
+    dop_node_id decay = op2(m, DOP_OP_matmul, x, weight(m, "w", float_type(m), 2, heads, cols));
+    decay = op1(m, DOP_OP_sigmoid, decay, none);
+    dop_node_id state =
+        replaced(m, DOP_TYPE_f32, (dop_shape){4, {{1, DOP_SYM_Q}, dop_dim_n(heads), dop_dim_n(p), dop_dim_n(n)}});
+    dop_node_id srcs[7] = {part[0], k, part[2], decay, state, m->seq, 0};
+    if (delta) {
+        dop_node_id beta = op2(m, DOP_OP_matmul, x, weight(m, "w", float_type(m), 2, heads, cols));
+        srcs[6] = op1(m, DOP_OP_sigmoid, beta, none);
+    }
+    dop_node_id y = add(m, DOP_OP_linear_scan, srcs, 6 + delta, &turn, NULL);
+    dop_node_id after = add(m, DOP_OP_linear_scan_state, srcs, 6 + delta, &turn, NULL);
+    add(m, DOP_OP_state_write, (dop_node_id[2]){state, after}, 2, NULL, NULL);
+    if (pick(m, 2))
+        y = head_norm(m, y, p);
+    keep(m, reshape(m, op1(m, DOP_OP_scale, y, (dop_attr){.f = 0.5}), 0, heads * p), heads * p);
 }
 
 /* The end of a step: one row, logits, an id.  Picking an id advances the step record, so that nothing may be left to
@@ -381,9 +494,10 @@ void
 kernel_random_graph(uint64_t seed, bool small, dop_buf *out_text)
 {
     typedef void step(maker *);
-    static step *const steps[] = {unary, unary,  unary,  binary,   binary, binary,   broadcast, broadcast, norm,
-                                  norm,  matmul, matmul, siblings, slice,  by_heads, by_heads,  recurrent, attention};
-    enum { N_STEPS = sizeof steps / sizeof *steps };
+    static step *const steps[] = {unary,     unary,     unary,       binary, binary,   binary,  broadcast, broadcast,
+                                  norm,      norm,      matmul,      matmul, siblings, slice,   by_heads,  by_heads,
+                                  recurrent, attention, convolution, scan,   experts,  experts, beside};
+    enum { N_STEPS = sizeof steps / sizeof *steps, N_SMALL = 16, N_PLAIN = 18 };
     static const uint32_t tokens[] = {1, 1, 5, 5, 7, 9};
     dop_arena arena;
     dop_graph g;
@@ -391,14 +505,15 @@ kernel_random_graph(uint64_t seed, bool small, dop_buf *out_text)
     maker m = {.g = &g, .state = seed * 0x2545f4914f6cdd1du + 1};
     dop_arena_init(&arena);
     m.failed = dop_graph_init(&g, &arena, "random", tokens[pick(&m, small ? 3 : 6)], POSITIONS, &diag) != DOP_OK;
+    m.all = !small && seed / 8 % 2; /* every target has both kinds */
     if (small)
         m.type = float_type(&m);
     begin(&m);
     for (uint32_t i = 0, n = 1 + pick(&m, seed % 8 == 0 ? 9 : 4); i < n && !m.failed; i++)
-        steps[pick(&m, small ? N_STEPS - 2 : N_STEPS)](&m);
+        steps[pick(&m, small ? N_SMALL : m.all ? N_STEPS : N_PLAIN)](&m);
     if (small && (seed % 25 == 5 || seed % 25 == 15)) {
         (seed % 25 == 5 ? attention : recurrent)(&m);
-        steps[pick(&m, N_STEPS - 2)](&m);
+        steps[pick(&m, N_SMALL)](&m);
     }
     finish(&m);
     if (m.failed || dop_graph_compact(&g, &diag) != DOP_OK || dop_graph_verify(&g, "random", &diag) != DOP_OK)

@@ -51,29 +51,40 @@ Test(kernels, larger_graphs_are_what_the_passes_made_of_them, .timeout = 300)
     check_seeds(LARGE, false, 0);
 }
 
-Test(kernels, random_graphs_are_well_typed_and_repeatable)
+/* Of graphs 0 .. n - 1, each op of the n_wanted is in 15 at least.  Gives the lines of the longest. */
+static uint32_t
+count_ops(uint32_t n, bool small, const char *const *wanted, uint32_t n_wanted)
 {
     uint32_t ops[64] = {0}, longest = 0;
-    static const char *const wanted[] = {" attention ",   " matmul ", " rope ", " row_istd ", " layernorm ", " slice ",
-                                         " state_write ", " argmax ", " div ",  " gather ",   " softmax "};
-    for (uint32_t seed = 0; seed < GRAPHS; seed++) {
+    for (uint32_t seed = 0; seed < n; seed++) {
         dop_buf a = {0}, b = {0};
-        kernel_random_graph(seed, true, &a);
-        kernel_random_graph(seed, true, &b);
+        kernel_random_graph(seed, small, &a);
+        kernel_random_graph(seed, small, &b);
         cr_assert(strncmp(a.data, "graph random", 12) == 0, "%s", a.data);
         cr_assert(a.size == b.size && memcmp(a.data, b.data, a.size) == 0);
         uint32_t lines = 0;
         for (const char *p = a.data; (p = strchr(p, '\n')) != NULL; p++)
             lines++;
         longest = lines > longest ? lines : longest;
-        for (uint32_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        for (uint32_t i = 0; i < n_wanted; i++)
             ops[i] += strstr(a.data, wanted[i]) != NULL;
         dop_buf_finish(&a);
         dop_buf_finish(&b);
     }
-    cr_expect(longest > 40);
-    for (uint32_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+    for (uint32_t i = 0; i < n_wanted; i++)
         cr_expect(ops[i] >= 15, "%s in %u graphs only", wanted[i], ops[i]);
+    return longest;
+}
+
+Test(kernels, random_graphs_are_well_typed_and_repeatable)
+{
+    static const char *const wanted[] = {" attention ",   " matmul ", " rope ", " row_istd ", " layernorm ", " slice ",
+                                         " state_write ", " argmax ", " div ",  " gather ",   " softmax "};
+    static const char *const large[] = {" attention ",   " top_k ",       " groups=4 ",   " pick ",
+                                        " matmul_at ",   " concat ",      " short_conv ", " linear_scan ",
+                                        " state_write ", " weighted_sum "};
+    cr_expect(count_ops(GRAPHS, true, wanted, sizeof wanted / sizeof *wanted) > 40);
+    cr_expect(count_ops(LARGE, false, large, sizeof large / sizeof *large) > 60);
 }
 
 /* What random graphs found, made small. */
