@@ -32,7 +32,8 @@ count_read(void *user, dop_node_id base)
     traffic *t = user;
     const dop_graph *g = t->g;
     uint64_t bytes = dop_node_bytes(g, base);
-    bool once = false, table = false, cache = false;
+    uint64_t rows_at = 0, experts_at = 0; /* of a table, and matrices of a stack, as values choose them */
+    bool once = false, cache = false;
     if (dop_node_is_input(g, base))
         return;
     for (uint32_t i = 0; i < t->r->n_nodes; i++) {
@@ -45,7 +46,14 @@ count_read(void *user, dop_node_id base)
                 cache = true;
             else
                 once = true;
-            table = table || (a->axis[DOP_AXIS_row] == DOP_ACCESS_at && a->by != DOP_BY_STEP);
+            if (a->by >= dop_node_at(g, id)->n_srcs) /* nothing chooses, or the step record one row */
+                continue;
+            const dop_node_id by = dop_node_at(g, id)->src[a->by];
+            const uint64_t choices = dop_node_rows(g, by, g->max_t) * dop_node_cols(g, by);
+            if (a->axis[DOP_AXIS_row] == DOP_ACCESS_at && choices > rows_at)
+                rows_at = choices;
+            if (a->axis[DOP_AXIS_expert] == DOP_ACCESS_at && choices > experts_at)
+                experts_at = choices;
         }
     }
     /* A cache is read as deep as the sequence is long, a ring as far as it goes. */
@@ -53,9 +61,11 @@ count_read(void *user, dop_node_id base)
         uint32_t rows = dop_cache_rows(g, base);
         t->bytes += bytes / rows / g->max_q * (t->depth < rows ? t->depth : rows);
     }
-    /* Of a table only the gathered or rotated rows are read. */
+    /* Of a table only the gathered or rotated rows are read, of experts the chosen ones, each once. */
+    const uint64_t first = dop_dim_value(g, dop_node_at(g, base)->shape.dim[0], 1);
+    const uint64_t chosen = rows_at ? rows_at : experts_at < first ? experts_at : 0;
     if (once)
-        t->bytes += table ? bytes / dop_dim_value(g, dop_node_at(g, base)->shape.dim[0], 1) * g->max_t : bytes;
+        t->bytes += chosen ? bytes / first * chosen : bytes;
 }
 
 void
