@@ -1,8 +1,8 @@
 # Distinct kernels of one plan with all its schedules, for real models' shapes: layers share their kernels, so that a plan
 # loads fast and a new driver compiles little.  The report says the same number.  The persistent
-# form of decoding is one more, which is made while the others already work.
+# form of decoding is one more, which is made while the others already work.  Windows are kept in rings that are shorter
+# than the cache of a layer without one, so that what writes or reads a cache comes twice where a model has both.
 . "$(dirname "$0")/lib.sh"
-limit=24
 
 count() { # MODEL TARGET
     "$DOPPLERC" "$1.gguf" --target "$2" --emit glsl --quiet >glsl && kernels=$(grep -c '^// kernel [0-9]*:' glsl) ||
@@ -19,6 +19,8 @@ reported() { # MODEL TARGET: the same number in the report's text and JSON
 }
 
 for model in llama3.2-1b gemma3-1b qwen3-0.6b; do
+    limit=24
+    [ $model != gemma3-1b ] || limit=28
     check "$model: made" "$TOOLS/make_gguf" $model q4_0 $model.gguf empty || continue
     for target in tier1 lavapipe nvidia-hopper; do
         check "$model $target: at most $limit distinct kernels" count $model $target
