@@ -12,8 +12,10 @@ kind() {
 
 case $(basename "$fuzzer") in
 fuzz_ir)
-    "$DOPPLERC" "$SRC/tests/golden/llama" -o unused.plan --quiet --emit ir >ir || exit 1
-    csplit -s -z -f seeds/ir- ir '/^graph /' '{*}'
+    for model in llama mixtral mamba2; do # between them: attention, experts, recurrences
+        "$DOPPLERC" "$SRC/tests/golden/$model" -o unused.plan --quiet --emit ir >ir || exit 1
+        csplit -s -z -f "seeds/ir-$model-" ir '/^graph /' '{*}'
+    done
     ;;
 fuzz_plan)
     cp llama.plan seeds/
