@@ -67,7 +67,8 @@ if "$EXEC" --list-devices | grep -q 'subgroup 8,'; then
     check "what cannot run is passed over" takes later.plan tier3
     check "nothing fits: compiles" compile nvidia-hopper,tier1 none.plan --chunks 16
     # One line, which says it of both.
-    for part in "none of the plan's targets can run here: nvidia-hopper needs cooperative matrix (NV), cooperative matrix (KHR), which " \
+    matrices="cooperative matrix (KHR), cooperative matrix sums of f16 (KHR)"
+    for part in "none of the plan's targets can run here: nvidia-hopper needs $matrices, which " \
         "; tier1 needs subgroups of 32 invocations and "; do
         check_fails "nothing fits: $part" 1 "$part" "$EXEC" none.plan --tokens 1 -n 1
     done
