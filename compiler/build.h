@@ -13,9 +13,10 @@ typedef enum dop_phase {
 
 typedef struct dop_build_options {
     dop_phase phase;
-    uint32_t max_t;    /* chunk size; 1 for decode */
-    uint32_t max_s;    /* cache length */
-    uint32_t max_rows; /* chunk size of the plan's largest graph: all of them share the states; 0: windows have no rings */
+    uint32_t max_t; /* chunk size; 1 for decode */
+    uint32_t max_s; /* cache length */
+    uint32_t
+        max_rows; /* chunk size of the plan's largest graph: all of them share the states; 0: windows have no rings */
     dop_type kv_type;  /* f16 or f32 */
     dop_type act_type; /* f32 or f16: storage of activations between regions */
     uint32_t max_q;    /* sequences that states have room for; 0: 1 */

@@ -66,6 +66,9 @@ if [ "$gpu" -eq 0 ]; then
     fi
     export VK_ICD_FILENAMES=$lavapipe VK_DRIVER_FILES=$lavapipe
     export MESA_SHADER_CACHE_DIR=$build # machine code of the kernels: minutes for the first phase, nothing after it
+    # Most of that time is the optimizer's, and most kernels here run once or twice.  Tests whose kernels run long ask for
+    # it (tests/CMakeLists.txt), so that both kinds of code are tried.
+    export GALLIVM_PERF=nopt
 fi
 
 # A bare chroot may lack /proc, which the sanitizers and the installed compiler (it looks for its templates beside
