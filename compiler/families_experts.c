@@ -112,36 +112,21 @@ const dop_tensor_name dop_hf_names_mixtral[] = {
     {.role = DOP_W_none},
 };
 const dop_tensor_name dop_hf_names_qwen_experts[] = {
-    {DOP_W_router, "mlp.gate.weight", DOP_PART_ALL, false},
-    {DOP_W_expert_gate, "mlp.experts.*.gate_proj.weight", DOP_PART_ALL, false},
-    {DOP_W_expert_up, "mlp.experts.*.up_proj.weight", DOP_PART_ALL, false},
-    {DOP_W_expert_down, "mlp.experts.*.down_proj.weight", DOP_PART_ALL, false},
-    {DOP_W_shared_gate, "mlp.shared_expert.gate_proj.weight", DOP_PART_ALL, false},
-    {DOP_W_shared_up, "mlp.shared_expert.up_proj.weight", DOP_PART_ALL, false},
-    {DOP_W_shared_down, "mlp.shared_expert.down_proj.weight", DOP_PART_ALL, false},
+    MLP_EXPERTS,
+    SHARED_EXPERT("mlp.shared_expert"),
     {DOP_W_shared_router, "mlp.shared_expert_gate.weight", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
 const dop_tensor_name dop_hf_names_shared_experts[] = {
-    {DOP_W_router, "mlp.gate.weight", DOP_PART_ALL, false},
+    MLP_EXPERTS,
     {DOP_W_router_correction, "mlp.gate.e_score_correction_bias", DOP_PART_ALL, false},
-    {DOP_W_expert_gate, "mlp.experts.*.gate_proj.weight", DOP_PART_ALL, false},
-    {DOP_W_expert_up, "mlp.experts.*.up_proj.weight", DOP_PART_ALL, false},
-    {DOP_W_expert_down, "mlp.experts.*.down_proj.weight", DOP_PART_ALL, false},
-    {DOP_W_shared_gate, "mlp.shared_experts.gate_proj.weight", DOP_PART_ALL, false},
-    {DOP_W_shared_up, "mlp.shared_experts.up_proj.weight", DOP_PART_ALL, false},
-    {DOP_W_shared_down, "mlp.shared_experts.down_proj.weight", DOP_PART_ALL, false},
+    SHARED_EXPERT("mlp.shared_experts"),
     {.role = DOP_W_none},
 };
 const dop_tensor_name dop_hf_names_ernie_experts[] = {
-    {DOP_W_router, "mlp.gate.weight", DOP_PART_ALL, false},
+    MLP_EXPERTS,
     {DOP_W_router_correction, "mlp.moe_statics.e_score_correction_bias", DOP_PART_ROW, false},
-    {DOP_W_expert_gate, "mlp.experts.*.gate_proj.weight", DOP_PART_ALL, false},
-    {DOP_W_expert_up, "mlp.experts.*.up_proj.weight", DOP_PART_ALL, false},
-    {DOP_W_expert_down, "mlp.experts.*.down_proj.weight", DOP_PART_ALL, false},
-    {DOP_W_shared_gate, "mlp.shared_experts.gate_proj.weight", DOP_PART_ALL, false},
-    {DOP_W_shared_up, "mlp.shared_experts.up_proj.weight", DOP_PART_ALL, false},
-    {DOP_W_shared_down, "mlp.shared_experts.down_proj.weight", DOP_PART_ALL, false},
+    SHARED_EXPERT("mlp.shared_experts"),
     {.role = DOP_W_none},
 };
 const dop_tensor_name dop_hf_names_gpt_oss[] = {
@@ -193,14 +178,9 @@ const dop_tensor_name dop_hf_names_deepseek_v3[] = {
     {DOP_W_kv_a_norm, "self_attn.kv_a_layernorm.weight", DOP_PART_ALL, false},
     {DOP_W_k_up, "self_attn.kv_b_proj.weight", DOP_PART_K_UP, true},
     {DOP_W_v_up, "self_attn.kv_b_proj.weight", DOP_PART_V_UP, false},
-    {DOP_W_router, "mlp.gate.weight", DOP_PART_ALL, false},
+    MLP_EXPERTS,
     {DOP_W_router_correction, "mlp.gate.e_score_correction_bias", DOP_PART_ALL, false},
-    {DOP_W_expert_gate, "mlp.experts.*.gate_proj.weight", DOP_PART_ALL, false},
-    {DOP_W_expert_up, "mlp.experts.*.up_proj.weight", DOP_PART_ALL, false},
-    {DOP_W_expert_down, "mlp.experts.*.down_proj.weight", DOP_PART_ALL, false},
-    {DOP_W_shared_gate, "mlp.shared_experts.gate_proj.weight", DOP_PART_ALL, false},
-    {DOP_W_shared_up, "mlp.shared_experts.up_proj.weight", DOP_PART_ALL, false},
-    {DOP_W_shared_down, "mlp.shared_experts.down_proj.weight", DOP_PART_ALL, false},
+    SHARED_EXPERT("mlp.shared_experts"),
     {.role = DOP_W_none},
 };
 
@@ -233,8 +213,6 @@ const dop_tensor_name dop_hf_names_llama4[] = {
     {DOP_W_expert_gate, "feed_forward.experts.gate_up_proj", DOP_PART_GATE, true},
     {DOP_W_expert_up, "feed_forward.experts.gate_up_proj", DOP_PART_UP, true},
     {DOP_W_expert_down, "feed_forward.experts.down_proj", DOP_PART_ALL, true},
-    {DOP_W_shared_gate, "feed_forward.shared_expert.gate_proj.weight", DOP_PART_ALL, false},
-    {DOP_W_shared_up, "feed_forward.shared_expert.up_proj.weight", DOP_PART_ALL, false},
-    {DOP_W_shared_down, "feed_forward.shared_expert.down_proj.weight", DOP_PART_ALL, false},
+    SHARED_EXPERT("feed_forward.shared_expert"),
     {.role = DOP_W_none},
 };

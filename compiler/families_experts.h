@@ -1,8 +1,23 @@
-/* What the rows of families with experts name; only families.c includes this. */
+/* What the rows of families with experts name, for the tables of families. */
 #ifndef DOPPLER_COMPILER_FAMILIES_EXPERTS_H
 #define DOPPLER_COMPILER_FAMILIES_EXPERTS_H
 
 #include "compiler/import.h"
+
+/* A router and its experts, and an expert that every row takes, as most checkpoints name them. */
+#define MLP_EXPERTS                                                                 \
+    {DOP_W_router, "mlp.gate.weight", DOP_PART_ALL, false},                         \
+        {DOP_W_expert_gate, "mlp.experts.*.gate_proj.weight", DOP_PART_ALL, false}, \
+        {DOP_W_expert_up, "mlp.experts.*.up_proj.weight", DOP_PART_ALL, false},     \
+    {                                                                               \
+        DOP_W_expert_down, "mlp.experts.*.down_proj.weight", DOP_PART_ALL, false    \
+    }
+#define SHARED_EXPERT(name)                                              \
+    {DOP_W_shared_gate, name ".gate_proj.weight", DOP_PART_ALL, false},  \
+        {DOP_W_shared_up, name ".up_proj.weight", DOP_PART_ALL, false},  \
+    {                                                                    \
+        DOP_W_shared_down, name ".down_proj.weight", DOP_PART_ALL, false \
+    }
 
 extern const dop_expert_keys dop_experts_mixtral, dop_experts_qwen2, dop_experts_qwen3, dop_experts_olmoe,
     dop_experts_ernie4_5, dop_experts_minimax_m2, dop_experts_glm4, dop_experts_gpt_oss, dop_experts_deepseek_v3,

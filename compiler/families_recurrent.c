@@ -1,5 +1,6 @@
 /* What the recurrent families' rows in families.c point to: how their files spell things. */
 #include "compiler/families_recurrent.h"
+#include "compiler/families_experts.h"
 
 const dop_hf_keys dop_keys_mamba2 = {
     .hidden = "hidden_size",
@@ -111,14 +112,19 @@ const dop_tensor_name dop_gguf_names_lfm2[] = {
     {.role = DOP_W_none},
 };
 
+/* Layers of the gated delta rule and attention with a gate, as llama.cpp's converter names them. */
+#define GGUF_DELTA                                                                                                     \
+    {DOP_W_q, "attn_q.weight", DOP_PART_PAIR_Q, false}, {DOP_W_attn_gate, "attn_q.weight", DOP_PART_PAIR_GATE, false}, \
+        {DOP_W_mix_in, "attn_qkv.weight", DOP_PART_ALL, false},                                                        \
+        {DOP_W_mix_z, "attn_gate.weight", DOP_PART_ALL, false},                                                        \
+    {                                                                                                                  \
+        DOP_W_ffn_norm, "post_attention_norm.weight", DOP_PART_ALL, false                                              \
+    }
+
 const dop_tensor_name dop_gguf_names_qwen3_5[] = {
-    {DOP_W_q, "attn_q.weight", DOP_PART_PAIR_Q, false},
-    {DOP_W_attn_gate, "attn_q.weight", DOP_PART_PAIR_GATE, false},
-    {DOP_W_mix_in, "attn_qkv.weight", DOP_PART_ALL, false},
-    {DOP_W_mix_z, "attn_gate.weight", DOP_PART_ALL, false},
+    GGUF_DELTA,
     {DOP_W_mix_dt, "ssm_alpha.weight", DOP_PART_ALL, false},
     {DOP_W_mix_beta, "ssm_beta.weight", DOP_PART_ALL, false},
-    {DOP_W_ffn_norm, "post_attention_norm.weight", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
 
@@ -212,25 +218,16 @@ const dop_tensor_name dop_names_qwen3_next[] = {
     {DOP_W_mix_z, "linear_attn.in_proj_qkvz.weight", DOP_PART_GROUP_Z, false},
     {DOP_W_mix_beta, "linear_attn.in_proj_ba.weight", DOP_PART_GROUP_BETA, false},
     {DOP_W_mix_dt, "linear_attn.in_proj_ba.weight", DOP_PART_GROUP_DT, false},
-    {DOP_W_router, "mlp.gate.weight", DOP_PART_ALL, false},
-    {DOP_W_expert_gate, "mlp.experts.*.gate_proj.weight", DOP_PART_ALL, false},
-    {DOP_W_expert_up, "mlp.experts.*.up_proj.weight", DOP_PART_ALL, false},
-    {DOP_W_expert_down, "mlp.experts.*.down_proj.weight", DOP_PART_ALL, false},
-    {DOP_W_shared_gate, "mlp.shared_expert.gate_proj.weight", DOP_PART_ALL, false},
-    {DOP_W_shared_up, "mlp.shared_expert.up_proj.weight", DOP_PART_ALL, false},
-    {DOP_W_shared_down, "mlp.shared_expert.down_proj.weight", DOP_PART_ALL, false},
+    MLP_EXPERTS,
+    SHARED_EXPERT("mlp.shared_expert"),
     {DOP_W_shared_router, "mlp.shared_expert_gate.weight", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
 /* llama.cpp's converter puts q, k and v of all groups below each other, but leaves beta and dt as they are. */
 const dop_tensor_name dop_gguf_names_qwen3_next[] = {
-    {DOP_W_q, "attn_q.weight", DOP_PART_PAIR_Q, false},
-    {DOP_W_attn_gate, "attn_q.weight", DOP_PART_PAIR_GATE, false},
-    {DOP_W_mix_in, "attn_qkv.weight", DOP_PART_ALL, false},
-    {DOP_W_mix_z, "attn_gate.weight", DOP_PART_ALL, false},
+    GGUF_DELTA,
     {DOP_W_mix_beta, "ssm_ba.weight", DOP_PART_GROUP_BETA, false},
     {DOP_W_mix_dt, "ssm_ba.weight", DOP_PART_GROUP_DT, false},
-    {DOP_W_ffn_norm, "post_attention_norm.weight", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
 const dop_hf_recurrent dop_recurrent_qwen3_next = {
