@@ -209,10 +209,11 @@ cache(builder *b, const dop_attention *t, const char *role, dop_node_id x, uint3
     snprintf(node_name, sizeof node_name, "s.%s", name);
     dop_type type = strcmp(role, "v") == 0 && b->opt->v_type != DOP_TYPE_none ? b->opt->v_type : b->opt->kv_type;
     if (dop_cache_blocks(type) && !dop_shape_blocks(&shape, type) && b->status == DOP_OK)
-        b->status = DOP_FAIL(b->diag, DOP_E_INPUT,
-                             "a %s cache has blocks of %d values, and what layer %d keeps as %s has heads of %u values, "
-                             "no multiple of that: use --kv f16",
-                             dop_type_of(type)->name, DOP_CACHE_BLOCK, (int)b->layer, role, dim);
+        b->status =
+            DOP_FAIL(b->diag, DOP_E_INPUT,
+                     "a %s cache has blocks of %d values, and what layer %d keeps as %s has heads of %u values, "
+                     "no multiple of that: use --kv f16",
+                     dop_type_of(type)->name, DOP_CACHE_BLOCK, (int)b->layer, role, dim);
     dop_node_id old = leaf(b, DOP_OP_state, node_name, name, type, &shape);
     snprintf(name, sizeof name, "%s_cache", role);
     dop_node_id id = add_node(b, DOP_OP_state_write, name, (dop_node_id[]){old, x, b->pos, b->seq}, 4, NULL, NULL);

@@ -49,7 +49,8 @@ static const dop_option options[] = {
     NUM(0, "sequences", COUNT, sequences, "N", "sequences that the plan holds at once (default 1)", 1, 64),
     OPT(0, "rows", TEXT, rows, "LIST",
         "most rows of steps of several sequences, as 4,16 (default: a row of each sequence, and quarters of that)"),
-    OPT(0, "kv", TEXT, kv, "TYPE", "storage of the cache: f16 (default), f32, q8_0 or q4_0, or of keys and values as k=q8_0,v=q4_0"),
+    OPT(0, "kv", TEXT, kv, "TYPE",
+        "storage of the cache: f16 (default), f32, q8_0 or q4_0, or of keys and values as k=q8_0,v=q4_0"),
     OPT(0, "act", TEXT, act, "TYPE", "storage of activations: f32 (default) or f16"),
     OPT(0, "weights", TEXT, weights, "HOW",
         "embed (default), or external: in a file of their own, FILE.weights beside the plan"),
@@ -134,8 +135,7 @@ parse_storage(const char *option, const char *text, dop_type *out, dop_diag *dia
 static bool
 cache_type(const char *text, size_t len, dop_type *out)
 {
-    return dop_type_parse(text, len, out) &&
-           (*out == DOP_TYPE_f16 || *out == DOP_TYPE_f32 || dop_cache_blocks(*out));
+    return dop_type_parse(text, len, out) && (*out == DOP_TYPE_f16 || *out == DOP_TYPE_f32 || dop_cache_blocks(*out));
 }
 
 /* One type for all, or k=TYPE,v=TYPE in either order. */
@@ -158,7 +158,8 @@ parse_cache(const char *text, dop_compile_options *o, dop_diag *diag)
             return DOP_OK;
         }
     }
-    return DOP_FAIL(diag, DOP_E_USAGE, "--kv %s: known are f16, f32, q8_0 and q4_0, for both or as k=TYPE,v=TYPE", text);
+    return DOP_FAIL(diag, DOP_E_USAGE, "--kv %s: known are f16, f32, q8_0 and q4_0, for both or as k=TYPE,v=TYPE",
+                    text);
 }
 
 static dop_status

@@ -267,7 +267,8 @@ dot_code(uint32_t step)
         return "                DOP_PIECE_K kw = DOP_LD8_K(at, d);\n"
                "                vec4 k0 = DOP_LO_K(kw), k1 = DOP_HI_K(kw);\n"
                "                for (uint j = 0u; j < R; j++)\n"
-               "                    s[j] += dot(k0, dop_q[(j * D + d) >> 2]) + dot(k1, dop_q[((j * D + d) >> 2) + 1u]);\n";
+               "                    s[j] += dot(k0, dop_q[(j * D + d) >> 2]) + dot(k1, dop_q[((j * D + d) >> 2) + "
+               "1u]);\n";
     return "                vec4 k = DOP_LD4_K(at, d);\n"
            "                for (uint j = 0u; j < R; j++)\n"
            "                    s[j] += dot(k, dop_q[(j * D + d) >> 2]);\n";

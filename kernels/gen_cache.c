@@ -132,15 +132,16 @@ dop_attn_made(dop_gen *gen, const dop_attn *a, dop_buf *out)
         if (done[c.type])
             continue;
         done[c.type] = true;
-        dop_buf_printf(out, dop_cache_blocks(c.type)
-                                ? "DOP_PIECE_%s dop_made_%s(uint first)\n{\n"
-                                  "    vec4 most = vec4(0.0), least = vec4(0.0);\n"
-                                  "    [[unroll]] for (uint i = 0u; i < 8u; i++) {\n"
-                                  "        vec4 x = dop_new[first / 8u * 8u + i];\n"
-                                  "        most = max(most, x);\n        least = min(least, x);\n    }\n"
-                                  "    return dop_make8_%s(dop_most(most), -dop_most(-least), dop_new[first], "
-                                  "dop_new[first + 1u]);\n}\n"
-                                : "#define dop_made_f16 dop_new_part\n",
+        dop_buf_printf(out,
+                       dop_cache_blocks(c.type)
+                           ? "DOP_PIECE_%s dop_made_%s(uint first)\n{\n"
+                             "    vec4 most = vec4(0.0), least = vec4(0.0);\n"
+                             "    [[unroll]] for (uint i = 0u; i < 8u; i++) {\n"
+                             "        vec4 x = dop_new[first / 8u * 8u + i];\n"
+                             "        most = max(most, x);\n        least = min(least, x);\n    }\n"
+                             "    return dop_make8_%s(dop_most(most), -dop_most(-least), dop_new[first], "
+                             "dop_new[first + 1u]);\n}\n"
+                           : "#define dop_made_f16 dop_new_part\n",
                        type, type, type);
     }
 }

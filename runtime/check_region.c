@@ -450,8 +450,8 @@ prepare_buffers(dop_check_run *run)
             rows = end;
         uint32_t copies = n->op == DOP_OP_state && !appends ? 2 : 1;
         *b = (dop_check_buffer){id, a, copies, (uint32_t)rows, dop_node_cols(g, id), run->types[id], NULL, NULL};
-        bool known = b->type == DOP_TYPE_f32 || b->type == DOP_TYPE_f16 || b->type == DOP_TYPE_u32 ||
-                     dop_cache_blocks(b->type);
+        bool known =
+            b->type == DOP_TYPE_f32 || b->type == DOP_TYPE_f16 || b->type == DOP_TYPE_u32 || dop_cache_blocks(b->type);
         if (!known || !raw_bytes(run, b, &bytes) || bytes > a->size)
             return DOP_FAIL_IN(run->diag, DOP_E_INPUT, run->plan->path,
                                "the plan is damaged: argument %%%s has no room", name);
