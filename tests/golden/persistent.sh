@@ -58,7 +58,7 @@ check "--check compares stages" run_check
 
 # A profile has the stages as it has dispatches, one for each layer.
 profiled() {
-    "$EXEC" p.plan --profile p.json --ordering persistent --tokens "1 2 3" --chunk 1 -n 1 >profile.txt &&
+    "$EXEC" p.plan --profile p.json --ordering persistent --tokens "1 2 3" --chunk 1 -n 2 >profile.txt &&
         grep -qE '^  L\*/attn +persistent +[1-9]' profile.txt && grep -q '"name":"L0/ffn_down"' p.json
 }
 check "--profile shows stages" profiled
