@@ -230,16 +230,25 @@ fits(const dop_site *s)
 
 enum { MOST_ROWS = 16, GPU_LANES = 8 };
 
+/* Invocations that share a row of the state. */
+static uint32_t
+lanes_of(const dop_site *site, const scan *s)
+{
+    const dop_target *t = site->t;
+    uint32_t lanes = t->cpu ? t->subgroup : t->subgroup < GPU_LANES ? t->subgroup : GPU_LANES;
+    while (!t->cpu && lanes > 1 && lanes > s->count / s->width)
+        lanes /= 2;
+    return lanes;
+}
+
 /* The state of a head is divided among the workgroup; on a CPU device that is one subgroup, whose barriers cost nothing. */
 static void
 tile_of(const dop_site *site, dop_tile *tile)
 {
     const scan s = find_scan(site);
     const dop_target *t = site->t;
-    uint32_t vectors = s.count / s.width, room = t->shared_bytes / 2 / row_bytes(&s), most = tile->wg;
-    tile->lanes = !tile->subgroup ? 1 : t->cpu ? t->subgroup : t->subgroup < GPU_LANES ? t->subgroup : GPU_LANES;
-    while (!t->cpu && tile->lanes > 1 && tile->lanes > vectors)
-        tile->lanes /= 2;
+    uint32_t room = t->shared_bytes / 2 / row_bytes(&s), most = tile->wg;
+    tile->lanes = tile->subgroup ? lanes_of(site, &s) : 1;
     tile->wg = tile->subgroup ? t->subgroup : 32;
     while (!(t->cpu && tile->subgroup) && tile->wg * 2 <= most && tile->wg < s.p * tile->lanes)
         tile->wg *= 2;
@@ -248,15 +257,28 @@ tile_of(const dop_site *site, dop_tile *tile)
         tile->bq = room ? room : 1;
 }
 
+/* A workgroup for each head, as without stages: its state is on the way to registers while the row's values are made. */
+static const char *
+as_stage(const dop_site *site, dop_tile *tile)
+{
+    const scan s = find_scan(site);
+    tile->lanes = lanes_of(site, &s);
+    tile->bq = 1;
+    return fits(site).why;
+}
+
 const dop_descriptor dop_descriptor_scan = {
     .fits = fits,
     .tile = tile_of,
     .shared = shared_bytes,
     .emit = emit,
+    .stage = DOP_VARIANT_scan_subgroup,
 };
 const dop_descriptor dop_descriptor_scan_subgroup = {
     .fits = fits,
     .tile = tile_of,
     .shared = shared_bytes,
     .emit = emit,
+    .stage = DOP_VARIANT_scan_subgroup,
+    .as_stage = as_stage,
 };

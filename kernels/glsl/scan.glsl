@@ -41,7 +41,7 @@ float scan_sum(float x)
 
 void main()
 {
-    uint h = gl_WorkGroupID.x, g = ${KEY_HEAD}, rows = ${N_TOKENS};
+    uint h = DOP_GROUP.x, g = ${KEY_HEAD}, rows = ${N_TOKENS};
     uint part = gl_LocalInvocationIndex % L, team = gl_LocalInvocationIndex / L;
     uint lane = gl_LocalInvocationIndex % SG;
     VEC s[R * J];
