@@ -63,7 +63,11 @@ dop_model_fall_back(dop_model *model, dop_diag *diag)
     for (uint32_t o = DOP_ORDER_BARRIERS + 1; o < DOP_N_ORDERS; o++)
         m->decode[o] = UINT32_MAX;
     m->info.stalled = true;
-    return lost ? dop_sequence_empty(runner, diag) : DOP_OK;
+    if (!lost)
+        return DOP_OK;
+    runner->n_fed = runner->n_written = 0; /* it was alone: nobody else's states are cleared */
+    st = dop_replay_clear(&m->replay, DOP_CLEAR_STATE, diag, &ticket);
+    return st == DOP_OK ? dop_replay_wait(&m->replay, ticket, diag) : st;
 }
 
 /* One ordering against barriers; *io_best: the best time of a step so far, of the ordering taken. */
