@@ -469,7 +469,7 @@ Test(recurrent, probes_leave_the_states_alone)
     make(true);
     prompt(all, 9);
     expect(all, 9, CTX - 9);
-    for (uint32_t n = 1; n < 4; n++) {
+    for (uint32_t n = 1; n < 3; n++) {
         for (uint32_t probes = 0; probes < 2; probes++) {
             dop_sequence *s = open_model(&ways[N_WAYS - 1]);
             dop_probe_result r;
