@@ -11,7 +11,7 @@ run() { # MODEL OPERATIONS SEED BOUND OPTION...
 }
 
 if [ "${1:-}" = whole ]; then
-    for model in llama gemma2 gpt2 gemma3 phi3 qwen3 mistral_window mixtral qwen3_moe gpt_oss; do
+    for model in llama gemma2 gpt2 gemma3 phi3 qwen3 mistral_window mixtral qwen3_moe gpt_oss qwen3_5 mamba2 lfm2 falcon_h1; do
         run "$model" 2000 7 5e-4 --kv f32 --sequences 6
     done
     run llama 2000 8 2e-2 --sequences 64 --rows 2,8,64
@@ -19,8 +19,7 @@ if [ "${1:-}" = whole ]; then
 else
     run llama 400 1 5e-4 --kv f32 --sequences 5
     run mistral_window 200 2 2e-2 --sequences 3 --rows 3
+    run qwen3_5 80 3 5e-4 --kv f32 --sequences 3
 fi
-check_fails "recurrent layers: one sequence" 1 "such plans hold one sequence at a time" \
-    "$DOPPLERC" "$SRC/tests/golden/lfm2" -o no.plan --sequences 2
 check_fails "--rows wants sizes" 2 "--rows 4,x: expected sizes" "$DOPPLERC" "$SRC/tests/golden/llama" -o no.plan --rows 4,x
 finish
