@@ -1,20 +1,6 @@
 /* Values that come from rows of earlier steps too: short convolutions, and states that keep a sequence's last rows. */
 #include "kernels/emit.h"
 
-const char *
-dop_emit_neighbours(dop_emit *e, const char *t, uint32_t most, bool behind)
-{
-    const char *n = dop_emit_str(e, "r%u", e->n_temps++), *s = dop_emit_step(e);
-    const char *other = dop_emit_str(e, behind ? "%s + %s + 1u" : "%s - %s - 1u", t, n);
-    const char *exists =
-        behind ? dop_emit_str(e, "%s < %s", other, dop_emit_n_tokens(e)) : dop_emit_str(e, "%s < %s", n, t);
-    dop_emit_index(e, "uint %s = 0u;", n);
-    dop_emit_index(e, "while (%s < %uu && %s && %s.rows[%s].sequence == %s.rows[%s].sequence)", n, most, exists, s,
-                   other, s, t);
-    dop_emit_index(e, "    %s++;", n);
-    return n;
-}
-
 /* Taps are [K,C]: a matrix, or a vector of the same values, which no quantizer touches. */
 static const char *
 tap_value(dop_emit *e, dop_node_id taps, uint32_t k, uint32_t cols, const char *c, uint32_t width)
