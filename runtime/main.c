@@ -52,6 +52,8 @@ static const dop_option options[] = {
     HEADING("Instead of generating"),
     OPT(0, "ppl", TEXT, ppl, "FILE", "perplexity of a text, one JSON line"),
     NUM(0, "ppl-ctx", COUNT, ppl_ctx, "N", "window of --ppl in tokens (default: the context)", 2, UINT32_MAX - 1),
+    OPT(0, "embed", OPTIONAL, embed, "last|mean",
+        "the prompt's embedding as JSON: the hidden state of its last token (default), or their mean, of length 1"),
     OPT(0, "bench", FLAG, bench, NULL, "speed of one or several plans; -p and -n are lists then: see below"),
     OPT(0, "profile", TEXT, profile, "FILE",
         "time of every dispatch: table, and a timeline as FILE.html or trace events as FILE.json"),
@@ -140,6 +142,8 @@ choose_mode(const dop_cli *cli)
         return dop_mode_render_chat;
     if (cli->ppl)
         return dop_mode_score;
+    if (cli->embed)
+        return dop_mode_embed;
     if (cli->interactive)
         return dop_mode_converse;
     return dop_mode_run;
