@@ -19,8 +19,10 @@ typedef struct builder {
     int32_t layer;                    /* -1 outside */
     dop_node_id tok, pos, seq, embed; /* embed: the weight */
     dop_node_id ropes[DOP_MAX_ROPES];
-    dop_node_id temper;  /* 0: queries are not tempered */
-    dop_node_id *states; /* the final one of each state, in the order of the layers */
+    dop_node_id temper;       /* 0: queries are not tempered */
+    dop_node_id inputs;       /* those of single layers, [T, layers * width]; 0: there are none */
+    dop_node_id (*caches)[2]; /* [n_layers] of keys and of values, as the step leaves them */
+    dop_node_id *states;      /* the final one of each state, in the order of the layers */
     uint32_t n_states;
 } builder;
 
@@ -158,14 +160,13 @@ reshape(builder *b, const char *name, dop_node_id x, uint32_t heads, uint32_t di
     return add_node(b, DOP_OP_reshape, name, &x, 1, NULL, &want);
 }
 
-/* q, k or v: projection, bias, norm, heads. */
+/* q, k or v from what was projected: norm, heads. */
 static dop_node_id
-heads_of(builder *b, const dop_attention *t, dop_role role, dop_role norm_role, dop_node_id x, uint32_t heads)
+heads_of(builder *b, const dop_attention *t, dop_role role, dop_role norm_role, dop_node_id y, uint32_t heads)
 {
     char normed[16], head_name[16];
     snprintf(normed, sizeof normed, "%sn", dop_role_name(role));
     snprintf(head_name, sizeof head_name, "%sh", dop_role_name(role));
-    dop_node_id y = project(b, role, x);
     const bool rows = t->norm_rows && norm_role != DOP_W_v_norm;
     if (rows)
         y = norm(b, normed, norm_role, y);
@@ -176,7 +177,7 @@ heads_of(builder *b, const dop_attention *t, dop_role role, dop_role norm_role, 
 static dop_node_id
 rotate(builder *b, const dop_attention *t, const char *name, dop_node_id x)
 {
-    if (t->rope < 0)
+    if (t->rope < 0 || !x)
         return x;
     const dop_rope *r = &b->a->ropes[t->rope];
     dop_attr attrs[] = {{.i = r->dims}, {.i = r->interleaved}};
@@ -267,8 +268,10 @@ latent_attention(builder *b, const dop_attention *t, dop_node_id in)
     dop_node_id c = norm(b, "kv_an", DOP_W_kv_a_norm, project(b, DOP_W_kv_a, in));
     dop_node_id kr = project(b, DOP_W_k_rotated, in);
     set_label(b, "q");
-    dop_node_id qp = reshape(b, "q_plainh", project(b, DOP_W_q_plain, x), t->n_heads, l->plain);
-    dop_node_id qr = reshape(b, "q_rotatedh", project(b, DOP_W_q_rotated, x), t->n_heads, l->rotated);
+    const dop_role plain = l->q_rank ? DOP_W_q_plain : DOP_W_q_whole_plain;
+    const dop_role rotated = l->q_rank ? DOP_W_q_rotated : DOP_W_q_whole_rotated;
+    dop_node_id qp = reshape(b, "q_plainh", project(b, plain, x), t->n_heads, l->plain);
+    dop_node_id qr = reshape(b, "q_rotatedh", project(b, rotated, x), t->n_heads, l->rotated);
     set_label(b, "q_up");
     qp = head_product(b, "q_up", DOP_W_k_up, qp);
     set_label(b, "attn");
@@ -422,9 +425,12 @@ recurrent(builder *b, const dop_recurrent *s, dop_node_id in)
 static dop_node_id
 attention(builder *b, const dop_attention *t, dop_node_id in)
 {
-    dop_node_id q = heads_of(b, t, DOP_W_q, DOP_W_q_norm, in, t->n_heads);
-    dop_node_id k = heads_of(b, t, DOP_W_k, DOP_W_k_norm, in, t->n_kv_heads);
-    dop_node_id v = heads_of(b, t, DOP_W_v, DOP_W_v_norm, in, t->n_kv_heads);
+    dop_node_id q = heads_of(b, t, DOP_W_q, DOP_W_q_norm, project(b, DOP_W_q, in), t->n_heads), k = 0, v = 0;
+    if (!t->shares) {
+        dop_node_id made = project(b, DOP_W_k, in);
+        k = heads_of(b, t, DOP_W_k, DOP_W_k_norm, made, t->n_kv_heads);
+        v = heads_of(b, t, DOP_W_v, DOP_W_v_norm, t->k_is_v ? made : project(b, DOP_W_v, in), t->n_kv_heads);
+    }
     dop_node_id gate = t->gate ? project(b, DOP_W_attn_gate, in) : 0;
     set_label(b, "attn");
     q = rotate(b, t, "qr", q);
@@ -435,9 +441,12 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
     }
     if (t->tempered)
         q = op2(b, DOP_OP_mul, "qt", q, temper(b), NULL, b->opt->act_type);
-    k = cache(b, t, "k", k, t->head_dim); /* one by one: the order of the nodes is the order of these lines */
-    v = cache(b, t, "v", v, t->head_dim);
-    dop_node_id y = attend(b, t, q, k, v);
+    if (!t->shares) {
+        b->caches[b->layer][0] = cache(b, t, "k", k, t->head_dim); /* one by one: the nodes come in this order */
+        b->caches[b->layer][1] = cache(b, t, "v", v, t->head_dim);
+    }
+    const uint32_t from = t->shares ? t->shares - 1 : (uint32_t)b->layer;
+    dop_node_id y = attend(b, t, q, b->caches[from][0], b->caches[from][1]);
     set_label(b, "o");
     y = reshape(b, "attn_r", y, 0, t->n_heads * t->head_dim);
     if (t->gate) {
@@ -634,6 +643,21 @@ ffn_part(builder *b, const dop_ffn *f, dop_node_id x)
     return norm(b, "post_ffn_norm", DOP_W_post_ffn_norm, y);
 }
 
+/* The stream plus what a layer makes of it and of its own input. */
+static dop_node_id
+input_part(builder *b, uint32_t i, const char *after, dop_node_id x)
+{
+    const dop_layer *l = &b->a->layers[i];
+    const uint32_t n = b->a->inputs.width;
+    b->layer = (int32_t)i;
+    set_label(b, "input_gate");
+    dop_node_id y = activation(b, l->ffn.act, "input_act", project(b, DOP_W_input_gate, x));
+    y = op2(b, DOP_OP_mul, "input_gated", y, slice(b, "input", b->inputs, i * n, n), NULL, b->opt->act_type);
+    set_label(b, "input_up");
+    y = norm(b, "post_input_norm", DOP_W_post_input_norm, project(b, DOP_W_input_up, y));
+    return residual(b, i + 1, after, 1, x, y);
+}
+
 /* From the residual stream before layer i to that after it. */
 static dop_node_id
 build_layer(builder *b, uint32_t i, dop_node_id x)
@@ -646,7 +670,10 @@ build_layer(builder *b, uint32_t i, dop_node_id x)
     x = residual(b, i, "a", l->residual_scale, x, y);
     b->layer = (int32_t)i;
     y = ffn_part(b, &l->ffn, !l->parallel ? x : l->ffn_norm.kind == DOP_NORM_NONE ? normed : before);
-    x = residual(b, i + 1, l->scaled ? "u" : "", l->residual_scale, x, y);
+    const char *const unscaled = l->scaled ? "u" : "";
+    x = residual(b, i + 1, b->inputs ? "f" : unscaled, l->residual_scale, x, y);
+    if (b->inputs)
+        x = input_part(b, i, unscaled, x);
     if (!l->scaled)
         return x;
     b->layer = (int32_t)i;
@@ -690,15 +717,28 @@ embedding(builder *b)
     set_label(b, "embed");
     b->embed = weight(b, DOP_W_embed);
     dop_node_id x = op2(b, DOP_OP_gather, "emb", b->embed, b->tok, NULL, DOP_TYPE_none);
-    if (b->a->embed_scale != 1) {
-        dop_attr by = {.f = b->a->embed_scale};
-        x = op1(b, DOP_OP_scale, "emb_s", x, &by, DOP_TYPE_none);
-    }
+    x = scaled(b, "emb_s", x, b->a->embed_scale, DOP_TYPE_none);
     if (b->a->learned_positions) {
         dop_node_id p = op2(b, DOP_OP_gather, "pos_emb", weight(b, DOP_W_pos_embed), b->pos, NULL, DOP_TYPE_none);
         x = op2(b, DOP_OP_add, "emb_p", x, p, NULL, DOP_TYPE_none);
     }
     return x;
+}
+
+/* The inputs of all layers, side by side; x is the model's embedding. */
+static dop_node_id
+layer_inputs(builder *b, dop_node_id x)
+{
+    const dop_layer_inputs *p = &b->a->inputs;
+    if (p->width == 0)
+        return 0;
+    set_label(b, "inputs");
+    dop_node_id own = op2(b, DOP_OP_gather, "input_emb", weight(b, DOP_W_input_embed), b->tok, NULL, DOP_TYPE_none);
+    own = scaled(b, "input_emb_s", own, p->scale, DOP_TYPE_none);
+    dop_node_id y = op2(b, DOP_OP_matmul, "input_proj", x, weight(b, DOP_W_input_proj), NULL, DOP_TYPE_none);
+    y = reshape(b, "input_h", scaled(b, "input_ps", y, p->projected, DOP_TYPE_none), b->a->n_layers, p->width);
+    y = reshape(b, "input_r", norm(b, "input_n", DOP_W_input_norm, y), 0, b->a->n_layers * p->width);
+    return scaled(b, "inputs", op2(b, DOP_OP_add, "input_sum", y, own, NULL, DOP_TYPE_none), sqrt(0.5), DOP_TYPE_none);
 }
 
 /* From the residual stream to logits and the arg-max. */
@@ -712,10 +752,7 @@ head(builder *b, dop_node_id x)
     x = norm(b, "final_norm", DOP_W_final_norm, x);
     dop_node_id w = a->tied ? b->embed : weight(b, DOP_W_lm_head);
     x = op2(b, DOP_OP_matmul, "logits", x, w, NULL, DOP_TYPE_none);
-    if (a->logit_scale != 1) {
-        dop_attr by = {.f = a->logit_scale};
-        x = op1(b, DOP_OP_scale, "logits_s", x, &by, DOP_TYPE_none);
-    }
+    x = scaled(b, "logits_s", x, a->logit_scale, DOP_TYPE_none);
     if (a->logit_softcap > 0) {
         dop_attr cap = {.f = a->logit_softcap};
         x = op1(b, DOP_OP_softcap, "logits_c", x, &cap, DOP_TYPE_none);
@@ -738,7 +775,8 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
         [DOP_PHASE_DECODE] = "decode", [DOP_PHASE_PREFILL] = "prefill", [DOP_PHASE_SCORE] = "score"};
     builder b = {.m = m, .a = &m->arch, .opt = opt, .g = out_graph, .diag = diag, .layer = -1};
     b.states = dop_arena_alloc(arena, STATES * (size_t)m->arch.n_layers * sizeof *b.states);
-    if (!b.states)
+    b.caches = dop_arena_alloc(arena, m->arch.n_layers * sizeof *b.caches);
+    if (!b.states || !b.caches)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
     if (m->arch.learned_positions && opt->max_s > m->arch.ctx_train)
         return DOP_FAIL(diag, DOP_E_INPUT,
@@ -752,6 +790,7 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
         out_graph->name = "rows";
     inputs(&b);
     dop_node_id x = embedding(&b);
+    b.inputs = layer_inputs(&b, x);
     for (uint32_t i = 0; i < m->arch.n_layers && b.status == DOP_OK; i++)
         x = build_layer(&b, i, x);
     head(&b, x);

@@ -60,6 +60,9 @@ Test(import_gguf, golden_logits)
         "lfm2",
         "qwen3_5",
         "qwen3_next",
+        "granitemoehybrid",
+        "llama4_text",
+        "deepseek_v3",
     };
     scratch s = scratch_make();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
