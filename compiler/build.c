@@ -275,16 +275,16 @@ latent_attention(builder *b, const dop_attention *t, dop_node_id in)
     set_label(b, "q_up");
     qp = head_product(b, "q_up", DOP_W_k_up, qp);
     set_label(b, "attn");
-    qr = rotate(b, t, "qr", qr);
-    kr = rotate(b, t, "kr", reshape(b, "k_rotatedh", kr, 1, l->rotated));
-    dop_node_id q = op2(b, DOP_OP_concat, "q", qp, qr, NULL, act);
-    dop_node_id k = op2(b, DOP_OP_concat, "k", reshape(b, "kv_ah", c, 1, l->rank), kr, NULL, act);
-    k = cache(b, t, "kv", k, l->rank + l->rotated);
+    /* What is rotated comes first: then it is as in heads of which a part is, one program for the whole of them. */
+    dop_node_id q = rotate(b, t, "qr", op2(b, DOP_OP_concat, "q", qr, qp, NULL, act));
+    kr = reshape(b, "k_rotatedh", kr, 1, l->rotated);
+    kr = op2(b, DOP_OP_concat, "k", kr, reshape(b, "kv_ah", c, 1, l->rank), NULL, act);
+    dop_node_id k = cache(b, t, "kv", rotate(b, t, "kr", kr), l->rank + l->rotated);
     if (b->status != DOP_OK)
         return 0;
     dop_want values = {.shape = dop_node_at(b->g, k)->shape};
     values.shape.dim[3] = dop_dim_n(l->rank);
-    dop_node_id v = add_node(b, DOP_OP_slice, "v_cache", &k, 1, &(dop_attr){.i = 0}, &values);
+    dop_node_id v = add_node(b, DOP_OP_slice, "v_cache", &k, 1, &(dop_attr){.i = l->rotated}, &values);
     dop_node_id y = attend(b, t, q, k, v);
     set_label(b, "v_up");
     y = head_product(b, "v_up", DOP_W_v_up, y);
