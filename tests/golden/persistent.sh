@@ -31,7 +31,7 @@ persistent() {
         check "$name: the reference's ids" "$TOOLS/expect" ids "$golden/expected.json" . persistent.ids 0.1
 }
 
-for model in gemma3 qwen3 mistral_window glm4_moe; do
+for model in gemma3 qwen3 mistral_window deepseek_v3; do
     persistent $model one-workgroup
 done
 persistent gemma3 integers --quant q4_0
