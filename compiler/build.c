@@ -1,164 +1,12 @@
-#include "compiler/build.h"
+#include "compiler/builder.h"
+
+#include "ir/cache_row.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { STATES = 2 * DOP_MAX_MIXERS }; /* of a layer: every mixer has two */
-
-/* Node names: %tok, %pos, %seq; %w.NAME a weight; %L3.q and its successors %L3.qb (bias) %L3.qh (as heads) %L3.qn (normed)
- * %L3.qr (rotated); %x3 the residual stream before layer 3, %x3a after its attention. */
-typedef struct builder {
-    const dop_checkpoint *m;
-    const dop_arch *a;
-    const dop_build_options *opt;
-    dop_graph *g;
-    dop_diag *diag;
-    dop_status status; /* the first failure; every later call does nothing and gives 0 */
-    char label[32];
-    int32_t layer;                    /* -1 outside */
-    dop_node_id tok, pos, seq, embed; /* embed: the weight */
-    dop_node_id ropes[DOP_MAX_ROPES];
-    dop_node_id temper;       /* 0: queries are not tempered */
-    dop_node_id inputs;       /* those of single layers, [T, layers * width]; 0: there are none */
-    dop_node_id (*caches)[2]; /* [n_layers] of keys and of values, as the step leaves them */
-    dop_node_id *states;      /* the final one of each state, in the order of the layers */
-    uint32_t n_states;
-} builder;
-
-static dop_node_id
-add_node(builder *b, dop_op op, const char *name, const dop_node_id *srcs, uint32_t n_srcs, const dop_attr *attrs,
-         const dop_want *want)
-{
-    dop_node_id id = 0;
-    char full[96];
-    if (b->status != DOP_OK)
-        return 0;
-    if (b->layer >= 0)
-        snprintf(full, sizeof full, "L%d.%s", (int)b->layer, name);
-    else
-        snprintf(full, sizeof full, "%s", name);
-    b->status = dop_graph_add(b->g, op, full, srcs, n_srcs, attrs, want, b->diag, &id);
-    if (b->status != DOP_OK || (dop_op_of(op)->traits & DOP_LEAF))
-        return id;
-    char *label = dop_arena_strdup(b->g->arena, b->label);
-    if (!label) {
-        b->status = DOP_FAIL(b->diag, DOP_E_NOMEM, "out of host memory");
-        return 0;
-    }
-    dop_node_at(b->g, id)->label = label;
-    return id;
-}
-
-/* Where the following nodes belong. */
-static void
-set_label(builder *b, const char *part)
-{
-    if (b->layer >= 0)
-        snprintf(b->label, sizeof b->label, "L%d/%s", (int)b->layer, part);
-    else
-        snprintf(b->label, sizeof b->label, "%s", part);
-}
-
-/* A computed value; `type` none: f32. */
-static dop_node_id
-op1(builder *b, dop_op op, const char *name, dop_node_id x, const dop_attr *attrs, dop_type type)
-{
-    dop_want want = {.type = type};
-    return add_node(b, op, name, &x, 1, attrs, type == DOP_TYPE_none ? NULL : &want);
-}
-
-static dop_node_id
-op2(builder *b, dop_op op, const char *name, dop_node_id x, dop_node_id y, const dop_attr *attrs, dop_type type)
-{
-    dop_want want = {.type = type};
-    return add_node(b, op, name, (dop_node_id[]){x, y}, 2, attrs, type == DOP_TYPE_none ? NULL : &want);
-}
-
-static dop_node_id
-leaf(builder *b, dop_op op, const char *node_name, const char *name, dop_type type, const dop_shape *shape)
-{
-    dop_want want = {type, *shape};
-    dop_attr attr[2] = {{.s = name}, /* the second one of states only */
-                        {.i = dop_shape_appends(shape) ? DOP_STATE_append : DOP_STATE_replace}};
-    int32_t layer = b->layer;
-    b->layer = -1; /* leaves are named in full */
-    dop_node_id id = add_node(b, op, node_name, NULL, 0, attr, &want);
-    b->layer = layer;
-    return id;
-}
-
-/* The weight of a role in the current layer (or outside); 0 when the facts call for none. */
-static dop_node_id
-weight(builder *b, dop_role role)
-{
-    char node_name[64];
-    dop_weight_need need;
-    if (b->status != DOP_OK || !dop_arch_weight(b->a, b->layer, role, &need))
-        return 0;
-    snprintf(node_name, sizeof node_name, "w.%s", need.name);
-    const dop_weight *w = dop_weights_find(&b->m->weights, need.name);
-    if (!w) {
-        b->status = DOP_FAIL(b->diag, DOP_E_INTERNAL, "the graph needs weight %s, which the model lacks", need.name);
-        return 0;
-    }
-    const uint32_t dims[] = {w->experts, w->rows, w->cols}; /* the last `rank` of them */
-    dop_shape shape = {.rank = w->rank};
-    for (uint32_t i = 0; i < w->rank; i++)
-        shape.dim[i] = dop_dim_n(dims[3 - w->rank + i]);
-    return leaf(b, DOP_OP_weight, node_name, need.name, w->type, &shape);
-}
-
-/* x through the norm of a role; x itself when the facts have none there. */
-static dop_node_id
-norm(builder *b, const char *name, dop_role role, dop_node_id x)
-{
-    const dop_norm n = dop_arch_norm(b->a, b->layer, role);
-    dop_want want = {.type = b->opt->act_type};
-    if (n.kind == DOP_NORM_NONE)
-        return x;
-    if (n.plain) {
-        char stat[48];
-        snprintf(stat, sizeof stat, "%s_rms", name);
-        dop_node_id k = op1(b, DOP_OP_row_rms, stat, x, &(dop_attr){.f = n.eps}, DOP_TYPE_none);
-        return op2(b, DOP_OP_mul, name, x, k, NULL, b->opt->act_type);
-    }
-    dop_node_id srcs[3] = {x, weight(b, role), 0};
-    if (n.kind == DOP_NORM_RMS) {
-        dop_attr attrs[] = {{.f = n.eps}, {.f = n.add}};
-        return add_node(b, DOP_OP_rmsnorm, name, srcs, 2, attrs, &want);
-    }
-    if (n.add != 0) {
-        char sum[48];
-        snprintf(sum, sizeof sum, "%s_w", name);
-        srcs[1] = op1(b, DOP_OP_offset, sum, srcs[1], &(dop_attr){.f = n.add}, DOP_TYPE_none);
-    }
-    srcs[2] = weight(b, (dop_role)(role + 1)); /* weights.def: the bias of a norm follows its weight */
-    dop_attr attrs[] = {{.f = n.eps}};
-    return add_node(b, DOP_OP_layernorm, name, srcs, srcs[2] ? 3 : 2, attrs, &want);
-}
-
-/* x times the weight of `role`, plus its bias where there is one. */
-static dop_node_id
-project(builder *b, dop_role role, dop_node_id x)
-{
-    char name[48];
-    dop_node_id y = op2(b, DOP_OP_matmul, dop_role_name(role), x, weight(b, role), NULL, b->opt->act_type);
-    dop_node_id bias = weight(b, dop_role_bias(role));
-    if (!bias)
-        return y;
-    snprintf(name, sizeof name, "%sb", dop_role_name(role));
-    return op2(b, DOP_OP_add, name, y, bias, NULL, b->opt->act_type);
-}
-
-static dop_node_id
-reshape(builder *b, const char *name, dop_node_id x, uint32_t heads, uint32_t dim)
-{
-    dop_want want = {.shape = {heads ? 3 : 2, {{1, DOP_SYM_T}, dop_dim_n(heads ? heads : dim)}}};
-    if (heads)
-        want.shape.dim[2] = dop_dim_n(dim);
-    return add_node(b, DOP_OP_reshape, name, &x, 1, NULL, &want);
-}
 
 /* q, k or v from what was projected: norm, heads. */
 static dop_node_id
@@ -206,7 +54,14 @@ cache(builder *b, const dop_attention *t, const char *role, dop_node_id x, uint3
     dop_shape shape = {4, {{1, DOP_SYM_Q}, cache_rows(b, t), dop_dim_n(t->n_kv_heads), dop_dim_n(dim)}};
     snprintf(name, sizeof name, "L%d.%s", (int)b->layer, role);
     snprintf(node_name, sizeof node_name, "s.%s", name);
-    dop_node_id old = leaf(b, DOP_OP_state, node_name, name, b->opt->kv_type, &shape);
+    dop_type type = strcmp(role, "v") == 0 && b->opt->v_type != DOP_TYPE_none ? b->opt->v_type : b->opt->kv_type;
+    if (dop_cache_blocks(type) && !dop_shape_blocks(&shape, type) && b->status == DOP_OK)
+        b->status =
+            DOP_FAIL(b->diag, DOP_E_INPUT,
+                     "a %s cache has blocks of %d values, and what layer %d keeps as %s has heads of %u values, "
+                     "no multiple of that: use --kv f16",
+                     dop_type_of(type)->name, DOP_CACHE_BLOCK, (int)b->layer, role, dim);
+    dop_node_id old = leaf(b, DOP_OP_state, node_name, name, type, &shape);
     snprintf(name, sizeof name, "%s_cache", role);
     dop_node_id id = add_node(b, DOP_OP_state_write, name, (dop_node_id[]){old, x, b->pos, b->seq}, 4, NULL, NULL);
     b->states[b->n_states++] = id;
@@ -291,20 +146,6 @@ latent_attention(builder *b, const dop_attention *t, dop_node_id in)
     set_label(b, "o");
     y = reshape(b, "attn_r", y, 0, t->n_heads * l->value_dim);
     return project(b, DOP_W_o, y);
-}
-
-/* Columns of a row. */
-static dop_node_id
-slice(builder *b, const char *name, dop_node_id x, uint32_t start, uint32_t n)
-{
-    dop_want want = {.shape = {2, {{1, DOP_SYM_T}, dop_dim_n(n)}}};
-    return add_node(b, DOP_OP_slice, name, &x, 1, &(dop_attr){.i = start}, &want);
-}
-
-static dop_node_id
-scaled(builder *b, const char *name, dop_node_id x, double by, dop_type type)
-{
-    return by == 1 ? x : op1(b, DOP_OP_scale, name, x, &(dop_attr){.f = by}, type);
 }
 
 /* A state of fixed size: what the step before left. */
@@ -741,15 +582,10 @@ layer_inputs(builder *b, dop_node_id x)
     return scaled(b, "inputs", op2(b, DOP_OP_add, "input_sum", y, own, NULL, DOP_TYPE_none), sqrt(0.5), DOP_TYPE_none);
 }
 
-/* From the residual stream to logits and the arg-max. */
-static void
-head(builder *b, dop_node_id x)
+static dop_node_id
+logits(builder *b, dop_node_id x)
 {
     const dop_arch *a = b->a;
-    set_label(b, "head");
-    if (b->opt->phase == DOP_PHASE_PREFILL)
-        x = op1(b, DOP_OP_last_row, "last", x, NULL, DOP_TYPE_none);
-    x = norm(b, "final_norm", DOP_W_final_norm, x);
     dop_node_id w = a->tied ? b->embed : weight(b, DOP_W_lm_head);
     x = op2(b, DOP_OP_matmul, "logits", x, w, NULL, DOP_TYPE_none);
     x = scaled(b, "logits_s", x, a->logit_scale, DOP_TYPE_none);
@@ -757,6 +593,18 @@ head(builder *b, dop_node_id x)
         dop_attr cap = {.f = a->logit_softcap};
         x = op1(b, DOP_OP_softcap, "logits_c", x, &cap, DOP_TYPE_none);
     }
+    return x;
+}
+
+/* From the residual stream to logits and the arg-max, or to hidden states. */
+static void
+head(builder *b, dop_node_id x)
+{
+    set_label(b, "head");
+    if (b->opt->phase == DOP_PHASE_PREFILL)
+        x = op1(b, DOP_OP_last_row, "last", x, NULL, DOP_TYPE_none);
+    x = norm(b, "final_norm", DOP_W_final_norm, x);
+    x = b->opt->embeds ? op1(b, DOP_OP_cast, "hidden", x, NULL, DOP_TYPE_f32) : logits(b, x);
     dop_node_id outs[2] = {x, 0};
     uint32_t n = 1;
     if (b->opt->phase != DOP_PHASE_SCORE)
@@ -786,8 +634,8 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
                               opt->max_s, diag);
     if (opt->max_q > 1)
         out_graph->max_q = opt->max_q;
-    if (opt->mixed)
-        out_graph->name = "rows";
+    if (opt->mixed || opt->embeds)
+        out_graph->name = opt->mixed ? "rows" : "embed";
     inputs(&b);
     dop_node_id x = embedding(&b);
     b.inputs = layer_inputs(&b, x);
