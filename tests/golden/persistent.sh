@@ -3,8 +3,8 @@
 . "$(dirname "$0")/../lib.sh"
 #
 # Such a kernel is all stages of a model in one, and what the software device's compiler takes for it grows with the square
-# of that: there are four of them here.  Each is one of a kind (experts, integer products, sandwich norms with shared head
-# groups, two forms of attention); what else could be tried with it is tried with the same one.
+# of that: there are five of them here.  Each is one of a kind (experts, norms of whole rows, integer products, sandwich norms
+# with shared head groups, two forms of attention); what else can be tried with it is tried with the same one.
 
 # Caches are f16 (attention of one token is made for those).
 target() { # NAME CORES [LINE...]
@@ -48,6 +48,9 @@ run_check() { # PLAN
 
 # Experts and a dense layer.
 persistent glm4_moe one-workgroup glm4_moe.plan --chunks 1
+check "--check compares stages, those of experts too" run_check glm4_moe.plan
+# Norms of whole rows, as stages of their own.
+persistent olmo2 one-workgroup olmo2.plan --chunks 1
 # A window, and products in integers.
 persistent mistral_window integers integers.plan --chunks 8 --quant q4_0
 probe "mistral_window integers" integers.plan
@@ -65,6 +68,13 @@ for stage in 0 3 9; do
     [ $? -eq 3 ] && grep -q 'its logits are others' said && pass "probe: stage $stage, the fault is found" ||
         fail "probe: stage $stage, the fault is found" "$(cat said)"
 done
+
+# A profile has the stages as it has dispatches, one for each layer.
+profiled() { # PLAN
+    "$EXEC" "$1" --profile p.json --ordering persistent --tokens "1 2 3" --chunk 1 -n 2 >profile.txt &&
+        grep -qE '^  L\*/attn +persistent +[1-9]' profile.txt && grep -q '"name":"L0/ffn_down"' p.json
+}
+check "--profile shows stages" profiled gemma3.plan
 
 # A cache that is short at first: query heads are shared out then, and later the cache is cut into more parts.  Both forms
 # run with one part and with two (from 128 positions on); prompts end shortly before what is to be crossed, because a
