@@ -1,10 +1,11 @@
 # Decode steps as one persistent dispatch.  A software device may run its workgroups one after another, so there is one
 # here, which must do all the work of a step; how several of them hand values to each other is for GPUs to show.
 . "$(dirname "$0")/../lib.sh"
-#
-# Such a kernel is all stages of a model in one, and what the software device's compiler takes for it grows with the square
-# of that: there are five of them here.  Each is one of a kind (experts, norms of whole rows, integer products, sandwich norms
-# with shared head groups, two forms of attention); what else can be tried with it is tried with the same one.
+
+# A persistent kernel is all stages of a model in one, and what the software device's compiler takes for it grows with the
+# square of that: there are five of them here.  Each is one of a kind (experts, norms of whole rows, integer products,
+# sandwich norms with shared head groups, two forms of attention); what else can be tried with it is tried with the same
+# one.
 
 # Caches are f16 (attention of one token is made for those).
 target() { # NAME CORES [LINE...]
