@@ -61,6 +61,8 @@ static dop_status
 append_tokens(dop_sequence *s, const uint32_t *ids, size_t n, dop_diag *diag)
 {
     dop_status st = dop_sequence_make_room(s, ids, n, diag);
+    if (st == DOP_OK)
+        st = dop_sequence_reserve(s, s->n_fed, s->n_tokens + (uint32_t)n, diag);
     if (st != DOP_OK)
         return st;
     if (n > 0)
@@ -75,9 +77,12 @@ feed_and_pick(dop_sequence *s, uint32_t schedule, uint32_t take, dop_diag *diag)
 {
     dop_model *m = s->model;
     uint64_t ticket;
+    dop_status st = dop_sequence_reserve(s, s->n_fed, s->n_fed + take, diag);
+    if (st != DOP_OK)
+        return st;
     m->picks_taken = m->picks_asked;
     dop_replay_write_step_of(&m->replay, s->place, s->tokens + s->n_fed, take, s->n_fed, m->parity[s->place]);
-    dop_status st = dop_step_submit(m, schedule, DOP_FORM_FULL, 1, diag, &ticket);
+    st = dop_step_submit(m, schedule, DOP_FORM_FULL, 1, diag, &ticket);
     if (st != DOP_OK)
         return st;
     m->ahead[0].ticket = ticket;
@@ -172,6 +177,13 @@ dop_sequence_score(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_lo
 
 /* --- picking --------------------------------------------------------------------------------------------------------- */
 
+/* Are there pages for positions [from, to), which it has to share with nobody? */
+static bool
+has_pages(const dop_sequence *s, uint32_t from, uint32_t to)
+{
+    return dop_pages_missing(&s->model->pages, s->place, from, to) <= dop_pages_available(&s->model->pages);
+}
+
 /* Keeps steps_ahead submissions under way, no more than wanted and none past the context.  Where there are other sequences
  * only what the next call wants: theirs would drop the rest. */
 static dop_status
@@ -194,13 +206,20 @@ submit_ahead(dop_sequence *s, dop_diag *diag)
             return DOP_OK;
         if (times > s->wanted - pending)
             times = s->wanted - pending;
+        if (!has_pages(s, m->dev_pos, m->dev_pos + times))
+            times = 1;
         if (times > room)
             times = room;
+        if (m->n_ahead > 0 && !has_pages(s, m->dev_pos, m->dev_pos + times))
+            return DOP_OK; /* what is needed now is under way */
+        dop_status st = dop_sequence_reserve(s, m->dev_pos, m->dev_pos + times, diag);
+        if (st != DOP_OK)
+            return st;
         uint64_t ticket;
         uint32_t schedule = dop_step_decode_at(m, m->dev_pos, times);
         if (m->n_ahead > 0 && !dop_model_has(m, schedule))
             return DOP_OK; /* nobody waits for it yet */
-        dop_status st = dop_step_submit(m, schedule, DOP_FORM_FULL, times, diag, &ticket);
+        st = dop_step_submit(m, schedule, DOP_FORM_FULL, times, diag, &ticket);
         if (st != DOP_OK)
             return st;
         dop_sequence_note_written(s, m->dev_pos + times);

@@ -74,6 +74,8 @@ dop_sequence_destroy(dop_sequence *sequence)
             (void)dop_step_drain(m, NULL); /* a lost device says so again */
         if (has_rows(&m->step, sequence))
             dop_step_rollback(m);
+        dop_pages_note(&m->pages, sequence->place, sequence->tokens, sequence->n_fed);
+        dop_pages_keep(&m->pages, sequence->place, 0);
         m->sequences[sequence->place] = NULL;
         m->n_sequences--;
     }
@@ -88,6 +90,8 @@ dop_sequence_empty(dop_sequence *sequence, dop_diag *diag)
     dop_sequence *s = sequence;
     dop_replay *r = &s->model->replay;
     uint64_t ticket;
+    dop_pages_note(&s->model->pages, s->place, s->tokens, s->n_fed);
+    dop_pages_keep(&s->model->pages, s->place, 0);
     s->n_fed = s->n_written = 0;
     s->n_kept = UINT32_MAX;
     s->logits = NULL;
@@ -95,6 +99,64 @@ dop_sequence_empty(dop_sequence *sequence, dop_diag *diag)
         return dop_transfer_clear(s->model, s->place, diag);
     dop_status st = dop_replay_clear(r, DOP_CLEAR_STATE, diag, &ticket);
     return st == DOP_OK ? dop_replay_wait(r, ticket, diag) : st;
+}
+
+dop_status
+dop_sequence_reserve(dop_sequence *sequence, uint32_t from, uint32_t to, dop_diag *diag)
+{
+    dop_model *m = sequence->model;
+    dop_pages *p = &m->pages;
+    const uint32_t place = sequence->place, n = dop_pages_missing(p, place, from, to);
+    dop_status st = DOP_OK;
+    if (p->page == 0 || from >= to)
+        return DOP_OK;
+    if (n > dop_pages_available(p))
+        return DOP_FAIL_IN(diag, DOP_E_FULL, m->plan.path,
+                           "%u more pages of %u positions are needed and %u of %u are free: destroy or rewind a "
+                           "sequence, or compile with a larger --ctx-total",
+                           n, p->page, dop_pages_available(p), p->n_pages);
+    for (uint32_t i = from / p->page; i <= (to - 1) / p->page && st == DOP_OK; i++) {
+        uint32_t old, rows = from > i * p->page ? from - i * p->page : 0;
+        dop_pages_own(p, place, i, &old);
+        if (old != UINT32_MAX && rows > 0) {
+            p->copied++;
+            st = dop_transfer_copy_page(m, old, p->tables[(size_t)place * p->per + i], rows, diag);
+        }
+    }
+    if (st != DOP_OK) /* what the page should hold is fed again */
+        sequence->n_fed = from / p->page * p->page < sequence->n_fed ? from / p->page * p->page : sequence->n_fed;
+    return st;
+}
+
+void
+dop_sequence_trim(dop_sequence *sequence)
+{
+    dop_pages_keep(&sequence->model->pages, sequence->place, sequence->n_fed);
+}
+
+dop_status
+dop_sequence_reuse(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_diag *diag, size_t *out_found)
+{
+    dop_sequence *s = sequence;
+    dop_model *m = s->model;
+    *out_found = 0;
+    if (s->n_tokens > 0)
+        return DOP_FAIL(diag, DOP_E_INPUT, "the sequence has %u tokens already: only an empty one takes what is cached",
+                        s->n_tokens);
+    dop_status st = dop_sequence_make_room(s, ids, n, diag);
+    if (st != DOP_OK || n == 0)
+        return st;
+    for (uint32_t i = 0; i < m->plan.model->n_sequences; i++)
+        if (m->sequences[i])
+            dop_pages_note(&m->pages, i, m->sequences[i]->tokens, m->sequences[i]->n_fed);
+    /* The last token is fed in any case, for its logits. */
+    const uint32_t found = dop_pages_find(&m->pages, s->place, ids, n - 1);
+    memcpy(s->tokens, ids, found * sizeof *ids);
+    s->n_tokens = s->n_fed = s->n_written = found;
+    s->n_kept = UINT32_MAX;
+    s->logits = NULL;
+    *out_found = found;
+    return DOP_OK;
 }
 
 dop_status
@@ -111,15 +173,17 @@ dop_sequence_go_back(dop_sequence *sequence, uint32_t n, dop_diag *diag)
     dop_sequence *s = sequence;
     if (s->n_fed <= n)
         return DOP_OK;
-    if (!s->model->plan.replaces) {
-        s->n_fed = n;
-        return DOP_OK;
-    }
-    if (s->n_kept > n)
+    if (s->model->plan.replaces && s->n_kept > n)
         return dop_sequence_empty(s, diag);
-    dop_step_swap_states(s->model, s->place);
-    s->n_fed = s->n_kept;
-    s->n_kept = UINT32_MAX;
+    dop_pages_note(&s->model->pages, s->place, s->tokens, s->n_fed);
+    if (s->model->plan.replaces) {
+        dop_step_swap_states(s->model, s->place);
+        s->n_fed = s->n_kept;
+        s->n_kept = UINT32_MAX;
+    } else {
+        s->n_fed = n;
+    }
+    dop_sequence_trim(s);
     return DOP_OK;
 }
 
@@ -181,8 +245,10 @@ dop_sequence_copy(dop_sequence *to, dop_sequence *from, dop_diag *diag)
         return st;
     memcpy(to->tokens, from->tokens, from->n_tokens * sizeof *to->tokens);
     to->n_tokens = from->n_tokens;
-    if ((st = dop_transfer_copy(to->model, from->place, to->place, from->n_fed, diag)) == DOP_OK)
+    if ((st = dop_transfer_copy(to->model, from->place, to->place, from->n_fed, diag)) == DOP_OK) {
+        dop_pages_share(&to->model->pages, from->place, to->place, from->n_fed);
         to->n_fed = from->n_fed;
+    }
     to->n_written = from->n_written;
     return st;
 }

@@ -3,10 +3,11 @@
 . "$(dirname "$0")/../lib.sh"
 work=$WORK
 
+# A context of 40 positions has pages of 8, so that texts of 40 tokens take several.
 run() { # MODEL OPERATIONS SEED BOUND OPTION...
     local model=$1 operations=$2 seed=$3 bound=$4
     shift 4
-    check "a plan of $model $*" "$DOPPLERC" "$SRC/tests/golden/$model" -o "$model.plan" --ctx 64 --chunks 4,16 --quiet "$@" &&
+    check "a plan of $model $*" "$DOPPLERC" "$SRC/tests/golden/$model" -o "$model.plan" --ctx 40 --chunks 4,16 --quiet "$@" &&
         check "$operations operations on $model $*" "$TOOLS/sequences" "$model.plan" "$operations" "$seed" "$bound" "$work"
 }
 
@@ -16,8 +17,11 @@ if [ "${1:-}" = whole ]; then
     done
     run llama 2000 8 2e-2 --sequences 64 --rows 2,8,64
     run llama 2000 9 5e-4 --kv f32 --sequences 3 --no-fuse
+    run qwen3 3000 10 5e-4 --kv f32 --sequences 8 --ctx-total 120
+    run gemma3 2000 11 5e-4 --kv f32 --sequences 6 --ctx-total 104
+    run mixtral 2000 12 2e-2 --sequences 5 --ctx-total 80 --rows 1
 else
-    run llama 400 1 5e-4 --kv f32 --sequences 5
+    run llama 500 1 5e-4 --kv f32 --sequences 5 --ctx-total 104
     run mistral_window 200 2 2e-2 --sequences 3 --rows 3
 fi
 check_fails "recurrent layers: one sequence" 1 "such plans hold one sequence at a time" \
