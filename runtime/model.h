@@ -164,13 +164,15 @@ dop_status dop_sequence_keep_rings(dop_sequence *sequence, uint32_t next, dop_di
 /* The states are of the first n tokens at most: of fewer where steps replace them and no copy of that time is left.
  * Nothing may be under way. */
 dop_status dop_sequence_go_back(dop_sequence *sequence, uint32_t n, dop_diag *diag);
+/* The sequence is empty, and its states are zeros.  Nothing may be under way. */
+dop_status dop_sequence_empty(dop_sequence *sequence, dop_diag *diag);
+
+/* sequence_pages.c */
 /* The pages of positions [from, to) are the sequence's own, so that a step may write there; missing ones are taken.  DOP_E_FULL:
  * there are not enough, and nothing is changed.  Where another one has a page too, nothing may be under way. */
 dop_status dop_sequence_reserve(dop_sequence *sequence, uint32_t from, uint32_t to, dop_diag *diag);
 /* Pages behind the tokens that are in the states are given back.  Nothing may be under way. */
 void dop_sequence_trim(dop_sequence *sequence);
-/* The sequence is empty, and its states are zeros.  Nothing may be under way. */
-dop_status dop_sequence_empty(dop_sequence *sequence, dop_diag *diag);
 
 /* transfer.c: states of the sequence at a place, with nothing under way.  Append state is that of the first n positions;
  * of state that steps replace it is the current copy. */
