@@ -361,7 +361,9 @@ n_dispatches(const writer *w)
 static void
 write_schedule(writer *w, const target_rows *t, const dop_schedule *s)
 {
-    dop_plan_schedule row = {.kind = s->mixed ? DOP_SCHED_ROWS : kinds[s->phase],
+    dop_plan_schedule row = {.kind = s->mixed    ? DOP_SCHED_ROWS
+                                     : s->embeds ? DOP_SCHED_EMBED
+                                                 : kinds[s->phase],
                              .profile = (uint32_t)(t - w->targets),
                              .max_rows = s->g.max_t,
                              .first_dispatch = n_dispatches(w),
@@ -555,8 +557,9 @@ targets_json(const writer *w)
     for (uint32_t i = 0; i < w->n_targets; i++) {
         const dop_compilation *c = w->targets[i].c;
         const dop_schedule *d = &c->schedules[0];
-        json_t *row = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i}", "name", c->target.name, "kvType",
-                                dop_type_of(c->options.kv_type)->name, "activationType",
+        const char *k = dop_type_of(c->options.kv_type)->name, *v = dop_type_of(c->options.v_type)->name;
+        json_t *row = json_pack("{s:s, s:o, s:s, s:i, s:i, s:i}", "name", c->target.name, "kvType",
+                                k == v ? json_string(k) : json_sprintf("k=%s,v=%s", k, v), "activationType",
                                 dop_type_of(c->options.act_type)->name, "decodeDispatches", (int)(d->g.n_regions - 1),
                                 "decodeOps", (int)d->n_ops, "decodeBarriers", (int)d->placement.n_barriers);
         if (json_array_append_new(list, row) != 0) {
@@ -604,6 +607,7 @@ write_model(writer *w)
     dop_plan_model m = {.vocab = a->vocab,
                         .ctx = c->ctx,
                         .ctx_train = a->ctx_train,
+                        .hidden = a->hidden,
                         .rewind = rewind_of(w),
                         .n_layers = a->n_layers,
                         .n_sequences = c->schedules[0].g.max_q,

@@ -32,6 +32,10 @@ static const dop_option options[] = {
     OPT('i', "interactive", FLAG, interactive, NULL, "converse"),
     OPT(0, "session", TEXT, session, "FILE",
         "go on from a sequence in FILE where there is one, and keep it there afterwards"),
+    OPT(0, "draft", TEXT, draft, "PLAN",
+        "a smaller model with the same vocabulary writes drafts, which are checked several at a time"),
+    NUM(0, "draft-ngram", COUNT, draft_ngram, "N", "drafts are what followed the last N tokens where they stood before",
+        1, 64),
     HEADING("Output"),
     OPT(0, "no-display-prompt", FLAG, no_display_prompt, NULL, "print only what is generated"),
     OPT(0, "print-ids", FLAG, print_ids, NULL, "print the generated ids on one line instead of text"),
@@ -52,6 +56,8 @@ static const dop_option options[] = {
     HEADING("Instead of generating"),
     OPT(0, "ppl", TEXT, ppl, "FILE", "perplexity of a text, one JSON line"),
     NUM(0, "ppl-ctx", COUNT, ppl_ctx, "N", "window of --ppl in tokens (default: the context)", 2, UINT32_MAX - 1),
+    OPT(0, "embed", OPTIONAL, embed, "last|mean",
+        "the prompt's embedding as JSON: the hidden state of its last token (default), or their mean, of length 1"),
     OPT(0, "bench", FLAG, bench, NULL, "speed of one or several plans; -p and -n are lists then: see below"),
     OPT(0, "profile", TEXT, profile, "FILE",
         "time of every dispatch: table, and a timeline as FILE.html or trace events as FILE.json"),
@@ -141,6 +147,8 @@ choose_mode(const dop_cli *cli)
         return dop_mode_render_chat;
     if (cli->ppl)
         return dop_mode_score;
+    if (cli->embed)
+        return dop_mode_embed;
     if (cli->interactive)
         return dop_mode_converse;
     return dop_mode_run;

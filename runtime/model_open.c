@@ -18,7 +18,7 @@ mark_used(const dop_model *model, uint32_t profile, uint32_t orderings, dop_used
     for (uint32_t i = 0; i < plan->n_schedules; i++) {
         const dop_plan_schedule *s = &plan->schedules[i];
         if (s->profile != profile || !(orderings >> s->ordering & 1) ||
-            (s->kind == DOP_SCHED_SCORE && model->no_scoring))
+            ((s->kind == DOP_SCHED_SCORE || s->kind == DOP_SCHED_EMBED) && model->no_scoring))
             continue;
         out->schedules[i] = true;
         dop_model_mark(plan, i, out);
@@ -166,8 +166,10 @@ open_host(dop_model *m, const dop_open_options *o, dop_diag *diag)
     m->steps_ahead = o->steps_ahead ? o->steps_ahead : m->device.info.caps.cpu ? 2 : 4;
     if (m->steps_ahead > DOP_MAX_AHEAD)
         m->steps_ahead = DOP_MAX_AHEAD;
-    if (m->plan.replaces) /* one step can be undone, and no more */
-        m->steps_ahead = m->steps_per_submit = 1;
+    if (m->plan.replaces) { /* one step can be undone, and no more */
+        m->steps_ahead = m->steps_ahead < 2 ? m->steps_ahead : 2;
+        m->steps_per_submit = 1;
+    }
     return DOP_OK;
 }
 

@@ -43,13 +43,13 @@ typedef struct dop_open_options {
     uint32_t threads;      /* for pipelines and upload; 0: one per core */
     uint32_t max_chunk;    /* most prompt tokens in one replay; 1: token by token; 0: what the plan has */
     /* Greedy submissions under way before the host waits for the first; 0: by device.  Steps in one submission, 1 .. 256;
-     * 0: 1.  Where steps replace states, one step at a time runs ahead whatever they say: more could not be undone. */
+     * 0: 1.  Where steps replace states, at most two submissions of one step each: more could not be undone. */
     uint32_t steps_ahead, steps_per_submit;
     bool separate_memory; /* use staging buffers and mirrors even where host and device share memory */
     /* Tokens that the first dop_sequence_feed will bring, roughly; 0: unknown.  When it is known, opening a model ends
      * when that call has what it needs.  A thread makes the rest meanwhile, and calls that need it wait for it. */
     uint32_t first_tokens;
-    bool no_scoring;       /* dop_sequence_score will not be called, and nothing is made for it */
+    bool no_scoring; /* dop_sequence_score and dop_sequence_embed will not be called, and nothing is made for them */
     dop_ordering ordering; /* of greedy and sampled steps */
     double timeout_s;      /* longest wait for one submission; 0: by device */
     dop_log log;           /* decisions and sizes; may be called by another thread until dop_model_close ends */
@@ -126,8 +126,8 @@ void dop_sequence_destroy(dop_sequence *sequence);
  * where layers keep other states than caches of the whole context (windows, recurrent layers). */
 dop_status dop_sequence_reuse(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_diag *diag, size_t *out_found);
 
-/* A new sequence with the tokens, states and way of picking of this one, whose random numbers are copied too.  Pages are
- * shared until one of the two writes to them.  Fails as dop_sequence_create does. */
+/* A new sequence with the tokens, states and way of picking of this one, whose random numbers are copied too, without
+ * speculation.  Pages are shared until one of the two writes to them.  Fails as dop_sequence_create does. */
 dop_status dop_sequence_fork(dop_sequence *sequence, dop_diag *diag, dop_sequence **out_sequence);
 /* `to` becomes what `from` is: tokens and states, but not how it picks.  Both of one model, or DOP_E_INPUT.  When the device
  * fails, `to` has the tokens, and later calls feed what is missing. */
@@ -172,11 +172,59 @@ dop_status dop_sequence_feed(dop_sequence *sequence, const uint32_t *ids, size_t
  * Logits that are not finite are DOP_E_INPUT: nothing can be picked then. */
 dop_status dop_sequence_next(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id);
 
+/* Writes at most `most` ids that may come after the n_tokens tokens of a sequence to out_ids, and how many to *out_n; 0 is
+ * fine.  Whatever it returns beside DOP_OK is what dop_sequence_next returns; it must not call into the model. */
+typedef dop_status dop_draft_fn(void *user, const uint32_t *tokens, size_t n_tokens, uint32_t most, dop_diag *diag,
+                                uint32_t *out_ids, uint32_t *out_n);
+
+/* Speculation: drafts of the next tokens, checked several in one step.  Zeros are the defaults; the first of these that has
+ * something gives the drafts of a step. */
+typedef struct dop_speculation {
+    dop_draft_fn *fn; /* the caller's own; NULL: none */
+    void *user;
+    uint32_t ngram; /* what came after the last so many tokens where they stood before; 0: no */
+    dop_sequence
+        *draft;    /* what a sequence of another model, with the same vocabulary, would go on with; NULL: none.  Its
+                            tokens become those of this sequence, its way of picking this one's; not owned */
+    uint32_t most; /* drafts in a step; 0: as many as the plan's schedules hold */
+} dop_speculation;
+
+/* dop_sequence_next makes and checks drafts from now on.  how: copied; NULL: no longer.  Needs a plan with schedules for a few
+ * rows with logits of each (dopplerc --rows 4,8), or DOP_E_INPUT.  The number of drafts follows what was accepted, and
+ * where nothing is, they are tried rarely.  The draft sequence must live as long, and nothing else may be done with it.
+ * What is picked: a sampled token has the distribution that it has without drafts.  Greedy picks are the largest logits of
+ * the step that checks them; where the next logit is nearer than three times the largest difference seen between this and
+ * the step for one token, the latter decides.  So texts differ from those without drafts only where the rounding of keys and
+ * values tips a near tie, as it does between prompts fed in different pieces. */
+dop_status dop_sequence_set_speculation(dop_sequence *sequence, const dop_speculation *how, dop_diag *diag);
+
+typedef struct dop_speculation_counts {
+    uint64_t steps;             /* that checked drafts */
+    uint64_t drafted, accepted; /* tokens */
+    uint64_t again;             /* greedy picks that the step for one token decided */
+} dop_speculation_counts;
+
+/* Since dop_sequence_set_speculation. */
+dop_speculation_counts dop_sequence_speculation_counts(const dop_sequence *sequence);
+
 /* Logits of consecutive positions: rows [n_rows, vocab], f32; rows live until the callback returns. */
 typedef dop_status dop_logits_fn(void *user, size_t first, size_t n_rows, const float *rows, dop_diag *diag);
 /* Like dop_sequence_feed, and hands out the logits of every token fed, in order. */
 dop_status dop_sequence_score(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_logits_fn *fn, void *user,
                               dop_diag *diag);
+
+/* Which hidden states an embedding is made of; models are trained for one or the other. */
+typedef enum dop_pooling {
+    DOP_POOLING_LAST, /* that of the last token */
+    DOP_POOLING_MEAN  /* the mean over the tokens */
+} dop_pooling;
+/* Like dop_sequence_feed, and makes an embedding of the n tokens fed (1 at least): their hidden states after the final norm,
+ * pooled, with Euclidean length 1.  out_vector: f32 [dop_model_embedding_size], the caller's.  DOP_E_INPUT: the plan gives
+ * no hidden states (dopplerc --embed). */
+dop_status dop_sequence_embed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_pooling pooling,
+                              dop_diag *diag, float *out_vector);
+/* Values of an embedding; 0: the plan gives none (dopplerc --embed), or the model was opened without scoring. */
+uint32_t dop_model_embedding_size(const dop_model *model);
 
 /* --- steps ----------------------------------------------------------------------------------------------------------- */
 
