@@ -190,6 +190,9 @@ dop_status dop_sequence_empty(dop_sequence *sequence, dop_diag *diag);
 /* The pages of positions [from, to) are the sequence's own, so that a step may write there; missing ones are taken.  DOP_E_FULL:
  * there are not enough, and nothing is changed.  Where another one has a page too, nothing may be under way. */
 dop_status dop_sequence_reserve(dop_sequence *sequence, uint32_t from, uint32_t to, dop_diag *diag);
+/* The end of the positions to reserve for steps that end at this one.  A step that is not ordered by barriers and stalls may
+ * write the next one too. */
+uint32_t dop_sequence_end(const dop_sequence *sequence, uint32_t schedule, uint32_t end);
 /* Pages behind the tokens that are in the states are given back.  Nothing may be under way. */
 void dop_sequence_trim(dop_sequence *sequence);
 

@@ -218,13 +218,14 @@ submit_ahead(dop_sequence *s, dop_diag *diag)
             return DOP_OK;
         if (times > wanted - pending)
             times = wanted - pending;
-        if (!has_pages(s, m->dev_pos, m->dev_pos + times))
+        if (!has_pages(s, m->dev_pos, dop_sequence_end(s, m->info.decode, m->dev_pos + times)))
             times = 1;
         if (times > room)
             times = room;
-        if (m->n_ahead > 0 && !has_pages(s, m->dev_pos, m->dev_pos + times))
+        const uint32_t end = dop_sequence_end(s, m->info.decode, m->dev_pos + times);
+        if (m->n_ahead > 0 && !has_pages(s, m->dev_pos, end))
             return DOP_OK; /* what is needed now is under way */
-        dop_status st = dop_sequence_reserve(s, m->dev_pos, m->dev_pos + times, diag);
+        dop_status st = dop_sequence_reserve(s, m->dev_pos, end, diag);
         if (st != DOP_OK)
             return st;
         uint64_t ticket;

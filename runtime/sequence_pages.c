@@ -28,6 +28,13 @@ dop_sequence_reserve(dop_sequence *sequence, uint32_t from, uint32_t to, dop_dia
     return st;
 }
 
+uint32_t
+dop_sequence_end(const dop_sequence *sequence, uint32_t schedule, uint32_t end)
+{
+    const dop_plan *plan = &sequence->model->plan;
+    return end + (plan->schedules[schedule].ordering != DOP_ORDER_BARRIERS && end < plan->model->ctx);
+}
+
 void
 dop_sequence_trim(dop_sequence *sequence)
 {

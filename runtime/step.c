@@ -113,7 +113,7 @@ dop_status
 dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form, uint32_t *io_schedule, dop_diag *diag)
 {
     dop_model *m = sequence->model;
-    dop_status st = dop_sequence_reserve(sequence, pos, pos + n, diag);
+    dop_status st = dop_sequence_reserve(sequence, pos, dop_sequence_end(sequence, *io_schedule, pos + n), diag);
     if (st != DOP_OK)
         return st;
     sequence->n_kept = UINT32_MAX; /* the other copy is written now */
