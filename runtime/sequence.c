@@ -154,6 +154,31 @@ dop_sequence_feed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_dia
 }
 
 dop_status
+dop_sequence_reuse(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_diag *diag, size_t *out_found)
+{
+    dop_sequence *s = sequence;
+    dop_model *m = s->model;
+    *out_found = 0;
+    if (s->n_tokens > 0)
+        return DOP_FAIL(diag, DOP_E_INPUT, "the sequence has %u tokens already: only an empty one takes what is cached",
+                        s->n_tokens);
+    dop_status st = dop_sequence_make_room(s, ids, n, diag);
+    if (st != DOP_OK || n == 0)
+        return st;
+    for (uint32_t i = 0; i < m->plan.model->n_sequences; i++)
+        if (m->sequences[i])
+            dop_pages_note(&m->pages, i, m->sequences[i]->tokens, m->sequences[i]->n_fed);
+    /* The last token is fed in any case, for its logits. */
+    const uint32_t found = dop_pages_find(&m->pages, s->place, ids, n - 1);
+    memcpy(s->tokens, ids, found * sizeof *ids);
+    s->n_tokens = s->n_fed = s->n_written = found;
+    s->n_kept = UINT32_MAX;
+    s->logits = NULL;
+    *out_found = found;
+    return DOP_OK;
+}
+
+dop_status
 dop_sequence_score(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_logits_fn *fn, void *user, dop_diag *diag)
 {
     dop_sequence *s = sequence;
