@@ -37,6 +37,10 @@ typedef struct dop_cli {
     const char *profile;
     /* text without a device */
     const char *tokenizer, *tokenize, *detokenize, *render_chat;
+    /* --serve */
+    const char *serve, *api_key_file, *chat_template;
+    uint32_t serve_queue, serve_body, serve_tokens, serve_connections; /* jobs, KiB, tokens (0: no limit), connections */
+    double serve_time, serve_receive, serve_grace;                     /* seconds; serve_time 0: no limit */
     /* about */
     bool bench, trace_kernels, check, info, disasm, json, quiet, verbose, help, version;
 
@@ -62,6 +66,7 @@ dop_mode_fn dop_mode_check;       /* check.c */
 dop_mode_fn dop_mode_bench;       /* cli_bench.c */
 dop_mode_fn dop_mode_profile;     /* cli_profile.c */
 dop_mode_fn dop_mode_trace;
+dop_mode_fn dop_mode_serve; /* cli_serve.c */
 
 /* cli_common.c */
 /* The one plan of the command line. */
