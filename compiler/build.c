@@ -701,15 +701,10 @@ embedding(builder *b)
     return x;
 }
 
-/* From the residual stream to logits and the arg-max. */
-static void
-head(builder *b, dop_node_id x)
+static dop_node_id
+logits(builder *b, dop_node_id x)
 {
     const dop_arch *a = b->a;
-    set_label(b, "head");
-    if (b->opt->phase == DOP_PHASE_PREFILL)
-        x = op1(b, DOP_OP_last_row, "last", x, NULL, DOP_TYPE_none);
-    x = norm(b, "final_norm", DOP_W_final_norm, x);
     dop_node_id w = a->tied ? b->embed : weight(b, DOP_W_lm_head);
     x = op2(b, DOP_OP_matmul, "logits", x, w, NULL, DOP_TYPE_none);
     if (a->logit_scale != 1) {
@@ -720,6 +715,18 @@ head(builder *b, dop_node_id x)
         dop_attr cap = {.f = a->logit_softcap};
         x = op1(b, DOP_OP_softcap, "logits_c", x, &cap, DOP_TYPE_none);
     }
+    return x;
+}
+
+/* From the residual stream to logits and the arg-max, or to hidden states. */
+static void
+head(builder *b, dop_node_id x)
+{
+    set_label(b, "head");
+    if (b->opt->phase == DOP_PHASE_PREFILL)
+        x = op1(b, DOP_OP_last_row, "last", x, NULL, DOP_TYPE_none);
+    x = norm(b, "final_norm", DOP_W_final_norm, x);
+    x = b->opt->embeds ? op1(b, DOP_OP_cast, "hidden", x, NULL, DOP_TYPE_f32) : logits(b, x);
     dop_node_id outs[2] = {x, 0};
     uint32_t n = 1;
     if (b->opt->phase != DOP_PHASE_SCORE)
@@ -748,8 +755,8 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
                               opt->max_s, diag);
     if (opt->max_q > 1)
         out_graph->max_q = opt->max_q;
-    if (opt->mixed)
-        out_graph->name = "rows";
+    if (opt->mixed || opt->embeds)
+        out_graph->name = opt->mixed ? "rows" : "embed";
     inputs(&b);
     dop_node_id x = embedding(&b);
     for (uint32_t i = 0; i < m->arch.n_layers && b.status == DOP_OK; i++)

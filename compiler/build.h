@@ -21,6 +21,7 @@ typedef struct dop_build_options {
     dop_type act_type; /* f32 or f16: storage of activations between regions */
     uint32_t max_q;    /* sequences that states have room for; 0: 1 */
     bool mixed;        /* score: rows of several sequences in a step, and not of one only */
+    bool embeds;       /* score: hidden states after the final norm instead of logits */
 } dop_build_options;
 
 /* Leaves: input "tokens" u32[T], input "positions" u32[T], input "sequences" u32[T], or u32[1] where all rows of a step are of
@@ -28,7 +29,8 @@ typedef struct dop_build_options {
  * dop_rope_table) and "temper" f32 [S, 1] (dop_temper_table), state "L<i>.k" and "L<i>.v" [Q, S, KV heads, head dim]; layers
  * that see the last positions only have a ring of rows instead of S.
  * Labels: "embed", "L<i>/qkv", "L<i>/attn", "L<i>/o", "L<i>/ffn_up", "L<i>/ffn_down", "head".
- * Outputs in order: logits, and for decode and prefill the arg-max id; every final cache is an output too. */
+ * Outputs in order: logits (or hidden states, f32 [T, hidden]), and for decode and prefill the arg-max id; every final cache
+ * is an output too. */
 dop_status dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena *arena, dop_diag *diag,
                            dop_graph *out_graph);
 

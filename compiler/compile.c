@@ -98,6 +98,8 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
     uint32_t score = c->options.chunks[c->options.n_chunks > 1 ? 1 : 0];
     if (st == DOP_OK)
         st = dop_schedule_add(c, DOP_PHASE_SCORE, score, diag);
+    if (st == DOP_OK && options->embed)
+        st = dop_schedule_add_embed(c, score, diag);
     if (st == DOP_OK && options->passes.stop_after < 0)
         st = dop_kernel_path_check(&c->path, diag);
     if (st == DOP_OK)

@@ -20,7 +20,7 @@ typedef struct cli {
         *weights, *explain, *tuning, *kernel_path;
     uint32_t ctx, threads, sequences;
     dop_texts skip, force;
-    bool no_fuse, check, quiet, verbose, help, version;
+    bool embed, no_fuse, check, quiet, verbose, help, version;
 } cli;
 
 #define OPT(...) DOP_OPTION(cli, __VA_ARGS__)
@@ -48,6 +48,7 @@ static const dop_option options[] = {
     NUM(0, "sequences", COUNT, sequences, "N", "sequences that the plan holds at once (default 1)", 1, 64),
     OPT(0, "rows", TEXT, rows, "LIST",
         "most rows of steps of several sequences, as 4,16 (default: a row of each sequence, and quarters of that)"),
+    OPT(0, "embed", FLAG, embed, NULL, "the plan also gives hidden states, for embeddings"),
     OPT(0, "kv", TEXT, kv, "TYPE", "storage of the cache: f16 (default) or f32"),
     OPT(0, "act", TEXT, act, "TYPE", "storage of activations: f32 (default) or f16"),
     OPT(0, "weights", TEXT, weights, "HOW",
@@ -403,6 +404,7 @@ fill_options(const cli *o, dop_compile_options *opt, dop_diag *diag)
     if (st == DOP_OK && o->chunks)
         st = parse_chunks(o->chunks, opt, diag);
     opt->sequences = o->sequences;
+    opt->embed = o->embed;
     if (st == DOP_OK && o->rows)
         st = parse_rows(o->rows, opt, diag);
     if (st == DOP_OK)

@@ -328,7 +328,9 @@ n_dispatches(const writer *w)
 static void
 write_schedule(writer *w, const target_rows *t, const dop_schedule *s)
 {
-    dop_plan_schedule row = {.kind = s->mixed ? DOP_SCHED_ROWS : kinds[s->phase],
+    dop_plan_schedule row = {.kind = s->mixed    ? DOP_SCHED_ROWS
+                                     : s->embeds ? DOP_SCHED_EMBED
+                                                 : kinds[s->phase],
                              .profile = (uint32_t)(t - w->targets),
                              .max_rows = s->g.max_t,
                              .first_dispatch = n_dispatches(w),
@@ -571,6 +573,7 @@ write_model(writer *w)
     dop_plan_model m = {.vocab = a->vocab,
                         .ctx = c->ctx,
                         .ctx_train = a->ctx_train,
+                        .hidden = a->hidden,
                         .rewind = rewind_of(w),
                         .n_layers = a->n_layers,
                         .n_sequences = c->schedules[0].g.max_q,

@@ -161,7 +161,7 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
 }
 
 static dop_status
-add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, dop_diag *diag)
+add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bool embeds, dop_diag *diag)
 {
     dop_schedule *s = next_schedule(c, phase);
     dop_build_options build = {.phase = phase,
@@ -170,12 +170,14 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, do
                                .kv_type = c->options.kv_type,
                                .act_type = c->options.act_type,
                                .max_q = c->options.sequences,
-                               .mixed = mixed};
+                               .mixed = mixed,
+                               .embeds = embeds};
     for (uint32_t i = 0; i < c->options.n_chunks; i++)
         build.max_rows = build.max_rows > c->options.chunks[i] ? build.max_rows : c->options.chunks[i];
     if (build.max_rows < c->options.sequences)
         build.max_rows = c->options.sequences;
     s->mixed = mixed;
+    s->embeds = embeds;
     dop_weights *w = &c->model.weights;
     /* The builder sees the types that weights are packed with. */
     dop_type *stored = dop_arena_alloc(&c->arena, (w->n + 1) * sizeof *stored);
@@ -194,13 +196,19 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, do
 dop_status
 dop_schedule_add(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag)
 {
-    return add_schedule(c, phase, max_t, false, diag);
+    return add_schedule(c, phase, max_t, false, false, diag);
 }
 
 dop_status
 dop_schedule_add_rows(dop_compilation *c, uint32_t max_t, dop_diag *diag)
 {
-    return add_schedule(c, DOP_PHASE_SCORE, max_t, true, diag);
+    return add_schedule(c, DOP_PHASE_SCORE, max_t, true, false, diag);
+}
+
+dop_status
+dop_schedule_add_embed(dop_compilation *c, uint32_t max_t, dop_diag *diag)
+{
+    return add_schedule(c, DOP_PHASE_SCORE, max_t, false, true, diag);
 }
 
 dop_status

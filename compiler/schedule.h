@@ -29,6 +29,7 @@ typedef struct dop_schedule {
     const dop_persistent *persistent; /* the same in one dispatch of stages; NULL: there is no such form, */
     const char *persistent_no;        /* and why, where one was asked for */
     bool mixed;                       /* steps of rows of any sequences */
+    bool embeds;                      /* hidden states instead of logits */
     uint32_t n_body;                  /* regions before what only this step's logits need */
 } dop_schedule;
 
@@ -36,6 +37,8 @@ typedef struct dop_schedule {
 dop_status dop_schedule_add(dop_compilation *c, dop_phase phase, uint32_t max_t, dop_diag *diag);
 /* A schedule for steps of up to max_t rows of any sequences, with the logits of every row. */
 dop_status dop_schedule_add_rows(dop_compilation *c, uint32_t max_t, dop_diag *diag);
+/* A schedule for up to max_t tokens of one sequence, with the hidden states of every row. */
+dop_status dop_schedule_add_embed(dop_compilation *c, uint32_t max_t, dop_diag *diag);
 /* The same from a graph that is there already, in the compilation's arena; the builder's names and outputs are expected. */
 dop_status dop_schedule_add_graph(dop_compilation *c, dop_phase phase, const dop_graph *g, dop_diag *diag);
 

@@ -23,6 +23,7 @@ typedef struct dop_cli {
     dop_texts stop;
     /* scoring */
     const char *logits, *ppl;
+    const char *embed;   /* how to pool, "" for the usual way; NULL: no embedding */
     uint32_t logprobs;   /* with --json: alternatives shown for each token; DOP_CLI_UNSET: none of it */
     const char *session; /* file of the sequence: restored before, saved after */
     uint32_t ppl_ctx;
@@ -37,6 +38,8 @@ typedef struct dop_cli {
     const char *profile;
     /* text without a device */
     const char *tokenizer, *tokenize, *detokenize, *render_chat;
+    const char *json_schema, *grammar; /* files of what may be generated */
+    bool json_mode;
     /* --serve */
     const char *serve, *api_key_file, *chat_template;
     uint32_t serve_queue, serve_body, serve_tokens, serve_connections; /* jobs, KiB, tokens (0: no limit), connections */
@@ -55,6 +58,7 @@ typedef dop_status dop_mode_fn(dop_cli *cli, dop_diag *diag);
 
 dop_mode_fn dop_mode_run;          /* cli_run.c: generate */
 dop_mode_fn dop_mode_score;        /* cli_score.c: --ppl */
+dop_mode_fn dop_mode_embed;        /* cli_embed.c */
 dop_mode_fn dop_mode_list_devices; /* cli_info.c */
 dop_mode_fn dop_mode_info;
 dop_mode_fn dop_mode_disasm;

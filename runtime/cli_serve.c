@@ -52,7 +52,6 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
     dop_status st = dop_cli_plan(cli, diag, &path);
     if (st != DOP_OK || (st = dop_cli_open_options(cli, diag, &open)) != DOP_OK)
         return st;
-    open.no_scoring = true;
     if (cli->api_key_file && (st = dop_cli_read(cli->api_key_file, diag, &s->keys)) != DOP_OK)
         return st;
     if (cli->api_key_file && strspn(s->keys.data ? s->keys.data : "", " \r\n") == s->keys.size)
@@ -74,6 +73,7 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
     dop_engine_options engine = {.max_queue = cli->serve_queue};
     if ((st = dop_engine_create(s->model, s->tok, &engine, diag, &s->engine)) != DOP_OK)
         return st;
+    s->api.model = s->model;
     s->api.engine = s->engine;
     s->api.tok = s->tok;
     s->api.vocab = s->vocab;

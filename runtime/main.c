@@ -28,6 +28,9 @@ static const dop_option options[] = {
     OPT('s', "seed", TEXT, seed, "N", "of the random numbers (default 0; -1: a random one)"),
     OPT(0, "ignore-eos", FLAG, ignore_eos, NULL, "go on after the model's end token"),
     OPT(0, "stop", LIST, stop, "TEXT", "end before this text; repeatable"),
+    OPT(0, "json-schema", TEXT, json_schema, "FILE", "generate JSON that is valid for this schema"),
+    OPT(0, "grammar", TEXT, grammar, "FILE", "generate what this grammar (GBNF) allows"),
+    OPT(0, "json-mode", FLAG, json_mode, NULL, "generate a JSON object"),
     OPT(0, "chat", FLAG, chat, NULL, "put the prompt into the model's chat template"),
     OPT('i', "interactive", FLAG, interactive, NULL, "converse"),
     OPT(0, "session", TEXT, session, "FILE",
@@ -66,6 +69,8 @@ static const dop_option options[] = {
     HEADING("Instead of generating"),
     OPT(0, "ppl", TEXT, ppl, "FILE", "perplexity of a text, one JSON line"),
     NUM(0, "ppl-ctx", COUNT, ppl_ctx, "N", "window of --ppl in tokens (default: the context)", 2, UINT32_MAX - 1),
+    OPT(0, "embed", OPTIONAL, embed, "last|mean",
+        "the prompt's embedding as JSON: the hidden state of its last token (default), or their mean, of length 1"),
     OPT(0, "bench", FLAG, bench, NULL, "speed of one or several plans; -p and -n are lists then: see below"),
     OPT(0, "profile", TEXT, profile, "FILE",
         "time of every dispatch: table, and a timeline as FILE.html or trace events as FILE.json"),
@@ -161,6 +166,8 @@ choose_mode(const dop_cli *cli)
         return dop_mode_score;
     if (cli->serve)
         return dop_mode_serve;
+    if (cli->embed)
+        return dop_mode_embed;
     if (cli->interactive)
         return dop_mode_converse;
     return dop_mode_run;

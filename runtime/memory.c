@@ -239,8 +239,7 @@ read_bytes(const dop_plan *plan, const bool *schedules, uint32_t slot)
     uint64_t most = 4;
     for (uint32_t i = 0; i < plan->n_schedules; i++) {
         const dop_plan_schedule *s = &plan->schedules[i];
-        uint64_t rows = dop_plan_logit_rows(s);
-        uint64_t end = s->logits_offset + rows * plan->model->vocab * 4; /* inside the slot, checked at load */
+        uint64_t end = s->logits_offset + dop_plan_result_bytes(plan, s); /* inside the slot, checked at load */
         if (schedules[i] && s->logits_slot == slot && end > most)
             most = end;
     }

@@ -18,7 +18,7 @@ mark_used(const dop_model *model, uint32_t profile, uint32_t orderings, dop_used
     for (uint32_t i = 0; i < plan->n_schedules; i++) {
         const dop_plan_schedule *s = &plan->schedules[i];
         if (s->profile != profile || !(orderings >> s->ordering & 1) ||
-            (s->kind == DOP_SCHED_SCORE && model->no_scoring))
+            ((s->kind == DOP_SCHED_SCORE || s->kind == DOP_SCHED_EMBED) && model->no_scoring))
             continue;
         out->schedules[i] = true;
         dop_model_mark(plan, i, out);

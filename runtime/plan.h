@@ -44,8 +44,10 @@ typedef struct dop_plan {
     dop_map *file_maps; /* owned, n_files: external weights, mapped */
 } dop_plan;
 
-/* Rows whose logits a schedule gives. */
+/* Rows whose logits, or hidden states, a schedule gives. */
 uint32_t dop_plan_logit_rows(const dop_plan_schedule *schedule);
+/* Bytes of them. */
+uint64_t dop_plan_result_bytes(const dop_plan *plan, const dop_plan_schedule *schedule);
 
 /* Maps and checks a plan and the sizes of its external weight files. */
 dop_status dop_plan_open(const char *path, dop_diag *diag, dop_plan *out_plan);

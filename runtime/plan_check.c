@@ -319,7 +319,7 @@ static dop_status
 check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
 {
     const dop_plan_schedule *s = &plan->schedules[i];
-    if (s->kind < DOP_SCHED_DECODE || s->kind > DOP_SCHED_ROWS || s->profile >= plan->n_profiles || s->greedy > 1)
+    if (s->kind < DOP_SCHED_DECODE || s->kind > DOP_SCHED_EMBED || s->profile >= plan->n_profiles || s->greedy > 1)
         return DAMAGED("schedule %u has kind %u, profile %u, greedy %u", i, s->kind, s->profile, s->greedy);
     if (s->ordering >= DOP_N_ORDERS)
         return DAMAGED("schedule %u has ordering %u", i, s->ordering);
@@ -341,7 +341,8 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
             d->short_function > UINT16_MAX || (d->short_positions > 0 && (!d->short_groups || !d->short_splits)))
             return DAMAGED("stage %u of schedule %u has more workgroups or functions than there can be", k, i);
     }
-    if (s->max_rows == 0 || s->max_rows > DOP_STEP_MAX_ROWS || (s->kind == DOP_SCHED_DECODE && s->max_rows != 1))
+    if (s->max_rows == 0 || s->max_rows > DOP_STEP_MAX_ROWS || (s->kind == DOP_SCHED_DECODE && s->max_rows != 1) ||
+        (s->kind == DOP_SCHED_EMBED && plan->model->hidden == 0))
         return DAMAGED("schedule %u takes %u rows", i, s->max_rows);
     if (s->n_dispatches == 0 || !range_ok(s->first_dispatch, s->n_dispatches, plan->n_dispatches) ||
         s->n_body > s->n_dispatches)
@@ -349,9 +350,8 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
                        s->n_dispatches, plan->n_dispatches, s->n_body);
     if (s->logits_slot >= plan->n_slots || plan->slots[s->logits_slot].kind != DOP_SLOT_RESULT)
         return DAMAGED("schedule %u has its logits in slot %u, which is none for results", i, s->logits_slot);
-    uint64_t rows = dop_plan_logit_rows(s);
     if (s->logits_offset % 4 != 0 ||
-        !range_ok(s->logits_offset, rows * plan->model->vocab * 4, plan->slots[s->logits_slot].size))
+        !range_ok(s->logits_offset, dop_plan_result_bytes(plan, s), plan->slots[s->logits_slot].size))
         return DAMAGED("the logits of schedule %u leave their slot", i);
     return check_needs(plan, s, diag);
 }

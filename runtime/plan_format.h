@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 10u
+#define DOP_PLAN_VERSION 11u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                        \
@@ -65,6 +65,7 @@ typedef struct dop_plan_model {
     uint32_t ctx; /* cache length S: positions 0 .. ctx - 1 */
     uint32_t ctx_train;
     uint32_t n_layers;
+    uint32_t hidden; /* values of a row of hidden states */
     /* Positions that may be written and then dropped: where append state is a ring, positions further on have taken the place
      * of some that earlier rows see.  DOP_PLAN_NO_RINGS: any number. */
     uint32_t rewind;
@@ -136,9 +137,10 @@ typedef struct dop_plan_slot {
  * where the parity of a sequence is 0 (dop_step). */
 enum { DOP_PLAN_STATE_APPEND = 1, DOP_PLAN_STATE_REPLACE };
 
-/* Prefill and score take rows of one sequence in a step, rows those of any sequences.  Score and rows give the logits of
- * every row, the others those of the last one. */
-enum { DOP_SCHED_DECODE = 1, DOP_SCHED_PREFILL, DOP_SCHED_SCORE, DOP_SCHED_ROWS };
+/* Prefill, score and embed take rows of one sequence in a step, rows those of any sequences.  Score and rows give the logits of
+ * every row, embed the hidden states of every row after the final norm (f32 [max_rows, hidden], where the others have
+ * logits), the others the logits of the last one. */
+enum { DOP_SCHED_DECODE = 1, DOP_SCHED_PREFILL, DOP_SCHED_SCORE, DOP_SCHED_ROWS, DOP_SCHED_EMBED };
 
 /* How the dispatches of a schedule are ordered.
  * Persistent: the first dispatch runs the schedule's stages.  Its workgroups, all of which the device must run at once, go
@@ -157,7 +159,7 @@ typedef struct dop_plan_schedule {
     uint32_t n_dispatches;
     uint32_t n_body;        /* the first n_body need not be followed by the rest (the LM head and what only it reads)
                                 unless logits are wanted; n_body == n_dispatches when there is no such split */
-    uint32_t logits_slot;   /* slot of the logits, f32 [1 or max_rows, vocab] */
+    uint32_t logits_slot;   /* slot of the logits, f32 [1 or max_rows, vocab], or hidden states */
     uint32_t greedy;        /* 1: the last dispatch picks the arg-max and advances the step record */
     uint64_t logits_offset; /* bytes into that slot */
     uint32_t ordering;      /* DOP_ORDER_*; of schedules that differ in it alone the runtime takes the faster */

@@ -16,5 +16,13 @@ dop_plan_ordering_name(uint32_t ordering)
 uint32_t
 dop_plan_logit_rows(const dop_plan_schedule *schedule)
 {
-    return schedule->kind == DOP_SCHED_SCORE || schedule->kind == DOP_SCHED_ROWS ? schedule->max_rows : 1;
+    bool last = schedule->kind == DOP_SCHED_DECODE || schedule->kind == DOP_SCHED_PREFILL;
+    return last ? 1 : schedule->max_rows;
+}
+
+uint64_t
+dop_plan_result_bytes(const dop_plan *plan, const dop_plan_schedule *schedule)
+{
+    uint64_t cols = schedule->kind == DOP_SCHED_EMBED ? plan->model->hidden : plan->model->vocab;
+    return dop_plan_logit_rows(schedule) * cols * sizeof(float);
 }

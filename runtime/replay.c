@@ -50,11 +50,10 @@ static void
 record_mirror(const dop_replay *r, const dop_plan_schedule *s, VkCommandBuffer commands)
 {
     const dop_place *p = &r->memory->places[s->logits_slot];
-    uint64_t rows = dop_plan_logit_rows(s);
     VkBufferCopy copy = {
         .srcOffset = p->offset + s->logits_offset,
         .dstOffset = p->mirror_offset + s->logits_offset,
-        .size = rows * r->plan->model->vocab * 4,
+        .size = dop_plan_result_bytes(r->plan, s),
     };
     barrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT,
             VK_ACCESS_TRANSFER_READ_BIT);

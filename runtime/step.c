@@ -17,7 +17,7 @@ dop_step_takes(const dop_model *model, uint32_t schedule, uint32_t kind, size_t 
     const dop_model *m = model;
     const dop_plan_schedule *row = &m->plan.schedules[schedule];
     if (schedule == m->decode[DOP_ORDER_BARRIERS])
-        return n <= 1;
+        return kind != DOP_SCHED_EMBED && n <= 1;
     return row->profile == m->info.profile && row->kind == kind && row->ordering == DOP_ORDER_BARRIERS;
 }
 

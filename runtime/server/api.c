@@ -76,23 +76,21 @@ static void
 post_completions(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
                  dop_call **out_call)
 {
-    *out_call = dop_call_begin(api, request, root, false, answer);
+    *out_call = dop_call_begin(api, request, root, DOP_CALL_COMPLETION, answer);
 }
 
 static void
 post_chat(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
           dop_call **out_call)
 {
-    *out_call = dop_call_begin(api, request, root, true, answer);
+    *out_call = dop_call_begin(api, request, root, DOP_CALL_CHAT, answer);
 }
 
 static void
 post_embeddings(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
                 dop_call **out_call)
 {
-    (void)api, (void)request, (void)root, (void)out_call;
-    dop_answer_error(answer, &(dop_api_error){501, "invalid_request_error", "unsupported", NULL},
-                     "this plan gives no embeddings");
+    *out_call = dop_call_begin(api, request, root, DOP_CALL_EMBEDDING, answer);
 }
 
 static void

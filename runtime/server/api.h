@@ -13,6 +13,7 @@ struct dop_vocab;
 typedef struct dop_call dop_call;
 
 typedef struct dop_api {
+    const dop_model *model; /* facts of it only */
     dop_engine *engine;
     const dop_tokenizer *tok;
     const dop_chat *chat; /* NULL: the model has no template, and conversations are refused */

@@ -152,6 +152,24 @@ whole_choice(const dop_call *c, uint32_t index)
     return choice;
 }
 
+static json_t *
+embeddings(const dop_call *c)
+{
+    json_t *data = json_array();
+    json_int_t tokens = 0;
+    for (uint32_t i = 0; i < c->n_choices; i++) {
+        dop_job_state s = dop_job_look(c->choices[i].job);
+        json_t *values = c->base64 ? dop_json_base64(s.embedding, s.n_embedding * sizeof(float)) : json_array();
+        for (uint32_t k = 0; k < s.n_embedding && !c->base64; k++)
+            json_array_append_new(values, json_real((double)s.embedding[k]));
+        json_array_append_new(
+            data, json_pack("{s:s, s:i, s:o}", "object", "embedding", "index", (int)i, "embedding", values));
+        tokens += s.n_prompt;
+    }
+    return json_pack("{s:s, s:o, s:s, s:{s:I, s:I}}", "object", "list", "data", data, "model", c->api->facts.name,
+                     "usage", "prompt_tokens", tokens, "total_tokens", tokens);
+}
+
 static bool
 poll_whole(dop_call *c, dop_answer *answer)
 {
@@ -163,6 +181,10 @@ poll_whole(dop_call *c, dop_answer *answer)
             fail(answer, &s);
             return true;
         }
+    }
+    if (c->embeds) {
+        dop_answer_json(answer, 200, embeddings(c));
+        return true;
     }
     json_t *choices = json_array();
     for (uint32_t i = 0; i < c->n_choices; i++)

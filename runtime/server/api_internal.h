@@ -31,6 +31,8 @@ const char *dop_reader_text(dop_reader *r, const char *name, size_t *out_n);
 /* Takes the value. */
 void dop_answer_json(dop_answer *answer, unsigned status, json_t *value);
 void dop_json_append(dop_buf *out, const json_t *value);
+/* Four characters for three bytes (RFC 4648, section 4). */
+json_t *dop_json_base64(const void *bytes, size_t n);
 /* What is no UTF-8 becomes U+FFFD. */
 json_t *dop_json_text(const char *bytes, size_t n);
 
@@ -58,7 +60,8 @@ typedef struct dop_choice {
 
 struct dop_call {
     const dop_api *api;
-    bool chat, stream, include_usage, logprobs;
+    bool chat, embeds, stream, include_usage, logprobs;
+    bool base64; /* how embeddings are written */
     uint32_t n_top;
     const dop_tool_form *tools; /* NULL: no tools were offered */
     char id[40];
@@ -68,6 +71,7 @@ struct dop_call {
 };
 
 /* api_request.c: a body to a call whose jobs are submitted; NULL: refused, and the answer says why. */
-dop_call *dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t *root, bool chat,
+typedef enum dop_call_kind { DOP_CALL_COMPLETION, DOP_CALL_CHAT, DOP_CALL_EMBEDDING } dop_call_kind;
+dop_call *dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_call_kind kind,
                          dop_answer *answer);
 #endif

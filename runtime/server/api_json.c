@@ -53,6 +53,23 @@ dop_json_text(const char *bytes, size_t n)
     return text;
 }
 
+json_t *
+dop_json_base64(const void *bytes, size_t n)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const uint8_t *b = bytes;
+    dop_buf out = {0};
+    for (size_t i = 0; i < n; i += 3) {
+        uint32_t v = (uint32_t)b[i] << 16 | (i + 1 < n ? (uint32_t)b[i + 1] << 8 : 0) | (i + 2 < n ? b[i + 2] : 0);
+        char four[4] = {digits[v >> 18], digits[v >> 12 & 63], i + 1 < n ? digits[v >> 6 & 63] : '=',
+                        i + 2 < n ? digits[v & 63] : '='};
+        dop_buf_append(&out, four, sizeof four);
+    }
+    json_t *text = out.failed ? NULL : json_stringn(out.size ? out.data : "", out.size);
+    dop_buf_finish(&out);
+    return text;
+}
+
 void
 dop_answer_error(dop_answer *answer, const dop_api_error *error, const char *fmt, ...)
 {

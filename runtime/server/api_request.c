@@ -237,14 +237,14 @@ take_messages(gathering *g, const json_t *tools)
 }
 
 static void
-take_ids(gathering *g, const json_t *list, dop_ids *out)
+take_ids(gathering *g, const char *param, const json_t *list, dop_ids *out)
 {
     size_t i;
     const json_t *v;
     json_array_foreach(list, i, v)
     {
         if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) >= g->api->facts.vocab) {
-            dop_reader_refuse(&g->r, "prompt", "token ids of a prompt are whole numbers below %u", g->api->facts.vocab);
+            dop_reader_refuse(&g->r, param, "token ids of a prompt are whole numbers below %u", g->api->facts.vocab);
             return;
         }
         dop_ids_push(out, (uint32_t)json_integer_value(v));
@@ -252,32 +252,32 @@ take_ids(gathering *g, const json_t *list, dop_ids *out)
 }
 
 static void
-take_prompt(gathering *g, const json_t *one, dop_ids *out)
+take_prompt(gathering *g, const char *param, const json_t *one, dop_ids *out)
 {
     dop_diag diag = {0};
     if (json_is_array(one))
-        take_ids(g, one, out);
+        take_ids(g, param, one, out);
     else if (!json_is_string(one))
-        dop_reader_refuse(&g->r, "prompt", "prompt is a text, a list of token ids, or a list of such");
+        dop_reader_refuse(&g->r, param, "%s is a text, a list of token ids, or a list of such", param);
     else if (dop_tokenizer_encode(g->api->tok, json_string_value(one), json_string_length(one), DOP_ENCODE_ADD_SPECIAL,
                                   &diag, out) != DOP_OK)
-        refuse_by(g, "prompt", &diag);
+        refuse_by(g, param, &diag);
 }
 
 static void
-take_prompts(gathering *g)
+take_prompts(gathering *g, const char *param)
 {
-    const json_t *v = dop_reader_get(&g->r, "prompt");
+    const json_t *v = dop_reader_get(&g->r, param);
     bool several = json_is_array(v) && json_array_size(v) > 0 && !json_is_integer(json_array_get(v, 0));
     size_t n = several ? json_array_size(v) : 1;
     if (n > g->api->max_choices) {
-        dop_reader_refuse(&g->r, "prompt", "at most %u prompts", g->api->max_choices);
+        dop_reader_refuse(&g->r, param, "at most %u prompts", g->api->max_choices);
         return;
     }
     g->prompts = calloc(n, sizeof *g->prompts);
     g->n_prompts = (uint32_t)n;
     for (size_t i = 0; i < n && g->prompts && !g->r.failed; i++)
-        take_prompt(g, several ? json_array_get(v, i) : v, &g->prompts[i]);
+        take_prompt(g, param, several ? json_array_get(v, i) : v, &g->prompts[i]);
 }
 
 /* How long the answers may be; prompts that leave no room are refused. */
@@ -296,7 +296,7 @@ take_lengths(gathering *g)
     if (r->failed)
         return;
     uint32_t room = longest < ctx ? ctx - longest : 0;
-    if (wanted > (int64_t)most) {
+    if (wanted > (int64_t)most && most < ctx) {
         dop_reader_refuse(r, "max_tokens", "this server writes at most %u tokens", most);
     } else if (room == 0 || wanted > (int64_t)room) {
         r->failed = true;
@@ -483,7 +483,7 @@ gather(gathering *g)
     if (g->call->chat)
         take_messages(g, tools);
     else
-        take_prompts(g);
+        take_prompts(g, "prompt");
     if (!g->r.failed)
         take_lengths(g);
     g->call->n_choices = g->n_prompts * g->n_each;
@@ -491,9 +491,44 @@ gather(gathering *g)
         dop_reader_refuse(&g->r, "n", "at most %u answers to a request", g->api->max_choices);
 }
 
-dop_call *
-dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t *root, bool chat, dop_answer *answer)
+static void
+gather_embedding(gathering *g)
 {
+    dop_reader *r = &g->r;
+    size_t n;
+    const char *format = dop_reader_text(r, "encoding_format", &n), *pooling = dop_reader_text(r, "pooling", &n);
+    if (dop_model_embedding_size(g->api->model) == 0)
+        dop_reader_refuse(r, "model", "this plan gives no embeddings: compile it with dopplerc --embed");
+    if (format && strcmp(format, "float") != 0 && strcmp(format, "base64") != 0)
+        dop_reader_refuse(r, "encoding_format", "encoding_format is float or base64");
+    if (pooling && strcmp(pooling, "last") != 0 && strcmp(pooling, "mean") != 0)
+        dop_reader_refuse(r, "pooling", "pooling is last or mean");
+    if (dop_reader_get(r, "dimensions"))
+        dop_reader_refuse(r, "dimensions", "dimensions is not supported: vectors have the model's");
+    g->call->base64 = format && strcmp(format, "base64") == 0;
+    g->job.embeds = g->job.wake_at_end = true;
+    g->job.pooling = pooling && strcmp(pooling, "mean") == 0 ? DOP_POOLING_MEAN : DOP_POOLING_LAST;
+    g->job.time_limit_s = g->api->time_limit_s;
+    g->n_each = 1;
+    if (!r->failed)
+        take_prompts(g, "input");
+    for (uint32_t i = 0; i < g->n_prompts && !r->failed; i++) {
+        if (g->prompts[i].failed || g->prompts[i].count == 0)
+            dop_reader_refuse(r, "input", "an input is empty");
+        else if (g->prompts[i].count > g->api->facts.ctx)
+            dop_reader_refuse(r, "input", "an input has %zu tokens, and the model's maximum context length is %u",
+                              g->prompts[i].count, g->api->facts.ctx);
+    }
+    g->call->n_choices = g->n_prompts;
+    if (!r->failed && g->n_prompts > DOP_CALL_MAX_CHOICES)
+        dop_reader_refuse(r, "input", "at most %d inputs", DOP_CALL_MAX_CHOICES);
+}
+
+dop_call *
+dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_call_kind kind,
+               dop_answer *answer)
+{
+    bool chat = kind == DOP_CALL_CHAT;
     gathering g = {.api = api, .r = {.root = root, .answer = answer}};
     g.call = calloc(1, sizeof *g.call);
     if (!g.call) {
@@ -509,7 +544,10 @@ dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t 
         dop_reader_refuse(
             &g.r, "messages",
             "the model has no chat template: use /v1/completions, or start the server with --chat-template");
-    if (!g.r.failed)
+    g.call->embeds = kind == DOP_CALL_EMBEDDING;
+    if (!g.r.failed && g.call->embeds)
+        gather_embedding(&g);
+    else if (!g.r.failed)
         gather(&g);
     if (!g.r.failed)
         submit(&g);

@@ -135,6 +135,7 @@ dop_job_free(dop_job *job)
     free(job->stop_bytes);
     free(job->prompt);
     free(job->biases);
+    free(job->embedding);
     free(job->written);
     free(job->is_new);
     free(job->tokens);
@@ -180,7 +181,10 @@ make_job(const dop_engine *e, const dop_job_request *r)
     job->biases = copy(r->biases, r->n_biases * sizeof *r->biases);
     job->written = malloc(((size_t)r->max_tokens + 1) * sizeof *job->written);
     job->is_new = malloc((size_t)r->max_tokens + 1);
-    if (!job->prompt || !job->biases || !job->written || !job->is_new || !copy_stops(job, r)) {
+    job->n_embedding = r->embeds ? dop_model_embedding_size(e->model) : 0;
+    job->embedding = r->embeds ? calloc((size_t)job->n_embedding + 1, sizeof(float)) : NULL;
+    if ((r->embeds && !job->embedding) || !job->prompt || !job->biases || !job->written || !job->is_new ||
+        !copy_stops(job, r)) {
         dop_job_free(job);
         return NULL;
     }
@@ -282,6 +286,8 @@ dop_job_look(const dop_job *job)
         .n_text = job->output.text.size,
         .tokens = job->tokens,
         .n_tokens = job->n_tokens,
+        .embedding = job->embedding,
+        .n_embedding = job->n_embedding,
         .n_prompt = (uint32_t)job->request.n_prompt,
         .n_reused = job->n_reused,
         .submitted_ms = job->submitted_ms,

@@ -47,9 +47,11 @@ typedef struct dop_job_request {
     bool ignore_end;             /* go on after the model's end token */
     bool keep_special;           /* special tokens give text */
     struct dop_matcher *matcher; /* what may be written; NULL: everything */
-    double time_limit_s;         /* from being submitted; 0: none */
-    bool wake_at_end;            /* not before */
-    void (*wake)(void *user);    /* something is new; called under the engine's lock, by its thread; must not call it */
+    bool embeds;                 /* an embedding of the prompt is made, and nothing is picked */
+    dop_pooling pooling;
+    double time_limit_s;      /* from being submitted; 0: none */
+    bool wake_at_end;         /* not before */
+    void (*wake)(void *user); /* something is new; called under the engine's lock, by its thread; must not call it */
     void *user;
 } dop_job_request;
 
@@ -81,8 +83,10 @@ typedef struct dop_job_state {
     const dop_diag *diag;
     const char *text; /* written so far, without stop texts; n_text bytes */
     size_t n_text;
-    const dop_job_token *tokens;            /* with logprobs: one for each token written; NULL otherwise */
-    uint32_t n_tokens;                      /* written, with the end token */
+    const dop_job_token *tokens; /* with logprobs: one for each token written; NULL otherwise */
+    uint32_t n_tokens;           /* written, with the end token */
+    const float *embedding;      /* [n_embedding], of a job that embeds and has ended */
+    uint32_t n_embedding;
     uint32_t n_prompt, n_reused;            /* tokens of the prompt; those that were there already */
     double submitted_ms, first_ms, last_ms; /* dop_now_ms; 0: not yet */
 } dop_job_state;

@@ -30,6 +30,8 @@ struct dop_job {
 
     /* of the engine's thread */
     dop_rng rng;
+    float *embedding; /* [n_embedding]; NULL: none is asked for */
+    uint32_t n_embedding;
     uint32_t n_read; /* tokens of the prompt that are in the sequence */
     uint32_t pending;
     uint32_t *written; /* [max_tokens] */

@@ -232,6 +232,37 @@ forget_row(dop_engine *e, uint32_t row)
             e->slots[i].job->row = UINT32_MAX;
 }
 
+/* An embedding is made in one go, between steps. */
+static void
+embed(dop_engine *e, dop_job *job)
+{
+    dop_diag diag = {0};
+    dop_sequence *s = e->slots[job->slot].sequence;
+    dop_status st = dop_sequence_rewind(s, 0, &diag);
+    if (st == DOP_OK)
+        st = dop_sequence_embed(s, job->prompt, job->request.n_prompt, job->request.pooling, &diag, job->embedding);
+    if (st == DOP_E_DEVICE)
+        give_up(e, &diag);
+    if (st != DOP_OK) {
+        fail_job(e, job, &diag);
+        return;
+    }
+    dop_engine_lock(e);
+    e->metrics.prompt_tokens += job->request.n_prompt;
+    dop_job_finish(e, job, DOP_JOB_LENGTH, NULL);
+    if (job->released)
+        dop_job_free(job);
+    dop_engine_unlock(e);
+}
+
+static void
+forget_rows(dop_engine *e)
+{
+    for (uint32_t i = 0; i < e->n_rows; i++)
+        forget_row(e, i);
+    e->n_rows = 0;
+}
+
 static void
 plan_step(dop_engine *e)
 {
@@ -246,6 +277,14 @@ plan_step(dop_engine *e)
     e->read_last = false;
     for (dop_job *job; (job = next_reader(e)) != NULL;) {
         dop_diag diag = {0};
+        if (job->request.embeds) {
+            if (alone || e->n_rows > n)
+                return;
+            forget_rows(e);
+            e->read_last = true;
+            embed(e, job);
+            return;
+        }
         if (job->n_read == UINT32_MAX && begin_prompt(e, job, &diag) != DOP_OK) {
             if (diag.code == DOP_E_DEVICE)
                 give_up(e, &diag);
@@ -263,9 +302,8 @@ plan_step(dop_engine *e)
         }
         if (alone || e->n_rows > n) /* prompts have joined: the long one is for the next step */
             return;
-        for (uint32_t i = 0; i < e->n_rows; i++)
-            forget_row(e, i);
-        e->n_rows = n = 0;
+        forget_rows(e);
+        n = 0;
         e->read_last = true;
         add_prompt(e, job, left < e->max_chunk ? left : e->max_chunk);
         if (e->n_rows >= e->max_rows)

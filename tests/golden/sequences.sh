@@ -17,8 +17,19 @@ if [ "${1:-}" = whole ]; then
     run llama 2000 8 2e-2 --sequences 64 --rows 2,8,64
     run llama 2000 9 5e-4 --kv f32 --sequences 3 --no-fuse
 else
-    run llama 400 1 5e-4 --kv f32 --sequences 5
+    run llama 400 1 5e-4 --kv f32 --sequences 5 --embed
+    # Embeddings, of more tokens than a piece has.
+    tokens="1 17 200 3 90 41 5 260 77 8 9 13 250 31 2 66 54 12 100 7 300 99"
+    check "logits" "$EXEC" llama.plan --tokens "$tokens" --logits logits.f32 -n 0 --quiet
+    for how in last mean; do
+        "$EXEC" llama.plan --tokens "$tokens" --embed=$how --quiet >$how.json
+        check "embedding: $how" "$TOOLS/embedding" $how.json "$SRC/tests/golden/llama/model.safetensors" logits.f32 5e-4
+    done
+    check_fails "an unknown way to pool" 2 "--embed takes last or mean" "$EXEC" llama.plan --tokens "1 2" --embed=max
+    check_fails "nothing to embed" 1 "there are no tokens" "$EXEC" llama.plan --tokens "" --embed
     run mistral_window 200 2 2e-2 --sequences 3 --rows 3
+    check_fails "a plan without hidden states" 1 "compile it with --embed" \
+        "$EXEC" mistral_window.plan --tokens "1 2" --embed
 fi
 check_fails "recurrent layers: one sequence" 1 "such plans hold one sequence at a time" \
     "$DOPPLERC" "$SRC/tests/golden/lfm2" -o no.plan --sequences 2

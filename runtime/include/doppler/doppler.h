@@ -47,7 +47,7 @@ typedef struct dop_open_options {
     /* Tokens that the first dop_sequence_feed will bring, roughly; 0: unknown.  When it is known, opening a model ends
      * when that call has what it needs.  A thread makes the rest meanwhile, and calls that need it wait for it. */
     uint32_t first_tokens;
-    bool no_scoring;       /* dop_sequence_score will not be called, and nothing is made for it */
+    bool no_scoring; /* dop_sequence_score and dop_sequence_embed will not be called, and nothing is made for them */
     dop_ordering ordering; /* of greedy and sampled steps */
     double timeout_s;      /* longest wait for one submission; 0: by device */
     dop_log log;           /* decisions and sizes; may be called by another thread until dop_model_close ends */
@@ -163,6 +163,19 @@ typedef dop_status dop_logits_fn(void *user, size_t first, size_t n_rows, const 
 /* Like dop_sequence_feed, and hands out the logits of every token fed, in order. */
 dop_status dop_sequence_score(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_logits_fn *fn, void *user,
                               dop_diag *diag);
+
+/* Which hidden states an embedding is made of; models are trained for one or the other. */
+typedef enum dop_pooling {
+    DOP_POOLING_LAST, /* that of the last token */
+    DOP_POOLING_MEAN  /* the mean over the tokens */
+} dop_pooling;
+/* Like dop_sequence_feed, and makes an embedding of the n tokens fed (1 at least): their hidden states after the final norm,
+ * pooled, with Euclidean length 1.  out_vector: f32 [dop_model_embedding_size], the caller's.  DOP_E_INPUT: the plan gives
+ * no hidden states (dopplerc --embed). */
+dop_status dop_sequence_embed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_pooling pooling,
+                              dop_diag *diag, float *out_vector);
+/* Values of an embedding; 0: the plan gives none (dopplerc --embed), or the model was opened without scoring. */
+uint32_t dop_model_embedding_size(const dop_model *model);
 
 /* --- steps ----------------------------------------------------------------------------------------------------------- */
 
