@@ -44,8 +44,9 @@ typedef struct dop_cli {
     bool json_mode;
     /* --serve */
     const char *serve, *api_key_file, *chat_template;
-    uint32_t serve_queue, serve_body, serve_tokens, serve_connections; /* jobs, KiB, tokens (0: no limit), connections */
-    double serve_time, serve_receive, serve_grace;                     /* seconds; serve_time 0: no limit */
+    uint32_t serve_queue, serve_body, serve_tokens,
+        serve_connections;                         /* jobs, KiB, tokens (0: no limit), connections */
+    double serve_time, serve_receive, serve_grace; /* seconds; serve_time 0: no limit */
     /* about */
     bool bench, trace_kernels, check, info, disasm, json, quiet, verbose, help, version;
 

@@ -32,11 +32,7 @@ spell(dop_schema *s, uint32_t from, const dop_charset *set, uint32_t to)
     static const char escapes[][2] = {{'"', '"'},  {'\\', '\\'}, {'\b', 'b'}, {'\f', 'f'},
                                       {'\n', 'n'}, {'\r', 'r'},  {'\t', 't'}};
     dop_charset plain = {0};
-    dop_charset_add(&plain, 0, 0x1f);
-    dop_charset_add(&plain, '"', '"');
-    dop_charset_add(&plain, '\\', '\\');
-    dop_charset_add(&plain, 0x7f, 0x9f);
-    dop_charset_negate(&plain);
+    dop_schema_plain(&plain);
     dop_charset_limit(&plain, set);
     s->a.failed |= plain.failed;
     dop_auto_chars(&s->a, from, &plain, to);

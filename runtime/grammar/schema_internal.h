@@ -1,4 +1,5 @@
-/* What the makers of schemas share: schema.c, which keyword means what; schema_text.c, strings; schema_number.c. */
+/* What the makers of schemas share: schema.c, which keyword means what; schema_base.c;
+ * schema_text.c, strings; schema_number.c. */
 #ifndef DOPPLER_RUNTIME_GRAMMAR_SCHEMA_INTERNAL_H
 #define DOPPLER_RUNTIME_GRAMMAR_SCHEMA_INTERNAL_H
 
@@ -35,6 +36,8 @@ uint32_t dop_schema_count(dop_schema *s, const json_t *schema, const char *name,
 
 /* schema_text.c: from a state to the state behind the string with its quotes. */
 uint32_t dop_schema_string(dop_schema *s, uint32_t from, const json_t *schema);
+/* schema_character.c: those that stand in a string as they are. */
+void dop_schema_plain(dop_charset *set);
 /* One character of any string, with escapes; a rule. */
 uint32_t dop_schema_character(dop_schema *s);
 /* A string in quotes that is none of the members' names. */

@@ -1,4 +1,5 @@
-/* What the files of the engine share: engine.c, the side of the callers; engine_step.c, that of its thread; engine_pick.c,
+/* What the files of the engine share: engine.c, the side of the callers; engine_job.c, jobs
+ * themselves; engine_step.c, that of its thread; engine_pick.c,
  * from logits to tokens. */
 #ifndef DOPPLER_RUNTIME_SERVER_ENGINE_INTERNAL_H
 #define DOPPLER_RUNTIME_SERVER_ENGINE_INTERNAL_H
@@ -106,7 +107,8 @@ void dop_job_write(dop_engine *e, dop_job *job, double now_ms);
 /* Under the lock. */
 void dop_job_finish(dop_engine *e, dop_job *job, dop_job_end end, const dop_diag *diag);
 
-/* engine.c */
-void dop_job_free(dop_job *job);
+/* engine_job.c */
+dop_job *dop_job_make(const dop_engine *e, const dop_job_request *request); /* NULL: out of memory */
+void dop_job_free(dop_job *job);                                            /* accepts NULL */
 
 #endif
