@@ -35,7 +35,7 @@ run_check() {
     "$EXEC" p.plan --check --ordering persistent >checked && grep -q '^ok *persistent *stages' checked
 }
 
-for model in gemma3 olmo2 mistral_window glm4_moe; do
+for model in gemma3 olmo2 mistral_window deepseek_v3; do
     persistent $model one-workgroup
 done
 check "--check compares stages, those of experts too" run_check
