@@ -38,7 +38,7 @@ olmo2) most=7 ;;                              # norms after q, k and after both 
 mixtral | qwen3_moe | gpt_oss) most=6 ;;      # the router, and two products of the experts
 qwen2_moe | qwen3_next | ernie4_5_moe | glm4_moe | granitemoehybrid) most=7 ;; # ... and the shared expert's second product
 llama4_text) most=7 ;;                        # an expert whose products are weighed, and the shared expert
-deepseek_v3) most=13 ;;                       # low ranks: a product, a norm and a product more for queries and for keys
+deepseek_v3) most=10 ;;                       # low ranks: a product more for queries, and one by head on either side of attention
 olmoe | minimax_m2) most=8 ;;                 # norms of q and k over whole rows
 esac
 
