@@ -83,12 +83,12 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
     const dop_tile *tile = &gen->choice->tile;
     const dop_index ix = {"t", "c"};
     dop_keys keys = {0};
-    dop_buf fetch = {0}, raw = {0}, dots = {0}, store = {0};
+    dop_buf begin = {0}, fetch = {0}, raw = {0}, dots = {0}, store = {0};
     uint32_t n_binds = e->n_binds;
     for (uint32_t m = 0; m < part->n_mats; m++)
         dop_emit_bind(e, part->mats[m], dop_emit_str(e, "acc[(%u + r) * %u + t]", m * tile->rows, e->g->max_t), false,
                       NULL);
-    dop_gemv_fetch(gen, p, index, &fetch, &raw);
+    dop_gemv_fetch(gen, p, index, &begin, &fetch, &raw);
     emit_dots(gen, p, part, &dots);
     dop_emit_scope(e, &store, "                ");
     for (uint32_t i = 0; i < part->n_outs; i++)
@@ -111,6 +111,7 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");
     dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "few_part.glsl", &keys, out) : e->status;
     e->n_binds = n_binds;
+    dop_buf_finish(&begin);
     dop_buf_finish(&fetch);
     dop_buf_finish(&raw);
     dop_buf_finish(&dots);

@@ -123,6 +123,8 @@ uint32_t dop_step_decode_at(const dop_model *model, uint32_t pos, uint32_t n);
 /* Makes the other copy of states that steps replace the current one, because a step of the sequence at this place counts
  * or does not count any more.  Nothing may be under way. */
 void dop_step_swap_states(dop_model *model, uint32_t place);
+/* The same while later steps may be under way: the device has changed the step record by itself. */
+void dop_step_note_swap(dop_model *model, uint32_t place);
 /* Submits and keeps count of the device's own picks.  Logits of steps before are gone then. */
 dop_status dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
                            uint64_t *out_ticket);
@@ -131,7 +133,7 @@ dop_status dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, u
 dop_status dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form, uint32_t *io_schedule,
                            dop_diag *diag);
 /* Everything submitted is done, and picks that were not taken are dropped.  Of states that steps replace the sequence that
- * ran has those after the one step that was under way: all its tokens were there before. */
+ * ran has those after the first step that was under way: all its tokens were there before. */
 dop_status dop_step_drain(dop_model *model, dop_diag *diag);
 /* Fails with DOP_E_USAGE while a step is open. */
 dop_status dop_step_none_open(const dop_model *model, dop_diag *diag);

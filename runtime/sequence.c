@@ -216,7 +216,7 @@ submit_ahead(dop_sequence *s, dop_diag *diag)
         if (st != DOP_OK)
             return st;
         dop_sequence_note_written(s, m->dev_pos + times);
-        s->n_kept = m->dev_pos; /* where states are replaced, so that this is the only step under way */
+        s->n_kept = m->n_ahead == 0 ? m->dev_pos : UINT32_MAX; /* a second step writes over what was before the first */
         m->dev_pos += times;
         m->ahead[m->n_ahead].ticket = ticket;
         m->ahead[m->n_ahead].end = m->picks_asked;
@@ -263,13 +263,32 @@ finish_pick(dop_sequence *s, dop_diag *diag)
     return dop_replay_wait(&m->replay, m->ahead[0].ticket, diag);
 }
 
+/* Before a pick: what the device has under way is for that pick, and all but the last token is in the states. */
+static dop_status
+make_ready(dop_sequence *s, dop_diag *diag)
+{
+    dop_model *m = s->model;
+    dop_status st = DOP_OK;
+    if (m->running && (m->runner != s || s->logits || !picks_on_device(s)))
+        st = dop_step_drain(m, diag);
+    if (st == DOP_OK && m->plan.replaces && !m->running && !s->logits)
+        st = dop_sequence_go_back(s, s->n_tokens - 1, diag);
+    if (st == DOP_OK && !m->running && !s->logits)
+        st = dop_sequence_keep_rings(s, s->n_fed < s->n_tokens ? s->n_fed : s->n_tokens - 1, diag);
+    /* More than the last pick is missing where feeding failed, or begins again. */
+    while (st == DOP_OK && !m->running && s->n_fed + 1 < s->n_tokens)
+        st = feed_chunk(s, diag);
+    return st;
+}
+
 static dop_status
 next_on_device(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
 {
     dop_model *m = s->model;
     dop_status st = finish_pick(s, diag);
     /* Once at most: afterwards nothing waits any more. */
-    if (st == DOP_OK && dop_model_stalled(m, m->ahead[0].end) && (st = dop_model_fall_back(m, diag)) == DOP_OK)
+    if (st == DOP_OK && dop_model_stalled(m, m->ahead[0].end) && (st = dop_model_fall_back(m, diag)) == DOP_OK &&
+        (st = make_ready(s, diag)) == DOP_OK)
         st = finish_pick(s, diag);
     if (st != DOP_OK)
         return st;
@@ -278,13 +297,15 @@ next_on_device(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
         (void)dop_step_drain(m, NULL); /* what runs ahead of it goes on from nowhere */
         return dop_step_not_finite(m, s->n_tokens - 1, diag);
     }
-    dop_step_swap_states(m, s->place); /* as the device has done */
+    dop_step_note_swap(m, s->place); /* the device has done it, and may be about to do it for the next step */
     m->picks_taken++;
     if (m->picks_taken == m->ahead[0].end) {
         m->n_ahead--;
         memmove(&m->ahead[0], &m->ahead[1], m->n_ahead * sizeof m->ahead[0]);
     }
     s->n_fed = s->n_tokens; /* the step that made this pick has fed what came before it */
+    if (m->n_ahead == 1)
+        s->n_kept = s->n_fed; /* the step that is left feeds this pick, and reads the states before it */
     *out_id = id;
     return DOP_OK;
 }
@@ -346,24 +367,6 @@ next_on_host(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
     return DOP_OK;
 }
 
-/* Before a pick: what the device has under way is for that pick, and all but the last token is in the states. */
-static dop_status
-make_ready(dop_sequence *s, dop_diag *diag)
-{
-    dop_model *m = s->model;
-    dop_status st = DOP_OK;
-    if (m->running && (m->runner != s || s->logits || !picks_on_device(s)))
-        st = dop_step_drain(m, diag);
-    if (st == DOP_OK && m->plan.replaces && !m->running && !s->logits)
-        st = dop_sequence_go_back(s, s->n_tokens - 1, diag);
-    if (st == DOP_OK && !m->running && !s->logits)
-        st = dop_sequence_keep_rings(s, s->n_fed < s->n_tokens ? s->n_fed : s->n_tokens - 1, diag);
-    /* More than the last pick is missing where feeding failed, or begins again. */
-    while (st == DOP_OK && !m->running && s->n_fed + 1 < s->n_tokens)
-        st = feed_chunk(s, diag);
-    return st;
-}
-
 dop_status
 dop_sequence_pick_on_host(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
 {
@@ -408,8 +411,9 @@ dop_sequence_picked(dop_sequence *sequence)
     if (s->wanted != UINT32_MAX && s->wanted > 0)
         s->wanted--;
     dop_speculator_took(s->speculator);
-    /* Of states that steps replace only the last step can be undone: the next one begins when its token is taken, and
-     * whoever calls meanwhile does something else.  What fails here fails again in the next call, which says so. */
+    /* Of states that steps replace only the last step can be undone, so that no more than two may be under way behind the
+     * last pick, the first of which feeds it: the next one begins when its token is taken, and whoever calls meanwhile does
+     * something else.  What fails here fails again in the next call, which says so. */
     if (s->model->plan.replaces && s->model->running && s->model->n_sequences == 1)
         (void)submit_ahead(s, NULL);
 }
