@@ -8,7 +8,7 @@ if [ "$(id -u)" -ne 0 ] || ! command -v chroot >/dev/null || ! command -v apt-ca
     finish
     exit
 fi
-packages="bash coreutils sed diffutils gcc g++ libc6-dev make cmake pkgconf libvulkan-dev libjansson-dev libpcre2-dev
+packages="bash dash coreutils findutils grep sed diffutils gcc g++ libc6-dev make cmake pkgconf libvulkan-dev libjansson-dev libpcre2-dev
     libutf8proc-dev libxxhash-dev mesa-vulkan-drivers"
 
 # Files of the packages and all they depend on, as they are here.
@@ -23,7 +23,7 @@ for link in bin sbin lib lib64; do ln -s "usr/$link" "$root/$link"; done
 tar -C / --no-recursion --ignore-failed-read -cf - -T <(sed 's|^/||' files) 2>/dev/null |
     tar -C "$root" --keep-directory-symlink -xf - 2>tar.log
 mknod -m 666 "$root/dev/null" c 1 3 2>/dev/null || cp /dev/null "$root/dev/null"
-inside() { chroot "$root" /usr/bin/env -i PATH=/usr/local/bin:/usr/bin:/bin HOME=/root LC_ALL=C.UTF-8 "$@"; }
+inside() { chroot "$root" /usr/bin/env -i PATH=/usr/local/bin:/usr/bin:/usr/sbin HOME=/root LC_ALL=C.UTF-8 "$@"; }
 check "a bare chroot" inside ldconfig
 check "installs" cmake --install "$build" --prefix "$root/usr/local"
 cp -r "$SRC/examples/embed" "$root/embed"
