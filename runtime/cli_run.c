@@ -132,7 +132,7 @@ feed_prompt(run *r, dop_diag *diag)
     if (!r->cli->logits) {
         if (r->n == 0)
             return DOP_OK;
-        return dop_sequence_feed(r->gen.sequence, r->prompt.data, r->prompt.count, diag);
+        return dop_generation_feed(&r->gen, r->prompt.data, r->prompt.count, diag);
     }
     dop_logits_file file;
     dop_status st = dop_logits_file_open(r->cli->logits, r->gen.info.plan->model->vocab, diag, &file);
@@ -200,10 +200,11 @@ timings_json(const run *r)
     double p[3];
     percentiles(r, shares, 3, p);
     double first = r->gen.ids.count ? r->gen.times[0] : r->feed_ms;
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:{s:f, s:f, s:f}}", "modelLoadMs", r->gen.info.load_ms, "firstTokenMs",
-                     first - r->feed_ms, "startToFirstTokenMs", first - r->cli->start_ms, "prefillTokensPerSec",
-                     prefill_rate(r), "decodeTokensPerSec", decode_rate(r), "decodeMsPerToken", "p50", p[0], "p95",
-                     p[1], "p99", p[2]);
+    const dop_counters c = dop_model_counters(r->gen.model);
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:{s:f, s:f, s:f}, s:I}", "modelLoadMs", r->gen.info.load_ms,
+                     "firstTokenMs", first - r->feed_ms, "startToFirstTokenMs", first - r->cli->start_ms,
+                     "prefillTokensPerSec", prefill_rate(r), "decodeTokensPerSec", decode_rate(r), "decodeMsPerToken",
+                     "p50", p[0], "p95", p[1], "p99", p[2], "tokensReused", (json_int_t)c.tokens_reused);
 }
 
 static json_t *
