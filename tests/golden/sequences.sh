@@ -43,15 +43,9 @@ else
     [ "$plain" = "$drafted" ] && pass "--draft and --draft-ngram" || fail "--draft and --draft-ngram" "$plain | $drafted"
     "$EXEC" llama.plan --tokens "$tokens" -n 30 --temp 0.5 --ignore-eos --quiet --json --draft llama.plan >drafted.json
     "$EXEC" --bench llama.plan -p 0 -n 8 --drafts 100 --sampled -r 1 -o csv --quiet >bench.csv
-    check "--bench --drafts --sampled" grep -q '"tg8d100"' bench.csv
+    check "--bench --drafts --sampled" grep -q '"tg8d100",' bench.csv
     check "they are counted" grep -q '"speculation":{"steps":[1-9]' drafted.json
     run qwen3_5 80 3 5e-4 --kv f32 --sequences 3
-    # Products of a few rows as GPUs make them, of integers and of floats.
-    printf 'name: few\nbase: lavapipe\ncpu: false\nint_dot: prefer\nmax_workgroup: 256\ncores: 2\n' >few.yaml
-    check "a plan of gemma3_hd256" "$DOPPLERC" "$SRC/tests/golden/gemma3_hd256" -o few.plan --ctx 64 --chunks 3 --rows 3 \
-        --target few.yaml --quant attn=q4_k,ffn=keep,embed=q8_0 --quiet
-    check "few rows" sh -c '"$1" few.plan --check >checked && grep -q "^ok  *few_i8/" checked && grep -q "^ok  *few/" checked' \
-        sh "$EXEC"
     check_fails "a plan without hidden states" 1 "compile it with --embed" \
         "$EXEC" mistral_window.plan --tokens "1 2" --embed
 fi
