@@ -11,8 +11,9 @@ static const double poor_share = 0.25;
 /* What an accepted or judged draft counts one round later. */
 static const double fading = 0.9;
 enum { FIRST_WAIT = 4, MOST_WAIT = 64 }; /* tokens */
-/* Of the difference between schedules that was seen: how near to each other logits are doubtful.  Each of two may move. */
-static const double doubt = 3;
+/* Of the largest difference between schedules that was seen, over a vocabulary: how near to each other two logits are
+ * doubtful.  Differences of single ids are a few times smaller than the largest one of all. */
+static const double doubt = 1.25;
 
 /* Rows of the plan's smallest schedule for n rows with logits of each; 0: there is none. */
 static uint32_t
