@@ -34,7 +34,8 @@ typedef struct dop_cli {
     uint32_t gpu_loop, chunk, threads;
     bool list_devices;
     /* --bench, whose -p and -n are lists */
-    const char *bench_prompts, *bench_gens, *bench_depths, *bench_batches, *bench_output;
+    const char *bench_prompts, *bench_gens, *bench_depths, *bench_batches, *bench_output, *bench_drafts;
+    bool bench_sampled;
     uint32_t bench_rounds; /* 0: 5 */
     double bench_floor;
     const char *profile;

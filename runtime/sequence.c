@@ -398,12 +398,15 @@ next_on_host(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
         if ((st = decode_on_host(s, at, diag)) != DOP_OK)
             return st;
     }
-    if (dop_logits_largest(s->logits, m->plan.model->vocab) == UINT32_MAX)
-        return dop_step_not_finite(m, s->n_fed - 1, diag);
     const float *logits = s->logits;
-    if (!s->pick)
+    bool finite = !s->pick || dop_logits_largest(logits, m->plan.model->vocab) != UINT32_MAX;
+    if (!s->pick) {
         *out_id = dop_sampler_pick(&s->sampler, logits, s->tokens, s->n_tokens);
-    else if ((st = dop_sequence_own_pick(s, logits, s->n_tokens, diag, out_id)) != DOP_OK)
+        finite = !s->sampler.bad;
+    }
+    if (!finite)
+        return dop_step_not_finite(m, s->n_fed - 1, diag);
+    if (s->pick && (st = dop_sequence_own_pick(s, logits, s->n_tokens, diag, out_id)) != DOP_OK)
         return st; /* the next call asks again */
     s->logits = NULL;
     return DOP_OK;
