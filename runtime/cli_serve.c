@@ -82,9 +82,10 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
     s->api.model = s->model;
     s->api.engine = s->engine;
     s->api.tok = s->tok;
-    s->api.vocab = s->vocab;
     s->api.chat = s->chat;
     s->api.template = s->template.size ? s->template.data : "";
+    if ((st = dop_shapes_create(s->vocab, diag, &s->api.shapes)) != DOP_OK)
+        return st;
     dop_http_options http = {
         .address = cli->serve,
         .keys = cli->api_key_file ? s->keys.data : NULL,
@@ -101,6 +102,7 @@ close_all(served *s)
 {
     dop_http_destroy(s->http);
     dop_engine_destroy(s->engine);
+    dop_shapes_destroy(s->api.shapes);
     dop_vocab_destroy(s->vocab);
     dop_chat_destroy(s->chat);
     dop_tokenizer_destroy(s->own_tok);

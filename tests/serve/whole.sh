@@ -22,7 +22,7 @@ stop "it ends well"
 check "a plan without windows" "$DOPPLERC" "$SRC/tests/golden/qwen3" -o prefix.plan --ctx 1280 --chunks 64 --sequences 4 --rows 4 \
     --target lavapipe --quiet
 serve prefix --tokenizer "$demo"
-system=$(seq 1000 | awk '{ printf "%s%d", NR > 1 ? "," : "", 20 + $1 * 7 % 100 }')
+system=$(seq 1000 | awk '{ printf "%s%d", (NR > 1 ? "," : ""), 20 + $1 * 7 % 100 }')
 for i in $(seq 50); do
     echo "{\"prompt\": [$system,$((20 + i)),30,31], \"max_tokens\": 2}"
 done >requests
