@@ -1,5 +1,7 @@
 #include "compiler/build.h"
 
+#include "ir/cache_row.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -205,7 +207,14 @@ cache(builder *b, const dop_attention *t, const char *role, dop_node_id x, uint3
     dop_shape shape = {4, {{1, DOP_SYM_Q}, cache_rows(b, t), dop_dim_n(t->n_kv_heads), dop_dim_n(dim)}};
     snprintf(name, sizeof name, "L%d.%s", (int)b->layer, role);
     snprintf(node_name, sizeof node_name, "s.%s", name);
-    dop_node_id old = leaf(b, DOP_OP_state, node_name, name, b->opt->kv_type, &shape);
+    dop_type type = strcmp(role, "v") == 0 && b->opt->v_type != DOP_TYPE_none ? b->opt->v_type : b->opt->kv_type;
+    if (dop_cache_blocks(type) && !dop_shape_blocks(&shape, type) && b->status == DOP_OK)
+        b->status =
+            DOP_FAIL(b->diag, DOP_E_INPUT,
+                     "a %s cache has blocks of %d values, and what layer %d keeps as %s has heads of %u values, "
+                     "no multiple of that: use --kv f16",
+                     dop_type_of(type)->name, DOP_CACHE_BLOCK, (int)b->layer, role, dim);
+    dop_node_id old = leaf(b, DOP_OP_state, node_name, name, type, &shape);
     snprintf(name, sizeof name, "%s_cache", role);
     dop_node_id id = add_node(b, DOP_OP_state_write, name, (dop_node_id[]){old, x, b->pos, b->seq}, 4, NULL, NULL);
     b->states[b->n_states++] = id;

@@ -524,8 +524,9 @@ targets_json(const writer *w)
     for (uint32_t i = 0; i < w->n_targets; i++) {
         const dop_compilation *c = w->targets[i].c;
         const dop_schedule *d = &c->schedules[0];
-        json_t *row = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i}", "name", c->target.name, "kvType",
-                                dop_type_of(c->options.kv_type)->name, "activationType",
+        const char *k = dop_type_of(c->options.kv_type)->name, *v = dop_type_of(c->options.v_type)->name;
+        json_t *row = json_pack("{s:s, s:o, s:s, s:i, s:i, s:i}", "name", c->target.name, "kvType",
+                                k == v ? json_string(k) : json_sprintf("k=%s,v=%s", k, v), "activationType",
                                 dop_type_of(c->options.act_type)->name, "decodeDispatches", (int)(d->g.n_regions - 1),
                                 "decodeOps", (int)d->n_ops, "decodeBarriers", (int)d->placement.n_barriers);
         if (json_array_append_new(list, row) != 0) {

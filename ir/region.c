@@ -71,7 +71,7 @@ node(const walk *w, uint32_t i)
 static dop_root
 root_of(const walk *w, uint32_t i)
 {
-    return dop_op_of(node(w, i)->op)->root;
+    return dop_node_root(w->g, w->r->nodes[i]);
 }
 
 static bool

@@ -1,5 +1,6 @@
 #include "kernels/emit.h"
 
+#include "ir/cache_row.h"
 #include "ir/region.h"
 #include "kernels/weight_types.h"
 
@@ -490,6 +491,22 @@ append_row(dop_emit *e, const dop_node *write, const char *t)
     return dop_emit_str(e, "(%s * %uu + %s)", dop_emit_sequence(e, write->src[3], t), rows, row);
 }
 
+/* Four values of a row that is stored in blocks. */
+static void
+store_in_blocks(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value)
+{
+    const dop_node *n = dop_node_at(e->g, node);
+    const uint32_t cols = dop_node_cols(e->g, node);
+    if (width != 4) {
+        dop_emit_fail(e, DOP_E_INPUT, "a cache in blocks is written four values at a time: use --kv f16", node);
+        return;
+    }
+    e->caps |= DOP_CAP_f16_storage;
+    e->blocks = true;
+    dop_emit_line(e, "dop_st4_%s(%s, %s * %uu, %s, %uu, %s);", dop_type_of(n->type)->name, dop_emit_arg(e, node, true),
+                  append_row(e, n, ix.t), (uint32_t)(dop_cache_row_bytes(n->type, cols) / 4), ix.c, cols, value);
+}
+
 void
 dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value)
 {
@@ -510,7 +527,8 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
         at = flat_index(e, node, ix, dop_node_cols(g, node), 0);
     }
     const bool index = n->type == DOP_TYPE_u32;
-    if (!index && n->type != DOP_TYPE_f32 && n->type != DOP_TYPE_f16) {
+    const bool blocks = dop_node_writes_blocks(g, node);
+    if (!index && !blocks && n->type != DOP_TYPE_f32 && n->type != DOP_TYPE_f16) {
         dop_emit_fail(e, DOP_E_INTERNAL, "values are stored as f32, f16 or u32", node);
         return;
     }
@@ -522,6 +540,10 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
                       value);
         if (!(e->routes[node] & DOP_LEAVES))
             return;
+    }
+    if (blocks) {
+        store_in_blocks(e, node, ix, width, value);
+        return;
     }
     /* Of several rows of a sequence the last one says what is left of it. */
     const char *last = is_replace_state(g, node) && n->n_srcs > 2 && g->max_t > 1

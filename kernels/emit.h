@@ -74,6 +74,7 @@ typedef struct dop_emit {
     dop_node_id long_row;
     const char *row_values;
     bool addresses; /* it computes some: needs dop_at() of common.glsl */
+    bool blocks;    /* it loads or stores rows of caches in blocks: needs cache.glsl */
 } dop_emit;
 
 typedef struct dop_index {

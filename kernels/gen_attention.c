@@ -161,7 +161,6 @@ dop_attn_sequence(dop_gen *gen, const attn *a, const char *row, dop_keys *keys, 
     bool several = e->g->max_q > 1;
     if (several)
         dop_buf_puts(decls, "uint dop_first;\n");
-    dop_keys_set(keys, "KVH", several ? "kvh + dop_first * KV" : "kvh");
     dop_keys_set(keys, "SEQUENCE",
                  several ? dop_emit_str(e, "    dop_first = %s.rows[%s].sequence * %uu;\n", dop_emit_step(e), row,
                                         (uint32_t)dop_dim_value(e->g, cache->shape.dim[1], e->g->max_t))
@@ -283,25 +282,17 @@ dop_attn_score(dop_gen *gen, const attn *a, const char *x)
 
 /* Products of the loaded part of a K row with all query rows. */
 static const char *
-dot_code(dop_gen *gen, const attn *a, uint32_t step)
+dot_code(uint32_t step)
 {
-    dop_emit *e = &gen->e;
-    const char *k = dop_emit_arg(e, a->n->src[1], false);
-    dop_type type = dop_node_at(e->g, a->n->src[1])->type;
-    const char *in = "                ";
     if (step == 8)
-        return dop_emit_str(
-            e,
-            "%suvec4 kw = C32x4(%s).v[(at + d) >> 3];\n"
-            "%svec4 k0 = dop_f16x4(kw.xy), k1 = dop_f16x4(kw.zw);\n"
-            "%sfor (uint j = 0u; j < R; j++)\n"
-            "%s    s[j] += dot(k0, dop_q[(j * D + d) >> 2]) + dot(k1, dop_q[((j * D + d) >> 2) + 1u]);\n",
-            in, k, in, in, in);
-    return dop_emit_str(e,
-                        "%svec4 k = dop_ld4_%s(%s, at + d);\n"
-                        "%sfor (uint j = 0u; j < R; j++)\n"
-                        "%s    s[j] += dot(k, dop_q[(j * D + d) >> 2]);\n",
-                        in, dop_type_of(type)->name, k, in, in);
+        return "                DOP_PIECE_K kw = DOP_LD8_K(at, d);\n"
+               "                vec4 k0 = DOP_LO_K(kw), k1 = DOP_HI_K(kw);\n"
+               "                for (uint j = 0u; j < R; j++)\n"
+               "                    s[j] += dot(k0, dop_q[(j * D + d) >> 2]) + dot(k1, dop_q[((j * D + d) >> 2) + "
+               "1u]);\n";
+    return "                vec4 k = DOP_LD4_K(at, d);\n"
+           "                for (uint j = 0u; j < R; j++)\n"
+           "                    s[j] += dot(k, dop_q[(j * D + d) >> 2]);\n";
 }
 
 void
@@ -413,7 +404,8 @@ tile_bytes(const attn *a, const dop_tile *tile, const dop_target *t)
 static uint32_t
 step_of(const dop_graph *g, const attn *a)
 {
-    return dop_node_at(g, a->n->src[1])->type == DOP_TYPE_f16 && a->dim % 8 == 0 ? 8 : 4;
+    const bool halves = dop_node_at(g, a->n->src[1])->type == DOP_TYPE_f16 && a->dim % 8 == 0;
+    return halves || dop_attn_in_blocks(g, a, 0) ? 8 : 4;
 }
 
 static dop_status
@@ -434,7 +426,6 @@ emit(dop_gen *gen)
     dop_attn_sequence(gen, &a, "t0", &keys, &decls);
     dop_attn_prologue(gen, &a, &prologue);
     dop_attn_store(gen, &a, &store);
-    const char *vt = dop_type_of(dop_node_at(g, a.n->src[2])->type)->name;
     uint32_t step = step_of(g, &a), batch = rows_at_once(a.rows, tile, e->target);
     dop_attn_shape(gen, &a, &keys);
     dop_keys_num(gen, &keys, "G", a.merged_heads);
@@ -445,8 +436,9 @@ emit(dop_gen *gen)
     dop_keys_num(gen, &keys, "DS", tile->ds ? tile->ds : 1);
     dop_keys_num(gen, &keys, "BATCH", batch);
     dop_keys_num(gen, &keys, "STEP", step);
-    dop_keys_set(&keys, "DOT_K", dot_code(gen, &a, step));
-    dop_keys_set(&keys, "LOAD_V", dop_emit_str(e, "dop_ld4_%s(%s, at)", vt, dop_emit_arg(e, a.n->src[2], false)));
+    dop_keys_set(&keys, "DOT_K", dot_code(step));
+    dop_buf_puts(&decls, "#define DOP_COHERENT4(p, i) C32x4(p).v[i]\n");
+    dop_attn_loads(gen, &a, "DOP_COHERENT4", &decls);
     dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "s[j]"));
     dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
     dop_attn_merge(gen, &a, merged, &merge);
@@ -535,8 +527,15 @@ fits(const dop_site *s)
     return no;
 }
 
+static dop_refusal
+fits_alone(const dop_site *s)
+{
+    dop_refusal no = dop_attn_refuses_blocks(s);
+    return no.why ? no : fits(s);
+}
+
 const dop_descriptor dop_descriptor_attention = {
-    .fits = fits,
+    .fits = fits_alone,
     .tile = dop_attn_tile,
     .shared = shared_bytes,
     .emit = emit,

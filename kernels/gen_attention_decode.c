@@ -82,7 +82,7 @@ emit(dop_gen *gen)
     dop_attn a = dop_attn_find(gen);
     dop_node_id merged = e->r->info->merged;
     dop_keys keys = {0};
-    dop_buf decls = {0}, prologue = {0}, store = {0}, whole = {0}, merge = {0}, tree = {0};
+    dop_buf decls = {0}, prologue = {0}, store = {0}, whole = {0}, merge = {0}, tree = {0}, made = {0};
     uint32_t group_wgs = shape(gen, &a);
     if (tile->splits)
         e->splits = tile->splits;
@@ -116,8 +116,9 @@ emit(dop_gen *gen)
     dop_keys_num(gen, &keys, "HALVINGS", halvings);
     dop_keys_num(gen, &keys, "BATCH", batch);
     dop_keys_set(&keys, "POSITION", dop_emit_position(e, "0"));
-    dop_keys_set(&keys, "K", dop_emit_arg(e, a.n->src[1], false));
-    dop_keys_set(&keys, "V", dop_emit_arg(e, a.n->src[2], false));
+    dop_attn_pieces(gen, &a, (const char *const[]){"DOP_ROWS_K", "DOP_ROWS_V"}, &decls);
+    dop_attn_made(gen, &a, &made);
+    dop_keys_set(&keys, "MADE", made.data ? made.data : "");
     dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "x"));
     dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
     bool send = merged && e->routes; /* the splits go through a mailbox */
@@ -139,6 +140,7 @@ emit(dop_gen *gen)
     dop_buf_finish(&whole);
     dop_buf_finish(&merge);
     dop_buf_finish(&tree);
+    dop_buf_finish(&made);
     return st;
 }
 
@@ -186,8 +188,8 @@ refuses(const dop_site *s, uint32_t wg)
     dop_attn a = dop_attn_at(s);
     if (s->g->max_t != 1)
         return (dop_refusal){"more than one token", NULL};
-    if (dop_node_at(s->g, a.n->src[1])->type != DOP_TYPE_f16 || dop_node_at(s->g, a.n->src[2])->type != DOP_TYPE_f16)
-        return (dop_refusal){"the cache is not f16", "--kv f16"};
+    if (!dop_attn_in_eights(s->g, &a))
+        return (dop_refusal){"the cache is f32", "--kv f16"};
     if (a.dim % 8 || a.value_dim % 8 || a.value_start % 8 || a.value_stride % 8 || t->subgroup == 0 ||
         64 % t->subgroup || wg > t->max_workgroup || wg / lanes_of(&a, t) > 64)
         return (dop_refusal){"the values of a head cannot be divided among enough lanes, 8 at a time", NULL};

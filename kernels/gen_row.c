@@ -514,6 +514,7 @@ tile_elementwise(const dop_site *s, dop_tile *tile)
 }
 
 const dop_descriptor dop_descriptor_row = {
+    .fits = dop_attn_refuses_blocks,
     .tile = tile_row,
     .emit = emit_row,
 };

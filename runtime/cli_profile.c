@@ -83,7 +83,8 @@ profile(const dop_cli *cli, dop_model *m, dop_sequence *s, dop_profile *p, dop_d
         goto error;
     /* Once to record and to wake the device up, once for the profile. */
     if ((st = run(s, p, &prompt, n < DOP_PROFILE_RING ? n : DOP_PROFILE_RING, diag)) == DOP_OK &&
-        (st = dop_profile_start(p, diag)) == DOP_OK && (st = run(s, p, &prompt, n, diag)) == DOP_OK)
+        (st = dop_profile_start(p, diag)) == DOP_OK && (st = run(s, p, &prompt, n, diag)) == DOP_OK &&
+        (st = dop_profile_stages(p, m, diag)) == DOP_OK)
         st = dop_profile_stop(p, diag);
 error:
     dop_ids_finish(&prompt);

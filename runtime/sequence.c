@@ -1,5 +1,5 @@
 /* Sequences: feeding, picking with steps that run ahead on the device, scoring. */
-#include "runtime/model.h"
+#include "runtime/speculator.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +7,7 @@
 void
 dop_sequence_set_sampling(dop_sequence *sequence, const dop_sampling *sampling)
 {
+    dop_speculator_forget(sequence->speculator);
     dop_sampler_set(&sequence->sampler, sampling);
     sequence->pick = NULL;
 }
@@ -14,6 +15,7 @@ dop_sequence_set_sampling(dop_sequence *sequence, const dop_sampling *sampling)
 void
 dop_sequence_set_sampler(dop_sequence *sequence, dop_sampler_fn *fn, void *user)
 {
+    dop_speculator_forget(sequence->speculator);
     sequence->pick = fn;
     sequence->pick_user = user;
 }
@@ -24,11 +26,16 @@ dop_sequence_expect(dop_sequence *sequence, uint32_t n_tokens)
     sequence->wanted = n_tokens;
 }
 
+bool
+dop_sequence_is_greedy(const dop_sequence *sequence)
+{
+    return !sequence->pick && dop_sampling_is_greedy(&sequence->sampler.params);
+}
+
 static bool
 picks_on_device(const dop_sequence *s)
 {
-    return !s->pick && dop_sampling_is_greedy(&s->sampler.params) &&
-           s->model->plan.schedules[s->model->info.decode].greedy;
+    return dop_sequence_is_greedy(s) && s->model->plan.schedules[s->model->info.decode].greedy;
 }
 
 dop_status
@@ -53,7 +60,9 @@ dop_sequence_make_room(dop_sequence *sequence, const uint32_t *ids, size_t n, do
             st = DOP_FAIL(diag, DOP_E_INPUT, "token id %u is outside the vocabulary of %u", ids[i], plan->model->vocab);
     if (st == DOP_OK)
         st = dop_step_none_open(sequence->model, diag);
-    return st == DOP_OK ? dop_step_drain(sequence->model, diag) : st;
+    if (st == DOP_OK)
+        st = dop_step_drain(sequence->model, diag);
+    return st == DOP_OK ? dop_sequence_settle(sequence, diag) : st;
 }
 
 /* Tokens that were checked join the sequence; what is missing from the states is tokens[n_fed .. n_tokens). */
@@ -115,7 +124,9 @@ feed_chunk(dop_sequence *s, dop_diag *diag)
 dop_status
 dop_sequence_catch_up(dop_sequence *sequence, dop_diag *diag)
 {
-    dop_status st = dop_sequence_keep_rings(sequence, sequence->n_fed, diag);
+    dop_status st = dop_sequence_settle(sequence, diag);
+    if (st == DOP_OK)
+        st = dop_sequence_keep_rings(sequence, sequence->n_fed, diag);
     while (st == DOP_OK && sequence->n_fed < sequence->n_tokens)
         st = feed_chunk(sequence, diag);
     /* What that picks is for nobody. */
@@ -190,10 +201,11 @@ submit_ahead(dop_sequence *s, dop_diag *diag)
         uint32_t rewind = m->plan.model->rewind, ahead = m->dev_pos + 1 - s->n_tokens;
         if (rewind != DOP_PLAN_NO_RINGS && room > rewind - (ahead < rewind ? ahead : rewind)) /* picks may be dropped */
             room = rewind - (ahead < rewind ? ahead : rewind);
-        if (s->wanted <= pending || room == 0)
+        uint32_t wanted = dop_speculator_limit(s->speculator, s->wanted); /* no more than until the next drafts */
+        if (wanted <= pending || room == 0)
             return DOP_OK;
-        if (times > s->wanted - pending)
-            times = s->wanted - pending;
+        if (times > wanted - pending)
+            times = wanted - pending;
         if (times > room)
             times = room;
         uint64_t ticket;
@@ -350,7 +362,16 @@ make_ready(dop_sequence *s, dop_diag *diag)
 }
 
 dop_status
-dop_sequence_next(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
+dop_sequence_pick_on_host(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
+{
+    dop_status st = dop_step_drain(sequence->model, diag);
+    if (st == DOP_OK)
+        st = make_ready(sequence, diag);
+    return st == DOP_OK ? next_on_host(sequence, diag, out_id) : st;
+}
+
+dop_status
+dop_sequence_may_pick(dop_sequence *sequence, dop_diag *diag)
 {
     dop_sequence *s = sequence;
     dop_status st = dop_step_none_open(s->model, diag);
@@ -362,17 +383,41 @@ dop_sequence_next(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
         return context_full(s, diag);
     if (s->wanted == 0)
         s->wanted = 1;
-    st = make_ready(s, diag);
+    return DOP_OK;
+}
+
+dop_status
+dop_sequence_pick(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
+{
+    dop_sequence *s = sequence;
+    dop_status st = make_ready(s, diag);
     if (st == DOP_OK)
         st = s->logits || !picks_on_device(s) ? next_on_host(s, diag, out_id) : next_on_device(s, diag, out_id);
-    if (st != DOP_OK)
-        return st;
-    s->tokens[s->n_tokens++] = *out_id;
+    if (st == DOP_OK)
+        s->tokens[s->n_tokens++] = *out_id;
+    return st;
+}
+
+void
+dop_sequence_picked(dop_sequence *sequence)
+{
+    dop_sequence *s = sequence;
     if (s->wanted != UINT32_MAX && s->wanted > 0)
         s->wanted--;
+    dop_speculator_took(s->speculator);
     /* Of states that steps replace only the last step can be undone: the next one begins when its token is taken, and
      * whoever calls meanwhile does something else.  What fails here fails again in the next call, which says so. */
     if (s->model->plan.replaces && s->model->running && s->model->n_sequences == 1)
         (void)submit_ahead(s, NULL);
-    return DOP_OK;
+}
+
+dop_status
+dop_sequence_next_plain(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
+{
+    dop_status st = dop_sequence_may_pick(sequence, diag);
+    if (st == DOP_OK)
+        st = dop_sequence_pick(sequence, diag, out_id);
+    if (st == DOP_OK)
+        dop_sequence_picked(sequence);
+    return st;
 }

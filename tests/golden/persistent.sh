@@ -57,6 +57,13 @@ for stage in 0 3 9; do
 done
 
 
+# A profile has the stages as it has dispatches, one for each layer.
+profiled() {
+    "$EXEC" p.plan --profile p.json --ordering persistent --tokens "1 2 3" --chunk 1 -n 2 >profile.txt &&
+        grep -qE '^  L\*/attn +persistent +[1-9]' profile.txt && grep -q '"name":"L0/ffn_down"' p.json
+}
+check "--profile shows stages" profiled
+
 # A plan for many workgroups, in which they share out the query heads of a KV head: one that does all the work of them.
 target many "cores: 64" "persistent: 128" "caps: [f16_storage, f16_math, i8_storage, subgroup]"
 "$TOOLS/expect" tokens "$SRC/tests/golden/gemma3/expected.json" . >prompt

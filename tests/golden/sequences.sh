@@ -1,4 +1,5 @@
 # Sequences that come and go in random order, beside each other and alone: the same logits (tests/tools/sequences.c).
+# Embeddings, and drafts (tests/tools/drafts.c: the same text with and without), of the same plans.
 # The argument `whole` is the long form, with more operations over more kinds of models.
 . "$(dirname "$0")/../lib.sh"
 work=$WORK
@@ -28,6 +29,16 @@ else
     check_fails "an unknown way to pool" 2 "--embed takes last or mean" "$EXEC" llama.plan --tokens "1 2" --embed=max
     check_fails "nothing to embed" 1 "there are no tokens" "$EXEC" llama.plan --tokens "" --embed
     run mistral_window 200 2 2e-2 --sequences 3 --rows 3
+    check "drafts, with windows" "$TOOLS/drafts" mistral_window.plan 50 1
+    check "drafts" "$TOOLS/drafts" llama.plan 50 2 llama.plan
+    # States that steps replace: what was not accepted is rolled back.
+    check "a plan of falcon_h1" "$DOPPLERC" "$SRC/tests/golden/falcon_h1" -o falcon_h1.plan --ctx 64 --chunks 4 --rows 4 --quiet
+    check "drafts, with states that steps replace" "$TOOLS/drafts" falcon_h1.plan 40 3 falcon_h1.plan
+    plain=$("$EXEC" llama.plan --tokens "$tokens" -n 30 --temp 0 --ignore-eos --print-ids --quiet)
+    drafted=$("$EXEC" llama.plan --tokens "$tokens" -n 30 --temp 0 --ignore-eos --print-ids --quiet --draft-ngram 1 --draft llama.plan)
+    [ "$plain" = "$drafted" ] && pass "--draft and --draft-ngram" || fail "--draft and --draft-ngram" "$plain | $drafted"
+    "$EXEC" llama.plan --tokens "$tokens" -n 30 --temp 0.5 --ignore-eos --quiet --json --draft llama.plan >drafted.json
+    check "they are counted" grep -q '"speculation":{"steps":[1-9]' drafted.json
     check_fails "a plan without hidden states" 1 "compile it with --embed" \
         "$EXEC" mistral_window.plan --tokens "1 2" --embed
 fi
