@@ -1,5 +1,5 @@
-/* Matmul regions on CPU devices, one token or several, of experts too: rows.glsl.  Matrices of equal storage share their code, whatever
- * part they belong to; only the epilogues differ. */
+/* Matmul regions on CPU devices, one token or several, of experts too: rows.glsl.  Matrices of equal storage share their
+ * code, whatever part they belong to; only the epilogues differ. */
 #include "kernels/gen.h"
 
 #include "kernels/weight_types.h"
