@@ -196,9 +196,37 @@ dop_emit_ring(dop_emit *e, dop_node_id attention)
 }
 
 const char *
+dop_emit_page_table(dop_emit *e, const char *sequence)
+{
+    return dop_emit_str(e, "%uu + %s * %uu", DOP_STEP_WORDS, sequence, e->g->max_s / dop_graph_page(e->g));
+}
+
+const char *
+dop_emit_page_row(dop_emit *e, const char *words, const char *table, const char *position)
+{
+    const uint32_t page = dop_graph_page(e->g);
+    return dop_emit_str(e, "(%s(%s).v[%s + %s / %uu] * %uu + %s %% %uu)", words, dop_emit_step(e), table, position,
+                        page, page, position, page);
+}
+
+const char *
 dop_emit_n_tokens(dop_emit *e)
 {
     return e->g->max_t == 1 ? "1u" : dop_emit_str(e, "%s.n_rows", dop_emit_step(e));
+}
+
+const char *
+dop_emit_neighbours(dop_emit *e, const char *t, uint32_t most, bool behind)
+{
+    const char *n = dop_emit_str(e, "r%u", e->n_temps++), *s = dop_emit_step(e);
+    const char *other = dop_emit_str(e, behind ? "%s + %s + 1u" : "%s - %s - 1u", t, n);
+    const char *exists =
+        behind ? dop_emit_str(e, "%s < %s", other, dop_emit_n_tokens(e)) : dop_emit_str(e, "%s < %s", n, t);
+    dop_emit_index(e, "uint %s = 0u;", n);
+    dop_emit_index(e, "while (%s < %uu && %s && %s.rows[%s].sequence == %s.rows[%s].sequence)", n, most, exists, s,
+                   other, s, t);
+    dop_emit_index(e, "    %s++;", n);
+    return n;
 }
 
 const char *

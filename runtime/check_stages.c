@@ -123,8 +123,8 @@ take(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, 
     if (!m->arg || n->op == DOP_OP_attn_split || (!write && !mailbox && !logits))
         return DOP_OK;
     bool blocks = write && dop_shape_blocks(&n->shape, n->type);
-    uint64_t row =
-        n->type == DOP_TYPE_f16 || n->type == DOP_TYPE_f32 || blocks ? dop_cache_row_bytes(n->type, cols) : 0;
+    bool plain = n->type == DOP_TYPE_f16 || n->type == DOP_TYPE_f32 || n->type == DOP_TYPE_u32;
+    uint64_t row = blocks || plain ? dop_cache_row_bytes(n->type, cols) : 0;
     uint64_t replaced = dop_node_rows(x->g, place, 1) * row; /* one copy */
     bool appends = dop_shape_appends(&n->shape);
     m->offset = !write ? 0 : appends ? x->pos % dop_cache_rows(x->g, id) * row : x->parity ? 0 : replaced;

@@ -70,6 +70,8 @@ static dop_status
 append_tokens(dop_sequence *s, const uint32_t *ids, size_t n, dop_diag *diag)
 {
     dop_status st = dop_sequence_make_room(s, ids, n, diag);
+    if (st == DOP_OK)
+        st = dop_sequence_reserve(s, s->n_fed, s->n_tokens + (uint32_t)n, diag);
     if (st != DOP_OK)
         return st;
     if (n > 0)
@@ -84,9 +86,12 @@ feed_and_pick(dop_sequence *s, uint32_t schedule, uint32_t take, dop_diag *diag)
 {
     dop_model *m = s->model;
     uint64_t ticket;
+    dop_status st = dop_sequence_reserve(s, s->n_fed, s->n_fed + take, diag);
+    if (st != DOP_OK)
+        return st;
     m->picks_taken = m->picks_asked;
     dop_replay_write_step_of(&m->replay, s->place, s->tokens + s->n_fed, take, s->n_fed, m->parity[s->place]);
-    dop_status st = dop_step_submit(m, schedule, DOP_FORM_FULL, 1, diag, &ticket);
+    st = dop_step_submit(m, schedule, DOP_FORM_FULL, 1, diag, &ticket);
     if (st != DOP_OK)
         return st;
     m->ahead[0].ticket = ticket;
@@ -149,6 +154,31 @@ dop_sequence_feed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_dia
 }
 
 dop_status
+dop_sequence_reuse(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_diag *diag, size_t *out_found)
+{
+    dop_sequence *s = sequence;
+    dop_model *m = s->model;
+    *out_found = 0;
+    if (s->n_tokens > 0)
+        return DOP_FAIL(diag, DOP_E_INPUT, "the sequence has %u tokens already: only an empty one takes what is cached",
+                        s->n_tokens);
+    dop_status st = dop_sequence_make_room(s, ids, n, diag);
+    if (st != DOP_OK || n == 0)
+        return st;
+    for (uint32_t i = 0; i < m->plan.model->n_sequences; i++)
+        if (m->sequences[i])
+            dop_pages_note(&m->pages, i, m->sequences[i]->tokens, m->sequences[i]->n_fed);
+    /* The last token is fed in any case, for its logits. */
+    const uint32_t found = dop_pages_find(&m->pages, s->place, ids, n - 1);
+    memcpy(s->tokens, ids, found * sizeof *ids);
+    s->n_tokens = s->n_fed = s->n_written = found;
+    s->n_kept = UINT32_MAX;
+    s->logits = NULL;
+    *out_found = found;
+    return DOP_OK;
+}
+
+dop_status
 dop_sequence_score(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_logits_fn *fn, void *user, dop_diag *diag)
 {
     dop_sequence *s = sequence;
@@ -183,6 +213,13 @@ dop_sequence_score(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_lo
 
 /* --- picking --------------------------------------------------------------------------------------------------------- */
 
+/* Are there pages for positions [from, to), which it has to share with nobody? */
+static bool
+has_pages(const dop_sequence *s, uint32_t from, uint32_t to)
+{
+    return dop_pages_missing(&s->model->pages, s->place, from, to) <= dop_pages_available(&s->model->pages);
+}
+
 /* Keeps steps_ahead submissions under way, no more than wanted and none past the context.  Where there are other sequences
  * only what the next call wants: theirs would drop the rest. */
 static dop_status
@@ -206,17 +243,25 @@ submit_ahead(dop_sequence *s, dop_diag *diag)
             return DOP_OK;
         if (times > wanted - pending)
             times = wanted - pending;
+        if (!has_pages(s, m->dev_pos, dop_sequence_end(s, m->info.decode, m->dev_pos + times)))
+            times = 1;
         if (times > room)
             times = room;
+        const uint32_t end = dop_sequence_end(s, m->info.decode, m->dev_pos + times);
+        if (m->n_ahead > 0 && !has_pages(s, m->dev_pos, end))
+            return DOP_OK; /* what is needed now is under way */
+        dop_status st = dop_sequence_reserve(s, m->dev_pos, end, diag);
+        if (st != DOP_OK)
+            return st;
         uint64_t ticket;
         uint32_t schedule = dop_step_decode_at(m, m->dev_pos, times);
         if (m->n_ahead > 0 && !dop_model_has(m, schedule))
             return DOP_OK; /* nobody waits for it yet */
-        dop_status st = dop_step_submit(m, schedule, DOP_FORM_FULL, times, diag, &ticket);
+        st = dop_step_submit(m, schedule, DOP_FORM_FULL, times, diag, &ticket);
         if (st != DOP_OK)
             return st;
         dop_sequence_note_written(s, m->dev_pos + times);
-        s->n_kept = m->dev_pos; /* where states are replaced, so that this is the only step under way */
+        s->n_kept = m->n_ahead == 0 ? m->dev_pos : UINT32_MAX; /* a second step writes over what was before the first */
         m->dev_pos += times;
         m->ahead[m->n_ahead].ticket = ticket;
         m->ahead[m->n_ahead].end = m->picks_asked;
@@ -263,13 +308,32 @@ finish_pick(dop_sequence *s, dop_diag *diag)
     return dop_replay_wait(&m->replay, m->ahead[0].ticket, diag);
 }
 
+/* Before a pick: what the device has under way is for that pick, and all but the last token is in the states. */
+static dop_status
+make_ready(dop_sequence *s, dop_diag *diag)
+{
+    dop_model *m = s->model;
+    dop_status st = DOP_OK;
+    if (m->running && (m->runner != s || s->logits || !picks_on_device(s)))
+        st = dop_step_drain(m, diag);
+    if (st == DOP_OK && m->plan.replaces && !m->running && !s->logits)
+        st = dop_sequence_go_back(s, s->n_tokens - 1, diag);
+    if (st == DOP_OK && !m->running && !s->logits)
+        st = dop_sequence_keep_rings(s, s->n_fed < s->n_tokens ? s->n_fed : s->n_tokens - 1, diag);
+    /* More than the last pick is missing where feeding failed, or begins again. */
+    while (st == DOP_OK && !m->running && s->n_fed + 1 < s->n_tokens)
+        st = feed_chunk(s, diag);
+    return st;
+}
+
 static dop_status
 next_on_device(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
 {
     dop_model *m = s->model;
     dop_status st = finish_pick(s, diag);
     /* Once at most: afterwards nothing waits any more. */
-    if (st == DOP_OK && dop_model_stalled(m, m->ahead[0].end) && (st = dop_model_fall_back(m, diag)) == DOP_OK)
+    if (st == DOP_OK && dop_model_stalled(m, m->ahead[0].end) && (st = dop_model_fall_back(m, diag)) == DOP_OK &&
+        (st = make_ready(s, diag)) == DOP_OK)
         st = finish_pick(s, diag);
     if (st != DOP_OK)
         return st;
@@ -278,13 +342,15 @@ next_on_device(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
         (void)dop_step_drain(m, NULL); /* what runs ahead of it goes on from nowhere */
         return dop_step_not_finite(m, s->n_tokens - 1, diag);
     }
-    dop_step_swap_states(m, s->place); /* as the device has done */
+    dop_step_note_swap(m, s->place); /* the device has done it, and may be about to do it for the next step */
     m->picks_taken++;
     if (m->picks_taken == m->ahead[0].end) {
         m->n_ahead--;
         memmove(&m->ahead[0], &m->ahead[1], m->n_ahead * sizeof m->ahead[0]);
     }
     s->n_fed = s->n_tokens; /* the step that made this pick has fed what came before it */
+    if (m->n_ahead == 1)
+        s->n_kept = s->n_fed; /* the step that is left feeds this pick, and reads the states before it */
     *out_id = id;
     return DOP_OK;
 }
@@ -332,33 +398,18 @@ next_on_host(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
         if ((st = decode_on_host(s, at, diag)) != DOP_OK)
             return st;
     }
-    if (dop_logits_largest(s->logits, m->plan.model->vocab) == UINT32_MAX)
-        return dop_step_not_finite(m, s->n_fed - 1, diag);
     const float *logits = s->logits;
-    if (!s->pick)
+    bool finite = !s->pick || dop_logits_largest(logits, m->plan.model->vocab) != UINT32_MAX;
+    if (!s->pick) {
         *out_id = dop_sampler_pick(&s->sampler, logits, s->tokens, s->n_tokens);
-    else if ((st = dop_sequence_own_pick(s, logits, s->n_tokens, diag, out_id)) != DOP_OK)
+        finite = !s->sampler.bad;
+    }
+    if (!finite)
+        return dop_step_not_finite(m, s->n_fed - 1, diag);
+    if (s->pick && (st = dop_sequence_own_pick(s, logits, s->n_tokens, diag, out_id)) != DOP_OK)
         return st; /* the next call asks again */
     s->logits = NULL;
     return DOP_OK;
-}
-
-/* Before a pick: what the device has under way is for that pick, and all but the last token is in the states. */
-static dop_status
-make_ready(dop_sequence *s, dop_diag *diag)
-{
-    dop_model *m = s->model;
-    dop_status st = DOP_OK;
-    if (m->running && (m->runner != s || s->logits || !picks_on_device(s)))
-        st = dop_step_drain(m, diag);
-    if (st == DOP_OK && m->plan.replaces && !m->running && !s->logits)
-        st = dop_sequence_go_back(s, s->n_tokens - 1, diag);
-    if (st == DOP_OK && !m->running && !s->logits)
-        st = dop_sequence_keep_rings(s, s->n_fed < s->n_tokens ? s->n_fed : s->n_tokens - 1, diag);
-    /* More than the last pick is missing where feeding failed, or begins again. */
-    while (st == DOP_OK && !m->running && s->n_fed + 1 < s->n_tokens)
-        st = feed_chunk(s, diag);
-    return st;
 }
 
 dop_status
@@ -405,8 +456,9 @@ dop_sequence_picked(dop_sequence *sequence)
     if (s->wanted != UINT32_MAX && s->wanted > 0)
         s->wanted--;
     dop_speculator_took(s->speculator);
-    /* Of states that steps replace only the last step can be undone: the next one begins when its token is taken, and
-     * whoever calls meanwhile does something else.  What fails here fails again in the next call, which says so. */
+    /* Of states that steps replace only the last step can be undone, so that no more than two may be under way behind the
+     * last pick, the first of which feeds it: the next one begins when its token is taken, and whoever calls meanwhile does
+     * something else.  What fails here fails again in the next call, which says so. */
     if (s->model->plan.replaces && s->model->running && s->model->n_sequences == 1)
         (void)submit_ahead(s, NULL);
 }

@@ -85,11 +85,17 @@ dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t tim
 }
 
 void
+dop_step_note_swap(dop_model *model, uint32_t place)
+{
+    model->parity[place] ^= model->plan.replaces;
+}
+
+void
 dop_step_swap_states(dop_model *model, uint32_t place)
 {
     if (!model->plan.replaces)
         return;
-    model->parity[place] ^= 1u;
+    dop_step_note_swap(model, place);
     dop_replay_step(&model->replay)->parity[place] = model->parity[place];
 }
 
@@ -107,9 +113,12 @@ dop_status
 dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form, uint32_t *io_schedule, dop_diag *diag)
 {
     dop_model *m = sequence->model;
+    dop_status st = dop_sequence_reserve(sequence, pos, dop_sequence_end(sequence, *io_schedule, pos + n), diag);
+    if (st != DOP_OK)
+        return st;
     sequence->n_kept = UINT32_MAX; /* the other copy is written now */
     dop_sequence_note_written(sequence, pos + n);
-    dop_status st = run_and_wait(sequence, n, pos, form, *io_schedule, diag);
+    st = run_and_wait(sequence, n, pos, form, *io_schedule, diag);
     bool waits = m->plan.schedules[*io_schedule].ordering != DOP_ORDER_BARRIERS;
     if (st == DOP_OK && waits && dop_model_stalled(m, m->picks_asked) &&
         (st = dop_model_fall_back(m, diag)) == DOP_OK) {
@@ -128,26 +137,22 @@ dop_step_drain(dop_model *model, dop_diag *diag)
 {
     dop_model *m = model;
     dop_status st = DOP_OK;
-    bool steps = m->n_ahead > 0;
+    uint32_t steps = m->n_ahead;
     dop_sequence *runner = m->runner;
-    if (steps)
-        st = dop_replay_wait(&m->replay, m->ahead[m->n_ahead - 1].ticket, diag);
-    m->n_ahead = 0;
+    if (steps > 0)
+        st = dop_replay_wait(&m->replay, m->ahead[steps - 1].ticket, diag);
     m->picks_taken = m->picks_asked;
+    if (st == DOP_OK && dop_model_stalled(m, m->picks_asked))
+        return dop_model_fall_back(m, diag);
+    m->n_ahead = 0;
     m->running = false;
     m->runner = NULL;
-    if (st != DOP_OK)
-        return st;
-    if (dop_model_stalled(m, m->picks_asked)) {
-        if (runner) /* the step that stalled does not count, and wrote the other copy */
-            runner->n_kept = UINT32_MAX;
-        return dop_model_fall_back(m, diag);
-    }
-    if (steps && m->plan.replaces) {
+    /* The first of them has fed the last token; what a second one wrote lies in the copy that does not count. */
+    if (st == DOP_OK && steps > 0 && m->plan.replaces) {
         dop_step_swap_states(m, runner->place);
         runner->n_fed = runner->n_tokens;
     }
-    return DOP_OK;
+    return st;
 }
 
 dop_status
@@ -184,8 +189,11 @@ void
 dop_step_rollback(dop_model *model)
 {
     dop_open_step *o = &model->step;
-    for (uint32_t i = 0; i < o->n_sequences; i++)
+    for (uint32_t i = 0; i < o->n_sequences; i++) {
         if (o->of[i].ran)
             dop_step_swap_states(model, o->of[i].sequence->place);
+        if (o->n_rows > 0)
+            dop_sequence_trim(o->of[i].sequence);
+    }
     o->n_rows = o->n_sequences = 0;
 }
