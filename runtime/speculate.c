@@ -344,6 +344,9 @@ speculate(dop_sequence *s, dop_diag *diag, bool *out_taken, uint32_t *out_id)
     if (unfed == 0 || unfed >= most) /* a dropped pick, or states that begin again */
         return DOP_OK;
     p->n_drafts = choose_length(s, unfed);
+    const dop_pages *pages = &s->model->pages;
+    if (dop_pages_missing(pages, s->place, s->n_fed, s->n_tokens + p->n_drafts) > dop_pages_available(pages))
+        p->n_drafts = 0; /* a plain step may still find a page */
     if (p->n_drafts > 0)
         st = dop_drafts_make(s, p->n_drafts, diag);
     if (st != DOP_OK || (p->n_drafts == 0 && unfed == 1))
