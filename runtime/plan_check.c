@@ -58,7 +58,8 @@ check_model(const dop_plan *plan, dop_diag *diag)
     if (m->n_sequences == 0 || m->n_sequences > DOP_STEP_MAX_SEQUENCES)
         return DAMAGED("room for %u sequences", m->n_sequences);
     const bool pages = m->page > 0 && (m->page & (m->page - 1)) == 0 && m->ctx % m->page == 0;
-    if (pages ? m->n_pages < m->ctx / m->page || m->n_pages > MAX_CTX : m->page > 0 || m->n_pages > 0)
+    const uint64_t each = pages ? m->ctx / m->page : 0;
+    if (m->n_pages < each || m->n_pages > each * m->n_sequences || (m->page > 0 && !pages))
         return DAMAGED("%u pages of %u positions", m->n_pages, m->page);
     if (m->bos_id < -1 || m->bos_id >= (int32_t)m->vocab)
         return DAMAGED("BOS id %d of %u tokens", m->bos_id, m->vocab);
