@@ -18,6 +18,27 @@ scan_row(dop_gen *gen, dop_node_id x, const char *first, const char *end, dop_bu
     dop_buf_puts(scan, "    }\n");
 }
 
+/* One pick moves the step on: its id is the token of the next one. */
+static void
+store_pick(dop_emit *e, dop_buf *store)
+{
+    const dop_graph *g = e->g;
+    const char *s = dop_emit_step(e);
+    /* An id that no vocabulary has says that a logit was not finite. */
+    dop_buf_printf(store,
+                   "        at = best > 3.4e38 ? 0xffffffffu : at;\n"
+                   "        %s.ids[%s.n_out %% 4096u] = at;\n        %s.n_out += 1u;\n"
+                   "        Row last = %s.rows[%s.n_rows - 1u];\n"
+                   "        %s.rows[0] = Row(at, last.position + 1u, last.sequence, 0u);\n"
+                   "        %s.n_rows = 1u;\n",
+                   s, s, s, s, s, s, s);
+    /* The step is complete: what it made of the states that it replaces is current from now on. */
+    if (dop_graph_replaces(g) && dop_graph_mixes(g))
+        e->status = DOP_FAIL(e->diag, DOP_E_INPUT, "no kernel commits a step of several sequences");
+    if (dop_graph_replaces(g))
+        dop_buf_printf(store, "        %s.parity[%s] ^= 1u;\n", s, g->max_q == 1 ? "0" : "last.sequence");
+}
+
 static dop_status
 emit(dop_gen *gen)
 {
@@ -27,6 +48,7 @@ emit(dop_gen *gen)
     const dop_node *n = dop_node_at(g, id);
     dop_keys keys = {0};
     dop_buf scan = {0}, store = {0};
+    const bool each = n->shape.dim[0].sym == DOP_SYM_T && g->max_t > 1; /* a pick of every row, for the host */
     uint32_t cols = dop_node_cols(g, n->src[0]);
     gen->grid[0] = gen->grid[1] = gen->grid[2] = 1;
     if (n->op == DOP_OP_argmax_merge) {
@@ -55,21 +77,12 @@ emit(dop_gen *gen)
                        "        dop_st1_f32(%s, part * 2u, best);\n"
                        "        dop_st1_f32(%s, part * 2u + 1u, float(at));\n",
                        a, a);
+    } else if (each) {
+        gen->grid[1] = g->max_t;
+        dop_buf_printf(&store, "        if (t < %s)\n            %s.ids[t] = best > 3.4e38 ? 0xffffffffu : at;\n",
+                       dop_emit_n_tokens(e), dop_emit_step(e));
     } else {
-        const char *s = dop_emit_step(e);
-        /* An id that no vocabulary has says that a logit was not finite. */
-        dop_buf_printf(&store,
-                       "        at = best > 3.4e38 ? 0xffffffffu : at;\n"
-                       "        %s.ids[%s.n_out %% 4096u] = at;\n        %s.n_out += 1u;\n"
-                       "        Row last = %s.rows[%s.n_rows - 1u];\n"
-                       "        %s.rows[0] = Row(at, last.position + 1u, last.sequence, 0u);\n"
-                       "        %s.n_rows = 1u;\n",
-                       s, s, s, s, s, s, s);
-        /* The step is complete: what it made of the states that it replaces is current from now on. */
-        if (dop_graph_replaces(g) && dop_graph_mixes(g))
-            e->status = DOP_FAIL(e->diag, DOP_E_INPUT, "no kernel commits a step of several sequences");
-        if (dop_graph_replaces(g))
-            dop_buf_printf(&store, "        %s.parity[%s] ^= 1u;\n", s, g->max_q == 1 ? "0" : "last.sequence");
+        store_pick(e, &store);
     }
     dop_keys_set(&keys, "DECLS", "");
     dop_keys_set(&keys, "SCAN", scan.data ? scan.data : "");

@@ -55,6 +55,7 @@ static const dop_option options[] = {
     OPT(0, "bench", FLAG, bench, NULL, "speed of one or several plans; -p and -n are lists then: see below"),
     OPT(0, "profile", TEXT, profile, "FILE",
         "time of every dispatch: table, and a timeline as FILE.html or trace events as FILE.json"),
+    OPT('b', "batch", TEXT, bench_batches, "N", "with --profile: steps of N sequences, a row of each (default 1)"),
     OPT(0, "trace-kernels", FLAG, trace_kernels, NULL, "one line per dispatch: op, layer, shape, variant, why"),
     OPT(0, "info", FLAG, info, NULL, "what the plan holds and needs"),
     OPT(0, "disasm", FLAG, disasm, NULL, "the plan's dispatches as text"),
