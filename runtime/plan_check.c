@@ -323,12 +323,13 @@ static dop_status
 check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
 {
     const dop_plan_schedule *s = &plan->schedules[i];
-    if (s->kind < DOP_SCHED_DECODE || s->kind > DOP_SCHED_EMBED || s->profile >= plan->n_profiles || s->greedy > 1)
+    if (s->kind < DOP_SCHED_DECODE || s->kind > DOP_SCHED_EMBED || s->profile >= plan->n_profiles ||
+        s->greedy > DOP_PICKS_EACH || (s->greedy == DOP_PICKS_EACH && s->kind != DOP_SCHED_ROWS))
         return DAMAGED("schedule %u has kind %u, profile %u, greedy %u", i, s->kind, s->profile, s->greedy);
     if (s->ordering >= DOP_N_ORDERS)
         return DAMAGED("schedule %u has ordering %u", i, s->ordering);
     /* Only the arg-max of a decode schedule counts persistent runs. */
-    if (s->ordering != DOP_ORDER_BARRIERS && (s->kind != DOP_SCHED_DECODE || !s->greedy))
+    if (s->ordering != DOP_ORDER_BARRIERS && (s->kind != DOP_SCHED_DECODE || s->greedy != DOP_PICKS_NEXT))
         return DAMAGED("schedule %u is ordered by %s and no greedy decode", i, dop_plan_ordering_name(s->ordering));
     if ((s->n_stages > 0) != (s->ordering == DOP_ORDER_PERSISTENT) ||
         !range_ok(s->first_stage, s->n_stages, plan->n_dispatches))
