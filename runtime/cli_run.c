@@ -1,6 +1,7 @@
 /* Generation: prompt in, text or ids out, timings at the end. */
 #include "runtime/cli_generate.h"
 #include "runtime/cli_logprobs.h"
+#include "runtime/cli_shape.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@ typedef struct run {
     size_t n_before;     /* tokens of the sequence that --session restored */
     uint32_t n;          /* tokens to generate */
     dop_logprobs logprobs;
+    dop_cli_shape shape;
     double feed_ms; /* when feeding began, dop_now_ms */
 } run;
 
@@ -75,11 +77,12 @@ prepare(run *r, dop_diag *diag)
 {
     dop_cli *cli = r->cli;
     dop_status st;
-    const char *needed = cli->chat         ? "--chat"
-                         : cli->prompt     ? "-p"
-                         : cli->file       ? "-f"
-                         : cli->stop.count ? "--stop"
-                                           : NULL;
+    const char *needed = cli->chat                  ? "--chat"
+                         : cli->prompt              ? "-p"
+                         : cli->file                ? "-f"
+                         : cli->stop.count          ? "--stop"
+                         : dop_cli_wants_shape(cli) ? "a shape of what is generated"
+                                                    : NULL;
     if ((st = dop_generation_open(cli, needed, diag, &r->gen)) != DOP_OK)
         return st;
     const dop_plan *plan = r->gen.info.plan;
@@ -103,6 +106,8 @@ prepare(run *r, dop_diag *diag)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     r->as_ids = cli->print_ids || !tok;
     r->gen.streams = !r->as_ids && !cli->json;
+    if (dop_cli_wants_shape(cli) && (st = dop_cli_shape_start(cli, &r->gen, diag, &r->shape)) != DOP_OK)
+        return st;
     if (cli->logprobs != DOP_CLI_UNSET && (st = start_logprobs(r, diag)) != DOP_OK)
         return st;
     return choose_length(r, diag);
@@ -299,6 +304,7 @@ dop_mode_run(dop_cli *cli, dop_diag *diag)
 error:
     dop_generation_finish(&r.gen);
     dop_logprobs_finish(&r.logprobs);
+    dop_cli_shape_finish(&r.shape);
     dop_ids_finish(&r.prompt);
     dop_buf_finish(&r.prompt_text);
     return st;

@@ -43,11 +43,15 @@ else
     [ "$plain" = "$drafted" ] && pass "--draft and --draft-ngram" || fail "--draft and --draft-ngram" "$plain | $drafted"
     "$EXEC" llama.plan --tokens "$tokens" -n 30 --temp 0.5 --ignore-eos --quiet --json --draft llama.plan >drafted.json
     "$EXEC" --bench llama.plan -p 0 -n 8 --drafts 100 --sampled -r 1 -o csv --quiet >bench.csv
-    check "--bench --drafts --sampled" grep -q "tg8d100,.*" bench.csv
+    check "--bench --drafts --sampled" grep -q '"tg8d100",' bench.csv
     check "they are counted" grep -q '"speculation":{"steps":[1-9]' drafted.json
     run qwen3_5 80 3 5e-4 --kv f32 --sequences 3
     check_fails "a plan without hidden states" 1 "compile it with --embed" \
         "$EXEC" mistral_window.plan --tokens "1 2" --embed
 fi
+check_fails "--ctx-total with one sequence" 2 "--ctx-total is for plans of several --sequences" \
+    "$DOPPLERC" "$SRC/tests/golden/llama" -o no.plan --ctx-total 100
+check_fails "--ctx-total below --ctx" 2 "--ctx-total 20 has no room for one sequence of --ctx 56" \
+    "$DOPPLERC" "$SRC/tests/golden/llama" -o no.plan --sequences 2 --ctx 56 --ctx-total 20
 check_fails "--rows wants sizes" 2 "--rows 4,x: expected sizes" "$DOPPLERC" "$SRC/tests/golden/llama" -o no.plan --rows 4,x
 finish
