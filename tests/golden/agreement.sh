@@ -5,7 +5,7 @@ exact=5e-4 # f32 caches and activations
 f16=2e-2   # something is stored in 16 bits
 
 printf '%s\n' "base: tier1" "name: tier1-subgroup8" "subgroup: 8" >tier1.yaml
-printf '%s\n' "base: nvidia-hopper" "name: hopper-subgroup8" "subgroup: 8" "shared_bytes: 32768" \
+printf '%s\n' "base: nvidia-hopper" "name: hopper-subgroup8" "subgroup: 8" "max_workgroup: 256" "persistent: 0" "shared_bytes: 32768" \
     "caps: [f16_storage, f16_math, i8_storage, subgroup]" >hopper.yaml
 
 # agrees NAME MODEL BOUND CHUNKS OPTION...: chunks of 16 leave a shorter one at the end, and chunks of 3 have other tiles.
