@@ -333,12 +333,20 @@ tile_of_chunks(const dop_site *site, dop_tile *tile)
         tile->bq -= step;
 }
 
+/* An invocation multiplies its part of the state with as many rows at a time as there are lanes, in code without loops. */
 static dop_refusal
-fits_chunks(const dop_site *s)
+fits_chunks(const dop_site *site)
 {
-    if (find_scan(s).width != 4)
+    enum { MOST_PRODUCTS = 160 };
+    const scan s = find_scan(site);
+    dop_tile tile = {.wg = site->t->max_workgroup < 256 ? site->t->max_workgroup : 256, .subgroup = true};
+    if (s.width != 4)
         return (dop_refusal){"rows of the state are no multiple of 4 values", NULL};
-    return fits(s);
+    tile_of(site, &tile);
+    uint32_t rows = dop_div_up_u32(s.p, tile.wg / tile.lanes), vectors = dop_div_up_u32(s.count, tile.lanes * 4);
+    if (rows * vectors * tile.lanes > MOST_PRODUCTS)
+        return (dop_refusal){"an invocation would have too much of the state", NULL};
+    return fits(site);
 }
 
 static const char *
