@@ -17,7 +17,8 @@ typedef struct dop_build_options {
     uint32_t max_s; /* cache length */
     uint32_t
         max_rows; /* chunk size of the plan's largest graph: all of them share the states; 0: windows have no rings */
-    dop_type kv_type;  /* f16 or f32 */
+    dop_type kv_type;  /* storage of caches: f16, f32, q8_0 or q4_0 */
+    dop_type v_type;   /* of values; none: as kv_type */
     dop_type act_type; /* f32 or f16: storage of activations between regions */
     uint32_t max_q;    /* sequences that states have room for; 0: 1 */
     bool mixed;        /* score: rows of several sequences in a step, and not of one only */

@@ -1,6 +1,7 @@
 #include "compiler/compile_options.h"
 
 #include "compiler/target.h"
+#include "ir/cache_row.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,13 @@ dop_settle_sizes(dop_compilation *c, const char *path, dop_diag *diag)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "--ctx %u is more than the %u positions the model learned", c->ctx,
                            a->ctx_train);
     settle_rows(&c->options);
+    if (c->options.ctx_total && c->options.sequences == 1)
+        return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "--ctx-total is for plans of several --sequences");
+    if (c->options.ctx_total && c->options.ctx_total < c->ctx)
+        return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "--ctx-total %u has no room for one sequence of --ctx %u",
+                           c->options.ctx_total, c->ctx);
+    if (c->options.ctx_total > (uint64_t)c->options.sequences * c->ctx) /* what nobody can use */
+        c->options.ctx_total = 0;
     if (c->options.n_chunks == 0) {
         /* Large chunks amortize weights on GPUs; a software device is bound by arithmetic at any size. */
         static const uint32_t gpu[] = {16, 64, 512}, cpu[] = {8, 64};
@@ -96,11 +104,21 @@ dop_settle_path(dop_compilation *c, dop_diag *diag)
         o->act_type = c->path.act != DOP_TYPE_none ? c->path.act : DOP_TYPE_f32;
     if (!o->quant)
         o->quant = c->path.weights;
-    if (!f16 && (o->kv_type == DOP_TYPE_f16 || o->act_type == DOP_TYPE_f16))
+    if (o->v_type == DOP_TYPE_none)
+        o->v_type = o->kv_type;
+    const dop_type cache = o->kv_type != DOP_TYPE_f32 ? o->kv_type : o->v_type;
+    if (!f16 && (cache != DOP_TYPE_f32 || o->act_type == DOP_TYPE_f16))
         return DOP_FAIL(diag, DOP_E_INPUT,
-                        "target %s lacks f16_storage (16-bit storage buffers), which an f16 %s needs; "
+                        "target %s lacks f16_storage (16-bit storage buffers), which an %s %s needs; "
                         "possible: f32",
-                        c->target.name, o->kv_type == DOP_TYPE_f16 ? "cache" : "activation");
+                        c->target.name, cache != DOP_TYPE_f32 ? dop_type_of(cache)->name : "f16",
+                        cache != DOP_TYPE_f32 ? "cache" : "activation");
+    const bool blocks = dop_cache_blocks(o->kv_type) || dop_cache_blocks(o->v_type);
+    if (blocks && (!(c->target.caps & DOP_CAP_subgroup) || c->target.subgroup < 8))
+        return DOP_FAIL(diag, DOP_E_INPUT,
+                        "a cache in blocks is written by neighbouring invocations together, and target %s has no "
+                        "subgroups of 8 and more; possible: f16, f32",
+                        c->target.name);
     for (uint32_t i = 0; i < o->n_forces && st == DOP_OK; i++)
         st = dop_kernel_path_force(&c->path, o->forces[i].op, o->forces[i].variant, &c->arena, diag);
     return st;

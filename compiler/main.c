@@ -4,6 +4,7 @@
 #include "compiler/plan_write.h"
 #include "compiler/report.h"
 #include "compiler/target.h"
+#include "ir/cache_row.h"
 #include "ir/text.h"
 #include "runtime/options.h"
 #include "runtime/plan_format.h"
@@ -18,7 +19,7 @@
 typedef struct cli {
     const char *output, *target, *quant, *chunks, *rows, *kv, *act, *stop_after, *emit, *dump_dir, *dumps, *report,
         *weights, *explain, *tuning, *kernel_path;
-    uint32_t ctx, threads, sequences;
+    uint32_t ctx, threads, sequences, ctx_total;
     dop_texts skip, force;
     bool embed, no_fuse, check, quiet, verbose, help, version;
 } cli;
@@ -46,10 +47,13 @@ static const dop_option options[] = {
     NUM(0, "ctx", COUNT, ctx, "N", "cache length (default: the model's, at most 4096)", 1, 1u << 24),
     OPT(0, "chunks", TEXT, chunks, "LIST", "prefill chunk sizes, as 8,64,512"),
     NUM(0, "sequences", COUNT, sequences, "N", "sequences that the plan holds at once (default 1)", 1, 64),
+    NUM(0, "ctx-total", COUNT, ctx_total, "N",
+        "positions that caches of all sequences together have room for (default: sequences x ctx)", 1, 1u << 30),
     OPT(0, "rows", TEXT, rows, "LIST",
         "most rows of steps of several sequences, as 4,16 (default: a row of each sequence, and quarters of that)"),
     OPT(0, "embed", FLAG, embed, NULL, "the plan also gives hidden states, for embeddings"),
-    OPT(0, "kv", TEXT, kv, "TYPE", "storage of the cache: f16 (default) or f32"),
+    OPT(0, "kv", TEXT, kv, "TYPE",
+        "storage of the cache: f16 (default), f32, q8_0 or q4_0, or of keys and values as k=q8_0,v=q4_0"),
     OPT(0, "act", TEXT, act, "TYPE", "storage of activations: f32 (default) or f16"),
     OPT(0, "weights", TEXT, weights, "HOW",
         "embed (default), or external: in a file of their own, FILE.weights beside the plan"),
@@ -129,6 +133,36 @@ parse_storage(const char *option, const char *text, dop_type *out, dop_diag *dia
     else
         return DOP_FAIL(diag, DOP_E_USAGE, "--%s %s: known are f16 and f32", option, text);
     return DOP_OK;
+}
+
+static bool
+cache_type(const char *text, size_t len, dop_type *out)
+{
+    return dop_type_parse(text, len, out) && (*out == DOP_TYPE_f16 || *out == DOP_TYPE_f32 || dop_cache_blocks(*out));
+}
+
+/* One type for all, or k=TYPE,v=TYPE in either order. */
+static dop_status
+parse_cache(const char *text, dop_compile_options *o, dop_diag *diag)
+{
+    if (!text || cache_type(text, strlen(text), &o->kv_type))
+        return DOP_OK;
+    dop_type types[2] = {DOP_TYPE_none, DOP_TYPE_none};
+    for (const char *p = text; p;) {
+        const char *end = strchr(p, ',');
+        size_t len = end ? (size_t)(end - p) : strlen(p);
+        dop_type *which = p[0] == 'k' ? &types[0] : p[0] == 'v' ? &types[1] : NULL;
+        if (!which || p[1] != '=' || *which != DOP_TYPE_none || !cache_type(p + 2, len - 2, which))
+            break;
+        p = end ? end + 1 : NULL;
+        if (!p && types[0] != DOP_TYPE_none && types[1] != DOP_TYPE_none) {
+            o->kv_type = types[0];
+            o->v_type = types[1];
+            return DOP_OK;
+        }
+    }
+    return DOP_FAIL(diag, DOP_E_USAGE, "--kv %s: known are f16, f32, q8_0 and q4_0, for both or as k=TYPE,v=TYPE",
+                    text);
 }
 
 static dop_status
@@ -404,11 +438,12 @@ fill_options(const cli *o, dop_compile_options *opt, dop_diag *diag)
     if (st == DOP_OK && o->chunks)
         st = parse_chunks(o->chunks, opt, diag);
     opt->sequences = o->sequences;
+    opt->ctx_total = o->ctx_total;
     opt->embed = o->embed;
     if (st == DOP_OK && o->rows)
         st = parse_rows(o->rows, opt, diag);
     if (st == DOP_OK)
-        st = parse_storage("kv", o->kv, &opt->kv_type, diag);
+        st = parse_cache(o->kv, opt, diag);
     if (st == DOP_OK)
         st = parse_storage("act", o->act, &opt->act_type, diag);
     return st;

@@ -168,6 +168,7 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bo
                                .max_t = max_t,
                                .max_s = c->ctx,
                                .kv_type = c->options.kv_type,
+                               .v_type = c->options.v_type,
                                .act_type = c->options.act_type,
                                .max_q = c->options.sequences,
                                .mixed = mixed,

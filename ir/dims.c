@@ -1,4 +1,5 @@
 /* Axes and shapes by themselves, for the graph and for the shape rules that it asks. */
+#include "ir/cache_row.h"
 #include "ir/shapes.h"
 
 #include <string.h>
@@ -16,6 +17,12 @@ bool
 dop_shape_appends(const dop_shape *s)
 {
     return s->rank > 1 && (s->dim[1].sym == DOP_SYM_S || s->dim[1].sym == DOP_SYM_R);
+}
+
+bool
+dop_shape_blocks(const dop_shape *s, dop_type type)
+{
+    return dop_cache_blocks(type) && dop_shape_appends(s) && s->dim[s->rank - 1].mul % DOP_CACHE_BLOCK == 0;
 }
 
 bool

@@ -1,5 +1,6 @@
 #include "ir/graph.h"
 
+#include "ir/cache_row.h"
 #include "ir/shapes.h"
 
 #include <stdlib.h>
@@ -149,6 +150,15 @@ dop_node_has(const dop_graph *g, dop_node_id id, dop_attr_id a)
 {
     return attr_index(g, id, a) >= 0;
 }
+
+bool
+dop_node_writes_blocks(const dop_graph *g, dop_node_id id)
+{
+    return g->nodes[id].op == DOP_OP_state_write && dop_cache_blocks(g->nodes[id].type);
+}
+
+const dop_access dop_access_blocks = {
+    .axis = {[DOP_AXIS_row] = DOP_ACCESS_same, [DOP_AXIS_head] = DOP_ACCESS_same, [DOP_AXIS_col] = DOP_ACCESS_all}};
 
 static dop_extent
 access_extent(const dop_graph *g, dop_node_id id, uint32_t k)
@@ -323,6 +333,15 @@ dop_reach_first(const dop_reach *r, uint32_t position)
     uint32_t window = r->window && position >= r->window ? position + 1 - r->window : 0;
     uint32_t chunk = r->chunk ? position / r->chunk * r->chunk : 0;
     return window > chunk ? window : chunk;
+}
+
+uint32_t
+dop_graph_page(const dop_graph *g)
+{
+    uint32_t page = DOP_PAGE;
+    while (g->max_s % page) /* the last page of a sequence is a whole one */
+        page /= 2;
+    return g->max_q > 1 ? page : 0;
 }
 
 dop_node_id

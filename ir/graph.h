@@ -258,11 +258,21 @@ bool dop_node_has(const dop_graph *g, dop_node_id id, dop_attr_id a);
 
 /* From the op's access, refined by shape: all columns of one head of [T,H,D] are a head. */
 dop_extent dop_node_extent(const dop_graph *g, dop_node_id id);
-/* How node `id` reads its source number `k`. */
+/* Does it write append state that is stored in blocks (cache_row.h)?  Then the values of a block are made together, by
+ * whoever makes whole heads. */
+bool dop_node_writes_blocks(const dop_graph *g, dop_node_id id);
+extern const dop_access dop_access_blocks;
+/* How node `id` reads its source number `k`, and what its region is built around: as ops.def says, refined by how a state is
+ * stored. */
 static inline const dop_access *
 dop_node_access(const dop_graph *g, dop_node_id id, uint32_t k)
 {
-    return &dop_op_of(g->nodes[id].op)->access[k];
+    return k == 1 && dop_node_writes_blocks(g, id) ? &dop_access_blocks : &dop_op_of(g->nodes[id].op)->access[k];
+}
+static inline dop_root
+dop_node_root(const dop_graph *g, dop_node_id id)
+{
+    return dop_node_writes_blocks(g, id) ? DOP_ROOT_row : dop_op_of(g->nodes[id].op)->root;
 }
 static inline bool
 dop_node_is(const dop_graph *g, dop_node_id id, dop_traits t)
@@ -313,6 +323,8 @@ bool dop_node_per_token(const dop_graph *g, dop_node_id id); /* axis 0 is T */
 uint64_t dop_node_rows(const dop_graph *g, dop_node_id id, uint32_t t);
 /* State of kind append has an axis of positions, S or a ring, that of kind replace has none. */
 bool dop_shape_appends(const dop_shape *s);
+/* May a state of this shape be stored in blocks of this type? */
+bool dop_shape_blocks(const dop_shape *s, dop_type type);
 /* Heads of keys or values in a cache. */
 uint32_t dop_cache_heads(const dop_graph *g, dop_node_id cache);
 /* Rows that a sequence has in append state, and those of a ring; 0: it is none. */
@@ -321,6 +333,10 @@ uint32_t dop_cache_ring(const dop_graph *g, dop_node_id cache);
 /* Of attention, whole or split.  The first position that a query at `position` sees. */
 dop_reach dop_attention_reach(const dop_graph *g, dop_node_id attention);
 uint32_t dop_reach_first(const dop_reach *r, uint32_t position);
+/* Positions of a page: where there are several sequences, append state that is no ring lies in pages of a pool, a power of
+ * two of rows each, which tables name (dop_step of runtime/plan_format.h).  0: every state is in one piece. */
+enum { DOP_PAGE = 64 };
+uint32_t dop_graph_page(const dop_graph *g);
 /* A replace state of the graph, 0: it has none. */
 dop_node_id dop_graph_replaces(const dop_graph *g);
 /* May the rows of a step be of several sequences?  (Input "sequences" has one value for each.) */

@@ -2,6 +2,8 @@
  * careful, since a model is made of it. */
 #include "ir/interp_ops.h"
 
+#include "ir/cache_row.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -463,7 +465,9 @@ compute_state_write(const dop_interp_node *n)
         uint64_t row = seq ? seq->u[seq->count > 1 ? t : 0] : t;
         if (appends)
             row = row * held + pos->u[t] % held;
-        for (uint64_t i = 0; i < w; i++)
+        if (dop_cache_blocks(type))
+            dop_cache_round(type, x->f + t * w, w, n->out.f + row * w);
+        for (uint64_t i = 0; i < w && !dop_cache_blocks(type); i++)
             n->out.f[row * w + i] = dop_interp_round(type, x->f[t * w + i]);
     }
     return DOP_OK;

@@ -178,7 +178,7 @@ rule_leaf(const rule_ctx *c, dop_want *out)
     dop_type_kind kind = dop_type_of(c->want->type)->kind;
     if (c->op == DOP_OP_input && kind == DOP_KIND_QUANT)
         return BAD(c, "cannot have the block type %s", dop_type_of(c->want->type)->name);
-    if (c->op == DOP_OP_state && kind != DOP_KIND_FLOAT)
+    if (c->op == DOP_OP_state && kind != DOP_KIND_FLOAT && !dop_shape_blocks(&c->want->shape, c->want->type))
         return BAD(c, "must have a float type, not %s", dop_type_of(c->want->type)->name);
     *out = *c->want;
     const dop_shape *s = &out->shape;
@@ -659,7 +659,7 @@ check_attr(const rule_ctx *c, dop_attr_id a, dop_attr v)
     }
 }
 
-/* Types of the sources: ids only where an op reads ids, block types only where rows of weights are decoded. */
+/* Types of the sources: ids only where an op reads ids, block types only where rows of weights or caches are decoded. */
 static dop_status
 check_src_types(const rule_ctx *c, uint32_t n_srcs)
 {
@@ -671,9 +671,9 @@ check_src_types(const rule_ctx *c, uint32_t n_srcs)
                    (c->op == DOP_OP_state_write && i >= 2) ||
                    ((c->op == DOP_OP_attention || c->op == DOP_OP_attn_split) && (i == 3 || i == 4)) ||
                    (c->op == DOP_OP_short_conv && i == 3) || (c->info->root == DOP_ROOT_scan && i == 5);
-        bool blocks = (c->op == DOP_OP_gather && i == 0) ||
-                      ((c->op == DOP_OP_matmul || c->op == DOP_OP_matmul_at) && i == 1) || c->op == DOP_OP_cast ||
-                      c->op == DOP_OP_dequant;
+        bool blocks = (c->op == DOP_OP_gather && i == 0) || c->op == DOP_OP_cast || c->op == DOP_OP_dequant ||
+                      ((c->op == DOP_OP_matmul || c->op == DOP_OP_matmul_at) && i == 1) ||
+                      dop_shape_blocks(&c->src[i]->shape, c->src[i]->type);
         dop_type_kind kind = dop_type_of(c->src[i]->type)->kind;
         if (!ids && kind != DOP_KIND_FLOAT && !(blocks && kind == DOP_KIND_QUANT))
             return BAD(c, "cannot read type %s of %%%s", dop_type_of(c->src[i]->type)->name, c->src[i]->name);

@@ -1,5 +1,6 @@
 #include "kernels/emit.h"
 
+#include "ir/cache_row.h"
 #include "ir/region.h"
 #include "kernels/weight_types.h"
 
@@ -478,6 +479,10 @@ append_row(dop_emit *e, const dop_node *write, const char *t)
     const dop_graph *g = e->g;
     const char *pos = dop_emit_value(e, write->src[2], (dop_index){t, "0u"}, 1), *row;
     uint32_t ring = dop_cache_ring(g, write->src[0]), rows = ring ? ring : g->max_s;
+    if (!ring && g->max_q > 1) {
+        const char *table = dop_emit_page_table(e, dop_emit_sequence(e, write->src[3], t));
+        return dop_emit_page_row(e, "U32", table, dop_emit_str(e, "min(%s, %uu)", pos, rows - 1));
+    }
     const char *varies = e->r->info->attention ? dop_emit_ring(e, e->r->info->attention) : NULL;
     if (varies || ring)
         row = dop_emit_str(e, "%s %% %s", pos, varies ? varies : dop_emit_str(e, "%uu", ring));
@@ -486,6 +491,22 @@ append_row(dop_emit *e, const dop_node *write, const char *t)
     if (g->max_q == 1)
         return ring || varies ? dop_emit_str(e, "(%s)", row) : row;
     return dop_emit_str(e, "(%s * %uu + %s)", dop_emit_sequence(e, write->src[3], t), rows, row);
+}
+
+/* Four values of a row that is stored in blocks. */
+static void
+store_in_blocks(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value)
+{
+    const dop_node *n = dop_node_at(e->g, node);
+    const uint32_t cols = dop_node_cols(e->g, node);
+    if (width != 4) {
+        dop_emit_fail(e, DOP_E_INPUT, "a cache in blocks is written four values at a time: use --kv f16", node);
+        return;
+    }
+    e->caps |= DOP_CAP_f16_storage;
+    e->blocks = true;
+    dop_emit_line(e, "dop_st4_%s(%s, %s * %uu, %s, %uu, %s);", dop_type_of(n->type)->name, dop_emit_arg(e, node, true),
+                  append_row(e, n, ix.t), (uint32_t)(dop_cache_row_bytes(n->type, cols) / 4), ix.c, cols, value);
 }
 
 /* Has the sequence rows in this step?  A state that is written as a whole leaves those of the others alone: their other copy
@@ -520,7 +541,8 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
         at = flat_index(e, node, ix, dop_node_cols(g, node), 0);
     }
     const bool index = n->type == DOP_TYPE_u32;
-    if (!index && n->type != DOP_TYPE_f32 && n->type != DOP_TYPE_f16) {
+    const bool blocks = dop_node_writes_blocks(g, node);
+    if (!index && !blocks && n->type != DOP_TYPE_f32 && n->type != DOP_TYPE_f16) {
         dop_emit_fail(e, DOP_E_INTERNAL, "values are stored as f32, f16 or u32", node);
         return;
     }
@@ -532,6 +554,10 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
                       value);
         if (!(e->routes[node] & DOP_LEAVES))
             return;
+    }
+    if (blocks) {
+        store_in_blocks(e, node, ix, width, value);
+        return;
     }
     /* Of several rows of a sequence the last one says what is left of it. */
     const char *last = "";

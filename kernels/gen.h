@@ -96,10 +96,21 @@ bool dop_attn_has_row(const dop_gen *gen, const dop_attn *a, uint32_t which);
 void dop_attn_positions(dop_gen *gen, const dop_attn *a, dop_buf *decls);
 /* The template's constants D, DV, VS (value_stride), V0 (value_start) and KV. */
 void dop_attn_shape(dop_gen *gen, const dop_attn *a, dop_keys *keys);
+/* --- gen_cache.c: rows of caches, by how they are stored --- */
+/* Is K (0) or V (1) stored in blocks?  Are both stored so that kernels load eight values at once? */
+bool dop_attn_in_blocks(const dop_graph *g, const dop_attn *a, uint32_t which);
+bool dop_attn_in_eights(const dop_graph *g, const dop_attn *a);
+/* For kernels whose invocations do not share a block: the region writes a cache that is stored in blocks. */
+dop_refusal dop_attn_refuses_blocks(const dop_site *s);
+/* Macros DOP_AT_K(p), DOP_LD4_K(at, d), DOP_LD8_K, DOP_PIECE_K, DOP_LO_K, DOP_HI_K, and the same of V.  `words` loads 16 bytes. */
+void dop_attn_loads(dop_gen *gen, const dop_attn *a, const char *words, dop_buf *out);
+/* Macros DOP_ROW_K(p), DOP_LD_K(at, piece) and the rest; `words`: reference types of 16 bytes for K and V. */
+void dop_attn_pieces(dop_gen *gen, const dop_attn *a, const char *const words[2], dop_buf *out);
+void dop_attn_made(dop_gen *gen, const dop_attn *a, dop_buf *out);
 /* Query rows into dop_q; cache writes of this step. */
 void dop_attn_prologue(dop_gen *gen, const dop_attn *a, dop_buf *body);
 /* The body of dop_store_row(t, h, d, o, m, l, split): four values from column d of head h. */
-/* Keys KVH, a KV head in the caches of the sequence that `row` belongs to, and SEQUENCE, what it needs before. */
+/* Key SEQUENCE: finds dop_first, the first row in the caches of the sequence that `row` belongs to, where there are several. */
 void dop_attn_sequence(dop_gen *gen, const dop_attn *a, const char *row, dop_keys *keys, dop_buf *decls);
 void dop_attn_store(dop_gen *gen, const dop_attn *a, dop_buf *store);
 /* What the last workgroup of a KV head does: the merged rows of its query heads; and the store of four values `o` at

@@ -68,6 +68,23 @@ load_queries(dop_gen *gen, const attn *a, dop_buf *body)
     dop_buf_finish(&inner);
 }
 
+/* Statistics of whole rows, which each workgroup sums up for itself, become variables that are bound until the end of the
+ * prologue. */
+static void
+sum_whole_rows(dop_gen *gen, dop_buf *body)
+{
+    const dop_analysis *found = gen->e.r->info;
+    for (uint32_t i = 0; i < found->n_programs; i++) {
+        const dop_rowprog p = {.nodes = found->programs[i].nodes,
+                               .n_nodes = found->programs[i].n_nodes,
+                               .len = found->programs[i].unit.len,
+                               .t = "0u",
+                               .unit = "0u",
+                               .serial = DOP_MAX_WRITES + 1 + i};
+        dop_gen_rowprog(gen, &p, body);
+    }
+}
+
 /* Query heads and cache writes as row programs, one subgroup each where there are subgroups.  The workgroup whose split
  * holds the position writes the caches and reads the rows back itself. */
 void
@@ -76,12 +93,15 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
     dop_emit *e = &gen->e;
     const dop_analysis *found = e->r->info;
     bool subgroups = gen->choice->tile.subgroup, queries = found->query_runs;
-    uint32_t n_writes = found->n_writes, n_binds = e->n_binds;
+    uint32_t n_writes = found->n_writes, n_outer = e->n_binds;
+    sum_whole_rows(gen, body);
+    uint32_t n_binds = e->n_binds, n_received = count_received(gen, a);
     if (!queries)
         load_queries(gen, a, body);
-    uint32_t n_received = count_received(gen, a);
-    if (!queries && !n_writes && !n_received)
+    if (!queries && !n_writes && !n_received) {
+        e->n_binds = n_outer;
         return;
+    }
     dop_rowprog p = {.len = a->dim, .t = "0u", .lanes = subgroups ? e->target->subgroup : 0, .lane = "lane"};
     uint32_t first = queries ? a->rows : 0;
     dop_buf_printf(body, "    uint jobs = %uu%s;\n", first,
@@ -121,6 +141,7 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
         dop_buf_puts(body, "    }\n");
     }
     receive_rows(gen, a, first + n_writes, body);
+    e->n_binds = n_outer;
     dop_buf_puts(body, "    }\n");
     if (n_writes && !(a->keeps[0] && a->keeps[1]))
         /* On CPU devices a barrier of the workgroup is dear, and nothing where that is one subgroup. */
@@ -131,20 +152,21 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
                            : "groupMemoryBarrier");
 }
 
-/* Where there are several sequences, the caches of one begin at row dop_first. */
+/* Where there are several sequences, the table of the pages of one begins at dop_first, or its rings at that row. */
 void
 dop_attn_sequence(dop_gen *gen, const attn *a, const char *row, dop_keys *keys, dop_buf *decls)
 {
     dop_emit *e = &gen->e;
     const dop_node *cache = dop_node_at(e->g, a->n->src[1]);
-    bool several = e->g->max_q > 1;
+    bool several = e->g->max_q > 1, ring = cache->shape.dim[1].sym == DOP_SYM_R;
     if (several)
         dop_buf_puts(decls, "uint dop_first;\n");
-    dop_keys_set(keys, "KVH", several ? "kvh + dop_first * KV" : "kvh");
-    dop_keys_set(keys, "SEQUENCE",
-                 several ? dop_emit_str(e, "    dop_first = %s.rows[%s].sequence * %uu;\n", dop_emit_step(e), row,
-                                        (uint32_t)dop_dim_value(e->g, cache->shape.dim[1], e->g->max_t))
-                         : "");
+    const char *sequence = several ? dop_emit_str(e, "%s.rows[%s].sequence", dop_emit_step(e), row) : "";
+    const char *first =
+        !several ? ""
+        : ring ? dop_emit_str(e, "%s * %uu", sequence, (uint32_t)dop_dim_value(e->g, cache->shape.dim[1], e->g->max_t))
+               : dop_emit_page_table(e, sequence);
+    dop_keys_set(keys, "SEQUENCE", several ? dop_emit_str(e, "    dop_first = %s;\n", first) : "");
 }
 
 bool
@@ -157,18 +179,29 @@ dop_attn_mixes(const dop_site *s)
 void
 dop_attn_positions(dop_gen *gen, const attn *a, dop_buf *decls)
 {
-    const char *ring = dop_emit_ring(&gen->e, a->id);
+    bool pages = gen->e.g->max_q > 1 && dop_attention_reach(gen->e.g, a->id).ring == 0;
+    const char *ring = pages ? NULL : dop_emit_ring(&gen->e, a->id);
     dop_buf_printf(decls, "#define DOP_FIRST(p) %s\n", dop_emit_first(&gen->e, a->id, "(p)"));
+    if (pages) {
+        /* Nobody writes tables meanwhile: they may be read through every cache. */
+        dop_buf_printf(
+            decls,
+            "layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Pages { uint v[]; };\n"
+            "#define DOP_RING_FROM(first)\n#define DOP_SLOT(p) %s\n",
+            dop_emit_page_row(&gen->e, "Pages", "dop_first", "(p)"));
+        return;
+    }
     if (!ring) {
         dop_buf_puts(decls, "#define DOP_RING_FROM(first)\n#define DOP_SLOT(p) (p)\n");
         return;
     }
     /* One division for all positions: those of a dispatch are fewer than the ring has rows. */
+    const char *from = gen->e.g->max_q > 1 ? "dop_first + " : "";
     dop_buf_printf(decls,
                    "uint dop_ring0; // what the first position counts from: a multiple of the ring\n"
                    "#define DOP_RING_FROM(first) dop_ring0 = (first) / %s * %s\n"
-                   "#define DOP_SLOT(p) min((p) - dop_ring0, (p) - dop_ring0 - %s)\n",
-                   ring, ring, ring);
+                   "#define DOP_SLOT(p) %s%smin((p) - dop_ring0, (p) - dop_ring0 - %s)%s\n",
+                   ring, ring, *from ? "(" : "", from, ring, *from ? ")" : "");
 }
 
 void
@@ -262,25 +295,17 @@ dop_attn_score(dop_gen *gen, const attn *a, const char *x)
 
 /* Products of the loaded part of a K row with all query rows. */
 static const char *
-dot_code(dop_gen *gen, const attn *a, uint32_t step)
+dot_code(uint32_t step)
 {
-    dop_emit *e = &gen->e;
-    const char *k = dop_emit_arg(e, a->n->src[1], false);
-    dop_type type = dop_node_at(e->g, a->n->src[1])->type;
-    const char *in = "                ";
     if (step == 8)
-        return dop_emit_str(
-            e,
-            "%suvec4 kw = C32x4(%s).v[(at + d) >> 3];\n"
-            "%svec4 k0 = dop_f16x4(kw.xy), k1 = dop_f16x4(kw.zw);\n"
-            "%sfor (uint j = 0u; j < R; j++)\n"
-            "%s    s[j] += dot(k0, dop_q[(j * D + d) >> 2]) + dot(k1, dop_q[((j * D + d) >> 2) + 1u]);\n",
-            in, k, in, in, in);
-    return dop_emit_str(e,
-                        "%svec4 k = dop_ld4_%s(%s, at + d);\n"
-                        "%sfor (uint j = 0u; j < R; j++)\n"
-                        "%s    s[j] += dot(k, dop_q[(j * D + d) >> 2]);\n",
-                        in, dop_type_of(type)->name, k, in, in);
+        return "                DOP_PIECE_K kw = DOP_LD8_K(at, d);\n"
+               "                vec4 k0 = DOP_LO_K(kw), k1 = DOP_HI_K(kw);\n"
+               "                for (uint j = 0u; j < R; j++)\n"
+               "                    s[j] += dot(k0, dop_q[(j * D + d) >> 2]) + dot(k1, dop_q[((j * D + d) >> 2) + "
+               "1u]);\n";
+    return "                vec4 k = DOP_LD4_K(at, d);\n"
+           "                for (uint j = 0u; j < R; j++)\n"
+           "                    s[j] += dot(k, dop_q[(j * D + d) >> 2]);\n";
 }
 
 void
@@ -392,7 +417,8 @@ tile_bytes(const attn *a, const dop_tile *tile, const dop_target *t)
 static uint32_t
 step_of(const dop_graph *g, const attn *a)
 {
-    return dop_node_at(g, a->n->src[1])->type == DOP_TYPE_f16 && a->dim % 8 == 0 ? 8 : 4;
+    const bool halves = dop_node_at(g, a->n->src[1])->type == DOP_TYPE_f16 && a->dim % 8 == 0;
+    return halves || dop_attn_in_blocks(g, a, 0) ? 8 : 4;
 }
 
 static dop_status
@@ -413,7 +439,6 @@ emit(dop_gen *gen)
     dop_attn_sequence(gen, &a, "t0", &keys, &decls);
     dop_attn_prologue(gen, &a, &prologue);
     dop_attn_store(gen, &a, &store);
-    const char *vt = dop_type_of(dop_node_at(g, a.n->src[2])->type)->name;
     uint32_t step = step_of(g, &a), batch = rows_at_once(a.rows, tile, e->target);
     dop_attn_shape(gen, &a, &keys);
     dop_keys_num(gen, &keys, "G", a.merged_heads);
@@ -424,8 +449,9 @@ emit(dop_gen *gen)
     dop_keys_num(gen, &keys, "DS", tile->ds ? tile->ds : 1);
     dop_keys_num(gen, &keys, "BATCH", batch);
     dop_keys_num(gen, &keys, "STEP", step);
-    dop_keys_set(&keys, "DOT_K", dot_code(gen, &a, step));
-    dop_keys_set(&keys, "LOAD_V", dop_emit_str(e, "dop_ld4_%s(%s, at)", vt, dop_emit_arg(e, a.n->src[2], false)));
+    dop_keys_set(&keys, "DOT_K", dot_code(step));
+    dop_buf_puts(&decls, "#define DOP_COHERENT4(p, i) C32x4(p).v[i]\n");
+    dop_attn_loads(gen, &a, "DOP_COHERENT4", &decls);
     dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "s[j]"));
     dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
     dop_attn_merge(gen, &a, merged, &merge);
@@ -514,8 +540,15 @@ fits(const dop_site *s)
     return no;
 }
 
+static dop_refusal
+fits_alone(const dop_site *s)
+{
+    dop_refusal no = dop_attn_refuses_blocks(s);
+    return no.why ? no : fits(s);
+}
+
 const dop_descriptor dop_descriptor_attention = {
-    .fits = fits,
+    .fits = fits_alone,
     .tile = dop_attn_tile,
     .shared = shared_bytes,
     .emit = emit,

@@ -156,8 +156,7 @@ emit(dop_gen *gen)
     dop_attn_shape(gen, &a, &keys);
     dop_keys_set(&keys, "STEP_RECORD", dop_emit_step(e));
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
-    dop_keys_set(&keys, "K", dop_emit_arg(e, a.n->src[1], false));
-    dop_keys_set(&keys, "V", dop_emit_arg(e, a.n->src[2], false));
+    dop_attn_pieces(gen, &a, (const char *const[]){"U32x4", "U32x4"}, &decls);
     dop_keys_set(&keys, "LOAD_Q", load.data ? load.data : "");
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");
     dop_keys_set(&keys, "SINK", sink.data ? sink.data : "");
@@ -192,8 +191,8 @@ fits(const dop_site *s)
         return (dop_refusal){"the rows of a step are of several sequences", NULL};
     if (a.n->op != DOP_OP_attention)
         return (dop_refusal){"the cache is split", NULL};
-    if (dop_node_at(s->g, a.n->src[1])->type != DOP_TYPE_f16 || dop_node_at(s->g, a.n->src[2])->type != DOP_TYPE_f16)
-        return (dop_refusal){"the cache is not f16", "--kv f16"};
+    if (!dop_attn_in_eights(s->g, &a))
+        return (dop_refusal){"the cache is f32", "--kv f16"};
     if (a.dim % 16 || a.dim > 256)
         return (dop_refusal){"the head is no multiple of 16 values, or longer than 256", NULL};
     if (a.value_dim != a.dim || a.value_stride != a.dim)

@@ -82,7 +82,7 @@ emit(dop_gen *gen)
     dop_attn a = dop_attn_find(gen);
     dop_node_id merged = e->r->info->merged;
     dop_keys keys = {0};
-    dop_buf decls = {0}, prologue = {0}, store = {0}, whole = {0}, merge = {0}, tree = {0};
+    dop_buf decls = {0}, prologue = {0}, store = {0}, whole = {0}, merge = {0}, tree = {0}, made = {0};
     uint32_t group_wgs = shape(gen, &a);
     if (tile->splits)
         e->splits = tile->splits;
@@ -116,8 +116,9 @@ emit(dop_gen *gen)
     dop_keys_num(gen, &keys, "HALVINGS", halvings);
     dop_keys_num(gen, &keys, "BATCH", batch);
     dop_keys_set(&keys, "POSITION", dop_emit_position(e, "0"));
-    dop_keys_set(&keys, "K", dop_emit_arg(e, a.n->src[1], false));
-    dop_keys_set(&keys, "V", dop_emit_arg(e, a.n->src[2], false));
+    dop_attn_pieces(gen, &a, (const char *const[]){"DOP_ROWS_K", "DOP_ROWS_V"}, &decls);
+    dop_attn_made(gen, &a, &made);
+    dop_keys_set(&keys, "MADE", made.data ? made.data : "");
     dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "x"));
     dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
     bool send = merged && e->routes; /* the splits go through a mailbox */
@@ -139,6 +140,7 @@ emit(dop_gen *gen)
     dop_buf_finish(&whole);
     dop_buf_finish(&merge);
     dop_buf_finish(&tree);
+    dop_buf_finish(&made);
     return st;
 }
 
@@ -180,21 +182,21 @@ least_group_wgs(const dop_site *s, const dop_attn *a, uint32_t wg)
 
 /* Lanes of a row must divide a subgroup, and the products that one invocation holds are registers. */
 static dop_refusal
-refuses(const dop_site *s, uint32_t wg)
+refuses(const dop_site *s, uint32_t wg, bool stage)
 {
     const dop_target *t = s->t;
     dop_attn a = dop_attn_at(s);
     if (s->g->max_t != 1)
         return (dop_refusal){"more than one token", NULL};
-    if (dop_node_at(s->g, a.n->src[1])->type != DOP_TYPE_f16 || dop_node_at(s->g, a.n->src[2])->type != DOP_TYPE_f16)
-        return (dop_refusal){"the cache is not f16", "--kv f16"};
+    if (!dop_attn_in_eights(s->g, &a))
+        return (dop_refusal){"the cache is f32", "--kv f16"};
     if (a.dim % 8 || a.value_dim % 8 || a.value_start % 8 || a.value_stride % 8 || t->subgroup == 0 ||
         64 % t->subgroup || wg > t->max_workgroup || wg / lanes_of(&a, t) > 64)
         return (dop_refusal){"the values of a head cannot be divided among enough lanes, 8 at a time", NULL};
     uint32_t group_wgs = least_group_wgs(s, &a, wg);
     if (group_wgs == 0)
         return (dop_refusal){"a head has more values than an invocation has registers for", NULL};
-    if (s->r->info->merged && group_wgs * a.kv > dop_template_of(DOP_TPL_attention)->merges)
+    if (s->r->info->merged && !stage && group_wgs * a.kv > dop_template_of(DOP_TPL_attention)->merges)
         return (dop_refusal){"more head groups than can count their splits", NULL};
     return dop_attn_refuses(s);
 }
@@ -202,7 +204,7 @@ refuses(const dop_site *s, uint32_t wg)
 static dop_refusal
 fits(const dop_site *s)
 {
-    return refuses(s, OWN_WG);
+    return refuses(s, OWN_WG, false);
 }
 
 static const char *
@@ -252,7 +254,7 @@ as_stage(const dop_site *s, dop_tile *tile)
     /* Long caches: where 64 positions are one row for each invocation, twice as many at a time need half the barriers. */
     if (short_splits(s, &a) > 1 && a.dim == a.value_dim && s->t->persistent * 8 == a.dim * 64)
         tile->positions = 128;
-    return refuses(s, s->t->persistent).why;
+    return refuses(s, s->t->persistent, true).why;
 }
 
 static uint32_t

@@ -3,27 +3,24 @@
 
 enum { ROWS = 4, POSITIONS = 64 /* between two rescalings */ };
 
-/* One step's values of K or V at `at + d` as vec4 variables x0, x1. */
+/* One step's values of K or V at `at`, from column d on, as vec4 variables x0, x1. */
 static void
-load_step(dop_gen *gen, dop_node_id cache, uint32_t step, const char *in, dop_buf *out)
+load_step(char which, uint32_t step, const char *in, dop_buf *out)
 {
-    dop_emit *e = &gen->e;
-    const char *a = dop_emit_arg(e, cache, false);
-    dop_type type = dop_node_at(e->g, cache)->type;
-    if (step == 8 && type == DOP_TYPE_f16) {
-        dop_buf_printf(out, "%suvec4 w = dop_ldw4(%s, (at + d) >> 3);\n", in, a);
-        dop_buf_printf(out, "%svec4 x0 = dop_f16x4(w.xy), x1 = dop_f16x4(w.zw);\n", in);
+    if (step == 8) {
+        dop_buf_printf(out, "%sDOP_PIECE_%c w = DOP_LD8_%c(at, d);\n", in, which, which);
+        dop_buf_printf(out, "%svec4 x0 = DOP_LO_%c(w), x1 = DOP_HI_%c(w);\n", in, which, which);
         return;
     }
     for (uint32_t i = 0; i < step / 4; i++)
-        dop_buf_printf(out, "%svec4 x%u = dop_ld4_%s(%s, at + d + %uu);\n", in, i, dop_type_of(type)->name, a, i * 4);
+        dop_buf_printf(out, "%svec4 x%u = DOP_LD4_%c(at, d + %uu);\n", in, i, which, i * 4);
 }
 
 static void
-dot_k(dop_gen *gen, const dop_attn *a, uint32_t step, dop_buf *out)
+dot_k(uint32_t step, dop_buf *out)
 {
     const char *in = "                        ";
-    load_step(gen, a->n->src[1], step, in, out);
+    load_step('K', step, in, out);
     dop_buf_printf(out, "%s[[unroll]] for (uint j = 0u; j < R; j++)\n%s    x[j] += ", in, in);
     for (uint32_t i = 0; i < step / 4; i++)
         dop_buf_printf(out, "%sdot(x%u, q[j][s * (STEP / 4u) + %uu])", i ? " + " : "", i, i);
@@ -31,10 +28,10 @@ dot_k(dop_gen *gen, const dop_attn *a, uint32_t step, dop_buf *out)
 }
 
 static void
-add_v(dop_gen *gen, const dop_attn *a, uint32_t step, dop_buf *out)
+add_v(uint32_t step, dop_buf *out)
 {
     const char *in = "                        ";
-    load_step(gen, a->n->src[2], step, in, out);
+    load_step('V', step, in, out);
     dop_buf_printf(out, "%s[[unroll]] for (uint j = 0u; j < R; j++) {\n", in);
     for (uint32_t i = 0; i < step / 4; i++)
         dop_buf_printf(out, "%s    acc[j][s * (STEP / 4u) + %uu] += e[j] * x%u;\n", in, i, i);
@@ -62,7 +59,7 @@ emit(dop_gen *gen)
     dop_keys keys = {0};
     dop_buf decls = {0}, prologue = {0}, store = {0}, dot = {0}, add = {0};
     bool eights = a.dim % 8 == 0 && a.value_dim % 8 == 0 && a.value_start % 8 == 0 && a.value_stride % 8 == 0;
-    uint32_t step = dop_node_at(g, a.n->src[1])->type == DOP_TYPE_f16 && eights ? 8 : 4;
+    uint32_t step = dop_attn_in_eights(g, &a) && eights ? 8 : 4;
     a.rows = ROWS;
     dop_buf_printf(&decls, "#define SPLITS %u\n", a.splits);
     dop_attn_positions(gen, &a, &decls);
@@ -77,8 +74,9 @@ emit(dop_gen *gen)
                  mixes ? dop_emit_str(e, "min(n_tokens, gl_WorkGroupID.y / %uu + 1u) * G", of_token) : "n_tokens * G");
     dop_attn_prologue(gen, &a, &prologue);
     dop_attn_store(gen, &a, &store);
-    dot_k(gen, &a, step, &dot);
-    add_v(gen, &a, step, &add);
+    dot_k(step, &dot);
+    add_v(step, &add);
+    dop_attn_loads(gen, &a, "dop_ldw4", &decls);
     dop_attn_shape(gen, &a, &keys);
     dop_keys_num(gen, &keys, "G", a.group);
     dop_keys_num(gen, &keys, "STEP", step);

@@ -226,6 +226,8 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
         put_stage(&gen, &text);
     dop_buf_puts(&text, common ? common : "");
     st = put_types(&gen, &text);
+    if (st == DOP_OK && gen.e.blocks)
+        st = put_file(&gen, "cache.glsl", &text);
     if (st != DOP_OK)
         goto error;
     if (stage) {

@@ -6,7 +6,7 @@ static dop_template
 template_for(const dop_graph *g, dop_node_id id)
 {
     const dop_node *n = dop_node_at(g, id);
-    switch (dop_op_of(n->op)->root) {
+    switch (dop_node_root(g, id)) {
     case DOP_ROOT_product:
         if (dop_node_has_experts(g, id))
             return dop_dim_value(g, n->shape.dim[0], g->max_t) == 1 ? DOP_TPL_expert : DOP_TPL_expert_tiles;

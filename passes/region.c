@@ -1,5 +1,6 @@
 #include "passes/region.h"
 
+#include "ir/cache_row.h"
 #include "ir/region.h"
 
 #include <stdlib.h>
@@ -16,6 +17,8 @@ dop_node_bytes(const dop_graph *g, dop_node_id id)
 {
     const dop_node *n = dop_node_at(g, id);
     uint64_t rows = 1, bytes = 0;
+    if (dop_cache_blocks(n->type) && dop_shape_appends(&n->shape))
+        return dop_node_rows(g, id, g->max_t) * dop_cache_row_bytes(n->type, dop_node_cols(g, id));
     for (uint32_t i = 0; i + 1 < n->shape.rank; i++)
         rows *= dop_dim_value(g, n->shape.dim[i], g->max_t);
     if (!dop_type_row_bytes(n->type, dop_dim_value(g, n->shape.dim[n->shape.rank - 1], g->max_t), &bytes))

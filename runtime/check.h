@@ -78,7 +78,8 @@ void dop_check_fill_choice(dop_check_random *r, const dop_graph *g, dop_node_id 
 /* Partial results that no kernel would have written: NaN. */
 void dop_check_poison_splits(const dop_check_fill *fill, float *values);
 
-/* f32 to and from a storage type (f32, f16, u32: 2^32 for the largest one); encoding rounds the values in place. */
+/* f32 to and from a storage type (f32, f16, u32: 2^32 for the largest one; q8_0 and q4_0: one row of a cache); encoding rounds
+ * the values in place. */
 void dop_check_encode(dop_type type, float *values, uint64_t n, void *out);
 void dop_check_decode(dop_type type, const void *bytes, uint64_t n, float *out);
 

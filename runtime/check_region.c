@@ -1,6 +1,7 @@
 /* One case: values to the device, the dispatch, and the reference for the same values. */
 #include "runtime/check_region.h"
 
+#include "ir/cache_row.h"
 #include "ir/region.h"
 
 #include <math.h>
@@ -340,13 +341,47 @@ fill_buffer(dop_check_run *run, dop_check_buffer *b)
     }
 }
 
+/* Values that are encoded together: a row of a cache in blocks, else all. */
+static uint64_t
+n_together(const dop_check_buffer *b)
+{
+    return dop_cache_blocks(b->type) ? b->cols : n_values(b);
+}
+
+static bool
+raw_bytes(const dop_check_run *run, const dop_check_buffer *b, uint64_t *out)
+{
+    if (!dop_cache_blocks(b->type))
+        return dop_type_row_bytes(b->type, n_values(b), out);
+    *out = (uint64_t)b->rows * dop_cache_row_bytes(b->type, b->cols);
+    return dop_shape_blocks(&dop_node_at(run->g, b->node)->shape, b->type);
+}
+
+static void
+encode(const dop_check_run *run, const dop_check_buffer *b, float *values, char *raw)
+{
+    uint64_t n = n_values(b), one = n_together(b), bytes = 0;
+    (void)raw_bytes(run, b, &bytes);
+    for (uint64_t i = 0; i < n; i += one)
+        dop_check_encode(b->type, values + i, one, raw + bytes / (n / one) * (i / one));
+}
+
+static void
+decode(const dop_check_run *run, const dop_check_buffer *b, const char *raw, float *out)
+{
+    uint64_t n = n_values(b), one = n_together(b), bytes = 0;
+    (void)raw_bytes(run, b, &bytes);
+    for (uint64_t i = 0; i < n; i += one)
+        dop_check_decode(b->type, raw + bytes / (n / one) * (i / one), one, out + i);
+}
+
 static dop_status
 send_buffer(dop_check_run *run, dop_check_buffer *b)
 {
     const dop_graph *g = run->g;
     uint64_t n = n_values(b), bytes = 0;
     bool poison = dop_node_at(g, b->node)->op == DOP_OP_attn_split && !is_out(run, b->node);
-    (void)dop_type_row_bytes(b->type, n, &bytes);
+    (void)raw_bytes(run, b, &bytes);
     float *values = malloc((size_t)n * sizeof *values);
     void *raw = malloc((size_t)bytes);
     dop_status st = DOP_OK;
@@ -354,11 +389,11 @@ send_buffer(dop_check_run *run, dop_check_buffer *b)
         st = DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
         goto error;
     }
-    dop_check_encode(b->type, b->sent, n, raw);
+    encode(run, b, b->sent, raw);
     if (poison) {
         memcpy(values, b->sent, (size_t)n * sizeof *values);
         dop_check_poison_splits(&(dop_check_fill){g, b->node, b->rows, run->c->pos, false}, values);
-        dop_check_encode(b->type, values, n, raw);
+        encode(run, b, values, raw);
     }
     st = dop_check_write(run->c->device, b->arg->slot, b->arg->offset, raw, bytes, run->diag);
 error:
@@ -371,14 +406,14 @@ static dop_status
 receive_buffer(dop_check_run *run, dop_check_buffer *b)
 {
     uint64_t n = n_values(b), bytes = 0;
-    (void)dop_type_row_bytes(b->type, n, &bytes);
+    (void)raw_bytes(run, b, &bytes);
     void *raw = malloc((size_t)bytes);
     b->got = malloc((size_t)n * sizeof *b->got);
     dop_status st = raw && b->got ? DOP_OK : DOP_FAIL(run->diag, DOP_E_NOMEM, "out of memory");
     if (st == DOP_OK)
         st = dop_check_read(run->c->device, b->arg->slot, b->arg->offset, raw, bytes, run->diag);
     if (st == DOP_OK)
-        dop_check_decode(b->type, raw, n, b->got);
+        decode(run, b, raw, b->got);
     free(raw);
     return st;
 }
@@ -415,8 +450,9 @@ prepare_buffers(dop_check_run *run)
             rows = end;
         uint32_t copies = n->op == DOP_OP_state && !appends ? 2 : 1;
         *b = (dop_check_buffer){id, a, copies, (uint32_t)rows, dop_node_cols(g, id), run->types[id], NULL, NULL};
-        if ((b->type != DOP_TYPE_f32 && b->type != DOP_TYPE_f16 && b->type != DOP_TYPE_u32) ||
-            !dop_type_row_bytes(b->type, n_values(b), &bytes) || bytes > a->size)
+        bool known =
+            b->type == DOP_TYPE_f32 || b->type == DOP_TYPE_f16 || b->type == DOP_TYPE_u32 || dop_cache_blocks(b->type);
+        if (!known || !raw_bytes(run, b, &bytes) || bytes > a->size)
             return DOP_FAIL_IN(run->diag, DOP_E_INPUT, run->plan->path,
                                "the plan is damaged: argument %%%s has no room", name);
         b->sent = malloc((size_t)n_values(b) * sizeof *b->sent);

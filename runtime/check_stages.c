@@ -4,6 +4,7 @@
  * and leave nothing in the copy of the mailboxes that the next step takes. */
 #include "runtime/check.h"
 
+#include "ir/cache_row.h"
 #include "runtime/cli.h"
 
 #include <math.h>
@@ -62,7 +63,7 @@ damaged(const stages *x, const dop_plan_dispatch *d)
 static dop_status
 read_values(stages *x, const dop_plan_arg *a, uint64_t offset, dop_type type, uint32_t n, float *out)
 {
-    uint64_t bytes = (uint64_t)n * (type == DOP_TYPE_f16 ? 2 : 4);
+    uint64_t bytes = dop_cache_row_bytes(type, n);
     void *raw = malloc((size_t)bytes);
     dop_status st = raw ? dop_check_read(x->device, a->slot, a->offset + offset, raw, bytes, x->diag)
                         : DOP_FAIL(x->diag, DOP_E_NOMEM, "out of memory");
@@ -94,11 +95,14 @@ give(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other)
         uint64_t bytes = (uint64_t)n * sizeof(float);
         if (x->copy_size + bytes > from->size || bytes > to->size)
             return damaged(x, stage);
-        float *row = malloc((size_t)bytes);
+        float *row = malloc(2 * (size_t)bytes);
         st =
             row ? read_values(x, from, x->copy, DOP_TYPE_f32, n, row) : DOP_FAIL(x->diag, DOP_E_NOMEM, "out of memory");
-        if (st == DOP_OK)
-            st = dop_check_write(x->device, to->slot, to->offset, row, bytes, x->diag);
+        if (st == DOP_OK) { /* in mailboxes numbers of experts are floats too */
+            dop_type type = dop_node_at(x->g, id)->type == DOP_TYPE_u32 ? DOP_TYPE_u32 : DOP_TYPE_f32;
+            dop_check_encode(type, row, n, row + n);
+            st = dop_check_write(x->device, to->slot, to->offset, row + n, bytes, x->diag);
+        }
         free(row);
     }
     return st;
@@ -118,12 +122,14 @@ take(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, 
     bool logits = m->arg && m->arg->slot == x->barriers->logits_slot;
     if (!m->arg || n->op == DOP_OP_attn_split || (!write && !mailbox && !logits))
         return DOP_OK;
-    uint64_t row = (uint64_t)cols * (n->type == DOP_TYPE_f16 ? 2 : 4);
+    bool blocks = write && dop_shape_blocks(&n->shape, n->type);
+    bool plain = n->type == DOP_TYPE_f16 || n->type == DOP_TYPE_f32 || n->type == DOP_TYPE_u32;
+    uint64_t row = blocks || plain ? dop_cache_row_bytes(n->type, cols) : 0;
     uint64_t replaced = dop_node_rows(x->g, place, 1) * row; /* one copy */
     bool appends = dop_shape_appends(&n->shape);
     m->offset = !write ? 0 : appends ? x->pos % dop_cache_rows(x->g, id) * row : x->parity ? 0 : replaced;
-    if ((n->type != DOP_TYPE_f32 && n->type != DOP_TYPE_f16) || m->offset + row > m->arg->size ||
-        (mailbox && x->copy_size + row > mailbox->size) || (logits && cols != x->plan->model->vocab))
+    if (row == 0 || m->offset + row > m->arg->size || (mailbox && x->copy_size + row > mailbox->size) ||
+        (logits && cols != x->plan->model->vocab))
         return damaged(x, stage);
     m->n = cols;
     m->value = malloc(cols * sizeof *m->value);
@@ -141,7 +147,7 @@ take(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, 
 static dop_status
 put_back(stages *x, const made *m)
 {
-    uint64_t bytes = (uint64_t)m->n * (m->type == DOP_TYPE_f16 ? 2 : 4);
+    uint64_t bytes = dop_cache_row_bytes(m->type, m->n);
     void *raw = malloc((size_t)bytes);
     if (!raw)
         return DOP_FAIL(x->diag, DOP_E_NOMEM, "out of memory");
@@ -151,17 +157,20 @@ put_back(stages *x, const made *m)
     return st;
 }
 
-/* In standard deviations of the value; where it is stored as f16, beyond one step of that. */
+/* In standard deviations of the value; where it is stored as f16 or in blocks, beyond one step of that. */
 static dop_status
 compare(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, const char *name, const made *m)
 {
     float *want = malloc((m->n + 1) * sizeof *want);
     if (!want)
         return DOP_FAIL(x->diag, DOP_E_NOMEM, "out of memory");
-    double sum = 0, squares = 0, most = 0, step = m->type == DOP_TYPE_f16 ? 1.0 / 1024 : 0;
+    double sum = 0, squares = 0, most = 0, step = m->type == DOP_TYPE_f32 ? 0 : 1.0 / 1024;
+    const bool blocks = dop_cache_blocks(m->type);
     dop_status st = read_values(x, m->arg, m->offset, m->type, m->n, want);
     for (uint32_t i = 0; i < m->n && st == DOP_OK; i++) {
         double w = (double)want[i], d = fabs((double)m->value[i] - w) - step * fabs(w);
+        if (blocks) /* neighbouring numbers of the block */
+            d -= (1 + step) * (double)dop_cache_step(m->type, want + i / DOP_CACHE_BLOCK * DOP_CACHE_BLOCK);
         sum += w;
         squares += w * w;
         most = !(d <= most) ? d : most; /* NaN counts */

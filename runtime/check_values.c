@@ -1,5 +1,7 @@
 #include "runtime/check.h"
 
+#include "ir/cache_row.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -126,6 +128,11 @@ void
 dop_check_encode(dop_type type, float *values, uint64_t n, void *out)
 {
     uint32_t *u = out;
+    if (dop_cache_blocks(type)) {
+        dop_cache_row_encode(type, values, (uint32_t)n, out);
+        dop_cache_row_decode(type, out, (uint32_t)n, values);
+        return;
+    }
     for (uint64_t i = 0; i < n && type == DOP_TYPE_u32; i++)
         u[i] = values[i] < 4294967296.0f ? (uint32_t)values[i] : UINT32_MAX;
     if (type == DOP_TYPE_u32)
@@ -150,6 +157,8 @@ dop_check_decode(dop_type type, const void *bytes, uint64_t n, float *out)
             out[i] = (float)u[i];
     else if (type == DOP_TYPE_f16)
         dop_decode_row(type, bytes, n, out);
+    else if (dop_cache_blocks(type))
+        dop_cache_row_decode(type, bytes, (uint32_t)n, out);
     else
         memcpy(out, bytes, n * sizeof *out);
 }

@@ -349,6 +349,8 @@ dop_profile_stop(dop_profile *profile, dop_diag *diag)
     if (st == DOP_OK)
         st = place_times(c, diag);
     detach(profile);
+    if (st == DOP_OK)
+        st = dop_profile_cut_stages(profile, diag);
     return st == DOP_OK ? dop_profile_sum_up(profile, diag) : st;
 }
 
@@ -365,5 +367,6 @@ dop_profile_finish(dop_profile *profile)
     free(profile->times);
     free(profile->groups);
     free(profile->totals);
+    free(profile->stage_shares);
     memset(profile, 0, sizeof *profile);
 }

@@ -66,6 +66,8 @@ typedef struct dop_profile {
     size_t n_groups;
     dop_profile_total *totals; /* owned: schedules in order of first use */
     size_t n_totals;
+    double *stage_shares; /* owned, [n_stages] of the schedule `staged`: of its persistent dispatch; NULL */
+    uint32_t staged;
     dop_profile_collector *collector; /* owned while it is attached */
 } dop_profile;
 
@@ -80,6 +82,16 @@ void dop_profile_end(dop_profile *profile);
 /* Waits for the device, detaches from the model and sums up. */
 dop_status dop_profile_stop(dop_profile *profile, dop_diag *diag);
 void dop_profile_finish(dop_profile *profile); /* accepts a zeroed one; before the model is closed */
+
+/* profile_stages.c: the stages of persistent dispatches, which are dispatches like others then.  Measured before
+ * dop_profile_stop, with nothing to do for the model meanwhile, and only where its decode steps are such ones; what the sequence
+ * holds is not good for more tokens afterwards.  Errors: host memory, the device. */
+dop_status dop_profile_stages(dop_profile *profile, dop_model *model, dop_diag *diag);
+/* Dispatches of a replay of the schedule, and number i of them as a row of the plan's. */
+uint32_t dop_profile_n_dispatches(const dop_profile *profile, uint32_t schedule);
+uint32_t dop_profile_dispatch(const dop_profile *profile, uint32_t schedule, uint32_t i);
+/* Times of stages in place of those of their dispatch; dop_profile_stop calls it. */
+dop_status dop_profile_cut_stages(dop_profile *profile, dop_diag *diag);
 
 /* profile_table.c */
 /* The label with a star for the number of its layer, if it has one: all layers together. */

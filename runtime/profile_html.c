@@ -26,8 +26,8 @@ put_schedules(const dop_profile *p, dop_buf *out)
         char name[DOP_SCHEDULE_NAME];
         dop_plan_schedule_name(s, name);
         dop_buf_printf(out, "%s{\"name\":\"%s\",\"dispatches\":[", i ? ",\n" : "", name);
-        for (uint32_t j = 0; j < s->n_dispatches; j++) {
-            const dop_plan_dispatch *d = &plan->dispatches[s->first_dispatch + j];
+        for (uint32_t j = 0; j < dop_profile_n_dispatches(p, i); j++) {
+            const dop_plan_dispatch *d = &plan->dispatches[dop_profile_dispatch(p, i, j)];
             char group[96];
             dop_profile_group_name(dop_plan_string(plan, d->label), group, sizeof group);
             const char *texts[] = {dop_plan_string(plan, d->label), group,

@@ -66,9 +66,9 @@ assign_groups(dop_profile *p, const bool *used, uint32_t *group_rows)
 {
     const dop_plan *plan = p->info.plan;
     for (uint32_t i = 0; i < plan->n_schedules; i++) {
-        const dop_plan_schedule *s = &plan->schedules[i];
-        for (uint32_t j = s->first_dispatch; used[i] && j < s->first_dispatch + s->n_dispatches; j++) {
+        for (uint32_t k = 0; used[i] && k < dop_profile_n_dispatches(p, i); k++) {
             char name[sizeof p->groups->name];
+            const uint32_t j = dop_profile_dispatch(p, i, k);
             const dop_plan_dispatch *d = &plan->dispatches[j];
             dop_profile_group_name(dop_plan_string(plan, d->label), name, sizeof name);
             dop_profile_group *g = group_of(p, i, name, dop_plan_string(plan, plan->kernels[d->kernel].variant));
@@ -97,7 +97,6 @@ dop_profile_sum_up(dop_profile *profile, dop_diag *diag)
     assign_groups(p, used, rows);
     for (size_t i = 0; i < p->n_steps; i++) {
         const dop_profile_step *s = &p->steps[i];
-        const dop_plan_schedule *sched = &plan->schedules[s->schedule];
         const double *t = &p->times[s->first_time];
         dop_profile_total *total = total_of(p, s->schedule);
         total->steps++;
@@ -108,8 +107,9 @@ dop_profile_sum_up(dop_profile *profile, dop_diag *diag)
             total->n_gaps++;
         }
         for (uint32_t j = 0; j < s->n_dispatches; j++) {
-            const dop_plan_dispatch *d = &plan->dispatches[sched->first_dispatch + j];
-            dop_profile_group *g = &p->groups[rows[sched->first_dispatch + j]];
+            const uint32_t row = dop_profile_dispatch(p, s->schedule, j);
+            const dop_plan_dispatch *d = &plan->dispatches[row];
+            dop_profile_group *g = &p->groups[rows[row]];
             g->count++;
             g->bytes += d->bytes_read + d->bytes_written;
             g->total_ms += t[j + 1] - t[j];
@@ -176,6 +176,8 @@ dop_profile_table(const dop_profile *profile, dop_buf *out)
             p->info.ordering == DOP_ORDER_BARRIERS)
             dop_buf_printf(out, "decode steps are those ordered by barriers; runs may take others: --ordering %s\n",
                            dop_plan_ordering_name(plan->schedules[i].ordering));
+    if (p->stage_shares)
+        dop_buf_puts(out, "stages of a persistent dispatch: what it takes longer for each, of runs that end there\n");
     for (size_t i = 0; i < p->n_totals; i++)
         table_of_schedule(p, &p->totals[i], out);
 }

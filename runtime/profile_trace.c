@@ -51,7 +51,7 @@ step_events(const dop_profile *p, size_t number, dop_buf *out)
     begin_event(p, LANE_STEPS, "step", name, t[0], t[s->n_dispatches], out);
     dop_buf_printf(out, ",\"args\":{\"step\":%zu,\"dispatches\":%u}},\n", number, s->n_dispatches);
     for (uint32_t i = 0; i < s->n_dispatches; i++) {
-        const dop_plan_dispatch *d = &plan->dispatches[sched->first_dispatch + i];
+        const dop_plan_dispatch *d = &plan->dispatches[dop_profile_dispatch(p, s->schedule, i)];
         begin_event(p, LANE_DISPATCHES, "dispatch", dop_plan_string(plan, d->label), t[i], t[i + 1], out);
         dop_buf_puts(out, ",\"args\":{\"kernel\":");
         dop_json_string(dop_plan_string(plan, plan->kernels[d->kernel].name), out);

@@ -1,5 +1,5 @@
 /* Sequences: feeding, picking with steps that run ahead on the device, scoring. */
-#include "runtime/model.h"
+#include "runtime/speculator.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +7,7 @@
 void
 dop_sequence_set_sampling(dop_sequence *sequence, const dop_sampling *sampling)
 {
+    dop_speculator_forget(sequence->speculator);
     dop_sampler_set(&sequence->sampler, sampling);
     sequence->pick = NULL;
 }
@@ -14,6 +15,7 @@ dop_sequence_set_sampling(dop_sequence *sequence, const dop_sampling *sampling)
 void
 dop_sequence_set_sampler(dop_sequence *sequence, dop_sampler_fn *fn, void *user)
 {
+    dop_speculator_forget(sequence->speculator);
     sequence->pick = fn;
     sequence->pick_user = user;
 }
@@ -24,11 +26,16 @@ dop_sequence_expect(dop_sequence *sequence, uint32_t n_tokens)
     sequence->wanted = n_tokens;
 }
 
+bool
+dop_sequence_is_greedy(const dop_sequence *sequence)
+{
+    return !sequence->pick && dop_sampling_is_greedy(&sequence->sampler.params);
+}
+
 static bool
 picks_on_device(const dop_sequence *s)
 {
-    return !s->pick && dop_sampling_is_greedy(&s->sampler.params) &&
-           s->model->plan.schedules[s->model->info.decode].greedy;
+    return dop_sequence_is_greedy(s) && s->model->plan.schedules[s->model->info.decode].greedy;
 }
 
 dop_status
@@ -53,7 +60,9 @@ dop_sequence_make_room(dop_sequence *sequence, const uint32_t *ids, size_t n, do
             st = DOP_FAIL(diag, DOP_E_INPUT, "token id %u is outside the vocabulary of %u", ids[i], plan->model->vocab);
     if (st == DOP_OK)
         st = dop_step_none_open(sequence->model, diag);
-    return st == DOP_OK ? dop_step_drain(sequence->model, diag) : st;
+    if (st == DOP_OK)
+        st = dop_step_drain(sequence->model, diag);
+    return st == DOP_OK ? dop_sequence_settle(sequence, diag) : st;
 }
 
 /* Tokens that were checked join the sequence; what is missing from the states is tokens[n_fed .. n_tokens). */
@@ -61,6 +70,8 @@ static dop_status
 append_tokens(dop_sequence *s, const uint32_t *ids, size_t n, dop_diag *diag)
 {
     dop_status st = dop_sequence_make_room(s, ids, n, diag);
+    if (st == DOP_OK)
+        st = dop_sequence_reserve(s, s->n_fed, s->n_tokens + (uint32_t)n, diag);
     if (st != DOP_OK)
         return st;
     if (n > 0)
@@ -75,9 +86,12 @@ feed_and_pick(dop_sequence *s, uint32_t schedule, uint32_t take, dop_diag *diag)
 {
     dop_model *m = s->model;
     uint64_t ticket;
+    dop_status st = dop_sequence_reserve(s, s->n_fed, s->n_fed + take, diag);
+    if (st != DOP_OK)
+        return st;
     m->picks_taken = m->picks_asked;
     dop_replay_write_step_of(&m->replay, s->place, s->tokens + s->n_fed, take, s->n_fed, m->parity[s->place]);
-    dop_status st = dop_step_submit(m, schedule, DOP_FORM_FULL, 1, diag, &ticket);
+    st = dop_step_submit(m, schedule, DOP_FORM_FULL, 1, diag, &ticket);
     if (st != DOP_OK)
         return st;
     m->ahead[0].ticket = ticket;
@@ -115,7 +129,9 @@ feed_chunk(dop_sequence *s, dop_diag *diag)
 dop_status
 dop_sequence_catch_up(dop_sequence *sequence, dop_diag *diag)
 {
-    dop_status st = dop_sequence_keep_rings(sequence, sequence->n_fed, diag);
+    dop_status st = dop_sequence_settle(sequence, diag);
+    if (st == DOP_OK)
+        st = dop_sequence_keep_rings(sequence, sequence->n_fed, diag);
     while (st == DOP_OK && sequence->n_fed < sequence->n_tokens)
         st = feed_chunk(sequence, diag);
     /* What that picks is for nobody. */
@@ -135,6 +151,31 @@ dop_sequence_feed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_dia
     while (st == DOP_OK && sequence->n_fed < sequence->n_tokens)
         st = feed_chunk(sequence, diag);
     return st;
+}
+
+dop_status
+dop_sequence_reuse(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_diag *diag, size_t *out_found)
+{
+    dop_sequence *s = sequence;
+    dop_model *m = s->model;
+    *out_found = 0;
+    if (s->n_tokens > 0)
+        return DOP_FAIL(diag, DOP_E_INPUT, "the sequence has %u tokens already: only an empty one takes what is cached",
+                        s->n_tokens);
+    dop_status st = dop_sequence_make_room(s, ids, n, diag);
+    if (st != DOP_OK || n == 0)
+        return st;
+    for (uint32_t i = 0; i < m->plan.model->n_sequences; i++)
+        if (m->sequences[i])
+            dop_pages_note(&m->pages, i, m->sequences[i]->tokens, m->sequences[i]->n_fed);
+    /* The last token is fed in any case, for its logits. */
+    const uint32_t found = dop_pages_find(&m->pages, s->place, ids, n - 1);
+    memcpy(s->tokens, ids, found * sizeof *ids);
+    s->n_tokens = s->n_fed = s->n_written = found;
+    s->n_kept = UINT32_MAX;
+    s->logits = NULL;
+    *out_found = found;
+    return DOP_OK;
 }
 
 dop_status
@@ -172,6 +213,13 @@ dop_sequence_score(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_lo
 
 /* --- picking --------------------------------------------------------------------------------------------------------- */
 
+/* Are there pages for positions [from, to), which it has to share with nobody? */
+static bool
+has_pages(const dop_sequence *s, uint32_t from, uint32_t to)
+{
+    return dop_pages_missing(&s->model->pages, s->place, from, to) <= dop_pages_available(&s->model->pages);
+}
+
 /* Keeps steps_ahead submissions under way, no more than wanted and none past the context.  Where there are other sequences
  * only what the next call wants: theirs would drop the rest. */
 static dop_status
@@ -190,17 +238,26 @@ submit_ahead(dop_sequence *s, dop_diag *diag)
         uint32_t rewind = m->plan.model->rewind, ahead = m->dev_pos + 1 - s->n_tokens;
         if (rewind != DOP_PLAN_NO_RINGS && room > rewind - (ahead < rewind ? ahead : rewind)) /* picks may be dropped */
             room = rewind - (ahead < rewind ? ahead : rewind);
-        if (s->wanted <= pending || room == 0)
+        uint32_t wanted = dop_speculator_limit(s->speculator, s->wanted); /* no more than until the next drafts */
+        if (wanted <= pending || room == 0)
             return DOP_OK;
-        if (times > s->wanted - pending)
-            times = s->wanted - pending;
+        if (times > wanted - pending)
+            times = wanted - pending;
+        if (!has_pages(s, m->dev_pos, dop_sequence_end(s, m->info.decode, m->dev_pos + times)))
+            times = 1;
         if (times > room)
             times = room;
+        const uint32_t end = dop_sequence_end(s, m->info.decode, m->dev_pos + times);
+        if (m->n_ahead > 0 && !has_pages(s, m->dev_pos, end))
+            return DOP_OK; /* what is needed now is under way */
+        dop_status st = dop_sequence_reserve(s, m->dev_pos, end, diag);
+        if (st != DOP_OK)
+            return st;
         uint64_t ticket;
         uint32_t schedule = dop_step_decode_at(m, m->dev_pos, times);
         if (m->n_ahead > 0 && !dop_model_has(m, schedule))
             return DOP_OK; /* nobody waits for it yet */
-        dop_status st = dop_step_submit(m, schedule, DOP_FORM_FULL, times, diag, &ticket);
+        st = dop_step_submit(m, schedule, DOP_FORM_FULL, times, diag, &ticket);
         if (st != DOP_OK)
             return st;
         dop_sequence_note_written(s, m->dev_pos + times);
@@ -341,19 +398,31 @@ next_on_host(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
         if ((st = decode_on_host(s, at, diag)) != DOP_OK)
             return st;
     }
-    if (dop_logits_largest(s->logits, m->plan.model->vocab) == UINT32_MAX)
-        return dop_step_not_finite(m, s->n_fed - 1, diag);
     const float *logits = s->logits;
-    if (!s->pick)
+    bool finite = !s->pick || dop_logits_largest(logits, m->plan.model->vocab) != UINT32_MAX;
+    if (!s->pick) {
         *out_id = dop_sampler_pick(&s->sampler, logits, s->tokens, s->n_tokens);
-    else if ((st = dop_sequence_own_pick(s, logits, s->n_tokens, diag, out_id)) != DOP_OK)
+        finite = !s->sampler.bad;
+    }
+    if (!finite)
+        return dop_step_not_finite(m, s->n_fed - 1, diag);
+    if (s->pick && (st = dop_sequence_own_pick(s, logits, s->n_tokens, diag, out_id)) != DOP_OK)
         return st; /* the next call asks again */
     s->logits = NULL;
     return DOP_OK;
 }
 
 dop_status
-dop_sequence_next(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
+dop_sequence_pick_on_host(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
+{
+    dop_status st = dop_step_drain(sequence->model, diag);
+    if (st == DOP_OK)
+        st = make_ready(sequence, diag);
+    return st == DOP_OK ? next_on_host(sequence, diag, out_id) : st;
+}
+
+dop_status
+dop_sequence_may_pick(dop_sequence *sequence, dop_diag *diag)
 {
     dop_sequence *s = sequence;
     dop_status st = dop_step_none_open(s->model, diag);
@@ -365,18 +434,42 @@ dop_sequence_next(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
         return context_full(s, diag);
     if (s->wanted == 0)
         s->wanted = 1;
-    st = make_ready(s, diag);
+    return DOP_OK;
+}
+
+dop_status
+dop_sequence_pick(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
+{
+    dop_sequence *s = sequence;
+    dop_status st = make_ready(s, diag);
     if (st == DOP_OK)
         st = s->logits || !picks_on_device(s) ? next_on_host(s, diag, out_id) : next_on_device(s, diag, out_id);
-    if (st != DOP_OK)
-        return st;
-    s->tokens[s->n_tokens++] = *out_id;
+    if (st == DOP_OK)
+        s->tokens[s->n_tokens++] = *out_id;
+    return st;
+}
+
+void
+dop_sequence_picked(dop_sequence *sequence)
+{
+    dop_sequence *s = sequence;
     if (s->wanted != UINT32_MAX && s->wanted > 0)
         s->wanted--;
+    dop_speculator_took(s->speculator);
     /* Of states that steps replace only the last step can be undone, so that no more than two may be under way behind the
      * last pick, the first of which feeds it: the next one begins when its token is taken, and whoever calls meanwhile does
      * something else.  What fails here fails again in the next call, which says so. */
     if (s->model->plan.replaces && s->model->running && s->model->n_sequences == 1)
         (void)submit_ahead(s, NULL);
-    return DOP_OK;
+}
+
+dop_status
+dop_sequence_next_plain(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
+{
+    dop_status st = dop_sequence_may_pick(sequence, diag);
+    if (st == DOP_OK)
+        st = dop_sequence_pick(sequence, diag, out_id);
+    if (st == DOP_OK)
+        dop_sequence_picked(sequence);
+    return st;
 }

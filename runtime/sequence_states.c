@@ -1,5 +1,5 @@
 /* Sequences as tokens and a place in the plan's states: where they begin, end, fork, and forget. */
-#include "runtime/model.h"
+#include "runtime/speculator.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -74,9 +74,12 @@ dop_sequence_destroy(dop_sequence *sequence)
             (void)dop_step_drain(m, NULL); /* a lost device says so again */
         if (has_rows(&m->step, sequence))
             dop_step_rollback(m);
+        dop_pages_note(&m->pages, sequence->place, sequence->tokens, sequence->n_fed);
+        dop_pages_keep(&m->pages, sequence->place, 0);
         m->sequences[sequence->place] = NULL;
         m->n_sequences--;
     }
+    dop_speculator_destroy(sequence->speculator);
     dop_sampler_finish(&sequence->sampler);
     free(sequence->tokens);
     free(sequence);
@@ -88,6 +91,8 @@ dop_sequence_empty(dop_sequence *sequence, dop_diag *diag)
     dop_sequence *s = sequence;
     dop_replay *r = &s->model->replay;
     uint64_t ticket;
+    dop_pages_note(&s->model->pages, s->place, s->tokens, s->n_fed);
+    dop_pages_keep(&s->model->pages, s->place, 0);
     s->n_fed = s->n_written = 0;
     s->n_kept = UINT32_MAX;
     s->logits = NULL;
@@ -111,16 +116,25 @@ dop_sequence_go_back(dop_sequence *sequence, uint32_t n, dop_diag *diag)
     dop_sequence *s = sequence;
     if (s->n_fed <= n)
         return DOP_OK;
-    if (!s->model->plan.replaces) {
-        s->n_fed = n;
-        return DOP_OK;
-    }
-    if (s->n_kept > n)
+    if (s->model->plan.replaces && s->n_kept > n)
         return dop_sequence_empty(s, diag);
-    dop_step_swap_states(s->model, s->place);
-    s->n_fed = s->n_kept;
-    s->n_kept = UINT32_MAX;
+    dop_pages_note(&s->model->pages, s->place, s->tokens, s->n_fed);
+    if (s->model->plan.replaces) {
+        dop_step_swap_states(s->model, s->place);
+        s->n_fed = s->n_kept;
+        s->n_kept = UINT32_MAX;
+    } else {
+        s->n_fed = n;
+    }
+    dop_sequence_trim(s);
     return DOP_OK;
+}
+
+dop_status
+dop_sequence_settle(dop_sequence *sequence, dop_diag *diag)
+{
+    dop_speculator_forget(sequence->speculator);
+    return sequence->n_fed > sequence->n_tokens ? dop_sequence_go_back(sequence, sequence->n_tokens, diag) : DOP_OK;
 }
 
 /* Before states are touched: no step is open, and nothing is under way. */
@@ -143,6 +157,7 @@ dop_sequence_rewind(dop_sequence *sequence, uint32_t n_tokens, dop_diag *diag)
     if (st != DOP_OK)
         return st;
     st = dop_step_drain(m, diag);
+    dop_speculator_forget(s->speculator);
     s->n_tokens = n_tokens;
     s->logits = NULL;
     if (st == DOP_OK)
@@ -159,6 +174,7 @@ dop_sequence_cut(dop_sequence *sequence, uint32_t first, uint32_t n, dop_diag *d
         return DOP_FAIL(diag, DOP_E_INPUT, "the sequence has %u tokens: %u from %u on cannot be cut", s->n_tokens, n,
                         first);
     dop_status st = be_still(s->model, diag);
+    dop_speculator_forget(s->speculator);
     if (st == DOP_OK && n > 0)
         st = first == 0 ? dop_sequence_empty(s, diag) : dop_sequence_go_back(s, first, diag);
     if (st != DOP_OK || n == 0)
@@ -177,12 +193,15 @@ dop_sequence_copy(dop_sequence *to, dop_sequence *from, dop_diag *diag)
     dop_status st = be_still(to->model, diag);
     if (st != DOP_OK || to == from)
         return st;
-    if ((st = dop_sequence_empty(to, diag)) != DOP_OK)
+    dop_speculator_forget(to->speculator);
+    if ((st = dop_sequence_settle(from, diag)) != DOP_OK || (st = dop_sequence_empty(to, diag)) != DOP_OK)
         return st;
     memcpy(to->tokens, from->tokens, from->n_tokens * sizeof *to->tokens);
     to->n_tokens = from->n_tokens;
-    if ((st = dop_transfer_copy(to->model, from->place, to->place, from->n_fed, diag)) == DOP_OK)
+    if ((st = dop_transfer_copy(to->model, from->place, to->place, from->n_fed, diag)) == DOP_OK) {
+        dop_pages_share(&to->model->pages, from->place, to->place, from->n_fed);
         to->n_fed = from->n_fed;
+    }
     to->n_written = from->n_written;
     return st;
 }

@@ -7,6 +7,8 @@
 #define GROUP_WGS ${GROUP_WGS}u // workgroups that the query heads of a KV head are divided among
 #define BQ ${BQ}u
 #define R (G * BQ)
+#define VS ${VS}u
+#define V0 ${V0}u
 #define KV ${KV}u
 #define LANES_D (DV / 4u)
 #define SHARES (WG / LANES_D)
@@ -101,7 +103,7 @@ ${PROLOGUE}    vec4 acc[R];
         for (uint j = 0u; j < R; j++)
             s[j] = 0.0;
         if (p < hi) {
-            uint at = (DOP_SLOT(p) * KV + ${KVH}) * D;
+            uint at = DOP_AT_K(p);
             for (uint d = part * (D / DS); d < (part + 1u) * (D / DS); d += ${STEP}u) {
 ${DOT_K}            }
         }
@@ -131,8 +133,8 @@ ${DOT_K}            }
         if (share < SHARES) {
             uint n = min(hi - base, CP);
             for (uint i = share; i < n; i += SHARES) {
-                uint at = (DOP_SLOT(base + i) * KV + ${KVH}) * ${VS}u + ${V0}u + d4 * 4u;
-                vec4 v = ${LOAD_V};
+                uint at = DOP_AT_V(base + i);
+                vec4 v = DOP_LD4_V(at, d4 * 4u);
                 for (uint j = 0u; j < R; j++)
                     acc[j] += dop_s[j * CP + i] * v;
             }

@@ -12,6 +12,8 @@
 #define G ${G}u
 #define BQ ${BQ}u
 #define R (G * BQ)
+#define VS DV
+#define V0 0u
 #define KV ${KV}u
 #define RG ${RG}u
 #define PS ${POSITION_GROUPS}u
@@ -118,19 +120,19 @@ ${LOAD_Q}        }
     for (uint i = gl_LocalInvocationIndex; i < PS * ROWS; i += WG)
         dop_m[i] = NOTHING;
     uvec4 next[max(NK, NV)];
-#define DOP_LOAD(n, size, d, from, base)                                                                            \
+#define DOP_LOAD(n, size, d, which, base)                                                                           \
     [[unroll]] for (uint i = 0u; i < n; i++) {                                                                      \
         uint e = gl_LocalInvocationIndex + i * WG;                                                                  \
         if (size % WG == 0u || e < size)                                                                            \
-            next[i] = U32x4(from).v[(DOP_SLOT(min(base + e / (d / 8u), wh)) * KV + ${KVH}) * (d / 8u) + e % (d / 8u)]; \
+            next[i] = DOP_RAW_##which(DOP_LD_##which(DOP_ROW_##which(min(base + e / (d / 8u), wh)), e % (d / 8u)));  \
     }
-#define DOP_PUT(n, size, d, at, stride)                                                                             \
+#define DOP_PUT(n, size, d, which, at, stride)                                                                             \
     [[unroll]] for (uint i = 0u; i < n; i++) {                                                                      \
         uint e = gl_LocalInvocationIndex + i * WG;                                                                  \
         if (size % WG == 0u || e < size)                                                                            \
-            dop_s[at + e / (d / 8u) * stride + e % (d / 8u)] = next[i];                                             \
+            dop_s[at + e / (d / 8u) * stride + e % (d / 8u)] = DOP_HALVES_##which(next[i]);                         \
     }
-    DOP_LOAD(NK, CP * D / 8u, D, ${K}, lo)
+    DOP_LOAD(NK, CP * D / 8u, D, K, lo)
     barrier();
 #if !${Q_STAYS}
     FRAG_A q[FD];
@@ -142,9 +144,9 @@ ${LOAD_Q}        }
     [[unroll]] for (uint i = 0u; i < FV; i++)
         acc[i] = FRAG(0.0);
     for (uint base = lo; base <= wh; base += CP) {
-        DOP_PUT(NK, CP * D / 8u, D, K_AT, LK)
+        DOP_PUT(NK, CP * D / 8u, D, K, K_AT, LK)
         barrier();
-        DOP_LOAD(NV, CP * DV / 8u, DV, ${V}, base)
+        DOP_LOAD(NV, CP * DV / 8u, DV, V, base)
         uint first = base + cw; // of this subgroup's positions
         bool live = first <= sh && first + CW > sf;
         FRAG_A p[FC];
@@ -249,10 +251,10 @@ ${LOAD_Q}        }
 #if ${ONE_BUFFER}
         barrier();
 #endif
-        DOP_PUT(NV, CP * DV / 8u, DV, V_AT, LV)
+        DOP_PUT(NV, CP * DV / 8u, DV, V, V_AT, LV)
         barrier();
         if (base + CP <= wh) {
-            DOP_LOAD(NK, CP * D / 8u, D, ${K}, base + CP)
+            DOP_LOAD(NK, CP * D / 8u, D, K, base + CP)
         }
         if (live) {
             [[unroll]] for (uint c = 0u; c < FC; c++) {

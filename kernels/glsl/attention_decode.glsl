@@ -1,5 +1,5 @@
-// Attention of one token: R query heads of one KV head over one split of an f16 cache, CP positions at a time.
-// LANES neighbouring invocations own one row of K or V, in pieces of 8 values (16 bytes): piece i is the lane's whose
+// Attention of one token: R query heads of one KV head over one split of the cache, CP positions at a time.
+// LANES neighbouring invocations own one row of K or V, in pieces of 8 values (16 bytes of f16): piece i is the lane's whose
 // number is i % LANES.  So a subgroup reads whole rows, and its queries lie in shared memory without conflicts.
 // Scores meet in shared memory, a subgroup turns each head's into weights (online softmax), and every invocation adds
 // up its columns over its share of the positions.
@@ -34,12 +34,12 @@ shared vec4 dop_q[R * D / 4u];
 shared float dop_s[R * CP];
 shared float dop_m[R], dop_l[R], dop_fix[R];
 shared vec4 dop_acc[BATCH * SUBGROUPS * DV / 4u];
-${DECLS}uvec4 dop_k[NP * CK];
+${DECLS}DOP_PIECE_K dop_k[NP * CK];
 // Piece c of row n of V.  Where V is columns of K, it is held already.
 #if V_IN_K
 #define DOP_V(n, c) dop_k[(n) * CK + V0 / 8u / LANES + (c)]
 #else
-uvec4 dop_v[NP * CV];
+DOP_PIECE_V dop_v[NP * CV];
 #define DOP_V(n, c) dop_v[(n) * CV + (c)]
 #endif
 // Rows of a cache are read past what this step writes (then all are from steps before), or with it.
@@ -64,14 +64,14 @@ uvec4 dop_new_part(uint first)
     vec4 a = dop_new[first], b = dop_new[first + 1u];
     return uvec4(packHalf2x16(a.xy), packHalf2x16(a.zw), packHalf2x16(b.xy), packHalf2x16(b.zw));
 }
-#endif
+${MADE}#endif
 // Rows of the positions from base that lie in [from, to), from memory.
 void dop_hold_k(uint base, uint kvh, uint from, uint to)
 {
     uint p = base + gl_LocalInvocationIndex / LANES;
 ${@n NP}    if (p + $nu * GROUPS >= from && p + $nu * GROUPS < to) {
-        uint at = (DOP_SLOT(p + $nu * GROUPS) * KV + ${KVH}) * D / 8u + gl_LocalInvocationIndex % LANES;
-${@c CK}        dop_k[$nu * CK + $cu] = DOP_ROWS_K(${K}).v[at + $cu * LANES];
+        uint at = DOP_ROW_K(p + $nu * GROUPS), lane = gl_LocalInvocationIndex % LANES;
+${@c CK}        dop_k[$nu * CK + $cu] = DOP_LD_K(at, lane + $cu * LANES);
 ${@}    }
 ${@}}
 void dop_hold_v(uint base, uint kvh, uint from, uint to)
@@ -79,8 +79,8 @@ void dop_hold_v(uint base, uint kvh, uint from, uint to)
 #if !V_IN_K
     uint p = base + gl_LocalInvocationIndex / LANES;
 ${@n NP}    if (p + $nu * GROUPS >= from && p + $nu * GROUPS < to) {
-        uint at = ((DOP_SLOT(p + $nu * GROUPS) * KV + ${KVH}) * VS + V0) / 8u + gl_LocalInvocationIndex % LANES;
-${@c CV}        dop_v[$nu * CV + $cu] = DOP_ROWS_V(${V}).v[at + $cu * LANES];
+        uint at = DOP_ROW_V(p + $nu * GROUPS), lane = gl_LocalInvocationIndex % LANES;
+${@c CV}        dop_v[$nu * CV + $cu] = DOP_LD_V(at, lane + $cu * LANES);
 ${@}    }
 ${@}#endif
 }
@@ -92,10 +92,10 @@ void dop_hold_new(uint base, uint pos)
     uint lane = gl_LocalInvocationIndex % LANES;
 ${@n NP}    if (base + $nu * GROUPS + gl_LocalInvocationIndex / LANES == pos) {
 #if KEEPS_K
-${@c CK}        dop_k[$nu * CK + $cu] = dop_new_part(($cu * LANES + lane) * 2u);
+${@c CK}        dop_k[$nu * CK + $cu] = DOP_MADE_K(($cu * LANES + lane) * 2u);
 ${@}#endif
 #if KEEPS_V && !V_IN_K
-${@c CV}        dop_v[$nu * CV + $cu] = dop_new_part((D + V0) / 4u + ($cu * LANES + lane) * 2u);
+${@c CV}        dop_v[$nu * CV + $cu] = DOP_MADE_V((D + V0) / 4u + ($cu * LANES + lane) * 2u);
 ${@}#endif
     }
 ${@}#endif
@@ -109,7 +109,7 @@ void dop_scores(uint n_rows)
 ${@j R}    {
 ${@c CK}        vec4 q0_$c = dop_q[$ju * D / 4u + 2u * $cu * LANES + lane], q1_$c = dop_q[$ju * D / 4u + (2u * $cu + 1u) * LANES + lane];
 ${@}${@n NP}        s[$nu * R + $ju] = 0.0;
-${@c CK}        s[$nu * R + $ju] += dot(dop_f16x4(dop_k[$nu * CK + $cu].xy), q0_$c) + dot(dop_f16x4(dop_k[$nu * CK + $cu].zw), q1_$c);
+${@c CK}        s[$nu * R + $ju] += dot(DOP_LO_K(dop_k[$nu * CK + $cu]), q0_$c) + dot(DOP_HI_K(dop_k[$nu * CK + $cu]), q1_$c);
 ${@}${@}    }
 ${@}    // Sums over LANES: while there is an even number of values, one half of the lanes keeps one half of them.
     uint first = 0u;
@@ -175,8 +175,8 @@ ${SEQUENCE}    uint hi = last + 1u, lo = DOP_FIRST(last);
     if (lo >= hi)
         return;
 #endif
-${@n NP}${@c CK}    dop_k[$nu * CK + $cu] = uvec4(0u);
-${@}${@c CV}    DOP_V($nu, $cu) = uvec4(0u);
+${@n NP}${@c CK}    dop_k[$nu * CK + $cu] = DOP_PIECE_K(0u);
+${@}${@c CV}    DOP_V($nu, $cu) = DOP_PIECE_V(0u);
 ${@}${@}    dop_hold_k(lo, kvh, lo, min(hi, last));
     dop_hold_v(lo, kvh, lo, min(hi, last));
     for (uint j = gl_LocalInvocationIndex; j < R; j += WG) {
@@ -210,8 +210,8 @@ ${@j R}        {
 ${@c CV}            acc[2u * ($ju * CV + $cu)] *= fix;
             acc[2u * ($ju * CV + $cu) + 1u] *= fix;
 ${@}${@n NP}            w = dop_s[$ju * CP + $nu * GROUPS + group];
-${@c CV}            acc[2u * ($ju * CV + $cu)] += w * dop_f16x4(DOP_V($nu, $cu).xy);
-            acc[2u * ($ju * CV + $cu) + 1u] += w * dop_f16x4(DOP_V($nu, $cu).zw);
+${@c CV}            acc[2u * ($ju * CV + $cu)] += w * DOP_LO_V(DOP_V($nu, $cu));
+            acc[2u * ($ju * CV + $cu) + 1u] += w * DOP_HI_V(DOP_V($nu, $cu));
 ${@}${@}        }
 ${@}#if V_IN_K
         dop_hold_k(base + CP, kvh, base + CP, held_k);

@@ -3,6 +3,8 @@
 // barriers, and four rows are the components of a vector, so that there is one copy of everything.
 #define D ${D}u   // values of a query and a key
 #define DV ${DV}u // and of a V
+#define VS ${VS}u
+#define V0 ${V0}u
 #define G ${G}u
 #define R 4u
 #define KV ${KV}u
@@ -64,7 +66,7 @@ ${PROLOGUE}    DOP_STEP();
         [[dont_unroll]] for (uint b = 0u; b < n; b += WG) {
             vec4 mine = vec4(0.0);
             [[dont_unroll]] for (uint i = 0u; i < min(WG, n - b); i++) {
-                uint at = (DOP_SLOT(base + b + i) * KV + ${KVH}) * D;
+                uint at = DOP_AT_K(base + b + i);
                 vec4 x = vec4(0.0);
                 [[unroll]] for (uint s = 0u; s < STEPS; s++) {
                     uint d = (s * WG + LANE) * STEP;
@@ -102,7 +104,7 @@ ${DOT_K}                    }
             vec4 es = dop_s[b + LANE];
             [[dont_unroll]] for (uint i = 0u; i < min(WG, n - b); i++) {
                 vec4 e = subgroupShuffle(es, i);
-                uint at = (DOP_SLOT(base + b + i) * KV + ${KVH}) * ${VS}u + ${V0}u;
+                uint at = DOP_AT_V(base + b + i);
                 [[unroll]] for (uint s = 0u; s < STEPS_V; s++) {
                     uint d = (s * WG + LANE) * STEP;
                     if (d < DV) {

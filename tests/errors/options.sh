@@ -24,7 +24,10 @@ refuses 2 "--ctx must lie between 1 and" "$model" -o plan --ctx -5
 refuses 2 '--ctx needs a whole number, not "many"' "$model" -o plan --ctx many
 refuses 2 "--chunks 0: expected sizes from 1 to" "$model" -o plan --chunks 0
 refuses 2 "--chunks 8,,9: expected sizes from 1 to" "$model" -o plan --chunks 8,,9
-refuses 2 "--kv q9: known are f16 and f32" "$model" -o plan --kv q9
+refuses 2 "--kv q9: known are f16, f32, q8_0 and q4_0, for both or as k=TYPE,v=TYPE" "$model" -o plan --kv q9
+refuses 2 "--kv k=q8_0: known are f16" "$model" -o plan --kv k=q8_0
+refuses 1 "a q8_0 cache has blocks of 32 values, and what layer 0 keeps as k has heads of 16 values" "$model" -o plan --kv q8_0
+refuses 1 "target tier2 has no subgroups of 8 and more; possible: f16, f32" "$model" -o plan --kv q4_0 --target tier2
 refuses 2 "--act zz: known are f16 and f32" "$model" -o plan --act zz
 refuses 2 "--force zz: expected OP=VARIANT" "$model" -o plan --force zz
 refuses 2 "--force matmul=zz: no kernel zz; known:" "$model" -o plan --force matmul=zz

@@ -78,4 +78,19 @@ head -c 6000 "$model/heldout.txt" >beginning
 check "default: perplexity of held-out text" perplexity default.plan beginning 49.411
 check "f16 activations: compiles" "$DOPPLERC" "$model" -o narrow.plan --quiet --act f16
 check "f16 activations: perplexity of held-out text" narrow narrow.plan
+# Caches in blocks: perplexity of less of that text, beside the cache of f16.
+head -c 2000 "$model/heldout.txt" >less
+blocks() { # TYPE BOUND
+    "$EXEC" "$1.plan" --quiet --ppl less --ppl-ctx 256 >ppl.json &&
+        near "$("$TOOLS/expect" print ppl.json perplexity)" "$("$TOOLS/expect" print f16.json perplexity)" "$2"
+}
+"$EXEC" default.plan --quiet --ppl less --ppl-ctx 256 >f16.json
+for kv in "q8_0 0.001" "q4_0 0.01"; do
+    set -- $kv
+    check "$1 cache: compiles" "$DOPPLERC" "$model" -o "$1.plan" --quiet --kv "$1" && check "$1 cache: perplexity" blocks "$1" "$2"
+done
+mixed() {
+    "$DOPPLERC" "$model" -o mixed.plan --quiet --kv v=q4_0,k=q8_0 && "$EXEC" mixed.plan --check
+}
+check "keys in q8_0, values in q4_0: --check" mixed
 finish

@@ -1,5 +1,6 @@
 /* Decoders of storage types.  Blocks are packed here in the direction of a quantizer (value by value into its place),
  * so that a wrong reading of a layout shows; and real files, where they are at hand. */
+#include "ir/cache_row.h"
 #include "test_ir_util.h"
 
 #include <math.h>
@@ -308,4 +309,37 @@ Test(ir_decode, q4_k_with_padded_rows)
     }
     dop_map_close(&blocks);
     dop_map_close(&values);
+}
+
+/* Rows of caches in blocks: the formulas of the header, by hand. */
+Test(ir_decode, cache_rows)
+{
+    float x[96] = {0}, y[96];
+    uint8_t row[128];
+    cr_assert_eq(dop_cache_row_bytes(DOP_TYPE_q8_0, 96), 112); /* 96 values, 3 scales, padding */
+    cr_assert_eq(dop_cache_row_bytes(DOP_TYPE_q4_0, 96), 64);
+    cr_assert_eq(dop_cache_row_bytes(DOP_TYPE_f16, 96), 192);
+    x[0] = 127;
+    x[1] = -1.5f;
+    x[31] = 0.49f;
+    x[32] = -16;
+    x[33] = 15.5f;
+    x[34] = 3;
+    dop_cache_row_encode(DOP_TYPE_q8_0, x, 96, row);
+    cr_assert_eq(row[0], 127);
+    cr_assert_eq(row[1], 0xfe); /* halves are rounded away from zero */
+    cr_assert_eq(row[31], 0);
+    cr_assert_eq(row[32], 0x81);
+    cr_assert(row[96] == 0x00 && row[97] == 0x3c && row[100] == 0 && row[101] == 0, "f16 of 1, and of 0");
+    dop_cache_row_decode(DOP_TYPE_q8_0, row, 96, y);
+    cr_assert(y[0] == 127 && y[1] == -2 && y[31] == 0 && y[64] == 0);
+    dop_cache_row_encode(DOP_TYPE_q4_0, x, 96, row);
+    cr_assert_eq(row[16], 0xf0); /* -16 is 0, 15.5 is cut to 15 */
+    cr_assert_eq(row[17] & 15, 10);
+    cr_assert(row[50] == 0x00 && row[51] == 0x40, "f16 of 2");
+    dop_cache_row_decode(DOP_TYPE_q4_0, row, 96, y);
+    cr_assert(y[32] == -16 && y[33] == 14 && y[34] == 4 && y[95] == 0);
+    dop_cache_round(DOP_TYPE_q4_0, x, 96, x);
+    cr_assert_arr_eq(x, y, sizeof x);
+    cr_assert_eq(dop_cache_step(DOP_TYPE_q4_0, y + 32), 2);
 }

@@ -358,7 +358,7 @@ Test(kernel_fits, reasons)
                           wide = {1, 300, 1, 64, "f16", 0}, full = {16, 4, 2, 64, "f32", 64};
     cr_assert_str_eq(reason(&one, &hopper, "attention_rows"), "it does not merge the splits of the cache");
     cr_assert_str_eq(reason(&one, &hopper, "attention_coop"), "the cache is split");
-    cr_assert_str_eq(reason(&full, &hopper, "attention_coop"), "the cache is not f16");
+    cr_assert_str_eq(reason(&full, &hopper, "attention_coop"), "the cache is f32");
     cr_assert_str_eq(reason(&many, &hopper, "attention_coop"), "");
     cr_assert_str_eq(reason(&odd, &tier3, "attention"), "heads are not a multiple of 4 values");
     cr_assert_str_eq(reason(&long_heads, &tier3, "attention"), "a head has more values than four for each invocation");

@@ -1,0 +1,140 @@
+/* How attention kernels load rows of keys and values, by the type that the caches are stored in. */
+#include "kernels/gen.h"
+
+#include "ir/cache_row.h"
+
+/* Of K (0) or V (1): the names of its macros, its type, and its values in memory. */
+typedef struct cache {
+    char name;
+    dop_type type;
+    const char *arg;
+    const char *dim, *start; /* values from one head to the next, and before the first; macros of the templates */
+    uint32_t cols;           /* of a row */
+} cache;
+
+static cache
+cache_of(dop_gen *gen, const dop_attn *a, uint32_t which)
+{
+    const dop_node_id id = a->n->src[1 + which];
+    return (cache){.name = which ? 'V' : 'K',
+                   .type = dop_node_at(gen->e.g, id)->type,
+                   .arg = dop_emit_arg(&gen->e, id, false),
+                   .dim = which ? "VS" : "D",
+                   .start = which ? " + V0" : "",
+                   .cols = a->kv * (which ? a->value_stride : a->dim)};
+}
+
+bool
+dop_attn_in_blocks(const dop_graph *g, const dop_attn *a, uint32_t which)
+{
+    return dop_cache_blocks(dop_node_at(g, a->n->src[1 + which])->type);
+}
+
+bool
+dop_attn_in_eights(const dop_graph *g, const dop_attn *a)
+{
+    const dop_type k = dop_node_at(g, a->n->src[1])->type, v = dop_node_at(g, a->n->src[2])->type;
+    return (k == DOP_TYPE_f16 || dop_cache_blocks(k)) && (v == DOP_TYPE_f16 || dop_cache_blocks(v));
+}
+
+dop_refusal
+dop_attn_refuses_blocks(const dop_site *s)
+{
+    for (uint32_t i = 0; i < s->r->n_nodes; i++)
+        if (dop_node_writes_blocks(s->g, s->r->nodes[i]))
+            return (dop_refusal){"neighbouring invocations make a block of the cache", "a kernel with subgroups"};
+    return (dop_refusal){0};
+}
+
+/* DOP_AT_K(p, d) is what DOP_LD8_K(at, d) and DOP_LD4_K(at, d) want of position p and column d of the head kvh. */
+void
+dop_attn_loads(dop_gen *gen, const dop_attn *a, const char *words, dop_buf *out)
+{
+    for (uint32_t which = 0; which < 2; which++) {
+        const cache c = cache_of(gen, a, which);
+        const char *type = dop_type_of(c.type)->name, n = c.name;
+        if (!dop_cache_blocks(c.type)) {
+            dop_buf_printf(out,
+                           "#define DOP_AT_%c(p) ((DOP_SLOT(p) * KV + kvh) * %s%s)\n"
+                           "#define DOP_LD4_%c(at, d) dop_ld4_%s(%s, (at) + (d))\n",
+                           n, c.dim, c.start, n, type, c.arg);
+            if (c.type == DOP_TYPE_f16)
+                dop_buf_printf(out,
+                               "#define DOP_PIECE_%c uvec4\n#define DOP_LD8_%c(at, d) %s(%s, ((at) + (d)) >> 3)\n"
+                               "#define DOP_LO_%c(w) dop_f16x4((w).xy)\n#define DOP_HI_%c(w) dop_f16x4((w).zw)\n",
+                               n, n, words, c.arg, n, n);
+            continue;
+        }
+        gen->e.blocks = true;
+        dop_buf_printf(
+            out,
+            "#define DOP_AT_%c(p) ((DOP_SLOT(p)) * %uu)\n"
+            "#define DOP_LD4_%c(at, d) dop_ld4_%s(%s, at, kvh * %s%s + (d), %uu)\n"
+            "#define DOP_PIECE_%c DOP_PIECE_%s\n#define DOP_LD8_%c(at, d) dop_ld8_%s(%s, at, kvh * %s%s + (d), %uu)\n"
+            "#define DOP_LO_%c(w) dop_lo_%s(w)\n#define DOP_HI_%c(w) dop_hi_%s(w)\n",
+            n, (uint32_t)(dop_cache_row_bytes(c.type, c.cols) / 4), n, type, c.arg, c.dim, c.start, c.cols, n, type, n,
+            type, c.arg, c.dim, c.start, c.cols, n, type, n, type);
+    }
+}
+
+/* The same by pieces of eight values, for kernels that hold pieces as they are stored: DOP_ROW_K(p) is where the row of the head
+ * kvh begins, DOP_LD_K(at, i) its piece i. */
+void
+dop_attn_pieces(dop_gen *gen, const dop_attn *a, const char *const words[2], dop_buf *out)
+{
+    for (uint32_t which = 0; which < 2; which++) {
+        const cache c = cache_of(gen, a, which);
+        const char *type = dop_type_of(c.type)->name, n = c.name;
+        if (!dop_cache_blocks(c.type)) {
+            dop_buf_printf(out,
+                           which ? "#define DOP_ROW_%c(p) (((DOP_SLOT(p) * KV + kvh) * %s%s) / 8u)\n"
+                                 : "#define DOP_ROW_%c(p) ((DOP_SLOT(p) * KV + kvh) * %s%s / 8u)\n",
+                           n, c.dim, c.start);
+            dop_buf_printf(out,
+                           "#define DOP_LD_%c(at, i) %s(%s).v[(at) + (i)]\n#define DOP_PIECE_%c uvec4\n"
+                           "#define DOP_LO_%c(w) dop_f16x4((w).xy)\n#define DOP_HI_%c(w) dop_f16x4((w).zw)\n"
+                           "#define DOP_RAW_%c(w) (w)\n#define DOP_HALVES_%c(w) (w)\n",
+                           n, words[which], c.arg, n, n, n, n, n);
+            continue;
+        }
+        gen->e.blocks = true;
+        const char *in = c.type == DOP_TYPE_q8_0 ? "xyz" : "xy";
+        dop_buf_printf(out,
+                       "#define DOP_ROW_%c(p) ((DOP_SLOT(p)) * %uu)\n"
+                       "#define DOP_LD_%c(at, i) dop_ld8_%s(%s, at, kvh * %s%s + (i) * 8u, %uu)\n"
+                       "#define DOP_PIECE_%c DOP_PIECE_%s\n"
+                       "#define DOP_LO_%c(w) dop_lo_%s(w)\n#define DOP_HI_%c(w) dop_hi_%s(w)\n",
+                       n, (uint32_t)(dop_cache_row_bytes(c.type, c.cols) / 4), n, type, c.arg, c.dim, c.start, c.cols,
+                       n, type, n, type, n, type);
+        dop_buf_printf(out,
+                       "#define DOP_RAW_%c(w) uvec4(w%s)\n"
+                       "#define DOP_HALVES_%c(w) dop_halves(dop_lo_%s((w).%s), dop_hi_%s((w).%s))\n",
+                       n, c.type == DOP_TYPE_q8_0 ? ", 0u" : ", 0u, 0u", n, type, in, type, in);
+    }
+}
+
+/* DOP_MADE_K(first): the piece of this step's row that begins at word `first` of dop_new, as it would be loaded. */
+void
+dop_attn_made(dop_gen *gen, const dop_attn *a, dop_buf *out)
+{
+    bool done[DOP_TYPE_COUNT] = {0};
+    for (uint32_t which = 0; which < 2; which++) {
+        const cache c = cache_of(gen, a, which);
+        const char *type = dop_type_of(c.type)->name;
+        dop_buf_printf(out, "#define DOP_MADE_%c(first) dop_made_%s(first)\n", c.name, type);
+        if (done[c.type])
+            continue;
+        done[c.type] = true;
+        dop_buf_printf(out,
+                       dop_cache_blocks(c.type)
+                           ? "DOP_PIECE_%s dop_made_%s(uint first)\n{\n"
+                             "    vec4 most = vec4(0.0), least = vec4(0.0);\n"
+                             "    [[unroll]] for (uint i = 0u; i < 8u; i++) {\n"
+                             "        vec4 x = dop_new[first / 8u * 8u + i];\n"
+                             "        most = max(most, x);\n        least = min(least, x);\n    }\n"
+                             "    return dop_make8_%s(dop_most(most), -dop_most(-least), dop_new[first], "
+                             "dop_new[first + 1u]);\n}\n"
+                           : "#define dop_made_f16 dop_new_part\n",
+                       type, type, type);
+    }
+}
