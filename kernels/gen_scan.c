@@ -354,7 +354,10 @@ avoid_chunks(const dop_site *s)
 {
     if (dop_graph_mixes(s->g))
         return "the step has rows of several sequences, few of each";
-    return s->g->max_t < LEAST_CHUNK ? "fewer rows than a chunk" : NULL;
+    if (s->g->max_t < LEAST_CHUNK)
+        return "fewer rows than a chunk";
+    /* Measured on an H200 (tests/bench/RESULTS.md): lanes wait for shared memory instead of the state of the row before. */
+    return s->t->cpu ? NULL : "row by row is not slower on GPUs";
 }
 
 /* A workgroup for each head, as without stages: its state is on the way to registers while the row's values are made. */

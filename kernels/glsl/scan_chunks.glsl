@@ -33,15 +33,32 @@ ${DECLS}
 #define DOP_SK_PUT1(i, x) scan_k[DOP_AT((i) >> 2)][(i) & 3u] = x
 
 // Sums of L rows at once over the L invocations that share a row of the state: invocation `part` gets that of row `part`.
+// The steps are written out, so that the rows stay in registers.
+#define DOP_HALVE(n) \
+    [[unroll]] for (uint i = 0u; i < n; i++) {                                          \
+        bool upper = (part & n) != 0u;                                                  \
+        float give = upper ? x[i] : x[i + n];                                           \
+        x[i] = (upper ? x[i + n] : x[i]) + subgroupShuffleXor(give, n);                 \
+    }
 float scan_sums(float x[L], uint part)
 {
-#if ${L} > 1
-    [[unroll]] for (uint n = L / 2u; n > 0u; n /= 2u)
-        [[unroll]] for (uint i = 0u; i < n; i++) {
-            bool upper = (part & n) != 0u;
-            float give = upper ? x[i] : x[i + n];
-            x[i] = (upper ? x[i + n] : x[i]) + subgroupShuffleXor(give, n);
-        }
+#if ${L} >= 64
+    DOP_HALVE(32u)
+#endif
+#if ${L} >= 32
+    DOP_HALVE(16u)
+#endif
+#if ${L} >= 16
+    DOP_HALVE(8u)
+#endif
+#if ${L} >= 8
+    DOP_HALVE(4u)
+#endif
+#if ${L} >= 4
+    DOP_HALVE(2u)
+#endif
+#if ${L} >= 2
+    DOP_HALVE(1u)
 #endif
     return x[0];
 }
@@ -130,8 +147,6 @@ ${STAGE}        barrier();
         float y[R * GROUPS];
         [[unroll]] for (uint b = 0u; b < GROUPS; b++) {
             float old[R * L], sum[R * L];
-            if (b * L >= count)
-                continue;
             [[unroll]] for (uint u = 0u; u < L; u++) {
                 [[unroll]] for (uint r = 0u; r < R; r++)
                     old[r * L + u] = sum[r * L + u] = 0.0;
@@ -180,8 +195,6 @@ ${STAGE}        barrier();
         barrier();
 #endif
         [[unroll]] for (uint b = 0u; b < GROUPS; b++) {
-            if (b * L >= count)
-                continue;
             uint i = b * L + part;
             for (uint j = 0u; j < (b * L + L + 3u) / 4u; j++) {
                 vec4 m = scan_qk[i * LM + j];
