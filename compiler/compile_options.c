@@ -39,13 +39,6 @@ dop_settle_sizes(dop_compilation *c, const char *path, dop_diag *diag)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "--ctx %u is more than the %u positions the model learned", c->ctx,
                            a->ctx_train);
     settle_rows(&c->options);
-    for (uint32_t i = 0; i < a->n_layers && c->options.sequences > 1; i++)
-        for (uint32_t k = 0; k < a->layers[i].n_mixers; k++)
-            if (a->layers[i].mixers[k].kind != DOP_MIXER_ATTENTION)
-                return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
-                                   "--sequences %u: layer %u keeps other states than caches of keys and values, and "
-                                   "such plans hold one sequence at a time",
-                                   c->options.sequences, i);
     if (c->options.n_chunks == 0) {
         /* Large chunks amortize weights on GPUs; a software device is bound by arithmetic at any size. */
         static const uint32_t gpu[] = {16, 64, 512}, cpu[] = {8, 64};

@@ -14,7 +14,7 @@
  *   int4_g<n>          4 * (32k / n): d, z
  *
  * Inside words values stand in two 16-bit lanes: value 4j + c of a unit is in half c & 1, with values c < 2 before the
- * others.  Values of q8_0 are stored with 128 added. */
+ * others.  Values of q8_0 are stored with 128 added, those of mxfp4 by the code that e2m1_code says. */
 #include "compiler/repack.h"
 
 #include "kernels/weight_types.h"
@@ -103,6 +103,10 @@ get_fifth(const uint8_t *b, uint8_t *q)
         q[i] = (uint8_t)(q[i] | (b[i / 8] >> (i % 8) & 1) << 4);
 }
 
+/* Another code for the 16 numbers of e2m1, which kernels decode without a table: twice the number is the code less 1, and less
+ * 13 where of "bit 0 is clear", "bit 1 is set" and "bit 3 is set" two are true. */
+static const uint8_t e2m1_code[16] = {14, 15, 3, 4, 5, 7, 9, 13, 1, 0, 12, 11, 10, 8, 6, 2};
+
 /* --- blocks of 32 values, and of groups --------------------------------------------------------------------------------- */
 
 static void
@@ -136,6 +140,8 @@ small_unit(dop_type t, const uint8_t *b, const place *at)
     case DOP_TYPE_mxfp4:
         g[k] = b[0];
         get_nibbles(b + 1, q);
+        for (uint32_t i = 0; i < UNIT; i++)
+            q[i] = e2m1_code[q[i]];
         break;
     default: /* q4_0, iq4_nl */
         memcpy(g + 2 * k, b, 2);

@@ -4,12 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* One number is for all rows. */
+static uint64_t
+sequence_of(const dop_tensor *sequences, uint64_t t)
+{
+    return sequences->u[sequences->count > 1 ? t : 0];
+}
+
 /* Rows of row t's sequence that come right before it in the step. */
 static uint64_t
 rows_before(const dop_tensor *sequences, uint64_t t)
 {
     uint64_t n = 0;
-    while (n < t && sequences->u[t - n - 1] == sequences->u[t])
+    while (n < t && sequence_of(sequences, t - n - 1) == sequence_of(sequences, t))
         n++;
     return n;
 }
@@ -27,7 +34,7 @@ dop_interp_short_conv(const dop_interp_node *n)
             for (uint64_t k = 0; k < n_taps; k++) {
                 uint64_t ago = n_taps - 1 - k;
                 float v = ago <= before ? x->f[(t - ago) * cols + c]
-                                        : state->f[(seq->u[t] * (n_taps - 1) + k + before) * cols + c];
+                                        : state->f[(sequence_of(seq, t) * (n_taps - 1) + k + before) * cols + c];
                 sum += (double)taps->f[k * cols + c] * (double)v;
             }
             n->out.f[t * cols + c] = (float)sum;
@@ -43,7 +50,7 @@ dop_interp_last_rows(const dop_interp_node *n, dop_type type)
     uint64_t rows = state->shape.dim[1].mul, total = x->shape.dim[0].mul, cols = x->count / total;
     memcpy(n->out.f, state->f, state->count * sizeof(float));
     for (uint64_t t = 0; t < total; t++) { /* one row after the other: each moves the others on */
-        float *own = n->out.f + seq->u[t] * rows * cols;
+        float *own = n->out.f + sequence_of(seq, t) * rows * cols;
         memmove(own, own + cols, (rows - 1) * cols * sizeof *own);
         for (uint64_t c = 0; c < cols; c++)
             own[(rows - 1) * cols + c] = dop_interp_round(type, x->f[t * cols + c]);
@@ -88,7 +95,7 @@ dop_interp_linear_scan(const dop_interp_node *n)
         memcpy(n->out.f, state->f, state->count * sizeof(float));
     for (uint64_t h = 0; h < heads && st == DOP_OK; h++)
         for (uint64_t t = 0; t < rows; t++) {
-            uint64_t own = (seq->u[t] * heads + h) * size,
+            uint64_t own = (sequence_of(seq, t) * heads + h) * size,
                      in = (t * groups + (in_turn ? h % groups : h / (heads / groups))) * n_count;
             for (uint64_t i = 0; i < size && rows_before(seq, t) == 0; i++)
                 s[i] = (double)state->f[own + i];

@@ -419,8 +419,62 @@ describe_rows(walk *w, dop_node_id *ids, dop_program *programs)
 
 /* --- attention ------------------------------------------------------------------------------------------------------- */
 
+/* A statistic of all heads of a row, not of each. */
+static bool
+is_of_whole_rows(const dop_graph *g, dop_node_id id)
+{
+    return dop_node_is(g, id, DOP_STATISTIC) && dop_node_at(g, dop_node_at(g, id)->src[0])->shape.rank < 3;
+}
+
 static void
-describe_attention(walk *w, dop_node_id *ids)
+describe_whole_rows(walk *w, dop_node_id *ids, dop_program *programs)
+{
+    dop_analysis *a = w->a;
+    const dop_region *r = w->r;
+    a->programs = programs;
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
+        const dop_unit unit = dop_node_unit(w->g, r->nodes[i]);
+        bool known = !is_of_whole_rows(w->g, r->nodes[i]);
+        for (uint32_t k = 0; k < a->n_programs; k++)
+            known = known || programs[k].unit.len == unit.len;
+        if (known)
+            continue;
+        for (uint32_t k = 0; k < r->n_nodes; k++)
+            w->mark[k] = is_of_whole_rows(w->g, r->nodes[k]) && dop_node_unit(w->g, r->nodes[k]).len == unit.len;
+        mark_sources(w);
+        programs[a->n_programs] = (dop_program){.unit = unit, .nodes = ids};
+        programs[a->n_programs].n_nodes = take_marked(w, ids);
+        ids += programs[a->n_programs++].n_nodes;
+    }
+}
+
+/* What `id` is made of as a program of heads: statistics of whole rows are there before it. */
+static dop_program
+take_heads(walk *w, dop_node_id id, dop_unit unit, dop_node_id *ids)
+{
+    dop_program p = {.unit = unit, .nodes = ids};
+    const uint32_t n = take_cone(w, id, ids);
+    for (uint32_t i = 0; i < n; i++)
+        if (!is_of_whole_rows(w->g, ids[i]))
+            ids[p.n_nodes++] = ids[i];
+    return p;
+}
+
+/* Must the queries be made head by head? */
+static bool
+runs_heads(const walk *w, const dop_program *p)
+{
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const int32_t at = position(w->r, p->nodes[i]);
+        if (dop_node_is(w->g, p->nodes[i], DOP_STATISTIC) ||
+            (dop_node_extent(w->g, p->nodes[i]) == DOP_EXTENT_few && source(w, (uint32_t)at, 0) >= 0))
+            return true;
+    }
+    return false;
+}
+
+static void
+describe_attention(walk *w, dop_node_id *ids, dop_program *programs)
 {
     dop_analysis *a = w->a;
     const dop_region *r = w->r;
@@ -435,23 +489,18 @@ describe_attention(walk *w, dop_node_id *ids)
         return;
     const dop_node *at = dop_node_at(w->g, a->attention);
     const dop_shape *q = &dop_node_at(w->g, at->src[0])->shape, *k = &dop_node_at(w->g, at->src[1])->shape;
-    a->query = (dop_program){.unit = {q->dim[2].mul, q->dim[1].mul}, .nodes = ids};
-    a->query.n_nodes = take_cone(w, at->src[0], a->query.nodes);
-    for (uint32_t i = 0; i < n; i++)
-        if (w->mark[i] && a->query.n_nodes)
-            a->query_runs = a->query_runs || dop_node_is(w->g, r->nodes[i], DOP_STATISTIC) ||
-                            (dop_node_extent(w->g, r->nodes[i]) == DOP_EXTENT_few && source(w, i, 0) >= 0);
+    a->query = take_heads(w, at->src[0], (dop_unit){q->dim[2].mul, q->dim[1].mul}, ids);
+    a->query_runs = runs_heads(w, &a->query);
     for (uint32_t s = 1; s <= DOP_MAX_WRITES; s++) {
         dop_node_id id = dop_node_base(w->g, at->src[s], NULL);
         if (!dop_node_is(w->g, id, DOP_EFFECT) || position(r, id) < 0)
             continue;
-        dop_program *p = &a->writes[a->n_writes].prog;
+        a->writes[a->n_writes].prog = take_heads(w, id, (dop_unit){q->dim[2].mul, k->dim[1].mul}, ids + s * n);
         a->writes[a->n_writes].again = a->n_writes && a->writes[0].id == id;
         a->writes[a->n_writes].id = id;
         a->writes[a->n_writes++].which = s - 1;
-        *p = (dop_program){.unit = {q->dim[2].mul, k->dim[1].mul}, .nodes = ids + s * n};
-        p->n_nodes = take_cone(w, id, p->nodes);
     }
+    describe_whole_rows(w, ids + 4 * n, programs);
     a->after = ids + 3 * n;
     for (uint32_t i = 0; i < n; i++) {
         w->behind[i] = r->nodes[i] == a->attention;
@@ -603,7 +652,7 @@ dop_region_describe(dop_graph *g, dop_region *r, dop_diag *diag)
         describe_rows(&w, ids, w.a->memory);
         break;
     case DOP_TPL_attention:
-        describe_attention(&w, ids);
+        describe_attention(&w, ids, w.a->memory);
         break;
     case DOP_TPL_scan:
         describe_scan(&w, ids);

@@ -62,7 +62,8 @@ typedef struct dop_analysis {
     dop_node_id sum;    /* sum over the slots of the one product, 0: none */
     dop_program choice; /* nodes that run before the products: the region makes its choice of experts itself */
 
-    /* template row: one program for each unit.  Arithmetic on weight vectors (rank 1) is in none of them. */
+    /* template row: one program for each unit.  Arithmetic on weight vectors (rank 1) is in none of them.  Template attention:
+     * one for each length of the whole rows whose statistics its heads need; they run first. */
     uint32_t n_programs;
     dop_program *programs;
 

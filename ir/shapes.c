@@ -539,7 +539,7 @@ need_axes(const rule_ctx *c, uint32_t n_srcs, const uint8_t *ranks, uint32_t sta
 {
     dop_status st = DOP_OK;
     for (uint32_t i = 0; i < n_srcs && st == DOP_OK; i++)
-        st = ranks[i] ? need_rank(c, i, ranks[i]) : need_ids(c, i, c->src[0]);
+        st = ranks[i] ? need_rank(c, i, ranks[i]) : need_sequences(c, i, c->src[0]);
     if (st == DOP_OK && (c->src[state]->shape.dim[0].sym != DOP_SYM_Q || dop_shape_appends(&c->src[state]->shape)))
         return BAD(c, "needs replace state for source %u, %%%s is none", state, c->src[state]->name);
     for (uint32_t i = 0; i < n && st == DOP_OK; i++)

@@ -467,8 +467,6 @@ replace_index(dop_emit *e, dop_node_id node, dop_index ix)
 {
     const dop_graph *g = e->g;
     const dop_node *n = dop_node_at(g, node);
-    if (n->n_srcs > 2 && dop_graph_mixes(g))
-        return dop_emit_fail(e, DOP_E_INPUT, "no kernel writes rows of several sequences to replace state", node);
     const char *q = n->n_srcs > 2 ? dop_emit_sequence(e, n->src[2], ix.t) : g->max_q == 1 ? "0u" : ix.t;
     const char *copy = dop_emit_replace_copy(e, node, q, true);
     return dop_emit_str(e, "(%s + %s)", copy, flat_index(e, node, (dop_index){q, ix.c}, dop_node_cols(g, node), 0));
@@ -505,6 +503,18 @@ store_in_blocks(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, con
     e->blocks = true;
     dop_emit_line(e, "dop_st4_%s(%s, %s * %uu, %s, %uu, %s);", dop_type_of(n->type)->name, dop_emit_arg(e, node, true),
                   append_row(e, n, ix.t), (uint32_t)(dop_cache_row_bytes(n->type, cols) / 4), ix.c, cols, value);
+}
+
+/* Has the sequence rows in this step?  A state that is written as a whole leaves those of the others alone: their other copy
+ * is from before their own last step. */
+static const char *
+has_rows_in_step(dop_emit *e, const char *sequence)
+{
+    const char *n = dop_emit_str(e, "r%u", e->n_temps++), *has = dop_emit_str(e, "r%u", e->n_temps++);
+    dop_emit_line(e, "bool %s = false;", has);
+    dop_emit_line(e, "for (uint %s = 0u; %s < %s; %s++)", n, n, dop_emit_n_tokens(e), n);
+    dop_emit_line(e, "    %s = %s || %s.rows[%s].sequence == %s;", has, has, dop_emit_step(e), n, sequence);
+    return has;
 }
 
 void
@@ -546,9 +556,12 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
         return;
     }
     /* Of several rows of a sequence the last one says what is left of it. */
-    const char *last = is_replace_state(g, node) && n->n_srcs > 2 && g->max_t > 1
-                           ? dop_emit_str(e, "if (%s + 1u == %s) ", ix.t, dop_emit_n_tokens(e))
-                           : "";
+    const char *last = "";
+    if (is_replace_state(g, node) && n->n_srcs > 2 && g->max_t > 1)
+        last = dop_graph_mixes(g) ? dop_emit_str(e, "if (%s == 0u) ", dop_emit_neighbours(e, ix.t, 1, true))
+                                  : dop_emit_str(e, "if (%s + 1u == %s) ", ix.t, dop_emit_n_tokens(e));
+    else if (is_replace_state(g, node) && n->n_srcs == 2 && g->max_q > 1)
+        last = dop_emit_str(e, "if (%s) ", has_rows_in_step(e, ix.t));
     dop_emit_line(e, "%sdop_st%u_%s(%s, %s, %s);", last, width, dop_type_of(n->type)->name, dop_emit_arg(e, node, true),
                   at, value);
 }

@@ -144,6 +144,8 @@ typedef struct dop_emit_rows {
     void (*store_tail)(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value);
 } dop_emit_rows;
 extern const dop_emit_rows dop_emit_of_rows; /* emit_state.c */
+/* Rows of row t's sequence that stand right before it in the step, or right behind it; counted up to `most`. */
+const char *dop_emit_neighbours(dop_emit *e, const char *t, uint32_t most, bool behind);
 /* Can the node be evaluated 4 columns at a time?  (Every width on the way is a multiple of 4 or 1.) */
 bool dop_emit_wide(const dop_emit *e, dop_node_id node);
 

@@ -202,6 +202,20 @@ dop_emit_n_tokens(dop_emit *e)
 }
 
 const char *
+dop_emit_neighbours(dop_emit *e, const char *t, uint32_t most, bool behind)
+{
+    const char *n = dop_emit_str(e, "r%u", e->n_temps++), *s = dop_emit_step(e);
+    const char *other = dop_emit_str(e, behind ? "%s + %s + 1u" : "%s - %s - 1u", t, n);
+    const char *exists =
+        behind ? dop_emit_str(e, "%s < %s", other, dop_emit_n_tokens(e)) : dop_emit_str(e, "%s < %s", n, t);
+    dop_emit_index(e, "uint %s = 0u;", n);
+    dop_emit_index(e, "while (%s < %uu && %s && %s.rows[%s].sequence == %s.rows[%s].sequence)", n, most, exists, s,
+                   other, s, t);
+    dop_emit_index(e, "    %s++;", n);
+    return n;
+}
+
+const char *
 dop_emit_mailbox_arg(dop_emit *e, dop_node_id node, bool written)
 {
     return dop_emit_add_arg(e, node, DOP_ARG_VALUE, written, true);

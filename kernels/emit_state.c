@@ -12,10 +12,10 @@ tap_value(dop_emit *e, dop_node_id taps, uint32_t k, uint32_t cols, const char *
     return dop_emit_value(e, taps, ix, width);
 }
 
-/* x of the row `ago` rows before ix.t: of this step, or what the state kept.  Both are loaded where it depends on the row,
- * so that no load waits for a condition. */
+/* x of the row `ago` rows before ix.t, which has `before` rows of its sequence in front of it: of this step, or what the
+ * state kept.  Both are loaded where it depends on the row, so that no load waits for a condition. */
 static const char *
-row_before(dop_emit *e, dop_node_id node, dop_index ix, uint32_t ago, uint32_t kept, uint32_t width)
+row_before(dop_emit *e, dop_node_id node, dop_index ix, const char *before, uint32_t ago, uint32_t kept, uint32_t width)
 {
     const dop_node *n = dop_node_at(e->g, node);
     uint32_t cols = dop_node_cols(e->g, node);
@@ -27,11 +27,11 @@ row_before(dop_emit *e, dop_node_id node, dop_index ix, uint32_t ago, uint32_t k
                               width);
     const char *row = dop_emit_str(e, "r%u", e->n_temps++), *at = dop_emit_str(e, "c%u", e->n_temps++);
     dop_emit_index(e, "uint %s = max(%s, %uu) - %uu;", row, ix.t, ago, ago);
-    dop_emit_index(e, "uint %s = min(%s + %uu, %uu) * %uu + %s;", at, ix.t, kept - ago, kept - 1, cols, ix.c);
+    dop_emit_index(e, "uint %s = min(%s + %uu, %uu) * %uu + %s;", at, before, kept - ago, kept - 1, cols, ix.c);
     const char *x = dop_emit_value(e, n->src[0], (dop_index){row, ix.c}, width);
     const char *s = dop_emit_value(e, n->src[1], (dop_index){seq, at}, width);
     const char *name = dop_emit_str(e, "v%u", e->n_temps++);
-    dop_emit_line(e, "%s %s = %s >= %uu ? %s : %s;", width == 4 ? "vec4" : "float", name, ix.t, ago, x, s);
+    dop_emit_line(e, "%s %s = %s >= %uu ? %s : %s;", width == 4 ? "vec4" : "float", name, before, ago, x, s);
     return name;
 }
 
@@ -42,13 +42,12 @@ emit_conv(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     const dop_node *n = dop_node_at(g, node);
     uint32_t cols = dop_node_cols(g, node), kept = dop_node_at(g, n->src[1])->shape.dim[1].mul;
     const char *T = width == 4 ? "vec4" : "float", *out = dop_emit_str(e, "v%u", e->n_temps++);
-    if (g->max_q > 1 && g->max_t > 1 && e->status == DOP_OK)
-        e->status = DOP_FAIL(e->diag, DOP_E_INPUT, "no kernel convolves rows of several sequences at %%%s", n->name);
+    const char *before = dop_graph_mixes(g) ? dop_emit_neighbours(e, ix.t, kept, false) : ix.t;
     const char *bias = n->n_srcs > 4 ? dop_emit_value(e, n->src[4], (dop_index){"0u", ix.c}, width) : "0.0";
     dop_emit_line(e, "%s %s = %s(%s);", T, out, T, bias);
     for (uint32_t k = 0; k <= kept; k++) {
         const char *tap = tap_value(e, n->src[2], k, cols, ix.c, width);
-        dop_emit_line(e, "%s += %s * %s;", out, tap, row_before(e, node, ix, kept - k, kept, width));
+        dop_emit_line(e, "%s += %s * %s;", out, tap, row_before(e, node, ix, before, kept - k, kept, width));
     }
     return out;
 }
@@ -76,7 +75,7 @@ store_tail(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const ch
     dop_buf *constants = e->constants, *early = e->early;
     if (e->status != DOP_OK)
         return;
-    if ((g->max_q > 1 && g->max_t > 1) || (n->type != DOP_TYPE_f32 && (n->type != DOP_TYPE_f16 || width != 4))) {
+    if (n->type != DOP_TYPE_f32 && (n->type != DOP_TYPE_f16 || width != 4)) {
         e->status = DOP_FAIL(e->diag, DOP_E_INPUT, "no kernel keeps the last rows of %%%s", n->name);
         return;
     }
@@ -89,14 +88,26 @@ store_tail(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const ch
                       dop_emit_str(e, "%uu + %s", (kept - 1) * cols, ix.c), value);
         return;
     }
-    const char *rows = dop_emit_n_tokens(e);
-    dop_emit_line(e, "if (%s + %uu >= %s)", ix.t, kept, rows);
-    dop_emit_line(e, "    dop_st%u_%s(%s, %s + (%s + %uu - %s) * %uu + %s, %s);", width, type, a, copy, ix.t, kept,
-                  rows, cols, ix.c, value);
+    /* `at`: where among the kept rows this one belongs, if it is one of the last; `rows`: how many its sequence has. */
+    const char *rows = dop_emit_n_tokens(e), *keeps, *at, *first;
+    if (dop_graph_mixes(g)) {
+        const char *behind = dop_emit_neighbours(e, ix.t, kept, true);
+        keeps = dop_emit_str(e, "%s < %uu", behind, kept);
+        at = dop_emit_str(e, "(%uu - %s)", kept - 1, behind);
+        first = dop_emit_str(e, "%s == 0u", dop_emit_neighbours(e, ix.t, 1, false));
+        rows = dop_emit_str(e, "(%s + 1u)", behind);
+    } else {
+        keeps = dop_emit_str(e, "%s + %uu >= %s", ix.t, kept, rows);
+        at = dop_emit_str(e, "(%s + %uu - %s)", ix.t, kept, rows);
+        first = dop_emit_str(e, "%s == 0u", ix.t);
+    }
+    dop_emit_line(e, "if (%s)", keeps);
+    dop_emit_line(e, "    dop_st%u_%s(%s, %s + %s * %uu + %s * %uu + %s, %s);", width, type, a, copy, q, values, at,
+                  cols, ix.c, value);
     /* In a step shorter than the state, older rows stay; what moves them is visible inside the loop only. */
     uint32_t n_memo = e->n_memo;
     e->constants = e->early = NULL;
-    dop_emit_line(e, "if (%s == 0u)", ix.t);
+    dop_emit_line(e, "if (%s)", first);
     dop_emit_line(e, "    for (uint kept = 0u; kept + %s < %uu; kept++) {", rows, kept);
     e->indent = dop_emit_str(e, "%s        ", indent);
     move_row(e, node, q, copy, "kept", rows, ix, width);

@@ -68,6 +68,23 @@ load_queries(dop_gen *gen, const attn *a, dop_buf *body)
     dop_buf_finish(&inner);
 }
 
+/* Statistics of whole rows, which each workgroup sums up for itself, become variables that are bound until the end of the
+ * prologue. */
+static void
+sum_whole_rows(dop_gen *gen, dop_buf *body)
+{
+    const dop_analysis *found = gen->e.r->info;
+    for (uint32_t i = 0; i < found->n_programs; i++) {
+        const dop_rowprog p = {.nodes = found->programs[i].nodes,
+                               .n_nodes = found->programs[i].n_nodes,
+                               .len = found->programs[i].unit.len,
+                               .t = "0u",
+                               .unit = "0u",
+                               .serial = DOP_MAX_WRITES + 1 + i};
+        dop_gen_rowprog(gen, &p, body);
+    }
+}
+
 /* Query heads and cache writes as row programs, one subgroup each where there are subgroups.  The workgroup whose split
  * holds the position writes the caches and reads the rows back itself. */
 void
@@ -76,12 +93,15 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
     dop_emit *e = &gen->e;
     const dop_analysis *found = e->r->info;
     bool subgroups = gen->choice->tile.subgroup, queries = found->query_runs;
-    uint32_t n_writes = found->n_writes, n_binds = e->n_binds;
+    uint32_t n_writes = found->n_writes, n_outer = e->n_binds;
+    sum_whole_rows(gen, body);
+    uint32_t n_binds = e->n_binds, n_received = count_received(gen, a);
     if (!queries)
         load_queries(gen, a, body);
-    uint32_t n_received = count_received(gen, a);
-    if (!queries && !n_writes && !n_received)
+    if (!queries && !n_writes && !n_received) {
+        e->n_binds = n_outer;
         return;
+    }
     dop_rowprog p = {.len = a->dim, .t = "0u", .lanes = subgroups ? e->target->subgroup : 0, .lane = "lane"};
     uint32_t first = queries ? a->rows : 0;
     dop_buf_printf(body, "    uint jobs = %uu%s;\n", first,
@@ -121,6 +141,7 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
         dop_buf_puts(body, "    }\n");
     }
     receive_rows(gen, a, first + n_writes, body);
+    e->n_binds = n_outer;
     dop_buf_puts(body, "    }\n");
     if (n_writes && !(a->keeps[0] && a->keeps[1]))
         /* On CPU devices a barrier of the workgroup is dear, and nothing where that is one subgroup. */

@@ -170,9 +170,26 @@ limited(dop_emit *e, bool beyond, const char *index, uint32_t last)
     return beyond ? dop_emit_str(e, "min(%s, %uu)", index, last) : index;
 }
 
+/* The matrix of product m for the loads of its weights: where a workgroup has one slot, its expert's is looked up once, in
+ * `begin`. */
+static const char *
+matrix_of(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t m, dop_buf *begin, dop_buf *fetch)
+{
+    dop_emit *e = &gen->e;
+    const dop_node_id w = dop_node_at(e->g, p->part[index].mats[m])->src[1];
+    if (!p->experts)
+        return dop_emit_arg(e, w, false);
+    if (p->sum)
+        return dop_expert_weights(gen, p, w, "slot");
+    const char *name = dop_emit_str(e, "dop_matrix%u_%u", index, m);
+    dop_buf_printf(fetch, "U32 %s;\n", name);
+    dop_buf_printf(begin, "    %s = %s;\n", name, dop_expert_weights(gen, p, w, "dop_slot"));
+    return name;
+}
+
 /* The function that loads UNROLL steps for every row and matrix, and the arrays it fills. */
 static void
-emit_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *fetch, dop_buf *raw)
+emit_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *begin, dop_buf *fetch, dop_buf *raw)
 {
     const dop_part *part = &p->part[index];
     uint32_t units = units_of(p) * summed_slots(p);
@@ -187,17 +204,17 @@ emit_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *fetch, dop
     if (p->sum)
         v = dop_emit_str(e, "%s, slot = v / %uu;\n        v %%= %uu", v, units_of(p), units_of(p));
     units = units_of(p);
-    dop_buf_printf(fetch, "void dop_fetch%u(uint row, uint u", index);
+    dop_buf head = {0};
+    dop_buf_printf(&head, "void dop_fetch%u(uint row, uint u", index);
     for (uint32_t m = 0; m < part->n_mats; m++) {
         dop_node_id w = dop_node_at(g, part->mats[m])->src[1];
         dop_type type = dop_node_at(g, w)->type;
         const dop_weight_type *wt = dop_weight_type_of(type);
         uint32_t steps = p->unit / wt->unit, per_row = dop_row_values(g, w) / wt->unit;
         uint32_t count = tile->unroll * tile->rows * steps;
-        const char *a =
-            p->experts ? dop_expert_weights(gen, p, w, p->sum ? "slot" : "dop_slot") : dop_emit_arg(e, w, false);
+        const char *a = matrix_of(gen, p, index, m, begin, fetch);
         const char *aux = dop_emit_weight(e, w), *name = dop_type_of(type)->name;
-        dop_buf_printf(fetch, ", out dop_raw_%s q%u[%u]", name, m, count);
+        dop_buf_printf(&head, ", out dop_raw_%s q%u[%u]", name, m, count);
         dop_buf_printf(raw, "        dop_raw_%s q%u[%u], n%u[%u];\n", name, m, count, m, count);
         for (uint32_t s = 0; s < steps; s++) {
             const char *unit = dop_emit_str(e, "v * %uu + %uu", steps, s);
@@ -205,8 +222,10 @@ emit_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *fetch, dop
                            name, a, row, per_row, limited(e, units * steps > per_row, unit, per_row - 1), aux);
         }
     }
-    dop_buf_printf(fetch, ")\n{\n    [[unroll]] for (uint i = 0u; i < %uu; i++) {\n        uint v = %s;\n%s    }\n}\n",
-                   tile->unroll * tile->rows, v, body.data ? body.data : "");
+    dop_buf_printf(fetch,
+                   "%s)\n{\n    [[unroll]] for (uint i = 0u; i < %uu; i++) {\n        uint v = %s;\n%s    }\n}\n",
+                   head.data ? head.data : "", tile->unroll * tile->rows, v, body.data ? body.data : "");
+    dop_buf_finish(&head);
     dop_buf_finish(&body);
 }
 
@@ -353,7 +372,7 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
     uint32_t per_wg = tile->wg / tile->lanes * tile->rows, n_binds = e->n_binds;
     dop_keys keys = {0};
     dop_buf load = {0}, fetch = {0}, raw = {0}, dots = {0}, store = {0}, end = {0}, init = {0}, done = {0},
-            preload = {0};
+            preload = {0}, begin = {0};
     for (uint32_t i = 0; i < p->n_stats; i++)
         dop_emit_bind(e, p->stats[i], dop_emit_str(e, "dop_stat%u", i), false, NULL);
     for (uint32_t i = 0; i < p->n_stats && !p->staged; i++) {
@@ -376,14 +395,15 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
         limit = dop_emit_str(e, "min((wg + 1u) * %uu, %uu)", chunk, part->rows);
         dop_keys_set(&keys, "STRIDE", dop_emit_str(e, "%uu", per_wg));
     } else {
-        dop_keys_set(&keys, "PART_BEGIN", "");
         dop_keys_set(&keys, "FIRST", dop_emit_str(e, "wg * %uu", per_wg));
         dop_keys_set(&keys, "END", dop_emit_str(e, "%uu", part->rows));
         limit = dop_emit_str(e, "%uu", part->rows);
         dop_keys_set(&keys, "STRIDE", dop_emit_str(e, "%uu", n_wg * per_wg));
     }
     load_activation(gen, p, &load);
-    emit_fetch(gen, p, index, &fetch, &raw);
+    emit_fetch(gen, p, index, &begin, &fetch, &raw);
+    if (!part->argmax)
+        dop_keys_set(&keys, "PART_BEGIN", begin.data ? begin.data : "");
     emit_dots(gen, p, part, &dots);
     emit_store(gen, p, part, &preload, &store);
     set_store_rows(gen, part, limit, &preload, &keys);
@@ -410,6 +430,7 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
     dop_buf_finish(&init);
     dop_buf_finish(&done);
     dop_buf_finish(&preload);
+    dop_buf_finish(&begin);
     return st;
 }
 

@@ -129,6 +129,20 @@ emit_behind(dop_gen *gen, const scan *s, dop_buf *body)
     dop_buf_puts(body, "    }\n");
 }
 
+/* The sequence of the workgroup's rows; and where its part of a state begins. */
+static const char *
+sequence(dop_emit *e, const scan *s)
+{
+    return dop_emit_sequence(e, s->n->src[5], dop_graph_mixes(e->g) ? "begin" : "0u");
+}
+
+static const char *
+state_base(dop_emit *e, const scan *s, dop_node_id state, bool successor)
+{
+    const char *q = sequence(e, s), *copy = dop_emit_replace_copy(e, state, q, successor);
+    return e->g->max_q == 1 ? copy : dop_emit_str(e, "(%s + %s * %uu)", copy, q, dop_node_cols(e->g, state));
+}
+
 /* The state goes where it is kept, and, when something else reads it, among the values of the step. */
 static void
 emit_save(dop_gen *gen, const scan *s, dop_buf *body)
@@ -138,13 +152,13 @@ emit_save(dop_gen *gen, const scan *s, dop_buf *body)
     dop_buf inner = {0};
     if (a->saved) {
         dop_emit_scope(e, body, "    ");
-        dop_emit_line(e, "uint to = %s;", dop_emit_replace_copy(e, a->saved, "0u", true));
+        dop_emit_line(e, "uint to = %s;", state_base(e, s, a->saved, true));
     }
     dop_emit_scope(e, &inner, "                ");
     if (a->saved)
         dop_emit_line(e, "dop_st%u_f32(%s, to + c, s[r * J + j]);", s->width, dop_emit_arg(e, a->saved, true));
     if (a->made[1] && dop_region_is_out(e->r, a->made[1]))
-        dop_emit_store(e, a->made[1], (dop_index){"0u", "c"}, s->width, "s[r * J + j]");
+        dop_emit_store(e, a->made[1], (dop_index){sequence(e, s), "c"}, s->width, "s[r * J + j]");
     if (inner.data)
         dop_buf_printf(body,
                        "    [[unroll]] for (uint r = 0u; r < R; r++)\n"
@@ -155,6 +169,26 @@ emit_save(dop_gen *gen, const scan *s, dop_buf *body)
     dop_buf_finish(&inner);
 }
 
+/* Which rows of the step are the workgroup's: all of them, or those of the sequence whose first row has its number. */
+static void
+find_rows(dop_gen *gen, dop_buf *out)
+{
+    dop_emit *e = &gen->e;
+    const char *rows = dop_emit_n_tokens(e);
+    if (!dop_graph_mixes(e->g)) {
+        dop_buf_printf(out, "    const uint begin = 0u;\n    uint rows = %s;\n", rows);
+        return;
+    }
+    const char *s = dop_emit_step(e);
+    dop_buf_printf(out,
+                   "    uint begin = DOP_GROUP.y, rows = begin + 1u;\n"
+                   "    if (begin >= %s || (begin > 0u && %s.rows[begin - 1u].sequence == %s.rows[begin].sequence))\n"
+                   "        return;\n"
+                   "    while (rows < %s && %s.rows[rows].sequence == %s.rows[begin].sequence)\n"
+                   "        rows++;\n",
+                   rows, s, s, rows, s, s);
+}
+
 static dop_status
 emit(dop_gen *gen)
 {
@@ -162,13 +196,13 @@ emit(dop_gen *gen)
     const scan s = scan_of(gen);
     const dop_tile *tile = &gen->choice->tile;
     dop_keys keys = {0};
-    dop_buf decls = {0}, from = {0}, stages = {0}, after = {0}, save = {0};
+    dop_buf decls = {0}, from = {0}, stages = {0}, after = {0}, save = {0}, rows = {0};
     uint32_t teams = tile->wg / tile->lanes;
     dop_buf_puts(&decls, "#define DOP_SV_PUT1(i, x) scan_v[i] = x\n#define DOP_SD_PUT1(i, x) scan_decay[i] = x\n"
                          "#define DOP_SB_PUT1(i, x) scan_beta[i] = x\n");
     dop_emit_scope(e, &from, "    ");
     const dop_node *state = dop_node_at(e->g, s.n->src[4]);
-    const char *copy = dop_emit_replace_copy(e, s.n->src[4], "0u", false);
+    const char *copy = state_base(e, &s, s.n->src[4], false);
     dop_keys_set(&keys, "LOAD",
                  dop_emit_str(e, "dop_ld%u_%s(%s, %s + (h * P + p) * N + n)", s.width, dop_type_of(state->type)->name,
                               dop_emit_arg(e, s.n->src[4], false), copy));
@@ -187,20 +221,23 @@ emit(dop_gen *gen)
     dop_keys_set(&keys, "KEY_HEAD",
                  in_turn ? dop_emit_str(e, "h %% %uu", s.groups) : dop_emit_str(e, "h / %uu", s.heads / s.groups));
     dop_keys_num(gen, &keys, "DELTA", s.n->n_srcs > 6);
-    dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
+    find_rows(gen, &rows);
+    dop_keys_set(&keys, "ROWS_OF", rows.data ? rows.data : "");
     dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
     dop_keys_set(&keys, "FROM", from.data ? from.data : "");
     dop_keys_set(&keys, "STAGE", stages.data ? stages.data : "");
     dop_keys_set(&keys, "AFTER", after.data ? after.data : "");
     dop_keys_set(&keys, "SAVE", save.data ? save.data : "");
     gen->grid[0] = s.heads;
-    gen->grid[1] = gen->grid[2] = 1;
+    gen->grid[1] = dop_graph_mixes(e->g) ? e->g->max_t : 1;
+    gen->grid[2] = 1;
     dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "scan.glsl", &keys, &gen->main) : e->status;
     dop_buf_finish(&decls);
     dop_buf_finish(&from);
     dop_buf_finish(&stages);
     dop_buf_finish(&after);
     dop_buf_finish(&save);
+    dop_buf_finish(&rows);
     return st;
 }
 
@@ -221,8 +258,6 @@ static dop_refusal
 fits(const dop_site *s)
 {
     const dop_node *state = dop_node_at(s->g, find_scan(s).n->src[4]);
-    if (s->g->max_q > 1)
-        return (dop_refusal){"the step has rows of several sequences", NULL};
     if (state->op != DOP_OP_state || state->type != DOP_TYPE_f32)
         return (dop_refusal){"the state before the step is not kept as f32", NULL};
     return (dop_refusal){0};
@@ -230,16 +265,25 @@ fits(const dop_site *s)
 
 enum { MOST_ROWS = 16, GPU_LANES = 8 };
 
+/* Invocations that share a row of the state. */
+static uint32_t
+lanes_of(const dop_site *site, const scan *s)
+{
+    const dop_target *t = site->t;
+    uint32_t lanes = t->cpu ? t->subgroup : t->subgroup < GPU_LANES ? t->subgroup : GPU_LANES;
+    while (!t->cpu && lanes > 1 && lanes > s->count / s->width)
+        lanes /= 2;
+    return lanes;
+}
+
 /* The state of a head is divided among the workgroup; on a CPU device that is one subgroup, whose barriers cost nothing. */
 static void
 tile_of(const dop_site *site, dop_tile *tile)
 {
     const scan s = find_scan(site);
     const dop_target *t = site->t;
-    uint32_t vectors = s.count / s.width, room = t->shared_bytes / 2 / row_bytes(&s), most = tile->wg;
-    tile->lanes = !tile->subgroup ? 1 : t->cpu ? t->subgroup : t->subgroup < GPU_LANES ? t->subgroup : GPU_LANES;
-    while (!t->cpu && tile->lanes > 1 && tile->lanes > vectors)
-        tile->lanes /= 2;
+    uint32_t room = t->shared_bytes / 2 / row_bytes(&s), most = tile->wg;
+    tile->lanes = tile->subgroup ? lanes_of(site, &s) : 1;
     tile->wg = tile->subgroup ? t->subgroup : 32;
     while (!(t->cpu && tile->subgroup) && tile->wg * 2 <= most && tile->wg < s.p * tile->lanes)
         tile->wg *= 2;
@@ -248,15 +292,28 @@ tile_of(const dop_site *site, dop_tile *tile)
         tile->bq = room ? room : 1;
 }
 
+/* A workgroup for each head, as without stages: its state is on the way to registers while the row's values are made. */
+static const char *
+as_stage(const dop_site *site, dop_tile *tile)
+{
+    const scan s = find_scan(site);
+    tile->lanes = lanes_of(site, &s);
+    tile->bq = 1;
+    return fits(site).why;
+}
+
 const dop_descriptor dop_descriptor_scan = {
     .fits = fits,
     .tile = tile_of,
     .shared = shared_bytes,
     .emit = emit,
+    .stage = DOP_VARIANT_scan_subgroup,
 };
 const dop_descriptor dop_descriptor_scan_subgroup = {
     .fits = fits,
     .tile = tile_of,
     .shared = shared_bytes,
     .emit = emit,
+    .stage = DOP_VARIANT_scan_subgroup,
+    .as_stage = as_stage,
 };

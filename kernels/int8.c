@@ -20,6 +20,7 @@ has_product(dop_type t)
     case DOP_TYPE_q4_k:
     case DOP_TYPE_q5_k:
     case DOP_TYPE_q6_k:
+    case DOP_TYPE_mxfp4:
     case DOP_TYPE_int4_g128:
     case DOP_TYPE_int4_g64:
     case DOP_TYPE_int4_g32:

@@ -396,6 +396,39 @@ stage_into_product(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id prod
     return DOP_REASON_none;
 }
 
+/* Is the region arithmetic on statistics of whole rows, all heads of them? */
+static bool
+norms_rows(const dop_graph *g, const dop_region *p)
+{
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const dop_node *n = dop_node_at(g, p->nodes[i]);
+        if (dop_node_is(g, p->nodes[i], DOP_EFFECT) ||
+            (dop_op_of(n->op)->root != DOP_ROOT_element && !dop_node_is(g, p->nodes[i], DOP_STATISTIC)) ||
+            (dop_node_is(g, p->nodes[i], DOP_STATISTIC) && dop_node_at(g, n->src[0])->shape.rank > 2))
+            return false;
+    }
+    return p->info->unit.units == 1;
+}
+
+static bool
+is_member(const dop_program *p, dop_node_id id)
+{
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (p->nodes[i] == id)
+            return true;
+    return false;
+}
+
+/* Is the node one of those that the region computes head by head, before the attention? */
+static bool
+makes_heads(const dop_region *c, dop_node_id id)
+{
+    bool made = is_member(&c->info->query, id);
+    for (uint32_t i = 0; i < c->info->n_writes; i++)
+        made = made || is_member(&c->info->writes[i].prog, id);
+    return made;
+}
+
 /* Heads of the query side and the writes of the current positions enter through the holes of the root.  Nothing else of the
  * region may read them, because an epilogue runs after the values of the load phase are gone. */
 static dop_reason
@@ -407,7 +440,9 @@ stage_into_attention(const dop_flow *f, dop_region_id producer, dop_region_id co
     dop_node_id at = c->info->attention;
     if (g->max_t != 1)
         return DOP_REASON_state_order; /* other workgroups read the rows of this step */
-    if (unit.len != dop_node_at(g, dop_node_at(g, at)->src[0])->shape.dim[2].mul)
+    /* Each workgroup sums a whole row up for itself; its heads make their values of the row and the sum. */
+    const bool rows = norms_rows(g, p);
+    if (!rows && unit.len != dop_node_at(g, dop_node_at(g, at)->src[0])->shape.dim[2].mul)
         return DOP_REASON_tile_mismatch;
     for (uint32_t i = 0; i < p->n_outs; i++) {
         bool used = false, elsewhere = false;
@@ -415,11 +450,12 @@ stage_into_attention(const dop_flow *f, dop_region_id producer, dop_region_id co
             for (uint32_t s = 0; s < dop_node_at(g, c->nodes[k])->n_srcs; s++) {
                 if (dop_node_base(g, dop_node_at(g, c->nodes[k])->src[s], NULL) != p->outs[i])
                     continue;
+                const bool head = rows && makes_heads(c, c->nodes[k]);
                 bool hole = c->nodes[k] == at && (t->hole[s] & DOP_HOLE_HEADS);
-                used = used || hole;
-                elsewhere = elsewhere || c->nodes[k] != at;
+                used = used || hole || head;
+                elsewhere = elsewhere || (c->nodes[k] != at && !head);
             }
-        if (!used || elsewhere || dop_flow_n_readers(f, p->outs[i]) != 1)
+        if (!used || elsewhere || dop_flow_n_readers(f, p->outs[i]) != 1 || (rows && f->output[p->outs[i]]))
             return DOP_REASON_multiple_readers;
     }
     return DOP_REASON_none;

@@ -78,9 +78,13 @@ dop_pass_fuse_rows(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
     dop_flow f = {0};
     dop_status st = dop_flow_start(g, cx->diag, &f);
-    for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)
-        if (!g->regions[r].dead && (g->regions[r].tpl == DOP_TPL_row || g->regions[r].tpl == DOP_TPL_choice))
-            st = try_region(cx, g, &f, r, changed);
+    /* Again for regions whose readers have found their place by then: a norm before a rotation. */
+    for (bool again = true; again && st == DOP_OK; *changed = *changed || again) {
+        again = false;
+        for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)
+            if (!g->regions[r].dead && (g->regions[r].tpl == DOP_TPL_row || g->regions[r].tpl == DOP_TPL_choice))
+                st = try_region(cx, g, &f, r, &again);
+    }
     for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)
         if (!g->regions[r].dead && g->regions[r].tpl == DOP_TPL_elementwise)
             st = try_first_reader(cx, g, &f, r, changed);

@@ -184,14 +184,12 @@ compare_cache(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, con
 }
 
 /* The copy of a replace state that this step makes, and that the current one is as it was: the step can be run again.  In
- * the step there are rows of sequence 0 only; what is written of other sequences never becomes current. */
+ * the step there are rows of sequence 0 only; both copies of the others stay as they are. */
 static dop_status
 compare_replaced(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, const dop_tensor *ref)
 {
-    const dop_node *n = dop_node_at(run->g, id);
-    uint64_t made = dop_check_copy(run, b, id), current = dop_check_copy(run, b, n->src[0]);
-    uint64_t count = (uint64_t)b->rows * b->cols,
-             defined = n->n_srcs > 2 ? b->cols : count; /* by rows, or as a whole */
+    uint64_t made = dop_check_copy(run, b, id), current = dop_check_copy(run, b, dop_node_at(run->g, id)->src[0]);
+    uint64_t count = (uint64_t)b->rows * b->cols, defined = b->cols;
     double scale = spread(ref->f, defined);
     for (uint64_t i = 0; i < count; i++) {
         double got = (double)b->got[made + i], want = (double)ref->f[i], was = (double)b->sent[current + i];
@@ -200,6 +198,8 @@ compare_replaced(dop_check_run *run, dop_node_id id, const dop_check_buffer *b, 
                  got, want);
         if (b->got[current + i] != b->sent[current + i])
             wrong(run, "the state that a step replaces was changed", (double)b->got[current + i], was);
+        if (i >= defined && memcmp(&b->got[made + i], &b->sent[made + i], sizeof *b->got) != 0)
+            wrong(run, "the state of a sequence without rows was changed", got, (double)b->sent[made + i]);
     }
     return DOP_OK;
 }

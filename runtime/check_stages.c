@@ -95,11 +95,14 @@ give(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other)
         uint64_t bytes = (uint64_t)n * sizeof(float);
         if (x->copy_size + bytes > from->size || bytes > to->size)
             return damaged(x, stage);
-        float *row = malloc((size_t)bytes);
+        float *row = malloc(2 * (size_t)bytes);
         st =
             row ? read_values(x, from, x->copy, DOP_TYPE_f32, n, row) : DOP_FAIL(x->diag, DOP_E_NOMEM, "out of memory");
-        if (st == DOP_OK)
-            st = dop_check_write(x->device, to->slot, to->offset, row, bytes, x->diag);
+        if (st == DOP_OK) { /* in mailboxes numbers of experts are floats too */
+            dop_type type = dop_node_at(x->g, id)->type == DOP_TYPE_u32 ? DOP_TYPE_u32 : DOP_TYPE_f32;
+            dop_check_encode(type, row, n, row + n);
+            st = dop_check_write(x->device, to->slot, to->offset, row + n, bytes, x->diag);
+        }
         free(row);
     }
     return st;
@@ -120,8 +123,8 @@ take(stages *x, const dop_plan_dispatch *stage, const dop_plan_dispatch *other, 
     if (!m->arg || n->op == DOP_OP_attn_split || (!write && !mailbox && !logits))
         return DOP_OK;
     bool blocks = write && dop_shape_blocks(&n->shape, n->type);
-    uint64_t row =
-        n->type == DOP_TYPE_f16 || n->type == DOP_TYPE_f32 || blocks ? dop_cache_row_bytes(n->type, cols) : 0;
+    bool plain = n->type == DOP_TYPE_f16 || n->type == DOP_TYPE_f32 || n->type == DOP_TYPE_u32;
+    uint64_t row = blocks || plain ? dop_cache_row_bytes(n->type, cols) : 0;
     uint64_t replaced = dop_node_rows(x->g, place, 1) * row; /* one copy */
     bool appends = dop_shape_appends(&n->shape);
     m->offset = !write ? 0 : appends ? x->pos % dop_cache_rows(x->g, id) * row : x->parity ? 0 : replaced;

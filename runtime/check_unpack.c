@@ -71,6 +71,9 @@ byte(const uint8_t *p, uint32_t i)
     return word(p, i / 4) >> at[i & 3] & 255;
 }
 
+/* The number in e2m1 of each code of compiler/repack.c. */
+static const uint8_t e2m1[16] = {9, 8, 15, 2, 3, 4, 14, 5, 13, 6, 12, 11, 10, 7, 0, 1};
+
 /* Types whose blocks are a unit: the block is put together again, and decoded like one of a file. */
 static void
 small_unit(dop_type t, const uint8_t *low, const uint8_t *g, uint32_t k, float *out)
@@ -101,8 +104,10 @@ small_unit(dop_type t, const uint8_t *low, const uint8_t *g, uint32_t k, float *
         break;
     case DOP_TYPE_mxfp4:
         b[0] = g[k];
-        q = 1;
-        break;
+        for (uint32_t i = 0; i < 16; i++)
+            b[1 + i] = (uint8_t)(e2m1[nibble(low, i)] | e2m1[nibble(low, i + 16)] << 4);
+        dop_decode_row(t, b, UNIT, out);
+        return;
     default: /* q4_0, iq4_nl */
         memcpy(b, g + 2 * k, 2);
         break;

@@ -23,9 +23,11 @@ typedef struct dop_cli {
     dop_texts stop;
     /* scoring */
     const char *logits, *ppl;
-    const char *embed;   /* how to pool, "" for the usual way; NULL: no embedding */
-    uint32_t logprobs;   /* with --json: alternatives shown for each token; DOP_CLI_UNSET: none of it */
-    const char *session; /* file of the sequence: restored before, saved after */
+    const char *embed;    /* how to pool, "" for the usual way; NULL: no embedding */
+    uint32_t logprobs;    /* with --json: alternatives shown for each token; DOP_CLI_UNSET: none of it */
+    const char *draft;    /* a plan for drafts */
+    uint32_t draft_ngram; /* tokens that are looked up for drafts; 0: none are */
+    const char *session;  /* file of the sequence: restored before, saved after */
     uint32_t ppl_ctx;
     /* device */
     const char *device, *ordering;

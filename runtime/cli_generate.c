@@ -17,6 +17,24 @@ guess_prompt(const dop_cli *cli)
     return n < MOST ? (uint32_t)n : MOST;
 }
 
+/* --draft and --draft-ngram. */
+static dop_status
+start_drafts(const dop_cli *cli, dop_generation *g, dop_diag *diag)
+{
+    dop_speculation how = {.ngram = cli->draft_ngram};
+    dop_open_options o;
+    dop_status st = DOP_OK;
+    if (!cli->draft && !cli->draft_ngram)
+        return DOP_OK;
+    if (cli->draft && (st = dop_cli_open_options(cli, diag, &o)) == DOP_OK) {
+        o.no_scoring = true;
+        st = dop_model_open(cli->draft, &o, diag, &g->draft_model);
+        if (st == DOP_OK)
+            st = dop_sequence_create(g->draft_model, diag, &how.draft);
+    }
+    return st == DOP_OK ? dop_sequence_set_speculation(g->sequence, &how, diag) : st;
+}
+
 dop_status
 dop_generation_open(dop_cli *cli, const char *needed_for, dop_diag *diag, dop_generation *out_gen)
 {
@@ -34,6 +52,7 @@ dop_generation_open(dop_cli *cli, const char *needed_for, dop_diag *diag, dop_ge
         (st = dop_cli_sampling(cli, g->info.plan, diag, &g->sampling)) != DOP_OK)
         goto error;
     dop_sequence_set_sampling(g->sequence, &g->sampling);
+    st = start_drafts(cli, g, diag);
 error:
     if (st != DOP_OK)
         dop_generation_finish(g);
@@ -45,6 +64,7 @@ dop_generation_finish(dop_generation *gen)
 {
     dop_tokenizer_destroy(gen->tok); /* it uses the plan's bytes */
     dop_model_close(gen->model);
+    dop_model_close(gen->draft_model);
     dop_texts_finish(&gen->stops);
     dop_output_finish(&gen->output);
     dop_ids_finish(&gen->ids);

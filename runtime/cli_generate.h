@@ -8,6 +8,7 @@
 #include <signal.h>
 
 typedef struct dop_generation {
+    dop_model *draft_model; /* of --draft; NULL: none */
     dop_model *model;       /* owned */
     dop_sequence *sequence; /* the model's */
     dop_model_info info;

@@ -206,6 +206,14 @@ timings_json(const run *r)
                      p[1], "p99", p[2]);
 }
 
+static json_t *
+speculation_json(const run *r)
+{
+    dop_speculation_counts c = dop_sequence_speculation_counts(r->gen.sequence);
+    return json_pack("{s:I, s:I, s:I, s:I}", "steps", (json_int_t)c.steps, "drafted", (json_int_t)c.drafted, "accepted",
+                     (json_int_t)c.accepted, "again", (json_int_t)c.again);
+}
+
 static dop_status
 print_json(const run *r, dop_diag *diag)
 {
@@ -228,6 +236,8 @@ print_json(const run *r, dop_diag *diag)
     json_object_set_new(root, "stop", json_string(r->gen.stop_reason));
     json_object_set_new(root, "seed", json_integer((json_int_t)r->gen.sampling.seed));
     json_object_set_new(root, "timings", timings_json(r));
+    if (r->cli->draft || r->cli->draft_ngram)
+        json_object_set_new(root, "speculation", speculation_json(r));
     json_object_set_new(root, "device",
                         json_pack("{s:s, s:s, s:I}", "name", r->gen.info.device->name, "driver",
                                   r->gen.info.device->driver, "bytes", (json_int_t)r->gen.info.device_bytes));
@@ -260,6 +270,10 @@ print_summary(const run *r)
                 r->gen.times[0] - r->cli->start_ms);
     if (r->gen.ids.count > 1)
         fprintf(stderr, "; decode %zu tokens, %.1f tok/s", r->gen.ids.count - 1, decode_rate(r));
+    dop_speculation_counts c = dop_sequence_speculation_counts(r->gen.sequence);
+    if (c.steps > 0)
+        fprintf(stderr, "; %llu of %llu drafts accepted in %llu steps", (unsigned long long)c.accepted,
+                (unsigned long long)c.drafted, (unsigned long long)c.steps);
     fprintf(stderr, "; on %s\n", r->gen.info.device->name);
 }
 

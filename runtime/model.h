@@ -92,6 +92,8 @@ struct dop_model {
     dop_open_step step;
 };
 
+typedef struct dop_speculator dop_speculator; /* speculator.h */
+
 /* tokens[0 .. n_fed) are in its states; usually at most one more, the last pick, is not yet. */
 struct dop_sequence {
     dop_model *model;
@@ -107,7 +109,8 @@ struct dop_sequence {
     dop_sampler sampler;
     dop_sampler_fn *pick; /* the caller's own sampler; NULL: `sampler` */
     void *pick_user;
-    const float *logits; /* of the last fed token, for the host to pick from; NULL: none */
+    const float *logits;        /* of the last fed token, for the host to pick from; NULL: none */
+    dop_speculator *speculator; /* owned; NULL: none */
 };
 
 /* step.c, and step_rows.c for what doppler.h has of steps */
@@ -120,6 +123,8 @@ uint32_t dop_step_decode_at(const dop_model *model, uint32_t pos, uint32_t n);
 /* Makes the other copy of states that steps replace the current one, because a step of the sequence at this place counts
  * or does not count any more.  Nothing may be under way. */
 void dop_step_swap_states(dop_model *model, uint32_t place);
+/* The same while later steps may be under way: the device has changed the step record by itself. */
+void dop_step_note_swap(dop_model *model, uint32_t place);
 /* Submits and keeps count of the device's own picks.  Logits of steps before are gone then. */
 dop_status dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
                            uint64_t *out_ticket);
@@ -128,7 +133,7 @@ dop_status dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, u
 dop_status dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form, uint32_t *io_schedule,
                            dop_diag *diag);
 /* Everything submitted is done, and picks that were not taken are dropped.  Of states that steps replace the sequence that
- * ran has those after the one step that was under way: all its tokens were there before. */
+ * ran has those after the first step that was under way: all its tokens were there before. */
 dop_status dop_step_drain(dop_model *model, dop_diag *diag);
 /* Fails with DOP_E_USAGE while a step is open. */
 dop_status dop_step_none_open(const dop_model *model, dop_diag *diag);
@@ -147,6 +152,18 @@ dop_status dop_sequence_catch_up(dop_sequence *sequence, dop_diag *diag);
 dop_status dop_sequence_own_pick(dop_sequence *sequence, const float *logits, size_t n_tokens, dop_diag *diag,
                                  uint32_t *out_id);
 
+/* Greedy, and the device may pick. */
+bool dop_sequence_is_greedy(const dop_sequence *sequence);
+/* dop_sequence_next in parts: may there be a next token; a pick by a step of one token, which becomes part of the sequence;
+ * and what comes after a token was given. */
+dop_status dop_sequence_may_pick(dop_sequence *sequence, dop_diag *diag);
+dop_status dop_sequence_pick(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id);
+void dop_sequence_picked(dop_sequence *sequence);
+/* All of them: the next token without drafts. */
+dop_status dop_sequence_next_plain(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id);
+/* A pick, not part of the sequence yet, by a step of one token whose logits the host has. */
+dop_status dop_sequence_pick_on_host(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id);
+
 /* sequence_states.c */
 /* Positions below `end` are about to be written. */
 static inline void
@@ -160,6 +177,8 @@ dop_status dop_sequence_keep_rings(dop_sequence *sequence, uint32_t next, dop_di
 /* The states are of the first n tokens at most: of fewer where steps replace them and no copy of that time is left.
  * Nothing may be under way. */
 dop_status dop_sequence_go_back(dop_sequence *sequence, uint32_t n, dop_diag *diag);
+/* Drops tokens that speculation has given and nobody took, from the states too.  Nothing may be under way. */
+dop_status dop_sequence_settle(dop_sequence *sequence, dop_diag *diag);
 /* The sequence is empty, and its states are zeros.  Nothing may be under way. */
 dop_status dop_sequence_empty(dop_sequence *sequence, dop_diag *diag);
 

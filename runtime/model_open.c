@@ -166,8 +166,10 @@ open_host(dop_model *m, const dop_open_options *o, dop_diag *diag)
     m->steps_ahead = o->steps_ahead ? o->steps_ahead : m->device.info.caps.cpu ? 2 : 4;
     if (m->steps_ahead > DOP_MAX_AHEAD)
         m->steps_ahead = DOP_MAX_AHEAD;
-    if (m->plan.replaces) /* one step can be undone, and no more */
-        m->steps_ahead = m->steps_per_submit = 1;
+    if (m->plan.replaces) { /* one step can be undone, and no more */
+        m->steps_ahead = m->steps_ahead < 2 ? m->steps_ahead : 2;
+        m->steps_per_submit = 1;
+    }
     return DOP_OK;
 }
 

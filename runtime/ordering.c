@@ -44,6 +44,9 @@ dop_model_fall_back(dop_model *model, dop_diag *diag)
         st = dop_replay_wait(&m->replay, ticket, diag);
     if (st != DOP_OK)
         return st;
+    dop_sequence *runner = m->runner;
+    bool lost =
+        m->plan.replaces && m->n_ahead > 1; /* the step after the one that stalled wrote over what that began with */
     m->n_ahead = 0;
     m->running = false;
     m->picks_taken = m->picks_asked;
@@ -51,14 +54,20 @@ dop_model_fall_back(dop_model *model, dop_diag *diag)
     step->persistent_runs = 0;
     step->flags = 0;
     step->n_out = m->picks_asked;
-    if (m->runner) /* the step that stalled does not count, and wrote the other copy */
-        m->runner->n_kept = UINT32_MAX;
+    if (runner) { /* the step that stalled does not count, and wrote the other copy */
+        runner->n_kept = UINT32_MAX;
+        step->parity[runner->place] = m->parity[runner->place];
+    }
     m->runner = NULL;
     dop_model_use_ordering(m, DOP_ORDER_BARRIERS);
     for (uint32_t o = DOP_ORDER_BARRIERS + 1; o < DOP_N_ORDERS; o++)
         m->decode[o] = UINT32_MAX;
     m->info.stalled = true;
-    return DOP_OK;
+    if (!lost)
+        return DOP_OK;
+    runner->n_fed = runner->n_written = 0; /* it was alone: nobody else's states are cleared */
+    st = dop_replay_clear(&m->replay, DOP_CLEAR_STATE, diag, &ticket);
+    return st == DOP_OK ? dop_replay_wait(&m->replay, ticket, diag) : st;
 }
 
 /* One ordering against barriers; *io_best: the best time of a step so far, of the ordering taken. */

@@ -251,6 +251,23 @@ select_candidates(dop_sampler *s, float largest)
     return n;
 }
 
+bool
+dop_logits_two_best(const float *logits, uint32_t n, uint32_t *out_best, float *out_margin)
+{
+    float best = -INFINITY, second = -INFINITY;
+    *out_best = dop_logits_largest(logits, n);
+    if (*out_best == UINT32_MAX)
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        if (logits[i] <= second)
+            continue;
+        second = logits[i] > best ? best : logits[i];
+        best = logits[i] > best ? logits[i] : best;
+    }
+    *out_margin = best - second;
+    return true;
+}
+
 uint32_t
 dop_logits_largest(const float *logits, uint32_t n)
 {
@@ -264,15 +281,23 @@ dop_logits_largest(const float *logits, uint32_t n)
     return bad ? UINT32_MAX : dop_argmax(logits, n);
 }
 
+/* The logits after the penalty; *out_best: the id of the largest. */
+static float
+take_logits(dop_sampler *s, const float *logits, const uint32_t *history, size_t n_history, uint32_t *out_best)
+{
+    for (uint32_t i = 0; i < s->vocab; i++)
+        s->logits[i] = isnan(logits[i]) ? -INFINITY : logits[i];
+    penalize(s, history, n_history);
+    *out_best = dop_argmax(s->logits, s->vocab);
+    return s->logits[*out_best];
+}
+
 uint32_t
 dop_sampler_pick(dop_sampler *sampler, const float *logits, const uint32_t *history, size_t n_history)
 {
     dop_sampler *s = sampler;
-    for (uint32_t i = 0; i < s->vocab; i++)
-        s->logits[i] = isnan(logits[i]) ? -INFINITY : logits[i];
-    penalize(s, history, n_history);
-    uint32_t best = dop_argmax(s->logits, s->vocab);
-    float largest = s->logits[best];
+    uint32_t best;
+    float largest = take_logits(s, logits, history, n_history, &best);
     if (s->params.temperature <= 1e-6f || !isfinite(largest))
         return best;
     uint32_t n = select_candidates(s, largest);
@@ -286,4 +311,42 @@ dop_sampler_pick(dop_sampler *sampler, const float *logits, const uint32_t *hist
             return s->candidates[i].id;
     }
     return best; /* only rounding leads here */
+}
+
+uint32_t
+dop_sampler_weigh(dop_sampler *sampler, const float *logits, const uint32_t *history, size_t n_history,
+                  dop_weighed *out_list)
+{
+    dop_sampler *s = sampler;
+    uint32_t best, n = 1;
+    float largest = take_logits(s, logits, history, n_history, &best);
+    double sum = 0;
+    out_list[0] = (dop_weighed){best, 1};
+    if (s->params.temperature <= 1e-6f || !isfinite(largest))
+        return 1;
+    n = select_candidates(s, largest);
+    for (uint32_t i = 0; i < n; i++) {
+        double x = ((double)s->candidates[i].logit - (double)largest) / (double)s->params.temperature;
+        out_list[i] = (dop_weighed){s->candidates[i].id, (float)exp(x)};
+        sum += (double)out_list[i].share;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        out_list[i].share = (float)((double)out_list[i].share / sum);
+    return n;
+}
+
+uint32_t
+dop_weighed_draw(const dop_weighed *list, uint32_t n, double total, dop_rng *rng)
+{
+    double u = dop_rng_unit(rng) * total;
+    uint32_t last = list[0].id;
+    for (uint32_t i = 0; i < n; i++) {
+        if (list[i].share <= 0)
+            continue;
+        last = list[i].id;
+        u -= (double)list[i].share;
+        if (u < 0)
+            return last;
+    }
+    return last; /* only rounding leads here */
 }

@@ -17,6 +17,9 @@ bool dop_sampling_is_greedy(const dop_sampling *params);
 /* The largest of n logits, the lowest index among equals; UINT32_MAX: one of them is not finite. */
 uint32_t dop_logits_largest(const float *logits, uint32_t n);
 
+/* The same, and by how much it is larger than the next one; false: a logit is not finite. */
+bool dop_logits_two_best(const float *logits, uint32_t n, uint32_t *out_best, float *out_margin);
+
 /* xoshiro256** 1.0 (Blackman and Vigna, public domain description), seeded with splitmix64. */
 typedef struct dop_rng {
     uint64_t s[4];
@@ -47,6 +50,18 @@ void dop_sampler_finish(dop_sampler *sampler); /* accepts a zeroed one */
 void dop_sampler_set(dop_sampler *sampler, const dop_sampling *params);
 /* logits: f32 [vocab]; history: the tokens so far, ids below vocab.  No allocation.  A NaN counts as -infinity. */
 uint32_t dop_sampler_pick(dop_sampler *sampler, const float *logits, const uint32_t *history, size_t n_history);
+
+/* A token and its probability. */
+typedef struct dop_weighed {
+    uint32_t id;
+    float share;
+} dop_weighed;
+
+/* What dop_sampler_pick would draw from, with probabilities: out_list [vocab], of which the result are filled, at least one. */
+uint32_t dop_sampler_weigh(dop_sampler *sampler, const float *logits, const uint32_t *history, size_t n_history,
+                           dop_weighed *out_list);
+/* Draws from a list of n whose shares sum up to total. */
+uint32_t dop_weighed_draw(const dop_weighed *list, uint32_t n, double total, dop_rng *rng);
 
 /* The first of the largest logits; 0 when all are NaN. */
 uint32_t dop_argmax(const float *logits, uint32_t n);

@@ -1,5 +1,5 @@
 /* Sequences: feeding, picking with steps that run ahead on the device, scoring. */
-#include "runtime/model.h"
+#include "runtime/speculator.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +7,7 @@
 void
 dop_sequence_set_sampling(dop_sequence *sequence, const dop_sampling *sampling)
 {
+    dop_speculator_forget(sequence->speculator);
     dop_sampler_set(&sequence->sampler, sampling);
     sequence->pick = NULL;
 }
@@ -14,6 +15,7 @@ dop_sequence_set_sampling(dop_sequence *sequence, const dop_sampling *sampling)
 void
 dop_sequence_set_sampler(dop_sequence *sequence, dop_sampler_fn *fn, void *user)
 {
+    dop_speculator_forget(sequence->speculator);
     sequence->pick = fn;
     sequence->pick_user = user;
 }
@@ -24,11 +26,16 @@ dop_sequence_expect(dop_sequence *sequence, uint32_t n_tokens)
     sequence->wanted = n_tokens;
 }
 
+bool
+dop_sequence_is_greedy(const dop_sequence *sequence)
+{
+    return !sequence->pick && dop_sampling_is_greedy(&sequence->sampler.params);
+}
+
 static bool
 picks_on_device(const dop_sequence *s)
 {
-    return !s->pick && dop_sampling_is_greedy(&s->sampler.params) &&
-           s->model->plan.schedules[s->model->info.decode].greedy;
+    return dop_sequence_is_greedy(s) && s->model->plan.schedules[s->model->info.decode].greedy;
 }
 
 dop_status
@@ -53,7 +60,9 @@ dop_sequence_make_room(dop_sequence *sequence, const uint32_t *ids, size_t n, do
             st = DOP_FAIL(diag, DOP_E_INPUT, "token id %u is outside the vocabulary of %u", ids[i], plan->model->vocab);
     if (st == DOP_OK)
         st = dop_step_none_open(sequence->model, diag);
-    return st == DOP_OK ? dop_step_drain(sequence->model, diag) : st;
+    if (st == DOP_OK)
+        st = dop_step_drain(sequence->model, diag);
+    return st == DOP_OK ? dop_sequence_settle(sequence, diag) : st;
 }
 
 /* Tokens that were checked join the sequence; what is missing from the states is tokens[n_fed .. n_tokens). */
@@ -115,7 +124,9 @@ feed_chunk(dop_sequence *s, dop_diag *diag)
 dop_status
 dop_sequence_catch_up(dop_sequence *sequence, dop_diag *diag)
 {
-    dop_status st = dop_sequence_keep_rings(sequence, sequence->n_fed, diag);
+    dop_status st = dop_sequence_settle(sequence, diag);
+    if (st == DOP_OK)
+        st = dop_sequence_keep_rings(sequence, sequence->n_fed, diag);
     while (st == DOP_OK && sequence->n_fed < sequence->n_tokens)
         st = feed_chunk(sequence, diag);
     /* What that picks is for nobody. */
@@ -190,10 +201,11 @@ submit_ahead(dop_sequence *s, dop_diag *diag)
         uint32_t rewind = m->plan.model->rewind, ahead = m->dev_pos + 1 - s->n_tokens;
         if (rewind != DOP_PLAN_NO_RINGS && room > rewind - (ahead < rewind ? ahead : rewind)) /* picks may be dropped */
             room = rewind - (ahead < rewind ? ahead : rewind);
-        if (s->wanted <= pending || room == 0)
+        uint32_t wanted = dop_speculator_limit(s->speculator, s->wanted); /* no more than until the next drafts */
+        if (wanted <= pending || room == 0)
             return DOP_OK;
-        if (times > s->wanted - pending)
-            times = s->wanted - pending;
+        if (times > wanted - pending)
+            times = wanted - pending;
         if (times > room)
             times = room;
         uint64_t ticket;
@@ -204,7 +216,7 @@ submit_ahead(dop_sequence *s, dop_diag *diag)
         if (st != DOP_OK)
             return st;
         dop_sequence_note_written(s, m->dev_pos + times);
-        s->n_kept = m->dev_pos; /* where states are replaced, so that this is the only step under way */
+        s->n_kept = m->n_ahead == 0 ? m->dev_pos : UINT32_MAX; /* a second step writes over what was before the first */
         m->dev_pos += times;
         m->ahead[m->n_ahead].ticket = ticket;
         m->ahead[m->n_ahead].end = m->picks_asked;
@@ -251,13 +263,32 @@ finish_pick(dop_sequence *s, dop_diag *diag)
     return dop_replay_wait(&m->replay, m->ahead[0].ticket, diag);
 }
 
+/* Before a pick: what the device has under way is for that pick, and all but the last token is in the states. */
+static dop_status
+make_ready(dop_sequence *s, dop_diag *diag)
+{
+    dop_model *m = s->model;
+    dop_status st = DOP_OK;
+    if (m->running && (m->runner != s || s->logits || !picks_on_device(s)))
+        st = dop_step_drain(m, diag);
+    if (st == DOP_OK && m->plan.replaces && !m->running && !s->logits)
+        st = dop_sequence_go_back(s, s->n_tokens - 1, diag);
+    if (st == DOP_OK && !m->running && !s->logits)
+        st = dop_sequence_keep_rings(s, s->n_fed < s->n_tokens ? s->n_fed : s->n_tokens - 1, diag);
+    /* More than the last pick is missing where feeding failed, or begins again. */
+    while (st == DOP_OK && !m->running && s->n_fed + 1 < s->n_tokens)
+        st = feed_chunk(s, diag);
+    return st;
+}
+
 static dop_status
 next_on_device(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
 {
     dop_model *m = s->model;
     dop_status st = finish_pick(s, diag);
     /* Once at most: afterwards nothing waits any more. */
-    if (st == DOP_OK && dop_model_stalled(m, m->ahead[0].end) && (st = dop_model_fall_back(m, diag)) == DOP_OK)
+    if (st == DOP_OK && dop_model_stalled(m, m->ahead[0].end) && (st = dop_model_fall_back(m, diag)) == DOP_OK &&
+        (st = make_ready(s, diag)) == DOP_OK)
         st = finish_pick(s, diag);
     if (st != DOP_OK)
         return st;
@@ -266,13 +297,15 @@ next_on_device(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
         (void)dop_step_drain(m, NULL); /* what runs ahead of it goes on from nowhere */
         return dop_step_not_finite(m, s->n_tokens - 1, diag);
     }
-    dop_step_swap_states(m, s->place); /* as the device has done */
+    dop_step_note_swap(m, s->place); /* the device has done it, and may be about to do it for the next step */
     m->picks_taken++;
     if (m->picks_taken == m->ahead[0].end) {
         m->n_ahead--;
         memmove(&m->ahead[0], &m->ahead[1], m->n_ahead * sizeof m->ahead[0]);
     }
     s->n_fed = s->n_tokens; /* the step that made this pick has fed what came before it */
+    if (m->n_ahead == 1)
+        s->n_kept = s->n_fed; /* the step that is left feeds this pick, and reads the states before it */
     *out_id = id;
     return DOP_OK;
 }
@@ -331,26 +364,17 @@ next_on_host(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
     return DOP_OK;
 }
 
-/* Before a pick: what the device has under way is for that pick, and all but the last token is in the states. */
-static dop_status
-make_ready(dop_sequence *s, dop_diag *diag)
+dop_status
+dop_sequence_pick_on_host(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
 {
-    dop_model *m = s->model;
-    dop_status st = DOP_OK;
-    if (m->running && (m->runner != s || s->logits || !picks_on_device(s)))
-        st = dop_step_drain(m, diag);
-    if (st == DOP_OK && m->plan.replaces && !m->running && !s->logits)
-        st = dop_sequence_go_back(s, s->n_tokens - 1, diag);
-    if (st == DOP_OK && !m->running && !s->logits)
-        st = dop_sequence_keep_rings(s, s->n_fed < s->n_tokens ? s->n_fed : s->n_tokens - 1, diag);
-    /* More than the last pick is missing where feeding failed, or begins again. */
-    while (st == DOP_OK && !m->running && s->n_fed + 1 < s->n_tokens)
-        st = feed_chunk(s, diag);
-    return st;
+    dop_status st = dop_step_drain(sequence->model, diag);
+    if (st == DOP_OK)
+        st = make_ready(sequence, diag);
+    return st == DOP_OK ? next_on_host(sequence, diag, out_id) : st;
 }
 
 dop_status
-dop_sequence_next(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
+dop_sequence_may_pick(dop_sequence *sequence, dop_diag *diag)
 {
     dop_sequence *s = sequence;
     dop_status st = dop_step_none_open(s->model, diag);
@@ -362,17 +386,42 @@ dop_sequence_next(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
         return context_full(s, diag);
     if (s->wanted == 0)
         s->wanted = 1;
-    st = make_ready(s, diag);
+    return DOP_OK;
+}
+
+dop_status
+dop_sequence_pick(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
+{
+    dop_sequence *s = sequence;
+    dop_status st = make_ready(s, diag);
     if (st == DOP_OK)
         st = s->logits || !picks_on_device(s) ? next_on_host(s, diag, out_id) : next_on_device(s, diag, out_id);
-    if (st != DOP_OK)
-        return st;
-    s->tokens[s->n_tokens++] = *out_id;
+    if (st == DOP_OK)
+        s->tokens[s->n_tokens++] = *out_id;
+    return st;
+}
+
+void
+dop_sequence_picked(dop_sequence *sequence)
+{
+    dop_sequence *s = sequence;
     if (s->wanted != UINT32_MAX && s->wanted > 0)
         s->wanted--;
-    /* Of states that steps replace only the last step can be undone: the next one begins when its token is taken, and
-     * whoever calls meanwhile does something else.  What fails here fails again in the next call, which says so. */
+    dop_speculator_took(s->speculator);
+    /* Of states that steps replace only the last step can be undone, so that no more than two may be under way behind the
+     * last pick, the first of which feeds it: the next one begins when its token is taken, and whoever calls meanwhile does
+     * something else.  What fails here fails again in the next call, which says so. */
     if (s->model->plan.replaces && s->model->running && s->model->n_sequences == 1)
         (void)submit_ahead(s, NULL);
-    return DOP_OK;
+}
+
+dop_status
+dop_sequence_next_plain(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
+{
+    dop_status st = dop_sequence_may_pick(sequence, diag);
+    if (st == DOP_OK)
+        st = dop_sequence_pick(sequence, diag, out_id);
+    if (st == DOP_OK)
+        dop_sequence_picked(sequence);
+    return st;
 }

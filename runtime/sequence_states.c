@@ -1,5 +1,5 @@
 /* Sequences as tokens and a place in the plan's states: where they begin, end, fork, and forget. */
-#include "runtime/model.h"
+#include "runtime/speculator.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +77,7 @@ dop_sequence_destroy(dop_sequence *sequence)
         m->sequences[sequence->place] = NULL;
         m->n_sequences--;
     }
+    dop_speculator_destroy(sequence->speculator);
     dop_sampler_finish(&sequence->sampler);
     free(sequence->tokens);
     free(sequence);
@@ -123,6 +124,13 @@ dop_sequence_go_back(dop_sequence *sequence, uint32_t n, dop_diag *diag)
     return DOP_OK;
 }
 
+dop_status
+dop_sequence_settle(dop_sequence *sequence, dop_diag *diag)
+{
+    dop_speculator_forget(sequence->speculator);
+    return sequence->n_fed > sequence->n_tokens ? dop_sequence_go_back(sequence, sequence->n_tokens, diag) : DOP_OK;
+}
+
 /* Before states are touched: no step is open, and nothing is under way. */
 static dop_status
 be_still(dop_model *m, dop_diag *diag)
@@ -143,6 +151,7 @@ dop_sequence_rewind(dop_sequence *sequence, uint32_t n_tokens, dop_diag *diag)
     if (st != DOP_OK)
         return st;
     st = dop_step_drain(m, diag);
+    dop_speculator_forget(s->speculator);
     s->n_tokens = n_tokens;
     s->logits = NULL;
     if (st == DOP_OK)
@@ -159,6 +168,7 @@ dop_sequence_cut(dop_sequence *sequence, uint32_t first, uint32_t n, dop_diag *d
         return DOP_FAIL(diag, DOP_E_INPUT, "the sequence has %u tokens: %u from %u on cannot be cut", s->n_tokens, n,
                         first);
     dop_status st = be_still(s->model, diag);
+    dop_speculator_forget(s->speculator);
     if (st == DOP_OK && n > 0)
         st = first == 0 ? dop_sequence_empty(s, diag) : dop_sequence_go_back(s, first, diag);
     if (st != DOP_OK || n == 0)
@@ -177,7 +187,8 @@ dop_sequence_copy(dop_sequence *to, dop_sequence *from, dop_diag *diag)
     dop_status st = be_still(to->model, diag);
     if (st != DOP_OK || to == from)
         return st;
-    if ((st = dop_sequence_empty(to, diag)) != DOP_OK)
+    dop_speculator_forget(to->speculator);
+    if ((st = dop_sequence_settle(from, diag)) != DOP_OK || (st = dop_sequence_empty(to, diag)) != DOP_OK)
         return st;
     memcpy(to->tokens, from->tokens, from->n_tokens * sizeof *to->tokens);
     to->n_tokens = from->n_tokens;

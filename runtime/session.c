@@ -4,7 +4,7 @@
  *
  * States are those of the first n_fed tokens, one after the other as the plan lists them: of append state the rows of those
  * positions, of state that steps replace its current copy.  Little-endian.  Nothing in it depends on the device. */
-#include "runtime/model.h"
+#include "runtime/speculator.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +112,8 @@ dop_sequence_save(dop_sequence *sequence, const char *path, const void *note, si
     saver f = {.digest = NULL};
     dop_status st = be_ready(sequence->model, diag);
     if (st == DOP_OK)
+        st = dop_sequence_settle(sequence, diag);
+    if (st == DOP_OK)
         st = dop_sequence_keep_rings(sequence, sequence->n_fed, diag);
     if (st != DOP_OK)
         return st;
@@ -195,6 +197,7 @@ dop_sequence_load(dop_sequence *sequence, const char *path, dop_diag *diag, char
     if ((st = check_file(m, path, &map, &h, diag)) != DOP_OK ||
         (out_note && (st = take_note(&map, &h, diag, &note)) != DOP_OK))
         goto error;
+    dop_speculator_forget(s->speculator);
     s->n_tokens = 0;
     if ((st = dop_sequence_empty(s, diag)) != DOP_OK ||
         (st = dop_transfer_write(m, s->place, h.n_fed, map.data + states_offset(&h), diag)) != DOP_OK)

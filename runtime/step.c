@@ -85,11 +85,17 @@ dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t tim
 }
 
 void
+dop_step_note_swap(dop_model *model, uint32_t place)
+{
+    model->parity[place] ^= model->plan.replaces;
+}
+
+void
 dop_step_swap_states(dop_model *model, uint32_t place)
 {
     if (!model->plan.replaces)
         return;
-    model->parity[place] ^= 1u;
+    dop_step_note_swap(model, place);
     dop_replay_step(&model->replay)->parity[place] = model->parity[place];
 }
 
@@ -128,26 +134,22 @@ dop_step_drain(dop_model *model, dop_diag *diag)
 {
     dop_model *m = model;
     dop_status st = DOP_OK;
-    bool steps = m->n_ahead > 0;
+    uint32_t steps = m->n_ahead;
     dop_sequence *runner = m->runner;
-    if (steps)
-        st = dop_replay_wait(&m->replay, m->ahead[m->n_ahead - 1].ticket, diag);
-    m->n_ahead = 0;
+    if (steps > 0)
+        st = dop_replay_wait(&m->replay, m->ahead[steps - 1].ticket, diag);
     m->picks_taken = m->picks_asked;
+    if (st == DOP_OK && dop_model_stalled(m, m->picks_asked))
+        return dop_model_fall_back(m, diag);
+    m->n_ahead = 0;
     m->running = false;
     m->runner = NULL;
-    if (st != DOP_OK)
-        return st;
-    if (dop_model_stalled(m, m->picks_asked)) {
-        if (runner) /* the step that stalled does not count, and wrote the other copy */
-            runner->n_kept = UINT32_MAX;
-        return dop_model_fall_back(m, diag);
-    }
-    if (steps && m->plan.replaces) {
+    /* The first of them has fed the last token; what a second one wrote lies in the copy that does not count. */
+    if (st == DOP_OK && steps > 0 && m->plan.replaces) {
         dop_step_swap_states(m, runner->place);
         runner->n_fed = runner->n_tokens;
     }
-    return DOP_OK;
+    return st;
 }
 
 dop_status

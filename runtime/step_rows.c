@@ -203,20 +203,29 @@ run_one(dop_model *m, uint32_t n, uint32_t k, float **io_kept, dop_diag *diag)
     return DOP_OK;
 }
 
-/* The rows of all sequences in one replay, in the order of the caller's. */
+/* The rows of all sequences in one replay, those of a sequence side by side. */
 static dop_status
 run_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t schedule, dop_diag *diag)
 {
     dop_open_step *o = &m->step;
     volatile dop_step *step = dop_replay_step(&m->replay);
+    uint32_t first[DOP_STEP_MAX_SEQUENCES], end = 0;
     step->n_rows = n;
     step->flags = 0;
+    for (uint32_t k = 0; k < o->n_sequences; k++) {
+        dop_sequence *s = o->of[k].sequence;
+        first[k] = end;
+        end += o->of[k].n_rows;
+        step->parity[s->place] = m->parity[s->place];
+        s->n_kept = UINT32_MAX; /* the other copy is written now */
+    }
     for (uint32_t i = 0; i < n; i++) {
         const dop_sequence *s = rows[i].sequence;
-        step->rows[i].token = rows[i].token;
-        step->rows[i].position = s->n_tokens + o->number[i];
-        step->rows[i].sequence = s->place;
-        step->rows[i].flags = 0;
+        volatile dop_row *row = &step->rows[first[o->slot[i]] + o->number[i]];
+        row->token = rows[i].token;
+        row->position = s->n_tokens + o->number[i];
+        row->sequence = s->place;
+        row->flags = 0;
     }
     uint64_t ticket;
     dop_status st = dop_step_submit(m, schedule, wants_any(o, n) ? DOP_FORM_READ : DOP_FORM_BODY, 1, diag, &ticket);
@@ -224,7 +233,11 @@ run_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t schedu
         st = dop_replay_wait(&m->replay, ticket, diag);
     const float *logits = dop_replay_logits(&m->replay, schedule);
     for (uint32_t i = 0; i < n && st == DOP_OK; i++)
-        o->logits[i] = o->wants[i] ? logits + (size_t)i * m->plan.model->vocab : NULL;
+        o->logits[i] = o->wants[i] ? logits + (size_t)(first[o->slot[i]] + o->number[i]) * m->plan.model->vocab : NULL;
+    for (uint32_t k = 0; k < o->n_sequences && st == DOP_OK; k++) {
+        dop_step_swap_states(m, o->of[k].sequence->place);
+        o->of[k].ran = true;
+    }
     return st;
 }
 

@@ -34,12 +34,10 @@ agree() {
 most=5
 case $(basename "$model") in
 falcon_h1) most=8 ;;                          # attention and state space side by side: too many arguments for one dispatch
-olmo2) most=7 ;;                              # norms after q, k and after both blocks, over whole rows
-mixtral | qwen3_moe | gpt_oss) most=6 ;;      # the router, and two products of the experts
+mixtral | qwen3_moe | gpt_oss | olmoe | minimax_m2) most=6 ;; # the router, and two products of the experts
 qwen2_moe | qwen3_next | ernie4_5_moe | glm4_moe | granitemoehybrid) most=7 ;; # ... and the shared expert's second product
 llama4_text) most=7 ;;                        # an expert whose products are weighed, and the shared expert
 deepseek_v3) most=13 ;;                       # low ranks: a product, a norm and a product more for queries and for keys
-olmoe | minimax_m2) most=8 ;;                 # norms of q and k over whole rows
 esac
 
 layers() { # PLAN: what --info says of decoding

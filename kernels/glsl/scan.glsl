@@ -1,4 +1,5 @@
-// Linear recurrences.  One workgroup makes head h over all rows of the step.  Its state, P x N, lies in registers: L
+// Linear recurrences.  One workgroup makes head h over the rows of the step, or of one of
+// its sequences.  Its state, P x N, lies in registers: L
 // neighbouring invocations share a row of it, each with J times ${W} of the N values, and an invocation has R of the P rows.
 // q, k, v and the factors of ROWS rows at a time are staged in shared memory, where results take the place of v.
 #define P ${P}u
@@ -41,8 +42,8 @@ float scan_sum(float x)
 
 void main()
 {
-    uint h = gl_WorkGroupID.x, g = ${KEY_HEAD}, rows = ${N_TOKENS};
-    uint part = gl_LocalInvocationIndex % L, team = gl_LocalInvocationIndex / L;
+    uint h = DOP_GROUP.x, g = ${KEY_HEAD};
+${ROWS_OF}    uint part = gl_LocalInvocationIndex % L, team = gl_LocalInvocationIndex / L;
     uint lane = gl_LocalInvocationIndex % SG;
     VEC s[R * J];
 ${FROM}    [[unroll]] for (uint r = 0u; r < R; r++)
@@ -52,7 +53,7 @@ ${FROM}    [[unroll]] for (uint r = 0u; r < R; r++)
             if (p < P && n < N)
                 s[r * J + j] = ${LOAD};
         }
-    for (uint first = 0u; first < rows; first += ROWS) {
+    for (uint first = begin; first < rows; first += ROWS) {
         uint count = min(ROWS, rows - first);
         barrier();
 ${STAGE}        barrier();

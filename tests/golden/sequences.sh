@@ -1,4 +1,5 @@
 # Sequences that come and go in random order, beside each other and alone: the same logits (tests/tools/sequences.c).
+# Embeddings, and drafts (tests/tools/drafts.c: the same text with and without), of the same plans.
 # The argument `whole` is the long form, with more operations over more kinds of models.
 . "$(dirname "$0")/../lib.sh"
 work=$WORK
@@ -11,7 +12,7 @@ run() { # MODEL OPERATIONS SEED BOUND OPTION...
 }
 
 if [ "${1:-}" = whole ]; then
-    for model in llama gemma2 gpt2 gemma3 phi3 qwen3 mistral_window mixtral qwen3_moe gpt_oss; do
+    for model in llama gemma2 gpt2 gemma3 phi3 qwen3 mistral_window mixtral qwen3_moe gpt_oss qwen3_5 mamba2 lfm2 falcon_h1; do
         run "$model" 2000 7 5e-4 --kv f32 --sequences 6
     done
     run llama 2000 8 2e-2 --sequences 64 --rows 2,8,64
@@ -28,10 +29,19 @@ else
     check_fails "an unknown way to pool" 2 "--embed takes last or mean" "$EXEC" llama.plan --tokens "1 2" --embed=max
     check_fails "nothing to embed" 1 "there are no tokens" "$EXEC" llama.plan --tokens "" --embed
     run mistral_window 200 2 2e-2 --sequences 3 --rows 3
+    check "drafts, with windows" "$TOOLS/drafts" mistral_window.plan 50 1
+    check "drafts" "$TOOLS/drafts" llama.plan 50 2 llama.plan
+    # States that steps replace: what was not accepted is rolled back.
+    check "a plan of falcon_h1" "$DOPPLERC" "$SRC/tests/golden/falcon_h1" -o falcon_h1.plan --ctx 64 --chunks 4 --rows 4 --quiet
+    check "drafts, with states that steps replace" "$TOOLS/drafts" falcon_h1.plan 40 3 falcon_h1.plan
+    plain=$("$EXEC" llama.plan --tokens "$tokens" -n 30 --temp 0 --ignore-eos --print-ids --quiet)
+    drafted=$("$EXEC" llama.plan --tokens "$tokens" -n 30 --temp 0 --ignore-eos --print-ids --quiet --draft-ngram 1 --draft llama.plan)
+    [ "$plain" = "$drafted" ] && pass "--draft and --draft-ngram" || fail "--draft and --draft-ngram" "$plain | $drafted"
+    "$EXEC" llama.plan --tokens "$tokens" -n 30 --temp 0.5 --ignore-eos --quiet --json --draft llama.plan >drafted.json
+    check "they are counted" grep -q '"speculation":{"steps":[1-9]' drafted.json
+    run qwen3_5 80 3 5e-4 --kv f32 --sequences 3
     check_fails "a plan without hidden states" 1 "compile it with --embed" \
         "$EXEC" mistral_window.plan --tokens "1 2" --embed
 fi
-check_fails "recurrent layers: one sequence" 1 "such plans hold one sequence at a time" \
-    "$DOPPLERC" "$SRC/tests/golden/lfm2" -o no.plan --sequences 2
 check_fails "--rows wants sizes" 2 "--rows 4,x: expected sizes" "$DOPPLERC" "$SRC/tests/golden/llama" -o no.plan --rows 4,x
 finish

@@ -8,6 +8,7 @@
  *                                         doppler-exec --tokenize (nothing added, special
  *                                         tokens read as such); prints how many
  *   expect logits FILE CASE REF GOT BOUND every logit of GOT within BOUND x logits_std of REF (both f32 [prompt, vocab])
+ *   expect apart  FILE CASE REF GOT BOUND MOST  the same but for at most MOST positions, which it names
  *   expect argmax FILE CASE GOT MARGIN    GOT are the logits of `forced`: at every step whose greedy_margin is at least
  *                                         MARGIN the largest logit is the greedy id
  *   expect ids    FILE CASE GOT MARGIN    GOT is a line of ids: equal up to the first step with a margin under MARGIN
@@ -131,6 +132,29 @@ compare_logits(const expected *e, const char *ref_path, const char *got_path, do
     return !ok;
 }
 
+/* Where experts nearly tie, rounding chooses another one, and all logits of the position are others. */
+static int
+compare_positions(const expected *e, const char *ref_path, const char *got_path, double factor, size_t most)
+{
+    const float *ref = open_floats(ref_path, e->rows, e->vocab), *got = open_floats(got_path, e->rows, e->vocab);
+    double worst = 0, bound = factor * e->logits_std;
+    size_t apart = 0;
+    for (size_t row = 0; row < e->rows; row++) {
+        double d = 0;
+        for (size_t i = row * e->vocab; i < (row + 1) * e->vocab; i++)
+            if (!(fabs((double)got[i] - (double)ref[i]) <= d))
+                d = fabs((double)got[i] - (double)ref[i]);
+        if (!(d <= bound))
+            printf("position %zu is %.3g x std away\n", row, d / e->logits_std);
+        else if (d > worst)
+            worst = d;
+        apart += !(d <= bound);
+    }
+    printf("%s: %zu of %zu positions apart, the others %.3g x std and less\n", apart <= most ? "ok" : "MISS", apart,
+           e->rows, worst / e->logits_std);
+    return apart > most || !(bound > 0);
+}
+
 static int
 compare_argmax(const expected *e, const char *path, double margin)
 {
@@ -201,7 +225,7 @@ int
 main(int argc, char **argv)
 {
     if (argc < 4) {
-        fprintf(stderr, "usage: expect tokens|forced|count|print|vectors|logits|argmax|ids FILE CASE ...\n");
+        fprintf(stderr, "usage: expect tokens|forced|count|print|vectors|logits|apart|argmax|ids FILE CASE ...\n");
         return UNUSABLE;
     }
     const char *what = argv[1], *file = argv[2];
@@ -232,6 +256,8 @@ main(int argc, char **argv)
         status = 0;
     } else if (strcmp(what, "logits") == 0 && argc == 7) {
         status = compare_logits(&e, argv[4], argv[5], atof(argv[6]));
+    } else if (strcmp(what, "apart") == 0 && argc == 8) {
+        status = compare_positions(&e, argv[4], argv[5], atof(argv[6]), strtoul(argv[7], NULL, 10));
     } else if (strcmp(what, "argmax") == 0 && argc == 6) {
         status = compare_argmax(&e, argv[4], atof(argv[5]));
     } else if (strcmp(what, "ids") == 0 && argc == 6) {

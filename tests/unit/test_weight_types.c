@@ -424,23 +424,23 @@ Test(weight_types, gemv_without_16_bit)
     every_type(&(setting){"tier 3", "gemv", 0, false, DOP_TYPE_none}, 1, 0);
 }
 
-/* Eleven types in two shapes each. */
+/* Twelve types in two shapes each. */
 Test(weight_types, gemv_subgroup_i8)
 {
     setting how = {"tier 1", "gemv_subgroup_i8", ALL | DOP_CAP_int_dot, false, DOP_TYPE_none};
-    cr_assert_eq(every_type(&how, 1, 0), 22);
+    cr_assert_eq(every_type(&how, 1, 0), 24);
 }
 
 Test(weight_types, gemv_rows_i8)
 {
     setting how = {"cpu", "gemv_rows_i8", ALL | DOP_CAP_int_dot, true, DOP_TYPE_none};
-    cr_assert_eq(every_type(&how, 1, 1), 22);
+    cr_assert_eq(every_type(&how, 1, 1), 24);
 }
 
 Test(weight_types, gemv_i8)
 {
     setting how = {"tier 2", "gemv_i8", (ALL & ~DOP_CAP_subgroup) | DOP_CAP_int_dot, false, DOP_TYPE_none};
-    cr_assert_eq(every_type(&how, 1, 0), 22);
+    cr_assert_eq(every_type(&how, 1, 0), 24);
 }
 
 Test(weight_types, matmul_rows)

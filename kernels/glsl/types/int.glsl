@@ -104,6 +104,15 @@ float dop_wdoti_q6_k(dop_raw_q6_k r, dop_xi x)
     int sum = bitfieldExtract(s, 0, 8) * (a - 32 * dop_isum4(x.a)) + bitfieldExtract(s, 8, 8) * (b - 32 * dop_isum4(x.b));
     return dop_half(r.d, (r.u >> 3) & 1u) * (x.ds.x * float(sum));
 }
+// What is less by 13 is summed up by itself, sixteenfold where the code is the upper nibble of a byte.
+float dop_wdoti_mxfp4(dop_raw_mxfp4 r, dop_xi x)
+{
+    uvec4 less = uvec4(dop_e2m1_less(r.q.x), dop_e2m1_less(r.q.y), dop_e2m1_less(r.q.z), dop_e2m1_less(r.q.w));
+    uvec4 a = less & 0x01010101u, b = less & 0x10101010u;
+    int low = (DOP_SDOT(a.x, x.a.x) + DOP_SDOT(a.y, x.a.z)) + (DOP_SDOT(a.z, x.b.x) + DOP_SDOT(a.w, x.b.z));
+    int high = (DOP_SDOT(b.x, x.a.y) + DOP_SDOT(b.y, x.a.w)) + (DOP_SDOT(b.z, x.b.y) + DOP_SDOT(b.w, x.b.w));
+    return dop_e8m0(r.e, r.u) * (x.ds.x * float(dop_idot_nib(r.q, x) - 13 * (low + high / 16)) - x.ds.y);
+}
 float dop_wdoti_int4(dop_raw_int4 r, dop_xi x)
 {
     vec2 dz = unpackHalf2x16(r.dz);

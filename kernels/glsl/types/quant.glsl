@@ -307,7 +307,7 @@ vec4 dop_w4_q2_k(U32 p, uint i, uint aux)
     return s.x * dop_two4(p.v[u * 2u + (j >> 2)] >> dop_two_shift(j)) - s.y;
 }
 
-// --- tables of sixteen levels: iq4_nl, mxfp4 -----------------------------------------------------------------------------
+// --- sixteen levels: iq4_nl by a table, mxfp4 -------------------------------------------------------------------------------
 // Level n of four words of signed bytes.
 float dop_level(uint n, uint a, uint b, uint c, uint d)
 {
@@ -319,7 +319,6 @@ vec4 dop_levels4(uint w, uint a, uint b, uint c, uint d)
                 dop_level((w >> 20) & 15u, a, b, c, d));
 }
 #define DOP_IQ4(w) dop_levels4(w, 0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u)
-#define DOP_E2M1(w) dop_levels4(w, 0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu) // doubled
 
 #define dop_raw_iq4_nl dop_raw_q4_0
 dop_raw_q4_0 dop_wload_iq4_nl(U32 p, uint u, uint aux) { return dop_wload_q4_0(p, u, aux); }
@@ -336,6 +335,21 @@ vec4 dop_w4_iq4_nl(U32 p, uint i, uint aux)
     return dop_half(p.v[aux * 4u + (u >> 1)], u & 1u) * DOP_IQ4(p.v[i >> 3] >> dop_nib_shift(i >> 2));
 }
 
+// mxfp4: twice the number is its code (compiler/repack.c) less 1 and less 13 where the code's bit here, the nibble's lowest,
+// is set.
+uint dop_e2m1_less(uint w)
+{
+    uint b1 = w >> 1, b3 = w >> 3;
+    return (b1 & b3) | (~w & (b1 | b3));
+}
+// Doubled, from a code in bits 0..3 and one in 4..7 of both halves.
+vec4 dop_e2m1(uint w)
+{
+    uint less = dop_e2m1_less(w);
+    uint a = ((w & 0x000f000fu) | 0x00100010u) - 13u * (less & 0x00010001u);
+    uint b = (((w >> 4) & 0x000f000fu) | 0x00100010u) - 13u * ((less >> 4) & 0x00010001u);
+    return vec4(dop_u2z(a, 17.0), dop_u2z(b, 17.0));
+}
 // 2^(e - 128): half of the exponent that byte u & 3 of w holds, since the levels are doubled.  Exponents 0 and 1 would be
 // subnormal and become 0.
 float dop_e8m0(uint w, uint u)
@@ -350,15 +364,12 @@ dop_raw_mxfp4 dop_wload_mxfp4(U32 p, uint u, uint aux)
 }
 float dop_wdot_mxfp4(dop_raw_mxfp4 r, vec4 x[8])
 {
-    float s = 0.0;
-    [[unroll]] for (uint j = 0u; j < 8u; j++)
-        s += dot(DOP_E2M1(r.q[j >> 1] >> dop_nib_shift(j)), x[j]);
-    return dop_e8m0(r.e, r.u) * s;
+    return dop_e8m0(r.e, r.u) * DOP_DOT8(dop_e2m1, r.q, x);
 }
 vec4 dop_w4_mxfp4(U32 p, uint i, uint aux)
 {
     uint u = i >> 5;
-    return dop_e8m0(p.v[aux * 4u + (u >> 2)], u) * DOP_E2M1(p.v[i >> 3] >> dop_nib_shift(i >> 2));
+    return dop_e8m0(p.v[aux * 4u + (u >> 2)], u) * dop_e2m1(p.v[i >> 3] >> dop_nib_shift(i >> 2));
 }
 
 // --- groups with an f16 scale and zero point: int4_g128, int4_g64, int4_g32 ----------------------------------------------

@@ -41,7 +41,7 @@ typedef struct dop_open_options {
     uint32_t threads;      /* for pipelines and upload; 0: one per core */
     uint32_t max_chunk;    /* most prompt tokens in one replay; 1: token by token; 0: what the plan has */
     /* Greedy submissions under way before the host waits for the first; 0: by device.  Steps in one submission, 1 .. 256;
-     * 0: 1.  Where steps replace states, one step at a time runs ahead whatever they say: more could not be undone. */
+     * 0: 1.  Where steps replace states, at most two submissions of one step each: more could not be undone. */
     uint32_t steps_ahead, steps_per_submit;
     bool separate_memory; /* use staging buffers and mirrors even where host and device share memory */
     /* Tokens that the first dop_sequence_feed will bring, roughly; 0: unknown.  When it is known, opening a model ends
@@ -112,7 +112,8 @@ dop_status dop_sequence_create(dop_model *model, dop_diag *diag, dop_sequence **
 /* A step that is open and has rows of it is rolled back.  Accepts NULL. */
 void dop_sequence_destroy(dop_sequence *sequence);
 
-/* A new sequence with the tokens, states and way of picking of this one, whose random numbers are copied too.  Fails as
+/* A new sequence with the tokens, states and way of picking of this one, whose random numbers are copied too, without
+ * speculation.  Fails as
  * dop_sequence_create does. */
 dop_status dop_sequence_fork(dop_sequence *sequence, dop_diag *diag, dop_sequence **out_sequence);
 /* `to` becomes what `from` is: tokens and states, but not how it picks.  Both of one model, or DOP_E_INPUT.  When the device
@@ -157,6 +158,41 @@ dop_status dop_sequence_feed(dop_sequence *sequence, const uint32_t *ids, size_t
  * (dop_open_options.steps_ahead); whatever else is done with the model drops those that were not taken.
  * Logits that are not finite are DOP_E_INPUT: nothing can be picked then. */
 dop_status dop_sequence_next(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id);
+
+/* Writes at most `most` ids that may come after the n_tokens tokens of a sequence to out_ids, and how many to *out_n; 0 is
+ * fine.  Whatever it returns beside DOP_OK is what dop_sequence_next returns; it must not call into the model. */
+typedef dop_status dop_draft_fn(void *user, const uint32_t *tokens, size_t n_tokens, uint32_t most, dop_diag *diag,
+                                uint32_t *out_ids, uint32_t *out_n);
+
+/* Speculation: drafts of the next tokens, checked several in one step.  Zeros are the defaults; the first of these that has
+ * something gives the drafts of a step. */
+typedef struct dop_speculation {
+    dop_draft_fn *fn; /* the caller's own; NULL: none */
+    void *user;
+    uint32_t ngram; /* what came after the last so many tokens where they stood before; 0: no */
+    dop_sequence
+        *draft;    /* what a sequence of another model, with the same vocabulary, would go on with; NULL: none.  Its
+                            tokens become those of this sequence, its way of picking this one's; not owned */
+    uint32_t most; /* drafts in a step; 0: as many as the plan's schedules hold */
+} dop_speculation;
+
+/* dop_sequence_next makes and checks drafts from now on.  how: copied; NULL: no longer.  Needs a plan with schedules for a few
+ * rows with logits of each (dopplerc --rows 4,8), or DOP_E_INPUT.  The number of drafts follows what was accepted, and
+ * where nothing is, they are tried rarely.  The draft sequence must live as long, and nothing else may be done with it.
+ * What is picked: a sampled token has the distribution that it has without drafts.  Greedy picks are the largest logits of
+ * the step that checks them; where the next logit is nearer than three times the largest difference seen between this and
+ * the step for one token, the latter decides.  So texts differ from those without drafts only where the rounding of keys and
+ * values tips a near tie, as it does between prompts fed in different pieces. */
+dop_status dop_sequence_set_speculation(dop_sequence *sequence, const dop_speculation *how, dop_diag *diag);
+
+typedef struct dop_speculation_counts {
+    uint64_t steps;             /* that checked drafts */
+    uint64_t drafted, accepted; /* tokens */
+    uint64_t again;             /* greedy picks that the step for one token decided */
+} dop_speculation_counts;
+
+/* Since dop_sequence_set_speculation. */
+dop_speculation_counts dop_sequence_speculation_counts(const dop_sequence *sequence);
 
 /* Logits of consecutive positions: rows [n_rows, vocab], f32; rows live until the callback returns. */
 typedef dop_status dop_logits_fn(void *user, size_t first, size_t n_rows, const float *rows, dop_diag *diag);

@@ -1,0 +1,373 @@
+#include "runtime/speculator.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A draft is judged by its chance: the next ones are only worth their rows while all before them are right. */
+static const double least_chance = 0.15;
+/* Below this share of accepted drafts a round that accepted none is followed by tokens without drafts. */
+static const double poor_share = 0.25;
+/* What an accepted or judged draft counts one round later. */
+static const double fading = 0.9;
+enum { FIRST_WAIT = 4, MOST_WAIT = 64 }; /* tokens */
+/* Of the difference between schedules that was seen: how near to each other logits are doubtful.  Each of two may move. */
+static const double doubt = 3;
+
+/* Rows of the plan's smallest schedule for n rows with logits of each; 0: there is none. */
+static uint32_t
+schedule_for(const dop_model *m, uint32_t n, uint32_t *out_schedule)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 0; i < m->plan.n_schedules; i++) {
+        const dop_plan_schedule *s = &m->plan.schedules[i];
+        if (s->kind == DOP_SCHED_ROWS && m->used.schedules[i] && s->max_rows >= n &&
+            (best == 0 || s->max_rows < best)) {
+            best = s->max_rows;
+            *out_schedule = i;
+        }
+    }
+    return best;
+}
+
+static dop_status
+check_how(const dop_sequence *s, const dop_speculation *how, dop_diag *diag)
+{
+    const dop_model *m = s->model;
+    uint32_t schedule;
+    if (how->draft == s || (how->draft && how->draft->model == m))
+        return DOP_FAIL(diag, DOP_E_INPUT, "drafts come from a sequence of another model");
+    if (how->draft && how->draft->model->plan.model->vocab != m->plan.model->vocab)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, how->draft->model->plan.path,
+                           "the draft model has a vocabulary of %u tokens and the model one of %u: they must have the "
+                           "same tokenizer",
+                           how->draft->model->plan.model->vocab, m->plan.model->vocab);
+    if (schedule_for(m, 2, &schedule) == 0)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, m->plan.path,
+                           "the plan has no schedule for a few rows with logits of each, which drafts need: compile it "
+                           "with --rows 4,8");
+    return DOP_OK;
+}
+
+dop_status
+dop_sequence_set_speculation(dop_sequence *sequence, const dop_speculation *how, dop_diag *diag)
+{
+    dop_sequence *s = sequence;
+    uint32_t vocab = s->model->plan.model->vocab;
+    dop_status st = how ? check_how(s, how, diag) : DOP_OK;
+    if (st != DOP_OK)
+        return st;
+    dop_speculator_forget(s->speculator);
+    dop_speculator_destroy(s->speculator);
+    s->speculator = NULL;
+    if (!how)
+        return DOP_OK;
+    dop_speculator *p = calloc(1, sizeof *p);
+    if (!p)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    *p = (dop_speculator){.how = *how, .accepted = 0.5, .judged = 1, .ahead = UINT32_MAX, .apart = -1};
+    uint32_t most = dop_model_max_rows_of_several(s->model) - 1;
+    p->most = how->most && how->most < most ? how->most : most;
+    p->most = p->most < DOP_MAX_DRAFTS ? p->most : DOP_MAX_DRAFTS;
+    p->row = calloc(vocab, sizeof *p->row);
+    st = p->row ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK && how->ngram)
+        st = dop_ngrams_init(&p->ngrams, how->ngram, s->model->plan.model->ctx, diag);
+    if (st == DOP_OK && how->draft) {
+        p->shares = calloc((size_t)p->most * vocab, sizeof *p->shares);
+        p->target = calloc(vocab, sizeof *p->target);
+        p->dense = calloc(vocab, sizeof *p->dense);
+        st = p->shares && p->target && p->dense ? dop_sampler_init(&p->draws, vocab, diag)
+                                                : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        if (st == DOP_OK) /* other random numbers than the sequence's own */
+            dop_rng_seed(&p->draws.rng, s->sampler.params.seed ^ 0x9e3779b97f4a7c15u);
+    }
+    if (st != DOP_OK) {
+        dop_speculator_destroy(p);
+        return st;
+    }
+    s->speculator = p;
+    return DOP_OK;
+}
+
+dop_speculation_counts
+dop_sequence_speculation_counts(const dop_sequence *sequence)
+{
+    return sequence->speculator ? sequence->speculator->counts : (dop_speculation_counts){0};
+}
+
+/* --- one round ------------------------------------------------------------------------------------------------------- */
+
+/* As many drafts as are likely enough to be reached, and what else the schedule for them holds. */
+static uint32_t
+choose_length(const dop_sequence *s, uint32_t unfed)
+{
+    const dop_speculator *p = s->speculator;
+    double share = p->accepted / p->judged, chance = share;
+    uint32_t n = 1, room = s->model->plan.model->ctx - s->n_tokens, schedule;
+    for (; n < p->most && chance * share >= least_chance; n++)
+        chance *= share;
+    uint32_t rows = schedule_for(s->model, unfed + n, &schedule);
+    if (rows == 0) {
+        rows = dop_model_max_rows_of_several(s->model);
+        n = rows > unfed ? rows - unfed : 0;
+    } else if (!p->how.draft) {
+        n = rows - unfed; /* rows that are there cost nothing; those of a draft model do */
+    }
+    n = n < p->most ? n : p->most;
+    n = n < room ? n : room;
+    return s->wanted == UINT32_MAX || n < s->wanted ? n : s->wanted - 1; /* the last one comes without a draft */
+}
+
+/* What a row's logits say, and whether the draft there was right. */
+typedef struct verdict {
+    bool accepted;
+    bool given; /* a token was picked; else its logits are doubtful, or not finite */
+    uint32_t id;
+} verdict;
+
+static verdict
+judge_greedy(dop_sequence *s, const float *row, uint32_t i)
+{
+    dop_speculator *p = s->speculator;
+    uint32_t vocab = s->model->plan.model->vocab;
+    verdict v = {.accepted = false};
+    float margin;
+    if (!dop_logits_two_best(row, vocab, &v.id, &margin))
+        return v;
+    v.given = p->apart >= 0 && (double)margin > doubt * p->apart;
+    v.accepted = v.given && i < p->n_drafts && v.id == p->drafts[i];
+    if (!v.given) {
+        p->again = true;
+        memcpy(p->row, row, vocab * sizeof *row);
+        p->row_at = s->n_tokens - 1 + i;
+    }
+    return v;
+}
+
+/* Speculative sampling (Leviathan et al. 2023, https://arxiv.org/abs/2211.17192): a draft x that was drawn from q is accepted
+ * with probability min(1, p(x) / q(x)); else what is drawn from max(0, p - q) takes its place. */
+static verdict
+judge_drawn(dop_sequence *s, const float *row, uint32_t i)
+{
+    dop_speculator *p = s->speculator;
+    dop_sampler *own = &s->sampler;
+    uint32_t vocab = s->model->plan.model->vocab, draft = p->drafts[i];
+    const dop_weighed *q = p->shares + (size_t)i * vocab;
+    uint32_t n = dop_sampler_weigh(own, row, s->tokens, s->n_tokens + i, p->target);
+    double of_draft = 0, total = 0;
+    for (uint32_t k = 0; k < p->n_shares[i]; k++)
+        p->dense[q[k].id] = (double)q[k].share;
+    for (uint32_t k = 0; k < n; k++) {
+        double left = (double)p->target[k].share - p->dense[p->target[k].id];
+        of_draft = p->target[k].id == draft ? (double)p->target[k].share : of_draft;
+        total += left > 0 ? left : 0;
+    }
+    verdict v = {.given = true, .id = draft};
+    v.accepted = dop_rng_unit(&own->rng) * p->dense[draft] < of_draft;
+    if (!v.accepted && total > 0) {
+        for (uint32_t k = 0; k < n; k++)
+            p->target[k].share = (float)((double)p->target[k].share - p->dense[p->target[k].id]);
+        v.id = dop_weighed_draw(p->target, n, total, &own->rng);
+    }
+    for (uint32_t k = 0; k < p->n_shares[i]; k++)
+        p->dense[q[k].id] = 0;
+    return v;
+}
+
+/* A draft that was not drawn is right when the pick is the same. */
+static dop_status
+judge(dop_sequence *s, const float *row, uint32_t i, dop_diag *diag, verdict *out)
+{
+    dop_speculator *p = s->speculator;
+    if (dop_sequence_is_greedy(s)) {
+        *out = judge_greedy(s, row, i);
+        return DOP_OK;
+    }
+    *out = (verdict){.accepted = false};
+    if (dop_logits_largest(row, s->model->plan.model->vocab) == UINT32_MAX)
+        return DOP_OK;
+    if (i < p->n_drafts && p->n_shares[i] > 0 && !s->pick) {
+        *out = judge_drawn(s, row, i);
+        return DOP_OK;
+    }
+    out->given = true;
+    dop_status st = DOP_OK;
+    if (s->pick)
+        st = dop_sequence_own_pick(s, row, s->n_tokens + i, diag, &out->id);
+    else
+        out->id = dop_sampler_pick(&s->sampler, row, s->tokens, s->n_tokens + i);
+    out->accepted = st == DOP_OK && i < p->n_drafts && out->id == p->drafts[i];
+    return st;
+}
+
+static void
+take_stock(dop_speculator *p, uint32_t accepted, uint32_t judged)
+{
+    p->counts.steps++;
+    p->counts.drafted += p->n_drafts;
+    p->counts.accepted += accepted;
+    p->accepted = p->accepted * fading + accepted;
+    p->judged = p->judged * fading + judged;
+    if (accepted > 0)
+        p->back_off = 0;
+    if (accepted > 0 || judged == 0 || p->accepted / p->judged >= poor_share)
+        return;
+    p->back_off = p->back_off ? p->back_off * 4 : FIRST_WAIT;
+    p->back_off = p->back_off < MOST_WAIT ? p->back_off : MOST_WAIT;
+    p->wait = p->back_off;
+}
+
+/* The states are those of tokens that are right: of the first `right` rows of n.  What steps replace has no state between, and
+ * goes back to before the step. */
+static void
+keep_states(dop_sequence *s, uint32_t first, uint32_t n, uint32_t right)
+{
+    s->n_kept = first;
+    s->n_fed = first + right;
+    if (right == n || !s->model->plan.replaces)
+        return;
+    dop_step_swap_states(s->model, s->place);
+    s->n_fed = first;
+    s->n_kept = UINT32_MAX;
+}
+
+/* Runs what is not fed yet and the drafts, and judges them.  Afterwards tokens[n_tokens .. known) are given. */
+static dop_status
+run_round(dop_sequence *s, dop_diag *diag)
+{
+    dop_speculator *p = s->speculator;
+    dop_model *m = s->model;
+    uint32_t first = s->n_fed, unfed = s->n_tokens - first, n = unfed + p->n_drafts, schedule, accepted = 0;
+    size_t vocab = m->plan.model->vocab;
+    bool measured = !dop_sequence_is_greedy(s) || p->apart >= 0;
+    if (schedule_for(m, n, &schedule) == 0)
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "a round of %u rows", n);
+    memcpy(s->tokens + s->n_tokens, p->drafts, p->n_drafts * sizeof *p->drafts);
+    dop_status st = dop_step_finish(s, n, first, DOP_FORM_READ, &schedule, diag);
+    if (st != DOP_OK)
+        return st;
+    const float *rows = dop_replay_logits(&m->replay, schedule) + (size_t)(unfed - 1) * vocab;
+    verdict v = {.accepted = true};
+    p->known = s->n_tokens;
+    for (uint32_t i = 0; i <= p->n_drafts && v.accepted; i++) {
+        st = judge(s, rows + i * vocab, i, diag, &v);
+        if (st != DOP_OK || !v.given)
+            break;
+        accepted += v.accepted;
+        s->tokens[p->known++] = v.id;
+    }
+    take_stock(p, accepted, measured && accepted < p->n_drafts ? accepted + 1 : accepted);
+    /* A row whose pick was not made is to be run again. */
+    keep_states(s, first, n, unfed + accepted - (v.given && st == DOP_OK ? 0 : 1));
+    p->fed = s->n_fed;
+    if (!m->plan.replaces && s->n_fed > s->n_tokens) /* as far as others know */
+        s->n_fed = s->n_tokens;
+    return st;
+}
+
+/* A pick that rows left in doubt, made as if there were no drafts; how far both are apart is remembered. */
+static dop_status
+pick_again(dop_sequence *s, dop_diag *diag, bool *out_taken, uint32_t *out_id)
+{
+    dop_speculator *p = s->speculator;
+    bool same_place = p->row_at + 1 == s->n_tokens;
+    p->again = false;
+    p->counts.again++;
+    dop_status st = dop_sequence_pick_on_host(s, diag, out_id);
+    *out_taken = st == DOP_OK;
+    if (st != DOP_OK)
+        return st;
+    s->tokens[s->n_tokens++] = *out_id;
+    if (!same_place)
+        return DOP_OK;
+    const float *logits = dop_replay_logits(&s->model->replay, s->model->info.decode);
+    for (uint32_t i = 0; i < s->model->plan.model->vocab; i++) {
+        double d = fabs((double)logits[i] - (double)p->row[i]);
+        p->apart = d > p->apart ? d : p->apart;
+    }
+    return DOP_OK;
+}
+
+/* --- dop_sequence_next ----------------------------------------------------------------------------------------------- */
+
+/* Gives the next token that a round has left. */
+static void
+take_known(dop_sequence *s, uint32_t *out_id)
+{
+    dop_speculator *p = s->speculator;
+    *out_id = s->tokens[s->n_tokens++];
+    s->n_fed = s->model->plan.replaces || p->fed < s->n_tokens ? p->fed : s->n_tokens;
+}
+
+/* Is a round possible now?  Else the next token comes without one: device steps may run ahead until there is one. */
+static bool
+is_time(dop_sequence *s)
+{
+    dop_speculator *p = s->speculator;
+    dop_model *m = s->model;
+    bool pending = m->running && m->runner == s && m->picks_asked != m->picks_taken, likely = false;
+    p->ahead = UINT32_MAX;
+    if (p->wait > 0) {
+        p->ahead = p->wait--;
+        return false;
+    }
+    likely = s->wanted != 1 && dop_drafts_likely(s);
+    if (likely)
+        p->ahead = 1;
+    return likely && !pending && !s->logits && s->n_tokens < m->plan.model->ctx;
+}
+
+/* *out_taken: *out_id is the next token, which is part of the sequence already. */
+static dop_status
+speculate(dop_sequence *s, dop_diag *diag, bool *out_taken, uint32_t *out_id)
+{
+    dop_speculator *p = s->speculator;
+    *out_taken = false;
+    if (p->known > s->n_tokens) {
+        take_known(s, out_id);
+        *out_taken = true;
+        return DOP_OK;
+    }
+    if (p->again)
+        return pick_again(s, diag, out_taken, out_id);
+    if (!is_time(s))
+        return DOP_OK;
+    dop_status st = dop_step_drain(s->model, diag);
+    if (st == DOP_OK && s->n_fed > s->n_tokens)
+        st = dop_sequence_go_back(s, s->n_tokens, diag);
+    if (st == DOP_OK)
+        st = dop_sequence_keep_rings(s, s->n_fed, diag);
+    if (st != DOP_OK)
+        return st;
+    uint32_t unfed = s->n_tokens - s->n_fed, most = dop_model_max_rows_of_several(s->model);
+    if (unfed == 0 || unfed >= most) /* a dropped pick, or states that begin again */
+        return DOP_OK;
+    p->n_drafts = choose_length(s, unfed);
+    if (p->n_drafts > 0)
+        st = dop_drafts_make(s, p->n_drafts, diag);
+    if (st != DOP_OK || (p->n_drafts == 0 && unfed == 1))
+        return st;
+    if ((st = run_round(s, diag)) != DOP_OK)
+        return st;
+    *out_taken = p->known > s->n_tokens;
+    if (*out_taken)
+        take_known(s, out_id);
+    else if (p->again)
+        st = pick_again(s, diag, out_taken, out_id);
+    return st; /* nothing given: logits that are not finite, as a step without drafts says */
+}
+
+dop_status
+dop_sequence_next(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
+{
+    bool taken = false;
+    dop_status st = dop_sequence_may_pick(sequence, diag);
+    if (st == DOP_OK && sequence->speculator)
+        st = speculate(sequence, diag, &taken, out_id);
+    if (st == DOP_OK && !taken)
+        st = dop_sequence_pick(sequence, diag, out_id);
+    if (st == DOP_OK)
+        dop_sequence_picked(sequence);
+    return st;
+}

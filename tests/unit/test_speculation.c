@@ -1,0 +1,373 @@
+/* Speculation on a hand-made plan, whose logits are known: what is picked with drafts is what would be picked without.  Needs
+ * runtime/device.h's Vulkan device.  Real models: tests/golden/sequences.sh. */
+#include "runtime/model.h"
+#include "tests/unit/plan_builder.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static dop_diag diag;
+
+static void
+ok(dop_status st)
+{
+    cr_assert_eq(st, DOP_OK, "%s", diag.message);
+}
+
+/* The toy with room for two sequences and rows of both.  blur: its weights are other ones to that share.  nudge: tokens one by
+ * one come from a persistent schedule whose odd logits are larger by so much; 0: there is none. */
+static dop_model *
+open_toy_of(uint32_t vocab, float blur, float nudge)
+{
+    char path[] = "/tmp/doppler-test-XXXXXX";
+    int fd = mkstemp(path);
+    plan_builder b;
+    dop_buf file;
+    dop_model *m = NULL;
+    dop_open_options o = {.ordering = nudge != 0 ? DOP_ORDERING_PERSISTENT : DOP_ORDERING_BARRIERS};
+    memset(&diag, 0, sizeof diag);
+    pb_toy_of(&b, 2);
+    PB_AT(&b, MODEL, dop_plan_model, 0)->vocab = vocab;
+    float *w = (float *)(void *)b.sections[DOP_SEC_WEIGHTS].data;
+    for (uint32_t i = 0; i < 64 * 64; i++)
+        w[i] = (1 - blur) * w[i] + blur * toy_weight(i % 64, i / 64);
+    if (nudge != 0)
+        pb_toy_persistent(&b, UINT32_MAX, nudge);
+    pb_build(&b, &file);
+    cr_assert(fd >= 0 && write(fd, file.data, file.size) == (ssize_t)file.size);
+    close(fd);
+    cr_assert_eq(dop_model_open(path, &o, &diag, &m), DOP_OK, "%s", diag.message);
+    unlink(path);
+    dop_buf_finish(&file);
+    plan_builder_finish(&b);
+    return m;
+}
+
+static dop_model *
+open_toy(float blur, float nudge)
+{
+    return open_toy_of(TOY_VOCAB, blur, nudge);
+}
+
+/* Drafts of which a share is right, and which now and then are fewer. */
+typedef struct guesser {
+    uint32_t x, percent, calls;
+} guesser;
+
+static uint32_t
+draw_of(uint32_t *x, uint32_t n)
+{
+    *x = *x * 1664525u + 1013904223u;
+    return (*x >> 8) % n;
+}
+
+static dop_status
+guess(void *user, const uint32_t *tokens, size_t n_tokens, uint32_t most, dop_diag *d, uint32_t *out_ids,
+      uint32_t *out_n)
+{
+    guesser *g = user;
+    uint32_t ids[TOY_CTX + 8];
+    (void)d;
+    g->calls++;
+    memcpy(ids, tokens, n_tokens * sizeof *ids);
+    *out_n = draw_of(&g->x, 5) == 0 ? draw_of(&g->x, most + 1) : most;
+    for (uint32_t i = 0; i < *out_n; i++) {
+        uint32_t right = toy_argmax(ids, n_tokens + i);
+        out_ids[i] = draw_of(&g->x, 100) < g->percent ? right : (right + 1 + draw_of(&g->x, 62)) % 64;
+        ids[n_tokens + i] = right;
+    }
+    return DOP_OK;
+}
+
+/* What the sequence holds must be what it was given and what it said. */
+typedef struct kept {
+    dop_sequence *s;
+    uint32_t ids[TOY_CTX + 1], n;
+} kept;
+
+static void
+check_tokens(const kept *k)
+{
+    size_t n;
+    const uint32_t *ids = dop_sequence_tokens(k->s, &n);
+    cr_assert_eq(n, k->n);
+    cr_assert_arr_eq(ids, k->ids, n * sizeof *ids);
+}
+
+static void
+check_next(kept *k)
+{
+    uint32_t want = toy_argmax(k->ids, k->n);
+    ok(dop_sequence_next(k->s, &diag, &k->ids[k->n]));
+    cr_assert_eq(k->ids[k->n], want, "token %u: %u instead of %u", k->n, k->ids[k->n], want);
+    k->n++;
+    check_tokens(k);
+}
+
+static void
+refill(kept *k, uint32_t *x)
+{
+    uint32_t n = 1 + draw_of(x, 5);
+    for (uint32_t i = 0; i < n; i++)
+        k->ids[k->n + i] = draw_of(x, TOY_VOCAB);
+    ok(dop_sequence_feed(k->s, k->ids + k->n, n, &diag));
+    k->n += n;
+}
+
+/* Greedy, while other things happen to the sequence between two tokens. */
+Test(speculation, greedy_beside_everything_else)
+{
+    dop_model *m = open_toy(0, 0);
+    guesser g = {.x = 7, .percent = 60};
+    uint32_t x = 3;
+    kept k = {.n = 0};
+    ok(dop_sequence_create(m, &diag, &k.s));
+    ok(dop_sequence_set_speculation(k.s, &(dop_speculation){.fn = guess, .user = &g}, &diag));
+    refill(&k, &x);
+    for (uint32_t round = 0; round < 600; round++) {
+        kept f = k;
+        if (k.n + 12 > TOY_CTX) {
+            k.n = 2 + draw_of(&x, 20);
+            ok(dop_sequence_rewind(k.s, k.n, &diag));
+        }
+        switch (draw_of(&x, 24)) {
+        case 0:
+            refill(&k, &x);
+            break;
+        case 1:
+            k.n -= k.n > 3 ? draw_of(&x, 3) : 0;
+            ok(dop_sequence_rewind(k.s, k.n, &diag));
+            break;
+        case 2:
+            if (k.n > 6) {
+                ok(dop_sequence_cut(k.s, 2, 3, &diag));
+                k.n -= 3;
+                memmove(k.ids + 2, k.ids + 5, (k.n - 2) * sizeof *k.ids);
+            }
+            break;
+        case 3:
+            f.n = k.n;
+            memcpy(f.ids, k.ids, sizeof f.ids);
+            ok(dop_sequence_fork(k.s, &diag, &f.s));
+            check_next(&f);
+            dop_sequence_destroy(f.s);
+            break;
+        case 4: {
+            dop_step_row row = {k.s, draw_of(&x, TOY_VOCAB), DOP_WANTS_PICK};
+            ok(dop_step_run(m, &row, 1, &diag));
+            k.ids[k.n] = row.token;
+            cr_assert_eq(dop_step_pick(m, 0), toy_argmax(k.ids, k.n + 1));
+            if (round % 2)
+                dop_step_rollback(m);
+            else
+                dop_step_commit(m), k.n++;
+            break;
+        }
+        default:
+            dop_sequence_expect(k.s, draw_of(&x, 3) ? UINT32_MAX : 1 + draw_of(&x, 4));
+        }
+        check_next(&k);
+    }
+    dop_speculation_counts c = dop_sequence_speculation_counts(k.s);
+    cr_assert_gt(c.accepted, 100);
+    cr_assert_lt(c.accepted, c.drafted);
+    dop_model_close(m);
+}
+
+/* Tokens of n_total from one prompt, in runs of what the context holds. */
+static dop_speculation_counts
+run_greedy(dop_model *m, const dop_speculation *how, uint32_t n_total)
+{
+    kept k = {.n = 3, .ids = {5, 11, 40}};
+    ok(dop_sequence_create(m, &diag, &k.s));
+    ok(dop_sequence_set_speculation(k.s, how, &diag));
+    for (uint32_t i = 0; i < n_total; i++) {
+        if (i % 100 == 0) {
+            k.n = 3;
+            k.ids[0] = i / 100 % 64;
+            ok(dop_sequence_rewind(k.s, 0, &diag));
+            ok(dop_sequence_feed(k.s, k.ids, 3, &diag));
+        }
+        check_next(&k);
+    }
+    dop_speculation_counts c = dop_sequence_speculation_counts(k.s);
+    dop_sequence_destroy(k.s);
+    return c;
+}
+
+Test(speculation, follows_what_is_accepted)
+{
+    dop_model *m = open_toy(0, 0);
+    guesser wrong = {.x = 1, .percent = 0}, right = {.x = 1, .percent = 100};
+    dop_speculation_counts c = run_greedy(m, &(dop_speculation){.fn = guess, .user = &wrong}, 400);
+    cr_assert_eq(c.accepted, 0);
+    cr_assert_leq(c.steps, 12, "%llu steps with drafts for 400 tokens", (unsigned long long)c.steps);
+    c = run_greedy(m, &(dop_speculation){.fn = guess, .user = &right}, 400);
+    cr_assert_geq(c.accepted, 240, "%llu accepted", (unsigned long long)c.accepted);
+    c = run_greedy(m, &(dop_speculation){.fn = guess, .user = &right, .most = 1}, 400);
+    cr_assert_eq(c.drafted, c.steps);
+    dop_model_close(m);
+}
+
+/* Steps of one token come from another schedule, which would pick otherwise here and there: it decides. */
+Test(speculation, near_ties)
+{
+    dop_model *m = open_toy(0, 0.02f), *plain = open_toy(0, 0.02f);
+    guesser g = {.x = 9, .percent = 80};
+    dop_sequence *s, *p;
+    uint32_t other = 0;
+    ok(dop_sequence_create(m, &diag, &s));
+    ok(dop_sequence_create(plain, &diag, &p));
+    ok(dop_sequence_set_speculation(s, &(dop_speculation){.fn = guess, .user = &g}, &diag));
+    for (uint32_t i = 0; i < 10; i++) {
+        uint32_t ids[TOY_CTX] = {i, 7}, got;
+        ok(dop_sequence_rewind(s, 0, &diag));
+        ok(dop_sequence_rewind(p, 0, &diag));
+        ok(dop_sequence_feed(s, ids, 2, &diag));
+        ok(dop_sequence_feed(p, ids, 2, &diag));
+        for (uint32_t n = 2; n < 60; n++) {
+            ok(dop_sequence_next(p, &diag, &ids[n]));
+            ok(dop_sequence_next(s, &diag, &got));
+            cr_assert_eq(got, ids[n], "text %u, token %u", i, n);
+            other += got != toy_argmax(ids, n);
+        }
+    }
+    dop_speculation_counts c = dop_sequence_speculation_counts(s);
+    cr_assert_gt(other, 3); /* or nothing was shown */
+    cr_assert_gt(c.again, 10);
+    cr_assert_gt(c.accepted, 100);
+    dop_model_close(m);
+    dop_model_close(plain);
+}
+
+/* Drafts that were not drawn: the same random numbers pick the same tokens. */
+Test(speculation, sampled_as_without)
+{
+    dop_model *m = open_toy(0, 0);
+    guesser g = {.x = 5, .percent = 100};
+    dop_sequence *s, *p;
+    dop_sampling how = {.temperature = 0.2f, .top_k = 5, .repeat_penalty = 1.1f, .repeat_last_n = 8, .seed = 3};
+    uint32_t ids[TOY_CTX] = {4, 9}, got;
+    ok(dop_sequence_create(m, &diag, &s));
+    ok(dop_sequence_create(m, &diag, &p));
+    dop_sequence_set_sampling(s, &how);
+    dop_sequence_set_sampling(p, &how);
+    ok(dop_sequence_set_speculation(s, &(dop_speculation){.fn = guess, .user = &g, .ngram = 2}, &diag));
+    ok(dop_sequence_feed(s, ids, 2, &diag));
+    ok(dop_sequence_feed(p, ids, 2, &diag));
+    for (uint32_t n = 2; n < 100; n++) {
+        ok(dop_sequence_next(p, &diag, &ids[n]));
+        ok(dop_sequence_next(s, &diag, &got));
+        cr_assert_eq(got, ids[n], "token %u", n);
+    }
+    cr_assert_gt(dop_sequence_speculation_counts(s).accepted, 20);
+    dop_model_close(m);
+}
+
+enum { TRIALS = 3000, BEST = 4 };
+static const dop_sampling drawn = {.temperature = 1.5f, .top_k = BEST, .repeat_penalty = 1, .seed = 77};
+
+/* The exact distribution of the token after n: its ids in order. */
+static void
+distribution(const uint32_t *ids, size_t n, uint32_t out_ids[BEST], double out_shares[BEST])
+{
+    float logits[TOY_VOCAB];
+    double sum = 0;
+    toy_logits(ids, n, logits);
+    for (uint32_t k = 0; k < BEST; k++) {
+        out_ids[k] = dop_argmax(logits, TOY_VOCAB);
+        out_shares[k] = exp((double)logits[out_ids[k]] / (double)drawn.temperature);
+        sum += out_shares[k];
+        logits[out_ids[k]] = -INFINITY;
+    }
+    for (uint32_t k = 0; k < BEST; k++)
+        out_shares[k] /= sum;
+}
+
+static double
+chi_square(const uint32_t *counts, const double *shares, uint32_t n, uint32_t *out_cells)
+{
+    double sum = 0;
+    *out_cells = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        double want = shares[i] * TRIALS;
+        if (shares[i] <= 0)
+            cr_assert_eq(counts[i], 0, "an id that cannot be drawn");
+        if (want < 5)
+            continue;
+        sum += ((double)counts[i] - want) * ((double)counts[i] - want) / want;
+        ++*out_cells;
+    }
+    return sum;
+}
+
+/* Drafts of a model that says something else: the tokens have the distribution that they have without drafts. */
+Test(speculation, drawn_drafts)
+{
+    dop_model *m = open_toy(0, 0), *small = open_toy(0.12f, 0);
+    dop_sequence *s, *d;
+    uint32_t prompt[3] = {12, 3, 50};
+    static uint32_t pairs[TOY_VOCAB * TOY_VOCAB], thirds[TOY_VOCAB];
+    static double want_pairs[TOY_VOCAB * TOY_VOCAB], want_thirds[TOY_VOCAB];
+    ok(dop_sequence_create(m, &diag, &s));
+    ok(dop_sequence_create(small, &diag, &d));
+    dop_sequence_set_sampling(s, &drawn);
+    ok(dop_sequence_set_speculation(s, &(dop_speculation){.draft = d}, &diag));
+    for (uint32_t i = 0; i < TRIALS; i++) {
+        uint32_t ids[3];
+        ok(dop_sequence_rewind(s, 0, &diag));
+        ok(dop_sequence_feed(s, prompt, 3, &diag));
+        for (uint32_t n = 0; n < 3; n++)
+            ok(dop_sequence_next(s, &diag, &ids[n]));
+        pairs[ids[0] * TOY_VOCAB + ids[1]]++;
+        thirds[ids[2]]++;
+    }
+    uint32_t a[BEST], b[BEST], c[BEST], cells, ids[6] = {12, 3, 50};
+    double pa[BEST], pb[BEST], pc[BEST];
+    distribution(ids, 3, a, pa);
+    for (uint32_t i = 0; i < BEST; i++) {
+        ids[3] = a[i];
+        distribution(ids, 4, b, pb);
+        for (uint32_t j = 0; j < BEST; j++) {
+            want_pairs[a[i] * TOY_VOCAB + b[j]] += pa[i] * pb[j];
+            ids[4] = b[j];
+            distribution(ids, 5, c, pc);
+            for (uint32_t k = 0; k < BEST; k++)
+                want_thirds[c[k]] += pa[i] * pb[j] * pc[k];
+        }
+    }
+    double x = chi_square(pairs, want_pairs, TOY_VOCAB * TOY_VOCAB, &cells);
+    cr_assert_lt(x, cells + 4 * sqrt(2.0 * cells), "pairs: chi-square %.1f of %u cells", x, cells);
+    x = chi_square(thirds, want_thirds, TOY_VOCAB, &cells);
+    cr_assert_lt(x, cells + 4 * sqrt(2.0 * cells), "third tokens: chi-square %.1f of %u cells", x, cells);
+    dop_speculation_counts n = dop_sequence_speculation_counts(s);
+    cr_assert_gt(n.accepted, TRIALS / 4, "%llu of %llu accepted", (unsigned long long)n.accepted,
+                 (unsigned long long)n.drafted);
+    cr_assert_lt(n.accepted, n.drafted * 9 / 10);
+    dop_model_close(m);
+    dop_model_close(small);
+}
+
+Test(speculation, refused)
+{
+    dop_model *m = open_toy(0, 0), *fewer = open_toy_of(TOY_VOCAB / 2, 0, 0);
+    dop_sequence *s, *other;
+    ok(dop_sequence_create(m, &diag, &s));
+    ok(dop_sequence_create(fewer, &diag, &other));
+    cr_assert_eq(dop_sequence_set_speculation(s, &(dop_speculation){.draft = other}, &diag), DOP_E_INPUT);
+    cr_assert(strstr(diag.message, "must have the same tokenizer"));
+    memset(&diag, 0, sizeof diag);
+    ok(dop_sequence_create(m, &diag, &other));
+    cr_assert_eq(dop_sequence_set_speculation(s, &(dop_speculation){.draft = other}, &diag), DOP_E_INPUT);
+    cr_assert(strstr(diag.message, "of another model"));
+    m->used.schedules[4] = false; /* the one for rows */
+    memset(&diag, 0, sizeof diag);
+    cr_assert_eq(dop_sequence_set_speculation(s, &(dop_speculation){.ngram = 2}, &diag), DOP_E_INPUT);
+    cr_assert(strstr(diag.message, "--rows 4,8"), "%s", diag.message);
+    dop_model_close(m);
+    dop_model_close(fewer);
+}
