@@ -194,7 +194,8 @@ tuned() {
 }
 check "--tune measures the kernels of an op" tuned &&
     printf -- '- {op: head, template: gemv, phase: decode, step: 1, variant: gemv_subgroup, lanes: 4}\n' >>tuned.yaml &&
-    check "--tuning takes it" explained 'decode1 @[0-9]+ head: gemv_subgroup \(asked for' --target lavapipe --tuning tuned.yaml --explain head
+    check "--tuning takes it" explained 'decode1 @[0-9]+ head: gemv_subgroup \(asked for' \
+        --target lavapipe --tuning tuned.yaml --explain head
 stale() {
     "$DOPPLERC" "$golden/llama" --chunks 8 --target lavapipe --tuning "$1" --explain head >explained 2>lines &&
         grep -qx "dopplerc: $1: note: measured $2: ignored; make it again with --tune" lines &&
@@ -206,5 +207,6 @@ sed '1s/kernels: "/&a/' tuned.yaml >kernels.yaml
 check "--tuning of another device" stale device.yaml "on another device"
 check "--tuning of another driver" stale driver.yaml "with another driver"
 check "--tuning of other kernels" stale kernels.yaml "with other kernels"
-check_fails "--tune and something else" 2 "--tune writes a tuning file and nothing else: give -o FILE.yaml" "$DOPPLERC" "$golden/llama" --tune -o t.yaml --report
+check_fails "--tune and something else" 2 "--tune writes a tuning file and nothing else: give -o FILE.yaml" \
+    "$DOPPLERC" "$golden/llama" --tune -o t.yaml --report
 finish
