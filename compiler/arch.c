@@ -57,6 +57,38 @@ check_norm(const char *what, const dop_norm *n, const char *path, dop_diag *diag
     return check_f64(what, n->eps, 0, 1, path, diag);
 }
 
+/* Keys and values of another layer have to be there, and to be like its own would be. */
+static dop_status
+check_shared(const dop_arch *a, uint32_t i, const dop_attention *t, const char *path, dop_diag *diag)
+{
+    const dop_attention *from = t->shares <= i ? dop_layer_attention(&a->layers[t->shares - 1]) : NULL;
+    if (!from || from->shares || from->latent.rank || t->latent.rank)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u shares keys and values of layer %u, which has none", i,
+                           t->shares - 1);
+    if (from->n_kv_heads != t->n_kv_heads || from->head_dim != t->head_dim || from->window != t->window ||
+        from->chunk != t->chunk)
+        return DOP_FAIL_IN(
+            diag, DOP_E_INPUT, path,
+            "layer %u shares keys and values of layer %u, which has %u heads of %u values in a window of "
+            "%u instead of %u of %u in %u",
+            i, t->shares - 1, from->n_kv_heads, from->head_dim, from->window, t->n_kv_heads, t->head_dim, t->window);
+    return DOP_OK;
+}
+
+static dop_status
+check_inputs(const dop_arch *a, const char *path, dop_diag *diag)
+{
+    const dop_layer_inputs *p = &a->inputs;
+    if (p->width == 0)
+        return DOP_OK;
+    dop_status st = check_u32("the width of a layer's own input", p->width, DOP_MAX_WIDTH / DOP_MAX_LAYERS, path, diag);
+    if (st == DOP_OK)
+        st = check_u32("the vocabulary of the layers' own inputs", p->vocab, DOP_MAX_VOCAB, path, diag);
+    if (st == DOP_OK && p->vocab < a->vocab)
+        st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the layers' own inputs know %u of %u tokens", p->vocab, a->vocab);
+    return st == DOP_OK ? check_norm("the epsilon of the norm of the layers' own inputs", &p->norm, path, diag) : st;
+}
+
 static dop_status
 check_attention(const dop_arch *a, uint32_t i, const dop_attention *t, const char *path, dop_diag *diag)
 {
@@ -96,6 +128,8 @@ check_attention(const dop_arch *a, uint32_t i, const dop_attention *t, const cha
                            t->latent.plain, t->latent.rotated);
     if (t->tempered && !(a->temper.floor > 0))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: the temperature of its queries is not stated", i);
+    if (t->shares && (st = check_shared(a, i, t, path, diag)) != DOP_OK)
+        return st;
     if (t->rope >= 0 && a->ropes[t->rope].dims > (t->latent.rank ? t->latent.rotated : t->head_dim))
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u: rotary embedding of %u values on heads of %u", i,
                            a->ropes[t->rope].dims, t->head_dim);
@@ -206,7 +240,7 @@ check_layer(const dop_arch *a, uint32_t i, const char *path, dop_diag *diag)
         st = check_experts(i, &y->ffn.experts, path, diag);
     if (st == DOP_OK)
         st = check_f64("the residual multiplier", y->residual_scale, 1e-6, 1e6, path, diag);
-    const dop_norm *norms[] = {&y->attn_norm, &y->post_attn_norm, &y->ffn_norm, &y->post_ffn_norm};
+    const dop_norm *norms[] = {&y->attn_norm, &y->post_attn_norm, &y->ffn_norm, &y->post_ffn_norm, &y->post_input_norm};
     for (size_t k = 0; st == DOP_OK && k < sizeof norms / sizeof *norms; k++)
         st = check_norm("the norm epsilon", norms[k], path, diag);
     return st;
@@ -234,6 +268,7 @@ dop_arch_check(const dop_arch *a, const char *path, dop_diag *diag)
         return st;
     if (a->n_ropes > DOP_MAX_ROPES || a->n_end_ids > DOP_MAX_END_IDS || !a->layers)
         return DOP_FAIL_IN(diag, DOP_E_INTERNAL, path, "importer left broken facts");
+    st = check_inputs(a, path, diag);
     for (uint32_t i = 0; st == DOP_OK && i < a->n_ropes; i++)
         st = check_rope(&a->ropes[i], i, path, diag);
     for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++)

@@ -85,11 +85,13 @@ typedef struct dop_attention {
     bool norm_after;                 /* q_norm and k_norm come after the rotation */
     bool norm_rows;                  /* they go over all heads of a row, instead of over each head */
     bool bias_q, bias_k, bias_v, bias_o;
-    bool gate;      /* what a head gives is multiplied by the sigmoid of a projection of its own */
-    bool sinks;     /* a learned logit per head that takes part in the softmax alone */
-    double scale;   /* factor on q.k, resolved (1/sqrt(head dim) and its variants) */
-    double softcap; /* of q.k; 0: none */
-    bool tempered;  /* queries are multiplied by dop_arch.temper at their positions */
+    uint32_t shares; /* it has no keys and values but those of layer shares - 1; 0: its own */
+    bool k_is_v;     /* values are what the projection of keys gives */
+    bool gate;       /* what a head gives is multiplied by the sigmoid of a projection of its own */
+    bool sinks;      /* a learned logit per head that takes part in the softmax alone */
+    double scale;    /* factor on q.k, resolved (1/sqrt(head dim) and its variants) */
+    double softcap;  /* of q.k; 0: none */
+    bool tempered;   /* queries are multiplied by dop_arch.temper at their positions */
 } dop_attention;
 
 /* Mixers whose memory has one size for any number of positions: the last inputs of a causal convolution of each channel, and,
@@ -196,6 +198,7 @@ typedef struct dop_layer {
     dop_ffn ffn;
     dop_norm attn_norm, post_attn_norm; /* before the mixers, and on what they give */
     dop_norm ffn_norm, post_ffn_norm;   /* the same of the feed-forward part */
+    dop_norm post_input_norm;           /* on what its own input adds; dop_layer_inputs */
     bool parallel;
     bool scaled;           /* the stream after the layer is multiplied by a learned value */
     double residual_scale; /* of what is added to the stream; 1: none */
@@ -221,6 +224,16 @@ typedef struct dop_temper {
     double scale, floor; /* floor 0: there is none */
 } dop_temper;
 
+/* Inputs of single layers.  Each has `width` values of a token: those that an embedding of all layers has of it, times
+ * `scale`, plus what a projection of the model's embedding makes, times projected and normed; the sum over sqrt(2).  After
+ * its feed-forward part a layer adds post_input_norm(up(act(gate(x)) * its input)) to the stream x.  Gemma 4: transformers,
+ * modeling_gemma4.py, project_per_layer_inputs. */
+typedef struct dop_layer_inputs {
+    uint32_t width, vocab; /* vocab: rows of their embedding; width 0: there are none */
+    double scale, projected;
+    dop_norm norm; /* of what is projected, over the values of a layer */
+} dop_layer_inputs;
+
 typedef struct dop_arch {
     char family[32]; /* for messages and the model card only */
     uint32_t n_layers, hidden, vocab;
@@ -229,6 +242,7 @@ typedef struct dop_arch {
     uint32_t n_ropes;
     dop_rope ropes[DOP_MAX_ROPES];
 
+    dop_layer_inputs inputs;
     dop_norm final_norm;
     bool learned_positions;
     double embed_scale;   /* of the embedding; 1: none */

@@ -1,4 +1,4 @@
-#include "compiler/build.h"
+#include "compiler/builder.h"
 
 #include "ir/cache_row.h"
 
@@ -8,166 +8,13 @@
 
 enum { STATES = 2 * DOP_MAX_MIXERS }; /* of a layer: every mixer has two */
 
-/* Node names: %tok, %pos, %seq; %w.NAME a weight; %L3.q and its successors %L3.qb (bias) %L3.qh (as heads) %L3.qn (normed)
- * %L3.qr (rotated); %x3 the residual stream before layer 3, %x3a after its attention. */
-typedef struct builder {
-    const dop_checkpoint *m;
-    const dop_arch *a;
-    const dop_build_options *opt;
-    dop_graph *g;
-    dop_diag *diag;
-    dop_status status; /* the first failure; every later call does nothing and gives 0 */
-    char label[32];
-    int32_t layer;                    /* -1 outside */
-    dop_node_id tok, pos, seq, embed; /* embed: the weight */
-    dop_node_id ropes[DOP_MAX_ROPES];
-    dop_node_id temper;  /* 0: queries are not tempered */
-    dop_node_id *states; /* the final one of each state, in the order of the layers */
-    uint32_t n_states;
-} builder;
-
+/* q, k or v from what was projected: norm, heads. */
 static dop_node_id
-add_node(builder *b, dop_op op, const char *name, const dop_node_id *srcs, uint32_t n_srcs, const dop_attr *attrs,
-         const dop_want *want)
-{
-    dop_node_id id = 0;
-    char full[96];
-    if (b->status != DOP_OK)
-        return 0;
-    if (b->layer >= 0)
-        snprintf(full, sizeof full, "L%d.%s", (int)b->layer, name);
-    else
-        snprintf(full, sizeof full, "%s", name);
-    b->status = dop_graph_add(b->g, op, full, srcs, n_srcs, attrs, want, b->diag, &id);
-    if (b->status != DOP_OK || (dop_op_of(op)->traits & DOP_LEAF))
-        return id;
-    char *label = dop_arena_strdup(b->g->arena, b->label);
-    if (!label) {
-        b->status = DOP_FAIL(b->diag, DOP_E_NOMEM, "out of host memory");
-        return 0;
-    }
-    dop_node_at(b->g, id)->label = label;
-    return id;
-}
-
-/* Where the following nodes belong. */
-static void
-set_label(builder *b, const char *part)
-{
-    if (b->layer >= 0)
-        snprintf(b->label, sizeof b->label, "L%d/%s", (int)b->layer, part);
-    else
-        snprintf(b->label, sizeof b->label, "%s", part);
-}
-
-/* A computed value; `type` none: f32. */
-static dop_node_id
-op1(builder *b, dop_op op, const char *name, dop_node_id x, const dop_attr *attrs, dop_type type)
-{
-    dop_want want = {.type = type};
-    return add_node(b, op, name, &x, 1, attrs, type == DOP_TYPE_none ? NULL : &want);
-}
-
-static dop_node_id
-op2(builder *b, dop_op op, const char *name, dop_node_id x, dop_node_id y, const dop_attr *attrs, dop_type type)
-{
-    dop_want want = {.type = type};
-    return add_node(b, op, name, (dop_node_id[]){x, y}, 2, attrs, type == DOP_TYPE_none ? NULL : &want);
-}
-
-static dop_node_id
-leaf(builder *b, dop_op op, const char *node_name, const char *name, dop_type type, const dop_shape *shape)
-{
-    dop_want want = {type, *shape};
-    dop_attr attr[2] = {{.s = name}, /* the second one of states only */
-                        {.i = dop_shape_appends(shape) ? DOP_STATE_append : DOP_STATE_replace}};
-    int32_t layer = b->layer;
-    b->layer = -1; /* leaves are named in full */
-    dop_node_id id = add_node(b, op, node_name, NULL, 0, attr, &want);
-    b->layer = layer;
-    return id;
-}
-
-/* The weight of a role in the current layer (or outside); 0 when the facts call for none. */
-static dop_node_id
-weight(builder *b, dop_role role)
-{
-    char node_name[64];
-    dop_weight_need need;
-    if (b->status != DOP_OK || !dop_arch_weight(b->a, b->layer, role, &need))
-        return 0;
-    snprintf(node_name, sizeof node_name, "w.%s", need.name);
-    const dop_weight *w = dop_weights_find(&b->m->weights, need.name);
-    if (!w) {
-        b->status = DOP_FAIL(b->diag, DOP_E_INTERNAL, "the graph needs weight %s, which the model lacks", need.name);
-        return 0;
-    }
-    const uint32_t dims[] = {w->experts, w->rows, w->cols}; /* the last `rank` of them */
-    dop_shape shape = {.rank = w->rank};
-    for (uint32_t i = 0; i < w->rank; i++)
-        shape.dim[i] = dop_dim_n(dims[3 - w->rank + i]);
-    return leaf(b, DOP_OP_weight, node_name, need.name, w->type, &shape);
-}
-
-/* x through the norm of a role; x itself when the facts have none there. */
-static dop_node_id
-norm(builder *b, const char *name, dop_role role, dop_node_id x)
-{
-    const dop_norm n = dop_arch_norm(b->a, b->layer, role);
-    dop_want want = {.type = b->opt->act_type};
-    if (n.kind == DOP_NORM_NONE)
-        return x;
-    if (n.plain) {
-        char stat[48];
-        snprintf(stat, sizeof stat, "%s_rms", name);
-        dop_node_id k = op1(b, DOP_OP_row_rms, stat, x, &(dop_attr){.f = n.eps}, DOP_TYPE_none);
-        return op2(b, DOP_OP_mul, name, x, k, NULL, b->opt->act_type);
-    }
-    dop_node_id srcs[3] = {x, weight(b, role), 0};
-    if (n.kind == DOP_NORM_RMS) {
-        dop_attr attrs[] = {{.f = n.eps}, {.f = n.add}};
-        return add_node(b, DOP_OP_rmsnorm, name, srcs, 2, attrs, &want);
-    }
-    if (n.add != 0) {
-        char sum[48];
-        snprintf(sum, sizeof sum, "%s_w", name);
-        srcs[1] = op1(b, DOP_OP_offset, sum, srcs[1], &(dop_attr){.f = n.add}, DOP_TYPE_none);
-    }
-    srcs[2] = weight(b, (dop_role)(role + 1)); /* weights.def: the bias of a norm follows its weight */
-    dop_attr attrs[] = {{.f = n.eps}};
-    return add_node(b, DOP_OP_layernorm, name, srcs, srcs[2] ? 3 : 2, attrs, &want);
-}
-
-/* x times the weight of `role`, plus its bias where there is one. */
-static dop_node_id
-project(builder *b, dop_role role, dop_node_id x)
-{
-    char name[48];
-    dop_node_id y = op2(b, DOP_OP_matmul, dop_role_name(role), x, weight(b, role), NULL, b->opt->act_type);
-    dop_node_id bias = weight(b, dop_role_bias(role));
-    if (!bias)
-        return y;
-    snprintf(name, sizeof name, "%sb", dop_role_name(role));
-    return op2(b, DOP_OP_add, name, y, bias, NULL, b->opt->act_type);
-}
-
-static dop_node_id
-reshape(builder *b, const char *name, dop_node_id x, uint32_t heads, uint32_t dim)
-{
-    dop_want want = {.shape = {heads ? 3 : 2, {{1, DOP_SYM_T}, dop_dim_n(heads ? heads : dim)}}};
-    if (heads)
-        want.shape.dim[2] = dop_dim_n(dim);
-    return add_node(b, DOP_OP_reshape, name, &x, 1, NULL, &want);
-}
-
-/* q, k or v: projection, bias, norm, heads. */
-static dop_node_id
-heads_of(builder *b, const dop_attention *t, dop_role role, dop_role norm_role, dop_node_id x, uint32_t heads)
+heads_of(builder *b, const dop_attention *t, dop_role role, dop_role norm_role, dop_node_id y, uint32_t heads)
 {
     char normed[16], head_name[16];
     snprintf(normed, sizeof normed, "%sn", dop_role_name(role));
     snprintf(head_name, sizeof head_name, "%sh", dop_role_name(role));
-    dop_node_id y = project(b, role, x);
     const bool rows = t->norm_rows && norm_role != DOP_W_v_norm;
     if (rows)
         y = norm(b, normed, norm_role, y);
@@ -178,7 +25,7 @@ heads_of(builder *b, const dop_attention *t, dop_role role, dop_role norm_role, 
 static dop_node_id
 rotate(builder *b, const dop_attention *t, const char *name, dop_node_id x)
 {
-    if (t->rope < 0)
+    if (t->rope < 0 || !x)
         return x;
     const dop_rope *r = &b->a->ropes[t->rope];
     dop_attr attrs[] = {{.i = r->dims}, {.i = r->interleaved}};
@@ -276,41 +123,29 @@ latent_attention(builder *b, const dop_attention *t, dop_node_id in)
     dop_node_id c = norm(b, "kv_an", DOP_W_kv_a_norm, project(b, DOP_W_kv_a, in));
     dop_node_id kr = project(b, DOP_W_k_rotated, in);
     set_label(b, "q");
-    dop_node_id qp = reshape(b, "q_plainh", project(b, DOP_W_q_plain, x), t->n_heads, l->plain);
-    dop_node_id qr = reshape(b, "q_rotatedh", project(b, DOP_W_q_rotated, x), t->n_heads, l->rotated);
+    const dop_role plain = l->q_rank ? DOP_W_q_plain : DOP_W_q_whole_plain;
+    const dop_role rotated = l->q_rank ? DOP_W_q_rotated : DOP_W_q_whole_rotated;
+    dop_node_id qp = reshape(b, "q_plainh", project(b, plain, x), t->n_heads, l->plain);
+    dop_node_id qr = reshape(b, "q_rotatedh", project(b, rotated, x), t->n_heads, l->rotated);
     set_label(b, "q_up");
     qp = head_product(b, "q_up", DOP_W_k_up, qp);
     set_label(b, "attn");
-    qr = rotate(b, t, "qr", qr);
-    kr = rotate(b, t, "kr", reshape(b, "k_rotatedh", kr, 1, l->rotated));
-    dop_node_id q = op2(b, DOP_OP_concat, "q", qp, qr, NULL, act);
-    dop_node_id k = op2(b, DOP_OP_concat, "k", reshape(b, "kv_ah", c, 1, l->rank), kr, NULL, act);
-    k = cache(b, t, "kv", k, l->rank + l->rotated);
+    /* What is rotated comes first: then it is as in heads of which a part is, one program for the whole of them. */
+    dop_node_id q = rotate(b, t, "qr", op2(b, DOP_OP_concat, "q", qr, qp, NULL, act));
+    kr = reshape(b, "k_rotatedh", kr, 1, l->rotated);
+    kr = op2(b, DOP_OP_concat, "k", kr, reshape(b, "kv_ah", c, 1, l->rank), NULL, act);
+    dop_node_id k = cache(b, t, "kv", rotate(b, t, "kr", kr), l->rank + l->rotated);
     if (b->status != DOP_OK)
         return 0;
     dop_want values = {.shape = dop_node_at(b->g, k)->shape};
     values.shape.dim[3] = dop_dim_n(l->rank);
-    dop_node_id v = add_node(b, DOP_OP_slice, "v_cache", &k, 1, &(dop_attr){.i = 0}, &values);
+    dop_node_id v = add_node(b, DOP_OP_slice, "v_cache", &k, 1, &(dop_attr){.i = l->rotated}, &values);
     dop_node_id y = attend(b, t, q, k, v);
     set_label(b, "v_up");
     y = head_product(b, "v_up", DOP_W_v_up, y);
     set_label(b, "o");
     y = reshape(b, "attn_r", y, 0, t->n_heads * l->value_dim);
     return project(b, DOP_W_o, y);
-}
-
-/* Columns of a row. */
-static dop_node_id
-slice(builder *b, const char *name, dop_node_id x, uint32_t start, uint32_t n)
-{
-    dop_want want = {.shape = {2, {{1, DOP_SYM_T}, dop_dim_n(n)}}};
-    return add_node(b, DOP_OP_slice, name, &x, 1, &(dop_attr){.i = start}, &want);
-}
-
-static dop_node_id
-scaled(builder *b, const char *name, dop_node_id x, double by, dop_type type)
-{
-    return by == 1 ? x : op1(b, DOP_OP_scale, name, x, &(dop_attr){.f = by}, type);
 }
 
 /* A state of fixed size: what the step before left. */
@@ -431,9 +266,12 @@ recurrent(builder *b, const dop_recurrent *s, dop_node_id in)
 static dop_node_id
 attention(builder *b, const dop_attention *t, dop_node_id in)
 {
-    dop_node_id q = heads_of(b, t, DOP_W_q, DOP_W_q_norm, in, t->n_heads);
-    dop_node_id k = heads_of(b, t, DOP_W_k, DOP_W_k_norm, in, t->n_kv_heads);
-    dop_node_id v = heads_of(b, t, DOP_W_v, DOP_W_v_norm, in, t->n_kv_heads);
+    dop_node_id q = heads_of(b, t, DOP_W_q, DOP_W_q_norm, project(b, DOP_W_q, in), t->n_heads), k = 0, v = 0;
+    if (!t->shares) {
+        dop_node_id made = project(b, DOP_W_k, in);
+        k = heads_of(b, t, DOP_W_k, DOP_W_k_norm, made, t->n_kv_heads);
+        v = heads_of(b, t, DOP_W_v, DOP_W_v_norm, t->k_is_v ? made : project(b, DOP_W_v, in), t->n_kv_heads);
+    }
     dop_node_id gate = t->gate ? project(b, DOP_W_attn_gate, in) : 0;
     set_label(b, "attn");
     q = rotate(b, t, "qr", q);
@@ -444,9 +282,12 @@ attention(builder *b, const dop_attention *t, dop_node_id in)
     }
     if (t->tempered)
         q = op2(b, DOP_OP_mul, "qt", q, temper(b), NULL, b->opt->act_type);
-    k = cache(b, t, "k", k, t->head_dim); /* one by one: the order of the nodes is the order of these lines */
-    v = cache(b, t, "v", v, t->head_dim);
-    dop_node_id y = attend(b, t, q, k, v);
+    if (!t->shares) {
+        b->caches[b->layer][0] = cache(b, t, "k", k, t->head_dim); /* one by one: the nodes come in this order */
+        b->caches[b->layer][1] = cache(b, t, "v", v, t->head_dim);
+    }
+    const uint32_t from = t->shares ? t->shares - 1 : (uint32_t)b->layer;
+    dop_node_id y = attend(b, t, q, b->caches[from][0], b->caches[from][1]);
     set_label(b, "o");
     y = reshape(b, "attn_r", y, 0, t->n_heads * t->head_dim);
     if (t->gate) {
@@ -643,6 +484,21 @@ ffn_part(builder *b, const dop_ffn *f, dop_node_id x)
     return norm(b, "post_ffn_norm", DOP_W_post_ffn_norm, y);
 }
 
+/* The stream plus what a layer makes of it and of its own input. */
+static dop_node_id
+input_part(builder *b, uint32_t i, const char *after, dop_node_id x)
+{
+    const dop_layer *l = &b->a->layers[i];
+    const uint32_t n = b->a->inputs.width;
+    b->layer = (int32_t)i;
+    set_label(b, "input_gate");
+    dop_node_id y = activation(b, l->ffn.act, "input_act", project(b, DOP_W_input_gate, x));
+    y = op2(b, DOP_OP_mul, "input_gated", y, slice(b, "input", b->inputs, i * n, n), NULL, b->opt->act_type);
+    set_label(b, "input_up");
+    y = norm(b, "post_input_norm", DOP_W_post_input_norm, project(b, DOP_W_input_up, y));
+    return residual(b, i + 1, after, 1, x, y);
+}
+
 /* From the residual stream before layer i to that after it. */
 static dop_node_id
 build_layer(builder *b, uint32_t i, dop_node_id x)
@@ -655,7 +511,10 @@ build_layer(builder *b, uint32_t i, dop_node_id x)
     x = residual(b, i, "a", l->residual_scale, x, y);
     b->layer = (int32_t)i;
     y = ffn_part(b, &l->ffn, !l->parallel ? x : l->ffn_norm.kind == DOP_NORM_NONE ? normed : before);
-    x = residual(b, i + 1, l->scaled ? "u" : "", l->residual_scale, x, y);
+    const char *const unscaled = l->scaled ? "u" : "";
+    x = residual(b, i + 1, b->inputs ? "f" : unscaled, l->residual_scale, x, y);
+    if (b->inputs)
+        x = input_part(b, i, unscaled, x);
     if (!l->scaled)
         return x;
     b->layer = (int32_t)i;
@@ -699,15 +558,28 @@ embedding(builder *b)
     set_label(b, "embed");
     b->embed = weight(b, DOP_W_embed);
     dop_node_id x = op2(b, DOP_OP_gather, "emb", b->embed, b->tok, NULL, DOP_TYPE_none);
-    if (b->a->embed_scale != 1) {
-        dop_attr by = {.f = b->a->embed_scale};
-        x = op1(b, DOP_OP_scale, "emb_s", x, &by, DOP_TYPE_none);
-    }
+    x = scaled(b, "emb_s", x, b->a->embed_scale, DOP_TYPE_none);
     if (b->a->learned_positions) {
         dop_node_id p = op2(b, DOP_OP_gather, "pos_emb", weight(b, DOP_W_pos_embed), b->pos, NULL, DOP_TYPE_none);
         x = op2(b, DOP_OP_add, "emb_p", x, p, NULL, DOP_TYPE_none);
     }
     return x;
+}
+
+/* The inputs of all layers, side by side; x is the model's embedding. */
+static dop_node_id
+layer_inputs(builder *b, dop_node_id x)
+{
+    const dop_layer_inputs *p = &b->a->inputs;
+    if (p->width == 0)
+        return 0;
+    set_label(b, "inputs");
+    dop_node_id own = op2(b, DOP_OP_gather, "input_emb", weight(b, DOP_W_input_embed), b->tok, NULL, DOP_TYPE_none);
+    own = scaled(b, "input_emb_s", own, p->scale, DOP_TYPE_none);
+    dop_node_id y = op2(b, DOP_OP_matmul, "input_proj", x, weight(b, DOP_W_input_proj), NULL, DOP_TYPE_none);
+    y = reshape(b, "input_h", scaled(b, "input_ps", y, p->projected, DOP_TYPE_none), b->a->n_layers, p->width);
+    y = reshape(b, "input_r", norm(b, "input_n", DOP_W_input_norm, y), 0, b->a->n_layers * p->width);
+    return scaled(b, "inputs", op2(b, DOP_OP_add, "input_sum", y, own, NULL, DOP_TYPE_none), sqrt(0.5), DOP_TYPE_none);
 }
 
 static dop_node_id
@@ -716,10 +588,7 @@ logits(builder *b, dop_node_id x)
     const dop_arch *a = b->a;
     dop_node_id w = a->tied ? b->embed : weight(b, DOP_W_lm_head);
     x = op2(b, DOP_OP_matmul, "logits", x, w, NULL, DOP_TYPE_none);
-    if (a->logit_scale != 1) {
-        dop_attr by = {.f = a->logit_scale};
-        x = op1(b, DOP_OP_scale, "logits_s", x, &by, DOP_TYPE_none);
-    }
+    x = scaled(b, "logits_s", x, a->logit_scale, DOP_TYPE_none);
     if (a->logit_softcap > 0) {
         dop_attr cap = {.f = a->logit_softcap};
         x = op1(b, DOP_OP_softcap, "logits_c", x, &cap, DOP_TYPE_none);
@@ -754,7 +623,8 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
         [DOP_PHASE_DECODE] = "decode", [DOP_PHASE_PREFILL] = "prefill", [DOP_PHASE_SCORE] = "score"};
     builder b = {.m = m, .a = &m->arch, .opt = opt, .g = out_graph, .diag = diag, .layer = -1};
     b.states = dop_arena_alloc(arena, STATES * (size_t)m->arch.n_layers * sizeof *b.states);
-    if (!b.states)
+    b.caches = dop_arena_alloc(arena, m->arch.n_layers * sizeof *b.caches);
+    if (!b.states || !b.caches)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of host memory");
     if (m->arch.learned_positions && opt->max_s > m->arch.ctx_train)
         return DOP_FAIL(diag, DOP_E_INPUT,
@@ -768,6 +638,7 @@ dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena
         out_graph->name = opt->mixed ? "rows" : "embed";
     inputs(&b);
     dop_node_id x = embedding(&b);
+    b.inputs = layer_inputs(&b, x);
     for (uint32_t i = 0; i < m->arch.n_layers && b.status == DOP_OK; i++)
         x = build_layer(&b, i, x);
     head(&b, x);

@@ -24,6 +24,7 @@ typedef struct dop_compile_options {
     uint32_t n_chunks;        /* 0: the target's default */
     uint32_t chunks[DOP_MAX_CHUNKS];
     uint32_t sequences;                /* that the plan holds at once; 0: 1 */
+    uint32_t ctx_total;                /* positions of all of them together, at least; 0: sequences x ctx */
     uint32_t n_rows;                   /* 0: by the number of sequences */
     uint32_t rows[DOP_MAX_ROWS_SIZES]; /* sizes of steps of any rows, with logits of each */
     bool embed;                        /* with a schedule for hidden states */

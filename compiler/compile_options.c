@@ -39,6 +39,13 @@ dop_settle_sizes(dop_compilation *c, const char *path, dop_diag *diag)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "--ctx %u is more than the %u positions the model learned", c->ctx,
                            a->ctx_train);
     settle_rows(&c->options);
+    if (c->options.ctx_total && c->options.sequences == 1)
+        return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "--ctx-total is for plans of several --sequences");
+    if (c->options.ctx_total && c->options.ctx_total < c->ctx)
+        return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "--ctx-total %u has no room for one sequence of --ctx %u",
+                           c->options.ctx_total, c->ctx);
+    if (c->options.ctx_total > (uint64_t)c->options.sequences * c->ctx) /* what nobody can use */
+        c->options.ctx_total = 0;
     if (c->options.n_chunks == 0) {
         /* Large chunks amortize weights on GPUs; a software device is bound by arithmetic at any size. */
         static const uint32_t gpu[] = {16, 64, 512}, cpu[] = {8, 64};

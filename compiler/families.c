@@ -95,6 +95,12 @@ const dop_tensor_name dop_hf_names_common[] = {
     {DOP_W_ffn_norm, "post_attention_layernorm.weight", DOP_PART_ALL, false},
     {DOP_W_ffn_norm_bias, "post_attention_layernorm.bias", DOP_PART_ALL, false},
     {DOP_W_layer_scale, "layer_scalar", DOP_PART_ALL, false},
+    {DOP_W_input_embed, "embed_tokens_per_layer.weight", DOP_PART_ALL, false},
+    {DOP_W_input_proj, "per_layer_model_projection.weight", DOP_PART_ALL, false},
+    {DOP_W_input_norm, "per_layer_projection_norm.weight", DOP_PART_ALL, false},
+    {DOP_W_input_gate, "per_layer_input_gate.weight", DOP_PART_ALL, false},
+    {DOP_W_input_up, "per_layer_projection.weight", DOP_PART_ALL, false},
+    {DOP_W_post_input_norm, "post_per_layer_input_norm.weight", DOP_PART_ALL, false},
     {DOP_W_gate, "mlp.gate_proj.weight", DOP_PART_ALL, false},
     {DOP_W_up, "mlp.up_proj.weight", DOP_PART_ALL, false},
     {DOP_W_down, "mlp.down_proj.weight", DOP_PART_ALL, false},
@@ -548,7 +554,8 @@ const dop_family dop_families[] = {
      .model_types = {"gemma4_text", "gemma4"},
      .gguf = "gemma4",
      .flags = DOP_FAM_PRE_NORM | DOP_FAM_POST_NORM | DOP_FAM_EMBED_SQRT | DOP_FAM_QK_NORM | DOP_FAM_V_NORM |
-              DOP_FAM_SOFTCAPS | DOP_FAM_LOCAL_ROPE | DOP_FAM_LAYER_SCALE | DOP_FAM_HEADS_BY_TYPE | DOP_FAM_TIED,
+              DOP_FAM_SOFTCAPS | DOP_FAM_LOCAL_ROPE | DOP_FAM_LAYER_SCALE | DOP_FAM_HEADS_BY_TYPE | DOP_FAM_TIED |
+              DOP_FAM_LAYER_INPUTS,
      ATTENTION_BIAS,
      .window_rule = DOP_WINDOW_PATTERN,
      .more_names = dop_hf_names_sandwich,

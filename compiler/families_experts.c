@@ -156,6 +156,7 @@ const dop_expert_keys dop_experts_deepseek_v3 = {
     .active_otherwise = 8,
     .shared_otherwise = 1,
     .first_otherwise = 3,
+    .gguf_plain = true, /* DeepSeek-V2's files */
     .facts = {.groups = 8,
               .group_best = 2,
               .group_keep = 4,
@@ -171,6 +172,8 @@ const dop_tensor_name dop_hf_names_deepseek_v3[] = {
     {DOP_W_q_a_norm, "self_attn.q_a_layernorm.weight", DOP_PART_ALL, false},
     {DOP_W_q_plain, "self_attn.q_b_proj.weight", DOP_PART_PLAIN, false},
     {DOP_W_q_rotated, "self_attn.q_b_proj.weight", DOP_PART_ROTATED, false},
+    {DOP_W_q_whole_plain, "self_attn.q_proj.weight", DOP_PART_PLAIN, false},
+    {DOP_W_q_whole_rotated, "self_attn.q_proj.weight", DOP_PART_ROTATED, false},
     {DOP_W_kv_a, "self_attn.kv_a_proj_with_mqa.weight", DOP_PART_LATENT, false},
     {DOP_W_kv_a_bias, "self_attn.kv_a_proj_with_mqa.bias", DOP_PART_LATENT, false},
     {DOP_W_k_rotated, "self_attn.kv_a_proj_with_mqa.weight", DOP_PART_LATENT_ROTATED, false},

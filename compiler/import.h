@@ -33,7 +33,9 @@ enum {
     DOP_FAM_LAYER_SCALE = 1 << 21,   /* a learned value multiplies the stream after each layer */
     DOP_FAM_HEADS_BY_TYPE = 1 << 22, /* fields global_head_dim, num_global_key_value_heads, per_layer_config */
     DOP_FAM_LATENT = 1 << 24,        /* latent attention: fields kv_lora_rank, q_lora_rank, qk_nope_head_dim, ... */
-    DOP_FAM_SINKS = 1 << 23          /* a learned logit per head takes part in attention's softmax */
+    DOP_FAM_LAYER_INPUTS =
+        1 << 25,            /* fields hidden_size_per_layer_input, num_kv_shared_layers, attention_k_eq_v, ... */
+    DOP_FAM_SINKS = 1 << 23 /* a learned logit per head takes part in attention's softmax */
 };
 
 /* A fact that a field of config.json decides, and its value where the file is silent; no key: always that value. */
@@ -148,6 +150,7 @@ typedef struct dop_expert_keys {
     /* Where the file is silent. */
     uint32_t n_otherwise, active_otherwise, shared_otherwise, first_otherwise;
     bool gguf_normalized; /* `normalized` in GGUF files without the key */
+    bool gguf_plain;      /* GGUF files that do not state a score go by softmax, not normalized unless they say so */
     dop_experts facts;    /* everything that is not read */
 } dop_expert_keys;
 

@@ -12,6 +12,7 @@ static const char *const reasons[DOP_N_EXCUSES] = {
     [DOP_EXCUSE_DRAFT] = "of layers that predict further tokens, which are not compiled",
     [DOP_EXCUSE_TIED] = "output matrix: the embedding is used for it, as the configuration says",
     [DOP_EXCUSE_ACT_EPS] = "bounds near 0 of xIELU activations, which change no value by more than they are",
+    [DOP_EXCUSE_SHARED] = "keys and values of layers that take those of another layer",
     [DOP_EXCUSE_ZERO_BIAS] = "biases that a quantizer wrote, all zero",
 };
 
@@ -84,12 +85,31 @@ layer_of(const dop_leftovers *l, const char *name)
     return end != at && *end == '.' && n >= 0 ? n : -1;
 }
 
+/* Is it of the keys or values of a layer that has none of its own?  Checkpoints may hold them all the same. */
+static bool
+of_shared(const dop_leftovers *l, const char *name, long layer)
+{
+    static const char *const kinds[] = {"*.k_proj.*", "*.v_proj.*", "*.k_norm.*",     "*.v_norm.*",
+                                        "*.attn_k.*", "*.attn_v.*", "*.attn_k_norm.*"};
+    if (layer < 0 || layer >= (long)l->model->arch.n_layers)
+        return false;
+    const dop_attention *t = dop_layer_attention(&l->model->arch.layers[layer]);
+    for (size_t i = 0; t && t->shares && i < sizeof kinds / sizeof *kinds; i++)
+        if (fnmatch(kinds[i], name, 0) == 0)
+            return true;
+    return false;
+}
+
 dop_status
 dop_leftovers_add(dop_leftovers *l, const char *name, uint32_t rank, const char *file)
 {
     const uint32_t n = l->model->arch.n_layers;
     const long layer = layer_of(l, name);
     dop_excuse why = DOP_EXCUSE_DRAFT;
+    if (of_shared(l, name, layer)) {
+        l->excused[DOP_EXCUSE_SHARED]++;
+        return DOP_OK;
+    }
     if ((layer >= (long)n && layer - (long)n < (long)l->draft_layers) || excused(l, name, rank, &why)) {
         l->excused[why]++;
         return DOP_OK;

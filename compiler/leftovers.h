@@ -15,6 +15,7 @@ typedef enum dop_excuse {
     DOP_EXCUSE_TIED,
     DOP_EXCUSE_ZERO_BIAS,
     DOP_EXCUSE_ACT_EPS,
+    DOP_EXCUSE_SHARED,
     DOP_N_EXCUSES
 } dop_excuse;
 

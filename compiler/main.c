@@ -20,7 +20,7 @@
 typedef struct cli {
     const char *output, *target, *quant, *chunks, *rows, *kv, *act, *stop_after, *emit, *dump_dir, *dumps, *report,
         *weights, *explain, *tune, *tuning, *kernel_path;
-    uint32_t ctx, threads, sequences;
+    uint32_t ctx, threads, sequences, ctx_total;
     dop_texts skip, force;
     bool embed, no_fuse, check, quiet, verbose, help, version;
 } cli;
@@ -48,6 +48,8 @@ static const dop_option options[] = {
     NUM(0, "ctx", COUNT, ctx, "N", "cache length (default: the model's, at most 4096)", 1, 1u << 24),
     OPT(0, "chunks", TEXT, chunks, "LIST", "prefill chunk sizes, as 8,64,512"),
     NUM(0, "sequences", COUNT, sequences, "N", "sequences that the plan holds at once (default 1)", 1, 64),
+    NUM(0, "ctx-total", COUNT, ctx_total, "N",
+        "positions that caches of all sequences together have room for (default: sequences x ctx)", 1, 1u << 30),
     OPT(0, "rows", TEXT, rows, "LIST",
         "most rows of steps of several sequences, as 4,16 (default: a row of each sequence, and quarters of that)"),
     OPT(0, "embed", FLAG, embed, NULL, "the plan also gives hidden states, for embeddings"),
@@ -442,6 +444,7 @@ fill_options(const cli *o, dop_compile_options *opt, dop_diag *diag)
     if (st == DOP_OK && o->chunks)
         st = parse_chunks(o->chunks, opt, diag);
     opt->sequences = o->sequences;
+    opt->ctx_total = o->ctx_total;
     opt->embed = o->embed;
     if (st == DOP_OK && o->rows)
         st = parse_rows(o->rows, opt, diag);

@@ -121,12 +121,41 @@ add_state_slot(writer *w, uint32_t kind, uint64_t size, uint32_t rows)
     return w->n_slots++;
 }
 
-/* Positions of all sequences. */
+/* Pages of the pool. */
 static uint32_t
-state_rows(const dop_graph *g, dop_node_id state)
+pool_pages(const dop_compilation *c)
 {
+    const dop_graph *g = &c->schedules[0].g;
+    const uint32_t page = dop_graph_page(g);
+    return !page ? 0 : c->options.ctx_total ? dop_div_up_u32(c->options.ctx_total, page) : g->max_q * (g->max_s / page);
+}
+
+/* Does the state lie in pages? */
+static bool
+is_paged(const dop_graph *g, dop_node_id state)
+{
+    return dop_graph_page(g) && dop_shape_appends(&dop_node_at(g, state)->shape) && !dop_cache_ring(g, state);
+}
+
+/* Rows of append state, of all sequences. */
+static uint32_t
+state_rows(const dop_compilation *c, dop_node_id state)
+{
+    const dop_graph *g = &c->schedules[0].g;
     const dop_shape *s = &dop_node_at(g, state)->shape;
+    if (is_paged(g, state))
+        return pool_pages(c) * dop_graph_page(g);
     return (uint32_t)(dop_dim_value(g, s->dim[0], 1) * dop_dim_value(g, s->dim[1], 1));
+}
+
+/* The step record and the tables of pages behind it. */
+static uint64_t
+step_bytes(const dop_compilation *c)
+{
+    const dop_graph *g = &c->schedules[0].g;
+    const uint32_t page = dop_graph_page(g);
+    _Static_assert(sizeof(dop_step) == DOP_STEP_WORDS * sizeof(uint32_t), "kernels know where the tables are");
+    return sizeof(dop_step) + (page ? (uint64_t)g->max_q * (g->max_s / page) * sizeof(uint32_t) : 0);
 }
 
 /* The states of one kind, behind the n that have their places already. */
@@ -141,9 +170,13 @@ write_states_of(writer *w, target_rows *t, uint32_t kind, uint32_t n)
         if (dop_node_at(g, id)->op != DOP_OP_state || appends != (kind == DOP_PLAN_STATE_APPEND))
             continue;
         /* Kernels read caches in tiles: what lies past the last row must be memory, and zero. */
+        const bool paged = is_paged(g, id);
+        const uint32_t all = appends ? state_rows(t->c, id) : 0;
         uint64_t bytes = dop_node_bytes(g, id);
         uint32_t rows = appends ? (uint32_t)dop_dim_value(g, dop_node_at(g, id)->shape.dim[1], g->max_t) : 1;
         uint64_t row_bytes = bytes / g->max_q / rows;
+        if (paged)
+            bytes = row_bytes * all;
         uint64_t size = dop_align_u64(appends ? bytes + row_bytes * STATE_TAIL : 2 * bytes, STATE_ALIGN);
         if (used > 0 && used + size > STATE_SEGMENT) {
             uint32_t slot = add_state_slot(w, kind, used, fewest);
@@ -151,13 +184,13 @@ write_states_of(writer *w, target_rows *t, uint32_t kind, uint32_t n)
                 t->states[from].slot = slot;
             used = fewest = 0;
         }
-        const uint32_t all = appends ? state_rows(g, id) : 0;
         fewest = used == 0 || all < fewest ? all : fewest;
         dop_plan_state row = {.name = string(w, dop_node_s(g, id, DOP_A_name)),
                               .rows = rows,
                               .offset = used,
                               .row_bytes = row_bytes,
-                              .sequence_stride = bytes / g->max_q,
+                              .paged = paged,
+                              .sequence_stride = paged ? 0 : bytes / g->max_q,
                               .copy_stride = appends ? 0 : bytes};
         t->states[n++] = (state_place){dop_node_s(g, id, DOP_A_name), 0, used, size, row};
         used += size;
@@ -236,7 +269,7 @@ write_slots(writer *w)
             uint64_t bytes = dop_align_u64(dop_node_bytes(g, dop_node_base(g, g->outs[0], NULL)), 256);
             result = bytes > result ? bytes : result;
         }
-    w->slot_step = add_slot(w, DOP_SLOT_STEP, "step", sizeof(dop_step), 0);
+    w->slot_step = add_slot(w, DOP_SLOT_STEP, "step", step_bytes(w->targets[0].c), 0);
     w->slot_result = add_slot(w, DOP_SLOT_RESULT, "logits", result, 0);
     for (uint32_t t = 0; t < w->n_targets; t++)
         write_target_slots(w, &w->targets[t]);
@@ -259,7 +292,7 @@ arg_of(writer *w, const target_rows *t, const dop_schedule *s, dop_region_id r, 
     if (a->numbers)
         return (dop_plan_arg){.slot = DOP_ARG_NUMBERS, .offset = a->number[0] | (uint64_t)a->number[1] << 32};
     if (a->value == 0)
-        return (dop_plan_arg){.slot = w->slot_step, .value = 0, .offset = 0, .size = sizeof(dop_step)};
+        return (dop_plan_arg){.slot = w->slot_step, .value = 0, .offset = 0, .size = step_bytes(t->c)};
     const dop_node *n = dop_node_at(g, a->value);
     dop_plan_arg out = {.value = string(w, n->name)};
     if (n->op == DOP_OP_weight) {
@@ -578,6 +611,8 @@ write_model(writer *w)
                         .rewind = rewind_of(w),
                         .n_layers = a->n_layers,
                         .n_sequences = c->schedules[0].g.max_q,
+                        .page = dop_graph_page(&c->schedules[0].g),
+                        .n_pages = pool_pages(c),
                         .bos_id = (int32_t)a->bos_id,
                         .n_end_ids = a->n_end_ids,
                         .temperature = (float)c->model.temperature,

@@ -13,11 +13,12 @@
 static const struct {
     const char *name, *roles;
 } classes[] = {
-    {"attn", " q k v o q_a q_plain q_rotated kv_a k_rotated k_up v_up attn_gate conv_b conv_c conv_x mix_z mix_in "
+    {"attn", " q k v o q_a q_plain q_rotated q_whole_plain q_whole_rotated kv_a k_rotated k_up v_up attn_gate conv_b "
+             "conv_c conv_x mix_z mix_in "
              "mix_dt mix_beta "
              "mix_out "},
-    {"ffn", " gate up down expert_gate expert_up expert_down shared_gate shared_up shared_down "},
-    {"embed", " embed "},
+    {"ffn", " gate up down expert_gate expert_up expert_down shared_gate shared_up shared_down input_gate input_up "},
+    {"embed", " embed input_embed input_proj "},
     {"head", " lm_head "},
     {"all", NULL},
 };

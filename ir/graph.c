@@ -335,6 +335,15 @@ dop_reach_first(const dop_reach *r, uint32_t position)
     return window > chunk ? window : chunk;
 }
 
+uint32_t
+dop_graph_page(const dop_graph *g)
+{
+    uint32_t page = DOP_PAGE;
+    while (g->max_s % page) /* the last page of a sequence is a whole one */
+        page /= 2;
+    return g->max_q > 1 ? page : 0;
+}
+
 dop_node_id
 dop_graph_replaces(const dop_graph *g)
 {

@@ -333,6 +333,10 @@ uint32_t dop_cache_ring(const dop_graph *g, dop_node_id cache);
 /* Of attention, whole or split.  The first position that a query at `position` sees. */
 dop_reach dop_attention_reach(const dop_graph *g, dop_node_id attention);
 uint32_t dop_reach_first(const dop_reach *r, uint32_t position);
+/* Positions of a page: where there are several sequences, append state that is no ring lies in pages of a pool, a power of
+ * two of rows each, which tables name (dop_step of runtime/plan_format.h).  0: every state is in one piece. */
+enum { DOP_PAGE = 64 };
+uint32_t dop_graph_page(const dop_graph *g);
 /* A replace state of the graph, 0: it has none. */
 dop_node_id dop_graph_replaces(const dop_graph *g);
 /* May the rows of a step be of several sequences?  (Input "sequences" has one value for each.) */

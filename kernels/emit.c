@@ -479,6 +479,10 @@ append_row(dop_emit *e, const dop_node *write, const char *t)
     const dop_graph *g = e->g;
     const char *pos = dop_emit_value(e, write->src[2], (dop_index){t, "0u"}, 1), *row;
     uint32_t ring = dop_cache_ring(g, write->src[0]), rows = ring ? ring : g->max_s;
+    if (!ring && g->max_q > 1) {
+        const char *table = dop_emit_page_table(e, dop_emit_sequence(e, write->src[3], t));
+        return dop_emit_page_row(e, "U32", table, dop_emit_str(e, "min(%s, %uu)", pos, rows - 1));
+    }
     const char *varies = e->r->info->attention ? dop_emit_ring(e, e->r->info->attention) : NULL;
     if (varies || ring)
         row = dop_emit_str(e, "%s %% %s", pos, varies ? varies : dop_emit_str(e, "%uu", ring));

@@ -105,6 +105,12 @@ const char *dop_emit_number(dop_emit *e, uint32_t value);
 const char *dop_emit_first(dop_emit *e, dop_node_id attention, const char *position);
 /* Rows of the ring that the caches of the region's attention are, in the same way; NULL: no attention of the graph has one. */
 const char *dop_emit_ring(dop_emit *e, dop_node_id attention);
+/* Of a position (an expression without side effects), its row in append state that lies in pages: `table` is where the table of
+ * its sequence begins, which dop_emit_page_table() gives, in words of the step record; `words` is the type of the reference
+ * that it is read through. */
+enum { DOP_STEP_WORDS = 16 + 64 + 4 * 4096 + 4096 }; /* of the step record, behind which the tables are */
+const char *dop_emit_page_table(dop_emit *e, const char *sequence);
+const char *dop_emit_page_row(dop_emit *e, const char *words, const char *table, const char *position);
 /* "step.n_rows", or "1u" when the graph has one token. */
 const char *dop_emit_n_tokens(dop_emit *e);
 

@@ -196,6 +196,20 @@ dop_emit_ring(dop_emit *e, dop_node_id attention)
 }
 
 const char *
+dop_emit_page_table(dop_emit *e, const char *sequence)
+{
+    return dop_emit_str(e, "%uu + %s * %uu", DOP_STEP_WORDS, sequence, e->g->max_s / dop_graph_page(e->g));
+}
+
+const char *
+dop_emit_page_row(dop_emit *e, const char *words, const char *table, const char *position)
+{
+    const uint32_t page = dop_graph_page(e->g);
+    return dop_emit_str(e, "(%s(%s).v[%s + %s / %uu] * %uu + %s %% %uu)", words, dop_emit_step(e), table, position,
+                        page, page, position, page);
+}
+
+const char *
 dop_emit_n_tokens(dop_emit *e)
 {
     return e->g->max_t == 1 ? "1u" : dop_emit_str(e, "%s.n_rows", dop_emit_step(e));

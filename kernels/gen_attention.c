@@ -152,19 +152,21 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
                            : "groupMemoryBarrier");
 }
 
-/* Where there are several sequences, the caches of one begin at row dop_first. */
+/* Where there are several sequences, the table of the pages of one begins at dop_first, or its rings at that row. */
 void
 dop_attn_sequence(dop_gen *gen, const attn *a, const char *row, dop_keys *keys, dop_buf *decls)
 {
     dop_emit *e = &gen->e;
     const dop_node *cache = dop_node_at(e->g, a->n->src[1]);
-    bool several = e->g->max_q > 1;
+    bool several = e->g->max_q > 1, ring = cache->shape.dim[1].sym == DOP_SYM_R;
     if (several)
         dop_buf_puts(decls, "uint dop_first;\n");
-    dop_keys_set(keys, "SEQUENCE",
-                 several ? dop_emit_str(e, "    dop_first = %s.rows[%s].sequence * %uu;\n", dop_emit_step(e), row,
-                                        (uint32_t)dop_dim_value(e->g, cache->shape.dim[1], e->g->max_t))
-                         : "");
+    const char *sequence = several ? dop_emit_str(e, "%s.rows[%s].sequence", dop_emit_step(e), row) : "";
+    const char *first =
+        !several ? ""
+        : ring ? dop_emit_str(e, "%s * %uu", sequence, (uint32_t)dop_dim_value(e->g, cache->shape.dim[1], e->g->max_t))
+               : dop_emit_page_table(e, sequence);
+    dop_keys_set(keys, "SEQUENCE", several ? dop_emit_str(e, "    dop_first = %s;\n", first) : "");
 }
 
 bool
@@ -177,18 +179,29 @@ dop_attn_mixes(const dop_site *s)
 void
 dop_attn_positions(dop_gen *gen, const attn *a, dop_buf *decls)
 {
-    const char *ring = dop_emit_ring(&gen->e, a->id);
+    bool pages = gen->e.g->max_q > 1 && dop_attention_reach(gen->e.g, a->id).ring == 0;
+    const char *ring = pages ? NULL : dop_emit_ring(&gen->e, a->id);
     dop_buf_printf(decls, "#define DOP_FIRST(p) %s\n", dop_emit_first(&gen->e, a->id, "(p)"));
+    if (pages) {
+        /* Nobody writes tables meanwhile: they may be read through every cache. */
+        dop_buf_printf(
+            decls,
+            "layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Pages { uint v[]; };\n"
+            "#define DOP_RING_FROM(first)\n#define DOP_SLOT(p) %s\n",
+            dop_emit_page_row(&gen->e, "Pages", "dop_first", "(p)"));
+        return;
+    }
     if (!ring) {
         dop_buf_puts(decls, "#define DOP_RING_FROM(first)\n#define DOP_SLOT(p) (p)\n");
         return;
     }
     /* One division for all positions: those of a dispatch are fewer than the ring has rows. */
+    const char *from = gen->e.g->max_q > 1 ? "dop_first + " : "";
     dop_buf_printf(decls,
                    "uint dop_ring0; // what the first position counts from: a multiple of the ring\n"
                    "#define DOP_RING_FROM(first) dop_ring0 = (first) / %s * %s\n"
-                   "#define DOP_SLOT(p) min((p) - dop_ring0, (p) - dop_ring0 - %s)\n",
-                   ring, ring, ring);
+                   "#define DOP_SLOT(p) %s%smin((p) - dop_ring0, (p) - dop_ring0 - %s)%s\n",
+                   ring, ring, *from ? "(" : "", from, ring, *from ? ")" : "");
 }
 
 void

@@ -182,7 +182,7 @@ least_group_wgs(const dop_site *s, const dop_attn *a, uint32_t wg)
 
 /* Lanes of a row must divide a subgroup, and the products that one invocation holds are registers. */
 static dop_refusal
-refuses(const dop_site *s, uint32_t wg)
+refuses(const dop_site *s, uint32_t wg, bool stage)
 {
     const dop_target *t = s->t;
     dop_attn a = dop_attn_at(s);
@@ -196,7 +196,7 @@ refuses(const dop_site *s, uint32_t wg)
     uint32_t group_wgs = least_group_wgs(s, &a, wg);
     if (group_wgs == 0)
         return (dop_refusal){"a head has more values than an invocation has registers for", NULL};
-    if (s->r->info->merged && group_wgs * a.kv > dop_template_of(DOP_TPL_attention)->merges)
+    if (s->r->info->merged && !stage && group_wgs * a.kv > dop_template_of(DOP_TPL_attention)->merges)
         return (dop_refusal){"more head groups than can count their splits", NULL};
     return dop_attn_refuses(s);
 }
@@ -204,7 +204,7 @@ refuses(const dop_site *s, uint32_t wg)
 static dop_refusal
 fits(const dop_site *s)
 {
-    return refuses(s, OWN_WG);
+    return refuses(s, OWN_WG, false);
 }
 
 static const char *
@@ -254,7 +254,7 @@ as_stage(const dop_site *s, dop_tile *tile)
     /* Long caches: where 64 positions are one row for each invocation, twice as many at a time need half the barriers. */
     if (short_splits(s, &a) > 1 && a.dim == a.value_dim && s->t->persistent * 8 == a.dim * 64)
         tile->positions = 128;
-    return refuses(s, s->t->persistent).why;
+    return refuses(s, s->t->persistent, true).why;
 }
 
 static uint32_t

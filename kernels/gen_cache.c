@@ -46,12 +46,6 @@ dop_attn_refuses_blocks(const dop_site *s)
     return (dop_refusal){0};
 }
 
-static const char *
-head(const dop_gen *gen)
-{
-    return gen->e.g->max_q > 1 ? "kvh + dop_first * KV" : "kvh";
-}
-
 /* DOP_AT_K(p, d) is what DOP_LD8_K(at, d) and DOP_LD4_K(at, d) want of position p and column d of the head kvh. */
 void
 dop_attn_loads(dop_gen *gen, const dop_attn *a, const char *words, dop_buf *out)
@@ -61,9 +55,9 @@ dop_attn_loads(dop_gen *gen, const dop_attn *a, const char *words, dop_buf *out)
         const char *type = dop_type_of(c.type)->name, n = c.name;
         if (!dop_cache_blocks(c.type)) {
             dop_buf_printf(out,
-                           "#define DOP_AT_%c(p) ((DOP_SLOT(p) * KV + %s) * %s%s)\n"
+                           "#define DOP_AT_%c(p) ((DOP_SLOT(p) * KV + kvh) * %s%s)\n"
                            "#define DOP_LD4_%c(at, d) dop_ld4_%s(%s, (at) + (d))\n",
-                           n, head(gen), c.dim, c.start, n, type, c.arg);
+                           n, c.dim, c.start, n, type, c.arg);
             if (c.type == DOP_TYPE_f16)
                 dop_buf_printf(out,
                                "#define DOP_PIECE_%c uvec4\n#define DOP_LD8_%c(at, d) %s(%s, ((at) + (d)) >> 3)\n"
@@ -74,14 +68,13 @@ dop_attn_loads(dop_gen *gen, const dop_attn *a, const char *words, dop_buf *out)
         gen->e.blocks = true;
         dop_buf_printf(
             out,
-            "#define DOP_AT_%c(p) ((DOP_SLOT(p)%s) * %uu)\n"
+            "#define DOP_AT_%c(p) ((DOP_SLOT(p)) * %uu)\n"
             "#define DOP_LD4_%c(at, d) dop_ld4_%s(%s, at, kvh * %s%s + (d), %uu)\n"
             "#define DOP_PIECE_%c DOP_PIECE_%s\n#define DOP_LD8_%c(at, d) dop_ld8_%s(%s, at, kvh * %s%s + (d), %uu)\n"
             "#define DOP_LO_%c(w) (dop_factor_%s(w) * dop_lo_%s(w))\n#define DOP_HI_%c(w) (dop_factor_%s(w) * "
             "dop_hi_%s(w))\n",
-            n, gen->e.g->max_q > 1 ? " + dop_first" : "", (uint32_t)(dop_cache_row_bytes(c.type, c.cols) / 4), n, type,
-            c.arg, c.dim, c.start, c.cols, n, type, n, type, c.arg, c.dim, c.start, c.cols, n, type, type, n, type,
-            type);
+            n, (uint32_t)(dop_cache_row_bytes(c.type, c.cols) / 4), n, type, c.arg, c.dim, c.start, c.cols, n, type, n,
+            type, c.arg, c.dim, c.start, c.cols, n, type, type, n, type, type);
     }
 }
 
@@ -95,9 +88,9 @@ dop_attn_pieces(dop_gen *gen, const dop_attn *a, const char *const words[2], dop
         const char *type = dop_type_of(c.type)->name, n = c.name;
         if (!dop_cache_blocks(c.type)) {
             dop_buf_printf(out,
-                           which ? "#define DOP_ROW_%c(p) (((DOP_SLOT(p) * KV + %s) * %s%s) / 8u)\n"
-                                 : "#define DOP_ROW_%c(p) ((DOP_SLOT(p) * KV + %s) * %s%s / 8u)\n",
-                           n, head(gen), c.dim, c.start);
+                           which ? "#define DOP_ROW_%c(p) (((DOP_SLOT(p) * KV + kvh) * %s%s) / 8u)\n"
+                                 : "#define DOP_ROW_%c(p) ((DOP_SLOT(p) * KV + kvh) * %s%s / 8u)\n",
+                           n, c.dim, c.start);
             dop_buf_printf(out,
                            "#define DOP_LD_%c(at, i) %s(%s).v[(at) + (i)]\n#define DOP_PIECE_%c uvec4\n"
                            "#define DOP_LO_%c(w) dop_f16x4((w).xy)\n#define DOP_HI_%c(w) dop_f16x4((w).zw)\n"
@@ -108,14 +101,13 @@ dop_attn_pieces(dop_gen *gen, const dop_attn *a, const char *const words[2], dop
         gen->e.blocks = true;
         const char *in = c.type == DOP_TYPE_q8_0 ? "xyz" : "xy";
         dop_buf_printf(out,
-                       "#define DOP_ROW_%c(p) ((DOP_SLOT(p)%s) * %uu)\n"
+                       "#define DOP_ROW_%c(p) ((DOP_SLOT(p)) * %uu)\n"
                        "#define DOP_LD_%c(at, i) dop_ld8_%s(%s, at, kvh * %s%s + (i) * 8u, %uu)\n"
                        "#define DOP_PIECE_%c DOP_PIECE_%s\n"
                        "#define DOP_LO_%c(w) dop_lo_%s(w)\n#define DOP_HI_%c(w) dop_hi_%s(w)\n"
                        "#define DOP_FACTOR_%c(w) dop_factor_%s(w)\n",
-                       n, gen->e.g->max_q > 1 ? " + dop_first" : "",
-                       (uint32_t)(dop_cache_row_bytes(c.type, c.cols) / 4), n, type, c.arg, c.dim, c.start, c.cols, n,
-                       type, n, type, n, type, n, type);
+                       n, (uint32_t)(dop_cache_row_bytes(c.type, c.cols) / 4), n, type, c.arg, c.dim, c.start, c.cols,
+                       n, type, n, type, n, type, n, type);
         dop_buf_printf(
             out,
             "#define DOP_RAW_%c(w) uvec4(w%s)\n"

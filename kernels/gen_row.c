@@ -75,12 +75,18 @@ guard(const pass *s)
     return s->inside ? dop_emit_str(&s->gen->e, "if (%s) ", s->inside) : "";
 }
 
-/* Sums one source row into a statistic: declared before the loop, added in it, finished after it. */
+/* Sums one source row into a statistic: declared before the loop, added in it, finished after it.  The row may be shorter than
+ * the program's: its last value is then loaded again where it has none. */
 static void
 statistic(pass *s, dop_op op, dop_node_id x, const char *name, double eps)
 {
     dop_emit *e = &s->gen->e;
-    const char *v = dop_emit_value(e, x, s->ix, s->width);
+    const uint32_t cols = dop_node_cols(e->g, x), len = cols < s->p->len ? cols : s->p->len;
+    const bool shorter = cols < s->p->len;
+    dop_index ix = s->ix;
+    if (shorter)
+        ix.c = dop_emit_str(e, "min(%s, %uu)", s->i, len - s->width);
+    const char *v = dop_emit_value(e, x, ix, s->width);
     bool sq = op == DOP_OP_row_rms || op == DOP_OP_row_istd;
     if (op == DOP_OP_row_istd) {
         /* Squares of differences to the row's first value: no cancellation when the mean is far from zero. */
@@ -108,14 +114,14 @@ statistic(pass *s, dop_op op, dop_node_id x, const char *name, double eps)
     }
     if (s->first)
         dop_buf_printf(s->before, "    float %s_a = 0.0;\n", name);
-    dop_emit_line(e, "%s%s_a += %s(%s);", guard(s), name, sq ? "dop_sumsq" : "dop_sum", v);
+    dop_emit_line(e, "%s%s%s_a += %s(%s);", guard(s), shorter ? dop_emit_str(e, "if (%s < %uu) ", s->i, len) : "", name,
+                  sq ? "dop_sumsq" : "dop_sum", v);
     if (!s->last)
         return;
     if (sq)
-        dop_buf_printf(s->after, "    float %s = inversesqrt(%s(%s_a) / %u.0 + %.9g);\n", name, s->sum, name, s->p->len,
-                       eps);
+        dop_buf_printf(s->after, "    float %s = inversesqrt(%s(%s_a) / %u.0 + %.9g);\n", name, s->sum, name, len, eps);
     else
-        dop_buf_printf(s->after, "    float %s = %s(%s_a) / %u.0;\n", name, s->sum, name, s->p->len);
+        dop_buf_printf(s->after, "    float %s = %s(%s_a) / %u.0;\n", name, s->sum, name, len);
 }
 
 /* The two halves of softmax's statistics: top, then 1 / sum(exp(x - top)). */

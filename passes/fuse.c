@@ -429,8 +429,24 @@ makes_heads(const dop_region *c, dop_node_id id)
     return made;
 }
 
-/* Heads of the query side and the writes of the current positions enter through the holes of the root.  Nothing else of the
- * region may read them, because an epilogue runs after the values of the load phase are gone. */
+/* Is node n a part of what the region of attention c writes into a cache of one KV head, whose row is at least so long?  Then
+ * its program walks over shorter rows too, and sums them up. */
+static bool
+of_longer_row(const dop_graph *g, const dop_region *c, dop_node_id n, uint32_t len)
+{
+    for (uint32_t w = 0; w < c->info->n_writes; w++) {
+        const dop_program *prog = &c->info->writes[w].prog;
+        if (prog->unit.units != 1 || dop_node_cols(g, dop_node_space(g, c->info->writes[w].id)) < len)
+            continue;
+        if (is_member(prog, n))
+            return true;
+    }
+    return false;
+}
+
+/* Heads of the query side and the writes of the current positions enter through the holes of the root, and what the writes are
+ * made of through theirs.  Nothing else of the region may read them, because an epilogue runs after the values of the load
+ * phase are gone. */
 static dop_reason
 stage_into_attention(const dop_flow *f, dop_region_id producer, dop_region_id consumer, dop_unit unit)
 {
@@ -440,20 +456,26 @@ stage_into_attention(const dop_flow *f, dop_region_id producer, dop_region_id co
     dop_node_id at = c->info->attention;
     if (g->max_t != 1)
         return DOP_REASON_state_order; /* other workgroups read the rows of this step */
-    /* Each workgroup sums a whole row up for itself; its heads make their values of the row and the sum. */
-    const bool rows = norms_rows(g, p);
-    if (!rows && unit.len != dop_node_at(g, dop_node_at(g, at)->src[0])->shape.dim[2].mul)
+    const uint32_t dim = dop_node_at(g, dop_node_at(g, at)->src[0])->shape.dim[2].mul;
+    bool shorter = unit.len < dim && unit.units == 1;
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        shorter =
+            shorter && (!dop_node_is(g, p->nodes[i], DOP_STATISTIC) || dop_node_is(g, p->nodes[i], DOP_ALONGSIDE));
+    /* Of longer rows each workgroup sums one up for itself; its heads make their values of the row and the sum. */
+    const bool rows = !shorter && norms_rows(g, p);
+    if (!rows && unit.len != dim && !shorter)
         return DOP_REASON_tile_mismatch;
     for (uint32_t i = 0; i < p->n_outs; i++) {
-        bool used = false, elsewhere = false;
+        bool used = false, elsewhere = dop_node_is(g, p->outs[i], DOP_EFFECT) && shorter;
         for (uint32_t k = 0; k < c->n_nodes; k++)
             for (uint32_t s = 0; s < dop_node_at(g, c->nodes[k])->n_srcs; s++) {
                 if (dop_node_base(g, dop_node_at(g, c->nodes[k])->src[s], NULL) != p->outs[i])
                     continue;
                 const bool head = rows && makes_heads(c, c->nodes[k]);
-                bool hole = c->nodes[k] == at && (t->hole[s] & DOP_HOLE_HEADS);
+                bool hole = shorter ? of_longer_row(g, c, c->nodes[k], unit.len)
+                                    : c->nodes[k] == at && (t->hole[s] & DOP_HOLE_HEADS);
                 used = used || hole || head;
-                elsewhere = elsewhere || (c->nodes[k] != at && !head);
+                elsewhere = elsewhere || (shorter ? !hole : c->nodes[k] != at && !head);
             }
         if (!used || elsewhere || dop_flow_n_readers(f, p->outs[i]) != 1 || (rows && f->output[p->outs[i]]))
             return DOP_REASON_multiple_readers;

@@ -78,12 +78,12 @@ dop_pass_fuse_rows(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
     dop_flow f = {0};
     dop_status st = dop_flow_start(g, cx->diag, &f);
-    /* Again for regions whose readers have found their place by then: a norm before a rotation. */
-    for (bool again = true; again && st == DOP_OK; *changed = *changed || again) {
-        again = false;
+    for (bool more = true; more && st == DOP_OK;) { /* what joined may now take what it reads along */
+        more = false;
         for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)
             if (!g->regions[r].dead && (g->regions[r].tpl == DOP_TPL_row || g->regions[r].tpl == DOP_TPL_choice))
-                st = try_region(cx, g, &f, r, &again);
+                st = try_region(cx, g, &f, r, &more);
+        *changed = *changed || more;
     }
     for (dop_region_id r = 1; st == DOP_OK && r < g->n_regions; r++)
         if (!g->regions[r].dead && g->regions[r].tpl == DOP_TPL_elementwise)

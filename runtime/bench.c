@@ -100,42 +100,59 @@ measure_batch(dop_sequence *s, const dop_bench_test *t, const uint32_t *ids, dou
 }
 
 static dop_status
-measure_test(dop_sequence *s, const dop_bench_test *t, const uint32_t *ids, double limit_ms, dop_diag *diag,
+measure_test(dop_bench_plan *p, const dop_bench_test *t, const uint32_t *ids, double limit_ms, dop_diag *diag,
              double *out_ms)
 {
+    dop_sequence *s = p->sequence;
+    if (t->drafts)
+        return dop_bench_drafts(s, t, ids, limit_ms, &p->replay, diag, out_ms);
+    if (t->sampled)
+        return dop_bench_sampled(s, t, ids, limit_ms, diag, out_ms);
     return t->batch > 1 ? measure_batch(s, t, ids, limit_ms, diag, out_ms) : measure(s, t, ids, limit_ms, diag, out_ms);
 }
 
 static void
-add_test(dop_bench *b, uint32_t n_prompt, uint32_t n_gen, uint32_t batch, uint32_t depth)
+add_test(dop_bench *b, dop_bench_test test)
 {
     dop_bench_test *t = &b->tests[b->n_tests++];
-    t->n_prompt = n_prompt;
-    t->n_gen = n_gen;
-    t->batch = batch;
-    t->depth = depth;
-    int at = snprintf(t->name, sizeof t->name, "%s%u", n_prompt ? "pp" : "tg", n_prompt ? n_prompt : n_gen);
-    if (batch > 1)
-        at += snprintf(t->name + at, sizeof t->name - (size_t)at, "b%u", batch);
-    if (depth > 0)
-        snprintf(t->name + at, sizeof t->name - (size_t)at, "@d%u", depth);
+    *t = test;
+    int at = snprintf(t->name, sizeof t->name, "%s%u", t->n_prompt ? "pp" : "tg", t->n_prompt ? t->n_prompt : t->n_gen);
+    if (t->batch > 1)
+        at += snprintf(t->name + at, sizeof t->name - (size_t)at, "b%u", t->batch);
+    if (t->drafts)
+        at += snprintf(t->name + at, sizeof t->name - (size_t)at, "d%u", t->drafts - 1);
+    if (t->sampled)
+        at += snprintf(t->name + at, sizeof t->name - (size_t)at, "s");
+    if (t->depth > 0)
+        snprintf(t->name + at, sizeof t->name - (size_t)at, "@d%u", t->depth);
+}
+
+static void
+add_gen_tests(dop_bench *b, const dop_bench_options *o, uint32_t n_gen, uint32_t depth)
+{
+    for (size_t k = 0; k < (o->n_batches ? o->n_batches : 1); k++)
+        add_test(b, (dop_bench_test){.n_gen = n_gen, .batch = o->n_batches ? o->batches[k] : 1, .depth = depth});
+    for (size_t k = 0; k < o->n_drafts; k++)
+        add_test(b, (dop_bench_test){.n_gen = n_gen, .batch = 1, .drafts = o->drafts[k] + 1, .depth = depth});
+    if (o->sampled)
+        add_test(b, (dop_bench_test){.n_gen = n_gen, .batch = 1, .sampled = true, .depth = depth});
 }
 
 /* All tests of one depth stand together: the cache is filled once for them. */
 static dop_status
 list_tests(dop_bench *b, const dop_bench_options *o, dop_diag *diag)
 {
-    b->tests = calloc(o->n_depths * (o->n_prompts + o->n_gens * (o->n_batches + 1)) + 1, sizeof *b->tests);
+    b->tests =
+        calloc(o->n_depths * (o->n_prompts + o->n_gens * (o->n_batches + o->n_drafts + 2)) + 1, sizeof *b->tests);
     if (!b->tests)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     for (size_t d = 0; d < o->n_depths; d++) {
         for (size_t i = 0; i < o->n_prompts; i++)
             if (o->prompts[i] > 0)
-                add_test(b, o->prompts[i], 0, 1, o->depths[d]);
+                add_test(b, (dop_bench_test){.n_prompt = o->prompts[i], .batch = 1, .depth = o->depths[d]});
         for (size_t i = 0; i < o->n_gens; i++)
             if (o->gens[i] > 0)
-                for (size_t k = 0; k < (o->n_batches ? o->n_batches : 1); k++)
-                    add_test(b, 0, o->gens[i], o->n_batches ? o->batches[k] : 1, o->depths[d]);
+                add_gen_tests(b, o, o->gens[i], o->depths[d]);
     }
     if (b->n_tests == 0)
         return DOP_FAIL(diag, DOP_E_USAGE, "nothing to measure: -p and -n are both 0");
@@ -221,6 +238,18 @@ sum_up(dop_bench *b, size_t plan, size_t test, dop_diag *diag)
     return DOP_OK;
 }
 
+static void
+print_round(const dop_bench_plan *p, const dop_bench_test *t, uint32_t round, uint32_t rounds, double ms)
+{
+    const dop_speculation_counts *c = &p->replay.counts;
+    fprintf(stderr, "%s: %s, round %u of %u: %.2f tok/s", p->path, t->name, round + 1, rounds, tokens_of(t) * 1e3 / ms);
+    if (t->drafts)
+        fprintf(stderr, ", %llu of %llu drafts accepted in %llu steps, %llu picks made again",
+                (unsigned long long)c->accepted, (unsigned long long)c->drafted, (unsigned long long)c->steps,
+                (unsigned long long)c->again);
+    fprintf(stderr, "\n");
+}
+
 /* All rounds of one test, the plans in turn. */
 static dop_status
 run_test(dop_bench *b, size_t test, const uint32_t *ids, bool progress, dop_diag *diag)
@@ -229,14 +258,13 @@ run_test(dop_bench *b, size_t test, const uint32_t *ids, bool progress, dop_diag
     dop_status st = DOP_OK;
     double ms;
     for (size_t p = 0; p < b->n_plans && st == DOP_OK; p++)
-        st = measure_test(b->plans[p].sequence, t, ids, warm_up_ms, diag, &ms);
+        st = measure_test(&b->plans[p], t, ids, warm_up_ms, diag, &ms);
     for (uint32_t round = 0; round < b->rounds && st == DOP_OK; round++)
         for (size_t p = 0; p < b->n_plans && st == DOP_OK; p++) {
             dop_bench_row *row = &b->rows[p * b->n_tests + test];
-            st = measure_test(b->plans[p].sequence, t, ids, 0, diag, &row->ms[round]);
+            st = measure_test(&b->plans[p], t, ids, 0, diag, &row->ms[round]);
             if (progress && st == DOP_OK)
-                fprintf(stderr, "%s: %s, round %u of %u: %.2f tok/s\n", b->plans[p].path, t->name, round + 1, b->rounds,
-                        tokens_of(t) * 1e3 / row->ms[round]);
+                print_round(&b->plans[p], t, round, b->rounds, row->ms[round]);
         }
     for (size_t p = 0; p < b->n_plans && st == DOP_OK; p++)
         st = sum_up(b, p, test, diag);
@@ -316,8 +344,10 @@ dop_bench_finish(dop_bench *bench)
     dop_bench *b = bench;
     for (size_t i = 0; b->rows && i < b->n_plans * b->n_tests; i++)
         free(b->rows[i].ms);
-    for (size_t i = 0; b->plans && i < b->n_plans; i++)
+    for (size_t i = 0; b->plans && i < b->n_plans; i++) {
         dop_model_close(b->plans[i].model);
+        free(b->plans[i].replay.ids);
+    }
     free(b->plans);
     free(b->tests);
     free(b->rows);

@@ -3,7 +3,9 @@
  * ppN feeds N tokens and ends when the token after them is known.  tgN takes N single greedy steps, each fed with the
  * token that the step before it picked, starting from a random one; it ends when the host has the last pick.  @dD: the
  * cache holds D tokens when the test starts.  tgNbB: B sequences at once, one row of each in every step, and the tokens of
- * all of them counted.  Several plans are measured in turn, round by round, so that whatever the
+ * all of them counted.  tgNdP: with drafts, namely the text that the last run gave, of which P percent of the tokens
+ * are right (the plan needs schedules for a few rows: dopplerc --rows).  tgNs: sampled in a usual way instead of greedy.
+ * Several plans are measured in turn, round by round, so that whatever the
  * machine does meanwhile hits all of them. */
 #ifndef DOPPLER_RUNTIME_BENCH_H
 #define DOPPLER_RUNTIME_BENCH_H
@@ -13,7 +15,9 @@
 typedef struct dop_bench_options {
     const uint32_t *prompts, *gens, *depths; /* lists; a 0 in the first two is left out */
     const uint32_t *batches;                 /* sequences at once, for the tests of gens; none: 1 */
-    size_t n_prompts, n_gens, n_depths, n_batches;
+    const uint32_t *drafts;                  /* percent of right ones, for further tests of gens */
+    size_t n_prompts, n_gens, n_depths, n_batches, n_drafts;
+    bool sampled;      /* further tests of gens */
     uint32_t rounds;   /* counted ones, at least 1; one more before them is not */
     double floor_gbps; /* read bandwidth of the device in 1e9 bytes per second; 0: as far as it is known */
     bool progress;     /* one line per round on standard error */
@@ -24,6 +28,8 @@ typedef struct dop_bench_options {
 typedef struct dop_bench_test {
     uint32_t n_prompt, n_gen; /* one of them is 0 */
     uint32_t batch;           /* sequences at once */
+    uint32_t drafts;          /* 1 + percent of right ones; 0: without */
+    bool sampled;
     uint32_t depth;
     char name[48]; /* "pp512", "tg128@d8192", "tg128b4" */
 } dop_bench_test;
@@ -36,6 +42,13 @@ typedef struct dop_bench_row {
     double floor_share;                 /* of the device's read bandwidth, 0 .. 1; 0: unknown */
 } dop_bench_row;
 
+typedef struct dop_bench_replay {
+    uint32_t *ids; /* owned: tokens of the last run */
+    size_t n;
+    uint32_t percent, x;
+    dop_speculation_counts counts; /* of the last run */
+} dop_bench_replay;
+
 typedef struct dop_bench_plan {
     const char *path;
     dop_model *model;       /* owned */
@@ -47,6 +60,7 @@ typedef struct dop_bench_plan {
     double first_token_ms;    /* a prompt of first_token_prompt tokens and the token after it, right after opening */
     double start_to_first_token_ms; /* since the process started; only of the first plan, 0 for others */
     uint32_t first_token_prompt;
+    dop_bench_replay replay;
 } dop_bench_plan;
 
 typedef struct dop_bench {
@@ -61,6 +75,12 @@ typedef struct dop_bench {
 dop_status dop_bench_run(const char *const *paths, size_t n_paths, const dop_bench_options *options, dop_diag *diag,
                          dop_bench *out_bench);
 void dop_bench_finish(dop_bench *bench); /* accepts a zeroed one */
+
+/* bench_drafts.c: one run of a test, from rewinding on. */
+dop_status dop_bench_drafts(dop_sequence *sequence, const dop_bench_test *test, const uint32_t *ids, double limit_ms,
+                            dop_bench_replay *replayed, dop_diag *diag, double *out_ms);
+dop_status dop_bench_sampled(dop_sequence *sequence, const dop_bench_test *test, const uint32_t *ids, double limit_ms,
+                             dop_diag *diag, double *out_ms);
 
 /* bench_print.c */
 void dop_bench_markdown(const dop_bench *bench, dop_buf *out);

@@ -34,12 +34,20 @@ typedef struct dop_cli {
     uint32_t gpu_loop, chunk, threads;
     bool list_devices;
     /* --bench, whose -p and -n are lists */
-    const char *bench_prompts, *bench_gens, *bench_depths, *bench_batches, *bench_output;
+    const char *bench_prompts, *bench_gens, *bench_depths, *bench_batches, *bench_output, *bench_drafts;
+    bool bench_sampled;
     uint32_t bench_rounds; /* 0: 5 */
     double bench_floor;
     const char *profile;
     /* text without a device */
     const char *tokenizer, *tokenize, *detokenize, *render_chat;
+    const char *json_schema, *grammar; /* files of what may be generated */
+    bool json_mode;
+    /* --serve */
+    const char *serve, *api_key_file, *chat_template;
+    uint32_t serve_queue, serve_body, serve_tokens,
+        serve_connections;                         /* jobs, KiB, tokens (0: no limit), connections */
+    double serve_time, serve_receive, serve_grace; /* seconds; serve_time 0: no limit */
     /* about */
     bool bench, trace_kernels, check, info, disasm, json, quiet, verbose, help, version;
 
@@ -66,6 +74,7 @@ dop_mode_fn dop_mode_check;       /* check.c */
 dop_mode_fn dop_mode_bench;       /* cli_bench.c */
 dop_mode_fn dop_mode_profile;     /* cli_profile.c */
 dop_mode_fn dop_mode_trace;
+dop_mode_fn dop_mode_serve; /* cli_serve.c */
 
 /* cli_common.c */
 /* The one plan of the command line. */

@@ -23,6 +23,9 @@ static const dop_option bench_options[] = {
     OPT('d', "n-depth", TEXT, bench_depths, "LIST", "tokens in the cache before each test (default 0)", 0, 0),
     OPT('b', "batch", TEXT, bench_batches, "LIST",
         "sequences that generate at once, a row of each in a step (default 1)", 0, 0),
+    OPT(0, "drafts", TEXT, bench_drafts, "LIST",
+        "generate also with replayed drafts, of which so many percent are right (default none)", 0, 0),
+    OPT(0, "sampled", FLAG, bench_sampled, NULL, "generate also with sampled tokens", 0, 0),
     OPT('r', "repetitions", COUNT, bench_rounds, "N", "rounds, beside one that is not counted (default 5)", 1, 10000),
     OPT('o', "output", TEXT, bench_output, "md|json|csv", "form of the result (default md)", 0, 0),
     OPT(0, "floor", REAL, bench_floor, "GB/S", "read bandwidth of the device, for the share of it", 0, 1e9),
@@ -90,7 +93,7 @@ dop_status
 dop_mode_bench(dop_cli *cli, dop_diag *diag)
 {
     dop_bench bench = {0};
-    dop_ids prompts = {0}, gens = {0}, depths = {0}, batches = {0};
+    dop_ids prompts = {0}, gens = {0}, depths = {0}, batches = {0}, drafts = {0};
     dop_buf text = {0};
     dop_status st;
     print_fn *print = find_output(cli->json ? "json" : cli->bench_output);
@@ -101,7 +104,8 @@ dop_mode_bench(dop_cli *cli, dop_diag *diag)
     if ((st = parse_list("-p", cli->bench_prompts, 512, &prompts, diag)) != DOP_OK ||
         (st = parse_list("-n", cli->bench_gens, 128, &gens, diag)) != DOP_OK ||
         (st = parse_list("-d", cli->bench_depths, 0, &depths, diag)) != DOP_OK ||
-        (st = parse_list("-b", cli->bench_batches, 1, &batches, diag)) != DOP_OK)
+        (st = parse_list("-b", cli->bench_batches, 1, &batches, diag)) != DOP_OK ||
+        (cli->bench_drafts && (st = parse_list("--drafts", cli->bench_drafts, 0, &drafts, diag)) != DOP_OK))
         goto error;
     for (size_t i = 0; i < batches.count; i++)
         if (batches.data[i] == 0) {
@@ -117,6 +121,9 @@ dop_mode_bench(dop_cli *cli, dop_diag *diag)
         .n_depths = depths.count,
         .batches = batches.data,
         .n_batches = batches.count,
+        .drafts = drafts.data,
+        .n_drafts = drafts.count,
+        .sampled = cli->bench_sampled,
         .rounds = cli->bench_rounds ? cli->bench_rounds : 5,
         .floor_gbps = cli->bench_floor,
         .progress = cli->verbose || (!cli->quiet && isatty(STDERR_FILENO)),
@@ -134,5 +141,6 @@ error:
     dop_ids_finish(&gens);
     dop_ids_finish(&depths);
     dop_ids_finish(&batches);
+    dop_ids_finish(&drafts);
     return st;
 }

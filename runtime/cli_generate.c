@@ -91,6 +91,17 @@ release_text(const dop_generation *g, size_t from, dop_diag *diag)
 }
 
 dop_status
+dop_generation_feed(dop_generation *gen, const uint32_t *ids, size_t n, dop_diag *diag)
+{
+    size_t found = 0, has;
+    dop_status st = DOP_OK;
+    (void)dop_sequence_tokens(gen->sequence, &has);
+    if (has == 0)
+        st = dop_sequence_reuse(gen->sequence, ids, n, diag, &found);
+    return st == DOP_OK ? dop_sequence_feed(gen->sequence, ids + found, n - found, diag) : st;
+}
+
+dop_status
 dop_generate(dop_generation *gen, uint32_t n, dop_diag *diag)
 {
     dop_generation *g = gen;

@@ -29,6 +29,8 @@ typedef struct dop_generation {
 /* Opens model, sequence and tokenizer; needed_for as in dop_cli_tokenizer. */
 dop_status dop_generation_open(dop_cli *cli, const char *needed_for, dop_diag *diag, dop_generation *out_gen);
 void dop_generation_finish(dop_generation *gen); /* accepts a zeroed one */
+/* Feeds n tokens; at the beginning of a sequence, what of them is cached already is reused. */
+dop_status dop_generation_feed(dop_generation *gen, const uint32_t *ids, size_t n, dop_diag *diag);
 /* Takes up to n tokens after what was fed. */
 dop_status dop_generate(dop_generation *gen, uint32_t n, dop_diag *diag);
 

@@ -177,7 +177,10 @@ info_text(const dop_plan *plan, dop_buf *out)
     for (uint32_t i = 0; i < plan->n_files; i++)
         dop_buf_printf(out, "%-11s in %s: %llu bytes, digest %016llx\n", "", dop_plan_string(plan, plan->files[i].name),
                        (unsigned long long)plan->files[i].size, (unsigned long long)plan->files[i].digest);
-    dop_buf_printf(out, "%-11s %u positions\n", "context", m->ctx);
+    dop_buf_printf(out, "%-11s %u positions", "context", m->ctx);
+    if (m->page)
+        dop_buf_printf(out, "; %u sequences, %u pages of %u positions", m->n_sequences, m->n_pages, m->page);
+    dop_buf_puts(out, "\n");
     dop_buf_printf(out, "%-11s format %u, %llu bytes, digest %016llx\n", "plan", DOP_PLAN_VERSION,
                    (unsigned long long)plan->size, (unsigned long long)plan->digest);
     if (path[0])

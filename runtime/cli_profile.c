@@ -1,5 +1,6 @@
 /* --profile: a prompt and a few tokens with every dispatch timed.  --trace-kernels: the dispatches in words. */
 #include "runtime/cli.h"
+#include "runtime/plan_format.h"
 #include "runtime/profile.h"
 #include "runtime/trace.h"
 
@@ -35,8 +36,31 @@ choose_prompt(const dop_cli *cli, const dop_plan *plan, dop_diag *diag, dop_ids 
     return st;
 }
 
+/* n steps of so many sequences, all of which begin as this one does. */
 static dop_status
-run(dop_sequence *s, dop_profile *p, const dop_ids *prompt, uint32_t n, dop_diag *diag)
+run_batch(dop_model *m, dop_sequence *s, dop_profile *p, uint32_t batch, uint32_t n, dop_diag *diag)
+{
+    dop_step_row rows[DOP_STEP_MAX_SEQUENCES] = {{s, 0, DOP_WANTS_PICK}};
+    dop_status st = DOP_OK;
+    for (uint32_t k = 1; k < batch && st == DOP_OK; k++) {
+        rows[k] = rows[0];
+        st = dop_sequence_fork(s, diag, &rows[k].sequence);
+    }
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
+        dop_profile_begin(p, "step", i);
+        st = dop_step_run(m, rows, batch, diag);
+        for (uint32_t k = 0; k < batch && st == DOP_OK; k++)
+            rows[k].token = dop_step_pick(m, k);
+        dop_step_commit(m);
+        dop_profile_end(p);
+    }
+    for (uint32_t k = 1; k < batch; k++)
+        dop_sequence_destroy(rows[k].sequence);
+    return st;
+}
+
+static dop_status
+run(dop_model *m, dop_sequence *s, dop_profile *p, const dop_ids *prompt, uint32_t batch, uint32_t n, dop_diag *diag)
 {
     dop_profile_begin(p, "reset", 0);
     dop_status st = dop_sequence_rewind(s, 0, diag);
@@ -46,6 +70,8 @@ run(dop_sequence *s, dop_profile *p, const dop_ids *prompt, uint32_t n, dop_diag
     if (st == DOP_OK)
         st = dop_sequence_feed(s, prompt->data, prompt->count, diag);
     dop_profile_end(p);
+    if (st == DOP_OK && batch > 1)
+        return run_batch(m, s, p, batch, n, diag);
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
         uint32_t id;
         dop_profile_begin(p, "token", i);
@@ -62,6 +88,10 @@ profile(const dop_cli *cli, dop_model *m, dop_sequence *s, dop_profile *p, dop_d
     dop_sampling sampling;
     dop_ids prompt = {0};
     dop_model_describe(m, &info);
+    unsigned long batch = cli->bench_batches ? strtoul(cli->bench_batches, NULL, 10) : 1;
+    if (batch == 0 || batch > info.plan->model->n_sequences)
+        return DOP_FAIL(diag, DOP_E_USAGE, "-b %s: --profile takes one number of sequences, and the plan holds %u",
+                        cli->bench_batches, info.plan->model->n_sequences);
     dop_status st = choose_prompt(cli, info.plan, diag, &prompt);
     if (st != DOP_OK)
         goto error;
@@ -82,8 +112,9 @@ profile(const dop_cli *cli, dop_model *m, dop_sequence *s, dop_profile *p, dop_d
     if ((st = dop_profile_attach(m, diag, p)) != DOP_OK)
         goto error;
     /* Once to record and to wake the device up, once for the profile. */
-    if ((st = run(s, p, &prompt, n < DOP_PROFILE_RING ? n : DOP_PROFILE_RING, diag)) == DOP_OK &&
-        (st = dop_profile_start(p, diag)) == DOP_OK && (st = run(s, p, &prompt, n, diag)) == DOP_OK &&
+    if ((st = run(m, s, p, &prompt, (uint32_t)batch, n < DOP_PROFILE_RING ? n : DOP_PROFILE_RING, diag)) == DOP_OK &&
+        (st = dop_profile_start(p, diag)) == DOP_OK &&
+        (st = run(m, s, p, &prompt, (uint32_t)batch, n, diag)) == DOP_OK &&
         (st = dop_profile_stages(p, m, diag)) == DOP_OK)
         st = dop_profile_stop(p, diag);
 error:

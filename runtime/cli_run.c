@@ -1,6 +1,7 @@
 /* Generation: prompt in, text or ids out, timings at the end. */
 #include "runtime/cli_generate.h"
 #include "runtime/cli_logprobs.h"
+#include "runtime/cli_shape.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@ typedef struct run {
     size_t n_before;     /* tokens of the sequence that --session restored */
     uint32_t n;          /* tokens to generate */
     dop_logprobs logprobs;
+    dop_shape shape;
     double feed_ms; /* when feeding began, dop_now_ms */
 } run;
 
@@ -75,11 +77,12 @@ prepare(run *r, dop_diag *diag)
 {
     dop_cli *cli = r->cli;
     dop_status st;
-    const char *needed = cli->chat         ? "--chat"
-                         : cli->prompt     ? "-p"
-                         : cli->file       ? "-f"
-                         : cli->stop.count ? "--stop"
-                                           : NULL;
+    const char *needed = cli->chat                  ? "--chat"
+                         : cli->prompt              ? "-p"
+                         : cli->file                ? "-f"
+                         : cli->stop.count          ? "--stop"
+                         : dop_cli_wants_shape(cli) ? "a shape of what is generated"
+                                                    : NULL;
     if ((st = dop_generation_open(cli, needed, diag, &r->gen)) != DOP_OK)
         return st;
     const dop_plan *plan = r->gen.info.plan;
@@ -103,6 +106,8 @@ prepare(run *r, dop_diag *diag)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     r->as_ids = cli->print_ids || !tok;
     r->gen.streams = !r->as_ids && !cli->json;
+    if (dop_cli_wants_shape(cli) && (st = dop_shape_start(cli, &r->gen, diag, &r->shape)) != DOP_OK)
+        return st;
     if (cli->logprobs != DOP_CLI_UNSET && (st = start_logprobs(r, diag)) != DOP_OK)
         return st;
     return choose_length(r, diag);
@@ -132,7 +137,7 @@ feed_prompt(run *r, dop_diag *diag)
     if (!r->cli->logits) {
         if (r->n == 0)
             return DOP_OK;
-        return dop_sequence_feed(r->gen.sequence, r->prompt.data, r->prompt.count, diag);
+        return dop_generation_feed(&r->gen, r->prompt.data, r->prompt.count, diag);
     }
     dop_logits_file file;
     dop_status st = dop_logits_file_open(r->cli->logits, r->gen.info.plan->model->vocab, diag, &file);
@@ -200,10 +205,11 @@ timings_json(const run *r)
     double p[3];
     percentiles(r, shares, 3, p);
     double first = r->gen.ids.count ? r->gen.times[0] : r->feed_ms;
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:{s:f, s:f, s:f}}", "modelLoadMs", r->gen.info.load_ms, "firstTokenMs",
-                     first - r->feed_ms, "startToFirstTokenMs", first - r->cli->start_ms, "prefillTokensPerSec",
-                     prefill_rate(r), "decodeTokensPerSec", decode_rate(r), "decodeMsPerToken", "p50", p[0], "p95",
-                     p[1], "p99", p[2]);
+    const dop_counters c = dop_model_counters(r->gen.model);
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:{s:f, s:f, s:f}, s:I}", "modelLoadMs", r->gen.info.load_ms,
+                     "firstTokenMs", first - r->feed_ms, "startToFirstTokenMs", first - r->cli->start_ms,
+                     "prefillTokensPerSec", prefill_rate(r), "decodeTokensPerSec", decode_rate(r), "decodeMsPerToken",
+                     "p50", p[0], "p95", p[1], "p99", p[2], "tokensReused", (json_int_t)c.tokens_reused);
 }
 
 static json_t *
@@ -298,6 +304,7 @@ dop_mode_run(dop_cli *cli, dop_diag *diag)
 error:
     dop_generation_finish(&r.gen);
     dop_logprobs_finish(&r.logprobs);
+    dop_shape_finish(&r.shape);
     dop_ids_finish(&r.prompt);
     dop_buf_finish(&r.prompt_text);
     return st;

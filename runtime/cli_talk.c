@@ -143,7 +143,7 @@ dop_talk_answer(dop_talk *talk, const char *line, size_t len, dop_diag *diag)
     if (n > room) /* also when it is not set */
         n = room;
     dop_sequence_expect(t->gen.sequence, n);
-    if ((st = dop_sequence_feed(t->gen.sequence, ids.data, ids.count, diag)) != DOP_OK ||
+    if ((st = dop_generation_feed(&t->gen, ids.data, ids.count, diag)) != DOP_OK ||
         (st = dop_generate(&t->gen, n, diag)) != DOP_OK || (st = dop_cli_print("\n", 1, diag)) != DOP_OK)
         goto error;
     const dop_buf *text = &t->gen.output.text;

@@ -28,6 +28,9 @@ static const dop_option options[] = {
     OPT('s', "seed", TEXT, seed, "N", "of the random numbers (default 0; -1: a random one)"),
     OPT(0, "ignore-eos", FLAG, ignore_eos, NULL, "go on after the model's end token"),
     OPT(0, "stop", LIST, stop, "TEXT", "end before this text; repeatable"),
+    OPT(0, "json-schema", TEXT, json_schema, "FILE", "generate JSON that is valid for this schema"),
+    OPT(0, "grammar", TEXT, grammar, "FILE", "generate what this grammar (GBNF) allows"),
+    OPT(0, "json-mode", FLAG, json_mode, NULL, "generate a JSON object"),
     OPT(0, "chat", FLAG, chat, NULL, "put the prompt into the model's chat template"),
     OPT('i', "interactive", FLAG, interactive, NULL, "converse"),
     OPT(0, "session", TEXT, session, "FILE",
@@ -53,6 +56,20 @@ static const dop_option options[] = {
     OPT(0, "ordering", TEXT, ordering, "HOW",
         "order the dispatches of a step by barriers, or make them one persistent dispatch (default auto: the faster)"),
     NUM('j', "threads", COUNT, threads, "N", "threads while loading (default: one per core)", 1, 256),
+    HEADING("Server"),
+    OPT(0, "serve", TEXT, serve, "[HOST:]PORT",
+        "OpenAI-style server and chat page; 127.0.0.1 unless told, port 0: any"),
+    OPT(0, "api-key-file", TEXT, api_key_file, "FILE", "who comes needs one of the keys in FILE, one a line"),
+    OPT(0, "chat-template", TEXT, chat_template, "NAME|FILE", "instead of the model's: chatml, llama3, ..., or Jinja"),
+    NUM(0, "serve-queue", COUNT, serve_queue, "N", "requests that may wait for a sequence (default 256)", 1, 1e6),
+    NUM(0, "serve-body", COUNT, serve_body, "KIB", "longest body of a request (default 4096)", 1, 1 << 20),
+    NUM(0, "serve-tokens", COUNT, serve_tokens, "N", "most tokens of an answer (default: what the context holds)", 1,
+        UINT32_MAX - 2),
+    NUM(0, "serve-time", REAL, serve_time, "S", "seconds that a request may take, 0: any (default 600)", 0, 1e9),
+    NUM(0, "serve-receive", REAL, serve_receive, "S", "seconds in which a request has to arrive (default 30)", 0.1,
+        1e6),
+    NUM(0, "serve-connections", COUNT, serve_connections, "N", "connections at once (default 1024)", 4, 1e6),
+    NUM(0, "serve-grace", REAL, serve_grace, "S", "seconds that answers may go on after SIGTERM (default 30)", 0, 1e6),
     HEADING("Instead of generating"),
     OPT(0, "ppl", TEXT, ppl, "FILE", "perplexity of a text, one JSON line"),
     NUM(0, "ppl-ctx", COUNT, ppl_ctx, "N", "window of --ppl in tokens (default: the context)", 2, UINT32_MAX - 1),
@@ -61,6 +78,7 @@ static const dop_option options[] = {
     OPT(0, "bench", FLAG, bench, NULL, "speed of one or several plans; -p and -n are lists then: see below"),
     OPT(0, "profile", TEXT, profile, "FILE",
         "time of every dispatch: table, and a timeline as FILE.html or trace events as FILE.json"),
+    OPT('b', "batch", TEXT, bench_batches, "N", "with --profile: steps of N sequences, a row of each (default 1)"),
     OPT(0, "trace-kernels", FLAG, trace_kernels, NULL, "one line per dispatch: op, layer, shape, variant, why"),
     OPT(0, "info", FLAG, info, NULL, "what the plan holds and needs"),
     OPT(0, "disasm", FLAG, disasm, NULL, "the plan's dispatches as text"),
@@ -91,6 +109,11 @@ cli_init(dop_cli *cli)
     memset(cli, 0, sizeof *cli);
     cli->start_ms = dop_now_ms();
     cli->n_predict = cli->logprobs = cli->top_k = cli->repeat_last_n = cli->ppl_ctx = DOP_CLI_UNSET;
+    cli->serve_queue = 256;
+    cli->serve_body = 4096;
+    cli->serve_connections = 1024;
+    cli->serve_time = 600;
+    cli->serve_receive = cli->serve_grace = 30;
     cli->temperature = cli->top_p = cli->min_p = cli->repeat_penalty = (double)NAN;
 }
 
@@ -146,6 +169,8 @@ choose_mode(const dop_cli *cli)
         return dop_mode_render_chat;
     if (cli->ppl)
         return dop_mode_score;
+    if (cli->serve)
+        return dop_mode_serve;
     if (cli->embed)
         return dop_mode_embed;
     if (cli->interactive)

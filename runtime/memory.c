@@ -449,9 +449,15 @@ dop_memory_allocate(dop_memory *memory, const dop_plan *plan, dop_diag *diag)
         for (uint32_t i = 0; i < m->n_blocks && st == DOP_OK; i++)
             if ((m->blocks[i].pool == POOL_WEIGHTS) == weights)
                 st = allocate_block(m, &m->blocks[i], diag);
-    /* The whole record is defined from the start: the host clears what kernels may read. */
-    if (st == DOP_OK)
-        memset(dop_memory_host(m, plan->step_slot), 0, plan->slots[plan->step_slot].size);
+    /* The whole record is defined from the start: the host clears what kernels may read.  Pages are in order until somebody
+     * says otherwise. */
+    if (st == DOP_OK) {
+        uint8_t *step = dop_memory_host(m, plan->step_slot);
+        memset(step, 0, plan->slots[plan->step_slot].size);
+        uint32_t *table = (uint32_t *)(void *)(step + sizeof(dop_step));
+        for (uint32_t i = 0; i < plan->model->n_sequences * dop_plan_sequence_pages(plan); i++)
+            table[i] = i % plan->model->n_pages;
+    }
     return st;
 }
 

@@ -4,6 +4,7 @@
 #define DOPPLER_RUNTIME_MODEL_H
 
 #include "runtime/doppler.h"
+#include "runtime/pages.h"
 #include "runtime/replay.h"
 #include "runtime/spans.h"
 
@@ -42,8 +43,8 @@ typedef struct dop_open_step {
     uint32_t number[DOP_STEP_MAX_ROWS];     /* of the row among those of its sequence */
     const float *logits[DOP_STEP_MAX_ROWS]; /* of rows that want something and that the host has; else NULL */
     uint8_t wants[DOP_STEP_MAX_ROWS];
-    float *kept; /* owned: copies of logits, where a step takes several replays */
-    size_t cap_kept;
+    float *kept;     /* owned: copies of logits, where a step takes several replays; NULL: none does */
+    size_t cap_kept; /* rows of it */
 } dop_open_step;
 
 struct dop_model {
@@ -74,6 +75,7 @@ struct dop_model {
     dop_sequence *sequences[DOP_STEP_MAX_SEQUENCES]; /* NULL: the place is free */
     uint32_t n_sequences;
     bool states_used[DOP_STEP_MAX_SEQUENCES]; /* they are not zero any more, as a new sequence wants them */
+    dop_pages pages;                          /* of their caches; zeros where each has its own piece of those */
     /* Without a step that is under way: see dop_step of plan_format.h. */
     uint32_t parity[DOP_STEP_MAX_SEQUENCES];
 
@@ -114,6 +116,8 @@ struct dop_sequence {
 };
 
 /* step.c, and step_rows.c for what doppler.h has of steps */
+/* When schedules are known: memory that steps need later. */
+dop_status dop_step_prepare_model(dop_model *model, dop_diag *diag);
 /* Whether a schedule is for feeding or scoring n tokens as `kind`: decode stands in for one token of every kind. */
 bool dop_step_takes(const dop_model *model, uint32_t schedule, uint32_t kind, size_t n);
 /* The schedule to feed n tokens with next and how many of them it takes. */
@@ -182,11 +186,23 @@ dop_status dop_sequence_settle(dop_sequence *sequence, dop_diag *diag);
 /* The sequence is empty, and its states are zeros.  Nothing may be under way. */
 dop_status dop_sequence_empty(dop_sequence *sequence, dop_diag *diag);
 
+/* sequence_pages.c */
+/* The pages of positions [from, to) are the sequence's own, so that a step may write there; missing ones are taken.  DOP_E_FULL:
+ * there are not enough, and nothing is changed.  Where another one has a page too, nothing may be under way. */
+dop_status dop_sequence_reserve(dop_sequence *sequence, uint32_t from, uint32_t to, dop_diag *diag);
+/* The end of the positions to reserve for steps that end at this one.  A step that is not ordered by barriers and stalls may
+ * write the next one too. */
+uint32_t dop_sequence_end(const dop_sequence *sequence, uint32_t schedule, uint32_t end);
+/* Pages behind the tokens that are in the states are given back.  Nothing may be under way. */
+void dop_sequence_trim(dop_sequence *sequence);
+
 /* transfer.c: states of the sequence at a place, with nothing under way.  Append state is that of the first n positions;
  * of state that steps replace it is the current copy. */
 bool dop_transfer_can(const dop_model *model); /* the plan says where each state is */
 dop_status dop_transfer_clear(dop_model *model, uint32_t place, dop_diag *diag);
 dop_status dop_transfer_copy(dop_model *model, uint32_t from, uint32_t to, uint32_t n, dop_diag *diag);
+/* The first rows of a page to another one.  The other functions leave pages as they are, but for those that read and write. */
+dop_status dop_transfer_copy_page(dop_model *model, uint32_t from, uint32_t to, uint32_t rows, dop_diag *diag);
 /* Bytes of it, and their way to and from the host, in the order of the plan's states. */
 uint64_t dop_transfer_size(const dop_model *model, uint32_t n);
 typedef dop_status dop_bytes_fn(void *user, const void *bytes, size_t size, dop_diag *diag);

@@ -284,6 +284,23 @@ open_opened(dop_model *m, const dop_open_options *o, dop_diag *diag)
     return damaged ? v.st : st;
 }
 
+/* Pages are found again by their tokens where they are all that a sequence has. */
+static dop_status
+open_pages(dop_model *m, dop_diag *diag)
+{
+    bool shares = true;
+    for (uint32_t i = 0; i < m->plan.n_states; i++)
+        shares = shares && (m->plan.states[i].paged || m->memory.places[m->plan.states[i].slot].block == UINT32_MAX);
+    uint8_t *step = dop_memory_host(&m->memory, m->plan.step_slot);
+    dop_status st =
+        dop_pages_init(m->plan.model, shares, (volatile uint32_t *)(void *)(step + sizeof(dop_step)), diag, &m->pages);
+    if (st == DOP_OK && m->pages.page)
+        dop_log_printf(&m->log, "pages: %u of %u positions, for %u sequences of at most %u; prefixes are %s",
+                       m->pages.n_pages, m->pages.page, m->plan.model->n_sequences, m->pages.per,
+                       shares ? "found again" : "not found again: sequences have other states too");
+    return st;
+}
+
 dop_status
 dop_model_open(const char *plan_path, const dop_open_options *options, dop_diag *diag, dop_model **out_model)
 {
@@ -298,6 +315,8 @@ dop_model_open(const char *plan_path, const dop_open_options *options, dop_diag 
     m->log = o->log;
     m->no_scoring = o->no_scoring;
     if ((st = open_plan(m, plan_path, diag)) != DOP_OK || (st = open_opened(m, o, diag)) != DOP_OK)
+        goto error;
+    if ((st = open_pages(m, diag)) != DOP_OK || (st = dop_step_prepare_model(m, diag)) != DOP_OK)
         goto error;
     m->base_allocations = m->device.allocations;
     m->base_recordings = m->device.recordings;
@@ -325,6 +344,7 @@ dop_model_close(dop_model *model)
     for (uint32_t i = 0; i < DOP_STEP_MAX_SEQUENCES; i++)
         dop_sequence_destroy(model->sequences[i]);
     free(model->step.kept);
+    dop_pages_finish(&model->pages);
     dop_model_end_loader(model);
     dop_upload_destroy(model->upload);
     /* A device that was only slow has finished meanwhile, and then everything can be given back. */
@@ -365,6 +385,8 @@ dop_model_facts(const dop_model *model, dop_facts *out_facts)
         .ctx = m->ctx,
         .n_layers = m->n_layers,
         .n_sequences = m->n_sequences,
+        .page = m->page,
+        .n_pages = m->n_pages,
         .bos_id = m->bos_id,
         .n_end_ids = m->n_end_ids,
         .end_ids = m->end_ids,
@@ -384,6 +406,9 @@ dop_model_counters(const dop_model *model)
         .recordings = recordings > later ? recordings - later : 0,
         .descriptor_updates = 0,
         .submissions = model->replay.submitted - model->base_submissions,
+        .tokens_reused = model->pages.reused,
+        .pages_copied = model->pages.copied,
+        .pages_free = dop_pages_available(&model->pages),
     };
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/base.h"
 
 extern const char *const dop_page_profile; /* runtime/assets/profile.html */
+extern const char *const dop_page_chat;    /* runtime/assets/chat.html */
 
 /* Appends `page` up to the hole of that name and gives what follows the hole; NULL takes the whole page.  A page is filled
  * from front to back by calling this with what the last call gave.  Without such a hole the whole page is appended. */

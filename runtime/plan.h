@@ -49,6 +49,11 @@ uint32_t dop_plan_logit_rows(const dop_plan_schedule *schedule);
 /* Bytes of them. */
 uint64_t dop_plan_result_bytes(const dop_plan *plan, const dop_plan_schedule *schedule);
 
+/* Pages of a sequence that fills its context; 0: states are in one piece. */
+uint32_t dop_plan_sequence_pages(const dop_plan *plan);
+/* Bytes of the step record, tables of pages included. */
+uint64_t dop_plan_step_bytes(const dop_plan *plan);
+
 /* Maps and checks a plan and the sizes of its external weight files. */
 dop_status dop_plan_open(const char *path, dop_diag *diag, dop_plan *out_plan);
 /* Same from memory, which must stay and be aligned to 16 bytes; external weights are not supported. */

@@ -57,6 +57,9 @@ check_model(const dop_plan *plan, dop_diag *diag)
         return DAMAGED("context of %u positions", m->ctx);
     if (m->n_sequences == 0 || m->n_sequences > DOP_STEP_MAX_SEQUENCES)
         return DAMAGED("room for %u sequences", m->n_sequences);
+    const bool pages = m->page > 0 && (m->page & (m->page - 1)) == 0 && m->ctx % m->page == 0;
+    if (pages ? m->n_pages < m->ctx / m->page || m->n_pages > MAX_CTX : m->page > 0 || m->n_pages > 0)
+        return DAMAGED("%u pages of %u positions", m->n_pages, m->page);
     if (m->bos_id < -1 || m->bos_id >= (int32_t)m->vocab)
         return DAMAGED("BOS id %d of %u tokens", m->bos_id, m->vocab);
     if (m->n_end_ids > sizeof m->end_ids / sizeof m->end_ids[0])
@@ -217,9 +220,9 @@ check_slots(dop_plan *plan, dop_diag *diag)
         if (s->kind == DOP_SLOT_STEP) {
             if (plan->step_slot != UINT32_MAX)
                 return DAMAGED("more than one step record");
-            if (s->size < sizeof(dop_step))
-                return DAMAGED("the step record has %llu bytes, expected %zu", (unsigned long long)s->size,
-                               sizeof(dop_step));
+            if (s->size < dop_plan_step_bytes(plan))
+                return DAMAGED("the step record has %llu bytes, expected %llu", (unsigned long long)s->size,
+                               (unsigned long long)dop_plan_step_bytes(plan));
             plan->step_slot = i;
         }
         if (s->kind == DOP_SLOT_STATE ? s->state < DOP_PLAN_STATE_APPEND || s->state > DOP_PLAN_STATE_REPLACE
@@ -380,6 +383,16 @@ is_multiple_of_4(uint64_t bytes)
     return bytes % 4 == 0;
 }
 
+/* States in pages: the pool has the bytes of all of them. */
+static bool
+pool_ok(const dop_plan *plan, const dop_plan_state *s)
+{
+    uint64_t rows, all;
+    return plan->model->page && plan->slots[s->slot].state == DOP_PLAN_STATE_APPEND && s->rows == plan->model->ctx &&
+           dop_mul_u64(plan->model->n_pages, plan->model->page, &rows) && dop_mul_u64(s->row_bytes, rows, &all) &&
+           range_ok(s->offset, all, plan->slots[s->slot].size);
+}
+
 /* All bytes of a state lie in its slot, and those of its sequences and copies apart. */
 static dop_status
 check_states(const dop_plan *plan, dop_diag *diag)
@@ -395,6 +408,10 @@ check_states(const dop_plan *plan, dop_diag *diag)
             !is_multiple_of_4(s->copy_stride))
             return DAMAGED("state %s has %u rows of %llu bytes", dop_plan_string(plan, s->name), s->rows,
                            (unsigned long long)s->row_bytes);
+        if (s->paged > 1 || (s->paged && !pool_ok(plan, s)))
+            return DAMAGED("state %s leaves the pages of its pool", dop_plan_string(plan, s->name));
+        if (s->paged)
+            continue;
         if (!dop_mul_u64(s->row_bytes, s->rows, &one) || s->sequence_stride < one ||
             !dop_mul_u64(s->sequence_stride, plan->model->n_sequences, &all) ||
             (replaces && (s->copy_stride < all || !dop_mul_u64(s->copy_stride, copies, &all))) ||

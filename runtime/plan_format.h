@@ -70,7 +70,10 @@ typedef struct dop_plan_model {
      * of some that earlier rows see.  DOP_PLAN_NO_RINGS: any number. */
     uint32_t rewind;
     uint32_t n_sequences; /* the states have room for so many, Q: 1 .. DOP_STEP_MAX_SEQUENCES */
-    int32_t bos_id;       /* -1: none */
+    uint32_t
+        page; /* positions of a page, a power of two that divides ctx; 0: every sequence has its states in one piece */
+    uint32_t n_pages; /* of the pool, at least as many as one sequence may have; 0 with page 0 */
+    int32_t bos_id;   /* -1: none */
     uint32_t n_end_ids;
     uint32_t end_ids[16];
     float temperature; /* the model's own sampling defaults; < 0: not stated, greedy */
@@ -223,13 +226,14 @@ typedef struct dop_plan_tensor {
     uint64_t expert_stride; /* bytes from one to the next; 0: there is one */
 } dop_plan_tensor;
 
-/* One state of all sequences.  Append: row p of sequence q begins at offset + q * sequence_stride + p * row_bytes.
+/* One state of all sequences.  Append: row p of sequence q begins at offset + q * sequence_stride + p * row_bytes; or, in
+ * pages, at offset + (page * n + p % page) * row_bytes, where n is entry p / page of the sequence's table (dop_step).
  * Replace: copy c of sequence q at offset + c * copy_stride + q * sequence_stride, row_bytes in all. */
 typedef struct dop_plan_state {
-    uint32_t name; /* string: of the IR */
-    uint32_t slot; /* row of DOP_SEC_SLOTS; its `state` says of which kind this is */
-    uint32_t rows; /* of one sequence; 1 for replace */
-    uint32_t reserved;
+    uint32_t name;   /* string: of the IR */
+    uint32_t slot;   /* row of DOP_SEC_SLOTS; its `state` says of which kind this is */
+    uint32_t rows;   /* of one sequence; 1 for replace */
+    uint32_t paged;  /* 1: append state in pages */
     uint64_t offset; /* bytes into the slot; this and what follows are multiples of 4 */
     uint64_t row_bytes;
     uint64_t sequence_stride; /* bytes */
@@ -265,6 +269,10 @@ typedef struct dop_plan_file {
  * A committed step is undone by the parity as it was before, as long as no later step of that sequence has run: who may
  * want to drop picks must not let more than one step run ahead of them.  Append state needs none of this: rows of
  * positions that were dropped are written again before they are read. */
+/*
+ * Where caches lie in pages, the slot goes on behind the record with a table for each sequence: [n_sequences][ctx / page]
+ * numbers of pages.  A number is that of a page in every state that is paged.  Entries of positions that no row of the step
+ * writes or reads may be anything below n_pages; the host changes no entry that a step under way uses. */
 enum { DOP_STEP_MAX_ROWS = 4096, DOP_STEP_RING = 4096, DOP_STEP_MAX_SEQUENCES = 64 };
 enum { DOP_STEP_STALLED = 1 /* a wait for a value ran out: see DOP_ORDER_PERSISTENT */ };
 typedef struct dop_row {

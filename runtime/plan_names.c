@@ -14,6 +14,18 @@ dop_plan_ordering_name(uint32_t ordering)
 }
 
 uint32_t
+dop_plan_sequence_pages(const dop_plan *plan)
+{
+    return plan->model->page ? plan->model->ctx / plan->model->page : 0;
+}
+
+uint64_t
+dop_plan_step_bytes(const dop_plan *plan)
+{
+    return sizeof(dop_step) + (uint64_t)plan->model->n_sequences * dop_plan_sequence_pages(plan) * sizeof(uint32_t);
+}
+
+uint32_t
 dop_plan_logit_rows(const dop_plan_schedule *schedule)
 {
     bool last = schedule->kind == DOP_SCHED_DECODE || schedule->kind == DOP_SCHED_PREFILL;

@@ -20,6 +20,8 @@ dop_plan_sampling(const dop_plan *plan)
     };
 }
 
+enum { BLOCK = 64, LANES = 16 };
+
 bool
 dop_sampling_is_greedy(const dop_sampling *params)
 {
@@ -72,7 +74,9 @@ dop_sampler_init(dop_sampler *sampler, uint32_t vocab, dop_diag *diag)
     sampler->candidates = calloc(vocab, sizeof *sampler->candidates);
     sampler->logits = calloc(vocab, sizeof *sampler->logits);
     sampler->stamp = calloc(vocab, sizeof *sampler->stamp);
-    if (!sampler->candidates || !sampler->logits || !sampler->stamp) {
+    sampler->blocks = calloc(vocab / BLOCK + 1, sizeof *sampler->blocks);
+    sampler->heap = calloc(vocab, sizeof *sampler->heap);
+    if (!sampler->candidates || !sampler->logits || !sampler->stamp || !sampler->blocks || !sampler->heap) {
         dop_sampler_finish(sampler);
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     }
@@ -86,6 +90,8 @@ dop_sampler_finish(dop_sampler *sampler)
     free(sampler->candidates);
     free(sampler->logits);
     free(sampler->stamp);
+    free(sampler->blocks);
+    free(sampler->heap);
     memset(sampler, 0, sizeof *sampler);
 }
 
@@ -96,17 +102,108 @@ dop_sampler_set(dop_sampler *sampler, const dop_sampling *params)
     dop_rng_seed(&sampler->rng, params->seed);
 }
 
+/* The largest of up to BLOCK logits; *io_bad becomes NaN when one is not finite.  In lanes, so that compilers use vectors. */
+static float
+block_largest(const float *logits, uint32_t n, float *io_bad)
+{
+    float m[LANES], bad[LANES] = {0}, best = -INFINITY;
+    for (uint32_t j = 0; j < LANES; j++)
+        m[j] = -INFINITY;
+    for (uint32_t i = 0; i + LANES <= n; i += LANES)
+        for (uint32_t j = 0; j < LANES; j++) {
+            float x = logits[i + j];
+            m[j] = x > m[j] ? x : m[j];
+            bad[j] += x - x;
+        }
+    for (uint32_t j = 0; j < LANES; j++) {
+        best = m[j] > best ? m[j] : best;
+        *io_bad += bad[j];
+    }
+    for (uint32_t i = n - n % LANES; i < n; i++) {
+        best = logits[i] > best ? logits[i] : best;
+        *io_bad += logits[i] - logits[i];
+    }
+    return best;
+}
+
+/* The sum of exp(logits - largest), each to 1e-6 of itself: 2^t p(f) with a polynomial on [0, 1) (Taylor's, of 2^f). */
+static double
+sum_of_exps(const float *logits, uint32_t n, float largest)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i += LANES) {
+        float part[LANES];
+        for (uint32_t j = 0; j < LANES; j++)
+            part[j] = i + j < n ? logits[i + j] : -INFINITY;
+        for (uint32_t j = 0; j < LANES; j++) {
+            float y = (part[j] - largest) * 1.44269504f, t, f;
+            y = y > -126.0f ? y : -126.0f;
+            t = (float)(int32_t)y;
+            t = t > y ? t - 1 : t;
+            f = y - t;
+            int32_t bits = ((int32_t)t + 127) * (1 << 23);
+            float p =
+                1.0f + f * (0.69314718f +
+                            f * (0.24022651f +
+                                 f * (0.05550411f +
+                                      f * (0.00961813f + f * (0.00133336f + f * (0.00015403f + f * 0.00001525f))))));
+            memcpy(&t, &bits, sizeof t);
+            part[j] = p * t;
+        }
+        for (uint32_t j = 0; j < LANES; j++)
+            sum += (double)part[j];
+    }
+    return sum;
+}
+
+typedef struct two_best {
+    uint32_t id;        /* the lowest of the largest; 0 when there is none */
+    float best, second; /* second: equal to best when that comes twice */
+    bool bad;           /* something is not finite */
+} two_best;
+
+static float
+largest_but(const float *logits, uint32_t n, uint32_t but)
+{
+    float best = -INFINITY;
+    for (uint32_t i = 0; i < n; i++)
+        best = i != but && logits[i] > best ? logits[i] : best;
+    return best;
+}
+
+/* out_blocks: the largest of each block; NULL: nobody wants them. */
+static two_best
+find_best(const float *logits, uint32_t n, float *out_blocks)
+{
+    two_best r = {.best = -INFINITY, .second = -INFINITY};
+    uint32_t at = 0;
+    float bad = 0;
+    for (uint32_t i = 0; i < n; i += BLOCK) {
+        float m = block_largest(logits + i, n - i < BLOCK ? n - i : BLOCK, &bad);
+        if (out_blocks)
+            out_blocks[i / BLOCK] = m;
+        if (m > r.best) {
+            r.second = r.best;
+            r.best = m;
+            at = i;
+        } else if (m > r.second) {
+            r.second = m;
+        }
+    }
+    uint32_t size = n - at < BLOCK ? n - at : BLOCK, k = 0;
+    while (k < size && logits[at + k] != r.best)
+        k++;
+    r.id = k < size ? at + k : 0;
+    float other = largest_but(logits + at, size, k);
+    r.second = other > r.second ? other : r.second;
+    r.bad = isnan(bad);
+    return r;
+}
+
 uint32_t
 dop_argmax(const float *logits, uint32_t n)
 {
-    uint32_t best = 0;
-    float best_value = -INFINITY;
-    for (uint32_t i = 0; i < n; i++)
-        if (logits[i] > best_value) {
-            best = i;
-            best_value = logits[i];
-        }
-    return best;
+    return find_best(logits, n, NULL).id;
 }
 
 /* Larger logits first, lower ids first among equals: one order, whatever the sort does. */
@@ -136,53 +233,84 @@ penalize(dop_sampler *s, const uint32_t *history, size_t n_history)
     }
 }
 
-/* Moves the k largest (in the order of compare) to a heap whose root is the smallest of them. */
+/* Moves the smallest of a heap of values, whose root is the smallest, to its place. */
 static void
-sift_down(dop_candidate *heap, uint32_t n, uint32_t i)
+sift_down(float *heap, uint32_t n, uint32_t i)
 {
     for (;;) {
-        uint32_t worst = i, l = 2 * i + 1, r = l + 1;
-        if (l < n && compare(&heap[l], &heap[worst]) > 0)
-            worst = l;
-        if (r < n && compare(&heap[r], &heap[worst]) > 0)
-            worst = r;
-        if (worst == i)
+        uint32_t least = i, l = 2 * i + 1, r = l + 1;
+        if (l < n && heap[l] < heap[least])
+            least = l;
+        if (r < n && heap[r] < heap[least])
+            least = r;
+        if (least == i)
             return;
-        dop_candidate t = heap[i];
-        heap[i] = heap[worst];
-        heap[worst] = t;
-        i = worst;
+        float t = heap[i];
+        heap[i] = heap[least];
+        heap[least] = t;
+        i = least;
     }
 }
 
+/* The k-th largest of n values; k <= n.  heap: room for k. */
+static float
+kth_largest(const float *values, uint32_t n, uint32_t k, float *heap)
+{
+    memcpy(heap, values, k * sizeof *heap);
+    for (uint32_t i = k / 2; i-- > 0;)
+        sift_down(heap, k, i);
+    for (uint32_t i = k; i < n; i++)
+        if (values[i] > heap[0]) {
+            heap[0] = values[i];
+            sift_down(heap, k, 0);
+        }
+    return heap[0];
+}
+
+/* Candidates whose logits are `least` or more, by id.  Most of a vocabulary never matters, and most blocks need no look. */
+static uint32_t
+gather(dop_sampler *s, float least)
+{
+    uint32_t n = 0;
+    for (uint32_t b = 0; b * BLOCK < s->vocab; b++) {
+        uint32_t end = (b + 1) * BLOCK < s->vocab ? (b + 1) * BLOCK : s->vocab;
+        if (s->blocks[b] < least)
+            continue;
+        for (uint32_t i = b * BLOCK; i < end; i++)
+            if (s->from[i] >= least)
+                s->candidates[n++] = (dop_candidate){s->from[i], i};
+    }
+    return n;
+}
+
+/* The k largest, in the order of compare. */
 static uint32_t
 select_top_k(dop_sampler *s, uint32_t k)
 {
-    dop_candidate *heap = s->candidates;
-    for (uint32_t i = 0; i < k; i++)
-        heap[i] = (dop_candidate){s->logits[i], i};
-    for (uint32_t i = k / 2; i-- > 0;)
-        sift_down(heap, k, i);
-    for (uint32_t i = k; i < s->vocab; i++) {
-        dop_candidate c = {s->logits[i], i};
-        if (compare(&c, &heap[0]) < 0) {
-            heap[0] = c;
-            sift_down(heap, k, 0);
-        }
+    uint32_t n_blocks = (s->vocab + BLOCK - 1) / BLOCK;
+    /* Each of the k best blocks has one as large as this. */
+    float least =
+        k <= n_blocks ? kth_largest(s->blocks, n_blocks, k, s->heap) : kth_largest(s->from, s->vocab, k, s->heap);
+    uint32_t n = gather(s, least);
+    if (n > 4 * k) {
+        for (uint32_t i = 0; i < n; i++)
+            s->logits[i] = s->candidates[i].logit;
+        least = kth_largest(s->logits, n, k, s->heap);
+        uint32_t kept = 0;
+        for (uint32_t i = 0; i < n; i++)
+            if (s->candidates[i].logit >= least)
+                s->candidates[kept++] = s->candidates[i];
+        n = kept;
     }
-    qsort(heap, k, sizeof *heap, compare);
-    return k;
+    qsort(s->candidates, n, sizeof *s->candidates, compare);
+    return k < n ? k : n;
 }
 
-/* Candidates within `depth` of the largest logit, sorted.  Most of a vocabulary never matters for top-p, and sorting it
- * would cost more than the rest of the step. */
+/* Candidates within `depth` of the largest logit, sorted. */
 static uint32_t
 select_near(dop_sampler *s, float largest, float depth, bool sort)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < s->vocab; i++)
-        if (s->logits[i] >= largest - depth)
-            s->candidates[n++] = (dop_candidate){s->logits[i], i};
+    uint32_t n = gather(s, largest - depth);
     if (sort)
         qsort(s->candidates, n, sizeof *s->candidates, compare);
     return n;
@@ -206,9 +334,7 @@ static uint32_t
 select_top_p(dop_sampler *s, float largest, double p)
 {
     static const float depths[] = {8.0f, 16.0f, 32.0f};
-    double total = 0;
-    for (uint32_t i = 0; i < s->vocab; i++)
-        total += exp((double)s->logits[i] - (double)largest);
+    double total = sum_of_exps(s->from, s->vocab, largest);
     for (size_t i = 0; i < sizeof depths / sizeof depths[0]; i++) {
         uint32_t n = select_near(s, largest, depths[i], true);
         n = prefix_of(s->candidates, n, p, total);
@@ -238,7 +364,7 @@ select_candidates(dop_sampler *s, float largest)
     } else if (use_p) {
         n = select_top_p(s, largest, (double)p->top_p);
     } else {
-        n = select_near(s, largest, INFINITY, false);
+        n = select_near(s, largest, p->min_p > 0.0f ? 1e-3f - logf(p->min_p) : INFINITY, false);
     }
     if (p->min_p > 0.0f) {
         double floor_logit = (double)largest + log((double)p->min_p);
@@ -254,42 +380,35 @@ select_candidates(dop_sampler *s, float largest)
 bool
 dop_logits_two_best(const float *logits, uint32_t n, uint32_t *out_best, float *out_margin)
 {
-    float best = -INFINITY, second = -INFINITY;
-    *out_best = dop_logits_largest(logits, n);
-    if (*out_best == UINT32_MAX)
-        return false;
-    for (uint32_t i = 0; i < n; i++) {
-        if (logits[i] <= second)
-            continue;
-        second = logits[i] > best ? best : logits[i];
-        best = logits[i] > best ? logits[i] : best;
-    }
-    *out_margin = best - second;
-    return true;
+    two_best r = find_best(logits, n, NULL);
+    *out_best = r.bad ? UINT32_MAX : r.id;
+    *out_margin = r.best - r.second;
+    return !r.bad;
 }
 
 uint32_t
 dop_logits_largest(const float *logits, uint32_t n)
 {
-    const uint32_t exponent = 0x7f800000u;
-    uint32_t bad = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, &logits[i], sizeof bits);
-        bad |= (bits & exponent) == exponent;
-    }
-    return bad ? UINT32_MAX : dop_argmax(logits, n);
+    two_best r = find_best(logits, n, NULL);
+    return r.bad ? UINT32_MAX : r.id;
 }
 
-/* The logits after the penalty; *out_best: the id of the largest. */
+/* s->from becomes the logits after the penalty, which without one are the caller's own; *out_best: the id of the largest. */
 static float
 take_logits(dop_sampler *s, const float *logits, const uint32_t *history, size_t n_history, uint32_t *out_best)
 {
-    for (uint32_t i = 0; i < s->vocab; i++)
-        s->logits[i] = isnan(logits[i]) ? -INFINITY : logits[i];
-    penalize(s, history, n_history);
-    *out_best = dop_argmax(s->logits, s->vocab);
-    return s->logits[*out_best];
+    two_best r = find_best(logits, s->vocab, s->blocks);
+    s->from = logits;
+    s->bad = r.bad;
+    if (r.bad || s->params.repeat_penalty != 1.0f) {
+        for (uint32_t i = 0; i < s->vocab; i++)
+            s->logits[i] = isnan(logits[i]) ? -INFINITY : logits[i];
+        penalize(s, history, n_history);
+        r = find_best(s->logits, s->vocab, s->blocks);
+        s->from = s->logits;
+    }
+    *out_best = r.id;
+    return s->from[r.id];
 }
 
 uint32_t

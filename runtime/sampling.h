@@ -40,7 +40,10 @@ typedef struct dop_sampler {
     uint32_t vocab;
     dop_candidate *candidates; /* owned, vocab */
     float *logits;             /* owned, vocab: after the penalty */
+    bool bad;                  /* a logit of the last pick was not finite */
+    const float *from;         /* the logits of this pick: `logits` or the caller's */
     uint32_t *stamp;           /* owned, vocab: pick in which a token was penalized */
+    float *blocks, *heap;      /* owned: largest logits of blocks, and vocab of what top-k needs */
     uint32_t n_picks;
 } dop_sampler;
 

@@ -70,6 +70,8 @@ static dop_status
 append_tokens(dop_sequence *s, const uint32_t *ids, size_t n, dop_diag *diag)
 {
     dop_status st = dop_sequence_make_room(s, ids, n, diag);
+    if (st == DOP_OK)
+        st = dop_sequence_reserve(s, s->n_fed, s->n_tokens + (uint32_t)n, diag);
     if (st != DOP_OK)
         return st;
     if (n > 0)
@@ -84,9 +86,12 @@ feed_and_pick(dop_sequence *s, uint32_t schedule, uint32_t take, dop_diag *diag)
 {
     dop_model *m = s->model;
     uint64_t ticket;
+    dop_status st = dop_sequence_reserve(s, s->n_fed, s->n_fed + take, diag);
+    if (st != DOP_OK)
+        return st;
     m->picks_taken = m->picks_asked;
     dop_replay_write_step_of(&m->replay, s->place, s->tokens + s->n_fed, take, s->n_fed, m->parity[s->place]);
-    dop_status st = dop_step_submit(m, schedule, DOP_FORM_FULL, 1, diag, &ticket);
+    st = dop_step_submit(m, schedule, DOP_FORM_FULL, 1, diag, &ticket);
     if (st != DOP_OK)
         return st;
     m->ahead[0].ticket = ticket;
@@ -149,6 +154,31 @@ dop_sequence_feed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_dia
 }
 
 dop_status
+dop_sequence_reuse(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_diag *diag, size_t *out_found)
+{
+    dop_sequence *s = sequence;
+    dop_model *m = s->model;
+    *out_found = 0;
+    if (s->n_tokens > 0)
+        return DOP_FAIL(diag, DOP_E_INPUT, "the sequence has %u tokens already: only an empty one takes what is cached",
+                        s->n_tokens);
+    dop_status st = dop_sequence_make_room(s, ids, n, diag);
+    if (st != DOP_OK || n == 0)
+        return st;
+    for (uint32_t i = 0; i < m->plan.model->n_sequences; i++)
+        if (m->sequences[i])
+            dop_pages_note(&m->pages, i, m->sequences[i]->tokens, m->sequences[i]->n_fed);
+    /* The last token is fed in any case, for its logits. */
+    const uint32_t found = dop_pages_find(&m->pages, s->place, ids, n - 1);
+    memcpy(s->tokens, ids, found * sizeof *ids);
+    s->n_tokens = s->n_fed = s->n_written = found;
+    s->n_kept = UINT32_MAX;
+    s->logits = NULL;
+    *out_found = found;
+    return DOP_OK;
+}
+
+dop_status
 dop_sequence_score(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_logits_fn *fn, void *user, dop_diag *diag)
 {
     dop_sequence *s = sequence;
@@ -183,6 +213,13 @@ dop_sequence_score(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_lo
 
 /* --- picking --------------------------------------------------------------------------------------------------------- */
 
+/* Are there pages for positions [from, to), which it has to share with nobody? */
+static bool
+has_pages(const dop_sequence *s, uint32_t from, uint32_t to)
+{
+    return dop_pages_missing(&s->model->pages, s->place, from, to) <= dop_pages_available(&s->model->pages);
+}
+
 /* Keeps steps_ahead submissions under way, no more than wanted and none past the context.  Where there are other sequences
  * only what the next call wants: theirs would drop the rest. */
 static dop_status
@@ -206,13 +243,21 @@ submit_ahead(dop_sequence *s, dop_diag *diag)
             return DOP_OK;
         if (times > wanted - pending)
             times = wanted - pending;
+        if (!has_pages(s, m->dev_pos, dop_sequence_end(s, m->info.decode, m->dev_pos + times)))
+            times = 1;
         if (times > room)
             times = room;
+        const uint32_t end = dop_sequence_end(s, m->info.decode, m->dev_pos + times);
+        if (m->n_ahead > 0 && !has_pages(s, m->dev_pos, end))
+            return DOP_OK; /* what is needed now is under way */
+        dop_status st = dop_sequence_reserve(s, m->dev_pos, end, diag);
+        if (st != DOP_OK)
+            return st;
         uint64_t ticket;
         uint32_t schedule = dop_step_decode_at(m, m->dev_pos, times);
         if (m->n_ahead > 0 && !dop_model_has(m, schedule))
             return DOP_OK; /* nobody waits for it yet */
-        dop_status st = dop_step_submit(m, schedule, DOP_FORM_FULL, times, diag, &ticket);
+        st = dop_step_submit(m, schedule, DOP_FORM_FULL, times, diag, &ticket);
         if (st != DOP_OK)
             return st;
         dop_sequence_note_written(s, m->dev_pos + times);
@@ -353,12 +398,15 @@ next_on_host(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
         if ((st = decode_on_host(s, at, diag)) != DOP_OK)
             return st;
     }
-    if (dop_logits_largest(s->logits, m->plan.model->vocab) == UINT32_MAX)
-        return dop_step_not_finite(m, s->n_fed - 1, diag);
     const float *logits = s->logits;
-    if (!s->pick)
+    bool finite = !s->pick || dop_logits_largest(logits, m->plan.model->vocab) != UINT32_MAX;
+    if (!s->pick) {
         *out_id = dop_sampler_pick(&s->sampler, logits, s->tokens, s->n_tokens);
-    else if ((st = dop_sequence_own_pick(s, logits, s->n_tokens, diag, out_id)) != DOP_OK)
+        finite = !s->sampler.bad;
+    }
+    if (!finite)
+        return dop_step_not_finite(m, s->n_fed - 1, diag);
+    if (s->pick && (st = dop_sequence_own_pick(s, logits, s->n_tokens, diag, out_id)) != DOP_OK)
         return st; /* the next call asks again */
     s->logits = NULL;
     return DOP_OK;

@@ -74,6 +74,8 @@ dop_sequence_destroy(dop_sequence *sequence)
             (void)dop_step_drain(m, NULL); /* a lost device says so again */
         if (has_rows(&m->step, sequence))
             dop_step_rollback(m);
+        dop_pages_note(&m->pages, sequence->place, sequence->tokens, sequence->n_fed);
+        dop_pages_keep(&m->pages, sequence->place, 0);
         m->sequences[sequence->place] = NULL;
         m->n_sequences--;
     }
@@ -89,6 +91,8 @@ dop_sequence_empty(dop_sequence *sequence, dop_diag *diag)
     dop_sequence *s = sequence;
     dop_replay *r = &s->model->replay;
     uint64_t ticket;
+    dop_pages_note(&s->model->pages, s->place, s->tokens, s->n_fed);
+    dop_pages_keep(&s->model->pages, s->place, 0);
     s->n_fed = s->n_written = 0;
     s->n_kept = UINT32_MAX;
     s->logits = NULL;
@@ -112,15 +116,17 @@ dop_sequence_go_back(dop_sequence *sequence, uint32_t n, dop_diag *diag)
     dop_sequence *s = sequence;
     if (s->n_fed <= n)
         return DOP_OK;
-    if (!s->model->plan.replaces) {
-        s->n_fed = n;
-        return DOP_OK;
-    }
-    if (s->n_kept > n)
+    if (s->model->plan.replaces && s->n_kept > n)
         return dop_sequence_empty(s, diag);
-    dop_step_swap_states(s->model, s->place);
-    s->n_fed = s->n_kept;
-    s->n_kept = UINT32_MAX;
+    dop_pages_note(&s->model->pages, s->place, s->tokens, s->n_fed);
+    if (s->model->plan.replaces) {
+        dop_step_swap_states(s->model, s->place);
+        s->n_fed = s->n_kept;
+        s->n_kept = UINT32_MAX;
+    } else {
+        s->n_fed = n;
+    }
+    dop_sequence_trim(s);
     return DOP_OK;
 }
 
@@ -192,8 +198,10 @@ dop_sequence_copy(dop_sequence *to, dop_sequence *from, dop_diag *diag)
         return st;
     memcpy(to->tokens, from->tokens, from->n_tokens * sizeof *to->tokens);
     to->n_tokens = from->n_tokens;
-    if ((st = dop_transfer_copy(to->model, from->place, to->place, from->n_fed, diag)) == DOP_OK)
+    if ((st = dop_transfer_copy(to->model, from->place, to->place, from->n_fed, diag)) == DOP_OK) {
+        dop_pages_share(&to->model->pages, from->place, to->place, from->n_fed);
         to->n_fed = from->n_fed;
+    }
     to->n_written = from->n_written;
     return st;
 }

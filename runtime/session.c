@@ -183,6 +183,20 @@ take_note(const dop_map *map, const session_header *h, dop_diag *diag, char **ou
     return DOP_OK;
 }
 
+static dop_status
+check_pages(const dop_sequence *s, uint32_t n, dop_diag *diag)
+{
+    const dop_pages *p = &s->model->pages;
+    uint32_t needed = p->page ? (n + p->page - 1) / p->page : 0, free = dop_pages_available(p);
+    for (uint32_t i = 0; i < p->of[s->place].n; i++)
+        free += p->rows[p->tables[(size_t)s->place * p->per + i]].refs == 1;
+    return needed <= free ? DOP_OK
+                          : DOP_FAIL_IN(diag, DOP_E_FULL, s->model->plan.path,
+                                        "the saved sequence needs %u pages of %u positions and %u of %u are free: "
+                                        "destroy or rewind a sequence, or compile with a larger --ctx-total",
+                                        needed, p->page, free, p->n_pages);
+}
+
 dop_status
 dop_sequence_load(dop_sequence *sequence, const char *path, dop_diag *diag, char **out_note, size_t *out_n_note)
 {
@@ -197,9 +211,12 @@ dop_sequence_load(dop_sequence *sequence, const char *path, dop_diag *diag, char
     if ((st = check_file(m, path, &map, &h, diag)) != DOP_OK ||
         (out_note && (st = take_note(&map, &h, diag, &note)) != DOP_OK))
         goto error;
+    /* Before anything is changed: are there pages enough, with those that it gives back? */
+    if ((st = check_pages(s, h.n_fed, diag)) != DOP_OK)
+        goto error;
     dop_speculator_forget(s->speculator);
     s->n_tokens = 0;
-    if ((st = dop_sequence_empty(s, diag)) != DOP_OK ||
+    if ((st = dop_sequence_empty(s, diag)) != DOP_OK || (st = dop_sequence_reserve(s, 0, h.n_fed, diag)) != DOP_OK ||
         (st = dop_transfer_write(m, s->place, h.n_fed, map.data + states_offset(&h), diag)) != DOP_OK)
         goto error;
     memcpy(s->tokens, map.data + sizeof h, h.n_tokens * sizeof *s->tokens);

@@ -113,9 +113,12 @@ dop_status
 dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form, uint32_t *io_schedule, dop_diag *diag)
 {
     dop_model *m = sequence->model;
+    dop_status st = dop_sequence_reserve(sequence, pos, dop_sequence_end(sequence, *io_schedule, pos + n), diag);
+    if (st != DOP_OK)
+        return st;
     sequence->n_kept = UINT32_MAX; /* the other copy is written now */
     dop_sequence_note_written(sequence, pos + n);
-    dop_status st = run_and_wait(sequence, n, pos, form, *io_schedule, diag);
+    st = run_and_wait(sequence, n, pos, form, *io_schedule, diag);
     bool waits = m->plan.schedules[*io_schedule].ordering != DOP_ORDER_BARRIERS;
     if (st == DOP_OK && waits && dop_model_stalled(m, m->picks_asked) &&
         (st = dop_model_fall_back(m, diag)) == DOP_OK) {
@@ -186,8 +189,11 @@ void
 dop_step_rollback(dop_model *model)
 {
     dop_open_step *o = &model->step;
-    for (uint32_t i = 0; i < o->n_sequences; i++)
+    for (uint32_t i = 0; i < o->n_sequences; i++) {
         if (o->of[i].ran)
             dop_step_swap_states(model, o->of[i].sequence->place);
+        if (o->n_rows > 0)
+            dop_sequence_trim(o->of[i].sequence);
+    }
     o->n_rows = o->n_sequences = 0;
 }

@@ -140,22 +140,33 @@ choose(const dop_model *m, uint32_t n, dop_diag *diag, uint32_t *out_together)
     return DOP_OK;
 }
 
-/* Room for the logits of every row that wants some, where more than one replay makes them. */
-static dop_status
-make_room_for_logits(dop_model *m, uint32_t n, dop_diag *diag)
+dop_status
+dop_step_prepare_model(dop_model *model, dop_diag *diag)
 {
+    dop_model *m = model;
     dop_open_step *o = &m->step;
+    if (m->plan.model->n_sequences == 1 || dop_model_max_rows_of_several(m) > 1)
+        return DOP_OK; /* logits are read where one replay leaves them */
+    o->cap_kept = (size_t)m->plan.model->n_sequences + dop_model_max_rows(m, true);
+    o->kept = malloc(o->cap_kept * m->plan.model->vocab * sizeof *o->kept);
+    return o->kept ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+}
+
+/* Is there room for the logits of every row that wants some, where more than one replay makes them? */
+static dop_status
+check_room_for_logits(const dop_model *m, uint32_t n, uint32_t together, dop_diag *diag)
+{
+    const dop_open_step *o = &m->step;
     size_t need = 0;
     for (uint32_t i = 0; i < n; i++)
         need += o->wants[i] != 0;
-    if (o->n_sequences == 1 || need <= o->cap_kept)
+    if (o->n_sequences == 1 || together != UINT32_MAX || need <= o->cap_kept)
         return DOP_OK;
-    float *p = realloc(o->kept, need * m->plan.model->vocab * sizeof *p);
-    if (!p)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    o->kept = p;
-    o->cap_kept = need;
-    return DOP_OK;
+    return DOP_FAIL(
+        diag, DOP_E_INPUT,
+        "%zu rows of several sequences want logits or picks: this plan, which has no schedule for such steps, "
+        "keeps at most %zu",
+        need, o->cap_kept);
 }
 
 /* Where the host finds what the rows of sequence k want. */
@@ -270,8 +281,13 @@ prepare(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
     for (uint32_t k = 0; k < o->n_sequences && st == DOP_OK; k++) {
         dop_sequence *s = o->of[k].sequence;
         st = dop_sequence_catch_up(s, diag);
-        dop_sequence_note_written(s, s->n_tokens + o->of[k].n_rows);
+        if (st == DOP_OK)
+            st = dop_sequence_reserve(s, s->n_tokens, s->n_tokens + o->of[k].n_rows, diag);
+        if (st == DOP_OK)
+            dop_sequence_note_written(s, s->n_tokens + o->of[k].n_rows);
     }
+    for (uint32_t k = 0; k < o->n_sequences && st == DOP_E_FULL; k++)
+        dop_sequence_trim(o->of[k].sequence);
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
         dop_sequence *s = rows[i].sequence;
         s->tokens[s->n_tokens + o->number[i]] = rows[i].token;
@@ -290,7 +306,8 @@ dop_step_run(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_di
     if (st != DOP_OK)
         return st;
     if ((st = sort_rows(m, rows, n_rows, diag)) == DOP_OK && (st = choose(m, n_rows, diag, &together)) == DOP_OK &&
-        (st = make_room_for_logits(m, n_rows, diag)) == DOP_OK && (st = prepare(m, rows, n_rows, diag)) == DOP_OK) {
+        (st = check_room_for_logits(m, n_rows, together, diag)) == DOP_OK &&
+        (st = prepare(m, rows, n_rows, diag)) == DOP_OK) {
         float *kept = o->kept;
         if (together != UINT32_MAX)
             st = run_together(m, rows, n_rows, together, diag);

@@ -22,8 +22,42 @@ dop_transfer_can(const dop_model *model)
     return model->plan.n_states > 0 || !states;
 }
 
-/* Where state i of the sequence at a place begins, and how much of it belongs to the first n positions; size 0: the
- * chosen profile does not have this state. */
+static bool
+is_paged(const dop_model *m, uint32_t i)
+{
+    return m->plan.states[i].paged != 0;
+}
+
+/* Does the chosen profile have the state, and is it kept in one piece for each sequence? */
+static bool
+is_whole(const dop_model *m, uint32_t i)
+{
+    return m->memory.places[m->plan.states[i].slot].block != UINT32_MAX && !is_paged(m, i);
+}
+
+static bool
+has_whole(const dop_model *m)
+{
+    for (uint32_t i = 0; i < m->plan.n_states; i++)
+        if (is_whole(m, i))
+            return true;
+    return false;
+}
+
+/* The first `rows` rows of a page, in a state that lies in pages. */
+static piece
+find_page(const dop_model *m, uint32_t i, uint32_t page, uint32_t rows)
+{
+    const dop_plan_state *s = &m->plan.states[i];
+    const dop_place *p = &m->memory.places[s->slot];
+    if (p->block == UINT32_MAX)
+        return (piece){0};
+    return (piece){m->memory.blocks[p->block].buffer,
+                   p->offset + s->offset + (uint64_t)page * m->pages.page * s->row_bytes, rows * s->row_bytes};
+}
+
+/* Where state i of the sequence at a place begins, which is in one piece, and how much of it belongs to the first n positions;
+ * size 0: the chosen profile does not have this state. */
 static piece
 find(const dop_model *m, uint32_t i, uint32_t place, uint32_t n, uint32_t copy)
 {
@@ -38,10 +72,17 @@ find(const dop_model *m, uint32_t i, uint32_t place, uint32_t n, uint32_t copy)
                    p->offset + s->offset + place * s->sequence_stride + copy * s->copy_stride, rows * s->row_bytes};
 }
 
+/* Piece k of what belongs to the first n positions: of state that steps replace the current copy; size 0: there is none. */
 static piece
-current(const dop_model *m, uint32_t i, uint32_t place, uint32_t n)
+current(const dop_model *m, uint32_t i, uint32_t place, uint32_t n, uint32_t k)
 {
-    return find(m, i, place, n, m->parity[place]);
+    if (!is_paged(m, i))
+        return k == 0 ? find(m, i, place, n, m->parity[place]) : (piece){0};
+    const uint32_t page = m->pages.page;
+    if ((uint64_t)k * page >= n)
+        return (piece){0};
+    const uint32_t left = n - k * page;
+    return find_page(m, i, m->pages.tables[(size_t)place * m->pages.per + k], left < page ? left : page);
 }
 
 static dop_status
@@ -63,11 +104,13 @@ dop_transfer_clear(dop_model *model, uint32_t place, dop_diag *diag)
 {
     dop_model *m = model;
     VkCommandBuffer commands;
+    if (!has_whole(m))
+        return DOP_OK;
     dop_status st = begin(m, diag, &commands);
     for (uint32_t i = 0; i < m->plan.n_states && st == DOP_OK; i++)
-        for (uint32_t copy = 0; copy < 2; copy++) {
+        for (uint32_t copy = 0; copy < 2 && is_whole(m, i); copy++) {
             piece p = find(m, i, place, m->plan.model->ctx, copy);
-            if (p.size > 0 && (copy == 0 || m->plan.states[i].copy_stride > 0))
+            if (copy == 0 || m->plan.states[i].copy_stride > 0)
                 vkCmdFillBuffer(commands, p.buffer, p.offset, p.size, 0);
         }
     return st == DOP_OK ? end(m, diag) : st;
@@ -78,9 +121,25 @@ dop_transfer_copy(dop_model *model, uint32_t from, uint32_t to, uint32_t n, dop_
 {
     dop_model *m = model;
     VkCommandBuffer commands;
+    if (n == 0 || !has_whole(m))
+        return DOP_OK;
+    dop_status st = begin(m, diag, &commands);
+    for (uint32_t i = 0; i < m->plan.n_states && st == DOP_OK; i++)
+        if (is_whole(m, i)) {
+            piece a = current(m, i, from, n, 0), b = current(m, i, to, n, 0);
+            vkCmdCopyBuffer(commands, a.buffer, b.buffer, 1, &(VkBufferCopy){a.offset, b.offset, a.size});
+        }
+    return st == DOP_OK ? end(m, diag) : st;
+}
+
+dop_status
+dop_transfer_copy_page(dop_model *model, uint32_t from, uint32_t to, uint32_t rows, dop_diag *diag)
+{
+    dop_model *m = model;
+    VkCommandBuffer commands;
     dop_status st = begin(m, diag, &commands);
     for (uint32_t i = 0; i < m->plan.n_states && st == DOP_OK; i++) {
-        piece a = current(m, i, from, n), b = current(m, i, to, n);
+        piece a = is_paged(m, i) ? find_page(m, i, from, rows) : (piece){0}, b = find_page(m, i, to, rows);
         if (a.size > 0)
             vkCmdCopyBuffer(commands, a.buffer, b.buffer, 1, &(VkBufferCopy){a.offset, b.offset, a.size});
     }
@@ -90,9 +149,10 @@ dop_transfer_copy(dop_model *model, uint32_t from, uint32_t to, uint32_t n, dop_
 uint64_t
 dop_transfer_size(const dop_model *model, uint32_t n)
 {
+    const dop_model *m = model;
     uint64_t size = 0;
-    for (uint32_t i = 0; i < model->plan.n_states; i++)
-        size += current(model, i, 0, n).size;
+    for (uint32_t i = 0; i < m->plan.n_states; i++)
+        size += is_paged(m, i) ? find_page(m, i, 0, n).size : find(m, i, 0, n, 0).size;
     return size;
 }
 
@@ -111,56 +171,84 @@ make_staging(dop_model *m, dop_diag *diag, dop_block *out)
     return st;
 }
 
+/* Pieces on their way, many in one submission: staging memory is filled, or emptied, when it is full. */
+typedef struct batch {
+    dop_model *m;
+    dop_diag *diag;
+    dop_block staging;
+    VkCommandBuffer commands; /* while used > 0 */
+    uint64_t used;            /* bytes of staging memory */
+    const uint8_t *bytes;     /* to the device: what comes next; NULL: from it, */
+    dop_bytes_fn *take;       /* to this */
+    void *user;
+} batch;
+
 static dop_status
-copy_piece(dop_model *m, VkBuffer from, uint64_t from_offset, VkBuffer to, uint64_t to_offset, uint64_t size,
-           dop_diag *diag)
+flush(batch *b)
 {
-    VkCommandBuffer commands;
-    dop_status st = begin(m, diag, &commands);
+    if (b->used == 0)
+        return DOP_OK;
+    dop_status st = end(b->m, b->diag);
+    if (st == DOP_OK && !b->bytes)
+        st = b->take(b->user, b->staging.mapped, (size_t)b->used, b->diag);
+    b->used = 0;
+    return st;
+}
+
+static dop_status
+move(batch *b, const piece *p)
+{
+    dop_status st = DOP_OK;
+    for (uint64_t at = 0, size; at < p->size && st == DOP_OK; at += size) {
+        size = p->size - at < STAGING - b->used ? p->size - at : STAGING - b->used;
+        if (b->used == 0 && (st = begin(b->m, b->diag, &b->commands)) != DOP_OK)
+            return st;
+        if (b->bytes) {
+            memcpy(b->staging.mapped + b->used, b->bytes, (size_t)size);
+            b->bytes += size;
+            vkCmdCopyBuffer(b->commands, b->staging.buffer, p->buffer, 1,
+                            &(VkBufferCopy){b->used, p->offset + at, size});
+        } else {
+            vkCmdCopyBuffer(b->commands, p->buffer, b->staging.buffer, 1,
+                            &(VkBufferCopy){p->offset + at, b->used, size});
+        }
+        b->used += size;
+        if (b->used == STAGING)
+            st = flush(b);
+    }
+    return st;
+}
+
+static dop_status
+move_all(batch *b, uint32_t place, uint32_t n)
+{
+    dop_model *m = b->m;
+    dop_status st = make_staging(m, b->diag, &b->staging);
     if (st != DOP_OK)
         return st;
-    vkCmdCopyBuffer(commands, from, to, 1, &(VkBufferCopy){from_offset, to_offset, size});
-    return end(m, diag);
+    for (uint32_t i = 0; i < m->plan.n_states && st == DOP_OK; i++) {
+        piece p = current(m, i, place, n, 0);
+        for (uint32_t k = 1; p.size > 0 && st == DOP_OK; k++) {
+            st = move(b, &p);
+            p = current(m, i, place, n, k);
+        }
+    }
+    if (st == DOP_OK)
+        st = flush(b);
+    dop_block_destroy(&m->device, &b->staging);
+    return st;
 }
 
 dop_status
 dop_transfer_read(dop_model *model, uint32_t place, uint32_t n, dop_bytes_fn *take, void *user, dop_diag *diag)
 {
-    dop_model *m = model;
-    dop_block staging;
-    dop_status st = make_staging(m, diag, &staging);
-    if (st != DOP_OK)
-        return st;
-    for (uint32_t i = 0; i < m->plan.n_states && st == DOP_OK; i++) {
-        piece p = current(m, i, place, n);
-        for (uint64_t at = 0, size; at < p.size && st == DOP_OK; at += size) {
-            size = p.size - at < STAGING ? p.size - at : STAGING;
-            st = copy_piece(m, p.buffer, p.offset + at, staging.buffer, 0, size, diag);
-            if (st == DOP_OK)
-                st = take(user, staging.mapped, (size_t)size, diag);
-        }
-    }
-    dop_block_destroy(&m->device, &staging);
-    return st;
+    batch b = {.m = model, .diag = diag, .take = take, .user = user};
+    return move_all(&b, place, n);
 }
 
 dop_status
 dop_transfer_write(dop_model *model, uint32_t place, uint32_t n, const uint8_t *bytes, dop_diag *diag)
 {
-    dop_model *m = model;
-    dop_block staging;
-    dop_status st = make_staging(m, diag, &staging);
-    if (st != DOP_OK)
-        return st;
-    for (uint32_t i = 0; i < m->plan.n_states && st == DOP_OK; i++) {
-        piece p = current(m, i, place, n);
-        for (uint64_t at = 0, size; at < p.size && st == DOP_OK; at += size) {
-            size = p.size - at < STAGING ? p.size - at : STAGING;
-            memcpy(staging.mapped, bytes, (size_t)size);
-            bytes += size;
-            st = copy_piece(m, staging.buffer, 0, p.buffer, p.offset + at, size, diag);
-        }
-    }
-    dop_block_destroy(&m->device, &staging);
-    return st;
+    batch b = {.m = model, .diag = diag, .bytes = bytes};
+    return move_all(&b, place, n);
 }

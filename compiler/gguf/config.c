@@ -60,7 +60,9 @@ refuse(const dop_gi *gi)
                                        "embedding_length_per_layer_input"};
     char full[96];
     double v = 0;
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+    enum { KNOWN_TO_SOME = 2 }; /* the keys from here on */
+    const size_t n = gi->family->flags & DOP_FAM_LAYER_INPUTS ? KNOWN_TO_SOME : sizeof keys / sizeof *keys;
+    for (size_t i = 0; i < n; i++)
         if (dop_gguf_f64(dop_gi_find(gi, keys[i], full, sizeof full), 0, &v) && v != 0.0)
             return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is %g, which is not supported", full, v);
     return DOP_OK;
@@ -95,6 +97,8 @@ read_windows(dop_gi *gi, uint32_t *out_window)
     const dop_family *f = gi->family;
     char full[96];
     const dop_gguf_kv *kv = dop_gi_find(gi, "attention.sliding_window", full, sizeof full);
+    if (f->window_rule == DOP_WINDOW_CHUNKS) /* what the key states there is no window */
+        return DOP_OK;
     const bool pattern = f->window_rule == DOP_WINDOW_PATTERN;
     uint64_t stated = 0;
     const bool none = dop_gguf_u64(kv, 0, &stated) && stated == 0;
@@ -165,6 +169,8 @@ read_attention(dop_gi *gi, uint32_t i, uint32_t window, dop_attention *t)
     dop_status st = dop_gi_size(gi, "attention.head_count", i, DOP_MAX_HEADS, 0, &t->n_heads);
     if (st == DOP_OK)
         st = dop_gi_size(gi, "attention.head_count_kv", i, DOP_MAX_HEADS, t->n_heads, &t->n_kv_heads);
+    if (st == DOP_OK && (gi->family->flags & DOP_FAM_LATENT))
+        return dop_gi_latent(gi, i, t);
     if (st == DOP_OK)
         st = read_head_dim(gi, i, t);
     return st == DOP_OK ? read_scale(gi, t) : st;
@@ -176,6 +182,8 @@ read_layer(dop_gi *gi, uint32_t i, uint32_t window)
     dop_layer *y = &gi->model->arch.layers[i];
     dop_status st = DOP_OK;
     *y = gi->layer;
+    if (gi->family->flags & DOP_FAM_LATENT)
+        y->mixers[0].kind = DOP_MIXER_LATENT;
     if (dop_gi_attends(gi, i))
         st = read_attention(gi, i, window, &y->mixers[0].attn);
     if (st == DOP_OK && dop_gi_recurs(gi, i))
@@ -200,9 +208,9 @@ read_layers(dop_gi *gi)
     return st;
 }
 
-/* Layers that do not rotate: every fourth, or, in models with windows, those without one. */
+/* Layers that do not rotate: all, every fourth, or, in models with windows, those without one. */
 static void
-leave_positions_out(dop_gi *gi)
+leave_positions_out(dop_gi *gi, bool rotates)
 {
     enum { FOURTH = 4 }; /* not stated in files: llama.cpp, smollm3 */
     dop_arch *a = &gi->model->arch;
@@ -211,7 +219,7 @@ leave_positions_out(dop_gi *gi)
         some = some || a->layers[i].mixers[0].attn.window; /* all zero in a layer without attention */
     for (uint32_t i = 0; i < a->n_layers; i++) {
         dop_attention *t = &a->layers[i].mixers[0].attn;
-        if ((gi->family->flags & DOP_FAM_NOPE && (i + 1) % FOURTH == 0) ||
+        if (!rotates || (gi->family->flags & DOP_FAM_NOPE && (i + 1) % FOURTH == 0) ||
             (gi->family->flags & DOP_FAM_NOPE_FULL && some && !t->window))
             t->rope = -1;
     }
@@ -331,9 +339,18 @@ dop_gi_config(dop_gi *gi)
         st = read_layers(gi);
     if (st == DOP_OK)
         st = dop_gi_experts(gi);
-    if (st == DOP_OK && !a->learned_positions && gi->family->keys->heads)
+    if (st == DOP_OK && (gi->family->flags & DOP_FAM_LAYER_INPUTS))
+        st = dop_gi_layer_inputs(gi);
+    bool rotates = !a->learned_positions && gi->family->keys->heads;
+    if (st == DOP_OK && rotates)
+        st = dop_gi_rotates(gi, &rotates);
+    if (st == DOP_OK && rotates)
         st = dop_gi_ropes(gi);
+    if (st == DOP_OK && (gi->family->flags & DOP_FAM_LATENT))
+        st = dop_gi_latent_rope(gi);
     if (st == DOP_OK)
-        leave_positions_out(gi);
+        leave_positions_out(gi, rotates);
+    if (st == DOP_OK && gi->family->window_rule == DOP_WINDOW_CHUNKS)
+        st = dop_gi_chunks(gi);
     return st == DOP_OK ? dop_gi_text(gi) : st;
 }

@@ -40,8 +40,13 @@ read_score(const dop_gi *gi, dop_experts *x)
     char full[96];
     uint64_t v = 0;
     const dop_gguf_kv *kv = dop_gi_find(gi, "expert_gating_func", full, sizeof full);
-    if (!kv || (dop_gguf_u64(kv, 0, &v) && v == 0))
+    if (!kv || (dop_gguf_u64(kv, 0, &v) && v == 0)) {
+        if (gi->family->experts->gguf_plain) {
+            x->score = DOP_SCORE_SOFTMAX;
+            x->normalized = false;
+        }
         return DOP_OK;
+    }
     if (v != 1 && v != 2)
         return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s is not 1 (softmax) or 2 (sigmoid)", full);
     x->score = v == 1 ? DOP_SCORE_SOFTMAX : DOP_SCORE_SIGMOID;

@@ -36,6 +36,16 @@ dop_status dop_gi_size(const dop_gi *gi, const char *key, uint32_t layer, uint32
 dop_status dop_gi_number(const dop_gi *gi, const char *key, double min, double max, double otherwise, double *out);
 /* Rotary embeddings, and which layer uses which.  The layers and which of them slide are known. */
 dop_status dop_gi_ropes(dop_gi *gi);
+/* attention.c: latent attention, in which everything but n_heads is read; and, when the rotary embedding is known, what it
+ * does to the scores. */
+dop_status dop_gi_latent(const dop_gi *gi, uint32_t layer, dop_attention *t);
+dop_status dop_gi_latent_rope(dop_gi *gi);
+/* Layers that see chunks, and those that do not rotate and temper their queries. */
+dop_status dop_gi_chunks(dop_gi *gi);
+/* Gemma 4: inputs of single layers, and layers that take keys and values of another one. */
+dop_status dop_gi_layer_inputs(dop_gi *gi);
+/* Whether layers rotate at all. */
+dop_status dop_gi_rotates(const dop_gi *gi, bool *out);
 /* Whether a layer has a recurrent mixer, and attention. */
 bool dop_gi_recurs(const dop_gi *gi, uint32_t layer);
 bool dop_gi_attends(const dop_gi *gi, uint32_t layer);

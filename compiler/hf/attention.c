@@ -1,5 +1,6 @@
-/* Forms of attention that single families have, in config.json: the latent one of DeepSeek-V3 and the chunks of Llama 4
- * (transformers, models/deepseek_v3 and models/llama4). */
+/* Forms of attention that single families have, in config.json: the latent one of DeepSeek-V3, the chunks of Llama 4, and
+ * Gemma 4's layers that share keys and values and have inputs of their own (transformers, models/deepseek_v3, models/llama4
+ * and models/gemma4). */
 #include "compiler/hf/hf.h"
 
 #include <math.h>
@@ -72,6 +73,58 @@ dop_hf_chunks(dop_hf *hf, const bool *rotates, const bool *chunked)
             t->norm_after = true;
             t->q_norm = t->k_norm = (dop_norm){.kind = DOP_NORM_RMS, .plain = true, .eps = a->layers[i].attn_norm.eps};
         }
+    }
+    return st;
+}
+
+/* The last layers take keys and values of the last one before them of their type; the feed-forward parts of these layers
+ * may be twice as wide (Gemma4TextAttention, Gemma4TextMLP). */
+static dop_status
+share_caches(dop_hf *hf, const bool *sliding)
+{
+    dop_arch *a = &hf->model->arch;
+    uint32_t n = 0;
+    bool wide = false;
+    dop_status st = dop_json_u32_or(&hf->cfg, "num_kv_shared_layers", 0, a->n_layers, 0, &n);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(&hf->cfg, "use_double_wide_mlp", false, &wide);
+    for (uint32_t i = a->n_layers - n; st == DOP_OK && i < a->n_layers; i++) {
+        dop_attention *t = &a->layers[i].mixers[0].attn;
+        uint32_t from = a->n_layers - n;
+        while (from > 0 && sliding[from - 1] != sliding[i])
+            from--;
+        if (from == 0)
+            return DOP_FAIL_IN(
+                hf->diag, DOP_E_INPUT, hf->path,
+                "%snum_kv_shared_layers is %u of %u layers: none is left whose keys and values layer %u, "
+                "which has %s attention, could take",
+                hf->cfg.where, n, a->n_layers, i, sliding[i] ? "sliding" : "full");
+        t->shares = from;
+        t->k_norm = t->v_norm = (dop_norm){0};
+        if (wide)
+            a->layers[i].ffn.width *= 2;
+    }
+    return st;
+}
+
+dop_status
+dop_hf_layer_inputs(dop_hf *hf, const bool *sliding)
+{
+    dop_arch *a = &hf->model->arch;
+    dop_layer_inputs *p = &a->inputs;
+    bool both = false;
+    dop_status st = dop_json_u32_or(&hf->cfg, "hidden_size_per_layer_input", 0, DOP_MAX_WIDTH, 256, &p->width);
+    if (st == DOP_OK && p->width)
+        st = dop_json_u32_or(&hf->cfg, "vocab_size_per_layer_input", 1, DOP_MAX_VOCAB, hf->family->vocab, &p->vocab);
+    if (st == DOP_OK)
+        st = dop_json_bool_or(&hf->cfg, "attention_k_eq_v", false, &both);
+    if (st == DOP_OK)
+        st = share_caches(hf, sliding);
+    p->projected = 1 / sqrt(a->hidden);
+    p->norm = p->width ? a->final_norm : (dop_norm){0};
+    for (uint32_t i = 0; i < a->n_layers; i++) {
+        a->layers[i].post_input_norm = p->norm;
+        a->layers[i].mixers[0].attn.k_is_v = both && !sliding[i];
     }
     return st;
 }

@@ -334,6 +334,7 @@ read_heads_by_type(dop_hf *hf, const bool *sliding)
 {
     dop_arch *a = &hf->model->arch;
     dop_json list, entry;
+    bool own = false;
     uint32_t head_dim = 512, kv_heads = hf->layer.mixers[0].attn.n_kv_heads;
     dop_status st = dop_json_sub(&hf->cfg, "per_layer_config", &list);
     if (list.object && !dop_json_has(&hf->cfg, "global_head_dim"))
@@ -341,6 +342,8 @@ read_heads_by_type(dop_hf *hf, const bool *sliding)
     if (st == DOP_OK)
         st = dop_json_u32_or(&hf->cfg, "global_head_dim", 1, DOP_MAX_HEAD_DIM, head_dim, &head_dim);
     if (st == DOP_OK)
+        st = dop_json_bool_or(&hf->cfg, "attention_k_eq_v", false, &own);
+    if (st == DOP_OK && own) /* without it the field says nothing (configuration_gemma4.py) */
         st = dop_json_u32_or(&hf->cfg, "num_global_key_value_heads", 1, DOP_MAX_HEADS, kv_heads, &kv_heads);
     for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
         dop_attention *t = &a->layers[i].mixers[0].attn;
@@ -363,9 +366,12 @@ read_heads_by_type(dop_hf *hf, const bool *sliding)
 static dop_status
 refuse(const dop_hf *hf)
 {
-    static const char *const keys[] = {"attention_k_eq_v",     "enable_moe_block",    "hidden_size_per_layer_input",
-                                       "num_kv_shared_layers", "use_double_wide_mlp", "qk_layernorm"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+    static const char *const keys[] = {"enable_moe_block",     "qk_layernorm",
+                                       "attention_k_eq_v",     "hidden_size_per_layer_input",
+                                       "num_kv_shared_layers", "use_double_wide_mlp"};
+    enum { KNOWN_TO_SOME = 2 }; /* the keys from here on */
+    const size_t n = hf->family->flags & DOP_FAM_LAYER_INPUTS ? KNOWN_TO_SOME : sizeof keys / sizeof *keys;
+    for (size_t i = 0; i < n; i++) {
         const json_t *v = dop_json_get(&hf->cfg, keys[i]);
         if (v && !json_is_false(v) && !(json_is_number(v) && json_number_value(v) == 0.0))
             return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%s%s is not supported", hf->cfg.where, keys[i]);
@@ -396,6 +402,8 @@ read_layers(dop_hf *hf)
         st = dop_hf_experts(hf);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_HEADS_BY_TYPE))
         st = read_heads_by_type(hf, sliding);
+    if (st == DOP_OK && (hf->family->flags & DOP_FAM_LAYER_INPUTS))
+        st = dop_hf_layer_inputs(hf, sliding);
     bool some = false;
     for (uint32_t i = 0; i < a->n_layers; i++)
         some = some || a->layers[i].mixers[0].attn.window;

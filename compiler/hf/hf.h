@@ -49,6 +49,9 @@ dop_status dop_hf_experts(dop_hf *hf);
 /* Latent attention: its sizes, before what differs between layers is read; and what its rotary embedding states besides. */
 dop_status dop_hf_latent(dop_hf *hf, dop_attention *t);
 dop_status dop_hf_latent_rope(dop_hf *hf);
+/* Gemma 4: inputs of single layers, and layers that take keys and values of another one; which width of feed-forward part
+ * that gives.  sliding[n_layers]: the layer is of type sliding_attention. */
+dop_status dop_hf_layer_inputs(dop_hf *hf, const bool *sliding);
 /* Layers that see chunks, and what differs between those that rotate and the others. */
 dop_status dop_hf_chunks(dop_hf *hf, const bool *rotates, const bool *chunked);
 /* End ids, sampling defaults, tokenizer, chat template. */

@@ -232,21 +232,20 @@ fill(void *user, const dop_weight_need *need)
     return st == DOP_OK ? dop_weights_add(&hf->model->weights, &w, hf->arena, hf->diag) : st;
 }
 
-/* Gemma multiplies embeddings by sqrt(hidden) rounded to the embedding's own type: the models were trained so, and
- * transformers keeps the rounding (modeling_gemma3.py, Gemma3TextScaledWordEmbedding). */
+/* Gemma multiplies embeddings by the root of their width rounded to the embedding's own type: the models were trained so,
+ * and transformers keeps the rounding (modeling_gemma3.py, Gemma3TextScaledWordEmbedding). */
 static void
-scale_embedding(dop_hf *hf)
+scale_embedding(const dop_hf *hf, const char *name, uint32_t width, double *out)
 {
-    dop_arch *a = &hf->model->arch;
-    const dop_weight *embed = dop_weights_find(&hf->model->weights, "embed");
-    float s = sqrtf((float)a->hidden);
+    const dop_weight *embed = dop_weights_find(&hf->model->weights, name);
+    float s = sqrtf((float)width);
     if (!(hf->family->flags & DOP_FAM_EMBED_SQRT) || !embed)
         return;
     if (embed->type == DOP_TYPE_bf16)
         s = dop_bf16_to_f32(dop_f32_to_bf16(s));
     else if (embed->type == DOP_TYPE_f16)
         s = dop_f16_to_f32(dop_f32_to_f16(s));
-    a->embed_scale = (double)s;
+    *out = (double)s;
 }
 
 /* Quantizers write a bias for every matrix, of zeros where the model has none. */
@@ -303,6 +302,8 @@ dop_hf_weights(dop_hf *hf)
     if (st == DOP_OK)
         st = leftovers(&f);
     if (st == DOP_OK)
-        scale_embedding(hf);
+        scale_embedding(hf, "embed", hf->model->arch.hidden, &hf->model->arch.embed_scale);
+    if (st == DOP_OK)
+        scale_embedding(hf, "input_embed", hf->model->arch.inputs.width, &hf->model->arch.inputs.scale);
     return st;
 }

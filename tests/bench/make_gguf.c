@@ -35,6 +35,9 @@ typedef struct shape {
     uint64_t attends;                     /* bit i: layer i attends although others are recurrent */
     uint32_t inner, state, groups, ranks; /* of recurrent layers, as the keys ssm.* name them */
     uint32_t taps;                        /* of their convolution */
+    /* Latent attention: keys and values are made of `rank` values, queries of q_rank (0: of the input); head_dim counts
+     * `rotated` ones too.  The first `dense` layers have no experts, the others `shared` that work on every row. */
+    uint32_t rank, q_rank, rotated, value_dim, dense, shared;
 } shape;
 
 #define EVERY_FOURTH 0x8888888888888888u
@@ -62,6 +65,48 @@ static const shape shapes[] = {
      .groups = 1, .ranks = 80, .taps = 4},
     {"lfm2-1.2b", "lfm2", 2048, 8192, 16, 32, 8, 64, 65536, true, 1e6f, .recurrent = CONV, .attends = 0x5524,
      .taps = 3},
+    {"moonlight-16b-a3b", "deepseek2", 2048, 11264, 27, 16, 1, 192, 163840, false, .rope_base = 5e4f, .experts = 64,
+     .used = 6, .expert_ffn = 1408, .rank = 512, .rotated = 64, .value_dim = 128, .dense = 1, .shared = 2},
+    {"deepseek-v3-4",
+     "deepseek2",
+     7168,
+     18432,
+     4,
+     128,
+     1,
+     192,
+     16384,
+     false,
+     .rope_base = 1e4f,
+     .experts = 64,
+     .used = 8,
+     .expert_ffn = 2048,
+     .rank = 512,
+     .q_rank = 1536,
+     .rotated = 64,
+     .value_dim = 128,
+     .dense = 1,
+     .shared = 1}, /* its layers, four of them with a quarter of the experts */
+    {"tiny-deepseek2",
+     "deepseek2",
+     96,
+     160,
+     2,
+     2,
+     1,
+     96,
+     331,
+     false,
+     .rope_base = 1e4f,
+     .experts = 6,
+     .used = 2,
+     .expert_ffn = 32,
+     .rank = 512,
+     .q_rank = 64,
+     .rotated = 64,
+     .value_dim = 32,
+     .dense = 1,
+     .shared = 1},
     {"tiny-qwen3moe", "qwen3moe", 96, 160, 2, 6, 2, 16, 331, false, .rope_base = 1e6f, .experts = 6, .used = 2,
      .expert_ffn = 64},
     {"tiny-mixtral", "llama", 96, 96, 2, 6, 3, 16, 331, false, .rope_base = 1e6f, .experts = 8, .used = 3,
@@ -215,6 +260,18 @@ put_rope_keys(writer *w)
     const shape *s = w->shape;
     const char *a = s->arch;
     const bool quarter = s->recurrent == DELTA;
+    if (s->rank) {
+        key_u32(w, a, "attention.kv_lora_rank", s->rank);
+        if (s->q_rank)
+            key_u32(w, a, "attention.q_lora_rank", s->q_rank);
+        key_u32(w, a, "attention.key_length", s->rank + s->rotated);
+        key_u32(w, a, "attention.value_length", s->rank);
+        key_u32(w, a, "attention.key_length_mla", s->head_dim);
+        key_u32(w, a, "attention.value_length_mla", s->value_dim);
+        key_u32(w, a, "rope.dimension_count", s->rotated);
+        key_f32(w, a, "rope.freq_base", s->rope_base);
+        return;
+    }
     const uint32_t sections[4] = {s->head_dim / 8 - s->head_dim / 8 * 2 / 3, s->head_dim / 8 / 3, s->head_dim / 8 / 3,
                                   0};
     key_u32(w, a, "attention.key_length", s->head_dim);
@@ -247,6 +304,14 @@ put_keys(writer *w)
         key_u32(w, a, "expert_count", s->experts);
         key_u32(w, a, "expert_used_count", s->used);
         key_u32(w, a, "expert_feed_forward_length", s->expert_ffn);
+    }
+    if (s->rank) {
+        key_u32(w, a, "leading_dense_block_count", s->dense);
+        key_u32(w, a, "expert_shared_count", s->shared);
+        key_u32(w, a, "expert_gating_func", 2);
+        key_f32(w, a, "expert_weights_scale", 2.5f);
+        put_key(w, a, "expert_weights_norm", 7);
+        dop_buf_append(&w->keys, "\1", 1);
     }
     if (strcmp(a, "gemma3") == 0)
         key_u32(w, a, "attention.sliding_window", 512);
@@ -316,6 +381,24 @@ add_attention(writer *w, int i)
 }
 
 static void
+add_latent(writer *w, int i)
+{
+    const shape *s = w->shape;
+    const uint64_t heads = s->heads, plain = s->head_dim - s->rotated;
+    if (s->q_rank) {
+        add_tensor(w, i, "attn_q_a", w->type, s->hidden, s->q_rank);
+        add_f32(w, i, "attn_q_a_norm", ONES, s->q_rank, 0);
+    }
+    add_tensor(w, i, s->q_rank ? "attn_q_b" : "attn_q", w->type, s->q_rank ? s->q_rank : s->hidden,
+               heads * s->head_dim);
+    add_tensor(w, i, "attn_kv_a_mqa", w->type, s->hidden, s->rank + s->rotated);
+    add_f32(w, i, "attn_kv_a_norm", ONES, s->rank, 0);
+    add_tensor(w, i, "attn_k_b", w->type, plain, s->rank)->experts = heads;
+    add_tensor(w, i, "attn_v_b", w->type, s->rank, s->value_dim)->experts = heads;
+    add_tensor(w, i, "attn_output", w->type, heads * s->value_dim, s->hidden);
+}
+
+static void
 add_recurrent(writer *w, int i)
 {
     const shape *s = w->shape;
@@ -361,6 +444,13 @@ add_experts(writer *w, int i)
     for (int k = 0; k < 3; k++)
         add_tensor(w, i, names[k], w->expert, k < 2 ? s->hidden : s->expert_ffn, k < 2 ? s->expert_ffn : s->hidden)
             ->experts = s->experts;
+    if (s->shared) {
+        const uint64_t width = (uint64_t)s->shared * s->expert_ffn;
+        add_f32(w, i, "exp_probs_b.bias", RANDOM, s->experts, 0);
+        add_tensor(w, i, "ffn_gate_shexp", w->type, s->hidden, width);
+        add_tensor(w, i, "ffn_up_shexp", w->type, s->hidden, width);
+        add_tensor(w, i, "ffn_down_shexp", w->type, width, s->hidden);
+    }
     if (strcmp(s->arch, "gpt-oss") != 0)
         return;
     add_f32(w, i, "ffn_gate_inp.bias", RANDOM, s->experts, 0);
@@ -377,7 +467,9 @@ add_layer(writer *w, int i)
     /* The norm before the feed-forward part by the name that Hugging Face gives it. */
     const bool renamed = strcmp(s->arch, "gpt-oss") == 0 || s->recurrent == DELTA;
     add_f32(w, i, "attn_norm", ONES, s->hidden, 0);
-    if (attends(s, (uint32_t)i))
+    if (s->rank)
+        add_latent(w, i);
+    else if (attends(s, (uint32_t)i))
         add_attention(w, i);
     else
         add_recurrent(w, i);
@@ -387,7 +479,7 @@ add_layer(writer *w, int i)
     }
     if (s->ffn)
         add_f32(w, i, renamed ? "post_attention_norm" : "ffn_norm", ONES, s->hidden, 0);
-    if (s->experts) {
+    if (s->experts && i >= (int)s->dense) {
         add_experts(w, i);
     } else if (s->ffn) {
         add_tensor(w, i, "ffn_gate", w->type, s->hidden, s->ffn);

@@ -11,16 +11,16 @@ no_plan() {
     [ -z "$(find . -maxdepth 1 -name "$1*")" ]
 }
 
-# copy NAME: a golden model to damage
+# copy NAME [MODEL]: a golden model to damage
 copy() {
     rm -rf "$1"
-    cp -r "$SRC/tests/golden/llama" "$1"
+    cp -r "$SRC/tests/golden/${2:-llama}" "$1"
     chmod -R u+w "$1"
 }
 
-# config NAME EXPRESSION: a model whose config.json went through sed
+# config NAME EXPRESSION [MODEL]: a model whose config.json went through sed
 config() {
-    copy "$1"
+    copy "$1" "${3:-llama}"
     sed -i "$2" "$1/config.json"
 }
 
@@ -58,6 +58,23 @@ notes() { # MODEL TEXT: compiles, and says so
 }
 check "tied: says what it left out" notes tied \
     "tensors not used: 1 output matrix: the embedding is used for it, as the configuration says"
+
+# Experts, groups of them, and what latent attention is made of.
+config more-active 's/"num_experts_per_tok": 2/"num_experts_per_tok": 5/' mixtral
+fails more-active "more-active/config.json: error: layer 0: 5 active experts of 4" more-active
+config no-groups 's/"n_group": 2/"n_group": 0/' deepseek_v3
+fails no-groups "no-groups/config.json: error: the number of groups of experts is 0, expected 1 to 4096" no-groups
+config other-groups 's/"topk_group": 1/"topk_group": 3/' deepseek_v3
+fails other-groups "layer 1: the best 3 of 2 groups of experts" other-groups
+config many-experts 's/"num_local_experts": 4/"num_local_experts": 1000000000/' mixtral
+fails many-experts "num_local_experts is 1000000000, expected 0 to 4096" many-experts
+config more-experts 's/"num_local_experts": 4/"num_local_experts": 6/' mixtral
+fails more-experts "block_sparse_moe.gate.weight: shape [4, 64], expected [6, 64] by config.json" more-experts
+config other-rank 's/"kv_lora_rank": 32/"kv_lora_rank": 36/' deepseek_v3
+fails other-rank "kv_a_proj_with_mqa.weight: shape [40, 64], expected [44, 64] by config.json" other-rank
+config all-shared 's/"num_kv_shared_layers": 0/"num_kv_shared_layers": 6/' gemma4
+fails all-shared "num_kv_shared_layers is 6 of 6 layers: none is left whose keys and values layer 0, which has sliding" \
+    all-shared
 
 config no-comma '/"attention_bias"/s/,$//'
 fails no-comma "no-comma/config.json:6:" no-comma

@@ -2,83 +2,87 @@
 # here, which must do all the work of a step; how several of them hand values to each other is for GPUs to show.
 . "$(dirname "$0")/../lib.sh"
 
+# A persistent kernel is all stages of a model in one, and what the software device's compiler takes for it grows with the
+# square of that: there are five of them here.  Each is one of a kind (experts, norms of whole rows, integer products,
+# sandwich norms with shared head groups, two forms of attention); what else can be tried with it is tried with the same
+# one.
+
 # Caches are f16 (attention of one token is made for those).
-target() { # NAME LINE...
-    printf '%s\n' "base: nvidia-hopper" "name: $1" "subgroup: 8" "max_workgroup: 256" "shared_bytes: 32768" \
-        "${@:2}" >"$1.yaml"
+target() { # NAME CORES [LINE...]
+    printf '%s\n' "base: nvidia-hopper" "name: $1" "cores: $2" "subgroup: 8" "max_workgroup: 64" "persistent: 64" \
+        "shared_bytes: 32768" "caps: [f16_storage, f16_math, i8_storage, subgroup]" "${@:3}" >"$1.yaml"
 }
-target one-workgroup "cores: 1" "persistent: 64" "caps: [f16_storage, f16_math, i8_storage, subgroup]"
-target integers "cores: 1" "persistent: 128" "caps: [f16_storage, f16_math, i8_storage, subgroup, int_dot]" "int_dot: prefer"
-target none "persistent: 0" "caps: [f16_storage, f16_math, i8_storage, subgroup]"
+target one-workgroup 1
+target integers 1 "caps: [f16_storage, f16_math, i8_storage, subgroup, int_dot]" "int_dot: prefer"
+target many 64
+target short 16
+target none 1 "persistent: 0"
 
 generate() { # PLAN ORDERING OUT [OPTION...]
     "$EXEC" "$1" --quiet --tokens-file prompt --temp 0 --ignore-eos --print-ids --ordering "$2" -n 24 "${@:4}" >"$3"
 }
 
-# persistent MODEL TARGET [OPTION...]: all ids of both orderings are equal, and are the reference's.  The plans are those
-# that are probed below: a software device takes ten seconds and more to compile the kernel of such a dispatch.
+# persistent MODEL TARGET PLAN [OPTION...]: PLAN with all the work given to one workgroup; all ids of both orderings are
+# equal, and are the reference's.
 persistent() {
-    local golden=$SRC/tests/golden/$1 name="$1 $2"
+    local golden=$SRC/tests/golden/$1 name="$1 $2" plan=$3
     "$TOOLS/expect" tokens "$golden/expected.json" . >prompt
-    check "$name: compiles" "$DOPPLERC" "$golden" -o p.plan --quiet --target "$2.yaml" --chunks 8 \
-        "${@:3}" || return
-    "$EXEC" --disasm p.plan >listing
+    check "$name: compiles" "$DOPPLERC" "$golden" -o many.plan --quiet --target "$2.yaml" "${@:4}" &&
+        check "$name: one workgroup" "$TOOLS/edit_plan" many.plan "$plan" --workgroups 1 || return
+    "$EXEC" --disasm "$plan" >listing
     check "$name: stages" grep -q 'persistent, [1-9][0-9]* stages' listing
-    check "$name: by barriers" generate p.plan barriers barriers.ids
-    check "$name: persistent" generate p.plan persistent persistent.ids &&
+    check "$name: by barriers" generate "$plan" barriers barriers.ids
+    check "$name: persistent" generate "$plan" persistent persistent.ids &&
         check "$name: the same ids" cmp barriers.ids persistent.ids
-    [ $# -gt 2 ] || # weights as they were trained
+    [[ " $* " == *" --quant "* ]] || # weights as they were trained
         check "$name: the reference's ids" "$TOOLS/expect" ids "$golden/expected.json" . persistent.ids 0.1
 }
 
-run_check() {
-    "$EXEC" p.plan --check --ordering persistent >checked && grep -q '^ok *persistent *stages' checked
+# What a probe says of the form, and that the sequence's own logits are the same bytes with probes and without.
+probe() { # NAME PLAN
+    check "probe of $1: it would do" "$TOOLS/probe" "$2" prompt
 }
 
-for model in gemma3 olmo2 mistral_window glm4_moe; do
-    persistent $model one-workgroup
-done
-check "--check compares stages, those of experts too" run_check
-persistent gemma3 integers --quant q4_0
+run_check() { # PLAN
+    "$EXEC" "$1" --check --ordering persistent >checked && grep -q '^ok *persistent *stages' checked
+}
 
-# What a probe says of the form, and that the sequence's own logits are the same bytes with probes and without.
-for case in "gemma3 one-workgroup" "gemma3 integers --quant q4_0"; do
-    set -- $case
-    "$TOOLS/expect" tokens "$SRC/tests/golden/$1/expected.json" . >prompt
-    "$DOPPLERC" "$SRC/tests/golden/$1" -o probed.plan --quiet --target "$2.yaml" --chunks 8 "${@:3}"
-    check "probe of $case: it would do" "$TOOLS/probe" probed.plan prompt
-done
+# Experts and a dense layer, and latent attention.
+persistent deepseek_v3 one-workgroup deepseek_v3.plan --chunks 1
+check "--check compares stages, those of experts too" run_check deepseek_v3.plan
+# Norms of whole rows, as stages of their own.
+persistent olmo2 one-workgroup olmo2.plan --chunks 1
+# A window, and products in integers.
+persistent mistral_window integers integers.plan --chunks 8 --quant q4_0
+probe "mistral_window integers" integers.plan
+check "integers: --check compares stages" run_check integers.plan
+
+# A plan for many workgroups, in which they share out the query heads of a KV head: one that does all the work of them.
+# The cache is no longer than a ring would be, so that layers with a window and without are the same stages.
+persistent gemma3 many gemma3.plan --chunks 8 --ctx 96
+probe gemma3 gemma3.plan
+check "many: --check compares stages" run_check gemma3.plan
 # Stages that read the wrong weights: of projections, of what follows attention, of the last layer.
 for stage in 0 3 9; do
-    check "probe: stage $stage is made wrong" "$TOOLS/edit_plan" probed.plan wrong.plan --shift "$stage" || continue
+    check "probe: stage $stage is made wrong" "$TOOLS/edit_plan" gemma3.plan wrong.plan --shift "$stage" || continue
     "$TOOLS/probe" wrong.plan prompt >said 2>&1
     [ $? -eq 3 ] && grep -q 'its logits are others' said && pass "probe: stage $stage, the fault is found" ||
         fail "probe: stage $stage, the fault is found" "$(cat said)"
 done
 
-
 # A profile has the stages as it has dispatches, one for each layer.
-profiled() {
-    "$EXEC" p.plan --profile p.json --ordering persistent --tokens "1 2 3" --chunk 1 -n 2 >profile.txt &&
+profiled() { # PLAN
+    "$EXEC" "$1" --profile p.json --ordering persistent --tokens "1 2 3" --chunk 1 -n 2 >profile.txt &&
         grep -qE '^  L\*/attn +persistent +[1-9]' profile.txt && grep -q '"name":"L0/ffn_down"' p.json
 }
-check "--profile shows stages" profiled
-
-# A plan for many workgroups, in which they share out the query heads of a KV head: one that does all the work of them.
-target many "cores: 64" "persistent: 128" "caps: [f16_storage, f16_math, i8_storage, subgroup]"
-"$TOOLS/expect" tokens "$SRC/tests/golden/gemma3/expected.json" . >prompt
-check "many: compiles" "$DOPPLERC" "$SRC/tests/golden/gemma3" -o many.plan --quiet --target many.yaml --chunks 8 &&
-    check "many: one workgroup" "$TOOLS/edit_plan" many.plan p.plan --workgroups 1 &&
-    check "many: by barriers" generate p.plan barriers barriers.ids &&
-    check "many: persistent" generate p.plan persistent persistent.ids &&
-    check "many: the same ids" cmp barriers.ids persistent.ids && check "many: --check" run_check
+check "--profile shows stages" profiled gemma3.plan
 
 # A cache that is short at first: query heads are shared out then, and later the cache is cut into more parts.  Both forms
 # run with one part and with two (from 128 positions on); prompts end shortly before what is to be crossed, because a
 # software device takes long for a step of this kind.  That nothing is left of the parts of a longer cache is for --check
 # to see: one workgroup stores a part before it looks at it.
-target short "cores: 16" "persistent: 128" "caps: [f16_storage, f16_math, i8_storage, subgroup]"
-"$TOOLS/expect" tokens "$SRC/tests/golden/qwen3/expected.json" . | tr -s ' \n' '  ' >whole
+persistent qwen3 short short.plan --chunks 8 --ctx 256
+tr -s ' \n' '  ' <prompt >whole
 cut -d ' ' -f 1-5 whole >first
 for _ in 1 2 3 4 5 6; do cat whole; done | tr -d '\n' >long # 120 tokens
 crosses() { # NAME PROMPT STEPS POSITIONS
@@ -88,24 +92,21 @@ crosses() { # NAME PROMPT STEPS POSITIONS
         check "short up to $4, $1: persistent" generate p.plan persistent persistent.ids -n "$3" &&
         check "short up to $4, $1: the same ids" cmp barriers.ids persistent.ids
 }
-check "short: compiles" "$DOPPLERC" "$SRC/tests/golden/qwen3" -o many.plan --quiet --target short.yaml --chunks 8 --ctx 256 &&
-    check "short: one workgroup" "$TOOLS/edit_plan" many.plan short.plan --workgroups 1 &&
-    crosses "from the first on" first 24 12 && crosses "one part, then two" long 24 12 &&
-    crosses "two parts, then the long form" long 48 150 && check "short: --check" run_check
+crosses "from the first on" first 24 12 && crosses "one part, then two" long 24 12 &&
+    crosses "two parts, then the long form" long 48 150 && check "short: --check" run_check p.plan
 
 # Four workgroups, and a device that runs two at once: the others wait for what nobody makes.  Nothing is lost by that.
-target too-many "cores: 4" "persistent: 128" "caps: [f16_storage, f16_math, i8_storage, subgroup]"
 falls_back() {
     "$EXEC" p.plan -v --tokens-file prompt --temp 0 --ignore-eos --print-ids --ordering persistent -n 24 \
         >persistent.ids 2>log
 }
 cp whole prompt
-check "too many: compiles" "$DOPPLERC" "$SRC/tests/golden/qwen3" -o p.plan --quiet --target too-many.yaml --chunks 8 &&
+check "too many: plan" "$TOOLS/edit_plan" many.plan p.plan --workgroups 4 &&
     check "too many: by barriers" generate p.plan barriers barriers.ids &&
     check "too many: runs" falls_back && check "too many: the same ids" cmp barriers.ids persistent.ids
 grep -q 'back to barriers' log || skip "too many: says so" "the device ran all of them at once"
 
-"$DOPPLERC" "$SRC/tests/golden/llama" -o none.plan --quiet --target none.yaml --chunks 8
+"$DOPPLERC" "$SRC/tests/golden/llama" -o none.plan --quiet --target none.yaml --chunks 1
 check_fails "a plan without stages" 1 "has no persistent decode schedule" \
     "$EXEC" none.plan --quiet --tokens-file prompt -n 1 --ordering persistent
 finish

@@ -4,10 +4,11 @@
 . "$(dirname "$0")/../lib.sh"
 work=$WORK
 
+# A context of 56 positions has pages of 8, so that texts of 40 tokens take several.
 run() { # MODEL OPERATIONS SEED BOUND OPTION...
     local model=$1 operations=$2 seed=$3 bound=$4
     shift 4
-    check "a plan of $model $*" "$DOPPLERC" "$SRC/tests/golden/$model" -o "$model.plan" --ctx 64 --chunks 4,16 --quiet "$@" &&
+    check "a plan of $model $*" "$DOPPLERC" "$SRC/tests/golden/$model" -o "$model.plan" --ctx 56 --chunks 4,16 --quiet "$@" &&
         check "$operations operations on $model $*" "$TOOLS/sequences" "$model.plan" "$operations" "$seed" "$bound" "$work"
 }
 
@@ -17,8 +18,11 @@ if [ "${1:-}" = whole ]; then
     done
     run llama 2000 8 2e-2 --sequences 64 --rows 2,8,64
     run llama 2000 9 5e-4 --kv f32 --sequences 3 --no-fuse
+    run qwen3 3000 10 5e-4 --kv f32 --sequences 8 --ctx-total 120
+    run gemma3 2000 11 5e-4 --kv f32 --sequences 6 --ctx-total 104
+    run mixtral 2000 12 2e-2 --sequences 5 --ctx-total 80 --rows 1
 else
-    run llama 400 1 5e-4 --kv f32 --sequences 5 --embed
+    run llama 500 1 5e-4 --kv f32 --sequences 5 --ctx-total 104 --embed
     # Embeddings, of more tokens than a piece has.
     tokens="1 17 200 3 90 41 5 260 77 8 9 13 250 31 2 66 54 12 100 7 300 99"
     check "logits" "$EXEC" llama.plan --tokens "$tokens" --logits logits.f32 -n 0 --quiet
@@ -38,6 +42,8 @@ else
     drafted=$("$EXEC" llama.plan --tokens "$tokens" -n 30 --temp 0 --ignore-eos --print-ids --quiet --draft-ngram 1 --draft llama.plan)
     [ "$plain" = "$drafted" ] && pass "--draft and --draft-ngram" || fail "--draft and --draft-ngram" "$plain | $drafted"
     "$EXEC" llama.plan --tokens "$tokens" -n 30 --temp 0.5 --ignore-eos --quiet --json --draft llama.plan >drafted.json
+    "$EXEC" --bench llama.plan -p 0 -n 8 --drafts 100 --sampled -r 1 -o csv --quiet >bench.csv
+    check "--bench --drafts --sampled" grep -q '"tg8d100",' bench.csv
     check "they are counted" grep -q '"speculation":{"steps":[1-9]' drafted.json
     run qwen3_5 80 3 5e-4 --kv f32 --sequences 3
     check_fails "a plan without hidden states" 1 "compile it with --embed" \

@@ -4,7 +4,9 @@
  * process or in the sanitized build, whose shaderc is the same library.  Programs of the tests that compile kernels are
  * linked with this file and --wrap for every function with a __wrap_ here; what a module becomes afterwards, and every
  * check of it, happens each time.  The programs that are installed know nothing of this, and check.reproducible compares
- * their plans with some that are made so. */
+ * their plans with some that are made so.
+ *
+ * With DOP_SHADERS_AS_WRITTEN modules are not optimized, for a test that looks at them and runs none. */
 #include <inttypes.h>
 #include <shaderc/shaderc.h>
 #include <stdbool.h>
@@ -42,6 +44,9 @@ void __wrap_shaderc_compile_options_set_optimization_level(shaderc_compile_optio
 void
 __wrap_shaderc_compile_options_set_optimization_level(shaderc_compile_options_t o, shaderc_optimization_level level)
 {
+#ifdef DOP_SHADERS_AS_WRITTEN
+    level = shaderc_optimization_level_zero;
+#endif
     asked.level = 1 + (int32_t)level;
     __real_shaderc_compile_options_set_optimization_level(o, level);
 }

@@ -3,8 +3,10 @@
  *   sequences PLAN OPERATIONS SEED BOUND WORK    (BOUND: of any logit, in standard deviations of its row; WORK: a folder)
  *
  * There are a few texts, some of which begin alike.  Every sequence holds the beginning of one of them, whatever is done with
- * it: fed, stepped beside others, rolled back, rewound, cut, forked, copied, saved, restored.  So the logits of every
- * position are known beforehand: those of the text in a model of its own, token by token.  Uses the public interface only. */
+ * it: fed, stepped beside others, rolled back, rewound, cut, forked, copied, saved, restored, begun from what is cached.  So
+ * the logits of every position are known beforehand: those of the text in a model of its own, token by token.  Where the plan's
+ * pool has fewer pages than its sequences may want, a call that finds none must have changed nothing.  Uses the public
+ * interface only. */
 #include <doppler/doppler.h>
 
 #include <math.h>
@@ -28,7 +30,8 @@ typedef struct state {
     uint32_t file_text[MAX], file_n[MAX], n_files;
     uint64_t x;
     double bound, worst;
-    uint64_t rows, ops[16];
+    uint64_t rows, ops[16], full;
+    bool shares; /* prefixes are found again */
 } state;
 
 static void
@@ -38,6 +41,19 @@ ok(state *t, dop_status st, const char *what)
         return;
     printf("%s: %s\n", what, t->diag.message);
     exit(1);
+}
+
+/* Were there no pages?  Anything but that and success is a failure. */
+static bool
+is_full(state *t, dop_status st, const char *what)
+{
+    if (st != DOP_E_FULL) {
+        ok(t, st, what);
+        return false;
+    }
+    memset(&t->diag, 0, sizeof t->diag);
+    t->full++;
+    return true;
 }
 
 static void
@@ -113,6 +129,16 @@ make_texts(state *t, const char *plan)
     dop_model_close(m);
     ok(t, dop_model_open(plan, NULL, &t->diag, &t->m), "opening");
     dop_model_facts(t->m, &t->facts);
+    /* Are prefixes found again, also those of a sequence that is gone? */
+    size_t found;
+    ok(t, dop_sequence_create(t->m, &t->diag, &s), "create");
+    ok(t, dop_sequence_feed(s, t->text[4], LENGTH, &t->diag), "feed");
+    dop_sequence_destroy(s);
+    ok(t, dop_sequence_create(t->m, &t->diag, &s), "create");
+    ok(t, dop_sequence_reuse(s, t->text[4], LENGTH, &t->diag, &found), "reuse");
+    t->shares = found > 0;
+    must(found == 0 || found == (LENGTH - 1) / t->facts.page * t->facts.page, "all whole pages are found");
+    dop_sequence_destroy(s);
 }
 
 /* The texts that begin with the first n tokens of this one: a sequence may go on as any of them. */
@@ -156,11 +182,10 @@ feed(state *t, uint32_t i, bool score)
     if (n > LENGTH - t->of[i].n)
         n = LENGTH - t->of[i].n;
     const uint32_t *ids = t->text[t->of[i].text] + t->of[i].n;
-    ok(t,
-       score ? dop_sequence_score(t->of[i].s, ids, n, compare_rows, &u, &t->diag)
-             : dop_sequence_feed(t->of[i].s, ids, n, &t->diag),
-       "feed");
-    t->of[i].n += n;
+    dop_status st = score ? dop_sequence_score(t->of[i].s, ids, n, compare_rows, &u, &t->diag)
+                          : dop_sequence_feed(t->of[i].s, ids, n, &t->diag);
+    if (!is_full(t, st, "feed"))
+        t->of[i].n += n;
 }
 
 /* What it would say next, which is taken back. */
@@ -170,7 +195,8 @@ next(state *t, uint32_t i)
     uint32_t id;
     if (t->of[i].n == 0 || t->of[i].n == LENGTH)
         return;
-    ok(t, dop_sequence_next(t->of[i].s, &t->diag, &id), "next");
+    if (is_full(t, dop_sequence_next(t->of[i].s, &t->diag, &id), "next"))
+        return;
     const float *want = t->want[t->of[i].text] + (size_t)(t->of[i].n - 1) * t->facts.vocab;
     for (uint32_t k = 0; k < t->facts.vocab; k++)
         must((double)want[k] <= (double)want[id] + 2 * t->bound * 10, "a pick is far from the largest logit");
@@ -197,7 +223,8 @@ step(state *t)
     }
     if (n == 0)
         return;
-    ok(t, dop_step_run(t->m, rows, n, &t->diag), "step");
+    if (is_full(t, dop_step_run(t->m, rows, n, &t->diag), "step"))
+        return;
     for (uint32_t k = 0; k < n; k++) {
         const float *logits = dop_step_logits(t->m, k);
         if (rows[k].wants & DOP_WANTS_LOGITS)
@@ -224,6 +251,23 @@ free_place(const state *t)
     return i;
 }
 
+/* At least what another sequence has of this text now: the last token may not have been fed yet. */
+static void
+reuse(state *t, uint32_t i)
+{
+    size_t found, least = 0;
+    const uint32_t *text = t->text[t->of[i].text];
+    ok(t, dop_sequence_reuse(t->of[i].s, text, LENGTH, &t->diag, &found), "reuse");
+    for (uint32_t k = 0; k < t->facts.n_sequences && t->shares; k++) {
+        uint32_t n = t->of[k].s && t->of[k].n > 0 ? (t->of[k].n - 1) / t->facts.page * t->facts.page : 0;
+        if (n > least && memcmp(text, t->text[t->of[k].text], n * sizeof *text) == 0)
+            least = n;
+    }
+    must(found >= least && found < LENGTH, "what is cached is found");
+    t->of[i].n = (uint32_t)found;
+    check_tokens(t, i);
+}
+
 static void
 create_or_fork(state *t, uint32_t from)
 {
@@ -241,6 +285,8 @@ create_or_fork(state *t, uint32_t from)
     t->of[to].s = s;
     t->of[to].n = fork ? t->of[from].n : 0;
     t->of[to].text = fork ? t->of[from].text : pick(t, TEXTS);
+    if (!fork && pick(t, 3) > 0)
+        reuse(t, to);
 }
 
 static void
@@ -255,9 +301,22 @@ save_or_load(state *t, uint32_t i, const char *work)
         return;
     }
     uint32_t f = pick(t, t->n_files);
-    ok(t, dop_sequence_load(t->of[i].s, t->file[f], &t->diag, NULL, NULL), "load");
+    if (is_full(t, dop_sequence_load(t->of[i].s, t->file[f], &t->diag, NULL, NULL), "load"))
+        return;
     t->of[i].text = t->file_text[f];
     t->of[i].n = t->file_n[f];
+}
+
+/* Somebody makes room, as often as not. */
+static void
+make_room(state *t)
+{
+    uint32_t i = pick(t, 2 * t->facts.n_sequences);
+    if (i >= t->facts.n_sequences || !t->of[i].s)
+        return;
+    check_tokens(t, i);
+    dop_sequence_destroy(t->of[i].s);
+    t->of[i].s = NULL;
 }
 
 static void
@@ -319,13 +378,27 @@ main(int argc, char **argv)
     t.bound = strtod(argv[4], NULL);
     make_texts(&t, argv[1]);
     unsigned long n = strtoul(argv[2], NULL, 10);
-    for (unsigned long i = 0; i < n; i++)
+    for (unsigned long i = 0; i < n; i++) {
+        const uint64_t full = t.full;
         operation(&t, argv[5]);
+        if (t.full > full)
+            make_room(&t);
+    }
     for (uint32_t i = 0; i < t.facts.n_sequences; i++)
         if (t.of[i].s)
             check_tokens(&t, i);
+    const dop_counters c = dop_model_counters(t.m);
     printf("%lu operations on %u sequences, %llu rows compared, worst %.3g standard deviations\n", n,
            t.facts.n_sequences, (unsigned long long)t.rows, t.worst);
+    printf("%u pages of %u: %llu tokens found again, %llu pages copied, %llu times full\n", t.facts.n_pages,
+           t.facts.page, (unsigned long long)c.tokens_reused, (unsigned long long)c.pages_copied,
+           (unsigned long long)t.full);
+    must(!t.shares || c.tokens_reused > n / 20, "prefixes are found again");
+    must(t.facts.n_pages >= t.facts.n_sequences * (t.facts.ctx / t.facts.page) || t.full > n / 100,
+         "a small pool is full sometimes");
+    for (uint32_t i = 0; i < t.facts.n_sequences; i++)
+        dop_sequence_destroy(t.of[i].s);
+    must(dop_model_counters(t.m).pages_free == t.facts.n_pages, "all pages are free in the end");
     dop_model_close(t.m);
     for (uint32_t i = 0; i < TEXTS; i++)
         free(t.want[i]);

@@ -34,6 +34,15 @@ static const hg_rule sandwich[] = {
     {"*.layer_scalar", "layer_output_scale.weight", HG_WHOLE_NAME},
     {0},
 };
+static const hg_rule gemma4[] = {
+    {"embed_tokens_per_layer", "per_layer_token_embd", HG_PLAIN},
+    {"per_layer_model_projection", "per_layer_model_proj", HG_PLAIN},
+    {"per_layer_projection_norm", "per_layer_proj_norm", HG_PLAIN},
+    {"*.per_layer_input_gate", "inp_gate", HG_PLAIN},
+    {"*.per_layer_projection", "proj", HG_PLAIN},
+    {"*.post_per_layer_input_norm", "post_norm", HG_PLAIN},
+    {0},
+};
 static const hg_rule phi3[] = {
     {"*.self_attn.qkv_proj", "attn_qkv", HG_PLAIN},
     {"*.mlp.gate_up_proj", "ffn_up", HG_PLAIN},
@@ -228,7 +237,7 @@ static const hg_family families[] = {
     {"gemma", "gemma", {common}, HG_ADD_1, NULL},
     {"gemma2", "gemma2", {sandwich, common}, HG_ADD_1, hg_gemma},
     {"gemma3_text", "gemma3", {sandwich, common}, HG_ADD_1, hg_gemma},
-    {"gemma4_text", "gemma4", {sandwich, common}, 0, hg_gemma4},
+    {"gemma4_text", "gemma4", {gemma4, sandwich, common}, 0, hg_gemma4},
     {"phi3", "phi3", {phi3, common}, 0, hg_window},
     {"gpt2", "gpt2", {gpt2, common}, 0, NULL},
     {"granite", "granite", {common}, HG_PERMUTE, hg_granite},

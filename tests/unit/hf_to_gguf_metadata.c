@@ -203,11 +203,13 @@ hg_metadata(hg_model *m)
     gguf_u32(w, "%.block_count", m->layers);
     gguf_u32(w, "%.context_length", (uint32_t)NUMBER(m, 1 << 20, "max_position_embeddings", "n_positions"));
     gguf_u32(w, "%.embedding_length", m->hidden);
-    gguf_u32(
-        w, "%.feed_forward_length",
-        (uint32_t)NUMBER(m, m->heads ? 4.0 * m->hidden : 0, "intermediate_size_mlp", "intermediate_size", "n_inner"));
+    const bool by_layer = m->family->metadata == hg_gemma4; /* these it writes itself */
+    if (!by_layer)
+        gguf_u32(w, "%.feed_forward_length",
+                 (uint32_t)NUMBER(m, m->heads ? 4.0 * m->hidden : 0, "intermediate_size_mlp", "intermediate_size",
+                                  "n_inner"));
     gguf_u32(w, "%.attention.head_count", m->heads);
-    if (!latent && m->family->metadata != hg_lfm2 && m->family->metadata != hg_granite_hybrid)
+    if (!latent && !by_layer && m->family->metadata != hg_lfm2 && m->family->metadata != hg_granite_hybrid)
         copy_u32(m, "num_key_value_heads", "%.attention.head_count_kv");
     norm_metadata(m);
     if (m->heads && !field(m, "n_positions"))
@@ -259,10 +261,31 @@ hg_gemma(hg_model *m)
         gguf_f32(m->w, "%.attention.scale", 1 / sqrt(scalar));
 }
 
+/* Numbers by layer: heads of keys and values, and the width of feed-forward parts, where they are not all the same. */
+static void
+gemma4_layers(hg_model *m)
+{
+    const json_t *types = field(m, "layer_types");
+    const uint32_t shared = (uint32_t)NUMBER(m, 0, "num_kv_shared_layers"),
+                   wide = json_is_true(field(m, "use_double_wide_mlp")) ? 2 : 1;
+    const double own = NUMBER(m, 1, "num_key_value_heads");
+    const double of_full =
+        json_is_true(field(m, "attention_k_eq_v")) ? NUMBER(m, own, "num_global_key_value_heads") : own;
+    gguf_array(m->w, "%.attention.head_count_kv", 5, m->layers);
+    for (uint32_t i = 0; i < m->layers; i++) {
+        const char *type = json_string_value(json_array_get(types, i));
+        gguf_put_u32(&m->w->kvs, (uint32_t)(type && strcmp(type, "full_attention") == 0 ? of_full : own));
+    }
+    gguf_array(m->w, "%.feed_forward_length", 5, m->layers);
+    for (uint32_t i = 0; i < m->layers; i++)
+        gguf_put_u32(&m->w->kvs, (uint32_t)NUMBER(m, 0, "intermediate_size") * (i + shared >= m->layers ? wide : 1));
+}
+
 void
 hg_gemma4(hg_model *m)
 {
     const uint32_t sliding = m->head_dim, full = full_head_dim(m);
+    gemma4_layers(m);
     hg_window_flags(m);
     gguf_u32(m->w, "%.attention.shared_kv_layers", (uint32_t)NUMBER(m, 0, "num_kv_shared_layers"));
     gguf_u32(m->w, "%.embedding_length_per_layer_input", (uint32_t)NUMBER(m, 0, "hidden_size_per_layer_input"));

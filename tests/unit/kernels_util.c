@@ -237,6 +237,14 @@ state_copies(const dop_node *state)
     return dop_shape_appends(&state->shape) ? 1 : 2;
 }
 
+/* Of the tables of pages, behind the step record. */
+static uint32_t
+n_page_entries(const dop_graph *g)
+{
+    const uint32_t page = dop_graph_page(g);
+    return page ? g->max_q * (g->max_s / page) : 0;
+}
+
 /* Memory for everything that a kernel may point at. */
 static dop_status
 place_all(built *b)
@@ -244,7 +252,7 @@ place_all(built *b)
     const dop_graph *g = &b->g;
     b->l->used = ALIGN;
     b->at = calloc(g->n_nodes, sizeof *b->at);
-    b->step = take(b, sizeof(dop_step));
+    b->step = take(b, sizeof(dop_step) + n_page_entries(g) * sizeof(uint32_t));
     b->scratch = take(b, b->cx.placement.scratch + ALIGN);
     if (!b->at || !b->step || !b->scratch)
         return DOP_FAIL(b->diag, DOP_E_NOMEM, "out of memory");
@@ -362,6 +370,8 @@ run(built *b, uint32_t pos, uint32_t t)
         step->rows[i] =
             (dop_row){token_id(i) % 16, i < t ? row_position(pos, t, i) : 0xfffffff0u, i < t ? 0 : 0xfffffff0u, 0};
     step->parity[0] = first_parity(pos);
+    for (uint32_t i = 0; i < n_page_entries(g); i++) /* in order: as the interpreter has them */
+        ((uint32_t *)(void *)(step + 1))[i] = i;
     memset(l->heap + b->scratch, 0xff, (size_t)b->cx.placement.scratch);
     for (uint32_t i = 0; i < g->n_outs; i++) {
         dop_node_id id = dop_storage_node(g, g->outs[i]);

@@ -102,9 +102,27 @@ static const struct {
     {"smollm3_nope", "{\"no_rope_layers\": [1, 1]}", "no_rope_layers is not a list of 4 entries (num_hidden_layers)"},
     {"smollm3_nope", "{\"no_rope_layers\": [1, 1, 2, 0]}", "no_rope_layers[2] is not 0 or 1"},
     /* what has no facts yet */
-    {"gemma4", "{\"num_kv_shared_layers\": 2}", "num_kv_shared_layers is not supported"},
+    {"gemma3", "{\"num_kv_shared_layers\": 2}", "num_kv_shared_layers is not supported"},
     {"gemma4", "{\"enable_moe_block\": true}", "enable_moe_block is not supported"},
-    {"gemma4", "{\"hidden_size_per_layer_input\": 256}", "hidden_size_per_layer_input is not supported"},
+    {"gemma3", "{\"hidden_size_per_layer_input\": 256}", "hidden_size_per_layer_input is not supported"},
+    /* inputs of single layers, shared keys and values */
+    {"gemma4", "{\"num_kv_shared_layers\": 7}", "num_kv_shared_layers is 7, expected 0 to 6"},
+    {"gemma4", "{\"num_kv_shared_layers\": 2}",
+     "num_kv_shared_layers is 2 of 6 layers: none is left whose keys and values layer 5, which has full attention, "
+     "could "
+     "take"},
+    {"gemma4",
+     "{\"num_kv_shared_layers\": 1, \"layer_types\": [\"full_attention\", \"sliding_attention\", "
+     "\"sliding_attention\", "
+     "\"sliding_attention\", \"sliding_attention\", \"full_attention\"], \"per_layer_config\": {\"0\": {\"head_dim\": "
+     "32}, \"5\": {\"head_dim\": 32, \"num_key_value_heads\": 2}}}",
+     "layer 5 shares keys and values of layer 0, which has 1 heads of 32 values in a window of 0 instead of 2 of 32 in "
+     "0"},
+    {"gemma4", "{\"hidden_size_per_layer_input\": 16, \"vocab_size_per_layer_input\": 100}",
+     "the layers' own inputs know 100 of 320 tokens"},
+    {"gemma4", "{\"hidden_size_per_layer_input\": 100000, \"vocab_size_per_layer_input\": 320}",
+     "the width of a layer's own input is 100000, expected 1 to 1024"},
+    {"gemma4", "{\"attention_k_eq_v\": 1}", "attention_k_eq_v is an integer, expected true or false"},
     {"stablelm", "{\"qk_layernorm\": true}", "qk_layernorm is not supported"},
     {"gemma4", "{\"per_layer_config\": {\"1\": {\"head_dim\": 32}}}",
      "layer 1 has heads of 32 values, others of its type have 16: one rotary embedding does not fit both"},

@@ -60,6 +60,9 @@ Test(import_gguf, golden_logits)
         "lfm2",
         "qwen3_5",
         "qwen3_next",
+        "granitemoehybrid",
+        "llama4_text",
+        "deepseek_v3",
     };
     scratch s = scratch_make();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -211,6 +214,21 @@ Test(import_gguf, bad_numbers)
         {"glm4_moe", "glm4moe.expert_gating_func", 7, "glm4moe.expert_gating_func is not 1 (softmax) or 2 (sigmoid)"},
         {"glm4_moe", "glm4moe.expert_shared_count", 2,
          "tensor blk.1.ffn_gate_shexp.weight: 64 x 64 values, expected 128 x 64 by the metadata"},
+        {"deepseek_v3", "deepseek2.attention.key_length_mla", 8,
+         "deepseek2.rope.dimension_count is 8, but deepseek2.attention.key_length_mla is 8"},
+        {"deepseek_v3", "deepseek2.attention.key_length_mla", 26,
+         "heads of 26 values, 8 of them rotated, made of 32, and values of 16 are not multiples of 4 (of 8 where "
+         "rotated)"},
+        {"deepseek_v3", "deepseek2.attention.kv_lora_rank", 0,
+         "deepseek2.attention.kv_lora_rank is 0, expected 1 to 4096"},
+        {"llama4_text", "llama4.attention.sliding_window", 0,
+         "llama4.attention.sliding_window is 0, expected 1 to 1073741824"},
+        {"gemma4", "gemma4.attention.shared_kv_layers", 7,
+         "gemma4.attention.shared_kv_layers is not an integer from 0 to 6"},
+        {"gemma4", "gemma4.attention.shared_kv_layers", 2,
+         "gemma4.attention.shared_kv_layers is 2 of 6 layers: none is left whose keys and values layer 5, which has "
+         "full "
+         "attention, could take"},
         {"mamba2", "mamba2.ssm.time_step_rank", 7,
          "mamba2.ssm.inner_size 128 is not divisible by mamba2.ssm.time_step_rank 7"},
         {"mamba2", "mamba2.ssm.group_count", 3, "layer 0: 8 value heads are not a multiple of 3 key heads"},

@@ -254,3 +254,54 @@ Test(sampling, top_p_on_random_logits)
                       kept);
     }
 }
+
+/* What may be drawn, and with which probability, against sorting everything; many equal logits, and sizes that fill no block. */
+Test(sampling, candidates_as_by_sorting)
+{
+    static const dop_sampling ways[] = {{.temperature = 0.7f, .top_k = 1, .repeat_penalty = 1},
+                                        {.temperature = 0.7f, .top_k = 13, .repeat_penalty = 1},
+                                        {.temperature = 2, .top_k = 400, .top_p = 0.7f, .repeat_penalty = 1},
+                                        {.temperature = 1, .top_p = 0.5f, .repeat_penalty = 1},
+                                        {.temperature = 1, .min_p = 0.2f, .repeat_penalty = 1}};
+    static const uint32_t sizes[] = {1, 15, 64, 65, 200, 997};
+    uint32_t x = 1;
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
+        for (size_t z = 0; z < sizeof sizes / sizeof *sizes; z++) {
+            const dop_sampling *p = &ways[w];
+            uint32_t n = sizes[z], order[VOCAB] = {0}, kept = n;
+            float logits[VOCAB];
+            dop_weighed list[VOCAB];
+            dop_sampler s;
+            for (uint32_t i = 0; i < n; i++) {
+                x = x * 1664525u + 1013904223u;
+                logits[i] = (float)(x >> 24) / 25.0f - 4;
+                uint32_t k = i; /* a stable insertion: equal logits by id */
+                for (; k > 0 && logits[order[k - 1]] < logits[i]; k--)
+                    order[k] = order[k - 1];
+                order[k] = i;
+            }
+            double largest = (double)logits[order[0]], total = 0, sum = 0;
+            kept = p->top_k && p->top_k < n ? p->top_k : n;
+            for (uint32_t i = 0; i < kept; i++)
+                total += exp((double)logits[order[i]] - largest);
+            for (uint32_t i = 0; i < kept && p->top_p > 0; i++)
+                if ((sum += exp((double)logits[order[i]] - largest)) >= (double)p->top_p * total)
+                    kept = i + 1;
+            while (kept > 1 && exp((double)logits[order[kept - 1]] - largest) < (double)p->min_p)
+                kept--;
+            cr_assert_eq(dop_sampler_init(&s, n, NULL), DOP_OK);
+            dop_sampler_set(&s, p);
+            cr_assert_eq(dop_sampler_weigh(&s, logits, NULL, 0, list), kept, "way %zu, %u logits", w, n);
+            sum = total = 0;
+            for (uint32_t i = 0; i < kept; i++) {
+                total += (double)list[i].share;
+                bool found = false;
+                for (uint32_t k = 0; k < kept; k++)
+                    found = found || order[i] == list[k].id;
+                cr_assert(found, "way %zu, %u logits: %u is missing", w, n, order[i]);
+            }
+            cr_assert_float_eq(total, 1, 1e-5);
+            cr_assert_eq(dop_argmax(logits, n), order[0]);
+            dop_sampler_finish(&s);
+        }
+}

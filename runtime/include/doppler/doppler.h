@@ -7,6 +7,8 @@
  * Threads: a model with its sequences and steps is driven by one thread at a time; different models know nothing of each
  * other.  Errors are values: a call that fails says why in *diag (NULL: nobody wants to know) and changes nothing that its
  * description does not name.  DOP_E_DEVICE may mean that the device is lost: then nothing but closing works any more.
+ * Where a plan holds several sequences, their caches lie in pages of a pool.  A call that needs more pages than are free is
+ * DOP_E_FULL and changes nothing: the caller waits until another sequence has given some back, or gives up.
  * The library has no global variables and writes nothing but files that it is asked to write.
  * After dop_model_open returns, nothing is allocated on the device but what a probe of orderings, dop_sequence_save and
  * dop_sequence_load need for themselves, and nothing recorded but that, copies of states, and what
@@ -85,6 +87,8 @@ typedef struct dop_facts {
     uint32_t ctx;                /* positions of a sequence */
     uint32_t n_layers;
     uint32_t n_sequences;    /* that the plan holds at once */
+    uint32_t page;           /* positions of a page of the caches; 0: each sequence has a piece of ctx positions */
+    uint32_t n_pages;        /* of all sequences together (dopplerc --ctx-total); 0 with page 0 */
     int32_t bos_id;          /* the id that begins a text; -1: none */
     uint32_t n_end_ids;      /* ids that end generation */
     const uint32_t *end_ids; /* [n_end_ids] */
@@ -100,6 +104,9 @@ typedef struct dop_counters {
     uint64_t recordings;         /* of command buffers, since opening; without those named above */
     uint64_t descriptor_updates; /* always 0: kernels take device addresses */
     uint64_t submissions;        /* since opening */
+    uint64_t tokens_reused;      /* that dop_sequence_reuse found, since opening */
+    uint64_t pages_copied;       /* because a sequence wrote to one that others have too, since opening */
+    uint32_t pages_free;         /* now: that no sequence has, with those that dop_sequence_reuse may find */
 } dop_counters;
 
 dop_counters dop_model_counters(const dop_model *model);
@@ -112,9 +119,15 @@ dop_status dop_sequence_create(dop_model *model, dop_diag *diag, dop_sequence **
 /* A step that is open and has rows of it is rolled back.  Accepts NULL. */
 void dop_sequence_destroy(dop_sequence *sequence);
 
+/* The sequence, which must be empty (or DOP_E_INPUT), takes as many of the n tokens as are cached in whole pages
+ * (dop_facts.page), from the first one on: *out_found of them, fewer than n, so that there is one left to feed for its logits.
+ * The caller feeds ids[*out_found] and what follows.  Cached is what this model's sequences were fed, also those that are
+ * rewound or destroyed by now, until their pages are needed.  Costs no step; 0 tokens where the plan holds one sequence, or
+ * where layers keep other states than caches of the whole context (windows, recurrent layers). */
+dop_status dop_sequence_reuse(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_diag *diag, size_t *out_found);
+
 /* A new sequence with the tokens, states and way of picking of this one, whose random numbers are copied too, without
- * speculation.  Fails as
- * dop_sequence_create does. */
+ * speculation.  Pages are shared until one of the two writes to them.  Fails as dop_sequence_create does. */
 dop_status dop_sequence_fork(dop_sequence *sequence, dop_diag *diag, dop_sequence **out_sequence);
 /* `to` becomes what `from` is: tokens and states, but not how it picks.  Both of one model, or DOP_E_INPUT.  When the device
  * fails, `to` has the tokens, and later calls feed what is missing. */

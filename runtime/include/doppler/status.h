@@ -15,12 +15,13 @@ extern "C" {
 /* Result of every call that can fail.  Anything but DOP_OK leaves one message in the dop_diag it was given. */
 typedef enum dop_status {
     DOP_OK = 0,
-    DOP_E_INPUT,   /* outside data is missing, damaged or not supported, or a call does not fit its object */
-    DOP_E_DEVICE,  /* the device cannot do it, was lost, or is out of memory */
-    DOP_E_IO,      /* the operating system refused */
-    DOP_E_NOMEM,   /* host memory */
-    DOP_E_USAGE,   /* calls in the wrong order; of a program: a wrong command line */
-    DOP_E_INTERNAL /* a broken invariant of the library's own */
+    DOP_E_INPUT,    /* outside data is missing, damaged or not supported, or a call does not fit its object */
+    DOP_E_DEVICE,   /* the device cannot do it, was lost, or is out of memory */
+    DOP_E_IO,       /* the operating system refused */
+    DOP_E_NOMEM,    /* host memory */
+    DOP_E_USAGE,    /* calls in the wrong order; of a program: a wrong command line */
+    DOP_E_INTERNAL, /* a broken invariant of the library's own */
+    DOP_E_FULL      /* no page of the caches is free: it works again when another sequence gives some back */
 } dop_status;
 
 /* One diagnostic: the first cause.  Zero-initialize before a call; a struct that holds a failure already keeps it.  Owned by

@@ -1,0 +1,153 @@
+/* --serve: the model behind HTTP, until a signal ends it. */
+#include "runtime/cli_chat.h"
+#include "runtime/grammar/grammar.h"
+#include "runtime/server/http.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct served {
+    dop_model *model;
+    dop_model_info info;
+    dop_tokenizer *tok;
+    dop_chat *chat;
+    dop_vocab *vocab;
+    dop_engine *engine;
+    dop_buf template, keys;
+    dop_api api;
+    dop_http *http;
+} served;
+
+/* --chat-template: a file, or the name of a known format; without it the model's own, where it has one. */
+static dop_status
+open_chat(const dop_cli *cli, served *s, dop_diag *diag)
+{
+    const dop_plan *plan = s->info.plan;
+    size_t len = 0;
+    const char *own = plan->template_size > 0 ? plan->chat_template : dop_tokenizer_chat_template(s->tok, &len);
+    if (plan->template_size > 0)
+        len = (size_t)plan->template_size;
+    if (cli->chat_template && (strchr(cli->chat_template, '/') || strchr(cli->chat_template, '.'))) {
+        dop_status st = dop_cli_read(cli->chat_template, diag, &s->template);
+        if (st != DOP_OK)
+            return st;
+        return dop_chat_create(s->template.size ? s->template.data : "", s->template.size, DOP_CHAT_ANY, diag,
+                               &s->chat);
+    }
+    if (cli->chat_template)
+        return dop_chat_create_builtin(cli->chat_template, diag, &s->chat);
+    if (!own)
+        return DOP_OK;
+    dop_buf_append(&s->template, own, len);
+    return dop_chat_create(own, len, DOP_CHAT_ANY, diag, &s->chat);
+}
+
+static dop_status
+open_all(dop_cli *cli, served *s, dop_diag *diag)
+{
+    const char *path = NULL;
+    dop_open_options open;
+    dop_status st = dop_cli_plan(cli, diag, &path);
+    if (st != DOP_OK || (st = dop_cli_open_options(cli, diag, &open)) != DOP_OK)
+        return st;
+    if (cli->api_key_file && (st = dop_cli_read(cli->api_key_file, diag, &s->keys)) != DOP_OK)
+        return st;
+    if (cli->api_key_file && strspn(s->keys.data ? s->keys.data : "", " \r\n") == s->keys.size)
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, cli->api_key_file, "no key in it: one a line");
+    if ((st = dop_model_open(path, &open, diag, &s->model)) != DOP_OK)
+        return st;
+    dop_model_describe(s->model, &s->info);
+    s->api = (dop_api){.max_tokens = cli->serve_tokens,
+                       .max_choices = 64,
+                       .time_limit_s = cli->serve_time,
+                       .created = (int64_t)time(NULL)};
+    dop_model_facts(s->model, &s->api.facts);
+    if ((st = dop_cli_tokenizer(s->info.plan, "--serve", diag, &s->tok)) != DOP_OK ||
+        (st = open_chat(cli, s, diag)) != DOP_OK ||
+        (st = dop_cli_sampling(cli, s->info.plan, diag, &s->api.sampling)) != DOP_OK ||
+        (st = dop_vocab_create(s->tok, s->api.facts.vocab, s->api.facts.end_ids, s->api.facts.n_end_ids, diag,
+                               &s->vocab)) != DOP_OK)
+        return st;
+    dop_engine_options engine = {.max_queue = cli->serve_queue};
+    if ((st = dop_engine_create(s->model, s->tok, &engine, diag, &s->engine)) != DOP_OK)
+        return st;
+    s->api.model = s->model;
+    s->api.engine = s->engine;
+    s->api.tok = s->tok;
+    s->api.vocab = s->vocab;
+    s->api.chat = s->chat;
+    s->api.template = s->template.size ? s->template.data : "";
+    dop_http_options http = {
+        .address = cli->serve,
+        .keys = cli->api_key_file ? s->keys.data : NULL,
+        .max_body = (size_t)cli->serve_body << 10,
+        .max_connections = cli->serve_connections,
+        .receive_s = cli->serve_receive,
+        .idle_s = 75,
+    };
+    return dop_http_start(&s->api, &http, diag, &s->http);
+}
+
+static void
+close_all(served *s)
+{
+    dop_http_destroy(s->http);
+    dop_engine_destroy(s->engine);
+    dop_vocab_destroy(s->vocab);
+    dop_chat_destroy(s->chat);
+    dop_tokenizer_destroy(s->tok);
+    dop_model_close(s->model);
+    dop_buf_finish(&s->template);
+    dop_buf_finish(&s->keys);
+}
+
+/* What has begun may end by itself for grace_s seconds; another signal ends it at once. */
+static void
+wind_down(served *s, const sigset_t *signals, double grace_s)
+{
+    enum { MOST_MS_MORE = 5000 };
+    double last = dop_now_ms() + grace_s * 1e3 + MOST_MS_MORE;
+    dop_http_stop_listening(s->http);
+    dop_engine_stop(s->engine, grace_s);
+    while (dop_now_ms() < last && !(dop_engine_is_idle(s->engine) && dop_http_is_idle(s->http))) {
+        struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
+        if (sigtimedwait(signals, NULL, &pause) > 0) {
+            dop_engine_stop(s->engine, 0);
+            last = dop_now_ms() + MOST_MS_MORE;
+        }
+    }
+}
+
+dop_status
+dop_mode_serve(dop_cli *cli, dop_diag *diag)
+{
+    served s;
+    sigset_t signals;
+    int signal_number;
+    memset(&s, 0, sizeof s);
+    signal(SIGPIPE, SIG_IGN);
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* for the threads made from here on too */
+    dop_status st = open_all(cli, &s, diag);
+    if (st == DOP_OK) {
+        dop_buf line = {0};
+        dop_buf_printf(&line, "serving %s on %s (%u sequence%s of %u tokens%s)\n", s.api.facts.name,
+                       dop_http_url(s.http), s.api.facts.n_sequences, s.api.facts.n_sequences == 1 ? "" : "s",
+                       s.api.facts.ctx, s.chat ? "" : ", no chat template");
+        st = line.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(line.data, line.size, diag);
+        dop_buf_finish(&line);
+    }
+    if (st == DOP_OK && sigwait(&signals, &signal_number) == 0)
+        wind_down(&s, &signals, cli->serve_grace);
+    dop_diag broken;
+    if (st == DOP_OK && dop_engine_is_broken(s.engine, &broken)) {
+        *diag = broken;
+        st = broken.code;
+    }
+    close_all(&s);
+    return st;
+}

@@ -1,0 +1,77 @@
+/* Pushdown automata over bytes: what grammars and schemas are compiled to.
+ *
+ * An automaton has states with edges.  An edge takes a byte of a range, takes nothing, or calls a rule: what the rule takes
+ * stands there, and the edge's own target follows.  A rule is a start state; it is through in any of the states that are
+ * marked as its ends.  Builders go from a state to the state behind what they add. */
+#ifndef DOPPLER_RUNTIME_GRAMMAR_AUTOMATON_H
+#define DOPPLER_RUNTIME_GRAMMAR_AUTOMATON_H
+
+#include "runtime/base.h"
+
+enum { DOP_AUTO_MAX_STATES = 1 << 20 };
+
+#define DOP_AUTO_NONE UINT32_MAX
+#define DOP_AUTO_MANY UINT32_MAX /* as the most of a repetition: no limit */
+
+typedef enum dop_edge_kind { DOP_EDGE_NOTHING, DOP_EDGE_BYTES, DOP_EDGE_CALL } dop_edge_kind;
+
+typedef struct dop_edge {
+    uint32_t next; /* of the same state; DOP_AUTO_NONE: the last */
+    uint32_t to;
+    uint32_t rule; /* DOP_EDGE_CALL */
+    uint8_t kind, lo, hi;
+} dop_edge;
+
+typedef struct dop_state {
+    uint32_t first; /* edge */
+    bool is_end, has_bytes;
+} dop_state;
+
+/* Zero-initialize. */
+typedef struct dop_auto {
+    dop_edge *edges; /* owned */
+    dop_state *states;
+    uint32_t *rules; /* start states */
+    size_t n_edges, cap_edges, n_states, cap_states, n_rules, cap_rules;
+    uint32_t root;  /* rule */
+    bool failed;    /* out of memory */
+    bool too_large; /* more states than DOP_AUTO_MAX_STATES */
+} dop_auto;
+
+void dop_auto_finish(dop_auto *a);
+/* A grammar that grew too large, or whose rules call themselves before they take anything, is DOP_E_INPUT. */
+dop_status dop_auto_check(const dop_auto *a, dop_diag *diag);
+
+uint32_t dop_auto_state(dop_auto *a);
+void dop_auto_nothing(dop_auto *a, uint32_t from, uint32_t to);
+void dop_auto_bytes(dop_auto *a, uint32_t from, uint8_t lo, uint8_t hi, uint32_t to);
+/* A new rule, whose start state is there. */
+uint32_t dop_auto_rule(dop_auto *a);
+void dop_auto_end(dop_auto *a, uint32_t state);
+
+/* Each returns the state behind. */
+uint32_t dop_auto_call(dop_auto *a, uint32_t from, uint32_t rule);
+uint32_t dop_auto_text(dop_auto *a, uint32_t from, const char *bytes, size_t n);
+uint32_t dop_auto_repeat(dop_auto *a, uint32_t from, uint32_t rule, uint32_t min, uint32_t max);
+/* Strings of n bytes between lo and hi in dictionary order, each byte within [first, last]. */
+void dop_auto_between(dop_auto *a, uint32_t from, const uint8_t *lo, const uint8_t *hi, size_t n, uint8_t first,
+                      uint8_t last, uint32_t to);
+
+/* Sets of characters. */
+typedef struct dop_charset {
+    uint32_t (*ranges)[2]; /* owned: first and last code point */
+    size_t n, cap;
+    bool failed;
+} dop_charset;
+
+void dop_charset_add(dop_charset *set, uint32_t first, uint32_t last);
+/* All characters but these. */
+void dop_charset_negate(dop_charset *set);
+/* Those of both. */
+void dop_charset_limit(dop_charset *set, const dop_charset *other);
+bool dop_charset_has(const dop_charset *set, uint32_t c);
+void dop_charset_finish(dop_charset *set);
+/* One character of the set, in UTF-8, on the way from one state to another. */
+void dop_auto_chars(dop_auto *a, uint32_t from, const dop_charset *set, uint32_t to);
+
+#endif

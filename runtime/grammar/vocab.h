@@ -1,0 +1,28 @@
+/* A vocabulary as a tree of bytes: what a walk through all tokens goes along. */
+#ifndef DOPPLER_RUNTIME_GRAMMAR_VOCAB_H
+#define DOPPLER_RUNTIME_GRAMMAR_VOCAB_H
+
+#include "runtime/grammar/grammar.h"
+
+/* Nodes stand in the order of a walk: a node's descendants follow it. */
+typedef struct dop_vocab_node {
+    uint32_t end;   /* first node behind its descendants */
+    uint32_t token; /* index into tokens[] of the first one that ends here; the next node's is behind the last */
+    uint16_t depth; /* bytes before its own */
+    uint8_t byte;
+} dop_vocab_node;
+
+struct dop_vocab {
+    const dop_tokenizer *tok;
+    uint32_t n_vocab, n_words; /* tokens; words of 32 bits in a mask */
+    uint32_t *end_ids;         /* owned */
+    size_t n_end_ids;
+    dop_vocab_node *nodes; /* owned, [n_nodes + 1]: the last one ends the tokens */
+    uint32_t n_nodes;
+    uint32_t *tokens;           /* owned, ids in the order of their bytes */
+    uint32_t n_tokens, longest; /* bytes of the longest token */
+};
+
+bool dop_vocab_is_end(const dop_vocab *vocab, uint32_t id);
+
+#endif

@@ -1,0 +1,212 @@
+/* Paths, and the answers that are there at once. */
+#include "runtime/server/api.h"
+
+#include "runtime/page.h"
+#include "runtime/server/api_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef void handler_fn(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                        dop_call **out_call);
+
+/* GET / */
+static void
+get_page(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+         dop_call **out_call)
+{
+    (void)api, (void)request, (void)root, (void)out_call;
+    answer->status = 200;
+    answer->type = "text/html; charset=utf-8";
+    dop_buf_puts(&answer->body, dop_page_chat);
+}
+
+static void
+get_health(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+           dop_call **out_call)
+{
+    (void)request, (void)root, (void)out_call;
+    dop_diag diag = {0};
+    if (dop_engine_is_broken(api->engine, &diag))
+        dop_answer_error(answer, &(dop_api_error){503, "server_error", "device_failed", NULL}, "%s", diag.message);
+    else
+        dop_answer_json(answer, 200, json_pack("{s:s}", "status", "ok"));
+}
+
+static void
+get_metrics(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+            dop_call **out_call)
+{
+    (void)request, (void)root, (void)out_call;
+    dop_metrics m = dop_engine_metrics(api->engine);
+    answer->status = 200;
+    answer->type = "text/plain; version=0.0.4; charset=utf-8";
+    dop_metrics_write(&m, &answer->body);
+}
+
+static json_t *
+model_entry(const dop_api *api)
+{
+    return json_pack("{s:s, s:s, s:I, s:s, s:{s:I, s:I, s:I, s:s, s:s, s:b}}", "id", api->facts.name, "object", "model",
+                     "created", (json_int_t)api->created, "owned_by", "doppler", "meta", "vocab",
+                     (json_int_t)api->facts.vocab, "context", (json_int_t)api->facts.ctx, "sequences",
+                     (json_int_t)api->facts.n_sequences, "family", api->facts.family, "device", api->facts.device,
+                     "chat", api->chat != NULL);
+}
+
+static void
+get_models(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+           dop_call **out_call)
+{
+    (void)root, (void)out_call;
+    static const char prefix[] = "/v1/models/";
+    if (strncmp(request->path, prefix, strlen(prefix)) != 0) {
+        dop_answer_json(answer, 200, json_pack("{s:s, s:[o]}", "object", "list", "data", model_entry(api)));
+        return;
+    }
+    const char *name = request->path + strlen(prefix);
+    if (strcmp(name, api->facts.name) == 0)
+        dop_answer_json(answer, 200, model_entry(api));
+    else
+        dop_answer_error(answer, &(dop_api_error){404, "invalid_request_error", "model_not_found", "model"},
+                         "The model '%.200s' does not exist", name);
+}
+
+static void
+post_completions(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                 dop_call **out_call)
+{
+    *out_call = dop_call_begin(api, request, root, DOP_CALL_COMPLETION, answer);
+}
+
+static void
+post_chat(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+          dop_call **out_call)
+{
+    *out_call = dop_call_begin(api, request, root, DOP_CALL_CHAT, answer);
+}
+
+static void
+post_embeddings(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                dop_call **out_call)
+{
+    *out_call = dop_call_begin(api, request, root, DOP_CALL_EMBEDDING, answer);
+}
+
+static void
+post_tokenize(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+              dop_call **out_call)
+{
+    (void)request, (void)out_call;
+    dop_reader r = {.root = root, .answer = answer};
+    dop_ids ids = {0};
+    dop_diag diag = {0};
+    size_t n;
+    const char *text = dop_reader_text(&r, "content", &n);
+    unsigned flags = (dop_reader_bool(&r, "add_special", false) ? DOP_ENCODE_ADD_SPECIAL : 0) |
+                     (dop_reader_bool(&r, "parse_special", true) ? DOP_ENCODE_PARSE_SPECIAL : 0);
+    if (!text)
+        dop_reader_refuse(&r, "content", "content is the text to tokenize");
+    if (!r.failed && dop_tokenizer_encode(api->tok, text, n, flags, &diag, &ids) != DOP_OK)
+        dop_reader_refuse(&r, "content", "%s", diag.message);
+    json_t *list = json_array();
+    for (size_t i = 0; i < ids.count; i++)
+        json_array_append_new(list, json_integer(ids.data[i]));
+    if (r.failed)
+        json_decref(list);
+    else
+        dop_answer_json(answer, 200, json_pack("{s:o}", "tokens", list));
+    dop_ids_finish(&ids);
+}
+
+static void
+post_detokenize(const dop_api *api, const dop_api_request *request, const json_t *root, dop_answer *answer,
+                dop_call **out_call)
+{
+    (void)request, (void)out_call;
+    dop_reader r = {.root = root, .answer = answer};
+    dop_ids ids = {0};
+    dop_buf text = {0};
+    dop_diag diag = {0};
+    const json_t *list = dop_reader_get(&r, "tokens"), *v;
+    size_t i;
+    if (!json_is_array(list))
+        dop_reader_refuse(&r, "tokens", "tokens is a list of token ids");
+    json_array_foreach(list, i, v)
+    {
+        if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) >= api->facts.vocab)
+            dop_reader_refuse(&r, "tokens", "token ids are whole numbers below %u", api->facts.vocab);
+        else
+            dop_ids_push(&ids, (uint32_t)json_integer_value(v));
+    }
+    if (!r.failed && dop_tokenizer_decode(api->tok, ids.data, ids.count, 0, &diag, &text) != DOP_OK)
+        dop_reader_refuse(&r, "tokens", "%s", diag.message);
+    if (!r.failed)
+        dop_answer_json(answer, 200,
+                        json_pack("{s:o}", "content", dop_json_text(text.size ? text.data : "", text.size)));
+    dop_ids_finish(&ids);
+    dop_buf_finish(&text);
+}
+
+static const struct {
+    const char *path; /* a trailing * stands for anything */
+    const char *method;
+    handler_fn *handler;
+} routes[] = {
+    {"/", "GET", get_page},
+    {"/health", "GET", get_health},
+    {"/metrics", "GET", get_metrics},
+    {"/v1/models", "GET", get_models},
+    {"/v1/models/*", "GET", get_models},
+    {"/v1/completions", "POST", post_completions},
+    {"/v1/chat/completions", "POST", post_chat},
+    {"/v1/embeddings", "POST", post_embeddings},
+    {"/tokenize", "POST", post_tokenize},
+    {"/detokenize", "POST", post_detokenize},
+};
+
+static bool
+fits(const char *pattern, const char *path)
+{
+    size_t n = strlen(pattern);
+    return pattern[n - 1] == '*' ? strncmp(pattern, path, n - 1) == 0 : strcmp(pattern, path) == 0;
+}
+
+void
+dop_api_begin(const dop_api *api, const dop_api_request *request, dop_answer *out_answer, dop_call **out_call)
+{
+    const char *allowed = NULL;
+    handler_fn *handler = NULL;
+    json_error_t error = {.text = ""};
+    json_t *root = NULL;
+    *out_call = NULL;
+    for (size_t i = 0; i < sizeof routes / sizeof *routes && !handler; i++) {
+        if (!fits(routes[i].path, request->path))
+            continue;
+        allowed = routes[i].method;
+        if (strcmp(allowed, request->method) == 0)
+            handler = routes[i].handler;
+    }
+    if (!allowed) {
+        dop_answer_error(out_answer, &(dop_api_error){404, "invalid_request_error", "unknown_url", NULL},
+                         "Unknown request URL: %s %.200s", request->method, request->path);
+        return;
+    }
+    if (!handler) {
+        dop_answer_error(out_answer, &(dop_api_error){405, "invalid_request_error", "method_not_allowed", NULL},
+                         "%.200s takes %s only", request->path, allowed);
+        return;
+    }
+    if (strcmp(allowed, "POST") == 0) {
+        root = json_loadb(request->body ? request->body : "", request->n_body, JSON_REJECT_DUPLICATES, &error);
+        if (!json_is_object(root)) {
+            dop_answer_error(out_answer, &(dop_api_error){400, "invalid_request_error", "invalid_json", NULL},
+                             "We could not parse the JSON body of your request: %s",
+                             root ? "it is not an object" : error.text);
+            json_decref(root);
+            return;
+        }
+    }
+    handler(api, request, root, out_answer, out_call);
+    json_decref(root);
+}

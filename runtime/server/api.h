@@ -1,0 +1,62 @@
+/* The API that clients of OpenAI's know, on the engine: requests in JSON to jobs, and jobs to answers.
+ *
+ * Nothing here knows of sockets: a request is a method, a path and a body; an answer that is not there at once is a *call*,
+ * which is asked for what it has whenever it says that something is new. */
+#ifndef DOPPLER_RUNTIME_SERVER_API_H
+#define DOPPLER_RUNTIME_SERVER_API_H
+
+#include "runtime/server/engine.h"
+#include "runtime/text/chat.h"
+
+struct dop_vocab;
+
+typedef struct dop_call dop_call;
+
+typedef struct dop_api {
+    const dop_model *model; /* facts of it only */
+    dop_engine *engine;
+    const dop_tokenizer *tok;
+    const dop_chat *chat; /* NULL: the model has no template, and conversations are refused */
+    const struct dop_vocab *vocab;
+    const char *template; /* its text, which says how tools are called; 0-terminated, "" for none */
+    dop_facts facts;
+    dop_sampling sampling; /* where a request does not say */
+    uint32_t max_tokens;   /* of an answer; 0: as the context allows */
+    uint32_t max_choices;  /* of a request */
+    double time_limit_s;   /* of a request; 0: none */
+    int64_t created;       /* when the server was started, seconds of the epoch */
+} dop_api;
+
+typedef struct dop_api_request {
+    const char *method, *path;
+    const char *body;
+    size_t n_body;
+    void (*wake)(
+        void *user); /* a call has something new; called by another thread, and must not call anything of this */
+    void *user;
+} dop_api_request;
+
+typedef struct dop_answer {
+    unsigned status; /* of HTTP; 0: not known yet */
+    const char *type;
+    bool streams; /* the body grows until the call is over */
+    dop_buf body;
+} dop_answer;
+
+/* Answers, or gives the call that will: *out_call, to end by dop_call_end. */
+void dop_api_begin(const dop_api *api, const dop_api_request *request, dop_answer *out_answer, dop_call **out_call);
+/* Appends what is new to the body of the answer.  True: the call is over, and the answer is complete. */
+bool dop_call_poll(dop_call *call, dop_answer *io_answer);
+/* Whatever it was doing ends.  Accepts NULL. */
+void dop_call_end(dop_call *call);
+
+/* The error of the API's own shape, in place of the answer so far. */
+typedef struct dop_api_error {
+    unsigned status;
+    const char *type, *code, *param; /* code and param: NULL for none */
+} dop_api_error;
+
+void dop_answer_error(dop_answer *answer, const dop_api_error *error, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,77 @@
+/* What the files of the API share: api.c, paths; api_request.c, JSON to jobs; api_answer.c, jobs to JSON; api_tools.c, how
+ * models call tools; api_json.c. */
+#ifndef DOPPLER_RUNTIME_SERVER_API_INTERNAL_H
+#define DOPPLER_RUNTIME_SERVER_API_INTERNAL_H
+
+#include "runtime/server/api.h"
+
+#include <jansson.h>
+
+enum { DOP_CALL_MAX_CHOICES = 128 };
+
+/* --- JSON ----------------------------------------------------------------------------------------------------------------- */
+
+/* Reads members of a request; the first that is wrong answers with an error. */
+typedef struct dop_reader {
+    const json_t *root;
+    dop_answer *answer;
+    bool failed;
+} dop_reader;
+
+/* The request is refused: `param` is wrong. */
+void dop_reader_refuse(dop_reader *r, const char *param, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* A member that is there and not null; NULL otherwise. */
+const json_t *dop_reader_get(const dop_reader *r, const char *name);
+double dop_reader_real(dop_reader *r, const char *name, double otherwise, double min, double max);
+int64_t dop_reader_whole(dop_reader *r, const char *name, int64_t otherwise, int64_t min, int64_t max);
+bool dop_reader_bool(dop_reader *r, const char *name, bool otherwise);
+/* NULL: not there. */
+const char *dop_reader_text(dop_reader *r, const char *name, size_t *out_n);
+
+/* Takes the value. */
+void dop_answer_json(dop_answer *answer, unsigned status, json_t *value);
+void dop_json_append(dop_buf *out, const json_t *value);
+/* Four characters for three bytes (RFC 4648, section 4). */
+json_t *dop_json_base64(const void *bytes, size_t n);
+/* What is no UTF-8 becomes U+FFFD. */
+json_t *dop_json_text(const char *bytes, size_t n);
+
+/* --- tools ---------------------------------------------------------------------------------------------------------------- */
+
+/* How the model's template writes a call, found by what the template says; see api_tools.c. */
+typedef struct dop_tool_form dop_tool_form;
+const dop_tool_form *dop_tool_form_of(const char *template);
+/* Bytes of the text that are certainly content and not (part of) calls. */
+size_t dop_tool_content(const dop_tool_form *form, const char *text, size_t n, bool ended);
+/* The calls after the content in the API's shape ({"id", "type", "function": {"name", "arguments"}}), in an array; NULL: there is none. */
+json_t *dop_tool_calls(const dop_tool_form *form, const char *text, size_t n);
+/* The texts that stand around a call that is to be written; false: this form cannot be forced. */
+bool dop_tool_form_around(const dop_tool_form *form, const char **out_before, const char **out_arguments,
+                          const char **out_after);
+
+/* --- calls ---------------------------------------------------------------------------------------------------------------- */
+
+typedef struct dop_choice {
+    dop_job *job;
+    size_t sent;          /* bytes of its text */
+    uint32_t sent_tokens; /* with logprobs */
+    bool begun, over;
+} dop_choice;
+
+struct dop_call {
+    const dop_api *api;
+    bool chat, embeds, stream, include_usage, logprobs;
+    bool base64; /* how embeddings are written */
+    uint32_t n_top;
+    const dop_tool_form *tools; /* NULL: no tools were offered */
+    char id[40];
+    int64_t created;
+    uint32_t n_choices;
+    dop_choice choices[DOP_CALL_MAX_CHOICES];
+};
+
+/* api_request.c: a body to a call whose jobs are submitted; NULL: refused, and the answer says why. */
+typedef enum dop_call_kind { DOP_CALL_COMPLETION, DOP_CALL_CHAT, DOP_CALL_EMBEDDING } dop_call_kind;
+dop_call *dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_call_kind kind,
+                         dop_answer *answer);
+#endif

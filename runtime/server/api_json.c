@@ -1,0 +1,155 @@
+#include "runtime/server/api_internal.h"
+
+#include "runtime/text/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int
+append(const char *bytes, size_t n, void *out)
+{
+    dop_buf_append(out, bytes, n);
+    return 0;
+}
+
+void
+dop_json_append(dop_buf *out, const json_t *value)
+{
+    if (!value || json_dump_callback(value, append, out, JSON_COMPACT | JSON_ENCODE_ANY) != 0)
+        out->failed = true;
+}
+
+void
+dop_answer_json(dop_answer *answer, unsigned status, json_t *value)
+{
+    answer->status = status;
+    answer->type = "application/json";
+    answer->body.size = 0;
+    dop_json_append(&answer->body, value);
+    json_decref(value);
+}
+
+json_t *
+dop_json_text(const char *bytes, size_t n)
+{
+    dop_buf out = {0};
+    json_t *text = NULL;
+    while (n > 0) {
+        size_t good = dop_utf8_check(bytes, n);
+        dop_buf_append(&out, bytes, good);
+        bytes += good;
+        n -= good;
+        if (n == 0)
+            break;
+        dop_buf_puts(&out, "\xef\xbf\xbd");
+        do { /* to the next byte that may begin a character */
+            bytes++;
+            n--;
+        } while (n > 0 && ((unsigned char)*bytes & 0xc0) == 0x80);
+    }
+    if (!out.failed)
+        text = json_stringn(out.size ? out.data : "", out.size);
+    dop_buf_finish(&out);
+    return text;
+}
+
+json_t *
+dop_json_base64(const void *bytes, size_t n)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const uint8_t *b = bytes;
+    dop_buf out = {0};
+    for (size_t i = 0; i < n; i += 3) {
+        uint32_t v = (uint32_t)b[i] << 16 | (i + 1 < n ? (uint32_t)b[i + 1] << 8 : 0) | (i + 2 < n ? b[i + 2] : 0);
+        char four[4] = {digits[v >> 18], digits[v >> 12 & 63], i + 1 < n ? digits[v >> 6 & 63] : '=',
+                        i + 2 < n ? digits[v & 63] : '='};
+        dop_buf_append(&out, four, sizeof four);
+    }
+    json_t *text = out.failed ? NULL : json_stringn(out.size ? out.data : "", out.size);
+    dop_buf_finish(&out);
+    return text;
+}
+
+void
+dop_answer_error(dop_answer *answer, const dop_api_error *error, const char *fmt, ...)
+{
+    dop_buf message = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    dop_buf_vprintf(&message, fmt, ap);
+    va_end(ap);
+    json_t *text = dop_json_text(message.size ? message.data : "", message.size);
+    dop_answer_json(answer, error->status,
+                    json_pack("{s:{s:o, s:s, s:s?, s:s?}}", "error", "message", text ? text : json_null(), "type",
+                              error->type, "param", error->param, "code", error->code));
+    answer->streams = false;
+    dop_buf_finish(&message);
+}
+
+void
+dop_reader_refuse(dop_reader *r, const char *param, const char *fmt, ...)
+{
+    char message[512];
+    va_list ap;
+    if (r->failed)
+        return;
+    r->failed = true;
+    va_start(ap, fmt);
+    vsnprintf(message, sizeof message, fmt, ap);
+    va_end(ap);
+    dop_answer_error(r->answer, &(dop_api_error){400, "invalid_request_error", "invalid_value", param}, "%s", message);
+}
+
+const json_t *
+dop_reader_get(const dop_reader *r, const char *name)
+{
+    const json_t *v = json_object_get(r->root, name);
+    return json_is_null(v) ? NULL : v;
+}
+
+double
+dop_reader_real(dop_reader *r, const char *name, double otherwise, double min, double max)
+{
+    const json_t *v = dop_reader_get(r, name);
+    if (!v)
+        return otherwise;
+    double x = json_number_value(v);
+    if (!json_is_number(v) || !(x >= min && x <= max)) {
+        dop_reader_refuse(r, name, "%s is a number between %g and %g", name, min, max);
+        return otherwise;
+    }
+    return x;
+}
+
+int64_t
+dop_reader_whole(dop_reader *r, const char *name, int64_t otherwise, int64_t min, int64_t max)
+{
+    const json_t *v = dop_reader_get(r, name);
+    if (!v)
+        return otherwise;
+    if (!json_is_integer(v) || json_integer_value(v) < min || json_integer_value(v) > max) {
+        dop_reader_refuse(r, name, "%s is a whole number between %lld and %lld", name, (long long)min, (long long)max);
+        return otherwise;
+    }
+    return json_integer_value(v);
+}
+
+bool
+dop_reader_bool(dop_reader *r, const char *name, bool otherwise)
+{
+    const json_t *v = dop_reader_get(r, name);
+    if (v && !json_is_boolean(v))
+        dop_reader_refuse(r, name, "%s is true or false", name);
+    return v ? json_is_true(v) : otherwise;
+}
+
+const char *
+dop_reader_text(dop_reader *r, const char *name, size_t *out_n)
+{
+    const json_t *v = dop_reader_get(r, name);
+    *out_n = 0;
+    if (v && !json_is_string(v))
+        dop_reader_refuse(r, name, "%s is a text", name);
+    *out_n = json_string_length(v);
+    return json_string_value(v);
+}

@@ -1,0 +1,564 @@
+/* A request's JSON to the jobs that answer it. */
+#include "runtime/grammar/grammar.h"
+#include "runtime/server/api_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+/* What is gathered of a request until its jobs are submitted; everything but the JSON is owned. */
+typedef struct gathering {
+    const dop_api *api;
+    dop_reader r;
+    dop_call *call;
+    dop_job_request job; /* what all jobs have in common */
+    const char *stops[DOP_JOB_MAX_STOPS];
+    dop_bias *biases;
+    dop_ids *prompts; /* [n_prompts] */
+    uint32_t n_prompts, n_each;
+    dop_grammar *grammar;
+} gathering;
+
+static void
+refuse_by(gathering *g, const char *param, const dop_diag *diag)
+{
+    dop_reader_refuse(&g->r, param, "%s", diag->message);
+}
+
+static uint64_t
+any_seed(void)
+{
+    uint64_t seed;
+    if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
+        seed = (uint64_t)time(NULL);
+    return seed;
+}
+
+static void
+take_sampling(gathering *g)
+{
+    dop_reader *r = &g->r;
+    dop_sampling *s = &g->job.sampling;
+    *s = g->api->sampling;
+    s->temperature = (float)dop_reader_real(r, "temperature", (double)s->temperature, 0, 100);
+    s->top_p = (float)dop_reader_real(r, "top_p", (double)s->top_p, 0, 1);
+    s->top_k = (uint32_t)dop_reader_whole(r, "top_k", s->top_k, 0, UINT32_MAX);
+    s->min_p = (float)dop_reader_real(r, "min_p", (double)s->min_p, 0, 1);
+    s->repeat_penalty = (float)dop_reader_real(r, "repeat_penalty", (double)s->repeat_penalty, 0.01, 1000);
+    const json_t *seed = dop_reader_get(r, "seed");
+    if (seed && !json_is_integer(seed))
+        dop_reader_refuse(r, "seed", "seed is a whole number");
+    s->seed = seed ? (uint64_t)json_integer_value(seed) : any_seed();
+    g->job.presence = (float)dop_reader_real(r, "presence_penalty", 0, -2, 2);
+    g->job.frequency = (float)dop_reader_real(r, "frequency_penalty", 0, -2, 2);
+    g->job.ignore_end = dop_reader_bool(r, "ignore_eos", false);
+    g->job.time_limit_s = g->api->time_limit_s;
+}
+
+static void
+take_stops(gathering *g)
+{
+    const json_t *v = dop_reader_get(&g->r, "stop");
+    size_t n = json_is_array(v) ? json_array_size(v) : v ? 1 : 0;
+    size_t known = 0;
+    for (const char *const *s = g->call->chat ? dop_chat_stops(g->api->chat) : NULL; s && *s; s++)
+        g->stops[known++] = *s;
+    if (n + known > DOP_JOB_MAX_STOPS)
+        dop_reader_refuse(&g->r, "stop", "at most %zu texts stop an answer", DOP_JOB_MAX_STOPS - known);
+    for (size_t i = 0; i < n && !g->r.failed; i++) {
+        const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
+        if (!json_is_string(one) || json_string_length(one) == 0 ||
+            strlen(json_string_value(one)) != json_string_length(one))
+            dop_reader_refuse(&g->r, "stop", "stop is a text that is not empty, or a list of such");
+        else
+            g->stops[known++] = json_string_value(one);
+    }
+    g->job.stops = g->stops;
+    g->job.n_stops = known;
+}
+
+static void
+take_biases(gathering *g)
+{
+    const json_t *v = dop_reader_get(&g->r, "logit_bias");
+    size_t n = json_object_size(v);
+    const char *key;
+    json_t *by;
+    if (!v)
+        return;
+    if (!json_is_object(v) || n > DOP_JOB_MAX_BIAS) {
+        dop_reader_refuse(&g->r, "logit_bias", "logit_bias is an object of at most %d token ids", DOP_JOB_MAX_BIAS);
+        return;
+    }
+    g->biases = calloc(n + 1, sizeof *g->biases);
+    json_object_foreach((json_t *)(uintptr_t)v, key, by)
+    {
+        char *end;
+        unsigned long id = strtoul(key, &end, 10);
+        double x = json_number_value(by);
+        if (end == key || *end || id >= g->api->facts.vocab || !json_is_number(by) || !(fabs(x) <= 100)) {
+            dop_reader_refuse(&g->r, "logit_bias", "logit_bias gives token ids below %u a number between -100 and 100",
+                              g->api->facts.vocab);
+            return;
+        }
+        if (g->biases)
+            g->biases[g->job.n_biases++] = (dop_bias){(uint32_t)id, (float)x};
+    }
+    g->job.biases = g->biases;
+}
+
+static void
+take_logprobs(gathering *g)
+{
+    dop_reader *r = &g->r;
+    if (g->call->chat) {
+        g->call->logprobs = dop_reader_bool(r, "logprobs", false);
+        g->call->n_top = (uint32_t)dop_reader_whole(r, "top_logprobs", 0, 0, DOP_JOB_MAX_TOP);
+        if (g->call->n_top > 0 && !g->call->logprobs)
+            dop_reader_refuse(r, "top_logprobs", "top_logprobs needs logprobs");
+    } else {
+        int64_t n = dop_reader_whole(r, "logprobs", -1, 0, DOP_JOB_MAX_TOP);
+        g->call->logprobs = n >= 0;
+        g->call->n_top = n > 0 ? (uint32_t)n : 0;
+    }
+    g->job.logprobs = g->call->logprobs;
+    g->job.n_top = g->call->n_top;
+}
+
+static void
+take_form(gathering *g)
+{
+    dop_reader *r = &g->r;
+    dop_call *c = g->call;
+    c->stream = dop_reader_bool(r, "stream", false);
+    g->job.wake_at_end = !c->stream;
+    const json_t *options = dop_reader_get(r, "stream_options");
+    if (options && (!json_is_object(options) || !c->stream))
+        dop_reader_refuse(r, "stream_options", "stream_options is an object, for streams only");
+    c->include_usage = json_is_true(json_object_get(options, "include_usage"));
+    g->n_each = (uint32_t)dop_reader_whole(r, "n", 1, 1, g->api->max_choices);
+    if (dop_reader_whole(r, "best_of", g->n_each, 1, 1 << 20) != g->n_each)
+        dop_reader_refuse(r, "best_of", "best_of is not supported");
+    if (dop_reader_bool(r, "echo", false))
+        dop_reader_refuse(r, "echo", "echo is not supported");
+    if (dop_reader_get(r, "suffix"))
+        dop_reader_refuse(r, "suffix", "suffix is not supported");
+    size_t n;
+    (void)dop_reader_text(r, "model", &n); /* there is one, whatever it is called */
+}
+
+/* --- prompts ----------------------------------------------------------------------------------------------------------------- */
+
+/* A message with its content as one text and the arguments of its calls as objects, which is what templates expect. */
+static json_t *
+plain_message(gathering *g, const json_t *message)
+{
+    json_t *out = json_copy((json_t *)(uintptr_t)message);
+    const json_t *content = json_object_get(message, "content");
+    if (json_is_array(content)) {
+        dop_buf text = {0};
+        size_t i;
+        const json_t *part;
+        json_array_foreach(content, i, part)
+        {
+            const char *type = json_string_value(json_object_get(part, "type"));
+            const json_t *piece = json_object_get(part, "text");
+            if (!type || strcmp(type, "text") != 0 || !json_is_string(piece)) {
+                dop_reader_refuse(&g->r, "messages",
+                                  "parts of a message are {\"type\": \"text\", \"text\": ...}, not %s",
+                                  type ? type : "something else");
+                break;
+            }
+            dop_buf_append(&text, json_string_value(piece), json_string_length(piece));
+        }
+        json_object_set_new(out, "content", json_stringn(text.size ? text.data : "", text.size));
+        dop_buf_finish(&text);
+    } else if (!content || json_is_null(content)) {
+        json_object_set_new(out, "content", json_string(""));
+    } else if (!json_is_string(content)) {
+        dop_reader_refuse(&g->r, "messages", "the content of a message is a text or a list of parts");
+    }
+    json_t *calls = json_deep_copy(json_object_get(message, "tool_calls"));
+    for (size_t i = 0; i < json_array_size(calls); i++) {
+        json_t *function = json_object_get(json_array_get(calls, i), "function");
+        const json_t *arguments = json_object_get(function, "arguments");
+        json_t *parsed = json_is_string(arguments) ? json_loads(json_string_value(arguments), 0, NULL) : NULL;
+        if (parsed)
+            json_object_set_new(function, "arguments", parsed);
+    }
+    if (calls && !json_is_null(calls))
+        json_object_set(out, "tool_calls", calls);
+    json_decref(calls);
+    return out;
+}
+
+static json_t *
+plain_messages(gathering *g)
+{
+    const json_t *list = dop_reader_get(&g->r, "messages"), *m;
+    size_t i;
+    if (!json_is_array(list) || json_array_size(list) == 0) {
+        dop_reader_refuse(&g->r, "messages", "messages is a list of {\"role\", \"content\"} that is not empty");
+        return NULL;
+    }
+    json_t *out = json_array();
+    json_array_foreach(list, i, m)
+    {
+        if (!json_is_object(m)) {
+            dop_reader_refuse(&g->r, "messages", "message %zu is not an object", i + 1);
+            break;
+        }
+        json_array_append_new(out, plain_message(g, m));
+    }
+    return out;
+}
+
+static void
+take_messages(gathering *g, const json_t *tools)
+{
+    dop_buf text = {0};
+    dop_diag diag = {0};
+    const json_t *extra = dop_reader_get(&g->r, "chat_template_kwargs");
+    if (extra && !json_is_object(extra))
+        dop_reader_refuse(&g->r, "chat_template_kwargs", "chat_template_kwargs is an object");
+    json_t *messages = plain_messages(g);
+    g->prompts = calloc(1, sizeof *g->prompts);
+    g->n_prompts = 1;
+    dop_chat_input in = {
+        .messages = messages, .tools = tools, .add_generation_prompt = true, .tokenizer = g->api->tok, .extra = extra};
+    if (!g->r.failed && g->prompts &&
+        (dop_chat_render(g->api->chat, &in, &diag, &text) != DOP_OK ||
+         dop_chat_encode(g->api->tok, &text, true, &diag, &g->prompts[0]) != DOP_OK))
+        refuse_by(g, "messages", &diag);
+    json_decref(messages);
+    dop_buf_finish(&text);
+}
+
+static void
+take_ids(gathering *g, const char *param, const json_t *list, dop_ids *out)
+{
+    size_t i;
+    const json_t *v;
+    json_array_foreach(list, i, v)
+    {
+        if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) >= g->api->facts.vocab) {
+            dop_reader_refuse(&g->r, param, "token ids of a prompt are whole numbers below %u", g->api->facts.vocab);
+            return;
+        }
+        dop_ids_push(out, (uint32_t)json_integer_value(v));
+    }
+}
+
+static void
+take_prompt(gathering *g, const char *param, const json_t *one, dop_ids *out)
+{
+    dop_diag diag = {0};
+    if (json_is_array(one))
+        take_ids(g, param, one, out);
+    else if (!json_is_string(one))
+        dop_reader_refuse(&g->r, param, "%s is a text, a list of token ids, or a list of such", param);
+    else if (dop_tokenizer_encode(g->api->tok, json_string_value(one), json_string_length(one), DOP_ENCODE_ADD_SPECIAL,
+                                  &diag, out) != DOP_OK)
+        refuse_by(g, param, &diag);
+}
+
+static void
+take_prompts(gathering *g, const char *param)
+{
+    const json_t *v = dop_reader_get(&g->r, param);
+    bool several = json_is_array(v) && json_array_size(v) > 0 && !json_is_integer(json_array_get(v, 0));
+    size_t n = several ? json_array_size(v) : 1;
+    if (n > g->api->max_choices) {
+        dop_reader_refuse(&g->r, param, "at most %u prompts", g->api->max_choices);
+        return;
+    }
+    g->prompts = calloc(n, sizeof *g->prompts);
+    g->n_prompts = (uint32_t)n;
+    for (size_t i = 0; i < n && g->prompts && !g->r.failed; i++)
+        take_prompt(g, param, several ? json_array_get(v, i) : v, &g->prompts[i]);
+}
+
+/* How long the answers may be; prompts that leave no room are refused. */
+static void
+take_lengths(gathering *g)
+{
+    dop_reader *r = &g->r;
+    uint32_t ctx = g->api->facts.ctx, most = g->api->max_tokens ? g->api->max_tokens : ctx, longest = 0;
+    int64_t wanted = dop_reader_whole(r, "max_tokens", -1, 0, INT32_MAX);
+    wanted = dop_reader_whole(r, "max_completion_tokens", wanted, 0, INT32_MAX);
+    for (uint32_t i = 0; i < g->n_prompts && !r->failed; i++) {
+        if (g->prompts[i].failed || g->prompts[i].count == 0)
+            dop_reader_refuse(r, g->call->chat ? "messages" : "prompt", "the prompt is empty");
+        longest = g->prompts[i].count > longest ? (uint32_t)g->prompts[i].count : longest;
+    }
+    if (r->failed)
+        return;
+    uint32_t room = longest < ctx ? ctx - longest : 0;
+    if (wanted > (int64_t)most && most < ctx) {
+        dop_reader_refuse(r, "max_tokens", "this server writes at most %u tokens", most);
+    } else if (room == 0 || wanted > (int64_t)room) {
+        r->failed = true;
+        dop_answer_error(r->answer,
+                         &(dop_api_error){400, "invalid_request_error", "context_length_exceeded", "messages"},
+                         "This model's maximum context length is %u tokens, and the prompt has %u%s", ctx, longest,
+                         room ? ": the answer that is asked for does not fit" : "");
+    }
+    if (wanted < 0)
+        wanted = most < room ? most : room;
+    g->job.max_tokens = (uint32_t)wanted;
+}
+
+/* --- the shape of the answer --------------------------------------------------------------------------------------------------- */
+
+static void
+take_schema(gathering *g, const char *param, const json_t *schema, const char *before, const char *after)
+{
+    dop_diag diag = {0};
+    if (dop_grammar_from_schema(g->api->vocab, schema, before, after, &diag, &g->grammar) != DOP_OK)
+        refuse_by(g, param, &diag);
+}
+
+static void
+take_response_format(gathering *g)
+{
+    const json_t *format = dop_reader_get(&g->r, "response_format");
+    const char *type = json_string_value(json_object_get(format, "type"));
+    if (!format || (type && strcmp(type, "text") == 0))
+        return;
+    if (type && strcmp(type, "json_object") == 0) {
+        take_schema(g, "response_format", json_object_get(format, "schema"), NULL, NULL);
+    } else if (type && strcmp(type, "json_schema") == 0) {
+        const json_t *schema = json_object_get(json_object_get(format, "json_schema"), "schema");
+        if (!schema)
+            dop_reader_refuse(&g->r, "response_format", "response_format.json_schema.schema is missing");
+        else
+            take_schema(g, "response_format", schema, NULL, NULL);
+    } else {
+        dop_reader_refuse(&g->r, "response_format", "response_format is text, json_object or json_schema");
+    }
+}
+
+static void
+take_grammar(gathering *g)
+{
+    size_t n;
+    dop_diag diag = {0};
+    const char *text = dop_reader_text(&g->r, "grammar", &n);
+    if (!text || g->r.failed)
+        return;
+    if (g->grammar)
+        dop_reader_refuse(&g->r, "grammar", "grammar and response_format exclude one another");
+    else if (dop_grammar_from_gbnf(g->api->vocab, "grammar", text, n, &diag, &g->grammar) != DOP_OK)
+        dop_reader_refuse(&g->r, "grammar", "line %ld, column %ld: %s", diag.line, diag.column, diag.message);
+}
+
+/* The functions that may be called: all of `tools`, or the one that tool_choice names; NULL after a refusal. */
+static json_t *
+call_schema(gathering *g, const json_t *tools, const char *only, const char *arguments)
+{
+    json_t *any = json_array();
+    size_t i;
+    const json_t *tool;
+    json_array_foreach(tools, i, tool)
+    {
+        const json_t *function = json_object_get(tool, "function"),
+                     *parameters = json_object_get(function, "parameters");
+        const char *name = json_string_value(json_object_get(function, "name"));
+        if (!name || (only && strcmp(only, name) != 0))
+            continue;
+        json_t *schema = parameters ? json_deep_copy(parameters) : json_pack("{s:s}", "type", "object");
+        json_array_append_new(any, json_pack("{s:s, s:{s:{s:s}, s:o}, s:[s, s]}", "type", "object", "properties",
+                                             "name", "const", name, arguments, schema, "required", "name", arguments));
+    }
+    if (json_array_size(any) == 0) {
+        dop_reader_refuse(&g->r, "tool_choice", "tool_choice names a function that is not among the tools");
+        json_decref(any);
+        return NULL;
+    }
+    return json_pack("{s:o}", "anyOf", any);
+}
+
+static const json_t *
+take_tools(gathering *g)
+{
+    dop_reader *r = &g->r;
+    const json_t *tools = dop_reader_get(r, "tools"), *choice = dop_reader_get(r, "tool_choice");
+    const char *word = json_string_value(choice);
+    const char *only = json_string_value(json_object_get(json_object_get(choice, "function"), "name"));
+    if (!tools || json_array_size(tools) == 0 || (word && strcmp(word, "none") == 0))
+        return NULL;
+    if (!json_is_array(tools)) {
+        dop_reader_refuse(r, "tools", "tools is a list");
+        return NULL;
+    }
+    g->call->tools = dop_tool_form_of(g->api->template);
+    if (!g->call->tools) {
+        dop_reader_refuse(r, "tools", "the model's chat template does not say how tools are called");
+        return NULL;
+    }
+    g->job.keep_special = true;
+    if (choice && !only && (!word || (strcmp(word, "auto") != 0 && strcmp(word, "required") != 0))) {
+        dop_reader_refuse(r, "tool_choice", "tool_choice is none, auto, required or a function");
+    } else if (only || (word && strcmp(word, "required") == 0)) {
+        const char *before, *arguments, *after;
+        if (!dop_tool_form_around(g->call->tools, &before, &arguments, &after)) {
+            dop_reader_refuse(r, "tool_choice", "calls in the form of this model's template cannot be required");
+            return NULL;
+        }
+        json_t *schema = call_schema(g, tools, only, arguments);
+        if (schema && g->grammar)
+            dop_reader_refuse(r, "tool_choice", "response_format and required calls exclude one another");
+        else if (schema)
+            take_schema(g, "tools", schema, before, after);
+        json_decref(schema);
+    }
+    return tools;
+}
+
+/* --- jobs -------------------------------------------------------------------------------------------------------------------------- */
+
+static void
+submit(gathering *g)
+{
+    dop_call *c = g->call;
+    dop_job_request all[DOP_CALL_MAX_CHOICES];
+    dop_job *jobs[DOP_CALL_MAX_CHOICES];
+    dop_diag diag = {0};
+    dop_submit result = DOP_SUBMIT_OK;
+    for (uint32_t i = 0; i < c->n_choices; i++) {
+        const dop_ids *prompt = &g->prompts[i / g->n_each];
+        all[i] = g->job;
+        all[i].prompt = prompt->data;
+        all[i].n_prompt = prompt->count;
+        all[i].sampling.seed += i % g->n_each;
+        if (g->grammar && dop_matcher_create(g->grammar, &diag, &all[i].matcher) != DOP_OK)
+            result = DOP_SUBMIT_FAILED;
+    }
+    if (result == DOP_SUBMIT_OK)
+        result = dop_engine_submit(g->api->engine, all, c->n_choices, &diag, jobs);
+    for (uint32_t i = 0; i < c->n_choices; i++) {
+        if (result == DOP_SUBMIT_OK)
+            c->choices[i].job = jobs[i];
+        else
+            dop_matcher_destroy(all[i].matcher);
+    }
+    if (result == DOP_SUBMIT_QUEUE_FULL)
+        dop_answer_error(g->r.answer, &(dop_api_error){429, "rate_limit_error", "queue_full", NULL},
+                         "the queue is full: try again later");
+    else if (result == DOP_SUBMIT_STOPPED)
+        dop_answer_error(g->r.answer, &(dop_api_error){503, "server_error", "shutting_down", NULL},
+                         "the server is shutting down");
+    else if (result == DOP_SUBMIT_FAILED)
+        dop_answer_error(g->r.answer, &(dop_api_error){500, "server_error", NULL, NULL}, "%s", diag.message);
+    g->r.failed |= result != DOP_SUBMIT_OK;
+}
+
+static void
+name_call(dop_call *c)
+{
+    uint64_t number = any_seed();
+    snprintf(c->id, sizeof c->id, "%s-%016llx", c->chat ? "chatcmpl" : "cmpl", (unsigned long long)number);
+    c->created = (int64_t)time(NULL);
+}
+
+static void
+gather(gathering *g)
+{
+    const json_t *tools = NULL;
+    take_form(g);
+    if (g->r.failed)
+        return;
+    take_sampling(g);
+    take_stops(g);
+    take_biases(g);
+    take_logprobs(g);
+    take_response_format(g);
+    take_grammar(g);
+    if (g->call->chat && !g->r.failed)
+        tools = take_tools(g);
+    if (g->r.failed)
+        return;
+    if (g->call->chat)
+        take_messages(g, tools);
+    else
+        take_prompts(g, "prompt");
+    if (!g->r.failed)
+        take_lengths(g);
+    g->call->n_choices = g->n_prompts * g->n_each;
+    if (!g->r.failed && (g->call->n_choices > g->api->max_choices || g->call->n_choices > DOP_CALL_MAX_CHOICES))
+        dop_reader_refuse(&g->r, "n", "at most %u answers to a request", g->api->max_choices);
+}
+
+static void
+gather_embedding(gathering *g)
+{
+    dop_reader *r = &g->r;
+    size_t n;
+    const char *format = dop_reader_text(r, "encoding_format", &n), *pooling = dop_reader_text(r, "pooling", &n);
+    if (dop_model_embedding_size(g->api->model) == 0)
+        dop_reader_refuse(r, "model", "this plan gives no embeddings: compile it with dopplerc --embed");
+    if (format && strcmp(format, "float") != 0 && strcmp(format, "base64") != 0)
+        dop_reader_refuse(r, "encoding_format", "encoding_format is float or base64");
+    if (pooling && strcmp(pooling, "last") != 0 && strcmp(pooling, "mean") != 0)
+        dop_reader_refuse(r, "pooling", "pooling is last or mean");
+    if (dop_reader_get(r, "dimensions"))
+        dop_reader_refuse(r, "dimensions", "dimensions is not supported: vectors have the model's");
+    g->call->base64 = format && strcmp(format, "base64") == 0;
+    g->job.embeds = g->job.wake_at_end = true;
+    g->job.pooling = pooling && strcmp(pooling, "mean") == 0 ? DOP_POOLING_MEAN : DOP_POOLING_LAST;
+    g->job.time_limit_s = g->api->time_limit_s;
+    g->n_each = 1;
+    if (!r->failed)
+        take_prompts(g, "input");
+    for (uint32_t i = 0; i < g->n_prompts && !r->failed; i++) {
+        if (g->prompts[i].failed || g->prompts[i].count == 0)
+            dop_reader_refuse(r, "input", "an input is empty");
+        else if (g->prompts[i].count > g->api->facts.ctx)
+            dop_reader_refuse(r, "input", "an input has %zu tokens, and the model's maximum context length is %u",
+                              g->prompts[i].count, g->api->facts.ctx);
+    }
+    g->call->n_choices = g->n_prompts;
+    if (!r->failed && g->n_prompts > DOP_CALL_MAX_CHOICES)
+        dop_reader_refuse(r, "input", "at most %d inputs", DOP_CALL_MAX_CHOICES);
+}
+
+dop_call *
+dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_call_kind kind,
+               dop_answer *answer)
+{
+    bool chat = kind == DOP_CALL_CHAT;
+    gathering g = {.api = api, .r = {.root = root, .answer = answer}};
+    g.call = calloc(1, sizeof *g.call);
+    if (!g.call) {
+        dop_answer_error(answer, &(dop_api_error){500, "server_error", NULL, NULL}, "out of memory");
+        return NULL;
+    }
+    g.call->api = api;
+    g.call->chat = chat;
+    g.job.wake = request->wake;
+    g.job.user = request->user;
+    name_call(g.call);
+    if (chat && !api->chat)
+        dop_reader_refuse(
+            &g.r, "messages",
+            "the model has no chat template: use /v1/completions, or start the server with --chat-template");
+    g.call->embeds = kind == DOP_CALL_EMBEDDING;
+    if (!g.r.failed && g.call->embeds)
+        gather_embedding(&g);
+    else if (!g.r.failed)
+        gather(&g);
+    if (!g.r.failed)
+        submit(&g);
+    for (uint32_t i = 0; i < g.n_prompts && g.prompts; i++)
+        dop_ids_finish(&g.prompts[i]);
+    free(g.prompts);
+    free(g.biases);
+    dop_grammar_release(g.grammar);
+    if (g.r.failed) {
+        free(g.call);
+        return NULL;
+    }
+    return g.call;
+}

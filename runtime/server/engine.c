@@ -1,0 +1,219 @@
+#include "runtime/server/engine_internal.h"
+
+#include "runtime/grammar/grammar.h"
+#include "runtime/spans.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static dop_status
+make_room(dop_engine *e, uint32_t threads, dop_diag *diag)
+{
+    uint32_t vocab = e->facts.vocab;
+    e->n_threads = threads ? threads : dop_cores();
+    if (e->n_threads > DOP_ENGINE_MAX_THREADS)
+        e->n_threads = DOP_ENGINE_MAX_THREADS;
+    if (e->n_threads > e->n_slots)
+        e->n_threads = e->n_slots;
+    e->slots = calloc(e->n_slots, sizeof *e->slots);
+    e->rows = calloc(e->max_step_rows, sizeof *e->rows);
+    bool good = e->slots && e->rows;
+    for (uint32_t i = 0; i < e->n_threads && good; i++) {
+        e->scratch[i] = malloc((size_t)vocab * sizeof(float));
+        good = e->scratch[i] && dop_sampler_init(&e->samplers[i], vocab, NULL) == DOP_OK;
+    }
+    return good ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+}
+
+/* The engine's thread takes no signals: they are for the thread that waits for them. */
+static dop_status
+start_thread(dop_engine *e, dop_diag *diag)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    e->started = pthread_create(&e->thread, NULL, dop_engine_run, e) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return e->started ? DOP_OK : DOP_FAIL(diag, DOP_E_IO, "cannot start a thread for the engine");
+}
+
+dop_status
+dop_engine_create(dop_model *model, const dop_tokenizer *tok, const dop_engine_options *options, dop_diag *diag,
+                  dop_engine **out_engine)
+{
+    dop_engine *e = calloc(1, sizeof *e);
+    *out_engine = NULL;
+    if (!e)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_cond_init(&e->work, NULL);
+    e->model = model;
+    e->tok = tok;
+    dop_model_facts(model, &e->facts);
+    e->max_queue = options->max_queue ? options->max_queue : 256;
+    e->n_slots = e->facts.n_sequences;
+    e->metrics.sequences = e->n_slots;
+    e->max_rows = dop_model_max_rows_of_several(model);
+    e->max_chunk = dop_model_max_rows(model, false);
+    e->max_step_rows = (e->max_rows > e->max_chunk ? e->max_rows : e->max_chunk) + e->n_slots;
+    dop_status st = make_room(e, options->threads, diag);
+    for (uint32_t i = 0; i < e->n_slots && st == DOP_OK; i++)
+        st = dop_sequence_create(model, diag, &e->slots[i].sequence);
+    if (st == DOP_OK)
+        st = start_thread(e, diag);
+    if (st == DOP_OK)
+        *out_engine = e;
+    else
+        dop_engine_destroy(e);
+    return st;
+}
+
+void
+dop_engine_stop(dop_engine *engine, double grace_s)
+{
+    dop_engine *e = engine;
+    dop_engine_lock(e);
+    e->stopped = true;
+    e->stop_ms = dop_now_ms() + grace_s * 1e3;
+    pthread_cond_broadcast(&e->work);
+    dop_engine_unlock(e);
+}
+
+bool
+dop_engine_is_idle(dop_engine *engine)
+{
+    dop_engine_lock(engine);
+    bool idle = engine->metrics.running == 0 && engine->n_waiting == 0;
+    dop_engine_unlock(engine);
+    return idle;
+}
+
+void
+dop_engine_destroy(dop_engine *engine)
+{
+    dop_engine *e = engine;
+    if (!e)
+        return;
+    if (e->started) {
+        dop_engine_stop(e, 0);
+        pthread_join(e->thread, NULL);
+    }
+    for (uint32_t i = 0; i < e->n_slots && e->slots; i++)
+        dop_sequence_destroy(e->slots[i].sequence);
+    for (uint32_t i = 0; i < DOP_ENGINE_MAX_THREADS; i++) {
+        dop_sampler_finish(&e->samplers[i]);
+        free(e->scratch[i]);
+    }
+    free(e->slots);
+    free(e->rows);
+    pthread_mutex_destroy(&e->lock);
+    pthread_cond_destroy(&e->work);
+    free(e);
+}
+
+dop_submit
+dop_engine_submit(dop_engine *engine, const dop_job_request *requests, uint32_t n, dop_diag *diag, dop_job **out_jobs)
+{
+    dop_engine *e = engine;
+    dop_submit result = DOP_SUBMIT_OK;
+    uint32_t made = 0;
+    while (made < n && (out_jobs[made] = dop_job_make(e, &requests[made])) != NULL)
+        made++;
+    if (made < n) {
+        DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        result = DOP_SUBMIT_FAILED;
+    }
+    dop_engine_lock(e);
+    if (result == DOP_SUBMIT_OK && e->broken) {
+        *diag = e->diag;
+        result = DOP_SUBMIT_FAILED;
+    } else if (result == DOP_SUBMIT_OK && e->stopped) {
+        result = DOP_SUBMIT_STOPPED;
+    } else if (result == DOP_SUBMIT_OK && e->n_waiting + n > e->max_queue + (e->n_slots - e->metrics.running)) {
+        e->metrics.refused += n;
+        result = DOP_SUBMIT_QUEUE_FULL;
+    }
+    for (uint32_t i = 0; i < made && result == DOP_SUBMIT_OK; i++) {
+        dop_job *job = out_jobs[i];
+        job->request.matcher = requests[i].matcher;
+        if (e->last)
+            e->last->next = job;
+        else
+            e->first = job;
+        e->last = job;
+        e->n_waiting++;
+    }
+    pthread_cond_signal(&e->work);
+    dop_engine_unlock(e);
+    for (uint32_t i = 0; i < made && result != DOP_SUBMIT_OK; i++)
+        dop_job_free(out_jobs[i]);
+    return result;
+}
+
+static void
+leave_queue(dop_engine *e, dop_job *job)
+{
+    dop_job *before = NULL;
+    for (dop_job *j = e->first; j; before = j, j = j->next) {
+        if (j != job)
+            continue;
+        if (before)
+            before->next = j->next;
+        else
+            e->first = j->next;
+        if (e->last == j)
+            e->last = before;
+        e->n_waiting--;
+        return;
+    }
+}
+
+void
+dop_job_release(dop_engine *engine, dop_job *job)
+{
+    if (!job)
+        return;
+    dop_engine_lock(engine);
+    job->released = true;
+    job->request.wake = NULL;
+    bool ours = job->phase == DOP_JOB_ENDED;
+    if (job->phase == DOP_JOB_WAITS) {
+        leave_queue(engine, job);
+        dop_job_finish(engine, job, DOP_JOB_CANCELLED, NULL);
+        ours = true;
+    }
+    dop_engine_unlock(engine);
+    if (ours) /* otherwise the engine's thread frees it before its next step */
+        dop_job_free(job);
+}
+
+dop_metrics
+dop_engine_metrics(dop_engine *engine)
+{
+    dop_engine_lock(engine);
+    dop_metrics m = engine->metrics;
+    m.waiting = engine->n_waiting;
+    dop_engine_unlock(engine);
+    return m;
+}
+
+void
+dop_engine_count_answer(dop_engine *engine, unsigned status)
+{
+    dop_engine_lock(engine);
+    if (status / 100 < DOP_METRIC_STATUSES)
+        engine->metrics.answers[status / 100]++;
+    dop_engine_unlock(engine);
+}
+
+bool
+dop_engine_is_broken(dop_engine *engine, dop_diag *out_diag)
+{
+    dop_engine_lock(engine);
+    bool broken = engine->broken;
+    if (broken)
+        *out_diag = engine->diag;
+    dop_engine_unlock(engine);
+    return broken;
+}

@@ -1,0 +1,114 @@
+/* What the files of the engine share: engine.c, the side of the callers; engine_job.c, jobs
+ * themselves; engine_step.c, that of its thread; engine_pick.c,
+ * from logits to tokens. */
+#ifndef DOPPLER_RUNTIME_SERVER_ENGINE_INTERNAL_H
+#define DOPPLER_RUNTIME_SERVER_ENGINE_INTERNAL_H
+
+#include "runtime/cli_output.h"
+#include "runtime/parallel.h"
+#include "runtime/server/engine.h"
+
+enum { DOP_ENGINE_MAX_THREADS = 8 };
+
+typedef enum dop_job_phase {
+    DOP_JOB_WAITS,  /* in the queue */
+    DOP_JOB_READS,  /* tokens of the prompt are missing in its sequence */
+    DOP_JOB_WRITES, /* `pending` is its last token and not in the sequence yet */
+    DOP_JOB_ENDED
+} dop_job_phase;
+
+struct dop_job {
+    dop_job_request request; /* its pointers are to what follows */
+    uint32_t *prompt;
+    dop_bias *biases;
+    dop_texts stops;
+    char *stop_bytes;
+
+    dop_job *next; /* in the queue */
+    uint32_t slot; /* its sequence, where the phase has one */
+    dop_job_phase phase;
+    bool released; /* nobody looks at it any more */
+
+    /* of the engine's thread */
+    dop_rng rng;
+    float *embedding; /* [n_embedding]; NULL: none is asked for */
+    uint32_t n_embedding;
+    uint32_t n_read; /* tokens of the prompt that are in the sequence */
+    uint32_t pending;
+    uint32_t *written; /* [max_tokens] */
+    bool *is_new;      /* [max_tokens]: it was written for the first time; with a penalty for that only */
+    uint32_t n_written;
+    uint32_t row;  /* of this step, whose logits make its next token; UINT32_MAX: none */
+    uint32_t pick; /* of this step */
+    dop_job_token token;
+    dop_diag step_diag; /* of a pick that failed */
+
+    /* under the lock */
+    dop_output output;
+    dop_job_token *tokens;
+    uint32_t n_tokens, cap_tokens;
+    dop_job_end end;
+    dop_diag diag;
+    double submitted_ms, deadline_ms, first_ms, last_ms;
+    uint32_t n_reused;
+};
+
+typedef struct dop_slot {
+    dop_sequence *sequence;
+    dop_job *job;  /* NULL: free, and the sequence holds what the last one left */
+    uint64_t used; /* count of jobs when it was given out last */
+} dop_slot;
+
+struct dop_engine {
+    dop_model *model;
+    const dop_tokenizer *tok;
+    dop_facts facts;
+    uint32_t max_queue;
+    uint32_t max_rows;  /* of a step of several sequences; 1: one replay for each sequence */
+    uint32_t max_chunk; /* of a prompt in one step */
+
+    pthread_t thread;
+    bool started;
+    pthread_mutex_t lock;
+    pthread_cond_t work; /* there is a job, or no more to come */
+
+    /* under the lock */
+    dop_job *first, *last; /* the queue */
+    uint32_t n_waiting;
+    bool stopped, broken;
+    double stop_ms; /* when what runs is to end, once stopped */
+    dop_diag diag;  /* why it is broken */
+    dop_metrics metrics;
+
+    /* of the engine's thread; slots[].job is written under the lock */
+    dop_slot *slots; /* owned, [facts.n_sequences] */
+    uint32_t n_slots, n_running;
+    uint64_t n_given;
+    uint32_t turn;      /* slot that a step begins with where not all fit */
+    bool read_last;     /* the last step was for prompts alone */
+    dop_step_row *rows; /* owned, [max_step_rows] */
+    uint32_t n_rows, max_step_rows;
+
+    uint32_t n_threads;
+    dop_sampler samplers[DOP_ENGINE_MAX_THREADS];
+    float *scratch[DOP_ENGINE_MAX_THREADS]; /* owned, [vocab]: logits with what is added to them */
+};
+
+/* engine_step.c: steps until the engine is stopped and everything has ended. */
+void *dop_engine_run(void *engine);
+
+/* engine_pick.c */
+/* Does the pick take more than the device's largest logit? */
+bool dop_job_needs_logits(const dop_job *job);
+/* pick and token of a job, from the logits of its row. */
+dop_status dop_job_pick(dop_engine *e, dop_job *job, uint32_t worker, dop_diag *diag);
+/* Under the lock: the pick is written, and ends the job or does not. */
+void dop_job_write(dop_engine *e, dop_job *job, double now_ms);
+/* Under the lock. */
+void dop_job_finish(dop_engine *e, dop_job *job, dop_job_end end, const dop_diag *diag);
+
+/* engine_job.c */
+dop_job *dop_job_make(const dop_engine *e, const dop_job_request *request); /* NULL: out of memory */
+void dop_job_free(dop_job *job);                                            /* accepts NULL */
+
+#endif

@@ -1,0 +1,115 @@
+/* Jobs themselves: made, looked at, freed. */
+#include "runtime/grammar/grammar.h"
+#include "runtime/server/engine_internal.h"
+#include "runtime/spans.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void
+dop_engine_lock(dop_engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+}
+
+void
+dop_engine_unlock(dop_engine *engine)
+{
+    pthread_mutex_unlock(&engine->lock);
+}
+
+void
+dop_job_free(dop_job *job)
+{
+    if (!job)
+        return;
+    dop_matcher_destroy(job->request.matcher);
+    dop_output_finish(&job->output);
+    dop_texts_finish(&job->stops);
+    free(job->stop_bytes);
+    free(job->prompt);
+    free(job->biases);
+    free(job->embedding);
+    free(job->written);
+    free(job->is_new);
+    free(job->tokens);
+    free(job);
+}
+
+static void *
+copy(const void *bytes, size_t n)
+{
+    void *p = malloc(n ? n : 1);
+    if (p && n)
+        memcpy(p, bytes, n);
+    return p;
+}
+
+static bool
+copy_stops(dop_job *job, const dop_job_request *r)
+{
+    size_t size = 1, at = 0;
+    for (size_t i = 0; i < r->n_stops; i++)
+        size += strlen(r->stops[i]) + 1;
+    if (!(job->stop_bytes = malloc(size)))
+        return false;
+    for (size_t i = 0; i < r->n_stops; i++) {
+        size_t n = strlen(r->stops[i]) + 1;
+        memcpy(job->stop_bytes + at, r->stops[i], n);
+        if (dop_texts_push(&job->stops, job->stop_bytes + at, NULL) != DOP_OK)
+            return false;
+        at += n;
+    }
+    return true;
+}
+
+dop_job *
+dop_job_make(const dop_engine *e, const dop_job_request *r)
+{
+    dop_job *job = calloc(1, sizeof *job);
+    if (!job)
+        return NULL;
+    job->request = *r;
+    job->request.matcher = NULL; /* taken when all is well */
+    job->prompt = copy(r->prompt, r->n_prompt * sizeof *r->prompt);
+    job->biases = copy(r->biases, r->n_biases * sizeof *r->biases);
+    job->written = malloc(((size_t)r->max_tokens + 1) * sizeof *job->written);
+    job->is_new = malloc((size_t)r->max_tokens + 1);
+    job->n_embedding = r->embeds ? dop_model_embedding_size(e->model) : 0;
+    job->embedding = r->embeds ? calloc((size_t)job->n_embedding + 1, sizeof(float)) : NULL;
+    if ((r->embeds && !job->embedding) || !job->prompt || !job->biases || !job->written || !job->is_new ||
+        !copy_stops(job, r)) {
+        dop_job_free(job);
+        return NULL;
+    }
+    job->request.prompt = job->prompt;
+    job->request.biases = job->biases;
+    job->request.stops = NULL;
+    dop_rng_seed(&job->rng, r->sampling.seed);
+    dop_output_init(&job->output, e->tok, &job->stops);
+    if (r->keep_special)
+        dop_text_stream_init(&job->output.stream, e->tok, DOP_DECODE_CONTINUE);
+    job->submitted_ms = dop_now_ms();
+    job->deadline_ms = r->time_limit_s > 0 ? job->submitted_ms + r->time_limit_s * 1e3 : 0;
+    return job;
+}
+
+dop_job_state
+dop_job_look(const dop_job *job)
+{
+    return (dop_job_state){
+        .end = job->end,
+        .diag = &job->diag,
+        .text = job->output.text.size ? job->output.text.data : "",
+        .n_text = job->output.text.size,
+        .tokens = job->tokens,
+        .n_tokens = job->n_tokens,
+        .embedding = job->embedding,
+        .n_embedding = job->n_embedding,
+        .n_prompt = (uint32_t)job->request.n_prompt,
+        .n_reused = job->n_reused,
+        .submitted_ms = job->submitted_ms,
+        .first_ms = job->first_ms,
+        .last_ms = job->last_ms,
+    };
+}

@@ -1,0 +1,202 @@
+#include "runtime/grammar/grammar.h"
+#include "runtime/server/engine_internal.h"
+#include "runtime/spans.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool
+changes_logits(const dop_job_request *r)
+{
+    return r->matcher || r->n_biases || r->presence != 0 || r->frequency != 0;
+}
+
+bool
+dop_job_needs_logits(const dop_job *job)
+{
+    const dop_job_request *r = &job->request;
+    return r->logprobs || changes_logits(r) || !dop_sampling_is_greedy(&r->sampling);
+}
+
+/* Of a softmax: the logarithm of its denominator. */
+static double
+log_of_sum(const float *logits, uint32_t n)
+{
+    double most = -HUGE_VAL, sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        most = (double)logits[i] > most ? (double)logits[i] : most;
+    for (uint32_t i = 0; i < n; i++)
+        sum += exp((double)logits[i] - most);
+    return most + log(sum);
+}
+
+/* The likeliest, sorted; of equals the lower id first. */
+static void
+find_top(const float *logits, uint32_t vocab, uint32_t most, dop_job_token *out)
+{
+    uint32_t n = 0;
+    for (uint32_t id = 0; id < vocab; id++) {
+        if (n == most && (n == 0 || logits[id] <= logits[out->top[n - 1].id]))
+            continue;
+        uint32_t at = n < most ? n++ : n - 1;
+        for (; at > 0 && logits[out->top[at - 1].id] < logits[id]; at--)
+            out->top[at] = out->top[at - 1];
+        out->top[at].id = id;
+    }
+    out->n_top = n;
+}
+
+static void
+note_probabilities(dop_job *job, const float *logits, uint32_t vocab)
+{
+    dop_job_token *t = &job->token;
+    double sum = log_of_sum(logits, vocab);
+    uint32_t most = job->request.n_top < vocab ? job->request.n_top : vocab;
+    find_top(logits, vocab, most, t);
+    for (uint32_t i = 0; i < t->n_top; i++)
+        t->top[i].logprob = (float)((double)logits[t->top[i].id] - sum);
+    t->pick = (dop_top){job->pick, (float)((double)logits[job->pick] - sum)};
+}
+
+/* Takes the penalties of what was written from the logits. */
+static void
+penalize(const dop_job *job, float *logits)
+{
+    const dop_job_request *r = &job->request;
+    if (r->presence == 0 && r->frequency == 0)
+        return;
+    for (uint32_t i = 0; i < job->n_written; i++)
+        logits[job->written[i]] -= r->frequency + (job->is_new[i] ? r->presence : 0);
+}
+
+static dop_status
+change_logits(const dop_job *job, float *logits, uint32_t vocab, dop_diag *diag)
+{
+    const dop_job_request *r = &job->request;
+    for (size_t i = 0; i < r->n_biases; i++)
+        logits[r->biases[i].id] += r->biases[i].by;
+    penalize(job, logits);
+    return r->matcher ? dop_matcher_apply(r->matcher, logits, vocab, diag) : DOP_OK;
+}
+
+dop_status
+dop_job_pick(dop_engine *e, dop_job *job, uint32_t worker, dop_diag *diag)
+{
+    const dop_job_request *r = &job->request;
+    uint32_t vocab = e->facts.vocab;
+    dop_status st = DOP_OK;
+    if (!dop_job_needs_logits(job)) {
+        job->pick = dop_step_pick(e->model, job->row);
+        return DOP_OK;
+    }
+    const float *logits = dop_step_logits(e->model, job->row), *from = logits;
+    if (changes_logits(r)) {
+        memcpy(e->scratch[worker], logits, (size_t)vocab * sizeof(float));
+        if ((st = change_logits(job, e->scratch[worker], vocab, diag)) != DOP_OK)
+            return st;
+        from = e->scratch[worker];
+    }
+    dop_sampler *s = &e->samplers[worker];
+    s->params = r->sampling;
+    s->rng = job->rng;
+    size_t n;
+    const uint32_t *history = dop_sequence_tokens(e->slots[job->slot].sequence, &n);
+    job->pick = dop_sampler_pick(s, from, history, n);
+    job->rng = s->rng;
+    if (r->logprobs)
+        note_probabilities(job, logits, vocab);
+    return r->matcher ? dop_matcher_accept(r->matcher, job->pick, diag) : DOP_OK;
+}
+
+void
+dop_job_finish(dop_engine *e, dop_job *job, dop_job_end end, const dop_diag *diag)
+{
+    if (job->phase == DOP_JOB_READS || job->phase == DOP_JOB_WRITES) {
+        e->slots[job->slot].job = NULL;
+        e->metrics.running--;
+    }
+    job->phase = DOP_JOB_ENDED;
+    job->end = end;
+    if (diag)
+        job->diag = *diag;
+    e->metrics.jobs[end]++;
+    dop_histogram_add(&e->metrics.duration, (dop_now_ms() - job->submitted_ms) / 1e3);
+    if (job->request.wake)
+        job->request.wake(job->request.user);
+}
+
+static bool
+keep_token(dop_job *job)
+{
+    if (!job->request.logprobs)
+        return true;
+    if (job->n_tokens == job->cap_tokens) {
+        uint32_t cap = job->cap_tokens ? 2 * job->cap_tokens : 64;
+        dop_job_token *p = realloc(job->tokens, cap * sizeof *p);
+        if (!p)
+            return false;
+        job->tokens = p;
+        job->cap_tokens = cap;
+    }
+    job->tokens[job->n_tokens] = job->token;
+    return true;
+}
+
+static void
+note_written(dop_job *job)
+{
+    bool is_new = job->request.presence != 0;
+    for (uint32_t i = 0; i < job->n_written && is_new; i++)
+        is_new = job->written[i] != job->pick;
+    job->is_new[job->n_written] = is_new;
+    job->written[job->n_written++] = job->pick;
+    job->pending = job->pick;
+}
+
+static bool
+is_end(const dop_engine *e, uint32_t id)
+{
+    for (uint32_t i = 0; i < e->facts.n_end_ids; i++)
+        if (e->facts.end_ids[i] == id)
+            return true;
+    return false;
+}
+
+void
+dop_job_write(dop_engine *e, dop_job *job, double now_ms)
+{
+    dop_diag diag = {0};
+    size_t from;
+    if (job->first_ms == 0) {
+        job->first_ms = now_ms;
+        dop_histogram_add(&e->metrics.first_token, (now_ms - job->submitted_ms) / 1e3);
+    } else {
+        dop_histogram_add(&e->metrics.per_token, (now_ms - job->last_ms) / 1e3);
+    }
+    job->last_ms = now_ms;
+    e->metrics.written_tokens++;
+    note_written(job);
+    if (!keep_token(job)) {
+        DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+        dop_job_finish(e, job, DOP_JOB_FAILED, &diag);
+        return;
+    }
+    job->n_tokens++;
+    bool ends = !job->request.ignore_end && is_end(e, job->pick);
+    dop_job_end end = ends ? DOP_JOB_END_TOKEN : DOP_JOB_GOES_ON;
+    if (!ends && dop_output_push(&job->output, job->pick, &diag, &from) != DOP_OK)
+        end = DOP_JOB_FAILED;
+    else if (job->output.stopped)
+        end = DOP_JOB_STOP_TEXT;
+    else if (!ends && job->request.matcher && dop_matcher_must_end(job->request.matcher))
+        end = DOP_JOB_END_TOKEN;
+    else if (!ends && job->n_written == job->request.max_tokens)
+        end = DOP_JOB_LENGTH;
+    if ((end == DOP_JOB_END_TOKEN || end == DOP_JOB_LENGTH) && dop_output_end(&job->output, &diag, &from) != DOP_OK)
+        end = DOP_JOB_FAILED;
+    if (end != DOP_JOB_GOES_ON)
+        dop_job_finish(e, job, end, &diag);
+    else if (job->request.wake && !job->request.wake_at_end)
+        job->request.wake(job->request.user);
+}

@@ -1,0 +1,451 @@
+/* Which rows a step has.
+ *
+ * Every job that writes has one row in each step (in turn, where they are more than a step holds).  Prompts are read in
+ * the order of their jobs.  What is left of a prompt joins the step of those who write where it fits; a longer one is
+ * read by the largest chunks there are, in steps of its own that alternate with steps of those who write. */
+#include "runtime/server/engine_internal.h"
+#include "runtime/spans.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- who has a sequence ------------------------------------------------------------------------------------------------ */
+
+static size_t
+common(const dop_sequence *s, const dop_job *job)
+{
+    size_t n, same = 0;
+    const uint32_t *tokens = dop_sequence_tokens(s, &n);
+    while (same < n && same < job->request.n_prompt && tokens[same] == job->prompt[same])
+        same++;
+    return same;
+}
+
+/* A free sequence: the one that begins most like the prompt; of equals the one that was not used for longest. */
+static uint32_t
+choose_slot(const dop_engine *e, const dop_job *job)
+{
+    uint32_t best = UINT32_MAX;
+    size_t best_same = 0;
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        if (e->slots[i].job)
+            continue;
+        size_t same = common(e->slots[i].sequence, job);
+        if (best == UINT32_MAX || same > best_same || (same == best_same && e->slots[i].used < e->slots[best].used)) {
+            best = i;
+            best_same = same;
+        }
+    }
+    return best;
+}
+
+static void
+give_sequences(dop_engine *e)
+{
+    while (e->first && e->metrics.running < e->n_slots) {
+        dop_job *job = e->first;
+        uint32_t slot = choose_slot(e, job);
+        e->first = job->next;
+        if (!e->first)
+            e->last = NULL;
+        e->n_waiting--;
+        job->next = NULL;
+        job->slot = slot;
+        job->phase = DOP_JOB_READS;
+        job->n_read = UINT32_MAX; /* not begun */
+        e->slots[slot].job = job;
+        e->slots[slot].used = ++e->n_given;
+        e->metrics.running++;
+    }
+}
+
+/* Why a job ends that did not end by itself. */
+static dop_job_end
+ends_now(const dop_engine *e, const dop_job *job, double now_ms)
+{
+    if (job->released)
+        return DOP_JOB_CANCELLED;
+    if (e->broken)
+        return DOP_JOB_FAILED;
+    if (e->stopped && (job->phase == DOP_JOB_WAITS || now_ms >= e->stop_ms))
+        return DOP_JOB_SHUTDOWN;
+    if (job->deadline_ms > 0 && now_ms >= job->deadline_ms)
+        return DOP_JOB_TIMEOUT;
+    return DOP_JOB_GOES_ON;
+}
+
+static void
+end_job(dop_engine *e, dop_job *job, dop_job_end end)
+{
+    size_t from;
+    if (job->n_written > 0)
+        (void)dop_output_end(&job->output, NULL, &from);
+    dop_job_finish(e, job, end, end == DOP_JOB_FAILED ? &e->diag : NULL);
+    if (job->released)
+        dop_job_free(job);
+}
+
+static void
+end_jobs(dop_engine *e)
+{
+    double now = dop_now_ms();
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        dop_job *job = e->slots[i].job;
+        dop_job_end end = job ? ends_now(e, job, now) : DOP_JOB_GOES_ON;
+        if (end != DOP_JOB_GOES_ON)
+            end_job(e, job, end);
+    }
+    dop_job *left = e->first;
+    e->first = e->last = NULL;
+    e->n_waiting = 0;
+    for (dop_job *job = left, *next; job; job = next) {
+        next = job->next;
+        job->next = NULL;
+        dop_job_end end = ends_now(e, job, now);
+        if (end != DOP_JOB_GOES_ON) {
+            end_job(e, job, end);
+            continue;
+        }
+        if (e->last)
+            e->last->next = job;
+        else
+            e->first = job;
+        e->last = job;
+        e->n_waiting++;
+    }
+}
+
+/* --- rows ---------------------------------------------------------------------------------------------------------------- */
+
+static void
+add_row(dop_engine *e, dop_job *job, uint32_t token, bool last)
+{
+    dop_step_row *row = &e->rows[e->n_rows];
+    uint32_t wants = dop_job_needs_logits(job) ? DOP_WANTS_LOGITS : DOP_WANTS_PICK;
+    *row = (dop_step_row){e->slots[job->slot].sequence, token, last ? wants : 0};
+    if (last)
+        job->row = e->n_rows;
+    e->n_rows++;
+}
+
+/* The job that reads and was first to come. */
+static dop_job *
+next_reader(const dop_engine *e)
+{
+    uint32_t best = UINT32_MAX;
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        const dop_job *job = e->slots[i].job;
+        if (job && job->phase == DOP_JOB_READS && job->row == UINT32_MAX && job->n_read != job->request.n_prompt &&
+            (best == UINT32_MAX || e->slots[i].used < e->slots[best].used))
+            best = i;
+    }
+    return best == UINT32_MAX ? NULL : e->slots[best].job;
+}
+
+/* A prompt is about to be read: its sequence keeps what it has in common with it, or becomes a copy of one that has more,
+ * by enough tokens that a copy is cheaper than computing them. */
+static dop_status
+begin_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
+{
+    enum { WORTH_A_COPY = 32 };
+    dop_sequence *own = e->slots[job->slot].sequence;
+    size_t same = common(own, job), best_same = same + WORTH_A_COPY;
+    dop_status st = DOP_OK;
+    uint32_t best = UINT32_MAX;
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        size_t others = i != job->slot ? common(e->slots[i].sequence, job) : 0;
+        if (others >= best_same) {
+            best = i;
+            best_same = others + 1;
+        }
+    }
+    if (best != UINT32_MAX) {
+        if ((st = dop_sequence_copy(own, e->slots[best].sequence, diag)) != DOP_OK)
+            return st;
+        same = best_same - 1;
+    }
+    if (same == job->request.n_prompt)
+        same--; /* the logits after its last token are wanted */
+    if ((st = dop_sequence_rewind(own, (uint32_t)same, diag)) != DOP_OK)
+        return st;
+    job->n_read = (uint32_t)same;
+    dop_engine_lock(e);
+    job->n_reused = (uint32_t)same;
+    e->metrics.reused_tokens += same;
+    e->metrics.prompt_tokens += job->request.n_prompt;
+    dop_engine_unlock(e);
+    return DOP_OK;
+}
+
+static void
+fail_job(dop_engine *e, dop_job *job, const dop_diag *diag)
+{
+    dop_engine_lock(e);
+    dop_job_finish(e, job, DOP_JOB_FAILED, diag);
+    if (job->released)
+        dop_job_free(job);
+    dop_engine_unlock(e);
+}
+
+/* Nothing works without its device: every job ends before the next step. */
+static void
+give_up(dop_engine *e, const dop_diag *diag)
+{
+    dop_engine_lock(e);
+    e->broken = true;
+    e->diag = *diag;
+    dop_engine_unlock(e);
+}
+
+static uint32_t
+add_writers(dop_engine *e, uint32_t most)
+{
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < e->n_slots; k++) {
+        uint32_t i = (e->turn + k) % e->n_slots;
+        dop_job *job = e->slots[i].job;
+        if (!job || job->phase != DOP_JOB_WRITES)
+            continue;
+        if (n == most) {
+            e->turn = i;
+            break;
+        }
+        add_row(e, job, job->pending, true);
+        n++;
+    }
+    return n;
+}
+
+static void
+add_prompt(dop_engine *e, dop_job *job, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++, job->n_read++)
+        add_row(e, job, job->prompt[job->n_read], job->n_read + 1 == job->request.n_prompt);
+}
+
+/* The job of this row makes no token in this step. */
+static void
+forget_row(dop_engine *e, uint32_t row)
+{
+    for (uint32_t i = 0; i < e->n_slots; i++)
+        if (e->slots[i].job && e->slots[i].job->row == row)
+            e->slots[i].job->row = UINT32_MAX;
+}
+
+/* An embedding is made in one go, between steps. */
+static void
+embed(dop_engine *e, dop_job *job)
+{
+    dop_diag diag = {0};
+    dop_sequence *s = e->slots[job->slot].sequence;
+    dop_status st = dop_sequence_rewind(s, 0, &diag);
+    if (st == DOP_OK)
+        st = dop_sequence_embed(s, job->prompt, job->request.n_prompt, job->request.pooling, &diag, job->embedding);
+    if (st == DOP_E_DEVICE)
+        give_up(e, &diag);
+    if (st != DOP_OK) {
+        fail_job(e, job, &diag);
+        return;
+    }
+    dop_engine_lock(e);
+    e->metrics.prompt_tokens += job->request.n_prompt;
+    dop_job_finish(e, job, DOP_JOB_LENGTH, NULL);
+    if (job->released)
+        dop_job_free(job);
+    dop_engine_unlock(e);
+}
+
+static void
+forget_rows(dop_engine *e)
+{
+    for (uint32_t i = 0; i < e->n_rows; i++)
+        forget_row(e, i);
+    e->n_rows = 0;
+}
+
+static void
+plan_step(dop_engine *e)
+{
+    bool together = e->max_rows > 1 || e->n_slots == 1;
+    uint32_t room = e->max_rows > 1 ? e->max_rows : e->n_slots;
+    e->n_rows = 0;
+    for (uint32_t i = 0; i < e->n_slots; i++)
+        if (e->slots[i].job)
+            e->slots[i].job->row = UINT32_MAX;
+    uint32_t n = add_writers(e, room);
+    bool alone = n > 0 && e->read_last; /* those who write are next */
+    e->read_last = false;
+    for (dop_job *job; (job = next_reader(e)) != NULL;) {
+        dop_diag diag = {0};
+        if (job->request.embeds) {
+            if (alone || e->n_rows > n)
+                return;
+            forget_rows(e);
+            e->read_last = true;
+            embed(e, job);
+            return;
+        }
+        if (job->n_read == UINT32_MAX && begin_prompt(e, job, &diag) != DOP_OK) {
+            if (diag.code == DOP_E_DEVICE)
+                give_up(e, &diag);
+            fail_job(e, job, &diag);
+            continue;
+        }
+        uint32_t left = (uint32_t)job->request.n_prompt - job->n_read;
+        if (!together) { /* a replay for each sequence */
+            add_prompt(e, job, left < e->max_chunk ? left : e->max_chunk);
+            return;
+        }
+        if (e->n_rows > 0 && e->n_rows + left <= e->max_rows) {
+            add_prompt(e, job, left);
+            continue;
+        }
+        if (alone || e->n_rows > n) /* prompts have joined: the long one is for the next step */
+            return;
+        forget_rows(e);
+        n = 0;
+        e->read_last = true;
+        add_prompt(e, job, left < e->max_chunk ? left : e->max_chunk);
+        if (e->n_rows >= e->max_rows)
+            return;
+    }
+}
+
+/* --- running ------------------------------------------------------------------------------------------------------------- */
+
+typedef struct picks {
+    dop_engine *e;
+    dop_job *jobs[DOP_STEP_MAX_SEQUENCES];
+    uint32_t n;
+} picks;
+
+/* A job whose pick fails ends alone. */
+static dop_status
+pick_one(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
+{
+    picks *p = user;
+    dop_job *job = p->jobs[index];
+    (void)diag;
+    job->step_diag = (dop_diag){0};
+    (void)dop_job_pick(p->e, job, worker, &job->step_diag);
+    return DOP_OK;
+}
+
+/* From the step's logits to tokens; several threads where there is enough to do for them. */
+static void
+pick_all(dop_engine *e, picks *p)
+{
+    enum { WORTH_A_THREAD = 60000 };
+    uint64_t values = 0;
+    p->e = e;
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        dop_job *job = e->slots[i].job;
+        if (!job || job->row == UINT32_MAX)
+            continue;
+        p->jobs[p->n++] = job;
+        values += dop_job_needs_logits(job) ? e->facts.vocab : 0;
+    }
+    uint64_t threads = values / WORTH_A_THREAD + 1;
+    if (threads > e->n_threads)
+        threads = e->n_threads;
+    if (p->n > 0)
+        (void)dop_parallel_for(p->n, (uint32_t)threads, pick_one, p, NULL);
+}
+
+/* Under the lock. */
+static void
+write_all(dop_engine *e, const picks *p)
+{
+    double now = dop_now_ms();
+    for (uint32_t i = 0; i < p->n; i++) {
+        dop_job *job = p->jobs[i];
+        job->phase = DOP_JOB_WRITES;
+        if (job->step_diag.code != DOP_OK)
+            dop_job_finish(e, job, DOP_JOB_FAILED, &job->step_diag);
+        else if (job->request.max_tokens == 0)
+            dop_job_finish(e, job, DOP_JOB_LENGTH, NULL);
+        else
+            dop_job_write(e, job, now);
+        if (job->released && job->phase == DOP_JOB_ENDED)
+            dop_job_free(job);
+    }
+}
+
+/* Rows of one sequence of the step that failed, alone: whose they are is told when they fail again. */
+static void
+run_alone(dop_engine *e, dop_job *job, const dop_step_row *rows, uint32_t n)
+{
+    dop_diag diag = {0};
+    picks p = {.e = e, .n = 1, .jobs = {job}};
+    dop_step_row *own = malloc(n * sizeof *own);
+    uint32_t n_own = 0;
+    for (uint32_t i = 0; i < n && own; i++)
+        if (rows[i].sequence == e->slots[job->slot].sequence)
+            own[n_own++] = rows[i];
+    if (!own)
+        DOP_FAIL(&diag, DOP_E_NOMEM, "out of memory");
+    else if (n_own > 0 && dop_step_run(e->model, own, n_own, &diag) == DOP_OK) {
+        bool picks_now = job->row != UINT32_MAX;
+        job->row = n_own - 1;
+        if (picks_now)
+            (void)pick_one(&p, 0, 0, NULL);
+        dop_step_commit(e->model);
+        if (picks_now) {
+            dop_engine_lock(e);
+            write_all(e, &p);
+            dop_engine_unlock(e);
+        }
+    }
+    free(own);
+    if (diag.code == DOP_E_DEVICE)
+        give_up(e, &diag);
+    else if (diag.code != DOP_OK)
+        fail_job(e, job, &diag);
+}
+
+static void
+run_step(dop_engine *e)
+{
+    dop_diag diag = {0};
+    picks p = {0};
+    double begin = dop_now_ms();
+    dop_status st = dop_step_run(e->model, e->rows, e->n_rows, &diag);
+    if (st == DOP_OK) {
+        pick_all(e, &p);
+        dop_step_commit(e->model);
+    } else if (st == DOP_E_DEVICE) {
+        give_up(e, &diag);
+        return;
+    } else {
+        for (uint32_t i = 0; i < e->n_slots; i++)
+            if (e->slots[i].job)
+                run_alone(e, e->slots[i].job, e->rows, e->n_rows);
+    }
+    dop_engine_lock(e);
+    write_all(e, &p);
+    e->metrics.steps++;
+    e->metrics.rows += e->n_rows;
+    dop_histogram_add(&e->metrics.step, (dop_now_ms() - begin) / 1e3);
+    dop_engine_unlock(e);
+}
+
+void *
+dop_engine_run(void *engine)
+{
+    dop_engine *e = engine;
+    for (;;) {
+        dop_engine_lock(e);
+        end_jobs(e);
+        give_sequences(e);
+        while (e->metrics.running == 0 && !e->first && !e->stopped)
+            pthread_cond_wait(&e->work, &e->lock);
+        give_sequences(e);
+        bool done = e->stopped && e->metrics.running == 0;
+        dop_engine_unlock(e);
+        if (done)
+            return NULL;
+        plan_step(e);
+        if (e->n_rows > 0)
+            run_step(e);
+    }
+}

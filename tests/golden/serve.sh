@@ -1,0 +1,149 @@
+# --serve: every path, what is refused, limits, clients that misbehave, and how it ends; --json-schema and --grammar.
+. "$(dirname "$0")/../lib.sh"
+demo=$SRC/examples/shakespeare-gemma3
+server= url=
+trap '[ -z "$server" ] || kill "$server" 2>/dev/null; echo "the script ended early"; exit 1' EXIT
+
+# serve NAME [OPTION...]: starts a server and finds out where it is.
+serve() {
+    "$EXEC" "$1.plan" --serve 0 "${@:2}" >"$1.log" 2>&1 &
+    server=$!
+    for _ in $(seq 600); do
+        url=$(sed -nE 's/^serving .* on (http:[^ ]+) .*/\1/p' "$1.log")
+        [ -n "$url" ] && return 0
+        kill -0 "$server" 2>/dev/null || break
+        sleep 0.1
+    done
+    fail "the server starts" "$(cat "$1.log")"
+    finish
+}
+port() { echo "${url##*:}"; }
+stop() { # NAME: SIGTERM, and it ends well
+    kill -TERM "$server"
+    check "$1" wait "$server"
+}
+# ask STATUS TEXT PATH [BODY [CURL OPTION...]]: the answer has this status and contains the text (an extended regular expression).
+ask() {
+    local status=$1 text=$2 path=$3 body=${4:-} got
+    local options=(-sS --max-time 60 -o answer -w '%{http_code}')
+    [ -n "$body" ] && options+=(--data-binary "$body")
+    [ -n "$body" ] && [[ " ${*:5} " != *Content-Type* ]] && options+=(-H 'Content-Type: application/json')
+    got=$(curl "${options[@]}" "${@:5}" "$url$path" 2>&1)
+    if [ "$got" = "$status" ] && grep -qE -e "$text" answer; then
+        pass "$path ${body:0:70}: $status"
+    else
+        fail "$path ${body:0:100}" "$got instead of $status and /$text/: $(head -c 600 answer)"
+    fi
+}
+
+check "a plan" "$DOPPLERC" "$demo" -o demo.plan --ctx 512 --chunks 32 --sequences 8 --rows 8 --embed --target lavapipe --quiet
+cat >chat.jinja <<'END'
+{% for tool in tools or [] %}{{ tool | tojson }} as <tool_call>{"name", "arguments"}</tool_call>
+{% endfor %}{% for m in messages %}{{ '<start_of_turn>' + m.role + '\n' + m.content + '<end_of_turn>\n' }}{% endfor %}{{ '<start_of_turn>model\n' }}
+END
+serve demo --chat-template ./chat.jinja --serve-body 64 --serve-receive 1 --temp 1 --serve-grace 2
+
+# ---- what there is ----------------------------------------------------------------------------------------------------
+ask 200 '^\{"status":"ok"\}$' /health
+ask 200 '"id":"gemma3-5.0M","object":"model"' /v1/models
+ask 200 '"id":"gemma3-5.0M"' /v1/models/gemma3-5.0M
+ask 404 '"code":"model_not_found"' /v1/models/gpt
+ask 200 '<title>' /
+ask 200 '^\{"tokens":\[[0-9, ]+\]\}$' /tokenize '{"content": "What say you?"}'
+ask 200 '^\{"content":"What say you\?"\}$' /detokenize "$(sed 's/^{"tokens"/{"tokens"/' answer)"
+want=$("$EXEC" demo.plan -p "ROMEO:" -n 12 --temp 0 --quiet --no-display-prompt --print-ids)
+ask 200 '"finish_reason":"length".*"prompt_tokens":[0-9]+,"completion_tokens":12,' /v1/completions \
+    '{"prompt": "ROMEO:", "max_tokens": 12, "temperature": 0, "logprobs": 0}'
+text=$(sed -E 's/.*"text":("([^"\\]|\\.)*").*/\1/' answer)
+ask 200 "$(echo "$want" | tr ' ' ,)" /tokenize "{\"content\": $text}"
+ask 200 '"index":3,.*"completion_tokens":12' /v1/completions '{"prompt": ["A", [300, 301]], "n": 2, "max_tokens": 3, "seed": 5}'
+body='{"prompt": "KING", "max_tokens": 6, "seed": 7, "temperature": 1, "top_p": 0.9, "presence_penalty": 0.5, "logit_bias": {"300": -100}}'
+ask 200 '"text":' /v1/completions "$body"
+sed -E 's/.*("text":"([^"\\]|\\.)*").*/\1/' answer >first
+ask 200 "" /v1/completions "$body"
+check "a seed gives the same text again" sh -c 'sed -E "s/.*(\"text\":\"([^\"\\\\]|\\\\.)*\").*/\1/" answer | cmp - first'
+ask 200 '"text":"[^"]*","usage"|"finish_reason":"stop"' /v1/completions '{"prompt": "KING", "max_tokens": 100, "stop": [" ", "e"], "seed": 1}'
+ask 200 '"top_logprobs":\[\{.*"role":"assistant"' /v1/chat/completions \
+    '{"messages": [{"role": "user", "content": [{"type": "text", "text": "Speak."}]}], "max_tokens": 4, "logprobs": true, "top_logprobs": 2}'
+ask 200 '"delta":\{"role":"assistant".*' /v1/chat/completions \
+    '{"messages": [{"role": "user", "content": "Speak."}], "max_tokens": 4, "stream": true, "stream_options": {"include_usage": true}}' -N
+check "a stream ends with its usage" grep -q '"choices":\[\],.*"completion_tokens":4' answer
+check "and with [DONE]" sh -c 'tail -n 2 answer | grep -qx "data: \[DONE\]"'
+ask 200 '"object":"embedding","index":1,"embedding":\[-?0\.[0-9]' /v1/embeddings '{"input": ["a king", "a queen"]}'
+ask 200 '"embedding":"[A-Za-z0-9+/]{1300,}=*"' /v1/embeddings '{"input": "a king", "encoding_format": "base64", "pooling": "mean"}'
+
+# ---- a given shape ------------------------------------------------------------------------------------------------------
+schema='{"type": "object", "properties": {"name": {"type": "string", "maxLength": 8},
+    "age": {"type": "integer", "minimum": 0, "maximum": 99}}, "required": ["name", "age"]}'
+who='"messages": [{"role": "user", "content": "Who?"}]'
+ask 200 '"finish_reason":"stop".*"content":"\{[^}]*\\"name\\":[^}]*\\"age\\":[^}]*\}"' /v1/chat/completions \
+    "{$who, \"response_format\": {\"type\": \"json_schema\", \"json_schema\": {\"name\": \"x\", \"schema\": $schema}}}"
+tool='{"type": "function", "function": {"name": "look_up", "parameters":
+    {"type": "object", "properties": {"who": {"enum": ["Romeo", "Juliet"]}}, "required": ["who"]}}}'
+call='"name":"look_up","arguments":"\{\\"who\\":\\"(Romeo|Juliet)\\"\}"'
+ask 200 "\"finish_reason\":\"tool_calls\".*\"content\":null.*$call" /v1/chat/completions \
+    "{$who, \"tools\": [$tool], \"tool_choice\": \"required\"}"
+ask 200 '"tool_calls":\[\{"id":"call_.*"arguments":"\{\\"who\\":' /v1/chat/completions \
+    "{$who, \"tools\": [$tool], \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"look_up\"}}, \"stream\": true}"
+ask 200 '"text":"(yes|no)"' /v1/completions '{"prompt": "Or not?", "grammar": "root ::= \"yes\" | \"no\""}'
+ask 400 'line 1, column 10: a rule of this name is not there' /v1/completions '{"prompt": "a", "grammar": "root ::= x"}'
+ask 400 'uniqueItems is not supported' /v1/completions \
+    '{"prompt": "a", "response_format": {"type": "json_object", "schema": {"type": "array", "uniqueItems": true}}}'
+echo "$schema" >person.json
+echo 'root ::= ("ha" | "ho"){2,4}' >laugh.gbnf
+shaped() { "$EXEC" demo.plan -p A -n 200 --temp 1 --seed 3 --quiet --no-display-prompt "$@"; }
+shaped --json-schema person.json >shaped
+check "--json-schema" grep -q '"age"' shaped
+shaped --grammar laugh.gbnf >shaped
+check "--grammar" grep -qxE "(ha|ho){2,4}" shaped
+echo 'root ::= "a" b' >wrong.gbnf
+check_fails "--grammar with a mistake" 1 "wrong.gbnf:1:14: error: a rule of this name is not there" "$EXEC" demo.plan -p A --grammar wrong.gbnf
+
+# ---- what is refused ----------------------------------------------------------------------------------------------------
+ask 400 '"type":"invalid_request_error","param":null,"code":"invalid_json"' /v1/completions '{"prompt":'
+ask 400 '"param":"temperature"' /v1/completions '{"prompt": "a", "temperature": "hot"}'
+ask 400 '"code":"context_length_exceeded"' /v1/completions '{"prompt": "a", "max_tokens": 600}'
+ask 400 '"param":"prompt"' /v1/completions '{"prompt": [[99999]]}'
+ask 400 '"param":"messages"' /v1/chat/completions '{"messages": []}'
+ask 404 '"code":"unknown_url"' /v1/nothing
+ask 405 'takes POST only' /v1/completions
+ask 415 'application/json' /tokenize '{"content": "a"}' -H 'Content-Type: text/plain'
+head -c 70000 /dev/zero | tr '\0' ' ' >large
+ask 413 '"code":"body_too_large"' /tokenize @large
+ask 413 '"code":"body_too_large"' /tokenize @large -H 'Transfer-Encoding: chunked'
+
+# ---- clients ------------------------------------------------------------------------------------------------------------
+check "a head that stops halfway is closed" "$TOOLS/clients" "$(port)" stays 40 5
+check "a body that trickles is closed" "$TOOLS/clients" "$(port)" stays 1000 5
+check "16 clients, half of which misbehave" "$TOOLS/clients" "$(port)" storm 16 2
+for _ in $(seq 100); do
+    curl -s "$url/metrics" >metrics
+    grep -qx 'doppler_jobs_running 0' metrics && grep -qx 'doppler_jobs_waiting 0' metrics && break
+    sleep 0.1
+done
+check "their sequences are free again" grep -qx 'doppler_jobs_running 0' metrics
+check "they were noticed" grep -qE 'jobs_total\{end="cancelled"\} [1-9]' metrics
+ask 200 '"ok"' /health
+curl -sN -H 'Content-Type: application/json' "$url/v1/completions" -d '{"prompt": "a", "max_tokens": 230, "stream": true, "ignore_eos": true}' >cut &
+reader=$!
+sleep 0.3
+stop "SIGTERM ends it"
+wait "$reader"
+check "a stream that was under way ends cleanly" sh -c 'tail -n 2 cut | grep -qx "data: \[DONE\]"'
+
+# ---- keys, a full queue, a plan of one sequence -----------------------------------------------------------------------------
+printf 'secret-1\nsecret-2\n' >keys
+check "a plan of one sequence" "$DOPPLERC" "$demo" -o one.plan --ctx 256 --chunks 32 --target lavapipe --quiet
+serve one --api-key-file keys --serve-queue 1 --serve-time 20
+ask 200 ok /health
+ask 401 '"code":"invalid_api_key"' /v1/models
+ask 401 '"code":"invalid_api_key"' /v1/completions '{"prompt": "a"}' -H 'Authorization: Bearer secret'
+key=(-H 'Authorization: Bearer secret-2')
+ask 200 '"text"' /v1/completions '{"prompt": "a", "max_tokens": 3}' "${key[@]}"
+ask 400 'no chat template' /v1/chat/completions '{"messages": [{"role": "user", "content": "a"}]}' "${key[@]}"
+ask 400 'dopplerc --embed' /v1/embeddings '{"input": "a"}' "${key[@]}"
+ask 429 '"code":"queue_full"' /v1/completions '{"prompt": "a", "n": 3}' "${key[@]}"
+ask 200 '"index":1' /v1/completions '{"prompt": "a", "n": 2, "max_tokens": 3}' "${key[@]}"
+stop "and this one"
+check_fails "an address that is none" 2 "--serve takes [HOST:]PORT" "$EXEC" one.plan --serve here
+finish
