@@ -85,7 +85,8 @@ find_shapes(tuner *t, const char *op, dop_template tpl)
 
 /* --- memory ---------------------------------------------------------------------------------------------------------- */
 
-enum { MERGES_AT = 1 << 17, VALUES_AT = MERGES_AT + 8192 }; /* the step is at 0 */
+/* The step and what may lie behind it (page tables) come first, then counts of merges; all that is zero. */
+enum { VALUES_AT = 1 << 20, MERGES_AT = VALUES_AT - 8192 };
 
 static uint64_t
 bytes_of(const tuner *t, dop_node_id id)
@@ -133,7 +134,7 @@ make_memory(tuner *t)
     if (st == DOP_OK)
         st = dop_kernel_bench_write(t->bench, 0, &t->step, sizeof t->step, t->diag);
     if (st == DOP_OK)
-        st = dop_kernel_bench_write(t->bench, MERGES_AT, NULL, VALUES_AT - MERGES_AT, t->diag);
+        st = dop_kernel_bench_write(t->bench, sizeof t->step, NULL, VALUES_AT - sizeof t->step, t->diag);
     for (dop_node_id id = 1; id < g->n_nodes && st == DOP_OK; id++)
         if (t->places[id] && dop_node_at(g, id)->type == DOP_TYPE_u32)
             st = dop_kernel_bench_write(t->bench, t->places[id], NULL, dop_align_u64(bytes_of(t, id), 4), t->diag);
