@@ -180,6 +180,13 @@ dop_status dop_gen_parts(const dop_gen *gen, dop_parts *out);
 uint32_t dop_part_unit(const dop_graph *g, const dop_part *part);
 uint32_t dop_pow2_floor(uint32_t v);
 
+/* --- one row, or a few: gen_gemv.c --- */
+/* The function dop_fetchP(row, u, ...), which loads tile.unroll steps from unit u on of every row of a team and every matrix of
+ * a part, and the arrays it fills, q0, q1 ...; n0, n1 ... are for the next ones.  begin: statements before it. */
+void dop_gemv_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *begin, dop_buf *fetch, dop_buf *raw);
+/* A text for each matrix of a part, with its number in place of #. */
+const char *dop_gemv_list(dop_gen *gen, const dop_part *part, const char *format);
+
 /* --- products by expert: gen_group.c ----------------------------------------------------------------------------------- */
 
 /* Whose rows a tile takes: those of the step in their order, or the pairs of a block of group_rows (ops.def). */

@@ -187,9 +187,8 @@ matrix_of(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t m, dop_buf 
     return name;
 }
 
-/* The function that loads UNROLL steps for every row and matrix, and the arrays it fills. */
-static void
-emit_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *begin, dop_buf *fetch, dop_buf *raw)
+void
+dop_gemv_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *begin, dop_buf *fetch, dop_buf *raw)
 {
     const dop_part *part = &p->part[index];
     uint32_t units = units_of(p) * summed_slots(p);
@@ -229,9 +228,8 @@ emit_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *begin, dop
     dop_buf_finish(&body);
 }
 
-/* ", q0, q1" or ", n0, n1": the arrays as arguments; "q0 = n0; ..." as statements. */
-static const char *
-raw_list(dop_gen *gen, const dop_part *part, const char *format)
+const char *
+dop_gemv_list(dop_gen *gen, const dop_part *part, const char *format)
 {
     dop_buf b = {0};
     for (uint32_t m = 0; m < part->n_mats; m++)
@@ -401,7 +399,7 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
         dop_keys_set(&keys, "STRIDE", dop_emit_str(e, "%uu", n_wg * per_wg));
     }
     load_activation(gen, p, &load);
-    emit_fetch(gen, p, index, &begin, &fetch, &raw);
+    dop_gemv_fetch(gen, p, index, &begin, &fetch, &raw);
     if (!part->argmax)
         dop_keys_set(&keys, "PART_BEGIN", begin.data ? begin.data : "");
     emit_dots(gen, p, part, &dots);
@@ -412,9 +410,9 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
     dop_keys_set(&keys, "LOAD", load.data ? load.data : "");
     dop_keys_set(&keys, "FETCH", fetch.data ? fetch.data : "");
     dop_keys_set(&keys, "RAW", raw.data ? raw.data : "");
-    dop_keys_set(&keys, "Q", raw_list(gen, part, ", q#"));
-    dop_keys_set(&keys, "NEXT", raw_list(gen, part, ", n#"));
-    dop_keys_set(&keys, "SHIFT", raw_list(gen, part, " q# = n#;"));
+    dop_keys_set(&keys, "Q", dop_gemv_list(gen, part, ", q#"));
+    dop_keys_set(&keys, "NEXT", dop_gemv_list(gen, part, ", n#"));
+    dop_keys_set(&keys, "SHIFT", dop_gemv_list(gen, part, " q# = n#;"));
     dop_keys_num(gen, &keys, "UNROLL", tile->unroll);
     dop_keys_set(&keys, "DOTS", dots.data ? dots.data : "");
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");

@@ -11,8 +11,9 @@ static const double poor_share = 0.25;
 /* What an accepted or judged draft counts one round later. */
 static const double fading = 0.9;
 enum { FIRST_WAIT = 4, MOST_WAIT = 64 }; /* tokens */
-/* Of the difference between schedules that was seen: how near to each other logits are doubtful.  Each of two may move. */
-static const double doubt = 3;
+/* Of the largest difference between schedules that was seen, over a vocabulary: how near to each other two logits are
+ * doubtful.  Differences of single ids are a few times smaller than the largest one of all. */
+static const double doubt = 1.25;
 
 /* Rows of the plan's smallest schedule for n rows with logits of each; 0: there is none. */
 static uint32_t
@@ -344,6 +345,9 @@ speculate(dop_sequence *s, dop_diag *diag, bool *out_taken, uint32_t *out_id)
     if (unfed == 0 || unfed >= most) /* a dropped pick, or states that begin again */
         return DOP_OK;
     p->n_drafts = choose_length(s, unfed);
+    const dop_pages *pages = &s->model->pages;
+    if (dop_pages_missing(pages, s->place, s->n_fed, s->n_tokens + p->n_drafts) > dop_pages_available(pages))
+        return DOP_OK; /* a step of one token may still have room */
     if (p->n_drafts > 0)
         st = dop_drafts_make(s, p->n_drafts, diag);
     if (st != DOP_OK || (p->n_drafts == 0 && unfed == 1))

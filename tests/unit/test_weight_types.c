@@ -252,12 +252,12 @@ compare_product(const setting *how, const matrix *w, uint32_t n, const float *x,
                   dop_type_of(w->type)->name, w->rows, w->cols, n, got, exact);
 }
 
-/* Has the variant code for the type? */
+/* Has the variant code for the type, and for rows of the length? */
 static bool
 is_possible(const setting *how, const dop_graph *g, const dop_target *target)
 {
     dop_variant_id v;
-    if (!is_int8(how))
+    if (!is_int8(how) && strcmp(how->forced, "few") != 0)
         return true;
     cr_assert(dop_variant_parse(how->forced, &v));
     for (dop_region_id r = 1; r < g->n_regions; r++)
@@ -441,6 +441,30 @@ Test(weight_types, gemv_i8)
 {
     setting how = {"tier 2", "gemv_i8", (ALL & ~DOP_CAP_subgroup) | DOP_CAP_int_dot, false, DOP_TYPE_none};
     cr_assert_eq(every_type(&how, 1, 0), 24);
+}
+
+/* Rows of any length that is a multiple of four; the last case has its rows in shared memory piece by piece. */
+static uint32_t
+few_rows(const setting *how, dop_type type)
+{
+    bench b;
+    uint32_t cases = every_type(how, 3, 1);
+    bench_open(&b);
+    cases += run_case(&b, how, type, (shape){8, 2, 4136, 5});
+    bench_close(&b);
+    return cases;
+}
+
+Test(weight_types, few)
+{
+    setting how = {"tier 1", "few", ALL, false, DOP_TYPE_none};
+    cr_assert_eq(few_rows(&how, DOP_TYPE_f16), 4);
+}
+
+Test(weight_types, few_i8)
+{
+    setting how = {"tier 1", "few_i8", ALL | DOP_CAP_int_dot, false, DOP_TYPE_none};
+    cr_assert_eq(few_rows(&how, DOP_TYPE_q4_k), 13);
 }
 
 Test(weight_types, matmul_rows)

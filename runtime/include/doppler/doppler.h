@@ -193,7 +193,7 @@ typedef struct dop_speculation {
  * rows with logits of each (dopplerc --rows 4,8), or DOP_E_INPUT.  The number of drafts follows what was accepted, and
  * where nothing is, they are tried rarely.  The draft sequence must live as long, and nothing else may be done with it.
  * What is picked: a sampled token has the distribution that it has without drafts.  Greedy picks are the largest logits of
- * the step that checks them; where the next logit is nearer than three times the largest difference seen between this and
+ * the step that checks them; where the next logit is nearer than 1.25 times the largest difference seen between this and
  * the step for one token, the latter decides.  So texts differ from those without drafts only where the rounding of keys and
  * values tips a near tie, as it does between prompts fed in different pieces. */
 dop_status dop_sequence_set_speculation(dop_sequence *sequence, const dop_speculation *how, dop_diag *diag);
