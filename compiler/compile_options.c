@@ -13,18 +13,21 @@ compare_sizes(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Steps of several sequences: a row of each, and schedules of a quarter and less for when not all have something to do. */
+/* Steps of several sequences: a row of each, and schedules of a quarter and less for when not all have something to do.  GPUs,
+ * whose steps cost little more with more rows, also have one that takes a piece of a prompt beside a row of each other one. */
 static void
-settle_rows(dop_compile_options *o)
+settle_rows(dop_compile_options *o, bool cpu)
 {
     if (o->sequences == 0)
         o->sequences = 1;
+    const bool given = o->n_rows > 0;
     uint32_t most = 1;
     while (most < o->sequences)
         most *= 2;
-    if (o->n_rows == 0)
-        for (; most > 1; most /= 4)
-            o->rows[o->n_rows++] = most;
+    if (!given && most > 1 && !cpu)
+        o->rows[o->n_rows++] = most < 64 ? 64 : 2 * most;
+    for (; !given && most > 1; most /= 4)
+        o->rows[o->n_rows++] = most;
     qsort(o->rows, o->n_rows, sizeof *o->rows, compare_sizes);
 }
 
@@ -38,7 +41,7 @@ dop_settle_sizes(dop_compilation *c, const char *path, dop_diag *diag)
     if (a->learned_positions && c->ctx > a->ctx_train)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "--ctx %u is more than the %u positions the model learned", c->ctx,
                            a->ctx_train);
-    settle_rows(&c->options);
+    settle_rows(&c->options, c->target.cpu);
     if (c->options.ctx_total && c->options.sequences == 1)
         return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "--ctx-total is for plans of several --sequences");
     if (c->options.ctx_total && c->options.ctx_total < c->ctx)

@@ -175,6 +175,8 @@ add_schedule(dop_compilation *c, dop_phase phase, uint32_t max_t, bool mixed, bo
                                .embeds = embeds};
     for (uint32_t i = 0; i < c->options.n_chunks; i++)
         build.max_rows = build.max_rows > c->options.chunks[i] ? build.max_rows : c->options.chunks[i];
+    for (uint32_t i = 0; i < c->options.n_rows; i++) /* all of them may be of one sequence */
+        build.max_rows = build.max_rows > c->options.rows[i] ? build.max_rows : c->options.rows[i];
     if (build.max_rows < c->options.sequences)
         build.max_rows = c->options.sequences;
     s->mixed = mixed;

@@ -66,12 +66,43 @@ positions_of(const dop_tile *tile)
     return tile->positions ? tile->positions : 64;
 }
 
+/* Subgroups whose sums for one head a third of the shared memory takes; where it is not all of them, they take turns. */
+static uint32_t
+subgroups_at_once(const dop_attn *a, const dop_tile *tile, const dop_target *t)
+{
+    uint32_t n = tile->wg / t->subgroup;
+    while (n > 1 && n % 2 == 0 && n * a->value_dim * 4 > t->shared_bytes / 3)
+        n /= 2;
+    return n;
+}
+
 /* Heads whose sums meet at once: as many as a third of the shared memory takes. */
 static uint32_t
 heads_at_once(const dop_attn *a, const dop_tile *tile, const dop_target *t)
 {
-    uint32_t batch = t->shared_bytes / 3 / (tile->wg / t->subgroup * a->value_dim * 4);
+    uint32_t batch = t->shared_bytes / 3 / (subgroups_at_once(a, tile, t) * a->value_dim * 4);
     return batch < 1 ? 1 : batch > a->rows ? a->rows : batch;
+}
+
+/* The code around what subgroups store of their sums: nothing where all of them do it at once. */
+static void
+take_turns(dop_gen *gen, uint32_t summed, dop_keys *keys)
+{
+    const uint32_t subgroups = gen->choice->tile.wg / gen->e.target->subgroup;
+    const bool turns = summed < subgroups;
+    dop_keys_set(keys, "SUMMED", turns ? dop_emit_str(&gen->e, "%uu", summed) : "SUBGROUPS");
+    dop_keys_set(keys, "TURN",
+                 turns ? dop_emit_str(&gen->e,
+                                      "        for (uint i = gl_LocalInvocationIndex; i < BATCH * %uu * "
+                                      "(DV / 4u); i += WG)\n            dop_acc[i] = vec4(0.0);\n"
+                                      "        barrier();\n"
+                                      "        for (uint turn = 0u; turn < %uu; turn++) {\n",
+                                      summed, subgroups / summed)
+                       : "");
+    dop_keys_set(keys, "IN_TURN", turns ? dop_emit_str(&gen->e, " && sub / %uu == turn", summed) : "");
+    dop_keys_set(keys, "OF_TURN", turns ? dop_emit_str(&gen->e, " %% %uu", summed) : "");
+    dop_keys_set(keys, "ADD", turns ? "+" : "");
+    dop_keys_set(keys, "TURN_END", turns ? "        }\n" : "");
 }
 
 static dop_status
@@ -115,6 +146,7 @@ emit(dop_gen *gen)
     dop_keys_num(gen, &keys, "SHARE", at_once / e->target->subgroup);
     dop_keys_num(gen, &keys, "HALVINGS", halvings);
     dop_keys_num(gen, &keys, "BATCH", batch);
+    take_turns(gen, subgroups_at_once(&a, tile, e->target), &keys);
     dop_keys_set(&keys, "POSITION", dop_emit_position(e, "0"));
     dop_attn_pieces(gen, &a, (const char *const[]){"DOP_ROWS_K", "DOP_ROWS_V"}, &decls);
     dop_attn_made(gen, &a, &made);
@@ -152,7 +184,7 @@ shared_bytes(dop_gen *gen)
     dop_attn a = dop_attn_find(gen);
     (void)shape(gen, &a);
     uint32_t at_once = positions_of(tile), batch = heads_at_once(&a, tile, t);
-    return (a.rows * a.dim + a.rows * at_once + a.rows * 3 + batch * (tile->wg / t->subgroup) * a.value_dim +
+    return (a.rows * a.dim + a.rows * at_once + a.rows * 3 + batch * subgroups_at_once(&a, tile, t) * a.value_dim +
             (a.keeps[0] || a.keeps[1] ? a.dim + a.value_stride : 0)) *
            4;
 }

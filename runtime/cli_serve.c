@@ -11,7 +11,9 @@
 typedef struct served {
     dop_model *model;
     dop_model_info info;
-    dop_tokenizer *tok;
+    dop_text_source source; /* of --tokenizer */
+    dop_tokenizer *own_tok; /* the plan's; NULL with --tokenizer */
+    const dop_tokenizer *tok;
     dop_chat *chat;
     dop_vocab *vocab;
     dop_engine *engine;
@@ -64,21 +66,26 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
                        .time_limit_s = cli->serve_time,
                        .created = (int64_t)time(NULL)};
     dop_model_facts(s->model, &s->api.facts);
-    if ((st = dop_cli_tokenizer(s->info.plan, "--serve", diag, &s->tok)) != DOP_OK ||
-        (st = open_chat(cli, s, diag)) != DOP_OK ||
+    st = cli->tokenizer ? dop_text_source_open(cli, "--serve", diag, &s->source)
+                        : dop_cli_tokenizer(s->info.plan, "--serve", diag, &s->own_tok);
+    s->tok = cli->tokenizer ? s->source.tok : s->own_tok;
+    if (st != DOP_OK || (st = open_chat(cli, s, diag)) != DOP_OK ||
         (st = dop_cli_sampling(cli, s->info.plan, diag, &s->api.sampling)) != DOP_OK ||
         (st = dop_vocab_create(s->tok, s->api.facts.vocab, s->api.facts.end_ids, s->api.facts.n_end_ids, diag,
                                &s->vocab)) != DOP_OK)
         return st;
-    dop_engine_options engine = {.max_queue = cli->serve_queue};
+    dop_engine_options engine = {.max_queue = cli->serve_queue,
+                                 .rewind = s->info.plan->model->rewind,
+                                 .replaces = s->info.plan->replaces};
     if ((st = dop_engine_create(s->model, s->tok, &engine, diag, &s->engine)) != DOP_OK)
         return st;
     s->api.model = s->model;
     s->api.engine = s->engine;
     s->api.tok = s->tok;
-    s->api.vocab = s->vocab;
     s->api.chat = s->chat;
     s->api.template = s->template.size ? s->template.data : "";
+    if ((st = dop_shapes_create(s->vocab, diag, &s->api.shapes)) != DOP_OK)
+        return st;
     dop_http_options http = {
         .address = cli->serve,
         .keys = cli->api_key_file ? s->keys.data : NULL,
@@ -95,9 +102,11 @@ close_all(served *s)
 {
     dop_http_destroy(s->http);
     dop_engine_destroy(s->engine);
+    dop_shapes_destroy(s->api.shapes);
     dop_vocab_destroy(s->vocab);
     dop_chat_destroy(s->chat);
-    dop_tokenizer_destroy(s->tok);
+    dop_tokenizer_destroy(s->own_tok);
+    dop_text_source_close(&s->source);
     dop_model_close(s->model);
     dop_buf_finish(&s->template);
     dop_buf_finish(&s->keys);

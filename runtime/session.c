@@ -222,6 +222,8 @@ dop_sequence_load(dop_sequence *sequence, const char *path, dop_diag *diag, char
     memcpy(s->tokens, map.data + sizeof h, h.n_tokens * sizeof *s->tokens);
     s->n_tokens = h.n_tokens;
     s->n_fed = s->n_written = h.n_fed;
+    if (m->plan.model->rewind != DOP_PLAN_NO_RINGS) /* what was dropped before it was saved may be in its rings */
+        s->n_written += m->plan.model->rewind;
     if (out_note) {
         *out_note = note;
         *out_n_note = h.n_note;

@@ -37,7 +37,7 @@ falcon_h1) most=8 ;;                          # attention and state space side b
 mixtral | qwen3_moe | gpt_oss | olmoe | minimax_m2) most=6 ;; # the router, and two products of the experts
 qwen2_moe | qwen3_next | ernie4_5_moe | glm4_moe | granitemoehybrid) most=7 ;; # ... and the shared expert's second product
 llama4_text) most=7 ;;                        # an expert whose products are weighed, and the shared expert
-deepseek_v3) most=13 ;;                       # low ranks: a product, a norm and a product more for queries and for keys
+deepseek_v3) most=10 ;;                       # low ranks: a product more for queries, and one by head on either side of attention
 esac
 
 layers() { # PLAN: what --info says of decoding

@@ -33,7 +33,7 @@ shared vec4 dop_q[R * D / 4u];
 #define DOP_Q_PUT1(i, x) dop_q[DOP_Q_AT((i) >> 2)][(i) & 3u] = x
 shared float dop_s[R * CP];
 shared float dop_m[R], dop_l[R], dop_fix[R];
-shared vec4 dop_acc[BATCH * SUBGROUPS * DV / 4u];
+shared vec4 dop_acc[BATCH * ${SUMMED} * DV / 4u];
 ${DECLS}DOP_PIECE_K dop_k[NP * CK];
 // Piece c of row n of V.  Where V is columns of K, it is held already.
 #if V_IN_K
@@ -227,20 +227,20 @@ ${@}    }
     uint sub = gl_LocalInvocationIndex / SG;
 ${@b BATCHES}    {
         const uint j0 = $bu * BATCH;
-        if (gl_LocalInvocationIndex % SG < LANES) {
+${TURN}        if (gl_LocalInvocationIndex % SG < LANES${IN_TURN}) {
 ${@j BATCH}            if (j0 + $ju < R) {
-${@c CV}                uint at$c = ($ju * SUBGROUPS + sub) * (DV / 4u) + ($cu * LANES + part) * 2u;
-                dop_acc[at$c] = acc[min(2u * ((j0 + $ju) * CV + $cu), 2u * R * CV - 1u)];
-                dop_acc[at$c + 1u] = acc[min(2u * ((j0 + $ju) * CV + $cu) + 1u, 2u * R * CV - 1u)];
+${@c CV}                uint at$c = ($ju * ${SUMMED} + sub${OF_TURN}) * (DV / 4u) + ($cu * LANES + part) * 2u;
+                dop_acc[at$c] ${ADD}= acc[min(2u * ((j0 + $ju) * CV + $cu), 2u * R * CV - 1u)];
+                dop_acc[at$c + 1u] ${ADD}= acc[min(2u * ((j0 + $ju) * CV + $cu) + 1u, 2u * R * CV - 1u)];
 ${@}            }
 ${@}        }
         barrier();
-        for (uint i = gl_LocalInvocationIndex; i < min(BATCH, R - j0) * (DV / 4u); i += WG) {
+${TURN_END}        for (uint i = gl_LocalInvocationIndex; i < min(BATCH, R - j0) * (DV / 4u); i += WG) {
             uint j = i / (DV / 4u), d = i % (DV / 4u) * 4u, h = head0 + j0 + j;
             float top = dop_m[j0 + j], sum = dop_l[j0 + j];
             vec4 o = vec4(0.0);
-            [[unroll]] for (uint k = 0u; k < SUBGROUPS; k++)
-                o += dop_acc[(j * SUBGROUPS + k) * (DV / 4u) + d / 4u];
+            [[unroll]] for (uint k = 0u; k < ${SUMMED}; k++)
+                o += dop_acc[(j * ${SUMMED} + k) * (DV / 4u) + d / 4u];
 ${SINK}            float m = top, l = sum;
 #if MERGE
             if (used == 1u) {

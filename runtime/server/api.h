@@ -10,6 +10,11 @@
 
 struct dop_vocab;
 
+/* Grammars of requests, kept for the next with the same schema.  Any thread. */
+typedef struct dop_shapes dop_shapes;
+dop_status dop_shapes_create(const struct dop_vocab *vocab, dop_diag *diag, dop_shapes **out_shapes);
+void dop_shapes_destroy(dop_shapes *shapes); /* accepts NULL */
+
 typedef struct dop_call dop_call;
 
 typedef struct dop_api {
@@ -17,7 +22,7 @@ typedef struct dop_api {
     dop_engine *engine;
     const dop_tokenizer *tok;
     const dop_chat *chat; /* NULL: the model has no template, and conversations are refused */
-    const struct dop_vocab *vocab;
+    dop_shapes *shapes;
     const char *template; /* its text, which says how tools are called; 0-terminated, "" for none */
     dop_facts facts;
     dop_sampling sampling; /* where a request does not say */

@@ -36,6 +36,14 @@ json_t *dop_json_base64(const void *bytes, size_t n);
 /* What is no UTF-8 becomes U+FFFD. */
 json_t *dop_json_text(const char *bytes, size_t n);
 
+/* --- shapes ---------------------------------------------------------------------------------------------------------------- */
+
+/* The grammar of a schema (NULL: any object) between two texts, or of a GBNF text; the caller's to release.  Errors as of
+ * dop_grammar_from_schema and dop_grammar_from_gbnf. */
+struct dop_grammar;
+dop_status dop_shapes_find(dop_shapes *shapes, const json_t *schema, const char *before, const char *after,
+                           const char *gbnf, size_t n_gbnf, dop_diag *diag, struct dop_grammar **out_grammar);
+
 /* --- tools ---------------------------------------------------------------------------------------------------------------- */
 
 /* How the model's template writes a call, found by what the template says; see api_tools.c. */

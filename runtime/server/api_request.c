@@ -316,7 +316,7 @@ static void
 take_schema(gathering *g, const char *param, const json_t *schema, const char *before, const char *after)
 {
     dop_diag diag = {0};
-    if (dop_grammar_from_schema(g->api->vocab, schema, before, after, &diag, &g->grammar) != DOP_OK)
+    if (dop_shapes_find(g->api->shapes, schema, before, after, NULL, 0, &diag, &g->grammar) != DOP_OK)
         refuse_by(g, param, &diag);
 }
 
@@ -350,7 +350,7 @@ take_grammar(gathering *g)
         return;
     if (g->grammar)
         dop_reader_refuse(&g->r, "grammar", "grammar and response_format exclude one another");
-    else if (dop_grammar_from_gbnf(g->api->vocab, "grammar", text, n, &diag, &g->grammar) != DOP_OK)
+    else if (dop_shapes_find(g->api->shapes, NULL, NULL, NULL, text, n, &diag, &g->grammar) != DOP_OK)
         dop_reader_refuse(&g->r, "grammar", "line %ld, column %ld: %s", diag.line, diag.column, diag.message);
 }
 

@@ -52,6 +52,8 @@ dop_engine_create(dop_model *model, const dop_tokenizer *tok, const dop_engine_o
     e->tok = tok;
     dop_model_facts(model, &e->facts);
     e->max_queue = options->max_queue ? options->max_queue : 256;
+    e->rewind = options->rewind;
+    e->replaces = options->replaces;
     e->n_slots = e->facts.n_sequences;
     e->metrics.sequences = e->n_slots;
     e->max_rows = dop_model_max_rows_of_several(model);

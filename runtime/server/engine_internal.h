@@ -12,14 +12,14 @@ enum { DOP_ENGINE_MAX_THREADS = 8 };
 
 typedef enum dop_job_phase {
     DOP_JOB_WAITS,  /* in the queue */
-    DOP_JOB_READS,  /* tokens of the prompt are missing in its sequence */
-    DOP_JOB_WRITES, /* `pending` is its last token and not in the sequence yet */
+    DOP_JOB_READS,  /* tokens before its last one are missing in its sequence */
+    DOP_JOB_WRITES, /* its last token is not in the sequence yet */
     DOP_JOB_ENDED
 } dop_job_phase;
 
 struct dop_job {
     dop_job_request request; /* its pointers are to what follows */
-    uint32_t *prompt;
+    uint32_t *tokens_of;     /* [n_prompt + max_tokens]: the prompt and what was written */
     dop_bias *biases;
     dop_texts stops;
     char *stop_bytes;
@@ -33,9 +33,8 @@ struct dop_job {
     dop_rng rng;
     float *embedding; /* [n_embedding]; NULL: none is asked for */
     uint32_t n_embedding;
-    uint32_t n_read; /* tokens of the prompt that are in the sequence */
-    uint32_t pending;
-    uint32_t *written; /* [max_tokens] */
+    uint32_t n_read;   /* of tokens_of, those that are in the sequence; UINT32_MAX: not begun */
+    uint32_t *written; /* [max_tokens], in tokens_of */
     bool *is_new;      /* [max_tokens]: it was written for the first time; with a penalty for that only */
     uint32_t n_written;
     uint32_t row;  /* of this step, whose logits make its next token; UINT32_MAX: none */
@@ -57,6 +56,7 @@ typedef struct dop_slot {
     dop_sequence *sequence;
     dop_job *job;  /* NULL: free, and the sequence holds what the last one left */
     uint64_t used; /* count of jobs when it was given out last */
+    uint32_t end;  /* most tokens that the sequence had since it was empty */
 } dop_slot;
 
 struct dop_engine {
@@ -64,6 +64,8 @@ struct dop_engine {
     const dop_tokenizer *tok;
     dop_facts facts;
     uint32_t max_queue;
+    uint32_t rewind;
+    bool replaces;
     uint32_t max_rows;  /* of a step of several sequences; 1: one replay for each sequence */
     uint32_t max_chunk; /* of a prompt in one step */
 

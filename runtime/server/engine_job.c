@@ -27,10 +27,9 @@ dop_job_free(dop_job *job)
     dop_output_finish(&job->output);
     dop_texts_finish(&job->stops);
     free(job->stop_bytes);
-    free(job->prompt);
+    free(job->tokens_of);
     free(job->biases);
     free(job->embedding);
-    free(job->written);
     free(job->is_new);
     free(job->tokens);
     free(job);
@@ -71,18 +70,18 @@ dop_job_make(const dop_engine *e, const dop_job_request *r)
         return NULL;
     job->request = *r;
     job->request.matcher = NULL; /* taken when all is well */
-    job->prompt = copy(r->prompt, r->n_prompt * sizeof *r->prompt);
+    job->tokens_of = malloc((r->n_prompt + r->max_tokens + 1) * sizeof *job->tokens_of);
     job->biases = copy(r->biases, r->n_biases * sizeof *r->biases);
-    job->written = malloc(((size_t)r->max_tokens + 1) * sizeof *job->written);
     job->is_new = malloc((size_t)r->max_tokens + 1);
     job->n_embedding = r->embeds ? dop_model_embedding_size(e->model) : 0;
     job->embedding = r->embeds ? calloc((size_t)job->n_embedding + 1, sizeof(float)) : NULL;
-    if ((r->embeds && !job->embedding) || !job->prompt || !job->biases || !job->written || !job->is_new ||
-        !copy_stops(job, r)) {
+    if ((r->embeds && !job->embedding) || !job->tokens_of || !job->biases || !job->is_new || !copy_stops(job, r)) {
         dop_job_free(job);
         return NULL;
     }
-    job->request.prompt = job->prompt;
+    memcpy(job->tokens_of, r->prompt, r->n_prompt * sizeof *r->prompt);
+    job->written = job->tokens_of + r->n_prompt;
+    job->request.prompt = job->tokens_of;
     job->request.biases = job->biases;
     job->request.stops = NULL;
     dop_rng_seed(&job->rng, r->sampling.seed);

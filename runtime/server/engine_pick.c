@@ -100,9 +100,7 @@ dop_job_pick(dop_engine *e, dop_job *job, uint32_t worker, dop_diag *diag)
     dop_sampler *s = &e->samplers[worker];
     s->params = r->sampling;
     s->rng = job->rng;
-    size_t n;
-    const uint32_t *history = dop_sequence_tokens(e->slots[job->slot].sequence, &n);
-    job->pick = dop_sampler_pick(s, from, history, n);
+    job->pick = dop_sampler_pick(s, from, job->tokens_of, r->n_prompt + job->n_written);
     job->rng = s->rng;
     if (r->logprobs)
         note_probabilities(job, logits, vocab);
@@ -151,7 +149,6 @@ note_written(dop_job *job)
         is_new = job->written[i] != job->pick;
     job->is_new[job->n_written] = is_new;
     job->written[job->n_written++] = job->pick;
-    job->pending = job->pick;
 }
 
 static bool
@@ -185,7 +182,9 @@ dop_job_write(dop_engine *e, dop_job *job, double now_ms)
     job->n_tokens++;
     bool ends = !job->request.ignore_end && is_end(e, job->pick);
     dop_job_end end = ends ? DOP_JOB_END_TOKEN : DOP_JOB_GOES_ON;
-    if (!ends && dop_output_push(&job->output, job->pick, &diag, &from) != DOP_OK)
+    /* Models have embeddings for more ids than tokenizers have tokens; what is none gives no text. */
+    bool is_token = job->pick < dop_tokenizer_vocab_size(e->tok);
+    if (!ends && is_token && dop_output_push(&job->output, job->pick, &diag, &from) != DOP_OK)
         end = DOP_JOB_FAILED;
     else if (job->output.stopped)
         end = DOP_JOB_STOP_TEXT;

@@ -11,14 +11,24 @@
 
 /* --- who has a sequence ------------------------------------------------------------------------------------------------ */
 
-static size_t
-common(const dop_sequence *s, const dop_job *job)
+static uint32_t
+n_tokens(const dop_job *job)
 {
-    size_t n, same = 0;
-    const uint32_t *tokens = dop_sequence_tokens(s, &n);
-    while (same < n && same < job->request.n_prompt && tokens[same] == job->prompt[same])
+    return (uint32_t)job->request.n_prompt + job->n_written;
+}
+
+/* How many tokens a slot's sequence has in common with a job, and could keep without being fed anew; fewer than the job's,
+ * because the logits after the last one are wanted. */
+static size_t
+common(const dop_engine *e, const dop_slot *slot, const dop_job *job)
+{
+    size_t n, same = 0, most = n_tokens(job) - 1;
+    const uint32_t *tokens = dop_sequence_tokens(slot->sequence, &n);
+    while (same < n && same < most && tokens[same] == job->tokens_of[same])
         same++;
-    return same;
+    uint32_t end = slot->end > n ? slot->end : (uint32_t)n;
+    bool kept = e->replaces ? same == n : end - same <= e->rewind;
+    return kept ? same : 0;
 }
 
 /* A free sequence: the one that begins most like the prompt; of equals the one that was not used for longest. */
@@ -30,7 +40,7 @@ choose_slot(const dop_engine *e, const dop_job *job)
     for (uint32_t i = 0; i < e->n_slots; i++) {
         if (e->slots[i].job)
             continue;
-        size_t same = common(e->slots[i].sequence, job);
+        size_t same = common(e, &e->slots[i], job);
         if (best == UINT32_MAX || same > best_same || (same == best_same && e->slots[i].used < e->slots[best].used)) {
             best = i;
             best_same = same;
@@ -39,10 +49,39 @@ choose_slot(const dop_engine *e, const dop_job *job)
     return best;
 }
 
+static dop_status
+rewind_slot(dop_slot *slot, size_t n, dop_diag *diag)
+{
+    dop_status st = dop_sequence_rewind(slot->sequence, (uint32_t)n, diag);
+    if (n == 0)
+        slot->end = 0;
+    return st;
+}
+
+/* Sequences without a job give their pages back; whole ones can be found again as long as nobody needs them. */
+static void
+empty_free_slots(dop_engine *e)
+{
+    for (uint32_t i = 0; i < e->n_slots; i++)
+        if (!e->slots[i].job)
+            (void)rewind_slot(&e->slots[i], 0, NULL);
+}
+
+/* Are there pages for all tokens of a job, and one more for everybody who runs? */
+static bool
+has_pages(dop_engine *e, const dop_job *job)
+{
+    uint32_t page = e->facts.page, need = page ? n_tokens(job) / page + 1 + e->metrics.running : 0;
+    if (need == 0 || e->metrics.running == 0 || dop_model_counters(e->model).pages_free >= need)
+        return true;
+    empty_free_slots(e);
+    return dop_model_counters(e->model).pages_free >= need;
+}
+
 static void
 give_sequences(dop_engine *e)
 {
-    while (e->first && e->metrics.running < e->n_slots) {
+    while (e->first && e->metrics.running < e->n_slots && has_pages(e, e->first)) {
         dop_job *job = e->first;
         uint32_t slot = choose_slot(e, job);
         e->first = job->next;
@@ -52,11 +91,38 @@ give_sequences(dop_engine *e)
         job->next = NULL;
         job->slot = slot;
         job->phase = DOP_JOB_READS;
-        job->n_read = UINT32_MAX; /* not begun */
+        job->n_read = UINT32_MAX;
         e->slots[slot].job = job;
         e->slots[slot].used = ++e->n_given;
         e->metrics.running++;
     }
+}
+
+/* No page is left: the job that came last gives its own back and is the first to wait.  False: there is no other. */
+static bool
+put_back(dop_engine *e)
+{
+    uint32_t last = UINT32_MAX, n = 0;
+    for (uint32_t i = 0; i < e->n_slots; i++)
+        if (e->slots[i].job) {
+            n++;
+            last = last == UINT32_MAX || e->slots[i].used > e->slots[last].used ? i : last;
+        }
+    if (n < 2)
+        return false;
+    dop_job *job = e->slots[last].job;
+    dop_engine_lock(e);
+    e->slots[last].job = NULL;
+    job->phase = DOP_JOB_WAITS;
+    job->next = e->first;
+    e->first = job;
+    if (!e->last)
+        e->last = job;
+    e->n_waiting++;
+    e->metrics.running--;
+    dop_engine_unlock(e);
+    (void)rewind_slot(&e->slots[last], 0, NULL);
+    return true;
 }
 
 /* Why a job ends that did not end by itself. */
@@ -135,44 +201,50 @@ next_reader(const dop_engine *e)
     uint32_t best = UINT32_MAX;
     for (uint32_t i = 0; i < e->n_slots; i++) {
         const dop_job *job = e->slots[i].job;
-        if (job && job->phase == DOP_JOB_READS && job->row == UINT32_MAX && job->n_read != job->request.n_prompt &&
+        if (job && job->phase == DOP_JOB_READS && job->row == UINT32_MAX && job->n_read != n_tokens(job) &&
             (best == UINT32_MAX || e->slots[i].used < e->slots[best].used))
             best = i;
     }
     return best == UINT32_MAX ? NULL : e->slots[best].job;
 }
 
-/* A prompt is about to be read: its sequence keeps what it has in common with it, or becomes a copy of one that has more,
- * by enough tokens that a copy is cheaper than computing them. */
+/* Tokens are about to be read: the sequence keeps what it has in common with them, or takes what is cached in pages, or
+ * becomes a copy of one that has more, by enough tokens that a copy is cheaper than computing them. */
 static dop_status
 begin_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
 {
     enum { WORTH_A_COPY = 32 };
-    dop_sequence *own = e->slots[job->slot].sequence;
-    size_t same = common(own, job), best_same = same + WORTH_A_COPY;
-    dop_status st = DOP_OK;
+    dop_slot *own = &e->slots[job->slot];
+    size_t same = common(e, own, job), best_same = 0;
     uint32_t best = UINT32_MAX;
-    for (uint32_t i = 0; i < e->n_slots; i++) {
-        size_t others = i != job->slot ? common(e->slots[i].sequence, job) : 0;
-        if (others >= best_same) {
+    bool cached = e->facts.page > 0 && same + e->facts.page < n_tokens(job);
+    dop_status st = rewind_slot(own, cached ? 0 : same, diag);
+    if (st == DOP_OK && cached &&
+        (st = dop_sequence_reuse(own->sequence, job->tokens_of, n_tokens(job), diag, &same)) == DOP_OK)
+        own->end = (uint32_t)same;
+    for (uint32_t i = 0; i < e->n_slots && st == DOP_OK; i++) {
+        size_t others = i != job->slot ? common(e, &e->slots[i], job) : 0;
+        if (others > best_same && others >= same + WORTH_A_COPY) {
             best = i;
-            best_same = others + 1;
+            best_same = others;
         }
     }
-    if (best != UINT32_MAX) {
-        if ((st = dop_sequence_copy(own, e->slots[best].sequence, diag)) != DOP_OK)
-            return st;
-        same = best_same - 1;
+    if (st == DOP_OK && best != UINT32_MAX) {
+        st = dop_sequence_copy(own->sequence, e->slots[best].sequence, diag);
+        own->end = e->slots[best].end;
+        same = best_same;
+        if (st == DOP_OK)
+            st = rewind_slot(own, same, diag);
     }
-    if (same == job->request.n_prompt)
-        same--; /* the logits after its last token are wanted */
-    if ((st = dop_sequence_rewind(own, (uint32_t)same, diag)) != DOP_OK)
+    if (st != DOP_OK)
         return st;
     job->n_read = (uint32_t)same;
     dop_engine_lock(e);
-    job->n_reused = (uint32_t)same;
-    e->metrics.reused_tokens += same;
-    e->metrics.prompt_tokens += job->request.n_prompt;
+    if (job->n_written == 0) {
+        job->n_reused = (uint32_t)same;
+        e->metrics.reused_tokens += same;
+        e->metrics.prompt_tokens += job->request.n_prompt;
+    }
     dop_engine_unlock(e);
     return DOP_OK;
 }
@@ -210,7 +282,7 @@ add_writers(dop_engine *e, uint32_t most)
             e->turn = i;
             break;
         }
-        add_row(e, job, job->pending, true);
+        add_row(e, job, job->tokens_of[n_tokens(job) - 1], true);
         n++;
     }
     return n;
@@ -220,7 +292,7 @@ static void
 add_prompt(dop_engine *e, dop_job *job, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++, job->n_read++)
-        add_row(e, job, job->prompt[job->n_read], job->n_read + 1 == job->request.n_prompt);
+        add_row(e, job, job->tokens_of[job->n_read], job->n_read + 1 == n_tokens(job));
 }
 
 /* The job of this row makes no token in this step. */
@@ -238,9 +310,9 @@ embed(dop_engine *e, dop_job *job)
 {
     dop_diag diag = {0};
     dop_sequence *s = e->slots[job->slot].sequence;
-    dop_status st = dop_sequence_rewind(s, 0, &diag);
+    dop_status st = rewind_slot(&e->slots[job->slot], 0, &diag);
     if (st == DOP_OK)
-        st = dop_sequence_embed(s, job->prompt, job->request.n_prompt, job->request.pooling, &diag, job->embedding);
+        st = dop_sequence_embed(s, job->tokens_of, job->request.n_prompt, job->request.pooling, &diag, job->embedding);
     if (st == DOP_E_DEVICE)
         give_up(e, &diag);
     if (st != DOP_OK) {
@@ -291,7 +363,7 @@ plan_step(dop_engine *e)
             fail_job(e, job, &diag);
             continue;
         }
-        uint32_t left = (uint32_t)job->request.n_prompt - job->n_read;
+        uint32_t left = n_tokens(job) - job->n_read;
         if (!together) { /* a replay for each sequence */
             add_prompt(e, job, left < e->max_chunk ? left : e->max_chunk);
             return;
@@ -403,6 +475,35 @@ run_alone(dop_engine *e, dop_job *job, const dop_step_row *rows, uint32_t n)
         fail_job(e, job, &diag);
 }
 
+/* Positions of sequences that steps have written, for as long as the sequences are not empty. */
+static void
+note_ends(dop_engine *e)
+{
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        size_t n;
+        (void)dop_sequence_tokens(e->slots[i].sequence, &n);
+        e->slots[i].end = n > e->slots[i].end ? (uint32_t)n : e->slots[i].end;
+    }
+}
+
+/* The step did not find enough pages: others give theirs back.  What had been read of prompts for this step is read again. */
+static bool
+make_pages(dop_engine *e)
+{
+    empty_free_slots(e);
+    if (!put_back(e))
+        return false;
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        size_t n;
+        dop_job *job = e->slots[i].job;
+        if (!job || job->phase != DOP_JOB_READS || job->n_read == UINT32_MAX)
+            continue;
+        (void)dop_sequence_tokens(e->slots[i].sequence, &n);
+        job->n_read = (uint32_t)n;
+    }
+    return true;
+}
+
 static void
 run_step(dop_engine *e)
 {
@@ -413,6 +514,9 @@ run_step(dop_engine *e)
     if (st == DOP_OK) {
         pick_all(e, &p);
         dop_step_commit(e->model);
+        note_ends(e);
+    } else if (st == DOP_E_FULL && make_pages(e)) {
+        return;
     } else if (st == DOP_E_DEVICE) {
         give_up(e, &diag);
         return;

@@ -18,4 +18,12 @@ rings() {
 
 rings windows-everywhere mistral_window --target lavapipe
 rings windows-differ gemma2 --target lavapipe
+
+# Sequences beside each other, longer than a ring of 96 rows twice over: forked, copied, rewound past what the ring holds,
+# cut, saved and restored where it has wrapped, fed in chunks that wrap.
+check "sequences: compiles" "$DOPPLERC" "$SRC/tests/golden/mistral_window" -o several.plan --quiet --kv f32 --ctx 220 \
+    --chunks 7,16 --sequences 3 --rows 3 --target lavapipe &&
+    check "sequences: their caches are rings" grep -q "[0-9]R," <("$DOPPLERC" "$SRC/tests/golden/mistral_window" --kv f32 \
+        --ctx 220 --chunks 7,16 --sequences 3 --target lavapipe --emit ir) &&
+    check "sequences: 400 operations" "$TOOLS/sequences" several.plan 400 45 5e-4 . 210
 finish

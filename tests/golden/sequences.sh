@@ -49,5 +49,9 @@ else
     check_fails "a plan without hidden states" 1 "compile it with --embed" \
         "$EXEC" mistral_window.plan --tokens "1 2" --embed
 fi
+check_fails "--ctx-total with one sequence" 2 "--ctx-total is for plans of several --sequences" \
+    "$DOPPLERC" "$SRC/tests/golden/llama" -o no.plan --ctx-total 100
+check_fails "--ctx-total below --ctx" 2 "--ctx-total 20 has no room for one sequence of --ctx 56" \
+    "$DOPPLERC" "$SRC/tests/golden/llama" -o no.plan --sequences 2 --ctx 56 --ctx-total 20
 check_fails "--rows wants sizes" 2 "--rows 4,x: expected sizes" "$DOPPLERC" "$SRC/tests/golden/llama" -o no.plan --rows 4,x
 finish

@@ -1,4 +1,6 @@
 # --serve: every path, what is refused, limits, clients that misbehave, and how it ends; --json-schema and --grammar.
+# The argument `whole` is the long form: 64 clients for a minute, a prefix that 50 requests share, OpenAI's own client and the
+# page in a browser, where those are there.
 . "$(dirname "$0")/../lib.sh"
 demo=$SRC/examples/shakespeare-gemma3
 server= url=
@@ -130,6 +132,11 @@ sleep 0.3
 stop "SIGTERM ends it"
 wait "$reader"
 check "a stream that was under way ends cleanly" sh -c 'tail -n 2 cut | grep -qx "data: \[DONE\]"'
+
+if [ "${1:-}" = whole ]; then
+    . "$SRC/tests/serve/whole.sh"
+    finish
+fi
 
 # ---- keys, a full queue, a plan of one sequence -----------------------------------------------------------------------------
 printf 'secret-1\nsecret-2\n' >keys

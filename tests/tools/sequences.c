@@ -1,6 +1,7 @@
 /* Sequences that come and go in random order, against the same texts run alone.
  *
- *   sequences PLAN OPERATIONS SEED BOUND WORK    (BOUND: of any logit, in standard deviations of its row; WORK: a folder)
+ *   sequences PLAN OPERATIONS SEED BOUND WORK [LENGTH]    (BOUND: of any logit, in standard deviations of its row; WORK: a
+ *                                                          folder; LENGTH: tokens of a text)
  *
  * There are a few texts, some of which begin alike.  Every sequence holds the beginning of one of them, whatever is done with
  * it: fed, stepped beside others, rolled back, rewound, cut, forked, copied, saved, restored, begun from what is cached.  So
@@ -14,14 +15,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXTS = 5, LENGTH = 40, MAX = 64 };
+enum { TEXTS = 5, LENGTH = 40, LONGEST = 240, MAX = 64 };
 
 typedef struct state {
     dop_model *m;
     dop_diag diag;
     dop_facts facts;
-    uint32_t text[TEXTS][LENGTH];
-    float *want[TEXTS]; /* [LENGTH][vocab] */
+    uint32_t length; /* of the texts */
+    uint32_t text[TEXTS][LONGEST];
+    float *want[TEXTS]; /* [length][vocab] */
     struct {
         dop_sequence *s; /* NULL: none */
         uint32_t text, n;
@@ -117,13 +119,13 @@ make_texts(state *t, const char *plan)
     ok(t, dop_model_open(plan, &alone, &t->diag, &m), "opening");
     dop_model_facts(m, &t->facts);
     for (uint32_t i = 0; i < TEXTS; i++) {
-        for (uint32_t k = 0; k < LENGTH; k++)
+        for (uint32_t k = 0; k < t->length; k++)
             t->text[i][k] = i > 0 && i < 3 && k < 8 * i ? t->text[0][k] : pick(t, t->facts.vocab);
-        t->want[i] = calloc((size_t)LENGTH * t->facts.vocab, sizeof(float));
+        t->want[i] = calloc((size_t)t->length * t->facts.vocab, sizeof(float));
         must(t->want[i] != NULL, "memory");
         keeper k = {t, i};
         ok(t, dop_sequence_create(m, &t->diag, &s), "create");
-        ok(t, dop_sequence_score(s, t->text[i], LENGTH, keep, &k, &t->diag), "score");
+        ok(t, dop_sequence_score(s, t->text[i], t->length, keep, &k, &t->diag), "score");
         dop_sequence_destroy(s);
     }
     dop_model_close(m);
@@ -173,14 +175,14 @@ compare_rows(void *user, size_t first, size_t n, const float *rows, dop_diag *di
 static void
 feed(state *t, uint32_t i, bool score)
 {
-    uint32_t n = 1 + pick(t, 12);
+    uint32_t n = 1 + pick(t, 12 * t->length / LENGTH);
     struct {
         state *t;
         uint32_t i;
     } u = {t, i};
     t->of[i].text = another_text(t, t->of[i].text, t->of[i].n);
-    if (n > LENGTH - t->of[i].n)
-        n = LENGTH - t->of[i].n;
+    if (n > t->length - t->of[i].n)
+        n = t->length - t->of[i].n;
     const uint32_t *ids = t->text[t->of[i].text] + t->of[i].n;
     dop_status st = score ? dop_sequence_score(t->of[i].s, ids, n, compare_rows, &u, &t->diag)
                           : dop_sequence_feed(t->of[i].s, ids, n, &t->diag);
@@ -193,7 +195,7 @@ static void
 next(state *t, uint32_t i)
 {
     uint32_t id;
-    if (t->of[i].n == 0 || t->of[i].n == LENGTH)
+    if (t->of[i].n == 0 || t->of[i].n == t->length)
         return;
     if (is_full(t, dop_sequence_next(t->of[i].s, &t->diag, &id), "next"))
         return;
@@ -212,7 +214,7 @@ step(state *t)
     uint32_t want = 1 + pick(t, most > 1 ? most : t->facts.n_sequences);
     for (uint32_t tries = 0; tries < 4 * want && n < want && n < MAX; tries++) {
         uint32_t i = pick(t, t->facts.n_sequences);
-        if (!t->of[i].s || t->of[i].n + more[i] >= LENGTH || (most == 1 && more[i] == 4))
+        if (!t->of[i].s || t->of[i].n + more[i] >= t->length || (most == 1 && more[i] == 4))
             continue;
         if (more[i] == 0)
             t->of[i].text = another_text(t, t->of[i].text, t->of[i].n);
@@ -362,7 +364,7 @@ operation(state *t, const char *work)
         }
         break;
     default:
-        if (t->of[i].n < LENGTH)
+        if (t->of[i].n < t->length)
             feed(t, i, op == 14);
     }
     check_tokens(t, i);
@@ -372,7 +374,10 @@ int
 main(int argc, char **argv)
 {
     static state t;
-    if (argc != 6)
+    if (argc < 6 || argc > 7)
+        return 2;
+    t.length = argc > 6 ? (uint32_t)strtoul(argv[6], NULL, 10) : LENGTH;
+    if (t.length < LENGTH || t.length > LONGEST)
         return 2;
     t.x = strtoull(argv[3], NULL, 10) + 1;
     t.bound = strtod(argv[4], NULL);

@@ -220,6 +220,9 @@ Test(plan, model_and_profile_rows)
     EXPECT_ROW(MODEL, dop_plan_model, 0, vocab, UINT32_MAX, "vocabulary of 4294967295 tokens");
     EXPECT_ROW(MODEL, dop_plan_model, 0, ctx, 0, "context of 0 positions");
     EXPECT_ROW(MODEL, dop_plan_model, 0, ctx, UINT32_MAX, "context of");
+    EXPECT_ROW(MODEL, dop_plan_model, 0, page, 3, "0 pages of 3 positions");
+    EXPECT_ROW(MODEL, dop_plan_model, 0, page, 4, "0 pages of 4 positions");
+    EXPECT_ROW(MODEL, dop_plan_model, 0, n_pages, 7, "7 pages of 0 positions");
     EXPECT_ROW(MODEL, dop_plan_model, 0, bos_id, -2, "BOS id -2");
     EXPECT_ROW(MODEL, dop_plan_model, 0, bos_id, 64, "BOS id 64");
     EXPECT_ROW(MODEL, dop_plan_model, 0, n_end_ids, 17, "17 end ids");

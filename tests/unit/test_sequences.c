@@ -317,6 +317,69 @@ Test(sequences, a_sampler_of_ones_own)
     dop_model_close(m);
 }
 
+/* --- pages, without a device -------------------------------------------------------------------------------------------- */
+
+/* Feeds so many tokens more to the sequence at a place; tells whether there were pages enough. */
+static bool
+grow(dop_pages *p, uint32_t place, uint32_t from, uint32_t to)
+{
+    if (dop_pages_missing(p, place, from, to) > dop_pages_available(p))
+        return false;
+    for (uint32_t i = from / p->page, old; i <= (to - 1) / p->page; i++)
+        dop_pages_own(p, place, i, &old);
+    return true;
+}
+
+Test(sequences, pages_come_and_go)
+{
+    const dop_plan_model model = {.ctx = 16, .n_sequences = 3, .page = 4, .n_pages = 6};
+    uint32_t device[3 * 4] = {0}, a[16], b[16], old;
+    dop_pages p;
+    for (uint32_t i = 0; i < 16; i++) {
+        a[i] = i;
+        b[i] = i < 4 ? i : 100 + i;
+    }
+    ok(dop_pages_init(&model, true, device, &diag, &p));
+    cr_assert(grow(&p, 0, 0, 13) && dop_pages_available(&p) == 2);
+    cr_assert(!grow(&p, 1, 0, 12) && p.of[1].n == 0, "three pages of two");
+    /* A fork has the same pages until it writes. */
+    dop_pages_share(&p, 0, 1, 13);
+    cr_assert(dop_pages_available(&p) == 2 && memcmp(device, device + 4, sizeof *device * 4) == 0);
+    dop_pages_own(&p, 1, 3, &old);
+    cr_assert(old == device[3] && device[7] != old && dop_pages_available(&p) == 1);
+    dop_pages_keep(&p, 1, 0);
+    cr_assert_eq(dop_pages_available(&p), 2);
+    /* What is let go is found again, but for the last page, which is not full, and for another text. */
+    dop_pages_note(&p, 0, a, 13);
+    const uint32_t second = device[1];
+    dop_pages_keep(&p, 0, 0);
+    cr_assert_eq(dop_pages_available(&p), 6);
+    cr_assert_eq(dop_pages_find(&p, 1, a, 15), 12);
+    cr_assert_eq(device[5], second);
+    cr_assert_eq(dop_pages_find(&p, 2, b, 15), 4);
+    cr_assert_eq(dop_pages_find(&p, 0, b + 1, 15), 0);
+    cr_assert_eq(p.reused, 16);
+    dop_pages_keep(&p, 1, 0);
+    dop_pages_keep(&p, 2, 0);
+    /* The same text in pages of its own: those that are known take their place. */
+    cr_assert(grow(&p, 0, 0, 8) && dop_pages_available(&p) == 4);
+    dop_pages_note(&p, 0, a, 8);
+    cr_assert(device[1] == second && dop_pages_available(&p) == 4);
+    /* Pages that are not known are taken first, then the end of what is known. */
+    cr_assert(grow(&p, 1, 0, 16) && dop_pages_available(&p) == 0);
+    dop_pages_keep(&p, 1, 0);
+    dop_pages_keep(&p, 0, 0);
+    cr_assert_eq(dop_pages_find(&p, 2, a, 15), 8);
+    /* What is written again is not what it was. */
+    dop_pages_own(&p, 2, 1, &old);
+    cr_assert_eq(old, UINT32_MAX);
+    dop_pages_keep(&p, 2, 0);
+    cr_assert_eq(dop_pages_find(&p, 0, a, 15), 4);
+    dop_pages_keep(&p, 0, 0);
+    cr_assert_eq(dop_pages_available(&p), 6);
+    dop_pages_finish(&p);
+}
+
 /* --- files ------------------------------------------------------------------------------------------------------------ */
 
 static void
@@ -443,6 +506,8 @@ Test(sequences, states_that_leave_their_slot)
         {offsetof(dop_plan_state, slot), 0, "which is none for states"},
         {offsetof(dop_plan_state, rows), 0, "0 rows"},
         {offsetof(dop_plan_state, row_bytes), 2, "rows of 2 bytes"},
+        {offsetof(dop_plan_state, paged), 1, "leaves the pages of its pool"},
+        {offsetof(dop_plan_state, paged), 2, "leaves the pages of its pool"},
         {offsetof(dop_plan_state, offset), 4, "leaves its slot"},
         {offsetof(dop_plan_state, sequence_stride), 4, "leaves its slot"},
         {offsetof(dop_plan_state, sequence_stride), (uint64_t)1 << 62, "leaves its slot"},
