@@ -607,7 +607,7 @@ head(builder *b, dop_node_id x)
     x = b->opt->embeds ? op1(b, DOP_OP_cast, "hidden", x, NULL, DOP_TYPE_f32) : logits(b, x);
     dop_node_id outs[2] = {x, 0};
     uint32_t n = 1;
-    if (b->opt->phase != DOP_PHASE_SCORE)
+    if (b->opt->phase != DOP_PHASE_SCORE || b->opt->mixed)
         outs[n++] = op1(b, DOP_OP_argmax, "id", x, NULL, DOP_TYPE_none);
     for (uint32_t i = 0; i < n && b->status == DOP_OK; i++)
         b->status = dop_graph_output(b->g, outs[i], b->diag);

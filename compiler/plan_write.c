@@ -370,7 +370,9 @@ write_schedule(writer *w, const target_rows *t, const dop_schedule *s)
                              .n_dispatches = s->g.n_regions - 1,
                              .n_body = s->n_body,
                              .logits_slot = w->slot_result,
-                             .greedy = s->phase != DOP_PHASE_SCORE,
+                             .greedy = s->mixed                      ? DOP_PICKS_EACH
+                                       : s->phase != DOP_PHASE_SCORE ? DOP_PICKS_NEXT
+                                                                     : DOP_PICKS_NONE,
                              .logits_offset = 0,
                              .ordering = DOP_ORDER_BARRIERS};
     for (dop_region_id r = 1; r < s->g.n_regions; r++)
@@ -394,7 +396,7 @@ write_persistent(writer *w, const target_rows *t, const dop_schedule *s)
                              .n_dispatches = s->g.n_regions - p->n_stages,
                              .n_body = s->g.n_regions - p->n_stages,
                              .logits_slot = w->slot_result,
-                             .greedy = 1,
+                             .greedy = DOP_PICKS_NEXT,
                              .ordering = DOP_ORDER_PERSISTENT,
                              .n_stages = p->n_stages,
                              .table_slot = t->slot_table};

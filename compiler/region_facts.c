@@ -26,6 +26,26 @@ typedef struct traffic {
     uint64_t bytes;
 } traffic;
 
+/* A cache is read as deep as the sequence is long, a ring as far as it goes. */
+static uint64_t
+cache_bytes(const traffic *t, dop_node_id cache)
+{
+    const uint32_t rows = dop_cache_rows(t->g, cache);
+    return dop_node_bytes(t->g, cache) / rows / t->g->max_q * (t->depth < rows ? t->depth : rows);
+}
+
+/* Does the region read the cache whose row it writes, `write`? */
+static bool
+reads_own(const traffic *t, dop_node_id write)
+{
+    for (uint32_t i = 0; i < t->r->n_nodes; i++)
+        for (uint32_t k = 0; k < dop_node_at(t->g, t->r->nodes[i])->n_srcs; k++)
+            if (dop_node_base(t->g, dop_node_at(t->g, t->r->nodes[i])->src[k], NULL) == write &&
+                dop_node_access(t->g, t->r->nodes[i], k)->axis[DOP_AXIS_pos] == DOP_ACCESS_all)
+                return true;
+    return false;
+}
+
 static void
 count_read(void *user, dop_node_id base)
 {
@@ -56,11 +76,8 @@ count_read(void *user, dop_node_id base)
                 experts_at = choices;
         }
     }
-    /* A cache is read as deep as the sequence is long, a ring as far as it goes. */
-    if (cache) {
-        uint32_t rows = dop_cache_rows(g, base);
-        t->bytes += bytes / rows / g->max_q * (t->depth < rows ? t->depth : rows);
-    }
+    if (cache)
+        t->bytes += cache_bytes(t, base);
     /* Of a table only the gathered or rotated rows are read, of experts the chosen ones, each once. */
     const uint64_t first = dop_dim_value(g, dop_node_at(g, base)->shape.dim[0], 1);
     const uint64_t chosen = rows_at ? rows_at : experts_at < first ? experts_at : 0;
@@ -73,6 +90,10 @@ dop_region_traffic(const dop_graph *g, const dop_region *r, uint32_t depth, uint
 {
     traffic t = {g, r, depth, 0};
     dop_region_reads(r, count_read, &t);
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        if (dop_node_is(g, r->nodes[i], DOP_EFFECT) && dop_shape_appends(&dop_node_at(g, r->nodes[i])->shape) &&
+            reads_own(&t, r->nodes[i]))
+            t.bytes += cache_bytes(&t, r->nodes[i]);
     *out_read = t.bytes;
     *out_written = 0;
     for (uint32_t i = 0; i < r->n_outs; i++) /* of a cache what this step writes */

@@ -36,7 +36,8 @@ typedef struct dop_target {
  * take them (passes/narrow.c) and for the kernels. */
 enum {
     DOP_MATRIX_CAPS = DOP_CAP_subgroup | DOP_CAP_coop | DOP_CAP_f16_math | DOP_CAP_f16_storage,
-    DOP_MATRIX_ROWS = 16, /* fewer do not pay */
+    DOP_MATRIX_ROWS = 16, /* of a whole matrix */
+    DOP_MATRIX_LEAST = 2, /* rows; even so few are worth it, because weights are read once for all of them */
     DOP_MATRIX_UNIT = 8   /* values of a row come in so many */
 };
 typedef enum dop_matrix_fit {
@@ -52,9 +53,9 @@ dop_matrix_fit_of(const dop_target *t, uint32_t rows, uint32_t depth)
 {
     if (dop_caps_missing(DOP_MATRIX_CAPS, t->caps))
         return DOP_MATRIX_FIT_lacks;
-    return depth % DOP_MATRIX_UNIT  ? DOP_MATRIX_FIT_ragged
-           : rows < DOP_MATRIX_ROWS ? DOP_MATRIX_FIT_few
-                                    : DOP_MATRIX_FIT_yes;
+    return depth % DOP_MATRIX_UNIT   ? DOP_MATRIX_FIT_ragged
+           : rows < DOP_MATRIX_LEAST ? DOP_MATRIX_FIT_few
+                                     : DOP_MATRIX_FIT_yes;
 }
 
 /* Pairs of a row and one of its experts that a tile of products takes: blocks of one expert each (group_rows of ops.def), a

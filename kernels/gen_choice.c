@@ -211,6 +211,18 @@ keep_groups(choice *s, dop_node_id id, const char *x, uint32_t len)
     return kept;
 }
 
+/* Invocations that compare a column with the others: neighbours in a subgroup, as many as there are for each. */
+static uint32_t
+counters(const choice *s, uint32_t len)
+{
+    const dop_gen *gen = s->gen;
+    uint32_t n = 1;
+    if (gen->choice->tile.subgroup && !gen->e.target->cpu)
+        while (n * 2 <= gen->e.target->subgroup && len * n * 2 <= gen->choice->tile.wg)
+            n *= 2;
+    return n;
+}
+
 /* A column's place is how many others come before it.  Every place has some column first: where scores are no numbers, no
  * place may be left without one. */
 static void
@@ -218,24 +230,34 @@ top_k(choice *s, dop_node_id id)
 {
     dop_emit *e = &s->gen->e;
     const dop_node_id from = dop_node_at(e->g, id)->src[0];
-    const uint32_t len = cols_of(s, from), k = cols_of(s, id);
-    const char *x = row_of(s, from), *ids = new_row(s, id);
+    const uint32_t len = cols_of(s, from), k = cols_of(s, id), n = counters(s, len);
+    const bool there = bound_row(s, dop_node_base(e->g, from, NULL)) != NULL;
+    const char *ids = new_row(s, id);
+    dop_buf_printf(s->body, "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG)\n        %s[i] = i;\n", k,
+                   ids);
+    const char *x = row_of(s, from);
     if (dop_node_i(e->g, id, DOP_A_groups) > 1)
         x = keep_groups(s, id, x, len);
+    else if (there)
+        dop_buf_puts(s->body, "    barrier();\n");
     dop_buf_printf(s->body,
-                   "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG)\n"
-                   "        %s[i] = i;\n"
-                   "    barrier();\n"
-                   "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG) {\n"
+                   "    for (uint at = gl_LocalInvocationIndex; at < %uu; at += WG) {\n"
+                   "        uint i = at / %uu, before = 0u;\n"
                    "        float y = %s[i];\n"
-                   "        uint before = 0u;\n"
-                   "        for (uint j = 0u; j < %uu; j++)\n"
-                   "            before += uint(%s[j] > y || (%s[j] == y && j < i));\n"
+                   "        for (uint first = 0u; first < %uu; first += %uu) {\n"
+                   "            uint j = first + at %% %uu;\n"
+                   "            %sbefore += uint(%s[j] > y) + (uint(%s[j] == y) & uint(j < i));\n"
+                   "        }\n",
+                   len * n, n, x, len, n, n, len % n ? dop_emit_str(e, "if (j < %uu)\n                ", len) : "", x,
+                   x);
+    for (uint32_t m = 1; m < n; m *= 2)
+        dop_buf_printf(s->body, "        before += subgroupShuffleXor(before, %uu);\n", m);
+    dop_buf_printf(s->body,
                    "        if (before < %uu)\n"
                    "            %s[before] = i;\n"
                    "    }\n"
                    "    barrier();\n",
-                   k, ids, len, x, len, x, x, k, ids);
+                   k, ids);
     dop_emit_bind(e, id, ids, true, NULL);
 }
 

@@ -234,17 +234,30 @@ fits_ints(const dop_site *s)
     return no.why ? no : dop_int8_refuses(s);
 }
 
+/* By measurement on an H200 (tests/bench/RESULTS.md): matrix units (matmul_coop_few) take about as long for one row as for
+ * sixteen, in which time packed integer products make four, and floats less than that of long rows. */
+enum { MOST_ROWS_BEFORE_MATRIX_UNITS = 4 };
+
+static const char *
+avoid_more_than(const dop_site *s, uint32_t most)
+{
+    if (s->t->cpu)
+        return "sums across lanes are slow on CPU devices";
+    bool units = dop_matrix_fit_of(s->t, s->g->max_t, dop_products_of(s).k) == DOP_MATRIX_FIT_yes;
+    return units && s->g->max_t > most ? "matrix units take less time for these rows" : NULL;
+}
+
 static const char *
 avoid(const dop_site *s)
 {
-    return s->t->cpu ? "sums across lanes are slow on CPU devices" : NULL;
+    return avoid_more_than(s, 0);
 }
 
 static const char *
 avoid_ints(const dop_site *s)
 {
     const char *no = dop_int8_avoid(s);
-    return no ? no : avoid(s);
+    return no ? no : avoid_more_than(s, MOST_ROWS_BEFORE_MATRIX_UNITS);
 }
 
 const dop_descriptor dop_descriptor_few = {

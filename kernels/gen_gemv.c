@@ -565,6 +565,13 @@ tile_quant(const dop_target *t, uint32_t teams, uint32_t k, uint32_t sg, dop_til
         tile->lanes = 16;
     if (t->cpu || t->max_workgroup < 512 || (tile->rows == 2 && k < 4096))
         return;
+    /* Rows so long that to stage one is several round trips to memory. */
+    if (k >= 6144 && t->max_workgroup >= 1024) {
+        tile->wg = 1024;
+        while (teams / (tile->wg / tile->lanes * tile->rows) < t->cores * 5 / 8 && tile->lanes < 128)
+            tile->lanes *= 2;
+        return;
+    }
     tile->wg = 512;
     while (teams / (tile->wg / tile->lanes * tile->rows) < t->cores * 7 / 8 && tile->wg > 256 && k < 4096)
         tile->wg /= 2;

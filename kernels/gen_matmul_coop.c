@@ -3,6 +3,13 @@
 
 #include "kernels/weight_types.h"
 
+/* What tells the two forms of the kernel apart. */
+typedef struct coop_form {
+    const char *part; /* template of a part */
+    const char *sum;  /* of the names of the functions that read a sum from shared memory */
+    const char *call; /* arguments of a part behind its workgroup */
+} coop_form;
+
 /* Zeros past the end of a row, when the tile's depth does not divide it. */
 static void
 guard_column(dop_gen *gen, const dop_parts *p, dop_buf *out)
@@ -84,8 +91,9 @@ declare_types(const dop_gen *gen, const dop_parts *p, dop_buf *out)
 
 #define STORED_PAIR "dop_pair[wm * WM + i * MM + r]"
 
+/* sum: what the functions that read a sum are called. */
 static void
-store_tile(dop_gen *gen, const dop_part *part, uint32_t width, dop_buf *store)
+store_tile(dop_gen *gen, const dop_part *part, uint32_t width, const char *sum, dop_buf *store)
 {
     dop_emit *e = &gen->e;
     uint32_t n_binds = e->n_binds;
@@ -98,9 +106,9 @@ store_tile(dop_gen *gen, const dop_part *part, uint32_t width, dop_buf *store)
         const char *at = dop_emit_str(e, "(%uu * (WG / SG) + sg) * (MM * LS) + e", m),
                    *name = dop_emit_str(e, "acc%u", m);
         if (width == 4)
-            dop_emit_line(e, "vec4 %s = dop_c4(%s);", name, at);
+            dop_emit_line(e, "vec4 %s = dop_%s4(%s);", name, sum, at);
         else
-            dop_emit_line(e, "float %s = dop_c1(%s);", name, at);
+            dop_emit_line(e, "float %s = dop_%s1(%s);", name, sum, at);
         dop_emit_bind(e, part->mats[m], name, false, NULL);
     }
     dop_index ix = {"t", b.id ? "s" : "c"};
@@ -135,7 +143,7 @@ row_keys(dop_gen *gen, dop_keys *keys)
 }
 
 static dop_status
-emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
+emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, const coop_form *form, dop_buf *out)
 {
     dop_emit *e = &gen->e;
     const dop_part *part = &p->part[index];
@@ -147,7 +155,7 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
         width = dop_emit_wide(e, part->outs[i]) ? width : 1;
     dop_keys_set(&keys, "TAKE_A", load_activation(gen, p, &load_a));
     load_weights(gen, p, part, &load_b, &take_b);
-    store_tile(gen, part, width, &store);
+    store_tile(gen, part, width, form->sum, &store);
     row_keys(gen, &keys);
     dop_keys_num(gen, &keys, "P", index);
     dop_keys_num(gen, &keys, "M", part->n_mats);
@@ -160,7 +168,7 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
     dop_keys_set(&keys, "LOAD_B", load_b.data ? load_b.data : "");
     dop_keys_set(&keys, "TAKE_B", take_b.data ? take_b.data : "");
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");
-    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "matmul_coop_part.glsl", &keys, out) : e->status;
+    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, form->part, &keys, out) : e->status;
     dop_buf_finish(&load_a);
     dop_buf_finish(&load_b);
     dop_buf_finish(&take_b);
@@ -195,7 +203,7 @@ stored_side_by_side(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_as(dop_gen *gen, const coop_form *form)
 {
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
@@ -209,12 +217,12 @@ emit(dop_gen *gen)
     for (uint32_t i = 0; st == DOP_OK && i < p.n; i++) {
         uint32_t n_wg = dop_div_up_u32(p.part[i].rows, tile->bn);
         mats = p.part[i].n_mats > mats ? p.part[i].n_mats : mats;
-        st = emit_part(gen, &p, i, &parts);
+        st = emit_part(gen, &p, i, form, &parts);
         if (i + 1 < p.n)
-            dop_buf_printf(&calls, "    if (wg < %uu) {\n        dop_part%u(wg - %uu, t0);\n        return;\n    }\n",
-                           first + n_wg, i, first);
+            dop_buf_printf(&calls, "    if (wg < %uu) {\n        dop_part%u(wg - %uu%s);\n        return;\n    }\n",
+                           first + n_wg, i, first, form->call);
         else
-            dop_buf_printf(&calls, "    dop_part%u(wg - %uu, t0);\n", i, first);
+            dop_buf_printf(&calls, "    dop_part%u(wg - %uu%s);\n", i, first, form->call);
         first += n_wg;
     }
     gen->halves = true;
@@ -239,6 +247,18 @@ emit(dop_gen *gen)
     dop_keys_num(gen, &keys, "WORDS", tile_bytes(tile, mats, e->target) / 16);
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     declare_types(gen, &p, &types);
+    if (tile->ds)
+        dop_buf_printf(&decls,
+                       "#define SHARES %uu // of the depth, a group of subgroups each\n"
+                       "#define TS (WG / SG / SHARES) // subgroups of a group\n"
+                       "#define AHEAD %uu // tiles on their way\n"
+                       "vec4 dop_shares4(uint i)\n{\n    vec4 x = vec4(0.0);\n"
+                       "    [[unroll]] for (uint k = 0u; k < SHARES; k++)\n        x += dop_c4(i + k * TS * MM * LS);\n"
+                       "    return x;\n}\n"
+                       "float dop_shares1(uint i)\n{\n    float x = 0.0;\n"
+                       "    [[unroll]] for (uint k = 0u; k < SHARES; k++)\n        x += dop_c1(i + k * TS * MM * LS);\n"
+                       "    return x;\n}\n",
+                       tile->ds, tile->unroll);
     dop_keys_set(&keys, "TYPES", types.data ? types.data : "");
     dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
     dop_keys_set(&keys, "BEGIN", begin.data ? begin.data : "");
@@ -320,6 +340,52 @@ choose_tile_at(const dop_site *s, dop_tile *tile)
             return;
 }
 
+static dop_status
+emit(dop_gen *gen)
+{
+    static const coop_form whole = {"matmul_coop_part.glsl", "c", ", t0"};
+    return emit_as(gen, &whole);
+}
+
+static dop_status
+emit_few(dop_gen *gen)
+{
+    static const coop_form shared_out = {"matmul_few_part.glsl", "shares", ""};
+    return emit_as(gen, &shared_out);
+}
+
+/* Few tokens: the weights are read once, and what counts is that many loads of them are in flight.  The subgroups of a
+ * workgroup share out the depth of a tile; its rows are so few that every multiprocessor has a workgroup. */
+static void
+choose_tile_few(const dop_site *s, dop_tile *tile)
+{
+    const dop_target *t = s->t;
+    const dop_products p = dop_products_of(s);
+    const uint32_t m = dop_matrix_m(t->matrix), n = dop_matrix_n(t->matrix), k = dop_matrix_k(t->matrix);
+    const uint32_t rows = p.rows / p.most;
+    tile->bm = tile->tm = dop_div_up_u32(s->g->max_t, m) * m;
+    tile->tn = n;
+    tile->wg = t->max_workgroup < 256 ? t->max_workgroup : 256;
+    for (tile->bn = 4 * n; tile->bn > n && dop_div_up_u32(rows, tile->bn) < t->cores; tile->bn /= 2)
+        ;
+    if (dop_div_up_u32(rows, tile->bn) < 2 * t->cores && t->max_workgroup >= 512)
+        tile->wg = 512;
+    uint32_t subgroups = tile->wg / t->subgroup;
+    while (subgroups % (tile->bn / tile->tn))
+        tile->tn *= 2;
+    tile->ds = subgroups / (tile->bn / tile->tn);
+    tile->bk = 512;
+    while (tile->bk > k * tile->ds &&
+           (tile->bk > p.k || tile_bytes(tile, p.most, t) + tile->wg / t->subgroup * 4 > t->shared_bytes ||
+            tile->bk * (tile->bm + p.most * tile->bn) > tile->wg * 8 * 8))
+        tile->bk /= 2;
+    uint32_t pieces =
+        dop_div_up_u32(tile->bk * tile->bm / 8, tile->wg) + dop_div_up_u32(tile->bk * p.most * tile->bn / 8, tile->wg);
+    tile->unroll = 1;
+    while (tile->unroll < 4 && tile->unroll * 2 * pieces <= 8 && tile->unroll * tile->bk < p.k)
+        tile->unroll *= 2;
+}
+
 static uint32_t
 shared_bytes(dop_gen *gen)
 {
@@ -359,16 +425,41 @@ fits_at(const dop_site *s)
 static const char *
 avoid_at(const dop_site *s)
 {
-    const uint32_t span = dop_blocks_of(s->g, s->r).span;
-    return dop_matrix_fit_of(s->t, span, dop_products_of(s).k) == DOP_MATRIX_FIT_few ? "fewer than 16 rows of an expert"
-                                                                                     : NULL;
+    return dop_blocks_of(s->g, s->r).span < DOP_MATRIX_ROWS ? "fewer than 16 rows of an expert" : NULL;
 }
 
 static const char *
 avoid(const dop_site *s)
 {
-    dop_matrix_fit fit = dop_matrix_fit_of(s->t, s->g->max_t, dop_products_of(s).k);
-    return fit == DOP_MATRIX_FIT_few ? "fewer than 16 tokens" : NULL;
+    return s->g->max_t < DOP_MATRIX_ROWS ? "fewer than 16 tokens" : NULL;
+}
+
+/* All tokens are in one tile, whose rows a workgroup's registers hold. */
+enum { MOST_FEW = 64 };
+
+static dop_refusal
+fits_few(const dop_site *s)
+{
+    const dop_refusal no = fits(s);
+    if (no.why)
+        return no;
+    dop_tile tile = {.wg = 0};
+    if (s->g->max_t > MOST_FEW)
+        return (dop_refusal){"more than 64 tokens", NULL};
+    choose_tile_few(s, &tile);
+    const uint32_t mats = dop_products_of(s).most;
+    if (tile_bytes(&tile, mats, s->t) + tile.wg / s->t->subgroup * 4 > s->t->shared_bytes)
+        return (dop_refusal){"a tile does not fit shared memory", NULL};
+    if (tile.bk % (dop_matrix_k(s->t->matrix) * tile.ds))
+        return (dop_refusal){"the subgroups cannot share out the depth", NULL};
+    return no;
+}
+
+/* Larger steps of one sequence have their measured tiles. */
+static const char *
+avoid_few(const dop_site *s)
+{
+    return s->g->max_t >= DOP_MATRIX_ROWS && !dop_graph_mixes(s->g) ? "a larger step of one sequence" : NULL;
 }
 
 /* A driver that knows what a matrix is for need not transpose it in registers: products gain a tenth from the KHR form on
@@ -387,5 +478,13 @@ const dop_descriptor dop_descriptor_expert_coop = {
     .tile = choose_tile_at,
     .shared = shared_bytes,
     .emit = emit,
+    .matrix_form = DOP_CAP_coop_khr,
+};
+const dop_descriptor dop_descriptor_matmul_coop_few = {
+    .fits = fits_few,
+    .avoid = avoid_few,
+    .tile = choose_tile_few,
+    .shared = shared_bytes,
+    .emit = emit_few,
     .matrix_form = DOP_CAP_coop_khr,
 };

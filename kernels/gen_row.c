@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* A row that is held in registers is received at once, a longer one value after value in a loop. */
+/* A row that is held in registers is received at once, a longer one value after value in a loop; what is only staged comes in
+ * batches, since each one is a round trip to memory. */
 enum { MAX_AT_ONCE = 4, MAX_RECEIVED_AT_ONCE = 8 };
 
 static int
@@ -330,25 +331,30 @@ looped_program(dop_gen *gen, const dop_rowprog *p, const uint32_t *level, uint32
     }
 }
 
-/* The row lies in registers: every load comes first, and one round trip to memory serves all passes. */
+/* The row lies in registers: every load comes first, and one round trip to memory serves all passes.  In `batches`, if more
+ * than one, where there is one pass. */
 static void
-straight_program(dop_gen *gen, const dop_rowprog *p, const uint32_t *level, uint32_t top, uint32_t width, dop_buf *body)
+straight_program(dop_gen *gen, const dop_rowprog *p, const uint32_t *level, uint32_t top, uint32_t width,
+                 uint32_t batches, dop_buf *body)
 {
     dop_emit *e = &gen->e;
-    uint32_t team = p->lanes ? p->lanes : gen->choice->tile.wg, n = values_at_once(gen, p, width);
+    uint32_t team = p->lanes ? p->lanes : gen->choice->tile.wg;
+    const uint32_t n = dop_div_up_u32(values_at_once(gen, p, width), batches), last = (batches - 1) * n * team * width;
+    const char *batch = batches > 1 ? dop_emit_str(e, " + batch%u * %uu", p->serial, n * team * width) : "";
     const char *lane = p->lanes ? p->lane : "gl_LocalInvocationIndex", *i[MAX_RECEIVED_AT_ONCE],
                *inside[MAX_RECEIVED_AT_ONCE];
     dop_buf indices = {0}, constants = {0}, early = {0}, text = {0};
     for (uint32_t k = 0; k < n; k++) {
         uint32_t from = k * team * width;
-        bool whole = from + team * width <= p->len;
+        bool whole = last + from + team * width <= p->len;
         i[k] = dop_emit_str(e, "r%u_%u", p->serial, k);
         inside[k] = whole ? NULL : dop_emit_str(e, "in%u_%u", p->serial, k);
         if (!whole)
-            dop_buf_printf(&indices, "    bool %s = %s * %uu + %uu < %uu;\n", inside[k], lane, width, from, p->len);
+            dop_buf_printf(&indices, "    bool %s = %s * %uu + %uu%s < %uu;\n", inside[k], lane, width, from, batch,
+                           p->len);
         dop_buf_printf(&indices,
-                       whole ? "    uint %s = %s * %uu + %uu;\n" : "    uint %s = min(%s * %uu + %uu, %uu);\n", i[k],
-                       lane, width, from, p->len - width);
+                       whole ? "    uint %s = %s * %uu + %uu%s;\n" : "    uint %s = min(%s * %uu + %uu%s, %uu);\n",
+                       i[k], lane, width, from, batch, p->len - width);
     }
     dop_emit_scope(e, &text, "    ");
     for (uint32_t l = 0; l <= top && e->status == DOP_OK; l++) {
@@ -390,15 +396,29 @@ straight_program(dop_gen *gen, const dop_rowprog *p, const uint32_t *level, uint
         dop_buf_finish(&values);
         dop_buf_finish(&after);
     }
-    dop_buf *first = p->constants ? p->constants : body;
+    dop_buf *first = p->constants && batches == 1 ? p->constants : body;
+    if (batches > 1)
+        dop_buf_printf(body, "    for (uint batch%u = 0u; batch%u < %uu; batch%u++) {\n", p->serial, p->serial, batches,
+                       p->serial);
     dop_buf_puts(first, indices.data ? indices.data : "");
     dop_buf_puts(first, constants.data ? constants.data : "");
     dop_buf_puts(body, early.data ? early.data : "");
     dop_buf_puts(body, text.data ? text.data : "");
+    if (batches > 1)
+        dop_buf_puts(body, "    }\n");
     dop_buf_finish(&indices);
     dop_buf_finish(&constants);
     dop_buf_finish(&early);
     dop_buf_finish(&text);
+}
+
+static bool
+keeps_statistics(const dop_gen *gen, const dop_rowprog *p)
+{
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (dop_node_is(gen->e.g, p->nodes[i], DOP_STATISTIC))
+            return true;
+    return false;
 }
 
 void
@@ -418,8 +438,11 @@ dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body)
             l++;
         top = l > top ? l : top;
     }
-    if (values_at_once(gen, p, width) <= (e->routes ? MAX_RECEIVED_AT_ONCE : MAX_AT_ONCE))
-        straight_program(gen, p, level, top, width, body);
+    const uint32_t values = values_at_once(gen, p, width), most = e->routes ? MAX_RECEIVED_AT_ONCE : MAX_AT_ONCE;
+    if (values <= most)
+        straight_program(gen, p, level, top, width, 1, body);
+    else if (top == 0 && p->staged && values < UINT32_MAX && !keeps_statistics(gen, p))
+        straight_program(gen, p, level, top, width, dop_div_up_u32(values, MAX_RECEIVED_AT_ONCE), body);
     else
         looped_program(gen, p, level, top, width, body);
 }

@@ -1,5 +1,5 @@
-/* Matmul regions on CPU devices, one token or several: rows.glsl.  Matrices of equal storage share their code, whatever
- * part they belong to; only the epilogues differ. */
+/* Matmul regions on CPU devices, one token or several, of experts too: rows.glsl.  Matrices of equal storage share their
+ * code, whatever part they belong to; only the epilogues differ. */
 #include "kernels/gen.h"
 
 #include "kernels/weight_types.h"
@@ -8,12 +8,24 @@ typedef struct rows_gen {
     dop_gen *gen;
     dop_parts p;
     uint32_t tb, rows;
-    uint32_t sg;    /* lanes: the workgroup */
-    uint32_t k_pad; /* values of a staged row */
-    uint32_t sums;  /* bytes of shared memory for the sums of several tokens */
-    bool staged;    /* the whole activation lies in dop_x */
-    bool ints;      /* ... in 8 bits */
+    uint32_t sg;     /* lanes: the workgroup */
+    uint32_t k_pad;  /* values of a staged row */
+    uint32_t sums;   /* bytes of shared memory for the sums of several tokens */
+    bool staged;     /* the whole activation lies in dop_x */
+    bool ints;       /* ... in 8 bits */
+    uint32_t summed; /* slots whose rows of the activation are parts of one sum, else 1 */
+    dop_blocks blocks;
 } rows_gen;
+
+/* The pair of token j of a block, which all lanes agree on. */
+#define PAIR "dop_pair_of(j)"
+
+/* Row of the step that token j of the workgroup is. */
+static const char *
+row_of(const rows_gen *s)
+{
+    return s->blocks.id ? dop_blocks_row(s->gen, &s->blocks, PAIR) : "t0 + j";
+}
 
 static const dop_weight_type *
 weight_type(const rows_gen *s, dop_node_id matmul)
@@ -36,7 +48,7 @@ program_of(rows_gen *s)
                          .n_nodes = s->p.n_prog,
                          .len = s->p.k,
                          .t = s->tb > 1 ? "t" : "0u",
-                         .unit = "0u",
+                         .unit = s->blocks.by_pair ? dop_emit_str(&s->gen->e, "(" PAIR " %% %uu)", s->p.slots) : "0u",
                          .lanes = s->gen->choice->tile.wg,
                          .lane = "LANE",
                          .store_if = "gl_WorkGroupID.x == 0u",
@@ -51,10 +63,12 @@ emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
 {
     dop_emit *e = &s->gen->e;
     const dop_parts *p = &s->p;
-    bool many = s->tb > 1, direct = true;
+    bool many = s->tb > 1, direct = true, each = false;
     dop_rowprog prog = program_of(s);
+    if (p->experts && s->staged && !s->blocks.id)
+        dop_expert_program(s->gen, p, s->k_pad, &prog, decls, &each);
     dop_status st = s->ints ? dop_int8_declare(s->gen, &prog, s->k_pad, decls, &direct) : DOP_OK;
-    uint32_t values = s->ints || !s->staged ? 0 : s->tb * s->k_pad;
+    uint32_t values = s->ints || !s->staged ? 0 : s->tb * s->k_pad * s->summed;
     /* Two values a word: half the loads. */
     bool pairs = values && (e->caps & DOP_CAP_int64) && s->k_pad == p->k && dop_rowprog_wide(s->gen, &prog);
     if (pairs)
@@ -76,15 +90,25 @@ emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
         dop_buf_printf(decls, "shared float dop_st[TB * %uu];\n", p->n_stats);
     if ((!s->staged && !p->n_stats) || st != DOP_OK)
         return st;
-    dop_buf_puts(body,
-                 "    [[dont_unroll]] for (uint j = 0u; j < min(TB, n_tokens - t0); j++) {\n    uint t = t0 + j;\n");
+    if (s->blocks.id)
+        dop_buf_printf(body,
+                       "    [[dont_unroll]] for (uint j = 0u; j < TB; j++) {\n    uint t = %s;\n"
+                       "    if (t >= n_tokens)\n        break;\n",
+                       row_of(s));
+    else
+        dop_buf_puts(
+            body, "    [[dont_unroll]] for (uint j = 0u; j < min(TB, n_tokens - t0); j++) {\n    uint t = t0 + j;\n");
+    if (each)
+        dop_buf_printf(body, "    [[dont_unroll]] for (uint dop_j = 0u; dop_j < %uu; dop_j++) {\n", s->summed);
     if (s->staged && s->k_pad > p->k)
         dop_buf_printf(body,
                        "    for (uint i = %uu + LANE; i < %uu; i += WG)\n"
-                       "        dop_x[(j * %uu + i) >> 2][i & 3u] = 0.0;\n",
-                       p->k, s->k_pad, s->k_pad);
+                       "        dop_x[(%s + i) >> 2][i & 3u] = 0.0;\n",
+                       p->k, s->k_pad, prog.stage_base);
     uint32_t n_binds = e->n_binds;
     dop_gen_rowprog(s->gen, &prog, body);
+    if (each)
+        dop_buf_puts(body, "    }\n");
     dop_emit_scope(e, body, "    ");
     for (uint32_t i = 0; i < p->n_stats; i++)
         dop_emit_line(e, "dop_st[j * %uu + %uu] = %s;", p->n_stats, i,
@@ -106,8 +130,17 @@ emit_columns(rows_gen *s, const char *to, const char *in, dop_buf *out)
     for (uint32_t i = 0; i < p->n_stats; i++)
         dop_emit_bind(e, p->stats[i], dop_emit_str(e, "dop_st[j * %uu + %uu]", p->n_stats, i), false, NULL);
     dop_emit_scope(e, &inner, dop_emit_str(e, "%s        ", in));
-    dop_index ix = {s->tb > 1 ? "t" : "0u", wide ? "c" : "(c + k)"};
-    dop_emit_line(e, wide ? "%s = %s;" : "%s[k] = %s;", to, dop_emit_value(e, p->act, ix, wide ? 4 : 1));
+    const char *at = "", *times = "";
+    if (s->blocks.by_pair)
+        at = dop_emit_str(e, PAIR " %% %uu * %uu + ", p->slots, p->k);
+    else if (p->sum) {
+        at = dop_emit_str(e, "dop_slot * %uu + ", p->k);
+        times = dop_emit_str(e, " * %s[dop_slot]", dop_choice_row(s->gen, dop_node_at(e->g, p->sum)->src[1]));
+    }
+    dop_index ix = {s->tb > 1 ? "t" : "0u", dop_emit_str(e, wide ? "(%sc)" : "(%sc + k)", at)};
+    if (!*at && wide)
+        ix.c = "c";
+    dop_emit_line(e, wide ? "%s = %s%s;" : "%s[k] = %s%s;", to, dop_emit_value(e, p->act, ix, wide ? 4 : 1), times);
     if (wide)
         dop_buf_printf(out, "%sif (c < %uu) {\n%s%s}\n", in, p->k, inner.data ? inner.data : "", in);
     else
@@ -132,10 +165,11 @@ emit_load(rows_gen *s, const dop_part *part, dop_buf *load)
     dop_buf_printf(load, "            vec4 x[TB][%u];\n", fours);
     dop_buf_puts(load, "            [[unroll]] for (uint j = 0u; j < TB; j++) {\n");
     if (s->staged) {
-        dop_buf_printf(load, "%svec4 four = dop_x_get(j * %uu + v * %uu + %s);\n", in, s->k_pad / 4, fours, lane);
+        dop_buf_printf(load, "%svec4 four = dop_x_get(%s * %uu + v * %uu + %s);\n", in, s->p.sum ? "dop_slot" : "j",
+                       s->k_pad / 4, fours, lane);
     } else {
         dop_buf_printf(load, "%suint c = v * %uu + %s * 4u%s;\n%svec4 four = vec4(0.0);\n", in, unit_of(s, part), lane,
-                       s->tb > 1 ? ", t = min(t0 + j, n_tokens - 1u)" : "", in);
+                       s->tb > 1 ? dop_emit_str(&s->gen->e, ", t = min(%s, n_tokens - 1u)", row_of(s)) : "", in);
         emit_columns(s, "four", in, load);
     }
     dop_buf_printf(load, "%s[[unroll]] for (uint q = 0u; q < %uu; q++)\n%s    x[j][q] = subgroupShuffle(four, q);\n",
@@ -220,8 +254,14 @@ emit_store(rows_gen *s, const dop_part *part, dop_buf *store)
     dop_index ix = {s->tb > 1 ? "t" : "0u", "c"};
     uint32_t n_binds = e->n_binds;
     for (uint32_t m = 0; m < part->n_mats; m++)
-        dop_emit_bind(e, part->mats[m], dop_emit_str(e, "y[%u]", m), false, NULL);
+        dop_emit_bind(e, s->p.sum ? s->p.sum : part->mats[m], dop_emit_str(e, "y[%u]", m), false, NULL);
     dop_emit_scope(e, store, "                    ");
+    if (s->blocks.id) {
+        dop_emit_line(e, "uint at = %s;", dop_blocks_column(s->gen, &s->blocks, PAIR, part->rows));
+        ix.c = "at";
+    } else if (s->p.experts && !s->p.sum) {
+        ix.c = dop_emit_str(e, "(dop_slot * %uu + c)", part->rows);
+    }
     for (uint32_t i = 0; i < s->p.n_stats; i++) {
         dop_emit_line(e, "float st%u = dop_st[j * %uu + %uu];", i, s->p.n_stats, i);
         dop_emit_bind(e, s->p.stats[i], dop_emit_str(e, "st%u", i), false, NULL);
@@ -251,6 +291,45 @@ alike(const rows_gen *s, const dop_part *a, const dop_part *b)
     return true;
 }
 
+/* Blocks of rows of a part, for each slot. */
+static uint32_t
+blocks_of(const rows_gen *s, const dop_part *part)
+{
+    return dop_div_up_u32(part->rows, s->rows * s->sg);
+}
+
+static uint32_t
+slots_of(const rows_gen *s)
+{
+    return s->blocks.id || s->p.sum ? 1 : s->p.slots;
+}
+
+/* Matrix m of a part: the one of the block's expert, or of the slot's. */
+static const char *
+matrix_of(rows_gen *s, dop_node_id w)
+{
+    if (s->blocks.id)
+        return dop_emit_str(&s->gen->e, "dop_same(%s)", dop_emit_matrix(&s->gen->e, w, "dop_matrix"));
+    if (!s->p.experts)
+        return dop_emit_arg(&s->gen->e, w, false);
+    return dop_emit_str(&s->gen->e, "dop_same(%s)", dop_expert_weights(s->gen, &s->p, w, "dop_slot"));
+}
+
+/* Around the steps of a sum over slots: each has a matrix of its own. */
+static void
+emit_slots(rows_gen *s, const dop_part *part, dop_keys *keys)
+{
+    dop_buf b = {0};
+    if (s->p.sum) {
+        dop_buf_printf(&b, "        [[dont_unroll]] for (dop_slot = 0u; dop_slot < %uu; dop_slot++) {\n", s->p.slots);
+        for (uint32_t m = 0; m < part->n_mats; m++)
+            dop_buf_printf(&b, "        w%u = %s;\n", m, matrix_of(s, dop_node_at(s->gen->e.g, part->mats[m])->src[1]));
+    }
+    dop_keys_set(keys, "SLOTS", b.data ? dop_emit_str(&s->gen->e, "%s", b.data) : "");
+    dop_keys_set(keys, "SLOTS_END", s->p.sum ? "        }\n" : "");
+    dop_buf_finish(&b);
+}
+
 /* Where part `index` of n in a group begins among its blocks, and what its matrices are. */
 static void
 emit_select(rows_gen *s, const dop_part *part, uint32_t index, uint32_t n, uint32_t base, dop_buf *out)
@@ -263,9 +342,13 @@ emit_select(rows_gen *s, const dop_part *part, uint32_t index, uint32_t n, uint3
                    part->rows);
     if (index || s->p.n > 1)
         dop_buf_printf(out, "%s%spart = %uu;\n", in, index ? "" : "uint ", index);
+    if (s->p.experts && !s->blocks.id && !s->p.sum)
+        dop_buf_printf(out, "%sdop_slot = (b - base) / %uu;\n%sbase += dop_slot * %uu;\n", in, blocks_of(s, part), in,
+                       blocks_of(s, part));
     for (uint32_t m = 0; m < part->n_mats; m++) {
         dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
-        dop_buf_printf(out, "%s%sw%u = %s;\n", in, index ? "" : "U32 ", m, dop_emit_arg(e, w, false));
+        dop_buf_printf(out, "%s%sw%u = %s;\n", in, index ? "" : "U32 ", m,
+                       s->p.sum ? dop_emit_arg(e, w, false) : matrix_of(s, w));
         dop_buf_printf(out, "%s%saux%u = %s;\n", in, index ? "" : "uint ", m, dop_emit_weight(e, w));
     }
     if (index)
@@ -314,7 +397,7 @@ emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
     uint32_t blocks = 0;
     for (uint32_t i = 0; i < n; i++) {
         emit_select(s, parts[i], i, n, blocks, &select);
-        blocks += dop_div_up_u32(parts[i]->rows, s->rows * s->sg);
+        blocks += blocks_of(s, parts[i]) * slots_of(s);
     }
     emit_load(s, parts[0], &load);
     emit_ahead(s, parts[0], &ahead);
@@ -338,6 +421,8 @@ emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
     }
     dop_keys_num(s->gen, &keys, "M", parts[0]->n_mats);
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");
+    dop_keys_set(&keys, "ROW_OF", row_of(s));
+    emit_slots(s, parts[0], &keys);
     dop_status st = dop_template_fill(s->gen, s->tb == 1 ? "rows_one.glsl" : "rows_many.glsl", &keys, &finish);
     dop_keys_num(s->gen, &keys, "UNITS", dop_div_up_u32(s->p.k, unit_of(s, parts[0])));
     dop_keys_set(&keys, "SELECT", select.data ? select.data : "");
@@ -356,6 +441,37 @@ emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
     return st;
 }
 
+static uint32_t
+experts_bytes(dop_gen *gen, const rows_gen *s)
+{
+    return s->blocks.id ? dop_blocks_bytes(gen, s->tb) : s->p.experts ? dop_expert_bytes(gen) : 0;
+}
+
+/* Whose rows a workgroup makes; it leaves where there are none. */
+static void
+emit_tokens(rows_gen *s, dop_buf *decls, dop_buf *out)
+{
+    dop_gen *gen = s->gen;
+    if (s->p.experts) /* a workgroup is a subgroup */
+        dop_buf_puts(decls, "#define barrier() DOP_STEP()\n");
+    if (s->blocks.id) {
+        dop_buf_puts(decls, "#define BM TB\n");
+        dop_blocks_declare(&s->blocks, decls);
+        dop_buf_puts(decls, "uint dop_pair_of(uint j) { return subgroupBroadcastFirst(dop_pair[j]); }\n");
+        dop_buf_printf(out, "    uint n_tokens = %s;\n", dop_emit_n_tokens(&gen->e));
+        dop_blocks_begin(gen, &s->blocks, "gl_WorkGroupID.y", out);
+    } else if (s->tb == 1) {
+        dop_buf_puts(out, "    const uint t0 = 0u, n_tokens = 1u;\n");
+        if (s->p.experts)
+            dop_expert_begin(gen, &s->p, decls, out);
+    } else {
+        dop_buf_printf(out,
+                       "    uint t0 = gl_WorkGroupID.y * TB, n_tokens = %s;\n"
+                       "    if (t0 >= n_tokens)\n        return;\n",
+                       dop_emit_n_tokens(&gen->e));
+    }
+}
+
 static dop_status
 begin(rows_gen *s, dop_gen *gen)
 {
@@ -366,11 +482,15 @@ begin(rows_gen *s, dop_gen *gen)
         return st;
     uint32_t unit = s->p.unit > tile->bk ? s->p.unit : tile->bk;
     s->k_pad = (s->p.k + unit - 1) / unit * unit;
+    s->blocks = dop_blocks_of(gen->e.g, gen->e.r);
+    s->summed = s->p.sum ? s->p.slots : 1;
+    s->p.t = s->tb > 1 ? "t" : "0u";
     s->sums = s->tb > 1 ? s->sg * s->tb * gen->e.r->info->most_mats * s->rows * 4 : 0;
     /* Other uses of shared memory are small; a program that has to run first was admitted by its size. */
     s->ints = gen->descriptor->ints;
-    s->staged =
-        s->ints || (s->p.staged && s->tb == 1) || s->sums + s->tb * (s->k_pad + 16) * 4 <= gen->e.target->shared_bytes;
+    const uint32_t others = s->sums + experts_bytes(gen, s);
+    s->staged = s->ints || (s->p.staged && s->tb == 1) ||
+                others + s->tb * (s->k_pad * s->summed + 16) * 4 <= gen->e.target->shared_bytes;
     return DOP_OK;
 }
 
@@ -381,10 +501,11 @@ emit(dop_gen *gen)
     const dop_tile *tile = &gen->choice->tile;
     rows_gen s;
     dop_keys keys = {0};
-    dop_buf decls = {0}, prologue = {0}, groups = {0};
+    dop_buf decls = {0}, prologue = {0}, groups = {0}, tokens = {0};
     dop_status st = begin(&s, gen);
     if (st != DOP_OK)
         return st;
+    emit_tokens(&s, &decls, &tokens);
     if (s.sums)
         dop_buf_printf(&decls, "shared vec4 dop_part[%u];\n", s.sums / 16);
     st = emit_prologue(&s, &decls, &prologue);
@@ -405,16 +526,11 @@ emit(dop_gen *gen)
         st = emit_group(&s, members, n, &groups);
     }
     gen->grid[0] = tile->loops;
-    gen->grid[1] = dop_div_up_u32(s.tb > 1 ? e->g->max_t : 1, s.tb);
+    gen->grid[1] = s.blocks.id ? s.blocks.n * (s.blocks.span / s.tb) : dop_div_up_u32(s.tb > 1 ? e->g->max_t : 1, s.tb);
     gen->grid[2] = 1;
     dop_keys_num(gen, &keys, "ROWS", s.rows);
     dop_keys_num(gen, &keys, "TB", s.tb);
-    dop_keys_set(&keys, "TOKENS",
-                 s.tb == 1 ? "    const uint t0 = 0u, n_tokens = 1u;\n"
-                           : dop_emit_str(e,
-                                          "    uint t0 = gl_WorkGroupID.y * TB, n_tokens = %s;\n"
-                                          "    if (t0 >= n_tokens)\n        return;\n",
-                                          dop_emit_n_tokens(e)));
+    dop_keys_set(&keys, "TOKENS", tokens.data ? tokens.data : "");
     dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
     dop_keys_set(&keys, "PROLOGUE", prologue.data ? prologue.data : "");
     dop_keys_set(&keys, "GROUPS", groups.data ? groups.data : "");
@@ -423,6 +539,7 @@ emit(dop_gen *gen)
     dop_buf_finish(&decls);
     dop_buf_finish(&prologue);
     dop_buf_finish(&groups);
+    dop_buf_finish(&tokens);
     return st;
 }
 
@@ -433,8 +550,8 @@ shared_bytes(dop_gen *gen)
     if (begin(&s, gen) != DOP_OK)
         return 0; /* generation says why */
     dop_rowprog prog = program_of(&s);
-    uint32_t row = s.ints ? dop_int8_bytes(gen, &prog, s.k_pad) : s.staged ? s.tb * s.k_pad * 4 : 0;
-    return s.sums + row + s.tb * s.p.n_stats * 4;
+    uint32_t row = s.ints ? dop_int8_bytes(gen, &prog, s.k_pad) : s.staged ? s.tb * s.k_pad * s.summed * 4 : 0;
+    return s.sums + row + s.tb * s.p.n_stats * 4 + experts_bytes(gen, &s);
 }
 
 /* CPU devices: one subgroup is a workgroup; blocks of rows by tokens as large as the code they unroll into may be. */
@@ -447,10 +564,12 @@ choose_tile(const dop_site *s, bool gemv, dop_tile *tile)
     uint32_t unit = 8;
     for (uint32_t i = 0; i < s->r->n_nodes; i++) {
         const dop_node *n = dop_node_at(g, s->r->nodes[i]);
-        const dop_weight_type *w = n->op == DOP_OP_matmul ? dop_weight_type_of(dop_node_at(g, n->src[1])->type) : NULL;
+        const dop_weight_type *w =
+            dop_op_of(n->op)->root == DOP_ROOT_product ? dop_weight_type_of(dop_node_at(g, n->src[1])->type) : NULL;
         unit = w && w->unit > unit ? w->unit : unit;
     }
-    uint64_t products = (uint64_t)p.rows * p.k;
+    const dop_blocks b = dop_blocks_of(g, s->r);
+    uint64_t products = (uint64_t)p.rows * p.k / (b.id ? b.slots : 1);
     bool small = products < (1 << 19); /* compiling takes longer than running: less code */
     tile->wg = t->subgroup;
     /* What is unrolled: rows by matrices by tokens by the values of a step. */
@@ -461,7 +580,8 @@ choose_tile(const dop_site *s, bool gemv, dop_tile *tile)
         tile->rows /= 2;
     /* A workgroup makes its activations itself, so it should have a quarter of a million products to do, and every core
      * as many workgroups as the next: the driver shares them out beforehand.  Blocks of tokens are workgroups too. */
-    uint64_t loops = (products * tile->bm) >> 18, most = t->cores * 8 / dop_div_up_u32(gemv ? 1 : g->max_t, tile->bm);
+    const uint32_t tiles = b.id ? b.n * (b.span / tile->bm) : dop_div_up_u32(gemv ? 1 : g->max_t, tile->bm);
+    uint64_t loops = (products * tile->bm) >> 18, most = t->cores * 8 / tiles;
     loops = loops > most ? most : loops;
     tile->loops = loops < t->cores ? t->cores : dop_pow2_floor((uint32_t)loops);
 }
@@ -526,6 +646,43 @@ const dop_descriptor dop_descriptor_gemv_rows_i8 = {
 };
 const dop_descriptor dop_descriptor_matmul_rows = {
     .fits = fits,
+    .avoid = avoid_gpus,
+    .tile = tile_of_several,
+    .shared = shared_bytes,
+    .emit = emit,
+    .ahead = true,
+};
+
+static dop_refusal
+fits_experts(const dop_site *s)
+{
+    const dop_analysis *a = s->r->info;
+    if (a->n_stats > 0)
+        return (dop_refusal){"a statistic is summed up beside the products", NULL};
+    if (!a->sum && dop_node_at(s->g, a->act)->shape.rank == 3)
+        return (dop_refusal){"each slot has a row of its own", NULL};
+    return fits(s);
+}
+
+static dop_refusal
+fits_blocks(const dop_site *s)
+{
+    dop_refusal no = dop_blocks_refuse(s);
+    if (s->r->info->n_stats > 0)
+        return (dop_refusal){"a statistic is summed up beside the products", NULL};
+    return no.why ? no : fits(s);
+}
+
+const dop_descriptor dop_descriptor_expert_rows = {
+    .fits = fits_experts,
+    .avoid = avoid_gpus,
+    .tile = tile_of_one,
+    .shared = shared_bytes,
+    .emit = emit,
+    .ahead = true,
+};
+const dop_descriptor dop_descriptor_expert_block_rows = {
+    .fits = fits_blocks,
     .avoid = avoid_gpus,
     .tile = tile_of_several,
     .shared = shared_bytes,

@@ -289,8 +289,14 @@ compare_step(dop_check_run *run)
         dop_status st = dop_interp_eval(run->it, run->r->nodes[i], run->diag, &id);
         if (st != DOP_OK)
             return st;
-        if (run->g->max_t != 1 && id->count != 1)
+        if (run->g->max_t > 1 && dop_node_at(run->g, run->r->nodes[i])->shape.dim[0].sym == DOP_SYM_T) {
+            /* a pick of every row, of which the reference has some */
+            memcpy(want.ids, a->ids, run->c->n_tokens * sizeof *want.ids);
+            for (uint32_t k = 0; k < id->count && k < run->n_samples; k++)
+                want.ids[run->sample[k]] = id->u[k];
+            run->result->values += id->count;
             continue;
+        }
         want.rows[0] = b->rows[b->n_rows - 1];
         want.ids[b->n_out % DOP_STEP_RING] = want.rows[0].token = id->u[0];
         want.n_out++;

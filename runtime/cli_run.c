@@ -17,7 +17,7 @@ typedef struct run {
     size_t n_before;     /* tokens of the sequence that --session restored */
     uint32_t n;          /* tokens to generate */
     dop_logprobs logprobs;
-    dop_shape shape;
+    dop_cli_shape shape;
     double feed_ms; /* when feeding began, dop_now_ms */
 } run;
 
@@ -106,7 +106,7 @@ prepare(run *r, dop_diag *diag)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     r->as_ids = cli->print_ids || !tok;
     r->gen.streams = !r->as_ids && !cli->json;
-    if (dop_cli_wants_shape(cli) && (st = dop_shape_start(cli, &r->gen, diag, &r->shape)) != DOP_OK)
+    if (dop_cli_wants_shape(cli) && (st = dop_cli_shape_start(cli, &r->gen, diag, &r->shape)) != DOP_OK)
         return st;
     if (cli->logprobs != DOP_CLI_UNSET && (st = start_logprobs(r, diag)) != DOP_OK)
         return st;
@@ -304,7 +304,7 @@ dop_mode_run(dop_cli *cli, dop_diag *diag)
 error:
     dop_generation_finish(&r.gen);
     dop_logprobs_finish(&r.logprobs);
-    dop_shape_finish(&r.shape);
+    dop_cli_shape_finish(&r.shape);
     dop_ids_finish(&r.prompt);
     dop_buf_finish(&r.prompt_text);
     return st;

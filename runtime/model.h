@@ -37,11 +37,11 @@ typedef struct dop_open_step {
         dop_sequence *sequence;
         uint32_t n_rows; /* of it in this step */
         bool ran;        /* its replay is done: its states are those after them */
-        uint32_t pick;   /* of its last row, by the device; UINT32_MAX: none */
     } of[DOP_STEP_MAX_SEQUENCES];
     uint32_t slot[DOP_STEP_MAX_ROWS];       /* index into of[] */
     uint32_t number[DOP_STEP_MAX_ROWS];     /* of the row among those of its sequence */
     const float *logits[DOP_STEP_MAX_ROWS]; /* of rows that want something and that the host has; else NULL */
+    uint32_t picks[DOP_STEP_MAX_ROWS];      /* of rows that want one, by the device; UINT32_MAX: none */
     uint8_t wants[DOP_STEP_MAX_ROWS];
     float *kept;     /* owned: copies of logits, where a step takes several replays; NULL: none does */
     size_t cap_kept; /* rows of it */

@@ -58,7 +58,8 @@ check_model(const dop_plan *plan, dop_diag *diag)
     if (m->n_sequences == 0 || m->n_sequences > DOP_STEP_MAX_SEQUENCES)
         return DAMAGED("room for %u sequences", m->n_sequences);
     const bool pages = m->page > 0 && (m->page & (m->page - 1)) == 0 && m->ctx % m->page == 0;
-    if (pages ? m->n_pages < m->ctx / m->page || m->n_pages > MAX_CTX : m->page > 0 || m->n_pages > 0)
+    const uint64_t each = pages ? m->ctx / m->page : 0;
+    if (m->n_pages < each || m->n_pages > each * m->n_sequences || (m->page > 0 && !pages))
         return DAMAGED("%u pages of %u positions", m->n_pages, m->page);
     if (m->bos_id < -1 || m->bos_id >= (int32_t)m->vocab)
         return DAMAGED("BOS id %d of %u tokens", m->bos_id, m->vocab);
@@ -322,12 +323,13 @@ static dop_status
 check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
 {
     const dop_plan_schedule *s = &plan->schedules[i];
-    if (s->kind < DOP_SCHED_DECODE || s->kind > DOP_SCHED_EMBED || s->profile >= plan->n_profiles || s->greedy > 1)
+    if (s->kind < DOP_SCHED_DECODE || s->kind > DOP_SCHED_EMBED || s->profile >= plan->n_profiles ||
+        s->greedy > DOP_PICKS_EACH || (s->greedy == DOP_PICKS_EACH && s->kind != DOP_SCHED_ROWS))
         return DAMAGED("schedule %u has kind %u, profile %u, greedy %u", i, s->kind, s->profile, s->greedy);
     if (s->ordering >= DOP_N_ORDERS)
         return DAMAGED("schedule %u has ordering %u", i, s->ordering);
     /* Only the arg-max of a decode schedule counts persistent runs. */
-    if (s->ordering != DOP_ORDER_BARRIERS && (s->kind != DOP_SCHED_DECODE || !s->greedy))
+    if (s->ordering != DOP_ORDER_BARRIERS && (s->kind != DOP_SCHED_DECODE || s->greedy != DOP_PICKS_NEXT))
         return DAMAGED("schedule %u is ordered by %s and no greedy decode", i, dop_plan_ordering_name(s->ordering));
     if ((s->n_stages > 0) != (s->ordering == DOP_ORDER_PERSISTENT) ||
         !range_ok(s->first_stage, s->n_stages, plan->n_dispatches))

@@ -145,6 +145,10 @@ enum { DOP_PLAN_STATE_APPEND = 1, DOP_PLAN_STATE_REPLACE };
  * logits), the others the logits of the last one. */
 enum { DOP_SCHED_DECODE = 1, DOP_SCHED_PREFILL, DOP_SCHED_SCORE, DOP_SCHED_ROWS, DOP_SCHED_EMBED };
 
+/* What a schedule picks: nothing; the arg-max of its last row's logits, which is the token of the next step, to which it
+ * moves the step record on; or that of every row t, into ids[t] of the step record, of which nothing else changes. */
+enum { DOP_PICKS_NONE, DOP_PICKS_NEXT, DOP_PICKS_EACH };
+
 /* How the dispatches of a schedule are ordered.
  * Persistent: the first dispatch runs the schedule's stages.  Its workgroups, all of which the device must run at once, go
  * through them together and pass values on through mailboxes in DOP_SLOT_MAILBOX: a word there is all ones until it is filled.
@@ -163,7 +167,7 @@ typedef struct dop_plan_schedule {
     uint32_t n_body;        /* the first n_body need not be followed by the rest (the LM head and what only it reads)
                                 unless logits are wanted; n_body == n_dispatches when there is no such split */
     uint32_t logits_slot;   /* slot of the logits, f32 [1 or max_rows, vocab], or hidden states */
-    uint32_t greedy;        /* 1: the last dispatch picks the arg-max and advances the step record */
+    uint32_t greedy;        /* DOP_PICKS_*: what the last dispatch does */
     uint64_t logits_offset; /* bytes into that slot */
     uint32_t ordering;      /* DOP_ORDER_*; of schedules that differ in it alone the runtime takes the faster */
     uint32_t n_stages;      /* persistent: the stages of its first dispatch, else 0 */

@@ -79,7 +79,8 @@ dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t tim
     if (st == DOP_OK)
         st = dop_replay_submit(&m->replay, schedule, form, times, diag, out_ticket);
     /* A schedule without a split picks even when only its body is wanted. */
-    if (st == DOP_OK && sched->greedy && (form != DOP_FORM_BODY || sched->n_body == sched->n_dispatches))
+    if (st == DOP_OK && sched->greedy == DOP_PICKS_NEXT &&
+        (form != DOP_FORM_BODY || sched->n_body == sched->n_dispatches))
         m->picks_asked += times;
     return st;
 }

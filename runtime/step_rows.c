@@ -86,12 +86,12 @@ sort_rows(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
             o->of[o->n_sequences++].sequence = rows[i].sequence;
             o->of[k].n_rows = 0;
             o->of[k].ran = false;
-            o->of[k].pick = UINT32_MAX;
         }
         o->slot[i] = k;
         o->number[i] = o->of[k].n_rows++;
         o->wants[i] = (uint8_t)rows[i].wants;
         o->logits[i] = NULL;
+        o->picks[i] = UINT32_MAX;
     }
     return DOP_OK;
 }
@@ -121,7 +121,18 @@ too_many(uint32_t n, const char *what, uint32_t most, dop_diag *diag)
     return DOP_FAIL(diag, DOP_E_INPUT, "a step of %u rows%s: this plan's schedules take at most %u", n, what, most);
 }
 
-/* Do the schedules hold the rows?  *out_together: the one that takes them all; UINT32_MAX: one replay for each sequence. */
+/* Does nobody want more than picks, and the schedule makes them? */
+static bool
+picks_suffice(const dop_model *m, uint32_t n, uint32_t schedule)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (m->step.wants[i] & DOP_WANTS_LOGITS)
+            return false;
+    return m->plan.schedules[schedule].greedy == DOP_PICKS_EACH;
+}
+
+/* Do the schedules hold the rows?  *out_together: one that takes rows of several sequences, for all of them; UINT32_MAX: one
+ * replay for each sequence. */
 static dop_status
 choose(const dop_model *m, uint32_t n, dop_diag *diag, uint32_t *out_together)
 {
@@ -137,6 +148,11 @@ choose(const dop_model *m, uint32_t n, dop_diag *diag, uint32_t *out_together)
         if (o->of[k].n_rows > dop_model_max_rows(m, inner))
             return too_many(o->of[k].n_rows, inner ? " that want logits" : "", dop_model_max_rows(m, inner), diag);
     }
+    /* Picks of several rows of one sequence need not bring their logits along. */
+    uint32_t rows = o->n_sequences == 1 && inner_wants(o, n, 0) ? smallest(m, DOP_SCHED_ROWS, n) : UINT32_MAX;
+    if (rows != UINT32_MAX && m->plan.schedules[rows].kind == DOP_SCHED_ROWS && !m->plan.replaces &&
+        picks_suffice(m, n, rows))
+        *out_together = rows;
     return DOP_OK;
 }
 
@@ -199,15 +215,17 @@ run_one(dop_model *m, uint32_t n, uint32_t k, float **io_kept, dop_diag *diag)
         if (o->slot[i] == k)
             last = o->wants[i];
     uint32_t schedule = n_rows == 1 ? dop_step_decode_at(m, pos, 1) : smallest_of_one(m, inner, n_rows);
-    bool by_device = last == DOP_WANTS_PICK && !inner && m->plan.schedules[schedule].greedy;
+    uint32_t picks = m->plan.schedules[schedule].greedy;
+    bool by_device = last == DOP_WANTS_PICK && !inner && picks == DOP_PICKS_NEXT;
     /* Persistent schedules have no form without logits. */
     dop_form form = by_device ? DOP_FORM_FULL : inner || last || n_rows == 1 ? DOP_FORM_READ : DOP_FORM_BODY;
     dop_status st = dop_step_finish(s, n_rows, pos, form, &schedule, diag);
     if (st != DOP_OK)
         return st;
     o->of[k].ran = true;
-    if (by_device)
-        o->of[k].pick = dop_replay_step(&m->replay)->ids[(m->picks_asked - 1) % DOP_STEP_RING];
+    for (uint32_t i = 0; i < n && by_device; i++)
+        if (o->slot[i] == k && o->wants[i])
+            o->picks[i] = dop_replay_step(&m->replay)->ids[(m->picks_asked - 1) % DOP_STEP_RING];
     if (form == DOP_FORM_READ)
         take_logits(m, n, k, dop_replay_logits(&m->replay, schedule),
                     dop_plan_logit_rows(&m->plan.schedules[schedule]) > 1, io_kept);
@@ -239,12 +257,19 @@ run_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t schedu
         row->flags = 0;
     }
     uint64_t ticket;
-    dop_status st = dop_step_submit(m, schedule, wants_any(o, n) ? DOP_FORM_READ : DOP_FORM_BODY, 1, diag, &ticket);
+    bool picks = picks_suffice(m, n, schedule);
+    dop_form form = !wants_any(o, n) ? DOP_FORM_BODY : picks ? DOP_FORM_FULL : DOP_FORM_READ;
+    dop_status st = dop_step_submit(m, schedule, form, 1, diag, &ticket);
     if (st == DOP_OK)
         st = dop_replay_wait(&m->replay, ticket, diag);
     const float *logits = dop_replay_logits(&m->replay, schedule);
-    for (uint32_t i = 0; i < n && st == DOP_OK; i++)
-        o->logits[i] = o->wants[i] ? logits + (size_t)(first[o->slot[i]] + o->number[i]) * m->plan.model->vocab : NULL;
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
+        const uint32_t r = first[o->slot[i]] + o->number[i];
+        if (o->wants[i] && picks)
+            o->picks[i] = step->ids[r];
+        else if (o->wants[i])
+            o->logits[i] = logits + (size_t)r * m->plan.model->vocab;
+    }
     for (uint32_t k = 0; k < o->n_sequences && st == DOP_OK; k++) {
         dop_step_swap_states(m, o->of[k].sequence->place);
         o->of[k].ran = true;
@@ -263,7 +288,7 @@ check_finite(const dop_model *m, uint32_t n, dop_diag *diag)
         if (o->logits[i])
             finite = dop_logits_largest(o->logits[i], m->plan.model->vocab) != UINT32_MAX;
         else if (o->wants[i])
-            finite = o->of[o->slot[i]].pick < m->plan.model->vocab;
+            finite = o->picks[i] < m->plan.model->vocab;
         if (!finite)
             return dop_step_not_finite(m, s->n_tokens + o->number[i], diag);
     }
@@ -337,7 +362,7 @@ dop_step_pick(const dop_model *model, uint32_t row)
     if (row >= o->n_rows || !(o->wants[row] & DOP_WANTS_PICK))
         return UINT32_MAX;
     const float *logits = o->logits[row];
-    return logits ? dop_logits_largest(logits, model->plan.model->vocab) : o->of[o->slot[row]].pick;
+    return logits ? dop_logits_largest(logits, model->plan.model->vocab) : o->picks[row];
 }
 
 dop_status

@@ -1,6 +1,7 @@
 /* doppler/text.h: the tokenizer and chat template of a plan. */
 #include "runtime/model.h"
 #include "runtime/text/chat.h"
+#include "runtime/text_internal.h"
 
 #include <doppler/text.h>
 
@@ -113,6 +114,18 @@ dop_text_decode(const dop_text *text, const uint32_t *ids, size_t n, dop_diag *d
     *out_bytes = out.data;
     *out_len = out.size - 1;
     return DOP_OK;
+}
+
+const dop_plan *
+dop_text_plan(const dop_text *text)
+{
+    return text->plan;
+}
+
+const dop_tokenizer *
+dop_text_tokenizer(const dop_text *text)
+{
+    return text->tok;
 }
 
 bool

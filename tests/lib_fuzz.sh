@@ -2,6 +2,7 @@
 # fuzzer as argument.  The same seed of random numbers every time: a failure can be repeated.
 . "$(dirname "$0")/lib.sh"
 fuzzer=$1
+runs=20000
 mkdir seeds
 "$DOPPLERC" "$SRC/tests/golden/llama" -o llama.plan --quiet --chunks 8 --ctx 64 || exit 1
 
@@ -16,6 +17,13 @@ fuzz_ir)
         "$DOPPLERC" "$SRC/tests/golden/$model" -o unused.plan --quiet --emit ir >ir || exit 1
         csplit -s -z -f "seeds/ir-$model-" ir '/^graph /' '{*}'
     done
+    ;;
+fuzz_grammar)
+    runs=3000
+    grep -oE '"schema": .*, "says"|^  [{].*[^],]' "$SRC/tests/grammar/corpus.json" |
+        sed -E 's/^"schema": //; s/, "says"$//' | awk '/^ *[{]/ { print "S" $0 > ("seeds/schema-" NR) }'
+    sed -nE 's/^ *\{"grammar": "(([^"\\]|\\.)*)".*/\1/p' "$SRC/tests/grammar/corpus.json" |
+        awk '{ gsub(/\\n/, "\n"); gsub(/\\"/, "\""); gsub(/\\\\/, "\\"); printf "G%s", $0 > ("seeds/grammar-" NR) }'
     ;;
 fuzz_plan)
     cp llama.plan seeds/
@@ -48,7 +56,7 @@ T
     done
     ;;
 esac
-check "$(basename "$fuzzer"): survives" "$fuzzer" seeds -runs=20000 -max_total_time=20 -seed=1 -rss_limit_mb=4096 \
+check "$(basename "$fuzzer"): survives" "$fuzzer" seeds -runs=$runs -max_total_time=20 -seed=1 -rss_limit_mb=4096 \
     -timeout=20 -print_final_stats=1
 grep -h 'stat::number_of_executed_units' .out
 finish

@@ -138,7 +138,7 @@ dop_gi_layer_inputs(dop_gi *gi)
         char name[64];
         a->layers[i].post_input_norm = p->norm;
         snprintf(name, sizeof name, "blk.%u.attn_v.weight", i);
-        t->k_is_v = !dop_gi_tensor(gi, name, NULL);
+        t->k_is_v = !gi->slides[i] && !dop_gi_tensor(gi, name, NULL);
         while (from > 0 && gi->slides[from - 1] != gi->slides[i])
             from--;
         if (i < a->n_layers - n)

@@ -1,8 +1,10 @@
 // The activation row in 8 bits (types/int.glsl says what of): ${STEPS} units of 32 values.
 #define XI_UNITS ${STEPS}u
-shared uvec4 dop_xq[2u * XI_UNITS]; // words 0..3 of all units, then words 4..7: neighbours read neighbouring 16 bytes
+// Words 0..3 of all units, then words 4..7: neighbours read neighbouring 16 bytes.  Bits of floats, since the stages of a
+// persistent dispatch share memory of one type.
+shared vec4 dop_xq[2u * XI_UNITS];
 shared vec2 dop_xds[XI_UNITS];
-dop_xi dop_xi_get(uint v) { return dop_xi(dop_xq[v], dop_xq[XI_UNITS + v], dop_xds[v]); }
+dop_xi dop_xi_get(uint v) { return dop_xi(floatBitsToUint(dop_xq[v]), floatBitsToUint(dop_xq[XI_UNITS + v]), dop_xds[v]); }
 // 127 / (largest of a unit); a unit of zeros, or of next to nothing, is zeros.
 float dop_xi_scale(float top) { return top > 1e-30 ? 127.0 / top : 0.0; }
 // Bytes 0 and 2 of a word.
@@ -29,7 +31,7 @@ void dop_xi_put(uint i, vec4 x)
     uint mine = odd ? high << 8 : low, others = odd ? low << 8 : high;
     uint word = mine | subgroupShuffleXor(others, 1u);
 #endif
-    dop_xq[((i >> 2) & 1u) * XI_UNITS + v][i & 3u] = word;
+    dop_xq[((i >> 2) & 1u) * XI_UNITS + v][i & 3u] = uintBitsToFloat(word);
     if ((i & 7u) == 0u)
         dop_xds[v] = vec2(top * (1.0 / 127.0), top * (1.0 / 127.0) * float(sum));
 }

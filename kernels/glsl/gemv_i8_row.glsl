@@ -26,8 +26,8 @@ void dop_xi_row()
             uint w1 = dop_xi_pair(a.z, a.w) | dop_xi_pair(b.z, b.w) << 8;
 #endif
             uint at = (j >> 2) * XI_UNITS + v;
-            dop_xq[at][j & 3u] = w0;
-            dop_xq[at][(j & 3u) + 1u] = w1;
+            dop_xq[at][j & 3u] = uintBitsToFloat(w0);
+            dop_xq[at][(j & 3u) + 1u] = uintBitsToFloat(w1);
         }
         dop_xds[v] = vec2(top * (1.0 / 127.0), top * (1.0 / 127.0) * float(sum));
     }

@@ -7,7 +7,7 @@
             [[unroll]] for (uint m = 0u; m < ${M}u; m++)
                 sum[m] = dop_part[(m * (ROWS * (TB / 4u)) + p) * SG + LANE];
             [[dont_unroll]] for (uint k = 0u; k < 4u; k++) {
-                uint j = p % (TB / 4u) * 4u + k, t = t0 + j;
+                uint j = p % (TB / 4u) * 4u + k, t = ${ROW_OF};
                 if (c < rows && t < n_tokens) {
                     float y[${M}];
                     [[unroll]] for (uint m = 0u; m < ${M}u; m++)

@@ -20,7 +20,8 @@ typedef struct dop_matcher dop_matcher;
 /* The tokens below n_vocab that give text, and those that end it.  The tokenizer must outlive it. */
 dop_status dop_vocab_create(const dop_tokenizer *tok, uint32_t n_vocab, const uint32_t *end_ids, size_t n_end_ids,
                             dop_diag *diag, dop_vocab **out_vocab);
-void dop_vocab_destroy(dop_vocab *vocab); /* accepts NULL; after its grammars */
+uint32_t dop_vocab_size(const dop_vocab *vocab); /* n_vocab */
+void dop_vocab_destroy(dop_vocab *vocab);        /* accepts NULL; after its grammars */
 
 /* Of a GBNF text, as llama.cpp reads it; path is for messages.  What is wrong is DOP_E_INPUT with its line and column. */
 dop_status dop_grammar_from_gbnf(const dop_vocab *vocab, const char *path, const char *text, size_t n, dop_diag *diag,

@@ -118,6 +118,12 @@ error:
     return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
 }
 
+uint32_t
+dop_vocab_size(const dop_vocab *vocab)
+{
+    return vocab->n_vocab;
+}
+
 void
 dop_vocab_destroy(dop_vocab *vocab)
 {

@@ -139,8 +139,13 @@ try {
     assert.deepEqual(problems, []);
   });
 } finally {
-  browser.kill();
-  await new Promise((r) => browser.on('exit', r));
-  rmSync(profile, { recursive: true, force: true });
+  const gone = new Promise((r) => browser.on('exit', r));
+  session = undefined;
+  send('Browser.close').catch(() => {});
+  const late = setTimeout(() => browser.kill('SIGKILL'), 5000);
+  await gone;
+  clearTimeout(late);
+  rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
 }
 console.log(count + ' tests of the page passed');
+process.exit();

@@ -47,6 +47,11 @@ elif ! (mkdir -p npm && cd npm && timeout 120 npm install --silent --no-audit --
     skip "OpenAI's client" "npm cannot install it: $(tail -n 1 npm.log)"
 else
     check "OpenAI's client" node "$SRC/tests/serve/openai.mjs" "$url" "$PWD/npm"
+    stop "it ends well"
+    serve demo
+    check "every schema, 5 samples at temperature 1" node "$SRC/tests/serve/schemas.mjs" "$url" "$PWD/npm" \
+        "$SRC/tests/grammar/corpus.json" 5
+    tail -n 1 .out
 fi
 stop "it ends well"
 browser=$(command -v chromium-headless-shell chromium chromium-browser google-chrome | head -n 1)

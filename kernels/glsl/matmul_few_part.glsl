@@ -1,0 +1,92 @@
+// Activations of row t and weights of row n, from column c on.
+dop_raw8 dop_load_a${P}(uint i, uint k0)
+{
+    uint t = i / (BK / 8u), c = k0 + i % (BK / 8u) * 8u;
+    if (t >= dop_tokens)
+        return dop_raw8(uvec4(0u), uvec4(0u));
+${LOAD_A}}
+#define DOP_B_AT${P}                                                                                                \
+    uint m = i / (BN * (BK / 8u)), n = min(n0 + i / (BK / 8u) % BN, ${N}u - 1u), c = k0 + i % (BK / 8u) * 8u;
+dop_raw8 dop_load_b${P}(uint n0, uint i, uint k0)
+{
+    DOP_B_AT${P}
+${LOAD_B}}
+uvec4 dop_take_b${P}(dop_raw8 r, uint n0, uint i, uint k0)
+{
+    DOP_B_AT${P}
+${TAKE_B}}
+void dop_part${P}(uint wg)
+{
+    // Pieces of 8 values, and how many of them an invocation moves.
+    const uint A = BM * BK / 8u, B = ${M}u * BN * BK / 8u, NA = (A + WG - 1u) / WG, NB = (B + WG - 1u) / WG;
+    const uint t0 = 0u, wm = 0u;
+    uint n0 = wg * BN, lane = gl_LocalInvocationIndex;
+    uint own = lane / SG, sg = own % TS, share = own / TS, wn = sg;
+    FRAG acc[${M} * ${FM} * ${FN}];
+    [[unroll]] for (uint i = 0u; i < ${M}u * FM * FN; i++)
+        acc[i] = FRAG(0.0);
+    dop_raw8 ra[AHEAD * NA], rb[AHEAD * NB];
+    [[unroll]] for (uint p = 0u; p < AHEAD; p++)
+        if (p * BK < ${K}u) {
+            [[unroll]] for (uint i = 0u; i < NB; i++)
+                rb[p * NB + i] = dop_load_b${P}(n0, lane + i * WG, p * BK);
+            [[unroll]] for (uint i = 0u; i < NA; i++)
+                ra[p * NA + i] = dop_load_a${P}(lane + i * WG, p * BK);
+        }
+    for (uint base = 0u; base < ${K}u; base += AHEAD * BK) {
+        [[unroll]] for (uint p = 0u; p < AHEAD; p++) {
+            uint k0 = base + p * BK;
+            if (k0 < ${K}u) {
+                barrier();
+                [[unroll]] for (uint i = 0u; i < NA; i++) {
+                    uint e = lane + i * WG;
+                    dop_raw8 r = ra[p * NA + i];
+                    if (A % WG == 0u || e < A)
+                        dop_s[e / (BK / 8u) * LD + e % (BK / 8u)] = ${TAKE_A};
+                }
+                [[unroll]] for (uint i = 0u; i < NB; i++) {
+                    uint e = lane + i * WG;
+                    if (B % WG == 0u || e < B)
+                        dop_s[SIZE_A + e / (BK / 8u) * LD + e % (BK / 8u)] = dop_take_b${P}(rb[p * NB + i], n0, e, k0);
+                }
+                barrier();
+                if (k0 + AHEAD * BK < ${K}u) {
+                    [[unroll]] for (uint i = 0u; i < NB; i++)
+                        rb[p * NB + i] = dop_load_b${P}(n0, lane + i * WG, k0 + AHEAD * BK);
+                    [[unroll]] for (uint i = 0u; i < NA; i++)
+                        ra[p * NA + i] = dop_load_a${P}(lane + i * WG, k0 + AHEAD * BK);
+                }
+                [[unroll]] for (uint step = 0u; step < BK / MK / SHARES; step++) {
+                    uint kk = (step * SHARES + share) * MK;
+                    FRAG_A a[FM];
+                    FRAG_B b;
+                    [[unroll]] for (uint i = 0u; i < FM; i++)
+                        coopMatLoadNV(a[i], dop_s, i * MM * LD + kk / 8u, LD, false);
+                    [[unroll]] for (uint m = 0u; m < ${M}u; m++)
+                        [[unroll]] for (uint j = 0u; j < FN; j++) {
+                            coopMatLoadNV(b, dop_s, SIZE_A + (m * BN + wn * WN + j * MN) * LD + kk / 8u, LD, true);
+                            [[unroll]] for (uint i = 0u; i < FM; i++)
+                                acc[(m * FM + i) * FN + j] = coopMatMulAddNV(a[i], b, acc[(m * FM + i) * FN + j]);
+                        }
+                }
+            }
+        }
+    }
+    barrier();
+    // Epilogue by fragments side by side: those of all shares of the depth are put down, and added up when they are read.
+    [[unroll]] for (uint i = 0u; i < FM; i++)
+        [[unroll]] for (uint j = 0u; j < FN / FJ; j++) {
+            [[unroll]] for (uint m = 0u; m < ${M}u; m++)
+                [[unroll]] for (uint f = 0u; f < FJ; f++)
+                    coopMatStoreNV(acc[(m * FM + i) * FN + j * FJ + f], dop_s,
+                                   (m * (WG / SG) + own) * (MM * LS / 4u) + f * (MN / 4u), LS / 4u, false);
+            barrier();
+            for (uint q = (share * SG + lane % SG) * ${W}u; q < MM * FJ * MN; q += SHARES * SG * ${W}u) {
+                uint r = q / (FJ * MN), e = r * LS + q % (FJ * MN);
+                uint t = i * MM + r, c = n0 + wn * WN + j * FJ * MN + q % (FJ * MN);
+                if (t < dop_tokens && c < ${N}u) {
+${STORE}                }
+            }
+            barrier();
+        }
+}
