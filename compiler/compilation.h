@@ -53,6 +53,7 @@ struct dop_compilation {
     const char *path_name; /* of the kernel path that made it; NULL: the default choices */
     dop_templates templates;
     dop_tuning tuning;
+    const char *tuning_stale; /* why the tuning file is ignored; NULL: it is not */
     uint32_t n_schedules;
     dop_schedule schedules[DOP_MAX_SCHEDULES];
     dop_kernel_set kernels;

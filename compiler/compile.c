@@ -4,6 +4,7 @@
 #include "compiler/persistent.h"
 #include "compiler/quant.h"
 #include "compiler/target.h"
+#include "runtime/doppler.h"
 
 #include <string.h>
 
@@ -48,6 +49,24 @@ dop_compilations_share(dop_compilation *list, uint32_t n, dop_diag *diag)
     return st == DOP_OK && n > 1 ? lay_out_weights(&list[0], diag) : st;
 }
 
+/* What was measured on another device, with another driver or other kernels says nothing about these. */
+static dop_status
+load_tuning(dop_compilation *c, dop_diag *diag)
+{
+    dop_device_caps here = {.name = "no device"};
+    dop_tuning_key key;
+    dop_diag ignored = {0};
+    dop_status st = dop_tuning_load(c->options.tuning, &c->tuning, diag);
+    if (st != DOP_OK || !*c->tuning.key.device)
+        return st;
+    (void)dop_device_probe(NULL, &ignored, &here);
+    dop_tuning_key_of(&here, &c->templates, &key);
+    c->tuning_stale = dop_tuning_stale(&c->tuning, &key);
+    if (c->tuning_stale)
+        c->tuning.n = 0;
+    return DOP_OK;
+}
+
 dop_status
 dop_compile(const char *model_path, const dop_compile_options *options, dop_diag *diag, dop_compilation *out)
 {
@@ -82,7 +101,7 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
                  : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     }
     if (st == DOP_OK && options->tuning)
-        st = dop_tuning_load(options->tuning, &c->tuning, diag);
+        st = load_tuning(c, diag);
     if (st != DOP_OK)
         goto error;
     dop_pack_init(&c->pack, &c->model, c->ctx);

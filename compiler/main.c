@@ -4,6 +4,7 @@
 #include "compiler/plan_write.h"
 #include "compiler/report.h"
 #include "compiler/target.h"
+#include "compiler/tune.h"
 #include "ir/cache_row.h"
 #include "ir/text.h"
 #include "runtime/options.h"
@@ -18,7 +19,7 @@
 
 typedef struct cli {
     const char *output, *target, *quant, *chunks, *rows, *kv, *act, *stop_after, *emit, *dump_dir, *dumps, *report,
-        *weights, *explain, *tuning, *kernel_path;
+        *weights, *explain, *tune, *tuning, *kernel_path;
     uint32_t ctx, threads, sequences, ctx_total;
     dop_texts skip, force;
     bool embed, no_fuse, check, quiet, verbose, help, version;
@@ -63,7 +64,10 @@ static const dop_option options[] = {
     OPT(0, "stop-after", TEXT, stop_after, "PASS", "stop the passes there; for --emit ir"),
     OPT(0, "kernel-path", TEXT, kernel_path, "NAME|FILE", "which kernel each op uses, and what is fused"),
     OPT(0, "force", LIST, force, "OP=VARIANT", "choose a kernel; repeatable"),
-    OPT(0, "tuning", TEXT, tuning, "FILE", "measured tiles (compiler/tuning.h has the form)"),
+    OPT(0, "tune", OPTIONAL, tune, "OP",
+        "time the kernels and tiles that could be used on this device (for one op); -o FILE.yaml is for --tuning then"),
+    OPT(0, "tuning", TEXT, tuning, "FILE",
+        "what --tune has measured; ignored where the device, its driver or the kernels are others"),
     OPT(0, "check", FLAG, check, NULL, "print, parse and compare the graph after every pass"),
     NUM('j', "threads", COUNT, threads, "N", "threads (default: one per core)", 1, 256),
     OPT(0, "quiet", FLAG, quiet, NULL, "no progress"),
@@ -417,6 +421,8 @@ check_options(const cli *o, dop_diag *diag)
         return st;
     if (!o->output && !o->emit && !o->report && !o->explain && !o->dump_dir && !o->dumps)
         return DOP_FAIL(diag, DOP_E_USAGE, "nothing to do: name the plan with -o FILE, or ask for --emit or --report");
+    if (o->tune && (!o->output || o->emit || o->report || o->explain || o->dump_dir || o->dumps || o->tuning))
+        return DOP_FAIL(diag, DOP_E_USAGE, "--tune writes a tuning file and nothing else: give -o FILE.yaml");
     if (o->stop_after && (o->output || o->report || o->explain))
         return DOP_FAIL(diag, DOP_E_USAGE, "--stop-after leaves no plan: use it with --emit ir or --dump-dir");
     return DOP_OK;
@@ -473,6 +479,9 @@ compile_targets(const cli *o, const char *model, const dop_compile_options *comm
         st = dop_compile(model, &opt, diag, &list[i]);
         if (i == 0 && st == DOP_OK && list[i].model.note && !o->quiet)
             fprintf(stderr, "dopplerc: %s: note: %s\n", model, list[i].model.note);
+        if (i == 0 && st == DOP_OK && list[i].tuning_stale)
+            fprintf(stderr, "dopplerc: %s: note: measured %s: ignored; make it again with --tune\n", o->tuning,
+                    list[i].tuning_stale);
     }
     if (st == DOP_OK && !o->stop_after)
         st = dop_compilations_share(list, n, diag);
@@ -482,6 +491,12 @@ compile_targets(const cli *o, const char *model, const dop_compile_options *comm
         dop_compilation_finish(&list[i]);
     free(list);
     return st;
+}
+
+static void
+show_line(const char *text)
+{
+    fprintf(stderr, "%s\n", text);
 }
 
 /* No output may take the place of an input, or of another output. */
@@ -530,7 +545,9 @@ compile(const cli *o, const char *model, dop_diag *diag)
         ssize_t len = readlink("/proc/self/exe", exe, sizeof exe - 1);
         exe[len > 0 ? len : 0] = 0;
         opt.exe_path = exe;
-        st = compile_targets(o, model, &opt, targets, n, &inputs, diag);
+        opt.target = &targets[0];
+        st = o->tune ? dop_tune(model, &opt, *o->tune ? o->tune : NULL, o->output, o->quiet ? NULL : show_line, diag)
+                     : compile_targets(o, model, &opt, targets, n, &inputs, diag);
     }
     dop_inputs_finish(&inputs);
     return st;

@@ -24,6 +24,28 @@ take_kernel(dop_compilation *c, const dop_graph *g, const dop_region *r, const d
     return dop_kernel_set_add(&c->kernels, k, r->tpl, dop_region_label(g, r), diag, &b->kernel);
 }
 
+dop_tuning_site
+dop_schedule_tuning_site(const dop_schedule *s, dop_region_id r)
+{
+    static const char *const phases[] = {"decode", "prefill", "score"};
+    const dop_region *region = &s->g.regions[r];
+    return (dop_tuning_site){.phase = phases[s->phase],
+                             .tpl = dop_template_name(region->tpl),
+                             .label = dop_region_label(&s->g, region),
+                             .step = s->g.max_t};
+}
+
+/* What a tuning file says, where that can make the region. */
+static const char *
+tuned_variant(const dop_compilation *c, const dop_tuning_site *at, const dop_graph *g, const dop_region *r)
+{
+    const char *name = dop_tuning_variant(&c->tuning, at);
+    dop_variant_id v;
+    bool can = name && dop_variant_parse(name, &v) && dop_variant_of(v)->tpl == r->tpl &&
+               !dop_kernel_fits(v, g, r, &c->target).why;
+    return can ? name : NULL;
+}
+
 static dop_status
 generate_kernels(dop_compilation *c, dop_schedule *s, dop_diag *diag)
 {
@@ -42,13 +64,13 @@ generate_kernels(dop_compilation *c, dop_schedule *s, dop_diag *diag)
             continue;
         const char *variant = NULL;
         dop_status st = dop_kernel_path_choose(&c->path, s->phase, g, r, &c->target, diag, &variant);
+        const dop_tuning_site at = dop_schedule_tuning_site(s, i);
+        if (!variant)
+            variant = tuned_variant(c, &at, g, r);
         if (st == DOP_OK)
             st = dop_kernel_select(g, r, &c->target, variant, diag, &b->choice);
-        if (st == DOP_OK) {
-            static const char *const phases[] = {"decode", "prefill", "score"};
-            dop_tuning_apply(&c->tuning, phases[s->phase], dop_template_name(r->tpl), dop_region_label(g, r),
-                             &b->choice.tile);
-        }
+        if (st == DOP_OK)
+            dop_tuning_apply(&c->tuning, &at, &b->choice.tile);
         if (st == DOP_OK)
             st = dop_kernel_generate(&c->templates, g, r, &c->target, &b->choice, advances ? &advance : NULL, diag, &k);
         if (st == DOP_OK)

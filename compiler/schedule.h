@@ -3,6 +3,7 @@
 #define DOPPLER_COMPILER_SCHEDULE_H
 
 #include "compiler/build.h"
+#include "compiler/tuning.h"
 #include "kernels/kernel.h"
 #include "passes/pass.h"
 
@@ -41,6 +42,9 @@ dop_status dop_schedule_add_rows(dop_compilation *c, uint32_t max_t, dop_diag *d
 dop_status dop_schedule_add_embed(dop_compilation *c, uint32_t max_t, dop_diag *diag);
 /* The same from a graph that is there already, in the compilation's arena; the builder's names and outputs are expected. */
 dop_status dop_schedule_add_graph(dop_compilation *c, dop_phase phase, const dop_graph *g, dop_diag *diag);
+
+/* What a tuning file's entries for a region are looked up by. */
+dop_tuning_site dop_schedule_tuning_site(const dop_schedule *s, dop_region_id r);
 
 /* Skips every pass that joins ops or takes them apart for it: --no-fuse. */
 void dop_passes_skip_fusion(dop_pass_options *o);

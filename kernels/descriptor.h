@@ -15,6 +15,8 @@ typedef struct dop_site {
 
 typedef struct dop_gen dop_gen; /* kernels/gen.h */
 
+enum { DOP_TUNES_rows = 1, DOP_TUNES_lanes = 2, DOP_TUNES_unroll = 4, DOP_TUNES_wg = 8 };
+
 struct dop_descriptor {
     /* Can the variant make the region?  The caller has compared the capabilities of its row before, and compares the tile with
      * the target's workgroups and shared memory afterwards.  NULL: it can make every region of its template. */
@@ -39,6 +41,8 @@ struct dop_descriptor {
 
     /* The form of matrix units to prefer on devices that have both: DOP_CAP_coop_khr or DOP_CAP_coop_nv. */
     uint32_t matrix_form;
+    /* Fields of the tile that may be doubled or halved by whoever measures which is faster: DOP_TUNES_*. */
+    uint32_t tunes;
     bool ints;  /* activations in 8 bits per 32 values, packed integer products */
     bool ahead; /* with 64-bit integers, the first words of its weights are loaded before they are used */
 };

@@ -71,14 +71,15 @@ dop_attn_loads(dop_gen *gen, const dop_attn *a, const char *words, dop_buf *out)
             "#define DOP_AT_%c(p) ((DOP_SLOT(p)) * %uu)\n"
             "#define DOP_LD4_%c(at, d) dop_ld4_%s(%s, at, kvh * %s%s + (d), %uu)\n"
             "#define DOP_PIECE_%c DOP_PIECE_%s\n#define DOP_LD8_%c(at, d) dop_ld8_%s(%s, at, kvh * %s%s + (d), %uu)\n"
-            "#define DOP_LO_%c(w) dop_lo_%s(w)\n#define DOP_HI_%c(w) dop_hi_%s(w)\n",
+            "#define DOP_LO_%c(w) (dop_factor_%s(w) * dop_lo_%s(w))\n#define DOP_HI_%c(w) (dop_factor_%s(w) * "
+            "dop_hi_%s(w))\n",
             n, (uint32_t)(dop_cache_row_bytes(c.type, c.cols) / 4), n, type, c.arg, c.dim, c.start, c.cols, n, type, n,
-            type, c.arg, c.dim, c.start, c.cols, n, type, n, type);
+            type, c.arg, c.dim, c.start, c.cols, n, type, type, n, type, type);
     }
 }
 
 /* The same by pieces of eight values, for kernels that hold pieces as they are stored: DOP_ROW_K(p) is where the row of the head
- * kvh begins, DOP_LD_K(at, i) its piece i. */
+ * kvh begins, DOP_LD_K(at, i) its piece i, whose values are DOP_LO_K and DOP_HI_K times DOP_FACTOR_K. */
 void
 dop_attn_pieces(dop_gen *gen, const dop_attn *a, const char *const words[2], dop_buf *out)
 {
@@ -93,8 +94,8 @@ dop_attn_pieces(dop_gen *gen, const dop_attn *a, const char *const words[2], dop
             dop_buf_printf(out,
                            "#define DOP_LD_%c(at, i) %s(%s).v[(at) + (i)]\n#define DOP_PIECE_%c uvec4\n"
                            "#define DOP_LO_%c(w) dop_f16x4((w).xy)\n#define DOP_HI_%c(w) dop_f16x4((w).zw)\n"
-                           "#define DOP_RAW_%c(w) (w)\n#define DOP_HALVES_%c(w) (w)\n",
-                           n, words[which], c.arg, n, n, n, n, n);
+                           "#define DOP_FACTOR_%c(w) 1.0\n#define DOP_RAW_%c(w) (w)\n#define DOP_HALVES_%c(w) (w)\n",
+                           n, words[which], c.arg, n, n, n, n, n, n);
             continue;
         }
         gen->e.blocks = true;
@@ -103,13 +104,15 @@ dop_attn_pieces(dop_gen *gen, const dop_attn *a, const char *const words[2], dop
                        "#define DOP_ROW_%c(p) ((DOP_SLOT(p)) * %uu)\n"
                        "#define DOP_LD_%c(at, i) dop_ld8_%s(%s, at, kvh * %s%s + (i) * 8u, %uu)\n"
                        "#define DOP_PIECE_%c DOP_PIECE_%s\n"
-                       "#define DOP_LO_%c(w) dop_lo_%s(w)\n#define DOP_HI_%c(w) dop_hi_%s(w)\n",
+                       "#define DOP_LO_%c(w) dop_lo_%s(w)\n#define DOP_HI_%c(w) dop_hi_%s(w)\n"
+                       "#define DOP_FACTOR_%c(w) dop_factor_%s(w)\n",
                        n, (uint32_t)(dop_cache_row_bytes(c.type, c.cols) / 4), n, type, c.arg, c.dim, c.start, c.cols,
-                       n, type, n, type, n, type);
-        dop_buf_printf(out,
-                       "#define DOP_RAW_%c(w) uvec4(w%s)\n"
-                       "#define DOP_HALVES_%c(w) dop_halves(dop_lo_%s((w).%s), dop_hi_%s((w).%s))\n",
-                       n, c.type == DOP_TYPE_q8_0 ? ", 0u" : ", 0u, 0u", n, type, in, type, in);
+                       n, type, n, type, n, type, n, type);
+        dop_buf_printf(
+            out,
+            "#define DOP_RAW_%c(w) uvec4(w%s)\n"
+            "#define DOP_HALVES_%c(w) dop_halves(dop_factor_%s((w).%s), dop_lo_%s((w).%s), dop_hi_%s((w).%s))\n",
+            n, c.type == DOP_TYPE_q8_0 ? ", 0u" : ", 0u, 0u", n, type, in, type, in, type, in);
     }
 }
 

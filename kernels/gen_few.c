@@ -168,7 +168,8 @@ emit(dop_gen *gen)
     return st;
 }
 
-/* Every workgroup stages all rows: as many rows of the matrices as leave a workgroup for every multiprocessor and a bit. */
+/* Every workgroup stages all rows, which takes as long as its share of the weights: as few workgroups as there are
+ * multiprocessors, or a few less. */
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {
@@ -177,11 +178,11 @@ choose_tile(const dop_site *s, dop_tile *tile)
     const uint32_t unit = unit_of(s->g, s->r), teams = p.rows / p.most, units = dop_div_up_u32(p.k, unit);
     const bool quant = dop_type_of(p.type)->kind == DOP_KIND_QUANT;
     tile->wg = t->max_workgroup >= 512 && t->cores > 1 ? 512 : tile->wg;
-    tile->lanes = quant ? 16 : 32;
+    tile->lanes = quant ? 8 : 16;
     tile->rows = p.most > 2 ? 1 : 2;
     tile->unroll = 1;
     while (tile->lanes < 128 && tile->lanes * 2 <= tile->wg &&
-           teams / (tile->wg / tile->lanes * tile->rows) < t->cores * 5 / 4)
+           teams / (tile->wg / tile->lanes * tile->rows) < t->cores * 7 / 10)
         tile->lanes *= 2;
     const uint32_t piece = piece_of(t, s->g->max_t, p.k, unit, unit == INT_UNIT && quant);
     while (tile->lanes > 4 && (tile->lanes > units || tile->lanes > piece))

@@ -703,6 +703,7 @@ const dop_descriptor dop_descriptor_gemv_i8 = {
     .ints = true,
 };
 const dop_descriptor dop_descriptor_gemv_subgroup = {
+    .tunes = DOP_TUNES_rows | DOP_TUNES_lanes | DOP_TUNES_unroll | DOP_TUNES_wg,
     .fits = dop_products_refuse,
     .avoid = avoid_lanes,
     .tile = choose_tile,
@@ -712,6 +713,7 @@ const dop_descriptor dop_descriptor_gemv_subgroup = {
     .as_stage = as_stage,
 };
 const dop_descriptor dop_descriptor_gemv_subgroup_i8 = {
+    .tunes = DOP_TUNES_rows | DOP_TUNES_lanes | DOP_TUNES_unroll | DOP_TUNES_wg,
     .fits = fits_ints,
     .avoid = avoid_ints_and_lanes,
     .tile = choose_tile,
@@ -737,6 +739,7 @@ const dop_descriptor dop_descriptor_expert_i8 = {
     .ints = true,
 };
 const dop_descriptor dop_descriptor_expert_subgroup = {
+    .tunes = DOP_TUNES_rows | DOP_TUNES_lanes | DOP_TUNES_unroll | DOP_TUNES_wg,
     .fits = dop_products_refuse,
     .tile = choose_tile,
     .shared = shared_bytes,
@@ -745,6 +748,7 @@ const dop_descriptor dop_descriptor_expert_subgroup = {
     .as_stage = as_stage,
 };
 const dop_descriptor dop_descriptor_expert_subgroup_i8 = {
+    .tunes = DOP_TUNES_rows | DOP_TUNES_lanes | DOP_TUNES_unroll | DOP_TUNES_wg,
     .fits = fits_ints,
     .avoid = dop_int8_avoid,
     .tile = choose_tile,

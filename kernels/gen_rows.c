@@ -628,6 +628,7 @@ avoid_ints_and_gpus(const dop_site *s)
 }
 
 const dop_descriptor dop_descriptor_gemv_rows = {
+    .tunes = DOP_TUNES_rows,
     .fits = fits,
     .avoid = avoid_gpus,
     .tile = tile_of_one,
@@ -636,6 +637,7 @@ const dop_descriptor dop_descriptor_gemv_rows = {
     .ahead = true,
 };
 const dop_descriptor dop_descriptor_gemv_rows_i8 = {
+    .tunes = DOP_TUNES_rows,
     .fits = fits_ints,
     .avoid = avoid_ints_and_gpus,
     .tile = tile_of_one,

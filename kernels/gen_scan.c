@@ -1,5 +1,5 @@
-/* Linear recurrences: a head's state stays in registers while the rows of the step go by.  That is the form for one row and
- * for many: for each row and head it takes three products with the state, and no other memory than that of the row. */
+/* Linear recurrences: a head's state stays in registers while the rows of the step go by, row by row (scan.glsl), or, where
+ * there are many, a chunk at a time, of whose rows none waits for the one before it (scan_chunks.glsl). */
 #include "kernels/gen.h"
 
 #include <string.h>
@@ -190,7 +190,7 @@ find_rows(dop_gen *gen, dop_buf *out)
 }
 
 static dop_status
-emit(dop_gen *gen)
+emit_as(dop_gen *gen, const char *template)
 {
     dop_emit *e = &gen->e;
     const scan s = scan_of(gen);
@@ -231,7 +231,7 @@ emit(dop_gen *gen)
     gen->grid[0] = s.heads;
     gen->grid[1] = dop_graph_mixes(e->g) ? e->g->max_t : 1;
     gen->grid[2] = 1;
-    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "scan.glsl", &keys, &gen->main) : e->status;
+    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, template, &keys, &gen->main) : e->status;
     dop_buf_finish(&decls);
     dop_buf_finish(&from);
     dop_buf_finish(&stages);
@@ -239,6 +239,18 @@ emit(dop_gen *gen)
     dop_buf_finish(&save);
     dop_buf_finish(&rows);
     return st;
+}
+
+static dop_status
+emit(dop_gen *gen)
+{
+    return emit_as(gen, "scan.glsl");
+}
+
+static dop_status
+emit_chunks(dop_gen *gen)
+{
+    return emit_as(gen, "scan_chunks.glsl");
 }
 
 static uint32_t
@@ -263,7 +275,22 @@ fits(const dop_site *s)
     return (dop_refusal){0};
 }
 
-enum { MOST_ROWS = 16, GPU_LANES = 8 };
+/* Rows of q and k are padded by a vector; so are those of the matrices of a chunk's rows, of which the delta rule has two. */
+static uint32_t
+chunk_bytes(const scan *s, uint32_t rows)
+{
+    uint32_t matrices = s->n->n_srcs > 6 ? 2 : 1;
+    return rows * (2 * (s->count + 4) + matrices * (rows + 4) + s->p + 4) * 4;
+}
+
+static uint32_t
+shared_of_chunks(dop_gen *gen)
+{
+    const scan s = scan_of(gen);
+    return chunk_bytes(&s, gen->choice->tile.bq);
+}
+
+enum { MOST_ROWS = 16, GPU_LANES = 8, CHUNK = 32, LEAST_CHUNK = 8 };
 
 /* Invocations that share a row of the state. */
 static uint32_t
@@ -292,6 +319,47 @@ tile_of(const dop_site *site, dop_tile *tile)
         tile->bq = room ? room : 1;
 }
 
+/* As many rows in a chunk as there is shared memory for. */
+static void
+tile_of_chunks(const dop_site *site, dop_tile *tile)
+{
+    enum { SUMS = 256 }; /* bytes that common.glsl has for reductions, at most */
+    const scan s = find_scan(site);
+    tile_of(site, tile);
+    uint32_t step = tile->lanes > LEAST_CHUNK ? tile->lanes : LEAST_CHUNK;
+    tile->bq = (CHUNK / step > 0 ? CHUNK / step : 1) * step;
+    while (tile->bq > step &&
+           (tile->bq - step >= site->g->max_t || chunk_bytes(&s, tile->bq) + SUMS > site->t->shared_bytes))
+        tile->bq -= step;
+}
+
+/* An invocation multiplies its part of the state with as many rows at a time as there are lanes, in code without loops. */
+static dop_refusal
+fits_chunks(const dop_site *site)
+{
+    enum { MOST_PRODUCTS = 160 };
+    const scan s = find_scan(site);
+    dop_tile tile = {.wg = site->t->max_workgroup < 256 ? site->t->max_workgroup : 256, .subgroup = true};
+    if (s.width != 4)
+        return (dop_refusal){"rows of the state are no multiple of 4 values", NULL};
+    tile_of(site, &tile);
+    uint32_t rows = dop_div_up_u32(s.p, tile.wg / tile.lanes), vectors = dop_div_up_u32(s.count, tile.lanes * 4);
+    if (rows * vectors * tile.lanes > MOST_PRODUCTS)
+        return (dop_refusal){"an invocation would have too much of the state", NULL};
+    return fits(site);
+}
+
+static const char *
+avoid_chunks(const dop_site *s)
+{
+    if (dop_graph_mixes(s->g))
+        return "the step has rows of several sequences, few of each";
+    if (s->g->max_t < LEAST_CHUNK)
+        return "fewer rows than a chunk";
+    /* Measured on an H200 (tests/bench/RESULTS.md): lanes wait for shared memory instead of the state of the row before. */
+    return s->t->cpu ? NULL : "row by row is not slower on GPUs";
+}
+
 /* A workgroup for each head, as without stages: its state is on the way to registers while the row's values are made. */
 static const char *
 as_stage(const dop_site *site, dop_tile *tile)
@@ -302,6 +370,13 @@ as_stage(const dop_site *site, dop_tile *tile)
     return fits(site).why;
 }
 
+const dop_descriptor dop_descriptor_scan_chunks = {
+    .fits = fits_chunks,
+    .avoid = avoid_chunks,
+    .tile = tile_of_chunks,
+    .shared = shared_of_chunks,
+    .emit = emit_chunks,
+};
 const dop_descriptor dop_descriptor_scan = {
     .fits = fits,
     .tile = tile_of,

@@ -10,7 +10,7 @@ static const double least_chance = 0.15;
 static const double poor_share = 0.25;
 /* What an accepted or judged draft counts one round later. */
 static const double fading = 0.9;
-enum { FIRST_WAIT = 4, MOST_WAIT = 64 }; /* tokens */
+enum { FIRST_WAIT = 16, MOST_WAIT = 256 }; /* tokens */
 /* Of the largest difference between schedules that was seen, over a vocabulary: how near to each other two logits are
  * doubtful.  Differences of single ids are a few times smaller than the largest one of all. */
 static const double doubt = 1.25;
@@ -66,7 +66,7 @@ dop_sequence_set_speculation(dop_sequence *sequence, const dop_speculation *how,
     dop_speculator *p = calloc(1, sizeof *p);
     if (!p)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    *p = (dop_speculator){.how = *how, .accepted = 1, .judged = 2, .ahead = UINT32_MAX, .apart = -1};
+    *p = (dop_speculator){.how = *how, .accepted = 0.5, .judged = 1, .ahead = UINT32_MAX, .apart = -1};
     uint32_t most = dop_model_max_rows_of_several(s->model) - 1;
     p->most = how->most && how->most < most ? how->most : most;
     p->most = p->most < DOP_MAX_DRAFTS ? p->most : DOP_MAX_DRAFTS;
@@ -214,7 +214,7 @@ take_stock(dop_speculator *p, uint32_t accepted, uint32_t judged)
         p->back_off = 0;
     if (accepted > 0 || judged == 0 || p->accepted / p->judged >= poor_share)
         return;
-    p->back_off = p->back_off ? p->back_off * 2 : FIRST_WAIT;
+    p->back_off = p->back_off ? p->back_off * 4 : FIRST_WAIT;
     p->back_off = p->back_off < MOST_WAIT ? p->back_off : MOST_WAIT;
     p->wait = p->back_off;
 }

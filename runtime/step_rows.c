@@ -285,6 +285,8 @@ check_finite(const dop_model *m, uint32_t n, dop_diag *diag)
     for (uint32_t i = 0; i < n; i++) {
         const dop_sequence *s = o->of[o->slot[i]].sequence;
         bool finite = true;
+        if (o->wants[i] & DOP_WANTS_UNCHECKED)
+            continue;
         if (o->logits[i])
             finite = dop_logits_largest(o->logits[i], m->plan.model->vocab) != UINT32_MAX;
         else if (o->wants[i])

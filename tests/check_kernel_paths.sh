@@ -187,4 +187,26 @@ if [ -d "$SHARED/models/shakespeare-gemma3-rdrr" ]; then
 else
     skip "an RDRR manifest" "no data beside the project"
 fi
+# --tune: what is measured here is used here, and nowhere else.
+tuned() {
+    "$DOPPLERC" "$golden/llama" --tune=head --target lavapipe --chunks 1 -o tuned.yaml 2>lines &&
+        grep -qE '^decode1 head: [0-9.]+ us, best of ([2-9]|1[0-9]) ways [0-9.]+ us' lines && head -1 tuned.yaml | grep -q 'device: "llvmpipe'
+}
+check "--tune measures the kernels of an op" tuned &&
+    printf -- '- {op: head, template: gemv, phase: decode, step: 1, variant: gemv_subgroup, lanes: 4}\n' >>tuned.yaml &&
+    check "--tuning takes it" explained 'decode1 @[0-9]+ head: gemv_subgroup \(asked for' \
+        --target lavapipe --tuning tuned.yaml --explain head
+stale() {
+    "$DOPPLERC" "$golden/llama" --chunks 8 --target lavapipe --tuning "$1" --explain head >explained 2>lines &&
+        grep -qx "dopplerc: $1: note: measured $2: ignored; make it again with --tune" lines &&
+        grep -qE 'decode1 @[0-9]+ head: gemv_rows ' explained
+}
+sed '1s/device: "/&a/' tuned.yaml >device.yaml
+sed '1s/driver: "/&a/' tuned.yaml >driver.yaml
+sed '1s/kernels: "/&a/' tuned.yaml >kernels.yaml
+check "--tuning of another device" stale device.yaml "on another device"
+check "--tuning of another driver" stale driver.yaml "with another driver"
+check "--tuning of other kernels" stale kernels.yaml "with other kernels"
+check_fails "--tune and something else" 2 "--tune writes a tuning file and nothing else: give -o FILE.yaml" \
+    "$DOPPLERC" "$golden/llama" --tune -o t.yaml --report
 finish

@@ -41,8 +41,8 @@ may_include() {
 # What both halves share: status and buffers, threads, and the facts of a device.
 base='runtime/(base|caps|parallel)\.h$'
 # What else the compiler needs: the format it writes and the loader that checks it, the text side it packs into plans,
-# the reader of GGUF files (tokenizers come from there too), the option table, and the device for `--target auto`.
-compiler='runtime/(plan_format|plan_weights|plan|gguf|options|doppler|page|text/(tokenizer|chat|utf8))\.h$'
+# the reader of GGUF files (tokenizers come from there too), the option table, and the device for `--target auto` and for `--tune`.
+compiler='runtime/(plan_format|plan_weights|plan|gguf|options|doppler|bench_kernels|page|text/(tokenizer|chat|utf8))\.h$'
 may_include ir "ir/|$base"
 may_include passes "passes/|ir/|$base"
 may_include kernels "kernels/|ir/|$base"

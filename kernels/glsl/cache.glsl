@@ -1,36 +1,62 @@
 // Rows of caches that are stored in blocks (ir/cache_row.h): `at` is a row's first word, c a column, `cols` how many the
-// row has.  Eight values at once are their words and the word that has the scale.
-float dop_block_scale(uint word, uint c) { return unpackHalf2x16(word)[(c >> 5) & 1u]; }
+// row has.  Eight values at once are a piece: their words, and the scale as f16 in the lower half of another.
+uint dop_block_scale(uint word, uint c) { return word >> ((c >> 1) & 16u); }
+#ifdef DOP_CPU
 vec4 dop_signed4(uint w)
 {
     return vec4(ivec4(int(w << 24), int(w << 16), int(w << 8), int(w)) >> 24);
 }
-vec4 dop_nibbles4(uint w) { return vec4(uvec4(w, w >> 4, w >> 8, w >> 12) & 15u) - 8.0; }
+vec4 dop_nibbles4(uint w) { return vec4(ivec4(uvec4(w, w >> 4, w >> 8, w >> 12) & 15u)) - 8.0; }
+vec4 dop_lo_nibbles(uint w) { return dop_nibbles4(w); }
+vec4 dop_hi_nibbles(uint w) { return dop_nibbles4(w >> 16); }
+#else
+// Two values at once are the low mantissa bits of f16 1024.
+vec2 dop_low_bits(uint a) { return unpackHalf2x16(a | 0x64006400u); }
+vec4 dop_signed4(uint w)
+{
+    w ^= 0x80808080u;
+    vec2 a = dop_low_bits(w & 0x00ff00ffu), b = dop_low_bits((w >> 8) & 0x00ff00ffu);
+    return vec4(a.x, b.x, a.y, b.y) - 1152.0;
+}
+vec4 dop_lo_nibbles(uint w)
+{
+    return vec4(dop_low_bits(w & 0x000f000fu).x, dop_low_bits((w >> 4) & 0x000f000fu).x,
+                dop_low_bits((w >> 8) & 0x000f000fu).x, dop_low_bits((w >> 12) & 0x000f000fu).x) - 1032.0;
+}
+vec4 dop_hi_nibbles(uint w)
+{
+    return vec4(dop_low_bits(w & 0x000f000fu).y, dop_low_bits((w >> 4) & 0x000f000fu).y,
+                dop_low_bits((w >> 8) & 0x000f000fu).y, dop_low_bits((w >> 12) & 0x000f000fu).y) - 1032.0;
+}
+#endif
 
 #define DOP_PIECE_q8_0 uvec3
 uvec3 dop_ld8_q8_0(U32 p, uint at, uint c, uint cols)
 {
-    float d = dop_block_scale(p.v[at + (cols >> 2) + (c >> 6)], c);
-    return uvec3(dop_ldw2(p, (at >> 1) + (c >> 3)), floatBitsToUint(d));
+    return uvec3(dop_ldw2(p, (at >> 1) + (c >> 3)), dop_block_scale(p.v[at + (cols >> 2) + (c >> 6)], c));
 }
-vec4 dop_lo_q8_0(uvec3 w) { return uintBitsToFloat(w.z) * dop_signed4(w.x); }
-vec4 dop_hi_q8_0(uvec3 w) { return uintBitsToFloat(w.z) * dop_signed4(w.y); }
-vec4 dop_ld4_q8_0(U32 p, uint at, uint c, uint cols)
-{
-    return dop_block_scale(p.v[at + (cols >> 2) + (c >> 6)], c) * dop_signed4(p.v[at + (c >> 2)]);
-}
+float dop_factor_q8_0(uvec3 w) { return unpackHalf2x16(w.z).x; }
+vec4 dop_lo_q8_0(uvec3 w) { return dop_signed4(w.x); } // times the factor
+vec4 dop_hi_q8_0(uvec3 w) { return dop_signed4(w.y); }
 
 #define DOP_PIECE_q4_0 uvec2
 uvec2 dop_ld8_q4_0(U32 p, uint at, uint c, uint cols)
 {
-    return uvec2(p.v[at + (c >> 3)], floatBitsToUint(dop_block_scale(p.v[at + (cols >> 3) + (c >> 6)], c)));
+    return uvec2(p.v[at + (c >> 3)], dop_block_scale(p.v[at + (cols >> 3) + (c >> 6)], c));
 }
-vec4 dop_lo_q4_0(uvec2 w) { return uintBitsToFloat(w.y) * dop_nibbles4(w.x); }
-vec4 dop_hi_q4_0(uvec2 w) { return uintBitsToFloat(w.y) * dop_nibbles4(w.x >> 16); }
+float dop_factor_q4_0(uvec2 w) { return unpackHalf2x16(w.y).x; }
+vec4 dop_lo_q4_0(uvec2 w) { return dop_lo_nibbles(w.x); }
+vec4 dop_hi_q4_0(uvec2 w) { return dop_hi_nibbles(w.x); }
+// Four values, of either type.
+vec4 dop_ld4_q8_0(U32 p, uint at, uint c, uint cols)
+{
+    uint d = dop_block_scale(p.v[at + (cols >> 2) + (c >> 6)], c);
+    return unpackHalf2x16(d).x * dop_signed4(p.v[at + (c >> 2)]);
+}
 vec4 dop_ld4_q4_0(U32 p, uint at, uint c, uint cols)
 {
-    uint w = p.v[at + (c >> 3)] >> ((c & 4u) * 4u);
-    return dop_block_scale(p.v[at + (cols >> 3) + (c >> 6)], c) * dop_nibbles4(w);
+    uvec2 w = dop_ld8_q4_0(p, at, c, cols);
+    return dop_factor_q4_0(w) * ((c & 4u) != 0u ? dop_hi_q4_0(w) : dop_lo_q4_0(w));
 }
 
 // The scale of a block, from its largest and its smallest value and zero, before it is rounded; and what values become.
@@ -49,22 +75,24 @@ uint dop_bits_q4_0(vec4 x, float inverse)
 }
 float dop_most(vec4 x) { return max(max(x.x, x.y), max(x.z, x.w)); }
 // The scale as it is stored.
-float dop_rounded(float d) { return unpackHalf2x16(packHalf2x16(vec2(d, 0.0))).x; }
+uint dop_rounded(float d) { return packHalf2x16(vec2(d, 0.0)); }
 
-uvec4 dop_halves(vec4 a, vec4 b)
+uvec4 dop_halves(float d, vec4 a, vec4 b)
 {
+    a *= d;
+    b *= d;
     return uvec4(packHalf2x16(a.xy), packHalf2x16(a.zw), packHalf2x16(b.xy), packHalf2x16(b.zw));
 }
 // Eight values a, b of a block that lies in shared memory.
 uvec3 dop_make8_q8_0(float most, float least, vec4 a, vec4 b)
 {
     float d = dop_scale_q8_0(most, least), inverse = dop_inverse(d);
-    return uvec3(dop_bytes_q8_0(a, inverse), dop_bytes_q8_0(b, inverse), floatBitsToUint(dop_rounded(d)));
+    return uvec3(dop_bytes_q8_0(a, inverse), dop_bytes_q8_0(b, inverse), dop_rounded(d));
 }
 uvec2 dop_make8_q4_0(float most, float least, vec4 a, vec4 b)
 {
     float d = dop_scale_q4_0(most, least), inverse = dop_inverse(d);
-    return uvec2(dop_bits_q4_0(a, inverse) | dop_bits_q4_0(b, inverse) << 16, floatBitsToUint(dop_rounded(d)));
+    return uvec2(dop_bits_q4_0(a, inverse) | dop_bits_q4_0(b, inverse) << 16, dop_rounded(d));
 }
 
 // Stores four values from column c on.  Eight neighbouring invocations have a block, and all of them are here.

@@ -91,6 +91,9 @@ dop_job_pick(dop_engine *e, dop_job *job, uint32_t worker, dop_diag *diag)
         return DOP_OK;
     }
     const float *logits = dop_step_logits(e->model, job->row), *from = logits;
+    if (dop_logits_largest(logits, vocab) == UINT32_MAX)
+        return DOP_FAIL(diag, DOP_E_INPUT, "the model's logits are not finite after %zu tokens",
+                        r->n_prompt + job->n_written);
     if (changes_logits(r)) {
         memcpy(e->scratch[worker], logits, (size_t)vocab * sizeof(float));
         if ((st = change_logits(job, e->scratch[worker], vocab, diag)) != DOP_OK)

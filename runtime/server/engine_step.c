@@ -187,7 +187,7 @@ static void
 add_row(dop_engine *e, dop_job *job, uint32_t token, bool last)
 {
     dop_step_row *row = &e->rows[e->n_rows];
-    uint32_t wants = dop_job_needs_logits(job) ? DOP_WANTS_LOGITS : DOP_WANTS_PICK;
+    uint32_t wants = dop_job_needs_logits(job) ? DOP_WANTS_LOGITS | DOP_WANTS_UNCHECKED : DOP_WANTS_PICK;
     *row = (dop_step_row){e->slots[job->slot].sequence, token, last ? wants : 0};
     if (last)
         job->row = e->n_rows;

@@ -117,7 +117,7 @@ ask 413 '"code":"body_too_large"' /tokenize @large -H 'Transfer-Encoding: chunke
 # ---- clients ------------------------------------------------------------------------------------------------------------
 check "a head that stops halfway is closed" "$TOOLS/clients" "$(port)" stays 40 5
 check "a body that trickles is closed" "$TOOLS/clients" "$(port)" stays 1000 5
-check "16 clients, half of which misbehave" "$TOOLS/clients" "$(port)" storm 16 2
+check "16 clients, half of which misbehave" "$TOOLS/clients" "$(port)" storm 16 1
 for _ in $(seq 100); do
     curl -s "$url/metrics" >metrics
     grep -qx 'doppler_jobs_running 0' metrics && grep -qx 'doppler_jobs_waiting 0' metrics && break

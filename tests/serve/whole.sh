@@ -18,6 +18,13 @@ check "64 clients, half of which misbehave, for 30 s" "$TOOLS/clients" "$(port)"
 [ $(($(memory) - after)) -le 48 ] && pass "and memory too" || fail "and memory too" "$after, then $(memory) MiB"
 stop "it ends well"
 
+# ---- fewer pages than tokens ------------------------------------------------------------------------------------------------
+check "a plan with few pages" "$DOPPLERC" "$demo" -o pages.plan --ctx 512 --chunks 32 --sequences 8 --rows 8 --ctx-total 1024 \
+    --target lavapipe --quiet
+serve pages --temp 1
+check "8 clients with answers that do not fit together" "$TOOLS/clients" "$(port)" 8 10 20 200
+stop "it ends well"
+
 # ---- a prefix of 1000 tokens -----------------------------------------------------------------------------------------------
 check "a plan without windows" "$DOPPLERC" "$SRC/tests/golden/qwen3" -o prefix.plan --ctx 1280 --chunks 64 --sequences 4 --rows 4 \
     --target lavapipe --quiet

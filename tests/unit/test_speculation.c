@@ -250,7 +250,7 @@ Test(speculation, sampled_as_without)
     dop_model *m = open_toy(0, 0);
     guesser g = {.x = 5, .percent = 100};
     dop_sequence *s, *p;
-    dop_sampling how = {.temperature = 0.2f, .top_k = 5, .repeat_penalty = 1.1f, .repeat_last_n = 8, .seed = 3};
+    dop_sampling how = {.temperature = 0.1f, .top_k = 5, .repeat_penalty = 1.1f, .repeat_last_n = 8, .seed = 3};
     uint32_t ids[TOY_CTX] = {4, 9}, got;
     ok(dop_sequence_create(m, &diag, &s));
     ok(dop_sequence_create(m, &diag, &p));

@@ -229,8 +229,9 @@ uint32_t dop_model_embedding_size(const dop_model *model);
 /* --- steps ----------------------------------------------------------------------------------------------------------- */
 
 enum {
-    DOP_WANTS_LOGITS = 1, /* dop_step_logits */
-    DOP_WANTS_PICK = 2    /* dop_step_pick: the largest logit */
+    DOP_WANTS_LOGITS = 1,   /* dop_step_logits */
+    DOP_WANTS_PICK = 2,     /* dop_step_pick: the largest logit */
+    DOP_WANTS_UNCHECKED = 4 /* with logits: the caller notices itself when they are not finite, on threads of its own */
 };
 
 /* One token of one sequence.  The rows of a sequence stand in order (others may stand between them) and follow its tokens:

@@ -1,0 +1,14 @@
+/* dopplerc --tune: which kernel and tile is fastest for each op of a model, on the device at hand. */
+#ifndef DOPPLER_COMPILER_TUNE_H
+#define DOPPLER_COMPILER_TUNE_H
+
+#include "compiler/compile.h"
+
+/* Compiles the model as options say, without a plan; for every op of every phase but scoring times the kernels that can make
+ * it and the tiles that their descriptors offer (only: of that op, NULL: of all), and writes what is faster than the default choice as a tuning file
+ * (tuning.h).  line, may be NULL: called with a line of text for each op.  Errors: the compilation's, no device, its
+ * memory, the file. */
+dop_status dop_tune(const char *model, const dop_compile_options *options, const char *only, const char *out_path,
+                    void (*line)(const char *text), dop_diag *diag);
+
+#endif
