@@ -53,7 +53,7 @@ again)
     [ -z "${3:-}" ] || ways+=("default-unfused 2e-2 --no-fuse")
     # Recurrences of either kind in chunks, which only who asks for them gets.
     case $(basename "$model") in
-    mamba2 | qwen3_5) ways+=("f32-scan-in-chunks 5e-4 --kv f32 --force linear_scan=scan_chunks") ;;
+    mamba2 | qwen3_5) ways+=("f32-scan-in-chunks 5e-4 --kv f32 --chunks 12 --force linear_scan=scan_chunks") ;;
     esac
     for way in "${ways[@]}"; do
         read -r name bound options <<<"$way"
