@@ -31,14 +31,21 @@ in_layers(const dop_path_rule *r, const char *label)
     return false;
 }
 
+/* Does a rule with this op (NULL: everything) mean what has the label? */
+static bool
+names_label(const char *op, const char *label)
+{
+    const char *slash = strrchr(label, '/');
+    return !op || strcmp(op, label) == 0 || (slash && strcmp(op, slash + 1) == 0);
+}
+
 static bool
 is_about(const dop_path_rule *rule, dop_phase phase, const dop_graph *g, const dop_region *r)
 {
-    const char *label = dop_region_label(g, r), *slash = strrchr(label, '/');
+    const char *label = dop_region_label(g, r);
     if (!in_phase(rule, phase) || !in_layers(rule, label))
         return false;
-    if (!rule->op || strcmp(rule->op, dop_template_name(r->tpl)) == 0 ||
-        strcmp(rule->op, slash ? slash + 1 : label) == 0)
+    if (names_label(rule->op, label) || strcmp(rule->op, dop_template_name(r->tpl)) == 0)
         return true;
     for (uint32_t i = 0; i < r->n_nodes; i++)
         if (strcmp(dop_op_of(dop_node_at(g, r->nodes[i])->op)->name, rule->op) == 0)
@@ -68,18 +75,19 @@ dop_kernel_path_has_apart(const dop_kernel_path *p, dop_phase phase)
 }
 
 static bool
-stands_apart(const dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *r)
+stands_apart(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *r)
 {
     bool apart = false;
     for (uint32_t i = 0; i < p->n_rules; i++)
-        if ((p->rules[i].unfused || p->rules[i].fused) && is_about(&p->rules[i], phase, g, r))
+        if ((p->rules[i].unfused || p->rules[i].fused) && is_about(&p->rules[i], phase, g, r)) {
+            p->rules[i].met++;
             apart = p->rules[i].unfused;
+        }
     return apart;
 }
 
 bool
-dop_kernel_path_apart(const dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *a,
-                      const dop_region *b)
+dop_kernel_path_apart(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *a, const dop_region *b)
 {
     return stands_apart(p, phase, g, a) || stands_apart(p, phase, g, b);
 }
@@ -96,11 +104,11 @@ dop_kernel_path_has_expand(const dop_kernel_path *p, dop_phase phase)
 dop_type
 dop_kernel_path_expand(dop_kernel_path *p, dop_phase phase, const dop_graph *g, dop_node_id matmul)
 {
-    const char *label = dop_node_at(g, matmul)->label, *slash = strrchr(label, '/');
+    const char *label = dop_node_at(g, matmul)->label;
     dop_type type = DOP_TYPE_none;
     for (uint32_t i = 0; i < p->n_rules; i++) {
         dop_path_rule *r = &p->rules[i];
-        bool named = !r->op || strcmp(r->op, "matmul") == 0 || strcmp(r->op, slash ? slash + 1 : label) == 0;
+        bool named = names_label(r->op, label) || strcmp(r->op, "matmul") == 0;
         if (!r->expands || !named || !in_phase(r, phase) || !in_layers(r, label))
             continue;
         r->expanded++;
@@ -156,7 +164,10 @@ dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, 
     *out_variant = NULL;
     for (uint32_t i = 0; i < p->n_rules; i++) {
         dop_path_rule *rule = &p->rules[i];
-        if (rule->variant == DOP_VARIANT_none || !is_about(rule, phase, g, r))
+        if (!is_about(rule, phase, g, r))
+            continue;
+        rule->met++;
+        if (rule->variant == DOP_VARIANT_none)
             continue;
         const dop_variant *v = dop_variant_of(rule->variant);
         uint32_t missing = dop_caps_missing(v->caps, t->caps);
@@ -181,6 +192,15 @@ dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, 
     return DOP_OK;
 }
 
+static dop_status
+about_nothing(const dop_path_rule *r, dop_diag *diag)
+{
+    return DOP_FAIL(diag, r->forced ? DOP_E_USAGE : DOP_E_INPUT,
+                    "%s: no region here is %s; an op is a template, a label or its last part (qkv, attn, o, ffn_up, "
+                    "ffn_down, head) or an op of the IR",
+                    r->source, r->op ? r->op : "of these layers");
+}
+
 dop_status
 dop_kernel_path_check(const dop_kernel_path *p, dop_diag *diag)
 {
@@ -192,6 +212,8 @@ dop_kernel_path_check(const dop_kernel_path *p, dop_diag *diag)
                 "%s: weights: dequant finds no matmul %s of several tokens whose weights are quantized, in rows of "
                 "a multiple of 8 values",
                 r->source, r->op ? r->op : "here");
+        if (!r->met && !r->expanded && !r->hint)
+            return about_nothing(r, diag);
         if (r->variant == DOP_VARIANT_none || r->used || r->hint)
             continue;
         const dop_variant *v = dop_variant_of(r->variant);
@@ -199,10 +221,7 @@ dop_kernel_path_check(const dop_kernel_path *p, dop_diag *diag)
             return DOP_FAIL(diag, DOP_E_INPUT, "%s: %s can be used nowhere here: %s; possible: %s", r->source, v->name,
                             r->why_not, r->possible);
         if (!*r->possible)
-            return DOP_FAIL(diag, r->forced ? DOP_E_USAGE : DOP_E_INPUT,
-                            "%s: no region here is %s; an op is a template, a label's last part (qkv, attn, o, ffn_up, "
-                            "ffn_down, head) or an op of the IR",
-                            r->source, r->op ? r->op : "of these layers");
+            return about_nothing(r, diag);
         return DOP_FAIL(diag, DOP_E_INPUT, "%s: %s is a kernel for %s regions, which none of these is; possible: %s",
                         r->source, v->name, dop_template_name(v->tpl), r->possible);
     }

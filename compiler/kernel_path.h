@@ -14,8 +14,8 @@
  *   rules:                             later rules win over earlier ones
  *     - phase: decode                  decode, prefill (with score) or both, which is also the default
  *       layers: 0-17                   N, N-M, or a list of those; absent: everywhere
- *       op: qkv                        a template (gemv), a label's last part (qkv, attn, o, ffn_up, ffn_down, head) or an
- *                                      op (matmul); absent: everything
+ *       op: qkv                        a template (gemv), a label (L0/qkv) or its last part (qkv, attn, o, ffn_up,
+ *                                      ffn_down, head) or an op (matmul); absent: everything
  *       variant: gemv_subgroup         a row of kernels.def
  *       fuse: off                      leave these regions apart from all others
  *       weights: dequant               prefill only: quantized matrices become f16 in a dispatch of their own, which the
@@ -48,6 +48,7 @@ typedef struct dop_path_rule {
     dop_type expand;        /* expanded to f16 or f32, none: as they are */
     bool forced;            /* of the command line: an unknown name in it is wrong usage */
     bool hint;              /* of a manifest made for another engine: followed where it can be */
+    uint32_t met;           /* regions that it is about, before or after fusion */
     uint32_t used;          /* regions that it chose a variant for */
     uint32_t expanded;      /* matmuls whose weights it decided about */
     const char *why_not;    /* at the last region where its variant could not be used; NULL: there was none */
@@ -78,7 +79,7 @@ dop_status dop_kernel_path_force(dop_kernel_path *p, const char *op, const char 
 bool dop_kernel_path_unfused(const dop_kernel_path *p, dop_phase phase);
 /* Has the path rules that keep some regions of this phase apart?  And these two? */
 bool dop_kernel_path_has_apart(const dop_kernel_path *p, dop_phase phase);
-bool dop_kernel_path_apart(const dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *a,
+bool dop_kernel_path_apart(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *a,
                            const dop_region *b);
 /* Has the path rules that expand weights in this phase?  To what at this matmul (none: as it is)? */
 bool dop_kernel_path_has_expand(const dop_kernel_path *p, dop_phase phase);
@@ -86,7 +87,7 @@ dop_type dop_kernel_path_expand(dop_kernel_path *p, dop_phase phase, const dop_g
 /* The variant asked for at a region (NULL: none), checked against the target. */
 dop_status dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *r,
                                   const dop_target *t, dop_diag *diag, const char **out_variant);
-/* After all schedules: a rule for a variant, or to expand weights, that chose nowhere is an error. */
+/* After all schedules: a rule that is about no region, or for a variant, or to expand weights, that chose nowhere is an error. */
 dop_status dop_kernel_path_check(const dop_kernel_path *p, dop_diag *diag);
 
 #endif

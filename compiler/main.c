@@ -33,7 +33,8 @@ static const dop_option options[] = {
     HEADING("Output"),
     OPT('o', "output", TEXT, output, "FILE", "the plan"),
     OPT(0, "report", OPTIONAL, report, "FILE", "fusion report: text on stdout, or by name FILE.txt, .json, .html"),
-    OPT(0, "explain", TEXT, explain, "OP", "why each instance of OP got its kernel"),
+    OPT(0, "explain", TEXT, explain, "OP",
+        "why each instance of OP got its kernel; A+B: why these two are one dispatch, or not"),
     OPT(0, "emit", TEXT, emit, "STAGE", "print ir, regions, glsl, spirv or plan"),
     OPT(0, "dump-dir", TEXT, dump_dir, "DIR", "write every stage as numbered files"),
     OPT('d', "dump", TEXT, dumps, "LETTERS", "print the graph after these passes"),
@@ -70,7 +71,7 @@ static const dop_option options[] = {
         "what --tune has measured; ignored where the device, its driver or the kernels are others"),
     OPT(0, "check", FLAG, check, NULL, "print, parse and compare the graph after every pass"),
     NUM('j', "threads", COUNT, threads, "N", "threads (default: one per core)", 1, 256),
-    OPT(0, "quiet", FLAG, quiet, NULL, "no progress"),
+    OPT(0, "quiet", FLAG, quiet, NULL, "no progress, no notes"),
     OPT('v', "verbose", FLAG, verbose, NULL, "say where errors come from"),
     OPT('h', "help", FLAG, help, NULL, "this text"),
     OPT(0, "version", FLAG, version, NULL, "the release"),
@@ -327,18 +328,26 @@ put(const char *path, const dop_buf *text, dop_diag *diag)
     return DOP_OK;
 }
 
+/* ".json", or "" when the file's name ends in nothing of the kind. */
+static const char *
+ending_of(const char *file)
+{
+    const char *slash = strrchr(file, '/'), *dot = strrchr(slash ? slash : file, '.');
+    return dot ? dot : "";
+}
+
 /* The form follows from the file's name. */
 static dop_status
 make_report(const char *file, const dop_compilation *c, dop_diag *diag, dop_buf *out)
 {
-    const char *dot = strrchr(file, '.');
+    const char *dot = ending_of(file);
     dop_report report;
     dop_status st = dop_report_make(c, diag, &report);
     if (st != DOP_OK)
         return st;
-    if (dot && strcmp(dot, ".json") == 0)
+    if (strcmp(dot, ".json") == 0)
         st = dop_report_json(&report, diag, out);
-    else if (dot && strcmp(dot, ".html") == 0)
+    else if (strcmp(dot, ".html") == 0)
         st = dop_report_html(&report, diag, out);
     else
         dop_report_text(&report, out);
@@ -425,6 +434,14 @@ check_options(const cli *o, dop_diag *diag)
         return DOP_FAIL(diag, DOP_E_USAGE, "--tune writes a tuning file and nothing else: give -o FILE.yaml");
     if (o->stop_after && (o->output || o->report || o->explain))
         return DOP_FAIL(diag, DOP_E_USAGE, "--stop-after leaves no plan: use it with --emit ir or --dump-dir");
+    if (o->stop_after && o->emit && strcmp(o->emit, "ir") != 0 && strcmp(o->emit, "regions") != 0)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--stop-after leaves no kernels for --emit %s: use it with --emit ir",
+                        o->emit);
+    if (o->weights && !o->output)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--weights %s is about a plan: give -o FILE", o->weights);
+    const char *ending = o->report ? ending_of(o->report) : "";
+    if (*ending && strcmp(ending, ".txt") != 0 && strcmp(ending, ".json") != 0 && strcmp(ending, ".html") != 0)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--report=%s: known are FILE.txt, FILE.json and FILE.html", o->report);
     return DOP_OK;
 }
 
@@ -438,8 +455,8 @@ fill_options(const cli *o, dop_compile_options *opt, dop_diag *diag)
                                  .kernel_path = o->kernel_path,
                                  .progress = show_progress,
                                  .user = (void *)(uintptr_t)o};
-    opt->no_spirv = !o->output && o->emit &&
-                    (strcmp(o->emit, "ir") == 0 || strcmp(o->emit, "regions") == 0 || strcmp(o->emit, "glsl") == 0);
+    opt->no_spirv = !o->output && !o->report && !o->dump_dir &&
+                    !(o->emit && (strcmp(o->emit, "spirv") == 0 || strcmp(o->emit, "plan") == 0));
     dop_status st = parse_passes(o, opt, diag);
     if (st == DOP_OK && o->chunks)
         st = parse_chunks(o->chunks, opt, diag);
@@ -453,6 +470,37 @@ fill_options(const cli *o, dop_compile_options *opt, dop_diag *diag)
     if (st == DOP_OK)
         st = parse_storage("act", o->act, &opt->act_type, diag);
     return st;
+}
+
+/* What was compiled for, and what may surprise.  Said when everything is written: an error stays the only line. */
+static void
+say_notes(const cli *o, const char *model, const dop_compilation *list, uint32_t n)
+{
+    const dop_checkpoint *m = &list[0].model;
+    if (o->quiet)
+        return;
+    if (n == 1 && list[0].target.device[0]) {
+        fprintf(stderr, "dopplerc: target %s: for %s, the device that doppler-exec picks here\n", list[0].target.name,
+                list[0].target.device);
+    } else {
+        fprintf(stderr, "dopplerc: target");
+        for (uint32_t i = 0; i < n; i++)
+            fprintf(stderr, "%s %s", i ? "," : "", list[i].target.name);
+        fprintf(stderr, ": as --target says\n");
+    }
+    if (m->note)
+        fprintf(stderr, "dopplerc: %s: note: %s\n", model, m->note);
+    if (list[0].ctx > m->arch.ctx_train) {
+        uint64_t tables = 0;
+        for (uint32_t i = 0; i < list[0].pack.n; i++)
+            tables += list[0].pack.items[i].source ? 0 : list[0].pack.items[i].size;
+        fprintf(stderr,
+                "dopplerc: %s: note: --ctx %u is more than the %u positions that the model was trained for: what it "
+                "writes past them may make no sense; tables of positions take %.1f MiB\n",
+                model, list[0].ctx, m->arch.ctx_train, (double)tables / (1 << 20));
+    }
+    if (o->output && !m->tokenizer_json_path && !m->tokenizer_gguf_path)
+        fprintf(stderr, "dopplerc: %s: note: no tokenizer is here: the plan takes and gives token ids only\n", model);
 }
 
 /* One compilation for each target, and what they make together. */
@@ -477,8 +525,6 @@ compile_targets(const cli *o, const char *model, const dop_compile_options *comm
             opt.passes.user = &d;
         }
         st = dop_compile(model, &opt, diag, &list[i]);
-        if (i == 0 && st == DOP_OK && list[i].model.note && !o->quiet)
-            fprintf(stderr, "dopplerc: %s: note: %s\n", model, list[i].model.note);
         if (i == 0 && st == DOP_OK && list[i].tuning_stale)
             fprintf(stderr, "dopplerc: %s: note: measured %s: ignored; make it again with --tune\n", o->tuning,
                     list[i].tuning_stale);
@@ -487,6 +533,8 @@ compile_targets(const cli *o, const char *model, const dop_compile_options *comm
         st = dop_compilations_share(list, n, diag);
     if (st == DOP_OK)
         st = write_outputs(o, list, n, &d, diag);
+    if (st == DOP_OK)
+        say_notes(o, model, list, n);
     for (uint32_t i = 0; i < n; i++)
         dop_compilation_finish(&list[i]);
     free(list);

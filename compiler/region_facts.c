@@ -3,6 +3,9 @@
 #include "ir/region.h"
 #include "passes/region.h"
 
+#include <stdio.h>
+#include <string.h>
+
 const char *
 dop_region_label(const dop_graph *g, const dop_region *r)
 {
@@ -10,6 +13,15 @@ dop_region_label(const dop_graph *g, const dop_region *r)
     /* What stands at the region's heart names it; a row program alone is named by what it stores. */
     const char *label = dop_node_at(g, root)->label;
     return label && *label ? label : dop_node_at(g, r->outs[0])->label;
+}
+
+void
+dop_label_any_layer(const char *label, char *out, size_t cap)
+{
+    if (label[0] == 'L' && strchr(label, '/'))
+        snprintf(out, cap, "L*%s", strchr(label, '/'));
+    else
+        snprintf(out, cap, "%s", label);
 }
 
 void

@@ -6,6 +6,8 @@
 
 /* Where a region belongs: its root's label. */
 const char *dop_region_label(const dop_graph *g, const dop_region *r);
+/* A label without its layer: "L12/qkv" becomes "L*" and "/qkv", others stay. */
+void dop_label_any_layer(const char *label, char *out, size_t cap);
 /* Its ops in order, separated by spaces. */
 void dop_region_ops(const dop_graph *g, const dop_region *r, dop_buf *out);
 /* Bytes it reads and writes per replay at the largest T; cache traffic is counted at `depth` positions. */

@@ -12,7 +12,8 @@ typedef struct maker {
     dop_report_schedule *out;
     const dop_schedule *s;
     dop_diag *diag;
-    dop_status status; /* the first failure; every later call does nothing */
+    dop_region_id *writers; /* [n_nodes]: region that stores the node; 0: none */
+    dop_status status;      /* the first failure; every later call does nothing */
 } maker;
 
 static void *
@@ -45,16 +46,6 @@ op_name(const dop_graph *g, dop_node_id id)
     return dop_op_of(dop_node_at(g, id)->op)->name;
 }
 
-/* "L12/qkv" becomes "L*" and "/qkv": the same region of every layer is one row. */
-static void
-layer_free(const char *label, char *out, size_t cap)
-{
-    if (label[0] == 'L' && strchr(label, '/'))
-        snprintf(out, cap, "L*%s", strchr(label, '/'));
-    else
-        snprintf(out, cap, "%s", label);
-}
-
 /* --- regions ---------------------------------------------------------------------------------------------------------- */
 
 static void
@@ -66,7 +57,7 @@ add_region(maker *m, dop_region_id id)
     char label[64];
     uint64_t rd, wr;
     dop_buf ops = {0};
-    layer_free(dop_region_label(&s->g, reg), label, sizeof label);
+    dop_label_any_layer(dop_region_label(&s->g, reg), label, sizeof label);
     dop_region_ops(&s->g, reg, &ops);
     dop_region_traffic(&s->g, reg, DOP_REPORT_DEPTH, &rd, &wr);
     const char *text = ops.data ? ops.data : "", *variant = dop_variant_of(b->choice.variant)->name;
@@ -136,25 +127,18 @@ kind_of(const dop_graph *g, dop_node_id id)
                                                                   : REDUCTION;
 }
 
-/* The first design's verdict where it had one, and what this compiler does. */
-static const struct {
-    const char *verdict, *why;
-} cells[3][3] = {
-    {{"yes", "expressions are inlined, chains of any length and fan-in, until registers or arguments run out"},
-     {"partial",
-      "chains run in the load phase of a row program; recomputed for several readers while that moves fewer bytes"},
-     {"-", "chains run in the load phase of a matmul or attention; not on the side of the weights"}},
-    {{"no", "done: the workgroup that sums a row finishes it, and a matmul takes a norm's statistic as a scalar after "
-            "its sum"},
-     {"no",
-      "done where both walk the same rows or heads: sandwich norms, qk-norm with rotation; not from heads to rows"},
-     {"-",
-      "one token: the row is staged by every workgroup, or its statistic summed beside the product; several tokens: "
-      "the statistic only"}},
-    {{"-", "done where one workgroup makes the element: bias, residual, activation, gate, soft cap, cache write, cast"},
-     {"-", "arg-max as a partial result; others need a row or head that several workgroups make"},
-     {"rarely",
-      "siblings with one input share a dispatch; a product of a product needs rows that all workgroups make"}},
+/* What this compiler does with a producer (row) and a consumer (column). */
+static const char *const cells[3][3] = {
+    {"expressions are inlined, chains of any length and fan-in, until registers or arguments run out",
+     "chains run in the load phase of a row program; recomputed for several readers while that moves fewer bytes",
+     "chains run in the load phase of a matmul or attention; not on the side of the weights"},
+    {"the workgroup that sums a row finishes it, and a matmul takes a norm's statistic as a scalar after its sum",
+     "joined where both walk the same rows or heads: sandwich norms, qk-norm with rotation; not from heads to rows",
+     "one token: the row is staged by every workgroup, or its statistic summed beside the product; several tokens: "
+     "the statistic only"},
+    {"joined where one workgroup makes the element: bias, residual, activation, gate, soft cap, cache write, cast",
+     "arg-max as a partial result; others need a row or head that several workgroups make",
+     "siblings with one input share a dispatch; a product of a product needs rows that all workgroups make"},
 };
 
 static void
@@ -162,10 +146,8 @@ init_classes(dop_report_schedule *out)
 {
     for (int p = 0; p < 3; p++)
         for (int c = 0; c < 3; c++)
-            out->classes[3 * p + c] = (dop_report_class){.producer = kind_names[p],
-                                                         .consumer = kind_names[c],
-                                                         .verdict = cells[p][c].verdict,
-                                                         .why = cells[p][c].why};
+            out->classes[3 * p + c] =
+                (dop_report_class){.producer = kind_names[p], .consumer = kind_names[c], .why = cells[p][c]};
 }
 
 static dop_report_class *
@@ -229,19 +211,31 @@ typedef struct edge {
 } edge;
 
 static void
-put_refusal(maker *m, dop_node_id producer, dop_node_id consumer, const char *reasons, dop_reason reason,
+put_refusal(maker *m, dop_node_id producer, const edge *e, dop_node_id consumer, const char *reasons, dop_reason reason,
             uint64_t bytes)
 {
-    const char *p = op_name(&m->s->g, producer), *c = op_name(&m->s->g, consumer);
+    const dop_graph *g = &m->s->g;
+    const char *p = op_name(g, producer), *c = op_name(g, consumer);
+    const dop_region_id writer = m->writers[producer];
+    char from[64], to[64];
     dop_report_refusal *f = NULL;
+    dop_label_any_layer(writer ? dop_region_label(g, &g->regions[writer]) : dop_node_at(g, producer)->label, from,
+                        sizeof from);
+    dop_label_any_layer(dop_region_label(g, &g->regions[e->consumer]), to, sizeof to);
     for (uint32_t i = 0; i < m->out->n_refusals && !f; i++) {
         dop_report_refusal *x = &m->out->refusals[i];
-        if (same(x->producer, p) && same(x->consumer, c) && same(x->reasons, reasons))
+        if (same(x->producer, p) && same(x->consumer, c) && same(x->reasons, reasons) && same(x->from, from) &&
+            same(x->to, to))
             f = x;
     }
     if (!f) {
         f = &m->out->refusals[m->out->n_refusals++];
-        *f = (dop_report_refusal){.producer = p, .consumer = c, .reasons = keep(m, reasons), .reason = reason};
+        *f = (dop_report_refusal){.producer = p,
+                                  .consumer = c,
+                                  .from = keep(m, from),
+                                  .to = keep(m, to),
+                                  .reasons = keep(m, reasons),
+                                  .reason = reason};
     }
     f->count++;
     f->bytes += (double)bytes / m->out->tokens;
@@ -295,7 +289,7 @@ explain_read(void *user, dop_node_id base)
     /* Written once and read once; of a cache only what this step writes. */
     uint64_t bytes = dop_node_bytes(g, dop_node_space(g, base));
     m->out->n_unexplained += reason == DOP_REASON_none;
-    put_refusal(m, base, reader, reasons, reason, 2 * bytes);
+    put_refusal(m, base, e, reader, reasons, reason, 2 * bytes);
 }
 
 static void
@@ -303,6 +297,9 @@ gather_refusals(maker *m)
 {
     const dop_graph *g = &m->s->g;
     dop_report_refusal *list = m->out->refusals;
+    for (dop_region_id r = 1; r < g->n_regions; r++)
+        for (uint32_t i = 0; i < g->regions[r].n_outs && !g->regions[r].dead; i++)
+            m->writers[g->regions[r].outs[i]] = r;
     for (dop_region_id r = 1; r < g->n_regions; r++)
         dop_region_reads(&g->regions[r], explain_read, &(edge){m, r});
     /* The most traffic first. */
@@ -368,6 +365,7 @@ make_schedule(maker *m)
         for (uint32_t i = 0; i < g->regions[r].n_nodes; i++)
             n_reads += dop_node_at(g, g->regions[r].nodes[i])->n_srcs;
     m->out->refusals = alloc(m, n_reads, sizeof *m->out->refusals);
+    m->writers = alloc(m, g->n_nodes, sizeof *m->writers);
     if (m->status != DOP_OK)
         return;
     for (dop_region_id r = 1; r < g->n_regions && m->status == DOP_OK; r++)

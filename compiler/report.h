@@ -32,17 +32,17 @@ typedef struct dop_report_fusion {
 /* A pair of dispatches next to each other in the data flow, and what each pass that tried had against joining them. */
 typedef struct dop_report_refusal {
     const char *producer, *consumer; /* ops */
-    const char *reasons;             /* "fuse-prologue cost, fuse-epilogue reduction-barrier" */
-    dop_reason reason;               /* the one that decided: of the pass that came closest */
+    const char *from, *to; /* labels of their dispatches, as those of regions: "L*" and a slash for every layer */
+    const char *reasons;   /* "fuse-prologue cost, fuse-epilogue reduction-barrier" */
+    dop_reason reason;     /* the one that decided: of the pass that came closest */
     uint32_t count;
     double bytes; /* that a fusion would save per token */
 } dop_report_refusal;
 
 /* A cell of the viability matrix. */
 typedef struct dop_report_class {
-    const char *producer, *consumer,
-        *verdict;    /* "element", "reduction", "tiled"; what the first design expected, or "-" */
-    const char *why; /* what this compiler does */
+    const char *producer, *consumer; /* "element", "reduction", "tiled" */
+    const char *why;                 /* what this compiler does */
     uint32_t fused, refused;
     uint32_t reasons[DOP_REASON_COUNT];
 } dop_report_class;
@@ -113,8 +113,9 @@ void dop_report_text(const dop_report *r, dop_buf *out);
  *                         regions: [{label, template, variant, why, ops [..], count, bytes_read, bytes_written,
  *                                    floor_us, workgroups, kernel}],
  *                         fusions: [{rule, pass, producer, consumer, count, bytes, dispatches}],
- *                         refusals: [{producer, consumer, reason, reasons, count, bytes}],
- *                         viability: [{producer, consumer, first_design, why, fused, refused, reasons {code: count}}]}]
+ *                         refusals: [{producer, consumer, from, to (labels of regions), reason, reasons, count,
+ *                                    bytes}],
+ *                         viability: [{producer, consumer, why, fused, refused, reasons {code: count}}]}]
  *   reasons             {code: text} */
 dop_status dop_report_json(const dop_report *r, dop_diag *diag, dop_buf *out);
 
@@ -130,7 +131,8 @@ dop_reason dop_report_why(const dop_schedule *s, dop_region_id consumer, dop_nod
 
 /* Name of a fusion by the ops it joins, for people who know the hand-written combinations: "residual+rmsnorm". */
 const char *dop_fusion_rule(const dop_graph *g, const dop_fusion_event *e);
-/* --explain OP: why each region with that op, template or label part got its kernel. */
+/* report_explain.c: --explain OP: why each region with that op, template, label or last part of a label got its kernel; A+B: why
+ * the regions of B read what those of A make, layers that are alike together, or by which rule the ops were joined. */
 dop_status dop_report_explain(const dop_compilation *c, const char *op, dop_diag *diag, dop_buf *out);
 
 #endif

@@ -372,8 +372,9 @@ put_decisions(const dop_report_schedule *s, dop_buf *out)
     for (uint32_t i = 0; i < s->n_refusals; i++) {
         const dop_report_refusal *f = &s->refusals[i];
         dop_buf_printf(out,
-                       "<tr><td class=n>%u</td><td class=n>%s</td><td><code>%s &rarr; %s</code></td><td data-tip=\"",
-                       f->count, bytes(f->bytes, a, sizeof a), f->producer, f->consumer);
+                       "<tr><td class=n>%u</td><td class=n>%s</td><td>%s <code>%s</code> &rarr; %s "
+                       "<code>%s</code></td><td data-tip=\"",
+                       f->count, bytes(f->bytes, a, sizeof a), f->from, f->producer, f->to, f->consumer);
         dop_draw_escape(out, f->reason ? dop_reason_text(f->reason) : f->reasons);
         dop_buf_printf(out, "\">%s</td><td class=o>%s</td></tr>\n",
                        f->reason ? dop_reason_code(f->reason) : "not-tried", f->reasons);
@@ -396,15 +397,14 @@ static void
 put_classes(const dop_report_schedule *s, bool open, dop_buf *out)
 {
     dop_buf_puts(out, open ? "<details open>" : "<details>");
-    dop_buf_puts(out,
-                 "<summary><h3 style=\"display:inline-block\">Viability</h3></summary><table><tr><th>producer "
-                 "/ consumer</th><th>first design</th><th class=n>fused</th><th class=n>refused</th><th>reasons</th>"
-                 "<th>what this compiler does</th></tr>\n");
+    dop_buf_puts(out, "<summary><h3 style=\"display:inline-block\">Viability</h3></summary><table><tr><th>producer "
+                      "/ consumer</th><th class=n>fused</th><th class=n>refused</th><th>reasons</th>"
+                      "<th>what this compiler does</th></tr>\n");
     for (int i = 0; i < DOP_REPORT_CLASSES; i++) {
         const dop_report_class *c = &s->classes[i];
         const char *sep = "";
-        dop_buf_printf(out, "<tr><td>%s / %s</td><td>%s</td><td class=n>%u</td><td class=n>%u</td><td>", c->producer,
-                       c->consumer, c->verdict, c->fused, c->refused);
+        dop_buf_printf(out, "<tr><td>%s / %s</td><td class=n>%u</td><td class=n>%u</td><td>", c->producer, c->consumer,
+                       c->fused, c->refused);
         for (int r = 1; r < DOP_REASON_COUNT; r++)
             if (c->reasons[r]) {
                 dop_buf_printf(out, "%s%s&nbsp;%u", sep, dop_reason_code((dop_reason)r), c->reasons[r]);

@@ -94,6 +94,8 @@ refusals(const dop_report_schedule *s)
         json_t *o = json_object();
         json_object_set_new(o, "producer", json_string(f->producer));
         json_object_set_new(o, "consumer", json_string(f->consumer));
+        json_object_set_new(o, "from", json_string(f->from));
+        json_object_set_new(o, "to", json_string(f->to));
         json_object_set_new(o, "reason", json_string(f->reason ? dop_reason_code(f->reason) : "not-tried"));
         json_object_set_new(o, "reasons", json_string(f->reasons));
         json_object_set_new(o, "count", integer(f->count));
@@ -112,7 +114,6 @@ viability(const dop_report_schedule *s)
         json_t *o = json_object(), *reasons = json_object();
         json_object_set_new(o, "producer", json_string(c->producer));
         json_object_set_new(o, "consumer", json_string(c->consumer));
-        json_object_set_new(o, "first_design", json_string(c->verdict));
         json_object_set_new(o, "why", json_string(c->why));
         json_object_set_new(o, "fused", integer(c->fused));
         json_object_set_new(o, "refused", integer(c->refused));

@@ -1,9 +1,7 @@
-/* Names of fusions, and --explain. */
-#include "compiler/region_facts.h"
+/* Names of fusions. */
 #include "compiler/report.h"
 #include "passes/region.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static bool
@@ -77,38 +75,4 @@ dop_fusion_rule(const dop_graph *g, const dop_fusion_event *e)
     if (c == DOP_OP_argmax_part)
         return "lm-head+argmax";
     return rule_of_kinds(g, e);
-}
-
-static bool
-region_matches(const dop_graph *g, const dop_region *r, const char *op)
-{
-    const char *label = dop_region_label(g, r), *slash = strrchr(label, '/');
-    if (strcmp(dop_template_name(r->tpl), op) == 0 || strcmp(label, op) == 0 || (slash && strcmp(slash + 1, op) == 0))
-        return true;
-    for (uint32_t i = 0; i < r->n_nodes; i++)
-        if (strcmp(dop_op_of(dop_node_at(g, r->nodes[i])->op)->name, op) == 0)
-            return true;
-    return false;
-}
-
-dop_status
-dop_report_explain(const dop_compilation *c, const char *op, dop_diag *diag, dop_buf *out)
-{
-    uint32_t found = 0;
-    for (uint32_t i = 0; i < c->n_schedules; i++) {
-        const dop_schedule *s = &c->schedules[i];
-        for (dop_region_id r = 1; r < s->g.n_regions; r++) {
-            const dop_region *reg = &s->g.regions[r];
-            const dop_built_region *b = &s->regions[r];
-            if (!region_matches(&s->g, reg, op))
-                continue;
-            found++;
-            dop_buf_printf(out, "%s @%u %s: %s (%s), grid %ux%ux%u of %u\n", dop_schedule_name(s), r,
-                           dop_region_label(&s->g, reg), dop_variant_of(b->choice.variant)->name, b->choice.why,
-                           b->grid[0], b->grid[1], b->grid[2], b->choice.tile.wg);
-        }
-    }
-    if (!found)
-        return DOP_FAIL(diag, DOP_E_USAGE, "--explain %s: no region has that op, template or label", op);
-    return DOP_OK;
 }

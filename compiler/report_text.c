@@ -70,21 +70,21 @@ put_refusals(const dop_report_schedule *s, dop_buf *out)
     for (uint32_t i = 0; i < s->n_refusals; i++) {
         const dop_report_refusal *f = &s->refusals[i];
         char a[32];
-        dop_buf_printf(out, "    %5u %10s  %-18s  %s -> %s  (%s)\n", f->count, bytes(f->bytes, a, sizeof a),
-                       f->reason ? dop_reason_code(f->reason) : "not-tried", f->producer, f->consumer, f->reasons);
+        dop_buf_printf(out, "    %5u %10s  %-18s  %s %s -> %s %s  (%s)\n", f->count, bytes(f->bytes, a, sizeof a),
+                       f->reason ? dop_reason_code(f->reason) : "not-tried", f->from, f->producer, f->to, f->consumer,
+                       f->reasons);
     }
 }
 
 static void
 put_classes(const dop_report_schedule *s, dop_buf *out)
 {
-    dop_buf_puts(out,
-                 "\n  viability: producer into consumer, what the first design expected, fused and refused edges\n");
+    dop_buf_puts(out, "\n  viability: producer into consumer, fused and refused edges\n");
     for (int i = 0; i < DOP_REPORT_CLASSES; i++) {
         const dop_report_class *c = &s->classes[i];
         char name[32];
         snprintf(name, sizeof name, "%s/%s", c->producer, c->consumer);
-        dop_buf_printf(out, "    %-20s %-8s %5u fused %5u refused", name, c->verdict, c->fused, c->refused);
+        dop_buf_printf(out, "    %-20s %5u fused %5u refused", name, c->fused, c->refused);
         const char *sep = ": ";
         for (int r = 1; r < DOP_REASON_COUNT; r++)
             if (c->reasons[r]) {

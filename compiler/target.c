@@ -126,17 +126,17 @@ static dop_status
 from_device(dop_target *out, dop_diag *diag)
 {
     dop_device_caps caps;
-    dop_diag ignored = {0};
-    if (dop_device_probe(NULL, &ignored, &caps) != DOP_OK) {
-        /* No device here: compile for the software device that every user can install. */
-        return dop_target_resolve("lavapipe", diag, out);
-    }
+    dop_diag why = {0};
+    if (dop_device_probe(NULL, &why, &caps) != DOP_OK)
+        return DOP_FAIL(diag, why.code, "no device here to compile for: name one with --target, as lavapipe (%s)",
+                        why.message);
     const char *like = caps.cpu ? "lavapipe" : strstr(caps.name, "NVIDIA") ? "nvidia-hopper" : "tier1";
     if (!caps.matrix)
         caps.caps &= ~(uint32_t)DOP_CAP_coop;
     dop_status st = dop_target_resolve(like, diag, out);
     if (st != DOP_OK)
         return st;
+    snprintf(out->device, sizeof out->device, "%.95s", caps.name);
     out->caps = caps.caps;
     out->matrix = caps.matrix;
     out->subgroup = caps.caps & DOP_CAP_subgroup ? caps.subgroup : 1;

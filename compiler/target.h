@@ -6,7 +6,7 @@
 #include "runtime/base.h"
 #include "runtime/plan_format.h"
 
-/* name: "auto" (the device doppler-exec would pick; without one, lavapipe's row), a built-in name, or a YAML file whose
+/* name: "auto" (the device doppler-exec would pick; an error without one), a built-in name, or a YAML file whose
  * fields are those of dop_target.  Errors list the built-in names. */
 dop_status dop_target_resolve(const char *name, dop_diag *diag, dop_target *out_target);
 

@@ -38,6 +38,7 @@ typedef struct tuner {
     dop_diag *diag;
     const dop_schedule *s;
     const char *only; /* op; NULL: all */
+    uint32_t met;     /* regions that are to be tuned, each op once */
     uint32_t n_shapes, n_ways;
     shape shapes[MOST_SHAPES];
     way ways[MOST_WAYS];
@@ -341,7 +342,10 @@ tune_schedule(tuner *t, const dop_schedule *s, void (*line)(const char *))
         for (dop_region_id k = 1; k < r && first; k++)
             first = s->g.regions[k].dead || s->g.regions[k].tpl != s->g.regions[r].tpl ||
                     strcmp(op_of(s, k), dop_tuning_op(at.label)) != 0;
-        if (first && (!t->only || strcmp(t->only, dop_tuning_op(at.label)) == 0))
+        if (first && t->only && strcmp(t->only, dop_tuning_op(at.label)) != 0)
+            continue;
+        t->met += first;
+        if (first)
             st = tune_op(t, &at, s->g.regions[r].tpl, line);
     }
     free(t->places);
@@ -381,6 +385,10 @@ dop_tune(const char *model, const dop_compile_options *options, const char *only
     for (uint32_t i = 0; i < t->c.n_schedules && st == DOP_OK; i++)
         if (t->c.schedules[i].phase != DOP_PHASE_SCORE)
             st = tune_schedule(t, &t->c.schedules[i], line);
+    if (st == DOP_OK && t->only && !t->met)
+        st = DOP_FAIL(diag, DOP_E_USAGE,
+                      "--tune=%s: no region here is %s; known are a label's last parts, as qkv, o, head", t->only,
+                      t->only);
     if (st == DOP_OK && t->out.failed)
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (st == DOP_OK)

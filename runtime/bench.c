@@ -170,6 +170,12 @@ check_context(const dop_bench *b, const dop_bench_plan *p, dop_diag *diag)
                                "%s needs %u sequences and the plan holds %u at once: compile with --sequences %u",
                                t->name, t->batch, p->info.plan->model->n_sequences, t->batch);
         uint64_t need = (uint64_t)t->depth + t->n_prompt + t->n_gen;
+        if (need > ctx && need > p->info.plan->model->ctx_train)
+            return DOP_FAIL_IN(
+                diag, DOP_E_INPUT, p->path,
+                "%s needs %llu positions, the plan's context is %u and the model was trained for %u: give "
+                "-p, -n and -d that fit",
+                t->name, (unsigned long long)need, ctx, p->info.plan->model->ctx_train);
         if (need > ctx)
             return DOP_FAIL_IN(diag, DOP_E_INPUT, p->path,
                                "%s needs %llu positions and the plan's context is %u: compile with --ctx %llu", t->name,

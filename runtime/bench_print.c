@@ -141,6 +141,15 @@ csv_text(const char *s, dop_buf *out)
     dop_buf_puts(out, "\",");
 }
 
+/* Nothing where the value is not known, which is 0. */
+static void
+csv_known(double value, dop_buf *out)
+{
+    if (value > 0)
+        dop_buf_printf(out, "%.6g", value);
+    dop_buf_puts(out, ",");
+}
+
 void
 dop_bench_csv(const dop_bench *bench, dop_buf *out)
 {
@@ -163,11 +172,19 @@ dop_bench_csv(const dop_bench *bench, dop_buf *out)
             csv_text(t->name, out);
             dop_buf_printf(out, "%llu,%llu,%u,%u,%u,%u,", (unsigned long long)p->weights_bytes,
                            (unsigned long long)p->bytes_per_token, t->n_prompt, t->n_gen, t->depth, b->rounds);
-            dop_buf_printf(out, "%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,", r->mean, r->stddev, r->median, r->gbps,
-                           r->floor_share, r->ratio, r->ratio_min, r->ratio_max);
+            dop_buf_printf(out, "%.6g,%.6g,%.6g,", r->mean, r->stddev, r->median);
+            csv_known(r->gbps, out);
+            csv_known(r->floor_share, out);
+            dop_buf_printf(out, "%.6g,%.6g,%.6g,", r->ratio, r->ratio_min, r->ratio_max);
             dop_buf_printf(out, "%.6g,%.6g,%.6g,%.6g,%.6g\n", s->load_ms, s->pipelines_ms, s->upload_ms, s->verify_ms,
                            p->first_token_ms);
         }
+}
+
+static json_t *
+json_known(double value)
+{
+    return value > 0 ? json_real(value) : json_null();
 }
 
 static json_t *
@@ -186,12 +203,12 @@ plan_json(const dop_bench_plan *p)
         return NULL;
     json_object_set_new(o, "decodeOrdering",
                         json_string(dop_plan_ordering_name(s->plan->schedules[s->decode].ordering)));
-    json_object_set_new(o, "floorGBps", p->floor_gbps > 0 ? json_real(p->floor_gbps) : json_null());
+    json_object_set_new(o, "floorGBps", json_known(p->floor_gbps));
     json_object_set_new(o, "start",
-                        json_pack("{s:f, s:f, s:f, s:f, s:I, s:f, s:f}", "loadMs", s->load_ms, "pipelinesMs",
+                        json_pack("{s:f, s:f, s:f, s:f, s:I, s:f, s:o}", "loadMs", s->load_ms, "pipelinesMs",
                                   s->pipelines_ms, "uploadMs", s->upload_ms, "digestsMs", s->verify_ms,
                                   "firstTokenPrompt", (json_int_t)p->first_token_prompt, "firstTokenMs",
-                                  p->first_token_ms, "startToFirstTokenMs", p->start_to_first_token_ms));
+                                  p->first_token_ms, "startToFirstTokenMs", json_known(p->start_to_first_token_ms)));
     return o;
 }
 
@@ -203,11 +220,11 @@ row_json(const dop_bench *b, size_t plan, size_t test)
     json_t *samples = json_array();
     for (uint32_t i = 0; i < b->rounds; i++)
         json_array_append_new(samples, json_real((t->n_prompt + t->n_gen) * 1e3 / r->ms[i]));
-    return json_pack("{s:I, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "plan", (json_int_t)plan,
+    return json_pack("{s:I, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:o, s:o, s:f, s:f, s:f, s:o}", "plan", (json_int_t)plan,
                      "test", t->name, "nPrompt", (json_int_t)t->n_prompt, "nGen", (json_int_t)t->n_gen, "depth",
-                     (json_int_t)t->depth, "mean", r->mean, "stddev", r->stddev, "median", r->median, "GBps", r->gbps,
-                     "floorShare", r->floor_share, "ratio", r->ratio, "ratioMin", r->ratio_min, "ratioMax",
-                     r->ratio_max, "samples", samples);
+                     (json_int_t)t->depth, "mean", r->mean, "stddev", r->stddev, "median", r->median, "GBps",
+                     json_known(r->gbps), "floorShare", json_known(r->floor_share), "ratio", r->ratio, "ratioMin",
+                     r->ratio_min, "ratioMax", r->ratio_max, "samples", samples);
 }
 
 void

@@ -76,6 +76,12 @@ dop_mode_fn dop_mode_profile;     /* cli_profile.c */
 dop_mode_fn dop_mode_trace;
 dop_mode_fn dop_mode_serve; /* cli_serve.c */
 
+/* cli_modes.c */
+/* What the command line asks for.  table: its options; unset: the values before it was read.  An option that this would ignore is
+ * DOP_E_USAGE. */
+dop_status dop_cli_choose(const dop_option *table, size_t n, const dop_cli *cli, const dop_cli *unset, dop_diag *diag,
+                          dop_mode_fn **out_mode);
+
 /* cli_common.c */
 /* The one plan of the command line. */
 dop_status dop_cli_plan(const dop_cli *cli, dop_diag *diag, const char **out_path);
@@ -99,7 +105,7 @@ dop_status dop_text_source_open(const dop_cli *cli, const char *needed_for, dop_
 void dop_text_source_close(dop_text_source *source); /* also after a failure */
 /* A whole file, or standard input for "-". */
 dop_status dop_cli_read(const char *path, dop_diag *diag, dop_buf *out);
-/* Ids separated by white space or commas. */
+/* Ids separated by white space or commas.  what: for messages; what is wrong in an option (--tokens) is wrong usage. */
 dop_status dop_cli_parse_ids(const char *what, const char *text, size_t len, dop_diag *diag, dop_ids *out_ids);
 /* The prompt's ids by -p, -f, --tokens or --tokens-file; out_text gets the text of the first two. */
 dop_status dop_cli_prompt(const dop_cli *cli, const dop_tokenizer *tok, dop_diag *diag, dop_ids *out_ids,
@@ -108,6 +114,12 @@ dop_status dop_cli_prompt(const dop_cli *cli, const dop_tokenizer *tok, dop_diag
 dop_status dop_cli_sampling(const dop_cli *cli, const dop_plan *plan, dop_diag *diag, dop_sampling *out_sampling);
 /* Writes to stdout and says when that fails (a full disk, a closed pipe). */
 dop_status dop_cli_print(const char *text, size_t len, dop_diag *diag);
+/* Before a line on stderr: ends the line that stdout is in the middle of, where both go to the same terminal or file. */
+void dop_cli_end_line(void);
+/* May stderr show what is to be overwritten?  It is a terminal, and nobody asked for quiet or for every line. */
+bool dop_cli_shows_progress(const dop_cli *cli);
+/* One line on stderr when the plan was made for another kind of device than runs it: it works, and slowly. */
+void dop_cli_hint(const dop_cli *cli, const dop_model *model);
 
 /* cli_bench.c: --bench has options of its own. */
 const dop_option *dop_cli_bench_options(size_t *out_n);

@@ -3,14 +3,54 @@
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static atomic_bool in_line; /* the last thing on stdout was no end of a line; threads that load say things too */
+
+void
+dop_cli_end_line(void)
+{
+    struct stat out, err;
+    bool same = fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 && out.st_dev == err.st_dev &&
+                out.st_ino == err.st_ino;
+    if (atomic_exchange(&in_line, false) && same)
+        fputc('\n', stderr);
+}
+
+bool
+dop_cli_shows_progress(const dop_cli *cli)
+{
+    return !cli->quiet && !cli->verbose && isatty(STDERR_FILENO);
+}
+
+void
+dop_cli_hint(const dop_cli *cli, const dop_model *model)
+{
+    static const char *const for_gpus[] = {"tier1", "tier2", "tier3", "nvidia-hopper", "amd-rdna3", "intel-xe2"};
+    dop_model_info info;
+    dop_model_describe(model, &info);
+    const char *target = dop_plan_string(info.plan, info.plan->profiles[info.profile].name);
+    bool software = strcmp(target, "lavapipe") == 0, gpu = false;
+    for (size_t i = 0; i < sizeof for_gpus / sizeof for_gpus[0]; i++)
+        gpu = gpu || strcmp(target, for_gpus[i]) == 0;
+    if (!cli->quiet && (info.device->cpu ? gpu : software))
+        fprintf(
+            stderr,
+            "doppler-exec: %s: note: made for target %s, and %s is %s: dopplerc without --target makes a faster plan "
+            "here\n",
+            info.plan->path, target, info.device->name, info.device->cpu ? "a software device" : "a GPU");
+}
 
 static void
 print_log_line(void *user, const char *text)
 {
     (void)user;
+    dop_cli_end_line();
     fprintf(stderr, "doppler-exec: %s\n", text);
 }
 
@@ -64,8 +104,13 @@ dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, dop
         return st;
     o.first_tokens = first_tokens;
     o.no_scoring = no_scoring;
+    const bool shows = dop_cli_shows_progress(cli);
+    if (shows)
+        fputs("loading ...", stderr);
     if ((st = dop_model_open(path, &o, diag, out_model)) == DOP_OK)
         st = dop_sequence_create(*out_model, diag, out_sequence);
+    if (shows)
+        fputs("\r           \r", stderr);
     if (st != DOP_OK) {
         dop_model_close(*out_model);
         *out_model = NULL;
@@ -129,7 +174,8 @@ dop_cli_parse_ids(const char *what, const char *text, size_t len, dop_diag *diag
             id = id * 10 + (uint64_t)(text[i] - '0');
         bool ends = i == len || isspace((unsigned char)text[i]) || text[i] == ',';
         if (i == first || !ends || id >= UINT32_MAX)
-            return DOP_FAIL(diag, DOP_E_INPUT, "%s: token ids are whole numbers, not \"%.*s\"", what,
+            return DOP_FAIL(diag, strncmp(what, "--", 2) == 0 ? DOP_E_USAGE : DOP_E_INPUT,
+                            "%s: token ids are whole numbers, not \"%.*s\"", what,
                             (int)(len - first < 20 ? len - first : 20), text + first);
         dop_ids_push(out_ids, (uint32_t)id);
     }
@@ -206,5 +252,6 @@ dop_cli_print(const char *text, size_t len, dop_diag *diag)
         return DOP_OK;
     if (fwrite(text, 1, len, stdout) != len || fflush(stdout) != 0)
         return DOP_FAIL(diag, DOP_E_IO, "cannot write to standard output: %s", strerror(errno));
+    atomic_store(&in_line, text[len - 1] != '\n');
     return DOP_OK;
 }

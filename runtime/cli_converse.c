@@ -144,8 +144,10 @@ dop_mode_converse(dop_cli *cli, dop_diag *diag)
     t.gen.interrupted = &interrupts;
     if (st == DOP_OK && cli->session && access(cli->session, F_OK) == 0)
         st = dop_talk_load(&t, cli->session, diag);
-    if (st == DOP_OK)
+    if (st == DOP_OK) {
+        dop_cli_hint(cli, t.gen.model);
         st = talk_on(&t, diag);
+    }
     if (st == DOP_OK && cli->session)
         st = dop_talk_save(&t, cli->session, diag);
     dop_talk_close(&t);

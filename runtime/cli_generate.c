@@ -101,6 +101,14 @@ dop_generation_feed(dop_generation *gen, const uint32_t *ids, size_t n, dop_diag
     return st == DOP_OK ? dop_sequence_feed(gen->sequence, ids + found, n - found, diag) : st;
 }
 
+static double
+waited(const dop_generation *g)
+{
+    dop_model_info info;
+    dop_model_describe(g->model, &info);
+    return info.waited_ms;
+}
+
 dop_status
 dop_generate(dop_generation *gen, uint32_t n, dop_diag *diag)
 {
@@ -125,6 +133,7 @@ dop_generate(dop_generation *gen, uint32_t n, dop_diag *diag)
         if ((st = dop_sequence_next(g->sequence, diag, &id)) != DOP_OK)
             break;
         g->times[g->ids.count] = dop_now_ms();
+        g->waited_ms[g->ids.count > 0] = g->waited_ms[1] = waited(g);
         dop_ids_push(&g->ids, id);
         if (!g->ignore_eos && is_end(g, id)) {
             g->stop_reason = "end";

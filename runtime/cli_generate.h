@@ -23,6 +23,7 @@ typedef struct dop_generation {
     dop_output output;
     dop_ids ids;             /* with the end id when one was picked */
     double *times;           /* dop_now_ms when each id was known */
+    double waited_ms[2];     /* dop_model_info.waited_ms when the first id was known, and the last one */
     const char *stop_reason; /* "length", "end", "text", "interrupt" */
 } dop_generation;
 

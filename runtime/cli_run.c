@@ -18,22 +18,23 @@ typedef struct run {
     uint32_t n;          /* tokens to generate */
     dop_logprobs logprobs;
     dop_cli_shape shape;
-    double feed_ms; /* when feeding began, dop_now_ms */
+    double feed_ms;   /* when feeding began, dop_now_ms */
+    double waited_ms; /* dop_model_info.waited_ms then */
 } run;
 
 /* -n against what is left of the context. */
 static dop_status
 choose_length(run *r, dop_diag *diag)
 {
-    uint32_t ctx = r->gen.info.plan->model->ctx;
+    uint32_t ctx = r->gen.info.plan->model->ctx, trained = r->gen.info.plan->model->ctx_train;
     size_t n_prompt = r->n_before + r->prompt.count;
     if (n_prompt == 0)
         return DOP_FAIL(diag, DOP_E_INPUT, "the prompt has no tokens: give one with -p, -f or --tokens");
     if (n_prompt > ctx)
-        return DOP_FAIL(
-            diag, DOP_E_INPUT,
-            "the prompt has %zu tokens and the plan's context %u: shorten it or compile with a larger --ctx", n_prompt,
-            ctx);
+        return DOP_FAIL(diag, DOP_E_INPUT,
+                        "the prompt has %zu tokens and the plan's context %u: shorten it or compile with a larger "
+                        "--ctx (the model was trained for %u positions)",
+                        n_prompt, ctx, trained);
     uint32_t room = ctx - (uint32_t)n_prompt;
     r->n = r->cli->n_predict;
     if (r->n == DOP_CLI_UNSET)
@@ -43,8 +44,8 @@ choose_length(run *r, dop_diag *diag)
     if (r->n > room)
         return DOP_FAIL(diag, DOP_E_INPUT,
                         "-n %u after a prompt of %zu tokens does not fit the plan's context of %u: use -n %u or less, "
-                        "or compile with a larger --ctx",
-                        r->n, n_prompt, ctx, room);
+                        "or compile with a larger --ctx (the model was trained for %u positions)",
+                        r->n, n_prompt, ctx, room, trained);
     return DOP_OK;
 }
 
@@ -133,6 +134,9 @@ static dop_status
 feed_prompt(run *r, dop_diag *diag)
 {
     dop_sequence_expect(r->gen.sequence, r->n);
+    dop_model_info info;
+    dop_model_describe(r->gen.model, &info);
+    r->waited_ms = info.waited_ms;
     r->feed_ms = dop_now_ms();
     if (!r->cli->logits) {
         if (r->n == 0)
@@ -161,17 +165,22 @@ print_ids(const run *r, dop_diag *diag)
     return st;
 }
 
+/* Tokens per second; that kernels were not there yet when they were needed is told apart (print_summary). */
 static double
 prefill_rate(const run *r)
 {
-    return r->gen.ids.count ? (double)r->prompt.count * 1e3 / (r->gen.times[0] - r->feed_ms) : 0;
+    if (r->gen.ids.count == 0)
+        return 0;
+    const double waited = r->gen.waited_ms[0] - r->waited_ms;
+    return (double)r->prompt.count * 1e3 / (r->gen.times[0] - r->feed_ms - waited);
 }
 
 static double
 decode_rate(const run *r)
 {
-    size_t n = r->gen.ids.count;
-    return n > 1 ? (double)(n - 1) * 1e3 / (r->gen.times[n - 1] - r->gen.times[0]) : 0;
+    const size_t n = r->gen.ids.count;
+    const double waited = r->gen.waited_ms[1] - r->gen.waited_ms[0];
+    return n > 1 ? (double)(n - 1) * 1e3 / (r->gen.times[n - 1] - r->gen.times[0] - waited) : 0;
 }
 
 static int
@@ -198,18 +207,29 @@ percentiles(const run *r, const double *shares, size_t n_shares, double *out)
     free(steps);
 }
 
+/* What was not measured is null, not 0. */
+static json_t *
+measured(bool known, double value)
+{
+    return known ? json_real(value) : json_null();
+}
+
 static json_t *
 timings_json(const run *r)
 {
     static const double shares[3] = {0.50, 0.95, 0.99};
     double p[3];
     percentiles(r, shares, 3, p);
-    double first = r->gen.ids.count ? r->gen.times[0] : r->feed_ms;
+    const bool any = r->gen.ids.count > 0, several = r->gen.ids.count > 1;
+    const double first = any ? r->gen.times[0] : 0;
     const dop_counters c = dop_model_counters(r->gen.model);
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:{s:f, s:f, s:f}, s:I}", "modelLoadMs", r->gen.info.load_ms,
-                     "firstTokenMs", first - r->feed_ms, "startToFirstTokenMs", first - r->cli->start_ms,
-                     "prefillTokensPerSec", prefill_rate(r), "decodeTokensPerSec", decode_rate(r), "decodeMsPerToken",
-                     "p50", p[0], "p95", p[1], "p99", p[2], "tokensReused", (json_int_t)c.tokens_reused);
+    return json_pack("{s:f, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o}, s:o, s:I}", "modelLoadMs", r->gen.info.load_ms,
+                     "firstTokenMs", measured(any, first - r->feed_ms), "startToFirstTokenMs",
+                     measured(any, first - r->cli->start_ms), "prefillTokensPerSec", measured(any, prefill_rate(r)),
+                     "decodeTokensPerSec", measured(several, decode_rate(r)), "decodeMsPerToken", "p50",
+                     measured(several, p[0]), "p95", measured(several, p[1]), "p99", measured(several, p[2]),
+                     "kernelsWaitMs", measured(any, r->gen.waited_ms[1] - r->waited_ms), "tokensReused",
+                     (json_int_t)c.tokens_reused);
 }
 
 static json_t *
@@ -276,6 +296,9 @@ print_summary(const run *r)
                 r->gen.times[0] - r->cli->start_ms);
     if (r->gen.ids.count > 1)
         fprintf(stderr, "; decode %zu tokens, %.1f tok/s", r->gen.ids.count - 1, decode_rate(r));
+    const double waited = r->gen.ids.count ? r->gen.waited_ms[1] - r->waited_ms : 0;
+    if (waited >= 1)
+        fprintf(stderr, "; beside that %.0f ms for kernels that were still compiled", waited);
     dop_speculation_counts c = dop_sequence_speculation_counts(r->gen.sequence);
     if (c.steps > 0)
         fprintf(stderr, "; %llu of %llu drafts accepted in %llu steps", (unsigned long long)c.accepted,
@@ -288,8 +311,11 @@ dop_mode_run(dop_cli *cli, dop_diag *diag)
 {
     run r = {.cli = cli};
     dop_status st;
-    if ((st = prepare(&r, diag)) != DOP_OK || (st = show_prompt(&r, diag)) != DOP_OK ||
-        (st = feed_prompt(&r, diag)) != DOP_OK || (st = dop_generate(&r.gen, r.n, diag)) != DOP_OK)
+    if ((st = prepare(&r, diag)) != DOP_OK)
+        goto error;
+    dop_cli_hint(cli, r.gen.model);
+    if ((st = show_prompt(&r, diag)) != DOP_OK || (st = feed_prompt(&r, diag)) != DOP_OK ||
+        (st = dop_generate(&r.gen, r.n, diag)) != DOP_OK)
         goto error;
     if (cli->session && (st = dop_sequence_save(r.gen.sequence, cli->session, NULL, 0, diag)) != DOP_OK)
         goto error;

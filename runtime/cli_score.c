@@ -12,6 +12,8 @@ typedef struct scorer {
     uint32_t vocab;
     double nll; /* sum over all windows, natural logarithm */
     size_t n;   /* tokens predicted */
+    size_t all; /* tokens of the text */
+    bool shows; /* how far it is */
 } scorer;
 
 /* -log softmax(row)[id], in double. */
@@ -39,6 +41,8 @@ score_rows(void *user, size_t first, size_t n_rows, const float *rows, dop_diag 
         s->nll += row_nll(rows + i * s->vocab, s->vocab, id);
         s->n++;
     }
+    if (s->shows)
+        fprintf(stderr, "\r%3.0f%% of %zu tokens", (double)s->n * 100 / (double)s->all, s->all);
     return DOP_OK;
 }
 
@@ -66,6 +70,8 @@ score_text(dop_sequence *sequence, const dop_ids *text, uint32_t window, int32_t
             st = dop_sequence_score(sequence, inputs, n_inputs, score_rows, s, diag);
         at += n;
     }
+    if (s->shows)
+        fprintf(stderr, "\r%30s\r", "");
     free(inputs);
     return st;
 }
@@ -92,7 +98,8 @@ dop_mode_score(dop_cli *cli, dop_diag *diag)
         (st = dop_cli_read(cli->ppl, diag, &text)) != DOP_OK ||
         (st = dop_tokenizer_encode(tok, text.data ? text.data : "", text.size, 0, diag, &ids)) != DOP_OK)
         goto error;
-    scorer s = {.vocab = info.plan->model->vocab};
+    scorer s = {.vocab = info.plan->model->vocab, .all = ids.count, .shows = dop_cli_shows_progress(cli)};
+    dop_cli_hint(cli, model);
     double start = dop_now_ms();
     if ((st = score_text(sequence, &ids, window, info.plan->model->bos_id, &s, diag)) != DOP_OK)
         goto error;

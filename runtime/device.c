@@ -182,8 +182,7 @@ choose_named(const dop_instance *instance, const char *which, dop_diag *diag, ui
                 found = i;
     }
     if (found == UINT32_MAX)
-        return DOP_FAIL(diag, DOP_E_DEVICE, "no device \"%s\" among %u: see --list-devices", which,
-                        instance->n_devices);
+        return DOP_FAIL(diag, DOP_E_USAGE, "no device \"%s\" among %u: see --list-devices", which, instance->n_devices);
     if (instance->devices[found].missing[0])
         return DOP_FAIL(diag, DOP_E_DEVICE, "device %u (%s) cannot be used: it lacks %s", found,
                         instance->devices[found].caps.name, instance->devices[found].missing);

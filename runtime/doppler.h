@@ -20,6 +20,7 @@ typedef struct dop_model_info {
     double probe_ms;                           /* what choosing the ordering took, part of load_ms; 0: no probe */
     double load_ms;                            /* all of dop_model_open */
     double pipelines_ms, upload_ms, verify_ms; /* its parts, which overlap; pipelines: the first ones */
+    double waited_ms;                          /* after loading: steps that waited for kernels that were still made */
     uint64_t device_bytes;                     /* of all device allocations */
 } dop_model_info;
 

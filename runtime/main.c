@@ -144,47 +144,15 @@ find_cache_dir(dop_buf *out)
         dop_buf_printf(out, "%s/.cache/doppler", home);
 }
 
-static dop_mode_fn *
-choose_mode(const dop_cli *cli)
-{
-    if (cli->list_devices)
-        return dop_mode_list_devices;
-    if (cli->bench)
-        return dop_mode_bench;
-    if (cli->profile)
-        return dop_mode_profile;
-    if (cli->trace_kernels)
-        return dop_mode_trace;
-    if (cli->info)
-        return dop_mode_info;
-    if (cli->disasm)
-        return dop_mode_disasm;
-    if (cli->check)
-        return dop_mode_check;
-    if (cli->tokenize)
-        return dop_mode_tokenize;
-    if (cli->detokenize)
-        return dop_mode_detokenize;
-    if (cli->render_chat)
-        return dop_mode_render_chat;
-    if (cli->ppl)
-        return dop_mode_score;
-    if (cli->serve)
-        return dop_mode_serve;
-    if (cli->embed)
-        return dop_mode_embed;
-    if (cli->interactive)
-        return dop_mode_converse;
-    return dop_mode_run;
-}
-
 int
 main(int argc, char **argv)
 {
-    dop_cli cli;
+    dop_cli cli, unset;
+    dop_mode_fn *mode = dop_mode_bench;
     dop_diag diag = {0};
     dop_buf cache_dir = {0};
     cli_init(&cli);
+    unset = cli;
     size_t n_rows = N_OPTIONS;
     const dop_option *rows = dop_cli_wants_bench(argc, argv) ? dop_cli_bench_options(&n_rows) : options;
     dop_status st = dop_options_parse(rows, n_rows, argc, argv, &diag, &cli, &cli.plans);
@@ -195,10 +163,15 @@ main(int argc, char **argv)
     } else if (st == DOP_OK) {
         find_cache_dir(&cache_dir);
         cli.cache_dir = cache_dir.size ? cache_dir.data : NULL;
-        st = choose_mode(&cli)(&cli, &diag);
+        if (!cli.bench)
+            st = dop_cli_choose(options, N_OPTIONS, &cli, &unset, &diag, &mode);
+        if (st == DOP_OK)
+            st = mode(&cli, &diag);
     }
-    if (st != DOP_OK)
+    if (st != DOP_OK) {
+        dop_cli_end_line();
         dop_diag_print(&diag, "doppler-exec", cli.verbose);
+    }
     dop_texts_finish(&cli.plans);
     dop_texts_finish(&cli.stop);
     dop_buf_finish(&cache_dir);

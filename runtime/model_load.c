@@ -170,9 +170,11 @@ dop_model_need(dop_model *model, uint32_t schedule, dop_diag *diag)
     dop_status st = DOP_OK;
     if (dop_model_has(model, schedule))
         return DOP_OK;
+    const double start = dop_now_ms();
     pthread_mutex_lock(&l->lock);
     while (!dop_model_has(model, schedule) && !l->ended)
         pthread_cond_wait(&l->changed, &l->lock);
+    model->info.waited_ms += dop_now_ms() - start;
     if (!dop_model_has(model, schedule)) {
         st = l->st != DOP_OK ? l->st : DOP_FAIL(diag, DOP_E_INTERNAL, "schedule %u was never made", schedule);
         if (diag && l->st != DOP_OK)

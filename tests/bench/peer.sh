@@ -85,8 +85,8 @@ ours() { # DEPTH ROUND
         { gsub(/[",]/, "") }
         $1 == "test:" { test = $2 }
         $1 == "median:" { rate = $2 }
-        $1 == "GBps:" { gbps = $2 }
-        $1 == "floorShare:" { print "ours", test, round, rate, $2, gbps }
+        $1 == "GBps:" { gbps = $2 + 0 } # null: 0
+        $1 == "floorShare:" { print "ours", test, round, rate, $2 + 0, gbps }
         $1 == "device:" { sub(/^ *device: /, ""); print "#device", $0 }
         $1 == "driver:" { sub(/^ *driver: /, ""); print "#driver", $0 }' "$tmp/ours.json" >>"$tmp/all"
 }

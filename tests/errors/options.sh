@@ -44,6 +44,50 @@ refuses 2 "unknown option -t: use -j N" "$model" -o plan -t 4
 refuses 2 "unknown option --n-predict: doppler-exec PLAN -n N generates" "$model" -o plan --n-predict 3
 refuses 2 "unknown option -ngl: the whole model runs on the device of --target" "$model" -o plan -ngl 99
 refuses 2 "-d: no pass has the letter Q; see --help" "$model" -o plan -d Q
+refuses 2 "--stop-after leaves no kernels for --emit glsl: use it with --emit ir" "$model" --emit glsl --stop-after canon
+refuses 2 "--stop-after leaves no kernels for --emit spirv" "$model" --emit spirv --stop-after canon
+refuses 2 "--report=r.pdf: known are FILE.txt, FILE.json and FILE.html" "$model" --report=r.pdf
+refuses 2 "--weights external is about a plan: give -o FILE" "$model" --weights external --report
+refuses 2 "--tune=nope: no region here is nope; known are" "$model" --tune=nope -o plan.yaml --chunks 8
+printf 'rules:\n  - {op: nope, fuse: off}\n' >path.yaml
+refuses 1 "path.yaml:2: no region here is nope; an op is a template" "$model" -o plan --target tier1 --kernel-path path.yaml
+printf 'rules:\n  - {op: nope, fuse: on}\n' >path.yaml
+refuses 1 "path.yaml:2: no region here is nope" "$model" -o plan --target tier1 --kernel-path path.yaml
+printf 'rules:\n  - {op: nope, phase: prefill, weights: fused}\n' >path.yaml
+refuses 1 "path.yaml:2: no region here is nope" "$model" -o plan --target tier1 --kernel-path path.yaml
+rm path.yaml
+nothing() { # no driver
+    env VK_ICD_FILENAMES=/nonexistent VK_DRIVER_FILES=/nonexistent "$DOPPLERC" "$@"
+}
+check_fails "auto without a device" 1 "no device here to compile for: name one with --target, as lavapipe (no Vulkan driver" \
+    nothing "$model" -o plan
+check "a named target needs no device" nothing "$model" --target tier3 --quiet --emit ir
+
+# ---- what it says when all is well -----------------------------------------------------------------------------------
+says() { # LINE (regular expression) OPTION...
+    "$DOPPLERC" "$model" --chunks 8 "${@:2}" 2>said >/dev/null && grep -qxE "dopplerc: $1" said
+}
+says_nothing() { "$DOPPLERC" "$model" --chunks 8 "$@" 2>said >/dev/null && [ ! -s said ]; }
+check "the target and why" says "target [a-z0-9-]+: for .*, the device that doppler-exec picks here" --emit ir
+check "a named target" says "target tier1, tier3: as --target says" --target tier1,tier3 --emit ir
+past="than the 512 positions that the model was trained for: what it writes past them may make no sense"
+check "a context past the trained one" \
+    says ".*llama: note: --ctx 2000 is more $past; tables of positions take [0-9.]+ MiB" --target tier1 --ctx 2000 --emit ir
+check "no tokenizer" says ".*llama: note: no tokenizer is here: the plan takes and gives token ids only" --target tier1 -o ids
+[ "$(wc -l <said)" -eq 2 ] && pass "and nothing else" || fail "and nothing else" "$(cat said)"
+check "--quiet" says_nothing --target tier1 --ctx 2000 --quiet --emit ir
+check "a layer's label in --force" says "target tier1: .*" --target tier1 --force L0/o=gemv --explain L0/o
+pair() { # TEXT PAIR: --explain says it of two neighbours
+    "$DOPPLERC" "$model" --chunks 8 --target tier1 --quiet --explain "$2" >pairs && grep -qE "$1" pairs
+}
+check "--explain of a refused pair" pair '^decode1 L0/o add -> L0/ffn_up [a-z_0-9]+: not joined: [a-z-]+, ' L0/o+L0/ffn_up
+check "--explain of a refused pair: every layer" pair '^decode1 L\*/o add -> L\*/ffn_up .* \(2 times\)$' o+ffn_up
+check "--explain of a fused pair" pair '^decode1 .* silu -> .* mul: joined by [a-z-]+ as silu\+gate' silu+mul
+refuses 2 "--explain o+zz: no region of zz reads what one of o makes" "$model" --target tier1 --chunks 8 --explain o+zz
+kernels() { # a report beside --emit ir has sizes of kernels
+    "$DOPPLERC" "$model" --chunks 8 --target tier1 --quiet --emit ir --report | grep -q '^memory: .* kernels [1-9]'
+}
+check "--emit ir --report: kernels have a size" kernels
 
 check "-h is --help" cmp <("$DOPPLERC" -h) <("$DOPPLERC" --help)
 check "--help says nothing of options that are not here" bash -c '! "$0" -h | grep -q n-predict' "$DOPPLERC"

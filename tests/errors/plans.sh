@@ -97,7 +97,7 @@ fi
 # ---- what the device lacks ------------------------------------------------------------------------------------------
 check_fails "no Vulkan driver" 1 "no Vulkan driver was found: install one" \
     env VK_ICD_FILENAMES=/nonexistent VK_DRIVER_FILES=/nonexistent "$EXEC" good.plan --tokens 1
-check_fails "no such device" 1 'no device "nope" among' run good.plan --device nope
+check_fails "no such device" 2 'no device "nope" among' run good.plan --device nope
 "$DOPPLERC" "$SRC/tests/golden/llama" -o wide.plan --quiet --target tier1 || exit 1
 if "$EXEC" --list-devices | grep -q 'subgroup 8,'; then
     check_fails "another subgroup size" 1 "the plan needs subgroups of 32 invocations and" run wide.plan

@@ -28,11 +28,41 @@ refuses 2 "--top-p" ids.plan --top-p 2
 refuses 2 "--top-k" ids.plan --top-k 1.5
 refuses 2 "" ids.plan other.plan --tokens 1
 
+# What would be ignored is refused.
+refuses 2 "--info and --check are two things to do: ask for one of them" ids.plan --check --info
+refuses 2 "-p, --prompt is for text to continue; --ppl has no use for it" text.plan --ppl x -p y
+refuses 2 "--json is for generation from a prompt, and --info; --list-devices has no use for it" --list-devices --json
+refuses 2 "--temp is for generation and --serve; --check has no use for it" ids.plan --check --temp 0
+refuses 2 "--serve-queue is for --serve; generation has no use for it" ids.plan --tokens 1 --serve-queue 3
+refuses 2 "--chat-template is for --serve; generation has no use for it" text.plan -p x --chat-template chatml
+refuses 2 "--grammar is for generation from a prompt; --interactive has no use for it" text.plan -i --grammar x
+refuses 2 "--stop needs a text to end before" text.plan -p x --stop ""
+
+refuses 1 "pp8@d600 needs 608 positions, the plan's context is 512 and the model was trained for 512: give" \
+    --bench ids.plan -p 8 -n 0 -d 600
+
+# ---- a line of its own, and the right kind of plan -------------------------------------------------------------------
+"$DOPPLERC" "$SRC/tests/golden/llama" -o tier3.plan --quiet --target tier3 --chunks 8 --ctx 64 || exit 1
+hinted() { # OPTION...
+    "$EXEC" tier3.plan --tokens 1 -n 1 "$@" 2>&1 >/dev/null | grep -c "tier3.plan: note: made for target tier3, and .* is a software device: "
+}
+if "$EXEC" --list-devices | grep -q '(software)'; then
+    [ "$(hinted)" = 1 ] && pass "a plan for GPUs on a software device: a hint" || fail "a plan for GPUs on a software device: a hint"
+    [ "$(hinted --quiet)" = 0 ] && pass "--quiet: no hint" || fail "--quiet: no hint"
+    [ "$("$EXEC" ids.plan --tokens 1 -n 1 2>&1 >/dev/null | grep -c note)" = 0 ] && pass "no hint where it fits" || fail "no hint where it fits"
+fi
+apart() { # a text is on the way, and then the sequence cannot be kept
+    local status=0
+    "$EXEC" text.plan --quiet -p ROMEO: -n 3 --temp 0 --ignore-eos --session /nonexistent/x >both 2>&1 || status=$?
+    [ $status -eq 1 ] && head -n 1 both | grep -q '^ROMEO:' && grep -q '^doppler-exec: .*error: ' both
+}
+check "an error begins its own line" apart
+
 # ---- prompts --------------------------------------------------------------------------------------------------------
 refuses 1 "the plan has no tokenizer (the model came without one), which -p needs: give ids with --tokens" ids.plan -p x
 check "ids need no tokenizer" "$EXEC" ids.plan --quiet --tokens "1 2 3" -n 2 --print-ids
 refuses 1 "the prompt has no tokens" ids.plan --tokens ""
-refuses 1 'token ids are whole numbers, not "x"' ids.plan --tokens "1 x"
+refuses 2 'token ids are whole numbers, not "x"' ids.plan --tokens "1 x"
 refuses 1 "token id 320 is outside the vocabulary of 320" ids.plan --tokens "1 320"
 refuses 1 "the text is not valid UTF-8: byte 0xff at offset 1" text.plan -p "$(printf 'a\377b')"
 printf 'abc\360\237\230' >cut-utf8

@@ -137,8 +137,10 @@ Test(bench, tests_must_fit_the_context)
     o.depths = deep;
     o.n_depths = 1;
     cr_assert_eq(dop_bench_run(paths, 1, &o, &diag, &b), DOP_E_INPUT);
-    cr_assert_str_eq(diag.message,
-                     "pp40@d89 needs 129 positions and the plan's context is 128: compile with --ctx 129");
+    cr_assert_str_eq(
+        diag.message,
+        "pp40@d89 needs 129 positions, the plan's context is 128 and the model was trained for 128: give -p, "
+        "-n and -d that fit");
     o.n_prompts = 0;
     o.n_gens = 0;
     memset(&diag, 0, sizeof diag);

@@ -282,9 +282,9 @@ Test(modes, errors_of_a_run)
                  cli.stop.items = &stop; cli.stop.count = 1);
     EXPECT_ERROR(dop_mode_run, DOP_E_INPUT, "which --chat needs", cli.chat = true);
     EXPECT_ERROR(dop_mode_run, DOP_E_INPUT, "the prompt has no tokens", cli.tokens = " ,");
-    EXPECT_ERROR(dop_mode_run, DOP_E_INPUT, "--tokens: token ids are whole numbers, not \"x\"", cli.tokens = "1 x");
-    EXPECT_ERROR(dop_mode_run, DOP_E_INPUT, "not \"-1\"", cli.tokens = "1 -1");
-    EXPECT_ERROR(dop_mode_run, DOP_E_INPUT, "token ids are whole numbers", cli.tokens = "99999999999999999999999");
+    EXPECT_ERROR(dop_mode_run, DOP_E_USAGE, "--tokens: token ids are whole numbers, not \"x\"", cli.tokens = "1 x");
+    EXPECT_ERROR(dop_mode_run, DOP_E_USAGE, "not \"-1\"", cli.tokens = "1 -1");
+    EXPECT_ERROR(dop_mode_run, DOP_E_USAGE, "token ids are whole numbers", cli.tokens = "99999999999999999999999");
     EXPECT_ERROR(dop_mode_run, DOP_E_INPUT, "token id 64 is outside the vocabulary of 64", cli.tokens = "64");
     EXPECT_ERROR(dop_mode_run, DOP_E_IO, "cannot open", cli.tokens_file = "/nonexistent");
     EXPECT_ERROR(dop_mode_run, DOP_E_INPUT, "-n 126 after a prompt of 3 tokens does not fit the plan's context of 128",
@@ -292,7 +292,7 @@ Test(modes, errors_of_a_run)
                  cli.n_predict = 126);
     EXPECT_ERROR(dop_mode_run, DOP_E_INPUT, "use -n 125 or less", cli.tokens = "1 2 3"; cli.n_predict = UINT32_MAX - 2);
     EXPECT_ERROR(dop_mode_run, DOP_E_USAGE, "--seed needs a whole number", cli.tokens = "1"; cli.seed = "x");
-    EXPECT_ERROR(dop_mode_run, DOP_E_DEVICE, "no device \"nothing\"", cli.tokens = "1"; cli.device = "nothing");
+    EXPECT_ERROR(dop_mode_run, DOP_E_USAGE, "no device \"nothing\"", cli.tokens = "1"; cli.device = "nothing");
 }
 
 Test(modes, a_prompt_longer_than_the_context)

@@ -71,7 +71,8 @@ typedef struct dop_sampling {
 
 /* Maps and checks the plan and its digests, chooses a device and the first of the plan's targets that it can run,
  * creates pipelines and uploads weights, in parallel as far as one does not need the other.  options: NULL: the defaults.
- * *out_model is the caller's to close; NULL after a failure (DOP_E_INPUT: the plan; DOP_E_IO; DOP_E_DEVICE). */
+ * *out_model is the caller's to close; NULL after a failure (DOP_E_INPUT: the plan; DOP_E_IO; DOP_E_DEVICE; DOP_E_USAGE: no
+ * such device). */
 dop_status dop_model_open(const char *plan_path, const dop_open_options *options, dop_diag *diag,
                           dop_model **out_model);
 /* Destroys the model's sequences too: their handles are dead then.  Accepts NULL. */

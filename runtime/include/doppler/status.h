@@ -19,7 +19,7 @@ typedef enum dop_status {
     DOP_E_DEVICE,   /* the device cannot do it, was lost, or is out of memory */
     DOP_E_IO,       /* the operating system refused */
     DOP_E_NOMEM,    /* host memory */
-    DOP_E_USAGE,    /* calls in the wrong order; of a program: a wrong command line */
+    DOP_E_USAGE,    /* calls in the wrong order, names that nothing has; of a program: a wrong command line */
     DOP_E_INTERNAL, /* a broken invariant of the library's own */
     DOP_E_FULL      /* no page of the caches is free: it works again when another sequence gives some back */
 } dop_status;
