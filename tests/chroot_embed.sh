@@ -8,7 +8,8 @@ if [ "$(id -u)" -ne 0 ] || ! command -v chroot >/dev/null || ! command -v apt-ca
     finish
     exit
 fi
-packages="bash dash coreutils findutils grep sed diffutils gcc g++ libc6-dev make cmake pkgconf libvulkan-dev libjansson-dev libpcre2-dev
+packages="bash dash libc-bin libmicrohttpd12 coreutils findutils grep sed diffutils gcc g++
+    libc6-dev make cmake pkgconf libvulkan-dev libjansson-dev libpcre2-dev
     libutf8proc-dev libxxhash-dev mesa-vulkan-drivers"
 
 # Files of the packages and all they depend on, as they are here.

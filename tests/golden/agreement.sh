@@ -5,15 +5,15 @@ exact=5e-4 # f32 caches and activations
 f16=2e-2   # something is stored in 16 bits
 
 printf '%s\n' "base: tier1" "name: tier1-subgroup8" "subgroup: 8" >tier1.yaml
-printf '%s\n' "base: nvidia-hopper" "name: hopper-subgroup8" "subgroup: 8" "shared_bytes: 32768" \
+printf '%s\n' "base: nvidia-hopper" "name: hopper-subgroup8" "subgroup: 8" "max_workgroup: 256" "persistent: 0" "shared_bytes: 32768" \
     "caps: [f16_storage, f16_math, i8_storage, subgroup]" >hopper.yaml
 
-# agrees NAME MODEL BOUND OPTION...: chunks of 3 leave a shorter one at the end, and chunks of 16 have other tiles.
+# agrees NAME MODEL BOUND CHUNKS OPTION...: chunks of 16 leave a shorter one at the end, and chunks of 3 have other tiles.
 agrees() {
-    local name=$1 golden=$SRC/tests/golden/$2 bound=$3
-    shift 3
+    local name=$1 golden=$SRC/tests/golden/$2 bound=$3 chunks=$4
+    shift 4
     "$TOOLS/expect" forced "$golden/expected.json" . >tokens
-    check "$name: compiles" "$DOPPLERC" "$golden" -o "$name.plan" --quiet --chunks 3,16 "$@" || return
+    check "$name: compiles" "$DOPPLERC" "$golden" -o "$name.plan" --quiet --chunks "$chunks" "$@" || return
     case " $* " in
     *q4k*) check "$name: agree" "$TOOLS/agree" "$name.plan" tokens "$bound" ;; # not the reference's weights
     *) check "$name: agree" "$TOOLS/agree" "$name.plan" tokens "$bound" "$golden/logits.f32" ;;
@@ -21,15 +21,15 @@ agrees() {
     rm -f "$name.plan"
 }
 
-agrees tier1 gemma3 $exact --target tier1.yaml --kv f32
-agrees tier2 llama $exact --target tier2 --kv f32
-agrees tier3 qwen3 $exact --target tier3
-agrees lavapipe gemma3 $exact --target lavapipe --kv f32
-agrees hopper gemma3 $exact --target hopper.yaml --kv f32
-agrees hopper-default gemma2 $f16 --target hopper.yaml
+agrees tier1 gemma3 $exact 3,16 --target tier1.yaml --kv f32
+agrees tier2 llama $exact 3,16 --target tier2 --kv f32
+agrees tier3 qwen3 $exact 3,16 --target tier3
+agrees lavapipe gemma3 $exact 3,16 --target lavapipe --kv f32
+agrees hopper gemma3 $exact 3,16 --target hopper.yaml --kv f32
+agrees hopper-default gemma2 $f16 3,16 --target hopper.yaml
 for path in f32-unfused-f32a f16-separate-norms-f32a gemma3-f16-fused-f16a gemma3-q4k-dequant-f32a gemma3-q4k-fused-f32a; do
     bound=$f16
     [ $path != f32-unfused-f32a ] || bound=$exact
-    agrees $path gemma3 $bound --target lavapipe --kernel-path $path
+    agrees $path gemma3 $bound 16 --target lavapipe --kernel-path $path
 done
 finish

@@ -14,6 +14,8 @@ cat >gpu.yaml <<'END'
 base: nvidia-hopper
 name: gpu-subgroup8
 subgroup: 8
+max_workgroup: 256
+persistent: 0
 shared_bytes: 32768
 caps: [f16_storage, f16_math, i8_storage, subgroup, int_dot]
 END
