@@ -69,8 +69,9 @@ fi
 
 # ---- what helps at a terminal ----------------------------------------------------------------------------------------
 for program in dopplerc doppler-exec; do
-    commit=$(git -C "$SRC" rev-parse --short=12 HEAD 2>/dev/null)
-    check "$program names its commit" grep -qF "${commit:-$program}" <("$prefix/bin/$program" --version)
+    if [ "$(git -C "$SRC" rev-parse --show-toplevel 2>/dev/null)" = "$SRC" ]; then
+        check "$program names its commit" grep -qE "^$program [0-9.]+ \([0-9a-f]{12}\)$" <("$prefix/bin/$program" --version)
+    fi
     page=$prefix/share/man/man1/$program.1
     check "$program: every option is in its manual page" \
         [ "$(grep -c '^\.TP' "$page")" -eq "$("$prefix/bin/$program" --help | grep -c '^  -')" ]
@@ -81,7 +82,7 @@ for program in dopplerc doppler-exec; do
 done
 
 # ---- packages --------------------------------------------------------------------------------------------------------
-if nm "$lib/libdoppler.so" | grep -q __asan_ || ! command -v dpkg-shlibdeps >/dev/null; then
+if nm "$lib/libdoppler.so" | grep -q __asan_ || ! command -v dpkg-shlibdeps file >/dev/null; then
     skip "packages" "a library with sanitizers, or no tools of Debian"
 else
     check "packages" cpack --config "$build/CPackConfig.cmake" -B packages

@@ -69,20 +69,20 @@ check "stdin and stderr are closed" bash -c '"$@" <&- 2>&-' bash "${once[@]}"
 set -- cache/doppler/pipelines-*.bin
 check "pipelines are kept" test -s "$1"
 "${once[@]}" >ids
-head -c 5000 "$1" >short && mv short "$1"
+printf X | dd of="$1" conv=notrunc status=none
 check "a damaged file of pipelines" "${once[@]}"
-check "is made anew" test "$(stat -c %s "$1")" -ne 5000
+check "is made anew" [ "$(head -c 3 "$1")" = DOP ]
 rm "$1" && mkfifo "$1"
 check "a pipe in its place is not waited for" timeout 60 "${once[@]}"
 check "and stays" test -p "$1"
-check "no home" env -u HOME -u XDG_CACHE_HOME "${once[@]}"
-check "the same ids" cmp ids .out
+env -u HOME -u XDG_CACHE_HOME "${once[@]}" >homeless
+check "no home" cmp ids homeless
 check "a home that cannot be written to" env XDG_CACHE_HOME=/proc/nothing "${once[@]}"
 
 # ---- a plan while it runs -------------------------------------------------------------------------------------------
 # until COMMAND...: waits for its success
 until_it() {
-    for _ in $(seq 200); do
+    for _ in $(seq 600); do
         "$@" && return
         sleep 0.05
     done
