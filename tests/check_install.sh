@@ -82,7 +82,7 @@ for program in dopplerc doppler-exec; do
 done
 
 # ---- packages --------------------------------------------------------------------------------------------------------
-if nm "$lib/libdoppler.so" | grep -q __asan_ || ! command -v dpkg-shlibdeps file >/dev/null; then
+if nm "$lib/libdoppler.so" | grep -q __asan_ || ! command -v dpkg-shlibdeps >/dev/null || ! command -v file >/dev/null; then
     skip "packages" "a library with sanitizers, or no tools of Debian"
 else
     check "packages" cpack --config "$build/CPackConfig.cmake" -B packages

@@ -221,9 +221,9 @@ check_fails "stdout is closed" 1 "error: cannot write to stdout" bash -c '"$@" >
 mkfifo page.txt pipe.out
 "${quick[@]}" --report=page.txt -o pipe.out 2>said &
 pid=$!
-cat page.txt >page
+timeout 60 cat page.txt >page
 : >small/model.safetensors
-cat pipe.out >piped
+timeout 60 cat pipe.out >piped
 status=0
 wait $pid || status=$?
 if [ $status -eq 1 ] && [ "$(wc -l <said)" -eq 1 ] &&

@@ -80,8 +80,8 @@ WRAP_VK(vkCreateComputePipelines,
         (VkDevice d, VkPipelineCache cache, uint32_t n, const VkComputePipelineCreateInfo *info,
          const VkAllocationCallbacks *a, VkPipeline *out),
         (d, cache, n, info, a, out))
-WRAP_CODE(VkResult, VK_ERROR_INCOMPATIBLE_DRIVER, vkCreateInstance, (const VkInstanceCreateInfo *info, const VkAllocationCallbacks *a, VkInstance *out),
-        (info, a, out))
+WRAP_CODE(VkResult, VK_ERROR_INCOMPATIBLE_DRIVER, vkCreateInstance,
+          (const VkInstanceCreateInfo *info, const VkAllocationCallbacks *a, VkInstance *out), (info, a, out))
 WRAP_CODE(VkResult, VK_ERROR_FEATURE_NOT_PRESENT, vkCreateDevice,
         (VkPhysicalDevice d, const VkDeviceCreateInfo *info, const VkAllocationCallbacks *a, VkDevice *out),
         (d, info, a, out))
