@@ -5,6 +5,7 @@
 #include "compiler/quant.h"
 #include "compiler/target.h"
 #include "runtime/doppler.h"
+#include "runtime/text/chat.h"
 
 #include <string.h>
 
@@ -67,6 +68,20 @@ load_tuning(dop_compilation *c, dop_diag *diag)
     return DOP_OK;
 }
 
+/* What cannot be parsed is noticed now, and not by those who get the plan. */
+static dop_status
+check_template(const char *model_path, const char *text, dop_diag *diag)
+{
+    dop_chat *chat = NULL;
+    dop_diag why = {0};
+    dop_status st = text ? dop_chat_create(text, strlen(text), DOP_CHAT_ANY, &why, &chat) : DOP_OK;
+    dop_chat_destroy(chat);
+    if (st != DOP_OK)
+        (void)dop_fail(diag, why.src_file, why.src_line, st, model_path, 0, 0, "%s%s", why.message,
+                       st == DOP_E_INPUT ? "; mend it, or take it out of the model to go without a chat format" : "");
+    return st;
+}
+
 dop_status
 dop_compile(const char *model_path, const dop_compile_options *options, dop_diag *diag, dop_compilation *out)
 {
@@ -87,6 +102,8 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
     }
     if (st == DOP_OK)
         st = dop_checkpoint_load(model_path, &c->arena, diag, &c->model);
+    if (st == DOP_OK)
+        st = check_template(model_path, c->model.chat_template, diag);
     if (st == DOP_OK)
         st = dop_settle_sizes(c, model_path, diag);
     if (st == DOP_OK)

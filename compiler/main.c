@@ -1,12 +1,14 @@
 /* dopplerc: options, and what to print of a compilation. */
 #include "compiler/compile.h"
 #include "compiler/inputs.h"
+#include "compiler/plan_file.h"
 #include "compiler/plan_write.h"
 #include "compiler/report.h"
 #include "compiler/target.h"
 #include "compiler/tune.h"
 #include "ir/cache_row.h"
 #include "ir/text.h"
+#include "runtime/cli_process.h"
 #include "runtime/options.h"
 #include "runtime/plan_format.h"
 
@@ -24,6 +26,12 @@ typedef struct cli {
     dop_texts skip, force;
     bool embed, no_fuse, check, quiet, verbose, help, version;
 } cli;
+
+#ifdef DOP_COMMIT /* the build says it where it knows */
+#define RELEASE "dopplerc " DOP_VERSION " (" DOP_COMMIT ")"
+#else
+#define RELEASE "dopplerc " DOP_VERSION
+#endif
 
 #define OPT(...) DOP_OPTION(cli, __VA_ARGS__)
 #define NUM(...) DOP_NUMBER_OPTION(cli, __VA_ARGS__)
@@ -74,7 +82,7 @@ static const dop_option options[] = {
     OPT(0, "quiet", FLAG, quiet, NULL, "no progress, no notes"),
     OPT('v', "verbose", FLAG, verbose, NULL, "say where errors come from"),
     OPT('h', "help", FLAG, help, NULL, "this text"),
-    OPT(0, "version", FLAG, version, NULL, "the release"),
+    OPT(0, "version", FLAG, version, NULL, "the release and its commit"),
     DOP_OPTION_POINTER('m', "model", "the model comes without an option: dopplerc MODEL -o PLAN"),
     DOP_OPTION_POINTER('c', "ctx-size", "use --ctx N"),
     DOP_OPTION_POINTER('t', NULL, "use -j N"),
@@ -565,6 +573,8 @@ check_outputs(const cli *o, const char *model, dop_inputs *inputs, dop_diag *dia
         if (st == DOP_OK && i < 2 && written[i] && written[2] && strcmp(written[i], written[2]) == 0)
             st = DOP_FAIL_IN(diag, DOP_E_USAGE, written[i], "the plan and the report need files of their own");
     }
+    if (st == DOP_OK && o->output && !o->tune)
+        st = dop_plan_refuse_open(o->output, diag);
     free(weights);
     return st;
 }
@@ -625,12 +635,13 @@ main(int argc, char **argv)
     cli o;
     dop_diag diag = {0};
     dop_texts rest = {0};
+    dop_process_prepare("dopplerc");
     memset(&o, 0, sizeof o);
     dop_status st = dop_options_parse(options, N_OPTIONS, argc, argv, &diag, &o, &rest);
     if (st == DOP_OK && o.help)
         print_help();
     else if (st == DOP_OK && o.version)
-        puts("dopplerc " DOP_VERSION);
+        puts(RELEASE);
     else if (st == DOP_OK && rest.count != 1)
         st = DOP_FAIL(&diag, DOP_E_USAGE,
                       rest.count ? "more than one model" : "no model: dopplerc MODEL -o PLAN (see --help)");

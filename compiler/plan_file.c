@@ -4,11 +4,14 @@
 #include "runtime/plan_weights.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -182,6 +185,27 @@ put_external(dop_plan_parts *parts, const char *path, dop_diag *diag, dop_out_fi
         st = put_weights(parts, output->f, diag, &row->digest);
     row->size = parts->weights_size;
     return st;
+}
+
+dop_status
+dop_plan_refuse_open(const char *path, dop_diag *diag)
+{
+    struct stat sb;
+    bool open_elsewhere = true;
+    if (stat(path, &sb) != 0 || !S_ISREG(sb.st_mode))
+        return DOP_OK;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    /* Another compiler that asks the same has the lock for a moment. */
+    for (int i = 0; i < 4 && open_elsewhere; i++) {
+        if (i > 0)
+            nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+        open_elsewhere = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    }
+    if (fd >= 0)
+        close(fd);
+    return open_elsewhere ? DOP_FAIL_IN(diag, DOP_E_IO, path,
+                                        "a program has this plan open: end it, or name another file to write to")
+                          : DOP_OK;
 }
 
 /* Both files get their names only when both are complete: weights first, since a plan without them is of no use. */

@@ -20,6 +20,9 @@ void dop_plan_parts_finish(dop_plan_parts *parts); /* accepts a zeroed one */
  * the same for `path`.weights. */
 dop_status dop_plan_parts_write(dop_plan_parts *parts, const char *path, dop_diag *diag);
 
+/* Fails when a program has the plan at `path` open (dop_plan_open). */
+dop_status dop_plan_refuse_open(const char *path, dop_diag *diag);
+
 /* The plan in memory, for dop_plan_open_memory, with zeros for weights (whose digest is 0: nobody may check it). */
 typedef struct dop_plan_image {
     void *bytes;

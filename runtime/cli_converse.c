@@ -1,6 +1,7 @@
 /* -i: lines from standard input, answers to standard output, until the input ends.  A line that begins with a slash is a
  * command.  Ctrl-C ends an answer, and the program where there is none. */
 #include "runtime/cli_talk.h"
+#include "runtime/text/utf8.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -126,6 +127,11 @@ talk_on(dop_talk *t, dop_diag *diag)
         if (n == 0 || command(t, line, &quit))
             continue;
         bool slash = line[0] == '/';
+        size_t bad = dop_utf8_check(line, n);
+        if (bad != n) { /* a slip of the keyboard or of a paste, no reason to end */
+            fprintf(stderr, "doppler-exec: the line is not valid UTF-8 at byte %zu: it is left out\n", bad + 1);
+            continue;
+        }
         st = dop_talk_answer(t, line + slash, n - slash, diag);
     }
     free(buffer);

@@ -1,10 +1,17 @@
 /* doppler-exec: options, the choice of what to do, and how it ends. */
 #include "runtime/cli.h"
+#include "runtime/cli_process.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#ifdef DOP_COMMIT /* the build says it where it knows */
+#define RELEASE "doppler-exec " DOP_VERSION " (" DOP_COMMIT ")"
+#else
+#define RELEASE "doppler-exec " DOP_VERSION
+#endif
 
 #define OPT(...) DOP_OPTION(dop_cli, __VA_ARGS__)
 #define NUM(...) DOP_NUMBER_OPTION(dop_cli, __VA_ARGS__)
@@ -90,7 +97,7 @@ static const dop_option options[] = {
         "the text that the chat template makes of [{\"role\", \"content\"}, ...]"),
     OPT(0, "tokenizer", TEXT, tokenizer, "FILE", "a tokenizer's file, its folder, or a .gguf, instead of a plan"),
     OPT('h', "help", FLAG, help, NULL, "this text"),
-    OPT(0, "version", FLAG, version, NULL, "the release"),
+    OPT(0, "version", FLAG, version, NULL, "the release and its commit"),
     DOP_OPTION_POINTER('m', "model",
                        "the plan comes without an option: doppler-exec PLAN (dopplerc makes it of a model)"),
     DOP_OPTION_POINTER('c', "ctx-size", "the context is part of the plan: dopplerc MODEL --ctx N -o PLAN"),
@@ -151,6 +158,7 @@ main(int argc, char **argv)
     dop_mode_fn *mode = dop_mode_bench;
     dop_diag diag = {0};
     dop_buf cache_dir = {0};
+    dop_process_prepare("doppler-exec");
     cli_init(&cli);
     unset = cli;
     size_t n_rows = N_OPTIONS;
@@ -159,7 +167,7 @@ main(int argc, char **argv)
     if (st == DOP_OK && cli.help) {
         st = print_help(&diag);
     } else if (st == DOP_OK && cli.version) {
-        st = dop_cli_print("doppler-exec " DOP_VERSION "\n", strlen("doppler-exec " DOP_VERSION "\n"), &diag);
+        st = dop_cli_print(RELEASE "\n", strlen(RELEASE "\n"), &diag);
     } else if (st == DOP_OK) {
         find_cache_dir(&cache_dir);
         cli.cache_dir = cache_dir.size ? cache_dir.data : NULL;

@@ -332,31 +332,6 @@ shorten_states(dop_memory *m, const dop_plan *plan, const dop_memory_use *use, d
 }
 
 static dop_status
-check_fit(const dop_memory *m, const dop_plan *plan, const dop_log *log, dop_diag *diag)
-{
-    const char *name = m->device->info.caps.name;
-    uint64_t available = free_bytes(m->device);
-    char sizes[256];
-    snprintf(sizes, sizeof sizes,
-             "weights %.1f MiB, cache %.1f MiB for %u positions, activations %.1f MiB, results %.1f MiB",
-             (double)m->bytes[DOP_SLOT_WEIGHTS] / mib, (double)m->bytes[DOP_SLOT_STATE] / mib, plan->model->ctx,
-             (double)m->bytes[DOP_SLOT_SCRATCH] / mib,
-             (double)(m->bytes[DOP_SLOT_RESULT] + m->bytes[DOP_SLOT_STEP]) / mib);
-    dop_log_printf(log, "memory: %s; %.1f MiB in all, %.1f MiB free on %s", sizes, (double)m->total / mib,
-                   (double)available / mib, name);
-    if (m->total > available) {
-        bool cache = m->bytes[DOP_SLOT_STATE] > m->bytes[DOP_SLOT_WEIGHTS];
-        return DOP_FAIL(diag, DOP_E_DEVICE,
-                        "the plan needs %.1f MiB of device memory (%s) and %s has %.1f MiB free: compile with a "
-                        "smaller %s, or choose another --device",
-                        (double)m->total / mib, sizes, name, (double)available / mib,
-                        cache ? "--ctx" : "--quant or --ctx");
-    }
-    dop_log_printf(log, "memory: everything goes to the device, in %u allocations", m->n_blocks);
-    return DOP_OK;
-}
-
-static dop_status
 allocate_block(dop_memory *m, dop_block *b, dop_diag *diag)
 {
     const VkMemoryPropertyFlags device = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT,
@@ -426,7 +401,7 @@ dop_memory_place(dop_device *device, const dop_plan *plan, const dop_memory_use 
     if (st == DOP_OK)
         st = place_slots(m, plan, use, diag);
     if (st == DOP_OK)
-        st = check_fit(m, plan, log, diag);
+        st = dop_memory_check_fit(m, plan, use, free_bytes(device), log, diag);
     if (st == DOP_OK) {
         bool lock = pthread_mutex_init(&m->lock, NULL) == 0;
         m->lock_made = lock && pthread_cond_init(&m->changed, NULL) == 0;

@@ -73,6 +73,10 @@ typedef struct dop_memory_use {
  * when they do not fit. */
 dop_status dop_memory_place(dop_device *device, const dop_plan *plan, const dop_memory_use *use, const dop_log *log,
                             dop_diag *diag, dop_memory *out_memory);
+/* memory_fit.c: what that does when all slots have places.  available: bytes of device memory that are free.  From nine
+ * tenths of them on it lists options of the compiler that would save some, and how much. */
+dop_status dop_memory_check_fit(const dop_memory *memory, const dop_plan *plan, const dop_memory_use *use,
+                                uint64_t available, const dop_log *log, dop_diag *diag);
 /* Allocates all blocks, those of weights first. */
 dop_status dop_memory_allocate(dop_memory *memory, const dop_plan *plan, dop_diag *diag);
 /* The same plan in other memory: all slots in use but those of weights, for which it has the places in `base`, which must
@@ -93,6 +97,7 @@ void *dop_memory_host(const dop_memory *memory, uint32_t slot);
 
 /* upload.c: threads that write the weights of all used slots, each as soon as its block is allocated. */
 typedef struct dop_upload dop_upload;
+enum { DOP_UPLOAD_MOST_STAGING = 32 << 20 }; /* bytes of the host's memory, where weights go through staging buffers */
 
 /* memory: with places, and maybe no more yet.  Returns at once; spans get one from here to the last byte. */
 dop_status dop_upload_start(dop_device *device, const dop_plan *plan, dop_memory *memory, uint32_t n_threads,

@@ -59,7 +59,11 @@ dop_pipeline_cache_load(dop_device *device, const char *cache_dir, const dop_log
     if (cache_dir)
         cache_path(&device->info, cache_dir, out_cache->path, sizeof out_cache->path);
     struct stat sb;
-    if (out_cache->path[0] && stat(out_cache->path, &sb) == 0) {
+    bool exists = out_cache->path[0] && stat(out_cache->path, &sb) == 0;
+    if (exists && !S_ISREG(sb.st_mode)) { /* a pipe would be waited for when it is written */
+        dop_log_printf(log, "pipeline cache: %s is not a regular file: there is none", out_cache->path);
+        out_cache->path[0] = 0;
+    } else if (exists) {
         if (dop_map_open(out_cache->path, NULL, &map) == DOP_OK)
             bytes = cache_payload(&map, &size);
         dop_log_printf(log, "pipeline cache: %s %s", out_cache->path,

@@ -2,9 +2,12 @@
 
 #include "runtime/plan_weights.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 enum { MAX_SECTIONS = 64 };
@@ -300,6 +303,18 @@ open_files(dop_plan *plan, dop_diag *diag)
     return st;
 }
 
+/* What dop_plan.lock says. */
+static int
+lock_file(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0) {
+        close(fd);
+        fd = -1;
+    }
+    return fd + 1;
+}
+
 dop_status
 dop_plan_open(const char *path, dop_diag *diag, dop_plan *out_plan)
 {
@@ -307,6 +322,7 @@ dop_plan_open(const char *path, dop_diag *diag, dop_plan *out_plan)
     dop_status st = dop_map_open(path, diag, &out_plan->map);
     if (st != DOP_OK)
         return st;
+    out_plan->lock = lock_file(path);
     snprintf(out_plan->path, sizeof out_plan->path, "%s", path);
     out_plan->data = out_plan->map.data;
     out_plan->size = out_plan->map.size;
@@ -326,6 +342,8 @@ dop_plan_close(dop_plan *plan)
             dop_map_close(&plan->file_maps[i]);
     free(plan->file_maps);
     dop_map_close(&plan->map);
+    if (plan->lock > 0)
+        close(plan->lock - 1);
     memset(plan, 0, sizeof *plan);
 }
 

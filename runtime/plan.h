@@ -41,6 +41,7 @@ typedef struct dop_plan {
     bool replaces;      /* a slot holds state that steps replace: they have to be committed (dop_step) */
 
     dop_map map;        /* owned; zeroed when opened from memory */
+    int lock;           /* 1 + the descriptor that holds a shared lock (flock) on the file; 0: there is none */
     dop_map *file_maps; /* owned, n_files: external weights, mapped */
 } dop_plan;
 
@@ -54,7 +55,8 @@ uint32_t dop_plan_sequence_pages(const dop_plan *plan);
 /* Bytes of the step record, tables of pages included. */
 uint64_t dop_plan_step_bytes(const dop_plan *plan);
 
-/* Maps and checks a plan and the sizes of its external weight files. */
+/* Maps and checks a plan and the sizes of its external weight files.  While it is open the file has a shared lock, by which
+ * who writes plans knows not to touch it; where the file system has no locks it goes without. */
 dop_status dop_plan_open(const char *path, dop_diag *diag, dop_plan *out_plan);
 /* Same from memory, which must stay and be aligned to 16 bytes; external weights are not supported. */
 dop_status dop_plan_open_memory(const void *data, uint64_t size, dop_diag *diag, dop_plan *out_plan);

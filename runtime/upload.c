@@ -15,10 +15,10 @@
 #include <string.h>
 
 enum {
-    PIECE_BYTES = 4 << 20,
     MAX_COPIERS = 4,  /* threads that fill staging buffers */
     MAX_WRITERS = 16, /* threads that write to mapped memory: what takes them longest is that every page faults once */
     BUFFERS = 2,      /* per thread */
+    PIECE_BYTES = DOP_UPLOAD_MOST_STAGING / (MAX_COPIERS * BUFFERS),
 };
 
 typedef struct piece {

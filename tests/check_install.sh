@@ -67,6 +67,38 @@ else
         'sed -n "2,/^---/p" both | sed "/^---/d" | tr -d "\n" >got && tr -d "\n" <want | cmp - got'
 fi
 
+# ---- what helps at a terminal ----------------------------------------------------------------------------------------
+for program in dopplerc doppler-exec; do
+    if [ "$(git -C "$SRC" rev-parse --show-toplevel 2>/dev/null)" = "$SRC" ]; then
+        check "$program names its commit" grep -qE "^$program [0-9.]+ \([0-9a-f]{12}\)$" <("$prefix/bin/$program" --version)
+    fi
+    page=$prefix/share/man/man1/$program.1
+    check "$program: every option is in its manual page" \
+        [ "$(grep -c '^\.TP' "$page")" -eq "$("$prefix/bin/$program" --help | grep -c '^  -')" ]
+    # shellcheck disable=SC1090 # made by the build
+    offers=$(. "$prefix/share/bash-completion/completions/$program" && COMP_WORDS=("$program" --qui) COMP_CWORD=1 &&
+        "_${program//-/_}" && echo "${COMPREPLY[@]}")
+    check "$program: --qui is completed" [ "$offers" = --quiet ]
+done
+
+# ---- packages --------------------------------------------------------------------------------------------------------
+if nm "$lib/libdoppler.so" | grep -q __asan_ || ! command -v dpkg-shlibdeps >/dev/null || ! command -v file >/dev/null; then
+    skip "packages" "a library with sanitizers, or no tools of Debian"
+else
+    check "packages" cpack --config "$build/CPackConfig.cmake" -B packages
+    for package in doppler libdoppler0 libdoppler-dev; do
+        check "$package: unpacks" sh -c 'dpkg-deb -x packages/"$1"_*.deb root' sh "$package"
+        check "$package: its licence" cmp "$SRC/LICENSE" "root/usr/share/doc/$package/copyright"
+    done
+    check "they have what is installed" diff \
+        <(cd "$prefix" && find . -type f -o -type l | grep -v '^./share/doc' | sort) \
+        <(cd root/usr && find . -type f -o -type l | grep -v '^./share/doc' | sort)
+    check "the programs name the libraries they need" sh -c \
+        'dpkg-deb -f packages/doppler_*.deb Depends | grep -q "libvulkan1.*libyaml\|libyaml.*libvulkan1"'
+    check "a packaged compiler" root/usr/bin/dopplerc "$model" -o packaged.plan --quiet
+    check "makes the same plan" cmp build.plan packaged.plan
+fi
+
 find moved/share/doppler/glsl -type f | while read -r template; do
     echo '#error "a template of the installation"' >"$template"
 done

@@ -250,4 +250,30 @@ printf 'base: tier1\nmerges: yes\n' >number.yaml
 refuses 1 "number.yaml:2: error: merges: yes is neither true nor false" "$model" -o plan --target number.yaml
 printf -- '- {op: qkv, lanes: 1e40}\n' >tuning.yaml
 refuses 1 "tuning.yaml:1: error: lanes: 1e40 is no tile field with a value from 1 to 4096" "$model" -o plan --tuning tuning.yaml
+
+# ---- chat templates, closed streams, files that change --------------------------------------------------------------
+cp -r "$model" small
+printf '{%% if x %%}open' >small/chat_template.jinja
+refuses 1 "mend it, or take it out of the model to go without a chat format" small -o plan
+rm small/chat_template.jinja
+quick=("$DOPPLERC" small --quiet --target tier2 --chunks 8)
+check "a plan" "${quick[@]}" -o open.out
+check "all streams are closed" bash -c '"$@" <&- >&- 2>&-' bash "${quick[@]}" -o streams.out
+check "the same plan" cmp open.out streams.out
+check_fails "stdout is closed" 1 "error: cannot write to stdout" bash -c '"$@" >&-' bash "${quick[@]}" --emit ir
+# The report is written before weights are read, and the plan waits for who reads the pipe.
+mkfifo page.txt pipe.out
+"${quick[@]}" --report=page.txt -o pipe.out 2>said &
+pid=$!
+timeout 60 cat page.txt >page
+: >small/model.safetensors
+timeout 60 cat pipe.out >piped
+status=0
+wait $pid || status=$?
+if [ $status -eq 1 ] && [ "$(wc -l <said)" -eq 1 ] &&
+    grep -q "^dopplerc: .*/small/model.safetensors: error: the file was cut short" said; then
+    pass "a model that is cut short while it is read"
+else
+    fail "a model that is cut short while it is read" "status $status: $(cat said)"
+fi
 finish

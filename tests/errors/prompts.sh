@@ -88,4 +88,55 @@ check_fails "a file that outgrows the disk" 1 "logits: error: cannot write: File
     bash -c 'trap "" XFSZ && ulimit -f 8 && exec "$0" ids.plan --quiet --tokens-file prompt400 -n 0 --logits logits' "$EXEC"
 [ "$(cat logits)" = old ] && pass "the old file stays" || fail "the old file stays"
 [ -z "$(find . -name 'logits?*')" ] && pass "nothing half-written is left" || fail "nothing half-written is left"
+
+# ---- closed streams -------------------------------------------------------------------------------------------------
+once=("$EXEC" ids.plan --quiet --tokens "1 2" -n 1 --print-ids)
+check_fails "stdout is closed" 1 "error: cannot write" bash -c '"$@" >&-' bash "${once[@]}"
+check_fails "stdin is closed" 1 "error: cannot read" bash -c '"$@" <&-' bash "$EXEC" text.plan -n 1 -f -
+check "stdin and stderr are closed" bash -c '"$@" <&- 2>&-' bash "${once[@]}"
+
+# ---- compiled pipelines that cannot be kept -------------------------------------------------------------------------
+set -- cache/doppler/pipelines-*.bin
+check "pipelines are kept" test -s "$1"
+"${once[@]}" >ids
+printf X | dd of="$1" conv=notrunc status=none
+check "a damaged file of pipelines" "${once[@]}"
+check "is made anew" [ "$(head -c 3 "$1")" = DOP ]
+rm "$1" && mkfifo "$1"
+check "a pipe in its place is not waited for" timeout 60 "${once[@]}"
+check "and stays" test -p "$1"
+env -u HOME -u XDG_CACHE_HOME "${once[@]}" >homeless
+check "no home" cmp ids homeless
+check "a home that cannot be written to" env XDG_CACHE_HOME=/proc/nothing "${once[@]}"
+
+# ---- a plan while it runs -------------------------------------------------------------------------------------------
+# until COMMAND...: waits for its success
+until_it() {
+    for _ in $(seq 600); do
+        "$@" && return
+        sleep 0.05
+    done
+}
+mkfifo lines
+cp text.plan used.plan
+"$EXEC" used.plan -i -n 1 --temp 0 --ignore-eos <lines >answers 2>said &
+pid=$!
+exec 3>lines
+until_it grep -q "the model has no chat template" said
+check_fails "no plan is written over one that runs" 1 "used.plan: error: a program has this plan open: end it, or name" \
+    "$DOPPLERC" "$SRC/tests/golden/llama" -o used.plan
+printf 'a\377b\nROMEO:\n' >&3
+until_it test -s answers
+check "-i: a line that is no UTF-8 is left out" grep -q "the line is not valid UTF-8 at byte 2: it is left out" said
+check "and the conversation goes on" test -s answers
+: >used.plan
+echo "JULIET:" >&3
+exec 3>&-
+status=0
+wait "$pid" || status=$?
+if [ $status -eq 1 ] && grep -q "^doppler-exec: .*/used.plan: error: the file was cut short" said; then
+    pass "a plan that is cut short while it runs"
+else
+    fail "a plan that is cut short while it runs" "status $status: $(tail -n 1 said)"
+fi
 finish

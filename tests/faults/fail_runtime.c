@@ -43,6 +43,13 @@ enum { MAX_MADE = 1 << 16, MAX_RUN_POINTS = 1 << 20, MAX_SECONDS = 60 };
 #define WRAP_VK(name, parameters, arguments) \
     WRAP_CODE(VkResult, VK_ERROR_OUT_OF_HOST_MEMORY, name, parameters, arguments)
 
+/* Nothing of a device that is lost is given back, since that may wait for ever: a leak, for who looks for leaks. */
+#if SANITIZED
+#define LOST VK_ERROR_OUT_OF_HOST_MEMORY
+#else
+#define LOST VK_ERROR_DEVICE_LOST
+#endif
+
 typedef void *thread_main(void *);
 WRAP_CODE(int, EAGAIN, pthread_create, (pthread_t * t, const pthread_attr_t *a, thread_main *f, void *x), (t, a, f, x))
 WRAP_CODE(int, ENOMEM, pthread_mutex_init, (pthread_mutex_t * m, const pthread_mutexattr_t *a), (m, a))
@@ -54,7 +61,9 @@ WRAP_CODE(pcre2_match_context *, NULL, pcre2_match_context_create_8, (pcre2_gene
 WRAP_CODE(pcre2_jit_stack *, NULL, pcre2_jit_stack_create_8, (size_t a, size_t b, pcre2_general_context *c), (a, b, c))
 #define DEVICE_AND(type) (VkDevice d, const type *info, const VkAllocationCallbacks *a
 WRAP_VK(vkCreateBuffer, DEVICE_AND(VkBufferCreateInfo), VkBuffer *out), (d, info, a, out))
-WRAP_VK(vkAllocateMemory, DEVICE_AND(VkMemoryAllocateInfo), VkDeviceMemory *out), (d, info, a, out))
+WRAP_CODE(VkResult, VK_ERROR_OUT_OF_DEVICE_MEMORY, vkAllocateMemory,
+          (VkDevice d, const VkMemoryAllocateInfo *info, const VkAllocationCallbacks *a, VkDeviceMemory *out),
+          (d, info, a, out))
 WRAP_VK(vkCreateCommandPool, DEVICE_AND(VkCommandPoolCreateInfo), VkCommandPool *out), (d, info, a, out))
 WRAP_VK(vkCreateShaderModule, DEVICE_AND(VkShaderModuleCreateInfo), VkShaderModule *out), (d, info, a, out))
 WRAP_VK(vkCreatePipelineLayout, DEVICE_AND(VkPipelineLayoutCreateInfo), VkPipelineLayout *out), (d, info, a, out))
@@ -71,13 +80,16 @@ WRAP_VK(vkCreateComputePipelines,
         (VkDevice d, VkPipelineCache cache, uint32_t n, const VkComputePipelineCreateInfo *info,
          const VkAllocationCallbacks *a, VkPipeline *out),
         (d, cache, n, info, a, out))
-WRAP_VK(vkCreateInstance, (const VkInstanceCreateInfo *info, const VkAllocationCallbacks *a, VkInstance *out),
-        (info, a, out))
-WRAP_VK(vkCreateDevice,
+WRAP_CODE(VkResult, VK_ERROR_INCOMPATIBLE_DRIVER, vkCreateInstance,
+          (const VkInstanceCreateInfo *info, const VkAllocationCallbacks *a, VkInstance *out), (info, a, out))
+WRAP_CODE(VkResult, VK_ERROR_FEATURE_NOT_PRESENT, vkCreateDevice,
         (VkPhysicalDevice d, const VkDeviceCreateInfo *info, const VkAllocationCallbacks *a, VkDevice *out),
         (d, info, a, out))
 WRAP_VK(vkEnumeratePhysicalDevices, (VkInstance i, uint32_t *n, VkPhysicalDevice *out), (i, n, out))
-WRAP_VK(vkQueueSubmit, (VkQueue q, uint32_t n, const VkSubmitInfo *info, VkFence fence), (q, n, info, fence))
+WRAP_CODE(VkResult, LOST, vkQueueSubmit, (VkQueue q, uint32_t n, const VkSubmitInfo *info, VkFence fence),
+          (q, n, info, fence))
+WRAP_CODE(VkResult, LOST, vkWaitSemaphores, (VkDevice d, const VkSemaphoreWaitInfo *info, uint64_t timeout),
+          (d, info, timeout))
 
 /* ---- runs ----------------------------------------------------------------------------------------------------------- */
 /* What the first run, in a process of its own as all are, leaves for the others. */

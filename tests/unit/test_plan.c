@@ -1,6 +1,7 @@
 /* The plan loader: a good plan, a damaged one, a hostile one whose digests are right, and external weights. */
 #include "tests/unit/plan_builder.h"
 
+#include "runtime/memory.h"
 #include "runtime/plan_weights.h"
 
 #include <criterion/criterion.h>
@@ -570,4 +571,58 @@ Test(plan, weights_digest_by_pieces)
         }
     }
     free(data);
+}
+
+static void
+keep_line(void *user, const char *text)
+{
+    dop_buf_printf(user, "%s\n", text);
+}
+
+/* 32 MiB of weights and 64 MiB of cache, on a device with less than that, hardly more, and plenty. */
+Test(plan, memory_and_what_would_save_some)
+{
+    static const char strings[] = "\0k", ir[] = "\n  %k:f16[Q,S,8,64] = state \"k\" kind=append\n";
+    const dop_plan_model model = {.ctx = 8192, .n_sequences = 1};
+    const dop_plan_slot slots[2] = {{.kind = DOP_SLOT_WEIGHTS},
+                                    {.kind = DOP_SLOT_STATE, .state = DOP_PLAN_STATE_APPEND}};
+    const dop_plan_tensor weight = {.type = 2, .rows = 4096, .cols = 4096, .experts = 1, .size = 32 << 20};
+    const dop_plan_state cache = {.name = 1, .slot = 1, .rows = 8192, .row_bytes = 8192};
+    const dop_plan plan = {.model = &model,
+                           .strings = strings,
+                           .slots = slots,
+                           .tensors = &weight,
+                           .n_tensors = 1,
+                           .states = &cache,
+                           .n_states = 1,
+                           .ir = ir,
+                           .ir_size = sizeof ir - 1};
+    const bool used[2] = {true, true};
+    const dop_memory_use use = {.slots = used};
+    dop_device device = {.info.caps = {.name = "a device", .memory = 256 << 20}};
+    const dop_memory m = {.device = &device,
+                          .total = 96 << 20,
+                          .bytes = {[DOP_SLOT_WEIGHTS] = 32 << 20, [DOP_SLOT_STATE] = 64 << 20},
+                          .n_blocks = 1};
+    dop_diag diag = {0};
+    dop_buf text = {0};
+    const dop_log log = {keep_line, &text};
+    cr_assert_eq(dop_memory_check_fit(&m, &plan, &use, 50 << 20, &log, &diag), DOP_E_DEVICE);
+    cr_expect(strstr(diag.message,
+                     "the plan needs 96.0 MiB of device memory (weights 32.0 MiB, caches 64.0 MiB for 8192 "
+                     "positions"));
+    cr_expect(strstr(diag.message,
+                     "a device has 50.0 MiB free of 256.0: compile it again: --ctx 1024 saves 56.0 MiB, "
+                     "--kv q8_0 saves 30.0 MiB, --quant q8_0 saves 15.0 MiB, --quant q4_k saves 23.0 MiB, "
+                     "or choose another --device"),
+              "%s", diag.message);
+    cr_expect(strstr(text.data, "weights, 16   bits each       32.0 MiB\n"), "%s", text.data);
+    text.size = 0;
+    cr_assert_eq(dop_memory_check_fit(&m, &plan, &use, 100 << 20, &log, NULL), DOP_OK);
+    cr_expect(strstr(text.data, "over 90% of what is free: compiled again, --ctx 4096 saves 32.0 MiB, --kv q8_0 "),
+              "%s", text.data);
+    text.size = 0;
+    cr_assert_eq(dop_memory_check_fit(&m, &plan, &use, 1000 << 20, &log, NULL), DOP_OK);
+    cr_expect(strstr(text.data, "everything goes to the device") && !strstr(text.data, "saves"), "%s", text.data);
+    dop_buf_finish(&text);
 }
