@@ -147,14 +147,13 @@ dop_memory_check_fit(const dop_memory *memory, const dop_plan *plan, const dop_m
     }
     const char *text = ways.size ? ways.data : "";
     if (!fits)
-        st =
-            DOP_FAIL(diag, DOP_E_DEVICE,
-                     "the plan needs %.1f MiB of device memory (weights %.1f MiB, caches %.1f MiB for %u positions, "
-                     "activations %.1f MiB) and %s has %.1f MiB free of %.1f: compile it again%s%s, or choose another "
-                     "--device",
-                     (double)m->total / mib, (double)m->bytes[DOP_SLOT_WEIGHTS] / mib,
-                     (double)m->bytes[DOP_SLOT_STATE] / mib, plan->model->ctx, (double)m->bytes[DOP_SLOT_SCRATCH] / mib,
-                     m->device->info.caps.name, (double)available / mib, (double)n.heap / mib, *text ? ": " : "", text);
+        st = DOP_FAIL(diag, DOP_E_DEVICE,
+                      "the plan needs %.1f MiB of device memory (weights %.1f MiB, caches %.1f MiB for %u positions, "
+                      "activations %.1f MiB) and %s has %.1f MiB free of %.1f: %s%s%schoose another --device",
+                      (double)m->total / mib, (double)m->bytes[DOP_SLOT_WEIGHTS] / mib,
+                      (double)m->bytes[DOP_SLOT_STATE] / mib, plan->model->ctx,
+                      (double)m->bytes[DOP_SLOT_SCRATCH] / mib, m->device->info.caps.name, (double)available / mib,
+                      (double)n.heap / mib, *text ? "compile it again: " : "", text, *text ? ", or " : "");
     else if (tight)
         dop_log_printf(log, "memory: over 90%% of what is free%s%s", *text ? ": compiled again, " : "", text);
     else

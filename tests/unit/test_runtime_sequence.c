@@ -614,7 +614,8 @@ Test(sequence, plan_that_does_not_fit)
     }
     dop_plan_schedule *s = PB_AT(&b, SCHEDULES, dop_plan_schedule, 0);
     s->n_dispatches = (uint32_t)(b.sections[DOP_SEC_DISPATCHES].size / sizeof(dop_plan_dispatch));
-    expect_refusal(&b, DOP_E_DEVICE, "compile with a smaller --ctx, or choose another --device");
+    expect_refusal(&b, DOP_E_DEVICE,
+                   ": choose another --device"); /* no option of the compiler makes such states smaller */
     plan_builder_finish(&b);
 }
 
