@@ -88,8 +88,19 @@ WRAP_CODE(VkResult, VK_ERROR_FEATURE_NOT_PRESENT, vkCreateDevice,
 WRAP_VK(vkEnumeratePhysicalDevices, (VkInstance i, uint32_t *n, VkPhysicalDevice *out), (i, n, out))
 WRAP_CODE(VkResult, LOST, vkQueueSubmit, (VkQueue q, uint32_t n, const VkSubmitInfo *info, VkFence fence),
           (q, n, info, fence))
+/* Whatever a wait reports, the device counts as lost. */
+#if SANITIZED
+VkResult __wrap_vkWaitSemaphores(VkDevice d, const VkSemaphoreWaitInfo *info, uint64_t timeout);
+VkResult __real_vkWaitSemaphores(VkDevice d, const VkSemaphoreWaitInfo *info, uint64_t timeout);
+VkResult
+__wrap_vkWaitSemaphores(VkDevice d, const VkSemaphoreWaitInfo *info, uint64_t timeout)
+{
+    return __real_vkWaitSemaphores(d, info, timeout);
+}
+#else
 WRAP_CODE(VkResult, LOST, vkWaitSemaphores, (VkDevice d, const VkSemaphoreWaitInfo *info, uint64_t timeout),
           (d, info, timeout))
+#endif
 
 /* ---- runs ----------------------------------------------------------------------------------------------------------- */
 /* What the first run, in a process of its own as all are, leaves for the others. */
