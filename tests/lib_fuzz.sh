@@ -2,7 +2,7 @@
 # fuzzer as argument.  The same seed of random numbers every time: a failure can be repeated.
 . "$(dirname "$0")/lib.sh"
 fuzzer=$1
-runs=20000
+runs=8000
 mkdir seeds
 "$DOPPLERC" "$SRC/tests/golden/llama" -o llama.plan --quiet --chunks 8 --ctx 64 || exit 1
 
@@ -56,7 +56,7 @@ T
     done
     ;;
 esac
-check "$(basename "$fuzzer"): survives" "$fuzzer" seeds -runs=$runs -max_total_time=20 -seed=1 -rss_limit_mb=4096 \
+check "$(basename "$fuzzer"): survives" "$fuzzer" seeds -runs=$runs -max_total_time=8 -seed=1 -rss_limit_mb=4096 \
     -timeout=20 -print_final_stats=1
 grep -h 'stat::number_of_executed_units' .out
 finish
