@@ -76,7 +76,7 @@ static const facts usual = {
     .queues = {VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT | VK_QUEUE_TRANSFER_BIT},
     .bits = UINT32_MAX,
     .memory = {.memoryHeapCount = 2,
-               .memoryHeaps = {{1u << 30, VK_MEMORY_HEAP_DEVICE_LOCAL_BIT}, {1u << 30, 0}},
+               .memoryHeaps = {{64u << 20, VK_MEMORY_HEAP_DEVICE_LOCAL_BIT}, {64u << 20, 0}},
                .memoryTypeCount = 3,
                .memoryTypes = {{VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0},
                                {VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT, 1},

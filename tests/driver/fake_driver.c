@@ -24,6 +24,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* ---- objects -------------------------------------------------------------------------------------------------------- */
 
@@ -211,13 +212,12 @@ fake_vkAllocateMemory(VkDevice device, const VkMemoryAllocateInfo *info, const V
     LIE();
     memory *p = calloc(1, sizeof *p);
     if (p && info->allocationSize <= m->memoryHeaps[m->memoryTypes[info->memoryTypeIndex].heapIndex].size)
-        p->bytes = aligned_alloc(256, (info->allocationSize + 255) & ~(VkDeviceSize)255);
-    if (!p || !p->bytes) {
+        p->bytes = mmap(NULL, info->allocationSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (!p || !p->bytes || p->bytes == MAP_FAILED) {
         free(p);
         return VK_ERROR_OUT_OF_DEVICE_MEMORY;
     }
     p->size = info->allocationSize;
-    memset(p->bytes, 0, p->size);
     *out = HANDLE(VkDeviceMemory, p);
     return VK_SUCCESS;
 }
@@ -227,7 +227,7 @@ fake_vkFreeMemory(VkDevice device, VkDeviceMemory m, const VkAllocationCallbacks
 {
     (void)device, (void)a;
     if (m)
-        free(OBJECT(memory, m)->bytes);
+        (void)munmap(OBJECT(memory, m)->bytes, OBJECT(memory, m)->size);
     free(OBJECT(memory, m));
 }
 

@@ -46,7 +46,9 @@ const struct dop_tokenizer *fuzz_tokenizer(void);
 /* Numbers from a seed, for mutators. */
 uint32_t fuzz_random(uint32_t *state);
 
-/* plan.c: a plan without the bytes of its weights and the text of its kernels, as the mutator takes it; 0: the files are
+/* plan.c: the file of an input of fuzz_plan that begins with 'S', appended. */
+void fuzz_plan_assemble(const uint8_t *data, size_t size, dop_buf *out);
+/* A plan without the bytes of its weights and the text of its kernels, as the mutator takes it; 0: the files are
  * written. */
 int fuzz_plan_shrink(const char *in, const char *out);
 

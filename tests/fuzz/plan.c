@@ -69,9 +69,8 @@ set_digests(uint8_t *file, size_t size)
     h->digest = dop_plan_header_digest(h, s, h->n_sections);
 }
 
-/* The file of an input of sections. */
-static void
-assemble(const uint8_t *data, size_t size, dop_buf *out)
+void
+fuzz_plan_assemble(const uint8_t *data, size_t size, dop_buf *out)
 {
     part parts[DOP_SEC_LIMIT];
     dop_plan_section table[DOP_SEC_LIMIT];
@@ -144,7 +143,7 @@ fuzz_plan(const uint8_t *data, size_t size)
 {
     dop_buf file = {0};
     if (size && data[0] == 'S') {
-        assemble(data, size, &file);
+        fuzz_plan_assemble(data, size, &file);
         try_open((const uint8_t *)file.data, file.size);
     } else {
         dop_buf_append(&file, data, size);

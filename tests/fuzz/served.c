@@ -20,6 +20,64 @@ model(void)
     return m;
 }
 
+/* ---- plans ---------------------------------------------------------------------------------------------------------- */
+
+static dop_status
+take_rows(void *user, size_t first, size_t n_rows, const float *rows, dop_diag *diag)
+{
+    float *sum = user;
+    (void)first, (void)diag;
+    for (size_t i = 0; i < n_rows; i++)
+        *sum += rows[i];
+    return DOP_OK;
+}
+
+/* What is not refused is fed, picked from and scored; each may fail with a message. */
+static void
+use_model(dop_model *m)
+{
+    static const uint32_t ids[] = {0, 1, 2, 0, 1};
+    dop_sequence *s = NULL, *fork = NULL;
+    dop_facts facts;
+    float sum = 0;
+    uint32_t id;
+    dop_diag diag = {0};
+    dop_model_facts(m, &facts);
+    const size_t n = facts.vocab < 3 ? 1 : facts.ctx < 16 ? facts.ctx / 4 + 1 : 5;
+    dop_status st = dop_sequence_create(m, &diag, &s);
+    if (st == DOP_OK)
+        st = dop_sequence_feed(s, ids, n, &diag);
+    for (int i = 0; i < 2 && st == DOP_OK; i++)
+        st = dop_sequence_next(s, &diag, &id);
+    if (st == DOP_OK)
+        st = dop_sequence_rewind(s, 1, &diag);
+    if (st == DOP_OK)
+        st = dop_sequence_score(s, ids, n < 3 ? n : 2, take_rows, &sum, &diag);
+    if (st == DOP_OK && facts.n_sequences > 1)
+        st = dop_sequence_fork(s, &diag, &fork);
+    if (st == DOP_OK && fork)
+        st = dop_sequence_feed(fork, ids, 1, &diag);
+    fuzz_check(st, &diag);
+}
+
+void
+fuzz_plan_run(const uint8_t *data, size_t size)
+{
+    const dop_open_options options = {.threads = 1};
+    dop_model *m = NULL;
+    dop_buf file = {0};
+    dop_diag diag = {0};
+    if (size == 0 || data[0] != 'S')
+        return;
+    fuzz_plan_assemble(data, size, &file);
+    dop_status st = dop_model_open(fuzz_file(file.data, file.size, 0), &options, &diag, &m);
+    fuzz_check(st, &diag);
+    if (st == DOP_OK)
+        use_model(m);
+    dop_model_close(m);
+    dop_buf_finish(&file);
+}
+
 /* ---- saved sequences ------------------------------------------------------------------------------------------------ */
 
 /* The header that session.c describes, as far as it is set right here. */
