@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Runs the fuzz targets for long, all at the same time, and says what came of it.
+#
+#   cmake -S . -B build-fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DDOPPLER_SANITIZE=ON -DDOPPLER_FUZZ=ON
+#   cmake --build build-fuzz --target fuzz_long          or, after `--target fuzz fuzz.plan`,
+#   tests/fuzz/long.sh build-fuzz/tests/tools OUT SECONDS [JOBS [TARGET...]]
+#
+# JOBS processes are shared among the targets, at least one each.  Inputs come from tests/fuzz/corpus, or from `corpus` beside the
+# program.  OUT gets corpus/TARGET (what is worth keeping of all inputs), found/TARGET (inputs that fail, and logs of them), and
+# table.txt: target, processor minutes, runs, edges, inputs that are kept, findings.
+set -u
+export LC_ALL=C.UTF-8
+tools=$(cd "$1" && pwd) out=$2 seconds=$3 jobs=${4:-$(nproc)}
+shift "$(($# < 4 ? $# : 4))"
+corpus=$tools/corpus
+[ -d "$corpus" ] || corpus=$(cd "$(dirname "$0")" && pwd)/corpus
+if [ $# -eq 0 ]; then
+    set -- $(find "$tools" -name 'fuzz_*' -type l -printf '%f\n' | sed 's/^fuzz_//' | sort)
+fi
+mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 1
+limits=(-timeout=20 -rss_limit_mb=3072 -malloc_limit_mb=1536)
+
+one() { # TARGET FORKS
+    local dir=$out/run/$1 found=$out/found/$1 new=$out/corpus/$1 log=$out/run/$1/log time n findings
+    mkdir -p "$dir/new" "$found" "$new" "$corpus/$1"
+    cd "$dir" || return
+    TIMEFORMAT='%U %S'
+    time=$({ time "$tools/fuzz_$1" new "$corpus/$1" -fork="$2" -max_total_time="$seconds" "${limits[@]}" -max_len=131072 \
+        -artifact_prefix="$found/" -ignore_crashes=1 -ignore_timeouts=1 -ignore_ooms=1 >log 2>&1; } 2>&1 | tail -n 1)
+    # The fewest inputs that reach all branches.
+    timeout 120 "$tools/fuzz_$1" -set_cover_merge=1 -use_counters=0 "${limits[@]}" -max_len=131072 -artifact_prefix="$found/" \
+        "$new" "$corpus/$1" new >merge.log 2>&1
+    findings=$(find "$found" -type f | wc -l)
+    if [ "$findings" -gt 0 ]; then
+        grep -aE 'ERROR|SUMMARY|^ +#[0-9]|runtime error|^status|Test unit' log | head -n 400 >"$found/log.txt"
+    fi
+    n=$(grep -aoE '^#[0-9]+' log | tail -n 1 | tr -d '#')
+    edges=$(grep -aoE 'cov: [0-9]+' log | tail -n 1 | tr -dc 0-9)
+    printf '%-20s %9s %11s %7s %7s %9s\n' "$1" "$(awk -v t="$time" 'BEGIN { split(t, a, " "); printf "%.1f", (a[1] + a[2]) / 60 }')" \
+        "${n:-0}" "${edges:-0}" "$(find "$new" -type f | wc -l)" "$findings" >"$dir/row"
+}
+
+forks=$((jobs / $#)) more=$((jobs % $#)) i=0
+[ "$forks" -gt 0 ] || forks=1 more=0
+for target; do
+    one "$target" $((forks + (i < more))) &
+    i=$((i + 1))
+done
+wait
+printf '%-20s %9s %11s %7s %7s %9s\n' target 'CPU min' runs edges inputs findings >"$out/table.txt"
+for target; do
+    cat "$out/run/$target/row"
+done >>"$out/table.txt"
+cat "$out/table.txt"
+[ -z "$(find "$out/found" -type f)" ]
