@@ -389,7 +389,7 @@ put_layer(picture *p, const layer_kind *kind, uint32_t n_layers, dop_diag *diag,
     if (st != DOP_OK)
         return st;
     picture_unfused(p);
-    dop_buf_printf(out, "<h3>Layer %u", kind->layer);
+    dop_buf_printf(out, "<section><h3>Layer %u", kind->layer);
     put_what_it_sees(p, out);
     if (kind->count < n_layers)
         dop_buf_printf(out, " (%u of %u layers are so)", kind->count, n_layers);
@@ -403,7 +403,7 @@ put_layer(picture *p, const layer_kind *kind, uint32_t n_layers, dop_diag *diag,
         return st;
     dop_buf_puts(out, "</figure><figure><figcaption>After: what makes something of this layer</figcaption>\n");
     st = dop_draw(p->boxes, p->n_boxes, p->edges, p->n_edges, &p->arena, diag, out);
-    dop_buf_puts(out, "</figure></div>\n");
+    dop_buf_puts(out, "</figure></div></section>\n");
     return st;
 }
 
@@ -422,8 +422,10 @@ put_pictures(const dop_report *r, const dop_report_schedule *s, dop_diag *diag, 
                  "<p>Each colour is one dispatch; a dashed line is a barrier; the note on an edge says why it is not "
                  "fused. Point at anything, click it, or go there with Tab and the arrows for its values, bytes and "
                  "reasons; Escape closes.</p>\n");
+    dop_buf_puts(out, "<div class=\"kinds\">\n");
     for (uint32_t i = 0; i < n && st == DOP_OK; i++)
         st = put_layer(&p, &kinds[i], r->c->model.arch.n_layers, diag, out);
+    dop_buf_puts(out, "</div>\n");
     dop_arena_finish(&p.arena);
     return st;
 }
