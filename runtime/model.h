@@ -8,6 +8,8 @@
 #include "runtime/replay.h"
 #include "runtime/spans.h"
 
+struct dop_ranks; /* ranks.h */
+
 enum { DOP_MAX_AHEAD = 16, DOP_PROBE_ROWS = 4 };
 
 /* What the chosen profile uses: rows of schedules, kernels and slots.  One allocation behind three pointers. */
@@ -92,6 +94,7 @@ struct dop_model {
     uint32_t n_ahead; /* submissions not waited for, oldest first */
 
     dop_open_step step;
+    struct dop_ranks *ranks; /* owned: the other parts of the plan; NULL: it is in one part */
 };
 
 typedef struct dop_speculator dop_speculator; /* speculator.h */
@@ -132,6 +135,10 @@ void dop_step_note_swap(dop_model *model, uint32_t place);
 /* Submits and keeps count of the device's own picks.  Logits of steps before are gone then. */
 dop_status dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
                            uint64_t *out_ticket);
+/* Waits for the oldest step that was submitted and not waited for: in parts, for all of them. */
+dop_status dop_step_wait(dop_model *model, uint64_t ticket, dop_diag *diag);
+/* The logits or hidden states of a schedule, after a wait for a step with DOP_FORM_READ; f32, until the next step. */
+const float *dop_model_logits(const dop_model *model, uint32_t schedule);
 /* One step of n rows of a sequence, whose tokens from pos on they are, from write to wait; it counts then.  Where waits run
  * out (a persistent schedule only), it is run again with barriers, and *io_schedule is what ran in the end. */
 dop_status dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form, uint32_t *io_schedule,
@@ -204,7 +211,7 @@ dop_status dop_transfer_copy(dop_model *model, uint32_t from, uint32_t to, uint3
 /* The first rows of a page to another one.  The other functions leave pages as they are, but for those that read and write. */
 dop_status dop_transfer_copy_page(dop_model *model, uint32_t from, uint32_t to, uint32_t rows, dop_diag *diag);
 /* Bytes of it, and their way to and from the host, in the order of the plan's states. */
-uint64_t dop_transfer_size(const dop_model *model, uint32_t n);
+uint64_t dop_transfer_size(dop_model *model, uint32_t n);
 typedef dop_status dop_bytes_fn(void *user, const void *bytes, size_t size, dop_diag *diag);
 dop_status dop_transfer_read(dop_model *model, uint32_t place, uint32_t n, dop_bytes_fn *take, void *user,
                              dop_diag *diag);

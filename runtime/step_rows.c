@@ -227,7 +227,7 @@ run_one(dop_model *m, uint32_t n, uint32_t k, float **io_kept, dop_diag *diag)
         if (o->slot[i] == k && o->wants[i])
             o->picks[i] = dop_replay_step(&m->replay)->ids[(m->picks_asked - 1) % DOP_STEP_RING];
     if (form == DOP_FORM_READ)
-        take_logits(m, n, k, dop_replay_logits(&m->replay, schedule),
+        take_logits(m, n, k, dop_model_logits(m, schedule),
                     dop_plan_logit_rows(&m->plan.schedules[schedule]) > 1, io_kept);
     return DOP_OK;
 }
@@ -261,8 +261,8 @@ run_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t schedu
     dop_form form = !wants_any(o, n) ? DOP_FORM_BODY : picks ? DOP_FORM_FULL : DOP_FORM_READ;
     dop_status st = dop_step_submit(m, schedule, form, 1, diag, &ticket);
     if (st == DOP_OK)
-        st = dop_replay_wait(&m->replay, ticket, diag);
-    const float *logits = dop_replay_logits(&m->replay, schedule);
+        st = dop_step_wait(m, ticket, diag);
+    const float *logits = dop_model_logits(m, schedule);
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
         const uint32_t r = first[o->slot[i]] + o->number[i];
         if (o->wants[i] && picks)
