@@ -1,6 +1,7 @@
 #include "compiler/plan_write.h"
 #include "compiler/region_facts.h"
 
+#include "compiler/parts.h"
 #include "compiler/persistent.h"
 #include "compiler/plan_file.h"
 #include "ir/text.h"
@@ -27,7 +28,7 @@ typedef struct state_place {
 /* What is a target's own: its buffers, and where its kernels stand in the table of all. */
 typedef struct target_rows {
     const dop_compilation *c;
-    uint32_t slot_scratch, slot_merges, slot_mailbox, slot_table;
+    uint32_t slot_scratch, slot_merges, slot_mailbox, slot_table, slot_received, slot_sent;
     state_place *states;
     uint32_t n_states;
     uint32_t *kernels; /* [c->kernels.n] row of DOP_SEC_KERNELS */
@@ -237,6 +238,43 @@ count_merges(const dop_compilation *c)
     return most;
 }
 
+/* Bytes into the slot for what crosses, of number `k` of these values; of their number: bytes of all. */
+static uint64_t
+crossing_offset(const dop_graph *g, const dop_node_id *values, uint32_t k)
+{
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < k; i++)
+        at += dop_align_u64(dop_node_bytes(g, values[i]), STATE_ALIGN);
+    return at;
+}
+
+/* A value that crosses, among these; their number: it is none of them. */
+static uint32_t
+find_crossing(const dop_node_id *values, uint32_t n, dop_node_id id)
+{
+    uint32_t i = 0;
+    while (i < n && values[i] != id)
+        i++;
+    return i;
+}
+
+static void
+write_crossing_slots(writer *w, target_rows *t)
+{
+    uint64_t received = 0, sent = 0;
+    for (uint32_t i = 0; i < t->c->n_schedules; i++) {
+        const dop_schedule *s = &t->c->schedules[i];
+        const uint64_t in = crossing_offset(&s->g, s->received, s->n_received),
+                       out = crossing_offset(&s->g, s->sent, s->n_sent);
+        received = in > received ? in : received;
+        sent = out > sent ? out : sent;
+    }
+    if (received)
+        t->slot_received = add_slot(w, DOP_SLOT_RECEIVED, "received", received + STATE_ALIGN, 0);
+    if (sent)
+        t->slot_sent = add_slot(w, DOP_SLOT_SENT, "sent", sent + STATE_ALIGN, 0);
+}
+
 /* Buffers of one target.  The runtime makes those of the target it takes, and no others. */
 static void
 write_target_slots(writer *w, target_rows *t)
@@ -256,7 +294,15 @@ write_target_slots(writer *w, target_rows *t)
             t->slot_table = add_slot(w, DOP_SLOT_TABLE, "stages", p->table, 0);
         }
     }
+    write_crossing_slots(w, t);
     write_state_slots(w, t);
+}
+
+/* Does the part make logits? */
+static bool
+is_inner(const dop_compilation *c)
+{
+    return c->cut && c->cut->number + 1 < c->cut->n_parts;
 }
 
 static void
@@ -266,11 +312,13 @@ write_slots(writer *w)
     for (uint32_t t = 0; t < w->n_targets; t++)
         for (uint32_t i = 0; i < w->targets[t].c->n_schedules; i++) {
             const dop_graph *g = &w->targets[t].c->schedules[i].g;
+            if (g->n_outs == 0)
+                continue;
             uint64_t bytes = dop_align_u64(dop_node_bytes(g, dop_node_base(g, g->outs[0], NULL)), 256);
             result = bytes > result ? bytes : result;
         }
     w->slot_step = add_slot(w, DOP_SLOT_STEP, "step", step_bytes(w->targets[0].c), 0);
-    w->slot_result = add_slot(w, DOP_SLOT_RESULT, "logits", result, 0);
+    w->slot_result = is_inner(w->targets[0].c) ? DOP_PLAN_NO_SLOT : add_slot(w, DOP_SLOT_RESULT, "logits", result, 0);
     for (uint32_t t = 0; t < w->n_targets; t++)
         write_target_slots(w, &w->targets[t]);
     write_weights_slots(w);
@@ -295,6 +343,7 @@ arg_of(writer *w, const target_rows *t, const dop_schedule *s, dop_region_id r, 
         return (dop_plan_arg){.slot = w->slot_step, .value = 0, .offset = 0, .size = step_bytes(t->c)};
     const dop_node *n = dop_node_at(g, a->value);
     dop_plan_arg out = {.value = string(w, n->name)};
+    uint32_t k;
     if (n->op == DOP_OP_weight) {
         const dop_packed *x = dop_pack_find(w->parts.pack, dop_node_s(g, a->value, DOP_A_name));
         out.slot = w->slot_weights + x->segment;
@@ -307,11 +356,19 @@ arg_of(writer *w, const target_rows *t, const dop_schedule *s, dop_region_id r, 
                 out.offset = t->states[i].offset;
                 out.size = t->states[i].size;
             }
+    } else if ((k = find_crossing(s->received, s->n_received, a->value)) < s->n_received) {
+        out.slot = t->slot_received;
+        out.offset = crossing_offset(g, s->received, k);
+        out.size = dop_node_bytes(g, a->value);
+    } else if ((k = find_crossing(s->sent, s->n_sent, a->value)) < s->n_sent) {
+        out.slot = t->slot_sent;
+        out.offset = crossing_offset(g, s->sent, k);
+        out.size = dop_node_bytes(g, a->value);
     } else if (s->placement.values[a->value].size > 0) {
         out.slot = t->slot_scratch;
         out.offset = s->placement.values[a->value].offset;
         out.size = s->placement.values[a->value].size;
-    } else if (a->value == dop_node_base(g, g->outs[0], NULL)) {
+    } else if (!is_inner(t->c) && a->value == dop_node_base(g, g->outs[0], NULL)) {
         out.slot = w->slot_result;
         out.size = dop_node_bytes(g, a->value);
     } else {
@@ -359,6 +416,34 @@ n_dispatches(const writer *w)
 }
 
 static void
+write_crossing(writer *w, const target_rows *t, const dop_schedule *s, uint32_t way, uint32_t i)
+{
+    const dop_node_id id = way == DOP_CROSSING_SENT ? s->sent[i] : s->received[i];
+    const dop_node *n = dop_node_at(&s->g, id);
+    const bool here = n->op == DOP_OP_received; /* also what is passed on */
+    const uint32_t at = here ? find_crossing(s->received, s->n_received, id) : i;
+    dop_plan_crossing row = {.schedule = (uint32_t)(w->parts.sec[DOP_SEC_SCHEDULES].size / sizeof(dop_plan_schedule)),
+                             .way = way,
+                             .name = string(w, n->name),
+                             .type = n->type,
+                             .slot = here ? t->slot_received : t->slot_sent,
+                             .one_row = !dop_node_per_token(&s->g, id),
+                             .offset = crossing_offset(&s->g, here ? s->received : s->sent, at),
+                             .row_bytes = dop_node_bytes(&s->g, id) / dop_node_rows(&s->g, id, s->g.max_t)};
+    dop_buf_append(&w->parts.sec[DOP_SEC_CROSSINGS], &row, sizeof row);
+}
+
+/* Before the row of the schedule is written. */
+static void
+write_crossings(writer *w, const target_rows *t, const dop_schedule *s)
+{
+    for (uint32_t i = 0; i < s->n_received; i++)
+        write_crossing(w, t, s, DOP_CROSSING_RECEIVED, i);
+    for (uint32_t i = 0; i < s->n_sent; i++)
+        write_crossing(w, t, s, DOP_CROSSING_SENT, i);
+}
+
+static void
 write_schedule(writer *w, const target_rows *t, const dop_schedule *s)
 {
     dop_plan_schedule row = {.kind = s->mixed    ? DOP_SCHED_ROWS
@@ -370,13 +455,15 @@ write_schedule(writer *w, const target_rows *t, const dop_schedule *s)
                              .n_dispatches = s->g.n_regions - 1,
                              .n_body = s->n_body,
                              .logits_slot = w->slot_result,
-                             .greedy = s->mixed                      ? DOP_PICKS_EACH
+                             .greedy = is_inner(t->c)                ? DOP_PICKS_NONE
+                                       : s->mixed                    ? DOP_PICKS_EACH
                                        : s->phase != DOP_PHASE_SCORE ? DOP_PICKS_NEXT
                                                                      : DOP_PICKS_NONE,
                              .logits_offset = 0,
                              .ordering = DOP_ORDER_BARRIERS};
     for (dop_region_id r = 1; r < s->g.n_regions; r++)
         write_dispatch(w, t, s, r, &s->regions[r], s->placement.barrier[r] ? DOP_DISPATCH_BARRIER : 0u, &no_stage);
+    write_crossings(w, t, s);
     dop_buf_append(&w->parts.sec[DOP_SEC_SCHEDULES], &row, sizeof row);
     dop_graph_print(&s->g,
                     &w->parts.sec[DOP_SEC_IR]); /* one graph per schedule, also where only the ordering differs */
@@ -580,23 +667,47 @@ append_json(const char *text, size_t size, void *user)
     return out->failed ? -1 : 0;
 }
 
+uint32_t
+dop_compilation_rewind(const dop_compilation *c)
+{
+    uint32_t least = DOP_PLAN_NO_RINGS;
+    const dop_graph *g = &c->schedules[0].g;
+    for (dop_node_id id = 1; id < g->n_nodes; id++) {
+        if (dop_op_of(dop_node_at(g, id)->op)->root != DOP_ROOT_attention)
+            continue;
+        const dop_reach r = dop_attention_reach(g, id);
+        uint32_t sees = r.chunk && (!r.window || r.chunk < r.window) ? r.chunk : r.window;
+        if (r.ring && r.ring - sees < least)
+            least = r.ring - sees;
+    }
+    return least;
+}
+
 /* See dop_plan_model. */
 static uint32_t
 rewind_of(const writer *w)
 {
     uint32_t least = DOP_PLAN_NO_RINGS;
     for (uint32_t i = 0; i < w->n_targets; i++) {
-        const dop_graph *g = &w->targets[i].c->schedules[0].g;
-        for (dop_node_id id = 1; id < g->n_nodes; id++) {
-            if (dop_op_of(dop_node_at(g, id)->op)->root != DOP_ROOT_attention)
-                continue;
-            const dop_reach r = dop_attention_reach(g, id);
-            uint32_t sees = r.chunk && (!r.window || r.chunk < r.window) ? r.chunk : r.window;
-            if (r.ring && r.ring - sees < least)
-                least = r.ring - sees;
-        }
+        const dop_compilation *c = w->targets[i].c;
+        const uint32_t own = c->cut ? c->cut->rewind : dop_compilation_rewind(c);
+        least = own < least ? own : least;
     }
     return least;
+}
+
+static void
+write_part(writer *w)
+{
+    const dop_cut *cut = w->targets[0].c->cut;
+    if (!cut)
+        return;
+    dop_plan_part row = {.number = cut->number, /* the digest follows when all parts are written */
+                         .n_parts = cut->n_parts,
+                         .first_layer = cut->first_layer,
+                         .end_layer = cut->end_layer,
+                         .flags = cut->flags};
+    dop_buf_append(&w->parts.sec[DOP_SEC_PART], &row, sizeof row);
 }
 
 static void
@@ -647,6 +758,8 @@ write_text(writer *w)
     const dop_checkpoint *m = &w->targets[0].c->model;
     dop_tokenizer *tok = NULL;
     dop_status st = DOP_OK;
+    if (w->targets[0].c->cut && w->targets[0].c->cut->number > 0)
+        return; /* text is what the first part reads and writes */
     if (m->tokenizer_json_path) {
         char dir[1024];
         snprintf(dir, sizeof dir, "%s", m->tokenizer_json_path);
@@ -706,6 +819,8 @@ write_rows(writer *w, const dop_compilation *list, uint32_t n, const char *weigh
     if (w->status == DOP_OK)
         write_model(w);
     if (w->status == DOP_OK)
+        write_part(w);
+    if (w->status == DOP_OK)
         write_text(w);
     if (weights) /* its size and digest follow when it is written */
         dop_buf_append(&w->parts.sec[DOP_SEC_FILES], &(dop_plan_file){.name = string(w, weights)},
@@ -728,6 +843,48 @@ dop_plan_write(const dop_compilation *list, uint32_t n, const char *path, bool e
         st = dop_plan_parts_write(&w.parts, path, diag);
     finish(&w);
     free(weights);
+    return st;
+}
+
+/* Names of the files of external weights, and of plans that are files of their own. */
+static dop_status
+part_names(const char *path, uint32_t part, dop_diag *diag, char **out_plan, char **out_weights)
+{
+    const char *slash = strrchr(path, '/');
+    *out_plan = *out_weights = NULL;
+    if (asprintf(out_plan, "%s.part%u", path, part) < 0 ||
+        asprintf(out_weights, "%s.part%u.weights", slash ? slash + 1 : path, part) < 0)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return DOP_OK;
+}
+
+dop_status
+dop_plan_write_parts(const dop_compilation *parts, uint32_t n, const char *path, bool external_weights, bool split,
+                     dop_diag *diag)
+{
+    writer *w = calloc(n, sizeof *w);
+    dop_plan_parts **sections = calloc(n, sizeof *sections);
+    dop_plan_set_row *rows = calloc(n, sizeof *rows);
+    dop_status st = w && sections && rows ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
+        char *plan, *weights;
+        st = part_names(path, i, diag, &plan, &weights);
+        if (st == DOP_OK)
+            st = write_rows(&w[i], &parts[i], 1, external_weights ? weights : NULL, diag);
+        sections[i] = &w[i].parts;
+        rows[i].first_layer = parts[i].cut->first_layer;
+        rows[i].end_layer = parts[i].cut->end_layer;
+        snprintf(rows[i].target, sizeof rows[i].target, "%.31s", parts[i].target.name);
+        free(plan);
+        free(weights);
+    }
+    if (st == DOP_OK)
+        st = dop_plan_set_write(sections, rows, n, path, split, diag);
+    for (uint32_t i = 0; w && i < n; i++)
+        finish(&w[i]);
+    free(w);
+    free(sections);
+    free(rows);
     return st;
 }
 

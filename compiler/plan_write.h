@@ -11,6 +11,14 @@
 dop_status dop_plan_write(const dop_compilation *list, uint32_t n, const char *path, bool external_weights,
                           dop_diag *diag);
 
+/* The same of the parts of a model (parts.h), as one file with a directory; or, with `split`, as files `path`.part0, `path`.part1 and so
+ * on.  External weights are files `path`.part0.weights and so on in both cases. */
+dop_status dop_plan_write_parts(const dop_compilation *parts, uint32_t n, const char *path, bool external_weights,
+                                bool split, dop_diag *diag);
+
+/* See dop_plan_model.rewind: of one compilation. */
+uint32_t dop_compilation_rewind(const dop_compilation *c);
+
 /* What doppler-exec --disasm says of that plan. */
 dop_status dop_plan_listing(const dop_compilation *list, uint32_t n, dop_diag *diag, dop_buf *out);
 

@@ -176,7 +176,7 @@ rule_leaf(const rule_ctx *c, dop_want *out)
     if (c->want->type == DOP_TYPE_none || (unsigned)c->want->type >= DOP_TYPE_COUNT)
         return BAD(c, "has no type");
     dop_type_kind kind = dop_type_of(c->want->type)->kind;
-    if (c->op == DOP_OP_input && kind == DOP_KIND_QUANT)
+    if ((c->op == DOP_OP_input || c->op == DOP_OP_received) && kind == DOP_KIND_QUANT)
         return BAD(c, "cannot have the block type %s", dop_type_of(c->want->type)->name);
     if (c->op == DOP_OP_state && kind != DOP_KIND_FLOAT && !dop_shape_blocks(&c->want->shape, c->want->type))
         return BAD(c, "must have a float type, not %s", dop_type_of(c->want->type)->name);
@@ -702,6 +702,7 @@ apply_rule(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
 {
     switch (c->op) {
     case DOP_OP_input:
+    case DOP_OP_received:
     case DOP_OP_weight:
     case DOP_OP_state:
         return rule_leaf(c, out);

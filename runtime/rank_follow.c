@@ -58,7 +58,7 @@ open_part(follower *f, const dop_order *o)
     opened.status = st;
     if (st == DOP_OK) {
         const dop_model *m = f->model;
-        opened.digest = dop_plan_set_digest(&m->plan);
+        opened.digest = dop_ranks_digest(&m->plan);
         opened.device_bytes = m->memory.total;
         opened.replaces = m->plan.replaces;
         opened.shares = m->pages.page == 0 || m->pages.shares;
@@ -131,7 +131,7 @@ answer_step(const follower *f, uint32_t schedule, uint32_t n, dop_answer what, u
     uint32_t ids[DOP_STEP_MAX_ROWS];
     if (what == DOP_ANSWER_ROWS) {
         const uint32_t rows = dop_plan_logit_rows(s);
-        const uint64_t row_bytes = dop_plan_result_bytes(&m->plan, s) / rows;
+        const uint64_t row_bytes = dop_plan_result_row_bytes(&m->plan, s);
         return answer(f, dop_replay_logits(&m->replay, schedule), row_bytes * (rows < n ? rows : n));
     }
     const bool each = s->greedy == DOP_PICKS_EACH;

@@ -73,12 +73,12 @@ receive_opened(dop_model *m, uint32_t rank, dop_diag *diag, dop_rank_opened *out
         return DOP_FAIL(diag, DOP_E_INPUT, "%s runs another version of doppler-exec", who);
     if (out->status != DOP_OK)
         return DOP_FAIL(diag, (dop_status)out->status, "%s: %s", who, out->text);
-    if (out->digest != dop_plan_set_digest(&m->plan))
+    if (out->digest != dop_ranks_digest(&m->plan))
         return DOP_FAIL_IN(
             diag, DOP_E_INPUT, m->plan.path,
             "%s has another plan under that name (digest %016llx, and here it is %016llx): copy the same "
             "plan to all hosts",
-            who, (unsigned long long)out->digest, (unsigned long long)dop_plan_set_digest(&m->plan));
+            who, (unsigned long long)out->digest, (unsigned long long)dop_ranks_digest(&m->plan));
     if (size != sizeof *out + (uint64_t)out->n_schedules * sizeof **out_schedules)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "%s answers %zu bytes", who, size);
     dop_log_printf(&m->log, "%s: part %u on %s, %.2f GiB", who, rank, out->device,
@@ -114,7 +114,7 @@ take_schedules(dop_model *m, const dop_rank_schedule *last, uint32_t n, uint64_t
                                "the last part has no schedule for %u rows that this one has: compile the plan again",
                                s->max_rows);
         s->greedy = last[k].greedy;
-        const uint64_t bytes = dop_plan_result_bytes(&m->plan, s);
+        const uint64_t bytes = dop_plan_logit_rows(s) * dop_plan_result_row_bytes(&m->plan, s);
         *out_most = bytes > *out_most ? bytes : *out_most;
     }
     m->plan.schedules = r->schedules;
@@ -300,7 +300,7 @@ dop_ranks_take(dop_model *model, dop_diag *diag)
     if (answer == DOP_ANSWER_PICKS)
         return take_picks(m, schedule, n, picks, diag);
     const uint32_t rows = dop_plan_logit_rows(s);
-    const uint64_t row_bytes = dop_plan_result_bytes(&m->plan, s) / rows;
+    const uint64_t row_bytes = dop_plan_result_row_bytes(&m->plan, s);
     return dop_ranks_receive_all(r->wire, r->wire->n - 1, DOP_LANE_ANSWERS, r->results,
                                  row_bytes * (rows < n ? rows : n), diag);
 }

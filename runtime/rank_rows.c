@@ -1,4 +1,5 @@
 /* What goes from a rank to another one in one piece and is longer than a message: rows at a cut, logits, states. */
+#include "runtime/part.h"
 #include "runtime/ranks.h"
 
 #include <string.h>
@@ -31,16 +32,30 @@ dop_ranks_receive_all(const dop_wire *wire, uint32_t from, dop_lane lane, void *
     return st;
 }
 
+static uint64_t
+bytes_of(const dop_part_value *value, uint32_t n)
+{
+    return value->row_bytes * (value->one_row ? 1 : n);
+}
+
 dop_status
 dop_ranks_send_rows(const dop_model *model, const dop_wire *wire, uint32_t schedule, uint32_t n, dop_diag *diag)
 {
-    (void)model, (void)wire, (void)schedule, (void)n, (void)diag;
-    return DOP_OK;
+    dop_part_value values[DOP_PART_MAX_VALUES];
+    const uint32_t n_values = dop_part_outputs(model, schedule, values);
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; i < n_values && st == DOP_OK; i++)
+        st = dop_ranks_send_all(wire, wire->rank + 1, DOP_LANE_ROWS, values[i].bytes, bytes_of(&values[i], n), diag);
+    return st;
 }
 
 dop_status
 dop_ranks_receive_rows(const dop_model *model, const dop_wire *wire, uint32_t schedule, uint32_t n, dop_diag *diag)
 {
-    (void)model, (void)wire, (void)schedule, (void)n, (void)diag;
-    return DOP_OK;
+    dop_part_value values[DOP_PART_MAX_VALUES];
+    const uint32_t n_values = dop_part_inputs(model, schedule, values);
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; i < n_values && st == DOP_OK; i++)
+        st = dop_ranks_receive_all(wire, wire->rank - 1, DOP_LANE_ROWS, values[i].bytes, bytes_of(&values[i], n), diag);
+    return st;
 }

@@ -92,9 +92,9 @@ dop_status dop_model_open_part(const char *path, const dop_open_options *options
                                dop_model **out_model);
 /* The digest that is the same for all parts of a plan. */
 static inline uint64_t
-dop_plan_set_digest(const dop_plan *plan)
+dop_ranks_digest(const dop_plan *plan)
 {
-    return plan->digest;
+    return plan->part ? plan->part->set : plan->digest;
 }
 
 /* Ranks 1 and on: does what rank 0 orders until it says that nothing more comes, or until this rank or another one fails.

@@ -16,22 +16,13 @@ runs_model(dop_mode_fn *mode)
            mode == dop_mode_bench || mode == dop_mode_serve;
 }
 
-/* What a plan's file says of parts; 1 where there is no such file, which opening it will find too. */
-static uint32_t
-parts_of(const char *path)
-{
-    uint32_t n = 1;
-    (void)path;
-    return n;
-}
-
 /* Parts of the plans that are given, which are all in as many; 1: in one. */
 static dop_status
 count_parts(const dop_cli *cli, dop_diag *diag, uint32_t *out_n)
 {
     *out_n = 1;
     for (size_t i = 0; i < cli->plans.count; i++) {
-        uint32_t n = parts_of(cli->plans.items[i]);
+        uint32_t n = dop_plan_count_parts(cli->plans.items[i]);
         if (n > 1 && *out_n > 1 && n != *out_n)
             return DOP_FAIL(diag, DOP_E_USAGE,
                             "one plan is in %u parts and another one in %u: run them one after the other", *out_n, n);
@@ -98,6 +89,8 @@ dop_cli_mpi_start(dop_cli *cli, dop_mode_fn *mode, dop_diag *diag, bool *out_don
         return st;
     const dop_wire *wire = dop_mpi_wire(cli->mpi);
     *out_done = wire->rank > 0;
+    if (wire->n == 1)
+        return dop_plan_wants_ranks(cli->plans.items[0], n, diag);
     if (wire->n != n) /* every rank sees it, and rank 0 says it */
         return DOP_FAIL(wire->rank == 0 ? diag : NULL, DOP_E_USAGE,
                         "the plan is in %u parts and there are %u ranks: mpirun -n %u doppler-exec PLAN ...", n,

@@ -53,6 +53,7 @@ typedef struct dop_open_options {
     uint32_t first_tokens;
     bool no_scoring; /* dop_sequence_score and dop_sequence_embed will not be called, and nothing is made for them */
     dop_ordering ordering; /* of greedy and sampled steps */
+    uint32_t parts, part;  /* which of so many parts of a model, from 0 on, the plan is to be; 0: it is a whole model */
     double timeout_s;      /* longest wait for one submission; 0: by device */
     /* Of a plan in parts: what carries rows to the other ones (doppler-exec has it of MPI); NULL: the plan is in one part. */
     const struct dop_wire *wire;
