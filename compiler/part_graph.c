@@ -1,6 +1,6 @@
-/* A schedule is cut between its regions, behind the passes: each part runs kernels of the whole model's schedule, in its order,
- * and so every value has the bits that it has there.  What crosses is what a region of one part stores and one of a later
- * part reads, whichever values these are: the residual stream, mostly. */
+/* A schedule is cut between its regions, behind the passes: each part runs kernels of the whole model's schedule, in
+ * its order, and so every value has the bits that it has there.  What crosses is what a region of one part stores and
+ * one of a later part reads, whichever values these are: the residual stream, mostly. */
 #include "compiler/part_graph.h"
 
 #include "compiler/region_facts.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NOWHERE = UINT32_MAX };
+static const uint32_t NOWHERE = UINT32_MAX;
 
 /* ---- layers ---- */
 

@@ -34,7 +34,8 @@ count_leaf(void *user, dop_node_id base)
     if (r->seen[leaf] == r->layer + 1 || (n->op != DOP_OP_weight && n->op != DOP_OP_state))
         return;
     r->seen[leaf] = r->layer + 1;
-    const dop_packed *w = n->op == DOP_OP_weight ? dop_pack_find(&r->k->c->pack, dop_node_s(r->g, leaf, DOP_A_name)) : NULL;
+    const dop_packed *w =
+        n->op == DOP_OP_weight ? dop_pack_find(&r->k->c->pack, dop_node_s(r->g, leaf, DOP_A_name)) : NULL;
     r->k->bytes[r->layer] += w ? w->size : dop_node_bytes(r->g, leaf) * (dop_shape_appends(&n->shape) ? 1 : 2);
 }
 
@@ -153,9 +154,10 @@ listed(const chooser *k, const char *how, dop_cuts *out)
     for (const char *p = how; *p;) {
         char *end;
         const unsigned long v = strtoul(p, &end, 10);
-        if (end == p || v == 0 || v > k->n_layers || (*end && (*end != ',' || !end[1])) || out->n_parts == DOP_MAX_PARTS)
-            return DOP_FAIL(k->diag, DOP_E_USAGE, "--parts %s: expected a number of parts, or the layers of each as 20,12",
-                            how);
+        if (end == p || v == 0 || v > k->n_layers || (*end && (*end != ',' || !end[1])) ||
+            out->n_parts == DOP_MAX_PARTS)
+            return DOP_FAIL(k->diag, DOP_E_USAGE,
+                            "--parts %s: expected a number of parts, or the layers of each as 20,12", how);
         at += v;
         out->end[out->n_parts++] = at < k->n_layers ? (uint32_t)at : k->n_layers;
         p = *end ? end + 1 : end;
@@ -180,12 +182,12 @@ impossible(const chooser *k, uint32_t n)
         first = !first && k->why[i] ? i : first;
     }
     if (cuts + 1 < n && first)
-        return DOP_FAIL(k->diag, DOP_E_INPUT, "--parts %u: the model can be cut at %u places; not before layer %u: %s", n,
-                        cuts, first, k->why[first]);
+        return DOP_FAIL(k->diag, DOP_E_INPUT, "--parts %u: the model can be cut at %u places; not before layer %u: %s",
+                        n, cuts, first, k->why[first]);
     if (cuts + 1 < n)
         return DOP_FAIL(k->diag, DOP_E_INPUT, "--parts %u: the model has %u layers", n, k->n_layers);
-    return DOP_FAIL(k->diag, DOP_E_INPUT, "--parts %u: the memory that --part-memory states does not hold them: give more parts",
-                    n);
+    return DOP_FAIL(k->diag, DOP_E_INPUT,
+                    "--parts %u: the memory that --part-memory states does not hold them: give more parts", n);
 }
 
 static dop_status
@@ -198,8 +200,9 @@ choose(chooser *k, const char *how, dop_cuts *out)
             return DOP_FAIL(k->diag, DOP_E_USAGE,
                             "--parts auto needs the memory of two devices or more, as --part-memory 24GiB,24GiB");
         if (cost(k, 0, 0, k->n_layers) != UINT64_MAX)
-            return DOP_FAIL(k->diag, DOP_E_USAGE, "--parts auto: the first device holds the whole model: compile without "
-                                                  "--parts, or say how many there are to be");
+            return DOP_FAIL(k->diag, DOP_E_USAGE,
+                            "--parts auto: the first device holds the whole model: compile without "
+                            "--parts, or say how many there are to be");
         for (uint32_t i = 2; i <= k->n_memory; i++)
             if (divide(k, i, out))
                 return DOP_OK;

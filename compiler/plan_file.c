@@ -132,8 +132,8 @@ put_head(const layout *l, FILE *f, uint64_t *at)
     return put(f, &l->head, sizeof l->head) && put(f, l->table, l->head.n_sections * sizeof *l->table);
 }
 
-/* From byte `base` of the file on.  The header comes first and holds digests.  That of the weights is known only when they have been made: in a file the
- * header is written again, through a pipe the weights are made twice. */
+/* From byte `base` of the file on.  The header comes first and holds digests.  That of the weights is known only when they
+ * have been made: in a file the header is written again, through a pipe the weights are made twice. */
 static dop_status
 put_file(const dop_plan_parts *p, FILE *f, uint64_t base, dop_diag *diag, layout *out_layout)
 {

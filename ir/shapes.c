@@ -788,10 +788,9 @@ dop_shape_infer(const dop_graph *g, dop_op op, const char *name, const dop_node_
         c.src[i] = dop_node_at(g, srcs[i]);
     if (c.info->n_attrs && !attrs)
         return BAD(&c, "needs its attributes");
-    for (uint8_t k = 0; k < c.info->n_attrs; k++) {
+    for (uint8_t k = 0; k < c.info->n_attrs; k++)
         if ((st = check_attr(&c, c.info->attrs[k], attrs[k])) != DOP_OK)
             return st;
-    }
     if ((st = check_src_types(&c, n_srcs)) != DOP_OK)
         return st;
     *out = (dop_want){(c.info->traits & DOP_VIEW) ? c.src[0]->type : DOP_TYPE_f32, {0}};

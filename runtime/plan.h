@@ -60,12 +60,12 @@ uint32_t dop_plan_sequence_pages(const dop_plan *plan);
 /* Bytes of the step record, tables of pages included. */
 uint64_t dop_plan_step_bytes(const dop_plan *plan);
 
-/* Maps and checks a plan and the sizes of its external weight files.  While it is open the file has a shared lock, by which
- * who writes plans knows not to touch it; where the file system has no locks it goes without. */
+/* Maps and checks a plan and the sizes of its external weight files.  While it is open the file has a shared lock, by
+ * which who writes plans knows not to touch it; where the file system has no locks it goes without. */
 dop_status dop_plan_open(const char *path, dop_diag *diag, dop_plan *out_plan);
-/* Part `part` of n_parts; n_parts 0: as dop_plan_open, which takes plans of whole models and single parts, but no file of several.
- * A file of several parts is looked into; where there is no file `path`, `path`.part<part> is opened.  Errors: the plan has
- * another number of parts, or the file holds another part. */
+/* Part `part` of n_parts; n_parts 0: as dop_plan_open, which takes plans of whole models and single parts, but no file
+ * of several. A file of several parts is looked into; where there is no file `path`, `path`.part<part> is opened.
+ * Errors: the plan has another number of parts, or the file holds another part. */
 dop_status dop_plan_open_part(const char *path, uint32_t n_parts, uint32_t part, dop_diag *diag, dop_plan *out_plan);
 /* Same from memory, which must stay and be aligned to 16 bytes; external weights are not supported. */
 dop_status dop_plan_open_memory(const void *data, uint64_t size, dop_diag *diag, dop_plan *out_plan);
@@ -85,14 +85,14 @@ uint64_t dop_plan_header_digest(const dop_plan_header *header, const dop_plan_se
 /* XXH3, 64 bits: the digest of a section's bytes. */
 uint64_t dop_plan_digest(const void *bytes, uint64_t size);
 
-/* plan_part.c.  The directory of a file of several parts: NULL and DOP_OK where it is none; its rows lie behind the header.  *out_set
- * points into the bytes. */
+/* plan_part.c.  The directory of a file of several parts: NULL and DOP_OK where it is none; its rows lie behind the
+ * header.  *out_set points into the bytes. */
 dop_status dop_plan_set_check(const void *bytes, uint64_t size, const char *path, dop_diag *diag,
                               const dop_plan_set_header **out_set);
 /* What the header's digest is to be. */
 uint64_t dop_plan_set_digest(const dop_plan_set_header *header, const dop_plan_set_row *rows);
-/* Of a plan that is mapped and no more: data and size become those of the part, where the file has several.  The error of a file
- * with another number of them. */
+/* Of a plan that is mapped and no more: data and size become those of the part, where the file has several.  The error
+ * of a file with another number of them. */
 dop_status dop_plan_find_part(dop_plan *plan, uint32_t n_parts, uint32_t part, dop_diag *diag);
 /* The error of an open plan that is no such part. */
 dop_status dop_plan_is_part(const dop_plan *plan, uint32_t n_parts, uint32_t part, dop_diag *diag);
@@ -110,8 +110,8 @@ const char *dop_plan_section_name(uint32_t kind);
 
 /* "barriers" or "persistent", of DOP_ORDER_*. */
 const char *dop_plan_ordering_name(uint32_t ordering);
-/* What it is for and the most rows that it holds: "decode1", "prefill64", "score64"; the compiler's graphs and reports have
- * the same names. */
+/* What it is for and the most rows that it holds: "decode1", "prefill64", "score64"; the compiler's graphs and reports
+ * have the same names. */
 enum { DOP_SCHEDULE_NAME = 24 };
 void dop_plan_schedule_name(const dop_plan_schedule *schedule, char out[DOP_SCHEDULE_NAME]);
 /* disasm.c: the schedules of a plan as text, one line per dispatch; the compiler prints the same. */

@@ -278,8 +278,8 @@ typedef struct dop_plan_part {
     uint32_t reserved;
 } dop_plan_part;
 
-/* A value of a schedule that this part receives or sends, at most DOP_PART_MAX_VALUES each way; those that a part sends are those that
- * the next one receives, in the same order.  A value that is passed on is sent from where it was received. */
+/* A value of a schedule that this part receives or sends, at most DOP_PART_MAX_VALUES each way; those that a part sends are
+ * those that the next one receives, in the same order.  A value that is passed on is sent from where it was received. */
 enum { DOP_CROSSING_RECEIVED = 1, DOP_CROSSING_SENT };
 typedef struct dop_plan_crossing {
     uint32_t schedule; /* row of DOP_SEC_SCHEDULES */
@@ -292,8 +292,8 @@ typedef struct dop_plan_crossing {
     uint64_t row_bytes;
 } dop_plan_crossing;
 
-/* The file of several parts: this, then a dop_plan_set_row for each part, then the plans, each aligned to 4096 bytes.  The header's digest is
- * XXH3 over it, with the field zero, and the rows. */
+/* The file of several parts: this, then a dop_plan_set_row for each part, then the plans, each aligned to 4096 bytes.  The
+ * header's digest is XXH3 over it, with the field zero, and the rows. */
 #define DOP_PLAN_SET_MAGIC "DOPPARTS" /* 8 bytes */
 typedef struct dop_plan_set_header {
     char magic[8];

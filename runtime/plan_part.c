@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <xxhash.h>
 
 #define DAMAGED(path, ...) \
     DOP_FAIL_IN(diag, DOP_E_INPUT, (path) && *(path) ? (path) : NULL, "the plan is damaged: " __VA_ARGS__)
@@ -16,7 +17,7 @@ dop_plan_set_digest(const dop_plan_set_header *header, const dop_plan_set_row *r
     h.digest = 0;
     memcpy(bytes, &h, sizeof h);
     memcpy(bytes + sizeof h, rows, h.n_parts * sizeof *rows);
-    return dop_plan_digest(bytes, sizeof h + h.n_parts * sizeof *rows);
+    return XXH3_64bits(bytes, sizeof h + h.n_parts * sizeof *rows);
 }
 
 static dop_status

@@ -1,10 +1,10 @@
 /* A plan in parts, all of them in this process, against the plan of the whole model: the same bits.
  *
- *   parts PLAN PARTS N [TOKENS]
+ * parts PLAN PARTS N [TOKENS]
  *
- * The same tokens go through both, in steps of every size that the plan has schedules for: chunks of a prompt, single tokens, rows
- * that all have logits, and rows of several sequences beside each other where the plan holds several.  What a part sends is copied to
- * the next by hand.  Prints what was compared. */
+ * The same tokens go through both, in steps of every size that the plan has schedules for: chunks of a prompt, single
+ * tokens, rows that all have logits, and rows of several sequences beside each other where the plan holds several.
+ * What a part sends is copied to the next by hand.  Prints what was compared. */
 #include "runtime/part.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ ok(test *t, dop_status st, const char *what)
 {
     if (st == DOP_OK)
         return;
-    printf("%s: %s\n", what, t->diag.message);
+    fprintf(stderr, "%s: %s\n", what, t->diag.message);
     exit(1);
 }
 
@@ -176,8 +176,7 @@ step_schedules(test *t, uint32_t left)
         }
         for (uint32_t k = 0; k < t->n_sequences; k++)
             same(t, run_one(t, &t->whole, k, row->kind, row->max_rows, n),
-                 run_one(t, &t->parts, k, row->kind, row->max_rows, n),
-                 dop_plan_logit_rows(row) > 1 ? n : 1, what);
+                 run_one(t, &t->parts, k, row->kind, row->max_rows, n), dop_plan_logit_rows(row) > 1 ? n : 1, what);
     }
 }
 
@@ -192,8 +191,8 @@ main(int argc, char **argv)
     const uint32_t left = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 9;
     step_schedules(&t, left);
     step_schedules(&t, left); /* again: on states that are not empty, in the other copy of those that steps replace */
-    printf("%u parts: the same bits in %u steps; %u values crossed, up to %u at a cut, %llu bytes\n", t.parts.n, t.steps,
-           t.values, t.most_values, (unsigned long long)t.crossed);
+    printf("%u parts: the same bits in %u steps; %u values crossed, up to %u at a cut, %llu bytes\n", t.parts.n,
+           t.steps, t.values, t.most_values, (unsigned long long)t.crossed);
     for (uint32_t i = 0; i < t.parts.n; i++)
         dop_model_close(t.parts.m[i]);
     dop_model_close(t.whole.m[0]);
