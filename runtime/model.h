@@ -45,6 +45,9 @@ typedef struct dop_open_step {
     const float *logits[DOP_STEP_MAX_ROWS]; /* of rows that want something and that the host has; else NULL */
     uint32_t picks[DOP_STEP_MAX_ROWS];      /* of rows that want one, by the device; UINT32_MAX: none */
     uint8_t wants[DOP_STEP_MAX_ROWS];
+    /* Where all rows go through one schedule: that one, the first row of each sequence, and whether it picks what is wanted. */
+    uint32_t together, first[DOP_STEP_MAX_SEQUENCES];
+    bool by_device;
     float *kept;     /* owned: copies of logits, where a step takes several replays; NULL: none does */
     size_t cap_kept; /* rows of it */
 } dop_open_step;
@@ -135,7 +138,11 @@ void dop_step_note_swap(dop_model *model, uint32_t place);
 /* Submits and keeps count of the device's own picks.  Logits of steps before are gone then. */
 dop_status dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
                            uint64_t *out_ticket);
-/* Waits for the oldest step that was submitted and not waited for: in parts, for all of them. */
+/* Waits for a step: in parts, for this one, which passes its rows on, */
+dop_status dop_step_pass(dop_model *model, uint64_t ticket, dop_diag *diag);
+/* and then for what all of them make of the oldest step that was passed on. */
+dop_status dop_step_take(dop_model *model, dop_diag *diag);
+/* Both. */
 dop_status dop_step_wait(dop_model *model, uint64_t ticket, dop_diag *diag);
 /* The logits or hidden states of a schedule, after a wait for a step with DOP_FORM_READ; f32, until the next step. */
 const float *dop_model_logits(const dop_model *model, uint32_t schedule);
@@ -150,6 +157,16 @@ dop_status dop_step_drain(dop_model *model, dop_diag *diag);
 dop_status dop_step_none_open(const dop_model *model, dop_diag *diag);
 /* The error of logits, after the token at pos, that are not finite. */
 dop_status dop_step_not_finite(const dop_model *model, uint32_t pos, dop_diag *diag);
+
+/* Into how many groups rows of different sequences go best, a step for each, so that all parts have something to do; 1 where a
+ * plan is in one part, or has no schedule for rows of several sequences. */
+uint32_t dop_step_groups(const dop_model *model, uint32_t n_rows);
+/* In parts: a step of rows of sequences that are not in another one which was started, all of whose tokens are in their states.
+ * Comes back when this part has done its share.  Up to dop_step_groups may be under way, and nothing else may be done meanwhile but
+ * starting and finishing them. */
+dop_status dop_step_start(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_diag *diag);
+/* The oldest of them becomes the open step, as after dop_step_run. */
+dop_status dop_step_end(dop_model *model, dop_diag *diag);
 
 /* sequence.c */
 /* Do n more tokens fit the context? */

@@ -166,6 +166,8 @@ dop_ranks_end(dop_model *model)
         (void)r->wire->receive(r->wire->user, i, DOP_LANE_ANSWERS, NULL, &bytes, &size);
     (void)dop_ranks_order(model, DOP_ORDER_CLOSE, NULL, 0, NULL);
     dop_buf_finish(&r->message);
+    for (uint32_t i = 0; i < DOP_RANKS_AHEAD; i++)
+        free(r->started[i]);
     free(r->schedules);
     free(r->results);
     free(r->shadow);

@@ -47,7 +47,10 @@ typedef struct dop_ranks {
         dop_answer answer;
     } steps[DOP_RANKS_AHEAD];
     uint32_t first, n_passed, n_steps; /* of steps[]: the oldest, those whose rows were passed on, all */
-    uint32_t n_answered;               /* ranks beside this one that have said how opening went */
+    /* Steps of rows of several sequences that dop_step_start began. */
+    dop_open_step *started[DOP_RANKS_AHEAD]; /* owned; the first_started .. + n_started, counted round, are under way */
+    uint32_t first_started, n_started;
+    uint32_t n_answered; /* ranks beside this one that have said how opening went */
 } dop_ranks;
 
 /* Orders the others to open their parts; what follows does so here.  model->ranks is there afterwards, also when it fails. */

@@ -88,12 +88,23 @@ dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t tim
 }
 
 dop_status
-dop_step_wait(dop_model *model, uint64_t ticket, dop_diag *diag)
+dop_step_pass(dop_model *model, uint64_t ticket, dop_diag *diag)
 {
     dop_status st = dop_replay_wait(&model->replay, ticket, diag);
-    if (st == DOP_OK && model->ranks && (st = dop_ranks_pass(model, diag)) == DOP_OK)
-        st = dop_ranks_take(model, diag);
-    return st;
+    return st == DOP_OK && model->ranks ? dop_ranks_pass(model, diag) : st;
+}
+
+dop_status
+dop_step_take(dop_model *model, dop_diag *diag)
+{
+    return model->ranks ? dop_ranks_take(model, diag) : DOP_OK;
+}
+
+dop_status
+dop_step_wait(dop_model *model, uint64_t ticket, dop_diag *diag)
+{
+    dop_status st = dop_step_pass(model, ticket, diag);
+    return st == DOP_OK ? dop_step_take(model, diag) : st;
 }
 
 const float *
@@ -176,7 +187,9 @@ dop_step_drain(dop_model *model, dop_diag *diag)
 dop_status
 dop_step_none_open(const dop_model *model, dop_diag *diag)
 {
-    return model->step.n_rows ? DOP_FAIL(diag, DOP_E_USAGE, "a step is neither committed nor rolled back") : DOP_OK;
+    return model->step.n_rows || (model->ranks && model->ranks->n_started)
+               ? DOP_FAIL(diag, DOP_E_USAGE, "a step is neither committed nor rolled back")
+               : DOP_OK;
 }
 
 dop_status

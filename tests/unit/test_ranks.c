@@ -248,6 +248,38 @@ Test(ranks, one_sequence)
     end_ranks(2);
 }
 
+/* Two groups of sequences in turn, with a step of each under way. */
+static void
+go_on_in_groups(dop_model *m, dop_sequence *const s[4], uint32_t rounds)
+{
+    dop_step_row rows[4];
+    cr_assert_eq(dop_step_groups(m, 4), RANKS);
+    for (uint32_t i = 0; i < 4; i++)
+        rows[i] = (dop_step_row){s[i], i + 1, DOP_WANTS_PICK};
+    for (uint32_t g = 0; g < 2; g++)
+        ok(dop_step_start(m, rows + 2 * g, 2, &diag));
+    cr_assert_eq(dop_step_start(m, rows, 2, &diag), DOP_E_USAGE, "a sequence in two steps");
+    memset(&diag, 0, sizeof diag);
+    cr_assert_eq(dop_sequence_rewind(s[3], 0, &diag), DOP_E_USAGE);
+    memset(&diag, 0, sizeof diag);
+    for (uint32_t round = 0; round < rounds; round++)
+        for (uint32_t g = 0; g < 2; g++) {
+            ok(dop_step_end(m, &diag));
+            const uint32_t picks[2] = {dop_step_pick(m, 0), dop_step_pick(m, 1)};
+            dop_step_commit(m);
+            for (uint32_t i = 0; i < 2; i++) {
+                size_t n;
+                const uint32_t *tokens = dop_sequence_tokens(s[2 * g + i], &n);
+                cr_assert_eq(picks[i], toy_argmax(tokens, n));
+                rows[2 * g + i].token = picks[i];
+            }
+            if (round + 1 < rounds)
+                ok(dop_step_start(m, rows + 2 * g, 2, &diag));
+        }
+    cr_assert_eq(dop_step_end(m, &diag), DOP_E_USAGE);
+    memset(&diag, 0, sizeof diag);
+}
+
 /* Steps of rows of several sequences, forks, copies, rolled back and dropped ones; and another model after this one. */
 Test(ranks, several_sequences)
 {
@@ -282,6 +314,7 @@ Test(ranks, several_sequences)
         else
             dop_step_commit(m);
     }
+    go_on_in_groups(m, s, 4);
     ok(dop_sequence_copy(s[3], s[1], &diag));
     dop_sequence_destroy(s[2]);
     ok(dop_sequence_create(m, &diag, &s[2]));
