@@ -2,6 +2,7 @@
 #include "compiler/compile.h"
 #include "compiler/inputs.h"
 #include "compiler/modules_tar.h"
+#include "compiler/parts.h"
 #include "compiler/plan_file.h"
 #include "compiler/plan_write.h"
 #include "compiler/report.h"
@@ -22,10 +23,10 @@
 
 typedef struct cli {
     const char *output, *target, *quant, *chunks, *rows, *kv, *act, *stop_after, *emit, *dump_dir, *dumps, *report,
-        *weights, *explain, *tune, *tuning, *kernel_path;
+        *weights, *explain, *tune, *tuning, *kernel_path, *parts, *part_memory;
     uint32_t ctx, threads, sequences, ctx_total;
     dop_texts skip, force, no_fuse;
-    bool embed, check, quiet, verbose, help, version;
+    bool split, embed, check, quiet, verbose, help, version;
 } cli;
 
 #ifdef DOP_COMMIT /* the build says it where it knows */
@@ -68,6 +69,11 @@ static const dop_option options[] = {
     OPT(0, "act", TEXT, act, "TYPE", "storage of activations: f32 (default) or f16"),
     OPT(0, "weights", TEXT, weights, "HOW",
         "embed (default), or external: in a file of their own, FILE.weights beside the plan"),
+    OPT(0, "parts", TEXT, parts, "N|LIST|auto",
+        "cut at layers, each part for a device of its own: how many parts, layers of each as 20,12, or as many as "
+        "--part-memory needs"),
+    OPT(0, "part-memory", TEXT, part_memory, "LIST", "memory of the devices that parts are for, as 24GiB,16GiB"),
+    OPT(0, "split", FLAG, split, NULL, "with --parts: a file for each part, FILE.part0 and so on, instead of one"),
     HEADING("Compilation"),
     OPT(0, "no-fuse", PAIRS, no_fuse, "A+B",
         "one dispatch per op; with A+B only this pair stays apart, named as by --explain A+B; repeatable"),
@@ -399,7 +405,25 @@ print_outputs(const cli *o, const dop_compilation *c, bool several, dop_diag *di
 }
 
 static dop_status
-write_outputs(const cli *o, const dop_compilation *list, uint32_t n, dumper *d, dop_diag *diag)
+write_parts(const cli *o, dop_compilation *c, bool external, dop_diag *diag)
+{
+    dop_cuts cuts;
+    dop_status st = dop_parts_choose(c, o->parts, o->part_memory, diag, &cuts);
+    dop_compilation *parts = st == DOP_OK ? calloc(cuts.n_parts, sizeof *parts) : NULL;
+    if (st == DOP_OK && !parts)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK)
+        st = dop_parts_cut(c, &cuts, diag, parts);
+    if (st == DOP_OK) {
+        st = dop_plan_write_parts(parts, cuts.n_parts, o->output, external, o->split, diag);
+        dop_parts_finish(parts, cuts.n_parts);
+    }
+    free(parts);
+    return st;
+}
+
+static dop_status
+write_outputs(const cli *o, dop_compilation *list, uint32_t n, dumper *d, dop_diag *diag)
 {
     dop_buf text = {0};
     dop_status st = d->status;
@@ -416,8 +440,9 @@ write_outputs(const cli *o, const dop_compilation *list, uint32_t n, dumper *d, 
         st = st == DOP_OK ? put(NULL, &text, diag) : st;
         dop_buf_finish(&text);
     }
+    const bool external = o->weights && strcmp(o->weights, "external") == 0;
     if (st == DOP_OK && o->output)
-        st = dop_plan_write(list, n, o->output, o->weights && strcmp(o->weights, "external") == 0, diag);
+        st = o->parts ? write_parts(o, &list[0], external, diag) : dop_plan_write(list, n, o->output, external, diag);
     return st;
 }
 
@@ -459,6 +484,11 @@ check_options(const cli *o, dop_diag *diag)
     if (o->stop_after && o->emit && strcmp(o->emit, "ir") != 0 && strcmp(o->emit, "regions") != 0)
         return DOP_FAIL(diag, DOP_E_USAGE, "--stop-after leaves no kernels for --emit %s: use it with --emit ir",
                         o->emit);
+    if ((o->part_memory || o->split) && !o->parts)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--%s is about a plan in parts: give --parts",
+                        o->split ? "split" : "part-memory");
+    if (o->parts && !o->output)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--parts %s is about a plan: give -o FILE", o->parts);
     if (o->weights && !o->output)
         return DOP_FAIL(diag, DOP_E_USAGE, "--weights %s is about a plan: give -o FILE", o->weights);
     const char *ending = o->report ? ending_of(o->report) : "";
@@ -484,6 +514,7 @@ fill_options(const cli *o, dop_compile_options *opt, dop_diag *diag)
     opt->sequences = o->sequences;
     opt->ctx_total = o->ctx_total;
     opt->embed = o->embed;
+    opt->in_parts = o->parts != NULL;
     if (st == DOP_OK && o->rows)
         st = parse_rows(o->rows, opt, diag);
     if (st == DOP_OK)

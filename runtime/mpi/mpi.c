@@ -60,7 +60,7 @@ mpi_send(void *user, uint32_t to, dop_lane lane, const void *bytes, size_t size,
         return st;
     r->next = (r->next + 1) % r->depth;
     memcpy(buffer, bytes, size);
-    int code = MPI_Isend(buffer, (int)size, MPI_BYTE, (int)to, lane, m->lanes, request);
+    int code = MPI_Isend(buffer, (int)size, MPI_BYTE, (int)to, (int)lane, m->lanes, request);
     return code == MPI_SUCCESS ? DOP_OK : fail_mpi(code, "MPI_Isend", diag);
 }
 
