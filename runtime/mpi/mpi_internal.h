@@ -60,6 +60,7 @@ struct dop_mpi {
     _Atomic bool failing; /* it is being set */
     _Atomic bool silent;  /* it will not end by itself */
     bool told;            /* rank 0 says so, and reports it */
+    bool passed_on;       /* rank 0: the others are told */
     dop_status code;
     char why[1200];
     _Atomic bool has_sign; /* this rank has failed, and the watch is to say so: */

@@ -112,8 +112,8 @@ speak(dop_mpi *m, bool alive)
 {
     const dop_mpi_sign lives = {.word = DOP_MPI_ALIVE}, bye = {.word = DOP_MPI_BYE};
     /* Rank 0 passes on what one of the others has said: they may be waiting for that one. */
-    if (m->wire.rank == 0 && atomic_load(&m->failed) && !m->told && !atomic_load(&m->silent)) {
-        m->told = true;
+    if (m->wire.rank == 0 && atomic_load(&m->failed) && !m->passed_on && !atomic_load(&m->silent)) {
+        m->passed_on = true;
         m->sign = (dop_mpi_sign){.word = DOP_MPI_FAILED, .code = m->code};
         snprintf(m->sign.text, sizeof m->sign.text, "%.900s", m->why);
         atomic_store(&m->has_sign, true);

@@ -83,4 +83,38 @@ each() { # COMMAND...: rank 0 runs in here, rank 1 in there
 refused "a plan that is cut short on one host" "rank 1 on .*truncated" each "$EXEC" plan --tokens 1 -n 1
 cp falcon_h1.2 there/plan
 refused "another plan on one host" "rank 1 on .*another plan" each "$EXEC" plan --tokens 1 -n 1
+
+# A server whose other rank is lost answers 503 to what is in flight, and ends within 10 s with one line that says why.
+if ! command -v curl >/dev/null; then
+    skip "a server" "there is no curl"
+    finish
+fi
+check "a demo in two parts" "$DOPPLERC" "$SRC/examples/shakespeare-gemma3" -o demo.2 --ctx 256 --chunks 8 --parts 2 --target lavapipe --quiet
+serve() { # SIGNAL REGEX
+    local mpi url rank from status=0
+    ranks 2 "$EXEC" demo.2 --serve 0 >"$1.log" 2>"$1.err" &
+    mpi=$!
+    for _ in $(seq 300); do
+        url=$(sed -nE 's/^serving .* on (http:[^ ]+) .*/\1/p' "$1.log")
+        [ -z "$url" ] || break
+        sleep 0.1
+    done
+    # The last step that this request wants comes long after the signal.
+    curl -sS --max-time 20 -o "$1.answer" -w '%{http_code}' -H 'Content-Type: application/json' \
+        --data-binary '{"prompt": "ROMEO:", "max_tokens": 240, "temperature": 0, "ignore_eos": true}' \
+        "$url/v1/completions" >"$1.status" &
+    sleep 0.2
+    from=$SECONDS
+    rank=$(children "$(pgrep -P $mpi -x mpirun || echo $mpi)" | tail -n 1)
+    kill "-$1" $rank
+    wait || status=$?
+    if [ "$(cat "$1.status")" = 503 ] && grep -qE "$2" "$1.answer" && [ $((SECONDS - from)) -le 10 ] &&
+        [ "$(grep -c . "$1.err")" -eq 1 ] && grep -qE "^doppler-exec: error: $2" "$1.err"; then
+        pass "a server, SIG$1"
+    else
+        fail "a server, SIG$1" "$(cat "$1.status") after $((SECONDS - from)) s: $(cat "$1.answer" "$1.err")"
+    fi
+}
+serve KILL 'rank 1 on [^ ]+ has ended: it was killed, or crashed'
+serve STOP 'rank 1 on [^ ]+ has not answered for 6 s'
 finish
