@@ -18,6 +18,6 @@ for target in $targets; do
     tar -xJf "$SRC/tests/fuzz/corpus/$target.tar.xz"
     inputs=$(find "$target" "$target.seeds" -type f | wc -l)
     check "$target: $inputs inputs, and some more" "./fuzz_$target" "$target.new" "$target" "$target.seeds" -runs=$((inputs + 200)) \
-        -max_total_time=1 -seed=1 -rss_limit_mb=3072 -malloc_limit_mb=1536 -timeout=20 -max_len=131072
+        -max_total_time=1 -seed=1 -rss_limit_mb=1024 -malloc_limit_mb=128 -timeout=20 -max_len=131072
 done
 finish
