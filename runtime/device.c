@@ -214,6 +214,23 @@ dop_instance_choose(const dop_instance *instance, const char *which, dop_diag *d
     return DOP_OK;
 }
 
+dop_status
+dop_instance_choose_nth(const dop_instance *instance, const char *which, uint32_t n, dop_diag *diag,
+                        uint32_t *out_index)
+{
+    dop_status st = dop_instance_choose(instance, which, diag, out_index);
+    uint32_t count = 0, at = 0;
+    if (st != DOP_OK || which)
+        return st;
+    const int rank = type_rank(instance->devices[*out_index].type);
+    for (uint32_t i = 0; i < instance->n_devices; i++)
+        count += !instance->devices[i].missing[0] && type_rank(instance->devices[i].type) == rank;
+    for (uint32_t i = 0; i < instance->n_devices; i++)
+        if (!instance->devices[i].missing[0] && type_rank(instance->devices[i].type) == rank && at++ == n % count)
+            *out_index = i;
+    return DOP_OK;
+}
+
 /* Feature structs for device creation, chained; lives until vkCreateDevice returns. */
 typedef struct feature_chain {
     VkPhysicalDeviceFeatures2 base;
