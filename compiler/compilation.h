@@ -64,6 +64,7 @@ struct dop_compilation {
     dop_type *packed_types; /* [model.weights.n] */
     dop_type *asked_types;  /* likewise, before dop_quant_fallback */
     const dop_cut *cut;     /* which part of a model this is; NULL: the whole */
+    uint32_t n_shared_kernels; /* of a part: its first kernels are those of the whole, which owns what they own */
 };
 
 #endif

@@ -1,10 +1,11 @@
 /* A plan in parts, all of them in this process, against the plan of the whole model: the same bits.
  *
- * parts PLAN PARTS N [TOKENS]
+ *   parts PLAN PARTS N [TOKENS [persistent]]
  *
  * The same tokens go through both, in steps of every size that the plan has schedules for: chunks of a prompt, single
  * tokens, rows that all have logits, and rows of several sequences beside each other where the plan holds several.
- * What a part sends is copied to the next by hand.  Prints what was compared. */
+ * What a part sends is copied to the next by hand.  Prints what was compared.  With `persistent` single tokens are decoded
+ * in that ordering, once a probe has found nothing wrong with it. */
 #include "runtime/part.h"
 
 #include <stdio.h>
@@ -25,6 +26,7 @@ typedef struct test {
     uint32_t n_sequences, fed[MAX_SEQUENCES];
     uint32_t steps, values, most_values;
     uint64_t crossed;
+    bool persistent;
 } test;
 
 static void
@@ -41,8 +43,18 @@ open_side(test *t, side *x, const char *path, uint32_t n)
 {
     x->n = n;
     for (uint32_t i = 0; i < n; i++) {
-        const dop_open_options o = {.parts = n > 1 ? n : 0, .part = i, .ordering = DOP_ORDERING_BARRIERS};
+        const dop_open_options o = {.parts = n > 1 ? n : 0,
+                                    .part = i,
+                                    .ordering = t->persistent ? DOP_ORDERING_PERSISTENT : DOP_ORDERING_BARRIERS};
         ok(t, dop_model_open(path, &o, &t->diag, &x->m[i]), path);
+        if (t->persistent) {
+            ok(t, dop_model_probe(x->m[i], 0, &t->diag), "a probe");
+            if (x->m[i]->decode[DOP_ORDER_PERSISTENT] == UINT32_MAX) {
+                fprintf(stderr, "a probe of part %u finds a fault\n", i);
+                exit(1);
+            }
+            dop_model_use_ordering(x->m[i], DOP_ORDER_PERSISTENT);
+        }
         t->n_sequences = x->m[i]->plan.model->n_sequences;
         t->n_sequences = t->n_sequences < MAX_SEQUENCES ? t->n_sequences : MAX_SEQUENCES;
         for (uint32_t k = 0; k < t->n_sequences; k++)
@@ -88,6 +100,8 @@ run_one(test *t, side *x, uint32_t k, uint32_t kind, uint32_t max_rows, uint32_t
     for (uint32_t i = 0; i < x->n; i++) {
         dop_sequence *s = x->s[i][k];
         schedule = dop_part_schedule(x->m[i], kind, max_rows);
+        if (kind == DOP_SCHED_DECODE)
+            schedule = dop_step_decode_at(x->m[i], s->n_tokens, 1);
         for (uint32_t j = 0; j < n; j++)
             s->tokens[s->n_tokens + j] = token(t, k, s->n_tokens + j);
         if (i > 0)
@@ -186,6 +200,7 @@ main(int argc, char **argv)
     static test t;
     if (argc < 4)
         return 2;
+    t.persistent = argc > 5 && strcmp(argv[5], "persistent") == 0;
     open_side(&t, &t.whole, argv[1], 1);
     open_side(&t, &t.parts, argv[2], (uint32_t)strtoul(argv[3], NULL, 10));
     const uint32_t left = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 9;
