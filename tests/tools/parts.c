@@ -1,11 +1,11 @@
 /* A plan in parts, all of them in this process, against the plan of the whole model: the same bits.
  *
- *   parts PLAN PARTS N [TOKENS [persistent]]
+ *   parts PLAN PARTS N [TOKENS [barriers|persistent [STEPS]]]
  *
  * The same tokens go through both, in steps of every size that the plan has schedules for: chunks of a prompt, single
  * tokens, rows that all have logits, and rows of several sequences beside each other where the plan holds several.
  * What a part sends is copied to the next by hand.  Prints what was compared.  With `persistent` single tokens are decoded
- * in that ordering, once a probe has found nothing wrong with it. */
+ * in that ordering, once a probe has found nothing wrong with it.  STEPS: so many single tokens are timed. */
 #include "runtime/part.h"
 
 #include <stdio.h>
@@ -194,6 +194,18 @@ step_schedules(test *t, uint32_t left)
     }
 }
 
+/* What a token takes by all models of a side, one after the other. */
+static double
+time_decoding(test *t, side *x, uint32_t steps)
+{
+    double start = 0;
+    for (uint32_t i = 0; i < 8 + steps; i++) {
+        start = i == 8 ? dop_now_ms() : start;
+        (void)run_one(t, x, 0, DOP_SCHED_DECODE, 1, 1);
+    }
+    return (dop_now_ms() - start) / steps;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -208,6 +220,11 @@ main(int argc, char **argv)
     step_schedules(&t, left); /* again: on states that are not empty, in the other copy of those that steps replace */
     printf("%u parts: the same bits in %u steps; %u values crossed, up to %u at a cut, %llu bytes\n", t.parts.n,
            t.steps, t.values, t.most_values, (unsigned long long)t.crossed);
+    const uint32_t steps = argc > 6 ? (uint32_t)strtoul(argv[6], NULL, 10) : 0;
+    if (steps)
+        printf("ms a token: %.4f in one, ", time_decoding(&t, &t.whole, steps));
+    if (steps)
+        printf("%.4f in parts\n", time_decoding(&t, &t.parts, steps));
     for (uint32_t i = 0; i < t.parts.n; i++)
         dop_model_close(t.parts.m[i]);
     dop_model_close(t.whole.m[0]);
