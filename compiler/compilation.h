@@ -35,9 +35,11 @@ typedef struct dop_compile_options {
     dop_pass_options passes;
     uint32_t n_forces;
     dop_force forces[DOP_MAX_FORCES];
-    const char *tuning; /* file of measured tiles, or NULL */
-    uint32_t threads;   /* 0: one per core */
-    bool no_spirv;      /* stop after GLSL: for --emit of earlier stages */
+    uint32_t n_apart;
+    const char *apart[DOP_MAX_FORCES]; /* --no-fuse A+B */
+    const char *tuning;                /* file of measured tiles, or NULL */
+    uint32_t threads;                  /* 0: one per core */
+    bool no_spirv;                     /* stop after GLSL: for --emit of earlier stages */
     /* The graph is to be cut there between targets that differ: what crosses does not depend on them.  NULL: nowhere. */
     const struct dop_cuts *cuts;
     bool in_parts; /* the schedules are to be cut (parts.h): forms of whole ones are not made */

@@ -253,17 +253,17 @@ rule_concat(const rule_ctx *c, dop_want *out)
 static dop_status
 rule_rope(const rule_ctx *c, dop_want *out)
 {
-    dop_status st;
-    int64_t dims = attr_i(c, DOP_A_dims);
-    if ((st = need_rank(c, 0, 3)) != DOP_OK || (st = need_ids(c, 1, c->src[0])) != DOP_OK ||
-        (st = need_rank(c, 2, 2)) != DOP_OK)
+    const long long dims = attr_i(c, DOP_A_dims), low = attr_i(c, DOP_A_low);
+    dop_status st = need_rank(c, 0, 3);
+    if (st != DOP_OK || (st = need_ids(c, 1, c->src[0])) != DOP_OK || (st = need_rank(c, 2, 2)) != DOP_OK)
         return st;
-    if (dims < 2 || dims % 2 || dims > (int64_t)last_dim(c->src[0]).mul)
-        return BAD(c, "dims=%lld must be even and at most the %u values of a head", (long long)dims,
-                   last_dim(c->src[0]).mul);
-    if (last_dim(c->src[2]).mul != (uint64_t)dims)
-        return BAD(c, "the table %%%s has rows of %u, not dims=%lld", c->src[2]->name, last_dim(c->src[2]).mul,
-                   (long long)dims);
+    const dop_dim head = last_dim(c->src[0]), cols = last_dim(c->src[2]), rows = c->src[2]->shape.dim[0];
+    if (dims < 2 || dims % 2 || dims > head.mul)
+        return BAD(c, "dims=%lld must be even and at most the %u values of a head", dims, head.mul);
+    if (cols.mul != dims)
+        return BAD(c, "the table %%%s has rows of %u, not dims=%lld", c->src[2]->name, cols.mul, dims);
+    if (low < 0 || (low > 0 && (rows.sym != DOP_SYM_1 || rows.mul <= low)))
+        return BAD(c, "the table %%%s has no rows behind the first low=%lld", c->src[2]->name, low);
     out->shape = c->src[0]->shape;
     return DOP_OK;
 }

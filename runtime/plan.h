@@ -51,7 +51,8 @@ typedef struct dop_plan {
 
 /* Rows whose logits, or hidden states, a schedule gives. */
 uint32_t dop_plan_logit_rows(const dop_plan_schedule *schedule);
-/* Bytes of them. */
+/* Bytes of such a row, in whichever part it is made, and of all that this plan makes. */
+uint64_t dop_plan_result_row_bytes(const dop_plan *plan, const dop_plan_schedule *schedule);
 uint64_t dop_plan_result_bytes(const dop_plan *plan, const dop_plan_schedule *schedule);
 
 /* Pages of a sequence that fills its context; 0: states are in one piece. */
