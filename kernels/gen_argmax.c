@@ -1,21 +1,45 @@
 /* Arg-max of the logits: alone, as partial results, or merging partial results; the last step of a greedy token also
- * advances the step record. */
+ * advances the step record.
+ *
+ * A row that is flagged in the step record is picked among the columns of a mask (dop_step of runtime/plan_format.h).  Partial
+ * results are of all columns: where they are merged, such a row's logits are read again. */
 #include "kernels/gen.h"
 
+/* The largest of the columns [first, end); the kernel that picks takes those that the row's mask leaves. */
 static void
-scan_row(dop_gen *gen, dop_node_id x, const char *first, const char *end, dop_buf *scan)
+scan_row(dop_gen *gen, dop_node_id x, const char *first, const char *end, bool picks, dop_buf *scan)
 {
     dop_emit *e = &gen->e;
     bool tokens = dop_node_per_token(e->g, x) && e->g->max_t > 1;
     dop_buf_printf(scan, "    for (uint c = %s + gl_LocalInvocationIndex; c < %s; c += WG) {\n", first, end);
     dop_emit_scope(e, scan, "        ");
+    if (picks) /* beside the logit, which it would otherwise be waited for after */
+        dop_emit_line(e, "uint may = masked ? U32(%s).v[mask + c / 32u] : 0xffffffffu;", dop_emit_step(e));
     const char *v = dop_emit_value(e, x, (dop_index){tokens ? "t" : "0u", "c"}, 1);
     dop_emit_line(e, "float logit = dop_logit(%s);", v);
-    dop_emit_line(e, "if (logit > best) {");
+    /* What is not finite is found whether it may be picked or not. */
+    dop_emit_line(e, picks ? "if (logit > best && ((may >> c %% 32u & 1u) != 0u || logit > 3.4e38)) {"
+                           : "if (logit > best) {");
     dop_emit_line(e, "    best = logit;");
     dop_emit_line(e, "    at = c;");
     dop_emit_line(e, "}");
     dop_buf_puts(scan, "    }\n");
+}
+
+/* What the step record says of the row that is picked from. */
+static void
+find_mask(dop_emit *e, bool each, uint32_t cols, dop_buf *scan)
+{
+    const dop_graph *g = e->g;
+    const char *s = dop_emit_step(e), *n = dop_emit_n_tokens(e);
+    const uint32_t page = dop_graph_page(g), tables = page ? g->max_q * (g->max_s / page) : 0;
+    if (each)
+        dop_buf_printf(scan, "    if (t >= %s)\n        return;\n", n);
+    dop_buf_printf(scan,
+                   "    Row row = %s.rows[%s];\n"
+                   "    bool masked = (row.flags & 1u) != 0u;\n"
+                   "    uint mask = %uu + row.sequence * %uu;\n",
+                   s, each ? "t" : dop_emit_str(e, "%s - 1u", n), DOP_STEP_WORDS + tables, dop_div_up_u32(cols, 32));
 }
 
 /* One pick moves the step on: its id is the token of the next one. */
@@ -60,6 +84,8 @@ emit(dop_gen *gen)
     gen->grid[0] = gen->grid[1] = gen->grid[2] = 1;
     if (n->op == DOP_OP_argmax_merge) {
         const char *a = dop_emit_arg(e, n->src[0], false);
+        dop_node_id x = dop_node_at(g, n->src[0])->src[0];
+        find_mask(e, false, dop_node_cols(g, x), &scan);
         dop_buf_printf(&scan,
                        "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG) {\n"
                        "        float v = dop_ld1_f32(%s, i * 2u);\n"
@@ -68,15 +94,21 @@ emit(dop_gen *gen)
                        "            best = v;\n"
                        "            at = w;\n"
                        "        }\n"
-                       "    }\n",
+                       "    }\n"
+                       "    if (masked) {\n"
+                       "    best = -3.4e38;\n"
+                       "    at = 0xffffffffu;\n",
                        cols / 2, a, a);
+        scan_row(gen, x, "0u", dop_emit_str(e, "%uu", dop_node_cols(g, x)), true, &scan);
+        dop_buf_puts(&scan, "    }\n");
     } else if (n->op == DOP_OP_argmax_part) {
         uint32_t parts = (uint32_t)dop_node_i(g, id, DOP_A_parts), chunk = dop_div_up_u32(cols, parts);
         gen->grid[0] = parts;
         scan_row(gen, n->src[0], dop_emit_str(e, "part * %uu", chunk),
-                 dop_emit_str(e, "min((part + 1u) * %uu, %uu)", chunk, cols), &scan);
+                 dop_emit_str(e, "min((part + 1u) * %uu, %uu)", chunk, cols), false, &scan);
     } else {
-        scan_row(gen, n->src[0], "0u", dop_emit_str(e, "%uu", cols), &scan);
+        find_mask(e, each, cols, &scan);
+        scan_row(gen, n->src[0], "0u", dop_emit_str(e, "%uu", cols), true, &scan);
     }
     if (n->op == DOP_OP_argmax_part) {
         const char *a = dop_emit_arg(e, id, true);
@@ -86,8 +118,7 @@ emit(dop_gen *gen)
                        a, a);
     } else if (each) {
         gen->grid[1] = g->max_t;
-        dop_buf_printf(&store, "        if (t < %s)\n            %s.ids[t] = best > 3.4e38 ? 0xffffffffu : at;\n",
-                       dop_emit_n_tokens(e), dop_emit_step(e));
+        dop_buf_printf(&store, "        %s.ids[t] = best > 3.4e38 ? 0xffffffffu : at;\n", dop_emit_step(e));
     } else {
         store_pick(e, &store);
     }
@@ -110,7 +141,9 @@ shared_bytes(dop_gen *gen)
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {
-    if (picks_each(s->g, s->r->outs[s->r->n_outs - 1]) && !s->t->cpu)
+    dop_node_id id = s->r->outs[s->r->n_outs - 1];
+    bool row = picks_each(s->g, id) || dop_node_at(s->g, id)->op == DOP_OP_argmax_merge;
+    if (row && !s->t->cpu)
         tile->wg = s->t->max_workgroup >= 1024 ? 1024 : dop_pow2_floor(s->t->max_workgroup);
 }
 

@@ -113,6 +113,9 @@ struct dop_sequence {
     void *pick_user;
     const float *logits;        /* of the last fed token, for the host to pick from; NULL: none */
     dop_speculator *speculator; /* owned; NULL: none */
+    bool masked;          /* picks are among the ids of `mask`; it stays for the next comparison when they are not */
+    uint32_t *mask;       /* owned, [(vocab + 31) / 32], as the device has it; NULL: there never was one */
+    float *masked_logits; /* owned, [vocab], where there is a mask */
 };
 
 /* step.c, and step_rows.c for what doppler.h has of steps */
@@ -167,6 +170,18 @@ void dop_sequence_picked(dop_sequence *sequence);
 dop_status dop_sequence_next_plain(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id);
 /* A pick, not part of the sequence yet, by a step of one token whose logits the host has. */
 dop_status dop_sequence_pick_on_host(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id);
+
+/* sequence_mask.c */
+/* DOP_ROW_* of a row that is picked from. */
+static inline uint32_t
+dop_sequence_row_flags(const dop_sequence *sequence)
+{
+    return sequence->masked ? DOP_ROW_MASKED : 0;
+}
+/* The logits, or with a mask a copy where those of other ids are -infinity, valid until the next call. */
+const float *dop_sequence_masked(dop_sequence *sequence, const float *logits);
+/* The largest logit that the mask allows, the lowest id among equals; UINT32_MAX: one of all logits is not finite. */
+uint32_t dop_sequence_largest(const dop_sequence *sequence, const float *logits);
 
 /* sequence_states.c */
 /* Positions below `end` are about to be written. */

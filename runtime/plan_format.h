@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 11u
+#define DOP_PLAN_VERSION 12u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                        \
@@ -276,14 +276,18 @@ typedef struct dop_plan_file {
 /*
  * Where caches lie in pages, the slot goes on behind the record with a table for each sequence: [n_sequences][ctx / page]
  * numbers of pages.  A number is that of a page in every state that is paged.  Entries of positions that no row of the step
- * writes or reads may be anything below n_pages; the host changes no entry that a step under way uses. */
+ * writes or reads may be anything below n_pages; the host changes no entry that a step under way uses.
+ *
+ * Behind those tables stands a mask for each sequence, [n_sequences][(vocab + 31) / 32] words with a bit for each id, the lowest
+ * bit first.  The pick of a row with DOP_ROW_MASKED is the largest logit among the ids whose bits are set in its sequence's mask. */
 enum { DOP_STEP_MAX_ROWS = 4096, DOP_STEP_RING = 4096, DOP_STEP_MAX_SEQUENCES = 64 };
 enum { DOP_STEP_STALLED = 1 /* a wait for a value ran out: see DOP_ORDER_PERSISTENT */ };
+enum { DOP_ROW_MASKED = 1 };
 typedef struct dop_row {
     uint32_t token;    /* id, below the vocabulary */
     uint32_t position; /* in its sequence, below ctx */
     uint32_t sequence; /* 0 in plans for one sequence */
-    uint32_t flags;    /* 0: none are defined yet */
+    uint32_t flags;    /* DOP_ROW_*, of the pick that a schedule makes of this row */
 } dop_row;
 
 typedef struct dop_step {

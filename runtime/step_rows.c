@@ -254,7 +254,7 @@ run_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t schedu
         row->token = rows[i].token;
         row->position = s->n_tokens + o->number[i];
         row->sequence = s->place;
-        row->flags = 0;
+        row->flags = o->number[i] + 1 == o->of[o->slot[i]].n_rows ? dop_sequence_row_flags(s) : 0;
     }
     uint64_t ticket;
     bool picks = picks_suffice(m, n, schedule);
@@ -364,6 +364,8 @@ dop_step_pick(const dop_model *model, uint32_t row)
     if (row >= o->n_rows || !(o->wants[row] & DOP_WANTS_PICK))
         return UINT32_MAX;
     const float *logits = o->logits[row];
+    if (logits && o->number[row] + 1 == o->of[o->slot[row]].n_rows)
+        return dop_sequence_largest(o->of[o->slot[row]].sequence, logits);
     return logits ? dop_logits_largest(logits, model->plan.model->vocab) : o->picks[row];
 }
 
@@ -377,6 +379,8 @@ dop_step_sample(dop_model *model, uint32_t row, dop_diag *diag, uint32_t *out_id
     size_t n = s->n_tokens + o->number[row] + 1;
     if (s->pick)
         return dop_sequence_own_pick(s, o->logits[row], n, diag, out_id);
-    *out_id = dop_sampler_pick(&s->sampler, o->logits[row], s->tokens, n);
+    const bool last = o->number[row] + 1 == o->of[o->slot[row]].n_rows;
+    *out_id =
+        dop_sampler_pick(&s->sampler, last ? dop_sequence_masked(s, o->logits[row]) : o->logits[row], s->tokens, n);
     return DOP_OK;
 }

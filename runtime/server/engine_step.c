@@ -504,15 +504,30 @@ make_pages(dop_engine *e)
     return true;
 }
 
+/* Before a step: masks of its picks.  A job whose grammar has come to nothing ends, and nobody reads what its row makes. */
+static void
+set_masks(dop_engine *e)
+{
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        dop_diag diag = {0};
+        dop_job *job = e->slots[i].job;
+        if (job && job->row != UINT32_MAX && dop_job_set_mask(e, job, &diag) != DOP_OK)
+            fail_job(e, job, &diag);
+    }
+}
+
 static void
 run_step(dop_engine *e)
 {
     dop_diag diag = {0};
     picks p = {0};
     double begin = dop_now_ms();
+    set_masks(e);
     dop_status st = dop_step_run(e->model, e->rows, e->n_rows, &diag);
+    double ran = dop_now_ms(), picked = ran;
     if (st == DOP_OK) {
         pick_all(e, &p);
+        picked = dop_now_ms();
         dop_step_commit(e->model);
         note_ends(e);
     } else if (st == DOP_E_FULL && make_pages(e)) {
@@ -530,6 +545,7 @@ run_step(dop_engine *e)
     e->metrics.steps++;
     e->metrics.rows += e->n_rows;
     dop_histogram_add(&e->metrics.step, (dop_now_ms() - begin) / 1e3);
+    dop_histogram_add(&e->metrics.pick, (picked - ran) / 1e3);
     dop_engine_unlock(e);
 }
 

@@ -27,6 +27,7 @@ typedef struct state {
     struct {
         dop_sequence *s; /* NULL: none */
         uint32_t text, n;
+        uint32_t *mask; /* [(vocab + 31) / 32] that picks are among; NULL: all ids */
     } of[MAX];
     char file[MAX][512]; /* what was saved by number, and of which text: */
     uint32_t file_text[MAX], file_n[MAX], n_files;
@@ -190,6 +191,34 @@ feed(state *t, uint32_t i, bool score)
         t->of[i].n += n;
 }
 
+/* One time in three a mask for its next picks, of some ids or of one, or none. */
+static void
+change_mask(state *t, uint32_t i)
+{
+    const uint32_t words = (t->facts.vocab + 31) / 32, how = pick(t, 9);
+    if (how > 2)
+        return;
+    free(t->of[i].mask);
+    t->of[i].mask = how == 0 ? NULL : calloc(words, sizeof(uint32_t));
+    for (uint32_t k = 0; k < t->facts.vocab && how == 1; k++)
+        t->of[i].mask[k / 32] |= (uint32_t)(pick(t, 4) == 0) << k % 32;
+    const uint32_t one = pick(t, t->facts.vocab);
+    if (t->of[i].mask)
+        t->of[i].mask[one / 32] |= 1u << one % 32;
+    ok(t, dop_sequence_set_mask(t->of[i].s, t->of[i].mask, &t->diag), "mask");
+}
+
+/* A pick is allowed, and the largest logit of those that are. */
+static void
+check_pick(state *t, uint32_t text, uint32_t pos, const uint32_t *mask, uint32_t id)
+{
+    const float *want = t->want[text] + (size_t)pos * t->facts.vocab;
+    must(id < t->facts.vocab && (!mask || mask[id / 32] >> id % 32 & 1), "a pick is one of those that are allowed");
+    for (uint32_t k = 0; k < t->facts.vocab; k++)
+        must((mask && !(mask[k / 32] >> k % 32 & 1)) || (double)want[k] <= (double)want[id] + 2 * t->bound * 10,
+             "a pick is far from the largest logit");
+}
+
 /* What it would say next, which is taken back. */
 static void
 next(state *t, uint32_t i)
@@ -197,11 +226,10 @@ next(state *t, uint32_t i)
     uint32_t id;
     if (t->of[i].n == 0 || t->of[i].n == t->length)
         return;
+    change_mask(t, i);
     if (is_full(t, dop_sequence_next(t->of[i].s, &t->diag, &id), "next"))
         return;
-    const float *want = t->want[t->of[i].text] + (size_t)(t->of[i].n - 1) * t->facts.vocab;
-    for (uint32_t k = 0; k < t->facts.vocab; k++)
-        must((double)want[k] <= (double)want[id] + 2 * t->bound * 10, "a pick is far from the largest logit");
+    check_pick(t, t->of[i].text, t->of[i].n - 1, t->of[i].mask, id);
     ok(t, dop_sequence_rewind(t->of[i].s, t->of[i].n, &t->diag), "rewind");
 }
 
@@ -225,6 +253,8 @@ step(state *t)
     }
     if (n == 0)
         return;
+    for (uint32_t k = 0; k < n; k++)
+        change_mask(t, of[k]);
     if (is_full(t, dop_step_run(t->m, rows, n, &t->diag), "step"))
         return;
     for (uint32_t k = 0; k < n; k++) {
@@ -233,7 +263,9 @@ step(state *t)
             must(logits != NULL, "logits that a row wants");
         if (logits)
             compare(t, t->of[of[k]].text, pos[k], logits);
-        must(!(rows[k].wants & DOP_WANTS_PICK) || dop_step_pick(t->m, k) < t->facts.vocab, "a pick that a row wants");
+        const bool last = pos[k] + 1 == t->of[of[k]].n + more[of[k]];
+        if (rows[k].wants & DOP_WANTS_PICK)
+            check_pick(t, t->of[of[k]].text, pos[k], last ? t->of[of[k]].mask : NULL, dop_step_pick(t->m, k));
     }
     if (pick(t, 3) == 0) {
         dop_step_rollback(t->m);
@@ -285,6 +317,8 @@ create_or_fork(state *t, uint32_t from)
     }
     ok(t, fork ? dop_sequence_fork(t->of[from].s, &t->diag, &s) : dop_sequence_create(t->m, &t->diag, &s), "create");
     t->of[to].s = s;
+    free(t->of[to].mask);
+    t->of[to].mask = NULL;
     t->of[to].n = fork ? t->of[from].n : 0;
     t->of[to].text = fork ? t->of[from].text : pick(t, TEXTS);
     if (!fork && pick(t, 3) > 0)

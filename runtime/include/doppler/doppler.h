@@ -162,6 +162,12 @@ typedef dop_status dop_sampler_fn(void *user, const float *logits, uint32_t voca
                                   size_t n_tokens, dop_diag *diag, uint32_t *out_id);
 /* fn NULL: back to what dop_sequence_set_sampling has set.  user is not owned. */
 void dop_sequence_set_sampler(dop_sequence *sequence, dop_sampler_fn *fn, void *user);
+/* Picks of the sequence are among the ids that a mask has, until another is set: those of dop_sequence_next, and of its last
+ * row in a step those of dop_step_pick and dop_step_sample.  Greedy ones are picked on the device.  mask: a bit for each id,
+ * [(vocab + 31) / 32], the lowest bit first; copied.  NULL: every id again.  A mask that has no id, and a step that is open, are
+ * errors (DOP_E_INPUT, DOP_E_USAGE), and nothing changes.  A sampler of the caller's gets all logits, and nothing is
+ * speculated on while there is a mask.  Forks have none. */
+dop_status dop_sequence_set_mask(dop_sequence *sequence, const uint32_t *mask, dop_diag *diag);
 /* At most this many tokens will be taken: no step is submitted ahead that nobody wants.  UINT32_MAX: unknown. */
 void dop_sequence_expect(dop_sequence *sequence, uint32_t n_tokens);
 
@@ -254,7 +260,8 @@ dop_status dop_step_run(dop_model *model, const dop_step_row *rows, uint32_t n_r
 /* Of a row that wanted them: f32 [vocab], owned by the model, valid until the step is committed or rolled back; NULL for
  * other rows. */
 const float *dop_step_logits(const dop_model *model, uint32_t row);
-/* Of a row that wanted it: the id of the largest logit, the lowest among equals; UINT32_MAX for other rows. */
+/* Of a row that wanted it: the id of the largest logit, the lowest among equals; UINT32_MAX for other rows.  Of the last row of
+ * its sequence: among those that the mask of the sequence has. */
 uint32_t dop_step_pick(const dop_model *model, uint32_t row);
 /* Of a row that wanted logits: a pick in the way of its sequence, whose random numbers move on; the tokens so far are those
  * of the sequence and its rows up to this one.  Other rows: DOP_E_INPUT. */
