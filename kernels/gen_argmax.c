@@ -53,7 +53,7 @@ store_pick(dop_emit *e, dop_buf *store)
                    "        at = best > 3.4e38 ? 0xffffffffu : at;\n"
                    "        %s.ids[%s.n_out %% 4096u] = at;\n        %s.n_out += 1u;\n"
                    "        Row last = %s.rows[%s.n_rows - 1u];\n"
-                   "        %s.rows[0] = Row(at, last.position + 1u, last.sequence, 0u);\n"
+                   "        %s.rows[0] = Row(at, last.position + 1u, last.sequence, last.flags);\n"
                    "        %s.n_rows = 1u;\n",
                    s, s, s, s, s, s, s);
     /* The step is complete: what it made of the states that it replaces is current from now on. */

@@ -260,8 +260,8 @@ typedef struct dop_plan_file {
  * nor store anything for them.  Rows may stand in any order of position, except that a row sees what the rows of this
  * step write to its sequence's caches at its own position and before.  The last row is the one whose logits a schedule
  * with one row of logits gives.
- * The kernel that picks an id makes the next step's table: rows[0] is that id, in the sequence of the last row, one
- * position behind it, and n_rows is 1.
+ * The kernel that picks an id makes the next step's table: rows[0] is that id, in the sequence of the last row and with its
+ * flags, one position behind it, and n_rows is 1.
  *
  * State of kind replace has two copies, of which `parity` says for each sequence which one is current.  A step reads
  * the current one and writes the other; it changes nothing that was there before, so that it can be run again, or not
