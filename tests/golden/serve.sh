@@ -163,7 +163,8 @@ ask 429 '"code":"queue_full"' /v1/completions '{"prompt": "a", "n": 3}' "${key[@
 ask 200 '"index":1' /v1/completions '{"prompt": "a", "n": 2, "max_tokens": 3}' "${key[@]}"
 stop "and this one"
 cat >harmony.jinja <<'END'
-{{ tools | tojson }}{% for m in messages %}{{ '<|start|>' + m.role + '<|message|>' + m.content + '<|end|>' }}{% endfor %}{{ '<|start|>assistant' }}{# <|channel|> #}
+{{ tools | tojson }}{# <|channel|> #}{% for m in messages %}{{ '<|start|>' + m.role + '<|message|>' + m.content + '<|end|>' }}
+{%- endfor %}{{ '<|start|>assistant' }}
 END
 serve one --chat-template ./harmony.jinja
 ask 200 "\"finish_reason\":\"tool_calls\".*\"content\":null.*\"name\":\"look_up\",\"arguments\":" /v1/chat/completions \
