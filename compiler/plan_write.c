@@ -156,7 +156,7 @@ step_bytes(const dop_compilation *c)
     const uint32_t page = dop_graph_page(g);
     _Static_assert(sizeof(dop_step) == DOP_STEP_WORDS * sizeof(uint32_t), "kernels know where the tables are");
     const uint64_t words = (page ? g->max_s / page : 0) + (uint64_t)dop_div_up_u32(c->model.arch.vocab, 32);
-    return sizeof(dop_step) + g->max_q * words * sizeof(uint32_t);
+    return sizeof(dop_step) + g->max_q * (words * sizeof(uint32_t) + sizeof(dop_row_way));
 }
 
 /* The states of one kind, behind the n that have their places already. */
@@ -515,7 +515,7 @@ static void
 write_target(writer *w, target_rows *t)
 {
     const dop_compilation *c = t->c;
-    dop_plan_profile profile = {.name = string(w, c->target.name), .subgroup = 0};
+    dop_plan_profile profile = {.name = string(w, c->target.name), .subgroup = 0, .draws = !c->target.cpu};
     t->kernels = calloc(c->kernels.n ? c->kernels.n : 1, sizeof *t->kernels);
     if (!t->kernels)
         no_memory(w);

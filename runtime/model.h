@@ -113,6 +113,7 @@ struct dop_sequence {
     void *pick_user;
     const float *logits;        /* of the last fed token, for the host to pick from; NULL: none */
     dop_speculator *speculator; /* owned; NULL: none */
+    bool drawn;                 /* by the device, of the last row of the step that is being made */
     bool masked;          /* picks are among the ids of `mask`; it stays for the next comparison when they are not */
     uint32_t *mask;       /* owned, [(vocab + 31) / 32], as the device has it; NULL: there never was one */
     float *masked_logits; /* owned, [vocab], where there is a mask */
@@ -176,7 +177,7 @@ dop_status dop_sequence_pick_on_host(dop_sequence *sequence, dop_diag *diag, uin
 static inline uint32_t
 dop_sequence_row_flags(const dop_sequence *sequence)
 {
-    return sequence->masked ? DOP_ROW_MASKED : 0;
+    return (sequence->masked ? DOP_ROW_MASKED : 0u) | (sequence->drawn ? DOP_ROW_DRAWN : 0u);
 }
 /* The logits, or with a mask a copy where those of other ids are -infinity, valid until the next call. */
 const float *dop_sequence_masked(dop_sequence *sequence, const float *logits);

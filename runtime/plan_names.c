@@ -22,7 +22,13 @@ dop_plan_sequence_pages(const dop_plan *plan)
 uint64_t
 dop_plan_step_bytes(const dop_plan *plan)
 {
-    return dop_plan_mask_offset(plan, plan->model->n_sequences);
+    return dop_plan_way_offset(plan, plan->model->n_sequences);
+}
+
+uint64_t
+dop_plan_way_offset(const dop_plan *plan, uint32_t place)
+{
+    return dop_plan_mask_offset(plan, plan->model->n_sequences) + place * sizeof(dop_row_way);
 }
 
 uint64_t

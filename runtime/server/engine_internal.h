@@ -67,6 +67,7 @@ struct dop_engine {
     uint32_t max_queue;
     uint32_t rewind;
     bool replaces;
+    bool draws;         /* the device does */
     uint32_t max_rows;  /* of a step of several sequences; 1: one replay for each sequence */
     uint32_t max_chunk; /* of a prompt in one step */
 
@@ -101,10 +102,10 @@ struct dop_engine {
 void *dop_engine_run(void *engine);
 
 /* engine_pick.c */
-/* Does the pick take more than the device's largest logit, or its largest among what a matcher allows? */
-bool dop_job_needs_logits(const dop_job *job);
-/* The sequence of a job that is about to be picked for gets the mask of its matcher where the device applies it, or none. */
-dop_status dop_job_set_mask(dop_engine *e, dop_job *job, dop_diag *diag);
+/* Does the pick take more than what the device makes: its largest logit or a draw, among what a matcher allows? */
+bool dop_job_needs_logits(const dop_engine *e, const dop_job *job);
+/* The sequence of a job that is about to be picked for gets what the device needs: how to draw, and the mask of its matcher. */
+dop_status dop_job_ready_pick(dop_engine *e, dop_job *job, dop_diag *diag);
 /* pick and token of a job, from the logits of its row. */
 dop_status dop_job_pick(dop_engine *e, dop_job *job, uint32_t worker, dop_diag *diag);
 /* Under the lock: the pick is written, and ends the job or does not. */

@@ -13,17 +13,20 @@ adds_to_logits(const dop_job_request *r)
 }
 
 bool
-dop_job_needs_logits(const dop_job *job)
+dop_job_needs_logits(const dop_engine *e, const dop_job *job)
 {
     const dop_job_request *r = &job->request;
-    return r->logprobs || adds_to_logits(r) || !dop_sampling_is_greedy(&r->sampling);
+    const bool draws = e->draws && r->sampling.repeat_penalty == 1.0f;
+    return r->logprobs || adds_to_logits(r) || (!draws && !dop_sampling_is_greedy(&r->sampling));
 }
 
 dop_status
-dop_job_set_mask(dop_engine *e, dop_job *job, dop_diag *diag)
+dop_job_ready_pick(dop_engine *e, dop_job *job, dop_diag *diag)
 {
     struct dop_matcher *matcher = job->request.matcher;
-    const bool masks = matcher && !dop_job_needs_logits(job);
+    const bool on_device = !dop_job_needs_logits(e, job), masks = matcher && on_device;
+    if (on_device && !dop_sampling_is_greedy(&job->request.sampling))
+        dop_sequence_set_sampling(e->slots[job->slot].sequence, &job->request.sampling);
     if (masks && !job->mask && !(job->mask = dop_matcher_mask(matcher, diag)))
         return diag->code;
     dop_status st = dop_sequence_set_mask(e->slots[job->slot].sequence, masks ? job->mask : NULL, diag);
@@ -72,10 +75,13 @@ dop_job_pick(dop_engine *e, dop_job *job, uint32_t worker, dop_diag *diag)
     const dop_job_request *r = &job->request;
     uint32_t vocab = e->facts.vocab;
     dop_status st = DOP_OK;
-    if (!dop_job_needs_logits(job)) {
-        job->pick = dop_step_pick(e->model, job->row);
+    if (!dop_job_needs_logits(e, job)) {
+        if (dop_sampling_is_greedy(&r->sampling))
+            job->pick = dop_step_pick(e->model, job->row);
+        else
+            st = dop_step_sample(e->model, job->row, diag, &job->pick);
         job->mask = NULL;
-        if (r->matcher && (st = dop_matcher_accept(r->matcher, job->pick, diag)) == DOP_OK &&
+        if (st == DOP_OK && r->matcher && (st = dop_matcher_accept(r->matcher, job->pick, diag)) == DOP_OK &&
             !dop_matcher_must_end(r->matcher))
             job->mask = dop_matcher_mask(r->matcher, diag); /* here, where several threads make masks */
         return st;

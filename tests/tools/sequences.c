@@ -404,6 +404,154 @@ operation(state *t, const char *work)
     check_tokens(t, i);
 }
 
+/* --- draws -------------------------------------------------------------------------------------------------------------- */
+
+typedef struct entry {
+    double logit;
+    uint32_t id;
+} entry;
+
+static int
+larger_first(const void *x, const void *y)
+{
+    const entry *a = x, *b = y;
+    return a->logit != b->logit ? (a->logit > b->logit ? -1 : 1) : a->id < b->id ? -1 : a->id > b->id;
+}
+
+/* What is to be drawn from, by the words of dop_sampling: out_share [vocab]. */
+static void
+shares_of(const state *t, const float *logits, const dop_sampling *p, const uint32_t *mask, double *out_share)
+{
+    entry *e = calloc(t->facts.vocab, sizeof *e);
+    uint32_t n = 0, kept = 0;
+    double total = 0, sum = 0;
+    must(e != NULL, "memory");
+    memset(out_share, 0, t->facts.vocab * sizeof *out_share);
+    for (uint32_t i = 0; i < t->facts.vocab; i++)
+        if (!mask || mask[i / 32] >> i % 32 & 1)
+            e[n++] = (entry){(double)logits[i], i};
+    qsort(e, n, sizeof *e, larger_first);
+    if (p->top_k && p->top_k < n)
+        n = p->top_k;
+    for (uint32_t i = 0; i < n; i++)
+        total += exp(e[i].logit - e[0].logit);
+    while (kept < n && (p->top_p <= 0 || p->top_p >= 1 || sum < (double)p->top_p * total))
+        sum += exp(e[kept++].logit - e[0].logit);
+    sum = 0;
+    for (uint32_t i = 0; i < kept; i++)
+        if (p->min_p <= 0 || e[i].logit >= e[0].logit + log((double)p->min_p))
+            sum += out_share[e[i].id] = exp((e[i].logit - e[0].logit) / (double)p->temperature);
+    for (uint32_t i = 0; i < t->facts.vocab; i++)
+        out_share[i] /= sum;
+    free(e);
+}
+
+/* Pearson's statistic over the ids that are expected five times, and the rest together. */
+static void
+compare_draws(const state *t, const double *share, const uint32_t *counts, uint32_t n, uint32_t which)
+{
+    double statistic = 0, rest = 0, rest_got = 0, bins = -1;
+    for (uint32_t i = 0; i < t->facts.vocab; i++) {
+        const double want = share[i] * n;
+        must(want > 0 || counts[i] == 0, "a draw is one of those that may be drawn");
+        if (want >= 5) {
+            statistic += (counts[i] - want) * (counts[i] - want) / want;
+            bins++;
+        } else {
+            rest += want;
+            rest_got += counts[i];
+        }
+    }
+    if (rest >= 5) {
+        statistic += (rest_got - rest) * (rest_got - rest) / rest;
+        bins++;
+    }
+    if (bins > 0 && statistic > bins + 5 * sqrt(2 * bins) + 8) {
+        printf("draws of way %u: %.1f for %.0f degrees of freedom\n", which, statistic, bins);
+        exit(1);
+    }
+}
+
+/* One row of each sequence in every step, which is rolled back: the same logits with another seed. */
+static void
+check_draws(state *t)
+{
+    static const dop_sampling ways[] = {
+        {.temperature = 1, .repeat_penalty = 1},
+        {.temperature = 0.5f, .top_k = 6, .repeat_penalty = 1},
+        {.temperature = 1.5f, .top_p = 0.4f, .repeat_penalty = 1},
+        {.temperature = 1, .min_p = 0.3f, .repeat_penalty = 1},
+        {.temperature = 2, .top_k = 20, .top_p = 0.7f, .min_p = 0.1f, .repeat_penalty = 1},
+    };
+    enum { DRAWS = 400 };
+    const uint32_t q = t->facts.n_sequences;
+    uint32_t *counts = calloc(t->facts.vocab, sizeof *counts), first[MAX];
+    double *share = calloc(t->facts.vocab, sizeof *share);
+    float *logits = calloc(t->facts.vocab, sizeof *logits);
+    dop_step_row rows[MAX];
+    must(counts && share && logits, "memory");
+    for (uint32_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+        memset(counts, 0, t->facts.vocab * sizeof *counts);
+        for (uint32_t round = 0; round * q < DRAWS + q; round++) {
+            for (uint32_t i = 0; i < q; i++) {
+                dop_sampling way = ways[w];
+                way.seed = (round + 1) * 1000003u + i * 7919u + w;
+                dop_sequence_set_sampling(t->of[i].s, &way);
+                ok(t, dop_sequence_set_mask(t->of[i].s, w % 2 ? t->of[0].mask : NULL, &t->diag), "mask");
+                rows[i] = (dop_step_row){t->of[i].s, t->text[0][8], round ? DOP_WANTS_DRAW : DOP_WANTS_LOGITS};
+            }
+            ok(t, dop_step_run(t->m, rows, q, &t->diag), "step");
+            for (uint32_t i = 0; i < q; i++) {
+                uint32_t id = 0;
+                if (round == 0 && i == 0)
+                    memcpy(logits, dop_step_logits(t->m, 0), t->facts.vocab * sizeof *logits);
+                must(round == 0 || dop_step_logits(t->m, i) == NULL, "a draw needs no logits");
+                ok(t, dop_step_sample(t->m, i, &t->diag, &id), "sample");
+                counts[id] += round > 0;
+                if (round == 1)
+                    first[i] = id;
+            }
+            dop_step_rollback(t->m);
+        }
+        shares_of(t, logits, &ways[w], w % 2 ? t->of[0].mask : NULL, share);
+        compare_draws(t, share, counts, (DRAWS / q + (DRAWS % q != 0)) * q, w);
+        /* Alone, by the schedule for one row: the same seed at the same position, and logits that differ by rounding. */
+        uint32_t same = 0;
+        for (uint32_t i = 0; i < q; i++) {
+            dop_sampling way = ways[w];
+            uint32_t id = 0;
+            way.seed = 2 * 1000003u + i * 7919u + w;
+            dop_sequence_set_sampling(t->of[i].s, &way);
+            ok(t, dop_step_run(t->m, &rows[i], 1, &t->diag), "step");
+            ok(t, dop_step_sample(t->m, 0, &t->diag, &id), "sample");
+            same += id == first[i];
+            dop_step_rollback(t->m);
+        }
+        must(same + 1 >= q, "a seed draws the same alone and beside others");
+    }
+    free(counts);
+    free(share);
+    free(logits);
+}
+
+/* Every sequence holds the same few tokens. */
+static void
+draw_all(state *t)
+{
+    if (!dop_model_draws(t->m) ||
+        (t->facts.n_sequences > 1 && dop_model_max_rows_of_several(t->m) < t->facts.n_sequences))
+        return;
+    for (uint32_t i = 0; i < t->facts.n_sequences; i++) {
+        dop_sequence_destroy(t->of[i].s);
+        ok(t, dop_sequence_create(t->m, &t->diag, &t->of[i].s), "create");
+        ok(t, dop_sequence_feed(t->of[i].s, t->text[0], 8, &t->diag), "feed");
+    }
+    while (!t->of[0].mask)
+        change_mask(t, 0);
+    check_draws(t);
+    printf("draws of 5 ways\n");
+}
+
 int
 main(int argc, char **argv)
 {
@@ -435,6 +583,7 @@ main(int argc, char **argv)
     must(!t.shares || c.tokens_reused > n / 20, "prefixes are found again");
     must(t.facts.n_pages >= t.facts.n_sequences * (t.facts.ctx / t.facts.page) || t.full > n / 100,
          "a small pool is full sometimes");
+    draw_all(&t);
     for (uint32_t i = 0; i < t.facts.n_sequences; i++)
         dop_sequence_destroy(t.of[i].s);
     must(dop_model_counters(t.m).pages_free == t.facts.n_pages, "all pages are free in the end");
