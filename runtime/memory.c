@@ -20,6 +20,7 @@ typedef enum pool {
     POOL_STEP,
     POOL_RESULT,
     POOL_MIRROR,
+    POOL_SENT, /* written by kernels and read by the host, once each */
 } pool;
 
 static const double mib = 1024.0 * 1024.0;
@@ -31,7 +32,10 @@ pool_of(uint32_t kind)
     case DOP_SLOT_WEIGHTS:
         return POOL_WEIGHTS;
     case DOP_SLOT_STEP:
+    case DOP_SLOT_RECEIVED:
         return POOL_STEP;
+    case DOP_SLOT_SENT:
+        return POOL_SENT;
     case DOP_SLOT_RESULT:
         return POOL_RESULT;
     default:
@@ -359,6 +363,7 @@ allocate_block(dop_memory *m, dop_block *b, dop_diag *diag)
         required = map ? good_for_both : device;
         break;
     case POOL_MIRROR:
+    case POOL_SENT:
         required = visible;
         prefer = cached;
         avoid = device;
@@ -433,6 +438,9 @@ dop_memory_allocate(dop_memory *memory, const dop_plan *plan, dop_diag *diag)
         for (uint32_t i = 0; i < plan->model->n_sequences * dop_plan_sequence_pages(plan); i++)
             table[i] = i % plan->model->n_pages;
     }
+    for (uint32_t i = 0; i < plan->n_slots && st == DOP_OK; i++)
+        if (plan->slots[i].kind == DOP_SLOT_RECEIVED && m->places[i].block != UINT32_MAX)
+            memset(dop_memory_host(m, i), 0, plan->slots[i].size);
     return st;
 }
 

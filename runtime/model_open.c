@@ -248,12 +248,14 @@ load(dop_model *m, const dop_open_options *o, uint32_t threads, const bool *firs
 }
 
 static dop_status
-open_plan(dop_model *m, const char *path, dop_diag *diag)
+open_plan(dop_model *m, const char *path, const dop_open_options *o, dop_diag *diag)
 {
     uint32_t span = dop_spans_begin(&m->spans, "plan");
-    dop_status st = dop_plan_open(path, diag, &m->plan);
+    dop_status st = dop_plan_open_part(path, o->parts, o->part, diag, &m->plan);
     dop_spans_end(&m->spans, span);
-    return st;
+    return st == DOP_OK && o->parts == 0 && m->plan.part
+               ? dop_plan_wants_ranks(path, m->plan.part->n_parts, diag)
+               : st;
 }
 
 static dop_status
@@ -288,7 +290,7 @@ open_opened(dop_model *m, const dop_open_options *o, dop_diag *diag)
 static dop_status
 open_pages(dop_model *m, dop_diag *diag)
 {
-    bool shares = true;
+    bool shares = !m->plan.part || !(m->plan.part->flags & DOP_PART_UNPAGED);
     for (uint32_t i = 0; i < m->plan.n_states; i++)
         shares = shares && (m->plan.states[i].paged || m->memory.places[m->plan.states[i].slot].block == UINT32_MAX);
     uint8_t *step = dop_memory_host(&m->memory, m->plan.step_slot);
@@ -314,7 +316,7 @@ dop_model_open(const char *plan_path, const dop_open_options *options, dop_diag 
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     m->log = o->log;
     m->no_scoring = o->no_scoring;
-    if ((st = open_plan(m, plan_path, diag)) != DOP_OK || (st = open_opened(m, o, diag)) != DOP_OK)
+    if ((st = open_plan(m, plan_path, o, diag)) != DOP_OK || (st = open_opened(m, o, diag)) != DOP_OK)
         goto error;
     if ((st = open_pages(m, diag)) != DOP_OK || (st = dop_step_prepare_model(m, diag)) != DOP_OK)
         goto error;

@@ -50,6 +50,8 @@ dop_plan_logit_rows(const dop_plan_schedule *schedule)
 uint64_t
 dop_plan_result_bytes(const dop_plan *plan, const dop_plan_schedule *schedule)
 {
+    if (schedule->logits_slot == DOP_PLAN_NO_SLOT)
+        return 0;
     uint64_t cols = schedule->kind == DOP_SCHED_EMBED ? plan->model->hidden : plan->model->vocab;
     return dop_plan_logit_rows(schedule) * cols * sizeof(float);
 }

@@ -51,6 +51,7 @@ typedef struct dop_open_options {
     uint32_t first_tokens;
     bool no_scoring; /* dop_sequence_score and dop_sequence_embed will not be called, and nothing is made for them */
     dop_ordering ordering; /* of greedy and sampled steps */
+    uint32_t parts, part;  /* which of so many parts of a model, from 0 on, the plan is to be; 0: it is a whole model */
     double timeout_s;      /* longest wait for one submission; 0: by device */
     dop_log log;           /* decisions and sizes; may be called by another thread until dop_model_close ends */
 } dop_open_options;
