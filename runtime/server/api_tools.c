@@ -30,11 +30,14 @@ static const dop_tool_form forms[] = {
     {"[TOOL_CALLS]", OBJECTS, "[TOOL_CALLS]", "arguments", "", "", "[TOOL_CALLS]", true},
     {"<|tool|>", OBJECTS, "<|tool_call|>", "arguments", "", "", "<|tool_call|>", true},
     {"<|python_tag|>", OBJECTS, "", "parameters", "", "", "", false},
+    {"\"parameters\": dictionary", OBJECTS, "", "parameters", "", "", "", false}, /* Llama 3.2 says it in words */
 };
 
 const dop_tool_form *
 dop_tool_form_of(const char *template)
 {
+    if (strstr(template, "<function=")) /* a form of Qwen3-Coder, whose calls are tags all through */
+        return NULL;
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         if (strstr(template, forms[i].mark))
             return &forms[i];

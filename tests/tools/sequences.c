@@ -483,7 +483,7 @@ check_draws(state *t)
         {.temperature = 1, .min_p = 0.3f, .repeat_penalty = 1},
         {.temperature = 2, .top_k = 20, .top_p = 0.7f, .min_p = 0.1f, .repeat_penalty = 1},
     };
-    enum { DRAWS = 400 };
+    enum { DRAWS = 160, ALONE = 3 };
     const uint32_t q = t->facts.n_sequences;
     uint32_t *counts = calloc(t->facts.vocab, sizeof *counts), first[MAX];
     double *share = calloc(t->facts.vocab, sizeof *share);
@@ -517,7 +517,7 @@ check_draws(state *t)
         compare_draws(t, share, counts, (DRAWS / q + (DRAWS % q != 0)) * q, w);
         /* Alone, by the schedule for one row: the same seed at the same position, and logits that differ by rounding. */
         uint32_t same = 0;
-        for (uint32_t i = 0; i < q; i++) {
+        for (uint32_t i = 0; i < q && i < ALONE; i++) {
             dop_sampling way = ways[w];
             uint32_t id = 0;
             way.seed = 2 * 1000003u + i * 7919u + w;
@@ -527,7 +527,7 @@ check_draws(state *t)
             same += id == first[i];
             dop_step_rollback(t->m);
         }
-        must(same + 1 >= q, "a seed draws the same alone and beside others");
+        must(same + 1 >= (q < ALONE ? q : ALONE), "a seed draws the same alone and beside others");
     }
     free(counts);
     free(share);

@@ -160,5 +160,7 @@ Test(tools, calls_that_are_required)
         json_decref(d.schema);
         free(d.begin);
     }
+    cr_assert_null(dop_tool_form_of("<tool_call><function=name>"));
+    cr_assert_null(dop_tool_form_of("<start_of_turn>"));
     json_decref(tools);
 }
