@@ -51,7 +51,8 @@ typedef struct dop_plan {
 
 /* Rows whose logits, or hidden states, a schedule gives. */
 uint32_t dop_plan_logit_rows(const dop_plan_schedule *schedule);
-/* Bytes of them. */
+/* Bytes of such a row, in whichever part it is made, and of all that this plan makes. */
+uint64_t dop_plan_result_row_bytes(const dop_plan *plan, const dop_plan_schedule *schedule);
 uint64_t dop_plan_result_bytes(const dop_plan *plan, const dop_plan_schedule *schedule);
 
 /* Pages of a sequence that fills its context; 0: states are in one piece. */
@@ -95,6 +96,8 @@ uint64_t dop_plan_set_digest(const dop_plan_set_header *header, const dop_plan_s
 dop_status dop_plan_find_part(dop_plan *plan, uint32_t n_parts, uint32_t part, dop_diag *diag);
 /* The error of an open plan that is no such part. */
 dop_status dop_plan_is_part(const dop_plan *plan, uint32_t n_parts, uint32_t part, dop_diag *diag);
+/* Parts of the plan whose file or files have this name, without opening it: 1 where there is none, or none that can be read. */
+uint32_t dop_plan_count_parts(const char *path);
 /* The error of a plan in parts that somebody wants to run alone. */
 dop_status dop_plan_wants_ranks(const char *path, uint32_t n_parts, dop_diag *diag);
 /* Rows of parts that are none, or are not as plan_format.h says. */

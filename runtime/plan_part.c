@@ -1,6 +1,7 @@
 /* Plans that are a part of a model: the directory of a file of several, and the rows that say what crosses. */
 #include "runtime/plan.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -67,6 +68,49 @@ dop_plan_set_check(const void *bytes, uint64_t size, const char *path, dop_diag 
     if (st == DOP_OK)
         *out_set = h;
     return st;
+}
+
+/* What the row says that a plan of one part has for it. */
+static uint32_t
+count_in_part(FILE *f, const dop_plan_header *h)
+{
+    dop_plan_section section;
+    dop_plan_part part;
+    for (uint32_t i = 0; i < h->n_sections && i < DOP_SEC_LIMIT; i++) {
+        if (fread(&section, sizeof section, 1, f) != 1)
+            return 1;
+        if (section.kind == DOP_SEC_PART)
+            return section.offset < INT64_MAX && fseeko(f, (off_t)section.offset, SEEK_SET) == 0 &&
+                           fread(&part, sizeof part, 1, f) == 1
+                       ? part.n_parts
+                       : 1;
+    }
+    return 1;
+}
+
+uint32_t
+dop_plan_count_parts(const char *path)
+{
+    char first[520];
+    uint32_t n = 1;
+    union {
+        char magic[8];
+        dop_plan_header plan;
+        dop_plan_set_header set;
+    } h;
+    snprintf(first, sizeof first, "%.500s.part0", path);
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        f = fopen(first, "rb");
+    if (f && fread(&h.plan, sizeof h.plan, 1, f) == 1) {
+        if (memcmp(h.magic, DOP_PLAN_SET_MAGIC, sizeof h.magic) == 0)
+            n = h.set.n_parts;
+        else if (memcmp(h.magic, DOP_PLAN_MAGIC, sizeof h.magic) == 0)
+            n = count_in_part(f, &h.plan);
+    }
+    if (f)
+        fclose(f);
+    return n > 0 ? n : 1;
 }
 
 dop_status
