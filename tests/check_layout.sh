@@ -136,7 +136,7 @@ there() { # NAME of ctest
     local kind=${1%%.*} rest=${1#*.}
     case $kind in
     unit) [ -f "tests/unit/$rest.c" ] ;;
-    fuzz) [ -f "tests/fuzz/fuzz_$rest.c" ] ;;
+    fuzz) grep -qE "foreach\(group .*\b$rest\b|NAME $1 " tests/CMakeLists.txt ;;
     check) [ -f "tests/check_$rest.sh" ] || grep -q "^dop_script_test($1 " tests/CMakeLists.txt ;;
     passes) [ -f "tests/passes/$rest.sh" ] || grep -q "NAME $1 " tests/CMakeLists.txt ;;
     *) [ -f "tests/$kind/$rest.sh" ] || [ -f "tests/golden/${rest%.again}/expected.json" ] ||
