@@ -84,7 +84,8 @@ put_weights(const dop_plan_parts *parts, FILE *f, dop_diag *diag, uint64_t *out_
                 break;
             }
         }
-        memset(buf, 0, (size_t)(start - at));
+        if (start > at)
+            memset(buf, 0, (size_t)(start - at));
         /* Rows are written past the gap, which keeps their 16-byte alignment for the table of floats. */
         uint8_t *row = malloc(x && x->size ? (size_t)x->size : 1);
         if (!row)

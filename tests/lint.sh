@@ -25,14 +25,13 @@ check "clang-tidy" tidy
 #   malloc-leak                 an object that is given on through a structure or a list is taken for lost; the sanitizers
 #                               and the injected failures (errors.memory, errors.memory_run) look for real ones
 #   use-of-uninitialized-value  it does not see that dop_fail() never gives DOP_OK
-#   null-dereference, possible-null-dereference, possible-null-argument  the same, of an allocation whose failure was
-#                               reported so
+#   null-dereference, null-argument, and possible-...  the same, of an allocation whose failure was reported so
 analyze() {
     sed -n 's/^ *"command": "\(.*\)",*$/\1/p' gcc/compile_commands.json | grep -v "$WORK/gcc/assets" |
-        sed 's/\\"/"/g; s/ -o [^ ]* -c / -c /' >commands
+        sed 's/\\"/"/g; s/\\\\/\\/g; s/ -o [^ ]* -c / -c /' >commands
     nice xargs -P "$(nproc)" -d '\n' -I {} sh -c '{} -o /dev/null -O1 -fanalyzer -Wno-analyzer-malloc-leak \
         -Wno-analyzer-use-of-uninitialized-value -Wno-analyzer-null-dereference \
-        -Wno-analyzer-possible-null-dereference -Wno-analyzer-possible-null-argument' <commands >analyze.log 2>&1
+        -Wno-analyzer-possible-null-dereference -Wno-analyzer-possible-null-argument -Wno-analyzer-null-argument' <commands >analyze.log 2>&1
     local status=$?
     grep -E 'warning:|error:' analyze.log
     [ $status -eq 0 ]
