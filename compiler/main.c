@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -691,6 +692,8 @@ compile(const cli *o, const char *model, dop_diag *diag)
     if (st == DOP_OK) {
         ssize_t len = readlink("/proc/self/exe", exe, sizeof exe - 1);
         exe[len > 0 ? len : 0] = 0;
+        if (len <= 0) /* no /proc, as in a chroot: the name it was started by */
+            snprintf(exe, sizeof exe, "%s", (const char *)getauxval(AT_EXECFN));
         opt.exe_path = exe;
         opt.target = &targets[0];
         st = o->tune ? dop_tune(model, &opt, *o->tune ? o->tune : NULL, o->output, o->quiet ? NULL : show_line, diag)
