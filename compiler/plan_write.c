@@ -83,14 +83,15 @@ state_rows(const dop_compilation *c, dop_node_id state)
     return (uint32_t)(dop_dim_value(g, s->dim[0], 1) * dop_dim_value(g, s->dim[1], 1));
 }
 
-/* The step record and the tables of pages behind it. */
+/* The step record, and the tables of pages and the masks behind it. */
 static uint64_t
 step_bytes(const dop_compilation *c)
 {
     const dop_graph *g = &c->schedules[0].g;
     const uint32_t page = dop_graph_page(g);
     _Static_assert(sizeof(dop_step) == DOP_STEP_WORDS * sizeof(uint32_t), "kernels know where the tables are");
-    return sizeof(dop_step) + (page ? (uint64_t)g->max_q * (g->max_s / page) * sizeof(uint32_t) : 0);
+    const uint64_t words = (page ? g->max_s / page : 0) + (uint64_t)dop_div_up_u32(c->model.arch.vocab, 32);
+    return sizeof(dop_step) + g->max_q * (words * sizeof(uint32_t) + sizeof(dop_row_way));
 }
 
 /* The states of one kind, behind the n that have their places already. */
@@ -507,7 +508,7 @@ static void
 write_target(dop_plan_writer *w, dop_target_rows *t)
 {
     const dop_compilation *c = t->c;
-    dop_plan_profile profile = {.name = dop_plan_writer_string(w, c->target.name), .subgroup = 0};
+    dop_plan_profile profile = {.name = dop_plan_writer_string(w, c->target.name), .draws = !c->target.cpu};
     t->kernels = calloc(c->kernels.n ? c->kernels.n : 1, sizeof *t->kernels);
     if (!t->kernels)
         dop_plan_writer_no_memory(w);

@@ -57,8 +57,12 @@ uint64_t dop_plan_result_bytes(const dop_plan *plan, const dop_plan_schedule *sc
 
 /* Pages of a sequence that fills its context; 0: states are in one piece. */
 uint32_t dop_plan_sequence_pages(const dop_plan *plan);
-/* Bytes of the step record, tables of pages included. */
+/* Bytes of the step record, tables of pages and masks included. */
 uint64_t dop_plan_step_bytes(const dop_plan *plan);
+/* Bytes from the step record to the mask of the sequence at a place. */
+uint64_t dop_plan_mask_offset(const dop_plan *plan, uint32_t place);
+/* ... and to its dop_row_way. */
+uint64_t dop_plan_way_offset(const dop_plan *plan, uint32_t place);
 
 /* Maps and checks a plan and the sizes of its external weight files.  While it is open the file has a shared lock, by
  * which who writes plans knows not to touch it; where the file system has no locks it goes without. */
