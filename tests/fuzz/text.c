@@ -188,10 +188,14 @@ find_calls(const char *template, const char *text, size_t n)
     const dop_tool_form *form = dop_tool_form_of(template);
     if (!form)
         return;
-    for (size_t i = 0; i <= n; i += n / 8 + 1)
-        require(dop_tool_content(form, text, i, false) <= i);
-    require(dop_tool_content(form, text, n, true) <= n);
-    json_decref(dop_tool_calls(form, text, n));
+    for (size_t i = 0; i <= n; i += n / 8 + 1) {
+        dop_reading r = {.calls = NULL};
+        dop_reading_make(form, NULL, text, i, i == n, &r);
+        dop_reading_finish(&r);
+    }
+    dop_reading r = {.calls = NULL};
+    dop_reading_channels(text, n, true, &r);
+    dop_reading_finish(&r);
 }
 
 /* A template; and behind a 0 byte a conversation as JSON, which is also looked through for calls. */
