@@ -46,6 +46,8 @@ typedef struct dop_ranks {
         uint32_t schedule, n_rows, picks; /* picks: m->picks_asked after it */
         dop_answer answer;
     } steps[DOP_RANKS_AHEAD];
+    bool holds; /* rows of the last step are not sent yet, since nobody waits for what they make */
+    uint32_t held_schedule, held_rows; /* that step */
     uint32_t first, n_passed, n_steps; /* of steps[]: the oldest, those whose rows were passed on, all */
     /* Steps of rows of several sequences that dop_step_start began. */
     dop_open_step *started[DOP_RANKS_AHEAD]; /* owned; the first_started .. + n_started, counted round, are under way */
@@ -62,6 +64,8 @@ void dop_ranks_end(dop_model *model);
 
 /* Before a step is submitted here, with the step record written: the same to all others. */
 dop_status dop_ranks_submit(dop_model *model, uint32_t schedule, dop_form form, dop_diag *diag);
+/* Submits it here.  Rows of the step before that are not sent yet go while this one runs. */
+dop_status dop_ranks_run(dop_model *model, uint32_t schedule, dop_form form, dop_diag *diag, uint64_t *out_ticket);
 /* After it has run here, m->picks_asked counted: passes its rows on. */
 dop_status dop_ranks_pass(dop_model *model, dop_diag *diag);
 /* The oldest step that was passed on: its picks are in the step record and its logits in results when it returns. */

@@ -17,6 +17,10 @@ typedef enum dop_form {
                       for schedules not ordered by barriers, whose last dispatch belongs to every run */
     DOP_FORM_FULL, /* with the head; greedy schedules advance the step record */
     DOP_FORM_READ, /* the same, and the host can read the logits afterwards */
+    /* Of part 0 of a plan in parts, in two submissions: what comes before the first dispatch that writes what is sent, which may
+     * run while the host reads what the step before has sent; and the rest.  Not for schedules of one row. */
+    DOP_FORM_HEAD,
+    DOP_FORM_TAIL,
     DOP_N_FORMS
 } dop_form;
 
@@ -58,6 +62,8 @@ typedef struct dop_replay {
 /* Records no schedule yet. */
 dop_status dop_replay_create(dop_device *device, const dop_plan *plan, const dop_memory *memory,
                              const dop_pipelines *pipelines, dop_diag *diag, dop_replay *out_replay);
+/* Does a schedule have this form? */
+bool dop_replay_has_form(const dop_plan *plan, uint32_t schedule, dop_form form);
 /* Records all forms of a schedule, whose pipelines must be there.  later: one thread may do this while another one
  * records without it, and submits schedules that are there. */
 dop_status dop_replay_add(dop_replay *replay, uint32_t schedule, bool later, dop_diag *diag);

@@ -76,9 +76,9 @@ dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t tim
     for (uint32_t i = 0; i < m->plan.model->n_sequences; i++)
         if (m->sequences[i])
             m->sequences[i]->logits = NULL;
-    if (st == DOP_OK && m->ranks)
-        st = dop_ranks_submit(m, schedule, form, diag);
-    if (st == DOP_OK)
+    if (st == DOP_OK && m->ranks && (st = dop_ranks_submit(m, schedule, form, diag)) == DOP_OK)
+        st = dop_ranks_run(m, schedule, form, diag, out_ticket);
+    else if (st == DOP_OK)
         st = dop_replay_submit(&m->replay, schedule, form, times, diag, out_ticket);
     /* A schedule without a split picks even when only its body is wanted. */
     if (st == DOP_OK && sched->greedy == DOP_PICKS_NEXT &&
