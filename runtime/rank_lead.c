@@ -31,7 +31,10 @@ send_held(dop_model *m, dop_diag *diag)
     if (!r->holds)
         return DOP_OK;
     r->holds = false;
-    return dop_ranks_send_rows(m, r->wire, r->held_schedule, r->held_rows, diag);
+    const double start = dop_now_ms();
+    dop_status st = dop_ranks_send_rows(m, r->wire, r->held_schedule, r->held_rows, diag);
+    r->times.send_ms += dop_now_ms() - start;
+    return st;
 }
 
 dop_status
@@ -177,6 +180,10 @@ dop_ranks_end(dop_model *model)
     for (uint32_t i = r->n_answered + 1; i < r->wire->n; i++) /* it was not waited for; a lost rank ends this */
         (void)r->wire->receive(r->wire->user, i, DOP_LANE_ANSWERS, NULL, &bytes, &size);
     (void)dop_ranks_order(model, DOP_ORDER_CLOSE, NULL, 0, NULL);
+    dop_log_printf(
+        &model->log,
+        "steps in parts: %llu; %.1f ms of waiting for this device, %.1f of sending, %.1f of waiting for answers",
+        (unsigned long long)r->times.steps, r->times.wait_ms, r->times.send_ms, r->times.orders_ms);
     dop_buf_finish(&r->message);
     for (uint32_t i = 0; i < DOP_RANKS_AHEAD; i++)
         free(r->started[i]);
@@ -237,19 +244,19 @@ dop_ranks_submit(dop_model *model, uint32_t schedule, dop_form form, dop_diag *d
     dop_model *m = model;
     dop_ranks *r = m->ranks;
     const dop_plan_schedule *s = &m->plan.schedules[schedule];
-    const volatile dop_step *step = dop_replay_step(&m->replay);
+    const dop_row *said = m->replay.rows;
     dop_order_row rows[DOP_STEP_MAX_ROWS];
-    const uint32_t n = step->n_rows;
+    const uint32_t n = m->replay.n_rows;
     dop_status st = DOP_OK;
     if (r->n_steps == DOP_RANKS_AHEAD)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "more than %d steps under way", DOP_RANKS_AHEAD);
     /* Pages of many sequences are many orders, which must not wait behind rows that are held back. */
-    if (step->rows[0].sequence != step->rows[n - 1].sequence)
+    if (said[0].sequence != said[n - 1].sequence)
         st = send_held(m, diag);
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
-        const uint32_t place = step->rows[i].sequence;
-        rows[i] = (dop_order_row){step->rows[i].token, step->rows[i].position, place, step->parity[place]};
-        if (i + 1 == n || step->rows[i + 1].sequence != place)
+        const uint32_t place = said[i].sequence;
+        rows[i] = (dop_order_row){said[i].token, said[i].position, place, m->parity[place]};
+        if (i + 1 == n || said[i + 1].sequence != place)
             st = dop_ranks_tell_pages(m, place, rows[i].position + 1, diag);
     }
     const dop_answer answer = answer_of(m, schedule, form);

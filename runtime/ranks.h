@@ -30,6 +30,15 @@ typedef struct dop_rank_schedule {
     uint32_t reserved;
 } dop_rank_schedule;
 
+/* Where the time of steps goes, for the log. */
+typedef struct dop_rank_times {
+    uint64_t steps;
+    double wait_ms;    /* for this part's device */
+    double send_ms;    /* of rows, and of answers */
+    double orders_ms;  /* waiting for orders; rank 0: for answers */
+    double receive_ms; /* of rows */
+} dop_rank_times;
+
 /* --- rank 0 ---------------------------------------------------------------------------------------------------------- */
 
 /* Of the steps that were submitted and not waited for. */
@@ -52,6 +61,7 @@ typedef struct dop_ranks {
     /* Steps of rows of several sequences that dop_step_start began. */
     dop_open_step *started[DOP_RANKS_AHEAD]; /* owned; the first_started .. + n_started, counted round, are under way */
     uint32_t first_started, n_started;
+    dop_rank_times times;
     uint32_t n_answered; /* ranks beside this one that have said how opening went */
 } dop_ranks;
 

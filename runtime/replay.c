@@ -225,8 +225,11 @@ dop_replay_create(dop_device *device, const dop_plan *plan, const dop_memory *me
     r->memory = memory;
     r->pipelines = pipelines;
     r->commands = calloc((size_t)plan->n_schedules * DOP_N_FORMS, sizeof(VkCommandBuffer));
-    if (!r->commands)
+    r->rows = calloc(DOP_STEP_MAX_ROWS, sizeof *r->rows);
+    if (!r->commands || !r->rows) {
+        dop_replay_destroy(r);
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    }
     VkCommandPoolCreateInfo pool = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
         .queueFamilyIndex = device->info.queue_family,
@@ -258,6 +261,7 @@ dop_replay_destroy(dop_replay *replay)
         }
     }
     free(replay->commands);
+    free(replay->rows);
     memset(replay, 0, sizeof *replay);
 }
 
@@ -435,23 +439,31 @@ dop_replay_step(const dop_replay *replay)
 }
 
 void
-dop_replay_write_step(const dop_replay *replay, const uint32_t *ids, uint32_t n, uint32_t pos, uint32_t parity)
+dop_replay_write_step(dop_replay *replay, const uint32_t *ids, uint32_t n, uint32_t pos, uint32_t parity)
 {
     dop_replay_write_step_of(replay, 0, ids, n, pos, parity);
 }
 
 void
-dop_replay_write_step_of(const dop_replay *replay, uint32_t place, const uint32_t *ids, uint32_t n, uint32_t pos,
+dop_replay_write_step_of(dop_replay *replay, uint32_t place, const uint32_t *ids, uint32_t n, uint32_t pos,
                          uint32_t parity)
 {
     volatile dop_step *step = dop_replay_step(replay);
     step->n_rows = n;
     step->flags = 0;
     step->parity[place] = parity;
-    for (uint32_t i = 0; i < n; i++) {
-        step->rows[i].token = ids[i];
-        step->rows[i].position = pos + i;
-        step->rows[i].sequence = place;
-        step->rows[i].flags = 0;
-    }
+    replay->n_rows = n;
+    for (uint32_t i = 0; i < n; i++)
+        dop_replay_write_row(replay, i, &(dop_row){ids[i], pos + i, place, 0});
+}
+
+void
+dop_replay_write_row(dop_replay *replay, uint32_t i, const dop_row *row)
+{
+    volatile dop_row *to = &dop_replay_step(replay)->rows[i];
+    to->token = row->token;
+    to->position = row->position;
+    to->sequence = row->sequence;
+    to->flags = row->flags;
+    replay->rows[i] = *row;
 }

@@ -54,7 +54,10 @@ typedef struct dop_replay {
     VkCommandBuffer copy;  /* of states; VK_NULL_HANDLE: not recorded */
     VkCommandBuffer piece; /* of what dop_replay_begin was called for last; VK_NULL_HANDLE: it was not */
     VkSemaphore timeline;
-    uint64_t submitted;                  /* last value that was asked for */
+    dop_row *rows;      /* owned, [DOP_STEP_MAX_ROWS]: what was written to the step record last, which is slow to read
+                                            where it lies in the device's memory */
+    uint32_t n_rows;    /* of them */
+    uint64_t submitted; /* last value that was asked for */
     _Atomic uint64_t recordings;         /* of command buffers */
     const dop_replay_observer *observer; /* not owned; NULL: nobody watches */
 } dop_replay;
@@ -94,9 +97,11 @@ volatile dop_step *dop_replay_step(const dop_replay *replay);
 
 /* Writes the step record: n tokens from position pos on, whose sequence has its current states in copy `parity`.  Nothing
  * that uses it may be under way. */
-void dop_replay_write_step(const dop_replay *replay, const uint32_t *ids, uint32_t n, uint32_t pos, uint32_t parity);
+void dop_replay_write_step(dop_replay *replay, const uint32_t *ids, uint32_t n, uint32_t pos, uint32_t parity);
+/* Row i of the record, and of its copy. */
+void dop_replay_write_row(dop_replay *replay, uint32_t i, const dop_row *row);
 /* The same for the sequence at a place of the plan's states; the one above is for place 0. */
-void dop_replay_write_step_of(const dop_replay *replay, uint32_t place, const uint32_t *ids, uint32_t n, uint32_t pos,
+void dop_replay_write_step_of(dop_replay *replay, uint32_t place, const uint32_t *ids, uint32_t n, uint32_t pos,
                               uint32_t parity);
 
 /* Records a schedule into a command buffer of the caller's; with a query pool, a timestamp before the first dispatch
