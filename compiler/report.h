@@ -124,7 +124,7 @@ void dop_report_text(const dop_report *r, dop_buf *out);
  *   kernel_path         name, or null
  *   distinct_kernels    of the whole plan
  *   memory              {weights, caches, activations, results, kernels}: bytes
- *   weights             [{stored, packed, asked, columns (0 unless asked is not packed), count, bytes, how}]
+ *   weights             [{stored, packed, asked, columns (null unless asked is not packed), count, bytes, how}]
  *   schedules           [{name, tokens, dispatches_per_layer, dispatches_outside, distinct_kernels,
  *                         persistent (a sentence; absent where a target does not ask for it),
  *                         before, after: {dispatches, barriers, bytes_read, bytes_written, activation_bytes},

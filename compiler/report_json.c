@@ -157,7 +157,7 @@ weights(const dop_report *r)
         json_object_set_new(o, "stored", w->stored ? json_string(dop_type_of(w->stored)->name) : json_null());
         json_object_set_new(o, "packed", json_string(dop_type_of(w->packed)->name));
         json_object_set_new(o, "asked", json_string(dop_type_of(w->asked)->name));
-        json_object_set_new(o, "columns", integer(w->cols));
+        json_object_set_new(o, "columns", w->cols ? integer(w->cols) : json_null());
         json_object_set_new(o, "count", integer(w->count));
         json_object_set_new(o, "experts", integer(w->experts));
         json_object_set_new(o, "bytes", integer(w->bytes));
