@@ -73,8 +73,8 @@ dop_model_make(dop_model *model, uint32_t schedule, bool later, dop_diag *diag)
     mark_kernels(&m->plan, schedule, kernels);
     dop_status st = dop_pipelines_wait(&m->pipelines, kernels, diag);
     free(kernels);
-    if (later) /* before they are counted as recordings: see dop_model_counters */
-        m->loader.recordings += m->plan.schedules[schedule].ordering == DOP_ORDER_BARRIERS ? 3 : 2;
+    for (int f = 0; f < DOP_N_FORMS && later; f++) /* before they are counted as recordings: see dop_model_counters */
+        m->loader.recordings += dop_replay_has_form(&m->plan, schedule, (dop_form)f);
     if (st == DOP_OK)
         st = dop_replay_add(&m->replay, schedule, later, diag);
     if (st == DOP_OK)

@@ -12,6 +12,7 @@ typedef struct follower {
     uint64_t n_written; /* that are there, */
     uint8_t *states;    /* owned: and all of them; NULL: none are to come */
     uint32_t write[2];  /* place and positions that they are of */
+    dop_rank_times times;
     dop_diag *diag;
 } follower;
 
@@ -153,16 +154,23 @@ run_step(follower *f, const dop_order *o)
                            "this part has no schedule for %u rows: compile it again", o->args[1]);
     write_step(m, o);
     const uint32_t n_out = dop_replay_step(&m->replay)->n_out;
+    const double start = dop_now_ms();
     dop_status st = dop_ranks_receive_rows(m, f->wire, schedule, n, f->diag);
+    const double received = dop_now_ms();
     if (st == DOP_OK)
         st = dop_step_submit(m, schedule, form, 1, f->diag, &ticket);
     if (st == DOP_OK)
         st = dop_replay_wait(&m->replay, ticket, f->diag);
-    if (st != DOP_OK)
-        return st;
-    if (f->wire->rank + 1 < f->wire->n)
-        return dop_ranks_send_rows(m, f->wire, schedule, n, f->diag);
-    return what == DOP_ANSWER_NOTHING ? DOP_OK : answer_step(f, schedule, n, what, n_out);
+    const double ran = dop_now_ms();
+    if (st == DOP_OK && f->wire->rank + 1 < f->wire->n)
+        st = dop_ranks_send_rows(m, f->wire, schedule, n, f->diag);
+    else if (st == DOP_OK && what != DOP_ANSWER_NOTHING)
+        st = answer_step(f, schedule, n, what, n_out);
+    f->times.steps++;
+    f->times.receive_ms += received - start;
+    f->times.wait_ms += ran - received;
+    f->times.send_ms += dop_now_ms() - ran;
+    return st;
 }
 
 /* --- states ---------------------------------------------------------------------------------------------------------- */
@@ -230,6 +238,14 @@ obey(follower *f, const dop_order *o)
     case DOP_ORDER_OPEN:
         return open_part(f, o);
     case DOP_ORDER_CLOSE:
+        if (m)
+            dop_log_printf(
+                &m->log,
+                "steps: %llu; %.1f ms of waiting for orders, %.1f of waiting for rows, %.1f for this device, "
+                "%.1f of sending",
+                (unsigned long long)f->times.steps, f->times.orders_ms, f->times.receive_ms, f->times.wait_ms,
+                f->times.send_ms);
+        f->times = (dop_rank_times){0};
         dop_model_close(m);
         f->model = NULL;
         return DOP_OK;
@@ -271,7 +287,9 @@ dop_ranks_follow(const dop_wire *wire, const dop_open_options *options, dop_diag
     while (st == DOP_OK && o.kind != DOP_ORDER_END) {
         const uint8_t *bytes;
         size_t size;
+        const double start = dop_now_ms();
         st = wire->receive(wire->user, 0, DOP_LANE_ORDERS, diag, &bytes, &size);
+        f.times.orders_ms += dop_now_ms() - start;
         if (st == DOP_OK)
             st = dop_order_decode(bytes, size, f.model ? f.model->plan.model : NULL, diag, &o);
         if (st == DOP_OK)

@@ -23,12 +23,27 @@ send_to_all(dop_ranks *r, const dop_order *order, dop_diag *diag)
     return st;
 }
 
+/* Rows that were held back. */
+static dop_status
+send_held(dop_model *m, dop_diag *diag)
+{
+    dop_ranks *r = m->ranks;
+    if (!r->holds)
+        return DOP_OK;
+    r->holds = false;
+    const double start = dop_now_ms();
+    dop_status st = dop_ranks_send_rows(m, r->wire, r->held_schedule, r->held_rows, diag);
+    r->times.send_ms += dop_now_ms() - start;
+    return st;
+}
+
 dop_status
 dop_ranks_order(dop_model *model, dop_order_kind kind, const uint32_t *args, uint32_t n_args, dop_diag *diag)
 {
     dop_order order = {.kind = kind};
-    if (!model->ranks)
-        return DOP_OK;
+    dop_status st = model->ranks ? send_held(model, diag) : DOP_OK;
+    if (!model->ranks || st != DOP_OK)
+        return st;
     for (uint32_t i = 0; i < n_args; i++)
         order.args[i] = args[i];
     return send_to_all(model->ranks, &order, diag);
@@ -165,6 +180,10 @@ dop_ranks_end(dop_model *model)
     for (uint32_t i = r->n_answered + 1; i < r->wire->n; i++) /* it was not waited for; a lost rank ends this */
         (void)r->wire->receive(r->wire->user, i, DOP_LANE_ANSWERS, NULL, &bytes, &size);
     (void)dop_ranks_order(model, DOP_ORDER_CLOSE, NULL, 0, NULL);
+    dop_log_printf(
+        &model->log,
+        "steps in parts: %llu; %.1f ms of waiting for this device, %.1f of sending, %.1f of waiting for answers",
+        (unsigned long long)r->times.steps, r->times.wait_ms, r->times.send_ms, r->times.orders_ms);
     dop_buf_finish(&r->message);
     for (uint32_t i = 0; i < DOP_RANKS_AHEAD; i++)
         free(r->started[i]);
@@ -225,16 +244,19 @@ dop_ranks_submit(dop_model *model, uint32_t schedule, dop_form form, dop_diag *d
     dop_model *m = model;
     dop_ranks *r = m->ranks;
     const dop_plan_schedule *s = &m->plan.schedules[schedule];
-    const volatile dop_step *step = dop_replay_step(&m->replay);
+    const dop_row *said = m->replay.rows;
     dop_order_row rows[DOP_STEP_MAX_ROWS];
-    const uint32_t n = step->n_rows;
+    const uint32_t n = m->replay.n_rows;
     dop_status st = DOP_OK;
     if (r->n_steps == DOP_RANKS_AHEAD)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "more than %d steps under way", DOP_RANKS_AHEAD);
+    /* Pages of many sequences are many orders, which must not wait behind rows that are held back. */
+    if (said[0].sequence != said[n - 1].sequence)
+        st = send_held(m, diag);
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
-        const uint32_t place = step->rows[i].sequence;
-        rows[i] = (dop_order_row){step->rows[i].token, step->rows[i].position, place, step->parity[place]};
-        if (i + 1 == n || step->rows[i + 1].sequence != place)
+        const uint32_t place = said[i].sequence;
+        rows[i] = (dop_order_row){said[i].token, said[i].position, place, m->parity[place]};
+        if (i + 1 == n || said[i + 1].sequence != place)
             st = dop_ranks_tell_pages(m, place, rows[i].position + 1, diag);
     }
     const dop_answer answer = answer_of(m, schedule, form);
@@ -253,6 +275,21 @@ dop_ranks_submit(dop_model *model, uint32_t schedule, dop_form form, dop_diag *d
 }
 
 dop_status
+dop_ranks_run(dop_model *model, uint32_t schedule, dop_form form, dop_diag *diag, uint64_t *out_ticket)
+{
+    dop_replay *replay = &model->replay;
+    dop_status st = DOP_OK;
+    if (!model->ranks->holds)
+        return dop_replay_submit(replay, schedule, form, 1, diag, out_ticket);
+    const bool split = dop_replay_has_form(&model->plan, schedule, DOP_FORM_HEAD);
+    if (split)
+        st = dop_replay_submit(replay, schedule, DOP_FORM_HEAD, 1, diag, out_ticket);
+    if (st == DOP_OK)
+        st = send_held(model, diag);
+    return st == DOP_OK ? dop_replay_submit(replay, schedule, split ? DOP_FORM_TAIL : form, 1, diag, out_ticket) : st;
+}
+
+dop_status
 dop_ranks_pass(dop_model *model, dop_diag *diag)
 {
     dop_ranks *r = model->ranks;
@@ -260,7 +297,10 @@ dop_ranks_pass(dop_model *model, dop_diag *diag)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "no step to pass on");
     const uint32_t at = (r->first + r->n_passed++) % DOP_RANKS_AHEAD;
     r->steps[at].picks = model->picks_asked;
-    return dop_ranks_send_rows(model, r->wire, r->steps[at].schedule, r->steps[at].n_rows, diag);
+    r->holds = true;
+    r->held_schedule = r->steps[at].schedule;
+    r->held_rows = r->steps[at].n_rows;
+    return r->steps[at].answer == DOP_ANSWER_NOTHING ? DOP_OK : send_held(model, diag);
 }
 
 /* Picks go where this part's device would have put them. */
@@ -313,7 +353,9 @@ static dop_status
 size_of(dop_model *m, uint32_t rank, uint32_t n, dop_diag *diag, uint64_t *out_size)
 {
     const dop_order order = {.kind = DOP_ORDER_SIZE, .args = {n}};
-    dop_status st = send_order(m->ranks, rank, &order, diag);
+    dop_status st = send_held(m, diag);
+    if (st == DOP_OK)
+        st = send_order(m->ranks, rank, &order, diag);
     return st == DOP_OK
                ? dop_ranks_receive_all(m->ranks->wire, rank, DOP_LANE_ANSWERS, out_size, sizeof *out_size, diag)
                : st;

@@ -30,6 +30,15 @@ typedef struct dop_rank_schedule {
     uint32_t reserved;
 } dop_rank_schedule;
 
+/* Where the time of steps goes, for the log. */
+typedef struct dop_rank_times {
+    uint64_t steps;
+    double wait_ms;    /* for this part's device */
+    double send_ms;    /* of rows, and of answers */
+    double orders_ms;  /* waiting for orders; rank 0: for answers */
+    double receive_ms; /* of rows */
+} dop_rank_times;
+
 /* --- rank 0 ---------------------------------------------------------------------------------------------------------- */
 
 /* Of the steps that were submitted and not waited for. */
@@ -46,10 +55,13 @@ typedef struct dop_ranks {
         uint32_t schedule, n_rows, picks; /* picks: m->picks_asked after it */
         dop_answer answer;
     } steps[DOP_RANKS_AHEAD];
+    bool holds; /* rows of the last step are not sent yet, since nobody waits for what they make */
+    uint32_t held_schedule, held_rows; /* that step */
     uint32_t first, n_passed, n_steps; /* of steps[]: the oldest, those whose rows were passed on, all */
     /* Steps of rows of several sequences that dop_step_start began. */
     dop_open_step *started[DOP_RANKS_AHEAD]; /* owned; the first_started .. + n_started, counted round, are under way */
     uint32_t first_started, n_started;
+    dop_rank_times times;
     uint32_t n_answered; /* ranks beside this one that have said how opening went */
 } dop_ranks;
 
@@ -62,6 +74,8 @@ void dop_ranks_end(dop_model *model);
 
 /* Before a step is submitted here, with the step record written: the same to all others. */
 dop_status dop_ranks_submit(dop_model *model, uint32_t schedule, dop_form form, dop_diag *diag);
+/* Submits it here.  Rows of the step before that are not sent yet go while this one runs. */
+dop_status dop_ranks_run(dop_model *model, uint32_t schedule, dop_form form, dop_diag *diag, uint64_t *out_ticket);
 /* After it has run here, m->picks_asked counted: passes its rows on. */
 dop_status dop_ranks_pass(dop_model *model, dop_diag *diag);
 /* The oldest step that was passed on: its picks are in the step record and its logits in results when it returns. */

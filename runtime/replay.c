@@ -60,6 +60,32 @@ record_mirror(const dop_replay *r, const dop_plan_schedule *s, VkCommandBuffer c
     vkCmdCopyBuffer(commands, r->memory->blocks[p->block].buffer, r->memory->blocks[p->mirror].buffer, 1, &copy);
 }
 
+/* Dispatches before the first one that writes what is sent to the next part; 0: there is no DOP_FORM_HEAD. */
+static uint32_t
+head_of(const dop_plan *plan, const dop_plan_schedule *s)
+{
+    if (!plan->part || plan->part->number > 0 || s->max_rows == 1 || s->ordering != DOP_ORDER_BARRIERS)
+        return 0;
+    for (uint32_t i = 0; i < s->n_dispatches; i++) {
+        const dop_plan_dispatch *d = &plan->dispatches[s->first_dispatch + i];
+        for (uint32_t k = 0; k < d->n_args; k++) {
+            const uint32_t slot = plan->args[d->first_arg + k].slot;
+            if (slot != DOP_ARG_NUMBERS && plan->slots[slot].kind == DOP_SLOT_SENT)
+                return i;
+        }
+    }
+    return 0;
+}
+
+bool
+dop_replay_has_form(const dop_plan *plan, uint32_t schedule, dop_form form)
+{
+    const dop_plan_schedule *s = &plan->schedules[schedule];
+    if (form == DOP_FORM_HEAD || form == DOP_FORM_TAIL)
+        return head_of(plan, s) > 0;
+    return form != DOP_FORM_BODY || s->ordering == DOP_ORDER_BARRIERS;
+}
+
 dop_status
 dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryPool timestamps, uint32_t first_query,
                   VkCommandBuffer commands, dop_diag *diag)
@@ -75,13 +101,14 @@ dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryP
     VkResult r = vkBeginCommandBuffer(commands, &begin);
     if (r != VK_SUCCESS)
         return DOP_VK_FAIL(diag, r, "vkBeginCommandBuffer");
-    uint32_t n = form == DOP_FORM_BODY ? s->n_body : s->n_dispatches;
+    uint32_t n = form == DOP_FORM_BODY ? s->n_body : form == DOP_FORM_HEAD ? head_of(replay->plan, s) : s->n_dispatches;
+    uint32_t first = form == DOP_FORM_TAIL ? head_of(replay->plan, s) : 0;
     VkPipeline bound = VK_NULL_HANDLE;
     if (timestamps) {
         vkCmdResetQueryPool(commands, timestamps, first_query, n + 1);
         vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, timestamps, first_query);
     }
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = first; i < n; i++) {
         record_dispatch(replay, &replay->plan->dispatches[s->first_dispatch + i], &bound, commands);
         if (timestamps)
             vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, timestamps, first_query + 1 + i);
@@ -181,7 +208,7 @@ dop_replay_add(dop_replay *replay, uint32_t schedule, bool later, dop_diag *diag
     VkCommandBuffer *commands = &r->commands[schedule * DOP_N_FORMS];
     dop_status st = allocate_commands(r, r->pools[later], DOP_N_FORMS, commands, diag);
     for (uint32_t f = 0; f < DOP_N_FORMS && st == DOP_OK; f++)
-        if (f != DOP_FORM_BODY || r->plan->schedules[schedule].ordering == DOP_ORDER_BARRIERS)
+        if (dop_replay_has_form(r->plan, schedule, (dop_form)f))
             st = dop_replay_record(r, schedule, (dop_form)f, VK_NULL_HANDLE, 0, commands[f], diag);
     return st;
 }
@@ -198,8 +225,11 @@ dop_replay_create(dop_device *device, const dop_plan *plan, const dop_memory *me
     r->memory = memory;
     r->pipelines = pipelines;
     r->commands = calloc((size_t)plan->n_schedules * DOP_N_FORMS, sizeof(VkCommandBuffer));
-    if (!r->commands)
+    r->rows = calloc(DOP_STEP_MAX_ROWS, sizeof *r->rows);
+    if (!r->commands || !r->rows) {
+        dop_replay_destroy(r);
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    }
     VkCommandPoolCreateInfo pool = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
         .queueFamilyIndex = device->info.queue_family,
@@ -231,6 +261,7 @@ dop_replay_destroy(dop_replay *replay)
         }
     }
     free(replay->commands);
+    free(replay->rows);
     memset(replay, 0, sizeof *replay);
 }
 
@@ -266,7 +297,7 @@ dop_replay_submit(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t
     VkCommandBuffer commands[DOP_REPLAY_MAX_TIMES];
     if (times == 0 || times > DOP_REPLAY_MAX_TIMES)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "%u steps in one submission", times);
-    if (form == DOP_FORM_BODY && replay->plan->schedules[schedule].ordering != DOP_ORDER_BARRIERS)
+    if (!dop_replay_has_form(replay->plan, schedule, form))
         return DOP_FAIL(diag, DOP_E_INTERNAL, "a part of a schedule that is not ordered by barriers");
     const dop_replay_observer *o = replay->observer;
     for (uint32_t i = 0; i < times; i++) {
@@ -408,23 +439,31 @@ dop_replay_step(const dop_replay *replay)
 }
 
 void
-dop_replay_write_step(const dop_replay *replay, const uint32_t *ids, uint32_t n, uint32_t pos, uint32_t parity)
+dop_replay_write_step(dop_replay *replay, const uint32_t *ids, uint32_t n, uint32_t pos, uint32_t parity)
 {
     dop_replay_write_step_of(replay, 0, ids, n, pos, parity);
 }
 
 void
-dop_replay_write_step_of(const dop_replay *replay, uint32_t place, const uint32_t *ids, uint32_t n, uint32_t pos,
+dop_replay_write_step_of(dop_replay *replay, uint32_t place, const uint32_t *ids, uint32_t n, uint32_t pos,
                          uint32_t parity)
 {
     volatile dop_step *step = dop_replay_step(replay);
     step->n_rows = n;
     step->flags = 0;
     step->parity[place] = parity;
-    for (uint32_t i = 0; i < n; i++) {
-        step->rows[i].token = ids[i];
-        step->rows[i].position = pos + i;
-        step->rows[i].sequence = place;
-        step->rows[i].flags = 0;
-    }
+    replay->n_rows = n;
+    for (uint32_t i = 0; i < n; i++)
+        dop_replay_write_row(replay, i, &(dop_row){ids[i], pos + i, place, 0});
+}
+
+void
+dop_replay_write_row(dop_replay *replay, uint32_t i, const dop_row *row)
+{
+    volatile dop_row *to = &dop_replay_step(replay)->rows[i];
+    to->token = row->token;
+    to->position = row->position;
+    to->sequence = row->sequence;
+    to->flags = row->flags;
+    replay->rows[i] = *row;
 }

@@ -17,6 +17,10 @@ typedef enum dop_form {
                       for schedules not ordered by barriers, whose last dispatch belongs to every run */
     DOP_FORM_FULL, /* with the head; greedy schedules advance the step record */
     DOP_FORM_READ, /* the same, and the host can read the logits afterwards */
+    /* Of part 0 of a plan in parts, in two submissions: what comes before the first dispatch that writes what is sent, which may
+     * run while the host reads what the step before has sent; and the rest.  Not for schedules of one row. */
+    DOP_FORM_HEAD,
+    DOP_FORM_TAIL,
     DOP_N_FORMS
 } dop_form;
 
@@ -50,7 +54,10 @@ typedef struct dop_replay {
     VkCommandBuffer copy;  /* of states; VK_NULL_HANDLE: not recorded */
     VkCommandBuffer piece; /* of what dop_replay_begin was called for last; VK_NULL_HANDLE: it was not */
     VkSemaphore timeline;
-    uint64_t submitted;                  /* last value that was asked for */
+    dop_row *rows;      /* owned, [DOP_STEP_MAX_ROWS]: what was written to the step record last, which is slow to read
+                                            where it lies in the device's memory */
+    uint32_t n_rows;    /* of them */
+    uint64_t submitted; /* last value that was asked for */
     _Atomic uint64_t recordings;         /* of command buffers */
     const dop_replay_observer *observer; /* not owned; NULL: nobody watches */
 } dop_replay;
@@ -58,6 +65,8 @@ typedef struct dop_replay {
 /* Records no schedule yet. */
 dop_status dop_replay_create(dop_device *device, const dop_plan *plan, const dop_memory *memory,
                              const dop_pipelines *pipelines, dop_diag *diag, dop_replay *out_replay);
+/* Does a schedule have this form? */
+bool dop_replay_has_form(const dop_plan *plan, uint32_t schedule, dop_form form);
 /* Records all forms of a schedule, whose pipelines must be there.  later: one thread may do this while another one
  * records without it, and submits schedules that are there. */
 dop_status dop_replay_add(dop_replay *replay, uint32_t schedule, bool later, dop_diag *diag);
@@ -88,9 +97,11 @@ volatile dop_step *dop_replay_step(const dop_replay *replay);
 
 /* Writes the step record: n tokens from position pos on, whose sequence has its current states in copy `parity`.  Nothing
  * that uses it may be under way. */
-void dop_replay_write_step(const dop_replay *replay, const uint32_t *ids, uint32_t n, uint32_t pos, uint32_t parity);
+void dop_replay_write_step(dop_replay *replay, const uint32_t *ids, uint32_t n, uint32_t pos, uint32_t parity);
+/* Row i of the record, and of its copy. */
+void dop_replay_write_row(dop_replay *replay, uint32_t i, const dop_row *row);
 /* The same for the sequence at a place of the plan's states; the one above is for place 0. */
-void dop_replay_write_step_of(const dop_replay *replay, uint32_t place, const uint32_t *ids, uint32_t n, uint32_t pos,
+void dop_replay_write_step_of(dop_replay *replay, uint32_t place, const uint32_t *ids, uint32_t n, uint32_t pos,
                               uint32_t parity);
 
 /* Records a schedule into a command buffer of the caller's; with a query pool, a timestamp before the first dispatch

@@ -76,9 +76,9 @@ dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t tim
     for (uint32_t i = 0; i < m->plan.model->n_sequences; i++)
         if (m->sequences[i])
             m->sequences[i]->logits = NULL;
-    if (st == DOP_OK && m->ranks)
-        st = dop_ranks_submit(m, schedule, form, diag);
-    if (st == DOP_OK)
+    if (st == DOP_OK && m->ranks && (st = dop_ranks_submit(m, schedule, form, diag)) == DOP_OK)
+        st = dop_ranks_run(m, schedule, form, diag, out_ticket);
+    else if (st == DOP_OK)
         st = dop_replay_submit(&m->replay, schedule, form, times, diag, out_ticket);
     /* A schedule without a split picks even when only its body is wanted. */
     if (st == DOP_OK && sched->greedy == DOP_PICKS_NEXT &&
@@ -90,14 +90,23 @@ dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t tim
 dop_status
 dop_step_pass(dop_model *model, uint64_t ticket, dop_diag *diag)
 {
+    const double start = model->ranks ? dop_now_ms() : 0;
     dop_status st = dop_replay_wait(&model->replay, ticket, diag);
+    if (model->ranks)
+        model->ranks->times.wait_ms += dop_now_ms() - start;
     return st == DOP_OK && model->ranks ? dop_ranks_pass(model, diag) : st;
 }
 
 dop_status
 dop_step_take(dop_model *model, dop_diag *diag)
 {
-    return model->ranks ? dop_ranks_take(model, diag) : DOP_OK;
+    if (!model->ranks)
+        return DOP_OK;
+    const double start = dop_now_ms();
+    dop_status st = dop_ranks_take(model, diag);
+    model->ranks->times.orders_ms += dop_now_ms() - start;
+    model->ranks->times.steps++;
+    return st;
 }
 
 dop_status

@@ -283,7 +283,7 @@ start_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t sche
     dop_open_step *o = &m->step;
     volatile dop_step *step = dop_replay_step(&m->replay);
     uint32_t end = 0;
-    step->n_rows = n;
+    step->n_rows = m->replay.n_rows = n;
     step->flags = 0;
     for (uint32_t k = 0; k < o->n_sequences; k++) {
         dop_sequence *s = o->of[k].sequence;
@@ -294,11 +294,9 @@ start_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t sche
     }
     for (uint32_t i = 0; i < n; i++) {
         const dop_sequence *s = rows[i].sequence;
-        volatile dop_row *row = &step->rows[o->first[o->slot[i]] + o->number[i]];
-        row->token = rows[i].token;
-        row->position = s->n_tokens + o->number[i];
-        row->sequence = s->place;
-        row->flags = o->number[i] + 1 == o->of[o->slot[i]].n_rows ? dop_sequence_row_flags(s) : 0;
+        const uint32_t flags = o->number[i] + 1 == o->of[o->slot[i]].n_rows ? dop_sequence_row_flags(s) : 0;
+        dop_replay_write_row(&m->replay, o->first[o->slot[i]] + o->number[i],
+                             &(dop_row){rows[i].token, s->n_tokens + o->number[i], s->place, flags});
     }
     uint64_t ticket;
     o->together = schedule;

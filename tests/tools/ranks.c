@@ -1,6 +1,6 @@
 /* Ranks under mpirun without a plan, for tests/errors/ranks.sh: messages on every lane, and ranks that are lost.
  *
- *   ranks talk | fail | kill | stop | idle-stop
+ *   ranks talk | time | fail | kill | stop | idle-stop
  *
  * talk: rank 0 says "talked" when everything has come in order.  Otherwise the last rank fails, or is killed or stopped by
  * a signal while rank 0 waits for it (idle-stop: rank 0 waits for nothing); rank 0 says what receive says. */
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static dop_diag diag;
@@ -80,6 +81,32 @@ talk(const dop_wire *w)
     send_all(w, 0, DOP_LANE_ANSWERS);
 }
 
+/* How long rows of a size take to rank 1, and a word to come back. */
+static void
+take_time(const dop_wire *w)
+{
+    enum { ROUNDS = 200 };
+    static uint8_t bytes[DOP_WIRE_MOST];
+    const uint8_t *got;
+    size_t size;
+    for (size_t k = 1; k < N_SIZES; k++) {
+        struct timespec a, b;
+        (void)clock_gettime(CLOCK_MONOTONIC, &a);
+        for (uint32_t i = 0; i < ROUNDS && w->rank == 0; i++) {
+            ok(w->send(w->user, 1, DOP_LANE_ROWS, bytes, sizes[k], &diag));
+            ok(w->receive(w->user, 1, DOP_LANE_ANSWERS, &diag, &got, &size));
+        }
+        for (uint32_t i = 0; i < ROUNDS && w->rank == 1; i++) {
+            ok(w->receive(w->user, 0, DOP_LANE_ROWS, &diag, &got, &size));
+            ok(w->send(w->user, 0, DOP_LANE_ANSWERS, bytes, 4, &diag));
+        }
+        (void)clock_gettime(CLOCK_MONOTONIC, &b);
+        if (w->rank == 0)
+            printf("%zu bytes: %.1f us\n", sizes[k],
+                   ((double)(b.tv_sec - a.tv_sec) * 1e6 + (double)(b.tv_nsec - a.tv_nsec) / 1e3) / ROUNDS);
+    }
+}
+
 /* The last rank is lost in the way that is asked for. */
 static dop_status
 lose(const dop_wire *w, const char *how)
@@ -112,6 +139,8 @@ main(int argc, char **argv)
     const dop_wire *w = dop_mpi_wire(mpi);
     if (strcmp(argv[1], "talk") == 0)
         talk(w);
+    else if (strcmp(argv[1], "time") == 0)
+        take_time(w);
     else
         st = lose(w, argv[1]);
     if (st != DOP_OK && w->rank == 0)
