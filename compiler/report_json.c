@@ -207,6 +207,7 @@ dop_report_json(const dop_report *r, dop_diag *diag, dop_buf *out)
     for (uint32_t i = 0; i < r->n_schedules; i++)
         json_array_append_new(list, schedule(&r->schedules[i]));
     json_object_set_new(o, "schedules", list);
+    dop_report_parts_json(r, o);
     x = json_object();
     for (int i = 1; i < DOP_REASON_COUNT; i++)
         json_object_set_new(x, dop_reason_code((dop_reason)i), json_string(dop_reason_text((dop_reason)i)));
