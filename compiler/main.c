@@ -521,7 +521,7 @@ enum { CPU_POSITIONS = 8192 };
 
 /* What was compiled for, and what may surprise.  Said when everything is written: an error stays the only line. */
 static void
-say_notes(const cli *o, const char *model, const dop_compilation *list, uint32_t n)
+say_notes(const cli *o, const char *model, const dop_compilation *list, uint32_t n, const parts *p)
 {
     const dop_checkpoint *m = &list[0].model;
     if (o->quiet)
@@ -535,6 +535,10 @@ say_notes(const cli *o, const char *model, const dop_compilation *list, uint32_t
             fprintf(stderr, "%s %s", i ? "," : "", list[i].target.name);
         fprintf(stderr, ": as --target says\n");
     }
+    for (uint32_t i = 0; p->list && i < p->cuts.n_parts; i++)
+        fprintf(stderr, "%s%s %u to %u%s",
+                i ? "," : "dopplerc: ", i ? "" : "layers of the parts:", i ? p->cuts.end[i - 1] : 0, p->cuts.end[i] - 1,
+                i + 1 == p->cuts.n_parts ? "\n" : "");
     if (m->note)
         fprintf(stderr, "dopplerc: %s: note: %s\n", model, m->note);
     if (list[0].ctx > m->arch.ctx_train) {
@@ -629,7 +633,7 @@ compile_targets(const cli *o, const char *model, const dop_compile_options *comm
     if (st == DOP_OK)
         st = write_outputs(o, list, n, &p, &d, diag);
     if (st == DOP_OK)
-        say_notes(o, model, list, n);
+        say_notes(o, model, list, n, &p);
     if (p.list)
         dop_parts_finish(p.list, p.cuts.n_parts);
     free(p.list);

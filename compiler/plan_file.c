@@ -287,7 +287,8 @@ open_set(set_writer *w)
         const char *path = w->split ? w->names[2 * i] : w->path;
         if (i > 0 && !w->split)
             continue;
-        if ((st = dop_out_file_open(path, w->diag, &w->plans[i])) == DOP_OK && !w->plans[i].tmp)
+        st = w->split ? dop_plan_refuse_open(path, w->diag) : DOP_OK;
+        if (st == DOP_OK && (st = dop_out_file_open(path, w->diag, &w->plans[i])) == DOP_OK && !w->plans[i].tmp)
             st = DOP_FAIL_IN(w->diag, DOP_E_IO, path, "a plan in parts needs a regular file to be written to");
     }
     return st;

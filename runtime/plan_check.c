@@ -411,7 +411,7 @@ check_states(const dop_plan *plan, dop_diag *diag)
         uint64_t one, all, copies = replaces ? 2 : 1;
         if (s->rows == 0 || (replaces && s->rows != 1) || !is_multiple_of_4(s->offset) || s->row_bytes == 0 ||
             !is_multiple_of_4(s->row_bytes) || !is_multiple_of_4(s->sequence_stride) ||
-            !is_multiple_of_4(s->copy_stride))
+            !is_multiple_of_4(s->copy_stride) || (!replaces && s->copy_stride > 0))
             return DAMAGED("state %s has %u rows of %llu bytes", dop_plan_string(plan, s->name), s->rows,
                            (unsigned long long)s->row_bytes);
         if (s->paged > 1 || (s->paged && !pool_ok(plan, s)))

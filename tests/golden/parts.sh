@@ -18,7 +18,7 @@ if [ "${1:-}" = whole ]; then
         model=$(basename "$(dirname "$model")")
         layers=$("$DOPPLERC" "$SRC/tests/golden/$model" -o whole.plan --quiet --ctx 56 --chunks 4,16 &&
             "$EXEC" whole.plan --info --json | grep -o '"layers": [0-9]*,' | grep -o '[0-9]*' | head -1)
-        parts "$model" "2 $layers" --ctx 56 --chunks 4,16 --sequences 3
+        parts "$model" "2 $([ "$layers" -gt 2 ] && echo "$layers")" --ctx 56 --chunks 4,16 --sequences 3
     done
     finish
     exit
@@ -75,6 +75,16 @@ check "two targets: nearly the same" "$TOOLS/parts" one-target.plan two.plan 2 2
 check_fails "a target too few" 2 "--target names 2 targets for 3 parts" \
     "$DOPPLERC" "$SRC/tests/golden/gemma2" -o no.plan --quiet --target lavapipe,plain.yaml --parts 3
 head -c 100000 one.plan >cut.plan
+damage() { # FILE BYTE
+    cp one.plan "$1" && printf '\377' | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+damage directory.plan 44
+check_fails "a damaged directory" 1 "the digest of its directory does not match" "$TOOLS/parts" whole.plan directory.plan 2
+damage second.plan $(($(stat -c %s one.plan) - 3000))
+check_fails "damaged weights of the second part" 1 "the digest of section WEIGHTS does not match" "$TOOLS/parts" whole.plan second.plan 2
+cp own.part0 own2.part1
+cp own.part0 own2.part0
+check_fails "the same part twice" 1 "part 0 of 2, and this is rank 1, which wants part 1" "$TOOLS/parts" whole.plan own2 2
 check_fails "a plan that is cut short" 1 "the plan is truncated" "$TOOLS/parts" whole.plan cut.plan 2
 
 # Where to cut.
