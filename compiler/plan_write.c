@@ -356,6 +356,7 @@ write_crossing(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
     const dop_node_id id = way == DOP_CROSSING_SENT ? s->sent[i] : s->received[i];
     const dop_node *n = dop_node_at(&s->g, id);
     const bool here = n->op == DOP_OP_received; /* also what is passed on */
+    _Static_assert((int)DOP_PLAN_F32 == (int)DOP_TYPE_f32, "the runtime knows this number");
     const uint32_t at = here ? find_crossing(s->received, s->n_received, id) : i;
     dop_plan_crossing row = {.schedule = (uint32_t)(w->parts.sec[DOP_SEC_SCHEDULES].size / sizeof(dop_plan_schedule)),
                              .way = way,
@@ -418,7 +419,7 @@ write_persistent(dop_plan_writer *w, const dop_target_rows *t, const dop_schedul
                              .n_dispatches = s->g.n_regions - p->n_stages,
                              .n_body = s->g.n_regions - p->n_stages,
                              .logits_slot = w->slot_result,
-                             .greedy = DOP_PICKS_NEXT,
+                             .greedy = is_inner(t->c) ? DOP_PICKS_NONE : DOP_PICKS_NEXT,
                              .ordering = DOP_ORDER_PERSISTENT,
                              .n_stages = p->n_stages,
                              .table_slot = t->slot_table};
@@ -443,6 +444,7 @@ write_persistent(dop_plan_writer *w, const dop_target_rows *t, const dop_schedul
         stage.kernel = p->kernel;
         write_dispatch(w, t, s, r, &stage, p->forms[r].function, &p->forms[r]);
     }
+    write_crossings(w, t, s);
     dop_buf_append(&w->parts.sec[DOP_SEC_SCHEDULES], &row, sizeof row);
     dop_graph_print(&s->g, &w->parts.sec[DOP_SEC_IR]);
 }

@@ -102,6 +102,8 @@ dop_status dop_plan_find_part(dop_plan *plan, uint32_t n_parts, uint32_t part, d
 dop_status dop_plan_is_part(const dop_plan *plan, uint32_t n_parts, uint32_t part, dop_diag *diag);
 /* Parts of the plan whose file or files have this name, without opening it: 1 where there is none, or none that can be read. */
 uint32_t dop_plan_count_parts(const char *path);
+/* Does a file of this name begin as one of several parts does? */
+bool dop_plan_is_set(const char *path);
 /* The error of a plan in parts that somebody wants to run alone. */
 dop_status dop_plan_wants_ranks(const char *path, uint32_t n_parts, dop_diag *diag);
 /* Rows of parts that are none, or are not as plan_format.h says. */

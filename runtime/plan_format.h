@@ -282,11 +282,12 @@ typedef struct dop_plan_part {
 /* A value of a schedule that this part receives or sends, at most DOP_PART_MAX_VALUES each way; those that a part sends are
  * those that the next one receives, in the same order.  A value that is passed on is sent from where it was received. */
 enum { DOP_CROSSING_RECEIVED = 1, DOP_CROSSING_SENT };
+enum { DOP_PLAN_F32 = 1 }; /* row of ir/types.def */
 typedef struct dop_plan_crossing {
     uint32_t schedule; /* row of DOP_SEC_SCHEDULES */
     uint32_t way;      /* DOP_CROSSING_* */
     uint32_t name;     /* string: of the IR */
-    uint32_t type;     /* row of ir/types.def */
+    uint32_t type;     /* row of ir/types.def; DOP_PLAN_F32, ... */
     uint32_t slot;     /* of kind RECEIVED or SENT; row t of the step at offset + t * row_bytes */
     uint32_t one_row;  /* 1: there is one row, whatever the step has; else there is one for each */
     uint64_t offset;   /* bytes into the slot */
