@@ -1,4 +1,4 @@
-/* Linear recurrences of many rows on matrix units: a chunk of rows at a time (scan_coop.glsl). */
+/* Linear recurrences of many rows on matrix units, in chunks (scan_coop.glsl). */
 #include "kernels/gen_scan.h"
 
 enum { BLOCK = 16, CHUNK = 32, LEAST_ROWS = 64, MOST_STATE = 256 };
@@ -63,12 +63,13 @@ stage_values(dop_gen *gen, dop_node_id src, uint32_t count, const char *base, co
     dop_buf inner = {0};
     dop_emit_scope(e, &inner, "            ");
     dop_emit_line(e, put, dop_emit_value(e, src, (dop_index){"t", "c"}, 4));
-    dop_buf_printf(body,
-                   "        [[unroll]] for (uint i = 0u; i < %uu; i += WG) {\n"
-                   "            uint at = i + gl_LocalInvocationIndex, row = at / %uu, t = min(first + row, rows - 1u);\n"
-                   "            uint c = %s + at %% %uu * 4u;\n%s%s%s        }\n",
-                   fours, count / 4, base, count / 4, even ? "" : dop_emit_str(e, "            if (at < %uu) {\n", fours),
-                   inner.data ? inner.data : "", even ? "" : "            }\n");
+    dop_buf_printf(
+        body,
+        "        [[unroll]] for (uint i = 0u; i < %uu; i += WG) {\n"
+        "            uint at = i + gl_LocalInvocationIndex, row = at / %uu, t = min(first + row, rows - 1u);\n"
+        "            uint c = %s + at %% %uu * 4u;\n%s%s%s        }\n",
+        fours, count / 4, base, count / 4, even ? "" : dop_emit_str(e, "            if (at < %uu) {\n", fours),
+        inner.data ? inner.data : "", even ? "" : "            }\n");
     dop_buf_finish(&inner);
 }
 
@@ -147,16 +148,11 @@ layout_keys(dop_gen *gen, const dop_scan *s, const layout *l, dop_keys *keys)
         const char *key;
         uint32_t value;
     } numbers[] = {
-        {"P", s->p},
-        {"N", s->count},
-        {"ROWS", l->rows},
-        {"SPLIT", l->split},
-        {"PIECES", l->pieces},
-        {"PIECE_AT", l->piece_at},
-        {"WORDS", l->words},
-        {"VALUES", l->values},
-        {"DELTA", s->delta},
-        {"CONVERTS", converts(gen)},
+        {"P", s->p},           {"N", s->count},
+        {"ROWS", l->rows},     {"SPLIT", l->split},
+        {"PIECES", l->pieces}, {"PIECE_AT", l->piece_at},
+        {"WORDS", l->words},   {"VALUES", l->values},
+        {"DELTA", s->delta},   {"CONVERTS", converts(gen)},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         dop_keys_num(gen, keys, numbers[i].key, numbers[i].value);
