@@ -1,17 +1,17 @@
 /* Linear recurrences of many rows on matrix units, in chunks (scan_coop.glsl). */
 #include "kernels/gen_scan.h"
 
-enum { BLOCK = 16, CHUNK = 32, LEAST_ROWS = 64, MOST_STATE = 256 };
+enum { BLOCK = 16, CHUNK = 32, HELPERS = 8, LEAST_ROWS = 64, MOST_STATE = 256 };
 
 /* What follows from a tile: which subgroup has what, and where things are in shared memory, in words of 16 bytes. */
 typedef struct layout {
     uint32_t rows;      /* of a chunk */
     uint32_t split;     /* subgroups that share columns of the state */
+    uint32_t workers;   /* subgroups that have a part of the state */
     uint32_t subgroups; /* in all */
-    uint32_t pieces;    /* matrices that pass through a subgroup's piece at once */
+    uint32_t pieces;    /* factors that pass through a subgroup's piece at once */
     uint32_t piece_at, words;
-    uint32_t values; /* floats for the values of a chunk */
-    uint32_t bytes;  /* of shared memory in all */
+    uint32_t bytes; /* of shared memory in all */
 } layout;
 
 /* The rest of a column's state is as much work as its products, so that subgroups may share it; with a delta rule they would
@@ -31,14 +31,12 @@ layout_of(const dop_scan *s, uint32_t rows, const dop_target *t)
 {
     enum { SUMS = 256 }; /* bytes that common.glsl has for reductions, at most */
     layout l = {.rows = rows, .split = split_of(s)};
-    l.subgroups = s->p / BLOCK * l.split;
-    l.piece_at = rows * 2 * (s->count / 8 + 1) + (s->delta ? 2 : 1) * rows * (rows / 8 + 1);
-    l.values = rows * (s->p + 4);
-    if (l.values < l.subgroups * BLOCK * BLOCK)
-        l.values = l.subgroups * BLOCK * BLOCK;
-    uint32_t others = (l.values + 4 * rows + BLOCK + (s->delta ? rows * BLOCK : 0)) * 4;
+    l.workers = s->p / BLOCK * l.split;
+    l.subgroups = l.workers + HELPERS;
+    l.piece_at = rows * 4 * (s->count / 8 + 1) + (s->delta ? 4 : 2) * rows * (rows / 8 + 1);
+    uint32_t others = (rows * (s->p + 4) + 4 * rows + BLOCK + (s->delta ? rows * BLOCK : 0)) * 4;
     for (l.pieces = 4;; l.pieces /= 2) {
-        l.words = l.piece_at + l.subgroups * BLOCK * (l.pieces * 2 + 1);
+        l.words = l.piece_at + l.workers * BLOCK * (l.pieces * 4 + 1);
         l.bytes = l.words * 16 + others;
         if (l.pieces == 1 || l.bytes + SUMS <= t->shared_bytes)
             return l;
@@ -148,11 +146,9 @@ layout_keys(dop_gen *gen, const dop_scan *s, const layout *l, dop_keys *keys)
         const char *key;
         uint32_t value;
     } numbers[] = {
-        {"P", s->p},           {"N", s->count},
-        {"ROWS", l->rows},     {"SPLIT", l->split},
-        {"PIECES", l->pieces}, {"PIECE_AT", l->piece_at},
-        {"WORDS", l->words},   {"VALUES", l->values},
-        {"DELTA", s->delta},   {"CONVERTS", converts(gen)},
+        {"P", s->p},         {"N", s->count},       {"ROWS", l->rows},
+        {"SPLIT", l->split}, {"PIECES", l->pieces}, {"PIECE_AT", l->piece_at},
+        {"WORDS", l->words}, {"DELTA", s->delta},   {"CONVERTS", converts(gen)},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         dop_keys_num(gen, keys, numbers[i].key, numbers[i].value);
@@ -239,7 +235,7 @@ fits(const dop_site *site)
                              NULL};
     if (site->g->max_t < BLOCK)
         return (dop_refusal){"fewer rows than a matrix has", NULL};
-    if (s.p / BLOCK * t->subgroup > t->max_workgroup)
+    if ((s.p / BLOCK + HELPERS) * t->subgroup > t->max_workgroup)
         return (dop_refusal){"a head has more columns than a workgroup has subgroups for", NULL};
     if (!in_fours(site, &s))
         return (dop_refusal){"its values cannot be made four at a time", NULL};

@@ -7,8 +7,12 @@
 //   the state after it  d(last) S + sum over j of d(j, last) x_j k_j^T
 // Decays are sums of logarithms, whose differences are never above zero, so that nothing overflows.
 //
-// One workgroup makes head h; q and k lie in shared memory as halves.  A subgroup has 16 columns of v, x and y, and of the
-// state as [N, P] those columns and NB blocks of 16 rows, which stay in registers as sums; SPLIT subgroups share columns.
+// A factor is the sum of two halves, the second of which is what the first one lost, and a product is three: errors of f16
+// would pass through several products and the state.
+//
+// One workgroup makes head h; q and k lie in shared memory.  A subgroup has 16 columns of v, x and y, and of the state as
+// [N, P] those columns and NB blocks of 16 rows, which stay in registers as sums; SPLIT subgroups share columns.  Subgroups
+// from WORKERS on have none of these: they help to load and store, and make the products of a chunk's rows with one another.
 // What is a sum and becomes a factor passes through the subgroup's own piece of shared memory (the NV form just converts it).
 // The system is solved by blocks of 16 rows: those on the diagonal are inverted in f32, each column by an invocation.
 #define P ${P}u
@@ -18,24 +22,27 @@
 #define SUBGROUPS (WG / SG)
 #define RB (ROWS / 16u)        // blocks of rows,
 #define CB (P / 16u)           // of columns,
+#define WORKERS (CB * SPLIT)
 #define NB (N / (16u * SPLIT)) // of the state's rows that a subgroup has
 #define BLOCKS (RB * (RB + 1u) / 2u) // of a lower triangle
 #define LK (N / 8u + 1u)       // words of eight halves from one row of q or k to the next, padded against bank conflicts
 #define LM (ROWS / 8u + 1u)    // the same of the chunk's products
 #define LV (P + 4u)            // floats from one row of v to the next
-#define PIECES ${PIECES}u      // matrices that pass through a piece at once,
-#define LP (PIECES * 2u + 1u)  // side by side
+#define PIECES ${PIECES}u      // factors that pass through a piece at once: two matrices each,
+#define LP (PIECES * 4u + 1u)  // side by side
 #define Q_AT 0u
 #define K_AT (ROWS * LK)
-#define QK_AT (2u * ROWS * LK) // d(j, i) (q_i k_j), zero where j > i
+#define QK_AT (4u * ROWS * LK) // d(j, i) (q_i k_j), zero where j > i
 #define KK_AT (QK_AT + ROWS * LM) // -beta_i d(j, i) (k_i k_j); on the diagonal inverses, by columns
+#define REST (2u * ROWS * LK)  // from halves of q or k to what they lost,
+#define REST_M ((${DELTA}u + 1u) * ROWS * LM) // and from those of products
 #define PIECE_AT (${PIECE_AT}u + sub * 16u * LP)
 #define EL (256u / SG) // elements of a matrix of sums that an invocation has
 #define FRAG fcoopmatNV<32, gl_ScopeSubgroup, 16, 16>
 #define HALF fcoopmatNV<16, gl_ScopeSubgroup, 16, 16>
 #define DOP_SYNC subgroupMemoryBarrierShared(), subgroupBarrier()
-shared uvec4 dop_s[${WORDS}u];   // q, k, products, pieces
-shared float scan_v[${VALUES}u]; // v, then results; matrices of the state on their way from and to memory
+shared uvec4 dop_s[${WORDS}u];   // q, k, products, pieces; in these also the state on its way from and to memory
+shared float scan_v[ROWS * LV]; // v, then results
 shared float scan_log[ROWS], scan_from[ROWS], scan_to[ROWS]; // log2 of d(i); d(i), d(j, last)
 shared float scan_beta[ROWS], scan_number[16];
 #if ${DELTA}
@@ -45,9 +52,11 @@ ${DECLS}
 // Four values of q or k, or of v, by their number in [ROWS, N] or [ROWS, P].
 void scan_put(uint at, uint i, vec4 x)
 {
-    uint word = at + i / (N / 4u) * LK + i % (N / 4u) / 2u;
-    dop_s[word][i % 2u * 2u] = packHalf2x16(x.xy);
-    dop_s[word][i % 2u * 2u + 1u] = packHalf2x16(x.zw);
+    uint word = at + i / (N / 4u) * LK + i % (N / 4u) / 2u, a = packHalf2x16(x.xy), b = packHalf2x16(x.zw);
+    dop_s[word][i % 2u * 2u] = a;
+    dop_s[word][i % 2u * 2u + 1u] = b;
+    dop_s[word + REST][i % 2u * 2u] = packHalf2x16(x.xy - unpackHalf2x16(a));
+    dop_s[word + REST][i % 2u * 2u + 1u] = packHalf2x16(x.zw - unpackHalf2x16(b));
 }
 #define DOP_SQ_PUT(i, x) scan_put(Q_AT, i, x)
 #define DOP_SK_PUT(i, x) scan_put(K_AT, i, x)
@@ -69,17 +78,39 @@ float scan_log2(float x)
     return x > 0.7 ? near : max(log2(x), -200.0);
 }
 
-// A matrix of sums as a factor.
+struct scan_factor { HALF most, rest; };
+// A matrix of sums as the two matrices of a factor, which cannot be multiplied with yet.
+scan_factor scan_halves(FRAG x)
+{
+    scan_factor f;
+    f.most = HALF(x);
+    FRAG back = FRAG(f.most);
+    [[unroll]] for (uint e = 0u; e < EL; e++)
+        x[e] -= back[e];
+    f.rest = HALF(x);
+    return f;
+}
+#define DOP_LOAD(f, at, gap, stride, columns)                         \
+    coopMatLoadNV(f.most, dop_s, at, stride, columns);                 \
+    coopMatLoadNV(f.rest, dop_s, (at) + (gap), stride, columns);
+#define DOP_STORE(f, at, gap, stride)                                  \
+    coopMatStoreNV(f.most, dop_s, at, stride, false);                  \
+    coopMatStoreNV(f.rest, dop_s, (at) + (gap), stride, false);
+#define DOP_MULTIPLY(sum, a, b)                                        \
+    sum = coopMatMulAddNV(a.rest, b.most, sum);                        \
+    sum = coopMatMulAddNV(a.most, b.rest, sum);                        \
+    sum = coopMatMulAddNV(a.most, b.most, sum);
+// The same as a factor.
 #if ${CONVERTS}
-#define DOP_FACTOR(to, x) to = HALF(x);
+#define DOP_FACTOR(to, x) to = scan_halves(x);
 #else
-#define DOP_FACTOR(to, x)                                      \
-    {                                                          \
-        HALF small = HALF(x);                                   \
-        coopMatStoreNV(small, dop_s, PIECE_AT, LP, false);      \
-        DOP_SYNC;                                              \
-        coopMatLoadNV(to, dop_s, PIECE_AT, LP, false);         \
-        subgroupBarrier();                                     \
+#define DOP_FACTOR(to, x)                                              \
+    {                                                                  \
+        scan_factor halves = scan_halves(x);                           \
+        DOP_STORE(halves, PIECE_AT, 2u, LP)                            \
+        DOP_SYNC;                                                      \
+        DOP_LOAD(to, PIECE_AT, 2u, LP, false)                          \
+        subgroupBarrier();                                             \
     }
 #endif
 // m, each row times the value of it in `by`.
@@ -91,20 +122,20 @@ float scan_log2(float x)
             m[e] *= rows_by[e];                                \
     }
 
-// The products of a chunk's rows with one another, a block to a subgroup.
-void scan_products(uint sub)
+// The products of a chunk's rows with one another, a block to a subgroup, the last one first.
+void scan_products(uint number)
 {
-    for (uint b = sub; b < BLOCKS * (${DELTA}u + 1u); b += SUBGROUPS) {
+    for (uint b = number; b < BLOCKS * (${DELTA}u + 1u); b += SUBGROUPS) {
         bool keys = b >= BLOCKS;
         uint i = 0u, j = keys ? b - BLOCKS : b;
         while (j > i)
             j -= ++i;
         FRAG m = FRAG(0.0), row_log, column_log, row, column;
         [[unroll]] for (uint n = 0u; n < N / 16u; n++) {
-            HALF x, k;
-            coopMatLoadNV(x, dop_s, (keys ? K_AT : Q_AT) + i * 16u * LK + n * 2u, LK, false);
-            coopMatLoadNV(k, dop_s, K_AT + j * 16u * LK + n * 2u, LK, true);
-            m = coopMatMulAddNV(x, k, m);
+            scan_factor x, k;
+            DOP_LOAD(x, (keys ? K_AT : Q_AT) + i * 16u * LK + n * 2u, REST, LK, false)
+            DOP_LOAD(k, K_AT + j * 16u * LK + n * 2u, REST, LK, true)
+            DOP_MULTIPLY(m, x, k)
         }
         coopMatLoadNV(row_log, scan_log, i * 16u, 0u, true);
         coopMatLoadNV(column_log, scan_log, j * 16u, 0u, false);
@@ -125,8 +156,8 @@ void scan_products(uint sub)
         else
 #endif
         {
-            HALF small = HALF(m);
-            coopMatStoreNV(small, dop_s, (keys ? KK_AT : QK_AT) + i * 16u * LM + j * 2u, LM, false);
+            scan_factor halves = scan_halves(m);
+            DOP_STORE(halves, (keys ? KK_AT : QK_AT) + i * 16u * LM + j * 2u, REST_M, LM)
         }
     }
 }
@@ -142,10 +173,12 @@ void scan_invert(uint at)
     [[unroll]] for (uint j = 0u; j < 15u; j++)
         [[unroll]] for (uint i = j + 1u; i < 16u; i++)
             x[i] += scan_solve[b * 256u + i * 16u + j] * x[j];
-    [[unroll]] for (uint i = 0u; i < 2u; i++)
-        dop_s[KK_AT + at * LM + b * 2u + i] =
-            uvec4(packHalf2x16(vec2(x[i * 8u], x[i * 8u + 1u])), packHalf2x16(vec2(x[i * 8u + 2u], x[i * 8u + 3u])),
-                  packHalf2x16(vec2(x[i * 8u + 4u], x[i * 8u + 5u])), packHalf2x16(vec2(x[i * 8u + 6u], x[i * 8u + 7u])));
+    [[unroll]] for (uint i = 0u; i < 8u; i++) {
+        uint word = KK_AT + at * LM + b * 2u + i / 4u;
+        vec2 two = vec2(x[i * 2u], x[i * 2u + 1u]);
+        dop_s[word][i % 4u] = packHalf2x16(two);
+        dop_s[word + REST_M][i % 4u] = packHalf2x16(two - unpackHalf2x16(packHalf2x16(two)));
+    }
 }
 #endif
 
@@ -154,109 +187,114 @@ void main()
     uint h = DOP_GROUP.x, g = ${KEY_HEAD};
 ${ROWS_OF}    uint lane = gl_LocalInvocationIndex % SG, sub = gl_LocalInvocationIndex / SG;
     uint p0 = sub % CB * 16u, n0 = sub / CB * NB * 16u;
+    bool works = sub < WORKERS;
     FRAG s[NB];
-${FROM}    [[unroll]] for (uint b = 0u; b < NB; b++) {
-        [[unroll]] for (uint i = lane; i < 64u; i += SG) {
-            uint p = p0 + i / 4u, n = n0 + b * 16u + i % 4u * 4u, at = sub * 256u + i * 4u;
-            vec4 x = ${LOAD};
-            scan_v[at] = x.x;
-            scan_v[at + 1u] = x.y;
-            scan_v[at + 2u] = x.z;
-            scan_v[at + 3u] = x.w;
+${FROM}    if (works)
+        [[unroll]] for (uint b = 0u; b < NB; b++) {
+            [[unroll]] for (uint i = lane; i < 64u; i += SG) {
+                uint p = p0 + i / 4u, n = n0 + b * 16u + i % 4u * 4u;
+                dop_s[PIECE_AT + i] = floatBitsToUint(${LOAD});
+            }
+            DOP_SYNC;
+            coopMatLoadNV(s[b], dop_s, PIECE_AT, 4u, true);
+            subgroupBarrier();
         }
-        DOP_SYNC;
-        coopMatLoadNV(s[b], scan_v, sub * 256u, 16u, true);
-        subgroupBarrier();
-    }
     for (uint i = gl_LocalInvocationIndex; i < 16u; i += WG)
         scan_number[i] = float(i);
     for (uint first = begin; first < rows; first += ROWS) {
         uint count = min(ROWS, rows - first);
         barrier();
 ${STAGE}        barrier();
-        scan_products(sub);
-#if ${DELTA}
-        barrier();
-        for (uint i = gl_LocalInvocationIndex; i < ROWS; i += WG)
-            scan_invert(i);
-#endif
+        scan_products(SUBGROUPS - 1u - sub);
         // y and u: S q and S k, which become what a row adds.
         FRAG y[RB], u[RB];
-        [[unroll]] for (uint rb = 0u; rb < RB; rb++)
-            y[rb] = u[rb] = FRAG(0.0);
-        [[unroll]] for (uint b0 = 0u; b0 < NB; b0 += PIECES) {
-            HALF part[PIECES];
-#if ${CONVERTS}
-            [[unroll]] for (uint i = 0u; i < PIECES && b0 + i < NB; i++)
-                part[i] = HALF(s[b0 + i]);
-#else
-            [[unroll]] for (uint i = 0u; i < PIECES && b0 + i < NB; i++) {
-                HALF small = HALF(s[b0 + i]);
-                coopMatStoreNV(small, dop_s, PIECE_AT + i * 2u, LP, false);
-            }
-            DOP_SYNC;
-            [[unroll]] for (uint i = 0u; i < PIECES && b0 + i < NB; i++)
-                coopMatLoadNV(part[i], dop_s, PIECE_AT + i * 2u, LP, false);
-            subgroupBarrier();
-#endif
-            [[unroll]] for (uint i = 0u; i < PIECES && b0 + i < NB; i++)
-                [[unroll]] for (uint rb = 0u; rb < RB; rb++) {
-                    HALF x;
-                    uint at = rb * 16u * LK + n0 / 8u + (b0 + i) * 2u;
-                    coopMatLoadNV(x, dop_s, Q_AT + at, LK, false);
-                    y[rb] = coopMatMulAddNV(x, part[i], y[rb]);
-#if ${DELTA}
-                    coopMatLoadNV(x, dop_s, K_AT + at, LK, false);
-                    u[rb] = coopMatMulAddNV(x, part[i], u[rb]);
-#endif
-                }
-        }
-        [[unroll]] for (uint rb = 0u; rb < RB; rb++) {
-            FRAG v;
-            coopMatLoadNV(v, scan_v, rb * 16u * LV + p0, LV, false);
-            DOP_SCALE(y[rb], scan_from)
-#if ${DELTA}
-            DOP_SCALE(u[rb], scan_from)
-            [[unroll]] for (uint e = 0u; e < EL; e++)
-                v[e] -= u[rb][e];
-            DOP_SCALE(v, scan_beta)
-#endif
-            u[rb] = v;
-        }
-        barrier();
-        HALF x[RB];
-        [[unroll]] for (uint rb = 0u; rb < RB; rb++) {
-#if ${DELTA}
-            HALF m;
-            [[unroll]] for (uint c = 0u; c < rb; c++) {
-                coopMatLoadNV(m, dop_s, KK_AT + rb * 16u * LM + c * 2u, LM, false);
-                u[rb] = coopMatMulAddNV(m, x[c], u[rb]);
-            }
-            DOP_FACTOR(x[rb], u[rb])
-            coopMatLoadNV(m, dop_s, KK_AT + rb * 16u * LM + rb * 2u, LM, true);
-            u[rb] = coopMatMulAddNV(m, x[rb], FRAG(0.0));
-#endif
-            DOP_FACTOR(x[rb], u[rb])
-        }
-        if (sub < CB)
+        if (works) {
             [[unroll]] for (uint rb = 0u; rb < RB; rb++)
-                [[unroll]] for (uint c = 0u; c <= rb; c++) {
-                    HALF m;
-                    coopMatLoadNV(m, dop_s, QK_AT + rb * 16u * LM + c * 2u, LM, false);
-                    y[rb] = coopMatMulAddNV(m, x[c], y[rb]);
+                y[rb] = u[rb] = FRAG(0.0);
+            [[unroll]] for (uint b0 = 0u; b0 < NB; b0 += PIECES) {
+                scan_factor part[PIECES];
+                [[unroll]] for (uint i = 0u; i < PIECES && b0 + i < NB; i++) {
+                    part[i] = scan_halves(s[b0 + i]);
+#if !${CONVERTS}
+                    DOP_STORE(part[i], PIECE_AT + i * 4u, 2u, LP)
+#endif
                 }
-        [[unroll]] for (uint rb = 0u; rb < RB; rb++) {
-            DOP_SCALE(u[rb], scan_to)
-            DOP_FACTOR(x[rb], u[rb])
+#if !${CONVERTS}
+                DOP_SYNC;
+                scan_factor factor[PIECES];
+                [[unroll]] for (uint i = 0u; i < PIECES && b0 + i < NB; i++) {
+                    DOP_LOAD(factor[i], PIECE_AT + i * 4u, 2u, LP, false)
+                }
+                subgroupBarrier();
+#else
+#define factor part
+#endif
+                [[unroll]] for (uint i = 0u; i < PIECES && b0 + i < NB; i++)
+                    [[unroll]] for (uint rb = 0u; rb < RB; rb++) {
+                        scan_factor x;
+                        uint at = rb * 16u * LK + n0 / 8u + (b0 + i) * 2u;
+                        DOP_LOAD(x, Q_AT + at, REST, LK, false)
+                        DOP_MULTIPLY(y[rb], x, factor[i])
+#if ${DELTA}
+                        DOP_LOAD(x, K_AT + at, REST, LK, false)
+                        DOP_MULTIPLY(u[rb], x, factor[i])
+#endif
+                    }
+            }
         }
-        float all = scan_from[ROWS - 1u];
-        [[unroll]] for (uint b = 0u; b < NB; b++) {
-            [[unroll]] for (uint e = 0u; e < EL; e++)
-                s[b][e] *= all;
+#if ${DELTA}
+        barrier();
+        for (uint i = WG - 1u - gl_LocalInvocationIndex; i < ROWS; i += WG)
+            scan_invert(i);
+#endif
+        if (works)
             [[unroll]] for (uint rb = 0u; rb < RB; rb++) {
-                HALF k;
-                coopMatLoadNV(k, dop_s, K_AT + rb * 16u * LK + n0 / 8u + b * 2u, LK, true);
-                s[b] = coopMatMulAddNV(k, x[rb], s[b]);
+                FRAG v;
+                coopMatLoadNV(v, scan_v, rb * 16u * LV + p0, LV, false);
+                DOP_SCALE(y[rb], scan_from)
+#if ${DELTA}
+                DOP_SCALE(u[rb], scan_from)
+                [[unroll]] for (uint e = 0u; e < EL; e++)
+                    v[e] -= u[rb][e];
+                DOP_SCALE(v, scan_beta)
+#endif
+                u[rb] = v;
+            }
+        barrier();
+        if (works) {
+            scan_factor x[RB], m;
+            [[unroll]] for (uint rb = 0u; rb < RB; rb++) {
+#if ${DELTA}
+                [[unroll]] for (uint c = 0u; c < rb; c++) {
+                    DOP_LOAD(m, KK_AT + rb * 16u * LM + c * 2u, REST_M, LM, false)
+                    DOP_MULTIPLY(u[rb], m, x[c])
+                }
+                DOP_FACTOR(x[rb], u[rb])
+                DOP_LOAD(m, KK_AT + rb * 16u * LM + rb * 2u, REST_M, LM, true)
+                u[rb] = FRAG(0.0);
+                DOP_MULTIPLY(u[rb], m, x[rb])
+#endif
+                DOP_FACTOR(x[rb], u[rb])
+            }
+            if (sub < CB)
+                [[unroll]] for (uint rb = 0u; rb < RB; rb++)
+                    [[unroll]] for (uint c = 0u; c <= rb; c++) {
+                        DOP_LOAD(m, QK_AT + rb * 16u * LM + c * 2u, REST_M, LM, false)
+                        DOP_MULTIPLY(y[rb], m, x[c])
+                    }
+            [[unroll]] for (uint rb = 0u; rb < RB; rb++) {
+                DOP_SCALE(u[rb], scan_to)
+                DOP_FACTOR(x[rb], u[rb])
+            }
+            float all = scan_from[ROWS - 1u];
+            [[unroll]] for (uint b = 0u; b < NB; b++) {
+                [[unroll]] for (uint e = 0u; e < EL; e++)
+                    s[b][e] *= all;
+                [[unroll]] for (uint rb = 0u; rb < RB; rb++) {
+                    scan_factor k;
+                    DOP_LOAD(k, K_AT + rb * 16u * LK + n0 / 8u + b * 2u, REST, LK, true)
+                    DOP_MULTIPLY(s[b], k, x[rb])
+                }
             }
         }
 #if ${SPLIT} > 1
@@ -279,14 +317,14 @@ ${STAGE}        barrier();
             [[unroll]] for (uint rb = 0u; rb < RB; rb++)
                 coopMatStoreNV(y[rb], scan_v, rb * 16u * LV + p0, LV, false);
 ${AFTER}    }
-    barrier();
-    [[unroll]] for (uint b = 0u; b < NB; b++) {
-        coopMatStoreNV(s[b], scan_v, sub * 256u, 16u, true);
-        DOP_SYNC;
-        [[unroll]] for (uint i = lane; i < 64u; i += SG) {
-            uint p = p0 + i / 4u, n = n0 + b * 16u + i % 4u * 4u, at = sub * 256u + i * 4u, c = (h * P + p) * N + n;
-            vec4 x = vec4(scan_v[at], scan_v[at + 1u], scan_v[at + 2u], scan_v[at + 3u]);
-${SAVE}        }
-        subgroupBarrier();
-    }
+    if (works)
+        [[unroll]] for (uint b = 0u; b < NB; b++) {
+            coopMatStoreNV(s[b], dop_s, PIECE_AT, 4u, true);
+            DOP_SYNC;
+            [[unroll]] for (uint i = lane; i < 64u; i += SG) {
+                uint p = p0 + i / 4u, n = n0 + b * 16u + i % 4u * 4u, c = (h * P + p) * N + n;
+                vec4 x = uintBitsToFloat(dop_s[PIECE_AT + i]);
+${SAVE}            }
+            subgroupBarrier();
+        }
 }
