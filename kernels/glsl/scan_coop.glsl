@@ -49,14 +49,19 @@ shared float scan_beta[ROWS], scan_number[16];
 shared float scan_solve[RB * 256u]; // the system's blocks on the diagonal
 #endif
 ${DECLS}
+// The part of a number that a half holds exactly.  A conversion there and back may be taken for nothing by a driver, so that
+// nothing would be left beside it.
+float scan_most(float x) { return uintBitsToFloat(floatBitsToUint(x) & 0xffffe000u); }
+vec2 scan_most(vec2 x) { return vec2(scan_most(x.x), scan_most(x.y)); }
 // Four values of q or k, or of v, by their number in [ROWS, N] or [ROWS, P].
 void scan_put(uint at, uint i, vec4 x)
 {
-    uint word = at + i / (N / 4u) * LK + i % (N / 4u) / 2u, a = packHalf2x16(x.xy), b = packHalf2x16(x.zw);
-    dop_s[word][i % 2u * 2u] = a;
-    dop_s[word][i % 2u * 2u + 1u] = b;
-    dop_s[word + REST][i % 2u * 2u] = packHalf2x16(x.xy - unpackHalf2x16(a));
-    dop_s[word + REST][i % 2u * 2u + 1u] = packHalf2x16(x.zw - unpackHalf2x16(b));
+    uint word = at + i / (N / 4u) * LK + i % (N / 4u) / 2u;
+    vec2 a = scan_most(x.xy), b = scan_most(x.zw);
+    dop_s[word][i % 2u * 2u] = packHalf2x16(a);
+    dop_s[word][i % 2u * 2u + 1u] = packHalf2x16(b);
+    dop_s[word + REST][i % 2u * 2u] = packHalf2x16(x.xy - a);
+    dop_s[word + REST][i % 2u * 2u + 1u] = packHalf2x16(x.zw - b);
 }
 #define DOP_SQ_PUT(i, x) scan_put(Q_AT, i, x)
 #define DOP_SK_PUT(i, x) scan_put(K_AT, i, x)
@@ -83,10 +88,12 @@ struct scan_factor { HALF most, rest; };
 scan_factor scan_halves(FRAG x)
 {
     scan_factor f;
-    f.most = HALF(x);
-    FRAG back = FRAG(f.most);
-    [[unroll]] for (uint e = 0u; e < EL; e++)
-        x[e] -= back[e];
+    FRAG most = x;
+    [[unroll]] for (uint e = 0u; e < EL; e++) {
+        most[e] = scan_most(x[e]);
+        x[e] -= most[e];
+    }
+    f.most = HALF(most);
     f.rest = HALF(x);
     return f;
 }
@@ -175,9 +182,9 @@ void scan_invert(uint at)
             x[i] += scan_solve[b * 256u + i * 16u + j] * x[j];
     [[unroll]] for (uint i = 0u; i < 8u; i++) {
         uint word = KK_AT + at * LM + b * 2u + i / 4u;
-        vec2 two = vec2(x[i * 2u], x[i * 2u + 1u]);
-        dop_s[word][i % 4u] = packHalf2x16(two);
-        dop_s[word + REST_M][i % 4u] = packHalf2x16(two - unpackHalf2x16(packHalf2x16(two)));
+        vec2 two = vec2(x[i * 2u], x[i * 2u + 1u]), most = scan_most(two);
+        dop_s[word][i % 4u] = packHalf2x16(most);
+        dop_s[word + REST_M][i % 4u] = packHalf2x16(two - most);
     }
 }
 #endif
