@@ -1,29 +1,23 @@
 /* Linear recurrences: a head's state stays in registers while the rows of the step go by, row by row (scan.glsl), or, where
  * there are many, a chunk at a time, of whose rows none waits for the one before it (scan_chunks.glsl). */
-#include "kernels/gen.h"
+#include "kernels/gen_scan.h"
 
 #include <string.h>
 
-typedef struct scan {
-    const dop_node *n;
-    uint32_t heads, p, groups, count; /* H, P, G, N */
-    uint32_t width;                   /* of N that lie in one register vector: 4 or 1 */
-} scan;
-
-static scan
-find_scan(const dop_site *s)
+dop_scan
+dop_scan_at(const dop_site *s)
 {
     const dop_graph *g = s->g;
     const dop_node *n = dop_node_at(g, s->r->info->scan);
     const dop_shape *q = &dop_node_at(g, n->src[0])->shape, *v = &dop_node_at(g, n->src[2])->shape;
     uint32_t count = q->dim[2].mul;
-    return (scan){n, v->dim[1].mul, v->dim[2].mul, q->dim[1].mul, count, count % 4 == 0 ? 4 : 1};
+    return (dop_scan){n, v->dim[1].mul, v->dim[2].mul, q->dim[1].mul, count, count % 4 == 0 ? 4 : 1, n->n_srcs > 6};
 }
 
-static scan
-scan_of(const dop_gen *gen)
+dop_scan
+dop_scan_of(const dop_gen *gen)
 {
-    return find_scan(&(dop_site){gen->e.g, gen->e.r, gen->e.target, gen->e.routes});
+    return dop_scan_at(&(dop_site){gen->e.g, gen->e.r, gen->e.target, gen->e.routes});
 }
 
 /* Fills one shared array: `count` values of each staged row, from column `base` on, through PUT and PUT1. */
@@ -45,19 +39,38 @@ stage_values(dop_gen *gen, dop_node_id src, uint32_t count, const char *base, co
     dop_buf_finish(&inner);
 }
 
-/* A head of q or k as a row program: a subgroup each, or the workgroup one after the other. */
-static void
-stage_heads(dop_gen *gen, const scan *s, dop_buf *body)
+void
+dop_scan_head(dop_gen *gen, const dop_scan *s, uint32_t which, dop_buf *body)
 {
     dop_emit *e = &gen->e;
-    const dop_analysis *a = e->r->info;
-    bool subgroups = gen->choice->tile.subgroup;
-    uint32_t n_binds = e->n_binds, jobs = 0, job = 0;
+    const dop_program *made = &e->r->info->heads[which];
+    uint32_t n_binds = e->n_binds;
+    dop_rowprog p = {.nodes = made->nodes,
+                     .n_nodes = made->n_nodes,
+                     .len = s->count,
+                     .t = e->g->max_t == 1 ? "0u" : "t",
+                     .unit = "g",
+                     .lanes = gen->choice->tile.subgroup ? e->target->subgroup : 0,
+                     .lane = "lane",
+                     .staged = s->n->src[which],
+                     .stage = which ? "DOP_SK" : "DOP_SQ",
+                     .stage_base = "row * N",
+                     .serial = which};
+    dop_gen_rowprog(gen, &p, body);
+    e->n_binds = n_binds;
+}
+
+/* Heads of q or k: a subgroup each, or the workgroup one after the other. */
+static void
+stage_heads(dop_gen *gen, const dop_scan *s, dop_buf *body)
+{
+    const dop_analysis *a = gen->e.r->info;
+    uint32_t jobs = 0, job = 0;
     for (uint32_t i = 0; i < 2; i++)
         jobs += a->heads[i].n_nodes > 0;
     if (jobs == 0)
         return;
-    if (subgroups)
+    if (gen->choice->tile.subgroup)
         dop_buf_printf(
             body, "    for (uint job = gl_LocalInvocationIndex / SG; job < count * %uu; job += SUBGROUPS) {\n", jobs);
     else
@@ -66,27 +79,15 @@ stage_heads(dop_gen *gen, const scan *s, dop_buf *body)
     for (uint32_t i = 0; i < 2; i++) {
         if (a->heads[i].n_nodes == 0)
             continue;
-        dop_rowprog p = {.nodes = a->heads[i].nodes,
-                         .n_nodes = a->heads[i].n_nodes,
-                         .len = s->count,
-                         .t = e->g->max_t == 1 ? "0u" : "t",
-                         .unit = "g",
-                         .lanes = subgroups ? e->target->subgroup : 0,
-                         .lane = "lane",
-                         .staged = s->n->src[i],
-                         .stage = i ? "DOP_SK" : "DOP_SQ",
-                         .stage_base = "row * N",
-                         .serial = i};
         dop_buf_printf(body, "    if (job %% %uu == %uu) {\n", jobs, job++);
-        dop_gen_rowprog(gen, &p, body);
+        dop_scan_head(gen, s, i, body);
         dop_buf_puts(body, "    }\n");
-        e->n_binds = n_binds;
     }
     dop_buf_puts(body, "    }\n");
 }
 
 static void
-stage(dop_gen *gen, const scan *s, dop_buf *body)
+stage(dop_gen *gen, const dop_scan *s, dop_buf *body)
 {
     const dop_analysis *a = gen->e.r->info;
     const char *head = dop_emit_str(&gen->e, "h * P");
@@ -96,69 +97,91 @@ stage(dop_gen *gen, const scan *s, dop_buf *body)
     stage_heads(gen, s, body);
     stage_values(gen, s->n->src[2], s->p, head, "DOP_SV_PUT", 1, body);
     stage_values(gen, s->n->src[3], 1, "h", "DOP_SD_PUT", 1, body);
-    if (s->n->n_srcs > 6)
+    if (s->delta)
         stage_values(gen, s->n->src[6], 1, "h", "DOP_SB_PUT", 1, body);
 }
 
-/* What is made of the values: a row program for each row. */
-static void
-emit_behind(dop_gen *gen, const scan *s, dop_buf *body)
+void
+dop_scan_behind(dop_gen *gen, const dop_scan *s, const char *stride, const char *store_if, dop_buf *body)
 {
     dop_emit *e = &gen->e;
     const dop_analysis *a = e->r->info;
-    bool subgroups = gen->choice->tile.subgroup;
     uint32_t n_binds = e->n_binds;
-    if (a->behind.n_nodes == 0)
-        return;
     dop_rowprog p = {.nodes = a->behind.nodes,
                      .n_nodes = a->behind.n_nodes,
                      .len = s->p,
                      .t = e->g->max_t == 1 ? "0u" : "t",
                      .unit = "h",
-                     .lanes = subgroups ? e->target->subgroup : 0,
+                     .lanes = gen->choice->tile.subgroup ? e->target->subgroup : 0,
                      .lane = "lane",
+                     .store_if = store_if,
                      .serial = 2};
+    dop_emit_bind(e, a->made[0], "scan_v", true, dop_emit_str(e, "(h * P - row * %s)", stride));
+    dop_gen_rowprog(gen, &p, body);
+    e->n_binds = n_binds;
+}
+
+/* What is made of the values: a row program for each row. */
+static void
+emit_behind(dop_gen *gen, const dop_scan *s, dop_buf *body)
+{
+    if (gen->e.r->info->behind.n_nodes == 0)
+        return;
     dop_buf_puts(body, "        barrier();\n");
-    dop_buf_puts(body, subgroups
+    dop_buf_puts(body, gen->choice->tile.subgroup
                            ? "    for (uint row = gl_LocalInvocationIndex / SG; row < count; row += SUBGROUPS) {\n"
                            : "    for (uint row = 0u; row < count; row++) {\n");
     dop_buf_puts(body, "    uint t = first + row;\n");
-    dop_emit_bind(e, a->made[0], "scan_v", true, "(h * P - row * P)");
-    dop_gen_rowprog(gen, &p, body);
-    e->n_binds = n_binds;
+    dop_scan_behind(gen, s, "P", NULL, body);
     dop_buf_puts(body, "    }\n");
 }
 
 /* The sequence of the workgroup's rows; and where its part of a state begins. */
 static const char *
-sequence(dop_emit *e, const scan *s)
+sequence(dop_emit *e, const dop_scan *s)
 {
     return dop_emit_sequence(e, s->n->src[5], dop_graph_mixes(e->g) ? "begin" : "0u");
 }
 
 static const char *
-state_base(dop_emit *e, const scan *s, dop_node_id state, bool successor)
+state_base(dop_emit *e, const dop_scan *s, dop_node_id state, bool successor)
 {
     const char *q = sequence(e, s), *copy = dop_emit_replace_copy(e, state, q, successor);
     return e->g->max_q == 1 ? copy : dop_emit_str(e, "(%s + %s * %uu)", copy, q, dop_node_cols(e->g, state));
 }
 
-/* The state goes where it is kept, and, when something else reads it, among the values of the step. */
-static void
-emit_save(dop_gen *gen, const scan *s, dop_buf *body)
+const char *
+dop_scan_load(dop_gen *gen, const dop_scan *s, dop_buf *out)
+{
+    dop_emit *e = &gen->e;
+    const dop_node *state = dop_node_at(e->g, s->n->src[4]);
+    dop_emit_scope(e, out, "    ");
+    const char *copy = state_base(e, s, s->n->src[4], false);
+    return dop_emit_str(e, "dop_ld%u_%s(%s, %s + (h * P + p) * N + n)", s->width, dop_type_of(state->type)->name,
+                        dop_emit_arg(e, s->n->src[4], false), copy);
+}
+
+void
+dop_scan_save(dop_gen *gen, const dop_scan *s, const char *value, const char *indent, dop_buf *before, dop_buf *out)
 {
     dop_emit *e = &gen->e;
     const dop_analysis *a = e->r->info;
-    dop_buf inner = {0};
     if (a->saved) {
-        dop_emit_scope(e, body, "    ");
+        dop_emit_scope(e, before, "    ");
         dop_emit_line(e, "uint to = %s;", state_base(e, s, a->saved, true));
     }
-    dop_emit_scope(e, &inner, "                ");
+    dop_emit_scope(e, out, indent);
     if (a->saved)
-        dop_emit_line(e, "dop_st%u_f32(%s, to + c, s[r * J + j]);", s->width, dop_emit_arg(e, a->saved, true));
+        dop_emit_line(e, "dop_st%u_f32(%s, to + c, %s);", s->width, dop_emit_arg(e, a->saved, true), value);
     if (a->made[1] && dop_region_is_out(e->r, a->made[1]))
-        dop_emit_store(e, a->made[1], (dop_index){sequence(e, s), "c"}, s->width, "s[r * J + j]");
+        dop_emit_store(e, a->made[1], (dop_index){sequence(e, s), "c"}, s->width, value);
+}
+
+static void
+emit_save(dop_gen *gen, const dop_scan *s, dop_buf *body)
+{
+    dop_buf inner = {0};
+    dop_scan_save(gen, s, "s[r * J + j]", "                ", body, &inner);
     if (inner.data)
         dop_buf_printf(body,
                        "    [[unroll]] for (uint r = 0u; r < R; r++)\n"
@@ -169,9 +192,8 @@ emit_save(dop_gen *gen, const scan *s, dop_buf *body)
     dop_buf_finish(&inner);
 }
 
-/* Which rows of the step are the workgroup's: all of them, or those of the sequence whose first row has its number. */
-static void
-find_rows(dop_gen *gen, dop_buf *out)
+void
+dop_scan_rows(dop_gen *gen, dop_buf *out)
 {
     dop_emit *e = &gen->e;
     const char *rows = dop_emit_n_tokens(e);
@@ -189,23 +211,34 @@ find_rows(dop_gen *gen, dop_buf *out)
                    rows, s, s, rows, s, s);
 }
 
+const char *
+dop_scan_key_head(dop_gen *gen, const dop_scan *s)
+{
+    dop_emit *e = &gen->e;
+    return dop_node_i(e->g, e->r->info->scan, DOP_A_interleaved) ? dop_emit_str(e, "h %% %uu", s->groups)
+                                                                 : dop_emit_str(e, "h / %uu", s->heads / s->groups);
+}
+
+void
+dop_scan_grid(dop_gen *gen, const dop_scan *s)
+{
+    gen->grid[0] = s->heads;
+    gen->grid[1] = dop_graph_mixes(gen->e.g) ? gen->e.g->max_t : 1;
+    gen->grid[2] = 1;
+}
+
 static dop_status
 emit_as(dop_gen *gen, const char *template)
 {
     dop_emit *e = &gen->e;
-    const scan s = scan_of(gen);
+    const dop_scan s = dop_scan_of(gen);
     const dop_tile *tile = &gen->choice->tile;
     dop_keys keys = {0};
     dop_buf decls = {0}, from = {0}, stages = {0}, after = {0}, save = {0}, rows = {0};
     uint32_t teams = tile->wg / tile->lanes;
     dop_buf_puts(&decls, "#define DOP_SV_PUT1(i, x) scan_v[i] = x\n#define DOP_SD_PUT1(i, x) scan_decay[i] = x\n"
                          "#define DOP_SB_PUT1(i, x) scan_beta[i] = x\n");
-    dop_emit_scope(e, &from, "    ");
-    const dop_node *state = dop_node_at(e->g, s.n->src[4]);
-    const char *copy = state_base(e, &s, s.n->src[4], false);
-    dop_keys_set(&keys, "LOAD",
-                 dop_emit_str(e, "dop_ld%u_%s(%s, %s + (h * P + p) * N + n)", s.width, dop_type_of(state->type)->name,
-                              dop_emit_arg(e, s.n->src[4], false), copy));
+    dop_keys_set(&keys, "LOAD", dop_scan_load(gen, &s, &from));
     stage(gen, &s, &stages);
     emit_behind(gen, &s, &after);
     emit_save(gen, &s, &save);
@@ -217,20 +250,16 @@ emit_as(dop_gen *gen, const char *template)
     dop_keys_num(gen, &keys, "J", dop_div_up_u32(s.count, tile->lanes * s.width));
     dop_keys_num(gen, &keys, "R", dop_div_up_u32(s.p, teams));
     dop_keys_num(gen, &keys, "ROWS", tile->bq);
-    const bool in_turn = dop_node_i(e->g, e->r->info->scan, DOP_A_interleaved);
-    dop_keys_set(&keys, "KEY_HEAD",
-                 in_turn ? dop_emit_str(e, "h %% %uu", s.groups) : dop_emit_str(e, "h / %uu", s.heads / s.groups));
-    dop_keys_num(gen, &keys, "DELTA", s.n->n_srcs > 6);
-    find_rows(gen, &rows);
+    dop_keys_set(&keys, "KEY_HEAD", dop_scan_key_head(gen, &s));
+    dop_keys_num(gen, &keys, "DELTA", s.delta);
+    dop_scan_rows(gen, &rows);
     dop_keys_set(&keys, "ROWS_OF", rows.data ? rows.data : "");
     dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
     dop_keys_set(&keys, "FROM", from.data ? from.data : "");
     dop_keys_set(&keys, "STAGE", stages.data ? stages.data : "");
     dop_keys_set(&keys, "AFTER", after.data ? after.data : "");
     dop_keys_set(&keys, "SAVE", save.data ? save.data : "");
-    gen->grid[0] = s.heads;
-    gen->grid[1] = dop_graph_mixes(e->g) ? e->g->max_t : 1;
-    gen->grid[2] = 1;
+    dop_scan_grid(gen, &s);
     dop_status st = e->status == DOP_OK ? dop_template_fill(gen, template, &keys, &gen->main) : e->status;
     dop_buf_finish(&decls);
     dop_buf_finish(&from);
@@ -254,7 +283,7 @@ emit_chunks(dop_gen *gen)
 }
 
 static uint32_t
-row_bytes(const scan *s)
+row_bytes(const dop_scan *s)
 {
     return (2 * s->count + s->p + 2) * 4;
 }
@@ -262,14 +291,14 @@ row_bytes(const scan *s)
 static uint32_t
 shared_bytes(dop_gen *gen)
 {
-    const scan s = scan_of(gen);
+    const dop_scan s = dop_scan_of(gen);
     return gen->choice->tile.bq * row_bytes(&s);
 }
 
-static dop_refusal
-fits(const dop_site *s)
+dop_refusal
+dop_scan_fits(const dop_site *s)
 {
-    const dop_node *state = dop_node_at(s->g, find_scan(s).n->src[4]);
+    const dop_node *state = dop_node_at(s->g, dop_scan_at(s).n->src[4]);
     if (state->op != DOP_OP_state || state->type != DOP_TYPE_f32)
         return (dop_refusal){"the state before the step is not kept as f32", NULL};
     return (dop_refusal){0};
@@ -277,16 +306,16 @@ fits(const dop_site *s)
 
 /* Rows of q and k are padded by a vector; so are those of the matrices of a chunk's rows, of which the delta rule has two. */
 static uint32_t
-chunk_bytes(const scan *s, uint32_t rows)
+chunk_bytes(const dop_scan *s, uint32_t rows)
 {
-    uint32_t matrices = s->n->n_srcs > 6 ? 2 : 1;
+    uint32_t matrices = s->delta ? 2 : 1;
     return rows * (2 * (s->count + 4) + matrices * (rows + 4) + s->p + 4) * 4;
 }
 
 static uint32_t
 shared_of_chunks(dop_gen *gen)
 {
-    const scan s = scan_of(gen);
+    const dop_scan s = dop_scan_of(gen);
     return chunk_bytes(&s, gen->choice->tile.bq);
 }
 
@@ -294,7 +323,7 @@ enum { MOST_ROWS = 16, GPU_LANES = 8, CHUNK = 32, LEAST_CHUNK = 8 };
 
 /* Invocations that share a row of the state. */
 static uint32_t
-lanes_of(const dop_site *site, const scan *s)
+lanes_of(const dop_site *site, const dop_scan *s)
 {
     const dop_target *t = site->t;
     uint32_t lanes = t->cpu ? t->subgroup : t->subgroup < GPU_LANES ? t->subgroup : GPU_LANES;
@@ -307,7 +336,7 @@ lanes_of(const dop_site *site, const scan *s)
 static void
 tile_of(const dop_site *site, dop_tile *tile)
 {
-    const scan s = find_scan(site);
+    const dop_scan s = dop_scan_at(site);
     const dop_target *t = site->t;
     uint32_t room = t->shared_bytes / 2 / row_bytes(&s), most = tile->wg;
     tile->lanes = tile->subgroup ? lanes_of(site, &s) : 1;
@@ -324,7 +353,7 @@ static void
 tile_of_chunks(const dop_site *site, dop_tile *tile)
 {
     enum { SUMS = 256 }; /* bytes that common.glsl has for reductions, at most */
-    const scan s = find_scan(site);
+    const dop_scan s = dop_scan_at(site);
     tile_of(site, tile);
     uint32_t step = tile->lanes > LEAST_CHUNK ? tile->lanes : LEAST_CHUNK;
     tile->bq = (CHUNK / step > 0 ? CHUNK / step : 1) * step;
@@ -338,7 +367,7 @@ static dop_refusal
 fits_chunks(const dop_site *site)
 {
     enum { MOST_PRODUCTS = 160 };
-    const scan s = find_scan(site);
+    const dop_scan s = dop_scan_at(site);
     dop_tile tile = {.wg = site->t->max_workgroup < 256 ? site->t->max_workgroup : 256, .subgroup = true};
     if (s.width != 4)
         return (dop_refusal){"rows of the state are no multiple of 4 values", NULL};
@@ -346,7 +375,7 @@ fits_chunks(const dop_site *site)
     uint32_t rows = dop_div_up_u32(s.p, tile.wg / tile.lanes), vectors = dop_div_up_u32(s.count, tile.lanes * 4);
     if (rows * vectors * tile.lanes > MOST_PRODUCTS)
         return (dop_refusal){"an invocation would have too much of the state", NULL};
-    return fits(site);
+    return dop_scan_fits(site);
 }
 
 static const char *
@@ -356,19 +385,19 @@ avoid_chunks(const dop_site *s)
         return "the step has rows of several sequences, few of each";
     if (s->g->max_t < LEAST_CHUNK)
         return "fewer rows than a chunk";
-    /* Measured on an H200 (tests/bench/RESULTS.md): lanes wait for shared memory instead of the state of the row before.  A
-     * software device takes seconds to compile it. */
-    return "row by row is not slower";
+    /* Measured on an H200 and on no other GPU (tests/bench/RESULTS.md): lanes wait for shared memory instead of the state of the
+     * row before.  A software device takes seconds to compile it. */
+    return "row by row was not slower where it was measured";
 }
 
 /* A workgroup for each head, as without stages: its state is on the way to registers while the row's values are made. */
 static const char *
 as_stage(const dop_site *site, dop_tile *tile)
 {
-    const scan s = find_scan(site);
+    const dop_scan s = dop_scan_at(site);
     tile->lanes = lanes_of(site, &s);
     tile->bq = 1;
-    return fits(site).why;
+    return dop_scan_fits(site).why;
 }
 
 const dop_descriptor dop_descriptor_scan_chunks = {
@@ -379,14 +408,14 @@ const dop_descriptor dop_descriptor_scan_chunks = {
     .emit = emit_chunks,
 };
 const dop_descriptor dop_descriptor_scan = {
-    .fits = fits,
+    .fits = dop_scan_fits,
     .tile = tile_of,
     .shared = shared_bytes,
     .emit = emit,
     .stage = DOP_VARIANT_scan_subgroup,
 };
 const dop_descriptor dop_descriptor_scan_subgroup = {
-    .fits = fits,
+    .fits = dop_scan_fits,
     .tile = tile_of,
     .shared = shared_bytes,
     .emit = emit,

@@ -1,0 +1,263 @@
+/* Linear recurrences of many rows on matrix units, in chunks (scan_coop.glsl). */
+#include "kernels/gen_scan.h"
+
+enum { BLOCK = 16, CHUNK = 32, HELPERS = 8, LEAST_ROWS = 64, MOST_STATE = 256 };
+
+/* What follows from a tile: which subgroup has what, and where things are in shared memory, in words of 16 bytes. */
+typedef struct layout {
+    uint32_t rows;      /* of a chunk */
+    uint32_t split;     /* subgroups that share columns of the state */
+    uint32_t workers;   /* subgroups that have a part of the state */
+    uint32_t subgroups; /* in all */
+    uint32_t pieces;    /* factors that pass through a subgroup's piece at once */
+    uint32_t piece_at, words;
+    uint32_t bytes; /* of shared memory in all */
+} layout;
+
+/* The rest of a column's state is as much work as its products, so that subgroups may share it; with a delta rule they would
+ * have to meet before it is solved. */
+static uint32_t
+split_of(const dop_scan *s)
+{
+    enum { ENOUGH = 8 };
+    uint32_t split = 1;
+    while (!s->delta && s->p / BLOCK * split * 2 <= ENOUGH && s->count / BLOCK % (split * 2) == 0)
+        split *= 2;
+    return split;
+}
+
+static layout
+layout_of(const dop_scan *s, uint32_t rows, const dop_target *t)
+{
+    enum { SUMS = 256 }; /* bytes that common.glsl has for reductions, at most */
+    layout l = {.rows = rows, .split = split_of(s)};
+    l.workers = s->p / BLOCK * l.split;
+    l.subgroups = l.workers + HELPERS;
+    l.piece_at = rows * 4 * (s->count / 8 + 1) + (s->delta ? 4 : 2) * rows * (rows / 8 + 1);
+    uint32_t others = (rows * (s->p + 4) + 4 * rows + BLOCK + (s->delta ? rows * BLOCK : 0)) * 4;
+    for (l.pieces = 4;; l.pieces /= 2) {
+        l.words = l.piece_at + l.workers * BLOCK * (l.pieces * 4 + 1);
+        l.bytes = l.words * 16 + others;
+        if (l.pieces == 1 || l.bytes + SUMS <= t->shared_bytes)
+            return l;
+    }
+}
+
+/* Are sums made factors by a conversion?  In the NV form matrices are not tied to a use. */
+static bool
+converts(const dop_gen *gen)
+{
+    return !(gen->e.target->caps & DOP_CAP_coop_khr);
+}
+
+/* Every invocation takes four values at a time, and all loads of a chunk are under way at once.  Rows that the chunk has not
+ * are the step's last one again. */
+static void
+stage_values(dop_gen *gen, dop_node_id src, uint32_t count, const char *base, const char *put, dop_buf *body)
+{
+    dop_emit *e = &gen->e;
+    const uint32_t fours = gen->choice->tile.bq * count / 4;
+    const bool even = fours % gen->choice->tile.wg == 0;
+    dop_buf inner = {0};
+    dop_emit_scope(e, &inner, "            ");
+    dop_emit_line(e, put, dop_emit_value(e, src, (dop_index){"t", "c"}, 4));
+    dop_buf_printf(
+        body,
+        "        [[unroll]] for (uint i = 0u; i < %uu; i += WG) {\n"
+        "            uint at = i + gl_LocalInvocationIndex, row = at / %uu, t = min(first + row, rows - 1u);\n"
+        "            uint c = %s + at %% %uu * 4u;\n%s%s%s        }\n",
+        fours, count / 4, base, count / 4, even ? "" : dop_emit_str(e, "            if (at < %uu) {\n", fours),
+        inner.data ? inner.data : "", even ? "" : "            }\n");
+    dop_buf_finish(&inner);
+}
+
+/* A subgroup for each row, without a loop: `body` runs for row `row` of the chunk, whose number before it is `job`. */
+static void
+each_row(dop_gen *gen, const dop_buf *inner, dop_buf *body)
+{
+    const uint32_t subgroups = gen->choice->tile.wg / gen->e.target->subgroup;
+    const bool even = gen->choice->tile.bq % subgroups == 0;
+    dop_buf_printf(body,
+                   "    [[unroll]] for (uint i = 0u; i < ROWS; i += SUBGROUPS) {\n"
+                   "    uint row = %s, t = min(first + row, rows - 1u);\n%s    }\n",
+                   even ? "i + sub" : "min(i + sub, ROWS - 1u)", inner->data ? inner->data : "");
+}
+
+/* The first subgroup takes the decays, and adds up their logarithms. */
+static void
+stage_factors(dop_gen *gen, const dop_scan *s, dop_buf *body)
+{
+    dop_emit *e = &gen->e;
+    dop_buf inner = {0};
+    dop_emit_scope(e, &inner, "            ");
+    const char *decay = dop_emit_value(e, s->n->src[3], (dop_index){"t", "h"}, 1);
+    dop_emit_line(e, "float part = sum + subgroupInclusiveAdd(row < count ? scan_log2(%s) : 0.0);", decay);
+    if (s->delta)
+        dop_emit_line(e, "float beta = %s;", dop_emit_value(e, s->n->src[6], (dop_index){"t", "h"}, 1));
+    dop_buf_printf(body,
+                   "    if (sub == 0u) {\n        float sum = 0.0;\n"
+                   "        [[unroll]] for (uint base = 0u; base < ROWS; base += SG) {\n"
+                   "            uint row = base + lane, t = min(first + row, rows - 1u);\n%s"
+                   "            if (row < ROWS) {\n"
+                   "                scan_log[row] = part;\n                scan_from[row] = exp2(part);\n"
+                   "%s            }\n"
+                   "            sum = subgroupShuffle(part, SG - 1u);\n        }\n"
+                   "        for (uint row = lane; row < ROWS; row += SG)\n"
+                   "            scan_to[row] = exp2(sum - scan_log[row]);\n    }\n",
+                   inner.data ? inner.data : "",
+                   s->delta ? "                scan_beta[row] = row < count ? beta : 0.0;\n" : "");
+    dop_buf_finish(&inner);
+}
+
+static void
+stage(dop_gen *gen, const dop_scan *s, dop_buf *body)
+{
+    const dop_analysis *a = gen->e.r->info;
+    stage_factors(gen, s, body);
+    for (uint32_t i = 0; i < 2; i++) {
+        dop_buf head = {0};
+        if (a->heads[i].n_nodes == 0) {
+            stage_values(gen, s->n->src[i], s->count, "g * N", i ? "DOP_SK_PUT(at, %s);" : "DOP_SQ_PUT(at, %s);", body);
+            continue;
+        }
+        dop_scan_head(gen, s, i, &head);
+        each_row(gen, &head, body);
+        dop_buf_finish(&head);
+    }
+    stage_values(gen, s->n->src[2], s->p, "h * P", "scan_put_v(at, row < count ? %s : vec4(0.0));", body);
+}
+
+static void
+emit_behind(dop_gen *gen, const dop_scan *s, dop_buf *body)
+{
+    dop_buf row = {0};
+    if (gen->e.r->info->behind.n_nodes == 0)
+        return;
+    dop_buf_puts(body, "        barrier();\n");
+    dop_scan_behind(gen, s, "LV", "i + sub < count", &row);
+    each_row(gen, &row, body);
+    dop_buf_finish(&row);
+}
+
+static void
+layout_keys(dop_gen *gen, const dop_scan *s, const layout *l, dop_keys *keys)
+{
+    const struct {
+        const char *key;
+        uint32_t value;
+    } numbers[] = {
+        {"P", s->p},         {"N", s->count},       {"ROWS", l->rows},
+        {"SPLIT", l->split}, {"PIECES", l->pieces}, {"PIECE_AT", l->piece_at},
+        {"WORDS", l->words}, {"DELTA", s->delta},   {"CONVERTS", converts(gen)},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        dop_keys_num(gen, keys, numbers[i].key, numbers[i].value);
+}
+
+static dop_status
+emit(dop_gen *gen)
+{
+    dop_emit *e = &gen->e;
+    const dop_scan s = dop_scan_of(gen);
+    const layout l = layout_of(&s, gen->choice->tile.bq, e->target);
+    dop_keys keys = {0};
+    dop_buf from = {0}, stages = {0}, after = {0}, save = {0}, rows = {0};
+    gen->halves = true;
+    if (!converts(gen))
+        e->caps |= DOP_CAP_coop_f16_sums;
+    dop_keys_set(&keys, "LOAD", dop_scan_load(gen, &s, &from));
+    stage(gen, &s, &stages);
+    emit_behind(gen, &s, &after);
+    dop_scan_save(gen, &s, "x", "            ", &from, &save);
+    dop_scan_rows(gen, &rows);
+    layout_keys(gen, &s, &l, &keys);
+    dop_keys_set(&keys, "KEY_HEAD", dop_scan_key_head(gen, &s));
+    dop_keys_set(&keys, "DECLS", "");
+    dop_keys_set(&keys, "ROWS_OF", rows.data ? rows.data : "");
+    dop_keys_set(&keys, "FROM", from.data ? from.data : "");
+    dop_keys_set(&keys, "STAGE", stages.data ? stages.data : "");
+    dop_keys_set(&keys, "AFTER", after.data ? after.data : "");
+    dop_keys_set(&keys, "SAVE", save.data ? save.data : "");
+    dop_scan_grid(gen, &s);
+    dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "scan_coop.glsl", &keys, &gen->main) : e->status;
+    dop_buf_finish(&from);
+    dop_buf_finish(&stages);
+    dop_buf_finish(&after);
+    dop_buf_finish(&save);
+    dop_buf_finish(&rows);
+    return st;
+}
+
+static uint32_t
+shared_bytes(dop_gen *gen)
+{
+    const dop_scan s = dop_scan_of(gen);
+    return layout_of(&s, gen->choice->tile.bq, gen->e.target).bytes;
+}
+
+static void
+choose_tile(const dop_site *site, dop_tile *tile)
+{
+    const dop_scan s = dop_scan_at(site);
+    tile->bq = CHUNK;
+    while (tile->bq > BLOCK && layout_of(&s, tile->bq, site->t).bytes > site->t->shared_bytes)
+        tile->bq -= BLOCK;
+    tile->wg = layout_of(&s, tile->bq, site->t).subgroups * site->t->subgroup;
+}
+
+/* Can the values be staged four at a time? */
+static bool
+in_fours(const dop_site *site, const dop_scan *s)
+{
+    const dop_analysis *a = site->r->info;
+    bool wide = dop_region_wide(site->g, site->r, s->n->src[2]);
+    for (uint32_t i = 0; i < 2; i++) {
+        wide = wide && dop_region_wide(site->g, site->r, s->n->src[i]);
+        for (uint32_t k = 0; k < a->heads[i].n_nodes; k++) {
+            dop_node_id id = a->heads[i].nodes[k];
+            if (dop_node_is(site->g, id, DOP_STATISTIC))
+                id = dop_node_at(site->g, id)->src[0];
+            wide = wide && dop_region_wide(site->g, site->r, id);
+        }
+    }
+    return wide;
+}
+
+static dop_refusal
+fits(const dop_site *site)
+{
+    const dop_scan s = dop_scan_at(site);
+    const dop_target *t = site->t;
+    if (t->matrix != DOP_MATRIX_SHAPE(BLOCK, BLOCK, BLOCK) || !(t->caps & (DOP_CAP_coop_nv | DOP_CAP_coop_f16_sums)))
+        return (dop_refusal){"its matrix units have other shapes, or no sums of f16", NULL};
+    if (s.p % BLOCK || s.count % BLOCK || s.count > MOST_STATE)
+        return (dop_refusal){"rows or columns of the state are no multiple of 16 values, or its rows longer than 256",
+                             NULL};
+    if (site->g->max_t < BLOCK)
+        return (dop_refusal){"fewer rows than a matrix has", NULL};
+    if ((s.p / BLOCK + HELPERS) * t->subgroup > t->max_workgroup)
+        return (dop_refusal){"a head has more columns than a workgroup has subgroups for", NULL};
+    if (!in_fours(site, &s))
+        return (dop_refusal){"its values cannot be made four at a time", NULL};
+    return dop_scan_fits(site);
+}
+
+static const char *
+avoid(const dop_site *s)
+{
+    if (dop_graph_mixes(s->g))
+        return "the step has rows of several sequences, few of each";
+    if (s->g->max_t < LEAST_ROWS)
+        return "fewer rows than two chunks";
+    return "its results miss the bound of f16 (tests/bench/RESULTS.md)";
+}
+
+const dop_descriptor dop_descriptor_scan_coop = {
+    .fits = fits,
+    .avoid = avoid,
+    .tile = choose_tile,
+    .shared = shared_bytes,
+    .emit = emit,
+    .stage = DOP_VARIANT_scan_subgroup,
+    .matrix_form = DOP_CAP_coop_khr,
+};
