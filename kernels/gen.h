@@ -117,6 +117,8 @@ void dop_attn_store(dop_gen *gen, const dop_attn *a, dop_buf *store);
  * column c of `merged` by a workgroup that has no others to merge with. */
 void dop_attn_merge(dop_gen *gen, const dop_attn *a, dop_node_id merged, dop_buf *out);
 void dop_attn_store_whole(dop_gen *gen, const dop_attn *a, dop_node_id merged, dop_buf *out);
+/* Key TAIL: what a workgroup does with heads that it has completed. */
+void dop_attn_tail(dop_gen *gen, const char *first, const char *n, dop_buf *decls, dop_keys *keys);
 const char *dop_attn_sink(dop_gen *gen, const dop_attn *a);                 /* head h's sink into o, top, sum */
 const char *dop_attn_score(dop_gen *gen, const dop_attn *a, const char *x); /* from a product of query and key */
 
@@ -219,6 +221,19 @@ const char *dop_expert_weights(dop_gen *gen, const dop_parts *p, dop_node_id w, 
 void dop_expert_program(dop_gen *gen, const dop_parts *p, uint32_t k_pad, dop_rowprog *prog, dop_buf *decls,
                         bool *out_each);
 uint32_t dop_expert_bytes(dop_gen *gen); /* of shared memory, for the choice */
+
+/* --- a product of each head behind the root: gen_tail.c ------------------------------------------------------------------ */
+
+/* Heads that the region's tail is made of, 0: it has none; and values of each of them. */
+uint32_t dop_tail_heads(const dop_gen *gen);
+uint32_t dop_tail_depth(const dop_gen *gen);
+/* Bytes of shared memory for it. */
+uint32_t dop_tail_bytes(const dop_gen *gen);
+/* Weights of the tail that no kernel reads. */
+dop_refusal dop_tail_refuses(const dop_site *s);
+/* The function dop_tail(h), if the region has a tail; arguments must be numbered in the order in which all forms of a stage ask
+ * for them. */
+void dop_tail_declare(dop_gen *gen, dop_buf *decls);
 
 /* --- integer products: int8.c ---------------------------------------------------------------------------------------- */
 

@@ -470,6 +470,29 @@ plan_staging(const dop_gen *gen, dop_parts *p)
     return x;
 }
 
+/* Where the workgroups of a part make values of heads that have a tail, each looks afterwards for heads that it is the last one
+ * of.  A stage has workgroups for the heads, behind the `first` others, which wait for what they receive. */
+static void
+emit_tail(dop_gen *gen, uint32_t first, uint32_t per_wg, dop_buf *decls, dop_buf *before)
+{
+    dop_emit *e = &gen->e;
+    const uint32_t heads = dop_tail_heads(gen), k = heads ? dop_tail_depth(gen) : 0;
+    dop_tail_declare(gen, decls);
+    if (heads && e->routes) {
+        dop_buf_printf(before,
+                       "    if (DOP_GROUP.x >= %uu) {\n        dop_tail(DOP_GROUP.x - %uu);\n        return;\n    }\n",
+                       first, first);
+        gen->grid[0] += heads;
+    } else if (heads) {
+        dop_buf_printf(decls,
+                       "void dop_tails(uint wg)\n{\n    uint first = wg * %uu, last = min(first + %uu, %uu) - 1u;\n"
+                       "    for (uint h = first / %uu; h <= last / %uu; h++)\n"
+                       "        if (dop_last_of(%s, h, (h * %uu + %uu) / %uu - h * %uu / %uu + 1u))\n"
+                       "            dop_tail(h);\n}\n",
+                       per_wg, per_wg, heads * k, k, k, dop_emit_merges(e), k, k - 1, per_wg, k, per_wg);
+    }
+}
+
 static dop_status
 emit(dop_gen *gen)
 {
@@ -484,6 +507,7 @@ emit(dop_gen *gen)
     if (p.experts)
         dop_expert_begin(gen, &p, &decls, &before);
     uint32_t first = 0, per_wg = tile->wg / tile->lanes * tile->rows;
+    const uint32_t handing = dop_tail_heads(gen) ? dop_region_part(e->r, e->r->info->tail_of) : p.n;
     for (uint32_t i = 0; i < p.n_stats; i++)
         dop_buf_printf(&decls, "float dop_stat%u;\n", i);
     staging x = plan_staging(gen, &p);
@@ -503,6 +527,8 @@ emit(dop_gen *gen)
         if (p.experts && !p.sum)
             call = dop_emit_str(e, "dop_slot = (wg - %uu) / %uu; dop_part%u((wg - %uu) %% %uu);", first, n_wg, i, first,
                                 n_wg);
+        if (i == handing && !e->routes)
+            call = dop_emit_str(e, "%s dop_tails(wg - %uu);", call, first);
         if (i + 1 < p.n)
             dop_buf_printf(&calls, "    if (wg < %uu) {\n        %s\n        return;\n    }\n", first + n_all, call);
         else
@@ -510,6 +536,7 @@ emit(dop_gen *gen)
         first += n_all;
     }
     gen->grid[0] = first;
+    emit_tail(gen, first, per_wg, &decls, &before);
     gen->grid[1] = strcmp(p.t, "0u") == 0 ? 1 : e->g->max_t;
     gen->grid[2] = 1;
     dop_keys_num(gen, &keys, "LANES", tile->lanes);
@@ -657,7 +684,7 @@ shared_bytes(dop_gen *gen)
     dop_rowprog prog = program_of(&p);
     uint32_t bytes = 4 * (tile->subgroup ? tile->wg / gen->e.target->subgroup : tile->wg); /* sums of a team */
     const uint32_t all = x.k_pad * summed_slots(&p);
-    bytes += p.experts ? dop_expert_bytes(gen) : 0;
+    bytes += (p.experts ? dop_expert_bytes(gen) : 0) + dop_tail_bytes(gen);
     if (gen->descriptor->ints)
         bytes += dop_int8_bytes(gen, &prog, all);
     else if (p.staged)
