@@ -22,8 +22,11 @@ ${LOAD}        }
             y[r] = 0.0;
         for (uint from = lane; from < ${UNITS}u; from += LANES_H * ${STEPS}u) {
             dop_raw_${TYPE} q[${ROWS} * ${STEPS}];
-            [[unroll]] for (uint i = 0u; i < ${ROWS}u * ${STEPS}u; i++)
-                q[i] = dop_wload_${TYPE}(w, min(first + i / ${STEPS}u * TEAMS_H, ${N}u - 1u) * ${UNITS}u + min(from + i % ${STEPS}u * LANES_H, ${UNITS}u - 1u), ${AUX});
+            [[unroll]] for (uint i = 0u; i < ${ROWS}u * ${STEPS}u; i++) {
+                uint row = min(first + i / ${STEPS}u * TEAMS_H, ${N}u - 1u);
+                uint u = min(from + i % ${STEPS}u * LANES_H, ${UNITS}u - 1u);
+                q[i] = dop_wload_${TYPE}(w, row * ${UNITS}u + u, ${AUX});
+            }
             [[unroll]] for (uint s = 0u; s < ${STEPS}u; s++) {
                 uint u = from + s * LANES_H;
                 if (u >= ${UNITS}u)
