@@ -78,7 +78,22 @@ root_of(const walk *w, uint32_t i)
 static bool
 is_product(const walk *w, uint32_t i)
 {
-    return root_of(w, i) == DOP_ROOT_product && w->r->nodes[i] != w->a->tail;
+    return root_of(w, i) == DOP_ROOT_product && w->r->nodes[i] != w->a->tail && w->r->nodes[i] != w->a->beside;
+}
+
+/* Finds the product that reads another row than the others, which are of experts where some are. */
+static void
+find_beside(walk *w)
+{
+    dop_node_id first = 0;
+    for (uint32_t i = 0; i < w->r->n_nodes; i++)
+        if (is_product(w, i) &&
+            (!first || (dop_node_has_experts(w->g, w->r->nodes[i]) && !dop_node_has_experts(w->g, first))))
+            first = w->r->nodes[i];
+    for (uint32_t i = 0; i < w->r->n_nodes; i++)
+        if (is_product(w, i) && dop_node_base(w->g, node(w, i)->src[0], NULL) !=
+                                    dop_node_base(w->g, dop_node_at(w->g, first)->src[0], NULL))
+            w->a->beside = w->r->nodes[i];
 }
 
 /* Sources that follow a node in the list are a mistake; they count as outside. */
@@ -368,6 +383,7 @@ describe_products(walk *w, dop_node_id *ids, dop_part *parts)
     a->products = ids;
     a->stats = ids + 3 * n;
     a->prog.nodes = ids + 4 * n;
+    find_beside(w);
     for (uint32_t i = 0; i < n; i++)
         if (is_product(w, i))
             a->products[a->n_products++] = r->nodes[i];

@@ -62,6 +62,10 @@ typedef struct dop_analysis {
     dop_node_id sum;    /* sum over the slots of the one product, 0: none */
     dop_program choice; /* nodes that run before the products: the region makes its choice of experts itself */
 
+    /* template expert: a product of another row than `act`, whose sums lie beside those of the only other product: what is made of
+     * both meets in the one part there is.  It is in no part itself.  0: none */
+    dop_node_id beside;
+
     /* templates gemv and attention: a product of each head of `tail_of`, which the region makes and stores, with a matrix of its
      * own; whoever is the last to make values of a head computes it.  0: none */
     dop_node_id tail, tail_of;

@@ -174,6 +174,8 @@ typedef struct dop_parts {
     uint32_t slots;  /* of each product; 1 without experts */
     dop_node_id ids; /* as in the analysis, as the sum is */
     dop_node_id sum;
+    dop_node_id beside; /* as in the analysis; 0: none */
+    uint32_t k2;        /* values of its row */
 } dop_parts;
 
 /* Errors: weights of a type that no kernel reads. */

@@ -45,11 +45,31 @@ summed_slots(const dop_parts *p)
     return p->sum ? p->slots : 1;
 }
 
+/* Steps along the row of the product beside, which come after all others. */
+static uint32_t
+units_beside(const dop_parts *p)
+{
+    return dop_div_up_u32(p->k2, p->unit);
+}
+
 /* Steps along the row of one slot. */
 static uint32_t
 units_of(const dop_parts *p)
 {
     return dop_div_up_u32(p->k, p->unit);
+}
+
+/* Steps of one row of matrices, and of the part of it that is no product beside. */
+static uint32_t
+steps_of(const dop_parts *p)
+{
+    return units_of(p) * summed_slots(p);
+}
+
+static uint32_t
+all_steps(const dop_parts *p)
+{
+    return steps_of(p) + units_beside(p);
 }
 
 /* A gemv has one row; experts may have several, each a workgroup's own. */
@@ -75,6 +95,21 @@ program_of(const dop_parts *p)
                          .stage_base = "0u"};
 }
 
+/* The row of the product beside goes behind the others. */
+static void
+stage_beside(dop_gen *gen, const dop_parts *p, uint32_t first, dop_buf *body)
+{
+    dop_emit *e = &gen->e;
+    dop_buf inner = {0};
+    dop_emit_scope(e, &inner, "        ");
+    const char *x = dop_emit_value(e, dop_node_at(e->g, p->beside)->src[0], (dop_index){p->t, "c"}, 4);
+    dop_buf_printf(body,
+                   "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG) {\n        uint c = i * 4u;\n"
+                   "%s        DOP_X_PUT(%uu + i, %s);\n    }\n",
+                   p->k2 / 4, inner.data ? inner.data : "", first / 4, x);
+    dop_buf_finish(&inner);
+}
+
 /* Row program into dop_x, or into its 8-bit form; statistics become the globals dop_stat<i>. */
 static dop_status
 stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, uint32_t unit, bool half, dop_buf *decls,
@@ -87,7 +122,7 @@ stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, uint32_t unit
     prog.constants = constants;
     if (p->experts)
         dop_expert_program(gen, p, k_pad, &prog, decls, &each);
-    const uint32_t all = k_pad * summed_slots(p);
+    const uint32_t first = k_pad * summed_slots(p), all = first + p->k2;
     if (ints)
         st = dop_int8_declare(gen, &prog, all, decls, &direct);
     else
@@ -103,6 +138,8 @@ stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, uint32_t unit
     dop_gen_rowprog(gen, &prog, body);
     if (each)
         dop_buf_puts(body, "    }\n");
+    if (p->beside)
+        stage_beside(gen, p, first, body);
     dop_buf_puts(body, ints && !direct ? "    barrier();\n    dop_xi_row();\n    barrier();\n" : "    barrier();\n");
     for (uint32_t i = 0; i < p->n_stats; i++)
         dop_buf_printf(body, "    dop_stat%u = %s;\n", i, dop_emit_value(e, p->stats[i], (dop_index){p->t, "0u"}, 1));
@@ -130,6 +167,16 @@ load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
     dop_buf inner = {0};
     dop_buf_printf(load, "%s[[unroll]] for (uint q = 0u; q < %uu; q++) {\n", in, p->unit / 4);
     const char *column = "c", *cj = "(c + j)", *times = "";
+    if (p->beside) {
+        dop_emit_scope(e, &inner, "                        ");
+        const char *y = dop_emit_value(e, dop_node_at(e->g, p->beside)->src[0], (dop_index){p->t, "c"}, 4);
+        dop_buf_printf(load,
+                       "%s    if (v >= %uu) {\n%s        uint c = (v - %uu) * %uu + q * 4u;\n%s%s        x[q] = %s;\n"
+                       "%s        continue;\n%s    }\n",
+                       in, steps_of(p), in, steps_of(p), p->unit, inner.data ? inner.data : "", in, y, in, in);
+        dop_buf_finish(&inner);
+        inner = (dop_buf){0};
+    }
     if (p->sum)
         dop_buf_printf(load, "%s    uint slot = v / %uu, c = v %% %uu * %uu + q * 4u;\n", in, units_of(p), units_of(p),
                        p->unit);
@@ -170,6 +217,20 @@ limited(dop_emit *e, bool beyond, const char *index, uint32_t last)
     return beyond ? dop_emit_str(e, "min(%s, %uu)", index, last) : index;
 }
 
+/* Loads of the sum over slots and of the product beside it, whose weights are of one type, as one. */
+static void
+fetch_both(dop_gen *gen, const dop_parts *p, dop_node_id w, const char *row, const char *into, dop_buf *body)
+{
+    dop_emit *e = &gen->e;
+    const dop_node_id other = dop_node_at(e->g, p->beside)->src[1];
+    const dop_weight_type *wt = dop_weight_type_of(dop_node_at(e->g, w)->type);
+    const char *a = dop_expert_weights(gen, p, w, "slot"), *b = dop_emit_arg(e, other, false);
+    const char *aux = dop_emit_weight(e, w), *aux_b = dop_emit_weight(e, other);
+    dop_buf_printf(body, "        %s = dop_wload_%s(more ? %s : %s, (%s) * (more ? %uu : %uu) + v, more ? %s : %s);\n",
+                   into, dop_type_of(wt->type)->name, b, a, row, dop_row_values(e->g, other) / wt->unit,
+                   dop_row_values(e->g, w) / wt->unit, aux_b, aux);
+}
+
 /* The matrix of product m for the loads of its weights: where a workgroup has one slot, its expert's is looked up once, in
  * `begin`. */
 static const char *
@@ -191,7 +252,7 @@ void
 dop_gemv_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *begin, dop_buf *fetch, dop_buf *raw)
 {
     const dop_part *part = &p->part[index];
-    uint32_t units = units_of(p) * summed_slots(p);
+    uint32_t units = all_steps(p);
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
     const dop_tile *tile = &gen->choice->tile;
@@ -200,7 +261,12 @@ dop_gemv_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *begin,
     const char *row = limited(e, rows_end, dop_emit_str(e, "row + i %% %uu", tile->rows), part->rows - 1);
     const char *v = dop_emit_str(e, "u + i / %uu * LANES", tile->rows);
     v = limited(e, units % (tile->lanes * tile->unroll) != 0, v, units - 1);
-    if (p->sum)
+    if (p->beside)
+        v = dop_emit_str(e,
+                         "%s, slot = min(v / %uu, %uu);\n        bool more = v >= %uu;\n"
+                         "        v -= more ? %uu : slot * %uu",
+                         v, units_of(p), p->slots - 1, steps_of(p), steps_of(p), units_of(p));
+    else if (p->sum)
         v = dop_emit_str(e, "%s, slot = v / %uu;\n        v %%= %uu", v, units_of(p), units_of(p));
     units = units_of(p);
     dop_buf head = {0};
@@ -211,6 +277,12 @@ dop_gemv_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *begin,
         const dop_weight_type *wt = dop_weight_type_of(type);
         uint32_t steps = p->unit / wt->unit, per_row = dop_row_values(g, w) / wt->unit;
         uint32_t count = tile->unroll * tile->rows * steps;
+        if (p->beside) {
+            dop_buf_printf(&head, ", out dop_raw_%s q%u[%u]", dop_type_of(type)->name, m, count);
+            dop_buf_printf(raw, "        dop_raw_%s q%u[%u], n%u[%u];\n", dop_type_of(type)->name, m, count, m, count);
+            fetch_both(gen, p, w, row, dop_emit_str(e, "q%u[i]", m), &body);
+            continue;
+        }
         const char *a = matrix_of(gen, p, index, m, begin, fetch);
         const char *aux = dop_emit_weight(e, w), *name = dop_type_of(type)->name;
         dop_buf_printf(&head, ", out dop_raw_%s q%u[%u]", name, m, count);
@@ -253,6 +325,15 @@ emit_dots(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *dots)
         dop_type type = dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type;
         uint32_t unit = dop_weight_type_of(type)->unit, steps = p->unit / unit;
         dop_buf_printf(dots, "                [[unroll]] for (uint r = 0u; r < %uu; r++) {\n", rows);
+        if (p->beside) {
+            dop_buf_printf(dots,
+                           "                    float y = dop_wdot%s_%s(q%u[j * %uu + r], x);\n"
+                           "                    acc[r] += v < %uu ? y : 0.0;\n"
+                           "                    acc[%uu + r] += v < %uu ? 0.0 : y;\n                }\n",
+                           gen->descriptor->ints ? "i" : "", dop_type_of(type)->name, m, rows, steps_of(p), rows,
+                           steps_of(p));
+            continue;
+        }
         for (uint32_t s = 0; s < steps; s++) {
             dop_buf_printf(dots, "                    acc[%u + r] += dop_wdot%s_%s(q%u[(j * %uu + r) * %uu + %uu], ",
                            m * rows, gen->descriptor->ints ? "i" : "", dop_type_of(type)->name, m, rows, steps, s);
@@ -284,6 +365,9 @@ emit_store(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *prel
         dop_emit_bind(e, p->sum ? p->sum : part->mats[m],
                       tile->rows == 1 ? dop_emit_str(e, "acc[%u]", m) : dop_emit_str(e, "acc[%u + r]", m * tile->rows),
                       false, NULL);
+    if (p->beside)
+        dop_emit_bind(e, p->beside, tile->rows == 1 ? "acc[1]" : dop_emit_str(e, "acc[%u + r]", tile->rows), false,
+                      NULL);
     if (tile->rows <= tile->lanes)
         e->constants = e->early = preload;
     dop_emit_scope(e, store, "                ");
@@ -379,11 +463,11 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
                        dop_node_f(e->g, p->stats[i], DOP_A_eps));
     }
     dop_keys_num(gen, &keys, "P", index);
-    dop_keys_num(gen, &keys, "M", part->n_mats);
+    dop_keys_num(gen, &keys, "M", part->n_mats + (p->beside != 0));
     dop_keys_num(gen, &keys, "N", part->rows);
     dop_keys_num(gen, &keys, "U", p->unit);
     dop_keys_num(gen, &keys, "ROWS", tile->rows);
-    dop_keys_num(gen, &keys, "UNITS", units_of(p) * summed_slots(p));
+    dop_keys_num(gen, &keys, "UNITS", all_steps(p));
     const char *limit;
     if (part->argmax) {
         uint32_t chunk = dop_div_up_u32(part->rows, n_wg);
@@ -456,7 +540,7 @@ plan_staging(const dop_gen *gen, dop_parts *p)
     staging x = {.unit = p->unit}; /* one activation in shared memory serves all parts */
     uint32_t per_wg = tile->wg / tile->lanes * tile->rows;
     x.k_pad = (p->k + x.unit - 1) / x.unit * x.unit;
-    uint32_t capacity = e->target->shared_bytes / 4 * 3, all = x.k_pad * summed_slots(p);
+    uint32_t capacity = e->target->shared_bytes / 4 * 3, all = x.k_pad * summed_slots(p) + p->k2;
     /* On GPUs the row is staged when it costs something to make, or when a lane reads much of it at once, which would
      * conflict, or when many rows share it: else a plain f32 row is as well read where it lies.  What a mailbox holds is
      * looked for once. */
@@ -683,7 +767,7 @@ shared_bytes(dop_gen *gen)
     staging x = plan_staging(gen, &p);
     dop_rowprog prog = program_of(&p);
     uint32_t bytes = 4 * (tile->subgroup ? tile->wg / gen->e.target->subgroup : tile->wg); /* sums of a team */
-    const uint32_t all = x.k_pad * summed_slots(&p);
+    const uint32_t all = x.k_pad * summed_slots(&p) + p.k2;
     bytes += (p.experts ? dop_expert_bytes(gen) : 0) + dop_tail_bytes(gen);
     if (gen->descriptor->ints)
         bytes += dop_int8_bytes(gen, &prog, all);

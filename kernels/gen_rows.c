@@ -661,6 +661,8 @@ fits_experts(const dop_site *s)
     const dop_analysis *a = s->r->info;
     if (a->n_stats > 0)
         return (dop_refusal){"a statistic is summed up beside the products", NULL};
+    if (a->beside)
+        return (dop_refusal){"two products have a row each", NULL};
     if (!a->sum && dop_node_at(s->g, a->act)->shape.rank == 3)
         return (dop_refusal){"each slot has a row of its own", NULL};
     return fits(s);

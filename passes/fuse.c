@@ -355,7 +355,7 @@ compare_hole(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, do
                    root == DOP_ROOT_group || root == DOP_ROOT_scan;
     if (is_root && !(t->hole[k] & DOP_HOLE_ELEMENTS))
         return DOP_REASON_template_limit;
-    if (merges && c->info->n_products && !(t->hole[0] & DOP_HOLE_ROWS))
+    if (merges && c->info->n_products && (!(t->hole[0] & DOP_HOLE_ROWS) || n == c->info->beside))
         return DOP_REASON_cost;
     if (merges && root == DOP_ROOT_product &&
         !dop_fuse_fits_shared(cx->target, dop_node_cols(g, dop_node_at(g, n)->src[k])))
@@ -425,6 +425,8 @@ stage_into_product(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id prod
     for (uint32_t i = 0; i < p->n_outs; i++) {
         if (dop_node_is(g, p->outs[i], DOP_EFFECT))
             return DOP_REASON_state_order;
+        if (c->info->beside && dop_node_base(g, dop_node_at(g, c->info->beside)->src[0], NULL) == p->outs[i])
+            return DOP_REASON_template_limit; /* only one row is made */
         /* The load phase makes the rows that the product reads, no others: not all of them for the last one. */
         if (g->max_t > 1 && dop_node_per_token(g, p->outs[i]) != dop_node_per_token(g, c->info->products[0]))
             return DOP_REASON_tile_mismatch;
