@@ -62,7 +62,7 @@ typedef struct dop_analysis {
     dop_node_id sum;    /* sum over the slots of the one product, 0: none */
     dop_program choice; /* nodes that run before the products: the region makes its choice of experts itself */
 
-    /* template expert: a product of another row than `act`, whose sums lie beside those of the only other product: what is made of
+    /* templates gemv and expert: a product of another row than `act`, whose sums lie beside those of the only other product: what is made of
      * both meets in the one part there is.  It is in no part itself.  0: none */
     dop_node_id beside;
 

@@ -14,6 +14,7 @@ struct dop_gen {
     dop_buf main; /* the filled template */
     uint32_t grid[3];
     bool merges;       /* attention merges its splits, and counts the workgroups that are done with theirs */
+    bool hands_on;     /* workgroups read what others of them stored in a value of the region, no others */
     bool experts;      /* addresses of weights are computed */
     bool halves;       /* factors of products are f16 */
     bool votes;        /* it asks whether something holds for any invocation of a subgroup */
@@ -118,7 +119,7 @@ void dop_attn_store(dop_gen *gen, const dop_attn *a, dop_buf *store);
 void dop_attn_merge(dop_gen *gen, const dop_attn *a, dop_node_id merged, dop_buf *out);
 void dop_attn_store_whole(dop_gen *gen, const dop_attn *a, dop_node_id merged, dop_buf *out);
 /* Key TAIL: what a workgroup does with heads that it has completed. */
-void dop_attn_tail(dop_gen *gen, const char *first, const char *n, dop_buf *decls, dop_keys *keys);
+void dop_attn_tail(dop_gen *gen, const char *first, const char *n, uint32_t at_once, dop_buf *decls, dop_keys *keys);
 const char *dop_attn_sink(dop_gen *gen, const dop_attn *a);                 /* head h's sink into o, top, sum */
 const char *dop_attn_score(dop_gen *gen, const dop_attn *a, const char *x); /* from a product of query and key */
 
@@ -185,6 +186,9 @@ uint32_t dop_part_unit(const dop_graph *g, const dop_part *part);
 uint32_t dop_pow2_floor(uint32_t v);
 
 /* --- one row, or a few: gen_gemv.c --- */
+/* gemv_tiles.c: what a descriptor's tile and as_stage do. */
+void dop_gemv_tile(const dop_site *s, dop_tile *tile);
+const char *dop_gemv_stage(const dop_site *s, dop_tile *tile);
 /* The function dop_fetchP(row, u, ...), which loads tile.unroll steps from unit u on of every row of a team and every matrix of
  * a part, and the arrays it fills, q0, q1 ...; n0, n1 ... are for the next ones.  begin: statements before it. */
 void dop_gemv_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *begin, dop_buf *fetch, dop_buf *raw);
@@ -229,13 +233,14 @@ uint32_t dop_expert_bytes(dop_gen *gen); /* of shared memory, for the choice */
 /* Heads that the region's tail is made of, 0: it has none; and values of each of them. */
 uint32_t dop_tail_heads(const dop_gen *gen);
 uint32_t dop_tail_depth(const dop_gen *gen);
-/* Bytes of shared memory for it. */
-uint32_t dop_tail_bytes(const dop_gen *gen);
+/* Of so many heads that a workgroup completes, those whose products it makes at once; and bytes of shared memory for them. */
+uint32_t dop_tail_at_once(const dop_gen *gen, uint32_t heads);
+uint32_t dop_tail_bytes(const dop_gen *gen, uint32_t at_once);
 /* Weights of the tail that no kernel reads. */
 dop_refusal dop_tail_refuses(const dop_site *s);
-/* The function dop_tail(h), if the region has a tail; arguments must be numbered in the order in which all forms of a stage ask
+/* The function dop_tail(h), if the region has a tail, for so many heads from h on; arguments must be numbered in the order in which all forms of a stage ask
  * for them. */
-void dop_tail_declare(dop_gen *gen, dop_buf *decls);
+void dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls);
 
 /* --- integer products: int8.c ---------------------------------------------------------------------------------------- */
 

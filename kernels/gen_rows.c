@@ -604,6 +604,8 @@ fits(const dop_site *s)
 {
     if (s->t->subgroup < 8)
         return (dop_refusal){"subgroups are smaller than 8", NULL};
+    if (s->r->info->beside || s->r->info->tail)
+        return (dop_refusal){"a product has a row of its own, or is of heads", NULL};
     return dop_products_refuse(s);
 }
 
@@ -661,8 +663,6 @@ fits_experts(const dop_site *s)
     const dop_analysis *a = s->r->info;
     if (a->n_stats > 0)
         return (dop_refusal){"a statistic is summed up beside the products", NULL};
-    if (a->beside)
-        return (dop_refusal){"two products have a row each", NULL};
     if (!a->sum && dop_node_at(s->g, a->act)->shape.rank == 3)
         return (dop_refusal){"each slot has a row of its own", NULL};
     return fits(s);

@@ -38,12 +38,19 @@ dop_tail_depth(const dop_gen *gen)
 }
 
 uint32_t
-dop_tail_bytes(const dop_gen *gen)
+dop_tail_at_once(const dop_gen *gen, uint32_t heads)
+{
+    enum { MOST = 8192 }; /* bytes of shared memory */
+    return heads * dop_tail_bytes(gen, 1) <= MOST ? heads : 1;
+}
+
+uint32_t
+dop_tail_bytes(const dop_gen *gen, uint32_t at_once)
 {
     if (!gen->e.r->info->tail)
         return 0;
     const tail t = find_tail(gen->e.g, gen->e.r);
-    return dop_packed_row_values(t.type->type, t.k) * 4;
+    return at_once * dop_packed_row_values(t.type->type, t.k) * 4;
 }
 
 dop_refusal
@@ -55,9 +62,9 @@ dop_tail_refuses(const dop_site *s)
 }
 
 void
-dop_tail_declare(dop_gen *gen, dop_buf *decls)
+dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls)
 {
-    enum { IN_FLIGHT = 8 }; /* loads */
+    enum { IN_FLIGHT = 8 }; /* loads, and as many while those are used */
     dop_emit *e = &gen->e;
     if (!e->r->info->tail || e->status != DOP_OK)
         return;
@@ -66,21 +73,24 @@ dop_tail_declare(dop_gen *gen, dop_buf *decls)
     const dop_type type = dop_node_at(e->g, t.made)->type;
     const uint32_t k_pad = dop_packed_row_values(t.type->type, t.k), units = k_pad / t.type->unit;
     const uint32_t most = tile->subgroup ? e->target->subgroup : 1, lanes = units < most ? dop_pow2_floor(units) : most;
-    uint32_t steps = dop_div_up_u32(units, lanes), rows = dop_div_up_u32(t.n, tile->wg / lanes);
+    uint32_t steps = dop_div_up_u32(units, lanes), rows = dop_div_up_u32(at_once * t.n, tile->wg / lanes);
     steps = steps > 4 ? 4 : steps;
     rows = e->target->cpu ? 1 : rows > IN_FLIGHT / steps ? IN_FLIGHT / steps : rows;
     /* A workgroup that is one subgroup of a CPU device runs in step, and barriers are dear there. */
     const bool in_step = e->target->cpu && tile->subgroup && tile->wg == e->target->subgroup;
     dop_keys keys = {0};
     dop_buf load = {0}, store = {0};
-    gen->merges = gen->merges || !e->routes; /* what other invocations stored is loaded coherently */
+    gen->hands_on = !e->routes && type == DOP_TYPE_f32;
+    gen->merges = gen->merges || (!e->routes && !gen->hands_on);
     dop_emit_scope(e, &load, "            ");
     if (e->routes)
         dop_emit_line(e, "x = %s;", dop_emit_receive(e, t.made, "c"));
     else
-        dop_emit_line(e, "x = dop_ld4_%s(%s, c);", dop_type_of(type)->name, dop_emit_arg(e, t.made, false));
+        dop_emit_line(e, "x = %s%s(%s, c);", gen->hands_on ? "dop_take4_" : "dop_ld4_", dop_type_of(type)->name,
+                      dop_emit_arg(e, t.made, false));
     dop_emit_scope(e, &store, "                ");
     dop_emit_store(e, t.id, (dop_index){"0u", "c"}, 1, "z");
+    dop_keys_num(gen, &keys, "HEADS", at_once);
     dop_keys_num(gen, &keys, "N", t.n);
     dop_keys_num(gen, &keys, "K", t.k);
     dop_keys_num(gen, &keys, "K_PAD", k_pad);
@@ -91,7 +101,7 @@ dop_tail_declare(dop_gen *gen, dop_buf *decls)
     dop_keys_num(gen, &keys, "UNIT", t.type->unit);
     dop_keys_set(&keys, "TYPE", dop_type_of(t.type->type)->name);
     dop_keys_set(&keys, "AUX", dop_emit_weight(e, t.matrix));
-    dop_keys_set(&keys, "MATRIX", dop_emit_matrix(e, t.matrix, "h"));
+    dop_keys_set(&keys, "MATRIX", dop_emit_matrix(e, t.matrix, "head"));
     dop_keys_set(&keys, "SYNC", in_step ? "subgroupMemoryBarrier()" : "groupMemoryBarrier();\n    barrier()");
     dop_keys_set(&keys, "LOAD", load.data ? load.data : "");
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");

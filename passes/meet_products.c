@@ -1,6 +1,7 @@
-/* meet-products: a product of a row of its own (a shared expert's) joins the product whose epilogue reads it (the chosen
- * experts' sum): both have rows of one length, so that a workgroup sums up the same columns of both.  Runs after
- * fuse-epilogue, which has brought what reads both behind one of them. */
+/* meet-products: a product of a row of its own (a shared expert's, attention's output) joins the product whose epilogue reads
+ * it (the chosen experts' sum, another mixer's output, that of a feed-forward part beside attention).  Both have rows of one
+ * length, so that a workgroup sums up the same columns of both.  Runs after fuse-epilogue, which has brought what reads both
+ * behind one of them. */
 #include "passes/fuse.h"
 
 enum { DEPTH = 32 }; /* values of a row that kernels take at once, of any type of weights */
@@ -20,7 +21,8 @@ may_join(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id from, dop_regi
     const dop_analysis *a = p->info, *b = c->info;
     if (dop_fuse_disabled(cx, g, from, to))
         return DOP_REASON_disabled;
-    if (cx->target->cpu || !dop_template_of(c->tpl)->beside || b->n_products != 1 || !b->sum || b->beside || b->blocks)
+    if (cx->target->cpu || !dop_template_of(c->tpl)->beside || b->n_products != 1 || b->beside || b->tail ||
+        (dop_node_has_experts(g, b->products[0]) && !b->sum))
         return DOP_REASON_template_limit;
     if (p->tpl != DOP_TPL_gemv || a->n_products != 1 || a->staged || a->n_stats || a->tail || a->parts[0].argmax)
         return DOP_REASON_template_limit;
