@@ -238,8 +238,8 @@ uint32_t dop_tail_at_once(const dop_gen *gen, uint32_t heads);
 uint32_t dop_tail_bytes(const dop_gen *gen, uint32_t at_once);
 /* Weights of the tail that no kernel reads. */
 dop_refusal dop_tail_refuses(const dop_site *s);
-/* The function dop_tail(h), if the region has a tail, for so many heads from h on; arguments must be numbered in the order in which all forms of a stage ask
- * for them. */
+/* The function dop_tail(h), if the region has a tail, for so many heads from h on; arguments must be numbered in the order in
+ * which all forms of a stage ask for them. */
 void dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls);
 
 /* --- integer products: int8.c ---------------------------------------------------------------------------------------- */

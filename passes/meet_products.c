@@ -36,15 +36,18 @@ may_join(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id from, dop_regi
     return dop_fuse_too_many_buffers(cx, f, from, to, false) ? DOP_REASON_arguments : DOP_REASON_none;
 }
 
-/* Is `value`, of as many columns as the region's product, read behind that and nowhere else? */
+/* Is `value`, of as many columns as the region's product, read element by element behind that and nowhere else? */
 static bool
 is_behind(const dop_graph *g, const dop_region *c, dop_node_id value)
 {
     bool behind = c->info->n_parts == 1 && dop_node_cols(g, value) == c->info->parts[0].rows;
-    for (uint32_t i = 0; i < c->n_nodes; i++)
-        for (uint32_t k = 0; k < dop_node_at(g, c->nodes[i])->n_srcs; k++)
-            if (dop_node_base(g, dop_node_at(g, c->nodes[i])->src[k], NULL) == value)
-                behind = behind && dop_region_part(c, c->nodes[i]) == 0 && dop_node_at(g, c->nodes[i])->src[k] == value;
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        const dop_node *n = dop_node_at(g, c->nodes[i]);
+        const bool element = dop_op_of(n->op)->root == DOP_ROOT_element && dop_region_part(c, c->nodes[i]) == 0;
+        for (uint32_t k = 0; k < n->n_srcs; k++)
+            if (dop_node_base(g, n->src[k], NULL) == value)
+                behind = behind && element && n->src[k] == value;
+    }
     return behind;
 }
 
