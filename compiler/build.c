@@ -28,7 +28,7 @@ rotate(builder *b, const dop_attention *t, const char *name, dop_node_id x)
     if (t->rope < 0 || !x)
         return x;
     const dop_rope *r = &b->a->ropes[t->rope];
-    dop_attr attrs[] = {{.i = r->dims}, {.i = r->interleaved}};
+    dop_attr attrs[] = {{.i = r->dims}, {.i = r->interleaved}, {.i = dop_rope_low(b->opt->max_s)}};
     dop_want want = {.type = b->opt->act_type};
     return add_node(b, DOP_OP_rope, name, (dop_node_id[]){x, b->pos, b->ropes[t->rope]}, 3, attrs, &want);
 }
@@ -546,6 +546,8 @@ inputs(builder *b)
     for (uint32_t i = 0; i < b->a->n_ropes; i++) {
         char name[16];
         dop_shape table = {2, {{1, DOP_SYM_S}, dop_dim_n(b->a->ropes[i].dims)}};
+        if (dop_rope_low(b->opt->max_s))
+            table.dim[0] = dop_dim_n(dop_rope_rows(b->opt->max_s));
         snprintf(name, sizeof name, "rope.%u", i);
         if (used[i])
             b->ropes[i] = leaf(b, DOP_OP_weight, name, name, DOP_TYPE_f32, &table);

@@ -26,8 +26,8 @@ typedef struct dop_build_options {
 } dop_build_options;
 
 /* Leaves: input "tokens" u32[T], input "positions" u32[T], input "sequences" u32[T], or u32[1] where all rows of a step are of
- * one of several sequences, weight NAME with the type it is stored with, weight "rope.<i>" f32 [S, dims] (made by
- * dop_rope_table) and "temper" f32 [S, 1] (dop_temper_table), state "L<i>.k" and "L<i>.v" [Q, S, KV heads, head dim]; layers
+ * one of several sequences, weight NAME with the type it is stored with, weight "rope.<i>" f32 [dop_rope_rows(S), dims] (made
+ * by dop_rope_table) and "temper" f32 [S, 1] (dop_temper_table), state "L<i>.k" and "L<i>.v" [Q, S, KV heads, head dim]; layers
  * that see the last positions only have a ring of rows instead of S.
  * Labels: "embed", "L<i>/qkv", "L<i>/attn", "L<i>/o", "L<i>/ffn_up", "L<i>/ffn_down", "head".
  * Outputs in order: logits (or hidden states, f32 [T, hidden]), and for decode and prefill the arg-max id; every final cache
@@ -35,8 +35,15 @@ typedef struct dop_build_options {
 dop_status dop_build_graph(const dop_checkpoint *m, const dop_build_options *opt, dop_arena *arena, dop_diag *diag,
                            dop_graph *out_graph);
 
-/* table [n_pos, dims]: cos of dims/2 frequencies, then sin, computed in double.  Sources of the scalings are named in
- * build_rope.c. */
+/* Up to DOP_ROPE_FULL positions the table has a row for each: [n_pos, dims], at most 128 KiB for each value of a head.  Longer
+ * contexts have rows for the positions below DOP_ROPE_LOW, which carry the attention factor, and for the multiples of it, and
+ * kernels add the two angles: two million positions of 128 values take 1.5 MB instead of 1 GB, and eight loads instead of two.
+ * dop_rope_low: DOP_ROPE_LOW or 0, the attribute `low` of rope. */
+enum { DOP_ROPE_FULL = 32768, DOP_ROPE_LOW = 1024 };
+uint32_t dop_rope_low(uint32_t n_pos);
+uint32_t dop_rope_rows(uint32_t n_pos);
+/* table [dop_rope_rows(n_pos), dims]: cos of dims/2 frequencies, then sin, computed in double.  Sources of the scalings are
+ * named in build_rope.c. */
 dop_status dop_rope_table(const dop_rope *r, uint32_t n_pos, float *out_table, dop_diag *diag);
 
 /* [n_pos]: what queries at each position are multiplied by. */

@@ -93,6 +93,19 @@ frequency(const dop_rope *r, uint32_t i, uint32_t n_pos)
     return r->n_factors ? freq / r->short_factors[i] : freq;
 }
 
+uint32_t
+dop_rope_low(uint32_t n_pos)
+{
+    return n_pos > DOP_ROPE_FULL ? DOP_ROPE_LOW : 0;
+}
+
+uint32_t
+dop_rope_rows(uint32_t n_pos)
+{
+    const uint32_t low = dop_rope_low(n_pos);
+    return low ? low + (n_pos - 1) / low + 1 : n_pos;
+}
+
 dop_status
 dop_rope_table(const dop_rope *r, uint32_t n_pos, float *out_table, dop_diag *diag)
 {
@@ -106,11 +119,14 @@ dop_rope_table(const dop_rope *r, uint32_t n_pos, float *out_table, dop_diag *di
     const double factor = attention_factor(r);
     for (uint32_t i = 0; i < half; i++)
         freq[i] = frequency(r, i, n_pos);
-    for (uint32_t p = 0; p < n_pos; p++) {
-        float *row = out_table + (size_t)p * r->dims;
+    const uint32_t low = dop_rope_low(n_pos), rows = dop_rope_rows(n_pos);
+    for (uint32_t k = 0; k < rows; k++) {
+        float *row = out_table + (size_t)k * r->dims;
+        const bool high = low && k >= low;
+        const double p = high ? (double)(k - low) * low : k, by = high ? 1 : factor;
         for (uint32_t i = 0; i < half; i++) {
-            row[i] = (float)(cos(p * freq[i]) * factor);
-            row[half + i] = (float)(sin(p * freq[i]) * factor);
+            row[i] = (float)(cos(p * freq[i]) * by);
+            row[half + i] = (float)(sin(p * freq[i]) * by);
         }
     }
     free(freq);

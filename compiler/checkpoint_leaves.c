@@ -86,7 +86,7 @@ fill(const dop_checkpoint_leaves *l, const dop_graph *g, value *v, dop_diag *dia
     if (v->state)
         return DOP_OK;
     if (sscanf(v->name, "rope.%u", &rope) == 1 && rope < l->m->arch.n_ropes) {
-        if (v->count != (uint64_t)g->max_s * l->m->arch.ropes[rope].dims)
+        if (v->count != (uint64_t)dop_rope_rows(g->max_s) * l->m->arch.ropes[rope].dims)
             return DOP_FAIL(diag, DOP_E_INTERNAL, "leaf %s has an unexpected shape", v->name);
         return dop_rope_table(&l->m->arch.ropes[rope], g->max_s, v->f, diag);
     }

@@ -35,13 +35,18 @@ typedef struct dop_compile_options {
     dop_pass_options passes;
     uint32_t n_forces;
     dop_force forces[DOP_MAX_FORCES];
-    const char *tuning; /* file of measured tiles, or NULL */
-    uint32_t threads;   /* 0: one per core */
-    bool no_spirv;      /* stop after GLSL: for --emit of earlier stages */
+    uint32_t n_apart;
+    const char *apart[DOP_MAX_FORCES]; /* --no-fuse A+B */
+    const char *tuning;                /* file of measured tiles, or NULL */
+    uint32_t threads;                  /* 0: one per core */
+    bool no_spirv;                     /* stop after GLSL: for --emit of earlier stages */
+    bool in_parts;                     /* the schedules are to be cut (parts.h): forms of whole ones are not made */
     /* Progress of the long parts, 0..1; may be NULL. */
     void (*progress)(void *user, const char *what, double done);
     void *user;
 } dop_compile_options;
+
+typedef struct dop_cut dop_cut; /* compiler/parts.h */
 
 struct dop_compilation {
     dop_arena arena;
@@ -60,6 +65,7 @@ struct dop_compilation {
     dop_pack pack;
     dop_type *packed_types; /* [model.weights.n] */
     dop_type *asked_types;  /* likewise, before dop_quant_fallback */
+    const dop_cut *cut;     /* which part of a model this is; NULL: the whole */
 };
 
 #endif

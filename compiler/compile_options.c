@@ -124,5 +124,7 @@ dop_settle_path(dop_compilation *c, dop_diag *diag)
                         c->target.name);
     for (uint32_t i = 0; i < o->n_forces && st == DOP_OK; i++)
         st = dop_kernel_path_force(&c->path, o->forces[i].op, o->forces[i].variant, &c->arena, diag);
+    for (uint32_t i = 0; i < o->n_apart && st == DOP_OK; i++)
+        st = dop_kernel_path_no_fuse(&c->path, o->apart[i], &c->arena, diag);
     return st;
 }

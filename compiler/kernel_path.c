@@ -35,15 +35,14 @@ in_layers(const dop_path_rule *r, const char *label)
 static bool
 names_label(const char *op, const char *label)
 {
-    const char *slash = strrchr(label, '/');
-    return !op || strcmp(op, label) == 0 || (slash && strcmp(op, slash + 1) == 0);
+    return !op || dop_label_is(label, op);
 }
 
 static bool
 is_about(const dop_path_rule *rule, dop_phase phase, const dop_graph *g, const dop_region *r)
 {
     const char *label = dop_region_label(g, r);
-    if (!in_phase(rule, phase) || !in_layers(rule, label))
+    if (rule->reader || !in_phase(rule, phase) || !in_layers(rule, label))
         return false;
     if (names_label(rule->op, label) || strcmp(rule->op, dop_template_name(r->tpl)) == 0)
         return true;
@@ -86,10 +85,77 @@ stands_apart(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_
     return apart;
 }
 
+static bool
+is_node(const dop_graph *g, dop_node_id id, const char *name)
+{
+    const dop_node *n = dop_node_at(g, id);
+    return strcmp(dop_op_of(n->op)->name, name) == 0 || (n->label && dop_label_is(n->label, name));
+}
+
+/* Does a node of b that has the name of the rule's reader read one of a that has the name of its op? */
+static bool
+is_edge(const dop_path_rule *rule, const dop_graph *g, const dop_region *a, const dop_region *b, bool *out_reads)
+{
+    *out_reads = false;
+    for (uint32_t i = 0; i < b->n_nodes; i++) {
+        const dop_node *n = dop_node_at(g, b->nodes[i]);
+        for (uint32_t k = 0; k < n->n_srcs; k++) {
+            dop_node_id base = dop_node_base(g, n->src[k], NULL);
+            if (!dop_region_has(a, base) || dop_region_has(b, base))
+                continue;
+            *out_reads = true;
+            if (is_node(g, base, rule->op) && is_node(g, b->nodes[i], rule->reader))
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool
+has_node(const dop_graph *g, const dop_region *r, const char *name)
+{
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        if (is_node(g, r->nodes[i], name))
+            return true;
+    return false;
+}
+
+/* Is this pair one that stays apart?  Two of which neither reads the other, as products of one input, are named in any order. */
+static bool
+is_pair(const dop_path_rule *rule, const dop_graph *g, const dop_region *a, const dop_region *b)
+{
+    bool ab, ba;
+    if (is_edge(rule, g, a, b, &ab) || is_edge(rule, g, b, a, &ba))
+        return true;
+    return !ab && !ba &&
+           ((has_node(g, a, rule->op) && has_node(g, b, rule->reader)) ||
+            (has_node(g, b, rule->op) && has_node(g, a, rule->reader)));
+}
+
 bool
 dop_kernel_path_apart(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *a, const dop_region *b)
 {
+    for (uint32_t i = 0; i < p->n_rules; i++) {
+        dop_path_rule *rule = &p->rules[i];
+        if (rule->reader && in_phase(rule, phase) && is_pair(rule, g, a, b)) {
+            rule->met++;
+            return true;
+        }
+    }
     return stands_apart(p, phase, g, a) || stands_apart(p, phase, g, b);
+}
+
+/* Does the region read what the rule wants to stay apart from it?  A pair that nothing would have joined is no mistake. */
+static bool
+reads_pair(const dop_path_rule *rule, dop_phase phase, const dop_graph *g, const dop_region *r)
+{
+    for (uint32_t i = 0; rule->reader && in_phase(rule, phase) && i < r->n_nodes; i++) {
+        const dop_node *n = dop_node_at(g, r->nodes[i]);
+        for (uint32_t k = 0; k < n->n_srcs && is_node(g, r->nodes[i], rule->reader); k++)
+            if (is_node(g, dop_node_base(g, n->src[k], NULL), rule->op))
+                return true;
+    }
+    return false;
 }
 
 bool
@@ -164,6 +230,7 @@ dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, 
     *out_variant = NULL;
     for (uint32_t i = 0; i < p->n_rules; i++) {
         dop_path_rule *rule = &p->rules[i];
+        rule->met += reads_pair(rule, phase, g, r);
         if (!is_about(rule, phase, g, r))
             continue;
         rule->met++;
@@ -195,6 +262,12 @@ dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, 
 static dop_status
 about_nothing(const dop_path_rule *r, dop_diag *diag)
 {
+    if (r->reader)
+        return DOP_FAIL(
+            diag, r->forced ? DOP_E_USAGE : DOP_E_INPUT,
+            "%s: no %s here reads what a %s makes; --explain %s+%s names such pairs, by label, its last part, "
+            "or op",
+            r->source, r->reader, r->op, r->op, r->reader);
     return DOP_FAIL(diag, r->forced ? DOP_E_USAGE : DOP_E_INPUT,
                     "%s: no region here is %s; an op is a template, a label or its last part (qkv, attn, o, ffn_up, "
                     "ffn_down, head) or an op of the IR",

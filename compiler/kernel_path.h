@@ -17,7 +17,8 @@
  *       op: qkv                        a template (gemv), a label (L0/qkv) or its last part (qkv, attn, o, ffn_up,
  *                                      ffn_down, head) or an op (matmul); absent: everything
  *       variant: gemv_subgroup         a row of kernels.def
- *       fuse: off                      leave these regions apart from all others
+ *       fuse: off                      leave these regions apart from all others; with op: A+B only what is named B from the A
+ *                                      that it reads
  *       weights: dequant               prefill only: quantized matrices become f16 in a dispatch of their own, which the
  *                                      matmul of several tokens then reads; dequant_f32: f32; fused: decoded where they
  *                                      are multiplied, the default
@@ -42,6 +43,7 @@ typedef struct dop_path_rule {
     uint32_t n_layers; /* 0: everywhere, also outside of layers */
     dop_layer_range layers[DOP_MAX_RANGES];
     const char *op;         /* NULL: everything */
+    const char *reader;     /* of op: the rule is about this pair only, which it keeps apart; NULL: it is not */
     dop_variant_id variant; /* none: not stated */
     bool unfused, fused;    /* at most one */
     bool expands;           /* says how weights are read: */
@@ -74,6 +76,9 @@ dop_status dop_kernel_path_of_model(const dop_checkpoint *m, dop_arena *arena, d
 /* --force OP=VARIANT, after all rules. */
 dop_status dop_kernel_path_force(dop_kernel_path *p, const char *op, const char *variant, dop_arena *arena,
                                  dop_diag *diag);
+
+/* --no-fuse A+B. */
+dop_status dop_kernel_path_no_fuse(dop_kernel_path *p, const char *pair, dop_arena *arena, dop_diag *diag);
 
 /* Is everything of this phase unfused? */
 bool dop_kernel_path_unfused(const dop_kernel_path *p, dop_phase phase);

@@ -54,6 +54,33 @@ dop_kernel_path_force(dop_kernel_path *p, const char *op, const char *variant, d
     return add_rule(p, &r, arena, diag);
 }
 
+/* "A+B" becomes op and reader. */
+static dop_status
+take_pair(dop_path_rule *rule, const char *pair, dop_arena *arena, dop_diag *diag)
+{
+    const size_t at = strcspn(pair, "+");
+    char *op = dop_arena_printf(arena, "%.*s", (int)at, pair);
+    if (!op)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (at == 0 || !pair[at + 1] || strchr(pair + at + 1, '+'))
+        return DOP_FAIL(diag, rule->forced ? DOP_E_USAGE : DOP_E_INPUT, "%s: expected A+B, where B reads what A makes",
+                        rule->source);
+    rule->op = op;
+    rule->reader = pair + at + 1;
+    return DOP_OK;
+}
+
+dop_status
+dop_kernel_path_no_fuse(dop_kernel_path *p, const char *pair, dop_arena *arena, dop_diag *diag)
+{
+    dop_path_rule r = {.decode = true, .prefill = true, .unfused = true, .forced = true};
+    r.source = dop_arena_printf(arena, "--no-fuse %s", pair);
+    if (!r.source)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = take_pair(&r, pair, arena, diag);
+    return st == DOP_OK ? add_rule(p, &r, arena, diag) : st;
+}
+
 /* --- YAML --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct reader {
@@ -203,6 +230,14 @@ read_rule(reader *r, const yaml_node_t *map)
         return FAIL_NODE(r, map, "a rule says variant, fuse or weights");
     if (rule.expands && rule.decode)
         return FAIL_NODE(r, map, "a rule that says weights says phase: prefill too: one token reads each weight once");
+    if (rule.op && strchr(rule.op, '+')) {
+        if (!rule.unfused || rule.variant != DOP_VARIANT_none || rule.expands || rule.n_layers)
+            return FAIL_NODE(r, map,
+                             "a rule for a pair A+B says fuse: off and nothing else but a phase; layers as L0-3/A");
+        dop_status st = take_pair(&rule, rule.op, r->arena, r->diag);
+        if (st != DOP_OK)
+            return st;
+    }
     return add_rule(r->out, &rule, r->arena, r->diag);
 }
 

@@ -1,6 +1,8 @@
 /* dopplerc: options, and what to print of a compilation. */
 #include "compiler/compile.h"
 #include "compiler/inputs.h"
+#include "compiler/modules_tar.h"
+#include "compiler/parts.h"
 #include "compiler/plan_file.h"
 #include "compiler/plan_write.h"
 #include "compiler/report.h"
@@ -21,10 +23,10 @@
 
 typedef struct cli {
     const char *output, *target, *quant, *chunks, *rows, *kv, *act, *stop_after, *emit, *dump_dir, *dumps, *report,
-        *weights, *explain, *tune, *tuning, *kernel_path;
+        *weights, *explain, *tune, *tuning, *kernel_path, *parts, *part_memory;
     uint32_t ctx, threads, sequences, ctx_total;
-    dop_texts skip, force;
-    bool embed, no_fuse, check, quiet, verbose, help, version;
+    dop_texts skip, force, no_fuse;
+    bool split, embed, check, quiet, verbose, help, version;
 } cli;
 
 #ifdef DOP_COMMIT /* the build says it where it knows */
@@ -43,7 +45,7 @@ static const dop_option options[] = {
     OPT(0, "report", OPTIONAL, report, "FILE", "fusion report: text on stdout, or by name FILE.txt, .json, .html"),
     OPT(0, "explain", TEXT, explain, "OP",
         "why each instance of OP got its kernel; A+B: why these two are one dispatch, or not"),
-    OPT(0, "emit", TEXT, emit, "STAGE", "print ir, regions, glsl, spirv or plan"),
+    OPT(0, "emit", TEXT, emit, "STAGE", "print ir, regions, glsl, spirv (all modules as a tar archive) or plan"),
     OPT(0, "dump-dir", TEXT, dump_dir, "DIR", "write every stage as numbered files"),
     OPT('d', "dump", TEXT, dumps, "LETTERS", "print the graph after these passes"),
     HEADING("Model"),
@@ -67,8 +69,14 @@ static const dop_option options[] = {
     OPT(0, "act", TEXT, act, "TYPE", "storage of activations: f32 (default) or f16"),
     OPT(0, "weights", TEXT, weights, "HOW",
         "embed (default), or external: in a file of their own, FILE.weights beside the plan"),
+    OPT(0, "parts", TEXT, parts, "N|LIST|auto",
+        "cut at layers, each part for a device of its own: how many parts, layers of each as 20,12, or as many as "
+        "--part-memory needs"),
+    OPT(0, "part-memory", TEXT, part_memory, "LIST", "memory of the devices that parts are for, as 24GiB,16GiB"),
+    OPT(0, "split", FLAG, split, NULL, "with --parts: a file for each part, FILE.part0 and so on, instead of one"),
     HEADING("Compilation"),
-    OPT(0, "no-fuse", FLAG, no_fuse, NULL, "one dispatch per op"),
+    OPT(0, "no-fuse", PAIRS, no_fuse, "A+B",
+        "one dispatch per op; with A+B only this pair stays apart, named as by --explain A+B; repeatable"),
     OPT(0, "skip", LIST, skip, "PASS", "leave a pass out; repeatable"),
     OPT(0, "stop-after", TEXT, stop_after, "PASS", "stop the passes there; for --emit ir"),
     OPT(0, "kernel-path", TEXT, kernel_path, "NAME|FILE", "which kernel each op uses, and what is fused"),
@@ -218,8 +226,14 @@ parse_passes(const cli *c, dop_compile_options *o, dop_diag *diag)
             return unknown_pass(c->stop_after, diag);
         o->passes.stop_after = (int)p;
     }
-    if (c->no_fuse)
-        dop_passes_skip_fusion(&o->passes);
+    for (size_t i = 0; i < c->no_fuse.count; i++) {
+        if (!*c->no_fuse.items[i])
+            dop_passes_skip_fusion(&o->passes);
+        else if (o->n_apart == DOP_MAX_FORCES)
+            return DOP_FAIL(diag, DOP_E_USAGE, "--no-fuse: at most %d pairs", DOP_MAX_FORCES);
+        else
+            o->apart[o->n_apart++] = c->no_fuse.items[i];
+    }
     for (size_t i = 0; i < c->force.count; i++) {
         char *eq = strchr(c->force.items[i], '=');
         if (!eq || o->n_forces == DOP_MAX_FORCES)
@@ -279,14 +293,10 @@ dump_kernels(dumper *d, const dop_compilation *c)
     for (uint32_t i = 0; i < c->kernels.n && d->status == DOP_OK; i++) {
         const dop_built_kernel *k = &c->kernels.items[i];
         char path[1200], name[160];
-        snprintf(name, sizeof name, "%s%s%s-%s", d->target ? d->target : "", d->target ? "-" : "",
-                 dop_variant_of(k->k.variant)->name, k->label);
-        for (char *p = name; *p; p++)
-            if (*p == '/')
-                *p = '.';
-        snprintf(path, sizeof path, "%s/%03u-%s.comp", d->c->dump_dir, d->serial, name);
+        dop_module_name(k, d->serial++, d->target, name, sizeof name);
+        snprintf(path, sizeof path, "%s/%s.comp", d->c->dump_dir, name);
         dump_file(d, path, k->k.glsl, strlen(k->k.glsl));
-        snprintf(path, sizeof path, "%s/%03u-%s.spv", d->c->dump_dir, d->serial++, name);
+        snprintf(path, sizeof path, "%s/%s.spv", d->c->dump_dir, name);
         if (k->spirv.size)
             dump_file(d, path, k->spirv.data, k->spirv.size);
     }
@@ -299,7 +309,7 @@ static void
 emit_stage(const cli *o, const dop_compilation *c, dop_buf *out)
 {
     bool ir = strcmp(o->emit, "ir") == 0, regions = strcmp(o->emit, "regions") == 0;
-    bool glsl = strcmp(o->emit, "glsl") == 0, spirv = strcmp(o->emit, "spirv") == 0;
+    bool glsl = strcmp(o->emit, "glsl") == 0;
     for (uint32_t i = 0; i < c->n_schedules && (ir || regions); i++) {
         dop_buf text = {0};
         dop_graph_print(&c->schedules[i].g, &text);
@@ -319,9 +329,6 @@ emit_stage(const cli *o, const dop_compilation *c, dop_buf *out)
         for (uint32_t f = 0; f < k->k.n_stages; f++)
             dop_buf_printf(out, "// dop_stage_%u of kernel %u\n%s", f, i, k->k.stages[f]);
     }
-    /* Modules one after the other, each with its magic number. */
-    for (uint32_t i = 0; i < c->kernels.n && spirv; i++)
-        dop_buf_append(out, c->kernels.items[i].spirv.data, c->kernels.items[i].spirv.size);
 }
 
 static dop_status
@@ -363,14 +370,21 @@ make_report(const char *file, const dop_compilation *c, dop_diag *diag, dop_buf 
     return st;
 }
 
+/* Is the stage printed once, for all targets together? */
+static bool
+emits_all(const cli *o)
+{
+    return o->emit && (strcmp(o->emit, "plan") == 0 || strcmp(o->emit, "spirv") == 0);
+}
+
 /* What is printed of one target's compilation; several are told apart by a comment line. */
 static dop_status
 print_outputs(const cli *o, const dop_compilation *c, bool several, dop_diag *diag)
 {
     dop_buf text = {0};
     dop_status st = DOP_OK;
-    if (o->emit && strcmp(o->emit, "plan") != 0) {
-        if (several && strcmp(o->emit, "spirv") != 0)
+    if (o->emit && !emits_all(o)) {
+        if (several)
             dop_buf_printf(&text, "%s target %s\n", strcmp(o->emit, "glsl") == 0 ? "//" : "#", c->target.name);
         emit_stage(o, c, &text);
     }
@@ -391,7 +405,25 @@ print_outputs(const cli *o, const dop_compilation *c, bool several, dop_diag *di
 }
 
 static dop_status
-write_outputs(const cli *o, const dop_compilation *list, uint32_t n, dumper *d, dop_diag *diag)
+write_parts(const cli *o, dop_compilation *c, bool external, dop_diag *diag)
+{
+    dop_cuts cuts;
+    dop_status st = dop_parts_choose(c, o->parts, o->part_memory, diag, &cuts);
+    dop_compilation *parts = st == DOP_OK ? calloc(cuts.n_parts, sizeof *parts) : NULL;
+    if (st == DOP_OK && !parts)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK)
+        st = dop_parts_cut(c, &cuts, diag, parts);
+    if (st == DOP_OK) {
+        st = dop_plan_write_parts(parts, cuts.n_parts, o->output, external, o->split, diag);
+        dop_parts_finish(parts, cuts.n_parts);
+    }
+    free(parts);
+    return st;
+}
+
+static dop_status
+write_outputs(const cli *o, dop_compilation *list, uint32_t n, dumper *d, dop_diag *diag)
 {
     dop_buf text = {0};
     dop_status st = d->status;
@@ -402,13 +434,15 @@ write_outputs(const cli *o, const dop_compilation *list, uint32_t n, dumper *d, 
         if (st == DOP_OK)
             st = print_outputs(o, &list[i], n > 1, diag);
     }
-    if (st == DOP_OK && o->emit && strcmp(o->emit, "plan") == 0) {
-        st = dop_plan_listing(list, n, diag, &text);
+    if (st == DOP_OK && emits_all(o)) {
+        st = strcmp(o->emit, "plan") == 0 ? dop_plan_listing(list, n, diag, &text)
+                                          : dop_modules_tar(list, n, diag, &text);
         st = st == DOP_OK ? put(NULL, &text, diag) : st;
         dop_buf_finish(&text);
     }
+    const bool external = o->weights && strcmp(o->weights, "external") == 0;
     if (st == DOP_OK && o->output)
-        st = dop_plan_write(list, n, o->output, o->weights && strcmp(o->weights, "external") == 0, diag);
+        st = o->parts ? write_parts(o, &list[0], external, diag) : dop_plan_write(list, n, o->output, external, diag);
     return st;
 }
 
@@ -431,6 +465,11 @@ check_options(const cli *o, dop_diag *diag)
         known = known || strcmp(o->emit, stages[i]) == 0;
     if (!known)
         return DOP_FAIL(diag, DOP_E_USAGE, "--emit %s: known are ir, regions, glsl, spirv and plan", o->emit);
+    if (o->emit && strcmp(o->emit, "spirv") == 0 && (o->explain || o->dumps || (o->report && !*o->report)))
+        return DOP_FAIL(diag, DOP_E_USAGE, "--emit spirv makes an archive of stdout, which has no room for more");
+    if (o->emit && strcmp(o->emit, "spirv") == 0 && isatty(1))
+        return DOP_FAIL(diag, DOP_E_USAGE,
+                        "--emit spirv makes an archive, which is no text: | tar x, or --dump-dir DIR");
     if (o->weights && strcmp(o->weights, "embed") != 0 && strcmp(o->weights, "external") != 0)
         return DOP_FAIL(diag, DOP_E_USAGE, "--weights %s: known are embed and external", o->weights);
     dop_status st = o->dumps ? check_letters(o->dumps, diag) : DOP_OK;
@@ -445,6 +484,11 @@ check_options(const cli *o, dop_diag *diag)
     if (o->stop_after && o->emit && strcmp(o->emit, "ir") != 0 && strcmp(o->emit, "regions") != 0)
         return DOP_FAIL(diag, DOP_E_USAGE, "--stop-after leaves no kernels for --emit %s: use it with --emit ir",
                         o->emit);
+    if ((o->part_memory || o->split) && !o->parts)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--%s is about a plan in parts: give --parts",
+                        o->split ? "split" : "part-memory");
+    if (o->parts && !o->output)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--parts %s is about a plan: give -o FILE", o->parts);
     if (o->weights && !o->output)
         return DOP_FAIL(diag, DOP_E_USAGE, "--weights %s is about a plan: give -o FILE", o->weights);
     const char *ending = o->report ? ending_of(o->report) : "";
@@ -463,14 +507,14 @@ fill_options(const cli *o, dop_compile_options *opt, dop_diag *diag)
                                  .kernel_path = o->kernel_path,
                                  .progress = show_progress,
                                  .user = (void *)(uintptr_t)o};
-    opt->no_spirv = !o->output && !o->report && !o->dump_dir &&
-                    !(o->emit && (strcmp(o->emit, "spirv") == 0 || strcmp(o->emit, "plan") == 0));
+    opt->no_spirv = !o->output && !o->report && !o->dump_dir && !emits_all(o);
     dop_status st = parse_passes(o, opt, diag);
     if (st == DOP_OK && o->chunks)
         st = parse_chunks(o->chunks, opt, diag);
     opt->sequences = o->sequences;
     opt->ctx_total = o->ctx_total;
     opt->embed = o->embed;
+    opt->in_parts = o->parts != NULL;
     if (st == DOP_OK && o->rows)
         st = parse_rows(o->rows, opt, diag);
     if (st == DOP_OK)
@@ -479,6 +523,9 @@ fill_options(const cli *o, dop_compile_options *opt, dop_diag *diag)
         st = parse_storage("act", o->act, &opt->act_type, diag);
     return st;
 }
+
+/* Mesa's software driver of Debian 12 goes round the loops of longer attention too few times (README, "Limits"). */
+enum { CPU_POSITIONS = 8192 };
 
 /* What was compiled for, and what may surprise.  Said when everything is written: an error stays the only line. */
 static void
@@ -507,6 +554,11 @@ say_notes(const cli *o, const char *model, const dop_compilation *list, uint32_t
                 "writes past them may make no sense; tables of positions take %.1f MiB\n",
                 model, list[0].ctx, m->arch.ctx_train, (double)tables / (1 << 20));
     }
+    if (list[0].target.cpu && list[0].ctx > CPU_POSITIONS)
+        fprintf(stderr,
+                "dopplerc: %s: note: --ctx %u is more than the %d positions to which attention is known to be right on "
+                "software devices: doppler-exec --check looks\n",
+                model, list[0].ctx, CPU_POSITIONS);
     if (o->output && !m->tokenizer_json_path && !m->tokenizer_gguf_path)
         fprintf(stderr, "dopplerc: %s: note: no tokenizer is here: the plan takes and gives token ids only\n", model);
 }
@@ -653,6 +705,7 @@ main(int argc, char **argv)
         dop_diag_print(&diag, "dopplerc", o.verbose);
     dop_texts_finish(&o.skip);
     dop_texts_finish(&o.force);
+    dop_texts_finish(&o.no_fuse);
     dop_texts_finish(&rest);
     return dop_status_exit(st);
 }

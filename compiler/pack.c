@@ -56,7 +56,7 @@ add_leaf(dop_pack *p, const dop_graph *g, dop_node_id id, dop_diag *diag)
         item.experts = dop_weight_experts(item.source);
     } else if (strncmp(name, "rope.", 5) == 0) {
         item.rope = (uint32_t)strtoul(name + 5, NULL, 10);
-        item.rows = p->ctx;
+        item.rows = dop_rope_rows(p->ctx);
         item.cols = dop_node_cols(g, id);
     } else if (strcmp(name, "temper") == 0) {
         item.rope = DOP_PACK_TEMPER;
@@ -150,7 +150,7 @@ write_rope(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *di
     if (item->rope == DOP_PACK_TEMPER)
         dop_temper_table(&p->model->arch.temper, item->rows, table);
     else
-        st = dop_rope_table(&p->model->arch.ropes[item->rope], item->rows, table, diag);
+        st = dop_rope_table(&p->model->arch.ropes[item->rope], p->ctx, table, diag);
     memset(out, 0, item->size);
     for (uint32_t r = 0; r < item->rows && st == DOP_OK; r++)
         memcpy(out + r * item->row_bytes, table + (size_t)r * item->cols, item->cols * sizeof *table);

@@ -132,25 +132,25 @@ put_head(const layout *l, FILE *f, uint64_t *at)
     return put(f, &l->head, sizeof l->head) && put(f, l->table, l->head.n_sections * sizeof *l->table);
 }
 
-/* The header comes first and holds digests.  That of the weights is known only when they have been made: in a file the
- * header is written again, through a pipe the weights are made twice. */
+/* From byte `base` of the file on.  The header comes first and holds digests.  That of the weights is known only when they
+ * have been made: in a file the header is written again, through a pipe the weights are made twice. */
 static dop_status
-put_file(const dop_plan_parts *p, FILE *f, dop_diag *diag)
+put_file(const dop_plan_parts *p, FILE *f, uint64_t base, dop_diag *diag, layout *out_layout)
 {
-    layout l;
+    layout *l = out_layout;
     uint64_t at = 0, digest;
     bool again = ftello(f) >= 0;
-    dop_status st = lay_out(p, diag, &l);
-    for (uint32_t i = 0; i < l.head.n_sections && st == DOP_OK && !again; i++)
-        if (l.table[i].kind == DOP_SEC_WEIGHTS)
-            st = put_weights(p, NULL, diag, &l.table[i].digest);
+    dop_status st = lay_out(p, diag, l);
+    for (uint32_t i = 0; i < l->head.n_sections && st == DOP_OK && !again; i++)
+        if (l->table[i].kind == DOP_SEC_WEIGHTS)
+            st = put_weights(p, NULL, diag, &l->table[i].digest);
     if (st != DOP_OK)
         return st;
-    l.head.digest = dop_plan_header_digest(&l.head, l.table, l.head.n_sections);
-    if (!put_head(&l, f, &at))
+    l->head.digest = dop_plan_header_digest(&l->head, l->table, l->head.n_sections);
+    if (!put_head(l, f, &at))
         goto io;
-    for (uint32_t i = 0; i < l.head.n_sections; i++) {
-        dop_plan_section *s = &l.table[i];
+    for (uint32_t i = 0; i < l->head.n_sections; i++) {
+        dop_plan_section *s = &l->table[i];
         if (!pad_to(f, &at, s->offset))
             goto io;
         if (s->kind == DOP_SEC_WEIGHTS) {
@@ -165,8 +165,8 @@ put_file(const dop_plan_parts *p, FILE *f, dop_diag *diag)
         }
         at += s->size;
     }
-    l.head.digest = dop_plan_header_digest(&l.head, l.table, l.head.n_sections);
-    if (again && (fseeko(f, 0, SEEK_SET) != 0 || !put_head(&l, f, &at)))
+    l->head.digest = dop_plan_header_digest(&l->head, l->table, l->head.n_sections);
+    if (again && (fseeko(f, (off_t)base, SEEK_SET) != 0 || !put_head(l, f, &at)))
         goto io;
     return DOP_OK;
 io:
@@ -213,6 +213,7 @@ dop_status
 dop_plan_parts_write(dop_plan_parts *parts, const char *path, dop_diag *diag)
 {
     dop_out_file plan = {0}, weights = {0};
+    layout l;
     char *weights_path = NULL;
     struct stat sb;
     if (parts->external && (parts->sec[DOP_SEC_FILES].failed || asprintf(&weights_path, "%s.weights", path) < 0))
@@ -227,7 +228,7 @@ dop_plan_parts_write(dop_plan_parts *parts, const char *path, dop_diag *diag)
     if (st == DOP_OK && parts->external)
         st = put_external(parts, weights_path, diag, &weights);
     if (st == DOP_OK)
-        st = put_file(parts, plan.f, diag);
+        st = put_file(parts, plan.f, 0, diag, &l);
     if (parts->external) {
         dop_status closed = dop_out_file_close(&weights, st == DOP_OK, diag);
         st = st == DOP_OK ? closed : st;
@@ -237,6 +238,145 @@ dop_plan_parts_write(dop_plan_parts *parts, const char *path, dop_diag *diag)
         unlink(weights_path);
     free(weights_path);
     return st == DOP_OK ? closed : st;
+}
+
+/* ---- several plans ---- */
+
+typedef struct set_writer {
+    dop_plan_parts *const *parts;
+    dop_plan_set_row *rows;
+    uint32_t n;
+    const char *path;
+    bool split;
+    dop_diag *diag;
+    dop_out_file *plans;   /* [n] with split; else one */
+    dop_out_file *weights; /* [n] */
+    char **names;          /* [2 * n] owned: paths of these */
+    layout *layouts;       /* [n] */
+} set_writer;
+
+static dop_status
+write_failed(dop_diag *diag)
+{
+    return DOP_FAIL(diag, DOP_E_IO, "cannot write the plan: %s", strerror(errno));
+}
+
+static dop_status
+open_set(set_writer *w)
+{
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; i < w->n && st == DOP_OK; i++) {
+        if (asprintf(&w->names[2 * i], "%s.part%u", w->path, i) < 0 ||
+            asprintf(&w->names[2 * i + 1], "%s.part%u.weights", w->path, i) < 0)
+            return DOP_FAIL(w->diag, DOP_E_NOMEM, "out of memory");
+        const char *path = w->split ? w->names[2 * i] : w->path;
+        if (i > 0 && !w->split)
+            continue;
+        if ((st = dop_out_file_open(path, w->diag, &w->plans[i])) == DOP_OK && !w->plans[i].tmp)
+            st = DOP_FAIL_IN(w->diag, DOP_E_IO, path, "a plan in parts needs a regular file to be written to");
+    }
+    return st;
+}
+
+/* Part i, from `at` of its file on. */
+static dop_status
+put_part(set_writer *w, uint32_t i, uint64_t *io_at)
+{
+    dop_plan_parts *p = w->parts[i];
+    FILE *f = w->plans[w->split ? i : 0].f;
+    dop_status st = p->external ? put_external(p, w->names[2 * i + 1], w->diag, &w->weights[i]) : DOP_OK;
+    const uint64_t base = w->split ? 0 : dop_align_u64(*io_at, 4096);
+    if (st != DOP_OK)
+        return st;
+    if (!w->split && !pad_to(f, io_at, base))
+        return write_failed(w->diag);
+    if ((st = put_file(p, f, base, w->diag, &w->layouts[i])) != DOP_OK)
+        return st;
+    w->rows[i].offset = base;
+    w->rows[i].size = w->layouts[i].head.file_size;
+    *io_at = base + w->rows[i].size;
+    return fseeko(f, (off_t)*io_at, SEEK_SET) == 0 ? DOP_OK : write_failed(w->diag);
+}
+
+/* Every part learns the digest of the set, which is over the headers' digests as they were without it. */
+static dop_status
+put_set_digest(set_writer *w, uint64_t set)
+{
+    for (uint32_t i = 0; i < w->n; i++) {
+        FILE *f = w->plans[w->split ? i : 0].f;
+        layout *l = &w->layouts[i];
+        dop_buf *sec = &w->parts[i]->sec[DOP_SEC_PART];
+        uint64_t at = 0;
+        ((dop_plan_part *)(void *)sec->data)->set = set;
+        for (uint32_t k = 0; k < l->head.n_sections; k++) {
+            if (l->table[k].kind != DOP_SEC_PART)
+                continue;
+            l->table[k].digest = XXH3_64bits(sec->data, sec->size);
+            if (fseeko(f, (off_t)(w->rows[i].offset + l->table[k].offset), SEEK_SET) != 0 ||
+                !put(f, sec->data, sec->size))
+                return write_failed(w->diag);
+        }
+        l->head.digest = dop_plan_header_digest(&l->head, l->table, l->head.n_sections);
+        w->rows[i].digest = l->head.digest;
+        if (fseeko(f, (off_t)w->rows[i].offset, SEEK_SET) != 0 || !put_head(l, f, &at))
+            return write_failed(w->diag);
+    }
+    return DOP_OK;
+}
+
+static dop_status
+put_set(set_writer *w)
+{
+    dop_plan_set_header h = {.version = DOP_PLAN_VERSION, .n_parts = w->n};
+    uint64_t at = 0, *digests = calloc(w->n, sizeof *digests);
+    dop_status st = digests ? DOP_OK : DOP_FAIL(w->diag, DOP_E_NOMEM, "out of memory");
+    memcpy(h.magic, DOP_PLAN_SET_MAGIC, sizeof h.magic);
+    if (st == DOP_OK && !w->split && !pad_to(w->plans[0].f, &at, sizeof h + w->n * sizeof *w->rows))
+        st = write_failed(w->diag);
+    for (uint32_t i = 0; i < w->n && st == DOP_OK; i++) {
+        st = put_part(w, i, &at);
+        digests[i] = w->layouts[i].head.digest;
+    }
+    if (st == DOP_OK) {
+        h.set = XXH3_64bits(digests, w->n * sizeof *digests);
+        h.file_size = at;
+        st = put_set_digest(w, h.set);
+    }
+    if (st == DOP_OK && !w->split) {
+        FILE *f = w->plans[0].f;
+        h.digest = dop_plan_set_digest(&h, w->rows);
+        if (fseeko(f, 0, SEEK_SET) != 0 || !put(f, &h, sizeof h) || !put(f, w->rows, w->n * sizeof *w->rows))
+            st = write_failed(w->diag);
+    }
+    free(digests);
+    return st;
+}
+
+dop_status
+dop_plan_set_write(dop_plan_parts *const *parts, dop_plan_set_row *rows, uint32_t n, const char *path, bool split,
+                   dop_diag *diag)
+{
+    set_writer w = {.parts = parts, .rows = rows, .n = n, .path = path, .split = split, .diag = diag};
+    w.plans = calloc(n, sizeof *w.plans);
+    w.weights = calloc(n, sizeof *w.weights);
+    w.names = calloc(2 * (size_t)n, sizeof *w.names);
+    w.layouts = calloc(n, sizeof *w.layouts);
+    dop_status st =
+        w.plans && w.weights && w.names && w.layouts ? open_set(&w) : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK)
+        st = put_set(&w);
+    for (uint32_t i = 0; i < 2 * n; i++) { /* weights get their names first: a plan without them is of no use */
+        dop_out_file *files = i < n ? w.weights : w.plans;
+        dop_status closed = files ? dop_out_file_close(&files[i % n], st == DOP_OK, diag) : DOP_OK;
+        st = st == DOP_OK ? closed : st;
+    }
+    for (uint32_t i = 0; w.names && i < 2 * n; i++)
+        free(w.names[i]);
+    free(w.plans);
+    free(w.weights);
+    free(w.names);
+    free(w.layouts);
+    return st;
 }
 
 dop_status

@@ -16,9 +16,15 @@ typedef struct dop_plan_parts {
 
 void dop_plan_parts_finish(dop_plan_parts *parts); /* accepts a zeroed one */
 
-/* Written to a temporary name beside `path` and renamed when complete; nothing is left after a failure.  External weights:
- * the same for `path`.weights. */
+/* Written to a temporary name beside `path` and renamed when complete; nothing is left after a failure.  External
+ * weights: the same for `path`.weights. */
 dop_status dop_plan_parts_write(dop_plan_parts *parts, const char *path, dop_diag *diag);
+
+/* The parts of a model: one file with the directory `rows`, of which offsets, sizes and digests are set here; or, with
+ * `split`, files `path`.part0 and so on.  External weights are in files `path`.part0.weights and so on.  Every part
+ * gets the digest of the set. */
+dop_status dop_plan_set_write(dop_plan_parts *const *parts, dop_plan_set_row *rows, uint32_t n, const char *path,
+                              bool split, dop_diag *diag);
 
 /* Fails when a program has the plan at `path` open (dop_plan_open). */
 dop_status dop_plan_refuse_open(const char *path, dop_diag *diag);

@@ -1,15 +1,12 @@
-#include "compiler/plan_write.h"
+#include "compiler/plan_writer.h"
 #include "compiler/region_facts.h"
 
+#include "compiler/parts.h"
 #include "compiler/persistent.h"
-#include "compiler/plan_file.h"
 #include "ir/text.h"
 #include "kernels/weight_types.h"
 #include "passes/region.h"
-#include "runtime/gguf.h"
-#include "runtime/text/tokenizer.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,64 +14,11 @@
 enum { MERGES_STRIDE = 512 /* bytes: a region's counts, of 128 heads at most, have cache lines of their own */ };
 enum { STATE_SEGMENT = 1 << 30, STATE_ALIGN = 256, STATE_TAIL = 32 /* rows */ };
 
-typedef struct state_place {
-    const char *name;
-    uint32_t slot;
-    uint64_t offset, size;
-    dop_plan_state row; /* without the slot */
-} state_place;
-
-/* What is a target's own: its buffers, and where its kernels stand in the table of all. */
-typedef struct target_rows {
-    const dop_compilation *c;
-    uint32_t slot_scratch, slot_merges, slot_mailbox, slot_table;
-    state_place *states;
-    uint32_t n_states;
-    uint32_t *kernels; /* [c->kernels.n] row of DOP_SEC_KERNELS */
-} target_rows;
-
-typedef struct writer {
-    dop_diag *diag;
-    dop_status status;
-    dop_plan_parts parts;
-    dop_lookup strings; /* offsets of those in the table */
-    uint32_t n_slots, slot_step, slot_result, slot_weights, n_kernels;
-    uint32_t n_targets;
-    target_rows targets[DOP_MAX_TARGETS];
-} writer;
-
-static void
-no_memory(writer *w)
-{
-    w->status = DOP_FAIL(w->diag, DOP_E_NOMEM, "out of memory");
-}
-
-/* Offset of a string in the table; equal strings share one. */
 static uint32_t
-string(writer *w, const char *s)
-{
-    dop_buf *b = &w->parts.sec[DOP_SEC_STRINGS];
-    size_t len = strlen(s) + 1;
-    if (b->size == 0)
-        dop_buf_append(b, "", 1);
-    if (len == 1)
-        return 0;
-    uint32_t at, cursor = 0, hash = dop_lookup_hash(s);
-    while (dop_lookup_next(&w->strings, hash, &cursor, &at))
-        if (!b->failed && strcmp(b->data + at, s) == 0)
-            return at;
-    at = (uint32_t)b->size;
-    dop_buf_append(b, s, len);
-    if (!dop_lookup_add(&w->strings, hash, at))
-        no_memory(w);
-    return at;
-}
-
-static uint32_t
-add_slot(writer *w, uint32_t kind, const char *name, uint64_t size, uint64_t file_offset)
+add_slot(dop_plan_writer *w, uint32_t kind, const char *name, uint64_t size, uint64_t file_offset)
 {
     dop_plan_slot s = {.kind = kind,
-                       .name = string(w, name),
+                       .name = dop_plan_writer_string(w, name),
                        .size = size,
                        .file_offset = file_offset,
                        .file = kind == DOP_SLOT_WEIGHTS && w->parts.external ? 0 : 0xffffffffu};
@@ -83,7 +27,7 @@ add_slot(writer *w, uint32_t kind, const char *name, uint64_t size, uint64_t fil
 }
 
 static void
-write_weights_slots(writer *w)
+write_weights_slots(dop_plan_writer *w)
 {
     const dop_pack *p = w->parts.pack;
     uint64_t at = 0;
@@ -95,7 +39,7 @@ write_weights_slots(writer *w)
     w->parts.weights_size = at;
     for (uint32_t i = 0; i < p->n; i++) {
         const dop_packed *x = &p->items[i];
-        dop_plan_tensor t = {.name = string(w, x->name),
+        dop_plan_tensor t = {.name = dop_plan_writer_string(w, x->name),
                              .type = x->type,
                              .rows = x->rows,
                              .cols = x->cols,
@@ -109,25 +53,16 @@ write_weights_slots(writer *w)
 }
 
 static uint32_t
-add_state_slot(writer *w, uint32_t kind, uint64_t size, uint32_t rows)
+add_state_slot(dop_plan_writer *w, uint32_t kind, uint64_t size, uint32_t rows)
 {
     dop_plan_slot s = {.kind = DOP_SLOT_STATE,
-                       .name = string(w, kind == DOP_PLAN_STATE_APPEND ? "cache" : "state"),
+                       .name = dop_plan_writer_string(w, kind == DOP_PLAN_STATE_APPEND ? "cache" : "state"),
                        .size = size,
                        .file = 0xffffffffu,
                        .state = kind,
                        .rows = rows};
     dop_buf_append(&w->parts.sec[DOP_SEC_SLOTS], &s, sizeof s);
     return w->n_slots++;
-}
-
-/* Pages of the pool. */
-static uint32_t
-pool_pages(const dop_compilation *c)
-{
-    const dop_graph *g = &c->schedules[0].g;
-    const uint32_t page = dop_graph_page(g);
-    return !page ? 0 : c->options.ctx_total ? dop_div_up_u32(c->options.ctx_total, page) : g->max_q * (g->max_s / page);
 }
 
 /* Does the state lie in pages? */
@@ -144,7 +79,7 @@ state_rows(const dop_compilation *c, dop_node_id state)
     const dop_graph *g = &c->schedules[0].g;
     const dop_shape *s = &dop_node_at(g, state)->shape;
     if (is_paged(g, state))
-        return pool_pages(c) * dop_graph_page(g);
+        return dop_plan_writer_pages(c) * dop_graph_page(g);
     return (uint32_t)(dop_dim_value(g, s->dim[0], 1) * dop_dim_value(g, s->dim[1], 1));
 }
 
@@ -160,7 +95,7 @@ step_bytes(const dop_compilation *c)
 
 /* The states of one kind, behind the n that have their places already. */
 static uint32_t
-write_states_of(writer *w, target_rows *t, uint32_t kind, uint32_t n)
+write_states_of(dop_plan_writer *w, dop_target_rows *t, uint32_t kind, uint32_t n)
 {
     const dop_graph *g = &t->c->schedules[0].g;
     uint64_t used = 0;
@@ -185,14 +120,14 @@ write_states_of(writer *w, target_rows *t, uint32_t kind, uint32_t n)
             used = fewest = 0;
         }
         fewest = used == 0 || all < fewest ? all : fewest;
-        dop_plan_state row = {.name = string(w, dop_node_s(g, id, DOP_A_name)),
+        dop_plan_state row = {.name = dop_plan_writer_string(w, dop_node_s(g, id, DOP_A_name)),
                               .rows = rows,
                               .offset = used,
                               .row_bytes = row_bytes,
                               .paged = paged,
                               .sequence_stride = paged ? 0 : bytes / g->max_q,
                               .copy_stride = appends ? 0 : bytes};
-        t->states[n++] = (state_place){dop_node_s(g, id, DOP_A_name), 0, used, size, row};
+        t->states[n++] = (dop_state_place){dop_node_s(g, id, DOP_A_name), 0, used, size, row};
         used += size;
     }
     if (used > 0) {
@@ -205,11 +140,11 @@ write_states_of(writer *w, target_rows *t, uint32_t kind, uint32_t n)
 
 /* States of all schedules of a target are the same: the first graph lists them. */
 static void
-write_state_slots(writer *w, target_rows *t)
+write_state_slots(dop_plan_writer *w, dop_target_rows *t)
 {
     t->states = calloc(t->c->schedules[0].g.n_nodes, sizeof *t->states);
     if (!t->states) {
-        no_memory(w);
+        dop_plan_writer_no_memory(w);
         return;
     }
     t->n_states = write_states_of(w, t, DOP_PLAN_STATE_APPEND, 0);
@@ -237,9 +172,46 @@ count_merges(const dop_compilation *c)
     return most;
 }
 
+/* Bytes into the slot for what crosses, of number `k` of these values; of their number: bytes of all. */
+static uint64_t
+crossing_offset(const dop_graph *g, const dop_node_id *values, uint32_t k)
+{
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < k; i++)
+        at += dop_align_u64(dop_node_bytes(g, values[i]), STATE_ALIGN);
+    return at;
+}
+
+/* A value that crosses, among these; their number: it is none of them. */
+static uint32_t
+find_crossing(const dop_node_id *values, uint32_t n, dop_node_id id)
+{
+    uint32_t i = 0;
+    while (i < n && values[i] != id)
+        i++;
+    return i;
+}
+
+static void
+write_crossing_slots(dop_plan_writer *w, dop_target_rows *t)
+{
+    uint64_t received = 0, sent = 0;
+    for (uint32_t i = 0; i < t->c->n_schedules; i++) {
+        const dop_schedule *s = &t->c->schedules[i];
+        const uint64_t in = crossing_offset(&s->g, s->received, s->n_received),
+                       out = crossing_offset(&s->g, s->sent, s->n_sent);
+        received = in > received ? in : received;
+        sent = out > sent ? out : sent;
+    }
+    if (received)
+        t->slot_received = add_slot(w, DOP_SLOT_RECEIVED, "received", received + STATE_ALIGN, 0);
+    if (sent)
+        t->slot_sent = add_slot(w, DOP_SLOT_SENT, "sent", sent + STATE_ALIGN, 0);
+}
+
 /* Buffers of one target.  The runtime makes those of the target it takes, and no others. */
 static void
-write_target_slots(writer *w, target_rows *t)
+write_target_slots(dop_plan_writer *w, dop_target_rows *t)
 {
     uint64_t scratch = 256;
     for (uint32_t i = 0; i < t->c->n_schedules; i++)
@@ -256,35 +228,45 @@ write_target_slots(writer *w, target_rows *t)
             t->slot_table = add_slot(w, DOP_SLOT_TABLE, "stages", p->table, 0);
         }
     }
+    write_crossing_slots(w, t);
     write_state_slots(w, t);
 }
 
+/* Does the part make logits? */
+static bool
+is_inner(const dop_compilation *c)
+{
+    return c->cut && c->cut->number + 1 < c->cut->n_parts;
+}
+
 static void
-write_slots(writer *w)
+write_slots(dop_plan_writer *w)
 {
     uint64_t result = 4;
     for (uint32_t t = 0; t < w->n_targets; t++)
         for (uint32_t i = 0; i < w->targets[t].c->n_schedules; i++) {
             const dop_graph *g = &w->targets[t].c->schedules[i].g;
+            if (g->n_outs == 0)
+                continue;
             uint64_t bytes = dop_align_u64(dop_node_bytes(g, dop_node_base(g, g->outs[0], NULL)), 256);
             result = bytes > result ? bytes : result;
         }
     w->slot_step = add_slot(w, DOP_SLOT_STEP, "step", step_bytes(w->targets[0].c), 0);
-    w->slot_result = add_slot(w, DOP_SLOT_RESULT, "logits", result, 0);
+    w->slot_result = is_inner(w->targets[0].c) ? DOP_PLAN_NO_SLOT : add_slot(w, DOP_SLOT_RESULT, "logits", result, 0);
     for (uint32_t t = 0; t < w->n_targets; t++)
         write_target_slots(w, &w->targets[t]);
     write_weights_slots(w);
 }
 
 static dop_plan_arg
-arg_of(writer *w, const target_rows *t, const dop_schedule *s, dop_region_id r, const dop_kernel_arg *a)
+arg_of(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_region_id r, const dop_kernel_arg *a)
 {
     const dop_graph *g = &s->g;
     if (a->kind == DOP_ARG_TABLE)
         return (dop_plan_arg){.slot = t->slot_table, .size = s->persistent->table};
     if (a->mailbox) /* of both copies: they are copy_bytes apart */
         return (dop_plan_arg){.slot = t->slot_mailbox,
-                              .value = string(w, dop_node_at(g, a->value)->name),
+                              .value = dop_plan_writer_string(w, dop_node_at(g, a->value)->name),
                               .offset = s->persistent->mailbox[a->value],
                               .size = s->persistent->copy_bytes + s->persistent->mailbox_bytes[a->value]};
     if (a->kind == DOP_ARG_MERGES)
@@ -294,7 +276,8 @@ arg_of(writer *w, const target_rows *t, const dop_schedule *s, dop_region_id r, 
     if (a->value == 0)
         return (dop_plan_arg){.slot = w->slot_step, .value = 0, .offset = 0, .size = step_bytes(t->c)};
     const dop_node *n = dop_node_at(g, a->value);
-    dop_plan_arg out = {.value = string(w, n->name)};
+    dop_plan_arg out = {.value = dop_plan_writer_string(w, n->name)};
+    uint32_t k;
     if (n->op == DOP_OP_weight) {
         const dop_packed *x = dop_pack_find(w->parts.pack, dop_node_s(g, a->value, DOP_A_name));
         out.slot = w->slot_weights + x->segment;
@@ -307,11 +290,19 @@ arg_of(writer *w, const target_rows *t, const dop_schedule *s, dop_region_id r, 
                 out.offset = t->states[i].offset;
                 out.size = t->states[i].size;
             }
+    } else if ((k = find_crossing(s->received, s->n_received, a->value)) < s->n_received) {
+        out.slot = t->slot_received;
+        out.offset = crossing_offset(g, s->received, k);
+        out.size = dop_node_bytes(g, a->value);
+    } else if ((k = find_crossing(s->sent, s->n_sent, a->value)) < s->n_sent) {
+        out.slot = t->slot_sent;
+        out.offset = crossing_offset(g, s->sent, k);
+        out.size = dop_node_bytes(g, a->value);
     } else if (s->placement.values[a->value].size > 0) {
         out.slot = t->slot_scratch;
         out.offset = s->placement.values[a->value].offset;
         out.size = s->placement.values[a->value].size;
-    } else if (a->value == dop_node_base(g, g->outs[0], NULL)) {
+    } else if (!is_inner(t->c) && a->value == dop_node_base(g, g->outs[0], NULL)) {
         out.slot = w->slot_result;
         out.size = dop_node_bytes(g, a->value);
     } else {
@@ -323,8 +314,8 @@ arg_of(writer *w, const target_rows *t, const dop_schedule *s, dop_region_id r, 
 static const dop_stage_form no_stage = {0};
 
 static void
-write_dispatch(writer *w, const target_rows *t, const dop_schedule *s, dop_region_id r, const dop_built_region *b,
-               uint32_t flags, const dop_stage_form *f)
+write_dispatch(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_region_id r,
+               const dop_built_region *b, uint32_t flags, const dop_stage_form *f)
 {
     const dop_region *reg = &s->g.regions[r];
     dop_buf ops = {0};
@@ -334,8 +325,8 @@ write_dispatch(writer *w, const target_rows *t, const dop_schedule *s, dop_regio
                            .first_arg = (uint32_t)(w->parts.sec[DOP_SEC_ARGS].size / sizeof(dop_plan_arg)),
                            .n_args = b->n_args,
                            .flags = flags,
-                           .label = string(w, dop_region_label(&s->g, reg)),
-                           .ops = string(w, ops.data ? ops.data : ""),
+                           .label = dop_plan_writer_string(w, dop_region_label(&s->g, reg)),
+                           .ops = dop_plan_writer_string(w, ops.data ? ops.data : ""),
                            .region = r,
                            .short_positions = f->short_positions,
                            .short_function = f->short_function,
@@ -353,13 +344,41 @@ write_dispatch(writer *w, const target_rows *t, const dop_schedule *s, dop_regio
 static const uint32_t kinds[] = {DOP_SCHED_DECODE, DOP_SCHED_PREFILL, DOP_SCHED_SCORE};
 
 static uint32_t
-n_dispatches(const writer *w)
+n_dispatches(const dop_plan_writer *w)
 {
     return (uint32_t)(w->parts.sec[DOP_SEC_DISPATCHES].size / sizeof(dop_plan_dispatch));
 }
 
 static void
-write_schedule(writer *w, const target_rows *t, const dop_schedule *s)
+write_crossing(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, uint32_t way, uint32_t i)
+{
+    const dop_node_id id = way == DOP_CROSSING_SENT ? s->sent[i] : s->received[i];
+    const dop_node *n = dop_node_at(&s->g, id);
+    const bool here = n->op == DOP_OP_received; /* also what is passed on */
+    const uint32_t at = here ? find_crossing(s->received, s->n_received, id) : i;
+    dop_plan_crossing row = {.schedule = (uint32_t)(w->parts.sec[DOP_SEC_SCHEDULES].size / sizeof(dop_plan_schedule)),
+                             .way = way,
+                             .name = dop_plan_writer_string(w, n->name),
+                             .type = n->type,
+                             .slot = here ? t->slot_received : t->slot_sent,
+                             .one_row = !dop_node_per_token(&s->g, id),
+                             .offset = crossing_offset(&s->g, here ? s->received : s->sent, at),
+                             .row_bytes = dop_node_bytes(&s->g, id) / dop_node_rows(&s->g, id, s->g.max_t)};
+    dop_buf_append(&w->parts.sec[DOP_SEC_CROSSINGS], &row, sizeof row);
+}
+
+/* Before the row of the schedule is written. */
+static void
+write_crossings(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s)
+{
+    for (uint32_t i = 0; i < s->n_received; i++)
+        write_crossing(w, t, s, DOP_CROSSING_RECEIVED, i);
+    for (uint32_t i = 0; i < s->n_sent; i++)
+        write_crossing(w, t, s, DOP_CROSSING_SENT, i);
+}
+
+static void
+write_schedule(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s)
 {
     dop_plan_schedule row = {.kind = s->mixed    ? DOP_SCHED_ROWS
                                      : s->embeds ? DOP_SCHED_EMBED
@@ -370,13 +389,15 @@ write_schedule(writer *w, const target_rows *t, const dop_schedule *s)
                              .n_dispatches = s->g.n_regions - 1,
                              .n_body = s->n_body,
                              .logits_slot = w->slot_result,
-                             .greedy = s->mixed                      ? DOP_PICKS_EACH
+                             .greedy = is_inner(t->c)                ? DOP_PICKS_NONE
+                                       : s->mixed                    ? DOP_PICKS_EACH
                                        : s->phase != DOP_PHASE_SCORE ? DOP_PICKS_NEXT
                                                                      : DOP_PICKS_NONE,
                              .logits_offset = 0,
                              .ordering = DOP_ORDER_BARRIERS};
     for (dop_region_id r = 1; r < s->g.n_regions; r++)
         write_dispatch(w, t, s, r, &s->regions[r], s->placement.barrier[r] ? DOP_DISPATCH_BARRIER : 0u, &no_stage);
+    write_crossings(w, t, s);
     dop_buf_append(&w->parts.sec[DOP_SEC_SCHEDULES], &row, sizeof row);
     dop_graph_print(&s->g,
                     &w->parts.sec[DOP_SEC_IR]); /* one graph per schedule, also where only the ordering differs */
@@ -384,7 +405,7 @@ write_schedule(writer *w, const target_rows *t, const dop_schedule *s)
 
 /* The dispatch of all stages, the dispatches after it, then the stages' rows. */
 static void
-write_persistent(writer *w, const target_rows *t, const dop_schedule *s)
+write_persistent(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s)
 {
     const dop_persistent *p = s->persistent;
     dop_built_region whole = {.kernel = p->kernel, .grid = {p->groups, 1, 1}, .n_args = 3};
@@ -404,8 +425,8 @@ write_persistent(writer *w, const target_rows *t, const dop_schedule *s)
     dop_plan_dispatch *all = (dop_plan_dispatch *)(void *)w->parts.sec[DOP_SEC_DISPATCHES].data + row.first_dispatch;
     if (w->parts.sec[DOP_SEC_DISPATCHES].failed)
         return;
-    all->label = string(w, "stages");
-    all->ops = string(w, "");
+    all->label = dop_plan_writer_string(w, "stages");
+    all->ops = dop_plan_writer_string(w, "");
     for (dop_region_id r = 2; r <= p->n_stages; r++) {
         uint64_t reads, writes;
         dop_region_traffic(&s->g, &s->g.regions[r], 0, &reads, &writes);
@@ -426,10 +447,10 @@ write_persistent(writer *w, const target_rows *t, const dop_schedule *s)
 }
 
 static void
-write_schedules(writer *w)
+write_schedules(dop_plan_writer *w)
 {
     for (uint32_t k = 0; k < w->n_targets; k++) {
-        const target_rows *t = &w->targets[k];
+        const dop_target_rows *t = &w->targets[k];
         for (uint32_t i = 0; i < t->c->n_schedules && w->status == DOP_OK; i++) {
             write_schedule(w, t, &t->c->schedules[i]);
             if (t->c->schedules[i].persistent)
@@ -438,39 +459,9 @@ write_schedules(writer *w)
     }
 }
 
-static void
-kernel_name(const target_rows *t, uint32_t kernel, char *out, size_t size)
-{
-    const dop_built_kernel *k = &t->c->kernels.items[kernel];
-    snprintf(out, size, "%s/%s#%u", dop_variant_of(k->k.variant)->name, k->label, t->kernels[kernel]);
-}
-
-/* Why each kernel was taken, by its name: the reason of the first region that uses it.  For --trace-kernels. */
-static json_t *
-choices_json(const writer *w)
-{
-    json_t *choices = json_object();
-    for (uint32_t k = 0; k < w->n_targets; k++) {
-        const dop_compilation *c = w->targets[k].c;
-        for (uint32_t i = 0; i < c->n_schedules; i++)
-            for (dop_region_id r = 1; r < c->schedules[i].g.n_regions; r++) {
-                const dop_built_region *b = &c->schedules[i].regions[r];
-                char name[160];
-                kernel_name(&w->targets[k], b->kernel, name, sizeof name);
-                if (!b->choice.why[0] || json_object_get(choices, name))
-                    continue;
-                if (json_object_set_new(choices, name, json_string(b->choice.why)) != 0) {
-                    json_decref(choices);
-                    return NULL;
-                }
-            }
-    }
-    return choices;
-}
-
 /* The same module for the same needs, made for a target before; UINT32_MAX: none. */
 static uint32_t
-find_kernel(const writer *w, const dop_built_kernel *k)
+find_kernel(const dop_plan_writer *w, const dop_built_kernel *k)
 {
     const dop_buf *rows = &w->parts.sec[DOP_SEC_KERNELS], *words = &w->parts.sec[DOP_SEC_SPIRV];
     for (uint32_t i = 0; i < w->n_kernels; i++) {
@@ -484,7 +475,7 @@ find_kernel(const writer *w, const dop_built_kernel *k)
 }
 
 static void
-write_kernel(writer *w, target_rows *t, uint32_t i)
+write_kernel(dop_plan_writer *w, dop_target_rows *t, uint32_t i)
 {
     const dop_built_kernel *k = &t->c->kernels.items[i];
     char name[160];
@@ -492,9 +483,9 @@ write_kernel(writer *w, target_rows *t, uint32_t i)
     t->kernels[i] = before == UINT32_MAX ? w->n_kernels++ : before;
     if (before != UINT32_MAX)
         return;
-    kernel_name(t, i, name, sizeof name);
-    dop_plan_kernel row = {.name = string(w, name),
-                           .variant = string(w, dop_variant_of(k->k.variant)->name),
+    dop_plan_writer_kernel_name(t, i, name, sizeof name);
+    dop_plan_kernel row = {.name = dop_plan_writer_string(w, name),
+                           .variant = dop_plan_writer_string(w, dop_variant_of(k->k.variant)->name),
                            .spirv_first = (uint32_t)(w->parts.sec[DOP_SEC_SPIRV].size / 4),
                            .spirv_words = (uint32_t)(k->spirv.size / 4),
                            .caps = k->k.caps,
@@ -506,18 +497,18 @@ write_kernel(writer *w, target_rows *t, uint32_t i)
     dop_buf_append(&w->parts.sec[DOP_SEC_KERNELS], &row, sizeof row);
     dop_buf_append(&w->parts.sec[DOP_SEC_SPIRV], k->spirv.data, k->spirv.size);
     if (w->parts.sec[DOP_SEC_KERNELS].failed || w->parts.sec[DOP_SEC_SPIRV].failed)
-        no_memory(w);
+        dop_plan_writer_no_memory(w);
 }
 
 /* The kernels of a target, and its row: what they need at most. */
 static void
-write_target(writer *w, target_rows *t)
+write_target(dop_plan_writer *w, dop_target_rows *t)
 {
     const dop_compilation *c = t->c;
-    dop_plan_profile profile = {.name = string(w, c->target.name), .subgroup = 0};
+    dop_plan_profile profile = {.name = dop_plan_writer_string(w, c->target.name), .subgroup = 0};
     t->kernels = calloc(c->kernels.n ? c->kernels.n : 1, sizeof *t->kernels);
     if (!t->kernels)
-        no_memory(w);
+        dop_plan_writer_no_memory(w);
     for (uint32_t i = 0; i < c->kernels.n && w->status == DOP_OK; i++) {
         const dop_built_kernel *k = &c->kernels.items[i];
         if (k->dropped)
@@ -532,150 +523,10 @@ write_target(writer *w, target_rows *t)
     dop_buf_append(&w->parts.sec[DOP_SEC_PROFILES], &profile, sizeof profile);
 }
 
-/* Storage types of the matrices, the one with most bytes first: "q4_k, q6_k". */
-static void
-weight_types(const dop_pack *p, dop_buf *out)
-{
-    uint64_t bytes[DOP_TYPE_COUNT] = {0};
-    for (uint32_t i = 0; i < p->n; i++)
-        if (p->items[i].source && p->items[i].source->rank > 1)
-            bytes[p->items[i].type] += p->items[i].size;
-    for (;;) {
-        uint32_t most = 0;
-        for (uint32_t t = 1; t < DOP_TYPE_COUNT; t++)
-            most = bytes[t] > bytes[most] ? t : most;
-        if (bytes[most] == 0)
-            return;
-        dop_buf_printf(out, "%s%s", out->size ? ", " : "", dop_type_of((dop_type)most)->name);
-        bytes[most] = 0;
-    }
-}
-
-/* What each target's schedules were made with.  NULL: out of memory, as in choices_json. */
-static json_t *
-targets_json(const writer *w)
-{
-    json_t *list = json_array();
-    for (uint32_t i = 0; i < w->n_targets; i++) {
-        const dop_compilation *c = w->targets[i].c;
-        const dop_schedule *d = &c->schedules[0];
-        const char *k = dop_type_of(c->options.kv_type)->name, *v = dop_type_of(c->options.v_type)->name;
-        json_t *row = json_pack("{s:s, s:o, s:s, s:i, s:i, s:i}", "name", c->target.name, "kvType",
-                                k == v ? json_string(k) : json_sprintf("k=%s,v=%s", k, v), "activationType",
-                                dop_type_of(c->options.act_type)->name, "decodeDispatches", (int)(d->g.n_regions - 1),
-                                "decodeOps", (int)d->n_ops, "decodeBarriers", (int)d->placement.n_barriers);
-        if (json_array_append_new(list, row) != 0) {
-            json_decref(list);
-            return NULL;
-        }
-    }
-    return list;
-}
-
-static int
-append_json(const char *text, size_t size, void *user)
-{
-    dop_buf *out = user;
-    dop_buf_append(out, text, size);
-    return out->failed ? -1 : 0;
-}
-
-/* See dop_plan_model. */
-static uint32_t
-rewind_of(const writer *w)
-{
-    uint32_t least = DOP_PLAN_NO_RINGS;
-    for (uint32_t i = 0; i < w->n_targets; i++) {
-        const dop_graph *g = &w->targets[i].c->schedules[0].g;
-        for (dop_node_id id = 1; id < g->n_nodes; id++) {
-            if (dop_op_of(dop_node_at(g, id)->op)->root != DOP_ROOT_attention)
-                continue;
-            const dop_reach r = dop_attention_reach(g, id);
-            uint32_t sees = r.chunk && (!r.window || r.chunk < r.window) ? r.chunk : r.window;
-            if (r.ring && r.ring - sees < least)
-                least = r.ring - sees;
-        }
-    }
-    return least;
-}
-
-static void
-write_model(writer *w)
-{
-    const dop_compilation *c = w->targets[0].c;
-    const dop_arch *a = &c->model.arch;
-    dop_buf types = {0};
-    weight_types(w->parts.pack, &types);
-    dop_plan_model m = {.vocab = a->vocab,
-                        .ctx = c->ctx,
-                        .ctx_train = a->ctx_train,
-                        .hidden = a->hidden,
-                        .rewind = rewind_of(w),
-                        .n_layers = a->n_layers,
-                        .n_sequences = c->schedules[0].g.max_q,
-                        .page = dop_graph_page(&c->schedules[0].g),
-                        .n_pages = pool_pages(c),
-                        .bos_id = (int32_t)a->bos_id,
-                        .n_end_ids = a->n_end_ids,
-                        .temperature = (float)c->model.temperature,
-                        .top_p = (float)c->model.top_p,
-                        .min_p = (float)c->model.min_p,
-                        .top_k = c->model.top_k,
-                        .name = string(w, c->model.name ? c->model.name : ""),
-                        .family = string(w, a->family),
-                        .quant = string(w, types.data ? types.data : ""),
-                        .kernel_path = c->path_name ? string(w, c->path_name) : 0};
-    for (uint32_t i = 0; i < a->n_end_ids && i < 16; i++)
-        m.end_ids[i] = (uint32_t)a->end_ids[i];
-    if (types.failed)
-        no_memory(w);
-    dop_buf_finish(&types);
-    dop_buf_append(&w->parts.sec[DOP_SEC_MODEL], &m, sizeof m);
-    json_t *card =
-        json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o}", "name", c->model.name ? c->model.name : "", "family",
-                  a->family, "layers", (int)a->n_layers, "hidden", (int)a->hidden, "vocab", (int)a->vocab, "context",
-                  (int)c->ctx, "targets", targets_json(w), "choices", choices_json(w));
-    /* json_dumps of Jansson 2.14 may leave out a key when memory runs out; a buffer of ours remembers that it did. */
-    if (!card || json_dump_callback(card, append_json, &w->parts.sec[DOP_SEC_CARD], JSON_SORT_KEYS | JSON_INDENT(2)))
-        no_memory(w);
-    json_decref(card);
-}
-
-static void
-write_text(writer *w)
-{
-    const dop_checkpoint *m = &w->targets[0].c->model;
-    dop_tokenizer *tok = NULL;
-    dop_status st = DOP_OK;
-    if (m->tokenizer_json_path) {
-        char dir[1024];
-        snprintf(dir, sizeof dir, "%s", m->tokenizer_json_path);
-        char *slash = strrchr(dir, '/');
-        if (slash)
-            *slash = 0;
-        else
-            snprintf(dir, sizeof dir, ".");
-        st = dop_tokenizer_from_hf_dir(dir, w->diag, &tok);
-    } else if (m->tokenizer_gguf_path) {
-        dop_gguf gguf = {0};
-        st = dop_gguf_open(m->tokenizer_gguf_path, w->diag, &gguf);
-        if (st == DOP_OK)
-            st = dop_tokenizer_from_gguf(&gguf, w->diag, &tok);
-        dop_gguf_close(&gguf);
-    }
-    if (st == DOP_OK && tok && dop_tokenizer_serialize(tok, &w->parts.sec[DOP_SEC_TOKENIZER]) != DOP_OK)
-        no_memory(w);
-    if (st == DOP_OK && m->chat_template)
-        dop_buf_puts(&w->parts.sec[DOP_SEC_TEMPLATE], m->chat_template);
-    if (st != DOP_OK)
-        w->status = st;
-    dop_tokenizer_destroy(tok);
-}
-
 /* --- all of it -------------------------------------------------------------------------------------------------------- */
 
 static void
-finish(writer *w)
+finish(dop_plan_writer *w)
 {
     for (uint32_t i = 0; i < w->n_targets; i++) {
         free(w->targets[i].states);
@@ -687,38 +538,40 @@ finish(writer *w)
 
 /* weights: file name of external weights, NULL: they are part of the plan. */
 static dop_status
-write_rows(writer *w, const dop_compilation *list, uint32_t n, const char *weights, dop_diag *diag)
+write_rows(dop_plan_writer *w, const dop_compilation *list, uint32_t n, const char *weights, dop_diag *diag)
 {
     const uint64_t failures = dop_buf_failures();
-    *w = (writer){.diag = diag, .n_targets = n};
+    *w = (dop_plan_writer){.diag = diag, .n_targets = n};
     w->parts.external = weights != NULL;
     w->parts.pack = &list[0].pack;
     w->parts.progress = list[0].options.progress;
     w->parts.user = list[0].options.user;
     for (uint32_t i = 0; i < n; i++)
         w->targets[i].c = &list[i];
-    string(w, "");
+    dop_plan_writer_string(w, "");
     write_slots(w);
     for (uint32_t i = 0; i < n && w->status == DOP_OK; i++)
         write_target(w, &w->targets[i]);
     if (w->status == DOP_OK)
         write_schedules(w);
     if (w->status == DOP_OK)
-        write_model(w);
+        dop_plan_writer_model(w);
     if (w->status == DOP_OK)
-        write_text(w);
+        dop_plan_writer_part(w);
+    if (w->status == DOP_OK)
+        dop_plan_writer_text(w);
     if (weights) /* its size and digest follow when it is written */
-        dop_buf_append(&w->parts.sec[DOP_SEC_FILES], &(dop_plan_file){.name = string(w, weights)},
+        dop_buf_append(&w->parts.sec[DOP_SEC_FILES], &(dop_plan_file){.name = dop_plan_writer_string(w, weights)},
                        sizeof(dop_plan_file));
     if (w->status == DOP_OK && dop_buf_failures() != failures)
-        no_memory(w);
+        dop_plan_writer_no_memory(w);
     return w->status;
 }
 
 dop_status
 dop_plan_write(const dop_compilation *list, uint32_t n, const char *path, bool external_weights, dop_diag *diag)
 {
-    writer w = {.n_targets = 0};
+    dop_plan_writer w = {.n_targets = 0};
     char *weights = NULL;
     const char *slash = strrchr(path, '/');
     if (external_weights && asprintf(&weights, "%s.weights", slash ? slash + 1 : path) < 0)
@@ -731,10 +584,52 @@ dop_plan_write(const dop_compilation *list, uint32_t n, const char *path, bool e
     return st;
 }
 
+/* Names of the files of external weights, and of plans that are files of their own. */
+static dop_status
+part_names(const char *path, uint32_t part, dop_diag *diag, char **out_plan, char **out_weights)
+{
+    const char *slash = strrchr(path, '/');
+    *out_plan = *out_weights = NULL;
+    if (asprintf(out_plan, "%s.part%u", path, part) < 0 ||
+        asprintf(out_weights, "%s.part%u.weights", slash ? slash + 1 : path, part) < 0)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    return DOP_OK;
+}
+
+dop_status
+dop_plan_write_parts(const dop_compilation *parts, uint32_t n, const char *path, bool external_weights, bool split,
+                     dop_diag *diag)
+{
+    dop_plan_writer *w = calloc(n, sizeof *w);
+    dop_plan_parts **sections = calloc(n, sizeof *sections);
+    dop_plan_set_row *rows = calloc(n, sizeof *rows);
+    dop_status st = w && sections && rows ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
+        char *plan, *weights;
+        st = part_names(path, i, diag, &plan, &weights);
+        if (st == DOP_OK)
+            st = write_rows(&w[i], &parts[i], 1, external_weights ? weights : NULL, diag);
+        sections[i] = &w[i].parts;
+        rows[i].first_layer = parts[i].cut->first_layer;
+        rows[i].end_layer = parts[i].cut->end_layer;
+        snprintf(rows[i].target, sizeof rows[i].target, "%.31s", parts[i].target.name);
+        free(plan);
+        free(weights);
+    }
+    if (st == DOP_OK)
+        st = dop_plan_set_write(sections, rows, n, path, split, diag);
+    for (uint32_t i = 0; w && i < n; i++)
+        finish(&w[i]);
+    free(w);
+    free(sections);
+    free(rows);
+    return st;
+}
+
 dop_status
 dop_plan_listing(const dop_compilation *list, uint32_t n, dop_diag *diag, dop_buf *out)
 {
-    writer w;
+    dop_plan_writer w;
     dop_plan plan = {0};
     dop_plan_image image = {0};
     dop_status st = write_rows(&w, list, n, NULL, diag);

@@ -4,12 +4,20 @@
 
 #include "compiler/compilation.h"
 
-/* list: at most DOP_MAX_TARGETS, whose weights are those of the first (dop_compilations_share).  Written to a temporary name
- * beside `path` and renamed when complete; nothing is left after a failure.  With external_weights the packed weights become
- * a file of their own, `path`.weights, which the plan names relative to its own folder, with size and digest; the two are
- * moved and copied together. */
+/* list: at most DOP_MAX_TARGETS, whose weights are those of the first (dop_compilations_share).  Written to a temporary
+ * name beside `path` and renamed when complete; nothing is left after a failure.  With external_weights the packed
+ * weights become a file of their own, `path`.weights, which the plan names relative to its own folder, with size and
+ * digest; the two are moved and copied together. */
 dop_status dop_plan_write(const dop_compilation *list, uint32_t n, const char *path, bool external_weights,
                           dop_diag *diag);
+
+/* The same of the parts of a model (parts.h), as one file with a directory; or, with `split`, as files `path`.part0,
+ * `path`.part1 and so on.  External weights are files `path`.part0.weights and so on in both cases. */
+dop_status dop_plan_write_parts(const dop_compilation *parts, uint32_t n, const char *path, bool external_weights,
+                                bool split, dop_diag *diag);
+
+/* See dop_plan_model.rewind: of one compilation. */
+uint32_t dop_compilation_rewind(const dop_compilation *c);
 
 /* What doppler-exec --disasm says of that plan. */
 dop_status dop_plan_listing(const dop_compilation *list, uint32_t n, dop_diag *diag, dop_buf *out);

@@ -3,7 +3,9 @@
 #include "ir/region.h"
 #include "passes/region.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *
@@ -22,6 +24,36 @@ dop_label_any_layer(const char *label, char *out, size_t cap)
         snprintf(out, cap, "L*%s", strchr(label, '/'));
     else
         snprintf(out, cap, "%s", label);
+}
+
+/* Of "L3", "L0-3" or "L*" before a slash: the layers meant. */
+static bool
+parse_layers(const char *text, const char *slash, unsigned long *out_first, unsigned long *out_last)
+{
+    char *end;
+    if (text[0] != 'L')
+        return false;
+    *out_first = 0;
+    *out_last = ULONG_MAX;
+    if (text[1] == '*')
+        return slash == text + 2;
+    if (text[1] < '0' || text[1] > '9')
+        return false;
+    *out_first = *out_last = strtoul(text + 1, &end, 10);
+    if (*end == '-' && end[1] >= '0' && end[1] <= '9')
+        *out_last = strtoul(end + 1, &end, 10);
+    return end == slash;
+}
+
+bool
+dop_label_is(const char *label, const char *name)
+{
+    const char *part = strchr(label, '/'), *asked = strchr(name, '/');
+    unsigned long first, last, layer, same;
+    if (strcmp(label, name) == 0 || (part && strcmp(part + 1, name) == 0))
+        return true;
+    return part && asked && strcmp(part, asked) == 0 && parse_layers(name, asked, &first, &last) &&
+           parse_layers(label, part, &layer, &same) && layer >= first && layer <= last;
 }
 
 void

@@ -8,6 +8,9 @@
 const char *dop_region_label(const dop_graph *g, const dop_region *r);
 /* A label without its layer: "L12/qkv" becomes "L*" and "/qkv", others stay. */
 void dop_label_any_layer(const char *label, char *out, size_t cap);
+/* Does the name mean this label: the label itself ("L3/qkv"), its last part ("qkv"), or that of some layers ("L0-3" or "L*" in
+ * place of the layer)? */
+bool dop_label_is(const char *label, const char *name);
 /* Its ops in order, separated by spaces. */
 void dop_region_ops(const dop_graph *g, const dop_region *r, dop_buf *out);
 /* Bytes it reads and writes per replay at the largest T; cache traffic is counted at `depth` positions. */

@@ -3,7 +3,19 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LINE = 14, PAD = 7, GAP_X = 18, GAP_Y = 30, THREAD = 8, SWEEPS = 12, CHAR = 6 };
+/* Pixels, but for SWEEPS.  A character takes CHAR in small type, TITLE in a box's title, NOTE in a note at most. */
+enum {
+    LINE = 14,
+    PAD = 7,
+    GAP_X = 18,
+    GAP_Y = 30,
+    THREAD = 8,
+    SWEEPS = 12,
+    CHAR = 6,
+    TITLE = 7,
+    NOTE = 6,
+    NOTE_LINE = 12
+};
 
 /* A box, or where an edge passes a level. */
 typedef struct item {
@@ -12,6 +24,12 @@ typedef struct item {
     double x, width;
     double wish;
 } item;
+
+/* Where the note of an edge stands: in the gap above the box that the edge ends at, in a line of its own. */
+typedef struct note {
+    double x, y, width; /* its start, the line that its letters stand on */
+    uint32_t edge, level, line;
+} note;
 
 typedef struct link {
     uint32_t from, to; /* items one level apart */
@@ -27,6 +45,9 @@ typedef struct layout {
     uint32_t *path;   /* items of each edge, from its start to its end */
     uint32_t *sorted; /* items by level and order */
     double *y;        /* [n_levels + 1] tops */
+    double *gap;      /* [n_levels + 1] above each level */
+    note *notes;      /* [n_notes] */
+    uint32_t n_notes;
 } layout;
 
 void
@@ -70,10 +91,28 @@ wrap(const char *text, uint32_t chars, void (*fn)(void *, uint32_t, const char *
     return n;
 }
 
+/* Letters, not bytes. */
+static uint32_t
+length_of(const char *text)
+{
+    uint32_t n = 0;
+    for (; *text; text++)
+        n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n;
+}
+
+/* A title never leaves its box. */
+static uint32_t
+width_of(const dop_draw_box *b)
+{
+    const uint32_t title = length_of(b->title) * TITLE + 2 * PAD;
+    return title > b->width ? title : b->width;
+}
+
 static uint32_t
 chars_of(const dop_draw_box *b)
 {
-    return (b->width - 2 * PAD) / CHAR;
+    return (width_of(b) - 2 * PAD) / CHAR;
 }
 
 static double
@@ -86,7 +125,7 @@ static void
 assign_levels(layout *l)
 {
     for (uint32_t i = 0; i < l->n_boxes; i++)
-        l->items[i] = (item){.box = (int32_t)i, .width = l->boxes[i].width};
+        l->items[i] = (item){.box = (int32_t)i, .width = width_of(&l->boxes[i])};
     for (bool again = true; again;) {
         again = false;
         for (uint32_t e = 0; e < l->n_edges; e++) {
@@ -218,6 +257,37 @@ place_level(layout *l, uint32_t level, int sweep)
         l->items[l->sorted[i]].x -= shift / (b - a);
 }
 
+/* Notes that end at one level get lines one above the other where they would touch; more lines make the gap higher. */
+static double
+place_notes(layout *l)
+{
+    double right = 0;
+    for (uint32_t level = 0; level <= l->n_levels; level++)
+        l->gap[level] = GAP_Y;
+    for (uint32_t e = 0; e < l->n_edges; e++) {
+        const item *at = &l->items[l->edges[e].to];
+        if (!*l->edges[e].note)
+            continue;
+        note *n = &l->notes[l->n_notes];
+        *n = (note){.edge = e, .level = at->level, .x = at->x + at->width / 2 + 5};
+        n->width = length_of(l->edges[e].note) * NOTE;
+        for (bool again = true; again;) {
+            again = false;
+            for (uint32_t i = 0; i < l->n_notes && !again; i++) {
+                const note *o = &l->notes[i];
+                again = o->level == n->level && o->line == n->line && n->x < o->x + o->width + NOTE &&
+                        o->x < n->x + n->width + NOTE;
+            }
+            n->line += again;
+        }
+        const double need = GAP_Y + n->line * NOTE_LINE;
+        l->gap[n->level] = l->gap[n->level] > need ? l->gap[n->level] : need;
+        right = right > n->x + n->width ? right : n->x + n->width;
+        l->n_notes++;
+    }
+    return right;
+}
+
 static double
 place(layout *l)
 {
@@ -234,16 +304,20 @@ place(layout *l)
         if (l->items[i].x + l->items[i].width > most)
             most = l->items[i].x + l->items[i].width;
     }
-    double y = 8;
+    const double right = place_notes(l);
+    most = most > right ? most : right;
+    double y = 8 + l->gap[0] - GAP_Y;
     for (uint32_t level = 0; level < l->n_levels; level++) {
         double h = 0;
         l->y[level] = y;
         for (uint32_t i = 0; i < l->n_boxes; i++)
             if (l->items[i].level == level && height_of(&l->boxes[i]) > h)
                 h = height_of(&l->boxes[i]);
-        y += h + GAP_Y;
+        y += h + l->gap[level + 1];
     }
     l->y[l->n_levels] = y;
+    for (uint32_t i = 0; i < l->n_notes; i++)
+        l->notes[i].y = l->y[l->notes[i].level] - 11 - (double)l->notes[i].line * NOTE_LINE;
     return most + 8;
 }
 
@@ -272,10 +346,11 @@ put_box(const layout *l, uint32_t i, dop_buf *out)
     dop_buf_printf(out, "<g class=\"box c%d\" data-c=\"%d\" data-tip=\"", b->colour < 0 ? 99 : b->colour % 12,
                    b->colour);
     dop_draw_escape(out, b->tip);
-    dop_buf_printf(out, "\"><rect x=\"%.0f\" y=\"%.0f\" width=\"%u\" height=\"%.0f\" rx=\"5\"/>", x->x, y, b->width, h);
+    dop_buf_printf(out, "\"><rect x=\"%.0f\" y=\"%.0f\" width=\"%u\" height=\"%.0f\" rx=\"5\"/>", x->x, y, width_of(b),
+                   h);
     if (b->barrier)
         dop_buf_printf(out, "<line class=\"barrier\" x1=\"%.0f\" y1=\"%.0f\" x2=\"%.0f\" y2=\"%.0f\"/>", x->x, y - 5,
-                       x->x + b->width, y - 5);
+                       x->x + width_of(b), y - 5);
     dop_buf_printf(out, "<text x=\"%.0f\" y=\"%.0f\">", x->x + PAD, y + PAD + 9);
     dop_draw_escape(out, b->title);
     dop_buf_puts(out, "</text>");
@@ -294,7 +369,7 @@ put_edge(const layout *l, uint32_t e, dop_buf *out)
     dop_buf_puts(out, "\"><path d=\"");
     for (uint32_t k = l->first[e]; k < l->first[e + 1]; k++) {
         const item *x = &l->items[l->path[k]];
-        double cx = x->x + x->width / 2, top = l->y[x->level], bottom = l->y[x->level + 1] - GAP_Y;
+        double cx = x->x + x->width / 2, top = l->y[x->level], bottom = l->y[x->level + 1] - l->gap[x->level + 1];
         if (x->box >= 0)
             bottom = top + height_of(&l->boxes[x->box]);
         if (k == l->first[e]) {
@@ -312,18 +387,11 @@ put_edge(const layout *l, uint32_t e, dop_buf *out)
 
 /* Above all edges, or their lines would cross it. */
 static void
-put_note(const layout *l, uint32_t e, dop_buf *out)
+put_note(const layout *l, const note *n, dop_buf *out)
 {
-    const dop_draw_edge *d = &l->edges[e];
-    if (*d->note) {
-        /* At its end, or half-way down a long edge, where no other ends. */
-        uint32_t a = l->first[e], b = l->first[e + 1] - 1;
-        const item *x = &l->items[l->path[b - a > 1 ? (a + b) / 2 : b]];
-        double y = b - a > 1 ? l->y[x->level] + LINE : l->y[x->level] - 11;
-        dop_buf_printf(out, "<text class=\"note\" x=\"%.0f\" y=\"%.0f\">", x->x + x->width / 2 + 5, y);
-        dop_draw_escape(out, d->note);
-        dop_buf_puts(out, "</text>\n");
-    }
+    dop_buf_printf(out, "<text class=\"note\" x=\"%.0f\" y=\"%.0f\">", n->x, n->y);
+    dop_draw_escape(out, l->edges[n->edge].note);
+    dop_buf_puts(out, "</text>\n");
 }
 
 dop_status
@@ -339,18 +407,20 @@ dop_draw(const dop_draw_box *boxes, uint32_t n_boxes, const dop_draw_edge *edges
     l.first = dop_arena_alloc(arena, ((size_t)n_edges + 1) * sizeof *l.first);
     l.sorted = dop_arena_alloc(arena, most * sizeof *l.sorted);
     l.y = dop_arena_alloc(arena, ((size_t)n_boxes + 2) * sizeof *l.y);
-    if (!l.items || !l.links || !l.path || !l.first || !l.sorted || !l.y)
+    l.gap = dop_arena_alloc(arena, ((size_t)n_boxes + 2) * sizeof *l.gap);
+    l.notes = dop_arena_alloc(arena, ((size_t)n_edges + 1) * sizeof *l.notes);
+    if (!l.items || !l.links || !l.path || !l.first || !l.sorted || !l.y || !l.gap || !l.notes)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     assign_levels(&l);
     route(&l);
     order_levels(&l);
-    double width = place(&l), height = l.y[l.n_levels] - GAP_Y + 8;
+    double width = place(&l), height = l.y[l.n_levels] - l.gap[l.n_levels] + 8;
     dop_buf_printf(out, "<svg width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\">\n", width, height, width,
                    height);
     for (uint32_t e = 0; e < n_edges; e++)
         put_edge(&l, e, out);
-    for (uint32_t e = 0; e < n_edges; e++)
-        put_note(&l, e, out);
+    for (uint32_t i = 0; i < l.n_notes; i++)
+        put_note(&l, &l.notes[i], out);
     for (uint32_t i = 0; i < n_boxes; i++)
         put_box(&l, i, out);
     dop_buf_puts(out, "</svg>\n");

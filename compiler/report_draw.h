@@ -10,7 +10,7 @@ typedef struct dop_draw_box {
     const char *tip;          /* lines shown while the pointer is on it */
     int colour;               /* 0..11; -1: grey, something outside of what is drawn */
     bool barrier;             /* marked: waits for what stands above it */
-    uint32_t width;           /* in pixels */
+    uint32_t width;           /* in pixels, at least */
 } dop_draw_box;
 
 typedef struct dop_draw_edge {

@@ -8,22 +8,15 @@
 #include <string.h>
 
 static bool
-names_label(const char *label, const char *op)
-{
-    const char *slash = strrchr(label, '/');
-    return strcmp(label, op) == 0 || (slash && strcmp(slash + 1, op) == 0);
-}
-
-static bool
 node_matches(const dop_graph *g, dop_node_id id, const char *op)
 {
-    return strcmp(dop_op_of(dop_node_at(g, id)->op)->name, op) == 0 || names_label(dop_node_at(g, id)->label, op);
+    return strcmp(dop_op_of(dop_node_at(g, id)->op)->name, op) == 0 || dop_label_is(dop_node_at(g, id)->label, op);
 }
 
 static bool
 region_matches(const dop_graph *g, const dop_region *r, const char *op)
 {
-    if (strcmp(dop_template_name(r->tpl), op) == 0 || names_label(dop_region_label(g, r), op))
+    if (strcmp(dop_template_name(r->tpl), op) == 0 || dop_label_is(dop_region_label(g, r), op))
         return true;
     for (uint32_t i = 0; i < r->n_nodes; i++)
         if (strcmp(dop_op_of(dop_node_at(g, r->nodes[i])->op)->name, op) == 0)

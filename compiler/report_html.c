@@ -284,41 +284,148 @@ reads_in(const dop_graph *g)
     return n;
 }
 
+/* --- which layers are drawn -------------------------------------------------------------------------------------------- */
+
+enum { MOST_KINDS = 4 };
+
+/* Layers that are built alike. */
+typedef struct layer_kind {
+    uint64_t hash;
+    uint32_t layer; /* that is drawn: of all, the one nearest to the middle */
+    uint32_t count;
+} layer_kind;
+
+static uint64_t
+mix(uint64_t hash, uint64_t value)
+{
+    return (hash ^ value) * 0x100000001b3u; /* FNV-1a, a word at a time */
+}
+
+/* What one node adds to its layer's: op, shape and attributes, no names. */
+static uint64_t
+mix_node(uint64_t hash, const dop_node *n)
+{
+    const dop_op_info *info = dop_op_of(n->op);
+    hash = mix(hash, n->op);
+    for (uint32_t i = 0; i < n->shape.rank; i++)
+        hash = mix(mix(hash, n->shape.dim[i].mul), n->shape.dim[i].sym);
+    for (uint8_t k = 0; k < info->n_attrs; k++)
+        if (dop_attr_kind_of(info->attrs[k]) != DOP_ATTR_S && dop_attr_kind_of(info->attrs[k]) != DOP_ATTR_F)
+            hash = mix(hash, (uint64_t)n->attr[k].i);
+    return hash;
+}
+
+static uint32_t
+layer_of(const dop_node *n)
+{
+    unsigned layer = UINT32_MAX;
+    if (n->label && n->label[0] == 'L' && sscanf(n->label, "L%u/", &layer) != 1)
+        layer = UINT32_MAX;
+    return layer;
+}
+
+/* Kinds of layers in the order of their first; at most MOST_KINDS. */
+static dop_status
+find_kinds(picture *p, uint32_t n_layers, dop_diag *diag, layer_kind *out_kinds, uint32_t *out_n)
+{
+    const dop_graph *g = &p->s->unfused;
+    uint64_t *hash = dop_arena_alloc(&p->arena, n_layers * sizeof *hash);
+    if (!hash)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (dop_node_id id = 1; id < g->n_nodes; id++) {
+        const uint32_t layer = layer_of(dop_node_at(g, id));
+        if (layer < n_layers && dop_node_computed(g, id))
+            hash[layer] = mix_node(hash[layer], dop_node_at(g, id));
+    }
+    *out_n = 0;
+    for (uint32_t i = 0; i < n_layers; i++) {
+        uint32_t k = 0;
+        while (k < *out_n && out_kinds[k].hash != hash[i])
+            k++;
+        if (k == MOST_KINDS)
+            continue;
+        if (k == *out_n)
+            out_kinds[(*out_n)++] = (layer_kind){.hash = hash[i], .layer = i};
+        layer_kind *kind = &out_kinds[k];
+        const uint32_t middle = n_layers / 2, old = kind->layer;
+        kind->count++;
+        if ((i > middle ? i - middle : middle - i) < (old > middle ? old - middle : middle - old))
+            kind->layer = i;
+    }
+    return DOP_OK;
+}
+
+/* ": attention to the last 512 positions" */
+static void
+put_what_it_sees(const picture *p, dop_buf *out)
+{
+    const dop_graph *g = &p->s->unfused;
+    bool attends = false;
+    for (dop_node_id id = 1; id < g->n_nodes && !attends; id++) {
+        const dop_node *n = dop_node_at(g, id);
+        if (!in_layer(p, n->label) || dop_op_of(n->op)->root != DOP_ROOT_attention)
+            continue;
+        const long long window = dop_node_i(g, id, DOP_A_window), chunk = dop_node_i(g, id, DOP_A_chunk);
+        attends = true;
+        if (window)
+            dop_buf_printf(out, ": attention to the last %lld positions", window);
+        else if (chunk)
+            dop_buf_printf(out, ": attention within chunks of %lld positions", chunk);
+        else
+            dop_buf_puts(out, ": attention to all positions");
+    }
+    if (!attends)
+        dop_buf_puts(out, ": no attention");
+}
+
+/* One layer before and after, side by side. */
+static dop_status
+put_layer(picture *p, const layer_kind *kind, uint32_t n_layers, dop_diag *diag, dop_buf *out)
+{
+    const dop_report_schedule *s = p->s;
+    snprintf(p->prefix, sizeof p->prefix, "L%u/", kind->layer);
+    colour_regions(p);
+    dop_status st = reset(p, s->unfused.n_nodes, reads_in(&s->unfused), diag);
+    if (st != DOP_OK)
+        return st;
+    picture_unfused(p);
+    dop_buf_printf(out, "<section><h3>Layer %u", kind->layer);
+    put_what_it_sees(p, out);
+    if (kind->count < n_layers)
+        dop_buf_printf(out, " (%u of %u layers are so)", kind->count, n_layers);
+    dop_buf_puts(out, "</h3>\n<div class=\"pair\"><figure><figcaption>Before: one dispatch per op</figcaption>\n");
+    st = dop_draw(p->boxes, p->n_boxes, p->edges, p->n_edges, &p->arena, diag, out);
+    if (st == DOP_OK)
+        st = reset(p, s->s->g.n_regions, reads_in(&s->s->g), diag);
+    if (st == DOP_OK)
+        st = picture_fused(p, diag);
+    if (st != DOP_OK)
+        return st;
+    dop_buf_puts(out, "</figure><figure><figcaption>After: what makes something of this layer</figcaption>\n");
+    st = dop_draw(p->boxes, p->n_boxes, p->edges, p->n_edges, &p->arena, diag, out);
+    dop_buf_puts(out, "</figure></div></section>\n");
+    return st;
+}
+
+/* A layer of each kind: those that see all positions beside those that see the last ones. */
 static dop_status
 put_pictures(const dop_report *r, const dop_report_schedule *s, dop_diag *diag, dop_buf *out)
 {
     picture p = {.s = s, .sched = s->s};
-    uint32_t n_layers = r->c->model.arch.n_layers, layer = n_layers > 1 ? n_layers / 2 : 0;
-    dop_status st;
+    layer_kind kinds[MOST_KINDS];
+    uint32_t n = 0;
     dop_arena_init(&p.arena);
-    snprintf(p.prefix, sizeof p.prefix, "L%u/", layer);
     p.colour = dop_arena_alloc(&p.arena, s->s->g.n_regions * sizeof *p.colour);
-    if (!p.colour) {
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-        goto error;
-    }
-    colour_regions(&p);
-    st = reset(&p, s->unfused.n_nodes, reads_in(&s->unfused), diag);
-    if (st != DOP_OK)
-        goto error;
-    picture_unfused(&p);
-    dop_buf_printf(
-        out,
-        "<h3>Layer %u</h3><p>Each colour is one dispatch; a dashed line is a barrier; the note on an edge says "
-        "why it is not fused. Point at anything for its values, bytes and reasons.</p>\n"
-        "<div class=\"pair\"><figure><figcaption>Before: one dispatch per op</figcaption>\n",
-        layer);
-    st = dop_draw(p.boxes, p.n_boxes, p.edges, p.n_edges, &p.arena, diag, out);
-    if (st == DOP_OK)
-        st = reset(&p, s->s->g.n_regions, reads_in(&s->s->g), diag);
-    if (st == DOP_OK)
-        st = picture_fused(&p, diag);
-    if (st != DOP_OK)
-        goto error;
-    dop_buf_puts(out, "</figure><figure><figcaption>After: what makes something of this layer</figcaption>\n");
-    st = dop_draw(p.boxes, p.n_boxes, p.edges, p.n_edges, &p.arena, diag, out);
-    dop_buf_puts(out, "</figure></div>\n");
-error:
+    dop_status st = p.colour ? find_kinds(&p, r->c->model.arch.n_layers, diag, kinds, &n)
+                             : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_buf_puts(out,
+                 "<p>Each colour is one dispatch; a dashed line is a barrier; the note on an edge says why it is not "
+                 "fused. Point at anything, click it, or go there with Tab and the arrows for its values, bytes and "
+                 "reasons; Escape closes.</p>\n");
+    dop_buf_puts(out, "<div class=\"kinds\">\n");
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++)
+        st = put_layer(&p, &kinds[i], r->c->model.arch.n_layers, diag, out);
+    dop_buf_puts(out, "</div>\n");
     dop_arena_finish(&p.arena);
     return st;
 }

@@ -177,7 +177,7 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     st = count_body(&s->g, diag, &s->n_body);
     if (st == DOP_OK)
         st = generate_kernels(c, s, diag);
-    if (st == DOP_OK && phase == DOP_PHASE_DECODE && c->target.persistent)
+    if (st == DOP_OK && phase == DOP_PHASE_DECODE && c->target.persistent && !c->options.in_parts)
         st = dop_persistent_build(c, s, diag);
     return st == DOP_OK ? dop_pack_add_graph(&c->pack, &s->g, diag) : st;
 }

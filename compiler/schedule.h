@@ -6,6 +6,7 @@
 #include "compiler/tuning.h"
 #include "kernels/kernel.h"
 #include "passes/pass.h"
+#include "runtime/plan_format.h"
 
 typedef struct dop_compilation dop_compilation; /* compiler/compilation.h */
 
@@ -32,6 +33,9 @@ typedef struct dop_schedule {
     bool mixed;                       /* steps of rows of any sequences */
     bool embeds;                      /* hidden states instead of logits */
     uint32_t n_body;                  /* regions before what only this step's logits need */
+    /* Of a part of a model (part_graph.h): values that come from the part before it, and that go to the next. */
+    uint32_t n_received, n_sent;
+    dop_node_id received[DOP_PART_MAX_VALUES], sent[DOP_PART_MAX_VALUES];
 } dop_schedule;
 
 /* Builds the graph for `max_t` tokens, runs the passes, and chooses and generates kernels: the compilation's next schedule. */

@@ -156,19 +156,28 @@ static dop_status
 compute_rope(const dop_interp_node *n)
 {
     const dop_tensor *x = n->src[0], *table = n->src[2];
-    dop_status st = dop_interp_check_ids(n, 1, table->shape.dim[0].mul);
+    const uint64_t low = (uint64_t)dop_node_i(n->g, n->id, DOP_A_low), rows = table->shape.dim[0].mul;
+    const uint64_t positions = low ? (rows - low) * low : rows;
+    dop_status st = dop_interp_check_ids(n, 1, positions < UINT32_MAX ? (uint32_t)positions : UINT32_MAX);
     if (st != DOP_OK)
         return st;
     uint64_t heads = x->shape.dim[1].mul, dim = last_axis(x), dims = last_axis(table), half = dims / 2;
     bool interleaved = dop_node_i(n->g, n->id, DOP_A_interleaved) != 0;
     for (uint64_t r = 0; r < x->count / dim; r++) { /* one head of one token */
         const float *in = x->f + r * dim;
-        const float *tab = table->f + n->src[1]->u[r / heads] * dims;
+        const uint64_t pos = n->src[1]->u[r / heads];
+        const float *tab = table->f + (low ? pos % low : pos) * dims;
+        const float *high = low ? table->f + (low + pos / low) * dims : NULL;
         float *out = n->out.f + r * dim;
         memcpy(out, in, dim * sizeof *out);
         for (uint64_t i = 0; i < half; i++) {
             uint64_t ia = interleaved ? 2 * i : i, ib = interleaved ? 2 * i + 1 : i + half;
             double c = (double)tab[i], s = (double)tab[half + i], a = (double)in[ia], b = (double)in[ib];
+            if (high) {
+                const double ch = (double)high[i], sh = (double)high[half + i], cl = c;
+                c = cl * ch - s * sh;
+                s = s * ch + cl * sh;
+            }
             out[ia] = (float)(a * c - b * s);
             out[ib] = (float)(b * c + a * s);
         }

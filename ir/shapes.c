@@ -176,7 +176,7 @@ rule_leaf(const rule_ctx *c, dop_want *out)
     if (c->want->type == DOP_TYPE_none || (unsigned)c->want->type >= DOP_TYPE_COUNT)
         return BAD(c, "has no type");
     dop_type_kind kind = dop_type_of(c->want->type)->kind;
-    if (c->op == DOP_OP_input && kind == DOP_KIND_QUANT)
+    if ((c->op == DOP_OP_input || c->op == DOP_OP_received) && kind == DOP_KIND_QUANT)
         return BAD(c, "cannot have the block type %s", dop_type_of(c->want->type)->name);
     if (c->op == DOP_OP_state && kind != DOP_KIND_FLOAT && !dop_shape_blocks(&c->want->shape, c->want->type))
         return BAD(c, "must have a float type, not %s", dop_type_of(c->want->type)->name);
@@ -253,17 +253,17 @@ rule_concat(const rule_ctx *c, dop_want *out)
 static dop_status
 rule_rope(const rule_ctx *c, dop_want *out)
 {
-    dop_status st;
-    int64_t dims = attr_i(c, DOP_A_dims);
-    if ((st = need_rank(c, 0, 3)) != DOP_OK || (st = need_ids(c, 1, c->src[0])) != DOP_OK ||
-        (st = need_rank(c, 2, 2)) != DOP_OK)
+    const long long dims = attr_i(c, DOP_A_dims), low = attr_i(c, DOP_A_low);
+    dop_status st = need_rank(c, 0, 3);
+    if (st != DOP_OK || (st = need_ids(c, 1, c->src[0])) != DOP_OK || (st = need_rank(c, 2, 2)) != DOP_OK)
         return st;
-    if (dims < 2 || dims % 2 || dims > (int64_t)last_dim(c->src[0]).mul)
-        return BAD(c, "dims=%lld must be even and at most the %u values of a head", (long long)dims,
-                   last_dim(c->src[0]).mul);
-    if (last_dim(c->src[2]).mul != (uint64_t)dims)
-        return BAD(c, "the table %%%s has rows of %u, not dims=%lld", c->src[2]->name, last_dim(c->src[2]).mul,
-                   (long long)dims);
+    const dop_dim head = last_dim(c->src[0]), cols = last_dim(c->src[2]), rows = c->src[2]->shape.dim[0];
+    if (dims < 2 || dims % 2 || dims > head.mul)
+        return BAD(c, "dims=%lld must be even and at most the %u values of a head", dims, head.mul);
+    if (cols.mul != dims)
+        return BAD(c, "the table %%%s has rows of %u, not dims=%lld", c->src[2]->name, cols.mul, dims);
+    if (low < 0 || (low > 0 && (rows.sym != DOP_SYM_1 || rows.mul <= low)))
+        return BAD(c, "the table %%%s has no rows behind the first low=%lld", c->src[2]->name, low);
     out->shape = c->src[0]->shape;
     return DOP_OK;
 }
@@ -702,6 +702,7 @@ apply_rule(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
 {
     switch (c->op) {
     case DOP_OP_input:
+    case DOP_OP_received:
     case DOP_OP_weight:
     case DOP_OP_state:
         return rule_leaf(c, out);
@@ -787,10 +788,9 @@ dop_shape_infer(const dop_graph *g, dop_op op, const char *name, const dop_node_
         c.src[i] = dop_node_at(g, srcs[i]);
     if (c.info->n_attrs && !attrs)
         return BAD(&c, "needs its attributes");
-    for (uint8_t k = 0; k < c.info->n_attrs; k++) {
+    for (uint8_t k = 0; k < c.info->n_attrs; k++)
         if ((st = check_attr(&c, c.info->attrs[k], attrs[k])) != DOP_OK)
             return st;
-    }
     if ((st = check_src_types(&c, n_srcs)) != DOP_OK)
         return st;
     *out = (dop_want){(c.info->traits & DOP_VIEW) ? c.src[0]->type : DOP_TYPE_f32, {0}};

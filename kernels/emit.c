@@ -279,6 +279,29 @@ emit_elementwise(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     return temp(e, width, expand(e, node, srcs));
 }
 
+/* The cosine or sine of a rotary pair's angle: k is the column of the cosine in the table.  Where the table has rows for the low
+ * and the high parts of positions, that of their sum. */
+static const char *
+emit_angle(dop_emit *e, dop_node_id node, const char *pos, const char *k, bool sine, uint32_t width)
+{
+    const dop_node_id table = dop_node_at(e->g, node)->src[2];
+    const uint32_t half = (uint32_t)dop_node_i(e->g, node, DOP_A_dims) / 2,
+                   low = (uint32_t)dop_node_i(e->g, node, DOP_A_low);
+    const char *s = dop_emit_str(e, "(%s + %uu)", k, half);
+    if (low == 0)
+        return dop_emit_value(e, table, (dop_index){pos, sine ? s : k}, width);
+    const char *rows[2] = {dop_emit_str(e, "(%s %% %uu)", pos, low),
+                           dop_emit_str(e, "(%s / %uu + %uu)", pos, low, low)};
+    const char *cs[2], *sn[2];
+    for (int i = 0; i < 2; i++) {
+        cs[i] = dop_emit_value(e, table, (dop_index){rows[i], k}, width);
+        sn[i] = dop_emit_value(e, table, (dop_index){rows[i], s}, width);
+    }
+    if (sine)
+        return temp(e, width, dop_emit_str(e, "%s * %s + %s * %s", sn[0], cs[1], cs[0], sn[1]));
+    return temp(e, width, dop_emit_str(e, "%s * %s - %s * %s", cs[0], cs[1], sn[0], sn[1]));
+}
+
 /* x of the partner in a rotary pair and its sign; ops.def and ir/interp.c have the formula. */
 static const char *
 emit_rope(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
@@ -300,26 +323,18 @@ emit_rope(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     const char *indent = e->indent;
     uint32_t n_memo = e->n_memo; /* what is computed inside the block is not visible after it */
     e->indent = dop_emit_str(e, "%s    ", indent);
-    dop_index row = {pos, NULL};
     const char *cs, *sn, *y;
     if (inter && width == 4) {
         /* pairs lie side by side: (x0 x1)(x2 x3) are rotated by two angles */
-        row.c = dop_emit_str(e, "(%s / 2u)", i);
-        const char *c0 = dop_emit_value(e, n->src[2], row, 1);
-        row.c = dop_emit_str(e, "(%s / 2u + 1u)", i);
-        const char *c1 = dop_emit_value(e, n->src[2], row, 1);
-        row.c = dop_emit_str(e, "(%s / 2u + %uu)", i, half);
-        const char *s0 = dop_emit_value(e, n->src[2], row, 1);
-        row.c = dop_emit_str(e, "(%s / 2u + %uu)", i, half + 1);
-        const char *s1 = dop_emit_value(e, n->src[2], row, 1);
+        const char *k0 = dop_emit_str(e, "(%s / 2u)", i), *k1 = dop_emit_str(e, "(%s / 2u + 1u)", i);
+        const char *c0 = emit_angle(e, node, pos, k0, false, 1), *c1 = emit_angle(e, node, pos, k1, false, 1);
+        const char *s0 = emit_angle(e, node, pos, k0, true, 1), *s1 = emit_angle(e, node, pos, k1, true, 1);
         dop_emit_line(e, "%s = %s * vec4(%s, %s, %s, %s) + vec4(-%s.y, %s.x, -%s.w, %s.z) * vec4(%s, %s, %s, %s);", out,
                       x, c0, c0, c1, c1, x, x, x, x, s0, s0, s1, s1);
     } else {
         const char *k = inter ? dop_emit_str(e, "(%s / 2u)", i) : dop_emit_str(e, "(%s %% %uu)", i, half);
-        row.c = k;
-        cs = dop_emit_value(e, n->src[2], row, width);
-        row.c = dop_emit_str(e, "(%s + %uu)", k, half);
-        sn = dop_emit_value(e, n->src[2], row, width);
+        cs = emit_angle(e, node, pos, k, false, width);
+        sn = emit_angle(e, node, pos, k, true, width);
         const char *first = inter ? dop_emit_str(e, "%s %% 2u == 0u", i) : dop_emit_str(e, "%s < %uu", i, half);
         const char *d = dop_emit_str(e, "c%u", e->n_temps++);
         uint32_t step = inter ? 1 : half;

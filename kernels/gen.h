@@ -183,12 +183,16 @@ typedef struct dop_parts {
 dop_status dop_gen_parts(const dop_gen *gen, dop_parts *out);
 /* The largest unit of the part's weight types. */
 uint32_t dop_part_unit(const dop_graph *g, const dop_part *part);
+/* The call of a part's function, for workgroups before `end`; 0: for all that are left. */
+void dop_gen_call(dop_buf *calls, const char *call, uint32_t end);
 uint32_t dop_pow2_floor(uint32_t v);
 
 /* --- one row, or a few: gen_gemv.c --- */
 /* gemv_tiles.c: what a descriptor's tile and as_stage do. */
 void dop_gemv_tile(const dop_site *s, dop_tile *tile);
 const char *dop_gemv_stage(const dop_site *s, dop_tile *tile);
+/* What a team of lanes is, and dop_team_sum. */
+dop_status dop_gen_team(dop_gen *gen, dop_buf *out);
 /* The function dop_fetchP(row, u, ...), which loads tile.unroll steps from unit u on of every row of a team and every matrix of
  * a part, and the arrays it fills, q0, q1 ...; n0, n1 ... are for the next ones.  begin: statements before it. */
 void dop_gemv_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *begin, dop_buf *fetch, dop_buf *raw);

@@ -88,9 +88,8 @@ dop_attn_pieces(dop_gen *gen, const dop_attn *a, const char *const words[2], dop
         const char *type = dop_type_of(c.type)->name, n = c.name;
         if (!dop_cache_blocks(c.type)) {
             dop_buf_printf(out,
-                           which ? "#define DOP_ROW_%c(p) (((DOP_SLOT(p) * KV + kvh) * %s%s) / 8u)\n"
-                                 : "#define DOP_ROW_%c(p) ((DOP_SLOT(p) * KV + kvh) * %s%s / 8u)\n",
-                           n, c.dim, c.start);
+                           "#define DOP_ROW_%c(p) ((DOP_SLOT(p) * KV + kvh) * (%s / 8u)%s)\n", n, c.dim,
+                           which ? " + V0 / 8u" : "");
             dop_buf_printf(out,
                            "#define DOP_LD_%c(at, i) %s(%s).v[(at) + (i)]\n#define DOP_PIECE_%c uvec4\n"
                            "#define DOP_LO_%c(w) dop_f16x4((w).xy)\n#define DOP_HI_%c(w) dop_f16x4((w).zw)\n"

@@ -126,7 +126,7 @@ emit(dop_gen *gen)
     const dop_tile *tile = &gen->choice->tile;
     dop_parts p;
     dop_keys keys = {0};
-    dop_buf decls = {0}, load = {0}, parts = {0}, calls = {0};
+    dop_buf decls = {0}, load = {0}, parts = {0}, calls = {0}, team = {0};
     dop_status st = dop_gen_parts(gen, &p);
     if (st != DOP_OK)
         return st;
@@ -138,29 +138,28 @@ emit(dop_gen *gen)
     for (uint32_t i = 0; st == DOP_OK && i < p.n; i++) {
         uint32_t n_wg = dop_div_up_u32(p.part[i].rows, per_wg);
         st = emit_part(gen, &p, i, &parts);
-        if (i + 1 < p.n)
-            dop_buf_printf(&calls, "    if (wg < %uu) {\n        dop_part%u(wg - %uu);\n        return;\n    }\n",
-                           first + n_wg, i, first);
-        else
-            dop_buf_printf(&calls, "    dop_part%u(wg - %uu);\n", i, first);
+        const char *call = dop_emit_str(e, "dop_part%u(wg - %uu);", i, first);
         first += n_wg;
+        dop_gen_call(&calls, call, i + 1 < p.n ? first : 0);
     }
     gen->grid[0] = first;
     gen->grid[1] = gen->grid[2] = 1;
     dop_keys_num(gen, &keys, "R", n);
-    dop_keys_num(gen, &keys, "LANES", tile->lanes);
     dop_keys_num(gen, &keys, "ROWS", tile->rows);
     dop_keys_num(gen, &keys, "PIECE", piece);
     dop_keys_num(gen, &keys, "U", p.unit);
     dop_keys_num(gen, &keys, "K", p.k);
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
-    dop_buf_printf(&decls, "#define LANES_IN_SUBGROUP %d\n", tile->lanes <= e->target->subgroup);
+    if (st == DOP_OK)
+        st = dop_gen_team(gen, &team);
+    dop_keys_set(&keys, "TEAM", team.data ? team.data : "");
     dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
     dop_keys_set(&keys, "LOAD", load.data ? load.data : "");
     dop_keys_set(&keys, "PARTS", parts.data ? parts.data : "");
     dop_keys_set(&keys, "CALLS", calls.data ? calls.data : "");
     if (st == DOP_OK)
         st = e->status == DOP_OK ? dop_template_fill(gen, "few.glsl", &keys, &gen->main) : e->status;
+    dop_buf_finish(&team);
     dop_buf_finish(&decls);
     dop_buf_finish(&load);
     dop_buf_finish(&parts);

@@ -578,6 +578,15 @@ emit_tail(dop_gen *gen, uint32_t first, uint32_t per_wg, dop_buf *decls, dop_buf
     }
 }
 
+dop_status
+dop_gen_team(dop_gen *gen, dop_buf *out)
+{
+    dop_keys keys = {0};
+    dop_keys_num(gen, &keys, "LANES", gen->choice->tile.lanes);
+    dop_keys_num(gen, &keys, "LANES_LOG2", log2_of(gen->choice->tile.lanes));
+    return dop_template_fill(gen, "team.glsl", &keys, out);
+}
+
 static dop_status
 emit(dop_gen *gen)
 {
@@ -585,7 +594,7 @@ emit(dop_gen *gen)
     const dop_tile *tile = &gen->choice->tile;
     dop_parts p;
     dop_keys keys = {0};
-    dop_buf decls = {0}, constants = {0}, prologue = {0}, parts = {0}, calls = {0}, before = {0};
+    dop_buf decls = {0}, constants = {0}, prologue = {0}, parts = {0}, calls = {0}, before = {0}, team = {0};
     dop_status st = parts_of(gen, &p);
     if (st != DOP_OK)
         return st;
@@ -614,20 +623,17 @@ emit(dop_gen *gen)
                                 n_wg);
         if (i == handing && !e->routes)
             call = dop_emit_str(e, "%s dop_tails(wg - %uu);", call, first);
-        if (i + 1 < p.n)
-            dop_buf_printf(&calls, "    if (wg < %uu) {\n        %s\n        return;\n    }\n", first + n_all, call);
-        else
-            dop_buf_printf(&calls, "    %s\n", call);
         first += n_all;
+        dop_gen_call(&calls, call, i + 1 < p.n ? first : 0);
     }
     gen->grid[0] = first;
     emit_tail(gen, first, per_wg, &decls, &before);
     gen->grid[1] = strcmp(p.t, "0u") == 0 ? 1 : e->g->max_t;
     gen->grid[2] = 1;
-    dop_keys_num(gen, &keys, "LANES", tile->lanes);
-    dop_buf all = {0};
-    dop_buf_printf(&all, "#define LANES_LOG2 %u\n%s", log2_of(tile->lanes), decls.data ? decls.data : "");
-    dop_keys_set(&keys, "DECLS", all.data ? all.data : "");
+    if (st == DOP_OK)
+        st = dop_gen_team(gen, &team);
+    dop_keys_set(&keys, "TEAM", team.data ? team.data : "");
+    dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
     dop_keys_set(&keys, "CONSTANTS", constants.data ? constants.data : "");
     dop_keys_set(&keys, "PROLOGUE", prologue.data ? prologue.data : "");
     dop_keys_set(&keys, "PARTS", parts.data ? parts.data : "");
@@ -635,7 +641,7 @@ emit(dop_gen *gen)
     dop_keys_set(&keys, "CALLS", calls.data ? calls.data : "");
     if (st == DOP_OK)
         st = e->status == DOP_OK ? dop_template_fill(gen, "gemv.glsl", &keys, &gen->main) : e->status;
-    dop_buf_finish(&all);
+    dop_buf_finish(&team);
     dop_buf_finish(&decls);
     dop_buf_finish(&constants);
     dop_buf_finish(&prologue);

@@ -185,12 +185,9 @@ emit(dop_gen *gen)
         uint32_t n_wg = dop_div_up_u32(p.part[i].rows, tile->bn);
         mats = p.part[i].n_mats > mats ? p.part[i].n_mats : mats;
         st = emit_part(gen, &p, i, &parts);
-        if (i + 1 < p.n)
-            dop_buf_printf(&calls, "    if (wg < %uu) {\n        dop_part%u(wg - %uu, t0);\n        return;\n    }\n",
-                           first + n_wg, i, first);
-        else
-            dop_buf_printf(&calls, "    dop_part%u(wg - %uu, t0);\n", i, first);
+        const char *call = dop_emit_str(e, "dop_part%u(wg - %uu, t0);", i, first);
         first += n_wg;
+        dop_gen_call(&calls, call, i + 1 < p.n ? first : 0);
     }
     const dop_blocks b = dop_blocks_of(e->g, e->r);
     if (b.id) {

@@ -218,12 +218,9 @@ emit_as(dop_gen *gen, const coop_form *form)
         uint32_t n_wg = dop_div_up_u32(p.part[i].rows, tile->bn);
         mats = p.part[i].n_mats > mats ? p.part[i].n_mats : mats;
         st = emit_part(gen, &p, i, form, &parts);
-        if (i + 1 < p.n)
-            dop_buf_printf(&calls, "    if (wg < %uu) {\n        dop_part%u(wg - %uu%s);\n        return;\n    }\n",
-                           first + n_wg, i, first, form->call);
-        else
-            dop_buf_printf(&calls, "    dop_part%u(wg - %uu%s);\n", i, first, form->call);
+        const char *call = dop_emit_str(e, "dop_part%u(wg - %uu%s);", i, first, form->call);
         first += n_wg;
+        dop_gen_call(&calls, call, i + 1 < p.n ? first : 0);
     }
     gen->halves = true;
     const dop_blocks b = dop_blocks_of(e->g, e->r);

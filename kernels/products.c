@@ -95,3 +95,12 @@ dop_products_refuse(const dop_site *s)
         return (dop_refusal){"no kernel reads weights of the type here", "--quant and a type that kernels read"};
     return (dop_refusal){0};
 }
+
+void
+dop_gen_call(dop_buf *calls, const char *call, uint32_t end)
+{
+    if (end)
+        dop_buf_printf(calls, "    if (wg < %uu) {\n        %s\n        return;\n    }\n", end, call);
+    else
+        dop_buf_printf(calls, "    %s\n", call);
+}

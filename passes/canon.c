@@ -50,7 +50,7 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
         rw->changed = true;
         return DOP_OK;
     }
-    if (o->op == DOP_OP_input || o->op == DOP_OP_weight || o->op == DOP_OP_state)
+    if (o->op == DOP_OP_input || o->op == DOP_OP_received || o->op == DOP_OP_weight || o->op == DOP_OP_state)
         return DOP_OK;
     /* An equal node reads the same sources, so it is enough to look at the nodes after the last source. */
     dop_node_id after = 0;

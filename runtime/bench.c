@@ -71,6 +71,39 @@ tokens_of(const dop_bench_test *t)
     return (double)t->n_prompt + (double)t->n_gen * t->batch;
 }
 
+/* n_gen steps of n rows in groups, as many steps under way as there are parts. */
+static dop_status
+step_groups(dop_model *m, dop_step_row *rows, uint32_t n, uint32_t groups, uint32_t n_gen, double limit_ms,
+            dop_diag *diag)
+{
+    const double start = dop_now_ms();
+    uint32_t left = n_gen;
+    /* A prompt's last token is fed by a step that others wait for: from then on all is in the states. */
+    dop_status st = dop_step_run(m, rows, n, diag);
+    for (uint32_t k = 0; k < n && st == DOP_OK; k++)
+        rows[k].token = dop_step_pick(m, k);
+    dop_step_commit(m);
+    left -= 1;
+    for (uint32_t g = 0; g < groups && left > 0 && st == DOP_OK; g++)
+        st = dop_step_start(m, rows + n * g / groups, n * (g + 1) / groups - n * g / groups, diag);
+    for (; left > 0 && st == DOP_OK; left--) {
+        if (limit_ms > 0 && dop_now_ms() - start > limit_ms)
+            left = 1; /* those that are under way are waited for */
+        for (uint32_t g = 0; g < groups && st == DOP_OK; g++) {
+            dop_step_row *own = rows + n * g / groups;
+            const uint32_t n_own = n * (g + 1) / groups - n * g / groups;
+            if ((st = dop_step_end(m, diag)) != DOP_OK)
+                break;
+            for (uint32_t k = 0; k < n_own; k++)
+                own[k].token = dop_step_pick(m, k);
+            dop_step_commit(m);
+            if (left > 1)
+                st = dop_step_start(m, own, n_own, diag);
+        }
+    }
+    return st;
+}
+
 /* One run of a test of several sequences, which begin as the first one does. */
 static dop_status
 measure_batch(dop_sequence *s, const dop_bench_test *t, const uint32_t *ids, double limit_ms, dop_diag *diag,
@@ -85,7 +118,10 @@ measure_batch(dop_sequence *s, const dop_bench_test *t, const uint32_t *ids, dou
             st = dop_sequence_fork(s, diag, &rows[n].sequence);
     }
     double start = dop_now_ms();
-    for (uint32_t i = 0; i < t->n_gen && st == DOP_OK; i++) {
+    const uint32_t groups = st == DOP_OK ? dop_step_groups(s->model, n) : 0;
+    if (groups > 1)
+        st = step_groups(s->model, rows, n, groups, t->n_gen, limit_ms, diag);
+    for (uint32_t i = 0; i < t->n_gen && groups == 1 && st == DOP_OK; i++) {
         st = dop_step_run(s->model, rows, n, diag);
         for (uint32_t k = 0; k < n && st == DOP_OK; k++)
             rows[k].token = dop_step_pick(s->model, k);

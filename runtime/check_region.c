@@ -275,7 +275,7 @@ dop_check_reference(dop_check_run *run)
         return st;
     dop_interp_round_storage(run->it, true); /* of what cache writes store; other types inside are f32 now */
     for (uint32_t i = 0; i < r->info->n_reads && st == DOP_OK; i++)
-        if (!dop_node_is(g, r->info->reads[i], DOP_LEAF))
+        if (!dop_node_is(g, r->info->reads[i], DOP_LEAF) || dop_node_at(g, r->info->reads[i])->op == DOP_OP_received)
             st = set_outside(run, r->info->reads[i]);
     for (uint32_t i = 0; i < r->n_nodes && st == DOP_OK; i++)
         if (matrix_of(g, r->nodes[i]))

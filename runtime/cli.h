@@ -31,6 +31,9 @@ typedef struct dop_cli {
     uint32_t ppl_ctx;
     /* device */
     const char *device, *ordering;
+    char *device_list;           /* owned: what `device` is a part of; NULL: nothing */
+    struct dop_mpi *mpi;         /* mpi/cli_mpi.c: ranks of a plan in parts; NULL: it has none */
+    const struct dop_wire *wire; /* theirs */
     uint32_t gpu_loop, chunk, threads;
     bool list_devices;
     /* --bench, whose -p and -n are lists */

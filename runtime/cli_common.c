@@ -87,6 +87,7 @@ dop_cli_open_options(const dop_cli *cli, dop_diag *diag, dop_open_options *out_o
         .threads = cli->threads,
         .max_chunk = cli->chunk,
         .steps_per_submit = cli->gpu_loop,
+        .wire = cli->wire,
     };
     if (cli->verbose)
         out_options->log.line = print_log_line;

@@ -88,9 +88,10 @@ count_schedule(const dop_plan *plan, const dop_plan_schedule *s, schedule_facts 
     return true;
 }
 
-enum { N_SLOT_KINDS = DOP_SLOT_TABLE + 1 };
+enum { N_SLOT_KINDS = DOP_SLOT_SENT + 1 };
 static const char *const slot_names[] = {"?",       "weights", "cache",     "activations", "step record",
-                                         "results", "merges",  "mailboxes", "stages"};
+                                         "results", "merges",  "mailboxes", "stages",      "received",
+                                         "sent"};
 
 static void
 info_schedules(const dop_plan *plan, dop_buf *out)
@@ -135,7 +136,8 @@ slot_bytes(const dop_plan *plan, uint32_t profile, uint64_t out[N_SLOT_KINDS])
         const dop_plan_schedule *s = &plan->schedules[i];
         if (s->profile != profile)
             continue;
-        used[s->logits_slot] = true;
+        if (s->logits_slot != DOP_PLAN_NO_SLOT)
+            used[s->logits_slot] = true;
         for (uint32_t j = 0; j < s->n_dispatches; j++) {
             const dop_plan_dispatch *d = &plan->dispatches[s->first_dispatch + j];
             for (uint32_t k = 0; k < d->n_args; k++)

@@ -78,6 +78,7 @@ field_size(dop_option_kind kind)
     case DOP_OPT_REAL:
         return sizeof(double);
     case DOP_OPT_LIST:
+    case DOP_OPT_PAIRS:
         return sizeof(dop_texts);
     case DOP_OPT_POINTER:
         break;

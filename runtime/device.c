@@ -15,7 +15,7 @@ dop_vk_fail(dop_diag *diag, const char *src_file, int src_line, VkResult result,
     dop_status code = DOP_E_DEVICE;
     switch (result) {
     case VK_ERROR_OUT_OF_HOST_MEMORY:
-        msg = "the driver is out of host memory";
+        msg = "the driver is out of host memory: close other programs";
         code = DOP_E_NOMEM;
         break;
     case VK_ERROR_OUT_OF_DEVICE_MEMORY:
@@ -37,14 +37,19 @@ dop_vk_fail(dop_diag *diag, const char *src_file, int src_line, VkResult result,
         msg = "the driver lacks something it said it had: update it";
         break;
     case VK_ERROR_TOO_MANY_OBJECTS:
-        msg = "the driver allows no more allocations";
+        msg = "the driver allows no more allocations: close other programs that use the device, or choose another "
+              "--device";
+        break;
+    case VK_ERROR_MEMORY_MAP_FAILED:
+        msg = "the host cannot map memory of the device: close other programs that use it, or choose another --device";
         break;
     default:
         break;
     }
     if (msg)
         return dop_fail(diag, src_file, src_line, code, NULL, 0, 0, "%s (%s)", msg, what);
-    return dop_fail(diag, src_file, src_line, code, NULL, 0, 0, "%s failed with Vulkan error %d", what, (int)result);
+    return dop_fail(diag, src_file, src_line, code, NULL, 0, 0,
+                    "%s failed with Vulkan error %d: update the driver, or choose another --device", what, (int)result);
 }
 
 /* Portability drivers (MoltenVK) are listed only on request. */
@@ -206,6 +211,23 @@ dop_instance_choose(const dop_instance *instance, const char *which, dop_diag *d
         return DOP_FAIL(diag, DOP_E_DEVICE, "no usable Vulkan device: %s lacks %s", instance->devices[0].caps.name,
                         instance->devices[0].missing);
     *out_index = best;
+    return DOP_OK;
+}
+
+dop_status
+dop_instance_choose_nth(const dop_instance *instance, const char *which, uint32_t n, dop_diag *diag,
+                        uint32_t *out_index)
+{
+    dop_status st = dop_instance_choose(instance, which, diag, out_index);
+    uint32_t count = 0, at = 0;
+    if (st != DOP_OK || which)
+        return st;
+    const int rank = type_rank(instance->devices[*out_index].type);
+    for (uint32_t i = 0; i < instance->n_devices; i++)
+        count += !instance->devices[i].missing[0] && type_rank(instance->devices[i].type) == rank;
+    for (uint32_t i = 0; i < instance->n_devices; i++)
+        if (!instance->devices[i].missing[0] && type_rank(instance->devices[i].type) == rank && at++ == n % count)
+            *out_index = i;
     return DOP_OK;
 }
 

@@ -60,6 +60,9 @@ void dop_instance_destroy(dop_instance *instance); /* accepts a zeroed one */
 /* Takes `which` (a number, or a part of a name in any case) or, when NULL, the best: discrete, integrated, virtual,
  * then software devices, in the driver's order. */
 dop_status dop_instance_choose(const dop_instance *instance, const char *which, dop_diag *diag, uint32_t *out_index);
+/* With `which` NULL: number n, counted round, of those that are as good as the best one. */
+dop_status dop_instance_choose_nth(const dop_instance *instance, const char *which, uint32_t n, dop_diag *diag,
+                                   uint32_t *out_index);
 
 /* One line for --list-devices, with its newline. */
 void dop_device_describe(const dop_device_info *info, dop_buf *out);

@@ -112,9 +112,10 @@ caps_of(const answers *a)
         caps |= DOP_CAP_subgroup;
     if (a->int_dot.shaderIntegerDotProduct)
         caps |= DOP_CAP_int_dot;
-    if (a->coop_nv.cooperativeMatrix)
+    /* Modules with matrices are written in the memory model of Vulkan. */
+    if (a->coop_nv.cooperativeMatrix && a->f12.vulkanMemoryModel)
         caps |= DOP_CAP_coop_nv;
-    if (a->coop_khr.cooperativeMatrix)
+    if (a->coop_khr.cooperativeMatrix && a->f12.vulkanMemoryModel)
         caps |= DOP_CAP_coop_khr;
     if (a->features.features.shaderInt64)
         caps |= DOP_CAP_int64;

@@ -50,7 +50,7 @@ run_piece(dop_sequence *s, uint32_t schedule, dop_diag *diag, uint32_t *out_take
         return st;
     s->n_kept = s->n_fed;
     s->n_fed += *out_take;
-    *out_rows = dop_replay_logits(&m->replay, schedule);
+    *out_rows = dop_model_logits(m, schedule);
     return DOP_OK;
 }
 

@@ -1,6 +1,7 @@
 /* doppler-exec: options, the choice of what to do, and how it ends. */
 #include "runtime/cli.h"
 #include "runtime/cli_process.h"
+#include "runtime/mpi/cli_mpi.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -158,6 +159,7 @@ main(int argc, char **argv)
     dop_mode_fn *mode = dop_mode_bench;
     dop_diag diag = {0};
     dop_buf cache_dir = {0};
+    bool quiet = false;
     dop_process_prepare("doppler-exec");
     cli_init(&cli);
     unset = cli;
@@ -173,13 +175,18 @@ main(int argc, char **argv)
         cli.cache_dir = cache_dir.size ? cache_dir.data : NULL;
         if (!cli.bench)
             st = dop_cli_choose(options, N_OPTIONS, &cli, &unset, &diag, &mode);
+        bool done = false;
         if (st == DOP_OK)
+            st = dop_cli_mpi_start(&cli, mode, &diag, &done);
+        if (st == DOP_OK && !done)
             st = mode(&cli, &diag);
+        quiet = done; /* rank 0 says it */
     }
-    if (st != DOP_OK) {
+    if (st != DOP_OK && !quiet) {
         dop_cli_end_line();
         dop_diag_print(&diag, "doppler-exec", cli.verbose);
     }
+    dop_cli_mpi_end(&cli, st);
     dop_texts_finish(&cli.plans);
     dop_texts_finish(&cli.stop);
     dop_buf_finish(&cache_dir);

@@ -20,6 +20,7 @@ typedef enum pool {
     POOL_STEP,
     POOL_RESULT,
     POOL_MIRROR,
+    POOL_SENT, /* written by kernels and read by the host, once each */
 } pool;
 
 static const double mib = 1024.0 * 1024.0;
@@ -31,7 +32,10 @@ pool_of(uint32_t kind)
     case DOP_SLOT_WEIGHTS:
         return POOL_WEIGHTS;
     case DOP_SLOT_STEP:
+    case DOP_SLOT_RECEIVED:
         return POOL_STEP;
+    case DOP_SLOT_SENT:
+        return POOL_SENT;
     case DOP_SLOT_RESULT:
         return POOL_RESULT;
     default:
@@ -56,6 +60,45 @@ pick_type(const VkPhysicalDeviceMemoryProperties *m, uint32_t allowed, VkMemoryP
         }
     }
     return best;
+}
+
+/* Memory of the type that suits best; where there is no room of that (a small window to the device, say), of the next best. */
+static dop_status
+allocate(dop_device *device, const VkMemoryRequirements *need, VkMemoryPropertyFlags required,
+         VkMemoryPropertyFlags prefer, VkMemoryPropertyFlags avoid, dop_diag *diag, uint32_t *out_type,
+         VkDeviceMemory *out_memory)
+{
+    const VkPhysicalDeviceMemoryProperties *m = &device->info.memory;
+    const VkMemoryAllocateFlagsInfo flags = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
+        .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT,
+    };
+    uint32_t allowed = need->memoryTypeBits, type;
+    VkResult first = VK_SUCCESS;
+    while ((type = pick_type(m, allowed, required, prefer, avoid)) != UINT32_MAX) {
+        VkMemoryAllocateInfo info = {
+            .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+            .pNext = &flags,
+            .allocationSize = need->size,
+            .memoryTypeIndex = type,
+        };
+        VkResult r = vkAllocateMemory(device->handle, &info, NULL, out_memory);
+        device->allocations++;
+        *out_type = type;
+        if (r == VK_SUCCESS)
+            return DOP_OK;
+        *out_memory = VK_NULL_HANDLE;
+        first = first == VK_SUCCESS ? r : first;
+        if (r != VK_ERROR_OUT_OF_DEVICE_MEMORY)
+            break;
+        allowed &= ~((uint32_t)1 << type);
+    }
+    if (first != VK_SUCCESS)
+        return DOP_VK_FAIL(diag, first, "allocating device memory");
+    return DOP_FAIL(diag, DOP_E_DEVICE,
+                    "%s has no memory %s and that takes buffers: update the driver, or choose another --device",
+                    device->info.caps.name,
+                    required & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT ? "of its own" : "that the host can map");
 }
 
 static dop_status
@@ -83,26 +126,10 @@ create_block(dop_device *device, uint64_t size, VkMemoryPropertyFlags required, 
         return DOP_VK_FAIL(diag, r, "vkCreateBuffer");
     VkMemoryRequirements need;
     vkGetBufferMemoryRequirements(device->handle, b->buffer, &need);
-    uint32_t type = pick_type(&device->info.memory, need.memoryTypeBits, required, prefer, avoid);
-    if (type == UINT32_MAX) {
-        st = DOP_FAIL(diag, DOP_E_DEVICE, "device %s has no memory of the kind that is needed (flags 0x%x)",
-                      device->info.caps.name, required);
+    uint32_t type = UINT32_MAX;
+    if ((st = allocate(device, &need, required, prefer, avoid, diag, &type, &b->memory)) != DOP_OK)
         goto error;
-    }
-    VkMemoryAllocateFlagsInfo flags = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
-        .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT,
-    };
-    VkMemoryAllocateInfo allocate = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
-        .pNext = &flags,
-        .allocationSize = need.size,
-        .memoryTypeIndex = type,
-    };
-    r = vkAllocateMemory(device->handle, &allocate, NULL, &b->memory);
-    device->allocations++;
-    if (r == VK_SUCCESS)
-        r = vkBindBufferMemory(device->handle, b->buffer, b->memory, 0);
+    r = vkBindBufferMemory(device->handle, b->buffer, b->memory, 0);
     VkMemoryPropertyFlags has = device->info.memory.memoryTypes[type].propertyFlags;
     const VkMemoryPropertyFlags visible = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     if (r == VK_SUCCESS && map && (has & visible) == visible) {
@@ -359,6 +386,7 @@ allocate_block(dop_memory *m, dop_block *b, dop_diag *diag)
         required = map ? good_for_both : device;
         break;
     case POOL_MIRROR:
+    case POOL_SENT:
         required = visible;
         prefer = cached;
         avoid = device;
@@ -433,6 +461,9 @@ dop_memory_allocate(dop_memory *memory, const dop_plan *plan, dop_diag *diag)
         for (uint32_t i = 0; i < plan->model->n_sequences * dop_plan_sequence_pages(plan); i++)
             table[i] = i % plan->model->n_pages;
     }
+    for (uint32_t i = 0; i < plan->n_slots && st == DOP_OK; i++)
+        if (plan->slots[i].kind == DOP_SLOT_RECEIVED && m->places[i].block != UINT32_MAX)
+            memset(dop_memory_host(m, i), 0, plan->slots[i].size);
     return st;
 }
 

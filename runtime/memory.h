@@ -55,7 +55,7 @@ typedef struct dop_memory {
     dop_place *places;       /* one per slot of the plan */
     dop_piece *pieces;       /* by slot and `from`; of slots that are not as long as the plan says, all states */
     uint32_t n_places, n_pieces;
-    uint64_t bytes[DOP_SLOT_TABLE + 1]; /* by DOP_SLOT_*, of the slots in use */
+    uint64_t bytes[DOP_SLOT_SENT + 1];  /* by DOP_SLOT_*, of the slots in use */
     uint64_t total;                     /* bytes of all device allocations */
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -92,7 +92,7 @@ void dop_memory_destroy(dop_memory *memory); /* accepts a zeroed one */
 VkDeviceAddress dop_memory_address(const dop_memory *memory, uint32_t slot, uint64_t offset);
 /* The eight bytes of an argument as kernels get them: an address or numbers. */
 uint64_t dop_memory_arg(const dop_memory *memory, const dop_plan_arg *arg);
-/* Where the host reads or writes a STEP or RESULT slot (the mirror if there is one); NULL for others. */
+/* Where the host reads or writes a STEP, RESULT (the mirror if there is one), RECEIVED or SENT slot; NULL for others. */
 void *dop_memory_host(const dop_memory *memory, uint32_t slot);
 
 /* upload.c: threads that write the weights of all used slots, each as soon as its block is allocated. */

@@ -119,7 +119,8 @@ log_table(const dop_memory *m, const needs *n, const dop_log *log)
     } rows[] = {{"weights, all", (double)m->bytes[DOP_SLOT_WEIGHTS]},
                 {"caches and states", (double)m->bytes[DOP_SLOT_STATE]},
                 {"activations", (double)m->bytes[DOP_SLOT_SCRATCH]},
-                {"results and steps", (double)(m->bytes[DOP_SLOT_RESULT] + m->bytes[DOP_SLOT_STEP])},
+                {"results and steps", (double)(m->bytes[DOP_SLOT_RESULT] + m->bytes[DOP_SLOT_STEP] +
+                                               m->bytes[DOP_SLOT_RECEIVED] + m->bytes[DOP_SLOT_SENT])},
                 {"in all", (double)m->total},
                 {"staging, of the host", m->written ? 0 : (double)DOP_UPLOAD_MOST_STAGING},
                 {"the device's largest heap", (double)n->heap},

@@ -8,6 +8,8 @@
 #include "runtime/replay.h"
 #include "runtime/spans.h"
 
+struct dop_ranks; /* ranks.h */
+
 enum { DOP_MAX_AHEAD = 16, DOP_PROBE_ROWS = 4 };
 
 /* What the chosen profile uses: rows of schedules, kernels and slots.  One allocation behind three pointers. */
@@ -43,6 +45,9 @@ typedef struct dop_open_step {
     const float *logits[DOP_STEP_MAX_ROWS]; /* of rows that want something and that the host has; else NULL */
     uint32_t picks[DOP_STEP_MAX_ROWS];      /* of rows that want one, by the device; UINT32_MAX: none */
     uint8_t wants[DOP_STEP_MAX_ROWS];
+    /* Where all rows go through one schedule: that one, the first row of each sequence, and whether it picks what is wanted. */
+    uint32_t together, first[DOP_STEP_MAX_SEQUENCES];
+    bool by_device;
     float *kept;     /* owned: copies of logits, where a step takes several replays; NULL: none does */
     size_t cap_kept; /* rows of it */
 } dop_open_step;
@@ -92,6 +97,7 @@ struct dop_model {
     uint32_t n_ahead; /* submissions not waited for, oldest first */
 
     dop_open_step step;
+    struct dop_ranks *ranks; /* owned: the other parts of the plan; NULL: it is in one part */
 };
 
 typedef struct dop_speculator dop_speculator; /* speculator.h */
@@ -132,6 +138,14 @@ void dop_step_note_swap(dop_model *model, uint32_t place);
 /* Submits and keeps count of the device's own picks.  Logits of steps before are gone then. */
 dop_status dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
                            uint64_t *out_ticket);
+/* Waits for a step: in parts, for this one, which passes its rows on, */
+dop_status dop_step_pass(dop_model *model, uint64_t ticket, dop_diag *diag);
+/* and then for what all of them make of the oldest step that was passed on. */
+dop_status dop_step_take(dop_model *model, dop_diag *diag);
+/* Both. */
+dop_status dop_step_wait(dop_model *model, uint64_t ticket, dop_diag *diag);
+/* The logits or hidden states of a schedule, after a wait for a step with DOP_FORM_READ; f32, until the next step. */
+const float *dop_model_logits(const dop_model *model, uint32_t schedule);
 /* One step of n rows of a sequence, whose tokens from pos on they are, from write to wait; it counts then.  Where waits run
  * out (a persistent schedule only), it is run again with barriers, and *io_schedule is what ran in the end. */
 dop_status dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form, uint32_t *io_schedule,
@@ -143,6 +157,16 @@ dop_status dop_step_drain(dop_model *model, dop_diag *diag);
 dop_status dop_step_none_open(const dop_model *model, dop_diag *diag);
 /* The error of logits, after the token at pos, that are not finite. */
 dop_status dop_step_not_finite(const dop_model *model, uint32_t pos, dop_diag *diag);
+
+/* Into how many groups rows of different sequences go best, a step for each, so that all parts have something to do; 1 where a
+ * plan is in one part, or has no schedule for rows of several sequences. */
+uint32_t dop_step_groups(const dop_model *model, uint32_t n_rows);
+/* In parts: a step of rows of sequences that are not in another one which was started, all of whose tokens are in their states.
+ * Comes back when this part has done its share.  Up to dop_step_groups may be under way, and nothing else may be done meanwhile but
+ * starting and finishing them. */
+dop_status dop_step_start(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_diag *diag);
+/* The oldest of them becomes the open step, as after dop_step_run. */
+dop_status dop_step_end(dop_model *model, dop_diag *diag);
 
 /* sequence.c */
 /* Do n more tokens fit the context? */
@@ -204,7 +228,7 @@ dop_status dop_transfer_copy(dop_model *model, uint32_t from, uint32_t to, uint3
 /* The first rows of a page to another one.  The other functions leave pages as they are, but for those that read and write. */
 dop_status dop_transfer_copy_page(dop_model *model, uint32_t from, uint32_t to, uint32_t rows, dop_diag *diag);
 /* Bytes of it, and their way to and from the host, in the order of the plan's states. */
-uint64_t dop_transfer_size(const dop_model *model, uint32_t n);
+uint64_t dop_transfer_size(dop_model *model, uint32_t n);
 typedef dop_status dop_bytes_fn(void *user, const void *bytes, size_t size, dop_diag *diag);
 dop_status dop_transfer_read(dop_model *model, uint32_t place, uint32_t n, dop_bytes_fn *take, void *user,
                              dop_diag *diag);

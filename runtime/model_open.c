@@ -1,5 +1,5 @@
 /* Opening a model: everything that happens before the first token. */
-#include "runtime/model.h"
+#include "runtime/ranks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -138,7 +138,7 @@ open_device(dop_model *m, const dop_open_options *o, dop_diag *diag)
     uint32_t index = 0, span = dop_spans_begin(&m->spans, "instance");
     dop_status st = dop_instance_create(diag, &m->instance);
     dop_spans_end(&m->spans, span);
-    if (st != DOP_OK || (st = dop_instance_choose(&m->instance, o->device, diag, &index)) != DOP_OK)
+    if (st != DOP_OK || (st = dop_instance_choose_nth(&m->instance, o->device, o->nth_device, diag, &index)) != DOP_OK)
         return st;
     const dop_device_info *info = &m->instance.devices[index];
     dop_log_printf(&m->log, "device: %s, %s", info->caps.name, info->caps.driver);
@@ -248,12 +248,12 @@ load(dop_model *m, const dop_open_options *o, uint32_t threads, const bool *firs
 }
 
 static dop_status
-open_plan(dop_model *m, const char *path, dop_diag *diag)
+open_plan(dop_model *m, const char *path, const dop_open_options *o, dop_diag *diag)
 {
     uint32_t span = dop_spans_begin(&m->spans, "plan");
-    dop_status st = dop_plan_open(path, diag, &m->plan);
+    dop_status st = dop_plan_open_part(path, o->parts, o->part, diag, &m->plan);
     dop_spans_end(&m->spans, span);
-    return st;
+    return st == DOP_OK && o->parts == 0 && m->plan.part ? dop_plan_wants_ranks(path, m->plan.part->n_parts, diag) : st;
 }
 
 static dop_status
@@ -288,7 +288,7 @@ open_opened(dop_model *m, const dop_open_options *o, dop_diag *diag)
 static dop_status
 open_pages(dop_model *m, dop_diag *diag)
 {
-    bool shares = true;
+    bool shares = !m->plan.part || !(m->plan.part->flags & DOP_PART_UNPAGED);
     for (uint32_t i = 0; i < m->plan.n_states; i++)
         shares = shares && (m->plan.states[i].paged || m->memory.places[m->plan.states[i].slot].block == UINT32_MAX);
     uint8_t *step = dop_memory_host(&m->memory, m->plan.step_slot);
@@ -301,22 +301,41 @@ open_pages(dop_model *m, dop_diag *diag)
     return st;
 }
 
+/* Which part a rank has, on which device; steps of parts are ordered by barriers, and none runs ahead. */
+static void
+choose_part(const dop_wire *wire, dop_open_options *out)
+{
+    if (!wire->twins) {
+        out->parts = wire->n;
+        out->part = wire->rank;
+    }
+    out->nth_device = wire->local;
+    if (out->ordering == DOP_ORDERING_AUTO)
+        out->ordering = DOP_ORDERING_BARRIERS;
+}
+
 dop_status
 dop_model_open(const char *plan_path, const dop_open_options *options, dop_diag *diag, dop_model **out_model)
 {
-    static const dop_open_options defaults;
-    const dop_open_options *o = options ? options : &defaults;
+    dop_open_options own = {0}, *o = &own;
     double start = dop_now_ms();
     dop_status st;
     *out_model = NULL;
     dop_model *m = calloc(1, sizeof *m);
     if (!m)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (options)
+        own = *options;
+    if (own.wire)
+        choose_part(own.wire, &own);
     m->log = o->log;
     m->no_scoring = o->no_scoring;
-    if ((st = open_plan(m, plan_path, diag)) != DOP_OK || (st = open_opened(m, o, diag)) != DOP_OK)
+    if ((st = open_plan(m, plan_path, o, diag)) != DOP_OK ||
+        (o->wire && (st = dop_ranks_start(m, plan_path, o, diag)) != DOP_OK) ||
+        (st = open_opened(m, o, diag)) != DOP_OK)
         goto error;
-    if ((st = open_pages(m, diag)) != DOP_OK || (st = dop_step_prepare_model(m, diag)) != DOP_OK)
+    if ((st = open_pages(m, diag)) != DOP_OK || (o->wire && (st = dop_ranks_join(m, diag)) != DOP_OK) ||
+        (st = dop_step_prepare_model(m, diag)) != DOP_OK)
         goto error;
     m->base_allocations = m->device.allocations;
     m->base_recordings = m->device.recordings;
@@ -336,6 +355,16 @@ error:
     return st;
 }
 
+dop_status
+dop_model_open_part(const char *path, const dop_open_options *options, const dop_wire *wire, dop_diag *diag,
+                    dop_model **out_model)
+{
+    dop_open_options o = *options;
+    o.wire = NULL;
+    choose_part(wire, &o);
+    return dop_model_open(path, &o, diag, out_model);
+}
+
 void
 dop_model_close(dop_model *model)
 {
@@ -343,9 +372,10 @@ dop_model_close(dop_model *model)
         return;
     for (uint32_t i = 0; i < DOP_STEP_MAX_SEQUENCES; i++)
         dop_sequence_destroy(model->sequences[i]);
+    dop_model_end_loader(model); /* before what it reads of the plan goes */
+    dop_ranks_end(model);
     free(model->step.kept);
     dop_pages_finish(&model->pages);
-    dop_model_end_loader(model);
     dop_upload_destroy(model->upload);
     /* A device that was only slow has finished meanwhile, and then everything can be given back. */
     if (model->device.lost && model->replay.timeline && dop_replay_is_idle(&model->replay))

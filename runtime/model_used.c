@@ -17,7 +17,11 @@ dop_model_mark(const dop_plan *plan, uint32_t schedule, dop_used *out)
 {
     const dop_plan_schedule *s = &plan->schedules[schedule];
     out->slots[plan->step_slot] = true;
-    out->slots[s->logits_slot] = true;
+    if (s->logits_slot != DOP_PLAN_NO_SLOT)
+        out->slots[s->logits_slot] = true;
+    for (uint32_t i = 0; i < plan->n_crossings; i++)
+        if (plan->crossings[i].schedule == schedule)
+            out->slots[plan->crossings[i].slot] = true;
     for (uint32_t j = 0; j < s->n_dispatches; j++)
         mark_dispatch(plan, &plan->dispatches[s->first_dispatch + j], out);
     for (uint32_t j = 0; j < s->n_stages; j++)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 dop_status
 dop_texts_push(dop_texts *t, const char *text, dop_diag *diag)
@@ -27,7 +28,7 @@ dop_texts_finish(dop_texts *texts)
 static bool
 takes_value(const dop_option *o)
 {
-    return o->kind != DOP_OPT_FLAG && o->kind != DOP_OPT_OPTIONAL;
+    return o->kind != DOP_OPT_FLAG && o->kind != DOP_OPT_OPTIONAL && o->kind != DOP_OPT_PAIRS;
 }
 
 static dop_status
@@ -67,6 +68,7 @@ store(const dop_option *o, const char *shown, const char *value, void *values, d
             memcpy(field, &v, sizeof v);
         break;
     case DOP_OPT_LIST:
+    case DOP_OPT_PAIRS:
         st = dop_texts_push((dop_texts *)(void *)field, value, diag);
         break;
     case DOP_OPT_POINTER: /* refused before */
@@ -177,6 +179,11 @@ parse_option(const dop_option *table, size_t n, int argc, char **argv, int *io_i
         return DOP_FAIL(diag, DOP_E_USAGE, "%s takes no value", shown);
     if (o->kind == DOP_OPT_OPTIONAL && !value)
         value = "";
+    if (o->kind == DOP_OPT_PAIRS && !value) {
+        const char *next = *io_i + 1 < argc ? argv[*io_i + 1] : "";
+        const bool pair = next[0] != '-' && strchr(next, '+') && access(next, F_OK) != 0;
+        value = pair ? argv[++*io_i] : "";
+    }
     if (takes_value(o) && !value) {
         if (*io_i + 1 >= argc)
             return DOP_FAIL(diag, DOP_E_USAGE, "%s needs a value: %s", shown, o->arg);
@@ -222,7 +229,7 @@ dop_options_help(const dop_option *table, size_t n, dop_buf *out)
             at += (size_t)snprintf(left + at, sizeof left - at, "-%c%s", o->letter, o->name ? ", " : "");
         if (o->name)
             at += (size_t)snprintf(left + at, sizeof left - at, "--%s", o->name);
-        if (o->kind == DOP_OPT_OPTIONAL)
+        if (o->kind == DOP_OPT_OPTIONAL || o->kind == DOP_OPT_PAIRS)
             snprintf(left + at, sizeof left - at, "[=%s]", o->arg);
         else if (o->kind != DOP_OPT_FLAG)
             snprintf(left + at, sizeof left - at, " %s", o->arg);

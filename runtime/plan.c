@@ -186,11 +186,18 @@ bind_section(dop_plan *plan, const dop_plan_section *s, uint32_t *io_n_models, d
         ROWS(TENSORS, tensors, n_tensors);
         ROWS(FILES, files, n_files);
         ROWS(STATES, states, n_states);
+        ROWS(CROSSINGS, crossings, n_crossings);
 #undef ROWS
     case DOP_SEC_MODEL:
         st = bind_rows(plan, s, &rows, io_n_models, diag);
         plan->model = rows;
         return st;
+    case DOP_SEC_PART:
+        if (s->size != sizeof *plan->part)
+            return DOP_FAIL_IN(diag, DOP_E_INPUT, path_or_null(plan), "the plan is damaged: it is %llu parts",
+                               (unsigned long long)(s->size / sizeof *plan->part));
+        plan->part = (const dop_plan_part *)(const void *)bytes;
+        return DOP_OK;
     case DOP_SEC_SPIRV:
         plan->spirv = (const uint32_t *)(const void *)bytes;
         plan->n_spirv = s->size / 4;
@@ -315,10 +322,21 @@ lock_file(const char *path)
     return fd + 1;
 }
 
-dop_status
-dop_plan_open(const char *path, dop_diag *diag, dop_plan *out_plan)
+/* A part in a file of its own, where there is no file of all. */
+static bool
+own_file(const char *path, uint32_t part, char out[512])
 {
+    int len = snprintf(out, 512, "%s.part%u", path, part);
+    return access(path, F_OK) != 0 && len < 512 && access(out, F_OK) == 0;
+}
+
+dop_status
+dop_plan_open_part(const char *path, uint32_t n_parts, uint32_t part, dop_diag *diag, dop_plan *out_plan)
+{
+    char own[512];
     memset(out_plan, 0, sizeof *out_plan);
+    if (n_parts > 0 && own_file(path, part, own))
+        path = own;
     dop_status st = dop_map_open(path, diag, &out_plan->map);
     if (st != DOP_OK)
         return st;
@@ -326,12 +344,22 @@ dop_plan_open(const char *path, dop_diag *diag, dop_plan *out_plan)
     snprintf(out_plan->path, sizeof out_plan->path, "%s", path);
     out_plan->data = out_plan->map.data;
     out_plan->size = out_plan->map.size;
-    st = open_bytes(out_plan, diag);
+    st = dop_plan_find_part(out_plan, n_parts, part, diag);
+    if (st == DOP_OK)
+        st = open_bytes(out_plan, diag);
+    if (st == DOP_OK && n_parts > 0)
+        st = dop_plan_is_part(out_plan, n_parts, part, diag);
     if (st == DOP_OK && out_plan->n_files > 0)
         st = open_files(out_plan, diag);
     if (st != DOP_OK)
         dop_plan_close(out_plan);
     return st;
+}
+
+dop_status
+dop_plan_open(const char *path, dop_diag *diag, dop_plan *out_plan)
+{
+    return dop_plan_open_part(path, 0, 0, diag, out_plan);
 }
 
 void

@@ -28,6 +28,8 @@ typedef struct dop_plan {
     const dop_plan_tensor *tensors;
     const dop_plan_file *files;
     const dop_plan_state *states;
+    const dop_plan_part *part; /* NULL: the plan is of the whole model */
+    const dop_plan_crossing *crossings;
     const char *card; /* the four texts and blobs are not 0-terminated; NULL when absent */
     const char *ir;
     const char *chat_template;
@@ -35,10 +37,12 @@ typedef struct dop_plan {
     const uint8_t *weights;
     uint64_t strings_size, card_size, ir_size, template_size, tokenizer_size, weights_size; /* bytes */
     uint64_t weights_digest; /* XXH3, as the section table says */
-    uint32_t n_profiles, n_kernels, n_slots, n_schedules, n_dispatches, n_args, n_tensors, n_files, n_states;
+    uint32_t n_profiles, n_kernels, n_slots, n_schedules, n_dispatches, n_args, n_tensors, n_files, n_states,
+        n_crossings;
     uint64_t n_spirv;   /* words */
     uint32_t step_slot; /* the one slot of kind DOP_SLOT_STEP */
-    bool replaces;      /* a slot holds state that steps replace: they have to be committed (dop_step) */
+    bool replaces;      /* a slot holds state that steps replace, here or in another part: they have to be committed
+                           (dop_step) */
 
     dop_map map;        /* owned; zeroed when opened from memory */
     int lock;           /* 1 + the descriptor that holds a shared lock (flock) on the file; 0: there is none */
@@ -47,7 +51,8 @@ typedef struct dop_plan {
 
 /* Rows whose logits, or hidden states, a schedule gives. */
 uint32_t dop_plan_logit_rows(const dop_plan_schedule *schedule);
-/* Bytes of them. */
+/* Bytes of such a row, in whichever part it is made, and of all that this plan makes. */
+uint64_t dop_plan_result_row_bytes(const dop_plan *plan, const dop_plan_schedule *schedule);
 uint64_t dop_plan_result_bytes(const dop_plan *plan, const dop_plan_schedule *schedule);
 
 /* Pages of a sequence that fills its context; 0: states are in one piece. */
@@ -55,9 +60,13 @@ uint32_t dop_plan_sequence_pages(const dop_plan *plan);
 /* Bytes of the step record, tables of pages included. */
 uint64_t dop_plan_step_bytes(const dop_plan *plan);
 
-/* Maps and checks a plan and the sizes of its external weight files.  While it is open the file has a shared lock, by which
- * who writes plans knows not to touch it; where the file system has no locks it goes without. */
+/* Maps and checks a plan and the sizes of its external weight files.  While it is open the file has a shared lock, by
+ * which who writes plans knows not to touch it; where the file system has no locks it goes without. */
 dop_status dop_plan_open(const char *path, dop_diag *diag, dop_plan *out_plan);
+/* Part `part` of n_parts; n_parts 0: as dop_plan_open, which takes plans of whole models and single parts, but no file
+ * of several. A file of several parts is looked into; where there is no file `path`, `path`.part<part> is opened.
+ * Errors: the plan has another number of parts, or the file holds another part. */
+dop_status dop_plan_open_part(const char *path, uint32_t n_parts, uint32_t part, dop_diag *diag, dop_plan *out_plan);
 /* Same from memory, which must stay and be aligned to 16 bytes; external weights are not supported. */
 dop_status dop_plan_open_memory(const void *data, uint64_t size, dop_diag *diag, dop_plan *out_plan);
 void dop_plan_close(dop_plan *plan); /* accepts a zeroed one */
@@ -76,6 +85,24 @@ uint64_t dop_plan_header_digest(const dop_plan_header *header, const dop_plan_se
 /* XXH3, 64 bits: the digest of a section's bytes. */
 uint64_t dop_plan_digest(const void *bytes, uint64_t size);
 
+/* plan_part.c.  The directory of a file of several parts: NULL and DOP_OK where it is none; its rows lie behind the
+ * header.  *out_set points into the bytes. */
+dop_status dop_plan_set_check(const void *bytes, uint64_t size, const char *path, dop_diag *diag,
+                              const dop_plan_set_header **out_set);
+/* What the header's digest is to be. */
+uint64_t dop_plan_set_digest(const dop_plan_set_header *header, const dop_plan_set_row *rows);
+/* Of a plan that is mapped and no more: data and size become those of the part, where the file has several.  The error
+ * of a file with another number of them. */
+dop_status dop_plan_find_part(dop_plan *plan, uint32_t n_parts, uint32_t part, dop_diag *diag);
+/* The error of an open plan that is no such part. */
+dop_status dop_plan_is_part(const dop_plan *plan, uint32_t n_parts, uint32_t part, dop_diag *diag);
+/* Parts of the plan whose file or files have this name, without opening it: 1 where there is none, or none that can be read. */
+uint32_t dop_plan_count_parts(const char *path);
+/* The error of a plan in parts that somebody wants to run alone. */
+dop_status dop_plan_wants_ranks(const char *path, uint32_t n_parts, dop_diag *diag);
+/* Rows of parts that are none, or are not as plan_format.h says. */
+dop_status dop_plan_check_part(const dop_plan *plan, dop_diag *diag);
+
 /* plan_check.c: every row of a plan whose section pointers are set. */
 dop_status dop_plan_check_rows(dop_plan *plan, dop_diag *diag);
 /* Name of a section, "section N" for an unknown one is left to the caller: NULL. */
@@ -83,8 +110,8 @@ const char *dop_plan_section_name(uint32_t kind);
 
 /* "barriers" or "persistent", of DOP_ORDER_*. */
 const char *dop_plan_ordering_name(uint32_t ordering);
-/* What it is for and the most rows that it holds: "decode1", "prefill64", "score64"; the compiler's graphs and reports have
- * the same names. */
+/* What it is for and the most rows that it holds: "decode1", "prefill64", "score64"; the compiler's graphs and reports
+ * have the same names. */
 enum { DOP_SCHEDULE_NAME = 24 };
 void dop_plan_schedule_name(const dop_plan_schedule *schedule, char out[DOP_SCHEDULE_NAME]);
 /* disasm.c: the schedules of a plan as text, one line per dispatch; the compiler prints the same. */

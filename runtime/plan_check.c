@@ -209,10 +209,10 @@ static dop_status
 check_slots(dop_plan *plan, dop_diag *diag)
 {
     plan->step_slot = UINT32_MAX;
-    plan->replaces = false;
+    plan->replaces = plan->part && (plan->part->flags & DOP_PART_REPLACES);
     for (uint32_t i = 0; i < plan->n_slots; i++) {
         const dop_plan_slot *s = &plan->slots[i];
-        if (s->kind < DOP_SLOT_WEIGHTS || s->kind > DOP_SLOT_TABLE)
+        if (s->kind < DOP_SLOT_WEIGHTS || s->kind > DOP_SLOT_SENT)
             return DAMAGED("slot %u has kind %u", i, s->kind);
         if (!string_ok(plan, s->name))
             return DAMAGED("the name of slot %u is outside section STRINGS", i);
@@ -353,6 +353,9 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
         s->n_body > s->n_dispatches)
         return DAMAGED("schedule %u has dispatches %u..+%u of %u, %u without the head", i, s->first_dispatch,
                        s->n_dispatches, plan->n_dispatches, s->n_body);
+    if (s->logits_slot == DOP_PLAN_NO_SLOT && plan->part && plan->part->number + 1 < plan->part->n_parts)
+        return s->greedy == DOP_PICKS_NONE ? check_needs(plan, s, diag)
+                                           : DAMAGED("schedule %u picks and has no logits", i);
     if (s->logits_slot >= plan->n_slots || plan->slots[s->logits_slot].kind != DOP_SLOT_RESULT)
         return DAMAGED("schedule %u has its logits in slot %u, which is none for results", i, s->logits_slot);
     if (s->logits_offset % 4 != 0 ||
@@ -440,5 +443,6 @@ dop_plan_check_rows(dop_plan *plan, dop_diag *diag)
     for (uint32_t i = 0; i < plan->n_schedules; i++)
         if ((st = check_schedule(plan, i, diag)) != DOP_OK)
             return st;
-    return check_decodes(plan, diag);
+    st = dop_plan_check_part(plan, diag);
+    return st == DOP_OK ? check_decodes(plan, diag) : st;
 }

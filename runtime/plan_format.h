@@ -7,6 +7,8 @@
  * A reader checks: magic, version, sizes, that sections lie inside the file and do not overlap, each section's digest
  * (XXH3, 64 bits; of the weights as in runtime/plan_weights.h), then every index, offset and count in the rows.  The
  * header's digest covers the header (with the digest field zero) and the section table.
+ * A model in parts is several plans, one for each device: in files of their own, or one after the other in a file that begins
+ * with a directory (dop_plan_set_header).  Each of them says which part it is (DOP_SEC_PART).
  * Nothing in the file depends on time, paths, the environment or the number of threads: equal inputs, equal bytes. */
 #ifndef DOPPLER_RUNTIME_PLAN_FORMAT_H
 #define DOPPLER_RUNTIME_PLAN_FORMAT_H
@@ -14,7 +16,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 11u
+#define DOP_PLAN_VERSION 12u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                        \
@@ -34,7 +36,9 @@
     SECTION(14, TEMPLATE, char, "chat template text")                                     \
     SECTION(15, WEIGHTS, uint8_t, "packed weights, page aligned")                         \
     SECTION(16, FILES, dop_plan_file, "files of external weights")                        \
-    SECTION(17, STATES, dop_plan_state, "directory of the states")
+    SECTION(17, STATES, dop_plan_state, "directory of the states")                        \
+    SECTION(18, PART, dop_plan_part, "one row: which part of a model this is")            \
+    SECTION(19, CROSSINGS, dop_plan_crossing, "values that cross from part to part")
 
 enum {
 #define SECTION(number, name, type, what) DOP_SEC_##name = number,
@@ -120,8 +124,11 @@ enum {
     DOP_SLOT_RESULT,      /* what the host reads after a step: logits; host visible and cached */
     DOP_SLOT_MERGES,      /* workgroups that are done, where attention merges its splits: zero between dispatches */
     DOP_SLOT_MAILBOX,     /* two copies of the mailboxes of a persistent dispatch's stages: all ones at load */
-    DOP_SLOT_TABLE        /* dop_stage_row of the stages of a persistent dispatch, by the runtime at load */
+    DOP_SLOT_TABLE,       /* dop_stage_row of the stages of a persistent dispatch, by the runtime at load */
+    DOP_SLOT_RECEIVED,    /* of a part: what the one before it made of the step's rows; host visible */
+    DOP_SLOT_SENT         /* of a part: what the next one is to receive; host visible and cached */
 };
+#define DOP_PLAN_NO_SLOT 0xffffffffu
 
 typedef struct dop_plan_slot {
     uint32_t kind;
@@ -164,10 +171,11 @@ typedef struct dop_plan_schedule {
     uint32_t max_rows; /* most rows one replay takes: 1 for decode */
     uint32_t first_dispatch;
     uint32_t n_dispatches;
-    uint32_t n_body;        /* the first n_body need not be followed by the rest (the LM head and what only it reads)
+    uint32_t n_body;      /* the first n_body need not be followed by the rest (the LM head and what only it reads)
                                 unless logits are wanted; n_body == n_dispatches when there is no such split */
-    uint32_t logits_slot;   /* slot of the logits, f32 [1 or max_rows, vocab], or hidden states */
-    uint32_t greedy;        /* DOP_PICKS_*: what the last dispatch does */
+    uint32_t logits_slot; /* slot of the logits, f32 [1 or max_rows, vocab], or hidden states; DOP_PLAN_NO_SLOT in parts
+                               but the last, which make none, whatever is asked for */
+    uint32_t greedy;      /* DOP_PICKS_*: what the last dispatch does */
     uint64_t logits_offset; /* bytes into that slot */
     uint32_t ordering;      /* DOP_ORDER_*; of schedules that differ in it alone the runtime takes the faster */
     uint32_t n_stages;      /* persistent: the stages of its first dispatch, else 0 */
@@ -250,6 +258,58 @@ typedef struct dop_plan_file {
     uint64_t size;   /* bytes */
     uint64_t digest; /* runtime/plan_weights.h */
 } dop_plan_file;
+
+/* --- a model in parts -------------------------------------------------------------------------------------------------
+ *
+ * Part 0 takes tokens, the last part gives logits and picks, and each of them has whole layers.  All parts get the same row
+ * table of a step.  A step runs the same schedule in each part (same kind and max_rows, ordered as each part likes), and
+ * before it, the rows of the values that the part receives are put where its crossings say; they are those that the part
+ * before it has sent in this step. */
+enum { DOP_MAX_PARTS = 64, DOP_PART_MAX_VALUES = 8 };
+enum {
+    DOP_PART_REPLACES = 1, /* some part has states that steps replace: all parts count parity (dop_step) */
+    DOP_PART_UNPAGED = 2   /* some part has states that lie in no pages */
+};
+typedef struct dop_plan_part {
+    uint32_t number, n_parts;        /* of 0 .. n_parts - 1 */
+    uint32_t first_layer, end_layer; /* first_layer .. end_layer - 1 */
+    uint64_t set;   /* digest over all parts of the set: parts of one compilation, and no others, have it */
+    uint32_t flags; /* DOP_PART_*, of the whole model */
+    uint32_t reserved;
+} dop_plan_part;
+
+/* A value of a schedule that this part receives or sends, at most DOP_PART_MAX_VALUES each way; those that a part sends are
+ * those that the next one receives, in the same order.  A value that is passed on is sent from where it was received. */
+enum { DOP_CROSSING_RECEIVED = 1, DOP_CROSSING_SENT };
+typedef struct dop_plan_crossing {
+    uint32_t schedule; /* row of DOP_SEC_SCHEDULES */
+    uint32_t way;      /* DOP_CROSSING_* */
+    uint32_t name;     /* string: of the IR */
+    uint32_t type;     /* row of ir/types.def */
+    uint32_t slot;     /* of kind RECEIVED or SENT; row t of the step at offset + t * row_bytes */
+    uint32_t one_row;  /* 1: there is one row, whatever the step has; else there is one for each */
+    uint64_t offset;   /* bytes into the slot */
+    uint64_t row_bytes;
+} dop_plan_crossing;
+
+/* The file of several parts: this, then a dop_plan_set_row for each part, then the plans, each aligned to 4096 bytes.  The
+ * header's digest is XXH3 over it, with the field zero, and the rows. */
+#define DOP_PLAN_SET_MAGIC "DOPPARTS" /* 8 bytes */
+typedef struct dop_plan_set_header {
+    char magic[8];
+    uint32_t version; /* DOP_PLAN_VERSION */
+    uint32_t n_parts;
+    uint64_t file_size; /* bytes */
+    uint64_t set;       /* as in dop_plan_part */
+    uint64_t digest;
+} dop_plan_set_header;
+
+typedef struct dop_plan_set_row {
+    uint64_t offset, size; /* of the plan: bytes from the start of the file */
+    uint64_t digest;       /* that of the plan's header */
+    uint32_t first_layer, end_layer;
+    char target[32]; /* 0-terminated */
+} dop_plan_set_row;
 
 /* The step record: the only thing that changes from step to step.  Kernels read it through its device address; the
  * kernel that picks an id advances it, so that a greedy step needs nothing from the host.  GLSL sees the same layout

@@ -33,8 +33,15 @@ dop_plan_logit_rows(const dop_plan_schedule *schedule)
 }
 
 uint64_t
+dop_plan_result_row_bytes(const dop_plan *plan, const dop_plan_schedule *schedule)
+{
+    return (schedule->kind == DOP_SCHED_EMBED ? plan->model->hidden : plan->model->vocab) * (uint64_t)sizeof(float);
+}
+
+uint64_t
 dop_plan_result_bytes(const dop_plan *plan, const dop_plan_schedule *schedule)
 {
-    uint64_t cols = schedule->kind == DOP_SCHED_EMBED ? plan->model->hidden : plan->model->vocab;
-    return dop_plan_logit_rows(schedule) * cols * sizeof(float);
+    if (schedule->logits_slot == DOP_PLAN_NO_SLOT)
+        return 0;
+    return dop_plan_logit_rows(schedule) * dop_plan_result_row_bytes(plan, schedule);
 }

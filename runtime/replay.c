@@ -86,7 +86,8 @@ dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryP
         if (timestamps)
             vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, timestamps, first_query + 1 + i);
     }
-    if (form == DOP_FORM_READ && replay->memory->places[s->logits_slot].mirror != UINT32_MAX)
+    if (form == DOP_FORM_READ && s->logits_slot != DOP_PLAN_NO_SLOT &&
+        replay->memory->places[s->logits_slot].mirror != UINT32_MAX)
         record_mirror(replay, s, commands);
     /* For the host, and for whatever is submitted next. */
     barrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
@@ -394,6 +395,8 @@ const float *
 dop_replay_logits(const dop_replay *replay, uint32_t schedule)
 {
     const dop_plan_schedule *s = &replay->plan->schedules[schedule];
+    if (s->logits_slot == DOP_PLAN_NO_SLOT)
+        return NULL;
     const uint8_t *host = dop_memory_host(replay->memory, s->logits_slot);
     return (const float *)(const void *)(host + s->logits_offset);
 }

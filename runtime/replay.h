@@ -81,7 +81,7 @@ dop_status dop_replay_wait(dop_replay *replay, uint64_t ticket, dop_diag *diag);
 /* True when everything submitted is done by now; asks without waiting. */
 bool dop_replay_is_idle(const dop_replay *replay);
 
-/* Host pointer to the logits of a schedule, f32; valid after waiting for a DOP_FORM_READ submission. */
+/* Host pointer to the logits of a schedule, f32, NULL in parts that make none; valid after waiting for a DOP_FORM_READ submission. */
 const float *dop_replay_logits(const dop_replay *replay, uint32_t schedule);
 /* The step record; the host may touch it only while nothing is under way, except for reading ids of finished steps. */
 volatile dop_step *dop_replay_step(const dop_replay *replay);

@@ -35,7 +35,15 @@ dop_sequence_is_greedy(const dop_sequence *sequence)
 static bool
 picks_on_device(const dop_sequence *s)
 {
-    return dop_sequence_is_greedy(s) && s->model->plan.schedules[s->model->info.decode].greedy;
+    return dop_sequence_is_greedy(s) && !s->model->ranks && s->model->plan.schedules[s->model->info.decode].greedy;
+}
+
+/* In parts a device has nothing to run ahead with: the last one picks, and the first one waits for it. */
+static bool
+picks_in_parts(const dop_sequence *s)
+{
+    return dop_sequence_is_greedy(s) && s->model->ranks &&
+           s->model->plan.schedules[s->model->info.decode].greedy == DOP_PICKS_NEXT;
 }
 
 dop_status
@@ -120,7 +128,7 @@ feed_chunk(dop_sequence *s, dop_diag *diag)
     if (st != DOP_OK)
         return st;
     if (last)
-        s->logits = dop_replay_logits(&m->replay, schedule);
+        s->logits = dop_model_logits(m, schedule);
     s->n_kept = s->n_fed;
     s->n_fed += take;
     return DOP_OK;
@@ -198,7 +206,7 @@ dop_sequence_score(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_lo
         st = dop_step_finish(s, take, s->n_fed, DOP_FORM_READ, &schedule, diag);
         if (st != DOP_OK)
             break;
-        const float *rows = dop_replay_logits(&m->replay, schedule);
+        const float *rows = dop_model_logits(m, schedule);
         for (uint32_t i = 0; i < take && st == DOP_OK; i++)
             if (dop_logits_largest(rows + (size_t)i * vocab, vocab) == UINT32_MAX)
                 st = dop_step_not_finite(m, s->n_fed + i, diag);
@@ -367,7 +375,7 @@ decode_on_host(dop_sequence *s, uint32_t at, dop_diag *diag)
     uint32_t schedule = dop_step_decode_at(m, at, 1);
     if ((st = dop_step_finish(s, 1, at, DOP_FORM_READ, &schedule, diag)) != DOP_OK)
         return st;
-    s->logits = dop_replay_logits(&m->replay, schedule);
+    s->logits = dop_model_logits(m, schedule);
     s->n_kept = at;
     s->n_fed = at + 1;
     return DOP_OK;
@@ -412,6 +420,22 @@ next_on_host(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
     return DOP_OK;
 }
 
+static dop_status
+next_in_parts(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
+{
+    dop_model *m = s->model;
+    uint32_t at = unfed(s), schedule = m->info.decode;
+    if (at == m->plan.model->ctx)
+        return context_full(s, diag);
+    dop_status st = dop_step_finish(s, 1, at, DOP_FORM_FULL, &schedule, diag);
+    if (st != DOP_OK)
+        return st;
+    s->n_kept = at;
+    s->n_fed = at + 1;
+    *out_id = dop_replay_step(&m->replay)->ids[(m->picks_asked - 1) % DOP_STEP_RING];
+    return *out_id < m->plan.model->vocab ? DOP_OK : dop_step_not_finite(m, at, diag);
+}
+
 dop_status
 dop_sequence_pick_on_host(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
 {
@@ -443,7 +467,9 @@ dop_sequence_pick(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
     dop_sequence *s = sequence;
     dop_status st = make_ready(s, diag);
     if (st == DOP_OK)
-        st = s->logits || !picks_on_device(s) ? next_on_host(s, diag, out_id) : next_on_device(s, diag, out_id);
+        st = !s->logits && picks_in_parts(s)    ? next_in_parts(s, diag, out_id)
+             : s->logits || !picks_on_device(s) ? next_on_host(s, diag, out_id)
+                                                : next_on_device(s, diag, out_id);
     if (st == DOP_OK)
         s->tokens[s->n_tokens++] = *out_id;
     return st;

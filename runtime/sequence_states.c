@@ -1,4 +1,5 @@
 /* Sequences as tokens and a place in the plan's states: where they begin, end, fork, and forget. */
+#include "runtime/ranks.h"
 #include "runtime/speculator.h"
 
 #include <stdlib.h>
@@ -98,7 +99,9 @@ dop_sequence_empty(dop_sequence *sequence, dop_diag *diag)
     s->logits = NULL;
     if (s->model->plan.model->n_sequences > 1)
         return dop_transfer_clear(s->model, s->place, diag);
-    dop_status st = dop_replay_clear(r, DOP_CLEAR_STATE, diag, &ticket);
+    dop_status st = dop_ranks_order(s->model, DOP_ORDER_CLEAR, (uint32_t[]){DOP_CLEAR_STATE}, 1, diag);
+    if (st == DOP_OK)
+        st = dop_replay_clear(r, DOP_CLEAR_STATE, diag, &ticket);
     return st == DOP_OK ? dop_replay_wait(r, ticket, diag) : st;
 }
 

@@ -134,7 +134,7 @@ error:
 
 /* Everything about the file that can be known before anything is changed. */
 static dop_status
-check_file(const dop_model *m, const char *path, const dop_map *map, session_header *out, dop_diag *diag)
+check_file(dop_model *m, const char *path, const dop_map *map, session_header *out, dop_diag *diag)
 {
     session_header h;
     uint64_t digest;

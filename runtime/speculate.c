@@ -248,7 +248,7 @@ run_round(dop_sequence *s, dop_diag *diag)
     dop_status st = dop_step_finish(s, n, first, DOP_FORM_READ, &schedule, diag);
     if (st != DOP_OK)
         return st;
-    const float *rows = dop_replay_logits(&m->replay, schedule) + (size_t)(unfed - 1) * vocab;
+    const float *rows = dop_model_logits(m, schedule) + (size_t)(unfed - 1) * vocab;
     verdict v = {.accepted = true};
     p->known = s->n_tokens;
     for (uint32_t i = 0; i <= p->n_drafts && v.accepted; i++) {
@@ -282,7 +282,7 @@ pick_again(dop_sequence *s, dop_diag *diag, bool *out_taken, uint32_t *out_id)
     s->tokens[s->n_tokens++] = *out_id;
     if (!same_place)
         return DOP_OK;
-    const float *logits = dop_replay_logits(&s->model->replay, s->model->info.decode);
+    const float *logits = dop_model_logits(s->model, s->model->info.decode);
     for (uint32_t i = 0; i < s->model->plan.model->vocab; i++) {
         double d = fabs((double)logits[i] - (double)p->row[i]);
         p->apart = d > p->apart ? d : p->apart;

@@ -1,5 +1,5 @@
 /* Steps: which schedule runs one, submission, and what becomes of a step that was run. */
-#include "runtime/model.h"
+#include "runtime/ranks.h"
 
 /* What one replay costs beside its tokens, in tokens: only the order of magnitude matters. */
 enum { REPLAY_COST = 32 };
@@ -76,13 +76,41 @@ dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t tim
     for (uint32_t i = 0; i < m->plan.model->n_sequences; i++)
         if (m->sequences[i])
             m->sequences[i]->logits = NULL;
+    if (st == DOP_OK && m->ranks)
+        st = dop_ranks_submit(m, schedule, form, diag);
     if (st == DOP_OK)
         st = dop_replay_submit(&m->replay, schedule, form, times, diag, out_ticket);
     /* A schedule without a split picks even when only its body is wanted. */
     if (st == DOP_OK && sched->greedy == DOP_PICKS_NEXT &&
-        (form != DOP_FORM_BODY || sched->n_body == sched->n_dispatches))
+        (form != DOP_FORM_BODY || (sched->n_body == sched->n_dispatches && !m->ranks)))
         m->picks_asked += times;
     return st;
+}
+
+dop_status
+dop_step_pass(dop_model *model, uint64_t ticket, dop_diag *diag)
+{
+    dop_status st = dop_replay_wait(&model->replay, ticket, diag);
+    return st == DOP_OK && model->ranks ? dop_ranks_pass(model, diag) : st;
+}
+
+dop_status
+dop_step_take(dop_model *model, dop_diag *diag)
+{
+    return model->ranks ? dop_ranks_take(model, diag) : DOP_OK;
+}
+
+dop_status
+dop_step_wait(dop_model *model, uint64_t ticket, dop_diag *diag)
+{
+    dop_status st = dop_step_pass(model, ticket, diag);
+    return st == DOP_OK ? dop_step_take(model, diag) : st;
+}
+
+const float *
+dop_model_logits(const dop_model *model, uint32_t schedule)
+{
+    return model->ranks ? model->ranks->results : dop_replay_logits(&model->replay, schedule);
 }
 
 void
@@ -107,7 +135,7 @@ run_and_wait(dop_sequence *s, uint32_t n, uint32_t pos, dop_form form, uint32_t 
     uint64_t ticket;
     dop_replay_write_step_of(&m->replay, s->place, s->tokens + pos, n, pos, m->parity[s->place]);
     dop_status st = dop_step_submit(m, schedule, form, 1, diag, &ticket);
-    return st == DOP_OK ? dop_replay_wait(&m->replay, ticket, diag) : st;
+    return st == DOP_OK ? dop_step_wait(m, ticket, diag) : st;
 }
 
 dop_status
@@ -159,7 +187,9 @@ dop_step_drain(dop_model *model, dop_diag *diag)
 dop_status
 dop_step_none_open(const dop_model *model, dop_diag *diag)
 {
-    return model->step.n_rows ? DOP_FAIL(diag, DOP_E_USAGE, "a step is neither committed nor rolled back") : DOP_OK;
+    return model->step.n_rows || (model->ranks && model->ranks->n_started)
+               ? DOP_FAIL(diag, DOP_E_USAGE, "a step is neither committed nor rolled back")
+               : DOP_OK;
 }
 
 dop_status

@@ -1,5 +1,5 @@
 /* Steps of the caller's rows, which are committed or rolled back (step.c). */
-#include "runtime/model.h"
+#include "runtime/ranks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -227,45 +227,54 @@ run_one(dop_model *m, uint32_t n, uint32_t k, float **io_kept, dop_diag *diag)
         if (o->slot[i] == k && o->wants[i])
             o->picks[i] = dop_replay_step(&m->replay)->ids[(m->picks_asked - 1) % DOP_STEP_RING];
     if (form == DOP_FORM_READ)
-        take_logits(m, n, k, dop_replay_logits(&m->replay, schedule),
-                    dop_plan_logit_rows(&m->plan.schedules[schedule]) > 1, io_kept);
+        take_logits(m, n, k, dop_model_logits(m, schedule), dop_plan_logit_rows(&m->plan.schedules[schedule]) > 1,
+                    io_kept);
     return DOP_OK;
 }
 
-/* The rows of all sequences in one replay, those of a sequence side by side. */
+/* The rows of all sequences in one replay, those of a sequence side by side, up to what this part makes of them. */
 static dop_status
-run_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t schedule, dop_diag *diag)
+start_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t schedule, dop_diag *diag)
 {
     dop_open_step *o = &m->step;
     volatile dop_step *step = dop_replay_step(&m->replay);
-    uint32_t first[DOP_STEP_MAX_SEQUENCES], end = 0;
+    uint32_t end = 0;
     step->n_rows = n;
     step->flags = 0;
     for (uint32_t k = 0; k < o->n_sequences; k++) {
         dop_sequence *s = o->of[k].sequence;
-        first[k] = end;
+        o->first[k] = end;
         end += o->of[k].n_rows;
         step->parity[s->place] = m->parity[s->place];
         s->n_kept = UINT32_MAX; /* the other copy is written now */
     }
     for (uint32_t i = 0; i < n; i++) {
         const dop_sequence *s = rows[i].sequence;
-        volatile dop_row *row = &step->rows[first[o->slot[i]] + o->number[i]];
+        volatile dop_row *row = &step->rows[o->first[o->slot[i]] + o->number[i]];
         row->token = rows[i].token;
         row->position = s->n_tokens + o->number[i];
         row->sequence = s->place;
         row->flags = 0;
     }
     uint64_t ticket;
-    bool picks = picks_suffice(m, n, schedule);
-    dop_form form = !wants_any(o, n) ? DOP_FORM_BODY : picks ? DOP_FORM_FULL : DOP_FORM_READ;
+    o->together = schedule;
+    o->by_device = picks_suffice(m, n, schedule);
+    dop_form form = !wants_any(o, n) ? DOP_FORM_BODY : o->by_device ? DOP_FORM_FULL : DOP_FORM_READ;
     dop_status st = dop_step_submit(m, schedule, form, 1, diag, &ticket);
-    if (st == DOP_OK)
-        st = dop_replay_wait(&m->replay, ticket, diag);
-    const float *logits = dop_replay_logits(&m->replay, schedule);
+    return st == DOP_OK ? dop_step_pass(m, ticket, diag) : st;
+}
+
+/* What all parts have made of them. */
+static dop_status
+end_together(dop_model *m, uint32_t n, dop_diag *diag)
+{
+    dop_open_step *o = &m->step;
+    const volatile dop_step *step = dop_replay_step(&m->replay);
+    dop_status st = dop_step_take(m, diag);
+    const float *logits = dop_model_logits(m, o->together);
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
-        const uint32_t r = first[o->slot[i]] + o->number[i];
-        if (o->wants[i] && picks)
+        const uint32_t r = o->first[o->slot[i]] + o->number[i];
+        if (o->wants[i] && o->by_device)
             o->picks[i] = step->ids[r];
         else if (o->wants[i])
             o->logits[i] = logits + (size_t)r * m->plan.model->vocab;
@@ -275,6 +284,13 @@ run_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t schedu
         o->of[k].ran = true;
     }
     return st;
+}
+
+static dop_status
+run_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t schedule, dop_diag *diag)
+{
+    dop_status st = start_together(m, rows, n, schedule, diag);
+    return st == DOP_OK ? end_together(m, n, diag) : st;
 }
 
 /* Logits that somebody is going to look at. */
@@ -346,6 +362,83 @@ dop_step_run(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_di
     if (st == DOP_OK)
         o->n_rows = n_rows;
     else
+        dop_step_rollback(m);
+    return st;
+}
+
+/* --- steps under way ------------------------------------------------------------------------------------------------- */
+
+uint32_t
+dop_step_groups(const dop_model *model, uint32_t n_rows)
+{
+    const uint32_t most = model->ranks ? model->ranks->wire->n : 1;
+    if (model->ranks == NULL || dop_model_max_rows_of_several(model) == 1)
+        return 1;
+    return n_rows < most ? n_rows : most < DOP_RANKS_AHEAD ? most : DOP_RANKS_AHEAD;
+}
+
+/* Of the sequences of m->step: nothing is to be fed first, and no other step has them. */
+static dop_status
+check_start(const dop_model *m, dop_diag *diag)
+{
+    const dop_open_step *o = &m->step;
+    for (uint32_t k = 0; k < o->n_sequences; k++) {
+        const dop_sequence *s = o->of[k].sequence;
+        if (s->n_fed != s->n_tokens)
+            return DOP_FAIL(diag, DOP_E_USAGE,
+                            "a sequence of a step that is started has %u tokens and %u in its states", s->n_tokens,
+                            s->n_fed);
+        for (uint32_t i = 0; i < m->ranks->n_started; i++) {
+            const dop_open_step *other = m->ranks->started[(m->ranks->first_started + i) % DOP_RANKS_AHEAD];
+            for (uint32_t q = 0; q < other->n_sequences; q++)
+                if (other->of[q].sequence == s)
+                    return DOP_FAIL(diag, DOP_E_USAGE, "a sequence is in two steps at once");
+        }
+    }
+    return DOP_OK;
+}
+
+dop_status
+dop_step_start(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_diag *diag)
+{
+    dop_model *m = model;
+    dop_ranks *r = m->ranks;
+    if (!r || m->step.n_rows || r->n_started == DOP_RANKS_AHEAD)
+        return DOP_FAIL(diag, DOP_E_USAGE, "no step can be started now");
+    dop_open_step **to = &r->started[(r->first_started + r->n_started) % DOP_RANKS_AHEAD];
+    if (!*to && !(*to = malloc(sizeof **to)))
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = sort_rows(m, rows, n_rows, diag);
+    const uint32_t schedule = smallest(m, DOP_SCHED_ROWS, n_rows);
+    if (st == DOP_OK && schedule == UINT32_MAX)
+        st = too_many(n_rows, " of several sequences", dop_model_max_rows_of_several(m), diag);
+    if (st == DOP_OK && (st = check_start(m, diag)) == DOP_OK && (st = prepare(m, rows, n_rows, diag)) == DOP_OK)
+        st = start_together(m, rows, n_rows, schedule, diag);
+    if (st != DOP_OK) {
+        dop_step_rollback(m);
+        return st;
+    }
+    **to = m->step;
+    (*to)->n_rows = n_rows;
+    m->step.n_sequences = 0;
+    r->n_started++;
+    return DOP_OK;
+}
+
+dop_status
+dop_step_end(dop_model *model, dop_diag *diag)
+{
+    dop_model *m = model;
+    dop_ranks *r = m->ranks;
+    if (!r || m->step.n_rows || r->n_started == 0)
+        return DOP_FAIL(diag, DOP_E_USAGE, "no step is under way");
+    m->step = *r->started[r->first_started];
+    r->first_started = (r->first_started + 1) % DOP_RANKS_AHEAD;
+    r->n_started--;
+    dop_status st = end_together(m, m->step.n_rows, diag);
+    if (st == DOP_OK)
+        st = check_finite(m, m->step.n_rows, diag);
+    if (st != DOP_OK)
         dop_step_rollback(m);
     return st;
 }

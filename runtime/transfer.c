@@ -1,6 +1,6 @@
 /* States of a sequence on their way: to another place of the same plan, to the host, and back.  Each call records a command
  * buffer of its own, because it depends on the places and on how many positions there are. */
-#include "runtime/model.h"
+#include "runtime/ranks.h"
 
 #include <string.h>
 
@@ -104,9 +104,10 @@ dop_transfer_clear(dop_model *model, uint32_t place, dop_diag *diag)
 {
     dop_model *m = model;
     VkCommandBuffer commands;
-    if (!has_whole(m))
-        return DOP_OK;
-    dop_status st = begin(m, diag, &commands);
+    dop_status st = dop_ranks_order(m, DOP_ORDER_CLEAR_PLACE, (uint32_t[]){place}, 1, diag);
+    if (st != DOP_OK || !has_whole(m))
+        return st;
+    st = begin(m, diag, &commands);
     for (uint32_t i = 0; i < m->plan.n_states && st == DOP_OK; i++)
         for (uint32_t copy = 0; copy < 2 && is_whole(m, i); copy++) {
             piece p = find(m, i, place, m->plan.model->ctx, copy);
@@ -121,9 +122,13 @@ dop_transfer_copy(dop_model *model, uint32_t from, uint32_t to, uint32_t n, dop_
 {
     dop_model *m = model;
     VkCommandBuffer commands;
-    if (n == 0 || !has_whole(m))
+    if (n == 0)
         return DOP_OK;
-    dop_status st = begin(m, diag, &commands);
+    dop_status st =
+        dop_ranks_order(m, DOP_ORDER_COPY_PLACE, (uint32_t[]){from, to, n, m->parity[from], m->parity[to]}, 5, diag);
+    if (st != DOP_OK || !has_whole(m))
+        return st;
+    st = begin(m, diag, &commands);
     for (uint32_t i = 0; i < m->plan.n_states && st == DOP_OK; i++)
         if (is_whole(m, i)) {
             piece a = current(m, i, from, n, 0), b = current(m, i, to, n, 0);
@@ -137,7 +142,9 @@ dop_transfer_copy_page(dop_model *model, uint32_t from, uint32_t to, uint32_t ro
 {
     dop_model *m = model;
     VkCommandBuffer commands;
-    dop_status st = begin(m, diag, &commands);
+    dop_status st = dop_ranks_order(m, DOP_ORDER_COPY_PAGE, (uint32_t[]){from, to, rows}, 3, diag);
+    if (st == DOP_OK)
+        st = begin(m, diag, &commands);
     for (uint32_t i = 0; i < m->plan.n_states && st == DOP_OK; i++) {
         piece a = is_paged(m, i) ? find_page(m, i, from, rows) : (piece){0}, b = find_page(m, i, to, rows);
         if (a.size > 0)
@@ -146,14 +153,20 @@ dop_transfer_copy_page(dop_model *model, uint32_t from, uint32_t to, uint32_t ro
     return st == DOP_OK ? end(m, diag) : st;
 }
 
-uint64_t
-dop_transfer_size(const dop_model *model, uint32_t n)
+/* Of this part. */
+static uint64_t
+size_here(const dop_model *m, uint32_t n)
 {
-    const dop_model *m = model;
     uint64_t size = 0;
     for (uint32_t i = 0; i < m->plan.n_states; i++)
         size += is_paged(m, i) ? find_page(m, i, 0, n).size : find(m, i, 0, n, 0).size;
     return size;
+}
+
+uint64_t
+dop_transfer_size(dop_model *model, uint32_t n)
+{
+    return size_here(model, n) + dop_ranks_size(model, n);
 }
 
 /* Host memory that the device copies from and to.  It is no part of the model's: dop_model_counters leaves it out. */
@@ -243,12 +256,14 @@ dop_status
 dop_transfer_read(dop_model *model, uint32_t place, uint32_t n, dop_bytes_fn *take, void *user, dop_diag *diag)
 {
     batch b = {.m = model, .diag = diag, .take = take, .user = user};
-    return move_all(&b, place, n);
+    dop_status st = move_all(&b, place, n);
+    return st == DOP_OK ? dop_ranks_read(model, place, n, take, user, diag) : st;
 }
 
 dop_status
 dop_transfer_write(dop_model *model, uint32_t place, uint32_t n, const uint8_t *bytes, dop_diag *diag)
 {
     batch b = {.m = model, .diag = diag, .bytes = bytes};
-    return move_all(&b, place, n);
+    dop_status st = move_all(&b, place, n);
+    return st == DOP_OK ? dop_ranks_write(model, place, n, bytes + size_here(model, n), diag) : st;
 }

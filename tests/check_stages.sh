@@ -73,7 +73,14 @@ check "-d prints single passes" single_passes "$SRC/tests/golden/llama"
 check "--emit ir" emitted "$SRC/tests/golden/llama" ir '^graph decode1(T=1'
 check "--emit regions" emitted "$SRC/tests/golden/llama" regions '^region @1 gemv'
 check "--emit glsl" emitted "$SRC/tests/golden/llama" glsl '^#version 460'
-check "--emit spirv" emitted "$SRC/tests/golden/llama" spirv 'GLSL.std.450'
+modules() { # of both targets, one file each, as --dump-dir has them
+    "$DOPPLERC" "$SRC/tests/golden/llama" --target tier1,tier3 --chunks 8 --emit spirv --quiet | tar xv -C "$WORK" >modules.txt &&
+        [ "$(grep -c -- '-tier1-' modules.txt)" -ge 8 ] && [ "$(grep -c -- '-tier3-' modules.txt)" -ge 8 ] || return
+    while read -r file; do
+        [ "$(head -c 4 "$file" | od -An -tx4)" = " 07230203" ] || return
+    done <modules.txt
+}
+check "--emit spirv is an archive of modules" modules
 check "--report in three forms" report "$SRC/tests/golden/gemma3"
 check "--explain by op" "$DOPPLERC" "$SRC/tests/golden/llama" --target tier1 --explain attn
 check_fails "--explain of nothing" 2 "no region has that op" "$DOPPLERC" "$SRC/tests/golden/llama" --target tier1 --explain zzz

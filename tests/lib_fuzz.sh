@@ -1,62 +1,23 @@
-# A short run of one fuzzer (tests/fuzz) over seeds made from what the programs really read.  Run by ctest with the
-# fuzzer as argument.  The same seed of random numbers every time: a failure can be repeated.
+# A short run of the fuzz targets of a group (tests/fuzz): the inputs that the tree has and that long runs found, and some more.
+# Run by ctest with the group as argument.  The same seed of random numbers every time: a failure can be repeated.
 . "$(dirname "$0")/lib.sh"
-fuzzer=$1
-runs=20000
-mkdir seeds
-"$DOPPLERC" "$SRC/tests/golden/llama" -o llama.plan --quiet --chunks 8 --ctx 64 || exit 1
-
-# kind LETTER FILE: a seed whose first byte says what the rest is
-kind() {
-    { printf %s "$1" && cat "$2"; } >"seeds/$1$(basename "$2")"
-}
-
-case $(basename "$fuzzer") in
-fuzz_ir)
-    for model in llama mixtral mamba2; do # between them: attention, experts, recurrences
-        "$DOPPLERC" "$SRC/tests/golden/$model" -o unused.plan --quiet --emit ir >ir || exit 1
-        csplit -s -z -f "seeds/ir-$model-" ir '/^graph /' '{*}'
-    done
-    ;;
-fuzz_grammar)
-    runs=3000
-    grep -oE '"schema": .*, "says"|^  [{].*[^],]' "$SRC/tests/grammar/corpus.json" |
-        sed -E 's/^"schema": //; s/, "says"$//' | awk '/^ *[{]/ { print "S" $0 > ("seeds/schema-" NR) }'
-    sed -nE 's/^ *\{"grammar": "(([^"\\]|\\.)*)".*/\1/p' "$SRC/tests/grammar/corpus.json" |
-        awk '{ gsub(/\\n/, "\n"); gsub(/\\"/, "\""); gsub(/\\\\/, "\\"); printf "G%s", $0 > ("seeds/grammar-" NR) }'
-    ;;
-fuzz_plan)
-    cp llama.plan seeds/
-    ;;
-fuzz_tokenizer)
-    kind J "$SRC/examples/shakespeare-gemma3/tokenizer.json"
-    own=$SRC/tests/tokenizers
-    for name in unigram wordpiece; do
-        { printf J && cat "$own/$name/tokenizer.json"; } >"seeds/J$name"
-    done
-    kind J "$own/tekken/tekken.json"
-    for name in spm-unigram spm-bpe; do
-        { printf P && cat "$own/$name/tokenizer.model"; } >"seeds/P$name"
-    done
-    { echo 'T ?[a-z]+|.' && cat "$own/tiktoken/small.tiktoken"; } >seeds/tiktoken
-    for letter in U W; do
-        printf 'D%s\001\002\003' $letter >"seeds/D$letter"
-    done
-    cat >template <<'T'
-{{ bos_token }}{% for m in messages %}<|{{ m["role"] }}|>
-{{ m.content | trim }}{% if loop.last %}.{% endif %}{% endfor %}
-T
-    kind C template
-    cat >macro <<'T'
-{% macro f(a, b=[1, 2]) -%}{{ a ~ b[0] }}{%- endmacro %}{% set x = namespace(n=0) %}{{ f(x.n) }}
-T
-    kind C macro
-    for gguf in "$SHARED"/models/*gguf/*.gguf; do
-        [ -e "$gguf" ] && head -c 200000 "$gguf" >"$(basename "$gguf")" && kind G "$(basename "$gguf")"
-    done
+case $1 in
+text) targets="tokenizer_json tokenizer_model tokenizer_tiktoken tokenizer_blob chat grammar schema" ;;
+models) targets="gguf hf safetensors rdrr target kernel_path tuning quant" ;;
+ir) targets="ir ir_interpret ir_compile" ;;
+served)
+    targets="plan plan_run session api"
+    "$DOPPLERC" "$SRC/tests/golden/llama" -o fuzz.plan --quiet --target tier3 --chunks 8 --ctx 64 --embed || exit 1
     ;;
 esac
-check "$(basename "$fuzzer"): survives" "$fuzzer" seeds -runs=$runs -max_total_time=20 -seed=1 -rss_limit_mb=4096 \
-    -timeout=20 -print_final_stats=1
-grep -h 'stat::number_of_executed_units' .out
+cp "$TOOLS/fake_driver.so" "$TOOLS/fake_driver.json" .
+for target in $targets; do
+    ln "$TOOLS/fuzz" "fuzz_$target" # the program looks for its files beside itself
+    mkdir "$target.new"
+    bash "$SRC/tests/fuzz/seeds.sh" "$target" "$target.seeds"
+    tar -xJf "$SRC/tests/fuzz/corpus/$target.tar.xz"
+    inputs=$(find "$target" "$target.seeds" -type f | wc -l)
+    check "$target: $inputs inputs, and some more" "./fuzz_$target" "$target.new" "$target" "$target.seeds" -runs=$((inputs + 200)) \
+        -max_total_time=1 -seed=1 -rss_limit_mb=3072 -malloc_limit_mb=1536 -timeout=20 -max_len=131072
+done
 finish

@@ -1,17 +1,73 @@
 "use strict";
-/* What has a data-tip shows it under the pointer; what has a colour (data-c) dims the boxes of other colours. */
+/* What has a data-tip shows it under the pointer, and under what has the keyboard: Tab goes to a picture or a table, arrows
+ * from one thing to the next in it.  A click or Enter keeps the tip until the next one or Escape.  What has a colour (data-c)
+ * dims the boxes of other colours. */
 const tip = document.getElementById("tip");
-document.querySelectorAll("[data-tip]").forEach(g => {
-  g.addEventListener("mousemove", e => {
-    tip.textContent = g.dataset.tip;
-    tip.style.display = "block";
-    const w = tip.offsetWidth, h = tip.offsetHeight;
-    tip.style.left = Math.min(e.clientX + 14, innerWidth - w - 8) + "px";
-    tip.style.top = (e.clientY + 18 + h > innerHeight ? e.clientY - h - 12 : e.clientY + 18) + "px";
-  });
-  g.addEventListener("mouseleave", () => { tip.style.display = "none"; });
+let kept = null;
+const dim = (g, on) => {
   if (!(g.dataset.c >= 0)) return;
-  const boxes = g.closest(".pair").querySelectorAll(".box");
-  g.addEventListener("mouseenter", () => boxes.forEach(b => b.classList.toggle("dim", b.dataset.c != g.dataset.c)));
-  g.addEventListener("mouseleave", () => boxes.forEach(b => b.classList.remove("dim")));
+  g.closest(".pair").querySelectorAll(".box").forEach(b => b.classList.toggle("dim", on && b.dataset.c != g.dataset.c));
+};
+const show = (g, x, y) => {
+  tip.textContent = g.dataset.tip;
+  tip.style.display = "block";
+  const w = tip.offsetWidth, h = tip.offsetHeight;
+  tip.style.left = Math.max(8, Math.min(x, innerWidth - w - 8)) + "px";
+  tip.style.top = Math.max(8, y + h > innerHeight ? y - h - 30 : y) + "px";
+  dim(g, true);
+};
+const below = g => {
+  const r = g.getBoundingClientRect();
+  show(g, r.left, Math.min(r.bottom, innerHeight) + 4);
+};
+const hide = g => {
+  if (g) dim(g, false);
+  tip.style.display = "none";
+};
+const keep = g => {
+  if (kept) {
+    kept.classList.remove("kept");
+    hide(kept);
+  }
+  kept = g === kept ? null : g;
+  if (kept) {
+    kept.classList.add("kept");
+    below(kept);
+  }
+};
+document.querySelectorAll("svg .edge path").forEach(p => { /* lines are thin: more than they show can be hit */
+  const wide = p.cloneNode();
+  wide.setAttribute("class", "hit");
+  p.after(wide);
 });
+document.querySelectorAll("svg, table").forEach(group => {
+  const all = [...group.querySelectorAll("[data-tip]")];
+  all.forEach((g, i) => {
+    g.setAttribute("tabindex", i ? "-1" : "0");
+    g.setAttribute("role", "button");
+    g.setAttribute("aria-description", g.dataset.tip);
+    g.addEventListener("mousemove", e => { if (!kept) show(g, e.clientX + 14, e.clientY + 18); });
+    g.addEventListener("mouseleave", () => { if (!kept) hide(g); });
+    g.addEventListener("click", e => { e.stopPropagation(); keep(g); });
+    g.addEventListener("focus", () => {
+      all.forEach(o => o.setAttribute("tabindex", o === g ? "0" : "-1"));
+      if (!kept && g.matches(":focus-visible")) below(g);
+    });
+    g.addEventListener("blur", () => { if (!kept) hide(g); });
+    g.addEventListener("keydown", e => {
+      const step = {ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1}[e.key];
+      const to = e.key === "Home" ? 0 : e.key === "End" ? all.length - 1 : step ? i + step : -1;
+      if (e.key === "Enter" || e.key === " ") keep(g);
+      else if (all[to]) { if (kept) keep(kept); all[to].focus(); }
+      else return;
+      e.preventDefault();
+    });
+  });
+});
+document.addEventListener("click", () => { if (kept) keep(kept); });
+document.addEventListener("keydown", e => {
+  if (e.key !== "Escape") return;
+  if (kept) keep(kept);
+  hide(document.activeElement.dataset.tip ? document.activeElement : null);
+});
+document.addEventListener("scroll", () => { if (kept) below(kept); }, {capture: true, passive: true});

@@ -52,8 +52,9 @@ function draw() {
   const fg = css("--fg"), dim = css("--dim"), line = css("--line");
   g.clearRect(0, 0, W, H); g.font = "12px system-ui,sans-serif"; g.textBaseline = "middle";
   /* time axis */
-  let tick = Math.pow(10, Math.floor(Math.log10((to - from) / 6)));
-  for (const k of [5, 2]) if ((to - from) / (tick * k) >= 6) { tick *= k; break; }
+  const least = Math.min(6, Math.max(1, W / 200)); /* labels, or up to 2.5 times as many */
+  let tick = Math.pow(10, Math.floor(Math.log10((to - from) / least)));
+  for (const k of [5, 2]) if ((to - from) / (tick * k) >= least) { tick *= k; break; }
   g.fillStyle = dim; g.strokeStyle = line; g.beginPath();
   for (let t = Math.ceil(from / tick) * tick; t <= to; t += tick) {
     const x = Math.round(X(t)) + .5; g.moveTo(x, 18); g.lineTo(x, H);
@@ -105,31 +106,56 @@ const zoom = (t, f) => view(t - (t - from) * f, t + (to - t) * f);
 c.addEventListener("wheel", ev => { ev.preventDefault();
   if (ev.shiftKey) { const d = (to - from) * Math.sign(ev.deltaY || ev.deltaX) * .15; view(from + d, to + d); }
   else zoom(T(ev.clientX - c.getBoundingClientRect().left), Math.pow(1.0015, ev.deltaY)); }, {passive: false});
-let drag = null;
+let drag = null, kept = false;
+/* The box in question and what is known of it, at a place of the window. */
+function point(b, x, y) {
+  if (b !== hot) { hot = b; draw(); }
+  tip.style.display = b ? "block" : "none";
+  if (!b) return;
+  tip.textContent = b.name + "   " + us(b.e - b.s) + "\nfrom " + us(b.s) + (b.tip ? "\n" + b.tip : "");
+  tip.style.left = Math.max(8, Math.min(x, innerWidth - tip.offsetWidth - 8)) + "px";
+  tip.style.top = Math.max(8, Math.min(y, innerHeight - tip.offsetHeight - 8)) + "px";
+}
+const forget = () => { kept = false; point(null); };
+/* Up and down go from box to box of a lane; the view follows. */
+function walk(by) {
+  const lane = byLane[hot && hot.lane !== undefined ? hot.lane : laneDispatch];
+  if (!lane.length) return;
+  const first = lane.findIndex(b => b.e >= from), at = hot && hot.lane !== undefined ? lane.indexOf(hot) + by : first;
+  const b = lane[Math.min(Math.max(at, 0), lane.length - 1)], middle = (b.s + b.e) / 2, w = to - from;
+  if (b.s < from || b.e > to) view(middle - w / 2, middle + w / 2);
+  const r = c.getBoundingClientRect();
+  kept = true;
+  point(b, r.left + Math.max(X(b.s), 0), r.top + Y(b.lane) + ROW + 4);
+}
 c.addEventListener("pointerdown", ev => { drag = {x: ev.clientX, from, to};
   c.setPointerCapture(ev.pointerId); });
-c.addEventListener("pointerup", () => drag = null);
+c.addEventListener("pointerup", ev => {
+  const still = drag && Math.abs(ev.clientX - drag.x) < 4, b = under(ev);
+  drag = null;
+  if (!still) return;
+  const same = kept && b === hot;
+  kept = !!b && !same;
+  point(same ? null : b, ev.clientX + 14, ev.clientY + 14);
+});
 c.addEventListener("pointermove", ev => {
   if (drag) {
     const d = (drag.x - ev.clientX) / (W - 2 * LEFT) * (drag.to - drag.from);
     view(drag.from + d, drag.to + d);
     return;
   }
-  const b = under(ev);
-  if (b !== hot) { hot = b; draw(); }
-  tip.style.display = b ? "block" : "none";
-  if (b) {
-    tip.textContent = b.name + "   " + us(b.e - b.s) + "\nfrom " + us(b.s) +
-      (b.tip ? "\n" + b.tip : "");
-    tip.style.left = Math.min(ev.clientX + 14, innerWidth - tip.offsetWidth - 8) + "px";
-    tip.style.top = Math.min(ev.clientY + 14, innerHeight - tip.offsetHeight - 8) + "px";
-  }
+  if (!kept) point(under(ev), ev.clientX + 14, ev.clientY + 14);
 });
-c.addEventListener("pointerleave", () => { hot = null; tip.style.display = "none"; draw(); });
+c.addEventListener("pointerleave", () => { if (!kept) point(null); });
 const show = (b, margin) => view(b.s - (b.e - b.s) * margin, b.e + (b.e - b.s) * margin);
 c.addEventListener("dblclick", ev => { const b = under(ev); if (b) show(b, .05); });
 addEventListener("keydown", ev => { const w = to - from, m = (from + to) / 2;
-  if (ev.key === "ArrowLeft") view(from - w * .2, to - w * .2);
+  if (ev.key === "Escape") forget();
+  else if (ev.key === "ArrowDown" || ev.key === "ArrowUp") {
+    if (document.activeElement !== c) return; /* elsewhere they scroll */
+    ev.preventDefault();
+    walk(ev.key === "ArrowDown" ? 1 : -1);
+  } else if (ev.key === "ArrowLeft") view(from - w * .2, to - w * .2);
   else if (ev.key === "ArrowRight") view(from + w * .2, to + w * .2);
   else if (ev.key === "+" || ev.key === "=") zoom(m, .7); else if (ev.key === "-") zoom(m, 1.4); });
 addEventListener("resize", draw);

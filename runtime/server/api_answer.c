@@ -30,7 +30,11 @@ fail(dop_answer *answer, const dop_job_state *s)
         dop_answer_error(answer, &(dop_api_error){503, "server_error", "shutting_down", NULL},
                          "the server is shutting down");
     else
-        dop_answer_error(answer, &(dop_api_error){500, "server_error", NULL, NULL}, "%s", s->diag->message);
+        dop_answer_error(answer,
+                         s->diag->code == DOP_E_DEVICE /* as later requests are told (api.c) */
+                             ? &(dop_api_error){503, "server_error", "device_failed", NULL}
+                             : &(dop_api_error){500, "server_error", NULL, NULL},
+                         "%s", s->diag->message);
 }
 
 /* --- parts ------------------------------------------------------------------------------------------------------------------ */

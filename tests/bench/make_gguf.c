@@ -44,8 +44,11 @@ typedef struct shape {
 
 static const shape shapes[] = {
     {"gemma3-1b", "gemma3", 1152, 6912, 26, 4, 1, 256, 262144, true, .rope_base = 1e6f},
+    {"gemma3-4b", "gemma3", 2560, 10240, 34, 8, 4, 256, 262144, true, .rope_base = 1e6f},
     {"llama3.2-1b", "llama", 2048, 8192, 16, 32, 8, 64, 128256, true, .rope_base = 5e5f},
+    {"llama3.2-3b", "llama", 3072, 8192, 28, 24, 8, 128, 128256, true, .rope_base = 5e5f},
     {"llama3.1-8b", "llama", 4096, 14336, 32, 32, 8, 128, 128256, false, .rope_base = 5e5f},
+    {"llama3.1-70b", "llama", 8192, 28672, 80, 64, 8, 128, 128256, false, .rope_base = 5e5f},
     {"qwen3-0.6b", "qwen3", 1024, 3072, 28, 16, 8, 128, 151936, true, .rope_base = 1e6f},
     {"smollm2-1.7b", "llama", 2048, 8192, 24, 32, 32, 64, 49152, true, .rope_base = 1.3e5f},
     {"smollm2-135m", "llama", 576, 1536, 30, 9, 3, 64, 49152, true, .rope_base = 1e5f},

@@ -56,6 +56,15 @@ refuses 1 "path.yaml:2: no region here is nope" "$model" -o plan --target tier1 
 printf 'rules:\n  - {op: nope, phase: prefill, weights: fused}\n' >path.yaml
 refuses 1 "path.yaml:2: no region here is nope" "$model" -o plan --target tier1 --kernel-path path.yaml
 rm path.yaml
+refuses 2 "--emit spirv makes an archive of stdout" "$model" --emit spirv --report
+for bad in zz+o o+zz; do
+    refuses 2 "--no-fuse $bad: no ${bad#*+} here reads what a ${bad%+*} makes; --explain $bad names such pairs" \
+        "$model" -o plan --target tier1 --chunks 8 --no-fuse $bad
+done
+refuses 2 "--no-fuse o+: expected A+B" "$model" -o plan --target tier1 --no-fuse=o+
+printf 'rules:\n  - {op: zz+o, fuse: off}\n' >path.yaml
+refuses 1 "path.yaml:2: no o here reads what a zz makes" "$model" -o plan --target tier1 --chunks 8 --kernel-path path.yaml
+rm path.yaml
 nothing() { # no driver
     env VK_ICD_FILENAMES=/nonexistent VK_DRIVER_FILES=/nonexistent "$DOPPLERC" "$@"
 }
@@ -73,6 +82,8 @@ check "a named target" says "target tier1, tier3: as --target says" --target tie
 past="than the 512 positions that the model was trained for: what it writes past them may make no sense"
 check "a context past the trained one" \
     says ".*llama: note: --ctx 2000 is more $past; tables of positions take [0-9.]+ MiB" --target tier1 --ctx 2000 --emit ir
+check "a long context on a software device" \
+    says ".*llama: note: --ctx 9000 is more than the 8192 positions to which .*" --target lavapipe --ctx 9000 --emit ir
 check "no tokenizer" says ".*llama: note: no tokenizer is here: the plan takes and gives token ids only" --target tier1 -o ids
 [ "$(wc -l <said)" -eq 2 ] && pass "and nothing else" || fail "and nothing else" "$(cat said)"
 check "--quiet" says_nothing --target tier1 --ctx 2000 --quiet --emit ir
@@ -83,6 +94,14 @@ pair() { # TEXT PAIR: --explain says it of two neighbours
 check "--explain of a refused pair" pair '^decode1 L0/o add -> L0/ffn_up [a-z_0-9]+: not joined: [a-z-]+, ' L0/o+L0/ffn_up
 check "--explain of a refused pair: every layer" pair '^decode1 L\*/o add -> L\*/ffn_up .* \(2 times\)$' o+ffn_up
 check "--explain of a fused pair" pair '^decode1 .* silu -> .* mul: joined by [a-z-]+ as silu\+gate' silu+mul
+apart() { # TEXT PAIR OPTION...: --explain says it of two neighbours, given what was kept apart
+    "$DOPPLERC" "$model" --chunks 8 --target tier1 --quiet --explain "$2" "${@:3}" >pairs && grep -qE "$1" pairs
+}
+check "--no-fuse A+B: this edge is not joined" apart '^decode1 .* silu -> .* mul: not joined: disabled' silu+mul --no-fuse silu+mul
+check "--no-fuse A+B: in every layer" apart '\(2 times\)' silu+mul --no-fuse 'L*/ffn_up+L*/ffn_up'
+check "--no-fuse A+B: in one layer" apart '^decode1 L0/.* silu -> .*: joined by' L0/ffn_up+L0/ffn_up --no-fuse=L1/ffn_up+mul
+check "--no-fuse A+B: other edges are joined" apart '^decode1 .*: joined by' o+o --no-fuse silu+mul
+check "--no-fuse A+B: what nothing would join" apart '^decode1 .*: not joined: disabled' o+ffn_up --no-fuse o+ffn_up
 refuses 2 "--explain o+zz: no region of zz reads what one of o makes" "$model" --target tier1 --chunks 8 --explain o+zz
 kernels() { # a report beside --emit ir has sizes of kernels
     "$DOPPLERC" "$model" --chunks 8 --target tier1 --quiet --emit ir --report | grep -q '^memory: .* kernels [1-9]'

@@ -1,73 +1,14 @@
 // The chat page in headless Chromium:   node page.mjs URL CHROMIUM   (tests/golden/serve.sh whole)
-// Speaks the browser's own protocol over a pipe; needs no package.
-import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import assert from 'node:assert/strict';
+import { openBrowser } from './browser.mjs';
 
 const [url, chromium] = process.argv.slice(2);
-const profile = mkdtempSync(tmpdir() + '/chromium-');
-const browser = spawn(chromium, ['--headless', '--no-sandbox', '--disable-gpu', '--remote-debugging-pipe', '--user-data-dir=' + profile],
-  { stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'] });
-const waiting = new Map();
-const requests = [];
-const problems = [];
-let number = 0, rest = '', session;
-
-browser.stdio[4].on('data', (bytes) => {
-  const parts = (rest + bytes).split('\0');
-  rest = parts.pop();
-  for (const p of parts) {
-    const m = JSON.parse(p);
-    if (m.id) {
-      const [yes, no] = waiting.get(m.id);
-      waiting.delete(m.id);
-      m.error ? no(new Error(m.error.message)) : yes(m.result);
-    } else if (m.method === 'Network.requestWillBeSent') {
-      requests.push(m.params.request.url);
-    } else if (m.method === 'Runtime.exceptionThrown') {
-      problems.push(m.params.exceptionDetails.exception?.description ?? m.params.exceptionDetails.text);
-    }
-  }
-});
-const send = (method, params = {}) => new Promise((yes, no) => {
-  waiting.set(++number, [yes, no]);
-  browser.stdio[3].write(JSON.stringify({ id: number, method, params, sessionId: session }) + '\0');
-});
-const run = async (expression) => {
-  const r = await send('Runtime.evaluate', { expression, awaitPromise: true, returnByValue: true });
-  if (r.exceptionDetails) throw new Error(r.exceptionDetails.exception?.description ?? expression);
-  return r.result.value;
-};
-const until = async (what, expression, ms = 60000) => {
-  for (const end = Date.now() + ms; Date.now() < end;) {
-    if (await run(expression)) return;
-    await new Promise((r) => setTimeout(r, 30));
-  }
-  throw new Error('never came: ' + what);
-};
-const key = async (name, code, modifiers = 0, text) => {
-  await send('Input.dispatchKeyEvent', { type: text ? 'keyDown' : 'rawKeyDown', key: name, code: name, windowsVirtualKeyCode: code, modifiers, text });
-  await send('Input.dispatchKeyEvent', { type: 'keyUp', key: name, code: name, windowsVirtualKeyCode: code, modifiers });
-};
+const { send, run, until, key, test, close, requests, problems } = await openBrowser(chromium);
 const enter = () => key('Enter', 13, 0, '\r');
 const answers = 'document.querySelectorAll(".assistant .message")';
 const idle = '!document.getElementById("send").hidden';
-let count = 0;
-async function test(name, fn) {
-  try {
-    await fn();
-    count++;
-  } catch (e) {
-    console.error('FAILED ' + name + ': ' + e.stack);
-    process.exitCode = 1;
-  }
-}
 
 try {
-  const { targetId } = await send('Target.createTarget', { url: 'about:blank' });
-  session = (await send('Target.attachToTarget', { targetId, flatten: true })).sessionId;
-  for (const domain of ['Page', 'Runtime', 'Network']) await send(domain + '.enable');
   await send('Page.navigate', { url: url + '/' });
   await until('the model\'s name', 'document.getElementById("model")?.textContent.startsWith("gemma3")');
 
@@ -139,13 +80,6 @@ try {
     assert.deepEqual(problems, []);
   });
 } finally {
-  const gone = new Promise((r) => browser.on('exit', r));
-  session = undefined;
-  send('Browser.close').catch(() => {});
-  const late = setTimeout(() => browser.kill('SIGKILL'), 5000);
-  await gone;
-  clearTimeout(late);
-  rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+  console.log(await close() + ' tests of the page passed');
 }
-console.log(count + ' tests of the page passed');
 process.exit();

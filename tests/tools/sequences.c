@@ -7,7 +7,7 @@
  * it: fed, stepped beside others, rolled back, rewound, cut, forked, copied, saved, restored, begun from what is cached.  So
  * the logits of every position are known beforehand: those of the text in a model of its own, token by token.  Where the plan's
  * pool has fewer pages than its sequences may want, a call that finds none must have changed nothing.  Uses the public
- * interface only. */
+ * interface only; with DOP_RANKS, as `sequences_ranks` under mpirun, of a plan in parts. */
 #include <doppler/doppler.h>
 
 #include <math.h>
@@ -15,7 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef DOP_RANKS
+#include "runtime/mpi/mpi.h"
+#include "runtime/ranks.h"
+#endif
+
 enum { TEXTS = 5, LENGTH = 40, LONGEST = 240, MAX = 64 };
+
+static const struct dop_wire *wire; /* NULL: the plan is in one part */
 
 typedef struct state {
     dop_model *m;
@@ -113,7 +120,7 @@ keep(void *user, size_t first, size_t n, const float *rows, dop_diag *diag)
 static void
 make_texts(state *t, const char *plan)
 {
-    dop_open_options alone = {.max_chunk = 1};
+    dop_open_options alone = {.max_chunk = 1, .wire = wire};
     dop_model *m;
     dop_sequence *s;
     ok(t, dop_model_open(plan, &alone, &t->diag, &m), "opening");
@@ -129,7 +136,7 @@ make_texts(state *t, const char *plan)
         dop_sequence_destroy(s);
     }
     dop_model_close(m);
-    ok(t, dop_model_open(plan, NULL, &t->diag, &t->m), "opening");
+    ok(t, dop_model_open(plan, &(dop_open_options){.wire = wire}, &t->diag, &t->m), "opening");
     dop_model_facts(t->m, &t->facts);
     /* Are prefixes found again, also those of a sequence that is gone? */
     size_t found;
@@ -370,8 +377,8 @@ operation(state *t, const char *work)
     check_tokens(t, i);
 }
 
-int
-main(int argc, char **argv)
+static int
+test(int argc, char **argv)
 {
     static state t;
     if (argc < 6 || argc > 7)
@@ -409,3 +416,36 @@ main(int argc, char **argv)
         free(t.want[i]);
     return t.rows > n / 2 ? 0 : 1;
 }
+
+#ifdef DOP_RANKS
+int
+main(int argc, char **argv)
+{
+    static const dop_open_options options;
+    dop_mpi *mpi;
+    dop_diag diag = {0};
+    int result = 1;
+    dop_status st = dop_mpi_start(NULL, &diag, &mpi);
+    if (st == DOP_OK) {
+        wire = dop_mpi_wire(mpi);
+        if (wire->rank > 0)
+            st = dop_ranks_follow(wire, &options, &diag);
+        else
+            result = test(argc, argv);
+        if (wire->rank == 0)
+            dop_ranks_dismiss(wire);
+    }
+    fflush(stdout);
+    if (st != DOP_OK)
+        printf("%s\n", diag.message);
+    result = wire && wire->rank > 0 ? st != DOP_OK : result;
+    dop_mpi_end(mpi, st);
+    return result;
+}
+#else
+int
+main(int argc, char **argv)
+{
+    return test(argc, argv);
+}
+#endif

@@ -251,7 +251,7 @@ rope(maker *m, dop_node_id x, uint32_t dims)
 {
     dop_want want = {DOP_TYPE_f32, {2, {{1, DOP_SYM_S}, dop_dim_n(dims)}}};
     dop_node_id table = add(m, DOP_OP_weight, NULL, 0, &(dop_attr){.s = dims == 8 ? "t.rope8" : "t.rope16"}, &want);
-    dop_attr attrs[2] = {{.i = dims}, {.i = pick(m, 2)}};
+    dop_attr attrs[3] = {{.i = dims}, {.i = pick(m, 2)}, {.i = 0}};
     return add(m, DOP_OP_rope, (dop_node_id[3]){x, m->pos, table}, 3, attrs, NULL);
 }
 

@@ -134,7 +134,7 @@ Test(plan, header_errors_have_their_own_message)
     expect_bytes(b, file.size, "not a Doppler plan");
     h->magic[3] = 'P';
     h->version = DOP_PLAN_VERSION + 1;
-    expect_bytes(b, file.size, "format version 12 and this program reads version 11: compile it again");
+    expect_bytes(b, file.size, "format version 13 and this program reads version 12: compile it again");
     h->version = DOP_PLAN_VERSION;
     h->file_size--;
     expect_bytes(b, file.size, "where its header says");
@@ -268,7 +268,7 @@ Test(plan, slot_and_argument_rows)
     plan_builder b;
     pb_toy(&b);
     EXPECT_ROW(SLOTS, dop_plan_slot, 0, kind, 0, "slot 0 has kind 0");
-    EXPECT_ROW(SLOTS, dop_plan_slot, 0, kind, 9, "slot 0 has kind 9");
+    EXPECT_ROW(SLOTS, dop_plan_slot, 0, kind, 11, "slot 0 has kind 11");
     EXPECT_ROW(SLOTS, dop_plan_slot, 0, name, UINT32_MAX, "the name of slot 0");
     EXPECT_ROW(SLOTS, dop_plan_slot, 0, size, 0, "slot 0 has 0 bytes");
     EXPECT_ROW(SLOTS, dop_plan_slot, 0, size, UINT64_MAX, "slot 0 has 18446744073709551615 bytes");
@@ -297,6 +297,51 @@ Test(plan, slot_and_argument_rows)
     expect_rows(&b, "more than one step record");
     PB_AT(&b, SLOTS, dop_plan_slot, second)->kind = DOP_SLOT_SCRATCH;
     expect_rows(&b, NULL);
+    plan_builder_finish(&b);
+}
+
+Test(plan, part_rows)
+{
+    plan_builder b;
+    pb_toy(&b);
+    const uint32_t n = (uint32_t)(b.sections[DOP_SEC_SCHEDULES].size / sizeof(dop_plan_schedule));
+    const uint32_t sent = pb_slot(&b, DOP_SLOT_SENT, "sent", 64 * 32);
+    PB_AT(&b, MODEL, dop_plan_model, 0)->n_layers = 4;
+    for (uint32_t i = 0; i < n; i++)
+        PB_ROW(&b, CROSSINGS,
+               (dop_plan_crossing){.schedule = i, .way = DOP_CROSSING_SENT, .slot = sent, .row_bytes = 64});
+    expect_rows(&b, "values cross in a plan that is no part");
+    PB_ROW(&b, PART, (dop_plan_part){.n_parts = 2, .end_layer = 3});
+    expect_rows(&b, NULL);
+    EXPECT_ROW(PART, dop_plan_part, 0, n_parts, 1, "part 0 of 1, layers 0 to 3 of 4");
+    EXPECT_ROW(PART, dop_plan_part, 0, n_parts, 65, "part 0 of 65");
+    EXPECT_ROW(PART, dop_plan_part, 0, number, 2, "part 2 of 2");
+    EXPECT_ROW(PART, dop_plan_part, 0, number, 1, "crossing 0 leads out of the model");
+    EXPECT_ROW(PART, dop_plan_part, 0, n_parts, 3, NULL);
+    EXPECT_ROW(PART, dop_plan_part, 0, first_layer, 3, "layers 3 to 3 of 4");
+    EXPECT_ROW(PART, dop_plan_part, 0, end_layer, 5, "layers 0 to 5 of 4");
+    EXPECT_ROW(PART, dop_plan_part, 0, flags, 4, "part 0 of 2");
+    EXPECT_ROW(CROSSINGS, dop_plan_crossing, 1, schedule, n, "crossing 1 is of schedule");
+    EXPECT_ROW(CROSSINGS, dop_plan_crossing, 1, schedule, 0, "schedule 1 of part 0 receives 0 values and sends 0");
+    EXPECT_ROW(CROSSINGS, dop_plan_crossing, 1, way, 0, "crossing 1 is of schedule");
+    EXPECT_ROW(CROSSINGS, dop_plan_crossing, 1, way, DOP_CROSSING_RECEIVED, "crossing 1 leads out of the model");
+    EXPECT_ROW(CROSSINGS, dop_plan_crossing, 1, name, UINT32_MAX, "crossing 1 is of schedule");
+    EXPECT_ROW(CROSSINGS, dop_plan_crossing, 1, one_row, 2, "crossing 1 is of schedule");
+    EXPECT_ROW(CROSSINGS, dop_plan_crossing, 1, slot, 0, "crossing 1 is in slot 0, which is not for it");
+    EXPECT_ROW(CROSSINGS, dop_plan_crossing, 1, slot, sent + 1, "which is not for it");
+    EXPECT_ROW(CROSSINGS, dop_plan_crossing, 1, row_bytes, 0, "leaves its slot");
+    EXPECT_ROW(CROSSINGS, dop_plan_crossing, 1, row_bytes, 2048, "leaves its slot");
+    EXPECT_ROW(CROSSINGS, dop_plan_crossing, 1, offset, UINT64_MAX - 3, "leaves its slot");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 0, logits_slot, DOP_PLAN_NO_SLOT, "schedule 0 picks and has no logits");
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 3, logits_slot, DOP_PLAN_NO_SLOT, NULL);
+    PB_AT(&b, PART, dop_plan_part, 0)->number = 1; /* the last one has logits */
+    for (uint32_t i = 0; i < n; i++)
+        PB_AT(&b, CROSSINGS, dop_plan_crossing, i)->way = DOP_CROSSING_RECEIVED;
+    PB_AT(&b, SLOTS, dop_plan_slot, sent)->kind = DOP_SLOT_RECEIVED;
+    expect_rows(&b, NULL);
+    EXPECT_ROW(SCHEDULES, dop_plan_schedule, 3, logits_slot, DOP_PLAN_NO_SLOT, "schedule 3 has its logits in slot");
+    PB_ROW(&b, PART, (dop_plan_part){.n_parts = 2, .end_layer = 3});
+    expect_rows(&b, "it is 2 parts");
     plan_builder_finish(&b);
 }
 

@@ -134,25 +134,33 @@ value(util_model *u, const dop_graph *g, dop_interp *it, const char *name)
 }
 
 typedef struct step {
+    uint32_t first; /* position of the first row */
     util_model u;
     dop_arena arena;
     dop_graph g;
     dop_interp *it;
 } step;
 
-/* N rows from position FIRST on of the model in a directory. */
+/* N rows from a position on of the model in a directory. */
 static void
-step_open(step *s, const char *dir, uint32_t positions)
+step_open_at(step *s, const char *dir, uint32_t positions, uint32_t first)
 {
     static const uint32_t tokens[N] = {5, 90, 17, 301, 44};
     dop_build_options opt = {
         .phase = DOP_PHASE_SCORE, .max_t = N, .max_s = positions, .kv_type = DOP_TYPE_f32, .act_type = DOP_TYPE_f32};
+    s->first = first;
     util_model_open(&s->u, dir, positions);
     dop_arena_init(&s->arena);
     util_ok(&s->u, dop_build_graph(&s->u.m, &opt, &s->arena, &s->u.diag, &s->g), dir);
-    util_ok(&s->u, dop_checkpoint_leaves_step(s->u.leaves, tokens, N, FIRST, &s->u.diag), dir);
+    util_ok(&s->u, dop_checkpoint_leaves_step(s->u.leaves, tokens, N, first, &s->u.diag), dir);
     dop_leaf_provider leaves = dop_checkpoint_leaves_provider(s->u.leaves);
     util_ok(&s->u, dop_interp_create(&s->g, N, &leaves, &s->u.diag, &s->it), dir);
+}
+
+static void
+step_open(step *s, const char *dir, uint32_t positions)
+{
+    step_open_at(s, dir, positions, FIRST);
 }
 
 static void
@@ -172,7 +180,7 @@ expect_turned(step *s, const variant *v, const char *what, const char *before, c
     const uint32_t heads = (uint32_t)(x->count / N / v->head);
     double worst = 0, most = 0, want[MAX_DIM];
     for (uint32_t k = 0; k < N * heads; k++) {
-        turn(v, FIRST + k / heads, x->f + (size_t)k * v->head, want);
+        turn(v, s->first + k / heads, x->f + (size_t)k * v->head, want);
         for (uint32_t c = 0; c < v->head; c++) {
             const double w = want[c] * (by ? by[k / heads] : 1);
             worst = fmax(worst, fabs(w - (double)y->f[(size_t)k * v->head + c]));
@@ -228,6 +236,32 @@ Test(rope_variants, every_kind_of_heads)
         n++;
     }
     cr_expect_eq(n, 192);
+    scratch_remove(&s);
+}
+
+/* Of long contexts there is no row for each position: the same values, across a multiple of the low part and near the end. */
+Test(rope_variants, every_kind_of_long_contexts)
+{
+    static const char *const models[] = {"llama", "ernie4_5"};
+    enum { LONG = 2000000 };
+    cr_expect_eq(dop_rope_rows(DOP_ROPE_FULL), DOP_ROPE_FULL);
+    cr_expect(dop_rope_rows(LONG) < 3000 && dop_rope_low(LONG) == DOP_ROPE_LOW);
+    scratch s = scratch_make();
+    for (uint32_t i = 0; i < 2 * N_KINDS; i++) {
+        variant v = {.kind = (kind)(i % N_KINDS), .pairs = i / N_KINDS, .partial = 0.5, .head = 16, .theta = 500000};
+        v.positions = (i + v.pairs) % 2 ? LONG : DOP_ROPE_FULL + 1;
+        v.dims = v.kind == PROPORTIONAL ? v.head : (uint32_t)(v.head * v.partial);
+        dop_buf patch = {0};
+        config_of(&v, &patch);
+        scratch_config(&s, models[v.pairs], patch.data);
+        scratch_tensors(&s, models[v.pairs], "{}");
+        step st;
+        step_open_at(&st, s.dir, v.positions, i / 2 % 2 ? v.positions - N : 7 * DOP_ROPE_LOW - 2);
+        expect_turned(&st, &v, patch.data, "L0.qh", "L0.qr", NULL);
+        expect_turned(&st, &v, patch.data, "L0.kh", "L0.kr", NULL);
+        step_close(&st);
+        dop_buf_finish(&patch);
+    }
     scratch_remove(&s);
 }
 

@@ -28,6 +28,7 @@ extern "C" {
 
 typedef struct dop_model dop_model;
 typedef struct dop_sequence dop_sequence;
+struct dop_wire;
 
 /* Which decode schedule: ordered by barriers, or in another way where the plan has such a one. */
 typedef enum dop_ordering {
@@ -38,7 +39,8 @@ typedef enum dop_ordering {
 
 /* Zeros are the defaults. */
 typedef struct dop_open_options {
-    const char *device;    /* number or part of a name; NULL: the best one */
+    const char *device;    /* number or part of a name; NULL: the best one, */
+    uint32_t nth_device;   /* or, of all that are as good as the best one, this one, counted round from 0 */
     const char *cache_dir; /* where pipeline caches are kept; NULL: nowhere */
     uint32_t threads;      /* for pipelines and upload; 0: one per core */
     uint32_t max_chunk;    /* most prompt tokens in one replay; 1: token by token; 0: what the plan has */
@@ -51,8 +53,11 @@ typedef struct dop_open_options {
     uint32_t first_tokens;
     bool no_scoring; /* dop_sequence_score and dop_sequence_embed will not be called, and nothing is made for them */
     dop_ordering ordering; /* of greedy and sampled steps */
+    uint32_t parts, part;  /* which of so many parts of a model, from 0 on, the plan is to be; 0: it is a whole model */
     double timeout_s;      /* longest wait for one submission; 0: by device */
-    dop_log log;           /* decisions and sizes; may be called by another thread until dop_model_close ends */
+    /* Of a plan in parts: what carries rows to the other ones (doppler-exec has it of MPI); NULL: the plan is in one part. */
+    const struct dop_wire *wire;
+    dop_log log; /* decisions and sizes; may be called by another thread until dop_model_close ends */
 } dop_open_options;
 
 /* How to pick a token from logits.  The order is that of llama.cpp: repetition penalty, top-k, top-p, min-p, temperature,

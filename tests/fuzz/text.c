@@ -1,30 +1,9 @@
-/* libFuzzer entry for everything in runtime/text that reads outside bytes, and for GGUF; not part of the test suite.
- * From the repository root:
- *
- *   clang -std=c11 -g -O1 -D_GNU_SOURCE -I. -fsanitize=fuzzer,address,undefined -o fuzz_tokenizer \
- *         tests/fuzz/fuzz_tokenizer.c runtime/base.c runtime/gguf.c $(find runtime/text -name "*.c") \
- *         -ljansson -lpcre2-8 -lutf8proc -lm && ./fuzz_tokenizer CORPUS_DIR
- *
- * The first byte says what the rest is: 'B' a tokenizer's binary form, 'J' a tokenizer.json or tekken.json, 'P' a
- * SentencePiece model, 'M' its charsmap, 'D' damages to a small binary
- * form, 'T' a tiktoken file behind a first line with the pattern, 'G' a GGUF file, 'C' a
- * chat template.  Whatever is not refused must be usable, and a tokenizer must survive a round trip through
- * its binary form. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "runtime/gguf.h"
+/* What is read into tokenizers, and chat templates.  Whatever is not refused must be usable, and a tokenizer must survive a
+ * round trip through its binary form. */
+#include "runtime/server/api_internal.h"
 #include "runtime/text/chat.h"
 #include "runtime/text/utf8.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void
-require(bool ok)
-{
-    if (!ok)
-        abort();
-}
+#include "tests/fuzz/fuzz.h"
 
 static void
 use_text(const dop_tokenizer *t, const char *text, size_t n)
@@ -63,24 +42,10 @@ use_tokenizer(dop_tokenizer *t)
     dop_buf_finish(&two);
 }
 
-static dop_status
-fuzz_gguf(const uint8_t *data, size_t size, dop_diag *diag, dop_tokenizer **out_tok)
-{
-    dop_gguf g;
-    dop_status st = dop_gguf_open_bytes("fuzz", data, size, diag, &g);
-    if (st != DOP_OK)
-        return st;
-    for (size_t i = 0; i < g.tensor_count; i++)
-        require(g.tensors[i].offset <= size && g.tensors[i].bytes <= size - g.tensors[i].offset);
-    st = dop_tokenizer_from_gguf(&g, diag, out_tok);
-    dop_gguf_close(&g);
-    return st;
-}
-
 /* The binary form of a small tokenizer ('W' WordPiece, otherwise Unigram) with bytes changed: two bytes where (from the
  * end when the highest bit is set), one byte what. */
 static dop_status
-fuzz_damage(const uint8_t *data, size_t size, void **out_copy, dop_diag *diag, dop_tokenizer **out_tok)
+damaged(const uint8_t *data, size_t size, void **out_copy, dop_diag *diag, dop_tokenizer **out_tok)
 {
     static const char unigram[] =
         "{\"normalizer\": {\"type\": \"Lowercase\"}, \"pre_tokenizer\": {\"type\": \"Metaspace\","
@@ -119,7 +84,7 @@ put_varint(dop_buf *b, uint64_t v)
 
 /* A small Unigram model around a charsmap. */
 static dop_status
-fuzz_charsmap(const uint8_t *data, size_t size, dop_diag *diag, dop_tokenizer **out_tok)
+charsmap(const uint8_t *data, size_t size, dop_diag *diag, dop_tokenizer **out_tok)
 {
     static const char *const pieces[] = {"<unk>", "\xe2\x96\x81", "a", "e", "fox", "1"};
     dop_buf b = {0};
@@ -145,11 +110,43 @@ fuzz_charsmap(const uint8_t *data, size_t size, dop_diag *diag, dop_tokenizer **
     return st;
 }
 
-/* The first line is the pattern; without one it is a known vocabulary or refused. */
-static dop_status
-fuzz_tiktoken(const char *text, size_t size, dop_diag *diag, dop_tokenizer **out_tok)
+/* What came of it, and the tokenizer if there is one. */
+static void
+finish(dop_status st, const dop_diag *diag, dop_tokenizer *t)
 {
-    const char *end = memchr(text, '\n', size);
+    fuzz_check(st, diag);
+    require((st == DOP_OK) == (t != NULL));
+    if (t)
+        use_tokenizer(t);
+}
+
+void
+fuzz_tokenizer_json(const uint8_t *data, size_t size)
+{
+    dop_diag diag = {0};
+    dop_tokenizer *t = NULL;
+    dop_status st = dop_tokenizer_from_json("fuzz", data, size, NULL, &diag, &t);
+    finish(st, &diag, t);
+}
+
+/* 'M' and a table of characters, or a model. */
+void
+fuzz_tokenizer_model(const uint8_t *data, size_t size)
+{
+    dop_diag diag = {0};
+    dop_tokenizer *t = NULL;
+    dop_status st = size && data[0] == 'M' ? charsmap(data + 1, size - 1, &diag, &t)
+                                           : dop_tokenizer_from_sentencepiece("fuzz", data, size, NULL, &diag, &t);
+    finish(st, &diag, t);
+}
+
+/* The first line is the pattern; without one it is a known vocabulary or refused. */
+void
+fuzz_tokenizer_tiktoken(const uint8_t *data, size_t size)
+{
+    dop_diag diag = {0};
+    dop_tokenizer *t = NULL;
+    const char *text = (const char *)data, *end = size ? memchr(text, '\n', size) : NULL;
     size_t n = end ? (size_t)(end - text) : 0;
     dop_tokenizer_facts facts;
     dop_tokenizer_facts_init(&facts);
@@ -157,75 +154,80 @@ fuzz_tiktoken(const char *text, size_t size, dop_diag *diag, dop_tokenizer **out
                                    "content", "<s>", "special", 1)
                        : NULL; /* NULL too when the line is not UTF-8 */
     facts.config = config;
-    dop_status st =
-        dop_tokenizer_from_tiktoken("fuzz", text + n + (end != NULL), size - n - (end != NULL), &facts, diag, out_tok);
+    n += end != NULL;
+    dop_status st = dop_tokenizer_from_tiktoken("fuzz", text + n, size - n, &facts, &diag, &t);
+    finish(st, &diag, t);
     json_decref(config);
-    return st;
 }
 
-static dop_status
-fuzz_chat(const char *text, size_t size, dop_diag *diag)
-{
-    dop_chat *chat = NULL;
-    dop_buf out = {0};
-    dop_status st = dop_chat_create(text, size, DOP_CHAT_ANY, diag, &chat);
-    if (st == DOP_OK) {
-        json_t *messages = json_pack("[{s:s,s:s},{s:s,s:s}]", "role", "system", "content", " be brief ", "role", "user",
-                                     "content", "hi");
-        dop_chat_input in = {.messages = messages, .add_generation_prompt = true, .bos_token = "<s>"};
-        st = dop_chat_render(chat, &in, diag, &out);
-        json_decref(messages);
-    }
-    dop_chat_destroy(chat);
-    dop_buf_finish(&out);
-    return st;
-}
-
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+/* 'D' and damages to a small one, or all of it. */
+void
+fuzz_tokenizer_blob(const uint8_t *data, size_t size)
 {
     dop_diag diag = {0};
     dop_tokenizer *t = NULL;
-    dop_status st = DOP_OK;
     void *copy = NULL;
-    if (size == 0)
-        return 0;
-    const uint8_t *rest = data + 1;
-    size_t n = size - 1;
-    switch (data[0]) {
-    case 'B':
-        copy = malloc(n ? n : 1); /* aligned, so that it is used in place */
+    dop_status st;
+    if (size && data[0] == 'D') {
+        st = damaged(data + 1, size - 1, &copy, &diag, &t);
+    } else {
+        copy = malloc(size ? size : 1); /* aligned, so that it is used in place */
         require(copy != NULL);
-        memcpy(copy, rest, n);
-        st = dop_tokenizer_from_blob(copy, n, &diag, &t);
-        break;
-    case 'D':
-        st = fuzz_damage(rest, n, &copy, &diag, &t);
-        break;
-    case 'J':
-        st = dop_tokenizer_from_json("fuzz", rest, n, NULL, &diag, &t);
-        break;
-    case 'P':
-        st = dop_tokenizer_from_sentencepiece("fuzz", rest, n, NULL, &diag, &t);
-        break;
-    case 'M':
-        st = fuzz_charsmap(rest, n, &diag, &t);
-        break;
-    case 'T':
-        st = fuzz_tiktoken((const char *)rest, n, &diag, &t);
-        break;
-    case 'G':
-        st = fuzz_gguf(rest, n, &diag, &t);
-        break;
-    case 'C':
-        st = fuzz_chat((const char *)rest, n, &diag);
-        break;
-    default:
-        return 0;
+        if (size)
+            memcpy(copy, data, size);
+        st = dop_tokenizer_from_blob(copy, size, &diag, &t);
     }
-    if (t)
-        use_tokenizer(t);
+    finish(st, &diag, t);
     free(copy);
-    require(st == DOP_OK || (st == DOP_E_INPUT && diag.message[0]) || st == DOP_E_NOMEM);
-    return 0;
+}
+
+/* Calls in what a model wrote, by the form of its template, as they come and at the end. */
+static void
+find_calls(const char *template, const char *text, size_t n)
+{
+    const dop_tool_form *form = dop_tool_form_of(template);
+    if (!form)
+        return;
+    for (size_t i = 0; i <= n; i += n / 8 + 1)
+        require(dop_tool_content(form, text, i, false) <= i);
+    require(dop_tool_content(form, text, n, true) <= n);
+    json_decref(dop_tool_calls(form, text, n));
+}
+
+/* A template; and behind a 0 byte a conversation as JSON, which is also looked through for calls. */
+void
+fuzz_chat(const uint8_t *data, size_t size)
+{
+    static const struct tm day = {.tm_year = 124, .tm_mon = 5, .tm_mday = 7};
+    const char *text = (const char *)data;
+    size_t n = size ? strnlen(text, size) : 0;
+    dop_chat *chat = NULL;
+    dop_diag diag = {0};
+    dop_buf out = {0};
+    dop_status st = dop_chat_create(text, n, DOP_CHAT_ANY, &diag, &chat);
+    fuzz_check(st, &diag);
+    json_t *given = n < size ? json_loadb(text + n + 1, size - n - 1, JSON_DECODE_ANY, NULL) : NULL;
+    json_t *messages = json_is_array(given) ? json_incref(given)
+                                            : json_pack("[{s:s,s:s},{s:s,s:s}]", "role", "system", "content",
+                                                        " be brief ", "role", "user", "content", "hi");
+    json_t *tools = json_pack("[{s:s,s:{s:s,s:{s:s,s:{}}}}]", "type", "function", "function", "name", "f", "parameters",
+                              "type", "object", "properties");
+    for (int with = 0; with < 2 && st == DOP_OK; with++) {
+        dop_chat_input in = {.messages = messages,
+                             .tools = with ? tools : NULL,
+                             .add_generation_prompt = true,
+                             .bos_token = "<s>",
+                             .now = &day};
+        dop_diag why = {0};
+        fuzz_check(dop_chat_render(chat, &in, &why, &out), &why);
+        dop_diag why_added = {0};
+        fuzz_check(dop_chat_render_added(chat, &in, &why_added, &out), &why_added);
+    }
+    if (n < size) /* the template ends with a 0 there */
+        find_calls(text, text + n + 1, size - n - 1);
+    json_decref(given);
+    json_decref(messages);
+    json_decref(tools);
+    dop_chat_destroy(chat);
+    dop_buf_finish(&out);
 }

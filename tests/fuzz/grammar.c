@@ -1,23 +1,18 @@
-/* Grammars and schemas from anywhere: G and a GBNF text, or S and a JSON schema.  What compiles is walked for some tokens. */
+/* Grammars and schemas from anywhere.  What compiles is walked for some tokens. */
 #include "runtime/grammar/grammar.h"
+#include "tests/fuzz/fuzz.h"
 
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* A vocabulary of the printable signs of ASCII, and some pieces of JSON. */
-static const dop_vocab *
-vocabulary(void)
+const dop_tokenizer *
+fuzz_tokenizer(void)
 {
-    static dop_vocab *vocab;
     static dop_tokenizer *tok;
     static const char *const more[] = {"true", "null", "\":", "\",", "},", "ab", "00"};
     dop_buf text = {0};
     uint32_t n = 0;
-    if (vocab)
-        return vocab;
+    if (tok)
+        return tok;
     dop_buf_puts(&text, "{\"version\":\"1.0\",\"added_tokens\":[{\"id\":0,\"content\":\"<eos>\",\"special\":true}],"
                         "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false},"
                         "\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\",\"vocab\":{\"<eos>\":0");
@@ -32,13 +27,20 @@ vocabulary(void)
     }
     dop_buf_puts(&text, "},\"merges\":[]}}");
     dop_diag diag = {0};
-    uint32_t end = 0;
-    if (dop_tokenizer_from_json("vocabulary", text.data, text.size, NULL, &diag, &tok) != DOP_OK ||
-        dop_vocab_create(tok, n + 1, &end, 1, &diag, &vocab) != DOP_OK) {
-        fprintf(stderr, "%s\n", diag.message);
-        abort();
-    }
+    require(dop_tokenizer_from_json("vocabulary", text.data, text.size, NULL, &diag, &tok) == DOP_OK);
     dop_buf_finish(&text);
+    return tok;
+}
+
+static const dop_vocab *
+vocabulary(void)
+{
+    static dop_vocab *vocab;
+    dop_diag diag = {0};
+    uint32_t end = 0;
+    if (!vocab)
+        require(dop_vocab_create(fuzz_tokenizer(), dop_tokenizer_vocab_size(fuzz_tokenizer()), &end, 1, &diag,
+                                 &vocab) == DOP_OK);
     return vocab;
 }
 
@@ -67,25 +69,30 @@ walk(dop_grammar *grammar, uint32_t seed)
     dop_matcher_destroy(m);
 }
 
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+void
+fuzz_grammar(const uint8_t *data, size_t size)
 {
     dop_grammar *g = NULL;
     dop_diag diag = {0};
-    dop_status st = DOP_E_INPUT;
-    if (size == 0 || size > 2000)
-        return 0;
-    const char *text = (const char *)data + 1;
-    if (data[0] == 'G') {
-        st = dop_grammar_from_gbnf(vocabulary(), "g", text, size - 1, &diag, &g);
-    } else if (data[0] == 'S') {
-        json_t *schema = json_loadb(text, size - 1, JSON_DECODE_ANY, NULL);
-        if (schema)
-            st = dop_grammar_from_schema(vocabulary(), schema, NULL, NULL, &diag, &g);
-        json_decref(schema);
-    }
+    dop_status st = dop_grammar_from_gbnf(vocabulary(), "g", (const char *)data, size, &diag, &g);
+    fuzz_check(st, &diag);
     if (st == DOP_OK)
         walk(g, (uint32_t)size);
     dop_grammar_release(g);
-    return 0;
+}
+
+void
+fuzz_schema(const uint8_t *data, size_t size)
+{
+    dop_grammar *g = NULL;
+    dop_diag diag = {0};
+    json_t *schema = json_loadb((const char *)data, size, JSON_DECODE_ANY, NULL);
+    if (!schema)
+        return;
+    dop_status st = dop_grammar_from_schema(vocabulary(), schema, NULL, NULL, &diag, &g);
+    fuzz_check(st, &diag);
+    json_decref(schema);
+    if (st == DOP_OK)
+        walk(g, (uint32_t)size);
+    dop_grammar_release(g);
 }

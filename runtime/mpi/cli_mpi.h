@@ -1,0 +1,13 @@
+/* doppler-exec under mpirun: rank 0 is the program, and the others help it. */
+#ifndef DOPPLER_RUNTIME_MPI_CLI_MPI_H
+#define DOPPLER_RUNTIME_MPI_CLI_MPI_H
+
+#include "runtime/cli.h"
+
+/* Where a plan of the command line is in parts and the mode runs it: starts MPI, and sets cli->wire.  On other ranks than 0
+ * it comes back when everything is over: *out_done. */
+dop_status dop_cli_mpi_start(dop_cli *cli, dop_mode_fn *mode, dop_diag *diag, bool *out_done);
+/* After everything else, with what the program ends with. */
+void dop_cli_mpi_end(dop_cli *cli, dop_status st);
+
+#endif

@@ -1,0 +1,137 @@
+# Devices that are not what one hopes for: a driver that computes nothing says what fake_driver.txt tells it to
+# (tests/driver/fake_driver.c).  Each lie is a process of its own: it runs, where something else is left to do that is said with
+# -v, or it fails with one line that has the next step.
+. "$(dirname "$0")/../lib.sh"
+cp "$TOOLS/fake_driver.so" "$TOOLS/fake_driver.json" .
+export VK_DRIVER_FILES=$WORK/fake_driver.json VK_ICD_FILENAMES=$WORK/fake_driver.json
+unset VK_INSTANCE_LAYERS
+check "compiles" "$DOPPLERC" "$SRC/tests/golden/llama" -o llama.plan --quiet --target tier1,tier3 --chunks 8 --ctx 64 || exit 1
+run=("$EXEC" llama.plan --tokens "1 2 3" -n 3)
+
+say() { # LINE...: the settings of the next processes
+    printf '%s\n' "$@" >fake_driver.txt
+}
+
+# fine NAME TEXT LINE...: with these settings it runs, and -v says so
+fine() {
+    local name=$1 text=$2
+    shift 2
+    say "$@"
+    if "${run[@]}" -v >out 2>err && grep -qx '0 0 0' out && grep -qF -e "$text" err; then
+        pass "$name"
+    else
+        fail "$name" "expected: $text"
+        sed 's/^/    | /' out err | tail -n 12
+    fi
+}
+
+# refused NAME TEXT LINE...: with these settings there is one line, and no output
+refused() {
+    local name=$1 text=$2
+    shift 2
+    say "$@"
+    check_fails "$name" 1 "$text" "${run[@]}" --quiet
+}
+
+again="compile for this device with --target auto, or choose another --device"
+fine "an honest device" "target: tier1" ""
+
+# ---- features and limits
+fine "no subgroups: the other target" "target tier1 not taken: it needs subgroup basic, vote" "without subgroup"
+fine "subgroups of another size" "not taken: it needs subgroups of 32 invocations and Fake Device has 64 to 64" "limit subgroup 64"
+fine "small workgroups" "not taken: it needs 256 invocations per workgroup" "limit workgroup 128"
+fine "the least of 16-bit and 8-bit features" "target: tier" "without f16" "without int16" "without int8" "without int64" \
+    "without storage16" "without storage8" "without dot" "without scalar" "without memory_model" "without control"
+refused "no buffer addresses" "no usable Vulkan device: Fake Device lacks buffer device addresses" "without address"
+refused "no timelines" "lacks timeline semaphores" "without timeline"
+refused "Vulkan 1.1" "lacks Vulkan 1.2 (it has 1.1)" "api 1"
+refused "no queue that computes" "lacks a compute queue" "queue 4" "queue 1"
+fine "the queue that computes is another one" "target: tier1" "queue 4" "queue 8" "queue 2"
+for limit in "shared 1024" "push 32" "grid 4" "local 64" "workgroup 64"; do
+    refused "limit: $limit" "$again" "limit $limit"
+done
+refused "small allocations" "allows 0.1 MiB in one allocation: compile for this device" "limit alloc 100000"
+
+# The least that Vulkan 1.2 allows, and nothing beside: a plan that is made for such a device runs there.
+least=("api 2" "limit workgroup 128" "limit local 128" "limit shared 16384" "limit push 128" "limit subgroup 1" "without subgroup"
+    "without control" "without f16" "without int16" "without int8" "without int64" "without storage16" "without storage8"
+    "without dot" "without scalar" "without memory_model")
+say "${least[@]}"
+check "--target auto on the least device" "$DOPPLERC" "$SRC/tests/golden/llama" -o least.plan --quiet --target auto --chunks 8 \
+    --ctx 64
+run[1]=least.plan
+fine "its plan runs there" "device: Fake Device" "${least[@]}"
+run[1]=llama.plan
+
+# ---- memory: heaps are FLAGS BYTES (1: of the device), types FLAGS HEAP (1 of the device, 2 visible, 4 coherent, 8 cached)
+fine "types in an odd order" "target: tier1" "heap 0 67108864" "heap 1 67108864" "type 0 0" "type 16 1" "type 14 0" "type 7 1" \
+    "type 6 0" "type 33 1" "type 1 1"
+fine "one memory for everything" "target: tier1" "heap 1 67108864" "type 15 0"
+fine "a small window to the device" "target: tier1" "heap 1 67108864" "heap 1 4096" "heap 0 67108864" "type 7 1" "type 1 0" "type 6 2"
+fine "all of the device is visible" "target: tier1" "heap 1 67108864" "heap 0 67108864" "type 7 0" "type 6 1"
+fine "a device without memory of its own, one that shares" "target: tier1" "device integrated Small" "heap 1 67108864" "type 15 0"
+refused "nothing that the host can map" "has no memory that the host can map" "heap 1 67108864" "type 1 0"
+refused "nothing coherent" "has no memory that the host can map" "heap 1 67108864" "type 1 0" "type 2 0" "type 10 0"
+refused "nothing of its own" "has no memory of its own" "heap 1 67108864" "type 6 0"
+refused "buffers may lie nowhere" "update the driver, or choose another --device" "bits 0"
+refused "a small heap" "and Fake Device has 0.2 MiB free of 0.2: compile it again: --quant" "heap 1 200000" "heap 0 67108864" \
+    "type 1 0" "type 6 1"
+refused "a full heap of the host" "the device is out of memory: close other programs" "heap 1 67108864" "heap 0 4096" "type 1 0" "type 6 1"
+
+# ---- several devices
+fine "the best of three" "device: Big" "device cpu Soft" "device integrated Small" "device discrete Big"
+fine "the best cannot be used" "device: Small" "device discrete Old" "device integrated Small" "for 0" "api 1"
+fine "the first of two equals" "device: A" "device discrete A" "device discrete B"
+run+=(--device old)
+refused "by name, one that cannot be used" "(Old) cannot be used: it lacks buffer device addresses" "device cpu Soft" "device discrete Old" "for 1" \
+    "without address"
+fine "by name" "device: Old" "device discrete New" "device virtual Old"
+run=("${run[@]::${#run[@]}-2}")
+refused "no device at all" "no Vulkan driver was found: install one" "fail vkEnumeratePhysicalDevices 0 -9"
+
+# ---- calls that fail: every allocation, every submission, every wait, and the first and last call of everything else
+say ""
+"${run[@]}" --quiet >out 2>err && cp fake_driver.calls calls || fail "counting calls"
+runs=0 bad=0
+fails() { # FUNCTION CALL RESULT, or hang CALL
+    local status=0
+    [ "$1" = hang ] && say "hang $2" || say "fail $1 $2 $3"
+    "${run[@]}" --quiet >out 2>err || status=$?
+    runs=$((runs + 1))
+    if [ "$status" -eq 0 ] && [ ! -s err ] && grep -qx '0 0 0' out; then # nobody needed it, or it was not called so often
+        return
+    fi
+    if [ "$status" -ne 1 ] || [ "$(wc -l <err)" -ne 1 ] ||
+        ! grep -qE '^doppler-exec: error: .*(close|compile|choose|update|install|see|try|look) ' err; then
+        bad=$((bad + 1))
+        echo "$*: status $status"
+        sed 's/^/    | /' out err | tail -n 5
+    fi
+}
+while read -r function n; do
+    case $function in
+    vkEnumerateDeviceExtensionProperties) continue ;; # layers of other projects ask for it too, and crash
+    vkAllocateMemory) results=(-2 -1 -10) each=1 ;;
+    vkQueueSubmit) results=(-4 -2) each=1 ;;
+    vkWaitSemaphores) results=(-4 2) each=1 ;;
+    vkMapMemory) results=(-5) each=1 ;;
+    vkCreateComputePipelines | vkCreateShaderModule) results=(-2 -1000012000) each=0 ;;
+    vkCreateInstance | vkCreateDevice) results=(-1 -3 -7 -13) each=0 ;;
+    *) results=(-2) each=0 ;;
+    esac
+    for result in "${results[@]}"; do
+        for ((call = 1; call <= n; call++)); do
+            [ "$each" -eq 1 ] || [ "$call" -eq 1 ] || [ "$call" -eq "$n" ] || continue
+            fails "$function" "$call" "$result"
+        done
+    done
+    [ "$function" != vkQueueSubmit ] || for ((call = 1; call <= n; call++)); do
+        fails hang "$call"
+    done
+done <calls
+if [ "$bad" -eq 0 ] && [ "$runs" -gt 60 ]; then
+    pass "$runs calls that fail: a line with the next step"
+else
+    fail "$runs calls that fail" "$bad without a line with the next step"
+fi
+finish

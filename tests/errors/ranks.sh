@@ -1,0 +1,25 @@
+# Ranks without a plan (tests/tools/ranks.c): messages arrive in order whatever their size, and ranks that are lost are noticed.
+. "$(dirname "$0")/../lib.sh"
+. "$SRC/tests/lib_ranks.sh"
+without_ranks
+
+check "three ranks talk" ranks 3 "$TOOLS/ranks" talk
+
+# lost HOW SECONDS REGEX: all ranks end within SECONDS, with a line that names the rank and the reason.
+lost() {
+    local from=$SECONDS status=0
+    timeout -k 1 30 bash -c ". '$SRC/tests/lib_ranks.sh'; ranks 3 '$TOOLS/ranks' $1 2" >"$1.out" 2>"$1.err" || status=$?
+    if [ "$status" -eq 0 ] || [ "$status" -eq 124 ] || [ $((SECONDS - from)) -gt "$2" ]; then
+        fail "$1" "status $status after $((SECONDS - from)) s"
+    elif [ "$(cat "$1.out" "$1.err" | grep -cE "$3")" -ne 1 ]; then
+        fail "$1" "no line, or several: $(cat "$1.out" "$1.err")"
+    else
+        pass "$1"
+    fi
+}
+
+lost fail 6 '^lost: rank 2 on [^ ]+: the device was lost$'
+lost kill 6 '^lost: rank 2 on [^ ]+ has ended: it was killed, or crashed$'
+lost stop 8 '^lost: rank 2 on [^ ]+ has not answered for 2 s'
+lost idle-stop 9 '^doppler-exec: error: rank 2 on [^ ]+ has not answered for 2 s'
+finish

@@ -1,0 +1,147 @@
+/* Models of every format, from their files to the graph.  The bytes of weights are zeros that nobody has to invent: a file is
+ * as long as its description says, up to a limit. */
+#include "compiler/build.h"
+#include "compiler/hf/safetensors.h"
+#include "ir/text.h"
+#include "runtime/gguf.h"
+#include "runtime/text/tokenizer.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <jansson.h>
+
+enum { MOST_BYTES = 8 << 20, MOST_NODES_LAYERS = 64 };
+
+/* The graph of a model that was read. */
+static void
+build(const dop_checkpoint *m, dop_arena *arena)
+{
+    static const dop_phase phases[] = {DOP_PHASE_DECODE, DOP_PHASE_PREFILL};
+    for (size_t i = 0; i < sizeof phases / sizeof *phases && m->arch.n_layers <= MOST_NODES_LAYERS; i++) {
+        const dop_build_options opt = {.phase = phases[i],
+                                       .max_t = i ? 8 : 1,
+                                       .max_s = m->arch.ctx_train < 64 ? m->arch.ctx_train : 64,
+                                       .kv_type = DOP_TYPE_f16,
+                                       .act_type = DOP_TYPE_f32};
+        dop_graph g;
+        dop_diag diag = {0};
+        dop_status st = dop_build_graph(m, &opt, arena, &diag, &g);
+        fuzz_check(st, &diag);
+        if (st == DOP_OK)
+            fuzz_check(dop_graph_verify(&g, "fuzz", &diag), &diag);
+    }
+}
+
+static void
+load(const char *path)
+{
+    dop_arena arena;
+    dop_checkpoint m;
+    dop_diag diag = {0};
+    dop_arena_init(&arena);
+    dop_status st = dop_checkpoint_load(path, &arena, &diag, &m);
+    fuzz_check(st, &diag);
+    if (st == DOP_OK) {
+        build(&m, &arena);
+        dop_checkpoint_finish(&m);
+    }
+    dop_arena_finish(&arena);
+}
+
+/* The file as it is; and, where it is one, its tokenizer, and the model with zeros for what is missing behind it. */
+void
+fuzz_gguf(const uint8_t *data, size_t size)
+{
+    dop_gguf g;
+    dop_tokenizer *t = NULL;
+    dop_diag diag = {0};
+    dop_status st = dop_gguf_open_bytes("fuzz", data, size, &diag, &g);
+    fuzz_check(st, &diag);
+    if (st == DOP_OK) {
+        for (size_t i = 0; i < g.tensor_count; i++)
+            require(g.tensors[i].offset <= size && g.tensors[i].bytes <= size - g.tensors[i].offset);
+        fuzz_check(dop_tokenizer_from_gguf(&g, &diag, &t), &diag);
+        dop_tokenizer_destroy(t);
+        dop_gguf_close(&g);
+    }
+    load(fuzz_file(data, size, MOST_BYTES));
+}
+
+static void
+put_u64(uint8_t out[8], uint64_t v)
+{
+    for (int i = 0; i < 8; i++)
+        out[i] = (uint8_t)(v >> (8 * i));
+}
+
+/* Where the last tensor of a header ends. */
+static uint64_t
+end_of(const char *text, size_t n)
+{
+    uint64_t end = 0;
+    json_t *root = json_loadb(text, n, 0, NULL), *v;
+    const char *key;
+    json_object_foreach(root, key, v)
+    {
+        json_int_t to = json_integer_value(json_array_get(json_object_get(v, "data_offsets"), 1));
+        if (to > 0 && (uint64_t)to > end)
+            end = (uint64_t)to;
+    }
+    json_decref(root);
+    return end;
+}
+
+/* config.json, a 0 byte, and the header of model.safetensors. */
+void
+fuzz_hf(const uint8_t *data, size_t size)
+{
+    size_t n = size ? strnlen((const char *)data, size) : 0, n_header = n < size ? size - n - 1 : 0;
+    const char *header = (const char *)data + n + 1, *dir = NULL;
+    uint8_t *file = malloc(n_header + 8);
+    require(file != NULL);
+    put_u64(file, n_header);
+    if (n_header)
+        memcpy(file + 8, header, n_header);
+    uint64_t end = n_header ? end_of(header, n_header) : 0;
+    fuzz_file_in("config.json", data, n, 0, &dir);
+    fuzz_file_in("model.safetensors", file, n_header + 8, n_header + 8 + (end < MOST_BYTES ? end : 0), &dir);
+    free(file);
+    load(dir);
+}
+
+void
+fuzz_safetensors(const uint8_t *data, size_t size)
+{
+    dop_arena arena;
+    dop_st_set set;
+    dop_diag diag = {0};
+    const dop_map map = {data, size};
+    dop_arena_init(&arena);
+    dop_status st = dop_st_parse("fuzz", &map, &arena, &diag, &set);
+    fuzz_check(st, &diag);
+    for (uint32_t i = 0; st == DOP_OK && i < set.n; i++) {
+        const dop_st_tensor *t = &set.tensors[i];
+        char text[128];
+        require(t->bytes == 0 ||
+                (t->data >= data && t->data <= data + size && t->bytes <= (size_t)(data + size - t->data)));
+        dop_st_shape_text(t, text, sizeof text);
+        require(dop_st_find(&set, t->name) == t);
+    }
+    dop_arena_finish(&arena);
+}
+
+/* manifest.json, whose shards shard_0.bin and shard_1.bin are zeros; nobody checks hashes that are not sha256. */
+void
+fuzz_rdrr(const uint8_t *data, size_t size)
+{
+    static const char *const names[] = {"shard_0.bin", "shard_1.bin"};
+    const char *dir = NULL;
+    json_t *root = json_loadb((const char *)data, size, 0, NULL);
+    const json_t *shards = json_object_get(root, "shards");
+    fuzz_file_in("manifest.json", data, size, 0, &dir);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        json_int_t n = json_integer_value(json_object_get(json_array_get(shards, i), "size"));
+        fuzz_file_in(names[i], NULL, 0, n > 0 && n < MOST_BYTES ? (size_t)n : 0, &dir);
+    }
+    json_decref(root);
+    load(dir);
+}

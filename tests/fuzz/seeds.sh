@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# seeds.sh TARGET FOLDER: what this tree has of inputs for a fuzz target, into the folder; beside tests/fuzz/corpus, which has what
+# fuzzing found.
+set -u
+export LC_ALL=C
+root=$(cd "$(dirname "$0")/../.." && pwd) target=$1
+mkdir -p "$2" && cd "$2" || exit 1
+tokenizers=$root/tests/tokenizers
+
+# The header of a safetensors file, whose length is its first eight bytes.
+header() {
+    head -c $((8 + $(od -An -tu8 -N8 "$1"))) "$1" | tail -c +9
+}
+
+# The graph of a pass test before its passes.
+graph() {
+    sed -n '/^---/q; /^#/!p' "$1"
+}
+
+case $target in
+tokenizer_json)
+    cp "$tokenizers/tekken/tekken.json" tekken
+    for name in unigram wordpiece wordpiece-cased; do
+        cp "$tokenizers/$name/tokenizer.json" "$name"
+    done
+    ;;
+tokenizer_model)
+    for name in spm-bpe spm-unigram; do
+        cp "$tokenizers/$name/tokenizer.model" "$name"
+    done
+    ;;
+tokenizer_tiktoken)
+    { echo '?[a-z]+|.' && cat "$tokenizers/tiktoken/small.tiktoken"; } >small
+    ;;
+grammar)
+    sed -nE 's/^ *\{"grammar": "(([^"\\]|\\.)*)".*/\1/p' "$root/tests/grammar/corpus.json" |
+        awk '{ gsub(/\\n/, "\n"); gsub(/\\"/, "\""); gsub(/\\\\/, "\\"); printf "%s", $0 > ("grammar-" NR) }'
+    ;;
+schema)
+    grep -oE '"schema": .*, "says"|^  [{].*[^],]' "$root/tests/grammar/corpus.json" |
+        sed -E 's/^"schema": //; s/, "says"$//' | awk '/^ *[{]/ { print $0 > ("schema-" NR) }'
+    ;;
+hf)
+    for config in "$root"/tests/golden/*/config.json; do
+        model=${config%/*}
+        { cat "$config" && printf '\0' && header "$model/model.safetensors"; } >"${model##*/}"
+    done
+    ;;
+safetensors)
+    { head -c 8 "$root/tests/golden/gpt2/model.safetensors" && header "$root/tests/golden/gpt2/model.safetensors"; } >gpt2
+    ;;
+target)
+    cp "$root"/examples/targets/*.yaml .
+    ;;
+kernel_path)
+    cp "$root"/examples/kernel-paths/*.yaml .
+    ;;
+ir | ir_interpret | ir_compile)
+    for file in "$root"/tests/passes/*.dir; do
+        { [ "$target" != ir_compile ] || printf '\002'; graph "$file"; } >"$(basename "$file" .dir)"
+    done
+    ;;
+esac
+exit 0

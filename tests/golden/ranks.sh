@@ -1,0 +1,120 @@
+# Plans in parts under mpirun: the same bits as the plan in one part, in everything that doppler-exec does; what is refused, and
+# what a rank that is lost means to a server.  The argument `whole` is the long form: every golden model, in two and three parts.
+. "$(dirname "$0")/../lib.sh"
+. "$SRC/tests/lib_ranks.sh"
+without_ranks
+tokens="1 17 200 3 90 41 5 260 77 8 9 13 250 31 2 66 54 12 100 7 3"
+
+# pair MODEL OPTION...: MODEL.1 in one part, and MODEL.2 in two.
+pair() {
+    local model=$1
+    shift
+    check "$model" "$DOPPLERC" "$SRC/tests/golden/$model" -o "$model.1" --ctx 56 --chunks 4,16 --quiet "$@" &&
+        check "$model in two parts" "$DOPPLERC" "$SRC/tests/golden/$model" -o "$model.2" --ctx 56 --chunks 4,16 --quiet --parts 2 "$@"
+}
+
+# same NAME N PLAN OPTION...: prints the same, and writes the same logits, with PLAN.1 and, in N parts, with PLAN.N.
+same() {
+    local name=$1 n=$2 plan=$3 status=0
+    shift 3
+    "$EXEC" "$plan.1" --quiet "$@" --logits one.f32 >one.out 2>one.err || status=$?
+    ranks "$n" "$EXEC" "$plan.$n" --quiet "$@" --logits parts.f32 >parts.out 2>parts.err || status=$?
+    if [ "$status" -eq 0 ] && cmp -s one.out parts.out && cmp -s one.f32 parts.f32 && [ ! -s parts.err ]; then
+        pass "$name"
+    else
+        fail "$name" "status $status: $(cat parts.err)"
+    fi
+}
+
+if [ "${1:-}" = whole ]; then
+    for folder in "$SRC"/tests/golden/*/; do
+        model=$(basename "$folder")
+        "$TOOLS/expect" tokens "$folder/expected.json" . >prompt
+        check "$model" "$DOPPLERC" "$folder" -o m.1 --quiet || continue
+        for n in 2 3; do
+            if "$DOPPLERC" "$folder" -o m.$n --quiet --parts $n 2>why; then
+                same "$model in $n parts" $n m --tokens-file prompt -n 12 --temp 0 --ignore-eos --print-ids
+            elif grep -q "layers" why; then
+                skip "$model in $n parts" "$(cat why)"
+            else
+                fail "$model in $n parts" "$(cat why)"
+            fi
+        done
+    done
+    finish
+fi
+
+pair llama --sequences 4
+same "greedy, and logits of every token" 2 llama --tokens "$tokens" -n 12 --temp 0 --ignore-eos --print-ids
+ranks 2 "$EXEC" llama.2 --quiet --tokens "$tokens" -n 8 --temp 0.9 --seed 3 --ignore-eos --print-ids --session kept >a.out
+ranks 2 "$EXEC" llama.2 --quiet --tokens "3" -n 8 --temp 0.9 --seed 3 --ignore-eos --print-ids --session kept --draft-ngram 1 >>a.out
+"$EXEC" llama.1 --quiet --tokens "$tokens" -n 8 --temp 0.9 --seed 3 --ignore-eos --print-ids --session kept1 >b.out
+"$EXEC" llama.1 --quiet --tokens "3" -n 8 --temp 0.9 --seed 3 --ignore-eos --print-ids --session kept1 --draft-ngram 1 >>b.out
+check "sampled, kept in a session, and drafted" cmp a.out b.out
+check "--bench" ranks 2 "$EXEC" --bench llama.2 -p 8 -n 4 -b 1,4 -r 1 --quiet
+check "sequences in random order" ranks 2 "$TOOLS/sequences_ranks" llama.2 120 1 2e-2 "$WORK"
+
+# States that steps replace.
+pair falcon_h1
+same "states that steps replace" 2 falcon_h1 --tokens "$tokens" -n 6 --temp 0 --ignore-eos --print-ids
+
+# refused NAME TEXT COMMAND...: one line says TEXT, and nothing is printed.
+refused() {
+    local name=$1 text=$2
+    shift 2
+    if "$@" >refused.out 2>refused.err || [ -s refused.out ] || [ "$(wc -l <refused.err)" -ne 1 ] ||
+        ! grep -qE "$text" refused.err; then
+        fail "$name" "$(cat refused.out refused.err)"
+    else
+        pass "$name"
+    fi
+}
+refused "without mpirun" "a plan in 2 parts.*mpirun -n 2" "$EXEC" llama.2 --tokens 1 -n 1
+refused "three ranks for two parts" "in 2 parts and there are 3 ranks" ranks 3 "$EXEC" llama.2 --tokens 1 -n 1
+refused "a prompt that is too long" "do not fit|tokens and the plan's context" \
+    ranks 2 "$EXEC" llama.2 --tokens "$(seq -s " " 1 70)" -n 1
+# Another rank's plan is cut short, or another one.
+mkdir here there
+cp llama.2 here/plan
+head -c 20000 llama.2 >there/plan
+each() { # COMMAND...: rank 0 runs in here, rank 1 in there
+    ranks 2 bash -c 'cd $([ "$OMPI_COMM_WORLD_RANK" = 0 ] && echo here || echo there) && exec "$@"' - "$@"
+}
+refused "a plan that is cut short on one host" "rank 1 on .*truncated" each "$EXEC" plan --tokens 1 -n 1
+cp falcon_h1.2 there/plan
+refused "another plan on one host" "rank 1 on .*another plan" each "$EXEC" plan --tokens 1 -n 1
+
+# A server whose other rank is lost answers 503 to what is in flight, and ends within 10 s with one line that says why.
+if ! command -v curl >/dev/null; then
+    skip "a server" "there is no curl"
+    finish
+fi
+check "a demo in two parts" "$DOPPLERC" "$SRC/examples/shakespeare-gemma3" -o demo.2 --ctx 256 --chunks 8 --parts 2 --target lavapipe --quiet
+serve() { # SIGNAL REGEX
+    local mpi url rank from status=0
+    ranks 2 "$EXEC" demo.2 --serve 0 >"$1.log" 2>"$1.err" &
+    mpi=$!
+    for _ in $(seq 300); do
+        url=$(sed -nE 's/^serving .* on (http:[^ ]+) .*/\1/p' "$1.log")
+        [ -z "$url" ] || break
+        sleep 0.1
+    done
+    # The last step that this request wants comes long after the signal.
+    curl -sS --max-time 20 -o "$1.answer" -w '%{http_code}' -H 'Content-Type: application/json' \
+        --data-binary '{"prompt": "ROMEO:", "max_tokens": 240, "temperature": 0, "ignore_eos": true}' \
+        "$url/v1/completions" >"$1.status" &
+    sleep 0.2
+    from=$SECONDS
+    rank=$(children "$(pgrep -P $mpi -x mpirun || echo $mpi)" | tail -n 1)
+    kill "-$1" $rank
+    wait || status=$?
+    if [ "$(cat "$1.status")" = 503 ] && grep -qE "$2" "$1.answer" && [ $((SECONDS - from)) -le 10 ] &&
+        [ "$(grep -c . "$1.err")" -eq 1 ] && grep -qE "^doppler-exec: error: $2" "$1.err"; then
+        pass "a server, SIG$1"
+    else
+        fail "a server, SIG$1" "$(cat "$1.status") after $((SECONDS - from)) s: $(cat "$1.answer" "$1.err")"
+    fi
+}
+serve KILL 'rank 1 on [^ ]+ has ended: it was killed, or crashed'
+serve STOP 'rank 1 on [^ ]+ has not answered for 6 s'
+finish
