@@ -40,7 +40,9 @@ typedef struct dop_compile_options {
     const char *tuning;                /* file of measured tiles, or NULL */
     uint32_t threads;                  /* 0: one per core */
     bool no_spirv;                     /* stop after GLSL: for --emit of earlier stages */
-    bool in_parts;                     /* the schedules are to be cut (parts.h): forms of whole ones are not made */
+    /* The graph is to be cut there between targets that differ: what crosses does not depend on them.  NULL: nowhere. */
+    const struct dop_cuts *cuts;
+    bool in_parts; /* the schedules are to be cut (parts.h): forms of whole ones are not made */
     /* Progress of the long parts, 0..1; may be NULL. */
     void (*progress)(void *user, const char *what, double done);
     void *user;
@@ -63,9 +65,10 @@ struct dop_compilation {
     dop_schedule schedules[DOP_MAX_SCHEDULES];
     dop_kernel_set kernels;
     dop_pack pack;
-    dop_type *packed_types; /* [model.weights.n] */
-    dop_type *asked_types;  /* likewise, before dop_quant_fallback */
-    const dop_cut *cut;     /* which part of a model this is; NULL: the whole */
+    dop_type *packed_types;    /* [model.weights.n] */
+    dop_type *asked_types;     /* likewise, before dop_quant_fallback */
+    const dop_cut *cut;        /* which part of a model this is; NULL: the whole */
+    uint32_t n_shared_kernels; /* of a part: its first kernels are those of the whole, which owns what they own */
 };
 
 #endif

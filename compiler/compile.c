@@ -9,11 +9,9 @@
 
 #include <string.h>
 
-static dop_status
-compile_kernels(dop_compilation *c, dop_diag *diag)
+void
+dop_compilation_drop_persistent(dop_compilation *c)
 {
-    dop_status st =
-        dop_kernel_set_compile(&c->kernels, &c->target, c->options.threads, c->options.progress, c->options.user, diag);
     for (uint32_t i = 0; i < c->n_schedules; i++) {
         dop_schedule *s = &c->schedules[i];
         if (s->persistent && c->kernels.items[s->persistent->kernel].dropped) {
@@ -21,6 +19,14 @@ compile_kernels(dop_compilation *c, dop_diag *diag)
             s->persistent_no = "its stages need more shared memory than a workgroup has";
         }
     }
+}
+
+static dop_status
+compile_kernels(dop_compilation *c, dop_diag *diag)
+{
+    dop_status st =
+        dop_kernel_set_compile(&c->kernels, &c->target, c->options.threads, c->options.progress, c->options.user, diag);
+    dop_compilation_drop_persistent(c);
     return st;
 }
 

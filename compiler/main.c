@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -351,15 +352,23 @@ ending_of(const char *file)
     return dot ? dot : "";
 }
 
+/* What --parts asks for. */
+typedef struct parts {
+    dop_cuts cuts;
+    dop_compilation *list; /* owned, [cuts.n_parts]; NULL: the plan is one */
+} parts;
+
 /* The form follows from the file's name. */
 static dop_status
-make_report(const char *file, const dop_compilation *c, dop_diag *diag, dop_buf *out)
+make_report(const char *file, const dop_compilation *c, const parts *p, dop_diag *diag, dop_buf *out)
 {
     const char *dot = ending_of(file);
     dop_report report;
     dop_status st = dop_report_make(c, diag, &report);
     if (st != DOP_OK)
         return st;
+    report.parts = p->list;
+    report.n_parts = p->list ? p->cuts.n_parts : 0;
     if (strcmp(dot, ".json") == 0)
         st = dop_report_json(&report, diag, out);
     else if (strcmp(dot, ".html") == 0)
@@ -379,7 +388,7 @@ emits_all(const cli *o)
 
 /* What is printed of one target's compilation; several are told apart by a comment line. */
 static dop_status
-print_outputs(const cli *o, const dop_compilation *c, bool several, dop_diag *diag)
+print_outputs(const cli *o, const dop_compilation *c, bool several, const parts *p, dop_diag *diag)
 {
     dop_buf text = {0};
     dop_status st = DOP_OK;
@@ -397,7 +406,7 @@ print_outputs(const cli *o, const dop_compilation *c, bool several, dop_diag *di
         st = put(NULL, &text, diag);
     dop_buf_finish(&text);
     if (st == DOP_OK && o->report) {
-        st = make_report(o->report, c, diag, &text);
+        st = make_report(o->report, c, p, diag, &text);
         st = st == DOP_OK ? put(*o->report ? o->report : NULL, &text, diag) : st;
         dop_buf_finish(&text);
     }
@@ -405,25 +414,7 @@ print_outputs(const cli *o, const dop_compilation *c, bool several, dop_diag *di
 }
 
 static dop_status
-write_parts(const cli *o, dop_compilation *c, bool external, dop_diag *diag)
-{
-    dop_cuts cuts;
-    dop_status st = dop_parts_choose(c, o->parts, o->part_memory, diag, &cuts);
-    dop_compilation *parts = st == DOP_OK ? calloc(cuts.n_parts, sizeof *parts) : NULL;
-    if (st == DOP_OK && !parts)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (st == DOP_OK)
-        st = dop_parts_cut(c, &cuts, diag, parts);
-    if (st == DOP_OK) {
-        st = dop_plan_write_parts(parts, cuts.n_parts, o->output, external, o->split, diag);
-        dop_parts_finish(parts, cuts.n_parts);
-    }
-    free(parts);
-    return st;
-}
-
-static dop_status
-write_outputs(const cli *o, dop_compilation *list, uint32_t n, dumper *d, dop_diag *diag)
+write_outputs(const cli *o, dop_compilation *list, uint32_t n, const parts *p, dumper *d, dop_diag *diag)
 {
     dop_buf text = {0};
     dop_status st = d->status;
@@ -432,7 +423,7 @@ write_outputs(const cli *o, dop_compilation *list, uint32_t n, dumper *d, dop_di
         if (o->dump_dir)
             st = dump_kernels(d, &list[i]);
         if (st == DOP_OK)
-            st = print_outputs(o, &list[i], n > 1, diag);
+            st = print_outputs(o, &list[i], n > 1, p, diag);
     }
     if (st == DOP_OK && emits_all(o)) {
         st = strcmp(o->emit, "plan") == 0 ? dop_plan_listing(list, n, diag, &text)
@@ -442,7 +433,8 @@ write_outputs(const cli *o, dop_compilation *list, uint32_t n, dumper *d, dop_di
     }
     const bool external = o->weights && strcmp(o->weights, "external") == 0;
     if (st == DOP_OK && o->output)
-        st = o->parts ? write_parts(o, &list[0], external, diag) : dop_plan_write(list, n, o->output, external, diag);
+        st = p->list ? dop_plan_write_parts(p->list, p->cuts.n_parts, o->output, external, o->split, diag)
+                     : dop_plan_write(list, n, o->output, external, diag);
     return st;
 }
 
@@ -529,7 +521,7 @@ enum { CPU_POSITIONS = 8192 };
 
 /* What was compiled for, and what may surprise.  Said when everything is written: an error stays the only line. */
 static void
-say_notes(const cli *o, const char *model, const dop_compilation *list, uint32_t n)
+say_notes(const cli *o, const char *model, const dop_compilation *list, uint32_t n, const parts *p)
 {
     const dop_checkpoint *m = &list[0].model;
     if (o->quiet)
@@ -543,6 +535,10 @@ say_notes(const cli *o, const char *model, const dop_compilation *list, uint32_t
             fprintf(stderr, "%s %s", i ? "," : "", list[i].target.name);
         fprintf(stderr, ": as --target says\n");
     }
+    for (uint32_t i = 0; p->list && i < p->cuts.n_parts; i++)
+        fprintf(stderr, "%s%s %u to %u%s",
+                i ? "," : "dopplerc: ", i ? "" : "layers of the parts:", i ? p->cuts.end[i - 1] : 0, p->cuts.end[i] - 1,
+                i + 1 == p->cuts.n_parts ? "\n" : "");
     if (m->note)
         fprintf(stderr, "dopplerc: %s: note: %s\n", model, m->note);
     if (list[0].ctx > m->arch.ctx_train) {
@@ -563,38 +559,84 @@ say_notes(const cli *o, const char *model, const dop_compilation *list, uint32_t
         fprintf(stderr, "dopplerc: %s: note: no tokenizer is here: the plan takes and gives token ids only\n", model);
 }
 
+/* For target i of n.  cuts: where it is to be cut from what is for other targets, or NULL; like: a compilation with the same
+ * sizes of steps, or NULL. */
+static dop_status
+compile_target(const dop_compile_options *common, const char *model, const dop_target *targets, uint32_t n, uint32_t i,
+               const dop_cuts *cuts, const dop_compilation *like, dumper *d, dop_compilation *out)
+{
+    dop_compile_options opt = *common;
+    opt.target = &targets[i];
+    opt.cuts = cuts;
+    for (uint32_t k = 0; k < n && !d->c->parts; k++) /* the weights of all lie where each can allocate them */
+        if (opt.max_alloc == 0 || targets[k].max_alloc < opt.max_alloc)
+            opt.max_alloc = targets[k].max_alloc;
+    if (like) {
+        opt.n_chunks = like->options.n_chunks;
+        memcpy(opt.chunks, like->options.chunks, sizeof opt.chunks);
+        opt.n_rows = like->options.n_rows;
+        memcpy(opt.rows, like->options.rows, sizeof opt.rows);
+    }
+    if (d->c->dump_dir || d->c->dumps) {
+        d->target = n > 1 ? targets[i].name : NULL;
+        opt.passes.dump = dump_pass;
+        opt.passes.user = d;
+    }
+    return dop_compile(model, &opt, d->diag, out);
+}
+
+/* Where the first compilation is cut; parts for different targets are kept apart while they are fused, so that it is made
+ * again then. */
+static dop_status
+choose_cuts(const dop_compile_options *common, const char *model, const dop_target *targets, uint32_t n, parts *p,
+            dumper *d, dop_compilation *first)
+{
+    const cli *o = d->c;
+    dop_compilation sized = {.options = first->options};
+    dop_status st = dop_parts_choose(first, o->parts, o->part_memory, d->diag, &p->cuts);
+    if (st == DOP_OK && n > 1 && n != p->cuts.n_parts)
+        st = DOP_FAIL(d->diag, DOP_E_USAGE, "--target names %u targets for %u parts: name one for all, or one for each",
+                      n, p->cuts.n_parts);
+    if (st != DOP_OK || n == 1)
+        return st;
+    sized.options = first->options;
+    dop_compilation_finish(first);
+    return compile_target(common, model, targets, n, 0, &p->cuts, &sized, d, first);
+}
+
 /* One compilation for each target, and what they make together. */
 static dop_status
 compile_targets(const cli *o, const char *model, const dop_compile_options *common, const dop_target *targets,
                 uint32_t n, const dop_inputs *inputs, dop_diag *diag)
 {
     dumper d = {.c = o, .inputs = inputs, .diag = diag};
+    parts p = {.list = NULL};
     dop_status st = DOP_OK;
     dop_compilation *list = calloc(n, sizeof *list);
     if (!list)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
-        dop_compile_options opt = *common;
-        opt.target = &targets[i];
-        for (uint32_t k = 0; k < n; k++) /* the weights of all lie where each can allocate them */
-            if (opt.max_alloc == 0 || targets[k].max_alloc < opt.max_alloc)
-                opt.max_alloc = targets[k].max_alloc;
-        if (o->dump_dir || o->dumps) {
-            d.target = n > 1 ? targets[i].name : NULL;
-            opt.passes.dump = dump_pass;
-            opt.passes.user = &d;
-        }
-        st = dop_compile(model, &opt, diag, &list[i]);
+        st = compile_target(common, model, targets, n, i, i && o->parts ? &p.cuts : NULL,
+                            i && o->parts ? &list[0] : NULL, &d, &list[i]);
+        if (i == 0 && st == DOP_OK && o->parts)
+            st = choose_cuts(common, model, targets, n, &p, &d, &list[0]);
         if (i == 0 && st == DOP_OK && list[i].tuning_stale)
             fprintf(stderr, "dopplerc: %s: note: measured %s: ignored; make it again with --tune\n", o->tuning,
                     list[i].tuning_stale);
     }
-    if (st == DOP_OK && !o->stop_after)
+    if (st == DOP_OK && !o->stop_after && !o->parts)
         st = dop_compilations_share(list, n, diag);
+    if (st == DOP_OK && o->parts && !(p.list = calloc(p.cuts.n_parts, sizeof *p.list)))
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK && o->parts)
+        st = dop_parts_make(list, n, &p.cuts, diag, p.list);
     if (st == DOP_OK)
-        st = write_outputs(o, list, n, &d, diag);
+        st = write_outputs(o, list, n, &p, &d, diag);
     if (st == DOP_OK)
-        say_notes(o, model, list, n);
+        say_notes(o, model, list, n, &p);
+    if (p.list)
+        dop_parts_finish(p.list, p.cuts.n_parts);
+    free(p.list);
     for (uint32_t i = 0; i < n; i++)
         dop_compilation_finish(&list[i]);
     free(list);
@@ -654,6 +696,8 @@ compile(const cli *o, const char *model, dop_diag *diag)
     if (st == DOP_OK) {
         ssize_t len = readlink("/proc/self/exe", exe, sizeof exe - 1);
         exe[len > 0 ? len : 0] = 0;
+        if (len <= 0) /* no /proc, as in a chroot: the name it was started by */
+            snprintf(exe, sizeof exe, "%s", (const char *)getauxval(AT_EXECFN));
         opt.exe_path = exe;
         opt.target = &targets[0];
         st = o->tune ? dop_tune(model, &opt, *o->tune ? o->tune : NULL, o->output, o->quiet ? NULL : show_line, diag)

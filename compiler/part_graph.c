@@ -3,6 +3,7 @@
  * one of a later part reads, whichever values these are: the residual stream, mostly. */
 #include "compiler/part_graph.h"
 
+#include "compiler/parts.h"
 #include "compiler/region_facts.h"
 #include "ir/region.h"
 #include "ir/text.h"
@@ -24,6 +25,22 @@ labelled_layer(const char *label, uint32_t n_layers)
         return layer < n_layers ? (uint32_t)layer : n_layers - 1;
     }
     return strcmp(label, "head") == 0 ? n_layers - 1 : *label ? 0 : NOWHERE;
+}
+
+bool
+dop_parts_divide(const dop_cuts *cuts, const dop_graph *g, const dop_region *a, const dop_region *b)
+{
+    const uint32_t n_layers = cuts->end[cuts->n_parts - 1];
+    const uint32_t x = labelled_layer(dop_region_label(g, a), n_layers),
+                   y = labelled_layer(dop_region_label(g, b), n_layers);
+    uint32_t p = 0, q = 0;
+    if (x == NOWHERE || y == NOWHERE)
+        return false;
+    while (x >= cuts->end[p])
+        p++;
+    while (y >= cuts->end[q])
+        q++;
+    return p != q;
 }
 
 static dop_status

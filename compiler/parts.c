@@ -1,6 +1,8 @@
 #include "compiler/parts.h"
 
+#include "compiler/compile.h"
 #include "compiler/part_graph.h"
+#include "compiler/persistent.h"
 #include "compiler/plan_write.h"
 
 #include <stdlib.h>
@@ -53,7 +55,7 @@ dop_parts_may_cut(dop_compilation *c, uint32_t layer, dop_diag *diag, const char
     return st;
 }
 
-/* The kernels that the part uses; the others are not written. */
+/* The kernels of the whole that the part uses; the others are not written. */
 static dop_status
 take_kernels(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
 {
@@ -70,6 +72,39 @@ take_kernels(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
             p->kernels.items[p->schedules[i].regions[r].kernel].dropped =
                 all->items[p->schedules[i].regions[r].kernel].dropped;
     return DOP_OK;
+}
+
+/* Kernels of the whole that the part has not used so far. */
+static void
+use_kernels(const dop_compilation *c, dop_compilation *p, const dop_schedule *s)
+{
+    const dop_persistent *f = s->persistent;
+    for (dop_region_id r = f ? f->n_stages + 1 : 0; f && r < s->g.n_regions; r++)
+        if (f->regions[r].kernel < c->kernels.n)
+            p->kernels.items[f->regions[r].kernel].dropped = c->kernels.items[f->regions[r].kernel].dropped;
+}
+
+/* A persistent form of decoding is the part's own: it is over the regions that the part has. */
+static dop_status
+make_persistent(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
+{
+    dop_kernel_set own = {0};
+    dop_status st = DOP_OK;
+    if (!c->target.persistent || c->options.no_spirv)
+        return DOP_OK;
+    for (uint32_t i = 0; i < p->n_schedules && st == DOP_OK; i++)
+        if (p->schedules[i].phase == DOP_PHASE_DECODE) {
+            st = dop_persistent_build(p, &p->schedules[i], diag);
+            use_kernels(c, p, &p->schedules[i]);
+        }
+    /* What that added stands behind the kernels of the whole, which are compiled. */
+    own.n = p->kernels.n - c->kernels.n;
+    own.items = p->kernels.items + c->kernels.n;
+    if (st == DOP_OK && own.n > 0)
+        st = dop_kernel_set_compile(&own, &c->target, c->options.threads, c->options.progress, c->options.user, diag);
+    if (st == DOP_OK)
+        dop_compilation_drop_persistent(p);
+    return st;
 }
 
 static dop_status
@@ -104,6 +139,7 @@ start_part(dop_compilation *c, const dop_cuts *cuts, uint32_t number, dop_compil
     memset(&p->pack, 0, sizeof p->pack);
     memset(p->schedules, 0, sizeof p->schedules);
     p->n_schedules = 0;
+    p->n_shared_kernels = c->kernels.n;
     dop_arena_init(&p->arena);
     dop_cut *cut = dop_arena_alloc(&p->arena, sizeof *cut);
     if (!cut)
@@ -120,8 +156,8 @@ start_part(dop_compilation *c, const dop_cuts *cuts, uint32_t number, dop_compil
 
 /* One schedule of all parts. */
 static dop_status
-cut_schedule(const dop_compilation *c, const dop_schedule *s, const dop_cuts *cuts, dop_compilation *parts,
-             dop_diag *diag)
+cut_schedule(const dop_compilation *c, const dop_schedule *s, const dop_cuts *cuts, uint32_t from, uint32_t to,
+             dop_compilation *parts, dop_diag *diag)
 {
     uint32_t *numbers;
     dop_crossings x;
@@ -129,7 +165,7 @@ cut_schedule(const dop_compilation *c, const dop_schedule *s, const dop_cuts *cu
     if (st == DOP_OK && x.refused)
         st = DOP_FAIL(diag, DOP_E_INPUT, "the model cannot be cut there: %s (%%%s of %s)", x.refused,
                       dop_node_at(&s->g, x.refused_at)->name, dop_schedule_name(s));
-    for (uint32_t k = 0; k < cuts->n_parts && st == DOP_OK; k++)
+    for (uint32_t k = from; k < to && st == DOP_OK; k++)
         st = dop_schedule_take_part(s, numbers, &x, k, cuts->n_parts, &parts[k].arena, diag,
                                     &parts[k].schedules[parts[k].n_schedules++]);
     dop_crossings_finish(&x);
@@ -137,20 +173,63 @@ cut_schedule(const dop_compilation *c, const dop_schedule *s, const dop_cuts *cu
     return st;
 }
 
-dop_status
-dop_parts_cut(dop_compilation *c, const dop_cuts *cuts, dop_diag *diag, dop_compilation *out_parts)
+/* The parts [from, to) of a compilation. */
+static dop_status
+cut(dop_compilation *c, const dop_cuts *cuts, uint32_t from, uint32_t to, dop_compilation *out_parts, dop_diag *diag)
 {
     dop_status st = DOP_OK;
-    memset(out_parts, 0, cuts->n_parts * sizeof *out_parts);
-    for (uint32_t k = 0; k < cuts->n_parts && st == DOP_OK; k++)
+    for (uint32_t k = from; k < to && st == DOP_OK; k++)
         st = start_part(c, cuts, k, &out_parts[k], diag);
     for (uint32_t i = 0; i < c->n_schedules && st == DOP_OK; i++)
-        st = cut_schedule(c, &c->schedules[i], cuts, out_parts, diag);
-    for (uint32_t k = 0; k < cuts->n_parts && st == DOP_OK; k++) {
+        st = cut_schedule(c, &c->schedules[i], cuts, from, to, out_parts, diag);
+    for (uint32_t k = from; k < to && st == DOP_OK; k++) {
         st = take_weights(c, &out_parts[k], diag);
         if (st == DOP_OK)
             st = take_kernels(c, &out_parts[k], diag);
+        if (st == DOP_OK)
+            st = make_persistent(c, &out_parts[k], diag);
     }
+    return st;
+}
+
+/* What a schedule of one part sends is what that of the next receives. */
+static bool
+schedules_match(const dop_schedule *a, const dop_schedule *b)
+{
+    if (strcmp(a->g.name, b->g.name) != 0 || a->n_sent != b->n_received)
+        return false;
+    for (uint32_t i = 0; i < a->n_sent; i++) {
+        const dop_node *x = dop_node_at(&a->g, a->sent[i]), *y = dop_node_at(&b->g, b->received[i]);
+        if (x->type != y->type || strcmp(x->name, y->name) != 0 || !dop_shape_equal(&x->shape, &y->shape))
+            return false;
+    }
+    return true;
+}
+
+static dop_status
+check_match(const dop_compilation *a, const dop_compilation *b, dop_diag *diag)
+{
+    bool match = a->n_schedules == b->n_schedules;
+    for (uint32_t i = 0; i < a->n_schedules && match; i++)
+        match = schedules_match(&a->schedules[i], &b->schedules[i]);
+    return match ? DOP_OK
+                 : DOP_FAIL(diag, DOP_E_INPUT,
+                            "targets %s and %s divide the model into other dispatches before layer %u, so that other "
+                            "values would cross: take one target for both parts",
+                            a->target.name, b->target.name, b->cut->first_layer);
+}
+
+dop_status
+dop_parts_make(dop_compilation *list, uint32_t n, const dop_cuts *cuts, dop_diag *diag, dop_compilation *out_parts)
+{
+    dop_status st = DOP_OK;
+    memset(out_parts, 0, cuts->n_parts * sizeof *out_parts);
+    if (n == 1)
+        st = cut(&list[0], cuts, 0, cuts->n_parts, out_parts, diag);
+    for (uint32_t k = 0; k < n && n > 1 && st == DOP_OK; k++)
+        st = cut(&list[k], cuts, k, k + 1, out_parts, diag);
+    for (uint32_t k = 1; k < cuts->n_parts && st == DOP_OK; k++)
+        st = check_match(&out_parts[k - 1], &out_parts[k], diag);
     if (st != DOP_OK)
         dop_parts_finish(out_parts, cuts->n_parts);
     return st;
@@ -160,6 +239,8 @@ void
 dop_parts_finish(dop_compilation *parts, uint32_t n)
 {
     for (uint32_t k = 0; k < n; k++) {
+        for (uint32_t i = parts[k].n_shared_kernels; i < parts[k].kernels.n; i++)
+            dop_buf_finish(&parts[k].kernels.items[i].spirv);
         free(parts[k].kernels.items);
         for (uint32_t i = 0; i < parts[k].n_schedules; i++)
             dop_fusion_log_finish(&parts[k].schedules[i].log);

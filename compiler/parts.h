@@ -29,9 +29,15 @@ dop_status dop_parts_choose(dop_compilation *c, const char *how, const char *mem
 /* May the model be cut before `layer`?  *out_why: why not, in words, in the compilation's arena; NULL: it may. */
 dop_status dop_parts_may_cut(dop_compilation *c, uint32_t layer, dop_diag *diag, const char **out_why);
 
-/* parts[cuts->n_parts]: what plan_write.h can write of each.  They use c's kernels, model and options, so c outlives
- * them, and is not changed.  Errors: a cut is not possible; nothing is to be finished then. */
-dop_status dop_parts_cut(dop_compilation *c, const dop_cuts *cuts, dop_diag *diag, dop_compilation *out_parts);
+/* Are the two regions of layers that cuts divide?  Then nothing is fused across (dop_compile_options.cuts). */
+bool dop_parts_divide(const dop_cuts *cuts, const dop_graph *g, const dop_region *a, const dop_region *b);
+
+/* parts[cuts->n_parts]: what plan_write.h can write of each.  list: one compilation of which all are parts; or one for
+ * each of them, for targets of their own, with these cuts in its options: then what crosses is the same for all.  They use
+ * its kernels, model and options, so that it outlives them, and it is not changed.  Errors: a cut is not possible; nothing
+ * is to be finished then. */
+dop_status dop_parts_make(dop_compilation *list, uint32_t n, const dop_cuts *cuts, dop_diag *diag,
+                          dop_compilation *out_parts);
 void dop_parts_finish(dop_compilation *parts, uint32_t n); /* accepts zeroed ones */
 
 #endif

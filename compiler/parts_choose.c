@@ -77,14 +77,14 @@ cost(const chooser *k, uint32_t number, uint32_t from, uint32_t to)
     return number < k->n_memory && bytes > k->memory[number] ? UINT64_MAX : time;
 }
 
-/* The division into n parts whose costliest part costs least; false: none is possible. */
-static bool
+/* The division into n parts whose costliest part costs least; out->n_parts stays 0 where none is possible. */
+static dop_status
 divide(const chooser *k, uint32_t n, dop_cuts *out)
 {
     const uint32_t l = k->n_layers;
     uint64_t *best = malloc((size_t)n * (l + 1) * sizeof *best); /* [part][layers up to its end] */
     uint32_t *from = calloc((size_t)n * (l + 1), sizeof *from);
-    bool found = false;
+    dop_status st = best && from ? DOP_OK : DOP_FAIL(k->diag, DOP_E_NOMEM, "out of memory");
     for (uint32_t p = 0; best && from && p < n; p++)
         for (uint32_t end = 0; end <= l; end++) {
             uint64_t *b = &best[p * (l + 1) + end];
@@ -102,7 +102,6 @@ divide(const chooser *k, uint32_t n, dop_cuts *out)
             }
         }
     if (n > 0 && best && from && best[(n - 1) * (l + 1) + l] != UINT64_MAX) {
-        found = true;
         out->n_parts = n;
         out->end[n - 1] = l;
         for (uint32_t p = n - 1; p > 0; p--)
@@ -110,7 +109,7 @@ divide(const chooser *k, uint32_t n, dop_cuts *out)
     }
     free(best);
     free(from);
-    return found;
+    return st;
 }
 
 /* "24GiB": a number and KiB, MiB, GiB, or GB. */
@@ -203,16 +202,17 @@ choose(chooser *k, const char *how, dop_cuts *out)
             return DOP_FAIL(k->diag, DOP_E_USAGE,
                             "--parts auto: the first device holds the whole model: compile without "
                             "--parts, or say how many there are to be");
-        for (uint32_t i = 2; i <= k->n_memory; i++)
-            if (divide(k, i, out))
-                return DOP_OK;
-        return impossible(k, k->n_memory);
+        dop_status st = DOP_OK;
+        for (uint32_t i = 2; i <= k->n_memory && st == DOP_OK && !out->n_parts; i++)
+            st = divide(k, i, out);
+        return st == DOP_OK && !out->n_parts ? impossible(k, k->n_memory) : st;
     }
     if (*end || end == how || strchr(how, '-'))
         return listed(k, how, out);
     if (n < 2 || n > DOP_MAX_PARTS)
         return DOP_FAIL(k->diag, DOP_E_USAGE, "--parts %s: from 2 to %d parts", how, DOP_MAX_PARTS);
-    return divide(k, (uint32_t)n, out) ? DOP_OK : impossible(k, (uint32_t)n);
+    dop_status st = divide(k, (uint32_t)n, out);
+    return st == DOP_OK && !out->n_parts ? impossible(k, (uint32_t)n) : st;
 }
 
 dop_status

@@ -50,6 +50,8 @@ plan_values(builder *b, const dop_flow *f)
                 b->routes[id] = DOP_MAILBOX;
             for (uint32_t k = 0; k < f->readers[id].n; k++)
                 b->routes[id] |= f->readers[id].ids[k] <= b->p->n_stages ? DOP_MAILBOX : DOP_LEAVES;
+            if (f->output[id])
+                b->routes[id] |= DOP_LEAVES;
             if (!(b->routes[id] & DOP_MAILBOX))
                 continue;
             uint64_t bytes = dop_node_bytes(g, id);
@@ -211,7 +213,8 @@ dop_status
 dop_persistent_build(dop_compilation *c, dop_schedule *s, dop_diag *diag)
 {
     const dop_graph *g = &s->g;
-    dop_region_id head = head_region(g);
+    /* A part that sends values has no head; its last region counts the run. */
+    dop_region_id head = s->n_sent > 0 ? g->n_regions - 1 : head_region(g);
     dop_flow f = {0};
     if (head <= 2 || head >= g->n_regions) {
         s->persistent_no = "nothing stands before the head";

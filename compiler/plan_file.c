@@ -45,6 +45,19 @@ pad_to(FILE *f, uint64_t *at, uint64_t target)
     return true;
 }
 
+/* Each weight is read once: what is written is forgotten, or a model larger than memory would stay there as far as it fits. */
+static void
+forget_sources(const dop_pack *p, uint64_t size, uint64_t *io_held)
+{
+    const uint64_t most = 256u << 20;
+    *io_held += size;
+    if (*io_held < most)
+        return;
+    for (uint32_t i = 0; i < p->model->weights.n_maps; i++)
+        dop_map_forget(&p->model->weights.maps[i]);
+    *io_held = 0;
+}
+
 /* Streams the packed weights; they may be far larger than memory.  f: NULL for their digest only. */
 static dop_status
 put_weights(const dop_plan_parts *parts, FILE *f, dop_diag *diag, uint64_t *out_digest)
@@ -52,7 +65,7 @@ put_weights(const dop_plan_parts *parts, FILE *f, dop_diag *diag, uint64_t *out_
     const dop_pack *p = parts->pack;
     dop_status st = DOP_OK;
     uint8_t *buf = NULL;
-    uint64_t cap = 0, at = 0, segment = 0;
+    uint64_t cap = 0, at = 0, segment = 0, held = 0;
     dop_weights_hash hash;
     if ((st = dop_weights_hash_init(&hash, diag)) != DOP_OK)
         return st;
@@ -71,7 +84,8 @@ put_weights(const dop_plan_parts *parts, FILE *f, dop_diag *diag, uint64_t *out_
                 break;
             }
         }
-        memset(buf, 0, (size_t)(start - at));
+        if (start > at)
+            memset(buf, 0, (size_t)(start - at));
         /* Rows are written past the gap, which keeps their 16-byte alignment for the table of floats. */
         uint8_t *row = malloc(x && x->size ? (size_t)x->size : 1);
         if (!row)
@@ -83,6 +97,7 @@ put_weights(const dop_plan_parts *parts, FILE *f, dop_diag *diag, uint64_t *out_
         free(row);
         if (st != DOP_OK)
             break;
+        forget_sources(p, need, &held);
         dop_weights_hash_add(&hash, buf, need);
         if (f && !put(f, buf, (size_t)need))
             st = DOP_FAIL(diag, DOP_E_IO, "cannot write the weights: %s", strerror(errno));
@@ -272,7 +287,8 @@ open_set(set_writer *w)
         const char *path = w->split ? w->names[2 * i] : w->path;
         if (i > 0 && !w->split)
             continue;
-        if ((st = dop_out_file_open(path, w->diag, &w->plans[i])) == DOP_OK && !w->plans[i].tmp)
+        st = w->split ? dop_plan_refuse_open(path, w->diag) : DOP_OK;
+        if (st == DOP_OK && (st = dop_out_file_open(path, w->diag, &w->plans[i])) == DOP_OK && !w->plans[i].tmp)
             st = DOP_FAIL_IN(w->diag, DOP_E_IO, path, "a plan in parts needs a regular file to be written to");
     }
     return st;

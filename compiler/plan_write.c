@@ -83,14 +83,15 @@ state_rows(const dop_compilation *c, dop_node_id state)
     return (uint32_t)(dop_dim_value(g, s->dim[0], 1) * dop_dim_value(g, s->dim[1], 1));
 }
 
-/* The step record and the tables of pages behind it. */
+/* The step record, and the tables of pages and the masks behind it. */
 static uint64_t
 step_bytes(const dop_compilation *c)
 {
     const dop_graph *g = &c->schedules[0].g;
     const uint32_t page = dop_graph_page(g);
     _Static_assert(sizeof(dop_step) == DOP_STEP_WORDS * sizeof(uint32_t), "kernels know where the tables are");
-    return sizeof(dop_step) + (page ? (uint64_t)g->max_q * (g->max_s / page) * sizeof(uint32_t) : 0);
+    const uint64_t words = (page ? g->max_s / page : 0) + (uint64_t)dop_div_up_u32(c->model.arch.vocab, 32);
+    return sizeof(dop_step) + g->max_q * (words * sizeof(uint32_t) + sizeof(dop_row_way));
 }
 
 /* The states of one kind, behind the n that have their places already. */
@@ -355,6 +356,7 @@ write_crossing(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
     const dop_node_id id = way == DOP_CROSSING_SENT ? s->sent[i] : s->received[i];
     const dop_node *n = dop_node_at(&s->g, id);
     const bool here = n->op == DOP_OP_received; /* also what is passed on */
+    _Static_assert((int)DOP_PLAN_F32 == (int)DOP_TYPE_f32, "the runtime knows this number");
     const uint32_t at = here ? find_crossing(s->received, s->n_received, id) : i;
     dop_plan_crossing row = {.schedule = (uint32_t)(w->parts.sec[DOP_SEC_SCHEDULES].size / sizeof(dop_plan_schedule)),
                              .way = way,
@@ -417,7 +419,7 @@ write_persistent(dop_plan_writer *w, const dop_target_rows *t, const dop_schedul
                              .n_dispatches = s->g.n_regions - p->n_stages,
                              .n_body = s->g.n_regions - p->n_stages,
                              .logits_slot = w->slot_result,
-                             .greedy = DOP_PICKS_NEXT,
+                             .greedy = is_inner(t->c) ? DOP_PICKS_NONE : DOP_PICKS_NEXT,
                              .ordering = DOP_ORDER_PERSISTENT,
                              .n_stages = p->n_stages,
                              .table_slot = t->slot_table};
@@ -442,6 +444,7 @@ write_persistent(dop_plan_writer *w, const dop_target_rows *t, const dop_schedul
         stage.kernel = p->kernel;
         write_dispatch(w, t, s, r, &stage, p->forms[r].function, &p->forms[r]);
     }
+    write_crossings(w, t, s);
     dop_buf_append(&w->parts.sec[DOP_SEC_SCHEDULES], &row, sizeof row);
     dop_graph_print(&s->g, &w->parts.sec[DOP_SEC_IR]);
 }
@@ -505,7 +508,7 @@ static void
 write_target(dop_plan_writer *w, dop_target_rows *t)
 {
     const dop_compilation *c = t->c;
-    dop_plan_profile profile = {.name = dop_plan_writer_string(w, c->target.name), .subgroup = 0};
+    dop_plan_profile profile = {.name = dop_plan_writer_string(w, c->target.name), .draws = !c->target.cpu};
     t->kernels = calloc(c->kernels.n ? c->kernels.n : 1, sizeof *t->kernels);
     if (!t->kernels)
         dop_plan_writer_no_memory(w);

@@ -380,8 +380,8 @@ make_schedule(maker *m)
     measure_unfused(m);
 }
 
-static uint64_t
-bytes_of_states(const dop_graph *g)
+uint64_t
+dop_report_state_bytes(const dop_graph *g)
 {
     uint64_t n = 0;
     for (dop_node_id id = 1; id < g->n_nodes; id++)
@@ -409,7 +409,7 @@ dop_report_make(const dop_compilation *c, dop_diag *diag, dop_report *out_report
         make_schedule(&m);
         st = m.status;
         if (i == 0)
-            r->caches = bytes_of_states(&s->g);
+            r->caches = dop_report_state_bytes(&s->g);
         if (s->placement.scratch > r->activations)
             r->activations = s->placement.scratch;
         uint64_t result = s->g.n_outs ? dop_node_bytes(&s->g, s->g.outs[0]) : 0;

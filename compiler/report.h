@@ -88,7 +88,25 @@ typedef struct dop_report {
     dop_report_weights_row *weights_rows; /* most bytes first */
     uint32_t n_schedules;
     dop_report_schedule schedules[DOP_MAX_SCHEDULES];
+    const dop_compilation *parts; /* that the plan is cut into (parts.h); set by the caller after dop_report_make */
+    uint32_t n_parts;             /* 0: it is one */
 } dop_report;
+
+/* report_parts.c: one part. */
+typedef struct dop_report_part {
+    uint32_t first_layer, end_layer;
+    const char *target;
+    uint64_t weights, caches, activations; /* bytes of device memory */
+    double read, written;                  /* bytes for a token, with DOP_REPORT_DEPTH cached positions */
+    double floor_us;                       /* these bytes over the target's bandwidth */
+    uint64_t sent;                         /* bytes that the next part gets of a token; 0: it is the last */
+} dop_report_part;
+
+dop_report_part dop_report_part_of(const dop_compilation *part);
+uint64_t dop_report_state_bytes(const dop_graph *g);
+/* For the text and the JSON: a table, a list. */
+void dop_report_parts_text(const dop_report *r, dop_buf *out);
+void dop_report_parts_json(const dop_report *r, void *json_object);
 
 dop_status dop_report_make(const dop_compilation *c, dop_diag *diag, dop_report *out_report);
 void dop_report_finish(dop_report *r); /* accepts a zeroed one */
@@ -106,7 +124,7 @@ void dop_report_text(const dop_report *r, dop_buf *out);
  *   kernel_path         name, or null
  *   distinct_kernels    of the whole plan
  *   memory              {weights, caches, activations, results, kernels}: bytes
- *   weights             [{stored, packed, asked, columns (0 unless asked is not packed), count, bytes, how}]
+ *   weights             [{stored, packed, asked, columns (null unless asked is not packed), count, bytes, how}]
  *   schedules           [{name, tokens, dispatches_per_layer, dispatches_outside, distinct_kernels,
  *                         persistent (a sentence; absent where a target does not ask for it),
  *                         before, after: {dispatches, barriers, bytes_read, bytes_written, activation_bytes},
@@ -116,6 +134,8 @@ void dop_report_text(const dop_report *r, dop_buf *out);
  *                         refusals: [{producer, consumer, from, to (labels of regions), reason, reasons, count,
  *                                    bytes}],
  *                         viability: [{producer, consumer, why, fused, refused, reasons {code: count}}]}]
+ *   parts               of a plan in parts: [{layers [first, last], target, weights, caches, activations (bytes of memory),
+ *                       bytes_read, bytes_written, floor_us, bytes_sent}]
  *   reasons             {code: text} */
 dop_status dop_report_json(const dop_report *r, dop_diag *diag, dop_buf *out);
 

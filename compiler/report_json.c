@@ -157,7 +157,7 @@ weights(const dop_report *r)
         json_object_set_new(o, "stored", w->stored ? json_string(dop_type_of(w->stored)->name) : json_null());
         json_object_set_new(o, "packed", json_string(dop_type_of(w->packed)->name));
         json_object_set_new(o, "asked", json_string(dop_type_of(w->asked)->name));
-        json_object_set_new(o, "columns", integer(w->cols));
+        json_object_set_new(o, "columns", w->cols ? integer(w->cols) : json_null());
         json_object_set_new(o, "count", integer(w->count));
         json_object_set_new(o, "experts", integer(w->experts));
         json_object_set_new(o, "bytes", integer(w->bytes));
@@ -207,6 +207,7 @@ dop_report_json(const dop_report *r, dop_diag *diag, dop_buf *out)
     for (uint32_t i = 0; i < r->n_schedules; i++)
         json_array_append_new(list, schedule(&r->schedules[i]));
     json_object_set_new(o, "schedules", list);
+    dop_report_parts_json(r, o);
     x = json_object();
     for (int i = 1; i < DOP_REASON_COUNT; i++)
         json_object_set_new(x, dop_reason_code((dop_reason)i), json_string(dop_reason_text((dop_reason)i)));

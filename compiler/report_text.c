@@ -122,6 +122,7 @@ dop_report_text(const dop_report *r, dop_buf *out)
                    bytes((double)r->kernels, f, sizeof f));
     dop_buf_printf(out, "traffic is counted with %u cached positions; floors at %.4g GB/s\n", DOP_REPORT_DEPTH,
                    c->target.bandwidth / 1e9);
+    dop_report_parts_text(r, out);
     put_weights(r, out);
     for (uint32_t i = 0; i < r->n_schedules; i++) {
         const dop_report_schedule *s = &r->schedules[i];

@@ -1,6 +1,7 @@
 #include "compiler/schedule.h"
 
 #include "compiler/compilation.h"
+#include "compiler/parts.h"
 #include "compiler/persistent.h"
 #include "compiler/region_facts.h"
 #include "passes/region.h"
@@ -123,13 +124,14 @@ dop_passes_skip_fusion(dop_pass_options *o)
 typedef struct path_in_phase {
     dop_kernel_path *path;
     dop_phase phase;
+    const dop_cuts *cuts;
 } path_in_phase;
 
 static bool
 keep_apart(void *user, const dop_graph *g, const dop_region *a, const dop_region *b)
 {
     const path_in_phase *x = user;
-    return dop_kernel_path_apart(x->path, x->phase, g, a, b);
+    return (x->cuts && dop_parts_divide(x->cuts, g, a, b)) || dop_kernel_path_apart(x->path, x->phase, g, a, b);
 }
 
 static dop_type
@@ -157,11 +159,11 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     dop_pass_options passes = c->options.passes;
     if (dop_kernel_path_unfused(&c->path, phase))
         dop_passes_skip_fusion(&passes);
-    else if (dop_kernel_path_has_apart(&c->path, phase))
+    else if (c->options.cuts || dop_kernel_path_has_apart(&c->path, phase))
         cx.keep_apart = keep_apart;
     if (dop_kernel_path_has_expand(&c->path, phase))
         cx.expand = expand;
-    cx.user = &(path_in_phase){&c->path, phase};
+    cx.user = &(path_in_phase){&c->path, phase, c->options.cuts};
     s->g.name = dop_arena_printf(&c->arena, "%s%u", s->g.name, s->g.max_t); /* as dop_plan_schedule_name has it */
     if (!s->g.name)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
@@ -177,7 +179,8 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     st = count_body(&s->g, diag, &s->n_body);
     if (st == DOP_OK)
         st = generate_kernels(c, s, diag);
-    if (st == DOP_OK && phase == DOP_PHASE_DECODE && c->target.persistent && !c->options.in_parts)
+    if (st == DOP_OK && phase == DOP_PHASE_DECODE && c->target.persistent &&
+        !c->options.in_parts) /* those of parts.c */
         st = dop_persistent_build(c, s, diag);
     return st == DOP_OK ? dop_pack_add_graph(&c->pack, &s->g, diag) : st;
 }

@@ -279,15 +279,13 @@ emit_elementwise(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     return temp(e, width, expand(e, node, srcs));
 }
 
-/* The cosine or sine of a rotary pair's angle: k is the column of the cosine in the table.  Where the table has rows for the low
+/* The cosine or sine of a rotary pair's angle, which stand in columns k and s of the table.  Where the table has rows for the low
  * and the high parts of positions, that of their sum. */
 static const char *
-emit_angle(dop_emit *e, dop_node_id node, const char *pos, const char *k, bool sine, uint32_t width)
+emit_angle(dop_emit *e, dop_node_id node, const char *pos, const char *k, const char *s, bool sine, uint32_t width)
 {
     const dop_node_id table = dop_node_at(e->g, node)->src[2];
-    const uint32_t half = (uint32_t)dop_node_i(e->g, node, DOP_A_dims) / 2,
-                   low = (uint32_t)dop_node_i(e->g, node, DOP_A_low);
-    const char *s = dop_emit_str(e, "(%s + %uu)", k, half);
+    const uint32_t low = (uint32_t)dop_node_i(e->g, node, DOP_A_low);
     if (low == 0)
         return dop_emit_value(e, table, (dop_index){pos, sine ? s : k}, width);
     const char *rows[2] = {dop_emit_str(e, "(%s %% %uu)", pos, low),
@@ -327,14 +325,17 @@ emit_rope(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     if (inter && width == 4) {
         /* pairs lie side by side: (x0 x1)(x2 x3) are rotated by two angles */
         const char *k0 = dop_emit_str(e, "(%s / 2u)", i), *k1 = dop_emit_str(e, "(%s / 2u + 1u)", i);
-        const char *c0 = emit_angle(e, node, pos, k0, false, 1), *c1 = emit_angle(e, node, pos, k1, false, 1);
-        const char *s0 = emit_angle(e, node, pos, k0, true, 1), *s1 = emit_angle(e, node, pos, k1, true, 1);
+        const char *h0 = dop_emit_str(e, "(%s / 2u + %uu)", i, half),
+                   *h1 = dop_emit_str(e, "(%s / 2u + %uu)", i, half + 1);
+        const char *c0 = emit_angle(e, node, pos, k0, h0, false, 1), *c1 = emit_angle(e, node, pos, k1, h1, false, 1);
+        const char *s0 = emit_angle(e, node, pos, k0, h0, true, 1), *s1 = emit_angle(e, node, pos, k1, h1, true, 1);
         dop_emit_line(e, "%s = %s * vec4(%s, %s, %s, %s) + vec4(-%s.y, %s.x, -%s.w, %s.z) * vec4(%s, %s, %s, %s);", out,
                       x, c0, c0, c1, c1, x, x, x, x, s0, s0, s1, s1);
     } else {
         const char *k = inter ? dop_emit_str(e, "(%s / 2u)", i) : dop_emit_str(e, "(%s %% %uu)", i, half);
-        cs = emit_angle(e, node, pos, k, false, width);
-        sn = emit_angle(e, node, pos, k, true, width);
+        const char *h = dop_emit_str(e, "(%s + %uu)", k, half);
+        cs = emit_angle(e, node, pos, k, h, false, width);
+        sn = emit_angle(e, node, pos, k, h, true, width);
         const char *first = inter ? dop_emit_str(e, "%s %% 2u == 0u", i) : dop_emit_str(e, "%s < %uu", i, half);
         const char *d = dop_emit_str(e, "c%u", e->n_temps++);
         uint32_t step = inter ? 1 : half;

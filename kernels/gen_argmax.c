@@ -1,21 +1,79 @@
 /* Arg-max of the logits: alone, as partial results, or merging partial results; the last step of a greedy token also
- * advances the step record. */
+ * advances the step record.
+ *
+ * A row that is flagged in the step record is picked among the columns of a mask (dop_step of runtime/plan_format.h).  Partial
+ * results are of all columns: where they are merged, such a row's logits are read again.  Or the row asks for a draw: kernels for
+ * CPU devices have none, because there the host has the logits already and is quicker. */
 #include "kernels/gen.h"
 
+/* The largest of the columns [first, end); the kernel that picks takes those that the row's mask leaves. */
 static void
-scan_row(dop_gen *gen, dop_node_id x, const char *first, const char *end, dop_buf *scan)
+scan_row(dop_gen *gen, dop_node_id x, const char *first, const char *end, bool picks, dop_buf *scan)
 {
     dop_emit *e = &gen->e;
     bool tokens = dop_node_per_token(e->g, x) && e->g->max_t > 1;
     dop_buf_printf(scan, "    for (uint c = %s + gl_LocalInvocationIndex; c < %s; c += WG) {\n", first, end);
     dop_emit_scope(e, scan, "        ");
+    if (picks) /* beside the logit, which it would otherwise be waited for after */
+        dop_emit_line(e, "uint may = masked ? U32(%s).v[mask + c / 32u] : 0xffffffffu;", dop_emit_step(e));
     const char *v = dop_emit_value(e, x, (dop_index){tokens ? "t" : "0u", "c"}, 1);
     dop_emit_line(e, "float logit = dop_logit(%s);", v);
-    dop_emit_line(e, "if (logit > best) {");
+    /* What is not finite is found whether it may be picked or not. */
+    dop_emit_line(e, picks ? "if (logit > best && ((may >> c %% 32u & 1u) != 0u || logit > 3.4e38)) {"
+                           : "if (logit > best) {");
     dop_emit_line(e, "    best = logit;");
     dop_emit_line(e, "    at = c;");
     dop_emit_line(e, "}");
     dop_buf_puts(scan, "    }\n");
+}
+
+/* Words of the step record before the masks. */
+static uint32_t
+masks_at(const dop_graph *g)
+{
+    const uint32_t page = dop_graph_page(g);
+    return DOP_STEP_WORDS + (page ? g->max_q * (g->max_s / page) : 0);
+}
+
+/* What the step record says of the row that is picked from. */
+static void
+find_mask(dop_emit *e, bool each, uint32_t cols, dop_buf *scan)
+{
+    const dop_graph *g = e->g;
+    const char *s = dop_emit_step(e), *n = dop_emit_n_tokens(e);
+    if (each)
+        dop_buf_printf(scan, "    if (t >= %s)\n        return;\n", n);
+    dop_buf_printf(scan,
+                   "    Row row = %s.rows[%s];\n"
+                   "    bool masked = (row.flags & 1u) != 0u;\n"
+                   "    uint mask = %uu + row.sequence * %uu;\n",
+                   s, each ? "t" : dop_emit_str(e, "%s - 1u", n), masks_at(g), dop_div_up_u32(cols, 32));
+}
+
+/* What a draw needs beside: any column of the row, and the call, for rows that ask for one. */
+static void
+put_draw(dop_gen *gen, dop_node_id x, dop_buf *decls, dop_buf *draw)
+{
+    dop_emit *e = &gen->e;
+    const dop_graph *g = e->g;
+    const uint32_t cols = dop_node_cols(g, x);
+    const char *s = dop_emit_step(e);
+    bool tokens = dop_node_per_token(g, x) && g->max_t > 1;
+    dop_buf_printf(decls,
+                   "#define DOP_COLUMNS %uu\nuint dop_t, dop_mask;\nbool dop_masked;\n"
+                   "// A logit of the row; very small: its column may not be picked.\n"
+                   "float dop_column(uint c)\n{\n"
+                   "    uint may = dop_masked ? U32(%s).v[dop_mask + c / 32u] : 0xffffffffu;\n",
+                   cols, s);
+    dop_emit_scope(e, decls, "    ");
+    dop_emit_line(e, "return (may >> c %% 32u & 1u) != 0u ? %s : -3.4e38;",
+                  dop_emit_value(e, x, (dop_index){tokens ? "dop_t" : "0u", "c"}, 1));
+    dop_buf_puts(decls, "}\n");
+    dop_buf_printf(draw,
+                   "    if ((row.flags & 2u) != 0u) {\n"
+                   "        dop_t = t;\n        dop_mask = mask;\n        dop_masked = masked;\n"
+                   "        dop_draw(U32(%s), %uu + row.sequence * 8u, row.position);\n    }\n",
+                   s, masks_at(g) + g->max_q * dop_div_up_u32(cols, 32));
 }
 
 /* One pick moves the step on: its id is the token of the next one. */
@@ -29,7 +87,7 @@ store_pick(dop_emit *e, dop_buf *store)
                    "        at = best > 3.4e38 ? 0xffffffffu : at;\n"
                    "        %s.ids[%s.n_out %% 4096u] = at;\n        %s.n_out += 1u;\n"
                    "        Row last = %s.rows[%s.n_rows - 1u];\n"
-                   "        %s.rows[0] = Row(at, last.position + 1u, last.sequence, 0u);\n"
+                   "        %s.rows[0] = Row(at, last.position + 1u, last.sequence, last.flags);\n"
                    "        %s.n_rows = 1u;\n",
                    s, s, s, s, s, s, s);
     /* The step is complete: what it made of the states that it replaces is current from now on. */
@@ -46,6 +104,12 @@ picks_each(const dop_graph *g, dop_node_id id)
     return dop_node_at(g, id)->shape.dim[0].sym == DOP_SYM_T && g->max_t > 1;
 }
 
+static bool
+draws(const dop_target *t, dop_op op)
+{
+    return !t->cpu && op != DOP_OP_argmax_part;
+}
+
 static dop_status
 emit(dop_gen *gen)
 {
@@ -54,12 +118,14 @@ emit(dop_gen *gen)
     dop_node_id id = e->r->outs[e->r->n_outs - 1];
     const dop_node *n = dop_node_at(g, id);
     dop_keys keys = {0};
-    dop_buf scan = {0}, store = {0};
+    dop_buf scan = {0}, store = {0}, decls = {0}, draw = {0};
     const bool each = picks_each(g, id);
     uint32_t cols = dop_node_cols(g, n->src[0]);
     gen->grid[0] = gen->grid[1] = gen->grid[2] = 1;
     if (n->op == DOP_OP_argmax_merge) {
         const char *a = dop_emit_arg(e, n->src[0], false);
+        dop_node_id x = dop_node_at(g, n->src[0])->src[0];
+        find_mask(e, false, dop_node_cols(g, x), &scan);
         dop_buf_printf(&scan,
                        "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG) {\n"
                        "        float v = dop_ld1_f32(%s, i * 2u);\n"
@@ -68,15 +134,21 @@ emit(dop_gen *gen)
                        "            best = v;\n"
                        "            at = w;\n"
                        "        }\n"
-                       "    }\n",
+                       "    }\n"
+                       "    if (masked) {\n"
+                       "    best = -3.4e38;\n"
+                       "    at = 0xffffffffu;\n",
                        cols / 2, a, a);
+        scan_row(gen, x, "0u", dop_emit_str(e, "%uu", dop_node_cols(g, x)), true, &scan);
+        dop_buf_puts(&scan, "    }\n");
     } else if (n->op == DOP_OP_argmax_part) {
         uint32_t parts = (uint32_t)dop_node_i(g, id, DOP_A_parts), chunk = dop_div_up_u32(cols, parts);
         gen->grid[0] = parts;
         scan_row(gen, n->src[0], dop_emit_str(e, "part * %uu", chunk),
-                 dop_emit_str(e, "min((part + 1u) * %uu, %uu)", chunk, cols), &scan);
+                 dop_emit_str(e, "min((part + 1u) * %uu, %uu)", chunk, cols), false, &scan);
     } else {
-        scan_row(gen, n->src[0], "0u", dop_emit_str(e, "%uu", cols), &scan);
+        find_mask(e, each, cols, &scan);
+        scan_row(gen, n->src[0], "0u", dop_emit_str(e, "%uu", cols), true, &scan);
     }
     if (n->op == DOP_OP_argmax_part) {
         const char *a = dop_emit_arg(e, id, true);
@@ -86,31 +158,40 @@ emit(dop_gen *gen)
                        a, a);
     } else if (each) {
         gen->grid[1] = g->max_t;
-        dop_buf_printf(&store, "        if (t < %s)\n            %s.ids[t] = best > 3.4e38 ? 0xffffffffu : at;\n",
-                       dop_emit_n_tokens(e), dop_emit_step(e));
+        dop_buf_printf(&store, "        %s.ids[t] = best > 3.4e38 ? 0xffffffffu : at;\n", dop_emit_step(e));
     } else {
         store_pick(e, &store);
     }
-    dop_keys_set(&keys, "DECLS", "");
+    const dop_node_id x = n->op == DOP_OP_argmax_merge ? dop_node_at(g, n->src[0])->src[0] : n->src[0];
+    if (draws(e->target, n->op))
+        put_draw(gen, x, &decls, &draw);
+    dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
+    dop_keys_set(&keys, "DRAW", draw.data ? draw.data : "");
     dop_keys_set(&keys, "SCAN", scan.data ? scan.data : "");
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");
     dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "argmax.glsl", &keys, &gen->main) : e->status;
     dop_buf_finish(&scan);
     dop_buf_finish(&store);
+    dop_buf_finish(&decls);
+    dop_buf_finish(&draw);
     return st;
 }
 
 static uint32_t
 shared_bytes(dop_gen *gen)
 {
-    return gen->choice->tile.wg * 8;
+    const dop_emit *e = &gen->e;
+    const dop_op op = dop_node_at(e->g, e->r->outs[e->r->n_outs - 1])->op;
+    return gen->choice->tile.wg * (draws(e->target, op) ? 16 : 8);
 }
 
 /* A row of logits is one workgroup's: of as many invocations as there may be. */
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {
-    if (picks_each(s->g, s->r->outs[s->r->n_outs - 1]) && !s->t->cpu)
+    dop_node_id id = s->r->outs[s->r->n_outs - 1];
+    bool row = picks_each(s->g, id) || dop_node_at(s->g, id)->op == DOP_OP_argmax_merge;
+    if (row && !s->t->cpu)
         tile->wg = s->t->max_workgroup >= 1024 ? 1024 : dop_pow2_floor(s->t->max_workgroup);
 }
 

@@ -1,5 +1,5 @@
-/* canon: merge equal nodes and drop those that change nothing (scale by 1, offset by 0, reshape to the same shape, cast
- * to the same type), so that later passes see each value once.  Runs first, on a graph without regions. */
+/* canon: merge equal nodes and drop those that change nothing, their type neither (scale by 1, offset by 0, reshape to the
+ * same shape, cast to the same type), so that later passes see each value once.  Runs first, on a graph without regions. */
 #include "passes/rewrite.h"
 
 #include <string.h>
@@ -27,9 +27,9 @@ is_neutral(const dop_graph *g, dop_node_id id)
     const dop_node *s = n->n_srcs ? dop_node_at(g, n->src[0]) : NULL;
     switch (n->op) {
     case DOP_OP_scale:
-        return dop_node_f(g, id, DOP_A_by) == 1.0;
+        return dop_node_f(g, id, DOP_A_by) == 1.0 && n->type == s->type;
     case DOP_OP_offset:
-        return dop_node_f(g, id, DOP_A_by) == 0.0;
+        return dop_node_f(g, id, DOP_A_by) == 0.0 && n->type == s->type;
     case DOP_OP_reshape:
         return dop_shape_equal(&n->shape, &s->shape);
     case DOP_OP_cast:

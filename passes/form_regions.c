@@ -31,6 +31,7 @@ template_for(const dop_graph *g, dop_node_id id)
 dop_status
 dop_pass_form_regions(dop_pass_ctx *cx, dop_graph *g, bool *changed)
 {
+    const uint64_t before = dop_graph_hash(g); /* there may be regions, and nothing that needs one */
     g->n_regions = 1;
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
         dop_region_id r;
@@ -42,10 +43,10 @@ dop_pass_form_regions(dop_pass_ctx *cx, dop_graph *g, bool *changed)
         dop_status st = dop_graph_add_region(g, template_for(g, id), &id, 1, &id, 1, cx->diag, &r);
         if (st != DOP_OK)
             return st;
-        *changed = true;
     }
     dop_flow f = {0};
     dop_status st = dop_flow_start(g, cx->diag, &f);
     dop_flow_finish(&f);
+    *changed = dop_graph_hash(g) != before;
     return st;
 }

@@ -87,6 +87,13 @@ error:
 }
 
 void
+dop_map_forget(const dop_map *map)
+{
+    if (map->data)
+        (void)madvise((void *)(uintptr_t)map->data, (size_t)map->size, MADV_DONTNEED); /* it only saves memory */
+}
+
+void
 dop_map_close(dop_map *map)
 {
     if (map->data)

@@ -56,6 +56,8 @@ typedef struct dop_map {
 
 dop_status dop_map_open(const char *path, dop_diag *diag, dop_map *out_map);
 void dop_map_close(dop_map *map); /* accepts a zeroed one */
+/* What was read of the file need not stay in memory: pages come back from the file when they are read again. */
+void dop_map_forget(const dop_map *map);
 
 /* A growable byte buffer that doubles as a string builder: data is always 0-terminated once anything was appended.
  * An allocation failure sets `failed` and later appends do nothing; check once at the end. */

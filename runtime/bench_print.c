@@ -172,7 +172,10 @@ dop_bench_csv(const dop_bench *bench, dop_buf *out)
             csv_text(t->name, out);
             dop_buf_printf(out, "%llu,%llu,%u,%u,%u,%u,", (unsigned long long)p->weights_bytes,
                            (unsigned long long)p->bytes_per_token, t->n_prompt, t->n_gen, t->depth, b->rounds);
-            dop_buf_printf(out, "%.6g,%.6g,%.6g,", r->mean, r->stddev, r->median);
+            dop_buf_printf(out, "%.6g,", r->mean);
+            if (b->rounds > 1) /* one says nothing of a spread */
+                dop_buf_printf(out, "%.6g", r->stddev);
+            dop_buf_printf(out, ",%.6g,", r->median);
             csv_known(r->gbps, out);
             csv_known(r->floor_share, out);
             dop_buf_printf(out, "%.6g,%.6g,%.6g,", r->ratio, r->ratio_min, r->ratio_max);
@@ -220,9 +223,10 @@ row_json(const dop_bench *b, size_t plan, size_t test)
     json_t *samples = json_array();
     for (uint32_t i = 0; i < b->rounds; i++)
         json_array_append_new(samples, json_real((t->n_prompt + t->n_gen) * 1e3 / r->ms[i]));
-    return json_pack("{s:I, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:o, s:o, s:f, s:f, s:f, s:o}", "plan", (json_int_t)plan,
+    return json_pack("{s:I, s:s, s:I, s:I, s:I, s:f, s:o, s:f, s:o, s:o, s:f, s:f, s:f, s:o}", "plan", (json_int_t)plan,
                      "test", t->name, "nPrompt", (json_int_t)t->n_prompt, "nGen", (json_int_t)t->n_gen, "depth",
-                     (json_int_t)t->depth, "mean", r->mean, "stddev", r->stddev, "median", r->median, "GBps",
+                     (json_int_t)t->depth, "mean", r->mean, "stddev",
+                     b->rounds > 1 ? json_real(r->stddev) : json_null(), "median", r->median, "GBps",
                      json_known(r->gbps), "floorShare", json_known(r->floor_share), "ratio", r->ratio, "ratioMin",
                      r->ratio_min, "ratioMax", r->ratio_max, "samples", samples);
 }

@@ -241,13 +241,20 @@ check_all(checker *k, dop_diag *diag)
     return st;
 }
 
-dop_status
-dop_mode_check(dop_cli *cli, dop_diag *diag)
+/* Of a plan, or of one of its n parts. */
+static dop_status
+check_part(void *user, const dop_plan *plan, uint32_t n, uint32_t part, dop_diag *diag)
 {
     checker k = {0};
+    dop_open_options o;
     dop_arena_init(&k.arena);
-    dop_sequence *none; /* cases write the model's memory themselves */
-    dop_status st = dop_cli_open(cli, diag, &k.model, &none);
+    dop_status st = dop_cli_open_options(user, diag, &o);
+    o.parts = plan->part ? plan->part->n_parts : 0;
+    o.part = plan->part ? plan->part->number : 0;
+    if (st == DOP_OK && n > 1)
+        printf("part %u of %u\n", part, n);
+    if (st == DOP_OK) /* without a sequence: cases write the model's memory themselves */
+        st = dop_model_open(((const dop_cli *)user)->plans.items[0], &o, diag, &k.model);
     if (st != DOP_OK)
         goto error;
     k.plan = &k.model->plan;
@@ -271,4 +278,10 @@ error:
     dop_model_close(k.model);
     dop_arena_finish(&k.arena);
     return st;
+}
+
+dop_status
+dop_mode_check(dop_cli *cli, dop_diag *diag)
+{
+    return dop_cli_each_part(cli, check_part, cli, diag);
 }

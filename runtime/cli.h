@@ -85,6 +85,11 @@ dop_mode_fn dop_mode_serve; /* cli_serve.c */
 dop_status dop_cli_choose(const dop_option *table, size_t n, const dop_cli *cli, const dop_cli *unset, dop_diag *diag,
                           dop_mode_fn **out_mode);
 
+/* cli_info.c */
+/* Calls fn for the plan of the command line, or for each of its parts in turn: number i of n, 1 where it is one plan. */
+typedef dop_status dop_part_fn(void *user, const dop_plan *plan, uint32_t n, uint32_t i, dop_diag *diag);
+dop_status dop_cli_each_part(const dop_cli *cli, dop_part_fn *fn, void *user, dop_diag *diag);
+
 /* cli_common.c */
 /* The one plan of the command line. */
 dop_status dop_cli_plan(const dop_cli *cli, dop_diag *diag, const char **out_path);

@@ -102,6 +102,18 @@ dop_generation_feed(dop_generation *gen, const uint32_t *ids, size_t n, dop_diag
     return st == DOP_OK ? dop_sequence_feed(gen->sequence, ids + found, n - found, diag) : st;
 }
 
+dop_status
+dop_generation_constrain(dop_generation *gen, dop_diag *diag)
+{
+    if (!gen->shaper)
+        return DOP_OK;
+    const uint32_t *mask = dop_shaper_mask(gen->shaper, diag);
+    dop_status st = mask ? dop_sequence_set_mask(gen->sequence, mask, diag) : diag->code;
+    if (st == DOP_E_INPUT)
+        return DOP_FAIL(diag, DOP_E_INPUT, "no token of the vocabulary goes on with what the shape wants next");
+    return st;
+}
+
 static double
 waited(const dop_generation *g)
 {
@@ -131,7 +143,9 @@ dop_generate(dop_generation *gen, uint32_t n, dop_diag *diag)
             g->stop_reason = "interrupt";
             break;
         }
-        if ((st = dop_sequence_next(g->sequence, diag, &id)) != DOP_OK)
+        if ((st = dop_generation_constrain(g, diag)) != DOP_OK ||
+            (st = dop_sequence_next(g->sequence, diag, &id)) != DOP_OK ||
+            (g->shaper && (st = dop_shaper_accept(g->shaper, id, diag)) != DOP_OK))
             break;
         g->times[g->ids.count] = dop_now_ms();
         g->waited_ms[g->ids.count > 0] = g->waited_ms[1] = waited(g);

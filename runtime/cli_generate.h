@@ -5,6 +5,8 @@
 #include "runtime/cli.h"
 #include "runtime/cli_output.h"
 
+#include <doppler/shape.h>
+
 #include <signal.h>
 
 typedef struct dop_generation {
@@ -16,7 +18,8 @@ typedef struct dop_generation {
     dop_sampling sampling;
     dop_texts stops; /* owned list: --stop and those of the chat format */
     bool ignore_eos;
-    bool streams;                             /* text goes to stdout as it comes */
+    bool streams;       /* text goes to stdout as it comes */
+    dop_shaper *shaper; /* what may be picked, on the device; NULL: everything, or a sampler of its own sees to it */
     const volatile sig_atomic_t *interrupted; /* generation ends when it is not 0; NULL: nobody interrupts */
 
     /* of the last dop_generate */
@@ -32,6 +35,8 @@ dop_status dop_generation_open(dop_cli *cli, const char *needed_for, dop_diag *d
 void dop_generation_finish(dop_generation *gen); /* accepts a zeroed one */
 /* Feeds n tokens; at the beginning of a sequence, what of them is cached already is reused. */
 dop_status dop_generation_feed(dop_generation *gen, const uint32_t *ids, size_t n, dop_diag *diag);
+/* The next pick is one that the shaper allows, where there is one. */
+dop_status dop_generation_constrain(dop_generation *gen, dop_diag *diag);
 /* Takes up to n tokens after what was fed. */
 dop_status dop_generate(dop_generation *gen, uint32_t n, dop_diag *diag);
 

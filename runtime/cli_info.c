@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 dop_status
 dop_mode_list_devices(dop_cli *cli, dop_diag *diag)
@@ -24,18 +25,44 @@ dop_mode_list_devices(dop_cli *cli, dop_diag *diag)
 }
 
 dop_status
-dop_mode_disasm(dop_cli *cli, dop_diag *diag)
+dop_cli_each_part(const dop_cli *cli, dop_part_fn *fn, void *user, dop_diag *diag)
 {
     const char *path;
     dop_plan plan;
-    dop_buf text = {0};
     dop_status st = dop_cli_plan(cli, diag, &path);
-    if (st != DOP_OK || (st = dop_plan_open(path, diag, &plan)) != DOP_OK)
+    if (st != DOP_OK)
         return st;
-    dop_plan_disasm(&plan, &text);
-    st = text.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(text.data, text.size, diag);
+    /* The file of one part is a plan by itself. */
+    const uint32_t n = access(path, F_OK) != 0 || dop_plan_is_set(path) ? dop_plan_count_parts(path) : 1;
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
+        st = dop_plan_open_part(path, n > 1 ? n : 0, i, diag, &plan);
+        if (st != DOP_OK)
+            return st;
+        st = fn(user, &plan, n, i, diag);
+        dop_plan_close(&plan);
+    }
+    return st;
+}
+
+static dop_status
+disasm_part(void *user, const dop_plan *plan, uint32_t n, uint32_t i, dop_diag *diag)
+{
+    dop_buf *text = user;
+    (void)diag;
+    if (n > 1)
+        dop_buf_printf(text, "part %u of %u\n", i, n);
+    dop_plan_disasm(plan, text);
+    return DOP_OK;
+}
+
+dop_status
+dop_mode_disasm(dop_cli *cli, dop_diag *diag)
+{
+    dop_buf text = {0};
+    dop_status st = dop_cli_each_part(cli, disasm_part, &text, diag);
+    if (st == DOP_OK)
+        st = text.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(text.data, text.size, diag);
     dop_buf_finish(&text);
-    dop_plan_close(&plan);
     return st;
 }
 
@@ -89,9 +116,35 @@ count_schedule(const dop_plan *plan, const dop_plan_schedule *s, schedule_facts 
 }
 
 enum { N_SLOT_KINDS = DOP_SLOT_SENT + 1 };
-static const char *const slot_names[] = {"?",       "weights", "cache",     "activations", "step record",
-                                         "results", "merges",  "mailboxes", "stages",      "received",
-                                         "sent"};
+static const char *const slot_names[] = {"?",      "weights",   "cache",  "activations", "step record", "results",
+                                         "merges", "mailboxes", "stages", "received",    "sent"};
+
+/* Of a part: which one it is, and what crosses for a token. */
+static void
+info_crossings(const dop_plan *plan, dop_buf *out)
+{
+    const dop_plan_part *p = plan->part;
+    if (!p)
+        return;
+    dop_buf_printf(out, "%-11s %u of %u: layers %u to %u of %u; set %016llx\n", "part", p->number, p->n_parts,
+                   p->first_layer, p->end_layer - 1, plan->model->n_layers, (unsigned long long)p->set);
+    for (uint32_t way = DOP_CROSSING_RECEIVED; way <= DOP_CROSSING_SENT; way++) {
+        uint64_t bytes = 0;
+        dop_buf names = {0};
+        for (uint32_t i = 0; i < plan->n_crossings; i++) {
+            const dop_plan_crossing *x = &plan->crossings[i];
+            const dop_plan_schedule *s = &plan->schedules[x->schedule];
+            if (x->way != way || s->kind != DOP_SCHED_DECODE || s->ordering != DOP_ORDER_BARRIERS)
+                continue;
+            bytes += x->row_bytes;
+            dop_buf_printf(&names, " %s", dop_plan_string(plan, x->name));
+        }
+        if (names.size)
+            dop_buf_printf(out, "%-11s%s: %llu bytes a token\n", way == DOP_CROSSING_SENT ? "sends" : "receives",
+                           names.data, (unsigned long long)bytes);
+        dop_buf_finish(&names);
+    }
+}
 
 static void
 info_schedules(const dop_plan *plan, dop_buf *out)
@@ -158,7 +211,7 @@ info_memory(const dop_plan *plan, dop_buf *out)
         uint64_t bytes[N_SLOT_KINDS];
         out->failed = !slot_bytes(plan, p, bytes) || out->failed;
         dop_buf_printf(out, "%-11s", p ? "" : "memory");
-        for (uint32_t kind = DOP_SLOT_WEIGHTS; kind < N_SLOT_KINDS; kind++)
+        for (uint32_t kind = DOP_SLOT_WEIGHTS; kind < N_SLOT_KINDS && (kind <= DOP_SLOT_TABLE || plan->part); kind++)
             dop_buf_printf(out, "%s %s %.2f MiB", kind > 1 ? "," : "", slot_names[kind],
                            (double)bytes[kind] / (1 << 20));
         if (plan->n_profiles > 1)
@@ -185,6 +238,7 @@ info_text(const dop_plan *plan, dop_buf *out)
     dop_buf_puts(out, "\n");
     dop_buf_printf(out, "%-11s format %u, %llu bytes, digest %016llx\n", "plan", DOP_PLAN_VERSION,
                    (unsigned long long)plan->size, (unsigned long long)plan->digest);
+    info_crossings(plan, out);
     if (path[0])
         dop_buf_printf(out, "%-11s %s\n", "kernel path", path);
     for (uint32_t i = 0; i < plan->n_profiles; i++) {
@@ -219,7 +273,8 @@ info_json(const dop_plan *plan)
         json_t *memory = json_object();
         dop_buf needs = {0};
         if (slot_bytes(plan, i, bytes))
-            for (uint32_t kind = DOP_SLOT_WEIGHTS; kind < N_SLOT_KINDS; kind++)
+            for (uint32_t kind = DOP_SLOT_WEIGHTS; kind < N_SLOT_KINDS && (kind <= DOP_SLOT_TABLE || plan->part);
+                 kind++)
                 json_object_set_new(memory, slot_names[kind], json_integer((json_int_t)bytes[kind]));
         dop_caps_names(p->caps, &needs);
         json_array_append_new(targets,
@@ -250,6 +305,14 @@ info_json(const dop_plan *plan)
                      (json_int_t)m->n_layers, "vocabulary", (json_int_t)m->vocab, "context", (json_int_t)m->ctx,
                      "planBytes", (json_int_t)plan->size, "digest", digest, "kernels", (json_int_t)plan->n_kernels,
                      "targets", targets, "schedules", schedules);
+    const dop_plan_part *part = plan->part;
+    char set[17];
+    snprintf(set, sizeof set, "%016llx", (unsigned long long)(part ? part->set : 0));
+    if (root && part)
+        json_object_set_new(root, "part",
+                            json_pack("{s:I, s:I, s:I, s:I, s:s}", "number", (json_int_t)part->number, "parts",
+                                      (json_int_t)part->n_parts, "firstLayer", (json_int_t)part->first_layer,
+                                      "endLayer", (json_int_t)part->end_layer, "set", set));
     json_t *card = plan->card ? json_loadb(plan->card, (size_t)plan->card_size, 0, NULL) : NULL;
     if (root && card)
         json_object_set(root, "card", card);
@@ -257,29 +320,45 @@ info_json(const dop_plan *plan)
     return root;
 }
 
+typedef struct info {
+    dop_buf text;
+    json_t *root; /* of the plan; of a plan in parts an object that lists them.  NULL: text is wanted */
+} info;
+
+static dop_status
+info_part(void *user, const dop_plan *plan, uint32_t n, uint32_t i, dop_diag *diag)
+{
+    info *x = user;
+    (void)diag;
+    if (!x->root) {
+        dop_buf_puts(&x->text, i ? "\n" : "");
+        info_text(plan, &x->text);
+        return DOP_OK;
+    }
+    json_t *one = info_json(plan);
+    if (n == 1)
+        x->text.failed = json_object_update_new(x->root, one) != 0;
+    else if (json_array_append_new(json_object_get(x->root, "parts"), one) != 0)
+        x->text.failed = true;
+    return DOP_OK;
+}
+
 dop_status
 dop_mode_info(dop_cli *cli, dop_diag *diag)
 {
-    const char *path;
-    dop_plan plan;
-    dop_buf text = {0};
-    dop_status st = dop_cli_plan(cli, diag, &path);
-    if (st != DOP_OK || (st = dop_plan_open(path, diag, &plan)) != DOP_OK)
-        return st;
-    if (cli->json) {
-        json_t *root = info_json(&plan);
-        char *dump = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
-        if (dump)
-            dop_buf_printf(&text, "%s\n", dump);
-        else
-            text.failed = true;
-        free(dump);
-        json_decref(root);
-    } else {
-        info_text(&plan, &text);
-    }
-    st = text.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(text.data, text.size, diag);
-    dop_buf_finish(&text);
-    dop_plan_close(&plan);
+    info x = {.root = cli->json ? json_pack("{s:[]}", "parts") : NULL};
+    dop_status st = cli->json && !x.root ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
+                                         : dop_cli_each_part(cli, info_part, &x, diag);
+    if (x.root && json_array_size(json_object_get(x.root, "parts")) == 0)
+        json_object_del(x.root, "parts");
+    char *dump = st == DOP_OK && x.root ? json_dumps(x.root, JSON_INDENT(2)) : NULL;
+    if (dump)
+        dop_buf_printf(&x.text, "%s\n", dump);
+    if (st == DOP_OK)
+        st = x.text.failed || (x.root && !dump) ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory")
+                                                : dop_cli_print(x.text.data, x.text.size, diag);
+    free(dump);
+    json_decref(x.root);
+    dop_buf_finish(&x.text);
     return st;
 }

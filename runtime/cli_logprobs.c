@@ -1,6 +1,5 @@
 #include "runtime/cli_logprobs.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,33 +28,6 @@ dop_logprobs_finish(dop_logprobs *logprobs)
     memset(logprobs, 0, sizeof *logprobs);
 }
 
-/* Of a softmax: the logarithm of its denominator. */
-static double
-log_of_sum(const float *logits, uint32_t n)
-{
-    double most = -HUGE_VAL, sum = 0;
-    for (uint32_t i = 0; i < n; i++)
-        most = (double)logits[i] > most ? (double)logits[i] : most;
-    for (uint32_t i = 0; i < n; i++)
-        sum += exp((double)logits[i] - most);
-    return most + log(sum);
-}
-
-/* The l->n likeliest, sorted; of equals the lower id first. */
-static void
-find_best(dop_logprobs *l, const float *logits, uint32_t vocab)
-{
-    uint32_t n = 0;
-    for (uint32_t id = 0; id < vocab; id++) {
-        if (n == l->n && (n == 0 || logits[id] <= logits[l->best[n - 1]]))
-            continue;
-        uint32_t at = n < l->n ? n++ : n - 1;
-        for (; at > 0 && logits[l->best[at - 1]] < logits[id]; at--)
-            l->best[at] = l->best[at - 1];
-        l->best[at] = id;
-    }
-}
-
 static json_t *
 entry(uint32_t id, const float *logits, double sum)
 {
@@ -68,8 +40,8 @@ dop_logprobs_pick(void *user, const float *logits, uint32_t vocab, const uint32_
 {
     dop_logprobs *l = user;
     *out_id = dop_sampler_pick(&l->sampler, logits, tokens, n_tokens);
-    double sum = log_of_sum(logits, vocab);
-    find_best(l, logits, vocab);
+    double sum = dop_logits_log_sum(logits, vocab);
+    dop_logits_top(logits, vocab, l->n, l->best);
     json_t *pick = entry(*out_id, logits, sum), *top = json_array();
     bool good = pick && top;
     for (uint32_t i = 0; i < l->n && good; i++)

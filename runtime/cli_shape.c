@@ -31,8 +31,12 @@ dop_cli_shape_start(const dop_cli *cli, dop_generation *gen, dop_diag *diag, dop
     }
     if (st == DOP_OK)
         st = dop_shaper_create(s->shape, &gen->sampling, diag, &s->shaper);
-    if (st == DOP_OK)
+    if (st == DOP_OK && dop_sampling_is_greedy(&gen->sampling)) {
+        gen->shaper = s->shaper;
+        st = dop_generation_constrain(gen, diag);
+    } else if (st == DOP_OK) {
         dop_sequence_set_sampler(gen->sequence, dop_shaper_pick, s->shaper);
+    }
     dop_buf_finish(&file);
     return st;
 }

@@ -119,6 +119,10 @@ struct dop_sequence {
     void *pick_user;
     const float *logits;        /* of the last fed token, for the host to pick from; NULL: none */
     dop_speculator *speculator; /* owned; NULL: none */
+    bool drawn;                 /* by the device, of the last row of the step that is being made */
+    bool masked;          /* picks are among the ids of `mask`; it stays for the next comparison when they are not */
+    uint32_t *mask;       /* owned, [(vocab + 31) / 32], as the device has it; NULL: there never was one */
+    float *masked_logits; /* owned, [vocab], where there is a mask */
 };
 
 /* step.c, and step_rows.c for what doppler.h has of steps */
@@ -191,6 +195,18 @@ void dop_sequence_picked(dop_sequence *sequence);
 dop_status dop_sequence_next_plain(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id);
 /* A pick, not part of the sequence yet, by a step of one token whose logits the host has. */
 dop_status dop_sequence_pick_on_host(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id);
+
+/* sequence_mask.c */
+/* DOP_ROW_* of a row that is picked from. */
+static inline uint32_t
+dop_sequence_row_flags(const dop_sequence *sequence)
+{
+    return (sequence->masked && !sequence->model->ranks ? DOP_ROW_MASKED : 0u) | (sequence->drawn ? DOP_ROW_DRAWN : 0u);
+}
+/* The logits, or with a mask a copy where those of other ids are -infinity, valid until the next call. */
+const float *dop_sequence_masked(dop_sequence *sequence, const float *logits);
+/* The largest logit that the mask allows, the lowest id among equals; UINT32_MAX: one of all logits is not finite. */
+uint32_t dop_sequence_largest(const dop_sequence *sequence, const float *logits);
 
 /* sequence_states.c */
 /* Positions below `end` are about to be written. */

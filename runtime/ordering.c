@@ -1,7 +1,7 @@
 /* Which decode schedule to take, the one ordered by barriers or one ordered in another way, and the way back when that
  * does not work out.  All do the same, so that steps of any may follow one another; the mailboxes and their parity only stay
  * in step with each other because every run of a schedule is a whole one. */
-#include "runtime/model.h"
+#include "runtime/part.h"
 
 #include <math.h>
 
@@ -152,7 +152,8 @@ dop_model_choose_ordering(dop_model *model, dop_ordering wanted, dop_diag *diag)
 {
     dop_model *m = model;
     uint32_t order = wanted > DOP_ORDERING_BARRIERS ? wanted - DOP_ORDERING_BARRIERS : DOP_ORDER_BARRIERS;
-    if (!m->plan.schedules[m->decode[DOP_ORDER_BARRIERS]].greedy) /* not the same but for the ordering */
+    if (!m->plan.schedules[m->decode[DOP_ORDER_BARRIERS]].greedy &&
+        !dop_part_is_inner(m)) /* not the same but for the ordering */
         for (uint32_t o = DOP_ORDER_BARRIERS + 1; o < DOP_N_ORDERS; o++)
             m->decode[o] = UINT32_MAX;
     if (m->decode[order] == UINT32_MAX)

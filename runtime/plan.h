@@ -57,8 +57,12 @@ uint64_t dop_plan_result_bytes(const dop_plan *plan, const dop_plan_schedule *sc
 
 /* Pages of a sequence that fills its context; 0: states are in one piece. */
 uint32_t dop_plan_sequence_pages(const dop_plan *plan);
-/* Bytes of the step record, tables of pages included. */
+/* Bytes of the step record, tables of pages and masks included. */
 uint64_t dop_plan_step_bytes(const dop_plan *plan);
+/* Bytes from the step record to the mask of the sequence at a place. */
+uint64_t dop_plan_mask_offset(const dop_plan *plan, uint32_t place);
+/* ... and to its dop_row_way. */
+uint64_t dop_plan_way_offset(const dop_plan *plan, uint32_t place);
 
 /* Maps and checks a plan and the sizes of its external weight files.  While it is open the file has a shared lock, by
  * which who writes plans knows not to touch it; where the file system has no locks it goes without. */
@@ -98,6 +102,8 @@ dop_status dop_plan_find_part(dop_plan *plan, uint32_t n_parts, uint32_t part, d
 dop_status dop_plan_is_part(const dop_plan *plan, uint32_t n_parts, uint32_t part, dop_diag *diag);
 /* Parts of the plan whose file or files have this name, without opening it: 1 where there is none, or none that can be read. */
 uint32_t dop_plan_count_parts(const char *path);
+/* Does a file of this name begin as one of several parts does? */
+bool dop_plan_is_set(const char *path);
 /* The error of a plan in parts that somebody wants to run alone. */
 dop_status dop_plan_wants_ranks(const char *path, uint32_t n_parts, dop_diag *diag);
 /* Rows of parts that are none, or are not as plan_format.h says. */

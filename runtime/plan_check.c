@@ -328,8 +328,9 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
         return DAMAGED("schedule %u has kind %u, profile %u, greedy %u", i, s->kind, s->profile, s->greedy);
     if (s->ordering >= DOP_N_ORDERS)
         return DAMAGED("schedule %u has ordering %u", i, s->ordering);
-    /* Only the arg-max of a decode schedule counts persistent runs. */
-    if (s->ordering != DOP_ORDER_BARRIERS && (s->kind != DOP_SCHED_DECODE || s->greedy != DOP_PICKS_NEXT))
+    /* Only the last dispatch of a decode schedule counts persistent runs. */
+    const bool inner = s->logits_slot == DOP_PLAN_NO_SLOT && plan->part && plan->part->number + 1 < plan->part->n_parts;
+    if (s->ordering != DOP_ORDER_BARRIERS && (s->kind != DOP_SCHED_DECODE || (s->greedy != DOP_PICKS_NEXT && !inner)))
         return DAMAGED("schedule %u is ordered by %s and no greedy decode", i, dop_plan_ordering_name(s->ordering));
     if ((s->n_stages > 0) != (s->ordering == DOP_ORDER_PERSISTENT) ||
         !range_ok(s->first_stage, s->n_stages, plan->n_dispatches))
@@ -353,7 +354,7 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
         s->n_body > s->n_dispatches)
         return DAMAGED("schedule %u has dispatches %u..+%u of %u, %u without the head", i, s->first_dispatch,
                        s->n_dispatches, plan->n_dispatches, s->n_body);
-    if (s->logits_slot == DOP_PLAN_NO_SLOT && plan->part && plan->part->number + 1 < plan->part->n_parts)
+    if (inner)
         return s->greedy == DOP_PICKS_NONE ? check_needs(plan, s, diag)
                                            : DAMAGED("schedule %u picks and has no logits", i);
     if (s->logits_slot >= plan->n_slots || plan->slots[s->logits_slot].kind != DOP_SLOT_RESULT)
@@ -410,7 +411,7 @@ check_states(const dop_plan *plan, dop_diag *diag)
         uint64_t one, all, copies = replaces ? 2 : 1;
         if (s->rows == 0 || (replaces && s->rows != 1) || !is_multiple_of_4(s->offset) || s->row_bytes == 0 ||
             !is_multiple_of_4(s->row_bytes) || !is_multiple_of_4(s->sequence_stride) ||
-            !is_multiple_of_4(s->copy_stride))
+            !is_multiple_of_4(s->copy_stride) || (!replaces && s->copy_stride > 0))
             return DAMAGED("state %s has %u rows of %llu bytes", dop_plan_string(plan, s->name), s->rows,
                            (unsigned long long)s->row_bytes);
         if (s->paged > 1 || (s->paged && !pool_ok(plan, s)))

@@ -100,6 +100,7 @@ typedef struct dop_plan_profile {
     uint32_t max_workgroup; /* largest use, invocations */
     uint32_t matrix;        /* shape of products on matrix units that kernels with coop_nv or coop_khr use: M, N << 8,
                                K << 16; f16 factors, f32 sums, one subgroup; 0: no such kernels */
+    uint32_t draws;         /* 1: kernels that pick draw rows with DOP_ROW_DRAWN */
 } dop_plan_profile;
 
 typedef struct dop_plan_kernel {
@@ -281,11 +282,12 @@ typedef struct dop_plan_part {
 /* A value of a schedule that this part receives or sends, at most DOP_PART_MAX_VALUES each way; those that a part sends are
  * those that the next one receives, in the same order.  A value that is passed on is sent from where it was received. */
 enum { DOP_CROSSING_RECEIVED = 1, DOP_CROSSING_SENT };
+enum { DOP_PLAN_F32 = 1 }; /* row of ir/types.def */
 typedef struct dop_plan_crossing {
     uint32_t schedule; /* row of DOP_SEC_SCHEDULES */
     uint32_t way;      /* DOP_CROSSING_* */
     uint32_t name;     /* string: of the IR */
-    uint32_t type;     /* row of ir/types.def */
+    uint32_t type;     /* row of ir/types.def; DOP_PLAN_F32, ... */
     uint32_t slot;     /* of kind RECEIVED or SENT; row t of the step at offset + t * row_bytes */
     uint32_t one_row;  /* 1: there is one row, whatever the step has; else there is one for each */
     uint64_t offset;   /* bytes into the slot */
@@ -320,8 +322,8 @@ typedef struct dop_plan_set_row {
  * nor store anything for them.  Rows may stand in any order of position, except that a row sees what the rows of this
  * step write to its sequence's caches at its own position and before.  The last row is the one whose logits a schedule
  * with one row of logits gives.
- * The kernel that picks an id makes the next step's table: rows[0] is that id, in the sequence of the last row, one
- * position behind it, and n_rows is 1.
+ * The kernel that picks an id makes the next step's table: rows[0] is that id, in the sequence of the last row and with its
+ * flags, one position behind it, and n_rows is 1.
  *
  * State of kind replace has two copies, of which `parity` says for each sequence which one is current.  A step reads
  * the current one and writes the other; it changes nothing that was there before, so that it can be run again, or not
@@ -336,15 +338,33 @@ typedef struct dop_plan_set_row {
 /*
  * Where caches lie in pages, the slot goes on behind the record with a table for each sequence: [n_sequences][ctx / page]
  * numbers of pages.  A number is that of a page in every state that is paged.  Entries of positions that no row of the step
- * writes or reads may be anything below n_pages; the host changes no entry that a step under way uses. */
+ * writes or reads may be anything below n_pages; the host changes no entry that a step under way uses.
+ *
+ * Behind those tables stands a mask for each sequence, [n_sequences][(vocab + 31) / 32] words with a bit for each id, the lowest
+ * bit first.  The pick of a row with DOP_ROW_MASKED is the largest logit among the ids whose bits are set in its sequence's mask.
+ *
+ * Behind the masks stands a dop_row_way for each sequence.  The pick of a row with DOP_ROW_DRAWN, which profiles with `draws` know, is
+ * drawn that way, among the ids of its mask where it has one. */
 enum { DOP_STEP_MAX_ROWS = 4096, DOP_STEP_RING = 4096, DOP_STEP_MAX_SEQUENCES = 64 };
 enum { DOP_STEP_STALLED = 1 /* a wait for a value ran out: see DOP_ORDER_PERSISTENT */ };
+enum { DOP_ROW_MASKED = 1, DOP_ROW_DRAWN = 2 };
 typedef struct dop_row {
     uint32_t token;    /* id, below the vocabulary */
     uint32_t position; /* in its sequence, below ctx */
     uint32_t sequence; /* 0 in plans for one sequence */
-    uint32_t flags;    /* 0: none are defined yet */
+    uint32_t flags;    /* DOP_ROW_*, of the pick that a schedule makes of this row */
 } dop_row;
+
+/* Of the softmax of the logits: top-k first, top-p of what that leaves, then those that min-p times the largest leaves; from these
+ * one is drawn with the logits divided by the temperature.  What is drawn depends on the seed, the row's position and the ids. */
+typedef struct dop_row_way {
+    float by;       /* 1 / temperature */
+    float least;    /* log(min_p), or a large negative number */
+    float top_p;    /* 1: all */
+    uint32_t top_k; /* 0: all */
+    uint32_t seed[2];
+    uint32_t reserved[2];
+} dop_row_way;
 
 typedef struct dop_step {
     uint32_t n_rows; /* valid rows of this step: 1 .. max_rows of the schedule */

@@ -22,7 +22,22 @@ dop_plan_sequence_pages(const dop_plan *plan)
 uint64_t
 dop_plan_step_bytes(const dop_plan *plan)
 {
-    return sizeof(dop_step) + (uint64_t)plan->model->n_sequences * dop_plan_sequence_pages(plan) * sizeof(uint32_t);
+    return dop_plan_way_offset(plan, plan->model->n_sequences);
+}
+
+uint64_t
+dop_plan_way_offset(const dop_plan *plan, uint32_t place)
+{
+    return dop_plan_mask_offset(plan, plan->model->n_sequences) + place * sizeof(dop_row_way);
+}
+
+uint64_t
+dop_plan_mask_offset(const dop_plan *plan, uint32_t place)
+{
+    const dop_plan_model *m = plan->model;
+    return sizeof(dop_step) +
+           ((uint64_t)m->n_sequences * dop_plan_sequence_pages(plan) + (uint64_t)place * dop_div_up_u32(m->vocab, 32)) *
+               sizeof(uint32_t);
 }
 
 uint32_t

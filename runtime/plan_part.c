@@ -70,6 +70,17 @@ dop_plan_set_check(const void *bytes, uint64_t size, const char *path, dop_diag 
     return st;
 }
 
+bool
+dop_plan_is_set(const char *path)
+{
+    char magic[sizeof DOP_PLAN_SET_MAGIC - 1];
+    FILE *f = fopen(path, "rb");
+    const bool set = f && fread(magic, sizeof magic, 1, f) == 1 && memcmp(magic, DOP_PLAN_SET_MAGIC, sizeof magic) == 0;
+    if (f)
+        fclose(f);
+    return set;
+}
+
 /* What the row says that a plan of one part has for it. */
 static uint32_t
 count_in_part(FILE *f, const dop_plan_header *h)

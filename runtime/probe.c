@@ -8,8 +8,11 @@
  * A few pseudo-random rows are decoded by barriers and in the other ordering, each from the same states, and their logits
  * compared.  They may be further apart than the same sums in another order would be by nothing.  How far that is, the
  * plan says itself: a schedule of several rows computes the same logits by other kernels.  Twice the distance between
- * those and decoding by barriers is allowed, and a little more because two kernels may happen to sum alike. */
-#include "runtime/model.h"
+ * those and decoding by barriers is allowed, and a little more because two kernels may happen to sum alike.
+ *
+ * A part of a model that makes no logits is judged by what it sends, and a part that receives something gets pseudo-random
+ * numbers. */
+#include "runtime/part.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -32,20 +35,89 @@ typedef struct prober {
     uint32_t pos; /* of the first row */
     uint32_t schedules[3];
     uint32_t rows[STEPS];
-    float *logits[3]; /* [STEPS][vocab] by schedule: barriers, the other ordering, several rows; one allocation */
+    size_t cols;      /* of a row of logits, or of what is sent */
+    float *logits[3]; /* [STEPS][cols] by schedule: barriers, the other ordering, several rows; one allocation */
 } prober;
 
 enum { BARRIERS, OTHER, SEVERAL };
+
+static uint32_t
+xorshift(uint32_t *x)
+{
+    *x ^= *x << 13;
+    *x ^= *x >> 17;
+    *x ^= *x << 5;
+    return *x;
+}
+
+/* The crossings of schedule `which`, one after the other from row `from` of the plan's on. */
+static const dop_plan_crossing *
+next_crossing(const prober *p, uint32_t which, uint32_t way, uint32_t *io_from)
+{
+    const dop_plan *plan = &p->m->plan;
+    while (*io_from < plan->n_crossings) {
+        const dop_plan_crossing *x = &plan->crossings[(*io_from)++];
+        if (x->schedule == p->schedules[which] && x->way == way)
+            return x;
+    }
+    return NULL;
+}
+
+/* Values of a row that are f32 and sent. */
+static size_t
+sent_cols(const prober *p)
+{
+    const dop_plan_crossing *x;
+    size_t n = 0;
+    for (uint32_t at = 0; (x = next_crossing(p, BARRIERS, DOP_CROSSING_SENT, &at));)
+        n += x->type == DOP_PLAN_F32 ? x->row_bytes / sizeof(float) : 0;
+    return n;
+}
+
+/* Row `first` of the probe and those after it, as an earlier part might have made them.  Indices are 0. */
+static void
+receive(prober *p, uint32_t which, uint32_t first, uint32_t n_rows)
+{
+    const dop_plan_crossing *x;
+    for (uint32_t at = 0; (x = next_crossing(p, which, DOP_CROSSING_RECEIVED, &at));) {
+        uint8_t *slot = dop_memory_host(&p->memory, x->slot);
+        for (uint32_t r = 0; r < (x->one_row ? 1 : n_rows); r++) {
+            uint32_t seed = 0x9e3779b9u + 977u * (x->one_row ? first + n_rows - 1 : first + r);
+            float *row = (float *)(void *)(slot + x->offset + r * x->row_bytes);
+            memset(row, 0, x->row_bytes);
+            for (size_t i = 0; x->type == DOP_PLAN_F32 && i < x->row_bytes / sizeof *row; i++)
+                row[i] = (float)(int32_t)xorshift(&seed) * 0x1p-31f;
+        }
+    }
+}
+
+/* The logits of the last of n rows, or what is sent of it. */
+static void
+keep(prober *p, uint32_t which, uint32_t n_rows, float *out)
+{
+    const dop_plan_crossing *x;
+    if (!dop_part_is_inner(p->m)) {
+        memcpy(out, dop_replay_logits(&p->replay, p->schedules[which]), p->cols * sizeof *out);
+        return;
+    }
+    for (uint32_t at = 0; (x = next_crossing(p, which, DOP_CROSSING_SENT, &at));) {
+        const uint8_t *slot = dop_memory_host(&p->memory, x->slot);
+        const size_t n = x->type == DOP_PLAN_F32 ? x->row_bytes / sizeof(float) : 0;
+        memcpy(out, slot + x->offset + (x->one_row ? 0 : n_rows - 1) * x->row_bytes, n * sizeof(float));
+        out += n;
+    }
+}
 
 static dop_status
 prober_init(prober *p)
 {
     dop_model *m = p->m;
     const dop_plan *plan = &m->plan;
-    size_t n = (size_t)STEPS * plan->model->vocab;
+    p->cols = dop_part_is_inner(m) ? sent_cols(p) : plan->model->vocab;
+    size_t n = (size_t)STEPS * p->cols;
     uint32_t x = 0x9e3779b9u;
     dop_status st = dop_used_init(plan, p->diag, &p->used);
-    p->logits[0] = calloc(3 * n, sizeof(float));
+    p->logits[0] = calloc(3 * n + 1, sizeof(float));
     if (st == DOP_OK && !p->logits[0])
         st = DOP_FAIL(p->diag, DOP_E_NOMEM, "out of memory");
     if (st != DOP_OK)
@@ -57,12 +129,8 @@ prober_init(prober *p)
             dop_model_mark(plan, p->schedules[i], &p->used);
         }
     }
-    for (uint32_t i = 0; i < STEPS; i++) { /* xorshift */
-        x ^= x << 13;
-        x ^= x >> 17;
-        x ^= x << 5;
-        p->rows[i] = x % plan->model->vocab;
-    }
+    for (uint32_t i = 0; i < STEPS; i++)
+        p->rows[i] = xorshift(&x) % plan->model->vocab;
     const dop_memory_use use = {p->used.slots, p->used.schedules, m->memory.shared ? DOP_SHARING_ON : DOP_SHARING_OFF,
                                 p->pos + STEPS};
     uint64_t allocations = m->device.allocations;
@@ -108,12 +176,14 @@ run(prober *p, uint32_t which, uint32_t first, uint32_t n_rows, uint32_t parity,
 {
     volatile dop_step *step = dop_replay_step(&p->replay);
     uint32_t before = step->n_out;
+    const uint32_t picks = p->m->plan.schedules[p->schedules[which]].greedy == DOP_PICKS_NEXT ? n : 0;
     uint64_t ticket;
+    receive(p, which, first, n_rows);
     dop_replay_write_step(&p->replay, p->rows + first, n_rows, p->pos + first, parity);
     dop_status st = dop_replay_submit(&p->replay, p->schedules[which], form, n, p->diag, &ticket);
     if (st == DOP_OK)
         st = dop_replay_wait(&p->replay, ticket, p->diag);
-    *out_stalled = which == OTHER && ((step->flags & DOP_STEP_STALLED) || step->n_out - before != n);
+    *out_stalled = which == OTHER && ((step->flags & DOP_STEP_STALLED) || step->n_out - before != picks);
     return st;
 }
 
@@ -121,7 +191,6 @@ run(prober *p, uint32_t which, uint32_t first, uint32_t n_rows, uint32_t parity,
 static dop_status
 collect(prober *p, uint32_t which, bool *out_stalled)
 {
-    size_t vocab = p->m->plan.model->vocab;
     dop_status st = restore(p);
     *out_stalled = false;
     for (uint32_t i = 0; i < STEPS && st == DOP_OK && !*out_stalled; i++) {
@@ -130,8 +199,7 @@ collect(prober *p, uint32_t which, bool *out_stalled)
         uint32_t first = which == SEVERAL ? 0 : i, n = i + 1 - first, parity = p->m->parity[0] ^ (first & 1u);
         st = run(p, which, first, n, parity, DOP_FORM_READ, 1, out_stalled);
         if (st == DOP_OK)
-            memcpy(p->logits[which] + i * vocab, dop_replay_logits(&p->replay, p->schedules[which]),
-                   vocab * sizeof(float));
+            keep(p, which, n, p->logits[which] + i * p->cols);
     }
     return st;
 }
@@ -141,18 +209,18 @@ collect(prober *p, uint32_t which, bool *out_stalled)
 static double
 distance(const prober *p, uint32_t which)
 {
-    size_t vocab = p->m->plan.model->vocab;
+    const size_t cols = p->cols;
     double worst = 0;
     for (uint32_t i = 0; i < STEPS; i++) {
-        const float *a = p->logits[BARRIERS] + i * vocab, *b = p->logits[which] + i * vocab;
+        const float *a = p->logits[BARRIERS] + i * cols, *b = p->logits[which] + i * cols;
         double sum = 0, squares = 0, apart = 0;
-        for (size_t k = 0; k < vocab; k++) {
+        for (size_t k = 0; k < cols; k++) {
             double x = (double)a[k], d = (double)b[k] - x;
             sum += x;
             squares += x * x;
             apart += d * d;
         }
-        double n = (double)vocab, variance = squares / n - (sum / n) * (sum / n);
+        double n = (double)cols, variance = squares / n - (sum / n) * (sum / n);
         double here = apart > 0 ? sqrt(apart / n / variance) : apart;
         if (!(here <= worst))
             worst = here;

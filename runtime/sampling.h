@@ -20,6 +20,12 @@ uint32_t dop_logits_largest(const float *logits, uint32_t n);
 /* The same, and by how much it is larger than the next one; false: a logit is not finite. */
 bool dop_logits_two_best(const float *logits, uint32_t n, uint32_t *out_best, float *out_margin);
 
+/* Of a softmax over n logits: the logarithm of its denominator. */
+double dop_logits_log_sum(const float *logits, uint32_t n);
+
+/* The ids of the `most` largest of n logits, which are at least as many, in out_ids: the largest first, of equals the lower id. */
+void dop_logits_top(const float *logits, uint32_t n, uint32_t most, uint32_t *out_ids);
+
 /* xoshiro256** 1.0 (Blackman and Vigna, public domain description), seeded with splitmix64. */
 typedef struct dop_rng {
     uint64_t s[4];

@@ -42,7 +42,7 @@ picks_on_device(const dop_sequence *s)
 static bool
 picks_in_parts(const dop_sequence *s)
 {
-    return dop_sequence_is_greedy(s) && s->model->ranks &&
+    return dop_sequence_is_greedy(s) && s->model->ranks && !s->masked &&
            s->model->plan.schedules[s->model->info.decode].greedy == DOP_PICKS_NEXT;
 }
 
@@ -99,6 +99,7 @@ feed_and_pick(dop_sequence *s, uint32_t schedule, uint32_t take, dop_diag *diag)
         return st;
     m->picks_taken = m->picks_asked;
     dop_replay_write_step_of(&m->replay, s->place, s->tokens + s->n_fed, take, s->n_fed, m->parity[s->place]);
+    dop_replay_step(&m->replay)->rows[take - 1].flags = dop_sequence_row_flags(s);
     st = dop_step_submit(m, schedule, DOP_FORM_FULL, 1, diag, &ticket);
     if (st != DOP_OK)
         return st;
@@ -239,10 +240,11 @@ submit_ahead(dop_sequence *s, dop_diag *diag)
         if (st != DOP_OK || m->n_ahead > 0)
             return st;
     }
-    uint32_t most = m->n_sequences > 1 ? 1 : m->steps_ahead;
+    const bool one = m->n_sequences > 1 || s->masked; /* the next step's mask is not known before this one's pick */
+    uint32_t most = one ? 1 : m->steps_ahead;
     while (m->n_ahead < most) {
         uint32_t pending = m->picks_asked - m->picks_taken;
-        uint32_t times = m->n_sequences > 1 ? 1 : m->steps_per_submit, room = m->plan.model->ctx - m->dev_pos;
+        uint32_t times = one ? 1 : m->steps_per_submit, room = m->plan.model->ctx - m->dev_pos;
         uint32_t rewind = m->plan.model->rewind, ahead = m->dev_pos + 1 - s->n_tokens;
         if (rewind != DOP_PLAN_NO_RINGS && room > rewind - (ahead < rewind ? ahead : rewind)) /* picks may be dropped */
             room = rewind - (ahead < rewind ? ahead : rewind);
@@ -305,6 +307,7 @@ finish_pick(dop_sequence *s, dop_diag *diag)
         if (at == m->plan.model->ctx)
             return context_full(s, diag);
         dop_replay_write_step_of(&m->replay, s->place, s->tokens + at, 1, at, m->parity[s->place]);
+        dop_replay_step(&m->replay)->rows[0].flags = dop_sequence_row_flags(s);
         m->dev_pos = at;
         m->running = true;
         m->runner = s;
@@ -407,10 +410,11 @@ next_on_host(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
             return st;
     }
     const float *logits = s->logits;
-    bool finite = !s->pick || dop_logits_largest(logits, m->plan.model->vocab) != UINT32_MAX;
-    if (!s->pick) {
-        *out_id = dop_sampler_pick(&s->sampler, logits, s->tokens, s->n_tokens);
-        finite = !s->sampler.bad;
+    bool looks = s->pick || s->masked;
+    bool finite = !looks || dop_logits_largest(logits, m->plan.model->vocab) != UINT32_MAX;
+    if (!s->pick && finite) {
+        *out_id = dop_sampler_pick(&s->sampler, dop_sequence_masked(s, logits), s->tokens, s->n_tokens);
+        finite = looks || !s->sampler.bad;
     }
     if (!finite)
         return dop_step_not_finite(m, s->n_fed - 1, diag);
@@ -485,7 +489,7 @@ dop_sequence_picked(dop_sequence *sequence)
     /* Of states that steps replace only the last step can be undone, so that no more than two may be under way behind the
      * last pick, the first of which feeds it: the next one begins when its token is taken, and whoever calls meanwhile does
      * something else.  What fails here fails again in the next call, which says so. */
-    if (s->model->plan.replaces && s->model->running && s->model->n_sequences == 1)
+    if (s->model->plan.replaces && s->model->running && s->model->n_sequences == 1 && !s->masked)
         (void)submit_ahead(s, NULL);
 }
 

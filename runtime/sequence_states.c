@@ -82,6 +82,8 @@ dop_sequence_destroy(dop_sequence *sequence)
     }
     dop_speculator_destroy(sequence->speculator);
     dop_sampler_finish(&sequence->sampler);
+    free(sequence->mask);
+    free(sequence->masked_logits);
     free(sequence->tokens);
     free(sequence);
 }

@@ -367,7 +367,7 @@ dop_sequence_next(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
 {
     bool taken = false;
     dop_status st = dop_sequence_may_pick(sequence, diag);
-    if (st == DOP_OK && sequence->speculator)
+    if (st == DOP_OK && sequence->speculator && !sequence->masked)
         st = speculate(sequence, diag, &taken, out_id);
     if (st == DOP_OK && !taken)
         st = dop_sequence_pick(sequence, diag, out_id);

@@ -134,6 +134,7 @@ run_and_wait(dop_sequence *s, uint32_t n, uint32_t pos, dop_form form, uint32_t 
     dop_model *m = s->model;
     uint64_t ticket;
     dop_replay_write_step_of(&m->replay, s->place, s->tokens + pos, n, pos, m->parity[s->place]);
+    dop_replay_step(&m->replay)->rows[n - 1].flags = dop_sequence_row_flags(s);
     dop_status st = dop_step_submit(m, schedule, form, 1, diag, &ticket);
     return st == DOP_OK ? dop_step_wait(m, ticket, diag) : st;
 }

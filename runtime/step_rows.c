@@ -1,6 +1,7 @@
 /* Steps of the caller's rows, which are committed or rolled back (step.c). */
 #include "runtime/ranks.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,6 +95,49 @@ sort_rows(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
         o->picks[i] = UINT32_MAX;
     }
     return DOP_OK;
+}
+
+bool
+dop_model_draws(const dop_model *model)
+{
+    const dop_model *m = model;
+    return !m->ranks && m->plan.profiles[m->info.profile].draws &&
+           m->plan.schedules[m->info.decode].greedy == DOP_PICKS_NEXT;
+}
+
+/* Last rows that want a draw get one by the device, and need no logits for it, or logits for the host.  A plan in parts picks in
+ * its last one, where masks do not get. */
+static void
+choose_draws(dop_model *m, uint32_t n)
+{
+    dop_open_step *o = &m->step;
+    for (uint32_t k = 0; k < o->n_sequences; k++)
+        o->of[k].sequence->drawn = false;
+    for (uint32_t i = 0; i < n; i++) {
+        dop_sequence *s = o->of[o->slot[i]].sequence;
+        const dop_sampling *p = &s->sampler.params;
+        if (s->masked && m->ranks && (o->wants[i] & DOP_WANTS_PICK))
+            o->wants[i] |= DOP_WANTS_LOGITS;
+        if (!(o->wants[i] & DOP_WANTS_DRAW))
+            continue;
+        o->wants[i] &= (uint8_t)~DOP_WANTS_DRAW;
+        const bool last = o->number[i] + 1 == o->of[o->slot[i]].n_rows;
+        if (!last || s->pick || p->repeat_penalty != 1.0f || !dop_model_draws(m) || (o->wants[i] & DOP_WANTS_LOGITS)) {
+            o->wants[i] |= DOP_WANTS_LOGITS;
+            continue;
+        }
+        o->wants[i] |= DOP_WANTS_PICK;
+        s->drawn = p->temperature > 1e-6f; /* else the pick is the largest */
+        const dop_row_way way = {
+            .by = s->drawn ? 1 / p->temperature : 1,
+            .least = p->min_p > 0 ? logf(p->min_p) : -1e30f,
+            .top_p = p->top_p > 0 && p->top_p < 1 ? p->top_p : 1,
+            .top_k = p->top_k < m->plan.model->vocab ? p->top_k : 0,
+            .seed = {(uint32_t)p->seed, (uint32_t)(p->seed >> 32)},
+        };
+        uint8_t *step = dop_memory_host(&m->memory, m->plan.step_slot);
+        memcpy(step + dop_plan_way_offset(&m->plan, s->place), &way, sizeof way);
+    }
 }
 
 /* Does a row that is not the last of sequence k want something? */
@@ -254,7 +298,7 @@ start_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t sche
         row->token = rows[i].token;
         row->position = s->n_tokens + o->number[i];
         row->sequence = s->place;
-        row->flags = 0;
+        row->flags = o->number[i] + 1 == o->of[o->slot[i]].n_rows ? dop_sequence_row_flags(s) : 0;
     }
     uint64_t ticket;
     o->together = schedule;
@@ -272,9 +316,10 @@ end_together(dop_model *m, uint32_t n, dop_diag *diag)
     const volatile dop_step *step = dop_replay_step(&m->replay);
     dop_status st = dop_step_take(m, diag);
     const float *logits = dop_model_logits(m, o->together);
+    const bool each = m->plan.schedules[o->together].greedy == DOP_PICKS_EACH && !m->ranks;
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
         const uint32_t r = o->first[o->slot[i]] + o->number[i];
-        if (o->wants[i] && o->by_device)
+        if (o->wants[i] && (o->by_device || (each && !(o->wants[i] & DOP_WANTS_LOGITS))))
             o->picks[i] = step->ids[r];
         else if (o->wants[i])
             o->logits[i] = logits + (size_t)r * m->plan.model->vocab;
@@ -348,7 +393,9 @@ dop_step_run(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_di
     dop_status st = dop_step_none_open(m, diag);
     if (st != DOP_OK)
         return st;
-    if ((st = sort_rows(m, rows, n_rows, diag)) == DOP_OK && (st = choose(m, n_rows, diag, &together)) == DOP_OK &&
+    if ((st = sort_rows(m, rows, n_rows, diag)) == DOP_OK && (st = dop_step_drain(m, diag)) == DOP_OK)
+        choose_draws(m, n_rows);
+    if (st == DOP_OK && (st = choose(m, n_rows, diag, &together)) == DOP_OK &&
         (st = check_room_for_logits(m, n_rows, together, diag)) == DOP_OK &&
         (st = prepare(m, rows, n_rows, diag)) == DOP_OK) {
         float *kept = o->kept;
@@ -359,6 +406,8 @@ dop_step_run(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_di
         if (st == DOP_OK)
             st = check_finite(m, n_rows, diag);
     }
+    for (uint32_t k = 0; k < o->n_sequences; k++)
+        o->of[k].sequence->drawn = false;
     if (st == DOP_OK)
         o->n_rows = n_rows;
     else
@@ -409,6 +458,8 @@ dop_step_start(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_
     if (!*to && !(*to = malloc(sizeof **to)))
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     dop_status st = sort_rows(m, rows, n_rows, diag);
+    if (st == DOP_OK)
+        choose_draws(m, n_rows);
     const uint32_t schedule = smallest(m, DOP_SCHED_ROWS, n_rows);
     if (st == DOP_OK && schedule == UINT32_MAX)
         st = too_many(n_rows, " of several sequences", dop_model_max_rows_of_several(m), diag);
@@ -457,6 +508,8 @@ dop_step_pick(const dop_model *model, uint32_t row)
     if (row >= o->n_rows || !(o->wants[row] & DOP_WANTS_PICK))
         return UINT32_MAX;
     const float *logits = o->logits[row];
+    if (logits && o->number[row] + 1 == o->of[o->slot[row]].n_rows)
+        return dop_sequence_largest(o->of[o->slot[row]].sequence, logits);
     return logits ? dop_logits_largest(logits, model->plan.model->vocab) : o->picks[row];
 }
 
@@ -464,12 +517,18 @@ dop_status
 dop_step_sample(dop_model *model, uint32_t row, dop_diag *diag, uint32_t *out_id)
 {
     dop_open_step *o = &model->step;
+    const bool last = row < o->n_rows && o->number[row] + 1 == o->of[o->slot[row]].n_rows;
+    if (last && o->picks[row] != UINT32_MAX && !(o->wants[row] & DOP_WANTS_LOGITS)) {
+        *out_id = o->picks[row];
+        return DOP_OK;
+    }
     if (row >= o->n_rows || !o->logits[row])
         return DOP_FAIL(diag, DOP_E_INPUT, "row %u has no logits to pick from: it is to want them", row);
     dop_sequence *s = o->of[o->slot[row]].sequence;
     size_t n = s->n_tokens + o->number[row] + 1;
     if (s->pick)
         return dop_sequence_own_pick(s, o->logits[row], n, diag, out_id);
-    *out_id = dop_sampler_pick(&s->sampler, o->logits[row], s->tokens, n);
+    *out_id =
+        dop_sampler_pick(&s->sampler, last ? dop_sequence_masked(s, o->logits[row]) : o->logits[row], s->tokens, n);
     return DOP_OK;
 }

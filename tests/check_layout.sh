@@ -131,6 +131,23 @@ sources h | while read -r header; do
     grep -q "^#ifndef $guard$" "$header" || echo "$header: expected #ifndef $guard"
 done | none "include guards follow the path"
 
+# ---- promises: every test that README names is there ------------------------------------------------------------------
+there() { # NAME of ctest
+    local kind=${1%%.*} rest=${1#*.}
+    case $kind in
+    unit) [ -f "tests/unit/$rest.c" ] ;;
+    fuzz) grep -qE "foreach\(group .*\b$rest\b|NAME $1 " tests/CMakeLists.txt ;;
+    check) [ -f "tests/check_$rest.sh" ] || grep -q "^dop_script_test($1 " tests/CMakeLists.txt ;;
+    passes) [ -f "tests/passes/$rest.sh" ] || grep -q "NAME $1 " tests/CMakeLists.txt ;;
+    *) [ -f "tests/$kind/$rest.sh" ] || [ -f "tests/golden/${rest%.again}/expected.json" ] ||
+        grep -q "^dop_script_test($1 " tests/CMakeLists.txt ;;
+    esac
+}
+sed -n '/^### Promises/,/^Figures:/p' README.md | grep -oE '`(unit|fuzz|check|passes|golden|errors)\.[a-z0-9_.]+`' | tr -d '`' |
+    sort -u >"$WORK/promised"
+[ "$(wc -l <"$WORK/promised")" -ge 50 ] && pass "README names the tests of its promises" || fail "README names the tests of its promises"
+while read -r name; do there "$name" || echo "$name"; done <"$WORK/promised" | none "every test that a promise names is there"
+
 # ---- hidden inputs and leftovers ------------------------------------------------------------------------------------
 find compiler runtime ir kernels passes -name '*.[ch]' -print0 |
     xargs -0 -r grep -nE '\b(secure_)?getenv *\(|\benviron\b|\bsystem *\(|\bpopen *\(' |

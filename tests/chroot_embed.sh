@@ -1,9 +1,10 @@
 # The example in a bare chroot: a Debian of nothing but compilers, what libdoppler is linked with, a Vulkan driver, and the
 # installed Doppler.  Made of the packages that are installed here, so that it needs no network; needs root.
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib_chroot.sh"
 build=$(dirname "$DOPPLERC")
 root=$WORK/root
-if [ "$(id -u)" -ne 0 ] || ! command -v chroot >/dev/null || ! command -v apt-cache >/dev/null; then
+if ! can_chroot; then
     skip "a bare chroot" "needs root and a Debian"
     finish
     exit
@@ -12,18 +13,8 @@ packages="bash dash libc-bin libmicrohttpd12 coreutils findutils grep sed diffut
     libc6-dev make cmake pkgconf libvulkan-dev libjansson-dev libpcre2-dev
     libutf8proc-dev libxxhash-dev mesa-vulkan-drivers"
 
-# Files of the packages and all they depend on, as they are here.
 # shellcheck disable=SC2086 # words
-apt-cache depends --recurse --installed --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces \
-    --no-enhances $packages 2>/dev/null | sed 's/^[ |]*//' | grep -E '^[a-z0-9][a-z0-9+.-]*(:[a-z0-9]+)?$' | sort -u >closure
-xargs dpkg-query -L <closure 2>/dev/null | grep '^/' | grep -vE '^/(dev|proc|sys|usr/share/(doc|man|locale|info))(/|$)' | sort -u >files
-find /usr/bin -lname '/etc/alternatives/*' >>files
-find /etc/alternatives >>files
-mkdir -p "$root"/usr/bin "$root"/usr/sbin "$root"/usr/lib "$root"/usr/lib64 "$root"/dev "$root"/tmp "$root"/proc
-for link in bin sbin lib lib64; do ln -s "usr/$link" "$root/$link"; done
-tar -C / --no-recursion --ignore-failed-read -cf - -T <(sed 's|^/||' files) 2>/dev/null |
-    tar -C "$root" --keep-directory-symlink -xf - 2>tar.log
-mknod -m 666 "$root/dev/null" c 1 3 2>/dev/null || cp /dev/null "$root/dev/null"
+bare_root "$root" $packages
 inside() { chroot "$root" /usr/bin/env -i PATH=/usr/local/bin:/usr/bin:/usr/sbin HOME=/root LC_ALL=C.UTF-8 "$@"; }
 check "a bare chroot" inside ldconfig
 check "installs" cmake --install "$build" --prefix "$root/usr/local"

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 case $1 in
 text) targets="tokenizer_json tokenizer_model tokenizer_tiktoken tokenizer_blob chat grammar schema" ;;
-models) targets="gguf hf safetensors rdrr target kernel_path tuning quant" ;;
+models) targets="gguf hf hf_beside safetensors rdrr target kernel_path tuning quant" ;;
 ir) targets="ir ir_interpret ir_compile" ;;
 served)
     targets="plan plan_run session api"
@@ -18,6 +18,6 @@ for target in $targets; do
     tar -xJf "$SRC/tests/fuzz/corpus/$target.tar.xz"
     inputs=$(find "$target" "$target.seeds" -type f | wc -l)
     check "$target: $inputs inputs, and some more" "./fuzz_$target" "$target.new" "$target" "$target.seeds" -runs=$((inputs + 200)) \
-        -max_total_time=1 -seed=1 -rss_limit_mb=3072 -malloc_limit_mb=1536 -timeout=20 -max_len=131072
+        -max_total_time=1 -seed=1 -rss_limit_mb=1024 -malloc_limit_mb=128 -timeout=20 -max_len=131072
 done
 finish

@@ -56,7 +56,8 @@ build=$(cd "$build" && pwd)
 # ---- installing -----------------------------------------------------------------------------------------------------
 . tests/lib_packages.sh
 if [ "$install" -eq 1 ]; then
-    install_packages build driver test || exit 1
+    # shellcheck disable=SC2046 # a word or none
+    install_packages build driver test $([ "$long" -eq 1 ] && echo long) || exit 1
 fi
 if [ "$gpu" -eq 0 ]; then
     lavapipe=$(compgen -G '/usr/share/vulkan/icd.d/lvp_icd.*.json' | head -n 1)

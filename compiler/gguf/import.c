@@ -123,7 +123,9 @@ fill(void *user, const dop_weight_need *need)
     dop_gi *gi = user;
     const dop_tensor_name *n = name_of(gi, need);
     if (!n)
-        return DOP_FAIL_IN(gi->diag, DOP_E_INTERNAL, gi->path, "no GGUF tensor name for %s", dop_role_name(need->role));
+        return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
+                           "the metadata calls for a tensor that files of %s do not have (%s)", gi->family->name,
+                           dop_role_name(need->role));
     char name[96], one[112];
     if (need->layer >= 0 && n->part != DOP_PART_KEY)
         snprintf(name, sizeof name, "blk.%d.%s", (int)need->layer, n->source);

@@ -21,11 +21,14 @@ ask() { # CONVERSATION BODY
     curl -sSN --fail-with-body -H 'Content-Type: application/json' -H "X-Conversation: $1" http://127.0.0.1:8080/v1/completions -d "$2"
 }
 answered() { curl -s "http://127.0.0.1:$1/metrics" | awk '/^doppler_jobs_total/ { n += $2 } END { print n }'; }
+a=0 b=0
 for name in one two three four five six seven eight; do
-    before=$(answered 8081)/$(answered 8082)
     for _ in 1 2 3; do ask $name '{"prompt": "Speak", "max_tokens": 4}' >/dev/null; done
-    echo "$name: answered by 8081/8082: $before -> $(answered 8081)/$(answered 8082)"
+    was_a=$a was_b=$b a=$(answered 8081) b=$(answered 8082)
+    echo "$name: 8081 answered $((a - was_a)), 8082 $((b - was_b))"
+    [ $((a - was_a)) -eq 3 ] || [ $((b - was_b)) -eq 3 ] || { echo "a conversation moved" >&2 && exit 1; }
 done
+[ "$a" -gt 0 ] && [ "$b" -gt 0 ] || { echo "one server got everything" >&2 && exit 1; }
 ask one '{"prompt": "Speak", "max_tokens": 20, "stream": true}' | grep -c '^data: ' | sed 's/$/ events of a stream/'
 for name in one two three four five six; do
     ask $name '{"prompt": "Speak", "max_tokens": 150, "stream": true, "ignore_eos": true}' >"$tmp/stream.$name" &
@@ -37,4 +40,7 @@ echo "8081 is ending"
 for i in $(seq 10); do ask "after-$i" '{"prompt": "Speak", "max_tokens": 4}' >/dev/null; done
 echo "10 more conversations were answered"
 wait "${streams[@]}"
-for name in one two three four five six; do tail -n 2 "$tmp/stream.$name" | grep -q DONE && echo "stream $name ended whole"; done
+for name in one two three four five six; do
+    tail -n 2 "$tmp/stream.$name" | grep -q DONE || { echo "stream $name was cut" >&2 && exit 1; }
+    echo "stream $name ended whole"
+done

@@ -124,8 +124,16 @@ static dop_j_val
 repeat(dop_j_ctx *cx, dop_j_str s, int64_t times)
 {
     dop_j_out o = {0};
-    for (int64_t i = 0; i < times && s.n && cx->status == DOP_OK; i++)
-        dop_j_put(cx, &o, s.s, s.n);
+    if (times <= 0 || s.n == 0)
+        return dop_j_take(&o);
+    if ((uint64_t)times > J_MAX_ARENA / s.n) {
+        dop_j_fail(cx, 0, DOP_E_INPUT, "the template needs more than %d MiB", J_MAX_ARENA >> 20);
+        return dop_j_take(&o);
+    }
+    const size_t total = s.n * (size_t)times;
+    dop_j_put(cx, &o, s.s, s.n);
+    while (o.n < total && cx->status == DOP_OK) /* what is there, once more */
+        dop_j_put(cx, &o, o.s, o.n < total - o.n ? o.n : total - o.n);
     return dop_j_take(&o);
 }
 

@@ -136,12 +136,24 @@ envelope(const dop_call *c, bool chunk, json_t *choices)
 
 /* --- whole ------------------------------------------------------------------------------------------------------------------ */
 
+/* A choice's text becomes its content, which may be less; returns how many bytes there are. */
+static size_t
+read_answer(const dop_call *c, dop_job_state *io_state, bool ended, dop_reading *out)
+{
+    if (!c->tools)
+        return io_state->n_text;
+    dop_reading_make(c->tools, c->begin, io_state->text, io_state->n_text, ended, out);
+    io_state->text = out->content.size ? out->content.data : "";
+    return out->content.size;
+}
+
 static json_t *
 whole_choice(const dop_call *c, uint32_t index)
 {
     dop_job_state s = dop_job_look(c->choices[index].job);
-    json_t *calls = c->tools ? dop_tool_calls(c->tools, s.text, s.n_text) : NULL;
-    size_t n = c->tools ? dop_tool_content(c->tools, s.text, s.n_text, true) : s.n_text;
+    dop_reading r = {0};
+    const size_t n = read_answer(c, &s, true, &r);
+    json_t *calls = r.calls;
     json_t *choice = json_pack("{s:i, s:s, s:o}", "index", (int)index, "finish_reason", finish_reason(c, &s, calls),
                                "logprobs", logprobs(c, &s, 0));
     json_t *text = calls && n == 0 ? json_null() : json_stringn(s.text, n);
@@ -150,9 +162,12 @@ whole_choice(const dop_call *c, uint32_t index)
         return choice;
     }
     json_t *message = json_pack("{s:s, s:o, s:n}", "role", "assistant", "content", text, "refusal");
+    if (r.reasoning.size > 0)
+        json_object_set_new(message, "reasoning_content", dop_json_text(r.reasoning.data, r.reasoning.size));
     if (calls)
-        json_object_set_new(message, "tool_calls", calls);
+        json_object_set(message, "tool_calls", calls);
     json_object_set_new(choice, "message", message);
+    dop_reading_finish(&r);
     return choice;
 }
 
@@ -236,7 +251,25 @@ calls_delta(json_t *calls)
 {
     for (size_t i = 0; i < json_array_size(calls); i++)
         json_object_set_new(json_array_get(calls, i), "index", json_integer((json_int_t)i));
-    return json_pack("{s:o}", "tool_calls", calls);
+    return json_pack("{s:O}", "tool_calls", calls);
+}
+
+static void
+stream_error(const dop_job_state *s, dop_answer *answer)
+{
+    dop_answer error = {0};
+    fail(&error, s);
+    dop_buf_printf(&answer->body, "data: %s\n\n", error.body.data ? error.body.data : "{}");
+    dop_buf_finish(&error.body);
+}
+
+static void
+end_choice(const dop_call *c, uint32_t index, const dop_job_state *s, json_t *calls, dop_answer *answer)
+{
+    const char *reason = finish_reason(c, s, calls);
+    if (calls)
+        chunk(c, index, calls_delta(calls), NULL, json_null(), answer);
+    chunk(c, index, c->chat ? json_object() : json_string(""), reason, json_null(), answer);
 }
 
 static void
@@ -250,28 +283,27 @@ stream_choice(dop_call *c, uint32_t index, dop_answer *answer)
     if (!choice->begun && c->chat && (s.n_tokens > 0 || ended))
         chunk(c, index, json_pack("{s:s, s:s}", "role", "assistant", "content", ""), NULL, json_null(), answer);
     choice->begun |= s.n_tokens > 0 || ended;
-    size_t n = c->tools ? dop_tool_content(c->tools, s.text, s.n_text, ended) : s.n_text;
+    dop_reading r = {0};
+    const size_t n = read_answer(c, &s, ended, &r);
+    if (r.reasoning.size > choice->sent_reasoning) {
+        const size_t from = choice->sent_reasoning;
+        chunk(c, index,
+              json_pack("{s:o}", "reasoning_content", dop_json_text(r.reasoning.data + from, r.reasoning.size - from)),
+              NULL, json_null(), answer);
+        choice->sent_reasoning = r.reasoning.size;
+    }
     if (n > choice->sent || (c->logprobs && s.n_tokens > choice->sent_tokens)) {
         size_t from = choice->sent < n ? choice->sent : n;
         chunk(c, index, text_delta(c, s.text + from, n - from), NULL, logprobs(c, &s, choice->sent_tokens), answer);
         choice->sent = n;
         choice->sent_tokens = s.n_tokens;
     }
-    if (!ended)
-        return;
-    choice->over = true;
-    if (!is_good(s.end)) {
-        dop_answer error = {0};
-        fail(&error, &s);
-        dop_buf_printf(&answer->body, "data: %s\n\n", error.body.data ? error.body.data : "{}");
-        dop_buf_finish(&error.body);
-        return;
-    }
-    json_t *calls = c->tools ? dop_tool_calls(c->tools, s.text, s.n_text) : NULL;
-    const char *reason = finish_reason(c, &s, calls);
-    if (calls)
-        chunk(c, index, calls_delta(calls), NULL, json_null(), answer);
-    chunk(c, index, c->chat ? json_object() : json_string(""), reason, json_null(), answer);
+    choice->over = ended;
+    if (ended && is_good(s.end))
+        end_choice(c, index, &s, r.calls, answer);
+    else if (ended)
+        stream_error(&s, answer);
+    dop_reading_finish(&r);
 }
 
 static bool
@@ -312,5 +344,6 @@ dop_call_end(dop_call *call)
         return;
     for (uint32_t i = 0; i < call->n_choices; i++)
         dop_job_release(call->api->engine, call->choices[i].job);
+    free(call->begin);
     free(call);
 }

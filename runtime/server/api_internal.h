@@ -46,23 +46,43 @@ dop_status dop_shapes_find(dop_shapes *shapes, const json_t *schema, const char 
 
 /* --- tools ---------------------------------------------------------------------------------------------------------------- */
 
-/* How the model's template writes a call, found by what the template says; see api_tools.c. */
+/* How the model's template writes calls, found by what the template says; see api_tools.c. */
 typedef struct dop_tool_form dop_tool_form;
 const dop_tool_form *dop_tool_form_of(const char *template);
-/* Bytes of the text that are certainly content and not (part of) calls. */
-size_t dop_tool_content(const dop_tool_form *form, const char *text, size_t n, bool ended);
-/* The calls after the content in the API's shape ({"id", "type", "function": {"name", "arguments"}}), in an array; NULL: there is none. */
-json_t *dop_tool_calls(const dop_tool_form *form, const char *text, size_t n);
-/* The texts that stand around a call that is to be written; false: this form cannot be forced. */
-bool dop_tool_form_around(const dop_tool_form *form, const char **out_before, const char **out_arguments,
-                          const char **out_after);
+/* Answers have channels, with tools or without (api_harmony.c). */
+bool dop_tool_form_has_channels(const dop_tool_form *form); /* accepts NULL */
+
+/* An answer in parts. */
+typedef struct dop_reading {
+    dop_buf content;   /* what is certainly content, and not (part of) a call */
+    dop_buf reasoning; /* what the model says to itself, where it marks that */
+    json_t *calls;     /* in the API's shape: {"id", "type", "function": {"name", "arguments"}}; NULL: there is none */
+} dop_reading;
+/* begin: what the prompt ends with that belongs to the answer; NULL: nothing.  Calls are read when the answer has ended. */
+void dop_reading_make(const dop_tool_form *form, const char *begin, const char *text, size_t n, bool ended,
+                      dop_reading *out);
+void dop_reading_channels(const char *text, size_t n, bool ended, dop_reading *out);
+void dop_reading_finish(dop_reading *reading);
+/* How many bytes at the end of a text may be the beginning of this mark. */
+size_t dop_partial_mark(const char *text, size_t n, const char *mark);
+/* Adds a call; names and arguments have lengths. */
+void dop_json_add_call(json_t *calls, const char *name, size_t n_name, const char *arguments, size_t n_arguments);
+
+/* What makes a model call a function; schema and begin are the caller's to release. */
+typedef struct dop_tool_demand {
+    json_t *schema;
+    const char *before, *after; /* around what the schema is of */
+    char *begin;                /* what the prompt ends with; "" is nothing */
+} dop_tool_demand;
+/* A call of any of the tools, or of the one with this name.  Returns what is wrong, or NULL. */
+const char *dop_tool_require(const dop_tool_form *form, const json_t *tools, const char *only, dop_tool_demand *out);
 
 /* --- calls ---------------------------------------------------------------------------------------------------------------- */
 
 typedef struct dop_choice {
     dop_job *job;
-    size_t sent;          /* bytes of its text */
-    uint32_t sent_tokens; /* with logprobs */
+    size_t sent, sent_reasoning; /* bytes of its text */
+    uint32_t sent_tokens;        /* with logprobs */
     bool begun, over;
 } dop_choice;
 
@@ -71,7 +91,8 @@ struct dop_call {
     bool chat, embeds, stream, include_usage, logprobs;
     bool base64; /* how embeddings are written */
     uint32_t n_top;
-    const dop_tool_form *tools; /* NULL: no tools were offered */
+    const dop_tool_form *tools; /* how answers are read; NULL: as they are, because no tools were offered */
+    char *begin;                /* owned: what the prompt ends with that belongs to the answers; NULL: nothing */
     char id[40];
     int64_t created;
     uint32_t n_choices;

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 static int
 append(const char *bytes, size_t n, void *out)
@@ -152,4 +153,29 @@ dop_reader_text(dop_reader *r, const char *name, size_t *out_n)
         dop_reader_refuse(r, name, "%s is a text", name);
     *out_n = json_string_length(v);
     return json_string_value(v);
+}
+
+size_t
+dop_partial_mark(const char *text, size_t n, const char *mark)
+{
+    const size_t len = strlen(mark);
+    for (size_t k = len - 1 < n ? len - 1 : n; k > 0; k--)
+        if (memcmp(text + n - k, mark, k) == 0)
+            return k;
+    return 0;
+}
+
+void
+dop_json_add_call(json_t *calls, const char *name, size_t n_name, const char *arguments, size_t n_arguments)
+{
+    static const char letters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    uint64_t number = 0;
+    char id[] = "call00000"; /* nine letters and digits: templates of Mistral refuse anything else */
+    if (getrandom(&number, sizeof number, 0) != sizeof number)
+        number = json_array_size(calls);
+    for (size_t i = 4; i + 1 < sizeof id; i++, number /= 62)
+        id[i] = letters[number % 62];
+    json_array_append_new(calls,
+                          json_pack("{s:s, s:s, s:{s:o, s:o}}", "id", id, "type", "function", "function", "name",
+                                    dop_json_text(name, n_name), "arguments", dop_json_text(arguments, n_arguments)));
 }

@@ -151,9 +151,10 @@ take_form(gathering *g)
 
 /* --- prompts ----------------------------------------------------------------------------------------------------------------- */
 
-/* A message with its content as one text and the arguments of its calls as objects, which is what templates expect. */
+/* A message with its content as one text and the arguments of its calls as objects, which is what templates expect.  flat: some
+ * look for the name and the arguments beside the function. */
 static json_t *
-plain_message(gathering *g, const json_t *message)
+plain_message(gathering *g, const json_t *message, bool flat)
 {
     json_t *out = json_copy((json_t *)(uintptr_t)message);
     const json_t *content = json_object_get(message, "content");
@@ -187,6 +188,8 @@ plain_message(gathering *g, const json_t *message)
         json_t *parsed = json_is_string(arguments) ? json_loads(json_string_value(arguments), 0, NULL) : NULL;
         if (parsed)
             json_object_set_new(function, "arguments", parsed);
+        if (flat)
+            json_object_update_missing(json_array_get(calls, i), function);
     }
     if (calls && !json_is_null(calls))
         json_object_set(out, "tool_calls", calls);
@@ -195,7 +198,7 @@ plain_message(gathering *g, const json_t *message)
 }
 
 static json_t *
-plain_messages(gathering *g)
+plain_messages(gathering *g, bool flat)
 {
     const json_t *list = dop_reader_get(&g->r, "messages"), *m;
     size_t i;
@@ -210,9 +213,17 @@ plain_messages(gathering *g)
             dop_reader_refuse(&g->r, "messages", "message %zu is not an object", i + 1);
             break;
         }
-        json_array_append_new(out, plain_message(g, m));
+        json_array_append_new(out, plain_message(g, m, flat));
     }
     return out;
+}
+
+static bool
+append(dop_buf *text, const char *more)
+{
+    if (more)
+        dop_buf_puts(text, more);
+    return true;
 }
 
 static void
@@ -223,13 +234,18 @@ take_messages(gathering *g, const json_t *tools)
     const json_t *extra = dop_reader_get(&g->r, "chat_template_kwargs");
     if (extra && !json_is_object(extra))
         dop_reader_refuse(&g->r, "chat_template_kwargs", "chat_template_kwargs is an object");
-    json_t *messages = plain_messages(g);
+    const dop_tool_form *form = dop_tool_form_of(g->api->template);
+    json_t *messages = plain_messages(g, dop_tool_form_has_channels(form));
+    if (dop_tool_form_has_channels(form)) { /* which is which has to be told apart in any case */
+        g->call->tools = form;
+        g->job.keep_special = true;
+    }
     g->prompts = calloc(1, sizeof *g->prompts);
     g->n_prompts = 1;
     dop_chat_input in = {
         .messages = messages, .tools = tools, .add_generation_prompt = true, .tokenizer = g->api->tok, .extra = extra};
     if (!g->r.failed && g->prompts &&
-        (dop_chat_render(g->api->chat, &in, &diag, &text) != DOP_OK ||
+        (dop_chat_render(g->api->chat, &in, &diag, &text) != DOP_OK || !append(&text, g->call->begin) ||
          dop_chat_encode(g->api->tok, &text, true, &diag, &g->prompts[0]) != DOP_OK))
         refuse_by(g, "messages", &diag);
     json_decref(messages);
@@ -354,32 +370,6 @@ take_grammar(gathering *g)
         dop_reader_refuse(&g->r, "grammar", "line %ld, column %ld: %s", diag.line, diag.column, diag.message);
 }
 
-/* The functions that may be called: all of `tools`, or the one that tool_choice names; NULL after a refusal. */
-static json_t *
-call_schema(gathering *g, const json_t *tools, const char *only, const char *arguments)
-{
-    json_t *any = json_array();
-    size_t i;
-    const json_t *tool;
-    json_array_foreach(tools, i, tool)
-    {
-        const json_t *function = json_object_get(tool, "function"),
-                     *parameters = json_object_get(function, "parameters");
-        const char *name = json_string_value(json_object_get(function, "name"));
-        if (!name || (only && strcmp(only, name) != 0))
-            continue;
-        json_t *schema = parameters ? json_deep_copy(parameters) : json_pack("{s:s}", "type", "object");
-        json_array_append_new(any, json_pack("{s:s, s:{s:{s:s}, s:o}, s:[s, s]}", "type", "object", "properties",
-                                             "name", "const", name, arguments, schema, "required", "name", arguments));
-    }
-    if (json_array_size(any) == 0) {
-        dop_reader_refuse(&g->r, "tool_choice", "tool_choice names a function that is not among the tools");
-        json_decref(any);
-        return NULL;
-    }
-    return json_pack("{s:o}", "anyOf", any);
-}
-
 static const json_t *
 take_tools(gathering *g)
 {
@@ -402,17 +392,16 @@ take_tools(gathering *g)
     if (choice && !only && (!word || (strcmp(word, "auto") != 0 && strcmp(word, "required") != 0))) {
         dop_reader_refuse(r, "tool_choice", "tool_choice is none, auto, required or a function");
     } else if (only || (word && strcmp(word, "required") == 0)) {
-        const char *before, *arguments, *after;
-        if (!dop_tool_form_around(g->call->tools, &before, &arguments, &after)) {
-            dop_reader_refuse(r, "tool_choice", "calls in the form of this model's template cannot be required");
-            return NULL;
-        }
-        json_t *schema = call_schema(g, tools, only, arguments);
-        if (schema && g->grammar)
+        dop_tool_demand demand;
+        const char *wrong = dop_tool_require(g->call->tools, tools, only, &demand);
+        if (wrong)
+            dop_reader_refuse(r, "tool_choice", "%s", wrong);
+        else if (g->grammar)
             dop_reader_refuse(r, "tool_choice", "response_format and required calls exclude one another");
-        else if (schema)
-            take_schema(g, "tools", schema, before, after);
-        json_decref(schema);
+        else
+            take_schema(g, "tools", demand.schema, demand.before, demand.after);
+        json_decref(demand.schema);
+        g->call->begin = demand.begin;
     }
     return tools;
 }
@@ -557,6 +546,7 @@ dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t 
     free(g.biases);
     dop_grammar_release(g.grammar);
     if (g.r.failed) {
+        free(g.call->begin);
         free(g.call);
         return NULL;
     }

@@ -1,29 +1,43 @@
 /* How models write calls of tools.  A model's template shows it what a call looks like; which of these forms that is can
- * be told by a mark that the template contains.  The calls themselves are JSON in all of them. */
+ * be told by a mark that the template contains.  Arguments are JSON, but for one form. */
 #include "runtime/server/api_internal.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
+
+typedef enum manner {
+    OBJECTS, /* {"name": ..., "parameters": ...}, or a list of such; after some marks NAME[ARGS]{...} too */
+    KEYS,    /* NAME, then <arg_key>KEY</arg_key><arg_value>VALUE</arg_value> for each argument */
+    CHANNELS /* of messages with headers: api_harmony.c */
+} manner;
 
 struct dop_tool_form {
-    const char *mark;           /* in the template */
+    const char *mark; /* in the template */
+    manner manner;
     const char *open;           /* before a call; "" where the answer itself is the call */
-    const char *close;          /* behind it */
     const char *arguments;      /* the member that has them */
-    const char *before, *after; /* around a call that is required; NULL: special tokens, which no grammar writes */
+    const char *before, *after; /* around a call that is required, by the grammar; NULL: it cannot be required */
+    const char *begin; /* what the prompt then ends with, because no grammar writes special tokens; %s: the function */
+    bool list;         /* a required call stands in a list */
 };
 
 static const dop_tool_form forms[] = {
-    {"<tool_call>", "<tool_call>", "</tool_call>", "arguments", "<tool_call>\n", "\n</tool_call>"},
-    {"[TOOL_CALLS]", "[TOOL_CALLS]", "", "arguments", NULL, NULL},
-    {"<|tool|>", "<|tool_call|>", "<|/tool_call|>", "arguments", NULL, NULL},
-    {"<|python_tag|>", "", "", "parameters", "", ""},
+    {"<|channel|>", CHANNELS, "", "", "", "", "<|channel|>commentary to=functions.%s <|constrain|>json<|message|>",
+     false},
+    {"<arg_key>", KEYS, "<tool_call>", "", NULL, NULL, "", false},
+    {"<tool_call>", OBJECTS, "<tool_call>", "arguments", "<tool_call>\n", "\n</tool_call>", "", false},
+    {"[TOOL_CALLS]", OBJECTS, "[TOOL_CALLS]", "arguments", "", "", "[TOOL_CALLS]", true},
+    {"<|tool|>", OBJECTS, "<|tool_call|>", "arguments", "", "", "<|tool_call|>", true},
+    {"<|python_tag|>", OBJECTS, "", "parameters", "", "", "", false},
+    {"\"parameters\": dictionary", OBJECTS, "", "parameters", "", "", "", false}, /* Llama 3.2 says it in words */
 };
 
 const dop_tool_form *
 dop_tool_form_of(const char *template)
 {
+    if (strstr(template, "<function=")) /* a form of Qwen3-Coder, whose calls are tags all through */
+        return NULL;
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         if (strstr(template, forms[i].mark))
             return &forms[i];
@@ -31,14 +45,70 @@ dop_tool_form_of(const char *template)
 }
 
 bool
-dop_tool_form_around(const dop_tool_form *form, const char **out_before, const char **out_arguments,
-                     const char **out_after)
+dop_tool_form_has_channels(const dop_tool_form *form)
 {
-    *out_before = form->before;
-    *out_arguments = form->arguments;
-    *out_after = form->after;
-    return form->before != NULL;
+    return form && form->manner == CHANNELS;
 }
+
+/* --- calls that are required ------------------------------------------------------------------------------------------------- */
+
+/* The functions that may be called: all of `tools`, or the one of this name.  One schema each: of a whole call, or where the
+ * prompt names the function of its arguments. */
+static json_t *
+functions_of(const dop_tool_form *form, const json_t *tools, const char *only, const char **out_name)
+{
+    json_t *any = json_array();
+    size_t i;
+    const json_t *tool;
+    json_array_foreach(tools, i, tool)
+    {
+        const json_t *function = json_object_get(tool, "function"),
+                     *parameters = json_object_get(function, "parameters");
+        const char *name = json_string_value(json_object_get(function, "name"));
+        if (!name || (only && strcmp(only, name) != 0))
+            continue;
+        json_t *schema = parameters ? json_deep_copy(parameters) : json_pack("{s:s}", "type", "object");
+        *out_name = name;
+        if (form->manner != CHANNELS)
+            schema = json_pack("{s:s, s:{s:{s:s}, s:o}, s:[s, s]}", "type", "object", "properties", "name", "const",
+                               name, form->arguments, schema, "required", "name", form->arguments);
+        json_array_append_new(any, schema);
+    }
+    return any;
+}
+
+const char *
+dop_tool_require(const dop_tool_form *form, const json_t *tools, const char *only, dop_tool_demand *out)
+{
+    const char *name = NULL;
+    memset(out, 0, sizeof *out);
+    if (!form->before)
+        return "calls in the form of this model's template cannot be required";
+    json_t *any = functions_of(form, tools, only, &name);
+    const size_t n = json_array_size(any);
+    if (n == 0 || (n > 1 && form->manner == CHANNELS)) {
+        json_decref(any);
+        return n == 0 ? "tool_choice names a function that is not among the tools"
+                      : "this model's template wants the name of the function whose call is required";
+    }
+    out->schema = n == 1 ? json_incref(json_array_get(any, 0)) : json_pack("{s:O}", "anyOf", any);
+    json_decref(any);
+    if (form->list)
+        out->schema =
+            json_pack("{s:s, s:o, s:i, s:i}", "type", "array", "items", out->schema, "minItems", 1, "maxItems", 1);
+    out->before = form->before;
+    out->after = form->after;
+    const size_t size = strlen(form->begin) + strlen(name) + 1;
+    out->begin = malloc(size);
+    const char *hole = strstr(form->begin, "%s");
+    if (out->begin && hole)
+        snprintf(out->begin, size, "%.*s%s%s", (int)(hole - form->begin), form->begin, name, hole + 2);
+    else if (out->begin)
+        snprintf(out->begin, size, "%s", form->begin);
+    return out->begin && out->schema ? NULL : "out of memory";
+}
+
+/* --- calls that were written ------------------------------------------------------------------------------------------------- */
 
 /* Where an answer that is a call itself begins: behind blanks and the tag that may stand before it. */
 static size_t
@@ -53,43 +123,13 @@ skip_tag(const char *text, size_t n)
     return at;
 }
 
-size_t
-dop_tool_content(const dop_tool_form *form, const char *text, size_t n, bool ended)
-{
-    size_t len = strlen(form->open);
-    if (len == 0) {
-        size_t at = skip_tag(text, n);
-        bool call = at == n || text[at] == '{' || text[at] == '<';
-        if (!call)
-            return n;
-        json_t *calls = ended ? dop_tool_calls(form, text, n) : NULL;
-        bool content = ended && !calls;
-        json_decref(calls);
-        return content ? n : 0;
-    }
-    const char *hit = n ? memmem(text, n, form->open, len) : NULL;
-    if (hit)
-        return (size_t)(hit - text);
-    for (size_t k = len - 1 < n ? len - 1 : n; k > 0 && !ended; k--)
-        if (memcmp(text + n - k, form->open, k) == 0)
-            return n - k;
-    return n;
-}
-
 static void
-add_call(const dop_tool_form *form, const json_t *one, json_t *calls)
+add_object(const dop_tool_form *form, const json_t *one, json_t *calls)
 {
-    const json_t *name = json_object_get(one, "name");
+    const char *name = json_string_value(json_object_get(one, "name"));
     json_t *arguments = json_object_get(one, form->arguments);
     if (!arguments)
         arguments = json_object_get(one, "arguments");
-    if (!json_is_string(name))
-        return;
-    uint64_t number = 0;
-    if (getrandom(&number, sizeof number, 0) != sizeof number)
-        number = json_array_size(calls);
-    char id[32];
-    snprintf(id, sizeof id, "call_%016llx", (unsigned long long)number);
     dop_buf text = {0};
     if (json_is_string(arguments))
         dop_buf_append(&text, json_string_value(arguments), json_string_length(arguments));
@@ -97,13 +137,74 @@ add_call(const dop_tool_form *form, const json_t *one, json_t *calls)
         dop_json_append(&text, arguments);
     else
         dop_buf_puts(&text, "{}");
-    json_array_append_new(calls, json_pack("{s:s, s:s, s:{s:O, s:s}}", "id", id, "type", "function", "function", "name",
-                                           name, "arguments", text.data ? text.data : "{}"));
+    if (name)
+        dop_json_add_call(calls, name, strlen(name), text.data ? text.data : "{}", text.size);
     dop_buf_finish(&text);
 }
 
-json_t *
-dop_tool_calls(const dop_tool_form *form, const char *text, size_t n)
+/* NAME[ARGS]{...}; returns where it ends, 0: it is no such call. */
+static size_t
+named_call(const char *text, size_t n, json_t *calls)
+{
+    static const char mark[] = "[ARGS]";
+    const char *hit = memmem(text, n, mark, strlen(mark));
+    const size_t name = hit ? (size_t)(hit - text) : 0, at = name + strlen(mark);
+    json_error_t error;
+    for (size_t i = 0; i < name; i++)
+        if (!isalnum((unsigned char)text[i]) && !strchr("_-.", text[i]))
+            return 0;
+    json_t *value = name ? json_loadb(text + at, n - at, JSON_DISABLE_EOF_CHECK, &error) : NULL;
+    if (!value)
+        return 0;
+    dop_json_add_call(calls, text, name, text + at, (size_t)error.position);
+    json_decref(value);
+    return at + (size_t)error.position;
+}
+
+/* NAME and the keys of its arguments; returns where it ends. */
+static size_t
+call_by_keys(const char *text, size_t n, json_t *calls)
+{
+    static const char key_[] = "<arg_key>", _key[] = "</arg_key>", value_[] = "<arg_value>", _value[] = "</arg_value>",
+                      close[] = "</tool_call>";
+    const char *end = memmem(text, n, close, strlen(close));
+    size_t at = 0, name = 0;
+    json_t *arguments = json_object();
+    n = end ? (size_t)(end - text) : n;
+    while (at < n && isspace((unsigned char)text[at]))
+        at++;
+    const char *first = text + at;
+    while (at + name < n && !isspace((unsigned char)first[name]) && first[name] != '<')
+        name++;
+    for (at += name;;) {
+        const char *k = memmem(text + at, n - at, key_, strlen(key_));
+        const char *k_end = k ? memmem(k, n - (size_t)(k - text), _key, strlen(_key)) : NULL;
+        const char *v = k_end ? memmem(k_end, n - (size_t)(k_end - text), value_, strlen(value_)) : NULL;
+        const char *v_end = v ? memmem(v, n - (size_t)(v - text), _value, strlen(_value)) : NULL;
+        if (!v_end)
+            break;
+        k += strlen(key_);
+        v += strlen(value_);
+        json_t *value = json_loadb(v, (size_t)(v_end - v), JSON_DECODE_ANY, NULL);
+        if (!value)
+            value = dop_json_text(v, (size_t)(v_end - v));
+        json_t *key = dop_json_text(k, (size_t)(k_end - k));
+        json_object_set_new(arguments, json_string_value(key), value);
+        json_decref(key);
+        at = (size_t)(v_end - text);
+    }
+    dop_buf out = {0};
+    dop_json_append(&out, arguments);
+    if (name > 0)
+        dop_json_add_call(calls, first, name, out.data ? out.data : "{}", out.size);
+    dop_buf_finish(&out);
+    json_decref(arguments);
+    return n;
+}
+
+/* All of a text without channels; NULL: there is none. */
+static json_t *
+calls_of(const dop_tool_form *form, const char *text, size_t n)
 {
     json_t *calls = json_array();
     size_t len = strlen(form->open), at = len ? 0 : skip_tag(text, n);
@@ -115,14 +216,19 @@ dop_tool_calls(const dop_tool_form *form, const char *text, size_t n)
                 break;
             at = (size_t)(hit - text) + len;
         }
+        if (form->manner == KEYS) {
+            at += call_by_keys(text + at, n - at, calls);
+            continue;
+        }
         json_t *value = json_loadb(text + at, n - at, JSON_DISABLE_EOF_CHECK, &error);
-        if (!value)
+        const size_t named = value ? 0 : named_call(text + at, n - at, calls);
+        if (!value && named == 0)
             break;
-        at += (size_t)error.position;
+        at += value ? (size_t)error.position : named;
         for (size_t i = 0; i < json_array_size(value); i++)
-            add_call(form, json_array_get(value, i), calls);
+            add_object(form, json_array_get(value, i), calls);
         if (json_is_object(value))
-            add_call(form, value, calls);
+            add_object(form, value, calls);
         json_decref(value);
         while (len == 0 && at < n && (isspace((unsigned char)text[at]) || text[at] == ';'))
             at++;
@@ -131,4 +237,49 @@ dop_tool_calls(const dop_tool_form *form, const char *text, size_t n)
         return calls;
     json_decref(calls);
     return NULL;
+}
+
+/* Bytes of a text without channels that are certainly content and not (part of) calls. */
+static size_t
+content_of(const dop_tool_form *form, const char *text, size_t n, bool ended, const json_t *calls)
+{
+    const size_t len = strlen(form->open);
+    if (len == 0) {
+        const size_t at = skip_tag(text, n);
+        const bool call = at == n || text[at] == '{' || text[at] == '<';
+        return !call || (ended && !calls) ? n : 0;
+    }
+    const char *hit = n ? memmem(text, n, form->open, len) : NULL;
+    if (hit)
+        return ended && !calls ? n : (size_t)(hit - text);
+    return ended ? n : n - dop_partial_mark(text, n, form->open);
+}
+
+void
+dop_reading_make(const dop_tool_form *form, const char *begin, const char *text, size_t n, bool ended, dop_reading *out)
+{
+    dop_buf whole = {0};
+    memset(out, 0, sizeof *out);
+    if (begin) {
+        dop_buf_puts(&whole, begin);
+        dop_buf_append(&whole, text, n);
+        text = whole.failed ? "" : whole.data;
+        n = whole.failed ? 0 : whole.size;
+    }
+    if (form->manner == CHANNELS) {
+        dop_reading_channels(text, n, ended, out);
+    } else {
+        out->calls = ended ? calls_of(form, text, n) : NULL;
+        dop_buf_append(&out->content, text, content_of(form, text, n, ended, out->calls));
+    }
+    dop_buf_finish(&whole);
+}
+
+void
+dop_reading_finish(dop_reading *reading)
+{
+    dop_buf_finish(&reading->content);
+    dop_buf_finish(&reading->reasoning);
+    json_decref(reading->calls);
+    reading->calls = NULL;
 }

@@ -56,6 +56,7 @@ dop_engine_create(dop_model *model, const dop_tokenizer *tok, const dop_engine_o
     e->replaces = options->replaces;
     e->n_slots = e->facts.n_sequences;
     e->metrics.sequences = e->n_slots;
+    e->draws = dop_model_draws(model);
     e->max_rows = dop_model_max_rows_of_several(model);
     e->max_chunk = dop_model_max_rows(model, false);
     e->max_step_rows = (e->max_rows > e->max_chunk ? e->max_rows : e->max_chunk) + e->n_slots;

@@ -37,8 +37,9 @@ struct dop_job {
     uint32_t *written; /* [max_tokens], in tokens_of */
     bool *is_new;      /* [max_tokens]: it was written for the first time; with a penalty for that only */
     uint32_t n_written;
-    uint32_t row;  /* of this step, whose logits make its next token; UINT32_MAX: none */
-    uint32_t pick; /* of this step */
+    uint32_t row;         /* of this step, whose logits make its next token; UINT32_MAX: none */
+    uint32_t pick;        /* of this step */
+    const uint32_t *mask; /* of the matcher, for the next pick, where the device makes it; NULL: not known yet */
     dop_job_token token;
     dop_diag step_diag; /* of a pick that failed */
 
@@ -66,6 +67,7 @@ struct dop_engine {
     uint32_t max_queue;
     uint32_t rewind;
     bool replaces;
+    bool draws;         /* the device does */
     uint32_t max_rows;  /* of a step of several sequences; 1: one replay for each sequence */
     uint32_t max_chunk; /* of a prompt in one step */
 
@@ -100,8 +102,10 @@ struct dop_engine {
 void *dop_engine_run(void *engine);
 
 /* engine_pick.c */
-/* Does the pick take more than the device's largest logit? */
-bool dop_job_needs_logits(const dop_job *job);
+/* Does the pick take more than what the device makes: its largest logit or a draw, among what a matcher allows? */
+bool dop_job_needs_logits(const dop_engine *e, const dop_job *job);
+/* The sequence of a job that is about to be picked for gets what the device needs: how to draw, and the mask of its matcher. */
+dop_status dop_job_ready_pick(dop_engine *e, dop_job *job, dop_diag *diag);
 /* pick and token of a job, from the logits of its row. */
 dop_status dop_job_pick(dop_engine *e, dop_job *job, uint32_t worker, dop_diag *diag);
 /* Under the lock: the pick is written, and ends the job or does not. */

@@ -7,55 +7,44 @@
 #include <string.h>
 
 static bool
-changes_logits(const dop_job_request *r)
+adds_to_logits(const dop_job_request *r)
 {
-    return r->matcher || r->n_biases || r->presence != 0 || r->frequency != 0;
+    return r->n_biases || r->presence != 0 || r->frequency != 0;
 }
 
 bool
-dop_job_needs_logits(const dop_job *job)
+dop_job_needs_logits(const dop_engine *e, const dop_job *job)
 {
     const dop_job_request *r = &job->request;
-    return r->logprobs || changes_logits(r) || !dop_sampling_is_greedy(&r->sampling);
+    const bool draws = e->draws && r->sampling.repeat_penalty == 1.0f;
+    return r->logprobs || adds_to_logits(r) || (!draws && !dop_sampling_is_greedy(&r->sampling));
 }
 
-/* Of a softmax: the logarithm of its denominator. */
-static double
-log_of_sum(const float *logits, uint32_t n)
+dop_status
+dop_job_ready_pick(dop_engine *e, dop_job *job, dop_diag *diag)
 {
-    double most = -HUGE_VAL, sum = 0;
-    for (uint32_t i = 0; i < n; i++)
-        most = (double)logits[i] > most ? (double)logits[i] : most;
-    for (uint32_t i = 0; i < n; i++)
-        sum += exp((double)logits[i] - most);
-    return most + log(sum);
-}
-
-/* The likeliest, sorted; of equals the lower id first. */
-static void
-find_top(const float *logits, uint32_t vocab, uint32_t most, dop_job_token *out)
-{
-    uint32_t n = 0;
-    for (uint32_t id = 0; id < vocab; id++) {
-        if (n == most && (n == 0 || logits[id] <= logits[out->top[n - 1].id]))
-            continue;
-        uint32_t at = n < most ? n++ : n - 1;
-        for (; at > 0 && logits[out->top[at - 1].id] < logits[id]; at--)
-            out->top[at] = out->top[at - 1];
-        out->top[at].id = id;
-    }
-    out->n_top = n;
+    struct dop_matcher *matcher = job->request.matcher;
+    const bool on_device = !dop_job_needs_logits(e, job), masks = matcher && on_device;
+    if (on_device && !dop_sampling_is_greedy(&job->request.sampling))
+        dop_sequence_set_sampling(e->slots[job->slot].sequence, &job->request.sampling);
+    if (masks && !job->mask && !(job->mask = dop_matcher_mask(matcher, diag)))
+        return diag->code;
+    dop_status st = dop_sequence_set_mask(e->slots[job->slot].sequence, masks ? job->mask : NULL, diag);
+    if (st == DOP_E_INPUT)
+        return DOP_FAIL(diag, DOP_E_INPUT, "no token of the vocabulary goes on with what the grammar wants next");
+    return st;
 }
 
 static void
 note_probabilities(dop_job *job, const float *logits, uint32_t vocab)
 {
     dop_job_token *t = &job->token;
-    double sum = log_of_sum(logits, vocab);
-    uint32_t most = job->request.n_top < vocab ? job->request.n_top : vocab;
-    find_top(logits, vocab, most, t);
+    double sum = dop_logits_log_sum(logits, vocab);
+    uint32_t ids[DOP_JOB_MAX_TOP];
+    t->n_top = job->request.n_top < vocab ? job->request.n_top : vocab;
+    dop_logits_top(logits, vocab, t->n_top, ids);
     for (uint32_t i = 0; i < t->n_top; i++)
-        t->top[i].logprob = (float)((double)logits[t->top[i].id] - sum);
+        t->top[i] = (dop_top){ids[i], (float)((double)logits[ids[i]] - sum)};
     t->pick = (dop_top){job->pick, (float)((double)logits[job->pick] - sum)};
 }
 
@@ -86,15 +75,22 @@ dop_job_pick(dop_engine *e, dop_job *job, uint32_t worker, dop_diag *diag)
     const dop_job_request *r = &job->request;
     uint32_t vocab = e->facts.vocab;
     dop_status st = DOP_OK;
-    if (!dop_job_needs_logits(job)) {
-        job->pick = dop_step_pick(e->model, job->row);
-        return DOP_OK;
+    if (!dop_job_needs_logits(e, job)) {
+        if (dop_sampling_is_greedy(&r->sampling))
+            job->pick = dop_step_pick(e->model, job->row);
+        else
+            st = dop_step_sample(e->model, job->row, diag, &job->pick);
+        job->mask = NULL;
+        if (st == DOP_OK && r->matcher && (st = dop_matcher_accept(r->matcher, job->pick, diag)) == DOP_OK &&
+            !dop_matcher_must_end(r->matcher))
+            job->mask = dop_matcher_mask(r->matcher, diag); /* here, where several threads make masks */
+        return st;
     }
     const float *logits = dop_step_logits(e->model, job->row), *from = logits;
     if (dop_logits_largest(logits, vocab) == UINT32_MAX)
         return DOP_FAIL(diag, DOP_E_INPUT, "the model's logits are not finite after %zu tokens",
                         r->n_prompt + job->n_written);
-    if (changes_logits(r)) {
+    if (adds_to_logits(r) || r->matcher) {
         memcpy(e->scratch[worker], logits, (size_t)vocab * sizeof(float));
         if ((st = change_logits(job, e->scratch[worker], vocab, diag)) != DOP_OK)
             return st;

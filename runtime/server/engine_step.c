@@ -187,7 +187,9 @@ static void
 add_row(dop_engine *e, dop_job *job, uint32_t token, bool last)
 {
     dop_step_row *row = &e->rows[e->n_rows];
-    uint32_t wants = dop_job_needs_logits(job) ? DOP_WANTS_LOGITS | DOP_WANTS_UNCHECKED : DOP_WANTS_PICK;
+    uint32_t wants = dop_job_needs_logits(e, job)                     ? DOP_WANTS_LOGITS | DOP_WANTS_UNCHECKED
+                     : dop_sampling_is_greedy(&job->request.sampling) ? DOP_WANTS_PICK
+                                                                      : DOP_WANTS_DRAW;
     *row = (dop_step_row){e->slots[job->slot].sequence, token, last ? wants : 0};
     if (last)
         job->row = e->n_rows;
@@ -415,7 +417,7 @@ pick_all(dop_engine *e, picks *p)
         if (!job || job->row == UINT32_MAX)
             continue;
         p->jobs[p->n++] = job;
-        values += dop_job_needs_logits(job) ? e->facts.vocab : 0;
+        values += dop_job_needs_logits(e, job) ? e->facts.vocab : 0;
     }
     uint64_t threads = values / WORTH_A_THREAD + 1;
     if (threads > e->n_threads)
@@ -504,15 +506,30 @@ make_pages(dop_engine *e)
     return true;
 }
 
+/* Before a step.  A job whose grammar has come to nothing ends, and nobody reads what its row makes. */
+static void
+ready_picks(dop_engine *e)
+{
+    for (uint32_t i = 0; i < e->n_slots; i++) {
+        dop_diag diag = {0};
+        dop_job *job = e->slots[i].job;
+        if (job && job->row != UINT32_MAX && dop_job_ready_pick(e, job, &diag) != DOP_OK)
+            fail_job(e, job, &diag);
+    }
+}
+
 static void
 run_step(dop_engine *e)
 {
     dop_diag diag = {0};
     picks p = {0};
     double begin = dop_now_ms();
+    ready_picks(e);
     dop_status st = dop_step_run(e->model, e->rows, e->n_rows, &diag);
+    double ran = dop_now_ms(), picked = ran;
     if (st == DOP_OK) {
         pick_all(e, &p);
+        picked = dop_now_ms();
         dop_step_commit(e->model);
         note_ends(e);
     } else if (st == DOP_E_FULL && make_pages(e)) {
@@ -530,6 +547,7 @@ run_step(dop_engine *e)
     e->metrics.steps++;
     e->metrics.rows += e->n_rows;
     dop_histogram_add(&e->metrics.step, (dop_now_ms() - begin) / 1e3);
+    dop_histogram_add(&e->metrics.pick, (picked - ran) / 1e3);
     dop_engine_unlock(e);
 }
 

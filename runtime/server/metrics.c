@@ -63,4 +63,5 @@ dop_metrics_write(const dop_metrics *m, dop_buf *out)
     histogram(out, "token_seconds", "Between tokens of a job.", &m->per_token);
     histogram(out, "job_seconds", "From the request to the end of its job.", &m->duration);
     histogram(out, "step_seconds", "Of one step of the model, with picking.", &m->step);
+    histogram(out, "pick_seconds", "Of a step, picking tokens on the host.", &m->pick);
 }

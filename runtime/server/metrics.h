@@ -20,7 +20,7 @@ typedef struct dop_metrics {
     uint64_t answers[DOP_METRIC_STATUSES]; /* of HTTP, by the first digit of their status */
     uint64_t refused;                      /* jobs that found the queue full */
     uint32_t running, waiting, sequences;
-    dop_histogram first_token, per_token, duration, step;
+    dop_histogram first_token, per_token, duration, step, pick;
 } dop_metrics;
 
 void dop_histogram_add(dop_histogram *h, double seconds);

@@ -71,7 +71,8 @@ dec_wordpiece(dop_tok_build *b, const json_t *o, dop_tok_decoder *dec, dop_diag 
         st = dop_tok_json_string(o, "prefix", b->path, diag, &prefix, &n);
     if (st != DOP_OK)
         return st;
-    if (b->model != DOP_TOK_WORDPIECE || n != b->joint.bytes || memcmp(prefix, b->strings.data + b->joint.offset, n))
+    if (b->model != DOP_TOK_WORDPIECE || n != b->joint.bytes ||
+        memcmp(prefix, b->strings.data + b->joint.offset, n) != 0)
         return BAD(b, diag, "decoder \"WordPiece\" is supported with a WordPiece model of the same prefix only");
     if (dec->count)
         return BAD(b, diag, "decoder \"WordPiece\" after another one is not supported");

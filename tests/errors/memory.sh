@@ -21,6 +21,7 @@ else
 fi
 fails "llama: a plan" plan "$golden/llama" tier1 2
 fails "qwen3: a plan with a persistent dispatch" plan "$golden/qwen3" one-workgroup.yaml 4
+fails "gemma3_hd256: a plan in parts, with persistent dispatches" parts "$golden/gemma3_hd256" one-workgroup.yaml 2
 fails "gemma2: kernels for a CPU" compile "$golden/gemma2" lavapipe 3
 fails "llama: kernels with matrix units" compile "$golden/llama" nvidia-hopper 3
 finish

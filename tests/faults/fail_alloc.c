@@ -1,8 +1,9 @@
 /* Lets one allocation after another fail while a model is compiled, and looks at what becomes of it.
  *
- *   fail_alloc load|compile|plan MODEL TARGET EVERY [N]
+ *   fail_alloc load|compile|plan|parts MODEL TARGET EVERY [N]
  *
- * load reads the model, compile goes on to the texts of all kernels, plan to a plan file in the current directory.  A
+ * load reads the model, compile goes on to the texts of all kernels, plan to a plan file in the current directory; parts
+ * makes a plan in two parts of what was compiled once, without failures.  A
  * first run without a failure counts the points at which memory is asked for: malloc and its relatives of our code and
  * of Jansson, pieces of arenas (one block serves many), and appends to growable buffers (few of them grow one).
  * Then, for the first and the last point that each place in the program makes, and some between, there is a run in which
@@ -15,6 +16,7 @@
  * tests/CMakeLists.txt links this program with --wrap for every function with a __wrap_ here.  The shader compiler is
  * asked once for each kernel, in the first run; it is not what is tested, and it ends the program when memory runs out. */
 #include "compiler/compile.h"
+#include "compiler/parts.h"
 #include "compiler/plan_write.h"
 #include "compiler/target.h"
 #include "tests/faults/points.h"
@@ -156,6 +158,39 @@ run_compile(job *j, bool plan)
 }
 
 static dop_status
+run_parts(job *j)
+{
+    static dop_compilation c; /* never finished: it is for all runs */
+    const dop_compile_options o = {.target = &j->target,
+                                   .exe_path = "",
+                                   .ctx = 64,
+                                   .n_chunks = 1,
+                                   .chunks = {8},
+                                   .threads = 1,
+                                   .in_parts = true,
+                                   .passes = {.stop_after = -1}};
+    dop_compilation parts[2];
+    dop_cuts cuts;
+    dop_status st = DOP_OK;
+    points_armed = false;
+    if (c.n_schedules == 0)
+        st = dop_compile(j->model, &o, &j->diag, &c);
+    points_armed = true;
+    if (st == DOP_OK)
+        st = dop_parts_choose(&c, "2", NULL, &j->diag, &cuts);
+    if (st != DOP_OK)
+        return st;
+    if ((st = dop_parts_make(&c, 1, &cuts, &j->diag, parts)) == DOP_OK) {
+        st = dop_plan_write_parts(parts, 2, plan_name, false, false, &j->diag);
+        dop_parts_finish(parts, 2);
+    }
+    points_armed = false;
+    if (st == DOP_OK)
+        read_plan(&j->made);
+    return st;
+}
+
+static dop_status
 run(job *j, uint64_t at)
 {
     memset(&j->diag, 0, sizeof j->diag);
@@ -164,7 +199,9 @@ run(job *j, uint64_t at)
     points_fail_at = at;
     points_seen = 0;
     points_armed = true;
-    dop_status st = strcmp(j->what, "load") == 0 ? run_load(j) : run_compile(j, strcmp(j->what, "plan") == 0);
+    dop_status st = strcmp(j->what, "load") == 0    ? run_load(j)
+                    : strcmp(j->what, "parts") == 0 ? run_parts(j)
+                                                    : run_compile(j, strcmp(j->what, "plan") == 0);
     points_armed = false;
     return st;
 }

@@ -36,8 +36,19 @@ static char program[1024], folder[64];
 static void
 remove_folder(void)
 {
-    static const char *const files[] = {"config.json", "model.safetensors", "manifest.json",
-                                        "shard_0.bin", "shard_1.bin",       "fuzz.yaml"};
+    static const char *const files[] = {"config.json",
+                                        "model.safetensors",
+                                        "manifest.json",
+                                        "shard_0.bin",
+                                        "shard_1.bin",
+                                        "fuzz.yaml",
+                                        "tokenizer.json",
+                                        "a.safetensors",
+                                        "tokenizer_config.json",
+                                        "generation_config.json",
+                                        "added_tokens.json",
+                                        "chat_template.jinja",
+                                        "model.safetensors.index.json"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         fuzz_file_gone(files[i]);
     (void)rmdir(folder);

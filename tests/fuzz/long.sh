@@ -20,7 +20,7 @@ if [ $# -eq 0 ]; then
     set -- $(find "$tools" -name 'fuzz_*' -type l -printf '%f\n' | sed 's/^fuzz_//' | sort)
 fi
 mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 1
-limits=(-timeout=20 -rss_limit_mb=3072 -malloc_limit_mb=1536)
+limits=(-timeout=20 -rss_limit_mb=1024 -malloc_limit_mb=128)
 
 one() { # TARGET FORKS
     local dir=$out/run/$1 found=$out/found/$1 corpus=$tools/corpus/$1 time n findings

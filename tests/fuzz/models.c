@@ -108,6 +108,44 @@ fuzz_hf(const uint8_t *data, size_t size)
     load(dir);
 }
 
+/* What stands beside a model: parts that a 0 byte ends, one for each file.  The tokenizer and the one shard are sound. */
+void
+fuzz_hf_beside(const uint8_t *data, size_t size)
+{
+    static const char *const names[] = {"tokenizer_config.json", "generation_config.json", "added_tokens.json",
+                                        "chat_template.jinja", "model.safetensors.index.json"};
+    static const char words[] =
+        "{\"added_tokens\":[{\"id\":0,\"content\":\"<s>\",\"special\":true}],\"pre_tokenizer\":"
+        "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false},\"decoder\":{\"type\":"
+        "\"ByteLevel\"},\"model\":{\"type\":\"BPE\",\"vocab\":{\"<s>\":0,\"a\":1,\"b\":2},\"merges\":[]}}";
+    static const char shard[] =
+        "\x38\0\0\0\0\0\0\0{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}  \0\0\0\0\0\0\0\0";
+    const char *dir = NULL;
+    dop_tokenizer *t = NULL;
+    dop_diag diag = {0}, why = {0};
+    dop_arena arena;
+    dop_st_set set;
+    dop_map *maps = NULL;
+    uint32_t n_maps = 0;
+    fuzz_file_in("tokenizer.json", words, sizeof words - 1, 0, &dir);
+    fuzz_file_in("a.safetensors", shard, sizeof shard - 1, 0, &dir);
+    for (size_t i = 0, at = 0; i < sizeof names / sizeof *names; i++) {
+        const size_t n = at < size ? strnlen((const char *)data + at, size - at) : 0;
+        fuzz_file_gone(names[i]);
+        if (n > 0)
+            fuzz_file_in(names[i], data + at, n, 0, &dir);
+        at += n + (at < size);
+    }
+    fuzz_check(dop_tokenizer_from_hf_dir(dir, &diag, &t), &diag);
+    dop_tokenizer_destroy(t);
+    dop_arena_init(&arena);
+    fuzz_check(dop_st_open_dir(dir, &arena, &why, &set, &maps, &n_maps), &why);
+    for (uint32_t i = 0; i < n_maps; i++)
+        dop_map_close(&maps[i]);
+    free(maps);
+    dop_arena_finish(&arena);
+}
+
 void
 fuzz_safetensors(const uint8_t *data, size_t size)
 {

@@ -17,6 +17,8 @@ graph() {
     sed -n '/^---/q; /^#/!p' "$1"
 }
 
+[ ! -d "$root/tests/fuzz/found/$target" ] || cp "$root/tests/fuzz/found/$target"/* . # what went wrong once
+
 case $target in
 tokenizer_json)
     cp "$tokenizers/tekken/tekken.json" tekken

@@ -57,6 +57,13 @@ use_model(dop_model *m)
         st = dop_sequence_fork(s, &diag, &fork);
     if (st == DOP_OK && fork)
         st = dop_sequence_feed(fork, ids, 1, &diag);
+    if (st == DOP_OK) /* all states are copied to the host */
+        st = dop_sequence_save(s, "/dev/null", NULL, 0, &diag);
+    dop_sequence_destroy(s);
+    if (st == DOP_OK) /* in the place of the last, whose states are cleared */
+        st = dop_sequence_create(m, &diag, &s);
+    if (st == DOP_OK)
+        st = dop_sequence_feed(s, ids, 1, &diag);
     fuzz_check(st, &diag);
 }
 

@@ -18,7 +18,7 @@ if [ "${1:-}" = whole ]; then
         model=$(basename "$(dirname "$model")")
         layers=$("$DOPPLERC" "$SRC/tests/golden/$model" -o whole.plan --quiet --ctx 56 --chunks 4,16 &&
             "$EXEC" whole.plan --info --json | grep -o '"layers": [0-9]*,' | grep -o '[0-9]*' | head -1)
-        parts "$model" "2 $layers" --ctx 56 --chunks 4,16 --sequences 3
+        parts "$model" "2 $([ "$layers" -gt 2 ] && echo "$layers")" --ctx 56 --chunks 4,16 --sequences 3
     done
     finish
     exit
@@ -49,9 +49,42 @@ check_fails "another number of ranks" 1 "a plan in 2 parts, and there are 3 rank
     "$TOOLS/parts" whole.plan one.plan 3
 check_fails "a whole plan on ranks" 1 "a plan of one part, and there are 2 ranks: make one in parts with dopplerc --parts 2" \
     "$TOOLS/parts" whole.plan whole.plan 2
-cp own.part0 mixed.part0
-cp outside.part1 mixed.part1 2>/dev/null
+
+# What is said of them, and --check.
+info() { # PLAN COUNT: so many parts of one set
+    "$EXEC" --info "$1" >info.txt && [ "$(grep -c '^part        [01] of 2: layers' info.txt)" -eq "$2" ] &&
+        [ "$(grep -o 'set [0-9a-f]*' info.txt | sort -u | wc -l)" -eq 1 ]
+}
+check "--info of all parts" info one.plan 2
+check "--info of files of their own" info own 2
+check "--info of one of them" info own.part1 1
+check "what crosses" grep -q '^receives    x1: 256 bytes a token$' info.txt
+"$EXEC" --disasm one.plan >listing
+check "--disasm" [ "$(grep -c '^part [01] of 2$' listing)" -eq 2 ]
+"$EXEC" --info --json one.plan >info.json
+check "--info --json" [ "$(grep -c '"endLayer": [12],' info.json)" -eq 2 ]
+make report.plan --parts 2 --report=report.json
+check "the report" [ "$(grep -c '"bytes_sent": \(256\|0\)$' report.json)" -eq 2 ]
+check "--check" "$EXEC" own.part1 --check --quiet
+
+# A target for each part: what crosses is the same, whatever each fuses.
+printf '%s\n' "base: lavapipe" "name: plain" "caps: [f16_storage]" >plain.yaml
+check "two targets: compiles" "$DOPPLERC" "$llama" -o two.plan --quiet --ctx 56 --chunks 4,16 --target lavapipe,plain.yaml --parts 2
+check "one target: compiles" "$DOPPLERC" "$llama" -o one-target.plan --quiet --ctx 56 --chunks 4,16
+check "two targets: nearly the same" "$TOOLS/parts" one-target.plan two.plan 2 2 near
+check_fails "a target too few" 2 "--target names 2 targets for 3 parts" \
+    "$DOPPLERC" "$SRC/tests/golden/gemma2" -o no.plan --quiet --target lavapipe,plain.yaml --parts 3
 head -c 100000 one.plan >cut.plan
+damage() { # FILE BYTE
+    cp one.plan "$1" && printf '\377' | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+damage directory.plan 44
+check_fails "a damaged directory" 1 "the digest of its directory does not match" "$TOOLS/parts" whole.plan directory.plan 2
+damage second.plan $(($(stat -c %s one.plan) - 3000))
+check_fails "damaged weights of the second part" 1 "the digest of section WEIGHTS does not match" "$TOOLS/parts" whole.plan second.plan 2
+cp own.part0 own2.part1
+cp own.part0 own2.part0
+check_fails "the same part twice" 1 "part 0 of 2, and this is rank 1, which wants part 1" "$TOOLS/parts" whole.plan own2 2
 check_fails "a plan that is cut short" 1 "the plan is truncated" "$TOOLS/parts" whole.plan cut.plan 2
 
 # Where to cut.

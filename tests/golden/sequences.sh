@@ -22,6 +22,11 @@ if [ "${1:-}" = whole ]; then
     run gemma3 2000 11 5e-4 --kv f32 --sequences 6 --ctx-total 104
     run mixtral 2000 12 2e-2 --sequences 5 --ctx-total 80 --rows 1
 else
+    # States that steps replace: what was not accepted is rolled back.
+    check "a plan of falcon_h1" "$DOPPLERC" "$SRC/tests/golden/falcon_h1" -o falcon_h1.plan --ctx 64 --chunks 4 --rows 4 --quiet
+    check "drafts, with states that steps replace" "$TOOLS/drafts" falcon_h1.plan 40 3 falcon_h1.plan
+    run qwen3_5 80 3 5e-4 --kv f32 --sequences 3
+    [ -z "${ASAN_OPTIONS:-}" ] || finish # unit.test_sequences and unit.test_speculation do the rest there
     run llama 500 1 5e-4 --kv f32 --sequences 5 --ctx-total 104 --embed
     # Embeddings, of more tokens than a piece has.
     tokens="1 17 200 3 90 41 5 260 77 8 9 13 250 31 2 66 54 12 100 7 300 99"
@@ -32,12 +37,14 @@ else
     done
     check_fails "an unknown way to pool" 2 "--embed takes last or mean" "$EXEC" llama.plan --tokens "1 2" --embed=max
     check_fails "nothing to embed" 1 "there are no tokens" "$EXEC" llama.plan --tokens "" --embed
+    # Draws on the device, which targets of CPUs do not make: five ways, by a chi-square test and against what may be drawn.
+    printf '%s\n' "base: lavapipe" "name: draws" "max_workgroup: 256" "cpu: false" >draws.yaml
+    run llama 20 12 2e-2 --sequences 8 --rows 8 --chunks 4 --target draws.yaml
+    cp .out drawn
+    check "draws" grep -q "^draws of 5 ways" drawn
     run mistral_window 200 2 2e-2 --sequences 3 --rows 3
     check "drafts, with windows" "$TOOLS/drafts" mistral_window.plan 50 1
     check "drafts" "$TOOLS/drafts" llama.plan 50 2 llama.plan
-    # States that steps replace: what was not accepted is rolled back.
-    check "a plan of falcon_h1" "$DOPPLERC" "$SRC/tests/golden/falcon_h1" -o falcon_h1.plan --ctx 64 --chunks 4 --rows 4 --quiet
-    check "drafts, with states that steps replace" "$TOOLS/drafts" falcon_h1.plan 40 3 falcon_h1.plan
     plain=$("$EXEC" llama.plan --tokens "$tokens" -n 30 --temp 0 --ignore-eos --print-ids --quiet)
     drafted=$("$EXEC" llama.plan --tokens "$tokens" -n 30 --temp 0 --ignore-eos --print-ids --quiet --draft-ngram 1 --draft llama.plan)
     [ "$plain" = "$drafted" ] && pass "--draft and --draft-ngram" || fail "--draft and --draft-ngram" "$plain | $drafted"
@@ -45,7 +52,6 @@ else
     "$EXEC" --bench llama.plan -p 0 -n 8 --drafts 100 --sampled -r 1 -o csv --quiet >bench.csv
     check "--bench --drafts --sampled" grep -q '"tg8d100",' bench.csv
     check "they are counted" grep -q '"speculation":{"steps":[1-9]' drafted.json
-    run qwen3_5 80 3 5e-4 --kv f32 --sequences 3
     check_fails "a plan without hidden states" 1 "compile it with --embed" \
         "$EXEC" mistral_window.plan --tokens "1 2" --embed
 fi

@@ -85,7 +85,7 @@ tool='{"type": "function", "function": {"name": "look_up", "parameters":
 call='"name":"look_up","arguments":"\{\\"who\\":\\"(Romeo|Juliet)\\"\}"'
 ask 200 "\"finish_reason\":\"tool_calls\".*\"content\":null.*$call" /v1/chat/completions \
     "{$who, \"tools\": [$tool], \"tool_choice\": \"required\"}"
-ask 200 '"tool_calls":\[\{"id":"call_.*"arguments":"\{\\"who\\":' /v1/chat/completions \
+ask 200 '"tool_calls":\[\{"id":"call.*"arguments":"\{\\"who\\":' /v1/chat/completions \
     "{$who, \"tools\": [$tool], \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"look_up\"}}, \"stream\": true}"
 ask 200 '"text":"(yes|no)"' /v1/completions '{"prompt": "Or not?", "grammar": "root ::= \"yes\" | \"no\""}'
 ask 400 'line 1, column 10: a rule of this name is not there' /v1/completions '{"prompt": "a", "grammar": "root ::= x"}'
@@ -98,6 +98,16 @@ shaped --json-schema person.json >shaped
 check "--json-schema" grep -q '"age"' shaped
 shaped --grammar laugh.gbnf >shaped
 check "--grammar" grep -qxE "(ha|ho){2,4}" shaped
+# Greedy picks are made on the device, with its mask; a penalty of nearly nothing has the host make them.
+for way in 1 1.0000001; do
+    shaped --temp 0 --repeat-penalty $way --json-schema person.json >greedy.$way
+done
+check "greedy, on the device as on the host" sh -c 'grep -q "\"age\"" greedy.1 && cmp greedy.1 greedy.1.0000001'
+body='{"prompt": "A", "max_tokens": 30, "temperature": 0, "grammar": "root ::= [a-z ]+"'
+ask 200 '"text":"[a-z ]*"' /v1/completions "$body}"
+sed -E 's/.*("text":"[^"]*").*/\1/' answer >masked
+ask 200 '"text":"[a-z ]*"' /v1/completions "$body, \"logprobs\": 0}"
+check "the server too" sh -c 'sed -E "s/.*(\"text\":\"[^\"]*\").*/\1/" answer | cmp - masked'
 echo 'root ::= "a" b' >wrong.gbnf
 check_fails "--grammar with a mistake" 1 "wrong.gbnf:1:14: error: a rule of this name is not there" "$EXEC" demo.plan -p A --grammar wrong.gbnf
 
@@ -152,5 +162,13 @@ ask 400 'dopplerc --embed' /v1/embeddings '{"input": "a"}' "${key[@]}"
 ask 429 '"code":"queue_full"' /v1/completions '{"prompt": "a", "n": 3}' "${key[@]}"
 ask 200 '"index":1' /v1/completions '{"prompt": "a", "n": 2, "max_tokens": 3}' "${key[@]}"
 stop "and this one"
+cat >harmony.jinja <<'END'
+{{ tools | tojson }}{# <|channel|> #}{% for m in messages %}{{ '<|start|>' + m.role + '<|message|>' + m.content + '<|end|>' }}
+{%- endfor %}{{ '<|start|>assistant' }}
+END
+serve one --chat-template ./harmony.jinja
+ask 200 "\"finish_reason\":\"tool_calls\".*\"content\":null.*\"name\":\"look_up\",\"arguments\":" /v1/chat/completions \
+    "{$who, \"tools\": [$tool], \"tool_choice\": \"required\", \"max_tokens\": 8}"
+stop "and one of a template with channels"
 check_fails "an address that is none" 2 "--serve takes [HOST:]PORT" "$EXEC" one.plan --serve here
 finish

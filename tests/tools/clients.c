@@ -1,13 +1,15 @@
 /* Clients of a server, many at once:
  *
- *   clients PORT N SECONDS PROMPT ANSWER [RATE]     N clients that ask again and again; RATE: requests a second of each
+ *   clients PORT N SECONDS PROMPT ANSWER [RATE [JSON]]   N clients that ask again and again; RATE: requests a second of
+ *                                                   each; JSON: members of every request, "temperature":1 if not said
  *   clients PORT storm N SECONDS                    half of them misbehave: they leave, send garbage, stop halfway
  *   clients PORT stays BYTES SECONDS                sends BYTES bytes of a request and no more: closed within SECONDS?
  *   clients PORT raw FILE                           sends a file and prints what comes back
  *
  * PROMPT and ANSWER are numbers of words and tokens.  The first form prints one line of JSON: tokens a second, time to the
  * first token and between tokens at p50, p95 and p99 in ms, and how far the slowest client's p95 is from the median of
- * all.  The exit status is 0 when every request that was to be answered was answered in full. */
+ * all.  Tokens a second are of the whole run, and, steady, of its second half before the first client ends: as the server counts
+ * them, because not every token has a text.  The exit status is 0 when every request that was to be answered was answered in full. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -41,6 +43,7 @@ typedef struct client {
 static int port;
 static double seconds, rate;
 static uint32_t prompt_words = 4, answer_tokens = 16;
+static const char *members = "\"temperature\":1";
 
 static double
 now_ms(void)
@@ -133,15 +136,17 @@ static bool
 ask(const client *c, int fd, uint32_t tokens)
 {
     static const char *const words[] = {"the", "king", "and", "queen", "of", "my", "lord", "shall"};
-    char *body = malloc(prompt_words * 8 + 400), head[200];
+    char *body = malloc(prompt_words * 8 + strlen(members) + 400), head[200];
     size_t n = 0;
+    uint32_t x = (c->number + 1) * 2654435761u + (uint32_t)c->requests * 40503u;
     if (!body)
         abort();
     n += (size_t)sprintf(body, "{\"prompt\":\"");
-    for (uint32_t i = 0; i < prompt_words; i++)
-        n += (size_t)sprintf(body + n, "%s ", words[(c->number + c->requests * 3 + i * (1 + c->number % 5)) % 8]);
-    n += (size_t)sprintf(body + n, "\",\"max_tokens\":%u,\"temperature\":1,\"ignore_eos\":true,\"stream\":true}",
-                         tokens);
+    for (uint32_t i = 0; i < prompt_words; i++) { /* no two prompts begin alike for long */
+        x = x * 1664525 + 1013904223;
+        n += (size_t)sprintf(body + n, "%s ", words[x >> 29]);
+    }
+    n += (size_t)sprintf(body + n, "\",\"max_tokens\":%u,%s,\"ignore_eos\":true,\"stream\":true}", tokens, members);
     int h = snprintf(head, sizeof head,
                      "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: "
                      "%zu\r\n\r\n",
@@ -284,6 +289,41 @@ bad_client(void *user)
     return NULL;
 }
 
+/* Tokens that the server has written so far; -1: it does not say. */
+static double
+written(void)
+{
+    static const char get[] = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+                      name[] = "\ndoppler_written_tokens_total ";
+    enum { SIZE = 1 << 16 };
+    char *text = malloc(SIZE);
+    size_t n = 0;
+    int fd = dial();
+    if (!text)
+        abort();
+    text[0] = 0;
+    if (fd >= 0 && say(fd, get, sizeof get - 1))
+        while (n + 1 < SIZE && hear(fd, text, SIZE, &n, 2000))
+            ;
+    if (fd >= 0)
+        close(fd);
+    const char *hit = strstr(text, name);
+    double v = hit ? atof(hit + sizeof name - 1) : -1;
+    free(text);
+    return v;
+}
+
+/* Tokens a second in the second half of the time, when everybody is busy. */
+static double
+steady(void)
+{
+    usleep((useconds_t)(seconds * 5e5));
+    double begin = now_ms(), from = written();
+    usleep((useconds_t)(seconds * 5e5 - 1e4));
+    double to = written(), took = (now_ms() - begin) / 1e3;
+    return from < 0 || to < 0 ? 0 : (to - from) / took;
+}
+
 static int
 run(uint32_t n, bool storm)
 {
@@ -297,6 +337,7 @@ run(uint32_t n, bool storm)
         if (pthread_create(&all[i].thread, NULL, all[i].bad ? bad_client : good_client, &all[i]) != 0)
             return 1;
     }
+    double half = storm ? 0 : steady();
     for (uint32_t i = 0; i < n; i++) {
         client *c = &all[i];
         pthread_join(c->thread, NULL);
@@ -320,9 +361,10 @@ run(uint32_t n, bool storm)
     }
     double elapsed = (now_ms() - begin) / 1e3, median = at(&p95, 0.5);
     printf("{\"clients\": %u, \"seconds\": %.2f, \"requests\": %llu, \"errors\": %llu, \"tokensPerSec\": %.1f, "
+           "\"steadyTokensPerSec\": %.1f, "
            "\"firstTokenMs\": {\"p50\": %.1f, \"p95\": %.1f, \"p99\": %.1f}, "
            "\"tokenMs\": {\"p50\": %.2f, \"p95\": %.2f, \"p99\": %.2f}, \"worstP95OverMedian\": %.2f}\n",
-           n, elapsed, (unsigned long long)requests, (unsigned long long)errors, (double)tokens / elapsed,
+           n, elapsed, (unsigned long long)requests, (unsigned long long)errors, (double)tokens / elapsed, half,
            at(&first, 0.5), at(&first, 0.95), at(&first, 0.99), at(&between, 0.5), at(&between, 0.95),
            at(&between, 0.99), median > 0 ? worst / median : 0);
     free(first.v);
@@ -395,6 +437,7 @@ main(int argc, char **argv)
         prompt_words = (uint32_t)atoi(argv[4]);
         answer_tokens = (uint32_t)atoi(argv[5]);
         rate = argc > 6 ? atof(argv[6]) : 0;
+        members = argc > 7 ? argv[7] : members;
     }
     return run(n < MOST_CLIENTS ? n : MOST_CLIENTS, storm);
 }

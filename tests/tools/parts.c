@@ -1,12 +1,15 @@
 /* A plan in parts, all of them in this process, against the plan of the whole model: the same bits.
  *
- * parts PLAN PARTS N [TOKENS]
+ *   parts PLAN PARTS N [TOKENS [barriers|persistent|near [STEPS]]]
  *
  * The same tokens go through both, in steps of every size that the plan has schedules for: chunks of a prompt, single
  * tokens, rows that all have logits, and rows of several sequences beside each other where the plan holds several.
- * What a part sends is copied to the next by hand.  Prints what was compared. */
+ * What a part sends is copied to the next by hand.  Prints what was compared.  With `persistent` single tokens are decoded
+ * in that ordering, once a probe has found nothing wrong with it.  With `near`, for parts of different targets, logits may
+ * be 1e-3 standard deviations of their row apart.  STEPS: so many single tokens are timed. */
 #include "runtime/part.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +28,7 @@ typedef struct test {
     uint32_t n_sequences, fed[MAX_SEQUENCES];
     uint32_t steps, values, most_values;
     uint64_t crossed;
+    bool persistent, near;
 } test;
 
 static void
@@ -41,8 +45,18 @@ open_side(test *t, side *x, const char *path, uint32_t n)
 {
     x->n = n;
     for (uint32_t i = 0; i < n; i++) {
-        const dop_open_options o = {.parts = n > 1 ? n : 0, .part = i, .ordering = DOP_ORDERING_BARRIERS};
+        const dop_open_options o = {.parts = n > 1 ? n : 0,
+                                    .part = i,
+                                    .ordering = t->persistent ? DOP_ORDERING_PERSISTENT : DOP_ORDERING_BARRIERS};
         ok(t, dop_model_open(path, &o, &t->diag, &x->m[i]), path);
+        if (t->persistent) {
+            ok(t, dop_model_probe(x->m[i], 0, &t->diag), "a probe");
+            if (x->m[i]->decode[DOP_ORDER_PERSISTENT] == UINT32_MAX) {
+                fprintf(stderr, "a probe of part %u finds a fault\n", i);
+                exit(1);
+            }
+            dop_model_use_ordering(x->m[i], DOP_ORDER_PERSISTENT);
+        }
         t->n_sequences = x->m[i]->plan.model->n_sequences;
         t->n_sequences = t->n_sequences < MAX_SEQUENCES ? t->n_sequences : MAX_SEQUENCES;
         for (uint32_t k = 0; k < t->n_sequences; k++)
@@ -88,6 +102,8 @@ run_one(test *t, side *x, uint32_t k, uint32_t kind, uint32_t max_rows, uint32_t
     for (uint32_t i = 0; i < x->n; i++) {
         dop_sequence *s = x->s[i][k];
         schedule = dop_part_schedule(x->m[i], kind, max_rows);
+        if (kind == DOP_SCHED_DECODE)
+            schedule = dop_step_decode_at(x->m[i], s->n_tokens, 1);
         for (uint32_t j = 0; j < n; j++)
             s->tokens[s->n_tokens + j] = token(t, k, s->n_tokens + j);
         if (i > 0)
@@ -138,12 +154,33 @@ run_rows(test *t, side *x, uint32_t max_rows, uint32_t n_rows)
     return dop_replay_logits(&x->m[x->n - 1]->replay, schedule);
 }
 
+/* The largest difference, in standard deviations of its row. */
+static double
+distance(const float *a, const float *b, uint32_t rows, uint32_t vocab)
+{
+    double worst = 0;
+    for (uint32_t r = 0; r < rows; r++) {
+        double sum = 0, squares = 0, most = 0;
+        for (uint32_t i = r * vocab; i < (r + 1) * vocab; i++) {
+            const double x = (double)a[i], d = fabs(x - (double)b[i]);
+            sum += x;
+            squares += x * x;
+            most = d <= most ? most : d; /* NaN too */
+        }
+        most /= sqrt(squares / vocab - sum / vocab * (sum / vocab));
+        worst = most <= worst ? worst : most;
+    }
+    return worst;
+}
+
 static void
 same(test *t, const float *whole, const float *parts, uint32_t rows, const char *what)
 {
     const uint32_t vocab = t->whole.m[0]->plan.model->vocab;
     t->steps++;
     if (memcmp(whole, parts, (size_t)rows * vocab * sizeof *whole) == 0)
+        return;
+    if (t->near && distance(whole, parts, rows, vocab) <= 1e-3)
         return;
     for (uint32_t i = 0; i < rows * vocab; i++)
         if (memcmp(&whole[i], &parts[i], sizeof *whole) != 0) {
@@ -180,19 +217,39 @@ step_schedules(test *t, uint32_t left)
     }
 }
 
+/* What a token takes by all models of a side, one after the other. */
+static double
+time_decoding(test *t, side *x, uint32_t steps)
+{
+    double start = 0;
+    for (uint32_t i = 0; i < 8 + steps; i++) {
+        start = i == 8 ? dop_now_ms() : start;
+        (void)run_one(t, x, 0, DOP_SCHED_DECODE, 1, 1);
+    }
+    return (dop_now_ms() - start) / steps;
+}
+
 int
 main(int argc, char **argv)
 {
     static test t;
     if (argc < 4)
         return 2;
+    t.persistent = argc > 5 && strcmp(argv[5], "persistent") == 0;
+    t.near = argc > 5 && strcmp(argv[5], "near") == 0;
     open_side(&t, &t.whole, argv[1], 1);
     open_side(&t, &t.parts, argv[2], (uint32_t)strtoul(argv[3], NULL, 10));
     const uint32_t left = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 9;
     step_schedules(&t, left);
     step_schedules(&t, left); /* again: on states that are not empty, in the other copy of those that steps replace */
-    printf("%u parts: the same bits in %u steps; %u values crossed, up to %u at a cut, %llu bytes\n", t.parts.n,
-           t.steps, t.values, t.most_values, (unsigned long long)t.crossed);
+    printf("%u parts: %s in %u steps; %u values crossed, up to %u at a cut, %llu bytes\n", t.parts.n,
+           t.near ? "nearly the same" : "the same bits", t.steps, t.values, t.most_values,
+           (unsigned long long)t.crossed);
+    const uint32_t steps = argc > 6 ? (uint32_t)strtoul(argv[6], NULL, 10) : 0;
+    if (steps)
+        printf("ms a token: %.4f in one, ", time_decoding(&t, &t.whole, steps));
+    if (steps)
+        printf("%.4f in parts\n", time_decoding(&t, &t.parts, steps));
     for (uint32_t i = 0; i < t.parts.n; i++)
         dop_model_close(t.parts.m[i]);
     dop_model_close(t.whole.m[0]);

@@ -34,6 +34,7 @@ typedef struct state {
     struct {
         dop_sequence *s; /* NULL: none */
         uint32_t text, n;
+        uint32_t *mask; /* [(vocab + 31) / 32] that picks are among; NULL: all ids */
     } of[MAX];
     char file[MAX][512]; /* what was saved by number, and of which text: */
     uint32_t file_text[MAX], file_n[MAX], n_files;
@@ -197,6 +198,34 @@ feed(state *t, uint32_t i, bool score)
         t->of[i].n += n;
 }
 
+/* One time in three a mask for its next picks, of some ids or of one, or none. */
+static void
+change_mask(state *t, uint32_t i)
+{
+    const uint32_t words = (t->facts.vocab + 31) / 32, how = pick(t, 9);
+    if (how > 2)
+        return;
+    free(t->of[i].mask);
+    t->of[i].mask = how == 0 ? NULL : calloc(words, sizeof(uint32_t));
+    for (uint32_t k = 0; k < t->facts.vocab && how == 1; k++)
+        t->of[i].mask[k / 32] |= (uint32_t)(pick(t, 4) == 0) << k % 32;
+    const uint32_t one = pick(t, t->facts.vocab);
+    if (t->of[i].mask)
+        t->of[i].mask[one / 32] |= 1u << one % 32;
+    ok(t, dop_sequence_set_mask(t->of[i].s, t->of[i].mask, &t->diag), "mask");
+}
+
+/* A pick is allowed, and the largest logit of those that are. */
+static void
+check_pick(state *t, uint32_t text, uint32_t pos, const uint32_t *mask, uint32_t id)
+{
+    const float *want = t->want[text] + (size_t)pos * t->facts.vocab;
+    must(id < t->facts.vocab && (!mask || mask[id / 32] >> id % 32 & 1), "a pick is one of those that are allowed");
+    for (uint32_t k = 0; k < t->facts.vocab; k++)
+        must((mask && !(mask[k / 32] >> k % 32 & 1)) || (double)want[k] <= (double)want[id] + 2 * t->bound * 10,
+             "a pick is far from the largest logit");
+}
+
 /* What it would say next, which is taken back. */
 static void
 next(state *t, uint32_t i)
@@ -204,11 +233,10 @@ next(state *t, uint32_t i)
     uint32_t id;
     if (t->of[i].n == 0 || t->of[i].n == t->length)
         return;
+    change_mask(t, i);
     if (is_full(t, dop_sequence_next(t->of[i].s, &t->diag, &id), "next"))
         return;
-    const float *want = t->want[t->of[i].text] + (size_t)(t->of[i].n - 1) * t->facts.vocab;
-    for (uint32_t k = 0; k < t->facts.vocab; k++)
-        must((double)want[k] <= (double)want[id] + 2 * t->bound * 10, "a pick is far from the largest logit");
+    check_pick(t, t->of[i].text, t->of[i].n - 1, t->of[i].mask, id);
     ok(t, dop_sequence_rewind(t->of[i].s, t->of[i].n, &t->diag), "rewind");
 }
 
@@ -232,6 +260,8 @@ step(state *t)
     }
     if (n == 0)
         return;
+    for (uint32_t k = 0; k < n; k++)
+        change_mask(t, of[k]);
     if (is_full(t, dop_step_run(t->m, rows, n, &t->diag), "step"))
         return;
     for (uint32_t k = 0; k < n; k++) {
@@ -240,7 +270,9 @@ step(state *t)
             must(logits != NULL, "logits that a row wants");
         if (logits)
             compare(t, t->of[of[k]].text, pos[k], logits);
-        must(!(rows[k].wants & DOP_WANTS_PICK) || dop_step_pick(t->m, k) < t->facts.vocab, "a pick that a row wants");
+        const bool last = pos[k] + 1 == t->of[of[k]].n + more[of[k]];
+        if (rows[k].wants & DOP_WANTS_PICK)
+            check_pick(t, t->of[of[k]].text, pos[k], last ? t->of[of[k]].mask : NULL, dop_step_pick(t->m, k));
     }
     if (pick(t, 3) == 0) {
         dop_step_rollback(t->m);
@@ -292,6 +324,8 @@ create_or_fork(state *t, uint32_t from)
     }
     ok(t, fork ? dop_sequence_fork(t->of[from].s, &t->diag, &s) : dop_sequence_create(t->m, &t->diag, &s), "create");
     t->of[to].s = s;
+    free(t->of[to].mask);
+    t->of[to].mask = NULL;
     t->of[to].n = fork ? t->of[from].n : 0;
     t->of[to].text = fork ? t->of[from].text : pick(t, TEXTS);
     if (!fork && pick(t, 3) > 0)
@@ -377,6 +411,154 @@ operation(state *t, const char *work)
     check_tokens(t, i);
 }
 
+/* --- draws -------------------------------------------------------------------------------------------------------------- */
+
+typedef struct entry {
+    double logit;
+    uint32_t id;
+} entry;
+
+static int
+larger_first(const void *x, const void *y)
+{
+    const entry *a = x, *b = y;
+    return a->logit != b->logit ? (a->logit > b->logit ? -1 : 1) : a->id < b->id ? -1 : a->id > b->id;
+}
+
+/* What is to be drawn from, by the words of dop_sampling: out_share [vocab]. */
+static void
+shares_of(const state *t, const float *logits, const dop_sampling *p, const uint32_t *mask, double *out_share)
+{
+    entry *e = calloc(t->facts.vocab, sizeof *e);
+    uint32_t n = 0, kept = 0;
+    double total = 0, sum = 0;
+    must(e != NULL, "memory");
+    memset(out_share, 0, t->facts.vocab * sizeof *out_share);
+    for (uint32_t i = 0; i < t->facts.vocab; i++)
+        if (!mask || mask[i / 32] >> i % 32 & 1)
+            e[n++] = (entry){(double)logits[i], i};
+    qsort(e, n, sizeof *e, larger_first);
+    if (p->top_k && p->top_k < n)
+        n = p->top_k;
+    for (uint32_t i = 0; i < n; i++)
+        total += exp(e[i].logit - e[0].logit);
+    while (kept < n && (p->top_p <= 0 || p->top_p >= 1 || sum < (double)p->top_p * total))
+        sum += exp(e[kept++].logit - e[0].logit);
+    sum = 0;
+    for (uint32_t i = 0; i < kept; i++)
+        if (p->min_p <= 0 || e[i].logit >= e[0].logit + log((double)p->min_p))
+            sum += out_share[e[i].id] = exp((e[i].logit - e[0].logit) / (double)p->temperature);
+    for (uint32_t i = 0; i < t->facts.vocab; i++)
+        out_share[i] /= sum;
+    free(e);
+}
+
+/* Pearson's statistic over the ids that are expected five times, and the rest together. */
+static void
+compare_draws(const state *t, const double *share, const uint32_t *counts, uint32_t n, uint32_t which)
+{
+    double statistic = 0, rest = 0, rest_got = 0, bins = -1;
+    for (uint32_t i = 0; i < t->facts.vocab; i++) {
+        const double want = share[i] * n;
+        must(want > 0 || counts[i] == 0, "a draw is one of those that may be drawn");
+        if (want >= 5) {
+            statistic += (counts[i] - want) * (counts[i] - want) / want;
+            bins++;
+        } else {
+            rest += want;
+            rest_got += counts[i];
+        }
+    }
+    if (rest >= 5) {
+        statistic += (rest_got - rest) * (rest_got - rest) / rest;
+        bins++;
+    }
+    if (bins > 0 && statistic > bins + 5 * sqrt(2 * bins) + 8) {
+        printf("draws of way %u: %.1f for %.0f degrees of freedom\n", which, statistic, bins);
+        exit(1);
+    }
+}
+
+/* One row of each sequence in every step, which is rolled back: the same logits with another seed. */
+static void
+check_draws(state *t)
+{
+    static const dop_sampling ways[] = {
+        {.temperature = 1, .repeat_penalty = 1},
+        {.temperature = 0.5f, .top_k = 6, .repeat_penalty = 1},
+        {.temperature = 1.5f, .top_p = 0.4f, .repeat_penalty = 1},
+        {.temperature = 1, .min_p = 0.3f, .repeat_penalty = 1},
+        {.temperature = 2, .top_k = 20, .top_p = 0.7f, .min_p = 0.1f, .repeat_penalty = 1},
+    };
+    enum { DRAWS = 160, ALONE = 3 };
+    const uint32_t q = t->facts.n_sequences;
+    uint32_t *counts = calloc(t->facts.vocab, sizeof *counts), first[MAX];
+    double *share = calloc(t->facts.vocab, sizeof *share);
+    float *logits = calloc(t->facts.vocab, sizeof *logits);
+    dop_step_row rows[MAX];
+    must(counts && share && logits, "memory");
+    for (uint32_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+        memset(counts, 0, t->facts.vocab * sizeof *counts);
+        for (uint32_t round = 0; round * q < DRAWS + q; round++) {
+            for (uint32_t i = 0; i < q; i++) {
+                dop_sampling way = ways[w];
+                way.seed = (round + 1) * 1000003u + i * 7919u + w;
+                dop_sequence_set_sampling(t->of[i].s, &way);
+                ok(t, dop_sequence_set_mask(t->of[i].s, w % 2 ? t->of[0].mask : NULL, &t->diag), "mask");
+                rows[i] = (dop_step_row){t->of[i].s, t->text[0][8], round ? DOP_WANTS_DRAW : DOP_WANTS_LOGITS};
+            }
+            ok(t, dop_step_run(t->m, rows, q, &t->diag), "step");
+            for (uint32_t i = 0; i < q; i++) {
+                uint32_t id = 0;
+                if (round == 0 && i == 0)
+                    memcpy(logits, dop_step_logits(t->m, 0), t->facts.vocab * sizeof *logits);
+                must(round == 0 || dop_step_logits(t->m, i) == NULL, "a draw needs no logits");
+                ok(t, dop_step_sample(t->m, i, &t->diag, &id), "sample");
+                counts[id] += round > 0;
+                if (round == 1)
+                    first[i] = id;
+            }
+            dop_step_rollback(t->m);
+        }
+        shares_of(t, logits, &ways[w], w % 2 ? t->of[0].mask : NULL, share);
+        compare_draws(t, share, counts, (DRAWS / q + (DRAWS % q != 0)) * q, w);
+        /* Alone, by the schedule for one row: the same seed at the same position, and logits that differ by rounding. */
+        uint32_t same = 0;
+        for (uint32_t i = 0; i < q && i < ALONE; i++) {
+            dop_sampling way = ways[w];
+            uint32_t id = 0;
+            way.seed = 2 * 1000003u + i * 7919u + w;
+            dop_sequence_set_sampling(t->of[i].s, &way);
+            ok(t, dop_step_run(t->m, &rows[i], 1, &t->diag), "step");
+            ok(t, dop_step_sample(t->m, 0, &t->diag, &id), "sample");
+            same += id == first[i];
+            dop_step_rollback(t->m);
+        }
+        must(same + 1 >= (q < ALONE ? q : ALONE), "a seed draws the same alone and beside others");
+    }
+    free(counts);
+    free(share);
+    free(logits);
+}
+
+/* Every sequence holds the same few tokens. */
+static void
+draw_all(state *t)
+{
+    if (!dop_model_draws(t->m) ||
+        (t->facts.n_sequences > 1 && dop_model_max_rows_of_several(t->m) < t->facts.n_sequences))
+        return;
+    for (uint32_t i = 0; i < t->facts.n_sequences; i++) {
+        dop_sequence_destroy(t->of[i].s);
+        ok(t, dop_sequence_create(t->m, &t->diag, &t->of[i].s), "create");
+        ok(t, dop_sequence_feed(t->of[i].s, t->text[0], 8, &t->diag), "feed");
+    }
+    while (!t->of[0].mask)
+        change_mask(t, 0);
+    check_draws(t);
+    printf("draws of 5 ways\n");
+}
+
 static int
 test(int argc, char **argv)
 {
@@ -408,6 +590,7 @@ test(int argc, char **argv)
     must(!t.shares || c.tokens_reused > n / 20, "prefixes are found again");
     must(t.facts.n_pages >= t.facts.n_sequences * (t.facts.ctx / t.facts.page) || t.full > n / 100,
          "a small pool is full sometimes");
+    draw_all(&t);
     for (uint32_t i = 0; i < t.facts.n_sequences; i++)
         dop_sequence_destroy(t.of[i].s);
     must(dop_model_counters(t.m).pages_free == t.facts.n_pages, "all pages are free in the end");

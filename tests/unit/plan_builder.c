@@ -354,7 +354,8 @@ pb_toy_of(plan_builder *b, uint32_t n_sequences)
         .pick = pb_kernel(b, "toy_pick", toy_pick, 64, 2),
         .weights = pb_slot(b, DOP_SLOT_WEIGHTS, "weights", 64 * 64 * 4),
         .state = pb_slot(b, DOP_SLOT_STATE, "state", n_sequences * TOY_CTX * 4),
-        .step = pb_slot(b, DOP_SLOT_STEP, "step", sizeof(dop_step)),
+        .step =
+            pb_slot(b, DOP_SLOT_STEP, "step", sizeof(dop_step) + n_sequences * (TOY_VOCAB / 8 + sizeof(dop_row_way))),
         .result = pb_slot(b, DOP_SLOT_RESULT, "logits", 8 * TOY_VOCAB * 4),
         .n_sequences = n_sequences,
     };

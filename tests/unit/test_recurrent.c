@@ -91,8 +91,17 @@ static const char in_stages[] =
 
 static ir_plan plan;
 static dop_diag diag;
+static dop_model *other; /* of the same plan, for sequences to compare with */
 
 #define OK(call) cr_assert_eq((call), DOP_OK, "%s", diag.message)
+
+static void
+finish_plan(void)
+{
+    dop_model_close(other);
+    other = NULL;
+    ir_plan_finish(&plan);
+}
 
 /* A software device runs its workgroups one after another, so that a persistent dispatch has one. */
 static void
@@ -164,10 +173,15 @@ check_states(dop_sequence *s)
     logits_of(s, 5, again);
     cr_assert_arr_eq(got, again, sizeof got, "after %zu tokens: a step that was rolled back left something", n);
     if (plan.no_stages) {
-        dop_sequence *fresh = open_model(&(dop_open_options){.ordering = DOP_ORDERING_BARRIERS});
+        dop_sequence *fresh;
+        if (other)
+            OK(dop_sequence_create(other, &diag, &fresh));
+        else
+            fresh = open_model(&(dop_open_options){.ordering = DOP_ORDERING_BARRIERS});
+        other = fresh->model;
         OK(dop_sequence_feed(fresh, tokens, n, &diag));
         logits_of(fresh, 5, want);
-        close_model(fresh);
+        dop_sequence_destroy(fresh);
         cr_assert_arr_eq(got, want, sizeof got, "after %zu tokens: other logits than a new sequence has", n);
     }
     ir_plan_restart(&plan);
@@ -210,7 +224,7 @@ begin(uint32_t way, uint32_t all[CTX])
 {
     if (way == 0 || way == N_WAYS - 1) {
         if (way > 0)
-            ir_plan_finish(&plan);
+            finish_plan();
         make(way > 0);
     }
     prompt(all, 9);
@@ -235,7 +249,7 @@ Test(recurrent, greedy_steps_run_ahead)
         check_states(s);
         close_model(s);
     }
-    ir_plan_finish(&plan);
+    finish_plan();
 }
 
 /* What the device has under way is dropped by feeding, scoring, sampling on the host, steps of rows. */
@@ -273,7 +287,7 @@ Test(recurrent, steps_that_are_dropped)
         take(s, all, 55, CTX - 55);
         close_model(s);
     }
-    ir_plan_finish(&plan);
+    finish_plan();
 }
 
 Test(recurrent, rewinding)
@@ -302,7 +316,7 @@ Test(recurrent, rewinding)
         check_states(s);
         close_model(s);
     }
-    ir_plan_finish(&plan);
+    finish_plan();
 }
 
 /* The steps under way end without all of their work: the copies that they write are garbage, and they may have been
@@ -369,7 +383,7 @@ Test(recurrent, a_step_that_stalls_is_run_again)
         }
         cr_assert_arr_eq(logits[0], logits[1], sizeof logits[0]);
     }
-    ir_plan_finish(&plan);
+    finish_plan();
 }
 
 /* Whatever reads it finds no number where the copy of `h` that is not current lies. */
@@ -425,7 +439,7 @@ Test(recurrent, a_probe_starts_from_the_current_copy)
         take(s, all, 9 + n, 20);
         close_model(s);
     }
-    ir_plan_finish(&plan);
+    finish_plan();
 }
 
 /* status of a program, whose output is in `out` */
@@ -458,7 +472,7 @@ Test(recurrent, check_compares_states)
     status = output_of(command, out, sizeof out);
     cr_assert_neq(status, 0, "%s", out);
     cr_assert(strstr(out, "MISS"), "%s", out);
-    ir_plan_finish(&plan);
+    finish_plan();
 }
 
 /* A probe has copies of both kinds of states, says that the orderings agree, and no bit of a logit is another after it. */
@@ -492,5 +506,5 @@ Test(recurrent, probes_leave_the_states_alone)
         }
         cr_assert_arr_eq(logits[0], logits[1], sizeof logits[0]);
     }
-    ir_plan_finish(&plan);
+    finish_plan();
 }

@@ -167,6 +167,12 @@ typedef dop_status dop_sampler_fn(void *user, const float *logits, uint32_t voca
                                   size_t n_tokens, dop_diag *diag, uint32_t *out_id);
 /* fn NULL: back to what dop_sequence_set_sampling has set.  user is not owned. */
 void dop_sequence_set_sampler(dop_sequence *sequence, dop_sampler_fn *fn, void *user);
+/* Picks of the sequence are among the ids that a mask has, until another is set: those of dop_sequence_next, and of its last
+ * row in a step those of dop_step_pick and dop_step_sample.  Greedy ones are picked on the device.  mask: a bit for each id,
+ * [(vocab + 31) / 32], the lowest bit first; copied.  NULL: every id again.  A mask that has no id, and a step that is open, are
+ * errors (DOP_E_INPUT, DOP_E_USAGE), and nothing changes.  A sampler of the caller's gets all logits, and nothing is
+ * speculated on while there is a mask.  Forks have none. */
+dop_status dop_sequence_set_mask(dop_sequence *sequence, const uint32_t *mask, dop_diag *diag);
 /* At most this many tokens will be taken: no step is submitted ahead that nobody wants.  UINT32_MAX: unknown. */
 void dop_sequence_expect(dop_sequence *sequence, uint32_t n_tokens);
 
@@ -237,6 +243,7 @@ uint32_t dop_model_embedding_size(const dop_model *model);
 enum {
     DOP_WANTS_LOGITS = 1,   /* dop_step_logits */
     DOP_WANTS_PICK = 2,     /* dop_step_pick: the largest logit */
+    DOP_WANTS_DRAW = 8,     /* dop_step_sample without logits, by the device where it can (dop_model_draws) */
     DOP_WANTS_UNCHECKED = 4 /* with logits: the caller notices itself when they are not finite, on threads of its own */
 };
 
@@ -259,15 +266,21 @@ dop_status dop_step_run(dop_model *model, const dop_step_row *rows, uint32_t n_r
 /* Of a row that wanted them: f32 [vocab], owned by the model, valid until the step is committed or rolled back; NULL for
  * other rows. */
 const float *dop_step_logits(const dop_model *model, uint32_t row);
-/* Of a row that wanted it: the id of the largest logit, the lowest among equals; UINT32_MAX for other rows. */
+/* Of a row that wanted it: the id of the largest logit, the lowest among equals; UINT32_MAX for other rows.  Of the last row of
+ * its sequence: among those that the mask of the sequence has. */
 uint32_t dop_step_pick(const dop_model *model, uint32_t row);
-/* Of a row that wanted logits: a pick in the way of its sequence, whose random numbers move on; the tokens so far are those
- * of the sequence and its rows up to this one.  Other rows: DOP_E_INPUT. */
+/* Of a row that wanted logits or a draw: a pick in the way of its sequence; the tokens so far are those of the sequence and its
+ * rows up to this one.  Random numbers of the sequence move on by it.  A draw that the device has made has the same distribution,
+ * of equals at the edge of top-k and top-p it leaves all, and it depends on the seed and the row's position alone, so that
+ * the host picks another token for a seed than the device does.  Other rows: DOP_E_INPUT. */
 dop_status dop_step_sample(dop_model *model, uint32_t row, dop_diag *diag, uint32_t *out_id);
 /* The rows become part of their sequences.  Without a step there is nothing to do. */
 void dop_step_commit(dop_model *model);
 /* The rows are forgotten: their sequences are as they were before the step. */
 void dop_step_rollback(dop_model *model);
+/* The device draws: last rows of their sequence that want a draw need no logits, unless the sequence has a sampler of the
+ * caller's or a repeat penalty. */
+bool dop_model_draws(const dop_model *model);
 /* Most rows of one sequence in a step: when it wants no logits or picks but its last row's, and otherwise. */
 uint32_t dop_model_max_rows(const dop_model *model, bool inner_rows_want);
 /* Most rows of a step of several sequences that one replay takes (dopplerc --rows); 1: there is no such schedule, and each

@@ -39,7 +39,7 @@ void dop_shaper_destroy(dop_shaper *shaper); /* accepts NULL */
  * DOP_E_INPUT: no token of the vocabulary goes on with what the shape wants next. */
 dop_status dop_shaper_pick(void *user, const float *logits, uint32_t vocab, const uint32_t *tokens, size_t n_tokens,
                            dop_diag *diag, uint32_t *out_id);
-/* For samplers of the caller's own: which tokens may come next, a bit for each, [(vocab + 31) / 32], the lowest bit first.
+/* For dop_sequence_set_mask, and samplers of the caller's own: which tokens may come next, a bit for each, [(vocab + 31) / 32], the lowest bit first.
  * Valid until the next call with this shaper; NULL after a failure, with the reason in *diag. */
 const uint32_t *dop_shaper_mask(dop_shaper *shaper, dop_diag *diag);
 /* The token was taken; one that the mask does not allow is DOP_E_INPUT, and changes nothing. */

@@ -1,0 +1,115 @@
+/* Answers in OpenAI's harmony format, which gpt-oss writes: messages with headers,
+ *     <|channel|>analysis<|message|>...<|end|><|start|>assistant<|channel|>final<|message|>...
+ * A call of a tool is a message to it: " to=functions.NAME" stands in the header, before or behind the channel, and the body is
+ * the arguments as JSON.  Source: https://cookbook.openai.com/articles/openai-harmony. */
+#include "runtime/server/api_internal.h"
+
+#include <string.h>
+
+static const char channel_mark[] = "<|channel|>", message_mark[] = "<|message|>", start_mark[] = "<|start|>";
+static const char *const ends[] = {"<|end|>", "<|call|>", "<|return|>", "<|start|>"};
+enum { ENDS = sizeof ends / sizeof *ends };
+
+typedef struct reader {
+    const char *text;
+    size_t n, at;
+    bool ended;
+} reader;
+
+static bool
+begins(const reader *r, const char *mark)
+{
+    return r->n - r->at >= strlen(mark) && memcmp(r->text + r->at, mark, strlen(mark)) == 0;
+}
+
+/* May what is left become this mark? */
+static bool
+may_begin(const reader *r, const char *mark)
+{
+    const size_t left = r->n - r->at;
+    return !r->ended && left < strlen(mark) && memcmp(r->text + r->at, mark, left) == 0;
+}
+
+/* A word in a header behind a mark; its length, 0: the mark is not there. */
+static size_t
+word_behind(const char *header, size_t n, const char *mark, const char **out_word)
+{
+    const char *hit = n ? memmem(header, n, mark, strlen(mark)) : NULL;
+    size_t k = 0;
+    if (!hit)
+        return 0;
+    hit += strlen(mark);
+    while (hit + k < header + n && hit[k] != ' ' && hit[k] != '<' && hit[k] != '\n')
+        k++;
+    *out_word = hit;
+    return k;
+}
+
+/* The header at r->at, behind which r->at is then; false: it goes on. */
+static bool
+read_header(reader *r, const char **out_header, size_t *out_n)
+{
+    const char *begin = r->text + r->at, *end = memmem(begin, r->n - r->at, message_mark, strlen(message_mark));
+    *out_header = begin;
+    *out_n = end ? (size_t)(end - begin) : 0;
+    if (end)
+        r->at += *out_n + strlen(message_mark);
+    return end != NULL;
+}
+
+/* The bytes of a body, without what may be the beginning of its end; *out_closed: the end is there, and r->at is behind it. */
+static size_t
+read_body(reader *r, bool *out_closed)
+{
+    const char *body = r->text + r->at, *first = NULL;
+    size_t n = r->n - r->at, mark = 0, held = 0;
+    for (size_t i = 0; i < ENDS; i++) {
+        const char *hit = n ? memmem(body, n, ends[i], strlen(ends[i])) : NULL;
+        const size_t partial = dop_partial_mark(body, n, ends[i]);
+        held = partial > held ? partial : held;
+        if (hit && (!first || hit < first)) {
+            first = hit;
+            mark = i + 1 < ENDS ? strlen(ends[i]) : 0; /* the next message's header begins with its own */
+        }
+    }
+    *out_closed = first != NULL;
+    if (first)
+        n = (size_t)(first - body);
+    else if (!r->ended)
+        n -= held;
+    r->at = first ? r->at + n + mark : r->n;
+    return n;
+}
+
+void
+dop_reading_channels(const char *text, size_t n, bool ended, dop_reading *out)
+{
+    static const char analysis[] = "analysis", functions[] = "functions.";
+    static const char *const heads[] = {channel_mark, " to=", message_mark, start_mark};
+    reader r = {text, n, 0, ended};
+    while (r.at < r.n) {
+        const char *header = "", *word = NULL, *name = NULL;
+        size_t n_header = 0, i = 0;
+        bool closed;
+        while (i < 4 && !begins(&r, heads[i]) && !may_begin(&r, heads[i]))
+            i++;
+        if (i < 4 && !read_header(&r, &header, &n_header))
+            return;
+        const char *body = text + r.at;
+        const size_t n_body = read_body(&r, &closed);
+        const size_t n_name = word_behind(header, n_header, "to=", &name),
+                     n_word = word_behind(header, n_header, channel_mark, &word), skip = strlen(functions);
+        if (n_name > skip && memcmp(name, functions, skip) == 0) {
+            if (!out->calls && ended)
+                out->calls = json_array();
+            if (ended)
+                dop_json_add_call(out->calls, name + skip, n_name - skip, body, n_body);
+        } else if (n_name > 0 || (n_word == strlen(analysis) && memcmp(word, analysis, n_word) == 0)) {
+            dop_buf_append(&out->reasoning, body, n_body);
+        } else {
+            dop_buf_append(&out->content, body, n_body);
+        }
+        if (!closed)
+            return;
+    }
+}
