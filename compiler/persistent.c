@@ -46,6 +46,8 @@ plan_values(builder *b, const dop_flow *f)
             bool splits = id == g->regions[r].info->attention && dop_node_is(g, id, DOP_PARTIAL);
             if (splits && f->readers[id].n == 0)
                 b->routes[id] = DOP_MAILBOX; /* to other workgroups of the same stage */
+            if (dop_region_hands_on(&g->regions[r], id))
+                b->routes[id] = DOP_MAILBOX;
             for (uint32_t k = 0; k < f->readers[id].n; k++)
                 b->routes[id] |= f->readers[id].ids[k] <= b->p->n_stages ? DOP_MAILBOX : DOP_LEAVES;
             if (f->output[id])

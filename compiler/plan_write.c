@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MERGES_STRIDE = 128 /* bytes: a region's counts have a cache line of their own */ };
+enum { MERGES_STRIDE = 512 /* bytes: a region's counts, of 128 heads at most, have cache lines of their own */ };
 enum { STATE_SEGMENT = 1 << 30, STATE_ALIGN = 256, STATE_TAIL = 32 /* rows */ };
 
 static uint32_t

@@ -138,7 +138,8 @@ static const char *const cells[3][3] = {
      "the statistic only"},
     {"joined where one workgroup makes the element: bias, residual, activation, gate, soft cap, cache write, cast",
      "arg-max as a partial result; others need a row or head that several workgroups make",
-     "siblings with one input share a dispatch; a product of a product needs rows that all workgroups make"},
+     "siblings with one input share a dispatch, and so do two whose results are added; a product of a product needs "
+     "rows that all workgroups make, or is of heads, which one completes"},
 };
 
 static void

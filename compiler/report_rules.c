@@ -48,6 +48,10 @@ dop_fusion_rule(const dop_graph *g, const dop_fusion_event *e)
     dop_op p = dop_node_at(g, e->producer)->op, c = consumer->op;
     if (strncmp(e->pass, "merge-", 6) == 0)
         return p == DOP_OP_matmul ? "siblings" : "sibling-rows";
+    if (strcmp(e->pass, "meet-products") == 0)
+        return "matmul+sum";
+    if (c == DOP_OP_matmul_at && consumer->n_srcs == 2 && strcmp(e->pass, "fuse-epilogue") == 0)
+        return "heads+matmul";
     if (p == DOP_OP_gather && c == DOP_OP_scale)
         return "gather+scale";
     if (p == DOP_OP_silu && c == DOP_OP_mul)

@@ -155,14 +155,14 @@ const char *dop_template_name(dop_template t);
 
 typedef enum dop_tile_span { DOP_TILE_one, DOP_TILE_span, DOP_TILE_whole } dop_tile_span;
 enum { DOP_HOLE_ELEMENTS = 1, DOP_HOLE_ROWS = 2, DOP_HOLE_SCALAR = 4, DOP_HOLE_HEADS = 8 };
-enum { DOP_JOIN_ELEMENT = 1, DOP_JOIN_ROW = 2, DOP_JOIN_PARTIAL = 4, DOP_JOIN_CHOICE = 8 };
+enum { DOP_JOIN_ELEMENT = 1, DOP_JOIN_ROW = 2, DOP_JOIN_PARTIAL = 4, DOP_JOIN_CHOICE = 8, DOP_JOIN_HEADS = 16 };
 typedef struct dop_template_info {
     const char *name;
     uint8_t tile[DOP_AXES];                       /* dop_tile_span */
     uint8_t joins;                                /* DOP_JOIN_* */
     uint8_t hole[DOP_MAX_SRCS];                   /* DOP_HOLE_* by source of the root */
     uint32_t meets, partials, statistics, merges; /* capacities: templates.def */
-    uint32_t held, numbers, heavy, mixed, twins;
+    uint32_t held, numbers, heavy, mixed, twins, tail, beside;
     const char *makes;
 } dop_template_info;
 const dop_template_info *dop_template_of(dop_template t);

@@ -74,10 +74,26 @@ root_of(const walk *w, uint32_t i)
     return dop_node_root(w->g, w->r->nodes[i]);
 }
 
+/* A product that the region is built around. */
 static bool
 is_product(const walk *w, uint32_t i)
 {
-    return root_of(w, i) == DOP_ROOT_product;
+    return root_of(w, i) == DOP_ROOT_product && w->r->nodes[i] != w->a->tail && w->r->nodes[i] != w->a->beside;
+}
+
+/* Finds the product that reads another row than the others, which are of experts where some are. */
+static void
+find_beside(walk *w)
+{
+    dop_node_id first = 0;
+    for (uint32_t i = 0; i < w->r->n_nodes; i++)
+        if (is_product(w, i) &&
+            (!first || (dop_node_has_experts(w->g, w->r->nodes[i]) && !dop_node_has_experts(w->g, first))))
+            first = w->r->nodes[i];
+    for (uint32_t i = 0; i < w->r->n_nodes; i++)
+        if (is_product(w, i) && dop_node_base(w->g, node(w, i)->src[0], NULL) !=
+                                    dop_node_base(w->g, dop_node_at(w->g, first)->src[0], NULL))
+            w->a->beside = w->r->nodes[i];
 }
 
 /* Sources that follow a node in the list are a mistake; they count as outside. */
@@ -94,6 +110,24 @@ find_sources(walk *w)
         if (at >= 0)
             w->out[at] = true;
     }
+}
+
+/* Finds the product of what another product or an attention of the region makes. */
+static void
+find_tail(walk *w)
+{
+    for (uint32_t i = 0; i < w->r->n_nodes && !w->a->tail; i++) {
+        const bool product = root_of(w, i) == DOP_ROOT_product;
+        const int32_t of = source(w, i, 0);
+        if (product && of >= 0 && w->behind[of]) {
+            w->a->tail = w->r->nodes[i];
+            w->a->tail_of = w->r->nodes[of];
+        }
+        w->behind[i] = product || root_of(w, i) == DOP_ROOT_attention;
+        for (uint32_t k = 0; k < node(w, i)->n_srcs; k++)
+            w->behind[i] = w->behind[i] || (source(w, i, k) >= 0 && w->behind[source(w, i, k)]);
+    }
+    memset(w->behind, 0, w->r->n_nodes * sizeof *w->behind);
 }
 
 /* Marks everything that the marked nodes are made of. */
@@ -194,7 +228,7 @@ find_widths(walk *w, bool *wide)
     for (uint32_t i = 0; i < w->r->n_nodes; i++) {
         const dop_node *n = node(w, i);
         wide[i] = n->op != DOP_OP_rope || dop_node_i(w->g, w->r->nodes[i], DOP_A_dims) % 8 == 0;
-        if (is_product(w, i) || root_of(w, i) == DOP_ROOT_attention || root_of(w, i) == DOP_ROOT_scan)
+        if (root_of(w, i) == DOP_ROOT_product || root_of(w, i) == DOP_ROOT_attention || root_of(w, i) == DOP_ROOT_scan)
             continue; /* the template computes them */
         for (uint32_t k = 0; k < n->n_srcs; k++)
             if (dop_node_access(w->g, w->r->nodes[i], k)->axis[DOP_AXIS_col] != DOP_ACCESS_none)
@@ -229,7 +263,7 @@ join_products(walk *w)
     for (uint32_t i = 0; i < w->r->n_nodes; i++) {
         w->set[i] = i;
         w->behind[i] = is_product(w, i);
-        for (uint32_t k = 0; !is_product(w, i) && k < node(w, i)->n_srcs; k++) {
+        for (uint32_t k = 0; root_of(w, i) != DOP_ROOT_product && k < node(w, i)->n_srcs; k++) {
             int32_t s = source(w, i, k);
             if (s < 0 || !w->behind[s])
                 continue;
@@ -349,6 +383,7 @@ describe_products(walk *w, dop_node_id *ids, dop_part *parts)
     a->products = ids;
     a->stats = ids + 3 * n;
     a->prog.nodes = ids + 4 * n;
+    find_beside(w);
     for (uint32_t i = 0; i < n; i++)
         if (is_product(w, i))
             a->products[a->n_products++] = r->nodes[i];
@@ -367,14 +402,15 @@ describe_products(walk *w, dop_node_id *ids, dop_part *parts)
     mark_sources(w);
     memcpy(w->feeds, w->mark, n * sizeof *w->mark);
     for (uint32_t i = 0; i < n; i++) {
-        if (w->behind[i] || w->chooses[i])
+        if (w->behind[i] || w->chooses[i] || w->r->nodes[i] == a->tail)
             continue;
         a->staged = a->staged || needs_stage(w, i, w->mark[i]);
         if (dop_node_is(w->g, r->nodes[i], DOP_STATISTIC))
             a->stats[a->n_stats++] = r->nodes[i];
     }
     for (uint32_t i = 0; i < n; i++)
-        if (!w->behind[i] && !w->chooses[i] && (w->out[i] || dop_node_is(w->g, r->nodes[i], DOP_STATISTIC)))
+        if (!w->behind[i] && !w->chooses[i] && w->r->nodes[i] != a->tail &&
+            (w->out[i] || dop_node_is(w->g, r->nodes[i], DOP_STATISTIC)))
             w->mark[i] = true;
     mark_sources(w);
     a->prog.n_nodes = take_marked(w, a->prog.nodes);
@@ -506,7 +542,7 @@ describe_attention(walk *w, dop_node_id *ids, dop_program *programs)
         w->behind[i] = r->nodes[i] == a->attention;
         for (uint32_t s = 0; s < node(w, i)->n_srcs; s++)
             w->behind[i] = w->behind[i] || (source(w, i, s) >= 0 && w->behind[source(w, i, s)]);
-        if (w->behind[i] && w->out[i] && r->nodes[i] != a->merged)
+        if (w->behind[i] && w->out[i] && r->nodes[i] != a->merged && r->nodes[i] != a->tail)
             a->after[a->n_after++] = r->nodes[i];
     }
 }
@@ -593,6 +629,12 @@ make_analysis(dop_graph *g, const dop_region *r)
     return a;
 }
 
+bool
+dop_region_hands_on(const dop_region *r, dop_node_id value)
+{
+    return r->info->tail && r->info->tail_of == value;
+}
+
 uint32_t
 dop_region_part(const dop_region *r, dop_node_id id)
 {
@@ -634,6 +676,7 @@ dop_region_describe(dop_graph *g, dop_region *r, dop_diag *diag)
     r->info = w.a;
     w.a->digest = dop_region_digest(r);
     find_sources(&w);
+    find_tail(&w);
     find_root(&w);
     find_reads(&w, ids + (size_t)LISTS * w.a->capacity);
     bool *flags = (bool *)(ids + (size_t)(LISTS + DOP_MAX_SRCS) * w.a->capacity);
@@ -701,6 +744,7 @@ dop_region_storers(const dop_region *r, uint32_t *counts)
         }
         if (a->staged && r->tpl == DOP_TPL_gemv) /* tiles run no programs */
             count_outs(r, a->prog.nodes, a->prog.n_nodes, counts);
+        count_outs(r, &a->tail, 1, counts);
         break;
     case DOP_TPL_row:
         for (uint32_t i = 0; i < a->n_programs; i++)
@@ -709,6 +753,7 @@ dop_region_storers(const dop_region *r, uint32_t *counts)
     case DOP_TPL_attention:
         count_outs(r, a->after, a->n_after, counts);
         count_outs(r, &a->merged, 1, counts);
+        count_outs(r, &a->tail, 1, counts);
         if (a->query_runs)
             count_outs(r, a->query.nodes, a->query.n_nodes, counts);
         for (uint32_t i = 0; i < a->n_writes && !a->writes[i].again; i++)

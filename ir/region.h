@@ -62,6 +62,14 @@ typedef struct dop_analysis {
     dop_node_id sum;    /* sum over the slots of the one product, 0: none */
     dop_program choice; /* nodes that run before the products: the region makes its choice of experts itself */
 
+    /* templates gemv and expert: a product of another row than `act`, whose sums lie beside those of the only other product: what is made of
+     * both meets in the one part there is.  It is in no part itself.  0: none */
+    dop_node_id beside;
+
+    /* templates gemv and attention: a product of each head of `tail_of`, which the region makes and stores, with a matrix of its
+     * own; whoever is the last to make values of a head computes it.  0: none */
+    dop_node_id tail, tail_of;
+
     /* template row: one program for each unit.  Arithmetic on weight vectors (rank 1) is in none of them.  Template attention:
      * one for each length of the whole rows whose statistics its heads need; they run first. */
     uint32_t n_programs;
@@ -106,6 +114,8 @@ void dop_region_storers(const dop_region *r, uint32_t *counts);
 
 /* Can the node be computed four columns at a time in region r?  (Every width on the way is a multiple of 4 or 1.) */
 bool dop_region_wide(const dop_graph *g, const dop_region *r, dop_node_id id);
+/* Does the region store `value` because its own workgroups read what others of them made? */
+bool dop_region_hands_on(const dop_region *r, dop_node_id value);
 /* Number of the part that makes `id`, n_parts: none does. */
 uint32_t dop_region_part(const dop_region *r, dop_node_id id);
 bool dop_region_is_out(const dop_region *r, dop_node_id id);

@@ -582,8 +582,9 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
                                   : dop_emit_str(e, "if (%s + 1u == %s) ", ix.t, dop_emit_n_tokens(e));
     else if (is_replace_state(g, node) && n->n_srcs == 2 && g->max_q > 1)
         last = dop_emit_str(e, "if (%s) ", has_rows_in_step(e, ix.t));
-    dop_emit_line(e, "%sdop_st%u_%s(%s, %s, %s);", last, width, dop_type_of(n->type)->name, dop_emit_arg(e, node, true),
-                  at, value);
+    const bool hands = n->type == DOP_TYPE_f32 && dop_region_hands_on(e->r, node);
+    dop_emit_line(e, "%sdop_%s%u_%s(%s, %s, %s);", last, hands ? "hand" : "st", width, dop_type_of(n->type)->name,
+                  dop_emit_arg(e, node, true), at, value);
 }
 
 bool

@@ -14,6 +14,7 @@ struct dop_gen {
     dop_buf main; /* the filled template */
     uint32_t grid[3];
     bool merges;       /* attention merges its splits, and counts the workgroups that are done with theirs */
+    bool hands_on;     /* workgroups read what others of them stored in a value of the region, no others */
     bool experts;      /* addresses of weights are computed */
     bool halves;       /* factors of products are f16 */
     bool votes;        /* it asks whether something holds for any invocation of a subgroup */
@@ -117,6 +118,8 @@ void dop_attn_store(dop_gen *gen, const dop_attn *a, dop_buf *store);
  * column c of `merged` by a workgroup that has no others to merge with. */
 void dop_attn_merge(dop_gen *gen, const dop_attn *a, dop_node_id merged, dop_buf *out);
 void dop_attn_store_whole(dop_gen *gen, const dop_attn *a, dop_node_id merged, dop_buf *out);
+/* Key TAIL: what a workgroup does with heads that it has completed. */
+void dop_attn_tail(dop_gen *gen, const char *first, const char *n, uint32_t at_once, dop_buf *decls, dop_keys *keys);
 const char *dop_attn_sink(dop_gen *gen, const dop_attn *a);                 /* head h's sink into o, top, sum */
 const char *dop_attn_score(dop_gen *gen, const dop_attn *a, const char *x); /* from a product of query and key */
 
@@ -172,6 +175,8 @@ typedef struct dop_parts {
     uint32_t slots;  /* of each product; 1 without experts */
     dop_node_id ids; /* as in the analysis, as the sum is */
     dop_node_id sum;
+    dop_node_id beside; /* as in the analysis; 0: none */
+    uint32_t k2;        /* values of its row */
 } dop_parts;
 
 /* Errors: weights of a type that no kernel reads. */
@@ -183,6 +188,9 @@ void dop_gen_call(dop_buf *calls, const char *call, uint32_t end);
 uint32_t dop_pow2_floor(uint32_t v);
 
 /* --- one row, or a few: gen_gemv.c --- */
+/* gemv_tiles.c: what a descriptor's tile and as_stage do. */
+void dop_gemv_tile(const dop_site *s, dop_tile *tile);
+const char *dop_gemv_stage(const dop_site *s, dop_tile *tile);
 /* What a team of lanes is, and dop_team_sum. */
 dop_status dop_gen_team(dop_gen *gen, dop_buf *out);
 /* The function dop_fetchP(row, u, ...), which loads tile.unroll steps from unit u on of every row of a team and every matrix of
@@ -223,6 +231,20 @@ const char *dop_expert_weights(dop_gen *gen, const dop_parts *p, dop_node_id w, 
 void dop_expert_program(dop_gen *gen, const dop_parts *p, uint32_t k_pad, dop_rowprog *prog, dop_buf *decls,
                         bool *out_each);
 uint32_t dop_expert_bytes(dop_gen *gen); /* of shared memory, for the choice */
+
+/* --- a product of each head behind the root: gen_tail.c ------------------------------------------------------------------ */
+
+/* Heads that the region's tail is made of, 0: it has none; and values of each of them. */
+uint32_t dop_tail_heads(const dop_gen *gen);
+uint32_t dop_tail_depth(const dop_gen *gen);
+/* Of so many heads that a workgroup completes, those whose products it makes at once; and bytes of shared memory for them. */
+uint32_t dop_tail_at_once(const dop_gen *gen, uint32_t heads);
+uint32_t dop_tail_bytes(const dop_gen *gen, uint32_t at_once);
+/* Weights of the tail that no kernel reads. */
+dop_refusal dop_tail_refuses(const dop_site *s);
+/* The function dop_tail(h), if the region has a tail, for so many heads from h on; arguments must be numbered in the order in
+ * which all forms of a stage ask for them. */
+void dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls);
 
 /* --- integer products: int8.c ---------------------------------------------------------------------------------------- */
 

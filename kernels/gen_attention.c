@@ -340,6 +340,17 @@ dop_attn_store_whole(dop_gen *gen, const attn *a, dop_node_id merged, dop_buf *o
     e->n_binds = n_binds;
 }
 
+void
+dop_attn_tail(dop_gen *gen, const char *first, const char *n, uint32_t at_once, dop_buf *decls, dop_keys *keys)
+{
+    const bool has = dop_tail_heads(gen) > 0;
+    dop_tail_declare(gen, at_once, decls);
+    dop_keys_set(keys, "TAIL",
+                 has ? dop_emit_str(&gen->e, "    for (uint j = 0u; j < %s; j += %uu)\n        dop_tail(%s + j);\n", n,
+                                    at_once, first)
+                     : "");
+}
+
 attn
 dop_attn_at(const dop_site *s)
 {
@@ -388,7 +399,7 @@ dop_attn_refuses(const dop_site *s)
     for (uint32_t i = 0; i < found->n_after && a.n->op == DOP_OP_attention; i++)
         if (!dop_region_wide(s->g, s->r, found->after[i]))
             return (dop_refusal){"an output is not a multiple of 4 values wide", "--no-fuse"};
-    return (dop_refusal){0};
+    return dop_tail_refuses(s);
 }
 
 /* Rows whose sums meet at once: as many as a quarter of the shared memory takes. */
@@ -439,6 +450,7 @@ emit(dop_gen *gen)
     dop_attn_sequence(gen, &a, "t0", &keys, &decls);
     dop_attn_prologue(gen, &a, &prologue);
     dop_attn_store(gen, &a, &store);
+    dop_attn_tail(gen, a.head0, "G", 1, &decls, &keys);
     uint32_t step = step_of(g, &a), batch = rows_at_once(a.rows, tile, e->target);
     dop_attn_shape(gen, &a, &keys);
     dop_keys_num(gen, &keys, "G", a.merged_heads);
@@ -475,7 +487,7 @@ static uint32_t
 shared_bytes(dop_gen *gen)
 {
     attn a = dop_attn_find(gen);
-    return tile_bytes(&a, &gen->choice->tile, gen->e.target);
+    return tile_bytes(&a, &gen->choice->tile, gen->e.target) + dop_tail_bytes(gen, 1);
 }
 
 /* More query heads to a KV head than a workgroup holds are divided among workgroups. */

@@ -129,6 +129,7 @@ emit(dop_gen *gen)
     dop_attn_store(gen, &a, &store);
     dop_attn_store_whole(gen, &a, merged, &whole);
     dop_attn_merge(gen, &a, merged, &merge);
+    dop_attn_tail(gen, a.head0, "R", dop_tail_at_once(gen, a.rows), &decls, &keys);
     uint32_t held = at_once * lanes / tile->wg, halvings = sums(held * a.rows, lanes, &tree);
     uint32_t batch = heads_at_once(&a, tile, e->target);
     dop_attn_shape(gen, &a, &keys);
@@ -186,7 +187,8 @@ shared_bytes(dop_gen *gen)
     uint32_t at_once = positions_of(tile), batch = heads_at_once(&a, tile, t);
     return (a.rows * a.dim + a.rows * at_once + a.rows * 3 + batch * subgroups_at_once(&a, tile, t) * a.value_dim +
             (a.keeps[0] || a.keeps[1] ? a.dim + a.value_stride : 0)) *
-           4;
+               4 +
+           dop_tail_bytes(gen, dop_tail_at_once(gen, a.rows));
 }
 
 enum { OWN_WG = 256 }; /* of a dispatch of its own */

@@ -74,6 +74,7 @@ emit(dop_gen *gen)
                  mixes ? dop_emit_str(e, "min(n_tokens, gl_WorkGroupID.y / %uu + 1u) * G", of_token) : "n_tokens * G");
     dop_attn_prologue(gen, &a, &prologue);
     dop_attn_store(gen, &a, &store);
+    dop_attn_tail(gen, "DOP_H(0u)", "min(R, n_rows - r0)", 1, &decls, &keys); /* only one token's heads have a tail */
     dot_k(step, &dot);
     add_v(step, &add);
     dop_attn_loads(gen, &a, "dop_ldw4", &decls);
@@ -105,7 +106,7 @@ static uint32_t
 shared_bytes(dop_gen *gen)
 {
     dop_attn a = dop_attn_find(gen);
-    return (ROWS * (a.dim > a.value_dim ? a.dim : a.value_dim) + POSITIONS * ROWS) * 4;
+    return (ROWS * (a.dim > a.value_dim ? a.dim : a.value_dim) + POSITIONS * ROWS) * 4 + dop_tail_bytes(gen, 1);
 }
 
 static dop_refusal

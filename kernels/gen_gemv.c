@@ -45,11 +45,31 @@ summed_slots(const dop_parts *p)
     return p->sum ? p->slots : 1;
 }
 
+/* Steps along the row of the product beside, which come after all others. */
+static uint32_t
+units_beside(const dop_parts *p)
+{
+    return dop_div_up_u32(p->k2, p->unit);
+}
+
 /* Steps along the row of one slot. */
 static uint32_t
 units_of(const dop_parts *p)
 {
     return dop_div_up_u32(p->k, p->unit);
+}
+
+/* Steps of one row of matrices, and of the part of it that is no product beside. */
+static uint32_t
+steps_of(const dop_parts *p)
+{
+    return units_of(p) * summed_slots(p);
+}
+
+static uint32_t
+all_steps(const dop_parts *p)
+{
+    return steps_of(p) + units_beside(p);
 }
 
 /* A gemv has one row; experts may have several, each a workgroup's own. */
@@ -75,6 +95,21 @@ program_of(const dop_parts *p)
                          .stage_base = "0u"};
 }
 
+/* The row of the product beside goes behind the others. */
+static void
+stage_beside(dop_gen *gen, const dop_parts *p, uint32_t first, dop_buf *body)
+{
+    dop_emit *e = &gen->e;
+    dop_buf inner = {0};
+    dop_emit_scope(e, &inner, "        ");
+    const char *x = dop_emit_value(e, dop_node_at(e->g, p->beside)->src[0], (dop_index){p->t, "c"}, 4);
+    dop_buf_printf(body,
+                   "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG) {\n        uint c = i * 4u;\n"
+                   "%s        DOP_X_PUT(%uu + i, %s);\n    }\n",
+                   p->k2 / 4, inner.data ? inner.data : "", first / 4, x);
+    dop_buf_finish(&inner);
+}
+
 /* Row program into dop_x, or into its 8-bit form; statistics become the globals dop_stat<i>. */
 static dop_status
 stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, uint32_t unit, bool half, dop_buf *decls,
@@ -87,7 +122,7 @@ stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, uint32_t unit
     prog.constants = constants;
     if (p->experts)
         dop_expert_program(gen, p, k_pad, &prog, decls, &each);
-    const uint32_t all = k_pad * summed_slots(p);
+    const uint32_t first = k_pad * summed_slots(p), all = first + p->k2;
     if (ints)
         st = dop_int8_declare(gen, &prog, all, decls, &direct);
     else
@@ -103,6 +138,8 @@ stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, uint32_t unit
     dop_gen_rowprog(gen, &prog, body);
     if (each)
         dop_buf_puts(body, "    }\n");
+    if (p->beside)
+        stage_beside(gen, p, first, body);
     dop_buf_puts(body, ints && !direct ? "    barrier();\n    dop_xi_row();\n    barrier();\n" : "    barrier();\n");
     for (uint32_t i = 0; i < p->n_stats; i++)
         dop_buf_printf(body, "    dop_stat%u = %s;\n", i, dop_emit_value(e, p->stats[i], (dop_index){p->t, "0u"}, 1));
@@ -130,6 +167,16 @@ load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
     dop_buf inner = {0};
     dop_buf_printf(load, "%s[[unroll]] for (uint q = 0u; q < %uu; q++) {\n", in, p->unit / 4);
     const char *column = "c", *cj = "(c + j)", *times = "";
+    if (p->beside) {
+        dop_emit_scope(e, &inner, "                        ");
+        const char *y = dop_emit_value(e, dop_node_at(e->g, p->beside)->src[0], (dop_index){p->t, "c"}, 4);
+        dop_buf_printf(load,
+                       "%s    if (v >= %uu) {\n%s        uint c = (v - %uu) * %uu + q * 4u;\n%s%s        x[q] = %s;\n"
+                       "%s        continue;\n%s    }\n",
+                       in, steps_of(p), in, steps_of(p), p->unit, inner.data ? inner.data : "", in, y, in, in);
+        dop_buf_finish(&inner);
+        inner = (dop_buf){0};
+    }
     if (p->sum)
         dop_buf_printf(load, "%s    uint slot = v / %uu, c = v %% %uu * %uu + q * 4u;\n", in, units_of(p), units_of(p),
                        p->unit);
@@ -170,6 +217,21 @@ limited(dop_emit *e, bool beyond, const char *index, uint32_t last)
     return beyond ? dop_emit_str(e, "min(%s, %uu)", index, last) : index;
 }
 
+/* Loads of a product, or a sum over slots, and of the product beside it, whose weights are of one type, as one. */
+static void
+fetch_both(dop_gen *gen, const dop_parts *p, dop_node_id w, const char *row, const char *into, dop_buf *body)
+{
+    dop_emit *e = &gen->e;
+    const dop_node_id other = dop_node_at(e->g, p->beside)->src[1];
+    const dop_weight_type *wt = dop_weight_type_of(dop_node_at(e->g, w)->type);
+    const char *a = p->experts ? dop_expert_weights(gen, p, w, "slot") : dop_emit_arg(e, w, false),
+               *b = dop_emit_arg(e, other, false);
+    const char *aux = dop_emit_weight(e, w), *aux_b = dop_emit_weight(e, other);
+    dop_buf_printf(body, "        %s = dop_wload_%s(more ? %s : %s, (%s) * (more ? %uu : %uu) + v, more ? %s : %s);\n",
+                   into, dop_type_of(wt->type)->name, b, a, row, dop_row_values(e->g, other) / wt->unit,
+                   dop_row_values(e->g, w) / wt->unit, aux_b, aux);
+}
+
 /* The matrix of product m for the loads of its weights: where a workgroup has one slot, its expert's is looked up once, in
  * `begin`. */
 static const char *
@@ -191,7 +253,7 @@ void
 dop_gemv_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *begin, dop_buf *fetch, dop_buf *raw)
 {
     const dop_part *part = &p->part[index];
-    uint32_t units = units_of(p) * summed_slots(p);
+    uint32_t units = all_steps(p);
     dop_emit *e = &gen->e;
     const dop_graph *g = e->g;
     const dop_tile *tile = &gen->choice->tile;
@@ -200,7 +262,12 @@ dop_gemv_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *begin,
     const char *row = limited(e, rows_end, dop_emit_str(e, "row + i %% %uu", tile->rows), part->rows - 1);
     const char *v = dop_emit_str(e, "u + i / %uu * LANES", tile->rows);
     v = limited(e, units % (tile->lanes * tile->unroll) != 0, v, units - 1);
-    if (p->sum)
+    if (p->beside)
+        v = dop_emit_str(e,
+                         "%s, slot = min(v / %uu, %uu);\n        bool more = v >= %uu;\n"
+                         "        v -= more ? %uu : slot * %uu",
+                         v, units_of(p), p->slots - 1, steps_of(p), steps_of(p), units_of(p));
+    else if (p->sum)
         v = dop_emit_str(e, "%s, slot = v / %uu;\n        v %%= %uu", v, units_of(p), units_of(p));
     units = units_of(p);
     dop_buf head = {0};
@@ -211,6 +278,12 @@ dop_gemv_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *begin,
         const dop_weight_type *wt = dop_weight_type_of(type);
         uint32_t steps = p->unit / wt->unit, per_row = dop_row_values(g, w) / wt->unit;
         uint32_t count = tile->unroll * tile->rows * steps;
+        if (p->beside) {
+            dop_buf_printf(&head, ", out dop_raw_%s q%u[%u]", dop_type_of(type)->name, m, count);
+            dop_buf_printf(raw, "        dop_raw_%s q%u[%u], n%u[%u];\n", dop_type_of(type)->name, m, count, m, count);
+            fetch_both(gen, p, w, row, dop_emit_str(e, "q%u[i]", m), &body);
+            continue;
+        }
         const char *a = matrix_of(gen, p, index, m, begin, fetch);
         const char *aux = dop_emit_weight(e, w), *name = dop_type_of(type)->name;
         dop_buf_printf(&head, ", out dop_raw_%s q%u[%u]", name, m, count);
@@ -253,6 +326,15 @@ emit_dots(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *dots)
         dop_type type = dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type;
         uint32_t unit = dop_weight_type_of(type)->unit, steps = p->unit / unit;
         dop_buf_printf(dots, "                [[unroll]] for (uint r = 0u; r < %uu; r++) {\n", rows);
+        if (p->beside) {
+            dop_buf_printf(dots,
+                           "                    float y = dop_wdot%s_%s(q%u[j * %uu + r], x);\n"
+                           "                    acc[r] += v < %uu ? y : 0.0;\n"
+                           "                    acc[%uu + r] += v < %uu ? 0.0 : y;\n                }\n",
+                           gen->descriptor->ints ? "i" : "", dop_type_of(type)->name, m, rows, steps_of(p), rows,
+                           steps_of(p));
+            continue;
+        }
         for (uint32_t s = 0; s < steps; s++) {
             dop_buf_printf(dots, "                    acc[%u + r] += dop_wdot%s_%s(q%u[(j * %uu + r) * %uu + %uu], ",
                            m * rows, gen->descriptor->ints ? "i" : "", dop_type_of(type)->name, m, rows, steps, s);
@@ -284,6 +366,9 @@ emit_store(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *prel
         dop_emit_bind(e, p->sum ? p->sum : part->mats[m],
                       tile->rows == 1 ? dop_emit_str(e, "acc[%u]", m) : dop_emit_str(e, "acc[%u + r]", m * tile->rows),
                       false, NULL);
+    if (p->beside)
+        dop_emit_bind(e, p->beside, tile->rows == 1 ? "acc[1]" : dop_emit_str(e, "acc[%u + r]", tile->rows), false,
+                      NULL);
     if (tile->rows <= tile->lanes)
         e->constants = e->early = preload;
     dop_emit_scope(e, store, "                ");
@@ -379,11 +464,11 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
                        dop_node_f(e->g, p->stats[i], DOP_A_eps));
     }
     dop_keys_num(gen, &keys, "P", index);
-    dop_keys_num(gen, &keys, "M", part->n_mats);
+    dop_keys_num(gen, &keys, "M", part->n_mats + (p->beside != 0));
     dop_keys_num(gen, &keys, "N", part->rows);
     dop_keys_num(gen, &keys, "U", p->unit);
     dop_keys_num(gen, &keys, "ROWS", tile->rows);
-    dop_keys_num(gen, &keys, "UNITS", units_of(p) * summed_slots(p));
+    dop_keys_num(gen, &keys, "UNITS", all_steps(p));
     const char *limit;
     if (part->argmax) {
         uint32_t chunk = dop_div_up_u32(part->rows, n_wg);
@@ -456,7 +541,7 @@ plan_staging(const dop_gen *gen, dop_parts *p)
     staging x = {.unit = p->unit}; /* one activation in shared memory serves all parts */
     uint32_t per_wg = tile->wg / tile->lanes * tile->rows;
     x.k_pad = (p->k + x.unit - 1) / x.unit * x.unit;
-    uint32_t capacity = e->target->shared_bytes / 4 * 3, all = x.k_pad * summed_slots(p);
+    uint32_t capacity = e->target->shared_bytes / 4 * 3, all = x.k_pad * summed_slots(p) + p->k2;
     /* On GPUs the row is staged when it costs something to make, or when a lane reads much of it at once, which would
      * conflict, or when many rows share it: else a plain f32 row is as well read where it lies.  What a mailbox holds is
      * looked for once. */
@@ -468,6 +553,29 @@ plan_staging(const dop_gen *gen, dop_parts *p)
     else if (!p->staged && worth && tile->stage && all * 2 <= capacity && x.k_pad == p->k && dop_emit_wide(e, p->act))
         p->staged = x.half = true;
     return x;
+}
+
+/* Where the workgroups of a part make values of heads that have a tail, each looks afterwards for heads that it is the last one
+ * of.  A stage has workgroups for the heads, behind the `first` others, which wait for what they receive. */
+static void
+emit_tail(dop_gen *gen, uint32_t first, uint32_t per_wg, dop_buf *decls, dop_buf *before)
+{
+    dop_emit *e = &gen->e;
+    const uint32_t heads = dop_tail_heads(gen), k = heads ? dop_tail_depth(gen) : 0;
+    dop_tail_declare(gen, 1, decls);
+    if (heads && e->routes) {
+        dop_buf_printf(before,
+                       "    if (DOP_GROUP.x >= %uu) {\n        dop_tail(DOP_GROUP.x - %uu);\n        return;\n    }\n",
+                       first, first);
+        gen->grid[0] += heads;
+    } else if (heads) {
+        dop_buf_printf(decls,
+                       "void dop_tails(uint wg)\n{\n    uint first = wg * %uu, last = min(first + %uu, %uu) - 1u;\n"
+                       "    for (uint h = first / %uu; h <= last / %uu; h++)\n"
+                       "        if (dop_last_of(%s, h, (h * %uu + %uu) / %uu - h * %uu / %uu + 1u))\n"
+                       "            dop_tail(h);\n}\n",
+                       per_wg, per_wg, heads * k, k, k, dop_emit_merges(e), k, k - 1, per_wg, k, per_wg);
+    }
 }
 
 dop_status
@@ -493,6 +601,7 @@ emit(dop_gen *gen)
     if (p.experts)
         dop_expert_begin(gen, &p, &decls, &before);
     uint32_t first = 0, per_wg = tile->wg / tile->lanes * tile->rows;
+    const uint32_t handing = dop_tail_heads(gen) ? dop_region_part(e->r, e->r->info->tail_of) : p.n;
     for (uint32_t i = 0; i < p.n_stats; i++)
         dop_buf_printf(&decls, "float dop_stat%u;\n", i);
     staging x = plan_staging(gen, &p);
@@ -512,10 +621,13 @@ emit(dop_gen *gen)
         if (p.experts && !p.sum)
             call = dop_emit_str(e, "dop_slot = (wg - %uu) / %uu; dop_part%u((wg - %uu) %% %uu);", first, n_wg, i, first,
                                 n_wg);
+        if (i == handing && !e->routes)
+            call = dop_emit_str(e, "%s dop_tails(wg - %uu);", call, first);
         first += n_all;
         dop_gen_call(&calls, call, i + 1 < p.n ? first : 0);
     }
     gen->grid[0] = first;
+    emit_tail(gen, first, per_wg, &decls, &before);
     gen->grid[1] = strcmp(p.t, "0u") == 0 ? 1 : e->g->max_t;
     gen->grid[2] = 1;
     if (st == DOP_OK)
@@ -539,119 +651,6 @@ emit(dop_gen *gen)
     return st;
 }
 
-/* Float weights are read as they are: as many lanes on a row as there are invocations in one wave, so that much is in
- * flight, the prologue is paid once and no workgroup waits for room.  What does not fit a wave streams: a subgroup a row.
- * Where large workgroups share out evenly over the multiprocessors, they are better: one load of the activation serves
- * more rows. */
-static void
-tile_float(const dop_target *t, uint32_t teams, uint32_t units, uint32_t sg, bool paired, dop_tile *tile)
-{
-    uint32_t wave = t->cores * 1152, large = dop_div_up_u32(teams, 512 / sg);
-    tile->lanes = sg;
-    if (!paired && !t->cpu && t->max_workgroup >= 512 && large * 20 >= dop_div_up_u32(large, t->cores) * t->cores * 17)
-        tile->wg = 512;
-    else if (teams * 16 <= wave)
-        for (tile->lanes = 16; tile->lanes < 128 && tile->lanes * 2 <= units && teams * tile->lanes * 2 <= wave;)
-            tile->lanes *= 2;
-    /* Four loads of 16 bytes in flight per lane hide their latency; eight cost registers. */
-    tile->unroll = tile->lanes >= 128 ? 2 : 4;
-}
-
-/* Blocks are decoded: half as many invocations, which hold more, and rows that share a load of the activation.  It lies
- * in shared memory: where it is long, large workgroups stage it less often, as long as every multiprocessor has one. */
-static void
-tile_quant(const dop_target *t, uint32_t teams, uint32_t k, uint32_t sg, dop_tile *tile)
-{
-    uint32_t wave = t->cores * 512;
-    tile->lanes = sg;
-    tile->unroll = 1;
-    if (teams * sg > wave)
-        tile->rows = 2;
-    if (teams / tile->rows * sg > wave && sg > 16)
-        tile->lanes = 16;
-    if (t->cpu || t->max_workgroup < 512 || (tile->rows == 2 && k < 4096))
-        return;
-    /* Rows so long that to stage one is several round trips to memory. */
-    if (k >= 6144 && t->max_workgroup >= 1024) {
-        tile->wg = 1024;
-        while (teams / (tile->wg / tile->lanes * tile->rows) < t->cores * 5 / 8 && tile->lanes < 128)
-            tile->lanes *= 2;
-        return;
-    }
-    tile->wg = 512;
-    while (teams / (tile->wg / tile->lanes * tile->rows) < t->cores * 7 / 8 && tile->wg > 256 && k < 4096)
-        tile->wg /= 2;
-    while (teams / (tile->wg / tile->lanes * tile->rows) < t->cores * 7 / 8 && tile->lanes < 128 && k >= 4096)
-        tile->lanes *= 2;
-}
-
-static void
-choose_tile(const dop_site *s, dop_tile *tile)
-{
-    const dop_target *t = s->t;
-    dop_products p = dop_products_of(s);
-    uint32_t sg = tile->subgroup && t->subgroup > 1 ? t->subgroup : 32;
-    const dop_weight_type *wt = dop_weight_type_of(p.type);
-    uint32_t units = p.k / (wt ? wt->unit : 8); /* loads along a row */
-    uint32_t teams = p.rows / p.most;
-    tile->rows = 1;
-    tile->stage = 1;
-    if (dop_type_of(p.type)->kind == DOP_KIND_QUANT)
-        tile_quant(t, teams, p.k, sg, tile);
-    else
-        tile_float(t, teams, units, sg, teams < p.rows, tile);
-    while (tile->lanes > tile->wg)
-        tile->lanes /= 2;
-    while (tile->lanes > 4 && tile->lanes > units)
-        tile->lanes /= 2;
-    while (tile->unroll > 1 && tile->lanes * (tile->unroll / 2) >= units)
-        tile->unroll /= 2;
-}
-
-/* Workgroups that all the matrices of a region take when each walks over `loops` sets of rows. */
-static uint32_t
-count_stage_groups(const dop_site *s, uint32_t products, uint32_t rows_each)
-{
-    const dop_analysis *a = s->r->info;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < a->n_products; i += products)
-        n += dop_div_up_u32(dop_product_cols(s->g, a->products[i]), rows_each) * (a->sum ? 1 : a->slots);
-    return n;
-}
-
-/* One workgroup per core, which walks over its share of the rows: as many lanes on a row as make that share even, and
- * few steps.  Four steps in flight, since few invocations are there to hide latency; lanes on floats read whole 256 bytes
- * of a row. */
-static const char *
-as_stage(const dop_site *s, dop_tile *tile)
-{
-    dop_products p = dop_products_of(s);
-    const dop_weight_type *wt = dop_weight_type_of(p.type);
-    bool quant = dop_type_of(p.type)->kind == DOP_KIND_QUANT;
-    uint32_t units = dop_div_up_u32(p.k, wt ? wt->unit : 8), steps = 1, best = UINT32_MAX;
-    tile->rows = tile->stage = 1;
-    uint32_t least = quant ? 4 : 16;
-    for (uint32_t lanes = least; lanes <= tile->wg && (lanes == least || lanes <= units); lanes *= 2) {
-        uint32_t per = tile->wg / lanes, loops = 1;
-        /* Each matrix has workgroups of its own. */
-        while (loops * per < p.rows && count_stage_groups(s, p.most, per * loops) > s->t->cores)
-            loops++;
-        /* What a set of rows costs besides its steps is half a step of blocks, or one of floats; half where a row is one
-         * batch of loads, since then one set is summed up while the next is on its way. */
-        uint32_t n = dop_div_up_u32(units, lanes), cost = loops * (2 * n + (quant || (loops > 1 && n == 4) ? 1 : 2));
-        if (cost > best)
-            continue;
-        best = cost;
-        steps = n;
-        tile->lanes = lanes;
-        tile->loops = loops;
-    }
-    tile->unroll = steps >= 4 ? 4 : steps >= 2 ? 2 : 1;
-    if (quant && p.most > 1 && tile->unroll > 2)
-        tile->unroll = 2;
-    return NULL;
-}
-
 static uint32_t
 shared_bytes(dop_gen *gen)
 {
@@ -662,8 +661,8 @@ shared_bytes(dop_gen *gen)
     staging x = plan_staging(gen, &p);
     dop_rowprog prog = program_of(&p);
     uint32_t bytes = 4 * (tile->subgroup ? tile->wg / gen->e.target->subgroup : tile->wg); /* sums of a team */
-    const uint32_t all = x.k_pad * summed_slots(&p);
-    bytes += p.experts ? dop_expert_bytes(gen) : 0;
+    const uint32_t all = x.k_pad * summed_slots(&p) + p.k2;
+    bytes += (p.experts ? dop_expert_bytes(gen) : 0) + dop_tail_bytes(gen, 1);
     if (gen->descriptor->ints)
         bytes += dop_int8_bytes(gen, &prog, all);
     else if (p.staged)
@@ -696,14 +695,14 @@ avoid_ints_and_lanes(const dop_site *s)
 
 const dop_descriptor dop_descriptor_gemv = {
     .fits = dop_products_refuse,
-    .tile = choose_tile,
+    .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
 };
 const dop_descriptor dop_descriptor_gemv_i8 = {
     .fits = fits_ints,
     .avoid = dop_int8_avoid,
-    .tile = choose_tile,
+    .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
     .ints = true,
@@ -712,34 +711,34 @@ const dop_descriptor dop_descriptor_gemv_subgroup = {
     .tunes = DOP_TUNES_rows | DOP_TUNES_lanes | DOP_TUNES_unroll | DOP_TUNES_wg,
     .fits = dop_products_refuse,
     .avoid = avoid_lanes,
-    .tile = choose_tile,
+    .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
     .stage = DOP_VARIANT_gemv_subgroup,
-    .as_stage = as_stage,
+    .as_stage = dop_gemv_stage,
 };
 const dop_descriptor dop_descriptor_gemv_subgroup_i8 = {
     .tunes = DOP_TUNES_rows | DOP_TUNES_lanes | DOP_TUNES_unroll | DOP_TUNES_wg,
     .fits = fits_ints,
     .avoid = avoid_ints_and_lanes,
-    .tile = choose_tile,
+    .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
     .stage = DOP_VARIANT_gemv_subgroup_i8,
-    .as_stage = as_stage,
+    .as_stage = dop_gemv_stage,
     .ints = true,
 };
 
 const dop_descriptor dop_descriptor_expert = {
     .fits = dop_products_refuse,
-    .tile = choose_tile,
+    .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
 };
 const dop_descriptor dop_descriptor_expert_i8 = {
     .fits = fits_ints,
     .avoid = dop_int8_avoid,
-    .tile = choose_tile,
+    .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
     .ints = true,
@@ -747,32 +746,32 @@ const dop_descriptor dop_descriptor_expert_i8 = {
 const dop_descriptor dop_descriptor_expert_subgroup = {
     .tunes = DOP_TUNES_rows | DOP_TUNES_lanes | DOP_TUNES_unroll | DOP_TUNES_wg,
     .fits = dop_products_refuse,
-    .tile = choose_tile,
+    .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
     .stage = DOP_VARIANT_expert_subgroup,
-    .as_stage = as_stage,
+    .as_stage = dop_gemv_stage,
 };
 const dop_descriptor dop_descriptor_expert_subgroup_i8 = {
     .tunes = DOP_TUNES_rows | DOP_TUNES_lanes | DOP_TUNES_unroll | DOP_TUNES_wg,
     .fits = fits_ints,
     .avoid = dop_int8_avoid,
-    .tile = choose_tile,
+    .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
     .stage = DOP_VARIANT_expert_subgroup_i8,
-    .as_stage = as_stage,
+    .as_stage = dop_gemv_stage,
     .ints = true,
 };
 const dop_descriptor dop_descriptor_expert_each = {
     .fits = dop_products_refuse,
-    .tile = choose_tile,
+    .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
 };
 const dop_descriptor dop_descriptor_expert_each_subgroup = {
     .fits = dop_products_refuse,
-    .tile = choose_tile,
+    .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
 };

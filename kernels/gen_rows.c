@@ -604,6 +604,8 @@ fits(const dop_site *s)
 {
     if (s->t->subgroup < 8)
         return (dop_refusal){"subgroups are smaller than 8", NULL};
+    if (s->r->info->beside || s->r->info->tail)
+        return (dop_refusal){"a product has a row of its own, or is of heads", NULL};
     return dop_products_refuse(s);
 }
 

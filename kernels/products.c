@@ -60,7 +60,9 @@ dop_gen_parts(const dop_gen *gen, dop_parts *out)
                        .own_rows = dop_node_at(g, a->act)->shape.rank == 3,
                        .slots = a->slots,
                        .ids = a->ids,
-                       .sum = a->sum};
+                       .sum = a->sum,
+                       .beside = a->beside,
+                       .k2 = a->beside ? dop_product_depth(g, a->beside) : 0};
     for (uint32_t i = 0; i < a->n_parts; i++) {
         uint32_t unit = dop_part_unit(g, &a->parts[i]);
         out->unit = unit > out->unit ? unit : out->unit;
@@ -75,6 +77,8 @@ dop_products_of(const dop_site *s)
     const dop_analysis *a = s->r->info;
     const uint32_t summed = a->sum ? a->slots : 1; /* slots that are a part of the depth */
     dop_products p = {.most = a->most_mats, .k = a->depth * summed};
+    if (a->beside)
+        p.k += dop_product_depth(g, a->beside);
     for (uint32_t i = 0; i < a->n_products; i++)
         p.rows += dop_node_cols(g, a->products[i]) / summed;
     if (a->n_products > 0) {

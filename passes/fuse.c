@@ -182,6 +182,8 @@ joins_as(const dop_graph *g, const dop_region *c)
         return DOP_JOIN_ROW;
     if (c->tpl == DOP_TPL_choice)
         return DOP_JOIN_CHOICE;
+    if (c->tpl == DOP_TPL_expert && !c->info->ids)
+        return DOP_JOIN_HEADS;
     return c->tpl == DOP_TPL_argmax && dop_node_is(g, c->info->root, DOP_PARTIAL) ? DOP_JOIN_PARTIAL : 0;
 }
 
@@ -214,11 +216,49 @@ join_parts(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *p, cons
     return heads > dop_template_of(p->tpl)->merges ? DOP_REASON_capacity : DOP_REASON_none;
 }
 
-static dop_status
-check_consumer(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, const dop_region *c, dop_reason *out)
+static bool
+reads_node(const dop_region *c, dop_node_id id)
+{
+    for (uint32_t i = 0; i < c->info->n_reads; i++)
+        if (c->info->reads[i] == id)
+            return true;
+    return false;
+}
+
+/* A product of each head with a matrix of its own, by who completes the head: a workgroup of attention that has all of its
+ * cache or merges its splits, else the last one to make values of it, where workgroups may tell each other. */
+static dop_reason
+join_heads(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer)
 {
     const dop_graph *g = f->g;
-    const dop_region *p = &g->regions[producer];
+    const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
+    const dop_template_info *has = dop_template_of(p->tpl);
+    const dop_node *product = dop_node_at(g, c->nodes[0]), *x = dop_node_at(g, product->src[0]);
+    uint32_t start;
+    const dop_node_id made = dop_node_base(g, product->src[0], &start), matrix = product->src[1];
+    if (c->n_nodes != 1 || p->info->tail || x->shape.rank != 3 || x->shape.dim[2].mul % 4 || start ||
+        dop_node_cols(g, made) != dop_node_cols(g, product->src[0]))
+        return DOP_REASON_template_limit;
+    if (dop_flow_n_readers(f, made) != 1 || f->output[made])
+        return DOP_REASON_multiple_readers;
+    const uint32_t heads = x->shape.dim[1].mul;
+    if (p->info->attention && made != p->info->merged && made != p->info->attention)
+        return DOP_REASON_template_limit;
+    if (!p->info->attention && !cx->target->merges)
+        return DOP_REASON_cross_workgroup;
+    if (!p->info->attention && heads > has->merges)
+        return DOP_REASON_capacity;
+    if (dop_node_bytes(g, matrix) / heads > has->tail)
+        return DOP_REASON_cost;
+    return dop_fuse_buffers(f, producer, consumer, false) + 1 > dop_fuse_most_buffers(cx) ? DOP_REASON_arguments
+                                                                                          : DOP_REASON_none;
+}
+
+static dop_status
+check_consumer(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer, dop_reason *out)
+{
+    const dop_graph *g = f->g;
+    const dop_region *p = &g->regions[producer], *c = &g->regions[consumer];
     tile t = {g, f, p, dop_template_of(p->tpl), NULL};
     *out = DOP_REASON_template_limit;
     if (!(t.has->joins & joins_as(g, c))) {
@@ -230,6 +270,12 @@ check_consumer(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, cons
     }
     if (t.has->tile[DOP_AXIS_col] == DOP_TILE_whole && !p->info->has_unit)
         return DOP_OK;
+    if (p->info->tail && reads_node(c, p->info->tail)) /* nothing stands behind it */
+        return DOP_OK;
+    if (joins_as(g, c) == DOP_JOIN_HEADS) {
+        *out = join_heads(cx, f, producer, consumer);
+        return DOP_OK;
+    }
     if (dop_node_is(g, p->info->root, DOP_PARTIAL)) {
         *out = join_parts(cx, g, p, c);
         return DOP_OK;
@@ -258,7 +304,7 @@ dop_fuse_may_epilogue(dop_pass_ctx *cx, const dop_flow *f, dop_region_id produce
     *out_reason = DOP_REASON_disabled;
     if (dop_fuse_disabled(cx, g, producer, consumer))
         return DOP_OK;
-    dop_status st = check_consumer(cx, f, producer, c, out_reason);
+    dop_status st = check_consumer(cx, f, producer, consumer, out_reason);
     if (st != DOP_OK)
         return st;
     /* A row program holds its values in shared memory or computes them again. */
@@ -309,7 +355,7 @@ compare_hole(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *c, do
                    root == DOP_ROOT_group || root == DOP_ROOT_scan;
     if (is_root && !(t->hole[k] & DOP_HOLE_ELEMENTS))
         return DOP_REASON_template_limit;
-    if (merges && c->info->n_products && !(t->hole[0] & DOP_HOLE_ROWS))
+    if (merges && c->info->n_products && (!(t->hole[0] & DOP_HOLE_ROWS) || n == c->info->beside))
         return DOP_REASON_cost;
     if (merges && root == DOP_ROOT_product &&
         !dop_fuse_fits_shared(cx->target, dop_node_cols(g, dop_node_at(g, n)->src[k])))
@@ -379,6 +425,8 @@ stage_into_product(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id prod
     for (uint32_t i = 0; i < p->n_outs; i++) {
         if (dop_node_is(g, p->outs[i], DOP_EFFECT))
             return DOP_REASON_state_order;
+        if (c->info->beside && dop_node_base(g, dop_node_at(g, c->info->beside)->src[0], NULL) == p->outs[i])
+            return DOP_REASON_template_limit; /* only one row is made */
         /* The load phase makes the rows that the product reads, no others: not all of them for the last one. */
         if (g->max_t > 1 && dop_node_per_token(g, p->outs[i]) != dop_node_per_token(g, c->info->products[0]))
             return DOP_REASON_tile_mismatch;

@@ -105,7 +105,7 @@ add_read(void *user, dop_node_id base)
 static bool
 is_stored(const dop_flow *f, dop_region_id a, dop_region_id b, dop_node_id id)
 {
-    if (f->output[id])
+    if (f->output[id] || dop_region_hands_on(&f->g->regions[a], id) || dop_region_hands_on(&f->g->regions[b], id))
         return true;
     for (uint32_t k = 0; k < f->readers[id].n; k++)
         if (f->readers[id].ids[k] != a && f->readers[id].ids[k] != b)

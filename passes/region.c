@@ -236,7 +236,8 @@ static bool
 is_stored(const dop_flow *f, dop_region_id r, dop_node_id id)
 {
     /* State is for later steps; partial results cross workgroups even when the region merges them itself. */
-    return f->owner[id] == r && (dop_node_is(f->g, id, DOP_EFFECT | DOP_PARTIAL) || f->readers[id].n || f->output[id]);
+    return f->owner[id] == r && (dop_node_is(f->g, id, DOP_EFFECT | DOP_PARTIAL) || f->readers[id].n || f->output[id] ||
+                                 dop_region_hands_on(&f->g->regions[r], id));
 }
 
 static dop_status

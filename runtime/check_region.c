@@ -129,7 +129,8 @@ choose_columns(const dop_check_run *run, const dop_plan_tensor *w, bool *want)
 {
     uint32_t block = column_block(run), n = w->rows;
     double affordable = max_products / ((double)run->n_samples * w->cols);
-    memset(want, block == 0 || affordable >= n, n);
+    /* What a head's product behind others reads is made of all of them. */
+    memset(want, block == 0 || affordable >= n || run->r->info->tail, n);
     if (want[0])
         return;
     uint32_t blocks = dop_div_up_u32(n, block), some = (uint32_t)(affordable / block);

@@ -32,8 +32,20 @@ falcon_h1) most=8 ;;                          # attention and state space side b
 mixtral | qwen3_moe | gpt_oss | olmoe | minimax_m2) most=6 ;; # the router, and two products of the experts
 qwen2_moe | qwen3_next | ernie4_5_moe | glm4_moe | granitemoehybrid) most=7 ;; # ... and the shared expert's second product
 llama4_text) most=7 ;;                        # an expert whose products are weighed, and the shared expert
-deepseek_v3) most=10 ;;                       # low ranks: a product more for queries, and one by head on either side of attention
+deepseek_v3) most=9 ;;                        # low ranks: a product more for queries, and one by head before attention
 esac
+# What a GPU whose workgroups may tell each other what is done needs less.
+case $(basename "$model") in
+deepseek_v3 | falcon_h1) most_there=7 ;;
+glm4_moe) most_there=6 ;;
+cohere2) most_there=3 ;; # both products that follow the one norm meet in the stream
+*) most_there= ;;
+esac
+
+there() {
+    "$DOPPLERC" "$model" --target nvidia-hopper --chunks 1 --report >there 2>/dev/null &&
+        [ "$(sed -n 's/^decode1: \([0-9]*\) dispatches per layer.*/\1/p' there)" -le "$most_there" ]
+}
 
 layers() { # PLAN: what --info says of decoding
     "$EXEC" "$1" --info | grep -oE '^schedules +decode1: .* in each of' | grep -oE '[0-9]+ in each' >layers &&
@@ -45,6 +57,7 @@ plain)
     agree f32 5e-4 0.01 --kv f32
     agree default 2e-2 0.1
     check "default: at most $most dispatches per layer" layers default.plan
+    [ -z "$most_there" ] || check "nvidia-hopper: at most $most_there dispatches per layer" there
     ;;
 again)
     # Every schedule: token by token, chunks with a shorter one at the end, all positions scored.

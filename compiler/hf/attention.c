@@ -25,6 +25,13 @@ dop_hf_latent(dop_hf *hf, dop_attention *t)
             "%sqk_nope_head_dim %u, qk_rope_head_dim %u, kv_lora_rank %u or v_head_dim %u is not a multiple of 4 "
             "(of 8 for qk_rope_head_dim)",
             hf->cfg.where, l->plain, l->rotated, l->rank, l->value_dim);
+    uint32_t sum = l->plain + l->rotated;
+    if (st == DOP_OK)
+        st = dop_json_u32_or(&hf->cfg, "qk_head_dim", 1, DOP_MAX_HEAD_DIM, sum, &sum);
+    if (st == DOP_OK && sum != l->plain + l->rotated)
+        st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                         "%sqk_head_dim is %u, and qk_nope_head_dim %u and qk_rope_head_dim %u make another one",
+                         hf->cfg.where, sum, l->plain, l->rotated);
     l->norm = (dop_norm){.kind = DOP_NORM_RMS, .eps = 1e-6}; /* rms_norm_eps is not theirs */
     l->q_norm = l->q_rank ? l->norm : (dop_norm){0};
     t->head_dim = l->plain + l->rotated;

@@ -184,4 +184,4 @@ ${SINK}                dop_store_row(t, h, d * 4u, o, top, sum, split);
     if (!dop_last_of(${MERGES}, gl_WorkGroupID.x, used))
         return;
 ${MERGE_BODY}#endif
-}
+${TAIL}}

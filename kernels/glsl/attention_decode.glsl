@@ -256,8 +256,9 @@ ${STORE}            }
             barrier();
     }
 ${@}#if MERGE
-    if (used == 1u)
-        return;
+    if (used == 1u) {
+${TAIL}        return;
+    }
 #ifdef DOP_STAGE
     // The workgroup of the last split waits for all others.  A workgroup that runs several splits runs that one last.
     if (split + 1u != used)
@@ -268,4 +269,4 @@ ${@}#if MERGE
         return;
 #endif
 ${MERGE_BODY}#endif
-}
+${TAIL}}

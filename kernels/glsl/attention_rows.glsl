@@ -128,4 +128,4 @@ ${ADD_V}                    }
         vec4 o = dop_q[i];
 ${SINK}        dop_store_row(t, h, d, o, top, sum, split);
     }
-}
+${TAIL}}

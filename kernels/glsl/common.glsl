@@ -6,11 +6,14 @@
 // barrier empties the caches of a multiprocessor in between.  Weights go through U32x4 (dop_ldw4), which need not be.
 #ifdef DOP_MERGES
 #define SHARED coherent
-layout(buffer_reference, std430, buffer_reference_align = 4) coherent volatile buffer Arrivals { uint n[]; };
 #else
 #define SHARED
 #endif
+#if defined(DOP_MERGES) && !defined(DOP_HANDS_ON)
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer U32 { SHARED uint v[]; };
+#else // words of weights are read through it
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer U32 { uint v[]; };
+#endif
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer U32x2 { SHARED uvec2 v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer U32x4 { uvec4 v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer C32x4 { SHARED uvec4 v[]; };
@@ -39,7 +42,8 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer Step {
     SHARED uint ids[4096];
 };
 
-#ifdef DOP_MERGES
+#if defined(DOP_MERGES) || defined(DOP_HANDS_ON)
+layout(buffer_reference, std430, buffer_reference_align = 4) coherent volatile buffer Arrivals { uint n[]; };
 shared uint dop_arrived;
 // Is this workgroup the last of n to get here?  Then the count is zero again.  Every invocation must call.
 bool dop_last_of(U32 arrivals, uint i, uint n)
@@ -58,6 +62,15 @@ bool dop_last_of(U32 arrivals, uint i, uint n)
         Arrivals(arrivals).n[i] = 0u;
     return true;
 }
+#endif
+
+// One value that workgroups hand on to others of the same dispatch.
+#ifdef DOP_HANDS_ON
+layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer H32 { float v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) coherent buffer H32x4 { uvec4 v[]; };
+void dop_hand1_f32(U32 p, uint i, float x) { H32(p).v[i] = x; }
+void dop_hand4_f32(U32 p, uint i, vec4 x) { H32x4(p).v[i >> 2] = floatBitsToUint(x); }
+vec4 dop_take4_f32(U32 p, uint i) { return uintBitsToFloat(H32x4(p).v[i >> 2]); }
 #endif
 
 // --- mailboxes: how the stages of a persistent dispatch pass values on ------------------------------------------------

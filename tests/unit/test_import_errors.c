@@ -101,6 +101,8 @@ static const struct {
      "sliding_window_pattern is 0, expected 1 to 1073741824"},
     {"smollm3_nope", "{\"no_rope_layers\": [1, 1]}", "no_rope_layers is not a list of 4 entries (num_hidden_layers)"},
     {"smollm3_nope", "{\"no_rope_layers\": [1, 1, 2, 0]}", "no_rope_layers[2] is not 0 or 1"},
+    {"deepseek_v3", "{\"qk_head_dim\": 25}",
+     "qk_head_dim is 25, and qk_nope_head_dim 16 and qk_rope_head_dim 8 make another one"},
     /* what has no facts yet */
     {"gemma3", "{\"num_kv_shared_layers\": 2}", "num_kv_shared_layers is not supported"},
     {"gemma4", "{\"enable_moe_block\": true}", "enable_moe_block is not supported"},

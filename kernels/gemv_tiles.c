@@ -1,0 +1,117 @@
+/* Tiles of products of one row on GPUs (gen_gemv.c), as dispatches and as stages of a persistent one. */
+#include "kernels/gen.h"
+
+#include "kernels/weight_types.h"
+
+/* Float weights are read as they are: as many lanes on a row as there are invocations in one wave, so that much is in
+ * flight, the prologue is paid once and no workgroup waits for room.  What does not fit a wave streams: a subgroup a row.
+ * Where large workgroups share out evenly over the multiprocessors, they are better: one load of the activation serves
+ * more rows. */
+static void
+tile_float(const dop_target *t, uint32_t teams, uint32_t units, uint32_t sg, bool paired, dop_tile *tile)
+{
+    uint32_t wave = t->cores * 1152, large = dop_div_up_u32(teams, 512 / sg);
+    tile->lanes = sg;
+    if (!paired && !t->cpu && t->max_workgroup >= 512 && large * 20 >= dop_div_up_u32(large, t->cores) * t->cores * 17)
+        tile->wg = 512;
+    else if (teams * 16 <= wave)
+        for (tile->lanes = 16; tile->lanes < 128 && tile->lanes * 2 <= units && teams * tile->lanes * 2 <= wave;)
+            tile->lanes *= 2;
+    /* Four loads of 16 bytes in flight per lane hide their latency; eight cost registers. */
+    tile->unroll = tile->lanes >= 128 ? 2 : 4;
+}
+
+/* Blocks are decoded: half as many invocations, which hold more, and rows that share a load of the activation.  It lies
+ * in shared memory: where it is long, large workgroups stage it less often, as long as every multiprocessor has one. */
+static void
+tile_quant(const dop_target *t, uint32_t teams, uint32_t k, uint32_t sg, dop_tile *tile)
+{
+    uint32_t wave = t->cores * 512;
+    tile->lanes = sg;
+    tile->unroll = 1;
+    if (teams * sg > wave)
+        tile->rows = 2;
+    if (teams / tile->rows * sg > wave && sg > 16)
+        tile->lanes = 16;
+    if (t->cpu || t->max_workgroup < 512 || (tile->rows == 2 && k < 4096))
+        return;
+    /* Rows so long that to stage one is several round trips to memory. */
+    if (k >= 6144 && t->max_workgroup >= 1024) {
+        tile->wg = 1024;
+        while (teams / (tile->wg / tile->lanes * tile->rows) < t->cores * 5 / 8 && tile->lanes < 128)
+            tile->lanes *= 2;
+        return;
+    }
+    tile->wg = 512;
+    while (teams / (tile->wg / tile->lanes * tile->rows) < t->cores * 7 / 8 && tile->wg > 256 && k < 4096)
+        tile->wg /= 2;
+    while (teams / (tile->wg / tile->lanes * tile->rows) < t->cores * 7 / 8 && tile->lanes < 128 && k >= 4096)
+        tile->lanes *= 2;
+}
+
+void
+dop_gemv_tile(const dop_site *s, dop_tile *tile)
+{
+    const dop_target *t = s->t;
+    dop_products p = dop_products_of(s);
+    uint32_t sg = tile->subgroup && t->subgroup > 1 ? t->subgroup : 32;
+    const dop_weight_type *wt = dop_weight_type_of(p.type);
+    uint32_t units = p.k / (wt ? wt->unit : 8); /* loads along a row */
+    uint32_t teams = p.rows / p.most;
+    tile->rows = 1;
+    tile->stage = 1;
+    if (dop_type_of(p.type)->kind == DOP_KIND_QUANT)
+        tile_quant(t, teams, p.k, sg, tile);
+    else
+        tile_float(t, teams, units, sg, teams < p.rows, tile);
+    while (tile->lanes > tile->wg)
+        tile->lanes /= 2;
+    while (tile->lanes > 4 && tile->lanes > units)
+        tile->lanes /= 2;
+    while (tile->unroll > 1 && tile->lanes * (tile->unroll / 2) >= units)
+        tile->unroll /= 2;
+}
+
+/* Workgroups that all the matrices of a region take when each walks over `loops` sets of rows. */
+static uint32_t
+count_stage_groups(const dop_site *s, uint32_t products, uint32_t rows_each)
+{
+    const dop_analysis *a = s->r->info;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < a->n_products; i += products)
+        n += dop_div_up_u32(dop_product_cols(s->g, a->products[i]), rows_each) * (a->sum ? 1 : a->slots);
+    return n;
+}
+
+/* One workgroup per core, which walks over its share of the rows: as many lanes on a row as make that share even, and
+ * few steps.  Four steps in flight, since few invocations are there to hide latency; lanes on floats read whole 256 bytes
+ * of a row. */
+const char *
+dop_gemv_stage(const dop_site *s, dop_tile *tile)
+{
+    dop_products p = dop_products_of(s);
+    const dop_weight_type *wt = dop_weight_type_of(p.type);
+    bool quant = dop_type_of(p.type)->kind == DOP_KIND_QUANT;
+    uint32_t units = dop_div_up_u32(p.k, wt ? wt->unit : 8), steps = 1, best = UINT32_MAX;
+    tile->rows = tile->stage = 1;
+    uint32_t least = quant ? 4 : 16;
+    for (uint32_t lanes = least; lanes <= tile->wg && (lanes == least || lanes <= units); lanes *= 2) {
+        uint32_t per = tile->wg / lanes, loops = 1;
+        /* Each matrix has workgroups of its own. */
+        while (loops * per < p.rows && count_stage_groups(s, p.most, per * loops) > s->t->cores)
+            loops++;
+        /* What a set of rows costs besides its steps is half a step of blocks, or one of floats; half where a row is one
+         * batch of loads, since then one set is summed up while the next is on its way. */
+        uint32_t n = dop_div_up_u32(units, lanes), cost = loops * (2 * n + (quant || (loops > 1 && n == 4) ? 1 : 2));
+        if (cost > best)
+            continue;
+        best = cost;
+        steps = n;
+        tile->lanes = lanes;
+        tile->loops = loops;
+    }
+    tile->unroll = steps >= 4 ? 4 : steps >= 2 ? 2 : 1;
+    if (quant && p.most > 1 && tile->unroll > 2)
+        tile->unroll = 2;
+    return NULL;
+}

@@ -1,0 +1,113 @@
+/* A product of each head with a matrix of its own behind the region's root (region.h: tail), by whoever completes the head:
+ * tail.glsl. */
+#include "kernels/gen.h"
+
+#include "kernels/weight_types.h"
+
+/* What the product is of. */
+typedef struct tail {
+    dop_node_id id, made, matrix;
+    uint32_t heads, k, n; /* values of a head before and after */
+    const dop_weight_type *type;
+} tail;
+
+static tail
+find_tail(const dop_graph *g, const dop_region *r)
+{
+    const dop_node *n = dop_node_at(g, r->info->tail);
+    const dop_shape *w = &dop_node_at(g, n->src[1])->shape;
+    return (tail){.id = r->info->tail,
+                  .made = r->info->tail_of,
+                  .matrix = n->src[1],
+                  .heads = w->dim[0].mul,
+                  .n = w->dim[1].mul,
+                  .k = w->dim[2].mul,
+                  .type = dop_weight_type_of(dop_node_at(g, n->src[1])->type)};
+}
+
+uint32_t
+dop_tail_heads(const dop_gen *gen)
+{
+    return gen->e.r->info->tail ? find_tail(gen->e.g, gen->e.r).heads : 0;
+}
+
+uint32_t
+dop_tail_depth(const dop_gen *gen)
+{
+    return find_tail(gen->e.g, gen->e.r).k;
+}
+
+uint32_t
+dop_tail_at_once(const dop_gen *gen, uint32_t heads)
+{
+    enum { MOST = 8192 }; /* bytes of shared memory */
+    return heads * dop_tail_bytes(gen, 1) <= MOST ? heads : 1;
+}
+
+uint32_t
+dop_tail_bytes(const dop_gen *gen, uint32_t at_once)
+{
+    if (!gen->e.r->info->tail)
+        return 0;
+    const tail t = find_tail(gen->e.g, gen->e.r);
+    return at_once * dop_packed_row_values(t.type->type, t.k) * 4;
+}
+
+dop_refusal
+dop_tail_refuses(const dop_site *s)
+{
+    if (s->r->info->tail && !find_tail(s->g, s->r).type)
+        return (dop_refusal){"no kernel reads weights of the type here", "--quant and a type that kernels read"};
+    return (dop_refusal){0};
+}
+
+void
+dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls)
+{
+    enum { IN_FLIGHT = 8 }; /* loads, and as many while those are used */
+    dop_emit *e = &gen->e;
+    if (!e->r->info->tail || e->status != DOP_OK)
+        return;
+    const tail t = find_tail(e->g, e->r);
+    const dop_tile *tile = &gen->choice->tile;
+    const dop_type type = dop_node_at(e->g, t.made)->type;
+    const uint32_t k_pad = dop_packed_row_values(t.type->type, t.k), units = k_pad / t.type->unit;
+    const uint32_t most = tile->subgroup ? e->target->subgroup : 1, lanes = units < most ? dop_pow2_floor(units) : most;
+    uint32_t steps = dop_div_up_u32(units, lanes), rows = dop_div_up_u32(at_once * t.n, tile->wg / lanes);
+    steps = steps > 4 ? 4 : steps;
+    rows = e->target->cpu ? 1 : rows > IN_FLIGHT / steps ? IN_FLIGHT / steps : rows;
+    /* A workgroup that is one subgroup of a CPU device runs in step, and barriers are dear there. */
+    const bool in_step = e->target->cpu && tile->subgroup && tile->wg == e->target->subgroup;
+    dop_keys keys = {0};
+    dop_buf load = {0}, store = {0};
+    gen->hands_on = !e->routes && type == DOP_TYPE_f32;
+    gen->merges = gen->merges || (!e->routes && !gen->hands_on);
+    dop_emit_scope(e, &load, "            ");
+    if (e->routes)
+        dop_emit_line(e, "x = %s;", dop_emit_receive(e, t.made, "c"));
+    else
+        dop_emit_line(e, "x = %s%s(%s, c);", gen->hands_on ? "dop_take4_" : "dop_ld4_", dop_type_of(type)->name,
+                      dop_emit_arg(e, t.made, false));
+    dop_emit_scope(e, &store, "                ");
+    dop_emit_store(e, t.id, (dop_index){"0u", "c"}, 1, "z");
+    dop_keys_num(gen, &keys, "HEADS", at_once);
+    dop_keys_num(gen, &keys, "N", t.n);
+    dop_keys_num(gen, &keys, "K", t.k);
+    dop_keys_num(gen, &keys, "K_PAD", k_pad);
+    dop_keys_num(gen, &keys, "LANES", lanes);
+    dop_keys_num(gen, &keys, "ROWS", rows);
+    dop_keys_num(gen, &keys, "STEPS", steps);
+    dop_keys_num(gen, &keys, "UNITS", units);
+    dop_keys_num(gen, &keys, "UNIT", t.type->unit);
+    dop_keys_set(&keys, "TYPE", dop_type_of(t.type->type)->name);
+    dop_keys_set(&keys, "AUX", dop_emit_weight(e, t.matrix));
+    dop_keys_set(&keys, "MATRIX", dop_emit_matrix(e, t.matrix, "head"));
+    dop_keys_set(&keys, "SYNC", in_step ? "subgroupMemoryBarrier()" : "groupMemoryBarrier();\n    barrier()");
+    dop_keys_set(&keys, "LOAD", load.data ? load.data : "");
+    dop_keys_set(&keys, "STORE", store.data ? store.data : "");
+    dop_status st = dop_template_fill(gen, "tail.glsl", &keys, decls);
+    if (e->status == DOP_OK)
+        e->status = st;
+    dop_buf_finish(&load);
+    dop_buf_finish(&store);
+}
