@@ -87,8 +87,7 @@ dop_attn_pieces(dop_gen *gen, const dop_attn *a, const char *const words[2], dop
         const cache c = cache_of(gen, a, which);
         const char *type = dop_type_of(c.type)->name, n = c.name;
         if (!dop_cache_blocks(c.type)) {
-            dop_buf_printf(out,
-                           "#define DOP_ROW_%c(p) ((DOP_SLOT(p) * KV + kvh) * (%s / 8u)%s)\n", n, c.dim,
+            dop_buf_printf(out, "#define DOP_ROW_%c(p) ((DOP_SLOT(p) * KV + kvh) * (%s / 8u)%s)\n", n, c.dim,
                            which ? " + V0 / 8u" : "");
             dop_buf_printf(out,
                            "#define DOP_LD_%c(at, i) %s(%s).v[(at) + (i)]\n#define DOP_PIECE_%c uvec4\n"

@@ -55,8 +55,8 @@ typedef struct dop_memory {
     dop_place *places;       /* one per slot of the plan */
     dop_piece *pieces;       /* by slot and `from`; of slots that are not as long as the plan says, all states */
     uint32_t n_places, n_pieces;
-    uint64_t bytes[DOP_SLOT_SENT + 1];  /* by DOP_SLOT_*, of the slots in use */
-    uint64_t total;                     /* bytes of all device allocations */
+    uint64_t bytes[DOP_SLOT_SENT + 1]; /* by DOP_SLOT_*, of the slots in use */
+    uint64_t total;                    /* bytes of all device allocations */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool lock_made, failed; /* failed: a block could not be allocated, and none will be any more */
