@@ -40,14 +40,14 @@ static void
 find_mask(dop_emit *e, bool each, uint32_t cols, dop_buf *scan)
 {
     const dop_graph *g = e->g;
-    const char *s = dop_emit_step(e), *n = dop_emit_n_tokens(e);
+    const char *s = dop_emit_step(e);
     if (each)
-        dop_buf_printf(scan, "    if (t >= %s)\n        return;\n", n);
+        dop_buf_printf(scan, "    if (t >= %s)\n        return;\n", dop_emit_n_tokens(e));
     dop_buf_printf(scan,
                    "    Row row = %s.rows[%s];\n"
                    "    bool masked = (row.flags & 1u) != 0u;\n"
                    "    uint mask = %uu + row.sequence * %uu;\n",
-                   s, each ? "t" : dop_emit_str(e, "%s - 1u", n), masks_at(g), dop_div_up_u32(cols, 32));
+                   s, each ? "t" : dop_emit_str(e, "%s.n_rows - 1u", s), masks_at(g), dop_div_up_u32(cols, 32));
 }
 
 /* What a draw needs beside: any column of the row, and the call, for rows that ask for one. */

@@ -140,9 +140,11 @@ static bool *
 find_made(const dop_flow *f, dop_region_id p, const dop_region *c)
 {
     const dop_graph *g = f->g;
-    bool *made = calloc((size_t)c->n_nodes * (DOP_MAX_SRCS + 1) + 1, sizeof *made),
-         *node = made + (size_t)c->n_nodes * DOP_MAX_SRCS;
-    for (uint32_t i = 0; made && i < c->n_nodes; i++) {
+    bool *made = calloc((size_t)c->n_nodes * (DOP_MAX_SRCS + 1) + 1, sizeof *made);
+    if (!made)
+        return NULL;
+    bool *node = made + (size_t)c->n_nodes * DOP_MAX_SRCS;
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
         const dop_node *n = dop_node_at(g, c->nodes[i]);
         for (uint32_t k = 0; k < n->n_srcs; k++) {
             dop_node_id b = dop_node_base(g, n->src[k], NULL);

@@ -273,6 +273,8 @@ dop_status dop_model_choose_ordering(dop_model *model, dop_ordering wanted, dop_
 bool dop_model_probes_next(const dop_model *model);
 /* Takes the fastest ordering for steps from pos on that does what barriers do. */
 dop_status dop_model_probe(dop_model *model, uint32_t pos, dop_diag *diag);
+/* The same, if it is time to. */
+dop_status dop_model_probe_at(dop_model *model, uint32_t pos, dop_diag *diag);
 /* What is finished by now was not all ordered, or a step that should have made the last of n_picks is finished and did
  * not: none of the picks that were not taken yet is worth anything. */
 bool dop_model_stalled(const dop_model *model, uint32_t n_picks);

@@ -310,8 +310,6 @@ choose_part(const dop_wire *wire, dop_open_options *out)
         out->part = wire->rank;
     }
     out->nth_device = wire->local;
-    if (out->ordering == DOP_ORDERING_AUTO)
-        out->ordering = DOP_ORDERING_BARRIERS;
 }
 
 dop_status

@@ -132,6 +132,13 @@ dop_model_probes_next(const dop_model *model)
            has_others(m) && all_made(m);
 }
 
+dop_status
+dop_model_probe_at(dop_model *model, uint32_t pos, dop_diag *diag)
+{
+    model->dev_pos = pos;
+    return dop_model_probes_next(model) ? dop_model_probe(model, pos, diag) : DOP_OK;
+}
+
 /* The smallest one that takes a probe's rows. */
 static uint32_t
 prefill_for_probes(const dop_model *m)

@@ -1,8 +1,10 @@
 /* Plans that are a part of a model: the directory of a file of several, and the rows that say what crosses. */
 #include "runtime/plan.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #define DAMAGED(path, ...) \
@@ -70,11 +72,22 @@ dop_plan_set_check(const void *bytes, uint64_t size, const char *path, dop_diag 
     return st;
 }
 
+/* A pipe is not waited for: nothing is read from it, and what opens the plan says why it is none. */
+static FILE *
+open_file(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "rb");
+    if (fd >= 0 && !f)
+        close(fd);
+    return f;
+}
+
 bool
 dop_plan_is_set(const char *path)
 {
     char magic[sizeof DOP_PLAN_SET_MAGIC - 1];
-    FILE *f = fopen(path, "rb");
+    FILE *f = open_file(path);
     const bool set = f && fread(magic, sizeof magic, 1, f) == 1 && memcmp(magic, DOP_PLAN_SET_MAGIC, sizeof magic) == 0;
     if (f)
         fclose(f);
@@ -110,9 +123,9 @@ dop_plan_count_parts(const char *path)
         dop_plan_set_header set;
     } h;
     snprintf(first, sizeof first, "%.500s.part0", path);
-    FILE *f = fopen(path, "rb");
+    FILE *f = open_file(path);
     if (!f)
-        f = fopen(first, "rb");
+        f = open_file(first);
     if (f && fread(&h.plan, sizeof h.plan, 1, f) == 1) {
         if (memcmp(h.magic, DOP_PLAN_SET_MAGIC, sizeof h.magic) == 0)
             n = h.set.n_parts;

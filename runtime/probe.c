@@ -176,7 +176,10 @@ run(prober *p, uint32_t which, uint32_t first, uint32_t n_rows, uint32_t parity,
 {
     volatile dop_step *step = dop_replay_step(&p->replay);
     uint32_t before = step->n_out;
-    const uint32_t picks = p->m->plan.schedules[p->schedules[which]].greedy == DOP_PICKS_NEXT ? n : 0;
+    /* The first of several parts says what the last one picks; its own device picks nothing. */
+    const bool picks_here =
+        !dop_part_is_inner(p->m) && p->m->plan.schedules[p->schedules[which]].greedy == DOP_PICKS_NEXT;
+    const uint32_t picks = picks_here ? n : 0;
     uint64_t ticket;
     receive(p, which, first, n_rows);
     dop_replay_write_step(&p->replay, p->rows + first, n_rows, p->pos + first, parity);

@@ -1,4 +1,5 @@
 /* Ranks 1 and on of a plan in parts: what is ordered is done, in order. */
+#include "runtime/part.h"
 #include "runtime/ranks.h"
 
 #include <stdlib.h>
@@ -122,6 +123,50 @@ find_schedule(const dop_model *m, uint32_t kind, uint32_t max_rows)
     return UINT32_MAX;
 }
 
+/* A step of one row is ordered as rank 0 orders its part of it, where a probe has found that to be right and faster here too. */
+static dop_status
+choose_schedule(follower *f, const dop_order *o, uint32_t *out_schedule)
+{
+    dop_model *m = f->model;
+    const uint32_t schedule = find_schedule(m, o->args[0], o->args[1]);
+    if (schedule == UINT32_MAX)
+        return DOP_FAIL_IN(f->diag, DOP_E_INPUT, m->plan.path,
+                           "this part has no schedule for %u rows: compile it again", o->args[1]);
+    *out_schedule = schedule;
+    if (schedule != m->decode[DOP_ORDER_BARRIERS] || o->args[4] == DOP_ORDER_BARRIERS)
+        return DOP_OK;
+    const uint32_t pos = ((const dop_order_row *)o->rows)[0].position;
+    dop_status st = dop_model_probe_at(m, pos, f->diag);
+    *out_schedule = dop_step_decode_at(m, pos, 1);
+    return st;
+}
+
+static dop_status
+submit_and_wait(follower *f, uint32_t schedule, dop_form form)
+{
+    uint64_t ticket;
+    dop_status st = dop_step_submit(f->model, schedule, form, 1, f->diag, &ticket);
+    return st == DOP_OK ? dop_replay_wait(&f->model->replay, ticket, f->diag) : st;
+}
+
+/* A step whose waits ran out is run again, from the same rows. */
+static dop_status
+run_again(follower *f, uint32_t *io_schedule, dop_form form)
+{
+    dop_model *m = f->model;
+    dop_part_value had[DOP_PART_MAX_VALUES], wanted[DOP_PART_MAX_VALUES];
+    const uint32_t n = dop_part_inputs(m, *io_schedule, had);
+    dop_status st = dop_model_fall_back(m, f->diag);
+    if (st != DOP_OK)
+        return st;
+    *io_schedule = m->info.decode;
+    if (dop_part_inputs(m, *io_schedule, wanted) != n)
+        return DOP_FAIL(f->diag, DOP_E_INTERNAL, "two orderings of a step receive different values");
+    for (uint32_t i = 0; i < n; i++)
+        memmove(wanted[i].bytes, had[i].bytes, had[i].row_bytes);
+    return submit_and_wait(f, *io_schedule, form);
+}
+
 /* What the step made for the host.  n_out: the number of picks before it. */
 static dop_status
 answer_step(const follower *f, uint32_t schedule, uint32_t n, dop_answer what, uint32_t n_out)
@@ -145,22 +190,24 @@ static dop_status
 run_step(follower *f, const dop_order *o)
 {
     dop_model *m = f->model;
-    const uint32_t schedule = find_schedule(m, o->args[0], o->args[1]), n = o->n_rows;
+    const uint32_t n = o->n_rows;
     const dop_form form = (dop_form)o->args[2];
     const dop_answer what = (dop_answer)o->args[3];
-    uint64_t ticket;
-    if (schedule == UINT32_MAX)
-        return DOP_FAIL_IN(f->diag, DOP_E_INPUT, m->plan.path,
-                           "this part has no schedule for %u rows: compile it again", o->args[1]);
+    uint32_t schedule = 0;
+    dop_status st = choose_schedule(f, o, &schedule);
+    if (st != DOP_OK)
+        return st;
     write_step(m, o);
     const uint32_t n_out = dop_replay_step(&m->replay)->n_out;
     const double start = dop_now_ms();
-    dop_status st = dop_ranks_receive_rows(m, f->wire, schedule, n, f->diag);
+    st = dop_ranks_receive_rows(m, f->wire, schedule, n, f->diag);
     const double received = dop_now_ms();
     if (st == DOP_OK)
-        st = dop_step_submit(m, schedule, form, 1, f->diag, &ticket);
-    if (st == DOP_OK)
-        st = dop_replay_wait(&m->replay, ticket, f->diag);
+        st = submit_and_wait(f, schedule, form);
+    if (st == DOP_OK && m->plan.schedules[schedule].ordering != DOP_ORDER_BARRIERS &&
+        dop_model_stalled(m, m->picks_asked))
+        st = run_again(f, &schedule, form);
+    m->picks_taken = m->picks_asked;
     const double ran = dop_now_ms();
     if (st == DOP_OK && f->wire->rank + 1 < f->wire->n)
         st = dop_ranks_send_rows(m, f->wire, schedule, n, f->diag);

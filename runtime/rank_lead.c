@@ -261,7 +261,7 @@ dop_ranks_submit(dop_model *model, uint32_t schedule, dop_form form, dop_diag *d
     }
     const dop_answer answer = answer_of(m, schedule, form);
     const dop_order order = {
-        .kind = DOP_ORDER_STEP, .n_rows = n, .args = {s->kind, s->max_rows, form, answer}, .rows = rows};
+        .kind = DOP_ORDER_STEP, .n_rows = n, .args = {s->kind, s->max_rows, form, answer, s->ordering}, .rows = rows};
     if (st == DOP_OK)
         st = send_to_all(r, &order, diag);
     if (st != DOP_OK)
@@ -339,6 +339,8 @@ dop_ranks_take(dop_model *model, dop_diag *diag)
     r->n_steps--;
     if (answer == DOP_ANSWER_NOTHING)
         return DOP_OK;
+    if (s->greedy == DOP_PICKS_NEXT) /* as this device would have counted it */
+        dop_replay_step(&m->replay)->n_out = picks;
     if (answer == DOP_ANSWER_PICKS)
         return take_picks(m, schedule, n, picks, diag);
     const uint32_t rows = dop_plan_logit_rows(s);

@@ -34,8 +34,8 @@ static bool
 rows_fit(const dop_order *o, const dop_plan_model *m)
 {
     const dop_order_row *rows = o->rows;
-    if (o->args[2] >= DOP_N_FORMS || o->args[3] >= DOP_N_ANSWERS || o->n_rows == 0 || o->n_rows > o->args[1] ||
-        o->n_rows > DOP_STEP_MAX_ROWS)
+    if (o->args[2] >= DOP_N_FORMS || o->args[3] >= DOP_N_ANSWERS || o->args[4] >= DOP_N_ORDERS || o->n_rows == 0 ||
+        o->n_rows > o->args[1] || o->n_rows > DOP_STEP_MAX_ROWS)
         return false;
     for (uint32_t i = 0; i < o->n_rows; i++)
         if (rows[i].token >= m->vocab || rows[i].position >= m->ctx || rows[i].place >= m->n_sequences ||

@@ -10,22 +10,22 @@
 #include "runtime/base.h"
 #include "runtime/plan_format.h"
 
-#define DOP_ORDERS_VERSION 1u
+#define DOP_ORDERS_VERSION 2u
 
 /* ORDER(name, words, bytes of a row, what): the words are the first so many of dop_order.args. */
-#define DOP_ORDERS(ORDER)                                                                                  \
-    ORDER(OPEN, 4, 1, "version, tokens that come first, longest chunk, no scoring; rows: the plan's path") \
-    ORDER(CLOSE, 0, 0, "close the plan")                                                                   \
-    ORDER(END, 0, 0, "nothing more comes")                                                                 \
-    ORDER(STEP, 4, 16, "kind and most rows of the schedule, form, what to answer; dop_order_row")          \
-    ORDER(PAGES, 2, 4, "place, first entry; entries of its table of pages")                                \
-    ORDER(CLEAR, 1, 0, "dop_clear")                                                                        \
-    ORDER(CLEAR_PLACE, 1, 0, "place: its states in one piece are zeros")                                   \
-    ORDER(COPY_PLACE, 5, 0, "places from and to, positions, the parity of each: states in one piece")      \
-    ORDER(COPY_PAGE, 3, 0, "pages from and to, rows")                                                      \
-    ORDER(SIZE, 1, 0, "positions: answer how many bytes their states take")                                \
-    ORDER(READ, 3, 0, "place, positions, parity: answer the states")                                       \
-    ORDER(WRITE, 3, 0, "place, positions, parity: states come in messages of bytes, as many as SIZE says") \
+#define DOP_ORDERS(ORDER)                                                                                   \
+    ORDER(OPEN, 4, 1, "version, tokens that come first, longest chunk, no scoring; rows: the plan's path")  \
+    ORDER(CLOSE, 0, 0, "close the plan")                                                                    \
+    ORDER(END, 0, 0, "nothing more comes")                                                                  \
+    ORDER(STEP, 5, 16, "kind and most rows of the schedule, form, what to answer, ordering; dop_order_row") \
+    ORDER(PAGES, 2, 4, "place, first entry; entries of its table of pages")                                 \
+    ORDER(CLEAR, 1, 0, "dop_clear")                                                                         \
+    ORDER(CLEAR_PLACE, 1, 0, "place: its states in one piece are zeros")                                    \
+    ORDER(COPY_PLACE, 5, 0, "places from and to, positions, the parity of each: states in one piece")       \
+    ORDER(COPY_PAGE, 3, 0, "pages from and to, rows")                                                       \
+    ORDER(SIZE, 1, 0, "positions: answer how many bytes their states take")                                 \
+    ORDER(READ, 3, 0, "place, positions, parity: answer the states")                                        \
+    ORDER(WRITE, 3, 0, "place, positions, parity: states come in messages of bytes, as many as SIZE says")  \
     ORDER(BYTES, 0, 1, "the next bytes of states")
 
 typedef enum dop_order_kind {

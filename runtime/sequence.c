@@ -371,8 +371,7 @@ static dop_status
 decode_on_host(dop_sequence *s, uint32_t at, dop_diag *diag)
 {
     dop_model *m = s->model;
-    m->dev_pos = at;
-    dop_status st = dop_model_probes_next(m) ? dop_model_probe(m, at, diag) : DOP_OK;
+    dop_status st = dop_model_probe_at(m, at, diag);
     if (st != DOP_OK)
         return st;
     uint32_t schedule = dop_step_decode_at(m, at, 1);
@@ -428,11 +427,14 @@ static dop_status
 next_in_parts(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
 {
     dop_model *m = s->model;
-    uint32_t at = unfed(s), schedule = m->info.decode;
+    const uint32_t at = unfed(s);
     if (at == m->plan.model->ctx)
         return context_full(s, diag);
-    dop_status st = dop_step_finish(s, 1, at, DOP_FORM_FULL, &schedule, diag);
+    dop_status st = dop_model_probe_at(m, at, diag);
     if (st != DOP_OK)
+        return st;
+    uint32_t schedule = dop_step_decode_at(m, at, 1);
+    if ((st = dop_step_finish(s, 1, at, DOP_FORM_FULL, &schedule, diag)) != DOP_OK)
         return st;
     s->n_kept = at;
     s->n_fed = at + 1;

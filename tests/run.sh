@@ -124,7 +124,7 @@ run_ctest() {
         return
     fi
     [ "$limit" -eq 0 ] || stop=(--stop-time "$(date -d "now + $left seconds" +%T)")
-    ctest --test-dir "$tree" -j "$jobs" -R "$filter" "$@" "${stop[@]}" --output-on-failure --output-junit "$junit" \
+    ctest --test-dir "$tree" -j $((2 * jobs + 1)) -R "$filter" "$@" "${stop[@]}" --output-on-failure --output-junit "$junit" \
         --test-output-size-passed 100000000 --test-output-size-failed 100000000 2>&1 | grep --line-buffered -v '^Internal ctest'
     if [ ! -s "$junit" ]; then
         echo "error: ctest ended before its report was written"
@@ -145,7 +145,7 @@ run_ctest() {
 phase_format() {
     heading "format"
     if find compiler runtime ir kernels passes tests -name '*.[ch]' -print0 |
-        xargs -0 clang-format --dry-run -Werror >"$build/format.log" 2>&1; then
+        xargs -0 -n 60 -P "$jobs" clang-format --dry-run -Werror >"$build/format.log" 2>&1; then
         count format 1 0 0
     else
         grep -o '^[^ ]*: error' "$build/format.log" | cut -d: -f1 | sort | uniq -c

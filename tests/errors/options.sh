@@ -43,7 +43,7 @@ refuses 2 "unknown option -c: use --ctx N" "$model" -o plan -c 512
 refuses 2 "unknown option -t: use -j N" "$model" -o plan -t 4
 refuses 2 "unknown option --n-predict: doppler-exec PLAN -n N generates" "$model" -o plan --n-predict 3
 refuses 2 "unknown option -ngl: the whole model runs on the device of --target" "$model" -o plan -ngl 99
-refuses 2 "-d: no pass has the letter Q; see --help" "$model" -o plan -d Q
+refuses 2 "-d: no pass has the letter Z; see --help" "$model" -o plan -d Z
 refuses 2 "--stop-after leaves no kernels for --emit glsl: use it with --emit ir" "$model" --emit glsl --stop-after canon
 refuses 2 "--stop-after leaves no kernels for --emit spirv" "$model" --emit spirv --stop-after canon
 refuses 2 "--report=r.pdf: known are FILE.txt, FILE.json and FILE.html" "$model" --report=r.pdf

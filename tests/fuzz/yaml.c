@@ -82,8 +82,10 @@ fuzz_quant(const uint8_t *data, size_t size)
         items[i].source = "model.layers.0.weight";
     }
     const dop_weights w = {.n = 5, .cap = 5, .items = items};
-    char *text = strndup((const char *)data, size);
+    char *text = malloc(size + 1);
     require(text != NULL);
+    memcpy(text, data, size);
+    text[size] = 0;
     const char *spec = memchr(data, '\n', size) ? yaml_file(data, size) : text;
     fuzz_check(dop_quant_choose(spec, &w, &diag, types, asked), &diag);
     free(text);

@@ -41,6 +41,21 @@ if [ "${1:-}" = whole ]; then
             fi
         done
     done
+    # Steps as one persistent dispatch a part: a software device may run its workgroups one after another, so there is one.
+    printf '%s\n' "base: nvidia-hopper" "name: one-workgroup" "cores: 1" "subgroup: 8" "max_workgroup: 64" "persistent: 64" \
+        "shared_bytes: 32768" "caps: [f16_storage, f16_math, i8_storage, subgroup]" >one-workgroup.yaml
+    persistent() { # PLAN OPTION...
+        "$DOPPLERC" "$SRC/tests/golden/llama" -o "$1" --ctx 56 --chunks 8 --quiet --target one-workgroup.yaml "${@:2}"
+    }
+    one_workgroup() { # FILE
+        "$TOOLS/edit_plan" "$1" "$1.e" --workgroups 1 && mv "$1.e" "$1"
+    }
+    check "persistent: compiles" persistent stages.1
+    check "persistent, in two parts: compiles" persistent stages.2 --parts 2 --split
+    for file in stages.1 stages.2.part0 stages.2.part1; do
+        check "$file: one workgroup" one_workgroup $file
+    done
+    same "persistent in each part" 2 stages --ordering persistent --tokens "$tokens" -n 12 --temp 0 --ignore-eos --print-ids
     finish
 fi
 

@@ -365,6 +365,7 @@ Test(ranks, orders)
         {DOP_ORDER_STEP, 1, {1, 8, 0, 0}, &bad},
         {DOP_ORDER_STEP, 0, {1, 8, 0, 0}, NULL},
         {DOP_ORDER_STEP, 1, {1, 8, DOP_N_FORMS, 0}, rows},
+        {DOP_ORDER_STEP, 1, {1, 8, 0, 0, DOP_N_ORDERS}, rows},
         {DOP_ORDER_PAGES, 1, {0, 0}, &page},
         {DOP_ORDER_PAGES, 2, {0, 3}, pages},
         {DOP_ORDER_CLEAR_PLACE, 0, {4}, NULL},

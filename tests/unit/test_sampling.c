@@ -269,7 +269,7 @@ Test(sampling, candidates_as_by_sorting)
         for (size_t z = 0; z < sizeof sizes / sizeof *sizes; z++) {
             const dop_sampling *p = &ways[w];
             uint32_t n = sizes[z], order[VOCAB] = {0}, kept = n;
-            float logits[VOCAB];
+            float logits[VOCAB] = {0};
             dop_weighed list[VOCAB];
             dop_sampler s;
             for (uint32_t i = 0; i < n; i++) {
