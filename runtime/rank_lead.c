@@ -165,6 +165,9 @@ dop_ranks_join(dop_model *model, dop_diag *diag)
     r->shadow = malloc(entries * sizeof *r->shadow + 1);
     if (!r->results || !r->shadow)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < DOP_RANKS_AHEAD; i++)
+        if (!(r->started[i] = malloc(sizeof *r->started[i])))
+            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     memset(r->shadow, 0xff, entries * sizeof *r->shadow);
     return DOP_OK;
 }

@@ -453,8 +453,6 @@ dop_step_start(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_
     if (!r || m->step.n_rows || r->n_started == DOP_RANKS_AHEAD)
         return DOP_FAIL(diag, DOP_E_USAGE, "no step can be started now");
     dop_open_step **to = &r->started[(r->first_started + r->n_started) % DOP_RANKS_AHEAD];
-    if (!*to && !(*to = malloc(sizeof **to)))
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     dop_status st = sort_rows(m, rows, n_rows, diag);
     if (st == DOP_OK)
         choose_draws(m, n_rows);

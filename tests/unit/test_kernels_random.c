@@ -165,7 +165,21 @@ static const struct {
                                                                            "  %e:f32[T,33] = softmax %d\n"
                                                                            "  return %b, %c, %e\n"
                                                                            "}\n"},
-    {"a rotated row goes straight into a product",
+    {"a rotated row goes straight into a product", "graph turned(T=1, S<=100, Q=1) {\n"
+                                                   "  %tok:u32[T] = input \"tokens\"\n"
+                                                   "  %pos:u32[T] = input \"positions\"\n"
+                                                   "  %seq:u32[T] = input \"sequences\"\n"
+                                                   "  %t:f16[24,64] = weight \"t0\"\n"
+                                                   "  %rope:f32[S,64] = weight \"t.rope64\"\n"
+                                                   "  %w:f16[33,64] = weight \"w1\"\n"
+                                                   "  %x:f32[T,64] = gather %t, %tok\n"
+                                                   "  %h:f32[T,1,64] = reshape %x\n"
+                                                   "  %r:f32[T,1,64] = rope %h, %pos, %rope dims=64 interleaved=0\n"
+                                                   "  %v:f32[T,64] = reshape %r\n"
+                                                   "  %y:f32[T,33] = matmul %v, %w\n"
+                                                   "  return %y\n"
+                                                   "}\n"},
+    {"one rotated by low and high parts of its position, too",
      "graph turned(T=1, S<=100, Q=1) {\n"
      "  %tok:u32[T] = input \"tokens\"\n"
      "  %pos:u32[T] = input \"positions\"\n"
