@@ -94,7 +94,8 @@ dop_gemv_stage(const dop_site *s, dop_tile *tile)
     bool quant = dop_type_of(p.type)->kind == DOP_KIND_QUANT;
     uint32_t units = dop_div_up_u32(p.k, wt ? wt->unit : 8), steps = 1, best = UINT32_MAX;
     tile->rows = tile->stage = 1;
-    uint32_t least = quant ? 4 : 16;
+    /* Lanes of several subgroups meet in shared memory. */
+    uint32_t least = quant ? 4 : s->t->subgroup > 1 && s->t->subgroup < 16 ? s->t->subgroup : 16;
     for (uint32_t lanes = least; lanes <= tile->wg && (lanes == least || lanes <= units); lanes *= 2) {
         uint32_t per = tile->wg / lanes, loops = 1;
         /* Each matrix has workgroups of its own. */
