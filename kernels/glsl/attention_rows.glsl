@@ -64,21 +64,21 @@ ${PROLOGUE}    DOP_STEP();
         uint n = min(hi - base, TILE);
         vec4 top = m;
         [[dont_unroll]] for (uint b = 0u; b < n; b += WG) {
-            vec4 mine = vec4(0.0);
-            [[dont_unroll]] for (uint i = 0u; i < min(WG, n - b); i++) {
-                uint at = DOP_AT_K(base + b + i);
+            // A lane's share of the products of WG positions; then each lane has the sum for one.  Past the end the last one
+            // stands in.  Written out, since a driver may count how often an invocation goes round its loops.
+            vec4 parts[WG];
+            [[unroll]] for (uint i = 0u; i < WG; i++) {
+                uint at = DOP_AT_K(min(base + b + i, hi - 1u));
                 vec4 x = vec4(0.0);
                 [[unroll]] for (uint s = 0u; s < STEPS; s++) {
                     uint d = (s * WG + LANE) * STEP;
                     if (d < D) {
 ${DOT_K}                    }
                 }
-                [[unroll]] for (uint m = WG / 2u; m > 0u; m /= 2u)
-                    x += subgroupShuffle(x, LANE ^ m);
-                mine = LANE == i ? x : mine;
+                parts[i] = x;
             }
-            uint p = base + b + LANE;
-            vec4 x = mine;
+${SUMS}            uint p = base + b + LANE;
+            vec4 x = parts[0];
             x = ${SCORE};
             [[unroll]] for (uint j = 0u; j < R; j++)
                 x[j] = p < hi && p <= pq[j] && p >= DOP_FIRST(pq[j]) ? x[j] : -1e30;
@@ -102,9 +102,9 @@ ${DOT_K}                    }
         DOP_STEP();
         [[dont_unroll]] for (uint b = 0u; b < n; b += WG) {
             vec4 es = dop_s[b + LANE];
-            [[dont_unroll]] for (uint i = 0u; i < min(WG, n - b); i++) {
+            [[unroll]] for (uint i = 0u; i < WG; i++) {
                 vec4 e = subgroupShuffle(es, i);
-                uint at = DOP_AT_V(base + b + i);
+                uint at = DOP_AT_V(min(base + b + i, hi - 1u));
                 [[unroll]] for (uint s = 0u; s < STEPS_V; s++) {
                     uint d = (s * WG + LANE) * STEP;
                     if (d < DV) {
