@@ -1,7 +1,7 @@
 /* Attention regions on CPU devices: attention_rows.glsl. */
 #include "kernels/gen.h"
 
-enum { ROWS = 4, POSITIONS = 64 /* between two rescalings */ };
+enum { ROWS = 4 };
 
 /* One step's values of K or V at `at`, from column d on, as vec4 variables x0, x1. */
 static void
@@ -98,6 +98,8 @@ emit(dop_gen *gen)
     dop_attn_shape(gen, &a, &keys);
     dop_keys_num(gen, &keys, "G", a.group);
     dop_keys_num(gen, &keys, "STEP", step);
+    dop_keys_num(gen, &keys, "TILE", DOP_ROWS_TILE);
+    dop_keys_num(gen, &keys, "ONCE", gen->choice->tile.positions);
     dop_keys_set(&keys, "POSITIONS", positions(e));
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_set(&keys, "DOT_K", dot.data ? dot.data : "");
@@ -125,7 +127,7 @@ static uint32_t
 shared_bytes(dop_gen *gen)
 {
     dop_attn a = dop_attn_find(gen);
-    return (ROWS * (a.dim > a.value_dim ? a.dim : a.value_dim) + POSITIONS * ROWS) * 4 + dop_tail_bytes(gen, 1);
+    return (ROWS * (a.dim > a.value_dim ? a.dim : a.value_dim) + DOP_ROWS_TILE * ROWS) * 4 + dop_tail_bytes(gen, 1);
 }
 
 static dop_refusal
@@ -143,11 +145,24 @@ avoid(const dop_site *s)
     return s->t->cpu ? NULL : "meant for CPU devices";
 }
 
+static uint64_t
+trips(const dop_site *s, const dop_tile *tile)
+{
+    const dop_attn a = dop_attn_at(s);
+    const uint64_t n = dop_attn_reaches(s, &a), tile_of = DOP_ROWS_TILE;
+    const uint64_t inner = tile->positions < tile_of ? 3 * (tile_of / tile->positions + 1) : 0;
+    return dop_trips_heads(s, tile, &a, ROWS) + dop_turns(n, tile_of) * (inner + 1);
+}
+
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {
     dop_attn_tile(s, tile);
     tile->wg = s->t->subgroup;
+    /* A turn of a loop takes a position for each lane, which then sums up for its own; more are more code. */
+    tile->positions = tile->wg;
+    while (tile->positions < DOP_ROWS_TILE && dop_trips_too_many(s, &dop_descriptor_attention_rows, tile))
+        tile->positions *= 2;
 }
 
 const dop_descriptor dop_descriptor_attention_rows = {
@@ -156,5 +171,6 @@ const dop_descriptor dop_descriptor_attention_rows = {
     .tile = choose_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = trips,
     .stage = DOP_VARIANT_attention_decode,
 };
