@@ -10,7 +10,7 @@
 uint64_t
 dop_turns(uint64_t n, uint64_t of)
 {
-    return n / of + 2;
+    return (n + of - 1) / of + 1;
 }
 
 uint32_t
@@ -26,7 +26,7 @@ dop_halvings(uint32_t n)
 static uint64_t
 walks_of(const dop_graph *g, const dop_program *p)
 {
-    uint64_t n = 2;
+    uint64_t n = 1;
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const dop_op op = dop_node_at(g, p->nodes[i])->op;
         const bool norm = op == DOP_OP_rmsnorm || op == DOP_OP_layernorm;
@@ -46,7 +46,8 @@ dop_trips_program(const dop_site *s, const dop_program *p, uint32_t len, uint32_
         const bool sums = dop_node_is(s->g, p->nodes[i], DOP_STATISTIC);
         wide = dop_region_wide(s->g, r, sums ? n->src[0] : p->nodes[i]);
     }
-    return walks_of(s->g, p) * (dop_turns(len, (uint64_t)lanes * (wide ? 4 : 1)) + dop_halvings(lanes));
+    const uint32_t sum = lanes == s->t->subgroup ? 0 : dop_halvings(lanes);
+    return walks_of(s->g, p) * (dop_turns(len, (uint64_t)lanes * (wide ? 4 : 1)) + sum);
 }
 
 /* Rows of scores, and comparisons of every column with every other one (gen_choice.c). */
@@ -137,7 +138,11 @@ dop_trips_scan(const dop_site *s, const dop_tile *tile)
             staged += dop_turns(rows, teams) * dop_trips_program(s, &a->heads[i], count, lanes);
     if (a->behind.n_nodes)
         staged += dop_turns(rows, teams) * dop_trips_program(s, &a->behind, width, lanes);
-    return many * (staged + rows * (1ull + (tile->lanes > 1 ? 2 * dop_halvings(tile->lanes) : 0)) + 1) + 256;
+    return many *
+               (staged +
+                rows * (1ull + (tile->lanes > 1 && tile->lanes != s->t->subgroup ? 2 * dop_halvings(tile->lanes) : 0)) +
+                1) +
+           256;
 }
 
 /* Chunks: their rows with one another, and each column by itself. */
