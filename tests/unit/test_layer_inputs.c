@@ -1,5 +1,6 @@
 /* Gemma 4 with inputs of single layers, layers that share keys and values, wider feed-forward parts there, values that are
- * keys, and experts beside the dense part of every layer: a model of random weights, computed here from the formulas of transformers' modeling_gemma4.py, without the graph. */
+ * keys, and experts beside the dense part of every layer: a model of random weights, computed here from the formulas of
+ * transformers' modeling_gemma4.py, without the graph. */
 #include "tests/unit/hf_to_gguf.h"
 #include "tests/unit/import_util.h"
 #include "tests/unit/model_util.h"
