@@ -152,10 +152,9 @@ typedef struct dop_experts {
     bool scales_input; /* the weight of the only active expert multiplies what it reads, not what it makes */
     bool bias;         /* of every expert's matrices */
     bool router_bias;
-    bool scaled; /* the weights, normalized before that, are multiplied by a learned value of each expert */
-    dop_norm
-        router_norm; /* of what the router reads: of the stream, not of what the dense part reads; none: the experts' input */
-    double router_scale;      /* of the router's logits; 0: none */
+    bool scaled;          /* the weights, normalized before that, are multiplied by a learned value of each expert */
+    dop_norm router_norm; /* then the router reads the stream through it; none: it reads what the experts read */
+    double router_scale;  /* of the router's logits; 0: none */
     dop_norm norm, post_norm; /* before and after the experts beside a dense part; none: they read what that reads */
     uint32_t shared_width;    /* hidden values of the shared expert, which works on every row; 0: there is none */
     bool shared_gate;         /* ... times the sigmoid of a product of its own */
