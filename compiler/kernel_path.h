@@ -43,8 +43,8 @@ typedef struct dop_path_rule {
     bool decode, prefill;
     uint32_t n_layers; /* 0: everywhere, also outside of layers */
     dop_layer_range layers[DOP_MAX_RANGES];
-    const char *op;         /* NULL: everything */
-    const char *reader;     /* of op: the rule is about this pair only, which it keeps apart or joins; NULL: it is not */
+    const char *op;     /* NULL: everything */
+    const char *reader; /* of op: the rule is about this pair only, which it keeps apart or joins; NULL: it is not */
     dop_variant_id variant; /* none: not stated */
     bool unfused, fused;    /* at most one */
     bool expands;           /* says how weights are read: */
