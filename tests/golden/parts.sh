@@ -52,12 +52,18 @@ check_fails "a whole plan on ranks" 1 "a plan of one part, and there are 2 ranks
 
 # What is said of them, and --check.
 info() { # PLAN COUNT: so many parts of one set
-    "$EXEC" --info "$1" >info.txt && [ "$(grep -c '^part        [01] of 2: layers' info.txt)" -eq "$2" ] &&
+    "$EXEC" --info "$1" >info.txt && [ "$(grep -c '^part        [01] of 2: layers [0-9]' info.txt)" -eq "$2" ] &&
         [ "$(grep -o 'set [0-9a-f]*' info.txt | sort -u | wc -l)" -eq 1 ]
 }
 check "--info of all parts" info one.plan 2
 check "--info of files of their own" info own 2
 check "--info of one of them" info own.part1 1
+mkdir host
+cp own.part1 host
+check "--info where the other part is not" info host/own 1
+check "it says so" grep -q '^part        0 of 2: its file is not here$' info.txt
+"$EXEC" --info --json host/own >info.json
+check "as JSON" [ "$(grep -c '"absent": true' info.json)" -eq 1 ]
 check "what crosses" grep -q '^receives    x1: 256 bytes a token$' info.txt
 "$EXEC" --disasm one.plan >listing
 check "--disasm" [ "$(grep -c '^part [01] of 2$' listing)" -eq 2 ]
