@@ -142,6 +142,8 @@ void dop_step_note_swap(dop_model *model, uint32_t place);
 /* Submits and keeps count of the device's own picks.  Logits of steps before are gone then. */
 dop_status dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
                            uint64_t *out_ticket);
+/* What it counts, for those who submit by themselves. */
+void dop_step_count_picks(dop_model *model, uint32_t schedule, dop_form form, uint32_t times);
 /* Waits for a step: in parts, for this one, which passes its rows on, */
 dop_status dop_step_pass(dop_model *model, uint64_t ticket, dop_diag *diag);
 /* and then for what all of them make of the oldest step that was passed on. */

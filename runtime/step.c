@@ -66,12 +66,20 @@ dop_step_decode_at(const dop_model *model, uint32_t pos, uint32_t n)
     return model->plan.model->ctx - pos > n ? model->info.decode : model->decode[DOP_ORDER_BARRIERS];
 }
 
+void
+dop_step_count_picks(dop_model *model, uint32_t schedule, dop_form form, uint32_t times)
+{
+    const dop_plan_schedule *s = &model->plan.schedules[schedule];
+    /* A schedule without a split picks even when only its body is wanted. */
+    if (s->greedy == DOP_PICKS_NEXT && (form != DOP_FORM_BODY || (s->n_body == s->n_dispatches && !model->ranks)))
+        model->picks_asked += times;
+}
+
 dop_status
 dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
                 uint64_t *out_ticket)
 {
     dop_model *m = model;
-    const dop_plan_schedule *sched = &m->plan.schedules[schedule];
     dop_status st = dop_model_need(m, schedule, diag);
     for (uint32_t i = 0; i < m->plan.model->n_sequences; i++)
         if (m->sequences[i])
@@ -80,10 +88,8 @@ dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t tim
         st = dop_ranks_run(m, schedule, form, diag, out_ticket);
     else if (st == DOP_OK)
         st = dop_replay_submit(&m->replay, schedule, form, times, diag, out_ticket);
-    /* A schedule without a split picks even when only its body is wanted. */
-    if (st == DOP_OK && sched->greedy == DOP_PICKS_NEXT &&
-        (form != DOP_FORM_BODY || (sched->n_body == sched->n_dispatches && !m->ranks)))
-        m->picks_asked += times;
+    if (st == DOP_OK)
+        dop_step_count_picks(m, schedule, form, times);
     return st;
 }
 

@@ -86,6 +86,16 @@ mem_receive(void *user, uint32_t from, dop_lane lane, dop_diag *d, const uint8_t
     return st;
 }
 
+static bool
+mem_ready(void *user, uint32_t from, dop_lane lane)
+{
+    const dop_wire *w = user;
+    pthread_mutex_lock(&net.lock);
+    const bool there = net.queues[from][w->rank][lane].n > 0;
+    pthread_mutex_unlock(&net.lock);
+    return there;
+}
+
 static void
 mem_fail(void *user, const dop_diag *d)
 {
@@ -149,6 +159,7 @@ start_ranks(uint32_t n)
                                   .user = &ends[i].wire,
                                   .send = mem_send,
                                   .receive = mem_receive,
+                                  .ready = mem_ready,
                                   .fail = mem_fail,
                                   .describe = mem_describe};
         if (i > 0)
