@@ -51,6 +51,7 @@ typedef struct dop_ranks {
     dop_plan_model facts;         /* of the plan, with what other parts limit */
     float *results;               /* owned: logits or hidden states that the last part made */
     dop_buf message;              /* for orders */
+    uint32_t max_chunk;           /* of what is fed now; 0: whatever the schedules hold */
     struct {
         uint32_t schedule, n_rows, picks; /* picks: m->picks_asked after it */
         dop_answer answer;

@@ -104,7 +104,31 @@ if ! command -v curl >/dev/null; then
     skip "a server" "there is no curl"
     finish
 fi
-check "a demo in two parts" "$DOPPLERC" "$SRC/examples/shakespeare-gemma3" -o demo.2 --ctx 256 --chunks 8 --parts 2 --target lavapipe --quiet
+check "a demo in two parts" "$DOPPLERC" "$SRC/examples/shakespeare-gemma3" -o demo.2 --ctx 256 --chunks 8 --sequences 6 --rows 4 --embed \
+    --parts 2 --target lavapipe --quiet
+prompts=("ROMEO:" "What say you, my lord, to this most foul murder of the king?" "A" "KING HENRY: Once more unto the breach" "Enter")
+# complete I: the text that greedy picks make of a prompt.
+complete() {
+    curl -sS --max-time 60 -H 'Content-Type: application/json' "$url/v1/completions" --data-binary \
+        "{\"prompt\": \"${prompts[$1]}\", \"max_tokens\": $((8 + 3 * $1)), \"temperature\": 0, \"ignore_eos\": true}" |
+        sed -E 's/.*("text":"([^"\\]|\\.)*").*/\1/'
+}
+# Alone a client's steps are waited for; of several there are as many under way as there are parts, and embeddings between them.
+in_groups() {
+    local i clients=()
+    for i in ${!prompts[@]}; do complete $i >alone.$i; done
+    for i in ${!prompts[@]}; do
+        complete $i >together.$i &
+        clients+=($!)
+    done
+    curl -sS --max-time 60 -H 'Content-Type: application/json' --data-binary '{"input": "a king"}' "$url/v1/embeddings" >vector
+    wait "${clients[@]}"
+    check "a server: an embedding beside five clients" grep -q '"embedding":\[-\?0\.[0-9]' vector
+    for i in ${!prompts[@]}; do
+        check "a server: client $i of five has the text that it gets alone" cmp alone.$i together.$i
+        check "a server: it has a text" grep -q '"text":"..' alone.$i
+    done
+}
 serve() { # SIGNAL REGEX
     local mpi url rank from status=0
     ranks 2 "$EXEC" demo.2 --serve 0 >"$1.log" 2>"$1.err" &
@@ -114,6 +138,7 @@ serve() { # SIGNAL REGEX
         [ -z "$url" ] || break
         sleep 0.1
     done
+    [ "$1" != KILL ] || in_groups
     # The last step that this request wants comes long after the signal.
     curl -sS --max-time 20 -o "$1.answer" -w '%{http_code}' -H 'Content-Type: application/json' \
         --data-binary '{"prompt": "ROMEO:", "max_tokens": 240, "temperature": 0, "ignore_eos": true}' \
