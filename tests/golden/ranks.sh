@@ -56,6 +56,35 @@ if [ "${1:-}" = whole ]; then
         check "$file: one workgroup" one_workgroup $file
     done
     same "persistent in each part" 2 stages --ordering persistent --tokens "$tokens" -n 12 --temp 0 --ignore-eos --print-ids
+    # Two hosts, each with its own part only.
+    pair llama
+    check "a file for each part" "$DOPPLERC" "$SRC/tests/golden/llama" -o split --ctx 56 --chunks 4,16 --quiet --parts 2 --split
+    args=(--quiet --tokens "$tokens" -n 12 --temp 0 --ignore-eos --print-ids)
+    "$EXEC" llama.1 "${args[@]}" --logits one.f32 >one.out
+    mkdir -p a b here
+    mv split.part0 a/
+    mv split.part1 b/
+    status=0
+    hosts "$EXEC" "$PWD/here/split" "${args[@]}" --logits "$PWD/two.f32" >two.out 2>two.err || status=$?
+    if [ $status -eq 77 ]; then
+        skip "two hosts" "namespaces are not allowed here"
+        finish
+    fi
+    check "two hosts: the same" cmp one.out two.out
+    check "two hosts: the same logits" cmp one.f32 two.f32
+    head -c 20000 b/split.part1 >cut && mv cut b/split.part1
+    if hosts "$EXEC" "$PWD/here/split" "${args[@]}" >two.out 2>two.err || ! grep -qE "rank 1 on b: .*truncated" two.err; then
+        fail "two hosts: a part that is cut short" "$(cat two.err)"
+    else
+        pass "two hosts: a part that is cut short"
+    fi
+    from=$SECONDS
+    quiet= hosts "$TOOLS/ranks" kill 2 >two.out 2>two.err
+    if [ $((SECONDS - from)) -le 10 ] && grep -qE "process rank 1 .*node b exited on signal 9" two.out two.err; then
+        pass "two hosts: a rank that is killed"
+    else
+        fail "two hosts: a rank that is killed" "after $((SECONDS - from)) s: $(cat two.out two.err)"
+    fi
     finish
 fi
 
