@@ -404,7 +404,7 @@ print_outputs(const cli *o, const dop_compilation *c, bool several, const parts 
     if (o->explain) {
         if (several)
             dop_buf_printf(&text, "target %s\n", c->target.name);
-        st = dop_report_explain(c, o->explain, diag, &text);
+        st = dop_report_explain(c, o->explain, p->list, p->list ? p->cuts.n_parts : 0, diag, &text);
     }
     if (st == DOP_OK)
         st = put(NULL, &text, diag);

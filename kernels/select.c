@@ -149,7 +149,7 @@ dop_kernel_select_stage(const dop_graph *g, const dop_region *r, const dop_targe
     c->variant = variants[own->variant].descriptor->stage;
     const dop_variant *v = &variants[c->variant];
     if (!c->variant || (v->caps & ~target->caps))
-        return "a region is neither products of one token, attention, nor a recurrence";
+        return "a region is neither element-wise, products of one token, attention, nor a recurrence";
     c->tile = (dop_tile){.wg = target->persistent, .subgroup = true};
     return v->descriptor->as_stage(&s, &c->tile);
 }
