@@ -306,8 +306,8 @@ check_target(const dop_target *t, const char *path, dop_diag *diag)
     if (t->split_least == 0 || t->split_whole < t->split_least || t->stage_whole < t->split_least)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
                            "split_least must be at least 1, and split_whole and stage_whole at least as much");
-    if (t->cores == 0 || t->max_alloc < (1u << 20))
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "cores must be at least 1 and max_alloc 1 MiB");
+    if (t->cores == 0 || t->max_alloc < (1u << 14))
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "cores must be at least 1 and max_alloc 16 KiB");
     return DOP_OK;
 }
 

@@ -253,8 +253,13 @@ set_matrix_node(dop_check_run *run, dop_node_id id)
         st = experts ? dop_check_experts(run, id, w, acts, want, out)
                      : dop_check_matmul(run->plan, w, 0, acts, (uint32_t)rows, want, out, run->diag);
     }
+    const uint32_t first = product ? 0 : (uint32_t)dop_node_i(g, id, DOP_A_first),
+                   of = product ? 0 : (uint32_t)dop_node_i(g, id, DOP_A_of);
     for (uint64_t i = 0; i < rows && st == DOP_OK && !product; i++)
-        st = dop_check_weight_row(run->plan, w, 0, x->u[i], out + i * cols, run->diag);
+        if (of && x->u[i] < of && x->u[i] - first >= w->rows) /* in another part of the table */
+            memset(out + i * cols, 0, cols * sizeof *out);
+        else
+            st = dop_check_weight_row(run->plan, w, 0, x->u[i] - first, out + i * cols, run->diag);
     if (st == DOP_OK)
         st = dop_interp_set(run->it, id, out, run->diag);
 error:

@@ -65,9 +65,11 @@ refuses 2 "--no-fuse o+: expected A+B" "$model" -o plan --target tier1 --no-fuse
 printf 'rules:\n  - {op: zz+o, fuse: off}\n' >path.yaml
 refuses 1 "path.yaml:2: no o here reads what a zz makes" "$model" -o plan --target tier1 --chunks 8 --kernel-path path.yaml
 rm path.yaml
-printf 'base: tier1\nmax_alloc: 1048576\n' >small.yaml
-refuses 1 "weight embed takes 1048832 bytes, more than one allocation of the target (1048576): quantize it (--quant embed=q8_0)" \
-    "$SRC/examples/shakespeare-gemma3" -o plan --target small.yaml --chunks 8
+printf 'base: tier1\nmax_alloc: 16384\n' >small.yaml
+for why in "8 embed takes 1048832 bytes, more than one allocation of the target (16384): quantize it (--quant embed=q8_0)" \
+    "1024 rope.0 takes 262400 bytes, more than one allocation of the target (16384): take a smaller --ctx"; do
+    refuses 1 "weight ${why#* }" "$SRC/examples/shakespeare-gemma3" -o plan --target small.yaml --chunks 8 --ctx "${why%% *}"
+done
 rm small.yaml
 nothing() { # no driver
     env VK_ICD_FILENAMES=/nonexistent VK_DRIVER_FILES=/nonexistent "$DOPPLERC" "$@"
