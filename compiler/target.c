@@ -142,6 +142,8 @@ from_device(dop_target *out, dop_diag *diag)
     out->subgroup = caps.caps & DOP_CAP_subgroup ? caps.subgroup : 1;
     out->max_workgroup = caps.max_workgroup;
     out->shared_bytes = caps.shared_bytes;
+    if (caps.max_alloc < out->max_alloc)
+        out->max_alloc = caps.max_alloc;
     if (caps.cores)
         out->cores = caps.cores;
     /* A plan must not depend on how many cores the machine at hand has when they only run software. */
