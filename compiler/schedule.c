@@ -115,8 +115,8 @@ dop_passes_skip_fusion(dop_pass_options *o)
 {
     static const dop_pass_id fusing[] = {DOP_PASS_hoist_last,    DOP_PASS_split_norms,   DOP_PASS_hoist_scale,
                                          DOP_PASS_split_kv,      DOP_PASS_split_argmax,  DOP_PASS_merge_siblings,
-                                         DOP_PASS_fuse_prologue, DOP_PASS_fuse_epilogue, DOP_PASS_fuse_rows,
-                                         DOP_PASS_merge_rows};
+                                         DOP_PASS_fuse_prologue, DOP_PASS_fuse_epilogue, DOP_PASS_meet_products,
+                                         DOP_PASS_fuse_rows,     DOP_PASS_merge_rows};
     for (size_t i = 0; i < sizeof fusing / sizeof *fusing; i++)
         o->skip[fusing[i]] = true;
 }
@@ -184,8 +184,11 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     if (st != DOP_OK)
         return st;
     s->placement = cx.placement;
-    if (s->g.n_regions <= 1 || c->options.passes.stop_after >= 0)
+    if (c->options.passes.stop_after >= 0)
         return DOP_OK;
+    st = dop_passes_need(&cx, PF_PLACED, "a plan");
+    if (st != DOP_OK || s->g.n_regions <= 1)
+        return st;
     st = count_body(&s->g, diag, &s->n_body);
     if (st == DOP_OK)
         st = generate_kernels(c, s, diag);
