@@ -87,6 +87,17 @@ cp own.part0 own2.part0
 check_fails "the same part twice" 1 "part 0 of 2, and this is rank 1, which wants part 1" "$TOOLS/parts" whole.plan own2 2
 check_fails "a plan that is cut short" 1 "the plan is truncated" "$TOOLS/parts" whole.plan cut.plan 2
 
+# How fast parts would be (unit.test_simulate has the numbers).
+printf '%s\n' "link: {latency_us: 7, bandwidth: 1e6}" "device: {bandwidth: 1e9, flops: 1e12, memory: 300e3}" >link.yaml
+sed 's/^link: \(.*\)/link: [\1, \1]/' link.yaml >links.yaml
+# shellcheck disable=SC2086
+predict() { "$DOPPLERC" "$llama" --quiet $small --parts 2 --simulate link.yaml "$@"; }
+predict >predicted.txt
+check "a prediction says that it is one" grep -q '^prediction, nothing of it was run: .* in 2 parts$' predicted.txt
+check "a device without room" [ "$(grep -c '^one device no fit' predicted.txt)" -eq 1 ]
+predict --json >predicted.json
+check "as JSON" [ "$(grep -c '"decode_tps": [1-9]' predicted.json)" -eq 2 ]
+
 # Where to cut.
 wrong() { # WHAT STATUS TEXT OPTION...
     # shellcheck disable=SC2086
@@ -100,5 +111,8 @@ wrong "auto without memory" 2 "--parts auto needs the memory of two devices or m
 wrong "auto with more than enough" 2 "the first device holds the whole model" --parts auto --part-memory 1GiB,1GiB
 wrong "auto with too little" 1 "does not hold them: give more parts" --parts auto --part-memory 10KiB,10KiB
 wrong "memory without a unit" 2 "--part-memory 24,24: expected the memory of each device, as 24GiB,16GiB" --parts auto --part-memory 24,24
+wrong "a prediction of one part" 2 "--simulate is about a plan in parts: give --parts" --simulate link.yaml
+wrong "another number of links" 1 "links.yaml: error: 2 links for 2 parts: one for all, or one for each of the 1 cuts" \
+    --parts 2 --simulate links.yaml
 wrong "memory without parts" 2 "--part-memory is about a plan in parts: give --parts" --part-memory 1GiB
 finish
