@@ -1,6 +1,7 @@
 /* Opening a model: everything that happens before the first token. */
 #include "runtime/ranks.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -343,6 +344,11 @@ dop_model_open(const char *plan_path, const dop_open_options *options, dop_diag 
     m->info.device_bytes = m->memory.total;
     m->info.load_ms = dop_now_ms() - start;
     dop_spans_log(&m->spans, start, &m->log);
+    if (m->device.second_best > 0)
+        dop_log_printf(&m->log,
+                       "memory: %" PRIu64 " of %" PRIu64
+                       " allocations are in another memory than suits best, which is full",
+                       (uint64_t)m->device.second_best, (uint64_t)m->device.allocations);
     dop_log_printf(&m->log, "load: %.1f ms; pipelines %.1f ms, upload %.1f ms, digests %.1f ms", m->info.load_ms,
                    m->info.pipelines_ms, m->info.upload_ms, m->info.verify_ms);
     if ((st = dop_model_start_loader(m, diag)) == DOP_OK)
