@@ -181,8 +181,9 @@ choose_first(dop_model *m, uint32_t first_tokens, bool **out_first, dop_diag *di
     const dop_plan *plan = &m->plan;
     bool *first = calloc((size_t)plan->n_schedules + 1, sizeof *first);
     m->loader.ready = calloc((size_t)plan->n_schedules + 1, sizeof *m->loader.ready);
+    m->loader.run = calloc((size_t)plan->n_kernels + 1, sizeof *m->loader.run);
     *out_first = first;
-    if (!first || !m->loader.ready)
+    if (!first || !m->loader.ready || !m->loader.run)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     uint32_t left = first_tokens < plan->model->ctx ? first_tokens : plan->model->ctx, schedule, take;
     for (; left > 0; left -= take) {
