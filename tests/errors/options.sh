@@ -146,6 +146,19 @@ rm disk/plan.weights
 [ "$(cat disk/plan)" = old ] && pass "the old plan stays" || fail "the old plan stays"
 [ "$(ls disk)" = plan ] && pass "nothing half-written is left" || fail "nothing half-written is left" "$(ls disk)"
 
+# It is ended while it works: there is a whole plan or none, and nothing beside it.
+ended() { # SECONDS
+    "$DOPPLERC" "$SRC/examples/shakespeare-gemma3" -o disk/other --quiet --target tier3 --chunks 8 --quant f32 &
+    sleep "$1"
+    kill -TERM $! 2>/dev/null
+    wait $!
+    if [ -e disk/other ]; then "$EXEC" disk/other --info >/dev/null || return; fi
+    rm -f disk/other
+    [ "$(ls disk)" = plan ]
+}
+for after in 0.05 0.2 0.4; do
+    check "ended after $after s" ended $after
+done
 rm -r disk
 
 # ---- where a plan may go ----------------------------------------------------------------------------------------------
