@@ -278,7 +278,7 @@ weigh_parts(const simulation *m)
             o->weights[k] += c->pack.segment_size[i];
         for (uint32_t i = 0; i < c->n_schedules; i++)
             scratch = c->schedules[i].placement.scratch > scratch ? c->schedules[i].placement.scratch : scratch;
-        o->memory[k] = o->weights[k] + dop_report_state_bytes(&c->schedules[0].g) + scratch;
+        o->memory[k] = o->weights[k] + dop_report_state_bytes(c) + scratch;
         o->first_layer[k] = c->cut ? c->cut->first_layer : 0;
         o->end_layer[k] = c->cut ? c->cut->end_layer : c->model.arch.n_layers;
         o->target[k] = c->target.name;
