@@ -1,6 +1,6 @@
 #!/bin/bash
 # What eight devices would make of large llamas: the table of README.md, "Several devices".  All of it is predicted from stage
-# times that were measured on one device (h200-llama.yaml); the models are holes of the right size, which take no room on disk.
+# times that were measured on one device (h200-llama-*.yaml); the models are holes of the right size, which take no room on disk.
 #
 #   tests/bench/simulate/table.sh DOPPLERC MAKE_GGUF
 set -eu
@@ -14,9 +14,10 @@ number() { sed -nE "s/^ *\"$1\": ([0-9.a-z]+),?\$/\\1/p" parts.json | head -n 1;
 
 row() { # NAME SHAPE TYPE DESCRIPTION OPTION...
     local name=$1 description=$4
+    sed "s|h200-llama-q4|$here/h200-llama-${3%_0}|" "$here/$description" >link.yaml
     [ -e "$2-$3" ] || "$make_gguf" "$2" "$3" "$2-$3" empty
     "$dopplerc" "$2-$3" --quiet --target nvidia-hopper --sequences 32 --ctx-total 65536 --rows 4,16,32 --chunks 128,256,512 --parts 8 \
-        --simulate "$here/$description" --json "${@:5}" >parts.json
+        --simulate link.yaml --json "${@:5}" >parts.json
     if [ "$(number fits)" = true ]; then
         printf '| %s | %s | %.0f | %.0f | %.0f |\n' "$name" "$description" "$(number decode_tps)" "$(number sequences_tps)" "$(number prompt_tps)"
     else
