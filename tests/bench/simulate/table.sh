@@ -16,7 +16,7 @@ row() { # NAME SHAPE TYPE DESCRIPTION OPTION...
     local name=$1 description=$4
     sed "s|h200-llama-q4|$here/h200-llama-${3%_0}|" "$here/$description" >link.yaml
     [ -e "$2-$3" ] || "$make_gguf" "$2" "$3" "$2-$3" empty
-    "$dopplerc" "$2-$3" --quiet --target nvidia-hopper --sequences 32 --ctx-total 65536 --rows 4,16,32 --chunks 128,256,512 --parts 8 \
+    "$dopplerc" "$2-$3" --quiet --target nvidia-hopper --sequences 32 --ctx-total 65536 --rows 4,16,32 --chunks 512 --parts 8 \
         --simulate link.yaml --json "${@:5}" >parts.json
     if [ "$(number fits)" = true ]; then
         printf '| %s | %s | %.0f | %.0f | %.0f |\n' "$name" "$description" "$(number decode_tps)" "$(number sequences_tps)" "$(number prompt_tps)"
