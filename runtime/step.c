@@ -19,7 +19,7 @@ dop_step_choose_chunks(dop_model *model, uint32_t kind, size_t n)
     const dop_model *m = model;
     uint32_t sizes[64];
     size_t n_sizes = 0;
-    if (!m->ranks)
+    if (!m->ranks || m->max_chunk > 0) /* it was said how large they are to be */
         return;
     m->ranks->max_chunk = 0;
     for (uint32_t i = 0; i < m->plan.n_schedules && n_sizes < sizeof sizes / sizeof *sizes; i++)
