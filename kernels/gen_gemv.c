@@ -701,6 +701,7 @@ const dop_descriptor dop_descriptor_gemv = {
     .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_gemv,
 };
 const dop_descriptor dop_descriptor_gemv_i8 = {
     .fits = fits_ints,
@@ -708,6 +709,7 @@ const dop_descriptor dop_descriptor_gemv_i8 = {
     .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_gemv,
     .ints = true,
 };
 const dop_descriptor dop_descriptor_gemv_subgroup = {
@@ -717,6 +719,7 @@ const dop_descriptor dop_descriptor_gemv_subgroup = {
     .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_gemv,
     .stage = DOP_VARIANT_gemv_subgroup,
     .as_stage = dop_gemv_stage,
 };
@@ -727,6 +730,7 @@ const dop_descriptor dop_descriptor_gemv_subgroup_i8 = {
     .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_gemv,
     .stage = DOP_VARIANT_gemv_subgroup_i8,
     .as_stage = dop_gemv_stage,
     .ints = true,
@@ -737,6 +741,7 @@ const dop_descriptor dop_descriptor_expert = {
     .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_gemv,
 };
 const dop_descriptor dop_descriptor_expert_i8 = {
     .fits = fits_ints,
@@ -744,6 +749,7 @@ const dop_descriptor dop_descriptor_expert_i8 = {
     .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_gemv,
     .ints = true,
 };
 const dop_descriptor dop_descriptor_expert_subgroup = {
@@ -752,6 +758,7 @@ const dop_descriptor dop_descriptor_expert_subgroup = {
     .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_gemv,
     .stage = DOP_VARIANT_expert_subgroup,
     .as_stage = dop_gemv_stage,
 };
@@ -762,6 +769,7 @@ const dop_descriptor dop_descriptor_expert_subgroup_i8 = {
     .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_gemv,
     .stage = DOP_VARIANT_expert_subgroup_i8,
     .as_stage = dop_gemv_stage,
     .ints = true,
@@ -771,10 +779,12 @@ const dop_descriptor dop_descriptor_expert_each = {
     .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_gemv,
 };
 const dop_descriptor dop_descriptor_expert_each_subgroup = {
     .fits = dop_products_refuse,
     .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_gemv,
 };

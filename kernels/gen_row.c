@@ -546,10 +546,12 @@ const dop_descriptor dop_descriptor_row = {
     .fits = dop_attn_refuses_blocks,
     .tile = tile_row,
     .emit = emit_row,
+    .trips = dop_trips_row,
 };
 const dop_descriptor dop_descriptor_row_subgroup = {
     .tile = tile_row,
     .emit = emit_row,
+    .trips = dop_trips_row,
 };
 /* Workgroups of the dispatch's own size; those that find nothing to do go on. */
 static const char *
