@@ -404,7 +404,7 @@ print_outputs(const cli *o, const dop_compilation *c, bool several, const parts 
     if (o->explain) {
         if (several)
             dop_buf_printf(&text, "target %s\n", c->target.name);
-        st = dop_report_explain(c, o->explain, diag, &text);
+        st = dop_report_explain(c, o->explain, p->list, p->list ? p->cuts.n_parts : 0, diag, &text);
     }
     if (st == DOP_OK)
         st = put(NULL, &text, diag);
@@ -549,9 +549,6 @@ fill_options(const cli *o, dop_compile_options *opt, dop_diag *diag)
     return st;
 }
 
-/* Mesa's software driver of Debian 12 goes round the loops of longer attention too few times (README, "Limits"). */
-enum { CPU_POSITIONS = 8192 };
-
 /* What was compiled for, and what may surprise.  Said when everything is written: an error stays the only line. */
 static void
 say_notes(const cli *o, const char *model, const dop_compilation *list, uint32_t n, const parts *p)
@@ -583,11 +580,6 @@ say_notes(const cli *o, const char *model, const dop_compilation *list, uint32_t
                 "writes past them may make no sense; tables of positions take %.1f MiB\n",
                 model, list[0].ctx, m->arch.ctx_train, (double)tables / (1 << 20));
     }
-    if (list[0].target.cpu && list[0].ctx > CPU_POSITIONS)
-        fprintf(stderr,
-                "dopplerc: %s: note: --ctx %u is more than the %d positions to which attention is known to be right on "
-                "software devices: doppler-exec --check looks\n",
-                model, list[0].ctx, CPU_POSITIONS);
     if (o->output && !m->tokenizer_json_path && !m->tokenizer_gguf_path)
         fprintf(stderr, "dopplerc: %s: note: no tokenizer is here: the plan takes and gives token ids only\n", model);
 }

@@ -134,6 +134,13 @@ keep_apart(void *user, const dop_graph *g, const dop_region *a, const dop_region
     return (x->cuts && dop_parts_divide(x->cuts, g, a, b)) || dop_kernel_path_apart(x->path, x->phase, g, a, b);
 }
 
+static bool
+joins(void *user, const dop_graph *g, const dop_region *a, const dop_region *b)
+{
+    const path_in_phase *x = user;
+    return dop_kernel_path_joins(x->path, x->phase, g, a, b);
+}
+
 static dop_type
 expand(void *user, const dop_graph *g, dop_node_id matmul)
 {
@@ -161,6 +168,7 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
         dop_passes_skip_fusion(&passes);
     else if (c->options.cuts || dop_kernel_path_has_apart(&c->path, phase))
         cx.keep_apart = keep_apart;
+    cx.joins = joins;
     if (dop_kernel_path_has_expand(&c->path, phase))
         cx.expand = expand;
     cx.user = &(path_in_phase){&c->path, phase, c->options.cuts};

@@ -154,7 +154,7 @@ time_step(const simulation *m, uint32_t i, uint32_t rows, dop_sim_step *out)
         st = time_part(m, k, s, kind_of(s), out);
         for (uint32_t v = 0; v < s->n_sent; v++) {
             const uint64_t bytes = dop_node_bytes(&s->g, s->sent[v]);
-            out->hop_bytes[k] += bytes * rows / s->g.max_t;
+            out->hop_bytes[k] += dop_node_per_token(&s->g, s->sent[v]) ? bytes * rows / s->g.max_t : bytes;
         }
         if (k + 1 < m->n)
             out->hop_us[k] = link_of(m, k)->latency_us + (double)out->hop_bytes[k] / link_of(m, k)->bandwidth * 1e6;

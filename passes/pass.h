@@ -52,6 +52,8 @@ typedef struct dop_pass_ctx {
     uint32_t facts;          /* PF_* that hold now */
     /* A kernel path may switch fusion off: true means that the two regions stay apart.  NULL: nothing is switched off. */
     bool (*keep_apart)(void *user, const dop_graph *g, const dop_region *a, const dop_region *b);
+    /* ... or ask that they be joined although it is expected to cost more than it saves.  NULL: nothing is asked for. */
+    bool (*joins)(void *user, const dop_graph *g, const dop_region *a, const dop_region *b);
     /* A kernel path may have the weights of a matmul of several tokens expanded first: the type, f16 or f32, or none.  NULL:
      * none anywhere. */
     dop_type (*expand)(void *user, const dop_graph *g, dop_node_id matmul);

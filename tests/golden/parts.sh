@@ -52,12 +52,18 @@ check_fails "a whole plan on ranks" 1 "a plan of one part, and there are 2 ranks
 
 # What is said of them, and --check.
 info() { # PLAN COUNT: so many parts of one set
-    "$EXEC" --info "$1" >info.txt && [ "$(grep -c '^part        [01] of 2: layers' info.txt)" -eq "$2" ] &&
+    "$EXEC" --info "$1" >info.txt && [ "$(grep -c '^part        [01] of 2: layers [0-9]' info.txt)" -eq "$2" ] &&
         [ "$(grep -o 'set [0-9a-f]*' info.txt | sort -u | wc -l)" -eq 1 ]
 }
 check "--info of all parts" info one.plan 2
 check "--info of files of their own" info own 2
 check "--info of one of them" info own.part1 1
+mkdir host
+cp own.part1 host
+check "--info where the other part is not" info host/own 1
+check "it says so" grep -q '^part        0 of 2: its file is not here$' info.txt
+"$EXEC" --info --json host/own >info.json
+check "as JSON" [ "$(grep -c '"absent": true' info.json)" -eq 1 ]
 check "what crosses" grep -q '^receives    x1: 256 bytes a token$' info.txt
 "$EXEC" --disasm one.plan >listing
 check "--disasm" [ "$(grep -c '^part [01] of 2$' listing)" -eq 2 ]
@@ -66,6 +72,17 @@ check "--info --json" [ "$(grep -c '"endLayer": [12],' info.json)" -eq 2 ]
 make report.plan --parts 2 --report=report.json
 check "the report" [ "$(grep -c '"bytes_sent": \(256\|0\)$' report.json)" -eq 2 ]
 check "--check" "$EXEC" own.part1 --check --quiet
+make report.plan --parts 2 --report=report.html
+check "the page: parts" [ "$(grep -c '^<tr><td>[01]</td><td>[01] to [01]</td>' report.html)" -eq 2 ]
+check "the page: what crosses" grep -q '^<tr><td>decode1</td><td>part 0</td><td>part 1</td><td><code>x1</code></td><td class=n>256</td>' \
+    report.html
+check "the page: where a layer is" grep -q '^<section><h3>Layer 1: .*, in part 1 of 2' report.html
+explain() { # OP TEXT
+    # shellcheck disable=SC2086
+    "$DOPPLERC" "$llama" --quiet -o report.plan $small --parts 2 --explain "$1" >explained && grep -q "$2" explained
+}
+check "--explain: where, and what it sends" explain L0/ffn_down '^decode1 .*, in part 0 of 2, which sends x1 (256 bytes a row) to part 1$'
+check "--explain: a pair across a cut" explain ffn_down+qkv '^decode1 L./ffn_down .*; crosses from part 0 to part 1$'
 
 # A target for each part: what crosses is the same, whatever each fuses.
 printf '%s\n' "base: lavapipe" "name: plain" "caps: [f16_storage]" >plain.yaml
