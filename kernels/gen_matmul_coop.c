@@ -272,7 +272,7 @@ emit_as(dop_gen *gen, const coop_form *form)
 }
 
 /* For any weights; for quantized ones only, because with more tokens to a tile they are decoded less often; with more sums than
- * half of the registers, only where waves of such tiles end sooner than of the usual ones. */
+ * half of the registers, only where waves of such tiles end sooner than of the usual ones (and not beside SHAPE_QUANT). */
 typedef enum shape_kind { SHAPE_ANY, SHAPE_QUANT, SHAPE_LARGE } shape_kind;
 
 /* A tile on matrix units: tokens, rows, depth, and the part of it that a subgroup owns. */
@@ -343,7 +343,7 @@ choose_tile(const dop_site *s, dop_tile *tile)
         const bool many = x->kind == SHAPE_QUANT; /* of tokens */
         bool suits = max_t * (many ? 1 : 4) >= x->bm && (p.most == 1 || x->bn * x->bm < 128 * 128) && (quant || !many);
         if (x->kind == SHAPE_LARGE)
-            suits = suits && ends_sooner(x, s, p.most);
+            suits = suits && (p.most > 1 || !quant) && ends_sooner(x, s, p.most);
         uint32_t tiles = dop_div_up_u32(max_t, x->bm) * dop_div_up_u32(p.rows / p.most, x->bn);
         if (last || (suits && tiles * 100 >= t->cores * x->busy))
             if (coop_tile(x, p.most, t, tile) || last)
