@@ -34,7 +34,8 @@ shared vec4 dop_q[R * D / 4u];
 shared float dop_s[R * CP];
 shared float dop_m[R], dop_l[R], dop_fix[R];
 shared vec4 dop_acc[BATCH * ${SUMMED} * DV / 4u];
-${DECLS}DOP_PIECE_K dop_k[NP * CK];
+${DECLS}#define DOP_DOT_K(w, q0, q1) (DOP_FACTOR_K(w) * (dot(DOP_LO_K(w), q0) + dot(DOP_HI_K(w), q1)))
+DOP_PIECE_K dop_k[NP * CK];
 // Piece c of row n of V.  Where V is columns of K, it is held already.
 #if V_IN_K
 #define DOP_V(n, c) dop_k[(n) * CK + V0 / 8u / LANES + (c)]
@@ -106,13 +107,10 @@ void dop_scores(uint n_rows)
 {
     uint lane = gl_LocalInvocationIndex % LANES, group = gl_LocalInvocationIndex / LANES;
     float s[VALUES]; // [row][head]
-    // Values become floats once, not for each head.
-${@n NP}${@c CK}    vec4 lo$n_$c = DOP_LO_K(dop_k[$nu * CK + $cu]), hi$n_$c = DOP_HI_K(dop_k[$nu * CK + $cu]);
-    float by$n_$c = DOP_FACTOR_K(dop_k[$nu * CK + $cu]);
-${@}${@}${@j R}    {
+${@j R}    {
 ${@c CK}        vec4 q0_$c = dop_q[$ju * D / 4u + 2u * $cu * LANES + lane], q1_$c = dop_q[$ju * D / 4u + (2u * $cu + 1u) * LANES + lane];
 ${@}${@n NP}        s[$nu * R + $ju] = 0.0;
-${@c CK}        s[$nu * R + $ju] += by$n_$c * (dot(lo$n_$c, q0_$c) + dot(hi$n_$c, q1_$c));
+${@c CK}        s[$nu * R + $ju] += DOP_DOT_K(dop_k[$nu * CK + $cu], q0_$c, q1_$c);
 ${@}${@}    }
 ${@}    // Sums over LANES: while there is an even number of values, one half of the lanes keeps one half of them.
     uint first = 0u;
@@ -208,15 +206,13 @@ ${@}    for (uint base = lo; base < hi; base += CP) {
         barrier();
         dop_softmax();
         barrier();
-${@n NP}${@c CV}        vec4 lo$n_$c = DOP_LO_V(DOP_V($nu, $cu)), hi$n_$c = DOP_HI_V(DOP_V($nu, $cu));
-        float by$n_$c = DOP_FACTOR_V(DOP_V($nu, $cu));
-${@}${@}${@j R}        {
+${@j R}        {
             float fix = dop_fix[$j], w;
 ${@c CV}            acc[2u * ($ju * CV + $cu)] *= fix;
             acc[2u * ($ju * CV + $cu) + 1u] *= fix;
 ${@}${@n NP}            w = dop_s[$ju * CP + $nu * GROUPS + group];
-${@c CV}            acc[2u * ($ju * CV + $cu)] += w * by$n_$c * lo$n_$c;
-            acc[2u * ($ju * CV + $cu) + 1u] += w * by$n_$c * hi$n_$c;
+${@c CV}            acc[2u * ($ju * CV + $cu)] += w * DOP_FACTOR_V(DOP_V($nu, $cu)) * DOP_LO_V(DOP_V($nu, $cu));
+            acc[2u * ($ju * CV + $cu) + 1u] += w * DOP_FACTOR_V(DOP_V($nu, $cu)) * DOP_HI_V(DOP_V($nu, $cu));
 ${@}${@}        }
 ${@}#if V_IN_K
         dop_hold_k(base + CP, kvh, base + CP, held_k);
