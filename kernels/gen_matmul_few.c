@@ -151,12 +151,12 @@ few_tile(const dop_site *s, const few_shape *x, bool last, dop_tile *tile)
     const dop_products p = dop_products_of(s);
     const dop_target *t = s->t;
     const uint32_t m = dop_matrix_m(t->matrix), n = dop_matrix_n(t->matrix), k = dop_matrix_k(t->matrix);
-    if (t->subgroup != 32 || m != 16 || n != 16 || x->rows / p.most < n || x->rows % p.most)
+    if (t->subgroup != 32 || m != 16 || n != 16 || (!last && x->rows / p.most < n))
         return false;
     if (!last && p.rows / x->rows * 100 < t->cores * BUSY)
         return false;
     tile->bm = dop_div_up_u32(s->g->max_t, m) * m;
-    tile->bn = x->rows / p.most;
+    tile->bn = x->rows / p.most / n > 1 ? x->rows / p.most / n * n : n;
     tile->tm = x->tm < tile->bm && tile->bm % x->tm == 0 ? x->tm : tile->bm;
     tile->tn = x->tn < tile->bn ? x->tn : tile->bn;
     tile->bk = x->bk;
