@@ -169,10 +169,6 @@ check_recurrent(const dop_arch *a, uint32_t i, const dop_mixer *m, const char *p
 static dop_status
 check_kinds(const dop_layer *y, uint32_t i, const char *path, dop_diag *diag)
 {
-    static const char *const ffns[] = {[DOP_FFN_DENSE] = "a dense feed-forward part",
-                                       [DOP_FFN_EXPERTS] = "a mixture of experts",
-                                       [DOP_FFN_BOTH] = "a mixture of experts beside a dense part",
-                                       [DOP_FFN_NONE] = "no feed-forward part"};
     uint32_t n[2] = {0};
     for (uint32_t k = 0; k < y->n_mixers && k < DOP_MAX_MIXERS; k++) {
         n[y->mixers[k].kind == DOP_MIXER_ATTENTION || y->mixers[k].kind == DOP_MIXER_LATENT]++;
@@ -180,8 +176,6 @@ check_kinds(const dop_layer *y, uint32_t i, const char *path, dop_diag *diag)
     if (n[0] + n[1] != y->n_mixers || n[0] > 1 || n[1] > 1 || y->n_mixers == 0)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u has %u mixers side by side, which is not supported", i,
                            y->n_mixers);
-    if (y->ffn.kind != DOP_FFN_DENSE && y->ffn.kind != DOP_FFN_EXPERTS && y->ffn.kind != DOP_FFN_NONE)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "layer %u has %s, which is not supported", i, ffns[y->ffn.kind]);
     return DOP_OK;
 }
 
@@ -197,6 +191,8 @@ check_experts(uint32_t i, const dop_experts *x, const char *path, dop_diag *diag
         st = check_u32("the number of groups of experts", x->groups, DOP_MAX_EXPERTS, path, diag);
     if (st == DOP_OK)
         st = check_f64("the multiplier of the experts", x->scale, 1e-6, 1e6, path, diag);
+    if (st == DOP_OK)
+        st = check_f64("the multiplier of the router's logits", x->router_scale, 0, 1e6, path, diag);
     if (st != DOP_OK)
         return st;
     if (x->scales_input && x->active != 1)
@@ -240,7 +236,15 @@ check_layer(const dop_arch *a, uint32_t i, const char *path, dop_diag *diag)
         st = check_experts(i, &y->ffn.experts, path, diag);
     if (st == DOP_OK)
         st = check_f64("the residual multiplier", y->residual_scale, 1e-6, 1e6, path, diag);
-    const dop_norm *norms[] = {&y->attn_norm, &y->post_attn_norm, &y->ffn_norm, &y->post_ffn_norm, &y->post_input_norm};
+    const dop_norm *norms[] = {&y->attn_norm,
+                               &y->post_attn_norm,
+                               &y->ffn_norm,
+                               &y->post_ffn_norm,
+                               &y->post_input_norm,
+                               &y->ffn.post_dense_norm,
+                               &y->ffn.experts.router_norm,
+                               &y->ffn.experts.norm,
+                               &y->ffn.experts.post_norm};
     for (size_t k = 0; st == DOP_OK && k < sizeof norms / sizeof *norms; k++)
         st = check_norm("the norm epsilon", norms[k], path, diag);
     return st;
@@ -347,6 +351,8 @@ dop_arch_norm(const dop_arch *a, int32_t layer, dop_role role)
     const dop_recurrent *s = dop_layer_recurrent(y);
     t = t ? t : &no_attention;
     s = s ? s : &no_state;
+    const dop_ffn *f = &y->ffn;
+    const dop_experts *x = &f->experts;
     switch (role) {
 #define MATRIX(...)
 #define EXPERTS(...)

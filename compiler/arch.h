@@ -152,8 +152,12 @@ typedef struct dop_experts {
     bool scales_input; /* the weight of the only active expert multiplies what it reads, not what it makes */
     bool bias;         /* of every expert's matrices */
     bool router_bias;
-    uint32_t shared_width; /* hidden values of the shared expert, which works on every row; 0: there is none */
-    bool shared_gate;      /* ... times the sigmoid of a product of its own */
+    bool scaled;          /* the weights, normalized before that, are multiplied by a learned value of each expert */
+    dop_norm router_norm; /* then the router reads the stream through it; none: it reads what the experts read */
+    double router_scale;  /* of the router's logits; 0: none */
+    dop_norm norm, post_norm; /* before and after the experts beside a dense part; none: they read what that reads */
+    uint32_t shared_width;    /* hidden values of the shared expert, which works on every row; 0: there is none */
+    bool shared_gate;         /* ... times the sigmoid of a product of its own */
 } dop_experts;
 
 typedef struct dop_ffn {
@@ -164,6 +168,7 @@ typedef struct dop_ffn {
     bool gated;               /* act(gate) * up; else act(up) alone */
     bool bias;                /* of every matrix */
     double gate_scale, scale; /* of what the activation reads, and of what the dense part gives; 1: none */
+    dop_norm post_dense_norm; /* of what the dense part gives beside a mixture, before the sum */
 } dop_ffn;
 
 /* Whether it has a dense part, and experts. */

@@ -366,7 +366,7 @@ choose_experts(builder *b, const dop_experts *x, dop_node_id logits, dop_node_id
     const dop_attr how[] = {{.i = x->active}, {.i = x->groups}, {.i = x->group_best}, {.i = x->group_keep}};
     const dop_type f32 = DOP_TYPE_none;
     const bool softmax = x->score == DOP_SCORE_SOFTMAX, plain = !x->correction && x->groups == 1;
-    const bool after = softmax && x->normalized && plain;
+    const bool after = softmax && x->normalized && plain && !x->scaled;
     dop_node_id scores = logits, by = logits;
     if (!after)
         scores = op1(b, softmax ? DOP_OP_softmax : DOP_OP_sigmoid, "scores", logits, NULL, f32);
@@ -378,13 +378,20 @@ choose_experts(builder *b, const dop_experts *x, dop_node_id logits, dop_node_id
     dop_node_id w = op2(b, DOP_OP_pick, "picked", scores, *out_ids, NULL, f32);
     if (after)
         w = op1(b, DOP_OP_softmax, "weights", w, NULL, f32);
+    dop_node_id taken = w; /* with what the experts' own values make of the scores; the sum is of the scores */
+    if (x->scaled) {
+        taken = op2(b, DOP_OP_mul, "scores_e", scores, weight(b, DOP_W_expert_scale), NULL, f32);
+        taken = op2(b, DOP_OP_pick, "picked_e", taken, *out_ids, NULL, f32);
+    }
     if (x->normalized && !after) {
         const dop_attr k = {.f = x->active}, eps = {.f = x->sum_eps};
         dop_node_id sum =
             op1(b, DOP_OP_scale, "weight_sum", op1(b, DOP_OP_row_mean, "weight_mean", w, NULL, f32), &k, f32);
         if (x->sum_eps > 0)
             sum = op1(b, DOP_OP_offset, "weight_sum_e", sum, &eps, f32);
-        w = op2(b, DOP_OP_div, "weights", w, sum, NULL, f32);
+        w = op2(b, DOP_OP_div, "weights", taken, sum, NULL, f32);
+    } else if (x->scaled) {
+        w = taken;
     }
     if (x->scale != 1) {
         const dop_attr scale = {.f = x->scale};
@@ -431,14 +438,16 @@ shared_expert(builder *b, const dop_ffn *f, dop_node_id in)
     return mix ? op2(b, DOP_OP_mul, "shared_mixed", y, mix, NULL, b->opt->act_type) : y;
 }
 
-/* The chosen experts' results, each times its weight, and the shared expert's. */
+/* The chosen experts' results, each times its weight, and the shared expert's; by: what the router reads. */
 static dop_node_id
-experts_part(builder *b, const dop_ffn *f, dop_node_id in)
+experts_part(builder *b, const dop_ffn *f, dop_node_id in, dop_node_id by)
 {
     const dop_experts *x = &f->experts;
     dop_node_id ids, weights, bias, gate = 0;
     set_label(b, "router");
-    dop_node_id logits = op2(b, DOP_OP_matmul, "router", in, weight(b, DOP_W_router), NULL, DOP_TYPE_none);
+    dop_node_id logits = op2(b, DOP_OP_matmul, "router", by, weight(b, DOP_W_router), NULL, DOP_TYPE_none);
+    if (x->router_scale > 0)
+        logits = scaled(b, "router_s", logits, x->router_scale, DOP_TYPE_none);
     if (x->router_bias)
         logits = op2(b, DOP_OP_add, "router_b", logits, weight(b, DOP_W_router_bias), NULL, DOP_TYPE_none);
     dop_node_id shared = x->shared_width ? shared_expert(b, f, in) : 0;
@@ -467,20 +476,35 @@ experts_part(builder *b, const dop_ffn *f, dop_node_id in)
 }
 
 static dop_node_id
+dense_part(builder *b, const dop_ffn *f, dop_node_id in)
+{
+    dop_node_id gate = f->gated ? project(b, DOP_W_gate, in) : 0, up = project(b, DOP_W_up, in);
+    if (f->gated)
+        gate = scaled(b, "gate_by", gate, f->gate_scale, b->opt->act_type);
+    dop_node_id y = gated(b, f, dop_ffn_experts(f) ? "dense_gated" : "gated", gate, up);
+    set_label(b, "ffn_down");
+    y = scaled(b, "down_s", project(b, DOP_W_down, y), f->scale, b->opt->act_type);
+    return norm(b, "post_dense_norm", DOP_W_post_dense_norm, y);
+}
+
+static dop_node_id
 ffn_part(builder *b, const dop_ffn *f, dop_node_id x)
 {
+    const dop_experts *e = &f->experts;
     set_label(b, "ffn_up");
-    dop_node_id in = norm(b, "ffn_norm", DOP_W_ffn_norm, x), y;
+    dop_node_id in = norm(b, "ffn_norm", DOP_W_ffn_norm, x), by = in, dense = 0, y = 0;
+    if (dop_ffn_dense(f))
+        y = dense = dense_part(b, f, in);
     if (dop_ffn_experts(f)) {
-        y = experts_part(b, f, in);
-    } else {
-        dop_node_id gate = f->gated ? project(b, DOP_W_gate, in) : 0, up = project(b, DOP_W_up, in);
-        if (f->gated)
-            gate = scaled(b, "gate_by", gate, f->gate_scale, b->opt->act_type);
-        y = gated(b, f, "gated", gate, up);
-        set_label(b, "ffn_down");
-        y = scaled(b, "down_s", project(b, DOP_W_down, y), f->scale, b->opt->act_type);
+        set_label(b, "router");
+        if (e->router_norm.kind != DOP_NORM_NONE)
+            by = norm(b, "router_norm", DOP_W_router_norm, x);
+        if (e->norm.kind != DOP_NORM_NONE)
+            in = norm(b, "expert_norm", DOP_W_expert_norm, x);
+        y = norm(b, "post_expert_norm", DOP_W_post_expert_norm, experts_part(b, f, in, by));
     }
+    if (dense && y != dense)
+        y = op2(b, DOP_OP_add, "both", dense, y, NULL, b->opt->act_type);
     return norm(b, "post_ffn_norm", DOP_W_post_ffn_norm, y);
 }
 

@@ -112,10 +112,10 @@ dop_settle_path(dop_compilation *c, dop_diag *diag)
     const dop_type cache = o->kv_type != DOP_TYPE_f32 ? o->kv_type : o->v_type;
     if (!f16 && (cache != DOP_TYPE_f32 || o->act_type == DOP_TYPE_f16))
         return DOP_FAIL(diag, DOP_E_INPUT,
-                        "target %s lacks f16_storage (16-bit storage buffers), which an %s %s needs; "
+                        "target %s lacks f16_storage (16-bit storage buffers), which %s in %s needs; "
                         "possible: f32",
-                        c->target.name, cache != DOP_TYPE_f32 ? dop_type_of(cache)->name : "f16",
-                        cache != DOP_TYPE_f32 ? "cache" : "activation");
+                        c->target.name, cache != DOP_TYPE_f32 ? "a cache" : "an activation",
+                        cache != DOP_TYPE_f32 ? dop_type_of(cache)->name : "f16");
     const bool blocks = dop_cache_blocks(o->kv_type) || dop_cache_blocks(o->v_type);
     if (blocks && (!(c->target.caps & DOP_CAP_subgroup) || c->target.subgroup < 8))
         return DOP_FAIL(diag, DOP_E_INPUT,

@@ -1,6 +1,8 @@
 /* Names and fields of the families with experts; their rows are in families_experts.def. */
 #include "compiler/families_experts.h"
 
+#include <math.h>
+
 #define ONE_GROUP .groups = 1, .group_best = 1, .group_keep = 1, .scale = 1
 
 const dop_expert_keys dop_experts_mixtral = {
@@ -93,6 +95,31 @@ const dop_expert_keys dop_experts_glm4 = {
               .sum_eps = 1e-20,
               .correction = true},
 };
+void
+dop_set_experts(const dop_expert_keys *k, const dop_arch *a, const dop_experts *x, dop_layer *layer)
+{
+    dop_ffn *f = &layer->ffn;
+    f->kind = k->beside ? DOP_FFN_BOTH : DOP_FFN_EXPERTS;
+    f->experts = *x;
+    if (k->limit)
+        f->act = DOP_ACT_CLAMPED;
+    if (!k->beside)
+        return;
+    f->post_dense_norm = f->experts.router_norm = f->experts.norm = f->experts.post_norm = layer->ffn_norm;
+    f->experts.router_scale = 1 / sqrt(a->hidden);
+}
+
+/* Gemma 4: transformers, modeling_gemma4.py, Gemma4TextRouter and Gemma4TextDecoderLayer. */
+const dop_expert_keys dop_experts_gemma4 = {
+    .n = "num_experts",
+    .active = "top_k_experts",
+    .width = "moe_intermediate_size",
+    .enabled = "enable_moe_block",
+    .beside = true,
+    .n_otherwise = UINT32_MAX,
+    .active_otherwise = UINT32_MAX,
+    .facts = {ONE_GROUP, .normalized = true, .scaled = true},
+};
 const dop_expert_keys dop_experts_gpt_oss = {
     .n = "num_local_experts",
     .active = "num_experts_per_tok",
@@ -127,6 +154,29 @@ const dop_tensor_name dop_hf_names_ernie_experts[] = {
     MLP_EXPERTS,
     {DOP_W_router_correction, "mlp.moe_statics.e_score_correction_bias", DOP_PART_ROW, false},
     SHARED_EXPERT("mlp.shared_experts"),
+    {.role = DOP_W_none},
+};
+const dop_tensor_name dop_hf_names_gemma4[] = {
+    {DOP_W_post_dense_norm, "post_feedforward_layernorm_1.weight", DOP_PART_ALL, false},
+    {DOP_W_router_norm, "router.scale", DOP_PART_ALL, false},
+    {DOP_W_router, "router.proj.weight", DOP_PART_ALL, false},
+    {DOP_W_expert_scale, "router.per_expert_scale", DOP_PART_ALL, false},
+    {DOP_W_expert_norm, "pre_feedforward_layernorm_2.weight", DOP_PART_ALL, false},
+    {DOP_W_expert_gate, "experts.gate_up_proj", DOP_PART_GATE, false},
+    {DOP_W_expert_up, "experts.gate_up_proj", DOP_PART_UP, false},
+    {DOP_W_expert_down, "experts.down_proj", DOP_PART_ALL, false},
+    {DOP_W_post_expert_norm, "post_feedforward_layernorm_2.weight", DOP_PART_ALL, false},
+    {DOP_W_post_attn_norm, "post_attention_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_ffn_norm, "pre_feedforward_layernorm.weight", DOP_PART_ALL, false},
+    {DOP_W_post_ffn_norm, "post_feedforward_layernorm.weight", DOP_PART_ALL, false},
+    {.role = DOP_W_none},
+};
+const dop_tensor_name dop_gguf_names_gemma4[] = {
+    {DOP_W_post_dense_norm, "post_ffw_norm_1.weight", DOP_PART_ALL, false},
+    {DOP_W_router_norm, "ffn_gate_inp.scale", DOP_PART_ALL, false},
+    {DOP_W_expert_scale, "ffn_down_exps.scale", DOP_PART_ALL, false},
+    {DOP_W_expert_norm, "pre_ffw_norm_2.weight", DOP_PART_ALL, false},
+    {DOP_W_post_expert_norm, "post_ffw_norm_2.weight", DOP_PART_ALL, false},
     {.role = DOP_W_none},
 };
 const dop_tensor_name dop_hf_names_gpt_oss[] = {

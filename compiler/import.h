@@ -147,6 +147,10 @@ typedef struct dop_expert_keys {
     const char *step;                /* ... of which only every step-th layer, counted from 1 */
     const char *dense, *only;        /* lists of layers that have none, and of those that have some */
     const char *limit;               /* of DOP_ACT_CLAMPED, of which one is known */
+    const char *enabled;             /* the field that says whether there are any; NULL: there are */
+    /* They work beside the dense part of their layers: each has norms of its own, and the router reads the stream through
+     * another one and divides its logits by the root of the model's width. */
+    bool beside;
     /* Where the file is silent. */
     uint32_t n_otherwise, active_otherwise, shared_otherwise, first_otherwise;
     bool gguf_normalized; /* `normalized` in GGUF files without the key */
@@ -198,6 +202,8 @@ void dop_family_list_types(dop_buf *out);
 void dop_arch_defaults(dop_arch *a, dop_layer *layer);
 /* Those that the family's row alone decides. */
 void dop_family_facts(const dop_family *f, dop_arch *a, dop_layer *layer);
+/* Gives a layer these experts, in the form that the family has them in. */
+void dop_set_experts(const dop_expert_keys *k, const dop_arch *a, const dop_experts *x, dop_layer *layer);
 /* Sets the epsilon and the addition of every norm that is there. */
 void dop_set_norms(dop_arch *a, dop_layer *layer, double eps, double add);
 /* Activation by the name that config files use; false when unknown. */

@@ -132,16 +132,33 @@ is_pair(const dop_path_rule *rule, const dop_graph *g, const dop_region *a, cons
             (has_node(g, b, rule->op) && has_node(g, a, rule->reader)));
 }
 
-bool
-dop_kernel_path_apart(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *a, const dop_region *b)
+/* The last rule about this pair, counted; NULL: there is none. */
+static const dop_path_rule *
+pair_rule(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *a, const dop_region *b)
 {
-    for (uint32_t i = 0; i < p->n_rules; i++) {
+    for (uint32_t i = p->n_rules; i-- > 0;) {
         dop_path_rule *rule = &p->rules[i];
         if (rule->reader && in_phase(rule, phase) && is_pair(rule, g, a, b)) {
             rule->met++;
-            return true;
+            return rule;
         }
     }
+    return NULL;
+}
+
+bool
+dop_kernel_path_joins(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *a, const dop_region *b)
+{
+    const dop_path_rule *rule = pair_rule(p, phase, g, a, b);
+    return rule && rule->fused;
+}
+
+bool
+dop_kernel_path_apart(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *a, const dop_region *b)
+{
+    const dop_path_rule *rule = pair_rule(p, phase, g, a, b);
+    if (rule)
+        return rule->unfused;
     return stands_apart(p, phase, g, a) || stands_apart(p, phase, g, b);
 }
 

@@ -18,7 +18,8 @@
  *                                      ffn_down, head) or an op (matmul); absent: everything
  *       variant: gemv_subgroup         a row of kernels.def
  *       fuse: off                      leave these regions apart from all others; with op: A+B only what is named B from the A
- *                                      that it reads
+ *                                      that it reads; on, with op: A+B: join these two where it can be done, also where the
+ *                                      compiler would not because it expects the step to take longer
  *       weights: dequant               prefill only: quantized matrices become f16 in a dispatch of their own, which the
  *                                      matmul of several tokens then reads; dequant_f32: f32; fused: decoded where they
  *                                      are multiplied, the default
@@ -42,8 +43,8 @@ typedef struct dop_path_rule {
     bool decode, prefill;
     uint32_t n_layers; /* 0: everywhere, also outside of layers */
     dop_layer_range layers[DOP_MAX_RANGES];
-    const char *op;         /* NULL: everything */
-    const char *reader;     /* of op: the rule is about this pair only, which it keeps apart; NULL: it is not */
+    const char *op;     /* NULL: everything */
+    const char *reader; /* of op: the rule is about this pair only, which it keeps apart or joins; NULL: it is not */
     dop_variant_id variant; /* none: not stated */
     bool unfused, fused;    /* at most one */
     bool expands;           /* says how weights are read: */
@@ -85,6 +86,9 @@ bool dop_kernel_path_unfused(const dop_kernel_path *p, dop_phase phase);
 /* Has the path rules that keep some regions of this phase apart?  And these two? */
 bool dop_kernel_path_has_apart(const dop_kernel_path *p, dop_phase phase);
 bool dop_kernel_path_apart(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *a,
+                           const dop_region *b);
+/* Is this pair one that is joined whatever the compiler expects it to cost? */
+bool dop_kernel_path_joins(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *a,
                            const dop_region *b);
 /* Has the path rules that expand weights in this phase?  To what at this matmul (none: as it is)? */
 bool dop_kernel_path_has_expand(const dop_kernel_path *p, dop_phase phase);

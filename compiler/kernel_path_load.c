@@ -231,9 +231,8 @@ read_rule(reader *r, const yaml_node_t *map)
     if (rule.expands && rule.decode)
         return FAIL_NODE(r, map, "a rule that says weights says phase: prefill too: one token reads each weight once");
     if (rule.op && strchr(rule.op, '+')) {
-        if (!rule.unfused || rule.variant != DOP_VARIANT_none || rule.expands || rule.n_layers)
-            return FAIL_NODE(r, map,
-                             "a rule for a pair A+B says fuse: off and nothing else but a phase; layers as L0-3/A");
+        if ((!rule.unfused && !rule.fused) || rule.variant != DOP_VARIANT_none || rule.expands || rule.n_layers)
+            return FAIL_NODE(r, map, "a rule for a pair A+B says fuse and nothing else but a phase; layers as L0-3/A");
         dop_status st = take_pair(&rule, rule.op, r->arena, r->diag);
         if (st != DOP_OK)
             return st;

@@ -6,6 +6,7 @@
 #include "compiler/plan_file.h"
 #include "compiler/plan_write.h"
 #include "compiler/report.h"
+#include "compiler/simulate.h"
 #include "compiler/target.h"
 #include "compiler/tune.h"
 #include "ir/cache_row.h"
@@ -24,10 +25,10 @@
 
 typedef struct cli {
     const char *output, *target, *quant, *chunks, *rows, *kv, *act, *stop_after, *emit, *dump_dir, *dumps, *report,
-        *weights, *explain, *tune, *tuning, *kernel_path, *parts, *part_memory;
+        *weights, *explain, *tune, *tuning, *kernel_path, *parts, *part_memory, *simulate;
     uint32_t ctx, threads, sequences, ctx_total;
     dop_texts skip, force, no_fuse;
-    bool split, embed, check, quiet, verbose, help, version;
+    bool split, json, embed, check, quiet, verbose, help, version;
 } cli;
 
 #ifdef DOP_COMMIT /* the build says it where it knows */
@@ -75,6 +76,9 @@ static const dop_option options[] = {
         "--part-memory needs"),
     OPT(0, "part-memory", TEXT, part_memory, "LIST", "memory of the devices that parts are for, as 24GiB,16GiB"),
     OPT(0, "split", FLAG, split, NULL, "with --parts: a file for each part, FILE.part0 and so on, instead of one"),
+    OPT(0, "simulate", TEXT, simulate, "FILE.yaml",
+        "with --parts: predict their speed from stage times that were measured and links that are stated there"),
+    OPT(0, "json", FLAG, json, NULL, "with --simulate: as JSON"),
     HEADING("Compilation"),
     OPT(0, "no-fuse", PAIRS, no_fuse, "A+B",
         "one dispatch per op; with A+B only this pair stays apart, named as by --explain A+B; repeatable"),
@@ -400,7 +404,7 @@ print_outputs(const cli *o, const dop_compilation *c, bool several, const parts 
     if (o->explain) {
         if (several)
             dop_buf_printf(&text, "target %s\n", c->target.name);
-        st = dop_report_explain(c, o->explain, diag, &text);
+        st = dop_report_explain(c, o->explain, p->list, p->list ? p->cuts.n_parts : 0, diag, &text);
     }
     if (st == DOP_OK)
         st = put(NULL, &text, diag);
@@ -410,6 +414,29 @@ print_outputs(const cli *o, const dop_compilation *c, bool several, const parts 
         st = st == DOP_OK ? put(*o->report ? o->report : NULL, &text, diag) : st;
         dop_buf_finish(&text);
     }
+    return st;
+}
+
+static dop_status
+simulate(const cli *o, const dop_compilation *whole, const parts *p, dop_diag *diag)
+{
+    dop_sim_setup setup;
+    dop_sim_result in_parts, one;
+    dop_buf text = {0};
+    dop_status st = dop_sim_load(o->simulate, diag, &setup);
+    if (st != DOP_OK)
+        return st;
+    st = dop_simulate(&setup, o->simulate, p->list, p->cuts.n_parts, diag, &in_parts);
+    if (st == DOP_OK)
+        st = dop_simulate(&setup, o->simulate, whole, 1, diag, &one);
+    if (st == DOP_OK && o->json)
+        st = dop_sim_json(&setup, whole, &in_parts, &one, diag, &text);
+    else if (st == DOP_OK)
+        dop_sim_text(&setup, whole, &in_parts, &one, &text);
+    if (st == DOP_OK)
+        st = put(NULL, &text, diag);
+    dop_buf_finish(&text);
+    dop_sim_setup_finish(&setup);
     return st;
 }
 
@@ -431,6 +458,8 @@ write_outputs(const cli *o, dop_compilation *list, uint32_t n, const parts *p, d
         st = st == DOP_OK ? put(NULL, &text, diag) : st;
         dop_buf_finish(&text);
     }
+    if (st == DOP_OK && o->simulate)
+        st = simulate(o, &list[0], p, diag);
     const bool external = o->weights && strcmp(o->weights, "external") == 0;
     if (st == DOP_OK && o->output)
         st = p->list ? dop_plan_write_parts(p->list, p->cuts.n_parts, o->output, external, o->split, diag)
@@ -467,7 +496,7 @@ check_options(const cli *o, dop_diag *diag)
     dop_status st = o->dumps ? check_letters(o->dumps, diag) : DOP_OK;
     if (st != DOP_OK)
         return st;
-    if (!o->output && !o->emit && !o->report && !o->explain && !o->dump_dir && !o->dumps)
+    if (!o->output && !o->emit && !o->report && !o->explain && !o->dump_dir && !o->dumps && !o->simulate)
         return DOP_FAIL(diag, DOP_E_USAGE, "nothing to do: name the plan with -o FILE, or ask for --emit or --report");
     if (o->tune && (!o->output || o->emit || o->report || o->explain || o->dump_dir || o->dumps || o->tuning))
         return DOP_FAIL(diag, DOP_E_USAGE, "--tune writes a tuning file and nothing else: give -o FILE.yaml");
@@ -479,8 +508,12 @@ check_options(const cli *o, dop_diag *diag)
     if ((o->part_memory || o->split) && !o->parts)
         return DOP_FAIL(diag, DOP_E_USAGE, "--%s is about a plan in parts: give --parts",
                         o->split ? "split" : "part-memory");
-    if (o->parts && !o->output)
-        return DOP_FAIL(diag, DOP_E_USAGE, "--parts %s is about a plan: give -o FILE", o->parts);
+    if ((o->simulate && !o->parts) || (o->json && !o->simulate))
+        return DOP_FAIL(diag, DOP_E_USAGE,
+                        o->simulate ? "--simulate is about a plan in parts: give --parts"
+                                    : "--json is the form of a prediction: give --simulate");
+    if (o->parts && !o->output && !o->simulate)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--parts %s is about a plan: give -o FILE, or --simulate", o->parts);
     if (o->weights && !o->output)
         return DOP_FAIL(diag, DOP_E_USAGE, "--weights %s is about a plan: give -o FILE", o->weights);
     const char *ending = o->report ? ending_of(o->report) : "";
@@ -516,9 +549,6 @@ fill_options(const cli *o, dop_compile_options *opt, dop_diag *diag)
     return st;
 }
 
-/* Mesa's software driver of Debian 12 goes round the loops of longer attention too few times (README, "Limits"). */
-enum { CPU_POSITIONS = 8192 };
-
 /* What was compiled for, and what may surprise.  Said when everything is written: an error stays the only line. */
 static void
 say_notes(const cli *o, const char *model, const dop_compilation *list, uint32_t n, const parts *p)
@@ -550,11 +580,6 @@ say_notes(const cli *o, const char *model, const dop_compilation *list, uint32_t
                 "writes past them may make no sense; tables of positions take %.1f MiB\n",
                 model, list[0].ctx, m->arch.ctx_train, (double)tables / (1 << 20));
     }
-    if (list[0].target.cpu && list[0].ctx > CPU_POSITIONS)
-        fprintf(stderr,
-                "dopplerc: %s: note: --ctx %u is more than the %d positions to which attention is known to be right on "
-                "software devices: doppler-exec --check looks\n",
-                model, list[0].ctx, CPU_POSITIONS);
     if (o->output && !m->tokenizer_json_path && !m->tokenizer_gguf_path)
         fprintf(stderr, "dopplerc: %s: note: no tokenizer is here: the plan takes and gives token ids only\n", model);
 }
@@ -653,7 +678,7 @@ show_line(const char *text)
 static dop_status
 check_outputs(const cli *o, const char *model, dop_inputs *inputs, dop_diag *diag)
 {
-    const char *read[] = {model, o->kernel_path, o->tuning, o->quant};
+    const char *read[] = {model, o->kernel_path, o->tuning, o->quant, o->simulate};
     char *weights = NULL;
     dop_status st = o->target ? dop_inputs_add_list(inputs, o->target, diag) : DOP_OK;
     for (size_t i = 0; i < sizeof read / sizeof *read && st == DOP_OK; i++)

@@ -88,6 +88,8 @@ const dop_tensor_name dop_gguf_names_fused[] = {
     {DOP_W_q_bias, "attn_qkv.bias", DOP_PART_Q, false},
     {DOP_W_k_bias, "attn_qkv.bias", DOP_PART_K, false},
     {DOP_W_v_bias, "attn_qkv.bias", DOP_PART_V, false},
+    {DOP_W_expert_gate, "ffn_gate_up_exps.weight", DOP_PART_GATE, false},
+    {DOP_W_expert_up, "ffn_gate_up_exps.weight", DOP_PART_UP, false},
     {.role = DOP_W_none},
 };
 

@@ -60,7 +60,7 @@ forget_sources(const dop_pack *p, uint64_t size, uint64_t *io_held)
 
 /* Streams the packed weights; they may be far larger than memory.  f: NULL for their digest only. */
 static dop_status
-put_weights(const dop_plan_parts *parts, FILE *f, dop_diag *diag, uint64_t *out_digest)
+put_weights(const dop_plan_sections *parts, FILE *f, dop_diag *diag, uint64_t *out_digest)
 {
     const dop_pack *p = parts->pack;
     dop_status st = DOP_OK;
@@ -113,7 +113,7 @@ put_weights(const dop_plan_parts *parts, FILE *f, dop_diag *diag, uint64_t *out_
 }
 
 static dop_status
-lay_out(const dop_plan_parts *p, dop_diag *diag, layout *out)
+lay_out(const dop_plan_sections *p, dop_diag *diag, layout *out)
 {
     uint32_t n = 0;
     memset(out, 0, sizeof *out);
@@ -150,7 +150,7 @@ put_head(const layout *l, FILE *f, uint64_t *at)
 /* From byte `base` of the file on.  The header comes first and holds digests.  That of the weights is known only when they
  * have been made: in a file the header is written again, through a pipe the weights are made twice. */
 static dop_status
-put_file(const dop_plan_parts *p, FILE *f, uint64_t base, dop_diag *diag, layout *out_layout)
+put_file(const dop_plan_sections *p, FILE *f, uint64_t base, dop_diag *diag, layout *out_layout)
 {
     layout *l = out_layout;
     uint64_t at = 0, digest;
@@ -190,15 +190,15 @@ io:
 
 /* The weights in a file beside the plan, and the rest of the plan's row for it. */
 static dop_status
-put_external(dop_plan_parts *parts, const char *path, dop_diag *diag, dop_out_file *output)
+put_external(dop_plan_sections *sections, const char *path, dop_diag *diag, dop_out_file *output)
 {
-    dop_plan_file *row = (dop_plan_file *)(void *)parts->sec[DOP_SEC_FILES].data;
+    dop_plan_file *row = (dop_plan_file *)(void *)sections->sec[DOP_SEC_FILES].data;
     dop_status st = dop_out_file_open(path, diag, output);
     if (st == DOP_OK && !output->tmp)
         st = DOP_FAIL_IN(diag, DOP_E_IO, path, "cannot write the weights: not a regular file");
     if (st == DOP_OK)
-        st = put_weights(parts, output->f, diag, &row->digest);
-    row->size = parts->weights_size;
+        st = put_weights(sections, output->f, diag, &row->digest);
+    row->size = sections->weights_size;
     return st;
 }
 
@@ -225,31 +225,31 @@ dop_plan_refuse_open(const char *path, dop_diag *diag)
 
 /* Both files get their names only when both are complete: weights first, since a plan without them is of no use. */
 dop_status
-dop_plan_parts_write(dop_plan_parts *parts, const char *path, dop_diag *diag)
+dop_plan_sections_write(dop_plan_sections *sections, const char *path, dop_diag *diag)
 {
     dop_out_file plan = {0}, weights = {0};
     layout l;
     char *weights_path = NULL;
     struct stat sb;
-    if (parts->external && (parts->sec[DOP_SEC_FILES].failed || asprintf(&weights_path, "%s.weights", path) < 0))
+    if (sections->external && (sections->sec[DOP_SEC_FILES].failed || asprintf(&weights_path, "%s.weights", path) < 0))
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     dop_status st = DOP_OK;
-    if (parts->external && stat(path, &sb) == 0 && !S_ISREG(sb.st_mode)) /* before a pipe waits for its reader */
+    if (sections->external && stat(path, &sb) == 0 && !S_ISREG(sb.st_mode)) /* before a pipe waits for its reader */
         st = DOP_FAIL_IN(diag, DOP_E_IO, path, "--weights external needs a regular file to write the plan to");
     if (st == DOP_OK)
         st = dop_out_file_open(path, diag, &plan);
     if (st == DOP_OK && isatty(fileno(plan.f)))
         st = DOP_FAIL_IN(diag, DOP_E_USAGE, path, "a plan is not text: name a file, or send stdout to one");
-    if (st == DOP_OK && parts->external)
-        st = put_external(parts, weights_path, diag, &weights);
+    if (st == DOP_OK && sections->external)
+        st = put_external(sections, weights_path, diag, &weights);
     if (st == DOP_OK)
-        st = put_file(parts, plan.f, 0, diag, &l);
-    if (parts->external) {
+        st = put_file(sections, plan.f, 0, diag, &l);
+    if (sections->external) {
         dop_status closed = dop_out_file_close(&weights, st == DOP_OK, diag);
         st = st == DOP_OK ? closed : st;
     }
     dop_status closed = dop_out_file_close(&plan, st == DOP_OK, diag);
-    if (st == DOP_OK && closed != DOP_OK && parts->external)
+    if (st == DOP_OK && closed != DOP_OK && sections->external)
         unlink(weights_path);
     free(weights_path);
     return st == DOP_OK ? closed : st;
@@ -258,7 +258,7 @@ dop_plan_parts_write(dop_plan_parts *parts, const char *path, dop_diag *diag)
 /* ---- several plans ---- */
 
 typedef struct set_writer {
-    dop_plan_parts *const *parts;
+    dop_plan_sections *const *parts;
     dop_plan_set_row *rows;
     uint32_t n;
     const char *path;
@@ -298,7 +298,7 @@ open_set(set_writer *w)
 static dop_status
 put_part(set_writer *w, uint32_t i, uint64_t *io_at)
 {
-    dop_plan_parts *p = w->parts[i];
+    dop_plan_sections *p = w->parts[i];
     FILE *f = w->plans[w->split ? i : 0].f;
     dop_status st = p->external ? put_external(p, w->names[2 * i + 1], w->diag, &w->weights[i]) : DOP_OK;
     const uint64_t base = w->split ? 0 : dop_align_u64(*io_at, 4096);
@@ -369,7 +369,7 @@ put_set(set_writer *w)
 }
 
 dop_status
-dop_plan_set_write(dop_plan_parts *const *parts, dop_plan_set_row *rows, uint32_t n, const char *path, bool split,
+dop_plan_set_write(dop_plan_sections *const *parts, dop_plan_set_row *rows, uint32_t n, const char *path, bool split,
                    dop_diag *diag)
 {
     set_writer w = {.parts = parts, .rows = rows, .n = n, .path = path, .split = split, .diag = diag};
@@ -396,11 +396,11 @@ dop_plan_set_write(dop_plan_parts *const *parts, dop_plan_set_row *rows, uint32_
 }
 
 dop_status
-dop_plan_parts_image(const dop_plan_parts *parts, dop_diag *diag, dop_plan_image *out_image)
+dop_plan_sections_image(const dop_plan_sections *sections, dop_diag *diag, dop_plan_image *out_image)
 {
     layout l;
     memset(out_image, 0, sizeof *out_image);
-    dop_status st = lay_out(parts, diag, &l);
+    dop_status st = lay_out(sections, diag, &l);
     if (st != DOP_OK)
         return st;
     /* The weights' pages are never touched: they take no memory. */
@@ -411,7 +411,7 @@ dop_plan_parts_image(const dop_plan_parts *parts, dop_diag *diag, dop_plan_image
     uint8_t *bytes = at;
     for (uint32_t i = 0; i < l.head.n_sections; i++)
         if (l.table[i].kind != DOP_SEC_WEIGHTS)
-            memcpy(bytes + l.table[i].offset, parts->sec[l.table[i].kind].data, (size_t)l.table[i].size);
+            memcpy(bytes + l.table[i].offset, sections->sec[l.table[i].kind].data, (size_t)l.table[i].size);
     l.head.digest = dop_plan_header_digest(&l.head, l.table, l.head.n_sections);
     memcpy(bytes, &l.head, sizeof l.head);
     memcpy(bytes + sizeof l.head, l.table, l.head.n_sections * sizeof *l.table);
@@ -428,8 +428,8 @@ dop_plan_image_finish(dop_plan_image *image)
 }
 
 void
-dop_plan_parts_finish(dop_plan_parts *parts)
+dop_plan_sections_finish(dop_plan_sections *sections)
 {
     for (uint32_t i = 0; i < DOP_SEC_LIMIT; i++)
-        dop_buf_finish(&parts->sec[i]);
+        dop_buf_finish(&sections->sec[i]);
 }

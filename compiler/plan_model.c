@@ -119,7 +119,7 @@ dop_plan_writer_part(dop_plan_writer *w)
                          .first_layer = cut->first_layer,
                          .end_layer = cut->end_layer,
                          .flags = cut->flags};
-    dop_buf_append(&w->parts.sec[DOP_SEC_PART], &row, sizeof row);
+    dop_buf_append(&w->sections.sec[DOP_SEC_PART], &row, sizeof row);
 }
 
 void
@@ -128,7 +128,7 @@ dop_plan_writer_model(dop_plan_writer *w)
     const dop_compilation *c = w->targets[0].c;
     const dop_arch *a = &c->model.arch;
     dop_buf types = {0};
-    weight_types(w->parts.pack, &types);
+    weight_types(w->sections.pack, &types);
     dop_plan_model m = {.vocab = a->vocab,
                         .ctx = c->ctx,
                         .ctx_train = a->ctx_train,
@@ -153,13 +153,13 @@ dop_plan_writer_model(dop_plan_writer *w)
     if (types.failed)
         dop_plan_writer_no_memory(w);
     dop_buf_finish(&types);
-    dop_buf_append(&w->parts.sec[DOP_SEC_MODEL], &m, sizeof m);
+    dop_buf_append(&w->sections.sec[DOP_SEC_MODEL], &m, sizeof m);
     json_t *card =
         json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o}", "name", c->model.name ? c->model.name : "", "family",
                   a->family, "layers", (int)a->n_layers, "hidden", (int)a->hidden, "vocab", (int)a->vocab, "context",
                   (int)c->ctx, "targets", targets_json(w), "choices", choices_json(w));
     /* json_dumps of Jansson 2.14 may leave out a key when memory runs out; a buffer of ours remembers that it did. */
-    if (!card || json_dump_callback(card, append_json, &w->parts.sec[DOP_SEC_CARD], JSON_SORT_KEYS | JSON_INDENT(2)))
+    if (!card || json_dump_callback(card, append_json, &w->sections.sec[DOP_SEC_CARD], JSON_SORT_KEYS | JSON_INDENT(2)))
         dop_plan_writer_no_memory(w);
     json_decref(card);
 }
@@ -188,10 +188,10 @@ dop_plan_writer_text(dop_plan_writer *w)
             st = dop_tokenizer_from_gguf(&gguf, w->diag, &tok);
         dop_gguf_close(&gguf);
     }
-    if (st == DOP_OK && tok && dop_tokenizer_serialize(tok, &w->parts.sec[DOP_SEC_TOKENIZER]) != DOP_OK)
+    if (st == DOP_OK && tok && dop_tokenizer_serialize(tok, &w->sections.sec[DOP_SEC_TOKENIZER]) != DOP_OK)
         dop_plan_writer_no_memory(w);
     if (st == DOP_OK && m->chat_template)
-        dop_buf_puts(&w->parts.sec[DOP_SEC_TEMPLATE], m->chat_template);
+        dop_buf_puts(&w->sections.sec[DOP_SEC_TEMPLATE], m->chat_template);
     if (st != DOP_OK)
         w->status = st;
     dop_tokenizer_destroy(tok);

@@ -21,22 +21,22 @@ add_slot(dop_plan_writer *w, uint32_t kind, const char *name, uint64_t size, uin
                        .name = dop_plan_writer_string(w, name),
                        .size = size,
                        .file_offset = file_offset,
-                       .file = kind == DOP_SLOT_WEIGHTS && w->parts.external ? 0 : 0xffffffffu};
-    dop_buf_append(&w->parts.sec[DOP_SEC_SLOTS], &s, sizeof s);
+                       .file = kind == DOP_SLOT_WEIGHTS && w->sections.external ? 0 : 0xffffffffu};
+    dop_buf_append(&w->sections.sec[DOP_SEC_SLOTS], &s, sizeof s);
     return w->n_slots++;
 }
 
 static void
 write_weights_slots(dop_plan_writer *w)
 {
-    const dop_pack *p = w->parts.pack;
+    const dop_pack *p = w->sections.pack;
     uint64_t at = 0;
     w->slot_weights = w->n_slots;
     for (uint32_t i = 0; i < p->n_segments; i++) {
         add_slot(w, DOP_SLOT_WEIGHTS, "weights", p->segment_size[i], at);
         at += p->segment_size[i];
     }
-    w->parts.weights_size = at;
+    w->sections.weights_size = at;
     for (uint32_t i = 0; i < p->n; i++) {
         const dop_packed *x = &p->items[i];
         dop_plan_tensor t = {.name = dop_plan_writer_string(w, x->name),
@@ -48,7 +48,7 @@ write_weights_slots(dop_plan_writer *w)
                              .offset = x->offset,
                              .size = x->size - (x->experts - 1) * x->expert_stride,
                              .expert_stride = x->expert_stride};
-        dop_buf_append(&w->parts.sec[DOP_SEC_TENSORS], &t, sizeof t);
+        dop_buf_append(&w->sections.sec[DOP_SEC_TENSORS], &t, sizeof t);
     }
 }
 
@@ -61,7 +61,7 @@ add_state_slot(dop_plan_writer *w, uint32_t kind, uint64_t size, uint32_t rows)
                        .file = 0xffffffffu,
                        .state = kind,
                        .rows = rows};
-    dop_buf_append(&w->parts.sec[DOP_SEC_SLOTS], &s, sizeof s);
+    dop_buf_append(&w->sections.sec[DOP_SEC_SLOTS], &s, sizeof s);
     return w->n_slots++;
 }
 
@@ -152,7 +152,7 @@ write_state_slots(dop_plan_writer *w, dop_target_rows *t)
     t->n_states = write_states_of(w, t, DOP_PLAN_STATE_REPLACE, t->n_states);
     for (uint32_t i = 0; i < t->n_states; i++) {
         t->states[i].row.slot = t->states[i].slot;
-        dop_buf_append(&w->parts.sec[DOP_SEC_STATES], &t->states[i].row, sizeof t->states[i].row);
+        dop_buf_append(&w->sections.sec[DOP_SEC_STATES], &t->states[i].row, sizeof t->states[i].row);
     }
 }
 
@@ -280,7 +280,7 @@ arg_of(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_
     dop_plan_arg out = {.value = dop_plan_writer_string(w, n->name)};
     uint32_t k;
     if (n->op == DOP_OP_weight) {
-        const dop_packed *x = dop_pack_find(w->parts.pack, dop_node_s(g, a->value, DOP_A_name));
+        const dop_packed *x = dop_pack_find(w->sections.pack, dop_node_s(g, a->value, DOP_A_name));
         out.slot = w->slot_weights + x->segment;
         out.offset = x->offset;
         out.size = x->size;
@@ -323,7 +323,7 @@ write_dispatch(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
     dop_region_ops(&s->g, reg, &ops);
     dop_plan_dispatch d = {.kernel = t->kernels[b->kernel],
                            .grid = {b->grid[0], b->grid[1], b->grid[2]},
-                           .first_arg = (uint32_t)(w->parts.sec[DOP_SEC_ARGS].size / sizeof(dop_plan_arg)),
+                           .first_arg = (uint32_t)(w->sections.sec[DOP_SEC_ARGS].size / sizeof(dop_plan_arg)),
                            .n_args = b->n_args,
                            .flags = flags,
                            .label = dop_plan_writer_string(w, dop_region_label(&s->g, reg)),
@@ -336,9 +336,9 @@ write_dispatch(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
     dop_region_traffic(&s->g, reg, 0, &d.bytes_read, &d.bytes_written);
     for (uint32_t i = 0; i < b->n_args; i++) {
         dop_plan_arg a = arg_of(w, t, s, r, &b->args[i]);
-        dop_buf_append(&w->parts.sec[DOP_SEC_ARGS], &a, sizeof a);
+        dop_buf_append(&w->sections.sec[DOP_SEC_ARGS], &a, sizeof a);
     }
-    dop_buf_append(&w->parts.sec[DOP_SEC_DISPATCHES], &d, sizeof d);
+    dop_buf_append(&w->sections.sec[DOP_SEC_DISPATCHES], &d, sizeof d);
     dop_buf_finish(&ops);
 }
 
@@ -347,7 +347,7 @@ static const uint32_t kinds[] = {DOP_SCHED_DECODE, DOP_SCHED_PREFILL, DOP_SCHED_
 static uint32_t
 n_dispatches(const dop_plan_writer *w)
 {
-    return (uint32_t)(w->parts.sec[DOP_SEC_DISPATCHES].size / sizeof(dop_plan_dispatch));
+    return (uint32_t)(w->sections.sec[DOP_SEC_DISPATCHES].size / sizeof(dop_plan_dispatch));
 }
 
 static void
@@ -358,7 +358,8 @@ write_crossing(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
     const bool here = n->op == DOP_OP_received; /* also what is passed on */
     _Static_assert((int)DOP_PLAN_F32 == (int)DOP_TYPE_f32, "the runtime knows this number");
     const uint32_t at = here ? find_crossing(s->received, s->n_received, id) : i;
-    dop_plan_crossing row = {.schedule = (uint32_t)(w->parts.sec[DOP_SEC_SCHEDULES].size / sizeof(dop_plan_schedule)),
+    dop_plan_crossing row = {.schedule =
+                                 (uint32_t)(w->sections.sec[DOP_SEC_SCHEDULES].size / sizeof(dop_plan_schedule)),
                              .way = way,
                              .name = dop_plan_writer_string(w, n->name),
                              .type = n->type,
@@ -366,7 +367,7 @@ write_crossing(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
                              .one_row = !dop_node_per_token(&s->g, id),
                              .offset = crossing_offset(&s->g, here ? s->received : s->sent, at),
                              .row_bytes = dop_node_bytes(&s->g, id) / dop_node_rows(&s->g, id, s->g.max_t)};
-    dop_buf_append(&w->parts.sec[DOP_SEC_CROSSINGS], &row, sizeof row);
+    dop_buf_append(&w->sections.sec[DOP_SEC_CROSSINGS], &row, sizeof row);
 }
 
 /* Before the row of the schedule is written. */
@@ -400,9 +401,9 @@ write_schedule(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
     for (dop_region_id r = 1; r < s->g.n_regions; r++)
         write_dispatch(w, t, s, r, &s->regions[r], s->placement.barrier[r] ? DOP_DISPATCH_BARRIER : 0u, &no_stage);
     write_crossings(w, t, s);
-    dop_buf_append(&w->parts.sec[DOP_SEC_SCHEDULES], &row, sizeof row);
+    dop_buf_append(&w->sections.sec[DOP_SEC_SCHEDULES], &row, sizeof row);
     dop_graph_print(&s->g,
-                    &w->parts.sec[DOP_SEC_IR]); /* one graph per schedule, also where only the ordering differs */
+                    &w->sections.sec[DOP_SEC_IR]); /* one graph per schedule, also where only the ordering differs */
 }
 
 /* The dispatch of all stages, the dispatches after it, then the stages' rows. */
@@ -424,8 +425,8 @@ write_persistent(dop_plan_writer *w, const dop_target_rows *t, const dop_schedul
                              .n_stages = p->n_stages,
                              .table_slot = t->slot_table};
     write_dispatch(w, t, s, 1, &whole, 0, &no_stage);
-    dop_plan_dispatch *all = (dop_plan_dispatch *)(void *)w->parts.sec[DOP_SEC_DISPATCHES].data + row.first_dispatch;
-    if (w->parts.sec[DOP_SEC_DISPATCHES].failed)
+    dop_plan_dispatch *all = (dop_plan_dispatch *)(void *)w->sections.sec[DOP_SEC_DISPATCHES].data + row.first_dispatch;
+    if (w->sections.sec[DOP_SEC_DISPATCHES].failed)
         return;
     all->label = dop_plan_writer_string(w, "stages");
     all->ops = dop_plan_writer_string(w, "");
@@ -445,8 +446,8 @@ write_persistent(dop_plan_writer *w, const dop_target_rows *t, const dop_schedul
         write_dispatch(w, t, s, r, &stage, p->forms[r].function, &p->forms[r]);
     }
     write_crossings(w, t, s);
-    dop_buf_append(&w->parts.sec[DOP_SEC_SCHEDULES], &row, sizeof row);
-    dop_graph_print(&s->g, &w->parts.sec[DOP_SEC_IR]);
+    dop_buf_append(&w->sections.sec[DOP_SEC_SCHEDULES], &row, sizeof row);
+    dop_graph_print(&s->g, &w->sections.sec[DOP_SEC_IR]);
 }
 
 static void
@@ -466,7 +467,7 @@ write_schedules(dop_plan_writer *w)
 static uint32_t
 find_kernel(const dop_plan_writer *w, const dop_built_kernel *k)
 {
-    const dop_buf *rows = &w->parts.sec[DOP_SEC_KERNELS], *words = &w->parts.sec[DOP_SEC_SPIRV];
+    const dop_buf *rows = &w->sections.sec[DOP_SEC_KERNELS], *words = &w->sections.sec[DOP_SEC_SPIRV];
     for (uint32_t i = 0; i < w->n_kernels; i++) {
         const dop_plan_kernel *row = (const dop_plan_kernel *)(const void *)rows->data + i;
         if (row->spirv_words == k->spirv.size / 4 && row->caps == k->k.caps && row->subgroup == k->k.subgroup &&
@@ -489,7 +490,7 @@ write_kernel(dop_plan_writer *w, dop_target_rows *t, uint32_t i)
     dop_plan_writer_kernel_name(t, i, name, sizeof name);
     dop_plan_kernel row = {.name = dop_plan_writer_string(w, name),
                            .variant = dop_plan_writer_string(w, dop_variant_of(k->k.variant)->name),
-                           .spirv_first = (uint32_t)(w->parts.sec[DOP_SEC_SPIRV].size / 4),
+                           .spirv_first = (uint32_t)(w->sections.sec[DOP_SEC_SPIRV].size / 4),
                            .spirv_words = (uint32_t)(k->spirv.size / 4),
                            .caps = k->k.caps,
                            .subgroup = k->k.subgroup,
@@ -497,9 +498,9 @@ write_kernel(dop_plan_writer *w, dop_target_rows *t, uint32_t i)
                            .shared_bytes = k->shared_bytes,
                            .push_bytes = 8 * k->k.n_args,
                            .rounding = k->k.rounding};
-    dop_buf_append(&w->parts.sec[DOP_SEC_KERNELS], &row, sizeof row);
-    dop_buf_append(&w->parts.sec[DOP_SEC_SPIRV], k->spirv.data, k->spirv.size);
-    if (w->parts.sec[DOP_SEC_KERNELS].failed || w->parts.sec[DOP_SEC_SPIRV].failed)
+    dop_buf_append(&w->sections.sec[DOP_SEC_KERNELS], &row, sizeof row);
+    dop_buf_append(&w->sections.sec[DOP_SEC_SPIRV], k->spirv.data, k->spirv.size);
+    if (w->sections.sec[DOP_SEC_KERNELS].failed || w->sections.sec[DOP_SEC_SPIRV].failed)
         dop_plan_writer_no_memory(w);
 }
 
@@ -523,7 +524,7 @@ write_target(dop_plan_writer *w, dop_target_rows *t)
         profile.max_workgroup = k->k.local > profile.max_workgroup ? k->k.local : profile.max_workgroup;
     }
     profile.matrix = profile.caps & DOP_CAP_coop ? c->target.matrix : 0;
-    dop_buf_append(&w->parts.sec[DOP_SEC_PROFILES], &profile, sizeof profile);
+    dop_buf_append(&w->sections.sec[DOP_SEC_PROFILES], &profile, sizeof profile);
 }
 
 /* --- all of it -------------------------------------------------------------------------------------------------------- */
@@ -536,7 +537,7 @@ finish(dop_plan_writer *w)
         free(w->targets[i].kernels);
     }
     dop_lookup_finish(&w->strings);
-    dop_plan_parts_finish(&w->parts);
+    dop_plan_sections_finish(&w->sections);
 }
 
 /* weights: file name of external weights, NULL: they are part of the plan. */
@@ -545,10 +546,10 @@ write_rows(dop_plan_writer *w, const dop_compilation *list, uint32_t n, const ch
 {
     const uint64_t failures = dop_buf_failures();
     *w = (dop_plan_writer){.diag = diag, .n_targets = n};
-    w->parts.external = weights != NULL;
-    w->parts.pack = &list[0].pack;
-    w->parts.progress = list[0].options.progress;
-    w->parts.user = list[0].options.user;
+    w->sections.external = weights != NULL;
+    w->sections.pack = &list[0].pack;
+    w->sections.progress = list[0].options.progress;
+    w->sections.user = list[0].options.user;
     for (uint32_t i = 0; i < n; i++)
         w->targets[i].c = &list[i];
     dop_plan_writer_string(w, "");
@@ -564,7 +565,7 @@ write_rows(dop_plan_writer *w, const dop_compilation *list, uint32_t n, const ch
     if (w->status == DOP_OK)
         dop_plan_writer_text(w);
     if (weights) /* its size and digest follow when it is written */
-        dop_buf_append(&w->parts.sec[DOP_SEC_FILES], &(dop_plan_file){.name = dop_plan_writer_string(w, weights)},
+        dop_buf_append(&w->sections.sec[DOP_SEC_FILES], &(dop_plan_file){.name = dop_plan_writer_string(w, weights)},
                        sizeof(dop_plan_file));
     if (w->status == DOP_OK && dop_buf_failures() != failures)
         dop_plan_writer_no_memory(w);
@@ -581,7 +582,7 @@ dop_plan_write(const dop_compilation *list, uint32_t n, const char *path, bool e
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     dop_status st = write_rows(&w, list, n, weights, diag);
     if (st == DOP_OK)
-        st = dop_plan_parts_write(&w.parts, path, diag);
+        st = dop_plan_sections_write(&w.sections, path, diag);
     finish(&w);
     free(weights);
     return st;
@@ -604,7 +605,7 @@ dop_plan_write_parts(const dop_compilation *parts, uint32_t n, const char *path,
                      dop_diag *diag)
 {
     dop_plan_writer *w = calloc(n, sizeof *w);
-    dop_plan_parts **sections = calloc(n, sizeof *sections);
+    dop_plan_sections **sections = calloc(n, sizeof *sections);
     dop_plan_set_row *rows = calloc(n, sizeof *rows);
     dop_status st = w && sections && rows ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
@@ -612,7 +613,7 @@ dop_plan_write_parts(const dop_compilation *parts, uint32_t n, const char *path,
         st = part_names(path, i, diag, &plan, &weights);
         if (st == DOP_OK)
             st = write_rows(&w[i], &parts[i], 1, external_weights ? weights : NULL, diag);
-        sections[i] = &w[i].parts;
+        sections[i] = &w[i].sections;
         rows[i].first_layer = parts[i].cut->first_layer;
         rows[i].end_layer = parts[i].cut->end_layer;
         snprintf(rows[i].target, sizeof rows[i].target, "%.31s", parts[i].target.name);
@@ -637,7 +638,7 @@ dop_plan_listing(const dop_compilation *list, uint32_t n, dop_diag *diag, dop_bu
     dop_plan_image image = {0};
     dop_status st = write_rows(&w, list, n, NULL, diag);
     if (st == DOP_OK)
-        st = dop_plan_parts_image(&w.parts, diag, &image);
+        st = dop_plan_sections_image(&w.sections, diag, &image);
     if (st == DOP_OK)
         st = dop_plan_open_memory(image.bytes, image.size, diag, &plan);
     if (st == DOP_OK)

@@ -12,7 +12,7 @@ dop_plan_writer_no_memory(dop_plan_writer *w)
 uint32_t
 dop_plan_writer_string(dop_plan_writer *w, const char *s)
 {
-    dop_buf *b = &w->parts.sec[DOP_SEC_STRINGS];
+    dop_buf *b = &w->sections.sec[DOP_SEC_STRINGS];
     size_t len = strlen(s) + 1;
     if (b->size == 0)
         dop_buf_append(b, "", 1);

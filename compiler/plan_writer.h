@@ -25,7 +25,7 @@ typedef struct dop_target_rows {
 typedef struct dop_plan_writer {
     dop_diag *diag;
     dop_status status;
-    dop_plan_parts parts;
+    dop_plan_sections sections;
     dop_lookup strings; /* offsets of those in the table */
     uint32_t n_slots, slot_step, slot_result, slot_weights, n_kernels;
     uint32_t n_targets;

@@ -106,6 +106,8 @@ dop_report_part dop_report_part_of(const dop_compilation *part);
 uint64_t dop_report_state_bytes(const dop_graph *g);
 /* For the text and the JSON: a table, a list. */
 void dop_report_parts_text(const dop_report *r, dop_buf *out);
+/* A table of the parts, and one of what crosses each cut; nothing where there are no parts. */
+void dop_report_parts_html(const dop_report *r, dop_buf *out);
 void dop_report_parts_json(const dop_report *r, void *json_object);
 
 dop_status dop_report_make(const dop_compilation *c, dop_diag *diag, dop_report *out_report);
@@ -151,8 +153,24 @@ dop_reason dop_report_why(const dop_schedule *s, dop_region_id consumer, dop_nod
 
 /* Name of a fusion by the ops it joins, for people who know the hand-written combinations: "residual+rmsnorm". */
 const char *dop_fusion_rule(const dop_graph *g, const dop_fusion_event *e);
+/* Where the regions of a schedule run. */
+typedef struct dop_report_places {
+    const dop_compilation *parts; /* [n]; n == 0: the plan is one, and there is nothing to say */
+    uint32_t n;
+    uint32_t schedule; /* number of it */
+    uint32_t *numbers; /* owned, [n_regions]: the part of each region; NULL without parts */
+} dop_report_places;
+
+dop_status dop_report_places_make(const dop_compilation *c, uint32_t schedule, const dop_compilation *parts, uint32_t n,
+                                  dop_diag *diag, dop_report_places *out_places);
+void dop_report_places_finish(dop_report_places *p); /* accepts a zeroed one */
+/* ", in part 0 of 2, which sends x1 (256 bytes a row) to part 1": of a region, in the line about it. */
+void dop_report_place(const dop_report_places *p, const dop_schedule *s, dop_region_id r, dop_buf *out);
+
 /* report_explain.c: --explain OP: why each region with that op, template, label or last part of a label got its kernel; A+B: why
- * the regions of B read what those of A make, layers that are alike together, or by which rule the ops were joined. */
-dop_status dop_report_explain(const dop_compilation *c, const char *op, dop_diag *diag, dop_buf *out);
+ * the regions of B read what those of A make, layers that are alike together, or by which rule the ops were joined.
+ * parts[n]: of the plan, n == 0: it is one. */
+dop_status dop_report_explain(const dop_compilation *c, const char *op, const dop_compilation *parts, uint32_t n,
+                              dop_diag *diag, dop_buf *out);
 
 #endif

@@ -38,6 +38,7 @@ typedef struct pairs {
     bool exact;             /* a layer was asked for: layers are not counted together */
     dop_region_id *writers; /* [n_nodes]: region that stores the node; 0: none */
     dop_region_id reader;   /* whose reads are looked at */
+    const dop_report_places *places;
     line *lines;
     uint32_t n, cap;
     dop_diag *diag;
@@ -104,6 +105,10 @@ tell_read(void *user, dop_node_id base)
     else
         snprintf(what, sizeof what, "not joined: %s, %s (%s)", dop_reason_code(reason), dop_reason_text(reason),
                  reasons);
+    const uint32_t *numbers = p->places->numbers;
+    if (numbers && numbers[writer] != numbers[p->reader])
+        snprintf(what + strlen(what), sizeof what - strlen(what), "; crosses from part %u to part %u", numbers[writer],
+                 numbers[p->reader]);
     add_pair(p, dop_region_label(g, &g->regions[writer]), base, dop_region_label(g, &g->regions[p->reader]), at, what);
 }
 
@@ -125,10 +130,11 @@ tell_fused(pairs *p)
 
 /* Of one schedule; *io_found counts lines. */
 static dop_status
-explain_pairs(const dop_schedule *s, const char *from, const char *to, dop_diag *diag, dop_buf *out, uint32_t *io_found)
+explain_pairs(const dop_schedule *s, const dop_report_places *places, const char *from, const char *to, dop_diag *diag,
+              dop_buf *out, uint32_t *io_found)
 {
     const dop_graph *g = &s->g;
-    pairs p = {.s = s, .from = from, .to = to, .diag = diag};
+    pairs p = {.s = s, .from = from, .to = to, .places = places, .diag = diag};
     p.exact = strchr(from, '/') || strchr(to, '/');
     p.writers = calloc(g->n_nodes, sizeof *p.writers);
     if (!p.writers)
@@ -155,42 +161,48 @@ explain_pairs(const dop_schedule *s, const char *from, const char *to, dop_diag 
     return p.status;
 }
 
-static dop_status
-explain_pair(const dop_compilation *c, const char *op, const char *plus, dop_diag *diag, dop_buf *out)
+static void
+explain_regions(const dop_schedule *s, const dop_report_places *places, const char *op, dop_buf *out,
+                uint32_t *io_found)
 {
-    char from[64];
-    uint32_t found = 0;
-    dop_status st = DOP_OK;
-    snprintf(from, sizeof from, "%.*s", (int)(plus - op), op);
-    for (uint32_t i = 0; i < c->n_schedules && st == DOP_OK; i++)
-        st = explain_pairs(&c->schedules[i], from, plus + 1, diag, out, &found);
-    if (st == DOP_OK && !found)
-        st =
-            DOP_FAIL(diag, DOP_E_USAGE, "--explain %s: no region of %s reads what one of %s makes", op, plus + 1, from);
-    return st;
+    for (dop_region_id r = 1; r < s->g.n_regions; r++) {
+        const dop_region *reg = &s->g.regions[r];
+        const dop_built_region *b = &s->regions[r];
+        if (!region_matches(&s->g, reg, op))
+            continue;
+        ++*io_found;
+        dop_buf_printf(out, "%s @%u %s: %s (%s), grid %ux%ux%u of %u", dop_schedule_name(s), r,
+                       dop_region_label(&s->g, reg), dop_variant_of(b->choice.variant)->name, b->choice.why, b->grid[0],
+                       b->grid[1], b->grid[2], b->choice.tile.wg);
+        dop_report_place(places, s, r, out);
+        dop_buf_puts(out, "\n");
+    }
 }
 
 dop_status
-dop_report_explain(const dop_compilation *c, const char *op, dop_diag *diag, dop_buf *out)
+dop_report_explain(const dop_compilation *c, const char *op, const dop_compilation *parts, uint32_t n, dop_diag *diag,
+                   dop_buf *out)
 {
     uint32_t found = 0;
     const char *plus = strchr(op, '+');
-    if (plus)
-        return explain_pair(c, op, plus, diag, out);
-    for (uint32_t i = 0; i < c->n_schedules; i++) {
+    char from[64];
+    dop_status st = DOP_OK;
+    snprintf(from, sizeof from, "%.*s", plus ? (int)(plus - op) : 0, op);
+    for (uint32_t i = 0; i < c->n_schedules && st == DOP_OK; i++) {
         const dop_schedule *s = &c->schedules[i];
-        for (dop_region_id r = 1; r < s->g.n_regions; r++) {
-            const dop_region *reg = &s->g.regions[r];
-            const dop_built_region *b = &s->regions[r];
-            if (!region_matches(&s->g, reg, op))
-                continue;
-            found++;
-            dop_buf_printf(out, "%s @%u %s: %s (%s), grid %ux%ux%u of %u\n", dop_schedule_name(s), r,
-                           dop_region_label(&s->g, reg), dop_variant_of(b->choice.variant)->name, b->choice.why,
-                           b->grid[0], b->grid[1], b->grid[2], b->choice.tile.wg);
-        }
+        dop_report_places places;
+        if ((st = dop_report_places_make(c, i, parts, n, diag, &places)) != DOP_OK)
+            break;
+        if (plus)
+            st = explain_pairs(s, &places, from, plus + 1, diag, out, &found);
+        else
+            explain_regions(s, &places, op, out, &found);
+        dop_report_places_finish(&places);
     }
-    if (!found)
+    if (st == DOP_OK && !found && plus)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--explain %s: no region of %s reads what one of %s makes", op, plus + 1,
+                        from);
+    if (st == DOP_OK && !found)
         return DOP_FAIL(diag, DOP_E_USAGE, "--explain %s: no region has that op, template or label", op);
-    return DOP_OK;
+    return st;
 }

@@ -1,5 +1,6 @@
 /* The report as one HTML page (assets/report.html): tables, and a layer drawn before and after.  Nothing is loaded from
  * elsewhere. */
+#include "compiler/parts.h"
 #include "compiler/persistent.h"
 #include "compiler/region_facts.h"
 #include "compiler/report.h"
@@ -380,8 +381,9 @@ put_what_it_sees(const picture *p, dop_buf *out)
 
 /* One layer before and after, side by side. */
 static dop_status
-put_layer(picture *p, const layer_kind *kind, uint32_t n_layers, dop_diag *diag, dop_buf *out)
+put_layer(picture *p, const dop_report *r, const layer_kind *kind, dop_diag *diag, dop_buf *out)
 {
+    const uint32_t n_layers = r->c->model.arch.n_layers;
     const dop_report_schedule *s = p->s;
     snprintf(p->prefix, sizeof p->prefix, "L%u/", kind->layer);
     colour_regions(p);
@@ -393,6 +395,9 @@ put_layer(picture *p, const layer_kind *kind, uint32_t n_layers, dop_diag *diag,
     put_what_it_sees(p, out);
     if (kind->count < n_layers)
         dop_buf_printf(out, " (%u of %u layers are so)", kind->count, n_layers);
+    for (uint32_t k = 0; k < r->n_parts; k++)
+        if (kind->layer >= r->parts[k].cut->first_layer && kind->layer < r->parts[k].cut->end_layer)
+            dop_buf_printf(out, ", in part %u of %u", k, r->n_parts);
     dop_buf_puts(out, "</h3>\n<div class=\"pair\"><figure><figcaption>Before: one dispatch per op</figcaption>\n");
     st = dop_draw(p->boxes, p->n_boxes, p->edges, p->n_edges, &p->arena, diag, out);
     if (st == DOP_OK)
@@ -424,7 +429,7 @@ put_pictures(const dop_report *r, const dop_report_schedule *s, dop_diag *diag, 
                  "reasons; Escape closes.</p>\n");
     dop_buf_puts(out, "<div class=\"kinds\">\n");
     for (uint32_t i = 0; i < n && st == DOP_OK; i++)
-        st = put_layer(&p, &kinds[i], r->c->model.arch.n_layers, diag, out);
+        st = put_layer(&p, r, &kinds[i], diag, out);
     dop_buf_puts(out, "</div>\n");
     dop_arena_finish(&p.arena);
     return st;
@@ -581,6 +586,7 @@ dop_report_html(const dop_report *r, dop_diag *diag, dop_buf *out)
     dop_draw_escape(out, r->c->model.name ? r->c->model.name : "model");
     rest = dop_page_fill(rest, "body", out);
     put_head(r, out);
+    dop_report_parts_html(r, out);
     for (uint32_t i = 0; i < r->n_schedules && st == DOP_OK; i++) {
         const dop_report_schedule *s = &r->schedules[i];
         dop_buf_printf(

@@ -115,8 +115,8 @@ dop_passes_skip_fusion(dop_pass_options *o)
 {
     static const dop_pass_id fusing[] = {DOP_PASS_hoist_last,    DOP_PASS_split_norms,   DOP_PASS_hoist_scale,
                                          DOP_PASS_split_kv,      DOP_PASS_split_argmax,  DOP_PASS_merge_siblings,
-                                         DOP_PASS_fuse_prologue, DOP_PASS_fuse_epilogue, DOP_PASS_fuse_rows,
-                                         DOP_PASS_merge_rows};
+                                         DOP_PASS_fuse_prologue, DOP_PASS_fuse_epilogue, DOP_PASS_meet_products,
+                                         DOP_PASS_fuse_rows,     DOP_PASS_merge_rows};
     for (size_t i = 0; i < sizeof fusing / sizeof *fusing; i++)
         o->skip[fusing[i]] = true;
 }
@@ -132,6 +132,13 @@ keep_apart(void *user, const dop_graph *g, const dop_region *a, const dop_region
 {
     const path_in_phase *x = user;
     return (x->cuts && dop_parts_divide(x->cuts, g, a, b)) || dop_kernel_path_apart(x->path, x->phase, g, a, b);
+}
+
+static bool
+joins(void *user, const dop_graph *g, const dop_region *a, const dop_region *b)
+{
+    const path_in_phase *x = user;
+    return dop_kernel_path_joins(x->path, x->phase, g, a, b);
 }
 
 static dop_type
@@ -161,6 +168,7 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
         dop_passes_skip_fusion(&passes);
     else if (c->options.cuts || dop_kernel_path_has_apart(&c->path, phase))
         cx.keep_apart = keep_apart;
+    cx.joins = joins;
     if (dop_kernel_path_has_expand(&c->path, phase))
         cx.expand = expand;
     cx.user = &(path_in_phase){&c->path, phase, c->options.cuts};
@@ -174,8 +182,11 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     if (st != DOP_OK)
         return st;
     s->placement = cx.placement;
-    if (s->g.n_regions <= 1 || c->options.passes.stop_after >= 0)
+    if (c->options.passes.stop_after >= 0)
         return DOP_OK;
+    st = dop_passes_need(&cx, PF_PLACED, "a plan");
+    if (st != DOP_OK || s->g.n_regions <= 1)
+        return st;
     st = count_body(&s->g, diag, &s->n_body);
     if (st == DOP_OK)
         st = generate_kernels(c, s, diag);

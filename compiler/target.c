@@ -74,6 +74,7 @@ static const dop_target builtin[] = {
      .barrier_us = 5,
      .workgroup_us = 1,
      .cpu = true,
+     .loop_trips = 65535, /* LP_MAX_TGSI_LOOP_ITERATIONS of Mesa's gallivm */
      SPLITS},
     {.name = "nvidia-hopper",
      .caps = CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_coop | DOP_CAP_coop_f16_sums | DOP_CAP_int64,
@@ -172,6 +173,7 @@ static const field fields[] = {
     {"split_whole", offsetof(dop_target, split_whole), U32},
     {"split_least", offsetof(dop_target, split_least), U32},
     {"stage_whole", offsetof(dop_target, stage_whole), U32},
+    {"loop_trips", offsetof(dop_target, loop_trips), U32},
     {"merges", offsetof(dop_target, merges), BOOL},
     {"persistent", offsetof(dop_target, persistent), U32},
     {"cpu", offsetof(dop_target, cpu), BOOL},

@@ -30,6 +30,7 @@ typedef struct dop_target {
     dop_int_dot int_dot; /* off: caps lacks it too */
     uint32_t split_whole; /* attention of one token: so many cache rows are not split, a merge costs as much */
     uint32_t split_least; /* cache rows of a split, at least */
+    uint32_t loop_trips;  /* of one invocation, all its loops together, after which the driver ends them; 0: never */
     uint32_t stage_whole; /* instead of split_whole in a persistent dispatch, where parts meet sooner */
 } dop_target;
 

@@ -30,6 +30,9 @@ struct dop_descriptor {
      * and while the kernel is generated.  NULL: none. */
     uint32_t (*shared)(dop_gen *gen);
     dop_status (*emit)(dop_gen *gen);
+    /* The most times that one invocation goes round its loops, all of them together, with that tile (trips.c).  The caller
+     * compares it with target->loop_trips.  NULL: a few. */
+    uint64_t (*trips)(const dop_site *s, const dop_tile *tile);
 
     /* A region that this variant makes may become a stage of a persistent dispatch, whose workgroups have target->persistent
      * invocations.  `stage` is the variant that then makes it, often this one; none: it cannot be a stage.  The two functions

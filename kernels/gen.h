@@ -88,6 +88,9 @@ bool dop_attn_makes_heads(const dop_gen *gen);
 dop_refusal dop_attn_refuses(const dop_site *s);
 /* May a step have rows of several sequences? */
 bool dop_attn_mixes(const dop_site *s);
+/* Positions that one workgroup may walk over; and turns of the loops before and after them, for so many query rows. */
+uint64_t dop_attn_reaches(const dop_site *s, const dop_attn *a);
+uint64_t dop_trips_heads(const dop_site *s, const dop_tile *tile, const dop_attn *a, uint32_t rows);
 /* The tile of the forms without matrix units. */
 void dop_attn_tile(const dop_site *s, dop_tile *tile);
 /* Does the region make this step's row of a cache (0: K, 1: V), or receive it from the stage that writes it? */
@@ -245,6 +248,29 @@ dop_refusal dop_tail_refuses(const dop_site *s);
 /* The function dop_tail(h), if the region has a tail, for so many heads from h on; arguments must be numbered in the order in
  * which all forms of a stage ask for them. */
 void dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls);
+
+/* --- how often an invocation goes round its loops: trips.c ------------------------------------------------------------- */
+
+/* What a loop of n / of turns counts; steps of a sum over n lanes; and what a row program and all that runs before products
+ * counts, of `rows` rows of the step. */
+uint64_t dop_turns(uint64_t n, uint64_t of);
+uint32_t dop_halvings(uint32_t n);
+uint64_t dop_trips_program(const dop_site *s, const dop_program *p, uint32_t len, uint32_t lanes);
+uint64_t dop_trips_prologue(const dop_site *s, const dop_tile *tile, uint32_t rows);
+/* For `trips` of descriptors: products of gen_gemv.c and gen_few.c, in tiles; and the others by their names. */
+uint64_t dop_trips_gemv(const dop_site *s, const dop_tile *tile);
+uint64_t dop_trips_tiles(const dop_site *s, const dop_tile *tile);
+uint64_t dop_trips_row(const dop_site *s, const dop_tile *tile);
+uint64_t dop_trips_scan(const dop_site *s, const dop_tile *tile);
+uint64_t dop_trips_scan_chunks(const dop_site *s, const dop_tile *tile);
+uint64_t dop_trips_choice(const dop_site *s, const dop_tile *tile);
+uint64_t dop_trips_argmax(const dop_site *s, const dop_tile *tile);
+uint64_t dop_trips_group(const dop_site *s, const dop_tile *tile);
+uint64_t dop_trips_dequant(const dop_site *s, const dop_tile *tile);
+/* Does the driver end the loops too early?  Never where the target does not say so. */
+bool dop_trips_too_many(const dop_site *s, const dop_descriptor *d, const dop_tile *tile);
+
+enum { DOP_ROWS_TILE = 64 }; /* positions of attention_rows between two rescalings */
 
 /* --- integer products: int8.c ---------------------------------------------------------------------------------------- */
 

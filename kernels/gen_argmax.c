@@ -221,4 +221,5 @@ const dop_descriptor dop_descriptor_argmax = {
     .tile = choose_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_argmax,
 };

@@ -542,6 +542,54 @@ dop_attn_tile(const dop_site *s, dop_tile *tile)
     divide_heads(&a, t, tile);
 }
 
+/* Positions that one workgroup of attention may walk over: of a window no more than it reaches. */
+uint64_t
+dop_attn_reaches(const dop_site *s, const dop_attn *a)
+{
+    const dop_graph *g = s->g;
+    const dop_reach reach = dop_attention_reach(g, a->id);
+    uint64_t n = reach.window ? (uint64_t)reach.window + g->max_t : g->max_s;
+    n = n < g->max_s ? n : g->max_s;
+    if (a->splits < 2)
+        return n;
+    const uint64_t whole = (uint64_t)dop_node_i(g, a->id, DOP_A_whole),
+                   least = (uint64_t)dop_node_i(g, a->id, DOP_A_least);
+    const uint64_t each = n / a->splits + 1, most = each > whole ? each : whole;
+    return most > least ? most : least;
+}
+
+/* What runs before and after the positions: heads of queries and of this step's rows, statistics of whole rows, a tail. */
+uint64_t
+dop_trips_heads(const dop_site *s, const dop_tile *tile, const dop_attn *a, uint32_t rows)
+{
+    const dop_analysis *found = s->r->info;
+    const uint32_t lanes = tile->subgroup ? s->t->subgroup : tile->wg;
+    const uint32_t len = a->dim > a->value_dim ? a->dim : a->value_dim;
+    uint64_t n = 256 + dop_turns((uint64_t)rows * len, tile->wg) * 2;
+    n += rows * dop_trips_program(s, &found->query, a->dim, lanes);
+    for (uint32_t i = 0; i < found->n_writes; i++)
+        n += dop_trips_program(s, &found->writes[i].prog, len, lanes) + dop_turns(len, 8ull * lanes) * 5;
+    for (uint32_t i = 0; i < found->n_programs; i++)
+        n += dop_trips_program(s, &found->programs[i], found->programs[i].unit.len, tile->wg);
+    return n + (found->tail ? (dop_turns(1u << 14, tile->wg) + dop_turns(a->value_dim, 4)) * rows : 0);
+}
+
+/* Query rows of a workgroup; each is in a loop over them for every chunk of positions. */
+static uint64_t
+trips(const dop_site *s, const dop_tile *tile)
+{
+    const dop_attn a = dop_attn_at(s);
+    const uint32_t ds = tile->ds ? tile->ds : 1, at_once = tile->wg / ds, lanes = a.value_dim / 4;
+    const uint32_t rows = a.group / (tile->group_wgs ? tile->group_wgs : 1) * tile->bq, shares = tile->wg / lanes;
+    const uint64_t chunk = dop_turns(a.dim / ds, 4) * (rows + 2) +
+                           dop_turns(at_once, shares ? shares : 1) * (rows + 2) + 6ull * (rows + 1) +
+                           (tile->subgroup ? rows * (dop_halvings(ds) + dop_turns(tile->wg, s->t->subgroup))
+                                           : (uint64_t)dop_halvings(tile->wg) * (rows + 2)) +
+                           1;
+    return dop_trips_heads(s, tile, &a, rows) + dop_turns(dop_attn_reaches(s, &a), at_once) * chunk +
+           rows * (tile->wg + 64ull);
+}
+
 static dop_refusal
 fits(const dop_site *s)
 {
@@ -564,6 +612,7 @@ const dop_descriptor dop_descriptor_attention = {
     .tile = dop_attn_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = trips,
     .stage = DOP_VARIANT_attention_decode,
 };
 const dop_descriptor dop_descriptor_attention_subgroup = {
@@ -571,5 +620,6 @@ const dop_descriptor dop_descriptor_attention_subgroup = {
     .tile = dop_attn_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = trips,
     .stage = DOP_VARIANT_attention_decode,
 };

@@ -191,6 +191,17 @@ shared_bytes(dop_gen *gen)
            dop_tail_bytes(gen, dop_tail_at_once(gen, a.rows));
 }
 
+static uint64_t
+trips(const dop_site *s, const dop_tile *tile)
+{
+    const dop_attn a = dop_attn_at(s);
+    const uint32_t at_once = tile->positions ? tile->positions : 64;
+    const uint32_t rows = a.group / (tile->group_wgs ? tile->group_wgs : 1);
+    const uint64_t chunk = 8 + rows * (uint64_t)(dop_halvings(s->t->subgroup) + 4);
+    return dop_trips_heads(s, tile, &a, rows) + dop_turns(dop_attn_reaches(s, &a), at_once) * chunk +
+           (uint64_t)rows * a.value_dim + 64;
+}
+
 enum { OWN_WG = 256 }; /* of a dispatch of its own */
 
 /* Registers that an invocation holds its rows, its products and its sums in, with so many workgroups to a head group. */
@@ -310,6 +321,7 @@ const dop_descriptor dop_descriptor_attention_decode = {
     .tile = choose_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = trips,
     .stage = DOP_VARIANT_attention_decode,
     .as_stage = as_stage,
     .as_short_stage = as_short_stage,

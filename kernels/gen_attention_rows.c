@@ -1,7 +1,7 @@
 /* Attention regions on CPU devices: attention_rows.glsl. */
 #include "kernels/gen.h"
 
-enum { ROWS = 4, POSITIONS = 64 /* between two rescalings */ };
+enum { ROWS = 4 };
 
 /* One step's values of K or V at `at`, from column d on, as vec4 variables x0, x1. */
 static void
@@ -38,6 +38,22 @@ add_v(uint32_t step, dop_buf *out)
     dop_buf_printf(out, "%s}\n", in);
 }
 
+/* Sums over the lanes: each step adds the two halves of the positions that a lane still has, one from each of two lanes, until
+ * lane i has the sum for position i. */
+static void
+sums(uint32_t lanes, dop_buf *out)
+{
+    for (uint32_t n = lanes / 2; n > 0; n /= 2) {
+        dop_buf_printf(out, "            {\n                bool upper = (LANE & %uu) != 0u;\n", n);
+        for (uint32_t i = 0; i < n; i++)
+            dop_buf_printf(out,
+                           "                parts[%u] = (upper ? parts[%u] : parts[%u]) + "
+                           "subgroupShuffle(upper ? parts[%u] : parts[%u], LANE ^ %uu);\n",
+                           i, i + n, i, i, i + n, n);
+        dop_buf_puts(out, "            }\n");
+    }
+}
+
 /* Positions of four query rows.  Loads are expensive on CPU devices: neighbouring query heads of one token are usual, and
  * in a step of one row all have its position. */
 static const char *
@@ -57,7 +73,7 @@ emit(dop_gen *gen)
     const dop_graph *g = e->g;
     dop_attn a = dop_attn_find(gen);
     dop_keys keys = {0};
-    dop_buf decls = {0}, prologue = {0}, store = {0}, dot = {0}, add = {0};
+    dop_buf decls = {0}, prologue = {0}, store = {0}, dot = {0}, add = {0}, tree = {0};
     bool eights = a.dim % 8 == 0 && a.value_dim % 8 == 0 && a.value_start % 8 == 0 && a.value_stride % 8 == 0;
     uint32_t step = dop_attn_in_eights(g, &a) && eights ? 8 : 4;
     a.rows = ROWS;
@@ -77,13 +93,17 @@ emit(dop_gen *gen)
     dop_attn_tail(gen, "DOP_H(0u)", "min(R, n_rows - r0)", 1, &decls, &keys); /* only one token's heads have a tail */
     dot_k(step, &dot);
     add_v(step, &add);
+    sums(gen->choice->tile.wg, &tree);
     dop_attn_loads(gen, &a, "dop_ldw4", &decls);
     dop_attn_shape(gen, &a, &keys);
     dop_keys_num(gen, &keys, "G", a.group);
     dop_keys_num(gen, &keys, "STEP", step);
+    dop_keys_num(gen, &keys, "TILE", DOP_ROWS_TILE);
+    dop_keys_num(gen, &keys, "ONCE", gen->choice->tile.positions);
     dop_keys_set(&keys, "POSITIONS", positions(e));
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     dop_keys_set(&keys, "DOT_K", dot.data ? dot.data : "");
+    dop_keys_set(&keys, "SUMS", tree.data ? tree.data : "");
     dop_keys_set(&keys, "ADD_V", add.data ? add.data : "");
     dop_keys_set(&keys, "SCORE", dop_attn_score(gen, &a, "x"));
     dop_keys_set(&keys, "SINK", dop_attn_sink(gen, &a));
@@ -99,6 +119,7 @@ emit(dop_gen *gen)
     dop_buf_finish(&store);
     dop_buf_finish(&dot);
     dop_buf_finish(&add);
+    dop_buf_finish(&tree);
     return st;
 }
 
@@ -106,7 +127,7 @@ static uint32_t
 shared_bytes(dop_gen *gen)
 {
     dop_attn a = dop_attn_find(gen);
-    return (ROWS * (a.dim > a.value_dim ? a.dim : a.value_dim) + POSITIONS * ROWS) * 4 + dop_tail_bytes(gen, 1);
+    return (ROWS * (a.dim > a.value_dim ? a.dim : a.value_dim) + DOP_ROWS_TILE * ROWS) * 4 + dop_tail_bytes(gen, 1);
 }
 
 static dop_refusal
@@ -124,11 +145,24 @@ avoid(const dop_site *s)
     return s->t->cpu ? NULL : "meant for CPU devices";
 }
 
+static uint64_t
+trips(const dop_site *s, const dop_tile *tile)
+{
+    const dop_attn a = dop_attn_at(s);
+    const uint64_t n = dop_attn_reaches(s, &a), tile_of = DOP_ROWS_TILE;
+    const uint64_t inner = tile->positions < tile_of ? 3 * (tile_of / tile->positions + 1) : 0;
+    return dop_trips_heads(s, tile, &a, ROWS) + dop_turns(n, tile_of) * (inner + 1);
+}
+
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {
     dop_attn_tile(s, tile);
     tile->wg = s->t->subgroup;
+    /* A turn of a loop takes a position for each lane, which then sums up for its own; more are more code. */
+    tile->positions = tile->wg;
+    while (tile->positions < DOP_ROWS_TILE && dop_trips_too_many(s, &dop_descriptor_attention_rows, tile))
+        tile->positions *= 2;
 }
 
 const dop_descriptor dop_descriptor_attention_rows = {
@@ -137,5 +171,6 @@ const dop_descriptor dop_descriptor_attention_rows = {
     .tile = choose_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = trips,
     .stage = DOP_VARIANT_attention_decode,
 };

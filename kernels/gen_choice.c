@@ -385,4 +385,5 @@ const dop_descriptor dop_descriptor_choice = {
     .tile = tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_choice,
 };

@@ -57,6 +57,8 @@ choose_tile(const dop_site *s, dop_tile *tile)
     uint64_t each = (uint64_t)dop_node_at(g, r->nodes[0])->shape.dim[0].mul * cols / (tile->bk * tile->wg) + 1;
     uint64_t most = t->cpu ? 4 * t->cores : 32768; /* below any device's limit */
     tile->loops = (uint32_t)(each < most ? each : most);
+    while (t->loop_trips && dop_trips_dequant(s, tile) > t->loop_trips && tile->loops < each)
+        tile->loops *= 2;
 }
 
 /* Values come in eights, and their number is one of 32 bits. */
@@ -78,4 +80,5 @@ const dop_descriptor dop_descriptor_dequant = {
     .fits = fits,
     .tile = choose_tile,
     .emit = emit,
+    .trips = dop_trips_dequant,
 };

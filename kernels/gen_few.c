@@ -265,6 +265,7 @@ const dop_descriptor dop_descriptor_few = {
     .tile = choose_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_gemv,
 };
 const dop_descriptor dop_descriptor_few_i8 = {
     .fits = fits_ints,
@@ -272,5 +273,6 @@ const dop_descriptor dop_descriptor_few_i8 = {
     .tile = choose_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_gemv,
     .ints = true,
 };

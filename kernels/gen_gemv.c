@@ -698,6 +698,7 @@ const dop_descriptor dop_descriptor_gemv = {
     .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_gemv,
 };
 const dop_descriptor dop_descriptor_gemv_i8 = {
     .fits = fits_ints,
@@ -705,6 +706,7 @@ const dop_descriptor dop_descriptor_gemv_i8 = {
     .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_gemv,
     .ints = true,
 };
 const dop_descriptor dop_descriptor_gemv_subgroup = {
@@ -714,6 +716,7 @@ const dop_descriptor dop_descriptor_gemv_subgroup = {
     .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_gemv,
     .stage = DOP_VARIANT_gemv_subgroup,
     .as_stage = dop_gemv_stage,
 };
@@ -724,6 +727,7 @@ const dop_descriptor dop_descriptor_gemv_subgroup_i8 = {
     .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_gemv,
     .stage = DOP_VARIANT_gemv_subgroup_i8,
     .as_stage = dop_gemv_stage,
     .ints = true,
@@ -734,6 +738,7 @@ const dop_descriptor dop_descriptor_expert = {
     .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_gemv,
 };
 const dop_descriptor dop_descriptor_expert_i8 = {
     .fits = fits_ints,
@@ -741,6 +746,7 @@ const dop_descriptor dop_descriptor_expert_i8 = {
     .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_gemv,
     .ints = true,
 };
 const dop_descriptor dop_descriptor_expert_subgroup = {
@@ -749,6 +755,7 @@ const dop_descriptor dop_descriptor_expert_subgroup = {
     .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_gemv,
     .stage = DOP_VARIANT_expert_subgroup,
     .as_stage = dop_gemv_stage,
 };
@@ -759,6 +766,7 @@ const dop_descriptor dop_descriptor_expert_subgroup_i8 = {
     .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_gemv,
     .stage = DOP_VARIANT_expert_subgroup_i8,
     .as_stage = dop_gemv_stage,
     .ints = true,
@@ -768,10 +776,12 @@ const dop_descriptor dop_descriptor_expert_each = {
     .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_gemv,
 };
 const dop_descriptor dop_descriptor_expert_each_subgroup = {
     .fits = dop_products_refuse,
     .tile = dop_gemv_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_gemv,
 };

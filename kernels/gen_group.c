@@ -141,4 +141,5 @@ const dop_descriptor dop_descriptor_group_rows = {
     .tile = choose_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_group,
 };

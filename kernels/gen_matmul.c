@@ -282,10 +282,12 @@ const dop_descriptor dop_descriptor_matmul_tiled = {
     .tile = choose_tile,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_tiles,
 };
 const dop_descriptor dop_descriptor_expert_tiled = {
     .fits = dop_blocks_refuse,
     .tile = choose_tile_at,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_tiles,
 };

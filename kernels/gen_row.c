@@ -546,12 +546,24 @@ const dop_descriptor dop_descriptor_row = {
     .fits = dop_attn_refuses_blocks,
     .tile = tile_row,
     .emit = emit_row,
+    .trips = dop_trips_row,
 };
 const dop_descriptor dop_descriptor_row_subgroup = {
     .tile = tile_row,
     .emit = emit_row,
+    .trips = dop_trips_row,
 };
+/* Workgroups of the dispatch's own size; those that find nothing to do go on. */
+static const char *
+elementwise_stage(const dop_site *s, dop_tile *tile)
+{
+    (void)tile;
+    return s->g->max_t == 1 ? NULL : "element-wise regions of several tokens are no stages";
+}
+
 const dop_descriptor dop_descriptor_elementwise = {
     .tile = tile_elementwise,
     .emit = emit_elementwise,
+    .stage = DOP_VARIANT_elementwise,
+    .as_stage = elementwise_stage,
 };

@@ -554,6 +554,33 @@ shared_bytes(dop_gen *gen)
     return s.sums + row + s.tb * s.p.n_stats * 4 + experts_bytes(gen, &s);
 }
 
+static uint64_t
+trips(const dop_site *s, const dop_tile *tile)
+{
+    const dop_analysis *a = s->r->info;
+    const dop_blocks blocks = dop_blocks_of(s->g, s->r);
+    const uint64_t slots = blocks.id || a->sum ? 1 : a->slots, sums = a->sum ? a->slots : 1;
+    const uint64_t stores = tile->bm > 1 ? dop_turns((uint64_t)tile->rows * tile->bm / 4, 1) * 7 : 0;
+    uint64_t n = dop_trips_prologue(s, tile, tile->bm) + 64;
+    for (uint32_t i = 0; i < a->n_parts; i++) {
+        const dop_part *part = &a->parts[i];
+        uint32_t unit = dop_part_unit(s->g, part);
+        unit = unit > tile->bk ? unit : tile->bk;
+        /* A row whose values do not come in fours is gathered one by one. */
+        const uint64_t load = dop_region_wide(s->g, s->r, a->act) && a->depth % 4 == 0 ? 1 : 1 + tile->bm * 6u;
+        const uint64_t each = sums * (dop_turns(dop_div_up_u32(a->depth, unit), 1) * load + 1) + stores + 1;
+        const uint32_t set = tile->rows * tile->wg;
+        if (part->argmax) {
+            const uint32_t parts = (uint32_t)dop_node_i(s->g, part->argmax, DOP_A_parts);
+            const uint64_t span = dop_div_up_u32(part->rows, parts);
+            n += dop_turns(parts, tile->loops) * (dop_turns(span + set - 1, set) * each + 2);
+        } else {
+            n += dop_turns(slots * dop_div_up_u32(part->rows, set), tile->loops) * each;
+        }
+    }
+    return n;
+}
+
 /* CPU devices: one subgroup is a workgroup; blocks of rows by tokens as large as the code they unroll into may be. */
 static void
 choose_tile(const dop_site *s, bool gemv, dop_tile *tile)
@@ -584,6 +611,8 @@ choose_tile(const dop_site *s, bool gemv, dop_tile *tile)
     uint64_t loops = (products * tile->bm) >> 18, most = t->cores * 8 / tiles;
     loops = loops > most ? most : loops;
     tile->loops = loops < t->cores ? t->cores : dop_pow2_floor((uint32_t)loops);
+    while (t->loop_trips && trips(s, tile) > t->loop_trips && tile->loops < p.rows)
+        tile->loops *= 2;
 }
 
 static void
@@ -636,6 +665,7 @@ const dop_descriptor dop_descriptor_gemv_rows = {
     .tile = tile_of_one,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = trips,
     .ahead = true,
 };
 const dop_descriptor dop_descriptor_gemv_rows_i8 = {
@@ -645,6 +675,7 @@ const dop_descriptor dop_descriptor_gemv_rows_i8 = {
     .tile = tile_of_one,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = trips,
     .ahead = true,
     .ints = true,
 };
@@ -654,6 +685,7 @@ const dop_descriptor dop_descriptor_matmul_rows = {
     .tile = tile_of_several,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = trips,
     .ahead = true,
 };
 
@@ -683,6 +715,7 @@ const dop_descriptor dop_descriptor_expert_rows = {
     .tile = tile_of_one,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = trips,
     .ahead = true,
 };
 const dop_descriptor dop_descriptor_expert_block_rows = {
@@ -691,5 +724,6 @@ const dop_descriptor dop_descriptor_expert_block_rows = {
     .tile = tile_of_several,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = trips,
     .ahead = true,
 };

@@ -406,12 +406,14 @@ const dop_descriptor dop_descriptor_scan_chunks = {
     .tile = tile_of_chunks,
     .shared = shared_of_chunks,
     .emit = emit_chunks,
+    .trips = dop_trips_scan_chunks,
 };
 const dop_descriptor dop_descriptor_scan = {
     .fits = dop_scan_fits,
     .tile = tile_of,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_scan,
     .stage = DOP_VARIANT_scan_subgroup,
 };
 const dop_descriptor dop_descriptor_scan_subgroup = {
@@ -419,6 +421,7 @@ const dop_descriptor dop_descriptor_scan_subgroup = {
     .tile = tile_of,
     .shared = shared_bytes,
     .emit = emit,
+    .trips = dop_trips_scan,
     .stage = DOP_VARIANT_scan_subgroup,
     .as_stage = as_stage,
 };

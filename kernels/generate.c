@@ -219,6 +219,12 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
                       target->shared_bytes);
         goto error;
     }
+    if (!stage && dop_trips_too_many(&(dop_site){g, r, target, NULL}, variant->descriptor, &choice->tile)) {
+        st = DOP_FAIL(diag, DOP_E_INPUT,
+                      "the loops of the %s kernel at %s may have more turns than the %u that target %s ends them after",
+                      dop_template_name(r->tpl), dop_node_at(g, r->outs[0])->name, target->loop_trips, target->name);
+        goto error;
+    }
     const char *common = dop_templates_get(t, "common.glsl");
     if (sync && !stage)
         put_advance(&gen, sync, &advance);

@@ -52,6 +52,9 @@ fits(const dop_variant *v, const dop_site *s, dop_tile *tile)
     dop_gen_open(&gen, s, v->descriptor, &choice, &ignored);
     if (dop_gen_shared(&gen) > t->shared_bytes)
         return (dop_refusal){"it needs more shared memory than a workgroup has", "a target with larger shared_bytes"};
+    if (dop_trips_too_many(s, v->descriptor, tile))
+        return (dop_refusal){"its loops have more turns than the target's driver makes",
+                             "a smaller --ctx or --chunks, or a target with larger loop_trips"};
     return (dop_refusal){0};
 }
 
@@ -146,7 +149,7 @@ dop_kernel_select_stage(const dop_graph *g, const dop_region *r, const dop_targe
     c->variant = variants[own->variant].descriptor->stage;
     const dop_variant *v = &variants[c->variant];
     if (!c->variant || (v->caps & ~target->caps))
-        return "a region is neither products of one token, attention, nor a recurrence";
+        return "a region is neither element-wise, products of one token, attention, nor a recurrence";
     c->tile = (dop_tile){.wg = target->persistent, .subgroup = true};
     return v->descriptor->as_stage(&s, &c->tile);
 }

@@ -22,6 +22,8 @@ bool dop_fuse_fits_shared(const dop_target *t, uint32_t len);
 bool dop_fuse_stages(const dop_region *c);
 /* Did a kernel path switch fusion of these two off? */
 bool dop_fuse_disabled(const dop_pass_ctx *cx, const dop_graph *g, dop_region_id a, dop_region_id b);
+/* Did one ask that they be joined, whatever it is expected to cost? */
+bool dop_fuse_asked(const dop_pass_ctx *cx, const dop_graph *g, dop_region_id a, dop_region_id b);
 /* An estimate of the 32-bit registers that an invocation needs for both regions' code in one, four elements wide. */
 dop_status dop_fuse_registers(const dop_graph *g, const dop_region *a, const dop_region *b, dop_template tpl,
                               dop_diag *diag, uint32_t *out_registers);

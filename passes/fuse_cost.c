@@ -14,6 +14,12 @@ dop_fuse_disabled(const dop_pass_ctx *cx, const dop_graph *g, dop_region_id a, d
     return cx->keep_apart && cx->keep_apart(cx->user, g, &g->regions[a], &g->regions[b]);
 }
 
+bool
+dop_fuse_asked(const dop_pass_ctx *cx, const dop_graph *g, dop_region_id a, dop_region_id b)
+{
+    return cx->joins && cx->joins(cx->user, g, &g->regions[a], &g->regions[b]);
+}
+
 static uint32_t
 max_u32(uint32_t a, uint32_t b)
 {

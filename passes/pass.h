@@ -6,7 +6,11 @@
 #include "ir/target.h"
 #include "passes/reasons.h"
 
-enum { PF_REGIONS = 1, PF_PLACED = 2 };
+enum {
+    PF_REGIONS = 1, /* every computed node is in a region */
+    PF_ORDERED = 2, /* regions stand in an order of the data flow, and none of them is dead */
+    PF_PLACED = 4,  /* stored values have offsets, barriers are known */
+};
 
 typedef enum dop_pass_id {
 #define PASS(name, ...) DOP_PASS_##name,
@@ -48,6 +52,8 @@ typedef struct dop_pass_ctx {
     uint32_t facts;          /* PF_* that hold now */
     /* A kernel path may switch fusion off: true means that the two regions stay apart.  NULL: nothing is switched off. */
     bool (*keep_apart)(void *user, const dop_graph *g, const dop_region *a, const dop_region *b);
+    /* ... or ask that they be joined although it is expected to cost more than it saves.  NULL: nothing is asked for. */
+    bool (*joins)(void *user, const dop_graph *g, const dop_region *a, const dop_region *b);
     /* A kernel path may have the weights of a matmul of several tokens expanded first: the type, f16 or f32, or none.  NULL:
      * none anywhere. */
     dop_type (*expand)(void *user, const dop_graph *g, dop_node_id matmul);
@@ -69,5 +75,8 @@ typedef struct dop_pass_options {
 
 /* Runs the pipeline: verifies after every pass, aborts when `changed` lied. */
 dop_status dop_passes_run(dop_pass_ctx *cx, const dop_pass_options *opt, dop_graph *g);
+
+/* An error that names the pass to run where one of the facts `needs` does not hold; `who` needs them. */
+dop_status dop_passes_need(const dop_pass_ctx *cx, uint32_t needs, const char *who);
 
 #endif

@@ -138,6 +138,26 @@ error:
     return st;
 }
 
+/* Which pass makes a fact true. */
+static const struct {
+    uint32_t fact;
+    dop_pass_id pass;
+} makers[] = {
+    {PF_REGIONS, DOP_PASS_form_regions},
+    {PF_ORDERED, DOP_PASS_order},
+    {PF_PLACED, DOP_PASS_place},
+};
+
+dop_status
+dop_passes_need(const dop_pass_ctx *cx, uint32_t needs, const char *who)
+{
+    for (size_t f = 0; f < sizeof makers / sizeof *makers; f++)
+        if (needs & ~cx->facts & makers[f].fact)
+            return DOP_FAIL(cx->diag, DOP_E_USAGE, "%s needs what pass `%s` makes: do not skip it", who,
+                            infos[makers[f].pass].name);
+    return DOP_OK;
+}
+
 dop_status
 dop_passes_run(dop_pass_ctx *cx, const dop_pass_options *opt, dop_graph *g)
 {
@@ -146,11 +166,12 @@ dop_passes_run(dop_pass_ctx *cx, const dop_pass_options *opt, dop_graph *g)
         const dop_pass_info *p = &infos[i];
         if (opt->skip[i])
             continue;
-        if ((cx->facts & p->needs) != p->needs)
-            return DOP_FAIL(cx->diag, DOP_E_USAGE, "pass %s needs regions: do not skip the pass `regions`", p->name);
+        dop_status st = dop_passes_need(cx, p->needs, p->name);
+        if (st != DOP_OK)
+            return st;
         uint64_t before = dop_graph_hash(g);
         bool changed = false;
-        dop_status st = functions[i](cx, g, &changed);
+        st = functions[i](cx, g, &changed);
         if (st != DOP_OK)
             return st;
         if ((dop_graph_hash(g) != before) != changed)
@@ -158,10 +179,8 @@ dop_passes_run(dop_pass_ctx *cx, const dop_pass_options *opt, dop_graph *g)
                             changed ? "is the same" : "is another");
         if (changed)
             cx->facts &= ~p->breaks;
-        if (i == DOP_PASS_form_regions)
-            cx->facts |= PF_REGIONS;
-        if (i == DOP_PASS_place)
-            cx->facts |= PF_PLACED;
+        for (size_t f = 0; f < sizeof makers / sizeof *makers; f++)
+            cx->facts |= makers[f].pass == (dop_pass_id)i ? makers[f].fact : 0;
         st = dop_graph_verify(g, p->name, cx->diag);
         if (st == DOP_OK && opt->check)
             st = check_text(cx, g, p->name);

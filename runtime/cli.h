@@ -86,7 +86,8 @@ dop_status dop_cli_choose(const dop_option *table, size_t n, const dop_cli *cli,
                           dop_mode_fn **out_mode);
 
 /* cli_info.c */
-/* Calls fn for the plan of the command line, or for each of its parts in turn: number i of n, 1 where it is one plan. */
+/* Calls fn for the plan of the command line, or for each of its parts in turn: number i of n, 1 where it is one plan; with
+ * NULL for a part whose file another host has. */
 typedef dop_status dop_part_fn(void *user, const dop_plan *plan, uint32_t n, uint32_t i, dop_diag *diag);
 dop_status dop_cli_each_part(const dop_cli *cli, dop_part_fn *fn, void *user, dop_diag *diag);
 

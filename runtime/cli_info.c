@@ -35,6 +35,10 @@ dop_cli_each_part(const dop_cli *cli, dop_part_fn *fn, void *user, dop_diag *dia
     /* The file of one part is a plan by itself. */
     const uint32_t n = access(path, F_OK) != 0 || dop_plan_is_set(path) ? dop_plan_count_parts(path) : 1;
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
+        if (n > 1 && dop_plan_lacks_part(path, i)) {
+            st = fn(user, NULL, n, i, diag);
+            continue;
+        }
         st = dop_plan_open_part(path, n > 1 ? n : 0, i, diag, &plan);
         if (st != DOP_OK)
             return st;
@@ -50,7 +54,9 @@ disasm_part(void *user, const dop_plan *plan, uint32_t n, uint32_t i, dop_diag *
     dop_buf *text = user;
     (void)diag;
     if (n > 1)
-        dop_buf_printf(text, "part %u of %u\n", i, n);
+        dop_buf_printf(text, "part %u of %u%s\n", i, n, plan ? "" : ": its file is not here");
+    if (!plan)
+        return DOP_OK;
     dop_plan_disasm(plan, text);
     return DOP_OK;
 }
@@ -332,10 +338,15 @@ info_part(void *user, const dop_plan *plan, uint32_t n, uint32_t i, dop_diag *di
     (void)diag;
     if (!x->root) {
         dop_buf_puts(&x->text, i ? "\n" : "");
-        info_text(plan, &x->text);
+        if (plan)
+            info_text(plan, &x->text);
+        else
+            dop_buf_printf(&x->text, "%-11s %u of %u: its file is not here\n", "part", i, n);
         return DOP_OK;
     }
-    json_t *one = info_json(plan);
+    json_t *one =
+        plan ? info_json(plan)
+             : json_pack("{s:{s:I, s:I, s:b}}", "part", "number", (json_int_t)i, "parts", (json_int_t)n, "absent", 1);
     if (n == 1)
         x->text.failed = json_object_update_new(x->root, one) != 0;
     else if (json_array_append_new(json_object_get(x->root, "parts"), one) != 0)

@@ -36,11 +36,12 @@ choose_prompt(const dop_cli *cli, const dop_plan *plan, dop_diag *diag, dop_ids 
     return st;
 }
 
-/* n steps of so many sequences, all of which begin as this one does. */
+/* n steps of so many sequences, all of which begin as this one does.  *out_ms: what those after the first one took. */
 static dop_status
-run_batch(dop_model *m, dop_sequence *s, dop_profile *p, uint32_t batch, uint32_t n, dop_diag *diag)
+run_batch(dop_model *m, dop_sequence *s, dop_profile *p, uint32_t batch, uint32_t n, dop_diag *diag, double *out_ms)
 {
     dop_step_row rows[DOP_STEP_MAX_SEQUENCES] = {{s, 0, DOP_WANTS_PICK}};
+    double start = 0;
     dop_status st = DOP_OK;
     for (uint32_t k = 1; k < batch && st == DOP_OK; k++) {
         rows[k] = rows[0];
@@ -53,15 +54,20 @@ run_batch(dop_model *m, dop_sequence *s, dop_profile *p, uint32_t batch, uint32_
             rows[k].token = dop_step_pick(m, k);
         dop_step_commit(m);
         dop_profile_end(p);
+        start = i == 0 ? dop_now_ms() : start;
     }
+    *out_ms = dop_now_ms() - start;
     for (uint32_t k = 1; k < batch; k++)
         dop_sequence_destroy(rows[k].sequence);
     return st;
 }
 
+/* p: may be one that is stopped.  *out_ms: what the n tokens or steps after the first one took. */
 static dop_status
-run(dop_model *m, dop_sequence *s, dop_profile *p, const dop_ids *prompt, uint32_t batch, uint32_t n, dop_diag *diag)
+run(dop_model *m, dop_sequence *s, dop_profile *p, const dop_ids *prompt, uint32_t batch, uint32_t n, dop_diag *diag,
+    double *out_ms)
 {
+    double start = 0;
     dop_profile_begin(p, "reset", 0);
     dop_status st = dop_sequence_rewind(s, 0, diag);
     dop_profile_end(p);
@@ -71,18 +77,34 @@ run(dop_model *m, dop_sequence *s, dop_profile *p, const dop_ids *prompt, uint32
         st = dop_sequence_feed(s, prompt->data, prompt->count, diag);
     dop_profile_end(p);
     if (st == DOP_OK && batch > 1)
-        return run_batch(m, s, p, batch, n, diag);
+        return run_batch(m, s, p, batch, n, diag, out_ms);
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
         uint32_t id;
         dop_profile_begin(p, "token", i);
         st = dop_sequence_next(s, diag, &id);
         dop_profile_end(p);
+        start = i == 0 ? dop_now_ms() : start;
     }
+    *out_ms = dop_now_ms() - start;
+    return st;
+}
+
+/* How long the steps take without time stamps, which keep dispatches apart.  p is stopped. */
+static dop_status
+time_whole(dop_model *m, dop_sequence *s, dop_profile *p, const dop_ids *prompt, uint32_t batch, uint32_t n,
+           dop_diag *diag, dop_profile_whole *out)
+{
+    const uint32_t kind = batch > 1 ? DOP_SCHED_ROWS : DOP_SCHED_DECODE;
+    double ms = 0;
+    dop_status st = n > 1 ? run(m, s, p, prompt, batch, n, diag, &ms) : DOP_OK;
+    for (size_t i = 0; i < p->n_totals; i++)
+        if (p->info.plan->schedules[p->totals[i].schedule].kind == kind)
+            *out = (dop_profile_whole){p->totals[i].schedule, n > 1 ? ms * 1e3 / (n - 1) : 0};
     return st;
 }
 
 static dop_status
-profile(const dop_cli *cli, dop_model *m, dop_sequence *s, dop_profile *p, dop_diag *diag)
+profile(const dop_cli *cli, dop_model *m, dop_sequence *s, dop_profile *p, dop_profile_whole *whole, dop_diag *diag)
 {
     dop_model_info info;
     dop_sampling sampling;
@@ -112,11 +134,13 @@ profile(const dop_cli *cli, dop_model *m, dop_sequence *s, dop_profile *p, dop_d
     if ((st = dop_profile_attach(m, diag, p)) != DOP_OK)
         goto error;
     /* Once to record and to wake the device up, once for the profile. */
-    if ((st = run(m, s, p, &prompt, (uint32_t)batch, n < DOP_PROFILE_RING ? n : DOP_PROFILE_RING, diag)) == DOP_OK &&
+    double ms;
+    if ((st = run(m, s, p, &prompt, (uint32_t)batch, n < DOP_PROFILE_RING ? n : DOP_PROFILE_RING, diag, &ms)) ==
+            DOP_OK &&
         (st = dop_profile_start(p, diag)) == DOP_OK &&
-        (st = run(m, s, p, &prompt, (uint32_t)batch, n, diag)) == DOP_OK &&
-        (st = dop_profile_stages(p, m, diag)) == DOP_OK)
-        st = dop_profile_stop(p, diag);
+        (st = run(m, s, p, &prompt, (uint32_t)batch, n, diag, &ms)) == DOP_OK &&
+        (st = dop_profile_stages(p, m, diag)) == DOP_OK && (st = dop_profile_stop(p, diag)) == DOP_OK && whole)
+        st = time_whole(m, s, p, &prompt, (uint32_t)batch, n, diag, whole);
 error:
     dop_ids_finish(&prompt);
     return st;
@@ -128,20 +152,25 @@ dop_mode_profile(dop_cli *cli, dop_diag *diag)
     dop_model *model = NULL;
     dop_sequence *sequence = NULL;
     dop_profile p = {0};
+    dop_profile_whole whole = {0};
     dop_buf text = {0}, file = {0};
     const char *dot = strrchr(cli->profile, '.');
     bool html = dot && strcmp(dot, ".html") == 0, json = dot && strcmp(dot, ".json") == 0;
-    if (!html && !json)
-        return DOP_FAIL(diag, DOP_E_USAGE, "--profile writes FILE.html or FILE.json, not \"%s\"", cli->profile);
+    const bool times = dot && strcmp(dot, ".yaml") == 0;
+    if (!html && !json && !times)
+        return DOP_FAIL(diag, DOP_E_USAGE, "--profile writes FILE.html, FILE.json or FILE.yaml, not \"%s\"",
+                        cli->profile);
     /* Times of single dispatches say most where these follow one another, whatever runs take. */
     if (!cli->ordering)
         cli->ordering = "barriers";
     dop_status st = dop_cli_open(cli, diag, &model, &sequence);
-    if (st != DOP_OK || (st = profile(cli, model, sequence, &p, diag)) != DOP_OK)
+    if (st != DOP_OK || (st = profile(cli, model, sequence, &p, times ? &whole : NULL, diag)) != DOP_OK)
         goto error;
     dop_profile_table(&p, &text);
     if (html)
         dop_profile_html(&p, &file);
+    else if (times)
+        dop_profile_times_yaml(&p, whole.us > 0 ? &whole : NULL, &file);
     else
         dop_profile_trace_json(&p, &file);
     if (text.failed || file.failed)

@@ -85,7 +85,8 @@ static const dop_option options[] = {
         "the prompt's embedding as JSON: the hidden state of its last token (default), or their mean, of length 1"),
     OPT(0, "bench", FLAG, bench, NULL, "speed of one or several plans; -p and -n are lists then: see below"),
     OPT(0, "profile", TEXT, profile, "FILE",
-        "time of every dispatch: table, and a timeline as FILE.html or trace events as FILE.json"),
+        "time of every dispatch: table, and a timeline as FILE.html, trace events as FILE.json, or stage times for "
+        "dopplerc --simulate as FILE.yaml"),
     OPT('b', "batch", TEXT, bench_batches, "N", "with --profile: steps of N sequences, a row of each (default 1)"),
     OPT(0, "trace-kernels", FLAG, trace_kernels, NULL, "one line per dispatch: op, layer, shape, variant, why"),
     OPT(0, "info", FLAG, info, NULL, "what the plan holds and needs"),

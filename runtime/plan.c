@@ -330,6 +330,13 @@ own_file(const char *path, uint32_t part, char out[512])
     return access(path, F_OK) != 0 && len < 512 && access(out, F_OK) == 0;
 }
 
+bool
+dop_plan_lacks_part(const char *path, uint32_t part)
+{
+    char own[512];
+    return access(path, F_OK) != 0 && !own_file(path, part, own);
+}
+
 dop_status
 dop_plan_open_part(const char *path, uint32_t n_parts, uint32_t part, dop_diag *diag, dop_plan *out_plan)
 {

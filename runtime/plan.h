@@ -100,6 +100,8 @@ uint64_t dop_plan_set_digest(const dop_plan_set_header *header, const dop_plan_s
 dop_status dop_plan_find_part(dop_plan *plan, uint32_t n_parts, uint32_t part, dop_diag *diag);
 /* The error of an open plan that is no such part. */
 dop_status dop_plan_is_part(const dop_plan *plan, uint32_t n_parts, uint32_t part, dop_diag *diag);
+/* Is a part in a file of its own that is not here, and no file of all of them either? */
+bool dop_plan_lacks_part(const char *path, uint32_t part);
 /* Parts of the plan whose file or files have this name, without opening it: 1 where there is none, or none that can be read. */
 uint32_t dop_plan_count_parts(const char *path);
 /* Does a file of this name begin as one of several parts does? */

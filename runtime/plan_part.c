@@ -115,17 +115,18 @@ count_in_part(FILE *f, const dop_plan_header *h)
 uint32_t
 dop_plan_count_parts(const char *path)
 {
-    char first[520];
+    char own[520];
     uint32_t n = 1;
     union {
         char magic[8];
         dop_plan_header plan;
         dop_plan_set_header set;
     } h;
-    snprintf(first, sizeof first, "%.500s.part0", path);
     FILE *f = open_file(path);
-    if (!f)
-        f = open_file(first);
+    for (uint32_t i = 0; i < DOP_MAX_PARTS && !f; i++) { /* a host may have one part and no other */
+        snprintf(own, sizeof own, "%.500s.part%u", path, i);
+        f = open_file(own);
+    }
     if (f && fread(&h.plan, sizeof h.plan, 1, f) == 1) {
         if (memcmp(h.magic, DOP_PLAN_SET_MAGIC, sizeof h.magic) == 0)
             n = h.set.n_parts;

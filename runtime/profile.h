@@ -104,6 +104,13 @@ void dop_profile_table(const dop_profile *profile, dop_buf *out);
 void dop_profile_trace_json(const dop_profile *profile, dop_buf *out);
 /* profile_html.c: one page without any outside parts. */
 void dop_profile_html(const dop_profile *profile, dop_buf *out);
+/* profile_times.c: stage times for dopplerc --simulate, as YAML.  whole: how long a step takes that is not profiled; NULL: not
+ * measured. */
+typedef struct dop_profile_whole {
+    uint32_t schedule;
+    double us;
+} dop_profile_whole;
+void dop_profile_times_yaml(const dop_profile *profile, const dop_profile_whole *whole, dop_buf *out);
 /* A JSON string with its quotes. */
 void dop_json_string(const char *text, dop_buf *out);
 

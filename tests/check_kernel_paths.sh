@@ -128,6 +128,21 @@ printf 'base: tier1\nint_dot: prefer\n' >prefer.yaml
 check "a target prefers it" explained 'decode1 @[0-9]+ L0/qkv: gemv_subgroup_i8 \(one token' --target prefer.yaml --quant q8_0 --explain qkv
 check "not with an f32 cache" explained 'decode1 @[0-9]+ L0/qkv: gemv_subgroup \(' --target prefer.yaml --quant q8_0 --kv f32 --explain qkv
 
+# What the compiler leaves apart because it would take longer: layers of DeepSeek-V3's sizes (a file without values).
+cat >fewest.yaml <<'YAML'
+rules:
+  - {phase: decode, op: q+q_up, fuse: on}
+  - {phase: decode, op: attn+v_up, fuse: on}
+  - {phase: decode, op: shared_down+expert_down, fuse: on}
+YAML
+dispatches() { # COUNT [OPTION...]: of layer 1, which has experts
+    "$TOOLS/make_gguf" deepseek-v3-2 q4_0 v3.gguf empty &&
+        "$DOPPLERC" v3.gguf --quiet --target nvidia-hopper --ctx 1024 --chunks 1 --emit regions "${@:2}" >regions &&
+        [ "$(awk '/^region .* argmax/ { exit } /^region .* %L1\./ { n++ } END { print n }' regions)" -eq "$1" ]
+}
+check "10 dispatches where the compiler decides" dispatches 10
+check "fuse: on joins pairs: 7 dispatches" dispatches 7 --kernel-path fewest.yaml
+
 refused() { # NAME STATUS TEXT OPTION...
     local name=$1 status=$2 text=$3
     shift 3
@@ -168,6 +183,8 @@ bad dequant-decode "a rule that says weights says phase: prefill too: one token 
 bad dequant-nothing "weights: dequant finds no matmul o of several tokens whose weights are quantized" \
     "rules: [{phase: prefill, op: o, weights: dequant}]"
 bad top "fusee is no field of a kernel path" "fusee: off"
+bad pair "a rule for a pair A+B says fuse and nothing else but a phase; layers as L0-3/A" \
+    "rules: [{op: q+k, fuse: on, variant: gemv}]"
 bad empty-rule "a rule says variant, fuse or weights" "rules: [{op: qkv}]"
 bad families "families: expected a list" "families: gemma3"
 bad phase "phase: train is not known; known: decode, prefill, both" "rules: [{phase: train, fuse: off}]"

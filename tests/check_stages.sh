@@ -85,9 +85,13 @@ check "--report in three forms" report "$SRC/tests/golden/gemma3"
 check "--explain by op" "$DOPPLERC" "$SRC/tests/golden/llama" --target tier1 --explain attn
 check_fails "--explain of nothing" 2 "no region has that op" "$DOPPLERC" "$SRC/tests/golden/llama" --target tier1 --explain zzz
 check_fails "--emit of nothing" 2 "known are ir, regions, glsl, spirv and plan" "$DOPPLERC" "$SRC/tests/golden/llama" --emit zzz
-# Every pass but the one that makes regions can be left out, and the code is still code.
+# Every pass can be left out but those that make regions, their order and their places, and the code is still code.
 for pass in canon hoist-last-row split-norms hoist-row-scale expand-weights split-kv split-argmax merge-siblings fuse-prologue \
-    fuse-epilogue meet-products fuse-rows merge-rows order; do
+    fuse-epilogue meet-products fuse-rows merge-rows; do
     check "without $pass" "$DOPPLERC" "$SRC/tests/golden/gemma3" --target tier1 --chunks 16 --skip $pass --emit glsl --quiet
+done
+for pass in regions order place; do
+    check_fails "not without $pass" 2 "needs what pass \`$pass\` makes: do not skip it" \
+        "$DOPPLERC" "$SRC/tests/golden/llama" --target tier1 --skip $pass -o skipped.plan --quiet
 done
 finish

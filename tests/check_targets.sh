@@ -120,6 +120,6 @@ bad persistent "persistent must be 0" "persistent: 32"
 bad no-yaml "not YAML" "caps: [subgroup"
 check_fails "no such target" 2 "known: auto tier1 tier2 tier3 lavapipe nvidia-hopper amd-rdna3 intel-xe2" \
     "$DOPPLERC" "$SRC/tests/golden/llama" --target tier9 -o x.plan --quiet
-check_fails "f16 cache on tier 3" 1 "lacks f16_storage (16-bit storage buffers), which an f16 cache needs; possible: f32" \
+check_fails "f16 cache on tier 3" 1 "lacks f16_storage (16-bit storage buffers), which a cache in f16 needs; possible: f32" \
     "$DOPPLERC" "$SRC/tests/golden/llama" --target tier3 --kv f16 -o x.plan --quiet
 finish

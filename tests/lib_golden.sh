@@ -32,6 +32,7 @@ falcon_h1) most=8 ;;                          # attention and state space side b
 mixtral | qwen3_moe | gpt_oss | olmoe | minimax_m2) most=6 ;; # the router, and two products of the experts
 qwen2_moe | qwen3_next | ernie4_5_moe | glm4_moe | granitemoehybrid) most=7 ;; # ... and the shared expert's second product
 llama4_text) most=7 ;;                        # an expert whose products are weighed, and the shared expert
+gemma4_moe) most=8 ;;                         # dense and experts side by side, and a router that reads what no other product does
 deepseek_v3) most=9 ;;                        # low ranks: a product more for queries, and one by head before attention
 esac
 # What a GPU whose workgroups may tell each other what is done needs less.

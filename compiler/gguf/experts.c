@@ -114,13 +114,8 @@ dop_gi_experts(dop_gi *gi)
         st = read_shared(gi, first, &x);
     x.correction = layer_tensor(gi, first, "exp_probs_b.bias") != NULL;
     for (uint32_t i = first; i < a->n_layers && st == DOP_OK; i++) {
-        dop_ffn *f = &a->layers[i].ffn;
-        if (!layer_tensor(gi, i, "ffn_gate_inp.weight"))
-            continue;
-        f->kind = DOP_FFN_EXPERTS;
-        f->experts = x;
-        if (k->limit)
-            f->act = DOP_ACT_CLAMPED;
+        if (layer_tensor(gi, i, "ffn_gate_inp.weight"))
+            dop_set_experts(k, a, &x, &a->layers[i]);
     }
     return st;
 }

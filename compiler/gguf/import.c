@@ -109,12 +109,14 @@ take_key(const dop_gi *gi, const char *key, int32_t layer, dop_weight *w)
 static const dop_tensor_name *
 name_of(const dop_gi *gi, const dop_weight_need *need)
 {
-    char fused[32];
-    const dop_tensor_name *n = NULL;
-    snprintf(fused, sizeof fused, "blk.%d.attn_qkv.weight", (int)need->layer);
-    if (need->layer >= 0 && dop_gi_tensor(gi, fused, NULL))
-        n = dop_find_tensor_name(NULL, dop_gguf_names_fused, need->role);
-    return n ? n : dop_find_tensor_name(gi->family->more_gguf_names, dop_gguf_names, need->role);
+    char fused[48];
+    const dop_tensor_name *n = dop_find_tensor_name(NULL, dop_gguf_names_fused, need->role);
+    if (n && need->layer >= 0) {
+        snprintf(fused, sizeof fused, "blk.%d.%s", (int)need->layer, n->source);
+        if (dop_gi_tensor(gi, fused, NULL))
+            return n;
+    }
+    return dop_find_tensor_name(gi->family->more_gguf_names, dop_gguf_names, need->role);
 }
 
 static dop_status

@@ -366,10 +366,10 @@ read_heads_by_type(dop_hf *hf, const bool *sliding)
 static dop_status
 refuse(const dop_hf *hf)
 {
-    static const char *const keys[] = {"enable_moe_block",     "qk_layernorm",
+    static const char *const keys[] = {"qk_layernorm",         "enable_moe_block",
                                        "attention_k_eq_v",     "hidden_size_per_layer_input",
                                        "num_kv_shared_layers", "use_double_wide_mlp"};
-    enum { KNOWN_TO_SOME = 2 }; /* the keys from here on */
+    enum { KNOWN_TO_SOME = 1 }; /* the keys from here on */
     const size_t n = hf->family->flags & DOP_FAM_LAYER_INPUTS ? KNOWN_TO_SOME : sizeof keys / sizeof *keys;
     for (size_t i = 0; i < n; i++) {
         const json_t *v = dop_json_get(&hf->cfg, keys[i]);

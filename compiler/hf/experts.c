@@ -104,20 +104,20 @@ dop_hf_experts(dop_hf *hf)
     dop_arch *a = &hf->model->arch;
     const dop_expert_keys *k = hf->family->experts;
     dop_experts x = k->facts;
+    bool some = true;
+    dop_status st = k->enabled ? dop_json_bool_or(&hf->cfg, k->enabled, false, &some) : DOP_OK;
+    if (st != DOP_OK || !some)
+        return st;
     bool *has = dop_arena_alloc(hf->arena, a->n_layers * sizeof *has);
     if (!has)
         return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
-    dop_status st = read_sizes(hf, k, &x);
+    st = read_sizes(hf, k, &x);
     if (st == DOP_OK)
         st = read_choice(hf, k, &x);
     if (st == DOP_OK)
         st = find_layers(hf, k, has);
     for (uint32_t i = 0; i < a->n_layers && st == DOP_OK; i++)
-        if (has[i]) {
-            if (k->limit)
-                a->layers[i].ffn.act = DOP_ACT_CLAMPED;
-            a->layers[i].ffn.kind = DOP_FFN_EXPERTS;
-            a->layers[i].ffn.experts = x;
-        }
+        if (has[i])
+            dop_set_experts(k, a, &x, &a->layers[i]);
     return st;
 }

@@ -34,7 +34,8 @@ has_any_text_part(const char *arch)
 }
 
 /* The family is what `architectures` names; model_type decides only where that list is absent, or names a model of several
- * parts.  Where both name a family it must be the same: other programs go by the one or by the other. */
+ * parts.  Where both name a family it must be the same: other programs go by the one or by the other.  A type that is not
+ * known may be another model under a known architecture's name. */
 static dop_status
 find_family(dop_hf *hf)
 {
@@ -56,7 +57,7 @@ find_family(dop_hf *hf)
         hf->family = by_type;
     else if (arch && !hf->family)
         return unknown(hf, "architecture", arch, dop_family_list);
-    if (!hf->family || (parts && model_type && !by_type))
+    if (!hf->family || (model_type && !by_type))
         return unknown(hf, key, model_type, dop_family_list_types);
     if (by_type && by_type != hf->family)
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,

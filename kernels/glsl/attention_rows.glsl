@@ -9,7 +9,14 @@
 #define R 4u
 #define KV ${KV}u
 #define SUBGROUPS 1u
-#define TILE 64u // positions between two rescalings
+#define TILE ${TILE}u // positions between two rescalings
+#define ONCE ${ONCE}u // those of a turn of a loop
+#if ${ONCE} < ${TILE}
+#define DOP_POSITIONS(b) [[dont_unroll]] for (uint b = 0u; b < n; b += ONCE)
+#else
+#define DOP_POSITIONS(b) [[unroll]] for (uint b = 0u; b < TILE; b += ONCE)
+#endif
+#define DOP_LANES(o) [[unroll]] for (uint o = 0u; o < ONCE; o += WG)
 #define STEP ${STEP}u
 #define STEPS ((D / STEP + WG - 1u) / WG)
 #define STEPS_V ((DV / STEP + WG - 1u) / WG)
@@ -63,22 +70,23 @@ ${PROLOGUE}    DOP_STEP();
     [[dont_unroll]] for (uint base = lo; base < hi; base += TILE) {
         uint n = min(hi - base, TILE);
         vec4 top = m;
-        [[dont_unroll]] for (uint b = 0u; b < n; b += WG) {
-            vec4 mine = vec4(0.0);
-            [[dont_unroll]] for (uint i = 0u; i < min(WG, n - b); i++) {
-                uint at = DOP_AT_K(base + b + i);
+        DOP_POSITIONS(b0) DOP_LANES(o) {
+            uint b = b0 + o;
+            // A lane's share of the products of WG positions; then each lane has the sum for one.  Past the end the last one
+            // stands in.  Written out, since a driver may count how often an invocation goes round its loops.
+            vec4 parts[WG];
+            [[unroll]] for (uint i = 0u; i < WG; i++) {
+                uint at = DOP_AT_K(min(base + b + i, hi - 1u));
                 vec4 x = vec4(0.0);
                 [[unroll]] for (uint s = 0u; s < STEPS; s++) {
                     uint d = (s * WG + LANE) * STEP;
                     if (d < D) {
 ${DOT_K}                    }
                 }
-                [[unroll]] for (uint m = WG / 2u; m > 0u; m /= 2u)
-                    x += subgroupShuffle(x, LANE ^ m);
-                mine = LANE == i ? x : mine;
+                parts[i] = x;
             }
-            uint p = base + b + LANE;
-            vec4 x = mine;
+${SUMS}            uint p = base + b + LANE;
+            vec4 x = parts[0];
             x = ${SCORE};
             [[unroll]] for (uint j = 0u; j < R; j++)
                 x[j] = p < hi && p <= pq[j] && p >= DOP_FIRST(pq[j]) ? x[j] : -1e30;
@@ -93,18 +101,20 @@ ${DOT_K}                    }
         [[unroll]] for (uint j = 0u; j < R; j++)
             [[unroll]] for (uint s = 0u; s < STEPS_V * STEP / 4u; s++)
                 acc[j][s] *= fix[j];
-        [[dont_unroll]] for (uint b = LANE; b < (n + WG - 1u) / WG * WG; b += WG) {
+        DOP_POSITIONS(b0) DOP_LANES(o) {
+            uint b = b0 + o + LANE;
             // A row that sees nothing here has only -1e30: its weights are zero, not exp(0).
             vec4 x = dop_s[b], e = exp(x - m) * vec4(greaterThan(x, vec4(-1e29)));
             dop_s[b] = e;
             l += e;
         }
         DOP_STEP();
-        [[dont_unroll]] for (uint b = 0u; b < n; b += WG) {
+        DOP_POSITIONS(b0) DOP_LANES(o) {
+            uint b = b0 + o;
             vec4 es = dop_s[b + LANE];
-            [[dont_unroll]] for (uint i = 0u; i < min(WG, n - b); i++) {
+            [[unroll]] for (uint i = 0u; i < WG; i++) {
                 vec4 e = subgroupShuffle(es, i);
-                uint at = DOP_AT_V(base + b + i);
+                uint at = DOP_AT_V(min(base + b + i, hi - 1u));
                 [[unroll]] for (uint s = 0u; s < STEPS_V; s++) {
                     uint d = (s * WG + LANE) * STEP;
                     if (d < DV) {

@@ -1,7 +1,7 @@
 // One invocation makes ${W} neighbouring values of one token's row.
 void main()
 {
-    uint i = gl_GlobalInvocationID.x;
+    uint i = DOP_GROUP.x * WG + gl_LocalInvocationIndex;
     uint t = i / ${COLS_W}u, c = (i % ${COLS_W}u) * ${W}u;
     if (t >= ${N_TOKENS})
         return;

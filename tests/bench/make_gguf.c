@@ -1,12 +1,12 @@
 /* Writes a GGUF file of a real model's shape with random weights, for speed work: the values mean nothing, the sizes
  * are right, and equal arguments give equal bytes.
  *
- *   make_gguf SHAPE TYPE OUT.gguf [SEED|empty]
+ *   make_gguf SHAPE[:LAYERS] TYPE OUT.gguf [SEED|empty]
  *
  * TYPE: f16 q8_0 q4_0 q4_k mxfp4.  As llama.cpp's own quantizer does it, embeddings of the 4-bit ones are q6_k, rows that
  * whole blocks do not fill fall back to q8_0, and mxfp4 is for experts: everything else is q8_0 then.  There is no
  * vocabulary: prompts are token ids.  With `empty` the weights are a hole in the file, which takes no room on disk: for what
- * depends on sizes alone.
+ * depends on sizes alone.  With :LAYERS there are so many of the shape's layers: for stages of models that are too large.
  *
  * Names, keys and what llama.cpp stores another way than it was published (decays as -exp(A_log), stacked experts) follow
  * its converter (conversion/) and loader (src/models/), so that it reads the same file.  The shapes tiny-* are the same
@@ -49,6 +49,7 @@ static const shape shapes[] = {
     {"llama3.2-3b", "llama", 3072, 8192, 28, 24, 8, 128, 128256, true, .rope_base = 5e5f},
     {"llama3.1-8b", "llama", 4096, 14336, 32, 32, 8, 128, 128256, false, .rope_base = 5e5f},
     {"llama3.1-70b", "llama", 8192, 28672, 80, 64, 8, 128, 128256, false, .rope_base = 5e5f},
+    {"llama3.1-405b", "llama", 16384, 53248, 126, 128, 8, 128, 128256, false, .rope_base = 5e5f},
     {"qwen3-0.6b", "qwen3", 1024, 3072, 28, 16, 8, 128, 151936, true, .rope_base = 1e6f},
     {"smollm2-1.7b", "llama", 2048, 8192, 24, 32, 32, 64, 49152, true, .rope_base = 1.3e5f},
     {"smollm2-135m", "llama", 576, 1536, 30, 9, 3, 64, 49152, true, .rope_base = 1e5f},
@@ -689,7 +690,7 @@ leave_hole(writer *w)
 static int
 usage(void)
 {
-    fprintf(stderr, "usage: make_gguf SHAPE f16|q8_0|q4_0|q4_k|mxfp4 OUT.gguf [SEED|empty]\nshapes:");
+    fprintf(stderr, "usage: make_gguf SHAPE[:LAYERS] f16|q8_0|q4_0|q4_k|mxfp4 OUT.gguf [SEED|empty]\nshapes:");
     for (size_t i = 0; i < N_SHAPES; i++)
         fprintf(stderr, " %s", shapes[i].name);
     fprintf(stderr, "\n");
@@ -704,9 +705,18 @@ main(int argc, char **argv)
         free(w);
         return usage();
     }
+    char *layers = strchr(argv[1], ':');
+    shape some;
+    if (layers)
+        *layers++ = 0; /* argv is ours to cut */
     for (size_t i = 0; i < N_SHAPES; i++)
         if (strcmp(shapes[i].name, argv[1]) == 0)
             w->shape = &shapes[i];
+    if (w->shape && layers) {
+        some = *w->shape;
+        some.layers = (uint32_t)strtoul(layers, NULL, 10);
+        w->shape = some.layers > 0 && some.layers < w->shape->layers ? &some : NULL;
+    }
     w->type = find_storage(argv[2]);
     if (!w->shape || !w->type || strcmp(argv[2], "f32") == 0 || strcmp(argv[2], "q6_k") == 0) {
         free(w);

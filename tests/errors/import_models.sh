@@ -42,6 +42,8 @@ config unknown 's/LlamaForCausalLM/MambaForCausalLM/'
 fails unknown 'architecture "MambaForCausalLM" is not supported; known: LlamaForCausalLM, MistralForCausalLM' unknown
 config unknown-type 's/"llama"/"mamba"/; s/"LlamaForCausalLM"//; s/"architectures": \[/"others": [/'
 fails unknown-type 'model_type "mamba" is not supported; known: llama, mistral, qwen2' unknown-type
+config derived-type 's/"model_type": "llama"/"model_type": "mamba"/'
+fails derived-type 'model_type "mamba" is not supported; known: llama, mistral, qwen2' derived-type
 config two-families 's/"model_type": "llama"/"model_type": "qwen3"/'
 fails two-families 'architectures names LlamaForCausalLM, which is llama, but model_type is "qwen3": one of the two is' two-families
 config two-bases 's/"vocab_size"/"rope_theta": 500000.0, "vocab_size"/'

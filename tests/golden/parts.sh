@@ -52,12 +52,18 @@ check_fails "a whole plan on ranks" 1 "a plan of one part, and there are 2 ranks
 
 # What is said of them, and --check.
 info() { # PLAN COUNT: so many parts of one set
-    "$EXEC" --info "$1" >info.txt && [ "$(grep -c '^part        [01] of 2: layers' info.txt)" -eq "$2" ] &&
+    "$EXEC" --info "$1" >info.txt && [ "$(grep -c '^part        [01] of 2: layers [0-9]' info.txt)" -eq "$2" ] &&
         [ "$(grep -o 'set [0-9a-f]*' info.txt | sort -u | wc -l)" -eq 1 ]
 }
 check "--info of all parts" info one.plan 2
 check "--info of files of their own" info own 2
 check "--info of one of them" info own.part1 1
+mkdir host
+cp own.part1 host
+check "--info where the other part is not" info host/own 1
+check "it says so" grep -q '^part        0 of 2: its file is not here$' info.txt
+"$EXEC" --info --json host/own >info.json
+check "as JSON" [ "$(grep -c '"absent": true' info.json)" -eq 1 ]
 check "what crosses" grep -q '^receives    x1: 256 bytes a token$' info.txt
 "$EXEC" --disasm one.plan >listing
 check "--disasm" [ "$(grep -c '^part [01] of 2$' listing)" -eq 2 ]
@@ -66,6 +72,17 @@ check "--info --json" [ "$(grep -c '"endLayer": [12],' info.json)" -eq 2 ]
 make report.plan --parts 2 --report=report.json
 check "the report" [ "$(grep -c '"bytes_sent": \(256\|0\)$' report.json)" -eq 2 ]
 check "--check" "$EXEC" own.part1 --check --quiet
+make report.plan --parts 2 --report=report.html
+check "the page: parts" [ "$(grep -c '^<tr><td>[01]</td><td>[01] to [01]</td>' report.html)" -eq 2 ]
+check "the page: what crosses" grep -q '^<tr><td>decode1</td><td>part 0</td><td>part 1</td><td><code>x1</code></td><td class=n>256</td>' \
+    report.html
+check "the page: where a layer is" grep -q '^<section><h3>Layer 1: .*, in part 1 of 2' report.html
+explain() { # OP TEXT
+    # shellcheck disable=SC2086
+    "$DOPPLERC" "$llama" --quiet -o report.plan $small --parts 2 --explain "$1" >explained && grep -q "$2" explained
+}
+check "--explain: where, and what it sends" explain L0/ffn_down '^decode1 .*, in part 0 of 2, which sends x1 (256 bytes a row) to part 1$'
+check "--explain: a pair across a cut" explain ffn_down+qkv '^decode1 L./ffn_down .*; crosses from part 0 to part 1$'
 
 # A target for each part: what crosses is the same, whatever each fuses.
 printf '%s\n' "base: lavapipe" "name: plain" "caps: [f16_storage]" >plain.yaml
@@ -87,6 +104,17 @@ cp own.part0 own2.part0
 check_fails "the same part twice" 1 "part 0 of 2, and this is rank 1, which wants part 1" "$TOOLS/parts" whole.plan own2 2
 check_fails "a plan that is cut short" 1 "the plan is truncated" "$TOOLS/parts" whole.plan cut.plan 2
 
+# How fast parts would be (unit.test_simulate has the numbers).
+printf '%s\n' "link: {latency_us: 7, bandwidth: 1e6}" "device: {bandwidth: 1e9, flops: 1e12, memory: 300e3}" >link.yaml
+sed 's/^link: \(.*\)/link: [\1, \1]/' link.yaml >links.yaml
+# shellcheck disable=SC2086
+predict() { "$DOPPLERC" "$llama" --quiet $small --parts 2 --simulate link.yaml "$@"; }
+predict >predicted.txt
+check "a prediction says that it is one" grep -q '^prediction, nothing of it was run: .* in 2 parts$' predicted.txt
+check "a device without room" [ "$(grep -c '^one device no fit' predicted.txt)" -eq 1 ]
+predict --json >predicted.json
+check "as JSON" [ "$(grep -c '"decode_tps": [1-9]' predicted.json)" -eq 2 ]
+
 # Where to cut.
 wrong() { # WHAT STATUS TEXT OPTION...
     # shellcheck disable=SC2086
@@ -100,5 +128,8 @@ wrong "auto without memory" 2 "--parts auto needs the memory of two devices or m
 wrong "auto with more than enough" 2 "the first device holds the whole model" --parts auto --part-memory 1GiB,1GiB
 wrong "auto with too little" 1 "does not hold them: give more parts" --parts auto --part-memory 10KiB,10KiB
 wrong "memory without a unit" 2 "--part-memory 24,24: expected the memory of each device, as 24GiB,16GiB" --parts auto --part-memory 24,24
+wrong "a prediction of one part" 2 "--simulate is about a plan in parts: give --parts" --simulate link.yaml
+wrong "another number of links" 1 "links.yaml: error: 2 links for 2 parts: one for all, or one for each of the 1 cuts" \
+    --parts 2 --simulate links.yaml
 wrong "memory without parts" 2 "--part-memory is about a plan in parts: give --parts" --part-memory 1GiB
 finish

@@ -52,6 +52,17 @@ persistent deepseek_v3 one-workgroup deepseek_v3.plan --chunks 1
 check "--check compares stages, those of experts too" run_check deepseek_v3.plan
 # Norms of whole rows, which attention sums up.
 [ "${1:-}" != whole ] || persistent olmo2 one-workgroup olmo2.plan --chunks 1
+# Layers that scan beside attention, and an embedding that several regions read: a stage that is no product.  And experts
+# beside a dense part.
+for model in falcon_h1 gemma4_moe; do
+    if [ "${1:-}" = whole ]; then
+        persistent $model one-workgroup $model.plan --chunks 1
+    else
+        check "$model has a persistent form" "$DOPPLERC" "$SRC/tests/golden/$model" -o form.plan --quiet --chunks 1 \
+            --target one-workgroup.yaml && "$EXEC" --disasm form.plan >listing
+        check "$model: stages" grep -q 'persistent, [1-9][0-9]* stages' listing
+    fi
+done
 # A window, and products in integers.
 persistent mistral_window integers integers.plan --chunks 8 --quant q4_0
 probe "mistral_window integers" integers.plan

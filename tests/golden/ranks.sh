@@ -99,6 +99,22 @@ refused "a plan that is cut short on one host" "rank 1 on .*truncated" each "$EX
 cp falcon_h1.2 there/plan
 refused "another plan on one host" "rank 1 on .*another plan" each "$EXEC" plan --tokens 1 -n 1
 
+# Each host has the files of its own part only.
+check "files of their own" "$DOPPLERC" "$SRC/tests/golden/llama" -o own --ctx 56 --chunks 4,16 --sequences 4 --quiet --parts 2 --split \
+    --weights external
+rm here/plan there/plan
+mv own.part0 own.part0.weights here
+mv own.part1 own.part1.weights there
+each "$EXEC" own --quiet --tokens "$tokens" -n 12 --temp 0 --ignore-eos --print-ids >own.out 2>own.err
+"$EXEC" llama.1 --quiet --tokens "$tokens" -n 12 --temp 0 --ignore-eos --print-ids >one.out
+if cmp -s own.out one.out && [ ! -s own.err ]; then
+    pass "files of their own part, and no others"
+else
+    fail "files of their own part, and no others" "$(cat own.err)"
+fi
+refused "files of another part" "rank 1 on .*own: cannot open" \
+    ranks 2 bash -c 'cd here && exec "$@"' - "$EXEC" own --tokens 1 -n 1
+
 # A server whose other rank is lost answers 503 to what is in flight, and ends within 10 s with one line that says why.
 if ! command -v curl >/dev/null; then
     skip "a server" "there is no curl"

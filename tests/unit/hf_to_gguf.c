@@ -41,6 +41,14 @@ static const hg_rule gemma4[] = {
     {"*.per_layer_input_gate", "inp_gate", HG_PLAIN},
     {"*.per_layer_projection", "proj", HG_PLAIN},
     {"*.post_per_layer_input_norm", "post_norm", HG_PLAIN},
+    {"*.post_feedforward_layernorm_1", "post_ffw_norm_1", HG_NORM},
+    {"*.pre_feedforward_layernorm_2", "pre_ffw_norm_2", HG_NORM},
+    {"*.post_feedforward_layernorm_2", "post_ffw_norm_2", HG_NORM},
+    {"*.router.proj", "ffn_gate_inp", HG_PLAIN},
+    {"*.router.scale", "ffn_gate_inp.scale", HG_WHOLE_NAME},
+    {"*.router.per_expert_scale", "ffn_down_exps.scale", HG_WHOLE_NAME},
+    {"*.experts.gate_up_proj", "ffn_gate_up_exps.weight", HG_WHOLE_NAME},
+    {"*.experts.down_proj", "ffn_down_exps.weight", HG_WHOLE_NAME},
     {0},
 };
 static const hg_rule phi3[] = {

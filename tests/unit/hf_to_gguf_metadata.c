@@ -295,6 +295,8 @@ hg_gemma4(hg_model *m)
     gguf_u32(m->w, "%.attention.value_length_swa", sliding);
     gguf_u32(m->w, "%.rope.dimension_count_swa", sliding);
     copy_f32(m, "final_logit_softcapping", "%.final_logit_softcapping");
+    if (json_is_true(field(m, "enable_moe_block")))
+        hg_experts(m);
 }
 
 void
@@ -356,7 +358,7 @@ hg_experts(hg_model *m)
         strcmp(w->arch, "glm4moe") == 0 || strcmp(w->arch, "deepseek2") == 0 || strcmp(w->arch, "minimax-m2") == 0;
     gguf_u32(w, "%.expert_count",
              (uint32_t)NUMBER(m, 0, "num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"));
-    gguf_u32(w, "%.expert_used_count", (uint32_t)NUMBER(m, 0, "num_experts_per_tok", "moe_k"));
+    gguf_u32(w, "%.expert_used_count", (uint32_t)NUMBER(m, 0, "num_experts_per_tok", "moe_k", "top_k_experts"));
     gguf_u32(w, "%.expert_feed_forward_length", (uint32_t)width);
     copy_u32(m, "shared_expert_intermediate_size", "%.expert_shared_feed_forward_length");
     copy_u32(m, "first_k_dense_replace", "%.leading_dense_block_count");

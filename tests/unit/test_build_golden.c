@@ -36,6 +36,7 @@ static const char cases[][32] = {
     "nemotron",
     "apertus",
     "gemma4",
+    "gemma4_moe",
     "mamba2",
     "lfm2",
     "falcon_h1",
@@ -58,13 +59,14 @@ static const char cases[][32] = {
 typedef struct golden {
     char dir[512];
     util_ids prompt, greedy;
+    uint32_t vocab;
     double margin[UTIL_MAX_IDS], std;
     float *logits; /* [prompt.n, vocab] */
     float *got;    /* room for the same */
 } golden;
 
 static golden
-open_golden(const char *name, uint32_t vocab)
+open_golden(const char *name)
 {
     golden g;
     char path[600];
@@ -76,11 +78,12 @@ open_golden(const char *name, uint32_t vocab)
     for (uint32_t i = 0; i < g.greedy.n; i++)
         g.margin[i] = json_number_value(json_array_get(json_object_get(root, "greedy_margin"), i));
     g.std = json_number_value(json_object_get(root, "logits_std"));
+    g.vocab = util_ids_of(json_object_get(root, "logits_shape")).id[1];
     cr_assert(g.std > 0);
     json_decref(root);
     snprintf(path, sizeof path, "%s/logits.f32", g.dir);
-    g.logits = util_floats(path, (size_t)g.prompt.n * vocab);
-    g.got = calloc((size_t)g.prompt.n * vocab, sizeof *g.got);
+    g.logits = util_floats(path, (size_t)g.prompt.n * g.vocab);
+    g.got = calloc((size_t)g.prompt.n * g.vocab, sizeof *g.got);
     cr_assert(g.got);
     return g;
 }
@@ -108,12 +111,12 @@ ParameterizedTestParameters(build_golden, every_way)
 
 ParameterizedTest(const char param[32], build_golden, every_way)
 {
-    golden g = open_golden(param, 320);
+    golden g = open_golden(param);
     util_model u;
     const double bound = 5e-4;
     util_model_open(&u, g.dir, g.prompt.n + g.greedy.n);
     const uint32_t vocab = u.m.arch.vocab, n = g.prompt.n, half = n / 2;
-    cr_assert_eq(vocab, 320);
+    cr_assert_eq(vocab, g.vocab);
 
     util_step(&u, DOP_PHASE_SCORE, g.prompt.id, n, 0, g.got);
     compare(param, "whole", &g, g.got, 0, n, vocab, bound);
@@ -158,15 +161,15 @@ Test(build_golden, half_precision_storage)
                 {"llama", DOP_TYPE_f16, 3e-2},
                 {"gemma2", DOP_TYPE_f16, 3e-2}};
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
-        golden g = open_golden(runs[i].name, 320);
+        golden g = open_golden(runs[i].name);
         util_model u;
         util_model_open(&u, g.dir, g.prompt.n);
         u.kv_type = DOP_TYPE_f16;
         u.act_type = runs[i].act;
         u.round_storage = true;
         util_step(&u, DOP_PHASE_SCORE, g.prompt.id, g.prompt.n, 0, g.got);
-        compare(runs[i].name, "rounded", &g, g.got, 0, g.prompt.n, 320, runs[i].bound);
-        cr_expect(util_worst(g.got, g.logits, (size_t)g.prompt.n * 320) > 1e-5 * g.std, "nothing was rounded");
+        compare(runs[i].name, "rounded", &g, g.got, 0, g.prompt.n, g.vocab, runs[i].bound);
+        cr_expect(util_worst(g.got, g.logits, (size_t)g.prompt.n * g.vocab) > 1e-5 * g.std, "nothing was rounded");
         util_model_close(&u);
         close_golden(&g);
     }

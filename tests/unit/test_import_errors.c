@@ -105,7 +105,7 @@ static const struct {
      "qk_head_dim is 25, and qk_nope_head_dim 16 and qk_rope_head_dim 8 make another one"},
     /* what has no facts yet */
     {"gemma3", "{\"num_kv_shared_layers\": 2}", "num_kv_shared_layers is not supported"},
-    {"gemma4", "{\"enable_moe_block\": true}", "enable_moe_block is not supported"},
+    {"gemma3", "{\"enable_moe_block\": true}", "enable_moe_block is not supported"},
     {"gemma3", "{\"hidden_size_per_layer_input\": 256}", "hidden_size_per_layer_input is not supported"},
     /* inputs of single layers, shared keys and values */
     {"gemma4", "{\"num_kv_shared_layers\": 7}", "num_kv_shared_layers is 7, expected 0 to 6"},
@@ -124,6 +124,7 @@ static const struct {
      "the layers' own inputs know 100 of 320 tokens"},
     {"gemma4", "{\"hidden_size_per_layer_input\": 100000, \"vocab_size_per_layer_input\": 320}",
      "the width of a layer's own input is 100000, expected 1 to 1024"},
+    {"gemma4", "{\"enable_moe_block\": true}", "num_experts is missing"},
     {"gemma4", "{\"attention_k_eq_v\": 1}", "attention_k_eq_v is an integer, expected true or false"},
     {"stablelm", "{\"qk_layernorm\": true}", "qk_layernorm is not supported"},
     {"gemma4", "{\"per_layer_config\": {\"1\": {\"head_dim\": 32}}}",

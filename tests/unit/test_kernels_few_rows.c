@@ -157,6 +157,25 @@ Test(kernels_few_rows, a_matrix_for_each_slot, .timeout = 300)
     kernel_lab_close(lab);
 }
 
+/* So many rows to a workgroup that an invocation would go round its loops more often than a software device lets it, were there
+ * not more workgroups for it. */
+Test(kernels_few_rows, products_of_many_turns, .timeout = 300)
+{
+    kernel_lab *lab;
+    dop_buf no = {0}, text = {0};
+    dop_target one_core = *kernel_lab_target(0);
+    one_core.cores = 1;
+    if (!kernel_lab_open(&lab, &no))
+        cr_skip_test("%s", no.data ? no.data : "no device");
+    dop_buf_puts(&text, "graph rows(T<=64, S<=200, Q=1) {\n"
+                        "  %tok:u32[T] = input \"tokens\"\n  %t:f16[16,8] = weight \"t0\"\n"
+                        "  %w:f16[66000,8] = weight \"w1\"\n  %x:f32[T,8] = gather %t, %tok\n"
+                        "  %y:f32[T,66000] = matmul %x, %w\n  return %y\n}\n");
+    check(lab, "a product of 66000 rows", &text, &one_core);
+    dop_buf_finish(&text);
+    kernel_lab_close(lab);
+}
+
 /* ---- latent attention --------------------------------------------------------------------------------------------- */
 
 typedef struct latent {

@@ -1,5 +1,6 @@
-/* Gemma 4 with inputs of single layers, layers that share keys and values, wider feed-forward parts there, and values that are
- * keys: a model of random weights, computed here from the formulas of transformers' modeling_gemma4.py, without the graph. */
+/* Gemma 4 with inputs of single layers, layers that share keys and values, wider feed-forward parts there, values that are
+ * keys, and experts beside the dense part of every layer: a model of random weights, computed here from the formulas of
+ * transformers' modeling_gemma4.py, without the graph. */
 #include "tests/unit/hf_to_gguf.h"
 #include "tests/unit/import_util.h"
 #include "tests/unit/model_util.h"
@@ -20,20 +21,24 @@ enum {
     VOCAB = 40,
     WINDOW = 4,
     N = 12,
-    MAX_TENSORS = 160
+    EXPERTS = 5,
+    ACTIVE = 3,
+    EXPERT = 12, /* hidden values of one */
+    MAX_TENSORS = 240
 };
 static const double eps = 1e-6, cap = 9;
 static const bool full[LAYERS] = {false, false, true, false, true, false};
 
 typedef struct tensor {
     char name[96];
-    uint32_t rank, rows, cols;
+    uint32_t rank, experts, rows, cols; /* of rank 3: a matrix for each expert */
     float *v;
 } tensor;
 
 typedef struct model {
     bool k_is_v;     /* in full layers */
     uint32_t shared; /* of the last layers: without keys and values of their own */
+    bool experts;
     uint32_t n;
     tensor tensors[MAX_TENSORS];
 } model;
@@ -63,11 +68,23 @@ add(model *m, uint32_t rows, uint32_t cols, const char *format, ...)
     vsnprintf(t->name, sizeof t->name, format, ap);
     va_end(ap);
     t->rank = rows ? 2 : 1;
+    t->experts = 1;
     t->rows = rows ? rows : 1;
     t->cols = cols;
     t->v = calloc((size_t)t->rows * cols, sizeof *t->v);
     for (uint32_t i = 0; i < t->rows * cols; i++)
         t->v[i] = rows ? draw(t->name, i) * sqrtf(3.0f / (float)cols) : 1 + 0.5f * draw(t->name, i);
+}
+
+/* Such a matrix for each expert. */
+static void
+add_experts(model *m, uint32_t rows, uint32_t cols, const char *name, uint32_t layer)
+{
+    add(m, EXPERTS * rows, cols, name, layer);
+    tensor *t = &m->tensors[m->n - 1];
+    t->rank = 3;
+    t->experts = EXPERTS;
+    t->rows = rows;
 }
 
 static uint32_t
@@ -86,6 +103,23 @@ static uint32_t
 width(const model *m, uint32_t layer)
 {
     return shares(m, layer) ? 2 * FFN : FFN;
+}
+
+static void
+make_experts(model *m, uint32_t i)
+{
+    static const char *const norms[] = {"post_feedforward_layernorm_1", "pre_feedforward_layernorm_2",
+                                        "post_feedforward_layernorm_2"};
+    for (size_t k = 0; k < sizeof norms / sizeof *norms; k++)
+        add(m, 0, HIDDEN, "model.layers.%u.%s.weight", i, norms[k]);
+    add(m, 0, HIDDEN, "model.layers.%u.router.scale", i);
+    add(m, EXPERTS, HIDDEN, "model.layers.%u.router.proj.weight", i);
+    add(m, 0, EXPERTS, "model.layers.%u.router.per_expert_scale", i);
+    add_experts(m, 2 * EXPERT, HIDDEN, "model.layers.%u.experts.gate_up_proj", i);
+    add_experts(m, HIDDEN, EXPERT, "model.layers.%u.experts.down_proj", i);
+    tensor *router = &m->tensors[m->n - 4]; /* logits that tell experts apart: their divisor is the root of the width */
+    for (uint32_t k = 0; k < EXPERTS * HIDDEN; k++)
+        router->v[k] *= 8;
 }
 
 static void
@@ -116,6 +150,8 @@ make(model *m)
         add(m, INPUT, HIDDEN, "model.layers.%u.per_layer_input_gate.weight", i);
         add(m, HIDDEN, INPUT, "model.layers.%u.per_layer_projection.weight", i);
         add(m, 0, 1, "model.layers.%u.layer_scalar", i);
+        if (m->experts)
+            make_experts(m, i);
     }
 }
 
@@ -126,9 +162,11 @@ save(const model *m, scratch *s)
     dop_buf_puts(&header, "{");
     for (uint32_t i = 0; i < m->n; i++) {
         const tensor *t = &m->tensors[i];
-        const size_t bytes = (size_t)t->rows * t->cols * sizeof *t->v;
+        const size_t bytes = (size_t)t->experts * t->rows * t->cols * sizeof *t->v;
         dop_buf_printf(&header, "%s\"%s\": {\"dtype\": \"F32\", \"shape\": [", i ? ", " : "", t->name);
-        if (t->rank == 2)
+        if (t->rank == 3)
+            dop_buf_printf(&header, "%u, ", t->experts);
+        if (t->rank >= 2)
             dop_buf_printf(&header, "%u, ", t->rows);
         dop_buf_printf(&header, "%u], \"data_offsets\": [%zu, %zu]}", t->cols, data.size, data.size + bytes);
         dop_buf_append(&data, t->v, bytes);
@@ -147,9 +185,10 @@ save(const model *m, scratch *s)
         "\"max_position_embeddings\": 64, \"rms_norm_eps\": 1e-6, \"bos_token_id\": 1, \"eos_token_id\": 2, "
         "\"rope_parameters\": {\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 10000.0}, "
         "\"full_attention\": {\"rope_type\": \"proportional\", \"rope_theta\": 1000000.0, "
-        "\"partial_rotary_factor\": 0.25}}, \"layer_types\": [",
+        "\"partial_rotary_factor\": 0.25}}, \"enable_moe_block\": %s, \"num_experts\": %d, \"top_k_experts\": %d, "
+        "\"moe_intermediate_size\": %d, \"layer_types\": [",
         HIDDEN, LAYERS, HEADS, KV, WIDE_KV, DIM, WIDE_DIM, FFN, INPUT, VOCAB, VOCAB, WINDOW,
-        m->k_is_v ? "true" : "false", m->shared, cap);
+        m->k_is_v ? "true" : "false", m->shared, cap, m->experts ? "true" : "false", EXPERTS, ACTIVE, EXPERT);
     for (uint32_t i = 0; i < LAYERS; i++)
         dop_buf_printf(&config, "%s\"%s_attention\"", i ? ", " : "", full[i] ? "full" : "sliding");
     dop_buf_puts(&config, "]}");
@@ -289,6 +328,56 @@ add_normed(const pass *p, uint32_t i, const char *norm, const double *y, double 
         x[c] += normed[c];
 }
 
+/* Gemma4TextRouter: softmax of all experts' scores, the best, divided by their sum, times a value of each. */
+static void
+route(const model *m, uint32_t i, const double *x, uint32_t *ids, double *weights)
+{
+    double in[HIDDEN], scores[EXPERTS], sum = 0;
+    rms_norm(NULL, HIDDEN, x, in);
+    for (uint32_t c = 0; c < HIDDEN; c++)
+        in[c] *= (double)find(m, "model.layers.%u.router.scale", i)[c] / sqrt(HIDDEN);
+    multiply(find(m, "model.layers.%u.router.proj.weight", i), EXPERTS, HIDDEN, in, scores);
+    for (uint32_t e = 0; e < EXPERTS; e++)
+        sum += scores[e] = exp(scores[e]);
+    double best = 0;
+    for (uint32_t k = 0; k < ACTIVE; k++) {
+        ids[k] = 0;
+        for (uint32_t e = 1; e < EXPERTS; e++)
+            if (scores[e] > scores[ids[k]])
+                ids[k] = e;
+        best += weights[k] = scores[ids[k]] / sum;
+        scores[ids[k]] = -1;
+    }
+    for (uint32_t k = 0; k < ACTIVE; k++)
+        weights[k] = weights[k] / best * (double)find(m, "model.layers.%u.router.per_expert_scale", i)[ids[k]];
+}
+
+/* Gemma4TextDecoderLayer with enable_moe_block: y becomes the normed sum of the dense part's and the experts' results. */
+static void
+mix_experts(const pass *p, uint32_t i, const double *x, double *y)
+{
+    const model *m = p->m;
+    uint32_t ids[ACTIVE];
+    double weights[ACTIVE], in[HIDDEN], gate_up[2 * EXPERT], down[HIDDEN], sum[HIDDEN] = {0}, dense[HIDDEN];
+    memcpy(dense, y, sizeof dense);
+    route(m, i, x, ids, weights);
+    rms_norm(find(m, "model.layers.%u.pre_feedforward_layernorm_2.weight", i), HIDDEN, x, in);
+    for (uint32_t k = 0; k < ACTIVE; k++) {
+        multiply(find(m, "model.layers.%u.experts.gate_up_proj", i) + (size_t)ids[k] * 2 * EXPERT * HIDDEN, 2 * EXPERT,
+                 HIDDEN, in, gate_up);
+        for (uint32_t c = 0; c < EXPERT; c++)
+            gate_up[c] = gelu(gate_up[c]) * gate_up[EXPERT + c];
+        multiply(find(m, "model.layers.%u.experts.down_proj", i) + (size_t)ids[k] * HIDDEN * EXPERT, HIDDEN, EXPERT,
+                 gate_up, down);
+        for (uint32_t c = 0; c < HIDDEN; c++)
+            sum[c] += weights[k] * down[c];
+    }
+    rms_norm(find(m, "model.layers.%u.post_feedforward_layernorm_1.weight", i), HIDDEN, dense, y);
+    rms_norm(find(m, "model.layers.%u.post_feedforward_layernorm_2.weight", i), HIDDEN, sum, down);
+    for (uint32_t c = 0; c < HIDDEN; c++)
+        y[c] += down[c];
+}
+
 static void
 layer(pass *p, uint32_t i, uint32_t t)
 {
@@ -306,6 +395,8 @@ layer(pass *p, uint32_t i, uint32_t t)
     for (uint32_t c = 0; c < n; c++)
         up[c] *= gelu(gate[c]);
     multiply(find(m, "model.layers.%u.mlp.down_proj.weight", i), HIDDEN, n, up, y);
+    if (m->experts)
+        mix_experts(p, i, x, y);
     add_normed(p, i, "post_feedforward_layernorm", y, x);
     multiply(find(m, "model.layers.%u.per_layer_input_gate.weight", i), INPUT, HIDDEN, x, gate);
     for (uint32_t c = 0; c < INPUT; c++)
@@ -384,14 +475,18 @@ Test(layer_inputs, logits_follow_from_the_formulas)
         const char *what;
         bool k_is_v;
         uint32_t shared;
-    } cases[] = {{"nothing shared", false, 0}, {"three layers share", false, 3}, {"values are keys", true, 2}};
+        bool experts;
+    } cases[] = {{"nothing shared", false, 0, false},
+                 {"three layers share", false, 3, false},
+                 {"values are keys", true, 2, false},
+                 {"experts", true, 0, true}};
     double *want = calloc((size_t)N * VOCAB, sizeof *want);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         scratch s = scratch_make();
         gguf_writer w = {0};
         char error[200] = "", what[64];
         model *m = calloc(1, sizeof *m);
-        *m = (model){.k_is_v = cases[i].k_is_v, .shared = cases[i].shared};
+        *m = (model){.k_is_v = cases[i].k_is_v, .shared = cases[i].shared, .experts = cases[i].experts};
         make(m);
         save(m, &s);
         compute(m, tokens, want);

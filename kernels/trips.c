@@ -1,0 +1,209 @@
+/* How often one invocation goes round its loops, at most, all of them together: the bounds that `trips` of a descriptor gives.
+ *
+ * Mesa's llvmpipe has one counter for all loops of an invocation.  Every end of every turn counts, that of the turn which finds
+ * that there is nothing left to do too, and after 65535 of them all loops end, whatever they have done.  So a loop of n turns
+ * counts n + 1.  Loops with the hint `unroll` and a number of turns that the driver sees count nothing; it does not see it where
+ * the index is multiplied or divided.  Loops over a handful of values without the hint are counted as if they stayed loops.  What
+ * one generator alone knows is counted in its file. */
+#include "kernels/gen.h"
+
+uint64_t
+dop_turns(uint64_t n, uint64_t of)
+{
+    return (n + of - 1) / of + 1;
+}
+
+uint32_t
+dop_halvings(uint32_t n)
+{
+    uint32_t count = 1;
+    for (; n > 1; n /= 2)
+        count++;
+    return count;
+}
+
+/* Walks of a row program over its row: one for each statistic that another needs, and one for what is made of them. */
+static uint64_t
+walks_of(const dop_graph *g, const dop_program *p)
+{
+    uint64_t n = 1;
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const dop_op op = dop_node_at(g, p->nodes[i])->op;
+        const bool norm = op == DOP_OP_rmsnorm || op == DOP_OP_layernorm;
+        n += norm || op == DOP_OP_softmax ? 2 : dop_node_is(g, p->nodes[i], DOP_STATISTIC);
+    }
+    return n;
+}
+
+/* A row of `len` values by `lanes`, four at a time where its length allows. */
+uint64_t
+dop_trips_program(const dop_site *s, const dop_program *p, uint32_t len, uint32_t lanes)
+{
+    const dop_region *r = s->r;
+    bool wide = len % 4 == 0;
+    for (uint32_t i = 0; i < p->n_nodes && wide; i++) {
+        const dop_node *n = dop_node_at(s->g, p->nodes[i]);
+        const bool sums = dop_node_is(s->g, p->nodes[i], DOP_STATISTIC);
+        wide = dop_region_wide(s->g, r, sums ? n->src[0] : p->nodes[i]);
+    }
+    const uint32_t sum = lanes == s->t->subgroup ? 0 : dop_halvings(lanes);
+    return walks_of(s->g, p) * (dop_turns(len, (uint64_t)lanes * (wide ? 4 : 1)) + sum);
+}
+
+/* Rows of scores, and comparisons of every column with every other one (gen_choice.c). */
+static uint64_t
+of_choice(const dop_site *s, const dop_program *p, uint32_t wg)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const dop_node *node = dop_node_at(s->g, p->nodes[i]);
+        uint64_t cols = dop_node_cols(s->g, p->nodes[i]);
+        for (uint32_t k = 0; k < node->n_srcs; k++) {
+            const uint64_t c = dop_node_cols(s->g, node->src[k]);
+            cols = c > cols ? c : cols;
+        }
+        const uint64_t share = dop_turns(cols, wg);
+        n += 4 * (share + dop_halvings(wg));
+        if (node->op == DOP_OP_top_k)
+            n += share * (cols + 2);
+        if (node->op == DOP_OP_top_k && dop_node_i(s->g, p->nodes[i], DOP_A_groups) > 1) {
+            const uint64_t groups = (uint64_t)dop_node_i(s->g, p->nodes[i], DOP_A_groups);
+            const uint64_t best = (uint64_t)dop_node_i(s->g, p->nodes[i], DOP_A_group_best);
+            n += dop_turns(groups, wg) * (best + 1) * (cols / groups + 3) + share * (groups + 2);
+        }
+    }
+    return n;
+}
+
+/* What runs before products: the choice of experts, and the row program for each of `rows` rows. */
+uint64_t
+dop_trips_prologue(const dop_site *s, const dop_tile *tile, uint32_t rows)
+{
+    const dop_analysis *a = s->r->info;
+    const uint64_t sums = a->sum ? a->slots : 1;
+    return of_choice(s, &a->choice, tile->wg) +
+           (rows + 1) * sums * (dop_trips_program(s, &a->prog, a->depth, tile->wg) + dop_turns(a->depth, 32));
+}
+
+/* Workgroups of lanes that walk over sets of rows. */
+uint64_t
+dop_trips_gemv(const dop_site *s, const dop_tile *tile)
+{
+    const dop_analysis *a = s->r->info;
+    const uint64_t loops = tile->loops ? tile->loops : 1, sums = a->sum ? a->slots : 1;
+    const uint32_t lanes = tile->lanes ? tile->lanes : 1, rows = tile->rows ? tile->rows : 1;
+    const uint32_t least = s->g->max_t > 1 ? (s->g->max_t < 8 ? s->g->max_t : 8) : 1;
+    const uint64_t team = (uint64_t)a->most_mats * rows * least * (dop_halvings(lanes) + 2);
+    return dop_trips_prologue(s, tile, least) + loops * (sums * dop_turns(a->depth, 8ull * lanes) * 6 + team) +
+           dop_turns(a->tail ? 1u << 14 : 0, tile->wg) * 8 + 64;
+}
+
+/* Tiles in shared memory. */
+uint64_t
+dop_trips_tiles(const dop_site *s, const dop_tile *tile)
+{
+    const dop_analysis *a = s->r->info;
+    const uint64_t fours = (uint64_t)tile->bk / 4;
+    const uint64_t load =
+        dop_turns(tile->bm * fours, tile->wg) * 6 + a->most_mats * dop_turns(tile->bn * fours, tile->wg) * 6;
+    const uint64_t step = load + tile->bk + a->n_stats * (uint64_t)tile->tm * (fours + 1);
+    return dop_turns(a->depth, tile->bk) * step + (uint64_t)tile->tm * (tile->tn + 1u) * a->n_parts + 64;
+}
+
+uint64_t
+dop_trips_row(const dop_site *s, const dop_tile *tile)
+{
+    const dop_analysis *a = s->r->info;
+    uint64_t n = 64;
+    for (uint32_t i = 0; i < a->n_programs; i++)
+        n += dop_trips_program(s, &a->programs[i], a->programs[i].unit.len, tile->wg);
+    return n;
+}
+
+/* Rows of the step one after the other; what is staged of them is counted value by value. */
+uint64_t
+dop_trips_scan(const dop_site *s, const dop_tile *tile)
+{
+    const dop_analysis *a = s->r->info;
+    const dop_node *n = dop_node_at(s->g, a->scan);
+    const uint32_t width = dop_node_at(s->g, n->src[2])->shape.dim[2].mul,
+                   count = dop_node_at(s->g, n->src[0])->shape.dim[2].mul;
+    const uint32_t lanes = tile->subgroup ? s->t->subgroup : tile->wg, teams = tile->wg / lanes;
+    const uint32_t rows = tile->bq ? tile->bq : 1, vec = count % 4 == 0 ? 4 : 1;
+    const uint64_t many = dop_turns(s->g->max_t, rows) + s->g->max_q;
+    uint64_t staged = dop_turns((uint64_t)rows * width, tile->wg) +
+                      2 * dop_turns((uint64_t)rows * count, (uint64_t)tile->wg * vec) + 8;
+    for (uint32_t i = 0; i < 2; i++)
+        if (a->heads[i].n_nodes)
+            staged += dop_turns(rows, teams) * dop_trips_program(s, &a->heads[i], count, lanes);
+    if (a->behind.n_nodes)
+        staged += dop_turns(rows, teams) * dop_trips_program(s, &a->behind, width, lanes);
+    return many *
+               (staged +
+                rows * (1ull + (tile->lanes > 1 && tile->lanes != s->t->subgroup ? 2 * dop_halvings(tile->lanes) : 0)) +
+                1) +
+           256;
+}
+
+/* Chunks: their rows with one another, and each column by itself. */
+uint64_t
+dop_trips_scan_chunks(const dop_site *s, const dop_tile *tile)
+{
+    const dop_analysis *a = s->r->info;
+    const uint64_t rows = tile->bq, count = dop_node_at(s->g, dop_node_at(s->g, a->scan)->src[0])->shape.dim[2].mul;
+    const uint64_t width = dop_node_at(s->g, dop_node_at(s->g, a->scan)->src[2])->shape.dim[2].mul;
+    const uint64_t pairs = dop_turns((rows / 2 + 1) * (rows / 2 + 2) / 2, tile->wg) * (count / 4 + rows + 4);
+    const uint64_t columns = dop_turns(width, tile->wg) * rows * (rows / 8 + 3);
+    const uint64_t padding = 4 * dop_turns(rows * (count + width), tile->wg);
+    const uint64_t own =
+        pairs + dop_turns(rows, tile->wg) * (rows + 2) + columns + padding + rows * rows / 4 + 4 * rows;
+    return dop_trips_scan(s, tile) + (dop_turns(s->g->max_t, rows) + s->g->max_q) * own;
+}
+
+uint64_t
+dop_trips_choice(const dop_site *s, const dop_tile *tile)
+{
+    const dop_program p = {.nodes = s->r->nodes, .n_nodes = s->r->n_nodes};
+    return of_choice(s, &p, tile->wg) + s->r->n_outs * dop_turns(dop_node_cols(s->g, s->r->outs[0]), tile->wg) + 64;
+}
+
+uint64_t
+dop_trips_argmax(const dop_site *s, const dop_tile *tile)
+{
+    const dop_node *n = dop_node_at(s->g, s->r->outs[s->r->n_outs - 1]);
+    uint64_t cols = dop_node_cols(s->g, n->src[0]);
+    if (n->op == DOP_OP_argmax_merge)
+        cols += dop_node_cols(s->g, dop_node_at(s->g, n->src[0])->src[0]);
+    const uint64_t walks = s->t->cpu ? 1 : 72; /* a draw cuts the keys in halves, twice */
+    return walks * (dop_turns(cols, tile->wg) + 2 * dop_halvings(tile->wg)) + 64;
+}
+
+/* Most slices are of few ids where there are many experts. */
+uint64_t
+dop_trips_group(const dop_site *s, const dop_tile *tile)
+{
+    const dop_node_id id = s->r->info->root;
+    const dop_shape *out = &dop_node_at(s->g, id)->shape;
+    const uint64_t experts = (uint64_t)dop_node_i(s->g, id, DOP_A_experts), blocks = out->dim[0].mul,
+                   span = out->dim[1].mul;
+    const uint64_t pairs = (uint64_t)s->g->max_t * dop_node_cols(s->g, dop_node_at(s->g, id)->src[0]);
+    uint64_t slices = s->t->shared_bytes / 8 / experts;
+    slices = slices > 64 ? 64 : slices ? slices : 1;
+    slices = slices < tile->wg ? slices : tile->wg;
+    return dop_turns(pairs, 4 * slices) * 20 + dop_turns(experts, tile->wg) * (slices + 4) + experts + blocks +
+           2 * dop_turns((experts + blocks) * span, tile->wg) + dop_turns(slices * experts, tile->wg);
+}
+
+uint64_t
+dop_trips_dequant(const dop_site *s, const dop_tile *tile)
+{
+    const dop_node *w = dop_node_at(s->g, dop_node_at(s->g, s->r->nodes[0])->src[0]);
+    const uint64_t values = (uint64_t)w->shape.dim[0].mul * dop_node_cols(s->g, s->r->nodes[0]);
+    return dop_turns(values, (uint64_t)tile->bk * tile->loops * tile->wg) + 8;
+}
+
+bool
+dop_trips_too_many(const dop_site *s, const dop_descriptor *d, const dop_tile *tile)
+{
+    return s->t->loop_trips && d->trips && d->trips(s, tile) > s->t->loop_trips;
+}
