@@ -45,6 +45,22 @@ pad_to(FILE *f, uint64_t *at, uint64_t target)
     return true;
 }
 
+/* Blocks of zeros are left out of a file that has room for holes, which then reads as if they were there; `last`: nothing is
+ * written behind them that would give the file its length. */
+static bool
+put_sparsely(FILE *f, const uint8_t *data, size_t size, bool last)
+{
+    enum { BLOCK = 1 << 20 };
+    for (size_t at = 0, n; at < size; at += n) {
+        n = size - at < BLOCK ? size - at : BLOCK;
+        const bool hole =
+            n == BLOCK && !(last && at + n == size) && data[at] == 0 && memcmp(data + at, data + at + 1, n - 1) == 0;
+        if (!(hole && fseeko(f, (off_t)n, SEEK_CUR) == 0) && !put(f, data + at, n))
+            return false;
+    }
+    return true;
+}
+
 /* Each weight is read once: what is written is forgotten, or a model larger than memory would stay there as far as it fits. */
 static void
 forget_sources(const dop_pack *p, uint64_t size, uint64_t *io_held)
@@ -99,7 +115,7 @@ put_weights(const dop_plan_sections *parts, FILE *f, dop_diag *diag, uint64_t *o
             break;
         forget_sources(p, need, &held);
         dop_weights_hash_add(&hash, buf, need);
-        if (f && !put(f, buf, (size_t)need))
+        if (f && !put_sparsely(f, buf, (size_t)need, at + need == parts->weights_size))
             st = DOP_FAIL(diag, DOP_E_IO, "cannot write the weights: %s", strerror(errno));
         at += need;
         if (parts->progress && parts->weights_size)

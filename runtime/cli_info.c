@@ -33,7 +33,8 @@ dop_cli_each_part(const dop_cli *cli, dop_part_fn *fn, void *user, dop_diag *dia
     if (st != DOP_OK)
         return st;
     /* The file of one part is a plan by itself. */
-    const uint32_t n = access(path, F_OK) != 0 || dop_plan_is_set(path) ? dop_plan_count_parts(path) : 1;
+    uint32_t n = access(path, F_OK) != 0 || dop_plan_is_set(path) ? dop_plan_count_parts(path) : 1;
+    n = n > 0 ? n : 1; /* opening it says why it is not known */
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
         if (n > 1 && dop_plan_lacks_part(path, i)) {
             st = fn(user, NULL, n, i, diag);

@@ -20,7 +20,6 @@ typedef enum pool {
     POOL_STEP,
     POOL_RESULT,
     POOL_MIRROR,
-    POOL_SENT, /* written by kernels and read by the host, once each */
 } pool;
 
 static const double mib = 1024.0 * 1024.0;
@@ -32,10 +31,7 @@ pool_of(uint32_t kind)
     case DOP_SLOT_WEIGHTS:
         return POOL_WEIGHTS;
     case DOP_SLOT_STEP:
-    case DOP_SLOT_RECEIVED:
         return POOL_STEP;
-    case DOP_SLOT_SENT:
-        return POOL_SENT;
     case DOP_SLOT_RESULT:
         return POOL_RESULT;
     default:
@@ -291,6 +287,8 @@ place_slots(dop_memory *m, const dop_plan *plan, const dop_memory_use *use, dop_
         if (st == DOP_OK && s->kind == DOP_SLOT_RESULT && mirror)
             st = place(m, limit, POOL_MIRROR, name, read_bytes(plan, use->schedules, i), &p->mirror, &p->mirror_offset,
                        diag);
+        if (st == DOP_OK && (s->kind == DOP_SLOT_RECEIVED || s->kind == DOP_SLOT_SENT))
+            st = place(m, limit, POOL_MIRROR, name, p->size, &p->mirror, &p->mirror_offset, diag);
         if (st != DOP_OK)
             return st;
         m->bytes[s->kind] += p->size;
@@ -386,7 +384,6 @@ allocate_block(dop_memory *m, dop_block *b, dop_diag *diag)
         required = map ? good_for_both : device;
         break;
     case POOL_MIRROR:
-    case POOL_SENT:
         required = visible;
         prefer = cached;
         avoid = device;

@@ -4,7 +4,7 @@
  * reached; a slot never crosses one.  On a GPU with memory of its own weights lie in smaller allocations, so that the
  * first ones are filled while the others are being made: a driver takes 20 ms and more for a GiB.  What the host writes
  * (the step record) is mapped; logits are mapped where that is as fast for the device, and otherwise have a mirror in
- * host memory that a replay copies to on request. */
+ * host memory that a replay copies to on request.  What crosses from part to part has one always. */
 #ifndef DOPPLER_RUNTIME_MEMORY_H
 #define DOPPLER_RUNTIME_MEMORY_H
 
@@ -25,7 +25,7 @@ typedef struct dop_block {
 
 typedef struct dop_place {
     uint32_t block;  /* UINT32_MAX: the slot is not used by the chosen schedules */
-    uint32_t mirror; /* block of the host's copy of a RESULT slot; UINT32_MAX: read it in place */
+    uint32_t mirror; /* block of the host's copy of a RESULT, RECEIVED or SENT slot; UINT32_MAX: it is used in place */
     uint64_t offset; /* bytes into the block */
     uint64_t size;   /* bytes */
     uint64_t mirror_offset;
@@ -92,7 +92,8 @@ void dop_memory_destroy(dop_memory *memory); /* accepts a zeroed one */
 VkDeviceAddress dop_memory_address(const dop_memory *memory, uint32_t slot, uint64_t offset);
 /* The eight bytes of an argument as kernels get them: an address or numbers. */
 uint64_t dop_memory_arg(const dop_memory *memory, const dop_plan_arg *arg);
-/* Where the host reads or writes a STEP, RESULT (the mirror if there is one), RECEIVED or SENT slot; NULL for others. */
+/* Where the host reads or writes a STEP, RESULT (the mirror if there is one), RECEIVED or SENT slot (the mirror); NULL for
+ * others. */
 void *dop_memory_host(const dop_memory *memory, uint32_t slot);
 
 /* upload.c: threads that write the weights of all used slots, each as soon as its block is allocated. */

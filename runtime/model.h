@@ -132,6 +132,8 @@ dop_status dop_step_prepare_model(dop_model *model, dop_diag *diag);
 bool dop_step_takes(const dop_model *model, uint32_t schedule, uint32_t kind, size_t n);
 /* The schedule to feed n tokens with next and how many of them it takes. */
 void dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_schedule, uint32_t *out_take);
+/* Before n tokens are fed as `kind` to a plan in parts: how large the chunks are that this one chooses from then on. */
+void dop_step_choose_chunks(dop_model *model, uint32_t kind, size_t n);
 /* The decode schedule for n steps from pos on. */
 uint32_t dop_step_decode_at(const dop_model *model, uint32_t pos, uint32_t n);
 /* Makes the other copy of states that steps replace the current one, because a step of the sequence at this place counts
@@ -142,6 +144,8 @@ void dop_step_note_swap(dop_model *model, uint32_t place);
 /* Submits and keeps count of the device's own picks.  Logits of steps before are gone then. */
 dop_status dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
                            uint64_t *out_ticket);
+/* What it counts, for those who submit by themselves. */
+void dop_step_count_picks(dop_model *model, uint32_t schedule, dop_form form, uint32_t times);
 /* Waits for a step: in parts, for this one, which passes its rows on, */
 dop_status dop_step_pass(dop_model *model, uint64_t ticket, dop_diag *diag);
 /* and then for what all of them make of the oldest step that was passed on. */
@@ -159,15 +163,19 @@ dop_status dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop
 dop_status dop_step_drain(dop_model *model, dop_diag *diag);
 /* Fails with DOP_E_USAGE while a step is open. */
 dop_status dop_step_none_open(const dop_model *model, dop_diag *diag);
+/* The same while a step is open, or one with this sequence is under way: states of the others may be touched, since all ranks do
+ * what is ordered in order. */
+dop_status dop_step_none_has(const dop_model *model, const dop_sequence *sequence, dop_diag *diag);
 /* The error of logits, after the token at pos, that are not finite. */
 dop_status dop_step_not_finite(const dop_model *model, uint32_t pos, dop_diag *diag);
 
 /* Into how many groups rows of different sequences go best, a step for each, so that all parts have something to do; 1 where a
  * plan is in one part, or has no schedule for rows of several sequences. */
 uint32_t dop_step_groups(const dop_model *model, uint32_t n_rows);
-/* In parts: a step of rows of sequences that are not in another one which was started, all of whose tokens are in their states.
- * Comes back when this part has done its share.  Up to dop_step_groups may be under way, and nothing else may be done meanwhile but
- * starting and finishing them. */
+/* In parts: a step of rows of sequences that are not in another one which was started, all of whose tokens are in their states;
+ * of one sequence it may be a chunk of a prompt, whose last row alone may want something.  Comes back when this part has done its
+ * share.  Up to dop_step_groups may be under way.  Meanwhile sequences that are in none of them may be rewound, copied, given a
+ * mask and what is cached; nothing else may be done but starting and finishing steps. */
 dop_status dop_step_start(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_diag *diag);
 /* The oldest of them becomes the open step, as after dop_step_run. */
 dop_status dop_step_end(dop_model *model, dop_diag *diag);

@@ -102,7 +102,8 @@ dop_status dop_plan_find_part(dop_plan *plan, uint32_t n_parts, uint32_t part, d
 dop_status dop_plan_is_part(const dop_plan *plan, uint32_t n_parts, uint32_t part, dop_diag *diag);
 /* Is a part in a file of its own that is not here, and no file of all of them either? */
 bool dop_plan_lacks_part(const char *path, uint32_t part);
-/* Parts of the plan whose file or files have this name, without opening it: 1 where there is none, or none that can be read. */
+/* Parts of the plan whose file or files have this name, without opening it: 1 where there is none, or none that can be read; 0
+ * where there is a file for a part that does not say it, since it is cut short, say. */
 uint32_t dop_plan_count_parts(const char *path);
 /* Does a file of this name begin as one of several parts does? */
 bool dop_plan_is_set(const char *path);

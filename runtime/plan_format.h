@@ -126,8 +126,8 @@ enum {
     DOP_SLOT_MERGES,      /* workgroups that are done, where attention merges its splits: zero between dispatches */
     DOP_SLOT_MAILBOX,     /* two copies of the mailboxes of a persistent dispatch's stages: all ones at load */
     DOP_SLOT_TABLE,       /* dop_stage_row of the stages of a persistent dispatch, by the runtime at load */
-    DOP_SLOT_RECEIVED,    /* of a part: what the one before it made of the step's rows; host visible */
-    DOP_SLOT_SENT         /* of a part: what the next one is to receive; host visible and cached */
+    DOP_SLOT_RECEIVED,    /* of a part: what the one before it made of the step's rows */
+    DOP_SLOT_SENT         /* of a part: what the next one is to receive */
 };
 #define DOP_PLAN_NO_SLOT 0xffffffffu
 

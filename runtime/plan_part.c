@@ -102,12 +102,12 @@ count_in_part(FILE *f, const dop_plan_header *h)
     dop_plan_part part;
     for (uint32_t i = 0; i < h->n_sections && i < DOP_SEC_LIMIT; i++) {
         if (fread(&section, sizeof section, 1, f) != 1)
-            return 1;
+            return 0;
         if (section.kind == DOP_SEC_PART)
             return section.offset < INT64_MAX && fseeko(f, (off_t)section.offset, SEEK_SET) == 0 &&
                            fread(&part, sizeof part, 1, f) == 1
                        ? part.n_parts
-                       : 1;
+                       : 0;
     }
     return 1;
 }
@@ -115,18 +115,21 @@ count_in_part(FILE *f, const dop_plan_header *h)
 uint32_t
 dop_plan_count_parts(const char *path)
 {
-    char own[520];
-    uint32_t n = 1;
+    char part[520];
+    uint32_t n;
+    bool split = false;
     union {
         char magic[8];
         dop_plan_header plan;
         dop_plan_set_header set;
     } h;
     FILE *f = open_file(path);
-    for (uint32_t i = 0; i < DOP_MAX_PARTS && !f; i++) { /* a host may have one part and no other */
-        snprintf(own, sizeof own, "%.500s.part%u", path, i);
-        f = open_file(own);
+    for (uint32_t i = 0; i < DOP_MAX_PARTS && !f; i++) { /* this host may have another part than the first one */
+        snprintf(part, sizeof part, "%.500s.part%u", path, i);
+        f = open_file(part);
+        split = f != NULL;
     }
+    n = split ? 0 : 1;
     if (f && fread(&h.plan, sizeof h.plan, 1, f) == 1) {
         if (memcmp(h.magic, DOP_PLAN_SET_MAGIC, sizeof h.magic) == 0)
             n = h.set.n_parts;
@@ -135,7 +138,7 @@ dop_plan_count_parts(const char *path)
     }
     if (f)
         fclose(f);
-    return n > 0 ? n : 1;
+    return n > 0 || split ? n : 1;
 }
 
 dop_status

@@ -1,5 +1,5 @@
-/* Ranks 1 and on of a plan in parts: what is ordered is done, in order. */
-#include "runtime/part.h"
+/* Ranks 1 and on of a plan in parts: what is ordered is done, in order.  While a step of several rows runs, the next order and
+ * its rows are taken, so that the device goes on at once. */
 #include "runtime/ranks.h"
 
 #include <stdlib.h>
@@ -13,6 +13,15 @@ typedef struct follower {
     uint64_t n_written; /* that are there, */
     uint8_t *states;    /* owned: and all of them; NULL: none are to come */
     uint32_t write[2];  /* place and positions that they are of */
+    /* The order after the one that is being done, where it came meanwhile. */
+    dop_order next;
+    bool has_next;
+    bool has_inbox; /* it is a step of several rows, and they are taken: */
+    dop_inbox inbox;
+    uint32_t ends[DOP_STEP_MAX_SEQUENCES]; /* positions that the step under way may look at, by place */
+    /* Rows that this rank sends when the next step runs. */
+    bool holds;
+    uint32_t held_schedule, held_rows;
     dop_rank_times times;
     dop_diag *diag;
 } follower;
@@ -96,13 +105,17 @@ set_pages(dop_model *m, const dop_order *o)
 }
 
 static void
-write_step(dop_model *m, const dop_order *o)
+write_step(follower *f, const dop_order *o)
 {
+    dop_model *m = f->model;
     volatile dop_step *step = dop_replay_step(&m->replay);
     const dop_order_row *rows = o->rows;
     step->n_rows = o->n_rows;
     step->flags = 0;
+    memset(f->ends, 0, sizeof f->ends);
     for (uint32_t i = 0; i < o->n_rows; i++) {
+        uint32_t *end = &f->ends[rows[i].place];
+        *end = rows[i].position >= *end ? rows[i].position + 1 : *end;
         step->rows[i].token = rows[i].token;
         step->rows[i].position = rows[i].position;
         step->rows[i].sequence = rows[i].place;
@@ -187,6 +200,104 @@ answer_step(const follower *f, uint32_t schedule, uint32_t n, dop_answer what, u
 }
 
 static dop_status
+receive_order(follower *f, dop_order *out_order)
+{
+    const uint8_t *bytes;
+    size_t size;
+    dop_status st = f->wire->receive(f->wire->user, 0, DOP_LANE_ORDERS, f->diag, &bytes, &size);
+    return st == DOP_OK ? dop_order_decode(bytes, size, f->model ? f->model->plan.model : NULL, f->diag, out_order)
+                        : st;
+}
+
+/* Entries of pages that the step under way does not look at. */
+static bool
+may_set_pages(const follower *f, const dop_order *o)
+{
+    return o->kind == DOP_ORDER_PAGES && (uint64_t)o->args[1] * f->model->pages.page >= f->ends[o->args[0]];
+}
+
+/* While a step runs: takes what has come of the next order, and of its rows.  *out_more: there may be more to take. */
+static dop_status
+look_ahead(follower *f, bool *out_more)
+{
+    const dop_wire *w = f->wire;
+    dop_order *o = &f->next;
+    dop_status st = DOP_OK;
+    while (!f->has_next && st == DOP_OK && w->ready(w->user, 0, DOP_LANE_ORDERS)) {
+        st = receive_order(f, o);
+        if (st == DOP_OK && may_set_pages(f, o))
+            set_pages(f->model, o);
+        else
+            f->has_next = true;
+    }
+    *out_more = !f->has_next;
+    if (st != DOP_OK || !f->has_next || o->kind != DOP_ORDER_STEP || o->args[1] == 1)
+        return st;
+    const uint32_t schedule = find_schedule(f->model, o->args[0], o->args[1]);
+    if (schedule == UINT32_MAX)
+        return DOP_OK; /* it is said when this order is done */
+    if (!f->has_inbox)
+        dop_ranks_begin_rows(f->model, schedule, o->n_rows, &f->inbox);
+    f->has_inbox = true;
+    st = dop_ranks_take_rows(w, &f->inbox, false, f->diag);
+    *out_more = f->inbox.n_taken < f->inbox.n_values;
+    return st;
+}
+
+static dop_status
+send_held(follower *f)
+{
+    if (!f->holds)
+        return DOP_OK;
+    f->holds = false;
+    const double start = dop_now_ms();
+    dop_status st = dop_ranks_send_rows(f->model, f->wire, f->held_schedule, f->held_rows, f->diag);
+    f->times.send_ms += dop_now_ms() - start;
+    return st;
+}
+
+/* A step of several rows, whose own are in the host's memory: as soon as they are in the device's, the next ones may come. */
+static dop_status
+run_ahead(follower *f, uint32_t schedule, dop_form form)
+{
+    enum { LOOK_US = 200 };
+    dop_model *m = f->model;
+    dop_replay *r = &m->replay;
+    uint64_t in, ticket;
+    bool more = true, ended = false;
+    dop_status st = dop_model_need(m, schedule, f->diag);
+    if (st == DOP_OK)
+        st = dop_replay_submit_pieces(r, schedule, form, 1, DOP_PIECE_IN, f->diag, &in);
+    if (st == DOP_OK)
+        st = dop_replay_submit_pieces(r, schedule, form, 1, DOP_PIECE_STEP, f->diag, &ticket);
+    if (st == DOP_OK)
+        st = send_held(f);
+    if (st == DOP_OK)
+        st = dop_replay_submit_pieces(r, schedule, form, 1, DOP_PIECE_OUT, f->diag, &ticket);
+    if (st == DOP_OK)
+        st = dop_replay_wait(r, in, f->diag);
+    if (st != DOP_OK)
+        return st;
+    dop_step_count_picks(m, schedule, form, 1);
+    const double end = dop_now_ms() + m->device.timeout_s * 1e3;
+    while (more && !ended && st == DOP_OK && dop_now_ms() < end) {
+        st = look_ahead(f, &more);
+        ended = more && dop_replay_ends_within(r, ticket, LOOK_US);
+    }
+    return st == DOP_OK ? dop_replay_wait(r, ticket, f->diag) : st;
+}
+
+/* The rows that the last step made: now, or when the next one runs, whose own are here. */
+static dop_status
+pass_rows(follower *f, uint32_t schedule, uint32_t n)
+{
+    f->holds = true;
+    f->held_schedule = schedule;
+    f->held_rows = n;
+    return f->has_inbox && f->inbox.n_taken == f->inbox.n_values ? DOP_OK : send_held(f);
+}
+
+static dop_status
 run_step(follower *f, const dop_order *o)
 {
     dop_model *m = f->model;
@@ -197,20 +308,26 @@ run_step(follower *f, const dop_order *o)
     dop_status st = choose_schedule(f, o, &schedule);
     if (st != DOP_OK)
         return st;
-    write_step(m, o);
+    write_step(f, o);
     const uint32_t n_out = dop_replay_step(&m->replay)->n_out;
     const double start = dop_now_ms();
-    st = dop_ranks_receive_rows(m, f->wire, schedule, n, f->diag);
+    if (!f->has_inbox)
+        dop_ranks_begin_rows(m, schedule, n, &f->inbox);
+    f->has_inbox = false;
+    st = dop_ranks_take_rows(f->wire, &f->inbox, true, f->diag);
     const double received = dop_now_ms();
+    const bool ahead = m->plan.schedules[schedule].max_rows > 1 && !dop_ranks_pass_on(m, schedule);
+    if (st == DOP_OK && !ahead)
+        st = send_held(f);
     if (st == DOP_OK)
-        st = submit_and_wait(f, schedule, form);
+        st = ahead ? run_ahead(f, schedule, form) : submit_and_wait(f, schedule, form);
     if (st == DOP_OK && m->plan.schedules[schedule].ordering != DOP_ORDER_BARRIERS &&
         dop_model_stalled(m, m->picks_asked))
         st = run_again(f, &schedule, form);
     m->picks_taken = m->picks_asked;
     const double ran = dop_now_ms();
     if (st == DOP_OK && f->wire->rank + 1 < f->wire->n)
-        st = dop_ranks_send_rows(m, f->wire, schedule, n, f->diag);
+        st = pass_rows(f, schedule, n);
     else if (st == DOP_OK && what != DOP_ANSWER_NOTHING)
         st = answer_step(f, schedule, n, what, n_out);
     f->times.steps++;
@@ -332,13 +449,12 @@ dop_ranks_follow(const dop_wire *wire, const dop_open_options *options, dop_diag
     dop_order o = {.kind = DOP_ORDER_CLOSE};
     dop_status st = DOP_OK;
     while (st == DOP_OK && o.kind != DOP_ORDER_END) {
-        const uint8_t *bytes;
-        size_t size;
         const double start = dop_now_ms();
-        st = wire->receive(wire->user, 0, DOP_LANE_ORDERS, diag, &bytes, &size);
+        if (!f.has_next)
+            st = receive_order(&f, &f.next);
+        f.has_next = false;
+        o = f.next;
         f.times.orders_ms += dop_now_ms() - start;
-        if (st == DOP_OK)
-            st = dop_order_decode(bytes, size, f.model ? f.model->plan.model : NULL, diag, &o);
         if (st == DOP_OK)
             st = obey(&f, &o);
         if (st != DOP_OK)

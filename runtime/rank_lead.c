@@ -284,12 +284,10 @@ dop_ranks_run(dop_model *model, uint32_t schedule, dop_form form, dop_diag *diag
     dop_status st = DOP_OK;
     if (!model->ranks->holds)
         return dop_replay_submit(replay, schedule, form, 1, diag, out_ticket);
-    const bool split = dop_replay_has_form(&model->plan, schedule, DOP_FORM_HEAD);
-    if (split)
-        st = dop_replay_submit(replay, schedule, DOP_FORM_HEAD, 1, diag, out_ticket);
+    st = dop_replay_submit_pieces(replay, schedule, form, 1, DOP_PIECE_STEP, diag, out_ticket);
     if (st == DOP_OK)
         st = send_held(model, diag);
-    return st == DOP_OK ? dop_replay_submit(replay, schedule, split ? DOP_FORM_TAIL : form, 1, diag, out_ticket) : st;
+    return st == DOP_OK ? dop_replay_submit_pieces(replay, schedule, form, 1, DOP_PIECE_OUT, diag, out_ticket) : st;
 }
 
 dop_status

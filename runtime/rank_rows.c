@@ -1,5 +1,4 @@
 /* What goes from a rank to another one in one piece and is longer than a message: rows at a cut, logits, states. */
-#include "runtime/part.h"
 #include "runtime/ranks.h"
 
 #include <string.h>
@@ -49,13 +48,41 @@ dop_ranks_send_rows(const dop_model *model, const dop_wire *wire, uint32_t sched
     return st;
 }
 
-dop_status
-dop_ranks_receive_rows(const dop_model *model, const dop_wire *wire, uint32_t schedule, uint32_t n, dop_diag *diag)
+void
+dop_ranks_begin_rows(const dop_model *model, uint32_t schedule, uint32_t n, dop_inbox *out_inbox)
 {
-    dop_part_value values[DOP_PART_MAX_VALUES];
-    const uint32_t n_values = dop_part_inputs(model, schedule, values);
-    dop_status st = DOP_OK;
-    for (uint32_t i = 0; i < n_values && st == DOP_OK; i++)
-        st = dop_ranks_receive_all(wire, wire->rank - 1, DOP_LANE_ROWS, values[i].bytes, bytes_of(&values[i], n), diag);
-    return st;
+    *out_inbox = (dop_inbox){.n_rows = n};
+    out_inbox->n_values = dop_part_inputs(model, schedule, out_inbox->values);
+}
+
+dop_status
+dop_ranks_take_rows(const dop_wire *wire, dop_inbox *inbox, bool wait, dop_diag *diag)
+{
+    while (inbox->n_taken < inbox->n_values && (wait || wire->ready(wire->user, wire->rank - 1, DOP_LANE_ROWS))) {
+        const dop_part_value *value = &inbox->values[inbox->n_taken];
+        const uint64_t left = bytes_of(value, inbox->n_rows) - inbox->at;
+        const uint8_t *message;
+        size_t n;
+        dop_status st = wire->receive(wire->user, wire->rank - 1, DOP_LANE_ROWS, diag, &message, &n);
+        if (st == DOP_OK && (n == 0 || n > left))
+            st = DOP_FAIL(diag, DOP_E_INTERNAL, "%zu bytes where %llu are left", n, (unsigned long long)left);
+        if (st != DOP_OK)
+            return st;
+        memcpy(value->bytes + inbox->at, message, n);
+        inbox->at = n == left ? 0 : inbox->at + n;
+        inbox->n_taken += n == left;
+    }
+    return DOP_OK;
+}
+
+bool
+dop_ranks_pass_on(const dop_model *model, uint32_t schedule)
+{
+    dop_part_value in[DOP_PART_MAX_VALUES], out[DOP_PART_MAX_VALUES];
+    const uint32_t n_in = dop_part_inputs(model, schedule, in), n_out = dop_part_outputs(model, schedule, out);
+    for (uint32_t i = 0; i < n_in; i++)
+        for (uint32_t k = 0; k < n_out; k++)
+            if (in[i].bytes == out[k].bytes)
+                return true;
+    return false;
 }

@@ -8,7 +8,7 @@
 #ifndef DOPPLER_RUNTIME_RANKS_H
 #define DOPPLER_RUNTIME_RANKS_H
 
-#include "runtime/model.h"
+#include "runtime/part.h"
 #include "runtime/rank_orders.h"
 #include "runtime/wire.h"
 
@@ -36,7 +36,7 @@ typedef struct dop_rank_times {
     double wait_ms;    /* for this part's device */
     double send_ms;    /* of rows, and of answers */
     double orders_ms;  /* waiting for orders; rank 0: for answers */
-    double receive_ms; /* of rows */
+    double receive_ms; /* of rows that had not come while the step before ran */
 } dop_rank_times;
 
 /* --- rank 0 ---------------------------------------------------------------------------------------------------------- */
@@ -51,6 +51,7 @@ typedef struct dop_ranks {
     dop_plan_model facts;         /* of the plan, with what other parts limit */
     float *results;               /* owned: logits or hidden states that the last part made */
     dop_buf message;              /* for orders */
+    uint32_t max_chunk;           /* of what is fed now; 0: whatever the schedules hold */
     struct {
         uint32_t schedule, n_rows, picks; /* picks: m->picks_asked after it */
         dop_answer answer;
@@ -93,11 +94,21 @@ dop_status dop_ranks_write(dop_model *model, uint32_t place, uint32_t n, const u
 
 /* --- all ranks ------------------------------------------------------------------------------------------------------- */
 
-/* Sends or receives what goes over a cut in a step of n rows. */
+/* Sends what goes over a cut after a step of n rows. */
 dop_status dop_ranks_send_rows(const dop_model *model, const dop_wire *wire, uint32_t schedule, uint32_t n,
                                dop_diag *diag);
-dop_status dop_ranks_receive_rows(const dop_model *model, const dop_wire *wire, uint32_t schedule, uint32_t n,
-                                  dop_diag *diag);
+/* What comes over a cut before a step, as far as it is there. */
+typedef struct dop_inbox {
+    uint32_t n_rows;
+    uint32_t n_values, n_taken; /* taken: all rows of it are there; all of them are when these are equal */
+    uint64_t at;                /* bytes that are there of the next one */
+    dop_part_value values[DOP_PART_MAX_VALUES];
+} dop_inbox;
+void dop_ranks_begin_rows(const dop_model *model, uint32_t schedule, uint32_t n, dop_inbox *out_inbox);
+/* Takes what has come, or waits for all of it. */
+dop_status dop_ranks_take_rows(const dop_wire *wire, dop_inbox *inbox, bool wait, dop_diag *diag);
+/* Is a value that the schedule receives sent on?  Then it has to stay until it is. */
+bool dop_ranks_pass_on(const dop_model *model, uint32_t schedule);
 /* Any number of bytes, in messages. */
 dop_status dop_ranks_send_all(const dop_wire *wire, uint32_t to, dop_lane lane, const void *bytes, uint64_t size,
                               dop_diag *diag);

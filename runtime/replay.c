@@ -60,30 +60,10 @@ record_mirror(const dop_replay *r, const dop_plan_schedule *s, VkCommandBuffer c
     vkCmdCopyBuffer(commands, r->memory->blocks[p->block].buffer, r->memory->blocks[p->mirror].buffer, 1, &copy);
 }
 
-/* Dispatches before the first one that writes what is sent to the next part; 0: there is no DOP_FORM_HEAD. */
-static uint32_t
-head_of(const dop_plan *plan, const dop_plan_schedule *s)
-{
-    if (!plan->part || plan->part->number > 0 || s->max_rows == 1 || s->ordering != DOP_ORDER_BARRIERS)
-        return 0;
-    for (uint32_t i = 0; i < s->n_dispatches; i++) {
-        const dop_plan_dispatch *d = &plan->dispatches[s->first_dispatch + i];
-        for (uint32_t k = 0; k < d->n_args; k++) {
-            const uint32_t slot = plan->args[d->first_arg + k].slot;
-            if (slot != DOP_ARG_NUMBERS && plan->slots[slot].kind == DOP_SLOT_SENT)
-                return i;
-        }
-    }
-    return 0;
-}
-
 bool
 dop_replay_has_form(const dop_plan *plan, uint32_t schedule, dop_form form)
 {
-    const dop_plan_schedule *s = &plan->schedules[schedule];
-    if (form == DOP_FORM_HEAD || form == DOP_FORM_TAIL)
-        return head_of(plan, s) > 0;
-    return form != DOP_FORM_BODY || s->ordering == DOP_ORDER_BARRIERS;
+    return form != DOP_FORM_BODY || plan->schedules[schedule].ordering == DOP_ORDER_BARRIERS;
 }
 
 dop_status
@@ -101,14 +81,13 @@ dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryP
     VkResult r = vkBeginCommandBuffer(commands, &begin);
     if (r != VK_SUCCESS)
         return DOP_VK_FAIL(diag, r, "vkBeginCommandBuffer");
-    uint32_t n = form == DOP_FORM_BODY ? s->n_body : form == DOP_FORM_HEAD ? head_of(replay->plan, s) : s->n_dispatches;
-    uint32_t first = form == DOP_FORM_TAIL ? head_of(replay->plan, s) : 0;
+    uint32_t n = form == DOP_FORM_BODY ? s->n_body : s->n_dispatches;
     VkPipeline bound = VK_NULL_HANDLE;
     if (timestamps) {
         vkCmdResetQueryPool(commands, timestamps, first_query, n + 1);
         vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, timestamps, first_query);
     }
-    for (uint32_t i = first; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         record_dispatch(replay, &replay->plan->dispatches[s->first_dispatch + i], &bound, commands);
         if (timestamps)
             vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, timestamps, first_query + 1 + i);
@@ -210,6 +189,12 @@ dop_replay_add(dop_replay *replay, uint32_t schedule, bool later, dop_diag *diag
     for (uint32_t f = 0; f < DOP_N_FORMS && st == DOP_OK; f++)
         if (dop_replay_has_form(r->plan, schedule, (dop_form)f))
             st = dop_replay_record(r, schedule, (dop_form)f, VK_NULL_HANDLE, 0, commands[f], diag);
+    for (uint32_t c = 0; c < DOP_N_CUTS && st == DOP_OK; c++) {
+        VkCommandBuffer *cut = &r->cuts[schedule * DOP_N_CUTS + c];
+        if (dop_replay_has_cut(r->plan, schedule, (dop_cut)c) &&
+            (st = allocate_commands(r, r->pools[later], 1, cut, diag)) == DOP_OK)
+            st = dop_replay_record_cut(r, schedule, (dop_cut)c, *cut, diag);
+    }
     return st;
 }
 
@@ -225,8 +210,9 @@ dop_replay_create(dop_device *device, const dop_plan *plan, const dop_memory *me
     r->memory = memory;
     r->pipelines = pipelines;
     r->commands = calloc((size_t)plan->n_schedules * DOP_N_FORMS, sizeof(VkCommandBuffer));
+    r->cuts = calloc((size_t)plan->n_schedules * DOP_N_CUTS, sizeof(VkCommandBuffer));
     r->rows = calloc(DOP_STEP_MAX_ROWS, sizeof *r->rows);
-    if (!r->commands || !r->rows) {
+    if (!r->commands || !r->cuts || !r->rows) {
         dop_replay_destroy(r);
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     }
@@ -261,6 +247,7 @@ dop_replay_destroy(dop_replay *replay)
         }
     }
     free(replay->commands);
+    free(replay->cuts);
     free(replay->rows);
     memset(replay, 0, sizeof *replay);
 }
@@ -294,21 +281,34 @@ dop_status
 dop_replay_submit(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
                   uint64_t *out_ticket)
 {
-    VkCommandBuffer commands[DOP_REPLAY_MAX_TIMES];
+    return dop_replay_submit_pieces(replay, schedule, form, times, DOP_PIECES_ALL, diag, out_ticket);
+}
+
+dop_status
+dop_replay_submit_pieces(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t times, uint32_t pieces,
+                         dop_diag *diag, uint64_t *out_ticket)
+{
+    VkCommandBuffer commands[DOP_REPLAY_MAX_TIMES + DOP_N_CUTS];
+    const VkCommandBuffer *cuts = &replay->cuts[schedule * DOP_N_CUTS];
+    uint32_t n = 0;
     if (times == 0 || times > DOP_REPLAY_MAX_TIMES)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "%u steps in one submission", times);
     if (!dop_replay_has_form(replay->plan, schedule, form))
         return DOP_FAIL(diag, DOP_E_INTERNAL, "a part of a schedule that is not ordered by barriers");
     const dop_replay_observer *o = replay->observer;
-    for (uint32_t i = 0; i < times; i++) {
-        commands[i] = replay->commands[schedule * DOP_N_FORMS + form];
-        dop_status st = o ? o->commands(o->user, schedule, form, replay->submitted + 1, diag, &commands[i]) : DOP_OK;
+    if ((pieces & DOP_PIECE_IN) && cuts[DOP_CUT_IN])
+        commands[n++] = cuts[DOP_CUT_IN];
+    for (uint32_t i = 0; i < times && (pieces & DOP_PIECE_STEP); i++, n++) {
+        commands[n] = replay->commands[schedule * DOP_N_FORMS + form];
+        dop_status st = o ? o->commands(o->user, schedule, form, replay->submitted + 1, diag, &commands[n]) : DOP_OK;
         if (st != DOP_OK)
             return st;
     }
+    if ((pieces & DOP_PIECE_OUT) && cuts[DOP_CUT_OUT])
+        commands[n++] = cuts[DOP_CUT_OUT];
     if (o)
         o->begin(o->user, "submit");
-    dop_status st = submit(replay, commands, times, diag, out_ticket);
+    dop_status st = submit(replay, commands, n, diag, out_ticket);
     if (o)
         o->end(o->user);
     return st;
@@ -420,6 +420,18 @@ dop_replay_is_idle(const dop_replay *replay)
     uint64_t value = 0;
     return vkGetSemaphoreCounterValue(replay->device->handle, replay->timeline, &value) == VK_SUCCESS &&
            value >= replay->submitted;
+}
+
+bool
+dop_replay_ends_within(const dop_replay *replay, uint64_t ticket, uint32_t us)
+{
+    const VkSemaphoreWaitInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+        .semaphoreCount = 1,
+        .pSemaphores = &replay->timeline,
+        .pValues = &ticket,
+    };
+    return vkWaitSemaphores(replay->device->handle, &info, us * UINT64_C(1000)) == VK_SUCCESS;
 }
 
 const float *

@@ -17,12 +17,19 @@ typedef enum dop_form {
                       for schedules not ordered by barriers, whose last dispatch belongs to every run */
     DOP_FORM_FULL, /* with the head; greedy schedules advance the step record */
     DOP_FORM_READ, /* the same, and the host can read the logits afterwards */
-    /* Of part 0 of a plan in parts, in two submissions: what comes before the first dispatch that writes what is sent, which may
-     * run while the host reads what the step before has sent; and the rest.  Not for schedules of one row. */
-    DOP_FORM_HEAD,
-    DOP_FORM_TAIL,
     DOP_N_FORMS
 } dop_form;
+
+/* Of a part of a plan: what crosses a cut has a mirror in the host's memory (memory.h), and is copied from there before a step
+ * and to it after one.  A step is submitted in pieces where the host uses a mirror meanwhile. */
+typedef enum dop_cut { DOP_CUT_IN, DOP_CUT_OUT, DOP_N_CUTS } dop_cut;
+enum {
+    DOP_PIECE_IN =
+        1, /* what was received goes where kernels read it; then the host may write what the next step receives */
+    DOP_PIECE_STEP = 2, /* the form, which may run while the host reads what the step before has sent */
+    DOP_PIECE_OUT = 4,  /* what is sent goes where the host reads it */
+    DOP_PIECES_ALL = 7
+};
 
 /* What to set to its first value: zeros, and ones for what stages hand over. */
 typedef enum dop_clear {
@@ -50,6 +57,7 @@ typedef struct dop_replay {
     const dop_pipelines *pipelines;
     VkCommandPool pools[2];    /* of what is recorded first, and later */
     VkCommandBuffer *commands; /* [schedule][form]; VK_NULL_HANDLE: not recorded */
+    VkCommandBuffer *cuts;     /* [schedule][cut]; VK_NULL_HANDLE: nothing crosses there, or not recorded */
     VkCommandBuffer clear[DOP_N_CLEARS];
     VkCommandBuffer copy;  /* of states; VK_NULL_HANDLE: not recorded */
     VkCommandBuffer piece; /* of what dop_replay_begin was called for last; VK_NULL_HANDLE: it was not */
@@ -77,6 +85,9 @@ void dop_replay_destroy(dop_replay *replay);
 enum { DOP_REPLAY_MAX_TIMES = 256 };
 dop_status dop_replay_submit(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
                              uint64_t *out_ticket);
+/* Some of its pieces, DOP_PIECE_*, in order; the one above submits all of them.  Each is submitted once for a step. */
+dop_status dop_replay_submit_pieces(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t times,
+                                    uint32_t pieces, dop_diag *diag, uint64_t *out_ticket);
 dop_status dop_replay_clear(dop_replay *replay, dop_clear what, dop_diag *diag, uint64_t *out_ticket);
 /* For work that is no schedule: begins a command buffer that sees everything submitted before, to be recorded by the caller
  * and given to dop_replay_end, which submits it; what follows sees what it wrote, and the host too.  One at a time, and
@@ -89,6 +100,8 @@ dop_status dop_replay_wait(dop_replay *replay, uint64_t ticket, dop_diag *diag);
 
 /* True when everything submitted is done by now; asks without waiting. */
 bool dop_replay_is_idle(const dop_replay *replay);
+/* Waits for a submission for so many microseconds at most: is it done? */
+bool dop_replay_ends_within(const dop_replay *replay, uint64_t ticket, uint32_t us);
 
 /* Host pointer to the logits of a schedule, f32, NULL in parts that make none; valid after waiting for a DOP_FORM_READ submission. */
 const float *dop_replay_logits(const dop_replay *replay, uint32_t schedule);
@@ -104,6 +117,10 @@ void dop_replay_write_row(dop_replay *replay, uint32_t i, const dop_row *row);
 void dop_replay_write_step_of(dop_replay *replay, uint32_t place, const uint32_t *ids, uint32_t n, uint32_t pos,
                               uint32_t parity);
 
+/* replay_cut.c: does anything cross this cut in steps of a schedule, and the command buffer that copies it. */
+bool dop_replay_has_cut(const dop_plan *plan, uint32_t schedule, dop_cut cut);
+dop_status dop_replay_record_cut(dop_replay *replay, uint32_t schedule, dop_cut cut, VkCommandBuffer commands,
+                                 dop_diag *diag);
 /* Records a schedule into a command buffer of the caller's; with a query pool, a timestamp before the first dispatch
  * and one after each: n_dispatches + 1 from first_query on. */
 dop_status dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryPool timestamps,

@@ -58,14 +58,21 @@ dop_sequence_check_room(const dop_sequence *sequence, size_t n, dop_diag *diag)
     return DOP_OK;
 }
 
-dop_status
-dop_sequence_make_room(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_diag *diag)
+static dop_status
+check_ids(const dop_sequence *s, const uint32_t *ids, size_t n, dop_diag *diag)
 {
-    const dop_plan *plan = &sequence->model->plan;
-    dop_status st = dop_sequence_check_room(sequence, n, diag);
+    const dop_plan *plan = &s->model->plan;
+    dop_status st = dop_sequence_check_room(s, n, diag);
     for (size_t i = 0; i < n && st == DOP_OK; i++)
         if (ids[i] >= plan->model->vocab)
             st = DOP_FAIL(diag, DOP_E_INPUT, "token id %u is outside the vocabulary of %u", ids[i], plan->model->vocab);
+    return st;
+}
+
+dop_status
+dop_sequence_make_room(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_diag *diag)
+{
+    dop_status st = check_ids(sequence, ids, n, diag);
     if (st == DOP_OK)
         st = dop_step_none_open(sequence->model, diag);
     if (st == DOP_OK)
@@ -157,6 +164,7 @@ dop_sequence_feed(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_dia
         return st;
     sequence->logits = NULL;
     st = dop_sequence_keep_rings(sequence, sequence->n_fed, diag);
+    dop_step_choose_chunks(sequence->model, DOP_SCHED_PREFILL, sequence->n_tokens - sequence->n_fed);
     while (st == DOP_OK && sequence->n_fed < sequence->n_tokens)
         st = feed_chunk(sequence, diag);
     return st;
@@ -171,7 +179,9 @@ dop_sequence_reuse(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_di
     if (s->n_tokens > 0)
         return DOP_FAIL(diag, DOP_E_INPUT, "the sequence has %u tokens already: only an empty one takes what is cached",
                         s->n_tokens);
-    dop_status st = dop_sequence_make_room(s, ids, n, diag);
+    dop_status st = check_ids(s, ids, n, diag);
+    if (st == DOP_OK && (st = dop_step_none_has(m, s, diag)) == DOP_OK && (st = dop_step_drain(m, diag)) == DOP_OK)
+        st = dop_sequence_settle(s, diag);
     if (st != DOP_OK || n == 0)
         return st;
     for (uint32_t i = 0; i < m->plan.model->n_sequences; i++)
@@ -201,6 +211,7 @@ dop_sequence_score(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_lo
     uint32_t first = s->n_tokens, vocab = m->plan.model->vocab;
     if (st == DOP_OK)
         st = append_tokens(s, ids, n, diag);
+    dop_step_choose_chunks(m, DOP_SCHED_SCORE, s->n_tokens - s->n_fed);
     while (st == DOP_OK && s->n_fed < s->n_tokens) {
         uint32_t schedule, take;
         dop_step_choose(m, DOP_SCHED_SCORE, s->n_tokens - s->n_fed, &schedule, &take);

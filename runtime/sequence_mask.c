@@ -29,7 +29,7 @@ dop_sequence_set_mask(dop_sequence *sequence, const uint32_t *mask, dop_diag *di
     const size_t size = words_of(s) * sizeof *mask;
     if (!mask ? !s->masked : s->masked && memcmp(s->mask, mask, size) == 0)
         return DOP_OK;
-    dop_status st = dop_step_none_open(m, diag);
+    dop_status st = dop_step_none_has(m, s, diag);
     if (st == DOP_OK && mask)
         st = check(s, mask, diag);
     if (st == DOP_OK && (m->runner == s || s->speculator)) /* picks that run ahead are those of the mask before */

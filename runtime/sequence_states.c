@@ -142,12 +142,12 @@ dop_sequence_settle(dop_sequence *sequence, dop_diag *diag)
     return sequence->n_fed > sequence->n_tokens ? dop_sequence_go_back(sequence, sequence->n_tokens, diag) : DOP_OK;
 }
 
-/* Before states are touched: no step is open, and nothing is under way. */
+/* Before states of a sequence are touched: no step is open, and none that has it is under way. */
 static dop_status
-be_still(dop_model *m, dop_diag *diag)
+be_still(const dop_sequence *s, dop_diag *diag)
 {
-    dop_status st = dop_step_none_open(m, diag);
-    return st == DOP_OK ? dop_step_drain(m, diag) : st;
+    dop_status st = dop_step_none_has(s->model, s, diag);
+    return st == DOP_OK ? dop_step_drain(s->model, diag) : st;
 }
 
 dop_status
@@ -158,7 +158,7 @@ dop_sequence_rewind(dop_sequence *sequence, uint32_t n_tokens, dop_diag *diag)
     if (n_tokens > s->n_tokens)
         return DOP_FAIL(diag, DOP_E_INPUT, "the sequence has %u tokens and cannot be rewound to %u", s->n_tokens,
                         n_tokens);
-    dop_status st = dop_step_none_open(m, diag);
+    dop_status st = dop_step_none_has(m, s, diag);
     if (st != DOP_OK)
         return st;
     st = dop_step_drain(m, diag);
@@ -178,7 +178,7 @@ dop_sequence_cut(dop_sequence *sequence, uint32_t first, uint32_t n, dop_diag *d
     if (n > s->n_tokens || first > s->n_tokens - n)
         return DOP_FAIL(diag, DOP_E_INPUT, "the sequence has %u tokens: %u from %u on cannot be cut", s->n_tokens, n,
                         first);
-    dop_status st = be_still(s->model, diag);
+    dop_status st = be_still(s, diag);
     dop_speculator_forget(s->speculator);
     if (st == DOP_OK && n > 0)
         st = first == 0 ? dop_sequence_empty(s, diag) : dop_sequence_go_back(s, first, diag);
@@ -195,7 +195,9 @@ dop_sequence_copy(dop_sequence *to, dop_sequence *from, dop_diag *diag)
 {
     if (to->model != from->model)
         return DOP_FAIL(diag, DOP_E_INPUT, "a sequence cannot be copied to one of another model");
-    dop_status st = be_still(to->model, diag);
+    dop_status st = be_still(from, diag);
+    if (st == DOP_OK)
+        st = be_still(to, diag);
     if (st != DOP_OK || to == from)
         return st;
     dop_speculator_forget(to->speculator);

@@ -1,4 +1,5 @@
 /* Steps: which schedule runs one, submission, and what becomes of a step that was run. */
+#include "runtime/chunks.h"
 #include "runtime/ranks.h"
 
 /* What one replay costs beside its tokens, in tokens: only the order of magnitude matters. */
@@ -8,7 +9,23 @@ static uint32_t
 schedule_cap(const dop_model *m, uint32_t schedule)
 {
     uint32_t cap = m->plan.schedules[schedule].max_rows;
-    return m->max_chunk && m->max_chunk < cap ? m->max_chunk : cap;
+    cap = m->max_chunk && m->max_chunk < cap ? m->max_chunk : cap;
+    return m->ranks && m->ranks->max_chunk && m->ranks->max_chunk < cap ? m->ranks->max_chunk : cap;
+}
+
+void
+dop_step_choose_chunks(dop_model *model, uint32_t kind, size_t n)
+{
+    const dop_model *m = model;
+    uint32_t sizes[64];
+    size_t n_sizes = 0;
+    if (!m->ranks)
+        return;
+    m->ranks->max_chunk = 0;
+    for (uint32_t i = 0; i < m->plan.n_schedules && n_sizes < sizeof sizes / sizeof *sizes; i++)
+        if (dop_step_takes(m, i, kind, n) && schedule_cap(m, i) > 1)
+            sizes[n_sizes++] = schedule_cap(m, i);
+    m->ranks->max_chunk = dop_chunks_best(sizes, n_sizes, n, m->ranks->wire->n);
 }
 
 bool
@@ -66,12 +83,20 @@ dop_step_decode_at(const dop_model *model, uint32_t pos, uint32_t n)
     return model->plan.model->ctx - pos > n ? model->info.decode : model->decode[DOP_ORDER_BARRIERS];
 }
 
+void
+dop_step_count_picks(dop_model *model, uint32_t schedule, dop_form form, uint32_t times)
+{
+    const dop_plan_schedule *s = &model->plan.schedules[schedule];
+    /* A schedule without a split picks even when only its body is wanted. */
+    if (s->greedy == DOP_PICKS_NEXT && (form != DOP_FORM_BODY || (s->n_body == s->n_dispatches && !model->ranks)))
+        model->picks_asked += times;
+}
+
 dop_status
 dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
                 uint64_t *out_ticket)
 {
     dop_model *m = model;
-    const dop_plan_schedule *sched = &m->plan.schedules[schedule];
     dop_status st = dop_model_need(m, schedule, diag);
     for (uint32_t i = 0; i < m->plan.model->n_sequences; i++)
         if (m->sequences[i])
@@ -80,10 +105,8 @@ dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t tim
         st = dop_ranks_run(m, schedule, form, diag, out_ticket);
     else if (st == DOP_OK)
         st = dop_replay_submit(&m->replay, schedule, form, times, diag, out_ticket);
-    /* A schedule without a split picks even when only its body is wanted. */
-    if (st == DOP_OK && sched->greedy == DOP_PICKS_NEXT &&
-        (form != DOP_FORM_BODY || (sched->n_body == sched->n_dispatches && !m->ranks)))
-        m->picks_asked += times;
+    if (st == DOP_OK)
+        dop_step_count_picks(m, schedule, form, times);
     return st;
 }
 
@@ -152,6 +175,8 @@ dop_status
 dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form, uint32_t *io_schedule, dop_diag *diag)
 {
     dop_model *m = sequence->model;
+    if (m->ranks && m->ranks->n_started > 0) /* what came back would be theirs */
+        return DOP_FAIL(diag, DOP_E_USAGE, "steps of several groups are under way");
     dop_status st = dop_sequence_reserve(sequence, pos, dop_sequence_end(sequence, *io_schedule, pos + n), diag);
     if (st != DOP_OK)
         return st;
@@ -181,7 +206,8 @@ dop_step_drain(dop_model *model, dop_diag *diag)
     if (steps > 0)
         st = dop_replay_wait(&m->replay, m->ahead[steps - 1].ticket, diag);
     m->picks_taken = m->picks_asked;
-    if (st == DOP_OK && dop_model_stalled(m, m->picks_asked))
+    /* What steps of several groups pick has not come back yet. */
+    if (st == DOP_OK && !(m->ranks && m->ranks->n_started > 0) && dop_model_stalled(m, m->picks_asked))
         return dop_model_fall_back(m, diag);
     m->n_ahead = 0;
     m->running = false;
@@ -200,6 +226,19 @@ dop_step_none_open(const dop_model *model, dop_diag *diag)
     return model->step.n_rows || (model->ranks && model->ranks->n_started)
                ? DOP_FAIL(diag, DOP_E_USAGE, "a step is neither committed nor rolled back")
                : DOP_OK;
+}
+
+dop_status
+dop_step_none_has(const dop_model *model, const dop_sequence *sequence, dop_diag *diag)
+{
+    const dop_ranks *r = model->ranks;
+    bool has = model->step.n_rows > 0;
+    for (uint32_t i = 0; r && i < r->n_started && !has; i++) {
+        const dop_open_step *o = r->started[(r->first_started + i) % DOP_RANKS_AHEAD];
+        for (uint32_t k = 0; k < o->n_sequences && !has; k++)
+            has = o->of[k].sequence == sequence;
+    }
+    return has ? DOP_FAIL(diag, DOP_E_USAGE, "a step with this sequence is neither committed nor rolled back") : DOP_OK;
 }
 
 dop_status

@@ -301,6 +301,8 @@ start_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t sche
     uint64_t ticket;
     o->together = schedule;
     o->by_device = picks_suffice(m, n, schedule);
+    if (m->plan.schedules[schedule].greedy == DOP_PICKS_NEXT) /* of one sequence */
+        o->by_device = o->wants[n - 1] == DOP_WANTS_PICK;
     dop_form form = !wants_any(o, n) ? DOP_FORM_BODY : o->by_device ? DOP_FORM_FULL : DOP_FORM_READ;
     dop_status st = dop_step_submit(m, schedule, form, 1, diag, &ticket);
     return st == DOP_OK ? dop_step_pass(m, ticket, diag) : st;
@@ -314,13 +316,14 @@ end_together(dop_model *m, uint32_t n, dop_diag *diag)
     const volatile dop_step *step = dop_replay_step(&m->replay);
     dop_status st = dop_step_take(m, diag);
     const float *logits = dop_model_logits(m, o->together);
-    const bool each = m->plan.schedules[o->together].greedy == DOP_PICKS_EACH && !m->ranks;
+    const dop_plan_schedule *schedule = &m->plan.schedules[o->together];
+    const bool each = schedule->greedy == DOP_PICKS_EACH && !m->ranks, one = dop_plan_logit_rows(schedule) == 1;
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
         const uint32_t r = o->first[o->slot[i]] + o->number[i];
         if (o->wants[i] && (o->by_device || (each && !(o->wants[i] & DOP_WANTS_LOGITS))))
-            o->picks[i] = step->ids[r];
+            o->picks[i] = step->ids[schedule->greedy == DOP_PICKS_NEXT ? (step->n_out - 1) % DOP_STEP_RING : r];
         else if (o->wants[i])
-            o->logits[i] = logits + (size_t)r * m->plan.model->vocab;
+            o->logits[i] = logits + (one ? 0 : (size_t)r * m->plan.model->vocab);
     }
     for (uint32_t k = 0; k < o->n_sequences && st == DOP_OK; k++) {
         dop_step_swap_states(m, o->of[k].sequence->place);
@@ -429,20 +432,32 @@ static dop_status
 check_start(const dop_model *m, dop_diag *diag)
 {
     const dop_open_step *o = &m->step;
-    for (uint32_t k = 0; k < o->n_sequences; k++) {
+    dop_status st = DOP_OK;
+    for (uint32_t k = 0; k < o->n_sequences && st == DOP_OK; k++) {
         const dop_sequence *s = o->of[k].sequence;
         if (s->n_fed != s->n_tokens)
             return DOP_FAIL(diag, DOP_E_USAGE,
                             "a sequence of a step that is started has %u tokens and %u in its states", s->n_tokens,
                             s->n_fed);
-        for (uint32_t i = 0; i < m->ranks->n_started; i++) {
-            const dop_open_step *other = m->ranks->started[(m->ranks->first_started + i) % DOP_RANKS_AHEAD];
-            for (uint32_t q = 0; q < other->n_sequences; q++)
-                if (other->of[q].sequence == s)
-                    return DOP_FAIL(diag, DOP_E_USAGE, "a sequence is in two steps at once");
-        }
+        st = dop_step_none_has(m, s, diag);
     }
-    return DOP_OK;
+    return st;
+}
+
+/* By barriers always: what a persistent dispatch makes is looked at before anything else is done. */
+static dop_status
+choose_start(const dop_model *m, uint32_t n, dop_diag *diag, uint32_t *out_schedule)
+{
+    const dop_open_step *o = &m->step;
+    uint32_t most = dop_model_max_rows_of_several(m);
+    *out_schedule = smallest(m, DOP_SCHED_ROWS, n);
+    if (o->n_sequences == 1 && n == 1) {
+        *out_schedule = m->decode[DOP_ORDER_BARRIERS];
+    } else if (o->n_sequences == 1 && !inner_wants(o, n, 0)) {
+        *out_schedule = smallest(m, DOP_SCHED_PREFILL, n);
+        most = dop_model_max_rows(m, false);
+    }
+    return *out_schedule != UINT32_MAX ? DOP_OK : too_many(n, " of several sequences", most, diag);
 }
 
 dop_status
@@ -456,9 +471,9 @@ dop_step_start(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_
     dop_status st = sort_rows(m, rows, n_rows, diag);
     if (st == DOP_OK)
         choose_draws(m, n_rows);
-    const uint32_t schedule = smallest(m, DOP_SCHED_ROWS, n_rows);
-    if (st == DOP_OK && schedule == UINT32_MAX)
-        st = too_many(n_rows, " of several sequences", dop_model_max_rows_of_several(m), diag);
+    uint32_t schedule = UINT32_MAX;
+    if (st == DOP_OK)
+        st = choose_start(m, n_rows, diag, &schedule);
     if (st == DOP_OK && (st = check_start(m, diag)) == DOP_OK && (st = prepare(m, rows, n_rows, diag)) == DOP_OK)
         st = start_together(m, rows, n_rows, schedule, diag);
     if (st != DOP_OK) {

@@ -27,6 +27,8 @@ typedef struct dop_wire {
      * lane and rank.  DOP_E_DEVICE: a rank is lost, and *diag says which one and why. */
     dop_status (*receive)(void *user, uint32_t from, dop_lane lane, dop_diag *diag, const uint8_t **out_bytes,
                           size_t *out_size);
+    /* Would receive return at once?  Also when that would fail. */
+    bool (*ready)(void *user, uint32_t from, dop_lane lane);
     /* This rank, which is not rank 0, cannot go on: receive fails at rank 0 with this reason. */
     void (*fail)(void *user, const dop_diag *diag);
     /* "rank 1 on HOST". */

@@ -16,13 +16,17 @@ runs_model(dop_mode_fn *mode)
            mode == dop_mode_bench || mode == dop_mode_serve;
 }
 
-/* Parts of the plans that are given, which are all in as many; 1: in one. */
+/* Parts of the plans that are given, which are all in as many; 1: in one.  0: a file does not say it, as opening it will. */
 static dop_status
 count_parts(const dop_cli *cli, dop_diag *diag, uint32_t *out_n)
 {
     *out_n = 1;
     for (size_t i = 0; i < cli->plans.count; i++) {
         uint32_t n = dop_plan_count_parts(cli->plans.items[i]);
+        if (n == 0) {
+            *out_n = 0;
+            return DOP_OK;
+        }
         if (n > 1 && *out_n > 1 && n != *out_n)
             return DOP_FAIL(diag, DOP_E_USAGE,
                             "one plan is in %u parts and another one in %u: run them one after the other", *out_n, n);
@@ -89,9 +93,11 @@ dop_cli_mpi_start(dop_cli *cli, dop_mode_fn *mode, dop_diag *diag, bool *out_don
         return st;
     const dop_wire *wire = dop_mpi_wire(cli->mpi);
     *out_done = wire->rank > 0;
+    if (wire->n == 1 && n == 0)
+        return DOP_OK;
     if (wire->n == 1)
         return dop_plan_wants_ranks(cli->plans.items[0], n, diag);
-    if (wire->n != n) /* every rank sees it, and rank 0 says it */
+    if (n > 0 && wire->n != n) /* every rank sees it, and rank 0 says it */
         return DOP_FAIL(wire->rank == 0 ? diag : NULL, DOP_E_USAGE,
                         "the plan is in %u parts and there are %u ranks: mpirun -n %u doppler-exec PLAN ...", n,
                         wire->n, n);

@@ -87,6 +87,18 @@ mpi_receive(void *user, uint32_t from, dop_lane lane, dop_diag *diag, const uint
     return DOP_OK;
 }
 
+/* Looks at the request and leaves it as it is, for mpi_receive to find. */
+static bool
+mpi_ready(void *user, uint32_t from, dop_lane lane)
+{
+    dop_mpi *m = user;
+    dop_mpi_ring *r = &m->in[from][lane];
+    int done = 0;
+    if (r->depth == 0 || atomic_load(&m->failed))
+        return true;
+    return MPI_Request_get_status(r->requests[r->next], &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done;
+}
+
 /* The watch says it, since this thread is about to end. */
 static void
 mpi_fail(void *user, const dop_diag *diag)
@@ -217,6 +229,7 @@ dop_mpi_start(const dop_mpi_options *options, dop_diag *diag, dop_mpi **out_mpi)
                          .user = m,
                          .send = mpi_send,
                          .receive = mpi_receive,
+                         .ready = mpi_ready,
                          .fail = mpi_fail,
                          .describe = mpi_describe};
     m->silence_ms = (options && options->silence_s > 0 ? options->silence_s : 6) * 1e3;

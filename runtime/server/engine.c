@@ -1,7 +1,7 @@
 #include "runtime/server/engine_internal.h"
 
 #include "runtime/grammar/grammar.h"
-#include "runtime/spans.h"
+#include "runtime/model.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -19,6 +19,10 @@ make_room(dop_engine *e, uint32_t threads, dop_diag *diag)
     e->slots = calloc(e->n_slots, sizeof *e->slots);
     e->rows = calloc(e->max_step_rows, sizeof *e->rows);
     bool good = e->slots && e->rows;
+    for (uint32_t i = 0; i < DOP_ENGINE_MAX_GROUPS && e->n_groups > 1 && good; i++) {
+        e->groups[i].rows = calloc(e->max_step_rows, sizeof *e->rows);
+        good = e->groups[i].rows != NULL;
+    }
     for (uint32_t i = 0; i < e->n_threads && good; i++) {
         e->scratch[i] = malloc((size_t)vocab * sizeof(float));
         good = e->scratch[i] && dop_sampler_init(&e->samplers[i], vocab, NULL) == DOP_OK;
@@ -60,6 +64,7 @@ dop_engine_create(dop_model *model, const dop_tokenizer *tok, const dop_engine_o
     e->max_rows = dop_model_max_rows_of_several(model);
     e->max_chunk = dop_model_max_rows(model, false);
     e->max_step_rows = (e->max_rows > e->max_chunk ? e->max_rows : e->max_chunk) + e->n_slots;
+    e->n_groups = dop_step_groups(model, e->n_slots);
     dop_status st = make_room(e, options->threads, diag);
     for (uint32_t i = 0; i < e->n_slots && st == DOP_OK; i++)
         st = dop_sequence_create(model, diag, &e->slots[i].sequence);
@@ -108,6 +113,8 @@ dop_engine_destroy(dop_engine *engine)
         dop_sampler_finish(&e->samplers[i]);
         free(e->scratch[i]);
     }
+    for (uint32_t i = 0; i < DOP_ENGINE_MAX_GROUPS; i++)
+        free(e->groups[i].rows);
     free(e->slots);
     free(e->rows);
     pthread_mutex_destroy(&e->lock);

@@ -1,6 +1,5 @@
-/* What the files of the engine share: engine.c, the side of the callers; engine_job.c, jobs
- * themselves; engine_step.c, that of its thread; engine_pick.c,
- * from logits to tokens. */
+/* What the files of the engine share: engine.c, the side of the callers; engine_job.c, jobs themselves; engine_run.c, its thread;
+ * engine_step.c, what that does around a step; engine_pick.c, from logits to tokens. */
 #ifndef DOPPLER_RUNTIME_SERVER_ENGINE_INTERNAL_H
 #define DOPPLER_RUNTIME_SERVER_ENGINE_INTERNAL_H
 
@@ -8,7 +7,7 @@
 #include "runtime/parallel.h"
 #include "runtime/server/engine.h"
 
-enum { DOP_ENGINE_MAX_THREADS = 8 };
+enum { DOP_ENGINE_MAX_THREADS = 8, DOP_ENGINE_MAX_GROUPS = 8 };
 
 typedef enum dop_job_phase {
     DOP_JOB_WAITS,  /* in the queue */
@@ -58,7 +57,16 @@ typedef struct dop_slot {
     dop_job *job;  /* NULL: free, and the sequence holds what the last one left */
     uint64_t used; /* count of jobs when it was given out last */
     uint32_t end;  /* most tokens that the sequence had since it was empty */
+    bool flies;    /* a step with its sequence is under way, in group `group`: it is left alone, and its job goes on */
+    uint32_t group;
 } dop_slot;
+
+/* A step that is under way, where the model is in parts. */
+typedef struct dop_group {
+    dop_step_row *rows; /* owned, [max_step_rows] */
+    uint32_t n_rows;
+    double start_ms;
+} dop_group;
 
 struct dop_engine {
     dop_model *model;
@@ -92,14 +100,48 @@ struct dop_engine {
     bool read_last;     /* the last step was for prompts alone */
     dop_step_row *rows; /* owned, [max_step_rows] */
     uint32_t n_rows, max_step_rows;
+    /* Steps under way: groups[first_group .. + n_flying), counted round. */
+    dop_group groups[DOP_ENGINE_MAX_GROUPS];
+    uint32_t n_groups; /* most of them; 1: there are none, each step is waited for */
+    uint32_t first_group, n_flying;
+    bool lands; /* what comes next wants nothing to be under way */
 
     uint32_t n_threads;
     dop_sampler samplers[DOP_ENGINE_MAX_THREADS];
     float *scratch[DOP_ENGINE_MAX_THREADS]; /* owned, [vocab]: logits with what is added to them */
 };
 
-/* engine_step.c: steps until the engine is stopped and everything has ended. */
+/* engine_run.c: steps until the engine is stopped and everything has ended. */
 void *dop_engine_run(void *engine);
+
+/* engine_step.c: what the engine's thread does around a step.  Jobs are those whose slots do not fly, or those of a group. */
+/* Ends jobs, and gives sequences to those that wait; blocks while there is nothing to do.  False: nothing more comes. */
+bool dop_engine_take_jobs(dop_engine *e);
+typedef struct dop_engine_picks {
+    dop_engine *e;
+    dop_job *jobs[DOP_STEP_MAX_SEQUENCES];
+    uint32_t n;
+} dop_engine_picks;
+/* Which rows come next: e->rows. */
+void dop_engine_plan_step(dop_engine *e);
+/* Runs them and waits. */
+void dop_engine_run_step(dop_engine *e);
+/* Before a step: a job whose grammar has come to nothing ends, and nobody reads what its row makes. */
+void dop_engine_ready_picks(dop_engine *e);
+/* From the logits of the open step, which flies or does not, to tokens; and, under the lock, the tokens to their jobs. */
+void dop_engine_pick_all(dop_engine *e, bool flies, uint32_t group, dop_engine_picks *out_picks);
+void dop_engine_write_all(dop_engine *e, const dop_engine_picks *picks);
+/* Positions of sequences that steps have written, for as long as the sequences are not empty. */
+void dop_engine_note_ends(dop_engine *e);
+/* A step did not find enough pages: others give theirs back, and what had been read of prompts for it is read again.  False: there
+ * is nobody else. */
+bool dop_engine_make_pages(dop_engine *e);
+/* After a step that failed: the rows of each sequence alone, so that it is told whose fault it was. */
+void dop_engine_run_each(dop_engine *e, const dop_step_row *rows, uint32_t n_rows);
+/* Nothing works without its device: every job ends before the next step. */
+void dop_engine_give_up(dop_engine *e, const dop_diag *diag);
+/* Under the lock: what a step was counted as. */
+void dop_engine_count_step(dop_engine *e, uint32_t n_rows, double start_ms, double pick_ms);
 
 /* engine_pick.c */
 /* Does the pick take more than what the device makes: its largest logit or a draw, among what a matcher allows? */

@@ -38,7 +38,7 @@ choose_slot(const dop_engine *e, const dop_job *job)
     uint32_t best = UINT32_MAX;
     size_t best_same = 0;
     for (uint32_t i = 0; i < e->n_slots; i++) {
-        if (e->slots[i].job)
+        if (e->slots[i].job || e->slots[i].flies)
             continue;
         size_t same = common(e, &e->slots[i], job);
         if (best == UINT32_MAX || same > best_same || (same == best_same && e->slots[i].used < e->slots[best].used)) {
@@ -63,7 +63,7 @@ static void
 empty_free_slots(dop_engine *e)
 {
     for (uint32_t i = 0; i < e->n_slots; i++)
-        if (!e->slots[i].job)
+        if (!e->slots[i].job && !e->slots[i].flies)
             (void)rewind_slot(&e->slots[i], 0, NULL);
 }
 
@@ -84,6 +84,8 @@ give_sequences(dop_engine *e)
     while (e->first && e->metrics.running < e->n_slots && has_pages(e, e->first)) {
         dop_job *job = e->first;
         uint32_t slot = choose_slot(e, job);
+        if (slot == UINT32_MAX) /* those that are free are still in a step */
+            return;
         e->first = job->next;
         if (!e->first)
             e->last = NULL;
@@ -157,7 +159,7 @@ end_jobs(dop_engine *e)
     double now = dop_now_ms();
     for (uint32_t i = 0; i < e->n_slots; i++) {
         dop_job *job = e->slots[i].job;
-        dop_job_end end = job ? ends_now(e, job, now) : DOP_JOB_GOES_ON;
+        dop_job_end end = job && !e->slots[i].flies ? ends_now(e, job, now) : DOP_JOB_GOES_ON;
         if (end != DOP_JOB_GOES_ON)
             end_job(e, job, end);
     }
@@ -203,8 +205,8 @@ next_reader(const dop_engine *e)
     uint32_t best = UINT32_MAX;
     for (uint32_t i = 0; i < e->n_slots; i++) {
         const dop_job *job = e->slots[i].job;
-        if (job && job->phase == DOP_JOB_READS && job->row == UINT32_MAX && job->n_read != n_tokens(job) &&
-            (best == UINT32_MAX || e->slots[i].used < e->slots[best].used))
+        if (job && !e->slots[i].flies && job->phase == DOP_JOB_READS && job->row == UINT32_MAX &&
+            job->n_read != n_tokens(job) && (best == UINT32_MAX || e->slots[i].used < e->slots[best].used))
             best = i;
     }
     return best == UINT32_MAX ? NULL : e->slots[best].job;
@@ -225,7 +227,7 @@ begin_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
         (st = dop_sequence_reuse(own->sequence, job->tokens_of, n_tokens(job), diag, &same)) == DOP_OK)
         own->end = (uint32_t)same;
     for (uint32_t i = 0; i < e->n_slots && st == DOP_OK; i++) {
-        size_t others = i != job->slot ? common(e, &e->slots[i], job) : 0;
+        size_t others = i != job->slot && !e->slots[i].flies ? common(e, &e->slots[i], job) : 0;
         if (others > best_same && others >= same + WORTH_A_COPY) {
             best = i;
             best_same = others;
@@ -262,8 +264,8 @@ fail_job(dop_engine *e, dop_job *job, const dop_diag *diag)
 }
 
 /* Nothing works without its device: every job ends before the next step. */
-static void
-give_up(dop_engine *e, const dop_diag *diag)
+void
+dop_engine_give_up(dop_engine *e, const dop_diag *diag)
 {
     dop_engine_lock(e);
     e->broken = true;
@@ -278,7 +280,7 @@ add_writers(dop_engine *e, uint32_t most)
     for (uint32_t k = 0; k < e->n_slots; k++) {
         uint32_t i = (e->turn + k) % e->n_slots;
         dop_job *job = e->slots[i].job;
-        if (!job || job->phase != DOP_JOB_WRITES)
+        if (!job || e->slots[i].flies || job->phase != DOP_JOB_WRITES)
             continue;
         if (n == most) {
             e->turn = i;
@@ -302,7 +304,7 @@ static void
 forget_row(dop_engine *e, uint32_t row)
 {
     for (uint32_t i = 0; i < e->n_slots; i++)
-        if (e->slots[i].job && e->slots[i].job->row == row)
+        if (e->slots[i].job && !e->slots[i].flies && e->slots[i].job->row == row)
             e->slots[i].job->row = UINT32_MAX;
 }
 
@@ -316,7 +318,7 @@ embed(dop_engine *e, dop_job *job)
     if (st == DOP_OK)
         st = dop_sequence_embed(s, job->tokens_of, job->request.n_prompt, job->request.pooling, &diag, job->embedding);
     if (st == DOP_E_DEVICE)
-        give_up(e, &diag);
+        dop_engine_give_up(e, &diag);
     if (st != DOP_OK) {
         fail_job(e, job, &diag);
         return;
@@ -337,16 +339,26 @@ forget_rows(dop_engine *e)
     e->n_rows = 0;
 }
 
-static void
-plan_step(dop_engine *e)
+/* Rows of a step for those who write: where several steps are under way, each has its share. */
+static uint32_t
+share_of_writers(const dop_engine *e)
+{
+    uint32_t n = 0, room = e->max_rows > 1 ? e->max_rows : e->n_slots;
+    for (uint32_t i = 0; i < e->n_slots; i++)
+        n += e->slots[i].job && e->slots[i].job->phase == DOP_JOB_WRITES;
+    n = e->n_groups > 1 ? (n + e->n_groups - 1) / e->n_groups : n;
+    return n < room ? n : room;
+}
+
+void
+dop_engine_plan_step(dop_engine *e)
 {
     bool together = e->max_rows > 1 || e->n_slots == 1;
-    uint32_t room = e->max_rows > 1 ? e->max_rows : e->n_slots;
     e->n_rows = 0;
     for (uint32_t i = 0; i < e->n_slots; i++)
-        if (e->slots[i].job)
+        if (e->slots[i].job && !e->slots[i].flies)
             e->slots[i].job->row = UINT32_MAX;
-    uint32_t n = add_writers(e, room);
+    uint32_t n = add_writers(e, share_of_writers(e));
     bool alone = n > 0 && e->read_last; /* those who write are next */
     e->read_last = false;
     for (dop_job *job; (job = next_reader(e)) != NULL;) {
@@ -355,13 +367,16 @@ plan_step(dop_engine *e)
             if (alone || e->n_rows > n)
                 return;
             forget_rows(e);
+            e->lands = e->n_flying > 0;
+            if (e->lands)
+                return;
             e->read_last = true;
             embed(e, job);
             return;
         }
         if (job->n_read == UINT32_MAX && begin_prompt(e, job, &diag) != DOP_OK) {
             if (diag.code == DOP_E_DEVICE)
-                give_up(e, &diag);
+                dop_engine_give_up(e, &diag);
             fail_job(e, job, &diag);
             continue;
         }
@@ -387,17 +402,11 @@ plan_step(dop_engine *e)
 
 /* --- running ------------------------------------------------------------------------------------------------------------- */
 
-typedef struct picks {
-    dop_engine *e;
-    dop_job *jobs[DOP_STEP_MAX_SEQUENCES];
-    uint32_t n;
-} picks;
-
 /* A job whose pick fails ends alone. */
 static dop_status
 pick_one(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
-    picks *p = user;
+    dop_engine_picks *p = user;
     dop_job *job = p->jobs[index];
     (void)diag;
     job->step_diag = (dop_diag){0};
@@ -405,16 +414,18 @@ pick_one(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     return DOP_OK;
 }
 
-/* From the step's logits to tokens; several threads where there is enough to do for them. */
-static void
-pick_all(dop_engine *e, picks *p)
+/* Several threads where there is enough to do for them. */
+void
+dop_engine_pick_all(dop_engine *e, bool flies, uint32_t group, dop_engine_picks *out_picks)
 {
     enum { WORTH_A_THREAD = 60000 };
+    dop_engine_picks *p = out_picks;
     uint64_t values = 0;
-    p->e = e;
+    *p = (dop_engine_picks){.e = e};
     for (uint32_t i = 0; i < e->n_slots; i++) {
-        dop_job *job = e->slots[i].job;
-        if (!job || job->row == UINT32_MAX)
+        const dop_slot *slot = &e->slots[i];
+        dop_job *job = slot->job;
+        if (!job || job->row == UINT32_MAX || slot->flies != flies || (flies && slot->group != group))
             continue;
         p->jobs[p->n++] = job;
         values += dop_job_needs_logits(e, job) ? e->facts.vocab : 0;
@@ -426,10 +437,10 @@ pick_all(dop_engine *e, picks *p)
         (void)dop_parallel_for(p->n, (uint32_t)threads, pick_one, p, NULL);
 }
 
-/* Under the lock. */
-static void
-write_all(dop_engine *e, const picks *p)
+void
+dop_engine_write_all(dop_engine *e, const dop_engine_picks *picks)
 {
+    const dop_engine_picks *p = picks;
     double now = dop_now_ms();
     for (uint32_t i = 0; i < p->n; i++) {
         dop_job *job = p->jobs[i];
@@ -450,7 +461,7 @@ static void
 run_alone(dop_engine *e, dop_job *job, const dop_step_row *rows, uint32_t n)
 {
     dop_diag diag = {0};
-    picks p = {.e = e, .n = 1, .jobs = {job}};
+    dop_engine_picks p = {.e = e, .n = 1, .jobs = {job}};
     dop_step_row *own = malloc(n * sizeof *own);
     uint32_t n_own = 0;
     for (uint32_t i = 0; i < n && own; i++)
@@ -466,20 +477,27 @@ run_alone(dop_engine *e, dop_job *job, const dop_step_row *rows, uint32_t n)
         dop_step_commit(e->model);
         if (picks_now) {
             dop_engine_lock(e);
-            write_all(e, &p);
+            dop_engine_write_all(e, &p);
             dop_engine_unlock(e);
         }
     }
     free(own);
     if (diag.code == DOP_E_DEVICE)
-        give_up(e, &diag);
+        dop_engine_give_up(e, &diag);
     else if (diag.code != DOP_OK)
         fail_job(e, job, &diag);
 }
 
-/* Positions of sequences that steps have written, for as long as the sequences are not empty. */
-static void
-note_ends(dop_engine *e)
+void
+dop_engine_run_each(dop_engine *e, const dop_step_row *rows, uint32_t n_rows)
+{
+    for (uint32_t i = 0; i < e->n_slots; i++)
+        if (e->slots[i].job && !e->slots[i].flies)
+            run_alone(e, e->slots[i].job, rows, n_rows);
+}
+
+void
+dop_engine_note_ends(dop_engine *e)
 {
     for (uint32_t i = 0; i < e->n_slots; i++) {
         size_t n;
@@ -488,9 +506,8 @@ note_ends(dop_engine *e)
     }
 }
 
-/* The step did not find enough pages: others give theirs back.  What had been read of prompts for this step is read again. */
-static bool
-make_pages(dop_engine *e)
+bool
+dop_engine_make_pages(dop_engine *e)
 {
     empty_free_slots(e);
     if (!put_back(e))
@@ -506,68 +523,64 @@ make_pages(dop_engine *e)
     return true;
 }
 
-/* Before a step.  A job whose grammar has come to nothing ends, and nobody reads what its row makes. */
-static void
-ready_picks(dop_engine *e)
+void
+dop_engine_ready_picks(dop_engine *e)
 {
     for (uint32_t i = 0; i < e->n_slots; i++) {
         dop_diag diag = {0};
         dop_job *job = e->slots[i].job;
-        if (job && job->row != UINT32_MAX && dop_job_ready_pick(e, job, &diag) != DOP_OK)
+        if (job && !e->slots[i].flies && job->row != UINT32_MAX && dop_job_ready_pick(e, job, &diag) != DOP_OK)
             fail_job(e, job, &diag);
     }
 }
 
-static void
-run_step(dop_engine *e)
+void
+dop_engine_count_step(dop_engine *e, uint32_t n_rows, double start_ms, double pick_ms)
+{
+    e->metrics.steps++;
+    e->metrics.rows += n_rows;
+    dop_histogram_add(&e->metrics.step, (dop_now_ms() - start_ms) / 1e3);
+    dop_histogram_add(&e->metrics.pick, pick_ms / 1e3);
+}
+
+void
+dop_engine_run_step(dop_engine *e)
 {
     dop_diag diag = {0};
-    picks p = {0};
+    dop_engine_picks p = {0};
     double begin = dop_now_ms();
-    ready_picks(e);
+    dop_engine_ready_picks(e);
     dop_status st = dop_step_run(e->model, e->rows, e->n_rows, &diag);
     double ran = dop_now_ms(), picked = ran;
     if (st == DOP_OK) {
-        pick_all(e, &p);
+        dop_engine_pick_all(e, false, 0, &p);
         picked = dop_now_ms();
         dop_step_commit(e->model);
-        note_ends(e);
-    } else if (st == DOP_E_FULL && make_pages(e)) {
+        dop_engine_note_ends(e);
+    } else if (st == DOP_E_FULL && dop_engine_make_pages(e)) {
         return;
     } else if (st == DOP_E_DEVICE) {
-        give_up(e, &diag);
+        dop_engine_give_up(e, &diag);
         return;
     } else {
-        for (uint32_t i = 0; i < e->n_slots; i++)
-            if (e->slots[i].job)
-                run_alone(e, e->slots[i].job, e->rows, e->n_rows);
+        dop_engine_run_each(e, e->rows, e->n_rows);
     }
     dop_engine_lock(e);
-    write_all(e, &p);
-    e->metrics.steps++;
-    e->metrics.rows += e->n_rows;
-    dop_histogram_add(&e->metrics.step, (dop_now_ms() - begin) / 1e3);
-    dop_histogram_add(&e->metrics.pick, (picked - ran) / 1e3);
+    dop_engine_write_all(e, &p);
+    dop_engine_count_step(e, e->n_rows, begin, picked - ran);
     dop_engine_unlock(e);
 }
 
-void *
-dop_engine_run(void *engine)
+bool
+dop_engine_take_jobs(dop_engine *e)
 {
-    dop_engine *e = engine;
-    for (;;) {
-        dop_engine_lock(e);
-        end_jobs(e);
-        give_sequences(e);
-        while (e->metrics.running == 0 && !e->first && !e->stopped)
-            pthread_cond_wait(&e->work, &e->lock);
-        give_sequences(e);
-        bool done = e->stopped && e->metrics.running == 0;
-        dop_engine_unlock(e);
-        if (done)
-            return NULL;
-        plan_step(e);
-        if (e->n_rows > 0)
-            run_step(e);
-    }
+    dop_engine_lock(e);
+    end_jobs(e);
+    give_sequences(e);
+    while (e->metrics.running == 0 && !e->first && !e->stopped)
+        pthread_cond_wait(&e->work, &e->lock);
+    give_sequences(e);
+    const bool done = e->stopped && e->metrics.running == 0;
+    dop_engine_unlock(e);
+    return !done;
 }

@@ -56,6 +56,35 @@ if [ "${1:-}" = whole ]; then
         check "$file: one workgroup" one_workgroup $file
     done
     same "persistent in each part" 2 stages --ordering persistent --tokens "$tokens" -n 12 --temp 0 --ignore-eos --print-ids
+    # Two hosts, each with its own part only.
+    pair llama
+    check "a file for each part" "$DOPPLERC" "$SRC/tests/golden/llama" -o split --ctx 56 --chunks 4,16 --quiet --parts 2 --split
+    args=(--quiet --tokens "$tokens" -n 12 --temp 0 --ignore-eos --print-ids)
+    "$EXEC" llama.1 "${args[@]}" --logits one.f32 >one.out
+    mkdir -p a b here
+    mv split.part0 a/
+    mv split.part1 b/
+    status=0
+    hosts "$EXEC" "$PWD/here/split" "${args[@]}" --logits "$PWD/two.f32" >two.out 2>two.err || status=$?
+    if [ $status -eq 77 ]; then
+        skip "two hosts" "namespaces are not allowed here"
+        finish
+    fi
+    check "two hosts: the same" cmp one.out two.out
+    check "two hosts: the same logits" cmp one.f32 two.f32
+    head -c 20000 b/split.part1 >cut && mv cut b/split.part1
+    if hosts "$EXEC" "$PWD/here/split" "${args[@]}" >two.out 2>two.err || ! grep -qE "rank 1 on b: .*truncated" two.err; then
+        fail "two hosts: a part that is cut short" "$(cat two.err)"
+    else
+        pass "two hosts: a part that is cut short"
+    fi
+    from=$SECONDS
+    quiet= hosts "$TOOLS/ranks" kill 2 >two.out 2>two.err
+    if [ $((SECONDS - from)) -le 10 ] && grep -qE "process rank 1 .*node b exited on signal 9" two.out two.err; then
+        pass "two hosts: a rank that is killed"
+    else
+        fail "two hosts: a rank that is killed" "after $((SECONDS - from)) s: $(cat two.out two.err)"
+    fi
     finish
 fi
 
@@ -120,7 +149,31 @@ if ! command -v curl >/dev/null; then
     skip "a server" "there is no curl"
     finish
 fi
-check "a demo in two parts" "$DOPPLERC" "$SRC/examples/shakespeare-gemma3" -o demo.2 --ctx 256 --chunks 8 --parts 2 --target lavapipe --quiet
+check "a demo in two parts" "$DOPPLERC" "$SRC/examples/shakespeare-gemma3" -o demo.2 --ctx 256 --chunks 8 --sequences 6 --rows 4 --embed \
+    --parts 2 --target lavapipe --quiet
+prompts=("ROMEO:" "What say you, my lord, to this most foul murder of the king?" "A" "KING HENRY: Once more unto the breach" "Enter")
+# complete I: the text that greedy picks make of a prompt.
+complete() {
+    curl -sS --max-time 60 -H 'Content-Type: application/json' "$url/v1/completions" --data-binary \
+        "{\"prompt\": \"${prompts[$1]}\", \"max_tokens\": $((8 + 3 * $1)), \"temperature\": 0, \"ignore_eos\": true}" |
+        sed -E 's/.*("text":"([^"\\]|\\.)*").*/\1/'
+}
+# Alone a client's steps are waited for; of several there are as many under way as there are parts, and embeddings between them.
+in_groups() {
+    local i clients=()
+    for i in ${!prompts[@]}; do complete $i >alone.$i; done
+    for i in ${!prompts[@]}; do
+        complete $i >together.$i &
+        clients+=($!)
+    done
+    curl -sS --max-time 60 -H 'Content-Type: application/json' --data-binary '{"input": "a king"}' "$url/v1/embeddings" >vector
+    wait "${clients[@]}"
+    check "a server: an embedding beside five clients" grep -q '"embedding":\[-\?0\.[0-9]' vector
+    for i in ${!prompts[@]}; do
+        check "a server: client $i of five has the text that it gets alone" cmp alone.$i together.$i
+        check "a server: it has a text" grep -q '"text":"..' alone.$i
+    done
+}
 serve() { # SIGNAL REGEX
     local mpi url rank from status=0
     ranks 2 "$EXEC" demo.2 --serve 0 >"$1.log" 2>"$1.err" &
@@ -130,6 +183,7 @@ serve() { # SIGNAL REGEX
         [ -z "$url" ] || break
         sleep 0.1
     done
+    [ "$1" != KILL ] || in_groups
     # The last step that this request wants comes long after the signal.
     curl -sS --max-time 20 -o "$1.answer" -w '%{http_code}' -H 'Content-Type: application/json' \
         --data-binary '{"prompt": "ROMEO:", "max_tokens": 240, "temperature": 0, "ignore_eos": true}' \

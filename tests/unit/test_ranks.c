@@ -1,6 +1,7 @@
 /* A model whose steps go through several ranks, here threads with memory between them (runtime/wire.h); orders as
  * messages.  Every rank has all of a hand-made plan, and what the last one makes counts: so everything that rank 0 does to
  * its sequences must have been done there too.  Needs runtime/device.h's Vulkan device.  Real parts: tests/golden/ranks.sh. */
+#include "runtime/chunks.h"
 #include "runtime/ranks.h"
 #include "tests/unit/plan_builder.h"
 
@@ -86,6 +87,16 @@ mem_receive(void *user, uint32_t from, dop_lane lane, dop_diag *d, const uint8_t
     return st;
 }
 
+static bool
+mem_ready(void *user, uint32_t from, dop_lane lane)
+{
+    const dop_wire *w = user;
+    pthread_mutex_lock(&net.lock);
+    const bool there = net.queues[from][w->rank][lane].n > 0;
+    pthread_mutex_unlock(&net.lock);
+    return there;
+}
+
 static void
 mem_fail(void *user, const dop_diag *d)
 {
@@ -149,6 +160,7 @@ start_ranks(uint32_t n)
                                   .user = &ends[i].wire,
                                   .send = mem_send,
                                   .receive = mem_receive,
+                                  .ready = mem_ready,
                                   .fail = mem_fail,
                                   .describe = mem_describe};
         if (i > 0)
@@ -280,6 +292,59 @@ go_on_in_groups(dop_model *m, dop_sequence *const s[4], uint32_t rounds)
     memset(&diag, 0, sizeof diag);
 }
 
+/* Rows of two sequences and a chunk of a prompt are under way at once, and a third one begins anew meanwhile. */
+static void
+read_in_groups(dop_model *m, dop_sequence *const s[4])
+{
+    dop_step_row two[2] = {{s[0], 4, DOP_WANTS_PICK}, {s[1], 9, DOP_WANTS_LOGITS}};
+    ok(dop_step_start(m, two, 2, &diag));
+    ok(dop_sequence_rewind(s[3], 0, &diag));
+    ok(dop_sequence_copy(s[3], s[2], &diag));
+    cr_assert_eq(dop_sequence_copy(s[3], s[0], &diag), DOP_E_USAGE);
+    memset(&diag, 0, sizeof diag);
+    dop_step_row chunk[5];
+    for (uint32_t i = 0; i < 5; i++)
+        chunk[i] = (dop_step_row){s[3], 3 * i, i == 4 ? DOP_WANTS_PICK : 0};
+    ok(dop_step_start(m, chunk, 5, &diag));
+    cr_assert_eq(dop_sequence_feed(s[2], (uint32_t[]){1}, 1, &diag), DOP_E_USAGE);
+    memset(&diag, 0, sizeof diag);
+    dop_step_row one = {s[2], 6, DOP_WANTS_PICK};
+    ok(dop_step_start(m, &one, 1, &diag));
+    for (uint32_t i = 0; i < 4; i++) {
+        size_t n;
+        if (i == 0 || i > 1)
+            ok(dop_step_end(m, &diag));
+        const uint32_t row = i == 0 ? 0 : i == 1 ? 1 : i == 2 ? 4 : 0;
+        const uint32_t pick = dop_step_pick(m, row);
+        const float *logits = dop_step_logits(m, row);
+        const uint32_t found = logits ? dop_logits_largest(logits, TOY_VOCAB) : pick;
+        if (i > 0)
+            dop_step_commit(m);
+        const uint32_t *tokens = dop_sequence_tokens(s[i == 2 ? 3 : i == 3 ? 2 : i], &n);
+        uint32_t all[TOY_CTX + 1];
+        memcpy(all, tokens, n * sizeof *all);
+        if (i == 0)
+            all[n++] = two[0].token;
+        cr_assert_eq(found, toy_argmax(all, n), "step %u", i);
+    }
+}
+
+/* All chunks of one size, smaller where the prompt is short or parts are many. */
+Test(ranks, chunks)
+{
+    const uint32_t sizes[] = {512, 128, 256}, small[] = {4, 16};
+    cr_assert_eq(dop_chunks_best(sizes, 3, 2048, 1), 512);
+    cr_assert_eq(dop_chunks_best(sizes, 3, 2048, 2), 512);
+    cr_assert_eq(dop_chunks_best(sizes, 3, 2048, 4), 256);
+    cr_assert_eq(dop_chunks_best(sizes, 3, 512, 1), 512);
+    cr_assert_eq(dop_chunks_best(sizes, 3, 512, 2), 256);
+    cr_assert_eq(dop_chunks_best(sizes, 3, 512, 8), 128);
+    cr_assert_eq(dop_chunks_best(sizes, 3, 100, 2), 512, "one chunk of the smallest size, whatever the limit");
+    cr_assert_eq(dop_chunks_best(sizes, 3, 32768, 2), 512);
+    cr_assert_eq(dop_chunks_best(small, 2, 21, 3), 16);
+    cr_assert_eq(dop_chunks_best(sizes, 0, 21, 3), 0);
+}
+
 /* Steps of rows of several sequences, forks, copies, rolled back and dropped ones; and another model after this one. */
 Test(ranks, several_sequences)
 {
@@ -315,6 +380,7 @@ Test(ranks, several_sequences)
             dop_step_commit(m);
     }
     go_on_in_groups(m, s, 4);
+    read_in_groups(m, s);
     ok(dop_sequence_copy(s[3], s[1], &diag));
     dop_sequence_destroy(s[2]);
     ok(dop_sequence_create(m, &diag, &s[2]));
