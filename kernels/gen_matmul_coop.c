@@ -261,17 +261,23 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
     return st;
 }
 
+/* For any weights; for quantized ones only, because with more tokens to a tile they are decoded less often; with more sums than
+ * half of the registers, only where waves of such tiles end sooner than of the usual ones (and not beside SHAPE_QUANT). */
+typedef enum shape_kind { SHAPE_ANY, SHAPE_QUANT, SHAPE_LARGE } shape_kind;
+
 /* A tile on matrix units: tokens, rows, depth, and the part of it that a subgroup owns. */
 typedef struct coop_shape {
     uint32_t bm, bn, bk, wm, wn;
     uint32_t busy; /* percent of the multiprocessors that must have a tile; large tiles make up for idle neighbours */
-    bool quant;    /* for quantized weights only: with more tokens to a tile, weights are decoded less often */
+    shape_kind kind;
 } coop_shape;
 
 /* By measurement on an H200 (tests/bench/RESULTS.md), the best first. */
 static const coop_shape coop_shapes[] = {
-    {256, 64, 64, 64, 32, 90, true},  {128, 128, 64, 64, 32, 70, false}, {128, 64, 64, 32, 32, 50, false},
-    {64, 64, 128, 32, 16, 50, false}, {64, 32, 64, 16, 16, 100, false},  {32, 32, 64, 16, 16, 0, false},
+    {128, 192, 64, 64, 48, 70, SHAPE_LARGE}, {128, 96, 64, 32, 48, 70, SHAPE_LARGE},
+    {256, 64, 64, 64, 32, 90, SHAPE_QUANT},  {128, 128, 64, 64, 32, 70, SHAPE_ANY},
+    {128, 64, 64, 32, 32, 50, SHAPE_ANY},    {64, 64, 128, 32, 16, 50, SHAPE_ANY},
+    {64, 32, 64, 16, 16, 100, SHAPE_ANY},    {32, 32, 64, 16, 16, 0, SHAPE_ANY},
 };
 
 /* Does the shape fit the target once the subgroups' parts are as small as its registers want them? */
@@ -283,12 +289,33 @@ coop_tile(const coop_shape *s, uint32_t mats, const dop_target *t, dop_tile *til
     tile->bk = s->bk;
     tile->tm = s->wm;
     tile->tn = s->wn;
+    if (s->kind == SHAPE_LARGE && mats * tile->tm * tile->tn * 7 > t->subgroup * t->registers * 4)
+        return false;
     /* Narrow subgroups: sums may take half the registers of an invocation. */
-    while (tile->tm > dop_matrix_m(t->matrix) && mats * tile->tm * tile->tn > t->subgroup * (t->registers / 2))
+    while (s->kind != SHAPE_LARGE && tile->tm > dop_matrix_m(t->matrix) &&
+           mats * tile->tm * tile->tn > t->subgroup * (t->registers / 2))
         tile->tm /= 2;
     tile->wg = tile->bm / tile->tm * (tile->bn / tile->tn) * t->subgroup;
     return tile->wg <= t->max_workgroup &&
            dop_coop_tile_bytes(tile, mats, t) + tile->wg / t->subgroup * 4 <= t->shared_bytes;
+}
+
+/* Large tiles read fewer bytes for each product and make 112 products where others make 100; but the last wave of them
+ * leaves more of the device idle.  Those of 128 x 128 values, and of 128 x 64 for each of two matrices, are compared. */
+static bool
+ends_sooner(const coop_shape *x, const dop_site *s, uint32_t mats)
+{
+    enum { GAIN = 112 };
+    const dop_analysis *a = s->r->info;
+    const uint32_t bn = mats == 1 ? 128 : 64, across = dop_div_up_u32(s->g->max_t, 128);
+    uint32_t tiles = 0, usual = 0;
+    for (uint32_t i = 0; i < a->n_parts; i++) {
+        tiles += across * dop_div_up_u32(a->parts[i].rows, x->bn);
+        usual += across * dop_div_up_u32(a->parts[i].rows, bn);
+    }
+    return x->bm == 128 && x->bn * 2 == bn * 3 &&
+           (uint64_t)dop_div_up_u32(tiles, s->t->cores) * x->bn * 100 <
+               (uint64_t)dop_div_up_u32(usual, s->t->cores) * bn * GAIN;
 }
 
 /* Matrix units: the largest tile that still gives the multiprocessors work, several matrices per part counted.  Few tokens
@@ -304,8 +331,10 @@ choose_tile(const dop_site *s, dop_tile *tile)
         const coop_shape *x = &coop_shapes[i];
         bool last = i + 1 == sizeof coop_shapes / sizeof *coop_shapes;
         /* Paired matrices (gate and up) double the weights' share of shared memory and registers. */
-        bool suits =
-            max_t * (x->quant ? 1 : 4) >= x->bm && (p.most == 1 || x->bn * x->bm < 128 * 128) && (quant || !x->quant);
+        const bool many = x->kind == SHAPE_QUANT; /* of tokens */
+        bool suits = max_t * (many ? 1 : 4) >= x->bm && (p.most == 1 || x->bn * x->bm < 128 * 128) && (quant || !many);
+        if (x->kind == SHAPE_LARGE)
+            suits = suits && (p.most > 1 || !quant) && ends_sooner(x, s, p.most);
         uint32_t tiles = dop_div_up_u32(max_t, x->bm) * dop_div_up_u32(p.rows / p.most, x->bn);
         if (last || (suits && tiles * 100 >= t->cores * x->busy))
             if (coop_tile(x, p.most, t, tile) || last)
@@ -315,8 +344,8 @@ choose_tile(const dop_site *s, dop_tile *tile)
 
 /* By expert, measured as the others were: the first that fits of those whose rows a block has. */
 static const coop_shape block_shapes[] = {
-    {128, 128, 64, 64, 32, 0, false}, {128, 64, 64, 32, 32, 0, false}, {64, 64, 32, 32, 16, 0, false},
-    {32, 64, 64, 16, 16, 0, false},   {16, 64, 64, 16, 16, 0, false},
+    {128, 128, 64, 64, 32, 0, SHAPE_ANY}, {128, 64, 64, 32, 32, 0, SHAPE_ANY}, {64, 64, 32, 32, 16, 0, SHAPE_ANY},
+    {32, 64, 64, 16, 16, 0, SHAPE_ANY},   {16, 64, 64, 16, 16, 0, SHAPE_ANY},
 };
 
 static void
