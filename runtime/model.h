@@ -20,7 +20,7 @@ typedef struct dop_used {
 /* model_load.c: the thread that makes what the first tokens do not need. */
 typedef struct dop_loader {
     _Atomic bool *ready; /* owned, by schedule: recorded */
-    bool *run; /* owned, by kernel: software devices have its machine code (dop_model_make_code) */
+    bool *run;           /* owned, by kernel: software devices have its machine code (dop_model_make_code) */
     _Atomic uint64_t recordings;
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
