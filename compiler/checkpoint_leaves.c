@@ -94,13 +94,14 @@ fill(const dop_checkpoint_leaves *l, const dop_graph *g, value *v, dop_diag *dia
         dop_temper_table(&l->m->arch.temper, g->max_s, v->f);
         return DOP_OK;
     }
-    const dop_weight *w = dop_weights_find(&l->m->weights, v->name);
-    if (!w || (uint64_t)w->rows * w->cols * dop_weight_experts(w) != v->count)
+    uint32_t first, rows;
+    const dop_weight *w = dop_weights_find_rows(&l->m->weights, v->name, &first, &rows);
+    if (!w || (uint64_t)rows * w->cols * dop_weight_experts(w) != v->count)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "leaf %s is no weight of the model or has another shape", v->name);
     float *at = v->f;
     for (uint32_t e = 0; e < dop_weight_experts(w); e++) {
         const dop_weight one = dop_weight_expert(w, e);
-        for (uint32_t r = 0; r < w->rows; r++, at += w->cols)
+        for (uint32_t r = first; r < first + rows; r++, at += w->cols)
             dop_weight_row(&one, r, at);
     }
     return DOP_OK;

@@ -71,4 +71,12 @@ struct dop_compilation {
     uint32_t n_shared_kernels; /* of a part: its first kernels are those of the whole, which owns what they own */
 };
 
+/* Bytes of a segment of its weights, at most. */
+static inline uint64_t
+dop_compilation_max_segment(const dop_compilation *c)
+{
+    const uint64_t limit = c->options.max_alloc ? c->options.max_alloc : c->target.max_alloc, most = 1ull << 31;
+    return limit < most ? limit : most;
+}
+
 #endif

@@ -33,8 +33,7 @@ compile_kernels(dop_compilation *c, dop_diag *diag)
 static dop_status
 lay_out_weights(dop_compilation *c, dop_diag *diag)
 {
-    uint64_t limit = c->options.max_alloc ? c->options.max_alloc : c->target.max_alloc;
-    return dop_pack_layout(&c->pack, limit < (1ull << 31) ? limit : 1ull << 31, diag);
+    return dop_pack_layout(&c->pack, dop_compilation_max_segment(c), diag);
 }
 
 dop_status

@@ -50,9 +50,11 @@ dop_settle_sizes(dop_compilation *c, const char *path, dop_diag *diag)
     if (c->options.ctx_total > (uint64_t)c->options.sequences * c->ctx) /* what nobody can use */
         c->options.ctx_total = 0;
     if (c->options.n_chunks == 0) {
-        /* Large chunks amortize weights on GPUs; a software device is bound by arithmetic at any size. */
-        static const uint32_t gpu[] = {16, 64, 512}, cpu[] = {8, 64};
-        c->options.n_chunks = c->target.cpu ? 2 : 3;
+        /* Large chunks amortize weights on GPUs, and fill matrix units better still; a software device is bound by arithmetic
+         * at any size.  What shares steps with other sequences, or goes from part to part, waits for a chunk to end. */
+        static const uint32_t gpu[] = {16, 64, 512, 1024}, cpu[] = {8, 64};
+        const bool alone = c->options.sequences == 1 && !c->options.in_parts;
+        c->options.n_chunks = c->target.cpu ? 2 : c->target.matrix && alone ? 4 : 3;
         memcpy(c->options.chunks, c->target.cpu ? cpu : gpu, c->options.n_chunks * sizeof *gpu);
     }
     for (uint32_t i = 0; i < c->options.n_chunks; i++)

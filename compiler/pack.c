@@ -41,17 +41,44 @@ dop_pack_find(const dop_pack *p, const char *name)
     return NULL;
 }
 
+/* Bytes of a segment that one weight takes. */
+static uint64_t
+taken(uint64_t size)
+{
+    return dop_align_u64(size + TAIL, ALIGN);
+}
+
+uint32_t
+dop_pack_piece_rows(dop_type type, const dop_shape *shape, uint64_t max_segment)
+{
+    const uint32_t rank = shape->rank, rows = shape->dim[rank - 2].mul, cols = shape->dim[rank - 1].mul;
+    const uint64_t others = rank == 3 ? shape->dim[0].mul - 1 : 0; /* matrices */
+    uint32_t most = rows + 1, least = 0;                           /* so many do not fit, and so many do */
+    while (most - least > 1) {
+        const uint32_t half = most > rows ? rows : least + (most - least) / 2;
+        const uint64_t size = others * dop_packed_expert_stride(type, half, cols) + dop_packed_bytes(type, half, cols);
+        if (taken(size) <= max_segment)
+            least = half;
+        else
+            most = half;
+    }
+    if (least == 0 || least == rows)
+        return 0;
+    const uint32_t unit = least >= 1024 ? 64 : least >= 4 ? 4 : 1; /* rows that kernels like to make together */
+    const uint32_t even = dop_div_up_u32(rows, dop_div_up_u32(rows, least / unit * unit));
+    return dop_div_up_u32(even, unit) * unit;
+}
+
 static dop_status
 add_leaf(dop_pack *p, const dop_graph *g, dop_node_id id, dop_diag *diag)
 {
     const dop_node *n = dop_node_at(g, id);
     const char *name = dop_node_s(g, id, DOP_A_name);
-    dop_packed item = {
-        .name = name, .type = n->type, .source = dop_weights_find(&p->model->weights, name), .experts = 1};
+    dop_packed item = {.name = name, .type = n->type, .experts = 1};
     if (dop_pack_find(p, name))
         return DOP_OK;
+    item.source = dop_weights_find_rows(&p->model->weights, name, &item.first, &item.rows);
     if (item.source) {
-        item.rows = item.source->rows;
         item.cols = item.source->cols;
         item.experts = dop_weight_experts(item.source);
     } else if (strncmp(name, "rope.", 5) == 0) {
@@ -108,13 +135,16 @@ dop_pack_layout(dop_pack *p, uint64_t max_segment, dop_diag *diag)
     p->n_segments = 0;
     for (uint32_t i = 0; i < p->n; i++) {
         dop_packed *x = &p->items[i];
-        uint64_t bytes = dop_align_u64(x->size + TAIL, ALIGN);
+        uint64_t bytes = taken(x->size);
         if (bytes > max_segment)
             return DOP_FAIL(diag, DOP_E_INPUT,
-                            "weight %s takes %llu bytes, more than one allocation of the target (%llu): quantize it "
-                            "(--quant %s=q8_0)",
+                            "weight %s takes %llu bytes, more than one allocation of the target (%llu): %s%s%s",
                             x->name, (unsigned long long)bytes, (unsigned long long)max_segment,
-                            strchr(x->name, '.') ? strchr(x->name, '.') + 1 : x->name);
+                            x->source ? "quantize it (--quant " : "take a smaller --ctx, which is its rows",
+                            !x->source             ? ""
+                            : strchr(x->name, '.') ? strchr(x->name, '.') + 1
+                                                   : x->name,
+                            x->source ? "=q8_0)" : "");
         if (p->n_segments == 0 || p->segment_size[p->n_segments - 1] + bytes > usual) {
             if (p->n_segments == DOP_MAX_SEGMENTS)
                 return DOP_FAIL(diag, DOP_E_INPUT, "the weights need more than %d allocations on this target",
@@ -205,7 +235,7 @@ write_row(const dop_packed *item, const dop_weight *w, const row_buffers *b, uin
         if (stored)
             dop_decode_row(w->type, stored, w->cols, b->values);
         else
-            dop_weight_row(w, row, b->values);
+            dop_weight_row(w, item->first + row, b->values);
     }
     if (!quant) {
         encode_row(item->type, b->values, item->cols, out + row * item->row_bytes);
@@ -256,12 +286,14 @@ write_rows(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     if (!b->values || !b->blocks || (w.parts && !b->parts))
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (w.parts)
-        dop_int4_rows(&w, first, n, b->parts);
+        dop_int4_rows(&w, item->first + first, n, b->parts);
     for (uint32_t r = first; r < first + n; r++) {
-        const uint8_t *at = w.parts ? b->parts + (r - first) * stored : w.col_stride ? NULL : dop_weight_at(&w, r);
+        const uint8_t *at = w.parts        ? b->parts + (r - first) * stored
+                            : w.col_stride ? NULL
+                                           : dop_weight_at(&w, item->first + r);
         if (!write_row(item, &w, b, r, at, out))
             return DOP_FAIL(diag, DOP_E_INPUT, "tensor %s holds infinities or NaN (%srow %u): it cannot be quantized",
-                            w.source, expert_text(item, expert, (char[24]){0}, 24), r);
+                            w.source, expert_text(item, expert, (char[24]){0}, 24), item->first + r);
     }
     return DOP_OK;
 }
@@ -300,7 +332,7 @@ dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag
         if (w.type != item->type || w.col_stride != 0 || dop_type_of(item->type)->kind == DOP_KIND_QUANT)
             return write_in_threads(p, item, out - e * item->expert_stride, diag);
         for (uint32_t r = 0; r < item->rows; r++)
-            memcpy(out + r * item->row_bytes, dop_weight_at(&w, r), bytes);
+            memcpy(out + r * item->row_bytes, dop_weight_at(&w, item->first + r), bytes);
     }
     return DOP_OK;
 }

@@ -12,6 +12,8 @@ typedef struct dop_packed {
     const char *name; /* canonical weight name, "rope.<i>" or "temper" */
     dop_type type;    /* as packed */
     uint32_t rows, cols;
+    uint32_t
+        first; /* row of the source that its first one is: a piece (passes/split_weights.c) has only some of them */
     uint32_t experts;   /* packed matrices of rows x cols, one after the other; 1 unless the weight has rank 3 */
     uint64_t row_bytes; /* with padding */
     uint32_t segment;
@@ -42,6 +44,9 @@ dop_status dop_pack_add_graph(dop_pack *p, const dop_graph *g, dop_diag *diag);
 /* Assigns segments and offsets; no tensor crosses a segment.  Segments are far smaller than max_segment, what one
  * allocation can hold: memory for one is allocated while another is being copied. */
 dop_status dop_pack_layout(dop_pack *p, uint64_t max_segment, dop_diag *diag);
+/* Rows of the pieces, of nearly the same size, in which a weight of this type and shape fits into such segments; 0: it fits as it
+ * is, or not even one row would. */
+uint32_t dop_pack_piece_rows(dop_type type, const dop_shape *shape, uint64_t max_segment);
 const dop_packed *dop_pack_find(const dop_pack *p, const char *name);
 /* Bytes of one packed tensor, into out[size]. */
 dop_status dop_pack_write(const dop_pack *p, const dop_packed *item, uint8_t *out, dop_diag *diag);

@@ -110,13 +110,12 @@ make_persistent(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
 static dop_status
 take_weights(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
 {
-    const uint64_t limit = c->options.max_alloc ? c->options.max_alloc : c->target.max_alloc;
     dop_status st = DOP_OK;
     dop_pack_init(&p->pack, &c->model, c->ctx);
     p->pack.threads = c->options.threads;
     for (uint32_t i = 0; i < p->n_schedules && st == DOP_OK; i++)
         st = dop_pack_add_graph(&p->pack, &p->schedules[i].g, diag);
-    return st == DOP_OK ? dop_pack_layout(&p->pack, limit < (1ull << 31) ? limit : 1ull << 31, diag) : st;
+    return st == DOP_OK ? dop_pack_layout(&p->pack, dop_compilation_max_segment(c), diag) : st;
 }
 
 /* What every part is to know of the states of all. */

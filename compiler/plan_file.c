@@ -61,70 +61,99 @@ put_sparsely(FILE *f, const uint8_t *data, size_t size, bool last)
     return true;
 }
 
+/* Where packed weights go: into a file, and into their digest. */
+typedef struct weights_out {
+    const dop_plan_sections *parts;
+    FILE *f; /* NULL: their digest only */
+    dop_weights_hash hash;
+    uint64_t at;   /* bytes so far */
+    uint64_t held; /* bytes that were made since the sources were forgotten */
+} weights_out;
+
+static dop_status
+put_packed(weights_out *o, const void *bytes, uint64_t size, dop_diag *diag)
+{
+    dop_weights_hash_add(&o->hash, bytes, size);
+    if (o->f && !put_sparsely(o->f, bytes, (size_t)size, o->at + size == o->parts->weights_size))
+        return DOP_FAIL(diag, DOP_E_IO, "cannot write the weights: %s", strerror(errno));
+    o->at += size;
+    o->held += size;
+    if (o->parts->progress && o->parts->weights_size)
+        o->parts->progress(o->parts->user, "weights", (double)o->at / (double)o->parts->weights_size);
+    return DOP_OK;
+}
+
+static dop_status
+put_gap(weights_out *o, uint64_t end, dop_diag *diag)
+{
+    static const char zeros[4096];
+    dop_status st = DOP_OK;
+    while (o->at < end && st == DOP_OK)
+        st = put_packed(o, zeros, end - o->at < sizeof zeros ? end - o->at : sizeof zeros, diag);
+    return st;
+}
+
 /* Each weight is read once: what is written is forgotten, or a model larger than memory would stay there as far as it fits. */
 static void
-forget_sources(const dop_pack *p, uint64_t size, uint64_t *io_held)
+forget_sources(weights_out *o)
 {
     const uint64_t most = 256u << 20;
-    *io_held += size;
-    if (*io_held < most)
+    const dop_pack *p = o->parts->pack;
+    if (o->held < most)
         return;
     for (uint32_t i = 0; i < p->model->weights.n_maps; i++)
         dop_map_forget(&p->model->weights.maps[i]);
-    *io_held = 0;
+    o->held = 0;
 }
 
-/* Streams the packed weights; they may be far larger than memory.  f: NULL for their digest only. */
+/* A weight, whole; but rows that lie one behind the other are made some at a time. */
+static dop_status
+put_weight(weights_out *o, const dop_packed *x, dop_diag *diag)
+{
+    const uint64_t most = 64u << 20;
+    const bool apart = x->source && x->source->rank == 2 && dop_type_of(x->type)->kind != DOP_KIND_QUANT;
+    const uint32_t rows = apart && x->size > most && x->row_bytes <= most ? (uint32_t)(most / x->row_bytes) : x->rows;
+    uint8_t *bytes = malloc(rows < x->rows ? (size_t)most : (size_t)x->size + 1);
+    dop_status st = bytes ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    for (uint32_t r = 0; r < x->rows && st == DOP_OK; r += rows) {
+        dop_packed some = *x;
+        if (rows < x->rows) {
+            some.first += r;
+            some.rows = x->rows - r < rows ? x->rows - r : rows;
+            some.size = some.rows * x->row_bytes;
+        }
+        st = dop_pack_write(o->parts->pack, &some, bytes, diag);
+        if (st == DOP_OK)
+            st = put_packed(o, bytes, some.size, diag);
+        forget_sources(o);
+    }
+    free(bytes);
+    return st;
+}
+
+/* Streams the packed weights; they may be far larger than memory. */
 static dop_status
 put_weights(const dop_plan_sections *parts, FILE *f, dop_diag *diag, uint64_t *out_digest)
 {
     const dop_pack *p = parts->pack;
-    dop_status st = DOP_OK;
-    uint8_t *buf = NULL;
-    uint64_t cap = 0, at = 0, segment = 0, held = 0;
-    dop_weights_hash hash;
-    if ((st = dop_weights_hash_init(&hash, diag)) != DOP_OK)
+    weights_out o = {.parts = parts, .f = f};
+    uint64_t segment = 0;
+    dop_status st = dop_weights_hash_init(&o.hash, diag);
+    if (st != DOP_OK)
         return st;
-    for (uint32_t i = 0; i <= p->n && st == DOP_OK; i++) {
-        const dop_packed *x = i < p->n ? &p->items[i] : NULL;
-        if (x && i > 0 && x->segment != p->items[i - 1].segment)
+    for (uint32_t i = 0; i < p->n && st == DOP_OK; i++) {
+        const dop_packed *x = &p->items[i];
+        if (i > 0 && x->segment != p->items[i - 1].segment)
             segment += p->segment_size[p->items[i - 1].segment];
-        uint64_t start = x ? segment + x->offset : parts->weights_size;
-        uint64_t need = start - at + (x ? x->size : 0);
-        if (need > cap) {
-            free(buf);
-            cap = need;
-            buf = malloc((size_t)cap);
-            if (!buf) {
-                st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-                break;
-            }
-        }
-        if (start > at)
-            memset(buf, 0, (size_t)(start - at));
-        /* Rows are written past the gap, which keeps their 16-byte alignment for the table of floats. */
-        uint8_t *row = malloc(x && x->size ? (size_t)x->size : 1);
-        if (!row)
-            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-        else if (x)
-            st = dop_pack_write(p, x, row, diag);
-        if (st == DOP_OK && x)
-            memcpy(buf + (start - at), row, (size_t)x->size);
-        free(row);
-        if (st != DOP_OK)
-            break;
-        forget_sources(p, need, &held);
-        dop_weights_hash_add(&hash, buf, need);
-        if (f && !put_sparsely(f, buf, (size_t)need, at + need == parts->weights_size))
-            st = DOP_FAIL(diag, DOP_E_IO, "cannot write the weights: %s", strerror(errno));
-        at += need;
-        if (parts->progress && parts->weights_size)
-            parts->progress(parts->user, "weights", (double)at / (double)parts->weights_size);
+        st = put_gap(&o, segment + x->offset, diag);
+        if (st == DOP_OK)
+            st = put_weight(&o, x, diag);
     }
     if (st == DOP_OK)
-        st = dop_weights_hash_value(&hash, diag, out_digest);
-    dop_weights_hash_finish(&hash);
-    free(buf);
+        st = put_gap(&o, parts->weights_size, diag);
+    if (st == DOP_OK)
+        st = dop_weights_hash_value(&o.hash, diag, out_digest);
+    dop_weights_hash_finish(&o.hash);
     return st;
 }
 

@@ -381,12 +381,23 @@ make_schedule(maker *m)
 }
 
 uint64_t
-dop_report_state_bytes(const dop_graph *g)
+dop_report_state_bytes(const dop_compilation *c)
 {
+    const dop_graph *g = &c->schedules[0].g;
+    const uint32_t page = dop_graph_page(g), total = c->options.ctx_total;
     uint64_t n = 0;
-    for (dop_node_id id = 1; id < g->n_nodes; id++)
-        if (dop_node_at(g, id)->op == DOP_OP_state) /* two copies of what a step replaces */
-            n += dop_node_bytes(g, id) * (dop_shape_appends(&dop_node_at(g, id)->shape) ? 1 : 2);
+    for (dop_node_id id = 1; id < g->n_nodes; id++) {
+        const bool appends = dop_shape_appends(&dop_node_at(g, id)->shape);
+        const uint64_t bytes = dop_node_bytes(g, id);
+        if (dop_node_at(g, id)->op != DOP_OP_state)
+            continue;
+        if (!appends) /* two copies of what a step replaces */
+            n += 2 * bytes;
+        else if (page && total && !dop_cache_ring(g, id)) /* pages of as many positions as --ctx-total says */
+            n += bytes / g->max_q / g->max_s * (dop_div_up_u32(total, page) * page);
+        else
+            n += bytes;
+    }
     return n;
 }
 
@@ -409,7 +420,7 @@ dop_report_make(const dop_compilation *c, dop_diag *diag, dop_report *out_report
         make_schedule(&m);
         st = m.status;
         if (i == 0)
-            r->caches = dop_report_state_bytes(&s->g);
+            r->caches = dop_report_state_bytes(c);
         if (s->placement.scratch > r->activations)
             r->activations = s->placement.scratch;
         uint64_t result = s->g.n_outs ? dop_node_bytes(&s->g, s->g.outs[0]) : 0;

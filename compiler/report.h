@@ -103,7 +103,7 @@ typedef struct dop_report_part {
 } dop_report_part;
 
 dop_report_part dop_report_part_of(const dop_compilation *part);
-uint64_t dop_report_state_bytes(const dop_graph *g);
+uint64_t dop_report_state_bytes(const dop_compilation *c); /* of caches and of what steps replace */
 /* For the text and the JSON: a table, a list. */
 void dop_report_parts_text(const dop_report *r, dop_buf *out);
 /* A table of the parts, and one of what crosses each cut; nothing where there are no parts. */

@@ -16,7 +16,7 @@ dop_report_part_of(const dop_compilation *part)
     dop_report_part x = {.first_layer = part->cut->first_layer,
                          .end_layer = part->cut->end_layer,
                          .target = part->target.name,
-                         .caches = dop_report_state_bytes(&decode->g)};
+                         .caches = dop_report_state_bytes(part)};
     for (uint32_t i = 0; i < part->pack.n_segments; i++)
         x.weights += part->pack.segment_size[i];
     for (uint32_t i = 0; i < part->n_schedules; i++)

@@ -125,6 +125,7 @@ typedef struct path_in_phase {
     dop_kernel_path *path;
     dop_phase phase;
     const dop_cuts *cuts;
+    uint64_t max_segment; /* bytes */
 } path_in_phase;
 
 static bool
@@ -146,6 +147,14 @@ expand(void *user, const dop_graph *g, dop_node_id matmul)
 {
     const path_in_phase *x = user;
     return dop_kernel_path_expand(x->path, x->phase, g, matmul);
+}
+
+static uint32_t
+piece_rows(void *user, const dop_graph *g, dop_node_id weight)
+{
+    const path_in_phase *x = user;
+    const dop_node *w = dop_node_at(g, weight);
+    return dop_pack_piece_rows(w->type, &w->shape, x->max_segment);
 }
 
 static dop_schedule *
@@ -171,7 +180,8 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     cx.joins = joins;
     if (dop_kernel_path_has_expand(&c->path, phase))
         cx.expand = expand;
-    cx.user = &(path_in_phase){&c->path, phase, c->options.cuts};
+    cx.piece_rows = piece_rows;
+    cx.user = &(path_in_phase){&c->path, phase, c->options.cuts, dop_compilation_max_segment(c)};
     s->g.name = dop_arena_printf(&c->arena, "%s%u", s->g.name, s->g.max_t); /* as dop_plan_schedule_name has it */
     if (!s->g.name)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");

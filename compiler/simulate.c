@@ -4,6 +4,7 @@
 #include "compiler/region_facts.h"
 #include "compiler/report.h"
 #include "passes/region.h"
+#include "runtime/chunks.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -90,14 +91,14 @@ kind_of(const dop_schedule *s)
                                            : DOP_STEP_KINDS;
 }
 
-/* The smallest schedule of a kind for at least so many rows, UINT32_MAX: there is none. */
+/* The smallest schedule of a kind for at least so many rows, and at most `most`; UINT32_MAX: there is none. */
 static uint32_t
-schedule_for(const simulation *m, dop_step_kind kind, uint32_t rows)
+schedule_for(const simulation *m, dop_step_kind kind, uint32_t rows, uint32_t most)
 {
     const dop_schedule *list = m->parts[0].schedules;
     uint32_t best = UINT32_MAX;
     for (uint32_t i = 0; i < m->parts[0].n_schedules; i++)
-        if (kind_of(&list[i]) == kind && list[i].g.max_t >= rows &&
+        if (kind_of(&list[i]) == kind && list[i].g.max_t >= rows && list[i].g.max_t <= most &&
             (best == UINT32_MAX || list[i].g.max_t < list[best].g.max_t))
             best = i;
     return best;
@@ -182,7 +183,7 @@ static dop_status
 predict_decode(const simulation *m)
 {
     dop_sim_result *o = m->out;
-    const uint32_t i = schedule_for(m, DOP_STEP_DECODE, 1);
+    const uint32_t i = schedule_for(m, DOP_STEP_DECODE, 1, 1);
     dop_status st =
         i == UINT32_MAX ? DOP_FAIL(m->diag, DOP_E_INTERNAL, "no decode schedule") : time_step(m, i, 1, &o->decode);
     const dop_pipeline_step p = pipeline_step(m, &o->decode, false);
@@ -206,7 +207,7 @@ predict_many(const simulation *m)
     const uint32_t asked = m->setup->groups ? m->setup->groups : m->n < GROUPS_MOST ? m->n : GROUPS_MOST;
     o->groups = m->n == 1 ? 1 : asked < o->sequences ? asked : o->sequences;
     const uint32_t rows = (o->sequences + o->groups - 1) / o->groups;
-    const uint32_t i = schedule_for(m, DOP_STEP_ROWS, rows);
+    const uint32_t i = schedule_for(m, DOP_STEP_ROWS, rows, UINT32_MAX);
     if (i == UINT32_MAX) {
         o->sequences = 0;
         return DOP_OK;
@@ -219,18 +220,32 @@ predict_many(const simulation *m)
 
 enum { REPLAY_COST = 32 }; /* rows that a step more is worth, as there */
 
-/* The piece of n tokens that dop_step_choose of the runtime takes: its schedule and its tokens. */
-static void
-choose_piece(const simulation *m, uint32_t n, uint32_t *out_schedule, uint32_t *out_take)
+/* The most tokens of a piece, as dop_step_choose_chunks has it. */
+static uint32_t
+most_of_piece(const simulation *m, uint32_t n)
 {
     const dop_schedule *list = m->parts[0].schedules;
-    const uint32_t fits = schedule_for(m, DOP_STEP_PREFILL, n);
-    uint32_t filled = schedule_for(m, DOP_STEP_DECODE, 1);
+    uint32_t sizes[DOP_MAX_SCHEDULES];
+    size_t n_sizes = 0;
     for (uint32_t i = 0; i < m->parts[0].n_schedules; i++)
-        if (kind_of(&list[i]) == DOP_STEP_PREFILL && list[i].g.max_t <= n && list[i].g.max_t > list[filled].g.max_t)
+        if (kind_of(&list[i]) == DOP_STEP_PREFILL && list[i].g.max_t > 1)
+            sizes[n_sizes++] = list[i].g.max_t;
+    return m->n > 1 && n_sizes > 0 ? dop_chunks_best(sizes, n_sizes, n, m->n) : UINT32_MAX;
+}
+
+/* The piece of n tokens that dop_step_choose of the runtime takes: its schedule and its tokens. */
+static void
+choose_piece(const simulation *m, uint32_t n, uint32_t most, uint32_t *out_schedule, uint32_t *out_take)
+{
+    const dop_schedule *list = m->parts[0].schedules;
+    const uint32_t fits = schedule_for(m, DOP_STEP_PREFILL, n, most);
+    uint32_t filled = schedule_for(m, DOP_STEP_DECODE, 1, 1);
+    for (uint32_t i = 0; i < m->parts[0].n_schedules; i++)
+        if (kind_of(&list[i]) == DOP_STEP_PREFILL && list[i].g.max_t <= n && list[i].g.max_t <= most &&
+            list[i].g.max_t > list[filled].g.max_t)
             filled = i;
     const uint32_t left = n - (list[filled].g.max_t < n ? list[filled].g.max_t : n);
-    const uint32_t rest = left > 1 ? schedule_for(m, DOP_STEP_PREFILL, left) : UINT32_MAX;
+    const uint32_t rest = left > 1 ? schedule_for(m, DOP_STEP_PREFILL, left, most) : UINT32_MAX;
     const uint32_t rest_rows = left < 2 ? left : rest == UINT32_MAX ? UINT32_MAX / 2 : list[rest].g.max_t;
     const bool split = fits == UINT32_MAX || list[filled].g.max_t + rest_rows + REPLAY_COST < list[fits].g.max_t;
     *out_schedule = split ? filled : fits;
@@ -246,8 +261,9 @@ predict_prompt(const simulation *m)
     uint32_t last = UINT32_MAX;
     double busy = 0;
     o->prompt = m->setup->prompt;
+    const uint32_t most = most_of_piece(m, o->prompt);
     for (uint32_t at = 0, i, take; at < o->prompt && st == DOP_OK; at += take) {
-        choose_piece(m, o->prompt - at, &i, &take);
+        choose_piece(m, o->prompt - at, most, &i, &take);
         const bool same = o->n_chunks > 0 && i == last && o->chunks[o->n_chunks - 1].rows == take;
         if (!same && o->n_chunks == DOP_SIM_CHUNKS)
             return DOP_FAIL(m->diag, DOP_E_INTERNAL, "a prompt in more kinds of pieces than there are chunk sizes");
@@ -278,7 +294,7 @@ weigh_parts(const simulation *m)
             o->weights[k] += c->pack.segment_size[i];
         for (uint32_t i = 0; i < c->n_schedules; i++)
             scratch = c->schedules[i].placement.scratch > scratch ? c->schedules[i].placement.scratch : scratch;
-        o->memory[k] = o->weights[k] + dop_report_state_bytes(&c->schedules[0].g) + scratch;
+        o->memory[k] = o->weights[k] + dop_report_state_bytes(c) + scratch;
         o->first_layer[k] = c->cut ? c->cut->first_layer : 0;
         o->end_layer[k] = c->cut ? c->cut->end_layer : c->model.arch.n_layers;
         o->target[k] = c->target.name;

@@ -143,6 +143,8 @@ from_device(dop_target *out, dop_diag *diag)
     out->subgroup = caps.caps & DOP_CAP_subgroup ? caps.subgroup : 1;
     out->max_workgroup = caps.max_workgroup;
     out->shared_bytes = caps.shared_bytes;
+    if (caps.max_alloc < out->max_alloc)
+        out->max_alloc = caps.max_alloc;
     if (caps.cores)
         out->cores = caps.cores;
     /* A plan must not depend on how many cores the machine at hand has when they only run software. */
@@ -308,8 +310,8 @@ check_target(const dop_target *t, const char *path, dop_diag *diag)
     if (t->split_least == 0 || t->split_whole < t->split_least || t->stage_whole < t->split_least)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path,
                            "split_least must be at least 1, and split_whole and stage_whole at least as much");
-    if (t->cores == 0 || t->max_alloc < (1u << 20))
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "cores must be at least 1 and max_alloc 1 MiB");
+    if (t->cores == 0 || t->max_alloc < (1u << 14))
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "cores must be at least 1 and max_alloc 16 KiB");
     return DOP_OK;
 }
 

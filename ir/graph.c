@@ -70,6 +70,12 @@ dop_graph_add(dop_graph *g, dop_op op, const char *name, const dop_node_id *srcs
     if (!own)
         return no_memory(diag);
     n.name = own;
+    static const dop_attr defaults[DOP_MAX_ATTRS];
+    bool optional = true;
+    for (uint8_t k = 0; k < info->n_attrs; k++)
+        optional = optional && dop_attr_kind_of(info->attrs[k]) == DOP_ATTR_O;
+    if (!attrs && optional)
+        attrs = defaults;
     dop_want got;
     dop_status st = dop_shape_infer(g, op, own, n.src, n_srcs, attrs, want, diag, &got);
     if (st != DOP_OK)

@@ -210,7 +210,7 @@ dop_status dop_graph_init(dop_graph *g, dop_arena *arena, const char *name, uint
 
 /* Appends a node; computes type and shape by the op's shape rule.  Leaves, casts, reshapes and slices take the shape or
  * type from *want (others: want may be NULL, and want->type other than none sets the storage type).  attrs: values in
- * the order of the op's row.  name NULL makes one up (x<number>).  Strings are copied.  Errors: wrong arity,
+ * the order of the op's row; NULL where all may be left out.  name NULL makes one up (x<number>).  Strings are copied.  Errors: wrong arity,
  * shapes that do not fit.  Two nodes of one name, and state not threaded linearly, are left to dop_graph_verify(). */
 typedef struct dop_want {
     dop_type type;

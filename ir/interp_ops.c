@@ -297,12 +297,17 @@ static dop_status
 compute_gather(const dop_interp_node *n)
 {
     const dop_tensor *table = n->src[0], *ids = n->src[1];
-    dop_status st = dop_interp_check_ids(n, 1, table->shape.dim[0].mul);
+    const uint32_t rows = table->shape.dim[0].mul, first = (uint32_t)dop_node_i(n->g, n->id, DOP_A_first),
+                   of = (uint32_t)dop_node_i(n->g, n->id, DOP_A_of);
+    dop_status st = dop_interp_check_ids(n, 1, of ? of : rows);
     if (st != DOP_OK)
         return st;
-    uint64_t w = table->count / table->shape.dim[0].mul;
+    uint64_t w = table->count / rows;
     for (uint64_t i = 0; i < ids->count; i++)
-        memcpy(n->out.f + i * w, table->f + ids->u[i] * w, w * sizeof(float));
+        if (ids->u[i] >= first && ids->u[i] - first < rows)
+            memcpy(n->out.f + i * w, table->f + (ids->u[i] - first) * w, w * sizeof(float));
+        else
+            memset(n->out.f + i * w, 0, w * sizeof(float));
     return DOP_OK;
 }
 

@@ -465,18 +465,17 @@ rule_rows(const rule_ctx *c, dop_want *out)
 {
     dop_status st;
     const dop_node *x = c->src[0];
+    if (c->op != DOP_OP_matmul && x->shape.rank < 2)
+        return BAD(c, "needs rank 2 or more");
     switch (c->op) {
     case DOP_OP_gather:
-        if (x->shape.rank < 2)
-            return need_rank(c, 0, 2);
         if (dop_shape_appends(&x->shape))
             return BAD(c, "needs a table of rows, not the append state %%%s", x->name);
-        if ((st = need_columns(c, 1)) != DOP_OK)
-            return st;
-        return gathered(c, out);
+        if ((attr_i(c, DOP_A_first) || attr_i(c, DOP_A_of)) &&
+            (x->shape.dim[0].sym || attr_i(c, DOP_A_first) + x->shape.dim[0].mul > attr_i(c, DOP_A_of)))
+            return BAD(c, "reads more rows than the table has");
+        return (st = need_columns(c, 1)) == DOP_OK ? gathered(c, out) : st;
     case DOP_OP_last_row:
-        if (x->shape.rank < 2)
-            return BAD(c, "needs rank 2 or more");
         out->shape = x->shape;
         out->shape.dim[0] = dop_dim_n(1);
         return DOP_OK;

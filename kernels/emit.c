@@ -368,20 +368,36 @@ emit_concat(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     return temp(e, width, dop_emit_str(e, "%s < %uu ? %s : %s", i, first, values[0], values[1]));
 }
 
+/* Column `col` of the row that `id` names in a table.  Ids are made on the device too, and then by logits that may not be
+ * finite: they are bounded.  Other rows than those of a part of a larger table are zeros. */
+static const char *
+table_row(dop_emit *e, dop_node_id node, const char *id, const char *col, uint32_t width)
+{
+    const dop_graph *g = e->g;
+    const dop_node_id table = dop_node_at(g, node)->src[0];
+    const uint32_t rows = (uint32_t)dop_dim_value(g, dop_node_at(g, table)->shape.dim[0], g->max_t);
+    const uint32_t first = (uint32_t)dop_node_i(g, node, DOP_A_first), of = (uint32_t)dop_node_i(g, node, DOP_A_of);
+    if (of == 0)
+        return dop_emit_value(e, table, (dop_index){dop_emit_str(e, "min(%s, %uu)", id, rows - 1), col}, width);
+    const char *row = dop_emit_str(e, "i%u", e->n_temps++);
+    dop_emit_index(e, "uint %s = min(%s, %uu) - %uu;", row, id, of - 1, first); /* far too large for rows before */
+    const char *v = dop_emit_value(e, table, (dop_index){dop_emit_str(e, "min(%s, %uu)", row, rows - 1), col}, width);
+    return temp(e, width, dop_emit_str(e, "%s < %uu ? %s : %s", row, rows, v, width == 4 ? "vec4(0.0)" : "0.0"));
+}
+
 /* A row for each of several ids of a token's row. */
 static const char *
 gather_each(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 {
     const dop_node *n = dop_node_at(e->g, node);
     const uint32_t cols = dop_node_cols(e->g, n->src[0]);
-    const uint32_t rows = (uint32_t)dop_dim_value(e->g, dop_node_at(e->g, n->src[0])->shape.dim[0], e->g->max_t);
     const char *slot = dop_emit_str(e, "(%s / %uu)", ix.c, cols), *c = dop_emit_str(e, "(%s %% %uu)", ix.c, cols);
     const char *id = dop_emit_value(e, n->src[1], (dop_index){ix.t, slot}, 1);
     /* Weights may be loaded first, but not before the id that says which. */
     dop_buf *constants = e->constants;
     if (e->early)
         e->constants = e->early;
-    const char *v = dop_emit_value(e, n->src[0], (dop_index){dop_emit_str(e, "min(%s, %uu)", id, rows - 1), c}, width);
+    const char *v = table_row(e, node, id, c, width);
     e->constants = constants;
     return v;
 }
@@ -422,10 +438,7 @@ emit_computed(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
             return gather_each(e, node, ix, width);
         if (is_replace_state(g, dop_node_base(g, n->src[0], NULL)))
             return dop_emit_value(e, n->src[0], (dop_index){dop_emit_sequence(e, n->src[1], ix.t), ix.c}, width);
-        const char *id = dop_emit_value(e, n->src[1], (dop_index){ix.t, "0u"}, 1);
-        /* Ids are made on the device too, and then by logits that may not be finite. */
-        uint32_t rows = (uint32_t)dop_dim_value(g, dop_node_at(g, n->src[0])->shape.dim[0], g->max_t);
-        return dop_emit_value(e, n->src[0], (dop_index){dop_emit_str(e, "min(%s, %uu)", id, rows - 1), ix.c}, width);
+        return table_row(e, node, dop_emit_value(e, n->src[1], (dop_index){ix.t, "0u"}, 1), ix.c, width);
     }
     case DOP_OP_last_row: {
         const char *t = g->max_t == 1 ? "0u" : dop_emit_str(e, "(%s - 1u)", dop_emit_n_tokens(e));

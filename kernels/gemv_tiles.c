@@ -83,8 +83,21 @@ count_stage_groups(const dop_site *s, uint32_t products, uint32_t rows_each)
     return n;
 }
 
+/* Steps of a row that are in flight at once: four, or as many as make no batch of a row a part of one (rows of 9 steps are
+ * three batches of three).  Three products that meet hold three times as much: two. */
+static uint32_t
+steps_in_flight(uint32_t steps, bool quant, uint32_t products)
+{
+    const uint32_t most = products > (quant ? 1 : 2) ? 2 : 4;
+    if (!quant && most == 4 && steps % 4)
+        for (uint32_t n = 6; n >= 3; n--)
+            if (steps % n == 0)
+                return n;
+    return steps >= most ? most : steps >= 2 ? 2 : 1;
+}
+
 /* One workgroup per core, which walks over its share of the rows: as many lanes on a row as make that share even, and
- * few steps.  Four steps in flight, since few invocations are there to hide latency; lanes on floats read whole 256 bytes
+ * few steps.  Several steps in flight, since few invocations are there to hide latency; lanes on floats read whole 256 bytes
  * of a row. */
 const char *
 dop_gemv_stage(const dop_site *s, dop_tile *tile)
@@ -94,7 +107,8 @@ dop_gemv_stage(const dop_site *s, dop_tile *tile)
     bool quant = dop_type_of(p.type)->kind == DOP_KIND_QUANT;
     uint32_t units = dop_div_up_u32(p.k, wt ? wt->unit : 8), steps = 1, best = UINT32_MAX;
     tile->rows = tile->stage = 1;
-    uint32_t least = quant ? 4 : 16;
+    /* Lanes of several subgroups meet in shared memory. */
+    uint32_t least = quant ? 4 : s->t->subgroup > 1 && s->t->subgroup < 16 ? s->t->subgroup : 16;
     for (uint32_t lanes = least; lanes <= tile->wg && (lanes == least || lanes <= units); lanes *= 2) {
         uint32_t per = tile->wg / lanes, loops = 1;
         /* Each matrix has workgroups of its own. */
@@ -103,15 +117,13 @@ dop_gemv_stage(const dop_site *s, dop_tile *tile)
         /* What a set of rows costs besides its steps is half a step of blocks, or one of floats; half where a row is one
          * batch of loads, since then one set is summed up while the next is on its way. */
         uint32_t n = dop_div_up_u32(units, lanes), cost = loops * (2 * n + (quant || (loops > 1 && n == 4) ? 1 : 2));
-        if (cost > best)
+        if (cost > best || (cost == best && p.most > 2)) /* fewer sets of rows where each is much to hold */
             continue;
         best = cost;
         steps = n;
         tile->lanes = lanes;
         tile->loops = loops;
     }
-    tile->unroll = steps >= 4 ? 4 : steps >= 2 ? 2 : 1;
-    if (quant && p.most > 1 && tile->unroll > 2)
-        tile->unroll = 2;
+    tile->unroll = steps_in_flight(steps, quant, p.most);
     return NULL;
 }

@@ -27,6 +27,25 @@ scan_row(dop_gen *gen, dop_node_id x, const char *first, const char *end, bool p
     dop_buf_puts(scan, "    }\n");
 }
 
+/* The same of a row among several, four columns at a time: a row is one workgroup's, whose trips to memory are what it takes. */
+static void
+scan_fours(dop_gen *gen, dop_node_id x, uint32_t cols, dop_buf *scan)
+{
+    dop_emit *e = &gen->e;
+    dop_buf_printf(scan, "    for (uint c = gl_LocalInvocationIndex * 4u; c < %uu; c += WG * 4u) {\n", cols);
+    dop_emit_scope(e, scan, "        ");
+    dop_emit_line(e, "uint may = masked ? U32(%s).v[mask + c / 32u] : 0xffffffffu;", dop_emit_step(e));
+    dop_emit_line(e, "vec4 x = %s;", dop_emit_value(e, x, (dop_index){"t", "c"}, 4));
+    dop_buf_puts(scan, "        [[unroll]] for (uint j = 0u; j < 4u; j++) {\n"
+                       "            float logit = dop_logit(x[j]);\n"
+                       "            if (logit > best && ((may >> (c + j) % 32u & 1u) != 0u || logit > 3.4e38)) {\n"
+                       "                best = logit;\n"
+                       "                at = c + j;\n"
+                       "            }\n"
+                       "        }\n"
+                       "    }\n");
+}
+
 /* Words of the step record before the masks. */
 static uint32_t
 masks_at(const dop_graph *g)
@@ -148,7 +167,10 @@ emit(dop_gen *gen)
                  dop_emit_str(e, "min((part + 1u) * %uu, %uu)", chunk, cols), false, &scan);
     } else {
         find_mask(e, each, cols, &scan);
-        scan_row(gen, n->src[0], "0u", dop_emit_str(e, "%uu", cols), true, &scan);
+        if (each && cols % 4 == 0 && dop_emit_wide(e, n->src[0]))
+            scan_fours(gen, n->src[0], cols, &scan);
+        else
+            scan_row(gen, n->src[0], "0u", dop_emit_str(e, "%uu", cols), true, &scan);
     }
     if (n->op == DOP_OP_argmax_part) {
         const char *a = dop_emit_arg(e, id, true);

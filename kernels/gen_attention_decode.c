@@ -60,10 +60,14 @@ shape(const dop_gen *gen, dop_attn *a)
     return group_wgs;
 }
 
+/* 64, or four for each lane of the subgroup that turns a head's scores into weights, but at least a row for every lane. */
 static uint32_t
-positions_of(const dop_tile *tile)
+positions_of(const dop_attn *a, const dop_tile *tile, const dop_target *t)
 {
-    return tile->positions ? tile->positions : 64;
+    uint32_t least = tile->wg / lanes_of(a, t);
+    if (tile->positions || t->subgroup >= 16)
+        return tile->positions ? tile->positions : 64;
+    return least > t->subgroup * 4 ? least : t->subgroup * 4;
 }
 
 /* Subgroups whose sums for one head a third of the shared memory takes; where it is not all of them, they take turns. */
@@ -121,7 +125,7 @@ emit(dop_gen *gen)
     dop_buf_printf(
         &decls, "#define SPLITS %u\n#define MAX_SPLITS %uu\n#define MERGE %d\n#define KEEPS_K %d\n#define KEEPS_V %d\n",
         a.splits, a.max_splits, merged != 0, a.keeps[0], a.keeps[1]);
-    uint32_t lanes = lanes_of(&a, e->target), at_once = positions_of(tile);
+    uint32_t lanes = lanes_of(&a, e->target), at_once = positions_of(&a, tile, e->target);
     dop_buf_printf(&decls, "#define V_IN_K %d\n", values_are_keys(e->g, &a, lanes));
     dop_attn_positions(gen, &a, &decls);
     dop_attn_sequence(gen, &a, "0u", &keys, &decls);
@@ -184,7 +188,7 @@ shared_bytes(dop_gen *gen)
     const dop_target *t = gen->e.target;
     dop_attn a = dop_attn_find(gen);
     (void)shape(gen, &a);
-    uint32_t at_once = positions_of(tile), batch = heads_at_once(&a, tile, t);
+    uint32_t at_once = positions_of(&a, tile, t), batch = heads_at_once(&a, tile, t);
     return (a.rows * a.dim + a.rows * at_once + a.rows * 3 + batch * subgroups_at_once(&a, tile, t) * a.value_dim +
             (a.keeps[0] || a.keeps[1] ? a.dim + a.value_stride : 0)) *
                4 +

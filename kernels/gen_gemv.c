@@ -386,14 +386,16 @@ emit_store(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *prel
     e->n_binds = n_binds;
 }
 
-/* Which rows a lane stores. */
+/* Which rows a lane stores, and what it loads for that before their products; once: there is one set of rows, so that these
+ * loads may be under way while the prologue waits. */
 static void
-set_store_rows(dop_gen *gen, const dop_part *part, const char *limit, const dop_buf *preload, dop_keys *keys)
+set_store_rows(dop_gen *gen, const dop_part *part, const char *limit, bool once, const dop_buf *preload, dop_keys *keys)
 {
+    dop_keys_set(keys, once ? "PRELOAD" : "EARLY", "");
     const dop_tile *tile = &gen->choice->tile;
     uint32_t rows = tile->rows;
     if (rows > tile->lanes) {
-        dop_keys_set(keys, "PRELOAD", "");
+        dop_keys_set(keys, once ? "EARLY" : "PRELOAD", "");
         dop_keys_set(keys, "STORE_ROWS",
                      dop_emit_str(&gen->e,
                                   "for (uint r = LANE, c = row + LANE; r < %uu && c < %s; r += LANES, c += LANES)",
@@ -407,7 +409,7 @@ set_store_rows(dop_gen *gen, const dop_part *part, const char *limit, const dop_
     const char *kept = text.failed ? NULL : dop_arena_strdup(gen->e.g->arena, text.data);
     if (!kept)
         gen->e.status = DOP_FAIL(gen->e.diag, DOP_E_NOMEM, "out of memory");
-    dop_keys_set(keys, "PRELOAD", kept ? kept : "");
+    dop_keys_set(keys, once ? "EARLY" : "PRELOAD", kept ? kept : "");
     dop_buf_finish(&text);
 }
 
@@ -489,7 +491,8 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
         dop_keys_set(&keys, "PART_BEGIN", begin.data ? begin.data : "");
     emit_dots(gen, p, part, &dots);
     emit_store(gen, p, part, &preload, &store);
-    set_store_rows(gen, part, limit, &preload, &keys);
+    const bool once = e->routes && !part->argmax && !p->experts && n_wg * per_wg >= part->rows;
+    set_store_rows(gen, part, limit, once, &preload, &keys);
     dop_keys_set(&keys, "STATS_INIT", init.data ? init.data : "");
     dop_keys_set(&keys, "STATS_DONE", done.data ? done.data : "");
     dop_keys_set(&keys, "LOAD", load.data ? load.data : "");

@@ -1,14 +1,7 @@
 /* Matmul regions of several tokens on matrix units. */
-#include "kernels/gen.h"
+#include "kernels/gen_coop.h"
 
 #include "kernels/weight_types.h"
-
-/* What tells the two forms of the kernel apart. */
-typedef struct coop_form {
-    const char *part; /* template of a part */
-    const char *sum;  /* of the names of the functions that read a sum from shared memory */
-    const char *call; /* arguments of a part behind its workgroup */
-} coop_form;
 
 /* Zeros past the end of a row, when the tile's depth does not divide it. */
 static void
@@ -19,10 +12,11 @@ guard_column(dop_gen *gen, const dop_parts *p, dop_buf *out)
 }
 
 /* Eight values of matrix m's row n from column c: loading what they are made of, and making halves of it. */
-static void
-load_weights(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *load, dop_buf *take)
+void
+dop_coop_weights(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_keys *keys, dop_buf *load, dop_buf *take)
 {
     dop_emit *e = &gen->e;
+    (void)keys; /* the template has no others */
     guard_column(gen, p, load);
     for (uint32_t m = 0; m < part->n_mats; m++) {
         dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
@@ -70,23 +64,30 @@ load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
     return "r.a";
 }
 
-/* The two functions of every weight type of the region. */
-static void
-declare_types(const dop_gen *gen, const dop_parts *p, dop_buf *out)
+void
+dop_coop_declare(const dop_gen *gen, const dop_part *part, uint32_t *done, dop_buf *out)
 {
     static const dop_type later[] = {DOP_TYPE_f16,  DOP_TYPE_bf16, DOP_TYPE_f32,
                                      DOP_TYPE_q4_0, DOP_TYPE_q8_0, DOP_TYPE_q4_k};
+    for (uint32_t m = 0; m < part->n_mats; m++) {
+        dop_type t = dop_node_at(gen->e.g, dop_node_at(gen->e.g, part->mats[m])->src[1])->type;
+        bool two_steps = false;
+        for (uint32_t k = 0; k < sizeof later / sizeof *later; k++)
+            two_steps = two_steps || later[k] == t;
+        if (!(*done & (1u << t)))
+            dop_buf_printf(out, two_steps ? "DOP_HALVES_%s\n" : "DOP_HALVES_EAGER(%s)\n", dop_type_of(t)->name);
+        *done |= 1u << t;
+    }
+}
+
+static dop_status
+declare(dop_gen *gen, const dop_parts *p, dop_buf *decls, dop_buf *types)
+{
     uint32_t done = 0;
+    (void)decls; /* everything is in the template */
     for (uint32_t i = 0; i < p->n; i++)
-        for (uint32_t m = 0; m < p->part[i].n_mats; m++) {
-            dop_type t = dop_node_at(gen->e.g, dop_node_at(gen->e.g, p->part[i].mats[m])->src[1])->type;
-            bool two_steps = false;
-            for (uint32_t k = 0; k < sizeof later / sizeof *later; k++)
-                two_steps = two_steps || later[k] == t;
-            if (!(done & (1u << t)))
-                dop_buf_printf(out, two_steps ? "DOP_HALVES_%s\n" : "DOP_HALVES_EAGER(%s)\n", dop_type_of(t)->name);
-            done |= 1u << t;
-        }
+        dop_coop_declare(gen, &p->part[i], &done, types);
+    return DOP_OK;
 }
 
 #define STORED_PAIR "dop_pair[wm * WM + i * MM + r]"
@@ -143,7 +144,7 @@ row_keys(dop_gen *gen, dop_keys *keys)
 }
 
 static dop_status
-emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, const coop_form *form, dop_buf *out)
+emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, const dop_coop_form *form, dop_buf *out)
 {
     dop_emit *e = &gen->e;
     const dop_part *part = &p->part[index];
@@ -154,7 +155,7 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, const coop_form *for
     for (uint32_t i = 0; i < part->n_outs; i++)
         width = dop_emit_wide(e, part->outs[i]) ? width : 1;
     dop_keys_set(&keys, "TAKE_A", load_activation(gen, p, &load_a));
-    load_weights(gen, p, part, &load_b, &take_b);
+    form->weights(gen, p, part, &keys, &load_b, &take_b);
     store_tile(gen, part, width, form->sum, &store);
     row_keys(gen, &keys);
     dop_keys_num(gen, &keys, "P", index);
@@ -185,8 +186,8 @@ sums_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t, uint32_t 
 
 /* Bytes of shared memory for a tile of activations and of n_mats matrices, rows padded by 8 halves against bank conflicts;
  * afterwards it holds at least one fragment of sums for each subgroup and matrix, rows padded by 4 floats. */
-static uint32_t
-tile_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
+uint32_t
+dop_coop_tile_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
 {
     uint32_t factors = (tile->bm + n_mats * tile->bn) * (tile->bk + 8) * 2, sums = sums_bytes(tile, n_mats, t, 1);
     return factors > sums ? factors : sums;
@@ -197,13 +198,13 @@ static uint32_t
 stored_side_by_side(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
 {
     uint32_t row = tile->tn / dop_matrix_n(t->matrix), side = row;
-    while (side > 1 && (row % side || sums_bytes(tile, n_mats, t, side) > tile_bytes(tile, n_mats, t)))
+    while (side > 1 && (row % side || sums_bytes(tile, n_mats, t, side) > dop_coop_tile_bytes(tile, n_mats, t)))
         side--;
     return side;
 }
 
-static dop_status
-emit_as(dop_gen *gen, const coop_form *form)
+dop_status
+dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
 {
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
@@ -241,21 +242,10 @@ emit_as(dop_gen *gen, const coop_form *form)
     dop_keys_num(gen, &keys, "WM", tile->tm);
     dop_keys_num(gen, &keys, "WN", tile->tn);
     dop_keys_num(gen, &keys, "FJ", stored_side_by_side(tile, mats, e->target));
-    dop_keys_num(gen, &keys, "WORDS", tile_bytes(tile, mats, e->target) / 16);
+    dop_keys_num(gen, &keys, "WORDS", dop_coop_tile_bytes(tile, mats, e->target) / 16);
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
-    declare_types(gen, &p, &types);
-    if (tile->ds)
-        dop_buf_printf(&decls,
-                       "#define SHARES %uu // of the depth, a group of subgroups each\n"
-                       "#define TS (WG / SG / SHARES) // subgroups of a group\n"
-                       "#define AHEAD %uu // tiles on their way\n"
-                       "vec4 dop_shares4(uint i)\n{\n    vec4 x = vec4(0.0);\n"
-                       "    [[unroll]] for (uint k = 0u; k < SHARES; k++)\n        x += dop_c4(i + k * TS * MM * LS);\n"
-                       "    return x;\n}\n"
-                       "float dop_shares1(uint i)\n{\n    float x = 0.0;\n"
-                       "    [[unroll]] for (uint k = 0u; k < SHARES; k++)\n        x += dop_c1(i + k * TS * MM * LS);\n"
-                       "    return x;\n}\n",
-                       tile->ds, tile->unroll);
+    if (st == DOP_OK)
+        st = form->declare(gen, &p, &decls, &types);
     dop_keys_set(&keys, "TYPES", types.data ? types.data : "");
     dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
     dop_keys_set(&keys, "BEGIN", begin.data ? begin.data : "");
@@ -271,17 +261,23 @@ emit_as(dop_gen *gen, const coop_form *form)
     return st;
 }
 
+/* For any weights; for quantized ones only, because with more tokens to a tile they are decoded less often; with more sums than
+ * half of the registers, only where waves of such tiles end sooner than of the usual ones (and not beside SHAPE_QUANT). */
+typedef enum shape_kind { SHAPE_ANY, SHAPE_QUANT, SHAPE_LARGE } shape_kind;
+
 /* A tile on matrix units: tokens, rows, depth, and the part of it that a subgroup owns. */
 typedef struct coop_shape {
     uint32_t bm, bn, bk, wm, wn;
     uint32_t busy; /* percent of the multiprocessors that must have a tile; large tiles make up for idle neighbours */
-    bool quant;    /* for quantized weights only: with more tokens to a tile, weights are decoded less often */
+    shape_kind kind;
 } coop_shape;
 
 /* By measurement on an H200 (tests/bench/RESULTS.md), the best first. */
 static const coop_shape coop_shapes[] = {
-    {256, 64, 64, 64, 32, 90, true},  {128, 128, 64, 64, 32, 70, false}, {128, 64, 64, 32, 32, 50, false},
-    {64, 64, 128, 32, 16, 50, false}, {64, 32, 64, 16, 16, 100, false},  {32, 32, 64, 16, 16, 0, false},
+    {128, 192, 64, 64, 48, 70, SHAPE_LARGE}, {128, 96, 64, 32, 48, 70, SHAPE_LARGE},
+    {256, 64, 64, 64, 32, 90, SHAPE_QUANT},  {128, 128, 64, 64, 32, 70, SHAPE_ANY},
+    {128, 64, 64, 32, 32, 50, SHAPE_ANY},    {64, 64, 128, 32, 16, 50, SHAPE_ANY},
+    {64, 32, 64, 16, 16, 100, SHAPE_ANY},    {32, 32, 64, 16, 16, 0, SHAPE_ANY},
 };
 
 /* Does the shape fit the target once the subgroups' parts are as small as its registers want them? */
@@ -293,11 +289,33 @@ coop_tile(const coop_shape *s, uint32_t mats, const dop_target *t, dop_tile *til
     tile->bk = s->bk;
     tile->tm = s->wm;
     tile->tn = s->wn;
+    if (s->kind == SHAPE_LARGE && mats * tile->tm * tile->tn * 7 > t->subgroup * t->registers * 4)
+        return false;
     /* Narrow subgroups: sums may take half the registers of an invocation. */
-    while (tile->tm > dop_matrix_m(t->matrix) && mats * tile->tm * tile->tn > t->subgroup * (t->registers / 2))
+    while (s->kind != SHAPE_LARGE && tile->tm > dop_matrix_m(t->matrix) &&
+           mats * tile->tm * tile->tn > t->subgroup * (t->registers / 2))
         tile->tm /= 2;
     tile->wg = tile->bm / tile->tm * (tile->bn / tile->tn) * t->subgroup;
-    return tile->wg <= t->max_workgroup && tile_bytes(tile, mats, t) + tile->wg / t->subgroup * 4 <= t->shared_bytes;
+    return tile->wg <= t->max_workgroup &&
+           dop_coop_tile_bytes(tile, mats, t) + tile->wg / t->subgroup * 4 <= t->shared_bytes;
+}
+
+/* Large tiles read fewer bytes for each product and make 112 products where others make 100; but the last wave of them
+ * leaves more of the device idle.  Those of 128 x 128 values, and of 128 x 64 for each of two matrices, are compared. */
+static bool
+ends_sooner(const coop_shape *x, const dop_site *s, uint32_t mats)
+{
+    enum { GAIN = 112 };
+    const dop_analysis *a = s->r->info;
+    const uint32_t bn = mats == 1 ? 128 : 64, across = dop_div_up_u32(s->g->max_t, 128);
+    uint32_t tiles = 0, usual = 0;
+    for (uint32_t i = 0; i < a->n_parts; i++) {
+        tiles += across * dop_div_up_u32(a->parts[i].rows, x->bn);
+        usual += across * dop_div_up_u32(a->parts[i].rows, bn);
+    }
+    return x->bm == 128 && x->bn * 2 == bn * 3 &&
+           (uint64_t)dop_div_up_u32(tiles, s->t->cores) * x->bn * 100 <
+               (uint64_t)dop_div_up_u32(usual, s->t->cores) * bn * GAIN;
 }
 
 /* Matrix units: the largest tile that still gives the multiprocessors work, several matrices per part counted.  Few tokens
@@ -313,8 +331,10 @@ choose_tile(const dop_site *s, dop_tile *tile)
         const coop_shape *x = &coop_shapes[i];
         bool last = i + 1 == sizeof coop_shapes / sizeof *coop_shapes;
         /* Paired matrices (gate and up) double the weights' share of shared memory and registers. */
-        bool suits =
-            max_t * (x->quant ? 1 : 4) >= x->bm && (p.most == 1 || x->bn * x->bm < 128 * 128) && (quant || !x->quant);
+        const bool many = x->kind == SHAPE_QUANT; /* of tokens */
+        bool suits = max_t * (many ? 1 : 4) >= x->bm && (p.most == 1 || x->bn * x->bm < 128 * 128) && (quant || !many);
+        if (x->kind == SHAPE_LARGE)
+            suits = suits && (p.most > 1 || !quant) && ends_sooner(x, s, p.most);
         uint32_t tiles = dop_div_up_u32(max_t, x->bm) * dop_div_up_u32(p.rows / p.most, x->bn);
         if (last || (suits && tiles * 100 >= t->cores * x->busy))
             if (coop_tile(x, p.most, t, tile) || last)
@@ -324,8 +344,8 @@ choose_tile(const dop_site *s, dop_tile *tile)
 
 /* By expert, measured as the others were: the first that fits of those whose rows a block has. */
 static const coop_shape block_shapes[] = {
-    {128, 128, 64, 64, 32, 0, false}, {128, 64, 64, 32, 32, 0, false}, {64, 64, 32, 32, 16, 0, false},
-    {32, 64, 64, 16, 16, 0, false},   {16, 64, 64, 16, 16, 0, false},
+    {128, 128, 64, 64, 32, 0, SHAPE_ANY}, {128, 64, 64, 32, 32, 0, SHAPE_ANY}, {64, 64, 32, 32, 16, 0, SHAPE_ANY},
+    {32, 64, 64, 16, 16, 0, SHAPE_ANY},   {16, 64, 64, 16, 16, 0, SHAPE_ANY},
 };
 
 static void
@@ -340,51 +360,12 @@ choose_tile_at(const dop_site *s, dop_tile *tile)
 static dop_status
 emit(dop_gen *gen)
 {
-    static const coop_form whole = {"matmul_coop_part.glsl", "c", ", t0"};
-    return emit_as(gen, &whole);
+    static const dop_coop_form whole = {"matmul_coop_part.glsl", "c", ", t0", dop_coop_weights, declare};
+    return dop_coop_emit(gen, &whole);
 }
 
-static dop_status
-emit_few(dop_gen *gen)
-{
-    static const coop_form shared_out = {"matmul_few_part.glsl", "shares", ""};
-    return emit_as(gen, &shared_out);
-}
-
-/* Few tokens: the weights are read once, and what counts is that many loads of them are in flight.  The subgroups of a
- * workgroup share out the depth of a tile; its rows are so few that every multiprocessor has a workgroup. */
-static void
-choose_tile_few(const dop_site *s, dop_tile *tile)
-{
-    const dop_target *t = s->t;
-    const dop_products p = dop_products_of(s);
-    const uint32_t m = dop_matrix_m(t->matrix), n = dop_matrix_n(t->matrix), k = dop_matrix_k(t->matrix);
-    const uint32_t rows = p.rows / p.most;
-    tile->bm = tile->tm = dop_div_up_u32(s->g->max_t, m) * m;
-    tile->tn = n;
-    tile->wg = t->max_workgroup < 256 ? t->max_workgroup : 256;
-    for (tile->bn = 4 * n; tile->bn > n && dop_div_up_u32(rows, tile->bn) < t->cores; tile->bn /= 2)
-        ;
-    if (dop_div_up_u32(rows, tile->bn) < 2 * t->cores && t->max_workgroup >= 512)
-        tile->wg = 512;
-    uint32_t subgroups = tile->wg / t->subgroup;
-    while (subgroups % (tile->bn / tile->tn))
-        tile->tn *= 2;
-    tile->ds = subgroups / (tile->bn / tile->tn);
-    tile->bk = 512;
-    while (tile->bk > k * tile->ds &&
-           (tile->bk > p.k || tile_bytes(tile, p.most, t) + tile->wg / t->subgroup * 4 > t->shared_bytes ||
-            tile->bk * (tile->bm + p.most * tile->bn) > tile->wg * 8 * 8))
-        tile->bk /= 2;
-    uint32_t pieces =
-        dop_div_up_u32(tile->bk * tile->bm / 8, tile->wg) + dop_div_up_u32(tile->bk * p.most * tile->bn / 8, tile->wg);
-    tile->unroll = 1;
-    while (tile->unroll < 4 && tile->unroll * 2 * pieces <= 8 && tile->unroll * tile->bk < p.k)
-        tile->unroll *= 2;
-}
-
-static uint32_t
-shared_bytes(dop_gen *gen)
+uint32_t
+dop_coop_shared(dop_gen *gen)
 {
     uint32_t mats = 1;
     dop_parts p;
@@ -392,11 +373,11 @@ shared_bytes(dop_gen *gen)
         return 0; /* generation says why */
     for (uint32_t i = 0; i < p.n; i++)
         mats = p.part[i].n_mats > mats ? p.part[i].n_mats : mats;
-    return tile_bytes(&gen->choice->tile, mats, gen->e.target) + dop_blocks_bytes(gen, gen->choice->tile.bm);
+    return dop_coop_tile_bytes(&gen->choice->tile, mats, gen->e.target) + dop_blocks_bytes(gen, gen->choice->tile.bm);
 }
 
-static dop_refusal
-fits(const dop_site *s)
+dop_refusal
+dop_coop_fits(const dop_site *s)
 {
     dop_refusal no = dop_products_refuse(s);
     dop_diag ignored = {0};
@@ -416,7 +397,7 @@ static dop_refusal
 fits_at(const dop_site *s)
 {
     dop_refusal no = dop_blocks_refuse(s);
-    return no.why ? no : fits(s);
+    return no.why ? no : dop_coop_fits(s);
 }
 
 static const char *
@@ -431,41 +412,13 @@ avoid(const dop_site *s)
     return s->g->max_t < DOP_MATRIX_ROWS ? "fewer than 16 tokens" : NULL;
 }
 
-/* All tokens are in one tile, whose rows a workgroup's registers hold. */
-enum { MOST_FEW = 64 };
-
-static dop_refusal
-fits_few(const dop_site *s)
-{
-    const dop_refusal no = fits(s);
-    if (no.why)
-        return no;
-    dop_tile tile = {.wg = 0};
-    if (s->g->max_t > MOST_FEW)
-        return (dop_refusal){"more than 64 tokens", NULL};
-    choose_tile_few(s, &tile);
-    const uint32_t mats = dop_products_of(s).most;
-    if (tile_bytes(&tile, mats, s->t) + tile.wg / s->t->subgroup * 4 > s->t->shared_bytes)
-        return (dop_refusal){"a tile does not fit shared memory", NULL};
-    if (tile.bk % (dop_matrix_k(s->t->matrix) * tile.ds))
-        return (dop_refusal){"the subgroups cannot share out the depth", NULL};
-    return no;
-}
-
-/* Larger steps of one sequence have their measured tiles. */
-static const char *
-avoid_few(const dop_site *s)
-{
-    return s->g->max_t >= DOP_MATRIX_ROWS && !dop_graph_mixes(s->g) ? "a larger step of one sequence" : NULL;
-}
-
 /* A driver that knows what a matrix is for need not transpose it in registers: products gain a tenth from the KHR form on
  * an H200. */
 const dop_descriptor dop_descriptor_matmul_coop = {
-    .fits = fits,
+    .fits = dop_coop_fits,
     .avoid = avoid,
     .tile = choose_tile,
-    .shared = shared_bytes,
+    .shared = dop_coop_shared,
     .emit = emit,
     .matrix_form = DOP_CAP_coop_khr,
 };
@@ -473,15 +426,7 @@ const dop_descriptor dop_descriptor_expert_coop = {
     .fits = fits_at,
     .avoid = avoid_at,
     .tile = choose_tile_at,
-    .shared = shared_bytes,
+    .shared = dop_coop_shared,
     .emit = emit,
-    .matrix_form = DOP_CAP_coop_khr,
-};
-const dop_descriptor dop_descriptor_matmul_coop_few = {
-    .fits = fits_few,
-    .avoid = avoid_few,
-    .tile = choose_tile_few,
-    .shared = shared_bytes,
-    .emit = emit_few,
     .matrix_form = DOP_CAP_coop_khr,
 };

@@ -57,6 +57,9 @@ typedef struct dop_pass_ctx {
     /* A kernel path may have the weights of a matmul of several tokens expanded first: the type, f16 or f32, or none.  NULL:
      * none anywhere. */
     dop_type (*expand)(void *user, const dop_graph *g, dop_node_id matmul);
+    /* Rows of the pieces of a weight, of each matrix if it has several, that is larger than an allocation may be; 0: it fits, or not
+     * even one row would.  NULL: all fit. */
+    uint32_t (*piece_rows)(void *user, const dop_graph *g, dop_node_id weight);
     void *user;
 } dop_pass_ctx;
 

@@ -42,15 +42,18 @@ is_product(const dop_graph *g, dop_node_id id)
 }
 
 /* The matrix of the plan that the node multiplies with, or whose rows it copies; 0: neither.  Of several, of experts or of heads,
- * the interpreter takes those that it reads. */
+ * the interpreter takes those that it reads; but it does not round activations. */
 static dop_node_id
-matrix_of(const dop_graph *g, dop_node_id id)
+matrix_of(const dop_check_run *run, dop_node_id id)
 {
+    const dop_graph *g = run->g;
     bool product = is_product(g, id);
     const dop_access *a = dop_node_access(g, id, 0);
     bool copies = a->axis[DOP_AXIS_row] == DOP_ACCESS_at && a->axis[DOP_AXIS_col] == DOP_ACCESS_same;
     dop_node_id matrix = product || copies ? dop_node_at(g, id)->src[product] : 0;
-    return matrix && dop_node_at(g, matrix)->op == DOP_OP_weight && dop_node_at(g, matrix)->shape.rank < 3 ? matrix : 0;
+    const uint32_t most = run->rounds ? 3 : 2;
+    return matrix && dop_node_at(g, matrix)->op == DOP_OP_weight && dop_node_at(g, matrix)->shape.rank <= most ? matrix
+                                                                                                               : 0;
 }
 
 /* --- which tokens and columns ---------------------------------------------------------------------------------------- */
@@ -225,7 +228,7 @@ set_matrix_node(dop_check_run *run, dop_node_id id)
     const dop_graph *g = run->g;
     const dop_node *n = dop_node_at(g, id);
     bool product = is_product(g, id);
-    const dop_plan_tensor *w = dop_check_find_weight(run->plan, dop_node_s(g, matrix_of(g, id), DOP_A_name));
+    const dop_plan_tensor *w = dop_check_find_weight(run->plan, dop_node_s(g, matrix_of(run, id), DOP_A_name));
     const dop_tensor *x;
     dop_status st = dop_interp_eval(run->it, n->src[!product], run->diag, &x);
     if (st != DOP_OK)
@@ -253,8 +256,13 @@ set_matrix_node(dop_check_run *run, dop_node_id id)
         st = experts ? dop_check_experts(run, id, w, acts, want, out)
                      : dop_check_matmul(run->plan, w, 0, acts, (uint32_t)rows, want, out, run->diag);
     }
+    const uint32_t first = product ? 0 : (uint32_t)dop_node_i(g, id, DOP_A_first),
+                   of = product ? 0 : (uint32_t)dop_node_i(g, id, DOP_A_of);
     for (uint64_t i = 0; i < rows && st == DOP_OK && !product; i++)
-        st = dop_check_weight_row(run->plan, w, 0, x->u[i], out + i * cols, run->diag);
+        if (of && x->u[i] < of && x->u[i] - first >= w->rows) /* in another part of the table */
+            memset(out + i * cols, 0, cols * sizeof *out);
+        else
+            st = dop_check_weight_row(run->plan, w, 0, x->u[i] - first, out + i * cols, run->diag);
     if (st == DOP_OK)
         st = dop_interp_set(run->it, id, out, run->diag);
 error:
@@ -278,7 +286,7 @@ dop_check_reference(dop_check_run *run)
         if (!dop_node_is(g, r->info->reads[i], DOP_LEAF) || dop_node_at(g, r->info->reads[i])->op == DOP_OP_received)
             st = set_outside(run, r->info->reads[i]);
     for (uint32_t i = 0; i < r->n_nodes && st == DOP_OK; i++)
-        if (matrix_of(g, r->nodes[i]))
+        if (matrix_of(run, r->nodes[i]))
             st = set_matrix_node(run, r->nodes[i]);
     return st;
 }

@@ -4,6 +4,7 @@
 #include "runtime/server/http.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -69,6 +70,11 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
     st = cli->tokenizer ? dop_text_source_open(cli, "--serve", diag, &s->source)
                         : dop_cli_tokenizer(s->info.plan, "--serve", diag, &s->own_tok);
     s->tok = cli->tokenizer ? s->source.tok : s->own_tok;
+    if (st == DOP_OK && !cli->quiet && dop_tokenizer_vocab_size(s->tok) > s->api.facts.vocab)
+        fprintf(stderr,
+                "doppler-exec: note: the tokenizer has ids up to %u and the model's vocabulary has %u: prompts with "
+                "others are refused\n",
+                dop_tokenizer_vocab_size(s->tok) - 1, s->api.facts.vocab);
     if (st != DOP_OK || (st = open_chat(cli, s, diag)) != DOP_OK ||
         (st = dop_cli_sampling(cli, s->info.plan, diag, &s->api.sampling)) != DOP_OK ||
         (st = dop_vocab_create(s->tok, s->api.facts.vocab, s->api.facts.end_ids, s->api.facts.n_end_ids, diag,

@@ -88,6 +88,7 @@ typedef struct dop_device {
     bool lock_made;
     _Atomic bool lost;                               /* lost or hung: nothing may wait for it any more */
     double timeout_s;                                /* longest wait for one submission */
+    _Atomic uint64_t second_best;                    /* allocations that found no room in the memory that suits best */
     _Atomic uint64_t allocations;                    /* of device memory since creation */
     _Atomic uint64_t recordings;                     /* of command buffers */
     PFN_vkGetCalibratedTimestampsEXT get_calibrated; /* NULL when the device has none */

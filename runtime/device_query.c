@@ -287,6 +287,8 @@ fill_limits(const answers *a, dop_device_info *info)
     info->subgroup_max = info->subgroup_control ? a->subgroup.maxSubgroupSize : c->subgroup;
     info->max_subgroups = a->subgroup.maxComputeWorkgroupSubgroups;
     info->max_buffer = a->maintenance4.maxBufferSize ? a->maintenance4.maxBufferSize : c->max_alloc;
+    if (info->max_buffer < c->max_alloc)
+        c->max_alloc = info->max_buffer; /* each allocation is one buffer */
     memcpy(info->max_local, l->maxComputeWorkGroupSize, sizeof info->max_local);
     memcpy(info->max_grid, l->maxComputeWorkGroupCount, sizeof info->max_grid);
     info->timestamp_period = l->timestampPeriod;

@@ -81,8 +81,10 @@ allocate(dop_device *device, const VkMemoryRequirements *need, VkMemoryPropertyF
         VkResult r = vkAllocateMemory(device->handle, &info, NULL, out_memory);
         device->allocations++;
         *out_type = type;
-        if (r == VK_SUCCESS)
+        if (r == VK_SUCCESS) {
+            device->second_best += first != VK_SUCCESS;
             return DOP_OK;
+        }
         *out_memory = VK_NULL_HANDLE;
         first = first == VK_SUCCESS ? r : first;
         if (r != VK_ERROR_OUT_OF_DEVICE_MEMORY)

@@ -20,6 +20,7 @@ typedef struct dop_used {
 /* model_load.c: the thread that makes what the first tokens do not need. */
 typedef struct dop_loader {
     _Atomic bool *ready; /* owned, by schedule: recorded */
+    bool *run;           /* owned, by kernel: software devices have its machine code (dop_model_make_code) */
     _Atomic uint64_t recordings;
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
@@ -270,6 +271,9 @@ void dop_model_end_loader(dop_model *model); /* waits for it; accepts one that w
 bool dop_model_has(const dop_model *model, uint32_t schedule);
 /* Blocks until a schedule can be submitted. */
 dop_status dop_model_need(dop_model *model, uint32_t schedule, dop_diag *diag);
+/* A software driver makes machine code of a kernel when it first runs.  Dispatches without workgroups have it made before the
+ * step that needs it, so that it counts as waiting, and not as the speed of the step. */
+dop_status dop_model_make_code(dop_model *model, uint32_t schedule, dop_form form, dop_diag *diag);
 
 /* ordering.c */
 /* Takes the decode schedule with this DOP_ORDER_* from now on; does nothing when there is none.  May be called between

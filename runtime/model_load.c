@@ -156,7 +156,9 @@ dop_model_end_loader(dop_model *model)
     }
     l->lock_made = false;
     free(l->ready);
+    free(l->run);
     l->ready = NULL;
+    l->run = NULL;
 }
 
 bool
@@ -183,5 +185,40 @@ dop_model_need(dop_model *model, uint32_t schedule, dop_diag *diag)
             *diag = l->diag;
     }
     pthread_mutex_unlock(&l->lock);
+    return st;
+}
+
+dop_status
+dop_model_make_code(dop_model *model, uint32_t schedule, dop_form form, dop_diag *diag)
+{
+    dop_model *m = model;
+    const dop_plan_schedule *s = &m->plan.schedules[schedule];
+    const uint32_t n = form == DOP_FORM_BODY ? s->n_body : s->n_dispatches;
+    VkCommandBuffer commands = VK_NULL_HANDLE;
+    dop_status st = DOP_OK;
+    if (!m->device.info.caps.cpu || m->ranks)
+        return DOP_OK;
+    for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
+        const uint32_t kernel = m->plan.dispatches[s->first_dispatch + i].kernel;
+        if (m->loader.run[kernel])
+            continue;
+        if (!commands)
+            st = dop_replay_begin(&m->replay, diag, &commands);
+        if (st == DOP_OK) {
+            vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, m->pipelines.rows[kernel]);
+            vkCmdDispatch(commands, 0, 1, 1);
+            m->loader.run[kernel] = true;
+        }
+    }
+    if (!commands)
+        return st;
+    uint64_t ticket;
+    if (st == DOP_OK)
+        st = dop_replay_wait(&m->replay, m->replay.submitted, diag); /* the time of earlier steps is theirs */
+    const double start = dop_now_ms();
+    if (st == DOP_OK && (st = dop_replay_end(&m->replay, diag, &ticket)) == DOP_OK)
+        st = dop_replay_wait(&m->replay, ticket, diag);
+    m->base_submissions++;
+    m->info.waited_ms += dop_now_ms() - start;
     return st;
 }

@@ -1,6 +1,7 @@
 /* Opening a model: everything that happens before the first token. */
 #include "runtime/ranks.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -180,8 +181,9 @@ choose_first(dop_model *m, uint32_t first_tokens, bool **out_first, dop_diag *di
     const dop_plan *plan = &m->plan;
     bool *first = calloc((size_t)plan->n_schedules + 1, sizeof *first);
     m->loader.ready = calloc((size_t)plan->n_schedules + 1, sizeof *m->loader.ready);
+    m->loader.run = calloc((size_t)plan->n_kernels + 1, sizeof *m->loader.run);
     *out_first = first;
-    if (!first || !m->loader.ready)
+    if (!first || !m->loader.ready || !m->loader.run)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     uint32_t left = first_tokens < plan->model->ctx ? first_tokens : plan->model->ctx, schedule, take;
     for (; left > 0; left -= take) {
@@ -343,6 +345,11 @@ dop_model_open(const char *plan_path, const dop_open_options *options, dop_diag 
     m->info.device_bytes = m->memory.total;
     m->info.load_ms = dop_now_ms() - start;
     dop_spans_log(&m->spans, start, &m->log);
+    if (m->device.second_best > 0)
+        dop_log_printf(&m->log,
+                       "memory: %" PRIu64 " of %" PRIu64
+                       " allocations are in another memory than suits best, which is full",
+                       (uint64_t)m->device.second_best, (uint64_t)m->device.allocations);
     dop_log_printf(&m->log, "load: %.1f ms; pipelines %.1f ms, upload %.1f ms, digests %.1f ms", m->info.load_ms,
                    m->info.pipelines_ms, m->info.upload_ms, m->info.verify_ms);
     if ((st = dop_model_start_loader(m, diag)) == DOP_OK)

@@ -98,6 +98,8 @@ dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t tim
 {
     dop_model *m = model;
     dop_status st = dop_model_need(m, schedule, diag);
+    if (st == DOP_OK)
+        st = dop_model_make_code(m, schedule, form, diag);
     for (uint32_t i = 0; i < m->plan.model->n_sequences; i++)
         if (m->sequences[i])
             m->sequences[i]->logits = NULL;

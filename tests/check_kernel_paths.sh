@@ -27,7 +27,7 @@ explained() {
 # Perplexity of some held-out text by the kernels of one token.
 perplexity() { # OPTION...
     "$DOPPLERC" "$SRC/examples/shakespeare-gemma3" --target lavapipe --chunks 1 --quiet -o ppl.plan "$@" &&
-        head -c 120 "$SRC/examples/shakespeare-gemma3/heldout.txt" >ppl.txt &&
+        head -c 60 "$SRC/examples/shakespeare-gemma3/heldout.txt" >ppl.txt &&
         "$EXEC" ppl.plan --quiet --ppl ppl.txt --ppl-ctx 128 | sed -n 's/.*"perplexity":\([0-9.]*\).*/\1/p'
 }
 

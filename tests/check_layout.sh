@@ -42,7 +42,7 @@ may_include() {
 base='runtime/(base|caps|parallel)\.h$'
 # What else the compiler needs: the format it writes and the loader that checks it, the text side it packs into plans,
 # the reader of GGUF files (tokenizers come from there too), the option table, and the device for `--target auto` and for `--tune`.
-compiler='runtime/(plan_format|plan_weights|plan|gguf|options|cli_process|doppler|bench_kernels|page|text/(tokenizer|chat|utf8))\.h$'
+compiler='runtime/(plan_format|chunks|plan_weights|plan|gguf|options|cli_process|doppler|bench_kernels|page|text/(tokenizer|chat|utf8))\.h$'
 may_include ir "ir/|$base"
 may_include passes "passes/|ir/|$base"
 may_include kernels "kernels/|ir/|$base"

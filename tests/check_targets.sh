@@ -21,10 +21,11 @@ has() { # DIR PATTERN
     capabilities "$1" >found && grep -qE "$2" found
 }
 
+# Chunks as golden.check and golden.agreement have them, whose kernels are these.
 logits() { # MODEL TARGET BOUND MARGIN
     local golden=$SRC/tests/golden/$1
     "$TOOLS/expect" tokens "$golden/expected.json" . >prompt && "$TOOLS/expect" forced "$golden/expected.json" . >forced &&
-        "$DOPPLERC" "$golden" --target "$2" --chunks 8,32 -o run.plan --quiet &&
+        "$DOPPLERC" "$golden" --target "$2" --chunks 3,16 -o run.plan --quiet &&
         "$EXEC" run.plan --quiet --tokens-file prompt -n 0 --logits run.f32 &&
         "$TOOLS/expect" logits "$golden/expected.json" . "$golden/logits.f32" run.f32 "$3" &&
         "$EXEC" run.plan --quiet --tokens-file prompt --temp 0 --ignore-eos --print-ids \

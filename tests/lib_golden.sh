@@ -68,6 +68,11 @@ again)
     # Recurrences of either kind in chunks, which only who asks for them gets.
     case $(basename "$model") in
     mamba2 | qwen3_5) ways+=("f32-scan-in-chunks 5e-4 --kv f32 --chunks 12 --force linear_scan=scan_chunks") ;;
+    # Weights in pieces that fit into small allocations: experts, tables and the LM head.
+    mixtral)
+        printf 'base: lavapipe\nmax_alloc: 16384\n' >small.yaml
+        ways+=("f32-in-pieces 5e-4 --kv f32 --chunks 7 --ctx 64 --target small.yaml")
+        ;;
     esac
     for way in "${ways[@]}"; do
         read -r name bound options <<<"$way"

@@ -5,7 +5,7 @@ ${PART_BEGIN}    {
         uint first = ${FIRST}, row = first + TEAM * ${ROWS}u;
 ${RAW}        // The first weights are under way before the prologue waits for the activation.
         dop_fetch${P}(row, LANE${Q});
-        dop_prologue();
+${EARLY}        dop_prologue();
         while (first < ${END}) {
 ${PRELOAD}            float acc[${M} * ${ROWS}];
             [[unroll]] for (uint i = 0u; i < ${M}u * ${ROWS}u; i++)

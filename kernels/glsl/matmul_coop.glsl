@@ -34,14 +34,26 @@ struct dop_raw8 { uvec4 a, b; };
                                    dop_pack8(dop_bf16x4(r.a.xy), dop_bf16x4(r.a.zw)))
 #define DOP_HALVES_f32 DOP_HALVES(f32, dop_raw8(dop_ldw4(p, i >> 2), dop_ldw4(p, (i >> 2) + 1u)),                    \
                                   dop_pack8(uintBitsToFloat(r.a), uintBitsToFloat(r.b)))
+// Two values and their scale are multiplied as halves: the product of a half and a small integer is rounded once either way.
+uint dop_scaled2(uint biased, float bias, f16vec2 d) { return packFloat2x16((unpackFloat2x16(biased) - float16_t(bias)) * d); }
+uvec2 dop_scaled4(uint w, f16vec2 d) // nibbles, less 8; dop_nib4_biased
+{
+    return uvec2(dop_scaled2((w & 0x000f000fu) | 0x64006400u, 1032.0, d), dop_scaled2((w & 0x00f000f0u) | 0x54005400u, 72.0, d));
+}
+uvec2 dop_scaled4_bytes(uint w, f16vec2 d) // less 128
+{
+    return uvec2(dop_scaled2((w & 0x00ff00ffu) | 0x64006400u, 1152.0, d),
+                 dop_scaled2(((w >> 8) & 0x00ff00ffu) | 0x64006400u, 1152.0, d));
+}
+f16vec2 dop_scale2(uint w, uint odd) { return unpackFloat2x16(w >> (odd * 16u)).xx; }
 #define DOP_HALVES_q4_0                                                                                             \
     DOP_HALVES(q4_0, dop_raw8(uvec4(p.v[i >> 3], p.v[aux * 4u + (i >> 6)], 0u, 0u), uvec4(0u)),                      \
-               dop_pack8(dop_half(r.a.y, (i >> 5) & 1u) * (dop_nib4(r.a.x) - 8.0),                                   \
-                         dop_half(r.a.y, (i >> 5) & 1u) * (dop_nib4(r.a.x >> 8) - 8.0)))
+               uvec4(dop_scaled4(r.a.x, dop_scale2(r.a.y, (i >> 5) & 1u)),                                           \
+                     dop_scaled4(r.a.x >> 8, dop_scale2(r.a.y, (i >> 5) & 1u))))
 #define DOP_HALVES_q8_0                                                                                             \
     DOP_HALVES(q8_0, dop_raw8(uvec4(dop_ldw2(p, i >> 3), p.v[aux * 4u + (i >> 6)], 0u), uvec4(0u)),                  \
-               dop_pack8(dop_half(r.a.z, (i >> 5) & 1u) * (dop_byte4(r.a.x) - 128.0),                                \
-                         dop_half(r.a.z, (i >> 5) & 1u) * (dop_byte4(r.a.y) - 128.0)))
+               uvec4(dop_scaled4_bytes(r.a.x, dop_scale2(r.a.z, (i >> 5) & 1u)),                                     \
+                     dop_scaled4_bytes(r.a.y, dop_scale2(r.a.z, (i >> 5) & 1u))))
 #define DOP_W8_SCALED(dm, w) dop_pack8(dm.x * dop_nib4(w) - dm.y, dm.x * dop_nib4(w >> 8) - dm.y)
 #define DOP_HALVES_q4_k                                                                                             \
     DOP_HALVES(q4_k, dop_raw8(uvec4(p.v[i >> 3], 0u, 0u, 0u), dop_ldw4(p, aux + (i >> 8))),                          \

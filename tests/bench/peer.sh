@@ -10,6 +10,8 @@
 #   --compile "..."  more options for dopplerc, as "--target nvidia-hopper --chunks 64,512"
 #   -p N  -n N       prompt length and tokens to generate (default 512 and 128; 0: not measured)
 #   -d LIST          depths (default 0)
+#   -b LIST          numbers of sequences that generate at once, a token of each per step (default 1); tgNbB is tokens of all
+#                    of them together.  Above 1 the peer measures no prompts
 #   -r N             rounds (default 5); in each, both programs run once
 #   -k N             measurements of each test in a round, whose median counts (default 1)
 #   --floor GB/S     read bandwidth of the device, where doppler-exec does not know it
@@ -30,15 +32,15 @@ root=$(cd "$here/../.." && pwd)
 die() { echo "peer.sh: $*" >&2 && exit 2; }
 
 model='' peer='' bin=$root/build plan='' work='' compile='' floor='' commit='' append=''
-p=512 n=128 depths=0 rounds=5 k=1
+p=512 n=128 depths=0 batches=1 rounds=5 k=1
 while [ $# -gt 0 ]; do
     case $1 in
     -h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0" && exit 0 ;;
-    --peer | --bin | --plan | --work | --compile | -p | -n | -d | -r | -k | --floor | --commit | --append)
+    --peer | --bin | --plan | --work | --compile | -p | -n | -d | -b | -r | -k | --floor | --commit | --append)
         [ $# -ge 2 ] || die "$1 needs a value"
         case $1 in
         --peer) peer=$2 ;; --bin) bin=$2 ;; --plan) plan=$2 ;; --work) work=$2 ;; --compile) compile=$2 ;;
-        -p) p=$2 ;; -n) n=$2 ;; -d) depths=${2//,/ } ;; -r) rounds=$2 ;; -k) k=$2 ;;
+        -p) p=$2 ;; -n) n=$2 ;; -d) depths=${2//,/ } ;; -b) batches=${2//,/ } ;; -r) rounds=$2 ;; -k) k=$2 ;;
         --floor) floor=$2 ;; --commit) commit=$2 ;; --append) append=$2 ;;
         esac
         shift 2 ;;
@@ -61,10 +63,15 @@ most=0
 for d in $depths; do
     for x in $((d + p)) $((d + n)); do [ "$x" -le "$most" ] || most=$x; done
 done
+sequences=''
+if [ "$batches" != 1 ]; then
+    rows=$(tr ' ' '\n' <<<"$batches" | grep -vx 1 | sort -g)
+    sequences="--sequences $(tail -n 1 <<<"$rows") --rows $(paste -sd, <<<"$rows")"
+fi
 if [ -z "$plan" ]; then
     plan=$work/$(basename "$model" .gguf)-peer.plan
     # shellcheck disable=SC2086 # several options in one value
-    "$bin/dopplerc" "$model" -o "$plan" --ctx $(((most + 255) / 256 * 256)) --quiet $compile
+    "$bin/dopplerc" "$model" -o "$plan" --ctx $(((most + 255) / 256 * 256)) --quiet $sequences $compile
 fi
 
 # ---- on a software device the peer must be told to take it, and how many threads it has -----------------------------
@@ -77,8 +84,10 @@ fi
 # ---- rounds: one line "who test rate" per measurement in $tmp/all ---------------------------------------------------
 median() { sort -g | awk '{ v[NR] = $1 } END { if (NR) print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'; }
 
-ours() { # DEPTH ROUND
-    "$bin/doppler-exec" --bench "$plan" -p "$p" -n "$n" -d "$1" -r "$k" -o json --quiet \
+ours() { # DEPTH ROUND SEQUENCES
+    local prompt=$p
+    [ "$3" = 1 ] || prompt=0
+    "$bin/doppler-exec" --bench "$plan" -p "$prompt" -n "$n" -d "$1" -b "$3" -r "$k" -o json --quiet \
         ${floor:+--floor "$floor"} >"$tmp/ours.json"
     # One result after another, each with its test, median, GB/s and share of the floor.
     awk -v round="$2" '
@@ -91,10 +100,11 @@ ours() { # DEPTH ROUND
         $1 == "driver:" { sub(/^ *driver: /, ""); print "#driver", $0 }' "$tmp/ours.json" >>"$tmp/all"
 }
 
-theirs() { # DEPTH ROUND
-    "$peer/bench_llama" "$peer/vulkan" "$model" -p "$p" -n "$n" -d "$1" -r $((k + 1)) "${peer_options[@]}" \
+theirs() { # DEPTH ROUND SEQUENCES
+    "$peer/bench_llama" "$peer/vulkan" "$model" -p "$p" -n "$n" -d "$1" -b "$3" -r $((k + 1)) "${peer_options[@]}" \
         >"$tmp/theirs.txt" 2>"$tmp/theirs.err" || { cat "$tmp/theirs.err" >&2; die "the peer failed"; }
-    sed -n 's/^\([pt][pg][0-9]*@d[0-9]*\) .*/\1/p' "$tmp/theirs.txt" | sort -u | while read -r test; do
+    [ "$3" = 1 ] || sed -i 's/^\(tg[0-9]*\)\(@d[0-9]*\) b\([0-9]*\) /\1b\3\2 /' "$tmp/theirs.txt" # as ours: tg128b4@d0
+    sed -n 's/^\([pt][pg][0-9b]*@d[0-9]*\) .*/\1/p' "$tmp/theirs.txt" | sort -u | while read -r test; do
         rate=$(sed -n "s/^$test  \([0-9.]*\) tok.*/\1/p" "$tmp/theirs.txt" | tail -n +2 | median)
         echo "peer ${test%@d0} $2 $rate" >>"$tmp/all"
     done
@@ -102,8 +112,10 @@ theirs() { # DEPTH ROUND
 
 for round in $(seq "$rounds"); do
     for d in $depths; do
-        ours "$d" "$round"
-        theirs "$d" "$round"
+        for b in $batches; do
+            ours "$d" "$round" "$b"
+            theirs "$d" "$round" "$b"
+        done
     done
     awk -v r="$round" '$3 == r && $1 !~ /^#/ { printf "round %s: %s %s %.2f tok/s\n", r, $1, $2, $4 }' "$tmp/all" >&2
 done

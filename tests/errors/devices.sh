@@ -61,13 +61,18 @@ check "--target auto on the least device" "$DOPPLERC" "$SRC/tests/golden/llama" 
     --ctx 64
 run[1]=least.plan
 fine "its plan runs there" "device: Fake Device" "${least[@]}"
+say "limit alloc 300000"
+check "--target auto where weights are larger than an allocation" "$DOPPLERC" "$SRC/examples/shakespeare-gemma3" -o least.plan --quiet \
+    --target auto --chunks 8 --ctx 64
+check "its plan runs there, too" "$EXEC" least.plan --tokens "1 2 3" -n 3 --quiet
 run[1]=llama.plan
 
 # ---- memory: heaps are FLAGS BYTES (1: of the device), types FLAGS HEAP (1 of the device, 2 visible, 4 coherent, 8 cached)
 fine "types in an odd order" "target: tier1" "heap 0 67108864" "heap 1 67108864" "type 0 0" "type 16 1" "type 14 0" "type 7 1" \
     "type 6 0" "type 33 1" "type 1 1"
 fine "one memory for everything" "target: tier1" "heap 1 67108864" "type 15 0"
-fine "a small window to the device" "target: tier1" "heap 1 67108864" "heap 1 4096" "heap 0 67108864" "type 7 1" "type 1 0" "type 6 2"
+fine "a small window to the device" "allocations are in another memory than suits best, which is full" \
+    "heap 1 67108864" "heap 1 4096" "heap 0 67108864" "type 7 1" "type 1 0" "type 6 2"
 fine "all of the device is visible" "target: tier1" "heap 1 67108864" "heap 0 67108864" "type 7 0" "type 6 1"
 fine "a device without memory of its own, one that shares" "target: tier1" "device integrated Small" "heap 1 67108864" "type 15 0"
 refused "nothing that the host can map" "has no memory that the host can map" "heap 1 67108864" "type 1 0"

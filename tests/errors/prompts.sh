@@ -102,6 +102,11 @@ check "pipelines are kept" test -s "$1"
 printf X | dd of="$1" conv=notrunc status=none
 check "a damaged file of pipelines" "${once[@]}"
 check "is made anew" [ "$(head -c 3 "$1")" = DOP ]
+rm "$1"
+for i in 1 2 3 4; do "${once[@]}" >"together$i" & done
+wait
+check "four programs on one file of pipelines" cmp <(cat together1 together1 together1) <(cat together2 together3 together4)
+check "which is whole afterwards" [ "$(head -c 3 "$1")" = DOP ]
 rm "$1" && mkfifo "$1"
 check "a pipe in its place is not waited for" timeout 60 "${once[@]}"
 check "and stays" test -p "$1"

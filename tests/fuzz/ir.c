@@ -1,4 +1,5 @@
 /* Graphs as text: what reads them, evaluates them and makes kernels of them. */
+#include "compiler/pack.h"
 #include "compiler/target.h"
 #include "ir/interp.h"
 #include "ir/text.h"
@@ -160,7 +161,16 @@ generate(const dop_graph *g, const dop_target *target)
     }
 }
 
-/* The first byte is the target, and whether fusion is on. */
+/* Weights of a device that allows little to be allocated at once. */
+static uint32_t
+piece_rows(void *user, const dop_graph *g, dop_node_id weight)
+{
+    const dop_node *w = dop_node_at(g, weight);
+    (void)user;
+    return dop_pack_piece_rows(w->type, &w->shape, 4096);
+}
+
+/* The first byte is the target, whether fusion is on, and whether weights are split. */
 void
 fuzz_ir_compile(const uint8_t *data, size_t size)
 {
@@ -178,6 +188,7 @@ fuzz_ir_compile(const uint8_t *data, size_t size)
     dop_arena_init(&arena);
     dop_pass_ctx cx = {.arena = &arena, .diag = &diag, .target = &target};
     dop_pass_options opt = {.stop_after = -1, .check = true};
+    cx.piece_rows = data[0] >= 128 ? piece_rows : NULL;
     for (int p = 0; p < DOP_PASS_COUNT && which % 2; p++)
         opt.skip[p] = strncmp(dop_pass_of((dop_pass_id)p)->name, "fuse", 4) == 0;
     dop_status st = dop_graph_parse("fuzz", (const char *)data + 1, size - 1, &arena, &diag, &g, &end);

@@ -21,12 +21,12 @@ agrees() {
     rm -f "$name.plan"
 }
 
-agrees tier1 gemma3 $exact 3,16 --target tier1.yaml --kv f32
+agrees tier1 qwen3 $exact 3,16 --target tier1.yaml --kv f32
 agrees tier2 llama $exact 3,16 --target tier2 --kv f32
 agrees tier3 qwen3 $exact 3,16 --target tier3
 agrees lavapipe gemma3 $exact 3,16 --target lavapipe --kv f32
 agrees hopper gemma3 $exact 3,16 --target hopper.yaml --kv f32
-agrees hopper-default gemma2 $f16 3,16 --target hopper.yaml
+agrees hopper-default gemma2 $f16 16 --target hopper.yaml
 for path in f32-unfused-f32a f16-separate-norms-f32a gemma3-f16-fused-f16a gemma3-q4k-dequant-f32a gemma3-q4k-fused-f32a; do
     bound=$f16
     [ $path != f32-unfused-f32a ] || bound=$exact

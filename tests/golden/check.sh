@@ -43,6 +43,9 @@ for model in gemma3 qwen3; do
 done
 # Rows in blocks of one expert each, and the choice of experts before them.
 agrees mixtral-experts "$golden/mixtral" --target subgroup8.yaml --chunks 8
+# The same for activations in 8 bits, and weights in pieces.
+printf 'base: lavapipe\nint_dot: prefer\nmax_alloc: 16384\n' >integers.yaml
+agrees mixtral-integers "$golden/mixtral" --target integers.yaml --ctx 64 --quant q8_0
 agrees demo-gpu "$SRC/examples/shakespeare-gemma3" --target gpu.yaml --ctx 512 --quant ffn=q4_0
 agrees llama-unfused "$golden/llama" --target subgroup8.yaml --no-fuse
 agrees llama-act-f16 "$golden/llama" --target tier2 --act f16

@@ -71,6 +71,7 @@ check "--disasm" [ "$(grep -c '^part [01] of 2$' listing)" -eq 2 ]
 check "--info --json" [ "$(grep -c '"endLayer": [12],' info.json)" -eq 2 ]
 make report.plan --parts 2 --report=report.json
 check "the report" [ "$(grep -c '"bytes_sent": \(256\|0\)$' report.json)" -eq 2 ]
+check "the report: caches of 104 positions" [ "$(grep -c '"caches": 26624,' report.json)" -eq 2 ]
 check "--check" "$EXEC" own.part1 --check --quiet
 make report.plan --parts 2 --report=report.html
 check "the page: parts" [ "$(grep -c '^<tr><td>[01]</td><td>[01] to [01]</td>' report.html)" -eq 2 ]
@@ -129,6 +130,7 @@ wrong "auto with more than enough" 2 "the first device holds the whole model" --
 wrong "auto with too little" 1 "does not hold them: give more parts" --parts auto --part-memory 10KiB,10KiB
 wrong "memory without a unit" 2 "--part-memory 24,24: expected the memory of each device, as 24GiB,16GiB" --parts auto --part-memory 24,24
 wrong "a prediction of one part" 2 "--simulate is about a plan in parts: give --parts" --simulate link.yaml
+wrong "a prediction as JSON, and none" 2 "--json is the form of a prediction: give --simulate" --json
 wrong "another number of links" 1 "links.yaml: error: 2 links for 2 parts: one for all, or one for each of the 1 cuts" \
     --parts 2 --simulate links.yaml
 wrong "memory without parts" 2 "--part-memory is about a plan in parts: give --parts" --part-memory 1GiB

@@ -166,7 +166,11 @@ cat >harmony.jinja <<'END'
 {{ tools | tojson }}{# <|channel|> #}{% for m in messages %}{{ '<|start|>' + m.role + '<|message|>' + m.content + '<|end|>' }}
 {%- endfor %}{{ '<|start|>assistant' }}
 END
-serve one --chat-template ./harmony.jinja
+far='{"id": 5000, "content": "<far>", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": false},'
+sed -E "0,/\"added_tokens\": *\[/s//&$far/" "$demo/tokenizer.json" >far.json
+serve one --chat-template ./harmony.jinja --tokenizer far.json
+check "a tokenizer with more ids is said" grep -q 'note: the tokenizer has ids up to 5000 and the model.s vocabulary has 2048' one.log
+ask 400 'makes token id 5000 of the prompt, and the model.s vocabulary has 2048' /v1/completions '{"prompt": "To <far> be"}'
 ask 200 "\"finish_reason\":\"tool_calls\".*\"content\":null.*\"name\":\"look_up\",\"arguments\":" /v1/chat/completions \
     "{$who, \"tools\": [$tool], \"tool_choice\": \"required\", \"max_tokens\": 8}"
 stop "and one of a template with channels"

@@ -8,6 +8,7 @@
  *   # passes: regions fuse-prologue      in pipeline order whatever their order here; `all` for every pass, -NAME less one
  *   # apart: LABEL                       fusion switched off where a region has that label, as a kernel path does
  *   # expand: TYPE                       weights of every matmul expanded to f16 or f32, as a kernel path asks for it
+ *   # pieces: BYTES                      that weights may take at most: larger ones are split
  *   # kernels: none WHY                 `kernels` leaves the case out
  *   graph ... { ... }
  *   ---
@@ -20,6 +21,7 @@
  *
  * `check` compares everything behind the first `---` and shows a diff; `update` shows it too and rewrites the file.
  * `kernels` generates and compiles a kernel for every region: what the passes join must be code that exists. */
+#include "compiler/pack.h"
 #include "compiler/region_facts.h"
 #include "compiler/report.h"
 #include "compiler/target.h"
@@ -36,6 +38,7 @@ typedef struct options {
     dop_pass_options passes;
     char apart[64];
     dop_type expand;
+    uint64_t pieces;
     bool seen_target, seen_passes;
     bool no_kernels;
 } options;
@@ -54,6 +57,14 @@ expand(void *user, const dop_graph *g, dop_node_id matmul)
     (void)g;
     (void)matmul;
     return o->expand;
+}
+
+static uint32_t
+piece_rows(void *user, const dop_graph *g, dop_node_id weight)
+{
+    const options *o = user;
+    const dop_node *w = dop_node_at(g, weight);
+    return dop_pack_piece_rows(w->type, &w->shape, o->pieces);
 }
 
 static dop_status
@@ -127,6 +138,8 @@ read_options(const char *path, const char *text, options *o, dop_diag *diag)
             snprintf(o->apart, sizeof o->apart, "%.63s", line + 9);
         else if (strncmp(line, "# expand: ", 10) == 0 && !dop_type_parse(line + 10, strlen(line + 10), &o->expand))
             st = DOP_FAIL_IN(diag, DOP_E_USAGE, path, "expand: no type %s", line + 10);
+        else if (strncmp(line, "# pieces: ", 10) == 0)
+            o->pieces = strtoull(line + 10, NULL, 10);
         else if (strncmp(line, "# kernels: none ", 16) == 0)
             o->no_kernels = true;
     }
@@ -209,6 +222,7 @@ run(const char *path, const char *text, bool kernels, dop_arena *arena, dop_diag
         goto error;
     cx.keep_apart = *o.apart ? keep_apart : NULL;
     cx.expand = o.expand != DOP_TYPE_none ? expand : NULL;
+    cx.piece_rows = o.pieces ? piece_rows : NULL;
     cx.user = &o;
     /* A case may begin with regions: the passes then take them as they are. */
     st = dop_passes_run(&cx, &o.passes, &g);

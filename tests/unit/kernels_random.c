@@ -357,7 +357,7 @@ by_expert(maker *m, dop_node_id x, dop_node_id ids, uint32_t experts, uint32_t o
     if (pick(m, 3))
         return y;
     dop_node_id bias = weight(m, "t", pick(m, 2) ? DOP_TYPE_f32 : DOP_TYPE_f16, 2, experts, out);
-    return op2(m, DOP_OP_add, y, op2(m, DOP_OP_gather, bias, ids));
+    return op2(m, DOP_OP_add, y, add(m, DOP_OP_gather, (dop_node_id[2]){bias, ids}, 2, NULL, NULL));
 }
 
 /* A router, some of its experts, and their sum; weighted before or after the choice, and with a gate or without. */

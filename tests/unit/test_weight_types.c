@@ -206,7 +206,7 @@ target_of(bench *b, const setting *how)
     target.cpu = how->cpu;
     target.caps = how->caps & lab_device_caps(b->device);
     target.subgroup = target.caps & DOP_CAP_subgroup ? lab_device_subgroup(b->device) : 1;
-    target.max_workgroup = 256;
+    target.max_workgroup = 64;
     return target;
 }
 

@@ -69,16 +69,26 @@ float dop_sum8(vec4 x[8])
 #ifdef DOP_CPU
 #define DOP_OFFSET(z) 0.0
 #define DOP_LESS(z, sum) (z * sum)
-// Sixteenths of nibbles less z: below the leading one of f32 1 a nibble is a float without a conversion, and the
-// subtraction is exact.
-vec4 dop_nib4_16th(uint w, float z)
+// Nibbles less z: where it lies in a word, a nibble is the end of the mantissa of a float whose last bit of it counts 1, without
+// a shift or a conversion, and the subtraction is exact.  The lowest four, and those of the upper half from bit 4 on.
+#define DOP_NIB_AT(w, k, z) (uintBitsToFloat((w & (15u << k)) | ((150u - k) << 23)) - (float(1u << (23u - k)) + z))
+vec4 dop_nib4_even(uint w, float z)
 {
-    return uintBitsToFloat((uvec4(w << 19, w << 3, w << 15, w >> 1) & 0x00780000u) | 0x3f800000u) - (1.0 + z / 16.0);
+    uint h = w >> 16;
+    return vec4(DOP_NIB_AT(w, 0u, z), DOP_NIB_AT(w, 16u, z), DOP_NIB_AT(w, 4u, z), DOP_NIB_AT(h, 4u, z));
 }
-#define DOP_NIB4_16TH(w) dop_nib4_16th(w, 0.0)
-#define DOP_NIB4_16TH_8(w) dop_nib4_16th(w, 8.0)
-float dop_dot_nib(uvec4 q, vec4 x[8]) { return 16.0 * DOP_DOT8(DOP_NIB4_16TH, q, x); }
-float dop_dot_nib_8(uvec4 q, vec4 x[8]) { return 16.0 * DOP_DOT8(DOP_NIB4_16TH_8, q, x); }
+vec4 dop_nib4_odd(uint w, float z)
+{
+    uint h = w >> 16;
+    return vec4(DOP_NIB_AT(w, 8u, z), DOP_NIB_AT(h, 8u, z), DOP_NIB_AT(w, 12u, z), DOP_NIB_AT(h, 12u, z));
+}
+#define DOP_DOT_NIBS(less, q, x)                                                                                       \
+    (((dot(dop_nib4_even(q.x, less), x[0]) + dot(dop_nib4_odd(q.x, less), x[1])) +                                        \
+      (dot(dop_nib4_even(q.y, less), x[2]) + dot(dop_nib4_odd(q.y, less), x[3]))) +                                       \
+     ((dot(dop_nib4_even(q.z, less), x[4]) + dot(dop_nib4_odd(q.z, less), x[5])) +                                        \
+      (dot(dop_nib4_even(q.w, less), x[6]) + dot(dop_nib4_odd(q.w, less), x[7]))))
+float dop_dot_nib(uvec4 q, vec4 x[8]) { return DOP_DOT_NIBS(0.0, q, x); }
+float dop_dot_nib_8(uvec4 q, vec4 x[8]) { return DOP_DOT_NIBS(8.0, q, x); }
 #else
 #define DOP_OFFSET(z) z
 #define DOP_LESS(z, sum) 0.0

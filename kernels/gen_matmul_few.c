@@ -1,0 +1,280 @@
+/* Matmul regions of a few tokens on matrix units: weights are read once for all of them. */
+#include "kernels/gen_coop.h"
+
+#include "kernels/weight_types.h"
+
+/* Tokens from which a step counts as one of many; percent of the multiprocessors that must have a tile; values of a row. */
+enum { MANY = 32, BUSY = 70, MANY_BUSY = 150, LEAST_DEPTH = 2048 };
+
+/* The type of all the part's matrices; DOP_TYPE_COUNT: they differ. */
+static dop_type
+only_type(const dop_graph *g, const dop_part *part)
+{
+    dop_type first = DOP_TYPE_COUNT;
+    for (uint32_t m = 0; m < part->n_mats; m++) {
+        dop_type t = dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type;
+        if (m > 0 && t != first)
+            return DOP_TYPE_COUNT;
+        first = t;
+    }
+    return first;
+}
+
+/* Has the type a dop_take_T in matmul_few_units.glsl? */
+static bool
+decoded_later(dop_type t)
+{
+    return t == DOP_TYPE_q4_0 || t == DOP_TYPE_q8_0 || t == DOP_TYPE_q4_k || t == DOP_TYPE_q6_k;
+}
+
+/* Few tokens: pieces of whole units of weights, for each of which what its values share is loaded and made ready once.  Types
+ * with functions in matmul_few_units.glsl stay as they are stored until they are put down, the others are decoded at once. */
+static void
+load_units(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_keys *keys, dop_buf *load, dop_buf *take)
+{
+    dop_emit *e = &gen->e;
+    const dop_type type = only_type(e->g, part);
+    const char *name = type < DOP_TYPE_COUNT ? dop_type_of(type)->name : "";
+    const bool raw = decoded_later(type);
+    dop_keys_num(gen, keys, "PIECE", 32);
+    dop_keys_set(keys, "RAW", raw ? dop_emit_str(e, "dop_raw_%s", name) : "dop_raw32");
+    dop_keys_set(keys, "PIECE_ROW", "i % 8u + i / (8u * (BK / 32u)) * 8u");
+    dop_keys_set(keys, "PIECE_COLUMN", "i / 8u % (BK / 32u)");
+    for (uint32_t m = 0; m < part->n_mats; m++) {
+        dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
+        uint32_t stride = dop_row_values(e->g, w);
+        const char *a = dop_emit_matrix(e, w, "dop_matrix"), *aux = dop_emit_weight(e, w);
+        const char *which = m + 1 < part->n_mats ? dop_emit_str(e, "    if (m == %uu)\n        ", m) : "    ";
+        /* Past the end of a row, values of its last unit: activations are zero there. */
+        const char *c = p->k % gen->choice->tile.bk ? dop_emit_str(e, "min(c, %uu)", (stride - 1) / 32 * 32) : "c";
+        if (raw)
+            dop_buf_printf(load, "%sreturn dop_wload_%s(%s, (n * %uu + %s) >> 5, %s);\n", which, name, a, stride, c,
+                           aux);
+        else
+            dop_buf_printf(load, "%sreturn dop_w32_%s(%s, n * %uu + %s, %s);\n", which,
+                           dop_type_of(dop_node_at(e->g, w)->type)->name, a, stride, c, aux);
+    }
+    if (raw)
+        dop_buf_printf(take, "    return dop_take_%s(r, j);\n", name);
+    else
+        dop_buf_puts(take, "    return r.v[j];\n");
+}
+
+/* Has the part units, of which every invocation of a workgroup loads one? */
+static bool
+in_units(const dop_gen *gen, const dop_part *part)
+{
+    const dop_graph *g = gen->e.g;
+    const dop_tile *tile = &gen->choice->tile;
+    if (g->max_t <= MANY && tile->bn * part->n_mats * tile->bk / 32 < tile->wg)
+        return false;
+    for (uint32_t m = 0; m < part->n_mats; m++)
+        if (dop_type_of(dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type)->kind == DOP_KIND_QUANT)
+            return true;
+    return false;
+}
+
+static void
+weights(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_keys *keys, dop_buf *load, dop_buf *take)
+{
+    if (in_units(gen, part)) {
+        load_units(gen, p, part, keys, load, take);
+        return;
+    }
+    dop_keys_num(gen, keys, "PIECE", 8);
+    dop_keys_set(keys, "RAW", "dop_raw8");
+    dop_keys_set(keys, "PIECE_ROW", "i / (BK / 8u)");
+    dop_keys_set(keys, "PIECE_COLUMN", "i % (BK / 8u)");
+    dop_coop_weights(gen, p, part, keys, load, take);
+}
+
+static dop_status
+declare(dop_gen *gen, const dop_parts *p, dop_buf *decls, dop_buf *types)
+{
+    const dop_graph *g = gen->e.g;
+    const dop_tile *tile = &gen->choice->tile;
+    dop_keys keys = {0};
+    bool units = false;
+    uint32_t pieces = 0, decoded = 0; /* types whose functions there are already */
+    dop_keys_num(gen, &keys, "SHARES", tile->ds);
+    dop_keys_num(gen, &keys, "AHEAD", tile->unroll);
+    dop_status st = dop_template_fill(gen, "matmul_few.glsl", &keys, decls);
+    for (uint32_t i = 0; st == DOP_OK && i < p->n; i++) {
+        const dop_part *part = &p->part[i];
+        if (!in_units(gen, part)) {
+            dop_coop_declare(gen, part, &pieces, types);
+            continue;
+        }
+        if (!units)
+            st = dop_template_fill(gen, "matmul_few_units.glsl", &keys, decls);
+        units = true;
+        for (uint32_t m = 0; m < part->n_mats && !decoded_later(only_type(g, part)); m++) {
+            dop_type t = dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type;
+            if (!(decoded & (1u << t)))
+                dop_buf_printf(types, "DOP_W32(%s)\n", dop_type_of(t)->name);
+            decoded |= 1u << t;
+        }
+    }
+    return st;
+}
+
+static dop_status
+emit(dop_gen *gen)
+{
+    static const dop_coop_form shared_out = {"matmul_few_part.glsl", "shares", "", weights, declare};
+    return dop_coop_emit(gen, &shared_out);
+}
+
+/* Weights' rows of all matrices of a part that a workgroup makes, depth, invocations, rows of a matrix and tokens of a subgroup,
+ * tiles on their way. */
+typedef struct few_shape {
+    uint32_t rows, bk, wg, tn, tm, ahead;
+} few_shape;
+
+/* By measurement on an H200 (tests/bench/RESULTS.md), the widest first: a tile of activations is loaded by every workgroup, so
+ * that a wide one loads less, as long as the multiprocessors have one each. */
+static const few_shape of_floats[] = {{64, 128, 256, 16, 32, 2}}, of_floats_many[] = {{16, 256, 512, 16, 16, 1}},
+                       of_blocks[] = {{64, 128, 256, 16, 32, 1}, {32, 256, 256, 16, 32, 1}},
+                       of_blocks_many[] = {
+                           {64, 128, 256, 16, 32, 1}, {32, 128, 256, 32, 64, 1}, {16, 256, 256, 16, 64, 1}};
+
+static bool
+fits_shared(const dop_site *s, const dop_tile *tile, uint32_t mats)
+{
+    return dop_coop_tile_bytes(tile, mats, s->t) + tile->wg / s->t->subgroup * 4 <= s->t->shared_bytes;
+}
+
+/* Takes a shape if it suits the products, on targets like the one that they were measured on. */
+static bool
+few_tile(const dop_site *s, const few_shape *x, bool last, dop_tile *tile)
+{
+    const dop_products p = dop_products_of(s);
+    const dop_target *t = s->t;
+    const uint32_t m = dop_matrix_m(t->matrix), n = dop_matrix_n(t->matrix), k = dop_matrix_k(t->matrix);
+    if (t->subgroup != 32 || m != 16 || n != 16 || (!last && x->rows / p.most < n))
+        return false;
+    if (!last && p.rows / x->rows * 100 < t->cores * BUSY)
+        return false;
+    tile->bm = dop_div_up_u32(s->g->max_t, m) * m;
+    tile->bn = x->rows / p.most / n > 1 ? x->rows / p.most / n * n : n;
+    tile->tm = x->tm < tile->bm && tile->bm % x->tm == 0 ? x->tm : tile->bm;
+    tile->tn = x->tn < tile->bn ? x->tn : tile->bn;
+    tile->bk = x->bk;
+    tile->unroll = x->ahead;
+    const uint32_t subgroups = tile->bm / tile->tm * (tile->bn / tile->tn);
+    for (tile->wg = x->wg; tile->wg / t->subgroup < subgroups; tile->wg *= 2)
+        ;
+    tile->ds = tile->wg / t->subgroup / subgroups;
+    while (tile->bk > p.k && tile->bk > k * tile->ds)
+        tile->bk /= 2;
+    while (tile->bk > k * tile->ds && tile->bk > 32 && !fits_shared(s, tile, p.most))
+        tile->bk /= 2;
+    return tile->wg <= t->max_workgroup && tile->wg / t->subgroup % subgroups == 0 && tile->bk >= k * tile->ds &&
+           fits_shared(s, tile, p.most);
+}
+
+/* Many loads of weights are in flight.  The subgroups of a workgroup share out the depth of a tile; its rows are so few that every
+ * multiprocessor has a workgroup. */
+static void
+narrow_tile(const dop_site *s, dop_tile *tile)
+{
+    const dop_target *t = s->t;
+    const dop_products p = dop_products_of(s);
+    const uint32_t m = dop_matrix_m(t->matrix), n = dop_matrix_n(t->matrix), k = dop_matrix_k(t->matrix);
+    const uint32_t rows = p.rows / p.most;
+    tile->bm = tile->tm = dop_div_up_u32(s->g->max_t, m) * m;
+    tile->tn = n;
+    tile->wg = t->max_workgroup < 256 ? t->max_workgroup : 256;
+    for (tile->bn = 4 * n; tile->bn > n && dop_div_up_u32(rows, tile->bn) < t->cores; tile->bn /= 2)
+        ;
+    if (dop_div_up_u32(rows, tile->bn) < 2 * t->cores && t->max_workgroup >= 512)
+        tile->wg = 512;
+    uint32_t subgroups = tile->wg / t->subgroup;
+    while (subgroups % (tile->bn / tile->tn))
+        tile->tn *= 2;
+    tile->ds = subgroups / (tile->bn / tile->tn);
+    tile->bk = 512;
+    while (tile->bk > k * tile->ds && (tile->bk > p.k || !fits_shared(s, tile, p.most) ||
+                                       tile->bk * (tile->bm + p.most * tile->bn) > tile->wg * 8 * 8))
+        tile->bk /= 2;
+    uint32_t pieces =
+        dop_div_up_u32(tile->bk * tile->bm / 8, tile->wg) + dop_div_up_u32(tile->bk * p.most * tile->bn / 8, tile->wg);
+    tile->unroll = 1;
+    while (tile->unroll < 4 && tile->unroll * 2 * pieces <= 8 && tile->unroll * tile->bk < p.k)
+        tile->unroll *= 2;
+}
+
+static bool
+quantized(const dop_site *s)
+{
+    return dop_type_of(dop_products_of(s).type)->kind == DOP_KIND_QUANT;
+}
+
+#define SHAPES(list) (list), sizeof(list) / sizeof *(list)
+static bool
+choose_from(const dop_site *s, const few_shape *list, size_t n, bool any, dop_tile *tile)
+{
+    for (size_t i = 0; i < n; i++)
+        if (few_tile(s, &list[i], any && i + 1 == n, tile))
+            return true;
+    return false;
+}
+
+static void
+choose_tile(const dop_site *s, dop_tile *tile)
+{
+    const bool many = s->g->max_t > MANY, deep = dop_products_of(s).k >= LEAST_DEPTH;
+    bool done;
+    if (quantized(s))
+        done = many ? choose_from(s, SHAPES(of_blocks_many), true, tile)
+                    : choose_from(s, of_blocks, deep ? 2 : 1, false, tile);
+    else
+        done =
+            many ? choose_from(s, SHAPES(of_floats_many), true, tile) : choose_from(s, SHAPES(of_floats), false, tile);
+    if (!done)
+        narrow_tile(s, tile);
+}
+
+/* All tokens are in one tile, whose rows a workgroup's registers hold. */
+enum { MOST_FEW = 64 };
+
+static dop_refusal
+fits(const dop_site *s)
+{
+    const dop_refusal no = dop_coop_fits(s);
+    if (no.why)
+        return no;
+    dop_tile tile = {.wg = 0};
+    if (s->g->max_t > MOST_FEW)
+        return (dop_refusal){"more than 64 tokens", NULL};
+    choose_tile(s, &tile);
+    const uint32_t mats = dop_products_of(s).most;
+    if (dop_coop_tile_bytes(&tile, mats, s->t) + tile.wg / s->t->subgroup * 4 > s->t->shared_bytes)
+        return (dop_refusal){"a tile does not fit shared memory", NULL};
+    if (tile.bk % (dop_matrix_k(s->t->matrix) * tile.ds))
+        return (dop_refusal){"the subgroups cannot share out the depth", NULL};
+    return no;
+}
+
+/* Larger steps of one sequence have their measured tiles. */
+static const char *
+avoid(const dop_site *s)
+{
+    const dop_products p = dop_products_of(s);
+    if (s->g->max_t >= DOP_MATRIX_ROWS && !dop_graph_mixes(s->g))
+        return "a larger step of one sequence";
+    /* Weights that are floats are not worth a tile that holds all tokens of a subgroup, where there are tiles enough. */
+    bool enough = p.rows / of_floats->rows * 100 >= s->t->cores * MANY_BUSY;
+    return s->g->max_t > MANY && !quantized(s) && enough
+               ? "as many tiles as there are, by tokens and rows, take less time"
+               : NULL;
+}
+
+const dop_descriptor dop_descriptor_matmul_coop_few = {
+    .fits = fits,
+    .avoid = avoid,
+    .tile = choose_tile,
+    .shared = dop_coop_shared,
+    .emit = emit,
+    .matrix_form = DOP_CAP_coop_khr,
+};

@@ -1,0 +1,17 @@
+#define SHARES ${SHARES}u // of the depth, a group of subgroups each
+#define TS (WG / SG / SHARES) // subgroups of a group
+#define AHEAD ${AHEAD}u // tiles on their way
+vec4 dop_shares4(uint i)
+{
+    vec4 x = vec4(0.0);
+    [[unroll]] for (uint k = 0u; k < SHARES; k++)
+        x += dop_c4(i + k * TS * MM * LS);
+    return x;
+}
+float dop_shares1(uint i)
+{
+    float x = 0.0;
+    [[unroll]] for (uint k = 0u; k < SHARES; k++)
+        x += dop_c1(i + k * TS * MM * LS);
+    return x;
+}

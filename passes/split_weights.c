@@ -1,0 +1,118 @@
+/* split-weights: a weight that is larger than one allocation of the device becomes several leaves of fewer rows each, named
+ * "NAME[FIRST:END]".  A product with it becomes a product for each piece, whose columns are put side by side; of experts every
+ * matrix is divided, so that the choice among them stays.  A gathered row is the sum of what the pieces give, which is zero but
+ * for one of them.  It runs before weights are expanded and products take their forms: what follows knows of no pieces. */
+#include "passes/rewrite.h"
+
+enum { MOST = 64 }; /* pieces of a weight: each is a term of an expression that makes one value */
+
+/* The matrix that the node reads, if it is to be divided, and the rows of a piece. */
+static dop_node_id
+divided(const dop_rewrite *rw, const dop_node *o, uint32_t *out_rows, uint32_t *out_each)
+{
+    const dop_graph *g = rw->from;
+    const bool product = o->op == DOP_OP_matmul || o->op == DOP_OP_matmul_at;
+    if (!product && o->op != DOP_OP_gather)
+        return 0;
+    const dop_node_id id = o->src[product];
+    const dop_node *w = dop_node_at(g, id);
+    if (w->op != DOP_OP_weight || w->shape.rank < 2 || w->shape.rank > (product ? 3 : 2))
+        return 0;
+    *out_rows = w->shape.dim[w->shape.rank - 2].mul;
+    *out_each = rw->cx->piece_rows(rw->cx->user, g, id);
+    return *out_each > 0 && dop_div_up_u32(*out_rows, *out_each) <= MOST ? id : 0;
+}
+
+/* Rows first to end of a weight, or the leaf that another reader of them has made. */
+static dop_status
+add_piece(dop_rewrite *rw, dop_node_id whole, uint32_t first, uint32_t end, dop_node_id *out_id)
+{
+    const dop_node *w = dop_node_at(rw->from, whole);
+    dop_node_id *made = rw->user;
+    const char *name = dop_arena_printf(rw->cx->arena, "%s[%u:%u]", w->attr[0].s, first, end);
+    if (!name)
+        return DOP_FAIL(rw->cx->diag, DOP_E_NOMEM, "out of memory");
+    for (dop_node_id id = made[whole]; id > 0 && id < rw->to.n_nodes; id++) {
+        const dop_node *n = dop_node_at(&rw->to, id);
+        if (n->op == DOP_OP_weight && strcmp(n->attr[0].s, name) == 0) {
+            *out_id = id;
+            return DOP_OK;
+        }
+    }
+    dop_attr attr = {.s = name};
+    dop_want want = {w->type, w->shape};
+    want.shape.dim[want.shape.rank - 2].mul = end - first;
+    const char *suffix = dop_arena_printf(rw->cx->arena, "rows%u", first);
+    if (!suffix)
+        return DOP_FAIL(rw->cx->diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = dop_rewrite_add(rw, whole, suffix, DOP_OP_weight, NULL, 0, &attr, &want, out_id);
+    if (st == DOP_OK && made[whole] == 0)
+        made[whole] = *out_id;
+    return st;
+}
+
+/* What the node makes of one piece. */
+static dop_status
+add_part(dop_rewrite *rw, dop_node_id old, dop_node_id piece, uint32_t first, uint32_t rows, dop_node_id *out_id)
+{
+    const dop_node *o = dop_node_at(rw->from, old);
+    const bool gathers = o->op == DOP_OP_gather;
+    const char *suffix = dop_arena_printf(rw->cx->arena, "of%u", first);
+    if (!suffix)
+        return DOP_FAIL(rw->cx->diag, DOP_E_NOMEM, "out of memory");
+    dop_node_id srcs[DOP_MAX_SRCS];
+    for (uint32_t i = 0; i < o->n_srcs; i++)
+        srcs[i] = rw->map[o->src[i]];
+    srcs[!gathers] = piece;
+    const dop_node *p = dop_node_at(&rw->to, piece);
+    const dop_attr of[] = {{.i = first}, {.i = rows}}; /* as in ops.def */
+    dop_want want = {o->type, o->shape};
+    if (!gathers)
+        want.shape.dim[want.shape.rank - 1].mul = p->shape.dim[p->shape.rank - 2].mul;
+    return dop_rewrite_add(rw, old, suffix, o->op, srcs, o->n_srcs, gathers ? of : NULL, &want, out_id);
+}
+
+static dop_status
+visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
+{
+    const dop_node *o = dop_node_at(rw->from, old);
+    const bool gathers = o->op == DOP_OP_gather;
+    uint32_t rows, each;
+    const dop_node_id whole = divided(rw, o, &rows, &each);
+    if (!whole)
+        return DOP_OK;
+    dop_node_id so_far = 0;
+    rw->changed = true;
+    for (uint32_t first = 0; first < rows; first += each) {
+        const uint32_t end = rows - first > each ? first + each : rows;
+        dop_node_id piece, both[2] = {so_far, 0};
+        dop_status st = add_piece(rw, whole, first, end, &piece);
+        if (st == DOP_OK)
+            st = add_part(rw, old, piece, first, rows, &both[1]);
+        if (st == DOP_OK && so_far) {
+            dop_want want = {o->type, o->shape};
+            const char *suffix = end < rows ? dop_arena_printf(rw->cx->arena, "to%u", end) : NULL;
+            if (end < rows && !suffix)
+                return DOP_FAIL(rw->cx->diag, DOP_E_NOMEM, "out of memory");
+            if (!gathers)
+                want.shape.dim[want.shape.rank - 1].mul = end;
+            st = dop_rewrite_add(rw, old, suffix, gathers ? DOP_OP_add : DOP_OP_concat, both, 2, NULL, &want, &both[1]);
+        }
+        if (st != DOP_OK)
+            return st;
+        so_far = both[1];
+    }
+    *out_id = so_far;
+    return DOP_OK;
+}
+
+dop_status
+dop_pass_split_weights(dop_pass_ctx *cx, dop_graph *g, bool *changed)
+{
+    if (!cx->piece_rows)
+        return DOP_OK;
+    dop_node_id *made = dop_arena_alloc(cx->arena, g->n_nodes * sizeof *made); /* the first piece of each weight */
+    if (!made)
+        return DOP_FAIL(cx->diag, DOP_E_NOMEM, "out of memory");
+    return dop_rewrite_graph(cx, g, visit, made, changed);
+}
