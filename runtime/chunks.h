@@ -12,8 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Time of a chunk in tokens: those it has room for, and what it costs beside them. */
-enum { DOP_CHUNK_COST = 96 };
+/* Time of a chunk in tokens: those it has room for, and what it costs beside them (llama3.1-8b f16 on an H200: 250, by chunks of 256 and
+ * 512; tests/bench/RESULTS.md). */
+enum { DOP_CHUNK_COST = 256 };
 
 /* The most tokens of a chunk, one of sizes[] (tokens, above 0, in any order), for n tokens through n_parts parts; 0: there are no
  * sizes. */

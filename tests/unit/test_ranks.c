@@ -335,9 +335,9 @@ Test(ranks, chunks)
     const uint32_t sizes[] = {512, 128, 256}, small[] = {4, 16};
     cr_assert_eq(dop_chunks_best(sizes, 3, 2048, 1), 512);
     cr_assert_eq(dop_chunks_best(sizes, 3, 2048, 2), 512);
-    cr_assert_eq(dop_chunks_best(sizes, 3, 2048, 4), 256);
+    cr_assert_eq(dop_chunks_best(sizes, 3, 2048, 4), 512);
     cr_assert_eq(dop_chunks_best(sizes, 3, 512, 1), 512);
-    cr_assert_eq(dop_chunks_best(sizes, 3, 512, 2), 256);
+    cr_assert_eq(dop_chunks_best(sizes, 3, 512, 2), 512);
     cr_assert_eq(dop_chunks_best(sizes, 3, 512, 8), 128);
     cr_assert_eq(dop_chunks_best(sizes, 3, 100, 2), 512, "one chunk of the smallest size, whatever the limit");
     cr_assert_eq(dop_chunks_best(sizes, 3, 32768, 2), 512);
