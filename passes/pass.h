@@ -10,6 +10,7 @@ enum {
     PF_REGIONS = 1, /* every computed node is in a region */
     PF_ORDERED = 2, /* regions stand in an order of the data flow, and none of them is dead */
     PF_PLACED = 4,  /* stored values have offsets, barriers are known */
+    PF_ALL = PF_REGIONS | PF_ORDERED | PF_PLACED,
 };
 
 typedef enum dop_pass_id {
