@@ -194,18 +194,23 @@ dop_model_make_code(dop_model *model, uint32_t schedule, dop_form form, dop_diag
     dop_model *m = model;
     const dop_plan_schedule *s = &m->plan.schedules[schedule];
     const uint32_t n = form == DOP_FORM_BODY ? s->n_body : s->n_dispatches;
+    const uint64_t none[DOP_PLAN_MAX_ARGS] = {0};
     VkCommandBuffer commands = VK_NULL_HANDLE;
     dop_status st = DOP_OK;
     if (!m->device.info.caps.cpu || m->ranks)
         return DOP_OK;
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
-        const uint32_t kernel = m->plan.dispatches[s->first_dispatch + i].kernel;
+        const dop_plan_dispatch *d = &m->plan.dispatches[s->first_dispatch + i];
+        const uint32_t kernel = d->kernel;
         if (m->loader.run[kernel])
             continue;
         if (!commands)
             st = dop_replay_begin(&m->replay, diag, &commands);
         if (st == DOP_OK) {
             vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, m->pipelines.rows[kernel]);
+            if (d->n_args > 0) /* no workgroup reads them */
+                vkCmdPushConstants(commands, m->pipelines.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                                   d->n_args * (uint32_t)sizeof none[0], none);
             vkCmdDispatch(commands, 0, 1, 1);
             m->loader.run[kernel] = true;
         }

@@ -10,7 +10,6 @@
 enum {
     MAX_VOCAB = 1 << 24,
     MAX_CTX = 1 << 28,
-    MAX_ARGS = 16,
     MAX_INVOCATIONS = 4096,
 };
 static const uint64_t max_slot = (uint64_t)1 << 42;
@@ -178,7 +177,8 @@ check_kernel(const dop_plan *plan, uint32_t i, dop_diag *diag)
             return DAMAGED("kernel %s: workgroup of %u x %u x %u", name, k->local[0], k->local[1], k->local[2]);
         n *= k->local[d];
     }
-    if (n > MAX_INVOCATIONS || !subgroup_ok(k->subgroup) || k->push_bytes % 8 != 0 || k->push_bytes > 8 * MAX_ARGS)
+    if (n > MAX_INVOCATIONS || !subgroup_ok(k->subgroup) || k->push_bytes % 8 != 0 ||
+        k->push_bytes > 8 * DOP_PLAN_MAX_ARGS)
         return DAMAGED("kernel %s: %llu invocations, subgroup size %u, %u bytes of push constants", name,
                        (unsigned long long)n, k->subgroup, k->push_bytes);
     spirv_facts f;
@@ -309,7 +309,7 @@ check_dispatches(const dop_plan *plan, dop_diag *diag)
         dop_status st = check_indirect(plan, i, diag);
         if (st != DOP_OK)
             return st;
-        if (d->n_args > MAX_ARGS || !range_ok(d->first_arg, d->n_args, plan->n_args))
+        if (d->n_args > DOP_PLAN_MAX_ARGS || !range_ok(d->first_arg, d->n_args, plan->n_args))
             return DAMAGED("dispatch %u has arguments %u..+%u of %u", i, d->first_arg, d->n_args, plan->n_args);
         if (d->n_args * 8 != plan->kernels[d->kernel].push_bytes && !is_stage(plan, i))
             return DAMAGED("dispatch %u passes %u arguments to kernel %s, which takes %u", i, d->n_args,

@@ -92,6 +92,7 @@ typedef struct dop_plan_model {
 /* Targets in the order of preference: a runtime takes the first one whose kernels the device can run, and nothing of the
  * others.  Each has schedules of its own, and buffers where they differ; kernels and weights are shared. */
 enum { DOP_MAX_TARGETS = 8 };
+enum { DOP_PLAN_MAX_ARGS = 16 }; /* of a dispatch, 8 bytes each: the push constants that every device has */
 typedef struct dop_plan_profile {
     uint32_t name;          /* string */
     uint32_t caps;          /* capabilities that any kernel of this profile needs, DOP_CAP_* bits of ir/target.h */

@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ARGS = 16 };
-
 static void
 barrier(VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags wrote, VkPipelineStageFlags to,
         VkAccessFlags touches)
@@ -31,7 +29,7 @@ record_dispatch(const dop_replay *r, const dop_plan_dispatch *d, VkPipeline *io_
     if (pipeline != *io_bound)
         vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
     *io_bound = pipeline;
-    uint64_t args[MAX_ARGS];
+    uint64_t args[DOP_PLAN_MAX_ARGS];
     for (uint32_t i = 0; i < d->n_args; i++)
         args[i] = dop_memory_arg(r->memory, &r->plan->args[d->first_arg + i]);
     if (d->n_args > 0)
