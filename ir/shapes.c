@@ -523,7 +523,7 @@ rule_state_write(const rule_ctx *c, uint32_t n_srcs, dop_want *out)
         return DOP_OK;
     for (uint32_t i = 2; i < n_srcs && st == DOP_OK; i++)
         st = i + 1 == n_srcs ? need_sequences(c, i, x) : need_ids(c, i, x);
-    if (st == DOP_OK && !same_tail(state, 1 + (appends || tail), x, 1))
+    if (st == DOP_OK && !same_tail(state, appends || tail ? 2 : 1, x, 1))
         return mismatch(c, 0, 1);
     return st;
 }

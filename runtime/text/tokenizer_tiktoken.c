@@ -402,7 +402,7 @@ dop_tok_tekken(const json_t *root, const char *path, const dop_tokenizer_facts *
     const json_t *config = json_object_get(root, "config"), *pattern = json_object_get(config, "pattern");
     dop_tok_build b = {0};
     dop_tokenizer_facts none;
-    uint32_t tokens, specials;
+    uint32_t tokens = 0, specials = 0;
     dop_status st;
     *out_tok = NULL;
     dop_tokenizer_facts_init(&none);
