@@ -124,7 +124,7 @@ run_ctest() {
         return
     fi
     [ "$limit" -eq 0 ] || stop=(--stop-time "$(date -d "now + $left seconds" +%T)")
-    ctest --test-dir "$tree" -j $((2 * jobs + 1)) -R "$filter" "$@" "${stop[@]}" --output-on-failure --output-junit "$junit" \
+    ctest --test-dir "$tree" -j $((2 * jobs + 2)) -R "$filter" "$@" "${stop[@]}" --output-on-failure --output-junit "$junit" \
         --test-output-size-passed 100000000 --test-output-size-failed 100000000 2>&1 | grep --line-buffered -v '^Internal ctest'
     if [ ! -s "$junit" ]; then
         echo "error: ctest ended before its report was written"
