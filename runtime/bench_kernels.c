@@ -97,15 +97,6 @@ dop_kernel_bench_caps(const dop_kernel_bench *b)
     return &b->device.info.caps;
 }
 
-static dop_status
-begin(dop_kernel_bench *b, dop_diag *diag)
-{
-    VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
-                                     .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
-    VkResult r = vkBeginCommandBuffer(b->commands, &info);
-    return r == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, r, "vkBeginCommandBuffer");
-}
-
 static void
 wait_for_all(dop_kernel_bench *b)
 {
@@ -150,7 +141,7 @@ dop_kernel_bench_memory(dop_kernel_bench *bench, uint64_t size, dop_diag *diag, 
     dop_status st =
         dop_block_create(&b->device, b->size * b->copies, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0, 0, diag, &b->memory);
     if (st == DOP_OK)
-        st = begin(b, diag);
+        st = dop_device_begin(b->commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, diag);
     if (st != DOP_OK)
         return st;
     vkCmdFillBuffer(b->commands, b->memory.buffer, 0, b->size * b->copies, 0x3c003c00u);
@@ -162,7 +153,7 @@ dop_status
 dop_kernel_bench_write(dop_kernel_bench *bench, uint64_t offset, const void *bytes, uint64_t size, dop_diag *diag)
 {
     dop_kernel_bench *b = bench;
-    dop_status st = begin(b, diag);
+    dop_status st = dop_device_begin(b->commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, diag);
     for (uint32_t c = 0; c < b->copies && st == DOP_OK; c++) {
         const uint64_t to = c * b->size + offset;
         if (!bytes)
@@ -232,7 +223,7 @@ dispatch(dop_kernel_bench *b, const dop_kernel_run *run, uint64_t moved)
 static dop_status
 run_round(dop_kernel_bench *b, const dop_kernel_run *list, uint32_t n, VkQueryPool queries, dop_diag *diag)
 {
-    dop_status st = begin(b, diag);
+    dop_status st = dop_device_begin(b->commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, diag);
     if (st != DOP_OK)
         return st;
     vkCmdResetQueryPool(b->commands, queries, 0, 2 * n);

@@ -52,17 +52,6 @@ dop_check_device_destroy(dop_check_device *device)
     memset(device, 0, sizeof *device);
 }
 
-static dop_status
-begin(dop_check_device *d, dop_diag *diag)
-{
-    VkCommandBufferBeginInfo info = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
-        .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
-    };
-    VkResult r = vkBeginCommandBuffer(d->commands, &info);
-    return r == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, r, "vkBeginCommandBuffer");
-}
-
 /* Submits and waits; what was written is visible to everything after it, the host included. */
 static dop_status
 finish(dop_check_device *d, dop_diag *diag)
@@ -106,7 +95,7 @@ copy(dop_check_device *d, uint32_t slot, uint64_t offset, uint8_t *bytes, uint64
     const dop_place *p = &m->places[slot];
     for (uint64_t at = 0; at < size;) {
         uint64_t n = size - at < STAGE_BYTES ? size - at : STAGE_BYTES, there = p->offset + offset + at;
-        dop_status st = begin(d, diag);
+        dop_status st = dop_device_begin(d->commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, diag);
         if (st != DOP_OK)
             return st;
         if (to_device)
@@ -142,7 +131,7 @@ dop_check_dispatch(dop_check_device *device, const dop_plan_dispatch *dispatch, 
 {
     const dop_model *s = device->model;
     uint64_t args[16];
-    dop_status st = begin(device, diag);
+    dop_status st = dop_device_begin(device->commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, diag);
     if (st != DOP_OK)
         return st;
     for (uint32_t i = 0; i < dispatch->n_args; i++)

@@ -380,6 +380,14 @@ dop_device_destroy(dop_device *device)
 }
 
 dop_status
+dop_device_begin(VkCommandBuffer commands, VkCommandBufferUsageFlags usage, dop_diag *diag)
+{
+    const VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, .flags = usage};
+    VkResult r = vkBeginCommandBuffer(commands, &begin);
+    return r == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, r, "vkBeginCommandBuffer");
+}
+
+dop_status
 dop_device_submit(dop_device *device, VkQueue queue, const VkSubmitInfo *submit, dop_diag *diag)
 {
     pthread_mutex_lock(&device->lock);

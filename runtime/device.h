@@ -99,6 +99,8 @@ dop_status dop_device_create(const dop_instance *instance, uint32_t index, uint3
                              dop_device *out_device);
 void dop_device_destroy(dop_device *device); /* accepts a zeroed one */
 
+/* Begins recording, from empty. */
+dop_status dop_device_begin(VkCommandBuffer commands, VkCommandBufferUsageFlags usage, dop_diag *diag);
 /* Submits under the lock. */
 dop_status dop_device_submit(dop_device *device, VkQueue queue, const VkSubmitInfo *submit, dop_diag *diag);
 /* Waits until a timeline semaphore reaches a value; a device that hangs is an error after timeout_s and is not waited

@@ -204,7 +204,8 @@ dop_model_make_code(dop_model *model, uint32_t schedule, dop_form form, dop_diag
         const uint32_t kernel = d->kernel;
         if (m->loader.run[kernel])
             continue;
-        if (!commands)
+        /* The time of earlier steps is theirs. */
+        if (!commands && (st = dop_replay_wait(&m->replay, m->replay.submitted, diag)) == DOP_OK)
             st = dop_replay_begin(&m->replay, diag, &commands);
         if (st == DOP_OK) {
             vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, m->pipelines.rows[kernel]);
@@ -218,8 +219,6 @@ dop_model_make_code(dop_model *model, uint32_t schedule, dop_form form, dop_diag
     if (!commands)
         return st;
     uint64_t ticket;
-    if (st == DOP_OK)
-        st = dop_replay_wait(&m->replay, m->replay.submitted, diag); /* the time of earlier steps is theirs */
     const double start = dop_now_ms();
     if (st == DOP_OK && (st = dop_replay_end(&m->replay, diag, &ticket)) == DOP_OK)
         st = dop_replay_wait(&m->replay, ticket, diag);

@@ -69,16 +69,9 @@ dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryP
                   VkCommandBuffer commands, dop_diag *diag)
 {
     const dop_plan_schedule *s = &replay->plan->schedules[schedule];
-    /* The same buffer may be under way several times: steps are submitted ahead. */
-    VkCommandBufferBeginInfo begin = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
-        .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
-    };
-    replay->recordings++;
-    replay->device->recordings++;
-    VkResult r = vkBeginCommandBuffer(commands, &begin);
-    if (r != VK_SUCCESS)
-        return DOP_VK_FAIL(diag, r, "vkBeginCommandBuffer");
+    dop_status st = dop_replay_start_recording(replay, commands, diag);
+    if (st != DOP_OK)
+        return st;
     uint32_t n = form == DOP_FORM_BODY ? s->n_body : s->n_dispatches;
     VkPipeline bound = VK_NULL_HANDLE;
     if (timestamps) {
@@ -99,7 +92,7 @@ dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryP
             VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_HOST_BIT,
             VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
                 VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
-    r = vkEndCommandBuffer(commands);
+    const VkResult r = vkEndCommandBuffer(commands);
     return r == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, r, "vkEndCommandBuffer");
 }
 
@@ -136,15 +129,9 @@ static dop_status
 record_clear(dop_replay *r, dop_clear what, dop_diag *diag)
 {
     VkCommandBuffer commands = r->clear[what];
-    VkCommandBufferBeginInfo begin = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
-        .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
-    };
-    r->recordings++;
-    r->device->recordings++;
-    VkResult res = vkBeginCommandBuffer(commands, &begin);
-    if (res != VK_SUCCESS)
-        return DOP_VK_FAIL(diag, res, "vkBeginCommandBuffer");
+    dop_status st = dop_replay_start_recording(r, commands, diag);
+    if (st != DOP_OK)
+        return st;
     barrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
             VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
     for (uint32_t i = 0; i < r->plan->n_slots; i++) {
@@ -161,7 +148,7 @@ record_clear(dop_replay *r, dop_clear what, dop_diag *diag)
             record_table(r, &r->plan->schedules[i], commands);
     barrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT,
             VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
-    res = vkEndCommandBuffer(commands);
+    const VkResult res = vkEndCommandBuffer(commands);
     return res == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, res, "vkEndCommandBuffer");
 }
 
@@ -335,13 +322,10 @@ dop_replay_begin(dop_replay *replay, dop_diag *diag, VkCommandBuffer *out_comman
         vkFreeCommandBuffers(r->device->handle, r->pools[0], 1, &r->piece);
     r->piece = VK_NULL_HANDLE;
     dop_status st = allocate_commands(r, r->pools[0], 1, &r->piece, diag);
+    if (st == DOP_OK)
+        st = dop_device_begin(r->piece, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, diag);
     if (st != DOP_OK)
         return st;
-    VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
-                                      .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
-    VkResult res = vkBeginCommandBuffer(r->piece, &begin);
-    if (res != VK_SUCCESS)
-        return DOP_VK_FAIL(diag, res, "vkBeginCommandBuffer");
     barrier_of_all(r->piece);
     *out_commands = r->piece;
     return DOP_OK;
@@ -359,12 +343,9 @@ dop_replay_end(dop_replay *replay, dop_diag *diag, uint64_t *out_ticket)
 static dop_status
 record_copy(dop_replay *r, const dop_memory *from, dop_diag *diag)
 {
-    VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
-    r->recordings++;
-    r->device->recordings++;
-    VkResult res = vkBeginCommandBuffer(r->copy, &begin);
-    if (res != VK_SUCCESS)
-        return DOP_VK_FAIL(diag, res, "vkBeginCommandBuffer");
+    dop_status st = dop_replay_start_recording(r, r->copy, diag);
+    if (st != DOP_OK)
+        return st;
     barrier(r->copy, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT,
             VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
     for (uint32_t i = 0; i < r->plan->n_slots; i++) {
@@ -387,7 +368,7 @@ record_copy(dop_replay *r, const dop_memory *from, dop_diag *diag)
     }
     barrier(r->copy, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
             VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
-    res = vkEndCommandBuffer(r->copy);
+    const VkResult res = vkEndCommandBuffer(r->copy);
     return res == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, res, "vkEndCommandBuffer");
 }
 

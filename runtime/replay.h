@@ -117,6 +117,16 @@ void dop_replay_write_row(dop_replay *replay, uint32_t i, const dop_row *row);
 void dop_replay_write_step_of(dop_replay *replay, uint32_t place, const uint32_t *ids, uint32_t n, uint32_t pos,
                               uint32_t parity);
 
+/* Begins a command buffer that is kept, and counts it.  It may be under way several times, since steps are submitted
+ * ahead. */
+static inline dop_status
+dop_replay_start_recording(dop_replay *replay, VkCommandBuffer commands, dop_diag *diag)
+{
+    replay->recordings++;
+    replay->device->recordings++;
+    return dop_device_begin(commands, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT, diag);
+}
+
 /* replay_cut.c: does anything cross this cut in steps of a schedule, and the command buffer that copies it. */
 bool dop_replay_has_cut(const dop_plan *plan, uint32_t schedule, dop_cut cut);
 dop_status dop_replay_record_cut(dop_replay *replay, uint32_t schedule, dop_cut cut, VkCommandBuffer commands,

@@ -39,15 +39,9 @@ dop_status
 dop_replay_record_cut(dop_replay *replay, uint32_t schedule, dop_cut cut, VkCommandBuffer commands, dop_diag *diag)
 {
     const dop_plan *plan = replay->plan;
-    const VkCommandBufferBeginInfo begin = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
-        .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
-    };
-    replay->recordings++;
-    replay->device->recordings++;
-    VkResult r = vkBeginCommandBuffer(commands, &begin);
-    if (r != VK_SUCCESS)
-        return DOP_VK_FAIL(diag, r, "vkBeginCommandBuffer");
+    dop_status st = dop_replay_start_recording(replay, commands, diag);
+    if (st != DOP_OK)
+        return st;
     for (uint32_t i = 0; i < plan->n_crossings; i++)
         if (crosses(plan, &plan->crossings[i], schedule, cut))
             record_copy(replay, &plan->crossings[i], cut, commands);
@@ -62,6 +56,6 @@ dop_replay_record_cut(dop_replay *replay, uint32_t schedule, dop_cut cut, VkComm
                          VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT |
                              VK_PIPELINE_STAGE_HOST_BIT,
                          0, 1, &after, 0, NULL, 0, NULL);
-    r = vkEndCommandBuffer(commands);
+    const VkResult r = vkEndCommandBuffer(commands);
     return r == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, r, "vkEndCommandBuffer");
 }

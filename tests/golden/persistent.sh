@@ -70,7 +70,7 @@ check "integers: --check compares stages" run_check integers.plan
 
 # A plan for many workgroups, in which they share out the query heads of a KV head: one that does all the work of them.
 # The cache is no longer than a ring would be, so that layers with a window and without are the same stages.
-persistent gemma3 many gemma3.plan --chunks 1 --ctx 96
+persistent gemma3 many gemma3.plan --chunks 8 --ctx 96
 probe gemma3 gemma3.plan
 check "many: --check compares stages" run_check gemma3.plan
 # Stages that read the wrong weights: of projections, of what follows attention, of the last layer.
