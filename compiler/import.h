@@ -153,7 +153,8 @@ typedef struct dop_expert_keys {
     /* They work beside the dense part of their layers: each has norms of its own, and the router reads the stream through
      * another one and divides its logits by the root of the model's width. */
     bool beside;
-    bool shared_alone; /* a file with 0 experts has layers of only the shared expert, which are dense layers */
+    /* A file that states no experts (0) means layers of the shared expert alone, which are dense ones. */
+    bool shared_alone;
     /* Defaults where the file is silent. */
     uint32_t n_otherwise, active_otherwise, shared_otherwise, first_otherwise;
     bool gguf_normalized; /* `normalized` in GGUF files without the key */
