@@ -10,7 +10,7 @@ static const double least_chance = 0.15;
 static const double poor_share = 0.25;
 /* What an accepted or judged draft counts one round later. */
 static const double fading = 0.9;
-enum { FIRST_WAIT = 16, MOST_WAIT = 256 }; /* tokens */
+enum { FIRST_WAIT = 32, MOST_WAIT = 256 }; /* tokens */
 /* Of the largest difference between schedules that was seen, over a vocabulary: how near to each other two logits are
  * doubtful.  Differences of single ids are a few times smaller than the largest one of all. */
 static const double doubt = 1.25;
