@@ -26,7 +26,7 @@ enum {
     DOP_FAM_TIED = 1 << 14,          /* tie_word_embeddings is true where config.json does not say */
     DOP_FAM_NO_NORM_BIAS = 1 << 15,  /* LayerNorm has a weight only */
     DOP_FAM_ROPE_PAIRS = 1 << 16,    /* Hugging Face checkpoints rotate pairs (2i, 2i+1) */
-    DOP_FAM_NOPE_FULL = 1 << 17,     /* in models with sliding layers, the others do not rotate */
+    DOP_FAM_NOPE_FULL = 1 << 17,     /* in models with a window, layers without it do not rotate */
     DOP_FAM_ONE_NORM = 1 << 18,      /* a parallel layer's feed-forward part has no norm of its own */
     DOP_FAM_LOGIT_SCALE = 1 << 19,   /* field logit_scale */
     DOP_FAM_V_NORM = 1 << 20,        /* norm of every v head, without weights */
@@ -151,6 +151,8 @@ typedef struct dop_expert_keys {
     /* They work beside the dense part of their layers: each has norms of its own, and the router reads the stream through
      * another one and divides its logits by the root of the model's width. */
     bool beside;
+    bool
+        shared_alone; /* a file that states no experts (0) means layers of the shared expert alone, which are dense ones */
     /* Where the file is silent. */
     uint32_t n_otherwise, active_otherwise, shared_otherwise, first_otherwise;
     bool gguf_normalized; /* `normalized` in GGUF files without the key */
