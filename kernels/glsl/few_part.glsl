@@ -15,7 +15,7 @@ ${EARLY}    float acc[${M} * ${ROWS} * ${R}];
             uint next = u + LANES * ${UNROLL}u;
             if (next < end)
                 dop_fetch${P}(row, next${NEXT});
-            else if (end < ${UNITS}u)
+            else if (end + LANE < ${UNITS}u)
                 dop_fetch${P}(row, end + LANE${NEXT});
             [[unroll]] for (uint j = 0u; j < ${UNROLL}u; j++) {
                 uint v = u + j * LANES;
