@@ -10,7 +10,7 @@ static const double least_chance = 0.15;
 static const double poor_share = 0.25;
 /* The weight of an accepted or judged draft one round later. */
 static const double fading = 0.9;
-enum { FIRST_WAIT = 16, MOST_WAIT = 256 }; /* tokens */
+enum { FIRST_WAIT = 32, MOST_WAIT = 256 }; /* tokens */
 /* Two logits that are closer than this multiple of the largest difference seen between schedules are in doubt.  Differences of
  * single ids are a few times smaller than the largest one over a vocabulary. */
 static const double doubt = 1.25;
