@@ -18,6 +18,7 @@ enum { DOP_WIRE_MOST = 1 << 20 /* bytes of a message; longer things go in severa
 typedef struct dop_wire {
     uint32_t rank, n; /* this one, and all of them */
     uint32_t local;   /* number of this rank among those of its host */
+    bool crowded;     /* there are too few processors to wait without sleeping */
     bool twins;       /* tests: every rank has all of a plan that is not in parts, and the last one's answers count */
     char name[64];    /* of this rank's host */
     void *user;

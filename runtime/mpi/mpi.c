@@ -24,9 +24,9 @@ static void
 rest(const dop_mpi *m, uint64_t looks)
 {
     const struct timespec nap = {.tv_nsec = 20000};
-    if (looks > (m->patient ? 50 : 2000000))
+    if (looks > (m->wire.crowded ? 50 : 2000000))
         (void)nanosleep(&nap, NULL);
-    else if (m->patient || looks % 1024 == 1023)
+    else if (m->wire.crowded || looks % 1024 == 1023)
         (void)sched_yield();
 }
 
@@ -205,7 +205,7 @@ find_places(dop_mpi *m, dop_diag *diag)
     (void)MPI_Comm_size(host, &n_local);
     (void)MPI_Comm_free(&host);
     m->wire.local = (uint32_t)local;
-    m->patient = 4L * n_local > sysconf(_SC_NPROCESSORS_ONLN);
+    m->wire.crowded = 4L * n_local > sysconf(_SC_NPROCESSORS_ONLN);
     return DOP_OK;
 }
 

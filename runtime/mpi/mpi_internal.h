@@ -48,7 +48,6 @@ struct dop_mpi {
     dop_mpi_place *places;              /* owned, [n] */
     dop_mpi_ring (*out)[DOP_MPI_LANES]; /* owned, [n] */
     dop_mpi_ring (*in)[DOP_MPI_LANES];  /* owned, [n] */
-    bool patient;                       /* there are too few processors to wait without sleeping */
     double silence_ms;
     /* The watch. */
     pthread_t thread;
