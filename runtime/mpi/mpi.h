@@ -13,6 +13,7 @@ typedef struct dop_mpi dop_mpi;
 
 typedef struct dop_mpi_options {
     double silence_s; /* how long a rank may say nothing; 0: 6 s */
+    bool messages;    /* ranks of one host send messages too, as those of several do */
 } dop_mpi_options;
 
 /* Starts MPI; every rank calls it.  One at a time in a process, and once. */
