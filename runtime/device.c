@@ -390,8 +390,6 @@ dop_device_begin(VkCommandBuffer commands, VkCommandBufferUsageFlags usage, dop_
 dop_status
 dop_device_submit(dop_device *device, VkQueue queue, const VkSubmitInfo *submit, dop_diag *diag)
 {
-    if (queue == device->queue && device->drop_held)
-        device->drop_held(device->held_user);
     pthread_mutex_lock(&device->lock);
     VkResult r = vkQueueSubmit(queue, 1, submit, VK_NULL_HANDLE);
     if (r == VK_ERROR_DEVICE_LOST)

@@ -86,13 +86,11 @@ typedef struct dop_device {
     VkQueue transfer;     /* may be the same as queue */
     pthread_mutex_t lock; /* around submissions: a queue may be shared with the upload threads */
     bool lock_made;
-    void (*drop_held)(void *user); /* a submission waits for the host, and everything behind it would: */
-    void *held_user;               /* is called before the next one; NULL: none does */
-    _Atomic bool lost;             /* lost or hung: nothing may wait for it any more */
-    double timeout_s;              /* longest wait for one submission */
-    _Atomic uint64_t second_best;  /* allocations that found no room in the memory that suits best */
-    _Atomic uint64_t allocations;  /* of device memory since creation */
-    _Atomic uint64_t recordings;   /* of command buffers */
+    _Atomic bool lost;                               /* lost or hung: nothing may wait for it any more */
+    double timeout_s;                                /* longest wait for one submission */
+    _Atomic uint64_t second_best;                    /* allocations that found no room in the memory that suits best */
+    _Atomic uint64_t allocations;                    /* of device memory since creation */
+    _Atomic uint64_t recordings;                     /* of command buffers */
     PFN_vkGetCalibratedTimestampsEXT get_calibrated; /* NULL when the device has none */
 } dop_device;
 

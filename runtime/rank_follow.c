@@ -331,9 +331,6 @@ run_step(follower *f, const dop_order *o)
         st = pass_rows(f, schedule, n);
     else if (st == DOP_OK && what != DOP_ANSWER_NOTHING)
         st = answer_step(f, schedule, n, what, n_out);
-    /* The others have something to do now: the next step, which is most often the same, is submitted meanwhile. */
-    if (st == DOP_OK && m->plan.schedules[schedule].max_rows == 1)
-        st = dop_replay_hold(&m->replay, schedule, form, f->diag);
     f->times.steps++;
     f->times.receive_ms += received - start;
     f->times.wait_ms += ran - received;

@@ -273,7 +273,6 @@ dop_ranks_submit(dop_model *model, uint32_t schedule, dop_form form, dop_diag *d
     r->steps[at].schedule = schedule;
     r->steps[at].n_rows = n;
     r->steps[at].answer = answer;
-    r->steps[at].form = form;
     r->steps[at].picks = 0;
     return DOP_OK;
 }
@@ -336,16 +335,11 @@ dop_ranks_take(dop_model *model, dop_diag *diag)
     const dop_plan_schedule *s = &m->plan.schedules[schedule];
     const uint32_t picks = r->steps[r->first].picks;
     const dop_answer answer = r->steps[r->first].answer;
-    const dop_form form = r->steps[r->first].form;
     r->first = (r->first + 1) % DOP_RANKS_AHEAD;
     r->n_passed--;
     r->n_steps--;
     if (answer == DOP_ANSWER_NOTHING)
         return DOP_OK;
-    /* After a step of one row the next one is most often the same. */
-    dop_status st = r->n_steps == 0 && s->max_rows == 1 ? dop_replay_hold(&m->replay, schedule, form, diag) : DOP_OK;
-    if (st != DOP_OK)
-        return st;
     if (s->greedy == DOP_PICKS_NEXT) /* as this device would have counted it */
         dop_replay_step(&m->replay)->n_out = picks;
     if (answer == DOP_ANSWER_PICKS)

@@ -15,10 +15,8 @@ barrier(VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags wrote
     vkCmdPipelineBarrier(commands, from, to, 0, 1, &b, 0, NULL, 0, NULL);
 }
 
-/* grids: where the host says how many workgroups there are, from `offset` on; VK_NULL_HANDLE: as the plan says. */
 static void
-record_dispatch(const dop_replay *r, const dop_plan_dispatch *d, VkBuffer grids, VkDeviceSize offset,
-                VkPipeline *io_bound, VkCommandBuffer commands)
+record_dispatch(const dop_replay *r, const dop_plan_dispatch *d, VkPipeline *io_bound, VkCommandBuffer commands)
 {
     const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
     bool indirect = (d->flags & DOP_DISPATCH_INDIRECT) != 0;
@@ -37,9 +35,7 @@ record_dispatch(const dop_replay *r, const dop_plan_dispatch *d, VkBuffer grids,
     if (d->n_args > 0)
         vkCmdPushConstants(commands, r->pipelines->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                            d->n_args * (uint32_t)sizeof args[0], args);
-    if (grids) {
-        vkCmdDispatchIndirect(commands, grids, offset);
-    } else if (indirect) {
+    if (indirect) {
         const dop_place *p = &r->memory->places[d->indirect_slot];
         vkCmdDispatchIndirect(commands, r->memory->blocks[p->block].buffer, p->offset + d->indirect_offset);
     } else {
@@ -68,38 +64,6 @@ dop_replay_has_form(const dop_plan *plan, uint32_t schedule, dop_form form)
     return form != DOP_FORM_BODY || plan->schedules[schedule].ordering == DOP_ORDER_BARRIERS;
 }
 
-static bool
-mirrors_logits(const dop_replay *r, const dop_plan_schedule *s, dop_form form)
-{
-    return form == DOP_FORM_READ && s->logits_slot != DOP_PLAN_NO_SLOT &&
-           r->memory->places[s->logits_slot].mirror != UINT32_MAX;
-}
-
-/* For the host, and for whatever is submitted next. */
-static void
-record_end(VkCommandBuffer commands)
-{
-    barrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
-            VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
-            VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_HOST_BIT,
-            VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
-                VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
-}
-
-void
-dop_replay_record_by_grids(const dop_replay *replay, uint32_t schedule, dop_form form, VkBuffer grids,
-                           VkCommandBuffer commands)
-{
-    const dop_plan_schedule *s = &replay->plan->schedules[schedule];
-    VkPipeline bound = VK_NULL_HANDLE;
-    for (uint32_t i = 0; i < s->n_dispatches; i++)
-        record_dispatch(replay, &replay->plan->dispatches[s->first_dispatch + i], grids,
-                        i * sizeof(VkDispatchIndirectCommand), &bound, commands);
-    if (mirrors_logits(replay, s, form))
-        record_mirror(replay, s, commands);
-    record_end(commands);
-}
-
 dop_status
 dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryPool timestamps, uint32_t first_query,
                   VkCommandBuffer commands, dop_diag *diag)
@@ -115,13 +79,19 @@ dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryP
         vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, timestamps, first_query);
     }
     for (uint32_t i = 0; i < n; i++) {
-        record_dispatch(replay, &replay->plan->dispatches[s->first_dispatch + i], VK_NULL_HANDLE, 0, &bound, commands);
+        record_dispatch(replay, &replay->plan->dispatches[s->first_dispatch + i], &bound, commands);
         if (timestamps)
             vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, timestamps, first_query + 1 + i);
     }
-    if (mirrors_logits(replay, s, form))
+    if (form == DOP_FORM_READ && s->logits_slot != DOP_PLAN_NO_SLOT &&
+        replay->memory->places[s->logits_slot].mirror != UINT32_MAX)
         record_mirror(replay, s, commands);
-    record_end(commands);
+    /* For the host, and for whatever is submitted next. */
+    barrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+            VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+            VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_HOST_BIT,
+            VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
+                VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
     const VkResult r = vkEndCommandBuffer(commands);
     return r == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, r, "vkEndCommandBuffer");
 }
@@ -210,11 +180,6 @@ dop_replay_add(dop_replay *replay, uint32_t schedule, bool later, dop_diag *diag
             (st = allocate_commands(r, r->pools[later], 1, cut, diag)) == DOP_OK)
             st = dop_replay_record_cut(r, schedule, (dop_cut)c, *cut, diag);
     }
-    for (uint32_t f = DOP_FORM_FULL; f < DOP_N_FORMS && st == DOP_OK && dop_replay_can_hold(r->plan, schedule); f++) {
-        VkCommandBuffer held = VK_NULL_HANDLE;
-        if ((st = allocate_commands(r, r->pools[later], 1, &held, diag)) == DOP_OK)
-            st = dop_replay_record_held(r, schedule, (dop_form)f, held, diag);
-    }
     return st;
 }
 
@@ -246,8 +211,6 @@ dop_replay_create(dop_device *device, const dop_plan *plan, const dop_memory *me
     }
     if (st == DOP_OK && (st = allocate_commands(r, r->pools[0], DOP_N_CLEARS, r->clear, diag)) == DOP_OK)
         st = dop_device_timeline(device, diag, &r->timeline);
-    if (st == DOP_OK)
-        st = dop_replay_create_held(r, diag);
     for (uint32_t i = 0; i < DOP_N_CLEARS && st == DOP_OK; i++)
         st = record_clear(r, (dop_clear)i, diag);
     if (st != DOP_OK)
@@ -259,7 +222,6 @@ void
 dop_replay_destroy(dop_replay *replay)
 {
     dop_device *d = replay->device;
-    dop_replay_drop(replay);
     if (d && d->handle && !d->lost) {
         if (replay->submitted > 0)
             (void)dop_device_wait(d, replay->timeline, replay->submitted, NULL);
@@ -269,33 +231,24 @@ dop_replay_destroy(dop_replay *replay)
                 vkDestroyCommandPool(d->handle, replay->pools[i], NULL);
         }
     }
-    dop_replay_destroy_held(replay);
     free(replay->commands);
     free(replay->cuts);
     free(replay->rows);
     memset(replay, 0, sizeof *replay);
 }
 
-/* gate: what the device waits for first; NULL: nothing. */
 static dop_status
-submit_behind(dop_replay *r, const dop_gate *gate, const VkCommandBuffer *commands, uint32_t n, dop_diag *diag,
-              uint64_t *out_ticket)
+submit(dop_replay *r, const VkCommandBuffer *commands, uint32_t n, dop_diag *diag, uint64_t *out_ticket)
 {
-    const VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
     uint64_t value = r->submitted + 1;
     VkTimelineSemaphoreSubmitInfo values = {
         .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
-        .waitSemaphoreValueCount = gate ? 1 : 0,
-        .pWaitSemaphoreValues = gate ? &gate->value : NULL,
         .signalSemaphoreValueCount = 1,
         .pSignalSemaphoreValues = &value,
     };
     VkSubmitInfo info = {
         .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
         .pNext = &values,
-        .waitSemaphoreCount = gate ? 1 : 0,
-        .pWaitSemaphores = gate ? &gate->semaphore : NULL,
-        .pWaitDstStageMask = &all,
         .commandBufferCount = n,
         .pCommandBuffers = commands,
         .signalSemaphoreCount = 1,
@@ -307,19 +260,6 @@ submit_behind(dop_replay *r, const dop_gate *gate, const VkCommandBuffer *comman
     r->submitted = value;
     *out_ticket = value;
     return DOP_OK;
-}
-
-static dop_status
-submit(dop_replay *r, const VkCommandBuffer *commands, uint32_t n, dop_diag *diag, uint64_t *out_ticket)
-{
-    return submit_behind(r, NULL, commands, n, diag, out_ticket);
-}
-
-dop_status
-dop_replay_submit_gated(dop_replay *replay, const dop_gate *gate, VkCommandBuffer commands, dop_diag *diag,
-                        uint64_t *out_ticket)
-{
-    return submit_behind(replay, gate, &commands, 1, diag, out_ticket);
 }
 
 dop_status
@@ -341,8 +281,6 @@ dop_replay_submit_pieces(dop_replay *replay, uint32_t schedule, dop_form form, u
     if (!dop_replay_has_form(replay->plan, schedule, form))
         return DOP_FAIL(diag, DOP_E_INTERNAL, "a part of a schedule that is not ordered by barriers");
     const dop_replay_observer *o = replay->observer;
-    if (times == 1 && pieces == DOP_PIECES_ALL && !o && dop_replay_holds(replay, schedule, form))
-        return dop_replay_let(replay, diag, out_ticket);
     if ((pieces & DOP_PIECE_IN) && cuts[DOP_CUT_IN])
         commands[n++] = cuts[DOP_CUT_IN];
     for (uint32_t i = 0; i < times && (pieces & DOP_PIECE_STEP); i++, n++) {
@@ -447,8 +385,6 @@ dop_status
 dop_replay_wait(dop_replay *replay, uint64_t ticket, dop_diag *diag)
 {
     const dop_replay_observer *o = replay->observer;
-    if (ticket >= replay->held.ticket)
-        dop_replay_drop(replay);
     if (o)
         o->begin(o->user, "wait");
     dop_status st = dop_device_wait(replay->device, replay->timeline, ticket, diag);

@@ -50,23 +50,6 @@ typedef struct dop_replay_observer {
     void (*end)(void *user);
 } dop_replay_observer;
 
-/* A timeline semaphore and the value to wait for. */
-typedef struct dop_gate {
-    VkSemaphore semaphore;
-    uint64_t value;
-} dop_gate;
-
-/* The step that waits for the host: replay_held.c.  Zeros where no schedule can. */
-typedef struct dop_held {
-    VkCommandBuffer *commands; /* owned, [schedule][form] */
-    dop_block grids;           /* of the dispatches of the step that waits, mapped */
-    dop_gate gate;             /* value: steps that were submitted behind it so far */
-    uint32_t schedule;
-    dop_form form;
-    uint64_t ticket;
-    bool waits; /* the last one still does */
-} dop_held;
-
 typedef struct dop_replay {
     dop_device *device;
     const dop_plan *plan;
@@ -83,7 +66,6 @@ typedef struct dop_replay {
                                             where it lies in the device's memory */
     uint32_t n_rows;    /* of them */
     uint64_t submitted; /* last value that was asked for */
-    dop_held held;
     _Atomic uint64_t recordings;         /* of command buffers */
     const dop_replay_observer *observer; /* not owned; NULL: nobody watches */
 } dop_replay;
@@ -115,12 +97,6 @@ dop_status dop_replay_end(dop_replay *replay, dop_diag *diag, uint64_t *out_tick
 /* Copies the states of the same plan in other memory, with nothing under way there; records a command buffer. */
 dop_status dop_replay_copy_states(dop_replay *replay, const dop_memory *from, dop_diag *diag, uint64_t *out_ticket);
 dop_status dop_replay_wait(dop_replay *replay, uint64_t ticket, dop_diag *diag);
-
-/* replay_held.c: submits a step of one row of a part that begins when it is submitted as above, while nothing is under way; does nothing
- * where this cannot be.  Until then the host may write what the step reads.  Whatever else is submitted to the
- * device, and a wait for it, drops it: it does nothing then. */
-dop_status dop_replay_hold(dop_replay *replay, uint32_t schedule, dop_form form, dop_diag *diag);
-void dop_replay_drop(dop_replay *replay); /* accepts that none waits */
 
 /* True when everything submitted is done by now; asks without waiting. */
 bool dop_replay_is_idle(const dop_replay *replay);
@@ -157,22 +133,6 @@ dop_replay_start_recording(dop_replay *replay, VkCommandBuffer commands, dop_dia
 bool dop_replay_has_cut(const dop_plan *plan, uint32_t schedule, dop_cut cut);
 dop_status dop_replay_record_cut(dop_replay *replay, uint32_t schedule, dop_cut cut, VkCommandBuffer commands,
                                  dop_diag *diag);
-/* The same into a command buffer with other things. */
-void dop_replay_record_copies(const dop_replay *replay, uint32_t schedule, dop_cut cut, VkCommandBuffer commands);
-/* replay_held.c */
-dop_status dop_replay_create_held(dop_replay *replay, dop_diag *diag);
-void dop_replay_destroy_held(dop_replay *replay);
-/* Does this step wait?  Then it begins. */
-bool dop_replay_holds(const dop_replay *replay, uint32_t schedule, dop_form form);
-dop_status dop_replay_let(dop_replay *replay, dop_diag *diag, uint64_t *out_ticket);
-bool dop_replay_can_hold(const dop_plan *plan, uint32_t schedule);
-dop_status dop_replay_record_held(dop_replay *replay, uint32_t schedule, dop_form form, VkCommandBuffer commands,
-                                  dop_diag *diag);
-/* Records a schedule whose grids the host says, one VkDispatchIndirectCommand for each dispatch. */
-void dop_replay_record_by_grids(const dop_replay *replay, uint32_t schedule, dop_form form, VkBuffer grids,
-                                VkCommandBuffer commands);
-dop_status dop_replay_submit_gated(dop_replay *replay, const dop_gate *gate, VkCommandBuffer commands, dop_diag *diag,
-                                   uint64_t *out_ticket);
 /* Records a schedule into a command buffer of the caller's; with a query pool, a timestamp before the first dispatch
  * and one after each: n_dispatches + 1 from first_query on. */
 dop_status dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryPool timestamps,

@@ -35,10 +35,13 @@ record_copy(const dop_replay *r, const dop_plan_crossing *x, dop_cut cut, VkComm
     vkCmdCopyBuffer(commands, in ? mirror : own, in ? own : mirror, 1, &copy);
 }
 
-void
-dop_replay_record_copies(const dop_replay *replay, uint32_t schedule, dop_cut cut, VkCommandBuffer commands)
+dop_status
+dop_replay_record_cut(dop_replay *replay, uint32_t schedule, dop_cut cut, VkCommandBuffer commands, dop_diag *diag)
 {
     const dop_plan *plan = replay->plan;
+    dop_status st = dop_replay_start_recording(replay, commands, diag);
+    if (st != DOP_OK)
+        return st;
     for (uint32_t i = 0; i < plan->n_crossings; i++)
         if (crosses(plan, &plan->crossings[i], schedule, cut))
             record_copy(replay, &plan->crossings[i], cut, commands);
@@ -53,15 +56,6 @@ dop_replay_record_copies(const dop_replay *replay, uint32_t schedule, dop_cut cu
                          VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT |
                              VK_PIPELINE_STAGE_HOST_BIT,
                          0, 1, &after, 0, NULL, 0, NULL);
-}
-
-dop_status
-dop_replay_record_cut(dop_replay *replay, uint32_t schedule, dop_cut cut, VkCommandBuffer commands, dop_diag *diag)
-{
-    dop_status st = dop_replay_start_recording(replay, commands, diag);
-    if (st != DOP_OK)
-        return st;
-    dop_replay_record_copies(replay, schedule, cut, commands);
     const VkResult r = vkEndCommandBuffer(commands);
     return r == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, r, "vkEndCommandBuffer");
 }

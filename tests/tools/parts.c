@@ -4,8 +4,7 @@
  *
  * The same tokens go through both, in steps of every size that the plan has schedules for: chunks of a prompt, single
  * tokens, rows that all have logits, and rows of several sequences beside each other where the plan holds several.
- * What a part sends is copied to the next by hand.  Single tokens go through steps that are submitted before their rows are there,
- * after one that is dropped.  Prints what was compared.  With `persistent` single tokens are decoded
+ * What a part sends is copied to the next by hand.  Prints what was compared.  With `persistent` single tokens are decoded
  * in that ordering, once a probe has found nothing wrong with it.  With `near`, for parts of different targets, logits may
  * be 1e-3 standard deviations of their row apart.  STEPS: so many single tokens are timed. */
 #include "runtime/part.h"
@@ -27,7 +26,7 @@ typedef struct test {
     side whole, parts;
     dop_diag diag;
     uint32_t n_sequences, fed[MAX_SEQUENCES];
-    uint32_t steps, held, values, most_values;
+    uint32_t steps, values, most_values;
     uint64_t crossed;
     bool persistent, near;
 } test;
@@ -95,24 +94,6 @@ hand_over(test *t, uint32_t i, uint32_t from, uint32_t to, uint32_t n_rows)
     }
 }
 
-/* The step of one row that comes next waits on the device, after one that does nothing. */
-static void
-hold(test *t, dop_model *m, uint32_t schedule)
-{
-    const volatile dop_step *step = dop_replay_step(&m->replay);
-    const uint32_t picks = step->n_out, runs = step->persistent_runs;
-    ok(t, dop_step_drain(m, &t->diag), "waiting");
-    ok(t, dop_replay_hold(&m->replay, schedule, DOP_FORM_FULL, &t->diag), "holding a step");
-    t->held += m->replay.held.waits;
-    dop_replay_drop(&m->replay);
-    ok(t, dop_replay_wait(&m->replay, m->replay.submitted, &t->diag), "a step that was dropped");
-    if (step->n_out != picks || step->persistent_runs != runs) {
-        printf("a step that was dropped did something\n");
-        exit(1);
-    }
-    ok(t, dop_replay_hold(&m->replay, schedule, DOP_FORM_READ, &t->diag), "holding a step");
-}
-
 /* One step of a sequence by each model of a side; returns logits. */
 static const float *
 run_one(test *t, side *x, uint32_t k, uint32_t kind, uint32_t max_rows, uint32_t n)
@@ -123,8 +104,6 @@ run_one(test *t, side *x, uint32_t k, uint32_t kind, uint32_t max_rows, uint32_t
         schedule = dop_part_schedule(x->m[i], kind, max_rows);
         if (kind == DOP_SCHED_DECODE)
             schedule = dop_step_decode_at(x->m[i], s->n_tokens, 1);
-        if (kind == DOP_SCHED_DECODE && x->n > 1)
-            hold(t, x->m[i], schedule);
         for (uint32_t j = 0; j < n; j++)
             s->tokens[s->n_tokens + j] = token(t, k, s->n_tokens + j);
         if (i > 0)
@@ -263,8 +242,8 @@ main(int argc, char **argv)
     const uint32_t left = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 9;
     step_schedules(&t, left);
     step_schedules(&t, left); /* again: on states that are not empty, in the other copy of those that steps replace */
-    printf("%u parts: %s in %u steps, %u held; %u values crossed, up to %u at a cut, %llu bytes\n", t.parts.n,
-           t.near ? "nearly the same" : "the same bits", t.steps, t.held, t.values, t.most_values,
+    printf("%u parts: %s in %u steps; %u values crossed, up to %u at a cut, %llu bytes\n", t.parts.n,
+           t.near ? "nearly the same" : "the same bits", t.steps, t.values, t.most_values,
            (unsigned long long)t.crossed);
     const uint32_t steps = argc > 6 ? (uint32_t)strtoul(argv[6], NULL, 10) : 0;
     if (steps)
