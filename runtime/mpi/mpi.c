@@ -1,10 +1,8 @@
 /* MPI as a wire: buffers in rings, preposted where they are received. */
 #include "runtime/mpi/mpi_internal.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* How many messages may be under way on a lane; rows and answers come in pieces of DOP_WIRE_MOST. */
@@ -17,17 +15,6 @@ fail_mpi(int code, const char *what, dop_diag *diag)
     int n = 0;
     (void)MPI_Error_string(code, text, &n);
     return DOP_FAIL(diag, DOP_E_DEVICE, "%s failed: %.300s", what, text);
-}
-
-void
-dop_mpi_rest(const dop_mpi *mpi, uint64_t looks)
-{
-    const dop_mpi *m = mpi;
-    const struct timespec nap = {.tv_nsec = 20000};
-    if (looks > (m->wire.crowded ? 50 : 2000000))
-        (void)nanosleep(&nap, NULL);
-    else if (m->wire.crowded || looks % 1024 == 1023)
-        (void)sched_yield();
 }
 
 /* Until a request is done, or a rank is lost. */

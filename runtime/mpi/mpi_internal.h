@@ -78,14 +78,13 @@ dop_status dop_mpi_watch_start(dop_mpi *mpi, dop_diag *diag);
 void dop_mpi_watch_end(dop_mpi *mpi);
 double dop_mpi_now_ms(void);
 
-/* mpi.c: what whoever waits does between two looks. */
-void dop_mpi_rest(const dop_mpi *mpi, uint64_t looks);
-
 /* mpi_window.c; every rank of a host calls the first two. */
 void dop_mpi_window_make(dop_mpi *mpi);
 void dop_mpi_window_free(dop_mpi *mpi);
 dop_status dop_mpi_window_send(dop_mpi *mpi, const void *bytes, size_t size, dop_diag *diag);
 dop_status dop_mpi_window_receive(dop_mpi *mpi, dop_diag *diag, const uint8_t **out_bytes, size_t *out_size);
 bool dop_mpi_window_ready(const dop_mpi *mpi);
+/* What a thread that waits does between two looks, the first of which is number 0. */
+void dop_mpi_rest(const dop_mpi *mpi, uint64_t looks);
 
 #endif

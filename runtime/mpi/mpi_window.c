@@ -5,8 +5,9 @@
  * receives from. */
 #include "runtime/mpi/mpi_internal.h"
 
-#include <stdlib.h>
+#include <sched.h>
 #include <string.h>
+#include <time.h>
 
 enum { SLOTS = 8 };
 
@@ -71,6 +72,17 @@ dop_mpi_window_free(dop_mpi *mpi)
         return;
     (void)MPI_Win_unlock_all(mpi->window);
     (void)MPI_Win_free(&mpi->window);
+}
+
+void
+dop_mpi_rest(const dop_mpi *mpi, uint64_t looks)
+{
+    const dop_mpi *m = mpi;
+    const struct timespec nap = {.tv_nsec = 20000};
+    if (looks > (m->wire.crowded ? 50 : 2000000))
+        (void)nanosleep(&nap, NULL);
+    else if (m->wire.crowded || looks % 1024 == 1023)
+        (void)sched_yield();
 }
 
 /* Until a count is at least so large, or a rank is lost.  Messages of other lanes move meanwhile. */

@@ -2,8 +2,9 @@
  *
  *   ranks talk | messages | time | fail | kill | stop | idle-stop
  *
- * talk: rank 0 says "talked" when everything has come in order; messages: the same without memory between ranks.  Otherwise the last rank fails, or is killed or stopped by
- * a signal while rank 0 waits for it (idle-stop: rank 0 waits for nothing); rank 0 says what receive says. */
+ * talk: rank 0 says "talked" when everything has come in order; messages: the same without memory between ranks.
+ * Otherwise the last rank fails, or is killed or stopped by a signal while rank 0 waits for it (idle-stop: rank 0 waits
+ * for nothing); rank 0 says what receive says. */
 #include "runtime/mpi/mpi.h"
 
 #include <signal.h>
