@@ -344,7 +344,7 @@ Test(ranks, chunks)
     cr_assert_eq(dop_chunks_best(small, 2, 21, 3), 16);
     cr_assert_eq(dop_chunks_best(large, 4, 2048, 1), 1024);
     cr_assert_eq(dop_chunks_best(large, 4, 2048, 2), 512);
-    cr_assert_eq(dop_chunks_best(large, 4, 512, 2), 512);
+    cr_assert_eq(dop_chunks_best(large, 4, 512, 2), 1024, "one chunk, of the smallest size that has room for it");
     cr_assert_eq(dop_chunks_best(sizes, 0, 21, 3), 0);
 }
 
