@@ -159,7 +159,7 @@ submit_and_wait(follower *f, uint32_t schedule, dop_form form)
 {
     uint64_t ticket;
     dop_status st = dop_step_submit(f->model, schedule, form, 1, f->diag, &ticket);
-    return st == DOP_OK ? dop_replay_wait(&f->model->replay, ticket, f->diag) : st;
+    return st == DOP_OK ? dop_ranks_wait(f->wire, &f->model->replay, ticket, f->diag) : st;
 }
 
 /* A step that stalled is run again from the same rows. */
@@ -265,6 +265,7 @@ run_ahead(follower *f, uint32_t schedule, dop_form form)
     dop_replay *r = &m->replay;
     uint64_t in, ticket;
     bool more = true, ended = false;
+    const bool spins = dop_ranks_may_spin(f->wire, r);
     dop_status st = dop_model_need(m, schedule, f->diag);
     if (st == DOP_OK)
         st = dop_replay_submit_pieces(r, schedule, form, 1, DOP_PIECE_IN, f->diag, &in);
@@ -275,16 +276,16 @@ run_ahead(follower *f, uint32_t schedule, dop_form form)
     if (st == DOP_OK)
         st = dop_replay_submit_pieces(r, schedule, form, 1, DOP_PIECE_OUT, f->diag, &ticket);
     if (st == DOP_OK)
-        st = dop_replay_wait(r, in, f->diag);
+        st = dop_ranks_wait(f->wire, r, in, f->diag);
     if (st != DOP_OK)
         return st;
     dop_step_count_picks(m, schedule, form, 1);
     const double end = dop_now_ms() + m->device.timeout_s * 1e3;
     while (more && !ended && st == DOP_OK && dop_now_ms() < end) {
         st = look_ahead(f, &more);
-        ended = more && dop_replay_ends_within(r, ticket, LOOK_US);
+        ended = more && (spins ? dop_replay_has_ended(r, ticket) : dop_replay_ends_within(r, ticket, LOOK_US));
     }
-    return st == DOP_OK ? dop_replay_wait(r, ticket, f->diag) : st;
+    return st == DOP_OK ? dop_ranks_wait(f->wire, r, ticket, f->diag) : st;
 }
 
 /* Sends the rows of the last step now or, if the next step's rows are here already, while that one runs. */

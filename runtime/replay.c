@@ -415,11 +415,17 @@ dop_replay_wait(dop_replay *replay, uint64_t ticket, dop_diag *diag)
 }
 
 bool
-dop_replay_is_idle(const dop_replay *replay)
+dop_replay_has_ended(const dop_replay *replay, uint64_t ticket)
 {
     uint64_t value = 0;
     return vkGetSemaphoreCounterValue(replay->device->handle, replay->timeline, &value) == VK_SUCCESS &&
-           value >= replay->submitted;
+           value >= ticket;
+}
+
+bool
+dop_replay_is_idle(const dop_replay *replay)
+{
+    return dop_replay_has_ended(replay, replay->submitted);
 }
 
 bool

@@ -115,11 +115,12 @@ dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t tim
 dop_status
 dop_step_pass(dop_model *model, uint64_t ticket, dop_diag *diag)
 {
-    const double start = model->ranks ? dop_now_ms() : 0;
-    dop_status st = dop_replay_wait(&model->replay, ticket, diag);
-    if (model->ranks)
-        model->ranks->times.wait_ms += dop_now_ms() - start;
-    return st == DOP_OK && model->ranks ? dop_ranks_pass(model, diag) : st;
+    if (!model->ranks)
+        return dop_replay_wait(&model->replay, ticket, diag);
+    const double start = dop_now_ms();
+    dop_status st = dop_ranks_wait(model->ranks->wire, &model->replay, ticket, diag);
+    model->ranks->times.wait_ms += dop_now_ms() - start;
+    return st == DOP_OK ? dop_ranks_pass(model, diag) : st;
 }
 
 dop_status
