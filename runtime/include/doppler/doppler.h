@@ -30,6 +30,23 @@ typedef struct dop_model dop_model;
 typedef struct dop_sequence dop_sequence;
 struct dop_wire;
 
+/* --- devices -------------------------------------------------------------------------------------------------------- */
+
+/* A device with a Vulkan driver.  Texts live until the function that got it returns. */
+typedef struct dop_device_facts {
+    uint32_t number; /* that dop_open_options.device may name */
+    const char *name, *driver;
+    const char *missing; /* what it lacks to run any plan; "": nothing */
+    uint64_t memory;     /* bytes of its own */
+    bool software;       /* it is the processor */
+    const char *line;    /* number, name and what else is known of it, in one line */
+} dop_device_facts;
+
+typedef dop_status dop_device_fn(void *user, const dop_device_facts *facts, dop_diag *diag);
+/* Calls fn for every device, in the order of their numbers, until it returns something else than DOP_OK, which is returned then.
+ * DOP_E_DEVICE: there is no driver.  Any thread. */
+dop_status dop_devices(dop_device_fn *fn, void *user, dop_diag *diag);
+
 /* Which decode schedule: ordered by barriers, or in another way where the plan has such a one. */
 typedef enum dop_ordering {
     DOP_ORDERING_AUTO,      /* on a GPU the faster one by a short probe, on software devices barriers */
@@ -88,13 +105,17 @@ typedef struct dop_facts {
     const char *name, *family;   /* of the model */
     const char *quant;           /* storage of the weights in words */
     const char *device, *driver; /* names of the device and its driver */
+    const char *target;          /* that of the plan's targets which the device runs (dopplerc --target) */
+    bool software;               /* the device is the processor */
     uint64_t digest;             /* of the plan: equal plans, equal digests */
     uint32_t vocab;              /* ids are below it; logits are f32 [vocab] */
     uint32_t ctx;                /* positions of a sequence */
+    uint32_t ctx_trained;        /* that the model was trained for; 0: not known */
     uint32_t n_layers;
     uint32_t n_sequences;    /* that the plan holds at once */
     uint32_t page;           /* positions of a page of the caches; 0: each sequence has a piece of ctx positions */
     uint32_t n_pages;        /* of all sequences together (dopplerc --ctx-total); 0 with page 0 */
+    bool has_text;           /* dop_text_of_model has a tokenizer to give */
     int32_t bos_id;          /* the id that begins a text; -1: none */
     uint32_t n_end_ids;      /* ids that end generation */
     const uint32_t *end_ids; /* [n_end_ids] */
@@ -113,9 +134,12 @@ typedef struct dop_counters {
     uint64_t tokens_reused;      /* that dop_sequence_reuse found, since opening */
     uint64_t pages_copied;       /* because a sequence wrote to one that others have too, since opening */
     uint32_t pages_free;         /* now: that no sequence has, with those that dop_sequence_reuse may find */
+    double waited_ms; /* that calls have waited for kernels which were still made (dop_open_options.first_tokens) */
 } dop_counters;
 
 dop_counters dop_model_counters(const dop_model *model);
+/* How the dispatches of steps for one token are ordered by now, in a word; static. */
+const char *dop_model_ordering(const dop_model *model);
 
 /* --- sequences ------------------------------------------------------------------------------------------------------- */
 
