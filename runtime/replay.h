@@ -9,6 +9,7 @@
 #ifndef DOPPLER_RUNTIME_REPLAY_H
 #define DOPPLER_RUNTIME_REPLAY_H
 
+#include "runtime/cut.h"
 #include "runtime/memory.h"
 #include "runtime/pipelines.h"
 
@@ -20,9 +21,7 @@ typedef enum dop_form {
     DOP_N_FORMS
 } dop_form;
 
-/* Of a part of a plan: what crosses a cut has a mirror in the host's memory (memory.h), and is copied from there before a step
- * and to it after one.  A step is submitted in pieces where the host uses a mirror meanwhile. */
-typedef enum dop_cut { DOP_CUT_IN, DOP_CUT_OUT, DOP_N_CUTS } dop_cut;
+/* A step of a part is submitted in pieces where the host uses a mirror (cut.h) meanwhile. */
 enum {
     DOP_PIECE_IN =
         1, /* what was received goes where kernels read it; then the host may write what the next step receives */
@@ -117,20 +116,6 @@ void dop_replay_write_row(dop_replay *replay, uint32_t i, const dop_row *row);
 void dop_replay_write_step_of(dop_replay *replay, uint32_t place, const uint32_t *ids, uint32_t n, uint32_t pos,
                               uint32_t parity);
 
-/* Begins a command buffer that is kept, and counts it.  It may be under way several times, since steps are submitted
- * ahead. */
-static inline dop_status
-dop_replay_start_recording(dop_replay *replay, VkCommandBuffer commands, dop_diag *diag)
-{
-    replay->recordings++;
-    replay->device->recordings++;
-    return dop_device_begin(commands, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT, diag);
-}
-
-/* replay_cut.c: does anything cross this cut in steps of a schedule, and the command buffer that copies it. */
-bool dop_replay_has_cut(const dop_plan *plan, uint32_t schedule, dop_cut cut);
-dop_status dop_replay_record_cut(dop_replay *replay, uint32_t schedule, dop_cut cut, VkCommandBuffer commands,
-                                 dop_diag *diag);
 /* Records a schedule into a command buffer of the caller's; with a query pool, a timestamp before the first dispatch
  * and one after each: n_dispatches + 1 from first_query on. */
 dop_status dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryPool timestamps,
