@@ -1,4 +1,4 @@
-/* Generated text on its way out, in whole characters as they come: nothing of a stop text. */
+/* Passes generated text on as it comes, but nothing of a stop text. */
 #ifndef DOPPLER_RUNTIME_CLI_OUTPUT_H
 #define DOPPLER_RUNTIME_CLI_OUTPUT_H
 

@@ -1,4 +1,4 @@
-/* Vulkan instance and device: what is there, which one to take, and the few objects everything else hangs on.
+/* Vulkan instance and device: which devices there are, which one to use, and the few objects that everything else needs.
  *
  * A device needs Vulkan 1.2 with buffer device addresses and timeline semaphores; everything else is a capability
  * (caps.h) that a plan may or may not need. */
@@ -22,7 +22,7 @@ void dop_instance_destroy(dop_instance *instance); /* accepts a zeroed one */
 /* Takes `which` (a number, or a part of a name in any case) or, when NULL, the best: discrete, integrated, virtual,
  * then software devices, in the driver's order. */
 dop_status dop_instance_choose(const dop_instance *instance, const char *which, dop_diag *diag, uint32_t *out_index);
-/* With `which` NULL: number n, counted round, of those that are as good as the best one. */
+/* With `which` NULL: number n, modulo their count, of the devices that are as good as the best one. */
 dop_status dop_instance_choose_nth(const dop_instance *instance, const char *which, uint32_t n, dop_diag *diag,
                                    uint32_t *out_index);
 
@@ -35,13 +35,13 @@ typedef struct dop_device {
     bool lock_made;
     _Atomic bool lost;                               /* lost or hung: nothing may wait for it any more */
     double timeout_s;                                /* longest wait for one submission */
-    _Atomic uint64_t second_best;                    /* allocations that found no room in the memory that suits best */
+    _Atomic uint64_t second_best;                    /* allocations that did not fit the most suitable memory */
     _Atomic uint64_t allocations;                    /* of device memory since creation */
     _Atomic uint64_t recordings;                     /* of command buffers */
     PFN_vkGetCalibratedTimestampsEXT get_calibrated; /* NULL when the device has none */
 } dop_device;
 
-/* wanted_caps: features to switch on beside the common ones; the device must have them. */
+/* wanted_caps: features to enable in addition to the common ones; the device must have them. */
 dop_status dop_device_create(const dop_instance *instance, uint32_t index, uint32_t wanted_caps, dop_diag *diag,
                              dop_device *out_device);
 void dop_device_destroy(dop_device *device); /* accepts a zeroed one */

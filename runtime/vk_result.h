@@ -1,4 +1,4 @@
-/* Vulkan's results as statuses of ours. */
+/* From Vulkan's results to statuses. */
 #ifndef DOPPLER_RUNTIME_VK_RESULT_H
 #define DOPPLER_RUNTIME_VK_RESULT_H
 

@@ -332,7 +332,8 @@ Test(modes, other_errors)
                  cli.tokenizer = DOP_SOURCE_DIR "/examples/shakespeare-gemma3");
     EXPECT_ERROR(dop_mode_tokenize, DOP_E_INPUT, "invalid JSON", cli.tokenize = DOP_SOURCE_DIR "/LICENSE";
                  cli.tokenizer = DOP_SOURCE_DIR "/examples/shakespeare-gemma3");
-    EXPECT_ERROR(dop_mode_render_chat, DOP_E_INPUT, "which --render-chat needs", cli.render_chat = "/dev/null");
+    EXPECT_ERROR(dop_mode_render_chat, DOP_E_INPUT, "the plan has no tokenizer: the model came without one",
+                 cli.render_chat = "/dev/null");
     EXPECT_ERROR(dop_mode_info, DOP_E_USAGE, "no plan given", cli.plans.count = 0);
 }
 
