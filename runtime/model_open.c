@@ -414,13 +414,17 @@ dop_model_facts(const dop_model *model, dop_facts *out_facts)
         .quant = dop_plan_string(plan, m->quant),
         .device = model->device.info.caps.name,
         .driver = model->device.info.caps.driver,
+        .target = dop_plan_string(plan, plan->profiles[model->info.profile].name),
+        .software = model->device.info.caps.cpu,
         .digest = plan->digest,
         .vocab = m->vocab,
         .ctx = m->ctx,
+        .ctx_trained = m->ctx_train,
         .n_layers = m->n_layers,
         .n_sequences = m->n_sequences,
         .page = m->page,
         .n_pages = m->n_pages,
+        .has_text = plan->tokenizer_size > 0,
         .bos_id = m->bos_id,
         .n_end_ids = m->n_end_ids,
         .end_ids = m->end_ids,
@@ -443,7 +447,44 @@ dop_model_counters(const dop_model *model)
         .tokens_reused = model->pages.reused,
         .pages_copied = model->pages.copied,
         .pages_free = dop_pages_available(&model->pages),
+        .waited_ms = model->info.waited_ms,
     };
+}
+
+const char *
+dop_model_ordering(const dop_model *model)
+{
+    return dop_plan_ordering_name(model->info.ordering);
+}
+
+dop_status
+dop_devices(dop_device_fn *fn, void *user, dop_diag *diag)
+{
+    dop_instance instance;
+    dop_status st = dop_instance_create(diag, &instance);
+    if (st != DOP_OK)
+        return st;
+    for (uint32_t i = 0; i < instance.n_devices && st == DOP_OK; i++) {
+        const dop_device_info *d = &instance.devices[i];
+        dop_buf line = {0};
+        dop_device_describe(d, &line);
+        if (line.failed) {
+            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        } else {
+            line.data[line.size - 1] = 0; /* its newline */
+            const dop_device_facts facts = {.number = d->index,
+                                            .name = d->caps.name,
+                                            .driver = d->caps.driver,
+                                            .missing = d->missing,
+                                            .memory = d->caps.memory,
+                                            .software = d->caps.cpu,
+                                            .line = line.data};
+            st = fn(user, &facts, diag);
+        }
+        dop_buf_finish(&line);
+    }
+    dop_instance_destroy(&instance);
+    return st;
 }
 
 dop_status

@@ -51,6 +51,14 @@ find runtime -name '*.[ch]' ! -path 'runtime/check*' -print0 | xargs -0 -r grep 
     grep -vE '"runtime/' | none "runtime/ includes no other room"
 find runtime -name 'check*' -print0 | xargs -0 -r grep -HE '^ *# *include +"' |
     grep -vE '"(runtime|ir)/' | none "runtime/check* includes the IR only"
+# What generates, converses, scores, embeds and tokenizes is a client of the public headers, as other people's programs are.
+mkdir -p "$WORK/clients/runtime"
+for part in run generate output talk converse chat text shape score embed logits logprobs modes common; do
+    cp runtime/cli_$part.c "$WORK/clients/runtime/" && { [ ! -e runtime/cli_$part.h ] || cp runtime/cli_$part.h "$WORK/clients/runtime/"; }
+done
+cp runtime/cli.h "$WORK/clients/runtime/"
+(cd "$WORK/clients" && includes runtime) | grep -vE ': *runtime/(cli[a-z_]*|base|options|spans|sampling|text/(ids|utf8))\.h$' |
+    none "what the program does with models goes through the public headers"
 find runtime/text runtime/jinja -name '*.[ch]' -print0 | xargs -0 -r grep -lE 'vulkan' |
     none "runtime/text/ and runtime/jinja/ know no device"
 grep -rhoE '^ *# *include +"[^"]+"' runtime/jinja | grep -vE '"runtime/(jinja/|base\.h|text/utf8\.h)' |

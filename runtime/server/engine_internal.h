@@ -43,6 +43,8 @@ struct dop_job {
     dop_diag step_diag; /* of a pick that failed */
 
     /* under the lock */
+    dop_text_stream stream;
+    dop_buf piece; /* text of the last token */
     dop_output output;
     dop_job_token *tokens;
     uint32_t n_tokens, cap_tokens;
@@ -159,5 +161,7 @@ void dop_job_finish(dop_engine *e, dop_job *job, dop_job_end end, const dop_diag
 /* engine_job.c */
 dop_job *dop_job_make(const dop_engine *e, const dop_job_request *request); /* NULL: out of memory */
 void dop_job_free(dop_job *job);                                            /* accepts NULL */
+/* Under the lock: the text of a token that was written, or (NULL) what was held of it at the end, goes to the job's output. */
+dop_status dop_job_show(dop_job *job, const uint32_t *id, dop_diag *diag);
 
 #endif
