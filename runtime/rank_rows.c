@@ -1,4 +1,4 @@
-/* What goes from a rank to another one in one piece and is longer than a message: rows at a cut, logits, states. */
+/* Data between ranks that may be longer than a message: rows at a cut, logits, states. */
 #include "runtime/ranks.h"
 
 #include <string.h>
