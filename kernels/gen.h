@@ -53,6 +53,12 @@ typedef struct dop_rowprog {
      * stage_PUT1(i, float), its first value at stage_base; and statistics, which become variables bound in the emitter. */
     dop_node_id staged; /* 0: none.  Any node readable from the program's nodes (an expression) */
     const char *stage, *stage_base;
+    /* Values of the same index that may be staged instead of `staged`: the one that the variable `which` has the number of,
+     * from 1 on; or all of them (NULL), each so many values behind the one before. */
+    const dop_node_id *others;
+    uint32_t n_others;
+    const char *which;
+    uint32_t apart;
     const char *times; /* macro of a value's index, by which it is multiplied before; NULL: none */
     uint32_t serial;   /* distinguishes the names of several programs in one kernel */
     /* Where loads of weights may go, in the scope of what `body` joins but before it (before waiting for other
@@ -164,7 +170,9 @@ dop_refusal dop_products_refuse(const dop_site *s);
 typedef struct dop_parts {
     uint32_t n;
     const dop_part *part;
-    dop_node_id act; /* activation: source 0 of every matmul */
+    dop_node_id act; /* activation: source 0 of every matmul, or of the part at hand */
+    uint32_t n_acts; /* ... of which there may be several; by the number that a part has */
+    const dop_node_id *acts;
     uint32_t k;
     bool staged;      /* the activation lies in shared memory: because of the row program, or by choice */
     uint32_t n_stats; /* statistics of the activation row, wanted after the sum only */

@@ -92,7 +92,10 @@ program_of(const dop_parts *p)
                          .store_if = "DOP_GROUP.x == 0u",
                          .staged = p->act,
                          .stage = "DOP_X",
-                         .stage_base = "0u"};
+                         .stage_base = "0u",
+                         .others = p->acts + 1,
+                         .n_others = p->n_acts - 1,
+                         .which = "dop_act"};
 }
 
 /* The row of the product beside goes behind the others. */
@@ -485,7 +488,9 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
         limit = dop_emit_str(e, "%uu", part->rows);
         dop_keys_set(&keys, "STRIDE", dop_emit_str(e, "%uu", n_wg * per_wg));
     }
-    load_activation(gen, p, &load);
+    dop_parts own = *p;
+    own.act = p->acts[part->act];
+    load_activation(gen, &own, &load);
     dop_gemv_fetch(gen, p, index, &begin, &fetch, &raw);
     if (!part->argmax)
         dop_keys_set(&keys, "PART_BEGIN", begin.data ? begin.data : "");
@@ -535,6 +540,15 @@ typedef struct staging {
     bool half;            /* shared memory holds halves */
 } staging;
 
+static bool
+are_wide(const dop_emit *e, const dop_parts *p)
+{
+    bool wide = true;
+    for (uint32_t i = 0; i < p->n_acts; i++)
+        wide = wide && dop_emit_wide(e, p->acts[i]);
+    return wide;
+}
+
 /* Sets p->staged where the row lies in shared memory, and the unit of every part. */
 static staging
 plan_staging(const dop_gen *gen, dop_parts *p)
@@ -553,7 +567,7 @@ plan_staging(const dop_gen *gen, dop_parts *p)
         p->staged = true;
     else if (!p->staged && worth && tile->stage && all * 4 <= capacity)
         p->staged = true;
-    else if (!p->staged && worth && tile->stage && all * 2 <= capacity && x.k_pad == p->k && dop_emit_wide(e, p->act))
+    else if (!p->staged && worth && tile->stage && all * 2 <= capacity && x.k_pad == p->k && are_wide(e, p))
         p->staged = x.half = true;
     return x;
 }
@@ -607,6 +621,8 @@ emit(dop_gen *gen)
     const uint32_t handing = dop_tail_heads(gen) ? dop_region_part(e->r, e->r->info->tail_of) : p.n;
     for (uint32_t i = 0; i < p.n_stats; i++)
         dop_buf_printf(&decls, "float dop_stat%u;\n", i);
+    if (p.n_acts > 1) /* number of the activation that the workgroup's part reads */
+        dop_buf_puts(&decls, "uint dop_act;\n");
     staging x = plan_staging(gen, &p);
     uint32_t unit = x.unit, k_pad = x.k_pad;
     bool half = x.half;
@@ -624,6 +640,8 @@ emit(dop_gen *gen)
         if (p.experts && !p.sum)
             call = dop_emit_str(e, "dop_slot = (wg - %uu) / %uu; dop_part%u((wg - %uu) %% %uu);", first, n_wg, i, first,
                                 n_wg);
+        if (p.n_acts > 1)
+            call = dop_emit_str(e, "dop_act = %uu; %s", part->act, call);
         if (i == handing && !e->routes)
             call = dop_emit_str(e, "%s dop_tails(wg - %uu);", call, first);
         first += n_all;
