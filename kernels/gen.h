@@ -171,7 +171,9 @@ typedef struct dop_parts {
     uint32_t n;
     const dop_part *part;
     dop_node_id act; /* activation: source 0 of every matmul, or of the part at hand */
-    uint32_t n_acts; /* ... of which there may be several; by the number that a part has */
+    bool ints;       /* integer products; those of the part at hand */
+    bool mixed;      /* ... of some parts; a workgroup of the others stages floats */
+    uint32_t n_acts; /* activations, of which there may be several; by the number that a part has */
     const dop_node_id *acts;
     uint32_t k;
     bool staged;      /* the activation lies in shared memory: because of the row program, or by choice */
@@ -199,14 +201,20 @@ void dop_gen_call(dop_buf *calls, const char *call, uint32_t end);
 uint32_t dop_pow2_floor(uint32_t v);
 
 /* --- one row, or a few: gen_gemv.c --- */
+/* What a descriptor's emit and shared do; the descriptors are in gemv_variants.c. */
+dop_status dop_gemv_emit(dop_gen *gen);
+uint32_t dop_gemv_shared(dop_gen *gen);
 /* gemv_tiles.c: what a descriptor's tile and as_stage do. */
 void dop_gemv_tile(const dop_site *s, dop_tile *tile);
+void dop_gemv_tile_i8(const dop_site *s, dop_tile *tile); /* for the weights of integer products */
 const char *dop_gemv_stage(const dop_site *s, dop_tile *tile);
 /* What a team of lanes is, and dop_team_sum. */
 dop_status dop_gen_team(dop_gen *gen, dop_buf *out);
 /* The function dop_fetchP(row, u, ...), which loads tile.unroll steps from unit u on of every row of a team and every matrix of
  * a part, and the arrays it fills, q0, q1 ...; n0, n1 ... are for the next ones.  begin: statements before it. */
 void dop_gemv_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *begin, dop_buf *fetch, dop_buf *raw);
+/* Partial arg-max of the rows that a workgroup of gemv made, (value, index) pairs: gen_argmax.c. */
+void dop_gemv_argmax(dop_gen *gen, const dop_part *part, uint32_t n_wg, dop_keys *keys, dop_buf *decls, dop_buf *end);
 /* A text for each matrix of a part, with its number in place of #. */
 const char *dop_gemv_list(dop_gen *gen, const dop_part *part, const char *format);
 
@@ -284,7 +292,12 @@ enum { DOP_ROWS_TILE = 64 }; /* positions of attention_rows between two rescalin
 
 /* Why the weights of a region cannot be multiplied so, or the target cannot do it. */
 dop_refusal dop_int8_refuses(const dop_site *s);
-const char *dop_int8_avoid(const dop_site *s); /* as a descriptor does */
+/* The same of kernels for parts with such weights beside parts of floats, whose workgroups make products of one part. */
+dop_refusal dop_int8_refuses_mixed(const dop_site *s);
+bool dop_int8_mixed(const dop_graph *g, const dop_region *r); /* are there both? */
+bool dop_int8_part(const dop_graph *g, const dop_part *part); /* is a part one of integer products? */
+dop_type dop_int8_type(const dop_site *s);                    /* of the weights that a tile is for */
+const char *dop_int8_avoid(const dop_site *s);                /* as a descriptor does */
 /* Bytes of shared memory for the staged row of k_pad values that prog makes. */
 uint32_t dop_int8_bytes(const dop_gen *gen, const dop_rowprog *prog, uint32_t k_pad);
 /* Declares that row and the macros that prog puts values with.  *out_direct: they are quantized as they come; else the

@@ -49,6 +49,8 @@ dop_gen_parts(const dop_gen *gen, dop_parts *out)
     *out = (dop_parts){.n = a->n_parts,
                        .part = a->parts,
                        .act = a->act,
+                       .ints = gen->descriptor->ints,
+                       .mixed = gen->descriptor->ints && dop_int8_mixed(g, gen->e.r),
                        .n_acts = a->n_acts,
                        .acts = a->acts,
                        .k = a->depth,
