@@ -1,4 +1,4 @@
-/* What changes the regions of a graph, and with them their analysis; and who stores what a region writes. */
+/* Adding and dropping regions of a graph, which keeps their analysis up to date; and who stores what a region writes. */
 #include "ir/region.h"
 
 #include <stdlib.h>
