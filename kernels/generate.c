@@ -7,17 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Types of integer products among those that are used. */
-static uint32_t
-quantized(uint32_t types)
-{
-    uint32_t some = 0;
-    for (int t = 0; t < DOP_TYPE_COUNT; t++)
-        if (dop_type_of((dop_type)t)->kind == DOP_KIND_QUANT)
-            some |= types & 1u << t;
-    return some;
-}
-
 static void
 put_header(dop_gen *gen, dop_buf *b)
 {
@@ -47,7 +36,7 @@ put_header(dop_gen *gen, dop_buf *b)
                        dop_matrix_k(gen->e.target->matrix));
     if (gen->descriptor->ints)
         dop_buf_printf(b, "#extension GL_EXT_spirv_intrinsics : require\n%s",
-                       quantized(gen->e.types_used) & ~(1u << DOP_TYPE_q8_0) ? "" : "#define DOP_XI_BYTES\n");
+                       gen->e.types_used & ~(1u << DOP_TYPE_q8_0) ? "" : "#define DOP_XI_BYTES\n");
     if (gen->merges)
         dop_buf_puts(b, "#define DOP_MERGES\n");
     if (gen->hands_on)
