@@ -50,6 +50,8 @@ dop_fusion_rule(const dop_graph *g, const dop_fusion_event *e)
         return p == DOP_OP_matmul ? "siblings" : "sibling-rows";
     if (strcmp(e->pass, "meet-products") == 0)
         return "matmul+sum";
+    if (strcmp(e->pass, "share-row") == 0)
+        return "one-row";
     if (c == DOP_OP_matmul_at && consumer->n_srcs == 2 && strcmp(e->pass, "fuse-epilogue") == 0)
         return "heads+matmul";
     if (p == DOP_OP_gather && c == DOP_OP_scale)

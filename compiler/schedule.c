@@ -116,7 +116,7 @@ dop_passes_skip_fusion(dop_pass_options *o)
     static const dop_pass_id fusing[] = {DOP_PASS_hoist_last,    DOP_PASS_split_norms,   DOP_PASS_hoist_scale,
                                          DOP_PASS_split_kv,      DOP_PASS_split_argmax,  DOP_PASS_merge_siblings,
                                          DOP_PASS_fuse_prologue, DOP_PASS_fuse_epilogue, DOP_PASS_meet_products,
-                                         DOP_PASS_fuse_rows,     DOP_PASS_merge_rows};
+                                         DOP_PASS_share_row,     DOP_PASS_fuse_rows,     DOP_PASS_merge_rows};
     for (size_t i = 0; i < sizeof fusing / sizeof *fusing; i++)
         o->skip[fusing[i]] = true;
 }

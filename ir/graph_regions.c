@@ -1,4 +1,4 @@
-/* Adding and dropping regions of a graph, which keeps their analysis up to date. */
+/* Adding and dropping regions of a graph, which keeps their analysis up to date; and who stores what a region writes. */
 #include "ir/region.h"
 
 #include <stdlib.h>
@@ -172,4 +172,81 @@ error:
     free(nodes);
     free(seen);
     return st;
+}
+
+/* Where the node stands among the region's outputs, which are in handle order; n_outs: it is none. */
+static uint32_t
+find_out(const dop_region *r, dop_node_id id)
+{
+    uint32_t from = 0, to = r->n_outs;
+    while (from < to) {
+        uint32_t mid = from + (to - from) / 2;
+        if (r->outs[mid] < id)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    return from < r->n_outs && r->outs[from] == id ? from : r->n_outs;
+}
+
+bool
+dop_region_is_out(const dop_region *r, dop_node_id id)
+{
+    return find_out(r, id) < r->n_outs;
+}
+
+static void
+count_outs(const dop_region *r, const dop_node_id *ids, uint32_t n, uint32_t *counts)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t at = find_out(r, ids[i]);
+        if (at < r->n_outs)
+            counts[at]++;
+    }
+}
+
+void
+dop_region_storers(const dop_region *r, uint32_t *counts)
+{
+    const dop_analysis *a = r->info;
+    memset(counts, 0, r->n_outs * sizeof *counts);
+    switch (r->tpl) {
+    case DOP_TPL_gemv:
+    case DOP_TPL_matmul:
+    case DOP_TPL_expert:
+    case DOP_TPL_expert_tiles:
+        count_outs(r, a->choice.nodes, a->choice.n_nodes, counts);
+        for (uint32_t i = 0; i < a->n_parts; i++) {
+            count_outs(r, a->parts[i].outs, a->parts[i].n_outs, counts);
+            count_outs(r, &a->parts[i].argmax, 1, counts);
+        }
+        if (a->staged && r->tpl == DOP_TPL_gemv) /* tiles run no programs */
+            count_outs(r, a->prog.nodes, a->prog.n_nodes, counts);
+        count_outs(r, &a->tail, 1, counts);
+        break;
+    case DOP_TPL_row:
+        for (uint32_t i = 0; i < a->n_programs; i++)
+            count_outs(r, a->programs[i].nodes, a->programs[i].n_nodes, counts);
+        break;
+    case DOP_TPL_attention:
+        count_outs(r, a->after, a->n_after, counts);
+        count_outs(r, &a->merged, 1, counts);
+        count_outs(r, &a->tail, 1, counts);
+        if (a->query_runs)
+            count_outs(r, a->query.nodes, a->query.n_nodes, counts);
+        for (uint32_t i = 0; i < a->n_writes && !a->writes[i].again; i++)
+            count_outs(r, a->writes[i].prog.nodes, a->writes[i].prog.n_nodes, counts);
+        break;
+    case DOP_TPL_scan:
+        count_outs(r, a->behind.nodes, a->behind.n_nodes, counts);
+        count_outs(r, &a->made[1], 1, counts);
+        count_outs(r, &a->saved, 1, counts);
+        break;
+    case DOP_TPL_argmax:
+        count_outs(r, &a->root, 1, counts);
+        break;
+    default:
+        count_outs(r, r->nodes, r->n_nodes, counts);
+        break;
+    }
 }

@@ -3,27 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Index of the node in the region's outputs, which are in handle order; n_outs: it is not an output. */
-static uint32_t
-find_out(const dop_region *r, dop_node_id id)
-{
-    uint32_t from = 0, to = r->n_outs;
-    while (from < to) {
-        uint32_t mid = from + (to - from) / 2;
-        if (r->outs[mid] < id)
-            from = mid + 1;
-        else
-            to = mid;
-    }
-    return from < r->n_outs && r->outs[from] == id ? from : r->n_outs;
-}
-
-bool
-dop_region_is_out(const dop_region *r, dop_node_id id)
-{
-    return find_out(r, id) < r->n_outs;
-}
-
 uint64_t
 dop_region_digest(const dop_region *r)
 {
@@ -81,7 +60,25 @@ is_product(const walk *w, uint32_t i)
     return root_of(w, i) == DOP_ROOT_product && w->r->nodes[i] != w->a->tail && w->r->nodes[i] != w->a->beside;
 }
 
-/* Finds the product that reads another row than the rest.  Where some products are of experts, they are the rest. */
+/* Is some node computed from both? */
+static bool
+meet(walk *w, dop_node_id a, dop_node_id b)
+{
+    bool both = false;
+    for (uint32_t i = 0; i < w->r->n_nodes && !both; i++) {
+        w->mark[i] = w->r->nodes[i] == a;
+        w->behind[i] = w->r->nodes[i] == b;
+        for (uint32_t k = 0; k < node(w, i)->n_srcs; k++) {
+            const int32_t s = source(w, i, k);
+            w->mark[i] = w->mark[i] || (s >= 0 && w->mark[s]);
+            w->behind[i] = w->behind[i] || (s >= 0 && w->behind[s]);
+        }
+        both = w->mark[i] && w->behind[i];
+    }
+    return both;
+}
+
+/* Finds the product that reads another row than the rest and meets them.  Where some products are of experts, they are the rest. */
 static void
 find_beside(walk *w)
 {
@@ -91,8 +88,10 @@ find_beside(walk *w)
             (!first || (dop_node_has_experts(w->g, w->r->nodes[i]) && !dop_node_has_experts(w->g, first))))
             first = w->r->nodes[i];
     for (uint32_t i = 0; i < w->r->n_nodes; i++)
-        if (is_product(w, i) && dop_node_base(w->g, node(w, i)->src[0], NULL) !=
-                                    dop_node_base(w->g, dop_node_at(w->g, first)->src[0], NULL))
+        if (is_product(w, i) &&
+            dop_node_base(w->g, node(w, i)->src[0], NULL) !=
+                dop_node_base(w->g, dop_node_at(w->g, first)->src[0], NULL) &&
+            meet(w, first, w->r->nodes[i]))
             w->a->beside = w->r->nodes[i];
 }
 
@@ -273,6 +272,21 @@ join_products(walk *w)
     }
 }
 
+/* Number of the activation that product `id` reads; DOP_MAX_ACTS: there are too many. */
+static uint32_t
+number_of_act(walk *w, dop_node_id id)
+{
+    dop_analysis *a = w->a;
+    const dop_node_id act = dop_node_at(w->g, id)->src[0];
+    for (uint32_t i = 0; i < a->n_acts; i++)
+        if (dop_node_base(w->g, a->acts[i], NULL) == dop_node_base(w->g, act, NULL))
+            return i;
+    if (a->n_acts == DOP_MAX_ACTS)
+        return DOP_MAX_ACTS;
+    a->acts[a->n_acts++] = act;
+    return a->n_acts - 1;
+}
+
 /* Adds a node that is computed from products to its part.  Called twice per node: to size the lists, then to fill them. */
 static void
 add_to_part(walk *w, uint32_t i, bool fill)
@@ -280,7 +294,9 @@ add_to_part(walk *w, uint32_t i, bool fill)
     dop_part *p = &w->a->parts[w->part[find_set(w, i)]];
     dop_node_id id = w->r->nodes[i];
     if (is_product(w, i)) {
-        p->rows = dop_product_cols(w->g, id) == p->rows ? p->rows : 0;
+        const bool alike = dop_product_cols(w->g, id) == p->rows && dop_product_depth(w->g, id) == w->a->depth &&
+                           number_of_act(w, id) == p->act;
+        p->rows = alike && p->act < DOP_MAX_ACTS ? p->rows : 0;
         if (fill)
             p->mats[p->n_mats] = id;
         p->n_mats++;
@@ -304,7 +320,8 @@ list_parts(walk *w, dop_part *parts, dop_node_id *mats, dop_node_id *outs)
     for (uint32_t i = 0; i < w->r->n_nodes; i++)
         if (is_product(w, i) && find_set(w, i) == i) {
             w->part[i] = a->n_parts;
-            parts[a->n_parts++] = (dop_part){.rows = dop_product_cols(w->g, w->r->nodes[i])};
+            parts[a->n_parts++] =
+                (dop_part){.rows = dop_product_cols(w->g, w->r->nodes[i]), .act = number_of_act(w, w->r->nodes[i])};
         }
     for (uint32_t i = 0; i < w->r->n_nodes; i++)
         if (w->behind[i])
@@ -395,10 +412,12 @@ describe_products(walk *w, dop_node_id *ids, dop_part *parts)
     join_products(w);
     list_parts(w, parts, mats, outs);
     describe_experts(w, ids + 6 * n);
-    int32_t act = position(r, dop_node_base(w->g, a->act, NULL));
     memset(w->mark, 0, n * sizeof *w->mark);
-    if (act >= 0)
-        w->mark[act] = true;
+    for (uint32_t i = 0; i < a->n_acts; i++) {
+        const int32_t act = position(r, dop_node_base(w->g, a->acts[i], NULL));
+        if (act >= 0)
+            w->mark[act] = true;
+    }
     mark_sources(w);
     memcpy(w->feeds, w->mark, n * sizeof *w->mark);
     for (uint32_t i = 0; i < n; i++) {
@@ -645,8 +664,9 @@ dop_region_part(const dop_region *r, dop_node_id id)
 bool
 dop_region_feeds(const dop_graph *g, const dop_region *r, dop_node_id value)
 {
-    if (dop_node_base(g, r->info->act, NULL) == value)
-        return true;
+    for (uint32_t i = 0; i < r->info->n_acts; i++)
+        if (dop_node_base(g, r->info->acts[i], NULL) == value)
+            return true;
     for (uint32_t i = 0; i < r->n_nodes; i++)
         for (uint32_t k = 0; r->info->feeds[i] && k < dop_node_at(g, r->nodes[i])->n_srcs; k++)
             if (dop_node_base(g, dop_node_at(g, r->nodes[i])->src[k], NULL) == value)
@@ -715,60 +735,4 @@ dop_graph_describe(dop_graph *g, dop_diag *diag)
         if (!g->regions[r].dead)
             st = dop_region_describe(g, &g->regions[r], diag);
     return st;
-}
-
-static void
-count_outs(const dop_region *r, const dop_node_id *ids, uint32_t n, uint32_t *counts)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t at = find_out(r, ids[i]);
-        if (at < r->n_outs)
-            counts[at]++;
-    }
-}
-
-void
-dop_region_storers(const dop_region *r, uint32_t *counts)
-{
-    const dop_analysis *a = r->info;
-    memset(counts, 0, r->n_outs * sizeof *counts);
-    switch (r->tpl) {
-    case DOP_TPL_gemv:
-    case DOP_TPL_matmul:
-    case DOP_TPL_expert:
-    case DOP_TPL_expert_tiles:
-        count_outs(r, a->choice.nodes, a->choice.n_nodes, counts);
-        for (uint32_t i = 0; i < a->n_parts; i++) {
-            count_outs(r, a->parts[i].outs, a->parts[i].n_outs, counts);
-            count_outs(r, &a->parts[i].argmax, 1, counts);
-        }
-        if (a->staged && r->tpl == DOP_TPL_gemv) /* tiles run no programs */
-            count_outs(r, a->prog.nodes, a->prog.n_nodes, counts);
-        count_outs(r, &a->tail, 1, counts);
-        break;
-    case DOP_TPL_row:
-        for (uint32_t i = 0; i < a->n_programs; i++)
-            count_outs(r, a->programs[i].nodes, a->programs[i].n_nodes, counts);
-        break;
-    case DOP_TPL_attention:
-        count_outs(r, a->after, a->n_after, counts);
-        count_outs(r, &a->merged, 1, counts);
-        count_outs(r, &a->tail, 1, counts);
-        if (a->query_runs)
-            count_outs(r, a->query.nodes, a->query.n_nodes, counts);
-        for (uint32_t i = 0; i < a->n_writes && !a->writes[i].again; i++)
-            count_outs(r, a->writes[i].prog.nodes, a->writes[i].prog.n_nodes, counts);
-        break;
-    case DOP_TPL_scan:
-        count_outs(r, a->behind.nodes, a->behind.n_nodes, counts);
-        count_outs(r, &a->made[1], 1, counts);
-        count_outs(r, &a->saved, 1, counts);
-        break;
-    case DOP_TPL_argmax:
-        count_outs(r, &a->root, 1, counts);
-        break;
-    default:
-        count_outs(r, r->nodes, r->n_nodes, counts);
-        break;
-    }
 }

@@ -15,7 +15,9 @@
 typedef struct dop_part {
     uint32_t n_mats;
     dop_node_id *mats; /* the products */
-    uint32_t rows;     /* of each matrix, which are columns of the product (of one slot); 0: the products differ */
+    uint32_t
+        rows; /* of each matrix, which are columns of the product (of one slot); 0: the products differ, or their rows do */
+    uint32_t act; /* number of the activation that they read */
     uint32_t n_outs;
     dop_node_id *outs;  /* stored values computed from them, argmax not counted */
     dop_node_id argmax; /* partial arg-max over these values, 0: none */
@@ -29,6 +31,7 @@ typedef struct dop_program {
 } dop_program;
 
 enum { DOP_MAX_WRITES = 2 }; /* of one step into the caches of an attention region: K and V */
+enum { DOP_MAX_ACTS = 4 };   /* activations of a region's products */
 
 typedef struct dop_analysis {
     uint64_t digest;  /* of the template, nodes and outputs that were analysed */
@@ -45,11 +48,15 @@ typedef struct dop_analysis {
     uint32_t n_parts; /* ordered by their first products */
     dop_part *parts;
     uint32_t most_mats; /* of any part, at least 1 */
-    dop_node_id act;    /* activation: source 0 of every product */
-    uint32_t depth;     /* number of its values that one sum is over */
+    dop_node_id act;    /* activation: source 0 of the first part's products */
+    /* Template gemv: products of different parts may read different activations that are computed from one row (from a
+     * residual and the weights of several norms, say).  In the order of the parts; all of one length. */
+    uint32_t n_acts;
+    dop_node_id acts[DOP_MAX_ACTS];
+    uint32_t depth; /* number of values of an activation that one sum is over */
     /* [n_nodes of the region] the part that the node belongs to; n_parts: it is computed from no product */
     const uint32_t *part_of;
-    const bool *feeds; /* [n_nodes of the region] the activation is computed from the node */
+    const bool *feeds; /* [n_nodes of the region] an activation is computed from the node */
     bool staged;       /* a row program runs before the products: the activation needs it, or it stores something */
     uint32_t n_stats;  /* statistics that no product depends on; unless `staged`, they are used only after the sums */
     dop_node_id *stats;
@@ -108,7 +115,7 @@ dop_status dop_region_describe(dop_graph *g, dop_region *r, dop_diag *diag);
 /* The same for every region that is alive. */
 dop_status dop_graph_describe(dop_graph *g, dop_diag *diag);
 uint64_t dop_region_digest(const dop_region *r);
-/* Is `value`, computed inside or outside, the activation of the region's products, or read to compute it? */
+/* Is `value`, computed inside or outside, an activation of the region's products, or read to compute one? */
 bool dop_region_feeds(const dop_graph *g, const dop_region *r, dop_node_id value);
 /* Counts how often the region stores each output: counts[n_outs], each 1 in a correct region. */
 void dop_region_storers(const dop_region *r, uint32_t *counts);

@@ -50,18 +50,18 @@ tile_quant(const dop_target *t, uint32_t teams, uint32_t k, uint32_t sg, dop_til
         tile->lanes *= 2;
 }
 
-void
-dop_gemv_tile(const dop_site *s, dop_tile *tile)
+static void
+gemv_tile(const dop_site *s, dop_type type, dop_tile *tile)
 {
     const dop_target *t = s->t;
     dop_products p = dop_products_of(s);
     uint32_t sg = tile->subgroup && t->subgroup > 1 ? t->subgroup : 32;
-    const dop_weight_type *wt = dop_weight_type_of(p.type);
+    const dop_weight_type *wt = dop_weight_type_of(type);
     uint32_t units = p.k / (wt ? wt->unit : 8); /* loads along a row */
     uint32_t teams = p.rows / p.most;
     tile->rows = 1;
     tile->stage = 1;
-    if (dop_type_of(p.type)->kind == DOP_KIND_QUANT)
+    if (dop_type_of(type)->kind == DOP_KIND_QUANT)
         tile_quant(t, teams, p.k, sg, tile);
     else
         tile_float(t, teams, units, sg, teams < p.rows, tile);
@@ -71,6 +71,18 @@ dop_gemv_tile(const dop_site *s, dop_tile *tile)
         tile->lanes /= 2;
     while (tile->unroll > 1 && tile->lanes * (tile->unroll / 2) >= units)
         tile->unroll /= 2;
+}
+
+void
+dop_gemv_tile(const dop_site *s, dop_tile *tile)
+{
+    gemv_tile(s, dop_products_of(s).type, tile);
+}
+
+void
+dop_gemv_tile_i8(const dop_site *s, dop_tile *tile)
+{
+    gemv_tile(s, dop_int8_type(s), tile);
 }
 
 /* Workgroups that all matrices of a region need when each walks over `loops` sets of rows. */

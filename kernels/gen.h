@@ -52,6 +52,12 @@ typedef struct dop_rowprog {
      * or stage_PUT1(i, float), with its first value at stage_base; and statistics, as variables bound in the emitter. */
     dop_node_id staged; /* 0: none.  Any node readable from the program's nodes (an expression) */
     const char *stage, *stage_base;
+    /* Values of the same index that may be staged instead of `staged`: the variable `which` holds the number of the one that
+     * is, from 1 on (0: `staged`); or all of them are (NULL), each `apart` values behind the one before. */
+    const dop_node_id *others;
+    uint32_t n_others;
+    const char *which;
+    uint32_t apart;
     const char *times; /* macro that maps a value's index to a factor, applied before staging; NULL: none */
     uint32_t serial;   /* distinguishes the names of several programs in one kernel */
     /* Where loads of weights may go: in the scope around `body` but before it, and before waiting for other stages; NULL: with
@@ -163,7 +169,11 @@ dop_refusal dop_products_refuse(const dop_site *s);
 typedef struct dop_parts {
     uint32_t n;
     const dop_part *part;
-    dop_node_id act; /* activation: source 0 of every matmul */
+    dop_node_id act; /* activation: source 0 of every matmul, or of the part at hand */
+    bool ints;       /* integer products; those of the part at hand */
+    bool mixed;      /* ... of some parts; a workgroup of the others stages floats */
+    uint32_t n_acts; /* activations, of which there may be several; by the number that a part has */
+    const dop_node_id *acts;
     uint32_t k;
     bool staged;      /* the activation lies in shared memory: because of the row program, or by choice */
     uint32_t n_stats; /* statistics of the activation row that are needed only after the sum */
@@ -190,14 +200,20 @@ void dop_gen_call(dop_buf *calls, const char *call, uint32_t end);
 uint32_t dop_pow2_floor(uint32_t v);
 
 /* --- one row, or a few: gen_gemv.c --- */
+/* What a descriptor's emit and shared do; the descriptors are in gemv_variants.c. */
+dop_status dop_gemv_emit(dop_gen *gen);
+uint32_t dop_gemv_shared(dop_gen *gen);
 /* gemv_tiles.c: what a descriptor's tile and as_stage do. */
 void dop_gemv_tile(const dop_site *s, dop_tile *tile);
+void dop_gemv_tile_i8(const dop_site *s, dop_tile *tile); /* for the weights of integer products */
 const char *dop_gemv_stage(const dop_site *s, dop_tile *tile);
 /* Declares the team of lanes and dop_team_sum. */
 dop_status dop_gen_team(dop_gen *gen, dop_buf *out);
 /* The function dop_fetchP(row, u, ...), which loads tile.unroll steps from unit u on of every row of a team and every matrix of
  * a part, and the arrays it fills, q0, q1 ...; n0, n1 ... are for the next ones.  begin: statements before it. */
 void dop_gemv_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *begin, dop_buf *fetch, dop_buf *raw);
+/* Partial arg-max of the rows that a workgroup of gemv made, (value, index) pairs: gen_argmax.c. */
+void dop_gemv_argmax(dop_gen *gen, const dop_part *part, uint32_t n_wg, dop_keys *keys, dop_buf *decls, dop_buf *end);
 /* A text for each matrix of a part, with its number in place of #. */
 const char *dop_gemv_list(dop_gen *gen, const dop_part *part, const char *format);
 
@@ -275,7 +291,12 @@ enum { DOP_ROWS_TILE = 64 }; /* positions of attention_rows between two rescalin
 
 /* Why the weights of a region, or the target, do not allow integer products. */
 dop_refusal dop_int8_refuses(const dop_site *s);
-const char *dop_int8_avoid(const dop_site *s); /* as a descriptor does */
+/* The same of kernels for parts with such weights beside parts of floats, whose workgroups make products of one part. */
+dop_refusal dop_int8_refuses_mixed(const dop_site *s);
+bool dop_int8_mixed(const dop_graph *g, const dop_region *r); /* are there both? */
+bool dop_int8_part(const dop_graph *g, const dop_part *part); /* is a part one of integer products? */
+dop_type dop_int8_type(const dop_site *s);                    /* of the weights that a tile is for */
+const char *dop_int8_avoid(const dop_site *s);                /* as a descriptor does */
 /* Bytes of shared memory for the staged row of k_pad values that prog makes. */
 uint32_t dop_int8_bytes(const dop_gen *gen, const dop_rowprog *prog, uint32_t k_pad);
 /* Declares that row and the macros with which prog stores values.  *out_direct: values are quantized as they come; otherwise

@@ -231,3 +231,37 @@ const dop_descriptor dop_descriptor_argmax = {
     .emit = emit,
     .trips = dop_trips_argmax,
 };
+
+void
+dop_gemv_argmax(dop_gen *gen, const dop_part *part, uint32_t n_wg, dop_keys *keys, dop_buf *decls, dop_buf *end)
+{
+    dop_emit *e = &gen->e;
+    dop_buf_puts(decls, "shared float dop_best[WG];\nshared uint dop_where[WG];\n");
+    dop_keys_set(keys, "PART_BEGIN", "    float best = -3.4e38;\n    uint where = 0xffffffffu;\n");
+    dop_buf_puts(end, "    dop_best[gl_LocalInvocationIndex] = best;\n"
+                      "    dop_where[gl_LocalInvocationIndex] = where;\n"
+                      "    for (uint n = WG / 2u; n > 0u; n /= 2u) {\n"
+                      "        barrier();\n"
+                      "        if (gl_LocalInvocationIndex < n) {\n"
+                      "            float b = dop_best[gl_LocalInvocationIndex + n];\n"
+                      "            uint w = dop_where[gl_LocalInvocationIndex + n];\n"
+                      "            if (b > best || (b == best && w < where)) {\n"
+                      "                best = b;\n"
+                      "                where = w;\n"
+                      "                dop_best[gl_LocalInvocationIndex] = b;\n"
+                      "                dop_where[gl_LocalInvocationIndex] = w;\n"
+                      "            }\n"
+                      "        }\n"
+                      "    }\n"
+                      "    if (gl_LocalInvocationIndex == 0u) {\n");
+    const char *a = dop_emit_arg(e, part->argmax, true);
+    dop_buf_printf(
+        end, "        dop_st1_f32(%s, wg * 2u, best);\n        dop_st1_f32(%s, wg * 2u + 1u, float(where));\n    }\n",
+        a, a);
+    uint32_t parts = (uint32_t)dop_node_i(e->g, part->argmax, DOP_A_parts);
+    if (n_wg < parts) /* fewer workgroups than results: the remaining results cover no rows */
+        dop_buf_printf(end,
+                       "    for (uint p = wg + %uu * (gl_LocalInvocationIndex + 1u); p < %uu; p += %uu * WG)\n"
+                       "        dop_st1_f32(%s, p * 2u, -3.4e38);\n",
+                       n_wg, parts, n_wg, a);
+}

@@ -92,7 +92,10 @@ program_of(const dop_parts *p)
                          .store_if = "DOP_GROUP.x == 0u",
                          .staged = p->act,
                          .stage = "DOP_X",
-                         .stage_base = "0u"};
+                         .stage_base = "0u",
+                         .others = p->acts + 1,
+                         .n_others = p->n_acts - 1,
+                         .which = "dop_act"};
 }
 
 /* The row of the product beside goes behind the others. */
@@ -125,7 +128,14 @@ stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, uint32_t unit
     const uint32_t first = k_pad * summed_slots(p), all = first + p->k2;
     if (ints)
         st = dop_int8_declare(gen, &prog, all, decls, &direct);
-    else
+    if (p->mixed) {
+        if (st == DOP_OK && !direct)
+            st = DOP_FAIL(e->diag, DOP_E_INTERNAL, "a row for two kinds of products is not made four values at a time");
+        prog.stage = "DOP_XM";
+        dop_buf_puts(decls, "bool dop_floats;\n#undef DOP_X_PUT\n#define DOP_XM_PUT(i, x) "
+                            "if (dop_floats) DOP_X_PUT(i, x); else dop_xi_put(i, x)\n");
+    }
+    if (!ints || p->mixed)
         declare_stage(gen, all, unit, half, decls);
     if (each)
         dop_buf_printf(body, "    for (uint dop_j = 0u; dop_j < %uu; dop_j++) {\n", p->slots);
@@ -153,7 +163,7 @@ load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
 {
     dop_emit *e = &gen->e;
     const char *in = "                ";
-    if (gen->descriptor->ints) {
+    if (p->ints) {
         dop_buf_printf(load, "%sdop_xi x = dop_xi_get(v);\n", in);
         return;
     }
@@ -331,13 +341,12 @@ emit_dots(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *dots)
                            "                    float y = dop_wdot%s_%s(q%u[j * %uu + r], x);\n"
                            "                    acc[r] += v < %uu ? y : 0.0;\n"
                            "                    acc[%uu + r] += v < %uu ? 0.0 : y;\n                }\n",
-                           gen->descriptor->ints ? "i" : "", dop_type_of(type)->name, m, rows, steps_of(p), rows,
-                           steps_of(p));
+                           p->ints ? "i" : "", dop_type_of(type)->name, m, rows, steps_of(p), rows, steps_of(p));
             continue;
         }
         for (uint32_t s = 0; s < steps; s++) {
             dop_buf_printf(dots, "                    acc[%u + r] += dop_wdot%s_%s(q%u[(j * %uu + r) * %uu + %uu], ",
-                           m * rows, gen->descriptor->ints ? "i" : "", dop_type_of(type)->name, m, rows, steps, s);
+                           m * rows, p->ints ? "i" : "", dop_type_of(type)->name, m, rows, steps, s);
             if (steps == 1) {
                 dop_buf_puts(dots, "x);\n");
                 continue;
@@ -413,41 +422,6 @@ set_store_rows(dop_gen *gen, const dop_part *part, const char *limit, bool once,
     dop_buf_finish(&text);
 }
 
-/* Partial arg-max of the rows this workgroup made: (value, index) pairs. */
-static void
-emit_argmax(dop_gen *gen, const dop_part *part, uint32_t n_wg, dop_keys *keys, dop_buf *decls, dop_buf *end)
-{
-    dop_emit *e = &gen->e;
-    dop_buf_puts(decls, "shared float dop_best[WG];\nshared uint dop_where[WG];\n");
-    dop_keys_set(keys, "PART_BEGIN", "    float best = -3.4e38;\n    uint where = 0xffffffffu;\n");
-    dop_buf_puts(end, "    dop_best[gl_LocalInvocationIndex] = best;\n"
-                      "    dop_where[gl_LocalInvocationIndex] = where;\n"
-                      "    for (uint n = WG / 2u; n > 0u; n /= 2u) {\n"
-                      "        barrier();\n"
-                      "        if (gl_LocalInvocationIndex < n) {\n"
-                      "            float b = dop_best[gl_LocalInvocationIndex + n];\n"
-                      "            uint w = dop_where[gl_LocalInvocationIndex + n];\n"
-                      "            if (b > best || (b == best && w < where)) {\n"
-                      "                best = b;\n"
-                      "                where = w;\n"
-                      "                dop_best[gl_LocalInvocationIndex] = b;\n"
-                      "                dop_where[gl_LocalInvocationIndex] = w;\n"
-                      "            }\n"
-                      "        }\n"
-                      "    }\n"
-                      "    if (gl_LocalInvocationIndex == 0u) {\n");
-    const char *a = dop_emit_arg(e, part->argmax, true);
-    dop_buf_printf(
-        end, "        dop_st1_f32(%s, wg * 2u, best);\n        dop_st1_f32(%s, wg * 2u + 1u, float(where));\n    }\n",
-        a, a);
-    uint32_t parts = (uint32_t)dop_node_i(e->g, part->argmax, DOP_A_parts);
-    if (n_wg < parts) /* fewer workgroups than results: the remaining results cover no rows */
-        dop_buf_printf(end,
-                       "    for (uint p = wg + %uu * (gl_LocalInvocationIndex + 1u); p < %uu; p += %uu * WG)\n"
-                       "        dop_st1_f32(%s, p * 2u, -3.4e38);\n",
-                       n_wg, parts, n_wg, a);
-}
-
 static dop_status
 emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_buf *decls, dop_buf *out)
 {
@@ -474,7 +448,7 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
     const char *limit;
     if (part->argmax) {
         uint32_t chunk = dop_div_up_u32(part->rows, n_wg);
-        emit_argmax(gen, part, n_wg, &keys, decls, &end);
+        dop_gemv_argmax(gen, part, n_wg, &keys, decls, &end);
         dop_keys_set(&keys, "FIRST", dop_emit_str(e, "wg * %uu", chunk));
         dop_keys_set(&keys, "END", dop_emit_str(e, "min((wg + 1u) * %uu, %uu)", chunk, part->rows));
         limit = dop_emit_str(e, "min((wg + 1u) * %uu, %uu)", chunk, part->rows);
@@ -485,11 +459,14 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
         limit = dop_emit_str(e, "%uu", part->rows);
         dop_keys_set(&keys, "STRIDE", dop_emit_str(e, "%uu", n_wg * per_wg));
     }
-    load_activation(gen, p, &load);
+    dop_parts own = *p;
+    own.act = p->acts[part->act];
+    own.ints = p->ints && (!p->mixed || dop_int8_part(e->g, part));
+    load_activation(gen, &own, &load);
     dop_gemv_fetch(gen, p, index, &begin, &fetch, &raw);
     if (!part->argmax)
         dop_keys_set(&keys, "PART_BEGIN", begin.data ? begin.data : "");
-    emit_dots(gen, p, part, &dots);
+    emit_dots(gen, &own, part, &dots);
     emit_store(gen, p, part, &preload, &store);
     const bool once = e->routes && !part->argmax && !p->experts && n_wg * per_wg >= part->rows;
     set_store_rows(gen, part, limit, once, &preload, &keys);
@@ -535,6 +512,15 @@ typedef struct staging {
     bool half;            /* shared memory holds halves */
 } staging;
 
+static bool
+are_wide(const dop_emit *e, const dop_parts *p)
+{
+    bool wide = true;
+    for (uint32_t i = 0; i < p->n_acts; i++)
+        wide = wide && dop_emit_wide(e, p->acts[i]);
+    return wide;
+}
+
 /* Sets p->staged where the row lies in shared memory, and the unit of every part. */
 static staging
 plan_staging(const dop_gen *gen, dop_parts *p)
@@ -553,7 +539,7 @@ plan_staging(const dop_gen *gen, dop_parts *p)
         p->staged = true;
     else if (!p->staged && worth && tile->stage && all * 4 <= capacity)
         p->staged = true;
-    else if (!p->staged && worth && tile->stage && all * 2 <= capacity && x.k_pad == p->k && dop_emit_wide(e, p->act))
+    else if (!p->staged && worth && tile->stage && all * 2 <= capacity && x.k_pad == p->k && are_wide(e, p))
         p->staged = x.half = true;
     return x;
 }
@@ -590,14 +576,36 @@ dop_gen_team(dop_gen *gen, dop_buf *out)
     return dop_template_fill(gen, "team.glsl", &keys, out);
 }
 
+/* Beside integer products, those of floats have teams that take a row in one step: there are few such rows. */
+static dop_choice
+choose_floats(const dop_gen *gen, const dop_parts *p)
+{
+    dop_choice c = *gen->choice;
+    c.tile.lanes = gen->e.target->subgroup;
+    while (c.tile.lanes < c.tile.wg && c.tile.lanes < units_of(p))
+        c.tile.lanes *= 2;
+    c.tile.rows = c.tile.unroll = 1;
+    return c;
+}
+
+/* Parts of floats stand behind the others, with teams of their own. */
 static dop_status
-emit(dop_gen *gen)
+emit_floats_team(dop_gen *gen, dop_buf *out)
+{
+    dop_buf_puts(out, "#undef LANES\n#undef LANES_LOG2\n#undef TEAMS\n#undef LANE\n#undef TEAM\n"
+                      "#define dop_team dop_team_of_floats\n#define dop_team_sum dop_team_sum_of_floats\n");
+    return dop_gen_team(gen, out);
+}
+
+dop_status
+dop_gemv_emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
     dop_parts p;
     dop_keys keys = {0};
-    dop_buf decls = {0}, constants = {0}, prologue = {0}, parts = {0}, calls = {0}, before = {0}, team = {0};
+    dop_buf decls = {0}, constants = {0}, prologue = {0}, parts = {0}, calls = {0}, before = {0}, team = {0},
+            floats = {0};
     dop_status st = parts_of(gen, &p);
     if (st != DOP_OK)
         return st;
@@ -607,28 +615,47 @@ emit(dop_gen *gen)
     const uint32_t handing = dop_tail_heads(gen) ? dop_region_part(e->r, e->r->info->tail_of) : p.n;
     for (uint32_t i = 0; i < p.n_stats; i++)
         dop_buf_printf(&decls, "float dop_stat%u;\n", i);
+    if (p.n_acts > 1) /* number of the activation that the workgroup's part reads */
+        dop_buf_puts(&decls, "uint dop_act;\n");
     staging x = plan_staging(gen, &p);
     uint32_t unit = x.unit, k_pad = x.k_pad;
     bool half = x.half;
     gen->halves = half;
     if (p.staged)
         st = stage_activation(gen, &p, k_pad, unit, half, &decls, &constants, &prologue);
+    const dop_choice *own = gen->choice, other = choose_floats(gen, &p);
+    if (p.mixed) {
+        gen->choice = &other;
+        st = st == DOP_OK ? emit_floats_team(gen, &floats) : st;
+        gen->choice = own;
+    }
     for (uint32_t i = 0; st == DOP_OK && i < p.n; i++) {
         const dop_part *part = &p.part[i];
+        const bool is_float = p.mixed && !dop_int8_part(e->g, part);
+        gen->choice = is_float ? &other : own;
+        tile = &gen->choice->tile;
+        per_wg = tile->wg / tile->lanes * tile->rows;
         uint32_t n_parts = part->argmax ? (uint32_t)dop_node_i(e->g, part->argmax, DOP_A_parts) : 0;
         uint32_t n_wg = n_parts ? (e->routes && n_parts > e->target->cores ? e->target->cores : n_parts)
                                 : dop_div_up_u32(part->rows, per_wg * (tile->loops ? tile->loops : 1));
-        st = emit_part(gen, &p, i, n_wg, &decls, &parts);
+        st = emit_part(gen, &p, i, n_wg, &decls, is_float ? &floats : &parts);
         const uint32_t n_all = n_wg * (p.sum ? 1 : p.slots);
         const char *call = dop_emit_str(e, "dop_part%u(wg - %uu);", i, first);
         if (p.experts && !p.sum)
             call = dop_emit_str(e, "dop_slot = (wg - %uu) / %uu; dop_part%u((wg - %uu) %% %uu);", first, n_wg, i, first,
                                 n_wg);
+        if (p.mixed)
+            call = dop_emit_str(e, "dop_floats = %s; %s", is_float ? "true" : "false", call);
+        if (p.n_acts > 1)
+            call = dop_emit_str(e, "dop_act = %uu; %s", part->act, call);
         if (i == handing && !e->routes)
             call = dop_emit_str(e, "%s dop_tails(wg - %uu);", call, first);
         first += n_all;
         dop_gen_call(&calls, call, i + 1 < p.n ? first : 0);
     }
+    gen->choice = own;
+    if (floats.data)
+        dop_buf_puts(&parts, floats.data);
     gen->grid[0] = first;
     emit_tail(gen, first, per_wg, &decls, &before);
     gen->grid[1] = strcmp(p.t, "0u") == 0 ? 1 : e->g->max_t;
@@ -645,6 +672,7 @@ emit(dop_gen *gen)
     if (st == DOP_OK)
         st = e->status == DOP_OK ? dop_template_fill(gen, "gemv.glsl", &keys, &gen->main) : e->status;
     dop_buf_finish(&team);
+    dop_buf_finish(&floats);
     dop_buf_finish(&decls);
     dop_buf_finish(&constants);
     dop_buf_finish(&prologue);
@@ -654,8 +682,8 @@ emit(dop_gen *gen)
     return st;
 }
 
-static uint32_t
-shared_bytes(dop_gen *gen)
+uint32_t
+dop_gemv_shared(dop_gen *gen)
 {
     const dop_tile *tile = &gen->choice->tile;
     dop_parts p;
@@ -667,7 +695,7 @@ shared_bytes(dop_gen *gen)
     const uint32_t all = x.k_pad * summed_slots(&p) + p.k2;
     bytes += (p.experts ? dop_expert_bytes(gen) : 0) + dop_tail_bytes(gen, 1);
     if (gen->descriptor->ints)
-        bytes += dop_int8_bytes(gen, &prog, all);
+        bytes += dop_int8_bytes(gen, &prog, all) + (p.mixed ? all * 4 + tile->wg / gen->e.target->subgroup * 4 : 0);
     else if (p.staged)
         bytes += all * (x.half ? 2 : 4);
     for (uint32_t i = 0; i < p.n; i++)
@@ -675,116 +703,3 @@ shared_bytes(dop_gen *gen)
             return bytes + tile->wg * 8;
     return bytes;
 }
-
-static dop_refusal
-fits_ints(const dop_site *s)
-{
-    dop_refusal no = dop_products_refuse(s);
-    return no.why ? no : dop_int8_refuses(s);
-}
-
-static const char *
-avoid_lanes(const dop_site *s)
-{
-    return s->t->cpu ? "sums across lanes are slow on CPU devices" : NULL;
-}
-
-static const char *
-avoid_ints_and_lanes(const dop_site *s)
-{
-    const char *no = dop_int8_avoid(s);
-    return no ? no : avoid_lanes(s);
-}
-
-const dop_descriptor dop_descriptor_gemv = {
-    .fits = dop_products_refuse,
-    .tile = dop_gemv_tile,
-    .shared = shared_bytes,
-    .emit = emit,
-    .trips = dop_trips_gemv,
-};
-const dop_descriptor dop_descriptor_gemv_i8 = {
-    .fits = fits_ints,
-    .avoid = dop_int8_avoid,
-    .tile = dop_gemv_tile,
-    .shared = shared_bytes,
-    .emit = emit,
-    .trips = dop_trips_gemv,
-    .ints = true,
-};
-const dop_descriptor dop_descriptor_gemv_subgroup = {
-    .tunes = DOP_TUNES_rows | DOP_TUNES_lanes | DOP_TUNES_unroll | DOP_TUNES_wg,
-    .fits = dop_products_refuse,
-    .avoid = avoid_lanes,
-    .tile = dop_gemv_tile,
-    .shared = shared_bytes,
-    .emit = emit,
-    .trips = dop_trips_gemv,
-    .stage = DOP_VARIANT_gemv_subgroup,
-    .as_stage = dop_gemv_stage,
-};
-const dop_descriptor dop_descriptor_gemv_subgroup_i8 = {
-    .tunes = DOP_TUNES_rows | DOP_TUNES_lanes | DOP_TUNES_unroll | DOP_TUNES_wg,
-    .fits = fits_ints,
-    .avoid = avoid_ints_and_lanes,
-    .tile = dop_gemv_tile,
-    .shared = shared_bytes,
-    .emit = emit,
-    .trips = dop_trips_gemv,
-    .stage = DOP_VARIANT_gemv_subgroup_i8,
-    .as_stage = dop_gemv_stage,
-    .ints = true,
-};
-
-const dop_descriptor dop_descriptor_expert = {
-    .fits = dop_products_refuse,
-    .tile = dop_gemv_tile,
-    .shared = shared_bytes,
-    .emit = emit,
-    .trips = dop_trips_gemv,
-};
-const dop_descriptor dop_descriptor_expert_i8 = {
-    .fits = fits_ints,
-    .avoid = dop_int8_avoid,
-    .tile = dop_gemv_tile,
-    .shared = shared_bytes,
-    .emit = emit,
-    .trips = dop_trips_gemv,
-    .ints = true,
-};
-const dop_descriptor dop_descriptor_expert_subgroup = {
-    .tunes = DOP_TUNES_rows | DOP_TUNES_lanes | DOP_TUNES_unroll | DOP_TUNES_wg,
-    .fits = dop_products_refuse,
-    .tile = dop_gemv_tile,
-    .shared = shared_bytes,
-    .emit = emit,
-    .trips = dop_trips_gemv,
-    .stage = DOP_VARIANT_expert_subgroup,
-    .as_stage = dop_gemv_stage,
-};
-const dop_descriptor dop_descriptor_expert_subgroup_i8 = {
-    .tunes = DOP_TUNES_rows | DOP_TUNES_lanes | DOP_TUNES_unroll | DOP_TUNES_wg,
-    .fits = fits_ints,
-    .avoid = dop_int8_avoid,
-    .tile = dop_gemv_tile,
-    .shared = shared_bytes,
-    .emit = emit,
-    .trips = dop_trips_gemv,
-    .stage = DOP_VARIANT_expert_subgroup_i8,
-    .as_stage = dop_gemv_stage,
-    .ints = true,
-};
-const dop_descriptor dop_descriptor_expert_each = {
-    .fits = dop_products_refuse,
-    .tile = dop_gemv_tile,
-    .shared = shared_bytes,
-    .emit = emit,
-    .trips = dop_trips_gemv,
-};
-const dop_descriptor dop_descriptor_expert_each_subgroup = {
-    .fits = dop_products_refuse,
-    .tile = dop_gemv_tile,
-    .shared = shared_bytes,
-    .emit = emit,
-    .trips = dop_trips_gemv,
-};

@@ -202,6 +202,30 @@ norm_value(pass *s, dop_node_id id)
     return out;
 }
 
+/* Puts what the code after the program reads of this index where it is staged. */
+static void
+stage_value(pass *s)
+{
+    dop_emit *e = &s->gen->e;
+    const dop_rowprog *p = s->p;
+    const char *v = dop_emit_value(e, p->staged, s->ix, s->width);
+    if (p->times)
+        v = dop_emit_str(e, "%s * %s(%s)", v, p->times, s->i);
+    for (uint32_t i = 0; p->which && i < p->n_others; i++)
+        v = dop_emit_str(e, "%s == %uu ? %s : %s", p->which, i + 1, dop_emit_value(e, p->others[i], s->ix, s->width),
+                         v);
+    for (uint32_t i = 0; i <= (p->which ? 0 : p->n_others); i++) {
+        const char *at = i ? dop_emit_str(e, "%s + %uu + %s", p->stage_base, i * p->apart, s->i)
+                           : dop_emit_str(e, "%s + %s", p->stage_base, s->i);
+        if (i)
+            v = dop_emit_value(e, p->others[i - 1], s->ix, s->width);
+        if (s->width == 4)
+            dop_emit_line(e, "%s{ %s_PUT((%s) >> 2, %s); }", guard(s), p->stage, at, v);
+        else
+            dop_emit_line(e, "%s{ %s_PUT1(%s, %s); }", guard(s), p->stage, at, v);
+    }
+}
+
 static void
 emit_pass(pass *s, const uint32_t *level, uint32_t top)
 {
@@ -231,15 +255,8 @@ emit_pass(pass *s, const uint32_t *level, uint32_t top)
         if (only)
             dop_emit_line(e, "}");
     }
-    if (p->staged && s->level == top) {
-        const char *v = dop_emit_value(e, p->staged, s->ix, s->width);
-        if (p->times)
-            v = dop_emit_str(e, "%s * %s(%s)", v, p->times, s->i);
-        if (s->width == 4)
-            dop_emit_line(e, "%s{ %s_PUT((%s + %s) >> 2, %s); }", guard(s), p->stage, p->stage_base, s->i, v);
-        else
-            dop_emit_line(e, "%s{ %s_PUT1(%s + %s, %s); }", guard(s), p->stage, p->stage_base, s->i, v);
-    }
+    if (p->staged && s->level == top)
+        stage_value(s);
 }
 
 /* Statistics that the region stores (their readers are elsewhere). */
@@ -267,6 +284,9 @@ dop_rowprog_wide(const dop_gen *gen, const dop_rowprog *p)
 {
     if (p->len % 4 != 0 || (p->staged && !dop_emit_wide(&gen->e, p->staged)))
         return false;
+    for (uint32_t i = 0; i < p->n_others; i++)
+        if (!dop_emit_wide(&gen->e, p->others[i]))
+            return false;
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const dop_node *n = dop_node_at(gen->e.g, p->nodes[i]);
         if (dop_node_is(gen->e.g, p->nodes[i], DOP_STATISTIC) ? !dop_emit_wide(&gen->e, n->src[0])
@@ -431,9 +451,10 @@ dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body)
         return;
     }
     uint32_t top = assign_levels(gen, p, level), width = dop_rowprog_wide(gen, p) ? 4 : 1;
-    if (p->staged) {
-        uint32_t l = level_of(gen, p, level, p->staged);
-        dop_node_id b = dop_node_base(e->g, p->staged, NULL);
+    for (uint32_t i = 0; p->staged && i <= p->n_others; i++) {
+        const dop_node_id value = i ? p->others[i - 1] : p->staged;
+        uint32_t l = level_of(gen, p, level, value);
+        dop_node_id b = dop_node_base(e->g, value, NULL);
         if (dop_node_is(e->g, b, DOP_STATISTIC))
             l++;
         top = l > top ? l : top;

@@ -14,6 +14,7 @@ typedef struct rows_gen {
     bool staged;     /* the whole activation lies in dop_x */
     bool ints;       /* ... in 8 bits */
     uint32_t summed; /* slots whose rows of the activation are parts of one sum, else 1 */
+    uint32_t held;   /* rows of activations that lie in shared memory for each token */
     dop_blocks blocks;
 } rows_gen;
 
@@ -54,7 +55,10 @@ program_of(rows_gen *s)
                          .store_if = "gl_WorkGroupID.x == 0u",
                          .staged = s->staged ? s->p.act : 0,
                          .stage = "DOP_X",
-                         .stage_base = dop_emit_str(&s->gen->e, "j * %uu", s->k_pad)};
+                         .stage_base = dop_emit_str(&s->gen->e, "j * %uu", s->k_pad),
+                         .others = s->p.acts + 1,
+                         .n_others = s->p.n_acts - 1,
+                         .apart = s->tb * s->k_pad};
 }
 
 /* Row programs of the tokens, one after the other: the activation into dop_x when it fits, statistics into dop_st. */
@@ -67,8 +71,8 @@ emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
     dop_rowprog prog = program_of(s);
     if (p->experts && s->staged && !s->blocks.id)
         dop_expert_program(s->gen, p, s->k_pad, &prog, decls, &each);
-    dop_status st = s->ints ? dop_int8_declare(s->gen, &prog, s->k_pad, decls, &direct) : DOP_OK;
-    uint32_t values = s->ints || !s->staged ? 0 : s->tb * s->k_pad * s->summed;
+    dop_status st = s->ints ? dop_int8_declare(s->gen, &prog, s->k_pad * s->held, decls, &direct) : DOP_OK;
+    uint32_t values = s->ints || !s->staged ? 0 : s->tb * s->k_pad * s->held;
     /* Two values a word: half the loads. */
     bool pairs = values && (e->caps & DOP_CAP_int64) && s->k_pad == p->k && dop_rowprog_wide(s->gen, &prog);
     if (pairs)
@@ -100,11 +104,11 @@ emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
             body, "    [[dont_unroll]] for (uint j = 0u; j < min(TB, n_tokens - t0); j++) {\n    uint t = t0 + j;\n");
     if (each)
         dop_buf_printf(body, "    [[dont_unroll]] for (uint dop_j = 0u; dop_j < %uu; dop_j++) {\n", s->summed);
-    if (s->staged && s->k_pad > p->k)
+    for (uint32_t i = 0; i < p->n_acts && s->staged && s->k_pad > p->k; i++)
         dop_buf_printf(body,
                        "    for (uint i = %uu + LANE; i < %uu; i += WG)\n"
                        "        dop_x[(%s + i) >> 2][i & 3u] = 0.0;\n",
-                       p->k, s->k_pad, prog.stage_base);
+                       p->k + i * prog.apart, s->k_pad + i * prog.apart, prog.stage_base);
     uint32_t n_binds = e->n_binds;
     dop_gen_rowprog(s->gen, &prog, body);
     if (each)
@@ -157,16 +161,18 @@ emit_load(rows_gen *s, const dop_part *part, dop_buf *load)
 {
     const char *in = "                ";
     uint32_t fours = unit_of(s, part) / 4;
+    const uint32_t before = part->act * s->tb * s->k_pad / (s->ints ? 32 : 4); /* of other activations */
+    const char *behind = before ? dop_emit_str(&s->gen->e, " + %uu", before) : "";
     if (s->ints) {
-        dop_buf_puts(load, "            dop_xi x[1];\n            x[0] = dop_xi_get(v);\n");
+        dop_buf_printf(load, "            dop_xi x[1];\n            x[0] = dop_xi_get(v%s);\n", behind);
         return;
     }
     const char *lane = fours < s->sg ? dop_emit_str(&s->gen->e, "LANE %% %uu", fours) : "LANE";
     dop_buf_printf(load, "            vec4 x[TB][%u];\n", fours);
     dop_buf_puts(load, "            [[unroll]] for (uint j = 0u; j < TB; j++) {\n");
     if (s->staged) {
-        dop_buf_printf(load, "%svec4 four = dop_x_get(%s * %uu + v * %uu + %s);\n", in, s->p.sum ? "dop_slot" : "j",
-                       s->k_pad / 4, fours, lane);
+        dop_buf_printf(load, "%svec4 four = dop_x_get(%s * %uu + v * %uu + %s%s);\n", in, s->p.sum ? "dop_slot" : "j",
+                       s->k_pad / 4, fours, lane, behind);
     } else {
         dop_buf_printf(load, "%suint c = v * %uu + %s * 4u%s;\n%svec4 four = vec4(0.0);\n", in, unit_of(s, part), lane,
                        s->tb > 1 ? dop_emit_str(&s->gen->e, ", t = min(%s, n_tokens - 1u)", row_of(s)) : "", in);
@@ -283,7 +289,7 @@ emit_store(rows_gen *s, const dop_part *part, dop_buf *store)
 static bool
 alike(const rows_gen *s, const dop_part *a, const dop_part *b)
 {
-    if (a->n_mats != b->n_mats || a->argmax || b->argmax)
+    if (a->n_mats != b->n_mats || a->argmax || b->argmax || a->act != b->act)
         return false;
     for (uint32_t m = 0; m < a->n_mats; m++)
         if (weight_type(s, a->mats[m]) != weight_type(s, b->mats[m]))
@@ -399,6 +405,7 @@ emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
         emit_select(s, parts[i], i, n, blocks, &select);
         blocks += blocks_of(s, parts[i]) * slots_of(s);
     }
+    s->p.act = s->p.acts[parts[0]->act];
     emit_load(s, parts[0], &load);
     emit_ahead(s, parts[0], &ahead);
     emit_dots(s, parts[0], &dots);
@@ -484,13 +491,14 @@ begin(rows_gen *s, dop_gen *gen)
     s->k_pad = (s->p.k + unit - 1) / unit * unit;
     s->blocks = dop_blocks_of(gen->e.g, gen->e.r);
     s->summed = s->p.sum ? s->p.slots : 1;
+    s->held = s->summed * s->p.n_acts; /* no sum over slots has several activations */
     s->p.t = s->tb > 1 ? "t" : "0u";
     s->sums = s->tb > 1 ? s->sg * s->tb * gen->e.r->info->most_mats * s->rows * 4 : 0;
     /* Other uses of shared memory are small; the size of a program that has to run first was checked by fusion. */
     s->ints = gen->descriptor->ints;
     const uint32_t others = s->sums + experts_bytes(gen, s);
     s->staged = s->ints || (s->p.staged && s->tb == 1) ||
-                others + s->tb * (s->k_pad * s->summed + 16) * 4 <= gen->e.target->shared_bytes;
+                others + s->tb * (s->k_pad * s->held + 16) * 4 <= gen->e.target->shared_bytes;
     return DOP_OK;
 }
 
@@ -550,7 +558,7 @@ shared_bytes(dop_gen *gen)
     if (begin(&s, gen) != DOP_OK)
         return 0; /* generation says why */
     dop_rowprog prog = program_of(&s);
-    uint32_t row = s.ints ? dop_int8_bytes(gen, &prog, s.k_pad) : s.staged ? s.tb * s.k_pad * s.summed * 4 : 0;
+    uint32_t row = s.ints ? dop_int8_bytes(gen, &prog, s.k_pad * s.held) : s.staged ? s.tb * s.k_pad * s.held * 4 : 0;
     return s.sums + row + s.tb * s.p.n_stats * 4 + experts_bytes(gen, &s);
 }
 
@@ -567,7 +575,8 @@ trips(const dop_site *s, const dop_tile *tile)
         uint32_t unit = dop_part_unit(s->g, part);
         unit = unit > tile->bk ? unit : tile->bk;
         /* A row whose values do not come in fours is gathered one by one. */
-        const uint64_t load = dop_region_wide(s->g, s->r, a->act) && a->depth % 4 == 0 ? 1 : 1 + tile->bm * 6u;
+        const uint64_t load =
+            dop_region_wide(s->g, s->r, a->acts[part->act]) && a->depth % 4 == 0 ? 1 : 1 + tile->bm * 6u;
         const uint64_t each = sums * (dop_turns(dop_div_up_u32(a->depth, unit), 1) * load + 1) + stores + 1;
         const uint32_t set = tile->rows * tile->wg;
         if (part->argmax) {

@@ -50,6 +50,72 @@ dop_int8_refuses(const dop_site *s)
     return (dop_refusal){0};
 }
 
+bool
+dop_int8_part(const dop_graph *g, const dop_part *part)
+{
+    bool all = true;
+    for (uint32_t m = 0; m < part->n_mats; m++)
+        all = all && has_product(dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type);
+    return all;
+}
+
+bool
+dop_int8_mixed(const dop_graph *g, const dop_region *r)
+{
+    bool some = false, all = true;
+    for (uint32_t i = 0; i < r->info->n_parts; i++) {
+        const bool ints = dop_int8_part(g, &r->info->parts[i]);
+        some = some || ints;
+        all = all && ints;
+    }
+    return some && !all;
+}
+
+/* Is the row made four values at a time, so that eight lanes may quantize a unit as it is made? */
+static bool
+is_wide(const dop_site *s)
+{
+    const dop_analysis *a = s->r->info;
+    bool wide = a->depth % UNIT == 0;
+    for (uint32_t i = 0; i < a->n_acts; i++)
+        wide = wide && dop_region_wide(s->g, s->r, a->acts[i]);
+    for (uint32_t i = 0; i < a->prog.n_nodes; i++) {
+        const dop_node_id id = a->prog.nodes[i];
+        wide = wide &&
+               dop_region_wide(s->g, s->r, dop_node_is(s->g, id, DOP_STATISTIC) ? dop_node_at(s->g, id)->src[0] : id);
+    }
+    return wide;
+}
+
+dop_refusal
+dop_int8_refuses_mixed(const dop_site *s)
+{
+    const dop_analysis *a = s->r->info;
+    if (!dop_int8_mixed(s->g, s->r))
+        return (dop_refusal){"weights here are all of one kind", NULL};
+    if (a->beside || a->tail || !is_wide(s))
+        return (dop_refusal){"a row is not made four values at a time, or is not the only one", NULL};
+    for (uint32_t i = 0; i < a->n_parts; i++)
+        for (uint32_t m = 0; m < a->parts[i].n_mats; m++) {
+            const dop_node *n = dop_node_at(s->g, a->parts[i].mats[m]);
+            const dop_type type = dop_node_at(s->g, n->src[1])->type;
+            if (!dop_int8_part(s->g, &a->parts[i]) && dop_type_of(type)->kind == DOP_KIND_QUANT)
+                return dop_int8_refuses(s);
+            if (a->parts[i].argmax)
+                return (dop_refusal){"an arg-max is over all columns", NULL};
+        }
+    return s->t->subgroup < LANES_OF_UNIT ? (dop_refusal){"subgroups are smaller than 8", NULL} : (dop_refusal){0};
+}
+
+dop_type
+dop_int8_type(const dop_site *s)
+{
+    dop_type t = DOP_TYPE_none;
+    for (uint32_t i = 0; i < s->r->info->n_products && !has_product(t); i++)
+        t = dop_node_at(s->g, dop_node_at(s->g, s->r->info->products[i])->src[1])->type;
+    return t;
+}
+
 const char *
 dop_int8_avoid(const dop_site *s)
 {

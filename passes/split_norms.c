@@ -1,7 +1,29 @@
 /* split-norms: rewrite a norm as a row statistic and element-wise arithmetic, so that fusion can put
  * each part where it costs nothing: the weight into the reader's load phase, the statistic beside the reader's sum, the
- * scale after it.  Runs before hoist-row-scale, which moves the scale. */
+ * scale after it.  Norms of one row share what their weights have no part in.  Runs before hoist-row-scale, which moves the scale. */
 #include "passes/rewrite.h"
+
+/* Several norms of one row have one statistic: gives the node that is there already, or adds one. */
+static dop_status
+add_once(dop_rewrite *rw, dop_node_id old, const char *suffix, dop_op op, const dop_node_id *srcs, uint32_t n_srcs,
+         const dop_attr *eps, const dop_want *want, dop_node_id *out_id)
+{
+    dop_node_id after = 0;
+    for (uint32_t i = 0; i < n_srcs; i++)
+        after = srcs[i] > after ? srcs[i] : after;
+    for (dop_node_id id = after + 1; id < rw->to.n_nodes; id++) {
+        const dop_node *n = dop_node_at(&rw->to, id);
+        bool same = n->op == op && n->n_srcs == n_srcs && (!eps || n->attr[0].f == eps->f) &&
+                    (!want || (n->type == want->type && dop_shape_equal(&n->shape, &want->shape)));
+        for (uint32_t i = 0; i < n_srcs; i++)
+            same = same && n->src[i] == srcs[i];
+        if (same) {
+            *out_id = id;
+            return DOP_OK;
+        }
+    }
+    return dop_rewrite_add(rw, old, suffix, op, srcs, n_srcs, eps, want, out_id);
+}
 
 static dop_status
 split_rmsnorm(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
@@ -11,7 +33,7 @@ split_rmsnorm(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
     double add = dop_node_f(rw->from, old, DOP_A_add);
     dop_attr eps = {.f = dop_node_f(rw->from, old, DOP_A_eps)}, by = {.f = add};
     dop_want want = {o->type, o->shape};
-    dop_status st = dop_rewrite_add(rw, old, "rms", DOP_OP_row_rms, &x, 1, &eps, NULL, &stat);
+    dop_status st = add_once(rw, old, "rms", DOP_OP_row_rms, &x, 1, &eps, NULL, &stat);
     if (st == DOP_OK && add != 0.0)
         st = dop_rewrite_add(rw, old, "w", DOP_OP_offset, &w, 1, &by, NULL, &w);
     if (st == DOP_OK)
@@ -30,14 +52,14 @@ split_layernorm(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
     dop_want centered = {DOP_TYPE_f32, o->shape}; /* rounding before the second statistic would be an error of it */
     dop_attr eps = {.f = dop_node_f(rw->from, old, DOP_A_eps)};
     dop_want want = {o->type, o->shape};
-    dop_status st = dop_rewrite_add(rw, old, "mean", DOP_OP_row_mean, &x, 1, NULL, NULL, &mean);
+    dop_status st = add_once(rw, old, "mean", DOP_OP_row_mean, &x, 1, NULL, NULL, &mean);
     if (st == DOP_OK)
-        st = dop_rewrite_add(rw, old, "c", DOP_OP_sub, (dop_node_id[]){x, mean}, 2, NULL, &centered, &v);
+        st = add_once(rw, old, "c", DOP_OP_sub, (dop_node_id[]){x, mean}, 2, NULL, &centered, &v);
     /* The deviation is the root mean square of what is left without the mean: one chain, hence one row program. */
     if (st == DOP_OK)
-        st = dop_rewrite_add(rw, old, "istd", DOP_OP_row_rms, &v, 1, &eps, NULL, &istd);
+        st = add_once(rw, old, "istd", DOP_OP_row_rms, &v, 1, &eps, NULL, &istd);
     if (st == DOP_OK)
-        st = dop_rewrite_add(rw, old, "n", DOP_OP_mul, (dop_node_id[]){v, istd}, 2, NULL, &want, &v);
+        st = add_once(rw, old, "n", DOP_OP_mul, (dop_node_id[]){v, istd}, 2, NULL, &want, &v);
     if (st != DOP_OK || o->n_srcs < 3)
         return st == DOP_OK ? dop_rewrite_add(rw, old, NULL, DOP_OP_mul, (dop_node_id[]){v, w}, 2, NULL, &want, out_id)
                             : st;

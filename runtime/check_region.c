@@ -251,7 +251,9 @@ set_matrix_node(dop_check_run *run, dop_node_id id)
     if (product) {
         choose_columns(run, w, want);
         memcpy(acts, x->f, (size_t)x->count * sizeof *acts);
-        if (run->rounds)
+        /* Beside integer products there may be some of floats, and a product of heads behind them takes their values as they are. */
+        if (run->rounds && id != run->r->info->tail &&
+            dop_type_of(dop_node_at(g, n->src[1])->type)->kind == DOP_KIND_QUANT)
             dop_check_round_rows(acts, rows, w->cols);
         st = experts ? dop_check_experts(run, id, w, acts, want, out)
                      : dop_check_matmul(run->plan, w, 0, acts, (uint32_t)rows, want, out, run->diag);

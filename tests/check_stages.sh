@@ -87,7 +87,7 @@ check_fails "--explain of nothing" 2 "no region has that op" "$DOPPLERC" "$SRC/t
 check_fails "--emit of nothing" 2 "known are ir, regions, glsl, spirv and plan" "$DOPPLERC" "$SRC/tests/golden/llama" --emit zzz
 # Every pass can be left out but those that make regions, their order and their places, and the code is still code.
 for pass in canon hoist-last-row split-norms hoist-row-scale expand-weights split-kv split-argmax merge-siblings fuse-prologue \
-    fuse-epilogue meet-products fuse-rows merge-rows; do
+    fuse-epilogue meet-products share-row fuse-rows merge-rows; do
     check "without $pass" "$DOPPLERC" "$SRC/tests/golden/gemma3" --target tier1 --chunks 16 --skip $pass --emit glsl --quiet
 done
 for pass in regions order place; do

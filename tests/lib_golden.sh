@@ -32,8 +32,11 @@ falcon_h1) most=8 ;;                          # attention and state space side b
 mixtral | qwen3_moe | gpt_oss | olmoe | minimax_m2) most=6 ;; # the router, and two products of the experts
 qwen2_moe | qwen3_next | ernie4_5_moe | glm4_moe | granitemoehybrid) most=7 ;; # ... and the shared expert's second product
 llama4_text) most=7 ;;                        # an expert whose products are weighed, and the shared expert
-gemma4_moe) most=8 ;;                         # dense and experts side by side, and a router that reads what no other product does
-deepseek_v3) most=9 ;;                        # low ranks: a product more for queries, and one by head before attention
+gemma4_moe) most=7 ;;                         # dense and experts side by side: a second product of each
+# Low ranks: a product more for queries, and one by head before attention.  On lavapipe this one and the shared expert's second
+# product stay dispatches of their own: workgroups there do not tell each other what is done (`merges` of the target), and
+# kernels of CPU devices take one row of values.
+deepseek_v3) most=9 ;;
 esac
 # What a GPU whose workgroups may tell each other what is done needs less.
 case $(basename "$model") in
