@@ -96,6 +96,17 @@ steps_in_flight(uint32_t steps, bool quant, uint32_t products)
     return steps >= most ? most : steps >= 2 ? 2 : 1;
 }
 
+/* The same of a stage that has a long way to go: one matrix at a time leaves registers for twice as many. */
+static uint32_t
+long_steps_in_flight(uint32_t steps, uint32_t loops, uint32_t otherwise)
+{
+    const uint32_t long_way = 40;
+    for (uint32_t n = 9; n >= 5 && steps * loops >= long_way; n--)
+        if (steps % n == 0)
+            return n;
+    return otherwise;
+}
+
 /* One workgroup per core, which walks over its share of the rows: as many lanes on a row as make that share even, and
  * few steps.  Several steps in flight, since few invocations are there to hide latency; lanes on floats read whole 256 bytes
  * of a row. */
@@ -125,5 +136,7 @@ dop_gemv_stage(const dop_site *s, dop_tile *tile)
         tile->loops = loops;
     }
     tile->unroll = steps_in_flight(steps, quant, p.most);
+    if (!quant && p.most == 1)
+        tile->unroll = long_steps_in_flight(steps, tile->loops, tile->unroll);
     return NULL;
 }

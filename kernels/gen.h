@@ -17,6 +17,9 @@ struct dop_gen {
     bool hands_on;     /* workgroups read what others of them stored in a value of the region, no others */
     bool experts;      /* addresses of weights are computed */
     bool halves;       /* factors of products are f16 */
+    bool own_sums;     /* a stage's prologue, which runs once: its first sums take one barrier each (dop_own_sum) */
+    bool ends_in_sum;  /* such a sum was the last it did: what it stored in shared memory is there for all */
+    uint32_t sums;     /* that it has had */
     bool votes;        /* it asks whether something holds for any invocation of a subgroup */
     uint64_t failures; /* dop_buf_failures() at the start: a text of which a piece is missing is no kernel */
 };
