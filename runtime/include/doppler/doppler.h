@@ -45,7 +45,8 @@ typedef struct dop_open_options {
     uint32_t threads;      /* for pipelines and upload; 0: one per core */
     uint32_t max_chunk;    /* most prompt tokens in one replay; 1: token by token; 0: what the plan has */
     /* Greedy submissions under way before the host waits for the first; 0: by device.  Steps in one submission, 1 .. 256;
-     * 0: 1.  Where steps replace states, at most two submissions of one step each: more could not be undone. */
+     * 0: by device and model, more than 1 for small models on GPUs.  Where steps replace states, at most two submissions of
+     * one step each: more could not be undone. */
     uint32_t steps_ahead, steps_per_submit;
     bool separate_memory; /* use staging buffers and mirrors even where host and device share memory */
     /* Tokens that the first dop_sequence_feed will bring, roughly; 0: unknown.  When it is known, opening a model ends
