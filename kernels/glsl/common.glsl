@@ -299,8 +299,8 @@ float dop_plus(float a, float b) { return a + b; }
 DOP_WG_REDUCE(dop_wg_sum, dop_plus, subgroupAdd)
 DOP_WG_REDUCE(dop_wg_max, max, subgroupMax)
 
-// Sums of what a stage begins with: the first and the second have memory of their own, which nobody reads any more from the stage
-// before, so that one barrier does.  What lay in shared memory before it is there for all after it, too.
+// Sums at the beginning of a stage.  The first and the second use memory that no other sum of the stage uses, so that each needs
+// one barrier only.  That barrier also makes earlier stores to shared memory visible.
 #if SG > 1 && defined(DOP_STAGE)
 shared float dop_own[2u * (WG / SG)];
 float dop_own_sum(uint which, float x)
