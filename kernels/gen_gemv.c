@@ -505,11 +505,8 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
     dop_keys_set(&keys, "FETCH", fetch.data ? fetch.data : "");
     dop_keys_set(&keys, "RAW", raw.data ? raw.data : "");
     /* A break would keep the optimizer from unrolling the loop. */
-    dop_keys_set(
-        &keys, "BREAK",
-        e->routes && all_steps(p) % (tile->lanes * tile->unroll) == 0
-            ? ""
-            : dop_emit_str(e, "                    if (v >= %uu)\n                        break;\n", all_steps(p)));
+    const bool whole = e->routes && all_steps(p) % (tile->lanes * tile->unroll) == 0;
+    dop_keys_set(&keys, "BREAK", whole ? "" : dop_emit_str(e, "if (v >= %uu)\nbreak;\n", all_steps(p)));
     dop_keys_set(&keys, "Q", dop_gemv_list(gen, part, ", q#"));
     dop_keys_set(&keys, "NEXT", dop_gemv_list(gen, part, ", n#"));
     dop_keys_set(&keys, "SHIFT", dop_gemv_list(gen, part, " q# = n#;"));
