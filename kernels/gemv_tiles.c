@@ -109,6 +109,17 @@ steps_in_flight(uint32_t steps, bool quant, uint32_t products)
     return steps >= most ? most : steps >= 2 ? 2 : 1;
 }
 
+/* Long stages with one matrix at a time have registers for about twice as many steps in flight. */
+static uint32_t
+long_steps_in_flight(uint32_t steps, uint32_t loops, uint32_t otherwise)
+{
+    const uint32_t long_way = 40; /* steps of all sets of rows; shorter stages lose, see tests/bench/RESULTS.md */
+    for (uint32_t n = 9; n >= 5 && steps * loops >= long_way; n--)
+        if (steps % n == 0)
+            return n;
+    return otherwise;
+}
+
 /* One workgroup per core, which walks over its share of the rows.  The number of lanes per row is chosen so that shares are
  * even and steps few.  Several steps are in flight, because there are few invocations to hide latency; lanes on floats read
  * 256 contiguous bytes of a row. */
@@ -138,5 +149,7 @@ dop_gemv_stage(const dop_site *s, dop_tile *tile)
         tile->loops = loops;
     }
     tile->unroll = steps_in_flight(steps, quant, p.most);
+    if (!quant && p.most == 1)
+        tile->unroll = long_steps_in_flight(steps, tile->loops, tile->unroll);
     return NULL;
 }

@@ -17,6 +17,9 @@ struct dop_gen {
     bool hands_on;     /* some workgroups read values that others of the same dispatch stored */
     bool experts;      /* addresses of experts' weights are computed */
     bool halves;       /* factors of products are f16 */
+    bool own_sums;     /* the row program begins a stage and runs once, so its first sums take one barrier each */
+    bool ends_in_sum;  /* the program ended with such a sum, whose barrier made its stores to shared memory visible */
+    uint32_t sums;     /* number of such sums so far */
     bool votes;        /* the code uses votes of a subgroup */
     uint64_t failures; /* dop_buf_failures() at the start; if it has grown, a piece of the text is missing */
 };

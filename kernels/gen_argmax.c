@@ -62,19 +62,34 @@ masks_at(const dop_graph *g)
     return DOP_STEP_WORDS + (page ? g->max_q * (g->max_s / page) : 0);
 }
 
-/* What the step record says about the row. */
+/* Index of the parity of the states that a step of one sequence replaces. */
+static const char *
+parity_of(const dop_graph *g)
+{
+    return g->max_q == 1 ? "0" : "row.sequence";
+}
+
+/* What the step record says about the row.  Where the pick advances the step, everything that changes is loaded here, and the
+ * first row is loaded beside the number of rows, because it is usually the last one: each load that waits for another costs a
+ * trip to memory. */
 static void
 find_mask(dop_emit *e, bool each, uint32_t cols, dop_buf *scan)
 {
     const dop_graph *g = e->g;
     const char *s = dop_emit_step(e);
     if (each)
-        dop_buf_printf(scan, "    if (t >= %s)\n        return;\n", dop_emit_n_tokens(e));
+        dop_buf_printf(scan, "    if (t >= %s)\n        return;\n    Row row = %s.rows[t];\n", dop_emit_n_tokens(e), s);
+    else
+        dop_buf_printf(scan,
+                       "    uint n_out = %s.n_out, n_rows = %s.n_rows;\n    Row row = %s.rows[0];\n"
+                       "    if (n_rows > 1u)\n        row = %s.rows[n_rows - 1u];\n",
+                       s, s, s, s);
     dop_buf_printf(scan,
-                   "    Row row = %s.rows[%s];\n"
                    "    bool masked = (row.flags & 1u) != 0u;\n"
                    "    uint mask = %uu + row.sequence * %uu;\n",
-                   s, each ? "t" : dop_emit_str(e, "%s.n_rows - 1u", s), masks_at(g), dop_div_up_u32(cols, 32));
+                   masks_at(g), dop_div_up_u32(cols, 32));
+    if (!each && dop_graph_replaces(g))
+        dop_buf_printf(scan, "    uint parity = %s.parity[%s];\n", s, parity_of(g));
 }
 
 /* What a draw also needs: access to any column of the row, and the call, for rows that ask for one. */
@@ -112,16 +127,15 @@ store_pick(dop_emit *e, dop_buf *store)
     /* An id outside every vocabulary reports a logit that was not finite. */
     dop_buf_printf(store,
                    "        at = best > 3.4e38 ? 0xffffffffu : at;\n"
-                   "        %s.ids[%s.n_out %% 4096u] = at;\n        %s.n_out += 1u;\n"
-                   "        Row last = %s.rows[%s.n_rows - 1u];\n"
-                   "        %s.rows[0] = Row(at, last.position + 1u, last.sequence, last.flags);\n"
+                   "        %s.ids[n_out %% 4096u] = at;\n        %s.n_out = n_out + 1u;\n"
+                   "        %s.rows[0] = Row(at, row.position + 1u, row.sequence, row.flags);\n"
                    "        %s.n_rows = 1u;\n",
-                   s, s, s, s, s, s, s);
+                   s, s, s, s);
     /* The step is complete, so the states that it wrote become the current ones. */
     if (dop_graph_replaces(g) && dop_graph_mixes(g))
         e->status = DOP_FAIL(e->diag, DOP_E_INPUT, "no kernel commits a step of several sequences");
     if (dop_graph_replaces(g))
-        dop_buf_printf(store, "        %s.parity[%s] ^= 1u;\n", s, g->max_q == 1 ? "0" : "last.sequence");
+        dop_buf_printf(store, "        %s.parity[%s] = parity ^ 1u;\n", s, parity_of(g));
 }
 
 /* Does the kernel pick for every row, for the host? */

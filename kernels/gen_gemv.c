@@ -145,12 +145,18 @@ stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, uint32_t unit
                        "        DOP_X_PUT1(%s%si, 0.0);\n",
                        p->k, k_pad, each ? prog.stage_base : "", each ? " + " : "");
     uint32_t n_binds = e->n_binds;
+    gen->own_sums = e->routes && !p->experts && gen->choice->tile.subgroup;
+    gen->ends_in_sum = false;
     dop_gen_rowprog(gen, &prog, body);
+    gen->own_sums = false;
     if (each)
         dop_buf_puts(body, "    }\n");
     if (p->beside)
         stage_beside(gen, p, first, body);
-    dop_buf_puts(body, ints && !direct ? "    barrier();\n    dop_xi_row();\n    barrier();\n" : "    barrier();\n");
+    if (ints && !direct)
+        dop_buf_puts(body, "    barrier();\n    dop_xi_row();\n    barrier();\n");
+    else if (!gen->ends_in_sum || p->beside)
+        dop_buf_puts(body, "    barrier();\n");
     for (uint32_t i = 0; i < p->n_stats; i++)
         dop_buf_printf(body, "    dop_stat%u = %s;\n", i, dop_emit_value(e, p->stats[i], (dop_index){p->t, "0u"}, 1));
     e->n_binds = n_binds;
@@ -475,6 +481,9 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, dop_b
     dop_keys_set(&keys, "LOAD", load.data ? load.data : "");
     dop_keys_set(&keys, "FETCH", fetch.data ? fetch.data : "");
     dop_keys_set(&keys, "RAW", raw.data ? raw.data : "");
+    /* A break would keep the optimizer from unrolling the loop. */
+    const bool whole = e->routes && all_steps(p) % (tile->lanes * tile->unroll) == 0;
+    dop_keys_set(&keys, "BREAK", whole ? "" : dop_emit_str(e, "if (v >= %uu)\nbreak;\n", all_steps(p)));
     dop_keys_set(&keys, "Q", dop_gemv_list(gen, part, ", q#"));
     dop_keys_set(&keys, "NEXT", dop_gemv_list(gen, part, ", n#"));
     dop_keys_set(&keys, "SHIFT", dop_gemv_list(gen, part, " q# = n#;"));

@@ -66,6 +66,7 @@ typedef struct pass {
     bool first, last;   /* of the values that this invocation takes in turn */
     uint32_t level, width, serial;
     const char *sum; /* function that sums over the team */
+    bool own;        /* sums may be own sums (dop_gen) */
     dop_buf *before, *loop, *after;
     dop_index ix;
 } pass;
@@ -74,6 +75,18 @@ static const char *
 guard(const pass *s)
 {
     return s->inside ? dop_emit_str(&s->gen->e, "if (%s) ", s->inside) : "";
+}
+
+enum { MAX_OWN_SUMS = 2 };
+
+/* The expression that sums a variable over the team. */
+static const char *
+sum_of(pass *s, const char *name)
+{
+    dop_gen *gen = s->gen;
+    if (!s->own || gen->sums >= MAX_OWN_SUMS)
+        return dop_emit_str(&gen->e, "%s(%s_a)", s->sum, name);
+    return dop_emit_str(&gen->e, "dop_own_sum(%uu, %s_a)", gen->sums++, name);
 }
 
 /* Sums one source row into a statistic: declared before the loop, added in it, finished after it.  The row may be shorter than
@@ -120,9 +133,9 @@ statistic(pass *s, dop_op op, dop_node_id x, const char *name, double eps)
     if (!s->last)
         return;
     if (sq)
-        dop_buf_printf(s->after, "    float %s = inversesqrt(%s(%s_a) / %u.0 + %.9g);\n", name, s->sum, name, len, eps);
+        dop_buf_printf(s->after, "    float %s = inversesqrt(%s / %u.0 + %.9g);\n", name, sum_of(s, name), len, eps);
     else
-        dop_buf_printf(s->after, "    float %s = %s(%s_a) / %u.0;\n", name, s->sum, name, len);
+        dop_buf_printf(s->after, "    float %s = %s / %u.0;\n", name, sum_of(s, name), len);
 }
 
 /* The two halves of softmax's statistics: top, then 1 / sum(exp(x - top)). */
@@ -379,7 +392,7 @@ straight_program(dop_gen *gen, const dop_rowprog *p, const uint32_t *level, uint
     dop_emit_scope(e, &text, "    ");
     for (uint32_t l = 0; l <= top && e->status == DOP_OK; l++) {
         dop_buf before = {0}, values = {0}, after = {0};
-        uint32_t n_binds = e->n_binds;
+        const uint32_t n_binds = e->n_binds, n_sums = gen->sums;
         e->constants = &constants;
         e->early = &early;
         e->out = &values;
@@ -395,6 +408,7 @@ straight_program(dop_gen *gen, const dop_rowprog *p, const uint32_t *level, uint
                       .width = width,
                       .serial = p->serial,
                       .sum = p->lanes ? "subgroupAdd" : "dop_wg_sum",
+                      .own = gen->own_sums && batches == 1 && !p->lanes,
                       .before = &before,
                       .loop = &values,
                       .after = &after,
@@ -408,6 +422,7 @@ straight_program(dop_gen *gen, const dop_rowprog *p, const uint32_t *level, uint
         dop_buf_puts(&text, before.data ? before.data : "");
         dop_buf_puts(&text, values.data ? values.data : "");
         dop_buf_puts(&text, after.data ? after.data : "");
+        gen->ends_in_sum = l == top && gen->sums > n_sums;
         pass s = {.gen = gen, .p = p, .level = l, .width = width, .serial = p->serial};
         uint32_t n_memo = e->n_memo;
         store_statistics(&s, level, &text);

@@ -89,15 +89,18 @@ put_types(dop_gen *gen, dop_buf *b)
     return gen->descriptor->ints ? put_file(gen, "types/int.glsl", b) : DOP_OK;
 }
 
-/* The last kernel of a schedule counts a persistent run after its stores. */
+/* The last kernel of a schedule counts a persistent run after its stores.  It loads the count before them, so that nothing waits
+ * for it at the end. */
 static void
 put_advance(dop_gen *gen, const dop_sync *sync, dop_buf *b)
 {
     const char *step = dop_emit_step(&gen->e), *runs = dop_emit_number(&gen->e, sync->runs);
     dop_buf_printf(b,
-                   "void dop_advance()\n{\n    if (gl_LocalInvocationIndex == 0u && gl_WorkGroupID == uvec3(0u))\n"
-                   "        %s.persistent_runs += %s;\n}\n#define main dop_main\n",
-                   step, runs);
+                   "uint dop_runs() { return %s.persistent_runs; }\n"
+                   "void dop_advance(uint runs)\n{\n"
+                   "    if (gl_LocalInvocationIndex == 0u && gl_WorkGroupID == uvec3(0u))\n"
+                   "        %s.persistent_runs = runs + %s;\n}\n#define main dop_main\n",
+                   step, step, runs);
 }
 
 /* The number of splits that the kernel makes or merges: from the stage's tile, else from the graph. */
@@ -245,7 +248,9 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
         put_program(&gen, advance.data ? advance.data : "", &text);
     }
     if (sync && !stage)
-        dop_buf_puts(&text, "#undef main\nvoid main()\n{\n    dop_main();\n    dop_advance();\n}\n");
+        dop_buf_puts(
+            &text,
+            "#undef main\nvoid main()\n{\n    uint runs = dop_runs();\n    dop_main();\n    dop_advance(runs);\n}\n");
     if (st == DOP_OK && gen.e.status != DOP_OK) {
         st = gen.e.status;
         goto error;

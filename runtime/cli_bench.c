@@ -32,7 +32,7 @@ static const dop_option bench_options[] = {
     OPT(0, "floor", REAL, bench_floor, "GB/S", "read bandwidth of the device, to show the share that is reached", 0,
         1e9),
     OPT(0, "device", TEXT, device, "N|NAME", "which device (default: the best one)", 0, 0),
-    OPT(0, "gpu-loop", COUNT, gpu_loop, "N", "tokens per submission (default 1)", 1, 256),
+    OPT(0, "gpu-loop", COUNT, gpu_loop, "N", "tokens per submission (default: depends on device and model)", 1, 256),
     OPT(0, "ordering", TEXT, ordering, "HOW", "order of dispatches: auto (default), barriers, persistent", 0, 0),
     OPT(0, "chunk", COUNT, chunk, "N", "feed prompts in pieces of at most N tokens", 1, 4096),
     OPT('j', "threads", COUNT, threads, "N", "threads while loading (default: one per core)", 1, 256),

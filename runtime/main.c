@@ -60,7 +60,8 @@ static const dop_option options[] = {
     HEADING("Device"),
     OPT(0, "device", TEXT, device, "N|NAME", "which device (default: the best one)"),
     OPT(0, "list-devices", FLAG, list_devices, NULL, "one line per device"),
-    NUM(0, "gpu-loop", COUNT, gpu_loop, "N", "greedy tokens per read-back (default 1)", 1, 256),
+    NUM(0, "gpu-loop", COUNT, gpu_loop, "N", "greedy tokens per read-back (default: depends on device and model)", 1,
+        256),
     NUM(0, "chunk", COUNT, chunk, "N", "feed the prompt in pieces of at most N tokens; 1: token by token", 1, 4096),
     OPT(0, "ordering", TEXT, ordering, "HOW",
         "order the dispatches of a step by barriers, or run them as one persistent dispatch (default auto: the "

@@ -155,15 +155,28 @@ open_device(dop_model *m, const dop_open_options *o, dop_diag *diag)
     return st;
 }
 
+/* The default number of steps in one submission.  On an H200 the gap between steps is about 10 us shorter within a submission,
+ * which is 3 to 4% of a small model's step.  Large models gain less, and lose more time to steps that are in flight when the caller
+ * stops. */
+static uint32_t
+steps_at_once(const dop_model *m)
+{
+    const uint64_t gib = UINT64_C(1) << 30;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < m->plan.n_slots; i++)
+        bytes += m->plan.slots[i].kind == DOP_SLOT_WEIGHTS ? m->plan.slots[i].size : 0;
+    return m->device.info.caps.cpu || m->plan.part ? 1 : bytes <= 4 * gib ? 4 : bytes <= 16 * gib ? 2 : 1;
+}
+
 static dop_status
 open_host(dop_model *m, const dop_open_options *o, dop_diag *diag)
 {
     m->max_chunk = o->max_chunk;
-    m->steps_per_submit = o->steps_per_submit ? o->steps_per_submit : 1;
+    m->steps_per_submit = o->steps_per_submit ? o->steps_per_submit : steps_at_once(m);
     if (m->steps_per_submit > DOP_REPLAY_MAX_TIMES)
         return DOP_FAIL(diag, DOP_E_USAGE, "%u steps in one submission; at most %d", m->steps_per_submit,
                         DOP_REPLAY_MAX_TIMES);
-    m->steps_ahead = o->steps_ahead ? o->steps_ahead : m->device.info.caps.cpu ? 2 : 4;
+    m->steps_ahead = o->steps_ahead ? o->steps_ahead : m->device.info.caps.cpu || m->steps_per_submit > 1 ? 2 : 4;
     if (m->steps_ahead > DOP_MAX_AHEAD)
         m->steps_ahead = DOP_MAX_AHEAD;
     if (m->plan.replaces) { /* only one step can be undone */

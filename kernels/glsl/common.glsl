@@ -298,3 +298,20 @@ shared float dop_red[WG];
 float dop_plus(float a, float b) { return a + b; }
 DOP_WG_REDUCE(dop_wg_sum, dop_plus, subgroupAdd)
 DOP_WG_REDUCE(dop_wg_max, max, subgroupMax)
+
+// Sums at the beginning of a stage.  The first and the second use memory that no other sum of the stage uses, so that each needs
+// one barrier only.  That barrier also makes earlier stores to shared memory visible.
+#if SG > 1 && defined(DOP_STAGE)
+shared float dop_own[2u * (WG / SG)];
+float dop_own_sum(uint which, float x)
+{
+    x = subgroupAdd(x);
+    if (gl_LocalInvocationIndex % SG == 0u)
+        dop_own[which * (WG / SG) + gl_LocalInvocationIndex / SG] = x;
+    barrier();
+    x = dop_own[which * (WG / SG)];
+    [[unroll]] for (uint i = 1u; i < WG / SG; i++)
+        x += dop_own[which * (WG / SG) + i];
+    return x;
+}
+#endif

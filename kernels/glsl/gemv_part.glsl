@@ -19,9 +19,7 @@ ${STATS_INIT}            uint next_row = row + ${STRIDE};
                     dop_fetch${P}(next_row, LANE${NEXT});
                 [[unroll]] for (uint j = 0u; j < ${UNROLL}u; j++) {
                     uint v = u + j * LANES;
-                    if (v >= ${UNITS}u)
-                        break;
-${LOAD}${DOTS}                }
+${BREAK}${LOAD}${DOTS}                }
                ${SHIFT}
             }
             [[unroll]] for (uint i = 0u; i < ${M}u * ${ROWS}u; i++)

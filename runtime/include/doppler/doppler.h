@@ -62,8 +62,9 @@ typedef struct dop_open_options {
     uint32_t threads;      /* for creating pipelines and uploading; 0: one per core */
     uint32_t max_chunk;    /* most prompt tokens in one replay; 1: token by token; 0: as many as the plan allows */
     /* steps_ahead: greedy submissions in flight before the host waits for the first; 0: depends on the device.
-     * steps_per_submit: steps in one submission, 1 .. 256; 0: 1.  Where steps replace states, at most two submissions of
-     * one step each are in flight, because more could not be undone. */
+     * steps_per_submit: steps in one submission, 1 .. 256; 0: depends on device and model (more than 1 for small models on
+     * GPUs).  Where steps replace states, at most two submissions of one step each are in flight, because more could not be
+     * undone. */
     uint32_t steps_ahead, steps_per_submit;
     bool separate_memory; /* use staging buffers and mirrors even where host and device share memory */
     /* How many tokens the first dop_sequence_feed will bring, roughly; 0: unknown.  When it is known, dop_model_open returns
