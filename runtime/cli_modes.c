@@ -16,7 +16,12 @@ enum {
     TOKENIZER = 256,
     PPL = 512,
     SERVER = 1024,
-    BATCH = 2048
+    BATCH = 2048,
+    WHERE = 4096,
+    PIECES = 8192,
+    ORDER = 16384,
+    LOOP = 32768,
+    STEPS = WHERE | PIECES | ORDER
 };
 
 static const struct {
@@ -39,6 +44,10 @@ static const struct {
      "serve-grace ",
      "--serve"},
     {BATCH, " batch ", "--profile"},
+    {WHERE, " device ", "what runs on a device"},
+    {PIECES, " chunk ", "prompts"},
+    {ORDER, " ordering ", "steps"},
+    {LOOP, " gpu-loop ", "generation"},
 };
 
 /* The first is what is done when nothing else is asked for. */
@@ -47,21 +56,21 @@ static const struct mode {
     dop_mode_fn *run;
     unsigned uses;
 } modes[] = {
-    {"generation", dop_mode_run, PROMPT | LENGTH | PICK | END | GENERATE | SESSION | SHOW | JSON},
+    {"generation", dop_mode_run, PROMPT | LENGTH | PICK | END | GENERATE | SESSION | SHOW | JSON | STEPS | LOOP},
     {"list-devices", dop_mode_list_devices, 0},
-    {"profile", dop_mode_profile, PROMPT | LENGTH | PICK | END | BATCH},
+    {"profile", dop_mode_profile, PROMPT | LENGTH | PICK | END | BATCH | STEPS | LOOP},
     {"trace-kernels", dop_mode_trace, 0},
     {"info", dop_mode_info, JSON},
     {"disasm", dop_mode_disasm, 0},
-    {"check", dop_mode_check, 0},
+    {"check", dop_mode_check, WHERE | ORDER},
     {"tokenize", dop_mode_tokenize, TOKENIZER},
     {"detokenize", dop_mode_detokenize, TOKENIZER},
     {"render-chat", dop_mode_render_chat, TOKENIZER},
-    {"ppl", dop_mode_score, PPL | JSON},
-    {"serve", dop_mode_serve, SERVER | TOKENIZER | PICK},
-    {"embed", dop_mode_embed, PROMPT | JSON},
+    {"ppl", dop_mode_score, PPL | JSON | STEPS},
+    {"serve", dop_mode_serve, SERVER | TOKENIZER | PICK | STEPS},
+    {"embed", dop_mode_embed, PROMPT | JSON | STEPS},
     /* A conversation says itself what it makes of a prompt and of other ways to print. */
-    {"interactive", dop_mode_converse, PROMPT | LENGTH | PICK | END | SESSION | SHOW | JSON},
+    {"interactive", dop_mode_converse, PROMPT | LENGTH | PICK | END | SESSION | SHOW | JSON | STEPS | LOOP},
 };
 
 static size_t
