@@ -1,4 +1,4 @@
-/* What doppler-exec is asked to do, and which options have a say in that: one that would be ignored is refused. */
+/* Finds out what doppler-exec is asked to do, and refuses options that this would ignore. */
 #include "runtime/cli.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ enum {
 static const struct {
     unsigned group;
     const char *names; /* each between spaces */
-    const char *with;  /* what has a use for them */
+    const char *with;  /* the option that uses them */
 } groups[] = {
     {PROMPT, " prompt file tokens tokens-file ", "text to continue"},
     {LENGTH, " predict ", "generation"},
@@ -50,7 +50,7 @@ static const struct {
     {LOOP, " gpu-loop ", "generation"},
 };
 
-/* The first is what is done when nothing else is asked for. */
+/* The first mode is the default. */
 static const struct mode {
     const char *name; /* option */
     dop_mode_fn *run;
@@ -69,7 +69,7 @@ static const struct mode {
     {"ppl", dop_mode_score, PPL | JSON | STEPS},
     {"serve", dop_mode_serve, SERVER | TOKENIZER | PICK | STEPS},
     {"embed", dop_mode_embed, PROMPT | JSON | STEPS},
-    /* A conversation says itself what it makes of a prompt and of other ways to print. */
+    /* A conversation itself checks options for prompts and other output. */
     {"interactive", dop_mode_converse, PROMPT | LENGTH | PICK | END | SESSION | SHOW | JSON | STEPS | LOOP},
 };
 

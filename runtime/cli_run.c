@@ -97,7 +97,7 @@ prepare(run *r, dop_diag *diag)
     }
     if (cli->chat && (st = dop_chat_prompt(cli, &r->gen, &r->prompt_text, diag, &r->prompt)) != DOP_OK)
         return st;
-    /* Nothing said at all: start from nothing, as the model knows it. */
+    /* Without any prompt: start from the model's own beginning of a text. */
     if (!text && r->n_before == 0 && !cli->tokens && !cli->tokens_file && r->gen.facts.bos_id >= 0)
         dop_ids_push(&r->prompt, (uint32_t)r->gen.facts.bos_id);
     if (r->prompt.failed)
@@ -202,7 +202,7 @@ percentiles(const run *r, const double *shares, size_t n_shares, double *out)
     free(steps);
 }
 
-/* What was not measured is null, not 0. */
+/* Values that were not measured are null, not 0. */
 static json_t *
 measured(bool known, double value)
 {

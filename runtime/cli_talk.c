@@ -1,5 +1,5 @@
-/* With a chat format every line is a message of the user, and the whole conversation stays in the cache: only what a message
- * adds is fed.  A model without one just goes on with the text.  A conversation whose beginning was dropped is rendered
+/* With a chat format every line is a message of the user, and the whole conversation stays in the cache, so that only what a
+ * message adds is fed.  A model without one just continues the text.  A conversation whose beginning was dropped is rendered
  * again from its messages. */
 #include "runtime/cli_talk.h"
 

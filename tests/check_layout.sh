@@ -156,6 +156,17 @@ sed -n '/^### Promises/,/^Figures:/p' README.md | grep -oE '`(unit|fuzz|check|pa
 [ "$(wc -l <"$WORK/promised")" -ge 50 ] && pass "README names the tests of its promises" || fail "README names the tests of its promises"
 while read -r name; do there "$name" || echo "$name"; done <"$WORK/promised" | none "every test that a promise names is there"
 
+# ---- examples: the diffs of contributing.md still apply --------------------------------------------------------------
+awk -v dir="$WORK" '
+    /^```diff$/ { name = dir "/example" ++n ".diff"; next }
+    /^```$/ { name = ""; next }
+    name != "" && /^\+\+\+ b\// { print "--- a/" substr($0, 7) >name }
+    name != "" { print >name }' examples/contributing.md
+[ "$(ls "$WORK"/example*.diff | wc -l)" -eq 5 ] && pass "contributing.md has its examples" || fail "contributing.md has its examples"
+for diff in "$WORK"/example*.diff; do
+    patch -p1 --fuzz=0 --dry-run --force --silent <"$diff"
+done | none "every example of contributing.md applies"
+
 # ---- hidden inputs and leftovers ------------------------------------------------------------------------------------
 find compiler runtime ir kernels passes -name '*.[ch]' -print0 |
     xargs -0 -r grep -nE '\b(secure_)?getenv *\(|\benviron\b|\bsystem *\(|\bpopen *\(' |
