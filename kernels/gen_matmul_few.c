@@ -3,9 +3,9 @@
 
 #include "kernels/weight_types.h"
 
-/* The number of tokens from which a step counts as large; the percentage of multiprocessors that must have a tile; values of a
- * row. */
-enum { MANY = 32, BUSY = 70, MANY_BUSY = 150, LEAST_DEPTH = 2048 };
+/* Tokens beyond which a step's tiles are those of some, and of many; percentages of the multiprocessors that must have a tile; the
+ * least values of a deep row; the most rows of one matrix in a tile. */
+enum { SOME = 16, MANY = 32, BUSY = 70, MANY_BUSY = 150, LEAST_DEPTH = 2048, MOST_ROWS = 64 };
 
 /* The type of all the part's matrices; DOP_TYPE_COUNT: they differ. */
 static dop_type
@@ -135,7 +135,11 @@ typedef struct few_shape {
 
 /* Measured on an H200 (tests/bench/RESULTS.md), the widest first: every workgroup loads a tile of activations, so fewer, wider
  * workgroups load less, as long as every multiprocessor has one. */
-static const few_shape of_floats[] = {{64, 128, 256, 16, 32, 2}}, of_floats_many[] = {{16, 256, 512, 16, 16, 1}},
+static const few_shape of_floats[] = {{64, 128, 256, 16, 32, 2}},
+                       of_floats_some[] = {{128, 128, 512, 16, 32, 1},
+                                           {64, 128, 512, 16, 32, 1},
+                                           {32, 256, 256, 16, 32, 1}},
+                       of_floats_many[] = {{16, 256, 512, 16, 16, 1}},
                        of_blocks[] = {{64, 128, 256, 16, 32, 1}, {32, 256, 256, 16, 32, 1}},
                        of_blocks_many[] = {
                            {64, 128, 256, 16, 32, 1}, {32, 128, 256, 32, 64, 1}, {16, 256, 256, 16, 64, 1}};
@@ -155,7 +159,7 @@ few_tile(const dop_site *s, const few_shape *x, bool last, dop_tile *tile)
     const uint32_t m = dop_matrix_m(t->matrix), n = dop_matrix_n(t->matrix), k = dop_matrix_k(t->matrix);
     if (t->subgroup != 32 || m != 16 || n != 16 || (!last && x->rows / p.most < n))
         return false;
-    if (!last && p.rows / x->rows * 100 < t->cores * BUSY)
+    if (!last && (p.rows / x->rows * 100 < t->cores * BUSY || x->rows / p.most > MOST_ROWS))
         return false;
     tile->bm = dop_div_up_u32(s->g->max_t, m) * m;
     tile->bn = x->rows / p.most / n > 1 ? x->rows / p.most / n * n : n;
@@ -230,9 +234,11 @@ choose_tile(const dop_site *s, dop_tile *tile)
     if (quantized(s))
         done = many ? choose_from(s, SHAPES(of_blocks_many), true, tile)
                     : choose_from(s, of_blocks, deep ? 2 : 1, false, tile);
+    else if (many)
+        done = choose_from(s, SHAPES(of_floats_many), true, tile);
     else
-        done =
-            many ? choose_from(s, SHAPES(of_floats_many), true, tile) : choose_from(s, SHAPES(of_floats), false, tile);
+        done = s->g->max_t > SOME ? choose_from(s, SHAPES(of_floats_some), false, tile)
+                                  : choose_from(s, SHAPES(of_floats), false, tile);
     if (!done)
         narrow_tile(s, tile);
 }
