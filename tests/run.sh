@@ -124,7 +124,7 @@ done
 run_ctest() {
     local phase=$1 tree=$build/$2 junit=$build/$1.xml stop=() preload=() left=$((limit - SECONDS))
     shift 2
-    [ "$phase$gpu" != release0 ] || [ -z "$allocator" ] || preload=(env "LD_PRELOAD=$allocator")
+    [ "$phase$gpu" != release0 ] || [ -z "$allocator" ] || preload=(env "LD_PRELOAD=$allocator" MIMALLOC_ALLOW_DECOMMIT=0)
     rm -f "$junit"
     if [ "$limit" -gt 0 ] && [ "$left" -le 0 ]; then
         echo "error: no time is left"
