@@ -1,5 +1,5 @@
-/* The words that the graph builder speaks in: one node each, named after its place, and the first failure kept.  Only the
- * builder's files include this. */
+/* The vocabulary of the graph builder: each function adds one node, named after its place, and the first failure is kept.  Only
+ * the builder's files include this. */
 #ifndef DOPPLER_COMPILER_BUILDER_H
 #define DOPPLER_COMPILER_BUILDER_H
 
@@ -16,13 +16,13 @@ typedef struct builder {
     const dop_build_options *opt;
     dop_graph *g;
     dop_diag *diag;
-    dop_status status; /* the first failure; every later call does nothing and gives 0 */
+    dop_status status; /* the first failure; every later call does nothing and returns 0 */
     char label[32];
     int32_t layer;                    /* -1 outside */
     dop_node_id tok, pos, seq, embed; /* embed: the weight */
     dop_node_id ropes[DOP_MAX_ROPES];
     dop_node_id temper;       /* 0: queries are not tempered */
-    dop_node_id inputs;       /* those of single layers, [T, layers * width]; 0: there are none */
+    dop_node_id inputs;       /* per-layer inputs, [T, layers * width]; 0: there are none */
     dop_node_id (*caches)[2]; /* [n_layers] of keys and of values, as the step leaves them */
     dop_node_id *states;      /* the final one of each state, in the order of the layers */
     uint32_t n_states;
@@ -52,7 +52,7 @@ add_node(builder *b, dop_op op, const char *name, const dop_node_id *srcs, uint3
     return id;
 }
 
-/* Where the following nodes belong. */
+/* Sets where the following nodes belong. */
 static inline void
 set_label(builder *b, const char *part)
 {
@@ -84,7 +84,7 @@ leaf(builder *b, dop_op op, const char *node_name, const char *name, dop_type ty
     dop_attr attr[2] = {{.s = name}, /* the second one of states only */
                         {.i = dop_shape_appends(shape) ? DOP_STATE_append : DOP_STATE_replace}};
     int32_t layer = b->layer;
-    b->layer = -1; /* leaves are named in full */
+    b->layer = -1; /* a leaf's name says its layer already */
     dop_node_id id = add_node(b, op, node_name, NULL, 0, attr, &want);
     b->layer = layer;
     return id;

@@ -1,5 +1,5 @@
-/* Leaves of a model's graphs for the reference interpreter: weights decoded to f32 (strides and all), rotary tables,
- * caches that stay from step to step. */
+/* Leaves of a model's graphs for the reference interpreter: weights decoded to f32, whatever their layout, rotary tables,
+ * and caches that persist from step to step. */
 #ifndef DOPPLER_COMPILER_CHECKPOINT_LEAVES_H
 #define DOPPLER_COMPILER_CHECKPOINT_LEAVES_H
 
@@ -15,7 +15,7 @@ void dop_checkpoint_leaves_destroy(dop_checkpoint_leaves *l); /* accepts NULL */
 /* The inputs of the next step: n tokens at positions first, first + 1, ... */
 dop_status dop_checkpoint_leaves_step(dop_checkpoint_leaves *l, const uint32_t *tokens, uint32_t n, uint32_t first,
                                       dop_diag *diag);
-/* Caches back to zeros. */
+/* Resets the caches to zeros. */
 void dop_checkpoint_leaves_reset(dop_checkpoint_leaves *l);
 /* Weights are decoded at first use and kept; every value lives until destroy (inputs: until the next step). */
 dop_leaf_provider dop_checkpoint_leaves_provider(dop_checkpoint_leaves *l);

@@ -7,10 +7,10 @@
 dop_status dop_compile(const char *model_path, const dop_compile_options *options, dop_diag *diag,
                        dop_compilation *out_compilation);
 void dop_compilation_finish(dop_compilation *c); /* accepts a zeroed or half-built one */
-/* Persistent forms whose kernel turned out not to be possible, when kernels are compiled. */
+/* Drops persistent forms whose kernel turned out to be impossible when kernels were compiled. */
 void dop_compilation_drop_persistent(dop_compilation *c);
-/* Compilations of one model for several targets: the first one's weights become those of all.  Weights are packed the same
- * way for every target; errors: two targets want another storage type of one. */
+/* For compilations of one model for several targets: the first one's weights become those of all, since weights are packed the
+ * same way for every target.  Errors: two targets need different storage types for one weight. */
 dop_status dop_compilations_share(dop_compilation *list, uint32_t n, dop_diag *diag);
 
 #endif

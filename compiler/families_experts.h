@@ -1,10 +1,10 @@
-/* What the rows of families with experts name, for the tables of families. */
+/* Facts that the rows of families with experts refer to, for the tables of families. */
 #ifndef DOPPLER_COMPILER_FAMILIES_EXPERTS_H
 #define DOPPLER_COMPILER_FAMILIES_EXPERTS_H
 
 #include "compiler/import.h"
 
-/* A router and its experts, and an expert that every row takes, as most checkpoints name them. */
+/* Tensor names of a router and its experts, and of a shared expert, as in most checkpoints. */
 #define MLP_EXPERTS                                                                 \
     {DOP_W_router, "mlp.gate.weight", DOP_PART_ALL, false},                         \
         {DOP_W_expert_gate, "mlp.experts.*.gate_proj.weight", DOP_PART_ALL, false}, \

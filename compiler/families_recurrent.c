@@ -182,6 +182,9 @@ const dop_tensor_name dop_names_granite_hybrid[] = {
     {DOP_W_shared_gate, "shared_mlp.input_linear.weight", DOP_PART_GATE, false},
     {DOP_W_shared_up, "shared_mlp.input_linear.weight", DOP_PART_UP, false},
     {DOP_W_shared_down, "shared_mlp.output_linear.weight", DOP_PART_ALL, false},
+    {DOP_W_gate, "shared_mlp.input_linear.weight", DOP_PART_GATE, false}, /* of models without experts */
+    {DOP_W_up, "shared_mlp.input_linear.weight", DOP_PART_UP, false},
+    {DOP_W_down, "shared_mlp.output_linear.weight", DOP_PART_ALL, false},
     MAMBA("mamba."),
     {.role = DOP_W_none},
 };
@@ -204,6 +207,7 @@ const dop_expert_keys dop_experts_granite_hybrid = {
     .active = "num_experts_per_tok",
     .width = "intermediate_size",
     .shared_width = "shared_intermediate_size",
+    .shared_alone = true,
     .n_otherwise = 8,
     .active_otherwise = 2,
     .shared_otherwise = 1024,

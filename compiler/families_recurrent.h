@@ -1,4 +1,4 @@
-/* What the rows of recurrent families name; only families.c includes this. */
+/* Facts that the rows of recurrent families refer to; only families.c includes this. */
 #ifndef DOPPLER_COMPILER_FAMILIES_RECURRENT_H
 #define DOPPLER_COMPILER_FAMILIES_RECURRENT_H
 

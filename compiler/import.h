@@ -1,7 +1,7 @@
-/* What the importers share: the table of families (families.c) and the entry of each format.
+/* What the importers share: the table of families (families.c) and the entry function of each format.
  *
- * A family is a row: how its files spell things, and which facts hold for all of its models.  The rest are facts that
- * the file states.  Nothing after the importers looks at a family. */
+ * A family is a row: how its files spell things, and which facts hold for all of its models.  All other facts are stated by
+ * the file.  Nothing after the importers looks at a family. */
 #ifndef DOPPLER_COMPILER_IMPORT_H
 #define DOPPLER_COMPILER_IMPORT_H
 
@@ -26,7 +26,7 @@ enum {
     DOP_FAM_TIED = 1 << 14,          /* tie_word_embeddings is true where config.json does not say */
     DOP_FAM_NO_NORM_BIAS = 1 << 15,  /* LayerNorm has a weight only */
     DOP_FAM_ROPE_PAIRS = 1 << 16,    /* Hugging Face checkpoints rotate pairs (2i, 2i+1) */
-    DOP_FAM_NOPE_FULL = 1 << 17,     /* in models with sliding layers, the others do not rotate */
+    DOP_FAM_NOPE_FULL = 1 << 17,     /* in models with a window, layers without it do not rotate */
     DOP_FAM_ONE_NORM = 1 << 18,      /* a parallel layer's feed-forward part has no norm of its own */
     DOP_FAM_LOGIT_SCALE = 1 << 19,   /* field logit_scale */
     DOP_FAM_V_NORM = 1 << 20,        /* norm of every v head, without weights */
@@ -44,7 +44,8 @@ typedef struct dop_fact_field {
     bool otherwise;
 } dop_fact_field;
 
-/* A size that a field of config.json states; 0: it must; no key: it has none. */
+/* A size that a field of config.json states, and its default where the file is silent; 0: the file must state it; no key: the
+ * family has no such size. */
 typedef struct dop_size_field {
     const char *key;
     uint32_t otherwise;
@@ -56,10 +57,11 @@ typedef struct dop_hf_recurrent {
     const char *layer_types[2]; /* what layer_types calls them; none: every layer */
     const char *interval;       /* without layer_types: the field by which every n-th layer is attention, */
     const char *attention_list; /* or that lists the layers that are */
-    const char *positions;      /* the field that says "rope" where attention rotates; NULL: it does */
+    const char *positions;      /* the field that says "rope" where attention rotates; NULL: it always does */
     bool beside;                /* beside the attention, not instead of it */
     dop_size_field taps, heads, head_dim, groups, state_dim;
-    const char *width, *expand; /* state the values of all heads too: as such, or as a multiple of the model's width */
+    const char *width,
+        *expand; /* fields that also state the values of all heads: as a number, or as a multiple of the model's width */
     dop_fact_field conv_bias;
     bool norm, norm_rows; /* as in dop_recurrent */
     bool gguf_in_turn;    /* dop_recurrent.in_turn of GGUF files, whose value heads lie in that order */
@@ -77,7 +79,7 @@ typedef enum dop_window_rule {
     DOP_WINDOW_CHUNKS   /* no window: layers with rotary embedding see chunks of attention_chunk_size positions */
 } dop_window_rule;
 
-/* Which rows of a fused tensor a weight is. */
+/* Which rows of a fused tensor a weight has. */
 typedef enum dop_part {
     DOP_PART_ALL,
     DOP_PART_ROW, /* a vector that is stored as a matrix of one row */
@@ -106,14 +108,14 @@ typedef enum dop_part {
     DOP_PART_UP,
     DOP_PART_EVEN, /* of two matrices whose rows take turns */
     DOP_PART_ODD,
-    DOP_PART_PLAIN, /* of each head's query in latent attention: what is not rotated, and what is */
+    DOP_PART_PLAIN, /* of each head's query in latent attention: the values that are not rotated, and those that are */
     DOP_PART_ROTATED,
-    DOP_PART_LATENT, /* of what keys and values are made of, and the rotated values of the key below that */
+    DOP_PART_LATENT, /* of the values from which keys and values are computed, with the rotated values of the key below them */
     DOP_PART_LATENT_ROTATED,
     DOP_PART_K_UP, /* of each head's matrices of keys and of values below each other; the one of keys transposed */
     DOP_PART_V_UP,
-    DOP_PART_DECAY, /* GGUF: -exp() of what the graph reads */
-    DOP_PART_KEY    /* GGUF: no tensor, but a key of the metadata with a value for each layer, or one for all */
+    DOP_PART_DECAY, /* GGUF: -exp() of the values that the graph reads */
+    DOP_PART_KEY    /* GGUF: not a tensor but a key of the metadata, with a value per layer or one for all */
 } dop_part;
 
 /* Name of a weight in a format: Hugging Face below "model." and below the layer, GGUF below "blk.<i>.".  A weight of rank 3
@@ -127,7 +129,7 @@ typedef struct dop_tensor_name {
     bool transposed; /* stored [input, output] (Conv1D) */
 } dop_tensor_name;
 
-/* Fields of config.json that families spell differently.  NULL: there is none (heads: nor is there attention). */
+/* Fields of config.json that families spell differently.  NULL: the family has none (for heads: and no attention). */
 typedef struct dop_hf_keys {
     const char *hidden, *layers, *heads, *ctx, *ffn, *act, *eps;
     const char *theta, *partial; /* rotary base and rotated part of a head; NULL: rope_theta, partial_rotary_factor */
@@ -135,26 +137,28 @@ typedef struct dop_hf_keys {
 
 /* How a family's files spell a mixture of experts, and what holds for all of its models.  A key that is NULL is not read. */
 typedef struct dop_expert_keys {
-    const char *n, *n_too;           /* experts: either field */
-    const char *active;              /* of them for each row */
+    const char *n, *n_too;           /* number of experts: either field */
+    const char *active;              /* active experts per row */
     const char *width;               /* hidden values of one */
-    const char *shared_width;        /* of the shared expert; or */
-    const char *shared_n;            /* as many times the width of one */
+    const char *shared_width;        /* hidden values of the shared expert; or */
+    const char *shared_n;            /* ... this many times the width of one expert */
     const char *normalized;          /* decides dop_experts.normalized */
-    const char *scale;               /* of what all chosen experts give */
+    const char *scale;               /* of the sum of all chosen experts */
     const char *groups, *group_keep; /* of experts; the best groups */
-    const char *first, *last;        /* layers that have experts, counted from 0; a negative last is the last layer's */
+    const char *first, *last;        /* layers that have experts, counted from 0; a negative last counts from the end */
     const char *step;                /* ... of which only every step-th layer, counted from 1 */
-    const char *dense, *only;        /* lists of layers that have none, and of those that have some */
-    const char *limit;               /* of DOP_ACT_CLAMPED, of which one is known */
-    const char *enabled;             /* the field that says whether there are any; NULL: there are */
+    const char *dense, *only;        /* lists of layers without experts, and of layers with experts */
+    const char *limit;               /* limit of DOP_ACT_CLAMPED, of which only one value is supported */
+    const char *enabled;             /* the field that says whether there are experts; NULL: there are */
     /* They work beside the dense part of their layers: each has norms of its own, and the router reads the stream through
      * another one and divides its logits by the root of the model's width. */
     bool beside;
-    /* Where the file is silent. */
+    /* A file that states no experts (0) means layers of the shared expert alone, which are dense ones. */
+    bool shared_alone;
+    /* Defaults where the file is silent. */
     uint32_t n_otherwise, active_otherwise, shared_otherwise, first_otherwise;
     bool gguf_normalized; /* `normalized` in GGUF files without the key */
-    bool gguf_plain;      /* GGUF files that do not state a score go by softmax, not normalized unless they say so */
+    bool gguf_plain;      /* GGUF files that do not state a score use softmax, not normalized unless they say so */
     dop_experts facts;    /* everything that is not read */
 } dop_expert_keys;
 
@@ -166,12 +170,12 @@ typedef struct dop_family {
     dop_fact_field bias_qkv, bias_o, bias_ffn, parallel;
     bool attn_gate;                    /* dop_attention.gate */
     const dop_hf_recurrent *recurrent; /* NULL: there are no recurrent layers */
-    dop_fact_field qk_norm; /* whether the norms of q and k that the flags state are there; no key: they are */
+    dop_fact_field qk_norm;            /* whether the norms of q and k that the flags state exist; no key: they do */
     dop_window_rule window_rule;
     const dop_hf_keys *keys;
     const dop_expert_keys *experts; /* NULL: all layers are dense */
     const dop_tensor_name *names;
-    const dop_tensor_name *more_names; /* looked at first; NULL: none */
+    const dop_tensor_name *more_names; /* searched first; NULL: none */
     const char *prefix;                /* usual prefix of tensor names */
     const char *layer_prefix;          /* "layers." */
     /* GGUF: general.architecture, names that differ from the common ones (gguf_names), whether rotary pairs lie side by
@@ -182,10 +186,10 @@ typedef struct dop_family {
     bool gguf_interleaved, gguf_windows;
     bool gguf_untruncated; /* YaRN's correction range is not rounded, which files do not state */
     uint32_t gguf_wide_layers;
-    /* The values that the family's configuration class has where config.json says nothing; 0 or NULL: must be said. */
+    /* The defaults of the family's configuration class where config.json says nothing; 0 or NULL: it must say. */
     uint32_t kv_heads, heads, head_dim, vocab, ctx, window, period;
     const char *act;
-    double attn_scale;          /* factor on q.k; 0: by the head dim */
+    double attn_scale;          /* factor on q.k; 0: it follows from the head dim */
     double eps, theta, partial; /* partial: part of a head that rotates; 0: all */
 } dop_family;
 
@@ -200,21 +204,21 @@ void dop_family_list(dop_buf *out);
 void dop_family_list_types(dop_buf *out);
 /* Neutral facts (no multipliers, no caps, no ids) of a model and of the layer that its layers are copied from. */
 void dop_arch_defaults(dop_arch *a, dop_layer *layer);
-/* Those that the family's row alone decides. */
+/* Sets the facts that the family's row alone decides. */
 void dop_family_facts(const dop_family *f, dop_arch *a, dop_layer *layer);
-/* Gives a layer these experts, in the form that the family has them in. */
+/* Gives a layer these experts, in the form that the family uses. */
 void dop_set_experts(const dop_expert_keys *k, const dop_arch *a, const dop_experts *x, dop_layer *layer);
-/* Sets the epsilon and the addition of every norm that is there. */
+/* Sets the epsilon and the addition of every norm that exists. */
 void dop_set_norms(dop_arch *a, dop_layer *layer, double eps, double add);
 /* Activation by the name that config files use; false when unknown. */
 bool dop_act_by_name(const char *name, dop_act_kind *out);
 
-/* Families may share a name there: the one that has experts, or has none. */
+/* By the GGUF name.  Families may share one, so this also selects by whether the family has experts. */
 const dop_family *dop_family_by_gguf(const char *arch, size_t len, bool experts);
 /* "llama, qwen2, ..." */
 void dop_family_list_gguf(dop_buf *out);
 extern const dop_tensor_name dop_gguf_names[];
-/* Names in a layer whose q, k and v are one tensor, "attn_qkv". */
+/* Names in layers whose q, k and v are one tensor, "attn_qkv". */
 extern const dop_tensor_name dop_gguf_names_fused[];
 
 /* The name of a role: in `more` (may be NULL), else in `names`; NULL when neither has it. */
@@ -234,13 +238,13 @@ void dop_expert_name(const char *pattern, uint32_t expert, char *out, size_t siz
  * weight is not of rank 3. */
 dop_status dop_expert_list(const dop_weight_need *need, const char *pattern, dop_arena *arena, dop_diag *diag,
                            dop_weight **out_list);
-/* The rows of a fused tensor that a weight is; of rank 3: of each expert's. */
+/* The rows of a fused tensor that a weight has; for rank 3, of each expert's tensor. */
 typedef struct dop_rows {
     uint64_t start, total; /* its first row, and those of the whole tensor */
-    bool one_row;          /* of a matrix that is a vector */
+    bool one_row;          /* a vector stored as a matrix */
     uint64_t each; /* of rank 3: values from one matrix to the next, in a tensor of rank 2; 0: those of its rows */
     uint32_t block, block_step; /* rows that lie together, and from one block's first to the next's; 0: all do */
-    uint32_t own; /* rows of the part itself, where the weight may go on below it; 0: all of the weight's */
+    uint32_t own; /* rows of the part itself, where the weight may continue below it; 0: all of the weight's */
     bool turned;  /* a vector [block_step, block] that is stored [block, 1, block_step] */
 } dop_rows;
 

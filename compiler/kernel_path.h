@@ -49,12 +49,12 @@ typedef struct dop_path_rule {
     bool unfused, fused;    /* at most one */
     bool expands;           /* says how weights are read: */
     dop_type expand;        /* expanded to f16 or f32, none: as they are */
-    bool forced;            /* of the command line: an unknown name in it is wrong usage */
-    bool hint;              /* of a manifest made for another engine: followed where it can be */
-    uint32_t met;           /* regions that it is about, before or after fusion */
+    bool forced;            /* from the command line, where an unknown name is wrong usage */
+    bool hint;              /* from a manifest made for another engine: followed where possible */
+    uint32_t met;           /* regions that it applies to, before or after fusion */
     uint32_t used;          /* regions that it chose a variant for */
     uint32_t expanded;      /* matmuls whose weights it decided about */
-    const char *why_not;    /* at the last region where its variant could not be used; NULL: there was none */
+    const char *why_not;    /* why its variant could not be used at the last such region; NULL: there was none */
     char possible[256];     /* variants that regions with its op could have had */
 } dop_path_rule;
 
@@ -83,20 +83,20 @@ dop_status dop_kernel_path_no_fuse(dop_kernel_path *p, const char *pair, dop_are
 
 /* Is everything of this phase unfused? */
 bool dop_kernel_path_unfused(const dop_kernel_path *p, dop_phase phase);
-/* Has the path rules that keep some regions of this phase apart?  And these two? */
+/* Does the path have rules that keep some regions of this phase apart?  And do they apply to these two? */
 bool dop_kernel_path_has_apart(const dop_kernel_path *p, dop_phase phase);
 bool dop_kernel_path_apart(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *a,
                            const dop_region *b);
-/* Is this pair one that is joined whatever the compiler expects it to cost? */
+/* Does a rule ask to join this pair whatever the compiler expects that to cost? */
 bool dop_kernel_path_joins(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *a,
                            const dop_region *b);
-/* Has the path rules that expand weights in this phase?  To what at this matmul (none: as it is)? */
+/* Does the path have rules that expand weights in this phase?  To which type at this matmul (none: not expanded)? */
 bool dop_kernel_path_has_expand(const dop_kernel_path *p, dop_phase phase);
 dop_type dop_kernel_path_expand(dop_kernel_path *p, dop_phase phase, const dop_graph *g, dop_node_id matmul);
 /* The variant asked for at a region (NULL: none), checked against the target. */
 dop_status dop_kernel_path_choose(dop_kernel_path *p, dop_phase phase, const dop_graph *g, const dop_region *r,
                                   const dop_target *t, dop_diag *diag, const char **out_variant);
-/* After all schedules: a rule that is about no region, or for a variant, or to expand weights, that chose nowhere is an error. */
+/* After all schedules: fails for a rule that applied to no region, or whose variant or expansion was used nowhere. */
 dop_status dop_kernel_path_check(const dop_kernel_path *p, dop_diag *diag);
 
 #endif

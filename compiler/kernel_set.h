@@ -11,8 +11,8 @@ typedef struct dop_built_kernel {
     const char *label; /* of its first use, for people */
     dop_buf spirv;
     uint32_t shared_bytes;
-    bool optional; /* that it needs too much shared memory is no failure: */
-    bool dropped;  /* it and what uses it is left out then */
+    bool optional; /* if it needs too much shared memory, that is not an error: */
+    bool dropped;  /* ... it and what uses it are then left out */
 } dop_built_kernel;
 
 typedef struct dop_kernel_set {
@@ -20,10 +20,10 @@ typedef struct dop_kernel_set {
     dop_built_kernel *items;
 } dop_kernel_set;
 
-/* The kernel's index in the set: that of an equal one that is there, or of a new one.  `label` is not copied. */
+/* Adds the kernel unless an equal one exists, and gives its index in the set.  `label` is not copied. */
 dop_status dop_kernel_set_add(dop_kernel_set *set, const dop_kernel *k, dop_template tpl, const char *label,
                               dop_diag *diag, uint32_t *out_index);
-/* Makes SPIR-V of all on `threads` threads, 0: one per core.  progress may be NULL; it is called by one thread at a time. */
+/* Compiles all to SPIR-V on `threads` threads, 0: one per core.  progress may be NULL; it is called by one thread at a time. */
 dop_status dop_kernel_set_compile(dop_kernel_set *set, const dop_target *target, uint32_t threads,
                                   void (*progress)(void *user, const char *what, double done), void *user,
                                   dop_diag *diag);

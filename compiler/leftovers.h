@@ -1,11 +1,11 @@
-/* The tensors of a model that became no weight.  Each is excused by its name, for a reason that the user is told, or it is
- * an error: a tensor that nobody reads means that the facts are not those of the model. */
+/* The tensors of a model that no weight uses.  Each is either excused by its name, for a reason that the user is told, or an
+ * error: a tensor that nothing reads means that the facts do not describe the model. */
 #ifndef DOPPLER_COMPILER_LEFTOVERS_H
 #define DOPPLER_COMPILER_LEFTOVERS_H
 
 #include "compiler/arch.h"
 
-/* Reasons; leftovers.c has what is said of each. */
+/* Reasons; leftovers.c has the text of each. */
 typedef enum dop_excuse {
     DOP_EXCUSE_ROTARY,
     DOP_EXCUSE_MASK,
@@ -23,7 +23,7 @@ typedef struct dop_leftovers {
     /* Set by the importer. */
     dop_checkpoint *model;
     dop_diag *diag;
-    const char *facts;        /* where the facts stand, for messages: "config.json" */
+    const char *facts;        /* where the facts come from, for messages: "config.json" */
     const char *layer_prefix; /* what comes before a layer's number in a name: "layers." */
     const char *layers_key;   /* the field that counts the layers: "num_hidden_layers" */
     uint32_t draft_layers;    /* layers after those of the model that predict further tokens */
@@ -33,7 +33,7 @@ typedef struct dop_leftovers {
     const char *unknown, *file; /* the first one, and the file it is in */
 } dop_leftovers;
 
-/* One tensor that no weight was made of. */
+/* Adds one tensor that no weight uses. */
 dop_status dop_leftovers_add(dop_leftovers *l, const char *name, uint32_t rank, const char *file);
 /* The error about the unknown ones, or the note in l->model about the excused ones. */
 dop_status dop_leftovers_finish(dop_leftovers *l);

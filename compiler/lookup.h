@@ -1,4 +1,4 @@
-/* Numbers by the hash of what they stand for: where linear searches through names would make compiling quadratic. */
+/* A hash table from hashes to numbers, used where linear searches through names would make compiling quadratic. */
 #ifndef DOPPLER_COMPILER_LOOKUP_H
 #define DOPPLER_COMPILER_LOOKUP_H
 

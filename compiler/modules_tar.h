@@ -1,5 +1,5 @@
-/* The SPIR-V modules of compilations as one stream that keeps them apart: a tar archive (POSIX.1-1988, "ustar"), without times
- * and owners, so that equal modules give equal bytes. */
+/* The SPIR-V modules of compilations as a tar archive (POSIX.1-1988, "ustar"), without times and owners, so that equal modules
+ * give equal bytes. */
 #ifndef DOPPLER_COMPILER_MODULES_TAR_H
 #define DOPPLER_COMPILER_MODULES_TAR_H
 

@@ -1,4 +1,4 @@
-/* Weights in the layout that kernels want: which tensors a set of graphs needs, converted, padded, and laid out in
+/* Weights in the layout that kernels read: the tensors that a set of graphs needs, converted, padded, and laid out in
  * segments that fit one device allocation. */
 #ifndef DOPPLER_COMPILER_PACK_H
 #define DOPPLER_COMPILER_PACK_H
@@ -12,8 +12,7 @@ typedef struct dop_packed {
     const char *name; /* canonical weight name, "rope.<i>" or "temper" */
     dop_type type;    /* as packed */
     uint32_t rows, cols;
-    uint32_t
-        first; /* row of the source that its first one is: a piece (passes/split_weights.c) has only some of them */
+    uint32_t first;     /* its first row in the source; a piece (passes/split_weights.c) has only some rows */
     uint32_t experts;   /* packed matrices of rows x cols, one after the other; 1 unless the weight has rank 3 */
     uint64_t row_bytes; /* with padding */
     uint32_t segment;
@@ -21,7 +20,7 @@ typedef struct dop_packed {
     uint64_t size;            /* bytes, of all experts */
     uint64_t expert_stride;   /* bytes from one expert's matrix to the next's, aligned to 256; 0: rank below 3 */
     const dop_weight *source; /* NULL: a rotary table */
-    uint32_t rope;            /* its number; DOP_PACK_TEMPER: it is the other table */
+    uint32_t rope;            /* number of the rotary table; DOP_PACK_TEMPER: the table of dop_temper_table */
 } dop_packed;
 
 enum { DOP_MAX_SEGMENTS = 1024 };
@@ -39,10 +38,10 @@ typedef struct dop_pack {
 
 void dop_pack_init(dop_pack *p, const dop_checkpoint *model, uint32_t ctx);
 void dop_pack_finish(dop_pack *p);
-/* Adds every weight leaf of the graph that is not there yet. */
+/* Adds every weight leaf of the graph that is not in it yet. */
 dop_status dop_pack_add_graph(dop_pack *p, const dop_graph *g, dop_diag *diag);
-/* Assigns segments and offsets; no tensor crosses a segment.  Segments are far smaller than max_segment, what one
- * allocation can hold: memory for one is allocated while another is being copied. */
+/* Assigns segments and offsets; no tensor crosses a segment.  Segments are far smaller than max_segment, the limit of one
+ * allocation, so that the runtime can allocate memory for one while it copies another. */
 dop_status dop_pack_layout(dop_pack *p, uint64_t max_segment, dop_diag *diag);
 /* Rows of the pieces, of nearly the same size, in which a weight of this type and shape fits into such segments; 0: it fits as it
  * is, or not even one row would. */

@@ -1,4 +1,4 @@
-/* Rows of weights as a model stores them: as blocks side by side, and as values. */
+/* Reads rows of weights as a model stores them, and gives them as contiguous blocks or as values. */
 #ifndef DOPPLER_COMPILER_PACK_ROWS_H
 #define DOPPLER_COMPILER_PACK_ROWS_H
 

@@ -18,9 +18,9 @@
  * What a workgroup does for stage s (kernels/glsl/persistent.glsl):
  *     1. It puts row s of the table of stages (arguments, function, number of workgroups) in shared memory and starts to load
  *        row s + 1.
- *     2. For g = its own number, then as many further on as there are workgroups, while g is below the stage's number of
- *        workgroups, it runs the stage's function as workgroup g.  That function loads weights first, because they are there;
- *        then it receives its inputs, computes, and sends its outputs.
+ *     2. For g = its own number, then in steps of the number of workgroups in the dispatch, while g is below the stage's number
+ *        of workgroups, it runs the stage's function as workgroup g.  That function loads weights first, because they do not
+ *        depend on other stages; then it receives its inputs, computes, and sends its outputs.
  *
  * A mailbox is empty while its words are all ones.  To receive is to read the words until none is empty; to send is to store
  * them.  There are two copies of all mailboxes, and the parity of persistent_runs says which one a step uses.  A sender empties
@@ -30,15 +30,15 @@
  *     copy 0       empty -> sent -> received    emptied by the sender        empty -> sent -> received
  *     copy 1       emptied by the sender        empty -> sent -> received    emptied by the sender
  *
- * Values that something after the dispatch reads (rows of the caches, logits) are stored as ever, beside their mailboxes if they
- * have any. */
+ * Values that something after the dispatch reads (rows of the caches, logits) are stored in ordinary memory, in addition to
+ * their mailboxes if they have any. */
 #ifndef DOPPLER_COMPILER_PERSISTENT_H
 #define DOPPLER_COMPILER_PERSISTENT_H
 
 #include "compiler/schedule.h"
 
-/* Which function a stage is, and what it is instead while its cache is short (dop_plan_dispatch of runtime/plan_format.h);
- * arguments are the same. */
+/* The function of a stage, and the one that replaces it while its cache is short (dop_plan_dispatch of runtime/plan_format.h);
+ * both have the same arguments. */
 typedef struct dop_stage_form {
     uint32_t function;
     uint32_t short_positions, short_function, short_groups, short_splits;

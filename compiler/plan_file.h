@@ -1,4 +1,4 @@
-/* The sections of a plan (runtime/plan_format.h) on their way into a file or into memory. */
+/* Writes the sections of a plan (runtime/plan_format.h) to a file or to memory. */
 #ifndef DOPPLER_COMPILER_PLAN_FILE_H
 #define DOPPLER_COMPILER_PLAN_FILE_H
 
@@ -7,9 +7,10 @@
 
 typedef struct dop_plan_sections {
     dop_buf sec[DOP_SEC_LIMIT]; /* owned; all but the weights */
-    const dop_pack *pack;       /* makes DOP_SEC_WEIGHTS as it is written: it may be larger than memory */
+    const dop_pack *pack;       /* produces DOP_SEC_WEIGHTS while it is written, because it may be larger than memory */
     uint64_t weights_size;      /* bytes */
-    bool external; /* they go into a file beside the plan, whose one row of DOP_SEC_FILES lacks size and digest */
+    bool
+        external; /* weights go into a file beside the plan, whose one row of DOP_SEC_FILES still lacks size and digest */
     void (*progress)(void *user, const char *what, double done); /* may be NULL */
     void *user;
 } dop_plan_sections;
@@ -29,7 +30,7 @@ dop_status dop_plan_set_write(dop_plan_sections *const *parts, dop_plan_set_row 
 /* Fails when a program has the plan at `path` open (dop_plan_open). */
 dop_status dop_plan_refuse_open(const char *path, dop_diag *diag);
 
-/* The plan in memory, for dop_plan_open_memory, with zeros for weights (whose digest is 0: nobody may check it). */
+/* The plan in memory, for dop_plan_open_memory, with zeros for weights (their digest is 0 and must not be checked). */
 typedef struct dop_plan_image {
     void *bytes;
     uint64_t size;

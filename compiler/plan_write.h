@@ -16,10 +16,10 @@ dop_status dop_plan_write(const dop_compilation *list, uint32_t n, const char *p
 dop_status dop_plan_write_parts(const dop_compilation *parts, uint32_t n, const char *path, bool external_weights,
                                 bool split, dop_diag *diag);
 
-/* See dop_plan_model.rewind: of one compilation. */
+/* dop_plan_model.rewind for one compilation. */
 uint32_t dop_compilation_rewind(const dop_compilation *c);
 
-/* What doppler-exec --disasm says of that plan. */
+/* What doppler-exec --disasm prints for that plan. */
 dop_status dop_plan_listing(const dop_compilation *list, uint32_t n, dop_diag *diag, dop_buf *out);
 
 #endif

@@ -1,5 +1,5 @@
-/* A plan on its way into sections: what plan_write.c, which writes what is run, and plan_model.c, which writes what is said
- * of the model, share. */
+/* The state of writing a plan's sections, shared by plan_write.c, which writes what is run, and plan_model.c, which writes what
+ * describes the model. */
 #ifndef DOPPLER_COMPILER_PLAN_WRITER_H
 #define DOPPLER_COMPILER_PLAN_WRITER_H
 
@@ -13,7 +13,7 @@ typedef struct dop_state_place {
     dop_plan_state row; /* without the slot */
 } dop_state_place;
 
-/* What is a target's own: its buffers, and where its kernels stand in the table of all. */
+/* What belongs to one target: its buffers, and the places of its kernels in the table of all. */
 typedef struct dop_target_rows {
     const dop_compilation *c;
     uint32_t slot_scratch, slot_merges, slot_mailbox, slot_table, slot_received, slot_sent;
@@ -35,9 +35,9 @@ typedef struct dop_plan_writer {
 /* Offset of a string in the table; equal strings share one. */
 uint32_t dop_plan_writer_string(dop_plan_writer *w, const char *s);
 void dop_plan_writer_no_memory(dop_plan_writer *w);
-/* A kernel's name in the plan, which is known when the kernels are written. */
+/* A kernel's name in the plan, known once the kernels are written. */
 void dop_plan_writer_kernel_name(const dop_target_rows *t, uint32_t kernel, char *out, size_t size);
-/* Pages of the pool. */
+/* Number of pages in the pool. */
 uint32_t dop_plan_writer_pages(const dop_compilation *c);
 
 /* plan_model.c: the model's row and card; which part it is; tokenizer and chat template. */

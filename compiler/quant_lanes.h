@@ -1,8 +1,8 @@
-/* What quantization spends its time on, for eight blocks (or sub-blocks) at once: sums over rounded values, and searches
+/* The inner loops of quantization, for eight blocks (or sub-blocks) at once: sums over rounded values, and searches
  * for the factors with the least squared error.
  *
- * Every lane is a block of its own and no operation goes across lanes, so that results do not depend on how many of them
- * a machine's vectors hold. */
+ * Every lane is a block of its own and no operation crosses lanes, so that results do not depend on how many lanes
+ * a machine's vectors have. */
 #ifndef DOPPLER_COMPILER_QUANT_LANES_H
 #define DOPPLER_COMPILER_QUANT_LANES_H
 
@@ -11,14 +11,14 @@
 
 enum { DOP_LANES = 8 };
 
-/* Of values, and over q = clamp(round((x - off) / scale), lo, hi). */
+/* Sums over values, and over q = clamp(round((x - off) / scale), lo, hi). */
 typedef struct dop_lane_sums {
     float x[DOP_LANES], q[DOP_LANES], qq[DOP_LANES], xq[DOP_LANES];
 } dop_lane_sums;
 
 /* x is [n][DOP_LANES] unless it says otherwise: value i of all blocks side by side; n is a multiple of 8. */
 typedef struct dop_lanes {
-    /* Makes that of [DOP_LANES][n]. */
+    /* Transposes [DOP_LANES][n] to that layout. */
     void (*side_by_side)(const float *blocks, uint32_t n, float *out);
     /* `inverse` is 1 / scale. */
     void (*sums)(const float *x, uint32_t n, const float *inverse, const float *off, float lo, float hi,
@@ -40,7 +40,7 @@ extern const dop_lanes dop_lanes_of_4;
 extern const dop_lanes dop_lanes_of_8; /* AVX2 */
 #endif
 
-/* What this machine is fastest with. */
+/* The set of functions that is fastest on this machine. */
 const dop_lanes *dop_lanes_best(void);
 
 #endif

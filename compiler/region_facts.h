@@ -1,4 +1,4 @@
-/* What people and other files are told of a region: where it belongs, its ops, the bytes it moves. */
+/* Descriptions of a region for reports and for other files: where it belongs, its ops, the bytes it moves. */
 #ifndef DOPPLER_COMPILER_REGION_FACTS_H
 #define DOPPLER_COMPILER_REGION_FACTS_H
 
@@ -6,10 +6,10 @@
 
 /* Where a region belongs: its root's label. */
 const char *dop_region_label(const dop_graph *g, const dop_region *r);
-/* A label without its layer: "L12/qkv" becomes "L*" and "/qkv", others stay. */
+/* A label without its layer: "L12/qkv" becomes "L*" and "/qkv"; labels without a layer stay as they are. */
 void dop_label_any_layer(const char *label, char *out, size_t cap);
-/* Does the name mean this label: the label itself ("L3/qkv"), its last part ("qkv"), or that of some layers ("L0-3" or "L*" in
- * place of the layer)? */
+/* Does the name match this label?  A name is a label ("L3/qkv"), its last part ("qkv"), or a label for several layers ("L0-3" or
+ * "L*" in place of the layer). */
 bool dop_label_is(const char *label, const char *name);
 /* Its ops in order, separated by spaces. */
 void dop_region_ops(const dop_graph *g, const dop_region *r, dop_buf *out);

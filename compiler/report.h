@@ -9,8 +9,8 @@
 /* Cache positions at which traffic is counted. */
 enum { DOP_REPORT_DEPTH = 512 };
 
-/* The regions of several layers that do the same, in one row.  Bytes and time are those of all `count` of them, for one
- * token; a schedule of T tokens divides by T. */
+/* The regions of several layers that do the same, as one row.  Bytes and time are those of all `count` of them, per token (in a
+ * schedule of T tokens, divided by T). */
 typedef struct dop_report_row {
     const char *label; /* "L*.qkv" with a slash: every layer's qkv; "head" */
     const char *tpl, *variant, *why;
@@ -29,14 +29,14 @@ typedef struct dop_report_fusion {
     double bytes;                                  /* of traffic saved per token */
 } dop_report_fusion;
 
-/* A pair of dispatches next to each other in the data flow, and what each pass that tried had against joining them. */
+/* A pair of neighbouring dispatches in the data flow, and the reasons of each pass that tried against joining them. */
 typedef struct dop_report_refusal {
     const char *producer, *consumer; /* ops */
-    const char *from, *to; /* labels of their dispatches, as those of regions: "L*" and a slash for every layer */
-    const char *reasons;   /* "fuse-prologue cost, fuse-epilogue reduction-barrier" */
-    dop_reason reason;     /* the one that decided: of the pass that came closest */
+    const char *from, *to;           /* labels of their dispatches, written like those of regions */
+    const char *reasons;             /* "fuse-prologue cost, fuse-epilogue reduction-barrier" */
+    dop_reason reason;               /* the one that decided: of the pass that came closest */
     uint32_t count;
-    double bytes; /* that a fusion would save per token */
+    double bytes; /* that a fusion would save, per token */
 } dop_report_refusal;
 
 /* A cell of the viability matrix. */
@@ -69,12 +69,12 @@ typedef struct dop_report_schedule {
     dop_graph unfused;
 } dop_report_schedule;
 
-/* The weights that were stored and are packed alike. */
+/* The weights that have the same stored and the same packed type. */
 typedef struct dop_report_weights_row {
     dop_type stored, packed; /* stored: none for what the compiler computes */
-    dop_type asked;          /* by --quant; packed as another type where its blocks would be padded too much */
-    uint32_t cols;           /* then: values of a row */
-    uint32_t experts;        /* matrices of each weight */
+    dop_type asked;   /* by --quant; differs from `packed` where blocks of that type would need too much padding */
+    uint32_t cols;    /* in that case, values of a row */
+    uint32_t experts; /* matrices of each weight */
     uint32_t count;
     uint64_t bytes;  /* packed */
     const char *how; /* "copied", "repacked", "converted", "quantized", "computed" */
@@ -88,8 +88,9 @@ typedef struct dop_report {
     dop_report_weights_row *weights_rows; /* most bytes first */
     uint32_t n_schedules;
     dop_report_schedule schedules[DOP_MAX_SCHEDULES];
-    const dop_compilation *parts; /* that the plan is cut into (parts.h); set by the caller after dop_report_make */
-    uint32_t n_parts;             /* 0: it is one */
+    const dop_compilation
+        *parts;       /* the parts that the plan is cut into (parts.h); set by the caller after dop_report_make */
+    uint32_t n_parts; /* 0: the plan is in one piece */
 } dop_report;
 
 /* report_parts.c: one part. */
@@ -98,13 +99,13 @@ typedef struct dop_report_part {
     const char *target;
     uint64_t weights, caches, activations; /* bytes of device memory */
     double read, written;                  /* bytes for a token, with DOP_REPORT_DEPTH cached positions */
-    double floor_us;                       /* these bytes over the target's bandwidth */
-    uint64_t sent;                         /* bytes that the next part gets of a token; 0: it is the last */
+    double floor_us;                       /* time for these bytes at the target's bandwidth */
+    uint64_t sent;                         /* bytes per token that the next part receives; 0: this is the last part */
 } dop_report_part;
 
 dop_report_part dop_report_part_of(const dop_compilation *part);
-uint64_t dop_report_state_bytes(const dop_compilation *c); /* of caches and of what steps replace */
-/* For the text and the JSON: a table, a list. */
+uint64_t dop_report_state_bytes(const dop_compilation *c); /* of caches and replaced states */
+/* As a table for the text, and as a list for the JSON. */
 void dop_report_parts_text(const dop_report *r, dop_buf *out);
 /* A table of the parts, and one of what crosses each cut; nothing where there are no parts. */
 void dop_report_parts_html(const dop_report *r, dop_buf *out);
@@ -113,7 +114,7 @@ void dop_report_parts_json(const dop_report *r, void *json_object);
 dop_status dop_report_make(const dop_compilation *c, dop_diag *diag, dop_report *out_report);
 void dop_report_finish(dop_report *r); /* accepts a zeroed one */
 
-/* report_weights.c: the table of weights, and why a row has another type than asked for ("" if it has not). */
+/* report_weights.c: the table of weights, and why a row has another type than asked for ("" if it does not). */
 dop_status dop_report_count_weights(dop_report *r, dop_diag *diag);
 void dop_report_weights_why(const dop_report_weights_row *row, char *out, size_t cap);
 
@@ -146,7 +147,7 @@ extern const char *const dop_page_report; /* assets/report.html */
 /* One page without external resources: totals, a layer drawn before and after, the tables of the text. */
 dop_status dop_report_html(const dop_report *r, dop_diag *diag, dop_buf *out);
 
-/* Why region `consumer` reads `base` from memory instead of making it: every refusal of the pair, and the one that
+/* Why region `consumer` reads `base` from memory instead of computing it: every refusal of the pair, and the one that
  * decided; none when no pass tried.  out_reader: the node that reads it. */
 dop_reason dop_report_why(const dop_schedule *s, dop_region_id consumer, dop_node_id base, char *out_reasons,
                           size_t cap, dop_node_id *out_reader);
@@ -155,7 +156,7 @@ dop_reason dop_report_why(const dop_schedule *s, dop_region_id consumer, dop_nod
 const char *dop_fusion_rule(const dop_graph *g, const dop_fusion_event *e);
 /* Where the regions of a schedule run. */
 typedef struct dop_report_places {
-    const dop_compilation *parts; /* [n]; n == 0: the plan is one, and there is nothing to say */
+    const dop_compilation *parts; /* [n]; n == 0: the plan is in one piece, and there is nothing to say */
     uint32_t n;
     uint32_t schedule; /* number of it */
     uint32_t *numbers; /* owned, [n_regions]: the part of each region; NULL without parts */
@@ -168,8 +169,8 @@ void dop_report_places_finish(dop_report_places *p); /* accepts a zeroed one */
 void dop_report_place(const dop_report_places *p, const dop_schedule *s, dop_region_id r, dop_buf *out);
 
 /* report_explain.c: --explain OP: why each region with that op, template, label or last part of a label got its kernel; A+B: why
- * the regions of B read what those of A make, layers that are alike together, or by which rule the ops were joined.
- * parts[n]: of the plan, n == 0: it is one. */
+ * the regions of B read from memory what those of A make, or by which rule the ops were joined, with equal layers grouped.
+ * parts[n]: of the plan; n == 0: it is in one piece. */
 dop_status dop_report_explain(const dop_compilation *c, const char *op, const dop_compilation *parts, uint32_t n,
                               dop_diag *diag, dop_buf *out);
 

@@ -8,9 +8,9 @@
 typedef struct dop_draw_box {
     const char *title, *text; /* text: words, wrapped to the width; "" if none */
     const char *tip;          /* lines shown while the pointer is on it */
-    int colour;               /* 0..11; -1: grey, something outside of what is drawn */
-    bool barrier;             /* marked: waits for what stands above it */
-    uint32_t width;           /* in pixels, at least */
+    int colour;               /* 0..11; -1: grey, for something outside of what is drawn */
+    bool barrier;             /* marked: a barrier before it waits for what is above */
+    uint32_t width;           /* least width in pixels */
 } dop_draw_box;
 
 typedef struct dop_draw_edge {

@@ -28,12 +28,12 @@ typedef struct dop_schedule {
     dop_placement placement;
     dop_fusion_log log;
     dop_built_region *regions;        /* [g.n_regions] */
-    const dop_persistent *persistent; /* the same in one dispatch of stages; NULL: there is no such form, */
-    const char *persistent_no;        /* and why, where one was asked for */
+    const dop_persistent *persistent; /* the same as one dispatch of stages; NULL: there is no such form, */
+    const char *persistent_no;        /* for this reason, where one was asked for */
     bool mixed;                       /* steps of rows of any sequences */
     bool embeds;                      /* hidden states instead of logits */
-    uint32_t n_body;                  /* regions before what only this step's logits need */
-    /* Of a part of a model (part_graph.h): values that come from the part before it, and that go to the next. */
+    uint32_t n_body;                  /* regions before those that only this step's logits need */
+    /* In a part of a model (part_graph.h): values that come from the previous part, and values that go to the next. */
     uint32_t n_received, n_sent;
     dop_node_id received[DOP_PART_MAX_VALUES], sent[DOP_PART_MAX_VALUES];
 } dop_schedule;
@@ -44,13 +44,13 @@ dop_status dop_schedule_add(dop_compilation *c, dop_phase phase, uint32_t max_t,
 dop_status dop_schedule_add_rows(dop_compilation *c, uint32_t max_t, dop_diag *diag);
 /* A schedule for up to max_t tokens of one sequence, with the hidden states of every row. */
 dop_status dop_schedule_add_embed(dop_compilation *c, uint32_t max_t, dop_diag *diag);
-/* The same from a graph that is there already, in the compilation's arena; the builder's names and outputs are expected. */
+/* The same from an existing graph in the compilation's arena, which must have the builder's names and outputs. */
 dop_status dop_schedule_add_graph(dop_compilation *c, dop_phase phase, const dop_graph *g, dop_diag *diag);
 
-/* What a tuning file's entries for a region are looked up by. */
+/* The key by which a tuning file's entries for a region are found. */
 dop_tuning_site dop_schedule_tuning_site(const dop_schedule *s, dop_region_id r);
 
-/* Skips every pass that joins ops or takes them apart for it: --no-fuse. */
+/* Skips every pass that joins ops or splits them for fusion: --no-fuse. */
 void dop_passes_skip_fusion(dop_pass_options *o);
 /* "decode1", "prefill64", ... */
 const char *dop_schedule_name(const dop_schedule *s);

@@ -1,22 +1,21 @@
-/* How fast a plan in parts would be on devices and links that are described, from stage times measured on one device
- * (stage_times.h).  All that comes out is a prediction: nothing is run.
+/* Predicts how fast a plan in parts would be on described devices and links, from stage times measured on one device
+ * (stage_times.h).  Every result is a prediction: nothing is run.
  *
  * The description is a YAML mapping:
  *
  *   link: {latency_us: 3, bandwidth: 5e9}   # of every cut, bytes per second; or a list, one for each cut
  *   device: {stage_times: h200.yaml}        # every part's; or a list, one for each part
- *   sequences: 32                           # default 32, as many as the model is compiled for at most
- *   groups: 2                               # groups of their rows in flight; default: as the runtime takes
+ *   sequences: 32                           # default 32, but not more than the model is compiled for
+ *   groups: 2                               # groups of their rows in flight; default: as in the runtime
  *   prompt: 2048                            # tokens; default 2048
  *
- * Of a link also `overlaps: false`: the part behind it receives only while it runs no step.
+ * A link may also have `overlaps: false`: the part after it receives only while it runs no step.
  *
- * Of a device: `stage_times`, a file or a list of files beside the description; `memory_speed` and `product_speed`, how many
+ * A device has `stage_times`, a file or a list of files beside the description; `memory_speed` and `product_speed`, how many
  * times as fast as the measured one it is in steps of up to 64 rows and in larger ones (default 1).  Or, without
- * stage_times, what it reaches: `bandwidth` in bytes and `flops` in operations per second; a dispatch takes the longer of
- * the two then.  For both: `stage_us`, what one dispatch takes whatever it does (default: what the target says);
- * `step_us`, what the host takes to submit a step and to see its end (default 40); `memory`, in bytes (default: not
- * said). */
+ * stage_times, what it reaches: `bandwidth` in bytes and `flops` in operations per second; a dispatch then takes the longer of
+ * the two times.  In both cases: `stage_us`, the fixed cost of a dispatch (default: the target's); `step_us`, what the host
+ * needs to submit a step and to notice its end (default 40); `memory`, in bytes (default: not stated). */
 #ifndef DOPPLER_COMPILER_SIMULATE_H
 #define DOPPLER_COMPILER_SIMULATE_H
 
@@ -34,14 +33,14 @@ typedef struct dop_sim_device {
     double memory_speed, product_speed;
     double bandwidth, flops;  /* per second */
     double stage_us, step_us; /* stage_us below 0: the target's */
-    double memory;            /* bytes; 0: not said */
+    double memory;            /* bytes; 0: not stated */
 } dop_sim_device;
 
 typedef struct dop_sim_setup {
     uint32_t n_links, n_devices; /* 1: for all */
     dop_sim_link links[DOP_MAX_PARTS];
     dop_sim_device *devices;            /* owned, [DOP_MAX_PARTS] */
-    uint32_t sequences, groups, prompt; /* groups 0: as the runtime takes */
+    uint32_t sequences, groups, prompt; /* groups 0: as in the runtime */
 } dop_sim_setup;
 
 dop_status dop_sim_load(const char *path, dop_diag *diag, dop_sim_setup *out_setup);
@@ -52,9 +51,9 @@ enum { DOP_SIM_CHUNKS = 8 }; /* kinds of pieces of a prompt */
 /* Steps of one size. */
 typedef struct dop_sim_step {
     uint32_t rows;                 /* 0: the plan has no such steps */
-    double part_us[DOP_MAX_PARTS]; /* with what the host takes */
-    double body_us[DOP_MAX_PARTS]; /* prompts: of a piece that is not the last */
-    double hop_us[DOP_MAX_PARTS];  /* over the cut behind the part */
+    double part_us[DOP_MAX_PARTS]; /* with the host's share */
+    double body_us[DOP_MAX_PARTS]; /* prompts: a piece that is not the last */
+    double hop_us[DOP_MAX_PARTS];  /* over the cut after the part */
     uint64_t hop_bytes[DOP_MAX_PARTS];
 } dop_sim_step;
 
@@ -72,7 +71,7 @@ typedef struct dop_sim_result {
     double many_us;             /* a token of each of them */
     uint32_t prompt;
     double prompt_us;
-    double idle;        /* share of the parts' time in which they wait, while the prompt runs */
+    double idle;        /* fraction of the parts' time that they spend waiting while the prompt runs */
     uint32_t n_guessed; /* dispatches of a kind that was not measured */
 } dop_sim_result;
 

@@ -6,11 +6,11 @@
  * (all when absent), `step` the rows of the schedule's steps, `variant` the kernel instead of the one that select would choose,
  * where that can make the region; the other fields are those of dop_tile.  Later entries win.
  *
- * What dopplerc --tune writes begins with an entry that says what it was measured with:
+ * A file of dopplerc --tune begins with an entry that says what it was measured with:
  *
  *   - {device: NVIDIA H200, driver: NVIDIA 580.159.04, kernels: 0123456789abcdef}
  *
- * Where that is another device, driver or text of the kernel templates, the file is ignored, and the compiler says so. */
+ * If device, driver or text of the kernel templates differ from these, the file is ignored, and the compiler says so. */
 #ifndef DOPPLER_COMPILER_TUNING_H
 #define DOPPLER_COMPILER_TUNING_H
 
@@ -32,10 +32,10 @@ typedef struct dop_tuning_key {
 typedef struct dop_tuning {
     uint32_t n;
     dop_tuning_entry entries[DOP_MAX_TUNING];
-    dop_tuning_key key; /* as the file has it; "": it has none */
+    dop_tuning_key key; /* from the file; "": it has none */
 } dop_tuning;
 
-/* What an entry is looked up by. */
+/* The key by which an entry is found. */
 typedef struct dop_tuning_site {
     const char *phase, *tpl, *label;
     uint32_t step; /* rows */
@@ -43,14 +43,14 @@ typedef struct dop_tuning_site {
 
 dop_status dop_tuning_load(const char *path, dop_tuning *out, dop_diag *diag);
 void dop_tuning_apply(const dop_tuning *t, const dop_tuning_site *at, dop_tile *tile);
-/* The kernel that the last such entry names; NULL: none does. */
+/* The kernel that the last matching entry names; NULL: none does. */
 const char *dop_tuning_variant(const dop_tuning *t, const dop_tuning_site *at);
 /* The last part of a region's label. */
 const char *dop_tuning_op(const char *label);
 void dop_tuning_key_of(const dop_device_caps *device, const dop_templates *templates, dop_tuning_key *out);
-/* NULL: measured here, or it does not say where.  Else what differs, in words. */
+/* NULL: the file was measured here, or does not say where.  Else what differs, as text. */
 const char *dop_tuning_stale(const dop_tuning *t, const dop_tuning_key *here);
-/* Names and values of the tile's fields that differ, as an entry has them. */
+/* Names and values of the tile's fields that differ, in the form of an entry. */
 void dop_tuning_put_tile(const dop_tile *tile, const dop_tile *other, dop_buf *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* Mappings of numbers and words in YAML files: every key known, none twice, numbers finite and in range. */
+/* Reads mappings of numbers and words in YAML files: every key must be known and occur once, numbers must be finite and in range. */
 #ifndef DOPPLER_COMPILER_YAML_FIELDS_H
 #define DOPPLER_COMPILER_YAML_FIELDS_H
 
@@ -24,11 +24,11 @@ typedef struct dop_field {
 #member, DOP_FIELD_##kind, offsetof(type, member), sizeof((type *)NULL)->member \
     }
 
-/* Fills members of *out from the mapping `node`; *out_seen: bit i when field i is there.  what: the mapping in messages
- * ("link").  Errors name the line. */
+/* Fills members of *out from the mapping `node`; *out_seen: bit i is set when field i is present.  what: the mapping's name in
+ * messages ("link").  Errors name the line. */
 dop_status dop_yaml_fields(dop_yaml *y, const yaml_node_t *node, const char *path, const char *what,
                            const dop_field *fields, uint32_t n, dop_diag *diag, void *out, uint32_t *out_seen);
-/* The value of a key of a mapping, NULL: it is not there. */
+/* The value of a key of a mapping; NULL: it is absent. */
 const yaml_node_t *dop_yaml_value(dop_yaml *y, const yaml_node_t *mapping, const char *key);
 
 #endif

@@ -9,10 +9,10 @@
 typedef struct dop_yaml {
     dop_map map;
     yaml_document_t doc;
-    const yaml_node_t *root; /* of the kind that was asked for */
+    const yaml_node_t *root; /* of the requested kind */
 } dop_yaml;
 
-/* type: of the root; what: the message when it is another ("a target file is a mapping of fields"). */
+/* type: of the root; what: the message when the root is of another type ("a target file is a mapping of fields"). */
 dop_status dop_yaml_open(const char *path, yaml_node_type_t type, const char *what, dop_diag *diag, dop_yaml *out_yaml);
 void dop_yaml_close(dop_yaml *y); /* accepts a zeroed one */
 

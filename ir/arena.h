@@ -1,4 +1,4 @@
-/* One arena per compilation: everything the compiler makes lives until it is finished. */
+/* One arena per compilation: everything the compiler allocates lives until the end. */
 #ifndef DOPPLER_IR_ARENA_H
 #define DOPPLER_IR_ARENA_H
 

@@ -14,14 +14,14 @@
 
 enum { DOP_CACHE_BLOCK = 32 }; /* values that share a scale */
 
-/* May a cache be stored so, other than as f32 and f16? */
+/* May a cache be stored in blocks of this type? */
 bool dop_cache_blocks(dop_type t);
-/* Bytes of a row, of any storage type of a cache.  `cols` is a multiple of the block. */
+/* Bytes of a row in any storage type of a cache.  `cols` is a multiple of the block. */
 uint64_t dop_cache_row_bytes(dop_type t, uint32_t cols);
-/* Between f32 values and a row. */
+/* Convert f32 values to a row and back. */
 void dop_cache_row_encode(dop_type t, const float *x, uint32_t cols, void *out);
 void dop_cache_row_decode(dop_type t, const void *row, uint32_t cols, float *out);
-/* What is left of `n` values, a multiple of the block, that were stored and loaded; x may be out. */
+/* Rounds `n` values, a multiple of the block, as storing and loading would; out may be x. */
 void dop_cache_round(dop_type t, const float *x, uint64_t n, float *out);
 /* How far apart neighbouring stored values are in the block with these values. */
 float dop_cache_step(dop_type t, const float *block);

@@ -1,4 +1,4 @@
-/* Axes and shapes by themselves, for the graph and for the shape rules that it asks. */
+/* Functions of axes and shapes alone, which the graph and the shape rules share. */
 #include "ir/cache_row.h"
 #include "ir/shapes.h"
 

@@ -58,7 +58,7 @@ typedef struct dop_access {
     uint8_t by;             /* of `at`: the source that says where, or DOP_BY_STEP */
 } dop_access;
 
-/* What a region is built around that starts with an op. */
+/* The kind of region that an op starts (ops.def). */
 typedef enum dop_root {
     DOP_ROOT_none,
     DOP_ROOT_element,
@@ -71,14 +71,14 @@ typedef enum dop_root {
     DOP_ROOT_scan
 } dop_root;
 
-/* How much of its sources an element reads, all axes together; ordered: a larger one reads more. */
+/* How much of its sources an element reads, over all axes; in ascending order. */
 typedef enum dop_extent {
     DOP_EXTENT_none,
     DOP_EXTENT_element, /* copies through an index too */
     DOP_EXTENT_few,
     DOP_EXTENT_head,
     DOP_EXTENT_row,
-    DOP_EXTENT_all /* what a template of its own is for: products, attention */
+    DOP_EXTENT_all /* more than a row; such ops (products, attention) have their own templates */
 } dop_extent;
 
 typedef enum dop_attr_id {
@@ -105,7 +105,7 @@ typedef struct dop_op_info {
 const dop_op_info *dop_op_of(dop_op op);
 const char *dop_attr_name(dop_attr_id a);
 dop_attr_kind dop_attr_kind_of(dop_attr_id a);
-const char *dop_attr_word(dop_attr_id a, int64_t i); /* word i of an attribute of kind W; NULL: there is none */
+const char *dop_attr_word(dop_attr_id a, int64_t i); /* word i of an attribute of kind W; NULL: no such word */
 
 typedef union dop_attr {
     double f;
@@ -114,7 +114,7 @@ typedef union dop_attr {
 } dop_attr;
 
 /* One axis: mul, mul*T (rows of this step), mul*S (positions of a sequence) or mul*Q (sequences).  With R it is a ring: mul rows,
- * in which position p has row p % mul, so that only the last positions are there. */
+ * in which position p has row p % mul, so that it holds only the last positions. */
 typedef enum dop_sym { DOP_SYM_1, DOP_SYM_T, DOP_SYM_S, DOP_SYM_Q, DOP_SYM_R, DOP_N_SYMS } dop_sym;
 typedef struct dop_dim {
     uint32_t mul;
@@ -181,8 +181,9 @@ typedef struct dop_region {
 /* Which positions of its cache attention reads, and where they are. */
 typedef struct dop_reach {
     uint32_t window; /* positions that a query sees, itself included; 0: any number */
-    uint32_t chunk;  /* it sees none before the chunk of so many positions that it is in; 0: there are no chunks */
-    uint32_t ring;   /* rows of the cache, where position p has row p % ring; 0: every position has a row */
+    uint32_t
+        chunk;     /* positions come in chunks of this many, and a query sees none before its own chunk; 0: no chunks */
+    uint32_t ring; /* rows of the cache, where position p has row p % ring; 0: every position has a row */
 } dop_reach;
 
 typedef struct dop_graph {
@@ -197,8 +198,8 @@ typedef struct dop_graph {
     uint32_t n_regions, cap_regions;
     dop_node_id *outs; /* results of the graph, kept alive */
     uint32_t n_outs, cap_outs;
-    /* Of the attention nodes that were added so far: are there any, with chunks, with rings, and their reach if that is the same
-     * for all of them. */
+    /* About the attention nodes added so far: whether there are any, any with chunks, any with rings, and their reach where all
+     * have the same. */
     bool has_attention, has_chunks, has_rings, reaches_differ;
     dop_reach reach;
     uint64_t next_name; /* number of the next made-up name, x<number> */
@@ -287,7 +288,7 @@ dop_node_space(const dop_graph *g, dop_node_id id)
 }
 /* Tokens and positions are parts of the step record, not buffers of their own. */
 bool dop_node_is_input(const dop_graph *g, dop_node_id id);
-/* Is the row of some source where another source says? */
+/* Does another source say which row of some source is read? */
 bool dop_node_gathers(const dop_graph *g, dop_node_id id);
 /* Does it sum over the heads or slots of its source number k? */
 static inline bool
@@ -296,7 +297,7 @@ dop_node_sums_heads(const dop_graph *g, dop_node_id id, uint32_t k)
     const dop_access *a = dop_node_access(g, id, k);
     return a->axis[DOP_AXIS_head] == DOP_ACCESS_all && a->axis[DOP_AXIS_col] == DOP_ACCESS_same;
 }
-/* Is some source's matrix where another source says? */
+/* Does another source say which matrix of some source is read? */
 bool dop_node_has_experts(const dop_graph *g, dop_node_id id);
 /* Does it read all partial results of something? */
 bool dop_node_merges(const dop_graph *g, dop_node_id id);
@@ -312,7 +313,7 @@ dop_node_id dop_storage_node(const dop_graph *g, dop_node_id id);
  * the others (of append state, what one position has).  `t` replaces T. */
 uint64_t dop_dim_value(const dop_graph *g, dop_dim d, uint32_t t);
 uint32_t dop_node_cols(const dop_graph *g, dop_node_id id);
-/* Of a product: values that one output sums up, columns of a slot, and slots (1 unless each has a matrix of its own). */
+/* Of a product: values that one output sums over, columns of a slot, and slots (1 unless each slot has its own matrix). */
 uint32_t dop_product_depth(const dop_graph *g, dop_node_id id);
 uint32_t dop_product_cols(const dop_graph *g, dop_node_id id);
 uint32_t dop_product_slots(const dop_graph *g, dop_node_id id);
@@ -327,17 +328,17 @@ bool dop_shape_appends(const dop_shape *s);
 bool dop_shape_blocks(const dop_shape *s, dop_type type);
 /* Heads of keys or values in a cache. */
 uint32_t dop_cache_heads(const dop_graph *g, dop_node_id cache);
-/* Rows that a sequence has in append state, and those of a ring; 0: it is none. */
+/* Rows that a sequence has in append state, and those of a ring; 0: it is not a ring. */
 uint32_t dop_cache_rows(const dop_graph *g, dop_node_id cache);
 uint32_t dop_cache_ring(const dop_graph *g, dop_node_id cache);
-/* Of attention, whole or split.  The first position that a query at `position` sees. */
+/* The reach of an attention node, whole or split, and the first position that a query at `position` sees. */
 dop_reach dop_attention_reach(const dop_graph *g, dop_node_id attention);
 uint32_t dop_reach_first(const dop_reach *r, uint32_t position);
-/* Positions of a page: where there are several sequences, append state that is no ring lies in pages of a pool, a power of
- * two of rows each, which tables name (dop_step of runtime/plan_format.h).  0: every state is in one piece. */
+/* Positions in a page.  Where there are several sequences, append state that is not a ring lies in pages of a pool, each of a
+ * power of two of rows, which page tables name (dop_step of runtime/plan_format.h).  0: every state is in one piece. */
 enum { DOP_PAGE = 64 };
 uint32_t dop_graph_page(const dop_graph *g);
-/* A replace state of the graph, 0: it has none. */
+/* Some replace state of the graph; 0: it has none. */
 dop_node_id dop_graph_replaces(const dop_graph *g);
 /* May the rows of a step be of several sequences?  (Input "sequences" has one value for each.) */
 bool dop_graph_mixes(const dop_graph *g);
@@ -348,8 +349,8 @@ typedef struct dop_unit {
     uint32_t len;   /* values */
     uint32_t units; /* vectors per token: 1, or the number of heads */
 } dop_unit;
-/* The unit of one node: heads for [T,H,D], else the row; a statistic has the unit of what it is over, a cache write that
- * of what it writes. */
+/* The unit of one node: heads for [T,H,D], else the row; a statistic has the unit of its source, a cache write that of the
+ * value it writes. */
 dop_unit dop_node_unit(const dop_graph *g, dop_node_id id);
 
 /* Uses of each node by other nodes and as a graph output: counts[n_nodes], in the arena. */

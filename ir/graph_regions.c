@@ -1,4 +1,4 @@
-/* What changes the regions of a graph, and with them their analysis. */
+/* Adding and dropping regions of a graph, which keeps their analysis up to date. */
 #include "ir/region.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Driver of the reference interpreter: which nodes are needed, where their values live. */
+/* Driver of the reference interpreter: finds the nodes that are needed and keeps their values. */
 #include "ir/interp.h"
 
 #include "ir/interp_ops.h"

@@ -12,9 +12,9 @@ typedef struct dop_tensor {
     uint32_t *u; /* for u32 */
 } dop_tensor;
 
-/* Gives the value of a leaf (input, weight, state) as f32 or u32; the provider owns it and it must live until the
- * interpreter is finished.  For an append state, f is written to by state_write; the new version of a replace state is
- * the value of its state_write, and the provider gives the old one until the caller has copied it there. */
+/* Gives the value of a leaf (input, weight, state) as f32 or u32.  The provider owns it, and it must live until the
+ * interpreter is destroyed.  For an append state, state_write writes to f.  The new version of a replace state is
+ * the value of its state_write; the provider keeps giving the old one until the caller copies the new one over it. */
 typedef struct dop_leaf_provider {
     void *user;
     dop_status (*get)(void *user, const dop_graph *g, dop_node_id leaf, uint32_t t, dop_tensor *out, dop_diag *diag);
@@ -26,12 +26,12 @@ typedef struct dop_interp dop_interp;
 dop_status dop_interp_create(const dop_graph *g, uint32_t t, const dop_leaf_provider *leaves, dop_diag *diag,
                              dop_interp **out);
 void dop_interp_destroy(dop_interp *it);
-/* round_storage: round each computed value to its node's storage type (f16, bf16), KV caches when written; off at
- * first.  Leaves are left as the provider gave them.  Call before the first evaluation. */
+/* Whether computed values are rounded to their node's storage type (f16, bf16), and KV caches when written; off by
+ * default.  Leaves stay as the provider gave them.  Call before the first evaluation. */
 void dop_interp_round_storage(dop_interp *it, bool on);
 /* Evaluates `id` and what it needs (memoized); *out lives until the interpreter is destroyed or a node before `id` is
- * set.  state_write of an append state writes into the memory of its state; evaluating it twice writes the same.  Errors: what the provider
- * reports, and ids or positions outside the table they index (DOP_E_INPUT). */
+ * set.  state_write of an append state writes into the memory of its state; evaluating it twice writes the same values.
+ * Errors: those of the provider, and ids or positions outside the table they index (DOP_E_INPUT). */
 dop_status dop_interp_eval(dop_interp *it, dop_node_id id, dop_diag *diag, const dop_tensor **out);
 /* Overrides a node's value with a copy of `values`, as many as the node has at this t (used to check one region on
  * random inputs); u32 ids are given as floats too.  Results computed before are forgotten. */

@@ -1,5 +1,5 @@
-/* Every op in plain C: f32 in, f64 inside, f32 out.  Written to be checked by reading, not to be fast; only matmul is
- * careful, since a model is made of it. */
+/* Every op in plain C: f32 in, f64 inside, f32 out.  Written to be checked by reading, not to be fast; only matmul takes
+ * care of speed, because models spend their time in it. */
 #include "ir/interp_ops.h"
 
 #include "ir/cache_row.h"
@@ -335,7 +335,7 @@ compute_matmul(const dop_interp_node *n)
     }
 }
 
-/* What a group of columns is worth: the sum of its largest scores.  taken: scratch for one mark per column. */
+/* The score of a group of columns: the sum of its largest scores.  taken: scratch for one mark per column. */
 static double
 group_score(const float *x, uint64_t n, uint64_t best, uint8_t *taken)
 {
@@ -425,7 +425,7 @@ compute_group_rows(const dop_interp_node *n)
     return DOP_OK;
 }
 
-/* The order of the work, which blocks would give, does not matter here. */
+/* Blocks only change the order of the work, which does not matter here. */
 static dop_status
 compute_matmul_at(const dop_interp_node *n)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One number is for all rows. */
+/* A single number holds for all rows. */
 static uint64_t
 sequence_of(const dop_tensor *sequences, uint64_t t)
 {
@@ -57,7 +57,7 @@ dop_interp_last_rows(const dop_interp_node *n, dop_type type)
     }
 }
 
-/* One row of one head: its matrix s [P,N] moves on, and y [P] is what it gives. */
+/* One row of one head: updates its state s [P,N] and computes the row's result y [P]. */
 static void
 scan_row(const float *q, const float *k, const float *v, double decay, const float *beta, uint64_t p_count,
          uint64_t n_count, double *s, float *y)

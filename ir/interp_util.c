@@ -1,4 +1,4 @@
-/* What the files of the interpreter's ops share. */
+/* Helpers shared by the files of the interpreter's ops. */
 #include "ir/interp_ops.h"
 
 float

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the node stands among the region's outputs, which are in handle order; n_outs: it is none. */
+/* Index of the node in the region's outputs, which are in handle order; n_outs: it is not an output. */
 static uint32_t
 find_out(const dop_region *r, dop_node_id id)
 {
@@ -41,7 +41,7 @@ typedef struct walk {
     dop_analysis *a;
     int32_t *src;   /* [n_nodes][DOP_MAX_SRCS] position of what the source is a view of, -1: outside */
     uint32_t *set;  /* [n_nodes] products that meet, as a forest: position of the parent; the node itself otherwise */
-    uint32_t *part; /* [n_nodes] of the product that stands for a set: number of the part */
+    uint32_t *part; /* [n_nodes] for the product that represents a set: number of its part */
     bool *behind;   /* [n_nodes] made of a product */
     bool *mark;     /* [n_nodes] scratch */
     bool *out;      /* [n_nodes] an output */
@@ -74,14 +74,14 @@ root_of(const walk *w, uint32_t i)
     return dop_node_root(w->g, w->r->nodes[i]);
 }
 
-/* A product that the region is built around. */
+/* Is the node a product that the region is built around? */
 static bool
 is_product(const walk *w, uint32_t i)
 {
     return root_of(w, i) == DOP_ROOT_product && w->r->nodes[i] != w->a->tail && w->r->nodes[i] != w->a->beside;
 }
 
-/* Finds the product that reads another row than the others, which are of experts where some are. */
+/* Finds the product that reads another row than the rest.  Where some products are of experts, they are the rest. */
 static void
 find_beside(walk *w)
 {
@@ -96,7 +96,7 @@ find_beside(walk *w)
             w->a->beside = w->r->nodes[i];
 }
 
-/* Sources that follow a node in the list are a mistake; they count as outside. */
+/* A source that follows its reader in the list is an error for the verifier; here it counts as outside. */
 static void
 find_sources(walk *w)
 {
@@ -112,7 +112,7 @@ find_sources(walk *w)
     }
 }
 
-/* Finds the product of what another product or an attention of the region makes. */
+/* Finds the product whose source another product or an attention of the region computes. */
 static void
 find_tail(walk *w)
 {
@@ -130,7 +130,7 @@ find_tail(walk *w)
     memset(w->behind, 0, w->r->n_nodes * sizeof *w->behind);
 }
 
-/* Marks everything that the marked nodes are made of. */
+/* Marks everything that the marked nodes are computed from. */
 static void
 mark_sources(walk *w)
 {
@@ -150,7 +150,7 @@ take_marked(const walk *w, dop_node_id *out)
     return n;
 }
 
-/* What `id` is made of, itself included. */
+/* Marks what `id` is computed from, itself included. */
 static uint32_t
 take_cone(walk *w, dop_node_id id, dop_node_id *out)
 {
@@ -170,7 +170,7 @@ compare_ids(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* ids: as many as all nodes have sources. */
+/* ids has space for as many as all nodes have sources. */
 static void
 find_reads(walk *w, dop_node_id *ids)
 {
@@ -247,7 +247,7 @@ find_set(walk *w, uint32_t i)
     return i;
 }
 
-/* The smaller of two products stands for what both are in. */
+/* Joins the sets of two products; the smaller id represents the joined set. */
 static void
 join_sets(walk *w, uint32_t a, uint32_t b)
 {
@@ -256,7 +256,7 @@ join_sets(walk *w, uint32_t a, uint32_t b)
     w->set[a > b ? a : b] = a > b ? b : a;
 }
 
-/* Nodes made of products join the sets of all of them. */
+/* A node that is computed from several products joins their sets. */
 static void
 join_products(walk *w)
 {
@@ -273,7 +273,7 @@ join_products(walk *w)
     }
 }
 
-/* Adds a node that is made of products to its part.  Called twice for each node: first to count the lists, then to fill them. */
+/* Adds a node that is computed from products to its part.  Called twice per node: to size the lists, then to fill them. */
 static void
 add_to_part(walk *w, uint32_t i, bool fill)
 {
@@ -323,8 +323,8 @@ list_parts(walk *w, dop_part *parts, dop_node_id *mats, dop_node_id *outs)
             add_to_part(w, i, true);
 }
 
-/* Must this node be computed for the whole row before the products start?  That is so for a statistic or merge that the
- * activation is made of, for a value that is stored, and for a statistic that cannot be summed up beside the products. */
+/* Must this node be computed for the whole row before the products start?  That holds for a statistic or merge that the
+ * activation depends on, for a stored value, and for a statistic that cannot be summed up beside the products. */
 static bool
 needs_stage(const walk *w, uint32_t i, bool feeds)
 {
@@ -334,7 +334,7 @@ needs_stage(const walk *w, uint32_t i, bool feeds)
            (stat && (!dop_node_is(w->g, id, DOP_ALONGSIDE) || !wide_at(w->g, node(w, i)->src[0], w->r, w->a->wide)));
 }
 
-/* Is the node, made of a choice of experts, still a row of that choice?  A bias or a sum that it picks is not. */
+/* Is the node, which depends on a choice of experts, still a row of that choice?  A bias or sum that the choice selects is not. */
 static bool
 is_choice_row(const walk *w, uint32_t i)
 {
@@ -345,7 +345,7 @@ is_choice_row(const walk *w, uint32_t i)
     return !w->behind[i] && !sums && !dop_node_gathers(w->g, w->r->nodes[i]) && (cols == 1 || cols == w->a->slots);
 }
 
-/* What a choice of experts is made of, and what is made of it, as far as no product is behind it. */
+/* Collects what a choice of experts depends on and what depends on it, up to the products. */
 static void
 describe_experts(walk *w, dop_node_id *ids)
 {
@@ -428,8 +428,8 @@ walks_with(dop_unit u, dop_unit program)
     return (u.len == program.len && u.units == program.units) || (u.len == 1 && u.units == 1);
 }
 
-/* Nodes of one unit walk together, arithmetic on a statistic with the first of them; others have their own part of the
- * grid.  There are few different units. */
+/* Nodes of one unit share a program, and arithmetic on a statistic belongs to the first one; other units have their own
+ * part of the grid.  There are few different units. */
 static void
 describe_rows(walk *w, dop_node_id *ids, dop_program *programs)
 {
@@ -484,7 +484,7 @@ describe_whole_rows(walk *w, dop_node_id *ids, dop_program *programs)
     }
 }
 
-/* What `id` is made of as a program of heads: statistics of whole rows are there before it. */
+/* What `id` is computed from as a program of heads; statistics of whole rows are computed before it. */
 static dop_program
 take_heads(walk *w, dop_node_id id, dop_unit unit, dop_node_id *ids)
 {
@@ -496,7 +496,7 @@ take_heads(walk *w, dop_node_id id, dop_unit unit, dop_node_id *ids)
     return p;
 }
 
-/* Must the queries be made head by head? */
+/* Must the queries be computed head by head? */
 static bool
 runs_heads(const walk *w, const dop_program *p)
 {
@@ -608,7 +608,7 @@ find_root(walk *w)
 
 enum { LISTS = 7 }; /* of at most n_nodes ids each, in describe_products(), the others have fewer; and the reads */
 
-/* Memory for the analysis of n nodes: that of the last one where it is large enough. */
+/* Memory for the analysis of n nodes; reuses that of the previous analysis where it is large enough. */
 static dop_analysis *
 make_analysis(dop_graph *g, const dop_region *r)
 {

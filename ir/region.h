@@ -15,10 +15,10 @@
 typedef struct dop_part {
     uint32_t n_mats;
     dop_node_id *mats; /* the products */
-    uint32_t rows;     /* of each matrix: columns of a product, of one slot; 0: the products differ */
+    uint32_t rows;     /* of each matrix, which are columns of the product (of one slot); 0: the products differ */
     uint32_t n_outs;
-    dop_node_id *outs;  /* stored values made of them, argmax not counted */
-    dop_node_id argmax; /* partial arg-max over what they make, 0: none */
+    dop_node_id *outs;  /* stored values computed from them, argmax not counted */
+    dop_node_id argmax; /* partial arg-max over these values, 0: none */
 } dop_part;
 
 /* Nodes that a group of invocations computes together, walking over a vector of `unit`. */
@@ -31,9 +31,9 @@ typedef struct dop_program {
 enum { DOP_MAX_WRITES = 2 }; /* of one step into the caches of an attention region: K and V */
 
 typedef struct dop_analysis {
-    uint64_t digest;  /* of the template, nodes and outputs that were looked at */
+    uint64_t digest;  /* of the template, nodes and outputs that were analysed */
     dop_node_id root; /* the product, attention or reduction it is built around; its first node when there is none */
-    bool has_unit;    /* something sums over vectors of `unit` or rotates their pairs */
+    bool has_unit;    /* some node sums over vectors of `unit` or rotates their pairs */
     dop_unit unit;
     uint32_t n_reads;
     dop_node_id *reads; /* values (of base nodes, leaves included) that it reads from memory */
@@ -46,28 +46,29 @@ typedef struct dop_analysis {
     dop_part *parts;
     uint32_t most_mats; /* of any part, at least 1 */
     dop_node_id act;    /* activation: source 0 of every product */
-    uint32_t depth;     /* values of it that a sum is over */
-    const uint32_t
-        *part_of;      /* [n_nodes of the region] the part that the node is of; n_parts: it is made of no product */
-    const bool *feeds; /* [n_nodes of the region] the activation is made of the node */
+    uint32_t depth;     /* number of its values that one sum is over */
+    /* [n_nodes of the region] the part that the node belongs to; n_parts: it is computed from no product */
+    const uint32_t *part_of;
+    const bool *feeds; /* [n_nodes of the region] the activation is computed from the node */
     bool staged;       /* a row program runs before the products: the activation needs it, or it stores something */
-    uint32_t n_stats;  /* statistics that no product depends on; unless `staged`, they are used after the sums only */
+    uint32_t n_stats;  /* statistics that no product depends on; unless `staged`, they are used only after the sums */
     dop_node_id *stats;
-    dop_program prog; /* what the activation, a statistic or a stored row is made of */
+    dop_program prog; /* computes the activation, a statistic or a stored row */
 
     /* templates expert and expert_tiles: matrices that are chosen by a value */
-    uint32_t slots;     /* of each product */
-    dop_node_id ids;    /* which matrix each slot of a row takes; 0: slot j takes matrix j */
-    dop_node_id blocks; /* rows of the step by matrix, in which order they are made; 0: in that of the step */
-    dop_node_id sum;    /* sum over the slots of the one product, 0: none */
-    dop_program choice; /* nodes that run before the products: the region makes its choice of experts itself */
+    uint32_t slots;  /* of each product */
+    dop_node_id ids; /* which matrix each slot of a row uses; 0: slot j uses matrix j */
+    dop_node_id
+        blocks;      /* rows of the step sorted by matrix, the order in which they are computed; 0: the step's order */
+    dop_node_id sum; /* sum over the slots of the one product, 0: none */
+    dop_program choice; /* nodes that run before the products, where the region itself makes its choice of experts */
 
-    /* templates gemv and expert: a product of another row than `act`, whose sums lie beside those of the only other product: what is made of
-     * both meets in the one part there is.  It is in no part itself.  0: none */
+    /* templates gemv and expert: a product of another row than `act`.  Its sums lie beside those of the only other product, and
+     * what is computed from both meets in the region's only part.  It belongs to no part itself.  0: none */
     dop_node_id beside;
 
-    /* templates gemv and attention: a product of each head of `tail_of`, which the region makes and stores, with a matrix of its
-     * own; whoever is the last to make values of a head computes it.  0: none */
+    /* templates gemv and attention: `tail` is a product of each head of `tail_of`, which the region makes and stores, with a
+     * matrix of its own.  The last workgroup that finishes values of a head computes that head's product.  0: none */
     dop_node_id tail, tail_of;
 
     /* template row: one program for each unit.  Arithmetic on weight vectors (rank 1) is in none of them.  Template attention:
@@ -78,8 +79,8 @@ typedef struct dop_analysis {
     /* template attention */
     dop_node_id attention; /* attention or attn_split */
     dop_node_id merged;    /* the merge of its parts, 0: elsewhere or none */
-    dop_program query;     /* what the region makes of the queries */
-    bool query_runs;       /* ... as a row program: it sums over heads, or rotates what it computes */
+    dop_program query;     /* what the region computes from the queries */
+    bool query_runs;       /* ... as a row program, because it sums over heads or rotates computed values */
     uint32_t n_writes;
     struct {
         dop_node_id id; /* state_write */
@@ -87,36 +88,36 @@ typedef struct dop_analysis {
         bool again; /* K and V are one cache: the row is computed for this use too, but only the first one stores it */
         dop_program prog;
     } writes[DOP_MAX_WRITES];
-    uint32_t n_after; /* outputs made of the attention itself */
+    uint32_t n_after; /* outputs that are computed from the attention itself */
     dop_node_id *after;
 
     /* template scan */
     dop_node_id scan;     /* any of its roots, which read the same sources */
     dop_node_id made[2];  /* the root that gives values and the one that gives states; 0: none */
-    dop_node_id saved;    /* state_write of what the latter gives, 0: elsewhere */
-    dop_program heads[2]; /* what the region makes of q and k as row programs; no nodes: it loads them */
-    dop_program behind;   /* what it makes of the values, the root included */
+    dop_node_id saved;    /* state_write of the new states, 0: in another region */
+    dop_program heads[2]; /* what the region computes from q and k as row programs; no nodes: it loads them */
+    dop_program behind;   /* what it computes from the values, the root included */
 
     uint32_t capacity; /* nodes that the lists have memory for */
     void *memory;
 } dop_analysis;
 
-/* Analyses the region and sets r->info.  It accepts any list of ids; it is the verifier that reports wrong ones.
+/* Analyses the region and sets r->info.  It accepts any list of ids; reporting wrong ones is left to the verifier.
  * Errors: out of memory. */
 dop_status dop_region_describe(dop_graph *g, dop_region *r, dop_diag *diag);
 /* The same for every region that is alive. */
 dop_status dop_graph_describe(dop_graph *g, dop_diag *diag);
 uint64_t dop_region_digest(const dop_region *r);
-/* Is `value`, made outside or inside, the activation of the region's products or read by what makes it? */
+/* Is `value`, computed inside or outside, the activation of the region's products, or read to compute it? */
 bool dop_region_feeds(const dop_graph *g, const dop_region *r, dop_node_id value);
 /* Counts how often the region stores each output: counts[n_outs], each 1 in a correct region. */
 void dop_region_storers(const dop_region *r, uint32_t *counts);
 
 /* Can the node be computed four columns at a time in region r?  (Every width on the way is a multiple of 4 or 1.) */
 bool dop_region_wide(const dop_graph *g, const dop_region *r, dop_node_id id);
-/* Does the region store `value` because its own workgroups read what others of them made? */
+/* Does the region store `value` because some of its own workgroups read what others computed? */
 bool dop_region_hands_on(const dop_region *r, dop_node_id value);
-/* Number of the part that makes `id`, n_parts: none does. */
+/* Number of the part that computes `id`; n_parts: none does. */
 uint32_t dop_region_part(const dop_region *r, dop_node_id id);
 bool dop_region_is_out(const dop_region *r, dop_node_id id);
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Values of one tensor: far above any real one, low enough that byte counts never overflow. */
+/* Most values of one tensor: far above any real one, low enough that byte counts never overflow. */
 #define MAX_VALUES ((uint64_t)1 << 40)
 enum { MAX_SPAN = 1 << 16 };
 
@@ -114,7 +114,7 @@ need_ids(const rule_ctx *c, uint32_t i, const dop_node *rows)
     return DOP_OK;
 }
 
-/* The sequence of each of these rows, or one of them all. */
+/* The sequence of each of these rows, or one for all rows. */
 static dop_status
 need_sequences(const rule_ctx *c, uint32_t i, const dop_node *rows)
 {
@@ -381,7 +381,7 @@ rule_top_k(const rule_ctx *c, dop_want *out)
     return DOP_OK;
 }
 
-/* Blocks for any ids of the longest step: all are full but the last one of each expert that has rows. */
+/* Blocks that any ids of the longest step need: all are full except the last block of each expert. */
 static dop_status
 rule_group_rows(const rule_ctx *c, dop_want *out)
 {

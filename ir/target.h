@@ -5,12 +5,12 @@
 
 #include "runtime/caps.h"
 
-/* Kernels that round activations to 8 bits: when asked for, wherever they can be used, or never. */
+/* Kernels that round activations to 8 bits are used only when asked for, wherever they can be, or never. */
 typedef enum dop_int_dot { DOP_INT_DOT_ALLOW, DOP_INT_DOT_PREFER, DOP_INT_DOT_OFF } dop_int_dot;
 
 typedef struct dop_target {
     char name[32];
-    char device[96];        /* the device that it was read from; empty: it was named */
+    char device[96];        /* the device that it was read from; empty: the target was chosen by name */
     uint32_t caps;          /* DOP_CAP_* */
     uint32_t subgroup;      /* invocations per subgroup; 1 when caps lacks subgroup */
     uint32_t max_workgroup; /* invocations */
@@ -22,34 +22,38 @@ typedef struct dop_target {
     uint64_t max_alloc;  /* bytes of one device allocation */
     double bandwidth;    /* bytes per second, read */
     double dispatch_us;  /* one empty dispatch */
-    double barrier_us;   /* one dependent dispatch on top of that */
-    double workgroup_us; /* one empty workgroup (what counts on CPUs) */
-    bool merges;         /* workgroups of a dispatch may tell each other by atomics: the last one merges cache splits */
-    uint32_t persistent; /* invocations per workgroup of a dispatch whose workgroups, one per core, stay; 0: none */
-    bool cpu;            /* a software device: few large workgroups, wide loads */
-    dop_int_dot int_dot; /* off: caps lacks it too */
-    uint32_t split_whole; /* attention of one token: so many cache rows are not split, a merge costs as much */
-    uint32_t split_least; /* cache rows of a split, at least */
-    uint32_t loop_trips;  /* of one invocation, all its loops together, after which the driver ends them; 0: never */
-    uint32_t stage_whole; /* instead of split_whole in a persistent dispatch, where parts meet sooner */
+    double barrier_us;   /* what one dependent dispatch costs on top of that */
+    double workgroup_us; /* one empty workgroup (which dominates on CPUs) */
+    bool merges; /* workgroups of a dispatch may signal each other by atomics, so that the last one merges splits */
+    uint32_t
+        persistent; /* invocations per workgroup of a persistent dispatch, which has one workgroup per core; 0: none */
+    bool cpu;       /* a software device: few large workgroups, wide loads */
+    dop_int_dot int_dot; /* where it is off, caps lacks int_dot too */
+    uint32_t
+        split_whole; /* attention of one token: up to this many cache rows are not split, as a merge would cost more */
+    uint32_t split_least; /* least number of cache rows in a split */
+    uint32_t
+        loop_trips; /* iterations of all loops of an invocation together after which the driver ends them; 0: never */
+    uint32_t stage_whole; /* takes the place of split_whole in a persistent dispatch, where merging is quicker */
 } dop_target;
 
-/* Products that take matrix units where the target has them, said once for the pass that stores their activations as those
- * take them (passes/narrow.c) and for the kernels. */
+/* Which products use matrix units where the target has them.  The pass that stores their activations as f16
+ * (passes/narrow.c) and the kernels share this rule. */
 enum {
     DOP_MATRIX_CAPS = DOP_CAP_subgroup | DOP_CAP_coop | DOP_CAP_f16_math | DOP_CAP_f16_storage,
-    DOP_MATRIX_ROWS = 16, /* of a whole matrix */
-    DOP_MATRIX_LEAST = 2, /* rows; even so few are worth it, because weights are read once for all of them */
-    DOP_MATRIX_UNIT = 8   /* values of a row come in so many */
+    DOP_MATRIX_ROWS = 16, /* rows of a whole matrix */
+    DOP_MATRIX_LEAST =
+        2,              /* least number of rows; so few are already worth it, because they read the weights only once */
+    DOP_MATRIX_UNIT = 8 /* the length of a row is a multiple of this */
 };
 typedef enum dop_matrix_fit {
     DOP_MATRIX_FIT_yes,
-    DOP_MATRIX_FIT_lacks,  /* the target cannot */
-    DOP_MATRIX_FIT_ragged, /* the row length cannot */
-    DOP_MATRIX_FIT_few     /* it could be done, and is not worth it */
+    DOP_MATRIX_FIT_lacks,  /* the target lacks a capability */
+    DOP_MATRIX_FIT_ragged, /* the row length does not divide */
+    DOP_MATRIX_FIT_few     /* possible, but not worth it for so few rows */
 } dop_matrix_fit;
 
-/* Of a product of `rows` rows of `depth` values. */
+/* Does a product of `rows` rows of `depth` values use matrix units? */
 static inline dop_matrix_fit
 dop_matrix_fit_of(const dop_target *t, uint32_t rows, uint32_t depth)
 {
@@ -60,9 +64,9 @@ dop_matrix_fit_of(const dop_target *t, uint32_t rows, uint32_t depth)
                                      : DOP_MATRIX_FIT_yes;
 }
 
-/* Pairs of a row and one of its experts that a tile of products takes: blocks of one expert each (group_rows of ops.def), a
- * power of two.  0: rows take their experts one by one, because hardly two of them share one.  A block has room for what an expert
- * gets if all get the same. */
+/* Size of the blocks, of one expert each (group_rows in ops.def), in which a tile of products computes pairs of a row and one
+ * of its experts: a power of two, large enough for the pairs of an expert if all experts have equally many.  0: rows compute
+ * their experts one by one, because hardly two of them share one. */
 enum { DOP_SPAN_LEAST = 8, DOP_SPAN_MOST = 128, DOP_SPAN_SHARE = 2 };
 static inline uint32_t
 dop_expert_span(const dop_target *t, uint32_t pairs, uint32_t experts)

@@ -124,8 +124,8 @@ verify_nodes(verify_ctx *v)
     return DOP_OK;
 }
 
-/* Append state that state_write extends is gone: nothing else may read it.  Replace state has two copies: one more version
- * in a step, beside the one before it.  Nothing may name the same state again. */
+/* After state_write has extended an append state, nothing else may read the state from before it.  A replace state has two
+ * copies, so a step may add one version and still read the previous one.  No two leaves may name the same state. */
 static dop_status
 verify_state(verify_ctx *v)
 {
@@ -179,7 +179,7 @@ verify_rings(verify_ctx *v)
     return DOP_OK;
 }
 
-/* What a region lists and writes, taken alone. */
+/* Checks what a region lists and writes, without looking at other regions. */
 static dop_status
 verify_region(verify_ctx *v, dop_region_id id)
 {
@@ -296,7 +296,7 @@ verify_flow(verify_ctx *v)
     return left ? BAD(v, "%u regions wait for each other", left) : DOP_OK;
 }
 
-/* The analysis is of the region as it is, and what the region says it writes is stored once by what makes it. */
+/* Checks that the analysis describes the region as it is now, and that each of the region's outputs is stored once. */
 static dop_status
 verify_analysis(verify_ctx *v, dop_region_id id)
 {

@@ -1,4 +1,4 @@
-/* GLSL to SPIR-V by shaderc, and what SPIRV-Cross reads back from the module against what the plan will say. */
+/* Compiles GLSL to SPIR-V with shaderc, and compares what SPIRV-Cross reads from the module with what the plan will say. */
 #include "kernels/kernel.h"
 #include "kernels/link.h"
 #include "kernels/spirv_khr_matrix.h"
@@ -74,15 +74,15 @@ shared_bytes(const uint32_t *words, size_t n, dop_arena *arena)
     return total;
 }
 
-/* The module's interface alone: types, constants and variables, with an empty entry point.  SPIRV-Cross of 2022 stops at
- * cooperative-matrix types, and needs no code to tell the interface. */
+/* The module's interface alone: types, constants and variables, with an empty entry point.  SPIRV-Cross of 2022 fails on
+ * cooperative-matrix types, and needs no code to reflect the interface. */
 static bool
 interface_only(const dop_buf *spirv, dop_buf *out)
 {
     const uint32_t *w = (const uint32_t *)(const void *)spirv->data;
     size_t n = spirv->size / 4;
     uint32_t entry = 0, bound = n > 3 ? w[3] : 0;
-    uint8_t *unknown = calloc(bound ? bound : 1, 1); /* ids that hang on a type that is left out */
+    uint8_t *unknown = calloc(bound ? bound : 1, 1); /* ids that depend on a type that is left out */
     if (!unknown)
         return false;
     dop_buf_append(out, w, 20);
@@ -129,7 +129,7 @@ interface_only(const dop_buf *spirv, dop_buf *out)
     return !out->failed;
 }
 
-/* SPIR-V's capabilities (section 3.31) and ours that stands for each; 0: every device has it that can run a plan. */
+/* SPIR-V's capabilities (section 3.31) with our own for each; 0: every device that can run a plan has it. */
 static const struct {
     uint32_t spirv, cap;
 } capabilities[] = {
@@ -154,7 +154,7 @@ static const struct {
     {6022, DOP_CAP_coop_khr},    /* CooperativeMatrixKHR */
 };
 
-/* A module may not need more than the plan will say. */
+/* A module must not need more than the plan will declare. */
 static dop_status
 check_capabilities(const char *name, const dop_kernel *k, const dop_buf *spirv, dop_diag *diag)
 {
@@ -254,7 +254,7 @@ error:
     return st;
 }
 
-/* The stages' functions in the place of the root's empty ones, whose names an optimizer would not leave. */
+/* Puts the stages' functions in the place of the root's empty ones, whose names an optimizer would remove. */
 static dop_status
 compile_stages(const char *name, const dop_kernel *k, dop_diag *diag, dop_buf *out_spirv)
 {

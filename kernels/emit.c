@@ -38,7 +38,7 @@ flat_index(dop_emit *e, dop_node_id node, dop_index ix, uint32_t row_values, uin
     return dop_emit_str(e, "(%s * %s + %s)", ix.t, row, c);
 }
 
-/* A whole number: an index, which no arithmetic is done with. */
+/* An integer: an index, on which no arithmetic is done. */
 static const char *
 temp_u32(dop_emit *e, const char *expr)
 {
@@ -93,7 +93,7 @@ dop_emit_weight(dop_emit *e, dop_node_id node)
     return dop_emit_str(e, "%uu", dop_weight_aux(e->g, node));
 }
 
-/* A load: where the caller wants loads to be. */
+/* A load, placed where the caller wants loads. */
 static const char *
 load_temp(dop_emit *e, dop_node_id node, uint32_t width, const char *expr)
 {
@@ -115,8 +115,8 @@ in_mailbox(const dop_emit *e, dop_node_id node)
     return e->routes && (e->routes[node] & DOP_MAILBOX);
 }
 
-/* A value that another stage hands over: a first look at it where the caller wants loads to be, and the wait for it where
- * it is used, so that several looks are under way at once. */
+/* A value from another stage: its mailbox is read once where the caller wants loads, and waited for where the value is used, so
+ * that several such reads are in flight at once. */
 static const char *
 receive(dop_emit *e, dop_node_id node, const char *at, uint32_t w, uint32_t width)
 {
@@ -142,7 +142,7 @@ dop_emit_receive(dop_emit *e, dop_node_id node, const char *c)
     return receive(e, node, c, 4, 4);
 }
 
-/* A fact of a row, from the row table.  It is loaded once, where what depends on it may be loaded. */
+/* A fact of a row, from the row table.  It is loaded once, early enough for loads that depend on it. */
 static const char *
 load_input(dop_emit *e, dop_node_id node, const char *row)
 {
@@ -279,8 +279,8 @@ emit_elementwise(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     return temp(e, width, expand(e, node, srcs));
 }
 
-/* The cosine or sine of a rotary pair's angle, which stand in columns k and s of the table.  Where the table has rows for the low
- * and the high parts of positions, that of their sum. */
+/* The cosine or sine of a rotary pair's angle, from columns k and s of the table.  Where the table has rows for the low and the
+ * high parts of positions, it is that of the sum of both angles. */
 static const char *
 emit_angle(dop_emit *e, dop_node_id node, const char *pos, const char *k, const char *s, bool sine, uint32_t width)
 {
@@ -349,7 +349,7 @@ emit_rope(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     return out;
 }
 
-/* Both sources are computed, each at a column that it has: loads stay without conditions. */
+/* Both sources are computed, each at a column that it has, so that loads need no conditions. */
 static const char *
 emit_concat(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
 {
@@ -368,8 +368,8 @@ emit_concat(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     return temp(e, width, dop_emit_str(e, "%s < %uu ? %s : %s", i, first, values[0], values[1]));
 }
 
-/* Column `col` of the row that `id` names in a table.  Ids are made on the device too, and then by logits that may not be
- * finite: they are bounded.  Other rows than those of a part of a larger table are zeros. */
+/* Column `col` of the row that `id` names in a table.  Ids are bounded, because the device also makes them, from logits that may
+ * not be finite.  Where the table is a part of a larger one, rows outside the part give zeros. */
 static const char *
 table_row(dop_emit *e, dop_node_id node, const char *id, const char *col, uint32_t width)
 {
@@ -393,7 +393,7 @@ gather_each(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width)
     const uint32_t cols = dop_node_cols(e->g, n->src[0]);
     const char *slot = dop_emit_str(e, "(%s / %uu)", ix.c, cols), *c = dop_emit_str(e, "(%s %% %uu)", ix.c, cols);
     const char *id = dop_emit_value(e, n->src[1], (dop_index){ix.t, slot}, 1);
-    /* Weights may be loaded first, but not before the id that says which. */
+    /* Weights may be loaded first, but not before the id that selects them. */
     dop_buf *constants = e->constants;
     if (e->early)
         e->constants = e->early;
@@ -501,7 +501,7 @@ replace_index(dop_emit *e, dop_node_id node, dop_index ix)
     return dop_emit_str(e, "(%s + %s)", copy, flat_index(e, node, (dop_index){q, ix.c}, dop_node_cols(g, node), 0));
 }
 
-/* The row of append state where the step writes. */
+/* The row of append state that the step writes. */
 static const char *
 append_row(dop_emit *e, const dop_node *write, const char *t)
 {
@@ -538,8 +538,8 @@ store_in_blocks(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, con
                   append_row(e, n, ix.t), (uint32_t)(dop_cache_row_bytes(n->type, cols) / 4), ix.c, cols, value);
 }
 
-/* Has the sequence rows in this step?  A state that is written as a whole leaves those of the others alone: their other copy
- * is from before their own last step. */
+/* Does the sequence have rows in this step?  A state that is written as a whole is not written for sequences without rows,
+ * because their other copy is older than their last step. */
 static const char *
 has_rows_in_step(dop_emit *e, const char *sequence)
 {
@@ -588,7 +588,7 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
         store_in_blocks(e, node, ix, width, value);
         return;
     }
-    /* Of several rows of a sequence the last one says what is left of it. */
+    /* Of several rows of a sequence the last one determines its state. */
     const char *last = "";
     if (is_replace_state(g, node) && n->n_srcs > 2 && g->max_t > 1)
         last = dop_graph_mixes(g) ? dop_emit_str(e, "if (%s == 0u) ", dop_emit_neighbours(e, ix.t, 1, true))

@@ -1,8 +1,8 @@
 /* Code generation from IR expressions: the value of a node at an index, with everything the region makes inlined.
  *
  * Every value is a matrix [rows, cols], and an index is a pair of GLSL expressions (t, c).  Element-wise nodes of the region are
- * expanded recursively, and values from outside are loaded.  What a template computes itself (a product, a statistic, a staged
- * row) is bound to a name before.  With width 4, columns c .. c+3 are evaluated at once; c is a multiple of 4. */
+ * expanded recursively, and values from outside are loaded.  Values that a template itself computes (a product, a statistic, a
+ * staged row) are bound to names beforehand.  With width 4, columns c .. c+3 are evaluated at once; c is a multiple of 4. */
 #ifndef DOPPLER_KERNELS_EMIT_H
 #define DOPPLER_KERNELS_EMIT_H
 
@@ -12,24 +12,24 @@
 enum { DOP_MAX_ARGS = 16 }; /* 128 bytes of push constants */
 
 typedef enum dop_arg_kind {
-    DOP_ARG_VALUE,  /* memory of a value, or the step record, or numbers */
-    DOP_ARG_MERGES, /* how many workgroups are done, where attention merges its splits (dop_last_of in common.glsl) */
+    DOP_ARG_VALUE,  /* memory of a value, the step record, or numbers */
+    DOP_ARG_MERGES, /* counters of finished workgroups, where attention merges its splits (dop_last_of in common.glsl) */
     DOP_ARG_TABLE   /* the table of stages of a persistent dispatch */
 } dop_arg_kind;
 
-/* An argument, eight bytes of the push-constant block: a device address, or two numbers in which dispatches of one kernel
+/* An argument, eight bytes of the push-constant block: a device address, or two numbers by which dispatches of one kernel
  * differ. */
 typedef struct dop_kernel_arg {
     dop_node_id value; /* node that owns the memory: a leaf, or a stored value; 0: see kind */
     dop_arg_kind kind;
-    uint32_t numbers; /* how many numbers it is; 0: an address */
+    uint32_t numbers; /* how many numbers it holds; 0: an address */
     uint32_t number[2];
     bool read, written;
-    bool mailbox; /* the address of the value's mailbox, not of its place among the activations */
+    bool mailbox; /* the address of the value's mailbox, not of its ordinary memory */
 } dop_kernel_arg;
 
-/* How a stored value gets to its readers in a persistent dispatch: bits by node.  DOP_MAILBOX: stages read it, from a mailbox
- * (common.glsl).  DOP_LEAVES: something after the dispatch reads it, so it is also stored where it is without mailboxes.  The
+/* How a stored value reaches its readers in a persistent dispatch: bits by node.  DOP_MAILBOX: stages read it from a mailbox
+ * (common.glsl).  DOP_LEAVES: something after the dispatch reads it, so it is also stored in its ordinary memory.  The
  * mailbox of a cache write holds the row of this step, as f32. */
 enum { DOP_MAILBOX = 1, DOP_LEAVES = 2 };
 
@@ -54,8 +54,9 @@ typedef struct dop_emit {
     dop_diag *diag;
     dop_status status; /* first failure; later calls do nothing */
     dop_buf *out;      /* statements go here */
-    /* When these are set, loads and the indices they need are written to them instead of `out`, so that all loads are issued
-     * before the first value is used.  `constants` is for what no dispatch of the step writes (weights), `early` for the rest. */
+    /* Where these are set, loads and the indices they need are written to them instead of `out`, so that all loads are issued
+     * before the first value is used.  `constants` is for loads of what no dispatch of the step writes (weights), `early` for
+     * all others. */
     dop_buf *constants, *early;
     const char *indent;
     uint32_t n_temps;
@@ -67,14 +68,15 @@ typedef struct dop_emit {
     dop_bind *binds;
     uint32_t n_memo, cap_memo;
     dop_memo *memo;
-    const uint8_t *routes;    /* a stage of a persistent dispatch: DOP_MAILBOX and DOP_LEAVES by node; else NULL */
-    uint32_t splits;          /* splits of the cache, where they are fewer than the graph's capacity; else 0 */
-    const char *limit, *ring; /* of the positions that attention sees, and of its cache; NULL: not asked for yet */
+    const uint8_t *routes; /* a stage of a persistent dispatch: DOP_MAILBOX and DOP_LEAVES by node; else NULL */
+    uint32_t splits;       /* splits of the cache, where they are fewer than the graph's capacity; else 0 */
+    const char *limit,
+        *ring; /* limit of the positions that attention sees, and rows of its ring; NULL: not asked for yet */
     /* A stored value whose row length is a number of the dispatch, and its name; 0: none. */
     dop_node_id long_row;
     const char *row_values;
-    bool addresses; /* it computes some: needs dop_at() of common.glsl */
-    bool blocks;    /* it loads or stores rows of caches in blocks: needs cache.glsl */
+    bool addresses; /* the code computes addresses: needs dop_at() of common.glsl */
+    bool blocks;    /* the code loads or stores rows of caches in blocks: needs cache.glsl */
 } dop_emit;
 
 typedef struct dop_index {
@@ -83,7 +85,7 @@ typedef struct dop_index {
 
 void dop_emit_init(dop_emit *e, const dop_graph *g, const dop_region *r, const dop_target *target, dop_diag *diag);
 
-/* Begins a new block of code: values computed so far are forgotten, because their names end with the block.  Bindings stay. */
+/* Begins a new block of code and forgets the values computed so far, whose names end with their block.  Bindings stay. */
 void dop_emit_scope(dop_emit *e, dop_buf *out, const char *indent);
 void dop_emit_bind(dop_emit *e, dop_node_id node, const char *name, bool indexed, const char *base);
 
@@ -98,27 +100,27 @@ const char *dop_emit_arg(dop_emit *e, dop_node_id node, bool written);
 const char *dop_emit_step(dop_emit *e);
 const char *dop_emit_position(dop_emit *e, const char *row); /* of a row of the step */
 const char *dop_emit_merges(dop_emit *e);
-/* A number that dispatches of this kernel may differ in ("a3.x").  Every call gives another one. */
+/* A number by which dispatches of this kernel may differ ("a3.x").  Every call gives another one. */
 const char *dop_emit_number(dop_emit *e, uint32_t value);
-/* The first position that a query at `position` sees, for the region's attention or the one whose splits it merges.  What limits
- * it is a constant when that is the same for all layers, else a number of the dispatch.  "0u": nothing does. */
+/* The first position that a query at `position` sees, for the region's attention or the one whose splits it merges.  The limit
+ * is a constant where it is the same for all layers, else a number of the dispatch.  "0u": there is no limit. */
 const char *dop_emit_first(dop_emit *e, dop_node_id attention, const char *position);
-/* Rows of the ring that the caches of the region's attention are, in the same way; NULL: no attention of the graph has one. */
+/* Rows of the ring that holds the caches of the region's attention, likewise; NULL: no attention of the graph has a ring. */
 const char *dop_emit_ring(dop_emit *e, dop_node_id attention);
-/* Of a position (an expression without side effects), its row in append state that lies in pages: `table` is where the table of
- * its sequence begins, which dop_emit_page_table() gives, in words of the step record; `words` is the type of the reference
- * that it is read through. */
-enum { DOP_STEP_WORDS = 16 + 64 + 4 * 4096 + 4096 }; /* of the step record, behind which the tables are */
+/* The row of a position (an expression without side effects) in append state that lies in pages.  `table` is where the page
+ * table of its sequence begins, in words of the step record (dop_emit_page_table()); `words` is the type of the reference
+ * through which it is read. */
+enum { DOP_STEP_WORDS = 16 + 64 + 4 * 4096 + 4096 }; /* length of the step record, which the page tables follow */
 const char *dop_emit_page_table(dop_emit *e, const char *sequence);
 const char *dop_emit_page_row(dop_emit *e, const char *words, const char *table, const char *position);
 /* "step.n_rows", or "1u" when the graph has one token. */
 const char *dop_emit_n_tokens(dop_emit *e);
 
-/* Keeps the first failure, and gives a text that stands for the value. */
+/* Keeps the first failure, and returns a placeholder for the value. */
 const char *dop_emit_fail(dop_emit *e, dop_status st, const char *what, dop_node_id node);
-/* Makes room for one more item of a list in the arena, whose old memory stays there. */
+/* Makes space for one more item of a list in the arena, where its old memory stays. */
 bool dop_emit_grow(dop_emit *e, void **items, uint32_t n, uint32_t *cap, size_t size);
-/* The argument of this storage and kind, added where it is new. */
+/* The argument of this storage and kind, which is added if it is new. */
 const char *dop_emit_add_arg(dop_emit *e, dop_node_id storage, dop_arg_kind kind, bool written, bool mailbox);
 
 /* The `aux` argument of a weight matrix's load functions (weight_types.h); notes that the type's file is needed. */
@@ -141,21 +143,21 @@ bool dop_emit_in_mailbox(const dop_emit *e, dop_node_id node);
 const char *dop_emit_mailbox_arg(dop_emit *e, dop_node_id node, bool written);
 const char *dop_emit_receive(dop_emit *e, dop_node_id node, const char *c);
 /* Where the copy of a replace state begins that is current for the sequence, or (successor) the one that this
- * step makes; and the sequence of a row, 0u where there is one only. */
+ * step writes; and the sequence of a row, 0u where there is only one. */
 const char *dop_emit_replace_copy(dop_emit *e, dop_node_id state, const char *sequence, bool successor);
 const char *dop_emit_sequence(dop_emit *e, dop_node_id sequences, const char *row);
-/* What reads or keeps other rows: the value of a short_conv node, and the store of a state_write of the last rows. */
+/* Code that reads or keeps other rows: the value of a short_conv node, and the store of a state_write of the last rows. */
 typedef struct dop_emit_rows {
     const char *(*conv)(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width);
     void (*store_tail)(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, const char *value);
 } dop_emit_rows;
 extern const dop_emit_rows dop_emit_of_rows; /* emit_state.c */
-/* Rows of row t's sequence that stand right before it in the step, or right behind it; counted up to `most`. */
+/* The number of rows of row t's sequence directly before it in the step, or directly after it; counted up to `most`. */
 const char *dop_emit_neighbours(dop_emit *e, const char *t, uint32_t most, bool behind);
 /* Can the node be evaluated 4 columns at a time?  (Every width on the way is a multiple of 4 or 1.) */
 bool dop_emit_wide(const dop_emit *e, dop_node_id node);
 
-/* Values from one row to the next of a stored node: weights are padded for vector loads. */
+/* Distance in values between rows of a stored node; weights are padded for vector loads. */
 uint32_t dop_row_values(const dop_graph *g, dop_node_id id);
 
 #endif

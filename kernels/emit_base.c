@@ -1,4 +1,4 @@
-/* What all code generation rests on: texts, statements, arguments, and the numbers in which dispatches differ. */
+/* The basis of all code generation: texts, statements, arguments, and the numbers by which dispatches differ. */
 #include "kernels/emit.h"
 
 #include "kernels/weight_types.h"
@@ -34,7 +34,7 @@ dop_emit_fail(dop_emit *e, dop_status st, const char *what, dop_node_id node)
     return "0.0";
 }
 
-/* Room for one more item; the old list stays in the arena. */
+/* Makes space for one more item; the old list stays in the arena. */
 bool
 dop_emit_grow(dop_emit *e, void **items, uint32_t n, uint32_t *cap, size_t size)
 {

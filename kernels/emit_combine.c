@@ -1,7 +1,7 @@
 /* The merge of a cache's splits, as an expression of the emitter. */
 #include "kernels/emit.h"
 
-/* One split's result in memory: `a` is the argument, `row` values from one to the next. */
+/* One split's result in memory: `a` is the argument, `row` the distance between results in values. */
 typedef struct split_row {
     const char *a, *T;
     uint32_t i, row, head, width;
@@ -25,7 +25,7 @@ load_split(dop_emit *e, const split_row *p)
     dop_emit_line(e, "    }");
 }
 
-/* Looks at the mailboxes of all splits, again and again until none is empty. */
+/* Polls the mailboxes of all splits until none is empty. */
 static void
 receive_splits(dop_emit *e, const split_row *p, uint32_t splits)
 {

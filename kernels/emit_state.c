@@ -1,4 +1,4 @@
-/* Values that come from rows of earlier steps too: short convolutions, and states that keep a sequence's last rows. */
+/* Values that also depend on rows of earlier steps: short convolutions, and states that keep a sequence's last rows. */
 #include "kernels/emit.h"
 
 /* Taps are [K,C]: a matrix, or a vector of the same values, which no quantizer touches. */
@@ -12,8 +12,8 @@ tap_value(dop_emit *e, dop_node_id taps, uint32_t k, uint32_t cols, const char *
     return dop_emit_value(e, taps, ix, width);
 }
 
-/* x of the row `ago` rows before ix.t, which has `before` rows of its sequence in front of it: of this step, or what the
- * state kept.  Both are loaded where it depends on the row, so that no load waits for a condition. */
+/* x of the row `ago` rows before ix.t, which has `before` rows of its sequence before it in this step; the rows before those
+ * come from the state.  Where it depends on the row which one is needed, both are loaded, so that no load waits for a condition. */
 static const char *
 row_before(dop_emit *e, dop_node_id node, dop_index ix, const char *before, uint32_t ago, uint32_t kept, uint32_t width)
 {

@@ -3,10 +3,10 @@
 
 #include "kernels/weight_types.h"
 
-/* Float weights are read as they are: as many lanes on a row as there are invocations in one wave, so that much is in
- * flight, the prologue is paid once and no workgroup waits for room.  What does not fit a wave streams: a subgroup a row.
- * Where large workgroups share out evenly over the multiprocessors, they are better: one load of the activation serves
- * more rows. */
+/* Float weights are read as they are.  The invocations of one wave are divided among all rows, so that many loads are in
+ * flight, the prologue runs once, and no workgroup waits for a free multiprocessor.  Rows that do not fit one wave get a
+ * subgroup each.  Where large workgroups divide evenly among the multiprocessors they are better, because one load of the
+ * activation serves more rows. */
 static void
 tile_float(const dop_target *t, uint32_t teams, uint32_t units, uint32_t sg, bool paired, dop_tile *tile)
 {
@@ -21,8 +21,9 @@ tile_float(const dop_target *t, uint32_t teams, uint32_t units, uint32_t sg, boo
     tile->unroll = tile->lanes >= 128 ? 2 : 4;
 }
 
-/* Blocks are decoded: half as many invocations, which hold more, and rows that share a load of the activation.  It lies
- * in shared memory: where it is long, large workgroups stage it less often, as long as every multiprocessor has one. */
+/* Blocks have to be decoded, so there are half as many invocations, which hold more, and rows that share a load of the
+ * activation.  The activation lies in shared memory; where it is long, large workgroups stage it less often, as long as every
+ * multiprocessor has one. */
 static void
 tile_quant(const dop_target *t, uint32_t teams, uint32_t k, uint32_t sg, dop_tile *tile)
 {
@@ -35,7 +36,7 @@ tile_quant(const dop_target *t, uint32_t teams, uint32_t k, uint32_t sg, dop_til
         tile->lanes = 16;
     if (t->cpu || t->max_workgroup < 512 || (tile->rows == 2 && k < 4096))
         return;
-    /* Rows so long that to stage one is several round trips to memory. */
+    /* Rows so long that staging one takes several round trips to memory. */
     if (k >= 6144 && t->max_workgroup >= 1024) {
         tile->wg = 1024;
         while (teams / (tile->wg / tile->lanes * tile->rows) < t->cores * 5 / 8 && tile->lanes < 128)
@@ -72,7 +73,7 @@ dop_gemv_tile(const dop_site *s, dop_tile *tile)
         tile->unroll /= 2;
 }
 
-/* Workgroups that all the matrices of a region take when each walks over `loops` sets of rows. */
+/* Workgroups that all matrices of a region need when each walks over `loops` sets of rows. */
 static uint32_t
 count_stage_groups(const dop_site *s, uint32_t products, uint32_t rows_each)
 {
@@ -83,8 +84,8 @@ count_stage_groups(const dop_site *s, uint32_t products, uint32_t rows_each)
     return n;
 }
 
-/* Steps of a row that are in flight at once: four, or as many as make no batch of a row a part of one (rows of 9 steps are
- * three batches of three).  Three products that meet hold three times as much: two. */
+/* Steps of a row that are in flight at once: four, or a number that divides the row into whole batches (rows of 9 steps are
+ * three batches of three).  Two where three products meet, because they hold three times as much. */
 static uint32_t
 steps_in_flight(uint32_t steps, bool quant, uint32_t products)
 {
@@ -96,9 +97,9 @@ steps_in_flight(uint32_t steps, bool quant, uint32_t products)
     return steps >= most ? most : steps >= 2 ? 2 : 1;
 }
 
-/* One workgroup per core, which walks over its share of the rows: as many lanes on a row as make that share even, and
- * few steps.  Several steps in flight, since few invocations are there to hide latency; lanes on floats read whole 256 bytes
- * of a row. */
+/* One workgroup per core, which walks over its share of the rows.  The number of lanes per row is chosen so that shares are
+ * even and steps few.  Several steps are in flight, because there are few invocations to hide latency; lanes on floats read
+ * 256 contiguous bytes of a row. */
 const char *
 dop_gemv_stage(const dop_site *s, dop_tile *tile)
 {
@@ -117,7 +118,7 @@ dop_gemv_stage(const dop_site *s, dop_tile *tile)
         /* What a set of rows costs besides its steps is half a step of blocks, or one of floats; half where a row is one
          * batch of loads, since then one set is summed up while the next is on its way. */
         uint32_t n = dop_div_up_u32(units, lanes), cost = loops * (2 * n + (quant || (loops > 1 && n == 4) ? 1 : 2));
-        if (cost > best || (cost == best && p.most > 2)) /* fewer sets of rows where each is much to hold */
+        if (cost > best || (cost == best && p.most > 2)) /* fewer sets of rows where each holds much */
             continue;
         best = cost;
         steps = n;

@@ -1,4 +1,4 @@
-/* What every kernel has in common, before and while it is generated. */
+/* What all kernels have in common, before and while they are generated. */
 #include "kernels/gen.h"
 
 void

@@ -13,14 +13,14 @@ struct dop_gen {
     dop_emit e;
     dop_buf main; /* the filled template */
     uint32_t grid[3];
-    bool merges;       /* attention merges its splits, and counts the workgroups that are done with theirs */
-    bool hands_on;     /* workgroups read what others of them stored in a value of the region, no others */
-    bool experts;      /* addresses of weights are computed */
+    bool merges;       /* attention merges its splits, and counts the workgroups that have finished theirs */
+    bool hands_on;     /* some workgroups read values that others of the same dispatch stored */
+    bool experts;      /* addresses of experts' weights are computed */
     bool halves;       /* factors of products are f16 */
-    bool votes;        /* it asks whether something holds for any invocation of a subgroup */
-    uint64_t failures; /* dop_buf_failures() at the start: a text of which a piece is missing is no kernel */
+    bool votes;        /* the code uses votes of a subgroup */
+    uint64_t failures; /* dop_buf_failures() at the start; if it has grown, a piece of the text is missing */
 };
-/* Ready to look at the region; emitting needs templates too. */
+/* Enough to examine the region; emitting also needs templates. */
 void dop_gen_open(dop_gen *gen, const dop_site *s, const dop_descriptor *d, const dop_choice *choice, dop_diag *diag);
 /* Bytes of shared memory that the kernel takes. */
 uint32_t dop_gen_shared(dop_gen *gen);
@@ -37,9 +37,8 @@ void dop_keys_num(dop_gen *gen, dop_keys *k, const char *key, uint32_t value);
 dop_status dop_template_fill(dop_gen *gen, const char *name, const dop_keys *keys, dop_buf *out);
 
 /* A row program: the region's nodes over one vector (a row, or one head), walked by a team of invocations (the whole
- * workgroup, or one subgroup) in as few passes as its reductions allow.  Short rows are held in registers; of long ones
- * values are recomputed from memory in each pass.  A rotary partner is computed too, so that nothing but sums crosses
- * invocations. */
+ * workgroup, or one subgroup) in as few passes as its reductions allow.  Short rows are held in registers; for long ones each
+ * pass recomputes values from memory.  Rotary partners are recomputed too, so that only sums cross invocations. */
 typedef struct dop_rowprog {
     const dop_node_id *nodes; /* members, in topological order */
     uint32_t n_nodes;
@@ -49,19 +48,19 @@ typedef struct dop_rowprog {
     uint32_t lanes;       /* of the team; 0: the workgroup */
     const char *lane;     /* number in the team */
     const char *store_if; /* condition on storing region outputs, NULL: always */
-    /* Results kept for the code after it: a vector, given to the caller's macros stage_PUT(i, vec4), i counted in fours, or
-     * stage_PUT1(i, float), its first value at stage_base; and statistics, which become variables bound in the emitter. */
+    /* Results for the code after the program: a vector, passed to the caller's macros stage_PUT(i, vec4), i counted in fours,
+     * or stage_PUT1(i, float), with its first value at stage_base; and statistics, as variables bound in the emitter. */
     dop_node_id staged; /* 0: none.  Any node readable from the program's nodes (an expression) */
     const char *stage, *stage_base;
-    const char *times; /* macro of a value's index, by which it is multiplied before; NULL: none */
+    const char *times; /* macro that maps a value's index to a factor, applied before staging; NULL: none */
     uint32_t serial;   /* distinguishes the names of several programs in one kernel */
-    /* Where loads of weights may go, in the scope of what `body` joins but before it (before waiting for other
-     * dispatches); NULL: with the rest. */
+    /* Where loads of weights may go: in the scope around `body` but before it, and before waiting for other stages; NULL: with
+     * the other loads. */
     dop_buf *constants;
 } dop_rowprog;
 
-/* Appends statements to `body`.  Statistics stay bound in gen->e.  A barrier is needed before others read what was
- * staged or stored. */
+/* Appends statements to `body`.  Statistics stay bound in gen->e.  A barrier is needed before other invocations read what
+ * was staged or stored. */
 void dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body);
 /* Does it walk four values at a time? */
 bool dop_rowprog_wide(const dop_gen *gen, const dop_rowprog *p);
@@ -74,29 +73,29 @@ typedef struct dop_attn {
     const dop_node *n;
     uint32_t dim, heads, kv, group, rows; /* dim: values of a query and a key */
     uint32_t value_dim, value_stride,
-        value_start;             /* values of a V, from one to the next in memory, and of a row before the first */
+        value_start;             /* values of one V; distance between two in memory; values of a row before the first */
     uint32_t splits, max_splits; /* splits of the cache, and the graph's capacity for them */
-    uint32_t merged_heads;       /* those that a workgroup merges, and */
-    const char *head0;           /* the first of them */
+    uint32_t merged_heads;       /* heads that a workgroup merges */
+    const char *head0;           /* the first of these */
     bool keeps[2];               /* K, V: this step's row is also put at DOP_NEW0, DOP_NEW1, for the workgroup itself */
 } dop_attn;
 dop_attn dop_attn_find(const dop_gen *gen); /* rows is left to the template */
-dop_attn dop_attn_at(const dop_site *s);    /* the same before anything is generated */
-/* Does the region make query heads by a row program, or write this step's rows of the caches? */
+dop_attn dop_attn_at(const dop_site *s);    /* the same, before anything is generated */
+/* Does the region compute query heads by a row program, or write this step's rows of the caches? */
 bool dop_attn_makes_heads(const dop_gen *gen);
-/* Heads that no kernel of attention computes. */
+/* Refuses heads that no kernel of attention can compute. */
 dop_refusal dop_attn_refuses(const dop_site *s);
 /* May a step have rows of several sequences? */
 bool dop_attn_mixes(const dop_site *s);
-/* Positions that one workgroup may walk over; and turns of the loops before and after them, for so many query rows. */
+/* Most positions that one workgroup walks over; and iterations of the loops before and after them, for so many query rows. */
 uint64_t dop_attn_reaches(const dop_site *s, const dop_attn *a);
 uint64_t dop_trips_heads(const dop_site *s, const dop_tile *tile, const dop_attn *a, uint32_t rows);
-/* The tile of the forms without matrix units. */
+/* The tile of the variants without matrix units. */
 void dop_attn_tile(const dop_site *s, dop_tile *tile);
 /* Does the region make this step's row of a cache (0: K, 1: V), or receive it from the stage that writes it? */
 bool dop_attn_has_row(const dop_gen *gen, const dop_attn *a, uint32_t which);
-/* What templates know of a position: DOP_FIRST(p), the first one that a query at p sees; and DOP_SLOT(p), its row in the cache,
- * of positions from DOP_RING_FROM(first) on. */
+/* Macros that templates use for positions: DOP_FIRST(p), the first one that a query at p sees, and DOP_SLOT(p), the row of p in
+ * the cache, for positions from DOP_RING_FROM(first) on. */
 void dop_attn_positions(dop_gen *gen, const dop_attn *a, dop_buf *decls);
 /* The template's constants D, DV, VS (value_stride), V0 (value_start) and KV. */
 void dop_attn_shape(dop_gen *gen, const dop_attn *a, dop_keys *keys);
@@ -117,57 +116,57 @@ void dop_attn_prologue(dop_gen *gen, const dop_attn *a, dop_buf *body);
 /* Key SEQUENCE: finds dop_first, the first row in the caches of the sequence that `row` belongs to, where there are several. */
 void dop_attn_sequence(dop_gen *gen, const dop_attn *a, const char *row, dop_keys *keys, dop_buf *decls);
 void dop_attn_store(dop_gen *gen, const dop_attn *a, dop_buf *store);
-/* What the last workgroup of a KV head does: the merged rows of its query heads; and the store of four values `o` at
- * column c of `merged` by a workgroup that has no others to merge with. */
+/* Code of the last workgroup of a KV head, which merges the rows of its query heads; and the store of four values `o` at
+ * column c of `merged` by a workgroup that has nothing to merge. */
 void dop_attn_merge(dop_gen *gen, const dop_attn *a, dop_node_id merged, dop_buf *out);
 void dop_attn_store_whole(dop_gen *gen, const dop_attn *a, dop_node_id merged, dop_buf *out);
-/* Key TAIL: what a workgroup does with heads that it has completed. */
+/* Key TAIL: the product that a workgroup computes of heads that it has completed. */
 void dop_attn_tail(dop_gen *gen, const char *first, const char *n, uint32_t at_once, dop_buf *decls, dop_keys *keys);
 const char *dop_attn_sink(dop_gen *gen, const dop_attn *a);                 /* head h's sink into o, top, sum */
 const char *dop_attn_score(dop_gen *gen, const dop_attn *a, const char *x); /* from a product of query and key */
 
 /* --- choices of experts: gen_choice.c ---------------------------------------------------------------------------------- */
 
-/* Rows of scores and what is made of them, one after the other, in shared memory. */
+/* Rows of scores and the values computed from them, one after the other, in shared memory. */
 typedef struct dop_choice_program {
     const dop_node_id *nodes; /* in topological order */
     uint32_t n_nodes;
     const char *t;        /* row of the step */
     const char *store_if; /* condition on storing region outputs, NULL: always */
-    dop_node_id kept[2];  /* values that become rows in any case, loaded where they are not computed */
+    dop_node_id kept[2];  /* values that always become rows, loaded where they are not computed */
     uint32_t n_kept;
 } dop_choice_program;
 
 /* Appends statements to `body`, which all invocations of the workgroup run.  Values are bound in gen->e afterwards, the kept
  * ones as rows of shared memory that `decls` declares. */
 void dop_gen_choice(dop_gen *gen, const dop_choice_program *p, dop_buf *decls, dop_buf *body);
-/* Name of the row that a kept value became. */
+/* Name of the row of a kept value. */
 const char *dop_choice_row(const dop_gen *gen, dop_node_id id);
 /* Bytes of shared memory that it takes, at most. */
 uint32_t dop_choice_bytes(const dop_gen *gen, const dop_choice_program *p);
 
 /* --- products: products.c --------------------------------------------------------------------------------------------- */
 
-/* What tiles of products follow from. */
+/* The facts of a region's products that determine its tile. */
 typedef struct dop_products {
     dop_node_id first;
     uint32_t k;    /* values of a row of the activation */
     uint32_t rows; /* of all matrices */
-    uint32_t most; /* products that one output is made of, at most */
+    uint32_t most; /* most products that one output is computed from */
     dop_type type; /* weights of the first */
 } dop_products;
 dop_products dop_products_of(const dop_site *s);
-/* Are there weights that no kernel reads? */
+/* Refuses weights that no kernel can read. */
 dop_refusal dop_products_refuse(const dop_site *s);
 
-/* A matmul region as its generators want it: the region's analysis, and what depends on the kernel. */
+/* A matmul region as its generators need it: the region's analysis, and what depends on the kernel. */
 typedef struct dop_parts {
     uint32_t n;
     const dop_part *part;
     dop_node_id act; /* activation: source 0 of every matmul */
     uint32_t k;
     bool staged;      /* the activation lies in shared memory: because of the row program, or by choice */
-    uint32_t n_stats; /* statistics of the activation row, wanted after the sum only */
+    uint32_t n_stats; /* statistics of the activation row that are needed only after the sum */
     const dop_node_id *stats;
     uint32_t n_prog; /* nodes of the row program when staged */
     const dop_node_id *prog;
@@ -176,7 +175,7 @@ typedef struct dop_parts {
     bool experts;    /* every product has a matrix for each expert */
     bool own_rows;   /* ... and each slot its own row of the activation */
     uint32_t slots;  /* of each product; 1 without experts */
-    dop_node_id ids; /* as in the analysis, as the sum is */
+    dop_node_id ids; /* as in the analysis; so is the sum */
     dop_node_id sum;
     dop_node_id beside; /* as in the analysis; 0: none */
     uint32_t k2;        /* values of its row */
@@ -186,7 +185,7 @@ typedef struct dop_parts {
 dop_status dop_gen_parts(const dop_gen *gen, dop_parts *out);
 /* The largest unit of the part's weight types. */
 uint32_t dop_part_unit(const dop_graph *g, const dop_part *part);
-/* The call of a part's function, for workgroups before `end`; 0: for all that are left. */
+/* The call of a part's function, for workgroups before `end`; 0: for all remaining ones. */
 void dop_gen_call(dop_buf *calls, const char *call, uint32_t end);
 uint32_t dop_pow2_floor(uint32_t v);
 
@@ -194,7 +193,7 @@ uint32_t dop_pow2_floor(uint32_t v);
 /* gemv_tiles.c: what a descriptor's tile and as_stage do. */
 void dop_gemv_tile(const dop_site *s, dop_tile *tile);
 const char *dop_gemv_stage(const dop_site *s, dop_tile *tile);
-/* What a team of lanes is, and dop_team_sum. */
+/* Declares the team of lanes and dop_team_sum. */
 dop_status dop_gen_team(dop_gen *gen, dop_buf *out);
 /* The function dop_fetchP(row, u, ...), which loads tile.unroll steps from unit u on of every row of a team and every matrix of
  * a part, and the arrays it fills, q0, q1 ...; n0, n1 ... are for the next ones.  begin: statements before it. */
@@ -204,7 +203,7 @@ const char *dop_gemv_list(dop_gen *gen, const dop_part *part, const char *format
 
 /* --- products by expert: gen_group.c ----------------------------------------------------------------------------------- */
 
-/* Whose rows a tile takes: those of the step in their order, or the pairs of a block of group_rows (ops.def). */
+/* Which rows a tile computes: those of the step in their order, or the pairs of a block of group_rows (ops.def). */
 typedef struct dop_blocks {
     dop_node_id id; /* the blocks; 0: rows in their order */
     uint32_t n, span;
@@ -212,52 +211,52 @@ typedef struct dop_blocks {
     bool by_pair;   /* the activation has a row for each pair, [T,k,K]; else one for each row of the step */
 } dop_blocks;
 dop_blocks dop_blocks_of(const dop_graph *g, const dop_region *r);
-/* Rows that no tiles make: without blocks, or in blocks of other sizes. */
+/* Refuses rows that tiles cannot make: without blocks, or in blocks of other sizes. */
 dop_refusal dop_blocks_refuse(const dop_site *s);
 uint32_t dop_blocks_bytes(const dop_gen *gen, uint32_t bm); /* of shared memory, in tiles of bm rows */
 /* Declares dop_pair[BM], the pairs of a workgroup, and dop_matrix, their expert. */
 void dop_blocks_declare(const dop_blocks *b, dop_buf *decls);
-/* The start of main(): finds both for tile number `tile`, and leaves where there are none. */
+/* The start of main(): finds both for tile number `tile`, and returns where there are none. */
 void dop_blocks_begin(dop_gen *gen, const dop_blocks *b, const char *tile, dop_buf *out);
-/* A row of the step from `pair`, and in `column` where the column c of n that the pair has is in a value [T,k,n]. */
+/* The row of the step that `pair` belongs to; `column` becomes the place of the pair's column c of n in a value [T,k,n]. */
 const char *dop_blocks_row(dop_gen *gen, const dop_blocks *b, const char *pair);
 const char *dop_blocks_column(dop_gen *gen, const dop_blocks *b, const char *pair, uint32_t n);
 
 /* --- products with a matrix for each expert: gen_expert.c ---------------------------------------------------------------- */
 
-/* What the kernels of few rows need beside gemv: the row and slot of a workgroup, the choice of experts, its matrices. */
+/* What expert kernels of few rows need besides gemv: the row and slot of a workgroup, the choice of experts, its matrices. */
 void dop_expert_begin(dop_gen *gen, const dop_parts *p, dop_buf *decls, dop_buf *before);
-/* Where the matrix of weight w begins that the slot takes ("dop_expert(a3, ...)"). */
+/* Where the slot's matrix in weight w begins ("dop_expert(a3, ...)"). */
 const char *dop_expert_weights(dop_gen *gen, const dop_parts *p, dop_node_id w, const char *slot);
-/* The row program that stages the activation, of all slots that are summed up or of the workgroup's own; *out_each: it is
- * to run for each slot dop_j. */
+/* The row program that stages the activation of the workgroup's slot, or of all slots where they are summed up; *out_each: it
+ * must run for each slot dop_j. */
 void dop_expert_program(dop_gen *gen, const dop_parts *p, uint32_t k_pad, dop_rowprog *prog, dop_buf *decls,
                         bool *out_each);
 uint32_t dop_expert_bytes(dop_gen *gen); /* of shared memory, for the choice */
 
 /* --- a product of each head behind the root: gen_tail.c ------------------------------------------------------------------ */
 
-/* Heads that the region's tail is made of, 0: it has none; and values of each of them. */
+/* Number of heads in the region's tail, 0: it has none; and values per head. */
 uint32_t dop_tail_heads(const dop_gen *gen);
 uint32_t dop_tail_depth(const dop_gen *gen);
-/* Of so many heads that a workgroup completes, those whose products it makes at once; and bytes of shared memory for them. */
+/* How many of the heads that a workgroup completes it multiplies at once; and bytes of shared memory for that. */
 uint32_t dop_tail_at_once(const dop_gen *gen, uint32_t heads);
 uint32_t dop_tail_bytes(const dop_gen *gen, uint32_t at_once);
-/* Weights of the tail that no kernel reads. */
+/* Refuses weights of the tail that no kernel can read. */
 dop_refusal dop_tail_refuses(const dop_site *s);
-/* The function dop_tail(h), if the region has a tail, for so many heads from h on; arguments must be numbered in the order in
- * which all forms of a stage ask for them. */
+/* The function dop_tail(h) for that many heads from h on, if the region has a tail.  All forms of a stage must request their
+ * arguments in the same order, because the order numbers them. */
 void dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls);
 
-/* --- how often an invocation goes round its loops: trips.c ------------------------------------------------------------- */
+/* --- how many iterations an invocation makes: trips.c ------------------------------------------------------------------- */
 
-/* What a loop of n / of turns counts; steps of a sum over n lanes; and what a row program and all that runs before products
- * counts, of `rows` rows of the step. */
+/* Counts of a loop of n / of iterations; of a sum over n lanes; and of a row program and everything else that runs before the
+ * products, for `rows` rows of the step. */
 uint64_t dop_turns(uint64_t n, uint64_t of);
 uint32_t dop_halvings(uint32_t n);
 uint64_t dop_trips_program(const dop_site *s, const dop_program *p, uint32_t len, uint32_t lanes);
 uint64_t dop_trips_prologue(const dop_site *s, const dop_tile *tile, uint32_t rows);
-/* For `trips` of descriptors: products of gen_gemv.c and gen_few.c, in tiles; and the others by their names. */
+/* For `trips` of descriptors: products of gen_gemv.c and gen_few.c, products in tiles, and the other variants by name. */
 uint64_t dop_trips_gemv(const dop_site *s, const dop_tile *tile);
 uint64_t dop_trips_tiles(const dop_site *s, const dop_tile *tile);
 uint64_t dop_trips_row(const dop_site *s, const dop_tile *tile);
@@ -267,20 +266,20 @@ uint64_t dop_trips_choice(const dop_site *s, const dop_tile *tile);
 uint64_t dop_trips_argmax(const dop_site *s, const dop_tile *tile);
 uint64_t dop_trips_group(const dop_site *s, const dop_tile *tile);
 uint64_t dop_trips_dequant(const dop_site *s, const dop_tile *tile);
-/* Does the driver end the loops too early?  Never where the target does not say so. */
+/* Would the driver end the loops too early?  Never where the target states no limit. */
 bool dop_trips_too_many(const dop_site *s, const dop_descriptor *d, const dop_tile *tile);
 
 enum { DOP_ROWS_TILE = 64 }; /* positions of attention_rows between two rescalings */
 
 /* --- integer products: int8.c ---------------------------------------------------------------------------------------- */
 
-/* Why the weights of a region cannot be multiplied so, or the target cannot do it. */
+/* Why the weights of a region, or the target, do not allow integer products. */
 dop_refusal dop_int8_refuses(const dop_site *s);
 const char *dop_int8_avoid(const dop_site *s); /* as a descriptor does */
 /* Bytes of shared memory for the staged row of k_pad values that prog makes. */
 uint32_t dop_int8_bytes(const dop_gen *gen, const dop_rowprog *prog, uint32_t k_pad);
-/* Declares that row and the macros that prog puts values with.  *out_direct: they are quantized as they come; else the
- * row has to be complete, and dop_xi_row() called between two barriers. */
+/* Declares that row and the macros with which prog stores values.  *out_direct: values are quantized as they come; otherwise
+ * dop_xi_row() must be called between two barriers after the row is complete. */
 dop_status dop_int8_declare(dop_gen *gen, const dop_rowprog *prog, uint32_t k_pad, dop_buf *decls, bool *out_direct);
 
 #endif

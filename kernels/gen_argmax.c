@@ -1,12 +1,12 @@
 /* Arg-max of the logits: alone, as partial results, or merging partial results; the last step of a greedy token also
  * advances the step record.
  *
- * A row that is flagged in the step record is picked among the columns of a mask (dop_step of runtime/plan_format.h).  Partial
- * results are of all columns: where they are merged, such a row's logits are read again.  Or the row asks for a draw: kernels for
- * CPU devices have none, because there the host has the logits already and is quicker. */
+ * For a row that is flagged in the step record, the pick is among the columns of a mask (dop_step of runtime/plan_format.h).
+ * Partial results cover all columns, so where they are merged, such a row's logits are read again.  A row may also ask for a
+ * draw; kernels for CPU devices have no draws, because there the host has the logits anyway and is quicker. */
 #include "kernels/gen.h"
 
-/* The largest of the columns [first, end); the kernel that picks takes those that the row's mask leaves. */
+/* The largest of the columns [first, end); the kernel that picks considers only those that the row's mask allows. */
 static void
 scan_row(dop_gen *gen, dop_node_id x, const char *first, const char *end, bool picks, dop_buf *scan)
 {
@@ -14,11 +14,11 @@ scan_row(dop_gen *gen, dop_node_id x, const char *first, const char *end, bool p
     bool tokens = dop_node_per_token(e->g, x) && e->g->max_t > 1;
     dop_buf_printf(scan, "    for (uint c = %s + gl_LocalInvocationIndex; c < %s; c += WG) {\n", first, end);
     dop_emit_scope(e, scan, "        ");
-    if (picks) /* beside the logit, which it would otherwise be waited for after */
+    if (picks) /* loaded together with the logit, so that there is only one wait */
         dop_emit_line(e, "uint may = masked ? U32(%s).v[mask + c / 32u] : 0xffffffffu;", dop_emit_step(e));
     const char *v = dop_emit_value(e, x, (dop_index){tokens ? "t" : "0u", "c"}, 1);
     dop_emit_line(e, "float logit = dop_logit(%s);", v);
-    /* What is not finite is found whether it may be picked or not. */
+    /* A value that is not finite is found whether or not it may be picked. */
     dop_emit_line(e, picks ? "if (logit > best && ((may >> c %% 32u & 1u) != 0u || logit > 3.4e38)) {"
                            : "if (logit > best) {");
     dop_emit_line(e, "    best = logit;");
@@ -27,7 +27,8 @@ scan_row(dop_gen *gen, dop_node_id x, const char *first, const char *end, bool p
     dop_buf_puts(scan, "    }\n");
 }
 
-/* The same of a row among several, four columns at a time: a row is one workgroup's, whose trips to memory are what it takes. */
+/* The same for a row among several, four columns at a time: one workgroup has the whole row, and its trips to memory are what
+ * takes time. */
 static void
 scan_fours(dop_gen *gen, dop_node_id x, uint32_t cols, dop_buf *scan)
 {
@@ -54,7 +55,7 @@ masks_at(const dop_graph *g)
     return DOP_STEP_WORDS + (page ? g->max_q * (g->max_s / page) : 0);
 }
 
-/* What the step record says of the row that is picked from. */
+/* What the step record says about the row. */
 static void
 find_mask(dop_emit *e, bool each, uint32_t cols, dop_buf *scan)
 {
@@ -69,7 +70,7 @@ find_mask(dop_emit *e, bool each, uint32_t cols, dop_buf *scan)
                    s, each ? "t" : dop_emit_str(e, "%s.n_rows - 1u", s), masks_at(g), dop_div_up_u32(cols, 32));
 }
 
-/* What a draw needs beside: any column of the row, and the call, for rows that ask for one. */
+/* What a draw also needs: access to any column of the row, and the call, for rows that ask for one. */
 static void
 put_draw(dop_gen *gen, dop_node_id x, dop_buf *decls, dop_buf *draw)
 {
@@ -95,13 +96,13 @@ put_draw(dop_gen *gen, dop_node_id x, dop_buf *decls, dop_buf *draw)
                    s, masks_at(g) + g->max_q * dop_div_up_u32(cols, 32));
 }
 
-/* One pick moves the step on: its id is the token of the next one. */
+/* The pick of a single row advances the step: its id is the token of the next one. */
 static void
 store_pick(dop_emit *e, dop_buf *store)
 {
     const dop_graph *g = e->g;
     const char *s = dop_emit_step(e);
-    /* An id that no vocabulary has says that a logit was not finite. */
+    /* An id outside every vocabulary reports a logit that was not finite. */
     dop_buf_printf(store,
                    "        at = best > 3.4e38 ? 0xffffffffu : at;\n"
                    "        %s.ids[%s.n_out %% 4096u] = at;\n        %s.n_out += 1u;\n"
@@ -109,14 +110,14 @@ store_pick(dop_emit *e, dop_buf *store)
                    "        %s.rows[0] = Row(at, last.position + 1u, last.sequence, last.flags);\n"
                    "        %s.n_rows = 1u;\n",
                    s, s, s, s, s, s, s);
-    /* The step is complete: what it made of the states that it replaces is current from now on. */
+    /* The step is complete, so the states that it wrote become the current ones. */
     if (dop_graph_replaces(g) && dop_graph_mixes(g))
         e->status = DOP_FAIL(e->diag, DOP_E_INPUT, "no kernel commits a step of several sequences");
     if (dop_graph_replaces(g))
         dop_buf_printf(store, "        %s.parity[%s] ^= 1u;\n", s, g->max_q == 1 ? "0" : "last.sequence");
 }
 
-/* Is there a pick of every row, for the host? */
+/* Does the kernel pick for every row, for the host? */
 static bool
 picks_each(const dop_graph *g, dop_node_id id)
 {
@@ -207,7 +208,7 @@ shared_bytes(dop_gen *gen)
     return gen->choice->tile.wg * (draws(e->target, op) ? 16 : 8);
 }
 
-/* A row of logits is one workgroup's: of as many invocations as there may be. */
+/* One workgroup has a whole row of logits, so it is as large as the target allows. */
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {

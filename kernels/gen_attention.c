@@ -1,5 +1,5 @@
-/* Attention regions: what all their kernels share, and the one without matrix units and without a form for one token.  The
- * query side and, for one token, the key side of this step are computed in the load phase. */
+/* Attention regions: code that all their kernels share, and the general kernel, without matrix units or a special form for one
+ * token.  The query side and, for one token, the key side of this step are computed in the load phase. */
 #include "kernels/gen.h"
 
 #include <string.h>
@@ -50,7 +50,7 @@ count_received(const dop_gen *gen, const attn *a)
     return n;
 }
 
-/* Queries without sums over the head: every invocation makes some values. */
+/* Queries without sums over the head: every invocation computes some values. */
 static void
 load_queries(dop_gen *gen, const attn *a, dop_buf *body)
 {
@@ -68,7 +68,7 @@ load_queries(dop_gen *gen, const attn *a, dop_buf *body)
     dop_buf_finish(&inner);
 }
 
-/* Statistics of whole rows, which each workgroup sums up for itself, become variables that are bound until the end of the
+/* Each workgroup sums up statistics of whole rows for itself; they become variables that are bound until the end of the
  * prologue. */
 static void
 sum_whole_rows(dop_gen *gen, dop_buf *body)
@@ -86,7 +86,7 @@ sum_whole_rows(dop_gen *gen, dop_buf *body)
 }
 
 /* Query heads and cache writes as row programs, one subgroup each where there are subgroups.  The workgroup whose split
- * holds the position writes the caches and reads the rows back itself. */
+ * contains the position writes the caches, and itself reads the rows back. */
 void
 dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
 {
@@ -144,7 +144,7 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
     e->n_binds = n_outer;
     dop_buf_puts(body, "    }\n");
     if (n_writes && !(a->keeps[0] && a->keeps[1]))
-        /* On CPU devices a barrier of the workgroup is dear, and nothing where that is one subgroup. */
+        /* On CPU devices a barrier of the workgroup is expensive, and not needed where the workgroup is one subgroup. */
         dop_buf_printf(body, "    if (hi == last + 1u)\n        %s();\n",
                        gen->e.target->cpu && gen->choice->tile.subgroup &&
                                gen->choice->tile.wg == gen->e.target->subgroup
@@ -152,7 +152,7 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
                            : "groupMemoryBarrier");
 }
 
-/* Where there are several sequences, the table of the pages of one begins at dop_first, or its rings at that row. */
+/* Where there are several sequences, the page table of one begins at dop_first, or its rings begin at that row. */
 void
 dop_attn_sequence(dop_gen *gen, const attn *a, const char *row, dop_keys *keys, dop_buf *decls)
 {
@@ -183,7 +183,7 @@ dop_attn_positions(dop_gen *gen, const attn *a, dop_buf *decls)
     const char *ring = pages ? NULL : dop_emit_ring(&gen->e, a->id);
     dop_buf_printf(decls, "#define DOP_FIRST(p) %s\n", dop_emit_first(&gen->e, a->id, "(p)"));
     if (pages) {
-        /* Nobody writes tables meanwhile: they may be read through every cache. */
+        /* Nothing writes page tables during a step, so they may be read through any cache. */
         dop_buf_printf(
             decls,
             "layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Pages { uint v[]; };\n"
@@ -195,7 +195,7 @@ dop_attn_positions(dop_gen *gen, const attn *a, dop_buf *decls)
         dop_buf_puts(decls, "#define DOP_RING_FROM(first)\n#define DOP_SLOT(p) (p)\n");
         return;
     }
-    /* One division for all positions: those of a dispatch are fewer than the ring has rows. */
+    /* One division serves all positions, because a dispatch has fewer of them than the ring has rows. */
     const char *from = gen->e.g->max_q > 1 ? "dop_first + " : "";
     dop_buf_printf(decls,
                    "uint dop_ring0; // what the first position counts from: a multiple of the ring\n"
@@ -402,7 +402,7 @@ dop_attn_refuses(const dop_site *s)
     return dop_tail_refuses(s);
 }
 
-/* Rows whose sums meet at once: as many as a quarter of the shared memory takes. */
+/* Rows whose sums are combined at once: as many as a quarter of the shared memory holds. */
 static uint32_t
 rows_at_once(uint32_t rows, const dop_tile *tile, const dop_target *t)
 {
@@ -410,7 +410,7 @@ rows_at_once(uint32_t rows, const dop_tile *tile, const dop_target *t)
     return batch < 1 ? 1 : batch > rows ? rows : batch;
 }
 
-/* Of the query heads that share a KV head a workgroup takes as many as it has memory for. */
+/* A workgroup takes as many of the query heads of a KV head as it has memory for. */
 static uint32_t
 heads_of(const attn *a, const dop_tile *tile)
 {
@@ -533,7 +533,7 @@ dop_attn_tile(const dop_site *s, dop_tile *tile)
     while (tile->bq > 1 &&
            (a.group * tile->bq * (a.dim + tile->wg + tile->wg / 8) + tile->wg * 6) * 4 > t->shared_bytes / 4 * 3)
         tile->bq /= 2;
-    /* Many query heads to a KV head: fewer positions at a time, as long as every four values of a head have somebody. */
+    /* With large head groups, fewer positions at a time, as long as every four values of a head have an invocation. */
     while (tile_bytes(&a, tile, t) + sums > t->shared_bytes && tile->wg > least && tile->wg / 2 >= a.value_dim / 4) {
         tile->wg /= 2;
         if (tile->ds > 1)
@@ -542,7 +542,7 @@ dop_attn_tile(const dop_site *s, dop_tile *tile)
     divide_heads(&a, t, tile);
 }
 
-/* Positions that one workgroup of attention may walk over: of a window no more than it reaches. */
+/* Most positions that one workgroup of attention walks over; with a window, no more than it reaches. */
 uint64_t
 dop_attn_reaches(const dop_site *s, const dop_attn *a)
 {
@@ -558,7 +558,7 @@ dop_attn_reaches(const dop_site *s, const dop_attn *a)
     return most > least ? most : least;
 }
 
-/* What runs before and after the positions: heads of queries and of this step's rows, statistics of whole rows, a tail. */
+/* Iterations before and after the positions: heads of queries and of this step's rows, statistics of whole rows, a tail. */
 uint64_t
 dop_trips_heads(const dop_site *s, const dop_tile *tile, const dop_attn *a, uint32_t rows)
 {

@@ -3,19 +3,19 @@
 
 #include <math.h>
 
-/* How a matrix of probabilities, which are sums, becomes a factor of the second product. */
+/* How a matrix of probabilities, which is a sum to the matrix units, becomes a factor of the second product. */
 typedef enum pass_way {
     PASS_CAST,   /* by a conversion: the NV form, whose matrices are not tied to a use */
     PASS_HALVES, /* through shared memory, as sums of f16 */
     PASS_FLOATS  /* through shared memory, as sums of f32 that invocations convert */
 } pass_way;
 
-/* What follows from a tile: how its subgroups share the work, and where things are in shared memory, in words of 16 bytes. */
+/* Consequences of a tile: how its subgroups divide the work, and where things are in shared memory, in words of 16 bytes. */
 typedef struct layout {
     uint32_t dim, value_dim;
     uint32_t subgroups, row_groups, position_groups;
-    uint32_t m, rows;   /* of a matrix, of the workgroup */
-    uint32_t positions; /* that it takes at a time */
+    uint32_t m, rows;   /* rows of queries: of a matrix, of the workgroup */
+    uint32_t positions; /* processed at a time */
     bool split_q;       /* queries are sums of two halves */
     bool q_stays;       /* they stay in shared memory: registers would not hold them */
     bool one_buffer;    /* K and V of a tile take turns in it */
@@ -30,8 +30,8 @@ max_u32(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* A score is off by what f16 loses of its query, which grows with the scale.  Usually that is one over the root of the
- * length and the loss does not show.  Where queries and keys are normed and the scale is 1, it does (Gemma 4). */
+/* The rounding of a query to f16 makes an error in its scores that grows with the scale.  Usually the scale is one over the
+ * root of the length, and the error does not matter.  Where queries and keys are normed and the scale is 1 (Gemma 4), it does. */
 static bool
 splits_queries(const dop_graph *g, const dop_attn *a)
 {
@@ -74,7 +74,7 @@ layout_of(const dop_graph *g, const dop_attn *a, const dop_tile *tile, const dop
     return l;
 }
 
-/* A sink is one more score that only the sum sees. */
+/* A sink is one more score, which counts only in the sum. */
 static void
 sink_code(dop_gen *gen, const dop_attn *a, dop_buf *out)
 {
@@ -83,7 +83,7 @@ sink_code(dop_gen *gen, const dop_attn *a, dop_buf *out)
         return;
     dop_emit_scope(e, out, "    ");
     const char *s = dop_emit_value(e, a->n->src[5], (dop_index){"0u", "h"}, 1);
-    /* The largest score may be far below a sink: then the sum is large, as it should be. */
+    /* The largest score may be far below a sink; the sum is then large, as it should be. */
     dop_emit_line(e, "l += exp2(%s * 1.44269504 - most);", s);
 }
 
@@ -204,7 +204,7 @@ fits(const dop_site *s)
     return dop_attn_refuses(s);
 }
 
-/* Rows that a matrix is not full of cost nothing: 4 rows of 32 / 8 heads x 64 take 7 us on an H200, without matrix units 15. */
+/* Unused rows of a matrix cost nothing: 4 rows of 32 / 8 heads x 64 take 7 us on an H200, and 15 without matrix units. */
 static const char *
 avoid(const dop_site *s)
 {
@@ -226,8 +226,8 @@ take_shape(const dop_site *s, const dop_attn *a, const shape *of, dop_tile *tile
     return layout_of(s->g, a, tile, s->t);
 }
 
-/* The first row that the target can hold.  Where there are not as many rows of queries as it takes to keep all cores busy,
- * subgroups share out positions instead.  Measured on an H200 (tests/bench/RESULTS.md). */
+/* The first row of the table that the target can hold.  Where there are not enough rows of queries to keep all cores busy,
+ * positions are divided among subgroups instead.  Measured on an H200 (tests/bench/RESULTS.md). */
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {

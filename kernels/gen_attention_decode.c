@@ -27,7 +27,7 @@ sums(uint32_t values, uint32_t lanes, dop_buf *out)
     return halvings;
 }
 
-/* Lanes that own a row: their pieces of 8 values are the same number for each of them. */
+/* Lanes that share a row; each has the same number of pieces of 8 values. */
 static uint32_t
 lanes_of(const dop_attn *a, const dop_target *t)
 {
@@ -37,7 +37,7 @@ lanes_of(const dop_attn *a, const dop_target *t)
     return lanes;
 }
 
-/* Are the values columns of the keys that a lane holds anyway? */
+/* Are the values columns of the keys, which a lane already holds? */
 static bool
 values_are_keys(const dop_graph *g, const dop_attn *a, uint32_t lanes)
 {
@@ -45,7 +45,7 @@ values_are_keys(const dop_graph *g, const dop_attn *a, uint32_t lanes)
            a->value_start % (8 * lanes) == 0;
 }
 
-/* What the tile makes of the region's attention.  Returns how many workgroups a head group is divided among. */
+/* Applies the tile to the region's attention.  Returns how many workgroups a head group is divided among. */
 static uint32_t
 shape(const dop_gen *gen, dop_attn *a)
 {
@@ -70,7 +70,7 @@ positions_of(const dop_attn *a, const dop_tile *tile, const dop_target *t)
     return least > t->subgroup * 4 ? least : t->subgroup * 4;
 }
 
-/* Subgroups whose sums for one head a third of the shared memory takes; where it is not all of them, they take turns. */
+/* The number of subgroups whose sums for one head fit a third of the shared memory; if that is not all, they take turns. */
 static uint32_t
 subgroups_at_once(const dop_attn *a, const dop_tile *tile, const dop_target *t)
 {
@@ -80,7 +80,7 @@ subgroups_at_once(const dop_attn *a, const dop_tile *tile, const dop_target *t)
     return n;
 }
 
-/* Heads whose sums meet at once: as many as a third of the shared memory takes. */
+/* Heads whose sums are combined at once: as many as a third of the shared memory holds. */
 static uint32_t
 heads_at_once(const dop_attn *a, const dop_tile *tile, const dop_target *t)
 {
@@ -88,7 +88,7 @@ heads_at_once(const dop_attn *a, const dop_tile *tile, const dop_target *t)
     return batch < 1 ? 1 : batch > a->rows ? a->rows : batch;
 }
 
-/* The code around what subgroups store of their sums: nothing where all of them do it at once. */
+/* The code around the stores of the subgroups' sums: none where all of them store at once. */
 static void
 take_turns(dop_gen *gen, uint32_t summed, dop_keys *keys)
 {
@@ -208,7 +208,7 @@ trips(const dop_site *s, const dop_tile *tile)
 
 enum { OWN_WG = 256 }; /* of a dispatch of its own */
 
-/* Registers that an invocation holds its rows, its products and its sums in, with so many workgroups to a head group. */
+/* Registers of an invocation for its rows, products and sums, with so many workgroups per head group. */
 static uint32_t
 registers_of(const dop_graph *g, const dop_attn *a, const dop_target *t, uint32_t wg, uint32_t group_wgs)
 {
@@ -217,7 +217,7 @@ registers_of(const dop_graph *g, const dop_attn *a, const dop_target *t, uint32_
     return rows * pieces * 4 + rows * heads + heads * a->value_dim / lanes;
 }
 
-/* The fewest workgroups among which a head group is divided, so that each has registers for its part; 0: no number will do. */
+/* The fewest workgroups among which a head group can be divided so that each has registers for its part; 0: impossible. */
 static uint32_t
 least_group_wgs(const dop_site *s, const dop_attn *a, uint32_t wg)
 {
@@ -279,8 +279,8 @@ stage_group_wgs(const dop_site *s, const dop_attn *a, uint32_t splits)
     return a->kv * a->group * splits * 8 <= s->t->cores * 9 ? a->group : least_group_wgs(s, a, s->t->persistent);
 }
 
-/* The most splits of a short cache, for which head groups are divided although they are not for a longer one; 0: there is
- * no such form. */
+/* The most splits that count as a short cache, for which head groups are divided although they are not for a longer one; 0:
+ * there is no such form. */
 static uint32_t
 short_splits(const dop_site *s, const dop_attn *a)
 {

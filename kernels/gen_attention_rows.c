@@ -79,7 +79,7 @@ emit(dop_gen *gen)
     a.rows = ROWS;
     dop_buf_printf(&decls, "#define SPLITS %u\n", a.splits);
     dop_attn_positions(gen, &a, &decls);
-    /* Rows of several sequences: a workgroup has those of one token only. */
+    /* With rows of several sequences, a workgroup has those of only one token. */
     bool mixes = dop_attn_mixes(&(dop_site){g, e->r, e->target, e->routes});
     uint32_t of_token = dop_div_up_u32(a.group, ROWS);
     dop_attn_sequence(gen, &a, mixes ? "DOP_T(0u)" : "0u", &keys, &decls);
@@ -159,7 +159,7 @@ choose_tile(const dop_site *s, dop_tile *tile)
 {
     dop_attn_tile(s, tile);
     tile->wg = s->t->subgroup;
-    /* A turn of a loop takes a position for each lane, which then sums up for its own; more are more code. */
+    /* An iteration takes one position per lane, for which that lane then sums up; more positions would be more code. */
     tile->positions = tile->wg;
     while (tile->positions < DOP_ROWS_TILE && dop_trips_too_many(s, &dop_descriptor_attention_rows, tile))
         tile->positions *= 2;

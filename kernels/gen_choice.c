@@ -1,8 +1,9 @@
-/* Choices of experts: rows of scores in shared memory, the largest of them, and what is made of them.  As a dispatch of its
- * own, a workgroup for each row of the step; or before the products of a region, which every workgroup of it repeats. */
+/* Choices of experts: rows of scores in shared memory, the largest of them, and what is computed from these.  A choice is either
+ * a dispatch of its own, with a workgroup for each row of the step, or runs before the products of a region, where every
+ * workgroup repeats it. */
 #include "kernels/gen.h"
 
-/* A row that one invocation sums up by itself; of longer ones everybody takes a share. */
+/* The longest row that one invocation sums up by itself; longer ones are divided among all invocations. */
 enum { SHORT_ROW = 32 };
 
 typedef struct choice {
@@ -46,7 +47,7 @@ bound_row(const choice *s, dop_node_id base)
     return NULL;
 }
 
-/* The row of a value, computed or loaded: made here unless there is one already. */
+/* The row of a value, computed or loaded here unless it exists already. */
 static const char *
 row_of(choice *s, dop_node_id id)
 {
@@ -166,7 +167,7 @@ statistic(choice *s, dop_node_id id)
     dop_emit_bind(e, id, name, false, NULL);
 }
 
-/* Scores of the columns that are in the running: those of the best groups; the others are -inf. */
+/* Scores of the columns of the best groups, which can be chosen; those of all others are -inf. */
 static const char *
 keep_groups(choice *s, dop_node_id id, const char *x, uint32_t len)
 {
@@ -175,29 +176,30 @@ keep_groups(choice *s, dop_node_id id, const char *x, uint32_t len)
     const char *worth = new_name(s), *kept = new_name(s);
     dop_buf_printf(s->decls, "shared float %s[%u], %s[%u];\n", worth, groups, kept, len);
     s->values += groups + len;
-    dop_buf_printf(s->body,
-                   "    for (uint h = gl_LocalInvocationIndex; h < %uu; h += WG) {\n"
-                   "        float sum = 0.0, last = 3.4e38;\n"
-                   "        uint at = 0u;\n"
-                   "        for (uint b = 0u; b < %uu; b++) {\n" /* the largest that is not larger than the last one */
-                   "            float most = -3.4e38;\n"
-                   "            uint where = 0u;\n"
-                   "            for (uint i = 0u; i < %uu; i++) {\n"
-                   "                float y = %s[h * %uu + i];\n"
-                   "                bool after = b == 0u || y < last || (y == last && i > at);\n"
-                   "                if (after && y > most) {\n"
-                   "                    most = y;\n"
-                   "                    where = i;\n"
-                   "                }\n"
-                   "            }\n"
-                   "            sum += most;\n"
-                   "            last = most;\n"
-                   "            at = where;\n"
-                   "        }\n"
-                   "        %s[h] = sum;\n"
-                   "    }\n"
-                   "    barrier();\n",
-                   groups, (uint32_t)dop_node_i(g, id, DOP_A_group_best), each, x, each, worth);
+    dop_buf_printf(
+        s->body,
+        "    for (uint h = gl_LocalInvocationIndex; h < %uu; h += WG) {\n"
+        "        float sum = 0.0, last = 3.4e38;\n"
+        "        uint at = 0u;\n"
+        "        for (uint b = 0u; b < %uu; b++) {\n" /* the largest that is not larger than the previous one */
+        "            float most = -3.4e38;\n"
+        "            uint where = 0u;\n"
+        "            for (uint i = 0u; i < %uu; i++) {\n"
+        "                float y = %s[h * %uu + i];\n"
+        "                bool after = b == 0u || y < last || (y == last && i > at);\n"
+        "                if (after && y > most) {\n"
+        "                    most = y;\n"
+        "                    where = i;\n"
+        "                }\n"
+        "            }\n"
+        "            sum += most;\n"
+        "            last = most;\n"
+        "            at = where;\n"
+        "        }\n"
+        "        %s[h] = sum;\n"
+        "    }\n"
+        "    barrier();\n",
+        groups, (uint32_t)dop_node_i(g, id, DOP_A_group_best), each, x, each, worth);
     dop_buf_printf(s->body,
                    "    for (uint i = gl_LocalInvocationIndex; i < %uu; i += WG) {\n"
                    "        uint h = i / %uu, better = 0u;\n"
@@ -211,7 +213,7 @@ keep_groups(choice *s, dop_node_id id, const char *x, uint32_t len)
     return kept;
 }
 
-/* Invocations that compare a column with the others: neighbours in a subgroup, as many as there are for each. */
+/* How many invocations, neighbours in a subgroup, share the comparisons of one column with the others. */
 static uint32_t
 counters(const choice *s, uint32_t len)
 {
@@ -223,8 +225,8 @@ counters(const choice *s, uint32_t len)
     return n;
 }
 
-/* A column's place is how many others come before it.  Every place has some column first: where scores are no numbers, no
- * place may be left without one. */
+/* A column's place is the number of columns that come before it.  Every place is first filled with some column, because with
+ * scores that are NaN a place might otherwise stay empty. */
 static void
 top_k(choice *s, dop_node_id id)
 {
@@ -261,7 +263,7 @@ top_k(choice *s, dop_node_id id)
     dop_emit_bind(e, id, ids, true, NULL);
 }
 
-/* What needs the whole of another row is computed here; the rest is an expression where it is wanted. */
+/* Values that need all of another row are computed here; the others are expressions where they are used. */
 static void
 add_node(choice *s, dop_node_id id)
 {
@@ -377,7 +379,7 @@ tile(const dop_site *s, dop_tile *out)
             most = dop_node_cols(s->g, s->r->info->reads[i]);
     while (out->wg > 32 && out->wg / 2 >= most)
         out->wg /= 2;
-    if (s->t->cpu) /* barriers are dear there */
+    if (s->t->cpu) /* barriers are expensive there */
         out->wg = out->wg < 32 ? out->wg : 32;
 }
 

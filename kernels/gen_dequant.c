@@ -20,7 +20,7 @@ emit(dop_gen *gen)
     dop_keys_set(&keys, "W", dop_emit_arg(e, w, false));
     const char *aux = dop_emit_weight(e, w);
     dop_keys_set(&keys, "AUX", strcmp(aux, "0u") ? dop_emit_number(e, dop_weight_aux(e->g, w)) : aux);
-    /* Units keep their alignment, which the compiler then sees. */
+    /* Written so that the compiler sees the alignment of units. */
     if (stride == cols)
         dop_keys_set(&keys, "AT", dop_emit_str(e, "i * %uu", v));
     else
@@ -43,8 +43,8 @@ emit(dop_gen *gen)
     return e->status == DOP_OK ? dop_template_fill(gen, "dequant.glsl", &keys, &gen->main) : e->status;
 }
 
-/* Eight values for each invocation, so that stores are 16 bytes wide side by side; CPU devices take whole units, whose
- * scales are then loaded once, in few workgroups. */
+/* Eight values per invocation, so that neighbouring stores are 16 bytes wide; on CPU devices whole units, whose
+ * scales are then loaded once, and few workgroups. */
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {

@@ -1,11 +1,11 @@
-/* Products with a matrix for each expert, for few rows: what the generator of gemv needs beside its own. */
+/* Products with a matrix for each expert, for few rows: what the generator of gemv needs in addition. */
 #include "kernels/gen.h"
 
 #include "kernels/weight_types.h"
 
 #include <string.h>
 
-/* The choice, where the region makes it, and the rows that every workgroup has in shared memory: the experts of the slots,
+/* The choice, where the region makes it, and the rows that every workgroup keeps in shared memory: the experts of the slots,
  * and their weights where the slots are summed up. */
 static dop_choice_program
 program_of(dop_gen *gen, const dop_analysis *a, const char *t)

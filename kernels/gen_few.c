@@ -20,7 +20,7 @@ unit_of(const dop_graph *g, const dop_region *r)
     return unit;
 }
 
-/* Units of a row that lie in shared memory at a time: half of what there is, in pieces of one size. */
+/* Units of a row that lie in shared memory at a time: they fill at most half of it, in pieces of equal size. */
 static uint32_t
 piece_of(const dop_target *t, uint32_t rows, uint32_t k, uint32_t unit, bool ints)
 {
@@ -167,7 +167,7 @@ emit(dop_gen *gen)
     return st;
 }
 
-/* Every workgroup stages all rows, which takes as long as its share of the weights: as few workgroups as there are
+/* Every workgroup stages all rows, which takes as long as its share of the weights.  So there are only as many workgroups as
  * multiprocessors, or a few less. */
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
@@ -233,8 +233,8 @@ fits_ints(const dop_site *s)
     return no.why ? no : dop_int8_refuses(s);
 }
 
-/* By measurement on an H200 (tests/bench/RESULTS.md): matrix units (matmul_coop_few) take about as long for one row as for
- * sixteen, in which time packed integer products make four, and floats less than that of long rows. */
+/* Measured on an H200 (tests/bench/RESULTS.md): matrix units (matmul_coop_few) take about as long for one row as for
+ * sixteen.  In that time packed integer products make four rows, and floats fewer than that where rows are long. */
 enum { MOST_ROWS_BEFORE_MATRIX_UNITS = 4 };
 
 static const char *

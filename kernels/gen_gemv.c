@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* How the activation lies in shared memory: a vec4 at (step, quarter), so that neighbouring invocations, which take
- * neighbouring steps, read neighbouring words; a software device, which has no banks, keeps its order.  Long rows are
+/* The layout of the activation in shared memory: a vec4 at (step, quarter), so that neighbouring invocations, which take
+ * neighbouring steps, read neighbouring words.  A software device has no banks, so there the order stays.  Long rows are
  * kept as halves. */
 static void
 declare_stage(dop_gen *gen, uint32_t k_pad, uint32_t unit, bool half, dop_buf *decls)
@@ -38,7 +38,7 @@ declare_stage(dop_gen *gen, uint32_t k_pad, uint32_t unit, bool half, dop_buf *d
                         "#define DOP_X_PUT1(i, x) dop_x[DOP_X_AT((i) >> 2)][(i) & 3u] = x\n");
 }
 
-/* Slots whose rows of the activation are parts of one sum. */
+/* Number of slots whose rows of the activation are parts of one sum. */
 static uint32_t
 summed_slots(const dop_parts *p)
 {
@@ -59,7 +59,7 @@ units_of(const dop_parts *p)
     return dop_div_up_u32(p->k, p->unit);
 }
 
-/* Steps of one row of matrices, and of the part of it that is no product beside. */
+/* Steps of one row of the matrices, and of the part of it without the product beside. */
 static uint32_t
 steps_of(const dop_parts *p)
 {
@@ -147,7 +147,7 @@ stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, uint32_t unit
     return st;
 }
 
-/* x[] of one step: from shared memory, or computed on the spot beside the statistics. */
+/* x[] of one step: from shared memory, or computed on the spot together with the statistics. */
 static void
 load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
 {
@@ -210,14 +210,14 @@ load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
     dop_buf_finish(&inner);
 }
 
-/* An index that may go beyond `last`; limits are a third of a load's instructions. */
+/* An index, bounded only if it may exceed `last`, because a bound is a third of a load's instructions. */
 static const char *
 limited(dop_emit *e, bool beyond, const char *index, uint32_t last)
 {
     return beyond ? dop_emit_str(e, "min(%s, %uu)", index, last) : index;
 }
 
-/* Loads of a product, or a sum over slots, and of the product beside it, whose weights are of one type, as one. */
+/* Loads of a product, or of a sum over slots, together with those of the product beside it where both weights have one type. */
 static void
 fetch_both(dop_gen *gen, const dop_parts *p, dop_node_id w, const char *row, const char *into, dop_buf *body)
 {
@@ -232,7 +232,7 @@ fetch_both(dop_gen *gen, const dop_parts *p, dop_node_id w, const char *row, con
                    dop_row_values(e->g, w) / wt->unit, aux_b, aux);
 }
 
-/* The matrix of product m for the loads of its weights: where a workgroup has one slot, its expert's is looked up once, in
+/* The matrix of product m, for loads of its weights.  Where a workgroup has one slot, its expert's matrix is looked up once, in
  * `begin`. */
 static const char *
 matrix_of(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t m, dop_buf *begin, dop_buf *fetch)
@@ -386,8 +386,8 @@ emit_store(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *prel
     e->n_binds = n_binds;
 }
 
-/* Which rows a lane stores, and what it loads for that before their products; once: there is one set of rows, so that these
- * loads may be under way while the prologue waits. */
+/* Which rows a lane stores, and what it loads for that before their products.  once: there is one set of rows, so that these
+ * loads may be in flight while the prologue waits. */
 static void
 set_store_rows(dop_gen *gen, const dop_part *part, const char *limit, bool once, const dop_buf *preload, dop_keys *keys)
 {
@@ -441,7 +441,7 @@ emit_argmax(dop_gen *gen, const dop_part *part, uint32_t n_wg, dop_keys *keys, d
         end, "        dop_st1_f32(%s, wg * 2u, best);\n        dop_st1_f32(%s, wg * 2u + 1u, float(where));\n    }\n",
         a, a);
     uint32_t parts = (uint32_t)dop_node_i(e->g, part->argmax, DOP_A_parts);
-    if (n_wg < parts) /* fewer workgroups than there are results: the others are of no rows */
+    if (n_wg < parts) /* fewer workgroups than results: the remaining results cover no rows */
         dop_buf_printf(end,
                        "    for (uint p = wg + %uu * (gl_LocalInvocationIndex + 1u); p < %uu; p += %uu * WG)\n"
                        "        dop_st1_f32(%s, p * 2u, -3.4e38);\n",
@@ -545,9 +545,9 @@ plan_staging(const dop_gen *gen, dop_parts *p)
     uint32_t per_wg = tile->wg / tile->lanes * tile->rows;
     x.k_pad = (p->k + x.unit - 1) / x.unit * x.unit;
     uint32_t capacity = e->target->shared_bytes / 4 * 3, all = x.k_pad * summed_slots(p) + p->k2;
-    /* On GPUs the row is staged when it costs something to make, or when a lane reads much of it at once, which would
-     * conflict, or when many rows share it: else a plain f32 row is as well read where it lies.  What a mailbox holds is
-     * looked for once. */
+    /* On GPUs the row is staged when it costs something to compute, when a lane reads much of it at once, which would
+     * conflict, or when many rows share it; otherwise a plain f32 row is read where it lies.  A mailbox is polled only
+     * once. */
     bool worth = x.unit > 8 || p->n_prog > 0 || per_wg >= 16 || e->routes;
     if (gen->descriptor->ints)
         p->staged = true;
@@ -558,8 +558,8 @@ plan_staging(const dop_gen *gen, dop_parts *p)
     return x;
 }
 
-/* Where the workgroups of a part make values of heads that have a tail, each looks afterwards for heads that it is the last one
- * of.  A stage has workgroups for the heads, behind the `first` others, which wait for what they receive. */
+/* Where the workgroups of a part compute heads that have a tail, each checks afterwards whether it completed a head.  A stage
+ * instead has extra workgroups for the heads, after the `first` others, which wait for what they receive. */
 static void
 emit_tail(dop_gen *gen, uint32_t first, uint32_t per_wg, dop_buf *decls, dop_buf *before)
 {

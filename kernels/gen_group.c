@@ -1,5 +1,5 @@
-/* Products by expert: the rows of a step in blocks of one expert each, made by one small dispatch, and how the kernels of
- * products find theirs in them. */
+/* Products by expert: one small dispatch sorts the rows of a step into blocks of one expert each, and the kernels of
+ * products find their rows in these blocks. */
 #include "kernels/gen.h"
 
 dop_blocks
@@ -83,12 +83,12 @@ read_ids(dop_gen *gen, dop_node_id ids, uint32_t experts, dop_buf *out)
     } else {
         dop_buf_printf(out, "    uvec4 ids = dop_ldc4(%s, i);\n", dop_emit_arg(e, base, false));
     }
-    /* They may be made of scores that are not finite. */
+    /* They may come from scores that are not finite. */
     dop_buf_printf(out, "    return min(ids, uvec4(%uu));\n}\n", experts - 1);
 }
 
-/* Slices of the ids, each of one invocation: as many as their counts fit half of the shared memory, and no more than pay,
- * since somebody sums them up. */
+/* Each invocation counts one slice of the ids.  There are as many slices as have counts in half of the shared memory, but not
+ * more than are worth it, because their counts have to be summed up. */
 static uint32_t
 slices(const dop_gen *gen, uint32_t experts)
 {
@@ -130,7 +130,7 @@ shared_bytes(dop_gen *gen)
     return (slices(gen, experts) + 2) * experts * 4;
 }
 
-/* One workgroup, as large as there is. */
+/* One workgroup, as large as the target allows. */
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {

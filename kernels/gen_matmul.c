@@ -34,13 +34,14 @@ load_tile(dop_gen *gen, const dop_parts *p, const char *k, dop_buf *load)
 }
 
 /* Depth of a product as GLSL: values of a row of the activation and of the matrix, and the `aux` of its storage type.
- * Numbers of the dispatch where the region is one product of stored values: a layer has several of those, and these loops
- * are as fast with a limit from the push constants (those of matrix units are not).  Constants elsewhere. */
+ * They are numbers of the dispatch where the region is one product of stored values: a layer has several of those, which then
+ * share a kernel, and these loops are as fast with a limit from the push constants (those of matrix units are not).  Elsewhere
+ * they are constants. */
 typedef struct depth {
     const char *k, **stride, **aux; /* [n_mats] of the part */
 } depth;
 
-/* The number with a power of two in front of it: what low bits of an index are 0 stays visible to the compiler. */
+/* The number as a power of two times the rest, so that the compiler sees which low bits of an index are 0. */
 static const char *
 even_number(dop_emit *e, uint32_t value)
 {

@@ -11,7 +11,7 @@ guard_column(dop_gen *gen, const dop_parts *p, dop_buf *out)
         dop_buf_printf(out, "    if (c >= %uu)\n        return dop_raw8(uvec4(0u), uvec4(0u));\n", p->k);
 }
 
-/* Eight values of matrix m's row n from column c: loading what they are made of, and making halves of it. */
+/* Eight values of matrix m's row n from column c: loads their stored form, and converts it to halves. */
 void
 dop_coop_weights(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_keys *keys, dop_buf *load, dop_buf *take)
 {
@@ -29,7 +29,7 @@ dop_coop_weights(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_key
     }
 }
 
-/* Returns the expression of the halves of r.  A stored row is loaded as it is and converted later. */
+/* Returns an expression that converts r to halves.  A stored row is loaded as it is and converted later. */
 static const char *
 load_activation(dop_gen *gen, const dop_parts *p, dop_buf *load)
 {
@@ -92,7 +92,7 @@ declare(dop_gen *gen, const dop_parts *p, dop_buf *decls, dop_buf *types)
 
 #define STORED_PAIR "dop_pair[wm * WM + i * MM + r]"
 
-/* sum: what the functions that read a sum are called. */
+/* sum: prefix of the functions that read a sum. */
 static void
 store_tile(dop_gen *gen, const dop_part *part, uint32_t width, const char *sum, dop_buf *store)
 {
@@ -130,7 +130,7 @@ row_keys(dop_gen *gen, dop_keys *keys)
         dop_keys_set(keys, "STORE_ROW", "t0 + wm * WM + i * MM + r");
         return;
     }
-    /* Rows without a pair take some other one's: they are not stored. */
+    /* Rows without a pair use the activations of another one; they are not stored. */
     const char *pair = "min(dop_pair[(lane + i * WG) / (BK / 8u) % BM], dop_tokens * DOP_SLOTS - 1u)";
     dop_keys_set(keys, "LOAD_ROW", "t0");
     dop_keys_set(keys, "ROW_OF", "row_of[i]");
@@ -193,7 +193,7 @@ dop_coop_tile_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
     return factors > sums ? factors : sums;
 }
 
-/* How many fragments side by side fit, of the few that a subgroup has in a row. */
+/* How many of a subgroup's few fragments in a row fit side by side. */
 static uint32_t
 stored_side_by_side(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
 {
@@ -261,14 +261,15 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
     return st;
 }
 
-/* For any weights; for quantized ones only, because with more tokens to a tile they are decoded less often; with more sums than
- * half of the registers, only where waves of such tiles end sooner than of the usual ones (and not beside SHAPE_QUANT). */
+/* Shapes for any weights; shapes for quantized ones only, which are decoded less often with more tokens per tile; and shapes
+ * whose sums take more than half of the registers, used only where waves of such tiles end sooner than those of the usual ones
+ * (and not where SHAPE_QUANT applies). */
 typedef enum shape_kind { SHAPE_ANY, SHAPE_QUANT, SHAPE_LARGE } shape_kind;
 
 /* A tile on matrix units: tokens, rows, depth, and the part of it that a subgroup owns. */
 typedef struct coop_shape {
     uint32_t bm, bn, bk, wm, wn;
-    uint32_t busy; /* percent of the multiprocessors that must have a tile; large tiles make up for idle neighbours */
+    uint32_t busy; /* percent of the multiprocessors that must have a tile; large tiles make up for idle ones */
     shape_kind kind;
 } coop_shape;
 
@@ -280,7 +281,7 @@ static const coop_shape coop_shapes[] = {
     {64, 32, 64, 16, 16, 100, SHAPE_ANY},    {32, 32, 64, 16, 16, 0, SHAPE_ANY},
 };
 
-/* Does the shape fit the target once the subgroups' parts are as small as its registers want them? */
+/* Does the shape fit the target once the subgroups' parts are small enough for its registers? */
 static bool
 coop_tile(const coop_shape *s, uint32_t mats, const dop_target *t, dop_tile *tile)
 {
@@ -300,8 +301,8 @@ coop_tile(const coop_shape *s, uint32_t mats, const dop_target *t, dop_tile *til
            dop_coop_tile_bytes(tile, mats, t) + tile->wg / t->subgroup * 4 <= t->shared_bytes;
 }
 
-/* Large tiles read fewer bytes for each product and make 112 products where others make 100; but the last wave of them
- * leaves more of the device idle.  Those of 128 x 128 values, and of 128 x 64 for each of two matrices, are compared. */
+/* Large tiles read fewer bytes per product and are 1.12 times as fast, but their last wave leaves more of the device idle.
+ * They are compared with tiles of 128 x 128 values, or of 128 x 64 for each of two matrices. */
 static bool
 ends_sooner(const coop_shape *x, const dop_site *s, uint32_t mats)
 {
@@ -318,8 +319,8 @@ ends_sooner(const coop_shape *x, const dop_site *s, uint32_t mats)
                (uint64_t)dop_div_up_u32(usual, s->t->cores) * bn * GAIN;
 }
 
-/* Matrix units: the largest tile that still gives the multiprocessors work, several matrices per part counted.  Few tokens
- * may leave most of a tile empty: what counts for them is how many workgroups decode the weights. */
+/* Matrix units: the largest tile that still keeps the multiprocessors busy, counting the matrices of all parts.  Few tokens
+ * may leave most of a tile empty; what matters then is how many workgroups decode the weights. */
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {
@@ -342,7 +343,7 @@ choose_tile(const dop_site *s, dop_tile *tile)
     }
 }
 
-/* By expert, measured as the others were: the first that fits of those whose rows a block has. */
+/* Shapes for products by expert, measured like the others: the first one that fits and has as many rows as a block. */
 static const coop_shape block_shapes[] = {
     {128, 128, 64, 64, 32, 0, SHAPE_ANY}, {128, 64, 64, 32, 32, 0, SHAPE_ANY}, {64, 64, 32, 32, 16, 0, SHAPE_ANY},
     {32, 64, 64, 16, 16, 0, SHAPE_ANY},   {16, 64, 64, 16, 16, 0, SHAPE_ANY},
@@ -412,7 +413,7 @@ avoid(const dop_site *s)
     return s->g->max_t < DOP_MATRIX_ROWS ? "fewer than 16 tokens" : NULL;
 }
 
-/* A driver that knows what a matrix is for need not transpose it in registers: products gain a tenth from the KHR form on
+/* The KHR form tells the driver what a matrix is for, so that it need not transpose it in registers: products gain a tenth on
  * an H200. */
 const dop_descriptor dop_descriptor_matmul_coop = {
     .fits = dop_coop_fits,

@@ -3,7 +3,8 @@
 
 #include "kernels/weight_types.h"
 
-/* Tokens from which a step counts as one of many; percent of the multiprocessors that must have a tile; values of a row. */
+/* The number of tokens from which a step counts as large; the percentage of multiprocessors that must have a tile; values of a
+ * row. */
 enum { MANY = 32, BUSY = 70, MANY_BUSY = 150, LEAST_DEPTH = 2048 };
 
 /* The type of all the part's matrices; DOP_TYPE_COUNT: they differ. */
@@ -27,8 +28,9 @@ decoded_later(dop_type t)
     return t == DOP_TYPE_q4_0 || t == DOP_TYPE_q8_0 || t == DOP_TYPE_q4_k || t == DOP_TYPE_q6_k;
 }
 
-/* Few tokens: pieces of whole units of weights, for each of which what its values share is loaded and made ready once.  Types
- * with functions in matmul_few_units.glsl stay as they are stored until they are put down, the others are decoded at once. */
+/* Few tokens: weights are loaded in pieces of whole units, so that the scale of a unit is loaded and prepared once.  Types with
+ * functions in matmul_few_units.glsl stay in their stored form until they are written to shared memory; others are decoded at
+ * once. */
 static void
 load_units(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_keys *keys, dop_buf *load, dop_buf *take)
 {
@@ -45,7 +47,7 @@ load_units(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_keys *key
         uint32_t stride = dop_row_values(e->g, w);
         const char *a = dop_emit_matrix(e, w, "dop_matrix"), *aux = dop_emit_weight(e, w);
         const char *which = m + 1 < part->n_mats ? dop_emit_str(e, "    if (m == %uu)\n        ", m) : "    ";
-        /* Past the end of a row, values of its last unit: activations are zero there. */
+        /* Past the end of a row the last unit is read again; activations are zero there. */
         const char *c = p->k % gen->choice->tile.bk ? dop_emit_str(e, "min(c, %uu)", (stride - 1) / 32 * 32) : "c";
         if (raw)
             dop_buf_printf(load, "%sreturn dop_wload_%s(%s, (n * %uu + %s) >> 5, %s);\n", which, name, a, stride, c,
@@ -60,7 +62,7 @@ load_units(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_keys *key
         dop_buf_puts(take, "    return r.v[j];\n");
 }
 
-/* Has the part units, of which every invocation of a workgroup loads one? */
+/* Does the part have units, and enough of them for every invocation of a workgroup to load one? */
 static bool
 in_units(const dop_gen *gen, const dop_part *part)
 {
@@ -95,7 +97,7 @@ declare(dop_gen *gen, const dop_parts *p, dop_buf *decls, dop_buf *types)
     const dop_tile *tile = &gen->choice->tile;
     dop_keys keys = {0};
     bool units = false;
-    uint32_t pieces = 0, decoded = 0; /* types whose functions there are already */
+    uint32_t pieces = 0, decoded = 0; /* bits of types that already have their functions */
     dop_keys_num(gen, &keys, "SHARES", tile->ds);
     dop_keys_num(gen, &keys, "AHEAD", tile->unroll);
     dop_status st = dop_template_fill(gen, "matmul_few.glsl", &keys, decls);
@@ -125,14 +127,14 @@ emit(dop_gen *gen)
     return dop_coop_emit(gen, &shared_out);
 }
 
-/* Weights' rows of all matrices of a part that a workgroup makes, depth, invocations, rows of a matrix and tokens of a subgroup,
- * tiles on their way. */
+/* Rows of weights (of all matrices of a part) per workgroup, depth, invocations, rows of a matrix and tokens per subgroup,
+ * tiles in flight. */
 typedef struct few_shape {
     uint32_t rows, bk, wg, tn, tm, ahead;
 } few_shape;
 
-/* By measurement on an H200 (tests/bench/RESULTS.md), the widest first: a tile of activations is loaded by every workgroup, so
- * that a wide one loads less, as long as the multiprocessors have one each. */
+/* Measured on an H200 (tests/bench/RESULTS.md), the widest first: every workgroup loads a tile of activations, so fewer, wider
+ * workgroups load less, as long as every multiprocessor has one. */
 static const few_shape of_floats[] = {{64, 128, 256, 16, 32, 2}}, of_floats_many[] = {{16, 256, 512, 16, 16, 1}},
                        of_blocks[] = {{64, 128, 256, 16, 32, 1}, {32, 256, 256, 16, 32, 1}},
                        of_blocks_many[] = {
@@ -173,8 +175,8 @@ few_tile(const dop_site *s, const few_shape *x, bool last, dop_tile *tile)
            fits_shared(s, tile, p.most);
 }
 
-/* Many loads of weights are in flight.  The subgroups of a workgroup share out the depth of a tile; its rows are so few that every
- * multiprocessor has a workgroup. */
+/* Many loads of weights are in flight.  The depth of a tile is divided among the subgroups of a workgroup, which has so few rows
+ * that every multiprocessor has a workgroup. */
 static void
 narrow_tile(const dop_site *s, dop_tile *tile)
 {
@@ -235,7 +237,7 @@ choose_tile(const dop_site *s, dop_tile *tile)
         narrow_tile(s, tile);
 }
 
-/* All tokens are in one tile, whose rows a workgroup's registers hold. */
+/* All tokens are in one tile, whose rows fit a workgroup's registers. */
 enum { MOST_FEW = 64 };
 
 static dop_refusal
@@ -263,7 +265,7 @@ avoid(const dop_site *s)
     const dop_products p = dop_products_of(s);
     if (s->g->max_t >= DOP_MATRIX_ROWS && !dop_graph_mixes(s->g))
         return "a larger step of one sequence";
-    /* Weights that are floats are not worth a tile that holds all tokens of a subgroup, where there are tiles enough. */
+    /* Where there are enough tiles, float weights do not justify one that holds all tokens of a subgroup. */
     bool enough = p.rows / of_floats->rows * 100 >= s->t->cores * MANY_BUSY;
     return s->g->max_t > MANY && !quantized(s) && enough
                ? "as many tiles as there are, by tokens and rows, take less time"

@@ -1,7 +1,7 @@
 /* The kernel of a persistent dispatch: persistent.glsl around its stages, which link.c puts in their places. */
 #include "kernels/gen.h"
 
-/* Made of regions that other kernels are for: nobody chooses it. */
+/* Selection never chooses this variant: it is assembled from regions that have kernels of their own. */
 const dop_descriptor dop_descriptor_persistent = {0};
 
 dop_status

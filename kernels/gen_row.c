@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* A row that is held in registers is received at once, a longer one value after value in a loop; what is only staged comes in
- * batches, since each one is a round trip to memory. */
+/* A row that is held in registers is received at once, a longer one value by value in a loop.  A row that is only staged is
+ * received in batches, since each of them is a round trip to memory. */
 enum { MAX_AT_ONCE = 4, MAX_RECEIVED_AT_ONCE = 8 };
 
 static int
@@ -77,7 +77,7 @@ guard(const pass *s)
 }
 
 /* Sums one source row into a statistic: declared before the loop, added in it, finished after it.  The row may be shorter than
- * the program's: its last value is then loaded again where it has none. */
+ * the program's; beyond its end the last value is loaded again. */
 static void
 statistic(pass *s, dop_op op, dop_node_id x, const char *name, double eps)
 {
@@ -276,8 +276,8 @@ dop_rowprog_wide(const dop_gen *gen, const dop_rowprog *p)
     return true;
 }
 
-/* How many values (or fours) an invocation takes when the whole row is held at once; many: walk it in a loop.  Sums of
- * differences need a loop of their own, and a CPU's compiler is better off with less code. */
+/* How many values (or groups of four) an invocation has when the whole row is held at once; if there are many, it walks them
+ * in a loop.  Sums of differences need a loop of their own, and on CPU devices less code compiles to better code. */
 static uint32_t
 values_at_once(const dop_gen *gen, const dop_rowprog *p, uint32_t width)
 {
@@ -331,8 +331,8 @@ looped_program(dop_gen *gen, const dop_rowprog *p, const uint32_t *level, uint32
     }
 }
 
-/* The row lies in registers: every load comes first, and one round trip to memory serves all passes.  In `batches`, if more
- * than one, where there is one pass. */
+/* The row is held in registers: all loads come first, and one round trip to memory serves all passes.  With only one pass
+ * there may be several `batches`. */
 static void
 straight_program(dop_gen *gen, const dop_rowprog *p, const uint32_t *level, uint32_t top, uint32_t width,
                  uint32_t batches, dop_buf *body)
@@ -530,7 +530,7 @@ tile_row(const dop_site *s, dop_tile *tile)
     uint32_t least = tile->subgroup && s->t->subgroup > 32 ? s->t->subgroup : 32;
     while (tile->wg > least && tile->wg * 4 > u.len)
         tile->wg /= 2;
-    /* Sums over a single subgroup need no barriers, which are dear on CPU devices. */
+    /* Sums over a single subgroup need no barriers, which are expensive on CPU devices. */
     if (s->t->cpu && tile->subgroup)
         tile->wg = s->t->subgroup;
 }
@@ -553,7 +553,7 @@ const dop_descriptor dop_descriptor_row_subgroup = {
     .emit = emit_row,
     .trips = dop_trips_row,
 };
-/* Workgroups of the dispatch's own size; those that find nothing to do go on. */
+/* Workgroups have the size of the persistent dispatch; invocations without work continue. */
 static const char *
 elementwise_stage(const dop_site *s, dop_tile *tile)
 {

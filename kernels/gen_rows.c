@@ -185,8 +185,8 @@ unit_index(rows_gen *s, const dop_part *part, uint32_t m, uint32_t k)
     const dop_weight_type *wt = weight_type(s, part->mats[m]);
     uint32_t steps = unit_of(s, part) / wt->unit;
     uint32_t per_row = dop_row_values(e->g, dop_node_at(e->g, part->mats[m])->src[1]) / wt->unit;
-    /* Equal offsets of two matrices would be computed once, as a vector, and cost every lane a detour through memory:
-     * the driver does not know that this number is zero. */
+    /* If the driver knew that this number is zero, it would compute equal offsets of two matrices once, as a vector, which
+     * costs every lane a detour through memory. */
     const char *apart = m ? dop_emit_str(e, " + %uu * gl_WorkGroupID.z", m) : "";
     const char *in_row = steps == 1 ? "v" : dop_emit_str(e, "min(v * %uu + %uu, %uu)", steps, k, per_row - 1);
     return dop_emit_str(e, "(min(row + r * SG, rows - 1u) * %uu%s + %s)", per_row, apart, in_row);
@@ -199,7 +199,7 @@ first_word(rows_gen *s, const dop_part *part, uint32_t m, uint32_t k)
                         weight_type(s, part->mats[m])->unit_bytes / 8);
 }
 
-/* The first words of all rows and matrices, one after the other: what has to come from far away comes at once. */
+/* Loads the first words of all rows and matrices one after the other, so that all slow loads are in flight at once. */
 static void
 emit_ahead(rows_gen *s, const dop_part *part, dop_buf *ahead)
 {
@@ -315,7 +315,7 @@ matrix_of(rows_gen *s, dop_node_id w)
     return dop_emit_str(&s->gen->e, "dop_same(%s)", dop_expert_weights(s->gen, &s->p, w, "dop_slot"));
 }
 
-/* Around the steps of a sum over slots: each has a matrix of its own. */
+/* The loop around the steps of a sum over slots, each of which has its own matrix. */
 static void
 emit_slots(rows_gen *s, const dop_part *part, dop_keys *keys)
 {
@@ -330,7 +330,7 @@ emit_slots(rows_gen *s, const dop_part *part, dop_keys *keys)
     dop_buf_finish(&b);
 }
 
-/* Where part `index` of n in a group begins among its blocks, and what its matrices are. */
+/* Where part `index` of the n in a group begins among the group's blocks, and which matrices it has. */
 static void
 emit_select(rows_gen *s, const dop_part *part, uint32_t index, uint32_t n, uint32_t base, dop_buf *out)
 {
@@ -357,7 +357,7 @@ emit_select(rows_gen *s, const dop_part *part, uint32_t index, uint32_t n, uint3
         dop_buf_printf(out, "        w%u = dop_same(w%u);\n", m, m);
 }
 
-/* Ranges of rows, each with its largest value, are what an arg-max part is made of. */
+/* The partial results of an arg-max come from ranges of rows, each with its largest value. */
 static void
 argmax_keys(rows_gen *s, const dop_part *part, dop_keys *keys)
 {
@@ -447,7 +447,7 @@ experts_bytes(dop_gen *gen, const rows_gen *s)
     return s->blocks.id ? dop_blocks_bytes(gen, s->tb) : s->p.experts ? dop_expert_bytes(gen) : 0;
 }
 
-/* Whose rows a workgroup makes; it leaves where there are none. */
+/* Finds the rows of the workgroup, which returns where there are none. */
 static void
 emit_tokens(rows_gen *s, dop_buf *decls, dop_buf *out)
 {
@@ -486,7 +486,7 @@ begin(rows_gen *s, dop_gen *gen)
     s->summed = s->p.sum ? s->p.slots : 1;
     s->p.t = s->tb > 1 ? "t" : "0u";
     s->sums = s->tb > 1 ? s->sg * s->tb * gen->e.r->info->most_mats * s->rows * 4 : 0;
-    /* Other uses of shared memory are small; a program that has to run first was admitted by its size. */
+    /* Other uses of shared memory are small; the size of a program that has to run first was checked by fusion. */
     s->ints = gen->descriptor->ints;
     const uint32_t others = s->sums + experts_bytes(gen, s);
     s->staged = s->ints || (s->p.staged && s->tb == 1) ||
@@ -581,7 +581,7 @@ trips(const dop_site *s, const dop_tile *tile)
     return n;
 }
 
-/* CPU devices: one subgroup is a workgroup; blocks of rows by tokens as large as the code they unroll into may be. */
+/* CPU devices: a workgroup is one subgroup, and blocks of rows by tokens are as large as the unrolled code may be. */
 static void
 choose_tile(const dop_site *s, bool gemv, dop_tile *tile)
 {
@@ -597,7 +597,7 @@ choose_tile(const dop_site *s, bool gemv, dop_tile *tile)
     }
     const dop_blocks b = dop_blocks_of(g, s->r);
     uint64_t products = (uint64_t)p.rows * p.k / (b.id ? b.slots : 1);
-    bool small = products < (1 << 19); /* compiling takes longer than running: less code */
+    bool small = products < (1 << 19); /* compiling would take longer than running, so less code is better */
     tile->wg = t->subgroup;
     /* What is unrolled: rows by matrices by tokens by the values of a step. */
     tile->bm = gemv ? 1 : small || g->max_t <= 4 ? 4 : 8;
@@ -605,8 +605,8 @@ choose_tile(const dop_site *s, bool gemv, dop_tile *tile)
     tile->rows = small ? 2 : p.most > 1 ? 2 : 4;
     while (tile->rows > 1 && p.rows < tile->rows * t->subgroup * t->cores * 2)
         tile->rows /= 2;
-    /* A workgroup makes its activations itself, so it should have a quarter of a million products to do, and every core
-     * as many workgroups as the next: the driver shares them out beforehand.  Blocks of tokens are workgroups too. */
+    /* A workgroup computes its activations itself, so it should have a quarter of a million products, and every core should
+     * get equally many workgroups, because the driver distributes them beforehand.  Blocks of tokens are workgroups too. */
     const uint32_t tiles = b.id ? b.n * (b.span / tile->bm) : dop_div_up_u32(gemv ? 1 : g->max_t, tile->bm);
     uint64_t loops = (products * tile->bm) >> 18, most = t->cores * 8 / tiles;
     loops = loops > most ? most : loops;

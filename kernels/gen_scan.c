@@ -1,5 +1,5 @@
-/* Linear recurrences: a head's state stays in registers while the rows of the step go by, row by row (scan.glsl), or, where
- * there are many, a chunk at a time, of whose rows none waits for the one before it (scan_chunks.glsl). */
+/* Linear recurrences: a head's state stays in registers while the rows of the step are processed one by one (scan.glsl) or,
+ * where there are many, in chunks, whose rows do not wait for each other (scan_chunks.glsl). */
 #include "kernels/gen_scan.h"
 
 #include <string.h>
@@ -60,7 +60,7 @@ dop_scan_head(dop_gen *gen, const dop_scan *s, uint32_t which, dop_buf *body)
     e->n_binds = n_binds;
 }
 
-/* Heads of q or k: a subgroup each, or the workgroup one after the other. */
+/* Heads of q or k: one subgroup per head, or the whole workgroup for one head after the other. */
 static void
 stage_heads(dop_gen *gen, const dop_scan *s, dop_buf *body)
 {
@@ -121,7 +121,7 @@ dop_scan_behind(dop_gen *gen, const dop_scan *s, const char *stride, const char 
     e->n_binds = n_binds;
 }
 
-/* What is made of the values: a row program for each row. */
+/* The epilogue on the values: a row program for each row. */
 static void
 emit_behind(dop_gen *gen, const dop_scan *s, dop_buf *body)
 {
@@ -348,11 +348,11 @@ tile_of(const dop_site *site, dop_tile *tile)
         tile->bq = room ? room : 1;
 }
 
-/* As many rows in a chunk as there is shared memory for. */
+/* A chunk has as many rows as the shared memory holds. */
 static void
 tile_of_chunks(const dop_site *site, dop_tile *tile)
 {
-    enum { SUMS = 256 }; /* bytes that common.glsl has for reductions, at most */
+    enum { SUMS = 256 }; /* most bytes that common.glsl uses for reductions */
     const dop_scan s = dop_scan_at(site);
     tile_of(site, tile);
     uint32_t step = tile->lanes > LEAST_CHUNK ? tile->lanes : LEAST_CHUNK;
@@ -385,12 +385,12 @@ avoid_chunks(const dop_site *s)
         return "the step has rows of several sequences, few of each";
     if (s->g->max_t < LEAST_CHUNK)
         return "fewer rows than a chunk";
-    /* Measured on an H200 and on no other GPU (tests/bench/RESULTS.md): lanes wait for shared memory instead of the state of the
-     * row before.  A software device takes seconds to compile it. */
+    /* Measured on an H200 and no other GPU (tests/bench/RESULTS.md): lanes wait for shared memory instead of the previous row's
+     * state, so chunks are not faster.  A software device takes seconds to compile them. */
     return "row by row was not slower where it was measured";
 }
 
-/* A workgroup for each head, as without stages: its state is on the way to registers while the row's values are made. */
+/* A workgroup for each head, as in an ordinary dispatch; its state is being loaded while the row's values are computed. */
 static const char *
 as_stage(const dop_site *site, dop_tile *tile)
 {

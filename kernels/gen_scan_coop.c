@@ -3,19 +3,19 @@
 
 enum { BLOCK = 16, CHUNK = 32, HELPERS = 8, LEAST_ROWS = 64, MOST_STATE = 256 };
 
-/* What follows from a tile: which subgroup has what, and where things are in shared memory, in words of 16 bytes. */
+/* Consequences of a tile: what each subgroup has, and where things are in shared memory, in words of 16 bytes. */
 typedef struct layout {
     uint32_t rows;      /* of a chunk */
     uint32_t split;     /* subgroups that share columns of the state */
     uint32_t workers;   /* subgroups that have a part of the state */
     uint32_t subgroups; /* in all */
-    uint32_t pieces;    /* factors that pass through a subgroup's piece at once */
+    uint32_t pieces;    /* factors that pass through a subgroup's piece of shared memory at once */
     uint32_t piece_at, words;
     uint32_t bytes; /* of shared memory in all */
 } layout;
 
-/* The rest of a column's state is as much work as its products, so that subgroups may share it; with a delta rule they would
- * have to meet before it is solved. */
+/* Updating a column's state is as much work as its products, so it is worth dividing a column among subgroups.  With a delta
+ * rule it is not, because they would have to combine their parts before the column is solved. */
 static uint32_t
 split_of(const dop_scan *s)
 {
@@ -29,7 +29,7 @@ split_of(const dop_scan *s)
 static layout
 layout_of(const dop_scan *s, uint32_t rows, const dop_target *t)
 {
-    enum { SUMS = 256 }; /* bytes that common.glsl has for reductions, at most */
+    enum { SUMS = 256 }; /* most bytes that common.glsl uses for reductions */
     layout l = {.rows = rows, .split = split_of(s)};
     l.workers = s->p / BLOCK * l.split;
     l.subgroups = l.workers + HELPERS;
@@ -43,15 +43,15 @@ layout_of(const dop_scan *s, uint32_t rows, const dop_target *t)
     }
 }
 
-/* Are sums made factors by a conversion?  In the NV form matrices are not tied to a use. */
+/* Can a sum become a factor by a conversion?  In the NV form it can, because matrices are not tied to a use. */
 static bool
 converts(const dop_gen *gen)
 {
     return !(gen->e.target->caps & DOP_CAP_coop_khr);
 }
 
-/* Every invocation takes four values at a time, and all loads of a chunk are under way at once.  Rows that the chunk has not
- * are the step's last one again. */
+/* Every invocation takes four values at a time, and all loads of a chunk are in flight at once.  Missing rows at the end of a
+ * chunk repeat the step's last row. */
 static void
 stage_values(dop_gen *gen, dop_node_id src, uint32_t count, const char *base, const char *put, dop_buf *body)
 {
@@ -71,7 +71,7 @@ stage_values(dop_gen *gen, dop_node_id src, uint32_t count, const char *base, co
     dop_buf_finish(&inner);
 }
 
-/* A subgroup for each row, without a loop: `body` runs for row `row` of the chunk, whose number before it is `job`. */
+/* A subgroup for each row, without a loop: `body` runs for row `row` of the chunk; `job` is its number before the check. */
 static void
 each_row(dop_gen *gen, const dop_buf *inner, dop_buf *body)
 {
@@ -83,7 +83,7 @@ each_row(dop_gen *gen, const dop_buf *inner, dop_buf *body)
                    even ? "i + sub" : "min(i + sub, ROWS - 1u)", inner->data ? inner->data : "");
 }
 
-/* The first subgroup takes the decays, and adds up their logarithms. */
+/* The first subgroup loads the decays and sums up their logarithms. */
 static void
 stage_factors(dop_gen *gen, const dop_scan *s, dop_buf *body)
 {

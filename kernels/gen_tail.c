@@ -1,10 +1,10 @@
-/* A product of each head with a matrix of its own behind the region's root (region.h: tail), by whoever completes the head:
- * tail.glsl. */
+/* A product of each head with a matrix of its own behind the region's root (region.h: tail), computed by the workgroup that
+ * completes the head: tail.glsl. */
 #include "kernels/gen.h"
 
 #include "kernels/weight_types.h"
 
-/* What the product is of. */
+/* The sources and sizes of the product. */
 typedef struct tail {
     dop_node_id id, made, matrix;
     uint32_t heads, k, n; /* values of a head before and after */
@@ -64,7 +64,7 @@ dop_tail_refuses(const dop_site *s)
 void
 dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls)
 {
-    enum { IN_FLIGHT = 8 }; /* loads, and as many while those are used */
+    enum { IN_FLIGHT = 8 }; /* loads at a time, with as many again in flight while those are used */
     dop_emit *e = &gen->e;
     if (!e->r->info->tail || e->status != DOP_OK)
         return;
@@ -76,7 +76,7 @@ dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls)
     uint32_t steps = dop_div_up_u32(units, lanes), rows = dop_div_up_u32(at_once * t.n, tile->wg / lanes);
     steps = steps > 4 ? 4 : steps;
     rows = e->target->cpu ? 1 : rows > IN_FLIGHT / steps ? IN_FLIGHT / steps : rows;
-    /* A workgroup that is one subgroup of a CPU device runs in step, and barriers are dear there. */
+    /* A workgroup that is one subgroup of a CPU device runs in lockstep, and barriers are expensive there. */
     const bool in_step = e->target->cpu && tile->subgroup && tile->wg == e->target->subgroup;
     dop_keys keys = {0};
     dop_buf load = {0}, store = {0};

@@ -1,5 +1,5 @@
 /* A region's kernel as GLSL text: header, functions by storage type, arguments, the filled template.  The text names
- * nothing of the graph, so that equal kernels of different layers are equal texts and are compiled once. */
+ * nothing from the graph, so that equal kernels of different layers have equal texts and are compiled once. */
 #include "kernels/gen.h"
 
 #include "kernels/weight_types.h"
@@ -89,7 +89,7 @@ put_types(dop_gen *gen, dop_buf *b)
     return gen->descriptor->ints ? put_file(gen, "types/int.glsl", b) : DOP_OK;
 }
 
-/* The last kernel of a schedule counts a persistent run when its stores are done. */
+/* The last kernel of a schedule counts a persistent run after its stores. */
 static void
 put_advance(dop_gen *gen, const dop_sync *sync, dop_buf *b)
 {
@@ -100,7 +100,7 @@ put_advance(dop_gen *gen, const dop_sync *sync, dop_buf *b)
                    step, runs);
 }
 
-/* Where the kernel makes or merges parts of a cache: as the stage's tile has it, else as the graph does. */
+/* The number of splits that the kernel makes or merges: from the stage's tile, else from the graph. */
 static void
 put_splits(const dop_gen *gen, dop_buf *b)
 {
@@ -150,8 +150,8 @@ put_stage_args(const dop_gen *gen, dop_buf *b)
         dop_buf_printf(b, "#define a%u %s(dop_stage.args[%u])\n", i, arg_type(&args[i]), i);
 }
 
-/* Arguments, and the program.  CPU devices read the push constants before anything else, outside of all loops and
- * conditions: there the driver knows that the lanes agree on a buffer, and a load takes a third of the time. */
+/* Arguments, and the program.  On CPU devices the push constants are read before anything else, outside of all loops and
+ * conditions, because there the driver knows that all lanes have the same buffer, and a load takes a third of the time. */
 static void
 put_program(dop_gen *gen, const char *advance, dop_buf *b)
 {
@@ -200,7 +200,7 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
     bool stage = sync && sync->kind == DOP_SYNC_STAGE;
     dop_gen_open(&gen, &(dop_site){g, r, target, stage ? sync->routes : NULL}, variant->descriptor, choice, diag);
     gen.templates = t;
-    /* A load is a loop over the lanes for each component there: fewer and wider ones. */
+    /* There a load is a loop over the lanes for each component, so fewer and wider loads are better. */
     if (target->cpu)
         gen.e.caps |= target->caps & DOP_CAP_int64;
     dop_status st = variant->descriptor->emit(&gen);

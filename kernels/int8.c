@@ -30,7 +30,7 @@ has_product(dop_type t)
     }
 }
 
-/* Is a row of k values quantized as it is made, or does all of it have to lie in shared memory as f32 before? */
+/* Is a row of k values quantized as it is computed, or must all of it first be in shared memory as f32? */
 static bool
 quantizes_directly(const dop_tile *tile, const dop_target *t, uint32_t k)
 {

@@ -12,7 +12,8 @@ typedef struct dop_templates {
         char name[64];
         char *text;
     } files[64];
-    void *glsl_compiler; /* while one exists, glslang keeps its parsed built-ins: those take longer than most kernels */
+    void *
+        glsl_compiler; /* as long as one exists, glslang keeps its parsed built-ins, which take longer than most kernels */
 } dop_templates;
 
 /* Finds and reads the template folder: the installed one beside the program (exe_path), else the source tree's. */
@@ -20,11 +21,11 @@ dop_status dop_templates_load(const char *exe_path, dop_templates *out, dop_diag
 void dop_templates_finish(dop_templates *t);
 const char *dop_templates_get(const dop_templates *t, const char *name); /* NULL: no such file */
 
-/* The shape of a workgroup; which fields count depends on the template. */
+/* The shape of a workgroup; the template determines which fields are used. */
 typedef struct dop_tile {
     uint32_t wg;                 /* invocations */
     uint32_t lanes, rows;        /* gemv: invocations per row, rows per team */
-    uint32_t loops;              /* gemv: row sets a workgroup walks over, 0: one */
+    uint32_t loops;              /* gemv: sets of rows that a workgroup walks over, 0: one */
     uint32_t unroll;             /* gemv: steps whose weights are in flight at once; matmul of few tokens: tiles */
     uint32_t bm, bn, bk, tm, tn; /* matmul: tokens, rows, depth; per invocation, on matrix units per subgroup */
     uint32_t bq, ds;    /* attention: tokens; invocations that share a position's K row, or on matrix units groups
@@ -32,8 +33,8 @@ typedef struct dop_tile {
     uint32_t group_wgs; /* attention of one token: workgroups that a head group is divided among, 0: one */
     uint32_t splits;    /* the same: most splits of the cache, 0: as in the graph */
     uint32_t whole,
-        least; /* the same: up to how many positions make one split, and the least of a split; 0: as in the graph */
-    uint32_t positions; /* attention of one token or on matrix units: of the cache at a time, 0: 64 */
+        least; /* the same: up to how many positions are one split, and least positions of a split; 0: as in the graph */
+    uint32_t positions; /* attention of one token or on matrix units: positions at a time, 0: 64 */
     uint32_t stage;     /* gemv: stage the activation in shared memory where it fits */
     bool subgroup;      /* reduce with subgroup operations */
 } dop_tile;
@@ -61,9 +62,9 @@ bool dop_variant_parse(const char *name, dop_variant_id *out);
 /* Why a kernel cannot make a region on a target. */
 typedef struct dop_refusal {
     const char *why;    /* NULL: it can */
-    const char *remedy; /* what would make it possible; NULL: nothing that is known */
+    const char *remedy; /* what would make it possible; NULL: nothing known */
 } dop_refusal;
-/* Can the variant make the region there, when it is asked for?  What this accepts can be generated. */
+/* Can the variant make the region on that target when it is asked for?  Whatever this accepts can be generated. */
 dop_refusal dop_kernel_fits(dop_variant_id v, const dop_graph *g, const dop_region *r, const dop_target *t);
 
 /* One choice, with what was rejected and why, for --explain and the report. */
@@ -73,18 +74,18 @@ typedef struct dop_choice {
     char why[512]; /* "gemv_subgroup: one token; rejected gemv: ..." */
 } dop_choice;
 
-/* The first row of the region's template that fits and that the target would not rather do without.  forced: a variant
+/* Chooses the first row of the region's template that fits and that no `avoid` speaks against.  forced: a variant
  * name, or NULL.  Errors: no row fits, or the forced one does not (the message lists those that do). */
 dop_status dop_kernel_select(const dop_graph *g, const dop_region *r, const dop_target *target, const char *forced,
                              dop_diag *diag, dop_choice *out_choice);
 
-/* The same for a stage of a persistent dispatch of target->persistent invocations: the form of `own`, which was chosen
- * for a dispatch of its own, that can be one.  Gives the reason when there is none; NULL: there is. */
+/* The same for a stage of a persistent dispatch of target->persistent invocations: finds the form of `own`, the choice for an
+ * ordinary dispatch, that can be a stage.  Returns NULL, or the reason why there is none. */
 const char *dop_kernel_select_stage(const dop_graph *g, const dop_region *r, const dop_target *target,
                                     const dop_choice *own, dop_choice *out_choice);
 
-/* For attention, what a stage does instead while its cache is short: a head group is divided among workgroups that the splits
- * of a longer cache would keep busy.  Returns up to how many positions; 0: there is nothing else to do. */
+/* For attention, the form of a stage while its cache is short: a head group is divided among workgroups that splits
+ * of a longer cache would occupy.  Returns up to how many positions it is used; 0: there is no such form. */
 uint32_t dop_kernel_select_short(const dop_graph *g, const dop_region *r, const dop_target *target,
                                  const dop_choice *stage, dop_choice *out_choice);
 
@@ -106,21 +107,21 @@ typedef struct dop_kernel {
 /* What a kernel does for DOP_ORDER_PERSISTENT of runtime/plan_format.h. */
 typedef enum dop_sync_kind {
     DOP_SYNC_STAGE,  /* a function of a persistent dispatch, which receives and sends values through mailboxes */
-    DOP_SYNC_ADVANCE /* as with barriers, but the last of its schedule: adds `runs` to dop_step.persistent_runs */
+    DOP_SYNC_ADVANCE /* ordered by barriers, but the last of its schedule: adds `runs` to dop_step.persistent_runs */
 } dop_sync_kind;
 typedef struct dop_sync {
     dop_sync_kind kind;
-    const uint8_t *routes; /* of a stage: DOP_MAILBOX and DOP_LEAVES by node */
+    const uint8_t *routes; /* for a stage: DOP_MAILBOX and DOP_LEAVES by node */
     uint32_t runs;         /* a number of the dispatch: 1 after stages, 0 after anything else */
 } dop_sync;
 
-/* sync NULL: ordered by barriers, which are not the kernel's business. */
+/* sync NULL: ordered by barriers, of which the kernel knows nothing. */
 dop_status dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region *r,
                                const dop_target *target, const dop_choice *choice, const dop_sync *sync, dop_diag *diag,
                                dop_kernel *out_kernel);
 
-/* The kernel of a persistent dispatch over these distinct stages, all with the same workgroup: arguments are the table of
- * stages, the step record, and two numbers, how many rows the table has and the words of one copy of the mailboxes. */
+/* The kernel of a persistent dispatch with these distinct stages, all of the same workgroup size.  Its arguments are the table
+ * of stages, the step record, and two numbers: the rows of the table, and the words of one copy of the mailboxes. */
 dop_status dop_kernel_persistent(const dop_templates *t, const dop_target *target, const dop_kernel *const *stages,
                                  uint32_t n_stages, const uint32_t numbers[2], dop_arena *arena, dop_diag *diag,
                                  dop_kernel *out_kernel);

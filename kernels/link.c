@@ -50,7 +50,7 @@ typedef struct module {
     uint32_t *map;     /* id -> id in the result, 0: not yet */
     uint32_t *defined; /* id -> index of its instruction + 1 */
     int32_t *built_in; /* by id */
-    bool *dropped;     /* the id stands for another module's: its decorations are there already */
+    bool *dropped;     /* the id stands for another module's, which has its decorations already */
 } module;
 
 typedef struct pool {
@@ -191,7 +191,7 @@ copy(linker *l, module *m, const inst *i, dop_buf *out)
         out->size = before;
 }
 
-/* Is there an instruction in `out` with these words, but for its result?  Gives the result's id; 0: none. */
+/* Finds an instruction in `out` with these words apart from its result, and returns the id of its result; 0: none. */
 static uint32_t
 find_same(const dop_buf *out, const uint32_t *w, uint32_t n, uint32_t result_at)
 {
@@ -206,7 +206,7 @@ find_same(const dop_buf *out, const uint32_t *w, uint32_t n, uint32_t result_at)
     return 0;
 }
 
-/* Appends the instruction unless an equal one is there; its result, if it has one, then stands for that one's. */
+/* Appends the instruction unless an equal one exists; its result, if it has one, is then mapped to the existing one's. */
 static void
 copy_once(linker *l, module *m, const inst *i, dop_buf *out)
 {
@@ -235,7 +235,7 @@ definition(const module *m, uint32_t id)
     return insts(m, &n) + m->defined[id] - 1;
 }
 
-/* Elements of a Workgroup variable; 0: it is no array. */
+/* Elements of a Workgroup variable; 0: it is not an array. */
 static uint32_t
 shared_length(const module *m, const inst *i)
 {
@@ -305,7 +305,7 @@ add_global(linker *l, module *m, const inst *i)
     return DOP_OK;
 }
 
-/* The longest first, so that long ones meet long ones. */
+/* The longest first, so that long variables share memory with long ones. */
 static dop_status
 add_all_shared(linker *l, module *m)
 {
@@ -340,7 +340,7 @@ is_debug(uint32_t op)
     return (op >= 2 && op <= 8) || op == OP_NO_LINE || op == 330 /* OpModuleProcessed */;
 }
 
-/* The same for all, but that some may do without addresses. */
+/* The same for all modules, except that some may not need addresses. */
 static dop_status
 add_memory_model(linker *l, const uint32_t *w)
 {
@@ -352,7 +352,7 @@ add_memory_model(linker *l, const uint32_t *w)
     return DOP_OK;
 }
 
-/* Everything before the functions.  Decorations follow once it is clear which ids stand for another module's. */
+/* Everything before the functions.  Decorations are added once it is known which ids stand for another module's. */
 static dop_status
 add_module_scope(linker *l, module *m, bool root)
 {
@@ -435,7 +435,7 @@ put(dop_buf *out, uint32_t op, const uint32_t *operands, uint32_t n)
     dop_buf_append(out, operands, n * 4u);
 }
 
-/* The instruction's result, whether it is there already or is added. */
+/* The instruction's result, whether it exists already or is added. */
 static uint32_t
 result_of(linker *l, uint32_t op, uint32_t *operands, uint32_t n, uint32_t result_at)
 {

@@ -1,4 +1,4 @@
-/* The products of a region: which meet in one epilogue, what their activation is made of, and what tiles follow from. */
+/* The products of a region: which meet in one epilogue, what computes their activation, and the facts that determine tiles. */
 #include "kernels/gen.h"
 
 #include "kernels/weight_types.h"
@@ -23,7 +23,7 @@ dop_part_unit(const dop_graph *g, const dop_part *part)
     return unit;
 }
 
-/* A product whose weights no kernel reads, 0: there is none. */
+/* A product whose weights no kernel can read; 0: there is none. */
 static dop_node_id
 unread_weights(const dop_graph *g, const dop_region *r)
 {

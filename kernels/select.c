@@ -28,7 +28,7 @@ dop_variant_parse(const char *name, dop_variant_id *out)
     return false;
 }
 
-/* Gives the tile where the variant can make the region. */
+/* Sets the tile if the variant can make the region. */
 static dop_refusal
 fits(const dop_variant *v, const dop_site *s, dop_tile *tile)
 {
@@ -65,10 +65,11 @@ dop_kernel_fits(dop_variant_id v, const dop_graph *g, const dop_region *r, const
     return fits(&variants[v], &(dop_site){g, r, t, NULL}, &tile);
 }
 
-/* What the walk over the rows found besides the choice. */
+/* What the walk over the rows found in addition to the choice. */
 typedef struct walk {
     char possible[256], rejected[448];
-    const dop_variant *last; /* that does not fit though the target has what it needs: the most general one */
+    const dop_variant
+        *last; /* the last, and so most general, variant that does not fit although the target has what it needs */
     dop_refusal no;
 } walk;
 

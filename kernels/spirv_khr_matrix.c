@@ -1,6 +1,6 @@
-/* Three walks over the module: types and values are taken down, uses are found by joining values that must have the same
- * one, and the module is written again.  A value is an id of the NV module whose type is a matrix or is made of matrices;
- * constants are no values here, since one constant may be wanted in several uses: each place gets the one it needs. */
+/* Three walks over the module: types and values are recorded, uses are found by joining values that must have the same
+ * one, and the module is written again.  A value is an id of the NV module whose type is a matrix or contains matrices.
+ * Constants are not values in this sense: one constant may be needed in several uses, and each place gets the one it needs. */
 #include "kernels/spirv_khr_matrix.h"
 
 #include <stdlib.h>
@@ -55,7 +55,7 @@ typedef struct id_facts {
     uint32_t function; /* of a function: its type's id after the rewriting */
     uint8_t is_type, is_constant;
     uint8_t has_matrix; /* a type that is or holds an NV matrix; a value or constant of such a type */
-    uint8_t uses; /* bits: of a value's root, the one that was found; of types and constants, all that are wanted */
+    uint8_t uses;       /* bits: for the root of a value, its use; for types and constants, all uses that are needed */
     uint32_t made[USES];
 } id_facts;
 
@@ -92,7 +92,7 @@ length(const uint32_t *w)
     return w[0] >> 16;
 }
 
-/* Facts of an id; those of id 0 for a word that is none. */
+/* Facts of an id; those of id 0 for a word that is not an id. */
 static id_facts *
 facts(const rewriter *r, uint32_t id)
 {
@@ -129,7 +129,7 @@ note_type(rewriter *r, const uint32_t *w)
             t->has_matrix |= facts(r, w[i])->has_matrix;
 }
 
-/* Is the instruction inside the module, and as long as what is read of it without asking? */
+/* Is the instruction inside the module, and long enough for the words that are read without a check? */
 static bool
 is_whole(const rewriter *r, size_t at)
 {
@@ -334,7 +334,7 @@ infer_uses(rewriter *r)
     }
 }
 
-/* --- which types and constants are wanted --------------------------------------------------------------------------- */
+/* --- which types and constants are needed --------------------------------------------------------------------------- */
 
 static dop_matrix_use
 wanted_use(const rewriter *r, uint32_t like, dop_matrix_use use)
@@ -350,7 +350,7 @@ want_constant(rewriter *r, size_t word, uint32_t like, dop_matrix_use use)
         f->uses |= (uint8_t)(1u << wanted_use(r, like, use));
 }
 
-/* Types and constants come after what they are made of: backwards, everything is known when it is reached. */
+/* Types and constants follow their parts, so that walking backwards, everything is known when it is reached. */
 static void
 spread_wants(rewriter *r, const uint32_t *defs, size_t n)
 {
@@ -363,7 +363,7 @@ spread_wants(rewriter *r, const uint32_t *defs, size_t n)
         id_facts *f = facts(r, w[is_type_op(op) ? 1 : 2]);
         if (!f->has_matrix || op == OP_TYPE_FUNCTION)
             continue;
-        if (!f->uses) /* nobody wants it: harmless, and names stay valid */
+        if (!f->uses) /* unused: harmless, and names stay valid */
             f->uses = 1u << DOP_MATRIX_SUM;
         if (f->is_constant)
             facts(r, f->type)->uses |= f->uses;
@@ -503,7 +503,7 @@ put_matrix_types(rewriter *r, size_t at)
                 7);
 }
 
-/* A type or constant made of matrices: once for each use that is wanted. */
+/* A type or constant made of matrices: written once for each use that is needed. */
 static void
 put_definition(rewriter *r, size_t at, uint32_t id)
 {
@@ -585,7 +585,7 @@ put_code(rewriter *r, size_t at, uint32_t function, bool types)
         swap_layout(r, line, len, 3, DOP_SPV_MATRIX_STORE_KHR);
     else if (op == DOP_SPV_MATRIX_MUL_ADD_NV)
         line[0] = len << 16 | DOP_SPV_MATRIX_MUL_ADD_KHR;
-    else if (op == DOP_SPV_MATRIX_LENGTH_NV) /* depends on the use, and nothing here says on which */
+    else if (op == DOP_SPV_MATRIX_LENGTH_NV) /* the length depends on the use, which nothing here tells */
         fail(r, "the number of elements of matrix type", len > 3 ? w[3] : 0);
     put(r, line, len);
 }

@@ -12,7 +12,7 @@
 
 #include "runtime/base.h"
 
-/* SPIR-V's numbers of the instructions that differ, for whoever looks into modules. */
+/* SPIR-V's opcodes of the instructions that differ, for code that examines modules. */
 enum {
     DOP_SPV_CAPABILITY_MATRIX_NV = 5357,
     DOP_SPV_TYPE_MATRIX_NV = 5358,
@@ -31,9 +31,9 @@ enum {
 /* The last operand of a KHR matrix type ("Cooperative Matrix Use"). */
 typedef enum dop_matrix_use { DOP_MATRIX_A = 0, DOP_MATRIX_B = 1, DOP_MATRIX_SUM = 2 } dop_matrix_use;
 
-/* Rewrites the n words of an NV module; a module without NV matrices comes out as it was.  name is for messages.
- * Errors: DOP_E_INTERNAL for a module that is damaged, gives one matrix two uses (a sum used as a factor: KHR has no
- * conversion between uses, it must pass through memory), multiplies integers, or does to matrices what this does not know. */
+/* Rewrites the n words of an NV module; a module without NV matrices stays as it is.  name is for messages.
+ * Errors: DOP_E_INTERNAL for a module that is damaged, gives one matrix two uses (a sum used as a factor must pass through
+ * memory, because KHR has no conversion between uses), multiplies integers, or uses matrices in a way that is unknown here. */
 dop_status dop_spirv_khr_matrix(const char *name, const uint32_t *words, size_t n, dop_diag *diag, dop_buf *out_spirv);
 
 #endif

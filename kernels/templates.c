@@ -122,7 +122,7 @@ find_key(const dop_keys *keys, const char *name, size_t len)
 }
 
 /* "${@i COUNT}text${@}" is the text COUNT times with $i replaced by 0, 1, ...: COUNT is a key.  Loops over arrays are
- * written out this way where they have to be: a driver that does not unroll one keeps the array in memory. */
+ * written out this way where a driver that did not unroll them would keep the array in memory. */
 static dop_status
 expand_repeats(dop_gen *gen, const char *name, const dop_keys *keys, const char *text, dop_buf *out)
 {
@@ -192,7 +192,7 @@ dop_template_fill(dop_gen *gen, const char *name, const dop_keys *keys, dop_buf 
     dop_buf written = {0};
     if (gen->e.status != DOP_OK)
         return gen->e.status;
-    if (dop_buf_failures() != gen->failures) /* of some value; it may be missing by now, or only shorter */
+    if (dop_buf_failures() != gen->failures) /* some value's text could not grow: it is missing or cut short */
         return DOP_FAIL(gen->e.diag, DOP_E_NOMEM, "out of memory");
     if (!text)
         return DOP_FAIL(gen->e.diag, DOP_E_IO, "kernel template %s is missing in %s: reinstall Doppler", name,

@@ -1,10 +1,10 @@
-/* How often one invocation goes round its loops, at most, all of them together: the bounds that `trips` of a descriptor gives.
+/* Upper bounds of the iterations of all loops of an invocation together, for `trips` of the descriptors.
  *
- * Mesa's llvmpipe has one counter for all loops of an invocation.  Every end of every turn counts, that of the turn which finds
- * that there is nothing left to do too, and after 65535 of them all loops end, whatever they have done.  So a loop of n turns
- * counts n + 1.  Loops with the hint `unroll` and a number of turns that the driver sees count nothing; it does not see it where
- * the index is multiplied or divided.  Loops over a handful of values without the hint are counted as if they stayed loops.  What
- * one generator alone knows is counted in its file. */
+ * Mesa's llvmpipe has one counter for all loops of an invocation.  Every iteration counts, including the last one, which only
+ * finds that nothing is left to do; after 65535 of them all loops end, whatever they have done.  So a loop of n iterations
+ * counts n + 1.  Loops with the hint `unroll` and a number of iterations that the driver knows count nothing; it does not know
+ * the number where the index is multiplied or divided.  Short loops without the hint are counted as if they stayed loops.
+ * Loops that only one generator has are counted in its file. */
 #include "kernels/gen.h"
 
 uint64_t
@@ -22,7 +22,7 @@ dop_halvings(uint32_t n)
     return count;
 }
 
-/* Walks of a row program over its row: one for each statistic that another needs, and one for what is made of them. */
+/* Walks of a row program over its row: one for each statistic that another needs, and one for the values computed from them. */
 static uint64_t
 walks_of(const dop_graph *g, const dop_program *p)
 {
@@ -145,7 +145,7 @@ dop_trips_scan(const dop_site *s, const dop_tile *tile)
            256;
 }
 
-/* Chunks: their rows with one another, and each column by itself. */
+/* Chunks: the products of their rows with one another, and each column separately. */
 uint64_t
 dop_trips_scan_chunks(const dop_site *s, const dop_tile *tile)
 {
@@ -174,11 +174,11 @@ dop_trips_argmax(const dop_site *s, const dop_tile *tile)
     uint64_t cols = dop_node_cols(s->g, n->src[0]);
     if (n->op == DOP_OP_argmax_merge)
         cols += dop_node_cols(s->g, dop_node_at(s->g, n->src[0])->src[0]);
-    const uint64_t walks = s->t->cpu ? 1 : 72; /* a draw cuts the keys in halves, twice */
+    const uint64_t walks = s->t->cpu ? 1 : 72; /* a draw bisects the keys, twice */
     return walks * (dop_turns(cols, tile->wg) + 2 * dop_halvings(tile->wg)) + 64;
 }
 
-/* Most slices are of few ids where there are many experts. */
+/* Where there are many experts, most slices have few ids. */
 uint64_t
 dop_trips_group(const dop_site *s, const dop_tile *tile)
 {

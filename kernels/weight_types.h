@@ -4,9 +4,9 @@
 
 #include "ir/types.h"
 
-/* A packed matrix is one or two planes, each 16-byte aligned: plane 0 holds what a unit's values are made of, plane 1 (at
+/* A packed matrix has one or two planes, each 16-byte aligned: plane 0 holds the values of each unit, plane 1 (at
  * `aux` 16-byte words from the start) what several values share, such as scales.  Rows follow each other without gaps in
- * both.  Types with one plane have aux 0.  Padding decodes to finite values: readers multiply it by zero.
+ * both.  Types with one plane have aux 0.  Padding decodes to finite values, because readers multiply it by zero.
  *
  * The file defines, for a type T, weights at p:
  *   float dop_w1_T(U32 p, uint i, uint aux)     value i, counted over packed rows
@@ -25,7 +25,7 @@ typedef struct dop_weight_type {
     uint32_t aux_bytes;  /* bytes of plane 1 per group: DOP_AUX_UNITS units, counted over packed rows */
 } dop_weight_type;       /* the rows of ir/packing.def */
 
-enum { DOP_PACK_ALIGN = 256 }; /* bytes: where a tensor may begin, and an expert's matrix in one of several */
+enum { DOP_PACK_ALIGN = 256 }; /* bytes: alignment of a tensor, and of each expert's matrix in a tensor of several */
 
 /* NULL when kernels cannot read the type. */
 const dop_weight_type *dop_weight_type_of(dop_type t);
@@ -36,7 +36,7 @@ uint32_t dop_packed_row_values(dop_type t, uint32_t n);
 /* Bytes of plane 0 and of the whole packed matrix. */
 uint64_t dop_packed_plane_bytes(dop_type t, uint32_t rows, uint32_t cols);
 uint64_t dop_packed_bytes(dop_type t, uint32_t rows, uint32_t cols);
-/* Bytes from the packed matrix of an expert to the next one's. */
+/* Distance in bytes between the packed matrices of two experts. */
 uint64_t dop_packed_expert_stride(dop_type t, uint32_t rows, uint32_t cols);
 
 #endif

@@ -26,8 +26,8 @@ reads_of(const dop_flow *f, dop_node_id n, dop_region_id p, uint32_t nth, uint32
 
 /* --- access against tile --------------------------------------------------------------------------------------------- */
 
-/* The tile that a consumer is to join, and which of the consumer's sources one workgroup then makes: what the producer makes and
- * what the consumer computes from it. */
+/* The tile that a consumer may join, and which of the consumer's sources one workgroup would then make: what the producer makes
+ * and what the consumer computes from it. */
 typedef struct tile {
     const dop_graph *g;
     const dop_flow *f;
@@ -55,7 +55,7 @@ compare_columns(const tile *t, dop_node_id n, const dop_access *a)
     case DOP_ACCESS_span:
         if (t->has->tile[DOP_AXIS_col] >= DOP_TILE_span && (t->has->joins & DOP_JOIN_PARTIAL) &&
             t->r->info->n_products <= t->has->partials)
-            return DOP_REASON_none; /* partial results of what this workgroup makes */
+            return DOP_REASON_none; /* partial results of this workgroup's own values */
         return DOP_REASON_reduction_barrier;
     case DOP_ACCESS_all:
         if (t->has->tile[DOP_AXIS_col] != DOP_TILE_whole)
@@ -68,8 +68,8 @@ compare_columns(const tile *t, dop_node_id n, const dop_access *a)
     }
 }
 
-/* A sum over slots joins the one product that it reads: the slots are then a part of what the product sums up, and what
- * each of them gives is nowhere. */
+/* A sum over slots joins the one product that it reads.  The product then sums over the slots too, and the result of a single
+ * slot exists nowhere. */
 static dop_reason
 sum_over_slots(const tile *t, dop_node_id n, uint32_t k)
 {
@@ -128,14 +128,14 @@ compare_units(const tile *t, dop_node_id n)
         same_unit(u, unit))
         return DOP_REASON_none;
     if (dop_node_is(g, n, DOP_EFFECT) && t->r->info->scan && dop_node_space(g, n) == t->r->info->made[1])
-        return DOP_REASON_none; /* the state goes where it is kept, by whoever has it */
+        return DOP_REASON_none; /* whichever workgroup has a value writes it to the state's own memory */
     if (dop_op_of(dop_node_at(g, n)->op)->root == DOP_ROOT_element && u.len == 1 && u.units == 1)
         return DOP_REASON_none;
     return dop_node_extent(g, n) == DOP_EXTENT_row && unit.units > 1 ? DOP_REASON_reduction_barrier
                                                                      : DOP_REASON_tile_mismatch;
 }
 
-/* Which sources of consumer c's nodes the joined workgroup makes: those that p makes, and what c makes of them. */
+/* Which sources of consumer c's nodes the joined workgroup makes: those that p makes, and what c computes from them. */
 static bool *
 find_made(const dop_flow *f, dop_region_id p, const dop_region *c)
 {
@@ -205,7 +205,7 @@ count_meeting(const dop_flow *f, dop_region_id producer, const dop_region *c)
     return n;
 }
 
-/* The merge of partial results: by the last workgroup of a KV head to finish, where workgroups may tell each other so. */
+/* The merge of partial results: the last workgroup of a KV head to finish does it, where workgroups may signal each other. */
 static dop_reason
 join_parts(const dop_pass_ctx *cx, const dop_graph *g, const dop_region *p, const dop_region *c)
 {
@@ -227,8 +227,8 @@ reads_node(const dop_region *c, dop_node_id id)
     return false;
 }
 
-/* A product of each head with a matrix of its own, by who completes the head: a workgroup of attention that has all of its
- * cache or merges its splits, else the last one to make values of it, where workgroups may tell each other. */
+/* A product of each head with its own matrix, computed by the workgroup that completes the head: a workgroup of attention that
+ * has all of its cache or merges its splits, else the last one to make values of it, where workgroups may signal each other. */
 static dop_reason
 join_heads(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer)
 {
@@ -272,7 +272,7 @@ check_consumer(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_
     }
     if (t.has->tile[DOP_AXIS_col] == DOP_TILE_whole && !p->info->has_unit)
         return DOP_OK;
-    if (p->info->tail && reads_node(c, p->info->tail)) /* nothing stands behind it */
+    if (p->info->tail && reads_node(c, p->info->tail)) /* the tail has no epilogue */
         return DOP_OK;
     if (joins_as(g, c) == DOP_JOIN_HEADS) {
         *out = join_heads(cx, f, producer, consumer);
@@ -511,7 +511,7 @@ stage_into_attention(const dop_flow *f, dop_region_id producer, dop_region_id co
     for (uint32_t i = 0; i < p->n_nodes; i++)
         shorter =
             shorter && (!dop_node_is(g, p->nodes[i], DOP_STATISTIC) || dop_node_is(g, p->nodes[i], DOP_ALONGSIDE));
-    /* Of longer rows each workgroup sums one up for itself; its heads make their values of the row and the sum. */
+    /* Each workgroup sums up the longer row for itself; its heads compute their values from the row and the sum. */
     const bool rows = !shorter && norms_rows(g, p);
     if (!rows && unit.len != dim && !shorter)
         return DOP_REASON_tile_mismatch;
@@ -571,7 +571,7 @@ stage_into_choice(const dop_flow *f, dop_region_id producer, dop_region_id consu
     return DOP_REASON_none;
 }
 
-/* Every workgroup of one token's experts makes the choice again, from the scores in shared memory; one of them stores it. */
+/* Every workgroup of one token's experts repeats the choice from the scores in shared memory; one of them stores it. */
 static dop_reason
 stage_choice(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer)
 {

@@ -1,15 +1,15 @@
-/* The legality rule (DESIGN section 3), shared by the passes that move nodes between regions: how ops read their sources
- * (ops.def) against what a template's workgroup makes and takes in (templates.def).  It names no op. */
+/* The legality rule (DESIGN section 3), shared by the passes that move nodes between regions.  It compares how ops read their
+ * sources (ops.def) with what a template's workgroup makes and accepts (templates.def), and names no op. */
 #ifndef DOPPLER_PASSES_FUSE_H
 #define DOPPLER_PASSES_FUSE_H
 
 #include "ir/region.h"
 #include "passes/region.h"
 
-/* May `consumer` become the store phase of `producer`?  none: yes. */
+/* May `consumer` become the store phase of `producer`?  *out_reason is none if it may; so for the next two. */
 dop_status dop_fuse_may_epilogue(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, dop_region_id consumer,
                                  dop_reason *out_reason);
-/* May `producer` (element-wise) be recomputed in the load phase of `consumer`?  none: yes. */
+/* May `producer` (element-wise) be recomputed in the load phase of `consumer`? */
 dop_status dop_fuse_may_prologue(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer,
                                  dop_region_id consumer, dop_reason *out_reason);
 /* May the row program `producer` run in the load phase of `consumer`? */
@@ -28,7 +28,8 @@ bool dop_fuse_asked(const dop_pass_ctx *cx, const dop_graph *g, dop_region_id a,
 dop_status dop_fuse_registers(const dop_graph *g, const dop_region *a, const dop_region *b, dop_template tpl,
                               dop_diag *diag, uint32_t *out_registers);
 
-/* Would one dispatch of both use more buffers than push constants can point at?  prologue: what a makes is not stored. */
+/* How many buffers one dispatch of both would use, how many push constants can point at, and whether that is too many.
+ * prologue: what a computes is not stored. */
 uint32_t dop_fuse_buffers(const dop_flow *f, dop_region_id a, dop_region_id b, bool prologue);
 uint32_t dop_fuse_most_buffers(const dop_pass_ctx *cx);
 bool dop_fuse_too_many_buffers(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id a, dop_region_id b,

@@ -1,4 +1,4 @@
-/* What a fusion needs beside legality: registers, arguments, and that no kernel path switched it off. */
+/* Conditions of a fusion besides legality: enough registers and arguments, and no kernel path that switches it off. */
 #include "passes/fuse.h"
 
 #include <stdlib.h>

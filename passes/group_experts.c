@@ -1,6 +1,6 @@
-/* group-experts: products by expert read a matrix for each row and choice.  Where many rows choose the same one, its pairs are
- * brought together first (group_rows), and the products make them in that order.  The target says from how many rows on, and
- * how many pairs make a tile.  Runs when products have got their final sources. */
+/* group-experts: products by expert read a matrix for each pair of a row and an expert it chose.  Where many rows choose the
+ * same expert, its pairs are sorted together first (group_rows), and the products are computed in that order.  The target says
+ * from how many rows on, and how many pairs make a tile.  Runs when products have their final sources. */
 #include "passes/rewrite.h"
 
 /* Blocks of ids, for matrices of so many experts. */

@@ -1,7 +1,7 @@
 /* meet-products: a product of a row of its own (a shared expert's, attention's output) joins the product whose epilogue reads
- * it (the chosen experts' sum, another mixer's output, that of a feed-forward part beside attention).  Both have rows of one
- * length, so that a workgroup sums up the same columns of both.  Runs after fuse-epilogue, which has brought what reads both
- * behind one of them. */
+ * it (the chosen experts' sum, another mixer's output, that of a feed-forward part beside attention).  The rows of both products have the
+ * same length, so that a workgroup sums up the same columns of both.  Runs after fuse-epilogue, which has made the node that
+ * reads both an epilogue of one of them. */
 #include "passes/fuse.h"
 
 enum { DEPTH = 32 }; /* values of a row that kernels take at once, of any type of weights */

@@ -1,7 +1,7 @@
-/* narrow: a value that only matrix units read is stored as they take it.  Products on matrix units round their activations
- * to f16, so an f32 value that nothing else reads may as well be rounded once, by whoever makes it, instead of by every
- * tile that reads it: half the bytes, the same result to the last bit.  A value's type is how it is stored, nothing else
- * about it changes.  Runs when products have got their final sources. */
+/* narrow: a value that only matrix units read is stored as f16.  Products on matrix units round their activations to f16, so an
+ * f32 value that nothing else reads may as well be rounded once, where it is computed, instead of by every tile that reads it:
+ * half the bytes, the same result to the last bit.  Only the storage type of the value changes.  Runs when products have their
+ * final sources. */
 #include "passes/rewrite.h"
 
 /* A tile of products by expert has the rows of a block. */
@@ -40,7 +40,7 @@ find_wide(const dop_graph *g, const dop_target *t, bool *wide, bool *read)
                 wide[n->src[k]] = true;
         }
     }
-    /* A view is what it looks at. */
+    /* A view takes the type of the value that it shows. */
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
         const dop_node *n = dop_node_at(g, id);
         bool view = n->op == DOP_OP_reshape;

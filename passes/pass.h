@@ -8,7 +8,7 @@
 
 enum {
     PF_REGIONS = 1, /* every computed node is in a region */
-    PF_ORDERED = 2, /* regions stand in an order of the data flow, and none of them is dead */
+    PF_ORDERED = 2, /* regions are in an order of the data flow, and none of them is dead */
     PF_PLACED = 4,  /* stored values have offsets, barriers are known */
     PF_ALL = PF_REGIONS | PF_ORDERED | PF_PLACED,
 };
@@ -51,15 +51,15 @@ typedef struct dop_pass_ctx {
     dop_fusion_log *log;     /* may be NULL */
     dop_placement placement; /* of the graph that ran last */
     uint32_t facts;          /* PF_* that hold now */
-    /* A kernel path may switch fusion off: true means that the two regions stay apart.  NULL: nothing is switched off. */
+    /* A kernel path may switch fusion off; true: the two regions stay apart.  NULL: none do. */
     bool (*keep_apart)(void *user, const dop_graph *g, const dop_region *a, const dop_region *b);
-    /* ... or ask that they be joined although it is expected to cost more than it saves.  NULL: nothing is asked for. */
+    /* It may also ask to join them although that is expected to cost more than it saves; true: join them.  NULL: it does not. */
     bool (*joins)(void *user, const dop_graph *g, const dop_region *a, const dop_region *b);
-    /* A kernel path may have the weights of a matmul of several tokens expanded first: the type, f16 or f32, or none.  NULL:
-     * none anywhere. */
+    /* It may have the weights of a matmul of several tokens expanded first: the type, f16 or f32, or none.  NULL: none
+     * anywhere. */
     dop_type (*expand)(void *user, const dop_graph *g, dop_node_id matmul);
-    /* Rows of the pieces of a weight, of each matrix if it has several, that is larger than an allocation may be; 0: it fits, or not
-     * even one row would.  NULL: all fit. */
+    /* For a weight that is larger than an allocation may be: rows of each piece (of each matrix, if the weight has several).
+     * 0: the weight fits, or not even one row would.  NULL: all fit. */
     uint32_t (*piece_rows)(void *user, const dop_graph *g, dop_node_id weight);
     void *user;
 } dop_pass_ctx;
@@ -77,10 +77,10 @@ typedef struct dop_pass_options {
     void *user;
 } dop_pass_options;
 
-/* Runs the pipeline: verifies after every pass, aborts when `changed` lied. */
+/* Runs the pipeline, verifies after every pass, and aborts when a pass reported `changed` wrongly. */
 dop_status dop_passes_run(dop_pass_ctx *cx, const dop_pass_options *opt, dop_graph *g);
 
-/* An error that names the pass to run where one of the facts `needs` does not hold; `who` needs them. */
+/* Fails where one of the facts `needs` does not hold, with a message that names the pass to run and `who` needs it. */
 dop_status dop_passes_need(const dop_pass_ctx *cx, uint32_t needs, const char *who);
 
 #endif

@@ -31,8 +31,8 @@ typedef struct dop_fusion_log {
 
 void dop_fusion_log_init(dop_fusion_log *log);
 void dop_fusion_log_finish(dop_fusion_log *log);
-/* A fusion replaces every refusal of its edge, a refusal the earlier one of the same pass: what is left of an edge is
- * one fusion, or what each pass that tried had against it.  log may be NULL. */
+/* A fusion replaces every refusal of its edge, and a refusal the earlier one of the same pass, so that an edge ends up with
+ * one fusion, or with one refusal of each pass that tried.  log may be NULL. */
 dop_status dop_fusion_log_add(dop_fusion_log *log, const dop_fusion_event *e, dop_diag *diag);
 
 #endif

@@ -1,7 +1,7 @@
 /* Data flow between regions: which region stores a value, which ones read it, and a topological order of the regions.
  *
- * The flow is built once for a pass and follows every change: absorbing a region touches what the two regions hold and
- * read, and the regions that stand between them in the order, nothing else. */
+ * The flow is built once per pass and follows every change: absorbing a region touches only what the two regions hold and
+ * read, and the regions between them in the order. */
 #ifndef DOPPLER_PASSES_REGION_H
 #define DOPPLER_PASSES_REGION_H
 

@@ -1,6 +1,6 @@
 /* split-kv: attention of a single token has only as many workgroups as KV heads; splitting the cache fills the device.
  * The merge of the splits is a separate node that the output projection takes as its prologue.  Only for decode, and
- * not where workgroups are dear and cores few (software devices). */
+ * not where workgroups are expensive and cores few (software devices). */
 #include "passes/rewrite.h"
 
 enum { MAX_SPLITS = 16 }; /* the merge reads every split in every workgroup of the reader */

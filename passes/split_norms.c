@@ -1,4 +1,4 @@
-/* split-norms: rewrite a norm as what it is made of, a row statistic and element-wise arithmetic, so that fusion can put
+/* split-norms: rewrite a norm as a row statistic and element-wise arithmetic, so that fusion can put
  * each part where it costs nothing: the weight into the reader's load phase, the statistic beside the reader's sum, the
  * scale after it.  Runs before hoist-row-scale, which moves the scale. */
 #include "passes/rewrite.h"

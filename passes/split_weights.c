@@ -1,7 +1,8 @@
 /* split-weights: a weight that is larger than one allocation of the device becomes several leaves of fewer rows each, named
- * "NAME[FIRST:END]".  A product with it becomes a product for each piece, whose columns are put side by side; of experts every
- * matrix is divided, so that the choice among them stays.  A gathered row is the sum of what the pieces give, which is zero but
- * for one of them.  It runs before weights are expanded and products take their forms: what follows knows of no pieces. */
+ * "NAME[FIRST:END]".  A product with it becomes one product per piece, whose columns are put side by side.  For experts every
+ * matrix is divided, so that the choice among them stays the same.  A gathered row is the sum of what the pieces give, which is
+ * zero except for one of them.  Runs before weights are expanded and products take their forms, so that later passes need not
+ * know about pieces. */
 #include "passes/rewrite.h"
 
 enum { MOST = 64 }; /* pieces of a weight: each is a term of an expression that makes one value */
@@ -51,7 +52,7 @@ add_piece(dop_rewrite *rw, dop_node_id whole, uint32_t first, uint32_t end, dop_
     return st;
 }
 
-/* What the node makes of one piece. */
+/* What the node becomes for one piece. */
 static dop_status
 add_part(dop_rewrite *rw, dop_node_id old, dop_node_id piece, uint32_t first, uint32_t rows, dop_node_id *out_id)
 {

@@ -56,7 +56,7 @@ typedef struct dop_map {
 
 dop_status dop_map_open(const char *path, dop_diag *diag, dop_map *out_map);
 void dop_map_close(dop_map *map); /* accepts a zeroed one */
-/* What was read of the file need not stay in memory: pages come back from the file when they are read again. */
+/* Tells the system that pages read so far need not stay in memory; they are read again from the file when needed. */
 void dop_map_forget(const dop_map *map);
 
 /* A growable byte buffer that doubles as a string builder: data is always 0-terminated once anything was appended.
@@ -75,27 +75,27 @@ void dop_buf_vprintf(dop_buf *b, const char *fmt, va_list ap);
 void dop_buf_zeros(dop_buf *b, size_t n);
 void dop_buf_align(dop_buf *b, size_t align); /* pads with zeros to a multiple of a power of two */
 void dop_buf_finish(dop_buf *b);              /* frees; accepts a zeroed one */
-/* How often a buffer of this thread has failed since the thread began.  Who makes one text of many buffers compares this
- * before and after: a piece that is missing in the middle is then an error wherever it was lost. */
+/* How many buffers of this thread have failed so far.  Code that assembles a text from many buffers compares this before and
+ * after, so that a piece that was lost anywhere is noticed. */
 uint64_t dop_buf_failures(void);
 
-/* A file that appears under its name when it is complete, replacing what was there, and not at all otherwise: it is
- * written without a name where the file system can do that (a process that is killed leaves nothing), else under
- * PATH.tmp.PID.  A symbolic link stays: what it names is replaced or made.  What exists and is no regular file
+/* A file that appears under its name only when it is complete, replacing what was there.  It is
+ * written without a name where the file system supports that (so that a killed process leaves nothing), else under
+ * PATH.tmp.PID.  A symbolic link stays, and its target is replaced or created.  An existing file that is not a regular one
  * (/dev/stdout, a named pipe) is written to directly. */
 typedef struct dop_out_file {
     FILE *f; /* to write to */
     const char *path;
     char *final; /* PATH with links followed, owned */
-    char *tmp;   /* name on the way to it, owned; NULL: written to directly */
+    char *tmp;   /* temporary name, owned; NULL: written to directly */
     bool has_name;
 } dop_out_file;
 
 dop_status dop_out_file_open(const char *path, dop_diag *diag, dop_out_file *out_output); /* path is not copied */
-/* Closes; with ok the file gets its name, otherwise it vanishes.  Does nothing with a zeroed one. */
+/* Closes the file; with ok it gets its name, otherwise it is removed.  Does nothing with a zeroed one. */
 dop_status dop_out_file_close(dop_out_file *output, bool ok, dop_diag *diag);
 
-/* The same in one go. */
+/* Opens, writes and closes at once. */
 dop_status dop_write_file(const char *path, const void *data, size_t size, dop_diag *diag);
 
 /* IEEE half precision and bfloat16, round to nearest even. */

@@ -24,7 +24,7 @@ enum {
 #undef CAP
 };
 
-/* Matrix units come in two forms; a kernel that needs both bits can do with either (dop_caps_missing). */
+/* Matrix units come in two forms; a kernel that has both bits set needs only one of them (dop_caps_missing). */
 enum { DOP_CAP_coop = DOP_CAP_coop_nv | DOP_CAP_coop_khr };
 
 /* The shape of a product on matrix units with f16 factors and f32 sums, by all invocations of a subgroup: M rows of the
@@ -48,7 +48,7 @@ dop_matrix_k(uint32_t shape)
     return shape >> 16 & 0xff;
 }
 
-/* Can our kernels be made for that shape and subgroup?  A row of sums belongs to two or four invocations. */
+/* Can kernels be generated for that shape and subgroup?  They assume that two or four invocations hold a row of sums. */
 static inline bool
 dop_matrix_usable(uint32_t shape, uint32_t subgroup)
 {
@@ -57,11 +57,11 @@ dop_matrix_usable(uint32_t shape, uint32_t subgroup)
            (subgroup == 2 * m || subgroup == 4 * m);
 }
 
-/* What a kernel makes of the factors of its products before they meet: nothing, f16 values, or activations in 8 bits with a
- * factor per 32 values.  Part of the plan format; later ones are coarser. */
+/* How a kernel rounds the factors of its products before multiplying: not at all, to f16, or activations to 8 bits with a
+ * scale per 32 values.  Part of the plan format; later values are coarser. */
 typedef enum dop_rounding { DOP_ROUNDING_none, DOP_ROUNDING_f16, DOP_ROUNDING_i8 } dop_rounding;
 
-/* What is missing of the capabilities that are needed. */
+/* The capabilities of `needed` that are missing. */
 static inline uint32_t
 dop_caps_missing(uint32_t needed, uint32_t has)
 {

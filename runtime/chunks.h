@@ -1,23 +1,22 @@
-/* How large the chunks of a prompt are best in a plan in parts.
+/* The best size of a prompt's chunks in a plan in parts.
  *
- * Chunks flow through the parts one behind the other, and all parts take about as long for one.  In such a line the last chunk
- * leaves after the sum of all chunks' times in one part and, for each part more, the time of the largest chunk once: wherever that
- * stands, those before and behind it wait for it.  (Permutation flow shop with proportional times: the longest path goes through the
- * first machine up to the largest job, through all machines with that one, and through the last machine from there on.)  So
- * smaller chunks at both ends gain nothing beside a large one: all of them are best of one size, which is smaller the shorter the
- * prompt is and the more parts there are. */
+ * Chunks flow through the parts one after the other, and all parts take about the same time for one.  In such a line the last
+ * chunk leaves after the sum of all chunks' times in one part plus, for each further part, the time of the largest chunk:
+ * wherever that one is, the chunks before and after it wait for it.  (Permutation flow shop with proportional times: the longest
+ * path goes through the first machine up to the largest job, through all machines with that job, and through the last machine
+ * from there on.)  So smaller chunks at the ends gain nothing as long as there is a large one.  It is best to have chunks of
+ * one size, which is smaller the shorter the prompt is and the more parts there are. */
 #ifndef DOPPLER_RUNTIME_CHUNKS_H
 #define DOPPLER_RUNTIME_CHUNKS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Time of a chunk in tokens: those it has room for, and what it costs beside them (llama3.1-8b f16 on an H200: 250, by chunks of 256 and
- * 512; tests/bench/RESULTS.md). */
+/* The fixed cost of a chunk, as a number of tokens that would take the same time (llama3.1-8b f16 on an H200: 250, from chunks
+ * of 256 and 512; tests/bench/RESULTS.md). */
 enum { DOP_CHUNK_COST = 256 };
 
-/* The most tokens of a chunk, one of sizes[] (tokens, above 0, in any order), for n tokens through n_parts parts; 0: there are no
- * sizes. */
+/* The best chunk size, one of sizes[] (tokens, above 0, in any order), for n tokens through n_parts parts; 0: there are no sizes. */
 uint32_t dop_chunks_best(const uint32_t *sizes, size_t n_sizes, size_t n, uint32_t n_parts);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-/* Values of the options; what was not given keeps the value that dop_cli_init set. */
+/* Values of the options; options that were not given keep the value that dop_cli_init set. */
 typedef struct dop_cli {
     /* prompt */
     const char *prompt, *file, *tokens, *tokens_file;
@@ -23,17 +23,17 @@ typedef struct dop_cli {
     dop_texts stop;
     /* scoring */
     const char *logits, *ppl;
-    const char *embed;    /* how to pool, "" for the usual way; NULL: no embedding */
+    const char *embed;    /* how to pool, "" for the default; NULL: no embedding */
     uint32_t logprobs;    /* with --json: alternatives shown for each token; DOP_CLI_UNSET: none of it */
     const char *draft;    /* a plan for drafts */
-    uint32_t draft_ngram; /* tokens that are looked up for drafts; 0: none are */
+    uint32_t draft_ngram; /* length of the n-grams that are looked up for drafts; 0: none */
     const char *session;  /* file of the sequence: restored before, saved after */
     uint32_t ppl_ctx;
     /* device */
     const char *device, *ordering;
-    char *device_list;           /* owned: what `device` is a part of; NULL: nothing */
-    struct dop_mpi *mpi;         /* mpi/cli_mpi.c: ranks of a plan in parts; NULL: it has none */
-    const struct dop_wire *wire; /* theirs */
+    char *device_list;           /* owned: the list that `device` points into; NULL: none */
+    struct dop_mpi *mpi;         /* mpi/cli_mpi.c: the ranks of a plan in parts; NULL: a plan in one part */
+    const struct dop_wire *wire; /* the wire between these ranks */
     uint32_t gpu_loop, chunk, threads;
     bool list_devices;
     /* --bench, whose -p and -n are lists */
@@ -44,7 +44,7 @@ typedef struct dop_cli {
     const char *profile;
     /* text without a device */
     const char *tokenizer, *tokenize, *detokenize, *render_chat;
-    const char *json_schema, *grammar; /* files of what may be generated */
+    const char *json_schema, *grammar; /* files that say what may be generated */
     bool json_mode;
     /* --serve */
     const char *serve, *api_key_file, *chat_template;
@@ -80,29 +80,29 @@ dop_mode_fn dop_mode_trace;
 dop_mode_fn dop_mode_serve; /* cli_serve.c */
 
 /* cli_modes.c */
-/* What the command line asks for.  table: its options; unset: the values before it was read.  An option that this would ignore is
- * DOP_E_USAGE. */
+/* The mode that the command line asks for.  table: its options; unset: their values before it was read.  DOP_E_USAGE: an
+ * option that this mode would ignore. */
 dop_status dop_cli_choose(const dop_option *table, size_t n, const dop_cli *cli, const dop_cli *unset, dop_diag *diag,
                           dop_mode_fn **out_mode);
 
 /* cli_info.c */
-/* Calls fn for the plan of the command line, or for each of its parts in turn: number i of n, 1 where it is one plan; with
- * NULL for a part whose file another host has. */
+/* Calls fn for the plan of the command line, or for each of its parts in turn: number i of n, with n 1 for a plan in one part,
+ * and with NULL for a part whose file is on another host. */
 typedef dop_status dop_part_fn(void *user, const dop_plan *plan, uint32_t n, uint32_t i, dop_diag *diag);
 dop_status dop_cli_each_part(const dop_cli *cli, dop_part_fn *fn, void *user, dop_diag *diag);
 
 /* cli_common.c */
-/* The one plan of the command line. */
+/* The command line's only plan. */
 dop_status dop_cli_plan(const dop_cli *cli, dop_diag *diag, const char **out_path);
 dop_status dop_cli_open_options(const dop_cli *cli, dop_diag *diag, dop_open_options *out_options);
-/* The plan as a model, and a sequence of it. */
+/* Opens the plan as a model, and creates a sequence. */
 dop_status dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_model **out_model, dop_sequence **out_sequence);
 /* The same with dop_open_options of those names. */
 dop_status dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, dop_diag *diag,
                             dop_model **out_model, dop_sequence **out_sequence);
 /* The plan's tokenizer; *out_tok is NULL when it has none, and then `needed_for` (an option) is an error unless NULL. */
 dop_status dop_cli_tokenizer(const dop_plan *plan, const char *needed_for, dop_diag *diag, dop_tokenizer **out_tok);
-/* Where a tokenizer comes from (--tokenizer or the plan), and what must stay open as long as it is used. */
+/* The source of a tokenizer (--tokenizer or the plan), which must stay open as long as the tokenizer is used. */
 typedef struct dop_text_source {
     dop_tokenizer *tok;
     dop_plan plan;
@@ -114,20 +114,20 @@ dop_status dop_text_source_open(const dop_cli *cli, const char *needed_for, dop_
 void dop_text_source_close(dop_text_source *source); /* also after a failure */
 /* A whole file, or standard input for "-". */
 dop_status dop_cli_read(const char *path, dop_diag *diag, dop_buf *out);
-/* Ids separated by white space or commas.  what: for messages; what is wrong in an option (--tokens) is wrong usage. */
+/* Ids separated by white space or commas.  what: for messages; a mistake in an option (--tokens) is wrong usage. */
 dop_status dop_cli_parse_ids(const char *what, const char *text, size_t len, dop_diag *diag, dop_ids *out_ids);
-/* The prompt's ids by -p, -f, --tokens or --tokens-file; out_text gets the text of the first two. */
+/* The prompt's ids from -p, -f, --tokens or --tokens-file; out_text receives the text of the first two. */
 dop_status dop_cli_prompt(const dop_cli *cli, const dop_tokenizer *tok, dop_diag *diag, dop_ids *out_ids,
                           dop_buf *out_text);
-/* The model's sampling with the command line's on top. */
+/* The model's sampling, overridden by the command line. */
 dop_status dop_cli_sampling(const dop_cli *cli, const dop_plan *plan, dop_diag *diag, dop_sampling *out_sampling);
-/* Writes to stdout and says when that fails (a full disk, a closed pipe). */
+/* Writes to stdout, and fails when that does (a full disk, a closed pipe). */
 dop_status dop_cli_print(const char *text, size_t len, dop_diag *diag);
-/* Before a line on stderr: ends the line that stdout is in the middle of, where both go to the same terminal or file. */
+/* Call before a line on stderr: ends an unfinished line on stdout where both go to the same terminal or file. */
 void dop_cli_end_line(void);
-/* May stderr show what is to be overwritten?  It is a terminal, and nobody asked for quiet or for every line. */
+/* May stderr show progress that is overwritten?  Only on a terminal, and unless quiet or verbose output was asked for. */
 bool dop_cli_shows_progress(const dop_cli *cli);
-/* One line on stderr when the plan was made for another kind of device than runs it: it works, and slowly. */
+/* One line on stderr when the plan was made for another kind of device than the one that runs it: it works, but slowly. */
 void dop_cli_hint(const dop_cli *cli, const dop_model *model);
 
 /* cli_bench.c: --bench has options of its own. */

@@ -1,4 +1,4 @@
-/* What --chat, -i and --render-chat share. */
+/* Functions that --chat, -i and --render-chat share. */
 #ifndef DOPPLER_RUNTIME_CLI_CHAT_H
 #define DOPPLER_RUNTIME_CLI_CHAT_H
 

@@ -1,4 +1,4 @@
-/* The generating part that plain runs and conversations share: tokens from a sequence to text or ids. */
+/* Generation, shared by plain runs and conversations: from the tokens of a sequence to text or ids. */
 #ifndef DOPPLER_RUNTIME_CLI_GENERATE_H
 #define DOPPLER_RUNTIME_CLI_GENERATE_H
 
@@ -19,8 +19,8 @@ typedef struct dop_generation {
     dop_texts stops; /* owned list: --stop and those of the chat format */
     bool ignore_eos;
     bool streams;       /* text goes to stdout as it comes */
-    dop_shaper *shaper; /* what may be picked, on the device; NULL: everything, or a sampler of its own sees to it */
-    const volatile sig_atomic_t *interrupted; /* generation ends when it is not 0; NULL: nobody interrupts */
+    dop_shaper *shaper; /* restricts picks on the device; NULL: nothing does, or the sequence's own sampler */
+    const volatile sig_atomic_t *interrupted; /* generation ends when it is not 0; NULL: no interruption */
 
     /* of the last dop_generate */
     dop_output output;
@@ -33,9 +33,9 @@ typedef struct dop_generation {
 /* Opens model, sequence and tokenizer; needed_for as in dop_cli_tokenizer. */
 dop_status dop_generation_open(dop_cli *cli, const char *needed_for, dop_diag *diag, dop_generation *out_gen);
 void dop_generation_finish(dop_generation *gen); /* accepts a zeroed one */
-/* Feeds n tokens; at the beginning of a sequence, what of them is cached already is reused. */
+/* Feeds n tokens; at the beginning of a sequence, those that are cached already are reused. */
 dop_status dop_generation_feed(dop_generation *gen, const uint32_t *ids, size_t n, dop_diag *diag);
-/* The next pick is one that the shaper allows, where there is one. */
+/* Restricts the next pick to what the shaper allows, if there is one. */
 dop_status dop_generation_constrain(dop_generation *gen, dop_diag *diag);
 /* Takes up to n tokens after what was fed. */
 dop_status dop_generate(dop_generation *gen, uint32_t n, dop_diag *diag);

@@ -1,4 +1,4 @@
-/* --logprobs: a sampler that keeps what it saw. */
+/* --logprobs: a sampler that records the probabilities it picked from. */
 #ifndef DOPPLER_RUNTIME_CLI_LOGPROBS_H
 #define DOPPLER_RUNTIME_CLI_LOGPROBS_H
 

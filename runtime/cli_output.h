@@ -1,4 +1,4 @@
-/* Generated tokens on their way to text: complete characters only, and nothing of a stop text. */
+/* Turns generated tokens into text: complete characters only, and nothing of a stop text. */
 #ifndef DOPPLER_RUNTIME_CLI_OUTPUT_H
 #define DOPPLER_RUNTIME_CLI_OUTPUT_H
 

@@ -1,4 +1,4 @@
-/* --json-schema, --grammar and --json-mode: what is generated has a given shape. */
+/* --json-schema, --grammar and --json-mode: structured output. */
 #ifndef DOPPLER_RUNTIME_CLI_SHAPE_H
 #define DOPPLER_RUNTIME_CLI_SHAPE_H
 

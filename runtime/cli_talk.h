@@ -16,7 +16,7 @@ typedef struct dop_talk {
 dop_status dop_talk_open(dop_cli *cli, dop_talk *talk, dop_diag *diag);
 void dop_talk_close(dop_talk *talk); /* accepts a zeroed one */
 
-/* Takes a line, and answers it.  When the context is full, the oldest turns are dropped before, which is said. */
+/* Answers a line of the user.  When the context is full, the oldest turns are dropped first, with a note. */
 dop_status dop_talk_answer(dop_talk *talk, const char *line, size_t len, dop_diag *diag);
 /* Forgets the last line and its answer; false: there is none. */
 dop_status dop_talk_undo(dop_talk *talk, dop_diag *diag, bool *out_there_was);

@@ -1,4 +1,4 @@
-/* Where the library says what it decides (-v).  Lines come without a newline; a NULL log or function drops them. */
+/* The log of the library's decisions (-v).  Lines come without a newline; a NULL log or function drops them. */
 #ifndef DOPPLER_RUNTIME_LOG_H
 #define DOPPLER_RUNTIME_LOG_H
 

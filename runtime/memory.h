@@ -1,10 +1,10 @@
 /* Device memory of a plan: every slot placed in as few allocations as the device allows.
  *
  * Slots of the same use share one buffer with its own allocation until the device's limit for one allocation is
- * reached; a slot never crosses one.  On a GPU with memory of its own weights lie in smaller allocations, so that the
+ * reached; a slot never crosses one.  On a GPU with its own memory, weights lie in smaller allocations, so that the
  * first ones are filled while the others are being made: a driver takes 20 ms and more for a GiB.  What the host writes
  * (the step record) is mapped; logits are mapped where that is as fast for the device, and otherwise have a mirror in
- * host memory that a replay copies to on request.  What crosses from part to part has one always. */
+ * host memory, to which a replay copies on request.  Values that cross from part to part always have a mirror. */
 #ifndef DOPPLER_RUNTIME_MEMORY_H
 #define DOPPLER_RUNTIME_MEMORY_H
 
@@ -20,7 +20,7 @@ typedef struct dop_block {
     uint64_t size;   /* bytes */
     uint8_t *mapped; /* NULL when the host does not see it */
     uint32_t pool;
-    bool allocated; /* guarded by dop_memory.lock until all are */
+    bool allocated; /* guarded by dop_memory.lock until all blocks are allocated */
 } dop_block;
 
 typedef struct dop_place {
@@ -31,16 +31,16 @@ typedef struct dop_place {
     uint64_t mirror_offset;
 } dop_place;
 
-/* A state of which a memory holds the first rows only. */
+/* A state of which a memory holds only the first rows. */
 typedef struct dop_piece {
     uint32_t slot;
     uint64_t from, to; /* bytes into the slot: as the plan has it, and in this memory */
-    uint64_t size;     /* bytes in this memory; 0: it is where the plan has it, with all of its slot */
+    uint64_t size;     /* bytes in this memory; 0: it lies as the plan says, with its whole slot */
 } dop_piece;
 
 /* Whether the host writes weights straight into device memory and reads logits there. */
 typedef enum dop_sharing {
-    DOP_SHARING_AUTO, /* both where device memory is the host's memory, the first where all of it can be mapped */
+    DOP_SHARING_AUTO, /* both where device memory is host memory, only weights where all of it can be mapped */
     DOP_SHARING_ON,   /* wherever the host can see device memory */
     DOP_SHARING_OFF   /* staging buffers and mirrors, as on a discrete GPU with a small window */
 } dop_sharing;
@@ -51,41 +51,41 @@ typedef struct dop_memory {
     bool written; /* weights are written by the host: no staging */
     dop_block *blocks;
     uint32_t n_blocks, cap_blocks;
-    uint32_t first_borrowed; /* blocks from here on are another memory's; UINT32_MAX: none is */
+    uint32_t first_borrowed; /* blocks from here on belong to another memory; UINT32_MAX: none */
     dop_place *places;       /* one per slot of the plan */
-    dop_piece *pieces;       /* by slot and `from`; of slots that are not as long as the plan says, all states */
+    dop_piece *pieces;       /* sorted by slot and `from`: all states of slots that are shorter than the plan says */
     uint32_t n_places, n_pieces;
     uint64_t bytes[DOP_SLOT_SENT + 1]; /* by DOP_SLOT_*, of the slots in use */
     uint64_t total;                    /* bytes of all device allocations */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool lock_made, failed; /* failed: a block could not be allocated, and none will be any more */
+    bool lock_made, failed; /* failed: a block could not be allocated, and no more will be */
 } dop_memory;
 
 /* What the chosen schedules need; arrays by row of the plan. */
 typedef struct dop_memory_use {
     const bool *slots, *schedules;
     dop_sharing sharing;
-    uint32_t positions; /* no more of a sequence are needed, and there is one sequence; 0: all that the plan says */
+    uint32_t positions; /* only this many of one sequence are needed; 0: all that the plan says */
 } dop_memory_use;
 
-/* Gives every slot its place.  Says sizes and decision in log before anything is allocated; fails with the same numbers
+/* Gives every slot its place.  Logs sizes and decision before anything is allocated; fails with the same numbers
  * when they do not fit. */
 dop_status dop_memory_place(dop_device *device, const dop_plan *plan, const dop_memory_use *use, const dop_log *log,
                             dop_diag *diag, dop_memory *out_memory);
-/* memory_fit.c: what that does when all slots have places.  available: bytes of device memory that are free.  From nine
- * tenths of them on it lists options of the compiler that would save some, and how much. */
+/* memory_fit.c: the last step of that, when all slots have places.  available: bytes of free device memory.  If more than nine
+ * tenths of them are needed, it lists compiler options that would save memory, and how much. */
 dop_status dop_memory_check_fit(const dop_memory *memory, const dop_plan *plan, const dop_memory_use *use,
                                 uint64_t available, const dop_log *log, dop_diag *diag);
 /* Allocates all blocks, those of weights first. */
 dop_status dop_memory_allocate(dop_memory *memory, const dop_plan *plan, dop_diag *diag);
-/* The same plan in other memory: all slots in use but those of weights, for which it has the places in `base`, which must
- * outlive it.  Placed, and allocated. */
+/* A second memory for the same plan, placed and allocated: all slots in use except those of weights, for which it uses the
+ * places in `base`, which must outlive it. */
 dop_status dop_memory_beside(const dop_memory *base, const dop_plan *plan, const dop_memory_use *use, dop_diag *diag,
                              dop_memory *out_memory);
-/* For other threads meanwhile: blocks until a block is allocated; NULL when it will not be. */
+/* For other threads: waits until a block is allocated; NULL when it will not be. */
 const dop_block *dop_memory_wait(dop_memory *memory, uint32_t block);
-/* Nothing more will be allocated: nobody need wait for it. */
+/* Declares that nothing more will be allocated, so that nobody waits for it. */
 void dop_memory_give_up(dop_memory *memory);
 void dop_memory_destroy(dop_memory *memory); /* accepts a zeroed one */
 
@@ -98,18 +98,18 @@ void *dop_memory_host(const dop_memory *memory, uint32_t slot);
 
 /* upload.c: threads that write the weights of all used slots, each as soon as its block is allocated. */
 typedef struct dop_upload dop_upload;
-enum { DOP_UPLOAD_MOST_STAGING = 32 << 20 }; /* bytes of the host's memory, where weights go through staging buffers */
+enum { DOP_UPLOAD_MOST_STAGING = 32 << 20 }; /* bytes of host memory for staging buffers, where weights need them */
 
-/* memory: with places, and maybe no more yet.  Returns at once; spans get one from here to the last byte. */
+/* memory: placed, but not necessarily allocated yet.  Returns at once; spans gets one from here to the last byte. */
 dop_status dop_upload_start(dop_device *device, const dop_plan *plan, dop_memory *memory, uint32_t n_threads,
                             dop_spans *spans, dop_diag *diag, dop_upload **out_upload);
 /* Blocks until everything is on the device; after dop_memory_allocate. */
 dop_status dop_upload_wait(dop_upload *upload, dop_diag *diag);
-/* Ends the threads, which give their staging buffers back after the upload, or give up when it is not finished.
+/* Ends the threads, which free their staging buffers after the upload, or stop where it is not finished.
  * Accepts NULL. */
 void dop_upload_destroy(dop_upload *upload);
 
-/* One buffer with its own allocation, mapped if it can be; prefer and avoid weigh memory types that have all required flags. */
+/* One buffer with its own allocation, mapped if possible; prefer and avoid rank the memory types that have all required flags. */
 dop_status dop_block_create(dop_device *device, uint64_t size, VkMemoryPropertyFlags required,
                             VkMemoryPropertyFlags prefer, VkMemoryPropertyFlags avoid, dop_diag *diag,
                             dop_block *out_block);

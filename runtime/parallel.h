@@ -1,7 +1,7 @@
-/* Threads for loops: work whose parts need not know of each other.
+/* Threads for loops whose iterations are independent.
  *
- * dop_parallel_for is the loop that its caller waits for.  A team is for work that goes on while its caller does something
- * else; how its members share the work is their business. */
+ * dop_parallel_for is a loop that its caller waits for.  A team is for work that continues while its caller does something
+ * else; its members decide how they divide the work. */
 #ifndef DOPPLER_RUNTIME_PARALLEL_H
 #define DOPPLER_RUNTIME_PARALLEL_H
 
@@ -15,13 +15,13 @@ enum { DOP_MAX_THREADS = 64 };
 /* Cores that this process may use, at least 1. */
 uint32_t dop_cores(void);
 
-/* Iteration `index` of a loop, by the thread `worker` (below the number of threads; memory of its own can be found by it).
- * diag is the iteration's own. */
+/* Iteration `index` of a loop, run by the thread `worker` (below the number of threads; it can index memory per thread).
+ * Each iteration has its own diag. */
 typedef dop_status dop_parallel_fn(void *user, uint32_t worker, uint32_t index, dop_diag *diag);
 
 /* Runs fn for 0 .. n - 1 on up to n_threads threads (0: one per core; at most DOP_MAX_THREADS), the caller's among them,
- * and returns when all are done.  Iterations begin in order, and none begins after one has failed.  The failure that is
- * reported is that of the lowest index, so that messages do not depend on timing. */
+ * and returns when all are done.  Iterations begin in order, and none begins after one has failed.  The reported failure is
+ * that of the lowest index, so that messages do not depend on timing. */
 dop_status dop_parallel_for(uint32_t n, uint32_t n_threads, dop_parallel_fn *fn, void *user, dop_diag *diag);
 
 typedef void dop_team_fn(void *user, uint32_t member);

@@ -41,21 +41,21 @@ typedef struct dop_plan {
         n_crossings;
     uint64_t n_spirv;   /* words */
     uint32_t step_slot; /* the one slot of kind DOP_SLOT_STEP */
-    bool replaces;      /* a slot holds state that steps replace, here or in another part: they have to be committed
-                           (dop_step) */
+    bool replaces;      /* a slot holds state that steps replace, here or in another part, so that steps have to be
+                           committed (dop_step) */
 
     dop_map map;        /* owned; zeroed when opened from memory */
     int lock;           /* 1 + the descriptor that holds a shared lock (flock) on the file; 0: there is none */
     dop_map *file_maps; /* owned, n_files: external weights, mapped */
 } dop_plan;
 
-/* Rows whose logits, or hidden states, a schedule gives. */
+/* Number of rows whose logits, or hidden states, a schedule gives. */
 uint32_t dop_plan_logit_rows(const dop_plan_schedule *schedule);
-/* Bytes of such a row, in whichever part it is made, and of all that this plan makes. */
+/* Bytes of such a row, in whichever part it is computed, and of all rows that this plan computes. */
 uint64_t dop_plan_result_row_bytes(const dop_plan *plan, const dop_plan_schedule *schedule);
 uint64_t dop_plan_result_bytes(const dop_plan *plan, const dop_plan_schedule *schedule);
 
-/* Pages of a sequence that fills its context; 0: states are in one piece. */
+/* Number of pages of a sequence that fills its context; 0: states are in one piece. */
 uint32_t dop_plan_sequence_pages(const dop_plan *plan);
 /* Bytes of the step record, tables of pages and masks included. */
 uint64_t dop_plan_step_bytes(const dop_plan *plan);
@@ -64,11 +64,11 @@ uint64_t dop_plan_mask_offset(const dop_plan *plan, uint32_t place);
 /* ... and to its dop_row_way. */
 uint64_t dop_plan_way_offset(const dop_plan *plan, uint32_t place);
 
-/* Maps and checks a plan and the sizes of its external weight files.  While it is open the file has a shared lock, by
- * which who writes plans knows not to touch it; where the file system has no locks it goes without. */
+/* Maps and checks a plan and the sizes of its external weight files.  While it is open, a shared lock on the file keeps writers
+ * of plans from replacing it, if the file system has locks. */
 dop_status dop_plan_open(const char *path, dop_diag *diag, dop_plan *out_plan);
-/* Part `part` of n_parts; n_parts 0: as dop_plan_open, which takes plans of whole models and single parts, but no file
- * of several. A file of several parts is looked into; where there is no file `path`, `path`.part<part> is opened.
+/* Part `part` of n_parts; n_parts 0: as dop_plan_open, which opens plans of whole models and single parts, but not a file
+ * of several.  Finds the part in a file of several; where there is no file `path`, `path`.part<part> is opened.
  * Errors: the plan has another number of parts, or the file holds another part. */
 dop_status dop_plan_open_part(const char *path, uint32_t n_parts, uint32_t part, dop_diag *diag, dop_plan *out_plan);
 /* Same from memory, which must stay and be aligned to 16 bytes; external weights are not supported. */
@@ -89,38 +89,37 @@ uint64_t dop_plan_header_digest(const dop_plan_header *header, const dop_plan_se
 /* XXH3, 64 bits: the digest of a section's bytes. */
 uint64_t dop_plan_digest(const void *bytes, uint64_t size);
 
-/* plan_part.c.  The directory of a file of several parts: NULL and DOP_OK where it is none; its rows lie behind the
- * header.  *out_set points into the bytes. */
+/* plan_part.c.  The directory of a file of several parts, whose rows follow the header; NULL and DOP_OK for other files.
+ * *out_set points into the bytes. */
 dop_status dop_plan_set_check(const void *bytes, uint64_t size, const char *path, dop_diag *diag,
                               const dop_plan_set_header **out_set);
-/* What the header's digest is to be. */
+/* The digest that the header must have. */
 uint64_t dop_plan_set_digest(const dop_plan_set_header *header, const dop_plan_set_row *rows);
-/* Of a plan that is mapped and no more: data and size become those of the part, where the file has several.  The error
- * of a file with another number of them. */
+/* For a plan that is only mapped: sets data and size to those of the part, where the file has several.  Fails for a file with
+ * another number of parts. */
 dop_status dop_plan_find_part(dop_plan *plan, uint32_t n_parts, uint32_t part, dop_diag *diag);
-/* The error of an open plan that is no such part. */
+/* Fails if the open plan is not that part. */
 dop_status dop_plan_is_part(const dop_plan *plan, uint32_t n_parts, uint32_t part, dop_diag *diag);
-/* Is a part in a file of its own that is not here, and no file of all of them either? */
+/* Is the part's own file missing here, as well as a file of all parts? */
 bool dop_plan_lacks_part(const char *path, uint32_t part);
-/* Parts of the plan whose file or files have this name, without opening it: 1 where there is none, or none that can be read; 0
- * where there is a file for a part that does not say it, since it is cut short, say. */
+/* Number of parts of the plan whose file or files have this name, without opening it: 1 where there is no readable file; 0 where
+ * a file for a part does not tell, for example because it is cut short. */
 uint32_t dop_plan_count_parts(const char *path);
-/* Does a file of this name begin as one of several parts does? */
+/* Does a file of this name begin like one of several parts? */
 bool dop_plan_is_set(const char *path);
-/* The error of a plan in parts that somebody wants to run alone. */
+/* The error for a part that is to be run without the others. */
 dop_status dop_plan_wants_ranks(const char *path, uint32_t n_parts, dop_diag *diag);
-/* Rows of parts that are none, or are not as plan_format.h says. */
+/* Checks the rows that describe parts against plan_format.h. */
 dop_status dop_plan_check_part(const dop_plan *plan, dop_diag *diag);
 
-/* plan_check.c: every row of a plan whose section pointers are set. */
+/* plan_check.c: checks every row of a plan whose section pointers are set. */
 dop_status dop_plan_check_rows(dop_plan *plan, dop_diag *diag);
-/* Name of a section, "section N" for an unknown one is left to the caller: NULL. */
+/* Name of a section; NULL for an unknown one, for which the caller may write "section N". */
 const char *dop_plan_section_name(uint32_t kind);
 
 /* "barriers" or "persistent", of DOP_ORDER_*. */
 const char *dop_plan_ordering_name(uint32_t ordering);
-/* What it is for and the most rows that it holds: "decode1", "prefill64", "score64"; the compiler's graphs and reports
- * have the same names. */
+/* Its kind and most rows: "decode1", "prefill64", "score64"; the compiler's graphs and reports use the same names. */
 enum { DOP_SCHEDULE_NAME = 24 };
 void dop_plan_schedule_name(const dop_plan_schedule *schedule, char out[DOP_SCHEDULE_NAME]);
 /* disasm.c: the schedules of a plan as text, one line per dispatch; the compiler prints the same. */

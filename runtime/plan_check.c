@@ -9,7 +9,7 @@
 /* Limits far above anything a device takes; they keep products of outside numbers inside 64 bits. */
 enum {
     MAX_VOCAB = 1 << 24,
-    MAX_CTX = 1 << 28,
+    MAX_CTX = 1 << 24, /* what --ctx takes */
     MAX_INVOCATIONS = 4096,
 };
 static const uint64_t max_slot = (uint64_t)1 << 42;

@@ -7,8 +7,8 @@
  * A reader checks: magic, version, sizes, that sections lie inside the file and do not overlap, each section's digest
  * (XXH3, 64 bits; of the weights as in runtime/plan_weights.h), then every index, offset and count in the rows.  The
  * header's digest covers the header (with the digest field zero) and the section table.
- * A model in parts is several plans, one for each device: in files of their own, or one after the other in a file that begins
- * with a directory (dop_plan_set_header).  Each of them says which part it is (DOP_SEC_PART).
+ * A model in parts is several plans, one for each device: in separate files, or one after the other in a file that begins
+ * with a directory (dop_plan_set_header).  Each of them states which part it is (DOP_SEC_PART).
  * Nothing in the file depends on time, paths, the environment or the number of threads: equal inputs, equal bytes. */
 #ifndef DOPPLER_RUNTIME_PLAN_FORMAT_H
 #define DOPPLER_RUNTIME_PLAN_FORMAT_H
@@ -70,10 +70,10 @@ typedef struct dop_plan_model {
     uint32_t ctx_train;
     uint32_t n_layers;
     uint32_t hidden; /* values of a row of hidden states */
-    /* Positions that may be written and then dropped: where append state is a ring, positions further on have taken the place
-     * of some that earlier rows see.  DOP_PLAN_NO_RINGS: any number. */
+    /* How many positions may be written and then dropped.  Where append state is a ring, dropped positions have overwritten
+     * some that earlier rows see.  DOP_PLAN_NO_RINGS: any number. */
     uint32_t rewind;
-    uint32_t n_sequences; /* the states have room for so many, Q: 1 .. DOP_STEP_MAX_SEQUENCES */
+    uint32_t n_sequences; /* most sequences, Q: 1 .. DOP_STEP_MAX_SEQUENCES */
     uint32_t
         page; /* positions of a page, a power of two that divides ctx; 0: every sequence has its states in one piece */
     uint32_t n_pages; /* of the pool, at least as many as one sequence may have; 0 with page 0 */
@@ -85,12 +85,12 @@ typedef struct dop_plan_model {
     uint32_t top_k;
     uint32_t name;        /* string */
     uint32_t family;      /* string */
-    uint32_t quant;       /* string: storage of the weights in words */
+    uint32_t quant;       /* string: how the weights are stored, as text */
     uint32_t kernel_path; /* string: which path made it, "" for the default */
 } dop_plan_model;
 
-/* Targets in the order of preference: a runtime takes the first one whose kernels the device can run, and nothing of the
- * others.  Each has schedules of its own, and buffers where they differ; kernels and weights are shared. */
+/* Targets in the order of preference: the runtime uses the first one whose kernels the device can run, and ignores the
+ * others.  Each has its own schedules, and its own buffers where they differ; kernels and weights are shared. */
 enum { DOP_MAX_TARGETS = 8 };
 enum { DOP_PLAN_MAX_ARGS = 16 }; /* of a dispatch, 8 bytes each: the push constants that every device has */
 typedef struct dop_plan_profile {
@@ -124,11 +124,11 @@ enum {
     DOP_SLOT_SCRATCH,     /* activations: lifetimes already folded into argument offsets */
     DOP_SLOT_STEP,        /* dop_step, host visible */
     DOP_SLOT_RESULT,      /* what the host reads after a step: logits; host visible and cached */
-    DOP_SLOT_MERGES,      /* workgroups that are done, where attention merges its splits: zero between dispatches */
-    DOP_SLOT_MAILBOX,     /* two copies of the mailboxes of a persistent dispatch's stages: all ones at load */
-    DOP_SLOT_TABLE,       /* dop_stage_row of the stages of a persistent dispatch, by the runtime at load */
-    DOP_SLOT_RECEIVED,    /* of a part: what the one before it made of the step's rows */
-    DOP_SLOT_SENT         /* of a part: what the next one is to receive */
+    DOP_SLOT_MERGES,   /* counters of finished workgroups, where attention merges its splits: zero between dispatches */
+    DOP_SLOT_MAILBOX,  /* two copies of the mailboxes of a persistent dispatch's stages: all ones at load */
+    DOP_SLOT_TABLE,    /* dop_stage_row of the stages of a persistent dispatch, by the runtime at load */
+    DOP_SLOT_RECEIVED, /* in a part: what the previous part computed for the step's rows */
+    DOP_SLOT_SENT      /* in a part: what the next part receives */
 };
 #define DOP_PLAN_NO_SLOT 0xffffffffu
 
@@ -139,23 +139,23 @@ typedef struct dop_plan_slot {
     uint64_t file_offset; /* WEIGHTS: from the start of DOP_SEC_WEIGHTS (or of file `file` when external) */
     uint32_t file;        /* external weights: row of DOP_SEC_FILES; 0xffffffff: embedded */
     uint32_t state;       /* STATE: DOP_PLAN_STATE_*; else 0 */
-    uint32_t rows;        /* APPEND: rows of the state in it that has the fewest, all sequences together; else 0 */
+    uint32_t rows;        /* APPEND: rows of the slot's state with the fewest rows, all sequences together; else 0 */
     uint32_t reserved;
 } dop_plan_slot;
 
 /* Append: a row for every position of a sequence, or a ring of rows for its last ones (key and value caches); writing a row
- * again leaves it as it was.
- * Replace: two copies of what a step replaces as a whole, beside each other in the bytes of each argument, the first one
- * where the parity of a sequence is 0 (dop_step). */
+ * again does not change it.
+ * Replace: two copies of a state that a step replaces as a whole, one after the other in the bytes of each argument; the first
+ * is current while the parity of the sequence is 0 (dop_step). */
 enum { DOP_PLAN_STATE_APPEND = 1, DOP_PLAN_STATE_REPLACE };
 
-/* Prefill, score and embed take rows of one sequence in a step, rows those of any sequences.  Score and rows give the logits of
- * every row, embed the hidden states of every row after the final norm (f32 [max_rows, hidden], where the others have
- * logits), the others the logits of the last one. */
+/* A step of prefill, score or embed has rows of one sequence, a step of rows those of any sequences.  Score and rows give the
+ * logits of every row; embed gives the hidden states of every row after the final norm (f32 [max_rows, hidden], in place of
+ * logits); the others give the logits of the last row. */
 enum { DOP_SCHED_DECODE = 1, DOP_SCHED_PREFILL, DOP_SCHED_SCORE, DOP_SCHED_ROWS, DOP_SCHED_EMBED };
 
-/* What a schedule picks: nothing; the arg-max of its last row's logits, which is the token of the next step, to which it
- * moves the step record on; or that of every row t, into ids[t] of the step record, of which nothing else changes. */
+/* What a schedule picks: nothing; the arg-max of its last row's logits, with which it advances the step record to the next
+ * step; or the arg-max of every row t, which it stores in ids[t] of the step record and changes nothing else. */
 enum { DOP_PICKS_NONE, DOP_PICKS_NEXT, DOP_PICKS_EACH };
 
 /* How the dispatches of a schedule are ordered.
@@ -163,8 +163,8 @@ enum { DOP_PICKS_NONE, DOP_PICKS_NEXT, DOP_PICKS_EACH };
  * through them together and pass values on through mailboxes in DOP_SLOT_MAILBOX: a word there is all ones until it is filled.
  * There are two copies.  The parity of dop_step.persistent_runs says which one a step uses; the sender of a word empties its
  * place in the other copy.
- * It is used only where a probe shows that it makes progress.  A wait that lasts too long sets DOP_STEP_STALLED and goes
- * on: that step's results are garbage, and it must be run again with barriers.  The last dispatch counts the run. */
+ * It is used only where a probe shows that it makes progress.  A wait that exceeds its bound sets DOP_STEP_STALLED and
+ * continues: the results of that step are garbage, and it must be run again with barriers.  The last dispatch counts the run. */
 enum { DOP_ORDER_BARRIERS = 0, DOP_ORDER_PERSISTENT = 1, DOP_N_ORDERS };
 
 typedef struct dop_plan_schedule {
@@ -173,28 +173,28 @@ typedef struct dop_plan_schedule {
     uint32_t max_rows; /* most rows one replay takes: 1 for decode */
     uint32_t first_dispatch;
     uint32_t n_dispatches;
-    uint32_t n_body;      /* the first n_body need not be followed by the rest (the LM head and what only it reads)
+    uint32_t n_body;        /* the first n_body need not be followed by the rest (the LM head and what only it reads)
                                 unless logits are wanted; n_body == n_dispatches when there is no such split */
-    uint32_t logits_slot; /* slot of the logits, f32 [1 or max_rows, vocab], or hidden states; DOP_PLAN_NO_SLOT in parts
-                               but the last, which make none, whatever is asked for */
-    uint32_t greedy;      /* DOP_PICKS_*: what the last dispatch does */
+    uint32_t logits_slot;   /* slot of the logits, f32 [1 or max_rows, vocab], or hidden states; DOP_PLAN_NO_SLOT in all
+                               parts except the last, which never make any */
+    uint32_t greedy;        /* DOP_PICKS_*: what the last dispatch does */
     uint64_t logits_offset; /* bytes into that slot */
-    uint32_t ordering;      /* DOP_ORDER_*; of schedules that differ in it alone the runtime takes the faster */
+    uint32_t ordering;      /* DOP_ORDER_*; of schedules that differ only in it the runtime uses the faster */
     uint32_t n_stages;      /* persistent: the stages of its first dispatch, else 0 */
-    uint32_t first_stage;   /* rows of DOP_SEC_DISPATCHES: the dispatch's kernel, arguments and grid as the stage sees
-                               them; flags is which function of the kernel it is */
+    uint32_t first_stage;   /* row of DOP_SEC_DISPATCHES; in such rows the kernel is that of the dispatch, arguments and
+                               grid are the stage's, and flags is the number of its function in the kernel */
     uint32_t table_slot;    /* persistent: the slot of its table of n_stages dop_stage_row */
 } dop_plan_schedule;
 
 enum {
-    DOP_DISPATCH_BARRIER = 1,  /* a memory barrier stands before this dispatch */
+    DOP_DISPATCH_BARRIER = 1,  /* a memory barrier before this dispatch */
     DOP_DISPATCH_INDIRECT = 2, /* an earlier dispatch of the schedule wrote the grid: three u32 in memory,
                                   and the barrier makes them visible (so both flags) */
 };
 
 typedef struct dop_plan_dispatch {
     uint32_t kernel;                    /* row of DOP_SEC_KERNELS */
-    uint32_t grid[3];                   /* workgroups; at most so many where the grid is indirect */
+    uint32_t grid[3];                   /* workgroups; an upper bound where the grid is indirect */
     uint32_t first_arg;                 /* row of DOP_SEC_ARGS */
     uint32_t n_args;                    /* at most 16: one device address each, in push-constant order */
     uint32_t flags;                     /* DOP_DISPATCH_* */
@@ -202,22 +202,22 @@ typedef struct dop_plan_dispatch {
     uint32_t ops;                       /* string: the region's ops, for people */
     uint32_t region;                    /* region number in the schedule's graph in DOP_SEC_IR */
     uint64_t bytes_read, bytes_written; /* per replay at max_rows, cache traffic at ctx excluded */
-    /* Stages: the third dimension of the grid is the splits of the cache; there are workgroups for those that the
-     * kernel makes of it (dop_workgroups of kernels/glsl/persistent.glsl).  While the cache has at most short_positions positions, this
-     * step's included, a stage is another function, with short_groups workgroups for each of up to short_splits splits. */
+    /* Stages: the third dimension of the grid is the most splits of the cache; only as many workgroups run as there are
+     * splits (dop_workgroups in kernels/glsl/persistent.glsl).  While the cache has at most short_positions positions, this
+     * step's included, the stage uses another function, with short_groups workgroups for each of up to short_splits splits. */
     uint32_t short_positions, short_function, short_groups, short_splits; /* 0: there is no such form */
     uint64_t indirect_offset; /* INDIRECT: bytes into that slot, a multiple of 4; else 0 */
     uint32_t indirect_slot;   /* INDIRECT: row of DOP_SEC_SLOTS, of kind SCRATCH; else 0 */
     uint32_t reserved;
 } dop_plan_dispatch;
 
-/* An argument is a device address; or, with slot DOP_ARG_NUMBERS, two 32-bit numbers that the kernel gets as they are. */
+/* An argument is a device address or, with slot DOP_ARG_NUMBERS, two 32-bit numbers that the kernel gets unchanged. */
 #define DOP_ARG_NUMBERS 0xffffffffu
 typedef struct dop_plan_arg {
     uint32_t slot;   /* row of DOP_SEC_SLOTS, or DOP_ARG_NUMBERS */
     uint32_t value;  /* string: the IR value there, "" for the step record and for numbers */
     uint64_t offset; /* bytes into the slot; numbers: the first in the low half, the second in the high one */
-    uint64_t size;   /* bytes the kernel may touch from there; numbers: 0 */
+    uint64_t size;   /* bytes from there that the kernel may access; numbers: 0 */
 } dop_plan_arg;
 
 /* A row of the table that a persistent dispatch goes through. */
@@ -237,7 +237,7 @@ typedef struct dop_plan_tensor {
     uint32_t experts;       /* matrices of rows x cols; 1 unless the weight has one for each expert */
     uint64_t offset;        /* bytes into the slot, of the first */
     uint64_t size;          /* bytes of one */
-    uint64_t expert_stride; /* bytes from one to the next; 0: there is one */
+    uint64_t expert_stride; /* distance between two in bytes; 0: there is only one */
 } dop_plan_tensor;
 
 /* One state of all sequences.  Append: row p of sequence q begins at offset + q * sequence_stride + p * row_bytes; or, in
@@ -245,10 +245,10 @@ typedef struct dop_plan_tensor {
  * Replace: copy c of sequence q at offset + c * copy_stride + q * sequence_stride, row_bytes in all. */
 typedef struct dop_plan_state {
     uint32_t name;   /* string: of the IR */
-    uint32_t slot;   /* row of DOP_SEC_SLOTS; its `state` says of which kind this is */
+    uint32_t slot;   /* row of DOP_SEC_SLOTS, whose `state` is the kind */
     uint32_t rows;   /* of one sequence; 1 for replace */
     uint32_t paged;  /* 1: append state in pages */
-    uint64_t offset; /* bytes into the slot; this and what follows are multiples of 4 */
+    uint64_t offset; /* bytes into the slot; this and the next three are multiples of 4 */
     uint64_t row_bytes;
     uint64_t sequence_stride; /* bytes */
     uint64_t copy_stride;     /* bytes; append: 0 */
@@ -263,25 +263,25 @@ typedef struct dop_plan_file {
 
 /* --- a model in parts -------------------------------------------------------------------------------------------------
  *
- * Part 0 takes tokens, the last part gives logits and picks, and each of them has whole layers.  All parts get the same row
- * table of a step.  A step runs the same schedule in each part (same kind and max_rows, ordered as each part likes), and
- * before it, the rows of the values that the part receives are put where its crossings say; they are those that the part
- * before it has sent in this step. */
+ * Part 0 takes tokens, the last part gives logits and picks, and each part has whole layers.  All parts get the same row
+ * table for a step.  A step runs the same schedule in each part (same kind and max_rows, each in the ordering that the part
+ * has chosen).  Before it, the rows of the values that the part receives, which the previous part has sent in this step, are
+ * put where the part's crossings say. */
 enum { DOP_MAX_PARTS = 64, DOP_PART_MAX_VALUES = 8 };
 enum {
     DOP_PART_REPLACES = 1, /* some part has states that steps replace: all parts count parity (dop_step) */
-    DOP_PART_UNPAGED = 2   /* some part has states that lie in no pages */
+    DOP_PART_UNPAGED = 2   /* some part has states that are not in pages */
 };
 typedef struct dop_plan_part {
     uint32_t number, n_parts;        /* of 0 .. n_parts - 1 */
     uint32_t first_layer, end_layer; /* first_layer .. end_layer - 1 */
-    uint64_t set;   /* digest over all parts of the set: parts of one compilation, and no others, have it */
-    uint32_t flags; /* DOP_PART_*, of the whole model */
+    uint64_t set;                    /* digest over all parts; shared by the parts of one compilation and no others */
+    uint32_t flags;                  /* DOP_PART_*, of the whole model */
     uint32_t reserved;
 } dop_plan_part;
 
-/* A value of a schedule that this part receives or sends, at most DOP_PART_MAX_VALUES each way; those that a part sends are
- * those that the next one receives, in the same order.  A value that is passed on is sent from where it was received. */
+/* A value of a schedule that this part receives or sends, at most DOP_PART_MAX_VALUES each way.  What a part sends is what
+ * the next one receives, in the same order.  A value that a part only forwards is sent from where it was received. */
 enum { DOP_CROSSING_RECEIVED = 1, DOP_CROSSING_SENT };
 enum { DOP_PLAN_F32 = 1 }; /* row of ir/types.def */
 typedef struct dop_plan_crossing {
@@ -290,13 +290,13 @@ typedef struct dop_plan_crossing {
     uint32_t name;     /* string: of the IR */
     uint32_t type;     /* row of ir/types.def; DOP_PLAN_F32, ... */
     uint32_t slot;     /* of kind RECEIVED or SENT; row t of the step at offset + t * row_bytes */
-    uint32_t one_row;  /* 1: there is one row, whatever the step has; else there is one for each */
+    uint32_t one_row;  /* 1: the value always has one row; else one for each row of the step */
     uint64_t offset;   /* bytes into the slot */
     uint64_t row_bytes;
 } dop_plan_crossing;
 
-/* The file of several parts: this, then a dop_plan_set_row for each part, then the plans, each aligned to 4096 bytes.  The
- * header's digest is XXH3 over it, with the field zero, and the rows. */
+/* A file of several parts: this header, then a dop_plan_set_row for each part, then the plans, each aligned to 4096 bytes.
+ * The digest is XXH3 over the header, with this field zero, and the rows. */
 #define DOP_PLAN_SET_MAGIC "DOPPARTS" /* 8 bytes */
 typedef struct dop_plan_set_header {
     char magic[8];
@@ -318,46 +318,46 @@ typedef struct dop_plan_set_row {
  * kernel that picks an id advances it, so that a greedy step needs nothing from the host.  GLSL sees the same layout
  * (std430).
  *
- * A row is one token of one sequence; what a step computes is what its table of rows says.  Before a step the host (or
- * the step before) has set n_rows and rows[0 .. n_rows): rows behind those are undefined, and kernels neither compute
- * nor store anything for them.  Rows may stand in any order of position, except that a row sees what the rows of this
- * step write to its sequence's caches at its own position and before.  The last row is the one whose logits a schedule
- * with one row of logits gives.
+ * A row is one token of one sequence; the row table determines what a step computes.  Before a step the host (or
+ * the previous step) sets n_rows and rows[0 .. n_rows).  Rows after those are undefined, and kernels neither compute
+ * nor store anything for them.  Rows may be in any order of position; a row sees what the rows of this step write to its
+ * sequence's caches at its own position and before.  A schedule that gives one row of logits gives those of the last row.
  * The kernel that picks an id makes the next step's table: rows[0] is that id, in the sequence of the last row and with its
- * flags, one position behind it, and n_rows is 1.
+ * flags, at the next position, and n_rows is 1.
  *
- * State of kind replace has two copies, of which `parity` says for each sequence which one is current.  A step reads
- * the current one and writes the other; it changes nothing that was there before, so that it can be run again, or not
- * count at all.  It counts once it is committed, which changes the parity of the sequences that have rows in it:
+ * State of kind replace has two copies, and `parity` says for each sequence which one is current.  A step reads
+ * the current one and writes the other.  It changes nothing that existed before, so it can be run again or dropped.
+ * It takes effect when it is committed, which changes the parity of the sequences that have rows in it:
  *  - in a full replay of a schedule that picks (greedy), the picking kernel commits, after everything else, so that the
  *    next step can follow on the device;
- *  - else (the body alone, or a schedule that does not pick) the host does, when the step has succeeded and before the
+ *  - else (the body alone, or a schedule that does not pick) the host commits, after the step has succeeded and before the
  *    next one is submitted.
- * A committed step is undone by the parity as it was before, as long as no later step of that sequence has run: who may
- * want to drop picks must not let more than one step run ahead of them.  Append state needs none of this: rows of
- * positions that were dropped are written again before they are read. */
+ * A committed step is undone by restoring the parity, as long as no later step of that sequence has run.  A host that may
+ * want to drop picks must therefore not let more than one step run ahead.  Append state needs none of this: rows of
+ * dropped positions are written again before they are read. */
 /*
- * Where caches lie in pages, the slot goes on behind the record with a table for each sequence: [n_sequences][ctx / page]
- * numbers of pages.  A number is that of a page in every state that is paged.  Entries of positions that no row of the step
- * writes or reads may be anything below n_pages; the host changes no entry that a step under way uses.
+ * Where caches lie in pages, the record is followed by a page table for each sequence: [n_sequences][ctx / page] page
+ * numbers.  A number names the same page in every paged state.  Entries of positions that no row of the step writes or reads
+ * may be anything below n_pages; the host changes no entry that a running step uses.
  *
- * Behind those tables stands a mask for each sequence, [n_sequences][(vocab + 31) / 32] words with a bit for each id, the lowest
- * bit first.  The pick of a row with DOP_ROW_MASKED is the largest logit among the ids whose bits are set in its sequence's mask.
+ * After those tables comes a mask for each sequence, [n_sequences][(vocab + 31) / 32] words with a bit for each id, the lowest
+ * bit first.  The pick of a row with DOP_ROW_MASKED is the largest logit among the ids whose bits are set in its sequence's
+ * mask.
  *
- * Behind the masks stands a dop_row_way for each sequence.  The pick of a row with DOP_ROW_DRAWN, which profiles with `draws` know, is
- * drawn that way, among the ids of its mask where it has one. */
+ * After the masks comes a dop_row_way for each sequence.  For a row with DOP_ROW_DRAWN, which targets with `draws` support, the
+ * pick is drawn that way, among the ids of its mask if it has one. */
 enum { DOP_STEP_MAX_ROWS = 4096, DOP_STEP_RING = 4096, DOP_STEP_MAX_SEQUENCES = 64 };
-enum { DOP_STEP_STALLED = 1 /* a wait for a value ran out: see DOP_ORDER_PERSISTENT */ };
+enum { DOP_STEP_STALLED = 1 /* a wait for a value exceeded its bound: see DOP_ORDER_PERSISTENT */ };
 enum { DOP_ROW_MASKED = 1, DOP_ROW_DRAWN = 2 };
 typedef struct dop_row {
     uint32_t token;    /* id, below the vocabulary */
     uint32_t position; /* in its sequence, below ctx */
     uint32_t sequence; /* 0 in plans for one sequence */
-    uint32_t flags;    /* DOP_ROW_*, of the pick that a schedule makes of this row */
+    uint32_t flags;    /* DOP_ROW_*, for the pick from this row */
 } dop_row;
 
-/* Of the softmax of the logits: top-k first, top-p of what that leaves, then those that min-p times the largest leaves; from these
- * one is drawn with the logits divided by the temperature.  What is drawn depends on the seed, the row's position and the ids. */
+/* How to draw from the softmax of the logits: top-k first, then top-p of what that leaves, then min-p; from the rest one id is
+ * drawn with the logits divided by the temperature.  The draw depends on the seed, the row's position and the ids. */
 typedef struct dop_row_way {
     float by;       /* 1 / temperature */
     float least;    /* log(min_p), or a large negative number */
@@ -371,8 +371,8 @@ typedef struct dop_step {
     uint32_t n_rows; /* valid rows of this step: 1 .. max_rows of the schedule */
     uint32_t n_out;  /* ids picked so far; ids[n_out % DOP_STEP_RING] is written next */
     uint32_t flags;  /* DOP_STEP_* */
-    /* Finished runs of persistent schedules.  Their parity says which copy of the mailboxes the next run uses, so the host
-     * does not change the number while the runs go well. */
+    /* Finished runs of persistent schedules.  Its parity says which copy of the mailboxes the next run uses, so the host
+     * does not change the number unless a run has failed. */
     uint32_t persistent_runs;
     uint32_t reserved[12];
     uint32_t

@@ -1,5 +1,5 @@
-/* Digest of a plan's weights, section DOP_SEC_WEIGHTS or an external file.  They are read once, at the speed of memory, so
- * they are digested in pieces of 16 MiB by several threads: one piece has its XXH3, several the XXH3 of theirs in order,
+/* Digest of a plan's weights, section DOP_SEC_WEIGHTS or an external file.  So that they are digested at the speed of memory,
+ * several threads take pieces of 16 MiB: the digest of one piece is its XXH3, that of several is the XXH3 of theirs in order,
  * as little-endian 64-bit numbers. */
 #ifndef DOPPLER_RUNTIME_PLAN_WEIGHTS_H
 #define DOPPLER_RUNTIME_PLAN_WEIGHTS_H
@@ -28,7 +28,7 @@ typedef struct dop_weights_range {
     uint64_t digest; /* result */
 } dop_weights_range;
 
-/* By several threads, fewer than there are cores: somebody else is at work meanwhile.  stop: gives up soon
+/* Uses several threads, but fewer than there are cores, which other work needs meanwhile.  stop: gives up soon
  * after it is set, with DOP_E_INTERNAL; NULL: never. */
 dop_status dop_weights_digest(dop_weights_range *ranges, uint32_t n, const _Atomic bool *stop, dop_diag *diag);
 

@@ -1,18 +1,18 @@
-/* Profiler: time of every dispatch on the device and of what the host does meanwhile, on one clock.
+/* Profiler: the time of every dispatch on the device and of what the host does meanwhile, on one clock.
  *
- * While a profile is attached to a model, its submissions take command buffers with a timestamp after each dispatch;
- * the ones that replay without it are as they were.  A timestamp waits for everything before it, so dispatches that
- * would overlap do so less than usual: compare the time per step with --bench. */
+ * While a profile is attached to a model, its submissions use command buffers with a timestamp after each dispatch;
+ * the recorded ones stay as they are.  A timestamp waits for everything before it, so dispatches that
+ * would overlap do so less than usual; compare the time per step with --bench. */
 #ifndef DOPPLER_RUNTIME_PROFILE_H
 #define DOPPLER_RUNTIME_PROFILE_H
 
 #include "runtime/doppler.h"
 
-/* As many replays of each kind are recorded at most; a run before the one that counts, of this many steps or as many as
- * that one has, leaves nothing to record in it. */
+/* At most this many replays of each kind are recorded.  After a warm-up run of this many steps, or of as many as the measured
+ * run has, nothing is left to record in the latter. */
 enum { DOP_PROFILE_RING = 64 };
 
-/* Something that the host did; spans of a greater depth lie inside the one before them of a lesser one. */
+/* Something that the host did; a span lies inside the last span before it that has a smaller depth. */
 typedef struct dop_profile_span {
     const char *name; /* static */
     uint32_t number;  /* of a step, for names that repeat */
@@ -27,7 +27,7 @@ typedef struct dop_profile_step {
     size_t first_time;     /* row of times: n_dispatches + 1 of them */
 } dop_profile_step;
 
-/* Dispatches that have their label up to the layer, and their kernel's variant, in common. */
+/* Dispatches with the same label, apart from the layer, and the same kernel variant. */
 typedef struct dop_profile_group {
     char name[96];       /* "L*" in place of the layer */
     const char *variant; /* of the plan's strings */
@@ -74,23 +74,23 @@ typedef struct dop_profile {
 /* Watches the model until dop_profile_stop; the profile must stay where it is.  Fails where the device has no
  * timestamps. */
 dop_status dop_profile_attach(dop_model *model, dop_diag *diag, dop_profile *out_profile);
-/* Forgets what was seen so far and starts the clock: everything before was warming up. */
+/* Forgets everything so far, which was warming up, and starts the clock. */
 dop_status dop_profile_start(dop_profile *profile, dop_diag *diag);
-/* Around what the caller does. */
+/* Begins and ends a span of the caller's. */
 void dop_profile_begin(dop_profile *profile, const char *name, uint32_t number);
 void dop_profile_end(dop_profile *profile);
 /* Waits for the device, detaches from the model and sums up. */
 dop_status dop_profile_stop(dop_profile *profile, dop_diag *diag);
 void dop_profile_finish(dop_profile *profile); /* accepts a zeroed one; before the model is closed */
 
-/* profile_stages.c: the stages of persistent dispatches, which are dispatches like others then.  Measured before
- * dop_profile_stop, with nothing to do for the model meanwhile, and only where its decode steps are such ones; what the sequence
- * holds is not good for more tokens afterwards.  Errors: host memory, the device. */
+/* profile_stages.c: the stages of persistent dispatches, which the profile then lists like dispatches.  They are measured before
+ * dop_profile_stop, while the model is idle, and only if its decode steps are persistent.  Afterwards the sequence's states are
+ * no longer valid for further tokens.  Errors: host memory, the device. */
 dop_status dop_profile_stages(dop_profile *profile, dop_model *model, dop_diag *diag);
 /* Dispatches of a replay of the schedule, and number i of them as a row of the plan's. */
 uint32_t dop_profile_n_dispatches(const dop_profile *profile, uint32_t schedule);
 uint32_t dop_profile_dispatch(const dop_profile *profile, uint32_t schedule, uint32_t i);
-/* Times of stages in place of those of their dispatch; dop_profile_stop calls it. */
+/* Replaces the time of a persistent dispatch by those of its stages; dop_profile_stop calls it. */
 dop_status dop_profile_cut_stages(dop_profile *profile, dop_diag *diag);
 
 /* profile_table.c */
@@ -102,9 +102,9 @@ void dop_profile_table(const dop_profile *profile, dop_buf *out);
 
 /* profile_trace.c: trace-event format, as chrome://tracing and Perfetto read it. */
 void dop_profile_trace_json(const dop_profile *profile, dop_buf *out);
-/* profile_html.c: one page without any outside parts. */
+/* profile_html.c: one page without external resources. */
 void dop_profile_html(const dop_profile *profile, dop_buf *out);
-/* profile_times.c: stage times for dopplerc --simulate, as YAML.  whole: how long a step takes that is not profiled; NULL: not
+/* profile_times.c: stage times for dopplerc --simulate, as YAML.  whole: the time of a step that is not profiled; NULL: not
  * measured. */
 typedef struct dop_profile_whole {
     uint32_t schedule;

@@ -1,9 +1,9 @@
-/* What rank 0 of a plan in parts orders the others to do, as messages.
+/* The orders that rank 0 of a plan in parts gives to the others, as messages.
  *
- * The others know nothing of tokens and sequences: rank 0 says which rows to run and which states to touch, in terms of the
- * plan's schedules, places and pages, and an order does the same on every part.  A message is eight words, and what follows them:
- * rows of the size that the table says.  All ranks run one build of one plan (both are compared when they open it), so
- * that numbers go as they lie in memory. */
+ * The others know nothing of tokens and sequences: rank 0 says which rows to run and which states to change, in terms of the
+ * plan's schedules, places and pages, and an order means the same on every part.  A message is eight words, followed by
+ * rows of the size that the table says.  All ranks run the same build and the same plan (both are compared at the start), so
+ * numbers are sent as they are in memory. */
 #ifndef DOPPLER_RUNTIME_RANK_ORDERS_H
 #define DOPPLER_RUNTIME_RANK_ORDERS_H
 
@@ -12,7 +12,7 @@
 
 #define DOP_ORDERS_VERSION 2u
 
-/* ORDER(name, words, bytes of a row, what): the words are the first so many of dop_order.args. */
+/* ORDER(name, words, bytes of a row, what): words is how many of dop_order.args are used. */
 #define DOP_ORDERS(ORDER)                                                                                   \
     ORDER(OPEN, 4, 1, "version, tokens that come first, longest chunk, no scoring; rows: the plan's path")  \
     ORDER(CLOSE, 0, 0, "close the plan")                                                                    \
@@ -35,7 +35,7 @@ typedef enum dop_order_kind {
         DOP_N_ORDER_KINDS
 } dop_order_kind;
 
-/* What a step is to answer; the last part does. */
+/* What the last part must answer to a step. */
 typedef enum dop_answer { DOP_ANSWER_NOTHING, DOP_ANSWER_PICKS, DOP_ANSWER_ROWS, DOP_N_ANSWERS } dop_answer;
 
 typedef struct dop_order_row {
@@ -56,8 +56,8 @@ typedef struct dop_order {
 size_t dop_order_row_bytes(uint32_t kind);
 /* Appends the message. */
 void dop_order_encode(const dop_order *order, dop_buf *out);
-/* *out_order->rows lie in the message, which is aligned to 4 bytes.  DOP_E_INTERNAL: not one that dop_order_encode made, or not
- * for a plan with these facts: a place, page, position or row too many. */
+/* *out_order->rows points into the message, which is aligned to 4 bytes.  DOP_E_INTERNAL: a message that dop_order_encode did not
+ * make, or not for a plan with these facts (a place, page, position or row out of range). */
 dop_status dop_order_decode(const uint8_t *bytes, size_t size, const dop_plan_model *model, dop_diag *diag,
                             dop_order *out_order);
 

@@ -64,12 +64,22 @@ dop_replay_has_form(const dop_plan *plan, uint32_t schedule, dop_form form)
     return form != DOP_FORM_BODY || plan->schedules[schedule].ordering == DOP_ORDER_BARRIERS;
 }
 
+/* Begins a command buffer that is kept, and counts it.  It may be under way several times, since steps are submitted
+ * ahead. */
+static dop_status
+start_recording(dop_replay *replay, VkCommandBuffer commands, dop_diag *diag)
+{
+    replay->recordings++;
+    replay->device->recordings++;
+    return dop_device_begin(commands, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT, diag);
+}
+
 dop_status
 dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryPool timestamps, uint32_t first_query,
                   VkCommandBuffer commands, dop_diag *diag)
 {
     const dop_plan_schedule *s = &replay->plan->schedules[schedule];
-    dop_status st = dop_replay_start_recording(replay, commands, diag);
+    dop_status st = start_recording(replay, commands, diag);
     if (st != DOP_OK)
         return st;
     uint32_t n = form == DOP_FORM_BODY ? s->n_body : s->n_dispatches;
@@ -129,7 +139,7 @@ static dop_status
 record_clear(dop_replay *r, dop_clear what, dop_diag *diag)
 {
     VkCommandBuffer commands = r->clear[what];
-    dop_status st = dop_replay_start_recording(r, commands, diag);
+    dop_status st = start_recording(r, commands, diag);
     if (st != DOP_OK)
         return st;
     barrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
@@ -165,6 +175,17 @@ allocate_commands(dop_replay *r, VkCommandPool pool, uint32_t n, VkCommandBuffer
     return res == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, res, "vkAllocateCommandBuffers");
 }
 
+static dop_status
+record_cut(dop_replay *r, uint32_t schedule, dop_cut cut, VkCommandBuffer commands, dop_diag *diag)
+{
+    dop_status st = start_recording(r, commands, diag);
+    if (st != DOP_OK)
+        return st;
+    dop_cut_record(r->plan, r->memory, schedule, cut, commands);
+    const VkResult res = vkEndCommandBuffer(commands);
+    return res == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, res, "vkEndCommandBuffer");
+}
+
 dop_status
 dop_replay_add(dop_replay *replay, uint32_t schedule, bool later, dop_diag *diag)
 {
@@ -176,9 +197,9 @@ dop_replay_add(dop_replay *replay, uint32_t schedule, bool later, dop_diag *diag
             st = dop_replay_record(r, schedule, (dop_form)f, VK_NULL_HANDLE, 0, commands[f], diag);
     for (uint32_t c = 0; c < DOP_N_CUTS && st == DOP_OK; c++) {
         VkCommandBuffer *cut = &r->cuts[schedule * DOP_N_CUTS + c];
-        if (dop_replay_has_cut(r->plan, schedule, (dop_cut)c) &&
+        if (dop_cut_is_crossed(r->plan, schedule, (dop_cut)c) &&
             (st = allocate_commands(r, r->pools[later], 1, cut, diag)) == DOP_OK)
-            st = dop_replay_record_cut(r, schedule, (dop_cut)c, *cut, diag);
+            st = record_cut(r, schedule, (dop_cut)c, *cut, diag);
     }
     return st;
 }
@@ -343,7 +364,7 @@ dop_replay_end(dop_replay *replay, dop_diag *diag, uint64_t *out_ticket)
 static dop_status
 record_copy(dop_replay *r, const dop_memory *from, dop_diag *diag)
 {
-    dop_status st = dop_replay_start_recording(r, r->copy, diag);
+    dop_status st = start_recording(r, r->copy, diag);
     if (st != DOP_OK)
         return st;
     barrier(r->copy, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT,

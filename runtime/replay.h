@@ -1,40 +1,39 @@
 /* Replay: one recorded command buffer per schedule and form, submitted as often as needed.
  *
- * Barriers stand where the plan has them, and at the end of every command buffer: steps are always in order, and only what
- * is inside a dispatch is left to its stages.
+ * Barriers are where the plan has them, and at the end of every command buffer: steps always run in order, and only inside a
+ * persistent dispatch do stages order themselves.
  *
  * Everything is recorded when the plan is loaded, or by another thread soon after.  A submission names a schedule and a
  * form; each one signals the next value of one timeline semaphore.  Submissions run in order, and each sees what the
- * one before wrote. */
+ * previous one wrote. */
 #ifndef DOPPLER_RUNTIME_REPLAY_H
 #define DOPPLER_RUNTIME_REPLAY_H
 
+#include "runtime/cut.h"
 #include "runtime/memory.h"
 #include "runtime/pipelines.h"
 
 typedef enum dop_form {
-    DOP_FORM_BODY, /* without the head: no logits, the step record stays as it is (when the schedule has a split).  Not
-                      for schedules not ordered by barriers, whose last dispatch belongs to every run */
+    DOP_FORM_BODY, /* without the head: no logits, and the step record stays as it is (where the schedule has a split).
+                      Only for schedules ordered by barriers, because the last dispatch of others belongs to every run */
     DOP_FORM_FULL, /* with the head; greedy schedules advance the step record */
     DOP_FORM_READ, /* the same, and the host can read the logits afterwards */
     DOP_N_FORMS
 } dop_form;
 
-/* Of a part of a plan: what crosses a cut has a mirror in the host's memory (memory.h), and is copied from there before a step
- * and to it after one.  A step is submitted in pieces where the host uses a mirror meanwhile. */
-typedef enum dop_cut { DOP_CUT_IN, DOP_CUT_OUT, DOP_N_CUTS } dop_cut;
+/* A step of a part is submitted in pieces where the host uses a mirror (cut.h) meanwhile. */
 enum {
     DOP_PIECE_IN =
-        1, /* what was received goes where kernels read it; then the host may write what the next step receives */
-    DOP_PIECE_STEP = 2, /* the form, which may run while the host reads what the step before has sent */
-    DOP_PIECE_OUT = 4,  /* what is sent goes where the host reads it */
+        1, /* copies what was received to where kernels read it; then the host may write the next step's input */
+    DOP_PIECE_STEP = 2, /* the form, which may run while the host reads what the previous step has sent */
+    DOP_PIECE_OUT = 4,  /* copies what is sent to where the host reads it */
     DOP_PIECES_ALL = 7
 };
 
-/* What to set to its first value: zeros, and ones for what stages hand over. */
+/* What to set to its initial value: zeros, or all ones for mailboxes. */
 typedef enum dop_clear {
     DOP_CLEAR_STATE, /* caches, for a new sequence */
-    DOP_CLEAR_SYNC,  /* counts of merges, and mailboxes; dop_step.persistent_runs must be 0 for the next step then */
+    DOP_CLEAR_SYNC,  /* counters of merges, and mailboxes; dop_step.persistent_runs must then be 0 for the next step */
     DOP_CLEAR_ALL,   /* both, the scratch slots, and the tables of stages: once, after loading */
     DOP_N_CLEARS
 } dop_clear;
@@ -42,10 +41,10 @@ typedef enum dop_clear {
 /* Watches a replay, for the profiler. */
 typedef struct dop_replay_observer {
     void *user;
-    /* What to submit instead of the recorded command buffer; it must do the same. */
+    /* Gives a command buffer to submit instead of the recorded one; it must do the same. */
     dop_status (*commands)(void *user, uint32_t schedule, dop_form form, uint64_t ticket, dop_diag *diag,
                            VkCommandBuffer *out_commands);
-    /* Around what the host does: "submit", "wait". */
+    /* Called before and after what the host does: "submit", "wait". */
     void (*begin)(void *user, const char *name);
     void (*end)(void *user);
 } dop_replay_observer;
@@ -55,82 +54,68 @@ typedef struct dop_replay {
     const dop_plan *plan;
     const dop_memory *memory;
     const dop_pipelines *pipelines;
-    VkCommandPool pools[2];    /* of what is recorded first, and later */
+    VkCommandPool pools[2];    /* for what is recorded first, and for later */
     VkCommandBuffer *commands; /* [schedule][form]; VK_NULL_HANDLE: not recorded */
     VkCommandBuffer *cuts;     /* [schedule][cut]; VK_NULL_HANDLE: nothing crosses there, or not recorded */
     VkCommandBuffer clear[DOP_N_CLEARS];
     VkCommandBuffer copy;  /* of states; VK_NULL_HANDLE: not recorded */
-    VkCommandBuffer piece; /* of what dop_replay_begin was called for last; VK_NULL_HANDLE: it was not */
+    VkCommandBuffer piece; /* of the last dop_replay_begin; VK_NULL_HANDLE: it was not called */
     VkSemaphore timeline;
-    dop_row *rows;      /* owned, [DOP_STEP_MAX_ROWS]: what was written to the step record last, which is slow to read
-                                            where it lies in the device's memory */
+    dop_row *rows;      /* owned, [DOP_STEP_MAX_ROWS]: the rows last written to the step record, which is slow to read
+                                            if it lies in device memory */
     uint32_t n_rows;    /* of them */
-    uint64_t submitted; /* last value that was asked for */
+    uint64_t submitted; /* value of the last submission */
     _Atomic uint64_t recordings;         /* of command buffers */
-    const dop_replay_observer *observer; /* not owned; NULL: nobody watches */
+    const dop_replay_observer *observer; /* not owned; NULL: none */
 } dop_replay;
 
-/* Records no schedule yet. */
+/* Prepares, but records no schedule yet. */
 dop_status dop_replay_create(dop_device *device, const dop_plan *plan, const dop_memory *memory,
                              const dop_pipelines *pipelines, dop_diag *diag, dop_replay *out_replay);
 /* Does a schedule have this form? */
 bool dop_replay_has_form(const dop_plan *plan, uint32_t schedule, dop_form form);
-/* Records all forms of a schedule, whose pipelines must be there.  later: one thread may do this while another one
- * records without it, and submits schedules that are there. */
+/* Records all forms of a schedule, whose pipelines must be finished.  later: one thread may do this while another one records
+ * without `later` and submits schedules that are already recorded. */
 dop_status dop_replay_add(dop_replay *replay, uint32_t schedule, bool later, dop_diag *diag);
-/* Waits for what is under way unless the device is lost; accepts a zeroed one. */
+/* Waits for what is in flight unless the device is lost; accepts a zeroed one. */
 void dop_replay_destroy(dop_replay *replay);
 
 /* Submits a schedule `times` in a row (1 .. DOP_REPLAY_MAX_TIMES) as one submission.  out_ticket: what to wait for. */
 enum { DOP_REPLAY_MAX_TIMES = 256 };
 dop_status dop_replay_submit(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t times, dop_diag *diag,
                              uint64_t *out_ticket);
-/* Some of its pieces, DOP_PIECE_*, in order; the one above submits all of them.  Each is submitted once for a step. */
+/* Submits some of its pieces, DOP_PIECE_*, in order; the function above submits all.  Each is submitted once per step. */
 dop_status dop_replay_submit_pieces(dop_replay *replay, uint32_t schedule, dop_form form, uint32_t times,
                                     uint32_t pieces, dop_diag *diag, uint64_t *out_ticket);
 dop_status dop_replay_clear(dop_replay *replay, dop_clear what, dop_diag *diag, uint64_t *out_ticket);
-/* For work that is no schedule: begins a command buffer that sees everything submitted before, to be recorded by the caller
- * and given to dop_replay_end, which submits it; what follows sees what it wrote, and the host too.  One at a time, and
- * nothing may be under way. */
+/* For work other than schedules: begins a command buffer that sees everything submitted before.  The caller records it and passes
+ * it to dop_replay_end, which submits it; the host and what is submitted later see what it wrote.  One at a time, and nothing
+ * may be in flight. */
 dop_status dop_replay_begin(dop_replay *replay, dop_diag *diag, VkCommandBuffer *out_commands);
 dop_status dop_replay_end(dop_replay *replay, dop_diag *diag, uint64_t *out_ticket);
-/* Copies the states of the same plan in other memory, with nothing under way there; records a command buffer. */
+/* Copies the states from another memory of the same plan, with nothing in flight there; records a command buffer. */
 dop_status dop_replay_copy_states(dop_replay *replay, const dop_memory *from, dop_diag *diag, uint64_t *out_ticket);
 dop_status dop_replay_wait(dop_replay *replay, uint64_t ticket, dop_diag *diag);
 
-/* True when everything submitted is done by now; asks without waiting. */
+/* Whether everything submitted is done; does not wait. */
 bool dop_replay_is_idle(const dop_replay *replay);
-/* Waits for a submission for so many microseconds at most: is it done? */
+/* Waits for a submission for at most this many microseconds; returns whether it is done. */
 bool dop_replay_ends_within(const dop_replay *replay, uint64_t ticket, uint32_t us);
 
 /* Host pointer to the logits of a schedule, f32, NULL in parts that make none; valid after waiting for a DOP_FORM_READ submission. */
 const float *dop_replay_logits(const dop_replay *replay, uint32_t schedule);
-/* The step record; the host may touch it only while nothing is under way, except for reading ids of finished steps. */
+/* The step record; the host may access it only while nothing is in flight, except to read ids of finished steps. */
 volatile dop_step *dop_replay_step(const dop_replay *replay);
 
-/* Writes the step record: n tokens from position pos on, whose sequence has its current states in copy `parity`.  Nothing
- * that uses it may be under way. */
+/* Writes the step record: n tokens from position pos on, of a sequence whose current states are in copy `parity`.  Nothing
+ * that uses the record may be in flight. */
 void dop_replay_write_step(dop_replay *replay, const uint32_t *ids, uint32_t n, uint32_t pos, uint32_t parity);
 /* Row i of the record, and of its copy. */
 void dop_replay_write_row(dop_replay *replay, uint32_t i, const dop_row *row);
-/* The same for the sequence at a place of the plan's states; the one above is for place 0. */
+/* The same for the sequence at a place in the plan's states; the function above is for place 0. */
 void dop_replay_write_step_of(dop_replay *replay, uint32_t place, const uint32_t *ids, uint32_t n, uint32_t pos,
                               uint32_t parity);
 
-/* Begins a command buffer that is kept, and counts it.  It may be under way several times, since steps are submitted
- * ahead. */
-static inline dop_status
-dop_replay_start_recording(dop_replay *replay, VkCommandBuffer commands, dop_diag *diag)
-{
-    replay->recordings++;
-    replay->device->recordings++;
-    return dop_device_begin(commands, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT, diag);
-}
-
-/* replay_cut.c: does anything cross this cut in steps of a schedule, and the command buffer that copies it. */
-bool dop_replay_has_cut(const dop_plan *plan, uint32_t schedule, dop_cut cut);
-dop_status dop_replay_record_cut(dop_replay *replay, uint32_t schedule, dop_cut cut, VkCommandBuffer commands,
-                                 dop_diag *diag);
 /* Records a schedule into a command buffer of the caller's; with a query pool, a timestamp before the first dispatch
  * and one after each: n_dispatches + 1 from first_query on. */
 dop_status dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryPool timestamps,

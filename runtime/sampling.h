@@ -1,5 +1,4 @@
-/* Picking the next token from logits on the host.
- * The way is data: dop_sampling of doppler/doppler.h. */
+/* Picking the next token from logits on the host, with the parameters of dop_sampling (doppler/doppler.h). */
 #ifndef DOPPLER_RUNTIME_SAMPLING_H
 #define DOPPLER_RUNTIME_SAMPLING_H
 
@@ -7,20 +6,20 @@
 
 #include <doppler/doppler.h>
 
-/* A model's own way, as its plan states it. */
+/* A model's own parameters, as its plan states them. */
 struct dop_plan;
 dop_sampling dop_plan_sampling(const struct dop_plan *plan);
 
-/* True when the pick is the plain arg-max of the logits, which the device does by itself. */
+/* Whether the pick is the plain arg-max of the logits, which the device makes by itself. */
 bool dop_sampling_is_greedy(const dop_sampling *params);
 
 /* The largest of n logits, the lowest index among equals; UINT32_MAX: one of them is not finite. */
 uint32_t dop_logits_largest(const float *logits, uint32_t n);
 
-/* The same, and by how much it is larger than the next one; false: a logit is not finite. */
+/* The same, and by how much it exceeds the second largest; false: a logit is not finite. */
 bool dop_logits_two_best(const float *logits, uint32_t n, uint32_t *out_best, float *out_margin);
 
-/* Of a softmax over n logits: the logarithm of its denominator. */
+/* The logarithm of the denominator of a softmax over n logits. */
 double dop_logits_log_sum(const float *logits, uint32_t n);
 
 /* The ids of the `most` largest of n logits, which are at least as many, in out_ids: the largest first, of equals the lower id. */
@@ -49,7 +48,7 @@ typedef struct dop_sampler {
     bool bad;                  /* a logit of the last pick was not finite */
     const float *from;         /* the logits of this pick: `logits` or the caller's */
     uint32_t *stamp;           /* owned, vocab: pick in which a token was penalized */
-    float *blocks, *heap;      /* owned: largest logits of blocks, and vocab of what top-k needs */
+    float *blocks, *heap;      /* owned: largest logits of blocks, and [vocab] scratch of top-k */
     uint32_t n_picks;
 } dop_sampler;
 
@@ -66,7 +65,7 @@ typedef struct dop_weighed {
     float share;
 } dop_weighed;
 
-/* What dop_sampler_pick would draw from, with probabilities: out_list [vocab], of which the result are filled, at least one. */
+/* The tokens that dop_sampler_pick would draw from, with probabilities, in out_list [vocab]; returns their number, at least 1. */
 uint32_t dop_sampler_weigh(dop_sampler *sampler, const float *logits, const uint32_t *history, size_t n_history,
                            dop_weighed *out_list);
 /* Draws from a list of n whose shares sum up to total. */

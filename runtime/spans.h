@@ -21,12 +21,12 @@ typedef struct dop_spans {
 
 double dop_now_ms(void); /* CLOCK_MONOTONIC */
 
-/* spans may be NULL: nobody asks. */
+/* spans may be NULL. */
 uint32_t dop_spans_begin(dop_spans *spans, const char *name);
 void dop_spans_end(dop_spans *spans, uint32_t span);
-/* Of the first span with that name that has ended; 0: there is none.  No thread may be taking any. */
+/* Duration of the first finished span with that name; 0: there is none.  No thread may be recording spans meanwhile. */
 double dop_spans_length(const dop_spans *spans, const char *name);
-/* One line per span, in the order in which they began; times are relative to origin_ms.  No thread may be taking one. */
+/* One line per span, in the order in which they began; times are relative to origin_ms.  No thread may be recording meanwhile. */
 void dop_spans_log(const dop_spans *spans, double origin_ms, const dop_log *log);
 
 #endif

@@ -1,8 +1,8 @@
 /* Speculation: several tokens of a sequence in one step, some of which are drafts (doppler.h: dop_speculation).
  *
- * A round runs the last token of the sequence and the drafts behind it as rows of one step.  The logits of each row say what
- * comes next; as long as that is the next draft, the row of that draft was right too.  So a round gives one token more than
- * drafts were accepted.  Tokens that a round has given stand behind those of the sequence, which takes one in each call of
+ * A round runs the last token of the sequence and the drafts after it as rows of one step.  The logits of each row say what
+ * comes next; as long as that is the next draft, the row of that draft was right too.  So a round makes one token more than
+ * drafts were accepted.  They are stored after the tokens of the sequence, which takes one in each call of
  * dop_sequence_next. */
 #ifndef DOPPLER_RUNTIME_SPECULATOR_H
 #define DOPPLER_RUNTIME_SPECULATOR_H
@@ -13,26 +13,26 @@ enum { DOP_MAX_DRAFTS = 31 };
 
 /* Where the last n-gram of each hash ends. */
 typedef struct dop_ngrams {
-    uint32_t n;         /* tokens of one; 0: there is no index */
+    uint32_t n;         /* length of an n-gram; 0: there is no index */
     uint32_t mask;      /* of hashes */
-    uint32_t *ends;     /* owned, [mask + 1]: tokens up to the end of it; 0: none */
-    uint32_t n_indexed; /* n-grams that end before this token are in it */
+    uint32_t *ends;     /* owned, [mask + 1]: number of tokens up to its end; 0: none */
+    uint32_t n_indexed; /* n-grams that end before this token are indexed */
 } dop_ngrams;
 
 struct dop_speculator {
     dop_speculation how;
     uint32_t most;  /* drafts in a round */
-    uint32_t known; /* tokens[n_tokens .. known) were given by a round and not taken yet; not above n_tokens: none */
-    uint32_t fed;   /* while there are such: the states are of so many tokens */
+    uint32_t known; /* tokens[n_tokens .. known) were made by a round and not taken yet; <= n_tokens: none */
+    uint32_t fed;   /* while there are such tokens: how many tokens the states cover */
 
-    /* How well it goes: accepted and judged drafts, older ones count less.  wait: tokens without drafts before the next
-     * round; back_off: the last such number. */
+    /* Recent success: accepted and judged drafts, older ones weighted less.  wait: tokens without drafts before the next
+     * round; back_off: the last value of wait. */
     double accepted, judged;
     uint32_t wait, back_off;
-    uint32_t ahead; /* steps of the device that may be under way for the next call; UINT32_MAX: any number */
+    uint32_t ahead; /* steps that may be in flight on the device for the next call; UINT32_MAX: any number */
 
-    /* Greedy picks: where two logits are nearer to each other than schedules may be apart, the pick is made again by the
-     * schedule that makes single tokens. */
+    /* Greedy picks: where two logits are closer than those of two schedules may differ, the pick is made again by the
+     * schedule for single tokens. */
     bool again;
     double apart;    /* largest difference of logits seen between them; negative: not measured */
     float *row;      /* owned, [vocab]: logits of the row whose pick is made again */
@@ -40,8 +40,7 @@ struct dop_speculator {
 
     dop_ngrams ngrams;
     uint32_t drafts[DOP_MAX_DRAFTS], n_drafts;
-    /* What drafts were drawn from, where they were drawn: shares[i * vocab ..], n_shares[i].  NULL: they are taken as they
-     * are. */
+    /* The distributions that drafts were drawn from: shares[i * vocab ..], n_shares[i].  NULL: drafts were not drawn. */
     dop_weighed *shares, *target; /* owned, [most][vocab] and [vocab] */
     uint32_t n_shares[DOP_MAX_DRAFTS];
     double *dense;     /* owned, [vocab]: zeros */
@@ -49,21 +48,21 @@ struct dop_speculator {
     dop_speculation_counts counts;
 };
 
-/* speculator.c; those of a speculator accept NULL: there is no speculation. */
+/* speculator.c; functions of a speculator accept NULL, which means no speculation. */
 dop_status dop_ngrams_init(dop_ngrams *ngrams, uint32_t n, uint32_t ctx, dop_diag *diag);
-/* Where the tokens that end a text of n stood before: the number of tokens up to there; 0: nowhere. */
+/* Finds the previous occurrence of the n-gram that ends a text of n tokens: the number of tokens up to its end; 0: none. */
 uint32_t dop_ngrams_find(dop_ngrams *ngrams, const uint32_t *tokens, uint32_t n);
 void dop_speculator_destroy(dop_speculator *speculator);
-/* Forgets tokens that were not taken.  Where steps replace states, the states may be those of more tokens than the sequence
- * has until dop_sequence_go_back. */
+/* Forgets tokens that were not taken.  Where steps replace states, the states may cover more tokens than the sequence
+ * has until dop_sequence_go_back is called. */
 void dop_speculator_forget(dop_speculator *speculator);
-/* Steps of the device that may be under way, of so many that are wanted; and one less of them. */
+/* How many of the wanted steps may be in flight on the device; and a call that reduces that by one. */
 uint32_t dop_speculator_limit(const dop_speculator *speculator, uint32_t wanted);
 void dop_speculator_took(dop_speculator *speculator);
 
-/* drafts.c: fills drafts with at most `most` of what may come after the sequence's tokens. */
+/* drafts.c: fills drafts with at most `most` tokens that may follow the sequence's. */
 dop_status dop_drafts_make(dop_sequence *sequence, uint32_t most, dop_diag *diag);
-/* Is something to be expected of dop_drafts_make?  Asks without much work. */
+/* Is dop_drafts_make likely to find drafts?  A cheap test. */
 bool dop_drafts_likely(dop_sequence *sequence);
 
 #endif

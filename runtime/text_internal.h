@@ -1,4 +1,4 @@
-/* What other parts of the library need of a dop_text. */
+/* The inside of a dop_text, for other parts of the library. */
 #ifndef DOPPLER_RUNTIME_TEXT_INTERNAL_H
 #define DOPPLER_RUNTIME_TEXT_INTERNAL_H
 

@@ -1,6 +1,6 @@
-/* What carries bytes between the ranks that run a plan in parts: MPI (runtime/mpi), or memory in tests.
+/* The connection between the ranks that run a plan in parts: MPI (runtime/mpi), or memory in tests.
  *
- * Rank r has part r.  Rank 0 runs the program, and the others do what it orders (runtime/ranks.h). */
+ * Rank r has part r.  Rank 0 runs the program, and the others execute its orders (runtime/ranks.h). */
 #ifndef DOPPLER_RUNTIME_WIRE_H
 #define DOPPLER_RUNTIME_WIRE_H
 
@@ -13,23 +13,23 @@ typedef enum dop_lane {
     DOP_LANE_ANSWERS /* from each rank to rank 0: picks, logits, states, and how opening went */
 } dop_lane;
 
-enum { DOP_WIRE_MOST = 1 << 20 /* bytes of a message; longer things go in several */ };
+enum { DOP_WIRE_MOST = 1 << 20 /* most bytes of a message; longer data is sent in several */ };
 
 typedef struct dop_wire {
     uint32_t rank, n; /* this one, and all of them */
-    uint32_t local;   /* number of this rank among those of its host */
-    bool twins;       /* tests: every rank has all of a plan that is not in parts, and the last one's answers count */
+    uint32_t local;   /* number of this rank among those on its host */
+    bool twins;       /* tests: every rank runs a whole plan, and the last one's answers are used */
     char name[64];    /* of this rank's host */
     void *user;
-    /* Sends 0 .. DOP_WIRE_MOST bytes, which may change when it returns.  Waits only where the other rank is far behind. */
+    /* Sends 0 .. DOP_WIRE_MOST bytes, which may be changed after it returns.  Waits only if the other rank is far behind. */
     dop_status (*send)(void *user, uint32_t to, dop_lane lane, const void *bytes, size_t size, dop_diag *diag);
-    /* Blocks until the next message of a lane is there.  *out_bytes, aligned to 16 bytes, live until the next call for this
+    /* Waits for the next message of a lane.  *out_bytes, aligned to 16 bytes, is valid until the next call for this
      * lane and rank.  DOP_E_DEVICE: a rank is lost, and *diag says which one and why. */
     dop_status (*receive)(void *user, uint32_t from, dop_lane lane, dop_diag *diag, const uint8_t **out_bytes,
                           size_t *out_size);
-    /* Would receive return at once?  Also when that would fail. */
+    /* Would receive return at once, even if with a failure? */
     bool (*ready)(void *user, uint32_t from, dop_lane lane);
-    /* This rank, which is not rank 0, cannot go on: receive fails at rank 0 with this reason. */
+    /* Reports that this rank, which is not rank 0, cannot continue: receive fails on rank 0 with this reason. */
     void (*fail)(void *user, const dop_diag *diag);
     /* "rank 1 on HOST". */
     void (*describe)(void *user, uint32_t rank, char *out, size_t cap);

@@ -14,7 +14,7 @@ cp "$TOOLS/fake_driver.so" "$TOOLS/fake_driver.json" .
 for target in $targets; do
     ln "$TOOLS/fuzz" "fuzz_$target" # the program looks for its files beside itself
     mkdir "$target.new"
-    bash "$SRC/tests/fuzz/seeds.sh" "$target" "$target.seeds"
+    bash "$SRC/tests/fuzz/seeds.sh" "$target" "$target.seeds" "$WORK"
     tar -xJf "$SRC/tests/fuzz/corpus/$target.tar.xz"
     inputs=$(find "$target" "$target.seeds" -type f | wc -l)
     check "$target: $inputs inputs, and some more" "./fuzz_$target" "$target.new" "$target" "$target.seeds" -runs=$((inputs + 200)) \

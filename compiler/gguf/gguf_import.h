@@ -12,9 +12,9 @@ typedef struct dop_gi {
     const char *path; /* of the first file */
     dop_gguf *parts;  /* [n_parts], malloc'ed; the first has the metadata */
     uint32_t n_parts;
-    bool *taken; /* of all tensors of all parts: dop_gi_take() gave it; in the arena */
+    bool *taken; /* [tensors of all parts] dop_gi_take() has returned it; in the arena */
     const dop_family *family;
-    dop_layer layer; /* what all layers share; copied to each before what differs is read */
+    dop_layer layer; /* what all layers share; copied to each layer before what differs is read */
     bool *slides;    /* [n_layers] the layer has the window; in the arena */
     uint32_t draft;  /* layers after those of the model that predict further tokens; they are not read */
     dop_diag *diag;
@@ -23,26 +23,25 @@ typedef struct dop_gi {
 
 /* Opens gi->path and the parts that belong to it. */
 dop_status dop_gi_open(dop_gi *gi);
-/* Hands the mapped files to the model's weights and closes the rest; also after a failed opening. */
+/* Passes the mapped files to the model's weights and closes the rest; also after a failed opening. */
 void dop_gi_close(dop_gi *gi);
-/* Metadata to facts, ids and the text side. */
+/* Reads facts, ids, tokenizer and chat template from the metadata. */
 dop_status dop_gi_config(dop_gi *gi);
-/* The value of a key of the architecture, such as "block_count"; NULL: it is not there.  out_full is its whole name. */
+/* The value of a key of the architecture, such as "block_count"; NULL: it is absent.  out_full is its whole name. */
 const dop_gguf_kv *dop_gi_find(const dop_gi *gi, const char *key, char *out_full, size_t size);
-/* An integer in [1, max]; 0 as `otherwise`: it must be there.  An array gives the value of each layer: element `layer`. */
+/* An integer in [1, max]; `otherwise` 0: it must be there.  An array has a value per layer, of which `layer` is taken. */
 dop_status dop_gi_size(const dop_gi *gi, const char *key, uint32_t layer, uint32_t max, uint32_t otherwise,
                        uint32_t *out);
-/* A number in [min, max], which `otherwise` need not be. */
+/* A number in [min, max]; `otherwise` may lie outside. */
 dop_status dop_gi_number(const dop_gi *gi, const char *key, double min, double max, double otherwise, double *out);
-/* Rotary embeddings, and which layer uses which.  The layers and which of them slide are known. */
+/* Rotary embeddings, and which layer uses which.  The layers, and which of them slide, must be known. */
 dop_status dop_gi_ropes(dop_gi *gi);
-/* attention.c: latent attention, in which everything but n_heads is read; and, when the rotary embedding is known, what it
- * does to the scores. */
+/* attention.c: latent attention, everything but n_heads; and, once the rotary embedding is known, its effect on the scores. */
 dop_status dop_gi_latent(const dop_gi *gi, uint32_t layer, dop_attention *t);
 dop_status dop_gi_latent_rope(dop_gi *gi);
-/* Layers that see chunks, and those that do not rotate and temper their queries. */
+/* Which layers see chunks, and which do not rotate but temper their queries. */
 dop_status dop_gi_chunks(dop_gi *gi);
-/* Gemma 4: inputs of single layers, and layers that take keys and values of another one. */
+/* Gemma 4: per-layer inputs, and layers that use the keys and values of another one. */
 dop_status dop_gi_layer_inputs(dop_gi *gi);
 /* Whether layers rotate at all. */
 dop_status dop_gi_rotates(const dop_gi *gi, bool *out);
@@ -51,7 +50,7 @@ bool dop_gi_recurs(const dop_gi *gi, uint32_t layer);
 bool dop_gi_attends(const dop_gi *gi, uint32_t layer);
 /* The recurrent mixer of a layer, beside its attention or instead of it. */
 dop_status dop_gi_recurrent(dop_gi *gi, uint32_t layer, double eps);
-/* A vector w, placed in the file, that the graph wants in another form (DOP_PART_TAPS, DOP_PART_DECAY): a copy. */
+/* A copy of the vector w in the file, in the form that the graph needs (DOP_PART_TAPS, DOP_PART_DECAY). */
 dop_status dop_gi_vector(const dop_gi *gi, const dop_rows *rows, dop_weight *w);
 /* Which layers have experts, and how many. */
 dop_status dop_gi_experts(dop_gi *gi);
@@ -61,7 +60,7 @@ dop_status dop_gi_text(dop_gi *gi);
 dop_status dop_gi_weights(dop_gi *gi);
 /* NULL when no part has it; *out_part: which. */
 const dop_gguf_tensor *dop_gi_tensor(const dop_gi *gi, const char *name, const dop_gguf **out_part);
-/* The same for a tensor that is going to be read. */
+/* The same, and marks the tensor as read. */
 const dop_gguf_tensor *dop_gi_take(const dop_gi *gi, const char *name, const dop_gguf **out_part);
 
 #endif

@@ -175,7 +175,7 @@ apply_window_rule(dop_hf *hf, const bool *rotates, bool *sliding)
 }
 
 static dop_status
-read_windows(dop_hf *hf, const bool *rotates, bool *sliding)
+read_windows(dop_hf *hf, const bool *rotates, bool *sliding, uint32_t *out_window)
 {
     dop_arch *a = &hf->model->arch;
     const dop_window_rule rule = hf->family->window_rule;
@@ -194,6 +194,7 @@ read_windows(dop_hf *hf, const bool *rotates, bool *sliding)
         window = hf->family->window;
     if (st == DOP_OK)
         st = dop_json_u32_or(&hf->cfg, "sliding_window", use ? 1 : 0, DOP_MAX_CTX, window, &window);
+    *out_window = use ? window : 0;
     for (uint32_t i = 0; st == DOP_OK && use && i < a->n_layers; i++) {
         a->layers[i].mixers[0].attn.window = sliding[i] ? window : 0;
         if (types && sliding[i] && !window)
@@ -366,10 +367,14 @@ read_heads_by_type(dop_hf *hf, const bool *sliding)
 static dop_status
 refuse(const dop_hf *hf)
 {
-    static const char *const keys[] = {"qk_layernorm",         "enable_moe_block",
-                                       "attention_k_eq_v",     "hidden_size_per_layer_input",
-                                       "num_kv_shared_layers", "use_double_wide_mlp"};
-    enum { KNOWN_TO_SOME = 1 }; /* the keys from here on */
+    static const char *const keys[] = {"qk_layernorm",
+                                       "clip_qkv",
+                                       "enable_moe_block",
+                                       "attention_k_eq_v",
+                                       "hidden_size_per_layer_input",
+                                       "num_kv_shared_layers",
+                                       "use_double_wide_mlp"};
+    enum { KNOWN_TO_SOME = 2 }; /* the keys from here on */
     const size_t n = hf->family->flags & DOP_FAM_LAYER_INPUTS ? KNOWN_TO_SOME : sizeof keys / sizeof *keys;
     for (size_t i = 0; i < n; i++) {
         const json_t *v = dop_json_get(&hf->cfg, keys[i]);
@@ -386,6 +391,7 @@ read_layers(dop_hf *hf)
     dop_arch *a = &hf->model->arch;
     bool *sliding = dop_arena_alloc(hf->arena, a->n_layers * sizeof *sliding);
     bool *rotates = dop_arena_alloc(hf->arena, a->n_layers * sizeof *rotates);
+    uint32_t window = 0;
     a->layers = dop_arena_alloc(hf->arena, a->n_layers * sizeof *a->layers);
     if (!sliding || !rotates || !a->layers)
         return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
@@ -397,17 +403,15 @@ read_layers(dop_hf *hf)
     if (st == DOP_OK)
         st = dop_hf_positions(hf, rotates);
     if (st == DOP_OK)
-        st = read_windows(hf, rotates, sliding);
+        st = read_windows(hf, rotates, sliding, &window);
     if (st == DOP_OK && hf->family->experts)
         st = dop_hf_experts(hf);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_HEADS_BY_TYPE))
         st = read_heads_by_type(hf, sliding);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_LAYER_INPUTS))
         st = dop_hf_layer_inputs(hf, sliding);
-    bool some = false;
-    for (uint32_t i = 0; i < a->n_layers; i++)
-        some = some || a->layers[i].mixers[0].attn.window;
-    for (uint32_t i = 0; some && (hf->family->flags & DOP_FAM_NOPE_FULL) && i < a->n_layers; i++)
+    /* A stated window decides, also where no layer has it: then none rotates. */
+    for (uint32_t i = 0; window && (hf->family->flags & DOP_FAM_NOPE_FULL) && i < a->n_layers; i++)
         rotates[i] = a->layers[i].mixers[0].attn.window;
     if (st == DOP_OK && !a->learned_positions && hf->family->keys->heads)
         st = dop_hf_ropes(hf, sliding);

@@ -112,6 +112,11 @@ dop_hf_experts(dop_hf *hf)
     if (!has)
         return DOP_FAIL(hf->diag, DOP_E_NOMEM, "out of host memory");
     st = read_sizes(hf, k, &x);
+    if (st == DOP_OK && k->shared_alone && x.n == 0) {
+        for (uint32_t i = 0; i < a->n_layers; i++)
+            a->layers[i].ffn.width = x.shared_width;
+        return DOP_OK;
+    }
     if (st == DOP_OK)
         st = read_choice(hf, k, &x);
     if (st == DOP_OK)

@@ -8,11 +8,11 @@
 
 /* quantization_config. */
 typedef struct dop_hf_quant {
-    bool used;  /* there is one */
+    bool used;  /* the checkpoint is quantized this way */
     bool awq;   /* else GPTQ */
     bool mxfp4; /* experts in blocks and scales; `used` is false, since everything else is as in other checkpoints */
     bool act_order, symmetric;
-    uint32_t group;    /* inputs of one scale; 0: a whole row */
+    uint32_t group;    /* inputs per scale; 0: a whole row */
     uint32_t zero_add; /* to stored zero points */
 } dop_hf_quant;
 
@@ -24,14 +24,14 @@ typedef struct dop_hf {
     dop_json top;     /* the file */
     dop_json cfg;     /* text_config where there is one, else the file */
     const dop_family *family;
-    dop_layer layer; /* what all layers share; copied to each before what differs is read */
+    dop_layer layer; /* what all layers share; copied to each layer before what differs is read */
     dop_hf_quant quant;
     dop_arena *arena;
     dop_diag *diag;
     dop_checkpoint *model;
 } dop_hf;
 
-/* Sizes, layers, multipliers, biases: everything of dop_arch but the rotary embeddings and the ids. */
+/* Sizes, layers, multipliers, biases: everything of dop_arch except the rotary embeddings and the ids. */
 dop_status dop_hf_config(dop_hf *hf);
 /* Rotary embeddings, and which layer uses which.  sliding[n_layers]: the layer is of type sliding_attention. */
 dop_status dop_hf_ropes(dop_hf *hf, const bool *sliding);
@@ -42,17 +42,17 @@ dop_status dop_hf_read_recurrent(dop_hf *hf);
 dop_status dop_hf_adjust_ffn(dop_hf *hf);
 bool dop_hf_recurs(const dop_hf *hf, const char *layer_type);
 dop_status dop_hf_settle_mixers(dop_hf *hf);
-/* Clears rotates[n_layers] where the family says in words whether attention rotates, and says that it does not. */
+/* Clears rotates[n_layers] where the family has a field for whether attention rotates, and it says no. */
 dop_status dop_hf_positions(const dop_hf *hf, bool *rotates);
 /* The layers that have experts, and how many: sets their feed-forward parts. */
 dop_status dop_hf_experts(dop_hf *hf);
 /* Latent attention: its sizes, before what differs between layers is read; and what its rotary embedding states besides. */
 dop_status dop_hf_latent(dop_hf *hf, dop_attention *t);
 dop_status dop_hf_latent_rope(dop_hf *hf);
-/* Gemma 4: inputs of single layers, and layers that take keys and values of another one; which width of feed-forward part
- * that gives.  sliding[n_layers]: the layer is of type sliding_attention. */
+/* Gemma 4: per-layer inputs, and layers that use the keys and values of another one, with the width of feed-forward part that
+ * follows.  sliding[n_layers]: the layer is of type sliding_attention. */
 dop_status dop_hf_layer_inputs(dop_hf *hf, const bool *sliding);
-/* Layers that see chunks, and what differs between those that rotate and the others. */
+/* Which layers see chunks, and what differs between those that rotate and the others. */
 dop_status dop_hf_chunks(dop_hf *hf, const bool *rotates, const bool *chunked);
 /* End ids, sampling defaults, tokenizer, chat template. */
 dop_status dop_hf_text(dop_hf *hf);

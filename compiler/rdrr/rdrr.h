@@ -26,19 +26,19 @@ typedef struct dop_rdrr_span {
     uint64_t offset, size;
 } dop_rdrr_span;
 
-/* How the values of a matrix lie: rows of blocks, rows of the transposed matrix, or one run of blocks over all. */
+/* The layout of a matrix: rows of blocks, rows of the transposed matrix, or one run of blocks over all values. */
 typedef enum dop_rdrr_layout { DOP_RDRR_ROW, DOP_RDRR_COLUMN, DOP_RDRR_FLAT } dop_rdrr_layout;
 
 typedef struct dop_rdrr_tensor {
     const char *name;
     const char *dtype; /* as spelled */
-    dop_type type;     /* none: a type we only know by name */
+    dop_type type;     /* none: a type that is known only by name */
     uint32_t rank;
     uint64_t shape[DOP_RDRR_MAX_RANK];
     uint64_t size;
     dop_rdrr_layout layout;
     bool transformed; /* has a sourceTransform: the bytes are not what dtype says */
-    bool taken;       /* a weight is made of it */
+    bool taken;       /* a weight uses it */
     uint32_t n_spans;
     dop_rdrr_span *spans;
 } dop_rdrr_tensor;
@@ -56,7 +56,7 @@ typedef struct dop_rdrr {
     bool unverified;          /* a shard's hash was of a kind that is not checked, and the model's note says so */
     dop_rdrr_tensor *tensors; /* sorted by name */
     uint32_t n_tensors;
-    dop_layer layer;    /* what all layers share; copied to each before what differs is read */
+    dop_layer layer;    /* what all layers share; copied to each layer before what differs is read */
     const char *prefix; /* of tensor names */
     const dop_tensor_name *more_names;
 } dop_rdrr;
@@ -68,7 +68,7 @@ void dop_rdrr_close(dop_rdrr *r); /* frees the JSON; accepts a zeroed one */
 /* Facts, ids, kernel path.  The first unsupported feature is an error that names it. */
 dop_status dop_rdrr_config(dop_rdrr *r);
 dop_status dop_rdrr_path(dop_rdrr *r);
-/* Every tensor that the facts call for is described as it must be; opens no shard. */
+/* Checks that every tensor the facts call for is described correctly; opens no shard. */
 dop_status dop_rdrr_check_tensors(dop_rdrr *r);
 /* Opens and verifies the shards that are needed and fills model->weights. */
 dop_status dop_rdrr_weights(dop_rdrr *r);

@@ -4,10 +4,10 @@
 
 #include "runtime/cli.h"
 
-/* Where a plan of the command line is in parts and the mode runs it: starts MPI, and sets cli->wire.  On other ranks than 0
- * it comes back when everything is over: *out_done. */
+/* If a plan of the command line is in parts and the mode runs it, starts MPI and sets cli->wire.  On ranks other than 0 it
+ * returns when everything is over, with *out_done set. */
 dop_status dop_cli_mpi_start(dop_cli *cli, dop_mode_fn *mode, dop_diag *diag, bool *out_done);
-/* After everything else, with what the program ends with. */
+/* Call after everything else, with the program's exit status. */
 void dop_cli_mpi_end(dop_cli *cli, dop_status st);
 
 #endif

@@ -9,9 +9,9 @@
 
 enum { DOP_MPI_LANES = 3 };
 
-/* One way to or from one rank: buffers that are under way, or preposted, in a ring. */
+/* One direction to or from one rank: a ring of buffers that are in flight or preposted. */
 typedef struct dop_mpi_ring {
-    uint32_t depth;        /* 0: this way is not used */
+    uint32_t depth;        /* 0: this direction is not used */
     size_t most;           /* bytes of a buffer */
     uint8_t *buffers;      /* owned, [depth][most] */
     MPI_Request *requests; /* owned, [depth]; receiving: persistent */
@@ -19,7 +19,7 @@ typedef struct dop_mpi_ring {
     uint32_t held;         /* receiving: the buffer that the caller has; UINT32_MAX: none */
 } dop_mpi_ring;
 
-/* What watches say to each other. */
+/* Messages between watches. */
 typedef enum dop_mpi_word { DOP_MPI_ALIVE = 1, DOP_MPI_BYE, DOP_MPI_FAILED } dop_mpi_word;
 typedef struct dop_mpi_sign {
     uint32_t word; /* dop_mpi_word */
@@ -38,7 +38,7 @@ typedef struct dop_mpi_peer {
     uint32_t rank;
     MPI_Request receive, send; /* MPI_REQUEST_NULL: none */
     dop_mpi_sign received, sent;
-    double heard_ms; /* when it said something last */
+    double heard_ms; /* when it last reported */
     bool bye, said_bye;
 } dop_mpi_peer;
 
@@ -55,15 +55,15 @@ struct dop_mpi {
     bool started;
     dop_mpi_peer *peers; /* owned, the watch's */
     uint32_t n_peers;
-    _Atomic bool ending;  /* say goodbye */
-    _Atomic bool failed;  /* a rank is lost, and the rest is set: */
-    _Atomic bool failing; /* it is being set */
-    _Atomic bool silent;  /* it will not end by itself */
-    bool told;            /* rank 0 says so, and reports it */
+    _Atomic bool ending;  /* the watch must say goodbye */
+    _Atomic bool failed;  /* a rank is lost, and the following are set: */
+    _Atomic bool failing; /* they are being set */
+    _Atomic bool silent;  /* the lost rank will not end by itself */
+    bool told;            /* rank 0 has said so, and reports it */
     bool passed_on;       /* rank 0: the others are told */
     dop_status code;
     char why[1200];
-    _Atomic bool has_sign; /* this rank has failed, and the watch is to say so: */
+    _Atomic bool has_sign; /* this rank has failed, and the watch must report it: */
     dop_mpi_sign sign;
 };
 

@@ -32,7 +32,7 @@ one() { # TARGET FORKS
         mkdir "$corpus"
         [ ! -e "$here/corpus/$1.tar.xz" ] || tar -xJf "$here/corpus/$1.tar.xz" -C "$corpus"
     fi
-    [ ! -e "$here/seeds.sh" ] || bash "$here/seeds.sh" "$1" seeds
+    [ ! -e "$here/seeds.sh" ] || bash "$here/seeds.sh" "$1" seeds "$tools"
     TIMEFORMAT='%U %S'
     time=$({ time "$tools/fuzz_$1" new "$corpus" seeds -fork="$2" -max_total_time="$seconds" "${limits[@]}" -max_len=131072 \
         -artifact_prefix="$found/" -ignore_crashes=1 -ignore_timeouts=1 -ignore_ooms=1 >log 2>&1; } 2>&1 | tail -n 1)

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# seeds.sh TARGET FOLDER: what this tree has of inputs for a fuzz target, into the folder; beside tests/fuzz/corpus, which has what
-# fuzzing found.
+# seeds.sh TARGET FOLDER TOOLS: what this tree has of inputs for a fuzz target, into the folder; beside tests/fuzz/corpus, which has
+# what fuzzing found.  TOOLS is where fuzz_plan and fuzz.plan are: a plan's rows change with its version, and inputs that were found
+# with other rows open nothing.
 set -u
 export LC_ALL=C
-root=$(cd "$(dirname "$0")/../.." && pwd) target=$1
+root=$(cd "$(dirname "$0")/../.." && pwd) target=$1 tools=$3
 mkdir -p "$2" && cd "$2" || exit 1
 tokenizers=$root/tests/tokenizers
 
@@ -50,6 +51,9 @@ hf)
     ;;
 safetensors)
     { head -c 8 "$root/tests/golden/gpt2/model.safetensors" && header "$root/tests/golden/gpt2/model.safetensors"; } >gpt2
+    ;;
+plan | plan_run)
+    "$tools/fuzz_plan" --shrink "$tools/fuzz.plan" llama
     ;;
 target)
     cp "$root"/examples/targets/*.yaml .

@@ -146,6 +146,7 @@ Test(import, layers_that_differ)
         {"cohere2", "{}", {0, 0, 0, -1}, {16, 16, 16, 16}},
         {"exaone4", "{}", {0, 0, 0, -1}, {16, 16, 16, 16}},
         {"exaone4", "{\"sliding_window\": null, \"layer_types\": null}", {0, 0, 0, 0}, {16, 16, 16, 16}},
+        {"exaone4", "{\"sliding_window_pattern\": 1, \"layer_types\": null}", {-1, -1, -1, -1}, {16, 16, 16, 16}},
         {"gemma4", "{}", {1, 1, 1, 1, 1, 0}, {16, 16, 16, 16, 16, 32}},
         {"smollm3_nope", "{}", {0, 0, 0, -1}, {16, 16, 16, 16}},
     };
@@ -503,6 +504,35 @@ Test(import, gemma_embedding_scale)
     cr_expect_eq(l.m.arch.final_norm.add, 1.0);
     cr_expect_eq(l.m.arch.layers[0].mixers[0].attn.scale, 0.125);
     unload(&l);
+}
+
+/* Granite 4 without experts: layers are the shared one alone, and no tensor of experts is there. */
+Test(import, shared_expert_alone)
+{
+    loaded l;
+    scratch s = scratch_make();
+    char drop[1024] = "{";
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 3; k++) {
+            static const char *const names[] = {"router.layer", "input_linear", "output_linear"};
+            const size_t n = strlen(drop);
+            snprintf(drop + n, sizeof drop - n, "%s\"model.layers.%d.block_sparse_moe.%s.weight\": \"<delete>\"",
+                     n > 1 ? ", " : "", i, names[k]);
+        }
+    strcat(drop, "}");
+    scratch_config(&s, "granitemoehybrid", "{\"num_local_experts\": 0, \"num_experts_per_tok\": 0}");
+    scratch_tensors(&s, "granitemoehybrid", drop);
+    load_dir(&l, s.dir);
+    for (uint32_t i = 0; i < l.m.arch.n_layers; i++) {
+        const dop_ffn *f = &l.m.arch.layers[i].ffn;
+        cr_expect(f->kind == DOP_FFN_DENSE && f->width == 96 && f->gated, "layer %u", i);
+        char name[32];
+        snprintf(name, sizeof name, "L%u.up", i);
+        const dop_weight *up = dop_weights_find(&l.m.weights, name);
+        cr_assert(up && up->rows == 96 && strstr(up->source, "shared_mlp.input_linear"));
+    }
+    unload(&l);
+    scratch_remove(&s);
 }
 
 /* What checkpoints carry besides the model's weights, and what the user is told of it. */

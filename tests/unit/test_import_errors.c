@@ -126,6 +126,7 @@ static const struct {
      "the width of a layer's own input is 100000, expected 1 to 1024"},
     {"gemma4", "{\"enable_moe_block\": true}", "num_experts is missing"},
     {"gemma4", "{\"attention_k_eq_v\": 1}", "attention_k_eq_v is an integer, expected true or false"},
+    {"olmoe", "{\"clip_qkv\": 8.0}", "clip_qkv is not supported"},
     {"stablelm", "{\"qk_layernorm\": true}", "qk_layernorm is not supported"},
     {"gemma4", "{\"per_layer_config\": {\"1\": {\"head_dim\": 32}}}",
      "layer 1 has heads of 32 values, others of its type have 16: one rotary embedding does not fit both"},

@@ -1,8 +1,8 @@
 /* libdoppler: text to token ids and back, and the chat format of a model.
  *
  * A dop_text is the tokenizer of a plan with its chat template.  It is immutable: any number of threads may use one.  A
- * dop_decoder belongs to one thread at a time.  Neither needs a device, and a dop_text outlives the model it was made of
- * only when it was opened from a file. */
+ * dop_decoder belongs to one thread at a time.  Neither needs a device.  A dop_text that was made from an open model must not
+ * outlive it; one that was opened from a file depends on no model. */
 #ifndef DOPPLER_RUNTIME_INCLUDE_DOPPLER_TEXT_H
 #define DOPPLER_RUNTIME_INCLUDE_DOPPLER_TEXT_H
 
@@ -15,47 +15,47 @@ extern "C" {
 typedef struct dop_text dop_text;
 typedef struct dop_decoder dop_decoder;
 
-/* Of an open model, which must stay open as long.  DOP_E_INPUT: its plan has no tokenizer.  The caller destroys it. */
+/* From an open model, which must stay open as long.  DOP_E_INPUT: its plan has no tokenizer.  The caller destroys it. */
 dop_status dop_text_of_model(const dop_model *model, dop_diag *diag, dop_text **out_text);
-/* Of a plan, without a device. */
+/* From the file of a plan; needs no device.  DOP_E_INPUT: the plan has no tokenizer.  The caller destroys it. */
 dop_status dop_text_open(const char *plan_path, dop_diag *diag, dop_text **out_text);
 void dop_text_destroy(dop_text *text); /* accepts NULL */
 
 enum {
     DOP_TEXT_ADD_SPECIAL = 1,  /* encoding: add what the model's definition adds around a text (BOS, EOS) */
-    DOP_TEXT_PARSE_SPECIAL = 2 /* encoding: special tokens written in the text become that token, not plain text */
+    DOP_TEXT_PARSE_SPECIAL = 2 /* encoding: special tokens written in the text become tokens instead of plain text */
 };
 
-/* The ids of a text of len bytes (any bytes, NUL included): *out_ids [*out_n], the caller's to free with dop_free; NULL
- * for none.  flags: DOP_TEXT_* bits.  Text that is not valid UTF-8 is DOP_E_INPUT naming the byte offset. */
+/* The ids of a text of len bytes, which may include NUL: *out_ids [*out_n], the caller's to free with dop_free; NULL when
+ * there are none.  flags: DOP_TEXT_* bits.  DOP_E_INPUT: the text is not valid UTF-8; the message has the byte offset. */
 dop_status dop_text_encode(const dop_text *text, const char *bytes, size_t len, unsigned flags, dop_diag *diag,
                            uint32_t **out_ids, size_t *out_n);
 /* The text of n ids, special tokens left out: *out_bytes, 0-terminated and *out_len bytes long, the caller's to free with
- * dop_free.  Bytes that are no valid UTF-8 come out as U+FFFD.  An id outside the vocabulary is DOP_E_INPUT. */
+ * dop_free.  Bytes that are not valid UTF-8 become U+FFFD.  DOP_E_INPUT: an id outside the vocabulary. */
 dop_status dop_text_decode(const dop_text *text, const uint32_t *ids, size_t n, dop_diag *diag, char **out_bytes,
                            size_t *out_len);
-/* Is it one of the ids that end generation? */
+/* Whether it is one of the ids that end generation. */
 bool dop_text_is_end(const dop_text *text, uint32_t id);
 
-/* Decodes token by token and hands out complete characters only.  goes_on: the ids go on after earlier text, so that a
- * space that stands before the first word is kept.  text must outlive it; the caller destroys it. */
+/* Decodes token by token and returns only complete characters.  goes_on: the ids continue earlier text, so a space before the
+ * first word is kept.  text must outlive the decoder; the caller destroys it. */
 dop_status dop_decoder_create(const dop_text *text, bool goes_on, dop_diag *diag, dop_decoder **out_decoder);
 void dop_decoder_destroy(dop_decoder *decoder); /* accepts NULL */
-/* *out_bytes: what became complete, 0-terminated and *out_len bytes long (often 0), the decoder's until the next call.  An
- * id outside the vocabulary is DOP_E_INPUT. */
+/* *out_bytes: the characters that this id completes, 0-terminated and *out_len bytes long (often 0), owned by the decoder and
+ * valid until the next call.  DOP_E_INPUT: an id outside the vocabulary. */
 dop_status dop_decoder_push(dop_decoder *decoder, uint32_t id, dop_diag *diag, const char **out_bytes, size_t *out_len);
-/* End of text: what was held becomes U+FFFD.  Results as of dop_decoder_push. */
+/* Ends the text: an incomplete character becomes U+FFFD.  Results as in dop_decoder_push. */
 dop_status dop_decoder_end(dop_decoder *decoder, dop_diag *diag, const char **out_bytes, size_t *out_len);
 
-/* One message of a conversation; both UTF-8, 0-terminated. */
+/* One message of a conversation; both strings are UTF-8, 0-terminated. */
 typedef struct dop_message {
-    const char *role; /* "system", "user", "assistant", or what else the template knows */
+    const char *role; /* "system", "user", "assistant", or another one that the template knows */
     const char *content;
 } dop_message;
 
-/* The ids of a conversation in the model's chat format, up to where the model answers: *out_ids [*out_n], the caller's to
- * free with dop_free.  DOP_E_INPUT: the model has no template, or one of an unknown format, or it refuses the
- * conversation (in its own words). */
+/* The ids of a conversation in the model's chat format, up to where the model's answer begins: *out_ids [*out_n], the
+ * caller's to free with dop_free.  DOP_E_INPUT: the model has no template or one of an unknown format, or the template refuses
+ * the conversation (the message is the template's). */
 dop_status dop_text_chat(const dop_text *text, const dop_message *messages, size_t n, dop_diag *diag,
                          uint32_t **out_ids, size_t *out_n);
 

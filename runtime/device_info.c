@@ -1,6 +1,7 @@
 /* What a physical device is and can do. */
-#include "runtime/device.h"
+#include "runtime/device_info.h"
 #include "runtime/vk_matrix.h"
+#include "runtime/vk_result.h"
 
 #include <stdio.h>
 #include <stdlib.h>

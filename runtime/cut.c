@@ -1,7 +1,7 @@
-/* What crosses a cut, between the device's memory and the host's (replay.h).  Kernels read and write the device's own: the
+/* What crosses a cut, between the device's memory and the host's (cut.h).  Kernels read and write the device's own: the
  * copies are a few large transfers, where stores of kernels into the host's memory would be many small ones, and the host may
  * use its mirror while kernels run. */
-#include "runtime/replay.h"
+#include "runtime/cut.h"
 
 /* Is this a value of the schedule that is copied?  One that is passed on is sent from where it was received. */
 static bool
@@ -14,7 +14,7 @@ crosses(const dop_plan *plan, const dop_plan_crossing *x, uint32_t schedule, dop
 }
 
 bool
-dop_replay_has_cut(const dop_plan *plan, uint32_t schedule, dop_cut cut)
+dop_cut_is_crossed(const dop_plan *plan, uint32_t schedule, dop_cut cut)
 {
     for (uint32_t i = 0; i < plan->n_crossings; i++)
         if (crosses(plan, &plan->crossings[i], schedule, cut))
@@ -23,28 +23,25 @@ dop_replay_has_cut(const dop_plan *plan, uint32_t schedule, dop_cut cut)
 }
 
 static void
-record_copy(const dop_replay *r, const dop_plan_crossing *x, dop_cut cut, VkCommandBuffer commands)
+record_copy(const dop_plan *plan, const dop_memory *memory, const dop_plan_crossing *x, dop_cut cut,
+            VkCommandBuffer commands)
 {
-    const dop_place *p = &r->memory->places[x->slot];
-    const uint64_t rows = x->one_row ? 1 : r->plan->schedules[x->schedule].max_rows;
+    const dop_place *p = &memory->places[x->slot];
+    const uint64_t rows = x->one_row ? 1 : plan->schedules[x->schedule].max_rows;
     const uint64_t device = p->offset + x->offset, host = p->mirror_offset + x->offset;
     const bool in = cut == DOP_CUT_IN;
-    VkBuffer own = r->memory->blocks[p->block].buffer, mirror = r->memory->blocks[p->mirror].buffer;
+    VkBuffer own = memory->blocks[p->block].buffer, mirror = memory->blocks[p->mirror].buffer;
     const VkBufferCopy copy = {
         .srcOffset = in ? host : device, .dstOffset = in ? device : host, .size = x->row_bytes * rows};
     vkCmdCopyBuffer(commands, in ? mirror : own, in ? own : mirror, 1, &copy);
 }
 
-dop_status
-dop_replay_record_cut(dop_replay *replay, uint32_t schedule, dop_cut cut, VkCommandBuffer commands, dop_diag *diag)
+void
+dop_cut_record(const dop_plan *plan, const dop_memory *memory, uint32_t schedule, dop_cut cut, VkCommandBuffer commands)
 {
-    const dop_plan *plan = replay->plan;
-    dop_status st = dop_replay_start_recording(replay, commands, diag);
-    if (st != DOP_OK)
-        return st;
     for (uint32_t i = 0; i < plan->n_crossings; i++)
         if (crosses(plan, &plan->crossings[i], schedule, cut))
-            record_copy(replay, &plan->crossings[i], cut, commands);
+            record_copy(plan, memory, &plan->crossings[i], cut, commands);
     /* The step before ends with a barrier of its own. */
     const VkMemoryBarrier after = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
@@ -56,6 +53,4 @@ dop_replay_record_cut(dop_replay *replay, uint32_t schedule, dop_cut cut, VkComm
                          VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT |
                              VK_PIPELINE_STAGE_HOST_BIT,
                          0, 1, &after, 0, NULL, 0, NULL);
-    const VkResult r = vkEndCommandBuffer(commands);
-    return r == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, r, "vkEndCommandBuffer");
 }
