@@ -133,7 +133,8 @@ run_ctest() {
     fi
     [ "$limit" -eq 0 ] || stop=(--stop-time "$(date -d "now + $left seconds" +%T)")
     "${preload[@]}" ctest --test-dir "$tree" -j $((2 * jobs + 2)) -R "$filter" "$@" "${stop[@]}" --output-on-failure \
-        --output-junit "$junit" --test-output-size-passed 100000000 --test-output-size-failed 100000000 2>&1 | grep --line-buffered -v '^Internal ctest'
+        --output-junit "$junit" --test-output-size-passed 100000000 --test-output-size-failed 100000000 2>&1 |
+        grep --line-buffered -v '^Internal ctest'
     if [ ! -s "$junit" ]; then
         echo "error: ctest ended before its report was written"
         counts="0 1 0"
