@@ -8,7 +8,7 @@
 
 enum { STATES = 2 * DOP_MAX_MIXERS }; /* of a layer: every mixer has two */
 
-/* q, k or v from what was projected: norm, heads. */
+/* q, k or v from the projection: norm, heads. */
 static dop_node_id
 heads_of(builder *b, const dop_attention *t, dop_role role, dop_role norm_role, dop_node_id y, uint32_t heads)
 {
@@ -33,8 +33,8 @@ rotate(builder *b, const dop_attention *t, const char *name, dop_node_id x)
     return add_node(b, DOP_OP_rope, name, (dop_node_id[]){x, b->pos, b->ropes[t->rope]}, 3, attrs, &want);
 }
 
-/* Positions of a layer's cache: all of them, or, where its rows see the last ones only, a ring of these, of those that a step
- * adds, and of some that may be dropped again.  Matrix units take 16 at a time, side by side. */
+/* Positions of a layer's cache: all or, where its rows see only the last ones, a ring with space for these, for those that a step
+ * adds, and for some that may be dropped again.  A multiple of 16, because matrix units read 16 contiguous positions. */
 static dop_dim
 cache_rows(const builder *b, const dop_attention *t)
 {
@@ -80,7 +80,7 @@ residual(builder *b, uint32_t number, const char *after, double scale, dop_node_
         dop_attr by = {.f = scale};
         branch = op1(b, DOP_OP_scale, scaled, branch, &by, b->opt->act_type);
     }
-    /* The stream itself stays f32: its error would grow with every layer. */
+    /* The stream itself stays f32, because its error would grow with every layer. */
     return op2(b, DOP_OP_add, name, x, branch, NULL, DOP_TYPE_none);
 }
 
@@ -96,7 +96,7 @@ static dop_node_id
 attend(builder *b, const dop_attention *t, dop_node_id q, dop_node_id k, dop_node_id v)
 {
     dop_node_id srcs[6] = {q, k, v, b->pos, b->seq, weight(b, DOP_W_sinks)};
-    /* A window that no position of this cache leaves is none, and a chunk that holds them all. */
+    /* A window or a chunk that holds all positions of this cache is treated as none. */
     const uint32_t window = t->window < b->opt->max_s ? t->window : 0, chunk = t->chunk < b->opt->max_s ? t->chunk : 0;
     dop_attr attrs[] = {{.f = t->scale}, {.i = window}, {.f = t->softcap}, {.i = chunk}};
     dop_want want = {.type = b->opt->act_type};
@@ -130,7 +130,7 @@ latent_attention(builder *b, const dop_attention *t, dop_node_id in)
     set_label(b, "q_up");
     qp = head_product(b, "q_up", DOP_W_k_up, qp);
     set_label(b, "attn");
-    /* What is rotated comes first: then it is as in heads of which a part is, one program for the whole of them. */
+    /* The rotated values come first, as in heads that are rotated in part, so that one program handles the whole head. */
     dop_node_id q = rotate(b, t, "qr", op2(b, DOP_OP_concat, "q", qr, qp, NULL, act));
     kr = reshape(b, "k_rotatedh", kr, 1, l->rotated);
     kr = op2(b, DOP_OP_concat, "k", kr, reshape(b, "kv_ah", c, 1, l->rank), NULL, act);
@@ -148,7 +148,7 @@ latent_attention(builder *b, const dop_attention *t, dop_node_id in)
     return project(b, DOP_W_o, y);
 }
 
-/* A state of fixed size: what the step before left. */
+/* A state of fixed size, as the previous step left it. */
 static dop_node_id
 old_state(builder *b, const char *role, const dop_shape *shape)
 {
@@ -158,7 +158,7 @@ old_state(builder *b, const char *role, const dop_shape *shape)
     return leaf(b, DOP_OP_state, node_name, name, DOP_TYPE_f32, shape);
 }
 
-/* ... and what this one leaves: srcs are the state, the value and, when that is by rows, the sequences. */
+/* Its new value: srcs are the state, the value and, when that is by rows, the sequences. */
 static void
 new_state(builder *b, const char *name, dop_node_id old, dop_node_id x, dop_node_id sequences)
 {
@@ -193,7 +193,7 @@ unit_heads(builder *b, const char *name, dop_node_id x, uint32_t dim, double by)
     return scaled(b, name, x, by / sqrt(dim), DOP_TYPE_none);
 }
 
-/* From what the convolution gives and dt [T,H] to what the heads give, [T,H,P]. */
+/* From the convolution's result and dt [T,H] to the result of the heads, [T,H,P]. */
 static dop_node_id
 scan(builder *b, const dop_recurrent *s, dop_node_id mixed, dop_node_id dt, dop_node_id beta)
 {
@@ -358,8 +358,8 @@ gated(builder *b, const dop_ffn *f, const char *name, dop_node_id gate, dop_node
     return op2(b, DOP_OP_mul, name, gate, up, NULL, b->opt->act_type);
 }
 
-/* Which experts each row takes, and their weights: ids and weights [T,k] from the router's logits [T,n].  Where weights are
- * normalized scores by softmax, the softmax of the chosen logits is the same. */
+/* The experts that each row uses: ids and weights [T,k] from the router's logits [T,n].  Where weights are
+ * normalized softmax scores, the softmax of the chosen logits is the same. */
 static void
 choose_experts(builder *b, const dop_experts *x, dop_node_id logits, dop_node_id *out_ids, dop_node_id *out_weights)
 {
@@ -423,7 +423,7 @@ expert_rows(builder *b, dop_role role, const char *biased, dop_node_id x, dop_no
     return bias ? op2(b, DOP_OP_add, biased, y, bias, NULL, b->opt->act_type) : y;
 }
 
-/* What the shared expert makes of the same rows. */
+/* The shared expert's result for the same rows. */
 static dop_node_id
 shared_expert(builder *b, const dop_ffn *f, dop_node_id in)
 {
@@ -457,7 +457,7 @@ experts_part(builder *b, const dop_ffn *f, dop_node_id in, dop_node_id by)
     if (f->gated)
         gate = expert_rows(b, DOP_W_expert_gate, "expert_gateb", in, ids);
     dop_node_id y = expert_rows(b, DOP_W_expert_up, "expert_upb", in, ids);
-    if (x->scales_input) { /* products are linear, and what they make is at hand where the weight is */
+    if (x->scales_input) { /* products are linear, and their results are available where the weight is */
         weights = reshape(b, "weightsh", weights, 1, 1);
         gate = gate ? op2(b, DOP_OP_mul, "expert_gatew", gate, weights, NULL, b->opt->act_type) : 0;
         y = op2(b, DOP_OP_mul, "expert_upw", y, weights, NULL, b->opt->act_type);
@@ -467,7 +467,8 @@ experts_part(builder *b, const dop_ffn *f, dop_node_id in, dop_node_id by)
     y = expert_product(b, DOP_W_expert_down, y, ids);
     y = x->scales_input ? reshape(b, "experts", y, 0, b->a->hidden)
                         : op2(b, DOP_OP_weighted_sum, "experts", y, weights, NULL, b->opt->act_type);
-    bias = expert_bias(b, DOP_W_expert_down, ids); /* summed apart, so that the sum over slots joins the product */
+    bias =
+        expert_bias(b, DOP_W_expert_down, ids); /* summed separately, so that the sum over slots can join the product */
     if (bias) {
         bias = op2(b, DOP_OP_weighted_sum, "expert_biases", bias, weights, NULL, DOP_TYPE_none);
         y = op2(b, DOP_OP_add, "experts_b", y, bias, NULL, b->opt->act_type);
@@ -508,7 +509,7 @@ ffn_part(builder *b, const dop_ffn *f, dop_node_id x)
     return norm(b, "post_ffn_norm", DOP_W_post_ffn_norm, y);
 }
 
-/* The stream plus what a layer makes of it and of its own input. */
+/* Adds to the stream what a layer computes from it and from the layer's own input. */
 static dop_node_id
 input_part(builder *b, uint32_t i, const char *after, dop_node_id x)
 {

@@ -55,7 +55,7 @@ dop_compilations_share(dop_compilation *list, uint32_t n, dop_diag *diag)
     return st == DOP_OK && n > 1 ? lay_out_weights(&list[0], diag) : st;
 }
 
-/* What was measured on another device, with another driver or other kernels says nothing about these. */
+/* Measurements on another device, with another driver or other kernels, say nothing about these. */
 static dop_status
 load_tuning(dop_compilation *c, dop_diag *diag)
 {
@@ -73,7 +73,7 @@ load_tuning(dop_compilation *c, dop_diag *diag)
     return DOP_OK;
 }
 
-/* What cannot be parsed is noticed now, and not by those who get the plan. */
+/* Parses them, so that errors are noticed now and not by users of the plan. */
 static dop_status
 check_template(const char *model_path, const char *text, dop_diag *diag)
 {
@@ -133,7 +133,7 @@ dop_compile(const char *model_path, const dop_compile_options *options, dop_diag
         if (c->options.chunks[i] > 1)
             st = dop_schedule_add(c, DOP_PHASE_PREFILL, c->options.chunks[i], diag);
     for (uint32_t i = 0; i < c->options.n_rows && st == DOP_OK; i++)
-        if (c->options.rows[i] > 1 && /* of several sequences, those that replace states go one at a time */
+        if (c->options.rows[i] > 1 && /* several sequences whose states are replaced are stepped one by one */
             (c->options.sequences == 1 || !dop_graph_replaces(&c->schedules[0].g)))
             st = dop_schedule_add_rows(c, c->options.rows[i], diag);
     /* Logits of every position: the middle size, since [T, vocab] is large. */

@@ -47,11 +47,12 @@ dop_settle_sizes(dop_compilation *c, const char *path, dop_diag *diag)
     if (c->options.ctx_total && c->options.ctx_total < c->ctx)
         return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "--ctx-total %u has no room for one sequence of --ctx %u",
                            c->options.ctx_total, c->ctx);
-    if (c->options.ctx_total > (uint64_t)c->options.sequences * c->ctx) /* what nobody can use */
+    if (c->options.ctx_total > (uint64_t)c->options.sequences * c->ctx) /* more than could ever be used */
         c->options.ctx_total = 0;
     if (c->options.n_chunks == 0) {
-        /* Large chunks amortize weights on GPUs, and fill matrix units better still; a software device is bound by arithmetic
-         * at any size.  What shares steps with other sequences, or goes from part to part, waits for a chunk to end. */
+        /* Large chunks amortize weights on GPUs, and even larger ones fill matrix units better; a software device is bound by
+         * arithmetic at any size.  Where steps are shared with other sequences or pass from part to part, others wait for a
+         * chunk to end, so it should not be too large. */
         static const uint32_t gpu[] = {16, 64, 512, 1024}, cpu[] = {8, 64};
         const bool alone = c->options.sequences == 1 && !c->options.in_parts;
         c->options.n_chunks = c->target.cpu ? 2 : c->target.matrix && alone ? 4 : 3;
@@ -87,7 +88,7 @@ dop_settle_path(dop_compilation *c, dop_diag *diag)
         st = dop_kernel_path_load(o->kernel_path, c->templates.dir, c->model.arch.n_layers, &c->arena, diag, &c->path);
     } else {
         st = dop_kernel_path_of_model(&c->model, &c->arena, diag, &c->path);
-        if (!f16) /* the model's own types are a wish */
+        if (!f16) /* the types that the model states are only a preference */
             c->path.act = c->path.kv = DOP_TYPE_none;
     }
     if (st != DOP_OK)

@@ -1,4 +1,4 @@
-/* dopplerc: options, and what to print of a compilation. */
+/* dopplerc: options, and what to print about a compilation. */
 #include "compiler/compile.h"
 #include "compiler/inputs.h"
 #include "compiler/modules_tar.h"
@@ -551,7 +551,7 @@ fill_options(const cli *o, dop_compile_options *opt, dop_diag *diag)
     return st;
 }
 
-/* What was compiled for, and what may surprise.  Said when everything is written: an error stays the only line. */
+/* Prints what was compiled for, and what may surprise.  Called when everything is written: an error stays the only line. */
 static void
 say_notes(const cli *o, const char *model, const dop_compilation *list, uint32_t n, const parts *p)
 {
@@ -676,7 +676,7 @@ show_line(const char *text)
     fprintf(stderr, "%s\n", text);
 }
 
-/* No output may take the place of an input, or of another output. */
+/* No output may replace an input or another output. */
 static dop_status
 check_outputs(const cli *o, const char *model, dop_inputs *inputs, dop_diag *diag)
 {

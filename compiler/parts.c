@@ -97,7 +97,7 @@ make_persistent(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
             st = dop_persistent_build(p, &p->schedules[i], diag);
             use_kernels(c, p, &p->schedules[i]);
         }
-    /* What that added stands behind the kernels of the whole, which are compiled. */
+    /* The kernels that this added follow those of the whole, which are compiled already. */
     own.n = p->kernels.n - c->kernels.n;
     own.items = p->kernels.items + c->kernels.n;
     if (st == DOP_OK && own.n > 0)
@@ -133,7 +133,7 @@ flags_of(const dop_graph *g)
 static dop_status
 start_part(dop_compilation *c, const dop_cuts *cuts, uint32_t number, dop_compilation *p, dop_diag *diag)
 {
-    *p = *c; /* what is shared; what is the part's own is made anew */
+    *p = *c; /* copies what is shared; the part's own fields are made again below */
     memset(&p->kernels, 0, sizeof p->kernels);
     memset(&p->pack, 0, sizeof p->pack);
     memset(p->schedules, 0, sizeof p->schedules);
@@ -191,7 +191,7 @@ cut(dop_compilation *c, const dop_cuts *cuts, uint32_t from, uint32_t to, dop_co
     return st;
 }
 
-/* What a schedule of one part sends is what that of the next receives. */
+/* Checks that what a schedule of one part sends is what that of the next receives. */
 static bool
 schedules_match(const dop_schedule *a, const dop_schedule *b)
 {

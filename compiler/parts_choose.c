@@ -1,4 +1,4 @@
-/* Where a model is cut: as the user says, or where the parts have most nearly the same to do. */
+/* Chooses where a model is cut: as the user says, or so that the parts have as equal work as possible. */
 #include "compiler/part_graph.h"
 #include "compiler/parts.h"
 #include "compiler/region_facts.h"

@@ -1,4 +1,4 @@
-/* A plan's sections into a file or a memory image. */
+/* Writes a plan's sections to a file or a memory image. */
 #include "compiler/plan_file.h"
 
 #include "runtime/plan_weights.h"
@@ -93,7 +93,7 @@ put_gap(weights_out *o, uint64_t end, dop_diag *diag)
     return st;
 }
 
-/* Each weight is read once: what is written is forgotten, or a model larger than memory would stay there as far as it fits. */
+/* Each weight is read once, so pages are released after writing; otherwise a large model would fill the memory. */
 static void
 forget_sources(weights_out *o)
 {
@@ -106,7 +106,7 @@ forget_sources(weights_out *o)
     o->held = 0;
 }
 
-/* A weight, whole; but rows that lie one behind the other are made some at a time. */
+/* Makes a whole weight at once, or a few rows at a time where rows are contiguous. */
 static dop_status
 put_weight(weights_out *o, const dop_packed *x, dop_diag *diag)
 {
@@ -255,7 +255,7 @@ dop_plan_refuse_open(const char *path, dop_diag *diag)
     if (stat(path, &sb) != 0 || !S_ISREG(sb.st_mode))
         return DOP_OK;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    /* Another compiler that asks the same has the lock for a moment. */
+    /* Another compiler that checks the same holds the lock for a moment. */
     for (int i = 0; i < 4 && open_elsewhere; i++) {
         if (i > 0)
             nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);

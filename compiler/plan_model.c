@@ -1,4 +1,4 @@
-/* What a plan says of its model: facts, card, which part it is, tokenizer and chat template. */
+/* What a plan says about its model: facts, card, which part it is, tokenizer and chat template. */
 #include "compiler/parts.h"
 #include "compiler/plan_writer.h"
 #include "runtime/gguf.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Why each kernel was taken, by its name: the reason of the first region that uses it.  For --trace-kernels. */
+/* Why each kernel was chosen, by its name: the reason of the first region that uses it.  For --trace-kernels. */
 static json_t *
 choices_json(const dop_plan_writer *w)
 {

@@ -1,4 +1,4 @@
-/* What --quant asks for, weight by weight. */
+/* Applies --quant to each weight. */
 #include "compiler/quant.h"
 #include "compiler/yaml_util.h"
 #include "kernels/weight_types.h"
@@ -23,9 +23,8 @@ static const struct {
     {"all", NULL},
 };
 
-/* Small matrices by which a model decides (which expert, how fast a state decays): they cost few bytes, and what their
- * rounding changes is not small.  They are quantized where they are named only, and so are biases, of which experts have
- * a matrix. */
+/* Small matrices that make decisions (which expert, how fast a state decays): they cost few bytes, but rounding them changes
+ * much.  They are quantized only where they are named.  The same holds for biases, which are a matrix for experts. */
 static const char deciding[] = " router shared_router mix_dt mix_beta ";
 
 static bool

@@ -182,8 +182,8 @@ add_fusion(maker *m, const dop_fusion_event *e)
 
 /* --- refused pairs ------------------------------------------------------------------------------------------------------ */
 
-/* Of several reasons the one that decided: the pass that could have joined the two if only ...; "the consumer's kind
- * cannot be an epilogue" says less than "its row does not fit". */
+/* Ranks reasons to find the one that decided, which is that of the pass that came closest to joining the two: "the consumer's
+ * kind cannot be an epilogue" says less than "its row does not fit". */
 static int
 weight_of(dop_reason r)
 {

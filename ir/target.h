@@ -64,6 +64,16 @@ dop_matrix_fit_of(const dop_target *t, uint32_t rows, uint32_t depth)
                                      : DOP_MATRIX_FIT_yes;
 }
 
+/* Are products of so many rows with blocks of weights made of packed integers, which hold activations of any range, where matrix
+ * units would take more time?  By measurement on an H200 (tests/bench/RESULTS.md). */
+enum { DOP_INT_ROWS = 4, DOP_INT_ROWS_SUBGROUP = 8 };
+static inline bool
+dop_few_in_integers(const dop_target *t, uint32_t rows)
+{
+    return rows > 1 && rows <= DOP_INT_ROWS && !t->cpu && t->int_dot == DOP_INT_DOT_PREFER &&
+           t->subgroup >= DOP_INT_ROWS_SUBGROUP && !dop_caps_missing(DOP_CAP_subgroup | DOP_CAP_int_dot, t->caps);
+}
+
 /* Size of the blocks, of one expert each (group_rows in ops.def), in which a tile of products computes pairs of a row and one
  * of its experts: a power of two, large enough for the pairs of an expert if all experts have equally many.  0: rows compute
  * their experts one by one, because hardly two of them share one. */

@@ -27,24 +27,31 @@ scan_row(dop_gen *gen, dop_node_id x, const char *first, const char *end, bool p
     dop_buf_puts(scan, "    }\n");
 }
 
-/* The same for a row among several, four columns at a time: one workgroup has the whole row, and its trips to memory are what
- * takes time. */
+/* The same for a row among several, four columns at a time and four such loads at once: one workgroup has the whole row, and its
+ * trips to memory are what takes time.  Loads behind the last columns load those once more. */
 static void
 scan_fours(dop_gen *gen, dop_node_id x, uint32_t cols, dop_buf *scan)
 {
     dop_emit *e = &gen->e;
-    dop_buf_printf(scan, "    for (uint c = gl_LocalInvocationIndex * 4u; c < %uu; c += WG * 4u) {\n", cols);
-    dop_emit_scope(e, scan, "        ");
-    dop_emit_line(e, "uint may = masked ? U32(%s).v[mask + c / 32u] : 0xffffffffu;", dop_emit_step(e));
-    dop_emit_line(e, "vec4 x = %s;", dop_emit_value(e, x, (dop_index){"t", "c"}, 4));
-    dop_buf_puts(scan, "        [[unroll]] for (uint j = 0u; j < 4u; j++) {\n"
-                       "            float logit = dop_logit(x[j]);\n"
-                       "            if (logit > best && ((may >> (c + j) % 32u & 1u) != 0u || logit > 3.4e38)) {\n"
-                       "                best = logit;\n"
-                       "                at = c + j;\n"
-                       "            }\n"
-                       "        }\n"
-                       "    }\n");
+    dop_buf_printf(scan,
+                   "    for (uint first = gl_LocalInvocationIndex * 4u; first < %uu; first += WG * 16u) {\n"
+                   "        vec4 x[4];\n        uint may[4];\n"
+                   "        [[unroll]] for (uint k = 0u; k < 4u; k++) {\n"
+                   "            uint c = min(first + k * WG * 4u, %uu);\n",
+                   cols, cols - 4);
+    dop_emit_scope(e, scan, "            ");
+    dop_emit_line(e, "may[k] = masked ? U32(%s).v[mask + c / 32u] >> c %% 32u : 0xffffffffu;", dop_emit_step(e));
+    dop_emit_line(e, "x[k] = %s;", dop_emit_value(e, x, (dop_index){"t", "c"}, 4));
+    dop_buf_printf(scan,
+                   "        }\n        [[unroll]] for (uint i = 0u; i < 16u; i++) {\n"
+                   "            float logit = dop_logit(x[i / 4u][i %% 4u]);\n"
+                   "            if (logit > best && ((may[i / 4u] >> i %% 4u & 1u) != 0u || logit > 3.4e38)) {\n"
+                   "                best = logit;\n"
+                   "                at = min(first + i / 4u * WG * 4u, %uu) + i %% 4u;\n"
+                   "            }\n"
+                   "        }\n"
+                   "    }\n",
+                   cols - 4);
 }
 
 /* Words of the step record before the masks. */

@@ -1,4 +1,4 @@
-/* Attention of one token on a GPU (attention_decode.glsl): the pieces of gen_attention.c around it. */
+/* Attention of one token, or of one of each of several sequences, on a GPU (attention_decode.glsl): the pieces of gen_attention.c around it. */
 #include "kernels/gen.h"
 
 /* Written out: a driver that does not unroll a loop over s[] keeps it in memory. */
@@ -128,7 +128,13 @@ emit(dop_gen *gen)
     uint32_t lanes = lanes_of(&a, e->target), at_once = positions_of(&a, tile, e->target);
     dop_buf_printf(&decls, "#define V_IN_K %d\n", values_are_keys(e->g, &a, lanes));
     dop_attn_positions(gen, &a, &decls);
-    dop_attn_sequence(gen, &a, "0u", &keys, &decls);
+    const bool rows = e->g->max_t > 1;
+    dop_attn_sequence(gen, &a, rows ? "t" : "0u", &keys, &decls);
+    dop_keys_set(&keys, "T", rows ? "DOP_GROUP.y" : "0u");
+    dop_keys_set(
+        &keys, "ROW",
+        rows ? dop_emit_str(e, "    uint t = DOP_GROUP.y;\n    if (t >= %s)\n        return;\n", dop_emit_n_tokens(e))
+             : "");
     dop_attn_prologue(gen, &a, &prologue);
     dop_attn_store(gen, &a, &store);
     dop_attn_store_whole(gen, &a, merged, &whole);
@@ -152,7 +158,7 @@ emit(dop_gen *gen)
     dop_keys_num(gen, &keys, "HALVINGS", halvings);
     dop_keys_num(gen, &keys, "BATCH", batch);
     take_turns(gen, subgroups_at_once(&a, tile, e->target), &keys);
-    dop_keys_set(&keys, "POSITION", dop_emit_position(e, "0"));
+    dop_keys_set(&keys, "POSITION", dop_emit_position(e, rows ? "t" : "0"));
     dop_attn_pieces(gen, &a, (const char *const[]){"DOP_ROWS_K", "DOP_ROWS_V"}, &decls);
     dop_attn_made(gen, &a, &made);
     dop_keys_set(&keys, "MADE", made.data ? made.data : "");
@@ -167,7 +173,7 @@ emit(dop_gen *gen)
     dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
     dop_keys_set(&keys, "PROLOGUE", prologue.data ? prologue.data : "");
     gen->grid[0] = a.kv * group_wgs;
-    gen->grid[1] = 1;
+    gen->grid[1] = e->g->max_t;
     gen->grid[2] = a.splits;
     dop_status st =
         e->status == DOP_OK ? dop_template_fill(gen, "attention_decode.glsl", &keys, &gen->main) : e->status;
@@ -235,8 +241,11 @@ refuses(const dop_site *s, uint32_t wg, bool stage)
 {
     const dop_target *t = s->t;
     dop_attn a = dop_attn_at(s);
-    if (s->g->max_t != 1)
-        return (dop_refusal){"more than one token", NULL};
+    const dop_analysis *found = s->r->info;
+    if (s->g->max_t != 1 && !dop_attn_mixes(s))
+        return (dop_refusal){"several tokens of one sequence", NULL};
+    if (s->g->max_t != 1 && (found->query_runs || found->n_writes || found->n_programs || found->merged || found->tail))
+        return (dop_refusal){"more is made here of each of several tokens than attention", NULL};
     if (!dop_attn_in_eights(s->g, &a))
         return (dop_refusal){"the cache is f32", "--kv f16"};
     if (a.dim % 8 || a.value_dim % 8 || a.value_start % 8 || a.value_stride % 8 || t->subgroup == 0 ||
@@ -256,10 +265,17 @@ fits(const dop_site *s)
     return refuses(s, OWN_WG, false);
 }
 
+/* By measurement on an H200: where rows make enough workgroups, heads so short are as well walked over by single invocations. */
 static const char *
 avoid(const dop_site *s)
 {
-    return s->t->cpu ? "sums across lanes are slow on CPU devices" : NULL;
+    enum { SHORT = 64 };
+    const dop_attn a = dop_attn_at(s);
+    if (s->t->cpu)
+        return "sums across lanes are slow on CPU devices";
+    return s->g->max_t > 1 && a.dim <= SHORT && (uint64_t)s->g->max_t * a.kv > 2ull * s->t->cores
+               ? "there are workgroups enough for heads that are short"
+               : NULL;
 }
 
 static void

@@ -20,24 +20,71 @@ unit_of(const dop_graph *g, const dop_region *r)
     return unit;
 }
 
-/* Units of a row that lie in shared memory at a time: they fill at most half of it, in pieces of equal size. */
+/* Bytes of a unit of one row in shared memory: floats that are stored as halves stay what they are. */
 static uint32_t
-piece_of(const dop_target *t, uint32_t rows, uint32_t k, uint32_t unit, bool ints)
+unit_bytes(const dop_site *s, uint32_t unit, bool ints)
 {
-    uint32_t bytes = rows * (ints ? INT_UNIT_BYTES : unit * 4), units = dop_div_up_u32(k, unit);
-    uint32_t most = t->shared_bytes / 4 * 3 / bytes, pieces = dop_div_up_u32(units, most ? most : 1);
-    return dop_div_up_u32(units, pieces);
+    const bool half = dop_node_at(s->g, s->r->info->act)->type == DOP_TYPE_f16 && unit == 8;
+    return ints ? INT_UNIT_BYTES : unit * (half ? 2 : 4);
+}
+
+/* Units of a row that lie in shared memory at a time: all, or what there is room for beside the sums of teams, as steps of
+ * whole subgroups. */
+static uint32_t
+piece_of(const dop_target *t, uint32_t rows, uint32_t k, uint32_t unit, uint32_t unit_bytes)
+{
+    enum { OTHER_BYTES = 2048, STEP = 32 };
+    const uint32_t units = dop_div_up_u32(k, unit), room = (t->shared_bytes - OTHER_BYTES) / (rows * unit_bytes);
+    const uint32_t most = room > STEP ? room / STEP * STEP : room > 0 ? room : 1, pieces = dop_div_up_u32(units, most);
+    const uint32_t even = dop_div_up_u32(units, pieces);
+    return pieces == 1 || most < STEP ? even : dop_div_up_u32(even, STEP) * STEP;
+}
+
+static dop_site
+site_of(const dop_gen *gen)
+{
+    return (dop_site){gen->e.g, gen->e.r, gen->e.target, NULL};
+}
+
+static bool
+in_halves(const dop_gen *gen, const dop_parts *p)
+{
+    const dop_site s = site_of(gen);
+    return !gen->descriptor->ints && unit_bytes(&s, p->unit, false) == p->unit * 2;
+}
+
+static uint32_t
+piece_in(const dop_gen *gen, const dop_parts *p)
+{
+    const dop_site s = site_of(gen);
+    return piece_of(s.t, s.g->max_t, p->k, p->unit, unit_bytes(&s, p->unit, gen->descriptor->ints));
 }
 
 static void
-declare_rows(dop_gen *gen, const dop_parts *p, uint32_t piece, dop_buf *decls)
+declare_rows(dop_gen *gen, const dop_parts *p, uint32_t piece, dop_keys *outer, dop_buf *decls)
 {
     uint32_t steps = gen->e.g->max_t * piece, quarters = p->unit / 4;
     dop_keys keys = {0};
     dop_keys_num(gen, &keys, "STEPS", steps);
+    const bool eights = gen->descriptor->ints || in_halves(gen, p);
+    dop_keys_num(gen, outer, "AT_ONCE", eights ? 8 : 4);
+    dop_keys_set(outer, "PUT",
+                 gen->descriptor->ints ? "dop_xi_put8(i, xs[0], xs[1]);"
+                 : eights              ? "dop_x[i] = dop_x_halves(xs[0], xs[1]);"
+                                       : "DOP_X_PUT(i, xs[0]);");
     if (gen->descriptor->ints) {
         gen->e.status = dop_template_fill(gen, "gemv_i8.glsl", &keys, decls);
-        dop_buf_puts(decls, "#define DOP_X_PUT(i, x) dop_xi_put(i, x)\n");
+        if (gen->e.status == DOP_OK)
+            gen->e.status = dop_template_fill(gen, "few_i8.glsl", &keys, decls);
+        return;
+    }
+    if (eights) {
+        dop_buf_printf(decls,
+                       "shared uvec4 dop_x[%u];\n"
+                       "uvec4 dop_x_halves(vec4 a, vec4 b)\n{\n"
+                       "    return uvec4(packHalf2x16(a.xy), packHalf2x16(a.zw), packHalf2x16(b.xy), "
+                       "packHalf2x16(b.zw));\n}\n",
+                       steps);
         return;
     }
     /* A quarter of all steps, then the next one: neighbours, which take neighbouring steps, read neighbouring words. */
@@ -47,6 +94,39 @@ declare_rows(dop_gen *gen, const dop_parts *p, uint32_t piece, dop_buf *decls)
                    steps * quarters, quarters, steps, quarters, steps);
 }
 
+/* Statistics of the rows, wanted after the sums: subgroups share out the rows, before the first piece is used.  `done` gives them
+ * names where a row t is stored. */
+static void
+sum_stats(dop_gen *gen, const dop_parts *p, dop_buf *decls, dop_buf *sums, dop_buf *done)
+{
+    dop_emit *e = &gen->e;
+    const uint32_t subgroups = gen->choice->tile.wg / e->target->subgroup, n = e->g->max_t;
+    const uint32_t share = subgroups > n ? subgroups / n : 1, step = subgroups / share;
+    for (uint32_t i = 0; i < p->n_stats; i++) {
+        const dop_node *stat = dop_node_at(e->g, p->stats[i]);
+        dop_buf inner = {0};
+        dop_emit_scope(e, &inner, "                ");
+        dop_emit_line(e, "sum += dop_sumsq(%s);", dop_emit_value(e, stat->src[0], (dop_index){"t", "c"}, 4));
+        dop_buf_printf(decls, "shared float dop_rs%u[%u];\n", i, n * share);
+        dop_buf_printf(
+            sums,
+            "    for (uint s = gl_LocalInvocationIndex / SG, t = s / %uu; c0 == 0u && t < %s; t += %uu) {\n"
+            "        float sum = 0.0;\n"
+            "        for (uint c = (s %% %uu * SG + gl_LocalInvocationIndex %% SG) * 4u; c < %uu; c += %uu) {\n"
+            "%s        }\n        sum = subgroupAdd(sum);\n"
+            "        if (gl_LocalInvocationIndex %% SG == 0u)\n"
+            "            dop_rs%u[t * %uu + s %% %uu] = sum;\n    }\n",
+            share, dop_emit_n_tokens(e), step, share, p->k, share * e->target->subgroup * 4,
+            inner.data ? inner.data : "", i, share, share);
+        dop_buf_printf(done,
+                       "                float rs%u = 0.0;\n                for (uint k = 0u; k < %uu; k++)\n"
+                       "                    rs%u += dop_rs%u[t * %uu + k];\n"
+                       "                rs%u = inversesqrt(rs%u / %u.0 + %.9g);\n",
+                       i, share, i, i, share, i, i, p->k, dop_node_f(e->g, p->stats[i], DOP_A_eps));
+        dop_buf_finish(&inner);
+    }
+}
+
 /* Products of step j's units with all rows. */
 static void
 emit_dots(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *dots)
@@ -54,45 +134,81 @@ emit_dots(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *dots)
     const dop_graph *g = gen->e.g;
     const uint32_t rows = gen->choice->tile.rows, n = g->max_t;
     const char *in = "                ";
+    /* A row's activations are held while the weights, which are unpacked once, meet them: not those of all rows. */
     if (gen->descriptor->ints)
-        dop_buf_printf(
-            dots,
-            "%sdop_xi x[%u];\n%s[[unroll]] for (uint t = 0u; t < R; t++)\n%s    x[t] = dop_xi_get(t * PIECE + v);\n",
-            in, n, in, in);
+        dop_buf_printf(dots,
+                       "%s[[unroll]] for (uint t = 0u; t < R; t++) {\n%s    dop_xi x = dop_xi_get(t * PIECE + v);\n",
+                       in, in);
+    else if (in_halves(gen, p))
+        dop_buf_printf(dots,
+                       "%s[[unroll]] for (uint t = 0u; t < R; t++) {\n%s    uvec4 xh = dop_x[t * PIECE + v];\n"
+                       "%s    vec4 x[2] = vec4[2](dop_f16x4(xh.xy), dop_f16x4(xh.zw));\n",
+                       in, in, in);
     else
         dop_buf_printf(
             dots,
-            "%svec4 x[%u][%u];\n%s[[unroll]] for (uint t = 0u; t < R; t++)\n"
-            "%s    [[unroll]] for (uint q = 0u; q < %uu; q++)\n%s        x[t][q] = DOP_X_GET(t * PIECE + v, q);\n",
-            in, n, p->unit / 4, in, in, p->unit / 4, in);
+            "%s[[unroll]] for (uint t = 0u; t < R; t++) {\n%s    vec4 x[%u];\n"
+            "%s    [[unroll]] for (uint q = 0u; q < %uu; q++)\n%s        x[q] = DOP_X_GET(t * PIECE + v, q);\n",
+            in, in, p->unit / 4, in, p->unit / 4, in);
     for (uint32_t m = 0; m < part->n_mats; m++) {
         dop_type type = dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type;
         dop_buf_printf(dots,
-                       "%s[[unroll]] for (uint r = 0u; r < %uu; r++)\n%s    [[unroll]] for (uint t = 0u; t < R; t++)\n"
-                       "%s        acc[(%u + r) * %u + t] += dop_wdot%s_%s(q%u[j * %uu + r], x[t]);\n",
-                       in, rows, in, in, m * rows, n, gen->descriptor->ints ? "i" : "", dop_type_of(type)->name, m,
-                       rows);
+                       "%s    [[unroll]] for (uint r = 0u; r < %uu; r++)\n"
+                       "%s        acc[(%u + r) * %u + t] += dop_wdot%s_%s(q%u[j * %uu + r], x);\n",
+                       in, rows, in, m * rows, n, gen->descriptor->ints ? "i" : "", dop_type_of(type)->name, m, rows);
     }
+    dop_buf_printf(dots, "%s}\n", in);
+}
+
+/* Which lanes store: column r of row t is lane t * ROWS + r's, or one of several that a lane has. */
+static void
+set_store_rows(dop_gen *gen, const dop_part *part, bool once, const dop_buf *early, dop_keys *keys)
+{
+    dop_emit *e = &gen->e;
+    const uint32_t rows = gen->choice->tile.rows, all = rows * e->g->max_t;
+    const char *n = dop_emit_n_tokens(e);
+    if (!once) {
+        dop_keys_set(keys, "EARLY", "");
+        dop_keys_set(keys, "STORE_ROWS",
+                     dop_emit_str(e,
+                                  "for (uint i = LANE, t = i / %uu, r = i %% %uu, c = row + r; i < %uu && t < %s;\n"
+                                  "         i += LANES, t = i / %uu, r = i %% %uu, c = row + r)\n        if (c < %uu)",
+                                  rows, rows, all, n, rows, rows, part->rows));
+        return;
+    }
+    dop_keys_set(keys, "EARLY",
+                 dop_emit_str(e, "    uint r = LANE %% %uu, t = min(LANE / %uu, %s - 1u), c = min(row + r, %uu);\n%s",
+                              rows, rows, n, part->rows - 1, early->data ? early->data : ""));
+    dop_keys_set(keys, "STORE_ROWS",
+                 dop_emit_str(e, "if (LANE < %uu && LANE / %uu < %s && row + r < %uu)", all, rows, n, part->rows));
 }
 
 static dop_status
-emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
+emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, const char *stats, dop_buf *out)
 {
     dop_emit *e = &gen->e;
     const dop_part *part = &p->part[index];
     const dop_tile *tile = &gen->choice->tile;
     const dop_index ix = {"t", "c"};
     dop_keys keys = {0};
-    dop_buf begin = {0}, fetch = {0}, raw = {0}, dots = {0}, store = {0};
+    dop_buf begin = {0}, fetch = {0}, raw = {0}, dots = {0}, store = {0}, early = {0};
+    const bool once = tile->rows * e->g->max_t <= tile->lanes; /* a lane stores one sum at most */
     uint32_t n_binds = e->n_binds;
     for (uint32_t m = 0; m < part->n_mats; m++)
-        dop_emit_bind(e, part->mats[m], dop_emit_str(e, "acc[(%u + r) * %u + t]", m * tile->rows, e->g->max_t), false,
-                      NULL);
+        dop_emit_bind(e, part->mats[m], dop_emit_str(e, "y[%u]", m), false, NULL);
+    for (uint32_t i = 0; i < p->n_stats; i++)
+        dop_emit_bind(e, p->stats[i], dop_emit_str(e, "rs%u", i), false, NULL);
     dop_gemv_fetch(gen, p, index, &begin, &fetch, &raw);
     emit_dots(gen, p, part, &dots);
-    dop_emit_scope(e, &store, "                ");
+    dop_buf_puts(&store, stats);
+    /* What is loaded for that is under way before the products. */
+    if (once)
+        e->constants = e->early = &early;
+    dop_emit_scope(e, &store, "        ");
     for (uint32_t i = 0; i < part->n_outs; i++)
         dop_emit_store(e, part->outs[i], ix, 1, dop_emit_value(e, part->outs[i], ix, 1));
+    e->constants = e->early = NULL;
+    set_store_rows(gen, part, once, &early, &keys);
     dop_keys_num(gen, &keys, "P", index);
     dop_keys_num(gen, &keys, "M", part->n_mats);
     dop_keys_num(gen, &keys, "N", part->rows);
@@ -116,7 +232,23 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *out)
     dop_buf_finish(&raw);
     dop_buf_finish(&dots);
     dop_buf_finish(&store);
+    dop_buf_finish(&early);
     return st;
+}
+
+/* Where lanes are more than a subgroup their sums meet in shared memory. */
+static void
+declare_sums(const dop_gen *gen, dop_buf *decls)
+{
+    const dop_tile *tile = &gen->choice->tile;
+    const uint32_t sg = gen->e.target->subgroup;
+    uint32_t log2 = 0;
+    while (1u << log2 < sg)
+        log2++;
+    dop_buf_printf(decls, "#define SG_LOG2 %u\n", log2);
+    if (tile->lanes > sg)
+        dop_buf_printf(decls, "shared float dop_few_sums[%u];\n",
+                       tile->wg / sg * gen->e.r->info->most_mats * tile->rows * gen->e.g->max_t);
 }
 
 static dop_status
@@ -126,18 +258,20 @@ emit(dop_gen *gen)
     const dop_tile *tile = &gen->choice->tile;
     dop_parts p;
     dop_keys keys = {0};
-    dop_buf decls = {0}, load = {0}, parts = {0}, calls = {0}, team = {0};
+    dop_buf decls = {0}, load = {0}, parts = {0}, calls = {0}, team = {0}, stats = {0}, done = {0};
     dop_status st = dop_gen_parts(gen, &p);
     if (st != DOP_OK)
         return st;
     uint32_t first = 0, per_wg = tile->wg / tile->lanes * tile->rows, n = e->g->max_t;
-    uint32_t piece = piece_of(e->target, n, p.k, p.unit, gen->descriptor->ints);
-    declare_rows(gen, &p, piece, &decls);
-    dop_emit_scope(e, &load, "            ");
+    uint32_t piece = piece_in(gen, &p);
+    declare_rows(gen, &p, piece, &keys, &decls);
+    dop_emit_scope(e, &load, "                ");
     dop_emit_line(e, "x = %s;", dop_emit_value(e, p.act, (dop_index){"t", "c"}, 4));
+    sum_stats(gen, &p, &decls, &stats, &done);
+    declare_sums(gen, &decls);
     for (uint32_t i = 0; st == DOP_OK && i < p.n; i++) {
         uint32_t n_wg = dop_div_up_u32(p.part[i].rows, per_wg);
-        st = emit_part(gen, &p, i, &parts);
+        st = emit_part(gen, &p, i, done.data ? done.data : "", &parts);
         const char *call = dop_emit_str(e, "dop_part%u(wg - %uu);", i, first);
         first += n_wg;
         dop_gen_call(&calls, call, i + 1 < p.n ? first : 0);
@@ -155,6 +289,7 @@ emit(dop_gen *gen)
     dop_keys_set(&keys, "TEAM", team.data ? team.data : "");
     dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
     dop_keys_set(&keys, "LOAD", load.data ? load.data : "");
+    dop_keys_set(&keys, "STATS", stats.data ? stats.data : "");
     dop_keys_set(&keys, "PARTS", parts.data ? parts.data : "");
     dop_keys_set(&keys, "CALLS", calls.data ? calls.data : "");
     if (st == DOP_OK)
@@ -164,26 +299,50 @@ emit(dop_gen *gen)
     dop_buf_finish(&load);
     dop_buf_finish(&parts);
     dop_buf_finish(&calls);
+    dop_buf_finish(&stats);
+    dop_buf_finish(&done);
     return st;
 }
 
-/* Every workgroup stages all rows, which takes as long as its share of the weights.  So there are only as many workgroups as
- * multiprocessors, or a few less. */
+/* Workgroups of all parts, each of `rows` columns. */
+static uint32_t
+count_groups(const dop_region *r, const dop_graph *g, uint32_t rows)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->info->n_parts; i++)
+        n += dop_div_up_u32(dop_product_cols(g, r->info->parts[i].mats[0]), rows);
+    return n;
+}
+
+/* Every workgroup stages all rows, which takes as long as its share of the weights: one for each multiprocessor, or a few less,
+ * with equal shares. */
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {
+    enum { LONG = 4096 };
     const dop_target *t = s->t;
     dop_products p = dop_products_of(s);
-    const uint32_t unit = unit_of(s->g, s->r), teams = p.rows / p.most, units = dop_div_up_u32(p.k, unit);
-    const bool quant = dop_type_of(p.type)->kind == DOP_KIND_QUANT;
-    tile->wg = t->max_workgroup >= 512 && t->cores > 1 ? 512 : tile->wg;
-    tile->lanes = quant ? 8 : 16;
-    tile->rows = p.most > 2 ? 1 : 2;
+    const uint32_t unit = unit_of(s->g, s->r), units = dop_div_up_u32(p.k, unit);
+    const bool quant = dop_type_of(p.type)->kind == DOP_KIND_QUANT, large = t->max_workgroup >= 512 && t->cores > 1;
+    const uint32_t piece = piece_of(t, s->g->max_t, p.k, unit, unit_bytes(s, unit, unit == INT_UNIT && quant));
+    const uint32_t least = quant ? 8 : 16, most_wg = large ? 512 : tile->wg, step = t->subgroup * 2;
+    uint64_t best = UINT64_MAX;
+    tile->rows = p.most > 2 || p.k < LONG ? 1 : 2; /* that share a load of the activation */
     tile->unroll = 1;
-    while (tile->lanes < 128 && tile->lanes * 2 <= tile->wg &&
-           teams / (tile->wg / tile->lanes * tile->rows) < t->cores * 7 / 10)
-        tile->lanes *= 2;
-    const uint32_t piece = piece_of(t, s->g->max_t, p.k, unit, unit == INT_UNIT && quant);
+    tile->lanes = least;
+    tile->wg = most_wg;
+    for (uint32_t lanes = least; lanes <= 128 && (lanes == least || lanes <= units); lanes *= 2)
+        for (uint32_t wg = most_wg; wg >= most_wg / 2 && wg >= lanes && wg <= most_wg; wg -= step) {
+            const uint32_t rows = wg / lanes * tile->rows, groups = count_groups(s->r, s->g, rows);
+            /* A value that is staged costs one and a half times what a weight does. */
+            const uint64_t cost = (uint64_t)(2 * rows * p.most + 3 * s->g->max_t) * dop_div_up_u32(groups, t->cores) *
+                                  dop_div_up_u32(units, lanes) * lanes;
+            if (wg % lanes || wg % t->subgroup || cost >= best)
+                continue;
+            best = cost;
+            tile->lanes = lanes;
+            tile->wg = wg;
+        }
     while (tile->lanes > 4 && (tile->lanes > units || tile->lanes > piece))
         tile->lanes /= 2;
 }
@@ -195,8 +354,11 @@ shared_bytes(dop_gen *gen)
     dop_parts p;
     if (dop_gen_parts(gen, &p) != DOP_OK)
         return 0; /* generation says why */
-    const uint32_t n = gen->e.g->max_t, piece = piece_of(gen->e.target, n, p.k, p.unit, gen->descriptor->ints);
-    return n * piece * (gen->descriptor->ints ? INT_UNIT_BYTES : p.unit * 4) + tile->wg / gen->e.target->subgroup * 4;
+    const dop_site s = site_of(gen);
+    const uint32_t n = s.g->max_t, subgroups = tile->wg / s.t->subgroup;
+    const uint32_t sums = subgroups * (1 + s.r->info->most_mats * tile->rows * n);
+    return n * piece_in(gen, &p) * unit_bytes(&s, p.unit, gen->descriptor->ints) +
+           (sums + p.n_stats * (subgroups > n ? subgroups : n)) * 4;
 }
 
 static dop_refusal
@@ -205,7 +367,7 @@ refuses(const dop_site *s)
     const dop_analysis *a = s->r->info;
     if (s->g->max_t < 2 || s->g->max_t > MOST_ROWS)
         return (dop_refusal){"it is for steps of 2 to 8 rows", NULL};
-    if (a->n_stats > 0 || a->staged || a->slots > 1 || !dop_region_wide(s->g, s->r, a->act))
+    if (a->staged || a->slots > 1 || !dop_region_wide(s->g, s->r, a->act))
         return (dop_refusal){"it takes plain activations only, four at a time", NULL};
     if (s->t->subgroup < 8)
         return (dop_refusal){"subgroups are smaller than 8", NULL};
@@ -233,30 +395,30 @@ fits_ints(const dop_site *s)
     return no.why ? no : dop_int8_refuses(s);
 }
 
-/* Measured on an H200 (tests/bench/RESULTS.md): matrix units (matmul_coop_few) take about as long for one row as for
- * sixteen.  In that time packed integer products make four rows, and floats fewer than that where rows are long. */
-enum { MOST_ROWS_BEFORE_MATRIX_UNITS = 4 };
-
 static const char *
-avoid_more_than(const dop_site *s, uint32_t most)
+avoid_for_matrix_units(const dop_site *s, bool less_time)
 {
     if (s->t->cpu)
         return "sums across lanes are slow on CPU devices";
     bool units = dop_matrix_fit_of(s->t, s->g->max_t, dop_products_of(s).k) == DOP_MATRIX_FIT_yes;
-    return units && s->g->max_t > most ? "matrix units take less time for these rows" : NULL;
+    return units && !less_time ? "matrix units take less time for these rows" : NULL;
 }
 
 static const char *
 avoid(const dop_site *s)
 {
-    return avoid_more_than(s, 0);
+    return avoid_for_matrix_units(s, false);
 }
 
+/* By measurement on an H200 (tests/bench/RESULTS.md): matrix units (matmul_coop_few) take about as long for one row as for
+ * sixteen, in which time packed integer products make four, and eight where there are many columns; floats fewer. */
 static const char *
 avoid_ints(const dop_site *s)
 {
+    enum { MANY_COLUMNS = 3072 };
     const char *no = dop_int8_avoid(s);
-    return no ? no : avoid_more_than(s, MOST_ROWS_BEFORE_MATRIX_UNITS);
+    const bool many = s->g->max_t <= MOST_ROWS && dop_products_of(s).rows >= MANY_COLUMNS;
+    return no ? no : avoid_for_matrix_units(s, s->g->max_t <= DOP_INT_ROWS || many);
 }
 
 const dop_descriptor dop_descriptor_few = {

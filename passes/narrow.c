@@ -12,6 +12,9 @@ on_matrix_units(const dop_graph *g, const dop_target *t, dop_node_id id)
     uint32_t rows = n->op == DOP_OP_matmul                       ? g->max_t
                     : n->op == DOP_OP_matmul_at && n->n_srcs > 3 ? dop_node_cols(g, n->src[3]) - 1
                                                                  : 0;
+    if (n->op == DOP_OP_matmul && dop_few_in_integers(t, rows) &&
+        dop_type_of(dop_node_at(g, n->src[1])->type)->kind == DOP_KIND_QUANT)
+        return false; /* and then its activations are rounded to 8 bits just as those of one row are */
     return rows > 0 && dop_node_per_token(g, id) &&
            dop_matrix_fit_of(t, rows, dop_product_depth(g, id)) == DOP_MATRIX_FIT_yes;
 }

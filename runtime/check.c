@@ -19,7 +19,7 @@ static const double narrow_bound = 3e-3;
  * last bits of an f32 value decide which way it goes, one activation in some 10^4 is a step apart: a hundredth of its
  * size, times a weight; measured are 4e-3 in rows of 2048. */
 static const double rounded_bound = 6e-3;
-/* Positions beyond this cost the host more than they tell. */
+/* Positions beyond this cost the host more than they reveal. */
 enum { MAX_POSITION = 32768, MAX_CASES = 12 };
 
 typedef struct checker {
@@ -183,7 +183,7 @@ print_kernel(const checker *k, uint32_t kernel, dop_diag *diag)
     return st;
 }
 
-/* The last line, whatever the others say. */
+/* The last line, which sums up all others. */
 static dop_status
 print_summary(const checker *k, uint32_t n, uint32_t misses, uint64_t values, dop_diag *diag)
 {

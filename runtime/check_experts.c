@@ -1,4 +1,4 @@
-/* Products with a matrix for each expert, and the ids that say which. */
+/* Products with a matrix for each expert, and the ids that choose it. */
 #include "runtime/check_region.h"
 
 #include "ir/region.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is not used of blocks, as a value of an image. */
+/* Marks unused places of blocks, as a value of an image. */
 static const float none = 4294967296.0f;
 
 dop_status

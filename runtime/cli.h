@@ -2,13 +2,17 @@
 #ifndef DOPPLER_RUNTIME_CLI_H
 #define DOPPLER_RUNTIME_CLI_H
 
-#include "runtime/doppler.h"
-#include "runtime/gguf.h"
+#include "runtime/base.h"
 #include "runtime/options.h"
 #include "runtime/spans.h"
-#include "runtime/text/tokenizer.h"
+#include "runtime/text/ids.h"
+
+#include <doppler/doppler.h>
+#include <doppler/text.h>
 
 #include <stdio.h>
+
+struct dop_plan;
 
 /* Values of the options; options that were not given keep the value that dop_cli_init set. */
 typedef struct dop_cli {
@@ -88,7 +92,7 @@ dop_status dop_cli_choose(const dop_option *table, size_t n, const dop_cli *cli,
 /* cli_info.c */
 /* Calls fn for the plan of the command line, or for each of its parts in turn: number i of n, with n 1 for a plan in one part,
  * and with NULL for a part whose file is on another host. */
-typedef dop_status dop_part_fn(void *user, const dop_plan *plan, uint32_t n, uint32_t i, dop_diag *diag);
+typedef dop_status dop_part_fn(void *user, const struct dop_plan *plan, uint32_t n, uint32_t i, dop_diag *diag);
 dop_status dop_cli_each_part(const dop_cli *cli, dop_part_fn *fn, void *user, dop_diag *diag);
 
 /* cli_common.c */
@@ -100,27 +104,25 @@ dop_status dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_model **out_mode
 /* The same with dop_open_options of those names. */
 dop_status dop_cli_open_for(const dop_cli *cli, uint32_t first_tokens, bool no_scoring, dop_diag *diag,
                             dop_model **out_model, dop_sequence **out_sequence);
-/* The plan's tokenizer; *out_tok is NULL when it has none, and then `needed_for` (an option) is an error unless NULL. */
-dop_status dop_cli_tokenizer(const dop_plan *plan, const char *needed_for, dop_diag *diag, dop_tokenizer **out_tok);
-/* The source of a tokenizer (--tokenizer or the plan), which must stay open as long as the tokenizer is used. */
-typedef struct dop_text_source {
-    dop_tokenizer *tok;
-    dop_plan plan;
-    dop_gguf gguf;
-} dop_text_source;
-
-dop_status dop_text_source_open(const dop_cli *cli, const char *needed_for, dop_diag *diag,
-                                dop_text_source *out_source);
-void dop_text_source_close(dop_text_source *source); /* also after a failure */
+/* The model's tokenizer; *out_text is NULL when it has none, and then `needed_for` (an option) is an error unless NULL. */
+dop_status dop_cli_text(const dop_cli *cli, const dop_model *model, const char *needed_for, dop_diag *diag,
+                        dop_text **out_text);
+/* The tokenizer of --tokenizer, or else of the plan; needs no model. */
+dop_status dop_cli_text_open(const dop_cli *cli, dop_diag *diag, dop_text **out_text);
+/* Appends the ids of a text; flags: DOP_TEXT_*. */
+dop_status dop_cli_encode(const dop_text *text, const char *bytes, size_t len, unsigned flags, dop_diag *diag,
+                          dop_ids *out_ids);
+/* Appends ids that a function of the library returned, and frees them. */
+void dop_cli_take_ids(uint32_t *ids, size_t n, dop_ids *out_ids);
 /* A whole file, or standard input for "-". */
 dop_status dop_cli_read(const char *path, dop_diag *diag, dop_buf *out);
 /* Ids separated by white space or commas.  what: for messages; a mistake in an option (--tokens) is wrong usage. */
 dop_status dop_cli_parse_ids(const char *what, const char *text, size_t len, dop_diag *diag, dop_ids *out_ids);
 /* The prompt's ids from -p, -f, --tokens or --tokens-file; out_text receives the text of the first two. */
-dop_status dop_cli_prompt(const dop_cli *cli, const dop_tokenizer *tok, dop_diag *diag, dop_ids *out_ids,
+dop_status dop_cli_prompt(const dop_cli *cli, const dop_text *text, dop_diag *diag, dop_ids *out_ids,
                           dop_buf *out_text);
 /* The model's sampling, overridden by the command line. */
-dop_status dop_cli_sampling(const dop_cli *cli, const dop_plan *plan, dop_diag *diag, dop_sampling *out_sampling);
+dop_status dop_cli_sampling(const dop_cli *cli, const dop_sampling *own, dop_diag *diag, dop_sampling *out_sampling);
 /* Writes to stdout, and fails when that does (a full disk, a closed pipe). */
 dop_status dop_cli_print(const char *text, size_t len, dop_diag *diag);
 /* Call before a line on stderr: ends an unfinished line on stdout where both go to the same terminal or file. */

@@ -32,18 +32,17 @@ void
 dop_cli_hint(const dop_cli *cli, const dop_model *model)
 {
     static const char *const for_gpus[] = {"tier1", "tier2", "tier3", "nvidia-hopper", "amd-rdna3", "intel-xe2"};
-    dop_model_info info;
-    dop_model_describe(model, &info);
-    const char *target = dop_plan_string(info.plan, info.plan->profiles[info.profile].name);
-    bool software = strcmp(target, "lavapipe") == 0, gpu = false;
+    dop_facts facts;
+    dop_model_facts(model, &facts);
+    bool software = strcmp(facts.target, "lavapipe") == 0, gpu = false;
     for (size_t i = 0; i < sizeof for_gpus / sizeof for_gpus[0]; i++)
-        gpu = gpu || strcmp(target, for_gpus[i]) == 0;
-    if (!cli->quiet && (info.device->cpu ? gpu : software))
+        gpu = gpu || strcmp(facts.target, for_gpus[i]) == 0;
+    if (!cli->quiet && (facts.software ? gpu : software))
         fprintf(
             stderr,
             "doppler-exec: %s: note: made for target %s, and %s is %s: dopplerc without --target makes a faster plan "
             "here\n",
-            info.plan->path, target, info.device->name, info.device->cpu ? "a software device" : "a GPU");
+            cli->plans.items[0], facts.target, facts.device, facts.software ? "a software device" : "a GPU");
 }
 
 static void
@@ -126,17 +125,48 @@ dop_cli_open(const dop_cli *cli, dop_diag *diag, dop_model **out_model, dop_sequ
 }
 
 dop_status
-dop_cli_tokenizer(const dop_plan *plan, const char *needed_for, dop_diag *diag, dop_tokenizer **out_tok)
+dop_cli_text(const dop_cli *cli, const dop_model *model, const char *needed_for, dop_diag *diag, dop_text **out_text)
 {
-    *out_tok = NULL;
-    if (plan->tokenizer_size > 0)
-        return dop_tokenizer_from_blob(plan->tokenizer, plan->tokenizer_size, diag, out_tok);
+    dop_facts facts;
+    *out_text = NULL;
+    dop_model_facts(model, &facts);
+    if (facts.has_text)
+        return dop_text_of_model(model, diag, out_text);
     if (needed_for)
-        return DOP_FAIL_IN(diag, DOP_E_INPUT, plan->path,
+        return DOP_FAIL_IN(diag, DOP_E_INPUT, cli->plans.items[0],
                            "the plan has no tokenizer (the model came without one), which %s needs: give ids with "
                            "--tokens",
                            needed_for);
     return DOP_OK;
+}
+
+dop_status
+dop_cli_text_open(const dop_cli *cli, dop_diag *diag, dop_text **out_text)
+{
+    const char *path = NULL;
+    *out_text = NULL;
+    if (cli->tokenizer)
+        return dop_text_of_file(cli->tokenizer, diag, out_text);
+    dop_status st = dop_cli_plan(cli, diag, &path);
+    return st == DOP_OK ? dop_text_open(path, diag, out_text) : st;
+}
+
+dop_status
+dop_cli_encode(const dop_text *text, const char *bytes, size_t len, unsigned flags, dop_diag *diag, dop_ids *out_ids)
+{
+    uint32_t *ids;
+    size_t n;
+    dop_status st = dop_text_encode(text, len ? bytes : "", len, flags, diag, &ids, &n);
+    dop_cli_take_ids(ids, n, out_ids);
+    return st;
+}
+
+void
+dop_cli_take_ids(uint32_t *ids, size_t n, dop_ids *out_ids)
+{
+    for (size_t i = 0; i < n; i++)
+        dop_ids_push(out_ids, ids[i]);
+    dop_free(ids);
 }
 
 dop_status
@@ -184,7 +214,7 @@ dop_cli_parse_ids(const char *what, const char *text, size_t len, dop_diag *diag
 }
 
 dop_status
-dop_cli_prompt(const dop_cli *cli, const dop_tokenizer *tok, dop_diag *diag, dop_ids *out_ids, dop_buf *out_text)
+dop_cli_prompt(const dop_cli *cli, const dop_text *text, dop_diag *diag, dop_ids *out_ids, dop_buf *out_text)
 {
     int sources = (cli->prompt != NULL) + (cli->file != NULL) + (cli->tokens != NULL) + (cli->tokens_file != NULL);
     dop_status st = DOP_OK;
@@ -204,10 +234,9 @@ dop_cli_prompt(const dop_cli *cli, const dop_tokenizer *tok, dop_diag *diag, dop
         st = dop_cli_read(cli->file, diag, out_text);
     else
         dop_buf_puts(out_text, cli->prompt ? cli->prompt : "");
-    if (st != DOP_OK || !tok)
+    if (st != DOP_OK || !text)
         return st;
-    return dop_tokenizer_encode(tok, out_text->data ? out_text->data : "", out_text->size, DOP_ENCODE_ADD_SPECIAL, diag,
-                                out_ids);
+    return dop_cli_encode(text, out_text->data, out_text->size, DOP_TEXT_ADD_SPECIAL, diag, out_ids);
 }
 
 static dop_status
@@ -227,10 +256,10 @@ parse_seed(const char *text, uint64_t *out, dop_diag *diag)
 }
 
 dop_status
-dop_cli_sampling(const dop_cli *cli, const dop_plan *plan, dop_diag *diag, dop_sampling *out_sampling)
+dop_cli_sampling(const dop_cli *cli, const dop_sampling *own, dop_diag *diag, dop_sampling *out_sampling)
 {
     dop_sampling *s = out_sampling;
-    *s = dop_plan_sampling(plan);
+    *s = *own;
     if (!isnan(cli->temperature))
         s->temperature = (float)cli->temperature;
     if (!isnan(cli->top_p))

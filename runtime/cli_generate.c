@@ -48,9 +48,9 @@ dop_generation_open(dop_cli *cli, const char *needed_for, dop_diag *diag, dop_ge
     if (st != DOP_OK ||
         (st = dop_cli_open_for(cli, guess_prompt(cli), !cli->logits, diag, &g->model, &g->sequence)) != DOP_OK)
         goto error;
-    dop_model_describe(g->model, &g->info);
-    if ((st = dop_cli_tokenizer(g->info.plan, needed_for, diag, &g->tok)) != DOP_OK ||
-        (st = dop_cli_sampling(cli, g->info.plan, diag, &g->sampling)) != DOP_OK)
+    dop_model_facts(g->model, &g->facts);
+    if ((st = dop_cli_text(cli, g->model, needed_for, diag, &g->text)) != DOP_OK ||
+        (st = dop_cli_sampling(cli, &g->facts.sampling, diag, &g->sampling)) != DOP_OK)
         goto error;
     dop_sequence_set_sampling(g->sequence, &g->sampling);
     st = start_drafts(cli, g, diag);
@@ -63,7 +63,7 @@ error:
 void
 dop_generation_finish(dop_generation *gen)
 {
-    dop_tokenizer_destroy(gen->tok); /* it uses the plan's bytes */
+    dop_text_destroy(gen->text); /* it uses the plan's bytes */
     dop_model_close(gen->model);
     dop_model_close(gen->draft_model);
     dop_texts_finish(&gen->stops);
@@ -76,9 +76,8 @@ dop_generation_finish(dop_generation *gen)
 static bool
 is_end(const dop_generation *g, uint32_t id)
 {
-    const dop_plan_model *m = g->info.plan->model;
-    for (uint32_t i = 0; i < m->n_end_ids; i++)
-        if (m->end_ids[i] == id)
+    for (uint32_t i = 0; i < g->facts.n_end_ids; i++)
+        if (g->facts.end_ids[i] == id)
             return true;
     return false;
 }
@@ -114,20 +113,30 @@ dop_generation_constrain(dop_generation *gen, dop_diag *diag)
     return st;
 }
 
-static double
-waited(const dop_generation *g)
+/* The text of a token, or, at the end, what the decoder holds, as far as it may be seen. */
+static dop_status
+write_text(dop_generation *g, dop_decoder *decoder, const uint32_t *id, dop_diag *diag)
 {
-    dop_model_info info;
-    dop_model_describe(g->model, &info);
-    return info.waited_ms;
+    const char *bytes;
+    size_t n, from = 0;
+    if (!decoder || g->output.stopped)
+        return DOP_OK;
+    dop_status st = id ? dop_decoder_push(decoder, *id, diag, &bytes, &n) : dop_decoder_end(decoder, diag, &bytes, &n);
+    if (st == DOP_OK)
+        st = dop_output_push(&g->output, bytes, n, diag, &from);
+    if (st == DOP_OK)
+        st = release_text(g, from, diag);
+    if (st == DOP_OK && !id && (st = dop_output_end(&g->output, diag, &from)) == DOP_OK)
+        st = release_text(g, from, diag);
+    return st;
 }
 
 dop_status
 dop_generate(dop_generation *gen, uint32_t n, dop_diag *diag)
 {
     dop_generation *g = gen;
+    dop_decoder *decoder = NULL;
     dop_status st = DOP_OK;
-    size_t from = 0;
     g->ids.count = 0;
     g->stop_reason = "length";
     free(g->times);
@@ -135,8 +144,9 @@ dop_generate(dop_generation *gen, uint32_t n, dop_diag *diag)
     if (!g->times)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     dop_output_finish(&g->output);
-    if (g->tok)
-        dop_output_init(&g->output, g->tok, &g->stops);
+    dop_output_init(&g->output, &g->stops);
+    if (g->text)
+        st = dop_decoder_create(g->text, DOP_TEXT_GOES_ON, diag, &decoder);
     for (uint32_t i = 0; i < n && st == DOP_OK && !g->output.stopped; i++) {
         uint32_t id;
         if (g->interrupted && *g->interrupted) {
@@ -148,17 +158,17 @@ dop_generate(dop_generation *gen, uint32_t n, dop_diag *diag)
             (g->shaper && (st = dop_shaper_accept(g->shaper, id, diag)) != DOP_OK))
             break;
         g->times[g->ids.count] = dop_now_ms();
-        g->waited_ms[g->ids.count > 0] = g->waited_ms[1] = waited(g);
+        g->waited_ms[g->ids.count > 0] = g->waited_ms[1] = dop_model_counters(g->model).waited_ms;
         dop_ids_push(&g->ids, id);
         if (!g->ignore_eos && is_end(g, id)) {
             g->stop_reason = "end";
             break;
         }
-        if (g->tok && (st = dop_output_push(&g->output, id, diag, &from)) == DOP_OK)
-            st = release_text(g, from, diag);
+        st = write_text(g, decoder, &id, diag);
     }
-    if (st == DOP_OK && g->tok && (st = dop_output_end(&g->output, diag, &from)) == DOP_OK)
-        st = release_text(g, from, diag);
+    if (st == DOP_OK)
+        st = write_text(g, decoder, NULL, diag);
+    dop_decoder_destroy(decoder);
     if (g->output.stopped)
         g->stop_reason = "text";
     if (st == DOP_OK && g->ids.failed)

@@ -13,8 +13,8 @@ typedef struct dop_generation {
     dop_model *draft_model; /* of --draft; NULL: none */
     dop_model *model;       /* owned */
     dop_sequence *sequence; /* the model's */
-    dop_model_info info;
-    dop_tokenizer *tok; /* owned; NULL: the plan has none */
+    dop_facts facts;
+    dop_text *text; /* owned; NULL: the plan has none */
     dop_sampling sampling;
     dop_texts stops; /* owned list: --stop and those of the chat format */
     bool ignore_eos;
@@ -26,11 +26,11 @@ typedef struct dop_generation {
     dop_output output;
     dop_ids ids;             /* with the end id when one was picked */
     double *times;           /* dop_now_ms when each id was known */
-    double waited_ms[2];     /* dop_model_info.waited_ms when the first id was known, and the last one */
+    double waited_ms[2];     /* dop_counters.waited_ms when the first id was known, and the last one */
     const char *stop_reason; /* "length", "end", "text", "interrupt" */
 } dop_generation;
 
-/* Opens model, sequence and tokenizer; needed_for as in dop_cli_tokenizer. */
+/* Opens model, sequence and tokenizer; needed_for as in dop_cli_text. */
 dop_status dop_generation_open(dop_cli *cli, const char *needed_for, dop_diag *diag, dop_generation *out_gen);
 void dop_generation_finish(dop_generation *gen); /* accepts a zeroed one */
 /* Feeds n tokens; at the beginning of a sequence, those that are cached already are reused. */

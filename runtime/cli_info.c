@@ -1,27 +1,26 @@
 /* What a plan and the machine are: --info, --disasm, --list-devices. */
 #include "runtime/cli.h"
 #include "runtime/device.h"
+#include "runtime/doppler.h"
 
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+static dop_status
+print_device(void *user, const dop_device_facts *facts, dop_diag *diag)
+{
+    (void)user;
+    dop_status st = dop_cli_print(facts->line, strlen(facts->line), diag);
+    return st == DOP_OK ? dop_cli_print("\n", 1, diag) : st;
+}
+
 dop_status
 dop_mode_list_devices(dop_cli *cli, dop_diag *diag)
 {
     (void)cli;
-    dop_instance instance;
-    dop_buf text = {0};
-    dop_status st = dop_instance_create(diag, &instance);
-    if (st != DOP_OK)
-        return st;
-    for (uint32_t i = 0; i < instance.n_devices; i++)
-        dop_device_describe(&instance.devices[i], &text);
-    st = text.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(text.data, text.size, diag);
-    dop_buf_finish(&text);
-    dop_instance_destroy(&instance);
-    return st;
+    return dop_devices(print_device, NULL, diag);
 }
 
 dop_status

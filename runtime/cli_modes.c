@@ -1,4 +1,4 @@
-/* What doppler-exec is asked to do, and which options have a say in that: one that would be ignored is refused. */
+/* Finds out what doppler-exec is asked to do, and refuses options that this would ignore. */
 #include "runtime/cli.h"
 
 #include <string.h>
@@ -16,13 +16,18 @@ enum {
     TOKENIZER = 256,
     PPL = 512,
     SERVER = 1024,
-    BATCH = 2048
+    BATCH = 2048,
+    WHERE = 4096,
+    PIECES = 8192,
+    ORDER = 16384,
+    LOOP = 32768,
+    STEPS = WHERE | PIECES | ORDER
 };
 
 static const struct {
     unsigned group;
     const char *names; /* each between spaces */
-    const char *with;  /* what has a use for them */
+    const char *with;  /* the option that uses them */
 } groups[] = {
     {PROMPT, " prompt file tokens tokens-file ", "text to continue"},
     {LENGTH, " predict ", "generation"},
@@ -39,29 +44,33 @@ static const struct {
      "serve-grace ",
      "--serve"},
     {BATCH, " batch ", "--profile"},
+    {WHERE, " device ", "what runs on a device"},
+    {PIECES, " chunk ", "prompts"},
+    {ORDER, " ordering ", "steps"},
+    {LOOP, " gpu-loop ", "generation"},
 };
 
-/* The first is what is done when nothing else is asked for. */
+/* The first mode is the default. */
 static const struct mode {
     const char *name; /* option */
     dop_mode_fn *run;
     unsigned uses;
 } modes[] = {
-    {"generation", dop_mode_run, PROMPT | LENGTH | PICK | END | GENERATE | SESSION | SHOW | JSON},
+    {"generation", dop_mode_run, PROMPT | LENGTH | PICK | END | GENERATE | SESSION | SHOW | JSON | STEPS | LOOP},
     {"list-devices", dop_mode_list_devices, 0},
-    {"profile", dop_mode_profile, PROMPT | LENGTH | PICK | END | BATCH},
+    {"profile", dop_mode_profile, PROMPT | LENGTH | PICK | END | BATCH | STEPS | LOOP},
     {"trace-kernels", dop_mode_trace, 0},
     {"info", dop_mode_info, JSON},
     {"disasm", dop_mode_disasm, 0},
-    {"check", dop_mode_check, 0},
+    {"check", dop_mode_check, WHERE | ORDER},
     {"tokenize", dop_mode_tokenize, TOKENIZER},
     {"detokenize", dop_mode_detokenize, TOKENIZER},
     {"render-chat", dop_mode_render_chat, TOKENIZER},
-    {"ppl", dop_mode_score, PPL | JSON},
-    {"serve", dop_mode_serve, SERVER | TOKENIZER | PICK},
-    {"embed", dop_mode_embed, PROMPT | JSON},
-    /* A conversation says itself what it makes of a prompt and of other ways to print. */
-    {"interactive", dop_mode_converse, PROMPT | LENGTH | PICK | END | SESSION | SHOW | JSON},
+    {"ppl", dop_mode_score, PPL | JSON | STEPS},
+    {"serve", dop_mode_serve, SERVER | TOKENIZER | PICK | STEPS},
+    {"embed", dop_mode_embed, PROMPT | JSON | STEPS},
+    /* A conversation itself checks options for prompts and other output. */
+    {"interactive", dop_mode_converse, PROMPT | LENGTH | PICK | END | SESSION | SHOW | JSON | STEPS | LOOP},
 };
 
 static size_t

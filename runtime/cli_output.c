@@ -3,10 +3,9 @@
 #include <string.h>
 
 void
-dop_output_init(dop_output *out, const dop_tokenizer *tok, const dop_texts *stops)
+dop_output_init(dop_output *out, const dop_texts *stops)
 {
     memset(out, 0, sizeof *out);
-    dop_text_stream_init(&out->stream, tok, DOP_DECODE_SKIP_SPECIAL | DOP_DECODE_CONTINUE);
     out->stops = stops;
 }
 
@@ -67,13 +66,14 @@ release(dop_output *out, size_t keep, dop_diag *diag)
 }
 
 dop_status
-dop_output_push(dop_output *out, uint32_t id, dop_diag *diag, size_t *out_from)
+dop_output_push(dop_output *out, const char *bytes, size_t n, dop_diag *diag, size_t *out_from)
 {
     *out_from = out->text.size;
     if (out->stopped)
         return DOP_OK;
-    dop_status st = dop_text_stream_push(&out->stream, id, diag, &out->held);
-    return st == DOP_OK ? release(out, stop_prefix(out), diag) : st;
+    if (n > 0)
+        dop_buf_append(&out->held, bytes, n);
+    return release(out, stop_prefix(out), diag);
 }
 
 dop_status
@@ -82,6 +82,5 @@ dop_output_end(dop_output *out, dop_diag *diag, size_t *out_from)
     *out_from = out->text.size;
     if (out->stopped)
         return DOP_OK;
-    dop_text_stream_flush(&out->stream, &out->held);
     return release(out, 0, diag);
 }

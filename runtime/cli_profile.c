@@ -12,22 +12,24 @@ enum { PROMPT = 64, TOKENS = 32 };
 
 /* The prompt of the command line, or any ids at all: speed does not depend on them. */
 static dop_status
-choose_prompt(const dop_cli *cli, const dop_plan *plan, dop_diag *diag, dop_ids *out_ids)
+choose_prompt(const dop_cli *cli, const dop_model *model, dop_diag *diag, dop_ids *out_ids)
 {
     const char *needed = cli->prompt ? "-p" : cli->file ? "-f" : NULL;
     dop_status st = DOP_OK;
+    dop_facts facts;
+    dop_model_facts(model, &facts);
     if (!needed && !cli->tokens && !cli->tokens_file) {
-        uint32_t n = plan->model->ctx / 2 < PROMPT ? (plan->model->ctx + 1) / 2 : PROMPT;
+        uint32_t n = facts.ctx / 2 < PROMPT ? (facts.ctx + 1) / 2 : PROMPT;
         for (uint32_t i = 0; i < n; i++)
-            dop_ids_push(out_ids, (i * 2654435761u >> 8) % plan->model->vocab);
+            dop_ids_push(out_ids, (i * 2654435761u >> 8) % facts.vocab);
     } else {
-        dop_tokenizer *tok = NULL;
+        dop_text *tokenizer = NULL;
         dop_buf text = {0};
-        st = needed ? dop_cli_tokenizer(plan, needed, diag, &tok) : DOP_OK;
+        st = needed ? dop_cli_text(cli, model, needed, diag, &tokenizer) : DOP_OK;
         if (st == DOP_OK)
-            st = dop_cli_prompt(cli, tok, diag, out_ids, &text);
+            st = dop_cli_prompt(cli, tokenizer, diag, out_ids, &text);
         dop_buf_finish(&text);
-        dop_tokenizer_destroy(tok);
+        dop_text_destroy(tokenizer);
     }
     if (st == DOP_OK && out_ids->failed)
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
@@ -106,18 +108,18 @@ time_whole(dop_model *m, dop_sequence *s, dop_profile *p, const dop_ids *prompt,
 static dop_status
 profile(const dop_cli *cli, dop_model *m, dop_sequence *s, dop_profile *p, dop_profile_whole *whole, dop_diag *diag)
 {
-    dop_model_info info;
+    dop_facts facts;
     dop_sampling sampling;
     dop_ids prompt = {0};
-    dop_model_describe(m, &info);
+    dop_model_facts(m, &facts);
     unsigned long batch = cli->bench_batches ? strtoul(cli->bench_batches, NULL, 10) : 1;
-    if (batch == 0 || batch > info.plan->model->n_sequences)
+    if (batch == 0 || batch > facts.n_sequences)
         return DOP_FAIL(diag, DOP_E_USAGE, "-b %s: --profile takes one number of sequences, and the plan holds %u",
-                        cli->bench_batches, info.plan->model->n_sequences);
-    dop_status st = choose_prompt(cli, info.plan, diag, &prompt);
+                        cli->bench_batches, facts.n_sequences);
+    dop_status st = choose_prompt(cli, m, diag, &prompt);
     if (st != DOP_OK)
         goto error;
-    uint32_t ctx = info.plan->model->ctx, n = cli->n_predict == DOP_CLI_UNSET ? TOKENS : cli->n_predict;
+    uint32_t ctx = facts.ctx, n = cli->n_predict == DOP_CLI_UNSET ? TOKENS : cli->n_predict;
     uint32_t room = prompt.count < ctx ? ctx - (uint32_t)prompt.count : 0;
     if (n > room && cli->n_predict >= DOP_OPTION_MINUS_1)
         n = room;
@@ -125,7 +127,7 @@ profile(const dop_cli *cli, dop_model *m, dop_sequence *s, dop_profile *p, dop_p
         st = DOP_FAIL(diag, DOP_E_INPUT, "%zu and %u tokens do not fit the plan's context of %u", prompt.count, n, ctx);
         goto error;
     }
-    if ((st = dop_cli_sampling(cli, info.plan, diag, &sampling)) != DOP_OK)
+    if ((st = dop_cli_sampling(cli, &facts.sampling, diag, &sampling)) != DOP_OK)
         goto error;
     /* Greedy, which the device does alone, unless the command line says otherwise. */
     if (isnan(cli->temperature))

@@ -19,14 +19,14 @@ typedef struct run {
     dop_logprobs logprobs;
     dop_cli_shape shape;
     double feed_ms;   /* when feeding began, dop_now_ms */
-    double waited_ms; /* dop_model_info.waited_ms then */
+    double waited_ms; /* dop_counters.waited_ms then */
 } run;
 
 /* -n against what is left of the context. */
 static dop_status
 choose_length(run *r, dop_diag *diag)
 {
-    uint32_t ctx = r->gen.info.plan->model->ctx, trained = r->gen.info.plan->model->ctx_train;
+    uint32_t ctx = r->gen.facts.ctx, trained = r->gen.facts.ctx_trained;
     size_t n_prompt = r->n_before + r->prompt.count;
     if (n_prompt == 0)
         return DOP_FAIL(diag, DOP_E_INPUT, "the prompt has no tokens: give one with -p, -f or --tokens");
@@ -54,8 +54,7 @@ start_logprobs(run *r, dop_diag *diag)
 {
     if (!r->cli->json)
         return DOP_FAIL(diag, DOP_E_USAGE, "--logprobs goes with --json");
-    dop_status st =
-        dop_logprobs_init(&r->logprobs, &r->gen.sampling, r->gen.info.plan->model->vocab, r->cli->logprobs, diag);
+    dop_status st = dop_logprobs_init(&r->logprobs, &r->gen.sampling, r->gen.facts.vocab, r->cli->logprobs, diag);
     if (st == DOP_OK)
         dop_sequence_set_sampler(r->gen.sequence, dop_logprobs_pick, &r->logprobs);
     return st;
@@ -86,26 +85,24 @@ prepare(run *r, dop_diag *diag)
                                                     : NULL;
     if ((st = dop_generation_open(cli, needed, diag, &r->gen)) != DOP_OK)
         return st;
-    const dop_plan *plan = r->gen.info.plan;
-    const dop_tokenizer *tok = r->gen.tok;
+    const dop_text *text = r->gen.text;
     if ((st = restore(r, diag)) != DOP_OK ||
-        (st = dop_cli_prompt(cli, cli->chat ? NULL : tok, diag, &r->prompt, &r->prompt_text)) != DOP_OK)
+        (st = dop_cli_prompt(cli, cli->chat ? NULL : text, diag, &r->prompt, &r->prompt_text)) != DOP_OK)
         return st;
-    if (r->n_before > 0 && tok && !cli->chat && !cli->tokens && !cli->tokens_file) {
+    if (r->n_before > 0 && text && !cli->chat && !cli->tokens && !cli->tokens_file) {
         r->prompt.count = 0; /* it goes on with a text: nothing stands before it */
-        st = dop_tokenizer_encode(tok, r->prompt_text.data ? r->prompt_text.data : "", r->prompt_text.size, 0, diag,
-                                  &r->prompt);
+        st = dop_cli_encode(text, r->prompt_text.data, r->prompt_text.size, 0, diag, &r->prompt);
         if (st != DOP_OK)
             return st;
     }
     if (cli->chat && (st = dop_chat_prompt(cli, &r->gen, &r->prompt_text, diag, &r->prompt)) != DOP_OK)
         return st;
-    /* Nothing said at all: start from nothing, as the model knows it. */
-    if (!tok && r->n_before == 0 && !cli->tokens && !cli->tokens_file && plan->model->bos_id >= 0)
-        dop_ids_push(&r->prompt, (uint32_t)plan->model->bos_id);
+    /* Without any prompt: start from the model's own beginning of a text. */
+    if (!text && r->n_before == 0 && !cli->tokens && !cli->tokens_file && r->gen.facts.bos_id >= 0)
+        dop_ids_push(&r->prompt, (uint32_t)r->gen.facts.bos_id);
     if (r->prompt.failed)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    r->as_ids = cli->print_ids || !tok;
+    r->as_ids = cli->print_ids || !text;
     r->gen.streams = !r->as_ids && !cli->json;
     if (dop_cli_wants_shape(cli) && (st = dop_cli_shape_start(cli, &r->gen, diag, &r->shape)) != DOP_OK)
         return st;
@@ -121,12 +118,12 @@ show_prompt(run *r, dop_diag *diag)
         return DOP_OK;
     if (r->prompt_text.size > 0)
         return dop_cli_print(r->prompt_text.data, r->prompt_text.size, diag);
-    dop_buf text = {0};
-    dop_status st =
-        dop_tokenizer_decode(r->gen.tok, r->prompt.data, r->prompt.count, DOP_DECODE_SKIP_SPECIAL, diag, &text);
+    char *text;
+    size_t n;
+    dop_status st = dop_text_decode(r->gen.text, r->prompt.data, r->prompt.count, diag, &text, &n);
     if (st == DOP_OK)
-        st = dop_cli_print(text.data, text.size, diag);
-    dop_buf_finish(&text);
+        st = dop_cli_print(text, n, diag);
+    dop_free(text);
     return st;
 }
 
@@ -134,9 +131,7 @@ static dop_status
 feed_prompt(run *r, dop_diag *diag)
 {
     dop_sequence_expect(r->gen.sequence, r->n);
-    dop_model_info info;
-    dop_model_describe(r->gen.model, &info);
-    r->waited_ms = info.waited_ms;
+    r->waited_ms = dop_model_counters(r->gen.model).waited_ms;
     r->feed_ms = dop_now_ms();
     if (!r->cli->logits) {
         if (r->n == 0)
@@ -144,7 +139,7 @@ feed_prompt(run *r, dop_diag *diag)
         return dop_generation_feed(&r->gen, r->prompt.data, r->prompt.count, diag);
     }
     dop_logits_file file;
-    dop_status st = dop_logits_file_open(r->cli->logits, r->gen.info.plan->model->vocab, diag, &file);
+    dop_status st = dop_logits_file_open(r->cli->logits, r->gen.facts.vocab, diag, &file);
     if (st != DOP_OK)
         return st;
     st = dop_sequence_score(r->gen.sequence, r->prompt.data, r->prompt.count, dop_logits_file_write, &file, diag);
@@ -207,7 +202,7 @@ percentiles(const run *r, const double *shares, size_t n_shares, double *out)
     free(steps);
 }
 
-/* What was not measured is null, not 0. */
+/* Values that were not measured are null, not 0. */
 static json_t *
 measured(bool known, double value)
 {
@@ -223,7 +218,7 @@ timings_json(const run *r)
     const bool any = r->gen.ids.count > 0, several = r->gen.ids.count > 1;
     const double first = any ? r->gen.times[0] : 0;
     const dop_counters c = dop_model_counters(r->gen.model);
-    return json_pack("{s:f, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o}, s:o, s:I}", "modelLoadMs", r->gen.info.load_ms,
+    return json_pack("{s:f, s:o, s:o, s:o, s:o, s:{s:o, s:o, s:o}, s:o, s:I}", "modelLoadMs", r->gen.facts.load_ms,
                      "firstTokenMs", measured(any, first - r->feed_ms), "startToFirstTokenMs",
                      measured(any, first - r->cli->start_ms), "prefillTokensPerSec", measured(any, prefill_rate(r)),
                      "decodeTokensPerSec", measured(several, decode_rate(r)), "decodeMsPerToken", "p50",
@@ -243,15 +238,15 @@ speculation_json(const run *r)
 static dop_status
 print_json(const run *r, dop_diag *diag)
 {
-    const dop_plan *plan = r->gen.info.plan;
+    const dop_facts *facts = &r->gen.facts;
     dop_counters c = dop_model_counters(r->gen.model);
     char digest[17];
-    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)plan->digest);
+    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)facts->digest);
     json_t *ids = json_array();
     for (size_t i = 0; i < r->gen.ids.count; i++)
         json_array_append_new(ids, json_integer(r->gen.ids.data[i]));
     json_t *root = json_object();
-    if (r->gen.tok)
+    if (r->gen.text)
         json_object_set_new(
             root, "text",
             json_stringn(r->gen.output.text.data ? r->gen.output.text.data : "", r->gen.output.text.size));
@@ -265,13 +260,10 @@ print_json(const run *r, dop_diag *diag)
     if (r->cli->draft || r->cli->draft_ngram)
         json_object_set_new(root, "speculation", speculation_json(r));
     json_object_set_new(root, "device",
-                        json_pack("{s:s, s:s, s:I}", "name", r->gen.info.device->name, "driver",
-                                  r->gen.info.device->driver, "bytes", (json_int_t)r->gen.info.device_bytes));
-    dop_model_info info; /* not the one from opening: a stall changes the ordering */
-    dop_model_describe(r->gen.model, &info);
-    json_object_set_new(root, "ordering", json_string(dop_plan_ordering_name(info.ordering)));
-    json_object_set_new(root, "plan",
-                        json_pack("{s:s, s:s}", "digest", digest, "model", dop_plan_string(plan, plan->model->name)));
+                        json_pack("{s:s, s:s, s:I}", "name", facts->device, "driver", facts->driver, "bytes",
+                                  (json_int_t)facts->device_bytes));
+    json_object_set_new(root, "ordering", json_string(dop_model_ordering(r->gen.model)));
+    json_object_set_new(root, "plan", json_pack("{s:s, s:s}", "digest", digest, "model", facts->name));
     json_object_set_new(root, "afterLoad",
                         json_pack("{s:I, s:I, s:I, s:I}", "deviceAllocations", (json_int_t)c.allocations,
                                   "commandBufferRecordings", (json_int_t)c.recordings, "descriptorUpdates",
@@ -290,7 +282,7 @@ print_summary(const run *r)
 {
     if (r->cli->quiet)
         return;
-    fprintf(stderr, "load %.0f ms", r->gen.info.load_ms);
+    fprintf(stderr, "load %.0f ms", r->gen.facts.load_ms);
     if (r->gen.ids.count > 0)
         fprintf(stderr, "; prefill %zu tokens, %.1f tok/s; first token after %.0f ms", r->prompt.count, prefill_rate(r),
                 r->gen.times[0] - r->cli->start_ms);
@@ -303,7 +295,7 @@ print_summary(const run *r)
     if (c.steps > 0)
         fprintf(stderr, "; %llu of %llu drafts accepted in %llu steps", (unsigned long long)c.accepted,
                 (unsigned long long)c.drafted, (unsigned long long)c.steps);
-    fprintf(stderr, "; on %s\n", r->gen.info.device->name);
+    fprintf(stderr, "; on %s\n", r->gen.facts.device);
 }
 
 dop_status

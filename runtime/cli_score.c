@@ -81,27 +81,27 @@ dop_mode_score(dop_cli *cli, dop_diag *diag)
 {
     dop_model *model = NULL;
     dop_sequence *sequence = NULL;
-    dop_model_info info;
-    dop_tokenizer *tok = NULL;
+    dop_facts facts;
+    dop_text *tokenizer = NULL;
     dop_buf text = {0};
     dop_ids ids = {0};
     dop_status st = dop_cli_open(cli, diag, &model, &sequence);
     if (st != DOP_OK)
         return st;
-    dop_model_describe(model, &info);
-    uint32_t ctx = info.plan->model->ctx, window = cli->ppl_ctx == DOP_CLI_UNSET ? ctx : cli->ppl_ctx;
+    dop_model_facts(model, &facts);
+    uint32_t ctx = facts.ctx, window = cli->ppl_ctx == DOP_CLI_UNSET ? ctx : cli->ppl_ctx;
     if (window > ctx) {
         st = DOP_FAIL(diag, DOP_E_INPUT, "--ppl-ctx %u is larger than the plan's context of %u", window, ctx);
         goto error;
     }
-    if ((st = dop_cli_tokenizer(info.plan, "--ppl", diag, &tok)) != DOP_OK ||
+    if ((st = dop_cli_text(cli, model, "--ppl", diag, &tokenizer)) != DOP_OK ||
         (st = dop_cli_read(cli->ppl, diag, &text)) != DOP_OK ||
-        (st = dop_tokenizer_encode(tok, text.data ? text.data : "", text.size, 0, diag, &ids)) != DOP_OK)
+        (st = dop_cli_encode(tokenizer, text.data, text.size, 0, diag, &ids)) != DOP_OK)
         goto error;
-    scorer s = {.vocab = info.plan->model->vocab, .all = ids.count, .shows = dop_cli_shows_progress(cli)};
+    scorer s = {.vocab = facts.vocab, .all = ids.count, .shows = dop_cli_shows_progress(cli)};
     dop_cli_hint(cli, model);
     double start = dop_now_ms();
-    if ((st = score_text(sequence, &ids, window, info.plan->model->bos_id, &s, diag)) != DOP_OK)
+    if ((st = score_text(sequence, &ids, window, facts.bos_id, &s, diag)) != DOP_OK)
         goto error;
     if (s.n == 0) {
         st = DOP_FAIL_IN(diag, DOP_E_INPUT, cli->ppl, "the text has no tokens to predict");
@@ -114,10 +114,10 @@ dop_mode_score(dop_cli *cli, dop_diag *diag)
     st = dop_cli_print(line.data, line.size, diag);
     dop_buf_finish(&line);
     if (!cli->quiet)
-        fprintf(stderr, "load %.0f ms; %zu tokens, %.1f tok/s; on %s\n", info.load_ms, s.n,
-                (double)s.n * 1e3 / (dop_now_ms() - start), info.device->name);
+        fprintf(stderr, "load %.0f ms; %zu tokens, %.1f tok/s; on %s\n", facts.load_ms, s.n,
+                (double)s.n * 1e3 / (dop_now_ms() - start), facts.device);
 error:
-    dop_tokenizer_destroy(tok);
+    dop_text_destroy(tokenizer);
     dop_model_close(model);
     dop_buf_finish(&text);
     dop_ids_finish(&ids);

@@ -1,7 +1,9 @@
 /* --serve: the model behind HTTP, until a signal ends it. */
 #include "runtime/cli_chat.h"
+#include "runtime/doppler.h"
 #include "runtime/grammar/grammar.h"
 #include "runtime/server/http.h"
+#include "runtime/text_internal.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -12,8 +14,7 @@
 typedef struct served {
     dop_model *model;
     dop_model_info info;
-    dop_text_source source; /* of --tokenizer */
-    dop_tokenizer *own_tok; /* the plan's; NULL with --tokenizer */
+    dop_text *text; /* of --tokenizer, or the plan's */
     const dop_tokenizer *tok;
     dop_chat *chat;
     dop_vocab *vocab;
@@ -67,16 +68,16 @@ open_all(dop_cli *cli, served *s, dop_diag *diag)
                        .time_limit_s = cli->serve_time,
                        .created = (int64_t)time(NULL)};
     dop_model_facts(s->model, &s->api.facts);
-    st = cli->tokenizer ? dop_text_source_open(cli, "--serve", diag, &s->source)
-                        : dop_cli_tokenizer(s->info.plan, "--serve", diag, &s->own_tok);
-    s->tok = cli->tokenizer ? s->source.tok : s->own_tok;
+    st = cli->tokenizer ? dop_text_of_file(cli->tokenizer, diag, &s->text)
+                        : dop_cli_text(cli, s->model, "--serve", diag, &s->text);
+    s->tok = s->text ? dop_text_tokenizer(s->text) : NULL;
     if (st == DOP_OK && !cli->quiet && dop_tokenizer_vocab_size(s->tok) > s->api.facts.vocab)
         fprintf(stderr,
                 "doppler-exec: note: the tokenizer has ids up to %u and the model's vocabulary has %u: prompts with "
                 "others are refused\n",
                 dop_tokenizer_vocab_size(s->tok) - 1, s->api.facts.vocab);
     if (st != DOP_OK || (st = open_chat(cli, s, diag)) != DOP_OK ||
-        (st = dop_cli_sampling(cli, s->info.plan, diag, &s->api.sampling)) != DOP_OK ||
+        (st = dop_cli_sampling(cli, &s->api.facts.sampling, diag, &s->api.sampling)) != DOP_OK ||
         (st = dop_vocab_create(s->tok, s->api.facts.vocab, s->api.facts.end_ids, s->api.facts.n_end_ids, diag,
                                &s->vocab)) != DOP_OK)
         return st;
@@ -110,8 +111,7 @@ close_all(served *s)
     dop_shapes_destroy(s->api.shapes);
     dop_vocab_destroy(s->vocab);
     dop_chat_destroy(s->chat);
-    dop_tokenizer_destroy(s->own_tok);
-    dop_text_source_close(&s->source);
+    dop_text_destroy(s->text);
     dop_model_close(s->model);
     dop_buf_finish(&s->template);
     dop_buf_finish(&s->keys);

@@ -1,4 +1,5 @@
 #include "runtime/cli_shape.h"
+#include "runtime/sampling.h"
 
 #include <string.h>
 
@@ -21,11 +22,11 @@ dop_cli_shape_start(const dop_cli *cli, dop_generation *gen, dop_diag *diag, dop
                         "--json-schema, --grammar, --json-mode, --ignore-eos and --logprobs exclude one another");
     if (path && (st = dop_cli_read(path, diag, &file)) == DOP_OK && file.size == 0)
         st = DOP_FAIL_IN(diag, DOP_E_INPUT, path, "the file is empty");
-    if (st == DOP_OK && (st = dop_text_of_model(gen->model, diag, &s->text)) == DOP_OK) {
+    if (st == DOP_OK) {
         if (cli->grammar)
-            st = dop_shape_from_grammar(s->text, file.data, file.size, diag, &s->shape);
+            st = dop_shape_from_grammar(gen->text, file.data, file.size, diag, &s->shape);
         else
-            st = dop_shape_from_schema(s->text, file.data, file.size, diag, &s->shape);
+            st = dop_shape_from_schema(gen->text, file.data, file.size, diag, &s->shape);
         if (st == DOP_E_INPUT && path && diag && !diag->path[0])
             snprintf(diag->path, sizeof diag->path, "%s", path);
     }
@@ -46,6 +47,5 @@ dop_cli_shape_finish(dop_cli_shape *shape)
 {
     dop_shaper_destroy(shape->shaper);
     dop_shape_destroy(shape->shape);
-    dop_text_destroy(shape->text);
     memset(shape, 0, sizeof *shape);
 }

@@ -7,7 +7,6 @@
 #include <doppler/shape.h>
 
 typedef struct dop_cli_shape {
-    dop_text *text;
     dop_shape *shape;
     dop_shaper *shaper;
 } dop_cli_shape;

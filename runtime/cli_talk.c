@@ -1,5 +1,5 @@
-/* With a chat format every line is a message of the user, and the whole conversation stays in the cache: only what a message
- * adds is fed.  A model without one just goes on with the text.  A conversation whose beginning was dropped is rendered
+/* With a chat format every line is a message of the user, and the whole conversation stays in the cache, so that only what a
+ * message adds is fed.  A model without one just continues the text.  A conversation whose beginning was dropped is rendered
  * again from its messages. */
 #include "runtime/cli_talk.h"
 
@@ -14,19 +14,16 @@ dop_talk_open(dop_cli *cli, dop_talk *talk, dop_diag *diag)
     dop_status st = dop_generation_open(cli, "-i", diag, &t->gen);
     if (st != DOP_OK)
         return st;
-    size_t len = 0;
-    const dop_plan *plan = t->gen.info.plan;
-    bool has_template = plan->template_size > 0 || dop_tokenizer_chat_template(t->gen.tok, &len);
     t->gen.streams = true;
     t->messages = json_array();
     if (!t->messages)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (!has_template && !cli->chat) {
+    if (!dop_text_has_chat(t->gen.text) && !cli->chat) {
         if (!cli->quiet)
             fprintf(stderr, "doppler-exec: the model has no chat template: it goes on with your text\n");
         return DOP_OK;
     }
-    if ((st = dop_cli_chat(plan, t->gen.tok, diag, &t->chat)) != DOP_OK)
+    if ((st = dop_chat_of_text(t->gen.text, diag, &t->chat)) != DOP_OK)
         return st;
     return dop_chat_add_stops(t->chat, &t->gen.stops, diag);
 }
@@ -70,17 +67,10 @@ encode(dop_talk *t, const char *line, size_t len, dop_diag *diag, dop_ids *out_i
     bool start = n_tokens(t) == 0;
     out_ids->count = 0;
     if (!t->chat) {
-        dop_status st = dop_tokenizer_encode(t->gen.tok, line, len, start ? DOP_ENCODE_ADD_SPECIAL : 0, diag, out_ids);
-        return st == DOP_OK ? dop_tokenizer_encode(t->gen.tok, "\n", 1, 0, diag, out_ids) : st;
+        dop_status st = dop_cli_encode(t->gen.text, line, len, start ? DOP_TEXT_ADD_SPECIAL : 0, diag, out_ids);
+        return st == DOP_OK ? dop_cli_encode(t->gen.text, "\n", 1, 0, diag, out_ids) : st;
     }
-    dop_buf text = {0};
-    dop_chat_input in = {.messages = t->messages, .add_generation_prompt = true, .tokenizer = t->gen.tok};
-    dop_status st =
-        start ? dop_chat_render(t->chat, &in, diag, &text) : dop_chat_render_added(t->chat, &in, diag, &text);
-    if (st == DOP_OK)
-        st = dop_chat_encode(t->gen.tok, &text, start, diag, out_ids);
-    dop_buf_finish(&text);
-    return st;
+    return dop_cli_chat_ids(t->chat, t->gen.text, t->messages, start ? 0 : DOP_CHAT_LAST, diag, out_ids);
 }
 
 /* Forgets the oldest turn.  Of text without a format what follows moves up; a conversation is begun again. */
@@ -95,7 +85,7 @@ drop_oldest(dop_talk *t, dop_diag *diag)
             json_array_remove(t->messages, 0); /* the answer */
         st = dop_sequence_rewind(t->gen.sequence, 0, diag);
     } else {
-        bool bos = begin == 0 && dop_tokenizer_adds_bos(t->gen.tok);
+        bool bos = begin == 0 && dop_text_adds_bos(t->gen.text);
         st = dop_sequence_cut(t->gen.sequence, begin + bos, end - begin - bos, diag);
     }
     t->n_turns--;
@@ -109,7 +99,7 @@ drop_oldest(dop_talk *t, dop_diag *diag)
 static dop_status
 make_room(dop_talk *t, const char *line, size_t len, dop_diag *diag, dop_ids *out_ids)
 {
-    uint32_t ctx = t->gen.info.plan->model->ctx, dropped = 0;
+    uint32_t ctx = t->gen.facts.ctx, dropped = 0;
     uint32_t answer = t->cli->n_predict < ctx / 4 ? t->cli->n_predict : ctx / 4;
     dop_status st = encode(t, line, len, diag, out_ids);
     if (answer == 0)
@@ -139,7 +129,7 @@ dop_talk_answer(dop_talk *talk, const char *line, size_t len, dop_diag *diag)
     if (st != DOP_OK || (st = make_room(t, line, len, diag, &ids)) != DOP_OK ||
         (st = push_turn(t, n_tokens(t), diag)) != DOP_OK)
         goto error;
-    uint32_t n = t->cli->n_predict, room = t->gen.info.plan->model->ctx - n_tokens(t) - (uint32_t)ids.count;
+    uint32_t n = t->cli->n_predict, room = t->gen.facts.ctx - n_tokens(t) - (uint32_t)ids.count;
     if (n > room) /* also when it is not set */
         n = room;
     dop_sequence_expect(t->gen.sequence, n);

@@ -1,9 +1,9 @@
-/* What crosses a cut, between the device's memory and the host's (cut.h).  Kernels read and write the device's own: the
- * copies are a few large transfers, where stores of kernels into the host's memory would be many small ones, and the host may
+/* Copies of what crosses a cut, between device and host memory (cut.h).  Kernels read and write device memory, because copies
+ * are a few large transfers where stores of kernels to host memory would be many small ones, and because the host may
  * use its mirror while kernels run. */
 #include "runtime/cut.h"
 
-/* Is this a value of the schedule that is copied?  One that is passed on is sent from where it was received. */
+/* Is this a value of the schedule that must be copied?  A forwarded value is sent from where it was received. */
 static bool
 crosses(const dop_plan *plan, const dop_plan_crossing *x, uint32_t schedule, dop_cut cut)
 {

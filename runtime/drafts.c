@@ -1,11 +1,11 @@
-/* Drafts: what followed the same tokens before, what a smaller model would say, or what the caller says. */
+/* Drafts: from what followed the same tokens before, from a smaller model, or from the caller. */
 #include "runtime/speculator.h"
 
 #include <string.h>
 
 /* --- of a smaller model ---------------------------------------------------------------------------------------------- */
 
-/* The draft model's sampler: draws as the sequence's own would, and keeps what it drew from. */
+/* The draft model's sampler: draws like the sequence's own, and records the distribution. */
 static dop_status
 draw(void *user, const float *logits, uint32_t vocab, const uint32_t *tokens, size_t n_tokens, dop_diag *diag,
      uint32_t *out_id)
@@ -70,7 +70,8 @@ dop_drafts_make(dop_sequence *sequence, uint32_t most, dop_diag *diag)
             return st;
     }
     if (p->n_drafts == 0 && p->ngrams.n && (end = dop_ngrams_find(&p->ngrams, s->tokens, s->n_tokens)) > 0)
-        for (; p->n_drafts < most; end++) /* behind the text come the drafts themselves, where it goes round */
+        for (; p->n_drafts < most;
+             end++) /* after the end of the text it continues with the drafts themselves, for texts that repeat */
             p->drafts[p->n_drafts++] = end < s->n_tokens ? s->tokens[end] : p->drafts[end - s->n_tokens];
     if (p->n_drafts == 0 && p->how.draft) {
         dop_status st = ask_model(s, most, diag);

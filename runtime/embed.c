@@ -54,7 +54,7 @@ run_piece(dop_sequence *s, uint32_t schedule, dop_diag *diag, uint32_t *out_take
     return DOP_OK;
 }
 
-/* Tokens before the last of the sequence go through schedules for prompts, which make nothing but states. */
+/* Tokens before the last of the sequence are fed with schedules for prompts, which compute only states. */
 static dop_status
 feed_all_but(dop_sequence *s, uint32_t rest, dop_diag *diag)
 {

@@ -8,7 +8,7 @@
  * lines and pages of small GPUs' address translation it is a multiple too. */
 enum { SLOT_ALIGN = 256 };
 
-/* Rows behind the last one of a state that kernels may read, and do not use. */
+/* Rows after the last one of a state that kernels may read but do not use. */
 enum { STATE_TAIL = 32 };
 
 /* Bytes of one allocation of weights that are filled while others are being made, unless one slot has more. */
@@ -16,7 +16,7 @@ enum { WEIGHTS_BLOCK = 256 << 20 };
 
 typedef enum pool {
     POOL_WEIGHTS,
-    POOL_WORK, /* state, scratch and what kernels of one step tell each other */
+    POOL_WORK, /* state, scratch, and memory through which kernels of a step communicate */
     POOL_STEP,
     POOL_RESULT,
     POOL_MIRROR,
@@ -58,7 +58,7 @@ pick_type(const VkPhysicalDeviceMemoryProperties *m, uint32_t allowed, VkMemoryP
     return best;
 }
 
-/* Memory of the type that suits best; where there is no room of that (a small window to the device, say), of the next best. */
+/* Allocates from the most suitable memory type or, where that is full (a small window to the device, for example), the next. */
 static dop_status
 allocate(dop_device *device, const VkMemoryRequirements *need, VkMemoryPropertyFlags required,
          VkMemoryPropertyFlags prefer, VkMemoryPropertyFlags avoid, dop_diag *diag, uint32_t *out_type,

@@ -1,4 +1,4 @@
-/* What a plan takes of a device's memory, before any of it is allocated; and what would take less. */
+/* How much device memory a plan needs, before any of it is allocated, and which options would need less. */
 #include "runtime/memory.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 enum {
     MAX_TYPES = 64,  /* more than ir/types.def has */
     LEAST_CTX = 512, /* no shorter context is proposed */
-    LEAST_SAVED = 64 /* what saves less than one such part of the whole is not worth a word */
+    LEAST_SAVED = 64 /* savings below this fraction (1/N) of the whole are not mentioned */
 };
 
 static const double mib = 1024.0 * 1024.0;

@@ -1,5 +1,5 @@
-/* What goes on beside the first tokens.  Kernels are made in the order in which they will be wanted, and the largest
- * first among equals, because a driver takes longest for it; schedules are recorded as their kernels come. */
+/* Work that continues while the first tokens are computed.  Kernels are created in the order in which they will be needed, and
+ * the largest first among equals, because the driver takes longest for it; schedules are recorded as their kernels become ready. */
 #include "runtime/model.h"
 
 #include <stdlib.h>
@@ -52,7 +52,7 @@ dop_model_start_pipelines(dop_model *model, const bool *first, uint32_t threads,
     qsort(rows, n, sizeof *rows, compare_ranks);
     for (uint32_t i = 0; i < n; i++)
         order[i] = rows[i].kernel;
-    /* Others write weights meanwhile, and two compilers on one core are hardly faster than one. */
+    /* Fewer threads than cores, because others write weights meanwhile; and two compilers on one core are hardly faster than one. */
     uint32_t most = threads / 2 > 8 ? threads / 2 : 8;
     threads = threads < most ? threads : most;
     st = dop_pipelines_start(&m->device, plan, order, n, threads, cache_dir, &m->log, diag, &m->pipelines);
@@ -204,7 +204,7 @@ dop_model_make_code(dop_model *model, uint32_t schedule, dop_form form, dop_diag
         const uint32_t kernel = d->kernel;
         if (m->loader.run[kernel])
             continue;
-        /* The time of earlier steps is theirs. */
+        /* Wait first, so that the time of steps in flight is not counted as waiting for kernels. */
         if (!commands && (st = dop_replay_wait(&m->replay, m->replay.submitted, diag)) == DOP_OK)
             st = dop_replay_begin(&m->replay, diag, &commands);
         if (st == DOP_OK) {

@@ -1,4 +1,4 @@
-/* Opening a model: everything that happens before the first token. */
+/* Opens a model: everything that happens before the first token. */
 #include "runtime/ranks.h"
 
 #include <inttypes.h>
@@ -54,8 +54,7 @@ try_profile(dop_model *m, const dop_device_info *info, uint32_t profile, uint32_
     return why->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : DOP_OK;
 }
 
-/* With the other orderings where they may be used and can be, by barriers alone otherwise: what is not going to be used is
- * not even made. */
+/* Includes the other orderings only where they may and can be used, so that nothing is created that will not be used. */
 static dop_status
 try_orderings(dop_model *m, const dop_device_info *info, uint32_t profile, dop_ordering ordering, dop_used *out,
               dop_diag *diag, dop_buf *why)
@@ -167,7 +166,7 @@ open_host(dop_model *m, const dop_open_options *o, dop_diag *diag)
     m->steps_ahead = o->steps_ahead ? o->steps_ahead : m->device.info.caps.cpu ? 2 : 4;
     if (m->steps_ahead > DOP_MAX_AHEAD)
         m->steps_ahead = DOP_MAX_AHEAD;
-    if (m->plan.replaces) { /* one step can be undone, and no more */
+    if (m->plan.replaces) { /* only one step can be undone */
         m->steps_ahead = m->steps_ahead < 2 ? m->steps_ahead : 2;
         m->steps_per_submit = 1;
     }
@@ -217,9 +216,9 @@ allocate(dop_model *m, dop_diag *diag)
     return st;
 }
 
-/* Pipelines and the writing of weights need the device only; memory is allocated while both are at work.  Where it is
- * the host's memory that takes no time, and a driver whose compiler runs out of memory may crash: there it comes
- * first. */
+/* Creating pipelines and reading weights need only the device, so memory is allocated while both are running.  Where device
+ * memory is host memory, allocating takes no time, and a driver whose compiler runs out of memory may crash, so there it
+ * comes first. */
 static dop_status
 load(dop_model *m, const dop_open_options *o, uint32_t threads, const bool *first, dop_diag *diag)
 {
@@ -272,7 +271,7 @@ open_opened(dop_model *m, const dop_open_options *o, dop_diag *diag)
         (st = choose_first(m, o->first_tokens, &first, &mine)) == DOP_OK)
         st = load(m, o, threads, first, &mine);
     free(first);
-    bool loaded = m->memory.n_blocks > 0; /* damaged weights may be why it failed then: that is reported first */
+    bool loaded = m->memory.n_blocks > 0; /* damaged weights may have caused the failure, so they are reported first */
     atomic_store(&v.stop, st != DOP_OK && !loaded);
     if (v.started)
         pthread_join(v.thread, NULL);
@@ -286,7 +285,7 @@ open_opened(dop_model *m, const dop_open_options *o, dop_diag *diag)
     return damaged ? v.st : st;
 }
 
-/* Pages are found again by their tokens where they are all that a sequence has. */
+/* Pages can be found again by their tokens if a sequence has no other state. */
 static dop_status
 open_pages(dop_model *m, dop_diag *diag)
 {
@@ -377,12 +376,12 @@ dop_model_close(dop_model *model)
         return;
     for (uint32_t i = 0; i < DOP_STEP_MAX_SEQUENCES; i++)
         dop_sequence_destroy(model->sequences[i]);
-    dop_model_end_loader(model); /* before what it reads of the plan goes */
+    dop_model_end_loader(model); /* before the plan that it reads is closed */
     dop_ranks_end(model);
     free(model->step.kept);
     dop_pages_finish(&model->pages);
     dop_upload_destroy(model->upload);
-    /* A device that was only slow has finished meanwhile, and then everything can be given back. */
+    /* A device that was only slow has finished by now, so that everything can be freed. */
     if (model->device.lost && model->replay.timeline && dop_replay_is_idle(&model->replay))
         model->device.lost = false;
     dop_replay_destroy(&model->replay);
@@ -415,13 +414,17 @@ dop_model_facts(const dop_model *model, dop_facts *out_facts)
         .quant = dop_plan_string(plan, m->quant),
         .device = model->device.info.caps.name,
         .driver = model->device.info.caps.driver,
+        .target = dop_plan_string(plan, plan->profiles[model->info.profile].name),
+        .software = model->device.info.caps.cpu,
         .digest = plan->digest,
         .vocab = m->vocab,
         .ctx = m->ctx,
+        .ctx_trained = m->ctx_train,
         .n_layers = m->n_layers,
         .n_sequences = m->n_sequences,
         .page = m->page,
         .n_pages = m->n_pages,
+        .has_text = plan->tokenizer_size > 0,
         .bos_id = m->bos_id,
         .n_end_ids = m->n_end_ids,
         .end_ids = m->end_ids,
@@ -434,7 +437,7 @@ dop_model_facts(const dop_model *model, dop_facts *out_facts)
 dop_counters
 dop_model_counters(const dop_model *model)
 {
-    /* In this order: a schedule that is put off is counted before it is recorded. */
+    /* In this order, because a deferred schedule is counted before it is recorded. */
     uint64_t recordings = model->device.recordings - model->base_recordings, later = model->loader.recordings;
     return (dop_counters){
         .allocations = model->device.allocations - model->base_allocations,
@@ -444,7 +447,44 @@ dop_model_counters(const dop_model *model)
         .tokens_reused = model->pages.reused,
         .pages_copied = model->pages.copied,
         .pages_free = dop_pages_available(&model->pages),
+        .waited_ms = model->info.waited_ms,
     };
+}
+
+const char *
+dop_model_ordering(const dop_model *model)
+{
+    return dop_plan_ordering_name(model->info.ordering);
+}
+
+dop_status
+dop_devices(dop_device_fn *fn, void *user, dop_diag *diag)
+{
+    dop_instance instance;
+    dop_status st = dop_instance_create(diag, &instance);
+    if (st != DOP_OK)
+        return st;
+    for (uint32_t i = 0; i < instance.n_devices && st == DOP_OK; i++) {
+        const dop_device_info *d = &instance.devices[i];
+        dop_buf line = {0};
+        dop_device_describe(d, &line);
+        if (line.failed) {
+            st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+        } else {
+            line.data[line.size - 1] = 0; /* its newline */
+            const dop_device_facts facts = {.number = d->index,
+                                            .name = d->caps.name,
+                                            .driver = d->caps.driver,
+                                            .missing = d->missing,
+                                            .memory = d->caps.memory,
+                                            .software = d->caps.cpu,
+                                            .line = line.data};
+            st = fn(user, &facts, diag);
+        }
+        dop_buf_finish(&line);
+    }
+    dop_instance_destroy(&instance);
+    return st;
 }
 
 dop_status

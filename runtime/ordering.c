@@ -1,6 +1,6 @@
-/* Which decode schedule to take, the one ordered by barriers or one ordered in another way, and the way back when that
- * does not work out.  All do the same, so that steps of any may follow one another; the mailboxes and their parity only stay
- * in step with each other because every run of a schedule is a whole one. */
+/* Chooses the decode schedule, ordered by barriers or in another way, and returns to barriers when the other way fails.
+ * All compute the same, so steps of any may follow one another.  The mailboxes and their parity stay consistent because every
+ * run of a schedule is complete. */
 #include "runtime/part.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ bool
 dop_model_stalled(const dop_model *model, uint32_t n_picks)
 {
     const volatile dop_step *step = dop_replay_step(&model->replay);
-    /* llvmpipe ends invocations that loop for too long: nobody is left to say so. */
+    /* llvmpipe ends invocations that loop for too long, so that nothing reports the stall; the missing count shows it. */
     return has_others(model) && ((step->flags & DOP_STEP_STALLED) || (int32_t)(step->n_out - n_picks) < 0);
 }
 
@@ -46,7 +46,7 @@ dop_model_fall_back(dop_model *model, dop_diag *diag)
         return st;
     dop_sequence *runner = m->runner;
     bool lost =
-        m->plan.replaces && m->n_ahead > 1; /* the step after the one that stalled wrote over what that began with */
+        m->plan.replaces && m->n_ahead > 1; /* the step after the stalled one overwrote the states that it began with */
     m->n_ahead = 0;
     m->running = false;
     m->picks_taken = m->picks_asked;
@@ -54,7 +54,7 @@ dop_model_fall_back(dop_model *model, dop_diag *diag)
     step->persistent_runs = 0;
     step->flags = 0;
     step->n_out = m->picks_asked;
-    if (runner) { /* the step that stalled does not count, and wrote the other copy */
+    if (runner) { /* the stalled step is not committed, and wrote the other copy */
         runner->n_kept = UINT32_MAX;
         step->parity[runner->place] = m->parity[runner->place];
     }
@@ -65,12 +65,12 @@ dop_model_fall_back(dop_model *model, dop_diag *diag)
     m->info.stalled = true;
     if (!lost)
         return DOP_OK;
-    runner->n_fed = runner->n_written = 0; /* it was alone: nobody else's states are cleared */
+    runner->n_fed = runner->n_written = 0; /* it was the only sequence, so no other states are cleared */
     st = dop_replay_clear(&m->replay, DOP_CLEAR_STATE, diag, &ticket);
     return st == DOP_OK ? dop_replay_wait(&m->replay, ticket, diag) : st;
 }
 
-/* One ordering against barriers; *io_best: the best time of a step so far, of the ordering taken. */
+/* Compares one ordering with barriers; *io_best: the best time of a step so far, that of the chosen ordering. */
 static dop_status
 probe(dop_model *m, uint32_t pos, uint32_t other, double *io_best, dop_diag *diag)
 {
@@ -102,7 +102,7 @@ dop_model_probe(dop_model *model, uint32_t pos, dop_diag *diag)
     dop_model *m = model;
     double start = dop_now_ms(), best = (double)INFINITY;
     dop_status st = DOP_OK;
-    /* Orderings cost differently as the cache fills: attention has more to do. */
+    /* The costs of the orderings change as the cache fills, because attention has more to do. */
     m->probe_at = pos * 2 > 1024 ? pos * 2 : 1024;
     dop_model_use_ordering(m, DOP_ORDER_BARRIERS);
     for (uint32_t o = DOP_ORDER_BARRIERS + 1; o < DOP_N_ORDERS && st == DOP_OK; o++)
@@ -160,7 +160,7 @@ dop_model_choose_ordering(dop_model *model, dop_ordering wanted, dop_diag *diag)
     dop_model *m = model;
     uint32_t order = wanted > DOP_ORDERING_BARRIERS ? wanted - DOP_ORDERING_BARRIERS : DOP_ORDER_BARRIERS;
     if (!m->plan.schedules[m->decode[DOP_ORDER_BARRIERS]].greedy &&
-        !dop_part_is_inner(m)) /* not the same but for the ordering */
+        !dop_part_is_inner(m)) /* schedules that differ in more than the ordering */
         for (uint32_t o = DOP_ORDER_BARRIERS + 1; o < DOP_N_ORDERS; o++)
             m->decode[o] = UINT32_MAX;
     if (m->decode[order] == UINT32_MAX)

@@ -58,14 +58,14 @@ dop_pages_available(const dop_pages *pages)
 
 /* --- prefixes -------------------------------------------------------------------------------------------------------- */
 
-/* Prefixes are chains: that before a page has a number of its own, which is never given out again. */
+/* Prefixes are chains: the prefix before a page has its own number, which is never reused. */
 static uint32_t
 bucket_of(const dop_pages *p, uint64_t before, const uint32_t *tokens)
 {
     return (uint32_t)XXH3_64bits_withSeed(tokens, p->page * sizeof *tokens, before) & (p->n_buckets - 1);
 }
 
-/* The known page of these tokens behind that prefix; NONE: there is none. */
+/* The known page with these tokens after that prefix; NONE: there is none. */
 static uint32_t
 look_up(const dop_pages *p, uint64_t before, const uint32_t *tokens)
 {
@@ -89,7 +89,7 @@ forget(dop_pages *p, uint32_t page)
     row->prefix = row->before = 0;
 }
 
-/* --- pages that nobody has ------------------------------------------------------------------------------------------- */
+/* --- available pages ------------------------------------------------------------------------------------------------- */
 
 static void
 leave_kept(dop_pages *p, uint32_t page)
@@ -106,7 +106,7 @@ leave_kept(dop_pages *p, uint32_t page)
     p->n_kept--;
 }
 
-/* A free page, or the one of the known ones that was let go first.  There is one. */
+/* A free page, or else the known page that was released first.  The caller knows that there is one. */
 static uint32_t
 take(dop_pages *p)
 {
@@ -199,7 +199,7 @@ dop_pages_keep(dop_pages *pages, uint32_t place, uint32_t n)
     if (p->page == 0)
         return;
     dop_page_list *list = &p->of[place];
-    /* The last one first: what is let go first is taken first, and a prefix is of no use without its beginning. */
+    /* The last page first: pages that are released first are reused first, and a prefix is useless without its beginning. */
     while (list->n > 0 && (uint64_t)(list->n - 1) * p->page >= n)
         let_go(p, of(p, place, --list->n));
     list->n_known = list->n_known < n / p->page ? list->n_known : n / p->page;
@@ -243,7 +243,7 @@ dop_pages_note(dop_pages *pages, uint32_t place, const uint32_t *tokens, uint32_
             row->same = *bucket;
             *bucket = page;
             memcpy(p->tokens + (size_t)page * p->page, own, p->page * sizeof *own);
-        } else if (page != mine) { /* it holds the same: one of them will do */
+        } else if (page != mine) { /* it holds the same, so one of the two is enough */
             if (p->rows[page].refs++ == 0)
                 leave_kept(p, page);
             let_go(p, mine);

@@ -1,16 +1,16 @@
 /* Probes: is an ordering right, and is it faster than barriers?
  *
- * A probe has memory of its own for everything but weights: rows, step record, states, results and mailboxes, and command
- * buffers recorded against them.  The caller's sequence lends nothing but a copy of its states, so that a probe at a depth
- * finds a cache of that depth, and whatever goes wrong here goes wrong here only.  Of caches it has as many positions as it
- * reads: a probe happens between two tokens, and taking and copying memory for a long context would be felt there.
+ * A probe has its own memory for everything except weights: rows, step record, states, results and mailboxes, and its own
+ * command buffers.  From the caller's sequence it takes only a copy of the states, so that a probe at a depth finds a cache of
+ * that depth, and nothing that goes wrong here can affect the sequence.  It copies only as many positions of the caches as it
+ * reads, because it runs between two tokens, where allocating and copying memory for a long context would be noticeable.
  *
  * A few pseudo-random rows are decoded by barriers and in the other ordering, each from the same states, and their logits
- * compared.  They may be further apart than the same sums in another order would be by nothing.  How far that is, the
- * plan says itself: a schedule of several rows computes the same logits by other kernels.  Twice the distance between
- * those and decoding by barriers is allowed, and a little more because two kernels may happen to sum alike.
+ * are compared.  They may differ only as much as the same sums in another order would.  The plan itself tells how much that
+ * is: a schedule of several rows computes the same logits with other kernels.  Twice the distance between its logits and those
+ * by barriers is allowed, plus a little because two kernels may happen to sum in the same order.
  *
- * A part of a model that makes no logits is judged by what it sends, and a part that receives something gets pseudo-random
+ * A part of a model that makes no logits is judged by what it sends, and a part that receives values gets pseudo-random
  * numbers. */
 #include "runtime/part.h"
 
@@ -22,8 +22,8 @@
 enum { WARM_UP = 2, ROUNDS = 2, STEPS = DOP_PROBE_ROWS };
 static const double round_ms = 10; /* about as long as one round of one ordering may take */
 
-/* In standard deviations of a row of logits.  Sums of f32 in another order are 1e-5 apart, and 1e-3 where values between
- * them are rounded to f16; what is broken is 0.1 and more apart. */
+/* In standard deviations of a row of logits.  Sums of f32 in another order differ by 1e-5, or by 1e-3 where intermediate values
+ * are rounded to f16; a broken schedule differs by 0.1 and more. */
 static const double floor_distance = 2e-3;
 
 typedef struct prober {
@@ -74,7 +74,7 @@ sent_cols(const prober *p)
     return n;
 }
 
-/* Row `first` of the probe and those after it, as an earlier part might have made them.  Indices are 0. */
+/* Row `first` of the probe and the following ones, as an earlier part might have computed them.  Indices are 0. */
 static void
 receive(prober *p, uint32_t which, uint32_t first, uint32_t n_rows)
 {
@@ -91,7 +91,7 @@ receive(prober *p, uint32_t which, uint32_t first, uint32_t n_rows)
     }
 }
 
-/* The logits of the last of n rows, or what is sent of it. */
+/* The logits of the last of n rows, or the values of it that are sent. */
 static void
 keep(prober *p, uint32_t which, uint32_t n_rows, float *out)
 {
@@ -139,7 +139,7 @@ prober_init(prober *p)
     for (uint32_t i = 0; i < 3 && st == DOP_OK; i++)
         if (p->schedules[i] != UINT32_MAX)
             st = dop_replay_add(&p->replay, p->schedules[i], false, p->diag);
-    m->base_allocations += m->device.allocations - allocations; /* they are not the model's */
+    m->base_allocations += m->device.allocations - allocations; /* the probe's own do not count as the model's */
     return st;
 }
 
@@ -154,7 +154,7 @@ prober_finish(prober *p)
     free(p->used.schedules);
 }
 
-/* States as the sequence has them, mailboxes empty. */
+/* Resets the states to those of the sequence, and empties the mailboxes. */
 static dop_status
 restore(prober *p)
 {
@@ -169,14 +169,14 @@ restore(prober *p)
     return st;
 }
 
-/* n times the schedule with rows from `first` on; *out_stalled: a wait ran out, or a step did not end. */
+/* Runs the schedule n times with rows from `first` on; *out_stalled: a wait exceeded its bound, or a step did not end. */
 static dop_status
 run(prober *p, uint32_t which, uint32_t first, uint32_t n_rows, uint32_t parity, dop_form form, uint32_t n,
     bool *out_stalled)
 {
     volatile dop_step *step = dop_replay_step(&p->replay);
     uint32_t before = step->n_out;
-    /* The first of several parts says what the last one picks; its own device picks nothing. */
+    /* In the first of several parts, schedules state what the last part picks; this device itself picks nothing. */
     const bool picks_here =
         !dop_part_is_inner(p->m) && p->m->plan.schedules[p->schedules[which]].greedy == DOP_PICKS_NEXT;
     const uint32_t picks = picks_here ? n : 0;

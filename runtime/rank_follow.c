@@ -1,5 +1,5 @@
-/* Ranks 1 and on of a plan in parts: what is ordered is done, in order.  While a step of several rows runs, the next order and
- * its rows are taken, so that the device goes on at once. */
+/* Ranks 1 and up of a plan in parts: they execute orders one after the other.  While a step of several rows runs, the next order
+ * and its rows are received, so that the device can continue at once. */
 #include "runtime/ranks.h"
 
 #include <stdlib.h>
@@ -9,16 +9,16 @@ typedef struct follower {
     const dop_wire *wire;
     const dop_open_options *options;
     dop_model *model;   /* NULL: nothing is open */
-    uint64_t to_write;  /* bytes of states that are still to come, */
-    uint64_t n_written; /* that are there, */
-    uint8_t *states;    /* owned: and all of them; NULL: none are to come */
-    uint32_t write[2];  /* place and positions that they are of */
-    /* The order after the one that is being done, where it came meanwhile. */
+    uint64_t to_write;  /* bytes of states that are expected, */
+    uint64_t n_written; /* that have arrived, */
+    uint8_t *states;    /* owned: and their memory; NULL: none are expected */
+    uint32_t write[2];  /* place and positions that they belong to */
+    /* The order after the current one, if it has arrived already. */
     dop_order next;
     bool has_next;
     bool has_inbox; /* it is a step of several rows, and they are taken: */
     dop_inbox inbox;
-    uint32_t ends[DOP_STEP_MAX_SEQUENCES]; /* positions that the step under way may look at, by place */
+    uint32_t ends[DOP_STEP_MAX_SEQUENCES]; /* positions that the running step may read, by place */
     /* Rows that this rank sends when the next step runs. */
     bool holds;
     uint32_t held_schedule, held_rows;
@@ -136,7 +136,7 @@ find_schedule(const dop_model *m, uint32_t kind, uint32_t max_rows)
     return UINT32_MAX;
 }
 
-/* A step of one row is ordered as rank 0 orders its part of it, where a probe has found that to be right and faster here too. */
+/* A step of one row uses rank 0's ordering, if a probe has found that correct and faster here too. */
 static dop_status
 choose_schedule(follower *f, const dop_order *o, uint32_t *out_schedule)
 {
@@ -159,10 +159,10 @@ submit_and_wait(follower *f, uint32_t schedule, dop_form form)
 {
     uint64_t ticket;
     dop_status st = dop_step_submit(f->model, schedule, form, 1, f->diag, &ticket);
-    return st == DOP_OK ? dop_replay_wait(&f->model->replay, ticket, f->diag) : st;
+    return st == DOP_OK ? dop_ranks_wait(f->wire, &f->model->replay, ticket, f->diag) : st;
 }
 
-/* A step whose waits ran out is run again, from the same rows. */
+/* A step that stalled is run again from the same rows. */
 static dop_status
 run_again(follower *f, uint32_t *io_schedule, dop_form form)
 {
@@ -180,7 +180,7 @@ run_again(follower *f, uint32_t *io_schedule, dop_form form)
     return submit_and_wait(f, *io_schedule, form);
 }
 
-/* What the step made for the host.  n_out: the number of picks before it. */
+/* The step's results for the host.  n_out: the number of picks before it. */
 static dop_status
 answer_step(const follower *f, uint32_t schedule, uint32_t n, dop_answer what, uint32_t n_out)
 {
@@ -209,14 +209,14 @@ receive_order(follower *f, dop_order *out_order)
                         : st;
 }
 
-/* Entries of pages that the step under way does not look at. */
+/* Entries of page tables that the running step does not read. */
 static bool
 may_set_pages(const follower *f, const dop_order *o)
 {
     return o->kind == DOP_ORDER_PAGES && (uint64_t)o->args[1] * f->model->pages.page >= f->ends[o->args[0]];
 }
 
-/* While a step runs: takes what has come of the next order, and of its rows.  *out_more: there may be more to take. */
+/* While a step runs: receives what has arrived of the next order and its rows.  *out_more: more may follow. */
 static dop_status
 look_ahead(follower *f, bool *out_more)
 {
@@ -235,7 +235,7 @@ look_ahead(follower *f, bool *out_more)
         return st;
     const uint32_t schedule = find_schedule(f->model, o->args[0], o->args[1]);
     if (schedule == UINT32_MAX)
-        return DOP_OK; /* it is said when this order is done */
+        return DOP_OK; /* the failure is reported when this order is done */
     if (!f->has_inbox)
         dop_ranks_begin_rows(f->model, schedule, o->n_rows, &f->inbox);
     f->has_inbox = true;
@@ -256,7 +256,7 @@ send_held(follower *f)
     return st;
 }
 
-/* A step of several rows, whose own are in the host's memory: as soon as they are in the device's, the next ones may come. */
+/* A step of several rows, which are in host memory; as soon as they are copied to the device, the next rows may be received. */
 static dop_status
 run_ahead(follower *f, uint32_t schedule, dop_form form)
 {
@@ -265,6 +265,7 @@ run_ahead(follower *f, uint32_t schedule, dop_form form)
     dop_replay *r = &m->replay;
     uint64_t in, ticket;
     bool more = true, ended = false;
+    const bool spins = dop_ranks_may_spin(f->wire, r);
     dop_status st = dop_model_need(m, schedule, f->diag);
     if (st == DOP_OK)
         st = dop_replay_submit_pieces(r, schedule, form, 1, DOP_PIECE_IN, f->diag, &in);
@@ -275,19 +276,19 @@ run_ahead(follower *f, uint32_t schedule, dop_form form)
     if (st == DOP_OK)
         st = dop_replay_submit_pieces(r, schedule, form, 1, DOP_PIECE_OUT, f->diag, &ticket);
     if (st == DOP_OK)
-        st = dop_replay_wait(r, in, f->diag);
+        st = dop_ranks_wait(f->wire, r, in, f->diag);
     if (st != DOP_OK)
         return st;
     dop_step_count_picks(m, schedule, form, 1);
     const double end = dop_now_ms() + m->device.timeout_s * 1e3;
     while (more && !ended && st == DOP_OK && dop_now_ms() < end) {
         st = look_ahead(f, &more);
-        ended = more && dop_replay_ends_within(r, ticket, LOOK_US);
+        ended = more && (spins ? dop_replay_has_ended(r, ticket) : dop_replay_ends_within(r, ticket, LOOK_US));
     }
-    return st == DOP_OK ? dop_replay_wait(r, ticket, f->diag) : st;
+    return st == DOP_OK ? dop_ranks_wait(f->wire, r, ticket, f->diag) : st;
 }
 
-/* The rows that the last step made: now, or when the next one runs, whose own are here. */
+/* Sends the rows of the last step now or, if the next step's rows are here already, while that one runs. */
 static dop_status
 pass_rows(follower *f, uint32_t schedule, uint32_t n)
 {

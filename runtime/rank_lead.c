@@ -1,4 +1,4 @@
-/* Rank 0 of a plan in parts: orders, and what comes back. */
+/* Rank 0 of a plan in parts: gives orders and receives answers. */
 #include "runtime/ranks.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ send_to_all(dop_ranks *r, const dop_order *order, dop_diag *diag)
     return st;
 }
 
-/* Rows that were held back. */
+/* Sends rows that were held back. */
 static dop_status
 send_held(dop_model *m, dop_diag *diag)
 {
@@ -67,7 +67,7 @@ dop_ranks_start(dop_model *model, const char *path, const dop_open_options *opti
     return send_to_all(r, &order, diag);
 }
 
-/* A rank's answer, which must be of the same plan. */
+/* Checks a rank's answer, which must be for the same plan. */
 static dop_status
 receive_opened(dop_model *m, uint32_t rank, dop_diag *diag, dop_rank_opened *out, dop_rank_schedule **out_schedules)
 {
@@ -107,7 +107,7 @@ receive_opened(dop_model *m, uint32_t rank, dop_diag *diag, dop_rank_opened *out
     return DOP_OK;
 }
 
-/* This part's schedules pick what the last part's do; and the most bytes that one of them answers. */
+/* Gives this part's schedules the picks of the last part's; and finds the most bytes that one of them answers. */
 static dop_status
 take_schedules(dop_model *m, const dop_rank_schedule *last, uint32_t n, uint64_t *out_most, dop_diag *diag)
 {
@@ -180,7 +180,8 @@ dop_ranks_end(dop_model *model)
     size_t size;
     if (!r)
         return;
-    for (uint32_t i = r->n_answered + 1; i < r->wire->n; i++) /* it was not waited for; a lost rank ends this */
+    for (uint32_t i = r->n_answered + 1; i < r->wire->n;
+         i++) /* ranks that were not waited for; a lost rank ends this loop */
         (void)r->wire->receive(r->wire->user, i, DOP_LANE_ANSWERS, NULL, &bytes, &size);
     (void)dop_ranks_order(model, DOP_ORDER_CLOSE, NULL, 0, NULL);
     dop_log_printf(
@@ -253,7 +254,7 @@ dop_ranks_submit(dop_model *model, uint32_t schedule, dop_form form, dop_diag *d
     dop_status st = DOP_OK;
     if (r->n_steps == DOP_RANKS_AHEAD)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "more than %d steps under way", DOP_RANKS_AHEAD);
-    /* Pages of many sequences are many orders, which must not wait behind rows that are held back. */
+    /* Page tables of many sequences are many orders, which must not wait behind rows that are held back. */
     if (said[0].sequence != said[n - 1].sequence)
         st = send_held(m, diag);
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
@@ -304,7 +305,7 @@ dop_ranks_pass(dop_model *model, dop_diag *diag)
     return r->steps[at].answer == DOP_ANSWER_NOTHING ? DOP_OK : send_held(model, diag);
 }
 
-/* Picks go where this part's device would have put them. */
+/* Puts picks where this part's device would have put them. */
 static dop_status
 take_picks(dop_model *m, uint32_t schedule, uint32_t n, uint32_t picks, dop_diag *diag)
 {
@@ -369,7 +370,7 @@ dop_ranks_size(dop_model *model, uint32_t n)
 {
     uint64_t all = 0, size;
     for (uint32_t i = 1; model->ranks && i < model->ranks->wire->n; i++)
-        if (size_of(model, i, n, NULL, &size) == DOP_OK) /* a rank that is lost says so in the next call */
+        if (size_of(model, i, n, NULL, &size) == DOP_OK) /* the next call reports a lost rank */
             all += size;
     return all;
 }

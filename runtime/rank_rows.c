@@ -1,4 +1,5 @@
-/* What goes from a rank to another one in one piece and is longer than a message: rows at a cut, logits, states. */
+/* Data between ranks that may be longer than a message (rows at a cut, logits, states), and waits for the device that makes
+ * them. */
 #include "runtime/ranks.h"
 
 #include <string.h>
@@ -85,4 +86,24 @@ dop_ranks_pass_on(const dop_model *model, uint32_t schedule)
             if (in[i].bytes == out[k].bytes)
                 return true;
     return false;
+}
+
+bool
+dop_ranks_may_spin(const dop_wire *wire, const dop_replay *replay)
+{
+    return !wire->crowded && !replay->device->info.caps.cpu && !replay->observer;
+}
+
+dop_status
+dop_ranks_wait(const dop_wire *wire, dop_replay *replay, uint64_t ticket, dop_diag *diag)
+{
+    enum { SPIN_MS = 100 };
+    const uint32_t from = wire->rank == 0 ? wire->n - 1 : 0;
+    const dop_lane lane = wire->rank == 0 ? DOP_LANE_ANSWERS : DOP_LANE_ORDERS;
+    if (dop_ranks_may_spin(wire, replay)) {
+        const double end = dop_now_ms() + SPIN_MS;
+        while (!dop_replay_has_ended(replay, ticket) && dop_now_ms() < end)
+            (void)wire->ready(wire->user, from, lane);
+    }
+    return dop_replay_wait(replay, ticket, diag);
 }

@@ -55,6 +55,7 @@ typedef struct dop_ranks {
     struct {
         uint32_t schedule, n_rows, picks; /* picks: m->picks_asked after it */
         dop_answer answer;
+        dop_form form;
     } steps[DOP_RANKS_AHEAD];
     bool holds; /* the rows of the last step are not sent yet, because nothing waits for their result */
     uint32_t held_schedule, held_rows; /* that step */
@@ -110,6 +111,10 @@ void dop_ranks_begin_rows(const dop_model *model, uint32_t schedule, uint32_t n,
 dop_status dop_ranks_take_rows(const dop_wire *wire, dop_inbox *inbox, bool wait, dop_diag *diag);
 /* Does the schedule forward a value that it receives?  Then the value must stay until it is sent. */
 bool dop_ranks_pass_on(const dop_model *model, uint32_t schedule);
+/* Waits for a submission to this rank's device.  Messages move meanwhile, and where there are processors enough the thread does not
+ * sleep: waking it takes as long as a few dispatches. */
+dop_status dop_ranks_wait(const dop_wire *wire, dop_replay *replay, uint64_t ticket, dop_diag *diag);
+bool dop_ranks_may_spin(const dop_wire *wire, const dop_replay *replay);
 /* Any number of bytes, in messages. */
 dop_status dop_ranks_send_all(const dop_wire *wire, uint32_t to, dop_lane lane, const void *bytes, uint64_t size,
                               dop_diag *diag);

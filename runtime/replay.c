@@ -43,7 +43,7 @@ record_dispatch(const dop_replay *r, const dop_plan_dispatch *d, VkPipeline *io_
     }
 }
 
-/* Logits whose memory the host does not read well go to their mirror. */
+/* Copies logits that lie where the host reads slowly to their mirror. */
 static void
 record_mirror(const dop_replay *r, const dop_plan_schedule *s, VkCommandBuffer commands)
 {
@@ -64,7 +64,7 @@ dop_replay_has_form(const dop_plan *plan, uint32_t schedule, dop_form form)
     return form != DOP_FORM_BODY || plan->schedules[schedule].ordering == DOP_ORDER_BARRIERS;
 }
 
-/* Begins a command buffer that is kept, and counts it.  It may be under way several times, since steps are submitted
+/* Begins a command buffer that is kept, and counts it.  It may be in flight several times at once, since steps are submitted
  * ahead. */
 static dop_status
 start_recording(dop_replay *replay, VkCommandBuffer commands, dop_diag *diag)
@@ -96,7 +96,7 @@ dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryP
     if (form == DOP_FORM_READ && s->logits_slot != DOP_PLAN_NO_SLOT &&
         replay->memory->places[s->logits_slot].mirror != UINT32_MAX)
         record_mirror(replay, s, commands);
-    /* For the host, and for whatever is submitted next. */
+    /* Makes results visible to the host and to the next submission. */
     barrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
             VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
             VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_HOST_BIT,
@@ -415,11 +415,17 @@ dop_replay_wait(dop_replay *replay, uint64_t ticket, dop_diag *diag)
 }
 
 bool
-dop_replay_is_idle(const dop_replay *replay)
+dop_replay_has_ended(const dop_replay *replay, uint64_t ticket)
 {
     uint64_t value = 0;
     return vkGetSemaphoreCounterValue(replay->device->handle, replay->timeline, &value) == VK_SUCCESS &&
-           value >= replay->submitted;
+           value >= ticket;
+}
+
+bool
+dop_replay_is_idle(const dop_replay *replay)
+{
+    return dop_replay_has_ended(replay, replay->submitted);
 }
 
 bool

@@ -99,6 +99,8 @@ dop_status dop_replay_wait(dop_replay *replay, uint64_t ticket, dop_diag *diag);
 
 /* Whether everything submitted is done; does not wait. */
 bool dop_replay_is_idle(const dop_replay *replay);
+/* Has a submission ended?  Asks without waiting. */
+bool dop_replay_has_ended(const dop_replay *replay, uint64_t ticket);
 /* Waits for a submission for at most this many microseconds; returns whether it is done. */
 bool dop_replay_ends_within(const dop_replay *replay, uint64_t ticket, uint32_t us);
 

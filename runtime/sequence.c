@@ -38,7 +38,7 @@ picks_on_device(const dop_sequence *s)
     return dop_sequence_is_greedy(s) && !s->model->ranks && s->model->plan.schedules[s->model->info.decode].greedy;
 }
 
-/* In parts a device has nothing to run ahead with: the last one picks, and the first one waits for it. */
+/* In a plan in parts no device can run ahead, because the last one picks and the first one waits for it. */
 static bool
 picks_in_parts(const dop_sequence *s)
 {
@@ -80,7 +80,7 @@ dop_sequence_make_room(dop_sequence *sequence, const uint32_t *ids, size_t n, do
     return st == DOP_OK ? dop_sequence_settle(sequence, diag) : st;
 }
 
-/* Tokens that were checked join the sequence; what is missing from the states is tokens[n_fed .. n_tokens). */
+/* Appends tokens that were checked; tokens[n_fed .. n_tokens) are those that are not in the states yet. */
 static dop_status
 append_tokens(dop_sequence *s, const uint32_t *ids, size_t n, dop_diag *diag)
 {
@@ -95,7 +95,7 @@ append_tokens(dop_sequence *s, const uint32_t *ids, size_t n, dop_diag *diag)
     return DOP_OK;
 }
 
-/* The last piece, whose pick the device makes: the host goes on at once, and waits for it in dop_sequence_next. */
+/* The last piece, from which the device picks: the host continues at once, and dop_sequence_next waits for the pick. */
 static dop_status
 feed_and_pick(dop_sequence *s, uint32_t schedule, uint32_t take, dop_diag *diag)
 {
@@ -122,7 +122,7 @@ feed_and_pick(dop_sequence *s, uint32_t schedule, uint32_t take, dop_diag *diag)
     return DOP_OK;
 }
 
-/* One piece of what is to be fed; the logits of the last one are wanted. */
+/* Feeds one piece; the logits of the last one are needed. */
 static dop_status
 feed_chunk(dop_sequence *s, dop_diag *diag)
 {
@@ -150,7 +150,7 @@ dop_sequence_catch_up(dop_sequence *sequence, dop_diag *diag)
         st = dop_sequence_keep_rings(sequence, sequence->n_fed, diag);
     while (st == DOP_OK && sequence->n_fed < sequence->n_tokens)
         st = feed_chunk(sequence, diag);
-    /* What that picks is for nobody. */
+    /* That pick is not used. */
     return st == DOP_OK ? dop_step_drain(sequence->model, diag) : st;
 }
 
@@ -233,15 +233,15 @@ dop_sequence_score(dop_sequence *sequence, const uint32_t *ids, size_t n, dop_lo
 
 /* --- picking --------------------------------------------------------------------------------------------------------- */
 
-/* Are there pages for positions [from, to), which it has to share with nobody? */
+/* Are there pages for positions [from, to) that the sequence does not share? */
 static bool
 has_pages(const dop_sequence *s, uint32_t from, uint32_t to)
 {
     return dop_pages_missing(&s->model->pages, s->place, from, to) <= dop_pages_available(&s->model->pages);
 }
 
-/* Keeps steps_ahead submissions under way, no more than wanted and none past the context.  Where there are other sequences
- * only what the next call wants: theirs would drop the rest. */
+/* Keeps steps_ahead submissions in flight, but no more than wanted and none past the context.  Where there are other sequences,
+ * only what the next call needs, because their calls would drop the rest. */
 static dop_status
 submit_ahead(dop_sequence *s, dop_diag *diag)
 {
@@ -270,19 +270,20 @@ submit_ahead(dop_sequence *s, dop_diag *diag)
             times = room;
         const uint32_t end = dop_sequence_end(s, m->info.decode, m->dev_pos + times);
         if (m->n_ahead > 0 && !has_pages(s, m->dev_pos, end))
-            return DOP_OK; /* what is needed now is under way */
+            return DOP_OK; /* what is needed now is in flight */
         dop_status st = dop_sequence_reserve(s, m->dev_pos, end, diag);
         if (st != DOP_OK)
             return st;
         uint64_t ticket;
         uint32_t schedule = dop_step_decode_at(m, m->dev_pos, times);
         if (m->n_ahead > 0 && !dop_model_has(m, schedule))
-            return DOP_OK; /* nobody waits for it yet */
+            return DOP_OK; /* nothing waits for it yet */
         st = dop_step_submit(m, schedule, DOP_FORM_FULL, times, diag, &ticket);
         if (st != DOP_OK)
             return st;
         dop_sequence_note_written(s, m->dev_pos + times);
-        s->n_kept = m->n_ahead == 0 ? m->dev_pos : UINT32_MAX; /* a second step writes over what was before the first */
+        s->n_kept =
+            m->n_ahead == 0 ? m->dev_pos : UINT32_MAX; /* a second step overwrites the states from before the first */
         m->dev_pos += times;
         m->ahead[m->n_ahead].ticket = ticket;
         m->ahead[m->n_ahead].end = m->picks_asked;
@@ -307,7 +308,7 @@ unfed(const dop_sequence *s)
     return s->n_fed < s->n_tokens ? s->n_fed : s->n_fed - 1;
 }
 
-/* Steps up to the next pick are submitted, and that one is done. */
+/* Submits steps up to the next pick, and waits for that one. */
 static dop_status
 finish_pick(dop_sequence *s, dop_diag *diag)
 {
@@ -330,7 +331,7 @@ finish_pick(dop_sequence *s, dop_diag *diag)
     return dop_replay_wait(&m->replay, m->ahead[0].ticket, diag);
 }
 
-/* Before a pick: what the device has under way is for that pick, and all but the last token is in the states. */
+/* Prepares a pick: drops steps in flight that are not for it, and feeds all tokens except the last one. */
 static dop_status
 make_ready(dop_sequence *s, dop_diag *diag)
 {
@@ -342,7 +343,7 @@ make_ready(dop_sequence *s, dop_diag *diag)
         st = dop_sequence_go_back(s, s->n_tokens - 1, diag);
     if (st == DOP_OK && !m->running && !s->logits)
         st = dop_sequence_keep_rings(s, s->n_fed < s->n_tokens ? s->n_fed : s->n_tokens - 1, diag);
-    /* More than the last pick is missing where feeding failed, or begins again. */
+    /* More than the last pick is missing if feeding failed or starts again. */
     while (st == DOP_OK && !m->running && s->n_fed + 1 < s->n_tokens)
         st = feed_chunk(s, diag);
     return st;
@@ -353,7 +354,7 @@ next_on_device(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
 {
     dop_model *m = s->model;
     dop_status st = finish_pick(s, diag);
-    /* Once at most: afterwards nothing waits any more. */
+    /* At most once: after that no dispatch waits for another. */
     if (st == DOP_OK && dop_model_stalled(m, m->ahead[0].end) && (st = dop_model_fall_back(m, diag)) == DOP_OK &&
         (st = make_ready(s, diag)) == DOP_OK)
         st = finish_pick(s, diag);
@@ -361,10 +362,10 @@ next_on_device(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
         return st;
     uint32_t id = dop_replay_step(&m->replay)->ids[m->picks_taken % DOP_STEP_RING];
     if (id >= m->plan.model->vocab) {
-        (void)dop_step_drain(m, NULL); /* what runs ahead of it goes on from nowhere */
+        (void)dop_step_drain(m, NULL); /* steps that run ahead of it have no valid token to continue from */
         return dop_step_not_finite(m, s->n_tokens - 1, diag);
     }
-    dop_step_note_swap(m, s->place); /* the device has done it, and may be about to do it for the next step */
+    dop_step_note_swap(m, s->place); /* the device has swapped them, and may do so again for the next step */
     m->picks_taken++;
     if (m->picks_taken == m->ahead[0].end) {
         m->n_ahead--;

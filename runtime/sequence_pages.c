@@ -1,4 +1,4 @@
-/* Pages of a sequence that is about to be written, or that has gone back. */
+/* Takes pages before a sequence is written, and releases them after it was rewound. */
 #include "runtime/model.h"
 
 dop_status
@@ -23,7 +23,7 @@ dop_sequence_reserve(dop_sequence *sequence, uint32_t from, uint32_t to, dop_dia
             st = dop_transfer_copy_page(m, old, p->tables[(size_t)place * p->per + i], rows, diag);
         }
     }
-    if (st != DOP_OK) /* what the page should hold is fed again */
+    if (st != DOP_OK) /* the contents of the page are fed again */
         sequence->n_fed = from / p->page * p->page < sequence->n_fed ? from / p->page * p->page : sequence->n_fed;
     return st;
 }

@@ -1,4 +1,4 @@
-/* Sequences as tokens and a place in the plan's states: where they begin, end, fork, and forget. */
+/* Sequences as tokens and a place in the plan's states: creating, destroying, forking and rewinding them. */
 #include "runtime/ranks.h"
 #include "runtime/speculator.h"
 
@@ -142,7 +142,7 @@ dop_sequence_settle(dop_sequence *sequence, dop_diag *diag)
     return sequence->n_fed > sequence->n_tokens ? dop_sequence_go_back(sequence, sequence->n_tokens, diag) : DOP_OK;
 }
 
-/* Before states of a sequence are touched: no step is open, and none that has it is under way. */
+/* Call before states of a sequence are changed: fails while a step is open, or one with this sequence is in flight. */
 static dop_status
 be_still(const dop_sequence *s, dop_diag *diag)
 {

@@ -94,7 +94,7 @@ write_all(saver *f, dop_sequence *s, const void *note, size_t n_note, dop_diag *
     return st == DOP_OK ? put(f, &digest, sizeof digest, diag) : st;
 }
 
-/* States can be read and written: no step is open, nothing is under way, and the plan says where they are. */
+/* Ensures that states can be read and written: no step is open, nothing is in flight, and the plan says where they are. */
 static dop_status
 be_ready(dop_model *m, dop_diag *diag)
 {
@@ -132,7 +132,7 @@ error:
     return st;
 }
 
-/* Everything about the file that can be known before anything is changed. */
+/* Checks everything about the file that can be checked before anything is changed. */
 static dop_status
 check_file(dop_model *m, const char *path, const dop_map *map, session_header *out, dop_diag *diag)
 {
@@ -211,7 +211,7 @@ dop_sequence_load(dop_sequence *sequence, const char *path, dop_diag *diag, char
     if ((st = check_file(m, path, &map, &h, diag)) != DOP_OK ||
         (out_note && (st = take_note(&map, &h, diag, &note)) != DOP_OK))
         goto error;
-    /* Before anything is changed: are there pages enough, with those that it gives back? */
+    /* Before anything is changed: are there enough pages, counting those that the sequence will release? */
     if ((st = check_pages(s, h.n_fed, diag)) != DOP_OK)
         goto error;
     dop_speculator_forget(s->speculator);
@@ -222,7 +222,8 @@ dop_sequence_load(dop_sequence *sequence, const char *path, dop_diag *diag, char
     memcpy(s->tokens, map.data + sizeof h, h.n_tokens * sizeof *s->tokens);
     s->n_tokens = h.n_tokens;
     s->n_fed = s->n_written = h.n_fed;
-    if (m->plan.model->rewind != DOP_PLAN_NO_RINGS) /* what was dropped before it was saved may be in its rings */
+    if (m->plan.model->rewind !=
+        DOP_PLAN_NO_RINGS) /* its rings may hold positions that were dropped before it was saved */
         s->n_written += m->plan.model->rewind;
     if (out_note) {
         *out_note = note;

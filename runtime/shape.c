@@ -27,14 +27,19 @@ struct dop_shaper {
 static dop_status
 create(const dop_text *text, dop_diag *diag, dop_shape **out_shape)
 {
-    const dop_plan_model *m = dop_text_plan(text)->model;
+    const dop_plan *plan = dop_text_plan(text);
+    const dop_tokenizer *tok = dop_text_tokenizer(text);
     dop_shape *s = calloc(1, sizeof *s);
     *out_shape = s;
     if (!s)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     pthread_mutex_init(&s->lock, NULL);
     s->owners = 1;
-    return dop_vocab_create(dop_text_tokenizer(text), m->vocab, m->end_ids, m->n_end_ids, diag, &s->vocab);
+    if (plan)
+        return dop_vocab_create(tok, plan->model->vocab, plan->model->end_ids, plan->model->n_end_ids, diag, &s->vocab);
+    size_t n_ends;
+    const uint32_t *ends = dop_tokenizer_end_ids(tok, &n_ends);
+    return dop_vocab_create(tok, dop_tokenizer_vocab_size(tok), ends, (uint32_t)n_ends, diag, &s->vocab);
 }
 
 /* After a failure there is no shape. */

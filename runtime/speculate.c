@@ -4,15 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A draft is judged by its chance: the next ones are only worth their rows while all before them are right. */
+/* The least probability that a draft is reached: a draft is worth its row only if all before it are right. */
 static const double least_chance = 0.15;
 /* Below this share of accepted drafts a round that accepted none is followed by tokens without drafts. */
 static const double poor_share = 0.25;
-/* What an accepted or judged draft counts one round later. */
+/* The weight of an accepted or judged draft one round later. */
 static const double fading = 0.9;
-enum { FIRST_WAIT = 16, MOST_WAIT = 256 }; /* tokens */
-/* Of the largest difference between schedules that was seen, over a vocabulary: how near to each other two logits are
- * doubtful.  Differences of single ids are a few times smaller than the largest one of all. */
+enum { FIRST_WAIT = 32, MOST_WAIT = 256 }; /* tokens */
+/* Two logits that are closer than this multiple of the largest difference seen between schedules are in doubt.  Differences of
+ * single ids are a few times smaller than the largest one over a vocabulary. */
 static const double doubt = 1.25;
 
 /* Rows of the plan's smallest schedule for n rows with logits of each; 0: there is none. */
@@ -99,7 +99,7 @@ dop_sequence_speculation_counts(const dop_sequence *sequence)
 
 /* --- one round ------------------------------------------------------------------------------------------------------- */
 
-/* As many drafts as are likely enough to be reached, and what else the schedule for them holds. */
+/* As many drafts as are likely enough to be reached, rounded up to the size of the schedule for them. */
 static uint32_t
 choose_length(const dop_sequence *s, uint32_t unfed)
 {
@@ -113,14 +113,14 @@ choose_length(const dop_sequence *s, uint32_t unfed)
         rows = dop_model_max_rows_of_several(s->model);
         n = rows > unfed ? rows - unfed : 0;
     } else if (!p->how.draft) {
-        n = rows - unfed; /* rows that are there cost nothing; those of a draft model do */
+        n = rows - unfed; /* unused rows of the schedule cost nothing, but a draft model's drafts do */
     }
     n = n < p->most ? n : p->most;
     n = n < room ? n : room;
     return s->wanted == UINT32_MAX || n < s->wanted ? n : s->wanted - 1; /* the last one comes without a draft */
 }
 
-/* What a row's logits say, and whether the draft there was right. */
+/* The result of a row: its pick, and whether the draft was right. */
 typedef struct verdict {
     bool accepted;
     bool given; /* a token was picked; else its logits are doubtful, or not finite */
@@ -219,8 +219,8 @@ take_stock(dop_speculator *p, uint32_t accepted, uint32_t judged)
     p->wait = p->back_off;
 }
 
-/* The states are those of tokens that are right: of the first `right` rows of n.  What steps replace has no state between, and
- * goes back to before the step. */
+/* Sets the states to those of tokens that are right, the first `right` of n rows.  States that steps replace have nothing in
+ * between, and return to those from before the step. */
 static void
 keep_states(dop_sequence *s, uint32_t first, uint32_t n, uint32_t right)
 {
@@ -233,7 +233,7 @@ keep_states(dop_sequence *s, uint32_t first, uint32_t n, uint32_t right)
     s->n_kept = UINT32_MAX;
 }
 
-/* Runs what is not fed yet and the drafts, and judges them.  Afterwards tokens[n_tokens .. known) are given. */
+/* Runs the tokens that are not fed yet together with the drafts, and judges these.  Sets tokens[n_tokens .. known). */
 static dop_status
 run_round(dop_sequence *s, dop_diag *diag)
 {
@@ -259,15 +259,15 @@ run_round(dop_sequence *s, dop_diag *diag)
         s->tokens[p->known++] = v.id;
     }
     take_stock(p, accepted, measured && accepted < p->n_drafts ? accepted + 1 : accepted);
-    /* A row whose pick was not made is to be run again. */
+    /* A row without a pick must be run again. */
     keep_states(s, first, n, unfed + accepted - (v.given && st == DOP_OK ? 0 : 1));
     p->fed = s->n_fed;
-    if (!m->plan.replaces && s->n_fed > s->n_tokens) /* as far as others know */
+    if (!m->plan.replaces && s->n_fed > s->n_tokens) /* the other functions must not see tokens that were not taken */
         s->n_fed = s->n_tokens;
     return st;
 }
 
-/* A pick that rows left in doubt, made as if there were no drafts; how far both are apart is remembered. */
+/* Makes a pick that was in doubt as if there were no drafts, and records how far the two results differ. */
 static dop_status
 pick_again(dop_sequence *s, dop_diag *diag, bool *out_taken, uint32_t *out_id)
 {
@@ -292,7 +292,7 @@ pick_again(dop_sequence *s, dop_diag *diag, bool *out_taken, uint32_t *out_id)
 
 /* --- dop_sequence_next ----------------------------------------------------------------------------------------------- */
 
-/* Gives the next token that a round has left. */
+/* Takes the next token that a round has made. */
 static void
 take_known(dop_sequence *s, uint32_t *out_id)
 {
@@ -301,7 +301,7 @@ take_known(dop_sequence *s, uint32_t *out_id)
     s->n_fed = s->model->plan.replaces || p->fed < s->n_tokens ? p->fed : s->n_tokens;
 }
 
-/* Is a round possible now?  Else the next token comes without one: device steps may run ahead until there is one. */
+/* Is a round possible now?  If not, the next token comes without one, and device steps may run ahead until then. */
 static bool
 is_time(dop_sequence *s)
 {

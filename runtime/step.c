@@ -1,8 +1,8 @@
-/* Steps: which schedule runs one, submission, and what becomes of a step that was run. */
+/* Steps: choosing a schedule, submitting, and committing or dropping a step that was run. */
 #include "runtime/chunks.h"
 #include "runtime/ranks.h"
 
-/* What one replay costs beside its tokens, in tokens: only the order of magnitude matters. */
+/* The fixed cost of a replay, in tokens; only the order of magnitude matters. */
 enum { REPLAY_COST = 32 };
 
 static uint32_t
@@ -19,7 +19,7 @@ dop_step_choose_chunks(dop_model *model, uint32_t kind, size_t n)
     const dop_model *m = model;
     uint32_t sizes[64];
     size_t n_sizes = 0;
-    if (!m->ranks || m->max_chunk > 0) /* it was said how large they are to be */
+    if (!m->ranks || m->max_chunk > 0) /* their size was set by an option */
         return;
     m->ranks->max_chunk = 0;
     for (uint32_t i = 0; i < m->plan.n_schedules && n_sizes < sizeof sizes / sizeof *sizes; i++)
@@ -75,8 +75,8 @@ dop_step_choose(const dop_model *model, uint32_t kind, size_t n, uint32_t *out_s
     *out_take = n < cap ? (uint32_t)n : cap;
 }
 
-/* In a step that stalls, late kernels may see the position after it; the last one of the context has none after it that
- * would be theirs to write. */
+/* In a step that stalls, late kernels may see and write the next position, which the last position of the context does not
+ * have. */
 uint32_t
 dop_step_decode_at(const dop_model *model, uint32_t pos, uint32_t n)
 {
@@ -115,11 +115,12 @@ dop_step_submit(dop_model *model, uint32_t schedule, dop_form form, uint32_t tim
 dop_status
 dop_step_pass(dop_model *model, uint64_t ticket, dop_diag *diag)
 {
-    const double start = model->ranks ? dop_now_ms() : 0;
-    dop_status st = dop_replay_wait(&model->replay, ticket, diag);
-    if (model->ranks)
-        model->ranks->times.wait_ms += dop_now_ms() - start;
-    return st == DOP_OK && model->ranks ? dop_ranks_pass(model, diag) : st;
+    if (!model->ranks)
+        return dop_replay_wait(&model->replay, ticket, diag);
+    const double start = dop_now_ms();
+    dop_status st = dop_ranks_wait(model->ranks->wire, &model->replay, ticket, diag);
+    model->ranks->times.wait_ms += dop_now_ms() - start;
+    return st == DOP_OK ? dop_ranks_pass(model, diag) : st;
 }
 
 dop_status
@@ -177,12 +178,12 @@ dop_status
 dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form, uint32_t *io_schedule, dop_diag *diag)
 {
     dop_model *m = sequence->model;
-    if (m->ranks && m->ranks->n_started > 0) /* what came back would be theirs */
+    if (m->ranks && m->ranks->n_started > 0) /* answers would belong to those steps */
         return DOP_FAIL(diag, DOP_E_USAGE, "steps of several groups are under way");
     dop_status st = dop_sequence_reserve(sequence, pos, dop_sequence_end(sequence, *io_schedule, pos + n), diag);
     if (st != DOP_OK)
         return st;
-    sequence->n_kept = UINT32_MAX; /* the other copy is written now */
+    sequence->n_kept = UINT32_MAX; /* the step writes the other copy */
     dop_sequence_note_written(sequence, pos + n);
     st = run_and_wait(sequence, n, pos, form, *io_schedule, diag);
     bool waits = m->plan.schedules[*io_schedule].ordering != DOP_ORDER_BARRIERS;
@@ -197,7 +198,7 @@ dop_step_finish(dop_sequence *sequence, uint32_t n, uint32_t pos, dop_form form,
     return st;
 }
 
-/* The last token may be missing from the states then.  A stall has spoilt only positions that were not fed for certain. */
+/* The last token may then be missing from the states.  A stall can only have damaged positions that do not count as fed. */
 dop_status
 dop_step_drain(dop_model *model, dop_diag *diag)
 {
@@ -208,13 +209,13 @@ dop_step_drain(dop_model *model, dop_diag *diag)
     if (steps > 0)
         st = dop_replay_wait(&m->replay, m->ahead[steps - 1].ticket, diag);
     m->picks_taken = m->picks_asked;
-    /* What steps of several groups pick has not come back yet. */
+    /* The picks of started steps have not been received yet. */
     if (st == DOP_OK && !(m->ranks && m->ranks->n_started > 0) && dop_model_stalled(m, m->picks_asked))
         return dop_model_fall_back(m, diag);
     m->n_ahead = 0;
     m->running = false;
     m->runner = NULL;
-    /* The first of them has fed the last token; what a second one wrote lies in the copy that does not count. */
+    /* The first of them has fed the last token; a second one wrote to the copy that is not current. */
     if (st == DOP_OK && steps > 0 && m->plan.replaces) {
         dop_step_swap_states(m, runner->place);
         runner->n_fed = runner->n_tokens;
@@ -266,7 +267,7 @@ dop_step_commit(dop_model *model)
     o->n_rows = o->n_sequences = 0;
 }
 
-/* The rows' positions are written again by whatever comes next, and states that were replaced have a copy from before. */
+/* Later steps write the rows' positions again, and replaced states still have a copy from before. */
 void
 dop_step_rollback(dop_model *model)
 {

@@ -1,4 +1,4 @@
-/* Steps of the caller's rows, which are committed or rolled back (step.c). */
+/* Steps of rows that the caller gives, and later commits or rolls back (step.c). */
 #include "runtime/ranks.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ smallest(const dop_model *m, uint32_t kind, uint32_t n)
     return best;
 }
 
-/* The same for rows of one sequence: what takes rows of several takes those too. */
+/* The same for rows of one sequence; schedules for rows of several sequences can take those too. */
 static uint32_t
 smallest_of_one(const dop_model *m, bool inner, uint32_t n)
 {
@@ -64,7 +64,7 @@ is_alive(const dop_model *m, const dop_sequence *s)
     return false;
 }
 
-/* Sorts the rows by sequence, and writes nothing that lasts. */
+/* Sorts the rows by sequence; changes nothing outside the step. */
 static dop_status
 sort_rows(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
 {
@@ -105,8 +105,8 @@ dop_model_draws(const dop_model *model)
            m->plan.schedules[m->info.decode].greedy == DOP_PICKS_NEXT;
 }
 
-/* Last rows that want a draw get one by the device, and need no logits for it, or logits for the host.  A plan in parts picks in
- * its last one, where masks do not get. */
+/* A last row that wants a draw gets one from the device, without logits, or else logits for the host.  A plan in parts picks in
+ * its last part, which does not receive masks. */
 static void
 choose_draws(dop_model *m, uint32_t n)
 {
@@ -165,7 +165,7 @@ too_many(uint32_t n, const char *what, uint32_t most, dop_diag *diag)
     return DOP_FAIL(diag, DOP_E_INPUT, "a step of %u rows%s: this plan's schedules take at most %u", n, what, most);
 }
 
-/* Does nobody want more than picks, and the schedule makes them? */
+/* Do all rows want at most picks, which the schedule makes? */
 static bool
 picks_suffice(const dop_model *m, uint32_t n, uint32_t schedule)
 {
@@ -192,7 +192,7 @@ choose(const dop_model *m, uint32_t n, dop_diag *diag, uint32_t *out_together)
         if (o->of[k].n_rows > dop_model_max_rows(m, inner))
             return too_many(o->of[k].n_rows, inner ? " that want logits" : "", dop_model_max_rows(m, inner), diag);
     }
-    /* Picks of several rows of one sequence need not bring their logits along. */
+    /* Picks of several rows of one sequence do not need logits on the host. */
     uint32_t rows = o->n_sequences == 1 && inner_wants(o, n, 0) ? smallest(m, DOP_SCHED_ROWS, n) : UINT32_MAX;
     if (rows != UINT32_MAX && m->plan.schedules[rows].kind == DOP_SCHED_ROWS && !m->plan.replaces &&
         picks_suffice(m, n, rows))
@@ -206,13 +206,13 @@ dop_step_prepare_model(dop_model *model, dop_diag *diag)
     dop_model *m = model;
     dop_open_step *o = &m->step;
     if (m->plan.model->n_sequences == 1 || dop_model_max_rows_of_several(m) > 1)
-        return DOP_OK; /* logits are read where one replay leaves them */
+        return DOP_OK; /* logits are read where the only replay leaves them */
     o->cap_kept = (size_t)m->plan.model->n_sequences + dop_model_max_rows(m, true);
     o->kept = malloc(o->cap_kept * m->plan.model->vocab * sizeof *o->kept);
     return o->kept ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
 }
 
-/* Is there room for the logits of every row that wants some, where more than one replay makes them? */
+/* Allocates memory for the logits of every row that wants them, where more than one replay makes them. */
 static dop_status
 check_room_for_logits(const dop_model *m, uint32_t n, uint32_t together, dop_diag *diag)
 {
@@ -276,7 +276,7 @@ run_one(dop_model *m, uint32_t n, uint32_t k, float **io_kept, dop_diag *diag)
     return DOP_OK;
 }
 
-/* The rows of all sequences in one replay, those of a sequence side by side, up to what this part makes of them. */
+/* Runs the rows of all sequences in one replay, grouped by sequence, up to the results of this part. */
 static dop_status
 start_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t schedule, dop_diag *diag)
 {
@@ -308,7 +308,7 @@ start_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t sche
     return st == DOP_OK ? dop_step_pass(m, ticket, diag) : st;
 }
 
-/* What all parts have made of them. */
+/* Receives the results of all parts. */
 static dop_status
 end_together(dop_model *m, uint32_t n, dop_diag *diag)
 {
@@ -339,7 +339,7 @@ run_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t schedu
     return st == DOP_OK ? end_together(m, n, diag) : st;
 }
 
-/* Logits that somebody is going to look at. */
+/* Checks logits that will be used. */
 static dop_status
 check_finite(const dop_model *m, uint32_t n, dop_diag *diag)
 {
@@ -359,7 +359,7 @@ check_finite(const dop_model *m, uint32_t n, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Every sequence of the step has the states of all its tokens, and room for its rows, whose tokens stand behind them. */
+/* Ensures that every sequence of the step has the states of all its tokens, and space for its rows, whose tokens are appended. */
 static dop_status
 prepare(dop_model *m, const dop_step_row *rows, uint32_t n, dop_diag *diag)
 {
@@ -416,7 +416,7 @@ dop_step_run(dop_model *model, const dop_step_row *rows, uint32_t n_rows, dop_di
     return st;
 }
 
-/* --- steps under way ------------------------------------------------------------------------------------------------- */
+/* --- steps in flight ------------------------------------------------------------------------------------------------- */
 
 uint32_t
 dop_step_groups(const dop_model *model, uint32_t n_rows)
@@ -427,7 +427,7 @@ dop_step_groups(const dop_model *model, uint32_t n_rows)
     return n_rows < most ? n_rows : most < DOP_RANKS_AHEAD ? most : DOP_RANKS_AHEAD;
 }
 
-/* Of the sequences of m->step: nothing is to be fed first, and no other step has them. */
+/* Checks the sequences of m->step: nothing needs feeding first, and no other step has them. */
 static dop_status
 check_start(const dop_model *m, dop_diag *diag)
 {
@@ -444,7 +444,7 @@ check_start(const dop_model *m, dop_diag *diag)
     return st;
 }
 
-/* By barriers always: what a persistent dispatch makes is looked at before anything else is done. */
+/* Always by barriers, because the result of a persistent dispatch must be checked before anything else is done. */
 static dop_status
 choose_start(const dop_model *m, uint32_t n, dop_diag *diag, uint32_t *out_schedule)
 {

@@ -1,4 +1,5 @@
 /* doppler/text.h: the tokenizer and chat template of a plan. */
+#include "runtime/gguf.h"
 #include "runtime/model.h"
 #include "runtime/text/chat.h"
 #include "runtime/text_internal.h"
@@ -7,10 +8,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct dop_text {
-    dop_plan own;         /* of a text that was opened from a file; zeroed otherwise */
-    const dop_plan *plan; /* own, or a model's */
+    dop_plan own;         /* of a text that was opened from a plan's file; zeroed otherwise */
+    const dop_plan *plan; /* own, or a model's; NULL: of a tokenizer's file */
+    dop_gguf gguf;        /* of a text that was opened from one; zeroed otherwise */
     dop_tokenizer *tok;   /* owned */
 };
 
@@ -60,12 +63,49 @@ dop_text_open(const char *plan_path, dop_diag *diag, dop_text **out_text)
     return st;
 }
 
+static dop_status
+open_file(dop_text *t, const char *path, dop_diag *diag)
+{
+    struct stat sb;
+    if (stat(path, &sb) == 0 && S_ISDIR(sb.st_mode))
+        return dop_tokenizer_from_hf_dir(path, diag, &t->tok);
+    dop_map map;
+    dop_status st = dop_map_open(path, diag, &map);
+    if (st != DOP_OK)
+        return st;
+    if (map.size >= 4 && memcmp(map.data, "GGUF", 4) == 0) {
+        st = dop_gguf_open(path, diag, &t->gguf);
+        if (st == DOP_OK)
+            st = dop_tokenizer_from_gguf(&t->gguf, diag, &t->tok);
+    } else {
+        st = dop_tokenizer_from_bytes(path, map.data, (size_t)map.size, NULL, diag, &t->tok);
+    }
+    dop_map_close(&map);
+    return st;
+}
+
+dop_status
+dop_text_of_file(const char *path, dop_diag *diag, dop_text **out_text)
+{
+    *out_text = NULL;
+    dop_text *t = calloc(1, sizeof *t);
+    if (!t)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = open_file(t, path, diag);
+    if (st == DOP_OK)
+        *out_text = t;
+    else
+        dop_text_destroy(t);
+    return st;
+}
+
 void
 dop_text_destroy(dop_text *text)
 {
     if (!text)
         return;
     dop_tokenizer_destroy(text->tok);
+    dop_gguf_close(&text->gguf);
     dop_plan_close(&text->own);
     free(text);
 }
@@ -85,6 +125,23 @@ give_ids(dop_status st, dop_ids *ids, dop_diag *diag, uint32_t **out_ids, size_t
     return st;
 }
 
+static dop_status
+give_bytes(dop_status st, dop_buf *bytes, dop_diag *diag, char **out_bytes, size_t *out_len)
+{
+    *out_bytes = NULL;
+    *out_len = 0;
+    dop_buf_append(bytes, "", 1); /* also where nothing was appended */
+    if (st == DOP_OK && bytes->failed)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st != DOP_OK) {
+        dop_buf_finish(bytes);
+        return st;
+    }
+    *out_bytes = bytes->data;
+    *out_len = bytes->size - 1;
+    return DOP_OK;
+}
+
 dop_status
 dop_text_encode(const dop_text *text, const char *bytes, size_t len, unsigned flags, dop_diag *diag, uint32_t **out_ids,
                 size_t *out_n)
@@ -101,19 +158,20 @@ dop_status
 dop_text_decode(const dop_text *text, const uint32_t *ids, size_t n, dop_diag *diag, char **out_bytes, size_t *out_len)
 {
     dop_buf out = {0};
-    *out_bytes = NULL;
-    *out_len = 0;
     dop_status st = dop_tokenizer_decode(text->tok, ids, n, DOP_DECODE_SKIP_SPECIAL, diag, &out);
-    dop_buf_append(&out, "", 1); /* also where nothing was appended */
-    if (st == DOP_OK && out.failed)
-        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    if (st != DOP_OK) {
-        dop_buf_finish(&out);
-        return st;
-    }
-    *out_bytes = out.data;
-    *out_len = out.size - 1;
-    return DOP_OK;
+    return give_bytes(st, &out, diag, out_bytes, out_len);
+}
+
+uint32_t
+dop_text_vocab(const dop_text *text)
+{
+    return dop_tokenizer_vocab_size(text->tok);
+}
+
+bool
+dop_text_adds_bos(const dop_text *text)
+{
+    return dop_tokenizer_adds_bos(text->tok);
 }
 
 const dop_plan *
@@ -131,6 +189,8 @@ dop_text_tokenizer(const dop_text *text)
 bool
 dop_text_is_end(const dop_text *text, uint32_t id)
 {
+    if (!text->plan)
+        return dop_tokenizer_is_end(text->tok, id);
     const dop_plan_model *m = text->plan->model;
     for (uint32_t i = 0; i < m->n_end_ids; i++)
         if (m->end_ids[i] == id)
@@ -139,13 +199,15 @@ dop_text_is_end(const dop_text *text, uint32_t id)
 }
 
 dop_status
-dop_decoder_create(const dop_text *text, bool goes_on, dop_diag *diag, dop_decoder **out_decoder)
+dop_decoder_create(const dop_text *text, unsigned flags, dop_diag *diag, dop_decoder **out_decoder)
 {
     dop_decoder *d = calloc(1, sizeof *d);
     *out_decoder = d;
     if (!d)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    dop_text_stream_init(&d->stream, text->tok, DOP_DECODE_SKIP_SPECIAL | (goes_on ? DOP_DECODE_CONTINUE : 0));
+    dop_text_stream_init(&d->stream, text->tok,
+                         (flags & DOP_TEXT_KEEP_SPECIAL ? 0 : (unsigned)DOP_DECODE_SKIP_SPECIAL) |
+                             (flags & DOP_TEXT_GOES_ON ? (unsigned)DOP_DECODE_CONTINUE : 0));
     return DOP_OK;
 }
 
@@ -189,13 +251,28 @@ dop_decoder_end(dop_decoder *decoder, dop_diag *diag, const char **out_bytes, si
     return give_text(decoder, diag, out_bytes, out_len);
 }
 
+bool
+dop_text_has_chat(const dop_text *text)
+{
+    size_t len;
+    return (text->plan && text->plan->template_size > 0) || dop_tokenizer_chat_template(text->tok, &len);
+}
+
+dop_status
+dop_chat_of_text(const dop_text *text, dop_diag *diag, dop_chat **out_chat)
+{
+    const dop_plan *plan = text->plan;
+    *out_chat = NULL;
+    if (plan && plan->template_size > 0)
+        return dop_chat_create(plan->chat_template, (size_t)plan->template_size, 0, diag, out_chat);
+    return dop_chat_create_from_tokenizer(text->tok, 0, diag, out_chat);
+}
+
 static dop_status
 render(const dop_text *t, const json_t *list, dop_diag *diag, dop_buf *out)
 {
     dop_chat *chat = NULL;
-    dop_status st = t->plan->template_size > 0
-                        ? dop_chat_create(t->plan->chat_template, (size_t)t->plan->template_size, 0, diag, &chat)
-                        : dop_chat_create_from_tokenizer(t->tok, 0, diag, &chat);
+    dop_status st = dop_chat_of_text(t, diag, &chat);
     dop_chat_input in = {.messages = list, .add_generation_prompt = true, .tokenizer = t->tok};
     if (st == DOP_OK)
         st = dop_chat_render(chat, &in, diag, out);
@@ -230,6 +307,58 @@ dop_text_chat(const dop_text *text, const dop_message *messages, size_t n, dop_d
     if (st == DOP_OK)
         st = dop_chat_encode(text->tok, &rendered, true, diag, &ids);
     json_decref(list);
+    dop_buf_finish(&rendered);
+    return give_ids(st, &ids, diag, out_ids, out_n);
+}
+
+static dop_status
+render_json(const dop_chat *chat, const dop_text *text, const char *json, size_t len, unsigned flags, dop_diag *diag,
+            dop_buf *out)
+{
+    json_error_t error;
+    json_t *root = json_loadb(json, len, 0, &error);
+    if (!root)
+        return DOP_FAIL_AT(diag, DOP_E_INPUT, NULL, error.line, error.column, "invalid JSON: %s", error.text);
+    const json_t *messages = json_is_object(root) ? json_object_get(root, "messages") : root;
+    const json_t *tools = json_object_get(root, "tools"), *add = json_object_get(root, "add_generation_prompt");
+    const dop_chat_input in = {
+        .messages = messages,
+        .tools = json_is_array(tools) ? tools : NULL,
+        .add_generation_prompt = !add || json_is_true(add),
+        .tokenizer = text->tok,
+    };
+    dop_status st;
+    if (!json_is_array(messages))
+        st = DOP_FAIL(diag, DOP_E_INPUT, "expected an array of {\"role\", \"content\"}");
+    else if (flags & DOP_CHAT_LAST)
+        st = dop_chat_render_added(chat, &in, diag, out);
+    else
+        st = dop_chat_render(chat, &in, diag, out);
+    if (st == DOP_OK && out->failed)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    json_decref(root);
+    return st;
+}
+
+dop_status
+dop_chat_text(const dop_chat *chat, const dop_text *text, const char *json, size_t len, unsigned flags, dop_diag *diag,
+              char **out_bytes, size_t *out_len)
+{
+    dop_buf out = {0};
+    return give_bytes(render_json(chat, text, json, len, flags, diag, &out), &out, diag, out_bytes, out_len);
+}
+
+dop_status
+dop_chat_ids(const dop_chat *chat, const dop_text *text, const char *json, size_t len, unsigned flags, dop_diag *diag,
+             uint32_t **out_ids, size_t *out_n)
+{
+    dop_ids ids = {0};
+    dop_buf rendered = {0};
+    *out_ids = NULL;
+    *out_n = 0;
+    dop_status st = render_json(chat, text, json, len, flags, diag, &rendered);
+    if (st == DOP_OK)
+        st = dop_chat_encode(text->tok, &rendered, !(flags & DOP_CHAT_LAST), diag, &ids);
     dop_buf_finish(&rendered);
     return give_ids(st, &ids, diag, out_ids, out_n);
 }

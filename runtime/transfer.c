@@ -1,5 +1,5 @@
-/* States of a sequence on their way: to another place of the same plan, to the host, and back.  Each call records a command
- * buffer of its own, because it depends on the places and on how many positions there are. */
+/* Transfers states of a sequence: to another place of the same plan, to the host, and back.  Each call records its own command
+ * buffer, which depends on the places and on the number of positions. */
 #include "runtime/ranks.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 /* Bytes that go through host memory at a time. */
 enum { STAGING = 8 << 20 };
 
-/* A stretch of memory of one state. */
+/* A contiguous piece of memory of one state. */
 typedef struct piece {
     VkBuffer buffer;
     uint64_t offset, size; /* bytes */
@@ -184,7 +184,7 @@ make_staging(dop_model *m, dop_diag *diag, dop_block *out)
     return st;
 }
 
-/* Pieces on their way, many in one submission: staging memory is filled, or emptied, when it is full. */
+/* A transfer of pieces, many in one submission: when the staging memory is full, it is submitted and emptied. */
 typedef struct batch {
     dop_model *m;
     dop_diag *diag;

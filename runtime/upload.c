@@ -1,4 +1,4 @@
-/* Weights from the map to the device.
+/* Copies weights from the mapped file to the device.
  *
  * The weights are cut into pieces that a few threads take one by one.  Where the host can map the device's memory a
  * thread copies its piece there: that is as fast as PCIe, and needs nothing of the driver, which is busy allocating the
@@ -6,7 +6,7 @@
  * buffers and submits a copy; while the device reads one buffer the thread fills the other.  Few and small buffers: a
  * driver takes milliseconds for each, and four threads fill them faster than PCIe empties them.
  *
- * Nothing here brings pages in: the threads that check the digests were there before. */
+ * Nothing here reads pages from disk: the threads that check the digests have done so before. */
 #include "runtime/memory.h"
 #include "runtime/parallel.h"
 
@@ -16,7 +16,7 @@
 
 enum {
     MAX_COPIERS = 4,  /* threads that fill staging buffers */
-    MAX_WRITERS = 16, /* threads that write to mapped memory: what takes them longest is that every page faults once */
+    MAX_WRITERS = 16, /* threads that write to mapped memory; most of their time is the first fault of every page */
     BUFFERS = 2,      /* per thread */
     PIECE_BYTES = DOP_UPLOAD_MOST_STAGING / (MAX_COPIERS * BUFFERS),
 };
@@ -139,7 +139,7 @@ submit_copy(worker *w, const piece *p, VkBuffer to, uint64_t value, uint32_t i, 
     return dop_device_submit(w->up->device, w->up->device->transfer, &submit, diag);
 }
 
-/* *out_wanted: false when the memory is not going to be there, which is somebody else's failure. */
+/* *out_wanted: false when the memory will not be allocated, which is another function's failure. */
 static dop_status
 write_piece(worker *w, const piece *p, bool *out_wanted, dop_diag *diag)
 {
@@ -241,7 +241,7 @@ dop_upload_start(dop_device *device, const dop_plan *plan, dop_memory *memory, u
     n = n > up->n_pieces ? up->n_pieces : n;
     up->n_workers = n ? n : 1;
     up->span = dop_spans_begin(spans, "upload");
-    up->n_busy = up->n_workers; /* nobody reads it before all are counted: the first to end sees the whole number */
+    up->n_busy = up->n_workers; /* set before any worker starts, so that the first one to end sees the whole number */
     for (uint32_t i = 0; i < up->n_workers; i++)
         up->workers[i].up = up;
     uint32_t started = dop_team_start(&up->team, up->n_workers, work, up);

@@ -1,4 +1,4 @@
-/* What a failure of Vulkan means to who runs the program. */
+/* Explains Vulkan's failures to the user. */
 #include "runtime/vk_result.h"
 
 dop_status

@@ -18,6 +18,7 @@ enum { DOP_WIRE_MOST = 1 << 20 /* most bytes of a message; longer data is sent i
 typedef struct dop_wire {
     uint32_t rank, n; /* this one, and all of them */
     uint32_t local;   /* number of this rank among those on its host */
+    bool crowded;     /* the host has too few processors for ranks to wait without sleeping */
     bool twins;       /* tests: every rank runs a whole plan, and the last one's answers are used */
     char name[64];    /* of this rank's host */
     void *user;

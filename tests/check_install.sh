@@ -22,8 +22,15 @@ nothing "doppler-exec loads no compiler" "$(ldd "$EXEC" | grep -E 'shaderc|spirv
 check "installs" cmake --install "$build" --prefix "$WORK/prefix"
 mv "$WORK/prefix" "$WORK/moved"
 installed=$WORK/moved/bin/dopplerc
-check "both programs" "$installed" --version
-check "both programs" "$WORK/moved/bin/doppler-exec" --version
+lib=$(dirname "$(find "$WORK/moved" -name libdoppler.so -print -quit)")
+for program in dopplerc doppler-exec; do
+    check "$program runs" "$WORK/moved/bin/$program" --version
+    check "$program loads the library beside it" \
+        [ "$(ldd "$WORK/moved/bin/$program" | awk '$1 == "libdoppler.so.0" { print $3 }' | xargs realpath)" = "$(realpath "$lib/libdoppler.so")" ]
+    nothing "and holds nothing of it" "$(comm -12 \
+        <(nm --defined-only "$build/$program" | awk '{ print $3 }' | grep ^dop_ | sort -u) \
+        <(nm -D --defined-only "$lib/libdoppler.so" | awk '{ sub(/@.*/, "", $3); print $3 }' | sort -u))"
+done
 check "every template" diff -r "$SRC/kernels/glsl" "$WORK/moved/share/doppler/glsl"
 check "compiles from the build tree" "$DOPPLERC" "$model" -o build.plan --quiet
 check "compiles when installed" "$installed" "$model" -o installed.plan --quiet
@@ -31,13 +38,20 @@ check "and makes the same plan" cmp build.plan installed.plan
 
 # ---- libdoppler -----------------------------------------------------------------------------------------------------
 prefix=$WORK/moved
-lib=$(dirname "$(find "$prefix" -name libdoppler.so -print -quit)")
 # Functions that the headers declare: lines that begin with a type and name one.
 grep -hoE '^[a-z].*\bdop_[a-z_0-9]+\(' "$prefix"/include/doppler/*.h | grep -v '^typedef' | grep -oE 'dop_[a-z_0-9]+\($' |
     tr -d '(' | sort -u >declared
-nm -D --defined-only "$lib/libdoppler.so" | awk '$2 == "T" { sub(/@.*/, "", $3); print $3 }' | sort -u >exported
+nm -D --defined-only "$lib/libdoppler.so" | awk '$2 == "T" && $3 !~ /@DOPPLER_PRIVATE_/ { sub(/@.*/, "", $3); print $3 }' | sort -u >exported
 check "libdoppler.so exports what its headers declare" diff declared exported
 nothing "under a version" "$(nm -D --defined-only "$lib/libdoppler.so" | awk '$2 == "T" && $3 !~ /@@DOPPLER_/ { print $3 }')"
+# What the programs have beside that is of one release: another library's file is refused.
+mkdir -p other
+private=DOPPLER_PRIVATE_$("$installed" --version | awk '{ print $2 }')
+LC_ALL=C sed "s/$private/${private%?}x/g" "$lib/libdoppler.so" >other/libdoppler.so.0
+for program in dopplerc doppler-exec; do
+    check_fails "a library of another release is refused" 1 "version \`$private' not found" \
+        env LD_LIBRARY_PATH="$WORK/other" "$prefix/bin/$program" --version
+done
 nothing "the library prints nothing" \
     "$(nm -D --undefined-only "$lib/libdoppler.so" | awk '{ print $2 }' | grep -E '^(printf|puts|putchar|stdout|stderr|perror|exit)(@|$)')"
 nothing "and asks for no environment" \
@@ -93,6 +107,8 @@ else
     check "they have what is installed" diff \
         <(cd "$prefix" && find . -type f -o -type l | grep -v '^./share/doc' | sort) \
         <(cd root/usr && find . -type f -o -type l | grep -v '^./share/doc' | sort)
+    check "the programs need the library of their release" sh -c \
+        'dpkg-deb -f packages/doppler_*.deb Depends | grep -qF "libdoppler0 (= $(dpkg-deb -f packages/libdoppler0_*.deb Version))"'
     check "the programs name the libraries they need" sh -c \
         'dpkg-deb -f packages/doppler_*.deb Depends | grep -q "libvulkan1.*libyaml\|libyaml.*libvulkan1"'
     check "a packaged compiler" root/usr/bin/dopplerc "$model" -o packaged.plan --quiet

@@ -51,6 +51,14 @@ find runtime -name '*.[ch]' ! -path 'runtime/check*' -print0 | xargs -0 -r grep 
     grep -vE '"runtime/' | none "runtime/ includes no other room"
 find runtime -name 'check*' -print0 | xargs -0 -r grep -HE '^ *# *include +"' |
     grep -vE '"(runtime|ir)/' | none "runtime/check* includes the IR only"
+# What generates, converses, scores, embeds and tokenizes is a client of the public headers, as other people's programs are.
+mkdir -p "$WORK/clients/runtime"
+for part in run generate output talk converse chat text shape score embed logits logprobs modes common; do
+    cp runtime/cli_$part.c "$WORK/clients/runtime/" && { [ ! -e runtime/cli_$part.h ] || cp runtime/cli_$part.h "$WORK/clients/runtime/"; }
+done
+cp runtime/cli.h "$WORK/clients/runtime/"
+(cd "$WORK/clients" && includes runtime) | grep -vE ': *runtime/(cli[a-z_]*|base|options|spans|sampling|text/(ids|utf8))\.h$' |
+    none "what the program does with models goes through the public headers"
 find runtime/text runtime/jinja -name '*.[ch]' -print0 | xargs -0 -r grep -lE 'vulkan' |
     none "runtime/text/ and runtime/jinja/ know no device"
 grep -rhoE '^ *# *include +"[^"]+"' runtime/jinja | grep -vE '"runtime/(jinja/|base\.h|text/utf8\.h)' |
@@ -147,6 +155,17 @@ sed -n '/^### Promises/,/^Figures:/p' README.md | grep -oE '`(unit|fuzz|check|pa
     sort -u >"$WORK/promised"
 [ "$(wc -l <"$WORK/promised")" -ge 50 ] && pass "README names the tests of its promises" || fail "README names the tests of its promises"
 while read -r name; do there "$name" || echo "$name"; done <"$WORK/promised" | none "every test that a promise names is there"
+
+# ---- examples: the diffs of contributing.md still apply --------------------------------------------------------------
+awk -v dir="$WORK" '
+    /^```diff$/ { name = dir "/example" ++n ".diff"; next }
+    /^```$/ { name = ""; next }
+    name != "" && /^\+\+\+ b\// { print "--- a/" substr($0, 7) >name }
+    name != "" { print >name }' examples/contributing.md
+[ "$(ls "$WORK"/example*.diff | wc -l)" -eq 5 ] && pass "contributing.md has its examples" || fail "contributing.md has its examples"
+for diff in "$WORK"/example*.diff; do
+    patch -p1 --fuzz=0 --dry-run --force --silent <"$diff"
+done | none "every example of contributing.md applies"
 
 # ---- hidden inputs and leftovers ------------------------------------------------------------------------------------
 find compiler runtime ir kernels passes -name '*.[ch]' -print0 |

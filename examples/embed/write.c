@@ -35,7 +35,7 @@ print_tokens(const dop_text *text, dop_sequence *sequence, int n, dop_diag *diag
     dop_decoder *decoder;
     const char *piece;
     size_t len;
-    dop_status st = dop_decoder_create(text, true, diag, &decoder);
+    dop_status st = dop_decoder_create(text, DOP_TEXT_GOES_ON, diag, &decoder);
     for (int i = 0; i < n && st == DOP_OK; i++) {
         uint32_t id;
         if ((st = dop_sequence_next(sequence, diag, &id)) != DOP_OK || dop_text_is_end(text, id))

@@ -1,4 +1,5 @@
-// Attention of one token: R query heads of one KV head over one split of the cache, CP positions at a time.
+// Attention of one token, or of each of several: R query heads of one KV head over one split of the cache, CP positions at a
+// time.
 // LANES neighbouring invocations own one row of K or V, in pieces of 8 values (16 bytes of f16): piece i is the lane's whose
 // number is i % LANES.  So a subgroup reads whole rows, and its queries lie in shared memory without conflicts.
 // Scores meet in shared memory, a subgroup turns each head's into weights (online softmax), and every invocation adds
@@ -24,7 +25,7 @@
 #define HALVINGS ${HALVINGS} // steps of the sum over LANES that halve the number of values
 #define VALUES (NP * R)
 #define BATCH ${BATCH}u // heads whose sums meet in shared memory at once
-#define DOP_T(j) 0u
+#define DOP_T(j) ${T}
 #define DOP_H(j) (head0 + (j))
 // Of each LANES pieces the first halves, then the second: neighbouring lanes read neighbouring words.
 shared vec4 dop_q[R * D / 4u];
@@ -165,7 +166,7 @@ void dop_clear_splits(uint head0, uint split, uint used)
 
 void main()
 {
-    uint head0 = DOP_GROUP.x * R, kvh = DOP_GROUP.x / GROUP_WGS, split = DOP_GROUP.z;
+${ROW}    uint head0 = DOP_GROUP.x * R, kvh = DOP_GROUP.x / GROUP_WGS, split = DOP_GROUP.z;
     uint last = ${POSITION}; // position of the query
 ${SEQUENCE}    uint hi = last + 1u, lo = DOP_FIRST(last);
     DOP_RING_FROM(lo);

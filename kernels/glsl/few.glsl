@@ -4,17 +4,23 @@
 #define R ${R}u
 ${TEAM}#define PIECE ${PIECE}u // units of a row in shared memory
 ${DECLS}
-// Columns c0 and on of every row.
+// Columns c0 and on of every row, ${AT_ONCE} neighbouring ones by an invocation.
 void dop_stage(uint c0)
 {
-    for (uint i = gl_LocalInvocationIndex; i < R * PIECE * ${U}u / 4u; i += WG) {
-        uint t = i / (PIECE * ${U}u / 4u), c = c0 + i % (PIECE * ${U}u / 4u) * 4u;
-        vec4 x = vec4(0.0);
-        if (t < ${N_TOKENS} && c < ${K}u) {
-${LOAD}        }
-        DOP_X_PUT(i, x);
+    const uint pieces = PIECE * ${U}u / ${AT_ONCE}u; // of a row
+    for (uint i = gl_LocalInvocationIndex; i < R * pieces; i += WG) {
+        uint t = i / pieces;
+        vec4 xs[${AT_ONCE} / 4];
+        [[unroll]] for (uint j = 0u; j < ${AT_ONCE}u / 4u; j++) {
+            uint c = c0 + i % pieces * ${AT_ONCE}u + j * 4u;
+            vec4 x = vec4(0.0);
+            if (t < ${N_TOKENS} && c < ${K}u) {
+${LOAD}            }
+            xs[j] = x;
+        }
+        ${PUT}
     }
-}
+${STATS}}
 ${PARTS}
 void main()
 {

@@ -3,7 +3,7 @@ ${FETCH}void dop_part${P}(uint wg)
 {
     uint row = (wg * TEAMS + TEAM) * ${ROWS}u;
 ${RAW}        dop_fetch${P}(row, LANE${Q});
-    float acc[${M} * ${ROWS} * ${R}];
+${EARLY}    float acc[${M} * ${ROWS} * ${R}];
     [[unroll]] for (uint i = 0u; i < ${M}u * ${ROWS}u * R; i++)
         acc[i] = 0.0;
     for (uint first = 0u; first < ${UNITS}u; first += PIECE) {
@@ -15,7 +15,7 @@ ${RAW}        dop_fetch${P}(row, LANE${Q});
             uint next = u + LANES * ${UNROLL}u;
             if (next < end)
                 dop_fetch${P}(row, next${NEXT});
-            else if (end < ${UNITS}u)
+            else if (end + LANE < ${UNITS}u)
                 dop_fetch${P}(row, end + LANE${NEXT});
             [[unroll]] for (uint j = 0u; j < ${UNROLL}u; j++) {
                 uint v = u + j * LANES;
@@ -26,12 +26,30 @@ ${DOTS}            }
            ${SHIFT}
         }
     }
+    // One lane stores the sums of a row and a column.
+#if LANES_LOG2 > SG_LOG2
+    [[unroll]] for (uint i = 0u; i < ${M}u * ${ROWS}u * R; i++) {
+        float x = subgroupAdd(acc[i]);
+        if (gl_LocalInvocationIndex % SG == 0u)
+            dop_few_sums[gl_LocalInvocationIndex / SG * (${M}u * ${ROWS}u * R) + i] = x;
+    }
+    barrier();
+#else
     [[unroll]] for (uint i = 0u; i < ${M}u * ${ROWS}u * R; i++)
         acc[i] = dop_team_sum(acc[i]);
-    [[unroll]] for (uint t = 0u; t < R; t++)
-        [[unroll]] for (uint r = 0u; r < ${ROWS}u; r++) {
-            uint c = row + r;
-            if (LANE == (t * ${ROWS}u + r) % LANES && c < ${N}u && t < ${N_TOKENS}) {
-${STORE}            }
+#endif
+    ${STORE_ROWS} {
+        float y[${M}];
+#if LANES_LOG2 > SG_LOG2
+        [[unroll]] for (uint m = 0u; m < ${M}u; m++) {
+            y[m] = 0.0;
+            [[unroll]] for (uint k = 0u; k < LANES / SG; k++)
+                y[m] += dop_few_sums[((TEAM * (LANES / SG) + k) * ${M}u + m) * (${ROWS}u * R) + r * R + t];
         }
+#else
+        [[unroll]] for (uint m = 0u; m < ${M}u; m++)
+            [[unroll]] for (uint i = 0u; i < ${ROWS}u * R; i++)
+                y[m] = i == r * R + t ? acc[m * ${ROWS}u * R + i] : i == 0u ? 0.0 : y[m];
+#endif
+${STORE}    }
 }

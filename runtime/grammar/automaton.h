@@ -1,8 +1,8 @@
-/* Pushdown automata over bytes: what grammars and schemas are compiled to.
+/* Pushdown automata over bytes, to which grammars and schemas are compiled.
  *
- * An automaton has states with edges.  An edge takes a byte of a range, takes nothing, or calls a rule: what the rule takes
- * stands there, and the edge's own target follows.  A rule is a start state; it is through in any of the states that are
- * marked as its ends.  Builders go from a state to the state behind what they add. */
+ * An automaton has states with edges.  An edge accepts a byte of a range, accepts nothing, or calls a rule; after a call the
+ * automaton continues at the edge's own target.  A rule is a start state, and ends in any of the states that are
+ * marked as its ends.  Builders take a state and return the state after what they add. */
 #ifndef DOPPLER_RUNTIME_GRAMMAR_AUTOMATON_H
 #define DOPPLER_RUNTIME_GRAMMAR_AUTOMATON_H
 
@@ -39,17 +39,17 @@ typedef struct dop_auto {
 } dop_auto;
 
 void dop_auto_finish(dop_auto *a);
-/* A grammar that grew too large, or whose rules call themselves before they take anything, is DOP_E_INPUT. */
+/* DOP_E_INPUT: the grammar is too large, or a rule calls itself before it accepts anything. */
 dop_status dop_auto_check(const dop_auto *a, dop_diag *diag);
 
 uint32_t dop_auto_state(dop_auto *a);
 void dop_auto_nothing(dop_auto *a, uint32_t from, uint32_t to);
 void dop_auto_bytes(dop_auto *a, uint32_t from, uint8_t lo, uint8_t hi, uint32_t to);
-/* A new rule, whose start state is there. */
+/* Adds a rule with a start state. */
 uint32_t dop_auto_rule(dop_auto *a);
 void dop_auto_end(dop_auto *a, uint32_t state);
 
-/* Each returns the state behind. */
+/* Each returns the state after what it adds. */
 uint32_t dop_auto_call(dop_auto *a, uint32_t from, uint32_t rule);
 uint32_t dop_auto_text(dop_auto *a, uint32_t from, const char *bytes, size_t n);
 uint32_t dop_auto_repeat(dop_auto *a, uint32_t from, uint32_t rule, uint32_t min, uint32_t max);
@@ -65,13 +65,13 @@ typedef struct dop_charset {
 } dop_charset;
 
 void dop_charset_add(dop_charset *set, uint32_t first, uint32_t last);
-/* All characters but these. */
+/* All characters except these. */
 void dop_charset_negate(dop_charset *set);
-/* Those of both. */
+/* The characters of both sets. */
 void dop_charset_limit(dop_charset *set, const dop_charset *other);
 bool dop_charset_has(const dop_charset *set, uint32_t c);
 void dop_charset_finish(dop_charset *set);
-/* One character of the set, in UTF-8, on the way from one state to another. */
+/* Adds edges between two states that accept one character of the set, in UTF-8. */
 void dop_auto_chars(dop_auto *a, uint32_t from, const dop_charset *set, uint32_t to);
 
 #endif

@@ -1,6 +1,6 @@
-/* Output in a given shape: grammars over the bytes of a text, and which tokens of a vocabulary they allow next.
+/* Structured output: grammars over the bytes of a text, and which tokens of a vocabulary they allow next.
  *
- * A grammar is compiled once, to a pushdown automaton over bytes (automaton.h).  A *matcher* is one text on its way through
+ * A grammar is compiled once, to a pushdown automaton over bytes (automaton.h).  A *matcher* follows one text through
  * it.  Which tokens a state allows is found by walking the vocabulary as a tree of bytes, and kept for as long as the
  * grammar lives, so that most tokens cost one look-up and a pass over a bit mask.
  *
@@ -17,32 +17,32 @@ typedef struct dop_vocab dop_vocab;
 typedef struct dop_grammar dop_grammar;
 typedef struct dop_matcher dop_matcher;
 
-/* The tokens below n_vocab that give text, and those that end it.  The tokenizer must outlive it. */
+/* The tokens below n_vocab that stand for text, and those that end it.  The tokenizer must outlive it. */
 dop_status dop_vocab_create(const dop_tokenizer *tok, uint32_t n_vocab, const uint32_t *end_ids, size_t n_end_ids,
                             dop_diag *diag, dop_vocab **out_vocab);
 uint32_t dop_vocab_size(const dop_vocab *vocab); /* n_vocab */
 void dop_vocab_destroy(dop_vocab *vocab);        /* accepts NULL; after its grammars */
 
-/* Of a GBNF text, as llama.cpp reads it; path is for messages.  What is wrong is DOP_E_INPUT with its line and column. */
+/* From a GBNF text, as llama.cpp reads it; path is for messages.  Mistakes give DOP_E_INPUT with line and column. */
 dop_status dop_grammar_from_gbnf(const dop_vocab *vocab, const char *path, const char *text, size_t n, dop_diag *diag,
                                  dop_grammar **out_grammar);
-/* Of a JSON schema; NULL: any JSON object.  The text begins with `before` and ends with `after` (NULL: ""), which are
- * no part of the JSON.  Keywords that are not supported are DOP_E_INPUT naming them and where they stand. */
+/* From a JSON schema; NULL: any JSON object.  The text begins with `before` and ends with `after` (NULL: ""), which are
+ * not part of the JSON.  A keyword that is not supported gives DOP_E_INPUT, which names it and its place. */
 dop_status dop_grammar_from_schema(const dop_vocab *vocab, const struct json_t *schema, const char *before,
                                    const char *after, dop_diag *diag, dop_grammar **out_grammar);
-/* Another owner, who releases it too; the last one destroys it. */
+/* Adds an owner, who must release it too; the last one destroys it. */
 dop_grammar *dop_grammar_share(dop_grammar *grammar);
 void dop_grammar_release(dop_grammar *grammar); /* accepts NULL */
 
-/* At the beginning of a text; it shares the grammar. */
+/* Creates a matcher at the beginning of a text; it shares the grammar. */
 dop_status dop_matcher_create(dop_grammar *grammar, dop_diag *diag, dop_matcher **out_matcher);
 void dop_matcher_destroy(dop_matcher *matcher); /* accepts NULL */
-/* One bit for each token, [(n_vocab + 31) / 32], the lowest bit first: may it come next?  Valid until the next call with
+/* Which tokens may come next: one bit per token, [(n_vocab + 31) / 32], the lowest bit first.  Valid until the next call with
  * this matcher.  NULL: out of memory. */
 const uint32_t *dop_matcher_mask(dop_matcher *matcher, dop_diag *diag);
-/* Logits of tokens that may not come next become -infinity. */
+/* Sets the logits of tokens that may not come next to -infinity. */
 dop_status dop_matcher_apply(dop_matcher *matcher, float *logits, uint32_t n_vocab, dop_diag *diag);
-/* The token is written; one that may not come next is DOP_E_INPUT. */
+/* Advances by a token that was written.  DOP_E_INPUT: it may not come next. */
 dop_status dop_matcher_accept(dop_matcher *matcher, uint32_t id, dop_diag *diag);
 /* May the text end here? */
 bool dop_matcher_may_end(const dop_matcher *matcher);

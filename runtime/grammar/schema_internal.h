@@ -26,23 +26,23 @@ typedef struct dop_schema {
     dop_diag *diag;
 } dop_schema;
 
-/* The schema is refused: the first reason counts. */
+/* Refuses the schema; the first reason is kept. */
 void dop_schema_refuse(dop_schema *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* A new rule and its start state. */
+/* Adds a rule with its start state. */
 uint32_t dop_schema_rule_new(dop_schema *s, uint32_t *out_start);
 uint32_t dop_schema_text(dop_schema *s, uint32_t from, const char *text);
-/* A member that is a whole number of at least 0, or `otherwise` when it is missing. */
+/* A member that is an integer of at least 0, or `otherwise` when it is missing. */
 uint32_t dop_schema_count(dop_schema *s, const json_t *schema, const char *name, uint32_t otherwise);
 
-/* schema_text.c: from a state to the state behind the string with its quotes. */
+/* schema_text.c: from a state to the state after the string with its quotes. */
 uint32_t dop_schema_string(dop_schema *s, uint32_t from, const json_t *schema);
 /* schema_character.c: those that stand in a string as they are. */
 void dop_schema_plain(dop_charset *set);
 /* One character of any string, with escapes; a rule. */
 uint32_t dop_schema_character(dop_schema *s);
-/* A string in quotes that is none of the members' names. */
+/* A string in quotes that is not the name of a member. */
 uint32_t dop_schema_other_key(dop_schema *s, uint32_t from, const char *const *names, size_t n);
-/* pattern.c: a string without its quotes, in which a regular expression finds something. */
+/* pattern.c: a string, without its quotes, in which a regular expression matches somewhere. */
 uint32_t dop_schema_pattern(dop_schema *s, uint32_t from, const char *pattern, size_t n);
 
 /* schema_number.c */

@@ -1,13 +1,13 @@
-/* A vocabulary as a tree of bytes: what a walk through all tokens goes along. */
+/* A vocabulary as a tree of bytes, for walks through all tokens. */
 #ifndef DOPPLER_RUNTIME_GRAMMAR_VOCAB_H
 #define DOPPLER_RUNTIME_GRAMMAR_VOCAB_H
 
 #include "runtime/grammar/grammar.h"
 
-/* Nodes stand in the order of a walk: a node's descendants follow it. */
+/* Nodes are in the order of a walk: a node's descendants follow it. */
 typedef struct dop_vocab_node {
-    uint32_t end;   /* first node behind its descendants */
-    uint32_t token; /* index into tokens[] of the first one that ends here; the next node's is behind the last */
+    uint32_t end;   /* first node after its descendants */
+    uint32_t token; /* index into tokens[] of the first token that ends here; the next node's index is the end */
     uint16_t depth; /* bytes before its own */
     uint8_t byte;
 } dop_vocab_node;

@@ -1,10 +1,8 @@
 /* MPI as a wire: buffers in rings, preposted where they are received. */
 #include "runtime/mpi/mpi_internal.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* How many messages may be under way on a lane; rows and answers come in pieces of DOP_WIRE_MOST. */
@@ -19,17 +17,6 @@ fail_mpi(int code, const char *what, dop_diag *diag)
     return DOP_FAIL(diag, DOP_E_DEVICE, "%s failed: %.300s", what, text);
 }
 
-/* Between two looks. */
-static void
-rest(const dop_mpi *m, uint64_t looks)
-{
-    const struct timespec nap = {.tv_nsec = 20000};
-    if (looks > (m->patient ? 50 : 2000000))
-        (void)nanosleep(&nap, NULL);
-    else if (m->patient || looks % 1024 == 1023)
-        (void)sched_yield();
-}
-
 /* Until a request is done, or a rank is lost. */
 static dop_status
 finish(dop_mpi *m, MPI_Request *request, MPI_Status *status, dop_diag *diag)
@@ -42,7 +29,7 @@ finish(dop_mpi *m, MPI_Request *request, MPI_Status *status, dop_diag *diag)
             return DOP_OK;
         if (atomic_load(&m->failed))
             return DOP_FAIL(diag, m->code, "%s", m->why);
-        rest(m, looks);
+        dop_mpi_rest(m, looks);
     }
 }
 
@@ -51,6 +38,8 @@ mpi_send(void *user, uint32_t to, dop_lane lane, const void *bytes, size_t size,
 {
     dop_mpi *m = user;
     dop_mpi_ring *r = &m->out[to][lane];
+    if (lane == DOP_LANE_ROWS && m->rows_out && size <= DOP_WIRE_MOST)
+        return dop_mpi_window_send(m, bytes, size, diag);
     if (r->depth == 0 || size > r->most)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "%zu bytes to rank %u, lane %d", size, to, lane);
     MPI_Request *request = &r->requests[r->next];
@@ -71,6 +60,8 @@ mpi_receive(void *user, uint32_t from, dop_lane lane, dop_diag *diag, const uint
     dop_mpi_ring *r = &m->in[from][lane];
     MPI_Status status;
     int n = 0, code = MPI_SUCCESS;
+    if (lane == DOP_LANE_ROWS && m->rows_in)
+        return dop_mpi_window_receive(m, diag, out_bytes, out_size);
     if (r->depth == 0)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "nothing comes from rank %u, lane %d", from, lane);
     if (r->held != UINT32_MAX && (code = MPI_Start(&r->requests[r->held])) != MPI_SUCCESS)
@@ -94,6 +85,8 @@ mpi_ready(void *user, uint32_t from, dop_lane lane)
     dop_mpi *m = user;
     dop_mpi_ring *r = &m->in[from][lane];
     int done = 0;
+    if (lane == DOP_LANE_ROWS && m->rows_in && !atomic_load(&m->failed))
+        return dop_mpi_window_ready(m);
     if (r->depth == 0 || atomic_load(&m->failed))
         return true;
     return MPI_Request_get_status(r->requests[r->next], &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done;
@@ -158,9 +151,9 @@ make_rings(dop_mpi *m, dop_diag *diag)
             st = make_ring(m, &m->in[i][DOP_LANE_ANSWERS], DOP_LANE_ANSWERS, (int)i, diag);
     }
     if (rank > 0 && (st = make_ring(m, &m->in[0][DOP_LANE_ORDERS], DOP_LANE_ORDERS, 0, diag)) == DOP_OK &&
-        (st = make_ring(m, &m->out[0][DOP_LANE_ANSWERS], DOP_LANE_ANSWERS, -1, diag)) == DOP_OK)
+        (st = make_ring(m, &m->out[0][DOP_LANE_ANSWERS], DOP_LANE_ANSWERS, -1, diag)) == DOP_OK && !m->rows_in)
         st = make_ring(m, &m->in[rank - 1][DOP_LANE_ROWS], DOP_LANE_ROWS, (int)rank - 1, diag);
-    if (rank + 1 < n && st == DOP_OK)
+    if (rank + 1 < n && st == DOP_OK && !m->rows_out)
         st = make_ring(m, &m->out[rank + 1][DOP_LANE_ROWS], DOP_LANE_ROWS, -1, diag);
     return st;
 }
@@ -186,7 +179,6 @@ finish_ring(dop_mpi_ring *r, bool receives)
 static dop_status
 find_places(dop_mpi *m, dop_diag *diag)
 {
-    MPI_Comm host;
     int local = 0, n_local = 1, n = 0;
     char name[MPI_MAX_PROCESSOR_NAME] = "";
     dop_mpi_place own = {.pid = getpid()};
@@ -198,14 +190,13 @@ find_places(dop_mpi *m, dop_diag *diag)
     snprintf(m->wire.name, sizeof m->wire.name, "%s", own.host);
     int code = MPI_Allgather(&own, sizeof own, MPI_BYTE, m->places, sizeof own, MPI_BYTE, m->lanes);
     if (code == MPI_SUCCESS)
-        code = MPI_Comm_split_type(m->lanes, MPI_COMM_TYPE_SHARED, (int)m->wire.rank, MPI_INFO_NULL, &host);
+        code = MPI_Comm_split_type(m->lanes, MPI_COMM_TYPE_SHARED, (int)m->wire.rank, MPI_INFO_NULL, &m->host);
     if (code != MPI_SUCCESS)
         return fail_mpi(code, "MPI_Allgather", diag);
-    (void)MPI_Comm_rank(host, &local);
-    (void)MPI_Comm_size(host, &n_local);
-    (void)MPI_Comm_free(&host);
+    (void)MPI_Comm_rank(m->host, &local);
+    (void)MPI_Comm_size(m->host, &n_local);
     m->wire.local = (uint32_t)local;
-    m->patient = 4L * n_local > sysconf(_SC_NPROCESSORS_ONLN);
+    m->wire.crowded = 4L * n_local > sysconf(_SC_NPROCESSORS_ONLN);
     return DOP_OK;
 }
 
@@ -222,6 +213,7 @@ dop_mpi_start(const dop_mpi_options *options, dop_diag *diag, dop_mpi **out_mpi)
         return fail_mpi(code, "MPI_Init_thread", diag);
     }
     *out_mpi = m;
+    m->window = MPI_WIN_NULL;
     (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     (void)MPI_Comm_size(MPI_COMM_WORLD, &n);
     m->wire = (dop_wire){.rank = (uint32_t)rank,
@@ -243,6 +235,8 @@ dop_mpi_start(const dop_mpi_options *options, dop_diag *diag, dop_mpi **out_mpi)
     (void)MPI_Comm_set_errhandler(m->lanes, MPI_ERRORS_RETURN);
     (void)MPI_Comm_set_errhandler(m->watching, MPI_ERRORS_RETURN);
     dop_status st = find_places(m, diag);
+    if (st == DOP_OK && !(options && options->messages))
+        dop_mpi_window_make(m);
     if (st == DOP_OK && (st = make_rings(m, diag)) == DOP_OK)
         st = dop_mpi_watch_start(m, diag);
     return st;
@@ -271,6 +265,8 @@ dop_mpi_end(dop_mpi *mpi, dop_status st)
             finish_ring(&m->out[i][l], false);
             finish_ring(&m->in[i][l], true);
         }
+    dop_mpi_window_free(m);
+    (void)MPI_Comm_free(&m->host);
     (void)MPI_Comm_free(&m->lanes);
     (void)MPI_Comm_free(&m->watching);
     (void)MPI_Finalize();

@@ -13,6 +13,7 @@ typedef struct dop_mpi dop_mpi;
 
 typedef struct dop_mpi_options {
     double silence_s; /* how long a rank may be silent; 0: 6 s */
+    bool messages;    /* ranks of one host also exchange rows as messages, as ranks of different hosts do */
 } dop_mpi_options;
 
 /* Starts MPI; every rank calls it.  One at a time in a process, and once. */

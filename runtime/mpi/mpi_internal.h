@@ -42,13 +42,18 @@ typedef struct dop_mpi_peer {
     bool bye, said_bye;
 } dop_mpi_peer;
 
+typedef struct dop_mpi_window dop_mpi_window; /* mpi_window.c */
+
 struct dop_mpi {
     dop_wire wire;
-    MPI_Comm lanes, watching;
-    dop_mpi_place *places;              /* owned, [n] */
+    MPI_Comm lanes, watching, host; /* host: the ranks of this one's */
+    MPI_Win window;
+    dop_mpi_window *rows_in,
+        *rows_out;         /* in `window`: rows from the rank before and to the next one; NULL: they go as messages */
+    bool has_slot;         /* the caller has the oldest message of rows_in */
+    dop_mpi_place *places; /* owned, [n] */
     dop_mpi_ring (*out)[DOP_MPI_LANES]; /* owned, [n] */
     dop_mpi_ring (*in)[DOP_MPI_LANES];  /* owned, [n] */
-    bool patient;                       /* there are too few processors to wait without sleeping */
     double silence_ms;
     /* The watch. */
     pthread_t thread;
@@ -72,5 +77,14 @@ dop_status dop_mpi_watch_start(dop_mpi *mpi, dop_diag *diag);
 /* Says goodbye and waits until all have. */
 void dop_mpi_watch_end(dop_mpi *mpi);
 double dop_mpi_now_ms(void);
+
+/* mpi_window.c; every rank of a host calls the first two. */
+void dop_mpi_window_make(dop_mpi *mpi);
+void dop_mpi_window_free(dop_mpi *mpi);
+dop_status dop_mpi_window_send(dop_mpi *mpi, const void *bytes, size_t size, dop_diag *diag);
+dop_status dop_mpi_window_receive(dop_mpi *mpi, dop_diag *diag, const uint8_t **out_bytes, size_t *out_size);
+bool dop_mpi_window_ready(const dop_mpi *mpi);
+/* What a thread that waits does between two looks, the first of which is number 0. */
+void dop_mpi_rest(const dop_mpi *mpi, uint64_t looks);
 
 #endif

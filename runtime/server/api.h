@@ -1,7 +1,7 @@
-/* The API that clients of OpenAI's know, on the engine: requests in JSON to jobs, and jobs to answers.
+/* The API of OpenAI's clients, on top of the engine: from JSON requests to jobs, and from jobs to answers.
  *
- * Nothing here knows of sockets: a request is a method, a path and a body; an answer that is not there at once is a *call*,
- * which is asked for what it has whenever it says that something is new. */
+ * Nothing here knows about sockets: a request is a method, a path and a body.  An answer that is not ready at once is a *call*,
+ * which reports when it has something new and is then asked for it. */
 #ifndef DOPPLER_RUNTIME_SERVER_API_H
 #define DOPPLER_RUNTIME_SERVER_API_H
 
@@ -10,7 +10,7 @@
 
 struct dop_vocab;
 
-/* Grammars of requests, kept for the next with the same schema.  Any thread. */
+/* Grammars of requests, kept for later requests with the same schema.  Any thread. */
 typedef struct dop_shapes dop_shapes;
 dop_status dop_shapes_create(const struct dop_vocab *vocab, dop_diag *diag, dop_shapes **out_shapes);
 void dop_shapes_destroy(dop_shapes *shapes); /* accepts NULL */
@@ -23,9 +23,9 @@ typedef struct dop_api {
     const dop_tokenizer *tok;
     const dop_chat *chat; /* NULL: the model has no template, and conversations are refused */
     dop_shapes *shapes;
-    const char *template; /* its text, which says how tools are called; 0-terminated, "" for none */
+    const char *template; /* its text, which shows how tools are called; 0-terminated, "" for none */
     dop_facts facts;
-    dop_sampling sampling; /* where a request does not say */
+    dop_sampling sampling; /* defaults for what a request does not state */
     uint32_t max_tokens;   /* of an answer; 0: as the context allows */
     uint32_t max_choices;  /* of a request */
     double time_limit_s;   /* of a request; 0: none */
@@ -36,8 +36,7 @@ typedef struct dop_api_request {
     const char *method, *path;
     const char *body;
     size_t n_body;
-    void (*wake)(
-        void *user); /* a call has something new; called by another thread, and must not call anything of this */
+    void (*wake)(void *user); /* a call has something new; called by another thread, and must not call this API */
     void *user;
 } dop_api_request;
 
@@ -48,14 +47,14 @@ typedef struct dop_answer {
     dop_buf body;
 } dop_answer;
 
-/* Answers, or gives the call that will: *out_call, to end by dop_call_end. */
+/* Answers at once, or gives the call that will answer: *out_call, which the caller ends by dop_call_end. */
 void dop_api_begin(const dop_api *api, const dop_api_request *request, dop_answer *out_answer, dop_call **out_call);
 /* Appends what is new to the body of the answer.  True: the call is over, and the answer is complete. */
 bool dop_call_poll(dop_call *call, dop_answer *io_answer);
-/* Whatever it was doing ends.  Accepts NULL. */
+/* Ends the call, whatever it was doing.  Accepts NULL. */
 void dop_call_end(dop_call *call);
 
-/* The error of the API's own shape, in place of the answer so far. */
+/* Replaces the answer so far by an error in the API's own form. */
 typedef struct dop_api_error {
     unsigned status;
     const char *type, *code, *param; /* code and param: NULL for none */

@@ -11,29 +11,29 @@ enum { DOP_CALL_MAX_CHOICES = 128 };
 
 /* --- JSON ----------------------------------------------------------------------------------------------------------------- */
 
-/* Reads members of a request; the first that is wrong answers with an error. */
+/* Reads members of a request; the first one that is wrong sets an error as the answer. */
 typedef struct dop_reader {
     const json_t *root;
     dop_answer *answer;
     bool failed;
 } dop_reader;
 
-/* The request is refused: `param` is wrong. */
+/* Refuses the request because `param` is wrong. */
 void dop_reader_refuse(dop_reader *r, const char *param, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* A member that is there and not null; NULL otherwise. */
+/* A member that exists and is not null; NULL otherwise. */
 const json_t *dop_reader_get(const dop_reader *r, const char *name);
 double dop_reader_real(dop_reader *r, const char *name, double otherwise, double min, double max);
 int64_t dop_reader_whole(dop_reader *r, const char *name, int64_t otherwise, int64_t min, int64_t max);
 bool dop_reader_bool(dop_reader *r, const char *name, bool otherwise);
-/* NULL: not there. */
+/* NULL: absent. */
 const char *dop_reader_text(dop_reader *r, const char *name, size_t *out_n);
 
-/* Takes the value. */
+/* Takes ownership of the value. */
 void dop_answer_json(dop_answer *answer, unsigned status, json_t *value);
 void dop_json_append(dop_buf *out, const json_t *value);
 /* Four characters for three bytes (RFC 4648, section 4). */
 json_t *dop_json_base64(const void *bytes, size_t n);
-/* What is no UTF-8 becomes U+FFFD. */
+/* Bytes that are not UTF-8 become U+FFFD. */
 json_t *dop_json_text(const char *bytes, size_t n);
 
 /* --- shapes ---------------------------------------------------------------------------------------------------------------- */
@@ -49,16 +49,16 @@ dop_status dop_shapes_find(dop_shapes *shapes, const json_t *schema, const char 
 /* How the model's template writes calls, found by what the template says; see api_tools.c. */
 typedef struct dop_tool_form dop_tool_form;
 const dop_tool_form *dop_tool_form_of(const char *template);
-/* Answers have channels, with tools or without (api_harmony.c). */
+/* Whether answers have channels, even without tools (api_harmony.c). */
 bool dop_tool_form_has_channels(const dop_tool_form *form); /* accepts NULL */
 
 /* An answer in parts. */
 typedef struct dop_reading {
-    dop_buf content;   /* what is certainly content, and not (part of) a call */
-    dop_buf reasoning; /* what the model says to itself, where it marks that */
+    dop_buf content;   /* text that is certainly content and not (part of) a call */
+    dop_buf reasoning; /* the model's reasoning, where it marks that */
     json_t *calls;     /* in the API's shape: {"id", "type", "function": {"name", "arguments"}}; NULL: there is none */
 } dop_reading;
-/* begin: what the prompt ends with that belongs to the answer; NULL: nothing.  Calls are read when the answer has ended. */
+/* begin: the end of the prompt that belongs to the answer; NULL: nothing.  Calls are read when the answer has ended. */
 void dop_reading_make(const dop_tool_form *form, const char *begin, const char *text, size_t n, bool ended,
                       dop_reading *out);
 void dop_reading_channels(const char *text, size_t n, bool ended, dop_reading *out);
@@ -68,11 +68,11 @@ size_t dop_partial_mark(const char *text, size_t n, const char *mark);
 /* Adds a call; names and arguments have lengths. */
 void dop_json_add_call(json_t *calls, const char *name, size_t n_name, const char *arguments, size_t n_arguments);
 
-/* What makes a model call a function; schema and begin are the caller's to release. */
+/* The constraint that makes a model call a function; schema and begin are the caller's to release. */
 typedef struct dop_tool_demand {
     json_t *schema;
-    const char *before, *after; /* around what the schema is of */
-    char *begin;                /* what the prompt ends with; "" is nothing */
+    const char *before, *after; /* text around the part that the schema describes */
+    char *begin;                /* end of the prompt; "" for nothing */
 } dop_tool_demand;
 /* A call of any of the tools, or of the one with this name.  Returns what is wrong, or NULL. */
 const char *dop_tool_require(const dop_tool_form *form, const json_t *tools, const char *only, dop_tool_demand *out);
@@ -91,15 +91,15 @@ struct dop_call {
     bool chat, embeds, stream, include_usage, logprobs;
     bool base64; /* how embeddings are written */
     uint32_t n_top;
-    const dop_tool_form *tools; /* how answers are read; NULL: as they are, because no tools were offered */
-    char *begin;                /* owned: what the prompt ends with that belongs to the answers; NULL: nothing */
+    const dop_tool_form *tools; /* how calls are read from answers; NULL: not at all, because no tools were offered */
+    char *begin;                /* owned: the end of the prompt that belongs to the answers; NULL: nothing */
     char id[40];
     int64_t created;
     uint32_t n_choices;
     dop_choice choices[DOP_CALL_MAX_CHOICES];
 };
 
-/* api_request.c: a body to a call whose jobs are submitted; NULL: refused, and the answer says why. */
+/* api_request.c: makes a call from a body and submits its jobs; NULL: refused, and the answer says why. */
 typedef enum dop_call_kind { DOP_CALL_COMPLETION, DOP_CALL_CHAT, DOP_CALL_EMBEDDING } dop_call_kind;
 dop_call *dop_call_begin(const dop_api *api, const dop_api_request *request, const json_t *root, dop_call_kind kind,
                          dop_answer *answer);

@@ -1,12 +1,12 @@
 /* The engine of the server: jobs of many clients on one model.
  *
- * A *job* is a prompt and what is to be made of it.  One thread drives the model: each of its steps has a row for every
- * job that is writing, and tokens of the prompt that is read in.  Jobs wait in a queue, first come first served, until a
- * sequence of the plan is free.  Sequences keep what they hold when a job ends: a job whose prompt begins like another's
- * reads in the rest only.
+ * A *job* is a prompt and what to do with it.  One thread drives the model: each of its steps has a row for every
+ * job that is writing, and tokens of the prompt that is being read.  Jobs wait in a queue, first come first served, until a
+ * sequence of the plan is free.  Sequences keep their caches when a job ends, so a job whose prompt begins like another's
+ * only reads the rest.
  *
- * Nothing here knows of HTTP or JSON.  Threads: everything but dop_engine_create and dop_engine_destroy may be called by
- * any thread; the state of a job is looked at between dop_engine_lock and dop_engine_unlock. */
+ * Nothing here knows about HTTP or JSON.  Threads: everything except dop_engine_create and dop_engine_destroy may be called by
+ * any thread; the state of a job may be read between dop_engine_lock and dop_engine_unlock. */
 #ifndef DOPPLER_RUNTIME_SERVER_ENGINE_H
 #define DOPPLER_RUNTIME_SERVER_ENGINE_H
 
@@ -23,8 +23,8 @@ enum { DOP_JOB_MAX_TOP = 20, DOP_JOB_MAX_STOPS = 16, DOP_JOB_MAX_BIAS = 1024 };
 
 typedef struct dop_engine_options {
     uint32_t max_queue; /* jobs that may wait; 0: 256 */
-    /* How far back a sequence can be rewound without being fed anew (dop_plan_model.rewind), and whether steps replace states,
-     * so that it cannot at all. */
+    /* How far a sequence can be rewound without being fed again (dop_plan_model.rewind), and whether steps replace states,
+     * so that it cannot be rewound at all. */
     uint32_t rewind;
     bool replaces;
     uint32_t threads; /* that pick tokens from logits; 0: one per core, at most 8 */
@@ -35,26 +35,26 @@ typedef struct dop_bias {
     float by; /* added to the token's logit */
 } dop_bias;
 
-/* What is asked for.  Everything is copied when the job is submitted, but for `matcher`, which the job owns from then on. */
+/* A request.  Everything is copied when the job is submitted, except `matcher`, which the job owns from then on. */
 typedef struct dop_job_request {
     const uint32_t *prompt;
     size_t n_prompt;     /* at least 1; prompt and max_tokens fit the context together */
-    uint32_t max_tokens; /* 0: the prompt is read in, and nothing is picked */
+    uint32_t max_tokens; /* 0: the prompt is read, and nothing is picked */
     dop_sampling sampling;
-    float presence, frequency; /* subtracted from logits of tokens that were written: once, for each time */
+    float presence, frequency; /* subtracted from logits of tokens that were written: once, or once per occurrence */
     const dop_bias *biases;
     size_t n_biases;
     bool logprobs;
-    uint32_t n_top; /* alternatives beside each token, with logprobs */
+    uint32_t n_top; /* alternatives for each token, with logprobs */
     const char *const *stops;
     size_t n_stops;
-    bool ignore_end;             /* go on after the model's end token */
-    bool keep_special;           /* special tokens give text */
+    bool ignore_end;             /* continue after the model's end token */
+    bool keep_special;           /* special tokens appear in the text */
     struct dop_matcher *matcher; /* what may be written; NULL: everything */
     bool embeds;                 /* an embedding of the prompt is made, and nothing is picked */
     dop_pooling pooling;
     double time_limit_s;      /* from being submitted; 0: none */
-    bool wake_at_end;         /* not before */
+    bool wake_at_end;         /* call wake only at the end */
     void (*wake)(void *user); /* something is new; called under the engine's lock, by its thread; must not call it */
     void *user;
 } dop_job_request;
@@ -81,7 +81,7 @@ typedef struct dop_job_token {
     dop_top top[DOP_JOB_MAX_TOP];
 } dop_job_token;
 
-/* What a job has come to.  Valid under the engine's lock; it only grows while the job goes on. */
+/* The progress of a job.  Valid under the engine's lock; it only grows while the job continues. */
 typedef struct dop_job_state {
     dop_job_end end;
     const dop_diag *diag;
@@ -91,16 +91,16 @@ typedef struct dop_job_state {
     uint32_t n_tokens;           /* written, with the end token */
     const float *embedding;      /* [n_embedding], of a job that embeds and has ended */
     uint32_t n_embedding;
-    uint32_t n_prompt, n_reused;            /* tokens of the prompt; those that were there already */
+    uint32_t n_prompt, n_reused;            /* tokens of the prompt; those that were cached already */
     double submitted_ms, first_ms, last_ms; /* dop_now_ms; 0: not yet */
 } dop_job_state;
 
-/* The engine takes every sequence that the plan holds.  model and tok must outlive it. */
+/* The engine uses every sequence that the plan holds.  model and tok must outlive it. */
 dop_status dop_engine_create(dop_model *model, const dop_tokenizer *tok, const dop_engine_options *options,
                              dop_diag *diag, dop_engine **out_engine);
-/* Takes no more jobs.  Those in the queue end with DOP_JOB_SHUTDOWN at once, the others when grace_s seconds are over. */
+/* Accepts no more jobs.  Those in the queue end with DOP_JOB_SHUTDOWN at once, the others after grace_s seconds. */
 void dop_engine_stop(dop_engine *engine, double grace_s);
-/* Nothing is running and nobody waits. */
+/* Whether nothing is running or waiting. */
 bool dop_engine_is_idle(dop_engine *engine);
 /* All jobs must have been released.  Accepts NULL. */
 void dop_engine_destroy(dop_engine *engine);
@@ -112,20 +112,20 @@ typedef enum dop_submit {
     DOP_SUBMIT_FAILED   /* diag: memory, or the device was lost */
 } dop_submit;
 
-/* All n jobs or none, in out_jobs [n]: each is the caller's to release.  Unless all were taken, matchers stay the caller's. */
+/* Submits all n jobs or none; those in out_jobs [n] are the caller's to release.  If none is accepted, matchers stay the caller's. */
 dop_submit dop_engine_submit(dop_engine *engine, const dop_job_request *requests, uint32_t n, dop_diag *diag,
                              dop_job **out_jobs);
-/* Whatever it was doing ends, and its sequence is free for the next.  wake is not called any more.  Accepts NULL. */
+/* Ends the job, whatever it was doing, and frees its sequence for the next.  wake is not called any more.  Accepts NULL. */
 void dop_job_release(dop_engine *engine, dop_job *job);
 
 void dop_engine_lock(dop_engine *engine);
 void dop_engine_unlock(dop_engine *engine);
 dop_job_state dop_job_look(const dop_job *job);
-/* A copy of what was counted, with how many jobs run and wait. */
+/* A copy of the metrics, with the numbers of running and waiting jobs. */
 dop_metrics dop_engine_metrics(dop_engine *engine);
 /* Counts an answer of the server. */
 void dop_engine_count_answer(dop_engine *engine, unsigned status);
-/* The device failed, and nothing works any more: *out_diag says why. */
+/* Whether the device has failed, after which nothing works any more: *out_diag says why. */
 bool dop_engine_is_broken(dop_engine *engine, dop_diag *out_diag);
 
 #endif

@@ -25,6 +25,7 @@ dop_job_free(dop_job *job)
         return;
     dop_matcher_destroy(job->request.matcher);
     dop_output_finish(&job->output);
+    dop_buf_finish(&job->piece);
     dop_texts_finish(&job->stops);
     free(job->stop_bytes);
     free(job->tokens_of);
@@ -85,12 +86,31 @@ dop_job_make(const dop_engine *e, const dop_job_request *r)
     job->request.biases = job->biases;
     job->request.stops = NULL;
     dop_rng_seed(&job->rng, r->sampling.seed);
-    dop_output_init(&job->output, e->tok, &job->stops);
-    if (r->keep_special)
-        dop_text_stream_init(&job->output.stream, e->tok, DOP_DECODE_CONTINUE);
+    dop_output_init(&job->output, &job->stops);
+    dop_text_stream_init(&job->stream, e->tok,
+                         DOP_DECODE_CONTINUE | (r->keep_special ? 0 : (unsigned)DOP_DECODE_SKIP_SPECIAL));
     job->submitted_ms = dop_now_ms();
     job->deadline_ms = r->time_limit_s > 0 ? job->submitted_ms + r->time_limit_s * 1e3 : 0;
     return job;
+}
+
+dop_status
+dop_job_show(dop_job *job, const uint32_t *id, dop_diag *diag)
+{
+    dop_status st = DOP_OK;
+    size_t from;
+    if (job->output.stopped)
+        return DOP_OK;
+    job->piece.size = 0;
+    if (id)
+        st = dop_text_stream_push(&job->stream, *id, diag, &job->piece);
+    else
+        dop_text_stream_flush(&job->stream, &job->piece);
+    if (st == DOP_OK && job->piece.failed)
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    if (st == DOP_OK)
+        st = dop_output_push(&job->output, job->piece.data, job->piece.size, diag, &from);
+    return st == DOP_OK && !id ? dop_output_end(&job->output, diag, &from) : st;
 }
 
 dop_job_state

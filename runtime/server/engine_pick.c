@@ -163,7 +163,6 @@ void
 dop_job_write(dop_engine *e, dop_job *job, double now_ms)
 {
     dop_diag diag = {0};
-    size_t from;
     if (job->first_ms == 0) {
         job->first_ms = now_ms;
         dop_histogram_add(&e->metrics.first_token, (now_ms - job->submitted_ms) / 1e3);
@@ -183,7 +182,7 @@ dop_job_write(dop_engine *e, dop_job *job, double now_ms)
     dop_job_end end = ends ? DOP_JOB_END_TOKEN : DOP_JOB_GOES_ON;
     /* Models have embeddings for more ids than tokenizers have tokens; what is none gives no text. */
     bool is_token = job->pick < dop_tokenizer_vocab_size(e->tok);
-    if (!ends && is_token && dop_output_push(&job->output, job->pick, &diag, &from) != DOP_OK)
+    if (!ends && is_token && dop_job_show(job, &job->pick, &diag) != DOP_OK)
         end = DOP_JOB_FAILED;
     else if (job->output.stopped)
         end = DOP_JOB_STOP_TEXT;
@@ -191,7 +190,7 @@ dop_job_write(dop_engine *e, dop_job *job, double now_ms)
         end = DOP_JOB_END_TOKEN;
     else if (!ends && job->n_written == job->request.max_tokens)
         end = DOP_JOB_LENGTH;
-    if ((end == DOP_JOB_END_TOKEN || end == DOP_JOB_LENGTH) && dop_output_end(&job->output, &diag, &from) != DOP_OK)
+    if ((end == DOP_JOB_END_TOKEN || end == DOP_JOB_LENGTH) && dop_job_show(job, NULL, &diag) != DOP_OK)
         end = DOP_JOB_FAILED;
     if (end != DOP_JOB_GOES_ON)
         dop_job_finish(e, job, end, &diag);

@@ -145,9 +145,8 @@ ends_now(const dop_engine *e, const dop_job *job, double now_ms)
 static void
 end_job(dop_engine *e, dop_job *job, dop_job_end end)
 {
-    size_t from;
     if (job->n_written > 0)
-        (void)dop_output_end(&job->output, NULL, &from);
+        (void)dop_job_show(job, NULL, NULL);
     dop_job_finish(e, job, end, end == DOP_JOB_FAILED ? &e->diag : NULL);
     if (job->released)
         dop_job_free(job);

@@ -1,4 +1,4 @@
-/* The API over HTTP/1.1, on libmicrohttpd: sockets, keys, limits on what comes in, and clients that go away. */
+/* The API over HTTP/1.1, on libmicrohttpd: sockets, keys, limits on requests, and clients that disconnect. */
 #ifndef DOPPLER_RUNTIME_SERVER_HTTP_H
 #define DOPPLER_RUNTIME_SERVER_HTTP_H
 
@@ -9,20 +9,20 @@ typedef struct dop_http dop_http;
 typedef struct dop_http_options {
     const char
         *address; /* [HOST:]PORT; the host is 127.0.0.1 when it is left out, [..] around one with colons; port 0: any */
-    const char *keys; /* one a line, 0-terminated; NULL: everybody may come */
+    const char *keys; /* one per line, 0-terminated; NULL: no key is required */
     size_t max_body;  /* bytes of a request's body */
     uint32_t max_connections;
-    double receive_s; /* in which a request has to arrive */
+    double receive_s; /* in which a request must arrive */
     double idle_s;    /* until a connection without a request is closed */
 } dop_http_options;
 
-/* Serves from now on; api must outlive it. */
+/* Starts serving; api must outlive it. */
 dop_status dop_http_start(const dop_api *api, const dop_http_options *options, dop_diag *diag, dop_http **out_http);
-/* Where it serves, as http://HOST:PORT. */
+/* Its address, as http://HOST:PORT. */
 const char *dop_http_url(const dop_http *http);
-/* New connections are refused; what has begun goes on. */
+/* Refuses new connections; existing ones continue. */
 void dop_http_stop_listening(dop_http *http);
-/* No request is being answered. */
+/* Whether no request is being answered. */
 bool dop_http_is_idle(dop_http *http);
 /* Closes all connections.  Accepts NULL. */
 void dop_http_destroy(dop_http *http);

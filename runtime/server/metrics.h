@@ -1,4 +1,4 @@
-/* What the server counts, and how Prometheus reads it. */
+/* The server's metrics, and their text for Prometheus. */
 #ifndef DOPPLER_RUNTIME_SERVER_METRICS_H
 #define DOPPLER_RUNTIME_SERVER_METRICS_H
 

@@ -12,7 +12,7 @@
 #include "runtime/base.h"
 #include "runtime/text/tokenizer.h"
 
-typedef struct dop_chat dop_chat;
+#include <doppler/text.h>
 
 enum {
     DOP_CHAT_ANY = 1, /* take templates of unknown formats too: family "unknown", no stop strings */
@@ -26,12 +26,9 @@ dop_status dop_chat_create_builtin(const char *name, dop_diag *diag, dop_chat **
 /* The template of a tokenizer; DOP_E_INPUT if it has none. */
 dop_status dop_chat_create_from_tokenizer(const dop_tokenizer *tok, unsigned flags, dop_diag *diag,
                                           dop_chat **out_chat);
-void dop_chat_destroy(dop_chat *chat);
 
 /* Name of the recognized format. */
 const char *dop_chat_family(const dop_chat *chat);
-/* Strings that end an answer, beside the tokenizer's end-of-generation ids; NULL-terminated list. */
-const char *const *dop_chat_stops(const dop_chat *chat);
 
 typedef struct dop_chat_input {
     const json_t *messages; /* [{"role", "content", ...}, ...] */

@@ -17,6 +17,7 @@
 #define DOPPLER_RUNTIME_TEXT_TOKENIZER_H
 
 #include "runtime/base.h"
+#include "runtime/text/ids.h"
 
 struct dop_gguf;
 struct json_t;
@@ -69,17 +70,6 @@ void dop_tokenizer_destroy(dop_tokenizer *tok);
 dop_status dop_tokenizer_serialize(const dop_tokenizer *tok, dop_buf *out);
 /* The bytes must outlive the tokenizer and are used in place when 8-byte aligned, otherwise copied. */
 dop_status dop_tokenizer_from_blob(const void *bytes, size_t size, dop_diag *diag, dop_tokenizer **out_tok);
-
-/* A growable list of ids; zero-initialize, finish to free. */
-typedef struct dop_ids {
-    uint32_t *data;
-    size_t count;
-    size_t cap;
-    bool failed; /* an allocation failed; later pushes do nothing */
-} dop_ids;
-
-void dop_ids_push(dop_ids *ids, uint32_t id);
-void dop_ids_finish(dop_ids *ids);
 
 enum {
     DOP_ENCODE_ADD_SPECIAL = 1,   /* add what the definition adds around a text (BOS, EOS) */

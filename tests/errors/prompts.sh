@@ -33,6 +33,8 @@ refuses 2 "--info and --check are two things to do: ask for one of them" ids.pla
 refuses 2 "-p, --prompt is for text to continue; --ppl has no use for it" text.plan --ppl x -p y
 refuses 2 "--json is for generation from a prompt, and --info; --list-devices has no use for it" --list-devices --json
 refuses 2 "--temp is for generation and --serve; --check has no use for it" ids.plan --check --temp 0
+refuses 2 "--device is for what runs on a device; --info has no use for it" ids.plan --info --device 0
+refuses 2 "--gpu-loop is for generation; --embed has no use for it" ids.plan --embed --tokens 1 --gpu-loop 2
 refuses 2 "--serve-queue is for --serve; generation has no use for it" ids.plan --tokens 1 --serve-queue 3
 refuses 2 "--chat-template is for --serve; generation has no use for it" text.plan -p x --chat-template chatml
 refuses 2 "--grammar is for generation from a prompt; --interactive has no use for it" text.plan -i --grammar x

@@ -6,6 +6,7 @@ without_ranks
 [ -z "${ASAN_OPTIONS:-}" ] || export ASAN_OPTIONS=$ASAN_OPTIONS:fast_unwind_on_malloc=0
 
 check "three ranks talk" ranks 3 "$TOOLS/ranks" talk
+check "three ranks talk, in messages only" ranks 3 "$TOOLS/ranks" messages
 
 # lost HOW SECONDS REGEX: all ranks end within SECONDS, with a line that names the rank and the reason.
 lost() {

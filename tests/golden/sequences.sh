@@ -21,6 +21,9 @@ if [ "${1:-}" = whole ]; then
     run qwen3 3000 10 5e-4 --kv f32 --sequences 8 --ctx-total 120
     run gemma3 2000 11 5e-4 --kv f32 --sequences 6 --ctx-total 104
     run mixtral 2000 12 2e-2 --sequences 5 --ctx-total 80 --rows 1
+    # Heads that are long enough for lanes of a row, as on GPUs.
+    printf '%s\n' "base: lavapipe" "name: lanes" "max_workgroup: 256" "cpu: false" >lanes.yaml
+    run gemma3_hd256 500 13 2e-2 --sequences 5 --rows 4 --target lanes.yaml
 else
     # States that steps replace: what was not accepted is rolled back.
     check "a plan of falcon_h1" "$DOPPLERC" "$SRC/tests/golden/falcon_h1" -o falcon_h1.plan --ctx 64 --chunks 4 --rows 4 --quiet

@@ -246,6 +246,7 @@ bad_client(void *user)
     double end = now_ms() + seconds * 1e3;
     unsigned seed = c->number;
     char buffer[4096];
+    static const char half[] = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{\"prompt\"";
     for (uint32_t kind = c->number; now_ms() < end; kind++) {
         int fd = dial();
         size_t n = 0;
@@ -266,7 +267,7 @@ bad_client(void *user)
             (void)hear(fd, buffer, sizeof buffer, &n, 100);
             break;
         case 3: /* half a body */
-            (void)say(fd, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{\"prompt\"", 78);
+            (void)say(fd, half, sizeof half - 1);
             usleep(20000);
             break;
         case 4: /* a body that is no JSON, and one that is too large */

@@ -1,9 +1,10 @@
 /* Ranks under mpirun without a plan, for tests/errors/ranks.sh: messages on every lane, and ranks that are lost.
  *
- *   ranks talk | time | fail | kill | stop | idle-stop
+ *   ranks talk | messages | time | fail | kill | stop | idle-stop
  *
- * talk: rank 0 says "talked" when everything has come in order.  Otherwise the last rank fails, or is killed or stopped by
- * a signal while rank 0 waits for it (idle-stop: rank 0 waits for nothing); rank 0 says what receive says. */
+ * talk: rank 0 says "talked" when everything has come in order; messages: the same without memory between ranks.
+ * Otherwise the last rank fails, or is killed or stopped by a signal while rank 0 waits for it (idle-stop: rank 0 waits
+ * for nothing); rank 0 says what receive says. */
 #include "runtime/mpi/mpi.h"
 
 #include <signal.h>
@@ -135,9 +136,11 @@ main(int argc, char **argv)
     if (argc < 2)
         return 2;
     (void)signal(SIGTERM, SIG_IGN); /* of mpirun, when a rank is killed: what this one says of it is wanted too */
-    ok(dop_mpi_start(&(dop_mpi_options){.silence_s = argc > 2 ? atof(argv[2]) : 0}, &diag, &mpi));
+    const bool messages = strcmp(argv[1], "messages") == 0;
+    const dop_mpi_options options = {.silence_s = argc > 2 ? atof(argv[2]) : 0, .messages = messages};
+    ok(dop_mpi_start(&options, &diag, &mpi));
     const dop_wire *w = dop_mpi_wire(mpi);
-    if (strcmp(argv[1], "talk") == 0)
+    if (messages || strcmp(argv[1], "talk") == 0)
         talk(w);
     else if (strcmp(argv[1], "time") == 0)
         take_time(w);

@@ -2,6 +2,8 @@
 #include "runtime/text/chat.h"
 #include "tests/unit/tokenizer_util.h"
 
+#include <doppler/shape.h>
+
 static const struct tm golden_day = {.tm_year = 124, .tm_mon = 6, .tm_mday = 26};
 
 static const char *
@@ -326,4 +328,139 @@ Test(chat, wrong_input)
     json_decref(messages);
     dop_chat_destroy(chat);
     dop_buf_finish(&out);
+}
+
+/* ---- doppler/text.h --------------------------------------------------------------------------------------------------*/
+
+/* A folder with the demo's tokenizer and a chat template; *out_dir is to be removed with remove_folder. */
+static dop_text *
+text_with_template(const char *chat_template, char dir[32])
+{
+    char path[96], target[512];
+    dop_text *text = NULL;
+    dop_diag diag = {0};
+    strcpy(dir, "/tmp/doppler-test-XXXXXX");
+    cr_assert(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/tokenizer.json", dir);
+    snprintf(target, sizeof target, "%s/examples/shakespeare-gemma3/tokenizer.json", DOP_SOURCE_DIR);
+    cr_assert_eq(symlink(target, path), 0);
+    snprintf(path, sizeof path, "%s/tokenizer_config.json", dir);
+    json_t *config = json_pack("{s:s}", "chat_template", chat_template);
+    cr_assert_eq(json_dump_file(config, path, 0), 0);
+    json_decref(config);
+    cr_assert_eq(dop_text_of_file(dir, &diag, &text), DOP_OK, "%s", diag.message);
+    return text;
+}
+
+static void
+remove_folder(const char *dir)
+{
+    char path[96];
+    snprintf(path, sizeof path, "%s/tokenizer.json", dir);
+    unlink(path);
+    snprintf(path, sizeof path, "%s/tokenizer_config.json", dir);
+    unlink(path);
+    cr_assert_eq(rmdir(dir), 0);
+}
+
+static const char chatml[] = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+                             "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
+static void
+expect_chat(const dop_chat *chat, const dop_text *text, const char *json, unsigned flags, const char *want)
+{
+    dop_diag diag = {0};
+    char *got = NULL;
+    size_t n, n_ids, n_want;
+    uint32_t *ids, *want_ids;
+    cr_assert_eq(dop_chat_text(chat, text, json, strlen(json), flags, &diag, &got, &n), DOP_OK, "%s", diag.message);
+    cr_assert_str_eq(got, want);
+    cr_assert_eq(n, strlen(want));
+    dop_free(got);
+    cr_assert_eq(dop_chat_ids(chat, text, json, strlen(json), flags, &diag, &ids, &n_ids), DOP_OK, "%s", diag.message);
+    unsigned how = DOP_TEXT_PARSE_SPECIAL | (flags & DOP_CHAT_LAST ? 0 : (unsigned)DOP_TEXT_ADD_SPECIAL);
+    cr_assert_eq(dop_text_encode(text, want, strlen(want), how, &diag, &want_ids, &n_want), DOP_OK);
+    cr_assert_eq(n_ids, n_want);
+    cr_assert_arr_eq(ids, want_ids, n_ids * sizeof *ids);
+    dop_free(ids);
+    dop_free(want_ids);
+}
+
+Test(chat, conversations_of_the_public_interface)
+{
+    char dir[32];
+    dop_diag diag = {0};
+    dop_chat *chat = NULL;
+    dop_text *text = text_with_template(chatml, dir);
+    cr_assert(dop_text_has_chat(text));
+    cr_assert_eq(dop_chat_of_text(text, &diag, &chat), DOP_OK, "%s", diag.message);
+    const char *const *stops = dop_chat_stops(chat);
+    cr_assert(stops[0] && strcmp(stops[0], "<|im_end|>") == 0);
+    expect_chat(chat, text, "[{\"role\":\"user\",\"content\":\"Who?\"}]", 0,
+                "<|im_start|>user\nWho?<|im_end|>\n<|im_start|>assistant\n");
+    expect_chat(chat, text, "{\"messages\":[{\"role\":\"user\",\"content\":\"Who?\"}],\"add_generation_prompt\":false}",
+                0, "<|im_start|>user\nWho?<|im_end|>\n");
+    expect_chat(chat, text,
+                "[{\"role\":\"user\",\"content\":\"Who?\"},{\"role\":\"assistant\",\"content\":\"I.\"},"
+                "{\"role\":\"user\",\"content\":\"Oh.\"}]",
+                DOP_CHAT_LAST, "\n<|im_start|>user\nOh.<|im_end|>\n<|im_start|>assistant\n");
+    static const struct {
+        const char *json, *want;
+        long line;
+    } bad[] = {
+        {"[{\"role\":\n", "invalid JSON", 2}, {"{\"tools\":[]}", "expected an array", 0}, {"", "invalid JSON", 1}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        uint32_t *ids;
+        size_t n;
+        diag = (dop_diag){0};
+        cr_assert_eq(dop_chat_ids(chat, text, bad[i].json, strlen(bad[i].json), 0, &diag, &ids, &n), DOP_E_INPUT);
+        cr_assert_null(ids);
+        cr_assert(strstr(diag.message, bad[i].want), "%s", diag.message);
+        cr_assert_eq(diag.line, bad[i].line, "%s: %ld", diag.message, diag.line);
+    }
+    dop_chat_destroy(chat);
+    dop_text_destroy(text);
+    remove_folder(dir);
+    text = text_with_template("{{ messages[0].content }}", dir);
+    diag = (dop_diag){0};
+    cr_assert(dop_text_has_chat(text));
+    cr_assert_eq(dop_chat_of_text(text, &diag, &chat), DOP_E_INPUT);
+    cr_assert_null(chat);
+    dop_text_destroy(text);
+    remove_folder(dir);
+}
+
+Test(chat, texts_of_tokenizer_files)
+{
+    dop_diag diag = {0};
+    dop_text *text = NULL;
+    dop_chat *chat = NULL;
+    dop_shape *shape = NULL;
+    uint32_t *ids;
+    size_t n, len;
+    cr_assert_eq(dop_text_of_file(DOP_SOURCE_DIR "/examples/shakespeare-gemma3", &diag, &text), DOP_OK, "%s",
+                 diag.message);
+    cr_assert(!dop_text_has_chat(text));
+    cr_assert_eq(dop_chat_of_text(text, &diag, &chat), DOP_E_INPUT);
+    cr_assert_eq(dop_text_encode(text, "A rose", 6, DOP_TEXT_ADD_SPECIAL, &diag, &ids, &n), DOP_OK);
+    cr_assert(dop_text_adds_bos(text));
+    cr_assert(n > 1 && ids[0] < dop_text_vocab(text));
+    for (unsigned flags = 0; flags <= DOP_TEXT_KEEP_SPECIAL; flags += DOP_TEXT_KEEP_SPECIAL) {
+        dop_decoder *decoder;
+        const char *bytes;
+        cr_assert_eq(dop_decoder_create(text, flags, &diag, &decoder), DOP_OK);
+        cr_assert_eq(dop_decoder_push(decoder, ids[0], &diag, &bytes, &len), DOP_OK);
+        cr_assert_str_eq(bytes, flags ? "<bos>" : "");
+        dop_decoder_destroy(decoder);
+    }
+    dop_free(ids);
+    diag = (dop_diag){0};
+    cr_assert_eq(dop_shape_from_schema(text, "", 0, &diag, &shape), DOP_OK, "%s", diag.message);
+    dop_shape_destroy(shape);
+    dop_text_destroy(text);
+    cr_assert_eq(dop_text_of_file("/nowhere", &diag, &text), DOP_E_IO);
+    cr_assert_null(text);
+    diag = (dop_diag){0};
+    cr_assert_eq(dop_text_of_file(DOP_SOURCE_DIR "/LICENSE", &diag, &text), DOP_E_INPUT);
+    cr_assert_null(text);
 }

@@ -134,6 +134,35 @@ Test(kernels_few_rows, layers_agree_with_the_interpreter, .timeout = 300)
     kernel_lab_close(lab);
 }
 
+/* Products of a normed row, whose statistic is summed up beside them, and of a row that is stored as halves: with as many
+ * subgroups as rows, more and fewer. */
+Test(kernels_few_rows, statistics_and_halves, .timeout = 300)
+{
+    static const uint32_t rows[] = {2, 3, 8};
+    const dop_target *gpu = kernel_lab_target(1);
+    kernel_lab *lab;
+    dop_buf no = {0};
+    if (!kernel_lab_open(&lab, &no))
+        cr_skip_test("%s", no.data ? no.data : "no device");
+    for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        dop_buf text = {0};
+        dop_buf_printf(&text,
+                       "graph ffn(T<=%u, S<=200, Q=1) {\n"
+                       "  %%tok:u32[T] = input \"tokens\"\n  %%t:f16[16,36] = weight \"t0\"\n"
+                       "  %%nw:f32[36] = weight \"v0\"\n  %%wg:f16[72,36] = weight \"w1\"\n"
+                       "  %%wu:f16[72,36] = weight \"w2\"\n  %%wd:f16[36,72] = weight \"w3\"\n"
+                       "  %%x:f32[T,36] = gather %%t, %%tok\n"
+                       "  %%n:f32[T,36] = rmsnorm %%x, %%nw eps=0x1p-20 add=0\n"
+                       "  %%g:f32[T,72] = matmul %%n, %%wg\n  %%u:f32[T,72] = matmul %%n, %%wu\n"
+                       "  %%a:f32[T,72] = silu %%g\n  %%m:f16[T,72] = mul %%a, %%u\n"
+                       "  %%d:f32[T,36] = matmul %%m, %%wd\n  %%z:f32[T,36] = add %%x, %%d\n  return %%z\n}\n",
+                       rows[i]);
+        check(lab, "products of a normed row and of halves", &text, gpu);
+        dop_buf_finish(&text);
+    }
+    kernel_lab_close(lab);
+}
+
 /* Slot j takes matrix j: no choice, as in products of heads with a matrix each. */
 Test(kernels_few_rows, a_matrix_for_each_slot, .timeout = 300)
 {

@@ -1,6 +1,7 @@
 /* doppler-exec without its main: the option parser, stop texts, and the modes' errors on a hand-made plan. */
 #include "runtime/cli.h"
 #include "runtime/cli_output.h"
+#include "runtime/text/tokenizer.h"
 #include "tests/unit/plan_builder.h"
 
 #include <criterion/criterion.h>
@@ -140,21 +141,28 @@ stream(const char *text, const char *const *stops, size_t n_stops, dop_buf *rele
     dop_texts list = {0};
     dop_ids ids = {0};
     dop_output out;
+    dop_text_stream decoder;
+    dop_buf piece = {0};
     dop_diag diag = {0};
     size_t from;
     for (size_t i = 0; i < n_stops; i++)
         cr_assert_eq(dop_texts_push(&list, stops[i], &diag), DOP_OK);
     cr_assert_eq(dop_tokenizer_encode(tok, text, strlen(text), 0, &diag, &ids), DOP_OK);
-    dop_output_init(&out, tok, &list);
+    dop_output_init(&out, &list);
+    dop_text_stream_init(&decoder, tok, DOP_DECODE_SKIP_SPECIAL | DOP_DECODE_CONTINUE);
     for (size_t i = 0; i <= ids.count; i++) {
-        dop_status st =
-            i < ids.count ? dop_output_push(&out, ids.data[i], &diag, &from) : dop_output_end(&out, &diag, &from);
+        piece.size = 0;
+        if (i < ids.count)
+            cr_assert_eq(dop_text_stream_push(&decoder, ids.data[i], &diag, &piece), DOP_OK);
+        dop_status st = i < ids.count ? dop_output_push(&out, piece.data, piece.size, &diag, &from)
+                                      : dop_output_end(&out, &diag, &from);
         cr_assert_eq(st, DOP_OK, "%s", diag.message);
         if (out.text.size > from)
             dop_buf_printf(releases, "%.*s|", (int)(out.text.size - from), out.text.data + from);
     }
     *out_stopped = out.stopped;
     dop_output_finish(&out);
+    dop_buf_finish(&piece);
     dop_texts_finish(&list);
     dop_ids_finish(&ids);
     dop_tokenizer_destroy(tok);
@@ -318,12 +326,14 @@ Test(modes, other_errors)
                  cli.ppl_ctx = 129);
     EXPECT_ERROR(dop_mode_score, DOP_E_INPUT, "which --ppl needs", cli.ppl = "/dev/null");
     EXPECT_ERROR(dop_mode_converse, DOP_E_USAGE, "-i reads its text from standard input", cli.tokens = "1");
-    EXPECT_ERROR(dop_mode_tokenize, DOP_E_INPUT, "which --tokenize needs", cli.tokenize = "/dev/null");
+    EXPECT_ERROR(dop_mode_tokenize, DOP_E_INPUT, "the plan has no tokenizer: the model came without one",
+                 cli.tokenize = "/dev/null");
     EXPECT_ERROR(dop_mode_tokenize, DOP_E_IO, "cannot open", cli.tokenize = "/nonexistent";
                  cli.tokenizer = DOP_SOURCE_DIR "/examples/shakespeare-gemma3");
     EXPECT_ERROR(dop_mode_tokenize, DOP_E_INPUT, "invalid JSON", cli.tokenize = DOP_SOURCE_DIR "/LICENSE";
                  cli.tokenizer = DOP_SOURCE_DIR "/examples/shakespeare-gemma3");
-    EXPECT_ERROR(dop_mode_render_chat, DOP_E_INPUT, "which --render-chat needs", cli.render_chat = "/dev/null");
+    EXPECT_ERROR(dop_mode_render_chat, DOP_E_INPUT, "the plan has no tokenizer: the model came without one",
+                 cli.render_chat = "/dev/null");
     EXPECT_ERROR(dop_mode_info, DOP_E_USAGE, "no plan given", cli.plans.count = 0);
 }
 

@@ -30,6 +30,23 @@ typedef struct dop_model dop_model;
 typedef struct dop_sequence dop_sequence;
 struct dop_wire;
 
+/* --- devices -------------------------------------------------------------------------------------------------------- */
+
+/* A device with a Vulkan driver.  The strings live until the callback returns. */
+typedef struct dop_device_facts {
+    uint32_t number; /* dop_open_options.device accepts it */
+    const char *name, *driver;
+    const char *missing; /* what the device lacks to run any plan; "": nothing */
+    uint64_t memory;     /* bytes of device-local memory */
+    bool software;       /* the device is the host's processor */
+    const char *line;    /* one line with all of this and the device's capabilities */
+} dop_device_facts;
+
+typedef dop_status dop_device_fn(void *user, const dop_device_facts *facts, dop_diag *diag);
+/* Calls fn for every device in the order of their numbers.  Stops and returns fn's result when it is not DOP_OK.  DOP_E_DEVICE:
+ * no driver was found.  Any thread. */
+dop_status dop_devices(dop_device_fn *fn, void *user, dop_diag *diag);
+
 /* How the dispatches of a decode step are ordered; a plan always has barriers and may have another form. */
 typedef enum dop_ordering {
     DOP_ORDERING_AUTO,      /* on a GPU the one that a short probe finds faster, on software devices barriers */
@@ -89,13 +106,17 @@ typedef struct dop_facts {
     const char *name, *family;   /* of the model */
     const char *quant;           /* how the weights are stored, as text */
     const char *device, *driver; /* names of the device and its driver */
+    const char *target;          /* name of the plan's target that the device runs (dopplerc --target) */
+    bool software;               /* the device is the host's processor */
     uint64_t digest;             /* of the plan; equal plans have equal digests */
     uint32_t vocab;              /* number of ids; logits are f32 [vocab] */
     uint32_t ctx;                /* most positions of a sequence */
+    uint32_t ctx_trained;        /* positions that the model was trained for; 0: unknown */
     uint32_t n_layers;
     uint32_t n_sequences;    /* most sequences at once */
     uint32_t page;           /* positions in a page of the caches; 0: each sequence has one piece of ctx positions */
     uint32_t n_pages;        /* shared by all sequences (dopplerc --ctx-total); 0 where page is 0 */
+    bool has_text;           /* the plan has a tokenizer for dop_text_of_model */
     int32_t bos_id;          /* the id that begins a text; -1: none */
     uint32_t n_end_ids;      /* number of ids that end generation */
     const uint32_t *end_ids; /* [n_end_ids] */
@@ -114,11 +135,14 @@ typedef struct dop_counters {
     uint64_t submissions;
     uint64_t tokens_reused; /* found by dop_sequence_reuse */
     uint64_t pages_copied;  /* because a sequence wrote to a page that it shared */
+    double waited_ms;       /* time that calls spent waiting for kernels (dop_open_options.first_tokens) */
     /* Now: */
     uint32_t pages_free; /* pages of no sequence, including those that dop_sequence_reuse may find */
 } dop_counters;
 
 dop_counters dop_model_counters(const dop_model *model);
+/* How the dispatches of decode steps are ordered now: "barriers" or "persistent"; static. */
+const char *dop_model_ordering(const dop_model *model);
 
 /* --- sequences ------------------------------------------------------------------------------------------------------- */
 

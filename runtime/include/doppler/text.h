@@ -1,8 +1,8 @@
 /* libdoppler: text to token ids and back, and the chat format of a model.
  *
- * A dop_text is the tokenizer of a plan with its chat template.  It is immutable: any number of threads may use one.  A
- * dop_decoder belongs to one thread at a time.  Neither needs a device.  A dop_text that was made from an open model must not
- * outlive it; one that was opened from a file depends on no model. */
+ * A dop_text is the tokenizer of a plan with its chat template, and a dop_chat is a chat template that was read.  Both are
+ * immutable: any number of threads may use one.  A dop_decoder belongs to one thread at a time.  None of them needs a device.
+ * A dop_text that was made from an open model must not outlive it; one that was opened from a file depends on no model. */
 #ifndef DOPPLER_RUNTIME_INCLUDE_DOPPLER_TEXT_H
 #define DOPPLER_RUNTIME_INCLUDE_DOPPLER_TEXT_H
 
@@ -14,12 +14,20 @@ extern "C" {
 
 typedef struct dop_text dop_text;
 typedef struct dop_decoder dop_decoder;
+typedef struct dop_chat dop_chat;
 
 /* From an open model, which must stay open as long.  DOP_E_INPUT: its plan has no tokenizer.  The caller destroys it. */
 dop_status dop_text_of_model(const dop_model *model, dop_diag *diag, dop_text **out_text);
 /* From the file of a plan; needs no device.  DOP_E_INPUT: the plan has no tokenizer.  The caller destroys it. */
 dop_status dop_text_open(const char *plan_path, dop_diag *diag, dop_text **out_text);
+/* From a tokenizer's own file, recognized by its content: a Hugging Face folder, tokenizer.json, a SentencePiece model, a
+ * tiktoken file, tekken.json or a GGUF file.  DOP_E_INPUT: it is none of these, is damaged, or needs something that is not
+ * supported, which the message names.  The caller destroys it. */
+dop_status dop_text_of_file(const char *path, dop_diag *diag, dop_text **out_text);
 void dop_text_destroy(dop_text *text); /* accepts NULL */
+
+uint32_t dop_text_vocab(const dop_text *text); /* largest id + 1; a model may have logits for more ids, or for fewer */
+bool dop_text_adds_bos(const dop_text *text);  /* whether DOP_TEXT_ADD_SPECIAL puts an id in front of a text */
 
 enum {
     DOP_TEXT_ADD_SPECIAL = 1,  /* encoding: add what the model's definition adds around a text (BOS, EOS) */
@@ -37,9 +45,14 @@ dop_status dop_text_decode(const dop_text *text, const uint32_t *ids, size_t n, 
 /* Whether it is one of the ids that end generation. */
 bool dop_text_is_end(const dop_text *text, uint32_t id);
 
-/* Decodes token by token and returns only complete characters.  goes_on: the ids continue earlier text, so a space before the
- * first word is kept.  text must outlive the decoder; the caller destroys it. */
-dop_status dop_decoder_create(const dop_text *text, bool goes_on, dop_diag *diag, dop_decoder **out_decoder);
+enum {
+    DOP_TEXT_GOES_ON = 1,     /* decoding: the ids continue earlier text, so a space before the first word is kept */
+    DOP_TEXT_KEEP_SPECIAL = 2 /* decoding: special tokens become text too */
+};
+
+/* Decodes token by token and returns only complete characters.  flags: DOP_TEXT_GOES_ON, DOP_TEXT_KEEP_SPECIAL.  text must
+ * outlive the decoder; the caller destroys it. */
+dop_status dop_decoder_create(const dop_text *text, unsigned flags, dop_diag *diag, dop_decoder **out_decoder);
 void dop_decoder_destroy(dop_decoder *decoder); /* accepts NULL */
 /* *out_bytes: the characters that this id completes, 0-terminated and *out_len bytes long (often 0), owned by the decoder and
  * valid until the next call.  DOP_E_INPUT: an id outside the vocabulary. */
@@ -58,6 +71,32 @@ typedef struct dop_message {
  * the conversation (the message is the template's). */
 dop_status dop_text_chat(const dop_text *text, const dop_message *messages, size_t n, dop_diag *diag,
                          uint32_t **out_ids, size_t *out_n);
+
+bool dop_text_has_chat(const dop_text *text); /* whether the model has a chat template; its format may be unknown */
+
+/* The chat format of a text, for conversations that grow and for those with tools.  text must outlive it; the caller destroys
+ * it.  DOP_E_INPUT: the model has no template, or one of an unknown format; the message names the nearest one. */
+dop_status dop_chat_of_text(const dop_text *text, dop_diag *diag, dop_chat **out_chat);
+void dop_chat_destroy(dop_chat *chat); /* accepts NULL */
+/* Strings that end an answer, in addition to the ids that do.  The list ends with NULL and lives as long as the format. */
+const char *const *dop_chat_stops(const dop_chat *chat);
+
+enum {
+    DOP_CHAT_LAST = 1 /* only what the last message adds to the conversation before it */
+};
+
+/* A conversation in the chat format: as text (*out_bytes, 0-terminated and *out_len bytes long) or as ids (*out_ids
+ * [*out_n]); both are the caller's to free with dop_free.  json: len bytes of JSON, either an array of messages, or an object
+ * with the array as "messages" and optionally "tools" (an array of tool descriptions) and "add_generation_prompt" (false: stop
+ * before the beginning of an answer).  A message is an object with "role", "content" and other members that the template knows.
+ * flags: DOP_CHAT_LAST or 0; a sequence that holds the earlier messages needs only the last one.  text: the one of
+ * dop_chat_of_text.  DOP_E_INPUT: it is not JSON (diag has line and column) or not such JSON, the template refuses the
+ * conversation (the message has its own words), or, with DOP_CHAT_LAST, the template renders earlier messages differently
+ * after later ones. */
+dop_status dop_chat_text(const dop_chat *chat, const dop_text *text, const char *json, size_t len, unsigned flags,
+                         dop_diag *diag, char **out_bytes, size_t *out_len);
+dop_status dop_chat_ids(const dop_chat *chat, const dop_text *text, const char *json, size_t len, unsigned flags,
+                        dop_diag *diag, uint32_t **out_ids, size_t *out_n);
 
 #ifdef __cplusplus
 }
