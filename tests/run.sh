@@ -113,10 +113,18 @@ build_tree() {
     return 1
 }
 
+# The software driver's compiler and shaderc allocate small objects by the million: with mimalloc they take a tenth to a
+# quarter less time than with glibc.  Sanitizers have an allocator of their own, and the validation phase keeps glibc's.
+allocator=
+for file in /usr/lib/*/libmimalloc.so.2*; do
+    [ ! -e "$file" ] || allocator=$file
+done
+
 # run_ctest PHASE TREE CTEST_OPTION...: runs the tests of $build/TREE and leaves the counts in $counts.
 run_ctest() {
-    local phase=$1 tree=$build/$2 junit=$build/$1.xml stop=() left=$((limit - SECONDS))
+    local phase=$1 tree=$build/$2 junit=$build/$1.xml stop=() preload=() left=$((limit - SECONDS))
     shift 2
+    [ "$phase$gpu" != release0 ] || [ -z "$allocator" ] || preload=(env "LD_PRELOAD=$allocator" MIMALLOC_ALLOW_DECOMMIT=0)
     rm -f "$junit"
     if [ "$limit" -gt 0 ] && [ "$left" -le 0 ]; then
         echo "error: no time is left"
@@ -124,8 +132,9 @@ run_ctest() {
         return
     fi
     [ "$limit" -eq 0 ] || stop=(--stop-time "$(date -d "now + $left seconds" +%T)")
-    ctest --test-dir "$tree" -j $((2 * jobs + 2)) -R "$filter" "$@" "${stop[@]}" --output-on-failure --output-junit "$junit" \
-        --test-output-size-passed 100000000 --test-output-size-failed 100000000 2>&1 | grep --line-buffered -v '^Internal ctest'
+    "${preload[@]}" ctest --test-dir "$tree" -j $((2 * jobs + 2)) -R "$filter" "$@" "${stop[@]}" --output-on-failure \
+        --output-junit "$junit" --test-output-size-passed 100000000 --test-output-size-failed 100000000 2>&1 |
+        grep --line-buffered -v '^Internal ctest'
     if [ ! -s "$junit" ]; then
         echo "error: ctest ended before its report was written"
         counts="0 1 0"
