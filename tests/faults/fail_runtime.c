@@ -86,21 +86,27 @@ WRAP_CODE(VkResult, VK_ERROR_FEATURE_NOT_PRESENT, vkCreateDevice,
         (VkPhysicalDevice d, const VkDeviceCreateInfo *info, const VkAllocationCallbacks *a, VkDevice *out),
         (d, info, a, out))
 WRAP_VK(vkEnumeratePhysicalDevices, (VkInstance i, uint32_t *n, VkPhysicalDevice *out), (i, n, out))
-WRAP_CODE(VkResult, LOST, vkQueueSubmit, (VkQueue q, uint32_t n, const VkSubmitInfo *info, VkFence fence),
-          (q, n, info, fence))
-/* Whatever a wait reports, the device counts as lost. */
-#if SANITIZED
-VkResult __wrap_vkWaitSemaphores(VkDevice d, const VkSemaphoreWaitInfo *info, uint64_t timeout);
+/* A device that is lost runs nothing: what was submitted ends first, or the process would end under the driver's threads. */
+VkResult __real_vkQueueSubmit(VkQueue q, uint32_t n, const VkSubmitInfo *info, VkFence fence);
+VkResult __wrap_vkQueueSubmit(VkQueue q, uint32_t n, const VkSubmitInfo *info, VkFence fence);
+VkResult
+__wrap_vkQueueSubmit(VkQueue q, uint32_t n, const VkSubmitInfo *info, VkFence fence)
+{
+    if (!POINT_FAILS())
+        return __real_vkQueueSubmit(q, n, info, fence);
+    vkQueueWaitIdle(q);
+    return LOST;
+}
+
 VkResult __real_vkWaitSemaphores(VkDevice d, const VkSemaphoreWaitInfo *info, uint64_t timeout);
+VkResult __wrap_vkWaitSemaphores(VkDevice d, const VkSemaphoreWaitInfo *info, uint64_t timeout);
 VkResult
 __wrap_vkWaitSemaphores(VkDevice d, const VkSemaphoreWaitInfo *info, uint64_t timeout)
 {
-    return __real_vkWaitSemaphores(d, info, timeout);
+    const bool fails = !SANITIZED && POINT_FAILS(); /* whatever a wait reports, the device counts as lost */
+    const VkResult r = __real_vkWaitSemaphores(d, info, timeout);
+    return fails ? LOST : r;
 }
-#else
-WRAP_CODE(VkResult, LOST, vkWaitSemaphores, (VkDevice d, const VkSemaphoreWaitInfo *info, uint64_t timeout),
-          (d, info, timeout))
-#endif
 
 /* ---- runs ----------------------------------------------------------------------------------------------------------- */
 /* What the first run, in a process of its own as all are, leaves for the others. */
