@@ -320,13 +320,9 @@ dop_fuse_may_epilogue(dop_pass_ctx *cx, const dop_flow *f, dop_region_id produce
     }
     if (*out_reason == DOP_REASON_none && dop_fuse_too_many_buffers(cx, f, producer, consumer, false))
         *out_reason = DOP_REASON_arguments;
-    if (*out_reason != DOP_REASON_none)
-        return DOP_OK;
-    bool around = false;
-    st = dop_flow_path_around(f, producer, consumer, cx->diag, &around);
-    if (around)
+    if (*out_reason == DOP_REASON_none && dop_flow_path_around(f, producer, consumer))
         *out_reason = DOP_REASON_cycle;
-    return st;
+    return DOP_OK;
 }
 
 /* --- producers of elements ------------------------------------------------------------------------------------------- */
@@ -623,13 +619,9 @@ dop_fuse_may_stage(dop_pass_ctx *cx, const dop_flow *f, dop_region_id producer, 
         *out_reason = stage_into_product(cx, f, producer, consumer, p->info->unit);
     if (*out_reason == DOP_REASON_none && dop_fuse_too_many_buffers(cx, f, producer, consumer, false))
         *out_reason = DOP_REASON_arguments;
-    if (*out_reason != DOP_REASON_none)
-        return DOP_OK;
-    bool around = false;
-    dop_status st = dop_flow_path_around(f, producer, consumer, cx->diag, &around);
-    if (around)
+    if (*out_reason == DOP_REASON_none && dop_flow_path_around(f, producer, consumer))
         *out_reason = DOP_REASON_cycle;
-    return st;
+    return DOP_OK;
 }
 
 bool

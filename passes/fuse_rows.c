@@ -50,7 +50,6 @@ try_first_reader(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, b
     bool only = dop_flow_n_readers(f, reg->outs[0]) == 1 && !f->output[reg->outs[0]];
     for (uint32_t k = 0; k < f->readers[reg->outs[0]].n; k++) {
         dop_region_id c = f->readers[reg->outs[0]].ids[k];
-        bool around = false;
         dop_reason why = DOP_REASON_none;
         dop_status st = DOP_OK;
         if (reg->n_outs != 1 || (!only && !makes_rows(cx, g, &g->regions[c], reg->outs[0])))
@@ -58,13 +57,9 @@ try_first_reader(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id r, b
         st = dop_fuse_may_prologue(cx, f, r, c, &why);
         if (st != DOP_OK)
             return st;
-        if (why != DOP_REASON_none || dop_fuse_too_many_buffers(cx, f, r, c, only))
+        if (why != DOP_REASON_none || dop_fuse_too_many_buffers(cx, f, r, c, only) || dop_flow_path_around(f, r, c))
             continue;
-        st = dop_flow_path_around(f, r, c, cx->diag, &around);
-        if (st == DOP_OK && around)
-            continue;
-        if (st == DOP_OK)
-            st = dop_fuse_log(cx, g, r, c, "fuse-rows", DOP_REASON_none, 1);
+        st = dop_fuse_log(cx, g, r, c, "fuse-rows", DOP_REASON_none, 1);
         if (st == DOP_OK)
             st = dop_flow_absorb(f, g, c, r, g->regions[c].tpl, false, cx->diag);
         *changed = true;

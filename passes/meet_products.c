@@ -58,15 +58,12 @@ static dop_status
 try_value(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_node_id value, dop_region_id to, bool *changed)
 {
     const dop_region_id from = f->owner[value];
-    bool around = false;
     if (!from || from == to || !g->regions[from].info->n_products || !is_behind(g, &g->regions[to], value))
         return DOP_OK;
     dop_reason why = may_join(cx, f, from, to);
-    dop_status st = why == DOP_REASON_none ? dop_flow_path_around(f, from, to, cx->diag, &around) : DOP_OK;
-    if (around)
+    if (why == DOP_REASON_none && dop_flow_path_around(f, from, to))
         why = DOP_REASON_cycle;
-    if (st == DOP_OK)
-        st = dop_fuse_log(cx, g, from, to, "meet-products", why, why == DOP_REASON_none);
+    dop_status st = dop_fuse_log(cx, g, from, to, "meet-products", why, why == DOP_REASON_none);
     if (st != DOP_OK || why != DOP_REASON_none)
         return st;
     *changed = true;

@@ -21,14 +21,11 @@ dop_pass_merge_rows(dop_pass_ctx *cx, dop_graph *g, bool *changed)
         for (dop_region_id b = a + 1; st == DOP_OK && b < g->n_regions && b < a + 16; b++) {
             if (g->regions[b].dead || !may_merge(g, &g->regions[a], &g->regions[b]))
                 continue;
-            bool ab = false, ba = false, direct = false;
-            st = dop_flow_path_around(&f, a, b, cx->diag, &ab);
-            if (st == DOP_OK)
-                st = dop_flow_path_around(&f, b, a, cx->diag, &ba);
+            bool direct = false;
             for (uint32_t i = 0; i < g->regions[a].n_outs; i++)
                 for (uint32_t k = 0; k < f.readers[g->regions[a].outs[i]].n; k++)
                     direct = direct || f.readers[g->regions[a].outs[i]].ids[k] == b;
-            if (st != DOP_OK || ab || ba || direct)
+            if (direct || dop_flow_path_between(&f, a, b))
                 continue;
             dop_fusion_event e = {g->regions[a].outs[0], g->regions[b].outs[0], "merge-rows", DOP_REASON_none, 0, 1};
             if (dop_fuse_disabled(cx, g, a, b)) {

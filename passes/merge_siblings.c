@@ -67,12 +67,8 @@ leave_too_few(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id a, dop_re
 static dop_status
 try_pair(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id a, dop_region_id b, bool *changed)
 {
-    bool ab = false, ba = false;
-    dop_status st = dop_flow_path_around(f, a, b, cx->diag, &ab);
-    if (st == DOP_OK)
-        st = dop_flow_path_around(f, b, a, cx->diag, &ba);
-    if (st != DOP_OK || ab || ba)
-        return st;
+    if (dop_flow_path_between(f, a, b))
+        return DOP_OK;
     dop_fusion_event e = {g->regions[a].nodes[0],
                           g->regions[b].nodes[0],
                           "merge-siblings",
@@ -84,7 +80,7 @@ try_pair(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id a, dop_regio
     else if (dop_fuse_too_many_buffers(cx, f, a, b, false) || leave_too_few(cx, f, a, b))
         e.reason = DOP_REASON_arguments;
     e.dispatches = e.reason == DOP_REASON_none;
-    st = dop_fusion_log_add(cx->log, &e, cx->diag);
+    dop_status st = dop_fusion_log_add(cx->log, &e, cx->diag);
     if (st != DOP_OK || e.reason != DOP_REASON_none)
         return st;
     *changed = true;

@@ -334,16 +334,21 @@ clear_seen(const dop_flow *f, uint32_t first, uint32_t last)
         f->seen[f->order[i]] = 0;
 }
 
-dop_status
-dop_flow_path_around(const dop_flow *f, dop_region_id a, dop_region_id b, dop_diag *diag, bool *out_path)
+bool
+dop_flow_path_around(const dop_flow *f, dop_region_id a, dop_region_id b)
 {
-    (void)diag;
-    *out_path = false;
+    bool path = false;
     if (f->place[a] > f->place[b]) /* readers stand later */
-        return DOP_OK;
-    mark_readers(f, a, b, f->place[b], out_path);
+        return false;
+    mark_readers(f, a, b, f->place[b], &path);
     clear_seen(f, f->place[a], f->place[b]);
-    return DOP_OK;
+    return path;
+}
+
+bool
+dop_flow_path_between(const dop_flow *f, dop_region_id a, dop_region_id b)
+{
+    return f->place[a] < f->place[b] ? dop_flow_path_around(f, a, b) : dop_flow_path_around(f, b, a);
 }
 
 /* Gives both regions one place in the order.  Of the regions between them, those that depend on the first move behind that

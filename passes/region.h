@@ -52,8 +52,9 @@ dop_flow_n_readers(const dop_flow *f, dop_node_id id)
 /* Calls fn for every value (base node, leaves included) that the region reads from memory, each once. */
 typedef void (*dop_reads_fn)(void *user, dop_node_id base);
 void dop_region_reads(const dop_region *r, dop_reads_fn fn, void *user);
-/* A path from a to b through at least one other region. */
-dop_status dop_flow_path_around(const dop_flow *f, dop_region_id a, dop_region_id b, dop_diag *diag, bool *out_path);
+/* Is there a path from a to b through at least one other region?  And one in either direction? */
+bool dop_flow_path_around(const dop_flow *f, dop_region_id a, dop_region_id b);
+bool dop_flow_path_between(const dop_flow *f, dop_region_id a, dop_region_id b);
 
 /* Moves all of src's nodes into dst (template `tpl`), keeping handle order; src is dead afterwards unless keep_src.  No
  * path may lead around the two.  dop_flow_settle() must follow before the next question. */

@@ -161,14 +161,10 @@ may_share(dop_pass_ctx *cx, const dop_flow *f, dop_region_id a, dop_region_id b,
 static dop_status
 try_pair(dop_pass_ctx *cx, dop_graph *g, dop_flow *f, dop_region_id a, dop_region_id b, bool *changed)
 {
-    bool ab = false, ba = false;
-    dop_status st = dop_flow_path_around(f, a, b, cx->diag, &ab);
-    if (st == DOP_OK)
-        st = dop_flow_path_around(f, b, a, cx->diag, &ba);
-    if (st != DOP_OK || ab || ba)
-        return st;
+    if (dop_flow_path_between(f, a, b))
+        return DOP_OK;
     dop_reason why;
-    st = may_share(cx, f, a, b, &why);
+    dop_status st = may_share(cx, f, a, b, &why);
     const dop_node_id x = g->regions[a].info->products[0], y = g->regions[b].info->products[0];
     const dop_fusion_event e = {
         x, y, "share-row", why, dop_node_bytes(g, dop_node_at(g, x)->src[0]), why == DOP_REASON_none};
