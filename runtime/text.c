@@ -31,6 +31,17 @@ start(dop_text *t, const dop_plan *plan, dop_diag *diag)
     return dop_tokenizer_from_blob(plan->tokenizer, (size_t)plan->tokenizer_size, diag, &t->tok);
 }
 
+/* Ends the making of a text: it becomes the caller's, or goes. */
+static dop_status
+give(dop_text *t, dop_status st, dop_text **out_text)
+{
+    if (st == DOP_OK)
+        *out_text = t;
+    else
+        dop_text_destroy(t);
+    return st;
+}
+
 dop_status
 dop_text_of_model(const dop_model *model, dop_diag *diag, dop_text **out_text)
 {
@@ -39,11 +50,7 @@ dop_text_of_model(const dop_model *model, dop_diag *diag, dop_text **out_text)
     if (!t)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     dop_status st = start(t, &model->plan, diag);
-    if (st == DOP_OK)
-        *out_text = t;
-    else
-        dop_text_destroy(t);
-    return st;
+    return give(t, st, out_text);
 }
 
 dop_status
@@ -56,11 +63,7 @@ dop_text_open(const char *plan_path, dop_diag *diag, dop_text **out_text)
     dop_status st = dop_plan_open(plan_path, diag, &t->own);
     if (st == DOP_OK)
         st = start(t, &t->own, diag);
-    if (st == DOP_OK)
-        *out_text = t;
-    else
-        dop_text_destroy(t);
-    return st;
+    return give(t, st, out_text);
 }
 
 static dop_status
@@ -92,11 +95,7 @@ dop_text_of_file(const char *path, dop_diag *diag, dop_text **out_text)
     if (!t)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     dop_status st = open_file(t, path, diag);
-    if (st == DOP_OK)
-        *out_text = t;
-    else
-        dop_text_destroy(t);
-    return st;
+    return give(t, st, out_text);
 }
 
 void
