@@ -6,6 +6,7 @@
 #include "compiler/report.h"
 #include "compiler/report_draw.h"
 #include "passes/region.h"
+#include "runtime/label.h"
 #include "runtime/page.h"
 
 #include <stdio.h>
@@ -316,15 +317,6 @@ mix_node(uint64_t hash, const dop_node *n)
     return hash;
 }
 
-static uint32_t
-layer_of(const dop_node *n)
-{
-    unsigned layer = UINT32_MAX;
-    if (n->label && n->label[0] == 'L' && sscanf(n->label, "L%u/", &layer) != 1)
-        layer = UINT32_MAX;
-    return layer;
-}
-
 /* Kinds of layers in the order of their first; at most MOST_KINDS. */
 static dop_status
 find_kinds(picture *p, uint32_t n_layers, dop_diag *diag, layer_kind *out_kinds, uint32_t *out_n)
@@ -334,8 +326,8 @@ find_kinds(picture *p, uint32_t n_layers, dop_diag *diag, layer_kind *out_kinds,
     if (!hash)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
-        const uint32_t layer = layer_of(dop_node_at(g, id));
-        if (layer < n_layers && dop_node_computed(g, id))
+        uint32_t layer;
+        if (dop_label_layer(dop_node_at(g, id)->label, &layer) && layer < n_layers && dop_node_computed(g, id))
             hash[layer] = mix_node(hash[layer], dop_node_at(g, id));
     }
     *out_n = 0;

@@ -7,12 +7,6 @@
 /* A hostile text cannot ask for more: 32-bit handles stay far from wrapping. */
 enum { MAX_REGIONS = 1 << 22 };
 
-static dop_status
-no_memory(dop_diag *diag)
-{
-    return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-}
-
 static dop_node_id *
 copy_ids(dop_arena *arena, const dop_node_id *ids, uint32_t n)
 {
@@ -38,7 +32,7 @@ dop_graph_add_region(dop_graph *g, dop_template tpl, const dop_node_id *nodes, u
     r.nodes = copy_ids(g->arena, nodes, n_nodes);
     r.outs = copy_ids(g->arena, outs, n_outs);
     if (!r.nodes || !r.outs || !dop_arena_grow(g->arena, (void **)&g->regions, g->n_regions, &g->cap_regions, sizeof r))
-        return no_memory(diag);
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     dop_status st = dop_region_describe(g, &r, diag);
     if (st != DOP_OK)
         return st;
@@ -147,7 +141,7 @@ dop_graph_compact(dop_graph *g, dop_diag *diag)
     dop_node *nodes = calloc(g->n_nodes, sizeof *nodes);
     uint8_t *seen = calloc(g->n_nodes, sizeof *seen);
     if (!map || !stack || !order || !nodes || !seen) {
-        st = no_memory(diag);
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         goto error;
     }
     mark_reachable(g, map, stack);

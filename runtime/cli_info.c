@@ -2,6 +2,7 @@
 #include "runtime/cli.h"
 #include "runtime/device.h"
 #include "runtime/doppler.h"
+#include "runtime/label.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -72,23 +73,13 @@ dop_mode_disasm(dop_cli *cli, dop_diag *diag)
     return st;
 }
 
-/* Counts of one schedule.  A label "L3/qkv" belongs to layer 3. */
+/* Counts of one schedule. */
 typedef struct schedule_facts {
     uint32_t barriers, outside;
     uint32_t layer_min, layer_max; /* dispatches in the layer with the fewest and the most */
     uint32_t layers;
     uint64_t bytes_read, bytes_written;
 } schedule_facts;
-
-static bool
-layer_of(const char *label, uint32_t *out)
-{
-    char *end;
-    if (label[0] != 'L' || label[1] < '0' || label[1] > '9')
-        return false;
-    *out = (uint32_t)strtoul(label + 1, &end, 10);
-    return *end == '/';
-}
 
 static bool
 count_schedule(const dop_plan *plan, const dop_plan_schedule *s, schedule_facts *out)
@@ -104,7 +95,7 @@ count_schedule(const dop_plan *plan, const dop_plan_schedule *s, schedule_facts 
         out->barriers += d->flags & DOP_DISPATCH_BARRIER;
         out->bytes_read += d->bytes_read;
         out->bytes_written += d->bytes_written;
-        if (layer_of(dop_plan_string(plan, d->label), &layer) && layer < n_layers)
+        if (dop_label_layer(dop_plan_string(plan, d->label), &layer) && layer < n_layers)
             layers[layer]++;
         else
             out->outside++;

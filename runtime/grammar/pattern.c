@@ -93,8 +93,7 @@ hex(expression *x, int digits)
 {
     uint32_t c = 0;
     for (int i = 0; i < digits; i++, x->at++) {
-        char d = peek(x);
-        int v = d >= '0' && d <= '9' ? d - '0' : (d | 0x20) >= 'a' && (d | 0x20) <= 'f' ? (d | 0x20) - 'a' + 10 : -1;
+        int v = dop_hex_digit(peek(x));
         if (v < 0)
             refuse(x, "expected a hexadecimal digit");
         c = c * 16 + (uint32_t)(v < 0 ? 0 : v);

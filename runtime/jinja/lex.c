@@ -142,11 +142,7 @@ hex(const char *s, size_t n, uint32_t *out)
 {
     *out = 0;
     for (size_t i = 0; i < n; i++) {
-        char c = s[i];
-        int d = c >= '0' && c <= '9'   ? c - '0'
-                : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                       : -1;
+        int d = dop_hex_digit(s[i]);
         if (d < 0)
             return -1;
         *out = *out << 4 | (uint32_t)d;
