@@ -73,6 +73,7 @@ static const dop_target builtin[] = {
      .dispatch_us = 20,
      .barrier_us = 5,
      .workgroup_us = 1,
+     .merges = true,
      .cpu = true,
      .loop_trips = 65535, /* LP_MAX_TGSI_LOOP_ITERATIONS of Mesa's gallivm */
      SPLITS},
