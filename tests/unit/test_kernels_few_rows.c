@@ -22,6 +22,8 @@ static const layer layers[] = {
     {"blocks of 32", 1, 7, 3, 96, 64, 1, 1, false, false, false, true, true, "mxfp4", "q8_0"},
     {"all experts, and rows that end within a unit", 1, 3, 3, 40, 40, 1, 1, false, false, true, false, false, "q8_0",
      "q5_1"},
+    {"rows longer than shared memory, of which one is a shared expert's", 1, 4, 3, 16, 2720, 1, 1, false, false, false,
+     false, true, "f16", "f16"},
     {"one expert of two, three rows", 3, 2, 1, 36, 20, 1, 1, true, false, false, false, false, "f16", "q4_0"},
     {"three rows, groups", 3, 12, 2, 64, 32, 3, 1, true, true, true, true, false, "q5_k", "f16"},
 };
