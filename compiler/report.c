@@ -433,3 +433,16 @@ dop_report_finish(dop_report *r)
     dop_arena_finish(&r->arena);
     memset(r, 0, sizeof *r);
 }
+
+const char *
+dop_report_bytes(double bytes, char *out, size_t cap)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    int u = 0;
+    while (bytes >= 1024 && u < 4) {
+        bytes /= 1024;
+        u++;
+    }
+    snprintf(out, cap, u == 0 ? "%.0f %s" : bytes < 10 ? "%.2f %s" : "%.1f %s", bytes, units[u]);
+    return out;
+}

@@ -168,32 +168,17 @@ error:
     return st;
 }
 
-/* Where the node stands among the region's outputs, which are in handle order; n_outs: it is none. */
-static uint32_t
-find_out(const dop_region *r, dop_node_id id)
-{
-    uint32_t from = 0, to = r->n_outs;
-    while (from < to) {
-        uint32_t mid = from + (to - from) / 2;
-        if (r->outs[mid] < id)
-            from = mid + 1;
-        else
-            to = mid;
-    }
-    return from < r->n_outs && r->outs[from] == id ? from : r->n_outs;
-}
-
 bool
 dop_region_is_out(const dop_region *r, dop_node_id id)
 {
-    return find_out(r, id) < r->n_outs;
+    return dop_ids_find(r->outs, r->n_outs, id) < r->n_outs;
 }
 
 static void
 count_outs(const dop_region *r, const dop_node_id *ids, uint32_t n, uint32_t *counts)
 {
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t at = find_out(r, ids[i]);
+        uint32_t at = dop_ids_find(r->outs, r->n_outs, ids[i]);
         if (at < r->n_outs)
             counts[at]++;
     }

@@ -13,8 +13,7 @@ static dop_status
 print_device(void *user, const dop_device_facts *facts, dop_diag *diag)
 {
     (void)user;
-    dop_status st = dop_cli_print(facts->line, strlen(facts->line), diag);
-    return st == DOP_OK ? dop_cli_print("\n", 1, diag) : st;
+    return dop_cli_print_line(facts->line, diag);
 }
 
 dop_status
@@ -68,7 +67,7 @@ dop_mode_disasm(dop_cli *cli, dop_diag *diag)
     dop_buf text = {0};
     dop_status st = dop_cli_each_part(cli, disasm_part, &text, diag);
     if (st == DOP_OK)
-        st = text.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(text.data, text.size, diag);
+        st = dop_cli_print_buf(&text, diag);
     dop_buf_finish(&text);
     return st;
 }
