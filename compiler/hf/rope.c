@@ -231,7 +231,7 @@ dop_status
 dop_hf_ropes(dop_hf *hf, const bool *sliding)
 {
     dop_arch *a = &hf->model->arch;
-    dop_json params, full, local;
+    dop_json params = {0}, full, local;
     const bool two = hf->family->flags & DOP_FAM_LOCAL_ROPE;
     double theta = hf->family->theta, local_theta = 1e4;
     dop_status st = dop_json_f64_or(&hf->cfg, hf->family->keys->theta ? hf->family->keys->theta : "rope_theta", 1e-3,
