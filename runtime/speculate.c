@@ -278,7 +278,7 @@ compare(dop_sequence *s)
 {
     dop_speculator *p = s->speculator;
     dop_model *m = s->model;
-    const float *logits = dop_model_logits(m, m->info.decode);
+    const float *logits = dop_model_logits(m, dop_step_decode_at(m, p->row_at, 1));
     uint32_t vocab = m->plan.model->vocab;
     double shift = 0, apart = 0;
     for (uint32_t i = 0; i < vocab; i++)
