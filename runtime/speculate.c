@@ -149,8 +149,10 @@ judge_greedy(dop_sequence *s, const float *row, uint32_t i)
         return v;
     const bool compares = p->counts.steps % COMPARED_OF == COMPARED_OF - 1;
     double least = doubt * s->model->apart;
+    p->spread =
+        p->spread > 0 ? p->spread : deviation(row, vocab); /* of one row, because it takes longer than the pick */
     if (s->model->n_compared < FIRST_COMPARED)
-        least = fmax(least, at_first * deviation(row, vocab));
+        least = fmax(least, at_first * p->spread);
     v.given = !compares && (double)margin > least;
     v.accepted = v.given && i < p->n_drafts && v.id == p->drafts[i];
     if (!v.given) {
