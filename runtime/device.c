@@ -351,7 +351,8 @@ dop_device_destroy(dop_device *device)
 {
     /* Destroying objects that a hung device still uses would wait for it forever: leave them to the process's end. */
     if (device->handle && !device->lost) {
-        vkDestroyDescriptorSetLayout(device->handle, device->view_layout, NULL);
+        if (device->view_layout)
+            vkDestroyDescriptorSetLayout(device->handle, device->view_layout, NULL);
         vkDestroyDevice(device->handle, NULL);
     }
     if (device->lock_made)
