@@ -13,6 +13,17 @@ dop_gen_ahead(const dop_gen *gen)
     return (gen->e.caps & (DOP_CAP_int64 | DOP_CAP_texels)) != 0 && gen->descriptor->ahead;
 }
 
+const char *
+dop_gen_first_word(dop_gen *gen, const char *matrix, const char *unit, uint32_t bytes)
+{
+    dop_emit *e = &gen->e;
+    if (!(e->caps & DOP_CAP_texels))
+        return dop_emit_str(e, "U64(%s).v[%s * %uu]", matrix, unit, bytes / 8);
+    if (bytes < DOP_TEXEL_BYTES)
+        return dop_emit_str(e, "dop_ldw4(%s, %s / %uu)", matrix, unit, DOP_TEXEL_BYTES / bytes);
+    return dop_emit_str(e, "dop_ldw4(%s, %s * %uu)", matrix, unit, bytes / DOP_TEXEL_BYTES);
+}
+
 static void
 put_header(dop_gen *gen, dop_buf *b)
 {
