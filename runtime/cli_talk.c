@@ -73,7 +73,7 @@ encode(dop_talk *t, const char *line, size_t len, dop_diag *diag, dop_ids *out_i
     return dop_cli_chat_ids(t->chat, t->gen.text, t->messages, start ? 0 : DOP_CHAT_LAST, diag, out_ids);
 }
 
-/* Forgets the oldest turn.  Of text without a format what follows moves up; a conversation is begun again. */
+/* Drops the oldest turn.  Without a chat format the text after it moves up; a conversation is rendered and fed again. */
 static dop_status
 drop_oldest(dop_talk *t, dop_diag *diag)
 {
@@ -95,7 +95,7 @@ drop_oldest(dop_talk *t, dop_diag *diag)
     return st;
 }
 
-/* Encodes a line and makes room for it and some answer. */
+/* Encodes a line, and drops old turns until it and an answer fit the context. */
 static dop_status
 make_room(dop_talk *t, const char *line, size_t len, dop_diag *diag, dop_ids *out_ids)
 {
@@ -130,7 +130,7 @@ dop_talk_answer(dop_talk *talk, const char *line, size_t len, dop_diag *diag)
         (st = push_turn(t, n_tokens(t), diag)) != DOP_OK)
         goto error;
     uint32_t n = t->cli->n_predict, room = t->gen.facts.ctx - n_tokens(t) - (uint32_t)ids.count;
-    if (n > room) /* also when it is not set */
+    if (n > room) /* the default is larger than any context */
         n = room;
     dop_sequence_expect(t->gen.sequence, n);
     if ((st = dop_generation_feed(&t->gen, ids.data, ids.count, diag)) != DOP_OK ||
@@ -181,7 +181,7 @@ dop_talk_save(dop_talk *talk, const char *path, dop_diag *diag)
     return st;
 }
 
-/* Turns and messages that fit the sequence and each other. */
+/* Takes turns and messages from the note of a session, if they fit the sequence and each other. */
 static dop_status
 take_note(dop_talk *t, const json_t *note, const char *path, dop_diag *diag)
 {
@@ -221,6 +221,6 @@ dop_talk_load(dop_talk *talk, const char *path, dop_diag *diag)
     json_decref(note);
     dop_free(text);
     if (st != DOP_OK)
-        (void)dop_talk_reset(talk, NULL); /* what is in the sequence is not what is known of it */
+        (void)dop_talk_reset(talk, NULL); /* the sequence and what is known about it no longer agree */
     return st;
 }
