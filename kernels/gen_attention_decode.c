@@ -278,18 +278,14 @@ avoid(const dop_site *s)
                : NULL;
 }
 
-/* By measurement on an H200: where a lane holds much of a row, as in latent attention, it takes the least time with one row at a
- * time, and a workgroup with one head, which leaves registers free and is less code. */
-static void
-spread(const dop_site *s, const dop_attn *a, dop_tile *tile)
+/* By measurement on an H200: where a lane holds much of a row, as in latent attention, a workgroup takes the least time with one
+ * head, which leaves registers free and is less code. */
+static bool
+takes_one_head(const dop_site *s, const dop_attn *a)
 {
     enum { MUCH = 8 }; /* pieces of 8 values */
-    const uint32_t lanes = lanes_of(a, s->t), at_once = tile->wg / lanes;
-    if (a->dim / 8 / lanes <= MUCH)
-        return;
-    tile->positions = at_once > s->t->subgroup ? at_once : s->t->subgroup;
-    if (!s->r->info->merged || a->group * a->kv <= dop_template_of(DOP_TPL_attention)->merges)
-        tile->group_wgs = a->group;
+    return a->dim / 8 / lanes_of(a, s->t) > MUCH &&
+           (!s->r->info->merged || a->group * a->kv <= dop_template_of(DOP_TPL_attention)->merges);
 }
 
 static void
@@ -298,8 +294,7 @@ choose_tile(const dop_site *s, dop_tile *tile)
     dop_attn a = dop_attn_at(s);
     tile->wg = OWN_WG;
     tile->bq = 1;
-    tile->group_wgs = least_group_wgs(s, &a, OWN_WG);
-    spread(s, &a, tile);
+    tile->group_wgs = takes_one_head(s, &a) ? a.group : least_group_wgs(s, &a, OWN_WG);
 }
 
 /* Where KV heads are few, a head group is divided among workgroups as long as there are about enough of them for all
