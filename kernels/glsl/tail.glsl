@@ -1,10 +1,10 @@
 // The products of ${HEADS} heads from h on with their matrices: ${N} sums each over ${K} values, which workgroups of this
 // dispatch made before.  All invocations of a workgroup call, when the heads are complete.  LANES_H lanes share a row, and have as
 // many rows and steps of them on their way at once as hide the latency of loads; the first before the heads are looked at.
-// Loads are written out, because a driver that does not unroll a loop over them keeps them in memory.  What is done with them is
-// there only once, and rows move up: on GPUs this code runs once in a step, so that fetching it takes time.
+// Loops over what invocations hold are written out: a driver that does not unroll them keeps it in memory.
 #define LANES_H ${LANES}u
 #define TEAMS_H (WG / LANES_H)
+#define HEADS_H ${HEADS}
 #define ROWS_H (${HEADS}u * ${N}u)
 shared vec4 dop_head[${HEADS} * ${K_PAD} / 4];
 // Four values of head j, number q of unit u.
@@ -33,33 +33,42 @@ ${LOAD}        }
     }
     ${SYNC};
     for (; first < ROWS_H; first += TEAMS_H * ${ROWS}u) {
-        [[dont_unroll]] for (uint r = 0u; r < ${ROWS}u; r++) {
-            uint row = first + r * TEAMS_H;
-            float z = 0.0;
-            for (uint from = lane; from < ${UNITS}u; from += LANES_H * ${STEPS}u) {
-${@s STEPS}                {
-                    uint u = min(from + $su * LANES_H, ${UNITS}u - 1u);
-                    vec4 x[${UNIT} / 4];
-                    [[unroll]] for (uint q = 0u; q < ${UNIT}u / 4u; q++)
-                        x[q] = dop_head[DOP_HEAD_AT(min(row, ROWS_H - 1u) / ${N}u, q, u)];
-                    float y = dop_wdot_${TYPE}(dop_rows[$s], x);
-                    z += from + $su * LANES_H < ${UNITS}u ? y : 0.0;
-                }
-${@}${@i LATER}                dop_rows[$i] = dop_rows[$i + ${STEPS}];
-${@}#if ${ROWS} == 1
-                if (from + LANES_H * ${STEPS}u < ${UNITS}u)
-                    dop_tail_fetch(h, first, from + LANES_H * ${STEPS}u);
+        float y[${ROWS}];
+${@r ROWS}        y[$r] = 0.0;
+${@}        for (uint from = lane; from < ${UNITS}u; from += LANES_H * ${STEPS}u) {
+${@s STEPS}            {
+                uint u = min(from + $su * LANES_H, ${UNITS}u - 1u);
+                bool more = from + $su * LANES_H < ${UNITS}u;
+                vec4 x[${UNIT} / 4];
+#if HEADS_H == 1
+                [[unroll]] for (uint q = 0u; q < ${UNIT}u / 4u; q++)
+                    x[q] = dop_head[DOP_HEAD_AT(0u, q, u)];
 #endif
-            }
+${@r ROWS}                {
+#if HEADS_H > 1
+                    [[unroll]] for (uint q = 0u; q < ${UNIT}u / 4u; q++)
+                        x[q] = dop_head[DOP_HEAD_AT(min(first + $ru * TEAMS_H, ROWS_H - 1u) / ${N}u, q, u)];
+#endif
+                    float z = dop_wdot_${TYPE}(dop_rows[$r * ${STEPS} + $s], x);
+                    y[$r] += more ? z : 0.0;
+                }
+${@}            }
+${@}            uint next = from + LANES_H * ${STEPS}u;
+            if (next < ${UNITS}u)
+                dop_tail_fetch(h, first, next);
+            else if (first + TEAMS_H * ${ROWS}u < ROWS_H)
+                dop_tail_fetch(h, first + TEAMS_H * ${ROWS}u, lane);
+        }
+${@r ROWS}        {
+            float z = y[$r];
 #if SG > 1
             for (uint m = 1u; m < LANES_H; m *= 2u)
                 z += subgroupShuffleXor(z, m);
 #endif
+            uint row = first + $ru * TEAMS_H;
             if (lane == 0u && row < ROWS_H) {
                 uint c = h * ${N}u + row;
 ${STORE}            }
         }
-        if (first + TEAMS_H * ${ROWS}u < ROWS_H)
-            dop_tail_fetch(h, first + TEAMS_H * ${ROWS}u, lane);
-    }
+${@}    }
 }
