@@ -37,6 +37,13 @@ typedef struct dop_target {
     uint32_t stage_whole; /* takes the place of split_whole in a persistent dispatch, where merging is quicker */
 } dop_target;
 
+/* Do kernels read through views there?  A software device loads through addresses one invocation at a time; GPUs gain nothing. */
+static inline bool
+dop_target_views(const dop_target *t)
+{
+    return t->cpu && (t->caps & DOP_CAP_texels);
+}
+
 /* Which products use matrix units where the target has them.  The pass that stores their activations as f16
  * (passes/narrow.c) and the kernels share this rule. */
 enum {
