@@ -278,13 +278,23 @@ avoid(const dop_site *s)
                : NULL;
 }
 
+/* By measurement on an H200: where a lane holds much of a row, as in latent attention, a workgroup takes the least time with one
+ * head, which leaves registers free and is less code. */
+static bool
+takes_one_head(const dop_site *s, const dop_attn *a)
+{
+    enum { MUCH = 8 }; /* pieces of 8 values */
+    return a->dim / 8 / lanes_of(a, s->t) > MUCH &&
+           (!s->r->info->merged || a->group * a->kv <= dop_template_of(DOP_TPL_attention)->merges);
+}
+
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {
     dop_attn a = dop_attn_at(s);
     tile->wg = OWN_WG;
     tile->bq = 1;
-    tile->group_wgs = least_group_wgs(s, &a, OWN_WG);
+    tile->group_wgs = takes_one_head(s, &a) ? a.group : least_group_wgs(s, &a, OWN_WG);
 }
 
 /* Where KV heads are few, a head group is divided among workgroups as long as there are about enough of them for all

@@ -64,7 +64,8 @@ dop_tail_refuses(const dop_site *s)
 void
 dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls)
 {
-    enum { IN_FLIGHT = 8 }; /* loads at a time, with as many again in flight while those are used */
+    /* Loads at a time.  With eight, the code, which runs once in a step, took more time on an H200 than their latency. */
+    enum { IN_FLIGHT = 4 };
     dop_emit *e = &gen->e;
     if (!e->r->info->tail || e->status != DOP_OK)
         return;
@@ -97,12 +98,17 @@ dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls)
     dop_keys_num(gen, &keys, "LANES", lanes);
     dop_keys_num(gen, &keys, "ROWS", rows);
     dop_keys_num(gen, &keys, "STEPS", steps);
+    dop_keys_num(gen, &keys, "HELD", steps * rows);
     dop_keys_num(gen, &keys, "UNITS", units);
     dop_keys_num(gen, &keys, "UNIT", t.type->unit);
     dop_keys_set(&keys, "TYPE", dop_type_of(t.type->type)->name);
     dop_keys_set(&keys, "AUX", dop_emit_weight(e, t.matrix));
     const char *matrix = dop_emit_matrix(e, t.matrix, "head");
     dop_keys_set(&keys, "MATRIX", matrix);
+    /* Neighbouring invocations read neighbouring units, which must not lie in the same banks.  A software device has none. */
+    dop_keys_set(&keys, "AT",
+                 e->target->cpu ? dop_emit_str(e, "(u) * %uu + (q)", t.type->unit / 4)
+                                : dop_emit_str(e, "(q) * %uu + (u)", units));
     dop_keys_set(
         &keys, "AHEAD",
         dop_gen_ahead(gen)

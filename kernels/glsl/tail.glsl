@@ -1,64 +1,74 @@
 // The products of ${HEADS} heads from h on with their matrices: ${N} sums each over ${K} values, which workgroups of this
 // dispatch made before.  All invocations of a workgroup call, when the heads are complete.  LANES_H lanes share a row, and have as
 // many rows and steps of them on their way at once as hide the latency of loads; the first before the heads are looked at.
+// Loops over what invocations hold are written out: a driver that does not unroll them keeps it in memory.
 #define LANES_H ${LANES}u
 #define TEAMS_H (WG / LANES_H)
+#define HEADS_H ${HEADS}
 #define ROWS_H (${HEADS}u * ${N}u)
 shared vec4 dop_head[${HEADS} * ${K_PAD} / 4];
-void dop_tail_fetch(uint h, uint first, uint from, out dop_raw_${TYPE} q[${ROWS} * ${STEPS}])
+// Four values of head j, number q of unit u.
+#define DOP_HEAD_AT(j, q, u) ((j) * (${K_PAD}u / 4u) + ${AT})
+dop_raw_${TYPE} dop_rows[${HELD}];
+void dop_tail_fetch(uint h, uint first, uint from)
 {
-    [[unroll]] for (uint i = 0u; i < ${ROWS}u * ${STEPS}u; i++) {
-        uint row = min(first + i / ${STEPS}u * TEAMS_H, ROWS_H - 1u), head = h + row / ${N}u;
-        uint u = min(from + i % ${STEPS}u * LANES_H, ${UNITS}u - 1u);
-${AHEAD}        q[i] = dop_wload_${TYPE}(${MATRIX}, row % ${N}u * ${UNITS}u + u, ${AUX});
+${@i HELD}    {
+        uint row = min(first + $iu / ${STEPS}u * TEAMS_H, ROWS_H - 1u), head = h + row / ${N}u;
+        uint u = min(from + $iu % ${STEPS}u * LANES_H, ${UNITS}u - 1u);
+${AHEAD}        dop_rows[$i] = dop_wload_${TYPE}(${MATRIX}, row % ${N}u * ${UNITS}u + u, ${AUX});
     }
-}
+${@}}
 
 void dop_tail(uint h)
 {
     uint lane = gl_LocalInvocationIndex % LANES_H, first = gl_LocalInvocationIndex / LANES_H;
-    dop_raw_${TYPE} q[${ROWS} * ${STEPS}], n[${ROWS} * ${STEPS}];
-    dop_tail_fetch(h, first, lane, q);
+    dop_tail_fetch(h, first, lane);
     ${SYNC};
     for (uint i = gl_LocalInvocationIndex; i < ${HEADS}u * ${K_PAD}u / 4u; i += WG) {
-        uint at = i % (${K_PAD}u / 4u) * 4u, c = (h + i / (${K_PAD}u / 4u)) * ${K}u + at;
+        uint j = i / (${K_PAD}u / 4u), four = i % (${K_PAD}u / 4u), at = four * 4u, c = (h + j) * ${K}u + at;
         vec4 x = vec4(0.0);
         if (at < ${K}u) {
 ${LOAD}        }
-        dop_head[i] = x;
+        dop_head[DOP_HEAD_AT(j, four % (${UNIT}u / 4u), four / (${UNIT}u / 4u))] = x;
     }
     ${SYNC};
     for (; first < ROWS_H; first += TEAMS_H * ${ROWS}u) {
         float y[${ROWS}];
-        [[unroll]] for (uint r = 0u; r < ${ROWS}u; r++)
-            y[r] = 0.0;
-        for (uint from = lane; from < ${UNITS}u; from += LANES_H * ${STEPS}u) {
-            uint next = from + LANES_H * ${STEPS}u;
-            if (next < ${UNITS}u)
-                dop_tail_fetch(h, first, next, n);
-            else if (first + TEAMS_H * ${ROWS}u < ROWS_H)
-                dop_tail_fetch(h, first + TEAMS_H * ${ROWS}u, lane, n);
-            [[unroll]] for (uint i = 0u; i < ${ROWS}u * ${STEPS}u; i++) {
-                uint u = from + i % ${STEPS}u * LANES_H, r = i / ${STEPS}u;
-                uint at = (min(first + r * TEAMS_H, ROWS_H - 1u) / ${N}u * ${K_PAD}u + min(u, ${UNITS}u - 1u) * ${UNIT}u) / 4u;
+${@r ROWS}        y[$r] = 0.0;
+${@}        for (uint from = lane; from < ${UNITS}u; from += LANES_H * ${STEPS}u) {
+${@s STEPS}            {
+                uint u = min(from + $su * LANES_H, ${UNITS}u - 1u);
+                bool more = from + $su * LANES_H < ${UNITS}u;
                 vec4 x[${UNIT} / 4];
-                [[unroll]] for (uint k = 0u; k < ${UNIT}u / 4u; k++)
-                    x[k] = dop_head[at + k];
-                float z = dop_wdot_${TYPE}(q[i], x);
-                y[r] += u < ${UNITS}u ? z : 0.0;
-            }
-            q = n;
+#if HEADS_H == 1
+                [[unroll]] for (uint q = 0u; q < ${UNIT}u / 4u; q++)
+                    x[q] = dop_head[DOP_HEAD_AT(0u, q, u)];
+#endif
+${@r ROWS}                {
+#if HEADS_H > 1
+                    [[unroll]] for (uint q = 0u; q < ${UNIT}u / 4u; q++)
+                        x[q] = dop_head[DOP_HEAD_AT(min(first + $ru * TEAMS_H, ROWS_H - 1u) / ${N}u, q, u)];
+#endif
+                    float z = dop_wdot_${TYPE}(dop_rows[$r * ${STEPS} + $s], x);
+                    y[$r] += more ? z : 0.0;
+                }
+${@}            }
+${@}            uint next = from + LANES_H * ${STEPS}u;
+            if (next < ${UNITS}u)
+                dop_tail_fetch(h, first, next);
+            else if (first + TEAMS_H * ${ROWS}u < ROWS_H)
+                dop_tail_fetch(h, first + TEAMS_H * ${ROWS}u, lane);
         }
-        [[unroll]] for (uint r = 0u; r < ${ROWS}u; r++) {
-            float z = y[r];
+${@r ROWS}        {
+            float z = y[$r];
 #if SG > 1
             for (uint m = 1u; m < LANES_H; m *= 2u)
                 z += subgroupShuffleXor(z, m);
 #endif
-            uint row = first + r * TEAMS_H;
+            uint row = first + $ru * TEAMS_H;
             if (lane == 0u && row < ROWS_H) {
                 uint c = h * ${N}u + row;
 ${STORE}            }
         }
-    }
+${@}    }
 }
