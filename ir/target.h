@@ -44,6 +44,7 @@ enum {
     DOP_MATRIX_ROWS = 16, /* rows of a whole matrix */
     DOP_MATRIX_LEAST =
         2,              /* least number of rows; so few are already worth it, because they read the weights only once */
+    DOP_STAGE_ROWS = 4,  /* up to so many rows are stages of a persistent dispatch, which have no matrix units */
     DOP_MATRIX_UNIT = 8 /* the length of a row is a multiple of this */
 };
 typedef enum dop_matrix_fit {
@@ -60,7 +61,7 @@ dop_matrix_fit_of(const dop_target *t, uint32_t rows, uint32_t depth)
     if (dop_caps_missing(DOP_MATRIX_CAPS, t->caps))
         return DOP_MATRIX_FIT_lacks;
     return depth % DOP_MATRIX_UNIT   ? DOP_MATRIX_FIT_ragged
-           : rows < DOP_MATRIX_LEAST ? DOP_MATRIX_FIT_few
+           : rows < DOP_MATRIX_LEAST || (t->persistent && rows <= DOP_STAGE_ROWS) ? DOP_MATRIX_FIT_few
                                      : DOP_MATRIX_FIT_yes;
 }
 

@@ -27,6 +27,8 @@ struct dop_gen {
 void dop_gen_open(dop_gen *gen, const dop_site *s, const dop_descriptor *d, const dop_choice *choice, dop_diag *diag);
 /* Bytes of shared memory that the kernel takes. */
 uint32_t dop_gen_shared(dop_gen *gen);
+/* The field of the step record that counts persistent runs of schedules with max_t rows. */
+const char *dop_kernel_runs(dop_emit *e, uint32_t max_t);
 
 typedef struct dop_keys {
     uint32_t n;
@@ -36,6 +38,8 @@ typedef struct dop_keys {
 } dop_keys;
 
 void dop_keys_set(dop_keys *k, const char *key, const char *value);
+/* Keeps the text in the arena, and frees it. */
+const char *dop_gen_keep(dop_gen *gen, dop_buf *text);
 void dop_keys_num(dop_gen *gen, dop_keys *k, const char *key, uint32_t value);
 dop_status dop_template_fill(dop_gen *gen, const char *name, const dop_keys *keys, dop_buf *out);
 
@@ -86,7 +90,8 @@ typedef struct dop_attn {
     uint32_t splits, max_splits; /* splits of the cache, and the graph's capacity for them */
     uint32_t merged_heads;       /* heads that a workgroup merges */
     const char *head0;           /* the first of these */
-    bool keeps[2];               /* K, V: this step's row is also put at DOP_NEW0, DOP_NEW1, for the workgroup itself */
+    bool keeps[2];               /* K, V: this step's row is also put at DOP_NEW0, DOP_NEW1, for the workgroup itself; in a
+                                    stage of several rows those of the sequence, DOP_NEW words of four apart */
 } dop_attn;
 dop_attn dop_attn_find(const dop_gen *gen); /* rows is left to the template */
 dop_attn dop_attn_at(const dop_site *s);    /* the same, before anything is generated */
@@ -219,6 +224,21 @@ void dop_gemv_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *b
 void dop_gemv_argmax(dop_gen *gen, const dop_part *part, uint32_t n_wg, dop_keys *keys, dop_buf *decls, dop_buf *end);
 /* A text for each matrix of a part, with its number in place of #. */
 const char *dop_gemv_list(dop_gen *gen, const dop_part *part, const char *format);
+
+/* --- products of a few rows: gen_few.c, and as a stage gen_few_stage.c --------------------------------------------------- */
+
+/* How much of the rows lies in shared memory at a time. */
+typedef struct dop_few_piece {
+    uint32_t units; /* of each row */
+    uint32_t n;     /* pieces of a row */
+    uint32_t bytes; /* of a unit of one row */
+    bool half;      /* floats are stored as halves */
+} dop_few_piece;
+dop_few_piece dop_few_piece_of(const dop_site *s, bool ints, bool stage);
+/* The body of dop_put_rows(c0) of a stage; `done` gives statistics names where a row t is stored. */
+void dop_few_receive(dop_gen *gen, const dop_parts *p, const dop_few_piece *piece, dop_buf *decls, dop_buf *receive,
+                     dop_buf *done);
+const char *dop_few_stage(const dop_site *s, dop_tile *tile);
 
 /* --- products by expert: gen_group.c ----------------------------------------------------------------------------------- */
 

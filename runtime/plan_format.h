@@ -346,7 +346,7 @@ typedef struct dop_plan_set_row {
  *
  * After the masks comes a dop_row_way for each sequence.  For a row with DOP_ROW_DRAWN, which targets with `draws` support, the
  * pick is drawn that way, among the ids of its mask if it has one. */
-enum { DOP_STEP_MAX_ROWS = 4096, DOP_STEP_RING = 4096, DOP_STEP_MAX_SEQUENCES = 64 };
+enum { DOP_STEP_MAX_ROWS = 4096, DOP_STEP_RING = 4096, DOP_STEP_MAX_SEQUENCES = 64, DOP_STEP_SEVERAL = 8 };
 enum { DOP_STEP_STALLED = 1 /* a wait for a value exceeded its bound: see DOP_ORDER_PERSISTENT */ };
 enum { DOP_ROW_MASKED = 1, DOP_ROW_DRAWN = 2 };
 typedef struct dop_row {
@@ -374,7 +374,9 @@ typedef struct dop_step {
     /* Finished runs of persistent schedules.  Its parity says which copy of the mailboxes the next run uses, so the host
      * does not change the number unless a run has failed. */
     uint32_t persistent_runs;
-    uint32_t reserved[12];
+    /* The same of schedules with several rows, at index max_rows - 1. */
+    uint32_t several_runs[DOP_STEP_SEVERAL];
+    uint32_t reserved[4];
     uint32_t
         parity[DOP_STEP_MAX_SEQUENCES]; /* of each sequence: the copy of its replace states that is current, 0 or 1 */
     dop_row rows[DOP_STEP_MAX_ROWS];
