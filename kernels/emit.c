@@ -579,7 +579,7 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
         e->caps |= DOP_CAP_f16_storage;
     if (in_mailbox(e, node)) {
         const char *place = n->op != DOP_OP_state_write ? at
-                            : g->max_t == 1              ? ix.c
+                            : g->max_t == 1             ? ix.c
                                             : dop_emit_str(e, "(%s * %uu + %s)", ix.t, dop_node_cols(g, node), ix.c);
         dop_emit_line(e, index ? "dop_send%u(%s, %s, float(%s));" : "dop_send%u(%s, %s, %s);", width,
                       dop_emit_add_arg(e, node, DOP_ARG_VALUE, true, true), place, value);

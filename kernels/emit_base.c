@@ -144,8 +144,7 @@ dop_emit_row(dop_emit *e, const char *row)
 const char *
 dop_emit_position(dop_emit *e, const char *row)
 {
-    return e->routes && e->g->max_t == 1 ? "dop_stage.position"
-                                         : dop_emit_str(e, "%s.position", dop_emit_row(e, row));
+    return e->routes && e->g->max_t == 1 ? "dop_stage.position" : dop_emit_str(e, "%s.position", dop_emit_row(e, row));
 }
 
 const char *

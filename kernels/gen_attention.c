@@ -35,19 +35,20 @@ receive_rows(dop_gen *gen, const attn *a, uint32_t job, dop_buf *body)
         dop_node_id w = dop_node_base(e->g, a->n->src[1 + which], NULL);
         if (!a->keeps[which] || dop_region_has(e->r, w))
             continue;
-        dop_buf_printf(body,
-                       several ? "    if (j >= %uu && (j - %uu) %% %uu == %uu)\n" : "    if (j == %uu)\n", several ? job : job + n,
-                       job, each, n);
+        dop_buf_printf(body, several ? "    if (j >= %uu && (j - %uu) %% %uu == %uu)\n" : "    if (j == %uu)\n",
+                       several ? job : job + n, job, each, n);
         dop_buf_printf(body,
                        "        for (uint i = lane; i < %uu; i += SG) {\n"
                        "            uint c = %skvh * %uu + i * 4u;\n",
                        row_dim(a, which) / 4,
-                       several ? dop_emit_str(e, "(row0 + (j - %uu) / %uu) * %uu + ", job, each, dop_node_cols(e->g, w)) : "",
+                       several ? dop_emit_str(e, "(row0 + (j - %uu) / %uu) * %uu + ", job, each, dop_node_cols(e->g, w))
+                               : "",
                        row_dim(a, which));
         n++;
         dop_emit_scope(e, body, "            ");
         dop_emit_line(e, several ? "DOP_NEW%u_PUT(%s, %s);" : "DOP_NEW%u_PUT(i, %s);", which,
-                      several ? dop_emit_str(e, "(j - %uu) / %uu * DOP_NEW + i", job, each) : dop_emit_receive(e, w, "c"),
+                      several ? dop_emit_str(e, "(j - %uu) / %uu * DOP_NEW + i", job, each)
+                              : dop_emit_receive(e, w, "c"),
                       several ? dop_emit_receive(e, w, "c") : "");
         dop_buf_puts(body, "        }\n");
     }
@@ -117,7 +118,7 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
     dop_rowprog p = {.len = a->dim, .t = "0u", .lanes = subgroups ? e->target->subgroup : 0, .lane = "lane"};
     uint32_t first = queries ? a->rows : 0;
     dop_buf_printf(body, "    uint jobs = %uu%s;\n", first,
-                   e->g->max_t > 1         ? dop_emit_str(e, " + (hi == last + 1u ? (last + 1u - made) * %uu : 0u)", n_received)
+                   e->g->max_t > 1 ? dop_emit_str(e, " + (hi == last + 1u ? (last + 1u - made) * %uu : 0u)", n_received)
                    : n_writes + n_received ? dop_emit_str(e, " + (hi == last + 1u ? %uu : 0u)", n_writes + n_received)
                                            : "");
     if (subgroups)

@@ -134,8 +134,8 @@ emit(dop_gen *gen)
     dop_keys_set(
         &keys, "ROW",
         made_rows ? "    uint t = DOP_GROUP.y;\n"
-        : rows    ? dop_emit_str(e, "    uint t = DOP_GROUP.y;\n    if (t >= %s)\n        return;\n", dop_emit_n_tokens(e))
-                  : "");
+        : rows ? dop_emit_str(e, "    uint t = DOP_GROUP.y;\n    if (t >= %s)\n        return;\n", dop_emit_n_tokens(e))
+               : "");
     /* Rows of a sequence follow one another in the step, and so do their positions. */
     dop_keys_set(&keys, "FIRST_MADE",
                  made_rows ? "    uint row0 = t;\n    while (row0 > 0u && dop_stage.rows[row0 - 1u].sequence == "
@@ -167,9 +167,9 @@ emit(dop_gen *gen)
     const uint32_t summed = subgroups_at_once(&a, tile, e->target);
     take_turns(gen, summed, &keys);
     /* Before the queries, where stages of several rows have their largest array. */
-    const char *sums_of = dop_emit_str(
-        e, "shared vec4 dop_acc[%uu * %s * DV / 4u];\n", batch,
-        summed < tile->wg / e->target->subgroup ? dop_emit_str(e, "%uu", summed) : "SUBGROUPS");
+    const char *sums_of =
+        dop_emit_str(e, "shared vec4 dop_acc[%uu * %s * DV / 4u];\n", batch,
+                     summed < tile->wg / e->target->subgroup ? dop_emit_str(e, "%uu", summed) : "SUBGROUPS");
     dop_keys_set(&keys, "ACC_FIRST", made_rows ? sums_of : "");
     dop_keys_set(&keys, "ACC", made_rows ? "" : sums_of);
     dop_keys_set(&keys, "POSITION", dop_emit_position(e, rows ? "t" : "0"));
@@ -306,7 +306,8 @@ choose_tile(const dop_site *s, dop_tile *tile)
 static uint32_t
 stage_group_wgs(const dop_site *s, const dop_attn *a, uint32_t splits)
 {
-    return a->kv * a->group * splits * s->g->max_t * 8 <= s->t->cores * 9 ? a->group : least_group_wgs(s, a, s->t->persistent);
+    return a->kv * a->group * splits * s->g->max_t * 8 <= s->t->cores * 9 ? a->group
+                                                                          : least_group_wgs(s, a, s->t->persistent);
 }
 
 /* The most splits that count as a short cache, for which head groups are divided although they are not for a longer one; 0:

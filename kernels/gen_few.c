@@ -51,7 +51,8 @@ site_of(const dop_gen *gen)
 dop_few_piece
 dop_few_piece_of(const dop_site *s, bool ints, bool stage)
 {
-    const uint32_t unit = unit_of(s->g, s->r), k = s->r->info->depth, rows = s->g->max_t, bytes = unit_bytes(s, unit, ints);
+    const uint32_t unit = unit_of(s->g, s->r), k = s->r->info->depth, rows = s->g->max_t,
+                   bytes = unit_bytes(s, unit, ints);
     dop_target t = *s->t;
     dop_few_piece p = {.bytes = bytes, .half = !ints && bytes == unit * 2};
     if (stage)
@@ -205,13 +206,14 @@ set_sets(dop_gen *gen, const dop_part *part, uint32_t index, uint32_t n_wg, cons
     }
     const char *more = dop_emit_str(e, "set + %uu < %uu", n_wg * per_wg, part->rows);
     dop_buf text = {0};
-    dop_buf_printf(&text, "%s    for (uint set = wg * %uu; set < %uu; set += %uu) {\n    uint next_row = row + %uu;\n%s", put,
+    dop_buf_printf(&text,
+                   "%s    for (uint set = wg * %uu; set < %uu; set += %uu) {\n    uint next_row = row + %uu;\n%s", put,
                    per_wg, part->rows, n_wg * per_wg, n_wg * per_wg, before);
     dop_keys_set(keys, "SETS", dop_gen_keep(gen, &text));
     dop_keys_set(keys, "NEXT_SET",
                  !whole ? ""
-                        : dop_emit_str(e, "            else if (%s)\n                dop_fetch%u(next_row, LANE%s);\n", more,
-                                  index, dop_gemv_list(gen, part, ", n#")));
+                        : dop_emit_str(e, "            else if (%s)\n                dop_fetch%u(next_row, LANE%s);\n",
+                                       more, index, dop_gemv_list(gen, part, ", n#")));
     dop_keys_set(keys, "SETS_END",
                  dop_emit_str(e, "    row = next_row;\n%s%s    }\n",
                               tile->lanes > e->target->subgroup ? "    barrier();\n" : "",
@@ -239,8 +241,8 @@ set_store_rows(dop_gen *gen, const dop_part *part, bool once, const dop_buf *ear
     dop_keys_set(keys, "STORE_ROWS",
                  dop_emit_str(e, "if (LANE < %uu && LANE / %uu < %s && row + r < %uu)", all, rows, n, part->rows));
     dop_buf text = {0};
-    dop_buf_printf(&text, "    uint r = LANE %% %uu, t = min(LANE / %uu, %s - 1u), c = min(row + r, %uu);\n%s", rows, rows,
-                   n, part->rows - 1, early->data ? early->data : "");
+    dop_buf_printf(&text, "    uint r = LANE %% %uu, t = min(LANE / %uu, %s - 1u), c = min(row + r, %uu);\n%s", rows,
+                   rows, n, part->rows - 1, early->data ? early->data : "");
     return dop_gen_keep(gen, &text);
 }
 

@@ -56,7 +56,8 @@ put_stats(dop_gen *gen, const dop_parts *p, const share *s, dop_buf *decls, dop_
                        "                float rs%u = 0.0;\n                [[unroll]] for (uint k = 0u; k < %uu; k++)\n"
                        "                    rs%u += dop_rs%u[(t %% %uu * %uu + k) * %uu + t / %uu];\n"
                        "                rs%u = inversesqrt(rs%u / %u.0 + %.9g);\n",
-                       i, n, i, i, s->apart, n, s->rows, s->apart, i, i, p->k, dop_node_f(e->g, p->stats[i], DOP_A_eps));
+                       i, n, i, i, s->apart, n, s->rows, s->apart, i, i, p->k,
+                       dop_node_f(e->g, p->stats[i], DOP_A_eps));
     }
 }
 
@@ -99,8 +100,9 @@ dop_few_receive(dop_gen *gen, const dop_parts *p, const dop_few_piece *piece, do
         if (s.whole)
             dop_buf_printf(receive, "    uint c%u = c0 + i%u * 4u;\n", g, g);
         else
-            dop_buf_printf(receive, "    bool in%u = i%u < %uu && c0 + i%u * 4u < %uu%s;\n"
-                                    "    uint c%u = min(c0 + i%u * 4u, %uu);\n",
+            dop_buf_printf(receive,
+                           "    bool in%u = i%u < %uu && c0 + i%u * 4u < %uu%s;\n"
+                           "    uint c%u = min(c0 + i%u * 4u, %uu);\n",
                            g, g, s.columns, g, p->k,
                            s.apart > 1 ? dop_emit_str(e, " && gl_LocalInvocationIndex < %uu", s.columns * s.apart) : "",
                            g, g, p->k - 4);
@@ -154,7 +156,8 @@ dop_few_stage(const dop_site *s, dop_tile *tile)
     uint64_t best = UINT64_MAX;
     if (p.k % unit)
         return "rows of products are no whole units";
-    for (uint32_t lanes = piece.units < 8 ? dop_pow2_floor(piece.units) : 8; lanes <= 128 && lanes <= tile->wg; lanes *= 2)
+    for (uint32_t lanes = piece.units < 8 ? dop_pow2_floor(piece.units) : 8; lanes <= 128 && lanes <= tile->wg;
+         lanes *= 2)
         for (uint32_t rows = 1; rows <= MOST_ROWS; rows++) {
             const uint32_t per = tile->wg / lanes * rows, columns = rows * a->most_mats;
             uint32_t loops = 1;
