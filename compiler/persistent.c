@@ -184,7 +184,7 @@ build_dispatches(builder *b)
     for (uint32_t i = 0; i < b->n_functions; i++)
         functions[i] = &b->functions[i];
     dop_kernel k;
-    dop_sync advance = {.kind = DOP_SYNC_ADVANCE, .runs = 1};
+    dop_sync advance = {.kind = DOP_SYNC_ADVANCE, .runs = 1, .several = g->max_t > 1};
     p->n_functions = b->n_functions;
     p->groups = b->target.cores;
     p->table = p->n_stages * (uint32_t)sizeof(dop_stage_row);

@@ -101,7 +101,7 @@ static void
 put_advance(dop_gen *gen, const dop_sync *sync, dop_buf *b)
 {
     const char *step = dop_emit_step(&gen->e), *runs = dop_emit_number(&gen->e, sync->runs);
-    const char *count = dop_kernel_runs(&gen->e, gen->e.g->max_t);
+    const char *count = dop_kernel_runs(&gen->e, sync->several ? gen->e.g->max_t : 1);
     dop_buf_printf(b,
                    "uint dop_runs() { return %s.%s; }\n"
                    "void dop_advance(uint runs)\n{\n"

@@ -113,6 +113,7 @@ typedef struct dop_sync {
     dop_sync_kind kind;
     const uint8_t *routes; /* for a stage: DOP_MAILBOX and DOP_LEAVES by node */
     uint32_t runs;         /* a number of the dispatch: 1 after stages, 0 after anything else */
+    bool several;          /* of a schedule with stages of several rows, whose runs are counted apart */
 } dop_sync;
 
 /* sync NULL: ordered by barriers, of which the kernel knows nothing. */
