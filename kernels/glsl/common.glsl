@@ -36,8 +36,7 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer Step {
     SHARED uint n_out;
     SHARED uint flags;
     SHARED uint persistent_runs;
-    SHARED uint several_runs[8];
-    SHARED uint reserved[4];
+    SHARED uint several_runs[12]; // the last ones are reserved
     SHARED uint parity[64];
     SHARED Row rows[4096];
     SHARED uint ids[4096];
