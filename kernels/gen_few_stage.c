@@ -71,7 +71,7 @@ receive_group(dop_gen *gen, const dop_parts *p, const dop_few_piece *piece, cons
         const char *t = s->apart == 1 ? dop_emit_str(e, "%uu", k)
                         : k           ? dop_emit_str(e, "(row + %uu)", k * s->apart)
                                       : "row";
-        const dop_index ix = {t, dop_emit_str(e, "c%u", g)};
+        const dop_index ix = {t, dop_emit_str(e, "col%u", g)};
         const char *x = dop_emit_value(e, p->act, ix, 4);
         for (uint32_t i = 0; i < p->n_stats; i++)
             dop_emit_line(e, "%ss%u_%u += dop_sumsq(%s);", guard, i, k,
@@ -98,11 +98,11 @@ dop_few_receive(dop_gen *gen, const dop_parts *p, const dop_few_piece *piece, do
         dop_buf_printf(receive, "    uint i%u = gl_LocalInvocationIndex %% %uu + (batch * %uu + %uu) * WG;\n", g,
                        s.apart > 1 ? s.columns : gen->choice->tile.wg, s.groups, g);
         if (s.whole)
-            dop_buf_printf(receive, "    uint c%u = c0 + i%u * 4u;\n", g, g);
+            dop_buf_printf(receive, "    uint col%u = c0 + i%u * 4u;\n", g, g);
         else
             dop_buf_printf(receive,
                            "    bool in%u = i%u < %uu && c0 + i%u * 4u < %uu%s;\n"
-                           "    uint c%u = min(c0 + i%u * 4u, %uu);\n",
+                           "    uint col%u = min(c0 + i%u * 4u, %uu);\n",
                            g, g, s.columns, g, p->k,
                            s.apart > 1 ? dop_emit_str(e, " && gl_LocalInvocationIndex < %uu", s.columns * s.apart) : "",
                            g, g, p->k - 4);
