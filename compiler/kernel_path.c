@@ -3,9 +3,9 @@
 
 #include "compiler/region_facts.h"
 #include "passes/region.h"
+#include "runtime/label.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static bool
@@ -17,13 +17,10 @@ in_phase(const dop_path_rule *r, dop_phase phase)
 static bool
 in_layers(const dop_path_rule *r, const char *label)
 {
-    char *end = NULL;
+    uint32_t layer;
     if (r->n_layers == 0)
         return true;
-    if (label[0] != 'L')
-        return false;
-    unsigned long layer = strtoul(label + 1, &end, 10);
-    if (end == label + 1 || *end != '/')
+    if (!dop_label_layer(label, &layer))
         return false;
     for (uint32_t i = 0; i < r->n_layers; i++)
         if (layer >= r->layers[i].first && layer <= r->layers[i].last)

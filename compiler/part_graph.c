@@ -8,6 +8,7 @@
 #include "ir/region.h"
 #include "ir/text.h"
 #include "passes/region.h"
+#include "runtime/label.h"
 #include "runtime/plan_format.h"
 
 #include <stdlib.h>
@@ -20,10 +21,9 @@ static const uint32_t NOWHERE = UINT32_MAX;
 static uint32_t
 labelled_layer(const char *label, uint32_t n_layers)
 {
-    if (label[0] == 'L' && label[1] >= '0' && label[1] <= '9') {
-        const unsigned long layer = strtoul(label + 1, NULL, 10);
-        return layer < n_layers ? (uint32_t)layer : n_layers - 1;
-    }
+    uint32_t layer;
+    if (dop_label_layer(label, &layer))
+        return layer < n_layers ? layer : n_layers - 1;
     return strcmp(label, "head") == 0 ? n_layers - 1 : *label ? 0 : NOWHERE;
 }
 

@@ -2,6 +2,7 @@
 
 #include "ir/region.h"
 #include "passes/region.h"
+#include "runtime/label.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -15,15 +16,6 @@ dop_region_label(const dop_graph *g, const dop_region *r)
     /* What stands at the region's heart names it; a row program alone is named by what it stores. */
     const char *label = dop_node_at(g, root)->label;
     return label && *label ? label : dop_node_at(g, r->outs[0])->label;
-}
-
-void
-dop_label_any_layer(const char *label, char *out, size_t cap)
-{
-    if (label[0] == 'L' && strchr(label, '/'))
-        snprintf(out, cap, "L*%s", strchr(label, '/'));
-    else
-        snprintf(out, cap, "%s", label);
 }
 
 /* Of "L3", "L0-3" or "L*" before a slash: the layers meant. */
@@ -49,11 +41,12 @@ bool
 dop_label_is(const char *label, const char *name)
 {
     const char *part = strchr(label, '/'), *asked = strchr(name, '/');
-    unsigned long first, last, layer, same;
+    unsigned long first, last;
+    uint32_t layer;
     if (strcmp(label, name) == 0 || (part && strcmp(part + 1, name) == 0))
         return true;
     return part && asked && strcmp(part, asked) == 0 && parse_layers(name, asked, &first, &last) &&
-           parse_layers(label, part, &layer, &same) && layer >= first && layer <= last;
+           dop_label_layer(label, &layer) && layer >= first && layer <= last;
 }
 
 void

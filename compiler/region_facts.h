@@ -6,8 +6,6 @@
 
 /* Where a region belongs: its root's label. */
 const char *dop_region_label(const dop_graph *g, const dop_region *r);
-/* A label without its layer: "L12/qkv" becomes "L*" and "/qkv"; labels without a layer stay as they are. */
-void dop_label_any_layer(const char *label, char *out, size_t cap);
 /* Does the name match this label?  A name is a label ("L3/qkv"), its last part ("qkv"), or a label for several layers ("L0-3" or
  * "L*" in place of the layer). */
 bool dop_label_is(const char *label, const char *name);

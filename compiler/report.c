@@ -3,6 +3,7 @@
 #include "compiler/region_facts.h"
 
 #include "passes/region.h"
+#include "runtime/label.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -86,13 +87,6 @@ add_region(maker *m, dop_region_id id)
     dop_buf_finish(&ops);
 }
 
-static uint32_t
-layer_of(const char *label)
-{
-    unsigned n = 0;
-    return label[0] == 'L' && strchr(label, '/') && sscanf(label + 1, "%u", &n) == 1 ? n : UINT32_MAX;
-}
-
 static void
 count_dispatches(maker *m)
 {
@@ -103,8 +97,8 @@ count_dispatches(maker *m)
     if (m->status != DOP_OK)
         return;
     for (dop_region_id r = 1; r < g->n_regions; r++) {
-        uint32_t l = layer_of(dop_region_label(g, &g->regions[r]));
-        if (l >= n_layers)
+        uint32_t l;
+        if (!dop_label_layer(dop_region_label(g, &g->regions[r]), &l) || l >= n_layers)
             m->out->outside++;
         else if (++layers[l] > m->out->per_layer)
             m->out->per_layer = layers[l];
@@ -438,4 +432,17 @@ dop_report_finish(dop_report *r)
 {
     dop_arena_finish(&r->arena);
     memset(r, 0, sizeof *r);
+}
+
+const char *
+dop_report_bytes(double bytes, char *out, size_t cap)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    int u = 0;
+    while (bytes >= 1024 && u < 4) {
+        bytes /= 1024;
+        u++;
+    }
+    snprintf(out, cap, u == 0 ? "%.0f %s" : bytes < 10 ? "%.2f %s" : "%.1f %s", bytes, units[u]);
+    return out;
 }

@@ -113,6 +113,8 @@ void dop_report_parts_json(const dop_report *r, void *json_object);
 
 dop_status dop_report_make(const dop_compilation *c, dop_diag *diag, dop_report *out_report);
 void dop_report_finish(dop_report *r); /* accepts a zeroed one */
+/* A number of bytes for people, as "1.18 MiB"; returns out. */
+const char *dop_report_bytes(double bytes, char *out, size_t cap);
 
 /* report_weights.c: the table of weights, and why a row has another type than asked for ("" if it does not). */
 dop_status dop_report_count_weights(dop_report *r, dop_diag *diag);

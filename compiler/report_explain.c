@@ -2,6 +2,7 @@
 #include "compiler/region_facts.h"
 #include "compiler/report.h"
 #include "passes/region.h"
+#include "runtime/label.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,23 +6,11 @@
 #include "compiler/report.h"
 #include "compiler/report_draw.h"
 #include "passes/region.h"
+#include "runtime/label.h"
 #include "runtime/page.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static const char *
-bytes(double n, char *buf, size_t cap)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    int u = 0;
-    while (n >= 1024 && u < 4) {
-        n /= 1024;
-        u++;
-    }
-    snprintf(buf, cap, u == 0 ? "%.0f %s" : n < 10 ? "%.2f %s" : "%.1f %s", n, units[u]);
-    return buf;
-}
 
 static void
 put_text(dop_buf *out, const char *before, const char *text, const char *after)
@@ -68,7 +56,7 @@ put_shape(const dop_graph *g, dop_node_id id, dop_buf *out)
     dop_buf_printf(out, "%%%s  %s", n->name, dop_type_of(n->type)->name);
     for (uint32_t i = 0; i < n->shape.rank; i++)
         dop_buf_printf(out, "%s%llu", i ? "x" : " ", (unsigned long long)dop_dim_value(g, n->shape.dim[i], g->max_t));
-    dop_buf_printf(out, "  %s\n", bytes((double)dop_node_bytes(g, id), b, sizeof b));
+    dop_buf_printf(out, "  %s\n", dop_report_bytes((double)dop_node_bytes(g, id), b, sizeof b));
 }
 
 /* The region that makes the node of this name after the passes, or the first part of it ("n.rms" of "n") when it was
@@ -209,8 +197,8 @@ put_region_tip(const picture *p, dop_region_id r, dop_buf *tip)
     dop_region_traffic(g, reg, DOP_REPORT_DEPTH, &rd, &wr);
     dop_buf_printf(tip, "@%u %s: %s, %u x %u x %u workgroups of %u\nreads %s, writes %s\n%s\n", r,
                    dop_region_label(g, reg), dop_variant_of(b->choice.variant)->name, b->grid[0], b->grid[1],
-                   b->grid[2], b->choice.tile.wg, bytes((double)rd, x, sizeof x), bytes((double)wr, y, sizeof y),
-                   b->choice.why);
+                   b->grid[2], b->choice.tile.wg, dop_report_bytes((double)rd, x, sizeof x),
+                   dop_report_bytes((double)wr, y, sizeof y), b->choice.why);
     dop_buf_puts(tip, "stores\n");
     for (uint32_t i = 0; i < reg->n_outs; i++) {
         dop_buf_puts(tip, "  ");
@@ -316,15 +304,6 @@ mix_node(uint64_t hash, const dop_node *n)
     return hash;
 }
 
-static uint32_t
-layer_of(const dop_node *n)
-{
-    unsigned layer = UINT32_MAX;
-    if (n->label && n->label[0] == 'L' && sscanf(n->label, "L%u/", &layer) != 1)
-        layer = UINT32_MAX;
-    return layer;
-}
-
 /* Kinds of layers in the order of their first; at most MOST_KINDS. */
 static dop_status
 find_kinds(picture *p, uint32_t n_layers, dop_diag *diag, layer_kind *out_kinds, uint32_t *out_n)
@@ -334,8 +313,8 @@ find_kinds(picture *p, uint32_t n_layers, dop_diag *diag, layer_kind *out_kinds,
     if (!hash)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     for (dop_node_id id = 1; id < g->n_nodes; id++) {
-        const uint32_t layer = layer_of(dop_node_at(g, id));
-        if (layer < n_layers && dop_node_computed(g, id))
+        uint32_t layer;
+        if (dop_label_layer(dop_node_at(g, id)->label, &layer) && layer < n_layers && dop_node_computed(g, id))
             hash[layer] = mix_node(hash[layer], dop_node_at(g, id));
     }
     *out_n = 0;
@@ -449,8 +428,8 @@ put_totals(const dop_report_schedule *s, dop_buf *out)
                        "<tr><td>%s</td><td class=n>%u</td><td class=n>%u</td><td class=n>%s</td><td class=n>%s</td>"
                        "<td class=n>%s</td></tr>\n",
                        i ? "fused" : "one dispatch per op", t[i]->dispatches, t[i]->barriers,
-                       bytes(t[i]->read, a, sizeof a), bytes(t[i]->written, b, sizeof b),
-                       bytes((double)t[i]->activations, c, sizeof c));
+                       dop_report_bytes(t[i]->read, a, sizeof a), dop_report_bytes(t[i]->written, b, sizeof b),
+                       dop_report_bytes((double)t[i]->activations, c, sizeof c));
     }
     dop_buf_puts(out, "</table>\n");
 }
@@ -469,8 +448,8 @@ put_rows(const dop_report_schedule *s, dop_buf *out)
         dop_buf_printf(out,
                        "\">%s</code></td><td class=n>%s</td><td class=n>%s</td><td class=n>%.3f</td>"
                        "<td class=n>%u</td><td class=o>%s</td></tr>\n",
-                       r->variant, bytes(r->read, a, sizeof a), bytes(r->written, b, sizeof b), r->floor_us,
-                       r->workgroups, r->ops);
+                       r->variant, dop_report_bytes(r->read, a, sizeof a), dop_report_bytes(r->written, b, sizeof b),
+                       r->floor_us, r->workgroups, r->ops);
     }
     dop_buf_puts(out, "</table>\n");
 }
@@ -486,7 +465,7 @@ put_decisions(const dop_report_schedule *s, dop_buf *out)
         dop_buf_printf(out,
                        "<tr><td class=n>%u</td><td class=n>%s</td><td>%s <code>%s</code> &rarr; %s "
                        "<code>%s</code></td><td data-tip=\"",
-                       f->count, bytes(f->bytes, a, sizeof a), f->from, f->producer, f->to, f->consumer);
+                       f->count, dop_report_bytes(f->bytes, a, sizeof a), f->from, f->producer, f->to, f->consumer);
         dop_draw_escape(out, f->reason ? dop_reason_text(f->reason) : f->reasons);
         dop_buf_printf(out, "\">%s</td><td class=o>%s</td></tr>\n",
                        f->reason ? dop_reason_code(f->reason) : "not-tried", f->reasons);
@@ -499,7 +478,7 @@ put_decisions(const dop_report_schedule *s, dop_buf *out)
         dop_buf_printf(out,
                        "<tr><td class=n>%u</td><td class=n>%u</td><td class=n>%s</td><td>%s</td><td>%s</td>"
                        "<td><code>%s &rarr; %s</code></td></tr>\n",
-                       f->count, f->dispatches, bytes(f->bytes, a, sizeof a), f->rule, f->pass, f->producer,
+                       f->count, f->dispatches, dop_report_bytes(f->bytes, a, sizeof a), f->rule, f->pass, f->producer,
                        f->consumer);
     }
     dop_buf_puts(out, "</table></details>\n");
@@ -554,10 +533,10 @@ put_head(const dop_report *r, dop_buf *out)
     put_card(out, a, "floor per decoded token");
     snprintf(a, sizeof a, "%u", c->kernels.n);
     put_card(out, a, "distinct kernels");
-    put_card(out, bytes((double)r->weights, a, sizeof a), "weights");
-    put_card(out, bytes((double)r->caches, a, sizeof a), "caches");
-    put_card(out, bytes((double)r->activations, a, sizeof a), "activations");
-    put_card(out, bytes((double)r->results, a, sizeof a), "logits");
+    put_card(out, dop_report_bytes((double)r->weights, a, sizeof a), "weights");
+    put_card(out, dop_report_bytes((double)r->caches, a, sizeof a), "caches");
+    put_card(out, dop_report_bytes((double)r->activations, a, sizeof a), "activations");
+    put_card(out, dop_report_bytes((double)r->results, a, sizeof a), "logits");
     dop_buf_puts(out, "</div>\n");
 }
 
@@ -572,8 +551,8 @@ put_weights(const dop_report *r, dop_buf *out)
         dop_report_weights_why(w, why, sizeof why);
         dop_buf_printf(out,
                        "<tr><td class=n>%u</td><td class=n>%s</td><td>%s</td><td>%s</td><td class=o>%s%s</td></tr>\n",
-                       w->count, bytes((double)w->bytes, a, sizeof a), w->stored ? dop_type_of(w->stored)->name : "-",
-                       dop_type_of(w->packed)->name, w->how, why);
+                       w->count, dop_report_bytes((double)w->bytes, a, sizeof a),
+                       w->stored ? dop_type_of(w->stored)->name : "-", dop_type_of(w->packed)->name, w->how, why);
     }
     dop_buf_puts(out, "</table>\n");
 }

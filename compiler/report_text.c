@@ -5,20 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* 1234567 -> "1.18 MiB" */
-static const char *
-bytes(double n, char *buf, size_t cap)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    int u = 0;
-    while (n >= 1024 && u < 4) {
-        n /= 1024;
-        u++;
-    }
-    snprintf(buf, cap, u == 0 ? "%.0f %s" : n < 10 ? "%.2f %s" : "%.1f %s", n, units[u]);
-    return buf;
-}
-
 static void
 put_totals(const dop_report_schedule *s, dop_buf *out)
 {
@@ -28,8 +14,9 @@ put_totals(const dop_report_schedule *s, dop_buf *out)
     for (int i = 0; i < 2; i++) {
         char a[32], b[32], c[32];
         dop_buf_printf(out, "  %-22s %10u %10u %14s %14s %14s\n", i ? "fused" : "one dispatch per op", t[i]->dispatches,
-                       t[i]->barriers, bytes(t[i]->read, a, sizeof a), bytes(t[i]->written, b, sizeof b),
-                       bytes((double)t[i]->activations, c, sizeof c));
+                       t[i]->barriers, dop_report_bytes(t[i]->read, a, sizeof a),
+                       dop_report_bytes(t[i]->written, b, sizeof b),
+                       dop_report_bytes((double)t[i]->activations, c, sizeof c));
     }
 }
 
@@ -41,8 +28,9 @@ put_rows(const dop_report_schedule *s, dop_buf *out)
     for (uint32_t i = 0; i < s->n_rows; i++) {
         const dop_report_row *r = &s->rows[i];
         char a[32], b[32];
-        dop_buf_printf(out, "    %5u %10s %10s %10.3f %7u  %-10s %-20s %s\n", r->count, bytes(r->read, a, sizeof a),
-                       bytes(r->written, b, sizeof b), r->floor_us, r->workgroups, r->label, r->variant, r->ops);
+        dop_buf_printf(out, "    %5u %10s %10s %10.3f %7u  %-10s %-20s %s\n", r->count,
+                       dop_report_bytes(r->read, a, sizeof a), dop_report_bytes(r->written, b, sizeof b), r->floor_us,
+                       r->workgroups, r->label, r->variant, r->ops);
     }
 }
 
@@ -56,7 +44,7 @@ put_fusions(const dop_report_schedule *s, dop_buf *out)
         char a[32];
         dispatches += f->dispatches;
         dop_buf_printf(out, "    %5u %10u %10s  %-18s %-14s %s -> %s\n", f->count, f->dispatches,
-                       bytes(f->bytes, a, sizeof a), f->rule, f->pass, f->producer, f->consumer);
+                       dop_report_bytes(f->bytes, a, sizeof a), f->rule, f->pass, f->producer, f->consumer);
     }
     dop_buf_printf(out, "    %u ops became %u when norms, attention and arg-max were split; %u dispatches were saved\n",
                    s->before.dispatches, s->after.dispatches + dispatches, dispatches);
@@ -70,9 +58,9 @@ put_refusals(const dop_report_schedule *s, dop_buf *out)
     for (uint32_t i = 0; i < s->n_refusals; i++) {
         const dop_report_refusal *f = &s->refusals[i];
         char a[32];
-        dop_buf_printf(out, "    %5u %10s  %-18s  %s %s -> %s %s  (%s)\n", f->count, bytes(f->bytes, a, sizeof a),
-                       f->reason ? dop_reason_code(f->reason) : "not-tried", f->from, f->producer, f->to, f->consumer,
-                       f->reasons);
+        dop_buf_printf(out, "    %5u %10s  %-18s  %s %s -> %s %s  (%s)\n", f->count,
+                       dop_report_bytes(f->bytes, a, sizeof a), f->reason ? dop_reason_code(f->reason) : "not-tried",
+                       f->from, f->producer, f->to, f->consumer, f->reasons);
     }
 }
 
@@ -103,8 +91,9 @@ put_weights(const dop_report *r, dop_buf *out)
         const dop_report_weights_row *w = &r->weights_rows[i];
         char a[32], why[160];
         dop_report_weights_why(w, why, sizeof why);
-        dop_buf_printf(out, "    %5u %10s  %-10s  %-10s  %s%s\n", w->count, bytes((double)w->bytes, a, sizeof a),
-                       w->stored ? dop_type_of(w->stored)->name : "-", dop_type_of(w->packed)->name, w->how, why);
+        dop_buf_printf(out, "    %5u %10s  %-10s  %-10s  %s%s\n", w->count,
+                       dop_report_bytes((double)w->bytes, a, sizeof a), w->stored ? dop_type_of(w->stored)->name : "-",
+                       dop_type_of(w->packed)->name, w->how, why);
     }
 }
 
@@ -117,9 +106,10 @@ dop_report_text(const dop_report *r, dop_buf *out)
                    c->model.name ? c->model.name : "model", c->model.arch.family, c->target.name, c->ctx,
                    c->path_name ? c->path_name : "default", c->kernels.n);
     dop_buf_printf(out, "memory: weights %s, caches %s, activations %s, logits %s, kernels %s\n",
-                   bytes((double)r->weights, a, sizeof a), bytes((double)r->caches, b, sizeof b),
-                   bytes((double)r->activations, d, sizeof d), bytes((double)r->results, e, sizeof e),
-                   bytes((double)r->kernels, f, sizeof f));
+                   dop_report_bytes((double)r->weights, a, sizeof a), dop_report_bytes((double)r->caches, b, sizeof b),
+                   dop_report_bytes((double)r->activations, d, sizeof d),
+                   dop_report_bytes((double)r->results, e, sizeof e),
+                   dop_report_bytes((double)r->kernels, f, sizeof f));
     dop_buf_printf(out, "traffic is counted with %u cached positions; floors at %.4g GB/s\n", DOP_REPORT_DEPTH,
                    c->target.bandwidth / 1e9);
     dop_report_parts_text(r, out);

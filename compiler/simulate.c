@@ -5,6 +5,7 @@
 #include "compiler/report.h"
 #include "passes/region.h"
 #include "runtime/chunks.h"
+#include "runtime/label.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -230,19 +230,26 @@ dop_node_at(const dop_graph *g, dop_node_id id)
     return &g->nodes[id];
 }
 
-/* Where the node stands in the region's list; n_nodes: it does not. */
+/* Where the node stands in a list of n in handle order; n: it does not. */
 static inline uint32_t
-dop_region_find(const dop_region *r, dop_node_id id)
+dop_ids_find(const dop_node_id *ids, uint32_t n, dop_node_id id)
 {
-    uint32_t from = 0, to = r->n_nodes;
+    uint32_t from = 0, to = n;
     while (from < to) {
         uint32_t mid = from + (to - from) / 2;
-        if (r->nodes[mid] < id)
+        if (ids[mid] < id)
             from = mid + 1;
         else
             to = mid;
     }
-    return from < r->n_nodes && r->nodes[from] == id ? from : r->n_nodes;
+    return from < n && ids[from] == id ? from : n;
+}
+
+/* Where the node stands in the region's list; n_nodes: it does not. */
+static inline uint32_t
+dop_region_find(const dop_region *r, dop_node_id id)
+{
+    return dop_ids_find(r->nodes, r->n_nodes, id);
 }
 
 /* Does the region make (or recompute) the node? */

@@ -7,12 +7,6 @@
 /* A hostile text cannot ask for more: 32-bit handles stay far from wrapping. */
 enum { MAX_REGIONS = 1 << 22 };
 
-static dop_status
-no_memory(dop_diag *diag)
-{
-    return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-}
-
 static dop_node_id *
 copy_ids(dop_arena *arena, const dop_node_id *ids, uint32_t n)
 {
@@ -38,7 +32,7 @@ dop_graph_add_region(dop_graph *g, dop_template tpl, const dop_node_id *nodes, u
     r.nodes = copy_ids(g->arena, nodes, n_nodes);
     r.outs = copy_ids(g->arena, outs, n_outs);
     if (!r.nodes || !r.outs || !dop_arena_grow(g->arena, (void **)&g->regions, g->n_regions, &g->cap_regions, sizeof r))
-        return no_memory(diag);
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     dop_status st = dop_region_describe(g, &r, diag);
     if (st != DOP_OK)
         return st;
@@ -147,7 +141,7 @@ dop_graph_compact(dop_graph *g, dop_diag *diag)
     dop_node *nodes = calloc(g->n_nodes, sizeof *nodes);
     uint8_t *seen = calloc(g->n_nodes, sizeof *seen);
     if (!map || !stack || !order || !nodes || !seen) {
-        st = no_memory(diag);
+        st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         goto error;
     }
     mark_reachable(g, map, stack);
@@ -174,32 +168,17 @@ error:
     return st;
 }
 
-/* Where the node stands among the region's outputs, which are in handle order; n_outs: it is none. */
-static uint32_t
-find_out(const dop_region *r, dop_node_id id)
-{
-    uint32_t from = 0, to = r->n_outs;
-    while (from < to) {
-        uint32_t mid = from + (to - from) / 2;
-        if (r->outs[mid] < id)
-            from = mid + 1;
-        else
-            to = mid;
-    }
-    return from < r->n_outs && r->outs[from] == id ? from : r->n_outs;
-}
-
 bool
 dop_region_is_out(const dop_region *r, dop_node_id id)
 {
-    return find_out(r, id) < r->n_outs;
+    return dop_ids_find(r->outs, r->n_outs, id) < r->n_outs;
 }
 
 static void
 count_outs(const dop_region *r, const dop_node_id *ids, uint32_t n, uint32_t *counts)
 {
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t at = find_out(r, ids[i]);
+        uint32_t at = dop_ids_find(r->outs, r->n_outs, ids[i]);
         if (at < r->n_outs)
             counts[at]++;
     }

@@ -211,12 +211,6 @@ keep_name(parser *p, word w, const char *what, const char **out)
     return DOP_OK;
 }
 
-static int
-hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* "text", with the escapes \" \\ and \xNN. */
 static dop_status
 read_string(parser *p, const char **out)
@@ -236,9 +230,9 @@ read_string(parser *p, const char **out)
         char c = p->text[p->pos++];
         if (c == '\\') {
             c = p->text[p->pos++];
-            if (c == 'x' && end - p->pos >= 2 && hex_digit(p->text[p->pos]) >= 0 &&
-                hex_digit(p->text[p->pos + 1]) >= 0) {
-                c = (char)(hex_digit(p->text[p->pos]) << 4 | hex_digit(p->text[p->pos + 1]));
+            if (c == 'x' && end - p->pos >= 2 && dop_hex_digit(p->text[p->pos]) >= 0 &&
+                dop_hex_digit(p->text[p->pos + 1]) >= 0) {
+                c = (char)(dop_hex_digit(p->text[p->pos]) << 4 | dop_hex_digit(p->text[p->pos + 1]));
                 p->pos += 2;
             } else if (c != '"' && c != '\\') {
                 return FAIL(p, p->pos - 2, "unknown escape in a string; known are \\\" \\\\ and \\xNN");

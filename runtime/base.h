@@ -48,6 +48,16 @@ dop_div_up_u32(uint32_t a, uint32_t b)
     return (a + b - 1) / b;
 }
 
+/* The value of a hexadecimal digit of either case; -1: it is none. */
+static inline int
+dop_hex_digit(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
 /* A file mapped read-only.  An empty file has data == NULL and size 0. */
 typedef struct dop_map {
     const uint8_t *data;

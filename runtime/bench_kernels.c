@@ -115,16 +115,7 @@ finish(dop_kernel_bench *b, dop_diag *diag)
     if (r != VK_SUCCESS)
         return DOP_VK_FAIL(diag, r, "vkEndCommandBuffer");
     uint64_t value = b->ticks + 1;
-    VkTimelineSemaphoreSubmitInfo values = {.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
-                                            .signalSemaphoreValueCount = 1,
-                                            .pSignalSemaphoreValues = &value};
-    VkSubmitInfo submit = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-                           .pNext = &values,
-                           .commandBufferCount = 1,
-                           .pCommandBuffers = &b->commands,
-                           .signalSemaphoreCount = 1,
-                           .pSignalSemaphores = &b->timeline};
-    dop_status st = dop_device_submit(&b->device, b->device.queue, &submit, diag);
+    dop_status st = dop_device_submit(&b->device, b->device.queue, &b->commands, 1, b->timeline, value, diag);
     b->ticks = value;
     return st == DOP_OK ? dop_device_wait(&b->device, b->timeline, value, diag) : st;
 }

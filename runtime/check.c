@@ -177,8 +177,7 @@ print_kernel(const checker *k, uint32_t kernel, dop_diag *diag)
                    (unsigned long long)r->values);
     if (r->miss)
         dop_buf_printf(&line, "      %s\n", r->where);
-    dop_status st =
-        line.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(line.data, line.size, diag);
+    dop_status st = dop_cli_print_buf(&line, diag);
     dop_buf_finish(&line);
     return st;
 }
@@ -190,8 +189,7 @@ print_summary(const checker *k, uint32_t n, uint32_t misses, uint64_t values, do
     dop_buf line = {0};
     dop_buf_printf(&line, "%u of %u kernels agree with the reference on %s: %llu values compared\n", n - misses, n,
                    k->model->device.info.caps.name, (unsigned long long)values);
-    dop_status st =
-        line.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(line.data, line.size, diag);
+    dop_status st = dop_cli_print_buf(&line, diag);
     dop_buf_finish(&line);
     return st;
 }

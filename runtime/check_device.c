@@ -67,21 +67,8 @@ finish(dop_check_device *d, dop_diag *diag)
     if (r != VK_SUCCESS)
         return DOP_VK_FAIL(diag, r, "vkEndCommandBuffer");
     uint64_t value = d->ticks + 1;
-    VkTimelineSemaphoreSubmitInfo values = {
-        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
-        .signalSemaphoreValueCount = 1,
-        .pSignalSemaphoreValues = &value,
-    };
-    VkSubmitInfo submit = {
-        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-        .pNext = &values,
-        .commandBufferCount = 1,
-        .pCommandBuffers = &d->commands,
-        .signalSemaphoreCount = 1,
-        .pSignalSemaphores = &d->timeline,
-    };
     dop_device *device = &d->model->device;
-    dop_status st = dop_device_submit(device, device->queue, &submit, diag);
+    dop_status st = dop_device_submit(device, device->queue, &d->commands, 1, d->timeline, value, diag);
     if (st != DOP_OK)
         return st;
     d->ticks = value;

@@ -308,8 +308,7 @@ print_line(const stages *x)
                    x->worst <= 1 ? "ok" : "MISS", "persistent", "stages", x->worst, (unsigned long long)x->values);
     if (!(x->worst <= 1))
         dop_buf_printf(&line, "      %s\n", x->where);
-    dop_status st =
-        line.failed ? DOP_FAIL(x->diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(line.data, line.size, x->diag);
+    dop_status st = dop_cli_print_buf(&line, x->diag);
     dop_buf_finish(&line);
     return st;
 }

@@ -135,7 +135,7 @@ dop_mode_bench(dop_cli *cli, dop_diag *diag)
         (st = dop_bench_run(cli->plans.items, cli->plans.count, &o, diag, &bench)) != DOP_OK)
         goto error;
     print(&bench, &text);
-    st = text.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(text.data, text.size, diag);
+    st = dop_cli_print_buf(&text, diag);
 error:
     dop_buf_finish(&text);
     dop_bench_finish(&bench);

@@ -285,3 +285,18 @@ dop_cli_print(const char *text, size_t len, dop_diag *diag)
     atomic_store(&in_line, text[len - 1] != '\n');
     return DOP_OK;
 }
+
+dop_status
+dop_cli_print_buf(const dop_buf *text, dop_diag *diag)
+{
+    return text->failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(text->data, text->size, diag);
+}
+
+dop_status
+dop_cli_print_line(const char *line, dop_diag *diag)
+{
+    if (!line)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = dop_cli_print(line, strlen(line), diag);
+    return st == DOP_OK ? dop_cli_print("\n", 1, diag) : st;
+}

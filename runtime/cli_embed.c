@@ -28,11 +28,9 @@ print_vector(const dop_facts *facts, const float *vector, uint32_t size, dop_poo
                              "plan", "digest", digest, "model", facts->name);
     char *text = root ? json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(root);
-    if (!text)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    dop_status st = dop_cli_print(text, strlen(text), diag);
+    dop_status st = dop_cli_print_line(text, diag);
     free(text);
-    return st == DOP_OK ? dop_cli_print("\n", 1, diag) : st;
+    return st;
 }
 
 dop_status

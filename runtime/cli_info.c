@@ -2,6 +2,7 @@
 #include "runtime/cli.h"
 #include "runtime/device.h"
 #include "runtime/doppler.h"
+#include "runtime/label.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -12,8 +13,7 @@ static dop_status
 print_device(void *user, const dop_device_facts *facts, dop_diag *diag)
 {
     (void)user;
-    dop_status st = dop_cli_print(facts->line, strlen(facts->line), diag);
-    return st == DOP_OK ? dop_cli_print("\n", 1, diag) : st;
+    return dop_cli_print_line(facts->line, diag);
 }
 
 dop_status
@@ -67,28 +67,18 @@ dop_mode_disasm(dop_cli *cli, dop_diag *diag)
     dop_buf text = {0};
     dop_status st = dop_cli_each_part(cli, disasm_part, &text, diag);
     if (st == DOP_OK)
-        st = text.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(text.data, text.size, diag);
+        st = dop_cli_print_buf(&text, diag);
     dop_buf_finish(&text);
     return st;
 }
 
-/* Counts of one schedule.  A label "L3/qkv" belongs to layer 3. */
+/* Counts of one schedule. */
 typedef struct schedule_facts {
     uint32_t barriers, outside;
     uint32_t layer_min, layer_max; /* dispatches in the layer with the fewest and the most */
     uint32_t layers;
     uint64_t bytes_read, bytes_written;
 } schedule_facts;
-
-static bool
-layer_of(const char *label, uint32_t *out)
-{
-    char *end;
-    if (label[0] != 'L' || label[1] < '0' || label[1] > '9')
-        return false;
-    *out = (uint32_t)strtoul(label + 1, &end, 10);
-    return *end == '/';
-}
 
 static bool
 count_schedule(const dop_plan *plan, const dop_plan_schedule *s, schedule_facts *out)
@@ -104,7 +94,7 @@ count_schedule(const dop_plan *plan, const dop_plan_schedule *s, schedule_facts 
         out->barriers += d->flags & DOP_DISPATCH_BARRIER;
         out->bytes_read += d->bytes_read;
         out->bytes_written += d->bytes_written;
-        if (layer_of(dop_plan_string(plan, d->label), &layer) && layer < n_layers)
+        if (dop_label_layer(dop_plan_string(plan, d->label), &layer) && layer < n_layers)
             layers[layer]++;
         else
             out->outside++;

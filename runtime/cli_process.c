@@ -1,5 +1,7 @@
 #include "runtime/cli_process.h"
 
+#include "runtime/base.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -12,13 +14,6 @@
 
 static const char *program_name;                 /* a signal handler has no other way to know it */
 static atomic_flag reporting = ATOMIC_FLAG_INIT; /* a thread says what happened; others wait for the end */
-
-/* A digit's value, -1: it is none. */
-static int
-hex(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 /* The name of the file that is mapped at `at`, "" when there is none.  Lines are FROM-TO FLAGS OFFSET DEVICE INODE NAME.
  * A signal handler may call nothing but what the system itself does. */
@@ -40,8 +35,8 @@ find_mapped(uintptr_t at, char *out, size_t cap)
                 len = found ? len : 0;
                 bounds[0] = bounds[1] = 0;
                 field = 0;
-            } else if (field < 2 && hex(c) >= 0) {
-                bounds[field] = bounds[field] * 16 + (uintptr_t)hex(c);
+            } else if (field < 2 && dop_hex_digit(c) >= 0) {
+                bounds[field] = bounds[field] * 16 + (uintptr_t)dop_hex_digit(c);
             } else if (field < 2) {
                 field++;
             } else if ((field == 3 || c == '/') && len + 1 < cap) {

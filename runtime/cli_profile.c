@@ -197,7 +197,7 @@ dop_mode_trace(dop_cli *cli, dop_diag *diag)
     if (st != DOP_OK || (st = dop_plan_open(path, diag, &plan)) != DOP_OK)
         return st;
     dop_trace_kernels(&plan, &text);
-    st = text.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(text.data, text.size, diag);
+    st = dop_cli_print_buf(&text, diag);
     dop_buf_finish(&text);
     dop_plan_close(&plan);
     return st;

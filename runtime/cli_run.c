@@ -154,8 +154,7 @@ print_ids(const run *r, dop_diag *diag)
     for (size_t i = 0; i < r->gen.ids.count; i++)
         dop_buf_printf(&line, "%s%u", i ? " " : "", r->gen.ids.data[i]);
     dop_buf_puts(&line, "\n");
-    dop_status st =
-        line.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(line.data, line.size, diag);
+    dop_status st = dop_cli_print_buf(&line, diag);
     dop_buf_finish(&line);
     return st;
 }
@@ -270,11 +269,9 @@ print_json(const run *r, dop_diag *diag)
                                   (json_int_t)c.descriptor_updates, "submissions", (json_int_t)c.submissions));
     char *text = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(7));
     json_decref(root);
-    if (!text)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    dop_status st = dop_cli_print(text, strlen(text), diag);
+    dop_status st = dop_cli_print_line(text, diag);
     free(text);
-    return st == DOP_OK ? dop_cli_print("\n", 1, diag) : st;
+    return st;
 }
 
 static void

@@ -111,7 +111,7 @@ dop_mode_score(dop_cli *cli, dop_diag *diag)
     dop_buf line = {0};
     dop_buf_printf(&line, "{\"tokens\":%zu,\"ctx\":%u,\"nll_per_token\":%.9g,\"perplexity\":%.9g}\n", s.n, window, nll,
                    exp(nll));
-    st = dop_cli_print(line.data, line.size, diag);
+    st = dop_cli_print_buf(&line, diag);
     dop_buf_finish(&line);
     if (!cli->quiet)
         fprintf(stderr, "load %.0f ms; %zu tokens, %.1f tok/s; on %s\n", facts.load_ms, s.n,

@@ -152,7 +152,7 @@ dop_mode_serve(dop_cli *cli, dop_diag *diag)
         dop_buf_printf(&line, "serving %s on %s (%u sequence%s of %u tokens%s)\n", s.api.facts.name,
                        dop_http_url(s.http), s.api.facts.n_sequences, s.api.facts.n_sequences == 1 ? "" : "s",
                        s.api.facts.ctx, s.chat ? "" : ", no chat template");
-        st = line.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(line.data, line.size, diag);
+        st = dop_cli_print_buf(&line, diag);
         dop_buf_finish(&line);
     }
     if (st == DOP_OK && sigwait(&signals, &signal_number) == 0)

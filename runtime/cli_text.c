@@ -94,7 +94,7 @@ each_line(const dop_cli *cli, const char *path, line_fn *fn, dop_diag *diag)
         }
     }
     if (st == DOP_OK)
-        st = out.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(out.data, out.size, diag);
+        st = dop_cli_print_buf(&out, diag);
 error:
     dop_text_destroy(text);
     dop_buf_finish(&in);

@@ -344,10 +344,24 @@ dop_device_begin(VkCommandBuffer commands, VkCommandBufferUsageFlags usage, dop_
 }
 
 dop_status
-dop_device_submit(dop_device *device, VkQueue queue, const VkSubmitInfo *submit, dop_diag *diag)
+dop_device_submit(dop_device *device, VkQueue queue, const VkCommandBuffer *commands, uint32_t n, VkSemaphore timeline,
+                  uint64_t value, dop_diag *diag)
 {
+    const VkTimelineSemaphoreSubmitInfo values = {
+        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+        .signalSemaphoreValueCount = 1,
+        .pSignalSemaphoreValues = &value,
+    };
+    const VkSubmitInfo submit = {
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+        .pNext = &values,
+        .commandBufferCount = n,
+        .pCommandBuffers = commands,
+        .signalSemaphoreCount = 1,
+        .pSignalSemaphores = &timeline,
+    };
     pthread_mutex_lock(&device->lock);
-    VkResult r = vkQueueSubmit(queue, 1, submit, VK_NULL_HANDLE);
+    VkResult r = vkQueueSubmit(queue, 1, &submit, VK_NULL_HANDLE);
     if (r == VK_ERROR_DEVICE_LOST)
         device->lost = true;
     pthread_mutex_unlock(&device->lock);

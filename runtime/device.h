@@ -48,8 +48,9 @@ void dop_device_destroy(dop_device *device); /* accepts a zeroed one */
 
 /* Begins recording, from empty. */
 dop_status dop_device_begin(VkCommandBuffer commands, VkCommandBufferUsageFlags usage, dop_diag *diag);
-/* Submits under the lock. */
-dop_status dop_device_submit(dop_device *device, VkQueue queue, const VkSubmitInfo *submit, dop_diag *diag);
+/* Submits n command buffers under the lock.  When the device has done them, the timeline semaphore has this value. */
+dop_status dop_device_submit(dop_device *device, VkQueue queue, const VkCommandBuffer *commands, uint32_t n,
+                             VkSemaphore timeline, uint64_t value, dop_diag *diag);
 /* Waits until a timeline semaphore reaches a value; a device that hangs is an error after timeout_s and is not waited
  * for again. */
 dop_status dop_device_wait(dop_device *device, VkSemaphore timeline, uint64_t value, dop_diag *diag);

@@ -61,26 +61,28 @@ truncated(const cursor *c, const char *what)
                        "the GGUF file ends inside %s (at byte %" PRIu64 "); it is damaged or incomplete", what, c->at);
 }
 
+/* Into *out, which is all zeros where the file ends too early. */
+static dop_status
+read_bytes(cursor *c, const char *what, void *out, size_t n)
+{
+    memset(out, 0, n);
+    if (c->size - c->at < n)
+        return truncated(c, what);
+    memcpy(out, c->data + c->at, n);
+    c->at += n;
+    return DOP_OK;
+}
+
 static dop_status
 read_u32(cursor *c, const char *what, uint32_t *out)
 {
-    *out = 0;
-    if (c->size - c->at < 4)
-        return truncated(c, what);
-    memcpy(out, c->data + c->at, 4);
-    c->at += 4;
-    return DOP_OK;
+    return read_bytes(c, what, out, sizeof *out);
 }
 
 static dop_status
 read_u64(cursor *c, const char *what, uint64_t *out)
 {
-    *out = 0;
-    if (c->size - c->at < 8)
-        return truncated(c, what);
-    memcpy(out, c->data + c->at, 8);
-    c->at += 8;
-    return DOP_OK;
+    return read_bytes(c, what, out, sizeof *out);
 }
 
 static dop_status

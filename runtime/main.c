@@ -142,8 +142,7 @@ print_help(dop_diag *diag)
     const dop_option *bench = dop_cli_bench_options(&n_bench);
     dop_options_help(options, N_OPTIONS, &text);
     dop_options_help(bench, n_bench, &text);
-    dop_status st =
-        text.failed ? DOP_FAIL(diag, DOP_E_NOMEM, "out of memory") : dop_cli_print(text.data, text.size, diag);
+    dop_status st = dop_cli_print_buf(&text, diag);
     dop_buf_finish(&text);
     return st;
 }

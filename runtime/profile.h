@@ -94,8 +94,6 @@ uint32_t dop_profile_dispatch(const dop_profile *profile, uint32_t schedule, uin
 dop_status dop_profile_cut_stages(dop_profile *profile, dop_diag *diag);
 
 /* profile_table.c */
-/* The label with a star for the number of its layer, if it has one: all layers together. */
-void dop_profile_group_name(const char *label, char *out, size_t size);
 /* Fills groups and totals from steps and times. */
 dop_status dop_profile_sum_up(dop_profile *profile, dop_diag *diag);
 void dop_profile_table(const dop_profile *profile, dop_buf *out);

@@ -4,6 +4,7 @@
  * The data is one JSON object: host [name, start, end, depth, number], steps [schedule, [times]], schedules
  * {name, dispatches: [label, group, kernel, ops, grid, bytes, barrier]}, tables {title, total, rows: [group, variant,
  * count, total, bytes]}; times in microseconds since the profile began. */
+#include "runtime/label.h"
 #include "runtime/page.h"
 #include "runtime/profile.h"
 
@@ -29,7 +30,7 @@ put_schedules(const dop_profile *p, dop_buf *out)
         for (uint32_t j = 0; j < dop_profile_n_dispatches(p, i); j++) {
             const dop_plan_dispatch *d = &plan->dispatches[dop_profile_dispatch(p, i, j)];
             char group[96];
-            dop_profile_group_name(dop_plan_string(plan, d->label), group, sizeof group);
+            dop_label_any_layer(dop_plan_string(plan, d->label), group, sizeof group);
             const char *texts[] = {dop_plan_string(plan, d->label), group,
                                    dop_plan_string(plan, plan->kernels[d->kernel].name), dop_plan_string(plan, d->ops)};
             dop_buf_puts(out, j ? ",\n[" : "[");

@@ -1,24 +1,9 @@
+#include "runtime/label.h"
 #include "runtime/profile.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-void
-dop_profile_group_name(const char *label, char *out, size_t size)
-{
-    const char *rest = label;
-    if (rest[0] == 'L' && isdigit((unsigned char)rest[1])) {
-        for (rest++; isdigit((unsigned char)*rest);)
-            rest++;
-        if (*rest == '/') {
-            snprintf(out, size, "L*%s", rest);
-            return;
-        }
-    }
-    snprintf(out, size, "%s", label);
-}
 
 static dop_profile_group *
 group_of(dop_profile *p, uint32_t schedule, const char *name, const char *variant)
@@ -70,7 +55,7 @@ assign_groups(dop_profile *p, const bool *used, uint32_t *group_rows)
             char name[sizeof p->groups->name];
             const uint32_t j = dop_profile_dispatch(p, i, k);
             const dop_plan_dispatch *d = &plan->dispatches[j];
-            dop_profile_group_name(dop_plan_string(plan, d->label), name, sizeof name);
+            dop_label_any_layer(dop_plan_string(plan, d->label), name, sizeof name);
             dop_profile_group *g = group_of(p, i, name, dop_plan_string(plan, plan->kernels[d->kernel].variant));
             g->n_layers++;
             group_rows[j] = (uint32_t)(g - p->groups);

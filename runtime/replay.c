@@ -262,20 +262,7 @@ static dop_status
 submit(dop_replay *r, const VkCommandBuffer *commands, uint32_t n, dop_diag *diag, uint64_t *out_ticket)
 {
     uint64_t value = r->submitted + 1;
-    VkTimelineSemaphoreSubmitInfo values = {
-        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
-        .signalSemaphoreValueCount = 1,
-        .pSignalSemaphoreValues = &value,
-    };
-    VkSubmitInfo info = {
-        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-        .pNext = &values,
-        .commandBufferCount = n,
-        .pCommandBuffers = commands,
-        .signalSemaphoreCount = 1,
-        .pSignalSemaphores = &r->timeline,
-    };
-    dop_status st = dop_device_submit(r->device, r->device->queue, &info, diag);
+    dop_status st = dop_device_submit(r->device, r->device->queue, commands, n, r->timeline, value, diag);
     if (st != DOP_OK)
         return st;
     r->submitted = value;

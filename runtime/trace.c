@@ -1,18 +1,17 @@
 #include "runtime/trace.h"
 
-#include <ctype.h>
+#include "runtime/label.h"
+
 #include <jansson.h>
 #include <string.h>
 
-/* "L12/qkv": the layer's digits; others belong to none. */
 static void
 put_layer(const char *label, dop_buf *out)
 {
-    size_t n = 0;
-    while (label[0] == 'L' && isdigit((unsigned char)label[1 + n]))
-        n++;
-    if (n > 0 && label[1 + n] == '/')
-        dop_buf_printf(out, " layer=%.*s op=%s", (int)n, label + 1, label + n + 2);
+    uint32_t layer;
+    const char *part = dop_label_part(label, &layer);
+    if (part)
+        dop_buf_printf(out, " layer=%u op=%s", layer, part + 1);
     else
         dop_buf_printf(out, " layer=- op=%s", label);
 }

@@ -123,20 +123,7 @@ submit_copy(worker *w, const piece *p, VkBuffer to, uint64_t value, uint32_t i, 
     }
     if (r != VK_SUCCESS)
         return DOP_VK_FAIL(diag, r, "recording a copy");
-    VkTimelineSemaphoreSubmitInfo values = {
-        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
-        .signalSemaphoreValueCount = 1,
-        .pSignalSemaphoreValues = &value,
-    };
-    VkSubmitInfo submit = {
-        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-        .pNext = &values,
-        .commandBufferCount = 1,
-        .pCommandBuffers = &w->commands[i],
-        .signalSemaphoreCount = 1,
-        .pSignalSemaphores = &w->timeline,
-    };
-    return dop_device_submit(w->up->device, w->up->device->transfer, &submit, diag);
+    return dop_device_submit(w->up->device, w->up->device->transfer, &w->commands[i], 1, w->timeline, value, diag);
 }
 
 /* *out_wanted: false when the memory will not be allocated, which is another function's failure. */

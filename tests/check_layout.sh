@@ -38,8 +38,8 @@ may_include() {
     includes "$1" | grep -vE ":[ ]*($2)" | none "$1/ includes only its own rooms"
 }
 
-# What both halves share: status and buffers, threads, and the facts of a device.
-base='runtime/(base|caps|parallel)\.h$'
+# What both halves share: status and buffers, threads, labels, and the facts of a device.
+base='runtime/(base|caps|label|parallel)\.h$'
 # What else the compiler needs: the format it writes and the loader that checks it, the text side it packs into plans,
 # the reader of GGUF files (tokenizers come from there too), the option table, and the device for `--target auto` and for `--tune`.
 compiler='runtime/(plan_format|chunks|plan_weights|plan|gguf|options|cli_process|doppler|bench_kernels|page|text/(tokenizer|chat|utf8))\.h$'

@@ -20,12 +20,6 @@ static const struct {
     {"I8", DOP_TYPE_none, 8},     {"I64", DOP_TYPE_none, 64}, {"BOOL", DOP_TYPE_none, 8},
 };
 
-static dop_status
-no_memory(const dop_rdrr *r)
-{
-    return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
-}
-
 /* ---- shards ------------------------------------------------------------------------------------------------------- */
 
 static dop_status
@@ -91,7 +85,7 @@ read_shards(dop_rdrr *r)
     r->n_shards = (uint32_t)json_array_size(list);
     r->shards = dop_arena_alloc(r->arena, r->n_shards * sizeof *r->shards);
     if (!r->shards)
-        return no_memory(r);
+        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
     dop_status st = DOP_OK;
     for (uint32_t i = 0; st == DOP_OK && i < r->n_shards; i++)
         st = read_shard(r, i, json_array_get(list, i), &at);
@@ -127,7 +121,7 @@ read_spans(dop_rdrr *r, dop_rdrr_tensor *t, const dop_json *j)
                            MAX_SPANS);
     t->spans = dop_arena_alloc(r->arena, n * sizeof *t->spans);
     if (!t->spans)
-        return no_memory(r);
+        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
     if (!list)
         return add_span(r, t, j, "shard", t->size);
     for (size_t i = 0; i < n; i++) {
@@ -269,7 +263,8 @@ read_tensors(dop_rdrr *r)
         st = DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "tensorsFile \"%.100s\" is not a plain file name", file);
     if (st == DOP_OK && !list.object) {
         const char *path = dop_arena_printf(r->arena, "%s/%s", r->dir, file);
-        st = path ? dop_json_read(path, r->diag, &r->tensors_root) : no_memory(r);
+        st = path ? dop_json_read(path, r->diag, &r->tensors_root)
+                  : DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
         if (st == DOP_OK)
             st = dop_json_root(r->tensors_root, path, r->diag, &list);
     }
@@ -280,7 +275,7 @@ read_tensors(dop_rdrr *r)
         return DOP_FAIL_IN(r->diag, DOP_E_INPUT, r->path, "%zu tensors do not fit", n);
     r->tensors = dop_arena_alloc(r->arena, (n ? n : 1) * sizeof *r->tensors);
     if (!r->tensors)
-        return no_memory(r);
+        return DOP_FAIL(r->diag, DOP_E_NOMEM, "out of host memory");
     json_object_foreach((json_t *)(uintptr_t)list.object, name, entry)
     {
         dop_rdrr_tensor *t = &r->tensors[r->n_tensors++];

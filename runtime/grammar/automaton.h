@@ -41,6 +41,8 @@ typedef struct dop_auto {
 void dop_auto_finish(dop_auto *a);
 /* DOP_E_INPUT: the grammar is too large, or a rule calls itself before it accepts anything. */
 dop_status dop_auto_check(const dop_auto *a, dop_diag *diag);
+/* Drops the edges from which no text comes to an end.  DOP_E_INPUT: then none is left. */
+dop_status dop_auto_prune(dop_auto *a, dop_diag *diag);
 
 uint32_t dop_auto_state(dop_auto *a);
 void dop_auto_nothing(dop_auto *a, uint32_t from, uint32_t to);

@@ -106,11 +106,7 @@ hex(parser *p, int digits)
 {
     uint32_t c = 0;
     for (int i = 0; i < digits; i++, p->at++) {
-        char d = peek(p);
-        int v = d >= '0' && d <= '9'   ? d - '0'
-                : d >= 'a' && d <= 'f' ? d - 'a' + 10
-                : d >= 'A' && d <= 'F' ? d - 'A' + 10
-                                       : -1;
+        int v = dop_hex_digit(peek(p));
         if (v < 0) {
             complain(p, p->at, "expected a hexadecimal digit");
             return 0;

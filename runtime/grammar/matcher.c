@@ -373,6 +373,8 @@ dop_grammar_make(const dop_vocab *vocab, dop_auto *automaton, dop_diag *diag, do
 {
     *out_grammar = NULL;
     dop_status st = dop_auto_check(automaton, diag);
+    if (st == DOP_OK)
+        st = dop_auto_prune(automaton, diag);
     dop_grammar *g = st == DOP_OK ? calloc(1, sizeof *g) : NULL;
     if (!g) {
         dop_auto_finish(automaton);

@@ -11,6 +11,7 @@ typedef struct expression {
     dop_schema *s;
     const char *at, *end;
     uint32_t depth;
+    bool negated; /* the class of characters at hand is [^...] */
 } expression;
 
 static char
@@ -47,10 +48,15 @@ spell(dop_schema *s, uint32_t from, const dop_charset *set, uint32_t to)
     }
 }
 
-/* \d \w \s and their opposites; false: another letter. */
+/* \d \w \s and their opposites; false: another letter.  Readers of patterns differ about characters beyond ASCII, so they are
+ * taken for both: not matched by the class, nor by its opposite.  negated: the set becomes all other characters. */
 static bool
-known_class(char c, dop_charset *set)
+known_class(char c, bool negated, dop_charset *set)
 {
+    static const uint32_t blanks[][2] = {{0x1c, 0x1f},     {0x85, 0x85},     {0xa0, 0xa0},     {0x1680, 0x1680},
+                                         {0x180e, 0x180e}, {0x2000, 0x200b}, {0x2028, 0x2029}, {0x202f, 0x202f},
+                                         {0x205f, 0x2060}, {0x3000, 0x3000}, {0xfeff, 0xfeff}};
+    const bool opposite = c < 'a', wide = opposite != negated;
     dop_charset own = {0};
     switch (c | 0x20) {
     case 'd':
@@ -65,17 +71,16 @@ known_class(char c, dop_charset *set)
     case 's':
         dop_charset_add(&own, ' ', ' ');
         dop_charset_add(&own, '\t', '\r');
+        for (size_t i = 0; wide && i < sizeof blanks / sizeof *blanks; i++)
+            dop_charset_add(&own, blanks[i][0], blanks[i][1]);
         break;
     default:
         return false;
     }
-    if (c < 'a') { /* not the blanks beyond ASCII either, whatever reads the pattern takes them for */
-        dop_charset ascii = {0};
-        dop_charset_add(&ascii, 0, 0x7e);
+    if (wide && (c | 0x20) != 's')
+        dop_charset_add(&own, 0x80, 0x10ffff);
+    if (opposite)
         dop_charset_negate(&own);
-        dop_charset_limit(&own, &ascii);
-        dop_charset_finish(&ascii);
-    }
     for (size_t i = 0; i < own.n; i++)
         dop_charset_add(set, own.ranges[i][0], own.ranges[i][1]);
     set->failed |= own.failed;
@@ -88,13 +93,26 @@ hex(expression *x, int digits)
 {
     uint32_t c = 0;
     for (int i = 0; i < digits; i++, x->at++) {
-        char d = peek(x);
-        int v = d >= '0' && d <= '9' ? d - '0' : (d | 0x20) >= 'a' && (d | 0x20) <= 'f' ? (d | 0x20) - 'a' + 10 : -1;
+        int v = dop_hex_digit(peek(x));
         if (v < 0)
             refuse(x, "expected a hexadecimal digit");
         c = c * 16 + (uint32_t)(v < 0 ? 0 : v);
     }
     return c;
+}
+
+/* \\uHHHH, and two of them that are the halves of one character. */
+static uint32_t
+utf16(expression *x)
+{
+    const uint32_t c = hex(x, 4);
+    if ((c & 0xfc00) != 0xd800 || x->end - x->at < 6 || x->at[0] != '\\' || x->at[1] != 'u')
+        return c;
+    x->at += 2;
+    const uint32_t low = hex(x, 4);
+    if ((low & 0xfc00) != 0xdc00)
+        refuse(x, "half of a surrogate pair");
+    return 0x10000 + ((c & 0x3ff) << 10) + (low & 0x3ff);
 }
 
 /* One character, with what a backslash means; a class of characters goes into `set` and gives UINT32_MAX. */
@@ -108,7 +126,7 @@ character(expression *x, dop_charset *set, bool in_class)
     }
     char c = x->at + 1 < x->end ? x->at[1] : 0;
     x->at += 2;
-    if (known_class(c, set))
+    if (known_class(c, x->negated, set))
         return UINT32_MAX;
     switch (c) {
     case 't':
@@ -126,7 +144,7 @@ character(expression *x, dop_charset *set, bool in_class)
     case 'x':
         return hex(x, 2);
     case 'u':
-        return hex(x, 4);
+        return utf16(x);
     default:
         break;
     }
@@ -139,8 +157,8 @@ character(expression *x, dop_charset *set, bool in_class)
 static void
 class_of(expression *x, dop_charset *set)
 {
-    bool negated = peek(x) == '^';
-    x->at += negated;
+    x->negated = peek(x) == '^';
+    x->at += x->negated;
     for (bool first = true; x->s->status == DOP_OK && (first || peek(x) != ']'); first = false) {
         if (peek(x) == ']')
             break;
@@ -159,8 +177,9 @@ class_of(expression *x, dop_charset *set)
             dop_charset_add(set, from, to);
     }
     x->at++;
-    if (negated)
+    if (x->negated)
         dop_charset_negate(set);
+    x->negated = false;
 }
 
 static void alternatives(expression *x, uint32_t from, uint32_t to, bool top);

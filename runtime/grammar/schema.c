@@ -153,6 +153,13 @@ resolve(dop_schema *s, const char *ref)
         size_t n = 0;
         for (p++; *p && *p != '/' && n + 1 < sizeof name; p++) {
             bool escape = p[0] == '~' && (p[1] == '0' || p[1] == '1');
+            unsigned code;
+            int digits = 0;
+            if (*p == '%' && sscanf(p + 1, "%2x%n", &code, &digits) == 1 && digits == 2) {
+                name[n++] = (char)code; /* a reference is a URI */
+                p += 2;
+                continue;
+            }
             name[n++] = (char)(escape ? p[1] == '0' ? '~' : '/' : *p);
             p += escape;
         }
@@ -201,6 +208,10 @@ static const struct {
     {"default", ANNOTATION},
     {"examples", ANNOTATION},
     {"deprecated", ANNOTATION},
+    {"example", ANNOTATION},
+    {"discriminator", ANNOTATION},
+    {"contentEncoding", ANNOTATION},
+    {"contentMediaType", ANNOTATION},
     {"readOnly", ANNOTATION},
     {"writeOnly", ANNOTATION},
     {"$defs", ANNOTATION},
@@ -233,6 +244,8 @@ static const struct {
 static int
 use_of(const char *name)
 {
+    if (strncmp(name, "x-", 2) == 0) /* everybody's own */
+        return ANNOTATION;
     for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
         if (strcmp(keywords[i].name, name) == 0)
             return (int)keywords[i].use;
@@ -256,6 +269,8 @@ types_of(dop_schema *s, const json_t *schema)
         if (bits == before)
             dop_schema_refuse(s, "type is one of null, boolean, integer, number, string, array, object");
     }
+    if (type && bits == 0)
+        dop_schema_refuse(s, "type is a name, or a list of names that is not empty");
     if (type)
         return bits;
     json_object_foreach((json_t *)(uintptr_t)schema, key, v)
@@ -306,6 +321,15 @@ is_required(const json_t *schema, const char *name)
     return false;
 }
 
+static bool
+is_there(const object *o, const char *name)
+{
+    bool found = false;
+    for (size_t i = 0; i < o->n; i++)
+        found |= strcmp(o->members[i].name, name) == 0;
+    return found;
+}
+
 static void
 gather_members(dop_schema *s, const json_t *schema, object *o)
 {
@@ -333,7 +357,7 @@ gather_members(dop_schema *s, const json_t *schema, object *o)
             dop_schema_refuse(s, "required is a list of names");
         else if (!json_object_get(properties, name) && json_is_false(more))
             dop_schema_refuse(s, "\"%.60s\" is required, and neither properties nor additionalProperties has it", name);
-        else if (!json_object_get(properties, name))
+        else if (!json_object_get(properties, name) && !is_there(o, name))
             o->members[o->n++] = (member){name, more ? more : json_true(), true, 0};
     }
 }
@@ -460,8 +484,40 @@ array_of(dop_schema *s, uint32_t from, const json_t *schema)
 
 /* --- alternatives ---------------------------------------------------------------------------------------------------------------- */
 
+static bool
+is_within(const json_t *schema, const char *least, const char *most, double x, bool or_equal)
+{
+    const json_t *lo = json_object_get(schema, least), *hi = json_object_get(schema, most);
+    return !(json_is_number(lo) && (or_equal ? x < json_number_value(lo) : x <= json_number_value(lo))) &&
+           !(json_is_number(hi) && (or_equal ? x > json_number_value(hi) : x >= json_number_value(hi)));
+}
+
+/* Do the keywords beside enum or const allow this one of its values?  Those that are not simply compared are refused. */
+static bool
+allows(dop_schema *s, const json_t *schema, const json_t *v)
+{
+    const char *key;
+    json_t *k;
+    size_t length = 0;
+    json_object_foreach((json_t *)(uintptr_t)schema, key, k)
+    {
+        const int use = use_of(key);
+        const bool simple = strcmp(key, "minLength") == 0 || strcmp(key, "maxLength") == 0;
+        if ((use == OF_STRINGS && json_is_string(v) && !simple) || (use == OF_ARRAYS && json_is_array(v)) ||
+            (use == OF_OBJECTS && json_is_object(v)))
+            dop_schema_refuse(s, "the keyword %.60s beside enum or const is not supported", key);
+    }
+    for (size_t i = 0; i < json_string_length(v); i++)
+        length += ((unsigned char)json_string_value(v)[i] & 0xc0) != 0x80;
+    if (json_is_string(v))
+        return is_within(schema, "minLength", "maxLength", (double)length, true);
+    return !json_is_number(v) ||
+           (is_within(schema, "minimum", "maximum", json_number_value(v), true) &&
+            is_within(schema, "exclusiveMinimum", "exclusiveMaximum", json_number_value(v), false));
+}
+
 static uint32_t
-values_of(dop_schema *s, uint32_t from, const json_t *values, unsigned bits)
+values_of(dop_schema *s, uint32_t from, const json_t *schema, const json_t *values, unsigned bits)
 {
     uint32_t end = dop_auto_state(&s->a);
     size_t i, n = 0;
@@ -469,7 +525,7 @@ values_of(dop_schema *s, uint32_t from, const json_t *values, unsigned bits)
     json_array_foreach(values, i, v)
     {
         unsigned type = type_of_value(v);
-        if ((type & bits) != type)
+        if ((type & bits) != type || !allows(s, schema, v))
             continue;
         char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
         s->a.failed |= !text;
@@ -479,17 +535,29 @@ values_of(dop_schema *s, uint32_t from, const json_t *values, unsigned bits)
         n++;
     }
     if (n == 0)
-        dop_schema_refuse(s, "no value is left: enum or const, and type, exclude one another");
+        dop_schema_refuse(s, "no value is left: enum or const, and the other keywords, exclude one another");
     return end;
+}
+
+/* 1 and 1.0 are the same number. */
+static bool
+is_same(const json_t *a, const json_t *b)
+{
+    if (json_is_number(a) && json_is_number(b))
+        return json_number_value(a) == json_number_value(b);
+    return json_equal(a, b);
 }
 
 /* Values that a schema pins itself to: const or enum; a new list, or NULL. */
 static json_t *
 pinned(const json_t *schema)
 {
-    json_t *one = json_object_get(schema, "const"), *several = json_object_get(schema, "enum");
+    json_t *one = json_object_get(schema, "const"), *several = json_object_get(schema, "enum"), *v;
+    size_t i;
+    bool is_there = !json_is_array(several);
+    json_array_foreach(several, i, v) is_there |= one && is_same(one, v);
     if (one)
-        return json_pack("[O]", one);
+        return is_there ? json_pack("[O]", one) : json_array();
     return several ? json_incref(several) : NULL;
 }
 
@@ -498,7 +566,7 @@ have_common(const json_t *a, const json_t *b)
 {
     size_t i, k;
     const json_t *x, *y;
-    json_array_foreach(a, i, x) json_array_foreach(b, k, y) if (json_equal(x, y)) return true;
+    json_array_foreach(a, i, x) json_array_foreach(b, k, y) if (is_same(x, y)) return true;
     return false;
 }
 
@@ -623,7 +691,7 @@ body(dop_schema *s, uint32_t from, const json_t *schema)
         return any_of(s, from, only, v);
     json_t *values = pinned(schema);
     unsigned bits = values && !json_object_get(schema, "type") ? IS_ANY : types_of(s, schema);
-    uint32_t to = values ? values_of(s, from, values, bits) : by_type(s, from, schema, bits);
+    uint32_t to = values ? values_of(s, from, schema, values, bits) : by_type(s, from, schema, bits);
     json_decref(values);
     return to;
 }

@@ -61,6 +61,8 @@ item_of(dop_j_ctx *cx, dop_j_val v, dop_j_val key, long line)
         return undefined_use(cx, v, line);
     if (key.kind == J_STR)
         return dop_j_attribute(cx, v, key.u.str, line);
+    if (key.kind == J_BOOL)
+        key = dop_j_int(key.u.b);
     if (key.kind != J_INT || (v.kind != J_LIST && v.kind != J_STR))
         return dop_j_undef((dop_j_str){"item", 4});
     const dop_j_list *items = dop_j_items(cx, v);
@@ -180,6 +182,9 @@ binary(dop_j_ctx *cx, const dop_j_node *e)
             dop_j_push(cx, l.u.list, i < x.u.list->n ? x.u.list->items[i] : y.u.list->items[i - x.u.list->n]);
         return l;
     }
+    if (dop_j_eq_lit(e->s, "%") && x.kind == J_STR)
+        return y.kind == J_LIST ? dop_j_format(cx, x.u.str, y.u.list->items, y.u.list->n, e->line)
+                                : dop_j_format(cx, x.u.str, &y, 1, e->line);
     if (x.kind == J_BOOL) /* numbers in Python */
         x = dop_j_int(x.u.b);
     if (y.kind == J_BOOL)
@@ -282,8 +287,12 @@ eval_args(dop_j_ctx *cx, const dop_j_node *e, dop_j_val *room)
     return a;
 }
 
+static dop_j_val call_macro(dop_j_ctx *cx, const dop_j_macro *macro, const dop_j_args *a, const dop_j_val *caller);
+static dop_j_val call_loop(dop_j_ctx *cx, const dop_j_loop *loop, dop_j_val items);
+
+/* caller: what the body of a call block is to the macro, or NULL. */
 static dop_j_val
-call(dop_j_ctx *cx, const dop_j_node *e)
+call(dop_j_ctx *cx, const dop_j_node *e, const dop_j_val *caller)
 {
     dop_j_val room[max_args];
     dop_j_args a = eval_args(cx, e, room);
@@ -305,30 +314,65 @@ call(dop_j_ctx *cx, const dop_j_node *e)
     }
     dop_j_val f = dop_j_eval(cx, e->a);
     if (f.kind == J_MACRO)
-        return dop_j_call_macro(cx, f.u.macro, &a);
-    if (e->a->kind == JN_NAME && f.kind == J_UNDEF) {
-        r = dop_j_function(cx, e->a->s, &a, &known);
-        if (known || cx->status != DOP_OK)
-            return r;
+        return call_macro(cx, f.u.macro, &a, caller);
+    if (f.kind == J_FUNCTION)
+        return dop_j_function(cx, f.u.str, &a);
+    if (f.kind == J_LOOP && f.u.loop->node->recursive && a.n == 1)
+        return call_loop(cx, f.u.loop, a.pos[0]);
+    if (e->a->kind == JN_NAME && f.kind == J_UNDEF)
         return dop_j_fail(cx, e->line, DOP_E_INPUT, "there is no function \"%.*s\"",
                           e->a->s.n > 40 ? 40 : (int)e->a->s.n, e->a->s.s);
-    }
     return dop_j_fail(cx, e->line, DOP_E_INPUT, "a %s cannot be called", dop_j_kind_name(f.kind));
 }
 
-dop_j_val
-dop_j_call_macro(dop_j_ctx *cx, const dop_j_node *m, const dop_j_args *a)
+static dop_j_scope *
+new_scope(dop_j_ctx *cx, dop_j_scope *up)
 {
-    dop_j_scope scope = {.up = cx->root}, *caller = cx->scope;
+    dop_j_scope *scope = dop_j_alloc(cx, sizeof *scope);
+    if (scope)
+        scope->up = up;
+    return scope;
+}
+
+/* The arguments beyond the parameters, for a body that names them. */
+static void
+bind_more(dop_j_ctx *cx, const dop_j_node *m, const dop_j_args *a)
+{
+    dop_j_val more = dop_j_new_list(cx), named = dop_j_new_dict(cx, J_DICT);
+    for (size_t i = m->names_n; i < a->n && cx->status == DOP_OK; i++)
+        dop_j_push(cx, more.u.list, a->pos[i]);
+    if (a->n > m->names_n && !m->more_args)
+        dop_j_fail(cx, a->line, DOP_E_INPUT, "macro \"%.*s\" takes %zu arguments", (int)m->s.n, m->s.s, m->names_n);
+    for (size_t k = 0; k < a->named_n && cx->status == DOP_OK; k++) {
+        bool known = false;
+        for (size_t i = 0; i < m->names_n; i++)
+            known |= dop_j_str_eq(a->names[k], m->names[i]);
+        if (!known && !m->more_named)
+            dop_j_fail(cx, a->line, DOP_E_INPUT, "macro \"%.*s\" has no parameter \"%.*s\"", (int)m->s.n, m->s.s,
+                       a->names[k].n > 40 ? 40 : (int)a->names[k].n, a->names[k].s);
+        else if (!known)
+            dop_j_set(cx, named.u.dict, a->names[k], a->named[k]);
+    }
+    bind(cx, (dop_j_str){"varargs", 7}, more);
+    bind(cx, (dop_j_str){"kwargs", 6}, named);
+}
+
+static dop_j_val
+call_macro(dop_j_ctx *cx, const dop_j_macro *macro, const dop_j_args *a, const dop_j_val *caller)
+{
+    const dop_j_node *m = macro->node;
+    dop_j_scope *scope = new_scope(cx, macro->scope), *before = cx->scope;
     dop_j_out text = {0}, *out = cx->out;
-    if (a->n > m->names_n)
-        return dop_j_fail(cx, a->line, DOP_E_INPUT, "macro \"%.*s\" takes %zu arguments", (int)m->s.n, m->s.s,
-                          m->names_n);
+    if (!scope)
+        return (dop_j_val){.kind = J_UNDEF};
     if (++cx->depth > J_MAX_DEPTH) {
         cx->depth--;
         return dop_j_fail(cx, a->line, DOP_E_INPUT, "macros are nested too deeply");
     }
-    cx->scope = &scope;
+    cx->scope = scope;
+    bind_more(cx, m, a);
+    if (caller)
+        bind(cx, (dop_j_str){"caller", 6}, *caller);
     for (size_t i = 0; i < m->names_n && cx->status == DOP_OK; i++) {
         size_t first_default = m->names_n - m->list_n;
         const dop_j_val *v = i < a->n ? &a->pos[i] : NULL;
@@ -343,7 +387,7 @@ dop_j_call_macro(dop_j_ctx *cx, const dop_j_node *m, const dop_j_args *a)
     cx->out = &text;
     exec_list(cx, m->body, m->body_n);
     cx->out = out;
-    cx->scope = caller;
+    cx->scope = before;
     cx->depth--;
     return dop_j_take(&text);
 }
@@ -405,7 +449,7 @@ eval_node(dop_j_ctx *cx, const dop_j_node *e)
         return e->value;
     case JN_NAME:
         found = lookup(cx, e->s);
-        return found ? *found : dop_j_undef(e->s);
+        return found ? *found : dop_j_function_value(e->s);
     case JN_LIST:
     case JN_DICT:
         return eval_collection(cx, e);
@@ -419,7 +463,7 @@ eval_node(dop_j_ctx *cx, const dop_j_node *e)
         v = dop_j_eval(cx, e->a);
         return v.kind == J_UNDEF ? undefined_use(cx, v, e->line) : slice_of(cx, e, v);
     case JN_CALL:
-        return call(cx, e);
+        return call(cx, e, NULL);
     case JN_FILTER:
         return eval_filter(cx, e, dop_j_eval(cx, e->a));
     case JN_TEST:
@@ -465,11 +509,10 @@ dop_j_eval(dop_j_ctx *cx, const dop_j_node *e)
 
 /* ---- statements ---- */
 
-/* Items of a loop that pass its "if". */
+/* Items of a loop over a value that pass its "if". */
 static const dop_j_list *
-loop_items(dop_j_ctx *cx, const dop_j_node *n)
+loop_items(dop_j_ctx *cx, const dop_j_node *n, dop_j_val v)
 {
-    dop_j_val v = dop_j_eval(cx, n->a);
     const dop_j_list *items = cx->status == DOP_OK ? dop_j_items(cx, v) : NULL;
     if (!items) {
         dop_j_fail(cx, n->line, DOP_E_INPUT, "cannot loop over a %s", dop_j_kind_name(v.kind));
@@ -478,42 +521,42 @@ loop_items(dop_j_ctx *cx, const dop_j_node *n)
     if (!n->b)
         return items;
     dop_j_val kept = dop_j_new_list(cx);
-    dop_j_scope scope = {.up = cx->scope};
+    dop_j_scope *scope = new_scope(cx, cx->scope);
     for (size_t i = 0; i < items->n && cx->status == DOP_OK; i++) {
-        scope.vars.n = 0;
-        cx->scope = &scope;
+        scope->vars.n = 0;
+        cx->scope = scope;
         bind_targets(cx, n, items->items[i]);
         if (dop_j_truth(dop_j_eval(cx, n->b)))
             dop_j_push(cx, kept.u.list, items->items[i]);
-        cx->scope = scope.up;
+        cx->scope = scope->up;
     }
     return cx->status == DOP_OK ? kept.u.list : NULL;
 }
 
 static flow
-exec_for(dop_j_ctx *cx, const dop_j_node *n)
+exec_for(dop_j_ctx *cx, const dop_j_node *n, dop_j_val over, size_t depth)
 {
-    const dop_j_list *items = loop_items(cx, n);
+    const dop_j_list *items = loop_items(cx, n, over);
     if (!items)
         return FLOW_NEXT;
     if (items->n == 0)
         return exec_list(cx, n->other, n->other_n);
     dop_j_loop *loop = dop_j_alloc(cx, sizeof *loop);
-    if (!loop)
+    dop_j_scope *scope = new_scope(cx, cx->scope);
+    if (!loop || !scope)
         return FLOW_NEXT;
-    loop->items = items;
-    loop->depth = ++cx->loop_depth;
-    dop_j_scope scope = {.up = cx->scope};
+    *loop = (dop_j_loop){.items = items, .depth = depth, .node = n};
+    cx->loop_depth++;
     for (size_t i = 0; i < items->n && cx->status == DOP_OK; i++) {
-        scope.vars.n = 0; /* names do not outlive a turn, their room does */
-        cx->scope = &scope;
+        scope->vars.n = 0; /* names do not outlive a turn, their room does */
+        cx->scope = scope;
         loop->at = i;
         if (++cx->steps > J_MAX_STEPS)
             dop_j_fail(cx, n->line, DOP_E_INPUT, "the template does not come to an end");
         bind_targets(cx, n, items->items[i]);
         bind(cx, (dop_j_str){"loop", 4}, (dop_j_val){.kind = J_LOOP, .u.loop = loop});
         flow f = exec_list(cx, n->body, n->body_n);
-        cx->scope = scope.up;
+        cx->scope = scope->up;
         if (f == FLOW_BREAK)
             break;
     }
@@ -521,17 +564,34 @@ exec_for(dop_j_ctx *cx, const dop_j_node *n)
     return FLOW_NEXT;
 }
 
+/* loop(items) in a recursive loop: its text with other items. */
+static dop_j_val
+call_loop(dop_j_ctx *cx, const dop_j_loop *loop, dop_j_val items)
+{
+    dop_j_out text = {0}, *out = cx->out;
+    cx->out = &text;
+    if (++cx->depth > J_MAX_DEPTH)
+        dop_j_fail(cx, loop->node->line, DOP_E_INPUT, "loops are nested too deeply");
+    else
+        exec_for(cx, loop->node, items, loop->depth + 1);
+    cx->depth--;
+    cx->out = out;
+    return dop_j_take(&text);
+}
+
 /* Runs statements with their output going into a string. */
 static flow
 captured(dop_j_ctx *cx, const dop_j_node *n, dop_j_val *out_text)
 {
     dop_j_out text = {0}, *out = cx->out;
-    dop_j_scope scope = {.up = cx->scope};
-    cx->scope = &scope;
+    dop_j_scope *scope = new_scope(cx, cx->scope);
+    if (!scope)
+        return FLOW_NEXT;
+    cx->scope = scope;
     cx->out = &text;
     flow f = exec_list(cx, n->body, n->body_n);
     cx->out = out;
-    cx->scope = scope.up;
+    cx->scope = scope->up;
     *out_text = dop_j_take(&text);
     for (size_t i = 0; i < n->list_n && cx->status == DOP_OK; i++)
         *out_text = eval_filter(cx, n->list[i], *out_text);
@@ -558,13 +618,26 @@ exec_set(dop_j_ctx *cx, const dop_j_node *n)
 static flow
 exec_scope(dop_j_ctx *cx, const dop_j_node *n)
 {
-    dop_j_scope scope = {.up = cx->scope};
-    for (size_t i = 0; i < n->names_n; i++)
-        dop_j_set(cx, &scope.vars, n->names[i], dop_j_eval(cx, n->list[i]));
-    cx->scope = &scope;
+    dop_j_scope *scope = new_scope(cx, cx->scope);
+    for (size_t i = 0; scope && i < n->names_n; i++)
+        dop_j_set(cx, &scope->vars, n->names[i], dop_j_eval(cx, n->list[i]));
+    if (!scope)
+        return FLOW_NEXT;
+    cx->scope = scope;
     flow f = exec_list(cx, n->body, n->body_n);
-    cx->scope = scope.up;
+    cx->scope = scope->up;
     return f;
+}
+
+/* A macro, or a call block's body, as it sees the names here. */
+static dop_j_val
+macro_value(dop_j_ctx *cx, const dop_j_node *n)
+{
+    dop_j_macro *macro = dop_j_alloc(cx, sizeof *macro);
+    if (!macro)
+        return (dop_j_val){.kind = J_UNDEF};
+    *macro = (dop_j_macro){n, cx->scope};
+    return (dop_j_val){.kind = J_MACRO, .u.macro = macro};
 }
 
 static flow
@@ -582,7 +655,7 @@ exec(dop_j_ctx *cx, const dop_j_node *n)
             dop_j_print(cx, cx->out, v);
         return FLOW_NEXT;
     case JN_FOR:
-        return exec_for(cx, n);
+        return exec_for(cx, n, dop_j_eval(cx, n->a), 1);
     case JN_IF:
         if (dop_j_truth(dop_j_eval(cx, n->a)))
             return exec_list(cx, n->body, n->body_n);
@@ -599,7 +672,13 @@ exec(dop_j_ctx *cx, const dop_j_node *n)
         dop_j_print(cx, cx->out, v);
         return f;
     case JN_MACRO:
-        bind(cx, n->s, (dop_j_val){.kind = J_MACRO, .u.macro = n});
+        bind(cx, n->s, macro_value(cx, n));
+        return FLOW_NEXT;
+    case JN_CALL_BLOCK:
+        v = macro_value(cx, n);
+        v = call(cx, n->a, &v);
+        if (cx->status == DOP_OK)
+            dop_j_print(cx, cx->out, v);
         return FLOW_NEXT;
     case JN_SCOPE:
         return exec_scope(cx, n);

@@ -16,6 +16,7 @@ typedef struct dop_j_list dop_j_list;
 typedef struct dop_j_dict dop_j_dict;
 typedef struct dop_j_loop dop_j_loop;
 typedef struct dop_j_scope dop_j_scope;
+typedef struct dop_j_macro dop_j_macro;
 
 typedef struct dop_j_str {
     const char *s;
@@ -33,6 +34,7 @@ typedef enum dop_j_kind {
     J_DICT,
     J_NAMESPACE,
     J_MACRO,
+    J_FUNCTION,
     J_LOOP
 } dop_j_kind;
 
@@ -42,10 +44,10 @@ typedef struct dop_j_val {
         bool b;
         int64_t i;
         double f;
-        dop_j_str str; /* J_STR; the name for J_UNDEF */
+        dop_j_str str; /* J_STR; the name for J_UNDEF and J_FUNCTION */
         dop_j_list *list;
         dop_j_dict *dict; /* J_DICT, J_NAMESPACE */
-        const dop_j_node *macro;
+        const dop_j_macro *macro;
         dop_j_loop *loop;
     } u;
 } dop_j_val;
@@ -63,14 +65,22 @@ struct dop_j_dict { /* in order of insertion; small, so lookup is linear */
 
 struct dop_j_loop {
     const dop_j_list *items;
-    size_t at;
-    size_t depth;
+    size_t at, depth;       /* depth: how often a recursive loop called itself to come here, and 1 */
+    const dop_j_node *node; /* the statement */
+    dop_j_val changed;      /* what loop.changed() was given last, as a list */
+    bool has_changed;
 };
 
-/* One name table; lookups go outwards. */
+/* One name table; lookups go outwards.  All but the outermost are in the arena, because macros refer to theirs. */
 struct dop_j_scope {
     dop_j_dict vars;
     dop_j_scope *up;
+};
+
+/* A macro, or the body of a call block, with the names that it sees. */
+struct dop_j_macro {
+    const dop_j_node *node;
+    dop_j_scope *scope;
 };
 
 /* Text under construction, in the arena. */
@@ -147,8 +157,13 @@ bool dop_j_equal(dop_j_val a, dop_j_val b, unsigned depth);
 int dop_j_order(dop_j_val a, dop_j_val b, bool *ok);
 void dop_j_print(dop_j_ctx *cx, dop_j_out *o, dop_j_val v);                /* str() of Python */
 void dop_j_repr(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, unsigned depth); /* repr() of Python */
-/* json.dumps(v, ensure_ascii=False, indent=indent); indent < 0: one line. */
-void dop_j_json(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, int64_t indent, unsigned depth);
+/* Arguments of json.dumps. */
+typedef struct dop_j_json_form {
+    int64_t indent;                 /* < 0: one line */
+    dop_j_str between, behind_name; /* items; a name and its value */
+    bool ascii, sort;
+} dop_j_json_form;
+void dop_j_json(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const dop_j_json_form *form, unsigned depth);
 dop_j_val dop_j_from_json(dop_j_ctx *cx, const json_t *j, unsigned depth);
 const char *dop_j_kind_name(dop_j_kind k);
 /* Items of anything iterable (list, dict keys, characters), as a list; NULL if it is none. */
@@ -224,12 +239,13 @@ struct dop_j_node {
     long line;
     dop_j_str s;
     dop_j_val value;
-    bool negate;
+    bool negate, recursive;
     const dop_j_node *a, *b, *c;
     dop_j_node **list, **body, **other; /* children, statements, else part */
     size_t list_n, body_n, other_n;
     dop_j_str *names; /* keyword names of the last names_n children of list; parameters; targets */
     size_t names_n;
+    bool more_args, more_named; /* of a macro: it takes more arguments than it has parameters */
 };
 
 /* Parses into cx->tree. */
@@ -259,12 +275,22 @@ dop_j_val dop_j_wrong(dop_j_ctx *cx, const dop_j_args *a, const char *what, dop_
 dop_j_val dop_j_join(dop_j_ctx *cx, const dop_j_list *l, dop_j_str sep);
 /* str.split(): at a separator, or at runs of white space when there is none; max < 0: no limit. */
 dop_j_val dop_j_split(dop_j_ctx *cx, dop_j_str s, const dop_j_str *sep, int64_t max);
-dop_j_val dop_j_call_macro(dop_j_ctx *cx, const dop_j_node *macro, const dop_j_args *a);
+/* The methods of strings that give texts or lists of texts; Python's, as far as templates use them. */
+typedef enum dop_j_case { CASE_UPPER, CASE_LOWER, CASE_TITLE, CASE_CAPITAL } dop_j_case;
+dop_j_val dop_j_change_case(dop_j_ctx *cx, dop_j_str s, dop_j_case how);
+bool dop_j_is_cased(dop_j_ctx *cx, dop_j_str s, bool upper); /* letters, and none of the other case */
+dop_j_val dop_j_replace(dop_j_ctx *cx, dop_j_str s, dop_j_str from, dop_j_str to, int64_t count);
+dop_j_val dop_j_rsplit(dop_j_ctx *cx, dop_j_str s, const dop_j_str *sep, int64_t max);
+dop_j_val dop_j_split_lines(dop_j_ctx *cx, dop_j_str s, bool keep_ends);
+/* FORMAT % ARGUMENTS, a list or one value. */
+dop_j_val dop_j_format(dop_j_ctx *cx, dop_j_str format, const dop_j_val *args, size_t n, long line);
 dop_j_val dop_j_filter(dop_j_ctx *cx, dop_j_str name, dop_j_val v, const dop_j_args *a);
 bool dop_j_test(dop_j_ctx *cx, dop_j_str name, dop_j_val v, const dop_j_args *a);
 /* Sets *known to false when there is no such method. */
 dop_j_val dop_j_method(dop_j_ctx *cx, dop_j_val self, dop_j_str name, const dop_j_args *a, bool *known);
-dop_j_val dop_j_function(dop_j_ctx *cx, dop_j_str name, const dop_j_args *a, bool *known);
+/* A function by its name, as a value; an undefined value: there is none. */
+dop_j_val dop_j_function_value(dop_j_str name);
+dop_j_val dop_j_function(dop_j_ctx *cx, dop_j_str name, const dop_j_args *a);
 /* self.name as the template sees it. */
 dop_j_val dop_j_attribute(dop_j_ctx *cx, dop_j_val self, dop_j_str name, long line);
 

@@ -91,6 +91,13 @@ add_data(lexer *l, size_t from, size_t to, char sign, bool lstrip)
     count_lines(l, l->s + from, to - from);
 }
 
+/* A sign and a digit. */
+static bool
+is_exponent(const lexer *l, size_t at)
+{
+    return at + 1 < l->n && (l->s[at] == '+' || l->s[at] == '-') && l->s[at + 1] >= '0' && l->s[at + 1] <= '9';
+}
+
 /* Reads digits with '_' between them into a buffer. */
 static size_t
 number_text(const lexer *l, char *out, size_t cap, bool *is_float)
@@ -105,8 +112,10 @@ number_text(const lexer *l, char *out, size_t cap, bool *is_float)
             continue;
         if (c == '.' && next_digit && !*is_float)
             *is_float = true;
-        else if ((c == 'e' || c == 'E') && next_digit)
+        else if ((c == 'e' || c == 'E') && n > 0 && (next_digit || is_exponent(l, i + 1)))
             *is_float = true;
+        else if ((c == '+' || c == '-') && n > 0 && (out[n - 1] | 0x20) == 'e')
+            ;
         else if (!digit)
             break;
         out[n++] = c;
@@ -133,11 +142,7 @@ hex(const char *s, size_t n, uint32_t *out)
 {
     *out = 0;
     for (size_t i = 0; i < n; i++) {
-        char c = s[i];
-        int d = c >= '0' && c <= '9'   ? c - '0'
-                : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                       : -1;
+        int d = dop_hex_digit(s[i]);
         if (d < 0)
             return -1;
         *out = *out << 4 | (uint32_t)d;
@@ -309,10 +314,8 @@ lex_raw(lexer *l)
         return false;
     l->at = p + (trim ? 3 : 2);
     l->line_start = false;
-    if (trim)
+    if (trim) /* this tag alone keeps the line break behind it */
         skip_space(l);
-    else
-        trim_newline(l);
     for (size_t q = l->at; q + 2 < l->n; q++) {
         if (!starts(l, q, "{%"))
             continue;

@@ -513,8 +513,7 @@ parse_for(parser *p)
     n->a = parse_or(p); /* no "if" expression here: "if" filters the items */
     if (take(p, JT_NAME, "if"))
         n->b = parse_expr(p);
-    if (is(peek(p), JT_NAME, "recursive"))
-        dop_j_fail(p->cx, n->line, DOP_E_INPUT, "recursive loops are not supported");
+    n->recursive = take(p, JT_NAME, "recursive");
     end_block(p);
     parse_body(p, ends, &n->body, &n->body_n);
     if (p->cx->status == DOP_OK && is(peek(p) + 1, JT_NAME, "else")) {
@@ -581,15 +580,10 @@ parse_set(parser *p)
     return n;
 }
 
-static dop_j_node *
-parse_macro(parser *p)
+/* "(" has been read: parameters up to ")". */
+static void
+parse_parameters(parser *p, dop_j_node *n)
 {
-    static const char *const end[] = {"endmacro", NULL};
-    dop_j_node *n = make(p, JN_MACRO);
-    if (!n)
-        return NULL;
-    n->s = expect_name(p);
-    expect(p, JT_OP, "(");
     while (p->cx->status == DOP_OK && !take(p, JT_OP, ")")) {
         add_word(p, n, expect_name(p));
         if (take(p, JT_OP, "="))
@@ -599,9 +593,51 @@ parse_macro(parser *p)
         if (!is(peek(p), JT_OP, ")"))
             expect(p, JT_OP, ",");
     }
+}
+
+/* Tells by the names in the body whether a macro takes arguments beyond its parameters. */
+static void
+parse_macro_body(parser *p, dop_j_node *n, const char *const *end)
+{
+    const size_t from = p->at;
     end_block(p);
     parse_body(p, end, &n->body, &n->body_n);
+    for (size_t i = from; i < p->at; i++) {
+        n->more_args |= is(&p->toks[i], JT_NAME, "varargs");
+        n->more_named |= is(&p->toks[i], JT_NAME, "kwargs");
+    }
     close_block(p);
+}
+
+static dop_j_node *
+parse_macro(parser *p)
+{
+    static const char *const end[] = {"endmacro", NULL};
+    dop_j_node *n = make(p, JN_MACRO);
+    if (!n)
+        return NULL;
+    n->s = expect_name(p);
+    expect(p, JT_OP, "(");
+    parse_parameters(p, n);
+    parse_macro_body(p, n, end);
+    return n;
+}
+
+/* {% call(parameters) macro(arguments) %}: a macro whose body the other one gets as `caller`. */
+static dop_j_node *
+parse_call_block(parser *p)
+{
+    static const char *const end[] = {"endcall", NULL};
+    dop_j_node *n = make(p, JN_CALL_BLOCK);
+    if (!n)
+        return NULL;
+    n->s = (dop_j_str){"caller", 6};
+    if (take(p, JT_OP, "("))
+        parse_parameters(p, n);
+    n->a = parse_expr(p);
+    if (n->a && n->a->kind != JN_CALL)
+        dop_j_fail(p->cx, n->line, DOP_E_INPUT, "expected a call");
+    parse_macro_body(p, n, end);
     return n;
 }
 
@@ -649,6 +685,8 @@ parse_statement(parser *p)
         return parse_set(p);
     if (dop_j_eq_lit(word, "macro"))
         return parse_macro(p);
+    if (dop_j_eq_lit(word, "call"))
+        return parse_call_block(p);
     if (dop_j_eq_lit(word, "filter") || dop_j_eq_lit(word, "with") || dop_j_eq_lit(word, "generation"))
         return parse_wrapped(p, word);
     dop_j_node *n = NULL;

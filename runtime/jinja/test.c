@@ -18,15 +18,16 @@ static const struct {
     {"integer", 1u << J_INT},
     {"float", 1u << J_FLOAT},
     {"boolean", 1u << J_BOOL},
-    {"callable", 1u << J_MACRO},
+    {"callable", 1u << J_MACRO | 1u << J_FUNCTION},
 };
 
 static const struct {
     const char *name;
     const char *op; /* of '=', '!', '<', 'l' (<=), '>', 'g' (>=) */
 } order_tests[] = {
-    {"equalto", "="},  {"eq", "="}, {"==", "="}, {"sameas", "="},      {"ne", "!"}, {"lt", "<"},
-    {"lessthan", "<"}, {"le", "l"}, {"gt", ">"}, {"greaterthan", ">"}, {"ge", "g"},
+    {"equalto", "="}, {"eq", "="},          {"==", "="}, {"sameas", "="}, {"ne", "!"}, {"!=", "!"},
+    {"lt", "<"},      {"lessthan", "<"},    {"<", "<"},  {"le", "l"},     {"<=", "l"}, {"gt", ">"},
+    {">", ">"},       {"greaterthan", ">"}, {"ge", "g"}, {">=", "g"},
 };
 
 static bool
@@ -64,6 +65,11 @@ dop_j_test(dop_j_ctx *cx, dop_j_str name, dop_j_val v, const dop_j_args *a)
         return v.kind == J_INT && (v.u.i % 2 != 0) == dop_j_eq_lit(name, "odd");
     if (dop_j_eq_lit(name, "divisibleby"))
         return v.kind == J_INT && a->n && a->pos[0].kind == J_INT && a->pos[0].u.i > 0 && v.u.i % a->pos[0].u.i == 0;
+    if (dop_j_eq_lit(name, "lower") || dop_j_eq_lit(name, "upper")) {
+        dop_j_out text = {0};
+        dop_j_print(cx, &text, v);
+        return dop_j_is_cased(cx, dop_j_take(&text).u.str, name.s[0] == 'u');
+    }
     if (dop_j_eq_lit(name, "in") && a->n) {
         const dop_j_list *l = a->pos[0].kind == J_STR ? NULL : dop_j_items(cx, a->pos[0]);
         if (a->pos[0].kind == J_STR && v.kind == J_STR)
@@ -95,8 +101,8 @@ loop_attribute(const dop_j_loop *l, dop_j_str name)
         return dop_j_bool(at + 1 == n);
     if (dop_j_eq_lit(name, "length"))
         return dop_j_int(n);
-    if (dop_j_eq_lit(name, "depth"))
-        return dop_j_int((int64_t)l->depth);
+    if (dop_j_eq_lit(name, "depth") || dop_j_eq_lit(name, "depth0"))
+        return dop_j_int((int64_t)l->depth - (name.n > 5));
     if (dop_j_eq_lit(name, "previtem") && at > 0)
         return l->items->items[at - 1];
     if (dop_j_eq_lit(name, "nextitem") && at + 1 < n)

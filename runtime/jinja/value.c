@@ -256,6 +256,8 @@ dop_j_equal(dop_j_val a, dop_j_val b, unsigned depth)
         return a.u.dict == b.u.dict;
     case J_MACRO:
         return a.u.macro == b.u.macro;
+    case J_FUNCTION:
+        return dop_j_str_eq(a.u.str, b.u.str);
     default:
         return a.u.loop == b.u.loop;
     }
@@ -401,11 +403,22 @@ dop_j_print(dop_j_ctx *cx, dop_j_out *o, dop_j_val v)
 }
 
 static void
-json_str(dop_j_ctx *cx, dop_j_out *o, dop_j_str s)
+json_str(dop_j_ctx *cx, dop_j_out *o, dop_j_str s, bool ascii)
 {
-    char t[8];
+    char t[16];
     dop_j_puts(cx, o, "\"");
     for (size_t i = 0; i < s.n; i++) {
+        dop_utf8_char u = dop_utf8_next(s.s + i, s.n - i);
+        if (ascii && u.cp >= 0x80) {
+            if (u.cp >= 0x10000)
+                snprintf(t, sizeof t, "\\u%04x\\u%04x", (unsigned)(0xd7c0 + (u.cp >> 10)),
+                         (unsigned)(0xdc00 + (u.cp & 0x3ff)));
+            else
+                snprintf(t, sizeof t, "\\u%04x", (unsigned)u.cp);
+            dop_j_puts(cx, o, t);
+            i += u.len - 1;
+            continue;
+        }
         static const char plain[] = "\"\\\b\f\n\r\t", name[] = "\"\\bfnrt";
         char c = s.s[i];
         const char *p = c ? strchr(plain, c) : NULL;
@@ -433,15 +446,52 @@ json_break(dop_j_ctx *cx, dop_j_out *o, int64_t indent, unsigned depth)
         dop_j_puts(cx, o, " ");
 }
 
+/* The place of the member that comes after the one at `before` in the order of names; SIZE_MAX: of the first one. */
+static size_t
+next_by_name(const dop_j_dict *d, size_t before)
+{
+    size_t best = SIZE_MAX;
+    bool ok;
+    for (size_t i = 0; i < d->n; i++) {
+        dop_j_val name = {.kind = J_STR, .u.str = d->keys[i]};
+        if (before != SIZE_MAX && dop_j_order(name, (dop_j_val){.kind = J_STR, .u.str = d->keys[before]}, &ok) <= 0)
+            continue;
+        if (best == SIZE_MAX || dop_j_order(name, (dop_j_val){.kind = J_STR, .u.str = d->keys[best]}, &ok) < 0)
+            best = i;
+    }
+    return best;
+}
+
+static void
+json_members(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const dop_j_json_form *form, unsigned depth)
+{
+    const bool list = v.kind == J_LIST;
+    const size_t n = list ? v.u.list->n : v.u.dict->n;
+    size_t at = SIZE_MAX;
+    dop_j_puts(cx, o, list ? "[" : "{");
+    for (size_t i = 0; i < n && cx->status == DOP_OK; i++) {
+        if (i > 0)
+            dop_j_put(cx, o, form->between.s, form->between.n);
+        json_break(cx, o, form->indent, depth + 1);
+        at = !list && form->sort ? next_by_name(v.u.dict, at) : i;
+        if (!list) {
+            json_str(cx, o, v.u.dict->keys[at], form->ascii);
+            dop_j_put(cx, o, form->behind_name.s, form->behind_name.n);
+        }
+        dop_j_json(cx, o, list ? v.u.list->items[i] : v.u.dict->vals[at], form, depth + 1);
+    }
+    if (n)
+        json_break(cx, o, form->indent, depth);
+    dop_j_puts(cx, o, list ? "]" : "}");
+}
+
 void
-dop_j_json(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, int64_t indent, unsigned depth)
+dop_j_json(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, const dop_j_json_form *form, unsigned depth)
 {
     if (depth > J_MAX_DEPTH) {
         dop_j_fail(cx, 0, DOP_E_INPUT, "a value is nested too deeply");
         return;
     }
-    bool list = v.kind == J_LIST;
-    size_t n = list ? v.u.list->n : v.kind == J_DICT ? v.u.dict->n : 0;
     switch (v.kind) {
     case J_NONE:
         dop_j_puts(cx, o, "null");
@@ -450,7 +500,7 @@ dop_j_json(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, int64_t indent, unsigned de
         dop_j_puts(cx, o, v.u.b ? "true" : "false");
         break;
     case J_STR:
-        json_str(cx, o, v.u.str);
+        json_str(cx, o, v.u.str, form->ascii);
         break;
     case J_INT:
     case J_FLOAT:
@@ -458,19 +508,7 @@ dop_j_json(dop_j_ctx *cx, dop_j_out *o, dop_j_val v, int64_t indent, unsigned de
         break;
     case J_LIST:
     case J_DICT:
-        dop_j_puts(cx, o, list ? "[" : "{");
-        for (size_t i = 0; i < n && cx->status == DOP_OK; i++) {
-            dop_j_puts(cx, o, i == 0 ? "" : indent < 0 ? ", " : ",");
-            json_break(cx, o, indent, depth + 1);
-            if (!list) {
-                json_str(cx, o, v.u.dict->keys[i]);
-                dop_j_puts(cx, o, ": ");
-            }
-            dop_j_json(cx, o, list ? v.u.list->items[i] : v.u.dict->vals[i], indent, depth + 1);
-        }
-        if (n)
-            json_break(cx, o, indent, depth);
-        dop_j_puts(cx, o, list ? "]" : "}");
+        json_members(cx, o, v, form, depth);
         break;
     default:
         dop_j_fail(cx, 0, DOP_E_INPUT, "a %s has no JSON form", dop_j_kind_name(v.kind));
@@ -530,8 +568,9 @@ dop_j_from_json(dop_j_ctx *cx, const json_t *j, unsigned depth)
 const char *
 dop_j_kind_name(dop_j_kind k)
 {
-    static const char *const names[] = {"undefined value", "none",      "boolean", "integer", "float", "string", "list",
-                                        "mapping",         "namespace", "macro",   "loop"};
+    static const char *const names[] = {"undefined value", "none",   "boolean",  "integer",
+                                        "float",           "string", "list",     "mapping",
+                                        "namespace",       "macro",  "function", "loop"};
     return names[k];
 }
 

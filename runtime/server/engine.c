@@ -147,12 +147,7 @@ dop_engine_submit(dop_engine *engine, const dop_job_request *requests, uint32_t 
     for (uint32_t i = 0; i < made && result == DOP_SUBMIT_OK; i++) {
         dop_job *job = out_jobs[i];
         job->request.matcher = requests[i].matcher;
-        if (e->last)
-            e->last->next = job;
-        else
-            e->first = job;
-        e->last = job;
-        e->n_waiting++;
+        dop_engine_enqueue(e, job);
     }
     pthread_cond_signal(&e->work);
     dop_engine_unlock(e);

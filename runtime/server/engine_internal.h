@@ -114,6 +114,18 @@ struct dop_engine {
     float *scratch[DOP_ENGINE_MAX_THREADS]; /* owned, [vocab]: logits with what is added to them */
 };
 
+/* Under the lock: at the end of the queue. */
+static inline void
+dop_engine_enqueue(dop_engine *e, dop_job *job)
+{
+    if (e->last)
+        e->last->next = job;
+    else
+        e->first = job;
+    e->last = job;
+    e->n_waiting++;
+}
+
 /* engine_run.c: steps until the engine is stopped and everything has ended. */
 void *dop_engine_run(void *engine);
 

@@ -173,12 +173,7 @@ end_jobs(dop_engine *e)
             end_job(e, job, end);
             continue;
         }
-        if (e->last)
-            e->last->next = job;
-        else
-            e->first = job;
-        e->last = job;
-        e->n_waiting++;
+        dop_engine_enqueue(e, job);
     }
 }
 

@@ -232,16 +232,17 @@ load(dop_tokenizer *t, dop_diag *diag)
     return DOP_OK;
 }
 
-dop_status
-dop_tokenizer_adopt(void *blob, size_t size, dop_diag *diag, dop_tokenizer **out_tok)
+/* owned: what is freed with the tokenizer, or at once if this fails; NULL: nothing. */
+static dop_status
+create(const void *blob, size_t size, void *owned, dop_diag *diag, dop_tokenizer **out_tok)
 {
     *out_tok = NULL;
     dop_tokenizer *t = calloc(1, sizeof *t);
     if (!t) {
-        free(blob);
+        free(owned);
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     }
-    t->owned = blob;
+    t->owned = owned;
     t->blob = blob;
     t->blob_size = size;
     dop_status st = load(t, diag);
@@ -251,6 +252,12 @@ dop_tokenizer_adopt(void *blob, size_t size, dop_diag *diag, dop_tokenizer **out
     }
     *out_tok = t;
     return DOP_OK;
+}
+
+dop_status
+dop_tokenizer_adopt(void *blob, size_t size, dop_diag *diag, dop_tokenizer **out_tok)
+{
+    return create(blob, size, blob, diag, out_tok);
 }
 
 dop_status
@@ -264,18 +271,7 @@ dop_tokenizer_from_blob(const void *bytes, size_t size, dop_diag *diag, dop_toke
         memcpy(copy, bytes, size);
         return dop_tokenizer_adopt(copy, size, diag, out_tok);
     }
-    dop_tokenizer *t = calloc(1, sizeof *t);
-    if (!t)
-        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    t->blob = bytes;
-    t->blob_size = size;
-    dop_status st = load(t, diag);
-    if (st != DOP_OK) {
-        dop_tokenizer_destroy(t);
-        return st;
-    }
-    *out_tok = t;
-    return DOP_OK;
+    return create(bytes, size, NULL, diag, out_tok);
 }
 
 void

@@ -161,9 +161,8 @@ dop_tok_byte_token(const char *s, size_t n)
     if (n != 6 || memcmp(s, "<0x", 3) != 0 || s[5] != '>')
         return -1;
     for (int i = 3; i < 5; i++) {
-        char c = s[i];
-        int d = c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-        if (d < 0)
+        int d = dop_hex_digit(s[i]);
+        if (d < 0 || s[i] >= 'a') /* "<0xab>" is text: SentencePiece writes bytes in capitals */
             return -1;
         v = v * 16 + d;
     }

@@ -149,19 +149,27 @@ cut_added(encoder *e, int group, const char *s, size_t n, bool first, plain_fn *
     return st;
 }
 
-/* Normalized text without added tokens: pre-tokenize and encode. */
+/* The work area holds this text as one span, and operations first .. last-1 of the tokenizer are applied to it. */
 static dop_status
-encode_words(encoder *e, const char *s, size_t n, bool first)
+apply_to_text(encoder *e, const char *s, size_t n, bool first, uint32_t first_op, uint32_t last_op)
 {
     dop_tok_work *w = &e->work;
-    const dop_tokenizer *t = e->t;
     w->text.size = 0;
     dop_buf_append(&w->text, s, n);
     w->spans.count = 0;
     dop_tok_spans_push(&w->spans, (dop_tok_span){0, n, first});
     if (w->text.failed || w->spans.failed)
         return DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
-    dop_status st = dop_tok_apply_ops(t, t->head->norm_ops, t->ops_count, w, e->diag);
+    return dop_tok_apply_ops(e->t, first_op, last_op, w, e->diag);
+}
+
+/* Normalized text without added tokens: pre-tokenize and encode. */
+static dop_status
+encode_words(encoder *e, const char *s, size_t n, bool first)
+{
+    dop_tok_work *w = &e->work;
+    const dop_tokenizer *t = e->t;
+    dop_status st = apply_to_text(e, s, n, first, t->head->norm_ops, t->ops_count);
     for (size_t i = 0; i < w->spans.count && st == DOP_OK; i++)
         st = t->kind->word(e->words, w->text.data + w->spans.data[i].start, w->spans.data[i].len, e->diag, e->out);
     return st;
@@ -176,13 +184,7 @@ encode_raw(encoder *e, const char *s, size_t n, bool first)
     if (!t->head->norm_ops)
         return more ? cut_added(e, 1, s, n, first, encode_words) : encode_words(e, s, n, first);
     dop_tok_work *w = &e->work;
-    w->text.size = 0;
-    dop_buf_append(&w->text, s, n);
-    w->spans.count = 0;
-    dop_tok_spans_push(&w->spans, (dop_tok_span){0, n, first});
-    if (w->text.failed || w->spans.failed)
-        return DOP_FAIL(e->diag, DOP_E_NOMEM, "out of memory");
-    dop_status st = dop_tok_apply_ops(t, 0, t->head->norm_ops, w, e->diag);
+    dop_status st = apply_to_text(e, s, n, first, 0, t->head->norm_ops);
     if (st != DOP_OK || w->spans.count == 0)
         return st;
     /* The normalizer makes one span of one; its text moves out because encode_words needs the work area. */

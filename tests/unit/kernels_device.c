@@ -231,20 +231,7 @@ lab_device_run(lab_device *l, const lab_dispatch *list, uint32_t n, dop_diag *di
     if (r != VK_SUCCESS)
         return DOP_VK_FAIL(diag, r, "recording");
     uint64_t value = l->ticks + 1;
-    VkTimelineSemaphoreSubmitInfo values = {
-        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
-        .signalSemaphoreValueCount = 1,
-        .pSignalSemaphoreValues = &value,
-    };
-    VkSubmitInfo submit = {
-        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-        .pNext = &values,
-        .commandBufferCount = 1,
-        .pCommandBuffers = &l->commands,
-        .signalSemaphoreCount = 1,
-        .pSignalSemaphores = &l->timeline,
-    };
-    dop_status st = dop_device_submit(&l->device, l->device.queue, &submit, diag);
+    dop_status st = dop_device_submit(&l->device, l->device.queue, &l->commands, 1, l->timeline, value, diag);
     l->ticks = value;
     return st == DOP_OK ? dop_device_wait(&l->device, l->timeline, value, diag) : st;
 }

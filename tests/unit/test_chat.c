@@ -219,6 +219,38 @@ Test(chat, language)
         {"{{ 0.1 }} {{ 1e5 }} {{ 100.0 }} {{ x }}", "{\"x\": 1.5e-7}", "0.1 100000.0 100.0 1.5e-07"},
         {"{{ x | length }} {{ x | first }} {{ x | last }} {{ x | reverse | list }}", "{\"x\": [3, 4, 5]}",
          "3 3 5 [5, 4, 3]"},
+        /* As Jinja2 3.1 renders them with the filters and functions that transformers adds. */
+        {"{{ strftime_now is defined }} {{ raise_exception is callable }} {{ f is defined }}", "{}", "True True False"},
+        {"{{ x | tojson(separators=(',', ':')) }} {{ x | tojson(sort_keys=true) }} {{ x | tojson(ensure_ascii=true) }}",
+         "{\"x\": {\"b\": \"\\u00fc\\ud83d\\ude00\", \"a\": [1, 2]}}",
+         "{\"b\":\"\xc3\xbc\xf0\x9f\x98\x80\",\"a\":[1,2]} {\"a\": [1, 2], \"b\": \"\xc3\xbc\xf0\x9f\x98\x80\"} "
+         "{\"b\": \"\\u00fc\\ud83d\\ude00\", \"a\": [1, 2]}"},
+        {"{% macro m(l) %}{% for x in l %}{{ caller(x) }}{{ varargs }}{% endfor %}{% endmacro %}{% call(u) m([1, 2], "
+         "3) "
+         "%}<{{ u }}>{% endcall %}",
+         "{}", "<1>[3]<2>[3]"},
+        {"{% for v in [1, 2] %}{% macro m() %}{{ v }}{{ loop.depth }}{% endmacro %}{{ m() }}{% endfor %}", "{}",
+         "1121"},
+        {"{% for n in x recursive %}{{ loop.depth }}{{ n.v }}({{ loop(n.c) }}){% endfor %}",
+         "{\"x\": [{\"v\": \"a\", \"c\": [{\"v\": \"b\", \"c\": []}]}]}", "1a(2b())"},
+        {"{% for i in [1, 1, 2] %}{{ loop.changed(i) }} {% endfor %}", "{}", "True False True "},
+        {"{{ x.splitlines() }} {{ x.rsplit('b', 1) }} {{ x.partition('a')[2] | length }} {{ x.find('a', 1) }}",
+         "{\"x\": \"ab\\nab\\n\"}", "['ab', 'ab'] ['ab\\na', '\\n'] 5 3"},
+        {"{{ 'x-y'.removeprefix('x').removesuffix('y') }} {{ '12'.isdigit() }} {{ 'aXb'.startswith('X', 1) }}", "{}",
+         "- True True"},
+        {"{{ x | upper }} {{ x.title() }} {{ 'foo_bar (b-C' | title }}", "{\"x\": \"\\u00e9a b\"}",
+         "\xc3\x89"
+         "A B \xc3\x89"
+         "a B Foo_bar (B-C"},
+        {"{{ [1, 2.5] | sum }} {{ x | max(attribute='v') }} {{ 2.5 | round }} {{ '1.5' | float }} {{ [3, 1] | min }}",
+         "{\"x\": [{\"v\": 1}, {\"v\": 2}]}", "3.5 {'v': 2} 2.0 1.5 1"},
+        {"{{ '%s=%05.2f%%' % ('a', 1.5) }} {{ '%d'|format(3) }} {{ 1.5e-5 }} {{ '<\"' | e }}", "{}",
+         "a=01.50% 3 1.5e-05 &lt;&#34;"},
+        {"{{ 'a\nb\n' | indent('> ', blank=true) }}|{{ {'a': 2, 'b': 1} | dictsort(by='value') }}", "{}",
+         "a\n> b\n> |[['b', 1], ['a', 2]]"},
+        {"{{ [3, 1, 2] | batch(2) | list }} {{ x | groupby('g') }} {{ [1, 2] | select('>', 1) | list }}",
+         "{\"x\": [{\"g\": 2}, {\"g\": 1}]}", "[[3, 1], [2]] [[1, [{'g': 1}]], [2, [{'g': 2}]]] [2]"},
+        {" {% raw %}\n {{ x }}\n {% endraw %}\n y", "{}", "\n {{ x }}\n y"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         dop_buf out = {0};
@@ -256,6 +288,11 @@ Test(chat, refusals)
         {"{{ }}", "expected an expression"},
         {"{% endif %}", "block tag \"endif\" is not known here"},
         {"{% break %}", "outside of a loop"},
+        {"{% macro m(a) %}{% endmacro %}{{ m(1, b=2) }}", "macro \"m\" has no parameter \"b\""},
+        {"{% for x in [[]] recursive %}{{ loop([[]]) }}{% endfor %}", "too deeply"},
+        {"{{ '%d' % 'x' }}", "needs a number"},
+        {"{{ '%s %s' % 1 }}", "more places than values"},
+        {"{{ {} | tojson(separators=1) }}", "separators are two strings"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         dop_buf out = {0};

@@ -1,6 +1,7 @@
 /* The profiler on a hand-made plan: the same tokens as without it, every dispatch of every replay accounted for, output
  * that its readers can parse.
  * Needs runtime/device.h's Vulkan device. */
+#include "runtime/label.h"
 #include "runtime/model.h"
 #include "runtime/profile.h"
 #include "runtime/trace.h"
@@ -241,7 +242,7 @@ Test(profile, group_names)
         {"L3", "L3"},         {"Lx3/y", "Lx3/y"},          {"", ""},         {"L3x/y", "L3x/y"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char name[96];
-        dop_profile_group_name(cases[i][0], name, sizeof name);
+        dop_label_any_layer(cases[i][0], name, sizeof name);
         cr_assert_str_eq(name, cases[i][1]);
     }
 }

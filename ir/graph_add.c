@@ -1,0 +1,109 @@
+/* Making a graph: its nodes, one after the other, and its outputs.  graph_regions.c makes its regions. */
+#include "ir/shapes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A hostile text cannot ask for more: 32-bit handles stay far from wrapping. */
+enum { MAX_NODES = 1 << 22 };
+
+dop_status
+dop_graph_init(dop_graph *g, dop_arena *arena, const char *name, uint32_t max_t, uint32_t max_s, dop_diag *diag)
+{
+    memset(g, 0, sizeof *g);
+    if (!dop_name_ok(name))
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "a graph cannot be named '%.100s'", name);
+    if (max_t < 1 || max_s < 1)
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "graph %s: T and S must be at least 1", name);
+    g->arena = arena;
+    g->max_t = max_t;
+    g->max_s = max_s;
+    g->max_q = 1;
+    g->name = dop_arena_strdup(arena, name);
+    if (!g->name || !dop_arena_grow(arena, (void **)&g->nodes, 0, &g->cap_nodes, sizeof *g->nodes) ||
+        !dop_arena_grow(arena, (void **)&g->regions, 0, &g->cap_regions, sizeof *g->regions))
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    g->n_nodes = g->n_regions = 1;
+    g->nodes[0].name = g->nodes[0].label = "";
+    return DOP_OK;
+}
+
+/* Made-up names are x<number>; the counter stays above every such name that was given. */
+static void
+note_name(dop_graph *g, const char *name)
+{
+    size_t digits = name[0] == 'x' ? strspn(name + 1, "0123456789") : 0;
+    if (digits == 0 || digits > 18 || name[1 + digits] != 0)
+        return;
+    uint64_t v = strtoull(name + 1, NULL, 10);
+    if (v >= g->next_name)
+        g->next_name = v + 1;
+}
+
+dop_status
+dop_graph_add(dop_graph *g, dop_op op, const char *name, const dop_node_id *srcs, uint32_t n_srcs,
+              const dop_attr *attrs, const dop_want *want, dop_diag *diag, dop_node_id *out_id)
+{
+    const dop_op_info *info = dop_op_of(op);
+    dop_node n = {.op = op, .n_srcs = n_srcs, .label = ""};
+    for (uint32_t i = 0; i < n_srcs && i < DOP_MAX_SRCS; i++) /* before *out_id, which may be one of them */
+        n.src[i] = srcs[i];
+    *out_id = 0;
+    if (g->n_nodes >= MAX_NODES)
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "graph %s: more than %d nodes", g->name, MAX_NODES);
+    if (name && !dop_name_ok(name))
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "a node cannot be named '%.100s'", name);
+    for (uint32_t i = 0; i < n_srcs && i < DOP_MAX_SRCS; i++) {
+        if (n.src[i] == 0 || n.src[i] >= g->n_nodes)
+            return DOP_FAIL(diag, DOP_E_INTERNAL, "%%%s: %s source %u is not a node", name ? name : "?", info->name, i);
+    }
+    char *own =
+        name ? dop_arena_strdup(g->arena, name) : dop_arena_printf(g->arena, "x%llu", (unsigned long long)g->next_name);
+    if (!own)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    n.name = own;
+    static const dop_attr defaults[DOP_MAX_ATTRS];
+    bool optional = true;
+    for (uint8_t k = 0; k < info->n_attrs; k++)
+        optional = optional && dop_attr_kind_of(info->attrs[k]) == DOP_ATTR_O;
+    if (!attrs && optional)
+        attrs = defaults;
+    dop_want got;
+    dop_status st = dop_shape_infer(g, op, own, n.src, n_srcs, attrs, want, diag, &got);
+    if (st != DOP_OK)
+        return st;
+    n.type = got.type;
+    n.shape = got.shape;
+    for (uint8_t k = 0; k < info->n_attrs; k++) {
+        n.attr[k] = attrs[k];
+        if (dop_attr_kind_of(info->attrs[k]) == DOP_ATTR_S && !(n.attr[k].s = dop_arena_strdup(g->arena, attrs[k].s)))
+            return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    }
+    if (!dop_arena_grow(g->arena, (void **)&g->nodes, g->n_nodes, &g->cap_nodes, sizeof *g->nodes))
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    note_name(g, own);
+    g->nodes[g->n_nodes] = n;
+    *out_id = g->n_nodes++;
+    if (info->root == DOP_ROOT_attention) {
+        dop_reach x = dop_attention_reach(g, *out_id), *r = &g->reach;
+        g->reaches_differ = g->reaches_differ ||
+                            (g->has_attention && (x.window != r->window || x.chunk != r->chunk || x.ring != r->ring));
+        g->reach = x;
+        g->has_chunks = g->has_chunks || x.chunk > 0;
+        g->has_rings = g->has_rings || x.ring > 0;
+        g->has_attention = true;
+    }
+    return DOP_OK;
+}
+
+dop_status
+dop_graph_output(dop_graph *g, dop_node_id id, dop_diag *diag)
+{
+    if (id == 0 || id >= g->n_nodes)
+        return DOP_FAIL(diag, DOP_E_INTERNAL, "graph %s: output %u is not a node", g->name, id);
+    if (g->n_outs >= MAX_NODES ||
+        !dop_arena_grow(g->arena, (void **)&g->outs, g->n_outs, &g->cap_outs, sizeof *g->outs))
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    g->outs[g->n_outs++] = id;
+    return DOP_OK;
+}
