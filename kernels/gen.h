@@ -235,6 +235,7 @@ typedef struct dop_few_piece {
     bool half;      /* floats are stored as halves */
 } dop_few_piece;
 dop_few_piece dop_few_piece_of(const dop_site *s, bool ints, bool stage);
+uint32_t dop_few_unit(const dop_graph *g, const dop_region *r); /* values of a unit: the largest of the region's weights */
 /* The body of dop_put_rows(c0) of a stage; `done` gives statistics names where a row t is stored. */
 void dop_few_receive(dop_gen *gen, const dop_parts *p, const dop_few_piece *piece, dop_buf *decls, dop_buf *receive,
                      dop_buf *done);

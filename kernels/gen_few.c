@@ -3,67 +3,12 @@
 
 #include "kernels/weight_types.h"
 
-enum {
-    MOST_ROWS = 8,
-    INT_UNIT = 32,
-    INT_UNIT_BYTES = 40 /* of a unit of activations: 32 values, a factor, their sum */
-};
-
-static uint32_t
-unit_of(const dop_graph *g, const dop_region *r)
-{
-    uint32_t unit = 8;
-    for (uint32_t i = 0; i < r->info->n_parts; i++) {
-        uint32_t u = dop_part_unit(g, &r->info->parts[i]);
-        unit = u > unit ? u : unit;
-    }
-    return unit;
-}
-
-/* Bytes of a unit of one row in shared memory: floats that are stored as halves stay what they are. */
-static uint32_t
-unit_bytes(const dop_site *s, uint32_t unit, bool ints)
-{
-    const bool half = dop_node_at(s->g, s->r->info->act)->type == DOP_TYPE_f16 && unit == 8;
-    return ints ? INT_UNIT_BYTES : unit * (half ? 2 : 4);
-}
-
-/* Units of a row that lie in shared memory at a time: all, or what there is room for beside the sums of teams, as steps of
- * whole subgroups. */
-static uint32_t
-piece_of(const dop_target *t, uint32_t rows, uint32_t k, uint32_t unit, uint32_t unit_bytes)
-{
-    enum { OTHER_BYTES = 2048, STEP = 32 };
-    const uint32_t units = dop_div_up_u32(k, unit), room = (t->shared_bytes - OTHER_BYTES) / (rows * unit_bytes);
-    const uint32_t most = room > STEP ? room / STEP * STEP : room > 0 ? room : 1, pieces = dop_div_up_u32(units, most);
-    const uint32_t even = dop_div_up_u32(units, pieces);
-    return pieces == 1 || most < STEP ? even : dop_div_up_u32(even, STEP) * STEP;
-}
+enum { MOST_ROWS = 8, INT_UNIT = 32 };
 
 static dop_site
 site_of(const dop_gen *gen)
 {
     return (dop_site){gen->e.g, gen->e.r, gen->e.target, gen->e.routes};
-}
-
-/* In a stage the other stages' arrays are there too, and floats become halves where that leaves fewer pieces: without a
- * statistic that is known only after the sums, activations are no larger than what a norm makes. */
-dop_few_piece
-dop_few_piece_of(const dop_site *s, bool ints, bool stage)
-{
-    const uint32_t unit = unit_of(s->g, s->r), k = s->r->info->depth, rows = s->g->max_t,
-                   bytes = unit_bytes(s, unit, ints);
-    dop_target t = *s->t;
-    dop_few_piece p = {.bytes = bytes, .half = !ints && bytes == unit * 2};
-    if (stage)
-        t.shared_bytes = t.shared_bytes / 4 * 3;
-    p.units = piece_of(&t, rows, k, unit, p.bytes);
-    if (stage && !ints && !p.half && unit == 8 && p.units < dop_div_up_u32(k, unit) && s->r->info->n_stats == 0) {
-        p = (dop_few_piece){.bytes = unit * 2, .half = true};
-        p.units = piece_of(&t, rows, k, unit, p.bytes);
-    }
-    p.n = dop_div_up_u32(dop_div_up_u32(k, unit), p.units);
-    return p;
 }
 
 static dop_few_piece
@@ -196,7 +141,7 @@ set_sets(dop_gen *gen, const dop_part *part, uint32_t index, uint32_t n_wg, cons
     dop_keys_set(keys, "PIECE_IN",
                  whole ? ""
                        : dop_emit_str(e, "        barrier();\n        dop_put_rows(first * %uu);\n        barrier();\n",
-                                      unit_of(e->g, e->r)));
+                                      dop_few_unit(e->g, e->r)));
     dop_keys_set(keys, "EARLY", n_wg ? "" : before);
     if (n_wg == 0) {
         dop_keys_set(keys, "SETS", put);
@@ -395,7 +340,7 @@ choose_tile(const dop_site *s, dop_tile *tile)
     enum { LONG = 4096 };
     const dop_target *t = s->t;
     dop_products p = dop_products_of(s);
-    const uint32_t unit = unit_of(s->g, s->r), units = dop_div_up_u32(p.k, unit);
+    const uint32_t unit = dop_few_unit(s->g, s->r), units = dop_div_up_u32(p.k, unit);
     const bool quant = dop_type_of(p.type)->kind == DOP_KIND_QUANT, large = t->max_workgroup >= 512 && t->cores > 1;
     const uint32_t piece = dop_few_piece_of(s, unit == INT_UNIT && quant, false).units;
     const uint32_t least = quant ? 8 : 16, most_wg = large ? 512 : tile->wg, step = t->subgroup * 2;

@@ -3,6 +3,78 @@
 
 #include "kernels/weight_types.h"
 
+enum { INT_UNIT_BYTES = 40 /* of a unit of activations: 32 values, a factor, their sum */ };
+
+uint32_t
+dop_few_unit(const dop_graph *g, const dop_region *r)
+{
+    uint32_t unit = 8;
+    for (uint32_t i = 0; i < r->info->n_parts; i++) {
+        uint32_t u = dop_part_unit(g, &r->info->parts[i]);
+        unit = u > unit ? u : unit;
+    }
+    return unit;
+}
+
+/* Bytes of a unit of one row in shared memory: floats that are stored as halves stay what they are. */
+static uint32_t
+unit_bytes(const dop_site *s, uint32_t unit, bool ints)
+{
+    const bool half = dop_node_at(s->g, s->r->info->act)->type == DOP_TYPE_f16 && unit == 8;
+    return ints ? INT_UNIT_BYTES : unit * (half ? 2 : 4);
+}
+
+/* Units of a row that lie in shared memory at a time: all, or what there is room for beside the sums of teams, as steps of
+ * whole subgroups. */
+static uint32_t
+piece_of(const dop_target *t, uint32_t rows, uint32_t k, uint32_t unit, uint32_t unit_bytes)
+{
+    enum { OTHER_BYTES = 2048, STEP = 32 };
+    const uint32_t units = dop_div_up_u32(k, unit), room = (t->shared_bytes - OTHER_BYTES) / (rows * unit_bytes);
+    const uint32_t most = room > STEP ? room / STEP * STEP : room > 0 ? room : 1, pieces = dop_div_up_u32(units, most);
+    const uint32_t even = dop_div_up_u32(units, pieces);
+    return pieces == 1 || most < STEP ? even : dop_div_up_u32(even, STEP) * STEP;
+}
+
+/* Bytes that stages of attention need beside their sums, which have the memory of the rows here: queries, scores, rows of this
+ * step. */
+static uint32_t
+attention_bytes(const dop_graph *g)
+{
+    enum { POSITIONS = 64, LITTLE = 1024 };
+    uint32_t most = 0;
+    for (dop_node_id id = 1; id < g->n_nodes; id++) {
+        const dop_node *n = dop_node_at(g, id);
+        if (dop_op_of(n->op)->root != DOP_ROOT_attention)
+            continue;
+        const dop_node *q = dop_node_at(g, n->src[0]);
+        const uint32_t heads = q->shape.dim[1].mul, dim = q->shape.dim[2].mul, kv = dop_cache_heads(g, n->src[1]);
+        const uint32_t bytes = (heads / kv * (dim + POSITIONS) + g->max_t * 2 * dim) * 4 + LITTLE;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+/* In a stage the other stages' arrays are there too, and floats become halves where that leaves fewer pieces: without a
+ * statistic that is known only after the sums, activations are no larger than what a norm makes. */
+dop_few_piece
+dop_few_piece_of(const dop_site *s, bool ints, bool stage)
+{
+    const uint32_t unit = dop_few_unit(s->g, s->r), k = s->r->info->depth, rows = s->g->max_t,
+                   bytes = unit_bytes(s, unit, ints);
+    dop_target t = *s->t;
+    dop_few_piece p = {.bytes = bytes, .half = !ints && bytes == unit * 2};
+    if (stage)
+        t.shared_bytes -= attention_bytes(s->g);
+    p.units = piece_of(&t, rows, k, unit, p.bytes);
+    if (stage && !ints && !p.half && unit == 8 && p.units < dop_div_up_u32(k, unit) && s->r->info->n_stats == 0) {
+        p = (dop_few_piece){.bytes = unit * 2, .half = true};
+        p.units = piece_of(&t, rows, k, unit, p.bytes);
+    }
+    p.n = dop_div_up_u32(dop_div_up_u32(k, unit), p.units);
+    return p;
+}
+
 /* Which rows and columns an invocation receives: `groups` columns of four that are apart by the workgroup, of every row; or,
  * where a row is short, one such column of every `apart`th row. */
 typedef struct share {

@@ -6,6 +6,7 @@ void
 dop_model_find_rows_orders(dop_model *model, dop_ordering wanted)
 {
     dop_model *m = model;
+    m->last_rows = UINT32_MAX;
     for (uint32_t i = 0; i < DOP_STEP_SEVERAL; i++)
         m->several[i] = (dop_rows_order){.schedule = UINT32_MAX};
     for (uint32_t i = 0; i < m->plan.n_schedules; i++) {

@@ -154,18 +154,12 @@ make_shares(stages *x, uint32_t rounds, double *shares)
             shares[at++] = (level[i] - before) / width[i] / whole;
 }
 
-/* The schedule of the last step, of which there is still all that its stages read. */
-static uint32_t
-last_steps(const dop_profile *p)
-{
-    return p->n_steps > 0 ? p->steps[p->n_steps - 1].schedule : UINT32_MAX;
-}
-
 dop_status
 dop_profile_stages(dop_profile *profile, dop_model *model, dop_diag *diag)
 {
-    const uint32_t schedule = last_steps(profile);
-    if (schedule == UINT32_MAX || model->plan.schedules[schedule].ordering != DOP_ORDER_PERSISTENT)
+    const uint32_t decode = model->info.ordering == DOP_ORDER_PERSISTENT ? model->info.decode : UINT32_MAX;
+    const uint32_t schedule = model->last_rows != UINT32_MAX ? model->last_rows : decode;
+    if (schedule == UINT32_MAX)
         return DOP_OK;
     stages x = {.model = model, .schedule = &model->plan.schedules[schedule]};
     x.dispatch = &model->plan.dispatches[x.schedule->first_dispatch];

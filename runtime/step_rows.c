@@ -337,6 +337,7 @@ run_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t schedu
 {
     uint32_t best = schedule;
     dop_status st = wants_any(&m->step, n) ? dop_model_order_rows(m, schedule, diag, &best) : DOP_OK;
+    m->last_rows = best != schedule ? best : UINT32_MAX;
     if (st == DOP_OK)
         st = start_together(m, rows, n, best, diag);
     if (st == DOP_OK && best != schedule && (dop_replay_step(&m->replay)->flags & DOP_STEP_STALLED) &&

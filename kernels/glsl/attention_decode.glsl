@@ -101,11 +101,12 @@ void dop_hold_new(uint base, uint made, uint pos)
 #if KEEPS_K || KEEPS_V
     uint lane = gl_LocalInvocationIndex % LANES;
 ${@n NP}    if (DOP_IS_MADE(base + $nu * GROUPS + gl_LocalInvocationIndex / LANES)) {
+        const uint p = base + $nu * GROUPS + gl_LocalInvocationIndex / LANES;
 #if KEEPS_K
-${@c CK}        dop_k[$nu * CK + $cu] = DOP_MADE_K(DOP_MADE_AT(base + $nu * GROUPS + gl_LocalInvocationIndex / LANES) ($cu * LANES + lane) * 2u);
+${@c CK}        dop_k[$nu * CK + $cu] = DOP_MADE_K(DOP_MADE_AT(p) ($cu * LANES + lane) * 2u);
 ${@}#endif
 #if KEEPS_V && !V_IN_K
-${@c CV}        dop_v[$nu * CV + $cu] = DOP_MADE_V(DOP_MADE_AT(base + $nu * GROUPS + gl_LocalInvocationIndex / LANES) (D + V0) / 4u + ($cu * LANES + lane) * 2u);
+${@c CV}        dop_v[$nu * CV + $cu] = DOP_MADE_V(DOP_MADE_AT(p) (D + V0) / 4u + ($cu * LANES + lane) * 2u);
 ${@}#endif
     }
 ${@}#endif
