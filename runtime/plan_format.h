@@ -161,8 +161,8 @@ enum { DOP_PICKS_NONE, DOP_PICKS_NEXT, DOP_PICKS_EACH };
 /* How the dispatches of a schedule are ordered.
  * Persistent: the first dispatch runs the schedule's stages.  Its workgroups, all of which the device must run at once, go
  * through them together and pass values on through mailboxes in DOP_SLOT_MAILBOX: a word there is all ones until it is filled.
- * There are two copies.  The parity of dop_step.persistent_runs says which one a step uses; the sender of a word empties its
- * place in the other copy.
+ * There are two copies.  The parity of dop_step.persistent_runs, or of several_runs for schedules of rows, says which one a step
+ * uses; the sender of a word empties its place in the other copy.
  * It is used only where a probe shows that it makes progress.  A wait that exceeds its bound sets DOP_STEP_STALLED and
  * continues: the results of that step are garbage, and it must be run again with barriers.  The last dispatch counts the run. */
 enum { DOP_ORDER_BARRIERS = 0, DOP_ORDER_PERSISTENT = 1, DOP_N_ORDERS };
