@@ -3,6 +3,7 @@
 #include "compiler/hf/hf.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -124,7 +125,7 @@ read_parameters(const dop_hf *hf, const dop_json *j, dop_rope *r)
     return st;
 }
 
-/* A number that old files have beside the others and new ones in rope_parameters: where both are, they must agree. */
+/* Old files have this number in the file itself, new ones in rope_parameters.  Where it is in both, they must agree. */
 static dop_status
 check_twice(const dop_hf *hf, const dop_json *j, const char *outer, const char *key, double min, double max)
 {
@@ -140,6 +141,32 @@ check_twice(const dop_hf *hf, const dop_json *j, const char *outer, const char *
     return st;
 }
 
+/* rope_scaling beside rope_parameters, as where somebody added the old field to a new file: it may only say the same. */
+static dop_status
+check_scaling_twice(const dop_hf *hf, const json_t *old, const json_t *new)
+{
+    const char *key;
+    json_t *v;
+    json_object_foreach((json_t *)(uintptr_t)old, key, v)
+    {
+        const json_t *other = json_object_get(new, strcmp(key, "type") == 0 ? "rope_type" : key);
+        if (!other)
+            other = json_object_get(new, key);
+        if (json_is_null(v) ||
+            (json_is_number(v) ? other && json_number_value(v) == json_number_value(other) : json_equal(v, other)))
+            continue;
+        char *a = json_dumps(v, JSON_ENCODE_ANY), *b = other ? json_dumps(other, JSON_ENCODE_ANY) : NULL;
+        dop_status st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                                    "%srope_scaling.%s is %.60s, but rope_parameters, which newer files have instead, "
+                                    "says %.60s: keep one of them",
+                                    hf->cfg.where, key, a ? a : "?", b ? b : "nothing of it");
+        free(a);
+        free(b);
+        return st;
+    }
+    return DOP_OK;
+}
+
 /* One rotary embedding; `j` may be an absent object: no scaling. */
 static dop_status
 read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, dop_rope *r)
@@ -151,13 +178,14 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, 
     dop_status st = dop_json_f64_or(j, "rope_theta", 1e-3, 1e12, theta, &r->theta);
     if (st == DOP_OK)
         st = dop_json_f64_or(&hf->cfg, part, 1e-3, 1, partial, &partial);
-    if (st == DOP_OK && !(f->flags & DOP_FAM_LOCAL_ROPE)) /* with two embeddings the field outside is of one of them */
+    if (st == DOP_OK &&
+        !(f->flags & DOP_FAM_LOCAL_ROPE)) /* with two rotary embeddings the outer field is about one of them only */
         st = check_twice(hf, j, f->keys->theta ? f->keys->theta : "rope_theta", "rope_theta", 1e-3, 1e12);
     if (st == DOP_OK && !(f->flags & DOP_FAM_LOCAL_ROPE))
         st = check_twice(hf, j, part, "partial_rotary_factor", 1e-3, 1);
     if (st == DOP_OK)
         st = dop_json_f64_or(j, "partial_rotary_factor", 1e-3, 1, partial, &partial);
-    uint32_t dims = 0; /* MiniMax: values instead of a part */
+    uint32_t dims = 0; /* MiniMax states a number of values instead of a part of the head */
     if (st == DOP_OK)
         st = dop_json_u32_or(&hf->cfg, "rotary_dim", 1, head_dim, 0, &dims);
     if (dims)
@@ -168,7 +196,7 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, 
         return st;
     uint32_t turned = (uint32_t)((double)head_dim * partial);
     if (r->scaling == DOP_ROPE_PROPORTIONAL) {
-        /* Frequencies of the whole head, of which the last ones stand still. */
+        /* The frequencies are those of the whole head, but its last pairs do not rotate. */
         turned = 2 * (uint32_t)((double)head_dim * partial / 2);
         r->rotated = turned;
         r->dims = head_dim;
@@ -182,14 +210,14 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, 
     return read_parameters(hf, j, r);
 }
 
-/* Values of a head that a rotary embedding is for: all of them, but in latent attention. */
+/* How many values of a head the rotary embedding is about: all, except in latent attention. */
 static uint32_t
 rope_dim(const dop_attention *t)
 {
     return t->latent.rank ? t->latent.rotated : t->head_dim;
 }
 
-/* ... in the first layer of a type, or of any. */
+/* The same in the first layer of a type; `any`: in the first layer. */
 static uint32_t
 head_dim_of(const dop_arch *a, const bool *sliding, bool any, bool slides)
 {
@@ -204,15 +232,18 @@ dop_status
 dop_hf_ropes(dop_hf *hf, const bool *sliding)
 {
     dop_arch *a = &hf->model->arch;
-    dop_json params, full, local;
+    dop_json params = {0}, full, local;
     const bool two = hf->family->flags & DOP_FAM_LOCAL_ROPE;
     double theta = hf->family->theta, local_theta = 1e4;
     dop_status st = dop_json_f64_or(&hf->cfg, hf->family->keys->theta ? hf->family->keys->theta : "rope_theta", 1e-3,
                                     1e12, theta, &theta);
     if (st == DOP_OK)
         st = dop_json_sub(&hf->cfg, "rope_scaling", &params);
+    const dop_json old = params;
     if (st == DOP_OK && dop_json_has(&hf->cfg, "rope_parameters"))
         st = dop_json_sub(&hf->cfg, "rope_parameters", &params);
+    if (st == DOP_OK && params.object != old.object)
+        st = check_scaling_twice(hf, old.object, params.object);
     if (st == DOP_OK)
         st = dop_json_sub(&params, "full_attention", &full);
     if (st == DOP_OK)

@@ -1,4 +1,4 @@
-/* Paths, and the answers that are there at once. */
+/* Which function answers which path, and the answers that need no job. */
 #include "runtime/server/api.h"
 
 #include "runtime/page.h"
@@ -149,7 +149,7 @@ post_detokenize(const dop_api *api, const dop_api_request *request, const json_t
 }
 
 static const struct {
-    const char *path; /* a trailing * stands for anything */
+    const char *path; /* a * at the end stands for any rest */
     const char *method;
     handler_fn *handler;
 } routes[] = {
@@ -184,7 +184,8 @@ dop_api_begin(const dop_api *api, const dop_api_request *request, dop_answer *ou
         if (!fits(routes[i].path, request->path))
             continue;
         allowed = routes[i].method;
-        if (strcmp(allowed, request->method) == 0)
+        if (strcmp(allowed, request->method) == 0 ||
+            (strcmp(allowed, "GET") == 0 && strcmp(request->method, "HEAD") == 0)) /* the body is dropped later */
             handler = routes[i].handler;
     }
     if (!allowed) {
@@ -195,6 +196,7 @@ dop_api_begin(const dop_api *api, const dop_api_request *request, dop_answer *ou
     if (!handler) {
         dop_answer_error(out_answer, &(dop_api_error){405, "invalid_request_error", "method_not_allowed", NULL},
                          "%.200s takes %s only", request->path, allowed);
+        out_answer->allow = strcmp(allowed, "GET") == 0 ? "GET, HEAD" : allowed;
         return;
     }
     if (strcmp(allowed, "POST") == 0) {

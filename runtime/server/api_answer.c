@@ -1,19 +1,18 @@
-/* What jobs have come to, as JSON: whole, or piece by piece as server-sent events. */
+/* What jobs have written, as JSON: complete, or piece by piece as server-sent events. */
 #include "runtime/server/api_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static const char *
-finish_reason(const dop_call *c, const dop_job_state *s, const json_t *calls)
+finish_reason(const dop_job_state *s, const json_t *calls)
 {
-    (void)c;
-    if (calls)
-        return "tool_calls";
-    return s->end == DOP_JOB_LENGTH ? "length" : "stop";
+    if (s->end == DOP_JOB_LENGTH) /* the last call may have been cut */
+        return "length";
+    return calls ? "tool_calls" : "stop";
 }
 
-/* Did the job end as jobs should? */
+/* Is nothing wrong with a job in this state? */
 static bool
 is_good(dop_job_end end)
 {
@@ -31,7 +30,7 @@ fail(dop_answer *answer, const dop_job_state *s)
                          "the server is shutting down");
     else
         dop_answer_error(answer,
-                         s->diag->code == DOP_E_DEVICE /* as later requests are told (api.c) */
+                         s->diag->code == DOP_E_DEVICE /* later requests get the same answer (api.c) */
                              ? &(dop_api_error){503, "server_error", "device_failed", NULL}
                              : &(dop_api_error){500, "server_error", NULL, NULL},
                          "%s", s->diag->message);
@@ -109,7 +108,7 @@ logprobs(const dop_call *c, const dop_job_state *s, uint32_t from)
     return c->chat ? chat_logprobs(c, s, from) : completion_logprobs(c, s, from);
 }
 
-/* Of all choices; prompts that several choices share count once. */
+/* Counts the tokens of all choices.  A prompt that several choices share counts once. */
 static json_t *
 usage(const dop_call *c)
 {
@@ -117,7 +116,7 @@ usage(const dop_call *c)
     for (uint32_t i = 0; i < c->n_choices; i++) {
         dop_job_state s = dop_job_look(c->choices[i].job);
         written += s.n_tokens;
-        if (c->chat && i > 0)
+        if (i % c->n_each > 0)
             continue;
         prompt += s.n_prompt;
         reused += s.n_reused;
@@ -136,7 +135,7 @@ envelope(const dop_call *c, bool chunk, json_t *choices)
 
 /* --- whole ------------------------------------------------------------------------------------------------------------------ */
 
-/* A choice's text becomes its content, which may be less; returns how many bytes there are. */
+/* Replaces a choice's text by its content, which is the text without calls of tools; returns the content's bytes. */
 static size_t
 read_answer(const dop_call *c, dop_job_state *io_state, bool ended, dop_reading *out)
 {
@@ -154,7 +153,7 @@ whole_choice(const dop_call *c, uint32_t index)
     dop_reading r = {0};
     const size_t n = read_answer(c, &s, true, &r);
     json_t *calls = r.calls;
-    json_t *choice = json_pack("{s:i, s:s, s:o}", "index", (int)index, "finish_reason", finish_reason(c, &s, calls),
+    json_t *choice = json_pack("{s:i, s:s, s:o}", "index", (int)index, "finish_reason", finish_reason(&s, calls),
                                "logprobs", logprobs(c, &s, 0));
     json_t *text = calls && n == 0 ? json_null() : json_stringn(s.text, n);
     if (!c->chat) {
@@ -225,7 +224,7 @@ event(dop_answer *answer, json_t *value)
     json_decref(value);
 }
 
-/* Takes delta (a chat's) or text, and the rest of a choice. */
+/* Appends an event about one choice.  Owns from now on: delta (of a chat; of a completion, its text), and probabilities. */
 static void
 chunk(const dop_call *c, uint32_t index, json_t *delta, const char *reason, json_t *probabilities, dop_answer *answer)
 {
@@ -266,7 +265,7 @@ stream_error(const dop_job_state *s, dop_answer *answer)
 static void
 end_choice(const dop_call *c, uint32_t index, const dop_job_state *s, json_t *calls, dop_answer *answer)
 {
-    const char *reason = finish_reason(c, s, calls);
+    const char *reason = finish_reason(s, calls);
     if (calls)
         chunk(c, index, calls_delta(calls), NULL, json_null(), answer);
     chunk(c, index, c->chat ? json_object() : json_string(""), reason, json_null(), answer);

@@ -1,4 +1,4 @@
-/* A request's JSON to the jobs that answer it. */
+/* From a request's JSON to the jobs that answer it. */
 #include "runtime/grammar/grammar.h"
 #include "runtime/server/api_internal.h"
 
@@ -146,13 +146,13 @@ take_form(gathering *g)
     if (dop_reader_get(r, "suffix"))
         dop_reader_refuse(r, "suffix", "suffix is not supported");
     size_t n;
-    (void)dop_reader_text(r, "model", &n); /* there is one, whatever it is called */
+    (void)dop_reader_text(r, "model", &n); /* checks its type only: there is one model, under any name */
 }
 
 /* --- prompts ----------------------------------------------------------------------------------------------------------------- */
 
-/* A message with its content as one text and the arguments of its calls as objects, which is what templates expect.  flat: some
- * look for the name and the arguments beside the function. */
+/* A message as templates expect it: its content is one text, and the arguments of its calls are objects.  flat: name and
+ * arguments stand in the call itself too, where some templates look for them. */
 static json_t *
 plain_message(gathering *g, const json_t *message, bool flat)
 {
@@ -236,7 +236,7 @@ take_messages(gathering *g, const json_t *tools)
         dop_reader_refuse(&g->r, "chat_template_kwargs", "chat_template_kwargs is an object");
     const dop_tool_form *form = dop_tool_form_of(g->api->template);
     json_t *messages = plain_messages(g, dop_tool_form_has_channels(form));
-    if (dop_tool_form_has_channels(form)) { /* which is which has to be told apart in any case */
+    if (dop_tool_form_has_channels(form)) { /* channels have to be separated even without tools */
         g->call->tools = form;
         g->job.keep_special = true;
     }
@@ -296,7 +296,7 @@ take_prompts(gathering *g, const char *param)
         take_prompt(g, param, several ? json_array_get(v, i) : v, &g->prompts[i]);
 }
 
-/* How long the answers may be; prompts that leave no room are refused. */
+/* Sets how long the answers may become; refuses prompts that fill the context. */
 static void
 take_lengths(gathering *g)
 {
@@ -323,7 +323,8 @@ take_lengths(gathering *g)
     } else if (room == 0 || wanted > (int64_t)room) {
         r->failed = true;
         dop_answer_error(r->answer,
-                         &(dop_api_error){400, "invalid_request_error", "context_length_exceeded", "messages"},
+                         &(dop_api_error){400, "invalid_request_error", "context_length_exceeded",
+                                          g->call->chat ? "messages" : "prompt"},
                          "This model's maximum context length is %u tokens, and the prompt has %u%s", ctx, longest,
                          room ? ": the answer that is asked for does not fit" : "");
     }
@@ -383,21 +384,26 @@ take_tools(gathering *g)
     const json_t *tools = dop_reader_get(r, "tools"), *choice = dop_reader_get(r, "tool_choice");
     const char *word = json_string_value(choice);
     const char *only = json_string_value(json_object_get(json_object_get(choice, "function"), "name"));
-    if (!tools || json_array_size(tools) == 0 || (word && strcmp(word, "none") == 0))
-        return NULL;
-    if (!json_is_array(tools)) {
+    for (size_t i = 0; i < json_array_size(tools); i++)
+        if (!json_is_string(json_object_get(json_object_get(json_array_get(tools, i), "function"), "name")))
+            dop_reader_refuse(r, "tools", "tool %zu is not {\"type\": \"function\", \"function\": {\"name\": ...}}",
+                              i + 1);
+    if (tools && !json_is_array(tools))
         dop_reader_refuse(r, "tools", "tools is a list");
+    if (choice && !only &&
+        (!word || (strcmp(word, "none") != 0 && strcmp(word, "auto") != 0 && strcmp(word, "required") != 0)))
+        dop_reader_refuse(r, "tool_choice", "tool_choice is none, auto, required or a function");
+    if (json_array_size(tools) == 0 && (only || (word && strcmp(word, "required") == 0)))
+        dop_reader_refuse(r, "tool_choice", "tool_choice wants a call, and there are no tools");
+    if (r->failed || json_array_size(tools) == 0 || (word && strcmp(word, "none") == 0))
         return NULL;
-    }
     g->call->tools = dop_tool_form_of(g->api->template);
     if (!g->call->tools) {
         dop_reader_refuse(r, "tools", "the model's chat template does not say how tools are called");
         return NULL;
     }
     g->job.keep_special = true;
-    if (choice && !only && (!word || (strcmp(word, "auto") != 0 && strcmp(word, "required") != 0))) {
-        dop_reader_refuse(r, "tool_choice", "tool_choice is none, auto, required or a function");
-    } else if (only || (word && strcmp(word, "required") == 0)) {
+    if (only || (word && strcmp(word, "required") == 0)) {
         dop_tool_demand demand;
         const char *wrong = dop_tool_require(g->call->tools, tools, only, &demand);
         if (wrong)
@@ -482,6 +488,7 @@ gather(gathering *g)
     if (!g->r.failed)
         take_lengths(g);
     g->call->n_choices = g->n_prompts * g->n_each;
+    g->call->n_each = g->n_each;
     if (!g->r.failed && (g->call->n_choices > g->api->max_choices || g->call->n_choices > DOP_CALL_MAX_CHOICES))
         dop_reader_refuse(&g->r, "n", "at most %u answers to a request", g->api->max_choices);
 }
