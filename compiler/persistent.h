@@ -1,6 +1,7 @@
-/* The persistent form of a decode schedule, or of one for a few rows (DOP_ORDER_PERSISTENT in runtime/plan_format.h).  Its regions up to the LM head are
- * stages of one dispatch.  The dispatch has as many workgroups as the device runs at once; each goes through the whole list of
- * stages, and no barrier orders them.  A stage receives what earlier stages send through mailboxes:
+/* The persistent form of a decode schedule, or of one for a few rows (DOP_ORDER_PERSISTENT in runtime/plan_format.h).  Its
+ * regions up to the LM head are stages of one dispatch.  The dispatch has as many workgroups as the device runs at once; each
+ * goes through the whole list of stages, and no barrier orders them.  A stage receives what earlier stages send through
+ * mailboxes:
  *
  *     stage                workgroup 0       workgroup 1       workgroup 2            mailboxes of this step's copy
  *
