@@ -31,6 +31,21 @@ settle_rows(dop_compile_options *o, bool cpu)
     qsort(o->rows, o->n_rows, sizeof *o->rows, compare_sizes);
 }
 
+/* Are the regions of a step of a few rows such as can be stages?  Experts and states that a step replaces are not. */
+static bool
+rows_as_stages(const dop_compilation *c)
+{
+    const dop_arch *a = &c->model.arch;
+    bool all = c->target.persistent && c->options.sequences > 1 && !c->options.in_parts;
+    for (uint32_t i = 0; i < a->n_layers; i++) {
+        const dop_layer *l = &a->layers[i];
+        all = all && !dop_ffn_experts(&l->ffn);
+        for (uint32_t k = 0; k < l->n_mixers; k++)
+            all = all && l->mixers[k].kind == DOP_MIXER_ATTENTION;
+    }
+    return all;
+}
+
 dop_status
 dop_settle_sizes(dop_compilation *c, const char *path, dop_diag *diag)
 {
@@ -42,6 +57,7 @@ dop_settle_sizes(dop_compilation *c, const char *path, dop_diag *diag)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, path, "--ctx %u is more than the %u positions the model learned", c->ctx,
                            a->ctx_train);
     settle_rows(&c->options, c->target.cpu);
+    c->target.rows_as_stages = rows_as_stages(c);
     if (c->options.ctx_total && c->options.sequences == 1)
         return DOP_FAIL_IN(diag, DOP_E_USAGE, path, "--ctx-total is for plans of several --sequences");
     if (c->options.ctx_total && c->options.ctx_total < c->ctx)

@@ -59,7 +59,7 @@ plan_values(builder *b, const dop_flow *f)
                 if (!dop_shape_appends(&n->shape))
                     return "a state is replaced and read in the same step";
                 b->routes[id] = DOP_MAILBOX | DOP_LEAVES;
-                bytes = dop_node_cols(g, id) * 4u;
+                bytes = (uint64_t)dop_node_cols(g, id) * g->max_t * 4u;
             } else if (splits) { /* rows of o, m, l, padded to 16 bytes */
                 uint64_t row = n->shape.dim[n->shape.rank - 1].mul;
                 if (f->readers[id].n != 0)
@@ -184,13 +184,13 @@ build_dispatches(builder *b)
     for (uint32_t i = 0; i < b->n_functions; i++)
         functions[i] = &b->functions[i];
     dop_kernel k;
-    dop_sync advance = {.kind = DOP_SYNC_ADVANCE, .runs = 1};
+    dop_sync advance = {.kind = DOP_SYNC_ADVANCE, .runs = 1, .several = g->max_t > 1};
     p->n_functions = b->n_functions;
     p->groups = b->target.cores;
     p->table = p->n_stages * (uint32_t)sizeof(dop_stage_row);
     p->counts[0] = p->n_stages;
     p->counts[1] = (uint32_t)(p->copy_bytes / 4);
-    dop_status st = dop_kernel_persistent(&b->c->templates, &b->target, functions, b->n_functions, p->counts,
+    dop_status st = dop_kernel_persistent(&b->c->templates, g, &b->target, functions, b->n_functions, p->counts,
                                           &b->c->arena, b->diag, &k);
     if (st == DOP_OK)
         st = dop_kernel_set_add(&b->c->kernels, &k, g->regions[1].tpl, dop_region_label(g, &g->regions[1]), b->diag,
@@ -236,7 +236,8 @@ dop_persistent_build(dop_compilation *c, dop_schedule *s, dop_diag *diag)
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
         goto error;
     }
-    const char *no = plan_values(b, &f);
+    const char *no =
+        g->max_t > 1 && dop_graph_replaces(g) ? "steps of several rows replace states" : plan_values(b, &f);
     if (!no)
         st = build_stages(b, &no);
     if (st == DOP_OK && !no)

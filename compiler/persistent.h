@@ -1,6 +1,7 @@
-/* The persistent form of a decode schedule (DOP_ORDER_PERSISTENT in runtime/plan_format.h).  Its regions up to the LM head are
- * stages of one dispatch.  The dispatch has as many workgroups as the device runs at once; each goes through the whole list of
- * stages, and no barrier orders them.  A stage receives what earlier stages send through mailboxes:
+/* The persistent form of a decode schedule, or of one for a few rows (DOP_ORDER_PERSISTENT in runtime/plan_format.h).  Its
+ * regions up to the LM head are stages of one dispatch.  The dispatch has as many workgroups as the device runs at once; each
+ * goes through the whole list of stages, and no barrier orders them.  A stage receives what earlier stages send through
+ * mailboxes:
  *
  *     stage                workgroup 0       workgroup 1       workgroup 2            mailboxes of this step's copy
  *
@@ -31,7 +32,12 @@
  *     copy 1       emptied by the sender        empty -> sent -> received    emptied by the sender
  *
  * Values that something after the dispatch reads (rows of the caches, logits) are stored in ordinary memory, in addition to
- * their mailboxes if they have any. */
+ * their mailboxes if they have any.
+ *
+ * With several rows a mailbox has a place for each row that the schedule may have.  A step with fewer rows computes those after
+ * its last one as if they were that one again: all places are then filled and emptied in every step, and the caches get the same
+ * values twice.  Attention receives the rows of keys and values that the step makes of its sequence up to its own row.  Every
+ * schedule counts its own runs, because it has mailboxes of its own. */
 #ifndef DOPPLER_COMPILER_PERSISTENT_H
 #define DOPPLER_COMPILER_PERSISTENT_H
 

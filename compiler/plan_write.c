@@ -225,8 +225,8 @@ write_target_slots(dop_plan_writer *w, dop_target_rows *t)
     for (uint32_t i = 0; i < t->c->n_schedules; i++) {
         const dop_persistent *p = t->c->schedules[i].persistent;
         if (p) {
-            t->slot_mailbox = add_slot(w, DOP_SLOT_MAILBOX, "mailboxes", 2 * p->copy_bytes, 0);
-            t->slot_table = add_slot(w, DOP_SLOT_TABLE, "stages", p->table, 0);
+            t->slot_mailbox[i] = add_slot(w, DOP_SLOT_MAILBOX, "mailboxes", 2 * p->copy_bytes, 0);
+            t->slot_table[i] = add_slot(w, DOP_SLOT_TABLE, "stages", p->table, 0);
         }
     }
     write_crossing_slots(w, t);
@@ -264,9 +264,9 @@ arg_of(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_
 {
     const dop_graph *g = &s->g;
     if (a->kind == DOP_ARG_TABLE)
-        return (dop_plan_arg){.slot = t->slot_table, .size = s->persistent->table};
+        return (dop_plan_arg){.slot = t->slot_table[s - t->c->schedules], .size = s->persistent->table};
     if (a->mailbox) /* of both copies: they are copy_bytes apart */
-        return (dop_plan_arg){.slot = t->slot_mailbox,
+        return (dop_plan_arg){.slot = t->slot_mailbox[s - t->c->schedules],
                               .value = dop_plan_writer_string(w, dop_node_at(g, a->value)->name),
                               .offset = s->persistent->mailbox[a->value],
                               .size = s->persistent->copy_bytes + s->persistent->mailbox_bytes[a->value]};
@@ -413,17 +413,19 @@ write_persistent(dop_plan_writer *w, const dop_target_rows *t, const dop_schedul
     const dop_persistent *p = s->persistent;
     dop_built_region whole = {.kernel = p->kernel, .grid = {p->groups, 1, 1}, .n_args = 3};
     memcpy(whole.args, t->c->kernels.items[p->kernel].k.args, sizeof whole.args);
-    dop_plan_schedule row = {.kind = kinds[s->phase],
+    dop_plan_schedule row = {.kind = s->mixed ? DOP_SCHED_ROWS : kinds[s->phase],
                              .profile = (uint32_t)(t - w->targets),
                              .max_rows = s->g.max_t,
                              .first_dispatch = n_dispatches(w),
                              .n_dispatches = s->g.n_regions - p->n_stages,
                              .n_body = s->g.n_regions - p->n_stages,
                              .logits_slot = w->slot_result,
-                             .greedy = is_inner(t->c) ? DOP_PICKS_NONE : DOP_PICKS_NEXT,
+                             .greedy = is_inner(t->c) ? DOP_PICKS_NONE
+                                       : s->mixed     ? DOP_PICKS_EACH
+                                                      : DOP_PICKS_NEXT,
                              .ordering = DOP_ORDER_PERSISTENT,
                              .n_stages = p->n_stages,
-                             .table_slot = t->slot_table};
+                             .table_slot = t->slot_table[s - t->c->schedules]};
     write_dispatch(w, t, s, 1, &whole, 0, &no_stage);
     dop_plan_dispatch *all = (dop_plan_dispatch *)(void *)w->sections.sec[DOP_SEC_DISPATCHES].data + row.first_dispatch;
     if (w->sections.sec[DOP_SEC_DISPATCHES].failed)

@@ -16,7 +16,8 @@ typedef struct dop_state_place {
 /* What belongs to one target: its buffers, and the places of its kernels in the table of all. */
 typedef struct dop_target_rows {
     const dop_compilation *c;
-    uint32_t slot_scratch, slot_merges, slot_mailbox, slot_table, slot_received, slot_sent;
+    uint32_t slot_scratch, slot_merges, slot_received, slot_sent;
+    uint32_t slot_mailbox[DOP_MAX_SCHEDULES], slot_table[DOP_MAX_SCHEDULES]; /* of schedules with a persistent form */
     dop_state_place *states;
     uint32_t n_states;
     uint32_t *kernels; /* [c->kernels.n] row of DOP_SEC_KERNELS */

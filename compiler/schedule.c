@@ -200,8 +200,8 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     st = count_body(&s->g, diag, &s->n_body);
     if (st == DOP_OK)
         st = generate_kernels(c, s, diag);
-    if (st == DOP_OK && phase == DOP_PHASE_DECODE && c->target.persistent &&
-        !c->options.in_parts) /* those of parts.c */
+    const bool steps = phase == DOP_PHASE_DECODE || (s->mixed && s->g.max_t <= DOP_STEP_SEVERAL);
+    if (st == DOP_OK && steps && c->target.persistent && !c->options.in_parts) /* those of parts.c */
         st = dop_persistent_build(c, s, diag);
     if (st == DOP_OK)
         st = dop_pack_add_graph(&c->pack, &s->g, diag);

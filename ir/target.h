@@ -27,6 +27,8 @@ typedef struct dop_target {
     bool merges; /* workgroups of a dispatch may signal each other by atomics, so that the last one merges splits */
     /* Invocations per workgroup of a persistent dispatch, which has one workgroup per core; 0: none. */
     uint32_t persistent;
+    /* Steps of up to DOP_STAGE_ROWS rows are to be such dispatches too, whose products have no matrix units. */
+    bool rows_as_stages;
     bool cpu;            /* a software device: few large workgroups, wide loads */
     dop_int_dot int_dot; /* where it is off, caps lacks int_dot too */
     /* Attention of one token: up to this many cache rows are not split, as a merge would cost more. */
@@ -51,6 +53,7 @@ enum {
     DOP_MATRIX_ROWS = 16, /* rows of a whole matrix */
     DOP_MATRIX_LEAST =
         2,              /* least number of rows; so few are already worth it, because they read the weights only once */
+    DOP_STAGE_ROWS = 4, /* rows that pay as stages of a persistent dispatch, by measurement on an H200 */
     DOP_MATRIX_UNIT = 8 /* the length of a row is a multiple of this */
 };
 typedef enum dop_matrix_fit {
@@ -66,9 +69,9 @@ dop_matrix_fit_of(const dop_target *t, uint32_t rows, uint32_t depth)
 {
     if (dop_caps_missing(DOP_MATRIX_CAPS, t->caps))
         return DOP_MATRIX_FIT_lacks;
-    return depth % DOP_MATRIX_UNIT   ? DOP_MATRIX_FIT_ragged
-           : rows < DOP_MATRIX_LEAST ? DOP_MATRIX_FIT_few
-                                     : DOP_MATRIX_FIT_yes;
+    return depth % DOP_MATRIX_UNIT                                                    ? DOP_MATRIX_FIT_ragged
+           : rows < DOP_MATRIX_LEAST || (t->rows_as_stages && rows <= DOP_STAGE_ROWS) ? DOP_MATRIX_FIT_few
+                                                                                      : DOP_MATRIX_FIT_yes;
 }
 
 /* Are products of so many rows with blocks of weights made of packed integers, which hold activations of any range, where matrix

@@ -150,7 +150,7 @@ load_input(dop_emit *e, dop_node_id node, const char *row)
     if (strcmp(what, "positions") == 0)
         dop_emit_index(e, "uint %s = %s;", name, dop_emit_position(e, row));
     else
-        dop_emit_index(e, "uint %s = %s.rows[%s].%s;", name, dop_emit_step(e), row,
+        dop_emit_index(e, "uint %s = %s.%s;", name, dop_emit_row(e, row),
                        strcmp(what, "tokens") == 0 ? "token" : "sequence");
     return name;
 }
@@ -578,9 +578,11 @@ dop_emit_store(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, cons
     if (n->type == DOP_TYPE_f16 && width == 1)
         e->caps |= DOP_CAP_f16_storage;
     if (in_mailbox(e, node)) {
+        const char *place = n->op != DOP_OP_state_write ? at
+                            : g->max_t == 1             ? ix.c
+                                            : dop_emit_str(e, "(%s * %uu + %s)", ix.t, dop_node_cols(g, node), ix.c);
         dop_emit_line(e, index ? "dop_send%u(%s, %s, float(%s));" : "dop_send%u(%s, %s, %s);", width,
-                      dop_emit_add_arg(e, node, DOP_ARG_VALUE, true, true), n->op == DOP_OP_state_write ? ix.c : at,
-                      value);
+                      dop_emit_add_arg(e, node, DOP_ARG_VALUE, true, true), place, value);
         if (!(e->routes[node] & DOP_LEAVES))
             return;
     }

@@ -101,7 +101,9 @@ void dop_emit_line(dop_emit *e, const char *fmt, ...) __attribute__((format(prin
 /* Argument number of the memory that holds the node ("a3"); 0 is the step record. */
 const char *dop_emit_arg(dop_emit *e, dop_node_id node, bool written);
 const char *dop_emit_step(dop_emit *e);
-const char *dop_emit_position(dop_emit *e, const char *row); /* of a row of the step */
+/* The record of a row of the step ("a0.rows[t]"), and its position. */
+const char *dop_emit_row(dop_emit *e, const char *row);
+const char *dop_emit_position(dop_emit *e, const char *row);
 const char *dop_emit_merges(dop_emit *e);
 /* A number by which dispatches of this kernel may differ ("a3.x").  Every call gives another one. */
 const char *dop_emit_number(dop_emit *e, uint32_t value);
@@ -116,7 +118,8 @@ const char *dop_emit_ring(dop_emit *e, dop_node_id attention);
 enum { DOP_STEP_WORDS = 16 + 64 + 4 * 4096 + 4096 }; /* length of the step record, which the page tables follow */
 const char *dop_emit_page_table(dop_emit *e, const char *sequence);
 const char *dop_emit_page_row(dop_emit *e, const char *words, const char *table, const char *position);
-/* "step.n_rows", or "1u" when the graph has one token. */
+/* "step.n_rows", or "1u" when the graph has one token; in a stage all rows that there may be, because those after the last one
+ * are computed like that one (common.glsl). */
 const char *dop_emit_n_tokens(dop_emit *e);
 
 /* Keeps the first failure, and returns a placeholder for the value. */

@@ -164,9 +164,15 @@ dop_emit_step(dop_emit *e)
 }
 
 const char *
+dop_emit_row(dop_emit *e, const char *row)
+{
+    return dop_emit_str(e, "%s.rows[%s]", e->routes && e->g->max_t > 1 ? "dop_stage" : dop_emit_step(e), row);
+}
+
+const char *
 dop_emit_position(dop_emit *e, const char *row)
 {
-    return e->routes ? "dop_stage.position" : dop_emit_str(e, "%s.rows[%s].position", dop_emit_step(e), row);
+    return e->routes && e->g->max_t == 1 ? "dop_stage.position" : dop_emit_str(e, "%s.position", dop_emit_row(e, row));
 }
 
 const char *
@@ -240,7 +246,9 @@ dop_emit_page_row(dop_emit *e, const char *words, const char *table, const char 
 const char *
 dop_emit_n_tokens(dop_emit *e)
 {
-    return e->g->max_t == 1 ? "1u" : dop_emit_str(e, "%s.n_rows", dop_emit_step(e));
+    if (e->g->max_t == 1)
+        return "1u";
+    return e->routes ? dop_emit_str(e, "%uu", e->g->max_t) : dop_emit_str(e, "%s.n_rows", dop_emit_step(e));
 }
 
 const char *

@@ -16,3 +16,13 @@ dop_gen_shared(dop_gen *gen)
     uint32_t sums = tile->subgroup ? tile->wg / gen->e.target->subgroup * 4 : tile->wg * 4;
     return sums + (gen->descriptor->shared ? gen->descriptor->shared(gen) : 0);
 }
+
+const char *
+dop_gen_keep(dop_gen *gen, dop_buf *text)
+{
+    const char *kept = text->failed ? NULL : dop_arena_strdup(gen->e.g->arena, text->data ? text->data : "");
+    if (!kept && gen->e.status == DOP_OK)
+        gen->e.status = DOP_FAIL(gen->e.diag, DOP_E_NOMEM, "out of memory");
+    dop_buf_finish(text);
+    return kept ? kept : "";
+}

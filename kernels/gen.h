@@ -31,6 +31,8 @@ bool dop_gen_ahead(const dop_gen *gen);
 const char *dop_gen_first_word(dop_gen *gen, const char *matrix, const char *unit, uint32_t bytes);
 /* Bytes of shared memory that the kernel takes. */
 uint32_t dop_gen_shared(dop_gen *gen);
+/* The field of the step record that counts persistent runs of schedules with max_t rows. */
+const char *dop_kernel_runs(dop_emit *e, uint32_t max_t);
 
 typedef struct dop_keys {
     uint32_t n;
@@ -40,6 +42,8 @@ typedef struct dop_keys {
 } dop_keys;
 
 void dop_keys_set(dop_keys *k, const char *key, const char *value);
+/* Keeps the text in the arena, and frees it. */
+const char *dop_gen_keep(dop_gen *gen, dop_buf *text);
 void dop_keys_num(dop_gen *gen, dop_keys *k, const char *key, uint32_t value);
 dop_status dop_template_fill(dop_gen *gen, const char *name, const dop_keys *keys, dop_buf *out);
 
@@ -90,7 +94,8 @@ typedef struct dop_attn {
     uint32_t splits, max_splits; /* splits of the cache, and the graph's capacity for them */
     uint32_t merged_heads;       /* heads that a workgroup merges */
     const char *head0;           /* the first of these */
-    bool keeps[2];               /* K, V: this step's row is also put at DOP_NEW0, DOP_NEW1, for the workgroup itself */
+    bool keeps[2]; /* K, V: this step's row is also put at DOP_NEW0, DOP_NEW1, for the workgroup itself; in a
+                                    stage of several rows those of the sequence, DOP_NEW words of four apart */
 } dop_attn;
 dop_attn dop_attn_find(const dop_gen *gen); /* rows is left to the template */
 dop_attn dop_attn_at(const dop_site *s);    /* the same, before anything is generated */
@@ -229,6 +234,23 @@ void dop_stage_beside(dop_gen *gen, const dop_parts *p, uint32_t first, dop_buf 
 void dop_gemv_argmax(dop_gen *gen, const dop_part *part, uint32_t n_wg, dop_keys *keys, dop_buf *decls, dop_buf *end);
 /* A text for each matrix of a part, with its number in place of #. */
 const char *dop_gemv_list(dop_gen *gen, const dop_part *part, const char *format);
+
+/* --- products of a few rows: gen_few.c, and as a stage gen_few_stage.c --------------------------------------------------- */
+
+/* How much of the rows lies in shared memory at a time. */
+typedef struct dop_few_piece {
+    uint32_t units; /* of each row */
+    uint32_t n;     /* pieces of a row */
+    uint32_t bytes; /* of a unit of one row */
+    bool half;      /* floats are stored as halves */
+} dop_few_piece;
+dop_few_piece dop_few_piece_of(const dop_site *s, bool ints, bool stage);
+uint32_t dop_few_unit(const dop_graph *g,
+                      const dop_region *r); /* values of a unit: the largest of the region's weights */
+/* The body of dop_put_rows(c0) of a stage; `done` gives statistics names where a row t is stored. */
+void dop_few_receive(dop_gen *gen, const dop_parts *p, const dop_few_piece *piece, dop_buf *decls, dop_buf *receive,
+                     dop_buf *done);
+const char *dop_few_stage(const dop_site *s, dop_tile *tile);
 
 /* --- on CPU devices: gen_rows.c; the descriptors are in rows_variants.c --- */
 dop_status dop_rows_emit(dop_gen *gen);

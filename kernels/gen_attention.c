@@ -21,22 +21,35 @@ row_dim(const attn *a, uint32_t which)
     return which ? a->value_stride : a->dim;
 }
 
-/* Receives rows of this step from another stage, one subgroup each. */
+/* Receives rows of this step from another stage, one subgroup each; of several rows those of the sequence up to this one, which
+ * follow one another in the step from `row0` on. */
 static void
 receive_rows(dop_gen *gen, const attn *a, uint32_t job, dop_buf *body)
 {
     dop_emit *e = &gen->e;
-    uint32_t n = 0;
+    const bool several = e->g->max_t > 1;
+    uint32_t n = 0, each = 0;
+    for (uint32_t which = 0; which < 2; which++)
+        each += a->keeps[which];
     for (uint32_t which = 0; which < 2; which++) {
         dop_node_id w = dop_node_base(e->g, a->n->src[1 + which], NULL);
         if (!a->keeps[which] || dop_region_has(e->r, w))
             continue;
+        dop_buf_printf(body, several ? "    if (j >= %uu && (j - %uu) %% %uu == %uu)\n" : "    if (j == %uu)\n",
+                       several ? job : job + n, job, each, n);
         dop_buf_printf(body,
-                       "    if (j == %uu)\n        for (uint i = lane; i < %uu; i += SG) {\n"
-                       "            uint c = kvh * %uu + i * 4u;\n",
-                       job + n++, row_dim(a, which) / 4, row_dim(a, which));
+                       "        for (uint i = lane; i < %uu; i += SG) {\n"
+                       "            uint c = %skvh * %uu + i * 4u;\n",
+                       row_dim(a, which) / 4,
+                       several ? dop_emit_str(e, "(row0 + (j - %uu) / %uu) * %uu + ", job, each, dop_node_cols(e->g, w))
+                               : "",
+                       row_dim(a, which));
+        n++;
         dop_emit_scope(e, body, "            ");
-        dop_emit_line(e, "DOP_NEW%u_PUT(i, %s);", which, dop_emit_receive(e, w, "c"));
+        dop_emit_line(e, several ? "DOP_NEW%u_PUT(%s, %s);" : "DOP_NEW%u_PUT(i, %s);", which,
+                      several ? dop_emit_str(e, "(j - %uu) / %uu * DOP_NEW + i", job, each)
+                              : dop_emit_receive(e, w, "c"),
+                      several ? dop_emit_receive(e, w, "c") : "");
         dop_buf_puts(body, "        }\n");
     }
 }
@@ -105,8 +118,9 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
     dop_rowprog p = {.len = a->dim, .t = "0u", .lanes = subgroups ? e->target->subgroup : 0, .lane = "lane"};
     uint32_t first = queries ? a->rows : 0;
     dop_buf_printf(body, "    uint jobs = %uu%s;\n", first,
-                   n_writes + n_received ? dop_emit_str(e, " + (hi == last + 1u ? %uu : 0u)", n_writes + n_received)
-                                         : "");
+                   e->g->max_t > 1 ? dop_emit_str(e, " + (hi == last + 1u ? (last + 1u - made) * %uu : 0u)", n_received)
+                   : n_writes + n_received ? dop_emit_str(e, " + (hi == last + 1u ? %uu : 0u)", n_writes + n_received)
+                                           : "");
     if (subgroups)
         dop_buf_puts(body, "    uint lane = gl_LocalInvocationIndex % SG;\n"
                            "    for (uint j = gl_LocalInvocationIndex / SG; j < jobs; j += SUBGROUPS) {\n");
@@ -161,7 +175,7 @@ dop_attn_sequence(dop_gen *gen, const attn *a, const char *row, dop_keys *keys, 
     bool several = e->g->max_q > 1, ring = cache->shape.dim[1].sym == DOP_SYM_R;
     if (several)
         dop_buf_puts(decls, "uint dop_first;\n");
-    const char *sequence = several ? dop_emit_str(e, "%s.rows[%s].sequence", dop_emit_step(e), row) : "";
+    const char *sequence = several ? dop_emit_str(e, "%s.sequence", dop_emit_row(e, row)) : "";
     const char *first =
         !several ? ""
         : ring ? dop_emit_str(e, "%s * %uu", sequence, (uint32_t)dop_dim_value(e->g, cache->shape.dim[1], e->g->max_t))

@@ -128,13 +128,20 @@ emit(dop_gen *gen)
     uint32_t lanes = lanes_of(&a, e->target), at_once = positions_of(&a, tile, e->target);
     dop_buf_printf(&decls, "#define V_IN_K %d\n", values_are_keys(e->g, &a, lanes));
     dop_attn_positions(gen, &a, &decls);
-    const bool rows = e->g->max_t > 1;
+    const bool rows = e->g->max_t > 1, made_rows = rows && e->routes;
     dop_attn_sequence(gen, &a, rows ? "t" : "0u", &keys, &decls);
     dop_keys_set(&keys, "T", rows ? "DOP_GROUP.y" : "0u");
     dop_keys_set(
         &keys, "ROW",
-        rows ? dop_emit_str(e, "    uint t = DOP_GROUP.y;\n    if (t >= %s)\n        return;\n", dop_emit_n_tokens(e))
-             : "");
+        made_rows ? "    uint t = DOP_GROUP.y;\n"
+        : rows ? dop_emit_str(e, "    uint t = DOP_GROUP.y;\n    if (t >= %s)\n        return;\n", dop_emit_n_tokens(e))
+               : "");
+    /* Rows of a sequence follow one another in the step, and so do their positions. */
+    dop_keys_set(&keys, "FIRST_MADE",
+                 made_rows ? "    uint row0 = t;\n    while (row0 > 0u && dop_stage.rows[row0 - 1u].sequence == "
+                             "dop_stage.rows[t].sequence)\n        row0--;\n    made = dop_stage.rows[row0].position;\n"
+                           : "");
+    dop_keys_num(gen, &keys, "MADE_ROWS", made_rows ? e->g->max_t : 1);
     dop_attn_prologue(gen, &a, &prologue);
     dop_attn_store(gen, &a, &store);
     dop_attn_store_whole(gen, &a, merged, &whole);
@@ -157,7 +164,14 @@ emit(dop_gen *gen)
     dop_keys_num(gen, &keys, "SHARE", at_once / e->target->subgroup);
     dop_keys_num(gen, &keys, "HALVINGS", halvings);
     dop_keys_num(gen, &keys, "BATCH", batch);
-    take_turns(gen, subgroups_at_once(&a, tile, e->target), &keys);
+    const uint32_t summed = subgroups_at_once(&a, tile, e->target);
+    take_turns(gen, summed, &keys);
+    /* Before the queries, where stages of several rows have their largest array. */
+    const char *sums_of =
+        dop_emit_str(e, "shared vec4 dop_acc[%uu * %s * DV / 4u];\n", batch,
+                     summed < tile->wg / e->target->subgroup ? dop_emit_str(e, "%uu", summed) : "SUBGROUPS");
+    dop_keys_set(&keys, "ACC_FIRST", made_rows ? sums_of : "");
+    dop_keys_set(&keys, "ACC", made_rows ? "" : sums_of);
     dop_keys_set(&keys, "POSITION", dop_emit_position(e, rows ? "t" : "0"));
     dop_attn_pieces(gen, &a, (const char *const[]){"DOP_ROWS_K", "DOP_ROWS_V"}, &decls);
     dop_attn_made(gen, &a, &made);
@@ -196,7 +210,7 @@ shared_bytes(dop_gen *gen)
     (void)shape(gen, &a);
     uint32_t at_once = positions_of(&a, tile, t), batch = heads_at_once(&a, tile, t);
     return (a.rows * a.dim + a.rows * at_once + a.rows * 3 + batch * subgroups_at_once(&a, tile, t) * a.value_dim +
-            (a.keeps[0] || a.keeps[1] ? a.dim + a.value_stride : 0)) *
+            (a.keeps[0] || a.keeps[1] ? (a.dim + a.value_stride) * (gen->e.routes ? gen->e.g->max_t : 1) : 0)) *
                4 +
            dop_tail_bytes(gen, dop_tail_at_once(gen, a.rows));
 }
@@ -302,7 +316,8 @@ choose_tile(const dop_site *s, dop_tile *tile)
 static uint32_t
 stage_group_wgs(const dop_site *s, const dop_attn *a, uint32_t splits)
 {
-    return a->kv * a->group * splits * 8 <= s->t->cores * 9 ? a->group : least_group_wgs(s, a, s->t->persistent);
+    return a->kv * a->group * splits * s->g->max_t * 8 <= s->t->cores * 9 ? a->group
+                                                                          : least_group_wgs(s, a, s->t->persistent);
 }
 
 /* The most splits that count as a short cache, for which head groups are divided although they are not for a longer one; 0:
@@ -311,7 +326,7 @@ static uint32_t
 short_splits(const dop_site *s, const dop_attn *a)
 {
     uint32_t splits = a->splits, least = least_group_wgs(s, a, s->t->persistent);
-    if (stage_group_wgs(s, a, splits) > least)
+    if (s->g->max_t > 1 || stage_group_wgs(s, a, splits) > least)
         return 0;
     while (splits > 1 && stage_group_wgs(s, a, splits) == least)
         splits /= 2;

@@ -3,61 +3,19 @@
 
 #include "kernels/weight_types.h"
 
-enum {
-    MOST_ROWS = 8,
-    INT_UNIT = 32,
-    INT_UNIT_BYTES = 40 /* of a unit of activations: 32 values, a factor, their sum */
-};
-
-static uint32_t
-unit_of(const dop_graph *g, const dop_region *r)
-{
-    uint32_t unit = 8;
-    for (uint32_t i = 0; i < r->info->n_parts; i++) {
-        uint32_t u = dop_part_unit(g, &r->info->parts[i]);
-        unit = u > unit ? u : unit;
-    }
-    return unit;
-}
-
-/* Bytes of a unit of one row in shared memory: floats that are stored as halves stay what they are. */
-static uint32_t
-unit_bytes(const dop_site *s, uint32_t unit, bool ints)
-{
-    const bool half = dop_node_at(s->g, s->r->info->act)->type == DOP_TYPE_f16 && unit == 8;
-    return ints ? INT_UNIT_BYTES : unit * (half ? 2 : 4);
-}
-
-/* Units of a row that lie in shared memory at a time: all, or what there is room for beside the sums of teams, as steps of
- * whole subgroups. */
-static uint32_t
-piece_of(const dop_target *t, uint32_t rows, uint32_t k, uint32_t unit, uint32_t unit_bytes)
-{
-    enum { OTHER_BYTES = 2048, STEP = 32 };
-    const uint32_t units = dop_div_up_u32(k, unit), room = (t->shared_bytes - OTHER_BYTES) / (rows * unit_bytes);
-    const uint32_t most = room > STEP ? room / STEP * STEP : room > 0 ? room : 1, pieces = dop_div_up_u32(units, most);
-    const uint32_t even = dop_div_up_u32(units, pieces);
-    return pieces == 1 || most < STEP ? even : dop_div_up_u32(even, STEP) * STEP;
-}
+enum { MOST_ROWS = 8, INT_UNIT = 32 };
 
 static dop_site
 site_of(const dop_gen *gen)
 {
-    return (dop_site){gen->e.g, gen->e.r, gen->e.target, NULL};
+    return (dop_site){gen->e.g, gen->e.r, gen->e.target, gen->e.routes};
 }
 
-static bool
-in_halves(const dop_gen *gen, const dop_parts *p)
+static dop_few_piece
+piece_in(const dop_gen *gen)
 {
     const dop_site s = site_of(gen);
-    return !gen->descriptor->ints && unit_bytes(&s, p->unit, false) == p->unit * 2;
-}
-
-static uint32_t
-piece_in(const dop_gen *gen, const dop_parts *p)
-{
-    const dop_site s = site_of(gen);
-    return piece_of(s.t, s.g->max_t, p->k, p->unit, unit_bytes(&s, p->unit, gen->descriptor->ints));
+    return dop_few_piece_of(&s, gen->descriptor->ints, gen->e.routes != NULL);
 }
 
 static void
@@ -66,7 +24,7 @@ declare_rows(dop_gen *gen, const dop_parts *p, uint32_t piece, dop_keys *outer, 
     uint32_t steps = gen->e.g->max_t * piece, quarters = p->unit / 4;
     dop_keys keys = {0};
     dop_keys_num(gen, &keys, "STEPS", steps);
-    const bool eights = gen->descriptor->ints || in_halves(gen, p);
+    const bool half = piece_in(gen).half, eights = gen->descriptor->ints || half;
     dop_keys_num(gen, outer, "AT_ONCE", eights ? 8 : 4);
     dop_keys_set(outer, "PUT",
                  gen->descriptor->ints ? "dop_xi_put8(i, xs[0], xs[1]);"
@@ -78,7 +36,17 @@ declare_rows(dop_gen *gen, const dop_parts *p, uint32_t piece, dop_keys *outer, 
             gen->e.status = dop_template_fill(gen, "few_i8.glsl", &keys, decls);
         return;
     }
-    if (eights) {
+    if (half && gen->e.routes) { /* stages share arrays of one type */
+        dop_buf_printf(decls,
+                       "shared vec4 dop_x[%u];\n"
+                       "void dop_x_put(uint i, vec4 x)\n{\n"
+                       "    vec2 w = uintBitsToFloat(uvec2(packHalf2x16(x.xy), packHalf2x16(x.zw)));\n"
+                       "    if ((i & 1u) == 0u)\n        dop_x[i >> 1].xy = w;\n"
+                       "    else\n        dop_x[i >> 1].zw = w;\n}\n#define DOP_X_PUT(i, x) dop_x_put(i, x)\n",
+                       steps);
+        return;
+    }
+    if (half) {
         dop_buf_printf(decls,
                        "shared uvec4 dop_x[%u];\n"
                        "uvec4 dop_x_halves(vec4 a, vec4 b)\n{\n"
@@ -139,11 +107,11 @@ emit_dots(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *dots)
         dop_buf_printf(dots,
                        "%s[[unroll]] for (uint t = 0u; t < R; t++) {\n%s    dop_xi x = dop_xi_get(t * PIECE + v);\n",
                        in, in);
-    else if (in_halves(gen, p))
+    else if (piece_in(gen).half)
         dop_buf_printf(dots,
-                       "%s[[unroll]] for (uint t = 0u; t < R; t++) {\n%s    uvec4 xh = dop_x[t * PIECE + v];\n"
+                       "%s[[unroll]] for (uint t = 0u; t < R; t++) {\n%s    uvec4 xh = %s(dop_x[t * PIECE + v]);\n"
                        "%s    vec4 x[2] = vec4[2](dop_f16x4(xh.xy), dop_f16x4(xh.zw));\n",
-                       in, in, in);
+                       in, in, gen->e.routes ? "floatBitsToUint" : "", in);
     else
         dop_buf_printf(
             dots,
@@ -160,31 +128,71 @@ emit_dots(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_buf *dots)
     dop_buf_printf(dots, "%s}\n", in);
 }
 
-/* Which lanes store: column r of row t is lane t * ROWS + r's, or one of several that a lane has. */
+/* How a workgroup of a stage walks over sets of rows; n_wg 0: there is one.  `before`: what comes before the products of a set.
+ * All rows of the step are in shared memory for all sets, or come in pieces for each. */
 static void
+set_sets(dop_gen *gen, const dop_part *part, uint32_t index, uint32_t n_wg, const char *before, dop_keys *keys)
+{
+    dop_emit *e = &gen->e;
+    const dop_tile *tile = &gen->choice->tile;
+    const uint32_t per_wg = tile->wg / tile->lanes * tile->rows;
+    const bool whole = e->routes && piece_in(gen).n == 1;
+    const char *put = whole ? "    dop_put_rows(0u);\n    barrier();\n" : "";
+    dop_keys_set(keys, "PIECE_IN",
+                 whole ? ""
+                       : dop_emit_str(e, "        barrier();\n        dop_put_rows(first * %uu);\n        barrier();\n",
+                                      dop_few_unit(e->g, e->r)));
+    dop_keys_set(keys, "EARLY", n_wg ? "" : before);
+    if (n_wg == 0) {
+        dop_keys_set(keys, "SETS", put);
+        dop_keys_set(keys, "NEXT_SET", "");
+        dop_keys_set(keys, "SETS_END", "");
+        return;
+    }
+    const char *more = dop_emit_str(e, "set + %uu < %uu", n_wg * per_wg, part->rows);
+    dop_buf text = {0};
+    dop_buf_printf(&text,
+                   "%s    for (uint set = wg * %uu; set < %uu; set += %uu) {\n    uint next_row = row + %uu;\n%s", put,
+                   per_wg, part->rows, n_wg * per_wg, n_wg * per_wg, before);
+    dop_keys_set(keys, "SETS", dop_gen_keep(gen, &text));
+    dop_keys_set(keys, "NEXT_SET",
+                 !whole ? ""
+                        : dop_emit_str(e, "            else if (%s)\n                dop_fetch%u(next_row, LANE%s);\n",
+                                       more, index, dop_gemv_list(gen, part, ", n#")));
+    dop_keys_set(keys, "SETS_END",
+                 dop_emit_str(e, "    row = next_row;\n%s%s    }\n",
+                              tile->lanes > e->target->subgroup ? "    barrier();\n" : "",
+                              whole ? ""
+                                    : dop_emit_str(e, "    if (%s)\n        dop_fetch%u(row, LANE%s);\n", more, index,
+                                                   dop_gemv_list(gen, part, ", q#"))));
+}
+
+/* Which lanes store: column r of row t is lane t * ROWS + r's, or one of several that a lane has.  Returns what they load before the
+ * products. */
+static const char *
 set_store_rows(dop_gen *gen, const dop_part *part, bool once, const dop_buf *early, dop_keys *keys)
 {
     dop_emit *e = &gen->e;
     const uint32_t rows = gen->choice->tile.rows, all = rows * e->g->max_t;
     const char *n = dop_emit_n_tokens(e);
     if (!once) {
-        dop_keys_set(keys, "EARLY", "");
         dop_keys_set(keys, "STORE_ROWS",
                      dop_emit_str(e,
                                   "for (uint i = LANE, t = i / %uu, r = i %% %uu, c = row + r; i < %uu && t < %s;\n"
                                   "         i += LANES, t = i / %uu, r = i %% %uu, c = row + r)\n        if (c < %uu)",
                                   rows, rows, all, n, rows, rows, part->rows));
-        return;
+        return "";
     }
-    dop_keys_set(keys, "EARLY",
-                 dop_emit_str(e, "    uint r = LANE %% %uu, t = min(LANE / %uu, %s - 1u), c = min(row + r, %uu);\n%s",
-                              rows, rows, n, part->rows - 1, early->data ? early->data : ""));
     dop_keys_set(keys, "STORE_ROWS",
                  dop_emit_str(e, "if (LANE < %uu && LANE / %uu < %s && row + r < %uu)", all, rows, n, part->rows));
+    dop_buf text = {0};
+    dop_buf_printf(&text, "    uint r = LANE %% %uu, t = min(LANE / %uu, %s - 1u), c = min(row + r, %uu);\n%s", rows,
+                   rows, n, part->rows - 1, early->data ? early->data : "");
+    return dop_gen_keep(gen, &text);
 }
 
 static dop_status
-emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, const char *stats, dop_buf *out)
+emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, uint32_t n_wg, const char *stats, dop_buf *out)
 {
     dop_emit *e = &gen->e;
     const dop_part *part = &p->part[index];
@@ -193,6 +201,7 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, const char *stats, d
     dop_keys keys = {0};
     dop_buf begin = {0}, fetch = {0}, raw = {0}, dots = {0}, store = {0}, early = {0};
     const bool once = tile->rows * e->g->max_t <= tile->lanes; /* a lane stores one sum at most */
+    const bool sets = n_wg * (tile->wg / tile->lanes * tile->rows) < part->rows;
     uint32_t n_binds = e->n_binds;
     for (uint32_t m = 0; m < part->n_mats; m++)
         dop_emit_bind(e, part->mats[m], dop_emit_str(e, "y[%u]", m), false, NULL);
@@ -208,7 +217,8 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, const char *stats, d
     for (uint32_t i = 0; i < part->n_outs; i++)
         dop_emit_store(e, part->outs[i], ix, 1, dop_emit_value(e, part->outs[i], ix, 1));
     e->constants = e->early = NULL;
-    set_store_rows(gen, part, once, &early, &keys);
+    const char *before = set_store_rows(gen, part, once, &early, &keys);
+    set_sets(gen, part, index, sets ? n_wg : 0, before, &keys);
     dop_keys_num(gen, &keys, "P", index);
     dop_keys_num(gen, &keys, "M", part->n_mats);
     dop_keys_num(gen, &keys, "N", part->rows);
@@ -258,20 +268,26 @@ emit(dop_gen *gen)
     const dop_tile *tile = &gen->choice->tile;
     dop_parts p;
     dop_keys keys = {0};
-    dop_buf decls = {0}, load = {0}, parts = {0}, calls = {0}, team = {0}, stats = {0}, done = {0};
+    dop_buf decls = {0}, load = {0}, parts = {0}, calls = {0}, team = {0}, stats = {0}, done = {0}, receive = {0};
     dop_status st = dop_gen_parts(gen, &p);
     if (st != DOP_OK)
         return st;
     uint32_t first = 0, per_wg = tile->wg / tile->lanes * tile->rows, n = e->g->max_t;
-    uint32_t piece = piece_in(gen, &p);
+    const dop_few_piece x = piece_in(gen);
+    uint32_t piece = x.units;
+    gen->halves = x.half && e->routes;
     declare_rows(gen, &p, piece, &keys, &decls);
-    dop_emit_scope(e, &load, "                ");
-    dop_emit_line(e, "x = %s;", dop_emit_value(e, p.act, (dop_index){"t", "c"}, 4));
-    sum_stats(gen, &p, &decls, &stats, &done);
+    if (e->routes) {
+        dop_few_receive(gen, &p, &x, &decls, &receive, &done);
+    } else {
+        dop_emit_scope(e, &load, "                ");
+        dop_emit_line(e, "x = %s;", dop_emit_value(e, p.act, (dop_index){"t", "c"}, 4));
+        sum_stats(gen, &p, &decls, &stats, &done);
+    }
     declare_sums(gen, &decls);
     for (uint32_t i = 0; st == DOP_OK && i < p.n; i++) {
-        uint32_t n_wg = dop_div_up_u32(p.part[i].rows, per_wg);
-        st = emit_part(gen, &p, i, done.data ? done.data : "", &parts);
+        uint32_t n_wg = dop_div_up_u32(p.part[i].rows, per_wg * (tile->loops ? tile->loops : 1));
+        st = emit_part(gen, &p, i, n_wg, done.data ? done.data : "", &parts);
         const char *call = dop_emit_str(e, "dop_part%u(wg - %uu);", i, first);
         first += n_wg;
         dop_gen_call(&calls, call, i + 1 < p.n ? first : 0);
@@ -290,6 +306,7 @@ emit(dop_gen *gen)
     dop_keys_set(&keys, "DECLS", decls.data ? decls.data : "");
     dop_keys_set(&keys, "LOAD", load.data ? load.data : "");
     dop_keys_set(&keys, "STATS", stats.data ? stats.data : "");
+    dop_keys_set(&keys, "RECEIVE", receive.data ? receive.data : "");
     dop_keys_set(&keys, "PARTS", parts.data ? parts.data : "");
     dop_keys_set(&keys, "CALLS", calls.data ? calls.data : "");
     if (st == DOP_OK)
@@ -300,6 +317,7 @@ emit(dop_gen *gen)
     dop_buf_finish(&parts);
     dop_buf_finish(&calls);
     dop_buf_finish(&stats);
+    dop_buf_finish(&receive);
     dop_buf_finish(&done);
     return st;
 }
@@ -322,9 +340,9 @@ choose_tile(const dop_site *s, dop_tile *tile)
     enum { LONG = 4096 };
     const dop_target *t = s->t;
     dop_products p = dop_products_of(s);
-    const uint32_t unit = unit_of(s->g, s->r), units = dop_div_up_u32(p.k, unit);
+    const uint32_t unit = dop_few_unit(s->g, s->r), units = dop_div_up_u32(p.k, unit);
     const bool quant = dop_type_of(p.type)->kind == DOP_KIND_QUANT, large = t->max_workgroup >= 512 && t->cores > 1;
-    const uint32_t piece = piece_of(t, s->g->max_t, p.k, unit, unit_bytes(s, unit, unit == INT_UNIT && quant));
+    const uint32_t piece = dop_few_piece_of(s, unit == INT_UNIT && quant, false).units;
     const uint32_t least = quant ? 8 : 16, most_wg = large ? 512 : tile->wg, step = t->subgroup * 2;
     uint64_t best = UINT64_MAX;
     tile->rows = p.most > 2 || p.k < LONG ? 1 : 2; /* that share a load of the activation */
@@ -360,8 +378,8 @@ shared_bytes(dop_gen *gen)
     const dop_site s = site_of(gen);
     const uint32_t n = s.g->max_t, subgroups = tile->wg / s.t->subgroup;
     const uint32_t sums = subgroups * (1 + s.r->info->most_mats * tile->rows * n);
-    return n * piece_in(gen, &p) * unit_bytes(&s, p.unit, gen->descriptor->ints) +
-           (sums + p.n_stats * (subgroups > n ? subgroups : n)) * 4;
+    const dop_few_piece x = piece_in(gen);
+    return n * x.units * x.bytes + (sums + p.n_stats * (subgroups > n ? subgroups : n)) * 4;
 }
 
 static dop_refusal
@@ -431,6 +449,8 @@ const dop_descriptor dop_descriptor_few = {
     .shared = shared_bytes,
     .emit = emit,
     .trips = dop_trips_gemv,
+    .stage = DOP_VARIANT_few,
+    .as_stage = dop_few_stage,
 };
 const dop_descriptor dop_descriptor_few_i8 = {
     .fits = fits_ints,
@@ -439,5 +459,7 @@ const dop_descriptor dop_descriptor_few_i8 = {
     .shared = shared_bytes,
     .emit = emit,
     .trips = dop_trips_gemv,
+    .stage = DOP_VARIANT_few_i8,
+    .as_stage = dop_few_stage,
     .ints = true,
 };

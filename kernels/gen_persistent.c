@@ -5,12 +5,12 @@
 const dop_descriptor dop_descriptor_persistent = {0};
 
 dop_status
-dop_kernel_persistent(const dop_templates *t, const dop_target *target, const dop_kernel *const *stages,
-                      uint32_t n_stages, const uint32_t numbers[2], dop_arena *arena, dop_diag *diag,
-                      dop_kernel *out_kernel)
+dop_kernel_persistent(const dop_templates *t, const dop_graph *g, const dop_target *target,
+                      const dop_kernel *const *stages, uint32_t n_stages, const uint32_t numbers[2], dop_arena *arena,
+                      dop_diag *diag, dop_kernel *out_kernel)
 {
     dop_kernel *k = out_kernel;
-    dop_emit e = {.diag = diag};
+    dop_emit e = {.diag = diag, .g = g};
     dop_gen gen = {.templates = t, .e = e, .failures = dop_buf_failures()};
     dop_keys keys = {0};
     dop_buf text = {0}, functions = {0}, calls = {0};
@@ -34,12 +34,15 @@ dop_kernel_persistent(const dop_templates *t, const dop_target *target, const do
                    "#version 460\n#extension GL_EXT_buffer_reference : require\n"
                    "#extension GL_EXT_buffer_reference_uvec2 : require\n"
                    "#extension GL_EXT_control_flow_attributes : require\n"
+                   "#define DOP_RUNS %s\n%s"
                    "#define DOP_STAGE\n#define DOP_WHOLE %uu\n#define DOP_LEAST %uu\n#define DOP_GROUP "
                    "gl_WorkGroupID\n#define WG %u\n#define SG "
                    "1\nlayout(local_size_x = %u) in;\n%s"
                    "layout(push_constant, std430) uniform Push {\n    U32 table;\n    Step step;\n"
                    "    uvec2 counts;\n};\n",
-                   target->stage_whole, target->split_least, k->local, k->local, common ? common : "");
+                   dop_kernel_runs(&e, g->max_t),
+                   g->max_t > 1 ? dop_emit_str(&e, "#define DOP_ROWS %uu\n", g->max_t) : "", target->stage_whole,
+                   target->split_least, k->local, k->local, common ? common : "");
     dop_status st = dop_template_fill(&gen, "persistent.glsl", &keys, &text);
     k->glsl = dop_buf_failures() != gen.failures ? NULL : dop_arena_strdup(arena, text.data);
     k->stages = glsl;

@@ -483,6 +483,18 @@ dop_gen_rowprog(dop_gen *gen, const dop_rowprog *p, dop_buf *body)
         looped_program(gen, p, level, top, width, body);
 }
 
+/* Lanes of a unit: in a stage of short units each is a subgroup's.  0: the workgroup. */
+static uint32_t
+row_lanes(const dop_gen *gen)
+{
+    const dop_analysis *a = gen->e.r->info;
+    const uint32_t sg = gen->e.target->subgroup;
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < a->n_programs; i++)
+        most = a->programs[i].unit.len > most ? a->programs[i].unit.len : most;
+    return gen->e.routes && most <= sg * 16 ? sg : 0;
+}
+
 static dop_status
 emit_row(dop_gen *gen)
 {
@@ -494,6 +506,7 @@ emit_row(dop_gen *gen)
     uint32_t first_unit = 0;
     bool tokens = dop_node_per_token(
         g, dop_node_at(g, r->outs[0])->op == DOP_OP_state_write ? dop_node_at(g, r->outs[0])->src[1] : r->outs[0]);
+    const uint32_t each = row_lanes(gen), wg = gen->choice->tile.wg;
     dop_buf_puts(&body, "");
     for (uint32_t i = 0; i < r->info->n_programs; i++) {
         const dop_program *x = &r->info->programs[i];
@@ -505,6 +518,8 @@ emit_row(dop_gen *gen)
                          .len = x->unit.len,
                          .t = tokens ? "t" : "0u",
                          .unit = unit,
+                         .lanes = each,
+                         .lane = "lane",
                          .serial = i};
         uint32_t n_binds = e->n_binds;
         dop_gen_rowprog(gen, &p, &body);
@@ -515,6 +530,16 @@ emit_row(dop_gen *gen)
     gen->grid[0] = first_unit;
     gen->grid[1] = tokens ? g->max_t : 1;
     gen->grid[2] = 1;
+    const char *unit = "    uint t = DOP_GROUP.y, unit = DOP_GROUP.x;\n";
+    if (each) {
+        unit = dop_emit_str(e,
+                            "    uint item = DOP_GROUP.x * (WG / SG) + gl_LocalInvocationIndex / SG;\n"
+                            "    uint t = item / %uu, unit = item %% %uu, lane = gl_LocalInvocationIndex %% SG;\n",
+                            first_unit, first_unit);
+        gen->grid[0] = dop_div_up_u32(first_unit * gen->grid[1], wg / each);
+        gen->grid[1] = 1;
+    }
+    dop_keys_set(&keys, "UNIT", unit);
     dop_keys_set(&keys, "N_TOKENS", tokens ? dop_emit_n_tokens(e) : "1u");
     dop_keys_set(&keys, "BODY", body.data);
     dop_status st = e->status == DOP_OK ? dop_template_fill(gen, "row.glsl", &keys, &gen->main) : e->status;
@@ -584,22 +609,33 @@ const dop_descriptor dop_descriptor_row = {
     .emit = emit_row,
     .trips = dop_trips_row,
 };
+/* Workgroups have the size of the persistent dispatch; invocations without work continue. */
+static const char *
+any_stage(const dop_site *s, dop_tile *tile)
+{
+    (void)s;
+    (void)tile;
+    return NULL;
+}
+
+static const char *
+row_stage(const dop_site *s, dop_tile *tile)
+{
+    (void)tile;
+    return s->g->max_t > 1 ? NULL : "a row program of one row";
+}
+
 const dop_descriptor dop_descriptor_row_subgroup = {
     .tile = tile_row,
     .emit = emit_row,
     .trips = dop_trips_row,
+    .stage = DOP_VARIANT_row_subgroup,
+    .as_stage = row_stage,
 };
-/* Workgroups have the size of the persistent dispatch; invocations without work continue. */
-static const char *
-elementwise_stage(const dop_site *s, dop_tile *tile)
-{
-    (void)tile;
-    return s->g->max_t == 1 ? NULL : "element-wise regions of several tokens are no stages";
-}
 
 const dop_descriptor dop_descriptor_elementwise = {
     .tile = tile_elementwise,
     .emit = emit_elementwise,
     .stage = DOP_VARIANT_elementwise,
-    .as_stage = elementwise_stage,
+    .as_stage = any_stage,
 };

@@ -108,18 +108,25 @@ put_types(dop_gen *gen, dop_buf *b)
     return gen->descriptor->ints ? put_file(gen, "types/int.glsl", b) : DOP_OK;
 }
 
+const char *
+dop_kernel_runs(dop_emit *e, uint32_t max_t)
+{
+    return max_t == 1 ? "persistent_runs" : dop_emit_str(e, "several_runs[%u]", max_t - 1);
+}
+
 /* The last kernel of a schedule counts a persistent run after its stores.  It loads the count before them, so that nothing waits
  * for it at the end. */
 static void
 put_advance(dop_gen *gen, const dop_sync *sync, dop_buf *b)
 {
     const char *step = dop_emit_step(&gen->e), *runs = dop_emit_number(&gen->e, sync->runs);
+    const char *count = dop_kernel_runs(&gen->e, sync->several ? gen->e.g->max_t : 1);
     dop_buf_printf(b,
-                   "uint dop_runs() { return %s.persistent_runs; }\n"
+                   "uint dop_runs() { return %s.%s; }\n"
                    "void dop_advance(uint runs)\n{\n"
                    "    if (gl_LocalInvocationIndex == 0u && gl_WorkGroupID == uvec3(0u))\n"
-                   "        %s.persistent_runs = runs + %s;\n}\n#define main dop_main\n",
-                   step, step, runs);
+                   "        %s.%s = runs + %s;\n}\n#define main dop_main\n",
+                   step, count, step, count, runs);
 }
 
 /* The number of splits that the kernel makes or merges: from the stage's tile, else from the graph. */
@@ -148,6 +155,8 @@ put_stage(dop_gen *gen, dop_buf *b)
 {
     const uint32_t *grid = gen->grid;
     dop_buf_puts(b, "#extension GL_EXT_buffer_reference_uvec2 : require\n#define DOP_STAGE\n");
+    if (gen->e.g->max_t > 1)
+        dop_buf_printf(b, "#define DOP_ROWS %uu\n", gen->e.g->max_t);
     if (grid[1] == 1 && grid[2] == 1)
         dop_buf_puts(b, "#define DOP_GROUP uvec3(dop_stage.group, 0u, 0u)\n");
     else

@@ -107,12 +107,13 @@ typedef struct dop_kernel {
 /* What a kernel does for DOP_ORDER_PERSISTENT of runtime/plan_format.h. */
 typedef enum dop_sync_kind {
     DOP_SYNC_STAGE,  /* a function of a persistent dispatch, which receives and sends values through mailboxes */
-    DOP_SYNC_ADVANCE /* ordered by barriers, but the last of its schedule: adds `runs` to dop_step.persistent_runs */
+    DOP_SYNC_ADVANCE /* ordered by barriers, but the last of its schedule: adds `runs` to its count of runs in dop_step */
 } dop_sync_kind;
 typedef struct dop_sync {
     dop_sync_kind kind;
     const uint8_t *routes; /* for a stage: DOP_MAILBOX and DOP_LEAVES by node */
     uint32_t runs;         /* a number of the dispatch: 1 after stages, 0 after anything else */
+    bool several;          /* of a schedule with stages of several rows, whose runs are counted apart */
 } dop_sync;
 
 /* sync NULL: ordered by barriers, of which the kernel knows nothing. */
@@ -120,11 +121,11 @@ dop_status dop_kernel_generate(const dop_templates *t, const dop_graph *g, const
                                const dop_target *target, const dop_choice *choice, const dop_sync *sync, dop_diag *diag,
                                dop_kernel *out_kernel);
 
-/* The kernel of a persistent dispatch with these distinct stages, all of the same workgroup size.  Its arguments are the table
- * of stages, the step record, and two numbers: the rows of the table, and the words of one copy of the mailboxes. */
-dop_status dop_kernel_persistent(const dop_templates *t, const dop_target *target, const dop_kernel *const *stages,
-                                 uint32_t n_stages, const uint32_t numbers[2], dop_arena *arena, dop_diag *diag,
-                                 dop_kernel *out_kernel);
+/* The kernel of a persistent dispatch with these distinct stages of graph g, all of the same workgroup size.  Its arguments are
+ * the table of stages, the step record, and two numbers: the rows of the table, and the words of one copy of the mailboxes. */
+dop_status dop_kernel_persistent(const dop_templates *t, const dop_graph *g, const dop_target *target,
+                                 const dop_kernel *const *stages, uint32_t n_stages, const uint32_t numbers[2],
+                                 dop_arena *arena, dop_diag *diag, dop_kernel *out_kernel);
 
 /* Compiles GLSL to SPIR-V 1.3+ for Vulkan 1.2 with shaderc, gives matrices their KHR form where k->caps says so
  * (spirv_khr_matrix.h), and checks the module through SPIRV-Cross: push-constant size 8 * n_args, workgroup size, shared

@@ -20,23 +20,26 @@ is_row_scaled(const dop_graph *g, dop_node_id id, dop_node_id *out_y, dop_node_i
 
 enum { COLUMNS_EACH = 128 /* of a workgroup, about */ };
 
-/* Is the value read by nothing but products with blocks of weights that packed integers make?  Every workgroup of those then makes the
- * row and its statistic: where they are more than multiprocessors, a dispatch that does it once takes less time. */
+/* Is the value read by nothing but products of a few rows without matrix units: packed integers, or stages?  Every workgroup of
+ * those then makes the row and its statistic: where they are more than multiprocessors, a dispatch that does it once takes less
+ * time. */
 static bool
-is_for_integers(const dop_rewrite *rw, dop_node_id value)
+is_for_lanes(const dop_rewrite *rw, dop_node_id value)
 {
     const dop_graph *g = rw->from;
-    const uint32_t most = rw->cx->target->cores * COLUMNS_EACH;
-    if (!dop_few_in_integers(rw->cx->target, g->max_t))
-        return false;
+    const dop_target *t = rw->cx->target;
+    const uint32_t most = t->cores * COLUMNS_EACH;
+    const bool ints = dop_few_in_integers(t, g->max_t);
+    const bool floats = dop_matrix_fit_of(t, g->max_t, dop_node_cols(g, value)) == DOP_MATRIX_FIT_few;
     for (uint32_t i = 0; i < g->n_outs; i++)
         if (g->outs[i] == value)
             return false;
     for (dop_node_id id = value + 1; id < g->n_nodes; id++) {
         const dop_node *n = dop_node_at(g, id);
         for (uint32_t k = 0; k < n->n_srcs; k++)
-            if (n->src[k] == value && (n->op != DOP_OP_matmul || k > 0 || dop_node_cols(g, id) > most ||
-                                       dop_type_of(dop_node_at(g, n->src[1])->type)->kind != DOP_KIND_QUANT))
+            if (n->src[k] == value &&
+                (n->op != DOP_OP_matmul || k > 0 || dop_node_cols(g, id) > most ||
+                 !(dop_type_of(dop_node_at(g, n->src[1])->type)->kind == DOP_KIND_QUANT ? ints : floats)))
                 return false;
     }
     return true;
@@ -51,7 +54,7 @@ visit(dop_rewrite *rw, dop_node_id old, dop_node_id *out_id)
         return DOP_OK;
     /* Matrix units take f16: an activation that is not scaled yet may not fit its range. */
     if (rw->from->max_t > 1 && dop_node_per_token(rw->from, old) && (rw->cx->target->caps & DOP_CAP_coop) &&
-        !is_for_integers(rw, o->src[0]))
+        !is_for_lanes(rw, o->src[0]))
         return DOP_OK;
     dop_node_id srcs[2] = {rw->map[y], rw->map[o->src[1]]};
     dop_want want = {o->type, o->shape};

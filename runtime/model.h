@@ -53,6 +53,12 @@ typedef struct dop_open_step {
     size_t cap_kept; /* rows of it */
 } dop_open_step;
 
+/* The persistent form of a schedule of rows. */
+typedef struct dop_rows_order {
+    uint32_t schedule; /* UINT32_MAX: there is none */
+    bool probed, use;  /* after a probe: whether to use it */
+} dop_rows_order;
+
 struct dop_model {
     dop_plan plan;
     dop_instance instance;
@@ -73,6 +79,8 @@ struct dop_model {
     /* Decode schedules by DOP_ORDER_*, UINT32_MAX: none that may be used; info.decode is one of them.  Feeding and
      * scoring always use barriers. */
     uint32_t decode[DOP_N_ORDERS];
+    dop_rows_order several[DOP_STEP_SEVERAL]; /* the same for schedules of rows, by max_rows - 1 (ordering_rows.c) */
+    uint32_t last_rows; /* the persistent schedule that ran the last step of rows; UINT32_MAX: it was ordered by barriers */
     bool probes;            /* probes decide which one to use: */
     uint32_t probe_at;      /* the next probe, when all schedules are ready and this position is reached */
     uint32_t probe_prefill; /* schedule of several rows that a probe compares with; UINT32_MAX: there is none */
@@ -298,6 +306,13 @@ bool dop_model_stalled(const dop_model *model, uint32_t n_picks);
 /* Returns to barriers for good.  Drops every pick that was not taken, and empties the mailboxes. */
 dop_status dop_model_fall_back(dop_model *model, dop_diag *diag);
 
+/* ordering_rows.c */
+/* After loading: finds the persistent forms of schedules of rows, which probes are to judge unless they are wanted. */
+void dop_model_find_rows_orders(dop_model *model, dop_ordering wanted);
+/* Which schedule to run for a step that `schedule`, of rows and ordered by barriers, holds; the first time a probe decides.
+ * Nothing may be in flight. */
+dop_status dop_model_order_rows(dop_model *model, uint32_t schedule, dop_diag *diag, uint32_t *out_schedule);
+
 /* model_used.c */
 /* Allocates a struct in which nothing is used; free() its `schedules`. */
 dop_status dop_used_init(const dop_plan *plan, dop_diag *diag, dop_used *out_used);
@@ -313,5 +328,7 @@ typedef struct dop_probe_result {
 } dop_probe_result;
 /* Compares one ordering with barriers from pos on, with the probe's own rows, step record, states and mailboxes. */
 dop_status dop_probe_run(dop_model *model, uint32_t other, uint32_t pos, dop_diag *diag, dop_probe_result *out);
+/* The same for two schedules of rows, with as many rows of one sequence as they hold, from position 0 on. */
+dop_status dop_probe_rows(dop_model *model, uint32_t barriers, uint32_t other, dop_diag *diag, dop_probe_result *out);
 
 #endif

@@ -52,6 +52,10 @@ dop_model_fall_back(dop_model *model, dop_diag *diag)
     m->picks_taken = m->picks_asked;
     volatile dop_step *step = dop_replay_step(&m->replay);
     step->persistent_runs = 0;
+    for (uint32_t i = 0; i < DOP_STEP_SEVERAL; i++) {
+        step->several_runs[i] = 0;
+        m->several[i].schedule = UINT32_MAX;
+    }
     step->flags = 0;
     step->n_out = m->picks_asked;
     if (runner) { /* the stalled step is not committed, and wrote the other copy */
@@ -170,6 +174,7 @@ dop_model_choose_ordering(dop_model *model, dop_ordering wanted, dop_diag *diag)
                            dop_plan_ordering_name(order),
                            dop_plan_string(&m->plan, m->plan.profiles[m->info.profile].name));
     dop_model_use_ordering(m, order);
+    dop_model_find_rows_orders(m, wanted);
     m->probes = wanted == DOP_ORDERING_AUTO && has_others(m);
     m->probe_prefill = prefill_for_probes(m);
     return dop_model_probes_next(m) ? dop_model_probe(m, 0, diag) : DOP_OK;

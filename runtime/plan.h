@@ -117,6 +117,13 @@ dop_status dop_plan_check_rows(dop_plan *plan, dop_diag *diag);
 /* Name of a section; NULL for an unknown one, for which the caller may write "section N". */
 const char *dop_plan_section_name(uint32_t kind);
 
+/* The count of a persistent schedule's runs, in the step record. */
+static inline volatile uint32_t *
+dop_plan_runs(volatile dop_step *step, const dop_plan_schedule *schedule)
+{
+    return schedule->max_rows == 1 ? &step->persistent_runs : &step->several_runs[schedule->max_rows - 1];
+}
+
 /* "barriers" or "persistent", of DOP_ORDER_*. */
 const char *dop_plan_ordering_name(uint32_t ordering);
 /* Its kind and most rows: "decode1", "prefill64", "score64"; the compiler's graphs and reports use the same names. */

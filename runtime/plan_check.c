@@ -337,7 +337,10 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
         return DAMAGED("schedule %u has ordering %u", i, s->ordering);
     /* Only the last dispatch of a decode schedule counts persistent runs. */
     const bool inner = s->logits_slot == DOP_PLAN_NO_SLOT && plan->part && plan->part->number + 1 < plan->part->n_parts;
-    if (s->ordering != DOP_ORDER_BARRIERS && (s->kind != DOP_SCHED_DECODE || (s->greedy != DOP_PICKS_NEXT && !inner)))
+    const bool decodes = s->kind == DOP_SCHED_DECODE && (s->greedy == DOP_PICKS_NEXT || inner);
+    const bool rows =
+        s->kind == DOP_SCHED_ROWS && s->greedy == DOP_PICKS_EACH && s->max_rows > 1 && s->max_rows <= DOP_STEP_SEVERAL;
+    if (s->ordering != DOP_ORDER_BARRIERS && !decodes && !rows)
         return DAMAGED("schedule %u is ordered by %s and no greedy decode", i, dop_plan_ordering_name(s->ordering));
     if ((s->n_stages > 0) != (s->ordering == DOP_ORDER_PERSISTENT) ||
         !range_ok(s->first_stage, s->n_stages, plan->n_dispatches))

@@ -161,8 +161,8 @@ enum { DOP_PICKS_NONE, DOP_PICKS_NEXT, DOP_PICKS_EACH };
 /* How the dispatches of a schedule are ordered.
  * Persistent: the first dispatch runs the schedule's stages.  Its workgroups, all of which the device must run at once, go
  * through them together and pass values on through mailboxes in DOP_SLOT_MAILBOX: a word there is all ones until it is filled.
- * There are two copies.  The parity of dop_step.persistent_runs says which one a step uses; the sender of a word empties its
- * place in the other copy.
+ * There are two copies.  The parity of dop_step.persistent_runs, or of several_runs for schedules of rows, says which one a step
+ * uses; the sender of a word empties its place in the other copy.
  * It is used only where a probe shows that it makes progress.  A wait that exceeds its bound sets DOP_STEP_STALLED and
  * continues: the results of that step are garbage, and it must be run again with barriers.  The last dispatch counts the run. */
 enum { DOP_ORDER_BARRIERS = 0, DOP_ORDER_PERSISTENT = 1, DOP_N_ORDERS };
@@ -351,7 +351,7 @@ typedef struct dop_plan_set_row {
  *
  * After the masks comes a dop_row_way for each sequence.  For a row with DOP_ROW_DRAWN, which targets with `draws` support, the
  * pick is drawn that way, among the ids of its mask if it has one. */
-enum { DOP_STEP_MAX_ROWS = 4096, DOP_STEP_RING = 4096, DOP_STEP_MAX_SEQUENCES = 64 };
+enum { DOP_STEP_MAX_ROWS = 4096, DOP_STEP_RING = 4096, DOP_STEP_MAX_SEQUENCES = 64, DOP_STEP_SEVERAL = 8 };
 enum { DOP_STEP_STALLED = 1 /* a wait for a value exceeded its bound: see DOP_ORDER_PERSISTENT */ };
 enum { DOP_ROW_MASKED = 1, DOP_ROW_DRAWN = 2 };
 typedef struct dop_row {
@@ -379,7 +379,9 @@ typedef struct dop_step {
     /* Finished runs of persistent schedules.  Its parity says which copy of the mailboxes the next run uses, so the host
      * does not change the number unless a run has failed. */
     uint32_t persistent_runs;
-    uint32_t reserved[12];
+    /* The same of schedules with several rows, at index max_rows - 1. */
+    uint32_t several_runs[DOP_STEP_SEVERAL];
+    uint32_t reserved[4];
     /* Of each sequence: the copy of its replace states that is current, 0 or 1. */
     uint32_t parity[DOP_STEP_MAX_SEQUENCES];
     dop_row rows[DOP_STEP_MAX_ROWS];

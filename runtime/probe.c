@@ -32,11 +32,13 @@ typedef struct prober {
     dop_memory memory;
     dop_replay replay;
     dop_used used;
-    uint32_t pos; /* of the first row */
+    uint32_t pos;  /* of the first row */
+    uint32_t n;    /* rows, at most STEPS: */
+    bool together; /* all of them in one step, or one step for each */
     uint32_t schedules[3];
     uint32_t rows[STEPS];
     size_t cols;      /* of a row of logits, or of what is sent */
-    float *logits[3]; /* [STEPS][cols] by schedule: barriers, the other ordering, several rows; one allocation */
+    float *logits[3]; /* [n][cols] by schedule: barriers, the other ordering, several rows; one allocation */
 } prober;
 
 enum { BARRIERS, OTHER, SEVERAL };
@@ -114,7 +116,7 @@ prober_init(prober *p)
     dop_model *m = p->m;
     const dop_plan *plan = &m->plan;
     p->cols = dop_part_is_inner(m) ? sent_cols(p) : plan->model->vocab;
-    size_t n = (size_t)STEPS * p->cols;
+    size_t n = (size_t)p->n * p->cols;
     uint32_t x = 0x9e3779b9u;
     dop_status st = dop_used_init(plan, p->diag, &p->used);
     p->logits[0] = calloc(3 * n + 1, sizeof(float));
@@ -196,7 +198,14 @@ collect(prober *p, uint32_t which, bool *out_stalled)
 {
     dop_status st = restore(p);
     *out_stalled = false;
-    for (uint32_t i = 0; i < STEPS && st == DOP_OK && !*out_stalled; i++) {
+    if (p->together && which != SEVERAL && st == DOP_OK) {
+        st = run(p, which, 0, p->n, p->m->parity[0], DOP_FORM_READ, 1, out_stalled);
+        if (st == DOP_OK)
+            memcpy(p->logits[which], dop_replay_logits(&p->replay, p->schedules[which]),
+                   p->n * p->cols * sizeof(float));
+        return st;
+    }
+    for (uint32_t i = 0; i < p->n && st == DOP_OK && !*out_stalled; i++) {
         /* Several rows begin with the first one each time, from the states that the sequence has; otherwise steps follow
          * one another. */
         uint32_t first = which == SEVERAL ? 0 : i, n = i + 1 - first, parity = p->m->parity[0] ^ (first & 1u);
@@ -214,7 +223,7 @@ distance(const prober *p, uint32_t which)
 {
     const size_t cols = p->cols;
     double worst = 0;
-    for (uint32_t i = 0; i < STEPS; i++) {
+    for (uint32_t i = 0; i < p->n; i++) {
         const float *a = p->logits[BARRIERS] + i * cols, *b = p->logits[which] + i * cols;
         double sum = 0, squares = 0, apart = 0;
         for (size_t k = 0; k < cols; k++) {
@@ -265,7 +274,7 @@ measure(prober *p, dop_probe_result *out)
             uint32_t o = (round + i) % 2;
             bool stalled;
             double start = dop_now_ms();
-            dop_status st = run(p, o, 0, 1, p->m->parity[0], DOP_FORM_FULL, n, &stalled);
+            dop_status st = run(p, o, 0, p->together ? p->n : 1, p->m->parity[0], DOP_FORM_FULL, n, &stalled);
             t[o] = (dop_now_ms() - start) / n;
             if (st != DOP_OK)
                 return st;
@@ -282,15 +291,13 @@ measure(prober *p, dop_probe_result *out)
     return DOP_OK;
 }
 
-dop_status
-dop_probe_run(dop_model *model, uint32_t other, uint32_t pos, dop_diag *diag, dop_probe_result *out)
+static dop_status
+probe(const prober *of, dop_diag *diag, dop_probe_result *out)
 {
-    dop_model *m = model;
     dop_diag why = {0};
-    prober p = {.m = m,
-                .diag = &why,
-                .pos = pos,
-                .schedules = {m->decode[DOP_ORDER_BARRIERS], m->decode[other], m->probe_prefill}};
+    prober p = *of;
+    dop_model *m = p.m;
+    p.diag = &why;
     *out = (dop_probe_result){.fault = NULL};
     dop_status st = prober_init(&p);
     out->bytes = p.memory.total;
@@ -305,4 +312,26 @@ dop_probe_run(dop_model *model, uint32_t other, uint32_t pos, dop_diag *diag, do
         *diag = why;
     prober_finish(&p);
     return st;
+}
+
+dop_status
+dop_probe_run(dop_model *model, uint32_t other, uint32_t pos, dop_diag *diag, dop_probe_result *out)
+{
+    prober p = {.m = model,
+                .pos = pos,
+                .n = STEPS,
+                .schedules = {model->decode[DOP_ORDER_BARRIERS], model->decode[other], model->probe_prefill}};
+    return probe(&p, diag, out);
+}
+
+dop_status
+dop_probe_rows(dop_model *model, uint32_t barriers, uint32_t other, dop_diag *diag, dop_probe_result *out)
+{
+    const uint32_t prefill = model->probe_prefill;
+    prober p = {
+        .m = model,
+        .n = model->plan.schedules[barriers].max_rows,
+        .together = true,
+        .schedules = {barriers, other, prefill != UINT32_MAX && dop_model_has(model, prefill) ? prefill : UINT32_MAX}};
+    return probe(&p, diag, out);
 }

@@ -61,7 +61,7 @@ clear(stages *x, dop_diag *diag)
     if (st == DOP_OK)
         st = dop_replay_wait(r, ticket, diag);
     if (st == DOP_OK)
-        dop_replay_step(r)->persistent_runs = 0;
+        *dop_plan_runs(dop_replay_step(r), x->schedule) = 0;
     return st;
 }
 
@@ -74,8 +74,9 @@ record_run(stages *x, VkCommandBuffer commands, uint32_t n)
     VkMemoryBarrier all = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
                            .srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT,
                            .dstAccessMask = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT};
-    vkCmdFillBuffer(commands, m->memory.blocks[step->block].buffer, step->offset + offsetof(dop_step, persistent_runs),
-                    4, x->runs++);
+    const uint32_t rows = x->schedule->max_rows;
+    const uint64_t runs = rows == 1 ? offsetof(dop_step, persistent_runs) : offsetof(dop_step, several_runs[rows - 1]);
+    vkCmdFillBuffer(commands, m->memory.blocks[step->block].buffer, step->offset + runs, 4, x->runs++);
     vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, 1, &all,
                          0, NULL, 0, NULL);
     uint64_t *counts = &x->args[x->counts];
@@ -156,8 +157,9 @@ make_shares(stages *x, uint32_t rounds, double *shares)
 dop_status
 dop_profile_stages(dop_profile *profile, dop_model *model, dop_diag *diag)
 {
-    const uint32_t schedule = model->decode[DOP_ORDER_PERSISTENT];
-    if (schedule == UINT32_MAX || model->info.ordering != DOP_ORDER_PERSISTENT)
+    const uint32_t decode = model->info.ordering == DOP_ORDER_PERSISTENT ? model->info.decode : UINT32_MAX;
+    const uint32_t schedule = model->last_rows != UINT32_MAX ? model->last_rows : decode;
+    if (schedule == UINT32_MAX)
         return DOP_OK;
     stages x = {.model = model, .schedule = &model->plan.schedules[schedule]};
     x.dispatch = &model->plan.dispatches[x.schedule->first_dispatch];

@@ -335,7 +335,14 @@ end_together(dop_model *m, uint32_t n, dop_diag *diag)
 static dop_status
 run_together(dop_model *m, const dop_step_row *rows, uint32_t n, uint32_t schedule, dop_diag *diag)
 {
-    dop_status st = start_together(m, rows, n, schedule, diag);
+    uint32_t best = schedule;
+    dop_status st = wants_any(&m->step, n) ? dop_model_order_rows(m, schedule, diag, &best) : DOP_OK;
+    m->last_rows = best != schedule ? best : UINT32_MAX;
+    if (st == DOP_OK)
+        st = start_together(m, rows, n, best, diag);
+    if (st == DOP_OK && best != schedule && (dop_replay_step(&m->replay)->flags & DOP_STEP_STALLED) &&
+        (st = dop_model_fall_back(m, diag)) == DOP_OK)
+        st = start_together(m, rows, n, schedule, diag);
     return st == DOP_OK ? end_together(m, n, diag) : st;
 }
 

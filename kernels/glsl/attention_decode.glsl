@@ -28,14 +28,13 @@
 #define DOP_T(j) ${T}
 #define DOP_H(j) (head0 + (j))
 // Of each LANES pieces the first halves, then the second: neighbouring lanes read neighbouring words.
-shared vec4 dop_q[R * D / 4u];
+${ACC_FIRST}shared vec4 dop_q[R * D / 4u];
 #define DOP_Q_AT(i) ((i) / (2u * LANES) * (2u * LANES) + (i) % 2u * LANES + (i) % (2u * LANES) / 2u)
 #define DOP_Q_PUT(i, x) dop_q[DOP_Q_AT(i)] = x
 #define DOP_Q_PUT1(i, x) dop_q[DOP_Q_AT((i) >> 2)][(i) & 3u] = x
 shared float dop_s[R * CP];
 shared float dop_m[R], dop_l[R], dop_fix[R];
-shared vec4 dop_acc[BATCH * ${SUMMED} * DV / 4u];
-${DECLS}#define DOP_DOT_K(w, q0, q1) (DOP_FACTOR_K(w) * (dot(DOP_LO_K(w), q0) + dot(DOP_HI_K(w), q1)))
+${ACC}${DECLS}#define DOP_DOT_K(w, q0, q1) (DOP_FACTOR_K(w) * (dot(DOP_LO_K(w), q0) + dot(DOP_HI_K(w), q1)))
 DOP_PIECE_K dop_k[NP * CK];
 // Piece c of row n of V.  Where V is columns of K, it is held already.
 #if V_IN_K
@@ -56,7 +55,8 @@ DOP_PIECE_V dop_v[NP * CV];
 #define DOP_ROWS_V C32x4
 #endif
 #if KEEPS_K || KEEPS_V
-shared vec4 dop_new[(D + VS) / 4u];
+#define DOP_NEW ((D + VS) / 4u)
+shared vec4 dop_new[DOP_NEW * ${MADE_ROWS}];
 #define DOP_NEW0_PUT(i, x) dop_new[i] = x
 #define DOP_NEW1_PUT(i, x) dop_new[D / 4u + (i)] = x
 #define DOP_NEW0_PUT1(i, x) dop_new[(i) >> 2][(i) & 3u] = x
@@ -87,17 +87,26 @@ ${@}    }
 ${@}#endif
 }
 
-// The row of this step, where it is among those from base: the workgroup has it from making it.
-void dop_hold_new(uint base, uint pos)
+// The rows of this step, from position `made` to pos, where they are among those from base: the workgroup has them from making
+// or receiving them.
+#if defined(DOP_STAGE) && defined(DOP_ROWS)
+#define DOP_IS_MADE(p) ((p) >= made && (p) <= pos)
+#define DOP_MADE_AT(p) ((p) - made) * DOP_NEW +
+#else
+#define DOP_IS_MADE(p) ((p) == pos)
+#define DOP_MADE_AT(p)
+#endif
+void dop_hold_new(uint base, uint made, uint pos)
 {
 #if KEEPS_K || KEEPS_V
     uint lane = gl_LocalInvocationIndex % LANES;
-${@n NP}    if (base + $nu * GROUPS + gl_LocalInvocationIndex / LANES == pos) {
+${@n NP}    if (DOP_IS_MADE(base + $nu * GROUPS + gl_LocalInvocationIndex / LANES)) {
+        const uint p = base + $nu * GROUPS + gl_LocalInvocationIndex / LANES;
 #if KEEPS_K
-${@c CK}        dop_k[$nu * CK + $cu] = DOP_MADE_K(($cu * LANES + lane) * 2u);
+${@c CK}        dop_k[$nu * CK + $cu] = DOP_MADE_K(DOP_MADE_AT(p) ($cu * LANES + lane) * 2u);
 ${@}#endif
 #if KEEPS_V && !V_IN_K
-${@c CV}        dop_v[$nu * CV + $cu] = DOP_MADE_V((D + V0) / 4u + ($cu * LANES + lane) * 2u);
+${@c CV}        dop_v[$nu * CV + $cu] = DOP_MADE_V(DOP_MADE_AT(p) (D + V0) / 4u + ($cu * LANES + lane) * 2u);
 ${@}#endif
     }
 ${@}#endif
@@ -167,8 +176,8 @@ void dop_clear_splits(uint head0, uint split, uint used)
 void main()
 {
 ${ROW}    uint head0 = DOP_GROUP.x * R, kvh = DOP_GROUP.x / GROUP_WGS, split = DOP_GROUP.z;
-    uint last = ${POSITION}; // position of the query
-${SEQUENCE}    uint hi = last + 1u, lo = DOP_FIRST(last);
+    uint last = ${POSITION}, made = last; // position of the query; of the first row that this step makes of its sequence
+${FIRST_MADE}${SEQUENCE}    uint hi = last + 1u, lo = DOP_FIRST(last);
     DOP_RING_FROM(lo);
 #if SPLITS > 1
     uint len = dop_split_len(hi - lo, SPLITS), used = (hi - lo + len - 1u) / len;
@@ -179,8 +188,8 @@ ${SEQUENCE}    uint hi = last + 1u, lo = DOP_FIRST(last);
 #endif
 ${@n NP}${@c CK}    dop_k[$nu * CK + $cu] = DOP_PIECE_K(0u);
 ${@}${@c CV}    DOP_V($nu, $cu) = DOP_PIECE_V(0u);
-${@}${@}    dop_hold_k(lo, kvh, lo, min(hi, last));
-    dop_hold_v(lo, kvh, lo, min(hi, last));
+${@}${@}    dop_hold_k(lo, kvh, lo, min(hi, made));
+    dop_hold_v(lo, kvh, lo, min(hi, made));
     for (uint j = gl_LocalInvocationIndex; j < R; j += WG) {
         dop_m[j] = -1e30;
         dop_l[j] = 0.0;
@@ -190,11 +199,11 @@ ${@}${@}    dop_hold_k(lo, kvh, lo, min(hi, last));
 #endif
 ${PROLOGUE}    barrier();
     // Rows that are read from memory end here.
-    uint held_k = KEEPS_K == 1 ? min(hi, last) : hi, held_v = KEEPS_V == 1 ? min(hi, last) : hi;
+    uint held_k = KEEPS_K == 1 ? min(hi, made) : hi, held_v = KEEPS_V == 1 ? min(hi, made) : hi;
     if (last < hi) {
-        dop_hold_k(lo, kvh, last, held_k);
-        dop_hold_v(lo, kvh, last, held_v);
-        dop_hold_new(lo, last);
+        dop_hold_k(lo, kvh, made, held_k);
+        dop_hold_v(lo, kvh, made, held_v);
+        dop_hold_new(lo, made, last);
     }
     uint part = gl_LocalInvocationIndex % LANES, group = gl_LocalInvocationIndex / LANES;
     vec4 acc[R * CV * 2u];
@@ -220,7 +229,7 @@ ${@}#if V_IN_K
 #endif
         dop_hold_v(base + CP, kvh, base + CP, held_v);
         if (last < hi)
-            dop_hold_new(base + CP, last);
+            dop_hold_new(base + CP, made, last);
         barrier();
     }
     [[unroll]] for (uint m = LANES; m < SG; m *= 2u) {

@@ -36,7 +36,7 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer Step {
     SHARED uint n_out;
     SHARED uint flags;
     SHARED uint persistent_runs;
-    SHARED uint reserved[12];
+    SHARED uint several_runs[12]; // the last ones are reserved
     SHARED uint parity[64];
     SHARED Row rows[4096];
     SHARED uint ids[4096];
@@ -94,8 +94,11 @@ struct Stage {
     uvec4 row; // what follows the arguments in the table
     uint group;
     uint now, next; // words from a value's address to the copies of this step and of the next
-    uint position; // of the step's one row
+    uint position; // of the step's one row, or of its first
     uvec2 step;
+#ifdef DOP_ROWS
+    Row rows[DOP_ROWS]; // of a step of up to so many rows: those after its last one are computed as if they were that one
+#endif
 };
 shared Stage dop_stage;
 #define DOP_NOTHING 0xffffffffu

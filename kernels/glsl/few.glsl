@@ -4,8 +4,15 @@
 #define R ${R}u
 ${TEAM}#define PIECE ${PIECE}u // units of a row in shared memory
 ${DECLS}
+#ifdef DOP_STAGE
+// Columns c0 and on of every row, four neighbouring ones by an invocation, which looks for those of all rows before it waits
+// for the first.
+void dop_put_rows(uint c0)
+{
+${RECEIVE}}
+#else
 // Columns c0 and on of every row, ${AT_ONCE} neighbouring ones by an invocation.
-void dop_stage(uint c0)
+void dop_put_rows(uint c0)
 {
     const uint pieces = PIECE * ${U}u / ${AT_ONCE}u; // of a row
     for (uint i = gl_LocalInvocationIndex; i < R * pieces; i += WG) {
@@ -21,8 +28,9 @@ ${LOAD}            }
         ${PUT}
     }
 ${STATS}}
+#endif
 ${PARTS}
 void main()
 {
-    uint wg = gl_WorkGroupID.x;
+    uint wg = DOP_GROUP.x;
 ${CALLS}}

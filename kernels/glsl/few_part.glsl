@@ -3,21 +3,18 @@ ${FETCH}void dop_part${P}(uint wg)
 {
     uint row = (wg * TEAMS + TEAM) * ${ROWS}u;
 ${RAW}        dop_fetch${P}(row, LANE${Q});
-${EARLY}    float acc[${M} * ${ROWS} * ${R}];
+${EARLY}${SETS}    float acc[${M} * ${ROWS} * ${R}];
     [[unroll]] for (uint i = 0u; i < ${M}u * ${ROWS}u * R; i++)
         acc[i] = 0.0;
     for (uint first = 0u; first < ${UNITS}u; first += PIECE) {
         uint end = min(first + PIECE, ${UNITS}u);
-        barrier();
-        dop_stage(first * ${U}u);
-        barrier();
-        for (uint u = first + LANE; u < end; u += LANES * ${UNROLL}u) {
+${PIECE_IN}        for (uint u = first + LANE; u < end; u += LANES * ${UNROLL}u) {
             uint next = u + LANES * ${UNROLL}u;
             if (next < end)
                 dop_fetch${P}(row, next${NEXT});
             else if (end + LANE < ${UNITS}u)
                 dop_fetch${P}(row, end + LANE${NEXT});
-            [[unroll]] for (uint j = 0u; j < ${UNROLL}u; j++) {
+${NEXT_SET}            [[unroll]] for (uint j = 0u; j < ${UNROLL}u; j++) {
                 uint v = u + j * LANES;
                 if (v >= end)
                     break;
@@ -52,4 +49,4 @@ ${DOTS}            }
                 y[m] = i == r * R + t ? acc[m * ${ROWS}u * R + i] : i == 0u ? 0.0 : y[m];
 #endif
 ${STORE}    }
-}
+${SETS_END}}

@@ -20,7 +20,7 @@ uint dop_workgroups(uint n, uint each, uint max_splits)
 #define ROW 36u
 void main()
 {
-    uint word = gl_LocalInvocationIndex, copy = counts.y * (step.persistent_runs & 1u);
+    uint word = gl_LocalInvocationIndex, copy = counts.y * (step.DOP_RUNS & 1u);
     uint mine = word < ROW ? Words(table).v[word] : 0u;
     if (word == 0u) {
         dop_stage.now = copy;
@@ -28,6 +28,10 @@ void main()
         dop_stage.position = step.rows[0].position;
         dop_stage.step = uvec2(step);
     }
+#ifdef DOP_ROWS
+    if (word < DOP_ROWS)
+        dop_stage.rows[word] = step.rows[min(word, step.n_rows - 1u)];
+#endif
     for (uint s = 0u; s < counts.x; s++) {
         barrier(); // the stage before has done with shared memory
         if (word < 32u)

@@ -1,7 +1,6 @@
-// One workgroup walks over one unit (a row, or one head of a row) of one token.
+// One workgroup walks over one unit (a row, or one head of a row) of one token; in a stage of short units one subgroup does.
 void main()
 {
-    uint t = gl_WorkGroupID.y, unit = gl_WorkGroupID.x;
-    if (t >= ${N_TOKENS})
+${UNIT}    if (t >= ${N_TOKENS})
         return;
 ${BODY}}

@@ -63,9 +63,13 @@ for model in falcon_h1 gemma4_moe; do
         check "$model: stages" grep -q 'persistent, [1-9][0-9]* stages' listing
     fi
 done
-# A window, and products in integers.
-persistent mistral_window integers integers.plan --chunks 8 --quant q4_0
+# A window, and products in integers; and steps of up to four rows, of three sequences, which have a form of their own.  Rows of
+# one sequence read what others of the step make, sequences come and go between steps of one row, and a step may have fewer rows
+# than the form: nothing may be left in a mailbox.
+persistent mistral_window integers integers.plan --chunks 8 --quant q4_0 --sequences 3 --rows 4
 probe "mistral_window integers" integers.plan
+grep -q 'rows4 .*persistent, [1-9][0-9]* stages' listing && pass "integers: rows have a form" || fail "integers: rows have a form"
+check "integers: 30 operations, persistent" "$TOOLS/sequences" integers.plan 30 5 5e-4 . 40 persistent
 check "integers: --check compares stages" run_check integers.plan
 
 # A plan for many workgroups, in which they share out the query heads of a KV head: one that does all the work of them.

@@ -45,6 +45,29 @@ probe_at(job *j, dop_model *m, uint32_t pos, dop_diag *diag)
     return DOP_OK;
 }
 
+/* Steps of rows, which have forms of their own. */
+static dop_status
+probe_rows(job *j, dop_model *m, dop_diag *diag)
+{
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; i < m->plan.n_schedules && st == DOP_OK; i++) {
+        const dop_plan_schedule *s = &m->plan.schedules[i];
+        dop_probe_result r;
+        if (s->kind != DOP_SCHED_ROWS || s->ordering != DOP_ORDER_BARRIERS || s->max_rows > DOP_STEP_SEVERAL ||
+            m->several[s->max_rows - 1].schedule == UINT32_MAX)
+            continue;
+        if ((st = dop_model_need(m, i, diag)) == DOP_OK &&
+            (st = dop_model_need(m, m->several[s->max_rows - 1].schedule, diag)) == DOP_OK)
+            st = dop_probe_rows(m, i, m->several[s->max_rows - 1].schedule, diag, &r);
+        if (st != DOP_OK)
+            return st;
+        printf("%u rows: logits %.2e standard deviations apart, %.2e allowed: %s\n", s->max_rows, r.distance, r.bound,
+               r.fault ? r.fault : "ok");
+        j->fault = j->fault || r.fault;
+    }
+    return st;
+}
+
 static dop_status
 run(job *j, bool probes, dop_diag *diag)
 {
@@ -65,7 +88,8 @@ run(job *j, bool probes, dop_diag *diag)
     float *at[2] = {j->rows[probes], j->rows[probes] + vocab};
     if ((st = dop_sequence_feed(s, j->tokens, half, diag)) != DOP_OK || (st = dop_step_drain(m, diag)) != DOP_OK)
         goto error;
-    if (probes && ((st = probe_at(j, m, 0, diag)) != DOP_OK || (st = probe_at(j, m, half, diag)) != DOP_OK))
+    if (probes && ((st = probe_at(j, m, 0, diag)) != DOP_OK || (st = probe_at(j, m, half, diag)) != DOP_OK ||
+                   (st = probe_rows(j, m, diag)) != DOP_OK))
         goto error;
     st = dop_sequence_score(s, j->tokens + half, j->n - half, keep, at, diag);
 error:

@@ -1,7 +1,7 @@
 /* Sequences that come and go in random order, against the same texts run alone.
  *
- *   sequences PLAN OPERATIONS SEED BOUND WORK [LENGTH]    (BOUND: of any logit, in standard deviations of its row; WORK: a
- *                                                          folder; LENGTH: tokens of a text)
+ *   sequences PLAN OPERATIONS SEED BOUND WORK [LENGTH [persistent]]    (BOUND: of any logit, in standard deviations of its
+ *                                                                       row; WORK: a folder; LENGTH: tokens of a text)
  *
  * There are a few texts, some of which begin alike.  Every sequence holds the beginning of one of them, whatever is done with
  * it: fed, stepped beside others, rolled back, rewound, cut, forked, copied, saved, restored, begun from what is cached.  So
@@ -28,7 +28,8 @@ typedef struct state {
     dop_model *m;
     dop_diag diag;
     dop_facts facts;
-    uint32_t length; /* of the texts */
+    dop_ordering ordering; /* of the steps, not of those by which they are judged */
+    uint32_t length;       /* of the texts */
     uint32_t text[TEXTS][LONGEST];
     float *want[TEXTS]; /* [length][vocab] */
     struct {
@@ -137,7 +138,7 @@ make_texts(state *t, const char *plan)
         dop_sequence_destroy(s);
     }
     dop_model_close(m);
-    ok(t, dop_model_open(plan, &(dop_open_options){.wire = wire}, &t->diag, &t->m), "opening");
+    ok(t, dop_model_open(plan, &(dop_open_options){.wire = wire, .ordering = t->ordering}, &t->diag, &t->m), "opening");
     dop_model_facts(t->m, &t->facts);
     /* Are prefixes found again, also those of a sequence that is gone? */
     size_t found;
@@ -561,8 +562,9 @@ static int
 test(int argc, char **argv)
 {
     static state t;
-    if (argc < 6 || argc > 7)
+    if (argc < 6 || argc > 8)
         return 2;
+    t.ordering = argc > 7 && strcmp(argv[7], "persistent") == 0 ? DOP_ORDERING_PERSISTENT : DOP_ORDERING_AUTO;
     t.length = argc > 6 ? (uint32_t)strtoul(argv[6], NULL, 10) : LENGTH;
     if (t.length < LENGTH || t.length > LONGEST)
         return 2;
