@@ -33,6 +33,7 @@ static const dop_target builtin[] = {
      .cores = 32,
      .max_alloc = 1ull << 31,
      .bandwidth = 400e9,
+     .merges = true,
      DESKTOP_COSTS,
      SPLITS},
     {.name = "tier2",
@@ -45,6 +46,7 @@ static const dop_target builtin[] = {
      .cores = 32,
      .max_alloc = 1ull << 31,
      .bandwidth = 400e9,
+     .merges = true,
      DESKTOP_COSTS,
      SPLITS},
     {.name = "tier3",
@@ -59,6 +61,7 @@ static const dop_target builtin[] = {
      .dispatch_us = 2,
      .barrier_us = 10,
      .workgroup_us = 0.01,
+     .merges = true,
      SPLITS},
     {.name = "lavapipe",
      .caps = CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_int64,
@@ -73,6 +76,7 @@ static const dop_target builtin[] = {
      .dispatch_us = 20,
      .barrier_us = 5,
      .workgroup_us = 1,
+     .merges = true,
      .cpu = true,
      .loop_trips = 65535, /* LP_MAX_TGSI_LOOP_ITERATIONS of Mesa's gallivm */
      SPLITS},
@@ -106,6 +110,7 @@ static const dop_target builtin[] = {
      .matrix = DOP_MATRIX_SHAPE(16, 16, 16),
      .max_alloc = 1ull << 31,
      .bandwidth = 960e9,
+     .merges = true,
      DESKTOP_COSTS,
      SPLITS},
     {.name = "intel-xe2",
@@ -119,6 +124,7 @@ static const dop_target builtin[] = {
      .matrix = DOP_MATRIX_SHAPE(8, 16, 16),
      .max_alloc = 1ull << 31,
      .bandwidth = 456e9,
+     .merges = true,
      DESKTOP_COSTS,
      SPLITS},
 };
@@ -140,6 +146,7 @@ from_device(dop_target *out, dop_diag *diag)
     snprintf(out->device, sizeof out->device, "%.95s", caps.name);
     out->caps = caps.caps;
     out->matrix = caps.matrix;
+    out->merges = out->merges && caps.device_scope;
     out->subgroup = caps.caps & DOP_CAP_subgroup ? caps.subgroup : 1;
     out->max_workgroup = caps.max_workgroup;
     out->shared_bytes = caps.shared_bytes;

@@ -215,10 +215,16 @@ dop_status dop_gen_team(dop_gen *gen, dop_buf *out);
 /* The function dop_fetchP(row, u, ...), which loads tile.unroll steps from unit u on of every row of a team and every matrix of
  * a part, and the arrays it fills, q0, q1 ...; n0, n1 ... are for the next ones.  begin: statements before it. */
 void dop_gemv_fetch(dop_gen *gen, const dop_parts *p, uint32_t index, dop_buf *begin, dop_buf *fetch, dop_buf *raw);
+/* The row of the product beside goes behind the `first` values of the others. */
+void dop_stage_beside(dop_gen *gen, const dop_parts *p, uint32_t first, dop_buf *body);
 /* Partial arg-max of the rows that a workgroup of gemv made, (value, index) pairs: gen_argmax.c. */
 void dop_gemv_argmax(dop_gen *gen, const dop_part *part, uint32_t n_wg, dop_keys *keys, dop_buf *decls, dop_buf *end);
 /* A text for each matrix of a part, with its number in place of #. */
 const char *dop_gemv_list(dop_gen *gen, const dop_part *part, const char *format);
+
+/* --- on CPU devices: gen_rows.c; the descriptors are in rows_variants.c --- */
+dop_status dop_rows_emit(dop_gen *gen);
+uint32_t dop_rows_shared(dop_gen *gen);
 
 /* --- products by expert: gen_group.c ----------------------------------------------------------------------------------- */
 
@@ -266,6 +272,11 @@ dop_refusal dop_tail_refuses(const dop_site *s);
 /* The function dop_tail(h) for that many heads from h on, if the region has a tail.  All forms of a stage must request their
  * arguments in the same order, because the order numbers them. */
 void dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls);
+/* Appends code of a workgroup that has made its blocks of `rows` rows each, out of `blocks`, which neighbouring workgroups divide
+ * evenly; those from number `first` on are of the heads.  It computes the product of every head that it has completed. */
+dop_status dop_tail_blocks(dop_gen *gen, uint32_t first, uint32_t rows, uint32_t blocks, dop_buf *out);
+/* Iterations of a workgroup that completes all heads, for `trips` of descriptors. */
+uint64_t dop_tail_trips(const dop_site *s, const dop_tile *tile);
 
 /* --- how many iterations an invocation makes: trips.c ------------------------------------------------------------------- */
 

@@ -98,9 +98,8 @@ program_of(const dop_parts *p)
                          .which = "dop_act"};
 }
 
-/* The row of the product beside goes behind the others. */
-static void
-stage_beside(dop_gen *gen, const dop_parts *p, uint32_t first, dop_buf *body)
+void
+dop_stage_beside(dop_gen *gen, const dop_parts *p, uint32_t first, dop_buf *body)
 {
     dop_emit *e = &gen->e;
     dop_buf inner = {0};
@@ -152,7 +151,7 @@ stage_activation(dop_gen *gen, const dop_parts *p, uint32_t k_pad, uint32_t unit
     if (each)
         dop_buf_puts(body, "    }\n");
     if (p->beside)
-        stage_beside(gen, p, first, body);
+        dop_stage_beside(gen, p, first, body);
     if (ints && !direct)
         dop_buf_puts(body, "    barrier();\n    dop_xi_row();\n    barrier();\n");
     else if (!gen->ends_in_sum || p->beside)

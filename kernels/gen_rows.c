@@ -61,6 +61,13 @@ program_of(rows_gen *s)
                          .apart = s->tb * s->k_pad};
 }
 
+/* Slots whose sums follow one another in one workgroup, the row of the product beside as the last; 1: there is only one row. */
+static uint32_t
+rounds_of(const rows_gen *s)
+{
+    return s->summed + (s->p.beside != 0);
+}
+
 /* Row programs of the tokens, one after the other: the activation into dop_x when it fits, statistics into dop_st. */
 static dop_status
 emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
@@ -71,8 +78,8 @@ emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
     dop_rowprog prog = program_of(s);
     if (p->experts && s->staged && !s->blocks.id)
         dop_expert_program(s->gen, p, s->k_pad, &prog, decls, &each);
-    dop_status st = s->ints ? dop_int8_declare(s->gen, &prog, s->k_pad * s->held, decls, &direct) : DOP_OK;
-    uint32_t values = s->ints || !s->staged ? 0 : s->tb * s->k_pad * s->held;
+    dop_status st = s->ints ? dop_int8_declare(s->gen, &prog, s->k_pad * s->held + p->k2, decls, &direct) : DOP_OK;
+    uint32_t values = s->ints || !s->staged ? 0 : s->tb * s->k_pad * s->held + p->k2;
     /* Two values a word: half the loads. */
     bool pairs = values && (e->caps & DOP_CAP_int64) && s->k_pad == p->k && dop_rowprog_wide(s->gen, &prog);
     if (pairs)
@@ -113,6 +120,8 @@ emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
     dop_gen_rowprog(s->gen, &prog, body);
     if (each)
         dop_buf_puts(body, "    }\n");
+    if (p->beside && s->staged)
+        dop_stage_beside(s->gen, p, s->k_pad * s->held, body);
     dop_emit_scope(e, body, "    ");
     for (uint32_t i = 0; i < p->n_stats; i++)
         dop_emit_line(e, "dop_st[j * %uu + %uu] = %s;", p->n_stats, i,
@@ -154,6 +163,21 @@ emit_columns(rows_gen *s, const char *to, const char *in, dop_buf *out)
     dop_buf_finish(&inner);
 }
 
+/* The same of the product beside, for its round; what follows is for the others. */
+static void
+emit_beside(rows_gen *s, const char *in, dop_buf *out)
+{
+    dop_emit *e = &s->gen->e;
+    dop_buf inner = {0};
+    const uint32_t n_binds = e->n_binds;
+    dop_emit_scope(e, &inner, dop_emit_str(e, "%s        ", in));
+    const char *x = dop_emit_value(e, dop_node_at(e->g, s->p.beside)->src[0], (dop_index){"0u", "c"}, 4);
+    dop_buf_printf(out, "%sif (more) {\n%s    if (c < %uu) {\n%s%s        four = %s;\n%s    }\n%s} else {\n", in, in,
+                   s->p.k2, inner.data ? inner.data : "", in, x, in, in);
+    e->n_binds = n_binds;
+    dop_buf_finish(&inner);
+}
+
 /* x[j][] of step v for every token: a lane loads four values, from shared memory or computed on the spot, and all get
  * them from it. */
 static void
@@ -164,6 +188,8 @@ emit_load(rows_gen *s, const dop_part *part, dop_buf *load)
     const uint32_t before = part->act * s->tb * s->k_pad / (s->ints ? 32 : 4); /* of other activations */
     const char *behind = before ? dop_emit_str(&s->gen->e, " + %uu", before) : "";
     if (s->ints) {
+        if (rounds_of(s) > 1)
+            behind = dop_emit_str(&s->gen->e, " + dop_slot * %uu", s->k_pad / 32);
         dop_buf_printf(load, "            dop_xi x[1];\n            x[0] = dop_xi_get(v%s);\n", behind);
         return;
     }
@@ -171,12 +197,16 @@ emit_load(rows_gen *s, const dop_part *part, dop_buf *load)
     dop_buf_printf(load, "            vec4 x[TB][%u];\n", fours);
     dop_buf_puts(load, "            [[unroll]] for (uint j = 0u; j < TB; j++) {\n");
     if (s->staged) {
-        dop_buf_printf(load, "%svec4 four = dop_x_get(%s * %uu + v * %uu + %s%s);\n", in, s->p.sum ? "dop_slot" : "j",
-                       s->k_pad / 4, fours, lane, behind);
+        dop_buf_printf(load, "%svec4 four = dop_x_get(%s * %uu + v * %uu + %s%s);\n", in,
+                       s->p.sum || s->p.beside ? "dop_slot" : "j", s->k_pad / 4, fours, lane, behind);
     } else {
         dop_buf_printf(load, "%suint c = v * %uu + %s * 4u%s;\n%svec4 four = vec4(0.0);\n", in, unit_of(s, part), lane,
                        s->tb > 1 ? dop_emit_str(&s->gen->e, ", t = min(%s, n_tokens - 1u)", row_of(s)) : "", in);
+        if (s->p.beside)
+            emit_beside(s, in, load);
         emit_columns(s, "four", in, load);
+        if (s->p.beside)
+            dop_buf_printf(load, "%s}\n", in);
     }
     dop_buf_printf(load, "%s[[unroll]] for (uint q = 0u; q < %uu; q++)\n%s    x[j][q] = subgroupShuffle(four, q);\n",
                    in, fours, in);
@@ -194,8 +224,10 @@ unit_index(rows_gen *s, const dop_part *part, uint32_t m, uint32_t k)
     /* If the driver knew that this number is zero, it would compute equal offsets of two matrices once, as a vector, which
      * costs every lane a detour through memory. */
     const char *apart = m ? dop_emit_str(e, " + %uu * gl_WorkGroupID.z", m) : "";
-    const char *in_row = steps == 1 ? "v" : dop_emit_str(e, "min(v * %uu + %uu, %uu)", steps, k, per_row - 1);
-    return dop_emit_str(e, "(min(row + r * SG, rows - 1u) * %uu%s + %s)", per_row, apart, in_row);
+    const char *each = s->p.beside ? "per_row" : dop_emit_str(e, "%uu", per_row);
+    const char *last = s->p.beside ? "per_row - 1u" : dop_emit_str(e, "%uu", per_row - 1);
+    const char *in_row = steps == 1 ? "v" : dop_emit_str(e, "min(v * %uu + %uu, %s)", steps, k, last);
+    return dop_emit_str(e, "(min(row + r * SG, rows - 1u) * %s%s + %s)", each, apart, in_row);
 }
 
 static const char *
@@ -260,7 +292,10 @@ emit_store(rows_gen *s, const dop_part *part, dop_buf *store)
     dop_index ix = {s->tb > 1 ? "t" : "0u", "c"};
     uint32_t n_binds = e->n_binds;
     for (uint32_t m = 0; m < part->n_mats; m++)
-        dop_emit_bind(e, s->p.sum ? s->p.sum : part->mats[m], dop_emit_str(e, "y[%u]", m), false, NULL);
+        dop_emit_bind(e, s->p.sum ? s->p.sum : part->mats[m], dop_emit_str(e, "y[%u]", m + (s->p.beside != 0)), false,
+                      NULL);
+    if (s->p.beside) /* its round is the last */
+        dop_emit_bind(e, s->p.beside, "y[0]", false, NULL);
     dop_emit_scope(e, store, "                    ");
     if (s->blocks.id) {
         dop_emit_line(e, "uint at = %s;", dop_blocks_column(s->gen, &s->blocks, PAIR, part->rows));
@@ -321,18 +356,44 @@ matrix_of(rows_gen *s, dop_node_id w)
     return dop_emit_str(&s->gen->e, "dop_same(%s)", dop_expert_weights(s->gen, &s->p, w, "dop_slot"));
 }
 
-/* The loop around the steps of a sum over slots, each of which has its own matrix. */
+/* The round of the product beside, which is the last: the sums of those before it make room for its own. */
+static void
+emit_last_round(rows_gen *s, dop_node_id w, dop_buf *out)
+{
+    dop_emit *e = &s->gen->e;
+    const dop_parts *p = &s->p;
+    const dop_node_id other = dop_node_at(e->g, p->beside)->src[1];
+    const uint32_t unit = dop_weight_type_of(dop_node_at(e->g, w)->type)->unit, step = unit_of(s, &p->part[0]);
+    const char *slot = dop_emit_str(e, "min(dop_slot, %uu)", s->summed - 1);
+    dop_buf_printf(out,
+                   "        const bool more = dop_slot == %uu;\n"
+                   "        const uint units = more ? %uu : %uu, per_row = more ? %uu : %uu;\n"
+                   "        w0 = dop_same(more ? %s : %s);\n        aux0 = more ? %s : %s;\n"
+                   "        if (more)\n            [[unroll]] for (uint r = 0u; r < ROWS; r++) {\n"
+                   "                acc[ROWS + r] = acc[r];\n                acc[r] = 0.0;\n            }\n",
+                   s->summed, dop_div_up_u32(p->k2, step), dop_div_up_u32(p->k, step),
+                   dop_row_values(e->g, other) / unit, dop_row_values(e->g, w) / unit, dop_emit_arg(e, other, false),
+                   p->experts ? dop_expert_weights(s->gen, p, w, slot) : dop_emit_arg(e, w, false),
+                   dop_emit_weight(e, other), dop_emit_weight(e, w));
+}
+
+/* The loop around the steps of a sum over slots, each of which has its own matrix, and of the product beside. */
 static void
 emit_slots(rows_gen *s, const dop_part *part, dop_keys *keys)
 {
     dop_buf b = {0};
-    if (s->p.sum) {
-        dop_buf_printf(&b, "        [[dont_unroll]] for (dop_slot = 0u; dop_slot < %uu; dop_slot++) {\n", s->p.slots);
-        for (uint32_t m = 0; m < part->n_mats; m++)
-            dop_buf_printf(&b, "        w%u = %s;\n", m, matrix_of(s, dop_node_at(s->gen->e.g, part->mats[m])->src[1]));
+    const bool loop = s->p.sum || s->p.beside;
+    if (loop)
+        dop_buf_printf(&b, "        [[dont_unroll]] for (dop_slot = 0u; dop_slot < %uu; dop_slot++) {\n", rounds_of(s));
+    for (uint32_t m = 0; m < part->n_mats && loop; m++) {
+        const dop_node_id w = dop_node_at(s->gen->e.g, part->mats[m])->src[1];
+        if (s->p.beside)
+            emit_last_round(s, w, &b);
+        else
+            dop_buf_printf(&b, "        w%u = %s;\n", m, matrix_of(s, w));
     }
     dop_keys_set(keys, "SLOTS", b.data ? dop_emit_str(&s->gen->e, "%s", b.data) : "");
-    dop_keys_set(keys, "SLOTS_END", s->p.sum ? "        }\n" : "");
+    dop_keys_set(keys, "SLOTS_END", loop ? "        }\n" : "");
     dop_buf_finish(&b);
 }
 
@@ -400,9 +461,14 @@ emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
     dop_emit *e = &s->gen->e;
     dop_keys keys = {0};
     dop_buf select = {0}, load = {0}, dots = {0}, store = {0}, finish = {0}, ahead = {0};
-    uint32_t blocks = 0;
+    uint32_t blocks = 0, handing = 0; /* blocks before those of the heads that a tail follows */
+    bool hands = false;
     for (uint32_t i = 0; i < n; i++) {
         emit_select(s, parts[i], i, n, blocks, &select);
+        if (e->r->info->tail && parts[i] == &s->p.part[dop_region_part(e->r, e->r->info->tail_of)]) {
+            handing = blocks;
+            hands = true;
+        }
         blocks += blocks_of(s, parts[i]) * slots_of(s);
     }
     s->p.act = s->p.acts[parts[0]->act];
@@ -426,12 +492,13 @@ emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
         dop_keys_set(&keys, "END", dop_emit_str(e, "(gl_WorkGroupID.x + 1u) * %uu / gl_NumWorkGroups.x", blocks));
         dop_keys_set(&keys, "DONE", "    }\n");
     }
-    dop_keys_num(s->gen, &keys, "M", parts[0]->n_mats);
+    dop_keys_num(s->gen, &keys, "M", parts[0]->n_mats + (s->p.beside != 0));
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");
     dop_keys_set(&keys, "ROW_OF", row_of(s));
     emit_slots(s, parts[0], &keys);
     dop_status st = dop_template_fill(s->gen, s->tb == 1 ? "rows_one.glsl" : "rows_many.glsl", &keys, &finish);
-    dop_keys_num(s->gen, &keys, "UNITS", dop_div_up_u32(s->p.k, unit_of(s, parts[0])));
+    dop_keys_set(&keys, "UNITS",
+                 s->p.beside ? "units" : dop_emit_str(e, "%uu", dop_div_up_u32(s->p.k, unit_of(s, parts[0]))));
     dop_keys_set(&keys, "SELECT", select.data ? select.data : "");
     dop_keys_set(&keys, "LOAD", load.data ? load.data : "");
     dop_keys_set(&keys, "AHEAD", ahead.data ? ahead.data : "");
@@ -439,6 +506,8 @@ emit_group(rows_gen *s, const dop_part *const *parts, uint32_t n, dop_buf *out)
     dop_keys_set(&keys, "FINISH", finish.data ? finish.data : "");
     if (st == DOP_OK)
         st = e->status == DOP_OK ? dop_template_fill(s->gen, "rows_group.glsl", &keys, out) : e->status;
+    if (st == DOP_OK && hands)
+        st = dop_tail_blocks(s->gen, handing, s->rows * s->sg, blocks, out);
     dop_buf_finish(&select);
     dop_buf_finish(&load);
     dop_buf_finish(&dots);
@@ -471,6 +540,8 @@ emit_tokens(rows_gen *s, dop_buf *decls, dop_buf *out)
         dop_buf_puts(out, "    const uint t0 = 0u, n_tokens = 1u;\n");
         if (s->p.experts)
             dop_expert_begin(gen, &s->p, decls, out);
+        else if (s->p.beside)
+            dop_buf_puts(decls, "uint dop_slot;\n");
     } else {
         dop_buf_printf(out,
                        "    uint t0 = gl_WorkGroupID.y * TB, n_tokens = %s;\n"
@@ -498,12 +569,12 @@ begin(rows_gen *s, dop_gen *gen)
     s->ints = gen->descriptor->ints;
     const uint32_t others = s->sums + experts_bytes(gen, s);
     s->staged = s->ints || (s->p.staged && s->tb == 1) ||
-                others + s->tb * (s->k_pad * s->held + 16) * 4 <= gen->e.target->shared_bytes;
+                others + (s->tb * (s->k_pad * s->held + 16) + s->p.k2) * 4 <= gen->e.target->shared_bytes;
     return DOP_OK;
 }
 
-static dop_status
-emit(dop_gen *gen)
+dop_status
+dop_rows_emit(dop_gen *gen)
 {
     dop_emit *e = &gen->e;
     const dop_tile *tile = &gen->choice->tile;
@@ -516,6 +587,7 @@ emit(dop_gen *gen)
     emit_tokens(&s, &decls, &tokens);
     if (s.sums)
         dop_buf_printf(&decls, "shared vec4 dop_part[%u];\n", s.sums / 16);
+    dop_tail_declare(gen, 1, &decls);
     st = emit_prologue(&s, &decls, &prologue);
     bool *done = dop_arena_alloc(e->g->arena, s.p.n * sizeof *done);
     const dop_part **members = dop_arena_alloc(e->g->arena, s.p.n * sizeof *members);
@@ -551,188 +623,15 @@ emit(dop_gen *gen)
     return st;
 }
 
-static uint32_t
-shared_bytes(dop_gen *gen)
+uint32_t
+dop_rows_shared(dop_gen *gen)
 {
     rows_gen s;
     if (begin(&s, gen) != DOP_OK)
         return 0; /* generation says why */
     dop_rowprog prog = program_of(&s);
-    uint32_t row = s.ints ? dop_int8_bytes(gen, &prog, s.k_pad * s.held) : s.staged ? s.tb * s.k_pad * s.held * 4 : 0;
-    return s.sums + row + s.tb * s.p.n_stats * 4 + experts_bytes(gen, &s);
+    uint32_t row = s.ints     ? dop_int8_bytes(gen, &prog, s.k_pad * s.held + s.p.k2)
+                   : s.staged ? (s.tb * s.k_pad * s.held + s.p.k2) * 4
+                              : 0;
+    return s.sums + row + s.tb * s.p.n_stats * 4 + experts_bytes(gen, &s) + dop_tail_bytes(gen, 1);
 }
-
-static uint64_t
-trips(const dop_site *s, const dop_tile *tile)
-{
-    const dop_analysis *a = s->r->info;
-    const dop_blocks blocks = dop_blocks_of(s->g, s->r);
-    const uint64_t slots = blocks.id || a->sum ? 1 : a->slots, sums = a->sum ? a->slots : 1;
-    const uint64_t stores = tile->bm > 1 ? dop_turns((uint64_t)tile->rows * tile->bm / 4, 1) * 7 : 0;
-    uint64_t n = dop_trips_prologue(s, tile, tile->bm) + 64;
-    for (uint32_t i = 0; i < a->n_parts; i++) {
-        const dop_part *part = &a->parts[i];
-        uint32_t unit = dop_part_unit(s->g, part);
-        unit = unit > tile->bk ? unit : tile->bk;
-        /* A row whose values do not come in fours is gathered one by one. */
-        const uint64_t load =
-            dop_region_wide(s->g, s->r, a->acts[part->act]) && a->depth % 4 == 0 ? 1 : 1 + tile->bm * 6u;
-        const uint64_t each = sums * (dop_turns(dop_div_up_u32(a->depth, unit), 1) * load + 1) + stores + 1;
-        const uint32_t set = tile->rows * tile->wg;
-        if (part->argmax) {
-            const uint32_t parts = (uint32_t)dop_node_i(s->g, part->argmax, DOP_A_parts);
-            const uint64_t span = dop_div_up_u32(part->rows, parts);
-            n += dop_turns(parts, tile->loops) * (dop_turns(span + set - 1, set) * each + 2);
-        } else {
-            n += dop_turns(slots * dop_div_up_u32(part->rows, set), tile->loops) * each;
-        }
-    }
-    return n;
-}
-
-/* CPU devices: a workgroup is one subgroup, and blocks of rows by tokens are as large as the unrolled code may be. */
-static void
-choose_tile(const dop_site *s, bool gemv, dop_tile *tile)
-{
-    const dop_graph *g = s->g;
-    const dop_target *t = s->t;
-    dop_products p = dop_products_of(s);
-    uint32_t unit = 8;
-    for (uint32_t i = 0; i < s->r->n_nodes; i++) {
-        const dop_node *n = dop_node_at(g, s->r->nodes[i]);
-        const dop_weight_type *w =
-            dop_op_of(n->op)->root == DOP_ROOT_product ? dop_weight_type_of(dop_node_at(g, n->src[1])->type) : NULL;
-        unit = w && w->unit > unit ? w->unit : unit;
-    }
-    const dop_blocks b = dop_blocks_of(g, s->r);
-    uint64_t products = (uint64_t)p.rows * p.k / (b.id ? b.slots : 1);
-    bool small = products < (1 << 19); /* compiling would take longer than running, so less code is better */
-    tile->wg = t->subgroup;
-    /* What is unrolled: rows by matrices by tokens by the values of a step. */
-    tile->bm = gemv ? 1 : small || g->max_t <= 4 ? 4 : 8;
-    tile->bk = unit > 8 || !small ? 32 : 16;
-    tile->rows = small ? 2 : p.most > 1 ? 2 : 4;
-    while (tile->rows > 1 && p.rows < tile->rows * t->subgroup * t->cores * 2)
-        tile->rows /= 2;
-    /* A workgroup computes its activations itself, so it should have a quarter of a million products, and every core should
-     * get equally many workgroups, because the driver distributes them beforehand.  Blocks of tokens are workgroups too. */
-    const uint32_t tiles = b.id ? b.n * (b.span / tile->bm) : dop_div_up_u32(gemv ? 1 : g->max_t, tile->bm);
-    uint64_t loops = (products * tile->bm) >> 18, most = t->cores * 8 / tiles;
-    loops = loops > most ? most : loops;
-    tile->loops = loops < t->cores ? t->cores : dop_pow2_floor((uint32_t)loops);
-    while (t->loop_trips && trips(s, tile) > t->loop_trips && tile->loops < p.rows)
-        tile->loops *= 2;
-}
-
-static void
-tile_of_one(const dop_site *s, dop_tile *tile)
-{
-    choose_tile(s, true, tile);
-}
-
-static void
-tile_of_several(const dop_site *s, dop_tile *tile)
-{
-    choose_tile(s, false, tile);
-}
-
-/* Eight lanes make the four values each of a unit. */
-static dop_refusal
-fits(const dop_site *s)
-{
-    if (s->t->subgroup < 8)
-        return (dop_refusal){"subgroups are smaller than 8", NULL};
-    if (s->r->info->beside || s->r->info->tail)
-        return (dop_refusal){"a product has a row of its own, or is of heads", NULL};
-    return dop_products_refuse(s);
-}
-
-static dop_refusal
-fits_ints(const dop_site *s)
-{
-    dop_refusal no = fits(s);
-    return no.why ? no : dop_int8_refuses(s);
-}
-
-static const char *
-avoid_gpus(const dop_site *s)
-{
-    return s->t->cpu ? NULL : "meant for CPU devices";
-}
-
-static const char *
-avoid_ints_and_gpus(const dop_site *s)
-{
-    const char *no = dop_int8_avoid(s);
-    return no ? no : avoid_gpus(s);
-}
-
-const dop_descriptor dop_descriptor_gemv_rows = {
-    .tunes = DOP_TUNES_rows,
-    .fits = fits,
-    .avoid = avoid_gpus,
-    .tile = tile_of_one,
-    .shared = shared_bytes,
-    .emit = emit,
-    .trips = trips,
-    .ahead = true,
-};
-const dop_descriptor dop_descriptor_gemv_rows_i8 = {
-    .tunes = DOP_TUNES_rows,
-    .fits = fits_ints,
-    .avoid = avoid_ints_and_gpus,
-    .tile = tile_of_one,
-    .shared = shared_bytes,
-    .emit = emit,
-    .trips = trips,
-    .ahead = true,
-    .ints = true,
-};
-const dop_descriptor dop_descriptor_matmul_rows = {
-    .fits = fits,
-    .avoid = avoid_gpus,
-    .tile = tile_of_several,
-    .shared = shared_bytes,
-    .emit = emit,
-    .trips = trips,
-    .ahead = true,
-};
-
-static dop_refusal
-fits_experts(const dop_site *s)
-{
-    const dop_analysis *a = s->r->info;
-    if (a->n_stats > 0)
-        return (dop_refusal){"a statistic is summed up beside the products", NULL};
-    if (!a->sum && dop_node_at(s->g, a->act)->shape.rank == 3)
-        return (dop_refusal){"each slot has a row of its own", NULL};
-    return fits(s);
-}
-
-static dop_refusal
-fits_blocks(const dop_site *s)
-{
-    dop_refusal no = dop_blocks_refuse(s);
-    if (s->r->info->n_stats > 0)
-        return (dop_refusal){"a statistic is summed up beside the products", NULL};
-    return no.why ? no : fits(s);
-}
-
-const dop_descriptor dop_descriptor_expert_rows = {
-    .fits = fits_experts,
-    .avoid = avoid_gpus,
-    .tile = tile_of_one,
-    .shared = shared_bytes,
-    .emit = emit,
-    .trips = trips,
-    .ahead = true,
-};
-const dop_descriptor dop_descriptor_expert_block_rows = {
-    .fits = fits_blocks,
-    .avoid = avoid_gpus,
-    .tile = tile_of_several,
-    .shared = shared_bytes,
-    .emit = emit,
-    .trips = trips,
-    .ahead = true,
-};

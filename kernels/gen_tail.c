@@ -101,7 +101,13 @@ dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls)
     dop_keys_num(gen, &keys, "UNIT", t.type->unit);
     dop_keys_set(&keys, "TYPE", dop_type_of(t.type->type)->name);
     dop_keys_set(&keys, "AUX", dop_emit_weight(e, t.matrix));
-    dop_keys_set(&keys, "MATRIX", dop_emit_matrix(e, t.matrix, "head"));
+    const char *matrix = dop_emit_matrix(e, t.matrix, "head");
+    dop_keys_set(&keys, "MATRIX", matrix);
+    dop_keys_set(&keys, "AHEAD",
+                 gen->descriptor->ahead && (e->caps & DOP_CAP_int64)
+                     ? dop_emit_str(e, "        dop_ahead = U64(%s).v[(row %% %uu * %uu + u) * %uu];\n", matrix, t.n,
+                                    units, t.type->unit_bytes / 8)
+                     : "");
     dop_keys_set(&keys, "SYNC", in_step ? "subgroupMemoryBarrier()" : "groupMemoryBarrier();\n    barrier()");
     dop_keys_set(&keys, "LOAD", load.data ? load.data : "");
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");
@@ -110,4 +116,30 @@ dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls)
         e->status = st;
     dop_buf_finish(&load);
     dop_buf_finish(&store);
+}
+
+dop_status
+dop_tail_blocks(dop_gen *gen, uint32_t first, uint32_t rows, uint32_t blocks, dop_buf *out)
+{
+    const tail t = find_tail(gen->e.g, gen->e.r);
+    dop_keys keys = {0};
+    dop_keys_num(gen, &keys, "FIRST", first);
+    dop_keys_num(gen, &keys, "ROWS", rows);
+    dop_keys_num(gen, &keys, "BLOCKS", blocks);
+    dop_keys_num(gen, &keys, "HEADS", t.heads);
+    dop_keys_num(gen, &keys, "K", t.k);
+    dop_keys_set(&keys, "ARRIVALS", dop_emit_merges(&gen->e));
+    return dop_template_fill(gen, "tail_blocks.glsl", &keys, out);
+}
+
+uint64_t
+dop_tail_trips(const dop_site *s, const dop_tile *tile)
+{
+    if (!s->r->info->tail)
+        return 0;
+    const tail t = find_tail(s->g, s->r);
+    const uint32_t units = dop_packed_row_values(t.type->type, t.k) / t.type->unit, most = s->t->subgroup;
+    const uint32_t lanes = units < most ? dop_pow2_floor(units) : most;
+    return t.heads *
+           (dop_turns(t.k / 4, tile->wg) + dop_turns(t.n, tile->wg / lanes) * (dop_turns(units, lanes) + 6) + 4);
 }

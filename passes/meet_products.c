@@ -21,7 +21,7 @@ may_join(const dop_pass_ctx *cx, const dop_flow *f, dop_region_id from, dop_regi
     const dop_analysis *a = p->info, *b = c->info;
     if (dop_fuse_disabled(cx, g, from, to))
         return DOP_REASON_disabled;
-    if (cx->target->cpu || !dop_template_of(c->tpl)->beside || b->n_products != 1 || b->beside || b->tail ||
+    if (!dop_template_of(c->tpl)->beside || b->n_products != 1 || b->beside || b->tail ||
         (dop_node_has_experts(g, b->products[0]) && !b->sum))
         return DOP_REASON_template_limit;
     if (p->tpl != DOP_TPL_gemv || a->n_products != 1 || a->staged || a->n_stats || a->tail || a->parts[0].argmax)

@@ -286,10 +286,19 @@ print_round(const dop_bench_plan *p, const dop_bench_test *t, uint32_t round, ui
     const dop_speculation_counts *c = &p->replay.counts;
     fprintf(stderr, "%s: %s, round %u of %u: %.2f tok/s", p->path, t->name, round + 1, rounds, tokens_of(t) * 1e3 / ms);
     if (t->drafts)
-        fprintf(stderr, ", %llu of %llu drafts accepted in %llu steps, %llu picks made again",
+        fprintf(stderr, ", %llu of %llu drafts accepted in %llu rounds, %llu of which ended in doubt",
                 (unsigned long long)c->accepted, (unsigned long long)c->drafted, (unsigned long long)c->steps,
                 (unsigned long long)c->again);
     fprintf(stderr, "\n");
+}
+
+static void
+add_counts(dop_speculation_counts *sum, const dop_speculation_counts *c)
+{
+    sum->steps += c->steps;
+    sum->drafted += c->drafted;
+    sum->accepted += c->accepted;
+    sum->again += c->again;
 }
 
 /* All rounds of one test, the plans in turn. */
@@ -305,6 +314,8 @@ run_test(dop_bench *b, size_t test, const uint32_t *ids, bool progress, dop_diag
         for (size_t p = 0; p < b->n_plans && st == DOP_OK; p++) {
             dop_bench_row *row = &b->rows[p * b->n_tests + test];
             st = measure_test(&b->plans[p], t, ids, 0, diag, &row->ms[round]);
+            if (t->drafts)
+                add_counts(&row->drafts, &b->plans[p].replay.counts);
             if (progress && st == DOP_OK)
                 print_round(&b->plans[p], t, round, b->rounds, row->ms[round]);
         }

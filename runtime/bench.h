@@ -3,9 +3,9 @@
  * ppN feeds N tokens and ends when the token after them is known.  tgN takes N single greedy steps, each fed with the
  * token that the step before it picked, starting from a random one; it ends when the host has the last pick.  @dD: the
  * cache holds D tokens when the test starts.  tgNbB: B sequences at once, one row of each in every step, and the tokens of
- * all of them counted.  tgNdP: with drafts, namely the text that the last run gave, of which P percent of the tokens
- * are right (the plan needs schedules for a few rows: dopplerc --rows).  tgNs: sampled in a usual way instead of greedy.
- * Several plans are measured in turn, round by round, so that whatever the
+ * all of them counted.  tgNdP: with drafts, namely the text that the last run gave, changed so that P percent of all drafts
+ * are accepted; the share that really was is part of the result (the plan needs schedules for a few rows: dopplerc --rows).
+ * tgNs: sampled in a usual way instead of greedy.  Several plans are measured in turn, round by round, so that whatever the
  * machine does meanwhile hits all of them. */
 #ifndef DOPPLER_RUNTIME_BENCH_H
 #define DOPPLER_RUNTIME_BENCH_H
@@ -15,7 +15,7 @@
 typedef struct dop_bench_options {
     const uint32_t *prompts, *gens, *depths; /* lists; a 0 in the first two is left out */
     const uint32_t *batches;                 /* sequences at once, for the tests of gens; none: 1 */
-    const uint32_t *drafts;                  /* percent of right ones, for further tests of gens */
+    const uint32_t *drafts;                  /* percent of them to be accepted, for further tests of gens */
     size_t n_prompts, n_gens, n_depths, n_batches, n_drafts;
     bool sampled;      /* further tests of gens */
     uint32_t rounds;   /* counted ones, at least 1; one more before them is not */
@@ -28,7 +28,7 @@ typedef struct dop_bench_options {
 typedef struct dop_bench_test {
     uint32_t n_prompt, n_gen; /* one of them is 0 */
     uint32_t batch;           /* sequences at once */
-    uint32_t drafts;          /* 1 + percent of right ones; 0: without */
+    uint32_t drafts;          /* 1 + percent of them to be accepted; 0: without */
     bool sampled;
     uint32_t depth;
     char name[48]; /* "pp512", "tg128@d8192", "tg128b4" */
@@ -40,12 +40,15 @@ typedef struct dop_bench_row {
     double ratio, ratio_min, ratio_max; /* median against the first plan's; least and most of the rounds */
     double gbps;                        /* tgN: weights read per second, 1e9 bytes; 0 for ppN */
     double floor_share;                 /* of the device's read bandwidth, 0 .. 1; 0: unknown */
+    dop_speculation_counts drafts;      /* of all rounds */
 } dop_bench_row;
 
 typedef struct dop_bench_replay {
     uint32_t *ids; /* owned: tokens of the last run */
     size_t n;
     uint32_t percent, x;
+    uint64_t drafted,
+        right; /* of this run: tokens proposed; those of them that are right, with all before them in their round */
     dop_speculation_counts counts; /* of the last run */
 } dop_bench_replay;
 

@@ -2,6 +2,7 @@
 #include "runtime/bench.h"
 #include "runtime/spans.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +10,23 @@
 static const dop_sampling usual = {
     .temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .repeat_penalty = 1, .repeat_last_n = 64, .seed = 1};
 
-/* The text of the last run, and a share of right tokens in it. */
+/* The chance of each of n drafts to be right if all before it are, with which `share` of them are accepted: then
+ * c + c^2 + ... + c^n = n * share. */
+static double
+chance_of(double share, uint32_t n)
+{
+    double low = 0, high = 1;
+    for (int i = 0; i < 40; i++) {
+        double c = (low + high) / 2, reached = 1, sum = 0;
+        for (uint32_t k = 0; k < n; k++)
+            sum += reached *= c;
+        *(sum < n * share ? &low : &high) = c;
+    }
+    return high;
+}
+
+/* The text of the last run, of which so many tokens are right that the wanted share of all drafts is accepted.  What chance
+ * gave too little or too much so far is made good over the next rounds. */
 static dop_status
 replay(void *user, const uint32_t *tokens, size_t n_tokens, uint32_t most, dop_diag *diag, uint32_t *out_ids,
        uint32_t *out_n)
@@ -17,11 +34,18 @@ replay(void *user, const uint32_t *tokens, size_t n_tokens, uint32_t most, dop_d
     dop_bench_replay *r = user;
     (void)tokens;
     (void)diag;
-    for (*out_n = 0; *out_n < most && n_tokens + *out_n < r->n; ++*out_n) {
+    const double left = (double)(r->n > n_tokens ? r->n - n_tokens : 0), n = left < most ? left : most;
+    const double share = r->percent * 0.01, missing = share * (double)r->drafted - (double)r->right;
+    const double chance = n > 0 ? chance_of(fmin(fmax(share + missing / (4 * n), 0), 1), (uint32_t)n) : 0;
+    bool all = r->percent > 0;
+    for (*out_n = 0; *out_n < (uint32_t)n; ++*out_n) {
         uint32_t right = r->ids[n_tokens + *out_n];
         r->x = r->x * 1664525u + 1013904223u;
-        out_ids[*out_n] = (r->x >> 8) % 100 < r->percent ? right : right ? right - 1 : 1;
+        all = all && (double)(r->x >> 8) < chance * (1 << 24);
+        r->right += all;
+        out_ids[*out_n] = all ? right : right ? right - 1 : 1;
     }
+    r->drafted += *out_n;
     return DOP_OK;
 }
 
@@ -65,6 +89,7 @@ dop_bench_drafts(dop_sequence *sequence, const dop_bench_test *test, const uint3
     bool plain = limit_ms > 0; /* the run that is not counted gives the first text */
     r->percent = test->drafts - 1;
     r->x = 1;
+    r->drafted = r->right = 0;
     dop_status st = dop_sequence_rewind(s, test->depth, diag);
     if (st == DOP_OK && !plain)
         st = dop_sequence_set_speculation(s, &how, diag);

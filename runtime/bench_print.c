@@ -7,8 +7,22 @@
 #include <string.h>
 #include <time.h>
 
-enum { N_COLUMNS = 12, CELL = 280 };
-enum { C_PLAN, C_MODEL, C_WEIGHTS, C_SIZE, C_BACKEND, C_DEVICE, C_TEST, C_RATE, C_MEDIAN, C_GBPS, C_FLOOR, C_RATIO };
+enum { N_COLUMNS = 13, CELL = 280 };
+enum {
+    C_PLAN,
+    C_MODEL,
+    C_WEIGHTS,
+    C_SIZE,
+    C_BACKEND,
+    C_DEVICE,
+    C_TEST,
+    C_RATE,
+    C_MEDIAN,
+    C_GBPS,
+    C_FLOOR,
+    C_DRAFTS,
+    C_RATIO
+};
 
 typedef struct table {
     char (*cells)[N_COLUMNS][CELL]; /* row 0: headings */
@@ -30,6 +44,12 @@ base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
+static double
+accepted_share(const dop_bench_row *r)
+{
+    return r->drafts.drafted ? (double)r->drafts.accepted / (double)r->drafts.drafted : 0;
+}
+
 static void
 fill_row(const dop_bench *b, size_t plan, size_t test, char (*cell)[CELL])
 {
@@ -49,6 +69,10 @@ fill_row(const dop_bench *b, size_t plan, size_t test, char (*cell)[CELL])
         snprintf(cell[C_GBPS], CELL, "%.2f", r->gbps);
     if (r->floor_share > 0)
         snprintf(cell[C_FLOOR], CELL, "%.1f%%", 100 * r->floor_share);
+    if (r->drafts.drafted > 0)
+        snprintf(cell[C_DRAFTS], CELL, "%.1f%% of %llu, %llu of %llu rounds in doubt", 100 * accepted_share(r),
+                 (unsigned long long)r->drafts.drafted, (unsigned long long)r->drafts.again,
+                 (unsigned long long)r->drafts.steps);
     if (plan > 0)
         snprintf(cell[C_RATIO], CELL, "%.3f (%.3f .. %.3f)", r->ratio, r->ratio_min, r->ratio_max);
     else
@@ -105,7 +129,8 @@ dop_bench_markdown(const dop_bench *bench, dop_buf *out)
 {
     const dop_bench *b = bench;
     static const char *const headings[N_COLUMNS] = {"plan", "model", "weights", "size", "backend",    "device",
-                                                    "test", "t/s",   "median",  "GB/s", "% of floor", "ratio"};
+                                                    "test", "t/s",   "median",  "GB/s", "% of floor", "drafts accepted",
+                                                    "ratio"};
     table t = {.n_rows = 1 + b->n_plans * b->n_tests};
     t.cells = calloc(t.n_rows, sizeof *t.cells);
     if (!t.cells) {
@@ -117,13 +142,14 @@ dop_bench_markdown(const dop_bench *bench, dop_buf *out)
         t.shown[c] = true;
     }
     t.shown[C_PLAN] = t.shown[C_RATIO] = b->n_plans > 1;
-    t.shown[C_FLOOR] = t.shown[C_GBPS] = false;
+    t.shown[C_FLOOR] = t.shown[C_GBPS] = t.shown[C_DRAFTS] = false;
     size_t at = 1;
     for (size_t i = 0; i < b->n_tests; i++)
         for (size_t p = 0; p < b->n_plans; p++) {
             const dop_bench_row *r = &b->rows[p * b->n_tests + i];
             t.shown[C_GBPS] |= r->gbps > 0;
             t.shown[C_FLOOR] |= r->floor_share > 0;
+            t.shown[C_DRAFTS] |= r->drafts.drafted > 0;
             fill_row(b, p, i, t.cells[at++]);
         }
     print_table(&t, out);
@@ -156,7 +182,7 @@ dop_bench_csv(const dop_bench *bench, dop_buf *out)
     const dop_bench *b = bench;
     dop_buf_puts(out, "plan,model,weights,backend,device,driver,test,size_bytes,bytes_per_token,n_prompt,n_gen,n_depth,"
                       "rounds,avg_ts,stddev_ts,median_ts,gbps,floor_share,ratio,ratio_min,ratio_max,load_ms,"
-                      "pipelines_ms,upload_ms,digests_ms,first_token_ms\n");
+                      "pipelines_ms,upload_ms,digests_ms,first_token_ms,draft_rounds,drafted,accepted,in_doubt\n");
     for (size_t i = 0; i < b->n_tests; i++)
         for (size_t k = 0; k < b->n_plans; k++) {
             const dop_bench_plan *p = &b->plans[k];
@@ -179,8 +205,14 @@ dop_bench_csv(const dop_bench *bench, dop_buf *out)
             csv_known(r->gbps, out);
             csv_known(r->floor_share, out);
             dop_buf_printf(out, "%.6g,%.6g,%.6g,", r->ratio, r->ratio_min, r->ratio_max);
-            dop_buf_printf(out, "%.6g,%.6g,%.6g,%.6g,%.6g\n", s->load_ms, s->pipelines_ms, s->upload_ms, s->verify_ms,
+            dop_buf_printf(out, "%.6g,%.6g,%.6g,%.6g,%.6g,", s->load_ms, s->pipelines_ms, s->upload_ms, s->verify_ms,
                            p->first_token_ms);
+            if (t->drafts)
+                dop_buf_printf(out, "%llu,%llu,%llu,%llu\n", (unsigned long long)r->drafts.steps,
+                               (unsigned long long)r->drafts.drafted, (unsigned long long)r->drafts.accepted,
+                               (unsigned long long)r->drafts.again);
+            else
+                dop_buf_puts(out, ",,,\n");
         }
 }
 
@@ -216,6 +248,17 @@ plan_json(const dop_bench_plan *p)
 }
 
 static json_t *
+drafts_json(const dop_bench_test *t, const dop_bench_row *r)
+{
+    const dop_speculation_counts *c = &r->drafts;
+    if (!t->drafts)
+        return json_null();
+    return json_pack("{s:I, s:I, s:I, s:f, s:I}", "rounds", (json_int_t)c->steps, "drafted", (json_int_t)c->drafted,
+                     "accepted", (json_int_t)c->accepted, "acceptedShare", accepted_share(r), "inDoubt",
+                     (json_int_t)c->again);
+}
+
+static json_t *
 row_json(const dop_bench *b, size_t plan, size_t test)
 {
     const dop_bench_row *r = &b->rows[plan * b->n_tests + test];
@@ -223,12 +266,12 @@ row_json(const dop_bench *b, size_t plan, size_t test)
     json_t *samples = json_array();
     for (uint32_t i = 0; i < b->rounds; i++)
         json_array_append_new(samples, json_real((t->n_prompt + t->n_gen) * 1e3 / r->ms[i]));
-    return json_pack("{s:I, s:s, s:I, s:I, s:I, s:f, s:o, s:f, s:o, s:o, s:f, s:f, s:f, s:o}", "plan", (json_int_t)plan,
-                     "test", t->name, "nPrompt", (json_int_t)t->n_prompt, "nGen", (json_int_t)t->n_gen, "depth",
-                     (json_int_t)t->depth, "mean", r->mean, "stddev",
+    return json_pack("{s:I, s:s, s:I, s:I, s:I, s:f, s:o, s:f, s:o, s:o, s:f, s:f, s:f, s:o, s:o}", "plan",
+                     (json_int_t)plan, "test", t->name, "nPrompt", (json_int_t)t->n_prompt, "nGen",
+                     (json_int_t)t->n_gen, "depth", (json_int_t)t->depth, "mean", r->mean, "stddev",
                      b->rounds > 1 ? json_real(r->stddev) : json_null(), "median", r->median, "GBps",
                      json_known(r->gbps), "floorShare", json_known(r->floor_share), "ratio", r->ratio, "ratioMin",
-                     r->ratio_min, "ratioMax", r->ratio_max, "samples", samples);
+                     r->ratio_min, "ratioMax", r->ratio_max, "samples", samples, "drafts", drafts_json(t, r));
 }
 
 void

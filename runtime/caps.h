@@ -84,6 +84,7 @@ typedef struct dop_device_caps {
     uint64_t memory;    /* bytes of device-local memory */
     uint32_t matrix;    /* DOP_MATRIX_SHAPE that kernels can use, through whichever form; 0: none */
     bool cpu;           /* a software device */
+    bool device_scope;  /* atomics and barriers order what all workgroups of a dispatch store */
 } dop_device_caps;
 
 #endif

@@ -25,7 +25,7 @@ static const dop_option bench_options[] = {
     OPT('b', "batch", TEXT, bench_batches, "LIST",
         "sequences that generate at once, with a row each per step (default 1)", 0, 0),
     OPT(0, "drafts", TEXT, bench_drafts, "LIST",
-        "also generate with replayed drafts, of which these percentages are right (default none)", 0, 0),
+        "also generate with replayed drafts, of which these percentages are accepted (default none)", 0, 0),
     OPT(0, "sampled", FLAG, bench_sampled, NULL, "also generate with sampled tokens", 0, 0),
     OPT('r', "repetitions", COUNT, bench_rounds, "N", "rounds after one that is not counted (default 5)", 1, 10000),
     OPT('o', "output", TEXT, bench_output, "md|json|csv", "form of the result (default md)", 0, 0),

@@ -342,6 +342,7 @@ dop_device_query(VkInstance instance, VkPhysicalDevice physical, uint32_t index,
     memcpy(info->driver_uuid, a.props11.driverUUID, VK_UUID_SIZE);
     memcpy(info->device_uuid, a.props11.deviceUUID, VK_UUID_SIZE);
     info->caps.caps = caps_of(&a);
+    info->caps.device_scope = a.f12.vulkanMemoryModelDeviceScope;
     fill_limits(&a, info);
     find_matrices(instance, info);
     info->caps.matrix = usable_matrix(info);

@@ -77,6 +77,11 @@ struct dop_model {
     uint32_t probe_at;      /* the next probe, when all schedules are ready and this position is reached */
     uint32_t probe_prefill; /* schedule of several rows that a probe compares with; UINT32_MAX: there is none */
 
+    /* Largest difference seen between logits of a token from a step of several rows and from a step of one, and the number of
+     * tokens that were compared (speculate.c). */
+    double apart;
+    uint32_t n_compared;
+
     /* Indexed by the place of a sequence in the plan's states. */
     dop_sequence *sequences[DOP_STEP_MAX_SEQUENCES]; /* NULL: the place is free */
     uint32_t n_sequences;

@@ -4,16 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The least probability that a draft is reached: a draft is worth its row only if all before it are right. */
-static const double least_chance = 0.15;
-/* Below this share of accepted drafts a round that accepted none is followed by tokens without drafts. */
-static const double poor_share = 0.25;
-/* The weight of an accepted or judged draft one round later. */
-static const double fading = 0.9;
-enum { FIRST_WAIT = 32, MOST_WAIT = 256 }; /* tokens */
 /* Two logits that are closer than this multiple of the largest difference seen between schedules are in doubt.  Differences of
  * single ids are a few times smaller than the largest one over a vocabulary. */
 static const double doubt = 1.25;
+/* Picks are in doubt until so many rows were compared, and one of so many rounds is compared in any case: where rows are rounded
+ * to 8 bits, two schedules agree to the last bits in some steps, and in others they do not. */
+enum { FIRST_COMPARED = 3, COMPARED_OF = 64 };
 
 /* Rows of the plan's smallest schedule for n rows with logits of each; 0: there is none. */
 static uint32_t
@@ -31,6 +27,15 @@ schedule_for(const dop_model *m, uint32_t n, uint32_t *out_schedule)
     return best;
 }
 
+static void
+init_policy(const dop_model *m, dop_draft_policy *out)
+{
+    uint32_t rows[DOP_DRAFT_SIZES], n = 0, schedule;
+    for (uint32_t r = 2; n < DOP_DRAFT_SIZES && (rows[n] = schedule_for(m, r, &schedule)) > 0; r = rows[n++] + 1)
+        ;
+    dop_draft_policy_init(out, rows, n);
+}
+
 static dop_status
 check_how(const dop_sequence *s, const dop_speculation *how, dop_diag *diag)
 {
@@ -46,7 +51,7 @@ check_how(const dop_sequence *s, const dop_speculation *how, dop_diag *diag)
     if (schedule_for(m, 2, &schedule) == 0)
         return DOP_FAIL_IN(diag, DOP_E_INPUT, m->plan.path,
                            "the plan has no schedule for a few rows with logits of each, which drafts need: compile it "
-                           "with --rows 4,8");
+                           "with --rows 2,4,8");
     return DOP_OK;
 }
 
@@ -66,7 +71,8 @@ dop_sequence_set_speculation(dop_sequence *sequence, const dop_speculation *how,
     dop_speculator *p = calloc(1, sizeof *p);
     if (!p)
         return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
-    *p = (dop_speculator){.how = *how, .accepted = 0.5, .judged = 1, .ahead = UINT32_MAX, .apart = -1};
+    *p = (dop_speculator){.how = *how, .ahead = UINT32_MAX, .now_ms = dop_now_ms};
+    init_policy(s->model, &p->policy);
     uint32_t most = dop_model_max_rows_of_several(s->model) - 1;
     p->most = how->most && how->most < most ? how->most : most;
     p->most = p->most < DOP_MAX_DRAFTS ? p->most : DOP_MAX_DRAFTS;
@@ -99,25 +105,17 @@ dop_sequence_speculation_counts(const dop_sequence *sequence)
 
 /* --- one round ------------------------------------------------------------------------------------------------------- */
 
-/* As many drafts as are likely enough to be reached, rounded up to the size of the schedule for them. */
+/* As many drafts as pay most, within the plan's schedules, the context, and what will still be asked for. */
 static uint32_t
 choose_length(const dop_sequence *s, uint32_t unfed)
 {
     const dop_speculator *p = s->speculator;
-    double share = p->accepted / p->judged, chance = share;
-    uint32_t n = 1, room = s->model->plan.model->ctx - s->n_tokens, schedule;
-    for (; n < p->most && chance * share >= least_chance; n++)
-        chance *= share;
-    uint32_t rows = schedule_for(s->model, unfed + n, &schedule);
-    if (rows == 0) {
-        rows = dop_model_max_rows_of_several(s->model);
-        n = rows > unfed ? rows - unfed : 0;
-    } else if (!p->how.draft) {
-        n = rows - unfed; /* unused rows of the schedule cost nothing, but a draft model's drafts do */
-    }
-    n = n < p->most ? n : p->most;
-    n = n < room ? n : room;
-    return s->wanted == UINT32_MAX || n < s->wanted ? n : s->wanted - 1; /* the last one comes without a draft */
+    uint32_t most = dop_model_max_rows_of_several(s->model) - unfed, room = s->model->plan.model->ctx - s->n_tokens;
+    bool pays;
+    most = most < p->most ? most : p->most;
+    most = most < room ? most : room;
+    most = s->wanted == UINT32_MAX || most < s->wanted ? most : s->wanted - 1; /* the last one comes without a draft */
+    return most > 0 ? dop_draft_policy_length(&p->policy, unfed, most, &pays) : 0;
 }
 
 /* The result of a row: its pick, and whether the draft was right. */
@@ -136,7 +134,8 @@ judge_greedy(dop_sequence *s, const float *row, uint32_t i)
     float margin;
     if (!dop_logits_two_best(row, vocab, &v.id, &margin))
         return v;
-    v.given = p->apart >= 0 && (double)margin > doubt * p->apart;
+    const bool compares = s->model->n_compared < FIRST_COMPARED || p->counts.steps % COMPARED_OF == COMPARED_OF - 1;
+    v.given = !compares && (double)margin > doubt * s->model->apart;
     v.accepted = v.given && i < p->n_drafts && v.id == p->drafts[i];
     if (!v.given) {
         p->again = true;
@@ -202,23 +201,6 @@ judge(dop_sequence *s, const float *row, uint32_t i, dop_diag *diag, verdict *ou
     return st;
 }
 
-static void
-take_stock(dop_speculator *p, uint32_t accepted, uint32_t judged)
-{
-    p->counts.steps++;
-    p->counts.drafted += p->n_drafts;
-    p->counts.accepted += accepted;
-    p->accepted = p->accepted * fading + accepted;
-    p->judged = p->judged * fading + judged;
-    if (accepted > 0)
-        p->back_off = 0;
-    if (accepted > 0 || judged == 0 || p->accepted / p->judged >= poor_share)
-        return;
-    p->back_off = p->back_off ? p->back_off * 4 : FIRST_WAIT;
-    p->back_off = p->back_off < MOST_WAIT ? p->back_off : MOST_WAIT;
-    p->wait = p->back_off;
-}
-
 /* Sets the states to those of tokens that are right, the first `right` of n rows.  States that steps replace have nothing in
  * between, and return to those from before the step. */
 static void
@@ -233,15 +215,15 @@ keep_states(dop_sequence *s, uint32_t first, uint32_t n, uint32_t right)
     s->n_kept = UINT32_MAX;
 }
 
-/* Runs the tokens that are not fed yet together with the drafts, and judges these.  Sets tokens[n_tokens .. known). */
+/* Runs the tokens that are not fed yet together with the drafts, and judges these.  Sets tokens[n_tokens .. known), and what
+ * *round says except times. */
 static dop_status
-run_round(dop_sequence *s, dop_diag *diag)
+run_round(dop_sequence *s, dop_diag *diag, dop_draft_round *round)
 {
     dop_speculator *p = s->speculator;
     dop_model *m = s->model;
     uint32_t first = s->n_fed, unfed = s->n_tokens - first, n = unfed + p->n_drafts, schedule, accepted = 0;
     size_t vocab = m->plan.model->vocab;
-    bool measured = !dop_sequence_is_greedy(s) || p->apart >= 0;
     if (schedule_for(m, n, &schedule) == 0)
         return DOP_FAIL(diag, DOP_E_INTERNAL, "a round of %u rows", n);
     memcpy(s->tokens + s->n_tokens, p->drafts, p->n_drafts * sizeof *p->drafts);
@@ -258,7 +240,14 @@ run_round(dop_sequence *s, dop_diag *diag)
         accepted += v.accepted;
         s->tokens[p->known++] = v.id;
     }
-    take_stock(p, accepted, measured && accepted < p->n_drafts ? accepted + 1 : accepted);
+    p->counts.steps++;
+    p->counts.drafted += p->n_drafts;
+    p->counts.accepted += accepted;
+    round->rows = n;
+    round->drafts = p->n_drafts;
+    round->accepted = accepted;
+    round->doubt = p->again;
+    round->judged = !p->again || m->n_compared >= FIRST_COMPARED;
     /* A row without a pick must be run again. */
     keep_states(s, first, n, unfed + accepted - (v.given && st == DOP_OK ? 0 : 1));
     p->fed = s->n_fed;
@@ -267,7 +256,24 @@ run_round(dop_sequence *s, dop_diag *diag)
     return st;
 }
 
-/* Makes a pick that was in doubt as if there were no drafts, and records how far the two results differ. */
+/* Records how far the logits of a row differ from those of a single step.  What all differ by does not change a pick. */
+static void
+compare(dop_sequence *s)
+{
+    dop_speculator *p = s->speculator;
+    dop_model *m = s->model;
+    const float *logits = dop_model_logits(m, m->info.decode);
+    uint32_t vocab = m->plan.model->vocab;
+    double shift = 0, apart = 0;
+    for (uint32_t i = 0; i < vocab; i++)
+        shift += ((double)logits[i] - (double)p->row[i]) / vocab;
+    for (uint32_t i = 0; i < vocab; i++)
+        apart = fmax(apart, fabs((double)logits[i] - (double)p->row[i] - shift));
+    m->apart = fmax(m->apart, apart);
+    m->n_compared++;
+}
+
+/* Makes a pick that was in doubt as if there were no drafts, and compares the two results. */
 static dop_status
 pick_again(dop_sequence *s, dop_diag *diag, bool *out_taken, uint32_t *out_id)
 {
@@ -280,13 +286,8 @@ pick_again(dop_sequence *s, dop_diag *diag, bool *out_taken, uint32_t *out_id)
     if (st != DOP_OK)
         return st;
     s->tokens[s->n_tokens++] = *out_id;
-    if (!same_place)
-        return DOP_OK;
-    const float *logits = dop_model_logits(s->model, s->model->info.decode);
-    for (uint32_t i = 0; i < s->model->plan.model->vocab; i++) {
-        double d = fabs((double)logits[i] - (double)p->row[i]);
-        p->apart = d > p->apart ? d : p->apart;
-    }
+    if (same_place)
+        compare(s);
     return DOP_OK;
 }
 
@@ -309,14 +310,49 @@ is_time(dop_sequence *s)
     dop_model *m = s->model;
     bool pending = m->running && m->runner == s && m->picks_asked != m->picks_taken, likely = false;
     p->ahead = UINT32_MAX;
-    if (p->wait > 0) {
-        p->ahead = p->wait--;
+    if (p->policy.wait > 0) {
+        p->ahead = p->policy.wait--;
         return false;
     }
     likely = s->wanted != 1 && dop_drafts_likely(s);
     if (likely)
         p->ahead = 1;
     return likely && !pending && !s->logits && s->n_tokens < m->plan.model->ctx;
+}
+
+/* Makes drafts and runs a round, if there is room for one. */
+static dop_status
+try_round(dop_sequence *s, dop_diag *diag)
+{
+    dop_speculator *p = s->speculator;
+    dop_draft_round round = {0};
+    const double start = p->now_ms();
+    dop_status st = dop_step_drain(s->model, diag);
+    if (st == DOP_OK && s->n_fed > s->n_tokens)
+        st = dop_sequence_go_back(s, s->n_tokens, diag);
+    if (st == DOP_OK)
+        st = dop_sequence_keep_rings(s, s->n_fed, diag);
+    if (st != DOP_OK)
+        return st;
+    uint32_t unfed = s->n_tokens - s->n_fed, most = dop_model_max_rows_of_several(s->model);
+    if (unfed == 0 || unfed >= most) /* a dropped pick, or states that begin again */
+        return DOP_OK;
+    p->n_drafts = choose_length(s, unfed);
+    const dop_pages *pages = &s->model->pages;
+    if (dop_pages_missing(pages, s->place, s->n_fed, s->n_tokens + p->n_drafts) > dop_pages_available(pages))
+        return DOP_OK; /* a step of one token may still have room */
+    const double ready = p->now_ms();
+    if (p->n_drafts > 0)
+        st = dop_drafts_make(s, p->n_drafts, diag);
+    const double drafted = p->now_ms();
+    if (st != DOP_OK || (p->n_drafts == 0 && unfed == 1))
+        return st;
+    if ((st = run_round(s, diag, &round)) != DOP_OK || p->n_drafts == 0)
+        return st;
+    round.draft_ms = drafted - ready;
+    round.step_ms = p->now_ms() - start - round.draft_ms;
+    dop_draft_policy_round(&p->policy, &round);
+    return DOP_OK;
 }
 
 /* *out_taken: *out_id is the next token, which is part of the sequence already. */
@@ -334,25 +370,8 @@ speculate(dop_sequence *s, dop_diag *diag, bool *out_taken, uint32_t *out_id)
         return pick_again(s, diag, out_taken, out_id);
     if (!is_time(s))
         return DOP_OK;
-    dop_status st = dop_step_drain(s->model, diag);
-    if (st == DOP_OK && s->n_fed > s->n_tokens)
-        st = dop_sequence_go_back(s, s->n_tokens, diag);
-    if (st == DOP_OK)
-        st = dop_sequence_keep_rings(s, s->n_fed, diag);
+    dop_status st = try_round(s, diag);
     if (st != DOP_OK)
-        return st;
-    uint32_t unfed = s->n_tokens - s->n_fed, most = dop_model_max_rows_of_several(s->model);
-    if (unfed == 0 || unfed >= most) /* a dropped pick, or states that begin again */
-        return DOP_OK;
-    p->n_drafts = choose_length(s, unfed);
-    const dop_pages *pages = &s->model->pages;
-    if (dop_pages_missing(pages, s->place, s->n_fed, s->n_tokens + p->n_drafts) > dop_pages_available(pages))
-        return DOP_OK; /* a step of one token may still have room */
-    if (p->n_drafts > 0)
-        st = dop_drafts_make(s, p->n_drafts, diag);
-    if (st != DOP_OK || (p->n_drafts == 0 && unfed == 1))
-        return st;
-    if ((st = run_round(s, diag)) != DOP_OK)
         return st;
     *out_taken = p->known > s->n_tokens;
     if (*out_taken)
@@ -365,12 +384,17 @@ speculate(dop_sequence *s, dop_diag *diag, bool *out_taken, uint32_t *out_id)
 dop_status
 dop_sequence_next(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
 {
-    bool taken = false;
+    dop_speculator *p = sequence->masked ? NULL : sequence->speculator;
+    bool taken = false, made = sequence->logits; /* by feeding */
+    double start = p ? p->now_ms() : 0;
     dop_status st = dop_sequence_may_pick(sequence, diag);
-    if (st == DOP_OK && sequence->speculator && !sequence->masked)
+    if (st == DOP_OK && p)
         st = speculate(sequence, diag, &taken, out_id);
-    if (st == DOP_OK && !taken)
+    if (st == DOP_OK && !taken) {
         st = dop_sequence_pick(sequence, diag, out_id);
+        if (st == DOP_OK && p && !made)
+            dop_draft_policy_token(&p->policy, p->now_ms() - start);
+    }
     if (st == DOP_OK)
         dop_sequence_picked(sequence);
     return st;

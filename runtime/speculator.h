@@ -7,6 +7,7 @@
 #ifndef DOPPLER_RUNTIME_SPECULATOR_H
 #define DOPPLER_RUNTIME_SPECULATOR_H
 
+#include "runtime/draft_policy.h"
 #include "runtime/model.h"
 
 enum { DOP_MAX_DRAFTS = 31 };
@@ -25,16 +26,13 @@ struct dop_speculator {
     uint32_t known; /* tokens[n_tokens .. known) were made by a round and not taken yet; <= n_tokens: none */
     uint32_t fed;   /* while there are such tokens: how many tokens the states cover */
 
-    /* Recent success: accepted and judged drafts, older ones weighted less.  wait: tokens without drafts before the next
-     * round; back_off: the last value of wait. */
-    double accepted, judged;
-    uint32_t wait, back_off;
-    uint32_t ahead; /* steps that may be in flight on the device for the next call; UINT32_MAX: any number */
+    dop_draft_policy policy;
+    double (*now_ms)(void); /* dop_now_ms, unless a test says otherwise */
+    uint32_t ahead;         /* steps that may be in flight on the device for the next call; UINT32_MAX: any number */
 
-    /* Greedy picks: where two logits are closer than those of two schedules may differ, the pick is made again by the
-     * schedule for single tokens. */
+    /* Greedy picks: where two logits are closer than those of two schedules may differ (dop_model.apart), the pick is made
+     * again by the schedule for single tokens. */
     bool again;
-    double apart;    /* largest difference of logits seen between them; negative: not measured */
     float *row;      /* owned, [vocab]: logits of the row whose pick is made again */
     uint32_t row_at; /* position of it */
 

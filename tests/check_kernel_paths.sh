@@ -161,7 +161,7 @@ refused "no integer products" 1 "gemv_subgroup_i8 can be used nowhere here: some
     --target tier1 --quant f16 --force qkv=gemv_subgroup_i8
 refused "no packed dot products" 1 "int_dot: prefer needs int_dot (packed 4x8 integer dot products), which target tier2 lacks" \
     --target tier2 --kernel-path gemma3-q4k-int8a
-refused "wrong template" 1 "gemv is a kernel for gemv regions, which none of these is; possible: attention_rows, attention_subgroup, " \
+refused "wrong template" 1 "gemv is a kernel for gemv regions, which none of these is; possible: attention_subgroup, attention, " \
     --target tier1 --force attn=gemv
 # What cannot be made is refused when it is asked for, not when it is generated, and never left out of the result.
 echo 'rules: [{phase: decode, op: attn, variant: attention_rows}]' >unmerged.yaml

@@ -39,9 +39,27 @@ kernels_for_all() { # TARGET
     done
 }
 
+# Dispatches of each layer in steps of one token, of every family with experts.  A region is of the layer of the last value that
+# it writes under a layer's name, else of the first that it computes; what makes logits is of none.
+experts="deepseek_v3 ernie4_5_moe gemma4_moe glm4_moe gpt_oss granitemoehybrid llama4_text minimax_m2 mixtral olmoe qwen2_moe
+    qwen3_moe qwen3_next"
+at_most_seven() { # TARGET
+    for model in $experts; do
+        "$DOPPLERC" "$SRC/tests/golden/$model" --target "$1" --chunks 1 --emit regions --quiet || return
+    done | awk '/^region @1 / { split("", n); graphs++ }
+        /^region/ && !/writes [^{]*%(logits|id)/ {
+            split($0, half, "{")
+            layer = match(half[1], /.*%L[0-9]+\./) ? half[1] : half[2]
+            if (layer == half[1]) sub(/.*%L/, "", layer); else sub(/^[^L]*%L/, "", layer)
+            if (layer ~ /^[0-9]+\./ && ++n[layer + 0] > most) most = n[layer + 0]
+        }
+        END { print graphs " graphs, at most " most + 0; exit !(graphs == 26 && most > 5 && most <= 7) }'
+}
+
 for target in tier1 tier2 tier3 lavapipe nvidia-hopper amd-rdna3 intel-xe2; do
     check "$target.yaml is the built-in row" equal $target
     check "$target: kernels for every golden model" kernels_for_all $target
+    check "$target: at most 7 dispatches per layer with experts" at_most_seven $target
 done
 for model in $models; do
     for target in tier1 tier2 tier3; do

@@ -28,28 +28,15 @@ agree() {
 
 most=5
 case $(basename "$model") in
-falcon_h1) most=8 ;;                          # attention and state space side by side: too many arguments for one dispatch
+cohere2) most=3 ;;                            # both products that follow the one norm meet in the stream
+gpt_neox) most=4 ;;                           # ... and attention and the feed-forward part, with a norm each
+falcon_h1) most=7 ;;                          # attention and state space side by side: too many arguments for one dispatch
 mixtral | qwen3_moe | gpt_oss | olmoe | minimax_m2) most=6 ;; # the router, and two products of the experts
-qwen2_moe | qwen3_next | ernie4_5_moe | glm4_moe | granitemoehybrid) most=7 ;; # ... and the shared expert's second product
+qwen2_moe | qwen3_next | ernie4_5_moe | glm4_moe | granitemoehybrid) most=6 ;; # ... which the shared expert joins
 llama4_text) most=7 ;;                        # an expert whose products are weighed, and the shared expert
 gemma4_moe) most=7 ;;                         # dense and experts side by side: a second product of each
-# Low ranks: a product more for queries, and one by head before attention.  On lavapipe this one and the shared expert's second
-# product stay dispatches of their own: workgroups there do not tell each other what is done (`merges` of the target), and
-# kernels of CPU devices take one row of values.
-deepseek_v3) most=9 ;;
+deepseek_v3) most=7 ;;                        # low ranks: a product more for queries
 esac
-# What a GPU whose workgroups may tell each other what is done needs less.
-case $(basename "$model") in
-deepseek_v3 | falcon_h1) most_there=7 ;;
-glm4_moe) most_there=6 ;;
-cohere2) most_there=3 ;; # both products that follow the one norm meet in the stream
-*) most_there= ;;
-esac
-
-there() {
-    "$DOPPLERC" "$model" --target nvidia-hopper --chunks 1 --report >there 2>/dev/null &&
-        [ "$(sed -n 's/^decode1: \([0-9]*\) dispatches per layer.*/\1/p' there)" -le "$most_there" ]
-}
 
 layers() { # PLAN: what --info says of decoding
     "$EXEC" "$1" --info | grep -oE '^schedules +decode1: .* in each of' | grep -oE '[0-9]+ in each' >layers &&
@@ -61,7 +48,6 @@ plain)
     agree f32 5e-4 0.01 --kv f32
     agree default 2e-2 0.1
     check "default: at most $most dispatches per layer" layers default.plan
-    [ -z "$most_there" ] || check "nvidia-hopper: at most $most_there dispatches per layer" there
     ;;
 again)
     # Every schedule: token by token, chunks with a shorter one at the end, all positions scored.

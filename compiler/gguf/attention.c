@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* The keys without "_mla" describe the one head of the compressed cache. */
+/* Keys that do not end in "_mla" describe the single head of the compressed cache. */
 dop_status
 dop_gi_latent(const dop_gi *gi, uint32_t layer, dop_attention *t)
 {
@@ -14,8 +14,8 @@ dop_gi_latent(const dop_gi *gi, uint32_t layer, dop_attention *t)
     char full[96];
     uint32_t dim = 0;
     dop_status st = dop_gi_size(gi, "attention.kv_lora_rank", layer, DOP_MAX_HEAD_DIM, 0, &l->rank);
-    if (st == DOP_OK &&
-        dop_gi_find(gi, "attention.q_lora_rank", full, sizeof full)) /* none: queries are made of the input */
+    if (st == DOP_OK && dop_gi_find(gi, "attention.q_lora_rank", full,
+                                    sizeof full)) /* otherwise queries are projected from the input directly */
         st = dop_gi_size(gi, "attention.q_lora_rank", layer, DOP_MAX_WIDTH, 0, &l->q_rank);
     if (st == DOP_OK)
         st = dop_gi_size(gi, "attention.key_length_mla", layer, DOP_MAX_HEAD_DIM, 0, &dim);
@@ -44,8 +44,8 @@ dop_gi_latent(const dop_gi *gi, uint32_t layer, dop_attention *t)
     return DOP_OK;
 }
 
-/* rope.scaling.yarn_log_multiplier is a tenth of mscale_all_dim, which is squared into the scale of the scores; mscale,
- * which no key has, is taken for the same, so that cosines and sines stay as they are. */
+/* rope.scaling.yarn_log_multiplier is a tenth of mscale_all_dim, whose effect on the scale of the scores is squared.  Files do not
+ * state mscale.  It is taken to be the same, which leaves cosines and sines unscaled. */
 dop_status
 dop_gi_latent_rope(dop_gi *gi)
 {
@@ -62,8 +62,8 @@ dop_gi_latent_rope(dop_gi *gi)
     return DOP_OK;
 }
 
-/* What llama.cpp knows without being told: chunks of 8192 positions, the temperature of queries that do not rotate, and that
- * queries and keys that do are normed after it, but in the size with 128 experts.  A file may state other lengths. */
+/* llama.cpp assumes for Llama 4: chunks of 8192 positions, the temperature of queries that do not rotate, and norms after the
+ * rotation of those that do, except in the size with 128 experts.  A file may state other lengths. */
 dop_status
 dop_gi_chunks(dop_gi *gi)
 {
@@ -92,7 +92,7 @@ dop_gi_chunks(dop_gi *gi)
     return st;
 }
 
-/* Granite's files say of a model without positions that its scaling is not finetuned. */
+/* Granite's files mark a model without rotary embedding by a scaling that is not finetuned. */
 dop_status
 dop_gi_rotates(const dop_gi *gi, bool *out)
 {

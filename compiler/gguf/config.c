@@ -52,7 +52,7 @@ read_sizes(dop_gi *gi)
     return st;
 }
 
-/* Keys that ask for something that has no facts, when they are not 0. */
+/* Refuses keys that ask for something the facts cannot express, when they are not 0. */
 static dop_status
 refuse(const dop_gi *gi)
 {
@@ -60,7 +60,7 @@ refuse(const dop_gi *gi)
                                        "embedding_length_per_layer_input"};
     char full[96];
     double v = 0;
-    enum { KNOWN_TO_SOME = 2 }; /* the keys from here on */
+    enum { KNOWN_TO_SOME = 2 }; /* from this key on, some families read them */
     const size_t n = gi->family->flags & DOP_FAM_LAYER_INPUTS ? KNOWN_TO_SOME : sizeof keys / sizeof *keys;
     for (size_t i = 0; i < n; i++)
         if (dop_gguf_f64(dop_gi_find(gi, keys[i], full, sizeof full), 0, &v) && v != 0.0)
@@ -97,7 +97,7 @@ read_windows(dop_gi *gi, uint32_t *out_window)
     const dop_family *f = gi->family;
     char full[96];
     const dop_gguf_kv *kv = dop_gi_find(gi, "attention.sliding_window", full, sizeof full);
-    if (f->window_rule == DOP_WINDOW_CHUNKS) /* what the key states there is no window */
+    if (f->window_rule == DOP_WINDOW_CHUNKS) /* in such families the key states no window */
         return DOP_OK;
     const bool pattern = f->window_rule == DOP_WINDOW_PATTERN;
     uint64_t stated = 0;
@@ -108,8 +108,7 @@ read_windows(dop_gi *gi, uint32_t *out_window)
     dop_status st = pattern ? read_pattern(gi) : DOP_OK;
     for (uint32_t i = 0; !pattern && i < gi->model->arch.n_layers; i++)
         gi->slides[i] = f->window_rule == DOP_WINDOW_ALL || f->gguf_windows;
-    /* A model whose full layers do not rotate has windows only where the file says so: the same name stands for sizes
-     * without any. */
+    /* Families whose full layers do not rotate have sizes without windows under the same name: there the file decides. */
     const bool always = pattern && !(f->flags & DOP_FAM_NOPE_FULL);
     if (st == DOP_OK && !none && (kv || always))
         st = dop_gi_size(gi, "attention.sliding_window", 0, DOP_MAX_CTX, f->window, out_window);
@@ -118,7 +117,7 @@ read_windows(dop_gi *gi, uint32_t *out_window)
 
 /* ---- layers ------------------------------------------------------------------------------------------------------- */
 
-/* Values of a head, which may be others where a layer slides. */
+/* Values of a head; layers with a window may have another number of them. */
 static dop_status
 read_head_dim(dop_gi *gi, uint32_t i, dop_attention *t)
 {
@@ -208,11 +207,12 @@ read_layers(dop_gi *gi)
     return st;
 }
 
-/* Layers that do not rotate: all, every fourth, or, in models with windows, those without one. */
+/* Clears the rotary embedding of layers that do not rotate: all of them, every fourth, or, in models with windows, those without
+ * a window. */
 static void
 leave_positions_out(dop_gi *gi, bool rotates)
 {
-    enum { FOURTH = 4 }; /* not stated in files: llama.cpp, smollm3 */
+    enum { FOURTH = 4 }; /* llama.cpp assumes it for smollm3; files do not state it */
     dop_arch *a = &gi->model->arch;
     bool some = false;
     for (uint32_t i = 0; i < a->n_layers; i++)
@@ -235,8 +235,8 @@ layer_has(const dop_gi *gi, uint32_t layer, const char *name)
     return has_tensor(gi, full);
 }
 
-/* Biases are there when the first layer that attends has them, or, of a feed-forward part, the first layer; layers that
- * differ lack a weight or have one too many. */
+/* A model has biases where its first layer with attention has them, and those of feed-forward parts where its first layer has them.
+ * In a layer that differs a weight is then missing or ignored, which is reported. */
 static void
 find_biases(dop_gi *gi)
 {
@@ -252,8 +252,8 @@ find_biases(dop_gi *gi)
     gi->layer.ffn.bias = layer_has(gi, 0, "ffn_down.bias");
 }
 
-/* Attention and feed-forward part side by side: a family that may have one norm for both does so where the second norm is
- * missing; others have a key. */
+/* Do attention and feed-forward part run side by side?  In families that may have one norm for both, they do where the second norm
+ * is missing; other families state it with a key. */
 static dop_status
 read_parallel(dop_gi *gi)
 {
@@ -301,9 +301,9 @@ read_scalars(dop_gi *gi)
     if (st == DOP_OK && eps < 0)
         st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "%s.attention.layer_norm_%sepsilon is missing", f->gguf,
                          ln ? "" : "rms_");
-    dop_set_norms(a, &gi->layer, eps, 0); /* a 1 that a family adds to norm weights is in the file's weights */
+    dop_set_norms(a, &gi->layer, eps, 0); /* where a family adds 1 to norm weights, the file's weights include it */
     dop_act_by_name(f->act, &gi->layer.ffn.act);
-    /* llama.cpp scales embeddings in f32, so that is what its files mean. */
+    /* llama.cpp computes this factor in f32, and its files are made for that. */
     if (f->flags & DOP_FAM_EMBED_SQRT)
         a->embed_scale = (double)sqrtf((float)a->hidden);
     if (st == DOP_OK)
@@ -324,7 +324,7 @@ dop_gi_config(dop_gi *gi)
     dop_arch_defaults(a, &gi->layer);
     dop_family_facts(gi->family, a, &gi->layer);
     snprintf(a->family, sizeof a->family, "%s", gi->family->name);
-    if (!gi->family->keys->ffn) { /* layers are their mixers alone */
+    if (!gi->family->keys->ffn) { /* layers have a mixer and no feed-forward part */
         gi->layer.ffn.kind = DOP_FFN_NONE;
         gi->layer.ffn_norm = (dop_norm){0};
     }

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ggml's type names in lower case are ours; both lists come from the same specification. */
+/* Our types have ggml's names in lower case. */
 static dop_status
 type_of(const dop_gi *gi, const dop_gguf *part, const char *name, const dop_gguf_tensor *t, dop_type *out)
 {
@@ -29,7 +29,7 @@ type_of(const dop_gi *gi, const dop_gguf *part, const char *name, const dop_gguf
                        name, info.name);
 }
 
-/* "8 x 64 x 32 values, expected 4 x 64 x 32": as we write shapes, the axis along which a product sums last. */
+/* "8 x 64 x 32 values, expected 4 x 64 x 32": in our order of axes, in which the axis that products sum over is the last. */
 static dop_status
 wrong_shape(const dop_gi *gi, const dop_gguf *part, const char *name, const uint64_t *got, const uint64_t *want)
 {
@@ -46,7 +46,7 @@ wrong_shape(const dop_gi *gi, const dop_gguf *part, const char *name, const uint
                        text[0], text[1]);
 }
 
-/* Makes w of these rows (rank 1: values; rank 3: of each expert) of the tensor of this name. */
+/* Makes w from these rows (rank 1: values; rank 3: rows of each expert) of the tensor of this name. */
 static dop_status
 take(const dop_gi *gi, const char *name, const dop_rows *rows, dop_weight *w)
 {
@@ -59,7 +59,7 @@ take(const dop_gi *gi, const char *name, const dop_rows *rows, dop_weight *w)
         want[0] = rows->turned ? rows->block_step : rows->total;
         want[1] = rows->turned ? rows->block : 1;
     }
-    /* Vectors of recurrent layers may lie as a column, or as rows of groups. */
+    /* Files have vectors of recurrent layers as a column too, or as a row for each group. */
     const bool folded = w->rank == 1 && !rows->turned && t->dims[1] != 1 && t->dims[2] == 1 && t->dims[3] == 1 &&
                         gi->family->recurrent && t->dims[0] <= rows->total && t->dims[1] <= rows->total &&
                         t->dims[0] * t->dims[1] == rows->total;
@@ -82,7 +82,7 @@ take(const dop_gi *gi, const char *name, const dop_rows *rows, dop_weight *w)
     return w->source ? DOP_OK : DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory");
 }
 
-/* Makes the single value w of a key with one for each layer, or for all. */
+/* Makes w, a single value, from a key that has a value for each layer or one for all. */
 static dop_status
 take_key(const dop_gi *gi, const char *key, int32_t layer, dop_weight *w)
 {

@@ -96,7 +96,6 @@ dop_gi_open(dop_gi *gi)
     return st == DOP_OK && !gi->taken ? DOP_FAIL(gi->diag, DOP_E_NOMEM, "out of host memory") : st;
 }
 
-/* The mapped files go to the model; the rest is closed. */
 void
 dop_gi_close(dop_gi *gi)
 {

@@ -23,7 +23,7 @@ dop_gi_recurs(const dop_gi *gi, uint32_t layer)
            (layer_has(gi, layer, "ssm_conv1d.weight") || layer_has(gi, layer, "shortconv.conv.weight"));
 }
 
-/* A layer without either is taken for one that attends, so that its tensors are called missing. */
+/* A layer with the tensors of neither mixer is taken to have attention, so that those tensors are reported as missing. */
 bool
 dop_gi_attends(const dop_gi *gi, uint32_t layer)
 {
@@ -77,7 +77,7 @@ dop_gi_recurrent(dop_gi *gi, uint32_t layer, double eps)
     return st;
 }
 
-/* Taps as one position after the other, decays as the logarithm that the graph takes: values of their own. */
+/* Copies taps, one position after the other, or decays, as the logarithm that the graph takes. */
 dop_status
 dop_gi_vector(const dop_gi *gi, const dop_rows *rows, dop_weight *w)
 {
@@ -92,7 +92,7 @@ dop_gi_vector(const dop_gi *gi, const dop_rows *rows, dop_weight *w)
         else if (as[i] > 0 || isnan(as[i]))
             return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path, "tensor %s: value %u is %g, expected at most 0",
                                w->source, i, (double)as[i]);
-        else /* what fades by nothing has no logarithm: exp(-100) is nothing in f32 */
+        else /* 0 has no logarithm; exp(-100) is 0 in f32 */
             copy[i] = as[i] == 0.0f ? -100 : (float)log(-(double)as[i]);
     }
     w->type = DOP_TYPE_f32;

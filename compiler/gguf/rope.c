@@ -21,7 +21,7 @@ read_factors(dop_gi *gi, const char *name, uint32_t n, const double **out)
     for (uint32_t i = 0; i < n; i++) {
         float f;
         memcpy(&f, part->map.data + t->offset + 4ull * i, 4);
-        if (!(f > 1e-6f && f < 1e31f)) /* 1e30: a pair that stands still (Gemma 4) */
+        if (!(f > 1e-6f && f < 1e31f)) /* 1e30 marks a pair that does not rotate (Gemma 4) */
             return DOP_FAIL_IN(gi->diag, DOP_E_INPUT, part->path, "tensor %s: value %u is %g, expected above 0", name,
                                i, (double)f);
         list[i] = (double)f;
@@ -74,7 +74,7 @@ read_longrope(dop_gi *gi, dop_rope *r)
         st = read_factors(gi, "rope_factors_long.weight", r->dims / 2, &r->long_factors);
     if (st != DOP_OK || !r->short_factors || !r->long_factors)
         return st;
-    /* The file states the factor on cosines and sines; without it there is none. */
+    /* Without a stated factor, cosines and sines are not scaled. */
     r->scaling = DOP_ROPE_LONGROPE;
     r->n_factors = r->dims / 2;
     return dop_gi_number(gi, "rope.scaling.attn_factor", 1e-3, 1e3, 1, &r->attention_factor);
@@ -128,7 +128,7 @@ read_rope(dop_gi *gi)
     if (st == DOP_OK && r->scaling == DOP_ROPE_LONGROPE && !r->n_factors)
         st = DOP_FAIL_IN(gi->diag, DOP_E_INPUT, gi->path,
                          "longrope needs the tensors rope_factors_short.weight and rope_factors_long.weight");
-    if (st == DOP_OK && !r->n_factors) { /* Llama 3: the scaled frequencies as divisors */
+    if (st == DOP_OK && !r->n_factors) { /* Llama 3: divisors hold the scaling */
         st = read_factors(gi, "rope_freqs.weight", r->dims / 2, &r->short_factors);
         r->n_factors = r->short_factors ? r->dims / 2 : 0;
     }

@@ -11,7 +11,7 @@ dop_hf_latent(dop_hf *hf, dop_attention *t)
     dop_latent *l = &t->latent;
     const bool said = hf->cfg.object && json_object_get(hf->cfg.object, "q_lora_rank");
     dop_status st = dop_json_u32_or(&hf->cfg, "kv_lora_rank", 1, DOP_MAX_HEAD_DIM, 512, &l->rank);
-    if (st == DOP_OK) /* null: queries are made of the input */
+    if (st == DOP_OK) /* null: queries are projected from the input directly */
         st = dop_json_u32_or(&hf->cfg, "q_lora_rank", 1, DOP_MAX_WIDTH, said ? 0 : 1536, &l->q_rank);
     if (st == DOP_OK)
         st = dop_json_u32_or(&hf->cfg, "qk_nope_head_dim", 1, DOP_MAX_HEAD_DIM, 128, &l->plain);
@@ -32,7 +32,7 @@ dop_hf_latent(dop_hf *hf, dop_attention *t)
         st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
                          "%sqk_head_dim is %u, and qk_nope_head_dim %u and qk_rope_head_dim %u make another one",
                          hf->cfg.where, sum, l->plain, l->rotated);
-    l->norm = (dop_norm){.kind = DOP_NORM_RMS, .eps = 1e-6}; /* rms_norm_eps is not theirs */
+    l->norm = (dop_norm){.kind = DOP_NORM_RMS, .eps = 1e-6}; /* these norms do not use rms_norm_eps */
     l->q_norm = l->q_rank ? l->norm : (dop_norm){0};
     t->head_dim = l->plain + l->rotated;
     t->n_kv_heads = 1;
@@ -54,8 +54,8 @@ dop_hf_latent_rope(dop_hf *hf)
     return st;
 }
 
-/* Llama4TextAttention: chunks in some layers; queries and keys that rotate are normed after it, without weights; queries
- * that do not are tempered. */
+/* Llama4TextAttention: some layers see chunks.  Queries and keys that rotate are normed after the rotation, without weights;
+ * queries that do not rotate are scaled by a temperature that grows with their position. */
 dop_status
 dop_hf_chunks(dop_hf *hf, const bool *rotates, const bool *chunked)
 {
@@ -84,8 +84,8 @@ dop_hf_chunks(dop_hf *hf, const bool *rotates, const bool *chunked)
     return st;
 }
 
-/* The last layers take keys and values of the last one before them of their type; the feed-forward parts of these layers
- * may be twice as wide (Gemma4TextAttention, Gemma4TextMLP). */
+/* The last layers have no keys and values of their own and use those of the last layer before them that has their type.  Their
+ * feed-forward parts may be twice as wide (Gemma4TextAttention, Gemma4TextMLP). */
 static dop_status
 share_caches(dop_hf *hf, const bool *sliding)
 {

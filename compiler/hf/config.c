@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* An integer with the family's default; 0 as default: must be there. */
+/* An integer; the family's default is 0 where the file has to state it. */
 static dop_status
 size_field(const dop_hf *hf, const char *key, uint32_t max, uint32_t otherwise, uint32_t *out)
 {
@@ -14,7 +14,7 @@ size_field(const dop_hf *hf, const char *key, uint32_t max, uint32_t otherwise, 
                      : dop_json_u32(&hf->cfg, key, 1, max, out);
 }
 
-/* Heads and their size: the same in every layer of these families. */
+/* Number and size of heads, which are the same in every layer of most families. */
 static dop_status
 read_heads(dop_hf *hf, dop_attention *t)
 {
@@ -107,7 +107,7 @@ read_layer_types(dop_hf *hf, const json_t *list, bool *sliding)
     return DOP_OK;
 }
 
-/* SmolLM3: which layers rotate; list of 0 and 1, or every n-th does not. */
+/* SmolLM3: a list says with 0 and 1 which layers rotate, or every n-th layer does not. */
 static dop_status
 read_nope(dop_hf *hf, bool *rotates)
 {
@@ -117,7 +117,7 @@ read_nope(dop_hf *hf, bool *rotates)
     dop_status st = dop_json_u32_or(&hf->cfg, "no_rope_layer_interval", 1, DOP_MAX_CTX, 4, &interval);
     if (st != DOP_OK)
         return st;
-    if (json_is_array(list) && json_array_size(list) == 0) /* says as little as none */
+    if (json_is_array(list) && json_array_size(list) == 0) /* an empty list states nothing */
         list = NULL;
     if (list && (!json_is_array(list) || json_array_size(list) != n))
         return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path, "%sno_rope_layers is not a list of %u entries (%s)",
@@ -131,7 +131,7 @@ read_nope(dop_hf *hf, bool *rotates)
     return DOP_OK;
 }
 
-/* Which layers slide by the family's rule. */
+/* Sets which layers have a window, by the family's rule. */
 static dop_status
 apply_window_rule(dop_hf *hf, const bool *rotates, bool *sliding)
 {
@@ -189,7 +189,7 @@ read_windows(dop_hf *hf, const bool *rotates, bool *sliding, uint32_t *out_windo
         return dop_hf_chunks(hf, rotates, sliding);
     if (rule == DOP_WINDOW_QWEN || rule == DOP_WINDOW_NOPE)
         st = dop_json_bool_or(&hf->cfg, "use_sliding_window", false, &use);
-    /* null means no window; only a file without the field takes the family's. */
+    /* null means no window.  The family's default is for files without the field. */
     if (st == DOP_OK && !(hf->cfg.object && json_object_get(hf->cfg.object, "sliding_window")))
         window = hf->family->window;
     if (st == DOP_OK)
@@ -221,7 +221,7 @@ read_attention(dop_hf *hf)
     if (st == DOP_OK && (has & DOP_FAM_MULTIPLIERS))
         st = dop_json_f64_or(&hf->cfg, "attention_multiplier", 1e-6, 1e6, 1, &t->scale);
     if (st == DOP_OK && (has & DOP_FAM_SOFTCAPS)) {
-        /* Gemma 3 knows the fields and leaves them null. */
+        /* Gemma 3 has these fields too, but no caps unless they are set; Gemma 2 has defaults. */
         bool gemma2 = !(has & DOP_FAM_LOCAL_ROPE);
         bool said = json_object_get(hf->cfg.object, "attn_logit_softcapping") != NULL;
         st = dop_json_f64_or(&hf->cfg, "attn_logit_softcapping", 1e-3, 1e6, gemma2 && !said ? 50 : 0, &t->softcap);
@@ -285,7 +285,7 @@ read_biases(dop_hf *hf)
     return st;
 }
 
-/* Attention and feed-forward part side by side, or one after the other. */
+/* Do attention and feed-forward part run side by side, or one after the other? */
 static dop_status
 read_parallel(dop_hf *hf)
 {
@@ -329,7 +329,7 @@ read_scalars(dop_hf *hf)
     return st == DOP_OK ? read_attention(hf) : st;
 }
 
-/* Gemma 4: heads of full layers, and of single ones. */
+/* Gemma 4: full layers have heads of their own, and single layers may state others. */
 static dop_status
 read_heads_by_type(dop_hf *hf, const bool *sliding)
 {
@@ -344,7 +344,7 @@ read_heads_by_type(dop_hf *hf, const bool *sliding)
         st = dop_json_u32_or(&hf->cfg, "global_head_dim", 1, DOP_MAX_HEAD_DIM, head_dim, &head_dim);
     if (st == DOP_OK)
         st = dop_json_bool_or(&hf->cfg, "attention_k_eq_v", false, &own);
-    if (st == DOP_OK && own) /* without it the field says nothing (configuration_gemma4.py) */
+    if (st == DOP_OK && own) /* otherwise the field below is not used (configuration_gemma4.py) */
         st = dop_json_u32_or(&hf->cfg, "num_global_key_value_heads", 1, DOP_MAX_HEADS, kv_heads, &kv_heads);
     for (uint32_t i = 0; st == DOP_OK && i < a->n_layers; i++) {
         dop_attention *t = &a->layers[i].mixers[0].attn;
@@ -363,7 +363,7 @@ read_heads_by_type(dop_hf *hf, const bool *sliding)
     return st;
 }
 
-/* Fields that ask for something that has no facts, when they are set (not null, not false, not 0). */
+/* Refuses fields that ask for something the facts cannot express, when they are set (not null, not false, not 0). */
 static dop_status
 refuse(const dop_hf *hf)
 {
@@ -374,7 +374,7 @@ refuse(const dop_hf *hf)
                                        "hidden_size_per_layer_input",
                                        "num_kv_shared_layers",
                                        "use_double_wide_mlp"};
-    enum { KNOWN_TO_SOME = 2 }; /* the keys from here on */
+    enum { KNOWN_TO_SOME = 2 }; /* from this key on, some families read them */
     const size_t n = hf->family->flags & DOP_FAM_LAYER_INPUTS ? KNOWN_TO_SOME : sizeof keys / sizeof *keys;
     for (size_t i = 0; i < n; i++) {
         const json_t *v = dop_json_get(&hf->cfg, keys[i]);
@@ -410,7 +410,7 @@ read_layers(dop_hf *hf)
         st = read_heads_by_type(hf, sliding);
     if (st == DOP_OK && (hf->family->flags & DOP_FAM_LAYER_INPUTS))
         st = dop_hf_layer_inputs(hf, sliding);
-    /* A stated window decides, also where no layer has it: then none rotates. */
+    /* Where a window is stated, only layers with a window rotate, so that without any such layer none does. */
     for (uint32_t i = 0; window && (hf->family->flags & DOP_FAM_NOPE_FULL) && i < a->n_layers; i++)
         rotates[i] = a->layers[i].mixers[0].attn.window;
     if (st == DOP_OK && !a->learned_positions && hf->family->keys->heads)

@@ -54,7 +54,7 @@ read_choice(const dop_hf *hf, const dop_expert_keys *k, dop_experts *x)
     return st;
 }
 
-/* Layers that the list of the file names have experts, or have none. */
+/* Layers that a list of the file names have experts (mark), or have none (not mark). */
 static dop_status
 mark_layers(const dop_hf *hf, const char *key, bool mark, bool *has)
 {

@@ -14,8 +14,8 @@ unknown(const dop_hf *hf, const char *what, const char *name, void (*list)(dop_b
     return st;
 }
 
-/* Models of several parts whose text part is a model by itself, named by text_config.model_type.  Text alone goes through
- * them as through that model.  Families whose models of several parts have a text part of their own list it themselves. */
+/* Is it a model of several parts (text, images) whose text part is a model by itself, named by text_config.model_type?  Text alone
+ * then goes through it as through that model.  Families whose models have a text part of their own list it in their row. */
 static bool
 has_any_text_part(const char *arch)
 {
@@ -34,8 +34,8 @@ has_any_text_part(const char *arch)
 }
 
 /* The family is what `architectures` names; model_type decides only where that list is absent, or names a model of several
- * parts.  Where both name a family it must be the same: other programs go by the one or by the other.  A type that is not
- * known may be another model under a known architecture's name. */
+ * parts.  Where both name a family it must be the same, because some programs use the one and some the other.  An unknown
+ * type is refused: it may be another model under a known architecture's name. */
 static dop_status
 find_family(dop_hf *hf)
 {
@@ -79,7 +79,7 @@ open_config(dop_hf *hf)
     return st;
 }
 
-/* What the model was published as, "org/name" or "name"; a path of its author's disk is not a name. */
+/* The name under which the model was published, "org/name" or "name"; a path on its author's disk is no name. */
 static dop_status
 read_name(dop_hf *hf)
 {

@@ -27,7 +27,7 @@ refuse(const dop_json *q, const char *key, const char *value, const char *known)
                        value, known);
 }
 
-/* 0: one group is a whole row. */
+/* Inputs that share a scale; 0: all inputs of a row. */
 static dop_status
 read_group(const dop_json *q, uint32_t *out)
 {
@@ -141,7 +141,7 @@ check_words(const layer *l, const dop_st_tensor *t, uint32_t rank, uint64_t d0, 
     return st;
 }
 
-/* Blocks hold scales as f16.  One of another type may only lose a last bit or two. */
+/* Blocks hold scales as f16.  Scales of another type are rounded, and refused where that changes more than their last bits. */
 static dop_status
 check_scales(const layer *l)
 {
@@ -162,7 +162,7 @@ check_scales(const layer *l)
     return st;
 }
 
-/* Inputs in their own order: anything else would need them sorted before every product. */
+/* Groups must hold neighbouring inputs.  Otherwise inputs would have to be reordered before every product. */
 static dop_status
 check_order(const layer *l)
 {
@@ -242,7 +242,7 @@ dop_hf_quant_weight(dop_hf *hf, const dop_st_set *set, const char *name, uint64_
     return DOP_OK;
 }
 
-/* ---- mxfp4: experts alone ----------------------------------------------------------------------------------------- */
+/* ---- mxfp4, for experts only -------------------------------------------------------------------------------------- */
 
 static dop_status
 find_bytes(dop_hf *hf, const dop_st_set *set, const char *name, const char *part, uint32_t rank, const uint64_t *shape,

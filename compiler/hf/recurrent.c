@@ -14,7 +14,7 @@ size_or(const dop_hf *hf, const dop_size_field *f, uint32_t max, uint32_t *out)
                         : dop_json_u32(&hf->cfg, f->key, 1, max, out);
 }
 
-/* The width of all heads is stated twice. */
+/* Files state the width of all heads too; it must be heads times head dim. */
 static dop_status
 check_width(const dop_hf *hf, const dop_recurrent *s)
 {
@@ -34,7 +34,7 @@ check_width(const dop_hf *hf, const dop_recurrent *s)
                        (unsigned long long)s->n_heads * s->head_dim);
 }
 
-/* What the builder has no form for. */
+/* Refuses what the builder has no form for. */
 static dop_status
 refuse(const dop_hf *hf)
 {
@@ -47,7 +47,7 @@ refuse(const dop_hf *hf)
         if (st != DOP_OK)
             return st;
     }
-    /* dt is never negative, and infinity is not a number of JSON: it is written in words. */
+    /* dt is never negative, so a lower limit of 0 changes nothing.  No upper limit is written as a string, since JSON has no infinity. */
     const json_t *limit = dop_json_get(&hf->cfg, "time_step_limit");
     const json_t *low = json_array_get(limit, 0), *high = json_array_get(limit, 1);
     if (limit && (!json_is_number(low) || json_number_value(low) != 0.0 ||
@@ -71,7 +71,7 @@ list_of(const dop_hf *hf, const char *key, uint32_t n, double *out)
     return st;
 }
 
-/* Falcon-H1: what stands before and behind a projection without bias is one factor. */
+/* Falcon-H1: factors before and after a projection without bias are multiplied into one. */
 static dop_status
 read_multipliers(dop_hf *hf)
 {
@@ -157,7 +157,7 @@ dop_hf_read_recurrent(dop_hf *hf)
     return st;
 }
 
-/* LFM2's first files: the stated width is that of a feed-forward part without gate. */
+/* LFM2's first files state the width that a feed-forward part without a gate would have; the gated one is two thirds of it. */
 dop_status
 dop_hf_adjust_ffn(dop_hf *hf)
 {

@@ -124,7 +124,7 @@ read_parameters(const dop_hf *hf, const dop_json *j, dop_rope *r)
     return st;
 }
 
-/* A number that old files have beside the others and new ones in rope_parameters: where both are, they must agree. */
+/* Old files have this number in the file itself, new ones in rope_parameters.  Where it is in both, they must agree. */
 static dop_status
 check_twice(const dop_hf *hf, const dop_json *j, const char *outer, const char *key, double min, double max)
 {
@@ -151,13 +151,14 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, 
     dop_status st = dop_json_f64_or(j, "rope_theta", 1e-3, 1e12, theta, &r->theta);
     if (st == DOP_OK)
         st = dop_json_f64_or(&hf->cfg, part, 1e-3, 1, partial, &partial);
-    if (st == DOP_OK && !(f->flags & DOP_FAM_LOCAL_ROPE)) /* with two embeddings the field outside is of one of them */
+    if (st == DOP_OK &&
+        !(f->flags & DOP_FAM_LOCAL_ROPE)) /* with two rotary embeddings the outer field is about one of them only */
         st = check_twice(hf, j, f->keys->theta ? f->keys->theta : "rope_theta", "rope_theta", 1e-3, 1e12);
     if (st == DOP_OK && !(f->flags & DOP_FAM_LOCAL_ROPE))
         st = check_twice(hf, j, part, "partial_rotary_factor", 1e-3, 1);
     if (st == DOP_OK)
         st = dop_json_f64_or(j, "partial_rotary_factor", 1e-3, 1, partial, &partial);
-    uint32_t dims = 0; /* MiniMax: values instead of a part */
+    uint32_t dims = 0; /* MiniMax states a number of values instead of a part of the head */
     if (st == DOP_OK)
         st = dop_json_u32_or(&hf->cfg, "rotary_dim", 1, head_dim, 0, &dims);
     if (dims)
@@ -168,7 +169,7 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, 
         return st;
     uint32_t turned = (uint32_t)((double)head_dim * partial);
     if (r->scaling == DOP_ROPE_PROPORTIONAL) {
-        /* Frequencies of the whole head, of which the last ones stand still. */
+        /* The frequencies are those of the whole head, but its last pairs do not rotate. */
         turned = 2 * (uint32_t)((double)head_dim * partial / 2);
         r->rotated = turned;
         r->dims = head_dim;
@@ -182,14 +183,14 @@ read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, 
     return read_parameters(hf, j, r);
 }
 
-/* Values of a head that a rotary embedding is for: all of them, but in latent attention. */
+/* How many values of a head the rotary embedding is about: all, except in latent attention. */
 static uint32_t
 rope_dim(const dop_attention *t)
 {
     return t->latent.rank ? t->latent.rotated : t->head_dim;
 }
 
-/* ... in the first layer of a type, or of any. */
+/* The same in the first layer of a type; `any`: in the first layer. */
 static uint32_t
 head_dim_of(const dop_arch *a, const bool *sliding, bool any, bool slides)
 {

@@ -31,7 +31,7 @@ compare_names(const void *a, const void *b)
     return strcmp(((const dop_st_tensor *)a)->name, ((const dop_st_tensor *)b)->name);
 }
 
-/* By place, so that neighbours can be checked for overlap. */
+/* Orders tensors by place, so that it is enough to check neighbours for overlap. */
 static int
 compare_places(const void *a, const void *b)
 {
@@ -295,7 +295,8 @@ open_file(opener *o, const char *file, dop_st_set *out_set)
     return dop_st_parse(path, &maps[o->n_maps++], o->arena, o->diag, out_set);
 }
 
-/* Opens the shard the index names, once; a name with a directory in it would leave the model's directory. */
+/* Opens the shard that the index names, unless it is open.  Names with a slash are refused: they would lead out of the model's
+ * directory. */
 static dop_status
 open_shard(opener *o, const char *index_path, const char *tensor, const json_t *file, const shard **out)
 {

@@ -5,7 +5,7 @@
 
 #include <unistd.h>
 
-/* ids from config.json: the file itself before its text part. */
+/* Reads ids from config.json; those of the file itself count before those of its text part. */
 static dop_status
 config_ids(const dop_hf *hf, const char *key, uint32_t max, int64_t *ids, uint32_t *out_n)
 {

@@ -11,8 +11,8 @@
 typedef struct filler {
     dop_hf *hf;
     dop_st_set set;
-    const char *prefix;     /* of everything but lm_head */
-    const dop_layer *layer; /* of the weight at hand; NULL: it is outside of them */
+    const char *prefix;     /* of all names except lm_head's */
+    const dop_layer *layer; /* of the current weight; NULL: it is of no layer */
 } filler;
 
 static bool
@@ -22,7 +22,7 @@ has_tensor(void *user, const char *name)
     return dop_st_find(&f->set, name) != NULL;
 }
 
-/* Values of a vector that lie in blocks, put together. */
+/* Copies the values of a vector that lie in several blocks of a tensor. */
 static dop_status
 collect(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
 {
@@ -38,7 +38,8 @@ collect(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weigh
     return DOP_OK;
 }
 
-/* Taps, one position after the other instead of one channel after the other, with the multipliers of what they multiply. */
+/* Copies the taps of a convolution: from one channel after the other to one position after the other, each scaled by the multiplier
+ * of the values that it is applied to. */
 static dop_status
 turn(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
 {
@@ -63,7 +64,7 @@ turn(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *
     return DOP_OK;
 }
 
-/* The shape of the tensor that w is these rows of, experts first. */
+/* Checks the shape of a tensor of which w is these rows; the axis of experts comes first. */
 static dop_status
 check_shape(const filler *f, const dop_st_tensor *t, bool transposed, const dop_rows *rows, const dop_weight *w)
 {
@@ -74,7 +75,7 @@ check_shape(const filler *f, const dop_st_tensor *t, bool transposed, const dop_
                    turned[] = {w->experts, w->cols, rows->total};
     if (one)
         return DOP_OK;
-    if (rows->each) { /* all matrices below each other */
+    if (rows->each) { /* the matrices of all experts are one matrix, one below the other */
         const uint64_t inner = transposed ? w->rows : w->cols, below[] = {w->experts * rows->each / inner, inner};
         return dop_st_check_shape(t, 2, below, f->hf->diag);
     }
@@ -129,8 +130,7 @@ cut_weight(char *name)
     return ends;
 }
 
-/* Makes w of the tensor of this name, or of what a quantizer made of it. */
-/* A vector for each expert, as rows of w: these values of each. */
+/* Makes w, a matrix with a row for each expert, from these values of a tensor with a vector for each expert. */
 static dop_status
 place_vectors(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop_weight *w)
 {
@@ -145,17 +145,18 @@ place_vectors(const filler *f, const dop_st_tensor *t, const dop_rows *rows, dop
     w->type = t->type;
     w->source = t->name;
     w->row_stride = rows->total * value;
-    w->col_stride = rows->block ? rows->block_step * value : 0; /* blocks of single values */
+    w->col_stride = rows->block ? rows->block_step * value : 0; /* each block is a single value */
     w->data = t->data + rows->start * value;
     return DOP_OK;
 }
 
+/* Makes w from the tensor of this name, or from what a quantizer made of it. */
 static dop_status
 take(filler *f, char *name, const dop_tensor_name *n, const dop_rows *rows, dop_weight *w)
 {
     dop_hf *hf = f->hf;
     const dop_st_tensor *t = dop_st_take(&f->set, name);
-    if (t) /* also in a quantized model: what its quantizer left alone */
+    if (t) /* quantizers leave some matrices as they are */
         return place(f, t, n->transposed, rows, w);
     if (hf->quant.mxfp4 && w->rank == 3)
         return dop_hf_mxfp4_weight(hf, &f->set, name, rows, w);
@@ -164,7 +165,8 @@ take(filler *f, char *name, const dop_tensor_name *n, const dop_rows *rows, dop_
     return DOP_FAIL_IN(hf->diag, DOP_E_INPUT, f->set.path, "tensor %s is missing", name);
 }
 
-/* The rows of w below those that name n has put there: the names that follow in the table, where they are of its role. */
+/* Rows `own` and on of w, which is filled up to there.  They come from the names after n in the family's table that have the same
+ * role. */
 static dop_status
 take_below(filler *f, const dop_tensor_name *n, const dop_weight_need *need, uint32_t own, dop_weight *w)
 {
@@ -248,7 +250,7 @@ scale_embedding(const dop_hf *hf, const char *name, uint32_t width, double *out)
     *out = (double)s;
 }
 
-/* Quantizers write a bias for every matrix, of zeros where the model has none. */
+/* Is it a bias of zeros?  Quantizers write one for every matrix, whether the model has a bias or not. */
 static bool
 zero_bias(const dop_hf *hf, const dop_st_tensor *t)
 {

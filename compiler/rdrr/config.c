@@ -44,7 +44,7 @@ unsupported(const dop_json *j, const char *key, const char *what)
     return DOP_FAIL_IN(j->diag, DOP_E_INPUT, j->path, "%s%s: %s is not supported", j->where, key, what);
 }
 
-/* Fields that ask for something we do not do, when they are set (not null, not false, not 0). */
+/* Refuses fields that ask for something that is not supported, when they are set (not null, not false, not 0). */
 static dop_status
 refuse(dop_rdrr *r, const sections *s)
 {
@@ -150,7 +150,7 @@ read_pattern(dop_rdrr *r, const dop_json *j, bool *sliding, bool *out_uniform)
         return read_custom_pattern(r, j, sliding);
     if (*out_uniform) {
         for (uint32_t i = 0; i < n; i++)
-            sliding[i] = true; /* where there is a window at all */
+            sliding[i] = true; /* as far as there is a window */
         return DOP_OK;
     }
     if (strcmp(type, "alternating") == 0) {
@@ -295,7 +295,8 @@ read_layers(dop_rdrr *r, const sections *s)
 
 /* ---- the rest ----------------------------------------------------------------------------------------------------- */
 
-/* Which norms a layer has: with one before the feed-forward part, post_attention_layernorm is what its name says. */
+/* Which norms a layer has.  Where it has a norm before or after the feed-forward part besides, post_attention_layernorm is a norm of
+ * attention's result, as its name says; otherwise it is the norm before the feed-forward part. */
 static dop_status
 read_norms(dop_rdrr *r, const sections *s)
 {

@@ -181,7 +181,7 @@ read_layout(dop_rdrr *r, dop_rdrr_tensor *t, const dop_json *j)
     return DOP_OK;
 }
 
-/* Bytes by shape, type and layout; false when they do not fit 64 bits. */
+/* The bytes that follow from shape, type and layout; false when they do not fit 64 bits. */
 static bool
 bytes_of(const dop_rdrr_tensor *t, uint32_t bits, uint64_t *out)
 {
@@ -197,7 +197,7 @@ bytes_of(const dop_rdrr_tensor *t, uint32_t bits, uint64_t *out)
     }
     if (t->layout == DOP_RDRR_FLAT || t->rank < 2)
         return dop_type_row_bytes(t->type, n, out);
-    /* A matrix whose columns were stored states either shape; the bytes are rows of the stored one. */
+    /* For a matrix that is stored by columns, manifests state its own shape or that of the stored one, whose rows the bytes are. */
     const uint64_t along = t->layout == DOP_RDRR_COLUMN ? t->shape[0] : t->shape[t->rank - 1];
     return dop_type_row_bytes(t->type, along, &row) && dop_mul_u64(row, n / along, out);
 }
@@ -247,7 +247,7 @@ compare(const void *a, const void *b)
     return strcmp(((const dop_rdrr_tensor *)a)->name, ((const dop_rdrr_tensor *)b)->name);
 }
 
-/* Inline, or in the file that tensorsFile names. */
+/* The list of tensors is part of the manifest, or in the file that tensorsFile names. */
 static dop_status
 read_tensors(dop_rdrr *r)
 {
@@ -291,7 +291,7 @@ read_tensors(dop_rdrr *r)
     return DOP_OK;
 }
 
-/* Groups only repeat what shards and tensors say: their names must exist. */
+/* Groups only repeat what shards and tensors say, so it is enough that the names in them exist. */
 static dop_status
 check_groups(dop_rdrr *r)
 {

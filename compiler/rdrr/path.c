@@ -31,7 +31,7 @@ read_dtype(const dop_json *j, const char *key, dop_type *out)
                        name);
 }
 
-/* Steps grow in the arena by doubling. */
+/* Appends a step.  The list doubles in the arena whenever it is full. */
 static dop_status
 add_step(dop_rdrr *r, const dop_path_step *step)
 {
@@ -248,7 +248,7 @@ dop_rdrr_path(dop_rdrr *r)
         st = read_dtype(&cache, "kvDtype", &r->model->path_kv);
     if (st == DOP_OK)
         st = read_execution(r, &inference);
-    /* Lowest precedence first; each overwrites the name. */
+    /* Later fields take precedence over earlier ones. */
     if (st == DOP_OK)
         st = dop_json_sub(&r->top, "runtimeOptimizations", &older);
     if (st == DOP_OK)

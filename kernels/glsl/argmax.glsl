@@ -1,7 +1,7 @@
-// The largest value of one row and its index; among equals the lowest index.  Or one that is drawn.
+// The largest value of one row and its index, the lowest index among equal values; or the index of a value that is drawn.
 shared float dop_best[WG];
 shared uint dop_where[WG];
-// To dop_best[0] and dop_where[0], for the first invocation.
+// Leaves the largest value of all invocations and its index in dop_best[0] and dop_where[0], for the first invocation to read.
 void dop_largest(float best, uint at)
 {
     dop_best[gl_LocalInvocationIndex] = best;
@@ -25,7 +25,7 @@ ${DECLS}
 // temperature is largest with noise of the Gumbel distribution added to each, which is a draw from their softmax.
 shared vec2 dop_sums[WG];
 float dop_most;
-// Values in the order of unsigned numbers.
+// Maps a float to an unsigned number so that both have the same order.
 uint dop_key(float x)
 {
     uint bits = floatBitsToUint(x);
@@ -57,7 +57,7 @@ vec2 dop_above(uint least)
     barrier();
     return dop_sums[0];
 }
-// The key of the smallest of the fewest columns that are `enough`: by number (part 0) or by share.
+// Of the fewest columns that are `enough`, by number (part 0) or by share (part 1), the key of the smallest.
 uint dop_cut(uint low, uint part, float enough)
 {
     uint high = dop_key(dop_most) + 1u;

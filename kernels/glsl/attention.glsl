@@ -14,10 +14,10 @@
 #define SHARES (WG / LANES_D)
 #define SUBGROUPS (WG / SG)
 #define DS ${DS}u
-#define CP (WG / DS) // positions scored at once
+#define CP (WG / DS) // positions that are scored at once
 #define DOP_T(j) min(t0 + (j) / G, n_tokens - 1u)
 #define DOP_H(j) (head0 + (j) % G)
-#define BATCH ${BATCH}u // rows whose sums meet in shared memory at once
+#define BATCH ${BATCH}u // rows whose sums are in shared memory at the same time
 shared vec4 dop_q[R * D / 4u];
 #define DOP_Q_PUT(i, x) dop_q[i] = x
 #define DOP_Q_PUT1(i, x) dop_q[(i) >> 2][(i) & 3u] = x
@@ -121,7 +121,7 @@ ${DOT_K}            }
         dop_rows_max(top);
         for (uint j = 0u; j < R; j++) {
             float t = max(m[j], top[j]), fix = exp(m[j] - t);
-            // A row that sees nothing here has only -1e30: its weights are zero, not exp(0).
+            // A row that sees no position here has scores of -1e30 only.  Its weights must be 0 and not exp(0).
             float e = s[j] > -1e29 ? exp(s[j] - t) : 0.0;
             if (part == 0u)
                 dop_s[j * CP + gl_LocalInvocationIndex / DS] = e;
@@ -148,7 +148,7 @@ ${DOT_K}            }
             dop_part[j * SUBGROUPS + gl_LocalInvocationIndex / SG] = sum;
     }
 #else
-    // Sums of the weights: through the memory of the scores, which nobody reads any more.
+    // Sums of the weights, in the shared memory of the scores, which are no longer needed.
     for (uint j = 0u; j < R; j++)
         dop_s[j * WG + gl_LocalInvocationIndex] = l[j];
 #endif

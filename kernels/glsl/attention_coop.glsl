@@ -35,8 +35,8 @@
 #define Q_AT ${Q_AT}u
 #define PIECE_AT (${PIECE_AT}u + sub * ${PIECE}u)
 #define SLACK 8.0
-#define NOTHING -1e30 // M before any score
-#define UNSEEN -3e38 // a score that may not count
+#define NOTHING -1e30 // M before there is a score
+#define UNSEEN -3e38 // the score of a position that a row must not see
 #define DOP_T(j) min(t0 + (j) / G, n_tokens - 1u)
 #define DOP_H(j) (kvh * G + (j) % G)
 #define FRAG fcoopmatNV<32, gl_ScopeSubgroup, MM, 16>
@@ -63,7 +63,7 @@ void dop_put_q(uint at, uint i, vec4 q)
     dop_s[at + i / D * LK + i % D / 8u][i % 8u / 2u + 1u] = packHalf2x16(q.zw);
 }
 
-// The largest of each row of a matrix in the subgroup's piece: of the row that this invocation owns.
+// The largest value of the row that this invocation owns, of a matrix in the subgroup's piece.
 float dop_row_max(uint at, uint lane)
 {
     float m = NOTHING;
@@ -88,7 +88,7 @@ ${SEQUENCE}    uint sub = gl_LocalInvocationIndex / SG, lane = gl_LocalInvocatio
         vec4 q = vec4(0.0);
         if (j < R) {
 ${LOAD_Q}        }
-#if ${SPLIT_Q} // what is left of it is put beside its first 11 bits
+#if ${SPLIT_Q} // what the first 11 bits do not hold is stored beside them
         vec4 most = uintBitsToFloat(floatBitsToUint(q) & 0xffffe000u);
         dop_put_q(Q_AT + ROWS * LK, i, q - most);
         q = most;
@@ -180,7 +180,7 @@ ${LOAD_Q}        }
                 [[unroll]] for (uint e = 0u; e < EL; e++)
                     s[c][e] = dop_score(s[c][e]);
 #endif
-            // At the edge of what the rows see, positions count or do not.
+            // At the edge of what the rows see, some positions must not count.
             if (first + CW > sl + 1u || first < sg) {
                 FRAG col, row, from;
                 coopMatLoadNV(col, dop_c, 0u, 0u, false);
@@ -228,7 +228,7 @@ ${LOAD_Q}        }
 #if ${PASS} == 1
                 FRAG_A h = FRAG_A(s[c]);
                 coopMatStoreNV(h, dop_s, PIECE_AT + c % 2u * 2u, LS, false);
-#else // there are only sums of f32, whose halves invocations make
+#else // only matrices of f32 sums exist; invocations convert them to halves
                 coopMatStoreNV(s[c], dop_s, PIECE_AT + MM * LS, LS, false);
                 DOP_SYNC;
                 [[unroll]] for (uint k = 0u; k < 4u / LANES; k++) {
@@ -258,7 +258,8 @@ ${LOAD_Q}        }
         }
         if (live) {
             [[unroll]] for (uint c = 0u; c < FC; c++) {
-                sums = coopMatMulAddNV(p[c], FRAG_B(1.0), sums); // of what is multiplied: the weights add up to 1
+                // Sums of the rounded weights, which are what V is multiplied with, so that these add up to 1.
+                sums = coopMatMulAddNV(p[c], FRAG_B(1.0), sums);
                 [[unroll]] for (uint i = 0u; i < FV; i++) {
                     FRAG_B v;
                     coopMatLoadNV(v, dop_s, V_AT + (cw + c * 16u) * LV + i * 2u, LV, false);
@@ -270,14 +271,14 @@ ${LOAD_Q}        }
         barrier();
 #endif
     }
-    // The row's sum; every invocation has that of the row which it owns.
+    // Every invocation gets the sum of the row that it owns.
     coopMatStoreNV(sums, dop_s, PIECE_AT, LS, false);
     DOP_SYNC;
     float l = uintBitsToFloat(dop_s[PIECE_AT + lane / LANES * LS].x);
     subgroupBarrier();
     uint row = row0 + lane / LANES, t = t0 + row / G, h = DOP_H(row);
 #if ${POSITION_GROUPS} > 1
-    // All position groups' sums on one scale, and together.
+    // Brings the sums of all position groups to one scale and adds them up.
     if (lane % LANES == 0u)
         dop_f[stats + lane / LANES] = l;
     barrier();

@@ -10,7 +10,7 @@
 #define KV ${KV}u
 #define SUBGROUPS 1u
 #define TILE ${TILE}u // positions between two rescalings
-#define ONCE ${ONCE}u // those of a turn of a loop
+#define ONCE ${ONCE}u // positions that one iteration handles
 #if ${ONCE} < ${TILE}
 #define DOP_POSITIONS(b) [[dont_unroll]] for (uint b = 0u; b < n; b += ONCE)
 #else
@@ -21,7 +21,7 @@
 #define STEPS ((D / STEP + WG - 1u) / WG)
 #define STEPS_V ((DV / STEP + WG - 1u) / WG)
 #define LANE gl_SubgroupInvocationID
-// Lanes of a subgroup run in step: what one wrote to shared memory the others see.
+// The lanes of a subgroup run in lockstep, so each sees what another wrote to shared memory.
 #ifdef DOP_CPU
 #define DOP_STEP() subgroupMemoryBarrierShared()
 #else
@@ -72,8 +72,8 @@ ${PROLOGUE}    DOP_STEP();
         vec4 top = m;
         DOP_POSITIONS(b0) DOP_LANES(o) {
             uint b = b0 + o;
-            // A lane's share of the products of WG positions; then each lane has the sum for one.  Past the end the last one
-            // stands in.  Written out, since a driver may count how often an invocation goes round its loops.
+            // Each lane makes its share of the products of WG positions; after the exchange each lane has the sum of one position.
+            // Past the end the last position is used again.  The loop is unrolled because a driver may limit iterations.
             vec4 parts[WG];
             [[unroll]] for (uint i = 0u; i < WG; i++) {
                 uint at = DOP_AT_K(min(base + b + i, hi - 1u));
@@ -103,7 +103,7 @@ ${SUMS}            uint p = base + b + LANE;
                 acc[j][s] *= fix[j];
         DOP_POSITIONS(b0) DOP_LANES(o) {
             uint b = b0 + o + LANE;
-            // A row that sees nothing here has only -1e30: its weights are zero, not exp(0).
+            // A row that sees no position here has scores of -1e30 only.  Its weights must be 0 and not exp(0).
             vec4 x = dop_s[b], e = exp(x - m) * vec4(greaterThan(x, vec4(-1e29)));
             dop_s[b] = e;
             l += e;

@@ -74,7 +74,7 @@ uint dop_bits_q4_0(vec4 x, float inverse)
     return q.x | q.y << 4 | q.z << 8 | q.w << 12;
 }
 float dop_most(vec4 x) { return max(max(x.x, x.y), max(x.z, x.w)); }
-// The scale as it is stored.
+// The scale as it is stored, as f16.
 uint dop_rounded(float d) { return packHalf2x16(vec2(d, 0.0)); }
 
 uvec4 dop_halves(float d, vec4 a, vec4 b)
@@ -95,7 +95,7 @@ uvec2 dop_make8_q4_0(float most, float least, vec4 a, vec4 b)
     return uvec2(dop_bits_q4_0(a, inverse) | dop_bits_q4_0(b, inverse) << 16, dop_rounded(d));
 }
 
-// Stores four values from column c on.  Eight neighbouring invocations have a block, and all of them are here.
+// Stores four values from column c on.  Eight neighbouring invocations have a block, and all of them must call.
 #if SG > 1 && defined(DOP_F16_STORAGE)
 #define DOP_BLOCK_RANGE                                                                  \
     float most = max(dop_most(x), 0.0), least = min(-dop_most(-x), 0.0);                 \

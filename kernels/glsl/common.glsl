@@ -48,6 +48,16 @@ shared uint dop_arrived;
 // Is this workgroup the last of n to get here?  Then the count is zero again.  Every invocation must call.
 bool dop_last_of(U32 arrivals, uint i, uint n)
 {
+#if defined(DOP_CPU) && SG > 1 && WG == SG
+    // Lanes run in step, and barriers are expensive there.
+    memoryBarrierBuffer();
+    uint arrived = 0u;
+    if (gl_LocalInvocationIndex == 0u)
+        arrived = atomicAdd(Arrivals(arrivals).n[i], 1u) + 1u;
+    memoryBarrierBuffer();
+    if (subgroupBroadcastFirst(arrived) != n)
+        return false;
+#else
     groupMemoryBarrier();
     barrier();
     if (gl_LocalInvocationIndex == 0u) {
@@ -58,6 +68,7 @@ bool dop_last_of(U32 arrivals, uint i, uint n)
     barrier();
     if (dop_arrived != n)
         return false;
+#endif
     if (gl_LocalInvocationIndex == 0u)
         Arrivals(arrivals).n[i] = 0u;
     return true;

@@ -1,4 +1,4 @@
-// Values 8i .. 8i+7 of the rows in 8 bits: the four invocations of a unit are neighbours in a subgroup and come here together.
+// Values 8i .. 8i+7 of the rows in 8 bits: the four invocations of a unit are neighbours in a subgroup and call together.
 // A float that 1.5 * 2^23 was added to has, in its low bits, the nearest integer: of the rounded product, as for one row.
 uint dop_xi_low_byte(float x, float scale)
 {

@@ -5,12 +5,12 @@
 shared vec4 dop_xq[2u * XI_UNITS];
 shared vec2 dop_xds[XI_UNITS];
 dop_xi dop_xi_get(uint v) { return dop_xi(floatBitsToUint(dop_xq[v]), floatBitsToUint(dop_xq[XI_UNITS + v]), dop_xds[v]); }
-// 127 / (largest of a unit); a unit of zeros, or of next to nothing, is zeros.
+// 127 / (largest of a unit).  A unit whose values are all 0, or almost, becomes zeros.
 float dop_xi_scale(float top) { return top > 1e-30 ? 127.0 / top : 0.0; }
 // Bytes 0 and 2 of a word.
 uint dop_xi_pair(int a, int b) { return (uint(a) & 255u) | (uint(b) & 255u) << 16; }
 #if SG > 1
-// Values 4i .. 4i+3: the eight invocations of a unit are neighbours in a subgroup and come here together.
+// Values 4i .. 4i+3: the eight invocations of a unit are neighbours in a subgroup and call together.
 void dop_xi_put(uint i, vec4 x)
 {
     float top = max(max(abs(x.x), abs(x.y)), max(abs(x.z), abs(x.w)));
@@ -26,7 +26,7 @@ void dop_xi_put(uint i, vec4 x)
 #ifdef DOP_XI_BYTES
     uint word = low | high << 8;
 #else
-    // Each of two neighbours has half of both their words: it keeps its own's half and sends the other's.
+    // Two neighbours have half of two words each: every one keeps the half of its own word and sends the other half.
     bool odd = (i & 1u) != 0u;
     uint mine = odd ? high << 8 : low, others = odd ? low << 8 : high;
     uint word = mine | subgroupShuffleXor(others, 1u);

@@ -3,7 +3,7 @@ ${FETCH}void dop_part${P}(uint wg)
 {
 ${PART_BEGIN}    {
         uint first = ${FIRST}, row = first + TEAM * ${ROWS}u;
-${RAW}        // The first weights are under way before the prologue waits for the activation.
+${RAW}        // The loads of the first weights are issued before the prologue waits for the activation.
         dop_fetch${P}(row, LANE${Q});
 ${EARLY}        dop_prologue();
         while (first < ${END}) {

@@ -4,7 +4,7 @@
 #define SPAN ${SPAN}u
 #define SLICES ${SLICES}u
 #define NONE 0xffffffffu
-shared uint dop_found[SLICES * EXPERTS]; // of an expert in a slice; then those in front of the slice's next one
+shared uint dop_found[SLICES * EXPERTS]; // pairs of an expert in a slice; then how many of them come before the next one of the slice
 shared uint dop_total[EXPERTS]; // pairs of an expert
 shared uint dop_first[EXPERTS]; // its first block
 ${IDS}uint dop_blocks_of(uint pairs) { return (pairs + SPAN - 1u) / SPAN; }
@@ -51,7 +51,7 @@ void main()
     for (uint e = me; e < EXPERTS; e += WG)
         for (uint b = 0u; b < dop_blocks_of(dop_total[e]); b++)
             ${OUT}.v[(dop_first[e] + b) * (SPAN + 1u)] = e;
-    // What is left of last blocks, and the blocks behind all of them.
+    // Fills the rest of each expert's last block, and the blocks after all experts.
     for (uint i = me; i < EXPERTS * SPAN; i += WG) {
         uint e = i / SPAN, in_last = dop_total[e] % SPAN;
         if (in_last > 0u && i % SPAN >= in_last)

@@ -1,6 +1,6 @@
-// Tiled matrix product on matrix units (GL_NV_cooperative_matrix, MM x MN x MK, f16 in, f32 accumulate): BM tokens by BN
-// rows per matrix, BK deep, in shared memory once while the next one is on its way to registers: what a step waits for is
-// one trip to memory, and deep tiles need fewer of them.  Each subgroup owns WM x WN of the tile.
+// Tiled matrix product on matrix units (GL_NV_cooperative_matrix, MM x MN x MK, f16 in, f32 accumulate): tiles of
+// BM tokens by BN rows per matrix, BK deep.  One tile lies in shared memory while the next one is loaded to registers.  A step
+// waits for one trip to memory, and deep tiles need fewer steps.  Each subgroup owns WM x WN of the tile.
 #define BM ${BM}u
 #define BN ${BN}u
 #define BK ${BK}u
@@ -58,7 +58,7 @@ f16vec2 dop_scale2(uint w, uint odd) { return unpackFloat2x16(w >> (odd * 16u)).
 #define DOP_HALVES_q4_k                                                                                             \
     DOP_HALVES(q4_k, dop_raw8(uvec4(p.v[i >> 3], 0u, 0u, 0u), dop_ldw4(p, aux + (i >> 8))),                          \
                DOP_W8_SCALED(dop_scale_min(r.b, i >> 5), r.a.x))
-// The others are decoded at once.
+// Types without functions of their own are decoded when they are loaded.
 #define DOP_HALVES_EAGER(T)                                                                                         \
     DOP_HALVES(T, dop_raw8(dop_pack8(dop_w4_##T(p, i, aux), dop_w4_##T(p, i + 4u, aux)), uvec4(0u)), r.a)
 ${DECLS}${TYPES}${PARTS}

@@ -9,7 +9,7 @@ struct dop_raw32 { uvec4 v[4]; };
             r.v[j] = dop_pack8(dop_w4_##T(p, i + j * 8u, aux), dop_w4_##T(p, i + j * 8u + 4u, aux));                 \
         return r;                                                                                                   \
     }
-// The bias of a nibble's float leaves with the offset.
+// The bias of a nibble's float is subtracted together with its offset.
 #ifdef DOP_CPU
 uvec4 dop_take_nibbles(uint w, float d, float m) { return dop_pack8(d * dop_nib4(w) - m, d * dop_nib4(w >> 8) - m); }
 #else

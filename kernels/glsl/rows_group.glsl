@@ -4,7 +4,7 @@ ${SELECT}        uint row = ${ROW} + LANE;
         float acc[${M}u * ROWS * TB];
         [[unroll]] for (uint i = 0u; i < ${M}u * ROWS * TB; i++)
             acc[i] = 0.0;
-${SLOTS}        [[dont_unroll]] for (uint v = 0u; v < ${UNITS}u; v++) {
+${SLOTS}        [[dont_unroll]] for (uint v = 0u; v < ${UNITS}; v++) {
 ${AHEAD}${LOAD}            [[unroll]] for (uint r = 0u; r < ROWS; r++) {
 ${DOTS}            }
         }

@@ -1,6 +1,6 @@
-// Linear recurrences.  One workgroup makes head h over the rows of the step, or of one of
-// its sequences.  Its state, P x N, lies in registers: L
-// neighbouring invocations share a row of it, each with J times ${W} of the N values, and an invocation has R of the P rows.
+// Linear recurrences.  One workgroup makes head h over the rows of the step, or of one of its sequences.  Its state, P x N, lies
+// in registers: L neighbouring invocations share a row of it, each with J times ${W} of the N values, and an invocation has R of
+// the P rows.
 // q, k, v and the factors of ROWS rows at a time are staged in shared memory, where results take the place of v.
 #define P ${P}u
 #define N ${N}u
@@ -28,7 +28,7 @@ ${DECLS}
 #define DOP_SK_PUT1(i, x) scan_k[i] = x
 #endif
 
-// Over the L invocations that share a row of the state.
+// The sum of x over the L invocations that share a row of the state.
 float scan_sum(float x)
 {
 #if ${L} == SG && SG > 1

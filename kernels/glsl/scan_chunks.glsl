@@ -181,7 +181,7 @@ ${STAGE}        barrier();
             }
         }
 #if ${DELTA}
-        // What each row adds, which the rows before it have a part in: every column by itself.
+        // What each row adds depends on the rows before it, but every column is independent.
         barrier();
         for (uint p = gl_LocalInvocationIndex; p < P; p += WG)
             for (uint i = 1u; i < count; i++) {

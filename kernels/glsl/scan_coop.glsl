@@ -49,8 +49,8 @@ shared float scan_beta[ROWS], scan_number[16];
 shared float scan_solve[RB * 256u]; // the system's blocks on the diagonal
 #endif
 ${DECLS}
-// The part of a number that a half holds exactly.  A conversion there and back may be taken for nothing by a driver, so that
-// nothing would be left beside it.
+// The part of a number that a half holds exactly.  It is made by a mask, because a driver may drop a conversion to half and back, and
+// then the rest would always be 0.
 float scan_most(float x) { return uintBitsToFloat(floatBitsToUint(x) & 0xffffe000u); }
 vec2 scan_most(vec2 x) { return vec2(scan_most(x.x), scan_most(x.y)); }
 // Four values of q or k, or of v, by their number in [ROWS, N] or [ROWS, P].
@@ -74,8 +74,8 @@ void scan_put_v(uint i, vec4 x)
     scan_v[at + 3u] = x.w;
 }
 
-// log2 of a decay, also of one so close to 1 that the device's own logarithm has no digits of it (by the series of the area
-// hyperbolic tangent); of 0, a number that is small enough.
+// log2 of a decay.  Close to 1, where the device's logarithm has lost all digits, it is the series of the area hyperbolic tangent.
+// For 0 it is a number that is small enough.
 float scan_log2(float x)
 {
     float z = (x - 1.0) / (x + 1.0), s = z * z;
@@ -107,7 +107,7 @@ scan_factor scan_halves(FRAG x)
     sum = coopMatMulAddNV(a.rest, b.most, sum);                        \
     sum = coopMatMulAddNV(a.most, b.rest, sum);                        \
     sum = coopMatMulAddNV(a.most, b.most, sum);
-// The same as a factor.
+// The same, ready to be multiplied with.
 #if ${CONVERTS}
 #define DOP_FACTOR(to, x) to = scan_halves(x);
 #else

@@ -10,7 +10,7 @@ void dop_tail_fetch(uint h, uint first, uint from, out dop_raw_${TYPE} q[${ROWS}
     [[unroll]] for (uint i = 0u; i < ${ROWS}u * ${STEPS}u; i++) {
         uint row = min(first + i / ${STEPS}u * TEAMS_H, ROWS_H - 1u), head = h + row / ${N}u;
         uint u = min(from + i % ${STEPS}u * LANES_H, ${UNITS}u - 1u);
-        q[i] = dop_wload_${TYPE}(${MATRIX}, row % ${N}u * ${UNITS}u + u, ${AUX});
+${AHEAD}        q[i] = dop_wload_${TYPE}(${MATRIX}, row % ${N}u * ${UNITS}u + u, ${AUX});
     }
 }
 

@@ -6,7 +6,7 @@
 #define TEAM (gl_LocalInvocationIndex / LANES)
 #if LANES_LOG2 > 0
 #if SG > 1 && (1 << LANES_LOG2) <= SG
-// Butterfly within the lanes of a team: they are neighbours in one subgroup.
+// A butterfly sum: the lanes of a team are neighbours in one subgroup.
 float dop_team_sum(float x)
 {
 #if (1 << LANES_LOG2) == SG
@@ -18,7 +18,7 @@ float dop_team_sum(float x)
 #endif
 }
 #elif SG > 1
-// Several whole subgroups per row.
+// A team is several whole subgroups.
 shared float dop_team[WG / SG];
 float dop_team_sum(float x)
 {

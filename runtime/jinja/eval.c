@@ -134,7 +134,7 @@ repeat(dop_j_ctx *cx, dop_j_str s, int64_t times)
     }
     const size_t total = s.n * (size_t)times;
     dop_j_put(cx, &o, s.s, s.n);
-    while (o.n < total && cx->status == DOP_OK) /* what is there, once more */
+    while (o.n < total && cx->status == DOP_OK) /* doubles what has been written so far */
         dop_j_put(cx, &o, o.s, o.n < total - o.n ? o.n : total - o.n);
     return dop_j_take(&o);
 }
@@ -185,7 +185,7 @@ binary(dop_j_ctx *cx, const dop_j_node *e)
     if (dop_j_eq_lit(e->s, "%") && x.kind == J_STR)
         return y.kind == J_LIST ? dop_j_format(cx, x.u.str, y.u.list->items, y.u.list->n, e->line)
                                 : dop_j_format(cx, x.u.str, &y, 1, e->line);
-    if (x.kind == J_BOOL) /* numbers in Python */
+    if (x.kind == J_BOOL) /* in Python, booleans are numbers */
         x = dop_j_int(x.u.b);
     if (y.kind == J_BOOL)
         y = dop_j_int(y.u.b);
@@ -271,19 +271,19 @@ compare(dop_j_ctx *cx, const dop_j_node *e)
 
 enum { max_args = 32 };
 
-/* Evaluates the arguments of a call into room for max_args values. */
+/* Evaluates the arguments of a call into `values`, which holds max_args of them. */
 static dop_j_args
-eval_args(dop_j_ctx *cx, const dop_j_node *e, dop_j_val *room)
+eval_args(dop_j_ctx *cx, const dop_j_node *e, dop_j_val *values)
 {
-    dop_j_args a = {.pos = room, .line = e->line, .names = e->names, .named_n = e->names_n};
+    dop_j_args a = {.pos = values, .line = e->line, .names = e->names, .named_n = e->names_n};
     if (e->list_n > max_args) {
         dop_j_fail(cx, e->line, DOP_E_INPUT, "more than %d arguments", max_args);
         return (dop_j_args){0};
     }
     for (size_t i = 0; i < e->list_n; i++)
-        room[i] = dop_j_eval(cx, e->list[i]);
+        values[i] = dop_j_eval(cx, e->list[i]);
     a.n = e->list_n - e->names_n;
-    a.named = room + a.n;
+    a.named = values + a.n;
     return a;
 }
 
@@ -294,8 +294,8 @@ static dop_j_val call_loop(dop_j_ctx *cx, const dop_j_loop *loop, dop_j_val item
 static dop_j_val
 call(dop_j_ctx *cx, const dop_j_node *e, const dop_j_val *caller)
 {
-    dop_j_val room[max_args];
-    dop_j_args a = eval_args(cx, e, room);
+    dop_j_val values[max_args];
+    dop_j_args a = eval_args(cx, e, values);
     bool known = false;
     dop_j_val r;
     if (cx->status != DOP_OK)
@@ -395,16 +395,16 @@ call_macro(dop_j_ctx *cx, const dop_j_macro *macro, const dop_j_args *a, const d
 static dop_j_val
 eval_filter(dop_j_ctx *cx, const dop_j_node *e, dop_j_val v)
 {
-    dop_j_val room[max_args];
-    dop_j_args a = eval_args(cx, e, room);
+    dop_j_val values[max_args];
+    dop_j_args a = eval_args(cx, e, values);
     return cx->status == DOP_OK ? dop_j_filter(cx, e->s, v, &a) : v;
 }
 
 static dop_j_val
 eval_test(dop_j_ctx *cx, const dop_j_node *e)
 {
-    dop_j_val room[max_args], v = dop_j_eval(cx, e->a);
-    dop_j_args a = eval_args(cx, e, room);
+    dop_j_val values[max_args], v = dop_j_eval(cx, e->a);
+    dop_j_args a = eval_args(cx, e, values);
     return cx->status == DOP_OK ? dop_j_bool(dop_j_test(cx, e->s, v, &a) != e->negate) : v;
 }
 
@@ -548,7 +548,7 @@ exec_for(dop_j_ctx *cx, const dop_j_node *n, dop_j_val over, size_t depth)
     *loop = (dop_j_loop){.items = items, .depth = depth, .node = n};
     cx->loop_depth++;
     for (size_t i = 0; i < items->n && cx->status == DOP_OK; i++) {
-        scope->vars.n = 0; /* names do not outlive a turn, their room does */
+        scope->vars.n = 0; /* the names of an iteration end with it; their memory is used again */
         cx->scope = scope;
         loop->at = i;
         if (++cx->steps > J_MAX_STEPS)
@@ -579,7 +579,7 @@ call_loop(dop_j_ctx *cx, const dop_j_loop *loop, dop_j_val items)
     return dop_j_take(&text);
 }
 
-/* Runs statements with their output going into a string. */
+/* Runs statements and returns what they print as a string. */
 static flow
 captured(dop_j_ctx *cx, const dop_j_node *n, dop_j_val *out_text)
 {

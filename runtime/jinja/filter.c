@@ -305,7 +305,7 @@ order_items(dop_j_val a, dop_j_val b, bool exact, bool *ok)
 
 enum { max_sort = 4096 }; /* items that sort and unique take: both are quadratic */
 
-/* Merge sort would be stable for free; lists here are short, so insertion sort. */
+/* Sorting must be stable.  Lists are short, so insertion sort will do. */
 static dop_j_val
 f_sort(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
 {
@@ -360,8 +360,8 @@ f_unique(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a)
 static dop_j_val
 pick(dop_j_ctx *cx, dop_j_val v, const dop_j_args *a, bool by_attr, bool keep)
 {
-    const dop_j_list *l =
-        dop_j_items(cx, dop_j_truth(v) ? v : dop_j_undef((dop_j_str){"", 0})); /* nothing is an empty list */
+    /* A false value is taken for an empty list. */
+    const dop_j_list *l = dop_j_items(cx, dop_j_truth(v) ? v : dop_j_undef((dop_j_str){"", 0}));
     size_t skip = by_attr ? 1 : 0;
     dop_j_val r = dop_j_new_list(cx);
     if (!l || (by_attr && (a->n < 1 || a->pos[0].kind != J_STR)) || (a->n > skip && a->pos[skip].kind != J_STR))

@@ -47,7 +47,7 @@ starts(const lexer *l, size_t at, const char *t)
     return l->n - at >= n && memcmp(l->s + at, t, n) == 0;
 }
 
-/* Moves over white space after "-%}" and friends. */
+/* Skips the white space after "-%}", "-}}" and "-#}". */
 static void
 skip_space(lexer *l)
 {

@@ -61,7 +61,7 @@ expect_name(parser *p)
     return t->kind == JT_NAME ? t->s : (dop_j_str){"", 0};
 }
 
-/* A node of the arena.  After an error there is none to be had; this one is never looked at. */
+/* A node in the arena; NULL after an error. */
 static dop_j_node *
 make(parser *p, dop_j_node_kind kind)
 {
@@ -202,7 +202,7 @@ parse_primary(parser *p)
     case JT_STR: {
         dop_j_out o = {0};
         dop_j_put(p->cx, &o, t->s.s, t->s.n);
-        while (peek(p)->kind == JT_STR) { /* neighbours join */
+        while (peek(p)->kind == JT_STR) { /* adjacent literals are one string, as in Python */
             t = next(p);
             dop_j_put(p->cx, &o, t->s.s, t->s.n);
         }

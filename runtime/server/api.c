@@ -1,4 +1,4 @@
-/* Paths, and the answers that are there at once. */
+/* Which function answers which path, and the answers that need no job. */
 #include "runtime/server/api.h"
 
 #include "runtime/page.h"
@@ -149,7 +149,7 @@ post_detokenize(const dop_api *api, const dop_api_request *request, const json_t
 }
 
 static const struct {
-    const char *path; /* a trailing * stands for anything */
+    const char *path; /* a * at the end stands for any rest */
     const char *method;
     handler_fn *handler;
 } routes[] = {

@@ -1,4 +1,4 @@
-/* What jobs have come to, as JSON: whole, or piece by piece as server-sent events. */
+/* What jobs have written, as JSON: complete, or piece by piece as server-sent events. */
 #include "runtime/server/api_internal.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ finish_reason(const dop_call *c, const dop_job_state *s, const json_t *calls)
     return s->end == DOP_JOB_LENGTH ? "length" : "stop";
 }
 
-/* Did the job end as jobs should? */
+/* Is nothing wrong with a job in this state? */
 static bool
 is_good(dop_job_end end)
 {
@@ -31,7 +31,7 @@ fail(dop_answer *answer, const dop_job_state *s)
                          "the server is shutting down");
     else
         dop_answer_error(answer,
-                         s->diag->code == DOP_E_DEVICE /* as later requests are told (api.c) */
+                         s->diag->code == DOP_E_DEVICE /* later requests get the same answer (api.c) */
                              ? &(dop_api_error){503, "server_error", "device_failed", NULL}
                              : &(dop_api_error){500, "server_error", NULL, NULL},
                          "%s", s->diag->message);
@@ -109,7 +109,7 @@ logprobs(const dop_call *c, const dop_job_state *s, uint32_t from)
     return c->chat ? chat_logprobs(c, s, from) : completion_logprobs(c, s, from);
 }
 
-/* Of all choices; prompts that several choices share count once. */
+/* Counts the tokens of all choices.  A prompt that several choices share counts once. */
 static json_t *
 usage(const dop_call *c)
 {
@@ -136,7 +136,7 @@ envelope(const dop_call *c, bool chunk, json_t *choices)
 
 /* --- whole ------------------------------------------------------------------------------------------------------------------ */
 
-/* A choice's text becomes its content, which may be less; returns how many bytes there are. */
+/* Replaces a choice's text by its content, which is the text without calls of tools; returns the content's bytes. */
 static size_t
 read_answer(const dop_call *c, dop_job_state *io_state, bool ended, dop_reading *out)
 {
@@ -225,7 +225,7 @@ event(dop_answer *answer, json_t *value)
     json_decref(value);
 }
 
-/* Takes delta (a chat's) or text, and the rest of a choice. */
+/* Appends an event about one choice.  Owns from now on: delta (of a chat; of a completion, its text), and probabilities. */
 static void
 chunk(const dop_call *c, uint32_t index, json_t *delta, const char *reason, json_t *probabilities, dop_answer *answer)
 {

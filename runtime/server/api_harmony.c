@@ -22,7 +22,7 @@ begins(const reader *r, const char *mark)
     return r->n - r->at >= strlen(mark) && memcmp(r->text + r->at, mark, strlen(mark)) == 0;
 }
 
-/* May what is left become this mark? */
+/* Is what is left the beginning of this mark, the rest of which may still come? */
 static bool
 may_begin(const reader *r, const char *mark)
 {
@@ -30,7 +30,7 @@ may_begin(const reader *r, const char *mark)
     return !r->ended && left < strlen(mark) && memcmp(r->text + r->at, mark, left) == 0;
 }
 
-/* A word in a header behind a mark; its length, 0: the mark is not there. */
+/* Finds the word that follows a mark in a header; returns its length, or 0 where the mark is absent. */
 static size_t
 word_behind(const char *header, size_t n, const char *mark, const char **out_word)
 {
@@ -45,7 +45,7 @@ word_behind(const char *header, size_t n, const char *mark, const char **out_wor
     return k;
 }
 
-/* The header at r->at, behind which r->at is then; false: it goes on. */
+/* Reads the header at r->at and moves r->at behind it; false while its end has not been written. */
 static bool
 read_header(reader *r, const char **out_header, size_t *out_n)
 {
@@ -57,7 +57,8 @@ read_header(reader *r, const char **out_header, size_t *out_n)
     return end != NULL;
 }
 
-/* The bytes of a body, without what may be the beginning of its end; *out_closed: the end is there, and r->at is behind it. */
+/* Returns the bytes of the body at r->at, without a last part that may be the beginning of its end mark.  *out_closed: the end
+ * mark is there, and r->at is behind it. */
 static size_t
 read_body(reader *r, bool *out_closed)
 {
@@ -69,7 +70,8 @@ read_body(reader *r, bool *out_closed)
         held = partial > held ? partial : held;
         if (hit && (!first || hit < first)) {
             first = hit;
-            mark = i + 1 < ENDS ? strlen(ends[i]) : 0; /* the next message's header begins with its own */
+            mark = i + 1 < ENDS ? strlen(ends[i])
+                                : 0; /* the last of the marks is not skipped: it begins the next message's header */
         }
     }
     *out_closed = first != NULL;

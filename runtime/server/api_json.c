@@ -43,7 +43,7 @@ dop_json_text(const char *bytes, size_t n)
         if (n == 0)
             break;
         dop_buf_puts(&out, "\xef\xbf\xbd");
-        do { /* to the next byte that may begin a character */
+        do { /* skips to the next byte that may begin a character */
             bytes++;
             n--;
         } while (n > 0 && ((unsigned char)*bytes & 0xc0) == 0x80);

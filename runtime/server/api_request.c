@@ -1,4 +1,4 @@
-/* A request's JSON to the jobs that answer it. */
+/* From a request's JSON to the jobs that answer it. */
 #include "runtime/grammar/grammar.h"
 #include "runtime/server/api_internal.h"
 
@@ -146,13 +146,13 @@ take_form(gathering *g)
     if (dop_reader_get(r, "suffix"))
         dop_reader_refuse(r, "suffix", "suffix is not supported");
     size_t n;
-    (void)dop_reader_text(r, "model", &n); /* there is one, whatever it is called */
+    (void)dop_reader_text(r, "model", &n); /* checks its type only: there is one model, under any name */
 }
 
 /* --- prompts ----------------------------------------------------------------------------------------------------------------- */
 
-/* A message with its content as one text and the arguments of its calls as objects, which is what templates expect.  flat: some
- * look for the name and the arguments beside the function. */
+/* A message as templates expect it: its content is one text, and the arguments of its calls are objects.  flat: name and
+ * arguments stand in the call itself too, where some templates look for them. */
 static json_t *
 plain_message(gathering *g, const json_t *message, bool flat)
 {
@@ -236,7 +236,7 @@ take_messages(gathering *g, const json_t *tools)
         dop_reader_refuse(&g->r, "chat_template_kwargs", "chat_template_kwargs is an object");
     const dop_tool_form *form = dop_tool_form_of(g->api->template);
     json_t *messages = plain_messages(g, dop_tool_form_has_channels(form));
-    if (dop_tool_form_has_channels(form)) { /* which is which has to be told apart in any case */
+    if (dop_tool_form_has_channels(form)) { /* channels have to be separated even without tools */
         g->call->tools = form;
         g->job.keep_special = true;
     }
@@ -296,7 +296,7 @@ take_prompts(gathering *g, const char *param)
         take_prompt(g, param, several ? json_array_get(v, i) : v, &g->prompts[i]);
 }
 
-/* How long the answers may be; prompts that leave no room are refused. */
+/* Sets how long the answers may become; refuses prompts that fill the context. */
 static void
 take_lengths(gathering *g)
 {

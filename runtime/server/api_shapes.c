@@ -1,4 +1,5 @@
-/* Grammars of requests: the same schema comes again and again, and what is known of it by then is worth keeping. */
+/* Keeps the grammars of recent requests.  Clients send the same schema again and again, and a grammar remembers the masks that
+ * it has computed. */
 #include "runtime/grammar/grammar.h"
 #include "runtime/server/api_internal.h"
 
@@ -44,7 +45,7 @@ dop_shapes_destroy(dop_shapes *shapes)
     free(shapes);
 }
 
-/* Another owner of the grammar with this key; NULL: there is none. */
+/* One more reference to the grammar that is kept under this key; NULL: there is none. */
 static dop_grammar *
 find(dop_shapes *s, const char *key)
 {
@@ -59,7 +60,7 @@ find(dop_shapes *s, const char *key)
     return found;
 }
 
-/* Takes the place of the one that was not asked for for longest. */
+/* Keeps a grammar in place of the least recently used one. */
 static void
 keep(dop_shapes *s, const char *key, dop_grammar *grammar)
 {
@@ -94,7 +95,7 @@ dop_shapes_find(dop_shapes *shapes, const json_t *schema, const char *before, co
         if (schema)
             dop_json_append(&key, schema);
     }
-    bool kept = !key.failed && strlen(key.data) == key.size; /* a text with a 0 in it is nobody's key */
+    bool kept = !key.failed && strlen(key.data) == key.size; /* a text with a zero byte cannot be a key */
     if (kept)
         *out_grammar = find(shapes, key.data);
     if (!*out_grammar) {

@@ -1,5 +1,5 @@
-/* How models write calls of tools.  A model's template shows it what a call looks like; which of these forms that is can
- * be told by a mark that the template contains.  Arguments are JSON, but for one form. */
+/* How models write calls of tools.  A model's chat template shows it what a call looks like, and a mark that the template
+ * contains tells which of these forms that is.  Arguments are JSON in all forms but one. */
 #include "runtime/server/api_internal.h"
 
 #include <ctype.h>
@@ -30,13 +30,14 @@ static const dop_tool_form forms[] = {
     {"[TOOL_CALLS]", OBJECTS, "[TOOL_CALLS]", "arguments", "", "", "[TOOL_CALLS]", true},
     {"<|tool|>", OBJECTS, "<|tool_call|>", "arguments", "", "", "<|tool_call|>", true},
     {"<|python_tag|>", OBJECTS, "", "parameters", "", "", "", false},
-    {"\"parameters\": dictionary", OBJECTS, "", "parameters", "", "", "", false}, /* Llama 3.2 says it in words */
+    {"\"parameters\": dictionary", OBJECTS, "", "parameters", "", "", "",
+     false}, /* Llama 3.2 describes the form in words */
 };
 
 const dop_tool_form *
 dop_tool_form_of(const char *template)
 {
-    if (strstr(template, "<function=")) /* a form of Qwen3-Coder, whose calls are tags all through */
+    if (strstr(template, "<function=")) /* Qwen3-Coder writes calls as nested tags, which is none of these forms */
         return NULL;
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         if (strstr(template, forms[i].mark))
@@ -52,8 +53,8 @@ dop_tool_form_has_channels(const dop_tool_form *form)
 
 /* --- calls that are required ------------------------------------------------------------------------------------------------- */
 
-/* The functions that may be called: all of `tools`, or the one of this name.  One schema each: of a whole call, or where the
- * prompt names the function of its arguments. */
+/* The schemas of the functions that may be called: all of `tools`, or the one of this name.  A schema describes a whole call, or,
+ * where the prompt already names the function, its arguments. */
 static json_t *
 functions_of(const dop_tool_form *form, const json_t *tools, const char *only, const char **out_name)
 {
@@ -110,7 +111,7 @@ dop_tool_require(const dop_tool_form *form, const json_t *tools, const char *onl
 
 /* --- calls that were written ------------------------------------------------------------------------------------------------- */
 
-/* Where an answer that is a call itself begins: behind blanks and the tag that may stand before it. */
+/* Where an answer that is itself a call begins: after white space and an optional tag. */
 static size_t
 skip_tag(const char *text, size_t n)
 {
@@ -239,7 +240,7 @@ calls_of(const dop_tool_form *form, const char *text, size_t n)
     return NULL;
 }
 
-/* Bytes of a text without channels that are certainly content and not (part of) calls. */
+/* How many bytes at the start of a text without channels are content for certain, and no part of a call. */
 static size_t
 content_of(const dop_tool_form *form, const char *text, size_t n, bool ended, const json_t *calls)
 {

@@ -30,7 +30,7 @@ make_room(dop_engine *e, uint32_t threads, dop_diag *diag)
     return good ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
 }
 
-/* The engine's thread takes no signals: they are for the thread that waits for them. */
+/* The engine's thread blocks all signals, so that the program's thread that waits for them gets them. */
 static dop_status
 start_thread(dop_engine *e, dop_diag *diag)
 {

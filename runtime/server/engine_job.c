@@ -1,4 +1,4 @@
-/* Jobs themselves: made, looked at, freed. */
+/* Making, looking at and freeing a job. */
 #include "runtime/grammar/grammar.h"
 #include "runtime/server/engine_internal.h"
 #include "runtime/spans.h"
@@ -70,7 +70,7 @@ dop_job_make(const dop_engine *e, const dop_job_request *r)
     if (!job)
         return NULL;
     job->request = *r;
-    job->request.matcher = NULL; /* taken when all is well */
+    job->request.matcher = NULL; /* the caller keeps it unless this succeeds */
     job->tokens_of = malloc((r->n_prompt + r->max_tokens + 1) * sizeof *job->tokens_of);
     job->biases = copy(r->biases, r->n_biases * sizeof *r->biases);
     job->is_new = malloc((size_t)r->max_tokens + 1);

@@ -48,7 +48,7 @@ note_probabilities(dop_job *job, const float *logits, uint32_t vocab)
     t->pick = (dop_top){job->pick, (float)((double)logits[job->pick] - sum)};
 }
 
-/* Takes the penalties of what was written from the logits. */
+/* Subtracts the penalties of tokens that the job has written from their logits. */
 static void
 penalize(const dop_job *job, float *logits)
 {
@@ -83,7 +83,7 @@ dop_job_pick(dop_engine *e, dop_job *job, uint32_t worker, dop_diag *diag)
         job->mask = NULL;
         if (st == DOP_OK && r->matcher && (st = dop_matcher_accept(r->matcher, job->pick, diag)) == DOP_OK &&
             !dop_matcher_must_end(r->matcher))
-            job->mask = dop_matcher_mask(r->matcher, diag); /* here, where several threads make masks */
+            job->mask = dop_matcher_mask(r->matcher, diag); /* made here because this runs on several threads */
         return st;
     }
     const float *logits = dop_step_logits(e->model, job->row), *from = logits;
@@ -180,7 +180,7 @@ dop_job_write(dop_engine *e, dop_job *job, double now_ms)
     job->n_tokens++;
     bool ends = !job->request.ignore_end && is_end(e, job->pick);
     dop_job_end end = ends ? DOP_JOB_END_TOKEN : DOP_JOB_GOES_ON;
-    /* Models have embeddings for more ids than tokenizers have tokens; what is none gives no text. */
+    /* A model may have more ids than the tokenizer has tokens.  An id that is no token has no text. */
     bool is_token = job->pick < dop_tokenizer_vocab_size(e->tok);
     if (!ends && is_token && dop_job_show(job, &job->pick, &diag) != DOP_OK)
         end = DOP_JOB_FAILED;

@@ -1,8 +1,8 @@
 /* The thread of the engine.
  *
- * Of a model in parts as many steps are under way as there are parts, each with sequences of its own, so that every part has
- * something to do.  They end in the order in which they were started.  A job alone has nobody to share the parts with: its steps
- * are waited for one by one, as those of a model in one part. */
+ * A model in parts has as many steps in flight as it has parts, each with sequences of its own, so that every part has
+ * something to do.  They end in the order in which they were started.  Where there is one job only, no other step could keep the
+ * other parts busy: its steps are waited for one by one, like those of a model in one part. */
 #include "runtime/model.h"
 #include "runtime/server/engine_internal.h"
 
@@ -26,7 +26,7 @@ set_flying(dop_engine *e, uint32_t group, bool flies)
 
 static void land(dop_engine *e);
 
-/* The oldest step is waited for, and gives its tokens to its jobs. */
+/* Waits for the oldest step in flight, and gives its tokens to its jobs. */
 static void
 finish_group(dop_engine *e)
 {
@@ -49,7 +49,7 @@ finish_group(dop_engine *e)
         dop_engine_give_up(e, &diag);
         land(e);
         return;
-    } else { /* alone, when nothing else is under way */
+    } else { /* each sequence alone, with nothing else in flight */
         land(e);
         dop_engine_run_each(e, g->rows, g->n_rows);
     }
@@ -59,18 +59,18 @@ finish_group(dop_engine *e)
     dop_engine_unlock(e);
 }
 
-/* Waits for all of them. */
+/* Waits for all steps in flight. */
 static void
 land(dop_engine *e)
 {
     while (e->n_flying > 0 && !e->broken)
         finish_group(e);
-    for (uint32_t i = 0; i < e->n_slots && e->broken; i++) /* nothing comes back any more */
+    for (uint32_t i = 0; i < e->n_slots && e->broken; i++) /* the device has failed: no step in flight will end */
         e->slots[i].flies = false;
     e->n_flying = e->broken ? 0 : e->n_flying;
 }
 
-/* The rows of e->rows become the newest step under way. */
+/* Starts a step with the rows of e->rows, as the newest one in flight. */
 static void
 start_group(dop_engine *e)
 {
@@ -92,7 +92,7 @@ start_group(dop_engine *e)
         land(e);
         return;
     }
-    /* What follows touches sequences of other steps. */
+    /* What follows may touch the sequences of other steps. */
     land(e);
     if (!e->broken && !(st == DOP_E_FULL && dop_engine_make_pages(e)))
         dop_engine_run_each(e, g->rows, g->n_rows);
@@ -113,7 +113,7 @@ run_groups(dop_engine *e)
     else if (e->n_rows > 0)
         start_group(e);
     dop_engine_lock(e);
-    const bool idle = e->metrics.running == 0; /* jobs may have failed whose rows are under way */
+    const bool idle = e->metrics.running == 0; /* jobs may have failed while their rows were in flight */
     dop_engine_unlock(e);
     if (e->lands || idle)
         land(e);

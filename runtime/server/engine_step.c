@@ -1,8 +1,8 @@
 /* Which rows a step has.
  *
- * Every job that writes has one row in each step (in turn, where they are more than a step holds).  Prompts are read in
- * the order of their jobs.  What is left of a prompt joins the step of those who write where it fits; a longer one is
- * read by the largest chunks there are, in steps of its own that alternate with steps of those who write. */
+ * Every job that writes has one row in each step; where there are more of them than a step holds, they alternate.  Prompts are
+ * read in the order of their jobs.  The rest of a prompt joins a step of writing jobs where it fits.  A longer rest is read in
+ * the largest possible chunks, in steps of its own that alternate with those of writing jobs. */
 #include "runtime/server/engine_internal.h"
 #include "runtime/spans.h"
 
@@ -17,8 +17,8 @@ n_tokens(const dop_job *job)
     return (uint32_t)job->request.n_prompt + job->n_written;
 }
 
-/* How many tokens a slot's sequence has in common with a job, and could keep without being fed anew; fewer than the job's,
- * because the logits after the last one are wanted. */
+/* How many of its tokens a slot's sequence has in common with a job and need not be fed again.  At least the job's last token has
+ * to be fed, because the logits after it are wanted. */
 static size_t
 common(const dop_engine *e, const dop_slot *slot, const dop_job *job)
 {
@@ -31,7 +31,7 @@ common(const dop_engine *e, const dop_slot *slot, const dop_job *job)
     return kept ? same : 0;
 }
 
-/* A free sequence: the one that begins most like the prompt; of equals the one that was not used for longest. */
+/* Chooses the free sequence that has the longest beginning in common with the prompt; of equal ones the least recently used. */
 static uint32_t
 choose_slot(const dop_engine *e, const dop_job *job)
 {
@@ -58,7 +58,7 @@ rewind_slot(dop_slot *slot, size_t n, dop_diag *diag)
     return st;
 }
 
-/* Sequences without a job give their pages back; whole ones can be found again as long as nobody needs them. */
+/* Makes sequences without a job release their pages.  Full pages are found again by their tokens until they are used anew. */
 static void
 empty_free_slots(dop_engine *e)
 {
@@ -67,7 +67,7 @@ empty_free_slots(dop_engine *e)
             (void)rewind_slot(&e->slots[i], 0, NULL);
 }
 
-/* Are there pages for all tokens of a job, and one more for everybody who runs? */
+/* Are there pages for all tokens of a job, and one more for every job that runs? */
 static bool
 has_pages(dop_engine *e, const dop_job *job)
 {
@@ -84,7 +84,7 @@ give_sequences(dop_engine *e)
     while (e->first && e->metrics.running < e->n_slots && has_pages(e, e->first)) {
         dop_job *job = e->first;
         uint32_t slot = choose_slot(e, job);
-        if (slot == UINT32_MAX) /* those that are free are still in a step */
+        if (slot == UINT32_MAX) /* the free ones are still part of a step in flight */
             return;
         e->first = job->next;
         if (!e->first)
@@ -100,7 +100,8 @@ give_sequences(dop_engine *e)
     }
 }
 
-/* No page is left: the job that came last gives its own back and is the first to wait.  False: there is no other. */
+/* When no page is left: the job that was started last releases its pages and becomes the first in the queue.  False: it is the
+ * only job. */
 static bool
 put_back(dop_engine *e)
 {
@@ -127,7 +128,7 @@ put_back(dop_engine *e)
     return true;
 }
 
-/* Why a job ends that did not end by itself. */
+/* Why a job ends now although it is not complete; DOP_JOB_GOES_ON: it does not end. */
 static dop_job_end
 ends_now(const dop_engine *e, const dop_job *job, double now_ms)
 {
@@ -192,7 +193,7 @@ add_row(dop_engine *e, dop_job *job, uint32_t token, bool last)
     e->n_rows++;
 }
 
-/* The job that reads and was first to come. */
+/* Of the jobs that still read their prompts, the first that was started. */
 static dop_job *
 next_reader(const dop_engine *e)
 {
@@ -206,8 +207,9 @@ next_reader(const dop_engine *e)
     return best == UINT32_MAX ? NULL : e->slots[best].job;
 }
 
-/* Tokens are about to be read: the sequence keeps what it has in common with them, or takes what is cached in pages, or
- * becomes a copy of one that has more, by enough tokens that a copy is cheaper than computing them. */
+/* Before the first token of a prompt is read: the sequence keeps what it has in common with it, or takes pages that hold its
+ * beginning, or becomes a copy of a sequence that has more of it.  A copy has to save enough tokens to be cheaper than computing
+ * them. */
 static dop_status
 begin_prompt(dop_engine *e, dop_job *job, dop_diag *diag)
 {
@@ -257,7 +259,6 @@ fail_job(dop_engine *e, dop_job *job, const dop_diag *diag)
     dop_engine_unlock(e);
 }
 
-/* Nothing works without its device: every job ends before the next step. */
 void
 dop_engine_give_up(dop_engine *e, const dop_diag *diag)
 {
@@ -302,7 +303,7 @@ forget_row(dop_engine *e, uint32_t row)
             e->slots[i].job->row = UINT32_MAX;
 }
 
-/* An embedding is made in one go, between steps. */
+/* Computes the embedding of a job at once, between two steps. */
 static void
 embed(dop_engine *e, dop_job *job)
 {
@@ -333,7 +334,7 @@ forget_rows(dop_engine *e)
     e->n_rows = 0;
 }
 
-/* Rows of a step for those who write: where several steps are under way, each has its share. */
+/* Rows of a step for jobs that write.  Where several steps are in flight, each takes its share of these jobs. */
 static uint32_t
 share_of_writers(const dop_engine *e)
 {
@@ -353,7 +354,7 @@ dop_engine_plan_step(dop_engine *e)
         if (e->slots[i].job && !e->slots[i].flies)
             e->slots[i].job->row = UINT32_MAX;
     uint32_t n = add_writers(e, share_of_writers(e));
-    bool alone = n > 0 && e->read_last; /* those who write are next */
+    bool alone = n > 0 && e->read_last; /* this step is for writing jobs alone */
     e->read_last = false;
     for (dop_job *job; (job = next_reader(e)) != NULL;) {
         dop_diag diag = {0};
@@ -375,7 +376,7 @@ dop_engine_plan_step(dop_engine *e)
             continue;
         }
         uint32_t left = n_tokens(job) - job->n_read;
-        if (!together) { /* a replay for each sequence */
+        if (!together) { /* each sequence is replayed by itself */
             add_prompt(e, job, left < e->max_chunk ? left : e->max_chunk);
             return;
         }
@@ -383,7 +384,7 @@ dop_engine_plan_step(dop_engine *e)
             add_prompt(e, job, left);
             continue;
         }
-        if (alone || e->n_rows > n) /* prompts have joined: the long one is for the next step */
+        if (alone || e->n_rows > n) /* other prompts have joined this step: a long one has to wait for the next */
             return;
         forget_rows(e);
         n = 0;
@@ -396,7 +397,7 @@ dop_engine_plan_step(dop_engine *e)
 
 /* --- running ------------------------------------------------------------------------------------------------------------- */
 
-/* A job whose pick fails ends alone. */
+/* Where the pick fails, only its own job ends. */
 static dop_status
 pick_one(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
 {
@@ -408,11 +409,10 @@ pick_one(void *user, uint32_t worker, uint32_t index, dop_diag *diag)
     return DOP_OK;
 }
 
-/* Several threads where there is enough to do for them. */
 void
 dop_engine_pick_all(dop_engine *e, bool flies, uint32_t group, dop_engine_picks *out_picks)
 {
-    enum { WORTH_A_THREAD = 60000 };
+    enum { WORTH_A_THREAD = 60000 }; /* logits: one more thread pays for itself */
     dop_engine_picks *p = out_picks;
     uint64_t values = 0;
     *p = (dop_engine_picks){.e = e};
@@ -450,7 +450,7 @@ dop_engine_write_all(dop_engine *e, const dop_engine_picks *picks)
     }
 }
 
-/* Rows of one sequence of the step that failed, alone: whose they are is told when they fail again. */
+/* Runs the rows of one sequence of a step that failed.  Where they fail again, it is their job that caused the failure. */
 static void
 run_alone(dop_engine *e, dop_job *job, const dop_step_row *rows, uint32_t n)
 {

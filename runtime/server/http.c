@@ -151,7 +151,7 @@ refuse(request *r, const dop_api_error *error, const char *text)
 
 /* --- requests -------------------------------------------------------------------------------------------------------------------- */
 
-/* Does the key stand in the list?  Takes as long whatever the key is like. */
+/* Is the key in the list?  The time does not depend on how much of a key is right, so that it cannot be guessed bit by bit. */
 static bool
 has_key(const char *keys, const char *key)
 {
@@ -187,7 +187,7 @@ refuse_size(request *r)
     return refuse(r, &(dop_api_error){413, "invalid_request_error", "body_too_large", NULL}, text);
 }
 
-/* The head of a request is there, its body is not. */
+/* Called when the head of a request has arrived and its body has not: refuses what can be refused by then. */
 static enum MHD_Result
 check_head(request *r, const char *url, const char *method)
 {
@@ -200,7 +200,7 @@ check_head(request *r, const char *url, const char *method)
                       "Incorrect API key provided: send one as \"Authorization: Bearer KEY\"");
     if (length && strtoull(length, NULL, 10) > r->http->options.max_body)
         return refuse_size(r);
-    /* Pages of other sites can make a browser send any other type without being asked. */
+    /* A page of another site can make a browser send other types without asking the server first. */
     if (strcmp(method, "POST") == 0 && type && strncasecmp(type, json, strlen(json)) != 0)
         return refuse(r, &(dop_api_error){415, "invalid_request_error", "unsupported_media_type", NULL},
                       "bodies are JSON: send the header \"Content-Type: application/json\"");
@@ -219,7 +219,7 @@ take_body(request *r, const char *data, size_t n)
     }
 }
 
-/* The body is there: an answer, or a call to wait for. */
+/* Called when the body is complete: queues an answer, or begins a call and waits for it. */
 static enum MHD_Result
 begin(request *r, const char *url, const char *method)
 {
@@ -263,7 +263,7 @@ handle(void *user, struct MHD_Connection *connection, const char *url, const cha
     request *r = *io_request;
     (void)version;
     if (!r)
-        return MHD_NO; /* it could not be made */
+        return MHD_NO; /* note_request() had no memory for it */
     if (!r->seen)
         return check_head(r, url, method);
     if (*io_n > 0) {
@@ -356,7 +356,7 @@ note_connection(void *user, struct MHD_Connection *connection, void **io_client,
 
 /* --- watching -------------------------------------------------------------------------------------------------------------------- */
 
-/* Has it closed its side?  libmicrohttpd does not look at connections that are suspended. */
+/* Has the client closed the connection?  libmicrohttpd does not watch connections that are suspended. */
 static bool
 has_left(const client *c)
 {

@@ -15,7 +15,7 @@ struct dop_chat {
 
 enum { max_marks = 3, max_stops = 4 };
 
-/* A template has the first format whose marks it all contains. */
+/* A template is of the first format in the list all of whose marks it contains. */
 typedef struct format_row {
     const char *family;
     const char *marks[max_marks];

@@ -28,7 +28,7 @@ static const char not_space_set[] = "\\x{0}-\\x{8}\\x{e}-\\x{1f}\\x{21}-\\x{84}\
                                     "\\x{2060}-\\x{2fff}\\x{3001}-\\x{10ffff}";
 static const char word_set[] = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
 
-/* Rewrites one escape; true when it was one that needs it. */
+/* Appends the form that an escape needs for PCRE2; false: it has none, and stays as it is. */
 static bool
 rewrite_escape(char c, bool in_class, dop_buf *out)
 {

@@ -57,7 +57,7 @@ dop_tok_build_string(dop_tok_build *b, const char *s, size_t n)
     }
     dop_tok_str r = {(uint32_t)b->strings.size, (uint32_t)n};
     dop_buf_append(&b->strings, s, n);
-    if (b->strings.failed) /* what could not be kept must not be looked at */
+    if (b->strings.failed) /* a string that was not kept must not be read */
         return (dop_tok_str){0, 0};
     return r;
 }
@@ -207,7 +207,7 @@ put_vocab_hash(const dop_tok_build *b, dop_diag *diag, dop_buf *out)
         while (table[k] != DOP_TOK_NONE) {
             const dop_tok_str *o = &b->piece[table[k]];
             if (o->bytes == n && memcmp(b->strings.data + o->offset, s, n) == 0)
-                break; /* two tokens with one piece: the first keeps it */
+                break; /* where two tokens have the same piece, it leads to the first */
             k = k + 1 == slots ? 0 : k + 1;
         }
         if (table[k] == DOP_TOK_NONE)

@@ -62,7 +62,8 @@ typedef struct rule {
     const char *by; /* 0-terminated */
 } rule;
 
-/* The longest or the shortest rule.  The array was not looked at when it was loaded: every step checks its index. */
+/* The longest or the shortest rule that applies.  Loading a tokenizer does not check the array, so every step here checks
+ * its index. */
 static rule
 find_rule(const dop_tokenizer *t, const char *s, size_t n, bool shortest)
 {
@@ -120,7 +121,7 @@ dop_charsmap_graphemes(const dop_tokenizer *t, const char *s, size_t n, dop_buf 
     enum { short_grapheme = 6 }; /* bytes; a longer one is rewritten character by character */
     for (size_t i = 0, len; i < n; i += len) {
         len = grapheme_length(s + i, n - i);
-        /* The shortest rule for its start replaces the whole: so it is done where these maps come from. */
+        /* The shortest rule for the grapheme's start replaces all of it, as in spm_precompiled. */
         rule r = len < short_grapheme ? find_rule(t, s + i, len, true) : (rule){0, ""};
         if (r.len) {
             dop_buf_puts(out, r.by);
@@ -137,7 +138,7 @@ dop_charsmap_graphemes(const dop_tokenizer *t, const char *s, size_t n, dop_buf 
     }
 }
 
-/* What the text's start becomes: user-defined tokens stay as they are, then the longest rule counts. */
+/* What the start of the text becomes.  A user-defined token stays as it is; otherwise the longest rule applies. */
 static size_t
 normalize_start(const dop_tokenizer *t, unsigned flags, const char *s, size_t n, const char **out_s, size_t *out_n)
 {
@@ -149,7 +150,7 @@ normalize_start(const dop_tokenizer *t, unsigned flags, const char *s, size_t n,
     if (r.len) {
         *out_s = r.by;
         *out_n = strlen(r.by);
-        /* A damaged map may end a rule inside a character; what is left of that character goes with it. */
+        /* A rule of a damaged map may end inside a character, the rest of which is dropped too. */
         while (r.len < n && ((uint8_t)s[r.len] & 0xc0u) == 0x80u)
             r.len++;
         return r.len;

@@ -28,7 +28,7 @@ put_bytes(dop_text_stream *st, const char *s, size_t n, dop_buf *out)
             st->held = 0;
         } else if (u.partial) {
             st->hold[st->held++] = *s;
-        } else { /* what was held cannot go on; the new byte is looked at again */
+        } else { /* the held bytes are no character; the new byte may begin one */
             dop_buf_append(out, replacement, 3);
             st->held = 0;
             continue;
@@ -77,7 +77,7 @@ dop_text_stream_push(dop_text_stream *s, uint32_t id, dop_diag *diag, dop_buf *o
         n = 0;
     }
     if (id == t->head->unk && t->head->model != DOP_TOK_WORDPIECE)
-        s->strip = 0; /* what stands for unknown text keeps its own spaces */
+        s->strip = 0; /* the text of the unknown token keeps its spaces */
     if (n && s->strip && (t->head->flags & DOP_TOK_F_STRIP_EACH)) {
         size_t drop = *p == ' ';
         p += drop;

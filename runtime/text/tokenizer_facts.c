@@ -1,4 +1,4 @@
-/* What stands beside a tokenizer's file: BOS and EOS, added tokens of tokenizer_config.json. */
+/* What other files say about a tokenizer: BOS and EOS, and the added tokens of tokenizer_config.json. */
 #include <stdlib.h>
 
 #include "runtime/text/tokenizer_json.h"
@@ -32,7 +32,8 @@ find_text(const dop_tok_build *b, const char *text)
     return text && *text ? dop_tok_build_find(b, text, strlen(text)) : DOP_TOK_NONE;
 }
 
-/* Puts an id at one end of the frame that add_special makes, or takes it away. */
+/* Makes an id the first or the last of those that add_special adds on one side of a text, or removes it from there.  want: 1, 0,
+ * or -1, which changes nothing. */
 static void
 want_edge(dop_ids *ids, bool front, int want, uint32_t id)
 {
@@ -67,7 +68,7 @@ dop_tok_build_facts(dop_tok_build *b, const dop_tokenizer_facts *f)
             b->eos = (uint32_t)f->eos_ids[i];
         dop_ids_push(&b->end_ids, (uint32_t)f->eos_ids[i]);
     }
-    /* The tokenizer's own EOS: the last token of a turn in chat models. */
+    /* Chat models end a message with the tokenizer's own EOS. */
     uint32_t by_text = find_text(b, f->eos_token);
     if (by_text == DOP_TOK_NONE)
         by_text = own;
@@ -139,7 +140,7 @@ dop_tok_config_add(dop_tok_build *b, const dop_tokenizer_facts *facts, dop_diag 
         if (!id_of_key(key, &id) || id >= b->tokens || n == 0)
             return DOP_FAIL_IN(diag, DOP_E_INPUT, b->path, "added token %.40s has no text", key);
         if (b->token_flags[id] & DOP_TOKEN_USER_DEFINED)
-            continue; /* found without being cut out first */
+            continue; /* the model's vocabulary finds it, so it is not cut out of the text first */
         if (!(b->token_flags[id] & DOP_TOKEN_USED))
             b->piece[id] = b->text[id] = dop_tok_build_string(b, s, n);
         b->token_flags[id] |= DOP_TOKEN_USED | ((flags & DOP_ADDED_SPECIAL) ? DOP_TOKEN_SPECIAL : 0);

@@ -56,7 +56,7 @@ typedef enum dop_tok_section {
 typedef enum dop_tok_model {
     DOP_TOK_BPE = 0,
     DOP_TOK_UNIGRAM,   /* the most probable sequence of pieces; needs trie and scores */
-    DOP_TOK_WORDPIECE, /* the longest piece again and again; needs the trie */
+    DOP_TOK_WORDPIECE, /* the longest piece that the rest of the word begins with; needs the trie */
     DOP_TOK_MODEL_COUNT,
 } dop_tok_model;
 

@@ -46,7 +46,7 @@ static const pre_type pre_types[] = {
 /* tokenizer.ggml.token_type */
 enum { type_normal = 1, type_unknown = 2, type_control = 3, type_user = 4, type_unused = 5, type_byte = 6 };
 
-/* What DeepSeek's tokenizers call the end, with full-width bars. */
+/* DeepSeek's tokenizers write the end of a text with full-width bars. */
 #define DEEPSEEK_END \
     "<\xef\xbd\x9c"  \
     "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"

@@ -1,4 +1,5 @@
-/* A model directory: the file that holds the tokenizer and the small files around it; kinds of files by content. */
+/* Model directories: the file that holds the tokenizer, and the small files beside it.  The kind of a file follows from its
+ * content. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -121,7 +122,7 @@ gather(side_files *s, dop_tokenizer_facts *f)
     take_eos(s, json_object_get(s->generation, "eos_token_id"), f);
     if (f->eos_count == 0)
         take_eos(s, json_object_get(s->config, "eos_token_id"), f);
-    /* The text names the token that the tokenizer adds; ids are for files without a tokenizer_config.json. */
+    /* The text in tokenizer_config.json names the token that the tokenizer adds; without that file the ids decide. */
     const json_t *bos = json_object_get(s->generation, "bos_token_id");
     if (!json_is_integer(bos))
         bos = json_object_get(s->config, "bos_token_id");
@@ -166,7 +167,7 @@ merge_added(side_files *s, dop_diag *diag)
     return DOP_OK;
 }
 
-/* The first file of a directory, by name, that ends so. */
+/* Of the files of a directory whose names end this way, the first in the order of names. */
 static bool
 find_ending(const char *dir, const char *end, dop_buf *out_name)
 {
@@ -189,7 +190,7 @@ find_ending(const char *dir, const char *end, dop_buf *out_name)
 bool
 dop_tokenizer_find_file(const char *dir, dop_buf *out_path)
 {
-    /* A name, or with a '*' in front how one ends. */
+    /* A name that begins with '*' stands for all that end with the rest of it. */
     static const char *const names[] = {"tokenizer.json", "tokenizer.model", "*.tiktoken", "tiktoken.model",
                                         "tekken.json"};
     size_t start = out_path->size;

@@ -107,7 +107,7 @@ typedef struct dop_tok_spans {
 
 void dop_tok_spans_push(dop_tok_spans *spans, dop_tok_span span);
 
-/* Current text with its spans, and room for the next step. */
+/* The current text with its spans, and buffers that the next step writes to. */
 typedef struct dop_tok_work {
     dop_buf text, text_next;
     dop_tok_spans spans, spans_next;

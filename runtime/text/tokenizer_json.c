@@ -58,7 +58,7 @@ read_vocab(reader *r, const dop_tok_decoder *dec)
             b->piece[id] = dop_tok_build_string(b, key, n);
         } else if (dop_tok_bytes_of_piece(key, n, &text)) {
             b->piece[id] = dop_tok_build_string(b, text.data, text.size);
-        } else { /* no text can lead to it */
+        } else { /* no text is encoded as this token */
             b->token_flags[id] = DOP_TOKEN_USED;
         }
         if (dec->wordpiece && n >= dec->an[0] && memcmp(key, dec->a[0], dec->an[0]) == 0)
@@ -73,7 +73,7 @@ read_vocab(reader *r, const dop_tok_decoder *dec)
     return st;
 }
 
-/* Text that an added token outside the model decodes to where words are apart. */
+/* What an added token that the model's vocabulary lacks decodes to: a decoder that separates words puts a space before it. */
 static dop_status
 written(reader *r, const dop_tok_decoder *dec, const char *s, size_t n, dop_tok_str *out)
 {

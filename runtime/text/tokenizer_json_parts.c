@@ -417,7 +417,7 @@ static const part pre_tokenizers[] = {
     {NULL, NULL, 0},
 };
 
-/* ByteLevel changes the alphabet, so what comes after it would see another text. */
+/* Nothing may follow ByteLevel, because it writes text in another alphabet. */
 static bool
 is_byte_level(const dop_tok_build *b)
 {

@@ -141,7 +141,7 @@ plain_text(dop_tok_build *b, const char *s, size_t n, dop_buf *scratch)
     return dop_tok_build_string(b, scratch->data, scratch->size);
 }
 
-/* What a type means: its text, and how text leads to it. */
+/* Sets what follows from a piece's type: which text it decodes to, and whether text is encoded as it. */
 static dop_status
 use_piece(importer *im, uint32_t id, const char *s, size_t n, dop_buf *scratch)
 {
@@ -244,8 +244,8 @@ check_byte_pieces(const importer *im)
     return DOP_OK;
 }
 
-/* The library computes in float, and lets user-defined pieces win by a bonus made of the best score; which is what
- * FLT_MIN leaves of it where all scores are negative. */
+/* The library computes in float and gives user-defined pieces a bonus that follows from the best score.  It searches that
+ * score from FLT_MIN on, which is therefore the result where all scores are negative. */
 static void
 use_unigram(importer *im)
 {
@@ -301,7 +301,7 @@ use_spec(importer *im)
     return st;
 }
 
-/* Tokenizer classes put BOS in front or EOS behind without the file or its config saying so. */
+/* Some tokenizer classes add BOS or EOS although neither the file nor its config says so. */
 static void
 use_class(importer *im, const dop_tokenizer_facts *facts)
 {

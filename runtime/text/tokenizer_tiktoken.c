@@ -366,7 +366,7 @@ tekken_special_tokens(dop_tok_build *b, const json_t *list, uint32_t specials, d
     return st;
 }
 
-/* The ranks that the vocabulary has room for; files hold more, best first. */
+/* As many ranks as the vocabulary has ids for; files list more of them, the best first. */
 static dop_status
 tekken_vocab(dop_tok_build *b, const json_t *vocab, uint32_t specials, dop_diag *diag)
 {

@@ -97,7 +97,7 @@ turn_round(const unigram *u, uint32_t n)
     }
 }
 
-/* A run of unknown characters: a token after all, bytes, or one unknown token. */
+/* A run of characters that no piece covers becomes the token with exactly this text, byte tokens, or one unknown token. */
 static void
 put_unknown(const dop_tokenizer *t, const char *s, size_t n, dop_ids *out)
 {

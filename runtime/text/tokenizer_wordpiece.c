@@ -1,5 +1,5 @@
-/* WordPiece: the longest piece that a word begins with, then the longest that goes on with it, and so on; a word that
- * does not come out even is one unknown token.
+/* WordPiece: the longest piece that the word begins with, then the longest piece that the rest begins with, and so on.
+ * Where no piece fits, the whole word is one unknown token.
  *
  * Time is at most bytes of the word x bytes of the longest piece (DOP_TOK_MAX_PIECE). */
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "runtime/text/tokenizer_internal.h"
 #include "runtime/text/utf8.h"
 
-/* There is nothing to keep from word to word. */
+/* The state is only the tokenizer: nothing is kept from word to word. */
 static void *
 wordpiece_create(const dop_tokenizer *t, bool with_cache)
 {

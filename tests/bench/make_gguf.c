@@ -1,12 +1,14 @@
 /* Writes a GGUF file of a real model's shape with random weights, for speed work: the values mean nothing, the sizes
  * are right, and equal arguments give equal bytes.
  *
- *   make_gguf SHAPE[:LAYERS] TYPE OUT.gguf [SEED|empty]
+ *   make_gguf SHAPE[:LAYERS] TYPE OUT.gguf [SEED|empty|peaked]
  *
  * TYPE: f16 q8_0 q4_0 q4_k mxfp4.  As llama.cpp's own quantizer does it, embeddings of the 4-bit ones are q6_k, rows that
  * whole blocks do not fill fall back to q8_0, and mxfp4 is for experts: everything else is q8_0 then.  There is no
  * vocabulary: prompts are token ids.  With `empty` the weights are a hole in the file, which takes no room on disk: for what
- * depends on sizes alone.  With :LAYERS there are so many of the shape's layers: for stages of models that are too large.
+ * depends on sizes alone.  With `peaked` one logit of each step is far above the others, as it mostly is in a trained model:
+ * the best of many random logits are so close that steps of other kernels may pick another token, and drafts stay in doubt.
+ * With :LAYERS there are so many of the shape's layers: for stages of models that are too large.
  *
  * Names, keys and what llama.cpp stores another way than it was published (decays as -exp(A_log), stacked experts) follow
  * its converter (conversion/) and loader (src/models/), so that it reads the same file.  The shapes tiny-* are the same
@@ -169,6 +171,14 @@ typedef struct tensor {
     uint64_t cols, rows, experts; /* rows == 0: a vector; experts == 0: no third axis */
 } tensor;
 
+/* Peaked logits: each row of the last product has the random bits of an embedding's row, that of the token before it in the text.
+ * The logits deviate by 1 from 0, and the one of the next token is about PEAK: the embedding's share of what the layers pass on
+ * is made so large.  Each of them adds LAYER to its variance: 0.36 is that of silu(x) * y of normal x and y, and attention adds 1
+ * at the first token, and less at each further one because it takes means.  Random blocks of q4_k deviate by 1.74 instead of 1,
+ * from which five products make 16.  Where the matrices are tied, that token is the same one again. */
+static const double PEAK = 8, LAYER = 0.8, Q4_K = 16;
+enum { STRIDE = 7919 }; /* from a token to the next one */
+
 typedef struct writer {
     FILE *f;
     const shape *shape;
@@ -177,6 +187,7 @@ typedef struct writer {
     size_t n_tensors;
     dop_buf keys;
     uint64_t n_keys, random;
+    bool peaked;
     int16_t bell[TABLE]; /* a sum of four uniform draws: close to normal, exact on every machine */
 } writer;
 
@@ -572,12 +583,29 @@ mxfp4_exponent(double scale)
     return (uint8_t)(127 + lround(log2(scale / 2.93)));
 }
 
-/* One row: random bits with scales that give a standard deviation of about 1 / sqrt(cols). */
+/* For row r of the embedding or of the last product: where random numbers begin (0: go on), and what its values are multiplied
+ * by. */
+static double
+begin_row(writer *w, const tensor *t, uint64_t r)
+{
+    const uint64_t vocab = w->shape->vocab;
+    const bool embeds = strcmp(t->name, "token_embd.weight") == 0;
+    if (!w->peaked || (!embeds && strcmp(t->name, "output.weight") != 0))
+        return 1;
+    w->random = (embeds ? r : (r + vocab - STRIDE % vocab) % vocab) << 32;
+    const double cosine = fmin(PEAK / sqrt((double)t->cols), 0.9);
+    const double gemma =
+        strncmp(w->shape->arch, "gemma", 5) == 0 ? sqrt((double)t->cols) : 1; /* it multiplies by that */
+    const double added = w->shape->layers * LAYER * (strcmp(w->type->name, "q4_k") == 0 ? Q4_K : 1);
+    return embeds ? sqrt((double)t->cols * added / (1 - cosine * cosine)) * cosine / gemma : 1;
+}
+
+/* One row: random bits with scales that give a standard deviation of about `by` / sqrt(cols). */
 static void
-fill_row(writer *w, const tensor *t, uint8_t *row)
+fill_row(writer *w, const tensor *t, double by, uint8_t *row)
 {
     const storage *s = t->type;
-    double scale = 1 / sqrt((double)t->cols);
+    double scale = by / sqrt((double)t->cols);
     if (strcmp(s->name, "f32") == 0) {
         fill_f32(w, t, row);
         return;
@@ -596,9 +624,12 @@ fill_row(writer *w, const tensor *t, uint8_t *row)
         uint8_t *block = row + i * s->bytes;
         if (strcmp(s->name, "q8_0") == 0)
             put_half(block, scale / 74);
-        else if (strcmp(s->name, "q4_0") == 0)
+        else if (strcmp(s->name, "q4_0") == 0) {
             put_half(block, scale / 4.6);
-        else if (strcmp(s->name, "q6_k") == 0)
+            for (int k = 2; w->peaked && k < 18;
+                 k++) /* of -8 .. 7 not -8, because a mean is the same direction for all tokens */
+                block[k] |= (uint8_t)((block[k] & 15 ? 0 : 8) | (block[k] >> 4 ? 0 : 0x80));
+        } else if (strcmp(s->name, "q6_k") == 0)
             put_half(block + 208, scale / 18 / 74);
         else if (strcmp(s->name, "mxfp4") == 0)
             block[0] = mxfp4_exponent(scale);
@@ -668,7 +699,7 @@ write_weights(writer *w)
         uint8_t *row = malloc(row_bytes);
         ok = row != NULL;
         for (uint64_t r = 0; r < tensor_rows(t) && ok; r++) {
-            fill_row(w, t, row);
+            fill_row(w, t, begin_row(w, t, r), row);
             ok = fwrite(row, 1, row_bytes, w->f) == row_bytes;
         }
         free(row);
@@ -690,7 +721,8 @@ leave_hole(writer *w)
 static int
 usage(void)
 {
-    fprintf(stderr, "usage: make_gguf SHAPE[:LAYERS] f16|q8_0|q4_0|q4_k|mxfp4 OUT.gguf [SEED|empty]\nshapes:");
+    fprintf(stderr, "usage: make_gguf SHAPE[:LAYERS] f16|q8_0|q4_0|q4_k|mxfp4 OUT.gguf [SEED|empty|peaked]\n"
+                    "peaked: one logit of each step far above the others, as in a trained model (for drafts)\nshapes:");
     for (size_t i = 0; i < N_SHAPES; i++)
         fprintf(stderr, " %s", shapes[i].name);
     fprintf(stderr, "\n");
@@ -726,9 +758,10 @@ main(int argc, char **argv)
     if (strcmp(argv[2], "mxfp4") == 0)
         w->type = find_storage("q8_0");
     w->embedding = strncmp(argv[2], "q4", 2) == 0 ? find_storage("q6_k") : w->type;
-    w->random = argc > 4 ? strtoull(argv[4], NULL, 10) : 7;
+    w->random = argc > 4 ? strtoull(argv[4], NULL, 10) : 7; /* 0 for a word */
     w->f = fopen(argv[3], "wbe");
     add_tensors(w);
+    w->peaked = argc > 4 && strcmp(argv[4], "peaked") == 0;
     bool empty = argc > 4 && strcmp(argv[4], "empty") == 0;
     bool ok = w->f && write_header(w) && (empty ? leave_hole(w) : write_weights(w));
     if (w->f)

@@ -81,6 +81,8 @@ set_limit(dop_target *t, char *word, dop_diag *diag)
         t->registers = v;
     else if (strcmp(word, "cores") == 0)
         t->cores = v;
+    else if (strcmp(word, "merges") == 0)
+        t->merges = v != 0;
     else
         return DOP_FAIL(diag, DOP_E_USAGE, "target: no limit %s here", word);
     return DOP_OK;

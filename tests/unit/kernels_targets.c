@@ -22,6 +22,7 @@ kernel_lab_target(uint32_t which)
          .split_least = 64,
          .stage_whole = 128,
          .loop_trips = 65535,
+         .merges = true,
          .cpu = true},
         {.name = "gpu",
          .caps = f16 | DOP_CAP_subgroup,

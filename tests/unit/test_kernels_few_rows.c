@@ -23,6 +23,8 @@ static const layer layers[] = {
     {"all experts, and rows that end within a unit", 1, 3, 3, 40, 40, 1, 1, false, false, true, false, false, "q8_0",
      "q5_1"},
     {"one expert of two, three rows", 3, 2, 1, 36, 20, 1, 1, true, false, false, false, false, "f16", "q4_0"},
+    {"rows longer than shared memory, of which one is a shared expert's", 1, 4, 3, 16, 2720, 1, 1, false, false, false,
+     false, true, "f16", "f16"},
     {"three rows, groups", 3, 12, 2, 64, 32, 3, 1, true, true, true, true, false, "q5_k", "f16"},
 };
 
@@ -55,6 +57,11 @@ write_products(const layer *s, dop_buf *out)
 {
     const uint32_t k = s->k, h = s->hidden, w = s->width;
     const char *up = "u", *y = "d";
+    if (s->shared)
+        dop_buf_printf(out,
+                       "  %%sg:f32[T,%u] = matmul %%n, %%wsg\n  %%sa:f32[T,%u] = silu %%sg\n"
+                       "  %%sd:f32[T,%u] = matmul %%sa, %%wsd\n",
+                       w, w, h);
     dop_buf_printf(out,
                    "  %%g:f32[T,%u,%u] = matmul_at %%n, %%wg, %%ids\n"
                    "  %%u:f32[T,%u,%u] = matmul_at %%n, %%wu, %%ids\n",
@@ -76,10 +83,7 @@ write_products(const layer *s, dop_buf *out)
         y = "d1";
     }
     if (s->shared) {
-        dop_buf_printf(out,
-                       "  %%sg:f32[T,%u] = matmul %%n, %%wsg\n  %%sa:f32[T,%u] = silu %%sg\n"
-                       "  %%sd:f32[T,%u] = matmul %%sa, %%wsd\n  %%dd:f32[T,%u] = add %%%s, %%sd\n",
-                       w, w, h, h, y);
+        dop_buf_printf(out, "  %%dd:f32[T,%u] = add %%%s, %%sd\n", h, y);
         y = "dd";
     }
     dop_buf_printf(out, "  %%z:f32[T,%u] = add %%x, %%%s\n  return %%z\n}\n", h, y);

@@ -1,6 +1,6 @@
 /* Speculation on a hand-made plan, whose logits are known: what is picked with drafts is what would be picked without.  Needs
  * runtime/device.h's Vulkan device.  Real models: tests/golden/sequences.sh. */
-#include "runtime/model.h"
+#include "runtime/speculator.h"
 #include "tests/unit/plan_builder.h"
 
 #include <criterion/criterion.h>
@@ -16,6 +16,26 @@ static void
 ok(dop_status st)
 {
     cr_assert_eq(st, DOP_OK, "%s", diag.message);
+}
+
+/* A clock that stands still leaves these times: steps of several rows cost 1.2 of one row.  Real ones would say what else the
+ * machine does. */
+static double
+stands_still(void)
+{
+    return 0;
+}
+
+static void
+start(dop_sequence *s, const dop_speculation *how)
+{
+    ok(dop_sequence_set_speculation(s, how, &diag));
+    dop_speculator *p = s->speculator;
+    p->now_ms = stands_still;
+    p->policy.token_ms = 1;
+    p->policy.wait = 0;
+    for (uint32_t i = 0; i < p->policy.n_sizes; i++)
+        p->policy.sizes[i].ms = 1.2;
 }
 
 /* The toy with room for two sequences and rows of both.  blur: its weights are other ones to that share.  nudge: tokens one by
@@ -126,7 +146,7 @@ Test(speculation, greedy_beside_everything_else)
     uint32_t x = 3;
     kept k = {.n = 0};
     ok(dop_sequence_create(m, &diag, &k.s));
-    ok(dop_sequence_set_speculation(k.s, &(dop_speculation){.fn = guess, .user = &g}, &diag));
+    start(k.s, &(dop_speculation){.fn = guess, .user = &g});
     refill(&k, &x);
     for (uint32_t round = 0; round < 600; round++) {
         kept f = k;
@@ -184,7 +204,7 @@ run_greedy(dop_model *m, const dop_speculation *how, uint32_t n_total)
 {
     kept k = {.n = 3, .ids = {5, 11, 40}};
     ok(dop_sequence_create(m, &diag, &k.s));
-    ok(dop_sequence_set_speculation(k.s, how, &diag));
+    start(k.s, how);
     for (uint32_t i = 0; i < n_total; i++) {
         if (i % 100 == 0) {
             k.n = 3;
@@ -222,7 +242,7 @@ Test(speculation, near_ties)
     uint32_t other = 0;
     ok(dop_sequence_create(m, &diag, &s));
     ok(dop_sequence_create(plain, &diag, &p));
-    ok(dop_sequence_set_speculation(s, &(dop_speculation){.fn = guess, .user = &g}, &diag));
+    start(s, &(dop_speculation){.fn = guess, .user = &g});
     for (uint32_t i = 0; i < 10; i++) {
         uint32_t ids[TOY_CTX] = {i, 7}, got;
         ok(dop_sequence_rewind(s, 0, &diag));
@@ -256,7 +276,7 @@ Test(speculation, sampled_as_without)
     ok(dop_sequence_create(m, &diag, &p));
     dop_sequence_set_sampling(s, &how);
     dop_sequence_set_sampling(p, &how);
-    ok(dop_sequence_set_speculation(s, &(dop_speculation){.fn = guess, .user = &g, .ngram = 2}, &diag));
+    start(s, &(dop_speculation){.fn = guess, .user = &g, .ngram = 2});
     ok(dop_sequence_feed(s, ids, 2, &diag));
     ok(dop_sequence_feed(p, ids, 2, &diag));
     for (uint32_t n = 2; n < 100; n++) {
@@ -316,7 +336,7 @@ Test(speculation, drawn_drafts)
     ok(dop_sequence_create(m, &diag, &s));
     ok(dop_sequence_create(small, &diag, &d));
     dop_sequence_set_sampling(s, &drawn);
-    ok(dop_sequence_set_speculation(s, &(dop_speculation){.draft = d}, &diag));
+    start(s, &(dop_speculation){.draft = d});
     for (uint32_t i = 0; i < TRIALS; i++) {
         uint32_t ids[3];
         ok(dop_sequence_rewind(s, 0, &diag));
@@ -367,7 +387,82 @@ Test(speculation, refused)
     m->used.schedules[4] = false; /* the one for rows */
     memset(&diag, 0, sizeof diag);
     cr_assert_eq(dop_sequence_set_speculation(s, &(dop_speculation){.ngram = 2}, &diag), DOP_E_INPUT);
-    cr_assert(strstr(diag.message, "--rows 4,8"), "%s", diag.message);
+    cr_assert(strstr(diag.message, "--rows 2,4,8"), "%s", diag.message);
     dop_model_close(m);
     dop_model_close(fewer);
+}
+
+/* A world in which the next draft is right with a given chance, and steps take these times. */
+typedef struct world {
+    double chance, doubt, token_ms, step_ms[3], draft_ms; /* steps of 2, 4 and 8 rows */
+} world;
+
+typedef struct outcome {
+    double ms;
+    uint32_t rounds, drafts, accepted;
+} outcome;
+
+static outcome
+live(const world *w, uint32_t n_tokens)
+{
+    static const uint32_t rows[] = {2, 4, 8};
+    dop_draft_policy p;
+    outcome o = {0};
+    uint32_t x = 11;
+    bool pays;
+    dop_draft_policy_init(&p, rows, 3);
+    for (uint32_t n = 0; n < n_tokens; n++) {
+        if (p.wait > 0) {
+            p.wait--;
+            dop_draft_policy_token(&p, w->token_ms);
+            o.ms += w->token_ms;
+            continue;
+        }
+        dop_draft_round r = {.drafts = dop_draft_policy_length(&p, 1, 7, &pays), .judged = true};
+        r.rows = 1 + r.drafts;
+        r.step_ms = w->step_ms[r.rows <= 2 ? 0 : r.rows <= 4 ? 1 : 2];
+        r.draft_ms = w->draft_ms * r.drafts;
+        r.doubt = draw_of(&x, 1000) < w->doubt * 1000;
+        while (!r.doubt && r.accepted < r.drafts && draw_of(&x, 1000) < w->chance * 1000)
+            r.accepted++;
+        dop_draft_policy_round(&p, &r);
+        o.ms += r.step_ms + r.draft_ms + (r.doubt ? w->token_ms : 0);
+        o.rounds++;
+        o.drafts += r.drafts;
+        o.accepted += r.accepted;
+        n += r.accepted;
+    }
+    return o;
+}
+
+/* Rounds that do not pay cost 3% of 128 tokens at most, and 2% of many; and any round that pays is found. */
+Test(speculation, policy_in_several_worlds)
+{
+    const world steep = {.token_ms = 2, .step_ms = {2.8, 5, 9}}, flat = {.token_ms = 1, .step_ms = {1.1, 1.3, 1.5}};
+    world w = steep;
+    outcome o = live(&w, 128);
+    cr_assert_lt(o.ms, 128 * 2 * 1.03, "%.1f ms", o.ms);
+    o = live(&w, 10000);
+    cr_assert_lt(o.ms, 10000 * 2 * 1.02, "%.1f ms", o.ms);
+    cr_assert_gt(o.rounds, 8);
+    w.chance = 0.3; /* accepted now and then, but never worth it */
+    o = live(&w, 10000);
+    cr_assert_lt(o.ms, 10000 * 2 * 1.03, "%.1f ms", o.ms);
+    w.chance = 0.6; /* 1.6 tokens in 1.4 steps, but 2.2 in 2.5 */
+    o = live(&w, 10000);
+    cr_assert_lt(o.ms, 10000 * 2 / 1.08, "%.1f ms", o.ms);
+    cr_assert_lt(o.drafts, o.rounds * 1.2);
+    w = flat;
+    w.chance = 0.9; /* 5.7 tokens in 1.5 steps */
+    o = live(&w, 10000);
+    cr_assert_lt(o.ms, 10000 / 3.4, "%.1f ms", o.ms);
+    cr_assert_gt(o.drafts, o.rounds * 6.5);
+    w.draft_ms = 0.4; /* 2.7 tokens in 2.1 steps with two drafts or three, 5.7 in 4.3 with seven */
+    o = live(&w, 10000);
+    cr_assert_lt(o.ms, 10000 / 1.15, "%.1f ms", o.ms);
+    w = flat;
+    w.chance = 0.9;
+    w.doubt = 0.9; /* most rounds give nothing but another step to make */
+    o = live(&w, 10000);
+    cr_assert_lt(o.ms, 10000 * 1.03, "%.1f ms", o.ms);
 }

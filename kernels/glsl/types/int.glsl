@@ -95,7 +95,7 @@ float dop_wdoti_q5_k(dop_raw_q5_k r, dop_xi x)
     vec2 dm = dop_scale_min(r.s, r.u);
     return dm.x * (x.ds.x * float(dop_idot_fives(r.q, r.h, x))) - dm.y * x.ds.y;
 }
-// Two scales per unit: integers as far as they go (63 * 127 * 16 * 127 < 2^24).
+// Two scales per unit, which are integers themselves: sums stay integers as long as they are exact (63 * 127 * 16 * 127 < 2^24).
 float dop_wdoti_q6_k(dop_raw_q6_k r, dop_xi x)
 {
     int a = dop_idot_six(r.q.x, r.h.x, x.a.x, x.a.y) + dop_idot_six(r.q.y, r.h.x >> 8, x.a.z, x.a.w);
@@ -104,7 +104,7 @@ float dop_wdoti_q6_k(dop_raw_q6_k r, dop_xi x)
     int sum = bitfieldExtract(s, 0, 8) * (a - 32 * dop_isum4(x.a)) + bitfieldExtract(s, 8, 8) * (b - 32 * dop_isum4(x.b));
     return dop_half(r.d, (r.u >> 3) & 1u) * (x.ds.x * float(sum));
 }
-// What is less by 13 is summed up by itself, sixteenfold where the code is the upper nibble of a byte.
+// The part of codes that stands for 13 less is summed up apart, sixteenfold where the code is the upper nibble of a byte.
 float dop_wdoti_mxfp4(dop_raw_mxfp4 r, dop_xi x)
 {
     uvec4 less = uvec4(dop_e2m1_less(r.q.x), dop_e2m1_less(r.q.y), dop_e2m1_less(r.q.z), dop_e2m1_less(r.q.w));

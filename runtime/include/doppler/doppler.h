@@ -229,11 +229,13 @@ typedef struct dop_speculation {
 } dop_speculation;
 
 /* From now on dop_sequence_next makes and checks drafts.  how: copied; NULL stops speculation.  DOP_E_INPUT: the plan has no
- * schedules that give the logits of a few rows (dopplerc --rows 4,8).  The number of drafts adapts to how many were accepted;
- * where none are, drafts are tried rarely.  The draft sequence must live as long, and the caller must not use it.
+ * schedules that give the logits of a few rows (dopplerc --rows 2,4,8).  The number of drafts is the one that makes most tokens
+ * per time, by the times that steps took and the share of drafts that were right; where none pays, drafts are tried rarely.  The
+ * draft sequence must live as long, and the caller must not use it.
  * Sampled tokens have the same distribution as without drafts.  Greedy picks are the largest logits of the step that checks
  * them; where the second largest is closer than 1.25 times the largest difference seen so far between that step and the step
- * for one token, the latter decides.  Texts therefore differ from those without drafts only where the rounding of keys and
+ * for one token (apart from what all logits differ by), the latter decides.  It also decides the first three, and one of 64
+ * steps, to measure that difference.  Texts therefore differ from those without drafts only where the rounding of keys and
  * values tips a near tie, as it also does between prompts fed in different pieces. */
 dop_status dop_sequence_set_speculation(dop_sequence *sequence, const dop_speculation *how, dop_diag *diag);
 
