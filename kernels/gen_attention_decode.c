@@ -256,8 +256,8 @@ trips(const dop_site *s, const dop_tile *tile)
 
 enum {
     OWN_WG = 256,         /* of a dispatch of its own */
-    OWN_REGISTERS = 192,  /* that an invocation has for rows, products and sums there, of 255 */
-    STAGE_REGISTERS = 96, /* and in a stage, of 128 */
+    OWN_REGISTERS = 112,  /* where subgroups walk apart there: for rows, products, sums and queries of an invocation */
+    STAGE_REGISTERS = 88, /* and in a stage: by measurement on an H200, with 128 in all */
 };
 
 /* Registers of an invocation for its rows, products and sums, with so many workgroups per head group. */
@@ -345,13 +345,14 @@ avoid(const dop_site *s)
 static void
 walk_apart(const dop_site *s, const dop_attn *a, uint32_t registers, dop_tile *tile)
 {
-    /* Rows of an invocation.  By measurement on an H200: more rows are slower where registers are short, and for single heads
-     * where the cache is. */
-    enum { FEW = 2, MORE = 4 };
+    /* Rows of an invocation, and heads.  By measurement on an H200: more rows are slower where registers are short, and for
+     * single heads where the cache is.  Several tokens, which make many workgroups, and more heads are not measured. */
+    enum { FEW = 2, MORE = 4, MOST_HEADS = 4 };
     const uint32_t heads = a->group / (tile->group_wgs ? tile->group_wgs : 1);
     const uint32_t queries = query_registers(s->g, a, s->t, heads);
     uint32_t rows = heads > 1 && apart_registers(s->g, a, s->t, heads, MORE) + queries <= registers ? MORE : FEW;
-    if (s->t->cpu || s->t->subgroup < 2 || apart_registers(s->g, a, s->t, heads, rows) > registers ||
+    if (s->g->max_t > 1 || heads > MOST_HEADS || s->t->cpu || s->t->subgroup < 2 ||
+        apart_registers(s->g, a, s->t, heads, rows) > registers ||
         subgroups_at_once(a, tile, s->t) * s->t->subgroup != tile->wg)
         return;
     tile->apart = apart_registers(s->g, a, s->t, heads, rows) + queries <= registers ? APART_QUERIES : APART;
