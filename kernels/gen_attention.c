@@ -121,9 +121,14 @@ dop_attn_prologue(dop_gen *gen, const attn *a, dop_buf *body)
                    e->g->max_t > 1 ? dop_emit_str(e, " + (hi == last + 1u ? (last + 1u - made) * %uu : 0u)", n_received)
                    : n_writes + n_received ? dop_emit_str(e, " + (hi == last + 1u ? %uu : 0u)", n_writes + n_received)
                                            : "");
+    /* The first subgroups may still wait for queries. */
+    const char *subgroup = queries || e->target->cpu ? "gl_LocalInvocationIndex / SG"
+                                                     : "(gl_LocalInvocationIndex / SG + SUBGROUPS / 2u) % SUBGROUPS";
     if (subgroups)
-        dop_buf_puts(body, "    uint lane = gl_LocalInvocationIndex % SG;\n"
-                           "    for (uint j = gl_LocalInvocationIndex / SG; j < jobs; j += SUBGROUPS) {\n");
+        dop_buf_printf(body,
+                       "    uint lane = gl_LocalInvocationIndex %% SG;\n"
+                       "    for (uint j = %s; j < jobs; j += SUBGROUPS) {\n",
+                       subgroup);
     else
         dop_buf_puts(body, "    for (uint j = 0u; j < jobs; j++) {\n");
     if (queries) {

@@ -1,28 +1,32 @@
 /* Attention of one token, or of one of each of several sequences, on a GPU (attention_decode.glsl): the pieces of gen_attention.c around it. */
+#include "ir/cache_row.h"
 #include "kernels/gen.h"
 
-/* Written out: a driver that does not unroll a loop over s[] keeps it in memory. */
+/* Sums of `array` over the lanes whose numbers differ in bits from `from` to below `lanes`: steps that halve the number of values,
+ * and then whole ones.  Returns how many halve it.  Written out: a driver that does not unroll a loop over an array keeps it in
+ * memory. */
 static uint32_t
-sums(uint32_t values, uint32_t lanes, dop_buf *out)
+sums(const char *array, uint32_t values, uint32_t least, uint32_t from, uint32_t lanes, dop_buf *out)
 {
     uint32_t halvings = 0;
     bool halving = true;
-    for (uint32_t bit = 1; bit < lanes; bit *= 2) {
-        halving = halving && values % 2 == 0;
+    for (uint32_t bit = from; bit < lanes; bit *= 2) {
+        halving = halving && values % 2 == 0 && values > least;
         if (halving) {
             halvings++;
             values /= 2;
             dop_buf_printf(out, "    {\n        bool upper = (lane & %uu) != 0u;\n        first += upper ? %uu : 0u;\n",
                            bit, values);
             for (uint32_t i = 0; i < values; i++)
-                dop_buf_printf(
-                    out, "        s[%u] = (upper ? s[%u] : s[%u]) + subgroupShuffleXor(upper ? s[%u] : s[%u], %uu);\n",
-                    i, i + values, i, i, i + values, bit);
+                dop_buf_printf(out,
+                               "        %s[%u] = (upper ? %s[%u] : %s[%u]) + subgroupShuffleXor(upper ? %s[%u] : "
+                               "%s[%u], %uu);\n",
+                               array, i, array, i + values, array, i, array, i, array, i + values, bit);
             dop_buf_puts(out, "    }\n");
             continue;
         }
         for (uint32_t i = 0; i < values; i++)
-            dop_buf_printf(out, "    s[%u] += subgroupShuffleXor(s[%u], %uu);\n", i, i, bit);
+            dop_buf_printf(out, "    %s[%u] += subgroupShuffleXor(%s[%u], %uu);\n", array, i, array, i, bit);
     }
     return halvings;
 }
@@ -109,6 +113,40 @@ take_turns(dop_gen *gen, uint32_t summed, dop_keys *keys)
     dop_keys_set(keys, "TURN_END", turns ? "        }\n" : "");
 }
 
+enum { APART = 1, APART_QUERIES }; /* dop_tile.apart */
+
+static bool
+power_of_two(uint32_t n)
+{
+    return n != 0 && (n & (n - 1)) == 0;
+}
+
+/* Heads of the products that are left to a lane when they have been summed up over a row's lanes: one, or all where heads cannot
+ * be divided among the lanes. */
+static uint32_t
+left_heads(const dop_attn *a, uint32_t lanes)
+{
+    return power_of_two(a->rows) && a->rows <= lanes ? 1 : a->rows;
+}
+
+/* What only subgroups that walk apart need. */
+static void
+set_apart(dop_gen *gen, const dop_attn *a, uint32_t lanes, uint32_t held, dop_buf *tree, dop_keys *keys)
+{
+    const uint32_t sg = gen->e.target->subgroup, values = a->rows * a->value_dim / 4 / lanes;
+    const uint32_t wide = a->rows % 4 == 0 ? 4 : a->rows % 2 == 0 ? 2 : 1;
+    const uint32_t halvings = sums("acc", values, 1, lanes, sg, tree);
+    dop_keys_num(gen, keys, "APART", gen->choice->tile.apart != 0);
+    dop_keys_num(gen, keys, "QUERIES_HELD", gen->choice->tile.apart == APART_QUERIES);
+    dop_keys_num(gen, keys, "LEFT_HEADS", left_heads(a, lanes));
+    dop_keys_num(gen, keys, "PAIR", held % 2 ? 1 : 2);
+    dop_keys_num(gen, keys, "PAIRS", held % 2 ? held : held / 2);
+    dop_keys_num(gen, keys, "WIDE", wide);
+    dop_keys_set(keys, "WEIGHT", wide == 1 ? "float" : dop_emit_str(&gen->e, "vec%u", wide));
+    dop_keys_num(gen, keys, "LEFT_V", values >> halvings);
+    dop_keys_set(keys, "SUMS_OF_V", tree->data ? tree->data : "");
+}
+
 static dop_status
 emit(dop_gen *gen)
 {
@@ -117,7 +155,7 @@ emit(dop_gen *gen)
     dop_attn a = dop_attn_find(gen);
     dop_node_id merged = e->r->info->merged;
     dop_keys keys = {0};
-    dop_buf decls = {0}, prologue = {0}, store = {0}, whole = {0}, merge = {0}, tree = {0}, made = {0};
+    dop_buf decls = {0}, prologue = {0}, store = {0}, whole = {0}, merge = {0}, tree = {0}, tree_v = {0}, made = {0};
     uint32_t group_wgs = shape(gen, &a);
     if (tile->splits)
         e->splits = tile->splits;
@@ -147,7 +185,9 @@ emit(dop_gen *gen)
     dop_attn_store_whole(gen, &a, merged, &whole);
     dop_attn_merge(gen, &a, merged, &merge);
     dop_attn_tail(gen, a.head0, "R", dop_tail_at_once(gen, a.rows), &decls, &keys);
-    uint32_t held = at_once * lanes / tile->wg, halvings = sums(held * a.rows, lanes, &tree);
+    uint32_t held = at_once * lanes / tile->wg,
+             halvings = sums("s", held * a.rows, tile->apart ? left_heads(&a, lanes) : 1, 1, lanes, &tree);
+    set_apart(gen, &a, lanes, held, &tree_v, &keys);
     uint32_t batch = heads_at_once(&a, tile, e->target);
     dop_attn_shape(gen, &a, &keys);
     dop_keys_num(gen, &keys, "LANES", lanes);
@@ -197,6 +237,7 @@ emit(dop_gen *gen)
     dop_buf_finish(&whole);
     dop_buf_finish(&merge);
     dop_buf_finish(&tree);
+    dop_buf_finish(&tree_v);
     dop_buf_finish(&made);
     return st;
 }
@@ -209,7 +250,8 @@ shared_bytes(dop_gen *gen)
     dop_attn a = dop_attn_find(gen);
     (void)shape(gen, &a);
     uint32_t at_once = positions_of(&a, tile, t), batch = heads_at_once(&a, tile, t);
-    return (a.rows * a.dim + a.rows * at_once + a.rows * 3 + batch * subgroups_at_once(&a, tile, t) * a.value_dim +
+    uint32_t scores = a.rows * at_once + a.rows * 3 * (tile->apart ? tile->wg / t->subgroup : 1);
+    return (a.rows * a.dim + scores + batch * subgroups_at_once(&a, tile, t) * a.value_dim +
             (a.keeps[0] || a.keeps[1] ? (a.dim + a.value_stride) * (gen->e.routes ? gen->e.g->max_t : 1) : 0)) *
                4 +
            dop_tail_bytes(gen, dop_tail_at_once(gen, a.rows));
@@ -226,7 +268,11 @@ trips(const dop_site *s, const dop_tile *tile)
            (uint64_t)rows * a.value_dim + 64;
 }
 
-enum { OWN_WG = 256 }; /* of a dispatch of its own */
+enum {
+    OWN_WG = 256,         /* of a dispatch of its own */
+    OWN_REGISTERS = 112,  /* where subgroups walk apart there: for rows, products, sums and queries of an invocation */
+    STAGE_REGISTERS = 88, /* and in a stage: by measurement on an H200, with 128 in all */
+};
 
 /* Registers of an invocation for its rows, products and sums, with so many workgroups per head group. */
 static uint32_t
@@ -235,6 +281,22 @@ registers_of(const dop_graph *g, const dop_attn *a, const dop_target *t, uint32_
     uint32_t lanes = lanes_of(a, t), rows = 64 * lanes / wg, heads = a->group / group_wgs;
     uint32_t pieces = a->dim / 8 / lanes + (values_are_keys(g, a, lanes) ? 0 : a->value_dim / 8 / lanes);
     return rows * pieces * 4 + rows * heads + heads * a->value_dim / lanes;
+}
+
+/* The same where subgroups walk apart, without queries, which may be in registers too. */
+static uint32_t
+apart_registers(const dop_graph *g, const dop_attn *a, const dop_target *t, uint32_t heads, uint32_t rows)
+{
+    uint32_t lanes = lanes_of(a, t), values = a->dim + (values_are_keys(g, a, lanes) ? 0 : a->value_dim);
+    return rows * (values / 2 / lanes + heads) + heads * a->value_dim / lanes;
+}
+
+/* Values of caches in blocks take registers while they are converted. */
+static uint32_t
+query_registers(const dop_graph *g, const dop_attn *a, const dop_target *t, uint32_t heads)
+{
+    bool blocks = dop_cache_blocks(dop_node_at(g, dop_storage_node(g, a->n->src[1]))->type);
+    return heads * a->dim / lanes_of(a, t) + (blocks ? 16 : 0);
 }
 
 /* The fewest workgroups among which a head group can be divided so that each has registers for its part; 0: impossible. */
@@ -302,6 +364,25 @@ takes_one_head(const dop_site *s, const dop_attn *a)
            (!s->r->info->merged || a->group * a->kv <= dop_template_of(DOP_TPL_attention)->merges);
 }
 
+/* Subgroups walk apart where the registers that an invocation has for it hold its rows, products and sums, and where shared
+ * memory holds the sums of all subgroups at once. */
+static void
+walk_apart(const dop_site *s, const dop_attn *a, uint32_t registers, dop_tile *tile)
+{
+    /* Rows of an invocation, and heads.  By measurement on an H200: more rows are slower where registers are short, and for
+     * single heads where the cache is.  Several tokens, which make many workgroups, and more heads are not measured. */
+    enum { FEW = 2, MORE = 4, MOST_HEADS = 4 };
+    const uint32_t heads = a->group / (tile->group_wgs ? tile->group_wgs : 1);
+    const uint32_t queries = query_registers(s->g, a, s->t, heads);
+    uint32_t rows = heads > 1 && apart_registers(s->g, a, s->t, heads, MORE) + queries <= registers ? MORE : FEW;
+    if (s->g->max_t > 1 || heads > MOST_HEADS || s->t->cpu || s->t->subgroup < 2 ||
+        apart_registers(s->g, a, s->t, heads, rows) > registers ||
+        subgroups_at_once(a, tile, s->t) * s->t->subgroup != tile->wg)
+        return;
+    tile->apart = apart_registers(s->g, a, s->t, heads, rows) + queries <= registers ? APART_QUERIES : APART;
+    tile->positions = tile->wg / lanes_of(a, s->t) * rows;
+}
+
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {
@@ -309,6 +390,7 @@ choose_tile(const dop_site *s, dop_tile *tile)
     tile->wg = OWN_WG;
     tile->bq = 1;
     tile->group_wgs = takes_one_head(s, &a) ? a.group : least_group_wgs(s, &a, OWN_WG);
+    walk_apart(s, &a, OWN_REGISTERS, tile);
 }
 
 /* Where KV heads are few, a head group is divided among workgroups as long as there are about enough of them for all
@@ -344,6 +426,7 @@ as_stage(const dop_site *s, dop_tile *tile)
     /* Long caches: where 64 positions are one row for each invocation, twice as many at a time need half the barriers. */
     if (short_splits(s, &a) > 1 && a.dim == a.value_dim && s->t->persistent * 8 == a.dim * 64)
         tile->positions = 128;
+    walk_apart(s, &a, STAGE_REGISTERS, tile);
     return refuses(s, s->t->persistent, true).why;
 }
 
@@ -357,6 +440,8 @@ as_short_stage(const dop_site *s, const dop_tile *stage, dop_tile *tile)
     tile->splits = splits;
     tile->group_wgs = stage_group_wgs(s, &a, splits);
     tile->positions = 0;
+    tile->apart = 0;
+    walk_apart(s, &a, STAGE_REGISTERS, tile);
     return splits * stage->whole;
 }
 

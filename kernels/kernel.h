@@ -35,6 +35,7 @@ typedef struct dop_tile {
     uint32_t whole,
         least; /* the same: up to how many positions are one split, and least positions of a split; 0: as in the graph */
     uint32_t positions; /* attention of one token or on matrix units: positions at a time, 0: 64 */
+    uint32_t apart;     /* attention of one token: subgroups walk apart, 1; with queries in registers, 2 */
     uint32_t stage;     /* gemv: stage the activation in shared memory where it fits */
     bool subgroup;      /* reduce with subgroup operations */
 } dop_tile;

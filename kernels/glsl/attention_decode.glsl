@@ -25,6 +25,14 @@
 #define HALVINGS ${HALVINGS} // steps of the sum over LANES that halve the number of values
 #define VALUES (NP * R)
 #define BATCH ${BATCH}u // heads whose sums meet in shared memory at once
+#define APART ${APART} // do subgroups walk over positions of their own?
+#define ROWS (SG / LANES) // rows of a subgroup's pass
+#if APART
+// The position of row n of this invocation, from the first of all that are held.
+#define DOP_HELD(n) (gl_LocalInvocationIndex / SG * (ROWS * NP) + (n) * ROWS + gl_LocalInvocationIndex % SG / LANES)
+#else
+#define DOP_HELD(n) ((n) * GROUPS + gl_LocalInvocationIndex / LANES)
+#endif
 #define DOP_T(j) ${T}
 #define DOP_H(j) (head0 + (j))
 // Of each LANES pieces the first halves, then the second: neighbouring lanes read neighbouring words.
@@ -32,8 +40,44 @@ ${ACC_FIRST}shared vec4 dop_q[R * D / 4u];
 #define DOP_Q_AT(i) ((i) / (2u * LANES) * (2u * LANES) + (i) % 2u * LANES + (i) % (2u * LANES) / 2u)
 #define DOP_Q_PUT(i, x) dop_q[DOP_Q_AT(i)] = x
 #define DOP_Q_PUT1(i, x) dop_q[DOP_Q_AT((i) >> 2)][(i) & 3u] = x
+#if APART
+#define LEFT_HEADS ${LEFT_HEADS}
+// A lane's products are summed up with those of the other lanes of its rows, and each step leaves it one half of them: in the end
+// some rows of one head, or all heads of some rows.  DOP_VALUE is where the product of row n with head j is before that.
+#if LEFT_HEADS == 1
+#define DOP_VALUE(n, j) ((j) * NP + (n))
+#define DOP_FIRST_HEAD (first / NP)
+#define DOP_LEFT_ROW(i) (first % NP + (i))
+#define DOP_TELLS (gl_LocalInvocationIndex % SG < R)
+#define DOP_OVER_ROWS(m) [[unroll]] for (uint m = R; m < (1u << HALVINGS); m *= 2u)
+#else
+#define DOP_VALUE(n, j) ((n) * R + (j))
+#define DOP_FIRST_HEAD 0u
+#define DOP_LEFT_ROW(i) (first / R + (i) / R)
+#define DOP_TELLS (gl_LocalInvocationIndex % SG == 0u)
+#define DOP_OVER_ROWS(m) [[unroll]] for (uint m = 1u; m < (1u << HALVINGS); m *= 2u)
+#endif
+#define DOP_OVER_GROUPS(m) [[unroll]] for (uint m = LANES; m < SG; m *= 2u)
+#define QUERIES_HELD ${QUERIES_HELD} // are the queries in registers?
+#if QUERIES_HELD
+#define DOP_QUERY(j, c, half) query[2u * ((j) * CK + (c)) + (half)]
+#else
+#define DOP_QUERY(j, c, half) dop_q[(j) * D / 4u + (2u * (c) + (half)) * LANES + part]
+#endif
+#define PAIR ${PAIR}u // rows whose values are floats at once
+// Weights of the positions, and for each subgroup what its earlier sums are worth now, head by head.
+#define WIDE ${WIDE}u
+shared ${WEIGHT} dop_s[CP * R / WIDE], dop_fix[SUBGROUPS * R / WIDE];
+#if ${WIDE} == 1
+#define DOP_OF_HEAD(array, at, j) array[(at) * R + (j)]
+#else
+#define DOP_OF_HEAD(array, at, j) array[(at) * (R / WIDE) + (j) / WIDE][(j) % WIDE]
+#endif
+shared float dop_m[SUBGROUPS * R], dop_l[SUBGROUPS * R];
+#else
 shared float dop_s[R * CP];
 shared float dop_m[R], dop_l[R], dop_fix[R];
+#endif
 ${ACC}${DECLS}#define DOP_DOT_K(w, q0, q1) (DOP_FACTOR_K(w) * (dot(DOP_LO_K(w), q0) + dot(DOP_HI_K(w), q1)))
 DOP_PIECE_K dop_k[NP * CK];
 // Piece c of row n of V.  Where V is columns of K, it is held already.
@@ -70,18 +114,16 @@ ${MADE}#endif
 // Rows of the positions from base that lie in [from, to), from memory.
 void dop_hold_k(uint base, uint kvh, uint from, uint to)
 {
-    uint p = base + gl_LocalInvocationIndex / LANES;
-${@n NP}    if (p + $nu * GROUPS >= from && p + $nu * GROUPS < to) {
-        uint at = DOP_ROW_K(p + $nu * GROUPS), lane = gl_LocalInvocationIndex % LANES;
+${@n NP}    if (base + DOP_HELD($nu) >= from && base + DOP_HELD($nu) < to) {
+        uint at = DOP_ROW_K(base + DOP_HELD($nu)), lane = gl_LocalInvocationIndex % LANES;
 ${@c CK}        dop_k[$nu * CK + $cu] = DOP_LD_K(at, lane + $cu * LANES);
 ${@}    }
 ${@}}
 void dop_hold_v(uint base, uint kvh, uint from, uint to)
 {
 #if !V_IN_K
-    uint p = base + gl_LocalInvocationIndex / LANES;
-${@n NP}    if (p + $nu * GROUPS >= from && p + $nu * GROUPS < to) {
-        uint at = DOP_ROW_V(p + $nu * GROUPS), lane = gl_LocalInvocationIndex % LANES;
+${@n NP}    if (base + DOP_HELD($nu) >= from && base + DOP_HELD($nu) < to) {
+        uint at = DOP_ROW_V(base + DOP_HELD($nu)), lane = gl_LocalInvocationIndex % LANES;
 ${@c CV}        dop_v[$nu * CV + $cu] = DOP_LD_V(at, lane + $cu * LANES);
 ${@}    }
 ${@}#endif
@@ -100,8 +142,8 @@ void dop_hold_new(uint base, uint made, uint pos)
 {
 #if KEEPS_K || KEEPS_V
     uint lane = gl_LocalInvocationIndex % LANES;
-${@n NP}    if (DOP_IS_MADE(base + $nu * GROUPS + gl_LocalInvocationIndex / LANES)) {
-        const uint p = base + $nu * GROUPS + gl_LocalInvocationIndex / LANES;
+${@n NP}    if (DOP_IS_MADE(base + DOP_HELD($nu))) {
+        const uint p = base + DOP_HELD($nu);
 #if KEEPS_K
 ${@c CK}        dop_k[$nu * CK + $cu] = DOP_MADE_K(DOP_MADE_AT(p) ($cu * LANES + lane) * 2u);
 ${@}#endif
@@ -112,6 +154,7 @@ ${@}#endif
 ${@}#endif
 }
 
+#if !APART
 // Products of the rows held with the queries into dop_s[head * CP + position].
 void dop_scores(uint n_rows)
 {
@@ -154,6 +197,7 @@ ${@}        sum = subgroupAdd(sum);
         }
     }
 }
+#endif
 
 // Empties mailboxes of splits that this step does not send.  They are still full when an earlier step had more splits, and
 // the next step must not find them so.  The last subgroup does it, because it has no query to wait for.
@@ -190,10 +234,12 @@ ${@n NP}${@c CK}    dop_k[$nu * CK + $cu] = DOP_PIECE_K(0u);
 ${@}${@c CV}    DOP_V($nu, $cu) = DOP_PIECE_V(0u);
 ${@}${@}    dop_hold_k(lo, kvh, lo, min(hi, made));
     dop_hold_v(lo, kvh, lo, min(hi, made));
+#if !APART
     for (uint j = gl_LocalInvocationIndex; j < R; j += WG) {
         dop_m[j] = -1e30;
         dop_l[j] = 0.0;
     }
+#endif
 #if SPLITS > 1
     dop_clear_splits(head0, split, used);
 #endif
@@ -206,9 +252,97 @@ ${PROLOGUE}    barrier();
         dop_hold_new(lo, made, last);
     }
     uint part = gl_LocalInvocationIndex % LANES, group = gl_LocalInvocationIndex / LANES;
+    uint sub = gl_LocalInvocationIndex / SG;
     vec4 acc[R * CV * 2u];
 ${@i SUMS_V}    acc[$i] = vec4(0.0);
-${@}    for (uint base = lo; base < hi; base += CP) {
+${@}#if APART
+    float top[LEFT_HEADS], sum[LEFT_HEADS]; // of the lane's heads, which are the same in every round
+    uint head = 0u;
+#if QUERIES_HELD
+    vec4 query[R * CK * 2u];
+${@j R}${@c CK}    query[2u * ($ju * CK + $cu)] = dop_q[$ju * D / 4u + 2u * $cu * LANES + part];
+    query[2u * ($ju * CK + $cu) + 1u] = dop_q[$ju * D / 4u + (2u * $cu + 1u) * LANES + part];
+${@}${@}#endif
+    if (gl_LocalInvocationIndex % SG < R) {
+        dop_m[sub * R + gl_LocalInvocationIndex % SG] = -1e30;
+        dop_l[sub * R + gl_LocalInvocationIndex % SG] = 0.0;
+    }
+${@h LEFT_HEADS}    top[$h] = -1e30;
+    sum[$h] = 0.0;
+${@}    // A subgroup whose rows are past the last one has nothing to do, and nobody waits for it before the end.
+    for (uint base = lo; base + sub * (ROWS * NP) < hi; base += CP) {
+        float s[VALUES];
+${@p PAIRS}        {
+${@i PAIR}${@c CK}            DOP_PIECE_K held$i_$c = dop_k[($pu * PAIR + $iu) * CK + $cu];
+            vec4 lo$i_$c = DOP_LO_K(held$i_$c), hi$i_$c = DOP_HI_K(held$i_$c);
+${@}${@}${@j R}            {
+${@c CK}                vec4 q0_$c = DOP_QUERY($ju, $cu, 0u), q1_$c = DOP_QUERY($ju, $cu, 1u);
+${@}${@i PAIR}                s[DOP_VALUE($pu * PAIR + $iu, $ju)] = 0.0;
+${@c CK}                s[DOP_VALUE($pu * PAIR + $iu, $ju)] += DOP_FACTOR_K(held$i_$c) * (dot(lo$i_$c, q0_$c) + dot(hi$i_$c, q1_$c));
+${@}${@}            }
+${@}        }
+${@}#if !V_IN_K
+        dop_hold_k(base + CP, kvh, 0u, held_k);
+#endif
+        uint lane = part, first = 0u;
+${SUMS}        head = DOP_FIRST_HEAD;
+        float fix[LEFT_HEADS];
+${@h LEFT_HEADS}        fix[$h] = top[$h];
+${@}${@i LEFT}        {
+            float x = s[$i];
+            s[$i] = base + DOP_HELD(DOP_LEFT_ROW($iu)) < hi ? ${SCORE} : -1e30;
+            top[$iu % LEFT_HEADS] = max(top[$iu % LEFT_HEADS], s[$i]);
+        }
+${@}${@h LEFT_HEADS}        DOP_OVER_ROWS(m)
+            top[$h] = max(top[$h], subgroupShuffleXor(top[$h], m));
+        DOP_OVER_GROUPS(m)
+            top[$h] = max(top[$h], subgroupShuffleXor(top[$h], m));
+        fix[$h] = exp(fix[$h] - top[$h]);
+        sum[$h] *= fix[$h];
+        if (DOP_TELLS)
+            DOP_OF_HEAD(dop_fix, sub, head + $hu) = fix[$h];
+${@}${@i LEFT}        s[$i] = s[$i] > -1e29 ? exp(s[$i] - top[$iu % LEFT_HEADS]) : 0.0;
+        sum[$iu % LEFT_HEADS] += s[$i];
+        DOP_OF_HEAD(dop_s, DOP_HELD(DOP_LEFT_ROW($iu)), head + $iu % LEFT_HEADS) = s[$i];
+${@}        subgroupMemoryBarrierShared();
+        subgroupBarrier();
+${@j R}        {
+            float fix = DOP_OF_HEAD(dop_fix, sub, $ju);
+${@c CV}            acc[2u * ($ju * CV + $cu)] *= fix;
+            acc[2u * ($ju * CV + $cu) + 1u] *= fix;
+${@}        }
+${@}${@n NP}        {
+${@c CV}            DOP_PIECE_V held_$c = DOP_V($nu, $cu);
+            vec4 lo_$c = DOP_LO_V(held_$c), hi_$c = DOP_HI_V(held_$c);
+${@}${@j R}            {
+                float w = DOP_OF_HEAD(dop_s, DOP_HELD($nu), $ju);
+${@c CV}                acc[2u * ($ju * CV + $cu)] += w * DOP_FACTOR_V(held_$c) * lo_$c;
+                acc[2u * ($ju * CV + $cu) + 1u] += w * DOP_FACTOR_V(held_$c) * hi_$c;
+${@}            }
+${@}        }
+${@}#if V_IN_K
+        dop_hold_k(base + CP, kvh, 0u, held_k);
+#endif
+        dop_hold_v(base + CP, kvh, 0u, held_v);
+        if (last < hi)
+            dop_hold_new(base + CP, made, last);
+        subgroupMemoryBarrierShared();
+        subgroupBarrier();
+    }
+${@h LEFT_HEADS}    DOP_OVER_ROWS(m)
+        sum[$h] += subgroupShuffleXor(sum[$h], m);
+    DOP_OVER_GROUPS(m)
+        sum[$h] += subgroupShuffleXor(sum[$h], m);
+    if (DOP_TELLS && lo + sub * (ROWS * NP) < hi) {
+        dop_m[sub * R + head + $hu] = top[$h];
+        dop_l[sub * R + head + $hu] = sum[$h];
+    }
+${@}    uint first = 0u;
+    {
+        uint lane = gl_LocalInvocationIndex % SG;
+${SUMS_OF_V}    }
+#else
+    for (uint base = lo; base < hi; base += CP) {
         dop_scores(hi - base);
 #if !V_IN_K
         dop_hold_k(base + CP, kvh, base + CP, held_k);
@@ -235,9 +369,17 @@ ${@}#if V_IN_K
     [[unroll]] for (uint m = LANES; m < SG; m *= 2u) {
 ${@i SUMS_V}        acc[$i] += subgroupShuffleXor(acc[$i], m);
 ${@}    }
-    uint sub = gl_LocalInvocationIndex / SG;
+#endif
 ${@b BATCHES}    {
         const uint j0 = $bu * BATCH;
+#if APART
+${@i LEFT_V}        {
+            uint v = first + $iu, j = v / (2u * CV) - j0; // wraps below j0
+            if (j < BATCH)
+                dop_acc[(j * SUBGROUPS + sub) * (DV / 4u) + (v / 2u % CV * LANES + part) * 2u + v % 2u] = acc[$i];
+        }
+${@}        barrier();
+#else
 ${TURN}        if (gl_LocalInvocationIndex % SG < LANES${IN_TURN}) {
 ${@j BATCH}            if (j0 + $ju < R) {
 ${@c CV}                uint at$c = ($ju * ${SUMMED} + sub${OF_TURN}) * (DV / 4u) + ($cu * LANES + part) * 2u;
@@ -246,12 +388,24 @@ ${@c CV}                uint at$c = ($ju * ${SUMMED} + sub${OF_TURN}) * (DV / 4u
 ${@}            }
 ${@}        }
         barrier();
-${TURN_END}        for (uint i = gl_LocalInvocationIndex; i < min(BATCH, R - j0) * (DV / 4u); i += WG) {
+${TURN_END}#endif
+        for (uint i = gl_LocalInvocationIndex; i < min(BATCH, R - j0) * (DV / 4u); i += WG) {
             uint j = i / (DV / 4u), d = i % (DV / 4u) * 4u, h = head0 + j0 + j;
-            float top = dop_m[j0 + j], sum = dop_l[j0 + j];
             vec4 o = vec4(0.0);
+#if APART
+            float top = -1e30, sum = 0.0;
+            [[unroll]] for (uint k = 0u; k < SUBGROUPS; k++)
+                top = max(top, dop_m[k * R + j0 + j]);
+            [[unroll]] for (uint k = 0u; k < SUBGROUPS; k++) {
+                float worth = exp(dop_m[k * R + j0 + j] - top);
+                sum += worth * dop_l[k * R + j0 + j];
+                o += worth * dop_acc[(j * SUBGROUPS + k) * (DV / 4u) + d / 4u];
+            }
+#else
+            float top = dop_m[j0 + j], sum = dop_l[j0 + j];
             [[unroll]] for (uint k = 0u; k < ${SUMMED}; k++)
                 o += dop_acc[(j * ${SUMMED} + k) * (DV / 4u) + d / 4u];
+#endif
 ${SINK}            float m = top, l = sum;
 #if MERGE
             if (used == 1u) {

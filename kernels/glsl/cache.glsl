@@ -10,12 +10,12 @@ vec4 dop_nibbles4(uint w) { return vec4(ivec4(uvec4(w, w >> 4, w >> 8, w >> 12) 
 vec4 dop_lo_nibbles(uint w) { return dop_nibbles4(w); }
 vec4 dop_hi_nibbles(uint w) { return dop_nibbles4(w >> 16); }
 #else
-// Two values at once are the low mantissa bits of f16 1024.
+// Two values at once are the low mantissa bits of f16 1024.  A signed byte has its upper bit the other way round there, which
+// is 1152 more than its value.
 vec2 dop_low_bits(uint a) { return unpackHalf2x16(a | 0x64006400u); }
 vec4 dop_signed4(uint w)
 {
-    w ^= 0x80808080u;
-    vec2 a = dop_low_bits(w & 0x00ff00ffu), b = dop_low_bits((w >> 8) & 0x00ff00ffu);
+    vec2 a = unpackHalf2x16((w & 0x00ff00ffu) ^ 0x64806480u), b = unpackHalf2x16(((w >> 8) & 0x00ff00ffu) ^ 0x64806480u);
     return vec4(a.x, b.x, a.y, b.y) - 1152.0;
 }
 vec4 dop_lo_nibbles(uint w)
