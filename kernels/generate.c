@@ -191,70 +191,83 @@ matrix_form(const dop_descriptor *d, uint32_t has)
     return has & d->matrix_form ? d->matrix_form : has & DOP_CAP_coop;
 }
 
+/* Refuses a kernel that the target cannot run. */
+static dop_status
+check_needs(dop_gen *gen, const dop_descriptor *d, bool stage)
+{
+    const dop_emit *e = &gen->e;
+    const dop_target *target = e->target;
+    const dop_tile *tile = &gen->choice->tile;
+    const char *tpl = dop_template_name(e->r->tpl), *at = dop_node_at(e->g, e->r->outs[0])->name;
+    const uint32_t shared = dop_gen_shared(gen);
+    if (e->caps & ~target->caps)
+        return DOP_FAIL(e->diag, DOP_E_INPUT,
+                        "target %s has no 16-bit storage, which f16 values here need: use --kv f32 and --act f32",
+                        target->name);
+    if (shared > target->shared_bytes) /* a stage, or a tile that somebody measured elsewhere */
+        return DOP_FAIL(e->diag, DOP_E_INPUT, "the %s kernel at %s needs %u bytes of shared memory, target %s has %u",
+                        tpl, at, shared, target->name, target->shared_bytes);
+    if (!stage && dop_trips_too_many(&(dop_site){e->g, e->r, target, NULL}, d, tile))
+        return DOP_FAIL(
+            e->diag, DOP_E_INPUT,
+            "the loops of the %s kernel at %s may have more turns than the %u that target %s ends them after", tpl, at,
+            target->loop_trips, target->name);
+    return DOP_OK;
+}
+
+/* The whole text of the kernel, around the main function that its descriptor has emitted. */
+static dop_status
+put_source(dop_gen *gen, const dop_sync *sync, dop_buf *text)
+{
+    const bool stage = sync && sync->kind == DOP_SYNC_STAGE;
+    const char *common = dop_templates_get(gen->templates, "common.glsl");
+    dop_buf advance = {0};
+    if (sync && !stage)
+        put_advance(gen, sync, &advance);
+    put_header(gen, text);
+    put_splits(gen, text);
+    if (stage)
+        put_stage(gen, text);
+    dop_buf_puts(text, common ? common : "");
+    dop_status st = put_types(gen, text);
+    if (st == DOP_OK && gen->e.blocks)
+        st = put_file(gen, "cache.glsl", text);
+    if (st == DOP_OK && stage) {
+        put_stage_args(gen, text);
+        dop_buf_puts(text, gen->main.data ? gen->main.data : "");
+    } else if (st == DOP_OK) {
+        put_program(gen, advance.data ? advance.data : "", text);
+    }
+    if (st == DOP_OK && sync && !stage)
+        dop_buf_puts(
+            text,
+            "#undef main\nvoid main()\n{\n    uint runs = dop_runs();\n    dop_main();\n    dop_advance(runs);\n}\n");
+    dop_buf_finish(&advance);
+    return st == DOP_OK ? gen->e.status : st;
+}
+
 dop_status
 dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region *r, const dop_target *target,
                     const dop_choice *choice, const dop_sync *sync, dop_diag *diag, dop_kernel *out_kernel)
 {
     const dop_variant *variant = dop_variant_of(choice->variant);
     dop_gen gen;
-    dop_buf text = {0}, advance = {0};
+    dop_buf text = {0};
     dop_kernel *k = out_kernel;
     memset(k, 0, sizeof *k);
     bool stage = sync && sync->kind == DOP_SYNC_STAGE;
     dop_gen_open(&gen, &(dop_site){g, r, target, stage ? sync->routes : NULL}, variant->descriptor, choice, diag);
     gen.templates = t;
-    /* There a load is a loop over the lanes for each component, so fewer and wider loads are better. */
+    /* On a CPU a load is a loop over the lanes for each component, so fewer and wider loads are better. */
     if (target->cpu)
         gen.e.caps |= target->caps & DOP_CAP_int64;
     dop_status st = variant->descriptor->emit(&gen);
+    if (st == DOP_OK)
+        st = check_needs(&gen, variant->descriptor, stage);
+    if (st == DOP_OK)
+        st = put_source(&gen, sync, &text);
     if (st != DOP_OK)
         goto error;
-    if (gen.e.caps & ~target->caps) {
-        st = DOP_FAIL(diag, DOP_E_INPUT,
-                      "target %s has no 16-bit storage, which f16 values here need: use --kv f32 and --act f32",
-                      target->name);
-        goto error;
-    }
-    uint32_t shared = dop_gen_shared(&gen);
-    if (shared > target->shared_bytes) { /* a stage, or a tile that somebody measured elsewhere */
-        st = DOP_FAIL(diag, DOP_E_INPUT, "the %s kernel at %s needs %u bytes of shared memory, target %s has %u",
-                      dop_template_name(r->tpl), dop_node_at(g, r->outs[0])->name, shared, target->name,
-                      target->shared_bytes);
-        goto error;
-    }
-    if (!stage && dop_trips_too_many(&(dop_site){g, r, target, NULL}, variant->descriptor, &choice->tile)) {
-        st = DOP_FAIL(diag, DOP_E_INPUT,
-                      "the loops of the %s kernel at %s may have more turns than the %u that target %s ends them after",
-                      dop_template_name(r->tpl), dop_node_at(g, r->outs[0])->name, target->loop_trips, target->name);
-        goto error;
-    }
-    const char *common = dop_templates_get(t, "common.glsl");
-    if (sync && !stage)
-        put_advance(&gen, sync, &advance);
-    put_header(&gen, &text);
-    put_splits(&gen, &text);
-    if (stage)
-        put_stage(&gen, &text);
-    dop_buf_puts(&text, common ? common : "");
-    st = put_types(&gen, &text);
-    if (st == DOP_OK && gen.e.blocks)
-        st = put_file(&gen, "cache.glsl", &text);
-    if (st != DOP_OK)
-        goto error;
-    if (stage) {
-        put_stage_args(&gen, &text);
-        dop_buf_puts(&text, gen.main.data ? gen.main.data : "");
-    } else {
-        put_program(&gen, advance.data ? advance.data : "", &text);
-    }
-    if (sync && !stage)
-        dop_buf_puts(
-            &text,
-            "#undef main\nvoid main()\n{\n    uint runs = dop_runs();\n    dop_main();\n    dop_advance(runs);\n}\n");
-    if (st == DOP_OK && gen.e.status != DOP_OK) {
-        st = gen.e.status;
-        goto error;
-    }
     k->glsl = dop_buf_failures() != gen.failures ? NULL : dop_arena_strdup(g->arena, text.data);
     if (!k->glsl) {
         st = DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
@@ -272,7 +285,6 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
     k->subgroup = choice->tile.subgroup ? target->subgroup : 0;
 error:
     dop_buf_finish(&gen.main);
-    dop_buf_finish(&advance);
     dop_buf_finish(&text);
     return st;
 }

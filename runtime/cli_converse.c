@@ -133,6 +133,11 @@ talk_on(dop_talk *t, dop_diag *diag)
             continue;
         }
         st = dop_talk_answer(t, line + slash, n - slash, diag);
+        if (t->refused) { /* nor is a line that does not fit */
+            say_failure(st, diag);
+            *diag = (dop_diag){0};
+            st = DOP_OK;
+        }
     }
     free(buffer);
     return st;

@@ -60,17 +60,62 @@ push_turn(dop_talk *t, uint32_t at, dop_diag *diag)
     return DOP_OK;
 }
 
+/* The ids of the whole conversation behind what the sequence already has of them, to which it is rewound: some templates write
+ * earlier messages in another form once there are later ones, as those do that leave out old reasoning. */
+static dop_status
+encode_again(dop_talk *t, dop_diag *diag, dop_ids *out_ids)
+{
+    dop_ids all = {0};
+    size_t n, same = 0;
+    const uint32_t *tokens = dop_sequence_tokens(t->gen.sequence, &n);
+    dop_status st = dop_cli_chat_ids(t->chat, t->gen.text, t->messages, 0, diag, &all);
+    if (st == DOP_OK) {
+        while (same < n && same + 1 < all.count && tokens[same] == all.data[same])
+            same++;
+        for (size_t i = same; i < all.count; i++)
+            dop_ids_push(out_ids, all.data[i]);
+        for (size_t i = 0; i < t->n_turns; i++) /* no place to go back to any more */
+            t->turns[i] = 0;
+        t->again = true;
+        st = dop_sequence_rewind(t->gen.sequence, (uint32_t)same, diag);
+    }
+    dop_ids_finish(&all);
+    return st;
+}
+
 /* The ids that one line adds to the sequence; of the whole conversation where the sequence is empty. */
 static dop_status
 encode(dop_talk *t, const char *line, size_t len, dop_diag *diag, dop_ids *out_ids)
 {
     bool start = n_tokens(t) == 0;
     out_ids->count = 0;
+    t->again = false;
     if (!t->chat) {
         dop_status st = dop_cli_encode(t->gen.text, line, len, start ? DOP_TEXT_ADD_SPECIAL : 0, diag, out_ids);
         return st == DOP_OK ? dop_cli_encode(t->gen.text, "\n", 1, 0, diag, out_ids) : st;
     }
-    return dop_cli_chat_ids(t->chat, t->gen.text, t->messages, start ? 0 : DOP_CHAT_LAST, diag, out_ids);
+    dop_diag last = {0};
+    if (!start && dop_cli_chat_ids(t->chat, t->gen.text, t->messages, DOP_CHAT_LAST, &last, out_ids) == DOP_OK)
+        return DOP_OK;
+    out_ids->count = 0;
+    return encode_again(t, diag, out_ids);
+}
+
+/* How many tokens the line takes when all before it is forgotten. */
+static dop_status
+alone(dop_talk *t, const dop_ids *line_ids, dop_diag *diag, size_t *out_n)
+{
+    *out_n = line_ids->count + dop_text_adds_bos(t->gen.text);
+    if (!t->chat)
+        return DOP_OK;
+    dop_ids ids = {0};
+    json_t *last = json_pack("[O]", json_array_get(t->messages, json_array_size(t->messages) - 1));
+    dop_status st = last ? dop_cli_chat_ids(t->chat, t->gen.text, last, 0, diag, &ids)
+                         : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    *out_n = ids.count;
+    json_decref(last);
+    dop_ids_finish(&ids);
+    return st;
 }
 
 /* Forgets the oldest turn.  Of text without a format what follows moves up; a conversation is begun again. */
@@ -102,8 +147,16 @@ make_room(dop_talk *t, const char *line, size_t len, dop_diag *diag, dop_ids *ou
     uint32_t ctx = t->gen.facts.ctx, dropped = 0;
     uint32_t answer = t->cli->n_predict < ctx / 4 ? t->cli->n_predict : ctx / 4;
     dop_status st = encode(t, line, len, diag, out_ids);
+    size_t least = 0;
     if (answer == 0)
         answer = 1;
+    if (st == DOP_OK && n_tokens(t) + out_ids->count + answer > ctx)
+        st = alone(t, out_ids, diag, &least);
+    if (st == DOP_OK && least >= ctx) /* nothing is forgotten for a line that does not fit then either */
+        st = DOP_FAIL(diag, DOP_E_INPUT,
+                      "the line has %zu tokens and the plan's context is %u: say it in fewer words, or compile with a "
+                      "larger --ctx",
+                      least, ctx);
     while (st == DOP_OK && n_tokens(t) + out_ids->count + answer > ctx && t->n_turns > 0) {
         if ((st = drop_oldest(t, diag)) == DOP_OK)
             st = encode(t, line, len, diag, out_ids);
@@ -126,8 +179,13 @@ dop_talk_answer(dop_talk *talk, const char *line, size_t len, dop_diag *diag)
     dop_talk *t = talk;
     dop_ids ids = {0};
     dop_status st = t->chat ? dop_chat_add_message(t->messages, "user", line, len, diag) : DOP_OK;
-    if (st != DOP_OK || (st = make_room(t, line, len, diag, &ids)) != DOP_OK ||
-        (st = push_turn(t, n_tokens(t), diag)) != DOP_OK)
+    const bool added = t->chat && st == DOP_OK;
+    if (st == DOP_OK)
+        st = make_room(t, line, len, diag, &ids);
+    t->refused = st == DOP_E_INPUT;
+    if (t->refused && added)
+        json_array_remove(t->messages, json_array_size(t->messages) - 1);
+    if (st != DOP_OK || (st = push_turn(t, t->again ? 0 : n_tokens(t), diag)) != DOP_OK)
         goto error;
     uint32_t n = t->cli->n_predict, room = t->gen.facts.ctx - n_tokens(t) - (uint32_t)ids.count;
     if (n > room) /* also when it is not set */

@@ -11,6 +11,8 @@ typedef struct dop_talk {
     json_t *messages; /* owned: user, assistant, user, ... */
     uint32_t *turns;  /* owned: token of the sequence where each line of the user begins, 0 for the first */
     size_t n_turns, cap_turns;
+    bool again;   /* what is fed next begins within earlier messages, because they are written anew */
+    bool refused; /* the last line was not taken: it does not fit, or the format refuses it; all else is as before */
 } dop_talk;
 
 dop_status dop_talk_open(dop_cli *cli, dop_talk *talk, dop_diag *diag);

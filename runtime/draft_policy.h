@@ -35,7 +35,7 @@ typedef struct dop_draft_policy {
 typedef struct dop_draft_round {
     uint32_t rows; /* unfed and drafts */
     uint32_t drafts, accepted;
-    bool judged; /* whether drafts were judged: the very first rounds only measure how far logits are apart */
+    bool judged; /* false: it ended in one of the first doubts, which only measure how far logits are apart */
     bool doubt;  /* the last pick must be made again by a single step */
     double step_ms, draft_ms; /* the step and judging it; making all drafts */
 } dop_draft_round;

@@ -3,6 +3,7 @@
 #include "compiler/hf/hf.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -140,6 +141,32 @@ check_twice(const dop_hf *hf, const dop_json *j, const char *outer, const char *
     return st;
 }
 
+/* rope_scaling beside rope_parameters, as where somebody added the old field to a new file: it may only say the same. */
+static dop_status
+check_scaling_twice(const dop_hf *hf, const json_t *old, const json_t *new)
+{
+    const char *key;
+    json_t *v;
+    json_object_foreach((json_t *)(uintptr_t)old, key, v)
+    {
+        const json_t *other = json_object_get(new, strcmp(key, "type") == 0 ? "rope_type" : key);
+        if (!other)
+            other = json_object_get(new, key);
+        if (json_is_null(v) ||
+            (json_is_number(v) ? other && json_number_value(v) == json_number_value(other) : json_equal(v, other)))
+            continue;
+        char *a = json_dumps(v, JSON_ENCODE_ANY), *b = other ? json_dumps(other, JSON_ENCODE_ANY) : NULL;
+        dop_status st = DOP_FAIL_IN(hf->diag, DOP_E_INPUT, hf->path,
+                                    "%srope_scaling.%s is %.60s, but rope_parameters, which newer files have instead, "
+                                    "says %.60s: keep one of them",
+                                    hf->cfg.where, key, a ? a : "?", b ? b : "nothing of it");
+        free(a);
+        free(b);
+        return st;
+    }
+    return DOP_OK;
+}
+
 /* One rotary embedding; `j` may be an absent object: no scaling. */
 static dop_status
 read_rope(const dop_hf *hf, const dop_json *j, double theta, uint32_t head_dim, dop_rope *r)
@@ -205,15 +232,18 @@ dop_status
 dop_hf_ropes(dop_hf *hf, const bool *sliding)
 {
     dop_arch *a = &hf->model->arch;
-    dop_json params, full, local;
+    dop_json params = {0}, full, local;
     const bool two = hf->family->flags & DOP_FAM_LOCAL_ROPE;
     double theta = hf->family->theta, local_theta = 1e4;
     dop_status st = dop_json_f64_or(&hf->cfg, hf->family->keys->theta ? hf->family->keys->theta : "rope_theta", 1e-3,
                                     1e12, theta, &theta);
     if (st == DOP_OK)
         st = dop_json_sub(&hf->cfg, "rope_scaling", &params);
+    const dop_json old = params;
     if (st == DOP_OK && dop_json_has(&hf->cfg, "rope_parameters"))
         st = dop_json_sub(&hf->cfg, "rope_parameters", &params);
+    if (st == DOP_OK && params.object != old.object)
+        st = check_scaling_twice(hf, old.object, params.object);
     if (st == DOP_OK)
         st = dop_json_sub(&params, "full_attention", &full);
     if (st == DOP_OK)

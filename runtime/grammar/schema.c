@@ -143,7 +143,7 @@ rule_of_part(dop_schema *s, const char *name, const json_t *schema)
 static const json_t *
 resolve(dop_schema *s, const char *ref)
 {
-    const json_t *at = s->root;
+    const json_t *at = s->base;
     if (ref[0] != '#' || (ref[1] && ref[1] != '/')) {
         dop_schema_refuse(s, "$ref \"%.100s\": only references within the schema (#/...) are supported", ref);
         return NULL;
@@ -169,8 +169,14 @@ resolve(dop_schema *s, const char *ref)
         else
             at = json_is_array(at) ? json_array_get(at, (size_t)strtoul(name, NULL, 10)) : json_object_get(at, name);
     }
-    if (!at)
+    if (!at && s->base != s->root) { /* many write them for the whole even where a part has a name of its own */
+        const json_t *base = s->base;
+        s->base = s->root;
+        at = resolve(s, ref);
+        s->base = base;
+    } else if (!at) {
         dop_schema_refuse(s, "$ref \"%.100s\" leads nowhere", ref);
+    }
     return at;
 }
 
@@ -717,11 +723,15 @@ rule_of(dop_schema *s, const json_t *schema)
     if (s->a.failed || s->a.too_large || s->status != DOP_OK)
         return 0;
     s->rules[s->n_rules++] = (dop_schema_rule){schema, rule};
+    const json_t *base = s->base;
+    if (json_object_get(schema, "$id"))
+        s->base = schema;
     if (++s->depth > DEEPEST)
         dop_schema_refuse(s, "schemas are nested more than %d deep", DEEPEST);
     if (s->status == DOP_OK)
         dop_auto_end(&s->a, body(s, start, schema));
     s->depth--;
+    s->base = base;
     return rule;
 }
 
@@ -731,6 +741,7 @@ dop_grammar_from_schema(const dop_vocab *vocab, const struct json_t *schema, con
 {
     const uint32_t none = DOP_AUTO_NONE;
     dop_schema s = {.root = schema,
+                    .base = schema,
                     .blank = none,
                     .character = none,
                     .value = none,

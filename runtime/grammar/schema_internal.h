@@ -14,8 +14,8 @@ typedef struct dop_schema_rule {
 
 typedef struct dop_schema {
     dop_auto a;
-    const json_t *root;
-    dop_schema_rule *rules; /* owned: schemas that have been begun */
+    const json_t *root, *base; /* base: the schema with an $id that is around the one at hand, or the root */
+    dop_schema_rule *rules;    /* owned: schemas that have been begun */
     size_t n_rules, cap_rules;
     uint32_t blank, character, value, object, array, string,
         number;     /* rules that many share; DOP_AUTO_NONE: not made yet */

@@ -184,7 +184,8 @@ dop_api_begin(const dop_api *api, const dop_api_request *request, dop_answer *ou
         if (!fits(routes[i].path, request->path))
             continue;
         allowed = routes[i].method;
-        if (strcmp(allowed, request->method) == 0)
+        if (strcmp(allowed, request->method) == 0 ||
+            (strcmp(allowed, "GET") == 0 && strcmp(request->method, "HEAD") == 0)) /* the body is dropped later */
             handler = routes[i].handler;
     }
     if (!allowed) {
@@ -195,6 +196,7 @@ dop_api_begin(const dop_api *api, const dop_api_request *request, dop_answer *ou
     if (!handler) {
         dop_answer_error(out_answer, &(dop_api_error){405, "invalid_request_error", "method_not_allowed", NULL},
                          "%.200s takes %s only", request->path, allowed);
+        out_answer->allow = strcmp(allowed, "GET") == 0 ? "GET, HEAD" : allowed;
         return;
     }
     if (strcmp(allowed, "POST") == 0) {

@@ -43,7 +43,8 @@ typedef struct dop_api_request {
 typedef struct dop_answer {
     unsigned status; /* of HTTP; 0: not known yet */
     const char *type;
-    bool streams; /* the body grows until the call is over */
+    const char *allow; /* with status 405: the methods that the path takes */
+    bool streams;      /* the body grows until the call is over */
     dop_buf body;
 } dop_answer;
 

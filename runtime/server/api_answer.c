@@ -5,12 +5,11 @@
 #include <string.h>
 
 static const char *
-finish_reason(const dop_call *c, const dop_job_state *s, const json_t *calls)
+finish_reason(const dop_job_state *s, const json_t *calls)
 {
-    (void)c;
-    if (calls)
-        return "tool_calls";
-    return s->end == DOP_JOB_LENGTH ? "length" : "stop";
+    if (s->end == DOP_JOB_LENGTH) /* the last call may have been cut */
+        return "length";
+    return calls ? "tool_calls" : "stop";
 }
 
 /* Is nothing wrong with a job in this state? */
@@ -117,7 +116,7 @@ usage(const dop_call *c)
     for (uint32_t i = 0; i < c->n_choices; i++) {
         dop_job_state s = dop_job_look(c->choices[i].job);
         written += s.n_tokens;
-        if (c->chat && i > 0)
+        if (i % c->n_each > 0)
             continue;
         prompt += s.n_prompt;
         reused += s.n_reused;
@@ -154,7 +153,7 @@ whole_choice(const dop_call *c, uint32_t index)
     dop_reading r = {0};
     const size_t n = read_answer(c, &s, true, &r);
     json_t *calls = r.calls;
-    json_t *choice = json_pack("{s:i, s:s, s:o}", "index", (int)index, "finish_reason", finish_reason(c, &s, calls),
+    json_t *choice = json_pack("{s:i, s:s, s:o}", "index", (int)index, "finish_reason", finish_reason(&s, calls),
                                "logprobs", logprobs(c, &s, 0));
     json_t *text = calls && n == 0 ? json_null() : json_stringn(s.text, n);
     if (!c->chat) {
@@ -266,7 +265,7 @@ stream_error(const dop_job_state *s, dop_answer *answer)
 static void
 end_choice(const dop_call *c, uint32_t index, const dop_job_state *s, json_t *calls, dop_answer *answer)
 {
-    const char *reason = finish_reason(c, s, calls);
+    const char *reason = finish_reason(s, calls);
     if (calls)
         chunk(c, index, calls_delta(calls), NULL, json_null(), answer);
     chunk(c, index, c->chat ? json_object() : json_string(""), reason, json_null(), answer);

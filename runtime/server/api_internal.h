@@ -95,7 +95,7 @@ struct dop_call {
     char *begin;                /* owned: the end of the prompt that belongs to the answers; NULL: nothing */
     char id[40];
     int64_t created;
-    uint32_t n_choices;
+    uint32_t n_choices, n_each; /* n_each: choices that share a prompt, which stand side by side */
     dop_choice choices[DOP_CALL_MAX_CHOICES];
 };
 

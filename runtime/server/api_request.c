@@ -323,7 +323,8 @@ take_lengths(gathering *g)
     } else if (room == 0 || wanted > (int64_t)room) {
         r->failed = true;
         dop_answer_error(r->answer,
-                         &(dop_api_error){400, "invalid_request_error", "context_length_exceeded", "messages"},
+                         &(dop_api_error){400, "invalid_request_error", "context_length_exceeded",
+                                          g->call->chat ? "messages" : "prompt"},
                          "This model's maximum context length is %u tokens, and the prompt has %u%s", ctx, longest,
                          room ? ": the answer that is asked for does not fit" : "");
     }
@@ -383,21 +384,26 @@ take_tools(gathering *g)
     const json_t *tools = dop_reader_get(r, "tools"), *choice = dop_reader_get(r, "tool_choice");
     const char *word = json_string_value(choice);
     const char *only = json_string_value(json_object_get(json_object_get(choice, "function"), "name"));
-    if (!tools || json_array_size(tools) == 0 || (word && strcmp(word, "none") == 0))
-        return NULL;
-    if (!json_is_array(tools)) {
+    for (size_t i = 0; i < json_array_size(tools); i++)
+        if (!json_is_string(json_object_get(json_object_get(json_array_get(tools, i), "function"), "name")))
+            dop_reader_refuse(r, "tools", "tool %zu is not {\"type\": \"function\", \"function\": {\"name\": ...}}",
+                              i + 1);
+    if (tools && !json_is_array(tools))
         dop_reader_refuse(r, "tools", "tools is a list");
+    if (choice && !only &&
+        (!word || (strcmp(word, "none") != 0 && strcmp(word, "auto") != 0 && strcmp(word, "required") != 0)))
+        dop_reader_refuse(r, "tool_choice", "tool_choice is none, auto, required or a function");
+    if (json_array_size(tools) == 0 && (only || (word && strcmp(word, "required") == 0)))
+        dop_reader_refuse(r, "tool_choice", "tool_choice wants a call, and there are no tools");
+    if (r->failed || json_array_size(tools) == 0 || (word && strcmp(word, "none") == 0))
         return NULL;
-    }
     g->call->tools = dop_tool_form_of(g->api->template);
     if (!g->call->tools) {
         dop_reader_refuse(r, "tools", "the model's chat template does not say how tools are called");
         return NULL;
     }
     g->job.keep_special = true;
-    if (choice && !only && (!word || (strcmp(word, "auto") != 0 && strcmp(word, "required") != 0))) {
-        dop_reader_refuse(r, "tool_choice", "tool_choice is none, auto, required or a function");
-    } else if (only || (word && strcmp(word, "required") == 0)) {
+    if (only || (word && strcmp(word, "required") == 0)) {
         dop_tool_demand demand;
         const char *wrong = dop_tool_require(g->call->tools, tools, only, &demand);
         if (wrong)
@@ -482,6 +488,7 @@ gather(gathering *g)
     if (!g->r.failed)
         take_lengths(g);
     g->call->n_choices = g->n_prompts * g->n_each;
+    g->call->n_each = g->n_each;
     if (!g->r.failed && (g->call->n_choices > g->api->max_choices || g->call->n_choices > DOP_CALL_MAX_CHOICES))
         dop_reader_refuse(&g->r, "n", "at most %u answers to a request", g->api->max_choices);
 }

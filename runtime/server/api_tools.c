@@ -70,6 +70,8 @@ functions_of(const dop_tool_form *form, const json_t *tools, const char *only, c
             continue;
         json_t *schema = parameters ? json_deep_copy(parameters) : json_pack("{s:s}", "type", "object");
         *out_name = name;
+        if (json_is_object(schema)) /* references within it begin there (JSON schema 2020-12, section 8.2.1) */
+            json_object_set_new(schema, "$id", json_sprintf("tool:%zu", i));
         if (form->manner != CHANNELS)
             schema = json_pack("{s:s, s:{s:{s:s}, s:o}, s:[s, s]}", "type", "object", "properties", "name", "const",
                                name, form->arguments, schema, "required", "name", form->arguments);

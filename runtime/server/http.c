@@ -112,6 +112,8 @@ add_headers(const request *r, struct MHD_Response *response)
         MHD_add_response_header(response, "Content-Security-Policy",
                                 "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
                                 "img-src data:; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'");
+    if (a->allow)
+        MHD_add_response_header(response, "Allow", a->allow);
     if (a->status == 401)
         MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
     if (a->status == 429 || a->status == 503)

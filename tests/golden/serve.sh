@@ -58,7 +58,7 @@ ask 200 '"finish_reason":"length".*"prompt_tokens":[0-9]+,"completion_tokens":12
     '{"prompt": "ROMEO:", "max_tokens": 12, "temperature": 0, "logprobs": 0}'
 text=$(sed -E 's/.*"text":("([^"\\]|\\.)*").*/\1/' answer)
 ask 200 "$(echo "$want" | tr ' ' ,)" /tokenize "{\"content\": $text}"
-ask 200 '"index":3,.*"completion_tokens":12' /v1/completions '{"prompt": ["A", [300, 301]], "n": 2, "max_tokens": 3, "seed": 5}'
+ask 200 '"index":3,.*"prompt_tokens":4,"completion_tokens":12' /v1/completions '{"prompt": ["A", [300, 301]], "n": 2, "max_tokens": 3, "seed": 5}'
 body='{"prompt": "KING", "max_tokens": 6, "seed": 7, "temperature": 1, "top_p": 0.9, "presence_penalty": 0.5, "logit_bias": {"300": -100}}'
 ask 200 '"text":' /v1/completions "$body"
 sed -E 's/.*("text":"([^"\\]|\\.)*").*/\1/' answer >first
@@ -87,6 +87,9 @@ ask 200 "\"finish_reason\":\"tool_calls\".*\"content\":null.*$call" /v1/chat/com
     "{$who, \"tools\": [$tool], \"tool_choice\": \"required\"}"
 ask 200 '"tool_calls":\[\{"id":"call.*"arguments":"\{\\"who\\":' /v1/chat/completions \
     "{$who, \"tools\": [$tool], \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"look_up\"}}, \"stream\": true}"
+refers='{"type": "function", "function": {"name": "look_up", "parameters": {"type": "object", "properties":
+    {"who": {"$ref": "#/$defs/p"}}, "required": ["who"], "$defs": {"p": {"enum": ["Romeo", "Juliet"]}}}}}'
+ask 200 "\"finish_reason\":\"tool_calls\".*$call" /v1/chat/completions "{$who, \"tools\": [$refers], \"tool_choice\": \"required\"}"
 ask 200 '"text":"(yes|no)"' /v1/completions '{"prompt": "Or not?", "grammar": "root ::= \"yes\" | \"no\""}'
 ask 400 'line 1, column 10: a rule of this name is not there' /v1/completions '{"prompt": "a", "grammar": "root ::= x"}'
 ask 400 'uniqueItems is not supported' /v1/completions \
@@ -119,6 +122,11 @@ ask 400 '"param":"prompt"' /v1/completions '{"prompt": [[99999]]}'
 ask 400 '"param":"messages"' /v1/chat/completions '{"messages": []}'
 ask 404 '"code":"unknown_url"' /v1/nothing
 ask 405 'takes POST only' /v1/completions
+ask 405 '^Allow: GET, HEAD' /health '{}' -i
+ask 200 '^HTTP/1.1 200' /health '' -I
+ask 400 '"param":"tools"' /v1/chat/completions "{$who, \"tools\": {\"a\": 1}}"
+ask 400 'tool 1 is not' /v1/chat/completions "{$who, \"tools\": [{}]}"
+ask 400 'there are no tools' /v1/chat/completions "{$who, \"tool_choice\": \"required\"}"
 ask 415 'application/json' /tokenize '{"content": "a"}' -H 'Content-Type: text/plain'
 head -c 70000 /dev/zero | tr '\0' ' ' >large
 ask 413 '"code":"body_too_large"' /tokenize @large
@@ -171,7 +179,8 @@ sed -E "0,/\"added_tokens\": *\[/s//&$far/" "$demo/tokenizer.json" >far.json
 serve one --chat-template ./harmony.jinja --tokenizer far.json
 check "a tokenizer with more ids is said" grep -q 'note: the tokenizer has ids up to 5000 and the model.s vocabulary has 2048' one.log
 ask 400 'makes token id 5000 of the prompt, and the model.s vocabulary has 2048' /v1/completions '{"prompt": "To <far> be"}'
-ask 200 "\"finish_reason\":\"tool_calls\".*\"content\":null.*\"name\":\"look_up\",\"arguments\":" /v1/chat/completions \
+# A call that is cut says so, as OpenAI does.
+ask 200 "\"finish_reason\":\"length\".*\"content\":null.*\"name\":\"look_up\",\"arguments\":" /v1/chat/completions \
     "{$who, \"tools\": [$tool], \"tool_choice\": \"required\", \"max_tokens\": 8}"
 stop "and one of a template with channels"
 check_fails "an address that is none" 2 "--serve takes [HOST:]PORT" "$EXEC" one.plan --serve here

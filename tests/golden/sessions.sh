@@ -55,6 +55,15 @@ for i in 1 2 3 4 5 6; do echo "Tell me more of the king, $i."; done | talk chat.
 check "a full conversation" grep -q "the context of 128 tokens is full" said
 printf 'And then?\n' | talk chat.plan --session c2.bin >more
 check "is kept as far as it is known" test -s more
+# A format that writes earlier answers in another way, as Qwen3 leaves out old reasoning; lines that are not taken.
+old="{% if loop.last and m['role'] == 'assistant' %}{{ '<think>' }}{% endif %}"
+printf '{"chat_template": "%s%s"}\n' "${turns/"{{"/"$old{{"}" "$answer" >chat/tokenizer_config.json
+check "a plan with it" "$DOPPLERC" chat -o rewrites.plan --ctx 128 --chunks 8 --target lavapipe --quiet
+printf 'Speak.\nWho is it?\nSay on.\n' | talk rewrites.plan >one
+check "earlier messages that are written anew" test "$(grep -c . one)" -ge 3
+{ printf 'Speak.\nWho is it?\nNot this.\n/undo\n'; yes word | head -n 300 | tr '\n' ' '; printf '\nSay on.\n'; } | talk rewrites.plan >undone
+check "a line that is too long is left out, and nothing is forgotten for it" grep -q "the line has [0-9]* tokens and the plan's context is 128" said
+check "and the conversation goes on as without it" sh -c 'tail -n "$(sed 1,2d one | wc -l)" undone >last; sed 1,2d one | cmp - last'
 "$EXEC" chat.plan -p "no conversation" -n 2 --session plain.bin --quiet >/dev/null
 check_fails "a session that is no conversation" 1 "is no conversation" "$EXEC" chat.plan -i --session plain.bin </dev/null
 

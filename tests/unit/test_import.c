@@ -97,6 +97,7 @@ Test(import, old_and_new_style)
                              " \"factor\": 8.0, \"high_freq_factor\": 4.0, \"low_freq_factor\": 1.0,"
                              " \"original_max_position_embeddings\": 64, \"rope_type\": \"llama3\"}}"},
         {"llama_attnbias_linear", "{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 4}}"},
+        {"llama_attnbias_linear", "{\"rope_parameters\": {\"rope_type\": \"linear\", \"factor\": 4.0}}"},
         {"gemma", "{\"rope_parameters\": null, \"hidden_activation\": null, \"hidden_act\": \"gelu\","
                   " \"tie_word_embeddings\": \"<delete>\", \"rope_theta\": \"<delete>\"}"},
         {"gemma2",

@@ -140,6 +140,10 @@ static const struct {
      "rope_parameters.rope_type \"dynamic\" is not supported; known: default, linear, llama3, yarn, longrope, "
      "proportional"},
     {"llama", "{\"rope_theta\": 500000}", "rope_theta is 500000, but rope_parameters.rope_theta is 10000"},
+    {"llama", "{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}",
+     "rope_scaling.type is \"linear\", but rope_parameters, which newer files have instead, says \"default\": keep one "
+     "of "
+     "them"},
     {"gpt_neox", "{\"rotary_pct\": 0.5}", "rotary_pct is 0.5, but rope_parameters.partial_rotary_factor is 0.25"},
     {"llama", "{\"rope_parameters\": null, \"rope_scaling\": \"linear\"}",
      "rope_scaling is a string, expected an object"},

@@ -134,16 +134,18 @@ Test(tools, calls_that_are_required)
         const char *mark, *only, *wrong, *begin, *schema;
     } rows[] = {
         {"<|channel|>", "f", NULL, "<|channel|>commentary to=functions.f <|constrain|>json<|message|>",
-         "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}}}"},
+         "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}},\"$id\":\"tool:0\"}"},
         {"<|channel|>", NULL, "wants the name of the function", NULL, NULL},
         {"<|channel|>", "h", "not among the tools", NULL, NULL},
         {"<arg_key>", "f", "cannot be required", NULL, NULL},
         {"<tool_call>", "g", NULL, "",
-         "{\"type\":\"object\",\"properties\":{\"name\":{\"const\":\"g\"},\"arguments\":{\"type\":\"object\"}},"
+         "{\"type\":\"object\",\"properties\":{\"name\":{\"const\":\"g\"},\"arguments\":{\"type\":\"object\",\"$id\":"
+         "\"tool:1\"}},"
          "\"required\":[\"name\",\"arguments\"]}"},
         {"[TOOL_CALLS]", "g", NULL, "[TOOL_CALLS]",
          "{\"type\":\"array\",\"items\":{\"type\":\"object\",\"properties\":{\"name\":{\"const\":\"g\"},\"arguments\":{"
-         "\"type\":\"object\"}},\"required\":[\"name\",\"arguments\"]},\"minItems\":1,\"maxItems\":1}"},
+         "\"type\":\"object\",\"$id\":\"tool:1\"}},\"required\":[\"name\",\"arguments\"]},\"minItems\":1,\"maxItems\":"
+         "1}"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         dop_tool_demand d;
