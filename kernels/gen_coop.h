@@ -9,6 +9,7 @@ typedef struct dop_coop_form {
     const char *part; /* template of a part */
     const char *sum;  /* prefix of the functions that read a sum from shared memory */
     const char *call; /* arguments of a part after its workgroup */
+    uint32_t (*bytes)(const dop_tile *tile, uint32_t n_mats, const dop_target *t); /* of shared memory */
     /* How a piece of a part's weights is loaded, and how it is converted to halves: bodies of two functions of the template. */
     void (*weights)(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_keys *keys, dop_buf *load,
                     dop_buf *take);
@@ -24,6 +25,10 @@ void dop_coop_weights(dop_gen *gen, const dop_parts *p, const dop_part *part, do
 void dop_coop_declare(const dop_gen *gen, const dop_part *part, uint32_t *done, dop_buf *out);
 /* Bytes of shared memory for `tile`, whose parts have at most n_mats matrices. */
 uint32_t dop_coop_tile_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t);
+/* Bytes of one row of `side` fragments of sums for each subgroup and matrix. */
+uint32_t dop_coop_sums_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t, uint32_t side);
+/* Most matrices of a part; 0: generation will say what is wrong. */
+uint32_t dop_coop_mats(const dop_gen *gen);
 /* Functions for descriptors. */
 uint32_t dop_coop_shared(dop_gen *gen);
 dop_refusal dop_coop_fits(const dop_site *s);

@@ -178,8 +178,8 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, const dop_coop_form 
 }
 
 /* One row of `side` fragments of sums for each subgroup and matrix. */
-static uint32_t
-sums_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t, uint32_t side)
+uint32_t
+dop_coop_sums_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t, uint32_t side)
 {
     return n_mats * (tile->wg / t->subgroup) * dop_matrix_m(t->matrix) * (side * dop_matrix_n(t->matrix) + 4) * 4;
 }
@@ -189,16 +189,17 @@ sums_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t, uint32_t 
 uint32_t
 dop_coop_tile_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
 {
-    uint32_t factors = (tile->bm + n_mats * tile->bn) * (tile->bk + 8) * 2, sums = sums_bytes(tile, n_mats, t, 1);
+    uint32_t factors = (tile->bm + n_mats * tile->bn) * (tile->bk + 8) * 2,
+             sums = dop_coop_sums_bytes(tile, n_mats, t, 1);
     return factors > sums ? factors : sums;
 }
 
-/* How many of a subgroup's few fragments in a row fit side by side. */
+/* How many of a subgroup's few fragments in a row fit so many bytes side by side. */
 static uint32_t
-stored_side_by_side(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
+stored_side_by_side(const dop_tile *tile, uint32_t n_mats, const dop_target *t, uint32_t bytes)
 {
     uint32_t row = tile->tn / dop_matrix_n(t->matrix), side = row;
-    while (side > 1 && (row % side || sums_bytes(tile, n_mats, t, side) > dop_coop_tile_bytes(tile, n_mats, t)))
+    while (side > 1 && (row % side || dop_coop_sums_bytes(tile, n_mats, t, side) > bytes))
         side--;
     return side;
 }
@@ -224,6 +225,7 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
         dop_gen_call(&calls, call, i + 1 < p.n ? first : 0);
     }
     gen->halves = true;
+    const uint32_t bytes = form->bytes(tile, mats, e->target);
     const dop_blocks b = dop_blocks_of(e->g, e->r);
     if (b.id) {
         dop_blocks_declare(&b, &decls);
@@ -241,8 +243,8 @@ dop_coop_emit(dop_gen *gen, const dop_coop_form *form)
     dop_keys_num(gen, &keys, "BK", tile->bk);
     dop_keys_num(gen, &keys, "WM", tile->tm);
     dop_keys_num(gen, &keys, "WN", tile->tn);
-    dop_keys_num(gen, &keys, "FJ", stored_side_by_side(tile, mats, e->target));
-    dop_keys_num(gen, &keys, "WORDS", dop_coop_tile_bytes(tile, mats, e->target) / 16);
+    dop_keys_num(gen, &keys, "FJ", stored_side_by_side(tile, mats, e->target, bytes));
+    dop_keys_num(gen, &keys, "WORDS", bytes / 16);
     dop_keys_set(&keys, "N_TOKENS", dop_emit_n_tokens(e));
     if (st == DOP_OK)
         st = form->declare(gen, &p, &decls, &types);
@@ -361,12 +363,13 @@ choose_tile_at(const dop_site *s, dop_tile *tile)
 static dop_status
 emit(dop_gen *gen)
 {
-    static const dop_coop_form whole = {"matmul_coop_part.glsl", "c", ", t0", dop_coop_weights, declare};
+    static const dop_coop_form whole = {"matmul_coop_part.glsl", "c",    ", t0", dop_coop_tile_bytes,
+                                        dop_coop_weights,        declare};
     return dop_coop_emit(gen, &whole);
 }
 
 uint32_t
-dop_coop_shared(dop_gen *gen)
+dop_coop_mats(const dop_gen *gen)
 {
     uint32_t mats = 1;
     dop_parts p;
@@ -374,7 +377,16 @@ dop_coop_shared(dop_gen *gen)
         return 0; /* generation says why */
     for (uint32_t i = 0; i < p.n; i++)
         mats = p.part[i].n_mats > mats ? p.part[i].n_mats : mats;
-    return dop_coop_tile_bytes(&gen->choice->tile, mats, gen->e.target) + dop_blocks_bytes(gen, gen->choice->tile.bm);
+    return mats;
+}
+
+uint32_t
+dop_coop_shared(dop_gen *gen)
+{
+    const uint32_t mats = dop_coop_mats(gen);
+    return mats == 0 ? 0
+                     : dop_coop_tile_bytes(&gen->choice->tile, mats, gen->e.target) +
+                           dop_blocks_bytes(gen, gen->choice->tile.bm);
 }
 
 dop_refusal

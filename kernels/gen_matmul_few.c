@@ -3,9 +3,16 @@
 
 #include "kernels/weight_types.h"
 
-/* Tokens beyond which a step's tiles are those of some, and of many; percentages of the multiprocessors that must have a tile; the
- * least values of a deep row; the most rows of one matrix in a tile. */
-enum { SOME = 16, MANY = 32, BUSY = 70, MANY_BUSY = 150, LEAST_DEPTH = 2048, MOST_ROWS = 64 };
+enum {
+    SOME = 16, /* tokens beyond which a step's tiles are those of some, and of many */
+    MANY = 32,
+    BUSY = 70, /* percentages of the multiprocessors that must have a tile; a wide one; a wide one of blocks */
+    MANY_BUSY = 150,
+    BLOCKS_BUSY = 300,
+    OWN_BUSY = 130,     /* ... before a workgroup has half of the subgroups, if each loads what it multiplies */
+    LEAST_DEPTH = 2048, /* values of a deep row */
+    MOST_ROWS = 64      /* of one matrix in a tile */
+};
 
 /* The type of all the part's matrices; DOP_TYPE_COUNT: they differ. */
 static dop_type
@@ -40,8 +47,8 @@ load_units(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_keys *key
     const bool raw = decoded_later(type);
     dop_keys_num(gen, keys, "PIECE", 32);
     dop_keys_set(keys, "RAW", raw ? dop_emit_str(e, "dop_raw_%s", name) : "dop_raw32");
-    dop_keys_set(keys, "PIECE_ROW", "i % 8u + i / (8u * (BK / 32u)) * 8u");
-    dop_keys_set(keys, "PIECE_COLUMN", "i / 8u % (BK / 32u)");
+    dop_keys_set(keys, "PIECE_ROW", "i % 8u + i / (8u * (DEEP / 32u)) * 8u");
+    dop_keys_set(keys, "PIECE_COLUMN", "i / 8u % (DEEP / 32u)");
     for (uint32_t m = 0; m < part->n_mats; m++) {
         dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
         uint32_t stride = dop_row_values(e->g, w);
@@ -62,13 +69,20 @@ load_units(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_keys *key
         dop_buf_puts(take, "    return r.v[j];\n");
 }
 
-/* Does the part have units, and enough of them for every invocation of a workgroup to load one? */
+/* Do subgroups load what they multiply themselves? */
+static bool
+alone(const dop_gen *gen)
+{
+    return gen->descriptor == &dop_descriptor_matmul_coop_own;
+}
+
+/* Does the part have units, and enough of them for every invocation of a workgroup (or subgroup) to load one? */
 static bool
 in_units(const dop_gen *gen, const dop_part *part)
 {
     const dop_graph *g = gen->e.g;
     const dop_tile *tile = &gen->choice->tile;
-    if (g->max_t <= MANY && tile->bn * part->n_mats * tile->bk / 32 < tile->wg)
+    if (!alone(gen) && g->max_t <= MANY && tile->bn * part->n_mats * tile->bk / 32 < tile->wg)
         return false;
     for (uint32_t m = 0; m < part->n_mats; m++)
         if (dop_type_of(dop_node_at(g, dop_node_at(g, part->mats[m])->src[1])->type)->kind == DOP_KIND_QUANT)
@@ -85,8 +99,8 @@ weights(dop_gen *gen, const dop_parts *p, const dop_part *part, dop_keys *keys, 
     }
     dop_keys_num(gen, keys, "PIECE", 8);
     dop_keys_set(keys, "RAW", "dop_raw8");
-    dop_keys_set(keys, "PIECE_ROW", "i / (BK / 8u)");
-    dop_keys_set(keys, "PIECE_COLUMN", "i % (BK / 8u)");
+    dop_keys_set(keys, "PIECE_ROW", "i / (DEEP / 8u)");
+    dop_keys_set(keys, "PIECE_COLUMN", "i % (DEEP / 8u)");
     dop_coop_weights(gen, p, part, keys, load, take);
 }
 
@@ -100,6 +114,7 @@ declare(dop_gen *gen, const dop_parts *p, dop_buf *decls, dop_buf *types)
     uint32_t pieces = 0, decoded = 0; /* bits of types that already have their functions */
     dop_keys_num(gen, &keys, "SHARES", tile->ds);
     dop_keys_num(gen, &keys, "AHEAD", tile->unroll);
+    dop_keys_num(gen, &keys, "DEEP", alone(gen) ? tile->bk / tile->ds : tile->bk);
     dop_status st = dop_template_fill(gen, "matmul_few.glsl", &keys, decls);
     for (uint32_t i = 0; st == DOP_OK && i < p->n; i++) {
         const dop_part *part = &p->part[i];
@@ -123,7 +138,8 @@ declare(dop_gen *gen, const dop_parts *p, dop_buf *decls, dop_buf *types)
 static dop_status
 emit(dop_gen *gen)
 {
-    static const dop_coop_form shared_out = {"matmul_few_part.glsl", "shares", "", weights, declare};
+    static const dop_coop_form shared_out = {"matmul_few_part.glsl", "shares", "",
+                                             dop_coop_tile_bytes,    weights,  declare};
     return dop_coop_emit(gen, &shared_out);
 }
 
@@ -139,8 +155,9 @@ static const few_shape of_floats[] = {{64, 128, 256, 16, 32, 2}},
                        of_floats_some[] = {{128, 128, 512, 16, 32, 1},
                                            {64, 128, 512, 16, 32, 1},
                                            {32, 256, 256, 16, 32, 1}},
-                       of_floats_many[] = {{16, 256, 512, 16, 16, 1}},
+                       of_floats_wide[] = {{128, 64, 512, 16, 32, 1}}, of_floats_many[] = {{16, 256, 512, 16, 16, 1}},
                        of_blocks[] = {{64, 128, 256, 16, 32, 1}, {32, 256, 256, 16, 32, 1}},
+                       of_blocks_wide[] = {{64, 64, 128, 16, 32, 1}},
                        of_blocks_many[] = {
                            {64, 128, 256, 16, 32, 1}, {32, 128, 256, 32, 64, 1}, {16, 256, 256, 16, 64, 1}};
 
@@ -226,12 +243,30 @@ choose_from(const dop_site *s, const few_shape *list, size_t n, bool any, dop_ti
     return false;
 }
 
+/* Are there enough rows of weights for wide tiles, so many percent of one for each multiprocessor? */
+static bool
+enough_rows(const dop_site *s, uint32_t busy)
+{
+    return dop_products_of(s).rows / of_floats->rows * 100 >= s->t->cores * busy;
+}
+
+/* A tile for more than 32 tokens where there are enough rows; those of blocks are small, and need more of them. */
+static bool
+wide_tile(const dop_site *s, dop_tile *tile)
+{
+    const bool blocks = quantized(s);
+    return s->g->max_t > MANY && enough_rows(s, blocks ? BLOCKS_BUSY : MANY_BUSY) &&
+           few_tile(s, blocks ? of_blocks_wide : of_floats_wide, true, tile);
+}
+
 static void
 choose_tile(const dop_site *s, dop_tile *tile)
 {
     const bool many = s->g->max_t > MANY, deep = dop_products_of(s).k >= LEAST_DEPTH;
     bool done;
-    if (quantized(s))
+    if (wide_tile(s, tile))
+        done = true;
+    else if (quantized(s))
         done = many ? choose_from(s, SHAPES(of_blocks_many), true, tile)
                     : choose_from(s, of_blocks, deep ? 2 : 1, false, tile);
     else if (many)
@@ -268,12 +303,11 @@ fits(const dop_site *s)
 static const char *
 avoid(const dop_site *s)
 {
-    const dop_products p = dop_products_of(s);
+    dop_tile tile = {.wg = 0};
     if (s->g->max_t >= DOP_MATRIX_ROWS && !dop_graph_mixes(s->g))
         return "a larger step of one sequence";
     /* Where there are enough tiles, float weights do not justify one that holds all tokens of a subgroup. */
-    bool enough = p.rows / of_floats->rows * 100 >= s->t->cores * MANY_BUSY;
-    return s->g->max_t > MANY && !quantized(s) && enough
+    return s->g->max_t > MANY && !quantized(s) && enough_rows(s, MANY_BUSY) && !wide_tile(s, &tile)
                ? "as many tiles as there are, by tokens and rows, take less time"
                : NULL;
 }
@@ -284,5 +318,85 @@ const dop_descriptor dop_descriptor_matmul_coop_few = {
     .tile = choose_tile,
     .shared = dop_coop_shared,
     .emit = emit,
+    .matrix_form = DOP_CAP_coop_khr,
+};
+
+/* --- subgroups that load what they multiply themselves ------------------------------------------------------------------- */
+
+/* Values of depth of a subgroup's step: two units of 32. */
+enum { DEEP = 64 };
+
+static uint32_t
+own_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
+{
+    const uint32_t slices = tile->ds * dop_matrix_n(t->matrix) * (DEEP + 8) * 2;
+    const uint32_t sums = dop_coop_sums_bytes(tile, n_mats, t, 1);
+    return slices > sums ? slices : sums;
+}
+
+static dop_status
+emit_own(dop_gen *gen)
+{
+    static const dop_coop_form own = {"matmul_own_part.glsl", "shares", "", own_bytes, weights, declare};
+    return dop_coop_emit(gen, &own);
+}
+
+static uint32_t
+own_shared(dop_gen *gen)
+{
+    return own_bytes(&gen->choice->tile, dop_coop_mats(gen), gen->e.target);
+}
+
+/* By measurement on an H200 (tests/bench/RESULTS.md): 32 rows of weights where that gives most multiprocessors a workgroup, else
+ * 16; twice as many subgroups where there are no two workgroups for each multiprocessor, as long as registers last. */
+static void
+own_tile(const dop_site *s, dop_tile *tile)
+{
+    const dop_products p = dop_products_of(s);
+    const uint32_t m = dop_matrix_m(s->t->matrix), n = dop_matrix_n(s->t->matrix), tiles = p.rows / (2 * n);
+    const uint32_t rows = tiles * 100 >= s->t->cores * BUSY ? 2 * n : n;
+    tile->bm = tile->tm = dop_div_up_u32(s->g->max_t, m) * m;
+    tile->bn = tile->tn = rows / p.most > n ? rows / p.most : n;
+    tile->ds = s->g->max_t > SOME || tiles * 100 >= s->t->cores * OWN_BUSY ? 8 : 16;
+    tile->bk = DEEP * tile->ds;
+    tile->wg = tile->ds * s->t->subgroup;
+    tile->unroll = 1;
+}
+
+static dop_refusal
+own_fits(const dop_site *s)
+{
+    const dop_refusal no = dop_coop_fits(s);
+    if (no.why)
+        return no;
+    if (s->g->max_t > MOST_FEW)
+        return (dop_refusal){"more than 64 tokens", NULL};
+    if (s->t->subgroup != 32 || s->t->matrix != DOP_MATRIX_SHAPE(16, 16, 16))
+        return (dop_refusal){"its pieces are for subgroups of 32 and matrices of 16 x 16 x 16", NULL};
+    return no;
+}
+
+static const char *
+own_avoid(const dop_site *s)
+{
+    const dop_products p = dop_products_of(s);
+    if (s->g->max_t >= DOP_MATRIX_ROWS && !dop_graph_mixes(s->g))
+        return "a larger step of one sequence";
+    if (p.most > 1 || enough_rows(s, MANY_BUSY))
+        return "there are enough rows of weights for wide tiles";
+    /* Measured gains end where multiprocessors have two workgroups, or few have one and the depth is not long. */
+    const uint32_t tiles = p.rows / (2 * dop_matrix_n(s->t->matrix));
+    const bool many = tiles > s->t->cores, few = tiles * 100 < s->t->cores * BUSY && p.k < 2 * p.rows;
+    if (s->g->max_t > MANY && (quantized(s) || many || few))
+        return "activations of so many tokens are better read by a workgroup than by each subgroup";
+    return NULL;
+}
+
+const dop_descriptor dop_descriptor_matmul_coop_own = {
+    .fits = own_fits,
+    .avoid = own_avoid,
+    .tile = own_tile,
+    .shared = own_shared,
+    .emit = emit_own,
     .matrix_form = DOP_CAP_coop_khr,
 };

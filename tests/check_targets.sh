@@ -121,6 +121,18 @@ for model in gemma3_hd256 gemma2 gemma4; do
     done
 done
 
+# Products of a few sequences, of floats and of blocks: each kernel reads what its own template and the weights' types declare.
+for quant in f16 q4_0; do
+    check "12 sequences of $quant, NV form: compiles" "$DOPPLERC" "$SRC/tests/golden/llama" --target nv.yaml --sequences 12 \
+        --rows 12 --chunks 8 --quant $quant --dump-dir nv-rows-$quant -o nv.plan --quiet
+    check "12 sequences of $quant, NV form: products" uses "nv-rows-$quant/*-matmul_coop_own-*.spv" 000614ee
+    if command -v spirv-val >/dev/null; then
+        for f in nv-rows-$quant/*-matmul_coop_own-*.spv; do
+            check "$f: valid" spirv-val --target-env vulkan1.2 "$f"
+        done
+    fi
+done
+
 bad() { # NAME TEXT LINE...
     local name=$1 text=$2
     shift 2

@@ -1,5 +1,6 @@
 #define SHARES ${SHARES}u // of the depth, a group of subgroups each
 #define TS (WG / SG / SHARES) // subgroups of a group
+#define DEEP ${DEEP}u // values of depth that a group of invocations loads together
 #define AHEAD ${AHEAD}u // tiles on their way
 vec4 dop_shares4(uint i)
 {

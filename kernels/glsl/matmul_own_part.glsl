@@ -1,0 +1,106 @@
+// Activations of row t and weights of row n, from column c on.
+dop_raw8 dop_load_a${P}(uint t, uint c)
+{
+    if (t >= dop_tokens)
+        return dop_raw8(uvec4(0u), uvec4(0u));
+${LOAD_A}}
+${RAW} dop_load_b${P}(uint m, uint n, uint c)
+{
+${LOAD_B}}
+// The values 8 j and on of it.
+uvec4 dop_take_b${P}(${RAW} r, uint j, uint m, uint n, uint c)
+{
+${TAKE_B}}
+// Piece x of an invocation, in column g of fragments: its place among the pieces, its matrix, row and first column.
+#define DOP_AT${P}                                                                                                  \
+    uint i = in_sg + x * SG, m = g / FN, n = min(n0 + g % FN * MN + (${PIECE_ROW}), ${N}u - 1u);                     \
+    uint c = first + (${PIECE_COLUMN}) * ${PIECE}u;
+#define DOP_FETCH_A${P}(p, f, k)                                                                                    \
+    [[unroll]] for (uint x = 0u; x < NA; x++) {                                                                     \
+        uint e = in_sg + x * SG;                                                                                    \
+        ra[((p) * FM + (f)) * NA + x] = dop_load_a${P}((f) * MM + e / (DEEP / 8u), (k) + first + e % (DEEP / 8u) * 8u);  \
+    }
+#define DOP_FETCH_B${P}(p, k)                                                                                       \
+    [[unroll]] for (uint x = 0u; x < NB; x++) {                                                                     \
+        DOP_AT${P}                                                                                                  \
+        rb[((p) * ${M}u * FN + g) * NB + x] = dop_load_b${P}(m, n, c + (k));                                         \
+    }
+void dop_part${P}(uint wg)
+{
+    // Fragments pass through the subgroup's own slice of shared memory, first those of activations, which then stay in
+    // registers, then those of weights, a row of matrices at a time: no subgroup waits for another one before the end.
+    const uint NA = MM * DEEP / 8u / SG, NB = MN * DEEP / ${PIECE}u / SG, SLD = (DEEP + 8u) / 8u, STEPS = DEEP / MK;
+    uint n0 = wg * BN, lane = gl_LocalInvocationIndex, own = lane / SG, share = own, sg = 0u, wm = 0u, wn = 0u;
+    uint in_sg = lane % SG, slice = own * MM * SLD, first = own * DEEP;
+    FRAG acc[${M} * ${FM} * ${FN}];
+    [[unroll]] for (uint i = 0u; i < ${M}u * FM * FN; i++)
+        acc[i] = FRAG(0.0);
+    dop_raw8 ra[AHEAD * FM * NA];
+    ${RAW} rb[AHEAD * ${M}u * FN * NB];
+    [[unroll]] for (uint p = 0u; p < AHEAD; p++)
+        if (p * BK < ${K}u) {
+            [[unroll]] for (uint f = 0u; f < FM; f++)
+                DOP_FETCH_A${P}(p, f, p * BK)
+            [[unroll]] for (uint g = 0u; g < ${M}u * FN; g++)
+                DOP_FETCH_B${P}(p, p * BK)
+        }
+    for (uint base = 0u; base < ${K}u; base += AHEAD * BK) {
+        [[unroll]] for (uint p = 0u; p < AHEAD; p++) {
+            uint k0 = base + p * BK, next = k0 + AHEAD * BK;
+            if (k0 < ${K}u) {
+                FRAG_A a[FM * STEPS];
+                [[unroll]] for (uint f = 0u; f < FM; f++) {
+                    [[unroll]] for (uint x = 0u; x < NA; x++) {
+                        uint e = in_sg + x * SG;
+                        dop_raw8 r = ra[(p * FM + f) * NA + x];
+                        dop_s[slice + e / (DEEP / 8u) * SLD + e % (DEEP / 8u)] = ${TAKE_A};
+                    }
+                    subgroupMemoryBarrierShared();
+                    subgroupBarrier();
+                    [[unroll]] for (uint s = 0u; s < STEPS; s++)
+                        coopMatLoadNV(a[f * STEPS + s], dop_s, slice + s * (MK / 8u), SLD, false);
+                    if (next < ${K}u)
+                        DOP_FETCH_A${P}(p, f, next)
+                    subgroupBarrier();
+                }
+                [[unroll]] for (uint g = 0u; g < ${M}u * FN; g++) {
+                    [[unroll]] for (uint x = 0u; x < NB; x++) {
+                        DOP_AT${P}
+                        uint at = slice + (${PIECE_ROW}) * SLD + (${PIECE_COLUMN}) * (${PIECE}u / 8u);
+                        [[unroll]] for (uint j = 0u; j < ${PIECE}u / 8u; j++)
+                            dop_s[at + j] = dop_take_b${P}(rb[(p * ${M}u * FN + g) * NB + x], j, m, n, c + k0);
+                    }
+                    subgroupMemoryBarrierShared();
+                    subgroupBarrier();
+                    if (next < ${K}u)
+                        DOP_FETCH_B${P}(p, next)
+                    [[unroll]] for (uint s = 0u; s < STEPS; s++) {
+                        FRAG_B b;
+                        coopMatLoadNV(b, dop_s, slice + s * (MK / 8u), SLD, true);
+                        [[unroll]] for (uint f = 0u; f < FM; f++)
+                            acc[(g / FN * FM + f) * FN + g % FN] =
+                                coopMatMulAddNV(a[f * STEPS + s], b, acc[(g / FN * FM + f) * FN + g % FN]);
+                    }
+                    subgroupBarrier();
+                }
+            }
+        }
+    }
+    barrier();
+    // Epilogue by fragments side by side: those of all shares of the depth are put down, and added up when they are read.
+    [[unroll]] for (uint i = 0u; i < FM; i++)
+        [[unroll]] for (uint j = 0u; j < FN / FJ; j++) {
+            [[unroll]] for (uint m = 0u; m < ${M}u; m++)
+                [[unroll]] for (uint f = 0u; f < FJ; f++)
+                    coopMatStoreNV(acc[(m * FM + i) * FN + j * FJ + f], dop_s,
+                                   (m * (WG / SG) + own) * (MM * LS / 4u) + f * (MN / 4u), LS / 4u, false);
+            barrier();
+            for (uint q = (share * SG + lane % SG) * ${W}u; q < MM * FJ * MN; q += SHARES * SG * ${W}u) {
+                uint r = q / (FJ * MN), e = r * LS + q % (FJ * MN);
+                uint t = wm * WM + i * MM + r, c = n0 + wn * WN + j * FJ * MN + q % (FJ * MN);
+                if (t < dop_tokens && c < ${N}u) {
+${STORE}                }
+            }
+            barrier();
+        }
+}
