@@ -337,7 +337,10 @@ choose_tile(const dop_site *s, dop_tile *tile)
             /* A value that is staged costs one and a half times what a weight does. */
             const uint64_t cost = (uint64_t)(2 * rows * p.most + 3 * s->g->max_t) * dop_div_up_u32(groups, t->cores) *
                                   dop_div_up_u32(units, lanes) * lanes;
-            if (wg % lanes || wg % t->subgroup || cost >= best)
+            /* Of equal ones the one with more invocations, which stage faster: down of llama3.1-8b q4_k takes 23 us for four
+             * rows instead of 31, and 18 instead of 25 for two. */
+            const bool more = cost == best && wg > tile->wg && lanes <= t->subgroup;
+            if (wg % lanes || wg % t->subgroup || (cost >= best && !more))
                 continue;
             best = cost;
             tile->lanes = lanes;

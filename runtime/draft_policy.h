@@ -2,8 +2,8 @@
  * times that steps took and by the share of drafts that were right.  Pure arithmetic: the caller measures.
  *
  * A round of n drafts runs unfed + n rows in the smallest schedule that holds them.  With c the chance that a draft is right
- * when all before it are, it makes 1 + c + c^2 + ... + c^n tokens.  It pays if that is more than single steps make in its
- * time.  Where no round pays, the smallest one is tried as long as that loses no more than rounds before it gained, and then
+ * when all before it are, it makes 1 + c + c^2 + ... + c^n tokens.  It pays if that is 5% more than single steps make in
+ * its time.  Where no round pays, the smallest one is tried as long as that loses no more than rounds before it gained, and then
  * now and then, because texts change.  Such trials lose no more than about 2% of the time, and come half as often after each
  * one that did not change anything. */
 #ifndef DOPPLER_RUNTIME_DRAFT_POLICY_H
@@ -35,7 +35,7 @@ typedef struct dop_draft_policy {
 typedef struct dop_draft_round {
     uint32_t rows; /* unfed and drafts */
     uint32_t drafts, accepted;
-    bool judged; /* whether drafts were judged: the very first rounds only measure how far logits are apart */
+    bool judged; /* false: it ended in one of the first doubts, which only measure how far logits are apart */
     bool doubt;  /* the last pick must be made again by a single step */
     double step_ms, draft_ms; /* the step and judging it; making all drafts */
 } dop_draft_round;

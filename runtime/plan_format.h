@@ -74,8 +74,8 @@ typedef struct dop_plan_model {
      * some that earlier rows see.  DOP_PLAN_NO_RINGS: any number. */
     uint32_t rewind;
     uint32_t n_sequences; /* most sequences, Q: 1 .. DOP_STEP_MAX_SEQUENCES */
-    uint32_t
-        page; /* positions of a page, a power of two that divides ctx; 0: every sequence has its states in one piece */
+    /* Positions of a page, a power of two that divides ctx; 0: every sequence has its states in one piece. */
+    uint32_t page;
     uint32_t n_pages; /* of the pool, at least as many as one sequence may have; 0 with page 0 */
     int32_t bos_id;   /* -1: none */
     uint32_t n_end_ids;
@@ -380,8 +380,8 @@ typedef struct dop_step {
      * does not change the number unless a run has failed. */
     uint32_t persistent_runs;
     uint32_t reserved[12];
-    uint32_t
-        parity[DOP_STEP_MAX_SEQUENCES]; /* of each sequence: the copy of its replace states that is current, 0 or 1 */
+    /* Of each sequence: the copy of its replace states that is current, 0 or 1. */
+    uint32_t parity[DOP_STEP_MAX_SEQUENCES];
     dop_row rows[DOP_STEP_MAX_ROWS];
     uint32_t ids[DOP_STEP_RING];
 } dop_step;

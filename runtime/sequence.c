@@ -457,10 +457,17 @@ next_in_parts(dop_sequence *s, dop_diag *diag, uint32_t *out_id)
 dop_status
 dop_sequence_pick_on_host(dop_sequence *sequence, dop_diag *diag, uint32_t *out_id)
 {
-    dop_status st = dop_step_drain(sequence->model, diag);
+    dop_sequence *s = sequence;
+    dop_status st = dop_step_drain(s->model, diag);
+    if (st == DOP_OK && s->n_fed + 1 < s->n_tokens) { /* a chunk with the last token would pick by itself */
+        s->n_tokens--;
+        st = dop_sequence_catch_up(s, diag);
+        s->n_tokens++;
+        s->logits = NULL;
+    }
     if (st == DOP_OK)
-        st = make_ready(sequence, diag);
-    return st == DOP_OK ? next_on_host(sequence, diag, out_id) : st;
+        st = make_ready(s, diag);
+    return st == DOP_OK ? next_on_host(s, diag, out_id) : st;
 }
 
 dop_status

@@ -7,9 +7,11 @@
 /* Two logits that are closer than this multiple of the largest difference seen between schedules are in doubt.  Differences of
  * single ids are a few times smaller than the largest one over a vocabulary. */
 static const double doubt = 1.25;
-/* Picks are in doubt until so many rows were compared, and one of so many rounds is compared in any case: where rows are rounded
- * to 8 bits, two schedules agree to the last bits in some steps, and in others they do not. */
+/* Until so many rows were compared, logits closer than this share of their standard deviation are in doubt in any case, and one
+ * of so many rounds is compared even if nothing is in doubt: where rows are rounded to 8 bits, two schedules agree to the last
+ * bits in some steps, and in others they differ by up to a tenth of the deviation. */
 enum { FIRST_COMPARED = 3, COMPARED_OF = 64 };
+static const double at_first = 0.25;
 
 /* Rows of the plan's smallest schedule for n rows with logits of each; 0: there is none. */
 static uint32_t
@@ -125,6 +127,17 @@ typedef struct verdict {
     uint32_t id;
 } verdict;
 
+static double
+deviation(const float *x, uint32_t n)
+{
+    double sum = 0, squares = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        sum += (double)x[i];
+        squares += (double)x[i] * (double)x[i];
+    }
+    return sqrt(fmax(squares / n - sum / n * (sum / n), 0));
+}
+
 static verdict
 judge_greedy(dop_sequence *s, const float *row, uint32_t i)
 {
@@ -134,8 +147,13 @@ judge_greedy(dop_sequence *s, const float *row, uint32_t i)
     float margin;
     if (!dop_logits_two_best(row, vocab, &v.id, &margin))
         return v;
-    const bool compares = s->model->n_compared < FIRST_COMPARED || p->counts.steps % COMPARED_OF == COMPARED_OF - 1;
-    v.given = !compares && (double)margin > doubt * s->model->apart;
+    const bool compares = p->counts.steps % COMPARED_OF == COMPARED_OF - 1;
+    double least = doubt * s->model->apart;
+    p->spread =
+        p->spread > 0 ? p->spread : deviation(row, vocab); /* of one row, because it takes longer than the pick */
+    if (s->model->n_compared < FIRST_COMPARED)
+        least = fmax(least, at_first * p->spread);
+    v.given = !compares && (double)margin > least;
     v.accepted = v.given && i < p->n_drafts && v.id == p->drafts[i];
     if (!v.given) {
         p->again = true;
@@ -262,7 +280,7 @@ compare(dop_sequence *s)
 {
     dop_speculator *p = s->speculator;
     dop_model *m = s->model;
-    const float *logits = dop_model_logits(m, m->info.decode);
+    const float *logits = dop_model_logits(m, dop_step_decode_at(m, p->row_at, 1));
     uint32_t vocab = m->plan.model->vocab;
     double shift = 0, apart = 0;
     for (uint32_t i = 0; i < vocab; i++)

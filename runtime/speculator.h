@@ -35,6 +35,7 @@ struct dop_speculator {
     bool again;
     float *row;      /* owned, [vocab]: logits of the row whose pick is made again */
     uint32_t row_at; /* position of it */
+    double spread;   /* standard deviation of the logits of the first row that was judged; 0: none was */
 
     dop_ngrams ngrams;
     uint32_t drafts[DOP_MAX_DRAFTS], n_drafts;

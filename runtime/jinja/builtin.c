@@ -204,8 +204,15 @@ list_method(dop_j_ctx *cx, dop_j_val self, dop_j_str name, const dop_j_args *a, 
             dop_j_push(cx, self.u.list, x->u.list->items[i]);
         return (dop_j_val){.kind = J_NONE};
     }
-    if (dop_j_eq_lit(name, "pop") && !x && self.u.list->n)
-        return self.u.list->items[--self.u.list->n];
+    if (dop_j_eq_lit(name, "pop") && self.u.list->n) {
+        dop_j_list *l = self.u.list;
+        const int64_t at = dop_j_int_arg(a, 0, NULL, -1), i = at < 0 ? at + (int64_t)l->n : at;
+        if (i < 0 || i >= (int64_t)l->n)
+            return dop_j_fail(cx, a->line, DOP_E_INPUT, "pop: the list has %zu items", l->n);
+        dop_j_val popped = l->items[i];
+        memmove(l->items + i, l->items + i + 1, (--l->n - (size_t)i) * sizeof *l->items);
+        return popped;
+    }
     if (dop_j_eq_lit(name, "index") && x) {
         for (size_t i = 0; i < self.u.list->n; i++)
             if (dop_j_equal(self.u.list->items[i], *x, 0))

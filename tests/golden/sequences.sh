@@ -53,7 +53,7 @@ else
     [ "$plain" = "$drafted" ] && pass "--draft and --draft-ngram" || fail "--draft and --draft-ngram" "$plain | $drafted"
     "$EXEC" llama.plan --tokens "$tokens" -n 30 --temp 0.5 --ignore-eos --quiet --json --draft llama.plan >drafted.json
     "$EXEC" --bench llama.plan -p 0 -n 8 --drafts 100 --sampled -r 1 -o csv --quiet >bench.csv
-    check "--bench --drafts --sampled" grep -q '"tg8d100",' bench.csv
+    check "--bench --drafts --sampled" grep -Eq '"tg8d100",.*,[1-9][0-9]*,[0-9]+,[0-9]+,[0-9]+$' bench.csv
     check "they are counted" grep -q '"speculation":{"steps":[1-9]' drafted.json
     check_fails "a plan without hidden states" 1 "compile it with --embed" \
         "$EXEC" mistral_window.plan --tokens "1 2" --embed

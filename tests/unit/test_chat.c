@@ -250,6 +250,7 @@ Test(chat, language)
          "a\n> b\n> |[['b', 1], ['a', 2]]"},
         {"{{ [3, 1, 2] | batch(2) | list }} {{ x | groupby('g') }} {{ [1, 2] | select('>', 1) | list }}",
          "{\"x\": [{\"g\": 2}, {\"g\": 1}]}", "[[3, 1], [2]] [[1, [{'g': 1}]], [2, [{'g': 2}]]] [2]"},
+        {"{% set n = namespace(l=[1, 2, 3]) %}{{ n.l.pop(0) }}{{ n.l.pop() }}{{ n.l }}", "{}", "13[2]"},
         {" {% raw %}\n {{ x }}\n {% endraw %}\n y", "{}", "\n {{ x }}\n y"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -234,9 +234,10 @@ typedef struct dop_speculation {
  * draft sequence must live as long, and the caller must not use it.
  * Sampled tokens have the same distribution as without drafts.  Greedy picks are the largest logits of the step that checks
  * them; where the second largest is closer than 1.25 times the largest difference seen so far between that step and the step
- * for one token (apart from what all logits differ by), the latter decides.  It also decides the first three, and one of 64
- * steps, to measure that difference.  Texts therefore differ from those without drafts only where the rounding of keys and
- * values tips a near tie, as it also does between prompts fed in different pieces. */
+ * for one token (apart from what all logits differ by), the latter decides.  It also decides one of 64 steps, to measure that
+ * difference, and until three were measured wherever the two are closer than a quarter of the logits' standard deviation.
+ * Texts therefore differ from those without drafts only where the rounding of keys and values tips a near tie, as it also does
+ * between prompts fed in different pieces. */
 dop_status dop_sequence_set_speculation(dop_sequence *sequence, const dop_speculation *how, dop_diag *diag);
 
 typedef struct dop_speculation_counts {
