@@ -179,7 +179,6 @@ void dop_stw2(U32 p, uint i, uvec2 w) { U32x2(p).v[i] = w; }
 void dop_stw4(U32 p, uint i, uvec4 w) { C32x4(p).v[i] = w; }
 #endif
 
-uint dop_ldw1(U32 p, uint i) { return p.v[i]; }
 
 // --- memory in a view (runtime/caps.h): texels of 16 bytes, the first of which is number `at` ------------------------------
 #ifdef DOP_TEXELS
@@ -202,6 +201,7 @@ DOP_VIEW(2, View3)
 #define DOP_W View1
 #else
 #define DOP_W U32
+#define dop_ldw1(p, i) (p).v[i]
 #endif
 
 // The first words of a unit of weights, which rows.glsl may have loaded before.
@@ -250,6 +250,7 @@ vec4 dop_ld4_bf16(U32 p, uint i) { return dop_bf16x4(dop_ldw2(p, i >> 2)); }
     vec4 dop_ld4_f16(T p, uint i) { return dop_f16x4(dop_ldw2(p, i >> 2)); }                                \
     float dop_ld1_bf16(T p, uint i) { return dop_bf16x4(dop_ldw2(p, i >> 2))[i & 3u]; }                     \
     vec4 dop_ld4_bf16(T p, uint i) { return dop_bf16x4(dop_ldw2(p, i >> 2)); }
+DOP_VIEW_LOADS(View1)
 DOP_VIEW_LOADS(View2)
 DOP_VIEW_LOADS(View3)
 #endif

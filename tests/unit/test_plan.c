@@ -292,6 +292,8 @@ Test(plan, slot_and_argument_rows)
                "dispatch 1 reads its grid from byte 0 of slot 0");
     EXPECT_ROW(ARGS, dop_plan_arg, 3, slot, 4, "argument 3 is in slot 4 of 4");
     EXPECT_ROW(ARGS, dop_plan_arg, 3, value, UINT32_MAX, "the name of argument 3");
+    EXPECT_ROW(ARGS, dop_plan_arg, 3, view, DOP_N_VIEWS + 1, "argument 3 () begins at byte");
+    EXPECT_ROW(ARGS, dop_plan_arg, 3, view, DOP_VIEW_VALUE, "has a view, which kernel");
     EXPECT_ROW(ARGS, dop_plan_arg, 3, size, 513, "argument 3 () leaves its slot");
     EXPECT_ROW(ARGS, dop_plan_arg, 3, offset, UINT64_MAX - 511, "argument 3 () leaves its slot");
     uint32_t second = pb_slot(&b, DOP_SLOT_STEP, "step again", sizeof(dop_step));
