@@ -274,8 +274,8 @@ typedef struct dop_int4_parts {
     const uint8_t *zeros;  /* 32 bits, eight outputs [groups, outputs / 8]; NULL: every zero point is 8 */
     const uint8_t *scales; /* [groups, outputs] */
     dop_type scale_type;   /* f16, bf16 or f32; every value fits f16 */
-    bool
-        by_output; /* a word has eight outputs of an input, in the order 0 2 4 6 1 3 5 7, as in zeros; else everything is in order */
+    /* A word has eight outputs of one input, in the order 0 2 4 6 1 3 5 7, as words of zeros have; else all values are in order. */
+    bool by_output;
     uint32_t zero_add; /* added to a stored zero point, modulo 16 */
     uint32_t group;    /* inputs per scale: a multiple of the block of the weight's type */
     uint64_t outputs;  /* of the stored tensors */

@@ -15,8 +15,8 @@ typedef struct dop_build_options {
     dop_phase phase;
     uint32_t max_t; /* chunk size; 1 for decode */
     uint32_t max_s; /* cache length */
-    uint32_t
-        max_rows; /* chunk size of the plan's largest graph: all of them share the states; 0: windows have no rings */
+    /* Chunk size of the plan's largest graph: all of them share the states; 0: windows have no rings. */
+    uint32_t max_rows;
     dop_type kv_type;  /* storage of caches: f16, f32, q8_0 or q4_0 */
     dop_type v_type;   /* of values; none: as kv_type */
     dop_type act_type; /* f32 or f16: storage of activations between regions */

@@ -68,8 +68,8 @@ struct dop_compilation {
     dop_type *packed_types; /* [model.weights.n] */
     dop_type *asked_types;  /* likewise, before dop_quant_fallback */
     const dop_cut *cut;     /* which part of a model this is; NULL: the whole */
-    uint32_t
-        n_shared_kernels; /* in a part: this many first kernels are those of the whole model, which owns their memory */
+    /* In a part: this many first kernels are those of the whole model, which owns their memory. */
+    uint32_t n_shared_kernels;
 };
 
 /* Most bytes of a segment of its weights. */

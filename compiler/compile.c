@@ -42,7 +42,9 @@ dop_compilations_share(dop_compilation *list, uint32_t n, dop_diag *diag)
     dop_status st = DOP_OK;
     for (uint32_t i = 1; i < n && st == DOP_OK; i++) {
         for (uint32_t k = 0; k < list[i].n_schedules && st == DOP_OK; k++)
-            st = dop_pack_add_graph(&list[0].pack, &list[i].schedules[k].g, diag);
+            if ((st = dop_pack_add_graph(&list[0].pack, &list[i].schedules[k].g, diag)) == DOP_OK &&
+                dop_target_views(&list[i].target))
+                dop_pack_join(&list[0].pack, &list[i].schedules[k].g);
         for (uint32_t k = 0; k < list[i].pack.n && st == DOP_OK; k++) {
             const dop_packed *own = &list[i].pack.items[k], *shared = dop_pack_find(&list[0].pack, own->name);
             if (!shared || shared->type != own->type || shared->experts != own->experts || shared->rows != own->rows ||

@@ -128,6 +128,38 @@ dop_pack_add_graph(dop_pack *p, const dop_graph *g, dop_diag *diag)
     return DOP_OK;
 }
 
+void
+dop_pack_join(dop_pack *p, const dop_graph *g)
+{
+    for (dop_region_id r = 1; r < g->n_regions; r++) {
+        uint32_t first = UINT32_MAX, last = 0;
+        for (uint32_t i = 0; i < g->regions[r].n_nodes; i++) {
+            const dop_node *n = dop_node_at(g, g->regions[r].nodes[i]);
+            for (uint32_t k = 0; k < n->n_srcs; k++) {
+                const dop_node *w = dop_node_at(g, n->src[k]);
+                const dop_packed *x = w->op == DOP_OP_weight && w->shape.rank > 1
+                                          ? dop_pack_find(p, dop_node_s(g, n->src[k], DOP_A_name))
+                                          : NULL;
+                const uint32_t at = x ? (uint32_t)(x - p->items) : first;
+                first = at < first ? at : first;
+                last = x && at > last ? at : last;
+            }
+        }
+        for (uint32_t i = first; i < last; i++)
+            p->items[i + 1].joined = true;
+    }
+}
+
+/* Bytes of item i and of all that are joined to it. */
+static uint64_t
+run_bytes(const dop_pack *p, uint32_t i)
+{
+    uint64_t bytes = taken(p->items[i].size);
+    for (uint32_t k = i + 1; k < p->n && p->items[k].joined; k++)
+        bytes += taken(p->items[k].size);
+    return bytes;
+}
+
 dop_status
 dop_pack_layout(dop_pack *p, uint64_t max_segment, dop_diag *diag)
 {
@@ -145,7 +177,9 @@ dop_pack_layout(dop_pack *p, uint64_t max_segment, dop_diag *diag)
                             : strchr(x->name, '.') ? strchr(x->name, '.') + 1
                                                    : x->name,
                             x->source ? "=q8_0)" : "");
-        if (p->n_segments == 0 || p->segment_size[p->n_segments - 1] + bytes > usual) {
+        const uint64_t run = run_bytes(p, i), room = x->joined ? max_segment : usual;
+        const uint64_t next = !x->joined && run <= max_segment ? run : bytes;
+        if (p->n_segments == 0 || p->segment_size[p->n_segments - 1] + next > room) {
             if (p->n_segments == DOP_MAX_SEGMENTS)
                 return DOP_FAIL(diag, DOP_E_INPUT, "the weights need more than %d allocations on this target",
                                 DOP_MAX_SEGMENTS);

@@ -20,6 +20,7 @@ typedef struct dop_packed {
     uint64_t size;            /* bytes, of all experts */
     uint64_t expert_stride;   /* bytes from one expert's matrix to the next's, aligned to 256; 0: rank below 3 */
     const dop_weight *source; /* NULL: a rotary table */
+    bool joined;              /* lies in the segment of the item before it */
     uint32_t rope;            /* number of the rotary table; DOP_PACK_TEMPER: the table of dop_temper_table */
 } dop_packed;
 
@@ -40,6 +41,9 @@ void dop_pack_init(dop_pack *p, const dop_checkpoint *model, uint32_t ctx);
 void dop_pack_finish(dop_pack *p);
 /* Adds every weight leaf of the graph that is not in it yet. */
 dop_status dop_pack_add_graph(dop_pack *p, const dop_graph *g, dop_diag *diag);
+/* Joins the matrices that one region of the graph reads, and all that lies between them, in one segment: for targets where a
+ * dispatch reads them through one view (runtime/caps.h). */
+void dop_pack_join(dop_pack *p, const dop_graph *g);
 /* Assigns segments and offsets; no tensor crosses a segment.  Segments are far smaller than max_segment, the limit of one
  * allocation, so that the runtime can allocate memory for one while it copies another. */
 dop_status dop_pack_layout(dop_pack *p, uint64_t max_segment, dop_diag *diag);

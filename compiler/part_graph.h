@@ -13,8 +13,8 @@ dop_status dop_region_layers(const dop_graph *g, uint32_t n_layers, dop_diag *di
 typedef struct dop_crossings {
     dop_region_id *owner; /* [n_nodes] region that stores the value, 0: none */
     uint32_t *last;       /* [n_nodes] of a value that crosses: the last part that reads it, else 0 */
-    const char
-        *refused; /* why these parts are impossible, in which case the lists are incomplete; NULL: they are possible */
+    /* Why these parts are impossible, in which case the lists are incomplete; NULL: they are possible. */
+    const char *refused;
     dop_node_id refused_at; /* the value that it is about */
 } dop_crossings;
 

@@ -114,7 +114,8 @@ take_weights(const dop_compilation *c, dop_compilation *p, dop_diag *diag)
     dop_pack_init(&p->pack, &c->model, c->ctx);
     p->pack.threads = c->options.threads;
     for (uint32_t i = 0; i < p->n_schedules && st == DOP_OK; i++)
-        st = dop_pack_add_graph(&p->pack, &p->schedules[i].g, diag);
+        if ((st = dop_pack_add_graph(&p->pack, &p->schedules[i].g, diag)) == DOP_OK && dop_target_views(&c->target))
+            dop_pack_join(&p->pack, &p->schedules[i].g);
     return st == DOP_OK ? dop_pack_layout(&p->pack, dop_compilation_max_segment(c), diag) : st;
 }
 

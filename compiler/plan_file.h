@@ -9,8 +9,8 @@ typedef struct dop_plan_sections {
     dop_buf sec[DOP_SEC_LIMIT]; /* owned; all but the weights */
     const dop_pack *pack;       /* produces DOP_SEC_WEIGHTS while it is written, because it may be larger than memory */
     uint64_t weights_size;      /* bytes */
-    bool
-        external; /* weights go into a file beside the plan, whose one row of DOP_SEC_FILES still lacks size and digest */
+    /* Weights go into a file beside the plan, whose one row of DOP_SEC_FILES still lacks size and digest. */
+    bool external;
     void (*progress)(void *user, const char *what, double done); /* may be NULL */
     void *user;
 } dop_plan_sections;

@@ -277,7 +277,7 @@ arg_of(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule *s, dop_
     if (a->value == 0)
         return (dop_plan_arg){.slot = w->slot_step, .value = 0, .offset = 0, .size = step_bytes(t->c)};
     const dop_node *n = dop_node_at(g, a->value);
-    dop_plan_arg out = {.value = dop_plan_writer_string(w, n->name)};
+    dop_plan_arg out = {.value = dop_plan_writer_string(w, n->name), .view = a->view};
     uint32_t k;
     if (n->op == DOP_OP_weight) {
         const dop_packed *x = dop_pack_find(w->sections.pack, dop_node_s(g, a->value, DOP_A_name));

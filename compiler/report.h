@@ -88,8 +88,8 @@ typedef struct dop_report {
     dop_report_weights_row *weights_rows; /* most bytes first */
     uint32_t n_schedules;
     dop_report_schedule schedules[DOP_MAX_SCHEDULES];
-    const dop_compilation
-        *parts;       /* the parts that the plan is cut into (parts.h); set by the caller after dop_report_make */
+    /* The parts that the plan is cut into (parts.h); set by the caller after dop_report_make. */
+    const dop_compilation *parts;
     uint32_t n_parts; /* 0: the plan is in one piece */
 } dop_report;
 

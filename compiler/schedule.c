@@ -203,7 +203,11 @@ build_schedule(dop_compilation *c, dop_schedule *s, dop_diag *diag)
     const bool steps = phase == DOP_PHASE_DECODE || (s->mixed && s->g.max_t <= DOP_STEP_SEVERAL);
     if (st == DOP_OK && steps && c->target.persistent && !c->options.in_parts) /* those of parts.c */
         st = dop_persistent_build(c, s, diag);
-    return st == DOP_OK ? dop_pack_add_graph(&c->pack, &s->g, diag) : st;
+    if (st == DOP_OK)
+        st = dop_pack_add_graph(&c->pack, &s->g, diag);
+    if (st == DOP_OK && dop_target_views(&c->target))
+        dop_pack_join(&c->pack, &s->g);
+    return st;
 }
 
 static dop_status

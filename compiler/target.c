@@ -64,7 +64,7 @@ static const dop_target builtin[] = {
      .merges = true,
      SPLITS},
     {.name = "lavapipe",
-     .caps = CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_int64,
+     .caps = CAPS_TIER1 | DOP_CAP_int_dot | DOP_CAP_int64 | DOP_CAP_texels,
      .subgroup = 8,
      .max_workgroup = 1024,
      .shared_bytes = 32768,

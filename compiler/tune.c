@@ -117,7 +117,7 @@ place(tuner *t, const dop_kernel *k, dop_kernel_run *out)
             t->used = dop_align_u64(t->used + bytes_of(t, a->value) + SLACK, 256);
         }
         out->args[i] = a->value ? t->places[a->value] : a->kind == DOP_ARG_MERGES ? MERGES_AT : 0;
-        out->addresses |= 1u << i;
+        *(a->view ? &out->views : &out->addresses) |= 1u << i;
     }
 }
 

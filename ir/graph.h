@@ -181,8 +181,8 @@ typedef struct dop_region {
 /* Which positions of its cache attention reads, and where they are. */
 typedef struct dop_reach {
     uint32_t window; /* positions that a query sees, itself included; 0: any number */
-    uint32_t
-        chunk;     /* positions come in chunks of this many, and a query sees none before its own chunk; 0: no chunks */
+    /* Positions come in chunks of this many, and a query sees none before its own chunk; 0: no chunks. */
+    uint32_t chunk;
     uint32_t ring; /* rows of the cache, where position p has row p % ring; 0: every position has a row */
 } dop_reach;
 

@@ -15,8 +15,8 @@
 typedef struct dop_part {
     uint32_t n_mats;
     dop_node_id *mats; /* the products */
-    uint32_t
-        rows; /* of each matrix, which are columns of the product (of one slot); 0: the products differ, or their rows do */
+    /* Rows of each matrix, which are columns of the product (of one slot); 0: the products differ, or their rows do. */
+    uint32_t rows;
     uint32_t act; /* number of the activation that they read */
     uint32_t n_outs;
     dop_node_id *outs;  /* stored values computed from them, argmax not counted */
@@ -65,9 +65,9 @@ typedef struct dop_analysis {
     /* templates expert and expert_tiles: matrices that are chosen by a value */
     uint32_t slots;  /* of each product */
     dop_node_id ids; /* which matrix each slot of a row uses; 0: slot j uses matrix j */
-    dop_node_id
-        blocks;      /* rows of the step sorted by matrix, the order in which they are computed; 0: the step's order */
-    dop_node_id sum; /* sum over the slots of the one product, 0: none */
+    /* Rows of the step sorted by matrix, the order in which they are computed; 0: the step's order. */
+    dop_node_id blocks;
+    dop_node_id sum;    /* sum over the slots of the one product, 0: none */
     dop_program choice; /* nodes that run before the products, where the region itself makes its choice of experts */
 
     /* templates gemv and expert: a product of another row than `act`.  Its sums lie beside those of the only other product, and

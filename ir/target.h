@@ -25,19 +25,26 @@ typedef struct dop_target {
     double barrier_us;   /* what one dependent dispatch costs on top of that */
     double workgroup_us; /* one empty workgroup (which dominates on CPUs) */
     bool merges; /* workgroups of a dispatch may signal each other by atomics, so that the last one merges splits */
-    uint32_t
-        persistent; /* invocations per workgroup of a persistent dispatch, which has one workgroup per core; 0: none */
-    bool
-        rows_as_stages; /* steps of up to DOP_STAGE_ROWS rows are to be such dispatches too, whose products have no matrix units */
+    /* Invocations per workgroup of a persistent dispatch, which has one workgroup per core; 0: none. */
+    uint32_t persistent;
+    /* Steps of up to DOP_STAGE_ROWS rows are to be such dispatches too, whose products have no matrix units. */
+    bool rows_as_stages;
     bool cpu;            /* a software device: few large workgroups, wide loads */
     dop_int_dot int_dot; /* where it is off, caps lacks int_dot too */
-    uint32_t
-        split_whole; /* attention of one token: up to this many cache rows are not split, as a merge would cost more */
+    /* Attention of one token: up to this many cache rows are not split, as a merge would cost more. */
+    uint32_t split_whole;
     uint32_t split_least; /* least number of cache rows in a split */
-    uint32_t
-        loop_trips; /* iterations of all loops of an invocation together after which the driver ends them; 0: never */
+    /* Iterations of all loops of an invocation together after which the driver ends them; 0: never. */
+    uint32_t loop_trips;
     uint32_t stage_whole; /* takes the place of split_whole in a persistent dispatch, where merging is quicker */
 } dop_target;
+
+/* Do kernels read through views there?  A software device loads through addresses one invocation at a time; GPUs gain nothing. */
+static inline bool
+dop_target_views(const dop_target *t)
+{
+    return t->cpu && (t->caps & DOP_CAP_texels);
+}
 
 /* Which products use matrix units where the target has them.  The pass that stores their activations as f16
  * (passes/narrow.c) and the kernels share this rule. */

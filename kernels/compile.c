@@ -136,6 +136,7 @@ static const struct {
     {1, 0},                      /* Shader */
     {9, DOP_CAP_f16_math},       /* Float16 */
     {11, DOP_CAP_int64},         /* Int64 */
+    {46, DOP_CAP_texels},        /* SampledBuffer */
     {22, DOP_CAP_f16_storage},   /* Int16 */
     {61, DOP_CAP_subgroup},      /* GroupNonUniform */
     {62, DOP_CAP_subgroup},      /* GroupNonUniformVote */

@@ -47,8 +47,9 @@ struct dop_descriptor {
     uint32_t matrix_form;
     /* Fields of the tile that --tune may double or halve to measure which is faster: DOP_TUNES_*. */
     uint32_t tunes;
-    bool ints;  /* 8-bit activations with a scale per 32 values, packed integer products */
-    bool ahead; /* with 64-bit integers, the first words of its weights are loaded before they are used */
+    bool ints;   /* 8-bit activations with a scale per 32 values, packed integer products */
+    bool ahead;  /* with 64-bit integers, the first words of its weights are loaded before they are used */
+    bool texels; /* on CPU devices with DOP_CAP_texels it reads matrices through a view (dop_emit_matrix_arg) */
 };
 
 /* One for each row of kernels.def, in the file of its family. */

@@ -72,7 +72,7 @@ dop_weight_aux(const dop_graph *g, dop_node_id node)
 const char *
 dop_emit_matrix(dop_emit *e, dop_node_id node, const char *expert)
 {
-    const char *a = dop_emit_arg(e, node, false);
+    const char *a = dop_emit_matrix_arg(e, node);
     const dop_shape *s = &dop_node_at(e->g, node)->shape;
     if (s->rank < 3)
         return a;
@@ -199,12 +199,12 @@ load(dop_emit *e, dop_node_id node, dop_index ix, uint32_t width, uint32_t start
     if (n->op == DOP_OP_weight && n->shape.rank > 1)
         return load_temp(e, node, width,
                          dop_emit_str(e, "dop_w%u_%s(%s, %s, %s)", w, dop_type_of(n->type)->name,
-                                      dop_emit_arg(e, node, false), at, dop_emit_weight(e, node)));
+                                      dop_emit_matrix_arg(e, node), at, dop_emit_weight(e, node)));
     if (in_mailbox(e, node))
         return receive(e, node, at, w, width);
     return load_temp(
         e, node, width,
-        dop_emit_str(e, "dop_ld%u_%s(%s, %s)", w, dop_type_of(n->type)->name, dop_emit_arg(e, node, false), at));
+        dop_emit_str(e, "dop_ld%u_%s(%s, %s)", w, dop_type_of(n->type)->name, dop_emit_source_arg(e, node), at));
 }
 
 /* The column of a source that is narrower than the result: one value per head, or a vector repeated for each head. */

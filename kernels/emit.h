@@ -17,15 +17,16 @@ typedef enum dop_arg_kind {
     DOP_ARG_TABLE   /* the table of stages of a persistent dispatch */
 } dop_arg_kind;
 
-/* An argument, eight bytes of the push-constant block: a device address, or two numbers by which dispatches of one kernel
- * differ. */
+/* An argument, eight bytes of the push-constant block: a device address, two numbers by which dispatches of one kernel
+ * differ, or where memory begins in a view. */
 typedef struct dop_kernel_arg {
     dop_node_id value; /* node that owns the memory: a leaf, or a stored value; 0: see kind */
     dop_arg_kind kind;
     uint32_t numbers; /* how many numbers it holds; 0: an address */
     uint32_t number[2];
     bool read, written;
-    bool mailbox; /* the address of the value's mailbox, not of its ordinary memory */
+    bool mailbox;  /* the address of the value's mailbox, not of its ordinary memory */
+    uint32_t view; /* memory that is read through a texel buffer: DOP_VIEW_*; 0: by its address */
 } dop_kernel_arg;
 
 /* How a stored value reaches its readers in a persistent dispatch: bits by node.  DOP_MAILBOX: stages read it from a mailbox
@@ -75,8 +76,10 @@ typedef struct dop_emit {
     /* A stored value whose row length is a number of the dispatch, and its name; 0: none. */
     dop_node_id long_row;
     const char *row_values;
-    bool addresses; /* the code computes addresses: needs dop_at() of common.glsl */
-    bool blocks;    /* the code loads or stores rows of caches in blocks: needs cache.glsl */
+    bool viewing;              /* what is loaded now may be in a view: no workgroup of the dispatch writes there */
+    dop_node_id vector, value; /* those that are */
+    bool addresses;            /* the code computes addresses: needs dop_at() of common.glsl */
+    bool blocks;               /* the code loads or stores rows of caches in blocks: needs cache.glsl */
 } dop_emit;
 
 typedef struct dop_index {
@@ -125,6 +128,12 @@ const char *dop_emit_fail(dop_emit *e, dop_status st, const char *what, dop_node
 bool dop_emit_grow(dop_emit *e, void **items, uint32_t n, uint32_t *cap, size_t size);
 /* The argument of this storage and kind, which is added if it is new. */
 const char *dop_emit_add_arg(dop_emit *e, dop_node_id storage, dop_arg_kind kind, bool written, bool mailbox);
+/* What is only read: while e->viewing is set, and where the kernel has DOP_CAP_texels, one vector of weights and one value of
+ * earlier dispatches are in views. */
+const char *dop_emit_source_arg(dop_emit *e, dop_node_id node);
+/* The matrix of a product, as the functions of weight types take it (DOP_W of common.glsl): in a view where the kernel has
+ * DOP_CAP_texels, else an address. */
+const char *dop_emit_matrix_arg(dop_emit *e, dop_node_id weight);
 
 /* The `aux` argument of a weight matrix's load functions (weight_types.h); notes that the type's file is needed. */
 const char *dop_emit_weight(dop_emit *e, dop_node_id node);

@@ -106,21 +106,49 @@ dop_row_values(const dop_graph *g, dop_node_id id)
     return matrix ? dop_packed_row_values(n->type, n->shape.dim[n->shape.rank - 1].mul) : dop_node_cols(g, id);
 }
 
-const char *
-dop_emit_add_arg(dop_emit *e, dop_node_id storage, dop_arg_kind kind, bool written, bool mailbox)
+static const char *
+add_arg(dop_emit *e, dop_node_id storage, dop_arg_kind kind, bool written, bool mailbox, uint32_t view)
 {
     uint32_t i = 0;
     while (i < e->n_args && (e->args[i].value != storage || e->args[i].kind != kind || e->args[i].numbers > 0 ||
-                             e->args[i].mailbox != mailbox))
+                             e->args[i].mailbox != mailbox || e->args[i].view != view))
         i++;
     if (i == e->n_args) {
         if (i == DOP_MAX_ARGS)
             return dop_emit_fail(e, DOP_E_INTERNAL, "too many buffers for one dispatch", storage ? storage : 1);
-        e->args[e->n_args++] = (dop_kernel_arg){.value = storage, .kind = kind, .mailbox = mailbox};
+        e->args[e->n_args++] = (dop_kernel_arg){.value = storage, .kind = kind, .mailbox = mailbox, .view = view};
     }
     e->args[i].written = e->args[i].written || written;
     e->args[i].read = e->args[i].read || !written;
     return dop_emit_str(e, "a%u", i);
+}
+
+const char *
+dop_emit_add_arg(dop_emit *e, dop_node_id storage, dop_arg_kind kind, bool written, bool mailbox)
+{
+    return add_arg(e, storage, kind, written, mailbox, 0);
+}
+
+const char *
+dop_emit_matrix_arg(dop_emit *e, dop_node_id weight)
+{
+    return add_arg(e, weight, DOP_ARG_VALUE, false, false, e->caps & DOP_CAP_texels ? DOP_VIEW_MATRICES : 0);
+}
+
+const char *
+dop_emit_source_arg(dop_emit *e, dop_node_id node)
+{
+    const dop_node *n = dop_node_at(e->g, node);
+    const bool vector = n->op == DOP_OP_weight, state = n->op == DOP_OP_state || n->op == DOP_OP_state_write;
+    const dop_node_id storage = dop_storage_node(e->g, node);
+    const bool floats = n->type == DOP_TYPE_f32 || n->type == DOP_TYPE_f16 || n->type == DOP_TYPE_bf16;
+    if (!e->viewing || !(e->caps & DOP_CAP_texels) || !floats || state || dop_region_has(e->r, node))
+        return dop_emit_arg(e, node, false);
+    dop_node_id *one = vector ? &e->vector : &e->value;
+    if (!*one)
+        *one = storage;
+    const uint32_t view = *one != storage ? 0 : vector ? DOP_VIEW_VECTOR : DOP_VIEW_VALUE;
+    return add_arg(e, storage, DOP_ARG_VALUE, false, false, view);
 }
 
 const char *

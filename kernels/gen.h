@@ -25,6 +25,10 @@ struct dop_gen {
 };
 /* Enough to examine the region; emitting also needs templates. */
 void dop_gen_open(dop_gen *gen, const dop_site *s, const dop_descriptor *d, const dop_choice *choice, dop_diag *diag);
+/* Are the first words of weights loaded before they are used? */
+bool dop_gen_ahead(const dop_gen *gen);
+/* What is loaded then, for dop_ahead of common.glsl, of a unit of so many bytes. */
+const char *dop_gen_first_word(dop_gen *gen, const char *matrix, const char *unit, uint32_t bytes);
 /* Bytes of shared memory that the kernel takes. */
 uint32_t dop_gen_shared(dop_gen *gen);
 /* The field of the step record that counts persistent runs of schedules with max_t rows. */
@@ -201,6 +205,10 @@ typedef struct dop_parts {
 
 /* Errors: weights of a type that no kernel reads. */
 dop_status dop_gen_parts(const dop_gen *gen, dop_parts *out);
+/* Operations of the region that one value takes; it stops counting at `most`. */
+uint32_t dop_gen_operations(const dop_gen *gen, dop_node_id id, uint32_t most);
+/* A vector of so many weights from which the region computes a value of a row, one by one: 0: none. */
+dop_node_id dop_gen_vector(const dop_gen *gen, dop_node_id id, uint32_t n_values);
 /* The largest unit of the part's weight types. */
 uint32_t dop_part_unit(const dop_graph *g, const dop_part *part);
 /* The call of a part's function, for workgroups before `end`; 0: for all remaining ones. */

@@ -31,6 +31,9 @@ dop_expert_begin(dop_gen *gen, const dop_parts *p, dop_buf *decls, dop_buf *befo
                         "U32 dop_expert(U32 p, uint expert, uint bytes)\n{\n"
                         "    uvec2 a = uvec2(p);\n    uint carry, low = uaddCarry(a.x, expert * bytes, carry);\n"
                         "    return U32(uvec2(low, a.y + carry));\n}\n");
+    if (e->caps & DOP_CAP_texels)
+        dop_buf_puts(
+            decls, "DOP_W dop_expert(DOP_W p, uint expert, uint bytes) { return dop_at(p, expert * (bytes >> 4)); }\n");
     if (strcmp(p->t, "0u") != 0) {
         dop_buf_puts(decls, "uint dop_t;\n");
         dop_buf_printf(before, "    dop_t = DOP_GROUP.y;\n    if (dop_t >= %s)\n        return;\n",
@@ -49,7 +52,7 @@ dop_expert_weights(dop_gen *gen, const dop_parts *p, dop_node_id w, const char *
     const char *expert = slot;
     if (p->ids)
         expert = dop_emit_str(e, "min(%s[%s], %uu)", dop_choice_row(gen, p->ids), slot, experts - 1);
-    return dop_emit_str(e, "dop_expert(%s, %s, %uu)", dop_emit_arg(e, w, false), expert, (uint32_t)stride);
+    return dop_emit_str(e, "dop_expert(%s, %s, %uu)", dop_emit_matrix_arg(e, w), expert, (uint32_t)stride);
 }
 
 void

@@ -13,6 +13,7 @@ typedef struct rows_gen {
     uint32_t sums;   /* bytes of shared memory for the sums of several tokens */
     bool staged;     /* the whole activation lies in dop_x */
     bool ints;       /* ... in 8 bits */
+    bool ahead;      /* the first words of a unit are loaded before all others */
     uint32_t summed; /* slots whose rows of the activation are parts of one sum, else 1 */
     uint32_t held;   /* rows of activations that lie in shared memory for each token */
     dop_blocks blocks;
@@ -117,7 +118,9 @@ emit_prologue(rows_gen *s, dop_buf *decls, dop_buf *body)
                        "        dop_x[(%s + i) >> 2][i & 3u] = 0.0;\n",
                        p->k + i * prog.apart, s->k_pad + i * prog.apart, prog.stage_base);
     uint32_t n_binds = e->n_binds;
+    e->viewing = true;
     dop_gen_rowprog(s->gen, &prog, body);
+    e->viewing = false;
     if (each)
         dop_buf_puts(body, "    }\n");
     if (p->beside && s->staged)
@@ -154,13 +157,25 @@ emit_columns(rows_gen *s, const char *to, const char *in, dop_buf *out)
     if (!*at && wide)
         ix.c = "c";
     dop_emit_line(e, wide ? "%s = %s%s;" : "%s[k] = %s%s;", to, dop_emit_value(e, p->act, ix, wide ? 4 : 1), times);
-    if (wide)
+    if (wide && s->k_pad == p->k && !p->beside)
+        dop_buf_printf(out, "%s{\n%s%s}\n", in, inner.data ? inner.data : "", in);
+    else if (wide)
         dop_buf_printf(out, "%sif (c < %uu) {\n%s%s}\n", in, p->k, inner.data ? inner.data : "", in);
     else
         dop_buf_printf(out, "%sfor (uint k = 0u; k < 4u; k++)\n%s    if (c + k < %uu) {\n%s%s    }\n", in, in, p->k,
                        inner.data ? inner.data : "", in);
     e->n_binds = n_binds;
     dop_buf_finish(&inner);
+}
+
+/* Can four values of the activation be made from views sooner than they are loaded from shared memory, which is a loop over the
+ * lanes? */
+static bool
+quickly_made(const rows_gen *s)
+{
+    const dop_parts *p = &s->p;
+    return (s->gen->e.caps & DOP_CAP_texels) && !p->staged && !p->experts && !p->beside && p->n_acts == 1 &&
+           dop_emit_wide(&s->gen->e, p->act) && dop_gen_operations(s->gen, p->act, 3) < 3;
 }
 
 /* The same of the product beside, for its round; what follows is for the others. */
@@ -194,20 +209,33 @@ emit_load(rows_gen *s, const dop_part *part, dop_buf *load)
         return;
     }
     const char *lane = fours < s->sg ? dop_emit_str(&s->gen->e, "LANE %% %uu", fours) : "LANE";
+    dop_emit *e = &s->gen->e;
+    const uint32_t n_binds = e->n_binds;
+    const dop_node_id vector = !s->staged && quickly_made(s) ? dop_gen_vector(s->gen, s->p.act, s->p.k) : 0;
+    e->viewing = !s->staged;
     dop_buf_printf(load, "            vec4 x[TB][%u];\n", fours);
+    if (!s->staged)
+        dop_buf_printf(load, "            uint c = v * %uu + %s * 4u;\n", unit_of(s, part), lane);
+    if (vector) { /* once for all tokens */
+        dop_emit_scope(e, load, "            ");
+        dop_emit_bind(e, vector, dop_emit_value(e, vector, (dop_index){"0u", "c"}, 4), false, NULL);
+    }
     dop_buf_puts(load, "            [[unroll]] for (uint j = 0u; j < TB; j++) {\n");
     if (s->staged) {
         dop_buf_printf(load, "%svec4 four = dop_x_get(%s * %uu + v * %uu + %s%s);\n", in,
                        s->p.sum || s->p.beside ? "dop_slot" : "j", s->k_pad / 4, fours, lane, behind);
     } else {
-        dop_buf_printf(load, "%suint c = v * %uu + %s * 4u%s;\n%svec4 four = vec4(0.0);\n", in, unit_of(s, part), lane,
-                       s->tb > 1 ? dop_emit_str(&s->gen->e, ", t = min(%s, n_tokens - 1u)", row_of(s)) : "", in);
+        if (s->tb > 1)
+            dop_buf_printf(load, "%suint t = min(%s, n_tokens - 1u);\n", in, row_of(s));
+        dop_buf_printf(load, "%svec4 four = vec4(0.0);\n", in);
         if (s->p.beside)
             emit_beside(s, in, load);
         emit_columns(s, "four", in, load);
         if (s->p.beside)
             dop_buf_printf(load, "%s}\n", in);
     }
+    e->viewing = false;
+    e->n_binds = n_binds;
     dop_buf_printf(load, "%s[[unroll]] for (uint q = 0u; q < %uu; q++)\n%s    x[j][q] = subgroupShuffle(four, q);\n",
                    in, fours, in);
     dop_buf_puts(load, "            }\n");
@@ -233,8 +261,8 @@ unit_index(rows_gen *s, const dop_part *part, uint32_t m, uint32_t k)
 static const char *
 first_word(rows_gen *s, const dop_part *part, uint32_t m, uint32_t k)
 {
-    return dop_emit_str(&s->gen->e, "U64(w%u).v[%s * %uu]", m, unit_index(s, part, m, k),
-                        weight_type(s, part->mats[m])->unit_bytes / 8);
+    return dop_gen_first_word(s->gen, dop_emit_str(&s->gen->e, "w%u", m), unit_index(s, part, m, k),
+                              weight_type(s, part->mats[m])->unit_bytes);
 }
 
 /* Loads the first words of all rows and matrices one after the other, so that all slow loads are in flight at once. */
@@ -242,10 +270,10 @@ static void
 emit_ahead(rows_gen *s, const dop_part *part, dop_buf *ahead)
 {
     const char *in = "            ";
-    if (!(s->gen->e.caps & DOP_CAP_int64))
+    if (!s->ahead)
         return;
     for (uint32_t m = 0; m < part->n_mats; m++)
-        dop_buf_printf(ahead, "%suint64_t ahead%u[ROWS];\n", in, m);
+        dop_buf_printf(ahead, "%s%s ahead%u[ROWS];\n", in, s->gen->e.caps & DOP_CAP_texels ? "uvec4" : "uint64_t", m);
     dop_buf_printf(ahead, "%s[[unroll]] for (uint r = 0u; r < ROWS; r++) {\n", in);
     for (uint32_t m = 0; m < part->n_mats; m++)
         dop_buf_printf(ahead, "%s    ahead%u[r] = %s;\n", in, m, first_word(s, part, m, 0));
@@ -264,7 +292,7 @@ emit_dots(rows_gen *s, const dop_part *part, dop_buf *dots)
         uint32_t steps = unit_of(s, part) / wt->unit;
         dop_emit_weight(e, dop_node_at(e->g, part->mats[m])->src[1]);
         for (uint32_t k = 0; k < steps; k++) {
-            if (e->caps & DOP_CAP_int64)
+            if (s->ahead)
                 dop_buf_printf(dots, "%sdop_ahead = %s;\n", in,
                                k ? first_word(s, part, m, k) : dop_emit_str(e, "ahead%u[r]", m));
             dop_buf_printf(dots,
@@ -352,7 +380,7 @@ matrix_of(rows_gen *s, dop_node_id w)
     if (s->blocks.id)
         return dop_emit_str(&s->gen->e, "dop_same(%s)", dop_emit_matrix(&s->gen->e, w, "dop_matrix"));
     if (!s->p.experts)
-        return dop_emit_arg(&s->gen->e, w, false);
+        return dop_emit_matrix_arg(&s->gen->e, w);
     return dop_emit_str(&s->gen->e, "dop_same(%s)", dop_expert_weights(s->gen, &s->p, w, "dop_slot"));
 }
 
@@ -372,8 +400,8 @@ emit_last_round(rows_gen *s, dop_node_id w, dop_buf *out)
                    "        if (more)\n            [[unroll]] for (uint r = 0u; r < ROWS; r++) {\n"
                    "                acc[ROWS + r] = acc[r];\n                acc[r] = 0.0;\n            }\n",
                    s->summed, dop_div_up_u32(p->k2, step), dop_div_up_u32(p->k, step),
-                   dop_row_values(e->g, other) / unit, dop_row_values(e->g, w) / unit, dop_emit_arg(e, other, false),
-                   p->experts ? dop_expert_weights(s->gen, p, w, slot) : dop_emit_arg(e, w, false),
+                   dop_row_values(e->g, other) / unit, dop_row_values(e->g, w) / unit, dop_emit_matrix_arg(e, other),
+                   p->experts ? dop_expert_weights(s->gen, p, w, slot) : dop_emit_matrix_arg(e, w),
                    dop_emit_weight(e, other), dop_emit_weight(e, w));
 }
 
@@ -414,8 +442,8 @@ emit_select(rows_gen *s, const dop_part *part, uint32_t index, uint32_t n, uint3
                        blocks_of(s, part));
     for (uint32_t m = 0; m < part->n_mats; m++) {
         dop_node_id w = dop_node_at(e->g, part->mats[m])->src[1];
-        dop_buf_printf(out, "%s%sw%u = %s;\n", in, index ? "" : "U32 ", m,
-                       s->p.sum ? dop_emit_arg(e, w, false) : matrix_of(s, w));
+        dop_buf_printf(out, "%s%sw%u = %s;\n", in, index ? "" : "DOP_W ", m,
+                       s->p.sum ? dop_emit_matrix_arg(e, w) : matrix_of(s, w));
         dop_buf_printf(out, "%s%saux%u = %s;\n", in, index ? "" : "uint ", m, dop_emit_weight(e, w));
     }
     if (index)
@@ -567,9 +595,11 @@ begin(rows_gen *s, dop_gen *gen)
     s->sums = s->tb > 1 ? s->sg * s->tb * gen->e.r->info->most_mats * s->rows * 4 : 0;
     /* Other uses of shared memory are small; the size of a program that has to run first was checked by fusion. */
     s->ints = gen->descriptor->ints;
+    s->ahead = dop_gen_ahead(gen);
     const uint32_t others = s->sums + experts_bytes(gen, s);
-    s->staged = s->ints || (s->p.staged && s->tb == 1) ||
-                others + (s->tb * (s->k_pad * s->held + 16) + s->p.k2) * 4 <= gen->e.target->shared_bytes;
+    s->staged =
+        s->ints || (s->p.staged && s->tb == 1) ||
+        (!quickly_made(s) && others + (s->tb * (s->k_pad * s->held + 16) + s->p.k2) * 4 <= gen->e.target->shared_bytes);
     return DOP_OK;
 }
 

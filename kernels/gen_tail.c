@@ -103,11 +103,13 @@ dop_tail_declare(dop_gen *gen, uint32_t at_once, dop_buf *decls)
     dop_keys_set(&keys, "AUX", dop_emit_weight(e, t.matrix));
     const char *matrix = dop_emit_matrix(e, t.matrix, "head");
     dop_keys_set(&keys, "MATRIX", matrix);
-    dop_keys_set(&keys, "AHEAD",
-                 gen->descriptor->ahead && (e->caps & DOP_CAP_int64)
-                     ? dop_emit_str(e, "        dop_ahead = U64(%s).v[(row %% %uu * %uu + u) * %uu];\n", matrix, t.n,
-                                    units, t.type->unit_bytes / 8)
-                     : "");
+    dop_keys_set(
+        &keys, "AHEAD",
+        dop_gen_ahead(gen)
+            ? dop_emit_str(e, "        dop_ahead = %s;\n",
+                           dop_gen_first_word(gen, matrix, dop_emit_str(e, "(row %% %uu * %uu + u)", t.n, units),
+                                              t.type->unit_bytes))
+            : "");
     dop_keys_set(&keys, "SYNC", in_step ? "subgroupMemoryBarrier()" : "groupMemoryBarrier();\n    barrier()");
     dop_keys_set(&keys, "LOAD", load.data ? load.data : "");
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");

@@ -7,6 +7,23 @@
 #include <stdio.h>
 #include <string.h>
 
+bool
+dop_gen_ahead(const dop_gen *gen)
+{
+    return (gen->e.caps & (DOP_CAP_int64 | DOP_CAP_texels)) != 0 && gen->descriptor->ahead;
+}
+
+const char *
+dop_gen_first_word(dop_gen *gen, const char *matrix, const char *unit, uint32_t bytes)
+{
+    dop_emit *e = &gen->e;
+    if (!(e->caps & DOP_CAP_texels))
+        return dop_emit_str(e, "U64(%s).v[%s * %uu]", matrix, unit, bytes / 8);
+    if (bytes < DOP_TEXEL_BYTES)
+        return dop_emit_str(e, "dop_ldw4(%s, %s / %uu)", matrix, unit, DOP_TEXEL_BYTES / bytes);
+    return dop_emit_str(e, "dop_ldw4(%s, %s * %uu)", matrix, unit, bytes / DOP_TEXEL_BYTES);
+}
+
 static void
 put_header(dop_gen *gen, dop_buf *b)
 {
@@ -20,8 +37,10 @@ put_header(dop_gen *gen, dop_buf *b)
         dop_buf_puts(b, "#define DOP_CPU\n");
     if (gen->e.caps & DOP_CAP_int64)
         dop_buf_puts(b, "#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require\n#define DOP_INT64\n");
-    if ((gen->e.caps & DOP_CAP_int64) && gen->descriptor->ahead)
+    if (dop_gen_ahead(gen))
         dop_buf_puts(b, "#define DOP_AHEAD\n");
+    if (gen->e.caps & DOP_CAP_texels)
+        dop_buf_puts(b, "#define DOP_TEXELS\n");
     if (gen->e.addresses)
         dop_buf_puts(b, "#extension GL_EXT_buffer_reference_uvec2 : require\n#define DOP_ADDRESSES\n");
     bool coop = (dop_variant_of(gen->choice->variant)->caps & DOP_CAP_coop) != 0;
@@ -147,10 +166,30 @@ put_stage(dop_gen *gen, dop_buf *b)
                        grid[0], grid[0], grid[1], grid[0] * grid[1]);
 }
 
+/* What a dispatch reads through one view lies in one allocation, so its matrices must fit into one, with what is between them. */
+static bool
+matrices_fit(const dop_graph *g, const dop_region *r, uint64_t allocation)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
+        const dop_node *n = dop_node_at(g, r->nodes[i]);
+        for (uint32_t k = 0; k < n->n_srcs; k++) {
+            const dop_node *w = dop_node_at(g, n->src[k]);
+            const dop_dim *dims = w->shape.dim + w->shape.rank - 2;
+            if (w->op != DOP_OP_weight || w->shape.rank < 2)
+                continue;
+            const uint32_t rows = (uint32_t)dop_dim_value(g, dims[0], 1);
+            sum += w->shape.rank == 3 ? w->shape.dim[0].mul * dop_packed_expert_stride(w->type, rows, dims[1].mul)
+                                      : dop_packed_bytes(w->type, rows, dims[1].mul);
+        }
+    }
+    return sum <= allocation / 16 * 15;
+}
+
 static const char *
 arg_type(const dop_kernel_arg *a)
 {
-    return a->numbers ? "uvec2" : a->value || a->kind != DOP_ARG_VALUE ? "U32" : "Step";
+    return a->numbers || a->view ? "uvec2" : a->value || a->kind != DOP_ARG_VALUE ? "U32" : "Step";
 }
 
 /* The arguments of a stage are in its record. */
@@ -176,6 +215,12 @@ put_program(dop_gen *gen, const char *advance, dop_buf *b)
     for (uint32_t i = 0; i < e->n_args; i++) {
         const char *type = arg_type(&e->args[i]);
         dop_buf_printf(b, "    %s %s%u;\n", type, early ? "push" : "a", i);
+        const uint32_t view = e->args[i].view;
+        if (view) {
+            dop_buf_printf(&globals, "View%u a%u;\n", view, i);
+            dop_buf_printf(&copies, "    a%u = View%u(push%u.x);\n", i, view, i);
+            continue;
+        }
         dop_buf_printf(&globals, "%s a%u;\n", type, i);
         dop_buf_printf(&copies, "    a%u = push%u;\n", i, i);
     }
@@ -270,6 +315,8 @@ dop_kernel_generate(const dop_templates *t, const dop_graph *g, const dop_region
     /* On a CPU a load is a loop over the lanes for each component, so fewer and wider loads are better. */
     if (target->cpu)
         gen.e.caps |= target->caps & DOP_CAP_int64;
+    if (dop_target_views(target) && variant->descriptor->texels && matrices_fit(g, r, target->max_alloc))
+        gen.e.caps |= DOP_CAP_texels;
     dop_status st = variant->descriptor->emit(&gen);
     if (st == DOP_OK)
         st = check_needs(&gen, variant->descriptor, stage);

@@ -108,3 +108,28 @@ dop_gen_call(dop_buf *calls, const char *call, uint32_t end)
     else
         dop_buf_printf(calls, "    %s\n", call);
 }
+
+uint32_t
+dop_gen_operations(const dop_gen *gen, dop_node_id id, uint32_t most)
+{
+    const dop_node *n = dop_node_at(gen->e.g, id);
+    uint32_t sum = 1;
+    if (!dop_region_has(gen->e.r, id))
+        return 0;
+    for (uint32_t i = 0; i < n->n_srcs && sum < most; i++)
+        sum += dop_gen_operations(gen, n->src[i], most - sum);
+    return sum;
+}
+
+dop_node_id
+dop_gen_vector(const dop_gen *gen, dop_node_id id, uint32_t n_values)
+{
+    const dop_graph *g = gen->e.g;
+    const dop_node *n = dop_node_at(g, id);
+    if (!dop_region_has(gen->e.r, id))
+        return n->op == DOP_OP_weight && n->shape.rank == 1 && dop_node_cols(g, id) == n_values ? id : 0;
+    dop_node_id found = 0;
+    for (uint32_t i = 0; i < n->n_srcs && !found; i++)
+        found = dop_gen_vector(gen, n->src[i], n_values);
+    return found;
+}

@@ -118,6 +118,7 @@ const dop_descriptor dop_descriptor_gemv_rows = {
     .emit = dop_rows_emit,
     .trips = trips,
     .ahead = true,
+    .texels = true,
 };
 const dop_descriptor dop_descriptor_gemv_rows_i8 = {
     .tunes = DOP_TUNES_rows,
@@ -128,6 +129,7 @@ const dop_descriptor dop_descriptor_gemv_rows_i8 = {
     .emit = dop_rows_emit,
     .trips = trips,
     .ahead = true,
+    .texels = true,
     .ints = true,
 };
 const dop_descriptor dop_descriptor_matmul_rows = {
@@ -138,6 +140,7 @@ const dop_descriptor dop_descriptor_matmul_rows = {
     .emit = dop_rows_emit,
     .trips = trips,
     .ahead = true,
+    .texels = true,
 };
 
 static dop_refusal
@@ -168,6 +171,7 @@ const dop_descriptor dop_descriptor_expert_rows = {
     .emit = dop_rows_emit,
     .trips = trips,
     .ahead = true,
+    .texels = true,
 };
 const dop_descriptor dop_descriptor_expert_block_rows = {
     .fits = fits_blocks,
@@ -177,4 +181,5 @@ const dop_descriptor dop_descriptor_expert_block_rows = {
     .emit = dop_rows_emit,
     .trips = trips,
     .ahead = true,
+    .texels = true,
 };

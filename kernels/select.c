@@ -68,8 +68,8 @@ dop_kernel_fits(dop_variant_id v, const dop_graph *g, const dop_region *r, const
 /* What the walk over the rows found in addition to the choice. */
 typedef struct walk {
     char possible[256], rejected[448];
-    const dop_variant
-        *last; /* the last, and so most general, variant that does not fit although the target has what it needs */
+    /* The last, and so most general, variant that does not fit although the target has what it needs. */
+    const dop_variant *last;
     dop_refusal no;
 } walk;
 

@@ -17,7 +17,8 @@ struct dop_kernel_bench {
     VkSemaphore timeline;
     uint64_t ticks;
     dop_block memory;
-    uint64_t size; /* of a copy */
+    dop_views views; /* of the memory, if kernels may read it so */
+    uint64_t size;   /* of a copy */
     uint32_t copies, next;
     uint32_t n_kernels, cap_kernels;
     VkPipeline *kernels;
@@ -26,16 +27,13 @@ struct dop_kernel_bench {
 static dop_status
 open_objects(dop_kernel_bench *b, dop_diag *diag)
 {
-    VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, 128};
-    VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
-                                         .pushConstantRangeCount = 1,
-                                         .pPushConstantRanges = &range};
     VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
                                     .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
                                     .queueFamilyIndex = b->device.info.queue_family};
-    VkResult r = vkCreatePipelineLayout(b->device.handle, &layout, NULL, &b->layout);
-    if (r == VK_SUCCESS)
-        r = vkCreateCommandPool(b->device.handle, &pool, NULL, &b->pool);
+    dop_status st = dop_pipeline_layout(&b->device, diag, &b->layout);
+    if (st != DOP_OK)
+        return st;
+    VkResult r = vkCreateCommandPool(b->device.handle, &pool, NULL, &b->pool);
     VkCommandBufferAllocateInfo allocate = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
                                             .commandPool = b->pool,
                                             .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
@@ -83,6 +81,7 @@ dop_kernel_bench_close(dop_kernel_bench *b)
         vkDestroySemaphore(d, b->timeline, NULL);
         vkDestroyCommandPool(d, b->pool, NULL);
         vkDestroyPipelineLayout(d, b->layout, NULL);
+        dop_views_destroy(&b->views);
         dop_block_destroy(&b->device, &b->memory);
     }
     free(b->kernels);
@@ -124,6 +123,7 @@ dop_status
 dop_kernel_bench_memory(dop_kernel_bench *bench, uint64_t size, dop_diag *diag, uint64_t *out_address)
 {
     dop_kernel_bench *b = bench;
+    dop_views_destroy(&b->views);
     dop_block_destroy(&b->device, &b->memory);
     b->size = dop_align_u64(size, 256);
     b->copies = b->device.info.caps.cpu ? 1 : (uint32_t)(beyond_caches / b->size + 1);
@@ -131,6 +131,11 @@ dop_kernel_bench_memory(dop_kernel_bench *bench, uint64_t size, dop_diag *diag, 
     b->next = 0;
     dop_status st =
         dop_block_create(&b->device, b->size * b->copies, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0, 0, diag, &b->memory);
+    const bool viewed = b->device.view_layout && b->size * b->copies / DOP_TEXEL_BYTES <= DOP_VIEW_MAX_TEXELS;
+    if (st == DOP_OK && viewed)
+        st = dop_views_create(&b->device, 1, 1, diag, &b->views);
+    if (st == DOP_OK && viewed)
+        st = dop_views_add(&b->views, 0, b->memory.buffer, b->size * b->copies, diag);
     if (st == DOP_OK)
         st = dop_device_begin(b->commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, diag);
     if (st != DOP_OK)
@@ -202,7 +207,10 @@ dispatch(dop_kernel_bench *b, const dop_kernel_run *run, uint64_t moved)
 {
     uint64_t args[16];
     for (uint32_t k = 0; k < run->n_args; k++)
-        args[k] = run->args[k] + (run->addresses & 1u << k ? moved : 0);
+        args[k] = run->views & 1u << k ? (run->args[k] + moved) / DOP_TEXEL_BYTES
+                                       : run->args[k] + (run->addresses & 1u << k ? moved : 0);
+    if (run->views)
+        vkCmdBindDescriptorSets(b->commands, VK_PIPELINE_BIND_POINT_COMPUTE, b->layout, 0, 1, b->views.sets, 0, NULL);
     vkCmdBindPipeline(b->commands, VK_PIPELINE_BIND_POINT_COMPUTE, b->kernels[run->kernel]);
     if (run->n_args > 0)
         vkCmdPushConstants(b->commands, b->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, run->n_args * 8, args);

@@ -14,6 +14,7 @@ typedef struct dop_kernel_run {
     uint32_t n_args;
     uint64_t args[16];  /* the eight bytes of each, */
     uint32_t addresses; /* bits: those that are addresses in the memory */
+    uint32_t views;     /* bits: those that are offsets into the memory, read through a view */
 } dop_kernel_run;
 
 /* The device that the runtime would take, with everything that it has.  Errors: no device, no timestamps. */

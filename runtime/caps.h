@@ -16,12 +16,23 @@
     CAP(5, coop_nv, "cooperative matrix (NV)")                                          \
     CAP(6, coop_khr, "cooperative matrix (KHR)")                                        \
     CAP(7, int64, "64-bit integers")                                                    \
-    CAP(8, coop_f16_sums, "cooperative matrix sums of f16 (KHR)")
+    CAP(8, coop_f16_sums, "cooperative matrix sums of f16 (KHR)")                       \
+    CAP(9, texels, "texel buffers of 2 GiB, read 16 bytes at a time")
 
 enum {
 #define CAP(bit, name, what) DOP_CAP_##name = 1 << bit,
     DOP_CAPS(CAP)
 #undef CAP
+};
+
+/* With DOP_CAP_texels, kernels read some memory through views: uniform texel buffers with texels of 16 bytes. */
+enum {
+    DOP_VIEW_MATRICES = 1, /* of products */
+    DOP_VIEW_VECTOR,       /* one vector of weights, by which the activation is made */
+    DOP_VIEW_VALUE,        /* one value that an earlier dispatch made, the activation or what it is made of */
+    DOP_N_VIEWS = DOP_VIEW_VALUE,
+    DOP_TEXEL_BYTES = 16,
+    DOP_VIEW_MAX_TEXELS = 1 << 27
 };
 
 /* Matrix units come in two forms; a kernel that has both bits set needs only one of them (dop_caps_missing). */

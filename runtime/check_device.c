@@ -124,6 +124,8 @@ dop_check_dispatch(dop_check_device *device, const dop_plan_dispatch *dispatch, 
     for (uint32_t i = 0; i < dispatch->n_args; i++)
         args[i] = dop_memory_arg(&s->memory, &s->plan.args[dispatch->first_arg + i]);
     vkCmdBindPipeline(device->commands, VK_PIPELINE_BIND_POINT_COMPUTE, s->pipelines.rows[dispatch->kernel]);
+    VkDescriptorSet views[DOP_N_VIEWS] = {VK_NULL_HANDLE};
+    dop_memory_bind(&s->memory, &s->plan, dispatch, s->pipelines.layout, views, device->commands);
     if (dispatch->n_args > 0)
         vkCmdPushConstants(device->commands, s->pipelines.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                            dispatch->n_args * (uint32_t)sizeof args[0], args);

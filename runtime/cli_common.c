@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static atomic_bool in_line; /* the last thing on stdout was no end of a line; threads that load say things too */
+static atomic_bool in_line; /* stdout ends within a line; atomic because threads that load print too */
 
 void
 dop_cli_end_line(void)

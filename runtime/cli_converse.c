@@ -10,7 +10,7 @@
 
 static volatile sig_atomic_t interrupts; /* since the last line: a signal handler has nowhere else to say so */
 
-/* The second one does what it does to every program. */
+/* Only the first Ctrl-C is caught: a second one ends the program, as it ends others. */
 static void
 on_interrupt(int number)
 {
@@ -36,7 +36,7 @@ static const char help[] = "/help          this text\n"
                            "//TEXT         a line that begins with a slash\n"
                            "Ctrl-C ends an answer; twice, or where there is none, the program\n";
 
-/* A failure of a command is said, and the conversation goes on. */
+/* Reports a command that failed; the conversation goes on. */
 static void
 say_failure(dop_status st, const dop_diag *diag)
 {
@@ -128,7 +128,7 @@ talk_on(dop_talk *t, dop_diag *diag)
             continue;
         bool slash = line[0] == '/';
         size_t bad = dop_utf8_check(line, n);
-        if (bad != n) { /* a slip of the keyboard or of a paste, no reason to end */
+        if (bad != n) { /* a typing or pasting mistake is no reason to end */
             fprintf(stderr, "doppler-exec: the line is not valid UTF-8 at byte %zu: it is left out\n", bad + 1);
             continue;
         }

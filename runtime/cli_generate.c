@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* About how many tokens the prompt has: enough to load what it needs first; 0: who knows. */
+/* Estimates the tokens of the prompt, so that what it needs is loaded first; 0: unknown. */
 static uint32_t
 guess_prompt(const dop_cli *cli)
 {
@@ -63,7 +63,7 @@ error:
 void
 dop_generation_finish(dop_generation *gen)
 {
-    dop_text_destroy(gen->text); /* it uses the plan's bytes */
+    dop_text_destroy(gen->text); /* before the model, whose bytes it uses */
     dop_model_close(gen->model);
     dop_model_close(gen->draft_model);
     dop_texts_finish(&gen->stops);
@@ -113,7 +113,7 @@ dop_generation_constrain(dop_generation *gen, dop_diag *diag)
     return st;
 }
 
-/* The text of a token, or, at the end, what the decoder holds, as far as it may be seen. */
+/* Prints the text of a token, or at the end (id NULL) what the decoder still holds, up to a stop text. */
 static dop_status
 write_text(dop_generation *g, dop_decoder *decoder, const uint32_t *id, dop_diag *diag)
 {

@@ -33,7 +33,7 @@ dop_cli_each_part(const dop_cli *cli, dop_part_fn *fn, void *user, dop_diag *dia
         return st;
     /* The file of one part is a plan by itself. */
     uint32_t n = access(path, F_OK) != 0 || dop_plan_is_set(path) ? dop_plan_count_parts(path) : 1;
-    n = n > 0 ? n : 1; /* opening it says why it is not known */
+    n = n > 0 ? n : 1; /* where the number is unknown, opening the plan gives the reason */
     for (uint32_t i = 0; i < n && st == DOP_OK; i++) {
         if (n > 1 && dop_plan_lacks_part(path, i)) {
             st = fn(user, NULL, n, i, diag);
@@ -115,7 +115,7 @@ enum { N_SLOT_KINDS = DOP_SLOT_SENT + 1 };
 static const char *const slot_names[] = {"?",      "weights",   "cache",  "activations", "step record", "results",
                                          "merges", "mailboxes", "stages", "received",    "sent"};
 
-/* Of a part: which one it is, and what crosses for a token. */
+/* For a part: which one it is, and what crosses its cuts for each token. */
 static void
 info_crossings(const dop_plan *plan, dop_buf *out)
 {
@@ -172,7 +172,7 @@ info_schedules(const dop_plan *plan, dop_buf *out)
     }
 }
 
-/* Memory by kind of what a target uses. */
+/* The memory that a target uses, by kind. */
 static bool
 slot_bytes(const dop_plan *plan, uint32_t profile, uint64_t out[N_SLOT_KINDS])
 {

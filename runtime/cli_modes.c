@@ -112,7 +112,7 @@ mode_of(const char *name)
     return NULL;
 }
 
-/* Row of groups[]; as many as there are: in none. */
+/* The row of groups[] that has the option; their number where none has. */
 static size_t
 group_of(const char *name)
 {

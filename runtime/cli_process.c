@@ -49,7 +49,7 @@ find_mapped(uintptr_t at, char *out, size_t cap)
     out[found ? len : 0] = 0;
 }
 
-/* Memory of drivers and of the system has names too. */
+/* Is it a file, and not memory of a driver or of the system, which has a name too? */
 static bool
 is_file(const char *name)
 {
@@ -78,7 +78,7 @@ on_bus_error(int number, siginfo_t *info, void *context)
     (void)context;
     while (atomic_flag_test_and_set(&reporting))
         pause();
-    if (info->si_code > 0) /* not sent by somebody */
+    if (info->si_code > 0) /* the kernel reports a fault; no process has sent it */
         find_mapped((uintptr_t)info->si_addr, name, sizeof name);
     if (is_file(name)) {
         say(program_name);
@@ -88,7 +88,7 @@ on_bus_error(int number, siginfo_t *info, void *context)
         _exit(1);
     }
     signal(number, SIG_DFL);
-    raise(number); /* when this function has returned */
+    raise(number); /* takes effect when this function returns */
     atomic_flag_clear(&reporting);
 }
 
@@ -96,7 +96,8 @@ void
 dop_process_prepare(const char *program)
 {
     struct sigaction bus = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
-    /* The lowest free number is taken.  What goes the other way is an error that is noticed. */
+    /* Opens each standard file that is closed, so that no other file gets its number.  open() takes the lowest free number.  The wrong
+     * direction makes every use of it an error. */
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
             (void)open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_WRONLY);

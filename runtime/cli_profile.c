@@ -10,7 +10,7 @@
 
 enum { PROMPT = 64, TOKENS = 32 };
 
-/* The prompt of the command line, or any ids at all: speed does not depend on them. */
+/* The prompt of the command line, or without one arbitrary ids, since speed does not depend on them. */
 static dop_status
 choose_prompt(const dop_cli *cli, const dop_model *model, dop_diag *diag, dop_ids *out_ids)
 {
@@ -64,7 +64,7 @@ run_batch(dop_model *m, dop_sequence *s, dop_profile *p, uint32_t batch, uint32_
     return st;
 }
 
-/* p: may be one that is stopped.  *out_ms: what the n tokens or steps after the first one took. */
+/* p may be stopped: then nothing is recorded.  *out_ms: time of the n tokens or steps after the first one. */
 static dop_status
 run(dop_model *m, dop_sequence *s, dop_profile *p, const dop_ids *prompt, uint32_t batch, uint32_t n, dop_diag *diag,
     double *out_ms)
@@ -135,7 +135,7 @@ profile(const dop_cli *cli, dop_model *m, dop_sequence *s, dop_profile *p, dop_p
     dop_sequence_set_sampling(s, &sampling);
     if ((st = dop_profile_attach(m, diag, p)) != DOP_OK)
         goto error;
-    /* Once to record and to wake the device up, once for the profile. */
+    /* The first run records command buffers and wakes the device up; the second one is profiled. */
     double ms;
     if ((st = run(m, s, p, &prompt, (uint32_t)batch, n < DOP_PROFILE_RING ? n : DOP_PROFILE_RING, diag, &ms)) ==
             DOP_OK &&
@@ -162,7 +162,7 @@ dop_mode_profile(dop_cli *cli, dop_diag *diag)
     if (!html && !json && !times)
         return DOP_FAIL(diag, DOP_E_USAGE, "--profile writes FILE.html, FILE.json or FILE.yaml, not \"%s\"",
                         cli->profile);
-    /* Times of single dispatches say most where these follow one another, whatever runs take. */
+    /* Times of single dispatches mean most where these follow one another, so barriers are the default here. */
     if (!cli->ordering)
         cli->ordering = "barriers";
     dop_status st = dop_cli_open(cli, diag, &model, &sequence);

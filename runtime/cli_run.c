@@ -90,7 +90,7 @@ prepare(run *r, dop_diag *diag)
         (st = dop_cli_prompt(cli, cli->chat ? NULL : text, diag, &r->prompt, &r->prompt_text)) != DOP_OK)
         return st;
     if (r->n_before > 0 && text && !cli->chat && !cli->tokens && !cli->tokens_file) {
-        r->prompt.count = 0; /* it goes on with a text: nothing stands before it */
+        r->prompt.count = 0; /* it continues a text, so nothing is added in front of it */
         st = dop_cli_encode(text, r->prompt_text.data, r->prompt_text.size, 0, diag, &r->prompt);
         if (st != DOP_OK)
             return st;
@@ -159,7 +159,7 @@ print_ids(const run *r, dop_diag *diag)
     return st;
 }
 
-/* Tokens per second; that kernels were not there yet when they were needed is told apart (print_summary). */
+/* Tokens per second without the time spent waiting for kernels, which print_summary reports separately. */
 static double
 prefill_rate(const run *r)
 {

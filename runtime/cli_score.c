@@ -13,7 +13,7 @@ typedef struct scorer {
     double nll; /* sum over all windows, natural logarithm */
     size_t n;   /* tokens predicted */
     size_t all; /* tokens of the text */
-    bool shows; /* how far it is */
+    bool shows; /* prints its progress */
 } scorer;
 
 /* -log softmax(row)[id], in double. */

@@ -117,7 +117,7 @@ close_all(served *s)
     dop_buf_finish(&s->keys);
 }
 
-/* What has begun may end by itself for grace_s seconds; another signal ends it at once. */
+/* Gives answers in progress grace_s seconds to end; another signal ends them at once. */
 static void
 wind_down(served *s, const sigset_t *signals, double grace_s)
 {

@@ -118,7 +118,7 @@ alone(dop_talk *t, const dop_ids *line_ids, dop_diag *diag, size_t *out_n)
     return st;
 }
 
-/* Forgets the oldest turn.  Of text without a format what follows moves up; a conversation is begun again. */
+/* Drops the oldest turn.  Without a chat format the text after it moves up; a conversation is rendered and fed again. */
 static dop_status
 drop_oldest(dop_talk *t, dop_diag *diag)
 {
@@ -140,7 +140,7 @@ drop_oldest(dop_talk *t, dop_diag *diag)
     return st;
 }
 
-/* Encodes a line and makes room for it and some answer. */
+/* Encodes a line, and drops old turns until it and an answer fit the context. */
 static dop_status
 make_room(dop_talk *t, const char *line, size_t len, dop_diag *diag, dop_ids *out_ids)
 {
@@ -188,7 +188,7 @@ dop_talk_answer(dop_talk *talk, const char *line, size_t len, dop_diag *diag)
     if (st != DOP_OK || (st = push_turn(t, t->again ? 0 : n_tokens(t), diag)) != DOP_OK)
         goto error;
     uint32_t n = t->cli->n_predict, room = t->gen.facts.ctx - n_tokens(t) - (uint32_t)ids.count;
-    if (n > room) /* also when it is not set */
+    if (n > room) /* the default is larger than any context */
         n = room;
     dop_sequence_expect(t->gen.sequence, n);
     if ((st = dop_generation_feed(&t->gen, ids.data, ids.count, diag)) != DOP_OK ||
@@ -239,7 +239,7 @@ dop_talk_save(dop_talk *talk, const char *path, dop_diag *diag)
     return st;
 }
 
-/* Turns and messages that fit the sequence and each other. */
+/* Takes turns and messages from the note of a session, if they fit the sequence and each other. */
 static dop_status
 take_note(dop_talk *t, const json_t *note, const char *path, dop_diag *diag)
 {
@@ -279,6 +279,6 @@ dop_talk_load(dop_talk *talk, const char *path, dop_diag *diag)
     json_decref(note);
     dop_free(text);
     if (st != DOP_OK)
-        (void)dop_talk_reset(talk, NULL); /* what is in the sequence is not what is known of it */
+        (void)dop_talk_reset(talk, NULL); /* the sequence and what is known about it no longer agree */
     return st;
 }

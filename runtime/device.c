@@ -276,6 +276,23 @@ fill_chain(const dop_device_info *info, uint32_t wanted, feature_chain *c, dop_v
         c->extensions[c->n_extensions++] = "VK_KHR_portability_subset";
 }
 
+static dop_status
+create_view_layout(dop_device *d, dop_diag *diag)
+{
+    const VkDescriptorSetLayoutBinding binding = {
+        .descriptorType = VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER,
+        .descriptorCount = 1,
+        .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT,
+    };
+    const VkDescriptorSetLayoutCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
+        .bindingCount = 1,
+        .pBindings = &binding,
+    };
+    const VkResult r = vkCreateDescriptorSetLayout(d->handle, &info, NULL, &d->view_layout);
+    return r == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, r, "vkCreateDescriptorSetLayout");
+}
+
 dop_status
 dop_device_create(const dop_instance *instance, uint32_t index, uint32_t wanted_caps, dop_diag *diag,
                   dop_device *out_device)
@@ -318,6 +335,11 @@ dop_device_create(const dop_instance *instance, uint32_t index, uint32_t wanted_
         return DOP_FAIL(diag, DOP_E_NOMEM, "cannot make a mutex");
     }
     d->lock_made = true;
+    dop_status st = wanted_caps & DOP_CAP_texels ? create_view_layout(d, diag) : DOP_OK;
+    if (st != DOP_OK) {
+        dop_device_destroy(d);
+        return st;
+    }
     if (info->has_calibration)
         d->get_calibrated =
             (PFN_vkGetCalibratedTimestampsEXT)vkGetDeviceProcAddr(d->handle, "vkGetCalibratedTimestampsEXT");
@@ -328,8 +350,11 @@ void
 dop_device_destroy(dop_device *device)
 {
     /* Destroying objects that a hung device still uses would wait for it forever: leave them to the process's end. */
-    if (device->handle && !device->lost)
+    if (device->handle && !device->lost) {
+        if (device->view_layout)
+            vkDestroyDescriptorSetLayout(device->handle, device->view_layout, NULL);
         vkDestroyDevice(device->handle, NULL);
+    }
     if (device->lock_made)
         pthread_mutex_destroy(&device->lock);
     memset(device, 0, sizeof *device);

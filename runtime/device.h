@@ -39,6 +39,7 @@ typedef struct dop_device {
     _Atomic uint64_t allocations;                    /* of device memory since creation */
     _Atomic uint64_t recordings;                     /* of command buffers */
     PFN_vkGetCalibratedTimestampsEXT get_calibrated; /* NULL when the device has none */
+    VkDescriptorSetLayout view_layout; /* of the set of each view (views.h); VK_NULL_HANDLE without DOP_CAP_texels */
 } dop_device;
 
 /* wanted_caps: features to enable in addition to the common ones; the device must have them. */

@@ -120,6 +120,8 @@ caps_of(const answers *a)
         caps |= DOP_CAP_coop_khr;
     if (a->features.features.shaderInt64)
         caps |= DOP_CAP_int64;
+    if (a->props.properties.limits.maxTexelBufferElements >= DOP_VIEW_MAX_TEXELS)
+        caps |= DOP_CAP_texels;
     return caps;
 }
 

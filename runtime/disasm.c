@@ -36,6 +36,8 @@ disasm_dispatch(const dop_plan *plan, const dop_plan_dispatch *d, bool stage, ui
         dop_buf_printf(out, " %s%s%s+%llu:%llu", value, value[0] ? "=" : "",
                        dop_plan_string(plan, plan->slots[a->slot].name), (unsigned long long)a->offset,
                        (unsigned long long)a->size);
+        if (a->view)
+            dop_buf_printf(out, "/view%u", a->view);
     }
     dop_buf_puts(out, "\n");
 }

@@ -9,6 +9,9 @@ static const double fading = 0.9;
 static const double rising = 0.25;
 /* Expected before it is measured: what each further row of a step adds, in steps of one row. */
 static const double row_cost = 0.25;
+/* What a round must gain to pay: the first tokens without drafts take longer than later ones, because no steps run ahead of
+ * them, so that rounds look better than they are until more tokens were measured. */
+static const double least_gain = 1.05;
 /* The share of time that trials may lose. */
 static const double trial_share = 0.02;
 enum { FIRST_TOKENS = 4, FIRST_WAIT = 16, MOST_WAIT = 1024, MOST_CREDIT = 4 }; /* tokens */
@@ -90,7 +93,7 @@ dop_draft_policy_length(const dop_draft_policy *policy, uint32_t unfed, uint32_t
             trial = n;
         }
     }
-    *out_pays = best_gain > 1;
+    *out_pays = best_gain > least_gain;
     return *out_pays ? best : trial;
 }
 

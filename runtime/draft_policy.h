@@ -2,8 +2,8 @@
  * times that steps took and by the share of drafts that were right.  Pure arithmetic: the caller measures.
  *
  * A round of n drafts runs unfed + n rows in the smallest schedule that holds them.  With c the chance that a draft is right
- * when all before it are, it makes 1 + c + c^2 + ... + c^n tokens.  It pays if that is more than single steps make in its
- * time.  Where no round pays, the smallest one is tried as long as that loses no more than rounds before it gained, and then
+ * when all before it are, it makes 1 + c + c^2 + ... + c^n tokens.  It pays if that is 5% more than single steps make in
+ * its time.  Where no round pays, the smallest one is tried as long as that loses no more than rounds before it gained, and then
  * now and then, because texts change.  Such trials lose no more than about 2% of the time, and come half as often after each
  * one that did not change anything. */
 #ifndef DOPPLER_RUNTIME_DRAFT_POLICY_H

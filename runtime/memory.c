@@ -114,7 +114,8 @@ create_block(dop_device *device, uint64_t size, VkMemoryPropertyFlags required, 
         .size = size,
         .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT |
                  VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
-                 VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT,
+                 VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT |
+                 (device->view_layout ? VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT : 0),
         .sharingMode = shared ? VK_SHARING_MODE_CONCURRENT : VK_SHARING_MODE_EXCLUSIVE,
         .queueFamilyIndexCount = shared ? 2 : 0,
         .pQueueFamilyIndices = families,
@@ -238,7 +239,9 @@ place(dop_memory *m, uint64_t limit, uint32_t pool_index, const char *name, uint
       uint64_t *out_offset, dop_diag *diag)
 {
     uint64_t room = dop_align_u64(size, SLOT_ALIGN);
-    uint64_t usual = pool_index == POOL_WEIGHTS && !m->shared && limit > WEIGHTS_BLOCK ? WEIGHTS_BLOCK : limit;
+    uint64_t usual = pool_index == POOL_WEIGHTS && !m->shared && !m->device->view_layout && limit > WEIGHTS_BLOCK
+                         ? WEIGHTS_BLOCK
+                         : limit;
     if (room > limit)
         return DOP_FAIL(diag, DOP_E_DEVICE,
                         "slot %s needs %.1f MiB in one piece and %s allows %.1f MiB in one allocation: compile for "
@@ -276,6 +279,8 @@ place_slots(dop_memory *m, const dop_plan *plan, const dop_memory_use *use, dop_
 {
     const dop_device_info *info = &m->device->info;
     uint64_t limit = info->caps.max_alloc < info->max_buffer ? info->caps.max_alloc : info->max_buffer;
+    if (m->device->view_layout && limit > (uint64_t)DOP_VIEW_MAX_TEXELS * DOP_TEXEL_BYTES)
+        limit = (uint64_t)DOP_VIEW_MAX_TEXELS * DOP_TEXEL_BYTES;
     bool mirror = needs_mirror(m);
     limit &= ~(uint64_t)(SLOT_ALIGN - 1);
     for (uint32_t i = 0; i < plan->n_slots; i++) {
@@ -442,10 +447,55 @@ dop_memory_place(dop_device *device, const dop_plan *plan, const dop_memory_use 
     return st;
 }
 
-dop_status
-dop_memory_allocate(dop_memory *memory, const dop_plan *plan, dop_diag *diag)
+/* The blocks that the dispatch reads through views, one for each view. */
+static dop_status
+find_viewed(const dop_memory *m, const dop_plan *plan, const dop_plan_dispatch *d, bool *io_viewed, dop_diag *diag)
 {
-    dop_memory *m = memory;
+    uint32_t blocks[DOP_N_VIEWS];
+    memset(blocks, 0xff, sizeof blocks);
+    for (uint32_t i = 0; i < d->n_args; i++) {
+        const dop_plan_arg *a = &plan->args[d->first_arg + i];
+        const uint32_t block = a->view ? m->places[a->slot].block : UINT32_MAX;
+        if (block == UINT32_MAX)
+            continue;
+        uint32_t *own = &blocks[a->view - 1];
+        if (*own != UINT32_MAX && *own != block)
+            return DOP_FAIL(
+                diag, DOP_E_DEVICE,
+                "the matrices of %s lie in several allocations of this device: compile for a target whose caps lack "
+                "texels",
+                dop_plan_string(plan, d->label));
+        *own = block;
+        io_viewed[block] = true;
+    }
+    return DOP_OK;
+}
+
+/* Views of all blocks in which a slot in use is read so. */
+static dop_status
+make_views(dop_memory *m, const dop_plan *plan, dop_diag *diag)
+{
+    uint32_t n = 0;
+    bool *viewed = calloc(m->n_blocks + 1, sizeof *viewed);
+    if (!viewed)
+        return DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
+    dop_status st = DOP_OK;
+    for (uint32_t i = 0; i < plan->n_dispatches && st == DOP_OK && m->device->view_layout; i++)
+        st = find_viewed(m, plan, &plan->dispatches[i], viewed, diag);
+    for (uint32_t i = 0; i < m->n_blocks; i++)
+        n += viewed[i];
+    if (st == DOP_OK)
+        st = dop_views_create(m->device, m->n_blocks, n, diag, &m->views);
+    for (uint32_t i = 0; i < m->n_blocks && st == DOP_OK; i++)
+        if (viewed[i])
+            st = dop_views_add(&m->views, i, m->blocks[i].buffer, m->blocks[i].size, diag);
+    free(viewed);
+    return st;
+}
+
+static dop_status
+allocate_blocks(dop_memory *m, const dop_plan *plan, dop_diag *diag)
+{
     dop_status st = DOP_OK;
     for (int weights = 1; weights >= 0; weights--)
         for (uint32_t i = 0; i < m->n_blocks && st == DOP_OK; i++)
@@ -467,6 +517,13 @@ dop_memory_allocate(dop_memory *memory, const dop_plan *plan, dop_diag *diag)
 }
 
 dop_status
+dop_memory_allocate(dop_memory *memory, const dop_plan *plan, dop_diag *diag)
+{
+    const dop_status st = allocate_blocks(memory, plan, diag);
+    return st == DOP_OK ? make_views(memory, plan, diag) : st;
+}
+
+dop_status
 dop_memory_beside(const dop_memory *base, const dop_plan *plan, const dop_memory_use *use, dop_diag *diag,
                   dop_memory *out_memory)
 {
@@ -480,7 +537,7 @@ dop_memory_beside(const dop_memory *base, const dop_plan *plan, const dop_memory
     const dop_memory_use mine = {own, use->schedules, use->sharing, use->positions};
     dop_status st = dop_memory_place(base->device, plan, &mine, &quiet, diag, m);
     if (st == DOP_OK)
-        st = dop_memory_allocate(m, plan, diag);
+        st = allocate_blocks(m, plan, diag);
     uint32_t first = m->n_blocks;
     m->first_borrowed = first;
     for (uint32_t i = 0; i < base->n_blocks && st == DOP_OK; i++) {
@@ -495,6 +552,8 @@ dop_memory_beside(const dop_memory *base, const dop_plan *plan, const dop_memory
             m->places[i] = base->places[i];
             m->places[i].block += first;
         }
+    if (st == DOP_OK)
+        st = make_views(m, plan, diag);
     free(own);
     if (st != DOP_OK)
         dop_memory_destroy(m);
@@ -524,6 +583,7 @@ dop_memory_give_up(dop_memory *memory)
 void
 dop_memory_destroy(dop_memory *memory)
 {
+    dop_views_destroy(&memory->views);
     for (uint32_t i = 0; i < memory->n_blocks && i < memory->first_borrowed; i++)
         dop_block_destroy(memory->device, &memory->blocks[i]);
     if (memory->lock_made) {
@@ -548,10 +608,27 @@ dop_memory_arg(const dop_memory *memory, const dop_plan_arg *arg)
 {
     if (arg->slot == DOP_ARG_NUMBERS)
         return arg->offset;
+    if (arg->view)
+        return (memory->places[arg->slot].offset + arg->offset) / DOP_TEXEL_BYTES;
     const dop_piece key = {.slot = arg->slot, .from = arg->offset},
                     *p = memory->n_pieces == 0 ? NULL
                                                : bsearch(&key, memory->pieces, memory->n_pieces, sizeof key, by_state);
     return dop_memory_address(memory, arg->slot, p ? p->to : arg->offset);
+}
+
+void
+dop_memory_bind(const dop_memory *memory, const dop_plan *plan, const dop_plan_dispatch *dispatch,
+                VkPipelineLayout layout, VkDescriptorSet io_bound[DOP_N_VIEWS], VkCommandBuffer commands)
+{
+    for (uint32_t i = 0; i < dispatch->n_args; i++) {
+        const dop_plan_arg *a = &plan->args[dispatch->first_arg + i];
+        VkDescriptorSet *bound = a->view ? &io_bound[a->view - 1] : NULL;
+        const VkDescriptorSet set = a->view ? memory->views.sets[memory->places[a->slot].block] : VK_NULL_HANDLE;
+        if (!bound || *bound == set)
+            continue;
+        *bound = set;
+        vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout, a->view - 1, 1, bound, 0, NULL);
+    }
 }
 
 void *

@@ -12,6 +12,7 @@
 #include "runtime/log.h"
 #include "runtime/plan.h"
 #include "runtime/spans.h"
+#include "runtime/views.h"
 
 typedef struct dop_block {
     VkDeviceMemory memory;
@@ -57,6 +58,7 @@ typedef struct dop_memory {
     uint32_t n_places, n_pieces;
     uint64_t bytes[DOP_SLOT_SENT + 1]; /* by DOP_SLOT_*, of the slots in use */
     uint64_t total;                    /* bytes of all device allocations */
+    dop_views views;                   /* of the slots that kernels read so */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool lock_made, failed; /* failed: a block could not be allocated, and no more will be */
@@ -90,8 +92,11 @@ void dop_memory_give_up(dop_memory *memory);
 void dop_memory_destroy(dop_memory *memory); /* accepts a zeroed one */
 
 VkDeviceAddress dop_memory_address(const dop_memory *memory, uint32_t slot, uint64_t offset);
-/* The eight bytes of an argument as kernels get them: an address or numbers. */
+/* The eight bytes of an argument as kernels get them: an address, numbers, or the number of a texel. */
 uint64_t dop_memory_arg(const dop_memory *memory, const dop_plan_arg *arg);
+/* Binds the views that the dispatch reads through.  io_bound: the set that is bound for each view. */
+void dop_memory_bind(const dop_memory *memory, const dop_plan *plan, const dop_plan_dispatch *dispatch,
+                     VkPipelineLayout layout, VkDescriptorSet io_bound[DOP_N_VIEWS], VkCommandBuffer commands);
 /* Where the host reads or writes a STEP, RESULT (the mirror if there is one), RECEIVED or SENT slot (the mirror); NULL for
  * others. */
 void *dop_memory_host(const dop_memory *memory, uint32_t slot);

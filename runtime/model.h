@@ -125,8 +125,8 @@ struct dop_sequence {
     /* The other copy of states that steps replace is of tokens[0 .. n_kept): those before the last step, also while
      * that step is in flight.  UINT32_MAX: that copy is not valid. */
     uint32_t n_kept;
-    uint32_t
-        n_written; /* positions written since the states were cleared, including dropped ones, for which rings have lost earlier ones */
+    /* Positions written since the states were cleared, including dropped ones, for which rings have lost earlier ones. */
+    uint32_t n_written;
     uint32_t wanted; /* tokens that dop_sequence_next will still be asked for */
     dop_sampler sampler;
     dop_sampler_fn *pick; /* the caller's own sampler; NULL: `sampler` */

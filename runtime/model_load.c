@@ -209,6 +209,8 @@ dop_model_make_code(dop_model *model, uint32_t schedule, dop_form form, dop_diag
             st = dop_replay_begin(&m->replay, diag, &commands);
         if (st == DOP_OK) {
             vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, m->pipelines.rows[kernel]);
+            VkDescriptorSet views[DOP_N_VIEWS] = {VK_NULL_HANDLE};
+            dop_memory_bind(&m->memory, &m->plan, d, m->pipelines.layout, views, commands);
             if (d->n_args > 0) /* no workgroup reads them */
                 vkCmdPushConstants(commands, m->pipelines.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                                    d->n_args * (uint32_t)sizeof none[0], none);

@@ -1,6 +1,7 @@
 #include "runtime/pipelines.h"
 
 #include "runtime/parallel.h"
+#include "runtime/views.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -198,19 +199,6 @@ build_pipelines(void *user, uint32_t member)
     }
 }
 
-static dop_status
-create_layout(dop_pipelines *p, dop_diag *diag)
-{
-    VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, 128}; /* the least every device has */
-    VkPipelineLayoutCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
-        .pushConstantRangeCount = 1,
-        .pPushConstantRanges = &range,
-    };
-    VkResult r = vkCreatePipelineLayout(p->device->handle, &info, NULL, &p->layout);
-    return r == VK_SUCCESS ? DOP_OK : DOP_VK_FAIL(diag, r, "vkCreatePipelineLayout");
-}
-
 /* Its memory and locks; dop_pipelines_destroy frees them. */
 static dop_status
 make_build(dop_pipelines *p, const dop_plan *plan, const uint32_t *order, uint32_t n_order, uint32_t n_threads,
@@ -255,7 +243,7 @@ dop_pipelines_start(dop_device *device, const dop_plan *plan, const uint32_t *or
     p->rows = calloc(plan->n_kernels, sizeof(VkPipeline));
     dop_status st = p->rows ? DOP_OK : DOP_FAIL(diag, DOP_E_NOMEM, "out of memory");
     if (st == DOP_OK && (st = make_build(p, plan, order, n_order, n_threads, diag)) == DOP_OK)
-        st = create_layout(p, diag);
+        st = dop_pipeline_layout(p->device, diag, &p->layout);
     if (st != DOP_OK) {
         dop_pipelines_destroy(p);
         return st;

@@ -1,6 +1,6 @@
 /* Compute pipelines of a plan's kernels, created by several threads and kept in a cache on disk.
  *
- * No descriptor sets: every kernel takes device addresses as push constants, so all share one layout. */
+ * Every kernel takes device addresses as push constants, and at most the views of views.h, so all share one layout. */
 #ifndef DOPPLER_RUNTIME_PIPELINES_H
 #define DOPPLER_RUNTIME_PIPELINES_H
 

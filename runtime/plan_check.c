@@ -253,10 +253,13 @@ check_args(const dop_plan *plan, dop_diag *diag)
         const dop_plan_arg *a = &plan->args[i];
         if (!string_ok(plan, a->value))
             return DAMAGED("the name of argument %u is outside section STRINGS", i);
-        if (a->slot == DOP_ARG_NUMBERS && a->size == 0)
+        if (a->slot == DOP_ARG_NUMBERS && a->size == 0 && a->view == 0)
             continue;
         if (a->slot >= plan->n_slots)
             return DAMAGED("argument %u is in slot %u of %u", i, a->slot, plan->n_slots);
+        if (a->view > DOP_N_VIEWS || (a->view && a->offset % DOP_TEXEL_BYTES != 0))
+            return DAMAGED("argument %u (%s) begins at byte %llu of view %u", i, dop_plan_string(plan, a->value),
+                           (unsigned long long)a->offset, a->view);
         if (!range_ok(a->offset, a->size, plan->slots[a->slot].size))
             return DAMAGED("argument %u (%s) leaves its slot (offset %llu, %llu bytes, %llu there)", i,
                            dop_plan_string(plan, a->value), (unsigned long long)a->offset, (unsigned long long)a->size,
@@ -311,6 +314,10 @@ check_dispatches(const dop_plan *plan, dop_diag *diag)
             return st;
         if (d->n_args > DOP_PLAN_MAX_ARGS || !range_ok(d->first_arg, d->n_args, plan->n_args))
             return DAMAGED("dispatch %u has arguments %u..+%u of %u", i, d->first_arg, d->n_args, plan->n_args);
+        for (uint32_t k = 0; k < d->n_args; k++)
+            if (plan->args[d->first_arg + k].view && !(plan->kernels[d->kernel].caps & DOP_CAP_texels))
+                return DAMAGED("dispatch %u has a view, which kernel %s does not read", i,
+                               dop_plan_string(plan, plan->kernels[d->kernel].name));
         if (d->n_args * 8 != plan->kernels[d->kernel].push_bytes && !is_stage(plan, i))
             return DAMAGED("dispatch %u passes %u arguments to kernel %s, which takes %u", i, d->n_args,
                            dop_plan_string(plan, plan->kernels[d->kernel].name),

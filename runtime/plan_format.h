@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #define DOP_PLAN_MAGIC "DOPPLAN\n" /* 8 bytes */
-#define DOP_PLAN_VERSION 12u
+#define DOP_PLAN_VERSION 13u
 
 /* Sections: SECTION(number, name, row type or byte, what).  At most one of each. */
 #define DOP_PLAN_SECTIONS(SECTION)                                                        \
@@ -74,8 +74,8 @@ typedef struct dop_plan_model {
      * some that earlier rows see.  DOP_PLAN_NO_RINGS: any number. */
     uint32_t rewind;
     uint32_t n_sequences; /* most sequences, Q: 1 .. DOP_STEP_MAX_SEQUENCES */
-    uint32_t
-        page; /* positions of a page, a power of two that divides ctx; 0: every sequence has its states in one piece */
+    /* Positions of a page, a power of two that divides ctx; 0: every sequence has its states in one piece. */
+    uint32_t page;
     uint32_t n_pages; /* of the pool, at least as many as one sequence may have; 0 with page 0 */
     int32_t bos_id;   /* -1: none */
     uint32_t n_end_ids;
@@ -196,7 +196,7 @@ typedef struct dop_plan_dispatch {
     uint32_t kernel;                    /* row of DOP_SEC_KERNELS */
     uint32_t grid[3];                   /* workgroups; an upper bound where the grid is indirect */
     uint32_t first_arg;                 /* row of DOP_SEC_ARGS */
-    uint32_t n_args;                    /* at most 16: one device address each, in push-constant order */
+    uint32_t n_args;                    /* at most 16, eight bytes each, in push-constant order */
     uint32_t flags;                     /* DOP_DISPATCH_* */
     uint32_t label;                     /* string: "L3/qkv" */
     uint32_t ops;                       /* string: the region's ops, for people */
@@ -211,13 +211,18 @@ typedef struct dop_plan_dispatch {
     uint32_t reserved;
 } dop_plan_dispatch;
 
-/* An argument is a device address or, with slot DOP_ARG_NUMBERS, two 32-bit numbers that the kernel gets unchanged. */
+/* An argument is a device address; or, with slot DOP_ARG_NUMBERS, two 32-bit numbers that the kernel gets unchanged; or, with a
+ * view, the number of a texel: where the argument begins in a uniform texel buffer (R32G32B32A32_UINT) that shows all of the
+ * allocation in which its slot lies.  View v (caps.h) is binding 0 of descriptor set v - 1.  What a dispatch reads through one
+ * view lies in one allocation. */
 #define DOP_ARG_NUMBERS 0xffffffffu
 typedef struct dop_plan_arg {
     uint32_t slot;   /* row of DOP_SEC_SLOTS, or DOP_ARG_NUMBERS */
     uint32_t value;  /* string: the IR value there, "" for the step record and for numbers */
     uint64_t offset; /* bytes into the slot; numbers: the first in the low half, the second in the high one */
     uint64_t size;   /* bytes from there that the kernel may access; numbers: 0 */
+    uint32_t view;   /* DOP_VIEW_*; 0: none */
+    uint32_t reserved;
 } dop_plan_arg;
 
 /* A row of the table that a persistent dispatch goes through. */
@@ -377,8 +382,8 @@ typedef struct dop_step {
     /* The same of schedules with several rows, at index max_rows - 1. */
     uint32_t several_runs[DOP_STEP_SEVERAL];
     uint32_t reserved[4];
-    uint32_t
-        parity[DOP_STEP_MAX_SEQUENCES]; /* of each sequence: the copy of its replace states that is current, 0 or 1 */
+    /* Of each sequence: the copy of its replace states that is current, 0 or 1. */
+    uint32_t parity[DOP_STEP_MAX_SEQUENCES];
     dop_row rows[DOP_STEP_MAX_ROWS];
     uint32_t ids[DOP_STEP_RING];
 } dop_step;

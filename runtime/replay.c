@@ -15,8 +15,14 @@ barrier(VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags wrote
     vkCmdPipelineBarrier(commands, from, to, 0, 1, &b, 0, NULL, 0, NULL);
 }
 
+/* What the commands before have bound. */
+typedef struct bindings {
+    VkPipeline pipeline;
+    VkDescriptorSet views[DOP_N_VIEWS];
+} bindings;
+
 static void
-record_dispatch(const dop_replay *r, const dop_plan_dispatch *d, VkPipeline *io_bound, VkCommandBuffer commands)
+record_dispatch(const dop_replay *r, const dop_plan_dispatch *d, bindings *io_bound, VkCommandBuffer commands)
 {
     const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
     bool indirect = (d->flags & DOP_DISPATCH_INDIRECT) != 0;
@@ -26,9 +32,10 @@ record_dispatch(const dop_replay *r, const dop_plan_dispatch *d, VkPipeline *io_
                 VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
                     (indirect ? VK_ACCESS_INDIRECT_COMMAND_READ_BIT : 0));
     VkPipeline pipeline = r->pipelines->rows[d->kernel];
-    if (pipeline != *io_bound)
+    if (pipeline != io_bound->pipeline)
         vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
-    *io_bound = pipeline;
+    io_bound->pipeline = pipeline;
+    dop_memory_bind(r->memory, r->plan, d, r->pipelines->layout, io_bound->views, commands);
     uint64_t args[DOP_PLAN_MAX_ARGS];
     for (uint32_t i = 0; i < d->n_args; i++)
         args[i] = dop_memory_arg(r->memory, &r->plan->args[d->first_arg + i]);
@@ -83,7 +90,7 @@ dop_replay_record(dop_replay *replay, uint32_t schedule, dop_form form, VkQueryP
     if (st != DOP_OK)
         return st;
     uint32_t n = form == DOP_FORM_BODY ? s->n_body : s->n_dispatches;
-    VkPipeline bound = VK_NULL_HANDLE;
+    bindings bound = {0};
     if (timestamps) {
         vkCmdResetQueryPool(commands, timestamps, first_query, n + 1);
         vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, timestamps, first_query);

@@ -179,8 +179,37 @@ void dop_stw2(U32 p, uint i, uvec2 w) { U32x2(p).v[i] = w; }
 void dop_stw4(U32 p, uint i, uvec4 w) { C32x4(p).v[i] = w; }
 #endif
 
+uint dop_ldw1(U32 p, uint i) { return p.v[i]; }
+
+// --- memory in a view (runtime/caps.h): texels of 16 bytes, the first of which is number `at` ------------------------------
+#ifdef DOP_TEXELS
+#define DOP_VIEW(SET, T)                                                                \
+    layout(set = SET, binding = 0) uniform usamplerBuffer dop_view_##T;                 \
+    struct T {                                                                          \
+        uint at;                                                                        \
+    };                                                                                  \
+    uvec4 dop_ldw4(T p, uint i) { return texelFetch(dop_view_##T, int(p.at + i)); }     \
+    uvec2 dop_ldw2(T p, uint i)                                                         \
+    {                                                                                   \
+        uvec4 w = dop_ldw4(p, i >> 1);                                                  \
+        return (i & 1u) != 0u ? w.zw : w.xy;                                            \
+    }                                                                                   \
+    uint dop_ldw1(T p, uint i) { return dop_ldw4(p, i >> 2)[i & 3u]; }                  \
+    T dop_at(T p, uint words) { return T(p.at + words); }
+DOP_VIEW(0, View1)
+DOP_VIEW(1, View2)
+DOP_VIEW(2, View3)
+#define DOP_W View1
+#else
+#define DOP_W U32
+#endif
+
 // The first words of a unit of weights, which rows.glsl may have loaded before.
-#ifdef DOP_AHEAD
+#if defined(DOP_AHEAD) && defined(DOP_TEXELS)
+uvec4 dop_ahead;
+uvec2 dop_unit2(DOP_W p, uint i) { return (i & 1u) != 0u ? dop_ahead.zw : dop_ahead.xy; }
+uvec4 dop_unit4(DOP_W p, uint i) { return dop_ahead; }
+#elif defined(DOP_AHEAD)
 uint64_t dop_ahead;
 uvec2 dop_unit2(U32 p, uint i) { return unpack32(dop_ahead); }
 uvec4 dop_unit4(U32 p, uint i) { return uvec4(unpack32(dop_ahead), unpack32(U64(p).v[2u * i + 1u])); }
@@ -212,6 +241,18 @@ vec4 dop_bf16x4(uvec2 w)
     return uintBitsToFloat(uvec4(w.x << 16, w.x & 0xffff0000u, w.y << 16, w.y & 0xffff0000u));
 }
 vec4 dop_ld4_bf16(U32 p, uint i) { return dop_bf16x4(dop_ldw2(p, i >> 2)); }
+
+#ifdef DOP_TEXELS
+#define DOP_VIEW_LOADS(T)                                                                                   \
+    float dop_ld1_f32(T p, uint i) { return uintBitsToFloat(dop_ldw1(p, i)); }                              \
+    vec4 dop_ld4_f32(T p, uint i) { return uintBitsToFloat(dop_ldw4(p, i >> 2)); }                          \
+    float dop_ld1_f16(T p, uint i) { return unpackHalf2x16(dop_ldw1(p, i >> 1))[i & 1u]; }                  \
+    vec4 dop_ld4_f16(T p, uint i) { return dop_f16x4(dop_ldw2(p, i >> 2)); }                                \
+    float dop_ld1_bf16(T p, uint i) { return dop_bf16x4(dop_ldw2(p, i >> 2))[i & 3u]; }                     \
+    vec4 dop_ld4_bf16(T p, uint i) { return dop_bf16x4(dop_ldw2(p, i >> 2)); }
+DOP_VIEW_LOADS(View2)
+DOP_VIEW_LOADS(View3)
+#endif
 
 // --- stores ---------------------------------------------------------------------------------------------------------
 void dop_st1_f32(U32 p, uint i, float x) { F32(p).v[i] = x; }

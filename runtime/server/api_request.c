@@ -307,8 +307,8 @@ take_lengths(gathering *g)
     for (uint32_t i = 0; i < g->n_prompts && !r->failed; i++) {
         if (g->prompts[i].failed || g->prompts[i].count == 0)
             dop_reader_refuse(r, g->call->chat ? "messages" : "prompt", "the prompt is empty");
-        for (size_t k = 0; k < g->prompts[i].count && !r->failed;
-             k++) /* a tokenizer may have more ids than the model */
+        /* A tokenizer may have more ids than the model. */
+        for (size_t k = 0; k < g->prompts[i].count && !r->failed; k++)
             if (g->prompts[i].data[k] >= g->api->facts.vocab)
                 dop_reader_refuse(r, g->call->chat ? "messages" : "prompt",
                                   "the tokenizer makes token id %u of the prompt, and the model's vocabulary has %u",

@@ -59,8 +59,8 @@ typedef struct dop_slot {
     dop_job *job;  /* NULL: free, and the sequence still has the last job's cache */
     uint64_t used; /* number of jobs when it was last assigned */
     uint32_t end;  /* most tokens that the sequence has had since it was empty */
-    bool
-        flies; /* a step with its sequence is in flight, in group `group`; until it ends, sequence and job are left alone */
+    /* A step with its sequence is in flight, in group `group`; until it ends, sequence and job are left alone. */
+    bool flies;
     uint32_t group;
 } dop_slot;
 

@@ -7,8 +7,8 @@
 typedef struct dop_http dop_http;
 
 typedef struct dop_http_options {
-    const char
-        *address; /* [HOST:]PORT; the host is 127.0.0.1 when it is left out, [..] around one with colons; port 0: any */
+    /* [HOST:]PORT; the host is 127.0.0.1 when it is left out, [..] around one with colons; port 0: any. */
+    const char *address;
     const char *keys; /* one per line, 0-terminated; NULL: no key is required */
     size_t max_body;  /* bytes of a request's body */
     uint32_t max_connections;

@@ -7,8 +7,8 @@
 enum { DOP_METRIC_BUCKETS = 16, DOP_METRIC_ENDS = 8, DOP_METRIC_STATUSES = 6 };
 
 typedef struct dop_histogram {
-    uint64_t
-        counts[DOP_METRIC_BUCKETS]; /* values up to 1 ms times 2 to the power of the index; the last one: all above */
+    /* Values up to 1 ms times 2 to the power of the index; the last one: all above. */
+    uint64_t counts[DOP_METRIC_BUCKETS];
     uint64_t n;
     double sum; /* seconds */
 } dop_histogram;

@@ -112,24 +112,24 @@ float dop_half(uint w, uint odd) { return unpackHalf2x16(w >> (odd * 16u)).x; }
 
 // --- one f16 scale per unit: q4_0, q8_0 ----------------------------------------------------------------------
 struct dop_raw_q4_0 { uvec4 q; uint d, u; };
-dop_raw_q4_0 dop_wload_q4_0(U32 p, uint u, uint aux)
+dop_raw_q4_0 dop_wload_q4_0(DOP_W p, uint u, uint aux)
 {
-    return dop_raw_q4_0(dop_unit4(p, u), p.v[aux * 4u + (u >> 1)], u);
+    return dop_raw_q4_0(dop_unit4(p, u), dop_ldw1(p, aux * 4u + (u >> 1)), u);
 }
 float dop_wdot_q4_0(dop_raw_q4_0 r, vec4 x[8])
 {
     return dop_half(r.d, r.u & 1u) * dop_dot_nib_8(r.q, x);
 }
-vec4 dop_w4_q4_0(U32 p, uint i, uint aux)
+vec4 dop_w4_q4_0(DOP_W p, uint i, uint aux)
 {
-    uint u = i >> 5, w = p.v[i >> 3] >> dop_nib_shift(i >> 2);
-    return dop_half(p.v[aux * 4u + (u >> 1)], u & 1u) * (dop_nib4(w) - 8.0);
+    uint u = i >> 5, w = dop_ldw1(p, i >> 3) >> dop_nib_shift(i >> 2);
+    return dop_half(dop_ldw1(p, aux * 4u + (u >> 1)), u & 1u) * (dop_nib4(w) - 8.0);
 }
 
 struct dop_raw_q8_0 { uvec4 a, b; uint d, u; };
-dop_raw_q8_0 dop_wload_q8_0(U32 p, uint u, uint aux)
+dop_raw_q8_0 dop_wload_q8_0(DOP_W p, uint u, uint aux)
 {
-    return dop_raw_q8_0(dop_unit4(p, 2u * u), dop_ldw4(p, 2u * u + 1u), p.v[aux * 4u + (u >> 1)], u);
+    return dop_raw_q8_0(dop_unit4(p, 2u * u), dop_ldw4(p, 2u * u + 1u), dop_ldw1(p, aux * 4u + (u >> 1)), u);
 }
 #define DOP_BYTE4(w) dop_byte4z(w, DOP_OFFSET(128.0)) // stored with 128 added
 float dop_wdot_q8_0(dop_raw_q8_0 r, vec4 x[8])
@@ -140,56 +140,56 @@ float dop_wdot_q8_0(dop_raw_q8_0 r, vec4 x[8])
                (dot(DOP_BYTE4(r.b.z), x[6]) + dot(DOP_BYTE4(r.b.w), x[7])));
     return dop_half(r.d, r.u & 1u) * (s - DOP_LESS(128.0, dop_sum8(x)));
 }
-vec4 dop_w4_q8_0(U32 p, uint i, uint aux)
+vec4 dop_w4_q8_0(DOP_W p, uint i, uint aux)
 {
     uint u = i >> 5;
-    return dop_half(p.v[aux * 4u + (u >> 1)], u & 1u) * (dop_byte4(p.v[i >> 2]) - 128.0);
+    return dop_half(dop_ldw1(p, aux * 4u + (u >> 1)), u & 1u) * (dop_byte4(dop_ldw1(p, i >> 2)) - 128.0);
 }
 
 // --- a scale and an offset per unit: q4_1, q5_1, and q5_0 -------------------------------------------------------------
 struct dop_raw_q4_1 { uvec4 q; uint dm; };
-dop_raw_q4_1 dop_wload_q4_1(U32 p, uint u, uint aux) { return dop_raw_q4_1(dop_unit4(p, u), p.v[aux * 4u + u]); }
+dop_raw_q4_1 dop_wload_q4_1(DOP_W p, uint u, uint aux) { return dop_raw_q4_1(dop_unit4(p, u), dop_ldw1(p, aux * 4u + u)); }
 float dop_wdot_q4_1(dop_raw_q4_1 r, vec4 x[8])
 {
     vec2 dm = unpackHalf2x16(r.dm);
     return dm.x * dop_dot_nib(r.q, x) + dm.y * dop_sum8(x);
 }
-vec4 dop_w4_q4_1(U32 p, uint i, uint aux)
+vec4 dop_w4_q4_1(DOP_W p, uint i, uint aux)
 {
-    vec2 dm = unpackHalf2x16(p.v[aux * 4u + (i >> 5)]);
-    return dm.x * dop_nib4(p.v[i >> 3] >> dop_nib_shift(i >> 2)) + dm.y;
+    vec2 dm = unpackHalf2x16(dop_ldw1(p, aux * 4u + (i >> 5)));
+    return dm.x * dop_nib4(dop_ldw1(p, i >> 3) >> dop_nib_shift(i >> 2)) + dm.y;
 }
 
 struct dop_raw_q5_1 { uvec4 q; uvec2 a; };
-dop_raw_q5_1 dop_wload_q5_1(U32 p, uint u, uint aux) { return dop_raw_q5_1(dop_unit4(p, u), dop_ldw2(p, aux * 2u + u)); }
+dop_raw_q5_1 dop_wload_q5_1(DOP_W p, uint u, uint aux) { return dop_raw_q5_1(dop_unit4(p, u), dop_ldw2(p, aux * 2u + u)); }
 float dop_wdot_q5_1(dop_raw_q5_1 r, vec4 x[8])
 {
     vec2 dm = unpackHalf2x16(r.a.y);
     return dm.x * dop_dot_five(r.q, r.a.x, x) + dm.y * dop_sum8(x);
 }
-vec4 dop_w4_q5_1(U32 p, uint i, uint aux)
+vec4 dop_w4_q5_1(DOP_W p, uint i, uint aux)
 {
     uvec2 a = dop_ldw2(p, aux * 2u + (i >> 5));
     vec2 dm = unpackHalf2x16(a.y);
     uint j = (i >> 2) & 7u;
-    return dm.x * dop_five4(p.v[i >> 3] >> dop_nib_shift(j), a.x >> dop_one_shift(j)) + dm.y;
+    return dm.x * dop_five4(dop_ldw1(p, i >> 3) >> dop_nib_shift(j), a.x >> dop_one_shift(j)) + dm.y;
 }
 
 struct dop_raw_q5_0 { uvec4 q; uint h, d, u; };
-dop_raw_q5_0 dop_wload_q5_0(U32 p, uint u, uint aux)
+dop_raw_q5_0 dop_wload_q5_0(DOP_W p, uint u, uint aux)
 {
     uint g = aux * 4u + (u >> 5) * 48u, k = u & 31u;
-    return dop_raw_q5_0(dop_unit4(p, u), p.v[g + k], p.v[g + 32u + (k >> 1)], u);
+    return dop_raw_q5_0(dop_unit4(p, u), dop_ldw1(p, g + k), dop_ldw1(p, g + 32u + (k >> 1)), u);
 }
 float dop_wdot_q5_0(dop_raw_q5_0 r, vec4 x[8])
 {
     return dop_half(r.d, r.u & 1u) * (dop_dot_five(r.q, r.h, x) - 16.0 * dop_sum8(x));
 }
-vec4 dop_w4_q5_0(U32 p, uint i, uint aux)
+vec4 dop_w4_q5_0(DOP_W p, uint i, uint aux)
 {
     uint u = i >> 5, g = aux * 4u + (u >> 5) * 48u, k = u & 31u, j = (i >> 2) & 7u;
-    vec4 v = dop_five4(p.v[i >> 3] >> dop_nib_shift(j), p.v[g + k] >> dop_one_shift(j));
-    return dop_half(p.v[g + 32u + (k >> 1)], u & 1u) * (v - 16.0);
+    vec4 v = dop_five4(dop_ldw1(p, i >> 3) >> dop_nib_shift(j), dop_ldw1(p, g + k) >> dop_one_shift(j));
+    return dop_half(dop_ldw1(p, g + 32u + (k >> 1)), u & 1u) * (v - 16.0);
 }
 
 // --- blocks of 256 with six-bit scales: q4_k, q5_k ---------------------------------------------------------------------
@@ -202,7 +202,7 @@ vec2 dop_scale_min(uvec4 s, uint u)
     return unpackHalf2x16(s.x) * vec2(q);
 }
 struct dop_raw_q4_k { uvec4 q, s; uint u; };
-dop_raw_q4_k dop_wload_q4_k(U32 p, uint u, uint aux)
+dop_raw_q4_k dop_wload_q4_k(DOP_W p, uint u, uint aux)
 {
     return dop_raw_q4_k(dop_unit4(p, u), dop_ldw4(p, aux + (u >> 3)), u);
 }
@@ -211,28 +211,28 @@ float dop_wdot_q4_k(dop_raw_q4_k r, vec4 x[8])
     vec2 dm = dop_scale_min(r.s, r.u);
     return dm.x * dop_dot_nib(r.q, x) - dm.y * dop_sum8(x);
 }
-vec4 dop_w4_q4_k(U32 p, uint i, uint aux)
+vec4 dop_w4_q4_k(DOP_W p, uint i, uint aux)
 {
     vec2 dm = dop_scale_min(dop_ldw4(p, aux + (i >> 8)), i >> 5);
-    return dm.x * dop_nib4(p.v[i >> 3] >> dop_nib_shift(i >> 2)) - dm.y;
+    return dm.x * dop_nib4(dop_ldw1(p, i >> 3) >> dop_nib_shift(i >> 2)) - dm.y;
 }
 
 struct dop_raw_q5_k { uvec4 q, s; uint h, u; };
-dop_raw_q5_k dop_wload_q5_k(U32 p, uint u, uint aux)
+dop_raw_q5_k dop_wload_q5_k(DOP_W p, uint u, uint aux)
 {
     uint g = aux + (u >> 5) * 12u;
-    return dop_raw_q5_k(dop_unit4(p, u), dop_ldw4(p, g + ((u >> 3) & 3u)), p.v[g * 4u + 16u + (u & 31u)], u);
+    return dop_raw_q5_k(dop_unit4(p, u), dop_ldw4(p, g + ((u >> 3) & 3u)), dop_ldw1(p, g * 4u + 16u + (u & 31u)), u);
 }
 float dop_wdot_q5_k(dop_raw_q5_k r, vec4 x[8])
 {
     vec2 dm = dop_scale_min(r.s, r.u);
     return dm.x * dop_dot_five(r.q, r.h, x) - dm.y * dop_sum8(x);
 }
-vec4 dop_w4_q5_k(U32 p, uint i, uint aux)
+vec4 dop_w4_q5_k(DOP_W p, uint i, uint aux)
 {
     uint u = i >> 5, g = aux + (u >> 5) * 12u, j = (i >> 2) & 7u;
     vec2 dm = dop_scale_min(dop_ldw4(p, g + ((u >> 3) & 3u)), u);
-    return dm.x * dop_five4(p.v[i >> 3] >> dop_nib_shift(j), p.v[g * 4u + 16u + (u & 31u)] >> dop_one_shift(j)) - dm.y;
+    return dm.x * dop_five4(dop_ldw1(p, i >> 3) >> dop_nib_shift(j), dop_ldw1(p, g * 4u + 16u + (u & 31u)) >> dop_one_shift(j)) - dm.y;
 }
 
 // --- blocks of 256 with scales of 16 values: q6_k, q3_k, q2_k ----------------------------------------------------------
@@ -241,10 +241,10 @@ float dop_s8(uint w, uint k) { return float(bitfieldExtract(int(w), int(k * 8u),
 float dop_sum4(vec4 a, vec4 b, vec4 c, vec4 d) { return dop_sum((a + b) + (c + d)); }
 
 struct dop_raw_q6_k { uvec4 q; uvec2 h; uint s, d, u; };
-dop_raw_q6_k dop_wload_q6_k(U32 p, uint u, uint aux)
+dop_raw_q6_k dop_wload_q6_k(DOP_W p, uint u, uint aux)
 {
     uint g = aux * 4u + (u >> 5) * 82u, k = u & 31u;
-    return dop_raw_q6_k(dop_unit4(p, u), dop_ldw2(p, (g >> 1) + k), p.v[g + 64u + (k >> 1)], p.v[g + 80u + (k >> 4)], u);
+    return dop_raw_q6_k(dop_unit4(p, u), dop_ldw2(p, (g >> 1) + k), dop_ldw1(p, g + 64u + (k >> 1)), dop_ldw1(p, g + 80u + (k >> 4)), u);
 }
 #define DOP_SIX4(w, h) dop_six4z(w, h, DOP_OFFSET(32.0))
 float dop_wdot_q6_k(dop_raw_q6_k r, vec4 x[8])
@@ -258,19 +258,19 @@ float dop_wdot_q6_k(dop_raw_q6_k r, vec4 x[8])
     uint s = r.s >> ((r.u & 1u) * 16u);
     return dop_half(r.d, (r.u >> 3) & 1u) * (dop_s8(s, 0u) * a + dop_s8(s, 1u) * b);
 }
-vec4 dop_w4_q6_k(U32 p, uint i, uint aux)
+vec4 dop_w4_q6_k(DOP_W p, uint i, uint aux)
 {
     uint u = i >> 5, g = aux * 4u + (u >> 5) * 82u, k = u & 31u, j = (i >> 2) & 7u;
-    vec4 v = dop_six4(p.v[i >> 3] >> dop_nib_shift(j), p.v[g + k * 2u + (j >> 2)] >> dop_two_shift(j));
-    float s = dop_half(p.v[g + 80u + (k >> 4)], (k >> 3) & 1u) * dop_s8(p.v[g + 64u + (k >> 1)], (k & 1u) * 2u + (j >> 2));
+    vec4 v = dop_six4(dop_ldw1(p, i >> 3) >> dop_nib_shift(j), dop_ldw1(p, g + k * 2u + (j >> 2)) >> dop_two_shift(j));
+    float s = dop_half(dop_ldw1(p, g + 80u + (k >> 4)), (k >> 3) & 1u) * dop_s8(dop_ldw1(p, g + 64u + (k >> 1)), (k & 1u) * 2u + (j >> 2));
     return s * (v - 32.0);
 }
 
 struct dop_raw_q3_k { uvec2 q; uint h, s, d, u; };
-dop_raw_q3_k dop_wload_q3_k(U32 p, uint u, uint aux)
+dop_raw_q3_k dop_wload_q3_k(DOP_W p, uint u, uint aux)
 {
     uint g = aux * 4u + (u >> 5) * 50u, k = u & 31u;
-    return dop_raw_q3_k(dop_unit2(p, u), p.v[g + k], p.v[g + 32u + (k >> 1)], p.v[g + 48u + (k >> 4)], u);
+    return dop_raw_q3_k(dop_unit2(p, u), dop_ldw1(p, g + k), dop_ldw1(p, g + 32u + (k >> 1)), dop_ldw1(p, g + 48u + (k >> 4)), u);
 }
 float dop_wdot_q3_k(dop_raw_q3_k r, vec4 x[8])
 {
@@ -281,19 +281,19 @@ float dop_wdot_q3_k(dop_raw_q3_k r, vec4 x[8])
     uint sc = r.s >> ((r.u & 1u) * 16u);
     return dop_half(r.d, (r.u >> 3) & 1u) * dot(vec2(dop_s8(sc, 0u), dop_s8(sc, 1u)), s);
 }
-vec4 dop_w4_q3_k(U32 p, uint i, uint aux)
+vec4 dop_w4_q3_k(DOP_W p, uint i, uint aux)
 {
     uint u = i >> 5, g = aux * 4u + (u >> 5) * 50u, k = u & 31u, j = (i >> 2) & 7u;
-    vec4 v = dop_three4(p.v[u * 2u + (j >> 2)] >> dop_two_shift(j), p.v[g + k] >> dop_one_shift(j));
-    float s = dop_half(p.v[g + 48u + (k >> 4)], (k >> 3) & 1u) * dop_s8(p.v[g + 32u + (k >> 1)], (k & 1u) * 2u + (j >> 2));
+    vec4 v = dop_three4(dop_ldw1(p, u * 2u + (j >> 2)) >> dop_two_shift(j), dop_ldw1(p, g + k) >> dop_one_shift(j));
+    float s = dop_half(dop_ldw1(p, g + 48u + (k >> 4)), (k >> 3) & 1u) * dop_s8(dop_ldw1(p, g + 32u + (k >> 1)), (k & 1u) * 2u + (j >> 2));
     return s * (v - 4.0);
 }
 
 struct dop_raw_q2_k { uvec2 q; uint s, d, u; };
-dop_raw_q2_k dop_wload_q2_k(U32 p, uint u, uint aux)
+dop_raw_q2_k dop_wload_q2_k(DOP_W p, uint u, uint aux)
 {
     uint g = aux * 4u + (u >> 5) * 20u, k = u & 31u;
-    return dop_raw_q2_k(dop_unit2(p, u), p.v[g + (k >> 1)], p.v[g + 16u + (k >> 3)], u);
+    return dop_raw_q2_k(dop_unit2(p, u), dop_ldw1(p, g + (k >> 1)), dop_ldw1(p, g + 16u + (k >> 3)), u);
 }
 // Scale and minimum of half h of a unit: nibbles of byte h.
 vec2 dop_scale_min_q2_k(uint s, uint d, uint h)
@@ -310,11 +310,11 @@ float dop_wdot_q2_k(dop_raw_q2_k r, vec4 x[8])
     return (a.x * s.x + b.x * s.y) -
            (a.y * dop_sum4(x[0], x[1], x[2], x[3]) + b.y * dop_sum4(x[4], x[5], x[6], x[7]));
 }
-vec4 dop_w4_q2_k(U32 p, uint i, uint aux)
+vec4 dop_w4_q2_k(DOP_W p, uint i, uint aux)
 {
     uint u = i >> 5, g = aux * 4u + (u >> 5) * 20u, k = u & 31u, j = (i >> 2) & 7u;
-    vec2 s = dop_scale_min_q2_k(p.v[g + (k >> 1)] >> ((k & 1u) * 16u), p.v[g + 16u + (k >> 3)], j >> 2);
-    return s.x * dop_two4(p.v[u * 2u + (j >> 2)] >> dop_two_shift(j)) - s.y;
+    vec2 s = dop_scale_min_q2_k(dop_ldw1(p, g + (k >> 1)) >> ((k & 1u) * 16u), dop_ldw1(p, g + 16u + (k >> 3)), j >> 2);
+    return s.x * dop_two4(dop_ldw1(p, u * 2u + (j >> 2)) >> dop_two_shift(j)) - s.y;
 }
 
 // --- sixteen levels: iq4_nl by a table, mxfp4 -------------------------------------------------------------------------------
@@ -331,7 +331,7 @@ vec4 dop_levels4(uint w, uint a, uint b, uint c, uint d)
 #define DOP_IQ4(w) dop_levels4(w, 0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u)
 
 #define dop_raw_iq4_nl dop_raw_q4_0
-dop_raw_q4_0 dop_wload_iq4_nl(U32 p, uint u, uint aux) { return dop_wload_q4_0(p, u, aux); }
+dop_raw_q4_0 dop_wload_iq4_nl(DOP_W p, uint u, uint aux) { return dop_wload_q4_0(p, u, aux); }
 float dop_wdot_iq4_nl(dop_raw_q4_0 r, vec4 x[8])
 {
     float s = 0.0;
@@ -339,10 +339,10 @@ float dop_wdot_iq4_nl(dop_raw_q4_0 r, vec4 x[8])
         s += dot(DOP_IQ4(r.q[j >> 1] >> dop_nib_shift(j)), x[j]);
     return dop_half(r.d, r.u & 1u) * s;
 }
-vec4 dop_w4_iq4_nl(U32 p, uint i, uint aux)
+vec4 dop_w4_iq4_nl(DOP_W p, uint i, uint aux)
 {
     uint u = i >> 5;
-    return dop_half(p.v[aux * 4u + (u >> 1)], u & 1u) * DOP_IQ4(p.v[i >> 3] >> dop_nib_shift(i >> 2));
+    return dop_half(dop_ldw1(p, aux * 4u + (u >> 1)), u & 1u) * DOP_IQ4(dop_ldw1(p, i >> 3) >> dop_nib_shift(i >> 2));
 }
 
 // mxfp4: twice the number is its code (compiler/repack.c) less 1 and less 13 where the code's bit here, the nibble's lowest,
@@ -368,18 +368,18 @@ float dop_e8m0(uint w, uint u)
     return e < 2u ? 0.0 : uintBitsToFloat((e - 1u) << 23);
 }
 struct dop_raw_mxfp4 { uvec4 q; uint e, u; };
-dop_raw_mxfp4 dop_wload_mxfp4(U32 p, uint u, uint aux)
+dop_raw_mxfp4 dop_wload_mxfp4(DOP_W p, uint u, uint aux)
 {
-    return dop_raw_mxfp4(dop_unit4(p, u), p.v[aux * 4u + (u >> 2)], u);
+    return dop_raw_mxfp4(dop_unit4(p, u), dop_ldw1(p, aux * 4u + (u >> 2)), u);
 }
 float dop_wdot_mxfp4(dop_raw_mxfp4 r, vec4 x[8])
 {
     return dop_e8m0(r.e, r.u) * DOP_DOT8(dop_e2m1, r.q, x);
 }
-vec4 dop_w4_mxfp4(U32 p, uint i, uint aux)
+vec4 dop_w4_mxfp4(DOP_W p, uint i, uint aux)
 {
     uint u = i >> 5;
-    return dop_e8m0(p.v[aux * 4u + (u >> 2)], u) * dop_e2m1(p.v[i >> 3] >> dop_nib_shift(i >> 2));
+    return dop_e8m0(dop_ldw1(p, aux * 4u + (u >> 2)), u) * dop_e2m1(dop_ldw1(p, i >> 3) >> dop_nib_shift(i >> 2));
 }
 
 // --- groups with an f16 scale and zero point: int4_g128, int4_g64, int4_g32 ----------------------------------------------
@@ -390,15 +390,15 @@ float dop_wdot_int4(dop_raw_int4 r, vec4 x[8])
     return dz.x * (dop_dot_nib(r.q, x) - dz.y * dop_sum8(x));
 }
 #define DOP_INT4(T, UNITS_LOG2)                                                                              \
-    dop_raw_int4 dop_wload_##T(U32 p, uint u, uint aux)                                                      \
+    dop_raw_int4 dop_wload_##T(DOP_W p, uint u, uint aux)                                                      \
     {                                                                                                       \
-        return dop_raw_int4(dop_unit4(p, u), p.v[aux * 4u + (u >> UNITS_LOG2)]);                               \
+        return dop_raw_int4(dop_unit4(p, u), dop_ldw1(p, aux * 4u + (u >> UNITS_LOG2)));                               \
     }                                                                                                       \
     float dop_wdot_##T(dop_raw_int4 r, vec4 x[8]) { return dop_wdot_int4(r, x); }                            \
-    vec4 dop_w4_##T(U32 p, uint i, uint aux)                                                                 \
+    vec4 dop_w4_##T(DOP_W p, uint i, uint aux)                                                                 \
     {                                                                                                       \
-        vec2 dz = unpackHalf2x16(p.v[aux * 4u + (i >> (5 + UNITS_LOG2))]);                                   \
-        return dz.x * (dop_nib4(p.v[i >> 3] >> dop_nib_shift(i >> 2)) - dz.y);                               \
+        vec2 dz = unpackHalf2x16(dop_ldw1(p, aux * 4u + (i >> (5 + UNITS_LOG2))));                                   \
+        return dz.x * (dop_nib4(dop_ldw1(p, i >> 3) >> dop_nib_shift(i >> 2)) - dz.y);                               \
     }
 DOP_INT4(int4_g128, 2)
 DOP_INT4(int4_g64, 1)
@@ -408,7 +408,7 @@ DOP_INT4(int4_g32, 0)
 #define dop_raw_int4_g32 dop_raw_int4
 
 // --- single values: matrices are read so only where rows are odd ---------------------------------------------------------
-#define DOP_W1(T) float dop_w1_##T(U32 p, uint i, uint aux) { return dop_w4_##T(p, i & ~3u, aux)[i & 3u]; }
+#define DOP_W1(T) float dop_w1_##T(DOP_W p, uint i, uint aux) { return dop_w4_##T(p, i & ~3u, aux)[i & 3u]; }
 DOP_W1(q4_0)
 DOP_W1(q4_1)
 DOP_W1(q5_0)
