@@ -34,13 +34,16 @@ uint32_t dop_gen_shared(dop_gen *gen);
 /* The field of the step record that counts persistent runs of schedules with max_t rows. */
 const char *dop_kernel_runs(dop_emit *e, uint32_t max_t);
 
+enum { DOP_MAX_KEYS = 80 };
+
 typedef struct dop_keys {
-    uint32_t n;
+    uint32_t n; /* more than DOP_MAX_KEYS: the last ones were not kept */
     struct {
         const char *key, *value;
-    } items[48];
+    } items[DOP_MAX_KEYS];
 } dop_keys;
 
+/* Where there are too many keys, dop_template_fill fails. */
 void dop_keys_set(dop_keys *k, const char *key, const char *value);
 /* Keeps the text in the arena, and frees it. */
 const char *dop_gen_keep(dop_gen *gen, dop_buf *text);

@@ -102,8 +102,11 @@ dop_templates_get(const dop_templates *t, const char *name)
 void
 dop_keys_set(dop_keys *k, const char *key, const char *value)
 {
-    k->items[k->n].key = key;
-    k->items[k->n++].value = value;
+    if (k->n < DOP_MAX_KEYS) {
+        k->items[k->n].key = key;
+        k->items[k->n].value = value;
+    }
+    k->n++;
 }
 
 void
@@ -194,6 +197,9 @@ dop_template_fill(dop_gen *gen, const char *name, const dop_keys *keys, dop_buf 
         return gen->e.status;
     if (dop_buf_failures() != gen->failures) /* some value's text could not grow: it is missing or cut short */
         return DOP_FAIL(gen->e.diag, DOP_E_NOMEM, "out of memory");
+    if (keys->n > DOP_MAX_KEYS)
+        return DOP_FAIL(gen->e.diag, DOP_E_INTERNAL, "kernel template %s: %u keys, of which %u fit", name, keys->n,
+                        (uint32_t)DOP_MAX_KEYS);
     if (!text)
         return DOP_FAIL(gen->e.diag, DOP_E_IO, "kernel template %s is missing in %s: reinstall Doppler", name,
                         gen->templates->dir);
