@@ -166,6 +166,7 @@ build_stages(builder *b, const char **out_no)
         if (st != DOP_OK)
             return st;
         take_generated(x, &k);
+        b->p->forms[r].rounding = k.rounding;
         *out_no = add_function(b, &k, &b->p->forms[r].function);
         if (!*out_no)
             st = build_short(b, r, &sync, out_no);

@@ -47,6 +47,7 @@
  * both have the same arguments. */
 typedef struct dop_stage_form {
     uint32_t function;
+    dop_rounding rounding; /* of its products, which may be nearer to exact than those of the region's own kernel */
     uint32_t short_positions, short_function, short_groups, short_splits;
 } dop_stage_form;
 

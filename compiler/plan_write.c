@@ -332,7 +332,8 @@ write_dispatch(dop_plan_writer *w, const dop_target_rows *t, const dop_schedule 
                            .short_positions = f->short_positions,
                            .short_function = f->short_function,
                            .short_groups = f->short_groups,
-                           .short_splits = f->short_splits};
+                           .short_splits = f->short_splits,
+                           .stage_rounding = f->rounding};
     dop_region_traffic(&s->g, reg, 0, &d.bytes_read, &d.bytes_written);
     for (uint32_t i = 0; i < b->n_args; i++) {
         dop_plan_arg a = arg_of(w, t, s, r, &b->args[i]);

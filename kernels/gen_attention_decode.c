@@ -113,8 +113,6 @@ take_turns(dop_gen *gen, uint32_t summed, dop_keys *keys)
     dop_keys_set(keys, "TURN_END", turns ? "        }\n" : "");
 }
 
-enum { APART = 1, APART_QUERIES }; /* dop_tile.apart */
-
 static bool
 power_of_two(uint32_t n)
 {
@@ -136,8 +134,7 @@ set_apart(dop_gen *gen, const dop_attn *a, uint32_t lanes, uint32_t held, dop_bu
     const uint32_t sg = gen->e.target->subgroup, values = a->rows * a->value_dim / 4 / lanes;
     const uint32_t wide = a->rows % 4 == 0 ? 4 : a->rows % 2 == 0 ? 2 : 1;
     const uint32_t halvings = sums("acc", values, 1, lanes, sg, tree);
-    dop_keys_num(gen, keys, "APART", gen->choice->tile.apart != 0);
-    dop_keys_num(gen, keys, "QUERIES_HELD", gen->choice->tile.apart == APART_QUERIES);
+    dop_keys_num(gen, keys, "APART", gen->choice->tile.apart);
     dop_keys_num(gen, keys, "LEFT_HEADS", left_heads(a, lanes));
     dop_keys_num(gen, keys, "PAIR", held % 2 ? 1 : 2);
     dop_keys_num(gen, keys, "PAIRS", held % 2 ? held : held / 2);
@@ -283,20 +280,12 @@ registers_of(const dop_graph *g, const dop_attn *a, const dop_target *t, uint32_
     return rows * pieces * 4 + rows * heads + heads * a->value_dim / lanes;
 }
 
-/* The same where subgroups walk apart, without queries, which may be in registers too. */
+/* The same where subgroups walk apart, with so many rows for each invocation. */
 static uint32_t
 apart_registers(const dop_graph *g, const dop_attn *a, const dop_target *t, uint32_t heads, uint32_t rows)
 {
     uint32_t lanes = lanes_of(a, t), values = a->dim + (values_are_keys(g, a, lanes) ? 0 : a->value_dim);
     return rows * (values / 2 / lanes + heads) + heads * a->value_dim / lanes;
-}
-
-/* Values of caches in blocks take registers while they are converted. */
-static uint32_t
-query_registers(const dop_graph *g, const dop_attn *a, const dop_target *t, uint32_t heads)
-{
-    bool blocks = dop_cache_blocks(dop_node_at(g, dop_storage_node(g, a->n->src[1]))->type);
-    return heads * a->dim / lanes_of(a, t) + (blocks ? 16 : 0);
 }
 
 /* The fewest workgroups among which a head group can be divided so that each has registers for its part; 0: impossible. */
@@ -369,18 +358,16 @@ takes_one_head(const dop_site *s, const dop_attn *a)
 static void
 walk_apart(const dop_site *s, const dop_attn *a, uint32_t registers, dop_tile *tile)
 {
-    /* Rows of an invocation, and heads.  By measurement on an H200: more rows are slower where registers are short, and for
-     * single heads where the cache is.  Several tokens, which make many workgroups, and more heads are not measured. */
-    enum { FEW = 2, MORE = 4, MOST_HEADS = 4 };
+    /* By measurement on an H200: one row is slower everywhere, four are where the cache is short, and queries that stay in
+     * registers gain nothing.  Several tokens, which make many workgroups, and more heads are not measured. */
+    enum { ROWS = 2, MOST_HEADS = 4 };
     const uint32_t heads = a->group / (tile->group_wgs ? tile->group_wgs : 1);
-    const uint32_t queries = query_registers(s->g, a, s->t, heads);
-    uint32_t rows = heads > 1 && apart_registers(s->g, a, s->t, heads, MORE) + queries <= registers ? MORE : FEW;
     if (s->g->max_t > 1 || heads > MOST_HEADS || s->t->cpu || s->t->subgroup < 2 ||
-        apart_registers(s->g, a, s->t, heads, rows) > registers ||
+        apart_registers(s->g, a, s->t, heads, ROWS) > registers ||
         subgroups_at_once(a, tile, s->t) * s->t->subgroup != tile->wg)
         return;
-    tile->apart = apart_registers(s->g, a, s->t, heads, rows) + queries <= registers ? APART_QUERIES : APART;
-    tile->positions = tile->wg / lanes_of(a, s->t) * rows;
+    tile->apart = true;
+    tile->positions = tile->wg / lanes_of(a, s->t) * ROWS;
 }
 
 static void
@@ -440,7 +427,7 @@ as_short_stage(const dop_site *s, const dop_tile *stage, dop_tile *tile)
     tile->splits = splits;
     tile->group_wgs = stage_group_wgs(s, &a, splits);
     tile->positions = 0;
-    tile->apart = 0;
+    tile->apart = false;
     walk_apart(s, &a, STAGE_REGISTERS, tile);
     return splits * stage->whole;
 }

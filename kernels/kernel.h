@@ -35,7 +35,7 @@ typedef struct dop_tile {
     uint32_t whole,
         least; /* the same: up to how many positions are one split, and least positions of a split; 0: as in the graph */
     uint32_t positions; /* attention of one token or on matrix units: positions at a time, 0: 64 */
-    uint32_t apart;     /* attention of one token: subgroups walk apart, 1; with queries in registers, 2 */
+    bool apart;         /* attention of one token: subgroups walk over positions of their own */
     uint32_t stage;     /* gemv: stage the activation in shared memory where it fits */
     bool subgroup;      /* reduce with subgroup operations */
 } dop_tile;
@@ -107,7 +107,7 @@ typedef struct dop_kernel {
 
 /* What a kernel does for DOP_ORDER_PERSISTENT of runtime/plan_format.h. */
 typedef enum dop_sync_kind {
-    DOP_SYNC_STAGE,  /* a function of a persistent dispatch, which receives and sends values through mailboxes */
+    DOP_SYNC_STAGE, /* a function of a persistent dispatch, which receives and sends values through mailboxes */
     DOP_SYNC_ADVANCE /* ordered by barriers, but the last of its schedule: adds `runs` to its count of runs in dop_step */
 } dop_sync_kind;
 typedef struct dop_sync {

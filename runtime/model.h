@@ -80,8 +80,9 @@ struct dop_model {
      * scoring always use barriers. */
     uint32_t decode[DOP_N_ORDERS];
     dop_rows_order several[DOP_STEP_SEVERAL]; /* the same for schedules of rows, by max_rows - 1 (ordering_rows.c) */
-    uint32_t last_rows; /* the persistent schedule that ran the last step of rows; UINT32_MAX: it was ordered by barriers */
-    bool probes;            /* probes decide which one to use: */
+    uint32_t
+        last_rows; /* the persistent schedule that ran the last step of rows; UINT32_MAX: it was ordered by barriers */
+    bool probes;   /* probes decide which one to use: */
     uint32_t probe_at;      /* the next probe, when all schedules are ready and this position is reached */
     uint32_t probe_prefill; /* schedule of several rows that a probe compares with; UINT32_MAX: there is none */
 

@@ -356,6 +356,8 @@ check_schedule(const dop_plan *plan, uint32_t i, dop_diag *diag)
         if (most > UINT16_MAX || d->grid[2] > UINT16_MAX || d->short_splits > UINT16_MAX || d->flags > UINT16_MAX ||
             d->short_function > UINT16_MAX || (d->short_positions > 0 && (!d->short_groups || !d->short_splits)))
             return DAMAGED("stage %u of schedule %u has more workgroups or functions than there can be", k, i);
+        if (d->stage_rounding > DOP_ROUNDING_i8)
+            return DAMAGED("stage %u of schedule %u: rounding %u is not known", k, i, d->stage_rounding);
     }
     if (s->max_rows == 0 || s->max_rows > DOP_STEP_MAX_ROWS || (s->kind == DOP_SCHED_DECODE && s->max_rows != 1) ||
         (s->kind == DOP_SCHED_EMBED && plan->model->hidden == 0))

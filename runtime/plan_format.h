@@ -208,7 +208,7 @@ typedef struct dop_plan_dispatch {
     uint32_t short_positions, short_function, short_groups, short_splits; /* 0: there is no such form */
     uint64_t indirect_offset; /* INDIRECT: bytes into that slot, a multiple of 4; else 0 */
     uint32_t indirect_slot;   /* INDIRECT: row of DOP_SEC_SLOTS, of kind SCRATCH; else 0 */
-    uint32_t reserved;
+    uint32_t stage_rounding;  /* stages: dop_rounding of its products; else 0, and the kernel's counts */
 } dop_plan_dispatch;
 
 /* An argument is a device address; or, with slot DOP_ARG_NUMBERS, two 32-bit numbers that the kernel gets unchanged; or, with a

@@ -58,12 +58,7 @@ ${ACC_FIRST}shared vec4 dop_q[R * D / 4u];
 #define DOP_OVER_ROWS(m) [[unroll]] for (uint m = 1u; m < (1u << HALVINGS); m *= 2u)
 #endif
 #define DOP_OVER_GROUPS(m) [[unroll]] for (uint m = LANES; m < SG; m *= 2u)
-#define QUERIES_HELD ${QUERIES_HELD} // are the queries in registers?
-#if QUERIES_HELD
-#define DOP_QUERY(j, c, half) query[2u * ((j) * CK + (c)) + (half)]
-#else
 #define DOP_QUERY(j, c, half) dop_q[(j) * D / 4u + (2u * (c) + (half)) * LANES + part]
-#endif
 #define PAIR ${PAIR}u // rows whose values are floats at once
 // Weights of the positions, and for each subgroup what its earlier sums are worth now, head by head.
 #define WIDE ${WIDE}u
@@ -258,11 +253,6 @@ ${@i SUMS_V}    acc[$i] = vec4(0.0);
 ${@}#if APART
     float top[LEFT_HEADS], sum[LEFT_HEADS]; // of the lane's heads, which are the same in every round
     uint head = 0u;
-#if QUERIES_HELD
-    vec4 query[R * CK * 2u];
-${@j R}${@c CK}    query[2u * ($ju * CK + $cu)] = dop_q[$ju * D / 4u + 2u * $cu * LANES + part];
-    query[2u * ($ju * CK + $cu) + 1u] = dop_q[$ju * D / 4u + (2u * $cu + 1u) * LANES + part];
-${@}${@}#endif
     if (gl_LocalInvocationIndex % SG < R) {
         dop_m[sub * R + gl_LocalInvocationIndex % SG] = -1e30;
         dop_l[sub * R + gl_LocalInvocationIndex % SG] = 0.0;

@@ -366,6 +366,7 @@ Test(plan, stage_rows)
     EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, flags, 65536, no);
     EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, short_function, 65536, no);
     EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, short_positions, 1, no); /* by no workgroups */
+    EXPECT_ROW(DISPATCHES, dop_plan_dispatch, 1, stage_rounding, 3, "stage 0 of schedule 0: rounding 3 is not known");
     plan_builder_finish(&b);
 }
 
