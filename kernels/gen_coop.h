@@ -7,6 +7,7 @@
 /* What distinguishes the forms of the kernel. */
 typedef struct dop_coop_form {
     const char *part; /* template of a part */
+    const char *end;  /* and of its end, which some forms have in common; NULL: it is in `part` */
     const char *sum;  /* prefix of the functions that read a sum from shared memory */
     const char *call; /* arguments of a part after its workgroup */
     uint32_t (*bytes)(const dop_tile *tile, uint32_t n_mats, const dop_target *t); /* of shared memory */

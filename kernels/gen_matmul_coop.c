@@ -170,6 +170,8 @@ emit_part(dop_gen *gen, const dop_parts *p, uint32_t index, const dop_coop_form 
     dop_keys_set(&keys, "TAKE_B", take_b.data ? take_b.data : "");
     dop_keys_set(&keys, "STORE", store.data ? store.data : "");
     dop_status st = e->status == DOP_OK ? dop_template_fill(gen, form->part, &keys, out) : e->status;
+    if (st == DOP_OK && form->end)
+        st = dop_template_fill(gen, form->end, &keys, out);
     dop_buf_finish(&load_a);
     dop_buf_finish(&load_b);
     dop_buf_finish(&take_b);
@@ -363,8 +365,12 @@ choose_tile_at(const dop_site *s, dop_tile *tile)
 static dop_status
 emit(dop_gen *gen)
 {
-    static const dop_coop_form whole = {"matmul_coop_part.glsl", "c",    ", t0", dop_coop_tile_bytes,
-                                        dop_coop_weights,        declare};
+    static const dop_coop_form whole = {.part = "matmul_coop_part.glsl",
+                                        .sum = "c",
+                                        .call = ", t0",
+                                        .bytes = dop_coop_tile_bytes,
+                                        .weights = dop_coop_weights,
+                                        .declare = declare};
     return dop_coop_emit(gen, &whole);
 }
 

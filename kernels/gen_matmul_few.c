@@ -138,8 +138,13 @@ declare(dop_gen *gen, const dop_parts *p, dop_buf *decls, dop_buf *types)
 static dop_status
 emit(dop_gen *gen)
 {
-    static const dop_coop_form shared_out = {"matmul_few_part.glsl", "shares", "",
-                                             dop_coop_tile_bytes,    weights,  declare};
+    static const dop_coop_form shared_out = {.part = "matmul_few_part.glsl",
+                                             .end = "matmul_few_end.glsl",
+                                             .sum = "shares",
+                                             .call = "",
+                                             .bytes = dop_coop_tile_bytes,
+                                             .weights = weights,
+                                             .declare = declare};
     return dop_coop_emit(gen, &shared_out);
 }
 
@@ -337,7 +342,13 @@ own_bytes(const dop_tile *tile, uint32_t n_mats, const dop_target *t)
 static dop_status
 emit_own(dop_gen *gen)
 {
-    static const dop_coop_form own = {"matmul_own_part.glsl", "shares", "", own_bytes, weights, declare};
+    static const dop_coop_form own = {.part = "matmul_own_part.glsl",
+                                      .end = "matmul_few_end.glsl",
+                                      .sum = "shares",
+                                      .call = "",
+                                      .bytes = own_bytes,
+                                      .weights = weights,
+                                      .declare = declare};
     return dop_coop_emit(gen, &own);
 }
 
