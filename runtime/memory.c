@@ -623,7 +623,7 @@ dop_memory_bind(const dop_memory *memory, const dop_plan *plan, const dop_plan_d
     for (uint32_t i = 0; i < dispatch->n_args; i++) {
         const dop_plan_arg *a = &plan->args[dispatch->first_arg + i];
         VkDescriptorSet *bound = a->view ? &io_bound[a->view - 1] : NULL;
-        const VkDescriptorSet set = a->view ? memory->views.sets[memory->places[a->slot].block] : VK_NULL_HANDLE;
+        VkDescriptorSet set = a->view ? memory->views.sets[memory->places[a->slot].block] : VK_NULL_HANDLE;
         if (!bound || *bound == set)
             continue;
         *bound = set;
