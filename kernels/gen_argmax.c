@@ -88,7 +88,7 @@ find_mask(dop_emit *e, bool each, uint32_t cols, dop_buf *scan)
                    "    bool masked = (row.flags & 1u) != 0u;\n"
                    "    uint mask = %uu + row.sequence * %uu;\n",
                    masks_at(g), dop_div_up_u32(cols, 32));
-    if (!each && dop_graph_replaces(g))
+    if (dop_graph_replaces(g))
         dop_buf_printf(scan, "    uint parity = %s.parity[%s];\n", s, parity_of(g));
 }
 
@@ -136,6 +136,24 @@ store_pick(dop_emit *e, dop_buf *store)
         e->status = DOP_FAIL(e->diag, DOP_E_INPUT, "no kernel commits a step of several sequences");
     if (dop_graph_replaces(g))
         dop_buf_printf(store, "        %s.parity[%s] = parity ^ 1u;\n", s, parity_of(g));
+}
+
+/* The picks of a step's rows are for the host; a row may ask that the device continues with its pick (DOP_ROW_CONTINUED). */
+static void
+store_each(dop_emit *e, uint32_t cols, dop_buf *store)
+{
+    const dop_graph *g = e->g;
+    const char *s = dop_emit_step(e);
+    dop_buf_printf(store,
+                   "        at = best > 3.4e38 ? 0xffffffffu : at;\n"
+                   "        bool continued = (row.flags & 4u) != 0u;\n"
+                   "        %s.ids[continued ? t + row.position %% 64u * 64u : t] = at;\n"
+                   "        if (continued) {\n"
+                   "            %s.rows[t] = Row(min(at, %uu), row.position + 1u, row.sequence, row.flags);\n",
+                   s, s, cols - 1);
+    if (dop_graph_replaces(g))
+        dop_buf_printf(store, "            %s.parity[%s] = parity ^ 1u;\n", s, parity_of(g));
+    dop_buf_puts(store, "        }\n");
 }
 
 /* Does the kernel pick for every row, for the host? */
@@ -202,7 +220,7 @@ emit(dop_gen *gen)
                        a, a);
     } else if (each) {
         gen->grid[1] = g->max_t;
-        dop_buf_printf(&store, "        %s.ids[t] = best > 3.4e38 ? 0xffffffffu : at;\n", dop_emit_step(e));
+        store_each(e, cols, &store);
     } else {
         store_pick(e, &store);
     }
