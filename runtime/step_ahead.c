@@ -49,6 +49,7 @@ dop_step_drain(dop_model *model, dop_diag *diag)
             s->n_fed = s->n_tokens;
         }
     }
+    m->rows_dropped += m->by_rows ? (uint64_t)steps * m->n_runners : 0;
     m->n_runners = 0;
     m->by_rows = false;
     return st;
@@ -192,6 +193,8 @@ dop_step_take_ahead(dop_model *model, uint32_t n_rows, dop_diag *diag, uint64_t 
     m->n_ahead--;
     memmove(&m->ahead[0], &m->ahead[1], m->n_ahead * sizeof m->ahead[0]);
     m->running = m->n_ahead > 0;
+    m->steps_taken_ahead++;
+    m->rows_dropped += m->n_runners - n_rows;
     return m->plan.replaces ? DOP_OK : dop_step_continue(m, n_rows, diag);
 }
 

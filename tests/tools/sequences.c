@@ -690,6 +690,9 @@ test(int argc, char **argv)
     const dop_counters c = dop_model_counters(t.m);
     printf("%lu operations on %u sequences, %llu rows compared, worst %.3g standard deviations\n", n,
            t.facts.n_sequences, (unsigned long long)t.rows, t.worst);
+    printf("%llu steps in flight before they were asked for, %llu rows dropped\n", (unsigned long long)c.steps_ahead,
+           (unsigned long long)c.rows_dropped);
+    must(wire != NULL || n < 80 || (c.steps_ahead > n / 40 && c.rows_dropped > 0), "steps run ahead, and are dropped");
     printf("%u pages of %u: %llu tokens found again, %llu pages copied, %llu times full\n", t.facts.n_pages,
            t.facts.page, (unsigned long long)c.tokens_reused, (unsigned long long)c.pages_copied,
            (unsigned long long)t.full);

@@ -137,6 +137,8 @@ typedef struct dop_counters {
     uint64_t tokens_reused; /* found by dop_sequence_reuse */
     uint64_t pages_copied;  /* because a sequence wrote to a page that it shared */
     double waited_ms;       /* time that calls spent waiting for kernels (dop_open_options.first_tokens) */
+    uint64_t steps_ahead;   /* of dop_step_run that were in flight before the call, */
+    uint64_t rows_dropped;  /* and rows of such steps that no call wanted */
     /* Now: */
     uint32_t pages_free; /* pages of no sequence, including those that dop_sequence_reuse may find */
 } dop_counters;
